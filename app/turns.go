@@ -34,10 +34,10 @@ type turnsCmd struct {
 	Export turnsExportCmd `cmd:"" help:"Make scenarios for bottest run of dead letters."`
 }
 
-// turnsPatience is how long the operator waits for a Redis that is away.
+// turnsPatience is how long a command waits for an unreachable Redis.
 const turnsPatience = 3 * time.Second
 
-// withInbox opens the inbox that the running bots work on, without taking part.
+// withInbox opens the inbox of the running bots without taking part in their work.
 func withInbox(ctx context.Context, s *settings.Settings, std *cli.Streams, use func(*inbox.Inbox) error) error {
 	if err := cli.Check(s); err != nil {
 		return err
@@ -104,7 +104,7 @@ func count(n int, what string) string {
 	return fmt.Sprint(n, " ", what)
 }
 
-// moment is empty for a time that is not known.
+// moment formats a time; "" if it is unknown.
 func moment(t time.Time) string {
 	if t.IsZero() {
 		return ""
@@ -133,8 +133,8 @@ func (c turnsShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.St
 	})
 }
 
-// findDead finds the dead letters with these ids, in their order; without ids all of them.
-// With an error, which lists those that there are not, it returns the others.
+// findDead finds the dead letters with these ids, in this order; without ids, all of them. The
+// error lists missing ids; the others are still returned.
 func findDead(ctx context.Context, in *inbox.Inbox, ids []string) (found []inbox.Waiting, err error) {
 	dead, err := in.Dead(ctx)
 	if len(ids) == 0 || err != nil {
@@ -152,7 +152,7 @@ func findDead(ctx context.Context, in *inbox.Inbox, ids []string) (found []inbox
 	return found, errors.Join(missing...)
 }
 
-// deadLetter is one as an operator sees it. What came in is empty where it cannot be read.
+// deadLetter is a dead letter as an operator sees it. The activity is empty if it cannot be read.
 type deadLetter struct {
 	Turn     string    `json:"turn"`
 	Reason   string    `json:"reason"`
@@ -166,23 +166,23 @@ type deadLetter struct {
 	From         string `json:"from,omitempty"`
 	Text         string `json:"text,omitempty"` // only with content
 
-	Then   string     `json:"then,omitempty"`   // the phase that it goes on with
-	Done   []string   `json:"done,omitempty"`   // the actions that were done for good
-	Plan   []deadStep `json:"plan,omitempty"`   // what it was at; none: no plan, or it was over
+	Then   string     `json:"then,omitempty"`   // the phase that it continues with
+	Done   []string   `json:"done,omitempty"`   // actions that finished
+	Plan   []deadStep `json:"plan,omitempty"`   // the current plan; none: no plan, or it ended
 	Sent   []string   `json:"sent,omitempty"`   // the ids that the channel gave to its messages
-	Unsent int        `json:"unsent,omitempty"` // messages that were to be sent next
+	Unsent int        `json:"unsent,omitempty"` // messages waiting to be sent
 	Unread string     `json:"unread,omitempty"` // why some of this is missing
 }
 
-// deadStep is a command of a plan, and how far it is: "done", "begun" (nobody knows whether
-// it was done), or "" where it has not begun.
+// deadStep is a command of a plan and its progress: "done", "begun" (it may or may not have been
+// done), or "" if it has not begun.
 type deadStep struct {
 	Command string `json:"command"`
 	State   string `json:"state,omitempty"`
 }
 
-// readDeadLetter tells what is known of a dead letter. Only with content it holds what people,
-// models and actions wrote: the text that came in, and the commands with their entities.
+// readDeadLetter returns what is known about a dead letter. Only with content does it include what
+// people, models and actions wrote: the text that came in, and the commands with their entities.
 func readDeadLetter(w inbox.Waiting, content bool) deadLetter {
 	rec, err := turn.Decode(w.Record)
 	t := deadLetter{
@@ -212,7 +212,7 @@ func readDeadLetter(w inbox.Waiting, content bool) deadLetter {
 	p := rec.Run.Progress
 	lines := strings.Split(p.Plan.Outline(), "\n")
 	if content {
-		lines = strings.Split(p.Plan.String(), "\n") // it quotes line feeds
+		lines = strings.Split(p.Plan.String(), "\n") // String quotes line feeds
 	}
 	for i, line := range lines {
 		step := deadStep{Command: strings.TrimPrefix(line, "- ")}
@@ -227,7 +227,7 @@ func readDeadLetter(w inbox.Waiting, content bool) deadLetter {
 	return t
 }
 
-// printTurn prints what is known of one turn.
+// printTurn prints what is known about one turn.
 func printTurn(out io.Writer, t deadLetter) error {
 	rows := [][2]string{
 		{"turn", t.Turn},
@@ -254,13 +254,13 @@ func printTurn(out io.Writer, t deadLetter) error {
 	return cli.PrintFields(out, append(rows, [2]string{"not read", t.Unread}, [2]string{"queue", t.Queue}))
 }
 
-// turnsNamed says which turns a command is for.
+// turnsNamed selects the turns for a command.
 type turnsNamed struct {
 	Turns []string `arg:"" optional:"" placeholder:"ID" help:"ids of turns"`
 	All   bool     `help:"all dead letters"`
 }
 
-// find finds the dead letters, with --all the oldest first. Errors are those of findDead.
+// find finds the dead letters; with --all, oldest first. Errors are those of findDead.
 func (n turnsNamed) find(ctx context.Context, in *inbox.Inbox) ([]inbox.Waiting, error) {
 	if n.All == (len(n.Turns) > 0) {
 		return nil, cli.Usage(errors.New("which turns? Give their ids, or --all"))
@@ -268,8 +268,7 @@ func (n turnsNamed) find(ctx context.Context, in *inbox.Inbox) ([]inbox.Waiting,
 	return findDead(ctx, in, n.Turns)
 }
 
-// eachTurn does something with each of the turns, and says so. The error lists those that it
-// could not be done with.
+// eachTurn calls do for each turn and prints said. The error lists the turns for which it failed.
 func eachTurn(out io.Writer, turns []inbox.Waiting, said string, do func(inbox.Waiting) error) error {
 	var faults []error
 	for _, w := range turns {
@@ -284,7 +283,7 @@ func eachTurn(out io.Writer, turns []inbox.Waiting, said string, do func(inbox.W
 
 type turnsRetryCmd struct{ turnsNamed }
 
-// Run puts the turns back.
+// Run puts the turns back in their queues.
 func (c turnsRetryCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
 	return withInbox(ctx, s, std, func(in *inbox.Inbox) error {
 		dead, missing := c.find(ctx, in)
@@ -299,7 +298,7 @@ type turnsDropCmd struct {
 	Yes bool `short:"y" help:"do not ask; needed where nobody can be asked"`
 }
 
-// Run forgets the turns.
+// Run deletes the turns.
 func (c turnsDropCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
 	return withInbox(ctx, s, std, func(in *inbox.Inbox) error {
 		if c.Old {
@@ -313,7 +312,7 @@ func (c turnsDropCmd) Run(ctx context.Context, s *settings.Settings, std *cli.St
 		}
 		faults := eachTurn(std.Out, dead, "is forgotten", func(w inbox.Waiting) error {
 			dropped, err := in.Drop(ctx, w.Queue, w.ID)
-			if err == nil && !dropped { // somebody else was faster, maybe to put it back
+			if err == nil && !dropped { // someone else was faster, maybe to put it back
 				err = fmt.Errorf("no such dead letter: %.80q", w.ID)
 			}
 			return err
@@ -322,7 +321,7 @@ func (c turnsDropCmd) Run(ctx context.Context, s *settings.Settings, std *cli.St
 	})
 }
 
-// dropOld forgets what an older version left.
+// dropOld deletes what an older version left.
 func (c turnsDropCmd) dropOld(ctx context.Context, std *cli.Streams, in *inbox.Inbox) error {
 	n, err := in.Old(ctx)
 	if err != nil {
@@ -338,7 +337,7 @@ func (c turnsDropCmd) dropOld(ctx context.Context, std *cli.Streams, in *inbox.I
 	return err
 }
 
-// confirm asks the person at the terminal. Where there is none, nobody said yes.
+// confirm asks the person at the terminal. Without a terminal the answer is no.
 func confirm(std *cli.Streams, question string) error {
 	if !cli.IsTerminal(std.In) {
 		return cli.Usage(errors.New("nobody can be asked here whether to forget them: say --yes"))
@@ -360,13 +359,13 @@ type turnsExportCmd struct {
 	Out   string   `short:"o" type:"path" placeholder:"FILE" help:"new file; without it standard output"`
 }
 
-// Help says what comes of it.
+// Help explains the outcome.
 func (turnsExportCmd) Help() string {
 	return "Writes scenarios that bottest run plays: what came in, what the model planned, and what had to be done. " +
 		"Names, ids and secrets have stand-ins, as far as they are found. Look before you share it."
 }
 
-// Run writes the turns. The error is about those that are left out, too.
+// Run writes the turns. The error also covers those left out.
 func (c turnsExportCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
 	return withInbox(ctx, s, std, func(in *inbox.Inbox) error {
 		dead, err := findDead(ctx, in, c.Turns)
@@ -393,7 +392,7 @@ func (c turnsExportCmd) Run(ctx context.Context, s *settings.Settings, std *cli.
 	})
 }
 
-// create makes the file. What people wrote is to be in it, so it is for the operator alone.
+// create creates the file, readable only by the operator because it contains what people wrote.
 func (c turnsExportCmd) create() (*os.File, error) {
 	if !c.Raw && strings.EqualFold(filepath.Ext(c.Out), ".json") {
 		return nil, fmt.Errorf("--out: %s: scenarios are written as YAML, and bottest run would read this as JSON", c.Out)
@@ -401,7 +400,7 @@ func (c turnsExportCmd) create() (*os.File, error) {
 	return os.OpenFile(c.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 }
 
-// exportedTurn is all of a dead letter, as JSON where it is that.
+// exportedTurn is a complete dead letter, with JSON as JSON.
 type exportedTurn struct {
 	Turn   string    `json:"turn"`
 	Reason string    `json:"reason"`
@@ -437,7 +436,7 @@ func (c turnsExportCmd) render(dead []inbox.Waiting, s *settings.Settings) (data
 	return out.Bytes(), errors.Join(faults...)
 }
 
-// asJSON is the value itself or, of what is no JSON, a text of it.
+// asJSON returns raw as JSON, or as a text if it is not JSON.
 func asJSON(raw []byte) any {
 	if json.Valid(raw) {
 		return json.RawMessage(raw)

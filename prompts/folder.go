@@ -23,22 +23,22 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// maxPrompts is how many entries a folder may have.
+// maxPrompts limits the entries of a folder.
 const maxPrompts = 256
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$`)
 
-// passedOver says that an entry is none of a prompt's: a hidden one, such as
-// the ..data of a mounted ConfigMap, or somebody's notes.
+// passedOver reports whether an entry does not belong to a prompt: a hidden one, such as the ..data
+// of a mounted ConfigMap, or notes.
 func passedOver(name string) bool {
 	return strings.HasPrefix(name, ".") || strings.EqualFold(path.Ext(name), ".md")
 }
 
-// readFolder reads the folder of one prompt. Every fault of it is in the error,
-// with which comes what could be read; nil if it is no prompt's folder. A file that would
-// have no effect is a fault, so that nobody waits for it to have one.
+// readFolder reads the folder of one prompt. The error lists every fault; with it comes what could
+// be read, or nil if the folder is not a prompt's. A file without any effect is a fault, because
+// its author expects one.
 func readFolder(fsys fs.FS, name string) (*Prompt, error) {
-	info, err := fs.Stat(fsys, name) // follows a link
+	info, err := fs.Stat(fsys, name) // follows links
 	switch {
 	case err != nil:
 		return nil, err
@@ -89,8 +89,8 @@ func readFolder(fsys fs.FS, name string) (*Prompt, error) {
 	return p, errors.Join(faults...)
 }
 
-// unseenInputs finds parameters of a prompt that is an action whose values would
-// never reach the model. {{$input}} is the one called input, or the only one.
+// unseenInputs reports parameters of a prompt action that would never reach the model. {{$input}}
+// is the parameter called input, or the only one.
 func (p *Prompt) unseenInputs(file string) error {
 	shown, inputs := p.Variables(), p.Config.Input
 	input := slices.Contains(shown, "temp.input") || p.Config.IncludeInput != nil && *p.Config.IncludeInput
@@ -104,8 +104,8 @@ func (p *Prompt) unseenInputs(file string) error {
 	return errors.Join(faults...)
 }
 
-// readTemplate reads a text as a template wants it: without byte order mark, with
-// \n at the ends of lines and none at the end. With an error comes what could be read.
+// readTemplate reads a text in the form a template needs: without byte order mark, with \n line
+// endings and none at the end. With an error it also returns what could be read.
 func readTemplate(fsys fs.FS, name string) ([]node, error) {
 	raw, err := readFile(fsys, name)
 	switch {
@@ -122,7 +122,7 @@ func readTemplate(fsys fs.FS, name string) ([]node, error) {
 
 // readFile reads a file without byte order mark.
 func readFile(fsys fs.FS, name string) ([]byte, error) {
-	info, err := fs.Stat(fsys, name) // before opening: that waits on a pipe
+	info, err := fs.Stat(fsys, name) // before opening, which would block on a pipe
 	if err != nil {
 		return nil, err
 	}
@@ -147,31 +147,30 @@ func readFile(fsys fs.FS, name string) ([]byte, error) {
 //go:embed */prompt.txt
 var embedded embed.FS
 
-// Library is a set of prompts by name. It does not change after it was loaded, but
-// for what [Library.Reload] does, and is safe for concurrent use.
+// Library is a set of prompts by name. After loading, only [Library.Reload] changes it. It is safe
+// for concurrent use.
 type Library struct {
 	prompts atomic.Pointer[map[string]*Prompt]
 
-	// Where they are from; dir is "" unless [Library.Watch] was called.
+	// Where the prompts come from; dir is "" unless [Library.Watch] was called.
 	dir, loaded string
 	mu          sync.Mutex
 	next        time.Time // when to look again
-	seen        string    // the files as they were looked at last
+	seen        string    // the files at the last check
 }
 
-// Load reads the embedded prompts and lays those of folder dir over them, one
-// folder a prompt. A folder of a new name is one more prompt. An empty dir means
-// the embedded ones only. A folder has the files of Teams AI:
+// Load reads the embedded prompts and overrides them with those in folder dir, one folder per
+// prompt. A folder with a new name adds a prompt. An empty dir means only the embedded ones. A
+// folder has the files of Teams AI:
 //
 //	<dir>/<name>/prompt.txt    the text, see [parse]; or skprompt.txt
-//	<dir>/<name>/config.json   how the model is asked, see [Config]; may be left out
-//	<dir>/<name>/actions.json  the actions that it offers, see [Offer]; may be left out
+//	<dir>/<name>/config.json   how to ask the model, see [Config]; optional
+//	<dir>/<name>/actions.json  the actions that it offers, see [Offer]; optional
 //
-// The error lists everything that is wrong in dir, each with its file: what
-// cannot be read or parsed, fields and files that have no effect, links that
-// lead out of it. Names that begin with a dot, and notes (*.md), are passed over.
-// With the error comes a library of what could be read, to find more faults in,
-// or nil if dir cannot be read at all; its prompts are not to be used.
+// The error lists everything wrong in dir, each with its file: what cannot be read or parsed,
+// fields and files without effect, links that lead out of dir. Load ignores names that begin with a
+// dot, and notes (*.md). With the error it returns a library of what could be read, only to find
+// more faults in, or nil if dir cannot be read at all. Do not use that library's prompts.
 func Load(dir string) (*Library, error) {
 	if dir == "" {
 		return overEmbedded(nil)
@@ -181,7 +180,7 @@ func Load(dir string) (*Library, error) {
 		return nil, fmt.Errorf("prompts in %s: %w", dir, err)
 	}
 	defer root.Close()       //nolint:errcheck // opened to read only
-	seen := fingerprint(dir) // before it is read: what changes meanwhile is found later
+	seen := fingerprint(dir) // taken before reading, so a change in between is found later
 	l, err := loadFS(root.FS(), dir)
 	if l != nil {
 		l.loaded, l.seen = dir, seen
@@ -189,8 +188,7 @@ func Load(dir string) (*Library, error) {
 	return l, err
 }
 
-// LoadFS is [Load] of a folder in a file system, such as one that a program has
-// embedded:
+// LoadFS is [Load] for a folder in a file system, such as an embedded one:
 //
 //	//go:embed prompts
 //	var files embed.FS
@@ -219,7 +217,7 @@ func loadFS(fsys fs.FS, dir string) (*Library, error) {
 	return library, nil
 }
 
-// overEmbedded lays prompts over the embedded ones.
+// overEmbedded overrides the embedded prompts.
 func overEmbedded(own map[string]*Prompt) (*Library, error) {
 	all, faults := readPrompts(embedded)
 	if err := errors.Join(faults...); err != nil {
@@ -243,9 +241,9 @@ func (l *Library) Prompt(name string) (*Prompt, error) {
 // Names returns the names of all prompts, sorted.
 func (l *Library) Names() []string { return slices.Sorted(maps.Keys(*l.prompts.Load())) }
 
-// Unused returns the names of the prompts that are neither known ones nor actions
-// (their config.json has no input.parameters), sorted. One whose config.json has
-// faults may be meant as an action, and is not among them.
+// Unused returns the names of the prompts that are neither in known nor actions (their config.json
+// has no input.parameters), sorted. It leaves out a prompt with a faulty config.json, which may be
+// meant as an action.
 func (l *Library) Unused(known ...string) []string {
 	var names []string
 	for name, p := range *l.prompts.Load() {
@@ -282,17 +280,16 @@ func readPrompts(fsys fs.FS) (found map[string]*Prompt, faults []error) {
 	return found, faults
 }
 
-// watchEvery is how often a folder is looked at, at most.
+// watchEvery is the least time between two checks of a folder.
 const watchEvery = time.Second
 
-// Watch lets [Library.Reload] find what changes in the folder of [Load]. Call it before the
-// library is used.
+// Watch lets [Library.Reload] detect changes in the folder of [Load]. Call it before you use the
+// library.
 func (l *Library) Watch() { l.dir, l.next = l.loaded, time.Now().Add(watchEvery) }
 
-// Reload loads the folder of a library that is watched anew if a file of it has changed. It
-// looks at most once a second, by names, sizes and times. What does not load is logged
-// once, and the last good prompts stay. Call it before each turn: for any other library it
-// does nothing.
+// Reload reloads the folder of a watched library if a file changed. It checks at most once a
+// second, by names, sizes and times. If the new prompts do not load, it logs that once and keeps
+// the last good ones. Call it before each turn: for any other library it does nothing.
 func (l *Library) Reload(ctx context.Context) {
 	if l.dir == "" || !l.mu.TryLock() {
 		return
@@ -317,13 +314,13 @@ func (l *Library) Reload(ctx context.Context) {
 	zerolog.Ctx(ctx).Info().Str("dir", l.dir).Msg("prompts loaded anew")
 }
 
-// fingerprint tells one state of the files of all prompts from another.
+// fingerprint identifies the state of the files of all prompts.
 func fingerprint(dir string) string {
 	var out strings.Builder
 	for _, folder := range entriesOf(dir) {
 		fmt.Fprintf(&out, "%s\n", folder)
 		for _, file := range entriesOf(filepath.Join(dir, folder)) {
-			info, err := os.Stat(filepath.Join(dir, folder, file)) // follows a link
+			info, err := os.Stat(filepath.Join(dir, folder, file)) // follows links
 			if err != nil {
 				fmt.Fprintf(&out, " %s %v\n", file, err)
 				continue
@@ -334,7 +331,7 @@ func fingerprint(dir string) string {
 	return out.String()
 }
 
-// entriesOf are the names in a folder that may mean something.
+// entriesOf returns the names in a folder that are not ignored.
 func entriesOf(dir string) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

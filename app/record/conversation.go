@@ -25,19 +25,19 @@ import (
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
-// conversation is what was seen of one.
+// conversation is what was recorded of one conversation.
 type conversation struct {
 	steps []*step
-	calls []cassette.Call // not scrubbed yet: who is who may be learned later
+	calls []cassette.Call // not scrubbed yet: names may be learned later
 	turns map[string]*step
 	heard map[string]bool // what turns were asked
-	asked string          // the turn that asked a model last
-	apart bool            // something happened that is in no step
-	full  bool            // nothing more is kept
-	dirty bool            // it has changed since it was written
+	asked string          // the last turn that asked a model
+	apart bool            // something happened that is not in any step
+	full  bool            // nothing more is recorded
+	dirty bool            // changed since it was last written
 }
 
-// clone is what is written of the conversation, as it is now.
+// clone is a snapshot of the conversation for the writer.
 func (c *conversation) clone() *conversation {
 	own := &conversation{calls: c.calls, full: c.full}
 	for _, s := range c.steps {
@@ -53,31 +53,31 @@ func (c *conversation) clone() *conversation {
 	return own
 }
 
-// step is an activity that was taken, and what the bot did for it.
+// step is an activity that was accepted, and what the bot did for it.
 type step struct {
 	activity *activity.Activity
-	decision *decision       // what it says to an approval; nil: it says nothing to one
-	turns    map[string]bool // those that work on it: whether they are over
-	answers  []answer        // not scrubbed yet, as all of it
+	decision *decision       // what it decides about an approval; nil: it decides nothing
+	turns    map[string]bool // turns that work on it, and whether they ended
+	answers  []answer        // not scrubbed yet, nor is anything else here
 	done     []*done
 	replies  []reply
 	sends    []int          // how the channel answered its messages
-	seed     jsontext.Value // lists before its plan; nil: it has none
-	apart    bool           // something happened before it that is in no step
+	seed     jsontext.Value // lists before its plan; nil: none
+	apart    bool           // something happened before it that is not in any step
 
-	failed            bool   // some calls of the model did
+	failed            bool   // some model calls failed
 	tools             bool   // the newest answer calls tools
-	answered, refused bool   // the request that brought it; that it said why the click does not count
-	asker             string // whose call was decided with it; "": none was
+	answered, refused bool   // whether its request was answered; whether the answer said why the click does not count
+	asker             string // whose call it decided; "": none
 }
 
 // done is a call of an action.
 type done struct {
 	Action
-	unasked bool // although a person has to approve such calls
+	unasked bool // not approved, although such calls need approval
 }
 
-// gave says what came of the call.
+// gave records the result of the call.
 func (d *done) gave(r actions.Result) {
 	text := r.Text()
 	if r.Failed() {
@@ -92,20 +92,20 @@ func (d *done) gave(r actions.Result) {
 	}
 }
 
-// reply is a message of the bot. A card is the action that it asks the approval of, with
-// the name of that, or another.
+// reply is a message of the bot. card is the action that the card asks to approve, and approval its
+// name; for any other card it is anotherCard.
 type reply struct{ text, card, approval string }
 
 // asks reports whether the message asks for an approval.
 func (r reply) asks() bool { return r.card != "" && r.card != anotherCard }
 
-// anotherCard is a card that scenarios have no word for.
+// anotherCard is a card that scenarios cannot describe.
 const anotherCard = "(another)"
 
 var (
-	// approvalIn is the name of an approval in the buttons of its card.
+	// approvalIn finds the name of an approval in the buttons of its card.
 	approvalIn = regexp.MustCompile(`"approval":"([^"\\]+)"`)
-	// inWords is the card for a channel that draws none.
+	// inWords matches the text form of the card, for a channel without cards.
 	inWords = regexp.MustCompile(`(?s)^May I do this\? \*\*([^*]+)\*\*.*/approve ([^ *]+)`)
 )
 
@@ -130,9 +130,9 @@ func replyOf(a *activity.Activity) reply {
 	return said
 }
 
-// ofTurn is the step that a turn belongs to, which answers the activity with that id: the
-// first such that no turn works on. A turn that follows a decision belongs to the click as
-// the one that takes it does.
+// ofTurn returns the step of a turn, which answers the activity with that id: the first such step
+// without a turn. A turn that continues after a decision belongs to the click, as does the turn
+// that takes the decision.
 func (c *conversation) ofTurn(turn, id string) *step {
 	known := c.turns[turn]
 	if turn == "" || known != nil && (id == "" || known.activity.ID == id) {
@@ -145,7 +145,7 @@ func (c *conversation) ofTurn(turn, id string) *step {
 		}
 		found = s
 		if len(s.turns) == 0 {
-			break // an edited message has the id of the one before it
+			break // an edited message has the id of the original
 		}
 	}
 	if found == nil {
@@ -156,8 +156,8 @@ func (c *conversation) ofTurn(turn, id string) *step {
 	return found
 }
 
-// isForeign reports whether the first prompt of a turn has somebody say before it what is not
-// in the recording: before that began, or to another process.
+// isForeign reports whether the first prompt of a turn contains an earlier message that is not in
+// the recording, because it came before the recording began or went to another process.
 func (c *conversation) isForeign(turn string, req *models.Request) bool {
 	var said []string
 	for _, m := range req.Messages {
@@ -174,8 +174,8 @@ func (c *conversation) isForeign(turn string, req *models.Request) bool {
 	return last > 0 && !c.heard[said[last-1]]
 }
 
-// planned replaces the newest answer by its plan, where scenarios have no such answer: calls
-// of tools, and XML.
+// planned replaces the newest answer by its plan if scenarios cannot express the answer: tool
+// calls, and XML.
 func (s *step) planned(p plan.Plan) {
 	last := len(s.answers) - 1
 	if last >= 0 && s.answers[last].Text != nil && (s.tools || strings.Contains(*s.answers[last].Text, "<plan")) {
@@ -192,15 +192,15 @@ func planText(commands []plan.Command) string {
 	return plan.Plan{Commands: plain}.Transcript()
 }
 
-// failures is the error of a model as the scripted one gives it: as often as it may be asked
-// for, where it is tried again.
+// failures is the model's error as the scripted model reproduces it, repeated as often as a retry
+// may ask.
 func failures(err error) []answer {
 	fault, ok := errors.AsType[*models.Error](err)
 	if !ok {
 		fault = &models.Error{Kind: models.Unavailable}
 	}
 	f, times := answer{HTTP: max(fault.Status, http.StatusBadRequest), Code: fault.Code}, 1
-	const tries = 4 // of what may pass
+	const tries = 4 // for transient failures
 	switch fault.Kind {
 	case models.Filtered:
 		f = answer{HTTP: http.StatusBadRequest, Code: "content_filter"}
@@ -216,7 +216,7 @@ func failures(err error) []answer {
 	return slices.Repeat([]answer{f}, times)
 }
 
-// Why nothing is expected of a step.
+// Why a step has no expectations.
 const (
 	notOver    = "Its turn was not over when this was written, or another process did it: what comes of it is not known."
 	otherCard  = "It decides an older card than the newest, and which one a scenario cannot say."
@@ -233,8 +233,8 @@ type pendingCard struct {
 	decided  bool
 }
 
-// verdict says why nothing can be expected of the step, where these cards are there to be
-// decided; "": it can.
+// verdict says why the step can have no expectations, given the cards waiting for a decision; "":
+// it can have them.
 func (s *step) verdict(cfg *Config, cards []pendingCard) string {
 	if why := s.clickVerdict(cards); why != "" {
 		return why
@@ -252,8 +252,8 @@ func (s *step) verdict(cfg *Config, cards []pendingCard) string {
 	return ""
 }
 
-// clickVerdict marks the card that the step decides, if it does: the newest that is not
-// decided, or else the newest, is the one that a scenario decides.
+// clickVerdict marks the card that the step decides, if any. A scenario always decides the newest
+// undecided card or, if there is none, the newest.
 func (s *step) clickVerdict(cards []pendingCard) string {
 	if s.decision == nil {
 		return ""
@@ -279,12 +279,12 @@ func (s *step) clickVerdict(cards []pendingCard) string {
 	return ""
 }
 
-// isOfSettings reports whether the bot may say that because of settings.
+// isOfSettings reports whether the bot may have said this because of its settings.
 func (r reply) isOfSettings() bool {
 	return slices.Contains([]string{"not_allowed", "too_many_steps", "timeout", "already_done"}, placeholderOf(r.text))
 }
 
-// isOpen reports whether the bot may not have done all that it does for the step.
+// isOpen reports whether the bot may still be working on the step.
 func (s *step) isOpen() bool {
 	over := 0
 	for _, ended := range s.turns {
@@ -294,12 +294,12 @@ func (s *step) isOpen() bool {
 		over++
 	}
 	if s.decision != nil && s.activity.Type == activity.Invoke && s.answered && !s.refused {
-		return over < 2 // one took the decision, one goes on with it
+		return over < 2 // one took the decision, one continues after it
 	}
 	return over == 0 && s.isWork()
 }
 
-// isWork reports whether a turn comes of the activity, whatever routes the bot has.
+// isWork reports whether the activity starts a turn, whatever routes the bot has.
 func (s *step) isWork() bool {
 	a := s.activity
 	if a.Type == activity.Message {
@@ -317,7 +317,7 @@ func installed(a *activity.Activity) bool {
 	return a.Type == activity.InstallationUpdate && strings.EqualFold(a.Action, "add")
 }
 
-// left reports whether the bot was taken out of the conversation.
+// left reports whether the bot was removed from the conversation.
 func left(a *activity.Activity) bool {
 	return a.Type == activity.InstallationUpdate && strings.EqualFold(a.Action, "remove") ||
 		slices.ContainsFunc(a.MembersRemoved, func(who activity.Account) bool { return isBot(a, who) })
@@ -325,9 +325,9 @@ func left(a *activity.Activity) bool {
 
 const recordedBy = "Recorded by bot serve --record. What depends on the time or on chance has to be taken out of what is expected."
 
-// scenarios are the conversation with stand-ins: one, or more where something in the middle
-// cannot be played. They end where ctx does. whole says that all of it is in one scenario, and
-// that the bot's prompts had nothing else.
+// scenarios turns the conversation into scenarios with stand-ins: one, or more if something in the
+// middle cannot be played. They end when ctx ends. whole says that one scenario holds all of it,
+// and that the bot's prompts contained nothing else.
 func (r *Recorder) scenarios(ctx context.Context, name string, c *conversation) (all []Scenario, whole bool) {
 	var part *Scenario
 	var cards []pendingCard
@@ -337,7 +337,7 @@ func (r *Recorder) scenarios(ctx context.Context, name string, c *conversation) 
 		if ctx.Err() != nil {
 			break
 		}
-		if i == 0 || cannot != "" || s.apart { // nobody knows what was left by what happened before it
+		if i == 0 || cannot != "" || s.apart { // what happened before it left unknown state behind
 			all = append(all, Scenario{Name: name, Why: r.why(c)})
 			part, cards, seeded, whole = &all[len(all)-1], nil, false, i == 0
 			part.Options.MaxSteps, part.Options.MaxSameCalls, part.Options.Approval = r.cfg.MaxSteps, r.cfg.MaxSameCalls, r.cfg.Approval
@@ -375,8 +375,8 @@ func (r *Recorder) why(c *conversation) string {
 	return why
 }
 
-// step is one, of which nothing is expected if it cannot be: then it is written down as far
-// as it is known, in a form that can be played all the same.
+// step writes a step. If cannot is set, the step has no expectations: it records what is known, in
+// a form that can still be played.
 func (r *Recorder) step(s *step, cannot string) Step {
 	out := Step{Event: eventOf(s.activity, r.scrub)}
 	for _, a := range s.answers {
@@ -410,7 +410,7 @@ func (r *Recorder) step(s *step, cannot string) Step {
 	return out
 }
 
-// scrub is the call with stand-ins.
+// scrub returns the call with stand-ins.
 func (a Action) scrub(s *scrub.Scrubber) Action {
 	if a.Entities == nil {
 		a.Entities = map[string]any{}
@@ -427,7 +427,7 @@ func (a Action) scrub(s *scrub.Scrubber) Action {
 	return a
 }
 
-// sendings are how the connector answers, up to the last refusal.
+// sendings are the connector's answers, up to the last refusal.
 func sendings(statuses []int) (all []sending) {
 	for slices.ContainsFunc(statuses, func(status int) bool { return status >= http.StatusBadRequest }) {
 		all = append(all, sending{HTTP: statuses[0]})
@@ -467,11 +467,11 @@ func (r *Recorder) replies(s *step, e *Expect) {
 	e.Replies = replies
 }
 
-// clock is a time of day, as in what an action says that deals with time.
+// clock matches a time of day, as time-related actions report it.
 var clock = regexp.MustCompile(`\b\d{1,2}:\d\d\b`)
 
-// tellsTime reports whether there is a time of day in the text that neither the person nor
-// a model wrote.
+// tellsTime reports whether the text contains a time of day that neither the person nor a model
+// wrote.
 func (s *step) tellsTime(text string) bool {
 	return slices.ContainsFunc(clock.FindAllString(text, -1), func(at string) bool {
 		return !strings.Contains(s.activity.Text, at) && !s.said(at)
@@ -485,9 +485,9 @@ func (s *step) said(text string) bool {
 	})
 }
 
-// listsOf are the lists that the turn finds.
+// listsOf returns the lists as the turn finds them.
 func listsOf(t *bot.Turn) jsontext.Value {
-	const name = "lists" // of lists.Lists in state
+	const name = "lists" // the name of lists.Lists in state
 	if scope := t.Personal(); scope != nil && scope.Has(name) {
 		if raw, err := scope.JSON(name); err == nil {
 			return slices.Clone(raw)
@@ -496,11 +496,11 @@ func listsOf(t *bot.Turn) jsontext.Value {
 	return jsontext.Value("{}")
 }
 
-// seed is what was kept, with stand-ins. Where the order of lists matters, or what is marked
-// as done, it has that as well.
+// seed is the stored state, with stand-ins. It includes the order of lists, and what is marked as
+// done, only if they matter.
 func (r *Recorder) seed(raw jsontext.Value) (s seed) {
 	var all lists.Lists
-	_ = strict.Unmarshal(raw, &all) // else there is nothing to be read
+	_ = strict.Unmarshal(raw, &all) // otherwise there is nothing to read
 	plain := map[string][]string{}
 	done := false
 	for i := range all.All {
@@ -525,7 +525,7 @@ func (r *Recorder) seed(raw jsontext.Value) (s seed) {
 // mentioned is how scenarios mention the bot.
 const mentioned = "<at>ListBot</at>"
 
-// learn tells the scrubber who and where an activity is of.
+// learn tells the scrubber the names in an activity.
 func learn(a *activity.Activity, s *scrub.Scrubber) {
 	if a.Recipient.ID != "" {
 		s.Keep(a.Recipient.ID, botID)
@@ -546,11 +546,11 @@ func learn(a *activity.Activity, s *scrub.Scrubber) {
 	}
 }
 
-// botID is the account of the bot in scenarios.
+// botID is the bot's account in scenarios.
 const botID = "28:bot"
 
-// eventOf is the activity as a scenario has it, with stand-ins for people and places. What
-// a bot does not look at is left out.
+// eventOf is the activity as a scenario has it, with stand-ins for people and places. It leaves out
+// what a bot does not read.
 func eventOf(a *activity.Activity, s *scrub.Scrubber) *Event {
 	e := &Event{
 		Type: string(a.Type), Name: s.Text(a.Name), Conversation: placeOf(a, s), Kind: conversationKind(a),
@@ -579,18 +579,18 @@ func eventOf(a *activity.Activity, s *scrub.Scrubber) *Event {
 		}
 		e.MembersAdded = append(e.MembersAdded, map[string]any{"id": id})
 	}
-	if installed(a) { // the other form of the same, as a scenario has it
+	if installed(a) { // the scenario's form of the same event
 		e.Type, e.MembersAdded = string(activity.ConversationUpdate), []map[string]any{{"id": botID}}
 	}
 	for _, at := range a.Attachments {
-		if !strings.HasPrefix(at.ContentType, "text/html") { // a copy of the text
+		if !strings.HasPrefix(at.ContentType, "text/html") { // an HTML copy of the text
 			e.Attachments = append(e.Attachments, map[string]any{"contentType": at.ContentType})
 		}
 	}
 	return e
 }
 
-// placeOf is the stand-in of the conversation, with a thread if it is one.
+// placeOf is the stand-in for the conversation, with a thread if it has one.
 func placeOf(a *activity.Activity, s *scrub.Scrubber) string {
 	base, thread, inThread := strings.Cut(a.Conversation.ID, ";messageid=")
 	place := s.ID(scrub.Conversation, base)
@@ -610,8 +610,8 @@ func conversationKind(a *activity.Activity) string {
 	return "groupChat"
 }
 
-// saidText is what was written, with the mention of the bot as scenarios have it, and the
-// mentions in it if there are other ones.
+// saidText is the message text, with the bot's mention as scenarios write it, and the mentions if
+// there are others.
 func saidText(a *activity.Activity, s *scrub.Scrubber) (text string, entities []map[string]any) {
 	text = a.Text
 	others := false
@@ -628,22 +628,22 @@ func saidText(a *activity.Activity, s *scrub.Scrubber) (text string, entities []
 		all = append(all, map[string]any{"type": "mention", "text": standIn, "mentioned": map[string]any{"id": id, "name": name}})
 	}
 	if !others {
-		all = nil // the runner adds that of the bot
+		all = nil // the runner adds the bot's mention
 	}
 	if a.Type == activity.Message && a.ChannelID != activity.Teams && !a.Conversation.Personal() && !a.Addressed() {
-		text = mentioned + " " + text // Teams, which scenarios play in, would not tell the bot otherwise
+		text = mentioned + " " + text // scenarios play in Teams, which otherwise would not deliver it to the bot
 	}
 	return s.Text(text), all
 }
 
-// decision is what a person says to an approval.
+// decision is what a person decides about an approval.
 type decision struct {
 	approve  bool
-	approval string // which; "" where that is not said
+	approval string // its name; "" if not given
 }
 
-// decisionIn reads the click on a card that asks for an approval, or what stands for one;
-// nil: it is none.
+// decisionIn reads a click on a card that asks for an approval, or its text form; nil if it is
+// neither.
 func decisionIn(a *activity.Activity) *decision {
 	if words := strings.Fields(a.Said()); a.Type == activity.Message && len(words) > 1 && len(words) < 4 {
 		approves := strings.EqualFold(words[0], "/approve")
@@ -662,7 +662,7 @@ func decisionIn(a *activity.Activity) *decision {
 			Data click  `json:"data"`
 		} `json:"action"`
 	}
-	_ = json.Unmarshal(a.Value, &value) // any other value is no click
+	_ = json.Unmarshal(a.Value, &value) // any other value is not a click
 	d := &decision{approval: value.Approval + value.Action.Data.Approval}
 	switch value.Verb + value.Action.Verb {
 	case "planbot/approve", "planbot/approve-always":
@@ -674,8 +674,8 @@ func decisionIn(a *activity.Activity) *decision {
 	return nil
 }
 
-// jsonTree is JSON as maps, lists and texts.
+// jsonTree parses JSON into maps, lists and texts.
 func jsonTree(raw []byte) any {
-	tree, _ := treeOf(raw, ".json") // it is what came over the wire as JSON
+	tree, _ := treeOf(raw, ".json") // it arrived as JSON
 	return tree
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// unknown is what the model says in a scenario where nobody knows what it said.
+// unknown is what the model says in a scenario if its real answer is unknown.
 const unknown = "(Nobody knows what the model said here.)"
 
-// DeadLetter makes a test of a dead letter: what came in, what the model planned as far as
-// the record knows, and which calls the bot has to make when all of that goes well. Names,
-// ids and these secrets have stand-ins. The notes in it say what is not known: what the bot
-// kept before, what models answered word by word, and what would have come next. The error is
-// that of a turn which answers no activity, or of a record which cannot be read.
+// DeadLetter makes a test from a dead letter: the activity, the model's plan as far as the record
+// has it, and the calls that the bot must make if all goes well. Names, ids and secrets are
+// replaced by stand-ins. The notes in the scenario list what is unknown: earlier state, the exact
+// model answers, and what would have come next. It returns an error for a turn that answers no
+// activity, and for an unreadable record.
 func DeadLetter(w inbox.Waiting, secrets ...string) (Scenario, error) {
 	rec, err := turn.Decode(w.Record)
 	a, fault := rec.Read()
@@ -39,7 +39,7 @@ func DeadLetter(w inbox.Waiting, secrets ...string) (Scenario, error) {
 	}
 	s := Scenario{Name: "turn " + w.ID, Why: d.scrub.Text(fmt.Sprintf("An operator had to look at it: %s.", turn.Reason(w)))}
 	ask := Step{Event: eventOf(a, d.scrub), Model: d.answers(&rec)}
-	// Of a message that waited for an approval only the text is kept.
+	// For a message that waited for an approval, only the text is stored.
 	if text := cmp.Or(rec.Text, a.Said()); ask.Event.Text == nil && text != "" {
 		text = d.scrub.Text(text)
 		if !a.Conversation.Personal() {
@@ -51,7 +51,7 @@ func DeadLetter(w inbox.Waiting, secrets ...string) (Scenario, error) {
 	if action, approved := decisionOf(&rec); action == "" {
 		s.Steps[0].Expect.Actions = d.actions()
 	} else {
-		last := len(ask.Model) - 1 // the question that was not asked yet comes behind the click
+		last := len(ask.Model) - 1 // the question that was not asked yet follows the click
 		s.Options.Approval, s.Steps[0].Model = []string{action}, ask.Model[:last]
 		s.Steps = append(s.Steps, Step{Model: ask.Model[last:], Event: &Event{
 			Type: string(activity.Invoke), Conversation: ask.Event.Conversation, Kind: ask.Event.Kind, From: ask.Event.From,
@@ -64,7 +64,8 @@ func DeadLetter(w inbox.Waiting, secrets ...string) (Scenario, error) {
 	return s, nil
 }
 
-// decisionOf is the action that a person decided about last, and how; "" if nobody did.
+// decisionOf returns the action that a person decided about last, and the decision; "" if there was
+// none.
 func decisionOf(rec *turn.Record) (action string, approved bool) {
 	if w := rec.Wait; w != nil && w.Approval != nil && w.Approval.Decision != nil {
 		return w.Approval.Action, w.Approval.Decision.Approved
@@ -75,7 +76,7 @@ func decisionOf(rec *turn.Record) (action string, approved bool) {
 	return "", false
 }
 
-// deadLetter is a turn that a scenario is made of.
+// deadLetter is a turn that becomes a scenario.
 type deadLetter struct {
 	run   *turn.Run
 	scrub *scrub.Scrubber
@@ -86,13 +87,13 @@ func (d *deadLetter) note(format string, args ...any) {
 	d.notes = append(d.notes, d.scrub.Text(fmt.Sprintf(format, args...)))
 }
 
-// answers are the plans of the turn as a model writes them, and behind them one for a
-// question that was not asked yet.
+// answers returns the plans of the turn as a model writes them, then one for a question that was
+// not asked yet.
 func (d *deadLetter) answers(rec *turn.Record) (all []answer) {
 	add := func(commands []plan.Command) { all = append(all, answer{Text: new(d.scrub.Text(planText(commands)))}) }
 	rounds := d.run.Rounds
 	if d.run.Progress != nil {
-		rounds = rounds[:len(rounds)-1] // the last is that of the plan at work
+		rounds = rounds[:len(rounds)-1] // the last one belongs to the current plan
 	}
 	for _, r := range rounds {
 		add(commandsOf(r.Outcomes))
@@ -129,7 +130,7 @@ func saying(texts []string) (commands []plan.Command) {
 	return commands
 }
 
-// commandsOf is what was done of a plan.
+// commandsOf returns the commands that ran.
 func commandsOf(outcomes []actions.Outcome) (commands []plan.Command) {
 	for _, o := range outcomes {
 		if o.Action == plan.Say {
@@ -141,8 +142,8 @@ func commandsOf(outcomes []actions.Outcome) (commands []plan.Command) {
 	return commands
 }
 
-// actions are the calls that were made, and those that the plan at work has left; nil: they
-// are not known.
+// actions returns the calls that were made, and the remaining ones of the current plan; nil if they
+// are unknown.
 func (d *deadLetter) actions() []Action {
 	if len(d.run.Rounds) == 0 {
 		return nil
@@ -151,7 +152,7 @@ func (d *deadLetter) actions() []Action {
 	for _, r := range d.run.Rounds {
 		failed := false
 		for _, o := range r.Outcomes {
-			if o.Action != plan.Say && !(failed && o.Failed) { // else it was left out
+			if o.Action != plan.Say && !(failed && o.Failed) { // otherwise it was left out
 				all, made = append(all, d.action(o)), append(made, o.Action)
 			}
 			failed = failed || o.Failed

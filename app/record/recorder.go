@@ -1,7 +1,7 @@
-// Package record writes down what a bot lives through, for tests: the conversations as
-// scenarios that bottest run plays, and what its model was asked and answered as cassettes.
-// People, places and secrets have stand-ins in them. It has the format of
-// scenarios, too: [Read] reads it strictly, [Write] writes it.
+// Package record records what a bot does, for tests: conversations as scenarios for bottest run,
+// and model requests and answers as cassettes. People, places and secrets are replaced by
+// stand-ins. The package also defines the scenario format: [Read] reads it strictly, [Write] writes
+// it.
 package record
 
 import (
@@ -34,35 +34,35 @@ import (
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
-// Config says where to write. Dir is required; the zero value of every other field is a
+// Config says where and how to record. Dir is required; the zero value of every other field is a
 // working default.
 type Config struct {
-	// Dir gets the files, each for the eyes of its owner only. It is made if there is none.
-	// Several recorders may share it: the names of their files differ.
+	// Dir receives the files, readable only by their owner. It is created if it does not exist.
+	// Several recorders may share it: their file names differ.
 	Dir string
-	// Secrets are taken out wherever they are found, beside what looks like one.
+	// Secrets are removed wherever they appear, as is anything that looks like a secret.
 	Secrets []string
-	// MaxSteps, MaxSameCalls and Approval are the bot's, see docs/scenario.schema.json, and
-	// Settings are the names of others that change what the bot does and that scenarios
-	// do not have. FilteredText is what it says when a content filter stops a turn, if that
-	// is not the default.
+	// MaxSteps, MaxSameCalls and Approval are the bot's, see docs/scenario.schema.json. Settings
+	// names other settings that change what the bot does and that scenarios cannot express.
+	// FilteredText is what the bot says when a content filter stops a turn, if that is not the
+	// default.
 	MaxSteps, MaxSameCalls int
 	Approval               []string
 	Settings               []string
 	FilteredText           string
-	// Same are the names of settings with which the scenarios have to be played as well.
+	// Same names settings that must be the same when the scenarios are played.
 	Same []string
-	// Planner is the bot's, by its name, unless it is sequence, as which scenarios play.
+	// Planner names the bot's planner. "": sequence, with which scenarios are played.
 	Planner string
-	// MaxBytes bounds what is kept in all; what comes after that is not recorded. 0: 32 MiB.
+	// MaxBytes limits what is recorded in all; anything after that is not recorded. 0: 32 MiB.
 	MaxBytes int
-	// Log is told once of what cannot be written, and of the limit.
+	// Log gets one message about what cannot be written, and one about the limit.
 	Log zerolog.Logger
 }
 
-// Recorder sees what a bot does through the parts that it wraps, and writes it down beside
-// the bot: whatever goes wrong with that, the bot does not notice. It sees one process: of a
-// turn that another one does nothing is expected.
+// Recorder observes a bot through the parts that it wraps, and records in the background: a failure
+// to record never affects the bot. It sees one process, so it expects nothing of a turn that
+// another process handles.
 type Recorder struct {
 	cfg    Config
 	scrub  *scrub.Scrubber
@@ -70,9 +70,9 @@ type Recorder struct {
 
 	mu      sync.Mutex
 	all     map[string]*conversation // by id, without threads
-	ids     []string                 // of all, in the order in which they were met
+	ids     []string                 // all of them, in order of appearance
 	bytes   int
-	told    map[string]bool // what is left out
+	told    map[string]bool // kinds of losses already logged
 	changed chan struct{}
 
 	stop  context.CancelFunc
@@ -80,15 +80,15 @@ type Recorder struct {
 }
 
 const (
-	// pause is how long the writer waits for more before it writes, at least.
+	// pause is the least time that the writer waits for more before it writes.
 	pause = 500 * time.Millisecond
-	// restraint is how many times as long as it wrote the writer waits.
+	// restraint is how many times as long as its last write the writer waits.
 	restraint = 10
-	// closeWithin is how long Close may write.
+	// closeWithin limits how long Close may write.
 	closeWithin = 5 * time.Second
 )
 
-// New makes the folder and begins to write. Close ends it.
+// New creates the folder and starts recording. Close ends it.
 func New(cfg Config) (*Recorder, error) {
 	if cfg.Dir == "" {
 		return nil, errors.New("recording: no Dir")
@@ -96,7 +96,7 @@ func New(cfg Config) (*Recorder, error) {
 	cfg.MaxBytes = cmp.Or(cfg.MaxBytes, 32<<20)
 	r := &Recorder{
 		cfg: cfg, scrub: scrub.New(cfg.Secrets...),
-		prefix: time.Now().UTC().Format("20060102-150405-") + strings.ToLower(rand.Text()[:6]) + "-", // no two replicas have the same
+		prefix: time.Now().UTC().Format("20060102-150405-") + strings.ToLower(rand.Text()[:6]) + "-", // differs between replicas
 		all:    map[string]*conversation{}, told: map[string]bool{}, changed: make(chan struct{}, 1),
 	}
 	const probe = "probe"
@@ -113,7 +113,7 @@ func New(cfg Config) (*Recorder, error) {
 	return r, nil
 }
 
-// Close writes what is left, as far as that takes no more than some seconds.
+// Close writes the rest, for at most some seconds.
 func (r *Recorder) Close() {
 	r.stop()
 	r.ended.Wait()
@@ -126,7 +126,7 @@ func (r *Recorder) Close() {
 	}
 }
 
-// write writes what has changed until ctx ends.
+// write writes changes until ctx ends.
 func (r *Recorder) write(ctx context.Context) {
 	for took := time.Duration(0); ; {
 		select {
@@ -145,8 +145,8 @@ func (r *Recorder) write(ctx context.Context) {
 	}
 }
 
-// flush writes the files of the conversations that have changed. Those that it does not come
-// to before ctx ends are as changed as before, and it reports how many.
+// flush writes the files of the changed conversations. Those that it does not reach before ctx ends
+// stay marked as changed, and it returns their number.
 func (r *Recorder) flush(ctx context.Context) (left int) {
 	changed := map[string]*conversation{}
 	r.mu.Lock()
@@ -177,8 +177,8 @@ func (r *Recorder) flush(ctx context.Context) (left int) {
 // head is the first line of each file.
 const head = "# What people said is in here. Names, ids and secrets have stand-ins, as far as they were found: look before you share it.\n"
 
-// files writes those of a conversation. What is learned at the end of it, such as a password
-// that is named there, holds for its beginning.
+// files writes the files of a conversation. What the scrubber learns at its end, such as a password
+// named there, also applies to its beginning.
 func (r *Recorder) files(ctx context.Context, name string, c *conversation) error {
 	var list []Scenario
 	var calls []cassette.Call
@@ -207,7 +207,7 @@ func (r *Recorder) files(ctx context.Context, name string, c *conversation) erro
 	return errors.Join(faults...)
 }
 
-// replace writes a file of this recorder whole, or not at all.
+// replace writes a file of this recorder completely or not at all.
 func (r *Recorder) replace(name string, data []byte) error {
 	name = filepath.Join(r.cfg.Dir, r.prefix+name)
 	const part = ".part"
@@ -217,7 +217,7 @@ func (r *Recorder) replace(name string, data []byte) error {
 	return os.Rename(name+part, name)
 }
 
-// complain logs the first of each kind of what is left out. It is called with r.mu held.
+// complain logs the first loss of each kind. The caller holds r.mu.
 func (r *Recorder) complain(kind string, err error) {
 	if !r.told[kind] {
 		r.cfg.Log.Error().Err(err).Msg("the recording is not whole; the bot goes on")
@@ -225,8 +225,8 @@ func (r *Recorder) complain(kind string, err error) {
 	r.told[kind] = true
 }
 
-// change changes what is kept of a conversation, which then has size more bytes. What panics
-// in it is left out: the bot's turn goes on.
+// change changes the record of a conversation, which grows by size bytes. If change panics, the
+// change is lost, but the bot's turn continues.
 func (r *Recorder) change(id string, size int, change func(*conversation)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -240,7 +240,7 @@ func (r *Recorder) change(id string, size int, change func(*conversation)) {
 	if r.bytes+size+each > r.cfg.MaxBytes || c != nil && c.full {
 		r.complain("limit", fmt.Errorf("the recording has reached its limit of %d bytes: no more is written down", r.cfg.MaxBytes))
 		if c != nil && !c.full {
-			c.full, c.dirty = true, true // what comes after a gap makes no sense
+			c.full, c.dirty = true, true // what follows a gap makes no sense
 		}
 		return
 	}
@@ -257,8 +257,8 @@ func (r *Recorder) change(id string, size int, change func(*conversation)) {
 	}
 }
 
-// Handler is h, of which the recorder sees what [Recorder.Authenticator] lets in and how that was
-// answered.
+// Handler wraps h. The recorder sees the requests that [Recorder.Authenticator] accepts, and their
+// answers.
 func (r *Recorder) Handler(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		d := &delivery{}
@@ -270,12 +270,12 @@ func (r *Recorder) Handler(h http.Handler) http.Handler {
 	})
 }
 
-// delivery is the activity of a request, once it was let in.
+// delivery is the activity of a request, once it is authenticated.
 type delivery struct{ activity *activity.Activity }
 
 type deliveryKey struct{}
 
-// answering sees the answer to a request.
+// answering observes the answer to a request.
 type answering struct {
 	http.ResponseWriter
 	status int // 0: 200
@@ -285,20 +285,20 @@ type answering struct {
 // Unwrap is for [http.ResponseController].
 func (a *answering) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// WriteHeader sees the status.
+// WriteHeader records the status.
 func (a *answering) WriteHeader(status int) {
 	a.status = cmp.Or(a.status, status)
 	a.ResponseWriter.WriteHeader(status)
 }
 
-// Write sees the body.
+// Write records the body.
 func (a *answering) Write(p []byte) (int, error) {
 	a.body.Write(p)
 	return a.ResponseWriter.Write(p)
 }
 
-// Authenticator is the bot's, of which the recorder sees what it takes. Without [Recorder.Handler]
-// it does not see what is then refused all the same, and what clicks are answered with.
+// Authenticator wraps the bot's. The recorder sees the activities that it accepts. Without
+// [Recorder.Handler] it does not see which of those are then refused, nor the answers to clicks.
 func (r *Recorder) Authenticator(a bot.Authenticator) bot.Authenticator { return watchedAuth{a, r} }
 
 type watchedAuth struct {
@@ -329,7 +329,7 @@ func (v watchedCaller) Permit(a *activity.Activity) error {
 	if err != nil {
 		return nil // it cannot be recorded
 	}
-	if own, err := activity.Decode(raw); err == nil { // the turn may change its own
+	if own, err := activity.Decode(raw); err == nil { // a copy, because the turn may change its own
 		if v.to != nil {
 			v.to.activity = own
 		}
@@ -351,8 +351,8 @@ func (r *Recorder) came(a *activity.Activity, size int) {
 	})
 }
 
-// answered takes back the step of an activity that was not taken, and keeps what the bot
-// said in the answer.
+// answered removes the step of an activity that was not accepted, and records what the bot said in
+// the answer.
 func (r *Recorder) answered(a *activity.Activity, with *answering) {
 	said := saidIn(a, with.body.Bytes())
 	r.change(a.Conversation.BaseID(), with.body.Len(), func(c *conversation) {
@@ -372,8 +372,8 @@ func (r *Recorder) answered(a *activity.Activity, with *answering) {
 	})
 }
 
-// saidIn are the messages in the answer to a request: what a click shows, and replies that
-// travel there.
+// saidIn returns the messages in the answer to a request: what a click shows, and replies sent in
+// it.
 func saidIn(a *activity.Activity, body []byte) (all []reply) {
 	var answer struct {
 		Value      any                 `json:"value"`
@@ -392,13 +392,13 @@ func saidIn(a *activity.Activity, body []byte) (all []reply) {
 	return all
 }
 
-// base is the conversation without its thread.
+// base is the conversation id without its thread.
 func base(id string) string {
 	id, _, _ = strings.Cut(id, ";messageid=")
 	return id
 }
 
-// Model is the model, of which the recorder sees what it is asked and answers.
+// Model wraps the model. The recorder sees its requests and answers.
 func (r *Recorder) Model(m models.Model) models.Model { return watchedModel{m, r} }
 
 type watchedModel struct {
@@ -406,7 +406,7 @@ type watchedModel struct {
 	of *Recorder
 }
 
-// Name is the model's own, "" when it has none.
+// Name is the wrapped model's name, "" if it has none.
 func (m watchedModel) Name() string {
 	if named, ok := m.Model.(interface{ Name() string }); ok {
 		return named.Name()
@@ -416,7 +416,7 @@ func (m watchedModel) Name() string {
 
 func (m watchedModel) Complete(ctx context.Context, req *models.Request) (*models.Response, error) {
 	of := turnlog.From(ctx)
-	m.of.change(base(of.Conversation), 0, func(c *conversation) { c.ofTurn(of.Turn, of.Activity) }) // which begins
+	m.of.change(base(of.Conversation), 0, func(c *conversation) { c.ofTurn(of.Turn, of.Activity) }) // it has just begun
 	response, err := m.Model.Complete(ctx, req)
 	if errors.Is(err, context.Canceled) {
 		return response, err
@@ -439,7 +439,7 @@ func (m watchedModel) Complete(ctx context.Context, req *models.Request) (*model
 	return response, err
 }
 
-// Hooks see the plans, the calls of actions, and the ends of turns.
+// Hooks record plans, action calls, and the ends of turns.
 func (r *Recorder) Hooks() bot.Hooks {
 	return bot.Hooks{
 		Plan: func(ctx context.Context, t *bot.Turn, next func(context.Context) (plan.Plan, error)) (plan.Plan, error) {
@@ -477,8 +477,8 @@ func (r *Recorder) Hooks() bot.Hooks {
 	}
 }
 
-// turn changes the step that the turn belongs to: by what it answers or, if it follows a
-// decision, by the click, which the context names. Then the turn answers who asked.
+// turn changes the step of the turn: found by the activity that it answers or, after a decision, by
+// the click, which the context names. From then on the turn answers the person who asked.
 func (r *Recorder) turn(ctx context.Context, t *bot.Turn, size int, change func(*step)) {
 	of := cmp.Or(turnlog.From(ctx).Activity, t.Activity.ID)
 	r.change(t.Activity.Conversation.BaseID(), size, func(c *conversation) {
@@ -491,7 +491,7 @@ func (r *Recorder) turn(ctx context.Context, t *bot.Turn, size int, change func(
 	})
 }
 
-// Channel is the channel, of which the recorder sees the messages that it takes.
+// Channel wraps the channel. The recorder sees the messages that it accepts.
 func (r *Recorder) Channel(c turn.Channel) turn.Channel { return watchedChannel{c, r} }
 
 type watchedChannel struct {
@@ -520,19 +520,19 @@ func (r *Recorder) sent(ctx context.Context, to activity.Reference, a *activity.
 	said := replyOf(a)
 	r.change(base(to.Conversation.ID), len(a.Text), func(c *conversation) {
 		s := c.ofTurn(of.Turn, of.Activity)
-		if s == nil { // a notice, or of a turn that another process had begun
+		if s == nil { // a notice, or of a turn that another process began
 			c.apart = true
 			return
 		}
 		s.sends = append(s.sends, status)
 		if err == nil {
 			s.replies = append(s.replies, said)
-			s.turns[of.Turn] = s.turns[of.Turn] || said.asks() // a turn that waits is over for this step
+			s.turns[of.Turn] = s.turns[of.Turn] || said.asks() // a waiting turn is over for this step
 		}
 	})
 }
 
-// statusOf is how the channel answered a message for good; 0: it may take it later, or never
+// statusOf is the channel's final answer to a message; 0: the channel may accept it later, or never
 // got it.
 func statusOf(err error) int {
 	refused, answered := errors.AsType[*connector.Error](err)

@@ -437,7 +437,7 @@ func (f *file) checkStep(s *Scenario, step *Step, at []string, ids, conversation
 
 // nearest suggests the placeholder that a misspelt one may mean.
 func nearest(reply, word string) string {
-	const most = 80 // characters compared
+	const most = 80 // bytes compared
 	whole, word := spelling.Plain(reply[1:min(len(reply)-1, most)]), spelling.Plain(word[:min(len(word), most)])
 	near := spelling.Nearest(placeholders(), func(name string) (edits int, ok bool) {
 		name = spelling.Plain(name)

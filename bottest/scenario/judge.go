@@ -20,7 +20,7 @@ import (
 	"github.com/planbot-go/planbot/internal/turnlog"
 )
 
-// seen is what the bot did for an activity, or for all of a step.
+// seen is what the bot did for an activity, or in a whole step.
 type seen struct {
 	calls   []bottest.Call
 	replies []reply
@@ -29,7 +29,7 @@ type seen struct {
 	typing  bool
 }
 
-// judge compares what the bot did in a step with what it had to do.
+// judge compares what the bot did in a step with what was expected.
 func (r *run) judge(step *record.Step, s *stage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -49,7 +49,7 @@ func (r *run) judge(step *record.Step, s *stage) {
 		}
 	}
 	for _, d := range s.deliveries {
-		if text := shown(d.answer); text != "" { // to who clicked
+		if text := shown(d.answer); text != "" { // shown to the person who clicked
 			for _, o := range []*seen{&d.of.seen, &s.whole.seen} {
 				o.replies = append(o.replies, reply{text: text})
 			}
@@ -73,12 +73,13 @@ func (r *run) judge(step *record.Step, s *stage) {
 	}
 }
 
-// seenOf are where something is noted: with its owner, and with all of the step.
+// seenOf returns where to record something: with its owner, and with the whole step.
 func (s *stage) seenOf(of turnlog.Of) []*seen {
 	return []*seen{&s.owner(of).seen, &s.whole.seen}
 }
 
-// ofSent says whose a request to the connector is: where it went is certain.
+// ofSent says which turn a request to the connector belongs to. Its conversation is known in any
+// case.
 func ofSent(sent bottest.Sent) turnlog.Of {
 	of := sent.Of
 	of.Conversation = sent.To
@@ -99,7 +100,7 @@ func (o *seen) took(sent bottest.Sent, r *run) {
 	}
 }
 
-// verdict compares one list of expectations.
+// verdict compares one set of expectations.
 type verdict struct {
 	*run
 	stage  *stage
@@ -112,7 +113,7 @@ func (v *verdict) fault(field, format string, args ...any) {
 	v.Errorf(v.place+"expect."+field+": "+format, args...)
 }
 
-// number compares a count that may not be expected at all.
+// number compares a count, if one is expected.
 func (v *verdict) number(field string, want *int, got int) {
 	if want != nil && *want != got {
 		v.fault(field, "got %d, want %d", got, *want)
@@ -132,7 +133,7 @@ func (v *verdict) compareWork() {
 	v.number("sends", e.Sends, o.sends)
 }
 
-// compareRest compares what there is after the step, and how deliveries were answered.
+// compareRest compares the state after the step, and how deliveries were answered.
 func (v *verdict) compareRest(of ...*delivery) {
 	v.state(of)
 	opened := slices.DeleteFunc(v.calls(), func(c bottest.Call) bool { return c.Action != "createTicket" || failed(&c) })
@@ -165,7 +166,7 @@ func (v *verdict) replies() {
 	}
 }
 
-// matches reports whether the replies are those wanted. <split> stands for two or more.
+// matches reports whether the replies are the wanted ones. <split> stands for two or more.
 func (v *verdict) matches(want []string, got []reply) bool {
 	same := func(w string, g reply) bool { return g.is(w, v.resumed) }
 	if v.expect.Order.Either() {
@@ -181,8 +182,8 @@ func (v *verdict) matches(want []string, got []reply) bool {
 	return slices.EqualFunc(want, got, same)
 }
 
-// resumed reports whether a reply is of a turn that a process had begun which then died.
-// The turn says what it was to say all the same, or what is known of what was done.
+// resumed reports whether a reply belongs to a turn whose process died. The turn either says what
+// it was going to say, or reports what is known to be done.
 func (v *verdict) resumed(g reply) bool {
 	if strings.Contains(g.text, "I cannot tell whether this was done: ") {
 		return true
@@ -191,7 +192,7 @@ func (v *verdict) resumed(g reply) bool {
 	return g.card == nil && !apology && slices.Contains(v.begun(), g.turn)
 }
 
-// begun are the turns that were at work before the step or, if a process died in it, in the
+// begun returns the turns that were running before the step or, if a process died in it, in the
 // step.
 func (v *verdict) begun() (turns []string) {
 	calls, asked := v.calls(), v.kit.Model.Calls()
@@ -246,7 +247,7 @@ func (v *verdict) prompts() {
 	}
 }
 
-// answer looks at how a delivery was answered over HTTP.
+// answer checks how a delivery was answered over HTTP.
 func (v *verdict) answer(d *bottest.Delivery) {
 	if want := v.expect.Status; want != nil && d.Status != *want {
 		v.fault("status", "got %s, want %d", d, *want)
@@ -260,11 +261,11 @@ func (v *verdict) answer(d *bottest.Delivery) {
 	}
 }
 
-// reply is what came to a channel.
+// reply is a message that reached a channel.
 type reply struct {
 	text string
 	card *bottest.Card // nil: it is a text
-	turn string        // that says it; "" in the answer to a click
+	turn string        // the turn that says it; "" in the answer to a click
 }
 
 func (r reply) String() string {
@@ -274,12 +275,12 @@ func (r reply) String() string {
 	return r.text
 }
 
-// is reports whether the reply is what is wanted.
+// is reports whether the reply is the wanted one.
 func (r reply) is(want string, resumed func(reply) bool) bool {
 	switch word, call, means := record.Placeholder(want); word {
 	case "":
 		return r.card == nil && r.text == want
-	case "split": // of as many texts as there are
+	case "split": // any text; matches counts them
 		return r.card == nil
 	case "approval_card":
 		if r.card == nil {
@@ -295,16 +296,15 @@ func (r reply) is(want string, resumed func(reply) bool) bool {
 	}
 }
 
-// sendings looks whether the connector was asked for all that it was to answer.
+// sendings checks that the connector was asked for all scripted answers.
 func (v *verdict) sendings(e *scene) {
 	if unused := len(e.Expect.Connector) - e.sendings; unused > 0 {
 		v.fault("connector", "%d of the answers were not asked for", unused)
 	}
 }
 
-// unasked notes the answers that the model was not asked for. They are no failure: there may
-// be more of them than a bot has to need. But of one that is for a certain model
-// it is expected that this is asked.
+// unasked records scripted answers that the model was not asked for. They are no failure: a
+// scenario may have more than a bot needs. But an answer for a specific model must be requested.
 func (v *verdict) unasked(e *scene) {
 	for i, a := range e.Model[e.answers:] {
 		i += e.answers
@@ -315,10 +315,9 @@ func (v *verdict) unasked(e *scene) {
 	}
 }
 
-// together is the work for an activity of which there are several deliveries. Which of them
-// the bot did it for, nobody can tell: it is compared with what all of them expect, lists one
-// after another in the order of the deliveries, numbers as their sums, else what the first says
-// that says it.
+// together is the expected work for an activity that is delivered several times. The delivery that
+// the bot worked on is unknown, so it compares with all of them: lists appended in delivery order,
+// numbers added, and anything else from the first delivery that sets it.
 func together(deliveries []*delivery) *record.Step {
 	out := &record.Step{Event: deliveries[0].Event, Expect: record.Expect{ModelCalls: new(0), Sends: new(0)}}
 	all := &out.Expect
@@ -355,7 +354,7 @@ func join[T any](all *[]T, more []T) {
 	}
 }
 
-// sum is nil, which nobody looks at, where one of the deliveries does not say its part.
+// sum is nil, which is not checked, if one of the deliveries does not set its part.
 func sum(a, b *int) *int {
 	if a == nil || b == nil {
 		return nil
@@ -387,7 +386,7 @@ func (v *verdict) actions() {
 	}
 }
 
-// inAnyOrder reports whether each that is wanted is there, and no others.
+// inAnyOrder reports whether got has exactly the wanted entries, in any order.
 func inAnyOrder[W, G any](want []W, got []G, same func(W, G) bool) bool {
 	rest := slices.Clone(got)
 	for _, w := range want {
@@ -400,8 +399,8 @@ func inAnyOrder[W, G any](want []W, got []G, same func(W, G) bool) bool {
 	return len(rest) == 0
 }
 
-// sameCall compares a call. What a scripted action gave back is what it was told to; of
-// others a result is compared if one is given.
+// sameCall compares a call. A scripted action returns what the scenario says; for others, a result
+// is compared if one is given.
 func (v *verdict) sameCall(want record.Action, got bottest.Call) bool {
 	if want.Action != got.Action || !equalEntities(want.Entities, got.Entities) {
 		return false
@@ -417,7 +416,7 @@ func equalEntities(a, b map[string]any) bool {
 	return len(a) == 0 && len(b) == 0 || sameJSON(asJSON(a), asJSON(b))
 }
 
-// sameJSON compares two texts of JSON: 1.5e3 is 1500.
+// sameJSON compares two JSON texts: 1.5e3 equals 1500.
 func sameJSON(a, b string) bool {
 	one, other := jsontext.Value(a), jsontext.Value(b)
 	return cmp.Or(one.Canonicalize(), other.Canonicalize()) == nil && bytes.Equal(one, other)
@@ -452,7 +451,7 @@ func (v *verdict) lists(field, conversation string, want map[string][]string) {
 	}
 }
 
-// equalLists compares lists, of which the items may be in any order.
+// equalLists compares lists; anyOrder ignores the order of items.
 func equalLists(a, b map[string][]string, anyOrder bool) bool {
 	return maps.EqualFunc(a, b, func(a, b []string) bool {
 		if anyOrder {
@@ -470,7 +469,7 @@ func texts(replies []reply) []string {
 	return all
 }
 
-// describe says what was called and, where results are real, what came of it.
+// describe says what was called and, if results are real, the result.
 func (v *verdict) describe(action string, entities map[string]any, result string, failed bool) string {
 	text := action + " {}"
 	if len(entities) > 0 {
@@ -496,7 +495,7 @@ func asJSON(v any) string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// inLines shows a list of texts, long ones shortened.
+// inLines formats a list of texts and shortens long ones.
 func inLines(list []string) string {
 	const most = 300
 	var out []string
@@ -509,14 +508,13 @@ func inLines(list []string) string {
 	return "[" + strings.Join(out, ", ") + "]"
 }
 
-// span is when the bot was at work for an event, by the places of what it did in all that
-// happened.
+// span is when the bot worked on an event, as positions among everything that happened.
 type span struct {
 	id                   string
 	first, last, replied int
 }
 
-// spans are those of the events of a step for which anything was done.
+// spans returns the spans of the events for which the bot did anything.
 func (v *verdict) spans() (all []span) {
 	type done struct {
 		of      turnlog.Of
@@ -547,7 +545,7 @@ func (v *verdict) spans() (all []span) {
 	return all
 }
 
-// order compares in which order the events were answered.
+// order compares the order in which the events were answered.
 func (v *verdict) order() {
 	want := v.expect.Order
 	if want == nil || want.Either() {
@@ -566,7 +564,7 @@ func (v *verdict) order() {
 	}
 }
 
-// together compares how many turns were at work at the same time.
+// together compares how many turns ran at the same time.
 func (v *verdict) together() {
 	spans := v.spans()
 	most := 0

@@ -27,7 +27,7 @@ import (
 	"github.com/planbot-go/planbot/skills/sandbox"
 )
 
-// Planner is what makes the plans that the settings describe, and its parts.
+// Planner is the planner that the settings describe, with its parts.
 type Planner struct {
 	PromptMaker
 	Actions *actions.Registry
@@ -43,7 +43,7 @@ type PromptMaker interface {
 	Messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error)
 }
 
-// Fault is a mistake in the settings that is found only when they are used.
+// Fault is a mistake in the settings that shows up only in use.
 type Fault struct{ Err error }
 
 func (f Fault) Error() string { return f.Err.Error() }
@@ -51,8 +51,8 @@ func (f Fault) Error() string { return f.Err.Error() }
 // Unwrap is the mistake.
 func (f Fault) Unwrap() error { return f.Err }
 
-// NewPlanner makes the planner, with these actions and what the settings add to them. box
-// runs the scripts of skills; nil: nothing does.
+// NewPlanner makes the planner with these actions plus those from the settings. box runs the
+// scripts of skills; nil: scripts do not run.
 func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, box *sandbox.Sandbox, watch Watch) (p *Planner, err error) {
 	p = &Planner{Actions: acts}
 	cfg := planner.Config{Actions: acts}
@@ -75,8 +75,8 @@ func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, box *
 	return p, nil
 }
 
-// Complete adds to a planner, and to its actions, what makes its prompts: prompts, skills, and
-// prompts that are actions. The skills are nil where there are none, and about names them.
+// Complete adds to a planner's config and actions what the settings say: prompts, skills, and
+// prompt actions. Without skills, the provider is nil; about describes them.
 func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, box *sandbox.Sandbox) (provider *skills.Provider, about string, err error) {
 	if cfg.Prompts, err = s.loadPrompts(); err != nil {
 		return nil, "", Fault{fmt.Errorf("BOT_PROMPTS_DIR: %w", err)}
@@ -104,7 +104,7 @@ func (s *Settings) loadPrompts() (*prompts.Library, error) {
 	return prompts.Load(s.PromptsDir)
 }
 
-// ofPrompts is a fault of the prompts that were set, where any were.
+// ofPrompts marks err as a fault of the configured prompts, if any are configured.
 func (s *Settings) ofPrompts(err error) error {
 	if err != nil && s.PromptsDir != "" {
 		return Fault{fmt.Errorf("BOT_PROMPTS_DIR %s: %w", s.PromptsDir, err)}
@@ -112,7 +112,7 @@ func (s *Settings) ofPrompts(err error) error {
 	return err
 }
 
-// newPlanner makes the planner of that name.
+// newPlanner makes the planner with that name.
 func newPlanner(ctx context.Context, name string, cfg planner.Config) (PromptMaker, error) {
 	switch name {
 	case sequential:
@@ -123,8 +123,8 @@ func newPlanner(ctx context.Context, name string, cfg planner.Config) (PromptMak
 	return planner.NewSequence(ctx, cfg)
 }
 
-// warnOfPrompts tells the log of what is no fault, but rarely meant: a prompt that shows the
-// model no actions.
+// warnOfPrompts logs what is not a fault but rarely intended: a prompt that shows the model no
+// actions.
 func (s *Settings) warnOfPrompts(ctx context.Context, library *prompts.Library) {
 	prompt, err := library.Prompt(s.Planner)
 	if err != nil || s.Planner == tools || prompt.Actions != nil && len(prompt.Actions) == 0 {
@@ -136,21 +136,21 @@ func (s *Settings) warnOfPrompts(ctx context.Context, library *prompts.Library) 
 	}
 }
 
-// Watch sees the models. The zero value sees nothing.
+// Watch observes the models. The zero value observes nothing.
 type Watch struct {
 	Calls func(outcome string, took time.Duration, usage models.Usage)
 	Model func(models.Model) models.Model
 }
 
-// NewModel makes the first model with the others behind it, each on its server, and says in
-// words what it is.
+// NewModel makes the first model with the others as fallbacks, each on its server, and describes
+// it.
 func (s *Settings) NewModel(watch Watch) (model models.Model, about string, err error) {
 	configs := s.modelConfigs()
 	if configs == nil {
 		model = models.Offline{}
 		about = "offline, answers the phrases of the actions (set OPENAI_API_KEY, OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT for a real one)"
 	} else {
-		cfg := &models.Chain{Retries: cmp.Or(s.ModelRetries, -1), MaxWait: s.ModelMaxWait, Observe: watch.Calls} // zero is the default there
+		cfg := &models.Chain{Retries: cmp.Or(s.ModelRetries, -1), MaxWait: s.ModelMaxWait, Observe: watch.Calls} // zero means the default there
 		if s.ModelPrice != nil {
 			cfg.Price = s.Price()
 		}
@@ -170,8 +170,8 @@ func (s *Settings) NewModel(watch Watch) (model models.Model, about string, err 
 	return model, about, nil
 }
 
-// modelConfigs says where the models are, in the order in which they are asked; none: there is no
-// real one. Keys stay with the server that they were set for.
+// modelConfigs returns the configs of the models, in the order in which they are asked; none if no
+// real model is set. A key is only sent to the server that it was set for.
 func (s *Settings) modelConfigs() []models.OpenAIConfig {
 	if s.OpenAIKey == "" && s.OpenAIBaseURL == "" && s.AzureEndpoint == "" {
 		return nil
@@ -198,16 +198,16 @@ func (s *Settings) modelConfigs() []models.OpenAIConfig {
 	return configs
 }
 
-// Against are the settings with others in place of some, each as NAME=VALUE; an empty value is
-// unset. A key stays with the server that it was set for, and a price with its model. The
-// error is a [Fault].
+// Against returns the settings with some replaced, each as NAME=VALUE; an empty value unsets one. A
+// key stays with the server that it was set for, and a price with its model. The error is a
+// [Fault].
 func (s *Settings) Against(assignments []string) (*Settings, error) {
 	other := *s
 	given, faults := other.assign(assignments)
 	is := other.keys()
 	for i, key := range s.keys() {
 		mine, its := origin(key.server), origin(is[i].server)
-		if !given[key.name] && key.value != "" && its != "" && mine != its { // "": is sent nowhere, or no address
+		if !given[key.name] && key.value != "" && its != "" && mine != its { // "": it is not sent anywhere, or the address is invalid
 			faults.add("--against", "the %s that is set is for %s, and is not sent to %s: add --against %s=…, with nothing behind the = where there is none",
 				key.name, mine, its, key.name)
 		}
@@ -227,7 +227,7 @@ func (s *Settings) Against(assignments []string) (*Settings, error) {
 	return &other, nil
 }
 
-// assign puts in what is given, and returns the names of that.
+// assign applies the assignments, and returns the names that were set.
 func (s *Settings) assign(assignments []string) (given map[string]bool, faults faults) {
 	given = map[string]bool{}
 	changesPlans := regexp.MustCompile(`^(?:OPENAI_|AZURE_OPENAI_|BOT_(?:FALLBACK_|MODEL_|REASONING_|MAX_TOKENS_FIELD|PLANNER|RESPONSE_FORMAT|PROMPTS_|SKILLS_))`)
@@ -260,10 +260,10 @@ func (s *Settings) keys() []serverKey {
 	}
 }
 
-// openAI is where keys go when no other server is set.
+// openAI is the server for keys if no other is set.
 const openAI = "https://api.openai.com"
 
-// origin is the server of an address, "" when it has none.
+// origin is the server of an address, "" if it has none.
 func origin(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Hostname() == "" {
@@ -273,13 +273,13 @@ func origin(address string) string {
 	return u.Scheme + "://" + net.JoinHostPort(strings.ToLower(u.Hostname()), port)
 }
 
-// SkillsConfig says where skills are looked for.
+// SkillsConfig says where to look for skills.
 func (s *Settings) SkillsConfig() skills.Config {
 	return skills.Config{Roots: s.SkillDirs(), Lenient: s.SkillsLenient, FollowLinks: s.SkillsLinks, Reload: s.SkillsReload}
 }
 
-// newSkills finds the skills of BOT_SKILLS_DIR. What is wrong with any is logged now, and not
-// in the first turn.
+// newSkills finds the skills of BOT_SKILLS_DIR. It logs their faults now rather than in the first
+// turn.
 func (s *Settings) newSkills(ctx context.Context, box *sandbox.Sandbox) (provider *skills.Provider, about string, err error) {
 	if len(s.SkillDirs()) == 0 {
 		return nil, "", nil
@@ -297,9 +297,9 @@ func (s *Settings) newSkills(ctx context.Context, box *sandbox.Sandbox) (provide
 	return provider, cmp.Or(strings.Join(names, ", "), "none that can be used"), err
 }
 
-// ScriptSandbox opens the sandbox for the scripts of skills, and says which it is; about is empty
-// if there are no skills. Without a sandbox scripts are refused, and the reasons are logged; that is
-// an error only where a kind is set by name.
+// ScriptSandbox opens the sandbox for skill scripts and describes it; about is empty if there are
+// no skills. If no sandbox works, scripts are refused and the reasons are logged. That is an error
+// only if the settings name a kind.
 func (s *Settings) ScriptSandbox(ctx context.Context) (box *sandbox.Sandbox, about string, err error) {
 	if len(s.SkillDirs()) == 0 {
 		return nil, "", nil
@@ -320,7 +320,7 @@ func (s *Settings) ScriptSandbox(ctx context.Context) (box *sandbox.Sandbox, abo
 	return nil, about, nil
 }
 
-// OpenSandbox opens the best sandbox that works, or the one that is set.
+// OpenSandbox opens the configured sandbox, or the best one that works.
 func (s *Settings) OpenSandbox(ctx context.Context) (*sandbox.Sandbox, error) {
 	var cfg sandbox.Config
 	if s.SkillsSandbox != AutoSandbox {
@@ -343,14 +343,14 @@ func Read(b Bot, flags ...string) (*Settings, error) {
 	return &all.Settings, all.Check()
 }
 
-// Declared is what `bot actions --json` writes of a bot, for tools that do not know its code.
+// Declared is the output of `bot actions --json`, for tools that do not know the bot's code.
 type Declared struct {
 	Actions    json.RawMessage `json:"actions"` // in the form of Teams AI's actions.json
 	PromptsDir string          `json:"promptsDir,omitempty"`
 }
 
 // ReadActions reads the actions in a file: in the form of Teams AI's actions.json, or [Declared].
-// Prompts that are declared are used where no others are set. The error is a [Fault].
+// Its prompts are used if no others are set. The error is a [Fault].
 func (s *Settings) ReadActions(file string) (*actions.Registry, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {

@@ -11,36 +11,35 @@ import (
 	"github.com/planbot-go/planbot/actions"
 )
 
-// Progress is a plan being run: how far it is and what it has saved. As JSON it
-// can be kept, and gone on with later or in another process. The zero value is
-// done. It is not safe for concurrent use.
+// Progress is a plan being run: its next command and what it has saved. You can store it as JSON
+// and resume it later or in another process. The zero value is done. It is not safe for concurrent
+// use.
 type Progress struct {
 	Plan Plan `json:"plan"`
 	// Next is the index of the command that runs next.
 	Next int `json:"next"`
-	// Variables are the results saved so far and the inputs; nil in a plan that
-	// has neither, whose texts are then taken as they are.
+	// Variables are the results saved so far and the inputs. nil if the plan has neither; its texts
+	// are then taken literally.
 	Variables variables `json:"variables"`
-	// Unchanged is what the commands so far have said that found nothing to act on, by their
-	// indexes, see [actions.Unchanged].
+	// Unchanged holds the texts of commands that found nothing to act on, by command index, see
+	// [actions.Unchanged].
 	Unchanged map[int]string `json:"unchanged,omitempty"`
-	// Said are the texts of the plan so far, where [Progress.Run] runs it.
+	// Said are the texts of the plan so far if [Progress.Run] runs it.
 	Said []string `json:"said,omitempty"`
 }
 
-// Done reports whether no command is left.
+// Done reports whether no command remains.
 func (e *Progress) Done() bool { return e.Next >= len(e.Plan.Commands) }
 
-// maxExpanded is how many bytes the variables may fill into one command: a short
-// plan can name a long result many times.
+// maxExpanded limits the bytes that variables may add to one command: a short plan can name a long
+// result many times.
 const maxExpanded = 256 << 10
 
-// errExpanded is the error of a command into which variables would fill more than
-// [maxExpanded] bytes.
+// errExpanded is the error of a command in which variables would add more than [maxExpanded] bytes.
 var errExpanded = errors.New("what was saved is too long to be filled in so often")
 
-// Command returns the command at index i with the variables that are set by now
-// filled in. With [errExpanded] nothing is.
+// Command returns the command at index i with the variables filled in that are set by now. With
+// [errExpanded], none are filled in.
 func (e *Progress) Command(i int) (Command, error) {
 	c := e.Plan.Commands[i]
 	if e.Variables == nil {
@@ -55,9 +54,9 @@ func (e *Progress) Command(i int) (Command, error) {
 	return e.Variables.expandCommand(c), nil
 }
 
-// Together returns how many of the commands from the next one on may run at the
-// same time: 1, or more when all of them are DOs for which parallel returns true
-// and none needs what another of them saves. It is 0 when none is left.
+// Together returns how many commands, starting with the next one, may run concurrently: 1, or more
+// if all are DOs for which parallel returns true and none needs what another saves. It is 0 if none
+// remains.
 func (e *Progress) Together(parallel func(Command) bool) int {
 	saved := map[string]bool{}
 	isSaved := func(name string) bool { return saved[strings.ToLower(name)] }
@@ -73,8 +72,8 @@ func (e *Progress) Together(parallel func(Command) bool) int {
 	return len(e.Plan.Commands) - e.Next
 }
 
-// Advance goes on to the next command, and keeps the result of the one that ran
-// where its SaveAs says so. A result that is no JSON value is an error.
+// Advance moves to the next command, and saves the result of the one that ran if it has a SaveAs. A
+// result that is not a JSON value is an error.
 func (e *Progress) Advance(result actions.Result) error {
 	if name := e.Plan.Commands[e.Next].SaveAs; name != "" {
 		value, err := result.Value()
@@ -96,9 +95,8 @@ func (e *Progress) Advance(result actions.Result) error {
 	return nil
 }
 
-// Withheld reports whether the command at index i is a SAY that must not be sent: a command
-// before it found nothing to act on, and its text does not quote the result of that very
-// command.
+// Withheld reports whether the command at index i is a SAY that must not be sent: an earlier
+// command found nothing to act on, and the SAY does not quote that command's result.
 func (e *Progress) Withheld(i int) bool {
 	say := &e.Plan.Commands[i]
 	if say.Kind != Say {
@@ -112,8 +110,8 @@ func (e *Progress) Withheld(i int) bool {
 	return false
 }
 
-// Owes reports whether the SAYs of the plan do not tell all there is to tell, as far as is
-// known by now: one of them is withheld, or none quotes a command that found nothing to act on.
+// Owes reports whether, as far as is known, the SAYs do not tell everything: one is withheld, or
+// none quotes a command that found nothing to act on.
 func (e *Progress) Owes() bool {
 	for i := range e.Plan.Commands {
 		if e.Withheld(i) {
@@ -123,8 +121,7 @@ func (e *Progress) Owes() bool {
 	return len(e.untold()) > 0
 }
 
-// untold is what commands said that found nothing to act on, where no SAY that is sent
-// quotes it.
+// untold returns the texts of commands that found nothing to act on and that no sent SAY quotes.
 func (e *Progress) untold() (texts []string) {
 	for _, at := range slices.Sorted(maps.Keys(e.Unchanged)) {
 		told := false
@@ -138,8 +135,8 @@ func (e *Progress) untold() (texts []string) {
 	return texts
 }
 
-// quotes reports whether text, of the command at index i, names the result of the one at
-// index at.
+// quotes reports whether text, of the command at index i, names the result of the command at index
+// at.
 func (e *Progress) quotes(text string, at, i int) bool {
 	name := e.Plan.Commands[at].SaveAs
 	saved := func(c Command) bool { return strings.EqualFold(c.SaveAs, name) }
@@ -149,27 +146,26 @@ func (e *Progress) quotes(text string, at, i int) bool {
 	return slices.ContainsFunc(references(text), func(named string) bool { return strings.EqualFold(named, name) })
 }
 
-// errNeedsApproval is wrapped by the error of [Progress.Run] for a plan with a command that a
-// person has to approve.
+// errNeedsApproval is wrapped by the error of [Progress.Run] if a command in the plan needs a
+// person's approval.
 var errNeedsApproval = errors.New("it needs the approval of a person, whom nobody asks here")
 
-// Run runs a plan where there is no chat: all commands that are left, one after another,
-// without the limits and approvals of a bot, and with its hooks only as the Gate of the
-// turn. It returns what came of the plan, see [Progress.Result].
+// Run runs a plan outside a chat: all remaining commands, one after another, without the limits and
+// approvals of a bot. Of the bot's hooks, it only calls the Gate of the turn. It returns the result
+// of the plan, see [Progress.Result].
 //
-// Before that the whole plan is validated, and none of it runs when a command that is left
-// needs approval; just before a DO its entities are checked again, and the Gate is asked.
-// Run ends early with the result of a command that failed, which says which one, or whose
-// result a model has to see ([actions.Observe]). The progress then stays at the command
-// that failed, or behind the one to be seen, and another Run goes on from there. A failure
-// is the action's own, an entity that does not fit with its variables filled in, or what
-// an error of the Gate says with a method Reason() string. Any other error wraps
-// [errNeedsApproval], a [*Fault], the Gate's, or what went wrong in the action.
+// Run first validates the whole plan, and runs nothing if a remaining command needs approval. Just
+// before a DO it checks the entities again and asks the Gate. Run stops early at a command that
+// failed, with a result that says which one, or at a result that a model has to see
+// ([actions.Observe]). The progress then stays at the failed command, or after the one to be seen,
+// and another Run continues there. A failure is the action's own, an entity that does not fit once
+// its variables are filled in, or the text from a Gate error's method Reason() string. Any other
+// error wraps [errNeedsApproval], a [*Fault], the Gate's error, or what went wrong in the action.
 func (e *Progress) Run(ctx context.Context, turn *actions.Turn, reg *actions.Registry) (actions.Result, error) {
 	return e.run(ctx, turn, reg, false)
 }
 
-// run runs the plan; approved says that it was approved as a whole.
+// run runs the plan; approved says that the plan was approved as a whole.
 func (e *Progress) run(ctx context.Context, turn *actions.Turn, reg *actions.Registry, approved bool) (actions.Result, error) {
 	if !e.Done() {
 		if err := validate(&e.Plan, reg, slices.Collect(maps.Keys(e.Variables))); err != nil {
@@ -239,7 +235,7 @@ func (e *Progress) step(ctx context.Context, turn *actions.Turn, reg *actions.Re
 	}
 	result, err := action.Call(ctx, turn, entities)
 	if last := e.Next == len(e.Plan.Commands)-1; err == nil && last && !result.Failed() && !result.Unchanged() {
-		e.say(result.Text()) // nothing after it says what came of it
+		e.say(result.Text()) // no later text reports this result
 	}
 	return result, err
 }
@@ -265,10 +261,10 @@ func (e *Progress) failure(result actions.Result) string {
 	return text
 }
 
-// Result is what came of a plan that [Progress.Run] ran to its end: the texts that it
-// said and the output of a DO at its end, a line each. Where all that it says is
-// one $NAME, it is that value, whatever its type. It is [actions.Unchanged] when any command
-// was: then it has that command's text as well, if no SAY quotes it.
+// Result is the result of a plan that [Progress.Run] ran to its end: the texts that it said and the
+// output of a final DO, one per line. If it says exactly one $NAME, the result is that value, of
+// whatever type. It is [actions.Unchanged] if any command was; it then includes that command's text
+// if no SAY quotes it.
 func (e *Progress) Result() actions.Result {
 	if len(e.Unchanged) > 0 {
 		return actions.Unchanged("%s", strings.Join(append(slices.Clone(e.Said), e.untold()...), "\n"))
@@ -279,7 +275,7 @@ func (e *Progress) Result() actions.Result {
 	return actions.Text("%s", strings.Join(e.Said, "\n"))
 }
 
-// only is the value that is all a plan says, unless it is a text.
+// only returns the value that is all a plan says, unless it is a text.
 func (e *Progress) only() (any, bool) {
 	says := 0
 	var value any
@@ -295,8 +291,8 @@ func (e *Progress) only() (any, bool) {
 	return value, e.Plan.Commands[len(e.Plan.Commands)-1].Kind == Say
 }
 
-// UnmarshalJSON reads what was kept, with numbers as json.Number. It refuses what
-// a later version of this program wrote, and anything that this one does not know.
+// UnmarshalJSON reads a stored progress, with numbers as json.Number. It refuses data from a later
+// version of this program, and unknown fields.
 func (e *Progress) UnmarshalJSON(data []byte) error {
 	type plain Progress
 	var p plain

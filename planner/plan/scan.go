@@ -11,11 +11,11 @@ import (
 	"unicode/utf8"
 )
 
-// maxDepth is how deep a value may nest.
+// maxDepth limits how deep a value may nest.
 const maxDepth = 256
 
-// fieldsOf are the members of an object by their keys in lower case. One key with two
-// different values is a fault: two readers of the plan could disagree on it.
+// fieldsOf returns the members of an object by lower-case key. One key with two different values is
+// a fault: two readers of the plan could disagree about it.
 func fieldsOf(object map[string]any) (map[string]any, *Fault) {
 	fields := make(map[string]any, len(object))
 	for key, value := range object {
@@ -28,18 +28,18 @@ func fieldsOf(object map[string]any) (map[string]any, *Fault) {
 	return fields, nil
 }
 
-// reader reads JSON, token by token, in linear time. Where strict JSON ends it repairs
-// what has one meaning only, and notes it: the style of quotes, commas, comments, literals
-// of Python, wide spaces, raw control characters. It never guesses where a string ends.
-// Values are as encoding/json makes them, with json.Number for numbers.
+// reader reads JSON token by token, in linear time. Beyond strict JSON, it repairs what has only
+// one meaning, and records it: quote styles, commas, comments, Python literals, wide spaces, raw
+// control characters. It never guesses where a string ends. Values are those of encoding/json, with
+// json.Number for numbers.
 type reader struct {
 	text  string
 	pos   int
 	depth int
 	steps int // bytes read in all
 
-	notes    notes  // what was repaired in the value that was read last
-	unclosed bool   // the last } of it was missing
+	notes    notes  // repairs in the value read last
+	unclosed bool   // its last } was missing
 	torn     bool   // a comment in it may be part of a string
 	cut      bool   // the text ends within it
 	twice    bool   // a key in it has two values
@@ -65,7 +65,7 @@ func (r *reader) read(pos int) (value any, ok bool) {
 	return value, ok
 }
 
-// fail says what was expected at pos.
+// fail records what was expected at pos.
 func (r *reader) fail(want string) bool {
 	if r.want == "" {
 		r.want, r.cut = want, r.ended()
@@ -104,8 +104,7 @@ func (r *reader) value(mayBeWord bool) (any, bool) {
 	return r.word(mayBeWord)
 }
 
-// elements reads what stands between two brackets, up to the closing one. comma says
-// whether a comma stands before an element, or nothing.
+// elements reads up to the closing bracket. comma says whether a comma precedes an element.
 func (r *reader) elements(end string, element func(comma bool) bool) bool {
 	r.pos++
 	r.depth++
@@ -129,8 +128,8 @@ func (r *reader) elements(end string, element func(comma bool) bool) bool {
 	}
 }
 
-// lastBrace accepts the end of the text in place of the } that closes the outermost
-// object. Whether the object may be used then is for the caller to decide.
+// lastBrace accepts the end of the text instead of the } of the outermost object. The caller
+// decides whether to use the object.
 func (r *reader) lastBrace() bool {
 	before := strings.TrimRight(r.text[:r.pos], " \t\r\n")
 	if r.depth != 1 || !r.ended() || strings.IndexByte(`}]"'`, before[len(before)-1]) < 0 {
@@ -141,8 +140,7 @@ func (r *reader) lastBrace() bool {
 	return true
 }
 
-// member reads a key and its value. A missing comma is repaired where quotes leave no
-// doubt.
+// member reads a key and its value. It repairs a missing comma if quotes leave no doubt.
 func (r *reader) member(object map[string]any, comma bool) bool {
 	key, ok := bareForm.FindString(r.text[r.pos:]), true
 	bare := key != ""
@@ -205,7 +203,7 @@ func (r *reader) next() byte {
 	return r.text[r.pos]
 }
 
-// take steps over one of the marks. All but the first are wide forms of it.
+// take skips one of the marks. All but the first are wide forms of it.
 func (r *reader) take(marks ...string) bool {
 	for i, mark := range marks {
 		if strings.HasPrefix(r.text[r.pos:], mark) {
@@ -253,7 +251,7 @@ func (r *reader) word(mayBeWord bool) (any, bool) {
 	return value, true
 }
 
-// closingQuote is the quote that closes the string which text begins with; "" for none.
+// closingQuote is the quote that closes the string at the start of text; "" if there is no string.
 func closingQuote(text string) string {
 	first, _ := utf8.DecodeRuneInString(text)
 	return closingQuotes[first]
@@ -261,8 +259,8 @@ func closingQuote(text string) string {
 
 var closingQuotes = map[rune]string{'"': `"`, '\'': "'", '＂': "＂", '“': "”", '”': "”", '„': "”", '‟': "”", '‘': "’", '’': "’"}
 
-// string reads a string: it writes it as JSON does, and decodes that. An escape that JSON
-// does not know is taken as it is, backslash included, but for \'.
+// string reads a string: it rewrites it as JSON and decodes that. It keeps an escape unknown to
+// JSON as it is, including the backslash, except \'.
 func (r *reader) string() (text string, ok bool) {
 	end := closingQuote(r.text[r.pos:])
 	if end != `"` {
@@ -311,9 +309,9 @@ func (r *reader) string() (text string, ok bool) {
 // escape matches the escape sequences of JSON.
 var escape = regexp.MustCompile(`^\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})`)
 
-// space steps over white space and comments. It fails on a comment that stands for
-// something left out: nobody knows what. In a plan with a DO a comment has to close what it
-// opens, else it may be no comment but the rest of a string.
+// space skips white space and comments. It fails on a comment that stands for something left out,
+// because what was left out is unknown. In a plan with a DO a comment must close what it opens;
+// otherwise it may be the rest of a string.
 func (r *reader) space() bool {
 	for {
 		rest := strings.TrimLeftFunc(r.text[r.pos:], isBlank)
@@ -337,8 +335,8 @@ func (r *reader) space() bool {
 
 var comment = regexp.MustCompile(`(?s)^(?:(?:#|//)([^\n]*)|/\*(.*?)(?:\*/|$))`)
 
-// isTorn reports whether the marks in a text open what they do not close, or close what
-// they did not open.
+// isTorn reports whether the marks in a text open what they do not close, or close what they did
+// not open.
 func isTorn(text string) bool {
 	var m marks
 	m.scan(text)
@@ -356,26 +354,26 @@ func opensComment(text string) bool {
 	return strings.LastIndex(text, "/*") > strings.LastIndex(text, "*/")
 }
 
-// isBlank reports whether c is white space of any kind, or has no width.
+// isBlank reports whether c is any white space or has no width.
 func isBlank(c rune) bool { return unicode.IsSpace(c) || isInvisible(c) }
 
-// isInvisible reports whether c has no width and no meaning outside of a word.
+// isInvisible reports whether c has no width and no meaning outside a word.
 func isInvisible(c rune) bool {
 	return c == '\ufeff' || '\u200b' <= c && c <= '\u200f' || c == '\u2060'
 }
 
-// marks follows which quotes, braces and brackets a text opens and does not close, by the
-// rule in the documentation of the package. In doubt, something is open.
+// marks tracks which quotes, braces and brackets a text opens and does not close, by the rule in
+// the package comment. In doubt, something is open.
 type marks struct {
 	open  []rune
 	torn  bool // something was closed badly: it stays open for good
 	stray bool // a brace or bracket closes nothing
 }
 
-// maxMarks is how many marks may be open before nobody follows them any more.
+// maxMarks is how many open marks are tracked.
 const maxMarks = 100
 
-// kindsOfMarks are the marks that close each other, and closers which closes which.
+// kindsOfMarks are the marks that close each other. closers says which closes which.
 var (
 	kindsOfMarks = [...]string{braces, brackets, `"＂`, singles, "“”„‟", "«»", "「」『』"}
 	closers      = map[rune]string{
@@ -386,7 +384,7 @@ var (
 
 const braces, brackets, singles = "{}", "[]", "'‘’"
 
-// kindOfMark is the marks that a mark belongs to; "" for none.
+// kindOfMark is the group that a mark belongs to; "" for none.
 func kindOfMark(sign rune) string {
 	for _, kind := range kindsOfMarks {
 		if strings.ContainsRune(kind, sign) {
@@ -410,8 +408,8 @@ func (m *marks) scan(text string) {
 	}
 }
 
-// step looks at the character at i and returns its size. An apostrophe is no quote, as in
-// Here's, nor is the sign for inches, as in 5" wide.
+// step handles the character at i and returns its size. An apostrophe is not a quote, as in Here's,
+// nor is an inch mark, as in 5" wide.
 func (m *marks) step(text string, i int) int {
 	if c := text[i]; c < utf8.RuneSelf && strings.IndexByte("{}[]\"'", c) < 0 {
 		return 1
@@ -429,7 +427,7 @@ func (m *marks) step(text string, i int) int {
 			m.open = m.open[:top]
 		case sign == '{' || sign == '[':
 			m.push(sign)
-		default: // one that closes nothing is left from before
+		default: // closes nothing: it is left over from before
 			m.stray, m.torn = m.stray || top < 0, m.torn || top >= 0
 		}
 		return size
