@@ -20,8 +20,8 @@ type chatCmd struct {
 	URL string `name:"url" placeholder:"URL" help:"talk to the bot that runs at http://127.0.0.1:3978 or elsewhere"`
 }
 
-// Run talks with the bot as a channel does: with the one at URL, or else with one that it
-// serves on a port of its own. Of that only warnings are logged unless a level is asked for.
+// Run talks to the bot as a channel does: to the one at URL, or else to one that it serves on its
+// own port. That bot logs only warnings unless a level is set.
 func (c chatCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
 	cfg := console.Config{
 		In: std.In, Out: std.Out, BotName: s.Bot.Name, Dumb: os.Getenv("TERM") == "dumb", NoColor: os.Getenv("NO_COLOR") != "",
@@ -45,7 +45,7 @@ func (c chatCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams
 	if own.AppID != "" {
 		return cli.Usage(errors.New("chat is for the bot without an app id: unset MICROSOFT_APP_ID"))
 	}
-	own.DrainTimeout = time.Second // nobody waits for a turn once it is left
+	own.DrainTimeout = time.Second // after leaving, no turn is worth waiting for
 	cfg.Timeout = own.TurnTimeout + time.Minute
 	cfg.Logs = &console.Logs{Out: std.Err}
 	p := &program{Settings: &own, log: cli.Logger(cfg.Logs, &own, zerolog.WarnLevel), ackTimeout: cfg.Timeout} // the console waits for each turn
@@ -64,7 +64,7 @@ func (c chatCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams
 	fmt.Fprintf(std.Out, "%s, model: %s.\n", s.Bot.Name, p.aboutModel)
 	cfg.BotURL = "http://" + listener.Addr().String() + "/api/messages"
 	err = console.Run(ctx, cfg)
-	cfg.Logs.Mute() // a turn that is cut off here is no news
+	cfg.Logs.Mute() // a turn cut off here needs no log
 	leave()
 	return errors.Join(err, <-served)
 }

@@ -26,9 +26,8 @@ type commands struct {
 	Version     versionCmd     `cmd:"" help:"Print the version."`
 }
 
-// Main runs the process's command line for that bot, and exits. Settings come from the
-// environment or from flags; the exit code is 1 for what failed, and 2 for wrong use and wrong
-// settings.
+// Main runs the command line for that bot, and exits. Settings come from the environment or from
+// flags. The exit code is 1 for failures, and 2 for wrong usage and wrong settings.
 func Main(b Bot) {
 	tuneGC()
 	cli.Main(func(ctx context.Context, args []string, std *cli.Streams) int { return run(ctx, b, args, std) })
@@ -44,7 +43,7 @@ func run(ctx context.Context, bot Bot, args []string, std *cli.Streams) int {
 
 type versionCmd struct{}
 
-// Run prints the version of the program and of what it was built with.
+// Run prints the versions of the program and of what it was built with.
 func (versionCmd) Run(std *cli.Streams) error {
 	fmt.Fprintln(std.Out, "bot", versionText(), runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH)
 	return nil
@@ -52,7 +51,7 @@ func (versionCmd) Run(std *cli.Streams) error {
 
 type healthcheckCmd struct{}
 
-// Run asks /readyz of the bot that runs with the same settings.
+// Run queries /readyz of the bot that runs with the same settings.
 func (healthcheckCmd) Run(ctx context.Context, s *settings.Settings) error {
 	if err := cli.Check(s); err != nil {
 		return err

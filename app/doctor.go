@@ -27,10 +27,10 @@ type doctorCmd struct {
 	JSON bool `name:"json" help:"print the checks as JSON"`
 }
 
-// probeTimeout is how long one check may take.
+// probeTimeout limits one check.
 const probeTimeout = 5 * time.Second
 
-// Run prints what was found and fails when the bot would not work.
+// Run prints the checks and fails if the bot would not work.
 func (d doctorCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
 	faults := s.Check()
 	probes := []probe{{"settings", func(context.Context) check { return checkSettings(faults, s.Warnings()) }}}
@@ -57,7 +57,7 @@ func (d doctorCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Strea
 	return nil
 }
 
-// status is what came of a check. Only failed means that the bot will not work.
+// status is the outcome of a check. Only failed means that the bot will not work.
 type status string
 
 const (
@@ -66,7 +66,7 @@ const (
 	failed status = "fail"
 )
 
-// check is what is known about one setting. Hint, if any, is what to do next.
+// check is what is known about one setting. Hint, if any, says what to do next.
 type check struct {
 	Name   string `json:"name"`
 	Status status `json:"status"`
@@ -87,8 +87,8 @@ func (c *check) warn(detail, hint string) {
 	c.Hint = strings.TrimPrefix(c.Hint+"\n"+hint, "\n")
 }
 
-// probe finds out about one setting. run returns soon after its context ends, and leaves the
-// name of its check to the probe.
+// probe examines one setting. run returns soon after its context ends; the probe sets the name of
+// the check.
 type probe struct {
 	name string
 	run  func(context.Context) check
@@ -99,8 +99,8 @@ var (
 	bearer   = regexp.MustCompile(`eyJ[A-Za-z0-9_.-]{8,}`)
 )
 
-// examine runs all probes at once and returns their checks in the same order, without the
-// secrets and the passwords in URLs that errors of libraries may hold.
+// examine runs all probes at once and returns their checks in the same order. It removes secrets,
+// and passwords in URLs, that library errors may contain.
 func examine(ctx context.Context, probes []probe, secrets []string) []check {
 	hide := func(text string) string {
 		for _, s := range secrets {
@@ -122,8 +122,7 @@ func examine(ctx context.Context, probes []probe, secrets []string) []check {
 	return checks
 }
 
-// refusal is the check of what failed with an error, with the hint of the first phrase that the
-// error holds.
+// refusal is the check for an error, with the hint for the first phrase that the error contains.
 func refusal(detail string, err error, hints [][2]string, otherwise string) check {
 	hint, text := otherwise, strings.ToLower(err.Error())
 	for _, h := range slices.Backward(hints) {
@@ -190,7 +189,7 @@ func checkAddress(ctx context.Context, addr string) check {
 	listener, err := listen(ctx, addr, "BOT_ADDR, PORT")
 	switch {
 	case err == nil:
-		_ = listener.Close() // nobody has connected
+		_ = listener.Close() // no connection was made
 		return ok("the bot will listen on " + addr + ", which is free")
 	case errors.Is(err, syscall.EADDRINUSE):
 		if body, err := getLocal(ctx, addr, "/healthz"); err == nil && string(body) == "ok\n" {
@@ -227,7 +226,7 @@ func (p *program) checkIdentity(ctx context.Context, client *connector.Client) c
 	return ok(fmt.Sprintf("%s got a token in %s", about, since(start)))
 }
 
-// identityHints are for the codes of Microsoft Entra
+// identityHints are for Microsoft Entra's error codes
 // (https://learn.microsoft.com/entra/identity-platform/reference-error-codes).
 var identityHints = [][2]string{
 	{"7000215", "MICROSOFT_APP_PASSWORD is wrong: it has to be the Value of the client secret, not its Secret ID"},
@@ -243,8 +242,7 @@ var identityHints = [][2]string{
 	{"deadline exceeded", "the login server did not answer: see firewall, proxy (HTTPS_PROXY), and BOT_LOGIN_URL"},
 }
 
-// checkOpenID looks for the keys of inbound tokens. An empty url is the local mode, which has
-// none.
+// checkOpenID fetches the keys for inbound tokens. An empty url means local mode, which has none.
 func checkOpenID(ctx context.Context, url, settings string) check {
 	if url == "" {
 		return ok("not needed in local mode: callers bring no tokens")
@@ -289,7 +287,7 @@ func checkModel(ctx context.Context, model models.Model, about string) check {
 	if fault, is := errors.AsType[*models.Error](err); is {
 		switch {
 		case fault.Kind == models.Empty:
-			err = nil // it thought about it for 20 tokens, so it is there
+			err = nil // it spent 20 tokens on reasoning, so it works
 		case fault.Said != "":
 			err = fmt.Errorf("%w: %s", err, fault.Said)
 		}
@@ -314,7 +312,7 @@ var modelHints = [][2]string{
 	{"no such host", "this machine does not know the host of OPENAI_BASE_URL or AZURE_OPENAI_ENDPOINT"},
 }
 
-// checkSkills looks for the skills that would be used, and for what is wrong with others.
+// checkSkills finds the skills that would be used, and the faults of others.
 func (p *program) checkSkills(ctx context.Context) check {
 	found, faults, err := p.SkillsConfig().Discover(ctx)
 	if err != nil {
@@ -334,7 +332,7 @@ func (p *program) checkSkills(ctx context.Context) check {
 	return c
 }
 
-// checkScripts tries whether scripts of skills can run.
+// checkScripts checks whether skill scripts can run.
 func (p *program) checkScripts(ctx context.Context) check {
 	const install = "install the package bubblewrap, and interpreters such as python3; " +
 		"in a container, whose default profile forbids bubblewrap, Linux 6.12 or later does without: docs/security.md"
@@ -365,7 +363,7 @@ func (p *program) checkScripts(ctx context.Context) check {
 
 const slowRedis = 20 * time.Millisecond
 
-// checkRedis checks that state can be kept, and that it is kept as one would expect.
+// checkRedis checks that Redis can store state, and stores it safely.
 func (p *program) checkRedis(ctx context.Context) check {
 	const keep = "set REDIS_URL, such as redis://localhost:6379, to keep it"
 	switch {
@@ -406,8 +404,8 @@ var redisHints = [][2]string{
 	{"tls", "use rediss:// for a server with TLS and redis:// for one without"},
 }
 
-// redis adds the server's own account of itself, and the rules of its snapshots, which many
-// hosted servers do not tell.
+// redis adds what the server says about itself, and its snapshot rules, which many hosted servers
+// do not reveal.
 func (c *check) redis(text, snapshots string, noSnapshots error) {
 	info := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -419,7 +417,7 @@ func (c *check) redis(text, snapshots string, noSnapshots error) {
 		c.Detail += "; version " + version
 		var major, minor int
 		_, err := fmt.Sscanf(version, "%d.%d", &major, &minor)
-		if err == nil && (major < 6 || major == 6 && minor < 2) { // which get no fixes any more
+		if err == nil && (major < 6 || major == 6 && minor < 2) { // no longer get fixes
 			c.warn("older than 6.2", "bring Redis up to date")
 		}
 	}
@@ -445,7 +443,7 @@ func (c *check) redis(text, snapshots string, noSnapshots error) {
 	}
 }
 
-// printChecks writes the checks for people, and a last line that sums up.
+// printChecks writes the checks for people, and a summary line.
 func printChecks(w io.Writer, checks []check) {
 	count := map[status]int{}
 	for _, c := range checks {

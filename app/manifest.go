@@ -29,7 +29,7 @@ type manifestBuildCmd struct {
 	TermsURL   string `name:"terms-url" help:"https address of the terms of use (https://DOMAIN/terms)"`
 }
 
-// Run writes the package, or nothing when something is wrong with it.
+// Run writes the package, or nothing if something is wrong with it.
 func (c manifestBuildCmd) Run(s *settings.Settings, std *cli.Streams) error {
 	var starters []manifest.Command
 	for _, a := range s.Actions().All() {
@@ -59,7 +59,7 @@ type manifestValidateCmd struct {
 	File string `arg:"" type:"path" help:"manifest.json, folder or app package"`
 }
 
-// Run prints every problem and fails when there is one.
+// Run prints every problem and fails if there is one.
 func (c manifestValidateCmd) Run(std *cli.Streams) error {
 	problems, err := manifest.Validate(c.File)
 	if err != nil {

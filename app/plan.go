@@ -19,8 +19,7 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// maxOutputBytes is the largest text that is read as one model output, and the longest line of
-// --jsonl.
+// maxOutputBytes limits the text read as one model output, and the lines of --jsonl.
 const maxOutputBytes = 16 << 20
 
 type planCmd struct {
@@ -61,7 +60,7 @@ func (c planShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Str
 	return cli.PrintJSON(std.Out, decodedOf(plan))
 }
 
-// registryFlag says which actions plans are checked against.
+// registryFlag selects the actions to check plans against.
 type registryFlag struct {
 	Actions string `type:"path" placeholder:"FILE" help:"registry as in Teams AI's actions.json; without it this bot's actions"`
 }
@@ -80,7 +79,7 @@ type planDecodeCmd struct {
 	Goal   string `help:"what the person said, for the $INPUT of xml"`
 }
 
-// decoded is what decode prints of one output.
+// decoded is what decode prints for one output.
 type decoded struct {
 	Name     string         `json:"name,omitempty"`
 	Commands []command      `json:"commands,omitempty"`
@@ -100,8 +99,8 @@ type command struct {
 	Response string         `json:"response,omitempty"`
 }
 
-// Run decodes standard input. Faults of the plans are results; it fails only when its own input
-// cannot be read.
+// Run decodes standard input. Faults of the plans are results; it fails only if it cannot read its
+// input.
 func (c planDecodeCmd) Run(s *settings.Settings, std *cli.Streams) error {
 	registry, err := c.registry(s)
 	if err != nil {

@@ -24,13 +24,13 @@ type skillsCmd struct {
 	Prompt   skillsPromptCmd   `cmd:"" help:"Show what the model sees: the skills and the tools, or one loaded skill."`
 }
 
-// skillsIn says where skills are looked for, and how.
+// skillsIn says where and how to look for skills.
 type skillsIn struct {
 	Lenient bool `help:"accept skills with small faults"`
 	Links   bool `help:"follow symbolic links that lead to one of the folders"`
 }
 
-// find looks in the folders, or else in BOT_SKILLS_DIR, and prints what is wrong. To find no
+// find looks in the folders or, without any, in BOT_SKILLS_DIR, and prints the faults. Finding no
 // skill is an error.
 func (c skillsIn) find(ctx context.Context, s *settings.Settings, dirs []string, std *cli.Streams) ([]*skills.Skill, error) {
 	found, faults, err := c.discover(ctx, s, skills.Config{Roots: dirs})
@@ -67,7 +67,7 @@ type skillsValidateCmd struct {
 	skillsIn
 }
 
-// Run prints every fault and fails when there is one.
+// Run prints every fault and fails if there is one.
 func (c skillsValidateCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
 	found, faults, err := c.discover(ctx, s, skills.Config{Roots: c.Dirs, Validate: true})
 	if err != nil {
@@ -99,7 +99,7 @@ type skillsListCmd struct {
 	skillsIn
 }
 
-// Run prints a line for each skill that would be used, and the faults apart from them.
+// Run prints one line for each skill that would be used, and the faults separately.
 func (c skillsListCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
 	found, err := c.find(ctx, s, c.Dirs, std)
 	if err != nil {
@@ -119,7 +119,7 @@ type skillsShowCmd struct {
 	skillsIn
 }
 
-// Run prints the skill of that name, in any case or with ./ in front.
+// Run prints the skill with that name, in any case or with a leading ./.
 func (c skillsShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
 	found, err := c.find(ctx, s, c.Dirs, std)
 	if err != nil {
@@ -135,7 +135,7 @@ func (c skillsShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.S
 	return fmt.Errorf("no skill %q, there are: %s", c.Name, cli.Printable(strings.Join(names, ", ")))
 }
 
-// printSkill prints what is known of a skill, and then its instructions.
+// printSkill prints what is known about a skill, and then its instructions.
 func printSkill(ctx context.Context, out io.Writer, s *skills.Skill) error {
 	rows := [][2]string{
 		{"name", s.Name},
@@ -174,7 +174,7 @@ func printSkill(ctx context.Context, out io.Writer, s *skills.Skill) error {
 	return nil
 }
 
-// printText prints the lines of a text without what a terminal would take for a command.
+// printText prints a text without control sequences for a terminal.
 func printText(out io.Writer, text string) {
 	for line := range strings.SplitSeq(text, "\n") {
 		fmt.Fprintln(out, cli.Printable(strings.ReplaceAll(line, "\t", "    ")))
@@ -187,8 +187,8 @@ type skillsPromptCmd struct {
 	skillsIn
 }
 
-// Run prints what a model sees of the skills: their list and the tools, or one of them. Scripts
-// for which nothing is installed here are left out.
+// Run prints what a model sees of the skills: their list and the tools, or one of them. It leaves
+// out scripts whose interpreter is not installed here.
 func (c skillsPromptCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
 	found, err := c.find(ctx, s, c.Dirs, std)
 	if err != nil {

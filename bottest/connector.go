@@ -16,11 +16,10 @@ import (
 	"github.com/planbot-go/planbot/internal/turnlog"
 )
 
-// Connector stands in for the connector of the Bot Framework: it takes what the bot
-// sends and keeps it for [Chat.Expect], and fails when it is told to. It is safe for
-// concurrent use.
+// Connector stands in for the Bot Framework connector. It accepts what the bot sends, records it
+// for [Chat.Expect], and fails when told to. It is safe for concurrent use.
 type Connector struct {
-	// URL is what activities carry as their serviceUrl.
+	// URL is the serviceUrl of activities.
 	URL string
 
 	t     testing.TB
@@ -36,22 +35,22 @@ type Connector struct {
 // Sent is one request of the bot to the connector.
 type Sent struct {
 	turnlog.Of
-	Seq      int    // its place among all that happened in the kit
+	Seq      int    // its place among all events of the kit
 	Method   string // POST sends, PUT updates
-	Status   int    // with which it was answered; 0: it was not, see [Answer].CutOff
+	Status   int    // of the response; 0: there was none, see [Answer].CutOff
 	To       string // the conversation
-	ReplyTo  string // the activity that it answers; may be ""
-	ID       string // that the message was given, or that of the message which is updated
+	ReplyTo  string // the activity that it replies to; may be ""
+	ID       string // the new message's id, or that of the updated message
 	Activity *activity.Activity
-	JSON     string // the activity as it came, in JSON
+	JSON     string // the activity as received, in JSON
 }
 
-// Message reports whether the connector took it as a message of its own.
+// Message reports whether the connector accepted it as a new message.
 func (s Sent) Message() bool {
 	return s.Method == http.MethodPost && s.Activity.Type == activity.Message && s.Status < http.StatusBadRequest
 }
 
-// line says what the bot sent.
+// line describes it in one line.
 func (s Sent) line() string {
 	text := s.Activity.Text
 	for _, a := range s.Activity.Attachments {
@@ -61,7 +60,7 @@ func (s Sent) line() string {
 	case s.Method == http.MethodPut:
 		text = "(updates message " + s.ID + ") " + text
 	case s.Activity.Type != activity.Message:
-		text = "(" + string(s.Activity.Type) + ")" // typing is one
+		text = "(" + string(s.Activity.Type) + ")" // such as typing
 	}
 	if s.Status >= http.StatusBadRequest {
 		text += fmt.Sprintf(" (refused: %d)", s.Status)
@@ -75,36 +74,36 @@ func newConnector(t testing.TB, story *story) *Connector {
 	return c
 }
 
-// Fails makes the next messages fail with these, one after another: with the Status, Code and
-// RetryAfter, or with CutOff once the message is taken, so that the bot cannot know that it is
-// there. What is no message, such as a typing indicator, does not count. A fault that no
-// message meets fails the test at its end.
+// Fails makes the next messages fail with these faults, in order: with Status, Code and RetryAfter,
+// or with CutOff after the message was accepted, so the bot cannot know that it arrived. Activities
+// other than messages, such as typing indicators, do not count. An unused fault fails the test at
+// its end.
 func (c *Connector) Fails(faults ...Answer) {
 	for _, f := range faults {
 		c.fake.Meets(faultOf(f))
 	}
 }
 
-// Decides has f decide about the messages for which Fails says nothing: the zero Answer takes
-// one. It may be asked about several at the same time, and may take its time.
+// Decides lets f decide about the messages for which Fails says nothing: the zero Answer accepts
+// one. f may be called concurrently, and may take its time.
 func (c *Connector) Decides(f func(Sent) Answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.decide = f
 }
 
-// Holds makes the connector take the next message with this text, and answer only when
-// release is closed. taken is closed when the message was taken. A message that does not
-// come fails the test at its end.
+// Holds makes the connector accept the next message with this text, and answer only when release is
+// closed. taken is closed once the message is accepted. If it never comes, the test fails at its
+// end.
 func (c *Connector) Holds(text string) (taken <-chan struct{}, release chan<- struct{}) {
 	return c.fake.Holds(text)
 }
 
-// TeamOf makes every team have that many members.
+// TeamOf gives every team that many members.
 func (c *Connector) TeamOf(members int) { c.fake.TeamOf(members) }
 
-// Sent returns all that the bot sent so far, in order, also what failed. Who asks for it
-// looks at all of it.
+// Sent returns everything that the bot has sent so far, in order, including failed requests. All of
+// it then counts as looked at.
 func (c *Connector) Sent() []Sent {
 	c.mu.Lock()
 	all := slices.Clone(c.sent)
@@ -113,7 +112,7 @@ func (c *Connector) Sent() []Sent {
 	return all
 }
 
-// said are the messages to a conversation so far.
+// said returns the messages to a conversation so far.
 func (c *Connector) said(to string) (all []Sent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -125,7 +124,7 @@ func (c *Connector) said(to string) (all []Sent) {
 	return all
 }
 
-// look notes that the test looked at these.
+// look records that the test looked at these.
 func (c *Connector) look(sent ...Sent) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -134,7 +133,7 @@ func (c *Connector) look(sent ...Sent) {
 	}
 }
 
-// overlooked says at which messages the test did not look, those to one conversation aside.
+// overlooked lists the messages that the test did not look at, except those to one conversation.
 func (c *Connector) overlooked(except string) (told []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -156,7 +155,7 @@ func (c *Connector) refuse(from fakeconnector.Sent) fakeconnector.Fault {
 	return faultOf(decide(c.read(from)))
 }
 
-// faultOf is the answer as the fake has it.
+// faultOf converts the answer for the fake.
 func faultOf(a Answer) fakeconnector.Fault {
 	out := fakeconnector.Fault{Status: a.Status, Code: a.Code, Loses: a.CutOff}
 	if a.RetryAfter > 0 {
@@ -165,7 +164,7 @@ func faultOf(a Answer) fakeconnector.Fault {
 	return out
 }
 
-// take keeps what came.
+// take records a request.
 func (c *Connector) take(from fakeconnector.Sent) {
 	sent := c.read(from)
 	of := sent.Of

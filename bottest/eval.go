@@ -10,16 +10,16 @@ import (
 	"github.com/planbot-go/planbot/internal/settings"
 )
 
-// Eval measures how well the model of the environment's settings plans for the bot: it asks for
-// a plan for each case in the file, see [eval], and runs nothing. It is bottest eval for a bot
-// whose code is at hand. The error is that of wrong settings, of a wrong file, or of a model
-// that cannot be asked; then there is a report of what was before.
+// Eval measures how well the model in the environment's settings plans for the bot: it asks for a
+// plan for each case in the file, see [eval], and runs nothing. It is bottest eval for a bot whose
+// code is at hand. It returns an error for wrong settings, a wrong file, or a model that cannot be
+// asked; in the last case with a report of the results so far.
 func Eval(ctx context.Context, b app.Bot, file string) (*eval.Report, error) {
 	s, err := settings.Read(settings.Bot(b))
 	if err != nil {
 		return nil, fmt.Errorf("eval: these settings have to be changed:\n%w", err)
 	}
-	s.PromptsReload, s.SkillsReload = false, false // what is judged stays as it is meanwhile
+	s.PromptsReload, s.SkillsReload = false, false // nothing changes during the evaluation
 	maker, err := s.NewPlanner(ctx, s.Actions(), nil, settings.Watch{})
 	if err != nil {
 		return nil, fmt.Errorf("eval: %w", err)

@@ -15,7 +15,7 @@ import (
 // dialer opens connections.
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// network connects the parts of a kit: over memory in a bubble, else over loopback.
+// network connects the parts of a kit: in memory in a bubble, else over loopback.
 type network struct {
 	inMemory bool
 
@@ -23,8 +23,8 @@ type network struct {
 	listeners map[string]*pipe.Listener
 }
 
-// listen opens an address, which looks like one of loopback in any case: bots without
-// an app id take no other.
+// listen opens an address. It always looks like loopback, because bots without an app id accept no
+// other.
 func (n *network) listen(ctx context.Context) (net.Listener, error) {
 	if !n.inMemory {
 		var lc net.ListenConfig
@@ -53,8 +53,7 @@ func (n *network) dial(ctx context.Context, network, addr string) (net.Conn, err
 	return l.Dial(ctx)
 }
 
-// cable is the way of one process to others. It can be cut: whoever uses it is then as
-// good as dead.
+// cable connects one process to others. Cutting it makes the process as good as dead.
 type cable struct {
 	to dialer
 
@@ -79,7 +78,7 @@ func (c *cable) dial(ctx context.Context, network, addr string) (net.Conn, error
 	return conn, nil
 }
 
-// cut breaks all connections and lets no other come, or lets them come again.
+// cut breaks all connections and refuses new ones, or allows them again.
 func (c *cable) cut(yes bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,6 +107,6 @@ func (l labelled) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func ofHeader(h http.Header) (of turnlog.Of) {
-	_ = json.Unmarshal([]byte(h.Get(ofHeaderName)), &of) // of a bot with a client of its own there is none
+	_ = json.Unmarshal([]byte(h.Get(ofHeaderName)), &of) // empty for a bot with its own client
 	return of
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// process is one process of the bot, as far as that goes within a test: when its cables
-// are cut, nothing that it still does reaches anybody.
+// process is one process of the bot, as far as a test can have one: once its connections are cut,
+// nothing it does has any effect.
 type process struct {
 	kit     *Kit
 	replica int // from 1
@@ -49,7 +49,7 @@ func (p *process) start(ctx context.Context) error {
 	if p.store, err = p.kit.openStore(p.redis.dial); err != nil {
 		return err
 	}
-	p.closers = append(p.closers, func() { _ = p.store.Close() }) // it may be cut off
+	p.closers = append(p.closers, func() { _ = p.store.Close() }) // its connection may be cut
 	parts, err := p.parts()
 	if err != nil {
 		return err
@@ -71,7 +71,7 @@ func (p *process) start(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.Handle("/api/messages", p.bot)
 	p.server = p.bot.NewServer(mux)
-	p.served.Go(func() { _ = p.server.Serve(listener) }) // it ends when it is closed
+	p.served.Go(func() { _ = p.server.Serve(listener) }) // returns when the server closes
 	p.bot.Start()
 	return nil
 }
@@ -94,7 +94,7 @@ func (p *process) parts() (Parts, error) {
 	}, nil
 }
 
-// chain asks the scripted model under these names, as patiently as the program does.
+// chain asks the scripted model under these names, with the same retries as the program.
 func (p *process) chain(names []string) (models.Model, error) {
 	cfg := &models.Chain{}
 	for _, name := range names {
@@ -107,13 +107,13 @@ func (p *process) chain(names []string) (models.Model, error) {
 	return cfg, nil
 }
 
-// hooks watch what the process does, and freeze it once it is dead.
+// hooks watch the process, and freeze it once it is dead.
 func (p *process) hooks() bot.Hooks {
 	return bot.Hooks{
 		Plan: func(ctx context.Context, t *bot.Turn, next func(context.Context) (plan.Plan, error)) (plan.Plan, error) {
 			made, err := next(ctx)
 			if err == nil {
-				raw, _ := json.Marshal(made.Commands) // commands always are JSON
+				raw, _ := json.Marshal(made.Commands) // commands are always valid JSON
 				p.kit.story.note(ofTurn(t), "  plan", string(raw))
 			}
 			return made, err
@@ -134,7 +134,7 @@ func ofTurn(t *bot.Turn) turnlog.Of {
 	return turnlog.Of{Turn: t.ID, Conversation: t.Activity.Conversation.ID, Activity: t.Activity.ID}
 }
 
-// freeze holds a dead process where it died.
+// freeze blocks a dead process where it died.
 func (p *process) freeze(ctx context.Context) error {
 	if !p.dead.Load() {
 		return nil
@@ -143,32 +143,33 @@ func (p *process) freeze(ctx context.Context) error {
 	return fmt.Errorf("the process is dead: %w", ctx.Err())
 }
 
-// kill ends the process as SIGKILL does: nothing more of it is seen. What still runs of it is
-// stopped: it would look for its Redis for ever, and make every hour of a bubble dear.
+// kill ends the process as SIGKILL does: nothing it does is visible any more. It stops what is
+// still running, which would otherwise look for its Redis forever and make time in a bubble
+// expensive.
 func (p *process) kill() {
 	p.redis.cut(true)
 	p.out.cut(true)
 	if died := !p.dead.Swap(true); died && p.bot != nil {
 		over, cancel := context.WithCancel(context.Background())
 		cancel()
-		p.kit.ended.Go(func() { _ = p.bot.Drain(over) }) // nobody waits for the dead
+		p.kit.ended.Go(func() { _ = p.bot.Drain(over) }) // the result of a dead process does not matter
 	}
 }
 
-// end waits until nothing of the process is left. A living one is shut down.
+// end waits until everything of the process has ended. It shuts down a living one.
 func (p *process) end() {
 	if p.bot != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), p.kit.patience())
 		defer cancel()
 		if p.dead.Load() {
-			cancel() // nobody waits for the dead
+			cancel() // a dead process gets no time
 		}
 		if err := p.bot.Drain(ctx); err != nil && !p.dead.Load() && !p.kit.t.Failed() {
 			p.kit.fail("the test ended and the bot was still at work after %v: %v", p.kit.patience(), err)
 		}
 	}
 	if p.server != nil {
-		_ = p.server.Close() // of what is left, nobody reads
+		_ = p.server.Close() // nothing to report it to
 		p.served.Wait()
 	}
 	for _, end := range p.closers {

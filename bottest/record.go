@@ -11,19 +11,19 @@ import (
 	"github.com/planbot-go/planbot/models"
 )
 
-// Record is a model that answers what is in the file, a cassette, and costs nothing: for a
-// test with what a real model said once. A call whose request is not in the file fails the
-// test and shows what has changed in the prompt; so does a call that was not made.
+// Record is a model that answers from a file, a cassette, at no cost: for a test with real model
+// answers. A call whose request is not in the file fails the test and shows how the prompt changed;
+// so does a recorded call that was not made.
 //
-// With BOTTEST_UPDATE=1 in the environment the model is asked and the file written, once the
-// test has ended without a failure. A model that is nil cannot be asked: then the answers in the file stay, in their
-// order, and only the prompts are written anew. An answer of [models.Offline], which
-// [models.FromEnv] gives where no model is set up, fails the test then, and nothing is
-// written, unless the answers in the file are of that model, too.
+// With BOTTEST_UPDATE=1 in the environment, Record asks the model and writes the file if the test
+// ends without a failure. With a nil model, the answers in the file stay in order and only the
+// prompts are rewritten. An answer of [models.Offline], which [models.FromEnv] returns if no model
+// is configured, then fails the test and nothing is written, unless the answers in the file are
+// also from that model.
 //
-// The file holds prompts as text, without the time of the turn, and no secrets as far as
-// they look like some. Call it before the kit is made, so that it ends after the bot. In a
-// bubble no real model can be asked: record with [New].
+// The file contains prompts as text, without the time of the turn, and without anything that looks
+// like a secret. Call Record before you make the kit, so that it ends after the bot. A real model
+// cannot be asked in a bubble: record with [New].
 func Record(t testing.TB, file string, model models.Model) models.Model {
 	t.Helper()
 	update := golden.Updating()

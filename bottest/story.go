@@ -23,11 +23,11 @@ type story struct {
 type entry struct {
 	turnlog.Of
 	at   time.Duration
-	who  string // or what kind of thing it is
+	who  string // or what kind of event it is
 	text string
 }
 
-// note adds to the story and returns the place.
+// note adds an event and returns its position.
 func (s *story) note(of turnlog.Of, who, text string) (seq int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -35,7 +35,7 @@ func (s *story) note(of turnlog.Of, who, text string) (seq int) {
 	return len(s.lines)
 }
 
-// Write keeps a warning of the bot.
+// Write records a warning of the bot.
 func (s *story) Write(line []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -52,13 +52,13 @@ func (s *story) warned() string {
 	return s.warnings.String()
 }
 
-// maxLine is how much of a line of the story is shown.
+// maxLine limits the shown part of a line.
 const maxLine = 400
 
 // typing is how a typing indicator is described.
 const typing = "(typing)"
 
-// tell is the story as text: of one conversation, or of all for "".
+// tell returns the story as text: of one conversation; "": of all.
 func (s *story) tell(conversation string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

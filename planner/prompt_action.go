@@ -21,25 +21,24 @@ import (
 	"github.com/planbot-go/planbot/prompts"
 )
 
-// AddPrompt registers an action whose function is a prompt. The fields of In, a
-// struct as [actions.Add] wants it, are the prompt's variables: {{$name}}. {{$input}}
-// is the field called input, or the only field there is. State is read as
-// {{$user.name}} and {{$conversation.name}}. It is a semantic function of Semantic Kernel.
+// AddPrompt registers an action that is a prompt: a semantic function of Semantic Kernel. The
+// fields of In, a struct as for [actions.Add], are the prompt's variables: {{$name}}. {{$input}} is
+// the field called input, or the only field. The prompt reads state as {{$user.name}} and
+// {{$conversation.name}}.
 //
-// Of cfg it needs Model and Prompts, and reads Prompt (the name of the prompt; "": that of the
-// action), Named, Functions and MaxTokens. An empty description is that of the prompt's
-// config.json; one of the two has to say something.
+// It needs Model and Prompts of cfg, and reads Prompt (the name of the prompt; "": that of the
+// action), Named, Functions and MaxTokens. An empty description means the one in the prompt's
+// config.json; one of the two must be set.
 //
-// The rendered prompt goes to the model as the text of a user, without history, in
-// the prompt's completion settings. With include_input it goes as that of the
-// system, and the input as the user's; with include_history what was said before
-// goes along. The answer is the result, and its cost counts for the turn. After an empty
-// one the model is asked once more. When it gives none, the result is a failure with a reason that people may read,
-// and the cause is logged. The action is marked as [actions.ReturnsData]. It is not
-// [actions.StateOnly]: it changes nothing, but asking a model twice costs twice, so
-// its result is kept for whoever goes on with a turn.
+// The rendered prompt goes to the model as a user message, without history, with the prompt's
+// completion settings. With include_input it goes as the system message, and the input as the user
+// message; with include_history the history goes along. The answer is the result, and its cost
+// counts toward the turn. After an empty answer the model is asked once more. If it gives none, the
+// result is a failure with a reason fit for people, and the cause is logged. The action is marked
+// as [actions.ReturnsData]. It is not [actions.StateOnly]: it changes nothing, but asking a model
+// twice costs twice, so its result is saved for a replica that resumes the turn.
 //
-// It panics as [actions.Add] does, and when the prompt does not fit the action.
+// It panics as [actions.Add] does, and if the prompt does not fit the action.
 func AddPrompt[In any](reg *actions.Registry, name, description string, cfg Config, opts ...actions.Option) *actions.Action {
 	tasks, err := newPromptTasks(name, description, cfg, fieldNames(reflect.TypeFor[In]()))
 	if err != nil {
@@ -58,13 +57,13 @@ func AddPrompt[In any](reg *actions.Registry, name, description string, cfg Conf
 	return action
 }
 
-// errParallel: the turn counts what each call costs, one after the other.
+// errParallel: the turn adds up costs one call at a time.
 var errParallel = errors.New("a prompt action cannot run in parallel")
 
-// fieldNames are the names that the exported fields of struct t have in JSON.
+// fieldNames returns the JSON names of the exported fields of struct t.
 func fieldNames(t reflect.Type) []string {
 	if t.Kind() != reflect.Struct {
-		return nil // actions.Add says so
+		return nil // actions.Add reports it
 	}
 	var names []string
 	for _, f := range reflect.VisibleFields(t) {
@@ -76,7 +75,7 @@ func fieldNames(t reflect.Type) []string {
 	return names
 }
 
-// inputsOf are the fields of a struct as JSON, by name.
+// inputsOf returns the fields of a struct as JSON, by name.
 func inputsOf(in any) (map[string]any, error) {
 	raw, err := json.Marshal(in, json.Deterministic(true), json.WithMarshalers(json.MarshalToFunc(writeDuration)))
 	if err != nil {
@@ -93,7 +92,7 @@ func inputsOf(in any) (map[string]any, error) {
 	return inputs, nil
 }
 
-// writeDuration writes a duration as [actions.Add] reads it.
+// writeDuration writes a duration in the form that [actions.Add] reads.
 func writeDuration(enc *jsontext.Encoder, d time.Duration) error {
 	return enc.WriteToken(jsontext.String(d.String()))
 }
@@ -151,7 +150,7 @@ func checkTasks(c *Config) error {
 	return errors.Join(faults...)
 }
 
-// checkUse finds settings that contradict an action or have no effect with it.
+// checkUse reports settings that contradict an action or have no effect with it.
 func (t *promptTask) checkUse(parameters []string) error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("config.json: "+format, args...)) }
@@ -177,7 +176,7 @@ func (t *promptTask) checkUse(parameters []string) error {
 	return errors.Join(faults...)
 }
 
-// checkInputs finds variables that are no parameters.
+// checkInputs reports variables that are not parameters.
 func (t *promptTask) checkInputs(parameters []string) error {
 	var faults []error
 	for _, variable := range t.prompt.Variables() {
@@ -210,12 +209,12 @@ func (t *promptTask) run(ctx context.Context, turn *actions.Turn, inputs map[str
 		return actions.Fail("%s", whyNoAnswer(err)), nil
 	}
 	if answer.Finish == "length" {
-		answer.Text += " […]" // so that nobody takes its end for the end
+		answer.Text += " […]" // so that its end is not taken for the end of the answer
 	}
 	return actions.Text("%s", answer.Text), nil
 }
 
-// answer is the model's, trimmed. A model that has none is asked once more.
+// answer returns the model's answer, trimmed. After an empty one it asks once more.
 func (t *promptTask) answer(ctx context.Context, turn *actions.Turn, inputs map[string]any, text string) (answer models.Response, err error) {
 	var in told
 	if wanted(t.prompt.Config.IncludeInput) {
@@ -244,7 +243,7 @@ func (t *promptTask) answer(ctx context.Context, turn *actions.Turn, inputs map[
 	return answer, err
 }
 
-// spoken is what the bot said in a turn, from what the history keeps of it.
+// spoken returns what the bot said in a turn, from the stored history.
 func spoken(transcript string) []models.Message {
 	commands, text := readTranscript(transcript)
 	said := []string{}
@@ -256,7 +255,7 @@ func spoken(transcript string) []models.Message {
 	return []models.Message{{Role: "assistant", Text: cmp.Or(text, strings.Join(said, "\n"))}}
 }
 
-// whyNoAnswer says it in words that the model and the person may read.
+// whyNoAnswer explains it in words that the model and the person may read.
 func whyNoAnswer(err error) string {
 	if budget, ok := errors.AsType[*actions.BudgetError](err); ok {
 		return budget.Error()
@@ -276,13 +275,14 @@ func whyNoAnswer(err error) string {
 	return "the AI model could not be asked"
 }
 
-// wanted says whether something that is not told by default is.
+// wanted reports whether an off-by-default setting is on.
 func wanted(setting *bool) bool { return setting != nil && *setting }
 
-// AddPromptFolders adds an action for each prompt whose config.json has an input, named as
-// its folder: [AddPrompt] without a Go type. The action's parameters, all of them texts, are
-// the input.parameters of the config.json. The Prompt of cfg is not looked at. The error lists everything that is wrong with any of them; then a stand-in has
-// the name, so that who else names the action can be checked too.
+// AddPromptFolders adds an action for each prompt whose config.json has an input, named after its
+// folder: [AddPrompt] without a Go type. The action's parameters, all texts, are the
+// input.parameters of config.json. The Prompt of cfg is ignored. The error lists every fault of any
+// of them; a faulty action gets a stand-in under its name, so that references to it can still be
+// checked.
 func AddPromptFolders(reg *actions.Registry, cfg Config, opts ...actions.Option) error {
 	if err := checkTasks(&cfg); err != nil {
 		return fmt.Errorf("prompt actions: %w", err)
@@ -329,7 +329,7 @@ func schemaOf(inputs []prompts.Input) *jsonschema.Schema {
 	for _, in := range inputs {
 		property := &jsonschema.Schema{Type: "string", Description: in.Description}
 		if in.Default != "" {
-			property.Default, _ = json.Marshal(in.Default) // a text always can be
+			property.Default, _ = json.Marshal(in.Default) // cannot fail for a text
 		}
 		if in.Required {
 			schema.Required = append(schema.Required, in.Name)

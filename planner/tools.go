@@ -20,9 +20,9 @@ import (
 // mayCall reports whether the model may call anything.
 func mayCall(r *models.Request) bool { return len(r.Tools) > 0 && r.Choice != "none" }
 
-// toolsOf are the actions as functions that a model may call.
+// toolsOf returns the actions as functions that a model may call.
 func toolsOf(offered *actions.Registry, strict bool) ([]models.Tool, error) {
-	const maxDescription = 1024 // bytes, say servers
+	const maxDescription = 1024 // bytes; a limit of servers
 	var all []models.Tool
 	for _, a := range offered.All() {
 		tool := models.Tool{Name: a.Name, Description: a.Description, Examples: a.Examples}
@@ -38,10 +38,9 @@ func toolsOf(offered *actions.Registry, strict bool) ([]models.Tool, error) {
 	return all, nil
 }
 
-// find finds the action that a model means by name. Models write the marks of a
-// plugin's function in other ways (Lists.add, lists_add for Lists-add), leave the
-// plugin out, or put functions before it; where that may mean several actions, it
-// means none.
+// find finds the action that a model means by name. Models write the separator of a plugin function
+// differently (Lists.add, lists_add for Lists-add), omit the plugin, or prefix "functions". A name
+// that may mean several actions means none.
 func find(offered *actions.Registry, name string) (*actions.Action, *plan.Fault) {
 	bare := strings.TrimPrefix(strings.TrimSpace(name), "functions.")
 	for _, means := range [...]func(*actions.Action) bool{
@@ -72,19 +71,19 @@ func find(offered *actions.Registry, name string) (*actions.Action, *plan.Fault)
 	return nil, plan.UnknownAction.Faultf("there is no function %q%s", spelling.Clip(name), spelling.Suggest(bare, namesOf(offered)))
 }
 
-// joined is a name with one mark for all between its words, in lower case.
+// joined is a name in lower case with one separator between all its words.
 func joined(name string) string {
 	return strings.NewReplacer(".", "_", "-", "_").Replace(strings.ToLower(name))
 }
 
-// maxArguments is how long the arguments of a call may be, in bytes.
+// maxArguments limits the bytes of a call's arguments.
 const maxArguments = 1 << 20
 
-// maxCalls is how many calls one answer may have.
+// maxCalls limits the calls in one answer.
 const maxCalls = 128
 
-// readProse reads an answer without calls. A plan in it is not run: the model has
-// functions to call, and what it wrote may be an example.
+// readProse reads an answer without calls. It never runs a plan in it: the model has functions to
+// call, and the text may be an example.
 func readProse(answer *models.Response) (plan.Plan, error) {
 	p, err := plan.Decode(answer.Text)
 	fault, _ := errors.AsType[*plan.Fault](err)
@@ -99,7 +98,7 @@ func readProse(answer *models.Response) (plan.Plan, error) {
 	return p, nil
 }
 
-// wholeFault finds what is wrong with all calls of an answer at once.
+// wholeFault finds a fault that concerns all calls of an answer.
 func wholeFault(answer *models.Response, request *models.Request) *plan.Fault {
 	switch n := len(answer.Calls); {
 	case !mayCall(request):
@@ -112,7 +111,7 @@ func wholeFault(answer *models.Response, request *models.Request) *plan.Fault {
 	return nil
 }
 
-// answer is what the model is told of the call at i in a round that did not run.
+// answer is what the model is told about call i in a round that did not run.
 func (r *reading) answer(i int) string {
 	switch {
 	case r.faults == nil:
@@ -124,7 +123,7 @@ func (r *reading) answer(i int) string {
 	}
 }
 
-// detail is a fault in words for the model.
+// detail describes a fault to the model.
 func detail(err error) string {
 	if fault, ok := errors.AsType[*plan.Fault](err); ok {
 		return fault.Detail
@@ -132,7 +131,7 @@ func detail(err error) string {
 	return err.Error()
 }
 
-// commandOf checks a call and makes a command of it.
+// commandOf checks a call and turns it into a command.
 func commandOf(call models.Call, offered *actions.Registry) (plan.Command, *plan.Fault) {
 	action, fault := find(offered, call.Name)
 	if fault != nil {
@@ -152,9 +151,8 @@ func commandOf(call models.Call, offered *actions.Registry) (plan.Command, *plan
 	return plan.Command{Kind: plan.Do, Action: action.Name, Entities: entities}, nil
 }
 
-// readArguments reads the arguments of a call. They are strict JSON or nothing:
-// of two values of one name, or of a text that breaks off, nobody knows what was
-// meant.
+// readArguments reads the arguments of a call. They must be strict JSON: with a duplicate name or a
+// truncated text, the meaning is unknown.
 func readArguments(text string) (map[string]any, *plan.Fault) {
 	text = strings.TrimSpace(text)
 	if text == "" || text == "null" {
@@ -198,8 +196,8 @@ type answered struct {
 	answer string
 }
 
-// withAnswers is a message of the model with its calls, each answered right behind it: servers refuse
-// anything else.
+// withAnswers is a message of the model with its calls, each directly followed by its answer:
+// servers reject anything else.
 func withAnswers(text string, calls ...answered) []models.Message {
 	message := models.Message{Role: "assistant", Text: text}
 	answers := make([]models.Message, len(calls))
@@ -210,11 +208,11 @@ func withAnswers(text string, calls ...answered) []models.Message {
 	return append([]models.Message{message}, answers...)
 }
 
-// tooLong stands for an answer of the history that cannot be read.
+// tooLong replaces an answer of the history that cannot be read.
 const tooLong = "(What was done and said here is too long to be shown.)"
 
-// readTranscript reads an answer of the history. One that is no plan, or that the history
-// has cut, is text.
+// readTranscript reads an answer of the history. One that is not a plan, or that the history cut,
+// is text.
 func readTranscript(transcript string) (commands []plan.Command, text string) {
 	if !strings.HasPrefix(transcript, `{"type":"plan"`) {
 		return nil, transcript
@@ -226,8 +224,8 @@ func readTranscript(transcript string) (commands []plan.Command, text string) {
 	return p.Commands, ""
 }
 
-// retellCalls tells an earlier answer: each DO as a call of its own, whichever planner has made
-// it, so that the model is not shown plans for examples.
+// retellCalls retells an earlier answer: each DO as a separate call, whichever planner made it, so
+// the model does not see plans as examples.
 func retellCalls(transcript string) (out []models.Message) {
 	commands, text := readTranscript(transcript)
 	if text != "" {
@@ -249,7 +247,7 @@ func retellCalls(transcript string) (out []models.Message) {
 	return out
 }
 
-// answeredBy is an outcome as a call and its answer.
+// answeredBy turns an outcome into a call and its answer.
 func answeredBy(o actions.Outcome) answered {
 	answer := strings.TrimSpace(o.Text)
 	switch {
@@ -274,16 +272,16 @@ func arguments(entities map[string]any) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// callIDs are the ids of calls that are in use.
+// callIDs are the call ids in use.
 type callIDs map[string]bool
 
 var goodID = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
 
-// own returns the id for one more call, or another where that one is taken or is
-// none that every server takes.
+// own returns the id for one more call, or a new one if the id is taken or some server does not
+// accept it.
 func (ids callIDs) own(id string) string {
 	for n := len(ids) + 1; !goodID.MatchString(id) || ids[id]; n++ {
-		id = fmt.Sprintf("call%05d", n) // Mistral wants nine letters and digits
+		id = fmt.Sprintf("call%05d", n) // Mistral requires nine letters and digits
 	}
 	ids[id] = true
 	return id

@@ -22,8 +22,8 @@ import (
 //go:embed prompt.schema.json
 var schemaFile []byte
 
-// schemas are those of the files by their names. A field that would have no effect is a
-// fault, unless it says what is done anyway.
+// schemas are the schemas of the files, by file name. A field without any effect is a fault, unless
+// the schema says what happens instead.
 var schemas = sync.OnceValue(func() map[string]*jsonschema.Schema {
 	const name = "prompt.schema.json"
 	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(schemaFile))
@@ -52,8 +52,7 @@ type configFile struct {
 	Backends []string `json:"default_backends"`
 }
 
-// readConfig reads a config.json. Semantic Kernel writes an empty default where there is
-// none.
+// readConfig reads a config.json. Semantic Kernel writes an empty default for no default.
 func readConfig(fsys fs.FS, file string) (Config, error) {
 	var f configFile
 	if err := readStrictly(fsys, file, &f); err != nil {
@@ -71,7 +70,7 @@ func readConfig(fsys fs.FS, file string) (Config, error) {
 		if in.Required && in.Default != "" {
 			faults = append(faults, fmt.Errorf("%s: input.parameters: %s: is_required and a defaultValue contradict each other: leave one out", file, in.Name))
 		}
-		// Models mix up names that differ in case only.
+		// Models confuse names that differ only in case.
 		if slices.ContainsFunc(c.Input, func(other Input) bool { return strings.EqualFold(other.Name, in.Name) }) {
 			faults = append(faults, fmt.Errorf("%s: input.parameters: the name %s is taken", file, in.Name))
 		}
@@ -100,7 +99,7 @@ func readOffers(fsys fs.FS, file string) (offers []offer, err error) {
 	return offers, errors.Join(faults...)
 }
 
-// readStrictly reads JSON as its schema has it. Every fault is in the error.
+// readStrictly reads JSON that must match its schema. The error lists every fault.
 func readStrictly(fsys fs.FS, file string, into any) error {
 	raw, err := readFile(fsys, file)
 	if err != nil {
@@ -131,8 +130,7 @@ func readStrictly(fsys fs.FS, file string, into any) error {
 	return nil
 }
 
-// leaves are the innermost faults: those around them only say that something inside is
-// wrong.
+// leaves returns the innermost faults: the outer ones only say that something inside is wrong.
 func leaves(e *jsonschema.ValidationError) (faults []string) {
 	for _, cause := range e.Causes {
 		faults = append(faults, leaves(cause)...)

@@ -11,55 +11,52 @@ import (
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
-// historyVersion is the form of the JSON of a [History]. Raise it when a reader
-// of the old form would misread the new one.
+// historyVersion is the version of the JSON of a [History]. Raise it when a reader of the old
+// version would misread the new one.
 const historyVersion = 1
 
-// How much of a conversation is kept.
+// Limits for the stored history.
 const (
-	defaultTurns    = 5 // whatever number of messages they have
+	defaultTurns    = 5 // with any number of messages
 	maxTurnMessages = 32
 	maxMessageBytes = 8 << 10
 	maxHistoryBytes = 128 << 10 // of text in all
 )
 
-// cutMark ends a message that was cut, so that the model does not take its end
-// for what was said.
+// cutMark ends a cut message, so the model does not take it for the whole.
 const cutMark = " […]"
 
-// History is what was said in a conversation, by whole turns, oldest first. It
-// is a value of the conversation's state. The zero value is an empty history.
-// It is not safe for concurrent use; its conversation has one turn at a time.
+// History is what was said in a conversation, in whole turns, oldest first. It is a value in the
+// conversation's state. The zero value is an empty history. It is not safe for concurrent use; a
+// conversation runs one turn at a time.
 //
 // As JSON it is
 //
 //	{"v":1,"turns":[{"from":"29:1a","name":"Mia","messages":[{"role":"user","text":"hi"},…]},…]}
 //
-// with an empty history as {}. A history of a newer version than this one is
-// an error, rather than half of it.
+// and {} if empty. Reading a newer version is an error, rather than half a history.
 type History struct {
 	Version int    `json:"v,omitzero"`
 	Turns   []Turn `json:"turns,omitempty"`
 }
 
-// Turn is one turn of a conversation: the person's message, then what the model
-// and the runtime made of it.
+// Turn is one turn of a conversation: the person's message, then those of the model and the
+// runtime.
 type Turn struct {
 	// From is the id of the person who spoke.
 	From string `json:"from,omitzero"`
-	// Name is the person's name where more than one may speak. Leave it empty
-	// in a personal chat.
+	// Name is the person's name if several people may speak. Leave it empty in a personal chat.
 	Name     string    `json:"name,omitzero"`
 	Messages []Message `json:"messages"`
 }
 
-// StateName is the name under which state keeps a history.
+// StateName is the name of a history in state.
 func (*History) StateName() string { return "history" }
 
-// Append adds a turn and keeps the newest ones, at most so many and 128 KiB of text; 0: 5.
-// A message over 8 KiB is cut. A turn of more than 32 messages, or one of more than
-// 128 KiB, keeps its first message and its last: what was asked, and how it ended. A turn
-// without messages is no turn.
+// Append adds a turn and keeps the newest ones, at most that many turns and 128 KiB of text; 0: 5
+// turns. It cuts a message over 8 KiB. A turn with more than 32 messages, or over 128 KiB, keeps
+// only its first and last message: what was asked, and how it ended. A turn without messages is
+// ignored.
 func (h *History) Append(turn Turn, most int) {
 	if len(turn.Messages) == 0 {
 		return
@@ -82,7 +79,7 @@ func (h *History) Forget(userID string) {
 // Clear removes everything.
 func (h *History) Clear() { *h = History{} }
 
-// UnmarshalJSONFrom reads a history and refuses one of a newer version.
+// UnmarshalJSONFrom reads a history and refuses a newer version.
 func (h *History) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	type plain History
 	var p plain
@@ -104,8 +101,7 @@ func (h *History) bytes() int {
 	return total
 }
 
-// limited returns a copy of the turn that keeps to the limits and that JSON can
-// hold.
+// limited returns a copy of the turn within the limits and valid in JSON.
 func (t Turn) limited() Turn {
 	t.From, t.Name = valid(t.From), valid(t.Name)
 	t.Messages = slices.Clone(t.Messages)

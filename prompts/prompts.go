@@ -1,13 +1,11 @@
-// Package prompts holds what the model is told: prompt folders with a small
-// template language, the history of a conversation, and the token counts that
-// keep it bounded.
+// Package prompts holds what the model is told: prompt folders with a small template language, the
+// history of a conversation, and the token counts that limit it.
 //
-// The texts are files that read as text. Those of this package are embedded;
-// [Load] lays a folder of the operator's over them.
+// Prompts are plain text files. This package embeds its own; [Load] overrides them with an
+// operator's folder.
 //
-// What a person wrote never becomes part of a template: values are put in as
-// they are and never read again, and the text of the turn travels in a message
-// of its own.
+// A person's text never becomes part of a template: values are inserted unchanged and never parsed
+// again, and the text of the turn is a separate message.
 package prompts
 
 import (
@@ -19,20 +17,20 @@ import (
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
-// Message is one message to the model. It is this package's own small type;
-// callers convert it to the one of their model.
+// Message is one message to the model. It is this package's own small type; callers convert it to
+// their model's type.
 type Message struct {
 	Role string `json:"role"` // system, user or assistant
 	Text string `json:"text"`
 }
 
-// Prompt is one prompt: its text, and what the config.json and the actions.json
-// of its folder say. It does not change and is safe for concurrent use.
+// Prompt is one prompt: its text, and the config.json and actions.json of its folder. It is
+// immutable and safe for concurrent use.
 type Prompt struct {
 	*template
 	Config Config
-	// Actions are the actions that the prompt offers, in their order. nil: there
-	// is no actions.json, and all registered ones are offered.
+	// Actions are the actions that the prompt offers, in order. nil: there is no actions.json, and
+	// all registered ones are offered.
 	Actions []offer
 
 	unclear bool // config.json has faults
@@ -41,19 +39,18 @@ type Prompt struct {
 // offer is an action that a prompt offers.
 type offer struct {
 	Name        string         `json:"name"`
-	Description string         `json:"description"` // what the model is told of it; "": what is registered
-	Parameters  jsontext.Value `json:"parameters"`  // their JSON Schema, as a check of the registered one; nil: none
+	Description string         `json:"description"` // shown to the model; "": the registered one
+	Parameters  jsontext.Value `json:"parameters"`  // JSON Schema, checked against the registered one; nil: none
 }
 
-// Config is what the config.json of a prompt says. The zero value of a field
-// means that it is not given.
+// Config is the config.json of a prompt. A zero field is not set.
 type Config struct {
 	Description  string  `json:"-"`
-	Augmentation string  `json:"-"` // how the model is to plan: none, sequence, sequential or tools
-	Input        []Input `json:"-"` // parameters of a prompt that is an action; nil: it is none
+	Augmentation string  `json:"-"` // how the model plans: none, sequence, sequential or tools
+	Input        []Input `json:"-"` // parameters of a prompt action; nil: not an action
 
 	MaxTokens      int    `json:"max_tokens"`       // of the answer
-	MaxInputTokens int    `json:"max_input_tokens"` // of all that the model is told
+	MaxInputTokens int    `json:"max_input_tokens"` // of everything sent to the model
 	Model          string `json:"model"`
 
 	Temperature      *float64 `json:"temperature"`
@@ -62,14 +59,14 @@ type Config struct {
 	FrequencyPenalty *float64 `json:"frequency_penalty"`
 	Stop             []string `json:"stop_sequences"`
 
-	IncludeHistory *bool `json:"include_history"` // what was said before
-	IncludeInput   *bool `json:"include_input"`   // the person's text, as a message of its own
+	IncludeHistory *bool `json:"include_history"` // earlier turns
+	IncludeInput   *bool `json:"include_input"`   // the person's text, as a separate message
 
 	ToolChoice    string `json:"tool_choice"`         // auto, required or none
-	ParallelCalls *bool  `json:"parallel_tool_calls"` // more than one call of a tool at a time
+	ParallelCalls *bool  `json:"parallel_tool_calls"` // more than one tool call at a time
 }
 
-// Input is one parameter of a prompt that is an action. Its value is a text.
+// Input is one parameter of a prompt action. Its value is a text.
 type Input struct {
 	Name        string `json:"name"`
 	Description string `json:"description"`
@@ -77,21 +74,20 @@ type Input struct {
 	Required    bool   `json:"-"`
 }
 
-// messageTokens is what a message costs beyond its text: the marks that a model server puts
-// around it.
+// messageTokens is what a message costs beyond its text: the markers that a model server adds.
 const messageTokens = 4
 
-// chunkBytes is how much text is counted at a time, which bounds the memory of counting: the
-// tokenizer spreads a text over four bytes a character.
+// chunkBytes is how much text is counted at a time. It limits the memory of counting: the tokenizer
+// uses four bytes per character.
 const chunkBytes = 64 << 10
 
-// vocabulary is that of OpenAI's models since GPT-4o; for other models its counts are close.
+// vocabulary is the one of OpenAI's models since GPT-4o; for other models its counts are close.
 // Loading it takes some 20 ms and 13 MB.
 var vocabulary = sync.OnceValue(codec.NewO200kBase)
 
-// Tokens is how many tokens a message with these texts has, as a model server counts it. Marks such
-// as <|endoftext|> count as the ordinary text that they are in a message. Of a text over 64 KiB it
-// counts piece by piece, which may come to a few tokens more. It is safe for concurrent use.
+// Tokens is the number of tokens in a message with these texts, as a model server counts them.
+// Marks such as <|endoftext|> count as ordinary text, which they are in a message. A text over 64
+// KiB is counted in pieces, which may add a few tokens. It is safe for concurrent use.
 func Tokens(texts ...string) int {
 	total := messageTokens
 	for _, text := range texts {
@@ -105,8 +101,8 @@ func Tokens(texts ...string) int {
 	return total
 }
 
-// count falls back to the upper bound: too high a count only shortens a prompt. The
-// tokenizer's one error is a time limit that is not set.
+// count falls back to the upper bound: too high a count only shortens a prompt. The tokenizer's
+// only error is a time limit, which is not set.
 func count(text string) int {
 	n, err := vocabulary().Count(text)
 	if err != nil {

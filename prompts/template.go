@@ -17,24 +17,22 @@ import (
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
-// maxRendered is how many bytes one rendering may have.
+// maxRendered limits the bytes of one rendering.
 const maxRendered = 4 << 20
 
-// errTooLarge is wrapped by the errors of texts over a size cap: a template
-// over [maxTemplate] bytes, a rendering over [maxRendered].
+// errTooLarge is wrapped by errors about size limits: a template over [maxTemplate] bytes, a
+// rendering over [maxRendered].
 var errTooLarge = errors.New("too large")
 
-// template is a parsed prompt. It does not change after [parse] and is safe for
-// concurrent use.
+// template is a parsed prompt. It is immutable and safe for concurrent use.
 type template struct {
 	name  string
 	nodes []node
 }
 
-// node is one piece of a template: a text, a variable, which has a scope, or the call of a
-// function.
+// node is one piece of a template: a text, a variable, which has a scope, or a function call.
 type node struct {
-	text        string // where it has no name
+	text        string // if it has no name
 	scope, name string
 	args        []node
 }
@@ -42,13 +40,11 @@ type node struct {
 // Name returns the name given to [parse].
 func (t *template) Name() string { return t.name }
 
-// Render puts values in the places of the template, in order. What a value
-// contains never becomes template.
+// Render fills values into the template, in order. A value is never parsed as template.
 //
-// vars finds a variable; one without a scope is asked for in scope "temp". One that is not
-// there renders as nothing, as all do where vars is nil. The arguments of a function are the
-// formatted texts of what the template says; its result is put in as [Format] writes it. A
-// function that funcs does not have, or that fails, ends the rendering with an error that
+// vars looks up a variable; one without a scope is looked up in scope "temp". A missing variable
+// renders as nothing, as do all if vars is nil. Function arguments are formatted texts; [Format]
+// writes the result. An unknown function, or one that fails, ends the rendering with an error that
 // wraps its cause.
 func (t *template) Render(
 	ctx context.Context, vars func(scope, name string) (any, bool), funcs map[string]func(ctx context.Context, args []string) (any, error),
@@ -106,8 +102,8 @@ func (n *node) render(
 	return text, nil
 }
 
-// Functions returns the names of the functions that the template calls, sorted
-// and each once: check them at start, rather than in the first turn.
+// Functions returns the names of the functions that the template calls, sorted and without
+// duplicates: check them at start rather than in the first turn.
 func (t *template) Functions() []string {
 	var names []string
 	for _, n := range t.nodes {
@@ -119,9 +115,9 @@ func (t *template) Functions() []string {
 	return slices.Compact(names)
 }
 
-// Variables returns the variables that the template reads, as "scope.name",
-// sorted and each once. A template without any, whose functions put out the
-// same each time, needs to be rendered only once.
+// Variables returns the variables that the template reads, as "scope.name", sorted and without
+// duplicates. A template without variables, whose functions always return the same, needs to be
+// rendered only once.
 func (t *template) Variables() []string {
 	var names []string
 	for _, n := range t.nodes {
@@ -135,31 +131,30 @@ func (t *template) Variables() []string {
 	return slices.Compact(names)
 }
 
-// maxTemplate is how many bytes the text of a template may have.
+// maxTemplate limits the bytes of a template's text.
 const maxTemplate = 256 << 10
 
-// maxFaults is how many faults of one template are told.
+// maxFaults limits the faults reported for one template.
 const maxFaults = 100
 
-// parse reads the text of a template. Its language is that of Teams AI with
-// the holes closed; between {{ and }}, with white space wherever it helps:
+// parse reads the text of a template. The language is that of Teams AI without its ambiguities.
+// Between {{ and }}, white space is optional:
 //
 //	{{$scope.name}}      a variable
 //	{{$name}}            the same in scope temp
-//	{{fn}}               what a function puts out
+//	{{fn}}               the result of a function
 //	{{fn word 'a text' $scope.name}}
 //	                     with arguments: words, texts, variables
-//	{{'{{'}}             a text by itself: the way to write {{
+//	{{'{{'}}             a literal text: how to write {{
 //	{{}}                 nothing
 //
-// Texts stand in ', " or `, and a backslash before that quote or before a
-// backslash takes its meaning away; a }} inside of a text is text. A quote
-// inside of a word is part of the word. An empty text is an argument too.
-// Functions do not nest, and }} outside of {{ is text.
+// Texts are quoted with ', " or `. A backslash escapes that quote and a backslash; a }} inside a
+// text is text. A quote inside a word is part of the word. An empty text is an argument too.
+// Functions do not nest, and }} outside {{ is text.
 //
-// The error has each fault, a line each, with the place of its block:
-// NAME:LINE:COLUMN, with columns in characters, both from 1. With it comes a template of
-// the rest, to find more faults in; it is not for rendering.
+// The error lists each fault on a line, with the position of its block: NAME:LINE:COLUMN, columns
+// in characters, both from 1. With it comes a template of the rest, only to find more faults in,
+// not for rendering.
 func parse(name, text string) (*template, error) {
 	if len(text) > maxTemplate {
 		return nil, fmt.Errorf("prompt %s: %w: over %d bytes", name, errTooLarge, maxTemplate)
@@ -209,7 +204,7 @@ var (
 	argument = regexp.MustCompile(`(?s)\s+(` + argumentForm + `\S+)`)
 )
 
-// nodeOf makes a node of what stands in a block: a variable, a text, or a function with its
+// nodeOf makes a node from the contents of a block: a variable, a text, or a function with its
 // arguments.
 func nodeOf(content string) node {
 	if text, isVariable := strings.CutPrefix(content, "$"); isVariable {
@@ -235,14 +230,13 @@ func nodeOf(content string) node {
 	return n
 }
 
-// maxYAML is how large a value may be that is looked at for the shorter form.
+// maxYAML limits the values that are also tried as YAML.
 const maxYAML = 4 << 10
 
-// Format writes a value as a prompt shows it: nil as nothing, text as it is, a
-// time as RFC 3339, numbers and truth values as in JSON. Lists and objects are
-// written as YAML or as compact JSON, whichever is shorter, JSON when in doubt and over
-// 4 KiB; keys of Go maps are sorted. JSON ([jsontext.Value]) is the value that it
-// stands for. The error is that of a value which JSON cannot hold.
+// Format writes a value as a prompt shows it: nil as nothing, text unchanged, a time as RFC 3339,
+// numbers and booleans as in JSON. Lists and objects are written as YAML or compact JSON, whichever
+// is shorter; JSON in a tie and over 4 KiB. Keys of Go maps are sorted. A [jsontext.Value] is
+// written as the value that it encodes. The error is for a value that JSON cannot represent.
 func Format(value any) (string, error) {
 	switch v := value.(type) {
 	case nil:
@@ -277,8 +271,8 @@ func formatJSON(value jsontext.Value) string {
 	return string(value)
 }
 
-// shorter writes a list or an object in the shorter form. YAML has to read as the very
-// same JSON again: the library would round some numbers.
+// shorter writes a list or an object in the shorter form. It uses YAML only if that reads back as
+// the very same JSON: the library would round some numbers.
 func shorter(value jsontext.Value) string {
 	if len(value) > maxYAML || value.Compact() != nil {
 		return string(value)

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Results are those of several scenarios, in their order.
+// Results are the results of several scenarios, in order.
 type Results []result
 
-// Failed counts those that failed.
+// Failed counts the failed ones.
 func (r Results) Failed() int {
 	n := 0
 	for _, one := range r {
@@ -22,13 +22,13 @@ func (r Results) Failed() int {
 	return n
 }
 
-// String is the line that sums them up.
+// String summarizes them in one line.
 func (r Results) String() string {
 	return fmt.Sprintf("%d passed, %d failed", len(r)-r.Failed(), r.Failed())
 }
 
-// WriteText writes a result for people to read: of one that passed a line, if it is
-// verbose, of another its failures and what happened.
+// WriteText writes a result for people: one line if it passed and verbose is set, otherwise its
+// failures and what happened.
 func (r *result) WriteText(w io.Writer, verbose bool) {
 	if r.Passed {
 		if verbose {
@@ -52,7 +52,7 @@ func inset(text string) string {
 	return "    " + strings.ReplaceAll(text, "\n", "\n    ") + "\n"
 }
 
-// WriteJSON writes all results as one JSON object, with what happened in those that failed.
+// WriteJSON writes all results as one JSON object, with the story of those that failed.
 func (r Results) WriteJSON(w io.Writer) error {
 	list := append(Results{}, r...)
 	for i := range list {
@@ -70,7 +70,7 @@ func (r Results) WriteJSON(w io.Writer) error {
 	}{len(r) - r.Failed(), r.Failed(), list})
 }
 
-// WriteJUnit writes all results as JUnit's XML, as CI systems show it: a suite for each file.
+// WriteJUnit writes all results as JUnit XML for CI systems: one suite per file.
 func (r Results) WriteJUnit(w io.Writer) error {
 	type failure struct {
 		Message string `xml:"message,attr"`

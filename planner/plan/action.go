@@ -10,7 +10,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 )
 
-// maxNested is how deep plans may call plans.
+// maxNested limits how deep plans may call plans.
 const maxNested = 8
 
 // planAction is a plan that other plans can call.
@@ -20,8 +20,7 @@ type planAction struct {
 	reg    *actions.Registry
 }
 
-// property describes an input: as the first entity that takes it as it is, else
-// as a text.
+// property describes an input: like the first entity that takes it unchanged, else as a text.
 func (p *planAction) property(input string) *jsonschema.Schema {
 	for i := range p.plan.Commands {
 		c := &p.plan.Commands[i]
@@ -41,7 +40,7 @@ func (p *planAction) property(input string) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string"}
 }
 
-// marks are the strictest of the actions that the plan calls.
+// marks sets the strictest marks of the actions that the plan calls.
 func (p *planAction) marks(a *actions.Action) {
 	a.Detail = p.detail()
 	a.StateOnly, a.Parallel = true, true
@@ -56,11 +55,10 @@ func (p *planAction) marks(a *actions.Action) {
 	}
 }
 
-// maxDetail is how long a plan may get by the plans that are shown within it.
+// maxDetail limits the length of a plan that shows nested plans.
 const maxDetail = 8000
 
-// detail shows the plan, and beneath a call of a plan that one, unless it would
-// get very long.
+// detail shows the plan, with each plan it calls below the call, unless that gets very long.
 func (p *planAction) detail() string {
 	var out strings.Builder
 	for i := range p.plan.Commands {
@@ -74,7 +72,7 @@ func (p *planAction) detail() string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// nestedKey is the key of how deep a call is in plans.
+// nestedKey is the context key for the nesting depth of plans.
 type nestedKey struct{}
 
 var errNested = errors.New("plans call plans too deeply")
@@ -88,6 +86,6 @@ func (p *planAction) call(ctx context.Context, turn *actions.Turn, entities map[
 	for _, name := range p.inputs {
 		inputs[name] = entities[name]
 	}
-	// The call itself was approved, where that is needed.
+	// The call itself has been approved if needed.
 	return p.plan.Start(inputs).run(context.WithValue(ctx, nestedKey{}, depth+1), turn, p.reg, true)
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
-// Longest name and description in a list, in characters; what is over is cut.
+// Longest name and description in a list, in characters; the rest is cut.
 const (
 	maxWord        = 64
 	maxDescription = 1000
@@ -23,10 +23,9 @@ const (
 //
 //	addPizza(size: "S"|"L", toppings?: ("ham"|"egg")[], quantity?: integer = 1) - Adds a pizza
 //
-// A parameter's description follows its type in quotes. A brief list has only the names of
-// the parameters, for a model that is sent the [Schema] of plans. Every text is put on one
-// line, without control characters, and cut where it is too long, so that no description can
-// pose as an action of its own.
+// A parameter's description follows its type in quotes. A brief list has only the parameter names,
+// for a model that gets the [Schema] of plans. Every text is put on one line, without control
+// characters, and cut if too long, so no description can pose as another action.
 func List(registry *actions.Registry, brief bool) string {
 	var lines []string
 	for _, a := range registry.All() {
@@ -74,7 +73,7 @@ func listedType(property *jsonschema.Schema) string {
 	return values
 }
 
-// allowed lists the values of an enum, or of that of a list's items: texts in quotes.
+// allowed lists the values of an enum, or of a list's items: texts in quotes.
 func allowed(property *jsonschema.Schema, kind, separator string) string {
 	enum := property.Enum
 	if property.Items != nil {
@@ -92,7 +91,7 @@ func allowed(property *jsonschema.Schema, kind, separator string) string {
 	return strings.Join(values, separator)
 }
 
-// quote cannot fail: what is on one line is valid UTF-8.
+// quote cannot fail: a text on one line is valid UTF-8.
 func quote(text string) string {
 	quoted, _ := jsontext.AppendQuote(nil, text)
 	return string(quoted)
@@ -107,7 +106,7 @@ func quote(text string) string {
 //	    - size: how large (one of "S", "L")
 //	    - quantity: (integer, optional) (default value: 1)
 //
-// Plain required texts have no mark. Texts are put on one line and cut as those of [List].
+// Plain required texts have no mark. Texts are put on one line and cut as in [List].
 func Manual(registry *actions.Registry) string {
 	all := slices.Clone(registry.All())
 	slices.SortStableFunc(all, func(a, b *actions.Action) int {
@@ -127,7 +126,7 @@ func Manual(registry *actions.Registry) string {
 	return cmp.Or(strings.Join(functions, "\n\n"), "(none)")
 }
 
-// splitPlugin parts the name of an action into that of its plugin, "" for none, and its own.
+// splitPlugin splits the name of an action into plugin, "" for none, and bare name.
 func splitPlugin(name string) (plugin, bare string) {
 	if plugin, bare, found := strings.Cut(name, "-"); found {
 		return plugin, bare
@@ -135,8 +134,8 @@ func splitPlugin(name string) (plugin, bare string) {
 	return "", name
 }
 
-// manualInput writes one line of the list of inputs. Its marks say what sets the input apart
-// from a required text.
+// manualInput writes one line of the list of inputs. Its marks say how the input differs from a
+// required text.
 func manualInput(schema *jsonschema.Schema, name string) string {
 	property := schema.Properties[name]
 	kind := spelling.OneLine(typeText(property), maxDescription)

@@ -14,8 +14,8 @@ import (
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
-// planVersion is the form in which plans and their progress are kept, as JSON and as XML.
-// A program reads its own and earlier ones.
+// planVersion is the version of stored plans and their progress, as JSON and XML. A program reads
+// its own version and earlier ones.
 const planVersion = 1
 
 func checkVersion(version int) error {
@@ -25,10 +25,9 @@ func checkVersion(version int) error {
 	return nil
 }
 
-// Load reads a plan from a file, and validates it: JSON as [Plan.MarshalJSON] writes it or
-// as the sequence planner asks for it, XML as [Plan.XML] writes it or as the sequential
-// planner asks for it. The first $INPUT of the latter stays a variable. The plan's
-// inputs count as set.
+// Load reads and validates a plan from a file: JSON as [Plan.MarshalJSON] or a model with the
+// sequence planner writes it, XML as [Plan.XML] or a model with the sequential planner writes it.
+// The first $INPUT of the latter stays a variable. The plan's inputs count as set.
 func Load(data []byte, reg *actions.Registry) (p Plan, err error) {
 	if len(data) > maxBytes {
 		return Plan{}, fmt.Errorf("load plan: it is longer than %d bytes", maxBytes)
@@ -48,20 +47,19 @@ func Load(data []byte, reg *actions.Registry) (p Plan, err error) {
 // keptPlan is a plan as JSON.
 type keptPlan struct {
 	Version int    `json:"version"`
-	Type    string `json:"type,omitempty"` // "plan", where a model wrote it
+	Type    string `json:"type,omitempty"` // "plan" if a model wrote it
 	plainPlan
 }
 
 type plainPlan Plan
 
-// MarshalJSON writes the plan to be kept, with the version of its form.
+// MarshalJSON writes the plan with its format version.
 func (p Plan) MarshalJSON() ([]byte, error) {
 	return encode(keptPlan{Version: planVersion, plainPlan: plainPlan(p)})
 }
 
-// UnmarshalJSON reads a plan that was kept, or one in the format of the sequence planner,
-// with numbers as json.Number. It refuses a later version, and anything that this one does
-// not know. The plan is not validated by it.
+// UnmarshalJSON reads a stored plan, or one in the format of the sequence planner, with numbers as
+// json.Number. It refuses later versions and unknown fields. It does not validate the plan.
 func (p *Plan) UnmarshalJSON(data []byte) error {
 	var head struct {
 		Version int `json:"version"`
@@ -89,8 +87,8 @@ func (p *Plan) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// What a transcript keeps of the results of calls: of each, and of all. History keeps 8 KiB
-// of an answer, and one that is cut there cannot be read.
+// Limits for call results in a transcript: each, and all together. History keeps 8 KiB of an
+// answer, and cannot read one that was cut.
 const (
 	maxResultBytes  = 1 << 10
 	maxResultsBytes = 4 << 10
@@ -98,9 +96,9 @@ const (
 
 const planType = "plan"
 
-// Transcript writes the commands in the format of the sequence planner, on one line: what
-// the history keeps of a turn, whatever the planner. [Plan.UnmarshalJSON] reads it. Results
-// are kept of tool calls only, and cut where they are long. It is "" without commands.
+// Transcript writes the commands in the format of the sequence planner, on one line, for the
+// history, whatever the planner. [Plan.UnmarshalJSON] reads it. It includes only results of tool
+// calls, and cuts long ones. It is "" without commands.
 func (p Plan) Transcript() string {
 	if len(p.Commands) == 0 {
 		return ""
@@ -109,7 +107,7 @@ func (p Plan) Transcript() string {
 	limit := min(maxResultBytes, maxResultsBytes/len(commands))
 	for i := range commands {
 		c := &commands[i]
-		const cut = " […]" // so that the model does not take the end for all there was
+		const cut = " […]" // so the model does not take the cut text for all of it
 		switch {
 		case c.CallID == "", len(c.Result) > limit && limit < len(cut):
 			c.Result = ""
@@ -122,13 +120,13 @@ func (p Plan) Transcript() string {
 		Commands []Command `json:"commands"`
 	}{planType, commands})
 	if err != nil {
-		return "" // entities came from JSON and go back to it
+		return "" // cannot happen: entities came from JSON
 	}
 	return string(text)
 }
 
-// TranscriptXML writes the commands in the format that the sequential planner asks for, so
-// that the model's own earlier answers are examples of it: a text where there is no DO.
+// TranscriptXML writes the commands in the format of the sequential planner, so the model's own
+// earlier answers serve as examples. Without a DO it is a text.
 func (p Plan) TranscriptXML() string {
 	if p.LastDo() < 0 {
 		texts := make([]string, len(p.Commands))
@@ -147,7 +145,7 @@ func (p Plan) TranscriptXML() string {
 	return out.String()
 }
 
-// The attributes of a <plan> that was written by [Plan.XML].
+// The attributes of a <plan> written by [Plan.XML].
 const (
 	versionAttribute = "version"
 	trimAttribute    = "trimResults"
@@ -158,15 +156,14 @@ var (
 	attributeEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", `"`, "&quot;", "\n", "&#10;", "\r", "&#13;", "\t", "&#9;")
 )
 
-// XML writes the plan in the XML of the sequential planner, to be read and edited by
-// people: a tag for each command. It says everything, so that nothing is filled in when
-// [Load] reads it: each input is written, each text to say is a <say>, and a $NAME is what
-// it is in the plan.
+// XML writes the plan in the XML of the sequential planner, for people to read and edit: one tag
+// per command. It is complete, so [Load] fills in nothing: each input is written, each text to say
+// is a <say>, and a $NAME means what it does in the plan.
 //
-// Values are written as texts, to which the actions' schemas give back their types;
-// entities that are null are left out, as is white space around a text to say, and so is
-// how the plan came about. JSON keeps all of it. What no XML can say is an error: an entity
-// whose name is no name of an attribute, or control characters.
+// Values are written as texts; the actions' schemas restore their types. It leaves out null
+// entities, white space around a text to say, and how the plan came about; JSON keeps all of it.
+// XML returns an error for what XML cannot express: an entity whose name is not an attribute name,
+// or control characters.
 func (p Plan) XML() (string, error) {
 	var out strings.Builder
 	fmt.Fprintf(&out, "<plan %s=%q", versionAttribute, strconv.Itoa(planVersion))
@@ -189,7 +186,7 @@ func (p Plan) XML() (string, error) {
 	return text, nil
 }
 
-// checkXML finds what no XML can say.
+// checkXML reports what XML cannot express.
 func (c *Command) checkXML() error {
 	isName := func(name string) bool { _, found := tagOf("<" + name + ">"); return name != "" && found == name }
 	switch {

@@ -10,22 +10,21 @@ import (
 	"strings"
 )
 
-// variables are the results that a plan has saved so far, by their names in lower case:
-// names are matched without regard to case. Values are JSON values as encoding/json makes
-// them, with json.Number for numbers. The zero value reads as empty; make one to set in it.
+// variables are the results that a plan has saved so far, by lower-case name: names ignore case.
+// Values are JSON values of encoding/json, with json.Number for numbers. The zero value reads as
+// empty; make one before you set a value.
 //
-// Expand only in a plan that saves something, see [Plan.Saves]. A name that is not set
-// stays as it is, $$ is one dollar sign, and a value that was filled in is never looked at
-// again.
+// Expand only in a plan that saves something, see [Plan.Saves]. An unset name stays as it is, $$ is
+// one dollar sign, and filled-in values are never expanded again.
 type variables map[string]any
 
 func (v variables) set(name string, value any) { v[strings.ToLower(name)] = value }
 
-// reference matches a $ with the name of a variable, which is as long as it can be, or with
-// the dollar sign that it escapes.
+// reference matches a $ with the longest possible variable name, or with the dollar sign that it
+// escapes.
 var reference = regexp.MustCompile(`\$(?:\$|[A-Za-z_]\w*)`)
 
-// references are the names of the variables that text refers to, as they are written there.
+// references returns the variable names in text, as written.
 func references(text string) (names []string) {
 	for _, found := range reference.FindAllString(text, -1) {
 		if found != "$$" {
@@ -35,12 +34,12 @@ func references(text string) (names []string) {
 	return names
 }
 
-// isName reports whether a variable may have that name.
+// isName reports whether the name is valid for a variable.
 func isName(name string) bool {
 	return name != "" && reference.FindString("$"+name) == "$"+name && name != "$"
 }
 
-// expandText fills the variables into a text: strings as they are, other values as JSON.
+// expandText fills variables into a text: strings unchanged, other values as JSON.
 func (v variables) expandText(text string) string {
 	return reference.ReplaceAllStringFunc(text, func(found string) string {
 		value, set := v[strings.ToLower(found[1:])]
@@ -54,9 +53,8 @@ func (v variables) expandText(text string) string {
 	})
 }
 
-// expand fills the variables into all strings of a value, and returns a copy; names are
-// left alone. A string that is exactly $NAME becomes the value of the variable, whatever
-// its type.
+// expand returns a copy of a value with the variables filled into all strings, but not into names.
+// A string that is exactly $NAME becomes the variable's value, of whatever type.
 func (v variables) expand(value any) any {
 	return mapTexts(value, func(text string) any {
 		if value, set := v[strings.ToLower(strings.TrimPrefix(text, "$"))]; set && text[0] == '$' {
@@ -73,8 +71,7 @@ func (v variables) expandCommand(c Command) Command {
 	return c
 }
 
-// mapTexts returns a copy of a value in which each string is replaced by what of makes of
-// it, in the order of the names.
+// mapTexts returns a copy of a value with of applied to each string, in the order of the names.
 func mapTexts(value any, of func(string) any) any {
 	switch value := value.(type) {
 	case string:
@@ -95,7 +92,7 @@ func mapTexts(value any, of func(string) any) any {
 	return value
 }
 
-// textOf writes a value into a text.
+// textOf formats a value for use in a text.
 func textOf(value any) string {
 	switch value := value.(type) {
 	case nil:
@@ -107,12 +104,12 @@ func textOf(value any) string {
 	}
 	raw, err := encode(value)
 	if err != nil {
-		return "" // no JSON value: nothing that a result can be
+		return "" // cannot happen: results are JSON values
 	}
 	return string(raw)
 }
 
-// encode writes JSON for models and people: without escapes for HTML.
+// encode writes JSON for models and people: without HTML escapes.
 func encode(v any) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
@@ -121,7 +118,7 @@ func encode(v any) ([]byte, error) {
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
 }
 
-// decodeStrictly reads one JSON value that has nothing in it which v does not know.
+// decodeStrictly reads one JSON value and rejects fields unknown to v.
 func decodeStrictly(data []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
