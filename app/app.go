@@ -452,8 +452,8 @@ func (p *program) showMetrics(ctx context.Context) error {
 	return nil
 }
 
-// record starts a recording in that folder and announces it; "": none. It changes the log so that
-// turns can be told apart.
+// record starts a recording in that folder and announces it; "": none. It adjusts the log to tell
+// turns apart.
 func (p *program) record(dir string) (err error) {
 	if dir == "" {
 		return nil

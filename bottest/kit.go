@@ -245,8 +245,8 @@ func (k *Kit) openStore(dial dialer) (*state.Store, error) {
 	return state.Open(k.t.Context(), "redis://in-this-process?pool_size=10000", cfg)
 }
 
-// Settle waits until the bot has nothing left to do, be it at once or, as with a model that hangs,
-// after minutes. [Chat.Expect] calls it itself.
+// Settle waits until the bot has nothing left to do, even if that takes minutes, as with a model
+// that hangs. [Chat.Expect] calls it itself.
 func (k *Kit) Settle() {
 	k.t.Helper()
 	k.Await(nil)
@@ -521,8 +521,8 @@ func (k *Kit) alive() bool {
 const moment = 500 * time.Millisecond
 
 // Restart kills all processes of the bot as SIGKILL does and starts them again. Their memory is
-// lost; Redis stays. In real time, turns that are about to end get a moment to do so, but not after
-// [Kit.Kill].
+// lost; Redis stays. In real time, turns that are about to end first get a moment to do so.
+// [Kit.Kill] gives them none.
 func (k *Kit) Restart() {
 	k.t.Helper()
 	if began := time.Now(); !k.cfg.Bubble {

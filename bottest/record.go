@@ -17,13 +17,13 @@ import (
 //
 // With BOTTEST_UPDATE=1 in the environment, Record asks the model and writes the file if the test
 // ends without a failure. With a nil model, the answers in the file stay in order and only the
-// prompts are rewritten. An answer of [models.Offline], which [models.FromEnv] returns if no model
-// is configured, then fails the test and nothing is written, unless the answers in the file are
-// also from that model.
+// prompts are rewritten. During an update, an answer of [models.Offline], which [models.FromEnv]
+// returns if no model is configured, fails the test and nothing is written, unless the answers in
+// the file are also from that model.
 //
 // The file contains prompts as text, without the time of the turn, and without anything that looks
-// like a secret. Call Record before you make the kit, so that it ends after the bot. A real model
-// cannot be asked in a bubble: record with [New].
+// like a secret. Call Record before you make the kit, so it ends after the bot. A real model cannot
+// be asked in a bubble: record with [New].
 func Record(t testing.TB, file string, model models.Model) models.Model {
 	t.Helper()
 	update := golden.Updating()
