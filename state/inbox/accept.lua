@@ -2,8 +2,8 @@
 -- Claims the queue for the caller if nobody has it.
 -- KEYS[10 ...] ids of the delivery
 -- ARGV[2] id  [3] record  [4] owner, unique to this call, '' not to claim the queue
--- ARGV[5] length of the lease, ms  [6] limit of records, in the queue or waiting, 0: none,
--- -1: refuse
+-- ARGV[5] length of the lease, ms  [6] most records in the queue, or waiting, 0: no limit,
+-- -1: refuse the record
 -- ARGV[7] '' for the queue, else when a waiting record is due  [8] operator  [9] about
 -- ARGV[10 ...] how long to remember each id of the delivery, s
 -- Returns {1} claimed, {2} kept, {3, id} duplicate of that record, {4} full.
