@@ -36,7 +36,7 @@ func (s *Script) Text() string { return s.text }
 type Call struct {
 	Err   error // why there is no reply
 	Tries int   // how often it may have run
-	Once  bool  // do not retry it
+	Once  bool  // do not retry just because it got no reply
 
 	script     *Script
 	whole      bool // the server does not know the script: send its text

@@ -109,7 +109,7 @@ func (t *trips) together(group []*batch) {
 			until = b.until
 		}
 	}
-	ctx, cancel := context.WithDeadline(context.Background(), until.Add(10*time.Millisecond)) // the callers leave a little earlier
+	ctx, cancel := context.WithDeadline(context.Background(), until.Add(10*time.Millisecond)) // callers leave first
 	defer cancel()
 	err := t.trip(ctx, cmds)
 	for _, b := range group {
