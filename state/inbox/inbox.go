@@ -132,7 +132,7 @@ func (i *Inbox) Close() { i.leases.close() }
 
 // Stats describes the state of an inbox. The counters start at zero when it opens.
 type Stats struct {
-	Waiting    int    // records in all queues of all replicas, including those being worked on; other replicas' as of the last count
+	Waiting    int    // records in all queues, including those being worked on; other replicas' as last counted
 	Held       int    // queues that this replica has a lease on
 	Takeovers  uint64 // queues taken over from a replica whose lease expired
 	Lost       uint64 // queues that another replica took from this one
@@ -253,7 +253,7 @@ type Receipt struct {
 type Wait struct {
 	Until    time.Time // when it returns to its queue on its own, within about a second; zero: never
 	Operator bool      // it is a dead letter: [Inbox.Dead] lists it
-	About    []byte    // the caller's summary, listed with the record so that nobody has to read whole records
+	About    []byte    // the caller's summary, so that a listing need not read whole records
 }
 
 // args returns the arguments of wait_for in queue.lua.

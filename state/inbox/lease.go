@@ -57,9 +57,9 @@ func (l *Lease) Record() []byte { return l.record }
 // progress.
 func (l *Lease) Tries() int { return l.tries }
 
-// Err is [ErrLost] when another replica has the queue or may have it. It may have it when this
-// lease was not renewed in time by this process's own clock. That case clears up if Redis comes
-// back and nobody took the queue. Check Err right before you send anything out.
+// Err is [ErrLost] when another replica has the queue or may have it, because this lease was not
+// renewed in time by this process's own clock. The second case clears up if Redis comes back and
+// nobody took the queue. Check Err right before you send anything out.
 func (l *Lease) Err() error {
 	if l.in.leases.now() >= time.Duration(l.expires.Load()) {
 		return ErrLost
@@ -67,8 +67,8 @@ func (l *Lease) Err() error {
 	return nil
 }
 
-// OnLost registers f to be called when another replica is known to have the queue, at once if that
-// is already known. f must not block. It replaces the previous f.
+// OnLost registers f, which must not block. f is called as soon as it is known that another replica
+// has the queue, at once if that is known already. It replaces the previous f.
 func (l *Lease) OnLost(f func()) {
 	l.in.leases.mu.Lock()
 	l.onLost = f
@@ -200,10 +200,11 @@ func (l *Lease) save(ctx context.Context, own *state.Batch, record []byte, progr
 	return nil, nil
 }
 
-// Finish ends the record. In one step it saves the scopes, stores answer for [Inbox.Answer] (nil:
-// none) and takes the record off the queue. Then it moves on to the next record and returns more:
-// ID and Record are now the next one's. It gives up the queue instead if the queue is empty or
-// another replica wants it. Finish also refreshes the TTL of unchanged scopes now and then.
+// Finish ends the record. It saves the scopes, stores answer for [Inbox.Answer] (nil: none) and
+// takes the record off the queue. It then moves on to the next record and returns more = true: ID
+// and Record are now the next one's. If the queue is empty or another replica wants it, Finish
+// gives up the queue instead. All of this is one step. Finish also refreshes the TTL of unchanged
+// scopes now and then.
 //
 // A changed scope of another partition is an error: [Lease.Save] it first. After any error the
 // record is either unchanged or its state is unknown. After a [state.ConflictError] or
@@ -344,9 +345,8 @@ func (l *Lease) Recover(ctx context.Context, other state.Key) (recovered bool, e
 	}
 }
 
-// leases renews the leases of this replica. It also retries releases: of queues that a call may
-// have claimed without a reply, and of queues that could not be released while Redis was
-// unavailable.
+// leases renews the leases of this replica. It also retries releases that failed while Redis was
+// unavailable, and releases queues that a call without a reply may have claimed.
 type leases struct {
 	db      *rdb.DB
 	length  time.Duration
@@ -500,9 +500,9 @@ func (k *leases) lose(l *Lease) {
 	}
 }
 
-// owe schedules a release to retry until Redis answers. The release before may have failed, or a
-// call without a reply may have claimed the queue. An empty owner means that the call did not want
-// the queue.
+// owe schedules a release and retries it until Redis answers: one that failed, or one of a queue
+// that a call without a reply may have claimed. An empty owner means that the call did not want the
+// queue.
 func (k *leases) owe(r release) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
