@@ -62,7 +62,7 @@ type Config struct {
 const (
 	maxSkillBytes = 64 << 20
 	maxSkillFiles = 2000 // and folders, including the skill's own
-	maxDepth      = 32   // nested folders
+	maxDepth      = 32   // levels of nested folders
 	maxArgs       = 64 << 10
 	maxWall       = time.Hour
 	maxConcurrent = 4        // scripts at the same time
