@@ -591,7 +591,7 @@ func (j *job) watch(ended <-chan struct{}, cancel context.CancelCauseFunc) {
 	}
 }
 
-// processes holds each process's own CPU time as last seen, keyed by id and start time, and the
+// processes records each process's own CPU time as last seen, keyed by id and start time, and the
 // sum.
 type processes struct {
 	own map[string]time.Duration
@@ -729,7 +729,7 @@ func overfull(dir string, size int64) bool {
 	return err != nil
 }
 
-// heldFiles holds the sizes of deleted but open files, and the sockets, by inode.
+// heldFiles records the sizes of deleted but open files, and the sockets, by inode.
 type heldFiles struct {
 	deleted map[uint64]int64
 	sockets map[uint64]bool
