@@ -1,12 +1,10 @@
-// Package actions holds what a bot can do: named functions with typed
-// parameters, registered in one line each, that planners list to the model and
-// plans call.
+// Package actions holds what a bot can do: named functions with typed parameters. Each is
+// registered in one line. Planners list them to the model, and plans call them.
 //
-// An action's JSON Schema comes from its Go type, so what the model is told,
-// what a plan is checked against and what the function receives are one thing.
-// Two kinds of failure are kept apart: an action that could not do what was
-// asked returns [Fail] and the model learns why; a Go error or a panic is a
-// defect, the operator learns the cause and the model only that it failed.
+// An action's JSON Schema comes from its Go type. So the model, the validation of plans and the
+// function all see the same thing. There are two kinds of failure. An action that cannot do what
+// was asked returns [Fail], and the model learns why. A Go error or a panic is a bug: the operator
+// learns the cause, and the model learns only that it failed.
 package actions
 
 import (
@@ -32,82 +30,79 @@ import (
 // ErrPanic is wrapped by the error of a call whose action panicked.
 var ErrPanic = errors.New("action panicked")
 
-// Action is one registered action. Do not change it after the registration, but
-// for what [Add] returns, before the first turn. Unchanged, it is safe for
-// concurrent use as far as the function behind it is.
+// Action is one registered action. After registration, change only the Action that [Add] returns,
+// and only before the first turn. Then it is as safe for concurrent use as its function.
 type Action struct {
 	Name        string
 	Description string
-	// Detail is what the action does, a line each step, where that is not plain
-	// from its name and entities: it is shown to who is asked for approval.
+	// Detail explains what the action does, one line per step, where its name and entities do not
+	// make that clear. Approvers see it.
 	Detail string
-	// Examples are phrases by which people ask for the action, see [Example].
+	// Examples are phrases that people use to ask for the action, see [Example].
 	Examples []string
-	// Schema describes the entities: always an object schema.
+	// Schema describes the entities. It is always an object schema.
 	Schema *jsonschema.Schema
-	// Told describes the entities to models where that says more than Schema holds a
-	// call to, such as which values there are just now. nil: they are told Schema.
+	// Told is the schema that models see, if it says more than calls are validated against, such as
+	// which values exist right now. nil: models see Schema.
 	Told *jsonschema.Schema
 
-	// StateOnly says that the action changes nothing but turn state, is quick, and
-	// that doing it twice is doing it once. Its effect is saved with what comes after
-	// it; when its process is killed before that, the turn does it again, or asks the
-	// model again.
+	// StateOnly says that the action is quick, changes only turn state, and can run twice with the
+	// same effect as once. Its effect is saved together with what follows. If the process is killed
+	// before that, the turn runs the action again or asks the model again.
 	StateOnly bool
-	// Destructive says that the action cannot be undone. It only describes: such
-	// a call runs like any other.
+	// Destructive says that the action cannot be undone. It is only descriptive: such a call runs
+	// like any other.
 	Destructive bool
-	// Approval says that a person has to approve each call, see [Policy].
+	// Approval says that a person must approve each call, see [Policy].
 	Approval bool
-	// ReturnsData says that the result is meant for the model. It only describes:
-	// what the model gets to see is decided by the plan and by [Observe].
+	// ReturnsData says that the result is meant for the model. It is only descriptive: the plan and
+	// [Observe] decide what the model sees.
 	ReturnsData bool
-	// Parallel says that the action may run at the same time as others of its
-	// plan, in any order. It must not touch the turn's state.
+	// Parallel says that the action may run at the same time as other actions of its plan, in any
+	// order. It must not touch the turn's state.
 	Parallel bool
 
 	call    func(context.Context, *Turn, map[string]any) (Result, error)
-	decodes func(map[string]any) error // tries it; nil: there is no Go type
+	decodes func(map[string]any) error // tries to decode; nil: there is no Go type
 	hosts   []hosted
 }
 
-// Option sets one of the marks of an [Action].
+// Option sets an option of an [Action].
 type Option func(*Action)
 
-// StateOnly marks an action that is quick, changes nothing but turn state, and may
-// be done twice with the effect of once.
+// StateOnly marks an action that is quick, changes only turn state, and can run twice with the same
+// effect as once.
 func StateOnly(a *Action) { a.StateOnly = true }
 
-// Destructive marks an action that cannot be undone. The mark only describes.
+// Destructive marks an action that cannot be undone. The mark is only descriptive.
 func Destructive(a *Action) { a.Destructive = true }
 
-// NeedsApproval marks an action of which a person has to approve each call.
+// NeedsApproval marks an action whose calls a person must approve.
 func NeedsApproval(a *Action) { a.Approval = true }
 
 // Parallel marks an action that may run at the same time as others.
 func Parallel(a *Action) { a.Parallel = true }
 
-// ReturnsData marks an action whose result is meant for the model. The mark only
-// describes.
+// ReturnsData marks an action whose result is meant for the model. The mark is only descriptive.
 func ReturnsData(a *Action) { a.ReturnsData = true }
 
-// Example adds phrases by which people ask for the action:
+// Example adds phrases that people use to ask for the action:
 //
 //	actions.Add(r, "addItem", "Adds an item to a list", add, actions.Example("add {item...} to {list}"))
 //
-// A slot names an entity. One with three dots may be said as "milk and eggs": an entity
-// that is a list gets both, for any other the action is called twice. The offline model
-// answers these phrases, see [models.Offline], and people are shown the first one.
+// A slot names an entity. A slot with three dots also accepts "milk and eggs": an entity that is a
+// list gets both values; otherwise the action is called twice. The offline model answers these
+// phrases, see [models.Offline], and people see the first one.
 func Example(phrases ...string) Option {
 	return func(a *Action) { a.Examples = append(a.Examples, phrases...) }
 }
 
-// nestedKey is for a mark in the context of a call that it called other actions.
+// nestedKey is the context key of a flag that says whether a call called other actions.
 type nestedKey struct{}
 
-// Call runs the action with entities that [Action.Check] has accepted. It does
-// not look at Approval, which is for the caller to ask for before. A panic
-// comes back as an error that wraps [ErrPanic] and names the place.
+// Call runs the action with entities that [Action.Check] has accepted. It ignores Approval: the
+// caller must ask first. A panic comes back as an error that wraps [ErrPanic] and includes the
+// stack.
 func (a *Action) Call(ctx context.Context, turn *Turn, entities map[string]any) (result Result, err error) {
 	if a.call == nil {
 		return Result{}, fmt.Errorf("action %s has no function", a.Name)
@@ -126,15 +121,15 @@ func (a *Action) Call(ctx context.Context, turn *Turn, entities map[string]any) 
 		err = fmt.Errorf("action %s: %w", a.Name, err)
 	}
 	if result.Unchanged() && AttemptOf(ctx).Again && !a.StateOnly && !nested.Load() {
-		// The process that died did it. Not so where state alone changes, which died with the
-		// process, nor in an action that calls others: those have said it themselves.
+		// The process that died did it. This does not apply to state-only actions, whose changes
+		// died with the process, nor to actions that call others, which report this themselves.
 		result = Text("Done.")
 	}
 	return result, err
 }
 
-// Registry is the set of actions of a bot. Register all actions before the
-// first turn; after that it is safe for concurrent use.
+// Registry is the set of a bot's actions. Register all actions before the first turn; after that it
+// is safe for concurrent use.
 type Registry struct {
 	all    []*Action
 	exact  map[string]*Action
@@ -149,22 +144,21 @@ func New() *Registry {
 	return r
 }
 
-// All returns the actions in the order of their registration.
+// All returns the actions in the order of registration.
 func (r *Registry) All() []*Action { return slices.Clone(r.all) }
 
-// ForModels is the schema that models are told: Told or else Schema.
+// ForModels is the schema that models see: Told, or else Schema.
 func (a *Action) ForModels() *jsonschema.Schema { return cmp.Or(a.Told, a.Schema) }
 
-// Offer is an action to offer: its name and, where they are set, the description and
-// the schema of its entities that the model is told in place of the action's own. A
-// call is checked against the action's own schema all the same.
+// Offer is an action to offer to the model. Description and Schema, where set, replace the action's
+// own in what the model sees. Calls are still validated against the action's own schema.
 type Offer struct {
 	Name, Description string
 	Schema            *jsonschema.Schema
 }
 
-// Only returns a registry of the offered actions alone, in that order. The error
-// names every one that r does not have, to the letter, and that is offered twice.
+// Only returns a registry with just the offered actions, in that order. Names must match exactly.
+// The error lists every name that r does not have and every one offered twice.
 func (r *Registry) Only(offers ...Offer) (*Registry, error) {
 	only := New()
 	var faults []error
@@ -184,8 +178,8 @@ func (r *Registry) Only(offers ...Offer) (*Registry, error) {
 	return only, errors.Join(faults...)
 }
 
-// Lookup finds an action by its exact name, else by the one name that is equal
-// without regard to case. Two such names, or none: not found.
+// Lookup finds an action by its exact name, or else by the only name that matches without regard to
+// case. It finds none if several match that way.
 func (r *Registry) Lookup(name string) (*Action, bool) {
 	if a, ok := r.exact[name]; ok {
 		return a, true
@@ -196,11 +190,10 @@ func (r *Registry) Lookup(name string) (*Action, bool) {
 	return nil, false
 }
 
-// validName is what the function calling of OpenAI accepts, which every
-// planner can write.
+// validName is what OpenAI function calling accepts, so that every planner can use the name.
 var validName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]{0,63}$`)
 
-// slotForm is a slot in an [Example].
+// slotForm matches a slot in an [Example].
 var slotForm = regexp.MustCompile(`\{([^{}]*?)(?:\.\.\.)?\}`)
 
 func (r *Registry) add(a *Action) error {
@@ -224,30 +217,28 @@ func (r *Registry) add(a *Action) error {
 	return nil
 }
 
-// Add registers fn under name. The entities of a plan are decoded into In, a
-// struct whose json tags name them:
+// Add registers fn under name. The entities of a plan are decoded into In, a struct whose json tags
+// name them:
 //
 //	type addItem struct {
 //		List string `json:"list" jsonschema:"name of the list"`
 //		Size string `json:"size,omitempty" enum:"small,large" default:"small"`
 //	}
 //
-// The jsonschema tag is the description; a field with omitempty, omitzero or a
-// default is optional. enum lists the values that a field, or each element of
-// it, may have; these and the default are JSON, strings without the quotes. The
-// bot itself fills in a field with a host tag, see [Provide].
+// The jsonschema tag is the description. A field with omitempty, omitzero or a default is optional.
+// enum lists the allowed values of a field, or of each of its elements. Enum values and defaults
+// are JSON, except that strings have no quotes. The bot itself fills in a field with a host tag,
+// see [Provide].
 //
-// A [time.Time] is written as RFC 3339 says, with date, time and zone: from less
-// the rest would be a guess. A [time.Duration] is written as in 1h30m, bytes are in
-// base64, and a type with UnmarshalText is a string. What does not fit its Go type,
-// as a number that is too large, is a fault of [Action.Check].
+// A [time.Time] is RFC 3339 with date, time and zone, so that nothing has to be guessed. A
+// [time.Duration] looks like 1h30m, bytes are base64, and a type with UnmarshalText is a string. A
+// value that does not fit its Go type, such as a number that is too large, is a fault of
+// [Action.Check].
 //
-// fn may be called by several turns at once, and has to end when its context does. One
-// that goes on is left to itself: what it changes in the turn from then on, and changed
-// before, is not kept. Add panics when the name is taken or
-// not usable, In has no schema or reads its JSON itself, or an enum, default or
-// host value does not fit its field: these are wiring mistakes, not run-time
-// events.
+// Several turns may call fn at once. fn must return when its context ends. If it does not, it is
+// abandoned: nothing that it changes in the turn, before or after, is kept. Add panics if the name
+// is taken or invalid, if In has no schema or decodes its own JSON, or if an enum, default or host
+// value does not fit its field. These are wiring mistakes, not run-time events.
 func Add[In any](r *Registry, name, description string, fn func(context.Context, *Turn, In) (Result, error), opts ...Option) *Action {
 	schema, err := schemaFor[In]()
 	var hosts []hosted
@@ -265,7 +256,7 @@ func Add[In any](r *Registry, name, description string, fn func(context.Context,
 	}}
 	a.call = func(ctx context.Context, turn *Turn, entities map[string]any) (Result, error) {
 		in, fault := decode[In](schema, entities)
-		if fault != nil { // nobody has asked Check; the log must not hold the value
+		if fault != nil { // the caller skipped Check; keep the value out of the log
 			return Result{}, fmt.Errorf("decode entities: %s", fault.Fault())
 		}
 		if err := fill(ctx, turn, reflect.ValueOf(&in).Elem(), hosts); err != nil {
@@ -282,10 +273,10 @@ func Add[In any](r *Registry, name, description string, fn func(context.Context,
 	return a
 }
 
-// AddSchema is [Add] for an action whose schema is data rather than a Go type: an
-// object schema with a property for each entity. fn gets the entities checked
-// against it, with defaults filled in and numbers as json.Number. The error is
-// that of a name which is taken or not usable, or of another kind of schema.
+// AddSchema is [Add] for an action whose schema is data, not a Go type. It must be an object schema
+// with a property for each entity. fn gets the validated entities, with defaults filled in and
+// numbers as json.Number. AddSchema returns an error if the name is taken or invalid, or if the
+// schema is not an object schema.
 func AddSchema(r *Registry, name, description string, schema *jsonschema.Schema, fn func(ctx context.Context, turn *Turn, entities map[string]any) (Result, error), opts ...Option) (*Action, error) {
 	if schema == nil || schema.Type != "object" {
 		return nil, fmt.Errorf("action %s: the schema is not that of an object", name)
@@ -303,7 +294,7 @@ func AddSchema(r *Registry, name, description string, schema *jsonschema.Schema,
 // hostTag marks the fields that the bot fills in itself.
 const hostTag = "host"
 
-// provider finds a value of the bot for a call.
+// provider computes a host value for a call.
 type provider struct {
 	gives reflect.Type
 	value func(context.Context, *Turn) (reflect.Value, error)
@@ -312,14 +303,14 @@ type provider struct {
 // hosted is a field of an action's entities that a provider fills in.
 type hosted struct {
 	provider
-	name  string // of the value
-	key   string // of the field in JSON
+	name  string // of the host value
+	key   string // the field's name in JSON
 	index []int
 }
 
-// Provide registers the value of that name for fields of actions with the tag
-// host:"name". The model is not told of such a field and cannot set it: what it
-// writes under that name is dropped, whatever the planner.
+// Provide registers a host value: the bot puts it into action fields with the tag host:"name". The
+// model does not see such a field and cannot set it: whatever it writes under that name is dropped,
+// with any planner.
 //
 //	actions.Provide(registry, "cartID", func(_ context.Context, turn *actions.Turn) (string, error) {
 //		return state.Of[cart](turn.User).ID, nil
@@ -331,12 +322,11 @@ type hosted struct {
 //		Payer  activity.Account `host:"user"`
 //	}
 //
-// Every registry has user (the [activity.Account] of who spoke), conversation
-// (the [activity.Conversation]) and turn (the turn's id, a string). fn is called
-// just before each call of an action that has such a field, by one action of a
-// turn at a time; its error is the action's. Provide panics when the name is
-// taken, and [Add] when nobody provides a name or not the type of the field: so
-// it comes before the actions that need it.
+// Every registry has user (the sender's [activity.Account]), conversation (the
+// [activity.Conversation]), turn (the turn's id, a string) and attempt (the [Attempt]). fn is
+// called just before each call of an action that has such a field, for one action of a turn at a
+// time. Its error becomes the action's error. Provide panics if the name is taken. [Add] panics if
+// nobody provides the name or its type does not fit the field, so call Provide first.
 func Provide[T any](r *Registry, name string, fn func(context.Context, *Turn) (T, error)) {
 	if _, taken := r.hosts[name]; taken || name == "" {
 		panic(fmt.Sprintf("actions: the host value %q is taken or has no name", name))
@@ -401,10 +391,9 @@ func shown(t reflect.Type) reflect.Type {
 	return reflect.StructOf(kept)
 }
 
-// Bound returns what the bot itself would fill in for a call now, as JSON, by the
-// names of the values: those of [Provide], but not the built-in ones. It is what an
-// approval is bound to beside the entities. Values that JSON cannot hold, such as
-// services, are left out. The error is that of a provider.
+// Bound returns, as JSON, the host values that the bot would fill in for a call now, except the
+// built-in ones, by name. An approval is bound to them and to the entities. Values that JSON cannot
+// encode, such as services, are left out. The error is a provider's.
 func (a *Action) Bound(ctx context.Context, turn *Turn) (map[string]json.RawMessage, error) {
 	bound := map[string]json.RawMessage{}
 	turn.filling.Lock()
@@ -427,8 +416,8 @@ func (a *Action) Bound(ctx context.Context, turn *Turn) (map[string]json.RawMess
 // builtIns are the host values that every registry has.
 var builtIns = []string{"user", "conversation", "turn", "attempt"}
 
-// fill sets the fields of the entities that the bot fills in. Actions that run at
-// the same time take turns, since values may come from the turn's state.
+// fill sets the fields that the bot fills in. It locks the turn, because actions may run in
+// parallel and providers may read the turn's state.
 func fill(ctx context.Context, turn *Turn, entities reflect.Value, fields []hosted) error {
 	if len(fields) == 0 {
 		return nil
@@ -445,11 +434,11 @@ func fill(ctx context.Context, turn *Turn, entities reflect.Value, fields []host
 	return nil
 }
 
-// maxRegistryBytes is the cap on a file of actions.
+// maxRegistryBytes limits the size of an actions file.
 const maxRegistryBytes = 4 << 20
 
-// declared is one entry of an actions.json in the form of Teams AI
-// (name, description, parameters), with Planbot's marks.
+// declared is one entry of an actions.json in Teams AI format (name, description, parameters), with
+// Planbot's additions.
 type declared struct {
 	Name        string             `json:"name"`
 	Description string             `json:"description"`
@@ -460,9 +449,9 @@ type declared struct {
 	ReturnsData bool               `json:"returns_data"`
 }
 
-// Read returns the registry that a file in the form of Teams AI's actions.json
-// declares. Its actions have no functions: they can be listed to a model and
-// checked, not called. Every fault of the file is in the one error.
+// Read parses a file in the format of Teams AI's actions.json. The actions of the registry have no
+// functions: they can be listed to a model and validated, but not called. The error lists all
+// faults of the file.
 func Read(r io.Reader) (*Registry, error) {
 	data, err := io.ReadAll(io.LimitReader(r, maxRegistryBytes+1))
 	if err != nil {
@@ -508,8 +497,7 @@ func (r *Registry) declare(d declared) error {
 	})
 }
 
-// unspecified returns the path of a property that schema names without a schema,
-// or "".
+// unspecified returns the path of a property that schema names without a schema, or "".
 func unspecified(schema *jsonschema.Schema) string {
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
 		property := schema.Properties[name]

@@ -17,16 +17,16 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// EntityError says which required entities a call lacks, or which one does not fit the
-// action's schema, and how. Its text holds the value; [EntityError.Fault] is the form for logs.
+// EntityError says which required entities a call lacks, or which entity does not fit the action's
+// schema, and how. Its text contains the value; for logs use [EntityError.Fault].
 type EntityError struct {
-	Missing []string // in the order of the schema; none: one does not fit
-	Path    string   // as in order.items[2].size
+	Missing []string // in schema order; nil: an entity does not fit
+	Path    string   // such as order.items[2].size
 	Want    string
 	Got     string
 
-	place string   // Path without what the schema does not name
-	near  []string // entities given whose names differ from the missing ones in case alone
+	place string   // Path with * for names that are not in the schema
+	near  []string // given entities whose names differ from missing ones only in case
 }
 
 func (e *EntityError) Error() string {
@@ -40,8 +40,8 @@ func (e *EntityError) Error() string {
 	return text
 }
 
-// Fault says what was wanted and where, with nothing that the model wrote: a name
-// that the schema does not have is a *.
+// Fault says what was wanted and where, without anything that the model wrote: a name that is not
+// in the schema becomes *.
 func (e *EntityError) Fault() string {
 	switch len(e.Missing) {
 	case 0:
@@ -52,8 +52,7 @@ func (e *EntityError) Fault() string {
 	return "missing required entities " + strings.Join(e.Missing, ", ")
 }
 
-// within puts the name of what holds the value before the path. named says that the
-// schema has that name.
+// within prepends the name of the container to the path. named says that the schema has that name.
 func (e *EntityError) within(name string, named bool) *EntityError {
 	e.Path = join(name, e.Path)
 	if !named {
@@ -63,24 +62,21 @@ func (e *EntityError) within(name string, named bool) *EntityError {
 	return e
 }
 
-// Check checks entities against the action's schema and returns a copy that is
-// ready for [Action.Call]: values are converted where nothing is lost by it (the
-// string "42" where an integer is wanted, the number 42 where a string is), null
-// counts as absent, and defaults are filled in. Entities that the schema does not
-// know are kept and are no fault, but for those that the bot fills in itself,
-// see [Provide], which are dropped.
+// Check validates entities against the action's schema and returns a copy that is ready for
+// [Action.Call]. It converts values where nothing is lost (the string "42" to a wanted integer, the
+// number 42 to a wanted string), treats null as absent, and fills in defaults. Entities that are
+// not in the schema are kept and are not a fault. Only the host values, which the bot fills in
+// itself, are dropped, see [Provide].
 //
-// A required entity is missing when it is absent, null, blank, or a placeholder
-// such as <list> echoed from a prompt; 0 and false are values. Names are
-// case-sensitive. What [Action.Call] could not decode into the action's Go type does
-// not fit either. The error is an [*EntityError].
+// A required entity is missing if it is absent, null, blank, or a placeholder echoed from a prompt,
+// such as <list>. 0 and false are values. Names are case-sensitive. A value that [Action.Call]
+// could not decode into the action's Go type is also a fault. The error is an [*EntityError].
 func (a *Action) Check(entities map[string]any) (map[string]any, error) {
 	return a.check(entities, nil)
 }
 
-// CheckBefore checks entities as [Action.Check] does, before they are final:
-// strings for which later returns true will be replaced, so any type may come of
-// them.
+// CheckBefore validates entities as [Action.Check] does, before they are final. Strings for which
+// later returns true will be replaced, possibly by another type, so they fit anything.
 func (a *Action) CheckBefore(entities map[string]any, later func(text string) bool) error {
 	_, err := a.check(entities, later)
 	return err
@@ -95,7 +91,7 @@ func (a *Action) check(entities map[string]any, later func(string) bool) (map[st
 	if fault != nil {
 		return nil, fault
 	}
-	for _, name := range open { // it cannot be decoded yet
+	for _, name := range open { // not final, so do not decode it yet
 		delete(checked, name)
 	}
 	for _, h := range a.hosts { // the bot fills it in
@@ -109,7 +105,7 @@ func (a *Action) check(entities map[string]any, later func(string) bool) (map[st
 	return checked, nil
 }
 
-// missing finds the required entities that are not there.
+// missing finds the required entities that are missing.
 func (a *Action) missing(entities map[string]any) error {
 	var names []string
 	for _, name := range a.Schema.Required {
@@ -141,8 +137,8 @@ func isMissing(name string, value any) bool {
 	return false
 }
 
-// isPlaceholder reports whether text is what a prompt writes in the place of an
-// entity: its own name in angle brackets, or one of the words of all prompts.
+// isPlaceholder reports whether text is a placeholder from a prompt: the entity's name in angle
+// brackets, or a generic word such as <value>.
 func isPlaceholder(name, text string) bool {
 	if !strings.HasPrefix(text, "<") || !strings.HasSuffix(text, ">") {
 		return false
@@ -151,7 +147,7 @@ func isPlaceholder(name, text string) bool {
 	return slices.ContainsFunc([]string{name, "value", "name", "text"}, func(word string) bool { return strings.EqualFold(inner, word) })
 }
 
-// defaults fills in the defaults of what object does not have.
+// defaults adds the defaults of properties that object lacks.
 func (c *checker) defaults(schema *jsonschema.Schema, object map[string]any) {
 	for name, property := range schema.Properties {
 		if _, given := object[name]; given || property == nil || property.Default == nil {
@@ -163,7 +159,7 @@ func (c *checker) defaults(schema *jsonschema.Schema, object map[string]any) {
 	}
 }
 
-// join puts the parts of a path together.
+// join joins two parts of a path.
 func join(name, rest string) string {
 	if rest == "" || rest[0] == '[' {
 		return name + rest
@@ -171,7 +167,7 @@ func join(name, rest string) string {
 	return name + "." + rest
 }
 
-// describe shows a value in a fault, cut short.
+// describe describes a value for a fault and shortens it.
 func describe(value any) string {
 	switch value := value.(type) {
 	case nil:
@@ -189,7 +185,7 @@ func describe(value any) string {
 	}
 }
 
-// short cuts a longer text.
+// short truncates a long text.
 func short(text string) string {
 	const longest = 40
 	if runes := []rune(text); len(runes) > longest {
@@ -198,24 +194,23 @@ func short(text string) string {
 	return text
 }
 
-// checker fits values to the part of JSON Schema that the schemas of actions
-// use: type, enum, const, the limits of numbers, strings and arrays, pattern,
-// format date and date-time, properties, required, items, additionalProperties,
-// allOf, anyOf, oneOf, default, and references within the schema. It ignores the
-// rest.
+// checker fits values to the part of JSON Schema that action schemas use: type, enum, const, the
+// limits of numbers, strings and arrays, pattern, format date and date-time, properties, required,
+// items, additionalProperties, allOf, anyOf, oneOf, default, and references within the schema. It
+// ignores the rest.
 type checker struct {
 	root  *jsonschema.Schema
 	later func(string) bool
-	open  bool // later was true since this was set to false
-	exact bool // convert nothing
-	refs  int  // references followed so far, against circles
+	open  bool // later has returned true since this was reset
+	exact bool // do not convert
+	refs  int  // references followed so far, to stop cycles
 }
 
-// maxRefs is how many references one check follows.
+// maxRefs limits the references that one check follows.
 const maxRefs = 1000
 
-// fit returns a copy of value as schema wants it. A nil schema wants nothing. The path
-// of an error is relative to the value.
+// fit returns a copy of value converted to schema. A nil schema accepts anything. The path of an
+// error is relative to value.
 func (c *checker) fit(schema *jsonschema.Schema, value any) (any, *EntityError) {
 	if schema = c.resolve(schema); schema == nil {
 		return value, nil
@@ -267,13 +262,13 @@ func typesOf(schema *jsonschema.Schema) []string {
 	return schema.Types
 }
 
-// hasType reports whether schema allows a type; one without types allows all.
+// hasType reports whether schema allows a type. A schema without types allows all.
 func hasType(schema *jsonschema.Schema, name string) bool {
 	types := typesOf(schema)
 	return types == nil || slices.Contains(types, name)
 }
 
-// fitType checks the type of value, and converts it when nothing is lost by it.
+// fitType checks the type of value and converts it if nothing is lost.
 func (c *checker) fitType(schema *jsonschema.Schema, value any) (any, *EntityError) {
 	if schema.Type == "" && schema.Types == nil {
 		return value, nil
@@ -304,7 +299,7 @@ func (c *checker) fitType(schema *jsonschema.Schema, value any) (any, *EntityErr
 	return nil, wrong(schema, value)
 }
 
-// fitNumber checks a number. Where an integer is wanted it is written as one.
+// fitNumber checks a number. It writes a wanted integer without a fraction or exponent.
 func (c *checker) fitNumber(schema *jsonschema.Schema, value any) (any, *EntityError) {
 	number, ok := numberOf(value)
 	if !ok {
@@ -324,8 +319,8 @@ func (c *checker) fitNumber(schema *jsonschema.Schema, value any) (any, *EntityE
 	return nil, wrong(schema, value)
 }
 
-// convert turns a string into a number or a boolean, or a boolean into a string,
-// where schema wants that.
+// convert turns a string into a number or boolean, or a boolean into a string, if schema wants
+// that.
 func convert(schema *jsonschema.Schema, value any) (any, bool) {
 	text, ok := value.(string)
 	if !ok {
@@ -351,8 +346,7 @@ func convert(schema *jsonschema.Schema, value any) (any, bool) {
 	return nil, false
 }
 
-// checkLimits checks a value of the right type against what else its schema says
-// of it.
+// checkLimits checks a value of the right type against the rest of its schema.
 func checkLimits(schema *jsonschema.Schema, value any) *EntityError {
 	if schema.Enum != nil && !slices.ContainsFunc(schema.Enum, func(one any) bool { return same(one, value) }) {
 		return wrong(schema, value)
@@ -392,10 +386,10 @@ func checkString(schema *jsonschema.Schema, text string) *EntityError {
 	return nil
 }
 
-// wantTime describes a date-time of JSON Schema.
+// wantTime describes JSON Schema's date-time.
 const wantTime = "an RFC 3339 date-time such as 2026-11-21T09:00:00Z"
 
-// example is the first example of schema, in words; "" when it has none.
+// example is the first example of schema in words, or "".
 func example(schema *jsonschema.Schema) string {
 	if len(schema.Examples) == 0 {
 		return ""
@@ -403,8 +397,8 @@ func example(schema *jsonschema.Schema) string {
 	return fmt.Sprintf(", such as %v", schema.Examples[0])
 }
 
-// matches reports whether text matches; a pattern that Go does not know is no
-// fault of the text.
+// matches reports whether text matches. A pattern that Go cannot compile matches everything: that
+// is not the text's fault.
 func matches(pattern, text string) bool {
 	re, err := regexp.Compile(pattern)
 	return err != nil || re.MatchString(text)
@@ -419,7 +413,7 @@ func checkRange(schema *jsonschema.Schema, number string) *EntityError {
 	if schema.Minimum == nil && schema.Maximum == nil && schema.ExclusiveMinimum == nil && schema.ExclusiveMaximum == nil {
 		return nil
 	}
-	n, _ := strconv.ParseFloat(number, 64) // out of range is ±Inf, which compares as it should
+	n, _ := strconv.ParseFloat(number, 64) // out of range is ±Inf, which compares correctly
 	switch {
 	case schema.Minimum != nil && n < *schema.Minimum:
 		return &EntityError{Want: fmt.Sprintf("at least %v", *schema.Minimum), Got: number}
@@ -433,12 +427,12 @@ func checkRange(schema *jsonschema.Schema, number string) *EntityError {
 	return nil
 }
 
-// wrong is the error for a value that is not what schema wants.
+// wrong is the error for a value that does not fit schema.
 func wrong(schema *jsonschema.Schema, value any) *EntityError {
 	return &EntityError{Want: wants(schema), Got: describe(value)}
 }
 
-// wants describes what schema wants.
+// wants describes what schema accepts.
 func wants(schema *jsonschema.Schema) string {
 	switch {
 	case schema.Const != nil:
@@ -480,10 +474,9 @@ func (c *checker) fitItems(schema *jsonschema.Schema, list []any) (any, *EntityE
 	return fitted, nil
 }
 
-// fitObject fits an object, and names the properties in which something is open. One that
-// schema does not allow to have more properties than it names keeps them all the same. Null
-// that says that a property is absent is as good as none: models that have to name every
-// property write it so.
+// fitObject fits an object and returns the names of the properties that are not final. Extra
+// properties are kept even where schema forbids them. If null can only mean "absent", the property
+// is left out: models that must name every property write null.
 func (c *checker) fitObject(schema *jsonschema.Schema, object map[string]any) (fitted map[string]any, open []string, fault *EntityError) {
 	for _, name := range schema.Required {
 		if _, given := object[name]; !given && !hasDefault(schema, name) {
@@ -505,7 +498,7 @@ func (c *checker) fitObject(schema *jsonschema.Schema, object map[string]any) (f
 		if fitted[name], err = c.fit(property, value); err != nil {
 			err = err.within(name, named)
 			if fault == nil || err.Path < fault.Path {
-				fault = err // the same one each time, whatever the order of the map
+				fault = err // report the same one each time, whatever the map order
 			}
 		}
 		if c.open {
@@ -517,8 +510,8 @@ func (c *checker) fitObject(schema *jsonschema.Schema, object map[string]any) (f
 	return fitted, open, fault
 }
 
-// nullIsAbsent reports whether null says that a property is not there: where a
-// default is, and where it may be left out and null is no value of it.
+// nullIsAbsent reports whether null means that a property is absent: it has a default, or it is
+// optional and does not allow null.
 func nullIsAbsent(schema *jsonschema.Schema, name string) bool {
 	property := schema.Properties[name]
 	return property != nil && (property.Default != nil ||
@@ -530,8 +523,8 @@ func hasDefault(schema *jsonschema.Schema, name string) bool {
 	return property != nil && property.Default != nil
 }
 
-// additional returns the schema of properties without a schema of their own: nil
-// where anything, or nothing, is allowed.
+// additional returns the schema of properties that have none of their own. nil: anything is
+// allowed, or nothing.
 func additional(schema *jsonschema.Schema) *jsonschema.Schema {
 	if more := schema.AdditionalProperties; more != nil && more.Not == nil {
 		return more
@@ -539,7 +532,7 @@ func additional(schema *jsonschema.Schema) *jsonschema.Schema {
 	return nil
 }
 
-// fitChoices fits value to all of allOf, and to one of anyOf and of oneOf.
+// fitChoices fits value to all of allOf, and to one option each of anyOf and oneOf.
 func (c *checker) fitChoices(schema *jsonschema.Schema, value any) (any, *EntityError) {
 	var err *EntityError
 	for _, part := range schema.AllOf {
@@ -558,8 +551,8 @@ func (c *checker) fitChoices(schema *jsonschema.Schema, value any) (any, *Entity
 	return value, nil
 }
 
-// fitOne fits value to the first option that takes it as it is, else to the first
-// that takes it converted.
+// fitOne fits value to the first option that accepts it unconverted, or else to the first that
+// accepts it converted.
 func (c *checker) fitOne(options []*jsonschema.Schema, value any) (any, *EntityError) {
 	was := c.exact
 	defer func() { c.exact = was }()
@@ -592,7 +585,7 @@ func numberOf(value any) (string, bool) {
 	return "", false
 }
 
-// isNumber reports whether text is a number in the grammar of JSON.
+// isNumber reports whether text is a JSON number.
 func isNumber(text string) bool {
 	if text == "" || text[0] != '-' && (text[0] < '0' || text[0] > '9') {
 		return false
@@ -600,10 +593,10 @@ func isNumber(text string) bool {
 	return json.Valid([]byte(text))
 }
 
-// maxExponent bounds the numbers that are written out whole.
+// maxExponent limits the numbers that are written out in full.
 const maxExponent = 300
 
-// exact reads a number with all of its digits.
+// exact parses a number without losing digits.
 func exact(text string) (*big.Rat, bool) {
 	if at := strings.IndexAny(text, "eE"); at >= 0 {
 		exponent, err := strconv.Atoi(text[at+1:])
@@ -614,8 +607,8 @@ func exact(text string) (*big.Rat, bool) {
 	return new(big.Rat).SetString(text)
 }
 
-// integer writes a number without a point and an exponent, if it is whole: 4.0 is
-// 4, 1.5e3 is 1500. No digit is lost, however long the number is.
+// integer writes a whole number without a fraction or exponent: 4.0 becomes 4, 1.5e3 becomes 1500.
+// It keeps every digit, however long the number.
 func integer(text string) (string, bool) {
 	if !strings.ContainsAny(text, ".eE") {
 		return text, true

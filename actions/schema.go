@@ -18,9 +18,8 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// schemaFor derives the schema of the entities from the type In, through
-// google/jsonschema-go, and adds what that library has no tags for: enum and
-// default.
+// schemaFor derives the schema of the entities from the type In with google/jsonschema-go. It adds
+// enum and default, for which that library has no tags.
 func schemaFor[In any]() (*jsonschema.Schema, error) {
 	t := reflect.TypeFor[In]()
 	if t.Kind() != reflect.Struct {
@@ -90,8 +89,7 @@ func annotateField(schema *jsonschema.Schema, name string, field reflect.StructF
 	return addDefault(property, value)
 }
 
-// innermost returns what is behind the pointers, lists and maps of t, and the
-// schema of that.
+// innermost unwraps the pointers, lists and maps of t and returns the element type and its schema.
 func innermost(schema *jsonschema.Schema, t reflect.Type) (*jsonschema.Schema, reflect.Type) {
 	for {
 		inner := schema
@@ -104,7 +102,7 @@ func innermost(schema *jsonschema.Schema, t reflect.Type) (*jsonschema.Schema, r
 		default:
 			return schema, t
 		}
-		if inner == nil { // a type with a schema of its own
+		if inner == nil { // the type has its own schema
 			return schema, t
 		}
 		schema, t = inner, t.Elem()
@@ -133,8 +131,8 @@ func addDefault(schema *jsonschema.Schema, text string) error {
 	return err
 }
 
-// fitTag reads the text of a tag as JSON, or as a plain string where schema wants
-// one, and fits it to schema without converting it.
+// fitTag parses the text of a tag as JSON, or takes it as a plain string if schema wants a string.
+// It fits the value to schema without converting it.
 func fitTag(schema *jsonschema.Schema, text string) (any, error) {
 	var value any = text
 	if !wantsText(schema) {
@@ -150,7 +148,7 @@ func fitTag(schema *jsonschema.Schema, text string) (any, error) {
 	return fitted, nil
 }
 
-// wantsText reports whether schema allows strings and nothing else but null.
+// wantsText reports whether schema allows only strings, and perhaps null.
 func wantsText(schema *jsonschema.Schema) bool {
 	types := slices.DeleteFunc(slices.Clone(typesOf(schema)), func(t string) bool { return t == "null" })
 	return len(types) == 1 && types[0] == "string"
@@ -166,8 +164,8 @@ func fields(t reflect.Type) func(func(reflect.StructField) bool) {
 	}
 }
 
-// survey collects the types within t whose schema google/jsonschema-go takes for another
-// than the codec reads. It also finds what the codec could read and no schema can say.
+// survey collects the types within t for which google/jsonschema-go derives a schema that differs
+// from what the codec reads. It also rejects json options that no schema can express.
 func survey(t reflect.Type, schemas map[reflect.Type]*jsonschema.Schema, seen map[reflect.Type]bool) error {
 	if seen[t] {
 		return nil
@@ -196,8 +194,7 @@ func survey(t reflect.Type, schemas map[reflect.Type]*jsonschema.Schema, seen ma
 	return nil
 }
 
-// schemaOf is the schema of a type as the codec reads it; nil where that of
-// google/jsonschema-go is right.
+// schemaOf is the schema of t as the codec reads it; nil if that of google/jsonschema-go is right.
 func schemaOf(t reflect.Type) *jsonschema.Schema {
 	switch t {
 	case reflect.TypeFor[time.Time]():
@@ -223,8 +220,8 @@ func isBytes(t reflect.Type) bool {
 	return (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) && t.Elem() == reflect.TypeFor[byte]() && !readsItself(t)
 }
 
-// readsItself reports whether t has its own idea of its JSON. The codec has that
-// of the types of time.
+// readsItself reports whether t decodes its own JSON. For the types of package time the codec does
+// that.
 func readsItself(t reflect.Type) bool {
 	return t == reflect.TypeFor[time.Duration]() || readsJSON(t) || reads[encoding.TextUnmarshaler](t)
 }
@@ -243,14 +240,14 @@ func nameOf(field reflect.StructField) string {
 	return cmp.Or(name, field.Name)
 }
 
-// codec reads entities into the types of actions.
+// codec decodes entities into the Go types of actions.
 var codec = json.JoinOptions(
-	jsontext.AllowDuplicateNames(true), // two names that were no UTF-8 are one after it is mended
+	jsontext.AllowDuplicateNames(true), // after invalid UTF-8 is replaced, two names may be equal
 	json.WithUnmarshalers(json.UnmarshalFromFunc(readDuration)),
 )
 
-// readDuration reads what [time.Duration.String] writes; the codec has no form of
-// its own for a duration.
+// readDuration parses the format of [time.Duration.String]; the codec has no format of its own for
+// durations.
 func readDuration(dec *jsontext.Decoder, d *time.Duration) error {
 	var text string
 	if err := json.UnmarshalDecode(dec, &text); err != nil {
@@ -261,8 +258,8 @@ func readDuration(dec *jsontext.Decoder, d *time.Duration) error {
 	return err
 }
 
-// decode converts checked entities into In. Numbers arrive as json.Number, which
-// only encoding/json writes as numbers.
+// decode converts checked entities into In. It encodes them with encoding/json, because only that
+// writes json.Number as a number.
 func decode[In any](schema *jsonschema.Schema, entities map[string]any) (in In, fault *EntityError) {
 	if len(entities) == 0 {
 		return in, nil
@@ -277,7 +274,7 @@ func decode[In any](schema *jsonschema.Schema, entities map[string]any) (in In, 
 	return in, fault
 }
 
-// faultOf says where the codec refused a value, and what was wanted there.
+// faultOf says where the codec rejected a value, and what it wanted there.
 func faultOf(err error, schema *jsonschema.Schema, entities map[string]any) *EntityError {
 	semantic, ok := errors.AsType[*json.SemanticError](err)
 	if !ok {
@@ -294,12 +291,12 @@ func faultOf(err error, schema *jsonschema.Schema, entities map[string]any) *Ent
 	}
 	fault.Want = wantOf(t)
 	if t != nil && readsItself(t) && t.PkgPath() != "time" && semantic.Err != nil {
-		fault.Got += " (" + short(semantic.Err.Error()) + ")" // only the type knows what it minds
+		fault.Got += " (" + short(semantic.Err.Error()) + ")" // only the type knows the reason
 	}
 	return fault
 }
 
-// locate follows the steps to a value.
+// locate follows the steps of a path to a value.
 func locate(schema *jsonschema.Schema, value any, steps []string) *EntityError {
 	if schema == nil {
 		schema = &jsonschema.Schema{}
@@ -322,7 +319,7 @@ func locate(schema *jsonschema.Schema, value any, steps []string) *EntityError {
 	return &EntityError{Got: describe(value)}
 }
 
-// wantOf describes what t reads, in words that help a model.
+// wantOf describes what t accepts, in words that help a model.
 func wantOf(t reflect.Type) string {
 	switch {
 	case t == nil:

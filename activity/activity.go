@@ -1,9 +1,9 @@
-// Package activity holds what travels between a channel and the bot: the Bot Framework
+// Package activity has the types that travel between a channel and the bot: the Bot Framework
 // activity and its parts, read and written without loss.
 //
-// It uses the schema types of msbotbuilder-go where those fit the wire. Where they do not
-// (entities, value and channelData lose or refuse ordinary input there, and zero values
-// are written), the types here keep the raw JSON and every field that they do not know.
+// It uses the schema types of msbotbuilder-go where those fit the wire. Elsewhere they lose or
+// refuse ordinary input (in entities, value and channelData) and write zero values, so the types
+// here keep the raw JSON and every field that they do not know.
 //
 // The rules are those of the Bot Framework activity specification
 // (https://github.com/microsoft/botframework-sdk, specs/botframework-activity).
@@ -27,10 +27,10 @@ import (
 	"github.com/infracloudio/msbotbuilder-go/schema"
 )
 
-// Type is the kind of an activity; unknown kinds are kept as they came.
+// Type is the kind of an activity; unknown kinds are kept as received.
 type Type = schema.ActivityTypes
 
-// The activity types that Planbot handles. Others are names as on the wire.
+// The activity types that Planbot handles. Others keep their wire names.
 const (
 	Message            = schema.Message
 	ConversationUpdate = schema.ConversationUpdate
@@ -41,24 +41,24 @@ const (
 )
 
 const (
-	// ExpectReplies is the delivery mode in which the replies of a turn travel in the HTTP
-	// response instead of through the connector.
+	// ExpectReplies is the delivery mode that returns a turn's replies in the HTTP response instead
+	// of through the connector.
 	ExpectReplies = "expectReplies"
 	// Teams is the channel id of Microsoft Teams.
 	Teams       = "msteams"
 	maxIDBytes  = 1 << 10 // of an activity, account, channel or conversation
 	maxDepth    = 64      // levels of nested JSON
-	maxValues   = 1 << 16 // values in the JSON, nested ones counted each
-	maxMentions = 200     // entities of one activity that are looked at
+	maxValues   = 1 << 16 // values in the JSON, including nested ones
+	maxMentions = 200     // entities of one activity that we look at
 
 	threadMark = ";messageid="
-	// callerApp begins the callerId of a bot (activity specification, appendix V).
+	// callerApp is the prefix of a bot's callerId (activity specification, appendix V).
 	callerApp = "urn:botframework:aadappid:"
 )
 
 // Activity is one event of a conversation, inbound or outbound. Its zero value is an empty
-// activity; zero fields are not written. Fields that the type does not name survive a round
-// trip in Extra. An Activity is not safe for concurrent changes.
+// activity; zero fields are not written. Unknown fields survive a round trip in Extra. Do not
+// change an Activity concurrently.
 type Activity struct {
 	Type         Type         `json:"type,omitempty"`
 	ID           string       `json:"id,omitempty"`
@@ -68,8 +68,8 @@ type Activity struct {
 	Recipient    Account      `json:"recipient,omitempty"`
 	Conversation Conversation `json:"conversation,omitempty"`
 	ReplyToID    string       `json:"replyToId,omitempty"`
-	// CallerID says who delivered an inbound activity. The receiver sets it after
-	// authentication; Decode drops what came.
+	// CallerID says who delivered an inbound activity. The receiver sets it after authentication;
+	// Decode drops the received value.
 	CallerID string `json:"callerId,omitempty"`
 
 	Text       string `json:"text,omitempty"`
@@ -77,7 +77,7 @@ type Activity struct {
 	Summary    string `json:"summary,omitempty"`
 	Locale     string `json:"locale,omitempty"`
 
-	// Name of an invoke or event; Action of an installation update.
+	// Name belongs to an invoke or event, Action to an installation update.
 	Name         string `json:"name,omitempty"`
 	Action       string `json:"action,omitempty"`
 	DeliveryMode string `json:"deliveryMode,omitempty"`
@@ -87,17 +87,17 @@ type Activity struct {
 	ReactionsAdded   []Reaction `json:"reactionsAdded,omitempty"`
 	ReactionsRemoved []Reaction `json:"reactionsRemoved,omitempty"`
 
-	// Entities are kept raw: each is an object with a type of the channel's choosing.
-	// Mentions reads the ones that matter here.
+	// Entities are raw: each is an object with a type that the channel chose. Mentions reads the
+	// ones that matter here.
 	Entities         []jsontext.Value  `json:"entities,omitempty"`
 	Attachments      []Attachment      `json:"attachments,omitempty"`
 	SuggestedActions *SuggestedActions `json:"suggestedActions,omitempty"`
 
-	// Value and ChannelData are any JSON, as they came.
+	// Value and ChannelData are any JSON, as received.
 	Value       jsontext.Value `json:"value,omitzero"`
 	ChannelData jsontext.Value `json:"channelData,omitzero"`
 
-	// Extra holds the fields that have no name above, such as the channel's times.
+	// Extra has the fields without a name above, such as the channel's times.
 	Extra jsontext.Value `json:",embed"`
 }
 
@@ -113,26 +113,26 @@ type Conversation struct {
 	Extra jsontext.Value `json:",embed"`
 }
 
-// Personal reports whether the conversation is between one person and the bot. A
-// conversation that says neither its type nor that it is a group is personal.
+// Personal reports whether the conversation is between one person and the bot. A conversation with
+// neither a type nor a group flag is personal.
 func (c *Conversation) Personal() bool {
 	return c.ConversationType == "personal" || c.ConversationType == "" && !c.IsGroup
 }
 
-// BaseID is the id of the conversation without its thread. In a channel of Teams that is
-// the channel's id ("19:…@thread.tacv2" of "19:…@thread.tacv2;messageid=1").
+// BaseID is the conversation's id without its thread. In a Teams channel that is the channel's id
+// ("19:…@thread.tacv2" of "19:…@thread.tacv2;messageid=1").
 func (c *Conversation) BaseID() string {
 	base, _, _ := strings.Cut(c.ID, threadMark)
 	return base
 }
 
-// Reaction is one reaction to a message; Teams sends any string as its type.
+// Reaction is one reaction to a message; in Teams its type can be any string.
 type Reaction struct {
 	Type  string         `json:"type,omitempty"`
 	Extra jsontext.Value `json:",embed"`
 }
 
-// Attachment is a card, a file or a picture of a message.
+// Attachment is a message's card, file or picture.
 type Attachment struct {
 	ContentType string         `json:"contentType,omitempty"`
 	ContentURL  string         `json:"contentUrl,omitempty"`
@@ -147,12 +147,12 @@ type SuggestedActions struct {
 	Extra   jsontext.Value   `json:",embed"`
 }
 
-// Decode reads one activity. It refuses a byte-order mark, invalid UTF-8, anything but one JSON object, JSON nested deeper than 64
-// levels or with more than 65,536 values, duplicate keys, fields of the wrong type, a
-// missing type or conversation id, identifiers longer than 1 KiB, and "." and ".."
-// as id or conversation id, which become parts of URLs. The error quotes none of the bytes,
-// so it may be logged. Value and channelData may be any JSON; a lone surrogate escape
-// becomes U+FFFD; null entities and empty attachments are skipped, and callerId is dropped.
+// Decode reads one activity. It refuses a byte-order mark, invalid UTF-8, anything but one JSON
+// object, more than 64 levels of nesting or 65,536 values, duplicate keys, fields of the wrong
+// type, a missing type or conversation id, identifiers longer than 1 KiB, and "." and ".." as id or
+// conversation id, which become parts of URLs. The error quotes none of the input, so it is safe to
+// log. Value and channelData may be any JSON. A lone surrogate escape becomes U+FFFD. Null entities
+// and empty attachments are skipped, and callerId is dropped.
 func Decode(data []byte) (*Activity, error) {
 	if err := checkShape(data); err != nil {
 		return nil, fmt.Errorf("malformed activity: %w", err)
@@ -169,8 +169,8 @@ func Decode(data []byte) (*Activity, error) {
 	return a, nil
 }
 
-// checkShape refuses bytes that the JSON reader would accept, or would refuse only after
-// reading far into them. It counts by the signs between values.
+// checkShape refuses input that the JSON reader would accept, or would refuse only after reading
+// far into it. It counts the punctuation between values.
 func checkShape(data []byte) error {
 	if !utf8.Valid(data) {
 		return errors.New("invalid UTF-8")
@@ -198,8 +198,7 @@ func checkShape(data []byte) error {
 	return nil
 }
 
-// withoutQuotes says what the JSON reader found, and where. The reader's own errors quote
-// what it read.
+// withoutQuotes says what the JSON reader found and where. The reader's own errors quote the input.
 func withoutQuotes(err error) error {
 	var syntax *jsontext.SyntacticError
 	var meaning *json.SemanticError
@@ -214,7 +213,7 @@ func withoutQuotes(err error) error {
 	return errors.New("no JSON")
 }
 
-// dropEmpty leaves out null entities, and attachments in which there is nothing.
+// dropEmpty removes null entities and empty attachments.
 func (a *Activity) dropEmpty() {
 	a.Entities = slices.DeleteFunc(a.Entities, func(v jsontext.Value) bool { return v.Kind() == 'n' })
 	a.Attachments = slices.DeleteFunc(a.Attachments, func(at Attachment) bool {
@@ -253,17 +252,17 @@ func (a *Activity) checkIdentity() error {
 	return nil
 }
 
-// encoding omits false and 0 along with what is empty, as the schema types of
-// msbotbuilder-go expect of omitempty.
+// encoding omits false and 0 as well as empty values, as msbotbuilder-go's schema types expect of
+// omitempty.
 var encoding = json.JoinOptions(
 	jsonv1.OmitEmptyWithLegacySemantics(true),
 	json.OmitZeroStructFields(true),
 	jsontext.AllowInvalidUTF8(true),
 )
 
-// Encode writes the activity as JSON, without its zero values.
+// Encode writes the activity as JSON, without zero values.
 func (a *Activity) Encode() ([]byte, error) {
-	type plain Activity // without MarshalJSON, whose result would be parsed again
+	type plain Activity // has no MarshalJSON, whose result would be parsed again
 	data, err := json.Marshal((*plain)(a), encoding)
 	if err != nil {
 		return nil, fmt.Errorf("encode %s activity: %w", a.Type, err)
@@ -271,15 +270,15 @@ func (a *Activity) Encode() ([]byte, error) {
 	return data, nil
 }
 
-// MarshalJSON is [Activity.Encode], for callers of other JSON packages.
+// MarshalJSON is [Activity.Encode], for other JSON packages.
 func (a *Activity) MarshalJSON() ([]byte, error) { return a.Encode() }
 
-// Reference is where a conversation is continued: the service URL, the conversation, who is
-// who in it and, for answers, the activity to answer.
+// Reference says how to continue a conversation: the service URL, the conversation, its
+// participants and, for answers, the activity to answer.
 type Reference = schema.ConversationReference
 
-// Reference returns where the activity's conversation is continued. Its tenant is what
-// [Activity.Tenant] says.
+// Reference returns the reference of the activity's conversation. Its tenant is that of
+// [Activity.Tenant].
 func (a *Activity) Reference() Reference {
 	conversation := a.Conversation.ConversationAccount
 	if conversation.TenantID == "" {
@@ -295,8 +294,8 @@ func (a *Activity) Reference() Reference {
 	})
 }
 
-// To returns an activity of the given type that the bot sends into the conversation of ref.
-// It replies to the activity that ref names, if any.
+// To returns an activity of the given type for the bot to send to the conversation of ref. It
+// replies to the activity that ref names, if any.
 func To(ref Reference, t Type) *Activity {
 	out := library.ApplyConversationReference(schema.Activity{Type: t}, ref, false)
 	return &Activity{
@@ -310,14 +309,14 @@ func To(ref Reference, t Type) *Activity {
 	}
 }
 
-// Reply returns a message to the conversation of a, as an answer to a.
+// Reply returns a message that answers a in its conversation.
 func (a *Activity) Reply(text string) *Activity {
 	out := To(a.Reference(), Message)
 	out.Text = text
 	return out
 }
 
-// FromBot reports whether the bot itself, or another bot, sent the activity.
+// FromBot reports whether a bot, this or another, sent the activity.
 func (a *Activity) FromBot() bool {
 	return a.From.Role == schema.BOT || a.From.ID != "" && a.From.ID == a.Recipient.ID
 }
@@ -325,8 +324,8 @@ func (a *Activity) FromBot() bool {
 // CallerOf returns the callerId of the bot with that app id.
 func CallerOf(appID string) string { return callerApp + appID }
 
-// CallerApp returns the app id of the bot that the activity came from, or "" when it came
-// from a channel or nobody knows.
+// CallerApp returns the app id of the bot that sent the activity, or "" if it came from a channel
+// or the sender is unknown.
 func (a *Activity) CallerApp() string {
 	if app, ok := strings.CutPrefix(a.CallerID, callerApp); ok {
 		return app
@@ -334,14 +333,13 @@ func (a *Activity) CallerApp() string {
 	return ""
 }
 
-// TeamID is the id of the team that the activity comes from, in a channel of Teams.
+// TeamID is the id of the activity's team, in a Teams channel.
 func (a *Activity) TeamID() string { return a.idInChannelData("team") }
 
-// ChannelTenant is the tenant that the channelData names, believed only where [Activity.Tenant]
-// agrees.
+// ChannelTenant is the tenant in channelData. Believe it only if [Activity.Tenant] agrees.
 func (a *Activity) ChannelTenant() string { return a.idInChannelData("tenant") }
 
-// idInChannelData is the id of a member of the channelData; what is of another shape has none.
+// idInChannelData is the id of a member of channelData; "" if it has another shape.
 func (a *Activity) idInChannelData(name string) string {
 	var member struct {
 		ID string `json:"id"`
@@ -350,9 +348,8 @@ func (a *Activity) idInChannelData(name string) string {
 	return member.ID
 }
 
-// Tenant returns the tenant of the activity as the channel states it, or "". When
-// channelData and conversation name different tenants, ok is false and the activity must
-// not be answered.
+// Tenant returns the activity's tenant as the channel states it, or "". If channelData and
+// conversation name different tenants, ok is false and you must not answer the activity.
 func (a *Activity) Tenant() (id string, ok bool) {
 	inData, inConversation := a.ChannelTenant(), a.Conversation.TenantID
 	switch {
@@ -365,8 +362,8 @@ func (a *Activity) Tenant() (id string, ok bool) {
 	}
 }
 
-// Mentions goes through the mention entities: the text of each, and who is meant. Entities
-// of other types, or of a shape that is no mention, are left out.
+// Mentions iterates over the mention entities: each one's text, and who is mentioned. It skips
+// other and malformed entities.
 func (a *Activity) Mentions() iter.Seq2[string, Account] {
 	return func(yield func(string, Account) bool) {
 		for _, entity := range a.Entities[:min(len(a.Entities), maxMentions)] {
@@ -383,7 +380,7 @@ type mention struct {
 	Mentioned Account `json:"mentioned"`
 }
 
-// mentionIn reads a mention; nil when the entity is none.
+// mentionIn reads a mention; nil if the entity is not one.
 func mentionIn(entity jsontext.Value) *mention {
 	m := new(mention)
 	if !isEntity(entity, "mention") || !read(entity, m) {
@@ -399,13 +396,13 @@ func isEntity(entity jsontext.Value, kind string) bool {
 	return read(entity, &e) && strings.EqualFold(e.Type, kind)
 }
 
-// read reports whether the value is of the type of into.
+// read reports whether the value has the type of into.
 func read(value jsontext.Value, into any) bool {
 	return json.Unmarshal(value, into, jsontext.AllowInvalidUTF8(true)) == nil
 }
 
-// Addressed reports whether the activity mentions its recipient, the bot. Only entities
-// count: "<at>…</at>" in a text proves nothing.
+// Addressed reports whether the activity mentions its recipient, the bot. Only entities count:
+// "<at>…</at>" in a text proves nothing.
 func (a *Activity) Addressed() bool {
 	for _, who := range a.Mentions() {
 		if a.isRecipient(who) {
@@ -419,9 +416,9 @@ func (a *Activity) isRecipient(who Account) bool {
 	return who.ID != "" && strings.EqualFold(who.ID, a.Recipient.ID)
 }
 
-// Said returns what the person wrote to the bot: the text without mentions of the bot,
-// other mentions as plain names, the HTML escapes that Teams uses ("&nbsp;", "&amp;") as
-// plain characters, and outer white space removed.
+// Said returns what the person wrote to the bot. It drops mentions of the bot, replaces other
+// mentions with names, decodes the HTML escapes that Teams uses ("&nbsp;", "&amp;"), and trims
+// white space.
 func (a *Activity) Said() string {
 	text := a.Text
 	for said, who := range a.Mentions() {
@@ -429,7 +426,7 @@ func (a *Activity) Said() string {
 			said = cmp.Or(said, "<at>"+who.Name+"</at>")
 			text = strings.ReplaceAll(strings.ReplaceAll(text, " "+said, ""), said, "")
 		} else if said != "" && who.Name != "" {
-			text = strings.Replace(text, said, who.Name, 1) // an entity stands for one place
+			text = strings.Replace(text, said, who.Name, 1) // an entity stands for one occurrence
 		}
 	}
 	if a.ChannelID == Teams {
@@ -439,9 +436,8 @@ func (a *Activity) Said() string {
 	return strings.TrimSpace(text)
 }
 
-// Zone is the time zone of the sender: the one that the activity names, or that its
-// clientInfo names, else the offset of its localTimestamp. It is [time.UTC] when the
-// activity does not say. Names are looked up with [time.LoadLocation].
+// Zone is the sender's time zone: the one that the activity or its clientInfo names, or else the
+// offset of its localTimestamp, or else [time.UTC]. Names are resolved with [time.LoadLocation].
 func (a *Activity) Zone() *time.Location {
 	var times struct {
 		Zone  string `json:"localTimezone"`

@@ -13,21 +13,20 @@ import (
 // CardContentType is the content type of an Adaptive Card attachment.
 const CardContentType = "application/vnd.microsoft.card.adaptive"
 
-// Card is an Adaptive Card. Its elements are [TextBlock] and [RichText], its actions are
-// [Button]; any other of the schema (https://adaptivecards.io/explorer) is a value that is
-// written as its JSON, such as a map. A card is written as JSON, never read.
+// Card is an Adaptive Card. Its elements are [TextBlock] and [RichText], and its actions are
+// [Button]. For others of the schema (https://adaptivecards.io/explorer) use any value that encodes
+// to their JSON, such as a map. Cards are only written, never read.
 type Card struct {
-	// Fallback is the text for clients that draw no cards. Required.
+	// Fallback is the text for clients that cannot draw cards. Required.
 	Fallback string
 	Body     []any
 	Actions  []any
-	// Version of the schema that a client has to know. "": 1.5.
+	// Version is the schema version that a client must support. "": 1.5.
 	Version string
 }
 
-// Attachment returns the card as a part of a message. It panics when the card is wrong in
-// a way that no client accepts, such as one without a fallback: that is a mistake in the
-// code that builds it.
+// Attachment returns the card as a part of a message. It panics if no client would accept the card,
+// such as one without a fallback: that is a mistake in the code that builds it.
 func (c Card) Attachment() Attachment {
 	return Attachment{ContentType: CardContentType, Content: raw(c)}
 }
@@ -48,19 +47,19 @@ func (c Card) MarshalJSON() ([]byte, error) {
 	}{"AdaptiveCard", schema, cmp.Or(c.Version, "1.5"), c.Fallback, c.Body, c.Actions})
 }
 
-// TextBlock is a text with the little Markdown that cards know. Show what people or models
-// wrote in a [RichText] instead: it ignores Markdown. The empty Size, Weight and Color are
-// the client's defaults; the schema lists the others.
+// TextBlock is a text with the little Markdown that cards support. Show what people or models wrote
+// in a [RichText] instead: it ignores Markdown. Empty Size, Weight and Color are the client's
+// defaults; the schema lists the other values.
 type TextBlock struct {
 	Text   string
 	Size   string
 	Weight string
 	Color  string
 	Subtle bool
-	Mono   bool // in a font of fixed width
+	Mono   bool // in a fixed-width font
 }
 
-// element is a text as cards have it.
+// element is a text in the form that cards use.
 type element struct {
 	Type    string    `json:"type"`
 	Text    string    `json:"text,omitempty"`
@@ -88,7 +87,7 @@ func (t TextBlock) MarshalJSON() ([]byte, error) {
 	return marshal(e)
 }
 
-// RichText is a line of texts that are shown as they are, Markdown included.
+// RichText is a line of texts shown verbatim, Markdown included.
 type RichText []TextBlock
 
 // MarshalJSON writes the element.
@@ -100,14 +99,14 @@ func (r RichText) MarshalJSON() ([]byte, error) {
 	return marshal(e)
 }
 
-// Button is an action of a card. With a Verb it asks the bot, which answers the click;
-// clients that do not know Action.Execute send a message instead, with the verb as a member
-// of its data. Without a Verb it sends a message that has no text and its data as the value.
-// Either way the values of the card's inputs come along.
+// Button is an action of a card. With a Verb, a click asks the bot, which answers it. Clients
+// without Action.Execute send a message instead, with the verb as a member of its data. Without a
+// Verb, a click sends a message without text and with the data as its value. In both cases the
+// card's inputs are sent too.
 type Button struct {
 	Title string
-	Verb  string // says which button it is
-	Data  any    // with a Verb an object (a map or a struct) or nil
+	Verb  string // identifies the button
+	Data  any    // with a Verb, an object (a map or a struct) or nil
 	Style string // "positive", "destructive" or ""
 }
 
@@ -133,7 +132,7 @@ func (b Button) MarshalJSON() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("data of the button %s: %w", b.Verb, err)
 	}
-	if members == nil { // of null
+	if members == nil { // data was null
 		members = map[string]jsontext.Value{}
 	}
 	members["verb"] = raw(b.Verb)
@@ -145,7 +144,7 @@ func marshal(v any) ([]byte, error) {
 	return json.Marshal(v, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 }
 
-// raw writes what is JSON but for a mistake in the code that made it.
+// raw encodes v. It cannot fail unless the code that made v is wrong.
 func raw(v any) jsontext.Value {
 	out, err := marshal(v)
 	if err != nil {

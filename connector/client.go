@@ -28,48 +28,48 @@ import (
 )
 
 const (
-	callTimeout     = 2 * time.Minute // of a call with all its tries
+	callTimeout     = 2 * time.Minute // for a call with all its tries
 	tryTimeout      = 15 * time.Second
-	downloadTimeout = time.Minute // of one try of a download, with its redirects
-	// maxRetryAfter is the longest wait that the connector may ask for within a call; a
-	// longer one is the caller's to plan.
+	downloadTimeout = time.Minute // for one try of a download
+	// maxRetryAfter is the longest Retry-After that a call waits for. A longer wait is up to the
+	// caller.
 	maxRetryAfter = time.Minute
 	defaultTries  = 5
 
 	maxReplyBytes    = 1 << 20
-	maxMessageRunes  = 256 // of a connector's words in an error
+	maxMessageRunes  = 256 // of a connector's error message
 	memberPageSize   = 200
 	maxMemberPages   = 500
 	defaultFileBytes = 20 << 20
 	fileInfo         = "application/vnd.microsoft.teams.file.download.info"
 
-	// gccService is where Teams serves tenants of the Government Community Cloud, which
-	// belong to the public cloud otherwise.
+	// gccService is where Teams serves Government Community Cloud tenants, which otherwise belong
+	// to the public cloud.
 	gccService = "https://smba.infra.gcc.teams.microsoft.com/teams"
 )
 
 var (
-	// ErrNoAnswer is wrapped when the whole request of a call was written and no answer came:
-	// it may have arrived. A request that was not written to its end, say because there was no
-	// connection, does not count. The Transport tells which of the two it was through
+	// ErrNoAnswer is wrapped when a call's whole request was written and no answer came: it may
+	// have arrived. A request that was not fully written, for example because there was no
+	// connection, does not count. The Transport reports which of the two happened through
 	// [net/http/httptrace].
 	ErrNoAnswer = errors.New("no answer came")
-	// ErrBadCall is wrapped when a call was not made, and never can be: what it names is no id
-	// ("", "." and ".." are none), its activity has no type, cannot be written as JSON or is too
-	// large, or it is for a calling bot that is not, or no longer, among the [Callers].
+	// ErrBadCall is wrapped when a call was not made and never can be: an id is invalid ("", "." or
+	// ".."), the activity has no type, cannot be written as JSON or is too large, or the call is
+	// for a calling bot that is not, or no longer, among the [Callers].
 	ErrBadCall = errors.New("the call cannot be made")
 )
 
-// Error is an answer of the Connector that is no success, or the one that it would give to a
-// call that is held back.
+// Error is a Connector answer other than success, or the one it would give to a call that is held
+// back.
 type Error struct {
-	Op         string // what was tried on what
+	Op         string // what was tried, and on what
 	Status     int
 	Code       string // the Connector's own, such as "ConversationNotFound"; may be ""
-	Message    string // the Connector's words, cut and without control characters
+	Message    string // the Connector's message, cut and without control characters
 	RetryAfter time.Duration
-	// HeldBack says that the call was not made: it would have had to wait too long to stay
-	// below the limits of Teams. The status is 429, and RetryAfter says when there is room.
+	// HeldBack says that the call was not made because staying below the limits of Teams would have
+	// taken too long. Status is 429, and RetryAfter says when there is room.
 	HeldBack bool
 }
 
@@ -88,9 +88,9 @@ func (e *Error) Error() string {
 	return s
 }
 
-// refusal makes an error of an answer that is no success. Whatever its body is, the status
-// counts. Microsoft's connector says why in a member error, the Agents Playground's at the
-// top.
+// refusal makes an error of an answer other than success. The status counts, whatever the body is.
+// Microsoft's connector gives its reason in a member error, the Agents Playground's at the top
+// level.
 func refusal(op string, res *http.Response) *Error {
 	type reason struct {
 		Code    string `json:"code"`
@@ -100,7 +100,7 @@ func refusal(op string, res *http.Response) *Error {
 		reason
 		Error jsontext.Value `json:"error"`
 	}
-	body, _ := readCapped(res.Body, maxReplyBytes) // a part of it, or a proxy's page: no words
+	body, _ := readCapped(res.Body, maxReplyBytes) // partial or a proxy's page: no message
 	_ = json.Unmarshal(body, &said)
 	switch said.Error.Kind() {
 	case '{':
@@ -114,7 +114,7 @@ func refusal(op string, res *http.Response) *Error {
 	}
 }
 
-// printable cuts a text from outside to what a log line may hold.
+// printable shortens foreign text to what a log line may contain.
 func printable(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -126,7 +126,7 @@ func printable(s string) string {
 	return string(r[:min(len(r), maxMessageRunes)])
 }
 
-// retryAfter reads the header of that name, seconds or an HTTP date (RFC 9110).
+// retryAfter reads a Retry-After header: seconds or an HTTP date (RFC 9110).
 func retryAfter(value string) time.Duration {
 	if wait, err := time.ParseDuration(value + "s"); err == nil {
 		return max(wait, 0)
@@ -140,24 +140,24 @@ func retryAfter(value string) time.Duration {
 
 // Client calls the Connector REST API. It may be used concurrently. Make it with [New].
 //
-// A call takes at most two minutes, and each try of it at most 15 seconds. It is repeated
-// when the connector says 412, 429 (after its Retry-After), 502, 503 or 504, once when it
-// says 401, with a new token where there is one, and once when no answer came. Since sending
-// is not idempotent, an activity can arrive twice: at least once is what the protocol
-// allows. A typing indicator is not repeated. Redirects are not followed.
+// A call takes at most two minutes, and each try at most 15 seconds. The client retries on 412, 429
+// (after its Retry-After), 502, 503 and 504, once on 401 with a new token if there is one, and once
+// when no answer came. Sending is not idempotent, so an activity can arrive twice: the protocol
+// allows only at-least-once. A typing indicator is not retried. The client does not follow
+// redirects.
 //
-// Towards Microsoft's connector, though not towards hosts that the operator listed, each
-// try waits until it keeps the limits of Teams. In one conversation (a channel with all its
-// threads is one) that is 7 activities in a second, 8 in two, 60 in 30 and 1800 in an hour;
-// a message with text and attachments is two. In one tenant it is 50 requests in a second.
-// [Client.Download] is not counted, as it knows no tenant. A try that would have to wait
-// longer than half a minute, or than the call has left, is not made, nor is a typing
-// indicator that would have to wait at all: the error is an [*Error] that is HeldBack.
+// Before each try to Microsoft's connector, but not to hosts that the operator listed, the client
+// waits to stay below the limits of Teams. A conversation (a channel with all its threads is one)
+// gets 7 activities per second, 8 per 2 s, 60 per 30 s and 1800 per hour; a message with text and
+// attachments counts as two. A tenant gets 50 requests per second. [Client.Download] is not
+// counted, as it knows no tenant. A try is not made if it would have to wait longer than half a
+// minute or than the call has left; nor is a typing indicator that would have to wait at all. The
+// error is then an [*Error] with HeldBack set.
 //
-// Each method takes the conversation as a reference, as [activity.Activity.Reference] gives
-// it; its service URL must be one that [Config] allows, else the error wraps
-// [ErrHostNotAllowed] and nothing was sent. An answer that is no success is an [*Error];
-// what wraps [ErrNoAnswer] may have arrived.
+// Each method takes the conversation as a reference, as [activity.Activity.Reference] returns it.
+// Its service URL must be one that [Config] allows; otherwise the error wraps [ErrHostNotAllowed]
+// and nothing was sent. An answer other than success is an [*Error]. A call whose error wraps
+// [ErrNoAnswer] may have arrived.
 type Client struct {
 	cfg    Config
 	hosts  *serviceHosts
@@ -177,33 +177,30 @@ func newClient(cfg Config, hosts *serviceHosts) *Client {
 	return &Client{cfg: cfg, hosts: hosts, limits: newLimits(), calls: calls, files: files}
 }
 
-// Identified reports whether the calls carry the bot's token.
+// Identified reports whether calls carry the bot's token.
 func (c *Client) Identified() bool { return c.tokens != nil }
 
-// CheckToken gets a token for the channels, and returns why there is none. In local mode it
-// returns nil.
+// CheckToken gets a token for the channels, or says why it cannot. In local mode it returns nil.
 func (c *Client) CheckToken(ctx context.Context) error {
 	_, err := c.token(ctx)
 	return err
 }
 
-// Close gives up idle connections. A request for a token that is under way ends within ten
-// seconds.
+// Close closes idle connections. A token request in progress ends within ten seconds.
 func (c *Client) Close() {
 	closeIdle(c.calls)
 	closeIdle(c.files)
 }
 
-// Send puts an activity at the end of the conversation of ref. The id is ""
-// when the connector tells none, as it does for typing and split messages. The
-// activity is not changed; what goes out fits its channel ([activity.Activity.Fit]) and
-// leaves out what only that may say. A typing indicator is tried once, and only when it
-// need not wait.
+// Send appends an activity to the conversation of ref. The id is "" when the connector returns
+// none, as for typing and split messages. Send does not change the activity. What goes out fits its
+// channel ([activity.Activity.Fit]) and omits what only the channel may say. A typing indicator is
+// tried once, and only if it need not wait.
 func (c *Client) Send(ctx context.Context, ref activity.Reference, a *activity.Activity) (id string, err error) {
 	return c.post(ctx, ref, a, "activities")
 }
 
-// Reply sends an activity as an answer to the activity with the id replyTo.
+// Reply answers the activity with the id replyTo.
 func (c *Client) Reply(ctx context.Context, ref activity.Reference, replyTo string, a *activity.Activity) (id string, err error) {
 	answer := *a
 	answer.ReplyToID = replyTo
@@ -240,8 +237,8 @@ func (c *Client) Update(ctx context.Context, ref activity.Reference, id string, 
 	return err
 }
 
-// Delete takes back the sent activity with the given id. targeted says that only one person
-// of a group or channel sees it.
+// Delete removes the sent activity with the given id. targeted says that only one person in a group
+// or channel sees it.
 func (c *Client) Delete(ctx context.Context, ref activity.Reference, id string, targeted bool) error {
 	k := inConversation(http.MethodDelete, ref, "activities", id)
 	k.targeted = targeted
@@ -249,8 +246,8 @@ func (c *Client) Delete(ctx context.Context, ref activity.Reference, id string, 
 	return err
 }
 
-// Members goes through all members of the conversation, a page at a time. An
-// error is the last thing that it yields.
+// Members iterates over all members of the conversation, a page at a time. It stops after yielding
+// an error.
 func (c *Client) Members(ctx context.Context, ref activity.Reference) iter.Seq2[activity.Account, error] {
 	return func(yield func(activity.Account, error) bool) {
 		k := inConversation(http.MethodGet, ref, "pagedmembers")
@@ -258,7 +255,7 @@ func (c *Client) Members(ctx context.Context, ref activity.Reference) iter.Seq2[
 		for range maxMemberPages {
 			var page struct {
 				Members []activity.Account `json:"members"`
-				Next    string             `json:"continuationToken"` // "": this is the last
+				Next    string             `json:"continuationToken"` // "" on the last page
 			}
 			if err := c.ask(ctx, k, &page); err != nil {
 				yield(activity.Account{}, err)
@@ -278,8 +275,8 @@ func (c *Client) Members(ctx context.Context, ref activity.Reference) iter.Seq2[
 	}
 }
 
-// CreateConversation begins a personal chat with a person whom the connector of ref knows,
-// with its first message. It returns where the chat goes on, with the message's id.
+// CreateConversation starts a personal chat with a person whom the connector of ref knows, and
+// sends its first message. It returns the new chat's reference, with the message's id.
 func (c *Client) CreateConversation(ctx context.Context, ref activity.Reference, with string, first *activity.Activity) (activity.Reference, error) {
 	type account struct {
 		ID string `json:"id"`
@@ -292,9 +289,9 @@ func (c *Client) CreateConversation(ctx context.Context, ref activity.Reference,
 	return c.create(ctx, ref, with, chat, first)
 }
 
-// NewThread begins a thread in a channel of Teams with its first message. The channel is
-// the one of ref, whose conversation may be one of its threads; for another channel, put
-// its id there. It returns the thread, to go on in, with the message's id.
+// NewThread starts a thread in a Teams channel with its first message. The channel is that of ref,
+// whose conversation may be one of its threads; for another channel, put its id there. It returns
+// the thread's reference, with the message's id.
 func (c *Client) NewThread(ctx context.Context, ref activity.Reference, first *activity.Activity) (activity.Reference, error) {
 	channel, _, _ := strings.Cut(ref.Conversation.ID, ";")
 	thread := map[string]any{"isGroup": true, "channelData": map[string]any{"channel": map[string]string{"id": channel}}}
@@ -304,7 +301,7 @@ func (c *Client) NewThread(ctx context.Context, ref activity.Reference, first *a
 	return c.create(ctx, ref, channel, thread, first)
 }
 
-// create makes the conversation; place is what its limits are counted by.
+// create makes the conversation. Limits are counted by place.
 func (c *Client) create(ctx context.Context, ref activity.Reference, place string, wire map[string]any, first *activity.Activity) (activity.Reference, error) {
 	none := activity.Reference{}
 	k := call{
@@ -312,8 +309,8 @@ func (c *Client) create(ctx context.Context, ref activity.Reference, place strin
 		usage: usage{conversation: place, tenant: ref.Conversation.TenantID},
 	}
 	message := *first
-	message.ReplyToID = ""                         // nothing is there yet
-	message.Conversation = activity.Conversation{} // but what is to be made
+	message.ReplyToID = ""                         // nothing to reply to yet
+	message.Conversation = activity.Conversation{} // the call creates it
 	there := ref
 	there.ActivityID, there.Conversation = "", activity.Conversation{}.ConversationAccount
 	there.Conversation.IsGroup, _ = wire["isGroup"].(bool)
@@ -344,8 +341,8 @@ func (c *Client) create(ctx context.Context, ref activity.Reference, place strin
 	return there, nil
 }
 
-// TeamSize returns how many members the team with that id has, as channelData.team.id of an
-// activity names it. Only Teams knows.
+// TeamSize returns the number of members of the team with that id, given as in channelData.team.id
+// of an activity. Only Teams supports it.
 func (c *Client) TeamSize(ctx context.Context, ref activity.Reference, id string) (members int, err error) {
 	var team struct {
 		MemberCount int `json:"memberCount"`
@@ -362,10 +359,10 @@ func (c *Client) TeamSize(ctx context.Context, ref activity.Reference, id string
 
 // call is one operation of the API.
 type call struct {
-	name     string // for errors; "": by what the others say
+	name     string // for errors; "": derived from the other fields
 	method   string
 	service  string   // service URL
-	path     []string // segments below /v3, not escaped
+	path     []string // segments below /v3, unescaped
 	query    url.Values
 	targeted bool // only one person sees the activity
 	body     []byte
@@ -394,13 +391,13 @@ func (k *call) op() string {
 	return fmt.Sprintf("%s %s of conversation %q", k.method, k.path[2], k.path[1])
 }
 
-// write makes a's JSON the call's body, for the conversation of ref and as a bot may send
-// it: fit for the channel, see [activity.Activity.Fit], and without what only the channel
-// may say (ids, times, service URL, caller, names; rules A2031, A2041, A2063, A2071, A2083
-// and A2302 of the activity specification). The activity itself stays as it is.
+// write makes a's JSON the call's body, for the conversation of ref, in the form that a bot may
+// send: fit for the channel ([activity.Activity.Fit]) and without what only the channel may say
+// (ids, times, service URL, caller, names; rules A2031, A2041, A2063, A2071, A2083 and A2302 of the
+// activity specification). It does not change the activity.
 func (k *call) write(ref activity.Reference, a *activity.Activity) error {
 	in := *a
-	in.ChannelID = cmp.Or(a.ChannelID, ref.ChannelID) // what the activity does not say is what ref says
+	in.ChannelID = cmp.Or(a.ChannelID, ref.ChannelID) // ref fills in what the activity omits
 	if a.Conversation.ID == "" {
 		in.Conversation.ConversationAccount = ref.Conversation
 	}
@@ -410,7 +407,7 @@ func (k *call) write(ref activity.Reference, a *activity.Activity) error {
 	out.From.Name = ""
 	out.Conversation.IsGroup = false
 	k.targeted = isTargeted(a.Recipient)
-	if out.Type != "suggestion" && !k.targeted || k.method == http.MethodPut { // an update goes to whom the activity went
+	if out.Type != "suggestion" && !k.targeted || k.method == http.MethodPut { // an update goes to the activity's original recipient
 		out.Recipient = activity.Account{}
 	}
 	var err error
@@ -426,7 +423,7 @@ func (k *call) write(ref activity.Reference, a *activity.Activity) error {
 	return nil
 }
 
-// isTargeted reports whether the recipient alone is to see the activity.
+// isTargeted reports whether only the recipient is to see the activity.
 func isTargeted(to activity.Account) bool {
 	var flags struct {
 		IsTargeted jsontext.Value `json:"isTargeted"`
@@ -434,8 +431,7 @@ func isTargeted(to activity.Account) bool {
 	return len(to.Extra) > 0 && json.Unmarshal(to.Extra, &flags) == nil && flags.IsTargeted.Kind() == 't'
 }
 
-// withoutTimes drops the times that an inbound activity brings and an outbound one must not
-// repeat.
+// withoutTimes drops the times that an inbound activity carries and an outbound one must not.
 func withoutTimes(extra jsontext.Value) (jsontext.Value, error) {
 	var members map[string]jsontext.Value
 	if len(extra) > 0 {
@@ -446,7 +442,7 @@ func withoutTimes(extra jsontext.Value) (jsontext.Value, error) {
 	for _, name := range []string{"timestamp", "localTimestamp", "localTimezone", "rawTimestamp"} {
 		delete(members, name)
 	}
-	if string(members["expiration"]) == `"0001-01-01T00:00:00Z"` { // which has expired
+	if string(members["expiration"]) == `"0001-01-01T00:00:00Z"` { // the zero time would mean expired
 		delete(members, "expiration")
 	}
 	if len(members) == 0 {
@@ -467,10 +463,9 @@ func (c *Client) ask(ctx context.Context, k call, v any) error {
 	return nil
 }
 
-// do makes the call, as often as repeat allows. Where Microsoft says that the host of the
-// Government Community Cloud serves the tenant, the call goes on there, if the bot may: in
-// the public cloud it may. That is not remembered: whatever the tenant sends next names the
-// right host.
+// do makes the call, as often as repeat allows. If Microsoft says that the Government Community
+// Cloud host serves the tenant, do retries there if the bot may call that host, as in the public
+// cloud. It does not remember this: the tenant's next activity names the right host.
 func (c *Client) do(ctx context.Context, k call) (reply []byte, err error) {
 	to, err := c.route(ctx, k)
 	if err != nil {
@@ -500,10 +495,10 @@ func (c *Client) do(ctx context.Context, k call) (reply []byte, err error) {
 // route is where a call goes.
 type route struct {
 	url     string
-	limited bool // to Microsoft's connector, whose limits are known
+	limited bool // to Microsoft's connector, whose limits we know
 }
 
-// route builds the address of the call, each id as one escaped segment.
+// route builds the call's address, with each id as one escaped segment.
 func (c *Client) route(ctx context.Context, k call) (route, error) {
 	base, err := c.hosts.baseFor(callerOf(ctx), k.service)
 	if err != nil {
@@ -526,11 +521,11 @@ func (c *Client) route(ctx context.Context, k call) (route, error) {
 	return route{b.String(), c.hosts.ofMicrosoft(base)}, nil
 }
 
-// try makes the call once, when the limits allow it, and not beyond end. The transport is
-// asked directly: it follows no redirect, and keeps no cookie.
+// try makes the call once, if the limits allow it, and not beyond end. It uses the transport
+// directly, so it follows no redirect and keeps no cookie.
 func (c *Client) try(ctx context.Context, k call, to route, end time.Time) ([]byte, error) {
-	// The token comes first: calls that have waited for the limits and then for one token
-	// would leave together.
+	// Get the token first: calls that waited for the limits and then for one token would all leave
+	// at once.
 	within, cancel := withDeadline(ctx, tryTimeout, end)
 	token, err := c.token(within)
 	cancel()
@@ -557,7 +552,7 @@ func (c *Client) try(ctx context.Context, k call, to route, end time.Time) ([]by
 	}
 	res, err := c.calls.RoundTrip(req)
 	if write := (*net.OpError)(nil); errors.As(err, &write) && write.Op == "write" {
-		written.Store(false) // net/http says so already when the request is in its buffer
+		written.Store(false) // net/http reports the write once the request is in its buffer
 	}
 	if err != nil && written.Load() {
 		return nil, fmt.Errorf("%s: %w: %w", k.op(), ErrNoAnswer, err)
@@ -573,10 +568,10 @@ func (c *Client) try(ctx context.Context, k call, to route, end time.Time) ([]by
 	if err != nil && k.method == http.MethodGet {
 		return nil, fmt.Errorf("%s: read the answer: %w", k.op(), err)
 	}
-	return body, nil // what cannot be read was done all the same, and is not done again
+	return body, nil // if the body is unreadable, the call still succeeded; do not repeat it
 }
 
-// withDeadline ends a context after a time, and not beyond end.
+// withDeadline ends a context after a duration, and not beyond end.
 func withDeadline(ctx context.Context, after time.Duration, end time.Time) (context.Context, context.CancelFunc) {
 	if limit := time.Now().Add(after); limit.Before(end) {
 		end = limit
@@ -598,7 +593,7 @@ func (c *Client) setHeaders(req *http.Request, token string) {
 	}
 }
 
-// refused is an answer that is no success. After a 401 the token is not used again.
+// refused makes an error of an answer other than success. After a 401 it drops the token.
 func (c *Client) refused(op string, res *http.Response, token string) error {
 	if res.StatusCode == http.StatusUnauthorized && token != "" {
 		c.tokens.invalidate(token)
@@ -606,10 +601,9 @@ func (c *Client) refused(op string, res *http.Response, token string) error {
 	return refusal(op, res)
 }
 
-// repeat tries until that succeeds, an error is final, or the call's time is over. Which
-// errors are not is the list in Microsoft's documentation
-// (bots/how-to/conversations/conversation-messages, "Status codes from bot conversational
-// APIs").
+// repeat tries until one succeeds, an error is final, or the call's time is over. Microsoft's
+// documentation lists which errors may be retried (bots/how-to/conversations/conversation-messages,
+// "Status codes from bot conversational APIs").
 func (c *Client) repeat(ctx context.Context, tries int, try func(end time.Time) error) error {
 	end := time.Now().Add(callTimeout)
 	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
@@ -618,9 +612,9 @@ func (c *Client) repeat(ctx context.Context, tries int, try func(end time.Time) 
 	pause := backoff.ExponentialBackOff{
 		InitialInterval: 500 * time.Millisecond, RandomizationFactor: 0.3, Multiplier: 2, MaxInterval: 20 * time.Second,
 	}
-	renewed := c.tokens == nil // a 401 is worth one try with another token
-	lost := false              // a try was repeated whose answer never came
-	unsure := false            // and which may have arrived
+	renewed := c.tokens == nil // a 401 is worth one retry with another token
+	lost := false              // a try without an answer was repeated
+	unsure := false            // and it may have arrived
 	for n := 1; ; n++ {
 		err := try(end)
 		if err == nil {
@@ -637,7 +631,7 @@ func (c *Client) repeat(ctx context.Context, tries int, try func(end time.Time) 
 			delay, again = max(pause.NextBackOff(), refused.RetryAfter), refused.passes() && refused.RetryAfter <= maxRetryAfter
 		case isToken:
 			delay, again = max(pause.NextBackOff(), time.Until(noToken.retryAt)), !noToken.refused()
-		default: // no answer: the activity may or may not have arrived
+		default: // no answer: the activity may have arrived
 			delay, again, lost = pause.NextBackOff(), !lost, true
 		}
 		unanswered := errors.Is(err, ErrNoAnswer)
@@ -651,7 +645,7 @@ func (c *Client) repeat(ctx context.Context, tries int, try func(end time.Time) 
 	}
 }
 
-// passes reports whether the connector may take a little later what it refused.
+// passes reports whether a retry may succeed.
 func (e *Error) passes() bool {
 	return slices.Contains([]int{
 		http.StatusPreconditionFailed, http.StatusTooManyRequests,
@@ -659,15 +653,14 @@ func (e *Error) passes() bool {
 	}, e.Status)
 }
 
-// Download fetches what an attachment of an inbound activity leads to: a picture or file
-// on a connector host, with the bot's token, or what a person of Teams shared (its content
-// type is application/vnd.microsoft.teams.file.download.info), whose address is a secret of
-// its own and is asked without the token. Another host than the connector's and Microsoft's
-// file hosts, or plain http beyond this machine, wraps [ErrHostNotAllowed], and nothing is
-// sent. Redirects are not followed. More than maxBytes (0: 20 MiB) is an [*Error] of status
-// 413, whatever the server says of the length. A try takes a minute at most, and is repeated
-// like any call. No error holds the address. The content type is the server's media type,
-// without parameters; "" when it is none.
+// Download fetches an attachment of an inbound activity. A picture or file on a connector host is
+// fetched with the bot's token. A file that a person shared in Teams (content type
+// application/vnd.microsoft.teams.file.download.info) has a secret address and is fetched without
+// the token. Any host other than the connector's and Microsoft's file hosts, or plain http beyond
+// this machine, wraps [ErrHostNotAllowed], and nothing is sent. Download does not follow redirects.
+// More than maxBytes (0: 20 MiB) is an [*Error] with status 413, whatever length the server claims.
+// A try takes at most a minute and is retried like any call. No error contains the address.
+// contentType is the server's media type without parameters; "" if it is invalid.
 func (c *Client) Download(ctx context.Context, a activity.Attachment, maxBytes int64) (content []byte, contentType string, err error) {
 	const op = "download attachment"
 	address, shared := a.ContentURL, a.ContentType == fileInfo
@@ -687,7 +680,7 @@ func (c *Client) Download(ctx context.Context, a activity.Attachment, maxBytes i
 	if maxBytes <= 0 {
 		maxBytes = defaultFileBytes
 	}
-	maxBytes = min(maxBytes, math.MaxInt64-1) // one more is read, to see whether there is more
+	maxBytes = min(maxBytes, math.MaxInt64-1) // one byte more is read, to detect excess
 	err = c.repeat(ctx, c.cfg.Tries, func(end time.Time) (err error) {
 		content, contentType, err = c.fetch(ctx, from, signed && !shared, maxBytes, end)
 		if err != nil {
@@ -730,6 +723,6 @@ func (c *Client) fetch(ctx context.Context, from *url.URL, signed bool, maxBytes
 	case err != nil:
 		return nil, "", fmt.Errorf("read the content: %w", err)
 	}
-	contentType, _, _ = mime.ParseMediaType(res.Header.Get("Content-Type")) // "" of what is none
+	contentType, _, _ = mime.ParseMediaType(res.Header.Get("Content-Type")) // "" if invalid
 	return content, contentType, nil
 }

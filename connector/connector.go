@@ -1,31 +1,27 @@
-// Package connector authenticates what comes in from channels and calls the Connector REST
-// API.
+// Package connector authenticates inbound activities and calls the Connector REST API.
 //
-// [New] makes both sides from one [Config]. The [Guard] decides whether an inbound activity
-// comes from the Bot Framework: it checks the channel's token against keys that it fetches
-// and keeps. [Callers] are the others whose tokens it accepts. The [Client] calls the API.
-// Both know the same list of hosts that the bot may talk to at all, so no forged serviceUrl
-// ever sees the bot's token.
+// [New] makes both sides from one [Config]. The [Guard] decides whether an inbound activity comes
+// from the Bot Framework: it checks the channel's token against keys that it fetches and caches.
+// [Callers] are the other senders whose tokens it accepts. The [Client] calls the API. Both use the
+// same list of hosts that the bot may talk to, so a forged serviceUrl never sees the bot's token.
 //
 // # Sending
 //
-// A reference names a conversation: the one that an activity gives
-// ([activity.Activity.Reference]), or one that was kept. In it, a [Client] sends
-// ([Client.Send], [Client.Reply]), changes what was sent ([Client.Update],
-// [Client.Delete]) and asks who is there ([Client.Members]). It creates conversations
-// ([Client.CreateConversation]) and threads in channels of Teams ([Client.NewThread]),
-// asks how large a team is ([Client.TeamSize]), and fetches pictures and files ([Client.Download]).
+// A reference names a conversation: one from an activity ([activity.Activity.Reference]), or one
+// that was stored. Given a reference, a [Client] sends ([Client.Send], [Client.Reply]), changes
+// what it sent ([Client.Update], [Client.Delete]) and lists members ([Client.Members]). It creates
+// conversations ([Client.CreateConversation]) and threads in Teams channels ([Client.NewThread]),
+// gets a team's size ([Client.TeamSize]), and fetches pictures and files ([Client.Download]).
 //
-// Each call has a deadline, keeps the limits of Teams, and is repeated only where that can
-// help; see [Client]. An error is an [*Error], which is what a connector answered, wraps
-// [ErrBadCall], [ErrHostNotAllowed] or [ErrNoAnswer], or says why there is no token or no
-// connection.
+// Each call has a deadline, stays below the limits of Teams, and is retried only where that can
+// help; see [Client]. An error is an [*Error] (the connector's answer), wraps [ErrBadCall],
+// [ErrHostNotAllowed] or [ErrNoAnswer], or says why there is no token or no connection.
 //
 // # Rules
 //
-// They are those of the Bot Framework's authentication specification
-// (https://learn.microsoft.com/azure/bot-service/rest-api/bot-framework-rest-connector-authentication)
-// and, where that is silent, the stricter one of Microsoft's SDKs.
+// The rules are those of the Bot Framework's authentication specification
+// (https://learn.microsoft.com/azure/bot-service/rest-api/bot-framework-rest-connector-authentication).
+// Where it is silent, the strictest of Microsoft's SDKs decides.
 package connector
 
 import (
@@ -40,24 +36,23 @@ import (
 	"time"
 )
 
-// Config says who the bot is and whom it talks with. The zero value is local mode, in which
-// it talks with programs on this machine.
+// Config says who the bot is and whom it talks to. The zero value is local mode, where it talks to
+// programs on this machine.
 type Config struct {
-	// AppID is the bot's own. Empty means local mode: no token is needed, any is ignored,
-	// none is sent, and the only hosts are loopback ones and AllowedHosts. Whoever opens a
-	// listener without an app id must keep it on loopback.
+	// AppID is the bot's own app id. Empty means local mode: tokens are neither required, checked
+	// nor sent, and the only hosts are loopback ones and AllowedHosts. A listener without an app id
+	// must stay on loopback.
 	AppID string
-	// Credentials go with an AppID, and only with one.
+	// Credentials are required with an AppID, and not allowed without one.
 	Credentials Credentials
-	// Callers are authenticated by tokens of Entra instead of a channel's. The zero value:
-	// nobody.
+	// Callers authenticate with Entra tokens instead of a channel's. The zero value: none.
 	Callers Callers
 
-	// Cloud is public, gcch, dod or china, in any case. "": public.
+	// Cloud is public, gcch, dod or china, in any letter case. "": public.
 	Cloud string
-	// MetadataURL is the OpenID document that leads to the keys of the channels' tokens, and
-	// LoginURL the root of the token endpoints, {LoginURL}/{tenant}/oauth2/v2.0/token. Both
-	// are https, or http on a loopback address. "": the cloud's.
+	// MetadataURL is the OpenID document that leads to the keys of channel tokens. LoginURL is the
+	// root of the token endpoints, {LoginURL}/{tenant}/oauth2/v2.0/token. Both must be https, or
+	// http on a loopback address. "": the cloud's.
 	MetadataURL, LoginURL string
 
 	// AllowedHosts are added to the connector hosts of the cloud. An entry is a host or
@@ -66,18 +61,18 @@ type Config struct {
 	// Plain http is allowed to loopback hosts only.
 	AllowedHosts []string
 
-	// Transport carries all requests. nil: own pools of connections. The one for calls and
-	// downloads checks at each dial that no public name leads to a private address.
+	// Transport carries all requests. nil: the package's own connection pools. The one for calls
+	// and downloads checks at each dial that no public name leads to a private address.
 	Transport http.RoundTripper
-	// Tries is how often a call is made at most. 0: 5.
+	// Tries is the maximum number of tries of a call. 0: 5.
 	Tries int
 	// UserAgent names the bot in calls. "": planbot.
 	UserAgent string
 }
 
-// New returns both sides of the bot's connection with its channels, or an error that names
-// every mistake in cfg. It requests nothing; files are read, so that one that is no use is
-// an error now.
+// New returns both sides of the bot's connection to its channels, or an error that lists every
+// mistake in cfg. It makes no requests. It reads the credential files, so an unusable one is an
+// error now.
 func New(cfg Config) (*Guard, *Client, error) {
 	c, err := cloudNamed(cfg.Cloud)
 	if err != nil {
@@ -89,7 +84,7 @@ func New(cfg Config) (*Guard, *Client, error) {
 	errs := []error{err}
 	trusted := cfg.Transport
 	if trusted == nil {
-		trusted = newTransport((&net.Dialer{Timeout: dialTimeout}).DialContext) // to hosts that the operator configured
+		trusted = newTransport((&net.Dialer{Timeout: dialTimeout}).DialContext) // for hosts that the operator configured
 	}
 	guard := &Guard{cfg: cfg, cloud: c, hosts: hosts, transport: trusted, now: time.Now}
 	client := newClient(cfg, hosts)
@@ -109,25 +104,26 @@ func New(cfg Config) (*Guard, *Client, error) {
 	return guard, client, nil
 }
 
-// Callers are who may call the bot beside the channels, with tokens that Microsoft Entra
-// issued to an app of the bot's own tenant. The zero value is nobody.
+// Callers may call the bot besides the channels, with tokens that Microsoft Entra issued to an app
+// in the bot's own tenant. The zero value allows none.
 //
-// A channel's token names the service URL that goes with it; theirs do not. So a caller may
-// only name a host that the operator listed, the token that goes there is made for the
-// caller and good for nothing else, and what a bot keeps about a caller's conversations has
-// to be kept apart from all others, whatever ids they claim. What a caller says about its
-// people (their ids, tenants) is believed.
+// A channel's token names the service URL that goes with it; a caller's does not. So a caller may
+// only name a host that the operator listed. The token sent there is made for that caller and
+// useless elsewhere. A bot must keep its state about a caller's conversations apart from all
+// others, whatever ids the caller claims. What a caller says about its people (their ids, tenants)
+// is believed.
 type Callers struct {
-	// Tenant is the only one whose tokens count: its id, a GUID. Required with others.
+	// Tenant is the only tenant whose tokens are accepted: its id, a GUID. Required with the fields
+	// below.
 	Tenant string
-	// Emulator allows tokens of the bot's own app: those of the Bot Framework Emulator and
-	// the Agents Playground, when they are given its app id and secret.
+	// Emulator allows tokens of the bot's own app: those of the Bot Framework Emulator and the
+	// Agents Playground when they use its app id and secret.
 	Emulator bool
 	// Bots are the app ids of bots that may call this one as a skill.
 	Bots []string
 }
 
-// apps are the app ids of all of them, in lower case.
+// apps are the app ids of all callers, in lower case.
 func (c Callers) apps(own string) []string {
 	var all []string
 	for _, app := range c.Bots {

@@ -18,23 +18,22 @@ import (
 )
 
 const (
-	// algorithm is the only one that the Bot Framework's metadata advertises.
+	// algorithm is the only one in the Bot Framework's metadata.
 	algorithm = "RS256"
 	// clockSkew is how far the clocks of the bot and the issuer may differ.
 	clockSkew = 5 * time.Minute
-	// maxTokenBytes is more than any channel's token has; Microsoft's have about 1.2 KB.
+	// maxTokenBytes is more than any channel's token needs; Microsoft's have about 1.2 KB.
 	maxTokenBytes = 16 << 10
-	// maxChannelBytes is how long the name of a channel may be that one of the [Callers]
-	// makes up: together with the caller's id it still has to be an id.
+	// maxChannelBytes limits the channel name that one of the [Callers] may invent: together with
+	// the caller's id it must still be a valid id.
 	maxChannelBytes = 1 << 9
 )
 
-// AuthError is why a request was refused. Its text is for the log: it holds nothing of the
-// token, and nothing of it belongs in a response.
+// AuthError says why a request was denied. Its text is for the log: it contains nothing of the
+// token, and must not go into a response.
 type AuthError struct {
-	// Status is what to answer: 401 for a fault of the token, 503 while there are no keys
-	// to check it with or newer ones are on their way, 400 for a service URL that is not
-	// allowed.
+	// Status is the status to answer: 401 for a bad token, 503 while there are no keys to check it
+	// or newer ones are being fetched, 400 for a service URL that is not allowed.
 	Status int
 	Reason string
 	Err    error
@@ -57,10 +56,10 @@ func unauthorized(reason string) error {
 
 type forCaller struct{}
 
-// ForCaller returns a context in which calls of a [Client] go to the bot with that app id,
-// which has called this one: with a token for it, and only to hosts that the operator
-// listed. An empty id, or none, stands for the channels. Package bot sets it on
-// the contexts of a caller's turns; whoever sends to a caller in another context has to.
+// ForCaller returns a context in which a [Client] calls the bot with that app id, which has called
+// this one. The calls carry a token for that bot and go only to hosts that the operator listed.
+// With an empty id, or without ForCaller, calls go to the channels. Package bot sets it on the
+// contexts of a caller's turns; code that sends to a caller in another context must set it itself.
 func ForCaller(ctx context.Context, appID string) context.Context {
 	if appID == "" && callerOf(ctx) == "" {
 		return ctx
@@ -81,14 +80,14 @@ type Guard struct {
 	transport http.RoundTripper
 	now       func() time.Time
 
-	keys      *keySet // of the channels; nil in local mode
-	entraKeys *keySet // of the Callers; nil: there are none
+	keys      *keySet // for channels; nil in local mode
+	entraKeys *keySet // for Callers; nil: there are none
 	issuers   []string
-	apps      []string // that may call, in lower case
+	apps      []string // allowed callers, in lower case
 	parser    *jwt.Parser
 }
 
-// setUp prepares for tokens. It fetches no keys: the first token asks for them.
+// setUp prepares to check tokens. It fetches no keys; the first token does.
 func (g *Guard) setUp() error {
 	metadata, err := trustedURL("openid metadata URL", g.cloud.MetadataURL)
 	if err != nil {
@@ -115,8 +114,8 @@ func (g *Guard) setUp() error {
 	return nil
 }
 
-// MetadataURLs are the OpenID documents that lead to the keys of the channels' tokens and
-// of the [Callers]'; "" where no such tokens are accepted.
+// MetadataURLs returns the OpenID documents that lead to the keys for channel tokens and for
+// [Callers]' tokens; "" where no such tokens are accepted.
 func (g *Guard) MetadataURLs() (channels, callers string) {
 	if g.keys != nil {
 		channels = g.keys.metadata.String()
@@ -127,14 +126,13 @@ func (g *Guard) MetadataURLs() (channels, callers string) {
 	return channels, callers
 }
 
-// Close gives up idle connections. A fetch of keys that is under way ends within ten
-// seconds.
+// Close closes idle connections. A key fetch in progress ends within ten seconds.
 func (g *Guard) Close() { closeIdle(g.transport) }
 
-// Verify checks the values of the Authorization header as far as that goes without the
-// activity: its form, the token's signature, times, issuer and audience. Nothing in the
-// token causes a fetch but a key id that is unknown, and that rarely. Its errors are
-// [AuthError] values. In local mode the header is not looked at.
+// Verify checks the values of the Authorization header without the activity: its form, and the
+// token's signature, times, issuer and audience. Nothing in the token but an unknown key id makes it
+// fetch keys, and that rarely. Its errors are [AuthError] values. In local mode it ignores the
+// header.
 func (g *Guard) Verify(ctx context.Context, header []string) (*Claims, error) {
 	if g.keys == nil {
 		return &Claims{Local: true, hosts: g.hosts}, nil
@@ -164,8 +162,8 @@ func (g *Guard) Verify(ctx context.Context, header []string) (*Claims, error) {
 	return c, nil
 }
 
-// bearer reads the values of an Authorization header (RFC 6750): exactly one, of the word
-// Bearer, one space and a token of three parts. The parser refuses what is no base64url.
+// bearer reads the values of an Authorization header (RFC 6750): exactly one, made of the word
+// Bearer, one space and a token of three parts. The parser rejects invalid base64url.
 func bearer(header []string) (string, error) {
 	if len(header) != 1 {
 		return "", unauthorized(fmt.Sprintf("%d authorization headers", len(header)))
@@ -177,7 +175,7 @@ func bearer(header []string) (string, error) {
 	return token, nil
 }
 
-// verifySignature reads the token into p and returns the key that signed it.
+// verifySignature decodes the token into p and returns the key that signed it.
 func (g *Guard) verifySignature(ctx context.Context, token string, p *payload) (*signingKey, error) {
 	var key *signingKey
 	_, err := g.parser.ParseWithClaims(token, p, func(t *jwt.Token) (any, error) {
@@ -188,7 +186,7 @@ func (g *Guard) verifySignature(ctx context.Context, token string, p *payload) (
 		return key.public, nil
 	})
 	var refusal *AuthError
-	switch { // in constant words: the parser's may quote the token
+	switch { // fixed texts: the parser's may quote the token
 	case err == nil:
 		return key, nil
 	case errors.As(err, &refusal):
@@ -202,9 +200,8 @@ func (g *Guard) verifySignature(ctx context.Context, token string, p *payload) (
 	}
 }
 
-// keyOf finds the key of a token whose signature was not checked yet. It looks at the
-// issuer first: a token of a foreign issuer costs no fetch. The signature then covers all
-// that it looks at.
+// keyOf finds the key for a token whose signature is not checked yet. It checks the issuer first,
+// so a token of a foreign issuer costs no fetch. The signature then covers everything it has read.
 func (g *Guard) keyOf(ctx context.Context, t *jwt.Token, p *payload) (*signingKey, error) {
 	keys := g.keys
 	switch {
@@ -228,12 +225,12 @@ func (g *Guard) keyOf(ctx context.Context, t *jwt.Token, p *payload) (*signingKe
 	return key, err
 }
 
-// byEntra reports whether the token says that it comes from Entra and not from a channel.
+// byEntra reports whether the token claims to come from Entra and not from a channel.
 func (g *Guard) byEntra(p *payload) bool { return slices.Contains(g.issuers, p.Issuer) }
 
-// callerIn returns the app that Entra issued the token to, which has to be one of the
-// allowed ones. A token that a person got through such an app is not the app's. Entra signs
-// for all of its tenants with the same keys, so the tenant is checked too.
+// callerIn returns the app that Entra issued the token to, which must be allowed. A token that a
+// person got through such an app does not count as the app's. Entra signs for all its tenants with
+// the same keys, so callerIn checks the tenant too.
 func (g *Guard) callerIn(p *payload) (appID string, err error) {
 	var app string
 	switch p.Version {
@@ -256,27 +253,25 @@ func (g *Guard) callerIn(p *payload) (appID string, err error) {
 	}
 }
 
-// Claims are the verified statements of a token, before the activity that came with it was
-// read. They allow nothing until Permit has seen that activity. They never change and may
-// be used concurrently.
+// Claims are a token's verified claims, before the activity that came with it is read. They allow
+// nothing until Permit accepts that activity. They never change and may be used concurrently.
 type Claims struct {
-	// CallerID replaces the callerId of the wire, which nobody may believe. For one of the
-	// [Callers] it names its app, see [activity.Activity.CallerApp]. "": nobody is known.
+	// CallerID replaces the callerId on the wire, which cannot be trusted. For one of the [Callers]
+	// it names its app, see [activity.Activity.CallerApp]. "": unknown.
 	CallerID string
-	// Local is true in the mode without an app id, where nobody is authenticated.
+	// Local is true without an app id, when nobody is authenticated.
 	Local bool
 
 	key        *signingKey
-	serviceURL string // that a channel's token names
-	caller     string // app id of one of the Callers; "": a channel, or nobody
+	serviceURL string // from a channel's token
+	caller     string // app id of one of the Callers; "": a channel, or unknown
 	hosts      *serviceHosts
 }
 
-// Permit checks the activity against the token that it came with: the service URL must be
-// the one that the token names, the token's key must be endorsed for the channel, and the
-// service URL must be one that the bot may send to. In local mode only the last counts; for
-// [Callers], too, but they may only name hosts that the operator listed. Its errors are
-// [AuthError] values.
+// Permit checks the activity against its token: the service URL must be the one in the token, the
+// token's key must be endorsed for the channel, and the bot must be allowed to send to the service
+// URL. In local mode, and for [Callers], only the last rule applies, and callers may only name
+// hosts that the operator listed. Its errors are [AuthError] values.
 func (c *Claims) Permit(a *activity.Activity) error {
 	if !c.Local && c.caller == "" {
 		if !sameServiceURL(c.serviceURL, a.ServiceURL) {
@@ -298,9 +293,9 @@ func (c *Claims) Permit(a *activity.Activity) error {
 	return nil
 }
 
-// payload is what is read of a token. The JSON is read strictly: a claim that occurs twice,
-// or has another type, makes the token malformed. Its check has all the rules, so the
-// parser's own, for which the registered claims stand here, are off.
+// payload is the part of a token that we read. Its JSON is read strictly: a repeated claim, or one
+// of the wrong type, makes the token malformed. check has all the rules, so the parser's own checks
+// of the registered claims are off.
 type payload struct {
 	jwt.RegisteredClaims `json:"-"`
 
@@ -323,8 +318,8 @@ func (p *payload) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*plain)(p))
 }
 
-// check applies the rules that hold for every token. Its issuer was checked when its key
-// was looked up. App ids are GUIDs and compare without regard to case.
+// check applies the rules for all tokens. keyOf has already checked the issuer. App ids are GUIDs
+// and compare case-insensitively.
 func (p *payload) check(appID string, at time.Time) error {
 	const lastSecond = 1 << 40 // far beyond any token
 	now, skew := float64(at.Unix()), clockSkew.Seconds()
@@ -344,7 +339,7 @@ func (p *payload) check(appID string, at time.Time) error {
 	}
 }
 
-// checkChannel applies the rules on the claims of a channel's token that need no activity.
+// checkChannel applies the rules for a channel's token that need no activity.
 func (p *payload) checkChannel(appID string) error {
 	for _, app := range []string{p.AppID, p.AuthorizedParty} {
 		if app != "" && !strings.EqualFold(app, appID) {

@@ -12,26 +12,25 @@ import (
 	"strings"
 )
 
-// cloud is one of Microsoft's clouds as a bot sees it: who issues the tokens of its
-// channels, where its own tokens come from and on which hosts its connector lives.
+// cloud is one of Microsoft's clouds as a bot sees it: who issues its channels' tokens, where it
+// gets its own tokens, and which hosts its connector runs on.
 type cloud struct {
-	Issuer        string   // the only one of channels' tokens that counts
+	Issuer        string   // the only accepted issuer of channel tokens
 	MetadataURL   string   // the OpenID document that leads to the issuer's keys
 	LoginURL      string   // root of the token endpoints
 	Tenant        string   // where a multi-tenant bot gets its tokens
-	Scope         string   // what the bot's tokens are good for
-	ExchangeScope string   // of a managed identity's token that proves another app
-	CallerID      string   // what an authenticated channel is called; "" where Microsoft names none
-	EntraIssuers  []string // of apps' tokens, {tenant} being theirs
-	// ServiceHosts are the connector's, and FileHosts those of files that people share in
-	// chats, which never see the bot's token. Each stands for itself and the hosts below it.
+	Scope         string   // the scope of the bot's tokens
+	ExchangeScope string   // the scope of a managed identity's token that proves another app
+	CallerID      string   // of an authenticated channel; "" where Microsoft names none
+	EntraIssuers  []string // of apps' tokens; {tenant} is the app's tenant
+	// ServiceHosts are the connector's hosts. FileHosts serve files that people share in chats, and
+	// never see the bot's token. Each entry includes the hosts below it.
 	ServiceHosts, FileHosts []string
 }
 
-// cloudNamed returns the cloud of that name without regard to case; "" is the public one.
-// The constants are those of Microsoft's Teams SDK (auth/cloud-environment) and of botbuilder
-// (authenticationConstants, governmentConstants); those of Entra are in its pages on national
-// clouds.
+// cloudNamed returns the cloud of that name, case-insensitively; "" is the public one. The
+// constants come from Microsoft's Teams SDK (auth/cloud-environment) and botbuilder
+// (authenticationConstants, governmentConstants), Entra's from its pages on national clouds.
 func cloudNamed(name string) (cloud, error) {
 	switch strings.ToLower(name) {
 	case "", "public":
@@ -50,7 +49,7 @@ func cloudNamed(name string) (cloud, error) {
 			},
 			FileHosts: []string{"sharepoint.com", "svc.ms"},
 		}, nil
-	case "gcch", "dod": // they differ only in their token service for signed-in users
+	case "gcch", "dod": // they differ only in the token service for signed-in users
 		return cloud{
 			Issuer:        "https://api.botframework.us",
 			MetadataURL:   "https://login.botframework.azure.us/v1/.well-known/openidconfiguration",
@@ -80,8 +79,8 @@ func cloudNamed(name string) (cloud, error) {
 	}
 }
 
-// trustedURL reads a URL that the operator configured: https, or http where it
-// cannot leave the machine.
+// trustedURL parses a URL that the operator configured: https, or http if it cannot leave this
+// machine.
 func trustedURL(what, raw string) (*url.URL, error) {
 	u, err := parseServiceURL(raw)
 	if err != nil {
@@ -96,11 +95,11 @@ func trustedURL(what, raw string) (*url.URL, error) {
 // ErrHostNotAllowed is wrapped when a URL leads to a host that the bot may not talk to.
 var ErrHostNotAllowed = errors.New("service host not allowed")
 
-// serviceHosts says which service URLs the bot may send to, and so hand its token to. It
-// never changes.
+// serviceHosts says which service URLs the bot may send to, and so give its token to. It never
+// changes.
 type serviceHosts struct {
-	services []string     // of the cloud's connector
-	files    []string     // of downloads only, without the token
+	services []string     // the cloud's connector
+	files    []string     // for downloads only, without the token
 	listed   []listedHost // by the operator
 	local    bool
 }
@@ -108,7 +107,7 @@ type serviceHosts struct {
 // listedHost is one entry of the operator's list.
 type listedHost struct {
 	host, port string
-	below      bool // also every host below it
+	below      bool // also match every host below it
 }
 
 // reach is how far a connection to a host may go.
@@ -116,12 +115,12 @@ type reach int
 
 const (
 	reachPublic   reach = iota // public addresses only
-	reachListed                // wherever the operator's name leads
+	reachListed                // any address
 	reachLoopback              // this machine only
 )
 
-// newServiceHosts allows the connector hosts of the cloud and those of [Config.AllowedHosts];
-// in local mode loopback hosts take the place of the cloud's. The error names every bad entry.
+// newServiceHosts allows the cloud's connector hosts and those of [Config.AllowedHosts]. In local
+// mode it allows loopback hosts instead of the cloud's. The error names every bad entry.
 func newServiceHosts(c cloud, extra []string, local bool) (*serviceHosts, error) {
 	h := &serviceHosts{local: local}
 	if !local {
@@ -165,10 +164,9 @@ func parseListed(entry string) (listedHost, error) {
 	return l, nil
 }
 
-// baseFor returns the service URL in the form that requests are built on: host in lower case
-// without a trailing dot, path without a trailing slash. The error wraps [ErrHostNotAllowed].
-// A calling bot's hosts are those that the operator listed, and no others; caller "" is a
-// channel.
+// baseFor returns the service URL as a base for requests: host in lower case without a trailing
+// dot, path without a trailing slash. The error wraps [ErrHostNotAllowed]. A calling bot may only
+// use hosts that the operator listed; caller "" is a channel.
 func (h *serviceHosts) baseFor(caller, rawURL string) (*url.URL, error) {
 	u, err := parseServiceURL(rawURL)
 	if err != nil {
@@ -183,8 +181,7 @@ func (h *serviceHosts) baseFor(caller, rawURL string) (*url.URL, error) {
 	return u, nil
 }
 
-// checkReach refuses a URL that leads nowhere, by reachOf, or to another machine in plain
-// text.
+// checkReach rejects a URL whose host reachOf does not allow, and plain http to another machine.
 func checkReach(u *url.URL, reachOf func(host, port string) (reach, bool)) error {
 	host, port := u.Hostname(), effectivePort(u)
 	r, ok := reachOf(host, port)
@@ -209,7 +206,7 @@ func (h *serviceHosts) listsHost(host, port string) bool {
 	})
 }
 
-// reachOf finds how far a connection to host and port may go; false: nowhere.
+// reachOf returns how far a connection to host and port may go; false: not at all.
 func (h *serviceHosts) reachOf(host, port string) (reach, bool) {
 	listed := h.listsHost(host, port)
 	switch {
@@ -222,7 +219,7 @@ func (h *serviceHosts) reachOf(host, port string) (reach, bool) {
 	}
 }
 
-// fileReachOf is reachOf for downloads, which may also go to hosts of files.
+// fileReachOf is reachOf for downloads, which may also go to file hosts.
 func (h *serviceHosts) fileReachOf(host, port string) (reach, bool) {
 	if r, ok := h.reachOf(host, port); ok {
 		return r, true
@@ -230,7 +227,7 @@ func (h *serviceHosts) fileReachOf(host, port string) (reach, bool) {
 	return reachPublic, port == "443" && below(h.files, host)
 }
 
-// below reports whether host is one of the domains, or in one of them.
+// below reports whether host is one of the domains or below one.
 func below(domains []string, host string) bool {
 	for _, d := range domains {
 		if host == d || strings.HasSuffix(host, "."+d) {
@@ -240,8 +237,8 @@ func below(domains []string, host string) bool {
 	return false
 }
 
-// file reads the address of a file, and reports whether the bot's token may go there: to
-// hosts of the connector and, for a calling bot, to those that the operator listed.
+// file parses a file's address and reports whether the bot's token may go there: to connector hosts
+// and, for a calling bot, to hosts that the operator listed.
 func (h *serviceHosts) file(caller, address string) (u *url.URL, signed bool, err error) {
 	if u, err = parseURL(address); err != nil {
 		return nil, false, fmt.Errorf("%w: %w", ErrHostNotAllowed, err)
@@ -252,14 +249,14 @@ func (h *serviceHosts) file(caller, address string) (u *url.URL, signed bool, er
 	return u, signed, checkReach(u, h.fileReachOf)
 }
 
-// ofMicrosoft reports whether a service URL leads to Microsoft's connector, and was not
-// listed by the operator.
+// ofMicrosoft reports whether a service URL leads to Microsoft's connector and the operator did not
+// list it.
 func (h *serviceHosts) ofMicrosoft(u *url.URL) bool {
 	r, ok := h.reachOf(u.Hostname(), effectivePort(u))
 	return ok && r == reachPublic
 }
 
-// parseServiceURL reads a service URL, without a slash at its end.
+// parseServiceURL parses a service URL and drops a trailing slash.
 func parseServiceURL(raw string) (*url.URL, error) {
 	u, err := parseURL(raw)
 	if err != nil {
@@ -272,8 +269,8 @@ func parseServiceURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// parseURL reads a URL that came from outside and refuses every form that two parsers could
-// take for two different hosts.
+// parseURL parses a foreign URL and rejects every form that two parsers could read as different
+// hosts.
 func parseURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Opaque != "" || u.Host == "" {
@@ -299,8 +296,8 @@ func parseURL(raw string) (*url.URL, error) {
 	return u, nil
 }
 
-// sameServiceURL compares a token's serviceurl with an activity's: scheme and
-// host without regard to case, one trailing slash does not count.
+// sameServiceURL compares a token's serviceurl with an activity's. Scheme and host are
+// case-insensitive, and one trailing slash does not count.
 func sameServiceURL(a, b string) bool {
 	if a == b {
 		return a != ""
@@ -325,11 +322,12 @@ func normalHost(host string) string {
 	return strings.TrimSuffix(strings.ToLower(host), ".")
 }
 
-// hostName is a DNS name in lower case, in which Microsoft's hosts may have underscores.
+// hostName is a lower-case DNS name. Underscores are allowed because Microsoft's hosts may have
+// them.
 var hostName = regexp.MustCompile(`^([a-z0-9_]([a-z0-9_-]*[a-z0-9_])?\.)*[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?$`)
 
-// plainHost refuses what is not ASCII (homographs), percent-encoded, zoned or otherwise no
-// DNS name or IP address.
+// plainHost rejects hosts that are not ASCII (homographs), are percent-encoded or zoned, or are
+// otherwise neither a DNS name nor an IP address.
 func plainHost(host string) bool {
 	return isAddress(host) || len(host) <= 253 && hostName.MatchString(host)
 }
@@ -339,8 +337,8 @@ func isAddress(host string) bool {
 	return err == nil && a.Zone() == ""
 }
 
-// isLoopback reports whether host names this machine by itself, without asking
-// a resolver. What localhost resolves to is checked when it is dialled.
+// isLoopback reports whether host means this machine without asking a resolver. What localhost
+// resolves to is checked at dial time.
 func isLoopback(host string) bool {
 	if normalHost(host) == "localhost" {
 		return true

@@ -23,15 +23,15 @@ import (
 
 const (
 	fetchTimeout = 10 * time.Second
-	// keyTTL is how long keys are good without a look at the issuer.
+	// keyTTL is how long keys are used before they are fetched again.
 	keyTTL = 24 * time.Hour
-	// fetchPause lies between two fetches when the first one failed.
+	// fetchPause is the minimum time between two fetches after a failed one.
 	fetchPause = 2 * time.Second
-	// unknownPause lies between two successful fetches made for the sake of an unknown key
-	// id: anybody can invent ids.
+	// unknownPause is the minimum time between two successful fetches for an unknown key id:
+	// anybody can invent ids.
 	unknownPause = 5 * time.Minute
-	// staleWait is how long a request waits for newer keys when there are old ones: anybody
-	// can invent key ids, and hold a connection with each.
+	// staleWait is how long a request waits for newer keys when there are old ones: anybody can
+	// invent key ids and tie up a connection with each.
 	staleWait = time.Second
 
 	maxDocumentBytes = 1 << 20
@@ -41,8 +41,8 @@ const (
 
 var errNoKeys = errors.New("no keys of the token issuer yet")
 
-// keySet keeps the issuer's keys. Keys stay in use until a fetched set with a usable key
-// replaces them, however long the issuer is away.
+// keySet caches the issuer's keys. Keys stay in use until a fetched set with a usable key replaces
+// them, however long the issuer is down.
 type keySet struct {
 	guard    *Guard // its transport and clock
 	metadata *url.URL
@@ -56,11 +56,11 @@ type keySet struct {
 	failure    error
 }
 
-// signingKey is a key of the issuer and the channels that it is endorsed for.
+// signingKey is an issuer's key and the channels it is endorsed for.
 type signingKey struct {
 	public       *rsa.PublicKey
 	endorsements []string
-	certificate  *x509.Certificate // nil: none that can be read
+	certificate  *x509.Certificate // nil: none, or unreadable
 }
 
 // valid reports whether the key's certificate is valid, if it has one.
@@ -68,9 +68,9 @@ func (k *signingKey) valid(now time.Time) bool {
 	return k.certificate == nil || !now.Before(k.certificate.NotBefore.Add(-clockSkew)) && !now.After(k.certificate.NotAfter.Add(clockSkew))
 }
 
-// find returns the key with that id. Keys that are due are fetched anew first, as far as
-// that is quick. The error is an [AuthError]: 503 when no key was ever loaded or the id may
-// be among those that are being fetched, 401 when it is unknown.
+// find returns the key with that id. It first refreshes keys that are due, as far as that is quick.
+// The error is an [AuthError]: 503 if no key was ever loaded or the id may be among those being
+// fetched, 401 if it is unknown.
 func (s *keySet) find(ctx context.Context, id string) (*signingKey, error) {
 	s.mu.Lock()
 	key, limit := s.keys[id], staleWait
@@ -85,7 +85,7 @@ func (s *keySet) find(ctx context.Context, id string) (*signingKey, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	ended := false
-	select { // whoever comes while a fetch is under way waits for that one
+	select { // concurrent callers share one fetch
 	case <-s.fetching.DoChan("", func() (any, error) { s.load(key == nil); return nil, nil }):
 		ended = true
 	case <-ctx.Done():
@@ -102,16 +102,16 @@ func (s *keySet) find(ctx context.Context, id string) (*signingKey, error) {
 			err = fmt.Errorf("%w: %w", errNoKeys, s.failure)
 		}
 		return nil, &AuthError{Status: http.StatusServiceUnavailable, Reason: "cannot check the token", Err: err}
-	case !ended: // after a rotation, it may well be among them
+	case !ended: // after a rotation, the key may be among them
 		return nil, &AuthError{Status: http.StatusServiceUnavailable, Reason: "cannot check the token yet: newer keys are being fetched"}
 	default:
 		return nil, unauthorized("unknown signing key")
 	}
 }
 
-// load replaces the keys if that is due. It keeps failed fetches apart, and those for an
-// unknown id; the first one of all does not count as one, so that a rotation right after the
-// start is picked up. It outlives the request that began it.
+// load replaces the keys if that is due. It spaces out fetches after a failure, and fetches for an
+// unknown id. The very first fetch does not count as one for an unknown id, so a rotation right
+// after start is picked up. load outlives the request that started it.
 func (s *keySet) load(unknown bool) {
 	s.mu.Lock()
 	now, first := s.guard.now(), s.keys == nil
@@ -188,8 +188,8 @@ func readCapped(r io.Reader, limit int64) ([]byte, error) {
 	return data, err
 }
 
-// followedURL checks the jwks_uri of a metadata document: https on the metadata's domain;
-// where the metadata itself is http on loopback, http on the very same host and port.
+// followedURL checks a metadata document's jwks_uri. It must be https on the metadata's domain or,
+// if the metadata is http on loopback, http on the very same host and port.
 func followedURL(from *url.URL, raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	if err != nil || u.Host == "" || u.User != nil {
@@ -209,8 +209,8 @@ func followedURL(from *url.URL, raw string) (*url.URL, error) {
 	}
 }
 
-// sameDomain reports whether host is the host of the operator's URL, or one beside or below
-// it in the same domain, and so as trusted.
+// sameDomain reports whether host is the operator's host, or one beside or below it in the same
+// domain, and so equally trusted.
 func sameDomain(u *url.URL, host string) bool {
 	own := u.Hostname()
 	if own == host || isAddress(own) || isAddress(host) {
@@ -222,8 +222,8 @@ func sameDomain(u *url.URL, host string) bool {
 	return below([]string{own}, host)
 }
 
-// readKeys keeps the RSA signing keys of a key set (RFC 7517) and skips every other, so
-// that one odd key costs no good one. Of two keys with one id the first counts.
+// readKeys keeps the RSA signing keys of a key set (RFC 7517) and skips the rest, so one odd key
+// does not spoil the good ones. If two keys share an id, the first counts.
 func readKeys(body []byte) (map[string]*signingKey, error) {
 	var set struct {
 		Keys []jsontext.Value `json:"keys"`
@@ -270,9 +270,9 @@ func readKey(raw jsontext.Value) (id string, key *signingKey) {
 		return "", nil
 	}
 	key = &signingKey{public: &rsa.PublicKey{N: n, E: int(e.Int64())}, endorsements: k.Endorsements}
-	// The key was fetched from whom we trust, so its own certificate adds no trust: one that
-	// cannot be read counts as none.
-	var chain [][]byte // base64, as JSON has it
+	// The keys come from a trusted issuer, so a key's own certificate adds no trust. An unreadable
+	// one counts as none.
+	var chain [][]byte // base64 in JSON
 	if json.Unmarshal(k.Certificates, &chain) == nil && len(chain) > 0 {
 		if cert, err := x509.ParseCertificate(chain[0]); err == nil {
 			key.certificate = cert
@@ -281,7 +281,7 @@ func readKey(raw jsontext.Value) (id string, key *signingKey) {
 	return k.ID, key
 }
 
-// bigEndian reads a number of a key; what is no number is 0.
+// bigEndian decodes a key's number; an invalid one is 0.
 func bigEndian(s string) *big.Int {
 	b, err := base64.RawURLEncoding.DecodeString(s)
 	if err != nil {

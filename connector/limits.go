@@ -11,31 +11,30 @@ import (
 )
 
 const (
-	// maxLimitWait is the longest time that a call waits to stay below the limits. A
-	// longer wait is the caller's to plan.
+	// maxLimitWait is the longest that a call waits to stay below the limits. A longer wait is up
+	// to the caller.
 	maxLimitWait = 30 * time.Second
-	// sweepPause lies between two looks for limiters that nobody uses any more.
+	// sweepPause is the time between two sweeps of unused limiters.
 	sweepPause = time.Minute
 )
 
 // limit is a token bucket: it never allows more than burst + rate * seconds.
 type limit struct {
-	rate  rate.Limit // a second
+	rate  rate.Limit // per second
 	burst int
 }
 
-// The limits of Teams are 7 messages in a second, 8 in two, 60 in 30 and 1800 in an hour in
-// one conversation, and 50 requests a second in one tenant
-// (https://learn.microsoft.com/microsoftteams/platform/bots/how-to/rate-limit). These
-// buckets stay below them in any span of time.
+// Teams allows 7 messages per second, 8 per 2 s, 60 per 30 s and 1800 per hour in one conversation,
+// and 50 requests per second in one tenant
+// (https://learn.microsoft.com/microsoftteams/platform/bots/how-to/rate-limit). These buckets stay
+// below that in any time window.
 var (
 	conversationLimits = []limit{{0.9, 6}, {0.45, 60}}
 	tenantLimits       = []limit{{40, 10}}
 )
 
-// limits keeps the bot below the limits of Teams, so that Teams need not throttle it. It
-// may be used concurrently. Calls of one conversation leave in the order in which they
-// asked.
+// limits keeps the bot below the limits of Teams, so that Teams need not throttle it. It may be
+// used concurrently. Calls in one conversation leave in the order in which they asked.
 type limits struct {
 	mu       sync.Mutex
 	limiters map[string][]*rate.Limiter
@@ -46,17 +45,17 @@ func newLimits() *limits { return &limits{limiters: map[string][]*rate.Limiter{}
 
 // usage is what a call counts against the limits.
 type usage struct {
-	conversation string // its id, perhaps with a thread's; "" for a question
-	tenant       string // "" when it is not known
-	messages     int    // that Teams makes of it; 0: one
-	fleeting     bool   // what cannot be sent at once is not worth sending, or a second try
+	conversation string // its id, perhaps with a thread's; "" for a query
+	tenant       string // "" if unknown
+	messages     int    // how many Teams counts it as; 0: one
+	fleeting     bool   // not worth a wait or a retry
 }
 
-// wait waits until the call op may be made. A call that would have to wait beyond end, or for
-// longer than maxLimitWait, is not to be made: the error is an [*Error] that is HeldBack.
+// wait waits until the call op may be made. If that would take longer than maxLimitWait or go
+// beyond end, the call must not be made: the error is an [*Error] with HeldBack set.
 //
-// It waits for the conversation first and then for the tenant, so that calls that wait for
-// their conversation take nothing from the tenant meanwhile.
+// It waits for the conversation first and then for the tenant, so calls that wait for their
+// conversation do not use up the tenant's limit.
 func (l *limits) wait(ctx context.Context, op string, u usage, end time.Time) error {
 	if latest := time.Now().Add(maxLimitWait); latest.Before(end) {
 		end = latest
@@ -77,7 +76,7 @@ func (l *limits) wait(ctx context.Context, op string, u usage, end time.Time) er
 	return nil
 }
 
-// take takes n from each of the limiters with that name, and waits until all have them.
+// take takes n from each limiter with that name, and waits until all allow it.
 func (l *limits) take(ctx context.Context, op, name string, of []limit, n int, end time.Time) error {
 	now := time.Now()
 	taken, delay := l.reserve(name, of, n, now, end)
@@ -96,7 +95,7 @@ func (l *limits) take(ctx context.Context, op, name string, of []limit, n int, e
 	return err
 }
 
-// reserve takes nothing when the delay leads beyond end.
+// reserve takes nothing if the delay would go beyond end.
 func (l *limits) reserve(name string, of []limit, n int, now, end time.Time) (taken []*rate.Reservation, delay time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -121,7 +120,7 @@ func (l *limits) reserve(name string, of []limit, n int, now, end time.Time) (ta
 	return taken, delay
 }
 
-// sweep forgets limiters that are full again: they are like new ones.
+// sweep drops limiters that are full again: a new one behaves the same.
 func (l *limits) sweep(now time.Time) {
 	if now.Sub(l.swept) < sweepPause {
 		return

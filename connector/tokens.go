@@ -29,41 +29,39 @@ import (
 )
 
 const (
-	// assertionLife is more than a request takes, and too short to be worth stealing.
+	// assertionLife is longer than a request takes, and too short to be worth stealing.
 	assertionLife = 10 * time.Minute
 
 	tokenTimeout = 10 * time.Second
-	// tokenMargin is how long before its end a token is renewed; a token of a
-	// short life is renewed at half of it.
+	// tokenMargin is how long before expiry a token is renewed; a short-lived token is renewed at
+	// half its life.
 	tokenMargin = 5 * time.Minute
-	// tokenSpare is how much life a token must have left to be sent at all.
+	// tokenSpare is how much life a token must have left to be sent.
 	tokenSpare = 30 * time.Second
-	// defaultTokenLife is for an endpoint that does not say how long its token lives.
+	// defaultTokenLife is for endpoints that do not state a token's lifetime.
 	defaultTokenLife = 10 * time.Minute
-	// replacePause lies between two tokens that are replaced because the connector refused
-	// them.
+	// replacePause is the minimum time between two replacements of tokens that the connector
+	// refused.
 	replacePause = time.Minute
 )
 
-// Credentials are how the bot proves who it is. Exactly one of Password,
-// ManagedIdentity, CertificateFile, FederatedTokenFile and FederatedClientID is set.
-// Printing Credentials shows no secret.
+// Credentials prove who the bot is. Set exactly one of Password, ManagedIdentity, CertificateFile,
+// FederatedTokenFile and FederatedClientID. Printing Credentials shows no secret.
 type Credentials struct {
-	// Tenant of a single-tenant bot; "" is the cloud's, for a multi-tenant one.
+	// Tenant is a single-tenant bot's tenant; "" is the cloud's, for a multi-tenant bot.
 	Tenant string
 	// Password is the client secret.
 	Password string
-	// ManagedIdentity is true for a user-assigned managed identity, whose client
-	// id is the app id.
+	// ManagedIdentity selects a user-assigned managed identity whose client id is the app id.
 	ManagedIdentity bool
-	// CertificateFile holds a certificate with its RSA key, PEM or PKCS#12, and
-	// CertificatePassword opens PKCS#12. It is read for each new token.
+	// CertificateFile contains a certificate with its RSA key, PEM or PKCS#12. CertificatePassword
+	// opens PKCS#12. The file is read for each new token.
 	CertificateFile, CertificatePassword string
-	// FederatedTokenFile holds the token of a workload identity, such as a
-	// Kubernetes service account's. It is read for each new token.
+	// FederatedTokenFile contains the token of a workload identity, such as a Kubernetes service
+	// account's. It is read for each new token.
 	FederatedTokenFile string
-	// FederatedClientID is the client id of a user-assigned managed identity that the
-	// app's registration trusts.
+	// FederatedClientID is the client id of a user-assigned managed identity that the app's
+	// registration trusts.
 	FederatedClientID string
 }
 
@@ -73,7 +71,7 @@ func (c Credentials) String() string { return "credentials" }
 // GoString is String.
 func (c Credentials) GoString() string { return c.String() }
 
-// newTokens returns the tokens of the bot. Nothing is requested before they are asked for.
+// newTokens returns the bot's tokens. It makes no request; get does.
 func newTokens(cfg Config, in cloud, rt http.RoundTripper) (*tokens, error) {
 	login, err := trustedURL("login URL", in.LoginURL)
 	if err = errors.Join(err, cfg.Credentials.check()); err != nil {
@@ -92,9 +90,9 @@ func newTokens(cfg Config, in cloud, rt http.RoundTripper) (*tokens, error) {
 	return t, nil
 }
 
-// CheckCertificate returns an error when the certificate in CertificateFile cannot be read
-// or is not valid at that time. Without a file it returns nil. [New] takes such a
-// certificate all the same: clocks differ, and it may be renewed.
+// CheckCertificate returns an error if the certificate in CertificateFile cannot be read or is not
+// valid at that time. Without a file it returns nil. [New] accepts a certificate outside its
+// validity, because clocks differ and it may be renewed.
 func (c Credentials) CheckCertificate(now time.Time) error {
 	if c.CertificateFile == "" {
 		return nil
@@ -113,7 +111,7 @@ func (c Credentials) CheckCertificate(now time.Time) error {
 	return nil
 }
 
-// check allows a GUID or a domain name as the tenant: it becomes a part of a path.
+// check allows only a GUID or a domain name as the tenant, because it becomes part of a path.
 func (c Credentials) check() error {
 	n := 0
 	for _, set := range []bool{c.Password != "", c.ManagedIdentity, c.CertificateFile != "", c.FederatedTokenFile != "", c.FederatedClientID != ""} {
@@ -134,20 +132,19 @@ func (c Credentials) check() error {
 	}
 }
 
-// tokens keeps the bot's tokens: one for the channels, and one for each of the
-// [Callers]. Each is renewed at least five minutes early, by one request however many
-// want it; a renewal that fails leaves the old token in use while it lives. After a
-// failed request the next one waits for up to 15 seconds, and until then callers get
-// the same error at once. Where new tokens are refused like the old ones, they are replaced
-// once a minute. It may be used concurrently.
+// tokens keeps the bot's tokens: one for the channels, and one for each of the [Callers]. Each is
+// renewed at least five minutes early, by one request shared by all who want it. If a renewal
+// fails, the old token stays in use while it lives. After a failed request the next one waits for
+// up to 15 seconds; until then callers get the same error at once. Where new tokens are refused
+// like the old ones, they are replaced once a minute. tokens may be used concurrently.
 type tokens struct {
 	own     *kept
 	callers map[string]*kept // by app id in lower case; never changes
 }
 
-// get returns a token that is good for at least half a minute, or for half of its life
-// if that is shorter than a minute, never an empty one: the channels' or, in a context of
-// [ForCaller], that caller's. Its error is a [tokenError] or wraps [ErrBadCall].
+// get returns a token that is good for at least half a minute, or for half its life if that is
+// shorter than a minute; never an empty one. It is the channels' token or, in a [ForCaller]
+// context, that caller's. Its error is a [tokenError] or wraps [ErrBadCall].
 func (t *tokens) get(ctx context.Context) (string, error) {
 	app := callerOf(ctx)
 	if app == "" {
@@ -159,9 +156,9 @@ func (t *tokens) get(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("get bot token: %w: the calling bot is not allowed: %s", ErrBadCall, app)
 }
 
-// invalidate forgets a token that the connector refused, so that the next one is a new
-// one. It keeps a token for a while that has just taken the place of a refused one: a
-// connector that refuses both would refuse more of them.
+// invalidate drops a token that the connector refused, so the next call gets a new one. It keeps a
+// token for a while that has just replaced a refused one: a connector that refuses both would
+// refuse more of them.
 func (t *tokens) invalidate(token string) {
 	t.own.invalidate(token)
 	for _, k := range t.callers {
@@ -169,7 +166,7 @@ func (t *tokens) invalidate(token string) {
 	}
 }
 
-// kept is one token.
+// kept is one cached token.
 type kept struct {
 	fetch    fetch
 	renewing singleflight.Group
@@ -178,26 +175,26 @@ type kept struct {
 	token      string
 	renewAt    time.Time
 	endsAt     time.Time
-	replacedAt time.Time // when it last took the place of a refused one
+	replacedAt time.Time // when it last replaced a refused one
 
-	err     *tokenError // of the last request; it says when the next one may be made
+	err     *tokenError // of the last request, with the time of the next one
 	backoff backoff.ExponentialBackOff
 }
 
 func newKept(f fetch) *kept {
 	return &kept{fetch: f, backoff: backoff.ExponentialBackOff{
 		InitialInterval: 500 * time.Millisecond, Multiplier: 2, MaxInterval: 12 * time.Second,
-		RandomizationFactor: 0.2, // so that the replicas of a bot do not ask together
+		RandomizationFactor: 0.2, // so a bot's replicas do not ask together
 	}}
 }
 
-// get returns the token, and waits for it when there is none.
+// get returns the token, and waits for one if there is none.
 func (k *kept) get(ctx context.Context) (string, error) {
 	token, due, err := k.look()
 	if due {
 		done := k.renewing.DoChan("", func() (any, error) { k.renew(); return nil, nil })
 		if token != "" {
-			return token, nil // renewed while the caller goes on
+			return token, nil // renewed in the background
 		}
 		select {
 		case <-done:
@@ -216,8 +213,7 @@ func (k *kept) get(ctx context.Context) (string, error) {
 	}
 }
 
-// look returns the token while it lives, whether a new one is to be asked for, and why
-// there is none.
+// look returns the token while it lives, whether to request a new one, and why there is none.
 func (k *kept) look() (token string, due bool, err *tokenError) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -237,7 +233,7 @@ func (k *kept) invalidate(token string) {
 	}
 }
 
-// renew asks for a token if that is still due. It outlives the caller that began it.
+// renew requests a token if that is still due. It outlives the caller that started it.
 func (k *kept) renew() {
 	if _, due, _ := k.look(); !due {
 		return
@@ -249,7 +245,7 @@ func (k *kept) renew() {
 	case err != nil:
 	case !sendable(t.AccessToken):
 		err = errors.New("the endpoint answered without a usable token")
-	case lifeOf(t) < time.Second: // every call would ask for one
+	case lifeOf(t) < time.Second: // or every call would request one
 		err = errors.New("the endpoint gave a token that has run out already: see the clock of this machine")
 	}
 	k.mu.Lock()
@@ -278,16 +274,15 @@ func lifeOf(t *oauth2.Token) time.Duration {
 	return time.Until(t.Expiry)
 }
 
-// sendable reports whether the token can stand in a header: not empty, visible
-// ASCII only.
+// sendable reports whether the token can go into a header: not empty, visible ASCII only.
 func sendable(token string) bool {
 	return token != "" && !strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' })
 }
 
-// tokenError is a token that could not be had. It never holds a secret: of the
-// endpoint's answer it keeps the status and the codes.
+// tokenError says why there is no token. It never contains a secret: of the endpoint's answer it
+// keeps only the status and the codes.
 type tokenError struct {
-	Status int    // 0 when the endpoint was not reached
+	Status int    // 0 if the endpoint was not reached
 	Code   string // such as "invalid_client AADSTS7000215"
 	Err    error
 
@@ -309,8 +304,8 @@ func (e *tokenError) Error() string {
 	return text
 }
 
-// refused reports whether the endpoint refused the bot itself (RFC 6749, section 5.2).
-// What a proxy or a page in its place says is trouble that passes, as are its own errors.
+// refused reports whether the endpoint refused the bot itself (RFC 6749, section 5.2). What a proxy
+// or its page answers is a temporary fault, and so are the endpoint's own errors.
 func (e *tokenError) refused() bool {
 	return e.Code != "" && (e.Status == http.StatusBadRequest || e.Status == http.StatusUnauthorized)
 }
@@ -318,10 +313,10 @@ func (e *tokenError) refused() bool {
 // Unwrap returns the transport's error, or nil.
 func (e *tokenError) Unwrap() error { return e.Err }
 
-// fetch asks for a new token.
+// fetch requests a new token.
 type fetch func(context.Context) (*oauth2.Token, error)
 
-// fetches returns what asks for tokens of a tenant and a scope.
+// fetches returns a function that makes the fetch for a tenant and a scope.
 func (c Credentials) fetches(appID string, in cloud, login string, rt http.RoundTripper) (func(tenant, scope string) fetch, error) {
 	if c.ManagedIdentity {
 		identity, err := newManagedIdentity(appID, rt)
@@ -359,8 +354,8 @@ func (c Credentials) fetches(appID string, in cloud, login string, rt http.Round
 	}, err
 }
 
-// jsonOnly has every answer read as JSON, which is what Entra writes. oauth2 reads a form
-// where a proxy says that it is plain text.
+// jsonOnly makes every answer parse as JSON, which is what Entra writes. oauth2 parses a form if a
+// proxy calls it plain text.
 type jsonOnly struct{ http.RoundTripper }
 
 func (j jsonOnly) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -376,13 +371,13 @@ var (
 	entraError = regexp.MustCompile(`AADSTS[0-9]{1,12}`)
 )
 
-// oauthCode keeps the codes of a refusal and drops its prose, which repeats what was sent.
+// oauthCode keeps a refusal's codes and drops its prose, which repeats what was sent.
 func oauthCode(e *oauth2.RetrieveError) string {
 	return strings.TrimSpace(oauthError.FindString(e.ErrorCode) + " " + entraError.FindString(e.ErrorDescription))
 }
 
-// assertions returns what proves the app to an endpoint with a signed statement; nil when
-// the password does.
+// assertions returns a function that proves the app to an endpoint with a signed statement; nil if
+// the password does that.
 func (c Credentials) assertions(appID string, in cloud, rt http.RoundTripper) (func(ctx context.Context, endpoint string) (string, error), error) {
 	switch {
 	case c.CertificateFile != "":
@@ -411,16 +406,16 @@ func (c Credentials) assertions(appID string, in cloud, rt http.RoundTripper) (f
 	}
 }
 
-// newManagedIdentity returns what asks for tokens of the machine's identity. azidentity asks
-// in the way of the service that the machine is part of.
+// newManagedIdentity returns a function that requests tokens of the machine's identity. azidentity
+// knows how to ask each hosting service.
 func newManagedIdentity(clientID string, rt http.RoundTripper) (func(ctx context.Context, scope string) (*oauth2.Token, error), error) {
 	credential, err := azidentity.NewManagedIdentityCredential(&azidentity.ManagedIdentityCredentialOptions{
 		ClientOptions: policy.ClientOptions{Transport: noRedirects(rt)}, ID: azidentity.ClientID(clientID),
 	})
 	return func(ctx context.Context, scope string) (*oauth2.Token, error) {
-		// Claims make azidentity ask for a token. Without them it returns the one that it keeps
-		// for the whole process until that has five minutes left, even when it was just
-		// refused. Managed identities take no claims, so these go nowhere.
+		// Claims make azidentity request a token. Without them it returns its process-wide cached
+		// one until that has five minutes left, even if it was just refused. Managed identities
+		// take no claims, so these go nowhere.
 		t, err := credential.GetToken(ctx, policy.TokenRequestOptions{Scopes: []string{scope}, Claims: "{}"})
 		if err == nil {
 			return &oauth2.Token{AccessToken: t.Token, Expiry: t.ExpiresOn}, nil
@@ -428,7 +423,7 @@ func newManagedIdentity(clientID string, rt http.RoundTripper) (func(ctx context
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		// The text of azidentity's errors quotes the endpoint's whole answer.
+		// azidentity's error text quotes the endpoint's whole answer.
 		e := &tokenError{Code: "the managed identity gives none"}
 		if failed := new(azidentity.AuthenticationFailedError); errors.As(err, &failed) && failed.RawResponse != nil {
 			e.Status = failed.RawResponse.StatusCode
@@ -437,7 +432,7 @@ func newManagedIdentity(clientID string, rt http.RoundTripper) (func(ctx context
 	}, err
 }
 
-// federatedToken is the token in the file, as it is now: who issues it replaces it.
+// federatedToken reads the token in the file as it is now: its issuer replaces it.
 func federatedToken(file string) (string, error) {
 	raw, err := readProof(file)
 	if err != nil {
@@ -450,14 +445,14 @@ func federatedToken(file string) (string, error) {
 	return token, nil
 }
 
-// certificate is a certificate for the app's registration, with its key.
+// certificate is a certificate of the app's registration, with its key.
 type certificate struct {
 	key   *rsa.PrivateKey
 	chain []*x509.Certificate // the key's own first
 }
 
-// readCertificate reads the file as it is now, so that a renewed certificate needs
-// no restart. Its errors quote nothing of the file.
+// readCertificate reads the file as it is now, so a renewed certificate needs no restart. Its
+// errors quote nothing of the file.
 func readCertificate(file, password string) (certificate, error) {
 	raw, err := readProof(file)
 	if err != nil {
@@ -479,9 +474,9 @@ func readCertificate(file, password string) (certificate, error) {
 	return certificate{key, certs}, nil
 }
 
-// assertion is what Entra wants of an app with a certificate
-// (https://learn.microsoft.com/entra/identity-platform/certificate-credentials). The
-// chain goes along for registrations that trust an issuer's subjects.
+// assertion is what Entra wants from an app with a certificate
+// (https://learn.microsoft.com/entra/identity-platform/certificate-credentials). It includes the
+// chain for registrations that trust an issuer's subjects.
 func (c certificate) assertion(appID, endpoint string) (string, error) {
 	now := time.Now()
 	token := jwt.NewWithClaims(jwt.SigningMethodPS256, jwt.MapClaims{
@@ -502,7 +497,7 @@ func (c certificate) assertion(appID, endpoint string) (string, error) {
 	return signed, nil
 }
 
-// readProof reads a regular file: another may keep its reader waiting for ever.
+// readProof reads a regular file; any other kind may block its reader forever.
 func readProof(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	if err != nil {

@@ -16,10 +16,10 @@ import (
 
 const (
 	dialTimeout    = 10 * time.Second
-	maxIdlePerHost = 128 // the connector of a region is one host
+	maxIdlePerHost = 128 // a region's connector is one host
 )
 
-// newTransport returns a pooled transport whose every connection dial opens.
+// newTransport returns a pooled transport that opens every connection with dial.
 func newTransport(dial func(ctx context.Context, network, addr string) (net.Conn, error)) *http.Transport {
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
@@ -33,8 +33,8 @@ func newTransport(dial func(ctx context.Context, network, addr string) (net.Conn
 	}
 }
 
-// noRedirects returns a client that hands a redirect back as an ordinary
-// response: a token or a trusted document never moves to another address.
+// noRedirects returns a client that returns a redirect as an ordinary response, so a token or a
+// trusted document never moves to another address.
 func noRedirects(rt http.RoundTripper) *http.Client {
 	return &http.Client{
 		Transport:     rt,
@@ -42,12 +42,11 @@ func noRedirects(rt http.RoundTripper) *http.Client {
 	}
 }
 
-// guardedTransport connects only to what allowed says, and looks at the address
-// a name resolved to when it is dialled: a name that was public when it was
-// checked cannot lead inside afterwards. The operator's proxy is trusted with the
-// choice of address, as it resolves the names itself.
+// guardedTransport connects only where allowed permits. It checks the resolved address at dial
+// time: a name that was public when checked cannot lead inside later. The operator's proxy is
+// trusted to choose addresses, because it resolves names itself.
 func guardedTransport(allowed func(host, port string) (reach, bool)) *http.Transport {
-	var proxies sync.Map // host:port of proxies that the environment named
+	var proxies sync.Map // host:port of proxies from the environment
 	t := newTransport(func(ctx context.Context, network, addr string) (net.Conn, error) {
 		dialer := &net.Dialer{Timeout: dialTimeout}
 		if _, ok := proxies.Load(addr); ok {
@@ -75,14 +74,14 @@ func guardedTransport(allowed func(host, port string) (reach, bool)) *http.Trans
 		}
 		return u, err
 	}
-	t.DisableCompression = true // answers are short, most are an id; and no file grows when it is read
-	// Who finds all connections in use waits for one. Without a limit, replies that
-	// come in a burst open more of them than are kept, and close them again.
+	t.DisableCompression = true // answers are short, mostly an id; and no file grows while it is read
+	// When all connections are in use, wait for one. Without a limit, a burst of replies would open
+	// more connections than are kept, and close them again.
 	t.MaxConnsPerHost = maxIdlePerHost
 	return t
 }
 
-// control runs after the name was resolved and before the connection is made.
+// control runs after name resolution and before connecting.
 func (r reach) control(_, addr string, _ syscall.RawConn) error {
 	ap, err := netip.ParseAddrPort(addr)
 	if err != nil {
@@ -95,7 +94,7 @@ func (r reach) control(_, addr string, _ syscall.RawConn) error {
 	return nil
 }
 
-// publicAddress reports whether a is out on the internet: not private, nor in one of the
+// publicAddress reports whether a is on the public internet: not private, and not in one of the
 // specialRanges.
 func publicAddress(a netip.Addr) bool {
 	if nat64.Contains(a) {
@@ -108,14 +107,14 @@ func publicAddress(a netip.Addr) bool {
 
 var (
 	nat64 = netip.MustParsePrefix("64:ff9b::/96")
-	// specialRanges are those of the IANA special-purpose registries that do not lead to a
-	// host on the internet or hide where they lead, and what Azure serves its machines from.
+	// specialRanges are the IANA special-purpose ranges that lead to no host on the internet or
+	// hide where they lead, and the address from which Azure serves its machines.
 	specialRanges = prefixes(
 		"0.0.0.0/8 192.0.0.0/24 192.0.2.0/24 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24 240.0.0.0/4",
 		"100.64.0.0/10",            // carrier NAT, cloud metadata
 		"168.63.129.16/32",         // Azure's host
 		"192.88.99.0/24 2002::/16", // 6to4: any IPv4 address
-		"::/96",                    // IPv4 addresses in an old disguise
+		"::/96",                    // old forms of embedded IPv4
 		"64:ff9b:1::/48 100::/64 2001::/23 2001:db8::/32 3fff::/20 5f00::/16 fec0::/10",
 	)
 )

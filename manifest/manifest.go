@@ -1,13 +1,13 @@
-// Package manifest builds and checks the app package that carries the bot into Microsoft
-// Teams: a zip of manifest.json and two icons.
+// Package manifest builds and checks the app package that installs the bot in Microsoft Teams: a
+// zip of manifest.json and two icons.
 //
-// [Build] writes the package of a bot; [Validate] checks any manifest, folder or package,
-// offline, against Microsoft's published JSON schema, and the icons and the zip against
-// their documented rules.
+// [Build] writes a bot's package. [Validate] checks any manifest, folder or package offline: the
+// manifest against Microsoft's published JSON schema, the icons and the zip against their
+// documented rules.
 //
-// Build writes schema version 1.25: the newest that the Teams store, tenants and sovereign
-// clouds can be expected to accept. Later versions add slash commands and targeted
-// messages, which the bot does not use.
+// Build writes schema version 1.25: the newest that the Teams store, tenants and sovereign clouds
+// can be expected to accept. Later versions add slash commands and targeted messages, which the bot
+// does not use.
 package manifest
 
 import (
@@ -42,8 +42,8 @@ const (
 	colorName    = "color.png"
 	outlineName  = "outline.png"
 
-	// maxCommands is the documented number of commands that Teams shows. The schema allows
-	// more since version 1.24.
+	// maxCommands is the documented number of commands that Teams shows. Since version 1.24 the
+	// schema allows more.
 	maxCommands = 10
 
 	defaultSummary = "Keeps your lists: say what you want, and it plans the steps and does them."
@@ -62,16 +62,15 @@ var (
 	outlineIcon []byte
 )
 
-// Command is one entry of the bot's command menu, or one prompt starter: both fields are
-// required. Picking it puts Title into the compose box.
+// Command is an entry of the bot's command menu, or a prompt starter. Both fields are required.
+// Picking it puts Title into the compose box.
 type Command struct {
 	Title       string `json:"title"`
 	Description string `json:"description"`
 }
 
-// Starter makes a command of an action's name and description, for [Config.Prompts]:
-// "createList" becomes "Create list". Teams puts the title into the compose box when a
-// person picks it.
+// Starter makes a Command for [Config.Prompts] from an action's name and description: "createList"
+// becomes "Create list".
 func Starter(action, description string) Command {
 	words := strings.Fields(strings.ToLower(wordEnd.ReplaceAllString(action, "$1 $2")))
 	if len(words) > 0 {
@@ -81,38 +80,36 @@ func Starter(action, description string) Command {
 	return Command{Title: strings.Join(words, " "), Description: description}
 }
 
-// wordEnd is where a word ends in the name of an action.
+// wordEnd matches a word's end in an action's name.
 var wordEnd = regexp.MustCompile(`([a-z0-9])([A-Z])|[_.-]`)
 
-// Config says which app to package. AppID and Domain are required; the zero value of every
-// other field is a working default.
+// Config says which app to package. AppID and Domain are required; the zero value of every other
+// field is a working default.
 type Config struct {
-	AppID   string // the bot's Microsoft app id, a GUID in any spelling; it is the id of the Teams app too
-	Domain  string // host[:port] where the bot is reached, without a scheme
+	AppID   string // the bot's Microsoft app id, a GUID in any spelling; also the Teams app's id
+	Domain  string // the bot's public host[:port], without a scheme
 	Version string // semantic version; raise it with every change. "": 1.0.0
 	Name    string // short name, up to 30 characters. "": Planbot
 
-	FullName string // up to 100 characters, other than Name. "": made from Name
+	FullName string // up to 100 characters, different from Name. "": made from Name
 	Summary  string // one sentence, up to 80 characters. "": what the default bot does
 	Details  string // up to 4000 characters. "": what the default bot does
 
-	// Commands are shown in every scope, at most 10.
+	// Commands are shown in every scope; at most 10.
 	Commands []Command
-	// Prompts are what a person may start with. They come first in personal chats and last
-	// elsewhere. Those that do not fit beside Commands in 10 are left out, the
-	// last first.
+	// Prompts are suggestions to start with. They come first in personal chats and last elsewhere.
+	// With Commands they make at most 10; excess prompts are dropped from the end.
 	Prompts []Command
 
-	Developer  string // name of who publishes the app. "": Name
+	Developer  string // name of the app's publisher. "": Name
 	WebsiteURL string // https. "": the root of Domain
 	PrivacyURL string // https. "": /privacy on Domain
 	TermsURL   string // https. "": /terms on Domain
 }
 
-// Build writes the app package of cfg to w as a zip: manifest.json and both icons at the
-// root. The same cfg gives the same bytes. Nothing is written unless cfg is sound and the
-// manifest made from it passes [Validate]'s checks; otherwise the error lists every mistake
-// at once.
+// Build writes cfg's app package to w as a zip: manifest.json and both icons at the root. The same
+// cfg gives the same bytes. Build writes nothing unless cfg is valid and its manifest passes
+// [Validate]'s checks; otherwise the error lists every mistake at once.
 func Build(w io.Writer, cfg Config) error {
 	doc, err := document(cfg)
 	if err != nil {
@@ -124,7 +121,7 @@ func Build(w io.Writer, cfg Config) error {
 		name string
 		data []byte
 	}{{manifestName, doc}, {colorName, colorIcon}, {outlineName, outlineIcon}} {
-		// The first time that the zip format knows, so that equal contents make equal bytes.
+		// The zip format's earliest time, so that equal contents make equal bytes.
 		modified := time.Date(1980, time.January, 1, 0, 0, 0, 0, time.UTC)
 		entry, err := zw.CreateHeader(&zip.FileHeader{Name: file.name, Method: zip.Deflate, Modified: modified})
 		if err == nil {
@@ -143,7 +140,7 @@ func Build(w io.Writer, cfg Config) error {
 	return nil
 }
 
-// document returns the manifest.json of cfg alone, indented. Its errors are those of [Build].
+// document returns only the manifest.json of cfg, indented. Its errors are those of [Build].
 func document(cfg Config) ([]byte, error) {
 	cfg, errs := cfg.complete()
 	doc, err := json.Marshal(cfg.manifest(), json.Deterministic(true), jsontext.WithIndent("  "))
@@ -160,9 +157,8 @@ func document(cfg Config) ([]byte, error) {
 	return doc, nil
 }
 
-// complete returns a copy with every default filled in, and every mistake that the checks
-// of the manifest do not find. What is wrong is replaced by something sound, so that they
-// do not complain of it, too.
+// complete returns a copy with every default filled in, and every mistake that the manifest checks
+// would not find. It replaces bad values with valid ones, so those checks do not report them again.
 func (c Config) complete() (Config, []error) {
 	var errs []error
 	id, err := parseGUID(c.AppID)
@@ -194,15 +190,15 @@ func (c Config) complete() (Config, []error) {
 }
 
 var (
-	// semver is the expression that semver.org suggests, without captures.
+	// semver is the regular expression that semver.org suggests, without captures.
 	semver = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)` +
 		`(-(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(\.(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?` +
 		`(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?$`)
-	// hostName has parts of up to 63 characters between dots.
+	// hostName matches dot-separated labels of up to 63 characters.
 	hostName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.|$))+$`)
 )
 
-// parseGUID accepts what people paste: any case, in braces, around spaces. It returns the
+// parseGUID accepts what people paste: any case, in braces, with surrounding spaces. It returns the
 // lower-case form with dashes.
 func parseGUID(s string) (string, error) {
 	id, err := uuid.Parse(strings.TrimSpace(s))
@@ -217,7 +213,7 @@ func parseGUID(s string) (string, error) {
 	return id.String(), nil
 }
 
-// checkHost checks the host[:port] where the bot is reached.
+// checkHost checks the bot's public host[:port].
 func checkHost(s string) error {
 	if s == "" {
 		return errors.New("domain is missing: give the host where the bot is reached, such as bot.example.com")
@@ -248,10 +244,10 @@ func checkHost(s string) error {
 	return nil
 }
 
-// object is a part of the manifest. What is in one is what the schema says.
+// object is a part of the manifest. The schema defines its contents.
 type object = map[string]any
 
-// manifest returns the document of a complete Config.
+// manifest returns a complete Config's document.
 func (c Config) manifest() object {
 	bot := object{
 		"botId":              c.AppID,
@@ -261,8 +257,8 @@ func (c Config) manifest() object {
 	}
 	prompts := c.Prompts[:min(len(c.Prompts), maxCommands-len(c.Commands))]
 	if len(prompts)+len(c.Commands) > 0 {
-		// Teams shows the first as prompt starters in personal chats, and all as a menu
-		// behind @mention elsewhere.
+		// Teams shows the first list as prompt starters in personal chats, and all as a menu behind
+		// @mention elsewhere.
 		bot["commandLists"] = []object{
 			{"scopes": []string{"personal"}, "commands": append(prompts[:len(prompts):len(prompts)], c.Commands...)},
 			{"scopes": []string{"team", "groupChat"}, "commands": append(c.Commands[:len(c.Commands):len(c.Commands)], prompts...)},

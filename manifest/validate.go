@@ -29,22 +29,22 @@ import (
 	"golang.org/x/text/message"
 )
 
-// The most that Validate reads. A package of this bot has 4 kB; the caps leave room for
-// other people's, and none for a zip bomb.
+// Limits of what Validate reads. This bot's package has 4 kB; the caps leave room for other
+// people's, but not for a zip bomb.
 const (
 	maxPackageBytes  = 10 << 20
 	maxUnpackedBytes = 20 << 20
 	maxManifestBytes = 1 << 20
 	maxIconBytes     = 1 << 20
 	maxEntries       = 200
-	maxProblems      = 1000 // of one manifest
+	maxProblems      = 1000 // per manifest
 
-	encrypted = 0x1 // the bit of a zip entry's flags that says so (APPNOTE 4.4.4)
+	encrypted = 0x1 // the encryption bit of a zip entry's flags (APPNOTE 4.4.4)
 )
 
-// problem is one fault of an app package, which is safe to print: manifest.json#/bots/0/botId: text.
-// It stands on one line, without control characters from a stranger's file, and is not longer
-// than a few lines. pointer is a JSON pointer into the file, "" for the whole of it.
+// problem describes one fault of an app package, safe to print: manifest.json#/bots/0/botId: text.
+// It is one line, without control characters from a stranger's file, and no longer than a few
+// screen lines. pointer is a JSON pointer into the file, "" for the whole file.
 func problem(file, pointer, format string, args ...any) string {
 	if pointer != "" {
 		file += "#" + pointer
@@ -61,18 +61,17 @@ func problem(file, pointer, format string, args ...any) string {
 	return string(line)
 }
 
-// Validate checks file, which is a package (zip), a folder that holds the files of one, or
-// a manifest.json alone, without its icons. It returns every problem found, each on a line, none
-// for a sound package, and an error only when file itself cannot be read. It never goes to the
-// network: it knows the schemas of the versions 1.22 and 1.25, and says so of a manifest
-// written for another.
+// Validate checks file: a package (zip), a folder with a package's files, or a manifest.json alone,
+// without its icons. It returns one line for each problem, none for a valid package, and an error
+// only if file itself cannot be read. It never uses the network: it has the schemas of versions
+// 1.22 and 1.25, and reports a problem for a manifest of another version.
 func Validate(file string) ([]string, error) {
 	problems, err := validate(file)
 	if err != nil {
 		return nil, fmt.Errorf("validate app package: %w", err)
 	}
 	slices.Sort(problems)
-	return slices.Compact(problems), nil // two checks may find the same
+	return slices.Compact(problems), nil // two checks may find the same problem
 }
 
 func validate(file string) ([]string, error) {
@@ -111,8 +110,8 @@ func validate(file string) ([]string, error) {
 	return append(checkLayout(name, zr.File), checkFiles(zr)...), nil
 }
 
-// checkLayout checks the entries of a package: files at the root, each once, plain, and
-// small enough to unpack.
+// checkLayout checks a package's entries: files at the root, each once, plain, and small enough to
+// unpack.
 func checkLayout(pack string, entries []*zip.File) (problems []string) {
 	var unpacked uint64
 	seen := map[string]bool{}
@@ -133,7 +132,7 @@ func checkLayout(pack string, entries []*zip.File) (problems []string) {
 			note("is in the zip more than once")
 		}
 		seen[lower] = true
-		unpacked += min(e.UncompressedSize64, maxUnpackedBytes+1) // no overflow, whatever it claims
+		unpacked += min(e.UncompressedSize64, maxUnpackedBytes+1) // prevents overflow, whatever the zip claims
 	}
 	if unpacked > maxUnpackedBytes {
 		problems = append(problems, problem(pack, "", "unpacks to more than %d bytes", maxUnpackedBytes))
@@ -151,7 +150,7 @@ func checkFiles(fsys fs.FS) []string {
 	for _, rule := range iconRules {
 		name := c.text("icons", rule.key)
 		if !plainName(name) {
-			continue // the checks of the manifest have said so
+			continue // the manifest checks have reported it
 		}
 		if err := checkIcon(fsys, name, rule); err != nil {
 			c.problems = append(c.problems, problem(name, "", "%v", err))
@@ -160,8 +159,8 @@ func checkFiles(fsys fs.FS) []string {
 	return c.problems
 }
 
-// readCapped reads a regular file of at most limit bytes; its errors are written to be
-// shown as the text of a problem.
+// readCapped reads a regular file of at most limit bytes. Its errors are worded for use as a
+// problem's text.
 func readCapped(fsys fs.FS, name string, limit int64) (data []byte, err error) {
 	info, err := fs.Stat(fsys, name)
 	switch {
@@ -187,22 +186,21 @@ func readCapped(fsys fs.FS, name string, limit int64) (data []byte, err error) {
 	return data, nil
 }
 
-// iconRules are what the documentation asks of the icons.
+// iconRules are the documented rules for icons.
 var iconRules = []iconRule{{"color", 192, false}, {"outline", 32, true}, {"color32x32", 32, false}}
 
 type iconRule struct {
-	key     string // under icons in the manifest
+	key     string // in the manifest's icons
 	side    int    // pixels
-	outline bool   // white on transparent, and nothing else
+	outline bool   // only white on transparent
 }
 
-// plainName reports whether an icon's path is the name of a PNG file alone.
+// plainName reports whether an icon's path is just the name of a PNG file.
 func plainName(name string) bool {
 	return !strings.ContainsAny(name, `/\:`) && strings.HasSuffix(strings.ToLower(name), ".png")
 }
 
-// checkIcon looks at the size before it decodes, so that a picture of a billion pixels
-// costs nothing.
+// checkIcon checks the size before decoding, so a picture with a billion pixels costs nothing.
 func checkIcon(fsys fs.FS, name string, rule iconRule) error {
 	data, err := readCapped(fsys, name, maxIconBytes)
 	if err != nil {
@@ -226,7 +224,7 @@ func checkIcon(fsys fs.FS, name string, rule iconRule) error {
 		switch {
 		case px.A == 0:
 			transparent++
-		case px.R == 255 && px.G == 255 && px.B == 255: // of any opacity: a soft edge
+		case px.R == 255 && px.G == 255 && px.B == 255: // any opacity: edges may be soft
 			white++
 		case rule.outline:
 			return fmt.Errorf("has a pixel that is neither white nor transparent, at %d,%d: #%02X%02X%02X", x, y, px.R, px.G, px.B)
@@ -241,15 +239,15 @@ func checkIcon(fsys fs.FS, name string, rule iconRule) error {
 	return nil
 }
 
-// checker collects the problems of one manifest.
+// checker collects one manifest's problems.
 type checker struct {
 	file     string
-	root     object // nil when the file is not a JSON object
+	root     object // nil if the file is not a JSON object
 	problems []string
 }
 
-// check parses a manifest strictly (a name given twice, or text after the document, is a
-// problem; a byte order mark is dropped, as Microsoft's tools do) and checks it.
+// check parses a manifest strictly and checks it. A duplicate name or text after the document is a
+// problem. A byte order mark is dropped, as Microsoft's tools do.
 func check(file string, data []byte) *checker {
 	c := &checker{file: file}
 	if len(data) > maxManifestBytes {
@@ -272,14 +270,14 @@ func check(file string, data []byte) *checker {
 	return c
 }
 
-// note adds a problem, up to the number that anybody reads.
+// note adds a problem, up to maxProblems.
 func (c *checker) note(pointer, format string, args ...any) {
 	if len(c.problems) < maxProblems {
 		c.problems = append(c.problems, problem(c.file, pointer, format, args...))
 	}
 }
 
-// value returns what the objects under these names hold, nil when there is nothing.
+// value returns the value at this path of names, or nil if there is none.
 func (c *checker) value(names ...string) any {
 	var v any = c.root
 	for _, name := range names {
@@ -294,10 +292,10 @@ func (c *checker) text(names ...string) string {
 	return s
 }
 
-// checkRules checks what Microsoft's pages (app manifest reference, app package, store
-// validation guidelines) document and the schema does not express.
+// checkRules checks the rules that Microsoft's pages (app manifest reference, app package, store
+// validation guidelines) document and the schema cannot express.
 func (c *checker) checkRules() {
-	if c.text("id") == uuid.Nil.String() { // what a form holds before somebody fills it in
+	if c.text("id") == uuid.Nil.String() { // the value of a form not yet filled in
 		c.note("/id", "is the empty GUID: put in your own")
 	}
 	if v := c.text("version"); v != "" && !semver.MatchString(v) {
@@ -342,20 +340,20 @@ func notHTTPS(s string) string {
 //go:embed schemas/*.json
 var schemas embed.FS
 
-// compiled holds each known schema, compiled when it is first asked for: that takes longer
-// than everything else here.
+// compiled has each known schema, compiled on first use, because that takes longer than everything
+// else here.
 var compiled = map[string]func() *jsonschema.Schema{
 	"1.22":        sync.OnceValue(func() *jsonschema.Schema { return compile("1.22") }),
 	schemaVersion: sync.OnceValue(func() *jsonschema.Schema { return compile(schemaVersion) }),
 }
 
-// schemaURL is the public address of a schema, the value of $schema.
+// schemaURL is a schema's public address, the value of $schema.
 func schemaURL(version string) string {
 	return "https://developer.microsoft.com/json-schemas/teams/v" + version + "/MicrosoftTeams.schema.json"
 }
 
-// compile compiles an embedded schema. References to anything outside of it are refused, so nothing
-// is ever fetched. It panics if the schema is not sound, which a test would find.
+// compile compiles an embedded schema. It refuses references to anything outside, so nothing is
+// ever fetched. It panics if the schema is invalid, which a test would find.
 func compile(version string) *jsonschema.Schema {
 	data, err := schemas.ReadFile("schemas/teams-v" + version + ".schema.json")
 	var doc any
@@ -365,8 +363,8 @@ func compile(version string) *jsonschema.Schema {
 	c := jsonschema.NewCompiler()
 	c.UseLoader(jsonschema.SchemeURLLoader{})
 	c.UseRegexpEngine(func(s string) (jsonschema.Regexp, error) {
-		// Go's engine has no look-ahead. This one, for the file of an Excel add-in, forbids
-		// control characters that [\S]* excludes anyway, but for two.
+		// Go's regexp engine has no look-ahead. This one, for an Excel add-in's file, forbids
+		// control characters, all but two of which [\S]* excludes anyway.
 		if s == `^(?!.*[\r\n\f\b\v\u0007\t])[\S]*\.xll$` {
 			s = `^[^\s\x07\x08\x0b]*\.xll$`
 		}
@@ -378,12 +376,11 @@ func compile(version string) *jsonschema.Schema {
 	return c.MustCompile(schemaURL(version))
 }
 
-// schemaForm finds the version in the address of a schema, with or without the language
-// that some addresses have.
+// schemaForm finds the version in a schema's address, which may include a language.
 var schemaForm = regexp.MustCompile(`^https://developer\.microsoft\.com/(?:[a-z]{2}-[a-z]{2}/)?json-schemas/teams/v([0-9]+\.[0-9]+|DevPreview)/MicrosoftTeams\.schema\.json$`)
 
-// checkSchema validates the document against the schema that it names in $schema, or else
-// in manifestVersion.
+// checkSchema validates the document against the schema named in $schema, or else in
+// manifestVersion.
 func (c *checker) checkSchema() {
 	address, version := c.text("$schema"), c.text("manifestVersion")
 	found := schemaForm.FindStringSubmatch(address)
@@ -412,9 +409,9 @@ func (c *checker) checkSchema() {
 	}
 }
 
-// noteLeaves notes the innermost faults: those around them only say that something inside
-// is wrong. Faults of the patterns that every manifest meets are in our words, since an
-// expression explains little.
+// noteLeaves notes only the innermost faults: outer ones just say that something inside is wrong.
+// Faults of the patterns that every manifest meets get our own words, because a regular expression
+// explains little.
 func (c *checker) noteLeaves(e *jsonschema.ValidationError, p *message.Printer) {
 	for _, cause := range e.Causes {
 		c.noteLeaves(cause, p)

@@ -21,43 +21,43 @@ const (
 	defaultRetries = 3
 	defaultMaxWait = 20 * time.Second
 
-	maxFailures = 5 // in a row, after which a model before the last is left out
+	maxFailures = 5 // in a row, before a model other than the last is left out
 	cooldown    = 30 * time.Second
-	maxCooldown = 5 * time.Minute // of those that a server asks for
+	maxCooldown = 5 * time.Minute // the longest cooldown a server can ask for
 )
 
-// Chain asks the first of several models that can answer. Models is required; the zero
-// value of every other field is a working default. The fields may not change after the first
-// call. It may be used concurrently.
+// Chain asks several models in order until one answers. Models is required; the zero value of every
+// other field is a working default. The fields must not change after the first call. It may be used
+// concurrently.
 type Chain struct {
-	Models []Model // in the order in which they are asked
+	Models []Model // in the order to ask them
 
-	Retries int           // further tries of the last model; 0: 3, negative: none
-	MaxWait time.Duration // of waiting between these, in all; 0: 20 s, negative: none
+	Retries int           // retries of the last model; 0: 3, negative: none
+	MaxWait time.Duration // total wait between retries; 0: 20 s, negative: none
 
-	// Price is what a million tokens cost, in any currency: of the prompt, of what of it came
-	// from a cache, and of the completion.
+	// Price is the cost of a million tokens, in any currency: of the prompt, of its cached part,
+	// and of the completion.
 	Price [3]float64
-	// Observe is told of each call, see [Chain.Complete]; nil: nobody.
+	// Observe is called after each call, see [Chain.Complete]; nil: not called.
 	Observe func(outcome string, took time.Duration, usage Usage)
 
 	once  sync.Once
 	links []*link
 }
 
-// Complete goes down the chain. A model that is throttled (429), broken (5xx), not reached
-// or too slow gives way to the next at once, and after five such faults in a row it is
-// left out for half a minute, longer when it asks for that. The last model is never left
-// out, and is the only one that is retried: after as long as the server asks to wait, else after half a second, one, two …,
-// each with some jitter. A wait that would end after MaxWait or ctx's deadline is not begun.
-// Every other fault is returned as it is, but a prompt that was too long ([TooLong]) is
-// sent once more without the turns before the last.
-// The error is that of the last model asked.
+// Complete goes down the chain. If a model is throttled (429), broken (5xx), unreachable or too
+// slow, it asks the next one at once. After five such faults in a row a model is left out for half
+// a minute, or longer if its server asks for that. The last model is never left out, and is the
+// only one that is retried: after as long as the server asks, else after half a second, one, two …,
+// each with some jitter. Complete does not start a wait that would end after MaxWait or ctx's
+// deadline. It returns every other fault as it is, except that it sends a prompt that was too long
+// ([TooLong]) once more without the turns before the last. The error is that of the last model
+// asked.
 //
-// Each change to another model, each wait and each cut of the prompt writes one info line to
-// ctx's logger. Each call that is part of a trace is a span of it. The cost is added to the
-// usage of each answer, also of one that is of no use, and Observe is called with the
-// outcome: "ok", "canceled" or the kind of the fault.
+// Each change of model, each wait and each cut of the prompt writes one info line to ctx's logger.
+// Each call that is part of a trace gets a span. Complete adds the cost to the usage of every
+// answer, even a useless one, and calls Observe with the outcome: "ok", "canceled" or the kind of
+// the fault.
 func (c *Chain) Complete(ctx context.Context, req *Request) (*Response, error) {
 	if len(c.Models) == 0 {
 		return nil, &Error{Kind: BadRequest, Err: errors.New("the chain has no Models")}
@@ -95,7 +95,7 @@ func (c *Chain) Complete(ctx context.Context, req *Request) (*Response, error) {
 	return answer, err
 }
 
-// complete asks the models that are not left out, until one of them answers.
+// complete asks the models that are not left out until one of them answers.
 func (c *Chain) complete(ctx context.Context, req *Request) (*Response, error) {
 	last := len(c.links) - 1
 	for i, l := range c.links[:last] {
@@ -118,8 +118,8 @@ func (c *Chain) complete(ctx context.Context, req *Request) (*Response, error) {
 	return c.links[last].complete(ctx, req, cmp.Or(c.Retries, defaultRetries), cmp.Or(c.MaxWait, defaultMaxWait))
 }
 
-// link is a model of a chain with the memory of its failures. After enough of them in a
-// row it refuses all calls but one each cooldown, until such a one is answered.
+// link is a model of a chain and its failure history. After enough failures in a row it lets
+// through only one call per cooldown, until one succeeds.
 type link struct {
 	model Model
 	name  string // for logs
@@ -139,7 +139,7 @@ func newLink(i int, model Model) *link {
 	if server, ok := model.(*openAI); ok && server.cfg.AzureEndpoint != "" {
 		provider = "azure.ai.openai"
 	}
-	// Names are those of OpenTelemetry's conventions for generative AI, as of the attributes below.
+	// These and the attributes below are named as in OpenTelemetry's conventions for generative AI.
 	l.about = []attribute.KeyValue{
 		attribute.String("gen_ai.operation.name", "chat"),
 		attribute.String("gen_ai.provider.name", provider),
@@ -148,9 +148,8 @@ func newLink(i int, model Model) *link {
 	return l
 }
 
-// allowed reports whether the model may be asked. Of those who ask at the end of a
-// cooldown only the first is allowed to try; if nothing is heard of it, another one a
-// cooldown later.
+// allowed reports whether to ask the model. At the end of a cooldown only the first caller may try.
+// If its outcome is never recorded, another may try one cooldown later.
 func (l *link) allowed() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -165,9 +164,9 @@ func (l *link) allowed() bool {
 	return true
 }
 
-// record counts the end of a call. Only 429, 5xx, the network and no answer in time say
-// that the model itself is in trouble. A refused request (400, 401, a filter, a prompt too
-// long), an unreadable or empty body and the end of the caller's own ctx do not say so.
+// record counts the outcome of a call. Only 429, 5xx, network faults and timeouts mean that the
+// model itself is in trouble. A refused request (400, 401, a filter, a prompt too long), an
+// unreadable or empty body and the end of the caller's own ctx do not.
 func (l *link) record(ctx context.Context, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -177,7 +176,7 @@ func (l *link) record(ctx context.Context, err error) {
 	}
 	fault, ok := errors.AsType[*Error](err)
 	if !ok || ctx.Err() != nil || !fault.elsewhere() || fault.unreadable() {
-		l.until = time.Now() // a try that proved nothing: the next one may
+		l.until = time.Now() // this try proved nothing: allow the next one
 		return
 	}
 	if l.row++; l.row >= maxFailures {
@@ -188,13 +187,13 @@ func (l *link) record(ctx context.Context, err error) {
 	}
 }
 
-// elsewhere reports whether another model may answer where this one did not.
+// elsewhere reports whether another model may succeed.
 func (e *Error) elsewhere() bool {
 	return e.Kind == Throttled || e.Kind == Unavailable || e.Kind == Timeout
 }
 
-// complete asks the model within a span, where ctx has one: all tries are one call. The
-// span holds numbers and names, and neither the prompt nor the answer.
+// complete asks the model within a span, if ctx has one: all tries are one call. The span has
+// numbers and names, never the prompt or the answer.
 func (l *link) complete(ctx context.Context, req *Request, retries int, maxWait time.Duration) (*Response, error) {
 	parent := trace.SpanFromContext(ctx)
 	if !parent.IsRecording() {
@@ -234,8 +233,8 @@ func aboutUsage(u Usage) (all []attribute.KeyValue) {
 	return all
 }
 
-// try is the first answer, or the fault after which there is no retry. A retry is of one
-// call only, so nothing that an action did can happen twice because of it.
+// try returns the first answer, or the fault after which there is no retry. It retries a single
+// model call, so no action can run twice because of it.
 func (l *link) try(ctx context.Context, req *Request, retries int, left time.Duration) (*Response, error) {
 	pause := backoff.ExponentialBackOff{InitialInterval: 500 * time.Millisecond, RandomizationFactor: 0.3, Multiplier: 2, MaxInterval: 8 * time.Second}
 	pause.Reset()
@@ -249,7 +248,7 @@ func (l *link) try(ctx context.Context, req *Request, retries int, left time.Dur
 		if wait > left {
 			return answer, err
 		}
-		// Those who were refused together do not come back together.
+		// Jitter, so callers refused together do not retry together.
 		wait = min(wait+rand.N(wait/10+1), left)
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
 			return answer, err
@@ -267,19 +266,18 @@ func (l *link) try(ctx context.Context, req *Request, retries int, left time.Dur
 	}
 }
 
-// passing reports whether the same request may be answered a little later: 429, 5xx, the
-// network, but not when the money is used up, nor after a timeout of our own, which has
-// taken its time.
+// passing reports whether a retry of the same request may succeed: 429, 5xx, the network, but not
+// when the quota is used up, nor after our own timeout, which has already taken its time.
 func (e *Error) passing() bool {
 	return e.Kind == Throttled && e.Code != codeQuota || e.Kind == Unavailable && !e.unreadable() || e.Kind == Timeout && e.Status != 0
 }
 
-// unreadable reports whether the server answered, with a body that is no completion.
+// unreadable reports whether the server answered with a body that is not a completion.
 func (e *Error) unreadable() bool { return e.Code == codeMalformed || e.Code == codeTooLarge }
 
-// withoutOldTurns is the request without the earlier turns, nil when there are none. What
-// stays: the messages of the system at the start, and the last turn from its person's text
-// on with the messages of the system right before it.
+// withoutOldTurns returns the request without the earlier turns, or nil if there are none. It keeps
+// the system messages at the start, and the last turn: the person's text, the system messages right
+// before it, and everything after.
 func (r *Request) withoutOldTurns() *Request {
 	from, end := 0, len(r.Messages)-1
 	for from < len(r.Messages) && r.Messages[from].Role == "system" {
@@ -299,11 +297,11 @@ func (r *Request) withoutOldTurns() *Request {
 	return &shorter
 }
 
-// FromEnv returns the model that the environment names; getenv is [os.Getenv].
-// With AZURE_OPENAI_ENDPOINT it is that of AZURE_OPENAI_DEPLOYMENT, with
-// OPENAI_API_KEY or OPENAI_BASE_URL the OPENAI_MODEL there; without any of them it
-// is [Offline]. BOT_MAX_TOKENS_FIELD, BOT_REASONING_EFFORT and BOT_MODEL_SYSTEM_MESSAGES are the fields of
-// [OpenAIConfig]. A real model is asked as patiently as a [Chain] does by default.
+// FromEnv returns the model that the environment names; getenv is [os.Getenv]. With
+// AZURE_OPENAI_ENDPOINT it is AZURE_OPENAI_DEPLOYMENT there. With OPENAI_API_KEY or OPENAI_BASE_URL
+// it is OPENAI_MODEL there. With none of them it is [Offline]. BOT_MAX_TOKENS_FIELD,
+// BOT_REASONING_EFFORT and BOT_MODEL_SYSTEM_MESSAGES set the fields of [OpenAIConfig]. A real model
+// comes in a [Chain] with the default retries.
 func FromEnv(getenv func(name string) string) (Model, error) {
 	cfg := OpenAIConfig{
 		Key:     getenv("OPENAI_API_KEY"),

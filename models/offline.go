@@ -13,31 +13,30 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 )
 
-// Offline is a [Model] without a language model, for any bot. It answers the phrases that
-// the request's actions or tools have as [Tool.Examples], also several of them joined by
-// "and", and calls by name:
+// Offline is a [Model] without a language model, for any bot. It answers the phrases in the
+// [Tool.Examples] of the request's actions or tools, also several joined by "and", and calls by name:
 //
 //	create a list Party and add chips and tea to it
 //	addItem list=Party item="oat milk"
 //
-// To anything else it says what it understands. What it says about a call is the call's
-// own result: the plan quotes it, or the tools have answered. "It" and "the list" stand
-// for the last value of the slot, also that of an earlier message. The zero value is ready.
+// To anything else it says what it understands. What it says about a call is the call's own result:
+// the plan quotes it, or the tools have answered. "It" and "the list" mean the slot's last value,
+// also from an earlier message. The zero value is ready to use.
 type Offline struct{}
 
 const (
-	maxOfflineText  = 4 << 10 // bytes of a message that is read
-	maxOfflineWords = 200     // of a phrase
-	maxOfflineTexts = 10      // messages that are read for what "it" is
+	maxOfflineText  = 4 << 10 // bytes of a message to read
+	maxOfflineWords = 200     // in a phrase
+	maxOfflineTexts = 10      // messages to search for what "it" is
 	maxOfflineCalls = 25      // in one plan; nobody means more at once
-	maxOfflineHelp  = 20      // actions that the help names: a screenful
+	maxOfflineHelp  = 20      // actions named in the help: a screenful
 )
 
-// Name is the Model of every response.
+// Name is the Model field of every response.
 func (Offline) Name() string { return "offline" }
 
-// Complete writes a plan, calls tools, or says something in plain text where the request
-// has neither actions nor tools. It fails only when ctx has ended.
+// Complete writes a plan, calls tools, or answers in plain text if the request has neither actions
+// nor tools. It fails only when ctx has ended.
 func (o Offline) Complete(ctx context.Context, req *Request) (*Response, error) {
 	switch err := ctx.Err(); err {
 	case nil:
@@ -60,7 +59,7 @@ func (o Offline) Complete(ctx context.Context, req *Request) (*Response, error) 
 	return answer, nil
 }
 
-// offlineAnswer is what to call, or else what to say.
+// offlineAnswer returns what to call, or else what to say.
 func offlineAnswer(req *Request) (calls []Call, say string) {
 	if n := len(req.Messages); n > 0 && req.Messages[n-1].Role == "system" {
 		results, ok := strings.CutPrefix(req.Messages[n-1].Text, "Results of the last plan:\n")
@@ -75,7 +74,7 @@ func offlineAnswer(req *Request) (calls []Call, say string) {
 			texts = append(texts, m.Text)
 		}
 	}
-	for _, text := range texts[max(0, len(texts)-maxOfflineTexts):] { // the earlier ones for what "it" is
+	for _, text := range texts[max(0, len(texts)-maxOfflineTexts):] { // earlier ones tell what "it" is
 		calls, say = r.answer(text)
 	}
 	results, failed := toolResults(req)
@@ -90,10 +89,10 @@ func offlineAnswer(req *Request) (calls []Call, say string) {
 
 var planFailure = regexp.MustCompile(`(?m)^- (\S+) failed: `)
 
-// toolResults are what tools answered since the person's last text, a line each. failed
-// is about the last one.
+// toolResults returns what tools answered since the person's last text, one line each. failed is
+// about the last one.
 func toolResults(req *Request) (lines []string, failed bool) {
-	names := map[string]string{} // of calls, by id
+	names := map[string]string{} // by call id
 	for _, m := range req.Messages {
 		if m.Role == "user" {
 			lines = nil
@@ -117,13 +116,13 @@ func toolResults(req *Request) (lines []string, failed bool) {
 	return lines, failed
 }
 
-// writePlan is a plan that makes the calls and says their results, or only says something.
+// writePlan writes a plan that makes the calls and says their results, or only says something.
 func writePlan(calls []Call, say string) string {
 	var commands, results []string
 	for i, c := range calls {
 		name := "R" + strconv.Itoa(i+1)
 		results = append(results, "$"+name)
-		entities := strings.ReplaceAll(c.Arguments, "$", "$$") // in a plan that saves, $$ is a dollar
+		entities := strings.ReplaceAll(c.Arguments, "$", "$$") // in a plan that saves, $$ is a dollar sign
 		commands = append(commands, `{"type":"DO","action":"`+c.Name+`","entities":`+entities+`,"saveAs":"`+name+`"}`)
 	}
 	if len(results) > 0 {
@@ -133,7 +132,7 @@ func writePlan(calls []Call, say string) string {
 	return `{"type":"plan","commands":[` + strings.Join(commands, ",") + `]}`
 }
 
-// toJSON writes texts, and values that came from JSON.
+// toJSON encodes texts and values that came from JSON.
 func toJSON(v any) string {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -142,19 +141,19 @@ func toJSON(v any) string {
 	return string(raw)
 }
 
-// phraseReader reads what a person wrote by the examples of the actions.
+// phraseReader matches what a person wrote with the actions' examples.
 type phraseReader struct {
 	actions []*offlineAction
-	verbs   map[string]bool   // first words of examples
-	last    map[string]string // the value that a slot had last
-	quotes  []string          // what stands in quotes in the text that is read
-	lacking string            // what the call that was understood still needs, as a sentence
+	verbs   map[string]bool   // first words of the examples
+	last    map[string]string // each slot's last value
+	quotes  []string          // quoted texts in the current text
+	lacking string            // a sentence saying what the understood call still needs
 }
 
 type offlineAction struct {
 	Tool
 	schema  jsonschema.Schema
-	phrases [][]string // the examples in words, without fillers
+	phrases [][]string // the examples as words, without fillers
 }
 
 func newPhraseReader(req *Request) *phraseReader {
@@ -165,7 +164,7 @@ func newPhraseReader(req *Request) *phraseReader {
 	}
 	for _, t := range offered {
 		a := &offlineAction{Tool: t}
-		_ = json.Unmarshal(t.Schema, &a.schema) // without one, any value goes
+		_ = json.Unmarshal(t.Schema, &a.schema) // without a schema, any value is fine
 		for _, example := range t.Examples {
 			phrase := slices.DeleteFunc(strings.Fields(strings.Trim(example, ".?!")), isFiller)
 			if len(phrase) > 0 {
@@ -195,7 +194,7 @@ func (r *phraseReader) answer(text string) (calls []Call, say string) {
 	}
 }
 
-// help says plainly what answers here, what it understands, and how to get more.
+// help says that this is the offline model, what it understands, and how to get a real one.
 func (r *phraseReader) help() string {
 	text := "I am running on the offline model: it knows fixed phrases, and there is no language model behind it."
 	var names, phrases []string
@@ -220,11 +219,11 @@ var (
 	quotedText = regexp.MustCompile(`"[^"]*"`)
 )
 
-// firstQuote is the character that stands for the first text in quotes while a text is
-// read, so that nothing within is taken for a word. The others follow it.
+// firstQuote stands in for the first quoted text while reading, so that nothing inside is taken for
+// a word. The following characters stand in for the next ones.
 const firstQuote = '\ue000'
 
-// read reads a text of one or several phrases. It is nil where a part of it means nothing.
+// read reads a text of one or more phrases. It returns nil if it does not understand a part.
 func (r *phraseReader) read(text string) []Call {
 	for _, a := range r.actions {
 		if rest, ok := strings.CutPrefix(text+" ", a.Name+" "); ok {
@@ -245,7 +244,7 @@ func (r *phraseReader) read(text string) []Call {
 		}
 		more := r.readPhrase(words[start:i])
 		if more == nil && start == 0 && r.lacking == "" {
-			return r.readPhrase(words) // what looked like a phrase of its own belongs to this one
+			return r.readPhrase(words) // what looked like a new phrase belongs to this one
 		}
 		if more == nil {
 			return nil
@@ -255,12 +254,12 @@ func (r *phraseReader) read(text string) []Call {
 	return calls
 }
 
-// isJoint reports whether another phrase may begin behind the word.
+// isJoint reports whether a new phrase may start after the word.
 func isJoint(word string) bool {
 	return slices.Contains([]string{"and", "then", "also", "please"}, strings.ToLower(word)) || word != bare(word)
 }
 
-// bare is a word without the punctuation behind it.
+// bare is the word without trailing punctuation.
 func bare(word string) string { return strings.TrimRight(word, ".,;:!?") }
 
 var callValue = regexp.MustCompile(`^([A-Za-z_]\w*)=(?:"([^"]*)"|([^\s"]+))(?:\s+|$)`)
@@ -276,7 +275,7 @@ func (r *phraseReader) readCall(a *offlineAction, text string) []Call {
 		property, said := a.schema.Properties[m[1]], m[2]+m[3]
 		values[m[1]] = fit(property, said)
 		if values[m[1]] == nil {
-			values[m[1]] = said // the check of the plan says what is wrong
+			values[m[1]] = said // plan validation will say what is wrong
 		}
 		if isKind(property, "array") {
 			values[m[1]] = []any{said}
@@ -286,7 +285,7 @@ func (r *phraseReader) readCall(a *offlineAction, text string) []Call {
 	return r.complete(a, values)
 }
 
-// complete takes the last value of the same name for what a call lacks.
+// complete fills missing parameters with the last value of the same name.
 func (r *phraseReader) complete(a *offlineAction, values map[string]any) []Call {
 	for _, name := range a.schema.Required {
 		if values[name] == nil && r.last[name] == "" {
@@ -305,7 +304,7 @@ var (
 	politeEnd   = regexp.MustCompile(`(?i)(?:[\s,.!?;]+(?:and|then|also|please|thanks|for me)|[\s,.!?;])+$`)
 )
 
-// readPhrase makes the calls of the example that says most of what stands there.
+// readPhrase returns the calls of the longest example that matches.
 func (r *phraseReader) readPhrase(words []string) []Call {
 	if len(words) > maxOfflineWords {
 		return nil
@@ -327,15 +326,15 @@ func (r *phraseReader) readPhrase(words []string) []Call {
 	return best.calls()
 }
 
-// phraseMatch is an example that is held against what was said.
+// phraseMatch matches an example with what the person said.
 type phraseMatch struct {
 	reader *phraseReader
 	action *offlineAction
 	length int              // of the example, in words
-	values map[string][]any // of each slot
+	values map[string][]any // by slot
 }
 
-// match gives each slot as few words as it can take.
+// match gives each slot as few words as possible.
 func (m *phraseMatch) match(phrase, words []string) bool {
 	if len(phrase) == 0 {
 		return len(words) == 0
@@ -357,7 +356,7 @@ func (m *phraseMatch) match(phrase, words []string) bool {
 
 var enumeration = regexp.MustCompile(`(?i)\s*,\s+(?:and\s+)?|\s+and\s+|\s+&\s+`)
 
-// take reads the values of a slot. It is false where what was said cannot be one.
+// take reads a slot's values. It returns false if the words cannot be such a value.
 func (m *phraseMatch) take(slot string, words []string) bool {
 	slot, several := strings.CutSuffix(slot, "...")
 	said := strings.Join(words, " ")
@@ -384,7 +383,7 @@ func (m *phraseMatch) take(slot string, words []string) bool {
 	return true
 }
 
-// calls is one call, or one for each value where the parameter takes one at a time.
+// calls returns one call, or one per value if the parameter takes one at a time.
 func (m *phraseMatch) calls() (calls []Call) {
 	most := 1
 	for slot, values := range m.values {
@@ -401,9 +400,8 @@ func (m *phraseMatch) calls() (calls []Call) {
 	return calls
 }
 
-// valueOf is what was said for a slot, without an article and without the slot's own name:
-// "the grocery list" and "a list called grocery" are the {list} grocery, and "it" and "the
-// list" are the last one.
+// valueOf is the value said for a slot, without an article and the slot's own name: "the grocery
+// list" and "a list called grocery" mean the {list} grocery; "it" and "the list" mean the last one.
 func (r *phraseReader) valueOf(slot string, words []string) string {
 	for len(words) > 1 && isArticle(words[0]) {
 		words = words[1:]
@@ -427,22 +425,22 @@ func (r *phraseReader) valueOf(slot string, words []string) string {
 	return strings.TrimSpace(said)
 }
 
-// isArticle knows words that do not belong to a value.
+// isArticle reports whether a word is not part of a value.
 func isArticle(word string) bool {
 	return slices.Contains([]string{"the", "a", "an", "my", "our", "your", "some", "this", "that"}, strings.ToLower(word))
 }
 
-// isFiller knows words that an example and a phrase may have or not.
+// isFiller reports whether a word may be missing from an example or a phrase.
 func isFiller(word string) bool {
 	return isArticle(word) || slices.Contains([]string{"me", "us", "all", "please"}, strings.ToLower(word))
 }
 
-// isKind reports whether a property may be of a type.
+// isKind reports whether a property may have the type.
 func isKind(property *jsonschema.Schema, kind string) bool {
 	return property != nil && (property.Type == kind || slices.Contains(property.Types, kind))
 }
 
-// fit is text as a value of the property, nil where it cannot be one.
+// fit converts text to a value of the property, or returns nil if it cannot be one.
 func fit(property *jsonschema.Schema, text string) any {
 	var number json.Number
 	switch {

@@ -25,63 +25,62 @@ import (
 
 const (
 	defaultBaseURL      = "https://api.openai.com/v1"
-	defaultModel        = openai.GPT4oMini // no reasoning, follows a strict schema, cheap
+	defaultModel        = openai.GPT4oMini // no reasoning, supports strict schemas, cheap
 	defaultAzureVersion = "2024-10-21"     // generally available; the first with strict schemas
 	defaultTimeout      = 2 * time.Minute
 	maxAnswerBytes      = 8 << 20
 )
 
-// The names under which the limit of an answer is sent.
+// Field names for the answer's token limit.
 const (
 	maxCompletionTokens = "max_completion_tokens"
 	maxTokens           = "max_tokens"
 )
 
-// Where a server takes messages of the role system.
+// Where a server accepts system messages.
 const (
 	systemAnywhere = "anywhere"
 	systemFirst    = "first"
 	systemNowhere  = "nowhere"
 )
 
-// OpenAIConfig says which server is asked for what. The zero value of every field
-// is a working default, but OpenAI itself needs a Key.
+// OpenAIConfig says which server and model to ask. The zero value of every field is a working
+// default, except that OpenAI itself needs a Key.
 type OpenAIConfig struct {
 	Key     string // sent as a bearer token; "" for local servers
-	BaseURL string // up to and without /chat/completions; "": OpenAI's
+	BaseURL string // up to and excluding /chat/completions; "": OpenAI's
 	Model   string // "": gpt-4o-mini; on Azure the model behind the deployment, "": the deployment's name
 
-	// A deployment of Azure OpenAI wins over Key and BaseURL. AzureEndpoint is the resource's
-	// address (https://NAME.openai.azure.com), or a gateway's with a path; plain http is
-	// refused except on loopback. AzureKey, sent in the api-key header, and AzureDeployment
-	// are required with it. AzureVersion "": 2024-10-21. The version-less API (…/openai/v1) is
-	// not this: give it as BaseURL, with Key.
+	// An Azure OpenAI deployment takes precedence over Key and BaseURL. AzureEndpoint is the
+	// resource's address (https://NAME.openai.azure.com), or a gateway's with a path; plain http is
+	// refused except on loopback. AzureKey, sent in the api-key header, and AzureDeployment are
+	// then required. AzureVersion "": 2024-10-21. For the version-less API (…/openai/v1), use
+	// BaseURL and Key instead.
 	AzureEndpoint, AzureKey, AzureDeployment, AzureVersion string
 
-	Transport http.RoundTripper // carries the calls; nil: a connection pool of its own
+	Transport http.RoundTripper // carries the calls; nil: its own connection pool
 	Timeout   time.Duration     // of one call, within the caller's ctx; 0: 2 minutes
 
-	// MaxTokensField is the name under which Request.MaxTokens is sent:
-	// max_completion_tokens, which is the default, or max_tokens for servers that
-	// know only the old name. Many of them ignore the new one without a word.
+	// MaxTokensField is the field name for Request.MaxTokens: max_completion_tokens (the default),
+	// or max_tokens for servers that know only the old name. Many of them silently ignore the new
+	// one.
 	MaxTokensField string
-	// ReasoningEffort is sent as it is: minimal, low, medium, high, none or another
-	// word that the model knows. "": not sent.
+	// ReasoningEffort is sent as is: minimal, low, medium, high, none or another value that the
+	// model knows. "": not sent.
 	ReasoningEffort string
 
-	// SystemMessages says where the server takes messages of the role system: anywhere,
-	// which is the default; first, for chat templates that want one at the beginning and
-	// then user and assistant in turn; or nowhere. Those that it does not take are sent
-	// as the user's, between marks that nobody can forge.
+	// SystemMessages says where the server accepts system messages: anywhere (the default); first,
+	// for chat templates that want one at the start and then user and assistant in turn; or
+	// nowhere. The others are sent as user messages, between marks that nobody can forge.
 	SystemMessages string
 
-	// Stream asks for the answer in pieces. Callers still get it whole, but nothing
-	// between here and the server takes a long answer for a dead connection. A
-	// server that refuses to stream is asked for the whole answer from then on.
+	// Stream requests the answer in pieces. Callers still get it whole, but nothing on the way to
+	// the server mistakes a long answer for a dead connection. If a server refuses to stream, it is
+	// asked for whole answers from then on.
 	Stream bool
 }
 
-// String says which model is asked where, and no secret.
+// String says which model is asked where. It contains no secret.
 func (c OpenAIConfig) String() string {
 	switch {
 	case c.AzureEndpoint != "":
@@ -93,25 +92,25 @@ func (c OpenAIConfig) String() string {
 	}
 }
 
-// openAI is a [Model] behind the chat completions API.
+// openAI is a [Model] that uses the chat completions API.
 type openAI struct {
 	cfg      OpenAIConfig // with defaults filled in
 	client   *openai.Client
-	name     string        // as logs say it, and as Response.Model when the server gives none
-	grammars bool          // the server turns schemas into grammars
-	refused  atomic.Uint32 // the options that this deployment has refused
+	name     string        // for logs, and for Response.Model if the server gives none
+	grammars bool          // the server compiles schemas to grammars
+	refused  atomic.Uint32 // options that this deployment has refused
 }
 
-// NewOpenAI returns a [Model] behind the chat completions API of OpenAI, Azure OpenAI or a
-// compatible server (llama.cpp, Ollama, vLLM …). It checks cfg whole, lists every mistake in
-// one error, and does not touch the network. Share the model: it keeps connections open.
+// NewOpenAI returns a [Model] that uses the chat completions API of OpenAI, Azure OpenAI or a
+// compatible server (llama.cpp, Ollama, vLLM …). It checks all of cfg, lists every mistake in one
+// error, and does not touch the network. Share the model: it keeps connections open.
 //
-// A call asks the server once, and does not retry what failed. Only a server that refuses
-// the response format, or to stream, is asked again at once: with json_object in place of
-// json_schema, then for text, and for the whole answer. What it refused is remembered, so
-// that it costs a refusal once. The whole ends with ctx, or after the configured timeout,
-// which is [Timeout]. Each call writes one debug line to ctx's logger, with numbers and what
-// the server said of a fault; prompt and answer are written at trace level only.
+// A call asks the server once and does not retry failures. Only if the server refuses the response
+// format or streaming is it asked again at once: with json_object instead of json_schema, then for
+// text, or for the whole answer. The model remembers refusals, so each costs only one extra
+// request. The whole call ends with ctx, or after the configured timeout, which is [Timeout]. Each
+// call writes one debug line to ctx's logger, with numbers and what the server said about a fault.
+// Prompt and answer appear at trace level only.
 func NewOpenAI(cfg OpenAIConfig) (Model, error) {
 	vendor, err := cfg.vendor()
 	if err != nil {
@@ -142,7 +141,7 @@ func NewOpenAI(cfg OpenAIConfig) (Model, error) {
 	}, nil
 }
 
-// vendor checks c and writes it in the client library's words.
+// vendor checks c and converts it to the client library's config.
 func (c *OpenAIConfig) vendor() (openai.ClientConfig, error) {
 	var errs []error
 	fault := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -159,7 +158,7 @@ func (c *OpenAIConfig) vendor() (openai.ClientConfig, error) {
 		fault("ReasoningEffort: %q is not one word", c.ReasoningEffort)
 	}
 	if c.AzureEndpoint != "" {
-		base := strings.TrimSuffix(strings.TrimRight(c.AzureEndpoint, "/"), "/openai") // the client adds it
+		base := strings.TrimSuffix(strings.TrimRight(c.AzureEndpoint, "/"), "/openai") // the client adds it again
 		u, err := parseBase(base)
 		switch {
 		case err != nil:
@@ -196,8 +195,8 @@ func (c *OpenAIConfig) vendor() (openai.ClientConfig, error) {
 	return out, errors.Join(errs...)
 }
 
-// parseBase takes an absolute http or https address to which a path can be added.
-// Its errors never repeat the address: it may hold a password.
+// parseBase parses an absolute http or https address to which a path can be added. Its errors never
+// repeat the address, which may contain a password.
 func parseBase(base string) (*url.URL, error) {
 	u, err := url.Parse(base)
 	switch {
@@ -213,7 +212,7 @@ func parseBase(base string) (*url.URL, error) {
 	return u, nil
 }
 
-// checkKey refuses what cannot stand in a header. A pasted line end is the usual case.
+// checkKey refuses characters that cannot go into a header, usually a pasted line end.
 func checkKey(key string) error {
 	if strings.ContainsFunc(key, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		return errors.New("holds a space, line end or other character that no key has")
@@ -226,23 +225,23 @@ func isLoopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// isName matches one word that begins with a letter or digit.
+// isName matches one word that starts with a letter or digit.
 var isName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,127}$`)
 
-// Name is the model's name, on Azure the deployment's, as logs say it.
+// Name is the model's name for logs; on Azure, the deployment's.
 func (o *openAI) Name() string { return o.name }
 
-// option is a part of a request that a server may refuse, and without which it is
-// asked again at once.
+// option is a part of a request that a server may refuse. The request is then repeated at once
+// without it.
 type option uint32
 
 const (
 	optSchema option = 1 << iota // the response format json_schema
 	optObject                    // the response format json_object
-	optStream                    // an answer in pieces
+	optStream                    // streaming
 )
 
-// Complete does what [NewOpenAI] says.
+// Complete is documented at [NewOpenAI].
 func (o *openAI) Complete(ctx context.Context, req *Request) (*Response, error) {
 	log := zerolog.Ctx(ctx)
 	log.Trace().Interface("messages", req.Messages).Msg("model prompt")
@@ -252,7 +251,7 @@ func (o *openAI) Complete(ctx context.Context, req *Request) (*Response, error) 
 	for without := learned; ; {
 		asked := o.options(req) &^ without
 		if asked&optSchema != 0 {
-			asked &^= optObject // the strictest form that is left
+			asked &^= optObject // ask for the strictest format still allowed
 		}
 		answer, err := o.ask(call, req, asked)
 		refused, always := refusedOptions(err)
@@ -284,8 +283,8 @@ func (o *openAI) options(req *Request) (out option) {
 	return out
 }
 
-// refusedOptions reads from a server's words what it does not take, and whether that is
-// so for every request.
+// refusedOptions finds out from the server's message what it refuses, and whether that applies to
+// every request.
 func refusedOptions(err error) (refused option, always bool) {
 	fault, ok := errors.AsType[*Error](err)
 	if !ok || fault.Kind != BadRequest && fault.Kind != Unavailable {
@@ -300,14 +299,14 @@ func refusedOptions(err error) (refused option, always bool) {
 	return refused, fault.Code != "json_validate_failed" && !strings.Contains(fault.Said, "the word 'json'")
 }
 
-// Of one request only are the code json_validate_failed of Groq, where the model did not
-// manage it, and OpenAI's wish for the word in the messages.
+// Two refusals apply to one request only: Groq's code json_validate_failed, when the model did not
+// manage it, and OpenAI's demand for the word 'json' in the messages.
 var (
 	refusedFormat = regexp.MustCompile(`(?i)response.format|json_schema|json_object|json schema|invalid schema|grammar|failed to generate json`)
 	refusedStream = regexp.MustCompile(`(?i)stream_options|to stream|streaming`)
 )
 
-// ask is one call.
+// ask makes one call.
 func (o *openAI) ask(ctx context.Context, req *Request, asked option) (*Response, error) {
 	start := time.Now()
 	complete := o.client.CreateChatCompletion
@@ -321,7 +320,7 @@ func (o *openAI) ask(ctx context.Context, req *Request, asked option) (*Response
 	}
 	if err != nil {
 		err = classify(err)
-		if errors.Is(ctx.Err(), context.Canceled) { // the timeout's cause is another
+		if errors.Is(ctx.Err(), context.Canceled) { // not our timeout
 			err = fmt.Errorf("complete with model %s: %w", o.name, ctx.Err())
 		}
 	}
@@ -329,9 +328,9 @@ func (o *openAI) ask(ctx context.Context, req *Request, asked option) (*Response
 	return answer, err
 }
 
-// classify makes an [*Error] of what is none yet. What the server sent or the network
-// did is one already, so the rest comes from the client library: it could not read the
-// answer, or refused to send the request.
+// classify makes an [*Error] of an error that is not one yet. Server and network errors already
+// are, so the rest comes from the client library: it could not read the answer, or refused to send
+// the request.
 func classify(err error) error {
 	if _, ok := errors.AsType[*Error](err); ok {
 		return err
@@ -339,16 +338,15 @@ func classify(err error) error {
 	if _, shape := errors.AsType[*json.UnmarshalTypeError](err); shape {
 		return errMalformed
 	}
-	return &Error{Kind: BadRequest, Err: errors.New(oneLine(err.Error(), maxMessageBytes))} // no vendor's type
+	return &Error{Kind: BadRequest, Err: errors.New(oneLine(err.Error(), maxMessageBytes))} // drop the vendor's type
 }
 
 var errMalformed = &Error{
 	Kind: Unavailable, Status: http.StatusOK, Code: codeMalformed, Err: errors.New("the answer is not the JSON of a completion"),
 }
 
-// log writes the call's one debug line. A failure shows its kind, and the server's own
-// words, which are in no other line: the error itself is returned, and logged once, by
-// whoever ends the turn.
+// log writes the call's one debug line. On failure it has the kind and the server's own message,
+// which appears nowhere else: the error itself is returned, and logged once where the turn ends.
 func (o *openAI) log(ctx context.Context, answer *Response, err error, took time.Duration) {
 	log := zerolog.Ctx(ctx)
 	e := log.Debug().Str("model", o.name).Dur("took", took)
@@ -366,7 +364,7 @@ func (o *openAI) log(ctx context.Context, answer *Response, err error, took time
 	e.Bool("ok", err == nil).Msg("model call")
 }
 
-// request writes req in the client library's words.
+// request converts req to the client library's type.
 func (o *openAI) request(req *Request, asked option) openai.ChatCompletionRequest {
 	out := openai.ChatCompletionRequest{
 		Model:            o.cfg.Model,
@@ -391,7 +389,7 @@ func (o *openAI) request(req *Request, asked option) openai.ChatCompletionReques
 			Name: t.Name, Description: t.Description, Strict: t.Strict, Parameters: t.Schema,
 		}})
 	}
-	if len(req.Tools) > 0 { // servers refuse the rest alone
+	if len(req.Tools) > 0 { // without tools, servers refuse the rest
 		if req.Choice != "" {
 			out.ToolChoice = req.Choice
 		}
@@ -403,7 +401,7 @@ func (o *openAI) request(req *Request, asked option) openai.ChatCompletionReques
 	case asked&optSchema != 0:
 		schema, strict := req.Format.Schema, !req.Format.Loose
 		if o.grammars && len(req.Format.Grammar) > 0 {
-			schema, strict = req.Format.Grammar, false // strict is OpenAI's word for more than a grammar needs
+			schema, strict = req.Format.Grammar, false // OpenAI's strict means more than a grammar needs
 		}
 		out.ResponseFormat = &openai.ChatCompletionResponseFormat{
 			Type: openai.ChatCompletionResponseFormatTypeJSONSchema,
@@ -420,7 +418,7 @@ func (o *openAI) request(req *Request, asked option) openai.ChatCompletionReques
 	return out
 }
 
-// told are the messages as they are told with the schema of the format, or without it.
+// told returns the messages for a request with or without the format's schema.
 func (r *Request) told(withSchema bool) []Message {
 	if !withSchema {
 		return r.Messages
@@ -432,9 +430,8 @@ func (r *Request) told(withSchema bool) []Message {
 	return told
 }
 
-// wireNumber keeps a zero apart from nothing: the library leaves its fields out when
-// they are zero. What is sent is as good as zero, but not so near to it that a server
-// divides by it in vain.
+// wireNumber keeps a zero from being dropped: the library omits zero fields. It sends a value that
+// is practically zero, but not so small that a server fails when it divides by it.
 func wireNumber(n *float64) float32 {
 	if n == nil {
 		return 0
@@ -442,12 +439,12 @@ func wireNumber(n *float64) float32 {
 	return cmp.Or(float32(*n), 1e-4)
 }
 
-// noText stands in an answer to a call that has none: servers want a content there,
-// and the library leaves out an empty one.
+// noText is sent as the answer to a call that has none: servers require a content, and the library
+// omits an empty one.
 const noText = "(no text)"
 
-// Marks of instructions that a server forces into the person's role. Without the
-// role there is no wall between the two; the marks at least cannot be forged.
+// Marks of instructions that must go into the user role. Without the system role nothing separates
+// the two; the marks at least cannot be forged.
 const (
 	markOpen  = "[instructions]"
 	markClose = "[end of instructions]"
@@ -455,13 +452,12 @@ const (
 
 var unmark = strings.NewReplacer(markOpen, "(instructions)", markClose, "(end of instructions)")
 
-// noAnswer stands where a model was never asked for its words about the answers to
-// its calls: templates that want user and assistant in turn want them there too.
+// noAnswer fills in where a model never replied to the answers to its calls: templates that want
+// user and assistant in turn need a message there.
 const noAnswer = "(no answer)"
 
-// arrange writes messages as a server wants them that takes system messages only first, or
-// nowhere: neighbours of one role are one message. Answers to calls stay as they are, right
-// after the calls.
+// arrange prepares messages for a server that takes system messages only first, or nowhere. It
+// merges neighbours of one role. Answers to calls stay as they are, right after the calls.
 func arrange(messages []Message, system string) []Message {
 	if system != systemFirst && system != systemNowhere {
 		return messages
@@ -493,7 +489,7 @@ func arrange(messages []Message, system string) []Message {
 	return out
 }
 
-// wireMessages leaves out messages that servers refuse because there is nothing in them.
+// wireMessages skips empty messages, which servers refuse.
 func wireMessages(messages []Message) []openai.ChatCompletionMessage {
 	out := make([]openai.ChatCompletionMessage, 0, len(messages))
 	for _, m := range messages {
@@ -505,7 +501,7 @@ func wireMessages(messages []Message) []openai.ChatCompletionMessage {
 			continue
 		}
 		for _, c := range m.Calls {
-			if !isObject(c.Arguments) { // many servers and chat templates read them, and fail on anything else
+			if !isObject(c.Arguments) { // many servers and chat templates parse them, and fail on anything else
 				c.Arguments = "{}"
 			}
 			wire.ToolCalls = append(wire.ToolCalls, openai.ToolCall{ID: c.ID, Type: openai.ToolTypeFunction, Function: openai.FunctionCall{
@@ -517,10 +513,10 @@ func wireMessages(messages []Message) []openai.ChatCompletionMessage {
 	return out
 }
 
-// wireName makes the name of an earlier call one that servers take back: models
-// call what they like, but OpenAI refuses a history with other characters in it.
+// wireName turns an earlier call's name into one that servers accept: models make up names, but
+// OpenAI refuses a history with other characters in them.
 func wireName(name string) string {
-	const maxNameBytes = 64 // says OpenAI
+	const maxNameBytes = 64 // OpenAI's limit
 	legal := illegal.ReplaceAllString(name, "_")
 	return cmp.Or(legal[:min(len(legal), maxNameBytes)], "_")
 }
@@ -531,7 +527,7 @@ func isObject(text string) bool {
 	return strings.HasPrefix(strings.TrimLeft(text, " \t\r\n"), "{") && json.Valid([]byte(text))
 }
 
-// read makes a [Response] of a completion.
+// read makes a [Response] from a completion.
 func (o *openAI) read(req *Request, res *openai.ChatCompletionResponse) (*Response, error) {
 	used := Usage{Prompt: res.Usage.PromptTokens, Completion: res.Usage.CompletionTokens}
 	if d := res.Usage.PromptTokensDetails; d != nil {
@@ -557,14 +553,14 @@ func (o *openAI) read(req *Request, res *openai.ChatCompletionResponse) (*Respon
 		return nil, &fault
 	}
 	answer.Text = reasoning.ReplaceAllString(textOf(&choice.Message), "")
-	for _, stop := range req.Stop { // servers that know stops have none in the text
+	for _, stop := range req.Stop { // cut it where the server did not
 		if stop != "" {
 			answer.Text, _, _ = strings.Cut(answer.Text, stop)
 		}
 	}
 	answer.Calls = wireCalls(&choice.Message, req)
 	answer.Finish = "stop"
-	switch { // some servers say "stop" with calls, or "tool_calls" without any; a cut stays a cut
+	switch { // some servers say "stop" with calls, or "tool_calls" without any; length stays length
 	case slices.Contains([]openai.FinishReason{openai.FinishReasonLength, "max_tokens", "model_length"}, choice.FinishReason):
 		answer.Finish = "length"
 	case len(answer.Calls) > 0:
@@ -580,9 +576,8 @@ func (o *openAI) read(req *Request, res *openai.ChatCompletionResponse) (*Respon
 	return answer, nil
 }
 
-// textOf is what the model said: its text, or the parts of it, or its refusal.
-// Reasoning that the server keeps apart stays out, in a field of its own or in a part
-// of another type.
+// textOf is what the model said: its text, its text parts, or its refusal. It leaves out reasoning
+// that the server keeps apart, in its own field or in parts of another type.
 func textOf(m *openai.ChatCompletionMessage) string {
 	text := m.Content
 	for _, part := range m.MultiContent {
@@ -593,24 +588,24 @@ func textOf(m *openai.ChatCompletionMessage) string {
 	return cmp.Or(text, m.Refusal)
 }
 
-// wireCalls are the tools that the model called, in its order.
+// wireCalls returns the model's calls, in its order.
 func wireCalls(m *openai.ChatCompletionMessage, req *Request) []Call {
 	var out []Call
 	for _, c := range m.ToolCalls {
 		out = append(out, Call{ID: c.ID, Name: c.Function.Name, Arguments: c.Function.Arguments})
 	}
-	if req.OneCallAtMost && len(out) > 1 { // the server does not know the wish
+	if req.OneCallAtMost && len(out) > 1 { // the server ignored the request
 		out = out[:1]
 	}
 	identify(out, req)
 	return out
 }
 
-// identify gives an id to each call that has none, or that of an earlier one, or one
-// that is too long for OpenAI to take back, as vLLM's are. The numbers go on behind the
-// calls of the request, so that such ids are unique in a conversation as well.
+// identify gives a new id to each call whose id is missing, already used, or too long for
+// OpenAI to take back, as vLLM's are. It numbers on from the request's calls, so that these ids are
+// unique in a conversation too.
 func identify(calls []Call, req *Request) {
-	const maxIDBytes = 40 // says OpenAI
+	const maxIDBytes = 40 // OpenAI's limit
 	taken := map[string]bool{"": true}
 	n := 0
 	for _, m := range req.Messages {
@@ -626,17 +621,15 @@ func identify(calls []Call, req *Request) {
 	}
 }
 
-// doer carries the client library's requests. It asks the transport directly, so
-// nothing follows a redirect or keeps a cookie, reads the answer under a cap, and turns
-// whatever is not a completion into an [*Error] while headers and body, which the
-// library drops, are still at hand.
+// doer sends the client library's requests. It uses the transport directly, so nothing follows a
+// redirect or keeps a cookie. It reads the answer under a cap, and turns anything but a completion
+// into an [*Error] while it still has headers and body, which the library drops.
 type doer struct {
 	transport http.RoundTripper
-	secret    string // kept out of errors
+	secret    string // removed from errors
 }
 
-// Do sends req. Its errors are [*Error], or the [wholeAnswer] of a server that was
-// asked for a stream.
+// Do sends req. Its errors are [*Error], or [wholeAnswer] if the request was for a stream.
 func (d *doer) Do(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	res, err := d.transport.RoundTrip(req)
@@ -647,7 +640,7 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 	switch {
 	case res.StatusCode/100 != 2:
 		const maxErrorBytes = 64 << 10                                 // enough for any message
-		body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBytes)) // what came is enough
+		body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBytes)) // a partial body is enough
 		return nil, d.fault(res, body)
 	case req.Header.Get("Accept") == "text/event-stream":
 		return nil, d.readStream(ctx, res)
@@ -660,7 +653,7 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// readWhole reads to the end, so that the connection can be used again.
+// readWhole reads to the end, so that the connection can be reused.
 func (d *doer) readWhole(ctx context.Context, res *http.Response) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswerBytes+1))
 	switch {
@@ -678,7 +671,7 @@ func (d *doer) readWhole(ctx context.Context, res *http.Response) ([]byte, error
 
 var errTooLarge = &Error{Kind: Unavailable, Code: codeTooLarge, Err: errors.New("the answer is larger than the cap")}
 
-// networkError is a call that got no answer, or not all of it. ctx is the call's own.
+// networkError is for a call that got no answer, or only part of one. ctx is the call's own.
 func networkError(ctx context.Context, err error) *Error {
 	if ctx.Err() != nil {
 		return &Error{Kind: Timeout, Err: ctx.Err()}
@@ -686,8 +679,8 @@ func networkError(ctx context.Context, err error) *Error {
 	return &Error{Kind: Unavailable, Err: err}
 }
 
-// isError knows the errors that some servers and routers send with status 200, or as
-// an event of a stream.
+// isError recognizes errors that some servers and routers send with status 200, or as a stream
+// event.
 func isError(body []byte) bool {
 	var said struct {
 		Object string `json:"object"`
@@ -696,7 +689,7 @@ func isError(body []byte) bool {
 	return bytes.Contains(body, []byte(`"error"`)) && json.Unmarshal(body, &said) == nil && (said.Error != nil || said.Object == "error")
 }
 
-// maxMessageBytes is how much of a server's own message is kept.
+// maxMessageBytes is how much of a server's own message we keep.
 const maxMessageBytes = 300
 
 // fault turns an answer that is not a completion into an error.
@@ -704,7 +697,7 @@ func (d *doer) fault(res *http.Response, body []byte) *Error {
 	said := readServerError(body)
 	status := res.StatusCode
 	if status < 300 && said.status >= 400 && said.status < 600 {
-		status = said.status // a router's error under status 200
+		status = said.status // a router's error with status 200
 	}
 	out := &Error{Kind: said.kind(status), Status: status, RetryAfter: retryAfter(res.Header), RequestID: requestID(res.Header)}
 	if isName.MatchString(said.code) {
@@ -714,7 +707,7 @@ func (d *doer) fault(res *http.Response, body []byte) *Error {
 	case status >= 300 && status < 400:
 		out.Code, out.Err = codeRedirect, errors.New("the server sends to another address; check the base URL")
 	case status == http.StatusUnauthorized:
-		out.Err = errors.New("the server does not accept the key") // its own words often quote the key
+		out.Err = errors.New("the server does not accept the key") // the server's own message often quotes the key
 	default:
 		text := said.message
 		if d.secret != "" {
@@ -725,16 +718,16 @@ func (d *doer) fault(res *http.Response, body []byte) *Error {
 	return out
 }
 
-// serverError is what servers say in an error's body.
+// serverError is what an error body says.
 type serverError struct {
-	status  int    // the code as a number, 0 when it is none
-	code    string // the code, else the type
+	status  int    // the numeric code; 0 if not a number
+	code    string // the code, or else the type
 	inner   string // error.innererror.code, Azure's
-	message string // with the parameter that is at fault, if the message does not name it
+	message string // includes the faulty parameter, if the message does not name it
 }
 
-// readServerError takes the form of OpenAI and Azure. Of any other body, which may be a
-// proxy's page, the whole text is the message.
+// readServerError parses the form of OpenAI and Azure. For any other body, such as a proxy's page,
+// the message is the whole text.
 func readServerError(body []byte) (out serverError) {
 	var said struct {
 		Error struct {
@@ -743,7 +736,7 @@ func readServerError(body []byte) (out serverError) {
 			Inner                struct{ Code string } `json:"innererror"`
 		} `json:"error"`
 	}
-	_ = json.Unmarshal(body, &said) // goes on after a member of another type
+	_ = json.Unmarshal(body, &said) // continues after a member of the wrong type
 	e := said.Error
 	switch code := e.Code.(type) {
 	case float64:
@@ -778,15 +771,15 @@ func (c *serverError) kind(status int) string {
 	}
 }
 
-// tooLong matches the codes of a prompt that does not fit, else the words of the servers
-// that send none (some say it with status 500): after the forms of most of them those of LM
-// Studio, SGLang, Mistral, text-generation-inference, Gemini and Groq.
+// tooLong matches the codes for a prompt that does not fit, or the messages of servers that send no
+// code (some send status 500): first the forms that most use, then those of LM Studio, SGLang,
+// Mistral, text-generation-inference, Gemini and Groq.
 var tooLong = regexp.MustCompile(`^context_length_exceeded$|^string_above_max_length$|^exceed_context_size_error$|^prompt_too_long$` +
 	`|(?i)(maximum|exceeds?|max|available)( the)? (context|model) (length|limit|size|window)` +
 	"|context size has been exceeded|prompt is too long|context the overflows|longer than the model's context" +
 	"|too large for model with|`inputs` tokens|number of tokens allowed|reduce the length of the mes")
 
-// isFiltered knows the refusals of Azure's and OpenAI's filters.
+// isFiltered recognizes refusals by Azure's and OpenAI's filters.
 func (c *serverError) isFiltered() bool {
 	const azure = "ResponsibleAIPolicyViolation"
 	flagged := strings.Contains(c.message, "usage policy") || strings.Contains(c.message, "flagged")
@@ -794,14 +787,14 @@ func (c *serverError) isFiltered() bool {
 		c.inner == azure || c.code == "invalid_prompt" && flagged
 }
 
-// requestID is the server's id of a call, under the names that OpenAI, Azure and
-// its gateways use.
+// requestID is the server's id of a call, under the header names that OpenAI, Azure and its
+// gateways use.
 func requestID(h http.Header) string {
 	id := cmp.Or(h.Get("X-Request-Id"), h.Get("Apim-Request-Id"), h.Get("X-Ms-Request-Id"))
 	return oneLine(id, 128)
 }
 
-// retryAfter reads retry-after-ms (Azure, OpenAI), and Retry-After in seconds or as a date.
+// retryAfter reads retry-after-ms (Azure, OpenAI), or Retry-After in seconds or as a date.
 func retryAfter(h http.Header) time.Duration {
 	for _, wait := range []string{h.Get("Retry-After-Ms") + "ms", h.Get("Retry-After") + "s"} {
 		if d, err := time.ParseDuration(wait); err == nil {
@@ -815,8 +808,8 @@ func retryAfter(h http.Header) time.Duration {
 	return max(time.Until(at), 0)
 }
 
-// oneLine makes s fit for a log line: no control characters, one space between
-// words, valid UTF-8, at most limit bytes and an ellipsis.
+// oneLine makes s fit for a log line: no control characters, single spaces, valid UTF-8, and at
+// most limit bytes plus an ellipsis.
 func oneLine(s string, limit int) string {
 	words := strings.FieldsFunc(strings.ToValidUTF8(s[:min(len(s), 4*limit)], ""), func(r rune) bool {
 		return unicode.IsControl(r) || unicode.IsSpace(r)
@@ -827,8 +820,7 @@ func oneLine(s string, limit int) string {
 	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
-// reasoning is what models write of their thinking before the answer, where a server leaves
-// it in the text. A block that is never closed is not matched: the answer was cut off, and
-// whoever reads the text has to see that.
+// reasoning matches a model's thinking before the answer, where a server leaves it in the text. It
+// does not match an unclosed block: then the answer was cut off, and the reader must see that.
 var reasoning = regexp.MustCompile(`(?is)^(\s*[<\[](think|thinking|reasoning|analysis|scratchpad)[>\]].*?` +
 	`[<\[]/(think|thinking|reasoning|analysis|scratchpad)[>\]]\s*)+`)

@@ -17,21 +17,20 @@ import (
 )
 
 const (
-	// maxStreamBytes is more than an answer has, since a chunk wraps a few characters in
-	// some hundred, and reasoning comes on top.
+	// maxStreamBytes exceeds the answer's limit because each chunk wraps a few characters in some
+	// hundred, and reasoning comes on top.
 	maxStreamBytes = 4 * maxAnswerBytes
-	// usageTime is how long a server that has ended its answer may be silent before
-	// it sends the usage, or ends the stream.
+	// usageTime is how long a server may be silent between the end of its answer and the usage, or
+	// the end of the stream.
 	usageTime = 5 * time.Second
-	// drainTime is how long a stream that was ended is read on, so that the
-	// connection can be used again.
+	// drainTime is how long a finished stream is read on, so that the connection can be reused.
 	drainTime = 500 * time.Millisecond
 	// maxStreamCalls is how many calls one answer may have.
 	maxStreamCalls = 128
 )
 
-// stream asks for a stream. The doer reads it into the completion that the server would
-// have sent whole.
+// stream asks for a stream. The doer assembles it into the completion that the server would have
+// sent whole.
 func (o *openAI) stream(ctx context.Context, req openai.ChatCompletionRequest) (res openai.ChatCompletionResponse, err error) {
 	_, err = o.client.CreateChatCompletionStream(ctx, req)
 	if read, ok := errors.AsType[*wholeAnswer](err); ok {
@@ -40,15 +39,14 @@ func (o *openAI) stream(ctx context.Context, req openai.ChatCompletionRequest) (
 	return res, err
 }
 
-// wholeAnswer is the answer to a request for a stream. It is an error only to get past the
-// client library, which takes nothing but a stream, and loses errors that come in one.
+// wholeAnswer is the answer to a stream request. It is an error only to get past the client
+// library, which accepts nothing but a stream, and loses errors inside one.
 type wholeAnswer struct{ openai.ChatCompletionResponse }
 
 func (*wholeAnswer) Error() string { return "the answer was read whole" }
 
-// readStream reads a stream, or the completion of a server that knows no streams. A stream
-// has to end behind the end of the answer: what was cut off may be anything, so nothing of
-// it is used.
+// readStream reads a stream, or the completion of a server without streaming. The stream must
+// continue to the end of the answer: a cut-off answer may be anything, so none of it is used.
 func (d *doer) readStream(ctx context.Context, res *http.Response) error {
 	read := &wholeAnswer{}
 	read.SetHeader(res.Header)
@@ -60,12 +58,12 @@ func (d *doer) readStream(ctx context.Context, res *http.Response) error {
 		return cmp.Or[error](err, read)
 	}
 
-	late := time.AfterFunc(usageTime, func() { _ = res.Body.Close() }) // the reading fails then
+	late := time.AfterFunc(usageTime, func() { _ = res.Body.Close() }) // makes the read fail
 	defer late.Stop()
 	limit := &io.LimitedReader{R: res.Body, N: maxStreamBytes}
 	lines := bufio.NewReader(limit)
 	var answer streamed
-	var failed error // a line without an end is none
+	var failed error // an unfinished line is dropped
 	for done := false; failed == nil; {
 		late.Stop()
 		switch {
@@ -107,7 +105,7 @@ func (d *doer) readStream(ctx context.Context, res *http.Response) error {
 	}
 }
 
-// streamed is the answer of a stream up to here.
+// streamed is the part of the answer received so far.
 type streamed struct {
 	chunks        int
 	model         string
@@ -117,7 +115,7 @@ type streamed struct {
 	usage         openai.Usage
 }
 
-// streamedCall is a call as its pieces come.
+// streamedCall is a call assembled from its pieces.
 type streamedCall struct {
 	openai.ToolCall
 	arguments strings.Builder
@@ -132,10 +130,10 @@ func (s *streamed) add(chunk []byte) error {
 	s.chunks++
 	s.model = cmp.Or(s.model, c.Model)
 	if c.Usage != nil {
-		s.usage = *c.Usage // some servers send it with each chunk, as it grows
+		s.usage = *c.Usage // some servers send a running total with each chunk
 	}
 	for _, choice := range c.Choices {
-		if choice.Index != 0 { // only one was asked for
+		if choice.Index != 0 { // we asked for only one
 			continue
 		}
 		s.text.WriteString(choice.Delta.Content)
@@ -144,7 +142,7 @@ func (s *streamed) add(chunk []byte) error {
 			s.addCall(&choice.Delta.ToolCalls[i])
 		}
 		if choice.FinishReason != "" || choice.Delta.Content != "" || len(choice.Delta.ToolCalls) > 0 {
-			s.finish = choice.FinishReason // what goes on has not ended
+			s.finish = choice.FinishReason // an answer that goes on has not finished
 		}
 	}
 	if len(s.calls) > maxStreamCalls {
@@ -153,9 +151,9 @@ func (s *streamed) add(chunk []byte) error {
 	return nil
 }
 
-// addCall adds a piece of a call: of the last one with its index. Some servers number each
-// call from zero, or not at all: there a name begins another one, if that has another id or
-// the arguments were whole.
+// addCall adds a piece to the last call with the same index. Some servers number every call from
+// zero, or not at all. There a name starts a new call if its id differs or the earlier arguments
+// were complete.
 func (s *streamed) addCall(p *openai.ToolCall) {
 	var call *streamedCall
 	for _, c := range s.calls {

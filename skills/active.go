@@ -9,36 +9,34 @@ import (
 )
 
 const (
-	// maxActive is how many skills may be active at the same time: each is told whole.
+	// maxActive is how many skills may be active at once: the prompt includes each one whole.
 	maxActive = 8
-	// maxTold is how many bytes those may have that are active beside others.
+	// maxTold is how many bytes of active skills a prompt may have when more than one is active.
 	maxTold = 256 << 10
-	// maxLoaded bounds how many are active for all people of a conversation, who may have
-	// different ones.
+	// maxLoaded limits the active skills of all people in a conversation, who may have different
+	// ones.
 	maxLoaded = 64
-	// idleTurns is for how many turns a skill stays active that is not used: as many as a
-	// history keeps.
+	// idleTurns is for how many turns an unused skill stays active: as many as the history keeps.
 	idleTurns = 5
 )
 
-// activeSkills are the skills that are loaded in a conversation, or in a thread of a channel: by
-// name, since what a skill says is taken from its source each time. It is a value of the
-// thread's state.
+// activeSkills are the skills loaded in a conversation, or in a channel thread. It keeps names
+// only; the content comes from the source each time. It is a value of the thread's state.
 type activeSkills struct {
-	Turns  int           `json:"turns,omitzero"` // since the first was loaded
-	Turn   string        `json:"turn,omitzero"`  // the last of them
+	Turns  int           `json:"turns,omitzero"` // since the first skill was loaded
+	Turn   string        `json:"turn,omitzero"`  // the last counted turn
 	Loaded []activeSkill `json:"loaded,omitempty"`
 }
 
 type activeSkill struct {
 	Skill string `json:"skill"`
-	Used  int    `json:"used,omitzero"` // in which of the turns it was used last
+	Used  int    `json:"used,omitzero"` // the turn of its last use
 }
 
-// StateName is the name under which state keeps it.
+// StateName is its name in state.
 func (*activeSkills) StateName() string { return "skills" }
 
-// activeIn are those of the turn. Outside of conversations they are nobody's.
+// activeIn returns the turn's active skills. Outside of conversations it is empty and not saved.
 func activeIn(turn *actions.Turn) *activeSkills {
 	if turn == nil || turn.Thread == nil {
 		return new(activeSkills)
@@ -46,7 +44,7 @@ func activeIn(turn *actions.Turn) *activeSkills {
 	return state.Of[activeSkills](turn.Thread)
 }
 
-// begin counts the turn, once, and forgets the skills that were not used for too long.
+// begin counts the turn, once, and drops skills unused for too long.
 func (a *activeSkills) begin(turn string) {
 	if len(a.Loaded) == 0 || a.Turn == turn {
 		return
@@ -66,7 +64,7 @@ func (a *activeSkills) has(skill string) bool {
 	return slices.ContainsFunc(a.Loaded, func(s activeSkill) bool { return s.Skill == skill })
 }
 
-// use keeps a skill active, if it is.
+// use marks the skill as used in this turn, if it is active.
 func (a *activeSkills) use(skill string) {
 	for i := range a.Loaded {
 		if a.Loaded[i].Skill == skill {
@@ -75,9 +73,9 @@ func (a *activeSkills) use(skill string) {
 	}
 }
 
-// add activates a skill of c. It is false when it was active before. Of those that are active
-// only the ones that the turn has count, which are all that is told in it: nobody takes places
-// from those who cannot see what is in them. The error says in words that no more can be.
+// add activates a skill of c. added is false if it was already active. The limits count only active
+// skills that the turn may use, which are all that its prompt includes: nobody loses places to
+// skills that they cannot see. The error says in words that no more can be loaded.
 func (a *activeSkills) add(c *catalogue, skill, turn string) (added bool, err error) {
 	if a.has(skill) {
 		a.use(skill)
@@ -99,7 +97,7 @@ func (a *activeSkills) add(c *catalogue, skill, turn string) (added bool, err er
 		return false, fault(fmt.Sprintf("%d skills are loaded, and no more can be", maxActive))
 	case len(a.Loaded) == 0:
 		a.Turn = turn
-	case len(a.Loaded) == maxLoaded: // forget the one that was not used for longest
+	case len(a.Loaded) == maxLoaded: // drop the least recently used one
 		oldest := slices.MinFunc(a.Loaded, func(a, b activeSkill) int { return a.Used - b.Used })
 		a.drop(func(s activeSkill) bool { return s == oldest })
 	}

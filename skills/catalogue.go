@@ -28,15 +28,15 @@ const (
 	runScript    = "run_skill_script"
 )
 
-// tools says of each tool what it is about, and the entity that names a part of a skill.
+// tools says for each tool what it uses, and which entity names that part of a skill.
 var tools = map[string]struct{ kind, part string }{
 	loadSkill: {"Skill", ""}, readResource: {"Resource", resourceName}, runScript: {"Script", scriptName},
 }
 
 func isTool(name string) bool { return tools[name].kind != "" }
 
-// Names of the tools' entities, in the .NET version of the Microsoft Agent Framework, and what
-// the Python version calls them, which models write as well.
+// Names of the tools' entities in the .NET version of the Microsoft Agent Framework, and the Python
+// version's names, which models also write.
 const (
 	skillName       = "skillName"
 	resourceName    = "resourceName"
@@ -49,28 +49,28 @@ var pythonNames = map[string]string{
 	skillName: "skill_name", resourceName: "resource_name", scriptName: "script_name", scriptArguments: "args",
 }
 
-// defaultTemplate tells any planner what skills are, without the syntax of one of them.
+// defaultTemplate explains skills to any planner, without the syntax of a particular one.
 const defaultTemplate = `Skills are instructions for certain tasks, with resources to read and scripts to run. Those you have, a line each, name: what it is for:
 <available_skills>
 {skills}
 </available_skills>
 Where a task fits a skill, load it with load_skill before anything else, and follow it. Read its resources with read_skill_resource and run its scripts with run_skill_script, by their names as it lists them. Load only what the task needs.`
 
-// maxCatalogue is how many characters the list of skills may have.
+// maxCatalogue limits the characters of the skill list.
 const maxCatalogue = 24_000
 
-// catalogue is the skills that a turn may use, and what models are told of them. It does not
-// change, so turns with the same skills share one.
+// catalogue is the skills that a turn may use, and what models see of them. It never changes, so
+// turns with the same skills share one.
 type catalogue struct {
-	list   []*Skill // as the source gave it
-	skills []*Skill // by name, one of each name
-	names  []string // of skills
+	list   []*Skill // as the sources returned it
+	skills []*Skill // sorted by name, without duplicates
+	names  []string // of skills, in the same order
 	extra  planner.Extra
-	offers map[string]actions.Offer // of the tools; none when there are no skills
-	told   []func() string          // content of skills
+	offers map[string]actions.Offer // by tool; none without skills
+	told   []func() string          // content of skills, in the same order
 }
 
-// newCatalogue makes the catalogue of a list. offered returns a skill without scripts that
+// newCatalogue makes the catalogue of a list. offered returns a skill without the scripts that
 // cannot run.
 func newCatalogue(ctx context.Context, list []*Skill, offered func(*Skill) *Skill, template string) *catalogue {
 	first, others := distinct(list)
@@ -91,14 +91,13 @@ func newCatalogue(ctx context.Context, list []*Skill, offered func(*Skill) *Skil
 		c.extra.Text = strings.ReplaceAll(template, "{skills}", c.lines(ctx, maxCatalogue))
 		c.offers = offersOf(all)
 	}
-	key, _ := json.Marshal([]any{c.extra.Text, c.offers}) // schemas can be written
+	key, _ := json.Marshal([]any{c.extra.Text, c.offers}) // cannot fail: schemas are valid JSON
 	c.extra.Key = "skills " + digest(string(key))
 	return c
 }
 
-// lines lists the skills for models, a line each. Over the budget, in characters, descriptions
-// are cut, the longest ones first and all of those to the same length, and that is said. Names
-// are always told.
+// lines lists the skills for models, one per line. If the list exceeds the budget, in characters,
+// it cuts the longest descriptions, all to the same length, and says so. It never drops names.
 func (c *catalogue) lines(ctx context.Context, budget int) string {
 	render := func(most int) string {
 		var lines []string
@@ -124,8 +123,8 @@ func (c *catalogue) lines(ctx context.Context, budget int) string {
 	return render(most) + "\n(Descriptions are cut: there are many skills.)"
 }
 
-// maxEnum is of how many names models are told in a tool's schema, so that they make none up. Those
-// of skills that can be loaded are always told.
+// maxEnum is how many names a tool's schema lists, so that models do not invent any. It always
+// lists the skills that can be loaded.
 const maxEnum = 64
 
 // offersOf describes the tools for a turn with these skills.
@@ -175,7 +174,7 @@ type property struct {
 	schema *jsonschema.Schema
 }
 
-// offerOf describes a tool by its entities, of which the first ones are required.
+// offerOf describes a tool by its entities; the first ones are required.
 func offerOf(tool string, required int, entities ...property) actions.Offer {
 	s := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}}
 	for _, p := range entities {
@@ -186,7 +185,7 @@ func offerOf(tool string, required int, entities ...property) actions.Offer {
 	return actions.Offer{Name: tool, Schema: s}
 }
 
-// partsOf are the names of what a tool can use of a skill.
+// partsOf returns the names of a skill's parts that a tool can use.
 func partsOf(s *Skill, tool string) (names []string) {
 	if tool == runScript {
 		for _, script := range s.Scripts {
@@ -200,8 +199,8 @@ func partsOf(s *Skill, tool string) (names []string) {
 	return names
 }
 
-// offer describes the tools of the turn in place of what is registered of them. Without
-// skills there are none.
+// offer replaces the registered tools with the turn's descriptions of them. Without skills it drops
+// the tools.
 func (c *catalogue) offer(all *actions.Registry) (*actions.Registry, error) {
 	var offers []actions.Offer
 	for _, a := range all.All() {
@@ -216,11 +215,11 @@ func (c *catalogue) offer(all *actions.Registry) (*actions.Registry, error) {
 
 const loadedPrefix = "Loaded the skill "
 
-// loadedText is the result of load_skill. What it has loaded is told from the source.
+// loadedText is the result of load_skill. The skill's content comes from the source.
 func loadedText(name string) string { return loadedPrefix + inLine(name) + "." }
 
-// tell puts the content of a skill in the place of what load_skill has answered. A skill
-// that was taken away since then says nothing any more.
+// tell replaces the result of load_skill with the skill's content. If the skill has since been
+// taken away, it says so instead.
 func (c *catalogue) tell(o actions.Outcome) (string, bool) {
 	if o.Action != loadSkill || o.Failed || !strings.HasPrefix(o.Text, loadedPrefix) {
 		return "", false
@@ -232,8 +231,8 @@ func (c *catalogue) tell(o actions.Outcome) (string, bool) {
 	return c.told[i](), true
 }
 
-// pinned is the content of the active skills that this turn may use, but for those that it
-// has loaded itself: they are told where that was done.
+// pinned is the content of the active skills that this turn may use, except those it loaded itself:
+// their content is in the result of load_skill.
 func (c *catalogue) pinned(turn *actions.Turn, active *activeSkills) []string {
 	here := map[string]bool{}
 	for _, round := range turn.Rounds {
@@ -250,7 +249,7 @@ func (c *catalogue) pinned(turn *actions.Turn, active *activeSkills) []string {
 	return contents
 }
 
-// fault says in words for the model what is wrong with a call.
+// fault tells the model what is wrong with a call.
 type fault string
 
 func (f fault) Error() string { return string(f) }
@@ -269,18 +268,17 @@ func (c *catalogue) find(name string) (int, error) {
 	return i, nil
 }
 
-// find returns the index of the one name that a model means by another, -1 when it is none
-// or may be several. Models add "./", change the case, and leave out folders and the ends
-// of file names.
+// find returns the index of the one name that the model most likely means, or -1 if there is none
+// or it could be several. Models add "./", change the case, and omit folders and file extensions.
 func find(name string, names []string) int {
-	if i := slices.Index(names, name); i >= 0 { // as it is listed
+	if i := slices.Index(names, name); i >= 0 { // exactly as listed
 		return i
 	}
 	bare := strings.TrimPrefix(strings.ReplaceAll(norm.NFKC.String(strings.TrimSpace(name)), `\`, "/"), "./")
 	for _, means := range [...]func(string) bool{
 		func(n string) bool { return n == bare },
 		func(n string) bool { return strings.EqualFold(n, bare) },
-		func(n string) bool { return strings.EqualFold(path.Base(n), bare) }, // none that has a folder
+		func(n string) bool { return strings.EqualFold(path.Base(n), bare) }, // the base name of a file in a folder
 		func(n string) bool { return strings.EqualFold(stem(n), bare) },
 		func(n string) bool { return strings.EqualFold(stem(path.Base(n)), bare) },
 	} {
@@ -303,8 +301,8 @@ func find(name string, names []string) int {
 
 func stem(name string) string { return strings.TrimSuffix(name, path.Ext(name)) }
 
-// didYouMean suggests the names that are nearest to an unknown one, with a space in front;
-// "" when there are none.
+// didYouMean suggests the names closest to an unknown one, with a leading space; "" if there are
+// none.
 func didYouMean(name string, names []string) string {
 	name = spelling.Plain(path.Base(strings.ReplaceAll(clip(name), `\`, "/")))
 	near := spelling.Nearest(names, func(n string) (int, bool) {

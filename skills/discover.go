@@ -16,51 +16,51 @@ import (
 	"github.com/planbot-go/planbot/skills/sandbox"
 )
 
-// fileName is the file that makes a folder a skill. In lower case it does too, where
-// there is no other.
+// fileName is the file that makes a folder a skill. The lower-case name also works if there is no
+// other.
 const fileName = "SKILL.md"
 
-// What is looked at, at most.
+// Limits of the search.
 const (
-	maxDepth    = 6 // folders from a root down to a skill, and from there to its files
+	maxDepth    = 6 // levels from a root down to a skill, and from there to its files
 	maxSkills   = 200
-	maxFolders  = 2000 // that are searched for skills
+	maxFolders  = 2000 // to search for skills
 	maxFiles    = 2000 // files and folders of one skill
 	maxText     = 256 << 10
-	maxFileName = 200 // bytes, with folders: models are told names before the skill is loaded
+	maxFileName = 200 // bytes, with folders: models see names before the skill is loaded
 )
 
-// Config says where skills are looked for, and how. The zero value of every field but
-// Roots is a working default.
+// Config says where and how to look for skills. The zero value of every field but Roots is a
+// working default.
 type Config struct {
-	// Roots are the folders that hold skills, or are skills themselves. They are trusted: a
-	// root may be a link.
+	// Roots are folders that contain skills, or are skills themselves. They are trusted: a root may
+	// be a link.
 	Roots []string
-	// Lenient makes warnings of faults that can be lived with: names that break a rule, texts that
-	// are too long, unknown fields, and YAML that can be repaired.
+	// Lenient turns minor faults into warnings: names that break a rule, texts that are too long,
+	// unknown fields, and YAML that can be repaired.
 	Lenient bool
-	// FollowLinks follows symbolic links that lead to a place inside of one of Roots. Every
-	// other link, and without FollowLinks every link, is skipped.
+	// FollowLinks follows symbolic links that lead into one of Roots. All other links, and without
+	// FollowLinks every link, are skipped.
 	FollowLinks bool
-	// Validate is for whoever writes skills. A root, or a folder right in one, that has no SKILL.md
-	// in it or below it is a fault, and so is a folder that cannot be searched; scripts that the
-	// sandbox would refuse to copy are a warning.
+	// Validate is for authors of skills. It is a fault if a root, or a folder directly in one, has
+	// no SKILL.md in or below it, or if a folder cannot be searched. Scripts that the sandbox would
+	// refuse to copy are a warning.
 	Validate bool
-	// Reload makes the Source look again, at most once a second. Without it, it looks once.
+	// Reload makes the Source look again, at most once per second. Without it, it looks once.
 	Reload bool
 }
 
-// Extensions of a skill's files that count.
+// Extensions of resources and scripts.
 var (
 	resourceFiles = []string{".md", ".json", ".yaml", ".yml", ".csv", ".xml", ".txt"}
 	scriptFiles   = []string{".py", ".js", ".sh", ".ps1", ".cs", ".csx"}
 )
 
-// Discover looks for skills in the folders, and says what is wrong. A folder with a SKILL.md is a
-// skill, and what is in it belongs to it, a SKILL.md further down included; .git and node_modules
-// are not searched. A skill with a fault is left out and the others are found all the same; so is
-// a root that does not exist. A folder that is reached in several ways is one skill. Of several
-// skills of one name, whatever its case, the first is found. The error is that of ctx.
+// Discover looks for skills in the folders and reports faults. A folder with a SKILL.md is a skill,
+// and everything in it belongs to it, including a SKILL.md further down. It does not search .git
+// and node_modules. It leaves out a skill with a fault and a root that does not exist, and still
+// finds the others. A folder reached in several ways is one skill. If several skills share a name,
+// in any letter case, Discover returns the first. The error is that of ctx.
 func (c Config) Discover(ctx context.Context) ([]*Skill, []Fault, error) {
 	w := &walker{Config: c, searched: map[string]int{}}
 	for _, root := range c.Roots {
@@ -83,24 +83,24 @@ func (c Config) Discover(ctx context.Context) ([]*Skill, []Fault, error) {
 type walker struct {
 	Config
 	roots    []folder
-	searched map[string]int // how deep folders stood; no deeper they are not searched again
-	folders  int            // that were searched
-	full     bool           // a cap was reached, and said
-	hits     int            // skills and faults so far, those that were known before too
+	searched map[string]int // the depth at which each folder was searched; it is searched again only at a lower depth
+	folders  int            // searched so far
+	full     bool           // a cap was reached and reported
+	hits     int            // skills and faults so far, including ones already known
 	skills   []*Skill
 	faults   []Fault
 }
 
-// folder is a folder or file at which the walker stands.
+// folder is the walker's current folder or file.
 type folder struct {
 	place
-	shown  string // as faults name it
-	name   string // its last name, or that of the link that leads to it
+	shown  string // name in faults
+	name   string // its own base name, or that of the link to it
 	depth  int
-	linked bool // a link leads here from within a skill: it does not come along when the skill is copied
+	linked bool // reached by a link from within a skill: it is not copied with the skill
 }
 
-// holds says that another folder is this one or in it.
+// holds reports whether the other folder is this one or inside it.
 func (p place) holds(dir string) bool {
 	in, err := filepath.Rel(p.full(), dir)
 	return err == nil && filepath.IsLocal(in)
@@ -111,10 +111,10 @@ func (w *walker) note(warning bool, path, format string, args ...any) {
 	w.faults = append(w.faults, Fault{Path: path, Text: fmt.Sprintf(format, args...), Warning: warning})
 }
 
-// addRoot takes a root in. One that does not exist may come later: it is no fault unless
-// everything has to be there.
+// addRoot adds a root. A root that does not exist may appear later, so it is only a warning unless
+// Validate is set.
 func (w *walker) addRoot(root string) {
-	if strings.TrimSpace(root) == "" { // a setting that is empty, hardly the current folder
+	if strings.TrimSpace(root) == "" { // an empty setting, hardly the current folder
 		w.note(!w.Validate, `""`, "names no folder")
 		return
 	}
@@ -184,9 +184,9 @@ func (w *walker) search(ctx context.Context, at folder) error {
 	return nil
 }
 
-// below is what an entry of a folder is, or where it leads if it is a link that may be followed,
-// which has to be inside of one of the roots. That is opened without following links, so it may
-// well be outdated.
+// below returns what an entry of a folder is. If the entry is a link that may be followed, it
+// returns the target, which must be inside a root. The target is later opened without following
+// links, so the answer may be outdated safely.
 func (w *walker) below(at folder, entry fs.DirEntry) (below folder, isDir bool, err error) {
 	name := entry.Name()
 	below = folder{place{at.root, path.Join(at.path, name)}, filepath.Join(at.shown, name), name, at.depth + 1, at.linked}
@@ -213,13 +213,13 @@ func (w *walker) below(at folder, entry fs.DirEntry) (below folder, isDir bool, 
 	return below, info.IsDir(), err
 }
 
-// skipped says that a folder is not part of a skill, as those in which Kubernetes keeps the
-// versions of what it mounts, ..data among them.
+// skipped reports whether a folder is not part of a skill, such as those in which Kubernetes keeps
+// versions of a mount (..data among them).
 func skipped(name string) bool {
 	return name == ".git" || name == "node_modules" || name == "__pycache__" || strings.HasPrefix(name, "..")
 }
 
-// load reads the skill in a folder. Its SKILL.md may be a link as far as links are followed.
+// load reads the skill in a folder. Its SKILL.md may be a link if links are followed.
 func (w *walker) load(ctx context.Context, at folder, entry fs.DirEntry) {
 	w.hits++
 	if slices.ContainsFunc(w.skills, func(s *Skill) bool { return s.Dir == at.full() }) { // found through another root
@@ -263,12 +263,12 @@ func (w *walker) load(ctx context.Context, at folder, entry fs.DirEntry) {
 type files struct {
 	*walker
 	skill *Skill
-	left  int // entries that may still be looked at
+	left  int // entries that may still be read
 	full  bool
 }
 
-// scan lists the files in a folder of the skill, of which inside is the path in the skill. What
-// is left out is a warning.
+// scan lists the files in a folder of the skill; inside is the folder's path in the skill. It warns
+// about everything it leaves out.
 func (f *files) scan(ctx context.Context, at folder, inside string) {
 	list, all, err := at.list(f.left)
 	if err != nil {
@@ -280,7 +280,7 @@ func (f *files) scan(ctx context.Context, at folder, inside string) {
 		f.note(true, at.shown, "more than %d files in one skill: the rest is left out", maxFiles)
 	}
 	for _, entry := range list {
-		if skipped(entry.Name()) || ctx.Err() != nil { // which Discover says
+		if skipped(entry.Name()) || ctx.Err() != nil { // Discover reports the end of ctx
 			continue
 		}
 		below, isDir, err := f.below(at, entry)
@@ -296,8 +296,8 @@ func (f *files) scan(ctx context.Context, at folder, inside string) {
 	}
 }
 
-// add lists a file if it is a resource or a script by its name, can be read, and its name
-// does no harm where it is shown. SKILL.md and licences are nothing to read for a task.
+// add lists a file if its name makes it a resource or a script, it is readable, and its name is
+// safe to show. SKILL.md and licences are not resources.
 func (f *files) add(at folder, name string) error {
 	lower := strings.ToLower(path.Base(name))
 	ext := path.Ext(lower)
@@ -311,7 +311,7 @@ func (f *files) add(at folder, name string) error {
 		return err
 	}
 	info, err := file.Stat()
-	_ = file.Close() // opened to look only
+	_ = file.Close() // opened only to check it
 	switch {
 	case err != nil:
 		return err

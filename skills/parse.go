@@ -19,26 +19,26 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// What the specification allows, in characters.
+// Limits of the specification, in characters.
 const (
 	maxName          = 64
 	maxDescription   = 1024
 	maxCompatibility = 500
 )
 
-// What is read of front matter.
+// Limits of front matter.
 const (
 	maxFrontMatter = 64 << 10
 	maxTokens      = 4096
-	maxFaults      = 100 // kept of one skill, so that a broken one stays readable
+	maxFaults      = 100 // per skill, so that a broken one stays readable
 )
 
-// Fault is something wrong with a skill.
+// Fault is a problem with a skill.
 type Fault struct {
 	Path string `json:"path"`           // the file or folder
-	Line int    `json:"line,omitempty"` // from 1; 0 for the whole of it
+	Line int    `json:"line,omitempty"` // from 1; 0: the whole file or folder
 	Text string `json:"text"`
-	// Warning says that the skill is used in spite of it. Without, it is left out.
+	// Warning says that the skill is used anyway. Otherwise it is left out.
 	Warning bool `json:"warning"`
 }
 
@@ -59,17 +59,17 @@ func (f Fault) String() string {
 	}, where+": "+f.Text)
 }
 
-// sound says that there are no faults but warnings.
+// sound reports whether there are only warnings.
 func sound(list []Fault) bool {
 	return !slices.ContainsFunc(list, func(f Fault) bool { return !f.Warning })
 }
 
-// quoted shows what a stranger wrote, cut to a length that somebody reads.
+// quoted quotes foreign text, cut to a readable length.
 func quoted(text string) string { return strconv.Quote(cut(text, 81)) }
 
-// parsing is the reading of one SKILL.md, or the check of one skill from Go. Not lenient is the
-// specification to the letter. Lenient makes warnings of what can be lived with: names that break
-// a rule, texts that are too long, unknown fields, and YAML that can be repaired.
+// parsing reads one SKILL.md, or checks one skill from Go. Strict mode follows the specification to
+// the letter. Lenient mode turns minor faults into warnings: names that break a rule, texts that
+// are too long, unknown fields, and YAML that can be repaired.
 type parsing struct {
 	path    string
 	lenient bool
@@ -83,17 +83,17 @@ func (p *parsing) note(warning bool, line int, format string, args []any) {
 	}
 }
 
-// fault notes what no mode can live with.
+// fault notes a fault in any mode.
 func (p *parsing) fault(line int, format string, args ...any) { p.note(false, line, format, args) }
 
-// flaw notes what the lenient mode lives with.
+// flaw notes a fault that is only a warning in lenient mode.
 func (p *parsing) flaw(line int, format string, args ...any) { p.note(p.lenient, line, format, args) }
 
-// parse reads the text of a SKILL.md and notes everything that is wrong with it, with lines. The
-// skill is to be used only if all of that are warnings; its Dir, Resources and Scripts are empty.
-// folder is the name of the folder that the file is in, which has to be the skill's; "": not
-// compared. Leniently it replaces a name that is missing or has characters that no name can have.
-// A byte order mark and either kind of line end are fine.
+// parse reads the text of a SKILL.md and notes every fault with its line. Use the skill only if all
+// of them are warnings. Its Dir, Resources and Scripts are empty. folder is the name of the file's
+// folder, which must equal the skill's name; "": not compared. In lenient mode it replaces a name
+// that is missing or has invalid characters. A byte order mark and either kind of line ending are
+// fine.
 func (p *parsing) parse(text []byte, folder string) Skill {
 	if !utf8.Valid(text) {
 		p.fault(0, "is no UTF-8 text")
@@ -126,8 +126,8 @@ func (p *parsing) parse(text []byte, folder string) Skill {
 
 var fence = regexp.MustCompile(`(?m)^---[ \t]*$\n?`)
 
-// split finds the front matter, between a first line of three dashes and the next such
-// line. Within YAML none can begin at the margin, so no value closes it.
+// split finds the front matter, between a first line of three dashes and the next such line. No
+// YAML value can contain such a line at the margin, so none ends it early.
 func (p *parsing) split(text string) (head, body string, ok bool) {
 	fences := fence.FindAllStringIndex(text, 2)
 	switch {
@@ -143,11 +143,11 @@ func (p *parsing) split(text string) (head, body string, ok bool) {
 	return "", "", false
 }
 
-// firstLine is the line of SKILL.md on which the YAML begins.
+// firstLine is the line of SKILL.md where the YAML starts.
 const firstLine = 2
 
-// read reads the front matter as a mapping, and is false when it is none. YAML that is wrong and
-// can be repaired is read on also in strict mode, to find the other faults.
+// read reads the front matter as a mapping; false if it is not one. It reads repairable YAML even
+// in strict mode, to find the other faults.
 func (p *parsing) read(head string) bool {
 	root, line, err := parseYAML(head)
 	if err != nil {
@@ -168,8 +168,7 @@ func (p *parsing) read(head string) bool {
 	return true
 }
 
-// parseYAML returns the root of the document, nil for an empty one, or the line of SKILL.md
-// and what is wrong in it.
+// parseYAML returns the document's root (nil if empty), or the fault and its line in SKILL.md.
 func parseYAML(text string) (root ast.Node, line int, err error) {
 	root, err = yamltext.Parse(text, maxTokens, parser.AllowDuplicateMapKey())
 	if wrong, ok := errors.AsType[*yamltext.Error](err); ok {
@@ -180,7 +179,7 @@ func parseYAML(text string) (root ast.Node, line int, err error) {
 
 func lineOf(node ast.Node) int { return node.GetToken().Position.Line + firstLine - 1 }
 
-// line is that of a field, 0 where there is none.
+// line is a field's line, or 0 if it is missing.
 func (p *parsing) line(name string) int {
 	if f := p.fields[name]; f != nil {
 		return lineOf(f.Key)
@@ -188,7 +187,7 @@ func (p *parsing) line(name string) int {
 	return 0
 }
 
-// entries lists the entries of a mapping by name. The last one of a name counts.
+// entries returns a mapping's entries by name. Of duplicates, the last counts.
 func (p *parsing) entries(mapping *ast.MappingNode) map[string]*ast.MappingValueNode {
 	entries := map[string]*ast.MappingValueNode{}
 	for _, entry := range mapping.Values {
@@ -206,8 +205,8 @@ func (p *parsing) entries(mapping *ast.MappingNode) map[string]*ast.MappingValue
 	return entries
 }
 
-// textOf is a scalar as it was written: neither numbers nor words such as true are more
-// than text here. Anchors, aliases and tags are none.
+// textOf returns a scalar as it was written: numbers and words such as true are just text. Anchors,
+// aliases and tags are not text.
 func textOf(node ast.Node) (string, bool) {
 	switch n := node.(type) {
 	case *ast.StringNode:
@@ -225,9 +224,9 @@ func textOf(node ast.Node) (string, bool) {
 	return "", false
 }
 
-// frontMatter takes the values of the known fields, and notes every other field.
+// frontMatter reads the known fields and notes every other one.
 func (p *parsing) frontMatter() Skill {
-	const disable = "disable-model-invocation" // of skills that were made for other agents
+	const disable = "disable-model-invocation" // of skills made for other agents
 	for _, name := range slices.Sorted(maps.Keys(p.fields)) {
 		key, line := strings.ToLower(name), p.line(name)
 		known := slices.Contains([]string{"name", "description", "license", "compatibility", "metadata", "allowed-tools"}, key)
@@ -250,13 +249,12 @@ func (p *parsing) frontMatter() Skill {
 		Compatibility: p.text("compatibility"),
 		Metadata:      p.texts("metadata"),
 		AllowedTools:  p.tools("allowed-tools"),
-		// What is not plainly off is on: more is kept from models.
+		// Anything but a clear no means yes, which hides more from models.
 		DisableModelInvocation: !slices.Contains([]string{"", "false", "no"}, strings.ToLower(p.text(disable))),
 	}
 }
 
-// text is the value of a field that has one text, without white space around it; "" where there is
-// no such field.
+// text is a text field's value, without surrounding white space; "" if there is no such field.
 func (p *parsing) text(name string) string {
 	f := p.fields[name]
 	if f == nil {
@@ -269,7 +267,7 @@ func (p *parsing) text(name string) string {
 	return strings.TrimSpace(text)
 }
 
-// texts is the value of a field that has texts by name.
+// texts is the value of a field that maps names to texts.
 func (p *parsing) texts(name string) map[string]string {
 	f := p.fields[name]
 	if f == nil {
@@ -291,7 +289,7 @@ func (p *parsing) texts(name string) map[string]string {
 	return texts
 }
 
-// tools is the value of a field that lists tools: one text, or, as many write it, a list. An empty
+// tools is the value of a field that lists tools: one text or, as many write it, a list. An empty
 // list allows none.
 func (p *parsing) tools(name string) []string {
 	f := p.fields[name]
@@ -314,7 +312,7 @@ func (p *parsing) tools(name string) []string {
 	return tools
 }
 
-// splitTools splits a list of tools at spaces and commas that are outside of parentheses.
+// splitTools splits a list of tools at spaces and commas outside parentheses.
 func splitTools(text string) []string {
 	depth := 0
 	return strings.FieldsFunc(text, func(r rune) bool {
@@ -330,8 +328,8 @@ func splitTools(text string) []string {
 
 func kindOf(node ast.Node) string { return "a YAML " + strings.ToLower(node.Type().String()) }
 
-// check compares the values with the rules of the specification. Characters that a name cannot
-// have are no matter of leniency: names appear in prompts, paths and schemas.
+// check applies the specification's rules. Invalid characters in a name are a fault even in lenient
+// mode: names appear in prompts, paths and schemas.
 func (p *parsing) check(m *Skill) {
 	line, name := p.line("name"), m.Name
 	if name == "" {
@@ -366,17 +364,16 @@ func (p *parsing) atMost(most int, field, value string) {
 	}
 }
 
-// odd says that a name cannot have a character.
+// odd reports whether a character is invalid in a name.
 func odd(r rune) bool {
 	return r != '-' && !unicode.IsLetter(r) && !unicode.IsNumber(r) || r == utf8.RuneError || isBlank(r)
 }
 
-// entryLine is a line with a key and a value, or the mark of a block that is the value.
+// entryLine matches a line with a key and a value, or a block marker as the value.
 var entryLine = regexp.MustCompile(`^( *)([A-Za-z][\w-]*):[ \t]+([^\s#].*)$`)
 
-// repair repairs the two mistakes that people make most in YAML: values that have to be quoted,
-// since there is a colon in them or a mark at their start, and lines indented by tabs. Every line
-// keeps its number.
+// repair fixes the two most common YAML mistakes: values that need quotes because of a colon or a
+// leading special character, and lines indented with tabs. Line numbers stay the same.
 func (p *parsing) repair(head string) string {
 	lines := strings.Split(head, "\n")
 	for i, line := range lines {
@@ -406,11 +403,11 @@ func (p *parsing) repair(head string) string {
 	return strings.Join(lines, "\n")
 }
 
-// needsQuotes says that YAML would not take a value for text, or for a list or mapping in
+// needsQuotes reports whether YAML would read a value as neither text nor a list or mapping in
 // brackets.
 func needsQuotes(value string) bool {
 	if strings.ContainsAny(value[:1], `"'`) && strings.Count(value, value[:1]) == 1 || strings.ContainsAny(value[:1], "|>") {
-		return false // a quote that nobody closed, or a block
+		return false // an unclosed quote, or a block
 	}
 	root, _, err := parseYAML(value)
 	if _, isText := textOf(root); err != nil || isText {

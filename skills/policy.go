@@ -16,14 +16,14 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// approved is what the policy has let pass in this turn: of each tool the last part of a skill
-// that it was asked about, with its digest. Nothing else is done, although a source may give other
-// skills a moment later. It is a value of the turn's temporary state.
+// approved is what the policy has approved in this turn: for each tool, the last part of a skill it
+// was asked about, and its digest. Only that may run, even if a source returns other skills a
+// moment later. It is a value of the turn's temporary state.
 type approved map[string]approvedPart
 
 type approvedPart struct{ Part, Digest string }
 
-// StateName is the name under which state keeps it.
+// StateName is its name in state.
 func (approved) StateName() string { return "skillsApproved" }
 
 func approvedIn(turn *actions.Turn) approved {
@@ -37,41 +37,40 @@ func approvedIn(turn *actions.Turn) approved {
 	return *a
 }
 
-// approved returns the digest with which the policy let this pass.
+// approved returns the digest that the policy approved for this use.
 func (u use) approved(turn *actions.Turn) (digest string, ok bool) {
 	last, ok := approvedIn(turn)[u.tool]
 	return last.Digest, ok && last.Part == u.skill.Name+"/"+u.part()
 }
 
-// changed is the fault of a call that did not pass as what it is now.
+// changed is the fault of a use that is not what was approved.
 func (u use) changed() error {
 	return faultf("%s '%s' has changed while it was being asked whether it may be used. Please try again.",
 		tools[u.tool].kind, inLine(cmp.Or(u.part(), u.skill.Name)))
 }
 
-// digest tells what is used from anything else of its name: by its skill's words and by what a
-// resource holds, unless that is made anew each time, or what a script in Go is said to do with
-// which arguments.
+// digest identifies what is used: the skill's content plus a resource's bytes (unless a function
+// makes them each time), or the description and schema of a script in Go.
 func (u use) digest(data Data) string {
 	words := []string{u.skill.Dir, u.skill.Name, u.skill.Content(), u.part()}
 	switch {
 	case u.tool == readResource && u.resource.Func == nil:
 		words = append(words, string(data.Bytes))
-	case u.script.Action != nil: // whose schema is in the content
+	case u.script.Action != nil: // its schema is part of the content
 		return "built in " + digest(append(words, u.script.Description)...)
 	}
 	return digest(words...)
 }
 
-// Policy adds to next, which may be nil for [actions.DefaultPolicy], what skills say of a
-// call: that one of their tools needs approval, bound to the digest of what would run, and that a
-// call is not among the allowed-tools of an active skill. It only ever asks for more.
+// Policy adds the skills' rules to next, which may be nil for [actions.DefaultPolicy]. It requires
+// approval for calls of the skill tools, bound to the digest of what would run, and denies calls
+// that are not in the allowed-tools of an active skill. It never permits more than next.
 func (p *Provider) Policy(next actions.Policy) actions.Policy {
 	if next == nil {
 		next = actions.DefaultPolicy
 	}
 	return func(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
-		if isTool(call.Action.Name) { // its mark is for bots that do not ask here
+		if isTool(call.Action.Name) { // its mark is for bots without this Policy
 			unmarked := *call.Action
 			unmarked.Approval = false
 			call.Action = &unmarked
@@ -81,14 +80,14 @@ func (p *Provider) Policy(next actions.Policy) actions.Policy {
 			return approval, err
 		}
 		own, err := p.approval(ctx, turn, call)
-		if wrong := fault(""); errors.As(err, &wrong) { // the tool itself says what is wrong: nobody is asked
+		if wrong := fault(""); errors.As(err, &wrong) { // the tool itself reports the fault; ask nobody
 			return approval, nil
 		}
 		if err != nil || own.Denied != "" {
 			return own, err
 		}
-		// An approval is bound to what would run, whoever wants it; that it may be a standing one
-		// is for both to say.
+		// Whoever requires the approval, bind it to what would run. It can be a standing one only
+		// if both allow that.
 		approval.Bind = strings.TrimSpace(approval.Bind + " " + own.Bind)
 		if own.Required {
 			approval.Standing = !approval.Required || approval.Standing
@@ -99,7 +98,7 @@ func (p *Provider) Policy(next actions.Policy) actions.Policy {
 	}
 }
 
-// approval is what skills say of a call.
+// approval is the skills' decision about a call.
 func (p *Provider) approval(ctx context.Context, turn *actions.Turn, call actions.Call) (a actions.Approval, err error) {
 	tool := call.Action.Name
 	if !isTool(tool) {
@@ -107,7 +106,7 @@ func (p *Provider) approval(ctx context.Context, turn *actions.Turn, call action
 		return a, err
 	}
 	passed := approvedIn(turn)
-	passed[tool] = approvedPart{} // what passed before was not this call
+	passed[tool] = approvedPart{} // drop what an earlier call got approved
 	if tool != runScript && !p.approves(tool) {
 		return a, nil
 	}
@@ -123,7 +122,7 @@ func (p *Provider) approval(ctx context.Context, turn *actions.Turn, call action
 	case readResource:
 		a.Reason = "Reads " + part + " of the skill " + skill + "."
 		var data Data
-		if u.resource.Func == nil { // what cannot be read now is nothing that the tool would tell
+		if u.resource.Func == nil { // if it cannot be read now, the tool would not return it either
 			if data, err = u.resource.Read(ctx); err != nil && ctx.Err() != nil {
 				return a, err
 			}
@@ -153,7 +152,7 @@ func (p *Provider) approval(ctx context.Context, turn *actions.Turn, call action
 		}
 	}
 	passed[tool] = approvedPart{u.skill.Name + "/" + u.part(), a.Bind}
-	if fn := u.script.Action; fn != nil { // its marks count, and what the bot would fill in is approved too
+	if fn := u.script.Action; fn != nil { // honour its marks, and include what the bot would fill in
 		a.Required = a.Required || fn.Approval || fn.Destructive && call.Salvaged
 		bound, err := fn.Bound(ctx, turn)
 		raw, failed := json.Marshal(bound)
@@ -165,8 +164,8 @@ func (p *Provider) approval(ctx context.Context, turn *actions.Turn, call action
 	return a, nil
 }
 
-// mayRun finds the digest of the script that has passed. Where the policy was not asked, as
-// where a plan runs without a bot, only what needs no approval may run, with "".
+// mayRun returns the digest of the approved script. If the policy was not asked, as when a plan
+// runs without a bot, only a script that needs no approval may run, with digest "".
 func (p *Provider) mayRun(ctx context.Context, turn *actions.Turn, u use) (digest string, err error) {
 	digest, ok := u.approved(turn)
 	_, asked := approvedIn(turn)[runScript]
@@ -184,8 +183,8 @@ func (p *Provider) mayRun(ctx context.Context, turn *actions.Turn, u use) (diges
 	return "", err
 }
 
-// denied says why the active skills do not allow an action, "" when they do. Each of them that
-// names tools has to name this one. u is that of a script.
+// denied says why the active skills do not allow an action, or "" if they do. Every active skill
+// that lists tools must list this one. u is the use of a script.
 func (p *Provider) denied(ctx context.Context, turn *actions.Turn, action string, u use) (string, error) {
 	active := activeIn(turn).Loaded
 	if len(active) == 0 {
@@ -215,7 +214,7 @@ func (p *Provider) denied(ctx context.Context, turn *actions.Turn, action string
 	return "", nil
 }
 
-// allowsScript reads a word of the allowed-tools of a skill: Bash and Bash(*) are all scripts,
+// allowsScript interprets a word of a skill's allowed-tools: Bash and Bash(*) allow all scripts,
 // Bash(python:*) those of an interpreter, Bash(scripts/x.py:*) and Bash(python scripts/x.py:*) one
 // of the skill's own.
 func allowsScript(s *Skill, word string, u use) bool {
@@ -240,7 +239,7 @@ func allowsScript(s *Skill, word string, u use) bool {
 	return len(words) == 1 && u.skill == s && strings.TrimPrefix(words[0], "./") == u.script.Name
 }
 
-// interpreters are what people call the programs that run scripts.
+// interpreters maps each interpreter to the names people use for it.
 var interpreters = map[string][]string{
 	".py":  {"python", "python3"},
 	".js":  {"node", "nodejs"},

@@ -21,51 +21,51 @@ import (
 	"github.com/planbot-go/planbot/skills/sandbox"
 )
 
-// ProviderConfig says what a [Provider] is made of. The zero value works; without Skills and
-// Sources there are no skills.
+// ProviderConfig configures a [Provider]. The zero value works; without Skills and Sources there
+// are no skills.
 type ProviderConfig struct {
-	// Skills are written in Go, or were found by [Config.Discover]. Everybody has them.
+	// Skills are written in Go, or found by [Config.Discover]. Everybody has them.
 	Skills []*Skill
-	// Sources give the other skills of each turn. Of several skills of one name, whatever its case,
-	// the first counts, and the log is warned of the others.
+	// Sources return the other skills of each turn. If several skills share a name, in any letter
+	// case, the first counts, and the log warns about the others.
 	Sources []Source
-	// Sandbox runs scripts that are files. nil: nothing does, and models are told so.
+	// Sandbox runs script files. nil: they cannot run, and models are told so.
 	Sandbox *sandbox.Sandbox
 
-	// Approve are the tools of which a person has to approve each call: "load_skill",
-	// "read_skill_resource", "run_skill_script". nil: the last alone; an empty list: nobody is
-	// asked. The newest Microsoft Agent Framework has all three.
+	// Approve lists the tools whose every call a person must approve: "load_skill",
+	// "read_skill_resource", "run_skill_script". nil: only the last; an empty list: none. The
+	// newest Microsoft Agent Framework has all three.
 	Approve []string
 	// ScriptApproval is what early versions of that framework called the default.
 	ScriptApproval bool
 
-	// Template is what models are told of skills, with {skills} where their list goes; {0}
-	// does as well. "": one that says what the tools are for.
+	// Template is what models are told about skills, with {skills} or {0} in place of the list. "":
+	// a text that explains the tools.
 	Template string
-	// DetailedErrors tells models what went wrong in a resource or a script, and not only
-	// that something did. It may hold what is not for everybody.
+	// DetailedErrors tells models what went wrong in a resource or a script, not just that
+	// something did. The details may not be fit for everybody.
 	DetailedErrors bool
 
-	runner runner // nil: one with the Sandbox
+	runner runner // nil: one that uses Sandbox
 }
 
-// Provider lets planners use skills: it lists them in the prompt, and adds the actions by
-// which a model loads one, reads its resources and runs its scripts. A skill that is loaded
-// stays active in its conversation until it was not used for a while, and may narrow what else
-// runs. The source is asked each time which skills there are, so one that is taken away from
-// somebody is gone for them at once. It is safe for concurrent use once it is registered.
+// Provider lets planners use skills. It lists them in the prompt, and adds the actions by which a
+// model loads one, reads its resources and runs its scripts. A loaded skill stays active in its
+// conversation until it goes unused for a while, and may narrow what else can run. The sources are
+// asked each time, so a skill taken away from somebody is gone at once. A registered Provider is
+// safe for concurrent use.
 type Provider struct {
 	cfg      ProviderConfig
 	registry *actions.Registry // nil: not registered
 
 	mu     sync.Mutex
-	recent []*catalogue // the newest last
+	recent []*catalogue // newest last
 }
 
 var _ planner.Extension = (*Provider)(nil)
 
-// NewProvider checks cfg whole. It is an error if one of Skills has no name, a name with characters
-// that none can have, or no description.
+// NewProvider checks all of cfg. It is an error if one of Skills has no name, a name with invalid
+// characters, or no description.
 func NewProvider(cfg ProviderConfig) (*Provider, error) {
 	var errs []error
 	for _, s := range cfg.Skills {
@@ -91,7 +91,7 @@ func NewProvider(cfg ProviderConfig) (*Provider, error) {
 	if cfg.Template == "" {
 		cfg.Template = defaultTemplate
 	}
-	if !strings.Contains(cfg.Template, "{skills}") { // early versions of the framework had {0} in its place
+	if !strings.Contains(cfg.Template, "{skills}") { // early versions of the framework had {0} instead
 		cfg.Template = strings.ReplaceAll(cfg.Template, "{0}", "{skills}")
 	}
 	if !strings.Contains(cfg.Template, "{skills}") {
@@ -107,13 +107,13 @@ func NewProvider(cfg ProviderConfig) (*Provider, error) {
 }
 
 // Register adds the tools load_skill, read_skill_resource and run_skill_script, and p as the host
-// value "skills", for actions of the bot that read resources themselves; so it comes before
-// those. The error is that of a name which is taken.
+// value "skills" for actions of the bot that read resources themselves. Call it before you register
+// those. It fails if a name is taken.
 func (p *Provider) Register(r *actions.Registry) error {
 	type toolFunc func(context.Context, *actions.Turn, map[string]any) (actions.Result, error)
 	offers := offersOf(nil)
 	add := func(tool, description string, fn toolFunc, marks ...actions.Option) error {
-		if p.approves(tool) { // where Policy is not asked, nothing runs
+		if p.approves(tool) { // without Policy, nothing runs unapproved
 			marks = append(marks, actions.NeedsApproval)
 		}
 		call := func(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
@@ -123,7 +123,7 @@ func (p *Provider) Register(r *actions.Registry) error {
 			}
 			return result, err
 		}
-		// Any value goes, since the tool itself answers what is wrong with it.
+		// Allow any value: the tool itself says what is wrong with it.
 		schema := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}}
 		for _, entity := range offers[tool].Schema.PropertyOrder {
 			schema.Properties[entity] = &jsonschema.Schema{}
@@ -148,9 +148,9 @@ func (p *Provider) Register(r *actions.Registry) error {
 
 func (p *Provider) approves(tool string) bool { return slices.Contains(p.cfg.Approve, tool) }
 
-// Extend is what skills add to the prompt of a turn: the list of those that it may use,
-// the tools with their names, and the content of those that are active. The error is the
-// source's, or that of state which cannot be read.
+// Extend returns what skills add to a turn's prompt: the list of skills it may use, the tools with
+// their names, and the content of the active skills. It fails if a source does, or if state cannot
+// be read.
 func (p *Provider) Extend(ctx context.Context, turn *actions.Turn) (planner.Extra, error) {
 	active := activeIn(turn)
 	if turn != nil && turn.Thread != nil {
@@ -173,12 +173,12 @@ func (p *Provider) Extend(ctx context.Context, turn *actions.Turn) (planner.Extr
 	return extra, nil
 }
 
-// Reset deactivates all skills in the turn's conversation, or thread.
+// Reset deactivates all skills in the turn's conversation or thread.
 func (p *Provider) Reset(turn *actions.Turn) { turn.Thread.Remove(new(activeSkills).StateName()) }
 
-// Prompt shows what a model would see in the turn, which may be nil: the list of the skills
-// and the actions as they are offered, or the content of the skill of that name. Without
-// skills it is empty. The provider has to be registered.
+// Prompt shows what a model would see in the turn, which may be nil: the skill list and the offered
+// actions, or the content of the named skill. Without skills it is empty. The provider must be
+// registered.
 func (p *Provider) Prompt(ctx context.Context, turn *actions.Turn, skill string) (string, error) {
 	c, err := p.catalogue(ctx, turn, skill != "")
 	if err != nil {
@@ -201,11 +201,11 @@ func (p *Provider) Prompt(ctx context.Context, turn *actions.Turn, skill string)
 	return c.extra.Text + "\n\n" + plan.List(offered, false), nil
 }
 
-// keptCatalogues differ in which skills somebody may use.
+// keptCatalogues is how many catalogues to cache; they differ in which skills somebody may use.
 const keptCatalogues = 64
 
-// catalogue is what a model may use in the turn, or a person: a model has the skills that only
-// people may load while they are active.
+// catalogue is what a model, or a person, may use in the turn. A model gets skills that only people
+// may load only while they are active.
 func (p *Provider) catalogue(ctx context.Context, turn *actions.Turn, person bool) (*catalogue, error) {
 	list := p.cfg.Skills
 	for i, source := range p.cfg.Sources {
@@ -231,7 +231,7 @@ func (p *Provider) catalogue(ctx context.Context, turn *actions.Turn, person boo
 	return c, nil
 }
 
-// offered is a skill as models are told it: without scripts that cannot run here.
+// offered is the skill as models see it: without scripts that cannot run here.
 func (p *Provider) offered(s *Skill) *Skill {
 	offered := *s
 	offered.Scripts = slices.DeleteFunc(slices.Clone(s.Scripts), func(script Script) bool {
@@ -240,10 +240,9 @@ func (p *Provider) offered(s *Skill) *Skill {
 	return &offered
 }
 
-// Command is what a person says of skills behind /skill, such as "" for a list of those
-// there are, "NAME" to load one, "NAME and more text" to load it for that text, which comes
-// back as rest to be planned, "off" to deactivate all, and "off NAME" for one. reply is what the
-// person is told, in Markdown, "" when there is a rest.
+// Command handles what a person types after /skill: "" lists the skills, "NAME" loads one, "NAME
+// and more text" loads it for that text, which is returned as rest for planning, "off" deactivates
+// all, and "off NAME" one. reply is the answer to the person, in Markdown; "" if there is a rest.
 func (p *Provider) Command(ctx context.Context, turn *actions.Turn, words string) (reply, rest string, err error) {
 	c, err := p.catalogue(ctx, turn, true)
 	if err != nil {
@@ -279,7 +278,7 @@ func (p *Provider) Command(ctx context.Context, turn *actions.Turn, words string
 	return markdown(loadedText(c.names[i])), "", nil
 }
 
-// listing is the skills of the turn for a person to read.
+// listing lists the turn's skills for a person.
 func listing(c *catalogue, active *activeSkills) string {
 	const maxDescription = 300
 	if len(c.skills) == 0 {
@@ -297,7 +296,7 @@ func listing(c *catalogue, active *activeSkills) string {
 	return b.String() + "\n\n**/skill NAME** loads one, **/skill NAME text** for what the text asks, and **/skill off** ends them."
 }
 
-// deactivate ends one skill, or with "" all that the turn knows of.
+// deactivate deactivates one skill or, with "", all that the turn may use.
 func deactivate(c *catalogue, active *activeSkills, name string) (reply string) {
 	var names []string
 	for _, a := range active.Loaded {
@@ -321,11 +320,11 @@ func deactivate(c *catalogue, active *activeSkills, name string) (reply string) 
 
 var inMarkdown = strings.NewReplacer(`\`, `\\`, "&", "&amp;", "<", "&lt;", "[", `\[`, "]", `\]`, "`", "'", "*", `\*`, "_", `\_`, "~", `\~`, "|", `\|`)
 
-// markdown is a stranger's text on one line, with no Markdown or tags in it.
+// markdown puts foreign text on one line and escapes Markdown and tags.
 func markdown(text string) string { return inMarkdown.Replace(inLine(text)) }
 
-// activate loads a skill into the turn's conversation. added is false when it was loaded
-// before. The error says in words that no more can be.
+// activate loads a skill into the turn's conversation. added is false if it was already loaded. The
+// error says in words that no more can be loaded.
 func (p *Provider) activate(ctx context.Context, turn *actions.Turn, c *catalogue, s *Skill) (added bool, err error) {
 	if added, err = activeIn(turn).add(c, s.Name, turn.ID); err != nil || !added {
 		return false, err
@@ -334,13 +333,13 @@ func (p *Provider) activate(ctx context.Context, turn *actions.Turn, c *catalogu
 	return true, nil
 }
 
-// audit writes down that a skill was used: which, and never what was in it.
+// audit logs which skill was used, but never its content.
 func audit(ctx context.Context, tool string, s *Skill) *zerolog.Event {
 	return zerolog.Ctx(ctx).Info().Str("tool", tool).Str("skill", inLine(s.Name))
 }
 
-// renamed are the entities of a call by their .NET names. One by both of its names is a fault:
-// nobody can know which is meant.
+// renamed gives a call's entities their .NET names. Using both names of one entity is a fault: it
+// is unclear which is meant.
 func renamed(entities map[string]any) (map[string]any, error) {
 	all := maps.Clone(entities)
 	for name, python := range pythonNames {
@@ -364,20 +363,20 @@ func words(entity any) string {
 	return strings.TrimSpace(fmt.Sprint(entity))
 }
 
-// use is what a call of a tool means: a skill to load, a resource to read or a script to run.
+// use is the skill, resource or script that a tool call means.
 type use struct {
 	tool      string
 	catalogue *catalogue
 	skill     *Skill
 	resource  Resource
 	script    Script
-	arguments any // of a Go function, after checkArguments: a map that its action takes
+	arguments any // of a Go function, after checkArguments: a map that its action accepts
 }
 
-// part is the name of the resource or script, "" for a skill.
+// part is the name of the resource or script; "" for a skill.
 func (u use) part() string { return cmp.Or(u.resource.Name, u.script.Name) }
 
-// find finds what a call means.
+// find resolves a call to what it uses.
 func (p *Provider) find(ctx context.Context, turn *actions.Turn, tool string, entities map[string]any) (u use, err error) {
 	entities, err = renamed(entities)
 	if err != nil {
@@ -412,8 +411,8 @@ func (p *Provider) find(ctx context.Context, turn *actions.Turn, tool string, en
 	return u, nil
 }
 
-// Read returns a resource, as bytes, to an action of the bot, which gets the provider through a
-// field of its entities:
+// Read returns a resource's bytes to an action of the bot, which gets the provider through a field of
+// its entities:
 //
 //	type attach struct {
 //		Skill    string           `json:"skill"`
@@ -421,9 +420,9 @@ func (p *Provider) find(ctx context.Context, turn *actions.Turn, tool string, en
 //		Skills   *skills.Provider `host:"skills"`
 //	}
 //
-// It reads what the turn may use. Nobody is asked to approve that: it is the action that can be
-// marked. Names are found as read_skill_resource finds them. The error of one that does not exist
-// says so in words for models and people.
+// It reads only what the turn may use. It asks for no approval; mark the action instead. Names are
+// matched as in read_skill_resource. If there is no such resource, the error says so in words for
+// models and people.
 func (p *Provider) Read(ctx context.Context, turn *actions.Turn, skill, resource string) (Data, error) {
 	u, err := p.find(ctx, turn, readResource, map[string]any{skillName: skill, resourceName: resource})
 	if err != nil {
@@ -432,8 +431,8 @@ func (p *Provider) Read(ctx context.Context, turn *actions.Turn, skill, resource
 	return u.resource.Read(ctx)
 }
 
-// load is load_skill. The instructions themselves are told by [Provider.Extend], so that
-// neither the record nor the history holds them.
+// load is load_skill. [Provider.Extend] adds the instructions themselves, so neither the record nor
+// the history contains them.
 func (p *Provider) load(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
 	u, err := p.find(ctx, turn, loadSkill, entities)
 	if err != nil {
@@ -479,24 +478,24 @@ func (p *Provider) read(ctx context.Context, turn *actions.Turn, entities map[st
 	return page(name, unframed(data.String()), words(entities[pageNumber]))
 }
 
-// failure logs why a part of a skill did not work. Models are told that it did not, and with
+// failure logs why a part of a skill did not work. Models learn only that it failed, and with
 // DetailedErrors why.
 func (p *Provider) failure(ctx context.Context, err error, text string) error {
 	zerolog.Ctx(ctx).Error().Err(err).Msg("a part of a skill did not work")
 	switch {
 	case !p.cfg.DetailedErrors:
 		return fault(text)
-	case errors.Is(err, actions.ErrPanic): // without its stack
+	case errors.Is(err, actions.ErrPanic): // drop the stack
 		err = actions.ErrPanic
 	}
 	return fault(text + " Exception: " + err.Error())
 }
 
-// pageBytes is how much of a text is told at a time.
+// pageBytes is how much of a text one call returns.
 const pageBytes = 64 << 10
 
-// page is one page of a text, counted from 1. A page ends where a line does, or else never within
-// a character.
+// page is one page of a text, counted from 1. It ends at a line end if possible, and never inside a
+// character.
 func page(name, text, which string) (actions.Result, error) {
 	var pages []string
 	for rest := text; rest != ""; {
@@ -542,10 +541,10 @@ func (p *Provider) run(ctx context.Context, turn *actions.Turn, entities map[str
 		log.Msg("skill used")
 		arguments, _ := u.arguments.(map[string]any)
 		if result, err = u.script.Action.Call(ctx, turn, arguments); err != nil {
-			err = cmp.Or(errors.Unwrap(err), err) // what the function itself says
+			err = cmp.Or(errors.Unwrap(err), err) // the function's own message
 		}
 	} else {
-		if digest == "" { // nobody had to approve it; it is for the log
+		if digest == "" { // nobody had to approve it; the log needs the digest
 			digest, err = p.cfg.runner.Digest(ctx, u.skill)
 		}
 		if err == nil {
@@ -562,8 +561,7 @@ func (p *Provider) run(ctx context.Context, turn *actions.Turn, entities map[str
 	return actions.Result{}, fmt.Errorf("script %s of skill %s: %w", script, skill, err)
 }
 
-// checkArguments finds all that is wrong with a call as far as it can be known before it is
-// tried.
+// checkArguments finds everything wrong with a call that is known before it runs.
 func (p *Provider) checkArguments(u *use) error {
 	if u.script.Action == nil {
 		if refused := p.cfg.runner.Refuses(u.script, u.arguments); refused != "" {
@@ -573,7 +571,7 @@ func (p *Provider) checkArguments(u *use) error {
 	}
 	about := fmt.Sprintf("Script '%s' of skill '%s'", inLine(u.script.Name), inLine(u.skill.Name))
 	arguments := u.arguments
-	if text, ok := arguments.(string); ok { // as some servers and plans in XML write it
+	if text, ok := arguments.(string); ok { // some servers and XML plans write it so
 		arguments = unpacked(text)
 	}
 	object, _ := arguments.(map[string]any)

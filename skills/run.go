@@ -14,28 +14,28 @@ import (
 	"github.com/planbot-go/planbot/skills/sandbox"
 )
 
-// runner runs scripts that are files: a sandboxed, or one of a test.
+// runner runs script files: a sandboxed, or a test's fake.
 type runner interface {
-	// Refuses says in words for the model why a script cannot be run with the arguments, which
-	// are those of Run; "": it can be tried. Nobody is asked to approve what is refused, and models
-	// are not told of scripts that are refused without arguments.
+	// Refuses tells the model why a script cannot run with the arguments, which are those of Run;
+	// "": it can be tried. Refused calls need no approval, and models are not told about scripts
+	// that are refused without arguments.
 	Refuses(script Script, arguments any) string
-	// Digest names what a run of the skill's scripts would see; it is what an approval is
-	// bound to. The error is that of reading the skill's folder.
+	// Digest identifies what a run of the skill's scripts would see; approvals are bound to it. It
+	// fails if the skill's folder cannot be read.
 	Digest(ctx context.Context, s *Skill) (string, error)
-	// Run runs a script of the skill. arguments is nil, or a JSON value as encoding/json
-	// makes it with UseNumber; digest is what was approved, or "" for whatever is there. The
-	// result is what the model is told; it has failed when the script did or may not run as
-	// asked. The error says why it could not be tried, or wraps that of ctx.
+	// Run runs a script of the skill. arguments is nil, or a JSON value decoded by encoding/json
+	// with UseNumber. digest is what was approved, or "" for whatever is there. The result is what
+	// the model sees; it is marked failed if the script failed or may not run as asked. The error
+	// says why the script could not be tried, or wraps that of ctx.
 	Run(ctx context.Context, s *Skill, script Script, arguments any, digest string) (actions.Result, error)
 }
 
-// sandboxed runs scripts in a sandbox, under its limits. Without one it refuses each.
+// sandboxed runs scripts in a sandbox, under its limits. Without a sandbox it refuses every script.
 //
-// An array is a list of arguments. Of an object each value follows its name, {"unit": "mile"}
-// being --unit mile, where true is the name alone, false and null are left out, and an array
-// repeats the name. Anything else is one argument. What is no string there stands as JSON. A
-// string that holds a JSON array or object is taken for that: some models send it so.
+// An array is a list of arguments. An object becomes names and values: {"unit": "mile"} is --unit
+// mile. There, true is the name alone, false and null are omitted, and an array repeats the name.
+// Anything else is one argument. Values other than strings are written as JSON. A string that
+// contains a JSON array or object counts as that array or object, because some models send it so.
 type sandboxed struct{ box *sandbox.Sandbox }
 
 func (r sandboxed) Refuses(script Script, arguments any) string {
@@ -43,7 +43,7 @@ func (r sandboxed) Refuses(script Script, arguments any) string {
 	return why
 }
 
-// command is what the sandbox gets to run, without the folder, or why it cannot be run.
+// command returns what the sandbox should run, without the folder, or why it cannot run.
 func (r sandboxed) command(script Script, arguments any) (c sandbox.Command, why string) {
 	if r.box == nil {
 		return c, "script execution is disabled: no sandbox available."
@@ -110,11 +110,11 @@ func (r sandboxed) Run(ctx context.Context, s *Skill, script Script, arguments a
 	return actions.Observe(cmp.Or(said, "(no output)")).UnlessSaved(), nil
 }
 
-// shownBytes is how much of what a script printed is told: what a bot tells of any result,
-// less some room for what is said about it. Half of it is sure to each of stdout and stderr.
+// shownBytes is how much of a script's output the model sees: the bot's limit for any result, less
+// some room for remarks. stdout and stderr get at least half each.
 const shownBytes = 64<<10 + 512
 
-// middleOut cuts out of the middle of a text what is too much.
+// middleOut cuts the excess out of the middle of a text.
 func middleOut(text string, most int) string {
 	most = max(most, shownBytes/2)
 	if len(text) <= most {
@@ -124,7 +124,7 @@ func middleOut(text string, most int) string {
 	return fmt.Sprintf("%s\n[truncated %d bytes or more]\n%s", head, len(text)-len(head)-len(tail), tail)
 }
 
-// commandLine is the arguments of a script, as [sandboxed] says, or why there is none.
+// commandLine returns a script's arguments, as [sandboxed] describes, or why there are none.
 func commandLine(arguments any) (args []string, why string) {
 	if text, ok := arguments.(string); ok {
 		arguments = unpacked(text)
@@ -136,7 +136,7 @@ func commandLine(arguments any) (args []string, why string) {
 			args = append(args, argument(element))
 		}
 	case map[string]any:
-		for _, name := range slices.Sorted(maps.Keys(value)) { // their order is not in the value
+		for _, name := range slices.Sorted(maps.Keys(value)) { // maps have no order
 			flag := "--" + strings.TrimLeft(name, "-") // some models write the dashes too
 			if flag == "--" {
 				return nil, "one has no name"
@@ -161,8 +161,8 @@ func commandLine(arguments any) (args []string, why string) {
 	return args, ""
 }
 
-// unpacked is the array or object that a string holds, nil for a blank string, else the
-// string itself.
+// unpacked returns the array or object in a string, nil for a blank string, otherwise the string
+// itself.
 func unpacked(text string) any {
 	trimmed := strings.TrimSpace(text)
 	if trimmed == "" || trimmed == "null" {
@@ -180,7 +180,7 @@ func unpacked(text string) any {
 	return value
 }
 
-// argument is a string as it is, and JSON of anything else.
+// argument returns a string as is, and anything else as JSON.
 func argument(value any) string {
 	if text, ok := value.(string); ok {
 		return text
@@ -188,7 +188,7 @@ func argument(value any) string {
 	return string(compact(value))
 }
 
-// compact is JSON in which < stays <. Values that came from JSON can be written as JSON.
+// compact writes JSON without escaping <. It cannot fail on values that came from JSON.
 func compact(value any) []byte {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)

@@ -1,11 +1,10 @@
-// Package skills reads Agent Skills: folders with a SKILL.md, which says in words how
-// something is done, with resources to read and scripts to run beside it. The format is
-// that of agentskills.io. A skill can also be written in Go, see [Memory].
+// Package skills reads Agent Skills: folders with a SKILL.md that says in words how to do
+// something, plus resources to read and scripts to run. The format is that of agentskills.io. A
+// skill can also be written in Go, see [Memory].
 //
-// Strangers write such folders. Every size and count has a cap, front matter is data and
-// never a command, and files are opened in a way that cannot lead out of the folder, even
-// while somebody exchanges it for a link. Scripts that are files run in a sandbox or not at
-// all.
+// Strangers write such folders. Every size and count has a cap, front matter is data and never a
+// command, and opening a file cannot lead out of the folder, even if somebody swaps the file for a
+// link meanwhile. Script files run in a sandbox or not at all.
 package skills
 
 import (
@@ -34,71 +33,71 @@ import (
 	"github.com/planbot-go/planbot/skills/sandbox"
 )
 
-// Skill is one skill. Do not change it once it is in use: then it is safe for concurrent
-// use, as far as the Go functions in it are.
+// Skill is one skill. Do not change it once it is in use; then it is safe for concurrent use, as
+// far as its Go functions are.
 //
-// What SKILL.md says of itself is text as it was written: a version 1.0 is "1.0". All of it is
-// untrusted: escape it before a model or a page sees it.
+// Fields from SKILL.md are text exactly as written: version 1.0 is "1.0". All of them are
+// untrusted: escape them before a model or a page sees them.
 type Skill struct {
-	// Name has letters in lower case, digits and single hyphens between them, and is the
-	// name of the skill's folder too. It is in Unicode's form NFKC.
+	// Name has lower-case letters, digits and single hyphens between them, in Unicode's form NFKC.
+	// It is also the name of the skill's folder.
 	Name          string
 	Description   string // what the skill does and when to use it
 	License       string
 	Compatibility string            // what the skill needs
-	AllowedTools  []string          // such as Read or Bash(git:*); nil: it says nothing of them; empty: it allows none
-	Metadata      map[string]string // whatever else its author says
-	// DisableModelInvocation hides the skill from models: only people can load it. The
-	// specification does not have it, so SKILL.md can say it only where it is read leniently.
+	AllowedTools  []string          // such as Read or Bash(git:*); nil: unspecified; empty: allows none
+	Metadata      map[string]string // any other fields of the author
+	// DisableModelInvocation hides the skill from models: only people can load it. It is not in the
+	// specification, so SKILL.md can set it only in lenient mode.
 	DisableModelInvocation bool
 
-	// Instructions is the Markdown of SKILL.md, after the front matter.
+	// Instructions is the Markdown of SKILL.md after the front matter.
 	Instructions string
-	// Text is the whole SKILL.md, with \n at the ends of lines; "" for a skill from Go.
+	// Text is the whole SKILL.md with \n line endings; "" for a skill from Go.
 	Text string
-	// Dir is the skill's folder, absolute and without links; "" for a skill from Go.
+	// Dir is the skill's absolute folder, without links; "" for a skill from Go.
 	Dir string
-	// Resources and Scripts are sorted by name for a skill from files.
+	// Resources and Scripts are sorted by name if the skill comes from files.
 	Resources []Resource
 	Scripts   []Script
 
 	at place // where Dir was found
 }
 
-// Resource is something that a skill has to read. One in Go has a Text or a Func.
+// Resource is something to read in a skill. One in Go has a Text or a Func.
 type Resource struct {
-	Name        string // of a file: its path in the skill's folder, with slashes
+	Name        string // for a file: its slash-separated path in the skill's folder
 	Description string // "" for a file
 	Text        string
-	// Func makes what the resource holds each time it is read: data that changes, or bytes that
-	// are no text. Several turns may call it at once. It has to end when its context does.
+	// Func returns the resource's content on each read: changing data, or bytes that are not text.
+	// Several turns may call it at once. It must return when its context ends.
 	Func func(context.Context) ([]byte, error)
 
-	file place // of a file
-	size int64 // of the file as it was found
+	file place // if it is a file
+	size int64 // of the file when it was found
 }
 
-// Script is something that a skill has to run: a file for an interpreter, or a Go function.
+// Script is something to run in a skill: a file for an interpreter, or a Go function.
 type Script struct {
-	Name        string // of a file: its path in the skill's folder, with slashes
+	Name        string // for a file: its slash-separated path in the skill's folder
 	Description string // "" for a file
-	// Action is the Go function behind the script, with the schema of its arguments, their
-	// check and the call; nil for a file.
+	// Action is the Go function behind the script, with its argument schema, validation and call;
+	// nil for a file.
 	Action *actions.Action
 }
 
-// maxResource is how many bytes a resource may have.
+// maxResource is the maximum size of a resource in bytes.
 const maxResource = 1 << 20
 
-// Data is what a resource holds.
+// Data is a resource's content.
 type Data struct {
 	Bytes     []byte
 	MediaType string // such as image/png or text/markdown, without a charset
-	Binary    bool   // the bytes are no text: they are for actions, not for prompts
+	Binary    bool   // the bytes are not text: they are for actions, not for prompts
 }
 
-// Read returns what the resource holds now. More than 1 MiB is an error. The error wraps
-// the one of ctx when it ended.
+// Read returns the resource's current content. More than 1 MiB is an error. When ctx ends, the
+// error wraps its error.
 func (r Resource) Read(ctx context.Context) (data Data, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -122,21 +121,20 @@ func (r Resource) Read(ctx context.Context) (data Data, err error) {
 	return describe(r.Name, raw), err
 }
 
-// Func is a script that is a Go function. Its arguments are described by the fields of In
-// and reach it checked; names, tags, results and panics are those of [actions.Add]. Of the
-// options [actions.NeedsApproval] counts, and [actions.Destructive] in a salvaged plan.
+// Func makes a script from a Go function. The fields of In describe its arguments, which are
+// validated before the call. Names, tags, results and panics are as in [actions.Add]. Of the
+// options, [actions.NeedsApproval] counts, and [actions.Destructive] in a salvaged plan.
 func Func[In any](name, description string, fn func(context.Context, *actions.Turn, In) (actions.Result, error), opts ...actions.Option) Script {
 	return Script{Name: name, Description: description, Action: actions.Add(actions.New(), name, description, fn, opts...)}
 }
 
-// textTypes are the media types of texts. The tables of the mime package differ from machine
-// to machine.
+// textTypes are the media types of texts. The mime package's tables differ between machines.
 var textTypes = map[string]string{
 	".md": "text/markdown", ".json": "application/json", ".yaml": "application/yaml", ".yml": "application/yaml",
 	".csv": "text/csv", ".xml": "application/xml",
 }
 
-// describe says what raw is. Text is valid UTF-8 without NUL, whatever the name says.
+// describe detects what raw is. Text is valid UTF-8 without NUL, whatever the name says.
 func describe(name string, raw []byte) Data {
 	d := Data{Bytes: raw, Binary: !utf8.Valid(raw) || bytes.IndexByte(raw, 0) >= 0}
 	if d.MediaType = textTypes[strings.ToLower(path.Ext(name))]; d.MediaType == "" || d.Binary {
@@ -145,8 +143,8 @@ func describe(name string, raw []byte) Data {
 	return d
 }
 
-// String is the text without a byte order mark, or, for what is no text, what it is:
-// "binary, 1234 bytes, image/png".
+// String returns the text without a byte order mark or, for binary data, a description: "binary,
+// 1234 bytes, image/png".
 func (d Data) String() string {
 	if d.Binary {
 		return fmt.Sprintf("binary, %d bytes, %s", len(d.Bytes), d.MediaType)
@@ -154,21 +152,21 @@ func (d Data) String() string {
 	return strings.TrimPrefix(string(d.Bytes), "\ufeff")
 }
 
-// open opens the folder of a skill from files, again without following links.
+// open opens the skill's folder again without following links.
 func (s *Skill) open() (*os.Root, error) {
-	if s.at.root == "" { // somebody else made the skill
+	if s.at.root == "" { // not made by Discover
 		return place{s.Dir, "."}.open()
 	}
 	return s.at.open()
 }
 
-// maxListed is how many resources, and how many scripts, a skill's content names. The
-// others can be used all the same.
+// maxListed is how many resources, and how many scripts, a skill's content lists. The others still
+// work.
 const maxListed = 200
 
-// Content is what a model is told of a loaded skill, in the form of the Microsoft Agent
-// Framework: the whole SKILL.md, or its like for a skill from Go, then the names of its
-// resources and of its scripts.
+// Content is what a model sees of a loaded skill, in the form of the Microsoft Agent Framework: the
+// whole SKILL.md (or its equivalent for a skill from Go), then the names of its resources and of
+// its scripts.
 func (s *Skill) Content() string {
 	text := s.Text
 	if text == "" {
@@ -182,7 +180,7 @@ func (s *Skill) Content() string {
 	for _, script := range s.Scripts {
 		schema := []byte(`{"type":"array","items":{"type":"string"}}`)
 		if script.Action != nil {
-			schema, _ = json.Marshal(script.Action.Schema) // schemas can be written
+			schema, _ = json.Marshal(script.Action.Schema) // cannot fail: schemas are valid JSON
 		}
 		scripts = append(scripts, fmt.Sprintf("  <script %s>\n    <parameters_schema>%s</parameters_schema>\n  </script>\n",
 			attributes(script.Name, script.Description), inElement.Replace(string(schema))))
@@ -190,8 +188,8 @@ func (s *Skill) Content() string {
 	return text + "\n" + block("available_resources", resources) + "\n" + block("available_scripts", scripts)
 }
 
-// block lists parts of a skill. It also says that there are none, so that the model makes
-// none up.
+// block lists parts of a skill. It also says if there are none, so that the model does not invent
+// any.
 func block(tag string, parts []string) string {
 	if len(parts) == 0 {
 		return fmt.Sprintf("\n<%s />", tag)
@@ -215,12 +213,12 @@ var (
 	inElement = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 )
 
-// digest names what a skill, or a part of one, is.
+// digest identifies a skill or a part of one.
 func digest(parts ...string) string {
 	return fmt.Sprintf("%x", sha256.Sum256(fmt.Appendf(nil, "%q", parts)))
 }
 
-// inLine puts what a stranger wrote on one line, without what is not seen.
+// inLine puts foreign text on one line, without invisible characters.
 func inLine(text string) string {
 	visible := strings.Map(func(r rune) rune {
 		if isBlank(r) {
@@ -231,8 +229,8 @@ func inLine(text string) string {
 	return spelling.OneLine(visible, math.MaxInt)
 }
 
-// isBlank says that a character is a letter to Unicode and shows nothing, so that two names
-// would look the same: the fillers of Hangul, and the blanks among the hieroglyphs.
+// isBlank reports whether Unicode calls a character a letter though it shows nothing, so that two
+// names would look the same: Hangul fillers, and the blanks among the hieroglyphs.
 func isBlank(r rune) bool {
 	return unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r) || r == 0x13441 || r == 0x13442
 }
@@ -248,22 +246,22 @@ func cut(text string, most int) string {
 	return strings.TrimRight(string([]rune(text)[:most-1]), " ") + "…"
 }
 
-// clip is what is repeated of a name that somebody else wrote.
+// clip shortens a foreign name for display.
 func clip(name string) string { return cut(inLine(name), 81) }
 
-// frameTag is what a text could use to pose as the end of a skill's content.
+// frameTag matches what a text could use to fake the end of a skill's content.
 var frameTag = regexp.MustCompile(`(?i)<(\s*/?\s*skill_content)`)
 
-// unframed is a stranger's text that cannot pose as the content of a skill.
+// unframed escapes foreign text so that it cannot pose as a skill's content.
 func unframed(text string) string { return frameTag.ReplaceAllString(text, "&lt;$1") }
 
-// framed is the content of a skill as models are told it.
+// framed is a skill's content as models see it.
 func framed(s *Skill) string {
 	return "The skill " + inLine(s.Name) + " is loaded. Follow it where it fits the task, within the rules of this prompt.\n" +
 		`<skill_content name="` + inXML.Replace(inLine(s.Name)) + "\">\n" + unframed(s.Content()) + "\n</skill_content>"
 }
 
-// distinct is the first skill of each name, whatever its case, and the others.
+// distinct splits the list into the first skill of each name, ignoring case, and the others.
 func distinct(list []*Skill) (first, others []*Skill) {
 	seen := map[string]bool{}
 	for _, s := range list {
@@ -280,17 +278,17 @@ func distinct(list []*Skill) (first, others []*Skill) {
 // place is a folder or file below a trusted root, by a path without links.
 type place struct {
 	root string // absolute
-	path string // with slashes, "." for the root itself
+	path string // slash-separated; "." is the root itself
 }
 
-// full is the path for everything but opening.
+// full is the path for everything except opening.
 func (p place) full() string { return filepath.Join(p.root, filepath.FromSlash(p.path)) }
 
 var errNoFolder = errors.New("is no folder")
 
-// open opens a folder step by step from its root, and follows no link: what was looked at has to
-// be what was opened, so that a link put there in between is found. The folders above the root are
-// the operator's.
+// open opens a folder step by step from its root and follows no link. What is opened is thus what
+// was checked: a link put there meanwhile is an error. The folders above the root are the
+// operator's.
 func (p place) open() (*os.Root, error) {
 	var dir *os.Root
 	lstat, open := os.Lstat, os.OpenRoot
@@ -307,7 +305,7 @@ func (p place) open() (*os.Root, error) {
 			next, err = open(name)
 		}
 		if dir != nil {
-			_ = dir.Close() // opened to read only
+			_ = dir.Close() // opened only to read
 		}
 		if err != nil {
 			return nil, err
@@ -344,7 +342,7 @@ func (p place) read(most int64) ([]byte, error) {
 	return raw, err
 }
 
-// list lists a folder in the order of names, at most most of it, and says whether that is all.
+// list returns at most most entries of a folder, sorted by name, and whether that is all.
 func (p place) list(most int) (list []fs.DirEntry, all bool, err error) {
 	dir, err := p.open()
 	if err != nil {

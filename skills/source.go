@@ -17,15 +17,15 @@ import (
 	"github.com/planbot-go/planbot/actions"
 )
 
-// Source gives the skills of a turn, which is nil outside of turns, such as on the command
-// line: write one to give each person their own. It is asked for each turn, and again for each
-// use of a skill, so whoever may not have one any more is refused at once. Several turns may ask
-// at the same time. Nobody may change the list or the skills in it afterwards.
+// Source returns the skills of a turn, which is nil outside of turns, such as on the command line.
+// Write one to give each person their own skills. It is called for each turn, and again for each
+// use of a skill, so a skill taken away is refused at once. Several turns may call it at once.
+// Nobody may change the returned list or its skills.
 type Source func(ctx context.Context, turn *actions.Turn) ([]*Skill, error)
 
-// Source is the source of what [Config.Discover] finds, once, or with Reload again and again for
-// those who write skills: a skill that becomes faulty then stays as it was, and one whose folder
-// goes away goes too. What is wrong is logged when it is first found.
+// Source returns what [Config.Discover] finds, once, or with Reload repeatedly, for authors of
+// skills. On reload a skill that becomes faulty stays as it was, and one whose folder is removed
+// goes away. Each fault is logged when it is first found.
 func (c Config) Source() Source {
 	ttl := time.Duration(0)
 	if c.Reload {
@@ -54,7 +54,7 @@ func (c Config) Source() Source {
 				found = slices.Insert(found, min(i, len(found)), s)
 			}
 		}
-		if first || !slices.EqualFunc(last, found, (*Skill).same) { // else nothing is made anew of them
+		if first || !slices.EqualFunc(last, found, (*Skill).same) { // otherwise keep the old ones, so nothing is rebuilt
 			zerolog.Ctx(ctx).Info().Int("skills", len(found)).Msg("skills loaded")
 			first, last = false, found
 		}
@@ -62,7 +62,7 @@ func (c Config) Source() Source {
 	}).Cache(ttl, nil)
 }
 
-// stands says that the skill has a SKILL.md still, or that nobody can know.
+// stands reports whether the skill still has a SKILL.md, or cannot be checked.
 func (s *Skill) stands() bool {
 	dir, err := s.open()
 	if err == nil {
@@ -74,24 +74,24 @@ func (s *Skill) stands() bool {
 	return err == nil || errors.Is(err, fs.ErrPermission)
 }
 
-// same says that nothing but the contents of resources and scripts differs, which are read when
-// they are used.
+// same reports whether the skills are equal, except for the contents of resources and scripts,
+// which are read on use.
 func (s *Skill) same(other *Skill) bool {
 	return s.Dir == other.Dir && s.Content() == other.Content() &&
 		slices.EqualFunc(s.Resources, other.Resources, func(a, b Resource) bool { return a.size == b.size })
 }
 
 const (
-	// maxCached is how many lists a cache keeps. Beyond that it forgets all.
+	// maxCached is how many lists a cache keeps. When it is full, it drops all.
 	maxCached = 1000
-	// sourceTimeout bounds a source that many wait for, since it does not end with any of them.
+	// sourceTimeout limits a source call that many wait for: it does not end when one of them does.
 	sourceTimeout = time.Minute
 )
 
-// Cache keeps the skills of s for ttl; 0 is for good. key names those who share a list,
-// such as by their tenant, with turns of one key getting the same from the source; nil: all share
-// one. It keeps up to 1000 lists. Those who ask for the same list at the same time share one
-// call, which does not end when one of them gives up. An error is not kept.
+// Cache caches the skills of s for ttl; 0 is forever. Turns with the same key, such as their
+// tenant, share one list; key nil: all share one. It keeps up to 1000 lists. Concurrent calls for
+// one list share one call of the source, which goes on if one of them gives up. Errors are not
+// cached.
 func (s Source) Cache(ttl time.Duration, key func(*actions.Turn) string) Source {
 	type kept struct {
 		list []*Skill
@@ -120,7 +120,7 @@ func (s Source) Cache(ttl time.Duration, key func(*actions.Turn) string) Source 
 					err = fmt.Errorf("%w: %v\n%s", actions.ErrPanic, p, debug.Stack())
 				}
 			}()
-			if list, ok := fresh(name); ok { // made since
+			if list, ok := fresh(name); ok { // another caller fetched it meanwhile
 				return list, nil
 			}
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sourceTimeout)
@@ -131,7 +131,7 @@ func (s Source) Cache(ttl time.Duration, key func(*actions.Turn) string) Source 
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			if len(lists) >= maxCached { // whoever has as many has others by then
+			if len(lists) >= maxCached { // with that many keys, most are no longer in use
 				clear(lists)
 			}
 			lists[name] = k

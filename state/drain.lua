@@ -1,7 +1,7 @@
--- Takes members out of a set that did not join again since they were read.
--- KEYS[1] the set
--- ARGV    each member and what its last Join made up
--- Returns how many were taken out.
+-- Removes members from a set unless they joined again since they were read.
+-- KEYS[1] set
+-- ARGV    each member with the text of its last Join
+-- Returns how many were removed.
 local gone = 0
 for i = 1, #ARGV, 2 do
   if redis.call('HGET', KEYS[1], ARGV[i]) == ARGV[i + 1] then

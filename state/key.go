@@ -12,39 +12,36 @@ import (
 )
 
 const (
-	// maxIDBytes bounds what a channel may make us put into a key.
+	// maxIDBytes limits how much text from a channel goes into a key.
 	maxIDBytes = 1 << 10
 
 	keyPrefix = "planbot/"
 )
 
-// Key names one document in Redis. Build it with [ConversationKey] or
-// [UserKey]; the zero Key, and one built from bad parts, is refused by
-// [Store.Load]. Keys can be compared with ==.
+// Key names one document in Redis. Build it with [ConversationKey] or [UserKey]. [Store.Load]
+// rejects the zero Key and a Key built from bad parts. Keys are comparable with ==.
 type Key struct {
 	name      string
 	partition int
 	fault     string
 }
 
-// ConversationKey is the key of a conversation's state. The id of a channel's
-// thread, "base;messageid=…", is a key of its own in the partition of its base,
-// so that a thread and its channel share a slot of a cluster. Parts that are
-// empty or longer than 1 KiB make a key whose Err says so.
+// ConversationKey is the key of a conversation's state. A channel thread's id, "base;messageid=…",
+// gets its own key in the partition of its base, so that a thread and its channel share a cluster
+// slot. If a part is empty or longer than 1 KiB, the key's Err says so.
 func ConversationKey(channel, bot, id string) Key {
 	base, _, _ := strings.Cut(id, ";messageid=")
 	return newKey(partitionOf(base), channel, bot, "conversations", id)
 }
 
-// UserKey is the key of what a bot keeps about one user of a channel, in the
-// partition of the user's id. The rules of [ConversationKey] apply to its parts.
+// UserKey is the key of a bot's state about one user of a channel, in the partition of the user's
+// id. The rules of [ConversationKey] apply to its parts.
 func UserKey(channel, bot, id string) Key {
 	return newKey(partitionOf(id), channel, bot, "users", id)
 }
 
-// Under is the key of a document that belongs to k's and lies in its partition, so
-// that both are saved together. The rules of [ConversationKey] apply to id; kind
-// is a word of the program.
+// Under is the key of a document that belongs to k and shares its partition, so that both can be
+// saved together. The rules of [ConversationKey] apply to id. kind is a constant of the program.
 func (k Key) Under(kind, id string) Key {
 	if k.fault != "" || k.name == "" {
 		return k
@@ -55,10 +52,10 @@ func (k Key) Under(kind, id string) Key {
 	return Key{name: k.name + "/" + kind + "/" + url.PathEscape(id), partition: k.partition}
 }
 
-// MarshalText makes a Key its String in JSON.
+// MarshalText returns the Key's String.
 func (k Key) MarshalText() ([]byte, error) { return []byte(k.name), k.Err() }
 
-// UnmarshalText takes what [Key.MarshalText] made.
+// UnmarshalText parses the output of [Key.MarshalText].
 func (k *Key) UnmarshalText(text []byte) error {
 	tag, _, tagged := strings.Cut(strings.TrimPrefix(string(text), keyPrefix+"{"), "}/")
 	partition, err := strconv.Atoi(tag)
@@ -69,9 +66,9 @@ func (k *Key) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// newKey builds planbot/{partition}/channel/bot/kind/id. The hash tag comes
-// first and holds digits only, and the parts are escaped, so that no id can
-// end the tag, leave its place, or collide with another.
+// newKey builds planbot/{partition}/channel/bot/kind/id. The hash tag comes first and contains only
+// digits, and the parts are escaped. So no id can end the tag, spill into another part or collide
+// with another id.
 func newKey(partition int, channel, bot, kind, id string) Key {
 	if fault := cmp.Or(faultOf(kind, "channel", channel), faultOf(kind, "bot", bot), faultOf(kind, "id", id)); fault != "" {
 		return Key{fault: fault}
@@ -93,8 +90,8 @@ func faultOf(kind, what, text string) string {
 	return ""
 }
 
-// partitionOf spreads ids over the partitions: FNV-1a, its upper half folded
-// into the lower because the low bits alone spread worse.
+// partitionOf spreads ids over the partitions with FNV-1a. It folds the upper half into the lower,
+// because the low bits alone spread worse.
 func partitionOf(id string) int {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id)) // a hash never fails
@@ -102,14 +99,14 @@ func partitionOf(id string) int {
 	return int((sum ^ sum>>32) % rdb.Partitions)
 }
 
-// String is the key as Redis has it, or "" for a Key with an Err.
+// String is the key as stored in Redis, or "" for a Key with an Err.
 func (k Key) String() string { return k.name }
 
-// Partition is the part of all keys that k lies in, counted from 0. The keys of one
-// partition share a slot of a cluster. For package inbox.
+// Partition is the number of k's partition, counted from 0. All keys of a partition share a cluster
+// slot. For package inbox.
 func (k Key) Partition() int { return k.partition }
 
-// Err says what is wrong with the parts the key was built from. It wraps [ErrKey].
+// Err says which part of the key is invalid. It wraps [ErrKey].
 func (k Key) Err() error {
 	switch {
 	case k.fault != "":

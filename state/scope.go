@@ -17,41 +17,39 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Scope is one document of turn state: named JSON values. [Store.Load] makes
-// one that [Store.Save] can save, [NewScope] one that lives only in memory.
-// It is not for concurrent use; a turn has it for itself.
+// Scope is one document of turn state: named JSON values. [Store.Load] returns scopes that
+// [Store.Save] can save; [NewScope] makes one that exists only in memory. It is not safe for
+// concurrent use.
 //
-// Values are decoded when they are asked for. The pointers that [Of] and [At]
-// return are live: change what they point to, and Save finds the change by
-// comparing the value's encoding with what was loaded.
+// Values are decoded on demand. [Of] and [At] return live pointers: change what they point to, and
+// Save detects the change by comparing the value's encoding with the loaded one.
 type Scope struct {
 	key       Key
-	version   string   // start of the stored document, "" when there is none
-	writtenAt int64    // Unix seconds of its last write, 0 when there is none
-	stored    string   // the document as loaded or last saved, "" when there is none or it was not understood
-	values    []value  // in the document's order, then as first touched
-	unsure    []string // versions that saves without an answer may have left
+	version   string   // start of the stored document; "" if there is none
+	writtenAt int64    // Unix seconds of its last write; 0 if there is none
+	stored    string   // the document as loaded or last saved; "" if there is none or it could not be parsed
+	values    []value  // in document order, then in order of first use
+	unsure    []string // versions that saves without a reply may have left
 	deleted   bool     // by Delete, and not saved since
-	rebases   int      // how often others' changes came in
-	fault     error    // the document as a whole cannot be used
+	rebases   int      // how often others' changes were merged in
+	fault     error    // the whole document is unusable
 }
 
-// value is one named value. One that was never asked for has no live pointer
-// and keeps its stored form.
+// value is one named value. Until it is asked for it has no live pointer and keeps its stored form.
 type value struct {
 	name  string
-	raw   string // its JSON as stored; "" when it is not
-	live  any    // *T for the T it was asked for as
+	raw   string // its stored JSON; "" if it is not stored
+	live  any    // *T, for the T it was asked for as
 	noted string // in a checkpoint: the JSON of what live points to
-	merge merge  // nil: two changes of it cannot be merged
+	merge merge  // nil: concurrent changes cannot be merged
 	fault error
 }
 
-// NewScope makes an empty scope that no store knows: the temporary state of a
-// turn, and tests. Saving it is an error.
+// NewScope makes an empty scope without a store, for a turn's temporary state and for tests. Saving
+// it is an error.
 func NewScope() *Scope { return &Scope{} }
 
-// ScopeOf is [NewScope] with values, such as [Scope.JSON] returned them.
+// ScopeOf is [NewScope] with values as [Scope.JSON] returns them.
 func ScopeOf(values map[string]jsontext.Value) *Scope {
 	s := NewScope()
 	for _, name := range slices.Sorted(maps.Keys(values)) {
@@ -60,19 +58,16 @@ func ScopeOf(values map[string]jsontext.Value) *Scope {
 	return s
 }
 
-// Of returns the live value of type T in s, under the name that T's StateName
-// method gives, else the type's name in lower case. It is At with that name,
-// and panics for a type that has none, such as a plain map: use [At].
+// Of returns the live value of type T in s. Its name comes from T's StateName method, or else is
+// the type's name in lower case. It panics if T has no name, such as a plain map: use [At].
 func Of[T any](s *Scope) *T { return At[T](s, nameOf[T]()) }
 
-// At returns the live value called name in s, decoded into T; a value that s
-// does not have starts as the zero T, and is stored only if it is not zero at
-// Save. The pointer stays good until name is removed or s deleted: what is
-// written through it after that is lost.
+// At returns the live value called name in s, decoded into T. A missing value starts as the zero T
+// and is stored only if it is not zero at Save. The pointer is valid until name is removed or s is
+// deleted: later writes through it are lost.
 //
-// At never returns nil. If the stored value does not fit T, or name is already
-// in use with another type, it returns a fresh T, s.Err says so, and s is
-// never saved over what is stored.
+// At never returns nil. If the stored value does not fit T, or name is already in use with another
+// type, At returns a fresh T, s.Err says why, and s never overwrites what is stored.
 func At[T any](s *Scope, name string) *T {
 	v := s.find(name)
 	if v == nil {
@@ -111,14 +106,14 @@ func nameOf[T any]() string {
 	return strings.ToLower(name)
 }
 
-// Has reports whether s has a value called name: one that is stored and was
-// not removed, or a live one that is not zero.
+// Has reports whether s has a value called name: a stored one that was not removed, or a live one
+// that is not zero.
 func (s *Scope) Has(name string) bool {
 	v := s.find(name)
 	return v != nil && (v.raw != "" || !v.zero())
 }
 
-// Names are those of the values that s has, in no order.
+// Names returns the names of the values in s, in no particular order.
 func (s *Scope) Names() []string {
 	var names []string
 	for _, v := range s.values {
@@ -129,9 +124,9 @@ func (s *Scope) Names() []string {
 	return names
 }
 
-// JSON returns the value called name as JSON, as it is now, without asking for it
-// as a type: a later [At] may still do that. It is nil when [Scope.Has] is false.
-// The error is that of a value which JSON cannot hold.
+// JSON returns the current value called name as JSON. It does not fix the value's type: a later
+// [At] may still ask for any. It returns nil when [Scope.Has] is false, and an error if the value
+// cannot be encoded.
 func (s *Scope) JSON(name string) (jsontext.Value, error) {
 	v := s.find(name)
 	if v == nil {
@@ -144,26 +139,25 @@ func (s *Scope) JSON(name string) (jsontext.Value, error) {
 	return jsontext.Value(raw), nil
 }
 
-// Remove takes the value called name out of s, and out of Redis at Save. A
-// fault of that value goes with it. Asking for name again starts afresh.
+// Remove removes the value called name and its fault from s; Save removes it from Redis. Asking for
+// name again starts fresh.
 func (s *Scope) Remove(name string) {
 	s.values = slices.DeleteFunc(s.values, func(v value) bool { return v.name == name })
 }
 
-// Delete takes every value out of s, its faults too: at Save the document is
-// deleted. What is written to s after Delete and before Save is all that the
-// document then holds.
+// Delete removes all values and faults from s; Save then deletes the document. If you write to s
+// after Delete and before Save, the document holds only that.
 func (s *Scope) Delete() {
 	s.values, s.deleted, s.fault = nil, true, nil
 }
 
-// Key is the key s was loaded by, the zero Key for a detached scope.
+// Key is the key s was loaded by; the zero Key for a scope without a store.
 func (s *Scope) Key() Key { return s.key }
 
-// Err is why s cannot be trusted, nil when it can: its document could not be
-// read, or a value did not fit the type it was asked for as (an [ErrValue]).
-// Such a scope is never saved, so nothing is overwritten that was not
-// understood. Delete, or Remove of the value in question, clears it.
+// Err says why s cannot be trusted, or is nil: its document could not be read, or a value did not
+// fit the type it was asked for as (an [ErrValue]). Such a scope is never saved, so it cannot
+// overwrite data that was not understood. Delete clears the error, and so does Remove of the value
+// in question.
 func (s *Scope) Err() error {
 	if s.fault != nil {
 		return s.fault
@@ -190,8 +184,8 @@ func (v *value) zero() bool {
 	return v.live == nil || reflect.ValueOf(v.live).Elem().IsZero()
 }
 
-// Changed reports whether a Save would write s. The error is s.Err, or an [ErrValue] of
-// a value that JSON cannot hold.
+// Changed reports whether Save would write s. The error is s.Err, or an [ErrValue] for a value that
+// JSON cannot encode.
 func (s *Scope) Changed() (bool, error) {
 	if err := s.Err(); err != nil {
 		return false, err
@@ -200,8 +194,8 @@ func (s *Scope) Changed() (bool, error) {
 	return changed, err
 }
 
-// Checkpoint returns a copy of what s holds now, for [Scope.Restore]. A live value that
-// JSON cannot hold is noted as the same value, so that what is done to it later stays done.
+// Checkpoint returns a copy of s for [Scope.Restore]. A live value that JSON cannot encode is
+// shared, not copied: later changes to it survive a Restore.
 func (s *Scope) Checkpoint() *Scope {
 	c := *s
 	c.values = slices.Clone(s.values)
@@ -214,10 +208,9 @@ func (s *Scope) Checkpoint() *Scope {
 	return &c
 }
 
-// Restore puts s back to c, a checkpoint of s, also when s was saved in between.
-// When [Scope.Rebase] brought in what others did since c, that would be undone, too:
-// then s.Err says that the document has to be loaded again. Pointers that [Of] and [At]
-// returned are not live any more.
+// Restore resets s to c, a checkpoint of s, even if s was saved in between. If [Scope.Rebase]
+// merged in others' changes since c, Restore would undo those too, so s.Err then says that the
+// document must be loaded again. Pointers from [Of] and [At] are no longer live.
 func (s *Scope) Restore(c *Scope) {
 	s.values, s.deleted, s.fault = slices.Clone(c.values), c.deleted, c.fault
 	for i := range s.values {
@@ -234,18 +227,17 @@ func (s *Scope) Restore(c *Scope) {
 	}
 }
 
-// Rebase answers a lost race: fresh is the document as it is now, loaded again.
-// After it s is fresh with s's own changes, and can be saved. fresh is not changed.
+// Rebase resolves a lost race. fresh is the document loaded again. After Rebase s holds fresh plus
+// its own changes and can be saved. fresh does not change.
 //
-// Values are whole: one that only one side changed is as that side left it. One that both
-// changed, to different JSON, is merged if its type T has a method Merge(was, theirs *T),
-// such as [Counter] and [Set]; else Rebase returns a [ConflictError], and the caller loads
-// again and decides again. A scope that was deleted stays deleted, but for what was
-// written to it afterwards. Pointers that [Of] and [At] returned stay live; what they
-// point to is replaced where it differs.
+// Values merge as a whole. If only one side changed a value, that side wins. If both changed it, to
+// different JSON, it is merged if its type T has a method Merge(was, theirs *T), such as [Counter]
+// and [Set]. Otherwise Rebase returns a [ConflictError], and the caller loads again and decides
+// again. A deleted scope stays deleted, except for what was written to it afterwards. Pointers from
+// [Of] and [At] stay live; what they point to is replaced where it differs.
 //
-// The error may also be s.Err, fresh.Err or an [ErrValue] about a value that does not fit
-// its type any more. After any error s is as it was.
+// The error may also be s.Err, fresh.Err or an [ErrValue] for a value that no longer fits its type.
+// After any error s is unchanged.
 func (s *Scope) Rebase(fresh *Scope) error {
 	if err := cmp.Or(s.Err(), fresh.Err()); err != nil {
 		return err
@@ -256,7 +248,7 @@ func (s *Scope) Rebase(fresh *Scope) error {
 	if fresh.version == s.version {
 		return nil // another document of the same Save lost
 	}
-	if !slices.Contains(s.unsure, fresh.version) { // else it is an own write that got no answer
+	if !slices.Contains(s.unsure, fresh.version) { // otherwise it is our own write that got no reply
 		values, err := s.rebased(storedValues(s.stored), storedValues(fresh.stored))
 		if err != nil {
 			return err
@@ -274,14 +266,14 @@ func (s *Scope) Rebase(fresh *Scope) error {
 	return nil
 }
 
-// rebased is what becomes of one value.
+// rebased is the outcome of Rebase for one value.
 type rebased struct {
 	value
-	theirs any // not nil: what its live pointer is to point to
+	theirs any // not nil: what its live pointer will point to
 }
 
-// rebased says what becomes of all values, which were stored as was when s was loaded and
-// as theirs now.
+// rebased computes the outcome for all values. was holds the values stored when s was loaded,
+// theirs those stored now.
 func (s *Scope) rebased(was, theirs map[string]string) ([]rebased, error) {
 	var all []rebased
 	for i := range s.values {
@@ -324,10 +316,9 @@ func (s *Scope) rebased(was, theirs map[string]string) ([]rebased, error) {
 	return all, nil
 }
 
-// now is v's JSON as Save would write it, "" when it would not: a value that was only
-// looked at, such as a struct whose empty map was made on first use, is not worth a
-// document. Maps are written in the order of their keys: otherwise an unchanged one would
-// look changed.
+// now is v's JSON as Save would write it, or "" if Save would skip it. A value that was only read
+// is not worth a document, such as a struct whose empty map was made on first use. Map keys are
+// sorted; otherwise an unchanged map would look changed.
 func (s *Scope) now(v *value) (string, error) {
 	if v.live == nil || v.raw == "" && v.zero() {
 		return v.raw, nil
@@ -348,7 +339,7 @@ func (s *Scope) now(v *value) (string, error) {
 	return string(raw), nil
 }
 
-// decode makes another value of v's type.
+// decode decodes raw into another value of v's type.
 func (s *Scope) decode(v *value, raw string) (any, error) {
 	live := reflect.New(reflect.TypeOf(v.live).Elem()).Interface()
 	if raw == "" {
@@ -371,7 +362,7 @@ func (s *Scope) merge(v *value, ours, was, theirs string) (any, error) {
 	return merged, nil
 }
 
-// storedValues are the values of a document that was parsed before.
+// storedValues returns the values of a document that has already been parsed.
 func storedValues(doc string) map[string]string {
 	values := map[string]string{}
 	if doc != "" {
@@ -383,7 +374,7 @@ func storedValues(doc string) map[string]string {
 	return values
 }
 
-// merge brings theirs into ours, all of them *T.
+// merge merges theirs into ours. All three are *T.
 type merge func(ours, was, theirs any)
 
 func mergeOf[T any]() merge {
@@ -394,17 +385,17 @@ func mergeOf[T any]() merge {
 	return func(ours, was, theirs any) { ours.(merger).Merge(was.(*T), theirs.(*T)) }
 }
 
-// Counter is a number of which two changes add up.
+// Counter is a number. Concurrent changes to it add up.
 type Counter int64
 
 // Merge adds the difference between was and theirs.
 func (c *Counter) Merge(was, theirs *Counter) { *c += *theirs - *was }
 
-// Set is a set of names. Merged, it has what either side added and not what either took
-// out. A name that is false is not in the set.
+// Set is a set of names. A merge keeps what either side added and drops what either side removed. A
+// name that maps to false is not in the set.
 type Set map[string]bool
 
-// Merge brings in what theirs adds to was and takes out what it lacks.
+// Merge adds what theirs added to was and removes what theirs removed.
 func (s *Set) Merge(was, theirs *Set) {
 	if *s == nil {
 		*s = Set{}
@@ -427,9 +418,9 @@ func (s *Set) Merge(was, theirs *Set) {
 //	<name, path-escaped> <compact JSON>
 //	…
 //
-// Compact JSON and escaped names hold no line break, so lines need no parsing.
-// docs.lua compares the first versionBytes with what was loaded: a change of
-// the format number is a change of the version, too.
+// Compact JSON and escaped names contain no line breaks, so lines can be split without parsing.
+// docs.lua compares the first versionBytes with what was loaded, so a new format number also counts
+// as a new version.
 const (
 	format       = 1
 	magic        = "planbot/"
@@ -437,12 +428,12 @@ const (
 	headerBytes  = versionBytes + len(" 01234567\n")
 )
 
-// newVersion makes a version that no document ever had, so that one which was
-// deleted and made again is not taken for the one that was loaded.
+// newVersion makes a version that no document ever had. So a document that was deleted and created
+// again is not mistaken for the one that was loaded.
 func newVersion() string { return magic + strconv.Itoa(format) + " " + rand.Text() }
 
-// read fills s from a document as Redis returned it: whole, or cut off after
-// maxBytes+1 bytes. Its error is s's fault as well.
+// read fills s from a document as Redis returned it: whole, or cut off after maxBytes+1 bytes. It
+// also stores its error as s's fault.
 func (s *Scope) read(doc string, maxBytes int) error {
 	s.version = doc[:min(len(doc), versionBytes)]
 	switch {
@@ -490,9 +481,8 @@ func parseLines(lines string) (values []value, valid bool) {
 	return values, true
 }
 
-// encode returns the document that s stands for, "" when there need not be one, and
-// whether it differs from the stored one. Values that were never asked for are copied as
-// they are.
+// encode returns the document for s, or "" if none is needed, and whether it differs from the
+// stored one. Values that were never asked for are copied verbatim.
 func (s *Scope) encode(version string, now int64) (doc string, changed bool, err error) {
 	var buf strings.Builder
 	fmt.Fprintf(&buf, "%s %08x\n", version, now)
@@ -513,7 +503,7 @@ func (s *Scope) encode(version string, now int64) (doc string, changed bool, err
 	return doc, len(s.unsure) > 0 || s.stored == "" || s.stored[headerBytes:] != doc[headerBytes:], nil
 }
 
-// saved makes doc, encoded last, what s knows to be stored; "" after a delete.
+// saved records that doc, the last encoded document, is stored; "" after a delete.
 func (s *Scope) saved(doc, version string, now int64) {
 	s.version, s.writtenAt, s.stored = version, now, doc
 	s.deleted, s.unsure = false, nil

@@ -1,28 +1,26 @@
 // Package state keeps what a bot remembers between turns, in Redis.
 //
-// A [Scope] is one document: a conversation's, a user's, or a temporary one.
-// It holds named JSON values, reached as live typed pointers with [Of] and
-// [At]. [Store.Load] reads the scopes of a turn in one round trip,
-// [Store.Save] writes the changed ones in one, each only if nobody else wrote
-// it meanwhile. Who lost that race calls [Scope.Rebase].
+// A [Scope] is one document: a conversation's, a user's, or a temporary one. It holds named JSON
+// values. [Of] and [At] return them as live typed pointers. [Store.Load] reads the scopes of a turn
+// in one round trip. [Store.Save] writes the changed ones in one round trip, each only if nobody
+// else wrote it meanwhile. If you lose that race, call [Scope.Rebase].
 //
-// A document is one Redis string: a header line with the format, a random
-// version and the time of writing, then one line per value, its name and its
-// compact JSON. It can be read with redis-cli GET, its size is bounded by the
-// command that reads it, and only the values that are asked for are decoded.
+// A document is one Redis string: a header line with the format, a random version and the time of
+// writing, then one line per value with its name and compact JSON. You can read it with redis-cli
+// GET. The command that reads it limits its size, and only requested values are decoded.
 //
-// What many turns note at the same time is a set without a version: [Store.Join].
+// Facts that many turns record at the same time belong in a set, which has no version:
+// [Store.Join].
 //
-// [Open] takes a URL of a server, a cluster or a group of sentinels. Without one it runs a
-// Redis inside the process, and goes through the same code.
-// Package inbox keeps what a bot has to do.
+// [Open] takes the URL of a server, a cluster or a group of sentinels. Without one it runs a Redis
+// inside the process and uses the same code. Package inbox keeps a bot's work.
 package state
 
 import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	_ "embed" // a script
+	_ "embed" // scripts
 	"errors"
 	"fmt"
 	"net"
@@ -35,22 +33,21 @@ import (
 	"github.com/planbot-go/planbot/state/internal/rdb"
 )
 
-// Config says how state is kept. Its zero value is ready to use.
+// Config configures a Store. The zero value is ready to use.
 type Config struct {
-	// TTL is how long a document lives after it was last in use. 0: 30 days.
+	// TTL is how long a document lives after its last use. 0: 30 days.
 	TTL time.Duration
-	// MaxBytes bounds one document as stored, when it is saved and when it is
-	// loaded. 0: 1 MiB.
+	// MaxBytes limits one stored document, on save and on load. 0: 1 MiB.
 	MaxBytes int
-	// Timeout bounds one call, retries included, whatever the caller's context
-	// allows. 0: 5 seconds.
+	// Timeout limits one call including retries, whatever the caller's context allows. 0: 5
+	// seconds.
 	Timeout time.Duration
-	// Dial opens the connections of [Open], for tests and for ways to a server that only
-	// the caller knows. nil: the net package does.
+	// Dial opens the connections of [Open], for tests and for servers that only the caller knows
+	// how to reach. nil: uses the net package.
 	Dial func(ctx context.Context, network, addr string) (net.Conn, error)
-	// Server is the embedded store that Dial leads to. With it, as in that store itself, an
-	// inbox does not look every second whether there is something to do, but sleeps until
-	// there is: for tests in which days pass. nil: it looks.
+	// Server is the embedded store that Dial connects to. With it, an inbox sleeps until there is
+	// work instead of looking every second, as it does in that store itself. This is for tests that
+	// simulate days. nil: the inbox looks every second.
 	Server *Store
 }
 
@@ -61,8 +58,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// validate refuses what cannot be meant. A TTL under a second would make every
-// turn forget the one before.
+// validate rejects settings that cannot be intended. With a TTL under a second every turn would
+// forget the previous one.
 func (c Config) validate() error {
 	switch {
 	case c.TTL < time.Second:
@@ -75,26 +72,25 @@ func (c Config) validate() error {
 	return nil
 }
 
-// What can go wrong, for errors.Is.
+// Errors of this package, for errors.Is.
 var (
-	// ErrConflict: somebody else saved the document since it was loaded. Load again, decide
-	// again. It comes as a [ConflictError].
+	// ErrConflict: somebody else saved the document since it was loaded. Load again, decide again.
+	// It comes as a [ConflictError].
 	ErrConflict = errors.New("state was changed by somebody else")
 	// ErrTooLarge: a document is larger than [Config.MaxBytes].
 	ErrTooLarge = errors.New("state is too large")
-	// ErrValue: what is stored was not written by this program, or by a newer one; a stored
-	// value does not decode into, or a live value does not encode from, its Go type.
+	// ErrValue: the stored data was not written by this program, or by a newer version of it; or a
+	// stored value does not decode into its Go type; or a live value does not encode.
 	ErrValue = errors.New("state cannot be read or written")
-	// ErrKey: a key was built from parts that cannot name a document.
+	// ErrKey: a key was built from invalid parts.
 	ErrKey = errors.New("state key is unusable")
-	// ErrUnavailable: Redis could not be reached or cannot serve now. Trying again later may help.
+	// ErrUnavailable: Redis cannot be reached or cannot serve now. Try again later.
 	ErrUnavailable = rdb.ErrUnavailable
 )
 
-// ConflictError says which documents of a Save lost the race. Documents of one
-// partition are saved together or not at all, so a conversation and its thread
-// are both in Conflicted when one of them lost; documents of other partitions
-// may be in Saved. It wraps [ErrConflict].
+// ConflictError says which documents of a Save lost the race. Documents of one partition are saved
+// together or not at all. So if a conversation or its thread loses, both are in Conflicted.
+// Documents of other partitions may be in Saved. It wraps [ErrConflict].
 type ConflictError struct {
 	Conflicted []Key // not saved
 	Saved      []Key // saved by the same call
@@ -106,8 +102,8 @@ func (e *ConflictError) Error() string {
 
 func (e *ConflictError) Unwrap() error { return ErrConflict }
 
-// Store keeps state in a Redis server, a cluster, or inside the process. It is
-// safe for concurrent use. Make one with [Open] and Close it.
+// Store keeps state in a Redis server, in a cluster, or inside the process. It is safe for
+// concurrent use. Make one with [Open] and Close it.
 type Store struct {
 	db  *rdb.DB
 	cfg Config
@@ -119,18 +115,16 @@ type Store struct {
 //	redis+cluster://user:password@host:6379?addr=host2:6379
 //	redis+sentinel://user:password@host:26379/0?master_name=main&addr=host2:26379
 //
-// rediss, rediss+cluster and rediss+sentinel use TLS. The query may hold the
-// options of go-redis, such as pool_size, read_timeout or, for sentinels, the
-// username and password of Redis itself. A redis URL with addr is a cluster's
-// and one with master_name the sentinels', as in go-redis.
+// rediss, rediss+cluster and rediss+sentinel use TLS. The query may set go-redis options such as
+// pool_size, read_timeout or, for sentinels, the username and password of Redis itself. As in
+// go-redis, a redis URL with addr means a cluster, and one with master_name means sentinels.
 //
-// Without a URL the store is embedded: its Redis runs inside the process. There is
-// nothing to install, no port that others could connect to, and nothing outlives the
-// process or Close.
+// Without a URL the store is embedded: Redis runs inside the process. There is nothing to install
+// and no port that others could connect to. All data is lost when the process ends or on Close.
 //
-// A server that cannot be reached is no error: the bot starts, [Store.Ping]
-// tells, and it works as soon as the server is there. A URL that makes no sense
-// is one; it never holds the URL itself, which may hold a password.
+// An unreachable server is not an error: the bot starts, [Store.Ping] reports the problem, and the
+// bot works as soon as the server is up. An invalid URL is an error. The error never contains the
+// URL, which may contain a password.
 func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, fmt.Errorf("open redis: %w", err)
@@ -156,21 +150,19 @@ func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 	return &Store{db: db, cfg: cfg}, nil
 }
 
-// Dial connects to the Redis of an embedded store, whatever the address: it is for the Dial
-// of other stores, when tests let several share one, as the replicas of a bot do.
+// Dial connects to the Redis of an embedded store and ignores the address. Tests use it as the Dial
+// of other stores, which then share one Redis as the replicas of a bot do.
 func (s *Store) Dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	return s.db.Server().Dial(ctx, network, addr)
 }
 
-// Load reads the documents of keys in one round trip and returns a scope for
-// each, in the order of keys. A document that does not exist makes an empty
-// scope. Never more than [Config.MaxBytes] of one are read.
+// Load reads the documents of keys in one round trip and returns a scope for each, in the order of
+// keys. A missing document gives an empty scope. Load never reads more than [Config.MaxBytes] of a
+// document.
 //
-// When Redis answered but a document cannot be used ([ErrTooLarge],
-// [ErrValue]), Load returns its error together with all scopes: the
-// unusable one says the same in Err, and Delete with a Save is the way out.
-// With any other error ([ErrKey], [ErrUnavailable], the context's) there are
-// no scopes.
+// If Redis answered but a document is unusable ([ErrTooLarge], [ErrValue]), Load returns its error
+// together with all scopes. The unusable scope has the same error in Err; to recover, Delete and
+// Save it. With any other error ([ErrKey], [ErrUnavailable], the context's) Load returns no scopes.
 func (s *Store) Load(ctx context.Context, keys ...Key) ([]*Scope, error) {
 	calls, err := s.LoadCalls(keys)
 	if err != nil {
@@ -182,21 +174,21 @@ func (s *Store) Load(ctx context.Context, keys ...Key) ([]*Scope, error) {
 	return s.Loaded(ctx, keys, calls)
 }
 
-// LoadCalls are the calls that read documents as part of a round trip, for
-// [Store.Loaded]. For package inbox; everybody else calls [Store.Load].
+// LoadCalls returns the calls that read documents as part of a round trip, for [Store.Loaded]. For
+// package inbox; everybody else calls [Store.Load].
 func (s *Store) LoadCalls(keys []Key) ([]*rdb.Call, error) {
 	calls := make([]*rdb.Call, len(keys))
 	for i, key := range keys {
 		if err := key.Err(); err != nil {
 			return nil, err
 		}
-		// One byte more than is allowed, to tell "just fits" from "more".
+		// Read one byte more than allowed, to tell "just fits" from "too large".
 		calls[i] = rdb.Plain("getrange", key.name, 0, s.cfg.MaxBytes)
 	}
 	return calls, nil
 }
 
-// Loaded reads the replies to [Store.LoadCalls] as [Store.Load] does.
+// Loaded parses the replies to [Store.LoadCalls] as [Store.Load] does.
 func (s *Store) Loaded(ctx context.Context, keys []Key, calls []*rdb.Call) ([]*Scope, error) {
 	scopes := make([]*Scope, len(keys))
 	var faults []error
@@ -208,7 +200,7 @@ func (s *Store) Loaded(ctx context.Context, keys []Key, calls []*rdb.Call) ([]*S
 		case c.Err != nil:
 			return nil, rdb.Explain(ctx, "load state", c.Err)
 		default:
-			_ = scope.read(c.Text(), s.cfg.MaxBytes) // it is in fault
+			_ = scope.read(c.Text(), s.cfg.MaxBytes) // the error is also in scope.fault
 		}
 		scopes[i], faults = scope, append(faults, scope.fault)
 	}
@@ -220,20 +212,17 @@ var saveLua string
 
 var saveScript = rdb.NewScript(saveLua)
 
-// Save writes the scopes that changed since they were loaded or last saved, in
-// one round trip, each only if nobody else wrote it meanwhile. Scopes of one
-// partition are saved together or not at all. Scopes that did not change are
-// not written; that they were in use is noted now and then, so that their TTL
-// does not run out.
+// Save writes the scopes that changed since they were loaded or last saved, in one round trip, each
+// only if nobody else wrote it meanwhile. Scopes of one partition are saved together or not at all.
+// Unchanged scopes are not written, but Save refreshes their TTL now and then.
 //
-// Everything is checked before anything is written: a scope with an Err, a
-// detached one, a value that does not encode ([ErrValue]), a document
-// that is too large ([ErrTooLarge]) or two changed scopes of one key stop
-// the whole Save. Later errors are a [ConflictError], and [ErrUnavailable] or
-// the context's error when it is not known whether a scope was saved; both may
-// come joined. A scope that was not saved keeps its changes, and after
-// ErrUnavailable the same Save may be tried again: a first try that did arrive
-// is not taken for a conflict.
+// Save checks everything before it writes anything. Any of these stops the whole Save: a scope with
+// an Err, a scope without a store, a value that does not encode ([ErrValue]), a document that is
+// too large ([ErrTooLarge]), or two changed scopes with the same key. Later errors are a
+// [ConflictError], and [ErrUnavailable] or the context's error when it is unknown whether a scope
+// was saved; both may come joined. A scope that was not saved keeps its changes. After
+// ErrUnavailable you may repeat the same Save: a first try that did arrive does not count as a
+// conflict.
 func (s *Store) Save(ctx context.Context, scopes ...*Scope) error {
 	batches, idle, err := s.Batches(scopes)
 	if err != nil {
@@ -268,32 +257,32 @@ func (s *Store) Save(ctx context.Context, scopes ...*Scope) error {
 	return errors.Join(&conflict, err)
 }
 
-// Batch is the changed documents of one partition, to be written in one step as part of a
-// script. For package inbox; everybody else calls [Store.Save]. A Batch can be kept as
-// JSON: what is read from that knows no scopes.
+// Batch is the changed documents of one partition, which a script writes in one step. For package
+// inbox; everybody else calls [Store.Save]. A Batch can be stored as JSON, but one read back from
+// JSON has no scopes.
 type Batch struct {
 	Docs   []doc
 	TTL    int64   // of the documents, ms
-	writes []write // of what scopes, in the order of Docs
+	writes []write // one for each of Docs, in the same order
 }
 
 // doc is one document to write.
 type doc struct {
 	Key      string
 	Text     string // "": delete it
-	Replaces string // the versions that it may replace, see docs.lua
+	Replaces string // versions that it may replace, see docs.lua
 }
 
-// write is what a scope needs to know when its document was written.
+// write is what a scope needs to know once its document is written.
 type write struct {
 	scope   *Scope
 	version string
 	at      int64 // Unix seconds
 }
 
-// Batches checks and encodes the scopes that changed, as [Store.Save] does, and returns a
-// Batch for each partition that has some. Idle notes that those which did not change are in
-// use, where the last note is a tenth of the TTL ago.
+// Batches checks and encodes the changed scopes as [Store.Save] does and returns one Batch per
+// partition. idle are calls that refresh the TTL of unchanged scopes last written more than a tenth
+// of the TTL ago.
 func (s *Store) Batches(scopes []*Scope) (batches []*Batch, idle []*rdb.Call, err error) {
 	now := time.Now()
 	for i, scope := range scopes {
@@ -329,7 +318,7 @@ func (s *Store) Batches(scopes []*Scope) (batches []*Batch, idle []*rdb.Call, er
 		if slices.Contains(b.Keys(), scope.key) {
 			return nil, nil, fmt.Errorf("save state: two changed scopes of one key, %s", scope.key)
 		}
-		// The version that was loaded, the one this write leaves, those of earlier tries.
+		// The loaded version, the one this write leaves, and those of earlier tries.
 		versions := append([]string{scope.version, w.version}, scope.unsure...)
 		b.Docs = append(b.Docs, doc{scope.key.name, text, "\n" + strings.Join(versions, "\n") + "\n"})
 		b.writes = append(b.writes, w)
@@ -337,10 +326,10 @@ func (s *Store) Batches(scopes []*Scope) (batches []*Batch, idle []*rdb.Call, er
 	return batches, idle, nil
 }
 
-// Partition is that of the documents. It must not be asked of an empty Batch.
+// Partition is the partition of the documents. It panics on an empty Batch.
 func (b *Batch) Partition() int { return b.writes[0].scope.key.partition }
 
-// AddTo adds the documents to a call, behind the other keys and arguments, for docs.lua.
+// AddTo appends the documents to a call for docs.lua, after its other keys and arguments.
 func (b *Batch) AddTo(c *rdb.Call) {
 	c.Add(b.TTL)
 	for _, doc := range b.Docs {
@@ -349,8 +338,8 @@ func (b *Batch) AddTo(c *rdb.Call) {
 	}
 }
 
-// Without drops the documents of these numbers, counted from 1 and ascending, and returns
-// their keys.
+// Without removes the documents with these numbers and returns their keys. The numbers count from
+// 1, ascending.
 func (b *Batch) Without(numbers rdb.Reply) (keys []string) {
 	for i := range slices.Backward(numbers) {
 		n := int(numbers.Int(i))
@@ -360,21 +349,21 @@ func (b *Batch) Without(numbers rdb.Reply) (keys []string) {
 	return keys
 }
 
-// Saved tells the scopes that they are saved.
+// Saved marks the scopes as saved.
 func (b *Batch) Saved() {
 	for i, w := range b.writes {
 		w.scope.saved(b.Docs[i].Text, w.version, w.at)
 	}
 }
 
-// Unknown tells the scopes that a write may have arrived, or may still.
+// Unknown marks the scopes as possibly saved: the write may have arrived or may still arrive.
 func (b *Batch) Unknown() {
 	for _, w := range b.writes {
 		w.scope.unsure = append(w.scope.unsure, w.version)
 	}
 }
 
-// Keys are those of the documents.
+// Keys returns the keys of the documents.
 func (b *Batch) Keys() []Key {
 	keys := make([]Key, len(b.writes))
 	for i, w := range b.writes {
@@ -383,16 +372,15 @@ func (b *Batch) Keys() []Key {
 	return keys
 }
 
-// DB is what the store's keys are kept in. For package inbox.
+// DB is the connection to Redis. For package inbox.
 func (s *Store) DB() *rdb.DB { return s.db }
 
-// MaxBytes bounds one document. For package inbox.
+// MaxBytes limits one document. For package inbox.
 func (s *Store) MaxBytes() int { return s.cfg.MaxBytes }
 
-// Ping reports whether Redis answers and keeps the keys of this program: it sets
-// one, for a minute, in each of four partitions, so that on a cluster several nodes
-// must be well. A server that is full, or only to be read, is not. Its error is for
-// the operator to read.
+// Ping reports whether Redis answers and accepts writes. It sets a key for a minute in each of four
+// partitions, so that on a cluster several nodes must be healthy. It fails on a server that is full
+// or read-only. The error is for the operator.
 func (s *Store) Ping(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
@@ -405,8 +393,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return rdb.Explain(ctx, "ping redis", err)
 }
 
-// Info returns what the server says of itself, the text of the INFO command: of
-// a cluster, that of one node.
+// Info returns the server's reply to the INFO command. On a cluster it is that of one node.
 func (s *Store) Info(ctx context.Context) (string, error) {
 	bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
@@ -414,8 +401,8 @@ func (s *Store) Info(ctx context.Context) (string, error) {
 	return text, rdb.Explain(ctx, "ask redis for its info", err)
 }
 
-// Setting returns one setting of the server, as CONFIG GET tells it. Hosted
-// servers often refuse.
+// Setting returns one setting of the server through CONFIG GET. Hosted servers often refuse that
+// command.
 func (s *Store) Setting(ctx context.Context, name string) (string, error) {
 	bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
@@ -423,8 +410,7 @@ func (s *Store) Setting(ctx context.Context, name string) (string, error) {
 	return values[name], rdb.Explain(ctx, "ask redis for its setting "+name, err)
 }
 
-// Close gives up all connections and, for an embedded server, ends it: what it
-// kept is gone.
+// Close closes all connections. It also stops an embedded server and discards its data.
 func (s *Store) Close() error {
 	if err := s.db.Close(); err != nil {
 		return fmt.Errorf("close redis: %w", err)
@@ -432,7 +418,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Embedded reports whether state lives in this process and ends with it.
+// Embedded reports whether state lives in this process and is lost when it ends.
 func (s *Store) Embedded() bool { return s.db.Embedded() }
 
 // String says where state lives, without credentials, for a log line.
@@ -443,14 +429,13 @@ var drainLua string
 
 var drainScript = rdb.NewScript(drainLua)
 
-// setBatch is how many members of a set are handed out at a time.
+// setBatch is how many members of a set are passed on at a time.
 const setBatch = 100
 
-// Join puts member into a set. A set is for what many turns note at the same time: it
-// has no version, so nobody loses a race for it, and no limit. It expires
-// [Config.TTL] after the last Join. Make its key with [Key.Under]; no document may
-// use the same key. Like the other calls about sets it tries again while Redis is
-// unavailable, and may be repeated.
+// Join adds member to a set. Use a set for facts that many turns record at the same time: it has no
+// version, so nobody loses a race for it, and no size limit. It expires [Config.TTL] after the last
+// Join. Make its key with [Key.Under]; no document may use the same key. Like all calls about sets,
+// Join retries while Redis is unavailable and may be repeated.
 func (s *Store) Join(ctx context.Context, set Key, member string) error {
 	if err := set.Err(); err != nil {
 		return fmt.Errorf("join a set: %w", err)
@@ -458,8 +443,8 @@ func (s *Store) Join(ctx context.Context, set Key, member string) error {
 	return s.try(ctx, "join a set", s.JoinCalls(set, member)...)
 }
 
-// JoinCalls are the calls of [Store.Join], as part of a round trip. For package inbox.
-// A set is a hash of each member to a text that its last Join made up.
+// JoinCalls returns the calls of [Store.Join] as part of a round trip. For package inbox. A set is
+// stored as a hash that maps each member to a random text from its last Join.
 func (s *Store) JoinCalls(set Key, member string) []*rdb.Call {
 	return []*rdb.Call{
 		rdb.Plain("hset", set.name, member, rand.Text()[:8]),
@@ -467,7 +452,7 @@ func (s *Store) JoinCalls(set Key, member string) []*rdb.Call {
 	}
 }
 
-// try makes calls in one round trip, again while Redis is unavailable.
+// try makes calls in one round trip and retries while Redis is unavailable.
 func (s *Store) try(ctx context.Context, doing string, calls ...*rdb.Call) error {
 	bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
@@ -475,7 +460,7 @@ func (s *Store) try(ctx context.Context, doing string, calls ...*rdb.Call) error
 	return rdb.Explain(ctx, doing, cmp.Or(err, rdb.FirstErr(calls)))
 }
 
-// Leave takes member out of a set. One that is not there is no error.
+// Leave removes member from a set. It is no error if member is not in it.
 func (s *Store) Leave(ctx context.Context, set Key, member string) error {
 	if err := set.Err(); err != nil {
 		return fmt.Errorf("leave a set: %w", err)
@@ -483,13 +468,13 @@ func (s *Store) Leave(ctx context.Context, set Key, member string) error {
 	return s.try(ctx, "leave a set", rdb.Plain("hdel", set.name, member))
 }
 
-// Members hands the members of a set to each, about a hundred at a time and maybe twice,
-// until each returns an error.
+// Members passes the members of a set to each, about a hundred at a time, until each returns an
+// error. A member may come twice.
 func (s *Store) Members(ctx context.Context, set Key, each func(members []string) error) error {
 	return s.scan(ctx, set, func(members, _ []string) error { return each(members) })
 }
 
-// scan hands members to each, and what the last Join of each made up.
+// scan passes members to each, with the random text from the last Join of each member.
 func (s *Store) scan(ctx context.Context, set Key, each func(members, joined []string) error) error {
 	const doing = "read a set"
 	if err := set.Err(); err != nil {
@@ -499,7 +484,7 @@ func (s *Store) scan(ctx context.Context, set Key, each func(members, joined []s
 		c := rdb.Plain("hscan", set.name, cursor, "count", setBatch)
 		if err := s.try(ctx, doing, c); err != nil {
 			if rdb.IsWrongType(c.Err) {
-				return nil // no set, so it has no members
+				return nil // not a set, so it has no members
 			}
 			return err
 		}
@@ -518,10 +503,9 @@ func (s *Store) scan(ctx context.Context, set Key, each func(members, joined []s
 	}
 }
 
-// Drain empties a set: it hands the members to each like [Store.Members] and takes out
-// those that each returns as done. A member that joins while it is with each is in the
-// set afterwards, and so is one that is not done. When each fails, which ends the Drain,
-// or the process ends, no member is lost.
+// Drain empties a set. It passes the members to each like [Store.Members] and removes those that
+// each returns as done. A member that is not done, or that joins again while each has it, stays in
+// the set. If each fails, Drain stops. Neither that nor the death of the process loses a member.
 func (s *Store) Drain(ctx context.Context, set Key, each func(members []string) (done []string, err error)) error {
 	return s.scan(ctx, set, func(members, joined []string) error {
 		done, err := each(slices.Clone(members))

@@ -1,12 +1,12 @@
-// Package lists is what the default bot can do: shopping lists, to-do lists and
-// the like, for a person or a whole group chat.
+// Package lists provides the actions of the default bot: shopping lists, to-do lists and the like,
+// for a person or a whole group chat.
 //
-// A personal chat's lists belong to the person, any other conversation's to the
-// conversation, threads included. Every action may run twice with the same
-// effect as once, since a retried command may do so: creating what exists succeeds and says
-// so, and removing what is gone is [actions.Unchanged]. Names are one line of what can be
-// seen: white space of any kind is one space, control characters and marks that
-// change the direction of writing are dropped. They match without regard to case.
+// In a personal chat the lists belong to the person, elsewhere to the conversation, including its
+// threads. Every action can run twice with the same effect as once, because a command may be
+// retried: creating something that exists succeeds and says so, and removing something that is gone
+// is [actions.Unchanged]. Names are one line of visible text: any white space becomes one space,
+// and control characters and marks that change the writing direction are dropped. Names match
+// without regard to case.
 package lists
 
 import (
@@ -21,8 +21,8 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// Caps on what one owner may keep. They keep lists readable; long names meet the
-// store's own cap on a document first, by default 1 MiB, and the save fails.
+// Limits per owner, to keep lists readable. Long names reach the store's limit for a document first
+// (1 MiB by default), and then the save fails.
 const (
 	maxLists     = 100
 	maxItems     = 500
@@ -55,7 +55,7 @@ type Lists struct {
 	All []List `json:"all,omitempty"`
 }
 
-// List is one named list; items keep the order in which they were added.
+// List is one named list. Items are in the order in which they were added.
 type List struct {
 	Name  string `json:"name"`
 	Items []Item `json:"items,omitempty"`
@@ -67,7 +67,7 @@ type Item struct {
 	Done bool   `json:"done,omitzero"`
 }
 
-// Of returns the lists of whoever the turn is with.
+// Of returns the lists of the person or conversation that the turn belongs to.
 func Of(turn *actions.Turn) *Lists { return state.Of[Lists](turn.Personal()) }
 
 // find returns the index of the list with that name, or -1.
@@ -81,7 +81,7 @@ func (l *List) find(item string) int {
 
 func same(a, b string) bool { return strings.EqualFold(clean(a), clean(b)) }
 
-// clean is a name as it is kept. Cleaning it again changes nothing.
+// clean returns a name as it is stored. Cleaning it again changes nothing.
 func clean(name string) string {
 	name = strings.Map(func(r rune) rune {
 		switch {
@@ -95,8 +95,8 @@ func clean(name string) string {
 	return strings.Join(strings.Fields(name), " ")
 }
 
-// ensure returns the list with that name, created if there is none. The
-// sentence says why there can be none, else it is "".
+// ensure returns the list with that name and creates it if needed. fault says why it cannot be
+// created, or is "".
 func (l *Lists) ensure(name string) (list *List, created bool, fault string) {
 	if i := l.find(name); i >= 0 {
 		return &l.All[i], false, ""
@@ -112,7 +112,7 @@ func (l *Lists) ensure(name string) (list *List, created bool, fault string) {
 	return &l.All[len(l.All)-1], true, ""
 }
 
-// put adds the item unless it is there.
+// put adds the item unless the list already has it.
 func (l *List) put(item string) (added bool, fault string) {
 	item = clean(item)
 	if l.find(item) >= 0 {
@@ -128,7 +128,7 @@ func (l *List) put(item string) (added bool, fault string) {
 	return true, ""
 }
 
-// checkName says what is wrong with a clean name, else "".
+// checkName says what is wrong with a clean name, or returns "".
 func checkName(name string) string {
 	if name == "" {
 		return "a name needs at least one character that can be seen"
@@ -139,7 +139,7 @@ func checkName(name string) string {
 	return ""
 }
 
-// String is the lists as markdown text.
+// String returns the lists as markdown.
 func (l *Lists) String() string {
 	if len(l.All) == 0 {
 		return "There are no lists yet."
@@ -158,7 +158,7 @@ func (l *Lists) String() string {
 	return strings.Join(all, "\n\n")
 }
 
-// String is the item's name, and whether it is done.
+// String returns the item's name and whether it is done.
 func (i Item) String() string {
 	if i.Done {
 		return i.Name + " (done)"
@@ -182,7 +182,7 @@ func createList(_ context.Context, turn *actions.Turn, in createIn) (actions.Res
 			continue
 		}
 		if _, fault := list.put(item); fault != "" {
-			return actions.Fail("%s", fault), nil // which takes the others back
+			return actions.Fail("%s", fault), nil // Fail rolls back the items added so far
 		}
 	}
 	added := len(list.Items) - before
@@ -250,7 +250,7 @@ func checkItem(_ context.Context, turn *actions.Turn, in itemIn) (actions.Result
 	return actions.Text("Marked %s on the list %s as done.", clean(in.Item), list.Name), nil
 }
 
-// locate finds the item, or says what is not there.
+// locate finds the item, or says what is missing.
 func locate(lists *Lists, in itemIn) (list *List, at int, missing string) {
 	i := lists.find(in.List)
 	if i < 0 {

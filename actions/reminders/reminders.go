@@ -1,9 +1,8 @@
-// Package reminders lets people be reminded: later, in the conversation where they
-// asked for it. What waits for its time is kept by the bot, see [actions.Notifier],
-// and belongs to the person.
+// Package reminders sends people reminders later, in the conversation where they asked for them.
+// The bot stores waiting reminders, see [actions.Notifier]. They belong to the person.
 //
-// In a personal chat all of a person's reminders are shown, elsewhere only those that
-// were asked for there: the others are nobody's business.
+// In a personal chat the bot shows all of a person's reminders. Elsewhere it shows only those
+// requested there, to keep the others private.
 package reminders
 
 import (
@@ -20,11 +19,11 @@ import (
 )
 
 const (
-	// topic is what the bot's notices are that reminders are.
+	// topic marks the bot's notices that are reminders.
 	topic = "reminder"
-	// maxWaiting is how many reminders a person may have waiting.
+	// maxWaiting limits a person's waiting reminders.
 	maxWaiting = 50
-	// maxWhat is how long a reminder's text may be, in characters.
+	// maxWhat limits a reminder's text, in characters.
 	maxWhat = 500
 )
 
@@ -58,7 +57,7 @@ func remindMe(ctx context.Context, turn *actions.Turn, in remindIn) (actions.Res
 	case utf8.RuneCountInString(what) > maxWhat:
 		return actions.Fail("a reminder may have at most %d characters", maxWhat), nil
 	}
-	if !attempt.Again { // else it may be there, and due
+	if !attempt.Again { // on a retry the reminder may already exist and be due
 		if fault, err := refusal(ctx, turn, at, now); fault != "" || err != nil {
 			return actions.Fail("%s", fault), err
 		}
@@ -77,7 +76,7 @@ func remindMe(ctx context.Context, turn *actions.Turn, in remindIn) (actions.Res
 	return actions.Text("I will remind you %s: %s (reminder %s).", told(at, now), what, short(id)), nil
 }
 
-// when is the time that is meant, in the person's zone, or what is wrong with it.
+// when returns the intended time in the person's zone, or what is wrong with it.
 func when(in remindIn, zone *time.Location, now time.Time) (at time.Time, fault string) {
 	const minutesAYear = 366 * 24 * 60
 	switch {
@@ -86,20 +85,20 @@ func when(in remindIn, zone *time.Location, now time.Time) (at time.Time, fault 
 	case in.Minutes == 0 && in.At.IsZero():
 		return at, "say when: in_minutes or at"
 	case in.At.IsZero():
-		minutes := max(-1, min(in.Minutes, minutesAYear+1)) // so that it is no overflow
+		minutes := max(-1, min(in.Minutes, minutesAYear+1)) // avoid an overflow
 		return now.Add(time.Duration(minutes * float64(time.Minute))).In(zone), ""
 	}
 	_, written := in.At.Zone()
 	if _, shown := now.In(zone).Zone(); written != shown {
 		return in.At.In(zone), ""
 	}
-	// The offset is the one that the model was shown. At that time the zone may have
-	// another: what is meant is the time on the person's clock.
+	// The offset is the one that the model was shown. The zone's offset may differ at that time, so
+	// take it as the time on the person's clock.
 	y, m, d := in.At.Date()
 	return time.Date(y, m, d, in.At.Hour(), in.At.Minute(), in.At.Second(), 0, zone), ""
 }
 
-// refusal says why there can be no reminder at that time, or "".
+// refusal says why there can be no reminder at that time, or returns "".
 func refusal(ctx context.Context, turn *actions.Turn, at, now time.Time) (string, error) {
 	if !at.After(now) {
 		return "that has passed: it is " + now.In(at.Location()).Format(time.RFC3339), nil
@@ -114,7 +113,7 @@ func refusal(ctx context.Context, turn *actions.Turn, at, now time.Time) (string
 	return "", err
 }
 
-// message is the reminder as it will come. Among others it names the person.
+// message is the reminder to send. Outside a personal chat it mentions the person.
 func message(turn *actions.Turn, what string) *activity.Activity {
 	m := &activity.Activity{Type: activity.Message, ChannelID: turn.Activity.ChannelID, Text: "Reminder: " + what, TextFormat: "markdown"}
 	if !turn.Activity.Conversation.Personal() {
@@ -123,7 +122,7 @@ func message(turn *actions.Turn, what string) *activity.Activity {
 	return m
 }
 
-// told is a time in words, in its own zone.
+// told describes a time in words, in its own zone.
 func told(at, now time.Time) string {
 	now = now.In(at.Location())
 	form := "on Monday, 2 January 2006 at 15:04"
@@ -136,15 +135,15 @@ func told(at, now time.Time) string {
 		form = "on Monday, 2 January at 15:04"
 	}
 	if at.Location() == time.UTC {
-		form += " UTC" // else it is the person's
+		form += " UTC" // otherwise it is the person's zone
 	}
 	return at.Format(form)
 }
 
-// short is the id as people and models are told it.
+// short is the id as shown to people and models.
 func short(id string) string { return id[:min(len(id), 5)] }
 
-// waiting are the reminders of the person that may be spoken of here, the next first.
+// waiting returns the person's reminders that may be shown here, the next one first.
 func waiting(ctx context.Context, turn *actions.Turn) ([]actions.Notice, error) {
 	if turn.Notifier == nil {
 		return nil, nil
@@ -172,7 +171,7 @@ func listReminders(ctx context.Context, turn *actions.Turn, _ struct{}) (actions
 	return actions.Text("%s", list(turn, all)), nil
 }
 
-// list is the reminders as markdown.
+// list formats the reminders as markdown.
 func list(turn *actions.Turn, all []actions.Notice) string {
 	now, lines := time.Now(), make([]string, len(all))
 	for i, p := range all {
@@ -208,7 +207,7 @@ func cancelReminder(ctx context.Context, turn *actions.Turn, in cancelIn) (actio
 	return actions.Text("Cancelled the reminder %s: %s.", short(found[0].ID), found[0].Memo), nil
 }
 
-// meant is the reminder of that id, else those that are about it.
+// meant returns the reminder with that id, or else those whose text contains wanted.
 func meant(all []actions.Notice, wanted string) []actions.Notice {
 	var about []actions.Notice
 	for _, n := range all {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Hard links are only recognised on Linux, where scripts run.
+// Hard links are detected only on Linux, where scripts run.
 func changedAt(fs.FileInfo) time.Time { return time.Time{} }
 
 func hardLinked(fs.FileInfo) bool { return false }

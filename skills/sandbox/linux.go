@@ -33,7 +33,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// try takes s.kind into use if it holds the canary.
+// try selects s.kind if it contains the canary.
 func (s *Sandbox) try(ctx context.Context) (err error) {
 	if _, err := os.Stat("/proc/thread-self/children"); err != nil {
 		return fmt.Errorf("the kernel does not list the children of processes: %w", err)
@@ -58,8 +58,8 @@ func (s *Sandbox) try(ctx context.Context) (err error) {
 	return s.runCanary(ctx)
 }
 
-// closeOnExec keeps the files that this program was started with from scripts. Those that it
-// opens itself do not reach them anyway, as everywhere in Go.
+// closeOnExec keeps files that this program inherited at start from reaching scripts. Go already
+// opens its own files close-on-exec.
 func closeOnExec() error {
 	if err := unix.CloseRange(3, math.MaxInt32, unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return fmt.Errorf("keep open files from scripts: %w", err)
@@ -69,15 +69,15 @@ func closeOnExec() error {
 
 // job is one run.
 type job struct {
-	dir    string // of this run alone, removed at its end
-	skill  string // the copy of the skill, in dir
+	dir    string // for this run only; removed at the end
+	skill  string // the skill's copy, in dir
 	argv   []string
 	limits Config
 
 	// What the kind of sandbox adds:
 	cmd     *exec.Cmd
-	overuse func() (limit string) // a limit that only the sandbox can see exceeded; nil: there is none
-	keeper  io.Closer             // what the keeper reads the end of; nil: there is none
+	overuse func() (limit string) // reports a limit that only the sandbox can see exceeded; nil: none
+	keeper  io.Closer             // closing it tells the keeper to stop; nil: no keeper
 }
 
 func newJob(limits Config) (*job, error) {
@@ -91,23 +91,24 @@ func newJob(limits Config) (*job, error) {
 	return &job{dir: dir, skill: filepath.Join(dir, "skill"), limits: limits}, nil
 }
 
-// exceeded is the cause of the end of a run that went over a limit.
+// exceeded is the cancel cause of a run that went over a limit.
 type exceeded string
 
 func (e exceeded) Error() string { return "the script exceeded its limit of " + string(e) }
 
-// start runs the job under its limits of time.
+// start runs the job under its time limits.
 func (s *Sandbox) start(ctx context.Context, j *job) (Result, error) {
-	// The kernel ends the child when the thread that started it ends. Locked, it cannot.
+	// The kernel kills the child when the thread that started it exits. A locked thread does not
+	// exit.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	stdout := &output{full: func() { cancel(exceeded("output")) }}
 	stderr := &output{full: stdout.full}
-	j.cmd = exec.CommandContext(ctx, "") // the sandbox says what
+	j.cmd = exec.CommandContext(ctx, "") // the sandbox fills in the command
 	j.cmd.Stdout, j.cmd.Stderr = stdout, stderr
-	j.cmd.Env = []string{} // not nil, which would be ours
+	j.cmd.Env = []string{} // nil would pass our own
 	j.cmd.WaitDelay = 2 * time.Second
 	prepare := s.bubblewrap
 	if s.kind == kindLandlock {
@@ -118,7 +119,7 @@ func (s *Sandbox) start(ctx context.Context, j *job) (Result, error) {
 		err = j.cmd.Start()
 	}
 	for _, file := range j.cmd.ExtraFiles {
-		_ = file.Close() // the child has it
+		_ = file.Close() // the child has its own copy
 	}
 	if j.keeper != nil {
 		defer j.keeper.Close() //nolint:errcheck // nothing is written to it
@@ -139,7 +140,7 @@ func (s *Sandbox) start(ctx context.Context, j *job) (Result, error) {
 	var limit exceeded
 	var exit *exec.ExitError
 	switch cause := context.Cause(ctx); {
-	case err == nil: // it had ended by itself
+	case err == nil: // it exited by itself
 	case errors.As(cause, &limit):
 		result.Exceeded = string(limit)
 	case cause != nil:
@@ -152,7 +153,7 @@ func (s *Sandbox) start(ctx context.Context, j *job) (Result, error) {
 	return result, nil
 }
 
-// Exit codes that say which limit ended a script. Nothing but the keeper ends with the last.
+// Exit codes that say which limit ended a script. Only the keeper exits with codeSockets.
 const (
 	codeCPU     = 128 + int(unix.SIGXCPU)
 	codeDisk    = 128 + int(unix.SIGXFSZ)
@@ -161,7 +162,7 @@ const (
 
 var exceededBy = map[int]string{codeCPU: "CPU time", codeDisk: "scratch folder", codeSockets: "memory"}
 
-// exitCode is that of a shell.
+// exitCode follows the shell's convention.
 func exitCode(state *os.ProcessState) int {
 	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
 		return 128 + int(status.Signal())
@@ -169,16 +170,16 @@ func exitCode(state *os.ProcessState) int {
 	return state.ExitCode()
 }
 
-// limited puts a command under the limits that the kernel sets for each process. others are
-// the tasks of the same user that count as the script's. Memory is RLIMIT_DATA: runtimes such as
-// node's reserve far more addresses than they use, and would not start under RLIMIT_AS. The kernel
-// ends a process a second after the watch should have.
+// limited puts a command under the kernel's per-process limits. others is how many other tasks of
+// the same user count against RLIMIT_NPROC. Memory is RLIMIT_DATA: runtimes such as node reserve
+// far more address space than they use and would not start under RLIMIT_AS. The kernel kills a
+// process one second after the watch should have.
 func limited(prlimit string, l Config, others int, argv []string) []string {
 	cpu := int((l.CPU+time.Second-1)/time.Second) + 1
 	return append([]string{
 		prlimit,
 		"--data=" + strconv.FormatInt(l.MemoryBytes, 10),
-		fmt.Sprintf("--cpu=%d:%d", cpu, cpu+1), // first the signal that says why
+		fmt.Sprintf("--cpu=%d:%d", cpu, cpu+1), // the soft limit's signal says why
 		"--fsize=" + strconv.Itoa(maxFileBytes),
 		"--nproc=" + strconv.Itoa(maxProcesses+others),
 		"--nofile=" + strconv.Itoa(maxOpenFiles),
@@ -187,12 +188,12 @@ func limited(prlimit string, l Config, others int, argv []string) []string {
 	}, argv...)
 }
 
-// environment is all that a script gets of one.
+// environment is a script's whole environment.
 func environment(scratch string) []string {
 	return []string{"PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", "HOME=" + scratch, "TMPDIR=" + scratch}
 }
 
-// existing are those of the paths that are there.
+// existing returns the paths that exist.
 func existing(paths ...string) (there []string) {
 	for _, path := range paths {
 		if _, err := os.Stat(path); err == nil {
@@ -202,23 +203,23 @@ func existing(paths ...string) (there []string) {
 	return there
 }
 
-// systemFolders are those beside /usr with programs and libraries, on most systems links into
-// /usr. systemFiles are what programs read of /etc to start; none of it is secret.
+// systemFolders hold programs and libraries outside /usr; on most systems they link into /usr.
+// systemFiles are the files in /etc that programs read at start; none is secret.
 func systemFolders() []string { return existing("/bin", "/sbin", "/lib", "/lib32", "/lib64") }
 
 func systemFiles() []string {
 	return existing("/etc/ld.so.cache", "/etc/alternatives", "/etc/ssl/openssl.cnf", "/etc/localtime")
 }
 
-// maxPrinted bytes, kept or not, end a program that prints more.
+// maxPrinted is how many bytes a program may print, kept or not, before it is killed.
 const maxPrinted = 64 << 20
 
-// output keeps the beginning and the end of what is written to it.
+// output keeps the start and the end of what is written to it.
 type output struct {
 	written int
 	head    []byte
 	tail    []byte
-	full    func() // called with each write beyond maxPrinted
+	full    func() // called on each write beyond maxPrinted
 }
 
 func (o *output) Write(p []byte) (int, error) {
@@ -235,7 +236,7 @@ func (o *output) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// String is what was kept, as text that is safe to show.
+// String returns the kept output as text that is safe to show.
 func (o *output) String() string {
 	if n := o.written - len(o.head) - len(o.tail); n > 0 {
 		return clean(string(o.head)) + fmt.Sprintf("\n[truncated %d bytes]\n", n) + clean(string(o.tail))
@@ -243,11 +244,11 @@ func (o *output) String() string {
 	return clean(string(o.head) + string(o.tail))
 }
 
-// escapes are the sequences that steer terminals: ECMA-48's CSI and OSC, and the short ones.
+// escapes matches terminal escape sequences: ECMA-48's CSI and OSC, and the short ones.
 var escapes = regexp.MustCompile("\x1b(\\[[0-?]*[ -/]*[@-~]|\\][^\x07\x1b]*(\x07|\x1b\\\\)|[ -/]*[0-~])")
 
-// clean keeps what people and models can see of a text. A joiner is part of words and emoji,
-// but not between letters of ASCII, where it could only hide something.
+// clean keeps only what people and models can see. A joiner is part of words and emoji, but between
+// ASCII letters it could only hide something.
 func clean(s string) string {
 	s = strings.ToValidUTF8(strings.ReplaceAll(s, "\r\n", "\n"), string(unicode.ReplacementChar))
 	s = escapes.ReplaceAllString(s, "")
@@ -258,48 +259,47 @@ func clean(s string) string {
 		switch {
 		case r == '\n', r == '\t', joins:
 			return r
-		case unicode.IsControl(r), unicode.Is(unicode.Cf, r), 0xe0000 <= r && r <= 0xe0fff: // tags and variations among these
+		case unicode.IsControl(r), unicode.Is(unicode.Cf, r), 0xe0000 <= r && r <= 0xe0fff: // includes tags and variation selectors
 			return -1
 		}
 		return r
 	}, s)
 }
 
-// Where things are inside of bubblewrap.
+// Paths inside bubblewrap.
 const (
 	skillInside   = "/skill"
 	scratchInside = "/tmp"
 	sharedBytes   = 16 << 20 // of /dev/shm
 )
 
-// bubblewrap prepares a job that gets new namespaces of every kind: its own empty network, its own
-// processes, and a file system of the system's programs, a copy of the skill and empty folders in
-// memory.
+// bubblewrap prepares a job with new namespaces of every kind: an empty network, its own processes,
+// and a file system with the system's programs, a copy of the skill and empty in-memory folders.
 func (s *Sandbox) bubblewrap(j *job) error {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return err
 	}
 	j.cmd.ExtraFiles = []*os.File{read}
-	err = binary.Write(write, binary.NativeEndian, seccompFilter(deniedAlways())) // a pipe holds more than that
+	err = binary.Write(write, binary.NativeEndian, seccompFilter(deniedAlways())) // fits in the pipe's buffer
 	if err := errors.Join(err, write.Close()); err != nil {
 		return err
 	}
 	j.cmd.Path = s.cfg.Bubblewrap
-	// Inside, RLIMIT_NPROC counts this sandbox alone.
+	// RLIMIT_NPROC inside counts this sandbox only.
 	j.cmd.Args = append(bubblewrapArgs(j, s.cfg.ReadOnly), limited(s.prlimit, j.limits, 0, j.argv)...)
 	j.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if os.Geteuid() == 0 {
 		j.cmd.SysProcAttr.Credential = &syscall.Credential{Uid: nobody, Gid: nobody}
 	}
-	// The first process of the namespace dies with bwrap, and all the others with it.
+	// The namespace's first process dies with bwrap and takes all the others with it.
 	j.cmd.Cancel = func() error { return syscall.Kill(-j.cmd.Process.Pid, syscall.SIGKILL) }
 	j.overuse = func() string { return overuseInside(j.cmd.Process.Pid, j.limits) }
 	return nil
 }
 
-// bubblewrapArgs is the command line up to the command inside. The order matters: --size is for
-// the --tmpfs after it, and folders become read-only once everything in them is there.
+// bubblewrapArgs is the command line up to the inner command. Order matters: --size applies to the
+// next --tmpfs, and a folder becomes read-only only after it is filled.
 func bubblewrapArgs(j *job, readOnly []string) []string {
 	args := []string{
 		"bwrap",
@@ -318,7 +318,7 @@ func bubblewrapArgs(j *job, readOnly []string) []string {
 		args = append(args, "--ro-bind", path, path)
 	}
 	args = append(args,
-		"--proc", "/proc", "--remount-ro", "/proc", // where a process could have others ended before it
+		"--proc", "/proc", "--remount-ro", "/proc", // a writable /proc lets a process get others killed first
 		"--dev", "/dev", "--dev-bind", "/dev/full", "/dev/zero", // reads the same, but cannot share memory
 		"--size", strconv.Itoa(sharedBytes), "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
 		"--size", strconv.FormatInt(j.limits.ScratchBytes, 10), "--tmpfs", scratchInside,
@@ -331,22 +331,22 @@ func bubblewrapArgs(j *job, readOnly []string) []string {
 	return append(args, "--")
 }
 
-// overuseInside finds too many sockets, which it counts in the network namespace and not among
-// open files: what a script sent to one of its own servers stays after the sender has closed its
-// socket, and sockets can be on their way through others. And too many files in a folder in
-// memory, whose size bounds only what is in them.
+// overuseInside detects too many sockets, and too many files in an in-memory folder, whose size
+// limit covers only file contents. It counts sockets in the network namespace, not among open
+// files: data sent to a script's own server outlives the sender's socket, and sockets can be in
+// transit inside other sockets.
 func overuseInside(bwrap int, l Config) (limit string) {
 	for _, pid := range children(strconv.Itoa(bwrap)) {
 		sockets := 0
-		stat, _ := os.ReadFile("/proc/" + pid + "/net/sockstat") // not there: it has ended
+		stat, _ := os.ReadFile("/proc/" + pid + "/net/sockstat") // missing: it has exited
 		_, _ = fmt.Sscanf(string(stat), "sockets: used %d", &sockets)
 		if sockets > maxSockets {
-			return "memory" // in their buffers
+			return "memory" // in socket buffers
 		}
 		for _, dir := range []string{scratchInside, "/dev/shm"} {
 			var stat unix.Statfs_t
 			err := unix.Statfs("/proc/"+pid+"/root"+dir, &stat)
-			// Until it is there, the folder of the same name outside is seen.
+			// Until the mount exists, we see the outside folder of the same name.
 			ours := stat.Type == unix.TMPFS_MAGIC && int64(stat.Blocks)*stat.Bsize < max(l.ScratchBytes, sharedBytes)+stat.Bsize //nolint:gosec // a size
 			if err == nil && ours && stat.Files-stat.Ffree > maxEntries {
 				return "scratch folder"
@@ -356,8 +356,9 @@ func overuseInside(bwrap int, l Config) (limit string) {
 	return ""
 }
 
-// Under Landlock the program starts a copy of itself as a keeper, which starts another one. That
-// gives up its rights and becomes the script; the keeper ends what is left of it.
+// Under Landlock the program starts a copy of itself as the keeper, which starts a second copy. The
+// second copy drops its rights and becomes the script. The keeper kills everything the script
+// leaves behind.
 const (
 	childName = "planbot-sandbox"
 	self      = "/proc/self/exe"
@@ -367,14 +368,14 @@ const (
 	stageCanary = "canary"
 )
 
-// exitBroken is the exit code of a copy that could not do its part.
+// exitBroken is the exit code of a copy that could not do its job.
 const exitBroken = 125
 
-// minABI is the Landlock that keeps signals in: without that a script could end this program
-// when both are the same user, and the keeper could not end all of a script.
+// minABI is the first Landlock ABI that confines signals. Without it a script running as the same
+// user could kill this program, and the keeper could not kill all of a script.
 const minABI = 6
 
-// cell is what the copies of this program are told.
+// cell is what this program tells its copies, as JSON.
 type cell struct {
 	Skill   string
 	Scratch string
@@ -406,18 +407,18 @@ func (s *Sandbox) landlock(j *job) error {
 	j.cmd.Args = append([]string{childName, stageKeeper, string(told)}, j.argv...)
 	j.cmd.ExtraFiles = []*os.File{read}
 	j.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	j.cmd.Cancel = write.Close // the keeper sees it, as it sees the end of this program
+	j.cmd.Cancel = write.Close // the keeper sees EOF, as when this program dies
 	return nil
 }
 
-// init does the part of a copy that this package started, which then does not return. It is no
-// function for main to call because much happens before main in a large program: packages that
-// need few others come first, and scripts start in less than half the time.
+// init runs the job of a copy that this package started, and never returns in one. It is an init
+// and not a function for main to call because a large program does much before main. Packages with
+// few imports initialize first, so scripts start in less than half the time.
 func init() {
 	if filepath.Base(os.Args[0]) != childName || len(os.Args) < 3 {
 		return
 	}
-	runtime.LockOSThread() // seccomp and much else belongs to a thread
+	runtime.LockOSThread() // seccomp and more apply per thread
 	args := os.Args[2:]
 	code, err := exitBroken, closeOnExec()
 	switch {
@@ -432,12 +433,12 @@ func init() {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, childName+":", err)
 	}
-	syscall.Exit(code) // nothing is left to do, such as the second that race builds wait in os.Exit
+	syscall.Exit(code) // skips exit work, such as the second that race builds wait in os.Exit
 }
 
-// keep starts the script and, when it ends or the program that wanted it does, kills all that
-// is left of it. The keeper adopts what loses its parent, and may signal only what it started, so
-// that a signal to everybody reaches each of those at once, and nobody else.
+// keep starts the script. When the script or the parent program ends, it kills every remaining
+// process. The keeper adopts orphans and may signal only its own descendants, so a signal to
+// everybody reaches all of them at once and nobody else.
 func keep(told string, argv []string) (code int, err error) {
 	var c cell
 	if err := json.Unmarshal([]byte(told), &c); err != nil {
@@ -455,7 +456,7 @@ func keep(told string, argv []string) (code int, err error) {
 	if err != nil {
 		return exitBroken, err
 	}
-	cmd := exec.CommandContext(context.Background(), self) // its end comes from below
+	cmd := exec.CommandContext(context.Background(), self) // ended below, not by a context
 	cmd.Args = slices.Concat([]string{childName, stageScript, told}, argv)
 	cmd.Env = []string{}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -465,7 +466,7 @@ func keep(told string, argv []string) (code int, err error) {
 	}
 	end := make(chan int, 2)
 	go func() {
-		if _ = cmd.Wait(); cmd.ProcessState != nil { // else it was killed below
+		if _ = cmd.Wait(); cmd.ProcessState != nil { // nil: the loop below reaped it
 			end <- exitCode(cmd.ProcessState)
 		}
 	}()
@@ -473,8 +474,8 @@ func keep(told string, argv []string) (code int, err error) {
 		_, _ = io.Copy(io.Discard, os.NewFile(3, "the program that wanted it"))
 		end <- exitBroken
 	}()
-	// All that looks at the script or ends it is done by this thread, which started it: Landlock
-	// lets no other one.
+	// Landlock lets only the thread that started the script inspect or kill it, so this thread does
+	// all of that.
 	for files, ended := (diskWatch{scratch: c.Scratch, limits: c.Limits}), false; !ended; {
 		select {
 		case code = <-end:
@@ -490,7 +491,7 @@ func keep(told string, argv []string) (code int, err error) {
 	return code, nil
 }
 
-// becomeScript gives up everything but what the script needs, and becomes it.
+// becomeScript drops everything that the script does not need, then becomes the script.
 func becomeScript(told string, argv []string) error {
 	var c cell
 	if err := json.Unmarshal([]byte(told), &c); err != nil {
@@ -499,7 +500,7 @@ func becomeScript(told string, argv []string) error {
 	if err := os.Chdir(c.Skill); err != nil {
 		return err
 	}
-	// RLIMIT_NPROC counts all of a user's tasks, so those that run already come on top.
+	// RLIMIT_NPROC counts all of the user's tasks, so add those already running.
 	argv = limited(c.Prlimit, c.Limits, tasksOf(os.Getuid()), argv)
 	if err := c.restrict(); err != nil {
 		return err
@@ -512,13 +513,13 @@ func becomeScript(told string, argv []string) error {
 	return fmt.Errorf("run %s: %w", argv[0], syscall.Exec(argv[0], argv, environment(c.Scratch)))
 }
 
-// tasksOf counts the processes and threads of a user.
+// tasksOf counts a user's processes and threads.
 func tasksOf(user int) (tasks int) {
 	processes, _ := filepath.Glob("/proc/[0-9]*")
 	for _, process := range processes {
 		info, err := os.Stat(process)
 		if err != nil {
-			continue // ended meanwhile
+			continue // it has exited
 		}
 		if int(info.Sys().(*syscall.Stat_t).Uid) == user {
 			threads, _ := os.ReadDir(filepath.Join(process, "task"))
@@ -528,13 +529,13 @@ func tasksOf(user int) (tasks int) {
 	return tasks
 }
 
-// restrict gives up the rights to files, the network and signals, but for these.
+// restrict drops all rights to files, the network and signals, except those listed.
 func (c cell) restrict() error {
 	const readWrite, ownNever = llsys.AccessFSReadFile | llsys.AccessFSWriteFile,
 		llsys.AccessFSMakeChar | llsys.AccessFSMakeBlock | llsys.AccessFSMakeSock | llsys.AccessFSIoctlDev
 	rules := []ll.Rule{
 		ll.PathAccess(readWrite, "/dev/null", "/dev/random", "/dev/urandom"),
-		ll.ROFiles("/dev/zero"), // who can write can share memory by it that nobody counts
+		ll.ROFiles("/dev/zero"), // write access allows sharing memory that nothing counts
 		ll.PathAccess(ll.V6.HandledAccessFS&^ownNever, c.Scratch),
 	}
 	for _, path := range append(c.Read, c.Skill) {
@@ -554,18 +555,18 @@ func (c cell) restrict() error {
 const (
 	// watchEvery is how long processes can together exceed what the kernel allows each of them.
 	watchEvery = 25 * time.Millisecond
-	// maxEntries bounds the files in a scratch folder: how long a look at it takes, and what the
-	// kernel has to remember of it.
+	// maxEntries bounds the files in a scratch folder, and so the time to walk it and the kernel
+	// memory it takes.
 	maxEntries = 5000
 )
 
-// maxSockets bounds the sockets of all processes together. What was sent and not yet received is
-// the kernel's memory, which no limit counts: up to 0.4 MB for each socket. Programs need few. The
-// most hungry one known is node, which has six for each child that it talks to.
+// maxSockets bounds the sockets of all processes together. Data sent but not yet received is kernel
+// memory that no limit counts: up to 0.4 MB per socket. Programs need few. The hungriest known is
+// node, with six per child process it talks to.
 const maxSockets = 8 * maxProcesses
 
-// watch ends the job when its processes together exceed a limit; those of the kernel know
-// single processes and files only.
+// watch ends the job when its processes together exceed a limit. The kernel's limits cover only
+// single processes and files.
 func (j *job) watch(ended <-chan struct{}, cancel context.CancelCauseFunc) {
 	tick := time.NewTicker(watchEvery)
 	defer tick.Stop()
@@ -576,7 +577,7 @@ func (j *job) watch(ended <-chan struct{}, cancel context.CancelCauseFunc) {
 			return
 		case <-tick.C:
 		}
-		cpu, memory := all.look(j.cmd.Process.Pid) // that itself, bwrap or the keeper, is not the script's
+		cpu, memory := all.look(j.cmd.Process.Pid) // bwrap or the keeper itself does not count
 		switch {
 		case memory > j.limits.MemoryBytes:
 			cancel(exceeded("memory"))
@@ -590,16 +591,16 @@ func (j *job) watch(ended <-chan struct{}, cancel context.CancelCauseFunc) {
 	}
 }
 
-// processes has the time that each process took by itself when it was last seen, by its id and
-// when it began, and the sum.
+// processes records each process's own CPU time as last seen, keyed by id and start time, and the
+// sum.
 type processes struct {
 	own map[string]time.Duration
 	sum time.Duration
 }
 
-// look returns what the descendants of a process take. Of their time it knows two figures that
-// may both be too low: what those that are there took with the children that they waited for, and
-// what all that were ever seen took. Whoever ignores SIGCHLD waits for none.
+// look returns the CPU time and memory of a process's descendants. It takes the larger of two CPU
+// figures, as either may be too low: what live processes used with the children they waited for,
+// and what all processes ever seen used. A process that ignores SIGCHLD waits for no child.
 func (p *processes) look(pid int) (cpu time.Duration, memory int64) {
 	for _, child := range descendants(strconv.Itoa(pid)) {
 		cpu += p.time(child)
@@ -608,8 +609,8 @@ func (p *processes) look(pid int) (cpu time.Duration, memory int64) {
 	return max(cpu, p.sum), memory
 }
 
-// descendants lists what a process started or adopted, and so on. What has ended meanwhile is
-// left out.
+// descendants lists all processes that a process started or adopted, directly or not. It skips
+// processes that have exited.
 func descendants(pid string) (pids []string) {
 	for _, child := range children(pid) {
 		pids = append(append(pids, child), descendants(child)...)
@@ -626,10 +627,10 @@ func children(pid string) (pids []string) {
 	return pids
 }
 
-// time reads what proc(5) says of one process and the children that it waited for.
+// time returns the CPU time, per proc(5), of a process and the children it waited for.
 func (p *processes) time(pid string) time.Duration {
 	stat, _ := os.ReadFile("/proc/" + pid + "/stat")
-	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // after the name, which may hold anything
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])) // skip the name, which may contain anything
 	if len(fields) < 20 {
 		return 0
 	}
@@ -640,7 +641,7 @@ func (p *processes) time(pid string) time.Duration {
 	}
 	key, own := pid+" "+fields[19], ticks[0]+ticks[1]
 	before, known := p.own[key]
-	if !known { // let the kernel end it first when the machine has no memory left
+	if !known { // when memory runs out, the kernel kills it first
 		_ = os.WriteFile("/proc/"+pid+"/oom_score_adj", []byte("1000"), 0)
 	}
 	p.own[key] = own
@@ -648,9 +649,9 @@ func (p *processes) time(pid string) time.Duration {
 	return own + ticks[2] + ticks[3]
 }
 
-// memoryOf is what one process has, its page tables included, which can be most of it.
+// memoryOf is a process's memory with its page tables, which can be most of it.
 func memoryOf(pid string) int64 {
-	threads, _ := filepath.Glob("/proc/" + pid + "/task/*/status") // the first one may have ended
+	threads, _ := filepath.Glob("/proc/" + pid + "/task/*/status") // the first thread may have exited
 	for _, thread := range threads {
 		if bytes := memoryIn(thread); bytes > 0 {
 			return bytes
@@ -673,19 +674,19 @@ func memoryIn(file string) (total int64) {
 	return total
 }
 
-// diskWatch looks whether the descendants of this process use more disk or sockets than they
-// may. The keeper does it, being the same user as the script, which the bot may not be.
+// diskWatch checks whether this process's descendants use too much disk or too many sockets. The
+// keeper runs it because it runs as the script's user; the bot may not.
 type diskWatch struct {
 	scratch string
 	limits  Config
-	hidden  int // looks in a row at which some files were hidden
+	hidden  int // consecutive looks that found hidden files
 }
 
-// maxHidden looks may find files hidden: those of a process are for a moment when it becomes
-// another.
+// maxHidden is how many looks in a row may find hidden files. A process's files are hidden briefly
+// during exec.
 const maxHidden = 3
 
-// exceeded returns the code to end with, 0 as long as nothing is exceeded.
+// exceeded returns the exit code of the exceeded limit, or 0.
 func (w *diskWatch) exceeded() (code int) {
 	held := heldFiles{deleted: map[uint64]int64{}, sockets: map[uint64]bool{}}
 	for _, pid := range descendants(strconv.Itoa(os.Getpid())) {
@@ -707,8 +708,8 @@ func (w *diskWatch) exceeded() (code int) {
 	return 0
 }
 
-// overfull says whether a folder holds more than size bytes or too many files, or hides what it
-// holds.
+// overfull reports whether a folder holds more than size bytes or too many files, or hides its
+// contents.
 func overfull(dir string, size int64) bool {
 	entries := 0
 	err := filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
@@ -718,7 +719,7 @@ func overfull(dir string, size int64) bool {
 			return err
 		}
 		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
-			size -= info.Sys().(*syscall.Stat_t).Blocks * 512 // what it takes of the disk
+			size -= info.Sys().(*syscall.Stat_t).Blocks * 512 // disk blocks it occupies
 		}
 		if entries++; entries > maxEntries || size < 0 {
 			return errTooLarge
@@ -728,18 +729,18 @@ func overfull(dir string, size int64) bool {
 	return err != nil
 }
 
-// heldFiles are the sizes of the files that are deleted and in use, and the sockets, by inode.
+// heldFiles records the sizes of deleted but open files, and the sockets, by inode.
 type heldFiles struct {
 	deleted map[uint64]int64
 	sockets map[uint64]bool
-	hidden  bool // a process did not let its files be seen
+	hidden  bool // a process hid its files
 }
 
 func (h *heldFiles) add(pid string) {
-	tasks, _ := filepath.Glob("/proc/" + pid + "/task/*") // a thread can have files of its own
+	tasks, _ := filepath.Glob("/proc/" + pid + "/task/*") // a thread can have its own files
 	for _, task := range tasks {
 		files, err := os.ReadDir(task + "/fd")
-		if errors.Is(err, fs.ErrPermission) && memoryIn(task+"/status") > 0 { // else it has ended and has none
+		if errors.Is(err, fs.ErrPermission) && memoryIn(task+"/status") > 0 { // otherwise it has exited and has none
 			h.hidden = true
 		}
 		h.addFile(task + "/exe")
@@ -753,17 +754,17 @@ func (h *heldFiles) add(pid string) {
 			if fields := strings.Fields(line); len(fields) > 5 && strings.HasSuffix(line, " (deleted)\n") {
 				inode, _ := strconv.ParseUint(fields[4], 10, 64)
 				if _, open := h.deleted[inode]; !open {
-					h.deleted[inode] = maxFileBytes // as the kernel does not tell its size
+					h.deleted[inode] = maxFileBytes // the kernel does not tell its size
 				}
 			}
 		}
-		if len(maps) > 0 { // else it was the first thread, and has ended
+		if len(maps) > 0 { // otherwise it was the first thread, and has exited
 			break
 		}
 	}
 }
 
-// addFile takes in what an open file is, if it is deleted or a socket.
+// addFile records an open file if it is deleted or a socket.
 func (h *heldFiles) addFile(link string) {
 	info, err := os.Stat(link)
 	if err != nil {
@@ -777,14 +778,14 @@ func (h *heldFiles) addFile(link string) {
 	}
 }
 
-// canaryHeld is what a canary prints that could not get out.
+// canaryHeld is what a contained canary prints.
 const canaryHeld = "held"
 
-// runCanary runs a copy of this program as if it were a script. It tries what the sandbox has
-// to prevent.
+// runCanary runs a copy of this program as if it were a script. The copy tries what the sandbox
+// must prevent.
 func (s *Sandbox) runCanary(ctx context.Context) error {
 	limits := s.cfg
-	limits.Wall = 10 * time.Second // it takes some milliseconds; on a loaded machine more
+	limits.Wall = 10 * time.Second // takes milliseconds, more on a loaded machine
 	j, err := newJob(limits)
 	if err != nil {
 		return err
@@ -797,7 +798,7 @@ func (s *Sandbox) runCanary(ctx context.Context) error {
 	if err := os.WriteFile(secret, []byte("bait"), 0o644); err != nil { //nolint:gosec // only the sandbox is in the way
 		return err
 	}
-	// An abstract socket: no file could be out of reach.
+	// An abstract socket: file permissions cannot protect it.
 	listener, err := new(net.ListenConfig).Listen(ctx, "unix", "@planbot-"+rand.Text())
 	if err != nil {
 		return fmt.Errorf("listen for the canary: %w", err)
@@ -818,7 +819,7 @@ func (s *Sandbox) runCanary(ctx context.Context) error {
 	return nil
 }
 
-// copySelf puts this program where the script would be.
+// copySelf copies this program to where the script would be.
 func copySelf(dir string) error {
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		return err
@@ -836,7 +837,7 @@ func copySelf(dir string) error {
 	return errors.Join(err, to.Chmod(0o555), to.Close(), os.Chmod(dir, 0o755))
 }
 
-// tryToGetOut is what the canary does. Each attempt that succeeds is a breach.
+// tryToGetOut is the canary's job. Each attempt that succeeds is a breach.
 func tryToGetOut(args []string) (code int, err error) {
 	attempts := map[string]error{}
 	_, attempts["read "+args[0]] = os.ReadFile(args[0])

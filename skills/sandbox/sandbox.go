@@ -1,14 +1,14 @@
-// Package sandbox runs scripts where they can do little harm: on a read-only copy of their
-// folder, with a private scratch folder, no network, nothing of the program's environment, no
-// rights, and limits on time, memory, processes and disk.
+// Package sandbox runs scripts where they can do little harm: on a read-only copy of their folder,
+// with a private scratch folder, no network, none of the program's environment, no privileges, and
+// limits on time, memory, processes and disk.
 //
-// There are two kinds. bubblewrap gives a script namespaces of its own. Where it does not
-// work, the program restricts a copy of itself with Landlock, seccomp and resource limits, and
-// that copy becomes the script. Neither is trusted unseen: [New] first runs a canary that tries
-// to get out. Where no kind holds it, no script runs.
+// There are two kinds. bubblewrap gives a script its own namespaces. Where it does not work, the
+// program restricts a copy of itself with Landlock, seccomp and resource limits, and that copy
+// becomes the script. Neither is trusted blindly: [New] first runs a canary that tries to get out.
+// If no kind contains it, no script runs.
 //
-// Importing the package adds an init function: a copy of the program that was started as part of
-// a sandbox does its part there and never reaches main.
+// Importing the package adds an init function. In a copy of the program that was started as part of
+// a sandbox, it does that copy's job and never reaches main.
 package sandbox
 
 import (
@@ -31,11 +31,11 @@ import (
 	"time"
 )
 
-// ErrNoSandbox says that scripts cannot run on this machine. The text of the error around it
-// says why each kind of sandbox does not work.
+// ErrNoSandbox says that scripts cannot run on this machine. The error that wraps it says why each
+// kind of sandbox does not work.
 var ErrNoSandbox = errors.New("no sandbox for scripts")
 
-// The kinds of sandboxes, the better one first.
+// The kinds of sandbox, best first.
 const (
 	kindBubblewrap = "bubblewrap"
 	kindLandlock   = "landlock"
@@ -44,53 +44,53 @@ const (
 // Config says how scripts run. The zero value works.
 type Config struct {
 	// Kinds are the kinds to try, in order: "bubblewrap", which needs the program bwrap, and
-	// "landlock", which needs Linux 6.12. nil: both. Under Landlock scripts see which files exist,
-	// and cannot change modes, times, owners and attributes. Changes of modes and times pretend to
-	// work, since programs that copy files give up otherwise.
+	// "landlock", which needs Linux 6.12. nil: both. Under Landlock scripts can see which files
+	// exist, and cannot change modes, times, owners or attributes. Changes of modes and times
+	// pretend to succeed, because programs that copy files would otherwise give up.
 	Kinds      []string
 	Bubblewrap string   // path of bwrap; "": found on PATH
-	ReadOnly   []string // more files and folders of the machine that scripts may read, without sockets in them; absolute
+	ReadOnly   []string // more files and folders that scripts may read; absolute, with no sockets in them
 
-	// Limits of each run, with what 0 means.
-	Wall         time.Duration // 30 s; an hour at most
+	// Limits of each run; each comment names the default for 0.
+	Wall         time.Duration // 30 s; at most an hour
 	CPU          time.Duration // of all processes together; 10 s
 	MemoryBytes  int64         // of all processes together; 512 MiB
 	ScratchBytes int64         // in the scratch folder; 64 MiB
 }
 
-// What the caller cannot change.
+// Fixed limits.
 const (
 	maxSkillBytes = 64 << 20
-	maxSkillFiles = 2000 // and folders, the skill's own among them
-	maxDepth      = 32   // of folders in folders
+	maxSkillFiles = 2000 // and folders, including the skill's own
+	maxDepth      = 32   // levels of nested folders
 	maxArgs       = 64 << 10
 	maxWall       = time.Hour
 	maxConcurrent = 4        // scripts at the same time
 	maxFileBytes  = 32 << 20 // in one file of the scratch folder
-	maxProcesses  = 32       // threads count
-	maxOpenFiles  = 64       // of one process
-	maxOutput     = 64 << 10 // kept of each of stdout and stderr
-	nobody        = 65534    // user and group of scripts when this program is root
+	maxProcesses  = 32       // counting threads
+	maxOpenFiles  = 64       // per process
+	maxOutput     = 64 << 10 // bytes kept of each of stdout and stderr
+	nobody        = 65534    // user and group that scripts run as when this program is root
 )
 
 // Command is one run of a script.
 type Command struct {
-	Dir    *os.Root // the skill's folder, open, so that nobody can exchange it; the script gets a copy as its working folder
+	Dir    *os.Root // the skill's open folder, so nobody can swap it; the script works in a copy
 	Script string   // its path in the folder, with slashes; the extension chooses the interpreter
 	Args   []string // up to 64 KiB in all
-	Digest string   // if not "": what [Sandbox.Digest] has to say of the folder
+	Digest string   // if set, must match [Sandbox.Digest] of the folder
 }
 
-// Result is what a script left when it ended. That it ended badly is no error.
+// Result is the outcome of a script that ran to its end. A script that fails is not an error.
 type Result struct {
-	// Refused says, for whoever asked for the run, why it was not tried; "": it ran.
+	// Refused tells the caller why the script was not run; "": it ran.
 	Refused string
 
-	ExitCode int    // 128 and more: killed by the signal of that number less 128
-	Stdout   string // valid UTF-8 without control characters; the middle is left out where it is too long
+	ExitCode int    // 128+n: killed by signal n
+	Stdout   string // valid UTF-8 without control characters; if too long, the middle is cut
 	Stderr   string
-	// Exceeded is the limit that ended the script: "wall time", "CPU time", "memory",
-	// "scratch folder" or "output"; "": none did.
+	// Exceeded is the limit that ended the script: "wall time", "CPU time", "memory", "scratch
+	// folder" or "output"; "": none.
 	Exceeded string
 }
 
@@ -104,9 +104,9 @@ type Sandbox struct {
 	refused      []error
 }
 
-// New finds a sandbox that works here: in each kind it runs a copy of this program that tries
-// to get out. It also removes what killed programs left in the folder for temporary files. The
-// error lists every mistake in cfg, or wraps [ErrNoSandbox].
+// New finds a sandbox that works here: in each kind it runs a copy of this program that tries to
+// get out. It also removes what killed programs left in the temporary folder. The error lists every
+// mistake in cfg, or wraps [ErrNoSandbox].
 func New(ctx context.Context, cfg Config) (*Sandbox, error) {
 	if err := cfg.check(); err != nil {
 		return nil, fmt.Errorf("sandbox config: %w", err)
@@ -154,7 +154,7 @@ func (c Config) check() error {
 	return errors.Join(errs...)
 }
 
-// interpreters returns those that are installed in the system's folders.
+// interpreters returns those installed in the system's folders.
 func interpreters() map[string][]string {
 	found := map[string][]string{}
 	for _, candidate := range [][]string{
@@ -171,7 +171,7 @@ func interpreters() map[string][]string {
 	return found
 }
 
-// installed finds a program of the system, not of whoever set PATH.
+// installed finds a system program. It ignores PATH, which anyone may set.
 func installed(name string) string {
 	for _, dir := range []string{"/usr/bin", "/usr/local/bin", "/bin"} {
 		program := filepath.Join(dir, name)
@@ -185,16 +185,16 @@ func installed(name string) string {
 // Kind is "bubblewrap" or "landlock".
 func (s *Sandbox) Kind() string { return s.kind }
 
-// Wall is the time that a run may take.
+// Wall is the time limit of a run.
 func (s *Sandbox) Wall() time.Duration { return s.cfg.Wall }
 
 // Interpreters are the commands that run scripts, by extension.
 func (s *Sandbox) Interpreters() map[string][]string { return maps.Clone(s.interpreters) }
 
-// Refused says why the kinds that were tried before this one do not work here.
+// Refused says why the kinds tried before this one do not work here.
 func (s *Sandbox) Refused() []error { return s.refused }
 
-// Check says why Run would refuse c, as far as it can know without the folder; "": it would not.
+// Check says why Run would refuse c, as far as it can tell without the folder; "": it would not.
 func (s *Sandbox) Check(c Command) (refused string) {
 	if !fs.ValidPath(c.Script) || c.Script == "." {
 		return fmt.Sprintf("%q is no path in the skill's folder", c.Script)
@@ -219,9 +219,9 @@ func (s *Sandbox) Digest(ctx context.Context, dir *os.Root) (string, error) {
 	return copyFolder(ctx, dir, "")
 }
 
-// Run runs a script and waits until it and all that it started have ended. It first waits for
-// a free slot, which does not count against the wall time. The error says why the script could
-// not be started, or is the cause of ctx's end.
+// Run runs a script and waits until it and everything it started have ended. It first waits for a
+// free slot, which does not count against the wall time. The error says why the script could not
+// start, or is the cause of ctx's end.
 func (s *Sandbox) Run(ctx context.Context, c Command) (Result, error) {
 	result, err := s.run(ctx, c)
 	if why := refusal(""); errors.As(err, &why) {
@@ -236,7 +236,7 @@ func (s *Sandbox) Run(ctx context.Context, c Command) (Result, error) {
 	return result, nil
 }
 
-// refusal is the error of a run that fails however often it is tried.
+// refusal is the error of a run that would fail on every try.
 type refusal string
 
 func (r refusal) Error() string { return string(r) }
@@ -274,15 +274,15 @@ func (s *Sandbox) run(ctx context.Context, c Command) (Result, error) {
 	return s.start(ctx, j)
 }
 
-// Folders of runs.
+// Run folders.
 const (
 	folderPrefix = "planbot-skill-"
-	// sweepAfter is longer than a run can last.
+	// sweepAfter is longer than any run can last.
 	sweepAfter = 2 * maxWall
 )
 
-// sweep removes the folders of runs whose program was killed before it could. In the folder for
-// temporary files nobody can remove those of somebody else, but root, who may.
+// sweep removes run folders left behind by killed programs. In the temporary folder only the owner
+// of a folder or root can remove it.
 func sweep(temp string) {
 	entries, _ := os.ReadDir(temp)
 	for _, entry := range entries {
@@ -293,7 +293,7 @@ func sweep(temp string) {
 	}
 }
 
-// removeFolder removes a folder, even if a script took away its own rights to folders inside.
+// removeFolder removes a folder even if a script took away its own rights to folders inside.
 func removeFolder(dir string) {
 	if os.RemoveAll(dir) == nil {
 		return
@@ -310,15 +310,14 @@ func removeFolder(dir string) {
 	_ = os.RemoveAll(dir)
 }
 
-// settling is how long a file must have stayed as it is before its links are counted, and
-// longer than a tick of a file system's clock.
+// settling is how long a file must be unchanged before its link count is trusted. It is longer than
+// a tick of a file system's clock.
 const settling = 50 * time.Millisecond
 
-// OpenFile opens a file in a folder that strangers can write to. A link, whether symbolic or
-// hard, is an error: it may lead to a file elsewhere, which whoever made the link may not read.
-// So are other things than files, and a file that is exchanged meanwhile. It waits a moment for a
-// file that has just changed: while another name of it is being removed, the count of its links
-// may be one too low.
+// OpenFile opens a file in a folder that strangers can write to. A link, symbolic or hard, is an
+// error: it may lead to a file elsewhere that its author may not read. So is anything but a regular
+// file, and a file that is swapped meanwhile. OpenFile waits a moment for a file that has just
+// changed: while another of its names is being removed, the link count may be one too low.
 func OpenFile(dir *os.Root, name string) (*os.File, error) {
 	seen, err := dir.Lstat(name)
 	for tries := 0; err == nil && settles(seen) && tries < 3; tries++ {
@@ -337,7 +336,7 @@ func OpenFile(dir *os.Root, name string) (*os.File, error) {
 	case settles(seen):
 		return nil, fmt.Errorf("%s keeps changing", name)
 	}
-	file, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe put there in between does not hold it up
+	file, err := dir.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe swapped in meanwhile must not block
 	if err != nil {
 		return nil, err
 	}
@@ -348,16 +347,16 @@ func OpenFile(dir *os.Root, name string) (*os.File, error) {
 	return file, nil
 }
 
-// settles says that a file has just changed.
+// settles reports whether a file has just changed.
 func settles(info fs.FileInfo) bool {
 	ago := time.Since(changedAt(info))
-	return info.Mode().IsRegular() && !hardLinked(info) && ago >= 0 && ago <= settling // the clock may have been set back
+	return info.Mode().IsRegular() && !hardLinked(info) && ago >= 0 && ago <= settling // negative: the clock was set back
 }
 
-// copyFolder copies the files of a folder to the folder to and returns their digest. A script
-// runs in such a copy: what was compared with a digest is what runs, whatever becomes of the
-// original, and a user who may not read the original can read it. Links, devices and the like
-// are left out. With to == "" it only reads.
+// copyFolder copies the files of a folder to the folder to and returns their digest. Scripts run in
+// such a copy. So what was checked against the digest is what runs, even if the original changes,
+// and a user who may not read the original can read the copy. It skips links, devices and the like.
+// With to == "" it only reads.
 func copyFolder(ctx context.Context, root *os.Root, to string) (string, error) {
 	c := copier{root: root, to: to, digest: sha256.New(), bytes: maxSkillBytes, files: maxSkillFiles - 1}
 	if err := c.folder(ctx, ".", 0); err != nil {
@@ -380,8 +379,8 @@ type copier struct {
 	files  int
 }
 
-// folder copies what is in a folder, in the order of names. It reads no more of a folder than
-// one entry beyond those that are still allowed.
+// folder copies a folder's entries in name order. It reads at most one entry more than is still
+// allowed.
 func (c *copier) folder(ctx context.Context, name string, depth int) error {
 	if depth > maxDepth {
 		return errTooDeep
@@ -392,7 +391,7 @@ func (c *copier) folder(ctx context.Context, name string, depth int) error {
 			return err
 		}
 	}
-	dir, err := c.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may be something else by now
+	dir, err := c.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // it may have been swapped
 	if err != nil {
 		return err
 	}

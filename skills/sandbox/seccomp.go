@@ -13,12 +13,12 @@ import (
 // denial is a system call that a filter refuses.
 type denial struct {
 	nr    uint32
-	errno unix.Errno // 0: the call does nothing and says that it was done
+	errno unix.Errno // 0: the call does nothing and reports success
 	when  *condition // nil: always
 }
 
-// condition is on an argument's lower half, of whose bits those of mask count: it is one
-// of those in is, or, where unless says what is allowed, none of those.
+// condition tests the masked low 32 bits of an argument. It holds if they are one of is or, where
+// unless lists what is allowed, if they are none of unless.
 type condition struct {
 	arg    uint32
 	mask   uint32
@@ -30,7 +30,7 @@ type condition struct {
 const (
 	offsetCall = 0
 	offsetArch = 4
-	offsetArgs = 16 // 8 bytes each, the lower half first: both architectures are little-endian
+	offsetArgs = 16 // 8 bytes each, low half first: both architectures are little-endian
 )
 
 const allBits = ^uint32(0)
@@ -38,9 +38,9 @@ const allBits = ^uint32(0)
 const newNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID | unix.CLONE_NEWNET |
 	unix.CLONE_NEWIPC | unix.CLONE_NEWUTS | unix.CLONE_NEWCGROUP
 
-// deniedAlways are the parts of the kernel that scripts do not need and break-outs do:
-// a list of what is refused, not of what is allowed, because interpreters differ in what
-// they call and the rest has no rights to use.
+// deniedAlways are system calls that scripts do not need and break-outs do. It is a deny list, not
+// an allow list: interpreters differ in what they call, and scripts lack the rights to use the
+// rest.
 func deniedAlways() []denial {
 	return slices.Concat(refuse(unix.EPERM,
 		unix.SYS_BPF, unix.SYS_PERF_EVENT_OPEN, unix.SYS_USERFAULTFD,
@@ -54,49 +54,49 @@ func deniedAlways() []denial {
 		unix.SYS_INIT_MODULE, unix.SYS_FINIT_MODULE, unix.SYS_DELETE_MODULE,
 		unix.SYS_SYSLOG, unix.SYS_FANOTIFY_INIT, unix.SYS_MIGRATE_PAGES, unix.SYS_MOVE_PAGES,
 	),
-		// As on a kernel without them, for which programs have another way. io_uring does
-		// what a filter does not see; the flags of clone3 it cannot read.
+		// Fail as on a kernel without them; programs have a fallback. A filter cannot see what
+		// io_uring does, and cannot read the flags of clone3.
 		refuse(unix.ENOSYS, unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_CLONE3),
 		[]denial{{unix.SYS_CLONE, unix.EPERM, &condition{mask: newNamespaces, unless: []uint32{0}}}},
 		deniedMemory(), deniedSockets(), deniedWatches())
 }
 
-// deniedMemory are the ways to memory that no limit bounds and no look at a process shows,
-// since it is nobody's, or a pipe's.
+// deniedMemory are the ways to get memory that no limit bounds and no look at a process shows,
+// because it belongs to no process, or to a pipe.
 func deniedMemory() []denial {
-	const shared = unix.MAP_SHARED | unix.MAP_ANONYMOUS // of files is another thing: those are bounded
+	const shared = unix.MAP_SHARED | unix.MAP_ANONYMOUS // shared file mappings are bounded
 	return slices.Concat(
 		refuse(unix.ENOSYS, unix.SYS_MEMFD_CREATE, unix.SYS_MEMFD_SECRET),
 		[]denial{{unix.SYS_MMAP, unix.EPERM, &condition{arg: 3, mask: shared, is: []uint32{shared}}}},
 		refuse(unix.EPERM,
 			unix.SYS_SHMGET, unix.SYS_SHMAT, unix.SYS_SHMCTL, unix.SYS_SEMGET, unix.SYS_SEMCTL, unix.SYS_MSGGET, unix.SYS_MSGCTL,
 			unix.SYS_MQ_OPEN, unix.SYS_MQ_UNLINK),
-		// As between files that cannot: programs then read and write.
+		// Fail as between files that cannot splice; programs then read and write.
 		refuse(unix.EINVAL, unix.SYS_SPLICE, unix.SYS_TEE, unix.SYS_VMSPLICE))
 }
 
-// deniedSockets are the kinds of sockets that a network namespace does not hold, AF_VSOCK
-// for one, and those that few need. IP sockets reach nobody in an empty network, but the
-// buffers of TCP come out of one pool for the whole machine. A pair that is no stream is not
-// bound to be one: either end can send to any datagram socket that has a path. Buffers keep
-// their default size, since no limit counts what is in them: see maxSockets.
+// deniedSockets are the socket kinds that a network namespace does not confine, such as AF_VSOCK,
+// and those that few programs need. IP sockets reach nobody in an empty network, but TCP buffers
+// come from one pool for the whole machine. A datagram pair does not stay a pair: either end can
+// send to any datagram socket with a path. Buffers keep their default size, because no limit counts
+// what is in them: see maxSockets.
 func deniedSockets() []denial {
 	families := []uint32{unix.AF_UNIX, unix.AF_NETLINK}
 	buffers := []uint32{unix.SO_SNDBUF, unix.SO_RCVBUF, unix.SO_SNDBUFFORCE, unix.SO_RCVBUFFORCE}
-	const kinds = 0xf // above are flags
+	const kinds = 0xf // the higher bits are flags
 	return []denial{
 		{unix.SYS_SOCKET, unix.EAFNOSUPPORT, &condition{mask: allBits, unless: families}},
 		{unix.SYS_SOCKETPAIR, unix.EAFNOSUPPORT, &condition{mask: allBits, unless: []uint32{unix.AF_UNIX}}},
 		{unix.SYS_SOCKETPAIR, unix.EPERM, &condition{arg: 1, mask: kinds, unless: []uint32{unix.SOCK_STREAM, unix.SOCK_SEQPACKET}}},
-		{unix.SYS_SETSOCKOPT, unix.EPERM, &condition{arg: 2, mask: allBits, is: buffers}}, // on whatever level: no other has such an option
+		{unix.SYS_SETSOCKOPT, unix.EPERM, &condition{arg: 2, mask: allBits, is: buffers}}, // at any level: no other level has these options
 	}
 }
 
-// deniedWatches are the ways to be told what happens to files. Landlock does not check them,
-// so they name the files of folders that a script may not list; and in both sandboxes /usr is
-// the machine's, so they tell which programs others start. A lease also holds up whoever
-// wants to write to the file. listmount names folders everywhere, too. All of them fail as on
-// a kernel without them, for which programs have another way.
+// deniedWatches are the ways to be notified about files. Landlock does not check them, so they
+// reveal the names of files in folders that a script may not list. In both sandboxes /usr is the
+// machine's, so they also reveal which programs others start. A lease also delays whoever wants to
+// write the file, and listmount names folders everywhere. All fail as on a kernel without them;
+// programs have a fallback.
 func deniedWatches() []denial {
 	return slices.Concat(
 		refuse(unix.ENOSYS, unix.SYS_INOTIFY_INIT1, unix.SYS_INOTIFY_ADD_WATCH, unix.SYS_LISTMOUNT, unix.SYS_STATMOUNT),
@@ -104,10 +104,10 @@ func deniedWatches() []denial {
 		[]denial{{unix.SYS_FCNTL, unix.EINVAL, &condition{arg: 1, mask: allBits, is: []uint32{unix.F_NOTIFY, unix.F_SETLEASE, unix.F_SETDELEG}}}})
 }
 
-// deniedWithoutNamespaces is what Landlock leaves open to a script that shares the
-// network, the IPC objects and perhaps the user of this program: sockets other than
-// pairs, what files are beside their content, and a hand on other processes. Files cannot
-// be passed on either, since nobody could see those that are on their way.
+// deniedWithoutNamespaces is what Landlock leaves open to a script that shares this program's
+// network, IPC objects and perhaps user: sockets other than pairs, file metadata, and control of
+// other processes. Passing files over sockets is denied too, because nobody could see files in
+// transit.
 func deniedWithoutNamespaces() []denial {
 	return slices.Concat(deniedAlways(), refuse(unix.EPERM,
 		unix.SYS_SOCKET, unix.SYS_CONNECT, unix.SYS_BIND, unix.SYS_SENDMSG, unix.SYS_SENDMMSG,
@@ -115,20 +115,20 @@ func deniedWithoutNamespaces() []denial {
 		unix.SYS_SETPRIORITY, unix.SYS_IOPRIO_SET, unix.SYS_SCHED_SETAFFINITY,
 		unix.SYS_SCHED_SETSCHEDULER, unix.SYS_SCHED_SETPARAM, unix.SYS_SCHED_SETATTR,
 	), refuse(unix.EPERM, oldOwners()...),
-		// As where files have no attributes.
+		// Fail as on a file system without attributes.
 		refuse(unix.EOPNOTSUPP,
 			unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, sysSetxattrat,
 			unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR, sysRemovexattrat),
-		// Programs that copy and unpack files end when these fail, and seldom need them.
+		// Programs that copy and unpack files abort when these fail, and seldom need them to work.
 		refuse(0, unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_UTIMENSAT), refuse(0, oldModes()...),
 		[]denial{
 			{unix.SYS_IOCTL, unix.EPERM, &condition{arg: 1, mask: allBits, is: []uint32{unix.FS_IOC_SETFLAGS, fsIocFssetxattr}}},
-			// Its own limits a process may read and lower: process 0.
+			// A process may read and lower its own limits: process 0.
 			{unix.SYS_PRLIMIT64, unix.EPERM, &condition{mask: allBits, unless: []uint32{0}}},
 		})
 }
 
-// The numbers are those of all architectures.
+// These numbers are the same on all architectures.
 const (
 	sysSetxattrat    = 463
 	sysRemovexattrat = 466
@@ -144,8 +144,8 @@ func refuse(errno unix.Errno, calls ...uint32) []denial {
 	return denied
 }
 
-// seccompFilter assembles the program that refuses the calls, and every call of another
-// architecture's. It panics if they do not make a program, which the first canary would find.
+// seccompFilter assembles the program that refuses these calls and every call of another
+// architecture. It panics if they do not assemble, which the first canary would show.
 func seccompFilter(denied []denial) []bpf.RawInstruction {
 	program := []bpf.Instruction{
 		bpf.LoadAbsolute{Off: offsetArch, Size: 4},
@@ -166,7 +166,7 @@ func seccompFilter(denied []denial) []bpf.RawInstruction {
 	return raw
 }
 
-// instructions refuse the call whose number is loaded, and leave it loaded.
+// instructions refuse the call if its number is loaded, and leave the number loaded.
 func (d denial) instructions() []bpf.Instruction {
 	errno := bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(d.errno)}
 	if d.when == nil {

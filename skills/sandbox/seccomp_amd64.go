@@ -6,10 +6,10 @@ import "golang.org/x/sys/unix"
 
 const (
 	auditArch = unix.AUDIT_ARCH_X86_64
-	otherABI  = 0x40000000 // from here on, the calls of x32
+	otherABI  = 0x40000000 // x32 calls start here
 )
 
-// oldOwners, oldModes and oldWatches are calls that newer architectures do not have any more.
+// oldOwners, oldModes and oldWatches are calls that newer architectures no longer have.
 func oldOwners() []uint32 { return []uint32{unix.SYS_CHOWN, unix.SYS_LCHOWN} }
 
 func oldModes() []uint32 {

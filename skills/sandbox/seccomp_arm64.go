@@ -6,10 +6,11 @@ import "golang.org/x/sys/unix"
 
 const (
 	auditArch = unix.AUDIT_ARCH_AARCH64
-	otherABI  = 0x40000000 // arm64 has only one
+	otherABI  = 0x40000000 // arm64 has only one ABI
 )
 
-// oldOwners, oldModes and oldWatches are calls that newer architectures do not have any more: this is one.
+// oldOwners, oldModes and oldWatches are calls that newer architectures, such as this one, no
+// longer have.
 func oldOwners() []uint32 { return nil }
 
 func oldModes() []uint32 { return nil }

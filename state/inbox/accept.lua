@@ -1,21 +1,21 @@
--- Takes a record into a queue, or among those that wait, unless the delivery is known,
--- and gives the queue to the caller if nobody has it.
--- KEYS[10 ...] what identifies the delivery
--- ARGV[2] id  [3] record  [4] owner, of this one call, '' not to take the queue
--- ARGV[5] length of the lease, ms  [6] how many records there may be, in the queue or
--- waiting, 0: any number, -1: none
--- ARGV[7] '' for the queue, else when a record that waits is due  [8] operator  [9] about
--- ARGV[10 ...] how long to remember what identifies the delivery, s
--- Returns {1} taken, {2} kept, {3, id} a duplicate of that one, {4} full.
--- A repeated call of the same owner gives the same answer; of another one with the
--- same id, {2}: it is kept, and the queue is whose it was.
+-- Adds a record to a queue, or to the waiting records, unless the delivery is already known.
+-- Claims the queue for the caller if nobody has it.
+-- KEYS[10 ...] ids of the delivery
+-- ARGV[2] id  [3] record  [4] owner, unique to this call, '' not to claim the queue
+-- ARGV[5] length of the lease, ms  [6] most records in the queue, or waiting, 0: no limit,
+-- -1: refuse the record
+-- ARGV[7] '' for the queue, else when a waiting record is due  [8] operator  [9] about
+-- ARGV[10 ...] how long to remember each id of the delivery, s
+-- Returns {1} claimed, {2} kept, {3, id} duplicate of that record, {4} full.
+-- Repeated by the same owner: the same reply. By another owner with the same id: {2}, the
+-- record is kept and the queue stays with its owner.
 local id, record, owner, most, due = ARGV[2], ARGV[3], ARGV[4], tonumber(ARGV[6]), ARGV[7]
 local again = false
 for i = 10, #KEYS do
   if not redis.call('SET', KEYS[i], id, 'NX', 'EX', ARGV[i]) then
     local first = redis.call('GET', KEYS[i])
     if first ~= id then
-      for j = 10, i - 1 do -- they are known from now on, too: this delivery may come again
+      for j = 10, i - 1 do -- remember these too: this delivery may come again
         redis.call('SET', KEYS[j], first, 'EX', ARGV[j])
       end
       return {3, first}
@@ -41,7 +41,7 @@ if due ~= '' then
       return full()
     end
   end
-  for i = 10, #KEYS do -- one that is replaced is remembered from now on
+  for i = 10, #KEYS do -- a replacement is remembered from now on
     redis.call('EXPIRE', KEYS[i], ARGV[i])
   end
   redis.call('HSET', records, id, record)
@@ -70,10 +70,10 @@ end
 if length == 1 then
   wake(at)
 elseif owner ~= '' then
-  -- Owners are a process, a dot and the number of a call. When another process has the
-  -- queue, it lets others at it behind the record at work: else one that has too much to
-  -- do, and so is late with the end of each turn, would be given the next one of all its
-  -- queues, too, with others idle.
+  -- An owner is a process, a dot and a call number. When another process has the queue, ask it to
+  -- let others claim the queue after the current record. Otherwise an overloaded process, which
+  -- finishes turns late, would also take the next record of all its queues while other processes
+  -- are idle.
   local has = redis.call('HGET', lease, 'owner')
   if has and has ~= '' and string.match(has, '^(.*)%.') ~= string.match(owner, '^(.*)%.') then
     redis.call('HSET', lease, 'wanted', 1)

@@ -2,22 +2,22 @@ package inbox
 
 import "sync"
 
-// backlog says how many records there are in all queues, from what a sweep counted and
-// from what this process has done since: exact where it is the only one, and up to a
-// second late about what others do. Nothing that it counts costs a round trip.
+// backlog counts the records in all queues. It combines the count of the last sweep with what this
+// process has done since. The count is exact if this is the only process, and up to a second late
+// about others. It costs no round trip.
 type backlog struct {
 	mu    sync.Mutex
-	rest  int64 // of the records, those that the tally does not know
+	rest  int64 // records that the tally does not include
 	tally tally
 }
 
-// tally counts calls that put records in and take them off.
+// tally counts calls that add and remove records.
 type tally struct {
-	accepting, accepted int64 // under way, and known to have arrived
+	accepting, accepted int64 // in flight, and known to have arrived
 	ending, ended       int64
 }
 
-// size is how many records there are, those on their way here among them.
+// size is the number of records, including those still being added.
 func (b *backlog) size() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -28,8 +28,8 @@ func (b *backlog) records() int64 {
 	return max(b.rest+b.tally.accepted+b.tally.accepting-b.tally.ended, 0)
 }
 
-// enter makes room for a record, if there are less than limit or it is unbounded. Who
-// has it says with entered what became of it.
+// enter reserves room for a record if there are fewer than limit or it is unbounded. The caller
+// reports the outcome with entered.
 func (b *backlog) enter(limit int, unbounded bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,7 +49,7 @@ func (b *backlog) entered(kept bool) {
 	}
 }
 
-// leave says that a record is taken off, and left whether it was.
+// leave reports that a record is about to be removed. left reports whether it was.
 func (b *backlog) leave() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -71,8 +71,8 @@ func (b *backlog) now() tally {
 	return b.tally
 }
 
-// counted corrects the rest by what somebody counted who began at the tally from. Which of
-// the calls under way had arrived is not known: the rest stays where it may be right.
+// counted corrects rest with a count that started at the tally from. It cannot know which calls in
+// flight the count includes, so rest changes only as far as it must.
 func (b *backlog) counted(records int64, from tally) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -1,8 +1,7 @@
--- Takes a queue that has records and that nobody has.
--- ARGV[2] owner, of this one call  [3] length of the lease, ms
--- Returns {} when there is nothing to take, else
--- {tries, 1 if it was taken over, id, record}.
--- A repeated call of the same owner gives the same answer.
+-- Claims a queue that has records and no owner.
+-- ARGV[2] owner, unique to this call  [3] length of the lease, ms
+-- Returns {} when there is nothing to claim, else {tries, 1 for a takeover, id, record}.
+-- Repeated by the same owner: the same reply.
 local at = now()
 local have = redis.call('HMGET', lease, 'owner', 'until', 'tries')
 local mine = have[1] == ARGV[2]
@@ -16,7 +15,7 @@ if not id then
 end
 local tries, over = tonumber(have[3] or 0), 0
 if not mine and have[1] and have[1] ~= '' then
-  tries, over = tries + 1, 1 -- who had it let it run out
+  tries, over = tries + 1, 1 -- the previous owner let the lease expire
 end
 take(ARGV[2], id, tries, at + ARGV[3])
 return {tries, over, id, record}

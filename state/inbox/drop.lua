@@ -1,7 +1,7 @@
--- Drops a record that waits.
--- KEYS[10] where this call is remembered
+-- Deletes a waiting record.
+-- KEYS[10] remembers this call
 -- ARGV[2] id  [3] how long to remember this call, s
--- Returns 1 when it was there, else 0; a repeated call the same.
+-- Returns 1 if there was one, else 0. Repeated: the same reply.
 if redis.call('HEXISTS', waits, ARGV[2]) == 0 then
   return redis.call('EXISTS', KEYS[10])
 end

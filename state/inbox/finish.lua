@@ -1,14 +1,15 @@
--- Takes the record at the head off the queue, with all that its end changes, and goes on
--- to the next or gives the queue up: there is none, or another process wants it.
--- KEYS[10] answer  [11 ...] the documents' keys
+-- Takes the record at the head off the queue and saves everything else that ends with it.
+-- Then moves on to the next record, or gives up the queue if it is empty or another process
+-- wants it.
+-- KEYS[10] answer  [11 ...] document keys
 -- ARGV[2] owner  [3] id  [4] length of the lease, ms
--- ARGV[5] how long to keep the answer, s, 0: there is none  [6] answer
--- ARGV[7] '' when the record is over, else when it is due  [8] operator  [9] about
--- ARGV[10] 1 to write the record  [11] record  [12 ...] the documents, see docs.lua
--- Returns {1} done and the queue is given up, {2, id, record} done and this is next,
--- {3} the queue is another's and the record is there, {4} the record is gone and the
--- queue is not the caller's, {5, numbers of documents...} these have another version.
--- A repeated call finds {2} again, and {4} instead of {1}.
+-- ARGV[5] how long to keep the answer, s, 0: no answer  [6] answer
+-- ARGV[7] '' when the record is done, else when it is due  [8] operator  [9] about
+-- ARGV[10] 1 to write the record  [11] record  [12 ...] documents, see docs.lua
+-- Returns {1} done, queue given up, {2, id, record} done, this is next, {3} another owner has
+-- the queue and the record is still there, {4} the record is gone and the caller does not
+-- own the queue, {5, document numbers...} these have another version.
+-- Repeated: {2} again, {4} instead of {1}.
 local have = redis.call('HMGET', lease, 'owner', 'id', 'wanted')
 if have[1] ~= ARGV[2] then
   if have[2] == ARGV[3] then

@@ -1,6 +1,6 @@
--- Puts a record that is due back at the end of its queue.
+-- Puts a due record back at the end of its queue.
 -- ARGV[2] id
--- Returns 1, or 0 when it does not wait, or is not due any more.
+-- Returns 1, or 0 when it is not waiting or no longer due.
 local at = now()
 local due = redis.call('ZSCORE', timers, queue .. '\n' .. ARGV[2])
 if not due or tonumber(due) > at then

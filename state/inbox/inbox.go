@@ -1,19 +1,19 @@
-// Package inbox keeps what a bot has to do, in Redis: a queue of records for each
-// conversation, of which one replica works at a time, whatever becomes of the others.
+// Package inbox keeps a bot's work in Redis: one queue of records for each conversation. Only one
+// replica works on a queue at a time, even when replicas crash.
 //
-// [Inbox.Accept] takes a record in, once. [Inbox.Claim] takes a queue under a lease that
-// others take over when its holder is gone, and returns a [Lease] with the record at the
-// head. [Lease.Save] writes the record and the documents of package state in one step, and
-// only while the queue is held; [Lease.Finish] ends the record and goes on to the next.
-// A record that waits, for a person, a time or an operator, is not in its queue:
-// [Lease.Wait] takes it out, and [Inbox.Wake] or its time puts it back.
+// [Inbox.Accept] adds a record exactly once. [Inbox.Claim] claims a queue under a lease and returns
+// a [Lease] with the record at the head. When the owner dies, the lease expires and another replica
+// takes over. [Lease.Save] writes the record and the documents of package state in one step, and
+// only if the lease is still valid. [Lease.Finish] ends the record and moves on to the next. A
+// record that waits for a person, a time or an operator leaves its queue with [Lease.Wait].
+// [Inbox.Wake], or its due time, puts it back.
 package inbox
 
 import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"crypto/sha1" // tells records apart, keeps nothing safe
+	"crypto/sha1" // identifies records; not used for security
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
@@ -35,32 +35,32 @@ import (
 	"github.com/planbot-go/planbot/state/internal/rdb"
 )
 
-// What an inbox may say, for errors.Is, beside the errors of package state.
+// Errors of an inbox, for errors.Is. The errors of package state apply too.
 var (
-	// ErrFull: too many records, in the queue or in all. Later it may be taken.
+	// ErrFull: the queue or the whole inbox has too many records. Try again later.
 	ErrFull = errors.New("the inbox is full")
-	// ErrLost: the queue is another replica's by now, or may be. Nothing may be done for it any more.
+	// ErrLost: another replica has the queue now, or may have. Stop working on it.
 	ErrLost = errors.New("the queue was lost")
-	// ErrNoRecord: no record of this id waits, or it is not the one it was.
+	// ErrNoRecord: no record with this id is waiting, or it has changed.
 	ErrNoRecord = errors.New("no such record")
 )
 
-// Config says how an inbox works. Its zero value is ready to use.
+// Config configures an inbox. The zero value is ready to use.
 type Config struct {
-	// Lease is how long a replica that is gone keeps a queue. 0: 6 seconds.
+	// Lease is how long a dead replica keeps a queue. 0: 6 seconds.
 	Lease time.Duration
-	// Patience is how long a call tries while Redis is unavailable. 0: 8 seconds.
+	// Patience is how long a call retries while Redis is unavailable. 0: 8 seconds.
 	Patience time.Duration
-	// DuplicateFor is how long a delivery, and the answer to it, is remembered. 0: 30 minutes.
+	// DuplicateFor is how long a delivery and its answer are remembered. 0: 30 minutes.
 	DuplicateFor time.Duration
-	// MaxWaiting bounds the records in all queues, as they were last counted, up to a second
-	// or so ago, and with what this inbox has done since. 0: 10000.
+	// MaxWaiting limits the records in all queues. The count is exact for this inbox and about a
+	// second old for other replicas. 0: 10000.
 	MaxWaiting int
-	// MaxWaitingPerQueue bounds the records in one queue. 0: 256.
+	// MaxWaitingPerQueue limits the records in one queue. 0: 256.
 	MaxWaitingPerQueue int
-	// Name of this replica, for operators. "": made up.
+	// Name identifies this replica to operators. "": the host name.
 	Name string
-	// Log takes what [Inbox.Run] meets. The zero Logger is silent.
+	// Log receives the problems that [Inbox.Run] runs into. The zero Logger is silent.
 	Log zerolog.Logger
 }
 
@@ -96,14 +96,14 @@ func (c Config) validate() error {
 	return nil
 }
 
-// Inbox is the queues of all conversations. It is safe for concurrent use. All calls try
-// for [Config.Patience] while Redis is unavailable, and may be repeated after
-// [state.ErrUnavailable]: what arrived all the same does not happen twice.
+// Inbox holds the queues of all conversations. It is safe for concurrent use. Every call retries
+// for [Config.Patience] while Redis is unavailable. After [state.ErrUnavailable] you may repeat the
+// call: if the first try did arrive, it does not take effect twice.
 type Inbox struct {
 	store   *state.Store
 	db      *rdb.DB
 	cfg     Config
-	owner   string // of this process
+	owner   string // identifies this process
 	callers atomic.Uint64
 	leases  *leases
 
@@ -112,8 +112,7 @@ type Inbox struct {
 	takeovers, duplicates atomic.Uint64
 }
 
-// Open returns the inbox that lies in store. Give each process one, and Close it
-// before the store.
+// Open returns the inbox kept in store. Open one per process, and Close it before the store.
 func Open(store *state.Store, cfg Config) (*Inbox, error) {
 	cfg = cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
@@ -127,20 +126,20 @@ func Open(store *state.Store, cfg Config) (*Inbox, error) {
 	return i, nil
 }
 
-// Close ends the renewal of leases: what is still held is taken over by others
-// once its lease has run out. Calls that wait for Redis give up.
+// Close stops renewing leases. Others take over this inbox's queues once the leases expire. Calls
+// that wait for Redis give up.
 func (i *Inbox) Close() { i.leases.close() }
 
-// Stats is how an inbox fares. The counters count from its start.
+// Stats describes the state of an inbox. The counters start at zero when it opens.
 type Stats struct {
-	Waiting    int    // records in all queues of all replicas, those at work among them; others' as last counted
-	Held       int    // queues that this replica has
-	Takeovers  uint64 // queues taken from a replica whose lease ran out
+	Waiting    int    // records in all queues, including those being worked on; other replicas' as last counted
+	Held       int    // queues that this replica has a lease on
+	Takeovers  uint64 // queues taken over from a replica whose lease expired
 	Lost       uint64 // queues that another replica took from this one
-	Duplicates uint64 // deliveries that were known
+	Duplicates uint64 // deliveries already seen
 }
 
-// Stats may be called at any time and costs nothing.
+// Stats is cheap: it does not call Redis. It is safe for concurrent use.
 func (i *Inbox) Stats() Stats {
 	i.leases.mu.Lock()
 	defer i.leases.mu.Unlock()
@@ -150,15 +149,15 @@ func (i *Inbox) Stats() Stats {
 	}
 }
 
-// prefix goes before all keys of the inbox, where those of documents have planbot/.
+// prefix starts every key of the inbox. Document keys start with planbot/.
 const prefix = "planbot/2/"
 
-// at is a key of the queue's own.
+// at builds a key that belongs to one queue.
 func at(queue state.Key, name string) string {
 	return prefix + strings.TrimPrefix(queue.String(), "planbot/") + "/" + name
 }
 
-// shared is a key that all queues of the partition share.
+// shared builds a key that all queues of a partition share.
 func shared(partition int, name string) string {
 	return prefix + "{" + strconv.Itoa(partition) + "}/" + name
 }
@@ -167,14 +166,14 @@ func answerKey(queue state.Key, id string) string {
 	return shared(queue.Partition(), "answers/"+url.PathEscape(id))
 }
 
-// seen is where something about the queue is remembered for a time. Ids come from
-// outside, so they are hashed.
+// seen builds the key that remembers an id for a queue for a while. It hashes the id because ids
+// come from outside.
 func seen(queue state.Key, id string) string {
 	sum := sha256.Sum256([]byte(queue.String() + "\n" + id))
 	return shared(queue.Partition(), "seen/"+base64.RawURLEncoding.EncodeToString(sum[:16]))
 }
 
-// call starts a call of a script that has queue.lua before it.
+// call starts a call of a script that includes queue.lua.
 func call(s *rdb.Script, queue state.Key) *rdb.Call {
 	p := queue.Partition()
 	return s.Call(at(queue, "queue"), at(queue, "records"), at(queue, "waits"), at(queue, "lease"),
@@ -182,7 +181,7 @@ func call(s *rdb.Script, queue state.Key) *rdb.Call {
 		Add(queue.String())
 }
 
-// check refuses queues that cannot be, and ids that would not be found again.
+// check rejects invalid queue keys and invalid record ids.
 func check(queue state.Key, doing, id string) error {
 	bad := func(r rune) bool { return r <= ' ' || r == 0x7f }
 	err := queue.Err()
@@ -198,13 +197,13 @@ func check(queue state.Key, doing, id string) error {
 //go:embed *.lua
 var luaFiles embed.FS
 
-// script joins Lua files.
+// script concatenates Lua files.
 func script(names ...string) *rdb.Script {
 	var parts []string
 	for _, name := range names {
 		text, err := luaFiles.ReadFile(name + ".lua")
 		if err != nil {
-			panic(err) // it is not in the program
+			panic(err) // the file is not embedded
 		}
 		parts = append(parts, string(text))
 	}
@@ -219,46 +218,45 @@ var (
 	dropScript   = script("queue", "drop")
 )
 
-// Duplicate is something that tells a delivery from others of its conversation. A delivery
-// that is known by one is known by those before it, too, from then on.
+// Duplicate identifies a delivery within its conversation. When one ID of a delivery is already
+// known, the IDs listed before it are remembered too.
 type Duplicate struct {
 	ID  string
 	For time.Duration // how long to remember it. 0: [Config.DuplicateFor]
 }
 
-// Entry is what [Inbox.Accept] takes in.
+// Entry is a record to accept.
 type Entry struct {
-	Queue      state.Key   // of its conversation: records of one queue are worked on one after another
-	ID         string      // of the record, made by the caller; accepted again with it is kept once
-	Record     []byte      // what [Lease.Record] returns; opaque here
-	Wait       *Wait       // not nil: it does not join the queue, it waits. A waiting record of the same ID is replaced
-	Duplicates []Duplicate // any of them known: a duplicate. None: never
-	Take       bool        // claim the queue if nobody has it
-	Load       []state.Key // documents to read in the same round trip, with Take
-	Set        state.Key   // a set that Member joins in the same round trip, see [state.Store.Join]. Zero: none
+	Queue      state.Key   // the conversation's queue; its records run one after another
+	ID         string      // the record's id, chosen by the caller; accepting it again keeps one record
+	Record     []byte      // returned by [Lease.Record]; opaque here
+	Wait       *Wait       // not nil: the record waits instead of joining the queue, and replaces a waiting record with the same ID
+	Duplicates []Duplicate // if any is known, the entry is a duplicate. Empty: it never is
+	Take       bool        // claim the queue if it is free
+	Load       []state.Key // documents to load in the same round trip; needs Take
+	Set        state.Key   // set that Member joins in the same round trip, see [state.Store.Join]. Zero: none
 	Member     string
-	Unbounded  bool // no limit refuses it: it follows from something that was accepted
+	Unbounded  bool // ignore all limits, because it follows from something already accepted
 }
 
-// Receipt is what became of an [Entry].
+// Receipt says what happened to an [Entry].
 type Receipt struct {
 	Duplicate bool
-	ID        string         // of the entry; for a Duplicate, of the first delivery
-	Answer    []byte         // what was answered to the first delivery, if that is known
-	Lease     *Lease         // not nil: the queue is the caller's, the entry is at its head
-	Scopes    []*state.Scope // of Entry.Load, when Lease is set; one that cannot be used says so in Err
-	Joined    bool           // Entry.Member is in its set for certain; it is tried once
+	ID        string         // the entry's id; for a Duplicate, the id of the first delivery
+	Answer    []byte         // the answer to the first delivery, if known
+	Lease     *Lease         // not nil: the caller has claimed the queue and the entry is at its head
+	Scopes    []*state.Scope // loaded from Entry.Load when Lease is set; an unusable one says so in Err
+	Joined    bool           // Entry.Member is certainly in its set; Accept tries this only once
 }
 
-// Wait says what a record outside of its queue waits for. The zero Wait is one that
-// somebody has to [Inbox.Wake].
+// Wait says what a record outside its queue waits for. The zero Wait needs an [Inbox.Wake].
 type Wait struct {
-	Until    time.Time // when it is put back into its queue by itself, within about a second; zero: not by itself
+	Until    time.Time // when it returns to its queue on its own, within about a second; zero: never
 	Operator bool      // it is a dead letter: [Inbox.Dead] lists it
-	About    []byte    // of the caller, listed with it, so that nobody needs to read whole records
+	About    []byte    // the caller's summary, so that a listing need not read whole records
 }
 
-// args are those of wait_for in queue.lua.
+// args returns the arguments of wait_for in queue.lua.
 func (w *Wait) args() []any {
 	switch {
 	case w == nil:
@@ -276,16 +274,16 @@ func flag(set bool) string {
 	return "0"
 }
 
-// maxWaits is how many records of a conversation may wait.
+// maxWaits limits the waiting records of one conversation.
 const maxWaits = 100
 
-// Accept puts e into its queue, or among those that wait, in one step with the check that
-// it was not delivered before and, with Take, the taking of the queue. Nil means that it
-// is kept until it is done with. Errors: [ErrFull], also when 100 records of the queue
-// wait and e has a Wait; [state.ErrTooLarge], [state.ErrKey], after which nothing was
-// done; [state.ErrUnavailable] and the context's, after which it is not known: the same
-// entry may be tried again. One that was accepted before is kept once, and gives the
-// queue to the call that took it only.
+// Accept adds e to its queue, or to the waiting records. The same step checks for duplicates and,
+// with Take, claims the queue. A nil error means that the record is kept until it is finished.
+//
+// Errors: [ErrFull], also when e has a Wait and 100 records of the queue are already waiting. After
+// [state.ErrTooLarge] and [state.ErrKey] nothing was stored. After [state.ErrUnavailable] and
+// context errors the outcome is unknown: try again with the same entry. An entry accepted twice is
+// kept once, and only the call that claimed the queue gets it.
 func (i *Inbox) Accept(ctx context.Context, e Entry) (Receipt, error) {
 	const doing = "accept"
 	if err := check(e.Queue, doing, e.ID); err != nil {
@@ -298,7 +296,7 @@ func (i *Inbox) Accept(ctx context.Context, e Entry) (Receipt, error) {
 	if err != nil {
 		return Receipt{}, fmt.Errorf("%s: %w", doing, err)
 	}
-	queues := e.Wait == nil // it joins the queue
+	queues := e.Wait == nil // otherwise it waits
 	free := !queues || i.backlog.enter(i.cfg.MaxWaiting, e.Unbounded)
 	owner := ""
 	if e.Take && queues {
@@ -321,7 +319,7 @@ func (i *Inbox) Accept(ctx context.Context, e Entry) (Receipt, error) {
 		i.backlog.entered(c.Err == nil && reply.Int(0) <= 2)
 	}
 	if c.Err != nil {
-		i.leases.owe(release{queue: e.Queue, owner: owner}) // it may be ours
+		i.leases.owe(release{queue: e.Queue, owner: owner}) // the call may have claimed it
 		return Receipt{}, rdb.Explain(ctx, doing, c.Err)
 	}
 	receipt := Receipt{ID: e.ID, Joined: len(joins) > 0 && rdb.FirstErr(joins) == nil}
@@ -347,16 +345,16 @@ func (i *Inbox) Accept(ctx context.Context, e Entry) (Receipt, error) {
 		receipt.Scopes, err = i.store.Loaded(ctx, e.Load, loads)
 	}
 	if receipt.Scopes == nil {
-		i.leases.drop(receipt.Lease) // it is kept; whoever takes the queue reads again
+		i.leases.drop(receipt.Lease) // the record is stored; the next owner loads again
 		i.leases.owe(release{queue: e.Queue, owner: owner})
 		return Receipt{}, err
 	}
-	return receipt, nil // a scope that cannot be used says so
+	return receipt, nil // an unusable scope says so in Err
 }
 
-// acceptCall makes the KEYS and ARGV of accept.lua. An entry that nothing tells from
-// others is remembered by its id, as long as it may be repeated; one that waits and may
-// replace another, by this call.
+// acceptCall builds the KEYS and ARGV of accept.lua. An entry without Duplicates is remembered by
+// its id for as long as the call may be repeated. A waiting entry may replace another with the same
+// id, so it gets a random id for this call instead.
 func (i *Inbox) acceptCall(e *Entry, owner string, free bool) *rdb.Call {
 	duplicates := e.Duplicates
 	if len(duplicates) == 0 {
@@ -388,19 +386,19 @@ func (i *Inbox) acceptCall(e *Entry, owner string, free bool) *rdb.Call {
 	return c
 }
 
-// caller names a call that may take a queue: when Redis is asked again, since an
-// answer got lost, it gives the queue to that call and to no other of this process.
+// caller names a call that may claim a queue. If the reply gets lost and the call is repeated,
+// Redis gives the queue to that call only, not to another call of this process.
 func (i *Inbox) caller() string {
 	return i.owner + "." + strconv.FormatUint(i.callers.Add(1), 10)
 }
 
-// callMemory is for how long a call is remembered that may be repeated.
+// callMemory is how long Redis remembers a call that may be repeated.
 func (i *Inbox) callMemory() time.Duration { return 4*i.cfg.Patience + time.Second }
 
 func seconds(d time.Duration) int64 { return int64((d + time.Second - 1) / time.Second) }
 
-// A record that comes in has room for a document of the largest and something around it,
-// and so has an answer; one at work has grown.
+// An incoming record or an answer has room for a document of maximum size plus half. A record at
+// work may have grown to three times that size.
 func (i *Inbox) maxAccepted() int { return i.store.MaxBytes() + i.store.MaxBytes()/2 }
 func (i *Inbox) maxRecord() int   { return 3 * i.store.MaxBytes() }
 
@@ -411,21 +409,21 @@ func (i *Inbox) fits(q state.Key, bytes, limit int) error {
 	return nil
 }
 
-// do runs calls, and tries again while Redis is unavailable. A nil error means that each
-// has a reply, or an Err which another try would not help.
+// do runs calls and retries while Redis is unavailable. A nil error means that each call has a
+// reply, or an Err that a retry would not fix.
 func (i *Inbox) do(ctx context.Context, doing string, calls ...*rdb.Call) error {
 	bounded, cancel := context.WithTimeout(ctx, i.cfg.Patience)
 	defer cancel()
 	return rdb.Explain(ctx, doing, i.db.Try(bounded, i.leases.closed, calls...))
 }
 
-// all is do for calls that each have to have a reply.
+// all is do for calls that must all get a reply.
 func (i *Inbox) all(ctx context.Context, doing string, calls ...*rdb.Call) error {
 	err := i.do(ctx, doing, calls...)
 	return cmp.Or(err, rdb.Explain(ctx, doing, rdb.FirstErr(calls)))
 }
 
-// Answer returns what [Lease.Finish] kept as the answer of a record; nil: there is none yet.
+// Answer returns the answer that [Lease.Finish] stored for a record; nil: none yet.
 func (i *Inbox) Answer(ctx context.Context, q state.Key, id string) ([]byte, error) {
 	const doing = "read an answer"
 	if err := check(q, doing, id); err != nil {
@@ -438,8 +436,8 @@ func (i *Inbox) Answer(ctx context.Context, q state.Key, id string) ([]byte, err
 	return []byte(c.List().Text(0)), nil
 }
 
-// Forget has later deliveries with this [Duplicate.ID] count again, if those before were
-// of the record id.
+// Forget makes later deliveries with this [Duplicate.ID] count as new, provided that the known ones
+// belonged to the record id.
 func (i *Inbox) Forget(ctx context.Context, q state.Key, duplicate, id string) error {
 	const doing = "forget a delivery"
 	if err := check(q, doing, id); err != nil {
@@ -448,19 +446,19 @@ func (i *Inbox) Forget(ctx context.Context, q state.Key, duplicate, id string) e
 	return i.all(ctx, doing, forgetScript.Call(seen(q, duplicate)).Add(id))
 }
 
-// Depth counts the records in all queues, those at work among them, as of now. [Stats]
-// has the figure of the last sweep.
+// Depth counts the records in all queues now, including those being worked on. [Stats] has the
+// count of the last sweep.
 func (i *Inbox) Depth(ctx context.Context) (int, error) {
 	calls, err := i.everywhere(ctx, "count the records", func(p int) *rdb.Call { return rdb.Plain("mget", shared(p, "depth")) })
 	all := 0
 	for _, c := range calls {
-		n, _ := strconv.Atoi(c.List().Text(0)) // "": nothing was ever counted there
+		n, _ := strconv.Atoi(c.List().Text(0)) // "": no queue of this partition ever had a record
 		all += max(n, 0)
 	}
 	return all, err
 }
 
-// everywhere makes a call in each partition, in one round trip.
+// everywhere makes one call per partition, all in one round trip.
 func (i *Inbox) everywhere(ctx context.Context, doing string, of func(partition int) *rdb.Call) ([]*rdb.Call, error) {
 	calls := make([]*rdb.Call, rdb.Partitions)
 	for p := range calls {
@@ -472,7 +470,7 @@ func (i *Inbox) everywhere(ctx context.Context, doing string, of func(partition 
 	return calls, nil
 }
 
-// Queued counts the records in a queue, the one at work among them.
+// Queued counts the records in a queue, including the one being worked on.
 func (i *Inbox) Queued(ctx context.Context, q state.Key) (int, error) {
 	if err := q.Err(); err != nil {
 		return 0, fmt.Errorf("count a queue: %w", err)
@@ -482,8 +480,8 @@ func (i *Inbox) Queued(ctx context.Context, q state.Key) (int, error) {
 	return int(c.Int()), err
 }
 
-// Claim takes the queue if it has records and nobody has it. Nil without an error: it
-// has none, or somebody has it.
+// Claim claims the queue if it has records and nobody else has it; otherwise it returns nil without
+// an error.
 func (i *Inbox) Claim(ctx context.Context, q state.Key) (*Lease, error) {
 	const doing = "claim a queue"
 	if err := q.Err(); err != nil {
@@ -493,7 +491,7 @@ func (i *Inbox) Claim(ctx context.Context, q state.Key) (*Lease, error) {
 	c := call(claimScript, q).Add(owner, i.cfg.Lease.Milliseconds())
 	sent := i.leases.now()
 	if err := i.all(ctx, doing, c); err != nil {
-		i.leases.owe(release{queue: q, owner: owner}) // it may be ours
+		i.leases.owe(release{queue: q, owner: owner}) // the call may have claimed it
 		return nil, err
 	}
 	reply := c.List()
@@ -508,7 +506,7 @@ func (i *Inbox) Claim(ctx context.Context, q state.Key) (*Lease, error) {
 	return l, nil
 }
 
-// lease notes that this replica has a queue, since a request was sent.
+// lease registers a lease that this replica got through a request sent at that time.
 func (i *Inbox) lease(q state.Key, owner, id string, record []byte, sent time.Duration) *Lease {
 	l := &Lease{in: i, queue: q, owner: owner, id: id, record: record}
 	i.leases.add(l, sent)
@@ -521,11 +519,11 @@ type Waiting struct {
 	ID    string
 	Since time.Time
 	Wait
-	Record []byte // nil where the list does not read records
+	Record []byte // nil if the listing does not read records
 }
 
-// Waiting lists the records that wait in these queues, without Record; the next one
-// first, those without a time last.
+// Waiting lists the waiting records of these queues, without Record. The one due next comes first;
+// those without a due time come last.
 func (i *Inbox) Waiting(ctx context.Context, queues ...state.Key) ([]Waiting, error) {
 	const doing = "list what waits"
 	calls := make([]*rdb.Call, len(queues))
@@ -551,14 +549,14 @@ func (i *Inbox) Waiting(ctx context.Context, queues ...state.Key) ([]Waiting, er
 	}
 	slices.SortFunc(all, func(a, b Waiting) int {
 		if a.Until.IsZero() != b.Until.IsZero() {
-			return b.Until.Compare(a.Until) // the zero time last
+			return b.Until.Compare(a.Until) // the zero time sorts last
 		}
 		return cmp.Or(a.Until.Compare(b.Until), a.Since.Compare(b.Since), cmp.Compare(a.ID, b.ID))
 	})
 	return all, nil
 }
 
-// parseWaiting reads what wait_for in queue.lua wrote.
+// parseWaiting parses what wait_for in queue.lua wrote.
 func parseWaiting(q state.Key, id, text string) (Waiting, error) {
 	w := Waiting{Queue: q, ID: id}
 	header, about, _ := strings.Cut(text, "\n")
@@ -577,7 +575,8 @@ func parseWaiting(q state.Key, id, text string) (Waiting, error) {
 	return w, nil
 }
 
-// Dead lists the records that wait for an operator, with Record, the oldest first.
+// Dead lists the dead letters: records that wait for an operator. Record is set. The oldest comes
+// first.
 func (i *Inbox) Dead(ctx context.Context) ([]Waiting, error) {
 	const doing = "list dead letters"
 	calls, err := i.everywhere(ctx, doing, func(p int) *rdb.Call { return rdb.Plain("zrange", shared(p, "dead"), 0, -1) })
@@ -608,7 +607,7 @@ func (i *Inbox) Dead(ctx context.Context) ([]Waiting, error) {
 		switch {
 		case err == nil:
 			all = append(all, w)
-		case !errors.Is(err, ErrNoRecord): // by now it does not wait any more
+		case !errors.Is(err, ErrNoRecord): // it stopped waiting in the meantime
 			return nil, fmt.Errorf("%s: %w", doing, err)
 		}
 	}
@@ -616,7 +615,7 @@ func (i *Inbox) Dead(ctx context.Context) ([]Waiting, error) {
 	return all, nil
 }
 
-// readCalls read one record that waits, for readWaiting.
+// readCalls builds the calls that read one waiting record, for readWaiting.
 func readCalls(q state.Key, id string) []*rdb.Call {
 	return []*rdb.Call{rdb.Plain("hmget", at(q, "waits"), id), rdb.Plain("hmget", at(q, "records"), id)}
 }
@@ -633,7 +632,7 @@ func readWaiting(q state.Key, id string, calls []*rdb.Call) (Waiting, error) {
 
 func noRecord(id string) error { return fmt.Errorf("%w: %.80q", ErrNoRecord, id) }
 
-// Find returns a record that waits, with Record. [ErrNoRecord]: none of this id does.
+// Find returns a waiting record, with Record. [ErrNoRecord]: no record with this id waits.
 func (i *Inbox) Find(ctx context.Context, q state.Key, id string) (Waiting, error) {
 	const doing = "find a record"
 	if err := check(q, doing, id); err != nil {
@@ -650,11 +649,11 @@ func (i *Inbox) Find(ctx context.Context, q state.Key, id string) (Waiting, erro
 	return w, nil
 }
 
-// Wake puts w back at the end of its queue, with record in its place (nil: as it is), and
-// saves scopes of the queue's partition in the same step, all or nothing. It does so only
-// while w waits and w.Record is what is kept, else: [ErrNoRecord]. A w without Record, as
-// [Inbox.Waiting] lists it, stands for whatever is kept. Other errors are those of
-// [state.Store.Save]. Wake may be repeated after [state.ErrUnavailable].
+// Wake puts w back at the end of its queue and replaces its record (nil: keeps it). The same step
+// saves the scopes of the queue's partition, all or nothing. It returns [ErrNoRecord] unless w
+// still waits and the stored record is still w.Record. A w without Record, as [Inbox.Waiting] lists
+// it, matches any stored record. Other errors are those of [state.Store.Save]. You may repeat Wake
+// after [state.ErrUnavailable].
 func (i *Inbox) Wake(ctx context.Context, w Waiting, record []byte, scopes ...*state.Scope) error {
 	const doing = "wake a record"
 	q := w.Queue
@@ -675,7 +674,7 @@ func (i *Inbox) Wake(ctx context.Context, w Waiting, record []byte, scopes ...*s
 	if w.Record != nil {
 		kept = sum(w.Record)
 	}
-	// The same call again is known by what it does.
+	// This key recognizes a repeated call by its content.
 	again := seen(q, strings.Join([]string{"wake", w.ID, kept, sum(record)}, "\n"))
 	c := call(wakeScript, q).AddKeys(again).Add(w.ID, kept, flag(record != nil), record, seconds(i.callMemory()))
 	own.AddTo(c)
@@ -695,7 +694,7 @@ func (i *Inbox) Wake(ctx context.Context, w Waiting, record []byte, scopes ...*s
 
 var errOtherPartition = errors.New("a changed document of another partition than the queue's")
 
-// batches makes the batch of the queue's partition, maybe an empty one, and the others.
+// batches returns the batch of the queue's partition, which may be empty, and the others.
 func (i *Inbox) batches(q state.Key, scopes []*state.Scope) (own *state.Batch, others []*state.Batch, idle []*rdb.Call, err error) {
 	all, idle, err := i.store.Batches(scopes)
 	own = &state.Batch{}
@@ -709,14 +708,14 @@ func (i *Inbox) batches(q state.Key, scopes []*state.Scope) (own *state.Batch, o
 	return own, others, idle, err
 }
 
-// sum is a record's sha1, as Redis knows it.
+// sum is the record's sha1, as redis.sha1hex computes it.
 func sum(record []byte) string {
 	sum := sha1.Sum(record)
 	return hex.EncodeToString(sum[:])
 }
 
-// Drop forgets a record that waits, and reports whether there was one: one that is due
-// may be in its queue by now.
+// Drop deletes a waiting record and reports whether there was one. A record that was due may be
+// back in its queue by now.
 func (i *Inbox) Drop(ctx context.Context, q state.Key, id string) (bool, error) {
 	const doing = "drop a record"
 	if err := check(q, doing, id); err != nil {
@@ -727,17 +726,17 @@ func (i *Inbox) Drop(ctx context.Context, q state.Key, id string) (bool, error) 
 	return c.Int() > 0, err
 }
 
-// oldKey is a key of the layout before this one, with as a group what holds work:
+// oldKey matches a key of the previous layout. Its group matches keys that contain work:
 // planbot/{N}/NAME, or planbot/{N}/CHANNEL/BOT/conversations/ID[/lanes/NAME]/NAME.
 var oldKey = regexp.MustCompile(`^planbot/\{\d+\}/(?:(parked|timers|leases|[^/]+/[^/]+/conversations/[^/]+/` +
 	`(?:lanes/[^/]+/)?(?:queue|lease|journal|timers))|ready|depth|fence|(?:seen|answers)/[^/]+)$`)
 
-// Old counts the keys of the layout before this one that hold work: queues and their
-// leases, journals, timers and parked turns. It looks at all keys of the database.
+// Old counts the keys of the previous layout that contain work: queues and their leases, journals,
+// timers and parked turns. It scans every key of the database.
 func (i *Inbox) Old(ctx context.Context) (int, error) { return i.old(ctx, false) }
 
-// DropOld deletes what [Inbox.Old] counts, and what else is left of that layout. It
-// returns how many keys that were.
+// DropOld deletes the keys that [Inbox.Old] counts and all other keys of that layout. It returns
+// how many it deleted.
 func (i *Inbox) DropOld(ctx context.Context) (int, error) { return i.old(ctx, true) }
 
 func (i *Inbox) old(ctx context.Context, drop bool) (n int, err error) {

@@ -23,44 +23,43 @@ var (
 	releaseScript = script("queue", "release")
 )
 
-// noteFor is how long a note of a save is kept, in seconds: longer than a queue goes
-// without anybody who takes it.
+// noteFor is how long a note of a save is kept, in seconds: longer than any queue goes unclaimed.
 const noteFor = 24 * 60 * 60
 
-// Lease is a queue that this replica has claimed, with the record at its head. One
-// goroutine uses it; OnLost and Err are for any.
+// Lease is a queue that this replica has claimed, with the record at its head. Only one goroutine
+// may use it, except for OnLost and Err, which are safe for concurrent use.
 type Lease struct {
 	in     *Inbox
 	queue  state.Key
-	owner  string // the call that took it
+	owner  string // the call that claimed the queue
 	id     string
 	record []byte
 	tries  int
-	note   string // key of the note that saves of this record left, "": none
-	stale  bool   // the note says nothing that the record does not have
+	note   string // key of the note left by saves of this record; "": none
+	stale  bool   // the record already contains what the note says
 
 	expires atomic.Int64 // by the clock of leases, ns
-	ending  atomic.Bool  // the queue is being given up: a refused renewal says nothing
-	lost    bool         // another has the queue; under the mu of leases
-	onLost  func()       // the same
+	ending  atomic.Bool  // a call that may end the lease is running: ignore a refused renewal
+	lost    bool         // another replica has the queue; guarded by leases.mu
+	onLost  func()       // guarded by leases.mu
 }
 
-// Queue is the queue that is held.
+// Queue is the claimed queue.
 func (l *Lease) Queue() state.Key { return l.queue }
 
-// ID is that of the record at the head: the next one after a Finish or Wait that said so.
+// ID is the id of the record at the head. It changes when Finish or Wait returns more.
 func (l *Lease) ID() string { return l.id }
 
-// Record is the one at the head, as it was last saved. It must not be changed.
+// Record is the record at the head as last saved. Do not change it.
 func (l *Lease) Record() []byte { return l.record }
 
-// Tries is how many processes were lost with this record at the head since the last Save
-// that said progress.
+// Tries counts the processes that died with this record at the head since the last Save with
+// progress.
 func (l *Lease) Tries() int { return l.tries }
 
-// Err is [ErrLost] when another replica has the queue, or may have: the lease was
-// not renewed in time by this process' own clock. The latter may pass, when Redis
-// comes back and nobody took the queue. Ask right before something leaves.
+// Err is [ErrLost] when another replica has the queue or may have it, because this lease was not
+// renewed in time by this process's own clock. The second case clears up if Redis comes back and
+// nobody took the queue. Check Err right before you send anything out.
 func (l *Lease) Err() error {
 	if l.in.leases.now() >= time.Duration(l.expires.Load()) {
 		return ErrLost
@@ -68,8 +67,8 @@ func (l *Lease) Err() error {
 	return nil
 }
 
-// OnLost has f called, which must not wait, when it is known that another replica
-// has the queue: at once if it is known already. It takes the place of the f before.
+// OnLost registers f, which must not block. f is called as soon as it is known that another replica
+// has the queue, at once if that is known already. It replaces the previous f.
 func (l *Lease) OnLost(f func()) {
 	l.in.leases.mu.Lock()
 	l.onLost = f
@@ -80,18 +79,17 @@ func (l *Lease) OnLost(f func()) {
 	}
 }
 
-// Save writes the record (nil: it stays as it is) and the changed scopes. progress says
-// that the turn got further: Tries starts again at 0. The record must not be changed after
-// the call.
+// Save writes the record (nil: unchanged) and the changed scopes. progress says that the turn got
+// further and resets Tries to 0. Do not change the record after the call.
 //
-// The record and the scopes of the queue's partition are one step, which happens only
-// while the queue is held. Scopes of another partition, of which there may be one, are
-// saved right before it, together with a note of that step: when the process dies in
-// between, whoever claims the queue next calls [Lease.Recover].
+// Save writes the record and the scopes of the queue's partition in one step, and only if this
+// lease still owns the queue. Scopes may also be in one other partition. Those are saved just
+// before, together with a note of the second step. If the process dies in between, the next owner
+// completes the save with [Lease.Recover].
 //
-// Errors: [ErrLost]: the queue is gone, and nothing was written for it; a
-// [state.ConflictError]: what is in its Saved need not be saved again, and the caller
-// rebases what is in Conflicted and saves again; the others of [state.Store.Save].
+// Errors: [ErrLost]: the queue is gone and nothing was written for it. A [state.ConflictError]:
+// rebase the scopes in Conflicted and save again; those in Saved are already saved. Otherwise the
+// errors of [state.Store.Save].
 func (l *Lease) Save(ctx context.Context, record []byte, progress bool, scopes ...*state.Scope) error {
 	const doing = "save a record"
 	if err := l.in.fits(l.queue, len(record), l.in.maxRecord()); err != nil {
@@ -126,18 +124,18 @@ func (l *Lease) Save(ctx context.Context, record []byte, progress bool, scopes .
 	return nil
 }
 
-// note says what a Save writes next, as Redis keeps it.
+// note is what a Save will write in its second step, as stored in Redis.
 type note struct {
-	Replaces string // the sum of the record before
+	Replaces string // sum of the previous record
 	Record   []byte
 	Progress bool
 	Own      *state.Batch // of the queue's partition
 }
 
-// saveOther saves the documents of another partition, with a note of what comes next.
+// saveOther saves the documents of another partition with a note of the next step.
 func (l *Lease) saveOther(ctx context.Context, other, own *state.Batch, record []byte, progress bool) error {
 	const doing = "save state"
-	if l.Err() != nil { // this process was paused, or Redis was away
+	if l.Err() != nil { // the process was paused or Redis was unavailable
 		if _, err := l.save(ctx, &state.Batch{}, nil, false); err != nil {
 			return err
 		}
@@ -167,8 +165,8 @@ func (l *Lease) noteKey(partition int) string {
 	return shared(partition, "notes/"+sum([]byte(l.queue.String()+"\n"+l.id)))
 }
 
-// save is the step of the queue's partition. It returns the numbers of the documents that
-// lost a race: then nothing was written.
+// save writes the queue's partition. It returns the numbers of the documents that lost a race; if
+// there are any, nothing was written.
 func (l *Lease) save(ctx context.Context, own *state.Batch, record []byte, progress bool) (lost rdb.Reply, err error) {
 	const doing = "save a record"
 	lease := int64(0)
@@ -202,21 +200,21 @@ func (l *Lease) save(ctx context.Context, own *state.Batch, record []byte, progr
 	return nil, nil
 }
 
-// Finish ends the record: the scopes are saved, answer is kept for whoever asks
-// [Inbox.Answer] (nil: there is none), and the record leaves the queue, all in one step,
-// which goes on to the next record (more: ID and Record are the next one's) or gives the
-// queue up: there is no next one, or another replica wants it. It is noted that scopes
-// which did not change are in use.
+// Finish ends the record. It saves the scopes, stores answer for [Inbox.Answer] (nil: none) and
+// takes the record off the queue. It then moves on to the next record and returns more = true: ID
+// and Record are now the next one's. If the queue is empty or another replica wants it, Finish
+// gives up the queue instead. All of this is one step. Finish also refreshes the TTL of unchanged
+// scopes now and then.
 //
-// A changed scope of another partition is an error: [Lease.Save] it before. After any
-// error the record is still the same, or this is not known. After a [state.ConflictError]
-// and [state.ErrUnavailable] Finish may be called again.
+// A changed scope of another partition is an error: [Lease.Save] it first. After any error the
+// record is either unchanged or its state is unknown. After a [state.ConflictError] or
+// [state.ErrUnavailable] you may call Finish again.
 func (l *Lease) Finish(ctx context.Context, answer []byte, scopes ...*state.Scope) (more bool, err error) {
 	return l.end(ctx, "finish a record", nil, nil, answer, scopes)
 }
 
-// Wait is [Lease.Finish] for a record that is not over: it leaves the queue and waits.
-// record nil: as it was.
+// Wait is [Lease.Finish] for a record that is not done: it leaves the queue and waits. A nil record
+// keeps the stored one.
 func (l *Lease) Wait(ctx context.Context, record []byte, w Wait, answer []byte, scopes ...*state.Scope) (more bool, err error) {
 	return l.end(ctx, "have a record wait", record, &w, answer, scopes)
 }
@@ -243,7 +241,7 @@ func (l *Lease) end(ctx context.Context, doing string, record []byte, w *Wait, a
 	i.backlog.leave()
 	defer func() { i.backlog.left(err == nil) }()
 	sent := i.leases.now()
-	_ = i.do(ctx, doing, calls...) // the call has its error
+	_ = i.do(ctx, doing, calls...) // the error is in c.Err
 	if c.Err != nil {
 		own.Unknown()
 		return false, rdb.Explain(ctx, doing, c.Err)
@@ -258,8 +256,8 @@ func (l *Lease) end(ctx context.Context, doing string, record []byte, w *Wait, a
 	case 5:
 		return false, &state.ConflictError{Conflicted: own.Keys()}
 	case 4:
-		// The record is gone and so is our lease: an earlier try did that, whose answer
-		// got lost, unless another replica may have taken over meanwhile.
+		// The record and our lease are gone. An earlier try did that and its reply got lost, unless
+		// another replica may have taken over meanwhile.
 		if l.Err() == nil || c.Tries > 1 {
 			i.leases.drop(l)
 			break
@@ -273,7 +271,7 @@ func (l *Lease) end(ctx context.Context, doing string, record []byte, w *Wait, a
 	return more, nil
 }
 
-// endCall makes the KEYS and ARGV of finish.lua.
+// endCall builds the KEYS and ARGV of finish.lua.
 func (l *Lease) endCall(record []byte, w *Wait, answer []byte, own *state.Batch) *rdb.Call {
 	q := l.queue
 	var keep int64
@@ -287,10 +285,10 @@ func (l *Lease) endCall(record []byte, w *Wait, answer []byte, own *state.Batch)
 	return c
 }
 
-// Release gives the queue up with the record at its head, for others, or this replica,
-// to claim after a time: that is no takeover. The lease is over whatever Release
-// returns: when Redis could not be told, the inbox goes on trying. [ErrLost]: another
-// replica had the queue.
+// Release gives up the queue and leaves the record at its head. Any replica, this one included, may
+// claim it after the given time; that does not count as a takeover. The lease ends whatever Release
+// returns: if Redis cannot be reached, the inbox keeps trying. [ErrLost]: another replica had the
+// queue.
 func (l *Lease) Release(ctx context.Context, after time.Duration) error {
 	const doing = "release a queue"
 	i := l.in
@@ -310,11 +308,11 @@ func (l *Lease) Release(ctx context.Context, after time.Duration) error {
 	return nil
 }
 
-// Recover finishes a Save of a process that died between its two steps. other is the
-// person's document. When there is a note of what that Save would have written next, and
-// the record is still the one that the Save found, Recover writes it: recovered, Record
-// is a newer one now. Documents that somebody else changed since are left as they are.
-// Call it before the documents are loaded. Errors are those of [Lease.Save].
+// Recover completes a Save whose process died between its two steps. other is the person's
+// document. If there is a note and the record is still the one that Save found, Recover writes what
+// the note says; then recovered is true and Record is the newer one. It skips documents that
+// somebody else has changed since. Call it before loading the documents. The errors are those of
+// [Lease.Save].
 func (l *Lease) Recover(ctx context.Context, other state.Key) (recovered bool, err error) {
 	const doing = "recover a record"
 	if err := other.Err(); err != nil {
@@ -347,8 +345,8 @@ func (l *Lease) Recover(ctx context.Context, other state.Key) (recovered bool, e
 	}
 }
 
-// leases renews the leases that this replica has, and gives up those that it may have
-// without knowing, or could not give up while Redis was away.
+// leases renews the leases of this replica. It also retries releases that failed while Redis was
+// unavailable, and releases queues that a call without a reply may have claimed.
 type leases struct {
 	db      *rdb.DB
 	length  time.Duration
@@ -363,10 +361,10 @@ type leases struct {
 	lost uint64
 }
 
-// maxOwed bounds the releases that are tried again. The others' leases run out.
+// maxOwed limits the releases that are retried. Beyond it, leases simply expire.
 const maxOwed = 10000
 
-// release is a queue to give up, if it is that of the call owner.
+// release asks to release a queue if the call owner has it.
 type release struct {
 	queue state.Key
 	owner string
@@ -391,10 +389,10 @@ func (k *leases) close() {
 	k.wg.Wait()
 }
 
-// now is the time of this process, which no one can set back.
+// now is the monotonic time since leases started.
 func (k *leases) now() time.Duration { return time.Since(k.started) }
 
-// run works until close: now and then, and more often while Redis is away.
+// run works until close. It works more often while Redis is unavailable.
 func (k *leases) run() {
 	for every := k.length / 6; ; {
 		timer := time.NewTimer(every)
@@ -411,15 +409,15 @@ func (k *leases) run() {
 	}
 }
 
-// work renews what is due and gives up what is owed. It reports whether all calls were
-// answered.
+// work renews the leases that are due and retries the owed releases. It reports whether Redis
+// answered every call.
 func (k *leases) work() bool {
 	var renew []*Lease
 	var owed []release
 	var calls []*rdb.Call
 	k.mu.Lock()
 	for l := range k.held {
-		if k.due(l) && !l.ending.Load() { // one that is being given up renews itself
+		if k.due(l) && !l.ending.Load() { // the call that ends it also renews it
 			renew = append(renew, l)
 			calls = append(calls, call(saveScript, l.queue).Add(l.owner, "", k.length.Milliseconds(), "0", "", "0", 0))
 		}
@@ -456,7 +454,7 @@ func (k *leases) work() bool {
 	return answered
 }
 
-// due reports whether a third or more of the lease is over.
+// due reports whether at least a third of the lease has passed.
 func (k *leases) due(l *Lease) bool {
 	return time.Duration(l.expires.Load())-k.now() <= k.length-k.length/3
 }
@@ -468,8 +466,7 @@ func (k *leases) add(l *Lease, sent time.Duration) {
 	k.held[l] = struct{}{}
 }
 
-// extend notes that the lease was renewed by a request sent at that time, unless
-// it ended meanwhile.
+// extend records that a request sent at that time renewed the lease, unless the lease has ended.
 func (k *leases) extend(l *Lease, sent time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -478,7 +475,7 @@ func (k *leases) extend(l *Lease, sent time.Duration) {
 	}
 }
 
-// drop forgets a lease whose queue was given up, or will be.
+// drop forgets a lease whose queue is released or about to be.
 func (k *leases) drop(l *Lease) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -488,7 +485,7 @@ func (k *leases) drop(l *Lease) bool {
 	return had
 }
 
-// lose notes that the queue is another's.
+// lose records that another replica has the queue.
 func (k *leases) lose(l *Lease) {
 	if !k.drop(l) {
 		return
@@ -503,8 +500,9 @@ func (k *leases) lose(l *Lease) {
 	}
 }
 
-// owe has a queue given up as soon as Redis can be told: one that could not be, or that a
-// call without an answer may have taken. Owner "": the call did not want to.
+// owe schedules a release and retries it until Redis answers: one that failed, or one of a queue
+// that a call without a reply may have claimed. An empty owner means that the call did not want the
+// queue.
 func (k *leases) owe(r release) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

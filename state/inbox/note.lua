@@ -1,8 +1,8 @@
--- Saves the documents of another partition than the record's, all of them or none, and
--- with them a note of what is saved in the record's partition next.
--- KEYS[1] note  then the documents' keys
--- ARGV[1] how long to keep the note, s  [2] note  [3...] the documents, see docs.lua
--- Returns the numbers of the documents that have another version: empty when saved.
+-- Saves documents of another partition than the record's, all or nothing, together with a
+-- note of what will be saved next in the record's partition.
+-- KEYS[1] note  [2 ...] document keys
+-- ARGV[1] how long to keep the note, s  [2] note  [3 ...] documents, see docs.lua
+-- Returns the numbers of the documents that have another version; empty when saved.
 local lost = conflicts(2, 3, {})
 if #lost == 0 then
   store(2, 3)

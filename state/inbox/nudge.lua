@@ -1,6 +1,6 @@
--- Wakes somebody up for a queue whose time has come.
+-- Wakes a replica for a queue that is due.
 -- ARGV[2] how far to look ahead, ms
--- ARGV[3] 1 to leave a queue alone that somebody has, though the lease ran out
+-- ARGV[3] 1 to leave a queue alone whose lease expired but has an owner
 -- Returns 1, or 0 when there is no need.
 local at = now()
 local due = redis.call('ZSCORE', leases, queue)

@@ -1,20 +1,20 @@
--- Goes before the scripts that work on a queue. All of them have these keys first, and as
--- ARGV[1] the queue's name. What is only the queue's:
---   list     the ids of its records, the head is at work
---   records  hash of id to record, of those in the queue and those that wait
+-- Comes before the scripts that work on a queue. They all start with these keys and have the
+-- queue's name as ARGV[1]. Keys of the queue:
+--   list     ids of its records; the head is being worked on
+--   records  hash of id to record, for queued and waiting records
 --   waits    hash of id to '<since, ms> <due, ms, or 0> <1 for an operator, else 0>\n<about>'
 --   lease    hash:
---     owner  the call that took the queue, '' for nobody: no two calls have the same
---     until  ms, when others may take it   id  the record at the head
---     tries  how many who had it were lost
---     wanted there if another process would have taken the queue
--- No lease at all: the queue is empty, or nobody took it yet. What the partition shares:
---   leases  sorted set: each queue with records, at the time to look after it. That is
---           the truth; the next one only wakes somebody up, and may forget.
---   ready   list of queues that somebody should take
+--     owner  the call that claimed the queue, unique to that call; '' for none
+--     until  ms, when others may claim it   id  the record at the head
+--     tries  how many owners died
+--     wanted present if another process wants the queue
+-- Without a lease the queue is empty or was never claimed. Keys of the partition:
+--   leases  sorted set of queues with records, by when to check them. This is the source of
+--           truth; ready only wakes replicas and may lose names.
+--   ready   list of queues to claim
 --   depth   number of records in all queues
---   timers  sorted set of '<queue>\n<id>' that wait, at the time when they are due
---   dead    sorted set of '<queue>\n<id>' that wait for an operator, since when
+--   timers  sorted set of waiting '<queue>\n<id>', by when they are due
+--   dead    sorted set of '<queue>\n<id>' that wait for an operator, by since when
 local list, records, waits, lease, leases, ready, depth, timers, dead = unpack(KEYS, 1, 9)
 local queue = ARGV[1]
 
@@ -33,14 +33,14 @@ local function extend(ends)
   redis.call('ZADD', leases, ends, queue)
 end
 
--- give_up is for a queue without records.
+-- give_up releases a queue without records.
 local function give_up()
   redis.call('DEL', lease)
   redis.call('ZREM', leases, queue)
 end
 
--- wake: whoever reads this and dies before the claim costs five seconds. A sweep finds
--- what a list of a thousand has no room for.
+-- wake: if the reader dies before it claims the queue, that costs five seconds. The list holds a
+-- thousand names; a sweep finds the queues that do not fit.
 local function wake(at)
   if redis.call('RPUSH', ready, queue) > 1000 then
     redis.call('LPOP', ready)
@@ -48,8 +48,8 @@ local function wake(at)
   redis.call('ZADD', leases, at + 5000, queue)
 end
 
--- enqueue adds a record's id, and wakes somebody up if it is the first: of a longer
--- queue somebody knows.
+-- enqueue adds a record's id. It wakes a replica for the first one only: a longer queue is already
+-- known.
 local function enqueue(id, at)
   redis.call('INCR', depth)
   if redis.call('RPUSH', list, id) == 1 then
@@ -57,8 +57,8 @@ local function enqueue(id, at)
   end
 end
 
--- head returns the id and the record at the head of the queue. An id without a record,
--- which nobody could work on, is dropped.
+-- head returns the id and the record at the head of the queue. It drops ids without a record,
+-- because nobody could work on them.
 local function head()
   while true do
     local id = redis.call('LINDEX', list, 0)
@@ -74,7 +74,7 @@ local function head()
   end
 end
 
--- wait_for keeps what the record of an id waits for. Due is '0' for never by itself.
+-- wait_for stores what a record waits for. A due of '0' means that it never returns on its own.
 local function wait_for(id, due, operator, about, at)
   local member = queue .. '\n' .. id
   local since = string.format('%.0f', at)

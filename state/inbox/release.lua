@@ -1,6 +1,6 @@
--- Gives a queue up as it is, if it is still that of the call which took it.
--- ARGV[2] owner, of that call  [3] after how long others may take it, ms
--- Returns 1 when it is nobody's now, 0 when it was another's.
+-- Releases a queue as it is, if the call that claimed it still owns it.
+-- ARGV[2] owner, that call  [3] after how long others may claim it, ms
+-- Returns 1 when nobody owns it now, 0 when somebody else did.
 local owner = redis.call('HGET', lease, 'owner')
 if owner == '' or not owner then
   return 1

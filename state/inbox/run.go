@@ -23,31 +23,32 @@ var (
 )
 
 const (
-	// maxSleep bounds how long nobody looks.
+	// maxSleep limits how long a sweeper sleeps.
 	maxSleep = time.Hour
 
-	// sweepLimit bounds what one call of sweep.lua does, so that it does not keep
-	// others waiting. What is left is found a second later. hurryLimit is for those
-	// who hurry, and find held queues among those that they look for.
+	// sweepLimit limits the work of one sweep.lua call, so that it does not block Redis for others.
+	// The next sweep, a second later, finds the rest. hurryLimit applies in a hurry, when the
+	// results include queues that somebody is working on.
 	sweepLimit = 100
 	hurryLimit = 1000
 
-	// sweepWithin bounds one sweep.
+	// sweepWithin limits one sweep.
 	sweepWithin = 2 * time.Second
 
-	// ahead is how far those look who hurry: as far as wake in queue.lua puts a queue off.
+	// ahead is how far a hurried sweep looks ahead. It matches the delay that wake in queue.lua
+	// gives a queue.
 	ahead = 5 * time.Second
 
-	// hurryFor is how long after a new connection of a reader names may get lost on the
-	// old one, of which Redis does not know that it is dead.
+	// hurryFor is how long after a reader reconnects names can still get lost on the old
+	// connection, which Redis does not yet know is dead.
 	hurryFor = rdb.ReadBlock + time.Second
 )
 
-// Run reads which queues are ready, and looks after those whose time has come,
-// until ctx ends. It calls ready for each queue, in goroutines of its own. Ready
-// calls [Inbox.Claim]; it may block as long as there is no room for more work,
-// and other replicas read meanwhile. Redis being away is no error: Run goes on
-// when it is back. Leases are renewed with or without Run.
+// Run reads which queues are ready and sweeps for queues and timers that are due, until ctx ends.
+// It calls ready for each queue, in its own goroutines. ready calls [Inbox.Claim]. It may block
+// while there is no room for more work; other replicas keep reading meanwhile. Run does not return
+// when Redis is unavailable: it continues once Redis is back. Leases are renewed with or without
+// Run.
 func (i *Inbox) Run(ctx context.Context, ready func(state.Key)) {
 	s := &sweeper{in: i, poked: make(chan struct{}, 1)}
 	client := i.db.Reader(s.hurry)
@@ -55,14 +56,14 @@ func (i *Inbox) Run(ctx context.Context, ready func(state.Key)) {
 	wg.Go(func() { s.run(ctx) })
 	wg.Go(func() {
 		<-ctx.Done()
-		_ = client.Close() // ends the reads that wait
+		_ = client.Close() // unblocks the waiting reads
 	})
 	all := make([]string, rdb.Partitions)
 	for p := range all {
 		all[p] = shared(p, "ready")
 	}
 	each := len(all)
-	if i.db.Clusters { // the partitions may lie on several nodes
+	if i.db.Clusters { // partitions may be on different nodes
 		each = 1
 	}
 	for lists := range slices.Chunk(all, each) {
@@ -71,17 +72,18 @@ func (i *Inbox) Run(ctx context.Context, ready func(state.Key)) {
 	wg.Wait()
 }
 
-// read takes the names of queues off some of the lists of ready ones, until ctx ends.
+// read pops queue names from some of the ready lists until ctx ends.
 func (i *Inbox) read(ctx context.Context, client redis.UniversalClient, lists []string, ready func(state.Key)) {
 	for failures := 0; ctx.Err() == nil; {
 		changed := i.db.Changed()
-		// Redis takes from the first list that has some: none may always be the last.
+		// Redis pops from the first list that is not empty. Shuffle so that no list always comes
+		// last.
 		mathrand.Shuffle(len(lists), func(a, b int) { lists[a], lists[b] = lists[b], lists[a] })
 		within, cancel := context.WithTimeout(ctx, rdb.ReadBlock+4*time.Second)
 		taken, err := client.BLPop(within, rdb.ReadBlock, lists...).Result()
 		cancel()
 		switch {
-		case ctx.Err() != nil: // others find what was taken in the set of leases
+		case ctx.Err() != nil: // other replicas find what this one popped in the set of leases
 			return
 		case errors.Is(err, redis.Nil):
 			sleep(ctx, changed, nil, maxSleep)
@@ -106,20 +108,20 @@ func (i *Inbox) read(ctx context.Context, client redis.UniversalClient, lists []
 	}
 }
 
-// sweeper looks after all queues every second, as every replica does.
+// sweeper checks all queues about every second. Every replica runs one.
 type sweeper struct {
 	in     *Inbox
 	poked  chan struct{}
-	urgent atomic.Int64 // until when it hurries, by the clock of leases
+	urgent atomic.Int64 // hurry until then, by the clock of leases
 
-	away    [rdb.Partitions]bool          // the last sweep had no answer
-	patient [rdb.Partitions]time.Duration // until when held queues are left alone: their holders may renew
+	away    [rdb.Partitions]bool          // the last sweep got no reply
+	patient [rdb.Partitions]time.Duration // until then leave leased queues alone, because their owners may still renew
 	depth   [rdb.Partitions]int64
-	next    time.Duration // until something is to be done
+	next    time.Duration // time until something is due
 }
 
-// hurry has the sweeper look at once for queues that nobody has, and whose name on the
-// list of ready ones may have got lost.
+// hurry makes the sweeper look at once for queues that nobody has and whose names may have got lost
+// from the ready list.
 func (s *sweeper) hurry() {
 	s.urgent.Store(int64(s.in.leases.now() + hurryFor))
 	select {
@@ -150,8 +152,8 @@ func (s *sweeper) run(ctx context.Context) {
 	}
 }
 
-// sleep waits for one of the channels, but not longer than d and an hour. It does not
-// wait without changed.
+// sleep waits for one of the channels, but no longer than d and no longer than an hour. It returns
+// at once if changed is nil.
 func sleep(ctx context.Context, changed, poked <-chan struct{}, d time.Duration) {
 	if changed == nil || d <= 0 {
 		return
@@ -166,7 +168,7 @@ func sleep(ctx context.Context, changed, poked <-chan struct{}, d time.Duration)
 	}
 }
 
-// sweep sweeps all partitions.
+// sweep checks all partitions.
 func (s *sweeper) sweep(ctx context.Context) {
 	from := s.in.backlog.now()
 	limit, look := sweepLimit, time.Duration(0)
@@ -209,9 +211,9 @@ func (s *sweeper) exec(ctx context.Context, calls []*rdb.Call) {
 	s.in.db.Spread(ctx, calls...)
 }
 
-// swept reads what the call said of a partition, its n-th, and makes the calls for what
-// is due. After Redis was away leases have run out, and it is not their holders' fault:
-// they get some time to renew them.
+// swept reads the reply for partition p, the n-th of the call, and builds calls for what is due.
+// After an outage of Redis, leases have expired through no fault of their owners, so swept gives
+// them time to renew.
 func (s *sweeper) swept(p int, c *rdb.Call, n int, look time.Duration) (work []*rdb.Call) {
 	if c.Err != nil {
 		s.away[p], s.next = true, 0

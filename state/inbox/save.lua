@@ -1,12 +1,12 @@
--- Saves documents and the record at the head, all or nothing, and lengthens the lease, if
--- the queue is still the caller's. A lease that ran out and that nobody took is.
--- KEYS[10 ...] the documents' keys
--- ARGV[2] owner  [3] id, '' for whatever is at the head
--- ARGV[4] length of the lease, ms, 0 to leave it
--- ARGV[5] 1 to write the record  [6] record  [7] 1 to start counting tries again
--- ARGV[8 ...] the documents, see docs.lua
--- Returns {0} saved, {3} the queue is another's, {5, numbers of documents...} these
--- have another version.
+-- Saves documents and the record at the head, all or nothing, and renews the lease, if the
+-- caller still owns the queue. It does even after the lease expired, until somebody claims it.
+-- KEYS[10 ...] document keys
+-- ARGV[2] owner  [3] id, '' for any record at the head
+-- ARGV[4] length of the lease, ms, 0 not to renew it
+-- ARGV[5] 1 to write the record  [6] record  [7] 1 to reset tries
+-- ARGV[8 ...] documents, see docs.lua
+-- Returns {0} saved, {3} another owner has the queue, {5, document numbers...} these have
+-- another version.
 local have = redis.call('HMGET', lease, 'owner', 'id', 'tries')
 if have[1] ~= ARGV[2] or ARGV[3] ~= '' and have[2] ~= ARGV[3] then
   return {3}

@@ -1,10 +1,9 @@
--- Says which queues of some partitions somebody has to look after, and which records
--- that wait are due.
+-- Finds the queues of some partitions that need a check and the waiting records that are due.
 -- KEYS  for each partition: leases, depth, timers
--- ARGV[1] how many queues, and records, of each at most
+-- ARGV[1] limit of queues, and of records, for each partition
 -- ARGV[2] how far to look ahead for queues, ms
 -- Returns for each partition {records in queues, {queues...}, {'<queue>\n<id>'...}, ms until
--- something is to be done there, an hour at most}.
+-- something is due there, at most an hour}.
 local time = redis.call('TIME')
 local at = time[1] * 1000 + math.floor(time[2] / 1000)
 local swept = {}

@@ -1,10 +1,10 @@
--- Puts a record that waits back, at the end of its queue, with documents of its partition.
--- KEYS[10] where this call is remembered  [11 ...] the documents' keys
--- ARGV[2] id  [3] sha1 of the record as it has to be, '' for any
+-- Puts a waiting record back at the end of its queue and saves documents of its partition.
+-- KEYS[10] remembers this call  [11 ...] document keys
+-- ARGV[2] id  [3] sha1 that the record must have, '' for any
 -- ARGV[4] 1 to write the record  [5] record  [6] how long to remember this call, s
--- ARGV[7 ...] the documents, see docs.lua
--- Returns {1} done, {0} it does not wait or is another record, {5, numbers of
--- documents...} these have another version. A repeated call finds {1} again.
+-- ARGV[7 ...] documents, see docs.lua
+-- Returns {1} done, {0} it does not wait or its record differs, {5, document numbers...}
+-- these have another version. Repeated: {1} again.
 local record = redis.call('HGET', records, ARGV[2])
 local there = record and redis.call('HEXISTS', waits, ARGV[2]) == 1
 if there and ARGV[3] ~= '' and redis.sha1hex(record) ~= ARGV[3] then

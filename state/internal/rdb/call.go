@@ -11,11 +11,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Partitions is part of every key and may never change: keys written under another number
-// would not be found again.
+// Partitions is part of every key and must never change: keys written under another number would
+// not be found again.
 const Partitions = 64
 
-// Script is a Lua script.
+// Script is a Lua script that includes docs.lua.
 type Script struct{ sha, text string }
 
 // docsLua has the functions of scripts that write documents.
@@ -23,7 +23,7 @@ type Script struct{ sha, text string }
 //go:embed docs.lua
 var docsLua string
 
-// NewScript joins docs.lua and the parts of a script.
+// NewScript concatenates docs.lua and the parts of a script.
 func NewScript(parts ...string) *Script {
 	text := docsLua + strings.Join(parts, "")
 	return &Script{sha: redis.NewScript(text).Hash(), text: text}
@@ -32,27 +32,27 @@ func NewScript(parts ...string) *Script {
 // Text is the Lua code.
 func (s *Script) Text() string { return s.text }
 
-// Call is one command under way: a script's, or a plain one.
+// Call is one command to send: a script or a plain command.
 type Call struct {
 	Err   error // why there is no reply
 	Tries int   // how often it may have run
-	Once  bool  // do not repeat it
+	Once  bool  // do not retry just because it got no reply
 
 	script     *Script
-	whole      bool // the server does not know the script: it goes as text
+	whole      bool // the server does not know the script: send its text
 	keys, args []any
 	reply      *redis.Cmd
 }
 
-// Call starts a call of a script with keys, for more keys and arguments to be added.
+// Call starts a call of a script with these keys. More keys and arguments can be added.
 func (s *Script) Call(keys ...string) *Call {
 	return (&Call{script: s}).AddKeys(keys...)
 }
 
-// Plain is a call without a script.
+// Plain makes a call of a plain command.
 func Plain(args ...any) *Call { return &Call{args: args} }
 
-// AddKeys adds keys to a call of a script.
+// AddKeys adds keys to a script call.
 func (c *Call) AddKeys(keys ...string) *Call {
 	for _, key := range keys {
 		c.keys = append(c.keys, key)
@@ -66,7 +66,7 @@ func (c *Call) Add(args ...any) *Call {
 	return c
 }
 
-// command is the call as go-redis sends it.
+// command builds the go-redis command of the call.
 func (c *Call) command(ctx context.Context) *redis.Cmd {
 	switch {
 	case c.script == nil:
@@ -77,7 +77,7 @@ func (c *Call) command(ctx context.Context) *redis.Cmd {
 	return redis.NewCmd(ctx, slices.Concat([]any{"evalsha", c.script.sha, len(c.keys)}, c.keys, c.args)...)
 }
 
-// FirstErr is the first error of calls.
+// FirstErr returns the first error among calls.
 func FirstErr(calls []*Call) error {
 	for _, c := range calls {
 		if c.Err != nil {
@@ -87,37 +87,37 @@ func FirstErr(calls []*Call) error {
 	return nil
 }
 
-// List is the reply of a call that returns one.
+// List is the reply as a list.
 func (c *Call) List() Reply {
 	l, _ := c.reply.Val().([]any)
 	return l
 }
 
-// Int is the reply of a call that returns a number.
+// Int is the reply as a number.
 func (c *Call) Int() int64 {
 	n, _ := c.reply.Val().(int64)
 	return n
 }
 
-// Text is the reply of a call that returns a string.
+// Text is the reply as a string.
 func (c *Call) Text() string {
 	text, _ := c.reply.Val().(string)
 	return text
 }
 
-// Reply is a list, "" and 0 standing for what is not there.
+// Reply is a list. Missing elements read as "" or 0.
 type Reply []any
 
-// Int is the i-th element, a number.
+// Int returns the i-th element as a number.
 func (r Reply) Int(i int) int64 { return element[int64](r, i) }
 
-// Text is the i-th element, a string.
+// Text returns the i-th element as a string.
 func (r Reply) Text(i int) string { return element[string](r, i) }
 
-// List is the i-th element, a list.
+// List returns the i-th element as a list.
 func (r Reply) List(i int) Reply { return element[[]any](r, i) }
 
-// Has reports whether there is an i-th element that is not nil.
+// Has reports whether r has an i-th element that is not nil.
 func (r Reply) Has(i int) bool { return element[any](r, i) != nil }
 
 func element[T any](r Reply, i int) T {
@@ -128,7 +128,7 @@ func element[T any](r Reply, i int) T {
 	return value
 }
 
-// Texts is all of r.
+// Texts returns all elements as strings.
 func (r Reply) Texts() []string {
 	texts := make([]string, len(r))
 	for i := range r {
@@ -137,11 +137,11 @@ func (r Reply) Texts() []string {
 	return texts
 }
 
-// ErrUnavailable says that Redis could not be reached or cannot serve now.
+// ErrUnavailable says that Redis cannot be reached or cannot serve now.
 var ErrUnavailable = errors.New("redis is unavailable")
 
-// Explain wraps an error of the client for the caller: the caller's own ctx
-// first, then what makes Redis unavailable, then anything else the server said.
+// Explain wraps a client error for the caller. It checks the caller's ctx first, then whether Redis
+// is unavailable; any other error is an answer of the server.
 func Explain(ctx context.Context, doing string, err error) error {
 	switch {
 	case err == nil:
@@ -149,7 +149,8 @@ func Explain(ctx context.Context, doing string, err error) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s: %w", doing, ctx.Err())
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
-		// The deadline was ours, not the caller's, who may test for his own.
+		// Our deadline expired, not the caller's, so do not wrap it: the caller may test for his
+		// own.
 		return fmt.Errorf("%s: %w: no answer in time", doing, ErrUnavailable)
 	case redis.HasErrorPrefix(err, "MOVED"):
 		return fmt.Errorf("%s: %w: %w (is this a cluster? then its URL starts with redis+cluster://)", doing, ErrUnavailable, err)
@@ -159,16 +160,16 @@ func Explain(ctx context.Context, doing string, err error) error {
 	return fmt.Errorf("%s: %w", doing, err)
 }
 
-// notNow starts the answers of a server that is there and cannot serve us now.
+// notNow lists how a server's answers start when it is up but cannot serve now.
 var notNow = []string{
 	"MOVED", "ASK", "LOADING", "READONLY", "CLUSTERDOWN", "TRYAGAIN", "MASTERDOWN", "NOREPLICAS", "MISCONF", "OOM",
 	"BUSY", "NOAUTH", "WRONGPASS", "NOPERM", "AUTH", "max number of clients", "max clients",
 	"This instance has cluster support disabled",
 }
 
-// IsUnavailable reports whether trying again may help. Everything that is not an answer is the network's or the
-// client's, and so is the nil of a sentinel that knows no such server; among
-// the answers, those of a server that cannot serve now.
+// IsUnavailable reports whether a retry may help. Anything that is not an answer comes from the
+// network or the client and counts as unavailable. So does the nil of a sentinel that does not know
+// the server. An answer counts if the server says it cannot serve now.
 func IsUnavailable(err error) bool {
 	var answer redis.Error
 	if !errors.As(err, &answer) || errors.Is(err, redis.Nil) {
@@ -176,10 +177,10 @@ func IsUnavailable(err error) bool {
 	}
 	text := strings.TrimPrefix(answer.Error(), "ERR ")
 	if _, within, ok := strings.Cut(text, ": -"); ok && strings.HasPrefix(text, "Error running script") {
-		text = within // Redis before 7 puts a text of its own around what a script's command was answered
+		text = within // Redis before 7 wraps the error of a command inside a script in its own text
 	}
 	return slices.ContainsFunc(notNow, func(p string) bool { return strings.HasPrefix(text, p) })
 }
 
-// IsWrongType reports whether the key holds something else than the command is for.
+// IsWrongType reports whether the key holds a type that the command does not work on.
 func IsWrongType(err error) bool { return redis.HasErrorPrefix(err, "WRONGTYPE") }

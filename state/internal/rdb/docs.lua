@@ -1,14 +1,14 @@
--- Goes before the scripts that write documents. Theirs are the KEYS from first
--- on, and from ARGV[arg] on
+-- Comes before the scripts that write documents. Their documents are KEYS from first on, with
+-- these arguments from ARGV[arg] on:
 --   ARGV[arg]            time to live, ms
 --   ARGV[arg + 2*i - 1]  the i-th new document, empty to delete it
---   ARGV[arg + 2*i]      the versions it may replace, a line feed before, between
---                        and after them; an empty one stands for "no document".
---                        The version that the write leaves is among them: a repeated
---                        call is not a conflict.
--- A document's first 36 bytes are its version (versionBytes in scope.go).
+--   ARGV[arg + 2*i]      the versions it may replace, with a line feed before, between
+--                        and after them; an empty one means "no document". They include
+--                        the version that this write leaves, so that a repeated call is
+--                        not a conflict.
+-- The first 36 bytes of a document are its version (versionBytes in scope.go).
 
--- conflicts adds the numbers of the documents that have another version to lost.
+-- conflicts appends the numbers of the documents that have another version to lost.
 local function conflicts(first, arg, lost)
   for i = 1, #KEYS - first + 1 do
     local have = redis.call('GETRANGE', KEYS[first + i - 1], 0, 35)

@@ -1,6 +1,6 @@
-// Package rdb is how package state and its inbox talk to Redis: it opens a server, a
-// cluster, sentinels or the one in this process, runs scripts and plain commands, and
-// tells an unavailable Redis from one that refuses.
+// Package rdb connects package state and its inbox to Redis. It opens a server, a cluster,
+// sentinels or an in-process server, runs scripts and plain commands, and tells an unavailable
+// Redis from one that rejects a command.
 package rdb
 
 import (
@@ -21,52 +21,51 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// Config says how a DB is opened. Its zero value is ready to use.
+// Config configures a DB. The zero value is ready to use.
 type Config struct {
 	Dial   func(ctx context.Context, network, addr string) (net.Conn, error)
-	Server *Server // that Dial leads to, if it is in this process
+	Server *Server // set if Dial leads to a server in this process
 }
 
-// What one client may use, unless its URL says otherwise. A turn uses a connection for a
-// few round trips of a fraction of a millisecond, so 64 carry thousands of concurrent
-// turns.
+// Defaults for one client, unless its URL overrides them. A turn uses a connection for a few round
+// trips of a fraction of a millisecond each, so 64 connections serve thousands of concurrent turns.
 var limits = map[string]string{
 	"dial_timeout": "2s", "read_timeout": "2s", "write_timeout": "2s", "pool_timeout": "3s",
 	"max_retries": "1", "max_retry_backoff": "200ms", "pool_size": "64",
-	"pipeline_pool_size": "-1", // pipelines are all we send: a second pool would only cost memory
-	"protocol":           "2",  // nothing here needs RESP3's pushes
+	"pipeline_pool_size": "-1", // we send only pipelines, so a second pool would just cost memory
+	"protocol":           "2",  // we do not need RESP3 push messages
 }
 
-// What a client for reads that wait uses, whatever its URL says: a connection, or on a
-// cluster one for each partition.
+// Limits for a client whose reads block, whatever its URL says. It needs one connection, or on a
+// cluster one per partition.
 var readerLimits = map[string]string{"min_idle_conns": "0", "max_active_conns": "0", "pool_size": strconv.Itoa(Partitions)}
 
 const (
 	bufferBytes = 16 << 10 // small buffers keep connections cheap
 
-	// ReadBlock is how long a read waits for something to be there.
+	// ReadBlock is how long a read blocks until there is data.
 	ReadBlock = 2 * time.Second
 )
 
-// DB is an open Redis. It is safe for concurrent use.
+// DB is an open connection to Redis. It is safe for concurrent use.
 type DB struct {
 	Client   redis.UniversalClient
-	Clusters bool // keys of several partitions may lie on several nodes
+	Clusters bool // different partitions may be on different nodes
 
 	name   string // without credentials
 	url    string
 	cfg    Config
 	trips  *trips
-	embeds bool // cfg.Server is ours
+	embeds bool // this DB started cfg.Server
 }
 
-// Open opens the Redis that a URL asks for. Nothing is dialled.
+// Open prepares a client for the Redis at url. It does not connect.
 func Open(url string, cfg Config) (*DB, error) {
 	client, name, err := newClient(url, cfg.Dial, nil)
 	if err != nil {
 		return nil, fmt.Errorf("redis URL: %w", err)
 	}
-	logging.Disable() // its one logger serves the whole process, and what fails comes back as an error
+	logging.Disable() // it is global to the process, and we get failures as errors anyway
 	_, clusters := client.(*redis.ClusterClient)
 	db := &DB{Client: client, Clusters: clusters, name: name, url: url, cfg: cfg}
 	db.trips = newTrips(db)
@@ -79,7 +78,7 @@ func OpenEmbedded() (*DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Nothing gets lost on the way, so nothing is tried again.
+	// An in-process connection loses nothing, so do not retry.
 	db, err := Open("redis://in-this-process?max_retries=-1&pool_size=16", Config{Dial: server.Dial, Server: server})
 	if err != nil {
 		server.Close()
@@ -89,9 +88,8 @@ func OpenEmbedded() (*DB, error) {
 	return db, nil
 }
 
-// parseURL finds out which form of URL raw is, and brings it into the one that
-// the parsers of go-redis know. None of its errors quotes raw: a password with
-// an unescaped character may end up in any part of it.
+// parseURL detects the form of the URL and converts it to what the go-redis parsers accept. Its
+// errors never quote raw: a password with an unescaped character may end up in any part of it.
 func parseURL(raw string) (*url.URL, string, error) {
 	u, err := url.Parse(raw)
 	if err != nil || strings.Contains(u.Path+u.RawQuery+u.Fragment, "@") {
@@ -124,8 +122,8 @@ func parseURL(raw string) (*url.URL, string, error) {
 
 type dialer = func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// newClient makes a client through go-redis' own parser for the form, and its name. One
-// with connected is for reads that wait.
+// newClient makes a client with go-redis's parser for the form, and returns its name. Pass
+// connected for a client whose reads block.
 func newClient(raw string, dial dialer, connected func(context.Context, *redis.Conn) error) (redis.UniversalClient, string, error) {
 	u, form, err := parseURL(raw)
 	if err != nil {
@@ -171,15 +169,15 @@ func newClient(raw string, dial dialer, connected func(context.Context, *redis.C
 	return nil, "", fmt.Errorf("unknown form redis+%s, want cluster or sentinel", form)
 }
 
-// quiet switches off a handshake that only managed Redis services answer.
+// quiet disables a handshake that only managed Redis services answer.
 func quiet() *maintnotifications.Config {
 	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }
 
-// Reader makes a client for reads that wait, which the caller closes. It is one of its own
-// also where it could share options: nobody would tell those of a failover, and it would go
-// on reading from a server that is no master any more. It calls connected for each
-// connection that it makes: what was on its way through the one before is lost.
+// Reader makes a client for blocking reads. The caller closes it. It always parses the URL again
+// instead of sharing options: go-redis does not tell shared options about a failover, so the client
+// would keep reading from a demoted master. It calls connected for each new connection, because
+// data in flight on the previous one is lost.
 func (db *DB) Reader(connected func()) redis.UniversalClient {
 	reader, _, err := newClient(db.url, db.cfg.Dial, func(context.Context, *redis.Conn) error {
 		connected()
@@ -191,9 +189,9 @@ func (db *DB) Reader(connected func()) redis.UniversalClient {
 	return reader
 }
 
-// Exec runs calls in one round trip, and those that met a server which does not
-// know their script, with what follows them, in another one with its text: it
-// ran nothing there. Each then has a reply or an Err. Ctx needs a deadline.
+// Exec runs calls in one round trip. If the server does not know a script, that call did not run;
+// Exec sends it and all later calls again with the script's text. Afterwards each call has a reply
+// or an Err. ctx needs a deadline.
 func (db *DB) Exec(ctx context.Context, calls ...*Call) {
 	for len(calls) > 0 {
 		db.trip(ctx, calls)
@@ -201,9 +199,9 @@ func (db *DB) Exec(ctx context.Context, calls ...*Call) {
 	}
 }
 
-// Spread is Exec for calls with keys that do not wait for each other. On a cluster each
-// partition has a round trip of its own: one to several nodes, of which one does not answer
-// in time, leaves all its calls without a reply.
+// Spread is Exec for calls with keys that do not depend on each other. On a cluster each partition
+// gets its own round trip: if one trip went to several nodes and one of them did not answer in
+// time, all its calls would lose their replies.
 func (db *DB) Spread(ctx context.Context, calls ...*Call) {
 	trips := map[string][]*Call{}
 	for _, c := range calls {
@@ -230,16 +228,15 @@ func (db *DB) trip(ctx context.Context, calls []*Call) {
 	left, err := db.trips.send(ctx, cmds)
 	for _, c := range calls {
 		if left {
-			c.reply = redis.NewCmd(ctx) // the other one may still be written to
+			c.reply = redis.NewCmd(ctx) // the client may still write to the old one
 		}
 		c.Err = replyError(c.reply, err)
 	}
 }
 
-// replyError is why there is no answer to a command of a pipeline. A command
-// may have neither an answer nor an error of its own: go-redis v9.23 leaves it
-// like that when a connection fails to log in. Reading it as an empty answer
-// would make a turn forget everything.
+// replyError says why a command of a pipeline has no reply. A command may have neither a reply nor
+// an error: go-redis v9.23 leaves it like that when a connection fails to log in. Reading that as
+// an empty reply would make a turn forget everything.
 func replyError(reply *redis.Cmd, execErr error) error {
 	switch {
 	case reply.Err() != nil:
@@ -252,8 +249,8 @@ func replyError(reply *redis.Cmd, execErr error) error {
 	return errors.New("no answer")
 }
 
-// unknown is the rest of calls from the first whose script the server lacked. A
-// call that was made with the text does not come back.
+// unknown returns calls from the first one whose script the server did not know. It does not return
+// a call twice: the second time the call carries the script's text.
 func unknown(calls []*Call) []*Call {
 	lacked := func(c *Call) bool { return c.script != nil && !c.whole && redis.HasErrorPrefix(c.Err, "NOSCRIPT") }
 	i := slices.IndexFunc(calls, lacked)
@@ -263,15 +260,15 @@ func unknown(calls []*Call) []*Call {
 	for _, c := range calls[i:] {
 		if lacked(c) {
 			c.whole = true
-			c.Tries-- // it ran nothing
+			c.Tries-- // it did not run
 		}
 	}
 	return calls[i:]
 }
 
-// Try is Exec that tries again while Redis is unavailable, until ctx or stop ends. A nil
-// error means that each call has a reply, or an Err that another try would not help.
-// Calls are repeated from the first that has neither on, but those that are Once.
+// Try is Exec with retries while Redis is unavailable, until ctx or stop ends. A nil error means
+// that each call has a reply, or an Err that a retry would not fix. Each retry repeats everything
+// from the first call without either. An unanswered Once call alone causes no retry.
 func (db *DB) Try(ctx context.Context, stop <-chan struct{}, calls ...*Call) error {
 	for try := 0; ; try++ {
 		db.Exec(ctx, calls...)
@@ -293,7 +290,7 @@ func unanswered(calls []*Call) []*Call {
 	return nil
 }
 
-// Pause waits a little longer each time, and reports whether to try again.
+// Pause waits a little longer with each try and reports whether to try again.
 func Pause(ctx context.Context, stop <-chan struct{}, try int) bool {
 	wait := min(10*time.Millisecond<<min(try, 10), 400*time.Millisecond)
 	timer := time.NewTimer(wait/2 + mathrand.N(wait))
@@ -307,7 +304,7 @@ func Pause(ctx context.Context, stop <-chan struct{}, try int) bool {
 	return false
 }
 
-// Scan hands all keys that match a pattern to each, maybe twice, one after the other.
+// Scan passes every key that matches a pattern to each, one at a time. A key may come twice.
 func (db *DB) Scan(ctx context.Context, pattern string, each func(ctx context.Context, key string) error) error {
 	var one sync.Mutex
 	scan := func(ctx context.Context, node redis.Cmdable) error {
@@ -327,7 +324,8 @@ func (db *DB) Scan(ctx context.Context, pattern string, each func(ctx context.Co
 	return scan(ctx, db.Client)
 }
 
-// Changed is closed at the next change in a server of this process; nil: it is elsewhere.
+// Changed returns a channel that is closed at the next write to an in-process server; nil for any
+// other server.
 func (db *DB) Changed() <-chan struct{} {
 	if db.cfg.Server == nil {
 		return nil
@@ -335,7 +333,7 @@ func (db *DB) Changed() <-chan struct{} {
 	return db.cfg.Server.wait()
 }
 
-// Server is the one in this process; nil: there is none, or nobody said so.
+// Server is the in-process server; nil if there is none or Config did not name it.
 func (db *DB) Server() *Server { return db.cfg.Server }
 
 // Embedded reports whether the server lives in this process and ends with it.
@@ -344,7 +342,7 @@ func (db *DB) Embedded() bool { return db.embeds }
 // String says where the data lives, without credentials, for a log line.
 func (db *DB) String() string { return db.name }
 
-// Close gives up all connections and ends an embedded server.
+// Close closes all connections and stops an embedded server.
 func (db *DB) Close() error {
 	err := db.trips.close()
 	if db.embeds {

@@ -13,25 +13,25 @@ import (
 	"github.com/planbot-go/planbot/internal/pipe"
 )
 
-// Server is a Redis inside the process, without a listener, with the clock that its TTLs
-// need. An embedded store has one of its own; tests let several stores share one, as the
-// replicas of a bot do, with its Dial as the Dial of each. It is safe for concurrent use.
+// Server is a Redis inside the process. It has no listener, and a clock for TTLs. Each embedded
+// store has its own. Tests let several stores share one, as the replicas of a bot do, by using its
+// Dial as the Dial of each store. It is safe for concurrent use.
 type Server struct {
 	mini *miniredis.Miniredis
-	srv  *server.Server // its; it may ask for that only until it is closed
+	srv  *server.Server // mini's server; mini gives it out only until it is closed
 
 	mu      sync.Mutex
 	closed  bool
-	changed chan struct{} // closed when something is written; nil: nobody waits for that
+	changed chan struct{} // closed at the next write; nil: nobody waits for one
 
 	aging sync.Mutex
-	aged  time.Time // up to which time has passed for TTLs
+	aged  time.Time // the time up to which TTLs have advanced
 }
 
-// StartServer starts one. Close it when nobody needs what it keeps.
+// StartServer starts a Server. Close it when its data is no longer needed.
 func StartServer() (*Server, error) {
 	s := &Server{mini: miniredis.NewMiniRedis(), aged: time.Now()}
-	first, err := s.mini.Dial() // starts it without a port; its own pipe is not for pipelines
+	first, err := s.mini.Dial() // starts the server without a port; miniredis's own pipe cannot pipeline
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func StartServer() (*Server, error) {
 	return s, nil
 }
 
-// Dial connects to it, whatever the address.
+// Dial connects to the server and ignores the address.
 func (s *Server) Dial(context.Context, string, string) (net.Conn, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -55,10 +55,10 @@ func (s *Server) Dial(context.Context, string, string) (net.Conn, error) {
 	return client, nil
 }
 
-// before runs before each command, those of scripts included, under whose lock it then is.
+// before runs before each command, including those of scripts, and under their lock.
 func (s *Server) before(_ *server.Peer, cmd string, _ ...string) (done bool) {
 	switch cmd {
-	case "EVALSHA", "EVAL", "TIME", "BLPOP": // of these alone nothing changes for others
+	case "EVALSHA", "EVAL", "TIME", "BLPOP": // none of these changes data by itself
 		return false
 	}
 	if s.srv.IsReadOnlyCommand(cmd) {
@@ -83,7 +83,7 @@ func (s *Server) wait() <-chan struct{} {
 	return s.changed
 }
 
-// aging is a connection to a server that is as old as what comes through it.
+// aging is a connection that advances the server's clock whenever data comes in.
 type aging struct {
 	net.Conn
 	s *Server
@@ -95,8 +95,8 @@ func (a aging) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// age lets time pass for TTLs, in steps of a second or more: miniredis would otherwise keep
-// every key for ever, or look at all of them on every command.
+// age advances the clock for TTLs in steps of at least a second. Without it miniredis would never
+// expire keys; with smaller steps it would check all keys on every command.
 func (s *Server) age() {
 	s.aging.Lock()
 	defer s.aging.Unlock()
@@ -106,7 +106,7 @@ func (s *Server) age() {
 	}
 }
 
-// Close ends the server and waits for its goroutines. What it kept is gone.
+// Close stops the server and waits for its goroutines. Its data is lost.
 func (s *Server) Close() {
 	s.mu.Lock()
 	closed := s.closed

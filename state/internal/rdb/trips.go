@@ -9,34 +9,34 @@ import (
 )
 
 const (
-	// tripsAtOnce is how many round trips may be under way before commands wait
-	// for one of them to end: so few that those which wait go together, so many
-	// that a slow one does not keep all others.
+	// tripsAtOnce is how many round trips may be in flight before commands wait. It is small, so
+	// that waiting commands share a trip, and large enough that one slow trip does not block all
+	// others.
 	tripsAtOnce = 4
 
-	// maxTogether is how many callers go in one round trip.
+	// maxTogether is how many callers share one round trip.
 	maxTogether = 128
 )
 
-// trips makes one round trip of what several callers want at the same time. The commands
-// of a caller stay in their order, and next to each other. So a busy bot makes a fraction of
-// the writes and reads, and needs a handful of connections however many turns it has.
+// trips combines what several callers send at the same time into one round trip. A caller's
+// commands stay in order and together. So a busy bot needs a fraction of the writes and reads, and
+// only a few connections, however many turns it runs.
 //
-// Over a cluster each caller goes alone: one trip would reach several nodes, and
-// the slowest of them would hold up all.
+// On a cluster each caller gets its own trip: a shared trip would go to several nodes, and the
+// slowest would delay everybody.
 type trips struct {
 	client redis.UniversalClient
 	alone  bool
 	next   chan *batch
 	closed chan struct{}
-	once   sync.Once // closes it
+	once   sync.Once // guards the close of closed
 	work   sync.WaitGroup
 }
 
-// batch is what one caller wants.
+// batch is the commands of one caller.
 type batch struct {
 	cmds  []redis.Cmder
-	until time.Time // when nobody waits for it any more
+	until time.Time // when its caller stops waiting
 	err   error     // of the trip
 	done  chan struct{}
 }
@@ -49,9 +49,9 @@ func newTrips(db *DB) *trips {
 	return t
 }
 
-// send runs the commands in one round trip. Its error is the first that the trip
-// met, not necessarily with these commands. When the caller left because ctx ended
-// they may be under way all the same: then they are not the caller's any more.
+// send runs the commands in one round trip. The error is the first one of the trip, not necessarily
+// of these commands. left means that ctx ended first: the commands may still be in flight, so the
+// caller must not touch them.
 func (t *trips) send(ctx context.Context, cmds []redis.Cmder) (left bool, err error) {
 	if t.alone {
 		return false, t.trip(ctx, cmds)
@@ -73,7 +73,7 @@ func (t *trips) send(ctx context.Context, cmds []redis.Cmder) (left bool, err er
 	}
 }
 
-// run makes one trip after another, each with all that waits then.
+// run makes one trip after another, each with everything that is waiting.
 func (t *trips) run() {
 	for {
 		select {
@@ -85,7 +85,7 @@ func (t *trips) run() {
 	}
 }
 
-// waiting is first and those that wait behind it.
+// waiting returns first and the batches behind it.
 func (t *trips) waiting(first *batch) []*batch {
 	group := []*batch{first}
 	for len(group) < maxTogether {
@@ -99,7 +99,7 @@ func (t *trips) waiting(first *batch) []*batch {
 	return group
 }
 
-// together makes the trip of a group, as long as anybody waits for it.
+// together makes one trip for a group and stops when its last caller has stopped waiting.
 func (t *trips) together(group []*batch) {
 	var until time.Time
 	var cmds []redis.Cmder
@@ -109,7 +109,7 @@ func (t *trips) together(group []*batch) {
 			until = b.until
 		}
 	}
-	ctx, cancel := context.WithDeadline(context.Background(), until.Add(10*time.Millisecond)) // it leaves before
+	ctx, cancel := context.WithDeadline(context.Background(), until.Add(10*time.Millisecond)) // callers leave first
 	defer cancel()
 	err := t.trip(ctx, cmds)
 	for _, b := range group {
@@ -123,12 +123,12 @@ func (t *trips) trip(ctx context.Context, cmds []redis.Cmder) error {
 		return t.client.Process(ctx, cmds[0])
 	}
 	pipe := t.client.Pipeline()
-	_ = pipe.BatchProcess(ctx, cmds...) // it only queues
+	_ = pipe.BatchProcess(ctx, cmds...) // it only queues them
 	_, err := pipe.Exec(ctx)
 	return err
 }
 
-// close closes the client, and waits for the trips that this ends.
+// close closes the client and waits for its trips to end.
 func (t *trips) close() error {
 	t.once.Do(func() { close(t.closed) })
 	err := t.client.Close()
