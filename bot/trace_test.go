@@ -80,7 +80,7 @@ func TestATurnIsATrace(t *testing.T) {
 	spans := kept.after(t, b.bot)
 	want := []string{
 		"receive", "  turn", "    plan", "      chat fake", "    execute_tool createList",
-		"    save", "    send", "      POST", "    finish",
+		"    save", "    send", "    finish",
 	}
 	if diff := cmp.Diff(want, tree(spans)); diff != "" {
 		t.Error(diff)
@@ -103,7 +103,7 @@ func TestFailuresShowInTheTrace(t *testing.T) {
 	b.say("hello")
 	b.expectFault("")
 	spans := kept.after(t, b.bot)
-	want := []string{"receive", "  turn auth", "    plan auth", "      chat fake auth", "    send", "      POST", "    finish"}
+	want := []string{"receive", "  turn auth", "    plan auth", "      chat fake auth", "    send", "    finish"}
 	got := slices.DeleteFunc(tree(spans), func(line string) bool { return strings.TrimSpace(line) == "save" })
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

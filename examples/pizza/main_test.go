@@ -170,7 +170,7 @@ func TestPizzaWithoutAKey(t *testing.T) {
 	t.Parallel()
 	s := newShop()
 	_, chat := talk(t, models.Offline{}, s)
-	chat.Say(`add_pizza_to_cart {"size":"Medium","toppings":["Pepperoni"]}`)
+	chat.Say("add_pizza_to_cart size=Medium toppings=Pepperoni")
 	chat.Expect(`add_pizza_to_cart: {"pizzas":[{"id":1,"size":"Medium","toppings":["Pepperoni"],"quantity":1,"price":11}],"total":11}`)
 	chat.Say("checkout total=11")
 	chat.ExpectCard().Press("Approve")
