@@ -47,8 +47,9 @@ type Action struct {
 	Told *jsonschema.Schema
 
 	// StateOnly says that the action is quick, changes only turn state, and can run twice with the
-	// same effect as once. Its effect is saved together with what follows. If the process is killed
-	// before that, the turn runs the action again or asks the model again.
+	// same effect as once. Its effect is saved with the turn's next save. If the process is killed
+	// before that, the action runs again; if the turn had saved nothing yet, the model is asked
+	// first and may plan something else.
 	StateOnly bool
 	// Destructive says that the action cannot be undone. It is only descriptive: such a call runs
 	// like any other.
@@ -121,7 +122,7 @@ func (a *Action) Call(ctx context.Context, turn *Turn, entities map[string]any) 
 		err = fmt.Errorf("action %s: %w", a.Name, err)
 	}
 	if result.Unchanged() && AttemptOf(ctx).Again && !a.StateOnly && !nested.Load() {
-		// The process that died did it. This does not apply to state-only actions, whose changes
+		// The process that died may have done it. This does not apply to state-only actions, whose changes
 		// died with the process, nor to actions that call others, which report this themselves.
 		result = Text("Done.")
 	}

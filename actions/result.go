@@ -67,7 +67,7 @@ func Fail(format string, args ...any) Result {
 // reminder that was already sent. The text is a full sentence that the person may read as it is.
 // Later commands still run. But the model wrote later SAYs for a call that did something, so a SAY
 // that does not quote this result is not sent: the model is asked once more, or the person reads
-// this sentence. If a process died during this call ([Attempt].Again), Unchanged counts as done,
+// this sentence. If a process died during or just before this call ([Attempt].Again), Unchanged counts as done,
 // unless the action is [StateOnly].
 func Unchanged(format string, args ...any) Result {
 	return Result{text: cmp.Or(sprintf(format, args), "There was nothing to change."), unchanged: true}

@@ -134,8 +134,8 @@ type Attempt struct {
 	// process is killed and the call is repeated, Key stays the same. Pass it as the idempotency
 	// key to the service that the action uses.
 	Key string
-	// Again says that a process already started the call and died before it could save the outcome.
-	// The call may have been done partly or completely.
+	// Again says that a process may have started the call, and died before it saved the outcome. The
+	// call may not have begun, or be done partly or completely.
 	Again bool
 }
 

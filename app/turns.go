@@ -243,7 +243,7 @@ func printTurn(out io.Writer, t deadLetter) error {
 		rows = append(rows, [2]string{"text", strconv.QuoteToGraphic(t.Text)})
 	}
 	rows = append(rows, [2]string{"goes on with", t.Then}, [2]string{"done", strings.Join(t.Done, ", ")})
-	states := map[string]string{"done": " - done", "begun": " - begun, nobody knows whether it was done"}
+	states := map[string]string{"done": " - done", "begun": " - may have begun, nobody knows whether it was done"}
 	for _, step := range t.Plan {
 		rows = append(rows, [2]string{"plan", step.Command + states[step.State]})
 	}

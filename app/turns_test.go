@@ -113,7 +113,7 @@ func TestTurnsAreShown(t *testing.T) {
 		{"", []string{"TURN", "first ", " UTC  its plan does not fit", "  c\n", "second", "2 dead letters, 1 turn at work or waiting\n"}},
 		{"list --json", []string{`"turn": "first"`, `"reason": "its plan does not fit"`, `"since": "`, `"accepted": "2026-01-02T03:04:05Z"`, `"queue": "`, `"conversation": "c"`, `"sent": [`}},
 		{"show first", []string{
-			"its plan does not fit", "Mia u", "createList - done", "addItem - begun, nobody knows whether it was done",
+			"its plan does not fit", "Mia u", "createList - done", "addItem - may have begun, nobody knows whether it was done",
 			"SAY\n", "done ", "2026-01-02 03:04:05 UTC\n", "goes on with  running\n", "id7", "to be sent ", "console",
 		}},
 		{"show first --json", []string{`"from": "Mia u"`, `"command": "addItem",` + "\n" + `      "state": "begun"`, `"unsent": 1`, `"then": "running"`}},

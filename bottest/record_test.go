@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,7 +42,7 @@ func try(t *testing.T, f func(testing.TB)) string {
 		}()
 		f(r)
 	}()
-	for _, end := range r.cleanups {
+	for _, end := range slices.Backward(r.cleanups) { // as package testing does
 		end()
 	}
 	return strings.Join(r.failures, "\n")

@@ -290,6 +290,11 @@ func refusedOptions(err error) (refused option, always bool) {
 	if !ok || fault.Kind != BadRequest && fault.Kind != Unavailable {
 		return 0, false
 	}
+	switch fault.Status { // others say nothing lasting
+	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusInternalServerError, http.StatusNotImplemented:
+	default:
+		return 0, false
+	}
 	if refusedFormat.MatchString(fault.Said) {
 		refused |= optSchema | optObject
 	}

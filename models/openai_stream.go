@@ -136,6 +136,9 @@ func (s *streamed) add(chunk []byte) error {
 		if choice.Index != 0 { // we asked for only one
 			continue
 		}
+		if choice.FinishReason == openai.FinishReasonNull { // some servers send the word
+			choice.FinishReason = ""
+		}
 		s.text.WriteString(choice.Delta.Content)
 		s.refusal.WriteString(choice.Delta.Refusal)
 		for i := range choice.Delta.ToolCalls {
@@ -161,8 +164,15 @@ func (s *streamed) addCall(p *openai.ToolCall) {
 			call = c
 		}
 	}
-	other := call == nil || p.ID != "" && call.ID != "" && p.ID != call.ID || isObject(call.arguments.String())
-	if call == nil || other && p.Function.Name != "" {
+	other := call == nil
+	switch {
+	case call == nil || p.Function.Name == "":
+	case p.ID != "" && call.ID != "":
+		other = p.ID != call.ID
+	default:
+		other = isObject(call.arguments.String())
+	}
+	if other {
 		call = &streamedCall{}
 		call.Index = p.Index
 		s.calls = append(s.calls, call)

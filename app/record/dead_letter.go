@@ -159,7 +159,7 @@ func (d *deadLetter) actions() []Action {
 		}
 	}
 	if d.run.InFlight > 0 {
-		d.note("Nobody knows whether %d of the calls, which had begun, came to their end.", d.run.InFlight)
+		d.note("Nobody knows whether %d of the calls, which may have begun, came to their end.", d.run.InFlight)
 	}
 	p := d.run.Progress
 	for i := 0; p != nil && i < len(p.Plan.Commands)-p.Next; i++ {

@@ -172,7 +172,7 @@ func (e *Engine) workOff(ctx context.Context) error {
 }
 
 // Accept saves the turn in its conversation's queue. From then on it is answered, whatever happens
-// to this process. If nobody works on the conversation, this process does. The caller must not use
+// to this process, unless the store is in the process. If nobody works on the conversation, this process does. The caller must not use
 // the turn after this. id is the record's id or, for a duplicate, that of the first delivery.
 //
 // Errors are those of [inbox.Inbox.Accept].
@@ -222,8 +222,8 @@ func (e *Engine) submit(ctx context.Context, t *Turn, entry inbox.Entry) (id str
 }
 
 const (
-	// maxTakeovers is how often a record may lose its process at the same place before it becomes a
-	// dead letter. Telling the person then gets as many tries again.
+	// maxTakeovers is at which loss of its process, at the same place, a record becomes a dead letter.
+	// Telling the person then gets as many tries again.
 	maxTakeovers = 3
 	// claimWithin limits one claim of a queue, and one try to release it.
 	claimWithin = 15 * time.Second

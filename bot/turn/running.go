@@ -64,7 +64,7 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	run.Progress = p.Start(nil)
 	x.Rounds = append(x.Rounds, actions.Round{Preface: p.Preface})
 	if x.progressed {
-		return nil // that is not saved: a rerun has to begin before it
+		return nil // what was done since the last save is not saved, so a rerun starts there and not at this plan
 	}
 	if err := x.gather(); err != nil {
 		return err
@@ -288,7 +288,7 @@ type execution struct {
 	*Turn
 
 	calls   []call // announced, to be made next
-	begun   int    // how many of the next commands a dead process had started
+	begun   int    // how many of the next commands a dead process may have started
 	granted bool   // a person approved the current call
 	hushed  bool   // a hook blanked what was to be said
 }

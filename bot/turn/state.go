@@ -142,8 +142,8 @@ func (t *Turn) reload(ctx context.Context) error {
 	return t.load(ctx)
 }
 
-// save writes the record and the state changes in one step. From then on what was done in state
-// counts as done. If another conversation changed the same value meanwhile, save returns
+// save writes the record and the state changes as if in one step: [inbox.Lease.Recover] completes
+// one that a killed process left half done. From then on what was done in state counts as done. If another conversation changed the same value meanwhile, save returns
 // [state.ErrConflict] and nothing was saved.
 func (t *Turn) save(ctx context.Context) (err error) {
 	ctx, s := step(ctx, "save")

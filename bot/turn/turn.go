@@ -50,7 +50,7 @@ type Turn struct {
 	resumed    bool // continues after an approval
 
 	texts     []string // texts of the plan that are being sent
-	base      *Record  // the record to start over from; nil: the last saved one
+	base      *Record  // the record that a rerun in this process starts from; nil: the last saved one
 	kept      []string // actions that are done for good
 	fresh     []string // actions that changed state that is not saved yet
 	uncertain []string // actions that may or may not have run
@@ -188,15 +188,16 @@ func (t *Turn) handler() Handler {
 // phase does one thing and says whether to save before the next one. handler answers the activity
 // of a turn that is not planning yet.
 //
-// The loop saves before each action that does something outside of state, before each message, and
-// at the end. If the process is killed, the next one repeats what was done since the last save:
+// The loop saves before each action that does something outside of state and, after such an action,
+// before anything else is called; before each message; and at the end. If the process is killed, the
+// next one repeats what was done since the last save:
 //
-//	killed                                     repeated by the next process
-//	before the first save                      everything: handler, model, actions marked StateOnly
-//	in an action, or before the save after it  that action, with Attempt.Again
-//	after that save                            nothing that was done before it
-//	while sending a message                    that message, which may arrive twice
-//	after sending the last message             nothing
+//	killed                                  repeated by the next process
+//	before the first save                   everything: handler, model, actions marked StateOnly
+//	later, in or after StateOnly actions    those since the last save, but not the model
+//	in another action, until the next save  that action, with Attempt.Again
+//	while sending a message                 that message, which may arrive twice
+//	after sending the last message          nothing
 func (t *Turn) move(ctx context.Context, handler Handler) error {
 	for {
 		var err error
@@ -247,7 +248,7 @@ func (t *Turn) checkPlan() error {
 	return &deadLetter{reason: "its plan does not fit this version of the bot", err: err}
 }
 
-// noteInFlight makes the bot tell the person of the commands that had started.
+// noteInFlight makes the bot tell the person of the commands that may have started.
 func (t *Turn) noteInFlight() {
 	if run := t.rec.Run; run != nil && run.Progress != nil {
 		for _, c := range run.Progress.Plan.Commands[run.Progress.Next:][:run.InFlight] {

@@ -25,15 +25,16 @@ import (
 // any type, an object with arbitrary keys, or a circular type; then that part is open and the rest
 // is not.
 //
-// An entity that is neither text nor a list of texts may be a variable instead, so a model bound to
-// the schema need not invent a value that it does not know yet. A schema can only list such
-// variables, so with such an entity in the registry, results are saved under one of four names.
+// An entity that is neither text nor a list of texts may be a text instead, to name a variable: a
+// model bound to the schema need not invent a value that it does not know yet. If it is one of some
+// options, four names of variables are options, too.
 //
 // A schema cannot express all that [Plan.Validate] checks: that a required text is not blank,
 // limits and patterns, and that a variable is saved before it is used.
 //
 // The grammar is the schema plus what only a grammar can enforce: a plan has at least one command,
-// a text to say is not empty, and results are saved under one of the names that a schema lists.
+// and a text to say is not empty. Small models need a grammar that leaves them little choice, so in
+// it results are saved under one of four names.
 func Schema(registry *actions.Registry) (schema, grammar json.RawMessage, strict bool, err error) {
 	plan, strict := planForm(registry, false)
 	held, _ := planForm(registry, true)
@@ -44,7 +45,7 @@ func Schema(registry *actions.Registry) (schema, grammar json.RawMessage, strict
 }
 
 func planForm(registry *actions.Registry, grammar bool) (plan *form, strict bool) {
-	response, list, listed := ofType("string"), ofType("array"), grammar
+	response, list := ofType("string"), ofType("array")
 	if grammar {
 		response.MinLength, list.MinItems = 1, 1
 	}
@@ -57,7 +58,7 @@ func planForm(registry *actions.Registry, grammar bool) (plan *form, strict bool
 	for _, action := range registry.All() {
 		f := former{root: action.ForModels(), describe: !grammar}
 		entities := f.entities()
-		listed = orVariable(entities) || listed
+		orVariable(entities, grammar)
 		at := slices.IndexFunc(branches, func(b branch) bool { return reflect.DeepEqual(b.entities, entities) })
 		if at < 0 {
 			at, branches = len(branches), append(branches, branch{entities: entities})
@@ -77,7 +78,7 @@ func planForm(registry *actions.Registry, grammar bool) (plan *form, strict bool
 	}
 	for _, b := range branches {
 		saveAs := ofType("string").orNull()
-		if listed {
+		if grammar {
 			saveAs = options(append(variableNames(""), nil)...)
 		}
 		commands = append(commands, object(
@@ -88,26 +89,27 @@ func planForm(registry *actions.Registry, grammar bool) (plan *form, strict bool
 	return object(property{"type", options("plan")}, property{"commands", list}), strict
 }
 
-// variableNames are the variable names for a schema that has to list them.
+// variableNames are the variable names of a grammar.
 func variableNames(mark string) []any {
 	return []any{mark + "A", mark + "B", mark + "C", mark + "D"}
 }
 
-// orVariable lets each entity without text be a variable. It reports whether there was one.
-func orVariable(entities *form) bool {
-	found := false
+// orVariable lets each entity without text be a variable.
+func orVariable(entities *form, grammar bool) {
 	for i, p := range entities.Properties {
 		if p.form.isFree() || p.form.takesText() || p.form.Items != nil && p.form.Items.takesText() {
 			continue
 		}
-		found = true
 		branches := p.form.AnyOf
 		if branches == nil {
 			branches = []*form{p.form}
 		}
-		entities.Properties[i].form = &form{AnyOf: append(slices.Clone(branches), options(variableNames("$")...))}
+		variable := ofType("string")
+		if grammar || slices.ContainsFunc(branches, func(b *form) bool { return b.Enum != nil }) {
+			variable = options(variableNames("$")...)
+		}
+		entities.Properties[i].form = &form{AnyOf: append(slices.Clone(branches), variable)}
 	}
-	return found
 }
 
 // former turns the schema of one action into a form. It leaves out what a form cannot express, such

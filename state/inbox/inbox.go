@@ -3,8 +3,8 @@
 //
 // [Inbox.Accept] adds a record exactly once. [Inbox.Claim] claims a queue under a lease and returns
 // a [Lease] with the record at the head. When the owner dies, the lease expires and another replica
-// takes over. [Lease.Save] writes the record and the documents of package state in one step, and
-// only if the lease is still valid. [Lease.Finish] ends the record and moves on to the next. A
+// takes over. [Lease.Save] writes the record and the documents of package state, and only if the
+// lease is still valid; [Lease.Recover] completes a Save that a crash cut in half. [Lease.Finish] ends the record and moves on to the next. A
 // record that waits for a person, a time or an operator leaves its queue with [Lease.Wait].
 // [Inbox.Wake], or its due time, puts it back.
 package inbox
@@ -177,7 +177,7 @@ func seen(queue state.Key, id string) string {
 func call(s *rdb.Script, queue state.Key) *rdb.Call {
 	p := queue.Partition()
 	return s.Call(at(queue, "queue"), at(queue, "records"), at(queue, "waits"), at(queue, "lease"),
-		shared(p, "leases"), shared(p, "ready"), shared(p, "depth"), shared(p, "timers"), shared(p, "dead")).
+		shared(p, "leases"), shared(p, "wake"), shared(p, "depth"), shared(p, "timers"), shared(p, "dead")).
 		Add(queue.String())
 }
 

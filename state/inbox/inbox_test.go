@@ -989,7 +989,7 @@ func TestIdleQueuesCostNothing(t *testing.T) {
 	for _, key := range b.client().Keys(t.Context(), "*").Val() {
 		ttl := b.client().TTL(t.Context(), key).Val()
 		name := key[strings.LastIndexByte(key, '/')+1:]
-		if ttl <= 0 && name != "fence" && name != "depth" && name != "ready" || strings.Contains(key, "/notes/") {
+		if ttl <= 0 && name != "fence" && name != "depth" && name != "wake" || strings.Contains(key, "/notes/") {
 			t.Errorf("%s is left", key)
 		}
 	}
@@ -1008,7 +1008,7 @@ func TestForeignEntries(t *testing.T) {
 	b.in = b.inbox(inbox.Config{Lease: 200 * time.Millisecond})
 	ctx := t.Context()
 	for _, value := range []string{"garbage", "planbot/{64}/a/b/conversations/c", "planbot/{x}/a"} {
-		b.client().RPush(ctx, "planbot/2/{3}/ready", value)
+		b.client().RPush(ctx, "planbot/2/{3}/wake", value)
 		for _, set := range []string{"timers", "leases", "dead"} {
 			b.client().ZAdd(ctx, "planbot/2/{3}/"+set, redis.Z{Score: 1, Member: value + "\nid"})
 		}
@@ -1023,5 +1023,5 @@ func TestForeignEntries(t *testing.T) {
 	if dead := b.dead(); len(dead) > 0 {
 		t.Errorf("%+v", dead)
 	}
-	until(t, "an empty list", func() bool { return b.client().LLen(ctx, "planbot/2/{3}/ready").Val() == 0 })
+	until(t, "an empty list", func() bool { return b.client().LLen(ctx, "planbot/2/{3}/wake").Val() == 0 })
 }

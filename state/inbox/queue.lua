@@ -42,10 +42,10 @@ end
 -- wake: if the reader dies before it claims the queue, that costs five seconds. The list holds a
 -- thousand names; a sweep finds the queues that do not fit.
 local function wake(at)
+  redis.call('ZADD', leases, at + 5000, queue)
   if redis.call('RPUSH', ready, queue) > 1000 then
     redis.call('LPOP', ready)
   end
-  redis.call('ZADD', leases, at + 5000, queue)
 end
 
 -- enqueue adds a record's id. It wakes a replica for the first one only: a longer queue is already

@@ -60,7 +60,7 @@ func (i *Inbox) Run(ctx context.Context, ready func(state.Key)) {
 	})
 	all := make([]string, rdb.Partitions)
 	for p := range all {
-		all[p] = shared(p, "ready")
+		all[p] = shared(p, "wake")
 	}
 	each := len(all)
 	if i.db.Clusters { // partitions may be on different nodes

@@ -253,7 +253,7 @@ func TestShortOutage(t *testing.T) {
 			}
 			b.q = q
 			b.accept(b.queued("x"))
-			if err := b.client().Del(t.Context(), inbox.Shared(b.q, "ready")).Err(); err != nil {
+			if err := b.client().Del(t.Context(), inbox.Shared(b.q, "wake")).Err(); err != nil {
 				t.Fatal(err)
 			}
 			outage()
