@@ -233,6 +233,7 @@ func TestOtherRefusals(t *testing.T) {
 		{"too much", 429, openaiSays("response_format", "", "json_schema is not supported"), 1},
 		{"the prompt is too long", 400, openaiSays("messages", "context_length_exceeded", "maximum context length; response_format counts"), 1},
 		{"filtered", 400, openaiSays("response_format", "content_filter", "no"), 1},
+		{"a fault that passes", 502, openaiSays("", "", "upstream failed while streaming; response_format"), 1},
 		{"no words", 400, `{}`, 1},
 		{"every form, for ever", 400, openaiSays("response_format", "", "response_format and streaming are not supported"), 3},
 	}

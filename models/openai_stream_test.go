@@ -186,6 +186,7 @@ func TestBrokenStreams(t *testing.T) {
 		{"cut off before anything", events(`{"index":0,"delta":{"role":"assistant"}}`), models.Error{Kind: models.Unavailable, Status: 200}},
 		{"cut off in a line", events(say("Hello")) + `data: {"choices":[{"index":0,"finish_rea`, models.Error{Kind: models.Unavailable, Status: 200}},
 		{"goes on behind a finish, and is cut off", events(say("Hel"), end("stop"), say("lo")), models.Error{Kind: models.Unavailable, Status: 200}},
+		{"cut off, with the word null as a finish", events(`{"index":0,"delta":{"content":"Hel"},"finish_reason":"null"}`), models.Error{Kind: models.Unavailable, Status: 200}},
 		{"nothing", "", models.Error{Kind: models.Unavailable, Status: 200, Code: "malformed_response"}},
 		{"HTML", html, models.Error{Kind: models.Unavailable, Status: 200, Code: "malformed_response"}},
 		{"comments only", ": hm\n\n", models.Error{Kind: models.Unavailable, Status: 200, Code: "malformed_response"}},

@@ -726,8 +726,7 @@ func (i *Inbox) Drop(ctx context.Context, q state.Key, id string) (bool, error) 
 	return c.Int() > 0, err
 }
 
-// oldKey matches a key of the previous layout. Its group matches keys that contain work:
-// planbot/{N}/NAME, or planbot/{N}/CHANNEL/BOT/conversations/ID[/lanes/NAME]/NAME.
+// oldKey matches a key of the previous layout. Its group matches keys that contain work.
 var oldKey = regexp.MustCompile(`^planbot/\{\d+\}/(?:(parked|timers|leases|[^/]+/[^/]+/conversations/[^/]+/` +
 	`(?:lanes/[^/]+/)?(?:queue|lease|journal|timers))|ready|depth|fence|(?:seen|answers)/[^/]+)$`)
 
