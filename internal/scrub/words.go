@@ -29,13 +29,13 @@ func (w *words) want(text, standIn string, fold bool) {
 		w.known = map[rune][]word{}
 	}
 	if fold {
-		text = strings.Map(foldedRune, text)
+		text = strings.ToLower(text)
 	}
 	first, _ := utf8.DecodeRuneInString(text)
-	list, one := w.known[foldedRune(first)], word{text, standIn, fold}
+	list, one := w.known[unicode.ToLower(first)], word{text, standIn, fold}
 	if !slices.ContainsFunc(list, func(known word) bool { return known.text == text && known.fold == fold }) {
 		w.n++
-		w.known[foldedRune(first)] = append(list, one)
+		w.known[unicode.ToLower(first)] = append(list, one)
 	}
 }
 
@@ -74,7 +74,7 @@ func (w *words) replace(text string) string {
 			continue
 		}
 		end, standIn := at, ""
-		for _, one := range w.known[foldedRune(first)] {
+		for _, one := range w.known[unicode.ToLower(first)] {
 			if to := at + one.length(text[at:]); to > end && isWord(text, at, to) {
 				end, standIn = to, one.standIn
 			}
@@ -99,7 +99,7 @@ func (w *word) length(text string) int {
 	at := 0
 	for _, want := range w.text {
 		r, n := utf8.DecodeRuneInString(text[at:])
-		if foldedRune(r) != want && !(want == ' ' && unicode.IsSpace(r)) {
+		if unicode.ToLower(r) != want && !(want == ' ' && unicode.IsSpace(r)) {
 			return 0
 		}
 		at += n
@@ -108,18 +108,6 @@ func (w *word) length(text string) int {
 		}
 	}
 	return at
-}
-
-// foldedRune is one form of all letters that differ in case only.
-func foldedRune(r rune) rune {
-	if r < utf8.RuneSelf {
-		return unicode.ToUpper(r)
-	}
-	least := r
-	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
-		least = min(least, next)
-	}
-	return least
 }
 
 // isWord reports whether no letter or digit of a script that parts words stands right
