@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -55,7 +54,6 @@ func JSON(text []byte) ([]byte, error) {
 	if weigh(root, map[string]int{}) > maxWeight {
 		return nil, tooLarge(1, maxWeight, "bytes with its aliases written out")
 	}
-	ast.Walk(mergesFirst{}, root)
 	var tree any
 	if err := yaml.NodeToValue(root, &tree); err != nil {
 		return nil, libraryError(err)
@@ -65,26 +63,6 @@ func JSON(text []byte) ([]byte, error) {
 		return nil, &Error{1, err}
 	}
 	return out, nil
-}
-
-// mergesFirst moves each merge ("<<: *other") in front of the mapping's own entries, which count
-// wherever they stand; the library lets the last one win.
-type mergesFirst struct{}
-
-// Visit is for [ast.Walk].
-func (m mergesFirst) Visit(node ast.Node) ast.Visitor {
-	if mapping, ok := node.(*ast.MappingNode); ok {
-		slices.SortStableFunc(mapping.Values, func(a, b *ast.MappingValueNode) int {
-			switch {
-			case a.Key.IsMergeKey() && !b.Key.IsMergeKey():
-				return -1
-			case b.Key.IsMergeKey() && !a.Key.IsMergeKey():
-				return 1
-			}
-			return 0
-		})
-	}
-	return m
 }
 
 // Parse returns the root of the one document in a text, nil if there is none. It takes so many
