@@ -2,18 +2,17 @@ package scrub
 
 import "regexp"
 
-// begin is where a word begins: also behind what stands for one character in JSON or in an
-// address, which ends in letters.
+// begin matches where a word begins, also after an escape of JSON or of an address.
 const begin = `(?:\b|\\(?:[bfnrt"/\\]|u[0-9A-Fa-f]{4})|%[0-9A-Fa-f]{2})`
 
 const (
-	// named are the last words of the names of secrets, in Latin letters.
+	// named matches names of secrets in Latin letters.
 	named = `(?:\w*(?:api[_-]?key|access[_-]?key|account[_-]?key|secret|password|passwd|passphrase|passwort|kennwort|contraseña|pwd|token)|(?:\w+[_-])?sig)`
-	// inHan are those which stand in no spaces.
+	// inHan matches names of secrets in scripts without spaces.
 	inHan = `(?:密码|密碼|口令|パスワード)`
-	// quoted is a value between quotes, which may be written within quotes.
+	// quoted matches a value in quotes, which may be inside other quotes.
 	quoted = `\\"[^"\\]*\\"|"(?:[^"\\\n]|\\.)*"|'[^'\n]*'|` + "`[^`\n]*`"
-	// bare is one without, and inQuery one in an address.
+	// bare matches a value without quotes, and inQuery one in an address.
 	bare    = `[^\s"'\\{}\[\]<>(*][^\s"'\\]+[^\s"'\\.,;:?)}\]<>*]`
 	inQuery = `[^\s"'\\&,;<>{}\[\]()*]{2,}[^\s"'\\&,;<>{}\[\]()*.:?]`
 )
@@ -67,10 +66,10 @@ var secrets = []secretForm{
 var (
 	mail = regexp.MustCompile(`((?:\\(?:[bfnrt"/\\]|u[0-9A-Fa-f]{4}))?)([\w\p{Latin}.+-]+@[\w\p{Latin}-]+(?:\.[\w\p{Latin}-]+)+)`)
 	guid = regexp.MustCompile(`(?i)(` + begin + `)([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\b`)
-	// account is a person's as Teams writes it, and place a conversation's.
+	// account matches a person's id in Teams, and place a conversation's.
 	account = regexp.MustCompile(`(?i)(` + begin + `)(29(?::|%3a)[\w-]{16,}|8(?::|%3a)orgid(?::|%3a)[\w-]{16,})`)
 	place   = regexp.MustCompile(`(?i)(` + begin + `)(19(?::|%3a)[\w-]{8,}(?:@|%40)[\w.]+|a(?::|%3a)1[\w-]{20,})`)
 
-	// secretName is all of a name that is the name of a secret.
+	// secretName matches a whole name of a secret.
 	secretName = regexp.MustCompile(`(?i)^(?:` + named + `|authorization|` + inHan + `)$`)
 )

@@ -1,8 +1,7 @@
-// Package scrub takes out of texts what must not be in a file that is shown to others:
-// secrets, and who and where people are. Each id and name has a stand-in that stays the
-// same, so that what is left still makes sense. It finds what looks like a secret, and the
-// people that it was told of: what somebody writes about others in their own words stays,
-// and so do numbers of telephones, accounts and cards.
+// Package scrub replaces what must not be in a file that people share: secrets, and who and where
+// people are. Each id and name has one stand-in, so the text still makes sense. It finds what looks
+// like a secret and the people it knows of. It does not find other people, or numbers of
+// telephones, accounts and cards.
 package scrub
 
 import (
@@ -30,13 +29,12 @@ const (
 )
 
 const (
-	// leastID is how long an id has to be to be looked for in texts: a local client may
-	// call a person "1".
+	// leastID is the shortest id that is replaced in texts: a local client may call a person "1".
 	leastID = 6
-	// leastName is how many letters a part of a name has to have for that, and leastFolded
-	// how many to be found without regard to case.
+	// leastName is how many letters the shortest replaced part of a name has, and leastFolded the
+	// shortest one that is replaced in any letter case.
 	leastName, leastFolded = 3, 4
-	// maxKnown bounds the stand-ins; what comes after that is the last of its kind.
+	// maxKnown limits the stand-ins. Later ids get the last one of their kind.
 	maxKnown = 10_000
 )
 
@@ -49,7 +47,7 @@ type Scrubber struct {
 	words   words
 }
 
-// New returns a scrubber that knows these secrets, of which empty ones do not count.
+// New returns a scrubber that knows these secrets. It ignores very short ones.
 func New(secrets ...string) *Scrubber {
 	s := &Scrubber{known: map[string]string{}, last: map[string]int{}}
 	for _, one := range secrets {
@@ -61,14 +59,14 @@ func New(secrets ...string) *Scrubber {
 	return s
 }
 
-// ID is the stand-in of an id of that kind: "user-1" of the first person. "" stays "".
+// ID returns the stand-in of an id of that kind: "user-1" for the first person. "" stays "".
 func (s *Scrubber) ID(kind, id string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.id(kind, id)
 }
 
-// Keep has that account keep a stand-in of its own, such as the bot.
+// Keep sets the stand-in of an account, such as the bot.
 func (s *Scrubber) Keep(id, standIn string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,7 +94,7 @@ func (s *Scrubber) id(kind, id string) string {
 	return standIn
 }
 
-// wantID has an id looked for, also as it is written in an address.
+// wantID replaces an id from now on, also as it is written in an address.
 func (s *Scrubber) wantID(id, standIn string) {
 	if len(id) < leastID || id == standIn {
 		return
@@ -108,7 +106,7 @@ func (s *Scrubber) wantID(id, standIn string) {
 
 var escaped = regexp.MustCompile(`%[0-9A-F]{2}`)
 
-// forms are those of stand-ins, by kind.
+// forms are the stand-ins by kind.
 var forms = map[string]string{
 	Person: "user-%d", Conversation: "conversation-%d", Activity: "activity-%d", Tenant: "tenant-%d",
 	guidKind: "00000000-0000-0000-0000-%012d", mailKind: "person-%d@example.com",
@@ -116,8 +114,8 @@ var forms = map[string]string{
 
 const guidKind, mailKind = "guid", "mail"
 
-// Name is the stand-in of the person with that id, who is looked for by that name from
-// now on: by all of it, and by each word of it.
+// Name returns the stand-in of the person with that id. From now on it replaces the name and each
+// word of it.
 func (s *Scrubber) Name(id, name string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -145,15 +143,15 @@ func (s *Scrubber) Text(text string) string {
 	return s.text(text)
 }
 
-// Value is a tree of maps, lists and texts, as JSON is read, with stand-ins: what [Scrubber.Text]
-// makes of that JSON. A nil scrubber changes nothing.
+// Value replaces in a tree of maps, lists and texts as [Scrubber.Text] does in its JSON. A nil
+// scrubber changes nothing.
 func (s *Scrubber) Value(tree any) (clean any) {
 	if s == nil {
 		return tree
 	}
 	raw, err := json.Marshal(tree)
 	if err != nil {
-		return Secret // nothing is left of what cannot be looked at
+		return Secret // better nothing than something unseen
 	}
 	d := json.NewDecoder(strings.NewReader(s.Text(string(raw))))
 	d.UseNumber()
@@ -272,8 +270,7 @@ func (s *Scrubber) plain(text string) string {
 	return text
 }
 
-// replaceForm replaces what has the form of an id of that kind, in the second group of the
-// form.
+// replaceForm replaces ids of that kind, which are the second group of the form.
 func (s *Scrubber) replaceForm(form *regexp.Regexp, kind, text string) string {
 	return form.ReplaceAllStringFunc(text, func(found string) string {
 		m := form.FindStringSubmatch(found)
@@ -291,7 +288,7 @@ func (s *Scrubber) replaceForm(form *regexp.Regexp, kind, text string) string {
 	})
 }
 
-// hide replaces the secrets of that form.
+// hide replaces secrets of that form.
 func (s *Scrubber) hide(f *secretForm, text string) string {
 	return f.ReplaceAllStringFunc(text, func(found string) string {
 		m := f.FindStringSubmatch(found)
@@ -308,7 +305,7 @@ func (s *Scrubber) hide(f *secretForm, text string) string {
 	})
 }
 
-// learn has a secret looked for that was found by its name, if it is no word.
+// learn replaces a secret from now on, unless it may be a word.
 func (s *Scrubber) learn(value string) {
 	if len(value) >= leastID && strings.ContainsFunc(value, unicode.IsDigit) && strings.ContainsFunc(value, unicode.IsLetter) && !strings.Contains(value, Secret) {
 		s.words.want(value, Secret, false)
