@@ -190,7 +190,7 @@ func New(t testing.TB, cfg Config) *Kit {
 	mux.HandleFunc("POST /v1/chat/completions", k.Model.complete)
 	k.Model.URL = k.serve(mux) + "/v1"
 	k.Connector = newConnector(t, &k.story)
-	k.Connector.URL = k.serve(k.Connector.fake.Handler()) + "/"
+	k.Connector.URL = k.serve(k.Connector.handler()) + "/"
 	k.openRedis()
 	t.Cleanup(k.close) // runs after the cleanups registered below
 	for i := range k.processes {
@@ -347,13 +347,7 @@ func (k *Kit) unmet() (left []string) {
 	if n := k.Model.left(); n > 0 {
 		left = append(left, fmt.Sprintf("%d scripted answers of the model were not asked for", n))
 	}
-	faults, held := k.Connector.fake.Left()
-	if faults > 0 {
-		left = append(left, fmt.Sprintf("%d faults of Connector.Fails were not met: the bot sent no message that they were for", faults))
-	}
-	for _, text := range held {
-		left = append(left, fmt.Sprintf("the message %q of Connector.Holds was not sent", text))
-	}
+	left = append(left, k.Connector.unmet()...)
 	if k.crashAt > 0 {
 		left = append(left, fmt.Sprintf("the crash of CrashAfter did not come: it was for the end of call %d of an action, and the kit saw %d; "+
 			"it sees none of a bot that does not take the Hooks of Parts.Bot", k.crashAt, k.finished))
