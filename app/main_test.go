@@ -20,7 +20,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/internal/cli"
-	"github.com/planbot-go/planbot/internal/fakeconnector"
 )
 
 // run executes one command line with text on standard input.
@@ -131,7 +130,7 @@ func TestManifestBuildsWhatItValidates(t *testing.T) {
 // TestServe starts the bot as a new user does and talks to it.
 func TestServe(t *testing.T) {
 	t.Parallel()
-	connector := fakeconnector.New(t)
+	connector := newConnector(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	lines, logs := io.Pipe()
@@ -166,7 +165,7 @@ func TestServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = resp.Body.Close()
-	if got := connector.Next(t).Text(); !strings.Contains(got, "Home") {
+	if got := connector.next(t); !strings.Contains(got, "Home") {
 		t.Errorf("reply %q", got)
 	}
 	root := strings.TrimSuffix(listening.URL, "/api/messages")
