@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"github.com/planbot-go/planbot/activity"
@@ -19,33 +18,17 @@ const askEvery = 250 * time.Millisecond
 // request waits for it again when it is resent.
 var ErrLateAnswer = errors.New("the answer takes too long")
 
-// answers are the requests of this process that wait for a turn's answer.
-type answers struct {
-	mu      sync.Mutex
-	waiting map[string]chan []byte // by record id
+// expect returns the channel on which this process tells the answer of the record.
+func (e *Engine) expect(id string) <-chan []byte {
+	told := make(chan []byte, 1)
+	e.answers.Store(id, told)
+	return told
 }
 
-func (w *answers) add(id string) <-chan []byte {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	one := make(chan []byte, 1)
-	w.waiting[id] = one
-	return one
-}
-
-func (w *answers) remove(id string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.waiting, id)
-}
-
-// tell gives the answer to the request that waits for it here.
-func (w *answers) tell(id string, answer []byte) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if one := w.waiting[id]; one != nil {
-		one <- answer // a turn answers once
-		delete(w.waiting, id)
+// tell gives the answer, if there is one, to the request that waits for it here.
+func (e *Engine) tell(id string, answer []byte) {
+	if told, ok := e.answers.LoadAndDelete(id); ok && answer != nil {
+		told.(chan []byte) <- answer // there is room: it is told once
 	}
 }
 
@@ -57,8 +40,13 @@ type Ticket struct {
 	told   <-chan []byte
 }
 
+// Expect makes the ticket of a turn before Accept. The caller closes it.
+func (e *Engine) Expect(t *Turn) *Ticket {
+	return &Ticket{engine: e, queue: t.queue(), id: t.ID, told: e.expect(t.ID)}
+}
+
 // Close stops waiting.
-func (k *Ticket) Close() { k.engine.answers.remove(k.id) }
+func (k *Ticket) Close() { k.engine.answers.Delete(k.id) }
 
 // Wait returns the answer of the record with that id, or of the record that it follows. Another
 // process may work on it. Errors: [ErrLateAnswer] if ctx ends first, [ErrDraining], and those of
@@ -68,8 +56,8 @@ func (k *Ticket) Wait(ctx context.Context, id string, a *activity.Activity) (Ans
 	if err != nil || answer.Follows == "" {
 		return answer, err
 	}
-	told := k.engine.answers.add(answer.Follows)
-	defer k.engine.answers.remove(answer.Follows)
+	told := k.engine.expect(answer.Follows)
+	defer k.engine.answers.Delete(answer.Follows)
 	return k.await(ctx, queueOf(a), answer.Follows, told)
 }
 
@@ -90,7 +78,10 @@ func (k *Ticket) await(ctx context.Context, queue state.Key, id string, told <-c
 			return a, ErrLateAnswer
 		}
 	}
-	if err := json.Unmarshal(raw, &a); err != nil {
+	if err = json.Unmarshal(raw, &a); err == nil && a.Activities != nil {
+		a.Body, err = json.Marshal(map[string]any{"activities": a.Activities})
+	}
+	if err != nil {
 		return a, fmt.Errorf("read the answer: %w", err)
 	}
 	return a, nil

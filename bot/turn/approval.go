@@ -1,7 +1,6 @@
 package turn
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -148,10 +147,8 @@ func (x *execution) ask(ctx context.Context, c *call, approval actions.Approval)
 	if err != nil {
 		return err
 	}
-	var entities bytes.Buffer
-	enc := json.NewEncoder(&entities)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(c.command.Entities); err != nil {
+	entities, err := encode(c.command.Entities)
+	if err != nil {
 		return fmt.Errorf("write the call for approval: %w", err)
 	}
 	id := x.ID
@@ -159,7 +156,7 @@ func (x *execution) ask(ctx context.Context, c *call, approval actions.Approval)
 		id += strconv.Itoa(run.Asked)
 	}
 	a := &Approval{
-		ID: id, Action: c.action.Name, Entities: bytes.TrimSpace(entities.Bytes()), Hash: hash,
+		ID: id, Action: c.action.Name, Entities: entities, Hash: hash,
 		Reason: approval.Reason, Standing: approval.Standing, Approvers: approval.Approvers,
 		Expires: time.Now().Add(approval.Within).UTC().Truncate(time.Second),
 	}
@@ -171,7 +168,7 @@ func (x *execution) ask(ctx context.Context, c *call, approval actions.Approval)
 	if err != nil {
 		return err
 	}
-	waiting = slices.DeleteFunc(waiting, func(w inbox.Waiting) bool { return readAbout(w.About).For != forApproval })
+	waiting = slices.DeleteFunc(waiting, func(w inbox.Waiting) bool { return readWait(w).For != forApproval })
 	if len(waiting) >= maxApprovals {
 		return x.refuseCall(ctx, c, "too many approvals are waiting in this conversation")
 	}
@@ -179,7 +176,7 @@ func (x *execution) ask(ctx context.Context, c *call, approval actions.Approval)
 	x.remember()
 	count(x.engine.meter.approvals, "asked")
 	zerolog.Ctx(ctx).Info().Str("approval", a.ID).Str("action", a.Action).Msg("waits for approval")
-	return x.putAll(nil, []*activity.Activity{question})
+	return x.put(nil, []*activity.Activity{question})
 }
 
 // refuseCall fails a call before it is made.
@@ -231,7 +228,7 @@ func (x *execution) decided(ctx context.Context, a *Approval) error {
 		said := "OK, I won't run " + a.Action + x.andTheRest() + "."
 		x.renote(a, "["+said+"]")
 		x.rec.Run = nil
-		if err := x.putAll(nil, x.messages(said)); err != nil {
+		if err := x.put(nil, x.messages(said)); err != nil {
 			return err
 		}
 		if err := x.save(ctx); err != nil {

@@ -13,6 +13,7 @@ import (
 	crand "crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -93,7 +94,7 @@ type Engine struct {
 	cfg     Config
 	inbox   *inbox.Inbox
 	workers *workers
-	answers answers
+	answers sync.Map // record id -> chan []byte: the requests of this process that wait for an answer
 	meter   *metrics
 	tracer  tracer
 
@@ -105,7 +106,7 @@ type Engine struct {
 
 // New opens the inbox. Nothing is read from it before [Engine.Start].
 func New(cfg Config) (*Engine, error) {
-	e := &Engine{cfg: cfg, tracer: newTracer(cfg.Traces), workers: newWorkers(cfg.MaxTurns), answers: answers{waiting: map[string]chan []byte{}}}
+	e := &Engine{cfg: cfg, tracer: newTracer(cfg.Traces), workers: newWorkers(cfg.MaxTurns)}
 	var err error
 	e.inbox, err = inbox.Open(cfg.Store, inbox.Config{
 		Lease: cfg.Lease, Patience: cfg.Patience, MaxWaiting: cfg.MaxWaiting, MaxWaitingPerQueue: cfg.MaxWaitingPerConversation, Log: cfg.Log,
@@ -286,9 +287,9 @@ func (e *Engine) work(lease *inbox.Lease, t *Turn) {
 // moveHead moves the record at the head of the queue as far as it goes now. It reports whether the
 // queue has another one.
 func (e *Engine) moveHead(lease *inbox.Lease, t *Turn) (more bool) {
-	held, release := context.WithCancel(e.workers.last)
+	owned, release := context.WithCancel(e.workers.last)
 	defer release()
-	ctx, cut := context.WithCancel(held)
+	ctx, cut := context.WithCancel(owned)
 	defer context.AfterFunc(e.workers.ctx, cut)()
 	lease.OnLost(release)
 	n := lease.Tries()
@@ -302,7 +303,7 @@ func (e *Engine) moveHead(lease *inbox.Lease, t *Turn) (more bool) {
 		}
 	}
 	caller := t.Activity.CallerApp()
-	t.lease, t.held = lease, connector.ForCaller(held, caller)
+	t.lease, t.owned = lease, connector.ForCaller(owned, caller)
 	ctx = t.Log().WithContext(connector.ForCaller(ctx, caller))
 	switch {
 	case fault != nil:
@@ -346,10 +347,11 @@ func (e *Engine) release(lease *inbox.Lease, after time.Duration) {
 func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, rec *Record, reason string, answer []byte) (more bool) {
 	ctx, cancel := e.workers.outlive(ctx, claimWithin)
 	defer cancel()
-	id, raw := lease.ID(), []byte(nil)
-	about, err := waitAbout{For: forOperator, Reason: reason}.encode(), error(nil)
+	id, w := lease.ID(), &Wait{For: forOperator, Reason: reason}
+	var raw []byte
+	var err error
 	if rec != nil {
-		w := &Wait{For: forOperator, Then: rec.Phase, Reason: reason}
+		w.Then = rec.Phase
 		if rec.Wait != nil { // keep an approval with its decision
 			w.Approval = rec.Wait.Approval
 			if rec.Wait.For != forApproval && rec.Phase == waiting {
@@ -360,11 +362,10 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, rec *Record, reas
 		raw, err = rec.Encode()
 	}
 	if err == nil {
-		w := inbox.Wait{Operator: true, About: about}
-		more, err = lease.Wait(ctx, raw, w, answer)
+		more, err = lease.Wait(ctx, raw, w.listed(), answer)
 		if errors.Is(err, state.ErrTooLarge) && answer != nil { // the answer is what is too large
 			answer = []byte(`{"status":500}`)
-			more, err = lease.Wait(ctx, raw, w, answer)
+			more, err = lease.Wait(ctx, raw, w.listed(), answer)
 		}
 	}
 	if err != nil {
@@ -374,9 +375,7 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, rec *Record, reas
 	}
 	count(e.meter.turns, "dead_letter")
 	e.cfg.Log.Error().Str("turn", id).Stringer("queue", lease.Queue()).Str("reason", reason).Msg("dead letter: an operator has to look at this turn")
-	if answer != nil {
-		e.answers.tell(id, answer)
-	}
+	e.tell(id, answer)
 	return more
 }
 
@@ -469,19 +468,14 @@ func (w *workers) drain(ctx context.Context) error {
 		close(done)
 	}()
 	defer w.end()
-	select {
-	case <-done:
+	if wait(ctx, forever, done) {
 		return nil
-	case <-ctx.Done():
 	}
-	w.cut()
-	after := context.WithoutCancel(ctx)
-	if wait(after, cutOffGrace/2, done) {
-		return ctx.Err()
-	}
-	w.end()
-	if wait(after, cutOffGrace/2, done) {
-		return ctx.Err()
+	for _, end := range []context.CancelFunc{w.cut, w.end} {
+		end()
+		if wait(context.WithoutCancel(ctx), cutOffGrace/2, done) {
+			return ctx.Err()
+		}
 	}
 	return errors.Join(ctx.Err(), errStuck)
 }
@@ -496,6 +490,8 @@ func (w *workers) outlive(ctx context.Context, atMost time.Duration) (context.Co
 		cancel()
 	}
 }
+
+const forever = time.Duration(math.MaxInt64)
 
 // wait reports whether done was closed in time.
 func wait(ctx context.Context, atMost time.Duration, done <-chan struct{}) bool {
@@ -517,10 +513,10 @@ const idLen = 12
 // NewTurn makes a turn of an incoming activity. raw is the activity as it came.
 func (e *Engine) NewTurn(a *activity.Activity, raw []byte, trusted, awaited bool) *Turn {
 	t := e.newTurn(a)
-	rec := Record{
-		ID: strings.ToLower(crand.Text()[:idLen]), Accepted: time.Now().UTC(), Phase: planning,
+	rec := Record{Phase: planning, head: head{
+		ID: strings.ToLower(crand.Text()[:idLen]), Accepted: time.Now().UTC(),
 		Activity: raw, Caller: caller{ID: a.CallerID, Trusted: trusted}, Awaited: awaited,
-	}
+	}}
 	if a.DeliveryMode == activity.ExpectReplies && a.Type != activity.Invoke {
 		rec.Awaited, rec.Answer = true, &Answer{Activities: []jsontext.Value{}}
 	}
@@ -532,11 +528,6 @@ func (e *Engine) newTurn(a *activity.Activity) *Turn {
 	t := &Turn{engine: e, Turn: &actions.Turn{Activity: a, Budget: e.cfg.Budget}}
 	t.Notifier = notifier{t}
 	return t
-}
-
-// Expect makes the ticket of a turn before Accept. The caller closes it.
-func (e *Engine) Expect(t *Turn) *Ticket {
-	return &Ticket{engine: e, queue: t.queue(), id: t.ID, told: e.answers.add(t.ID)}
 }
 
 // Ignored counts an activity that the bot ignores.

@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"encoding/base32"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -36,35 +35,6 @@ const (
 	// sameNotice is how long the key of a notice is remembered.
 	sameNotice = 24 * time.Hour
 )
-
-// waitAbout is what the inbox lists about a record that waits.
-type waitAbout struct {
-	For   waitKind `json:"for"`
-	Owner string   `json:"owner,omitempty"` // who asked for it
-	Topic string   `json:"topic,omitempty"` // of a notice
-	Memo  string   `json:"memo,omitempty"`
-	// Reason says why an operator has to look at a dead letter.
-	Reason string `json:"reason,omitempty"`
-	// Conversation is where a notice goes.
-	Conversation string `json:"conversation,omitempty"`
-}
-
-func (a waitAbout) encode() []byte {
-	raw, err := json.Marshal(a)
-	if err != nil {
-		panic(err) // strings always encode
-	}
-	return raw
-}
-
-// readAbout reads what encode wrote. It leaves empty what it cannot read.
-func readAbout(raw []byte) (a waitAbout) {
-	_ = json.Unmarshal(raw, &a)
-	return a
-}
-
-// Reason says why an operator has to look at a dead letter.
-func Reason(w inbox.Waiting) string { return readAbout(w.About).Reason }
 
 // Notify saves the notice. Any process sends it, at least once, in order with the turns of its
 // conversation, and waits while the channel is unavailable. Notify returns the record's id; for a
@@ -172,9 +142,11 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 	}
 	if time.Until(p.At) > 0 {
 		t.rec.Phase, t.rec.Notice.Due = waiting, p.At
-		t.rec.Wait = &Wait{For: forTime, Until: p.At, Then: planning}
-		about := waitAbout{For: forTime, Owner: p.owner, Topic: p.Topic, Memo: p.Memo, Conversation: p.To.Conversation}
-		entry.Wait = &inbox.Wait{Until: p.At, About: about.encode()}
+		t.rec.Wait = &Wait{
+			For: forTime, Until: p.At, Then: planning, Owner: p.owner, Topic: p.Topic, Memo: p.Memo, Conversation: p.To.Conversation,
+		}
+		listed := t.rec.Wait.listed()
+		entry.Wait = &listed
 		if p.owner != "" { // /forget has to find every notice
 			owner := *a
 			owner.From.ID = p.owner
@@ -303,13 +275,13 @@ func (t notifier) Notices(ctx context.Context, topic string) ([]actions.Notice, 
 	seen := map[string]bool{}
 	add := func(queues ...state.Key) error {
 		waiting, err := t.engine.inbox.Waiting(ctx, queues...)
-		for _, w := range waiting {
-			about := readAbout(w.About)
-			if about.For != forTime || about.Owner != t.owner() || about.Topic != topic || seen[w.ID] {
+		for _, listed := range waiting {
+			w := readWait(listed)
+			if w.For != forTime || w.Owner != t.owner() || w.Topic != topic || seen[listed.ID] {
 				continue
 			}
-			seen[w.ID] = true
-			all = append(all, actions.Notice{ID: w.ID, At: w.Until, Memo: about.Memo, To: actions.Recipient{Conversation: about.Conversation}})
+			seen[listed.ID] = true
+			all = append(all, actions.Notice{ID: listed.ID, At: listed.Until, Memo: w.Memo, To: actions.Recipient{Conversation: w.Conversation}})
 		}
 		return err
 	}
@@ -333,7 +305,7 @@ func (t notifier) Notices(ctx context.Context, topic string) ([]actions.Notice, 
 func (t notifier) Withdraw(ctx context.Context, n actions.Notice) (bool, error) {
 	queue := t.queueAt(n.To.Conversation)
 	w, err := t.engine.inbox.Find(ctx, queue, n.ID)
-	if errors.Is(err, inbox.ErrNoRecord) || err == nil && readAbout(w.About).Owner != t.owner() {
+	if errors.Is(err, inbox.ErrNoRecord) || err == nil && readWait(w).Owner != t.owner() {
 		return false, nil
 	}
 	if err != nil {
@@ -343,10 +315,10 @@ func (t notifier) Withdraw(ctx context.Context, n actions.Notice) (bool, error) 
 }
 
 // drop drops the records that wait in the queue and match.
-func (e *Engine) drop(ctx context.Context, queue state.Key, meant func(waitAbout) bool) error {
+func (e *Engine) drop(ctx context.Context, queue state.Key, meant func(Wait) bool) error {
 	waiting, err := e.inbox.Waiting(ctx, queue)
 	for _, w := range waiting {
-		if meant(readAbout(w.About)) {
+		if meant(readWait(w)) {
 			_, failure := e.inbox.Drop(ctx, queue, w.ID)
 			err = cmp.Or(err, failure)
 		}

@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
@@ -66,12 +67,9 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	if x.progressed {
 		return nil // what was done since the last save is not saved, so a rerun starts there and not at this plan
 	}
-	if err := x.gather(); err != nil {
-		return err
-	}
 	x.rec.Phase = running
-	x.base = x.rec.atPlan()
-	return nil
+	x.base, err = x.encode()
+	return err
 }
 
 // askPlanner has the planner make a plan, inside the hook Plan.
@@ -95,18 +93,12 @@ func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
 // it, or if the last command had output and nothing came after it.
 func (x *execution) runCommands(ctx context.Context) error {
 	p := x.rec.Run.Progress
-	lastDo := p.Plan.LastDo()
 	for !p.Done() {
-		var err error
-		switch {
-		case p.Plan.Commands[p.Next].Kind == plan.Do:
-			err = x.do(ctx)
-		case p.Next > lastDo && !p.Owes():
-			return x.sayLast(ctx)
-		default:
-			err = x.say(ctx)
+		next := x.say
+		if p.Plan.Commands[p.Next].Kind == plan.Do {
+			next = x.do
 		}
-		if err != nil || x.saveDue || x.rec.Phase != running {
+		if err := next(ctx); err != nil || x.saveDue || x.rec.Phase != running {
 			return err
 		}
 	}
@@ -115,13 +107,10 @@ func (x *execution) runCommands(ctx context.Context) error {
 		return x.tellUnchanged(ctx)
 	case owes || p.Plan.Observe || x.lastOutcome().Text != "":
 		return x.planAgain()
+	case len(x.rec.Sent) == 0: // always give an answer
+		return x.sayLast(ctx, nil)
 	}
-	if len(x.rec.Sent) == 0 && !x.hushed { // always give an answer
-		return x.sayLast(ctx)
-	}
-	x.remember()
-	x.rec.Run, x.rec.Phase = nil, done
-	return nil
+	return x.conclude(nil, nil)
 }
 
 // planAgain goes back to planning with what was done so far.
@@ -133,71 +122,68 @@ func (x *execution) planAgain() error {
 	return nil
 }
 
-// say sends a SAY that other commands follow.
+// say sends the SAYs that come next.
 func (x *execution) say(ctx context.Context) error {
-	c, err := x.nextText(ctx)
-	if err != nil || c.Response == "" {
-		return err // withheld, blanked by a hook, or its variables are empty
-	}
-	x.rec.Run.Executed = append(x.rec.Run.Executed, c)
-	x.note(actions.Outcome{Action: plan.Say, Text: c.Response})
-	return x.put(ctx, c.Response)
-}
-
-// sayLast sends the SAYs that end a plan. It adds the turn to the history first, so that one save
-// stores all of the turn. If all SAYs are empty results, it says that they are done: no plan gets
-// this far if anything failed.
-func (x *execution) sayLast(ctx context.Context) error {
+	p := x.rec.Run.Progress
+	last := p.Next > p.Plan.LastDo() && !p.Owes()
 	var texts []string
-	for !x.rec.Run.Progress.Done() {
-		c, err := x.nextText(ctx)
+	for !p.Done() && p.Plan.Commands[p.Next].Kind == plan.Say {
+		text, err := x.nextText(ctx)
 		if err != nil {
 			return err
 		}
-		if c.Response != "" {
-			x.rec.Run.Executed = append(x.rec.Run.Executed, c)
-			texts = append(texts, c.Response)
+		if text != "" {
+			texts = append(texts, text)
 		}
 	}
-	if len(texts) == 0 && !x.hushed {
-		texts = []string{nothingToTell}
-		x.rec.Run.Executed = append(x.rec.Run.Executed, plan.Command{Kind: plan.Say, Response: nothingToTell})
+	if last {
+		return x.sayLast(ctx, texts)
 	}
-	return x.conclude(ctx, texts...)
-}
-
-// conclude ends the plan and sends the texts.
-func (x *execution) conclude(ctx context.Context, texts ...string) error {
-	x.remember()
-	x.rec.Run, x.rec.Phase = nil, done
+	for _, text := range texts {
+		x.note(actions.Outcome{Action: plan.Say, Text: text})
+	}
 	if len(texts) == 0 {
 		return nil
 	}
-	return x.put(ctx, texts...)
+	return x.put(texts, x.spoken(ctx, texts))
 }
 
-// nextText takes the next command, a SAY, and returns it ready to be sent. Its Response is "" if
-// there is nothing to say.
-func (x *execution) nextText(ctx context.Context) (plan.Command, error) {
+// sayLast sends the texts that end a plan. If all of them are empty results, it says that they are
+// done: no plan gets this far if anything failed.
+func (x *execution) sayLast(ctx context.Context, texts []string) error {
+	if len(texts) == 0 && !x.hushed {
+		texts = []string{nothingToTell}
+	}
+	return x.conclude(texts, x.spoken(ctx, texts))
+}
+
+// conclude ends the plan and sends the messages. It adds the turn to the history first, so that one
+// save stores all of the turn. texts is what the messages say.
+func (x *execution) conclude(texts []string, messages []*activity.Activity) error {
+	x.remember(texts...)
+	x.rec.Run, x.rec.Phase = nil, done
+	if len(messages) == 0 {
+		return nil
+	}
+	return x.put(texts, messages)
+}
+
+// nextText takes the next command, a SAY, and returns what to send; "" if there is nothing to say.
+func (x *execution) nextText(ctx context.Context) (string, error) {
 	p := x.rec.Run.Progress
 	if p.Withheld(p.Next) {
 		zerolog.Ctx(ctx).Info().Msg("SAY withheld: an earlier command found nothing to act on")
-		return plan.Command{}, p.Advance(actions.Done)
+		return "", p.Advance(actions.Done)
 	}
 	c, err := p.Command(p.Next)
 	if err != nil {
-		return c, &LimitError{Limit: limitText}
+		return "", &LimitError{Limit: limitText}
 	}
-	if err := p.Advance(actions.Done); err != nil {
-		return c, err
-	}
-	if strings.TrimSpace(c.Response) == "" {
-		c.Response = ""
-		return c, nil
+	if err := p.Advance(actions.Done); err != nil || strings.TrimSpace(c.Response) == "" {
+		return "", err
 	}
 	x.Usage.Messages++
-	c.Response, err = x.beforeSay(ctx, c.Response)
-	return c, err
+	return x.beforeSay(ctx, c.Response)
 }
 
 func (x *execution) beforeSay(ctx context.Context, text string) (string, error) {
@@ -234,13 +220,10 @@ func (x *execution) tellUnchanged(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	x.rec.Run.Executed = append(x.rec.Run.Executed, plan.Command{Kind: plan.Say, Response: text})
-	if strings.TrimSpace(text) == "" {
-		return x.conclude(ctx) // a hook blanked it
+	if text == "" { // a hook blanked it
+		return x.conclude(nil, nil)
 	}
-	x.remember()
-	x.rec.Run = nil
-	return x.putAll([]string{text}, x.messages(text))
+	return x.conclude([]string{text}, x.messages(text)) // no model wrote it
 }
 
 // untold is what the model should have told the person and did not: which commands of the turn's
@@ -271,6 +254,7 @@ func (x *execution) untold() string {
 func (x *execution) note(o actions.Outcome) {
 	round := &x.Rounds[len(x.Rounds)-1]
 	round.Outcomes = append(round.Outcomes, o)
+	x.shorten()
 }
 
 // lastOutcome is the newest outcome of this plan.
@@ -500,11 +484,11 @@ func (x *execution) allowChanged(ctx context.Context, c *call, entities map[stri
 	return nil
 }
 
-// gate checks each call that an action makes, such as an action that is a plan. Nobody can be asked
+// allowNested checks each call that an action makes, such as an action that is a plan. Nobody can be asked
 // for an approval at that point, but approving the outer call approved these calls too: its card
 // showed them. The card did not show what a call is bound to besides its entities, so a call with a
 // Bind has to be approved by itself.
-func (x *execution) gate(ctx context.Context, c actions.Call) error {
+func (x *execution) allowNested(ctx context.Context, c actions.Call) error {
 	approval, err := x.engine.cfg.Policy(ctx, x.Turn.Turn, c)
 	switch {
 	case err != nil:
@@ -532,7 +516,7 @@ func (x *execution) abandon(calls []call) error {
 	for i := range calls {
 		list = append(list, calls[i].command.Action)
 	}
-	if err := cmp.Or(x.lease.Err(), x.held.Err()); err != nil && !x.engine.cfg.Store.Embedded() {
+	if err := cmp.Or(x.lease.Err(), x.owned.Err()); err != nil && !x.engine.cfg.Store.Embedded() {
 		return err // the record tells the next process that they have started
 	}
 	x.uncertain = append(x.uncertain, list...)
@@ -607,35 +591,18 @@ func (x *execution) finishCall(ctx context.Context, c *call) {
 	x.engine.meter.action(c, okOrFailed(c.result.Failed()))
 }
 
-// record stores what happened, for the model, the history and the person.
+// record notes what came of a call.
 func (x *execution) record(c *call) {
-	outcome := actions.Outcome{
+	x.note(actions.Outcome{
 		Action: c.command.Action, Entities: c.command.Entities, CallID: c.command.CallID,
 		Text: cut(c.result.Text(), maxResult), Failed: c.result.Failed(), Unchanged: c.result.Unchanged(),
-	}
-	x.note(outcome)
-	x.shorten()
-	if outcome.Failed {
-		return
-	}
-	done := c.command
-	done.Result = cut(outcome.Text, maxExecuted)
-	x.rec.Run.Executed = append(x.rec.Run.Executed, done)
-	switch {
-	case outcome.Unchanged: // nothing was done
-	case c.action.StateOnly:
-		x.fresh = append(x.fresh, outcome.Action)
-	default:
-		x.kept = append(x.kept, outcome.Action)
-	}
+	})
 }
 
 const (
 	// maxResult is how many bytes of a result the model sees: a page of a skill's resource and the
 	// text around it.
 	maxResult = 66 << 10
-	// maxExecuted is how many bytes of a result go to the history, which shortens them further.
-	maxExecuted = 2 << 10
 	// maxResults limits the bytes of all results of a turn, because each save writes them. Beyond
 	// it, the oldest long ones are cut to maxOld.
 	maxResults = 320 << 10

@@ -129,16 +129,17 @@ func (t *Turn) needHistory() error {
 
 // reload goes back to the last save or the last plan, on fresh state.
 func (t *Turn) reload(ctx context.Context) error {
-	if base := t.base; base != nil {
-		t.use(*base.atPlan())
-		t.base = base
-		return t.load(ctx)
+	base := t.base
+	raw := base
+	if base == nil {
+		raw = t.lease.Record()
 	}
-	rec, err := Decode(t.lease.Record())
+	rec, err := Decode(raw)
 	if err != nil {
 		return &deadLetter{reason: err.Error()}
 	}
 	t.use(rec)
+	t.base = base
 	return t.load(ctx)
 }
 
@@ -165,8 +166,7 @@ func (t *Turn) save(ctx context.Context) (err error) {
 		t.saveFault = err
 		return err
 	}
-	t.kept = append(t.kept, t.fresh...)
-	t.fresh, t.base, t.saveDue, t.progressed, t.outside, t.spoke = nil, nil, false, false, false, false
+	t.saved, t.base, t.saveDue, t.progressed, t.outside, t.spoke = len(t.Outcomes()), nil, false, false, false, false
 	return nil
 }
 
@@ -249,8 +249,26 @@ func (t *Turn) changeable() []*state.Scope {
 	return scopes
 }
 
-// remember adds the turn to the conversation's history, once.
-func (t *Turn) remember() {
+// executed returns the commands that did not fail, with their results, and the SAYs of texts.
+func (t *Turn) executed(texts ...string) (all []plan.Command) {
+	outcomes := t.Outcomes()
+	for _, text := range texts {
+		outcomes = append(outcomes, actions.Outcome{Action: plan.Say, Text: text})
+	}
+	for _, o := range outcomes {
+		switch {
+		case o.Failed:
+		case o.Action == plan.Say:
+			all = append(all, plan.Command{Kind: plan.Say, Response: o.Text})
+		default:
+			all = append(all, plan.Command{Kind: plan.Do, Action: o.Action, Entities: o.Entities, CallID: o.CallID, Result: o.Text})
+		}
+	}
+	return all
+}
+
+// remember adds the turn to the conversation's history, once. texts are about to be said.
+func (t *Turn) remember(texts ...string) {
 	if t.rec.Remembered {
 		return
 	}
@@ -263,7 +281,7 @@ func (t *Turn) remember() {
 	case d != nil:
 		note = "[" + d.Action + " was rejected.]"
 	}
-	answer := plan.Plan{Commands: t.rec.Run.Executed}.Transcript()
+	answer := plan.Plan{Commands: t.executed(texts...)}.Transcript()
 	said := prompts.Turn{From: t.Activity.From.ID, Messages: []prompts.Message{{Role: "user", Text: t.Text}}}
 	if !t.Activity.Conversation.Personal() {
 		said.Name = t.Activity.From.Name
@@ -505,7 +523,7 @@ func (t *Turn) ForgetConversation(ctx context.Context) error {
 // ForgetApprovals drops all approvals that the conversation waits for or that were given for good.
 func (t *Turn) ForgetApprovals(ctx context.Context) error {
 	t.forgetStanding(t.Conversation, "")
-	return t.engine.drop(ctx, queueOf(t.Activity), func(a waitAbout) bool { return a.For == forApproval })
+	return t.engine.drop(ctx, queueOf(t.Activity), func(w Wait) bool { return w.For == forApproval })
 }
 
 // forgetStanding deletes from the conversation's state the approvals and decisions that one person
@@ -519,8 +537,8 @@ func (t *Turn) forgetStanding(conversation *state.Scope, asker string) {
 // dropWaits drops what waits in a conversation for a time or an approval: what the owner asked for,
 // or all of it in a personal conversation or if owner is "".
 func (t *Turn) dropWaits(ctx context.Context, in place, owner string) error {
-	return t.engine.drop(ctx, t.queueAt(in.conversation), func(a waitAbout) bool {
-		return a.For != forOperator && (in.personal || owner == "" || a.Owner == owner)
+	return t.engine.drop(ctx, t.queueAt(in.conversation), func(w Wait) bool {
+		return w.For != forOperator && (in.personal || owner == "" || w.Owner == owner)
 	})
 }
 

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
@@ -30,7 +29,7 @@ type Turn struct {
 	engine *Engine
 	rec    Record
 	lease  *inbox.Lease
-	held   context.Context // ends when the lease is lost or soon after a cancel; sends outlive the turn timeout
+	owned  context.Context // ends when the lease is lost or soon after a cancel; sends outlive the turn timeout
 
 	scopes    []*state.Scope
 	home      *state.Scope   // names the person's own conversation; nil: this one is not personal
@@ -50,9 +49,8 @@ type Turn struct {
 	resumed    bool // continues after an approval
 
 	texts     []string // texts of the plan that are being sent
-	base      *Record  // the record that a rerun in this process starts from; nil: the last saved one
-	kept      []string // actions that are done for good
-	fresh     []string // actions that changed state that is not saved yet
+	base      []byte   // the record that a rerun in this process starts from; nil: the last saved one
+	saved     int      // how many outcomes are saved
 	uncertain []string // actions that may or may not have run
 	instead   string   // what a hook says about the failure, in place of the bot
 	saveFault error    // a failed save; state changes may not be saved after it
@@ -276,7 +274,7 @@ func (t *Turn) approvalWait(a *Approval) *Wait {
 
 // stop ends the plan as a hook asked.
 func (t *Turn) stop(ctx context.Context, stop *stopError) error {
-	if t.rec.Run != nil && len(t.rec.Run.Executed) > 0 { // else the model need not know
+	if t.rec.Run != nil && len(t.executed()) > 0 { // else the model need not know
 		t.remember()
 	}
 	t.rec.Run, t.rec.Phase = nil, done
@@ -294,10 +292,7 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 	defer func() { s.end(err) }()
 	ctx, cancel := t.engine.workers.outlive(ctx, finishWithin)
 	defer cancel()
-	answer, err := t.encodeAnswer()
-	if err != nil {
-		return false, err
-	}
+	answer := t.encodeAnswer()
 	scopes := t.scopes
 	if t.clean || t.saveFault != nil {
 		scopes = nil
@@ -314,9 +309,10 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 					return err
 				}
 				t.rec.Awaited, t.rec.Answer = false, nil // the request that waits gets it now
-				raw, w, err := t.waitFor()
+				t.rec.Wait.Owner = t.owner()
+				raw, err := t.encode()
 				if err == nil {
-					more, err = t.lease.Wait(ctx, raw, w, answer, scopes...)
+					more, err = t.lease.Wait(ctx, raw, t.rec.Wait.listed(), answer, scopes...)
 				}
 				return err
 			})
@@ -325,10 +321,10 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 	}
 	if err != nil {
 		t.saveFault = err
-	} else if answer != nil {
-		t.engine.answers.tell(id, answer)
+		return more, err
 	}
-	return more, err
+	t.engine.tell(id, answer)
+	return more, nil
 }
 
 // savePerson saves the person's state, which the step that ends the turn cannot save.
@@ -343,36 +339,19 @@ func (t *Turn) savePerson(ctx context.Context) error {
 	return t.save(ctx)
 }
 
-// waitFor encodes the record and what it waits for.
-func (t *Turn) waitFor() (raw []byte, w inbox.Wait, err error) {
-	raw, err = t.encode()
-	return raw, inbox.Wait{Until: t.rec.Wait.Until, About: waitAbout{For: t.rec.Wait.For, Owner: t.owner()}.encode()}, err
-}
-
 // owner is who may withdraw what the turn schedules.
 func (t *Turn) owner() string { return cmp.Or(t.Activity.From.ID, nobody) }
 
 // encodeAnswer returns nil when no request waits.
-func (t *Turn) encodeAnswer() ([]byte, error) {
+func (t *Turn) encodeAnswer() []byte {
 	if !t.rec.Awaited {
-		return nil, nil
+		return nil
 	}
-	a := Answer{}
-	if t.rec.Answer != nil {
-		a = *t.rec.Answer
-	}
-	if a.Activities != nil {
-		body, err := json.Marshal(map[string]any{"activities": a.Activities})
-		if err != nil {
-			return nil, fmt.Errorf("write the answer: %w", err)
-		}
-		a.Body, a.Activities = jsontext.Value(body), nil
-	}
-	raw, err := json.Marshal(a)
+	raw, err := json.Marshal(cmp.Or(t.rec.Answer, &Answer{}))
 	if err != nil {
-		return nil, fmt.Errorf("write the answer: %w", err)
+		panic(err) // its parts were encoded before
 	}
-	return raw, nil
+	return raw
 }
 
 // leaves reports whether the error does not end the turn: the turn is retried later, by another
@@ -436,20 +415,22 @@ const (
 func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 	ctx, cancel := t.engine.workers.outlive(ctx, tellWithin)
 	defer cancel()
-	if w := t.rec.Wait; w != nil && w.Approval != nil && t.saveFault == nil {
+	w, keep := t.rec.Wait, len(t.lasts()) > 0
+	if w != nil && w.Approval != nil && t.saveFault == nil {
 		t.exec.renote(w.Approval, "["+w.Approval.Action+" needs approval, but nobody could be asked.]")
-		t.kept = append(t.kept, "") // save the note
+		keep = true
 	}
 	switch {
 	case t.scopes == nil || t.aside:
-	case t.saveFault == nil && t.rec.Remembered && len(t.kept) == 0:
-		t.takeBack()
-	case t.saveFault != nil, t.fault != nil, len(t.kept) == 0 && !t.resumed:
+	case t.saveFault != nil || t.fault != nil:
 		t.scopes = nil
-	default:
-		t.kept = append(t.kept, t.fresh...)
+	case keep:
+		t.saved = len(t.Outcomes())
+	case t.rec.Remembered:
+		t.takeBack()
+	case !t.resumed:
+		t.scopes = nil
 	}
-	t.fresh = nil
 	said := t.account(cmp.Or(t.instead, explain(failure, t.fault != nil, t.saveFault != nil, t.engine.cfg.FilteredText)))
 	if t.Activity.Type == activity.Invoke {
 		t.Answer(t.engine.cfg.OwnAnswer(t, said))
@@ -480,11 +461,18 @@ func (t *Turn) tellDeadLetter(ctx context.Context, dead *deadLetter) []byte {
 			zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the person was not told of the dead letter")
 		}
 	}
-	answer, err := t.encodeAnswer()
-	if err != nil {
-		zerolog.Ctx(ctx).Error().Err(err).Msg("a dead letter is left without an answer")
-	}
-	return answer
+	return t.encodeAnswer()
+}
+
+// lasts lists the actions whose effects last: those whose changes of state are saved, and those
+// that do something outside of state.
+func (t *Turn) lasts() []string {
+	outcomes := t.Outcomes()
+	unsaved := slices.DeleteFunc(slices.Clone(outcomes[t.saved:]), func(o actions.Outcome) bool {
+		action, known := t.engine.cfg.Actions.Lookup(o.Action)
+		return known && action.StateOnly
+	})
+	return completed(append(outcomes[:t.saved], unsaved...))
 }
 
 // account adds to a sentence what was done before, and the turn's id for an operator. It never
@@ -492,8 +480,8 @@ func (t *Turn) tellDeadLetter(ctx context.Context, dead *deadLetter) []byte {
 func (t *Turn) account(said string) string {
 	if untold := t.exec.untold(); untold != "" {
 		said += " " + untold
-	} else if done := strings.Join(slices.DeleteFunc(slices.Clone(t.kept), func(name string) bool { return name == "" }), ", "); done != "" {
-		said += " Before that I did: " + done + "."
+	} else if done := t.lasts(); len(done) > 0 {
+		said += " Before that I did: " + strings.Join(done, ", ") + "."
 	}
 	if failed := t.failed(); failed != "" {
 		said += " This failed: " + failed + "."
@@ -560,21 +548,21 @@ func (t *Turn) report(ctx context.Context, failure error, took time.Duration) {
 
 // lasting is ctx without the turn timeout: it ends when the lease is lost or the turn is cancelled.
 func (t *Turn) lasting(ctx context.Context) context.Context {
-	return trace.ContextWithSpan(zerolog.Ctx(ctx).WithContext(t.held), trace.SpanFromContext(ctx))
+	return trace.ContextWithSpan(zerolog.Ctx(ctx).WithContext(t.owned), trace.SpanFromContext(ctx))
 }
 
 // use makes rec the turn's record and drops everything from an earlier one.
 func (t *Turn) use(rec Record) {
-	*t = Turn{Turn: t.Turn, engine: t.engine, lease: t.lease, held: t.held, typing: t.typing, aside: t.aside, listed: t.listed, rec: rec}
+	*t = Turn{Turn: t.Turn, engine: t.engine, lease: t.lease, owned: t.owned, typing: t.typing, aside: t.aside, listed: t.listed, rec: rec}
 	t.exec = &execution{Turn: t}
-	t.Gate = t.exec.gate
+	t.Gate = t.exec.allowNested
 	t.ID, t.Temp, t.Rounds, t.Usage = rec.ID, state.NewScope(), nil, actions.Usage{}
 	if t.Text = rec.Text; t.Text == "" {
 		t.Text = said(t.Activity)
 	}
 	if run := rec.Run; run != nil {
-		t.Rounds, t.Usage, t.exec.begun, t.kept = run.Rounds, run.Usage, run.InFlight, rec.Completed()
-		t.Temp = state.ScopeOf(run.Temp)
+		t.Rounds, t.Usage, t.exec.begun = run.Rounds, run.Usage, run.InFlight
+		t.Temp, t.saved = state.ScopeOf(run.Temp), len(t.Outcomes())
 	}
 	if !rec.Caller.Trusted && t.Activity.ServiceURL != "" && t.engine.cfg.Channel.Identified() {
 		t.Log().Warn().Msg("no signed token names this serviceUrl, so nothing is sent there")
@@ -684,7 +672,7 @@ func (t *Turn) Tell(ctx context.Context, text string) error {
 // one sends the rest and does not run the calling handler again: change state before you speak.
 // Once the first activity is on its way, the end of ctx does not stop the rest.
 func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error {
-	if err := t.putAll(nil, activities); err != nil {
+	if err := t.put(nil, activities); err != nil {
 		return err
 	}
 	if err := t.save(ctx); err != nil {
@@ -694,13 +682,8 @@ func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error
 	return (&outbox{t}).empty(t.lasting(ctx))
 }
 
-// put makes the loop save and then send the texts, as Say does.
-func (t *Turn) put(ctx context.Context, texts ...string) error {
-	return t.putAll(texts, t.spoken(ctx, texts))
-}
-
-// putAll makes the loop save and then send the messages. texts is what the hook AfterSay gets.
-func (t *Turn) putAll(texts []string, messages []*activity.Activity) error {
+// put makes the loop save and then send the messages. texts is what the hook AfterSay gets.
+func (t *Turn) put(texts []string, messages []*activity.Activity) error {
 	t.rec.Outbox = make([]outgoing, len(messages))
 	for i, m := range messages {
 		raw, err := m.Encode()
