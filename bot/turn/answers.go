@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/state"
 )
@@ -58,7 +59,7 @@ func (k *Ticket) Wait(ctx context.Context, id string, a *activity.Activity) (Ans
 	}
 	told := k.engine.expect(answer.Follows)
 	defer k.engine.answers.Delete(answer.Follows)
-	return k.await(ctx, queueOf(a), answer.Follows, told)
+	return k.await(ctx, queueOf(actions.To(a)), answer.Follows, told)
 }
 
 func (k *Ticket) await(ctx context.Context, queue state.Key, id string, told <-chan []byte) (a Answer, err error) {

@@ -42,8 +42,12 @@ const (
 	decideWithin = 12 * time.Second
 )
 
-// noLonger answers a decision about an unknown approval.
-const noLonger = "I'm no longer waiting for this decision. Nothing was done."
+var (
+	// errNoLonger answers a decision about an unknown approval.
+	errNoLonger = Refuse("I'm no longer waiting for this decision. Nothing was done.")
+	// errNotYet is errNoLonger while a turn is running that may be about to ask.
+	errNotYet = fmt.Errorf("not yet: %w", errNoLonger)
+)
 
 // errChanged ends an approved turn if the bot has changed meanwhile and would do something else
 // than the person saw.
@@ -74,17 +78,17 @@ type decided struct {
 // that the person saw and the policy still allows it.
 func (x *execution) approval(ctx context.Context, c *call, approved string) (actions.Approval, error) {
 	cfg := &x.engine.cfg
-	approval, err := cfg.Policy(ctx, x.Turn.Turn, x.describe(c))
-	if err != nil {
-		return approval, fmt.Errorf("approval policy: %w", err)
-	}
-	if approval.Denied != "" {
+	approval, err := x.policy(ctx, x.describe(c))
+	if _, denied := errors.AsType[*refusal](err); denied {
 		zerolog.Ctx(ctx).Info().Str("action", c.action.Name).Msg("the policy denies the call")
 		if x.begun > 0 {
-			return actions.Approval{}, x.notApproved(c)
+			return approval, x.notApproved(c)
 		}
-		c.err = &refusal{approval.Denied}
-		return actions.Approval{}, nil
+		c.err = err
+		return approval, nil
+	}
+	if err != nil {
+		return approval, err
 	}
 	if approved == "" && !approval.Required {
 		return actions.Approval{}, nil
@@ -111,6 +115,18 @@ func (x *execution) approval(ctx context.Context, c *call, approved string) (act
 	}
 	if approval.Within <= 0 {
 		approval.Within = cfg.ApprovalTimeout
+	}
+	return approval, nil
+}
+
+// policy asks the policy about a call. A call that it denies is a refusal.
+func (x *execution) policy(ctx context.Context, c actions.Call) (actions.Approval, error) {
+	approval, err := x.engine.cfg.Policy(ctx, x.Turn.Turn, c)
+	switch {
+	case err != nil:
+		return approval, fmt.Errorf("approval policy: %w", err)
+	case approval.Denied != "":
+		return actions.Approval{}, &refusal{approval.Denied}
 	}
 	return approval, nil
 }
@@ -164,7 +180,7 @@ func (x *execution) ask(ctx context.Context, c *call, approval actions.Approval)
 	if raw, err := question.Encode(); err != nil || len(raw) > maxQuestion {
 		return x.refuseCall(ctx, c, "its arguments are too long to be shown to a person for approval")
 	}
-	waiting, err := x.engine.inbox.Waiting(ctx, queueOf(x.Activity))
+	waiting, err := x.engine.inbox.Waiting(ctx, queueOf(actions.To(x.Activity)))
 	if err != nil {
 		return err
 	}
@@ -176,7 +192,7 @@ func (x *execution) ask(ctx context.Context, c *call, approval actions.Approval)
 	x.remember()
 	count(x.engine.meter.approvals, "asked")
 	zerolog.Ctx(ctx).Info().Str("approval", a.ID).Str("action", a.Action).Msg("waits for approval")
-	return x.put(nil, []*activity.Activity{question})
+	return x.put([]*activity.Activity{question})
 }
 
 // refuseCall fails a call before it is made.
@@ -223,15 +239,12 @@ func (x *execution) decided(ctx context.Context, a *Approval) error {
 		x.renote(a, "")
 		run.Approved, run.Decided, x.progressed = a.Hash, &decidedCall{a.Action, true}, true
 	case x.owesAfter():
-		return x.goOnWithout(ctx, a)
+		x.goOnWithout(a)
 	default:
 		said := "OK, I won't run " + a.Action + x.andTheRest() + "."
 		x.renote(a, "["+said+"]")
 		x.rec.Run = nil
-		if err := x.put(nil, x.messages(said)); err != nil {
-			return err
-		}
-		if err := x.save(ctx); err != nil {
+		if err := x.put(x.messages(said)); err != nil {
 			return err
 		}
 	}
@@ -250,7 +263,7 @@ func (x *execution) owesAfter() bool {
 }
 
 // goOnWithout has the planner plan again, with what was done before the rejected call.
-func (x *execution) goOnWithout(ctx context.Context, a *Approval) error {
+func (x *execution) goOnWithout(a *Approval) {
 	run := x.rec.Run
 	x.renote(a, "")
 	run.Steps++
@@ -259,12 +272,7 @@ func (x *execution) goOnWithout(ctx context.Context, a *Approval) error {
 	c.result = actions.Fail("a person rejected it")
 	x.record(&c)
 	x.leaveOut()
-	run.Progress, x.rec.Phase, x.progressed = nil, planning, true
-	if err := x.save(ctx); err != nil {
-		return err
-	}
-	x.updateCard(ctx, a)
-	return nil
+	run.Progress, x.rec.Phase, x.progressed, x.saveDue = nil, planning, true, true
 }
 
 // andTheRest names the actions after the rejected one, which do not run either.
@@ -359,16 +367,16 @@ func decisionOf(t *Turn) (d decision, ok bool) {
 // come always.
 func saidDecision(text string) (d decision, ok bool) {
 	words := strings.Fields(text)
-	if len(words) < 2 || len(words) > 3 {
+	if len(words) < 2 {
 		return d, false
 	}
 	d.Approval = words[1]
-	switch {
-	case len(words) == 3 && strings.EqualFold(words[0], "/approve") && strings.EqualFold(words[2], "always"):
-		d.Verb = verbAlways
-	case len(words) == 2 && strings.EqualFold(words[0], "/approve"):
+	switch strings.ToLower(strings.Join(slices.Delete(words, 1, 2), " ")) {
+	case "/approve":
 		d.Verb = verbApprove
-	case len(words) == 2 && strings.EqualFold(words[0], "/reject"):
+	case "/approve always":
+		d.Verb = verbAlways
+	case "/reject":
 		d.Verb = verbReject
 	}
 	return d, d.Verb != ""
@@ -384,60 +392,57 @@ type decider struct {
 
 func (t *decider) decide(ctx context.Context) error {
 	until := time.Now().Add(decideWithin)
-	for {
-		refusal, again, err := t.try(ctx)
-		switch {
-		case err != nil:
-			return err
-		case again && time.Now().Before(until):
-			wait(ctx, 100*time.Millisecond, nil)
-		case refusal == "":
-			return nil
-		case t.Activity.Type != activity.Invoke:
-			return t.Tell(ctx, refusal)
-		default: // tell only the person who clicked
-			t.Answer(t.engine.cfg.Clicked(nil, refusal))
-			return nil
-		}
+	err := t.try(ctx)
+	for errors.Is(err, errNotYet) && time.Now().Before(until) {
+		wait(ctx, 100*time.Millisecond, nil)
+		err = t.try(ctx)
 	}
+	refused, ok := errors.AsType[*refusal](err)
+	switch {
+	case !ok:
+		return err
+	case t.Activity.Type != activity.Invoke:
+		return t.Tell(ctx, refused.reason)
+	}
+	t.Answer(t.engine.cfg.Clicked(nil, refused.reason)) // only the person who clicked reads it
+	return nil
 }
 
-// try is one attempt. again asks for another: somebody else changed the record, or it may be about
-// to wait.
-func (t *decider) try(ctx context.Context) (refusal string, again bool, err error) {
-	e, queue := t.engine, queueOf(t.Activity)
+// try is one attempt. It returns a refusal if the decision does not count.
+func (t *decider) try(ctx context.Context) error {
+	e, queue := t.engine, queueOf(actions.To(t.Activity))
 	id := t.Approval[:min(len(t.Approval), idLen)]
-	atWork, err := e.inbox.Queued(ctx, queue) // ask before Find: the record may begin to wait in between
+	running, err := e.inbox.Queued(ctx, queue) // ask before Find: the record may begin to wait in between
 	if err != nil {
-		return "", false, err
+		return err
 	}
 	w, err := e.inbox.Find(ctx, queue, id)
 	if errors.Is(err, inbox.ErrNoRecord) {
-		return t.before(ctx, queue, atWork > 0)
+		return t.past(ctx, queue, running > 0)
 	}
 	if err != nil {
-		return "", false, err
+		return err
 	}
 	rec, err := Decode(w.Record)
 	if err != nil {
-		return "", false, err
+		return err
 	}
 	asked, err := rec.Read()
 	if err != nil {
-		return "", false, err
+		return err
 	}
 	if rec.Wait.For != forApproval || rec.Wait.Approval.ID != t.Approval {
-		return t.before(ctx, queue, false)
+		return t.past(ctx, queue, false)
 	}
 	a := rec.Wait.Approval
 	now, by := time.Now(), t.Activity.From
 	switch {
 	case t.Hash != "" && t.Hash != a.Hash:
-		return "This card is for a different call. Nothing was done.", false, nil
+		return Refuse("This card is for a different call. Nothing was done.")
 	case now.After(a.Expires):
-		return "This was not decided in time. Nothing was done.", false, nil
+		return Refuse("This was not decided in time. Nothing was done.")
 	case !a.mayDecide(by, asked.From):
-		return "You can't decide this. Nothing was done.", false, nil
+		return Refuse("You can't decide this. Nothing was done.")
 	}
 	a.Decision = &Decision{
 		Approved: t.approves(), Always: t.Verb == verbAlways && a.Standing,
@@ -458,10 +463,10 @@ func (t *decider) try(ctx context.Context) (refusal string, again bool, err erro
 		err = e.inbox.Wake(ctx, w, raw)
 	}
 	if errors.Is(err, inbox.ErrNoRecord) {
-		return noLonger, true, nil
+		return errNotYet
 	}
 	if err != nil {
-		return "", false, err
+		return err
 	}
 	count(e.meter.approvals, a.Decision.word())
 	zerolog.Ctx(ctx).Info().Str("approval", a.ID).Str("of_turn", rec.ID).Str("action", a.Action).
@@ -471,22 +476,24 @@ func (t *decider) try(ctx context.Context) (refusal string, again bool, err erro
 		answer = e.cfg.Clicked(&card, "")
 	}
 	t.Answer(answer)
-	return "", false, nil
+	return nil
 }
 
-// before says what became of an approval that nobody waits for. It returns again if a record is at
-// work that may be about to wait.
-func (t *decider) before(ctx context.Context, queue state.Key, atWork bool) (refusal string, again bool, err error) {
+// past says what became of an approval that nobody waits for.
+func (t *decider) past(ctx context.Context, queue state.Key, running bool) error {
 	scopes, err := t.engine.cfg.Store.Load(ctx, queue)
 	if err != nil {
-		return "", false, err
+		return err
 	}
 	list := state.Of[approvals](scopes[0]).Decided
 	if at := slices.IndexFunc(list, func(d decided) bool { return d.ID == t.Approval }); at >= 0 {
 		count(t.engine.meter.duplicates, "click")
-		return list[at].Said, false, nil
+		return &refusal{list[at].Said}
 	}
-	return noLonger, atWork, nil
+	if running {
+		return errNotYet
+	}
+	return errNoLonger
 }
 
 // mayDecide reports whether that person may decide.
@@ -582,12 +589,9 @@ func (a *Approval) describe(known *actions.Registry, asker activity.Account) []a
 	rows := []any{line(a.Action, "")}
 	if action, ok := known.Lookup(a.Action); ok {
 		rows = append(rows, small(action.Description))
-		for step := range strings.Lines(action.Detail) {
-			rows = append(rows, line("", visible(strings.TrimSuffix(step, "\n"))))
-		}
 	}
-	for _, arg := range a.arguments(known) {
-		rows = append(rows, line(arg.name+": ", arg.value))
+	for _, d := range a.details(known) {
+		rows = append(rows, line(d.name, d.value))
 	}
 	if len(a.Approvers) > 0 {
 		rows = append(rows, small("Only this bot's approvers can decide."))
@@ -598,17 +602,16 @@ func (a *Approval) describe(known *actions.Registry, asker activity.Account) []a
 	return append(rows, small("Asked by "+cmp.Or(visible(asker.Name), "the person of this message")+"."))
 }
 
-// inWords is the question as a text, with the arguments as code.
+// inWords is the question as a text, with what the call does as code.
 func (a *Approval) inWords(known *actions.Registry) string {
 	var s strings.Builder
 	s.WriteString("May I do this? **" + a.Action + "**\n")
-	if action, ok := known.Lookup(a.Action); ok {
-		for step := range strings.Lines(action.Detail) {
-			s.WriteString("\n- " + code(visible(strings.TrimSuffix(step, "\n"))))
+	for _, d := range a.details(known) {
+		s.WriteString("\n- ")
+		if name, ok := strings.CutSuffix(d.name, ": "); ok {
+			s.WriteString(code(name) + ": ")
 		}
-	}
-	for _, arg := range a.arguments(known) {
-		s.WriteString("\n- " + code(arg.name) + ": " + code(arg.value))
+		s.WriteString(code(d.value))
 	}
 	if a.Reason != "" {
 		s.WriteString("\n\n" + code(visible(a.Reason))) // it may include names that strangers chose
@@ -616,22 +619,24 @@ func (a *Approval) inWords(known *actions.Registry) string {
 	return s.String()
 }
 
-// argument is one argument of a call, with every character visible.
-type argument struct{ name, value string }
+// detail is a step of the action, or an argument with its name, with every character visible.
+type detail struct{ name, value string }
 
-// arguments returns the arguments of the call as JSON. It marks one that the action does not know
-// as not used.
-func (a *Approval) arguments(known *actions.Registry) []argument {
-	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(a.Entities, &raw); err != nil {
-		return nil // ask wrote it
-	}
+// details returns the steps of the action and the arguments of the call as JSON. It marks an
+// argument that the action does not know as not used.
+func (a *Approval) details(known *actions.Registry) (list []detail) {
 	action, ok := known.Lookup(a.Action)
-	var list []argument
+	if ok {
+		for step := range strings.Lines(action.Detail) {
+			list = append(list, detail{"", visible(strings.TrimSuffix(step, "\n"))})
+		}
+	}
+	var raw map[string]json.RawMessage
+	_ = json.Unmarshal(a.Entities, &raw) // ask wrote it
 	for _, name := range slices.Sorted(maps.Keys(raw)) {
-		arg := argument{visible(name), visible(string(raw[name]))}
+		arg := detail{visible(name) + ": ", visible(string(raw[name]))}
 		if ok && action.Schema.Properties[name] == nil {
-			arg.name += " (not used)"
+			arg.name = visible(name) + " (not used): "
 		}
 		list = append(list, arg)
 	}

@@ -187,7 +187,7 @@ func (e *Engine) Accept(ctx context.Context, t *Turn, duplicates ...inbox.Duplic
 		entry.Load = t.keys()
 	}
 	if t.IsMessage() && !t.aside { // the conversation will have the person's words
-		entry.Set, entry.Member = placesKey(userKey(t.Activity)), t.here().member()
+		entry.Set, entry.Member = placesKey(userKey(t.Activity)), t.here()
 	}
 	id, duplicate, err = e.submit(ctx, t, entry)
 	if duplicate {

@@ -30,8 +30,6 @@ type Hooks struct {
 	// only the bot knows: citations ([activity.Activity.Cite]) of sources that an action left in
 	// the turn's Temp, a sensitivity label, suggestions.
 	BeforeSend func(ctx context.Context, t *Turn, m *activity.Activity)
-	// AfterSay sees each text of a plan after it was sent.
-	AfterSay func(ctx context.Context, t *Turn, text string)
 	// Failed sees the failure of a turn and returns what to tell the person; "" leaves that to the
 	// bot. The failure may be a [*models.Error], a [*plan.Fault], a [*LimitError] or an
 	// [*actions.BudgetError].

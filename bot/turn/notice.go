@@ -1,7 +1,6 @@
 package turn
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
@@ -61,7 +60,7 @@ func (t notifier) Notify(ctx context.Context, n actions.Notice) (id string, err 
 	if p.To.Channel == "" && p.To.Bot == "" {
 		p.To.Channel, p.To.Bot, p.To.Caller = here.Channel, here.Bot, here.Caller
 	}
-	if p.To.Conversation != "" && t.Conversation != nil && keyOf(p.To) == t.Conversation.Key() {
+	if p.To.Conversation != "" && t.Conversation != nil && queueOf(p.To) == t.Conversation.Key() {
 		p.known, p.own = *state.Of[reference](t.Conversation), t.Activity.Conversation.Personal()
 	}
 	return t.engine.notify(ctx, p)
@@ -96,7 +95,7 @@ func (e *Engine) address(ctx context.Context, p *post) error {
 		return ErrDraining
 	}
 	if p.To.Conversation == "" {
-		docs, err := e.cfg.Store.Load(ctx, homeKey(state.UserKey(ownChannel(p.To.Channel, p.To.Caller), p.To.Bot, p.To.User)))
+		docs, err := e.cfg.Store.Load(ctx, homeKey(keyOf(p.To)))
 		if err != nil {
 			return err
 		}
@@ -105,7 +104,7 @@ func (e *Engine) address(ctx context.Context, p *post) error {
 		}
 	}
 	if p.known == (reference{}) {
-		docs, err := e.cfg.Store.Load(ctx, keyOf(p.To))
+		docs, err := e.cfg.Store.Load(ctx, queueOf(p.To))
 		if err != nil {
 			return err
 		}
@@ -133,7 +132,7 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	entry, key := inbox.Entry{Queue: queueOf(a)}, p.key(messages)
+	entry, key := inbox.Entry{Queue: queueOf(p.To)}, p.key(messages)
 	t.rec.Notice = &pendingNotice{Messages: messages, Known: p.known, Keyed: key != ""}
 	t.rec.Trace = traceparent(ctx)
 	if key != "" {
@@ -150,8 +149,7 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 		if p.owner != "" { // /forget has to find every notice
 			owner := *a
 			owner.From.ID = p.owner
-			there := place{p.To.Conversation, p.own}
-			if err := e.cfg.Store.Join(ctx, placesKey(userKey(&owner)), there.member()); err != nil {
+			if err := e.cfg.Store.Join(ctx, placesKey(userKey(&owner)), placeOf(p.To.Conversation, p.own)); err != nil {
 				return "", err
 			}
 		}
@@ -182,12 +180,6 @@ func (p *post) key(messages []jsontext.Value) string {
 func noticeID(queue state.Key, key string) string {
 	sum := sha256.Sum256([]byte(queue.String() + "\n" + key))
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:12])
-}
-
-func keyOf(to actions.Recipient) state.Key {
-	there := activity.Conversation{}
-	there.ID = to.Conversation
-	return state.ConversationKey(ownChannel(to.Channel, to.Caller), to.Bot, there.BaseID())
 }
 
 // compose makes the messages of a notice to the conversation of a.
@@ -242,7 +234,6 @@ func sendNotice(ctx context.Context, t *Turn) error {
 	if why := known.usable(t.engine.cfg.Channel); why != "" {
 		zerolog.Ctx(ctx).Warn().Str("reason", why).Msg("a notice was dropped: nothing can be sent there")
 		count(t.engine.meter.replies, "given_up")
-		t.clean = true
 		return nil
 	}
 	t.Activity = known.in(actions.To(t.Activity))
@@ -285,14 +276,13 @@ func (t notifier) Notices(ctx context.Context, topic string) ([]actions.Notice, 
 		}
 		return err
 	}
-	err := add(queueOf(t.Activity))
+	err := add(queueOf(actions.To(t.Activity)))
 	if err == nil && t.User != nil {
 		err = t.engine.cfg.Store.Members(ctx, placesKey(userKey(t.Activity)), func(members []string) error {
 			var queues []state.Key
 			for _, member := range members {
-				if p, ok := placeOf(member); ok {
-					queues = append(queues, t.queueAt(p.conversation))
-				}
+				conversation, _ := readPlace(member)
+				queues = append(queues, queueOf(t.elsewhere(conversation)))
 			}
 			return add(queues...)
 		})
@@ -303,7 +293,7 @@ func (t notifier) Notices(ctx context.Context, topic string) ([]actions.Notice, 
 
 // Withdraw drops a waiting notice of the person, see [actions.Notifier].
 func (t notifier) Withdraw(ctx context.Context, n actions.Notice) (bool, error) {
-	queue := t.queueAt(n.To.Conversation)
+	queue := queueOf(t.elsewhere(n.To.Conversation))
 	w, err := t.engine.inbox.Find(ctx, queue, n.ID)
 	if errors.Is(err, inbox.ErrNoRecord) || err == nil && readWait(w).Owner != t.owner() {
 		return false, nil
@@ -312,16 +302,4 @@ func (t notifier) Withdraw(ctx context.Context, n actions.Notice) (bool, error) 
 		return false, err
 	}
 	return t.engine.inbox.Drop(ctx, queue, n.ID)
-}
-
-// drop drops the records that wait in the queue and match.
-func (e *Engine) drop(ctx context.Context, queue state.Key, meant func(Wait) bool) error {
-	waiting, err := e.inbox.Waiting(ctx, queue)
-	for _, w := range waiting {
-		if meant(readWait(w)) {
-			_, failure := e.inbox.Drop(ctx, queue, w.ID)
-			err = cmp.Or(err, failure)
-		}
-	}
-	return err
 }

@@ -145,7 +145,7 @@ func (x *execution) say(ctx context.Context) error {
 	if len(texts) == 0 {
 		return nil
 	}
-	return x.put(texts, x.spoken(ctx, texts))
+	return x.put(x.spoken(ctx, texts))
 }
 
 // sayLast sends the texts that end a plan. If all of them are empty results, it says that they are
@@ -165,7 +165,7 @@ func (x *execution) conclude(texts []string, messages []*activity.Activity) erro
 	if len(messages) == 0 {
 		return nil
 	}
-	return x.put(texts, messages)
+	return x.put(messages)
 }
 
 // nextText takes the next command, a SAY, and returns what to send; "" if there is nothing to say.
@@ -254,7 +254,6 @@ func (x *execution) untold() string {
 func (x *execution) note(o actions.Outcome) {
 	round := &x.Rounds[len(x.Rounds)-1]
 	round.Outcomes = append(round.Outcomes, o)
-	x.shorten()
 }
 
 // lastOutcome is the newest outcome of this plan.
@@ -472,16 +471,11 @@ func (x *execution) makeWithin(ctx context.Context, c *call) {
 func (x *execution) allowChanged(ctx context.Context, c *call, entities map[string]any) error {
 	changed := x.describe(c)
 	changed.Entities = entities
-	approval, err := x.engine.cfg.Policy(ctx, x.Turn.Turn, changed)
-	switch {
-	case err != nil:
-		return fmt.Errorf("approval policy: %w", err)
-	case approval.Denied != "":
-		return Refuse("%s", approval.Denied)
-	case approval.Required || c.granted:
-		return Refuse("%s was changed, and needs the approval of a person", c.action.Name)
+	approval, err := x.policy(ctx, changed)
+	if err == nil && (approval.Required || c.granted) {
+		err = Refuse("%s was changed, and needs the approval of a person", c.action.Name)
 	}
-	return nil
+	return err
 }
 
 // allowNested checks each call that an action makes, such as an action that is a plan. Nobody can be asked
@@ -489,16 +483,11 @@ func (x *execution) allowChanged(ctx context.Context, c *call, entities map[stri
 // showed them. The card did not show what a call is bound to besides its entities, so a call with a
 // Bind has to be approved by itself.
 func (x *execution) allowNested(ctx context.Context, c actions.Call) error {
-	approval, err := x.engine.cfg.Policy(ctx, x.Turn.Turn, c)
-	switch {
-	case err != nil:
-		return fmt.Errorf("approval policy: %w", err)
-	case approval.Denied != "":
-		return Refuse("%s", approval.Denied)
-	case approval.Required && (!x.granted || approval.Bind != ""):
-		return Refuse("%s needs the approval of a person, who cannot be asked within a plan", c.Action.Name)
+	approval, err := x.policy(ctx, c)
+	if err == nil && approval.Required && (!x.granted || approval.Bind != "") {
+		err = Refuse("%s needs the approval of a person, who cannot be asked within a plan", c.Action.Name)
 	}
-	if hook := x.engine.cfg.Hooks.Call; hook != nil { // it sees the call, and cannot change it
+	if hook := x.engine.cfg.Hooks.Call; err == nil && hook != nil { // it sees the call, and cannot change it
 		_, err = hook(ctx, x.Turn, c, func(context.Context, actions.Call) (actions.Result, error) { return actions.Done, nil })
 	}
 	return err
@@ -593,9 +582,13 @@ func (x *execution) finishCall(ctx context.Context, c *call) {
 
 // record notes what came of a call.
 func (x *execution) record(c *call) {
+	room := maxResults
+	for _, o := range x.Outcomes() {
+		room -= len(o.Text)
+	}
 	x.note(actions.Outcome{
 		Action: c.command.Action, Entities: c.command.Entities, CallID: c.command.CallID,
-		Text: cut(c.result.Text(), maxResult), Failed: c.result.Failed(), Unchanged: c.result.Unchanged(),
+		Text: cut(c.result.Text(), max(leastResult, min(maxResult, room))), Failed: c.result.Failed(), Unchanged: c.result.Unchanged(),
 	})
 }
 
@@ -604,29 +597,10 @@ const (
 	// text around it.
 	maxResult = 66 << 10
 	// maxResults limits the bytes of all results of a turn, because each save writes them. Beyond
-	// it, the oldest long ones are cut to maxOld.
-	maxResults = 320 << 10
-	maxOld     = 1 << 10
+	// it, results are cut to leastResult.
+	maxResults  = 320 << 10
+	leastResult = 1 << 10
 )
-
-// shorten cuts old results, so that a turn with many long ones can still complete.
-func (x *execution) shorten() {
-	total := 0
-	for _, o := range x.Outcomes() {
-		total += len(o.Text)
-	}
-	for i := range x.Rounds {
-		outcomes := x.Rounds[i].Outcomes
-		for j := range outcomes {
-			if total <= maxResults {
-				return
-			}
-			short := cut(outcomes[j].Text, maxOld)
-			total -= len(outcomes[j].Text) - len(short)
-			outcomes[j].Text = short
-		}
-	}
-}
 
 // cut shortens a text and marks the cut.
 func cut(text string, most int) string {

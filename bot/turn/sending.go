@@ -53,13 +53,12 @@ func (o *outbox) send(ctx context.Context) error {
 	case o.rec.Wait != nil:
 		o.rec.Phase = waiting
 	case run == nil:
-		o.rec.Phase, o.clean = done, true
+		o.rec.Phase = done
 	case run.Progress == nil:
 		o.rec.Phase = planning
 	default:
 		o.rec.Phase = running
 	}
-	o.afterSay(ctx)
 	return nil
 }
 
@@ -258,8 +257,7 @@ func (o *outbox) reply(a *activity.Activity) error {
 const maxPart = 16_000
 
 // split cuts a text into parts of at most maxPart UTF-16 code units. Joined, the parts are the
-// text. It cuts after a paragraph if it can, else after a line, a word or a character, and before a
-// code block rather than inside it.
+// text. It cuts after a paragraph if it can, else after a line, a word or a character.
 func split(text string) []string {
 	var parts []string
 	for {
@@ -293,31 +291,10 @@ func prefix(text string, units int) int {
 // cutAt returns where to cut a text that is too long. It ignores borders in the first half, which
 // would make the part needlessly short.
 func cutAt(text string) int {
-	half := len(text) / 2
-	if fence := openFence(text); fence > 0 {
-		text = text[:fence]
-		half = min(half, fence/2)
-	}
 	for _, border := range []string{"\n\n", "\n", " "} {
-		if i := strings.LastIndex(text, border); i >= half {
+		if i := strings.LastIndex(text, border); i >= len(text)/2 {
 			return i + len(border)
 		}
 	}
 	return len(text)
-}
-
-// openFence returns where an unclosed code block at the end of the text begins, or -1.
-func openFence(text string) int {
-	open, at := -1, 0
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(strings.TrimLeft(line, " "), "```") {
-			if open < 0 {
-				open = at
-			} else {
-				open = -1
-			}
-		}
-		at += len(line)
-	}
-	return open
 }

@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -33,10 +32,10 @@ const maxMerges = 20
 // keys returns the keys of the turn's state: the conversation, the person, in a channel the thread,
 // and in a personal conversation the person's home.
 func (t *Turn) keys() []state.Key {
-	a := t.Activity
-	keys := []state.Key{conversationKey(a, a.Conversation.BaseID()), userKey(a)}
+	a, to := t.Activity, actions.To(t.Activity)
+	keys := []state.Key{queueOf(to), userKey(a)}
 	if a.Conversation.ID != a.Conversation.BaseID() {
-		keys = append(keys, conversationKey(a, a.Conversation.ID))
+		keys = append(keys, keyOf(to))
 	}
 	if a.Conversation.Personal() {
 		keys = append(keys, homeKey(userKey(a)))
@@ -44,50 +43,49 @@ func (t *Turn) keys() []state.Key {
 	return keys
 }
 
-func conversationKey(a *activity.Activity, id string) state.Key {
-	return state.ConversationKey(channelOf(a), cmp.Or(a.Recipient.ID, nobody), id)
+// keyOf is the key of a person, of a conversation, or of a thread. What another bot sends gets a
+// channel of its own, whatever channel, conversation or person it names, so it never reaches the
+// real channel's state.
+func keyOf(to actions.Recipient) state.Key {
+	channel, bot := cmp.Or(to.Channel, nobody), cmp.Or(to.Bot, nobody)
+	if to.Caller != "" {
+		channel = to.Caller + " " + channel
+	}
+	if to.Conversation == "" && to.User != "" {
+		return state.UserKey(channel, bot, to.User)
+	}
+	return state.ConversationKey(channel, bot, to.Conversation)
+}
+
+// queueOf is the key of a conversation with all its threads: of its state and of its queue.
+func queueOf(to actions.Recipient) state.Key {
+	there := activity.Conversation{}
+	there.ID = to.Conversation
+	to.Conversation = there.BaseID()
+	return keyOf(to)
 }
 
 func userKey(a *activity.Activity) state.Key {
-	return state.UserKey(channelOf(a), cmp.Or(a.Recipient.ID, nobody), cmp.Or(a.From.ID, nobody))
+	to := actions.To(a)
+	to.Conversation, to.User = "", cmp.Or(a.From.ID, nobody)
+	return keyOf(to)
 }
 
-// channelOf is the channel in the activity's keys. What another bot sends gets a channel of its
-// own, whatever channel, conversation or person it names, so it never reaches the real channel's
-// state.
-func channelOf(a *activity.Activity) string {
-	return ownChannel(cmp.Or(a.ChannelID, nobody), a.CallerApp())
-}
-
-func ownChannel(channel, callerApp string) string {
-	if callerApp == "" {
-		return channel
-	}
-	return callerApp + " " + channel
+// elsewhere is another conversation of the bot on the same channel.
+func (t *Turn) elsewhere(conversation string) actions.Recipient {
+	to := actions.To(t.Activity)
+	to.Conversation = conversation
+	return to
 }
 
 // queue is the queue of the turn's conversation. Decisions about approvals have a queue of their
 // own, so that none waits for a running turn.
 func (t *Turn) queue() state.Key {
+	queue := queueOf(actions.To(t.Activity))
 	if _, ok := decisionOf(t); ok {
-		return decisionsOf(t.Activity)
+		return queue.Under("queues", "decisions")
 	}
-	return queueOf(t.Activity)
-}
-
-func queueOf(a *activity.Activity) state.Key {
-	return conversationKey(a, a.Conversation.BaseID())
-}
-
-func decisionsOf(a *activity.Activity) state.Key {
-	return conversationKey(a, a.Conversation.BaseID()).Under("queues", "decisions")
-}
-
-// queueAt is the queue of another conversation of the bot on the same channel.
-func (t *Turn) queueAt(conversation string) state.Key {
-	there := activity.Conversation{}
-	there.ID = conversation
-	return conversationKey(t.Activity, there.BaseID())
+	return queue
 }
 
 // load reads the turn's state in one round trip.
@@ -425,39 +423,32 @@ func (r *reference) in(to actions.Recipient) *activity.Activity {
 	return a
 }
 
-// place is a conversation that has a person's words in its history, in an approval, or in a notice
-// for later. A person's places are a set beside their state, so that /forget finds them all and
-// turns in many conversations never race for them.
-type place struct {
-	conversation string
-	personal     bool
-}
+// A place is a conversation that has a person's words in its history, in an approval, or in a
+// notice for later. A person's places are a set beside their state, so that /forget finds them all
+// and turns in many conversations never race for them.
 
 const (
 	personalPlace = "personal "
 	sharedPlace   = "shared "
 )
 
-// member returns the place as a member of the set.
-func (p place) member() string {
-	if p.personal {
-		return personalPlace + p.conversation
+// placeOf is a conversation as a member of the set.
+func placeOf(conversation string, personal bool) string {
+	if personal {
+		return personalPlace + conversation
 	}
-	return sharedPlace + p.conversation
+	return sharedPlace + conversation
 }
 
-// placeOf reads a member of the set.
-func placeOf(member string) (p place, ok bool) {
-	if id, ok := strings.CutPrefix(member, personalPlace); ok {
-		return place{id, true}, true
-	}
-	id, ok := strings.CutPrefix(member, sharedPlace)
-	return place{id, false}, ok
+// readPlace reads what placeOf wrote.
+func readPlace(place string) (conversation string, personal bool) {
+	kind, conversation, _ := strings.Cut(place, " ")
+	return conversation, kind+" " == personalPlace
 }
 
 // here is the turn's conversation as a place.
-func (t *Turn) here() place {
-	return place{t.Activity.Conversation.ID, t.Activity.Conversation.Personal()}
+func (t *Turn) here() string {
+	return placeOf(t.Activity.Conversation.ID, t.Activity.Conversation.Personal())
 }
 
 // placesKey is the key of a person's places.
@@ -471,7 +462,7 @@ func (t *Turn) listPlace(ctx context.Context) error {
 	if t.listed || !t.rec.Remembered || t.scopes == nil {
 		return nil
 	}
-	err := t.engine.cfg.Store.Join(ctx, placesKey(userKey(t.Activity)), t.here().member())
+	err := t.engine.cfg.Store.Join(ctx, placesKey(userKey(t.Activity)), t.here())
 	if err == nil || errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil {
 		t.listed = err == nil
 		return err
@@ -497,11 +488,10 @@ func (t *Turn) ForgetPerson(ctx context.Context) error {
 	}
 	t.home = nil
 	t.User.Delete()
-	here := t.here()
-	if here.personal {
+	if t.Activity.Conversation.Personal() {
 		return t.ForgetConversation(ctx)
 	}
-	if err := t.dropWaits(ctx, here, t.Activity.From.ID); err != nil {
+	if err := t.dropWaits(ctx, t.Activity.Conversation.ID, t.Activity.From.ID, forTime, forApproval); err != nil {
 		return err
 	}
 	t.forgetStanding(t.Conversation, t.Activity.From.ID)
@@ -512,7 +502,7 @@ func (t *Turn) ForgetPerson(ctx context.Context) error {
 // ForgetConversation deletes everything stored about the turn's conversation, including what waits
 // in it.
 func (t *Turn) ForgetConversation(ctx context.Context) error {
-	if err := t.dropWaits(ctx, t.here(), ""); err != nil {
+	if err := t.dropWaits(ctx, t.Activity.Conversation.ID, "", forTime, forApproval); err != nil {
 		return err
 	}
 	t.Conversation.Delete()
@@ -523,7 +513,7 @@ func (t *Turn) ForgetConversation(ctx context.Context) error {
 // ForgetApprovals drops all approvals that the conversation waits for or that were given for good.
 func (t *Turn) ForgetApprovals(ctx context.Context) error {
 	t.forgetStanding(t.Conversation, "")
-	return t.engine.drop(ctx, queueOf(t.Activity), func(w Wait) bool { return w.For == forApproval })
+	return t.dropWaits(ctx, t.Activity.Conversation.ID, "", forApproval)
 }
 
 // forgetStanding deletes from the conversation's state the approvals and decisions that one person
@@ -534,18 +524,23 @@ func (t *Turn) forgetStanding(conversation *state.Scope, asker string) {
 	list.Decided = slices.DeleteFunc(list.Decided, func(d decided) bool { return asker == "" || d.Asker == asker })
 }
 
-// dropWaits drops what waits in a conversation for a time or an approval: what the owner asked for,
-// or all of it in a personal conversation or if owner is "".
-func (t *Turn) dropWaits(ctx context.Context, in place, owner string) error {
-	return t.engine.drop(ctx, t.queueAt(in.conversation), func(w Wait) bool {
-		return w.For != forOperator && (in.personal || owner == "" || w.Owner == owner)
-	})
+// dropWaits drops what waits in a conversation: what the owner asked for; "" drops everybody's.
+func (t *Turn) dropWaits(ctx context.Context, conversation, owner string, kinds ...waitKind) error {
+	queue := queueOf(t.elsewhere(conversation))
+	waiting, err := t.engine.inbox.Waiting(ctx, queue)
+	for _, listed := range waiting {
+		if w := readWait(listed); slices.Contains(kinds, w.For) && (owner == "" || w.Owner == owner) {
+			_, failure := t.engine.inbox.Drop(ctx, queue, listed.ID)
+			err = cmp.Or(err, failure)
+		}
+	}
+	return err
 }
 
 // LeavePlace removes the conversation from the person's places once their words are deleted from
 // it. A failure is harmless.
 func (t *Turn) LeavePlace(ctx context.Context) {
-	if err := t.engine.cfg.Store.Leave(ctx, placesKey(userKey(t.Activity)), t.here().member()); err != nil {
+	if err := t.engine.cfg.Store.Leave(ctx, placesKey(userKey(t.Activity)), t.here()); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("could not remove the conversation from the person's /forget list (harmless)")
 	}
 }
@@ -555,89 +550,59 @@ func (t *Turn) LeavePlace(ctx context.Context) {
 func (t *Turn) Save(ctx context.Context) error { return t.save(ctx) }
 
 // forgetElsewhere deletes what the person said in all other conversations. If the state of one
-// cannot be read, the others are still deleted.
+// cannot be read, the others are still deleted. A conversation with a running turn stays a place:
+// that turn may have listed it before this, and may save words after it.
 func (t *Turn) forgetElsewhere(ctx context.Context) error {
 	var fault error
-	err := t.engine.cfg.Store.Drain(ctx, placesKey(userKey(t.Activity)), func(members []string) ([]string, error) {
-		done, err := t.forgetPlaces(ctx, members)
-		if errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil {
-			return nil, err
+	err := t.engine.cfg.Store.Drain(ctx, placesKey(userKey(t.Activity)), func(places []string) (done []string, err error) {
+		for _, place := range places {
+			if place == t.here() {
+				continue
+			}
+			conversation, personal := readPlace(place)
+			waiting, err := t.engine.inbox.Queued(ctx, queueOf(t.elsewhere(conversation)))
+			if err == nil {
+				err = t.forgetIn(ctx, conversation, personal)
+			}
+			switch {
+			case errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil:
+				return nil, err
+			case err != nil:
+				fault = cmp.Or(fault, err)
+			case waiting == 0:
+				done = append(done, place)
+			}
 		}
-		fault = cmp.Or(fault, err)
 		return done, nil
 	})
 	return cmp.Or(err, fault)
 }
 
-// forgetPlaces deletes what the person said in some other conversations, in parallel. A
-// conversation with a running turn is not done: that turn may have listed it before this, and may
-// save words after it.
-func (t *Turn) forgetPlaces(ctx context.Context, members []string) (done []string, err error) {
-	busy, faults := make([]bool, len(members)), make([]error, len(members))
-	var work sync.WaitGroup
-	for i, member := range members {
-		p, ok := placeOf(member)
-		busy[i] = p == t.here()
-		if !ok || busy[i] {
-			continue
-		}
-		work.Go(func() {
-			faults[i] = t.safely(func() error {
-				waiting, err := t.engine.inbox.Queued(ctx, t.queueAt(p.conversation))
-				if err != nil {
-					return err
-				}
-				busy[i] = waiting > 0
-				return t.forgetPlace(ctx, p)
-			})
-		})
-	}
-	work.Wait()
-	for i, member := range members {
-		if !busy[i] && faults[i] == nil {
-			done = append(done, member)
-		}
-	}
-	return done, errors.Join(faults...)
-}
-
-// forgetPlace deletes what the person said in another conversation. If a turn changes it meanwhile,
-// it tries again on the newest state.
-func (t *Turn) forgetPlace(ctx context.Context, p place) error {
-	for attempt := 0; ; attempt++ {
-		err := t.tryForgetPlace(ctx, p)
-		if !errors.Is(err, state.ErrConflict) || attempt == maxMerges {
-			return err
-		}
-		wait(ctx, rand.N(5*time.Millisecond<<min(attempt, 5)), nil)
-	}
-}
-
-func (t *Turn) tryForgetPlace(ctx context.Context, p place) error {
-	a := t.Activity
-	there := activity.Conversation{}
-	there.ID = p.conversation
-	keys := []state.Key{conversationKey(a, there.ID)}
-	if base := there.BaseID(); base != there.ID {
-		keys = append(keys, conversationKey(a, base)) // the base has the approvals of its threads
+// forgetIn deletes what the person said in another conversation. If a turn changes it meanwhile,
+// the turn of /forget runs again.
+func (t *Turn) forgetIn(ctx context.Context, conversation string, personal bool) error {
+	there := t.elsewhere(conversation)
+	keys := []state.Key{keyOf(there)}
+	if base := queueOf(there); base != keys[0] {
+		keys = append(keys, base) // the base has the approvals of its threads
 	}
 	scopes, err := t.engine.cfg.Store.Load(ctx, keys...)
-	if err != nil && !(p.personal && len(scopes) == len(keys)) { // what is deleted whole need not be read
+	if err != nil && !(personal && len(scopes) == len(keys)) { // what is deleted whole need not be read
 		return err
 	}
-	owner := a.From.ID
-	if p.personal {
+	owner := t.Activity.From.ID
+	if personal {
 		owner = ""
 	}
-	if err := t.dropWaits(ctx, p, owner); err != nil {
+	if err := t.dropWaits(ctx, conversation, owner, forTime, forApproval); err != nil {
 		return err
 	}
 	t.forgetStanding(scopes[len(scopes)-1], owner)
 	for _, scope := range scopes {
-		if p.personal {
+		if personal {
 			scope.Delete()
 		} else {
-			state.Of[prompts.History](scope).Forget(a.From.ID)
+			state.Of[prompts.History](scope).Forget(owner)
 		}
 	}
 	return t.engine.cfg.Store.Save(ctx, scopes...)

@@ -42,13 +42,11 @@ type Turn struct {
 	aside      bool // leaves the conversation's state alone
 	listed     bool // the conversation is one of the person's places
 	saveDue    bool // the loop has to save before it continues
-	clean      bool // everything is saved, and nothing changed since
 	spoke      bool // something was sent since the last save
 	progressed bool // made progress since the last save
 	outside    bool // did something outside of state that is not saved yet
 	resumed    bool // continues after an approval
 
-	texts     []string // texts of the plan that are being sent
 	base      []byte   // the record that a rerun in this process starts from; nil: the last saved one
 	saved     int      // how many outcomes are saved
 	uncertain []string // actions that may or may not have run
@@ -142,7 +140,7 @@ func (t *Turn) begin(ctx context.Context) error {
 	var handler Handler
 	if t.rec.Phase == planning && t.rec.Run == nil {
 		if handler = t.handler(); handler == nil {
-			t.rec.Phase, t.clean = done, true // this version of the bot has no such route
+			t.rec.Phase = done // this version of the bot has no such route
 			return nil
 		}
 	}
@@ -199,22 +197,21 @@ func (t *Turn) handler() Handler {
 func (t *Turn) move(ctx context.Context, handler Handler) error {
 	for {
 		var err error
-		switch t.rec.Phase {
-		case planning:
-			if t.rec.Run != nil {
-				err = t.exec.makePlan(ctx)
-			} else if err = handler(ctx, t); t.rec.Run == nil || t.rec.Phase == sending {
+		switch phase := t.rec.Phase; {
+		case t.saveDue:
+			err = t.save(ctx)
+		case phase == planning && t.rec.Run != nil:
+			err = t.exec.makePlan(ctx)
+		case phase == planning:
+			if err = handler(ctx, t); err == nil && t.rec.Phase != waiting {
 				t.rec.Phase = done // the handler has said everything
 			}
-		case running:
+		case phase == running:
 			err = t.exec.runCommands(ctx)
-		case sending:
+		case phase == sending:
 			err = (&outbox{t}).send(ctx)
-		case waiting, done, failed:
+		default:
 			return nil
-		}
-		if err == nil && t.saveDue {
-			err = t.save(ctx)
 		}
 		if stop, ok := errors.AsType[*stopError](err); ok {
 			err = t.stop(ctx, stop)
@@ -294,7 +291,7 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 	defer cancel()
 	answer := t.encodeAnswer()
 	scopes := t.scopes
-	if t.clean || t.saveFault != nil {
+	if t.saveFault != nil {
 		scopes = nil
 	} else if err := t.savePerson(ctx); err != nil {
 		return false, err
@@ -444,7 +441,7 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 		if err != nil {
 			zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the person was not told of the failure")
 		}
-		t.clean, t.rec.Phase = err == nil, failed
+		t.rec.Phase = failed
 	}
 	return t.end(ctx)
 }
@@ -672,18 +669,14 @@ func (t *Turn) Tell(ctx context.Context, text string) error {
 // one sends the rest and does not run the calling handler again: change state before you speak.
 // Once the first activity is on its way, the end of ctx does not stop the rest.
 func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error {
-	if err := t.put(nil, activities); err != nil {
+	if err := t.put(activities); err != nil {
 		return err
 	}
-	if err := t.save(ctx); err != nil {
-		t.rec.Outbox = nil
-		return err
-	}
-	return (&outbox{t}).empty(t.lasting(ctx))
+	return t.move(ctx, nil)
 }
 
-// put makes the loop save and then send the messages. texts is what the hook AfterSay gets.
-func (t *Turn) put(texts []string, messages []*activity.Activity) error {
+// put makes the loop save and then send the messages.
+func (t *Turn) put(messages []*activity.Activity) error {
 	t.rec.Outbox = make([]outgoing, len(messages))
 	for i, m := range messages {
 		raw, err := m.Encode()
@@ -696,7 +689,7 @@ func (t *Turn) put(texts []string, messages []*activity.Activity) error {
 	if run := t.rec.Run; run != nil {
 		run.InFlight = 0
 	}
-	t.rec.Phase, t.saveDue, t.texts = sending, true, texts
+	t.rec.Phase, t.saveDue = sending, true
 	return nil
 }
 
@@ -735,17 +728,6 @@ func (t *Turn) Message(text string) *activity.Activity {
 	m.TextFormat = "markdown"
 	m.Locale = t.Activity.Locale
 	return m
-}
-
-// afterSay tells the hook what was sent.
-func (t *Turn) afterSay(ctx context.Context) {
-	texts := t.texts
-	t.texts = nil
-	if hook := t.engine.cfg.Hooks.AfterSay; hook != nil {
-		for _, text := range texts {
-			hook(ctx, t, text)
-		}
-	}
 }
 
 // repliesInResponse reports whether the turn's replies travel in the HTTP response.
