@@ -77,7 +77,9 @@ type decided struct {
 // approval asks the policy about a call. An approved call needs no more if it is exactly the one
 // that the person saw and the policy still allows it.
 func (x *execution) approval(ctx context.Context, c *call, approved string) (actions.Approval, error) {
-	cfg := &x.engine.cfg
+	if c.err != nil {
+		return actions.Approval{}, nil
+	}
 	approval, err := x.policy(ctx, x.describe(c))
 	if _, denied := errors.AsType[*refusal](err); denied {
 		zerolog.Ctx(ctx).Info().Str("action", c.action.Name).Msg("the policy denies the call")
@@ -109,12 +111,6 @@ func (x *execution) approval(ctx context.Context, c *call, approved string) (act
 		zerolog.Ctx(ctx).Info().Str("action", c.action.Name).Msg("approved before, for good")
 		c.granted = true
 		return actions.Approval{}, nil
-	}
-	if len(approval.Approvers) == 0 {
-		approval.Approvers = cfg.Approvers
-	}
-	if approval.Within <= 0 {
-		approval.Within = cfg.ApprovalTimeout
 	}
 	return approval, nil
 }
@@ -174,7 +170,10 @@ func (x *execution) ask(ctx context.Context, c *call, approval actions.Approval)
 	a := &Approval{
 		ID: id, Action: c.action.Name, Entities: entities, Hash: hash,
 		Reason: approval.Reason, Standing: approval.Standing, Approvers: approval.Approvers,
-		Expires: time.Now().Add(approval.Within).UTC().Truncate(time.Second),
+		Expires: time.Now().Add(cmp.Or(approval.Within, x.engine.cfg.ApprovalTimeout)).UTC().Truncate(time.Second),
+	}
+	if len(a.Approvers) == 0 {
+		a.Approvers = x.engine.cfg.Approvers
 	}
 	question := x.question(a)
 	if raw, err := question.Encode(); err != nil || len(raw) > maxQuestion {
@@ -257,7 +256,7 @@ func (x *execution) decided(ctx context.Context, a *Approval) error {
 // that found nothing to act on.
 func (x *execution) owesAfter() bool {
 	p := x.rec.Run.Progress
-	return p.Owes() || p.Plan.Observe && slices.ContainsFunc(x.Rounds[len(x.Rounds)-1].Outcomes, func(o actions.Outcome) bool {
+	return p.Owes() || p.Plan.Observe && slices.ContainsFunc(x.round().Outcomes, func(o actions.Outcome) bool {
 		return o.Action != plan.Say && !o.Failed && o.Text != ""
 	})
 }
@@ -293,7 +292,7 @@ func (x *execution) andTheRest() string {
 // stand stores an approval for good.
 func (x *execution) stand(a *Approval) {
 	list := state.Of[approvals](x.Conversation)
-	list.Standing = append(list.Standing, standing{Hash: a.Hash, Asker: x.Activity.From.ID, By: a.Decision.By, At: a.Decision.At})
+	list.Standing = append(list.Standing, standing{a.Hash, x.Activity.From.ID, a.Decision.By, a.Decision.At})
 	list.Standing = slices.Delete(list.Standing, 0, max(0, len(list.Standing)-maxStanding))
 }
 
@@ -664,7 +663,7 @@ var blank = []rune{0x115f, 0x1160, 0x2800, 0x3164, 0xffa0}
 
 // button makes a button whose data says which call it is for.
 func (a *Approval) button(title string, style string, verb string) activity.Button {
-	return activity.Button{Title: title, Style: style, Verb: verb, Data: decision{Approval: a.ID, Hash: a.Hash, Verb: verb}}
+	return activity.Button{Title: title, Style: style, Verb: verb, Data: decision{a.ID, a.Hash, verb}}
 }
 
 func heading(text string) activity.TextBlock {

@@ -105,7 +105,7 @@ func (x *execution) runCommands(ctx context.Context) error {
 	switch owes := p.Owes() && !p.Plan.Observe; {
 	case owes && (x.rec.Run.Steps >= x.engine.cfg.MaxSteps || !x.withhold()):
 		return x.tellUnchanged(ctx)
-	case owes || p.Plan.Observe || x.lastOutcome().Text != "":
+	case owes || p.Plan.Observe || x.endsInResult():
 		return x.planAgain()
 	case len(x.rec.Sent) == 0: // always give an answer
 		return x.sayLast(ctx, nil)
@@ -115,10 +115,10 @@ func (x *execution) runCommands(ctx context.Context) error {
 
 // planAgain goes back to planning with what was done so far.
 func (x *execution) planAgain() error {
+	x.rec.Run.Progress, x.rec.Phase, x.saveDue = nil, planning, x.outside
 	if x.rec.Run.Steps >= x.engine.cfg.MaxSteps {
 		return &LimitError{Limit: limitSteps}
 	}
-	x.rec.Run.Progress, x.rec.Phase, x.saveDue = nil, planning, x.outside
 	return nil
 }
 
@@ -139,8 +139,9 @@ func (x *execution) say(ctx context.Context) error {
 	if last {
 		return x.sayLast(ctx, texts)
 	}
+	round := x.round()
 	for _, text := range texts {
-		x.note(actions.Outcome{Action: plan.Say, Text: text})
+		round.Outcomes = append(round.Outcomes, actions.Outcome{Action: plan.Say, Text: text})
 	}
 	if len(texts) == 0 {
 		return nil
@@ -208,14 +209,14 @@ func (x *execution) withhold() bool {
 	if slices.ContainsFunc(x.Rounds, func(o actions.Round) bool { return o.Withheld }) {
 		return false
 	}
-	x.Rounds[len(x.Rounds)-1].Withheld = true
+	x.round().Withheld = true
 	return true
 }
 
 // tellUnchanged says in the actions' own words what found nothing to act on, and what else was
 // done.
 func (x *execution) tellUnchanged(ctx context.Context) error {
-	x.Rounds[len(x.Rounds)-1].Withheld = true
+	x.round().Withheld = true
 	text, err := x.beforeSay(ctx, x.untold())
 	if err != nil {
 		return err
@@ -229,7 +230,7 @@ func (x *execution) tellUnchanged(ctx context.Context) error {
 // untold is what the model should have told the person and did not: which commands of the turn's
 // last plans found nothing to act on, in the actions' words, and what those plans did.
 func (x *execution) untold() string {
-	if len(x.Rounds) == 0 || !x.Rounds[len(x.Rounds)-1].Withheld {
+	if len(x.Rounds) == 0 || !x.round().Withheld {
 		return ""
 	}
 	var texts, did []string
@@ -250,20 +251,14 @@ func (x *execution) untold() string {
 	return text
 }
 
-// note adds an outcome for the planner to see.
-func (x *execution) note(o actions.Outcome) {
-	round := &x.Rounds[len(x.Rounds)-1]
-	round.Outcomes = append(round.Outcomes, o)
+// endsInResult reports whether the newest outcome has a text.
+func (x *execution) endsInResult() bool {
+	outcomes := x.round().Outcomes
+	return len(outcomes) > 0 && outcomes[len(outcomes)-1].Text != ""
 }
 
-// lastOutcome is the newest outcome of this plan.
-func (x *execution) lastOutcome() actions.Outcome {
-	outcomes := x.Rounds[len(x.Rounds)-1].Outcomes
-	if len(outcomes) == 0 {
-		return actions.Outcome{}
-	}
-	return outcomes[len(outcomes)-1]
-}
+// round is the newest plan with its outcomes, which the planner sees.
+func (x *execution) round() *actions.Round { return &x.Rounds[len(x.Rounds)-1] }
 
 // execution makes the plans of a turn and runs their commands: the phases Planning and
 // Running.
@@ -306,7 +301,7 @@ func (x *execution) do(ctx context.Context) error {
 			return nil
 		}
 	}
-	x.calls = nil
+	x.calls, x.granted = nil, calls[0].granted
 	x.snapshot()
 	if !x.invoke(ctx, calls) {
 		return x.abandon(calls)
@@ -340,30 +335,23 @@ func (x *execution) announce(calls []call) bool {
 // other.
 func (x *execution) prepare(ctx context.Context) ([]call, actions.Approval, error) {
 	p := x.rec.Run.Progress
-	x.granted = false
-	calls := make([]call, 0, 1)
+	var calls []call
 	for i := range p.Together(x.parallel) {
-		c := x.check(p.Next + i)
-		approval := actions.Approval{}
-		if c.err == nil {
-			approved := ""
-			if i == 0 {
-				approved = x.rec.Run.Approved
-			}
-			var err error
-			if approval, err = x.approval(ctx, &c, approved); err != nil {
-				return nil, approval, err
-			}
+		c, approved := x.check(p.Next+i), ""
+		if i == 0 {
+			approved = x.rec.Run.Approved
 		}
-		alone := c.err != nil || approval.Required || c.granted
-		if alone && i > 0 {
-			break // it comes first next time
+		approval, err := x.approval(ctx, &c, approved)
+		if err != nil {
+			return nil, approval, err
+		}
+		if c.err != nil || approval.Required || c.granted {
+			if i > 0 {
+				break // it comes first next time
+			}
+			return []call{c}, approval, nil
 		}
 		calls = append(calls, c)
-		if alone {
-			x.granted = c.granted
-			return calls, approval, nil
-		}
 	}
 	return calls, actions.Approval{}, nil
 }
@@ -454,15 +442,12 @@ func (x *execution) makeWithin(ctx context.Context, c *call) {
 		}
 		return c.action.Call(ctx, x.Turn.Turn, entities)
 	}
-	result, err := x.engine.cfg.Hooks.Call(ctx, x.Turn, x.describe(c), next)
-	_, refused := errors.AsType[*refusal](err)
-	switch {
-	case err == nil:
-		c.result = result
-	case refused || errors.Is(err, ran):
+	var err error
+	c.result, err = x.engine.cfg.Hooks.Call(ctx, x.Turn, x.describe(c), next)
+	if _, refused := errors.AsType[*refusal](err); refused || errors.Is(err, ran) {
 		c.err = err
-	default: // the hook's own error; what the action did stays done
-		c.result, c.stop = result, fmt.Errorf("hook Call: %w", err)
+	} else if err != nil { // the hook's own error; what the action did stays done
+		c.stop = fmt.Errorf("hook Call: %w", err)
 	}
 }
 
@@ -552,11 +537,8 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 		x.leaveOut()
 	}
 	err := cmp.Or(ctx.Err(), stop, x.circles(calls))
-	if again && err == nil {
-		return x.planAgain()
-	}
 	if again {
-		x.rec.Run.Progress, x.rec.Phase = nil, planning
+		err = cmp.Or(err, x.planAgain())
 	}
 	return err
 }
@@ -580,15 +562,17 @@ func (x *execution) finishCall(ctx context.Context, c *call) {
 	x.engine.meter.action(c, okOrFailed(c.result.Failed()))
 }
 
-// record notes what came of a call.
+// record adds what came of a call to its round.
 func (x *execution) record(c *call) {
 	room := maxResults
 	for _, o := range x.Outcomes() {
 		room -= len(o.Text)
 	}
-	x.note(actions.Outcome{
+	round := x.round()
+	round.Outcomes = append(round.Outcomes, actions.Outcome{
 		Action: c.command.Action, Entities: c.command.Entities, CallID: c.command.CallID,
-		Text: cut(c.result.Text(), max(leastResult, min(maxResult, room))), Failed: c.result.Failed(), Unchanged: c.result.Unchanged(),
+		Text:   cut(c.result.Text(), max(leastResult, min(maxResult, room))),
+		Failed: c.result.Failed(), Unchanged: c.result.Unchanged(),
 	})
 }
 
@@ -612,14 +596,13 @@ func cut(text string, most int) string {
 
 // leaveOut answers the model's calls that come after a failed one: each of them needs an answer.
 func (x *execution) leaveOut() {
-	p := x.rec.Run.Progress
-	for i := p.Next; i < len(p.Plan.Commands); i++ {
-		c := p.Plan.Commands[i]
-		answered := slices.ContainsFunc(x.Rounds[len(x.Rounds)-1].Outcomes, func(o actions.Outcome) bool { return o.CallID == c.CallID })
-		if c.CallID == "" || answered {
+	p, round := x.rec.Run.Progress, x.round()
+	for _, c := range p.Plan.Commands[p.Next:] {
+		answered := func(o actions.Outcome) bool { return o.CallID == c.CallID }
+		if c.CallID == "" || slices.ContainsFunc(round.Outcomes, answered) {
 			continue
 		}
-		x.note(actions.Outcome{
+		round.Outcomes = append(round.Outcomes, actions.Outcome{
 			Action: c.Action, Entities: c.Entities, CallID: c.CallID, Failed: true,
 			Text: "not run, because an earlier call failed",
 		})

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
@@ -215,9 +214,6 @@ func (t *Turn) merging(ctx context.Context, write func() error) error {
 					return err
 				}
 			}
-		}
-		if attempt > 0 { // so that rivals do not keep colliding
-			wait(ctx, rand.N(5*time.Millisecond<<min(attempt, 5)), nil)
 		}
 	}
 }
