@@ -81,7 +81,7 @@ func (x *execution) approval(ctx context.Context, c *call, approved string) (act
 		return actions.Approval{}, nil
 	}
 	approval, err := x.policy(ctx, x.describe(c))
-	if _, denied := errors.AsType[*refusal](err); denied {
+	if is[*refusal](err) {
 		zerolog.Ctx(ctx).Info().Str("action", c.action.Name).Msg("the policy denies the call")
 		if x.begun > 0 {
 			return approval, x.notApproved(c)
@@ -95,17 +95,16 @@ func (x *execution) approval(ctx context.Context, c *call, approved string) (act
 	if approved == "" && !approval.Required {
 		return actions.Approval{}, nil
 	}
-	hash, err := x.approvalHash(ctx, c, approval.Bind)
-	if err != nil {
+	if c.hash, err = x.approvalHash(ctx, c, approval.Bind); err != nil {
 		return actions.Approval{}, err
 	}
 	if approved != "" {
-		if c.granted = hash == approved; !c.granted {
+		if c.granted = c.hash == approved; !c.granted {
 			err = x.notApproved(c)
 		}
 		return actions.Approval{}, err
 	}
-	stands := func(s standing) bool { return s.Hash == hash && s.Asker == x.Activity.From.ID }
+	stands := func(s standing) bool { return s.Hash == c.hash && s.Asker == x.Activity.From.ID }
 	if approval.Standing && slices.ContainsFunc(state.Of[approvals](x.Conversation).Standing, stands) {
 		count(x.engine.meter.approvals, "standing")
 		zerolog.Ctx(ctx).Info().Str("action", c.action.Name).Msg("approved before, for good")
@@ -155,10 +154,6 @@ func (x *execution) approvalHash(ctx context.Context, c *call, bind string) (str
 // ask asks a person to approve the next call. Once the question is sent, the record waits.
 func (x *execution) ask(ctx context.Context, c *call, approval actions.Approval) error {
 	run := x.rec.Run
-	hash, err := x.approvalHash(ctx, c, approval.Bind)
-	if err != nil {
-		return err
-	}
 	entities, err := encode(c.command.Entities)
 	if err != nil {
 		return fmt.Errorf("write the call for approval: %w", err)
@@ -168,7 +163,7 @@ func (x *execution) ask(ctx context.Context, c *call, approval actions.Approval)
 		id += strconv.Itoa(run.Asked)
 	}
 	a := &Approval{
-		ID: id, Action: c.action.Name, Entities: entities, Hash: hash,
+		ID: id, Action: c.action.Name, Entities: entities, Hash: c.hash,
 		Reason: approval.Reason, Standing: approval.Standing, Approvers: approval.Approvers,
 		Expires: time.Now().Add(cmp.Or(approval.Within, x.engine.cfg.ApprovalTimeout)).UTC().Truncate(time.Second),
 	}
@@ -222,10 +217,13 @@ func (x *execution) renote(a *Approval, note string) {
 
 // decided acts on the decision. Without one, the approval has expired.
 func (x *execution) decided(ctx context.Context, a *Approval) error {
-	run := x.rec.Run
-	d := a.Decision
+	run, d, asker := x.rec.Run, a.Decision, x.Activity.From.ID
 	x.resumed, x.rec.Phase = true, running
-	x.rememberDecision(a)
+	said, list := "This was not decided in time. Nothing was done.", state.Of[approvals](x.Conversation)
+	if d != nil {
+		said = "This was already decided: " + d.String() + "."
+	}
+	list.Decided = newest(append(list.Decided, decided{a.ID, asker, said}), maxDecided)
 	switch {
 	case d == nil:
 		count(x.engine.meter.approvals, "expired")
@@ -233,14 +231,14 @@ func (x *execution) decided(ctx context.Context, a *Approval) error {
 		x.rec.Run, x.rec.Phase = nil, done
 	case d.Approved:
 		if d.Always {
-			x.stand(a)
+			list.Standing = newest(append(list.Standing, standing{a.Hash, asker, d.By, d.At}), maxStanding)
 		}
 		x.renote(a, "")
 		run.Approved, run.Decided, x.progressed = a.Hash, &decidedCall{a.Action, true}, true
 	case x.owesAfter():
 		x.goOnWithout(a)
 	default:
-		said := "OK, I won't run " + a.Action + x.andTheRest() + "."
+		said = "OK, I won't run " + a.Action + x.andTheRest() + "."
 		x.renote(a, "["+said+"]")
 		x.rec.Run = nil
 		if err := x.put(x.messages(said)); err != nil {
@@ -276,35 +274,20 @@ func (x *execution) goOnWithout(a *Approval) {
 
 // andTheRest names the actions after the rejected one, which do not run either.
 func (x *execution) andTheRest() string {
-	var names []string
-	p := x.rec.Run.Progress
+	p, rest := x.rec.Run.Progress, ""
 	for _, c := range p.Plan.Commands[p.Next+1:] {
 		if c.Kind == plan.Do {
-			names = append(names, c.Action)
+			rest += ", " + c.Action
 		}
 	}
-	if len(names) == 0 {
-		return ""
+	if rest != "" {
+		rest = ", nor what was to follow it: " + rest[len(", "):]
 	}
-	return ", nor what was to follow it: " + strings.Join(names, ", ")
+	return rest
 }
 
-// stand stores an approval for good.
-func (x *execution) stand(a *Approval) {
-	list := state.Of[approvals](x.Conversation)
-	list.Standing = append(list.Standing, standing{a.Hash, x.Activity.From.ID, a.Decision.By, a.Decision.At})
-	list.Standing = slices.Delete(list.Standing, 0, max(0, len(list.Standing)-maxStanding))
-}
-
-func (x *execution) rememberDecision(a *Approval) {
-	said := "This was not decided in time. Nothing was done."
-	if a.Decision != nil {
-		said = "This was already decided: " + a.Decision.String() + "."
-	}
-	list := state.Of[approvals](x.Conversation)
-	list.Decided = append(list.Decided, decided{ID: a.ID, Asker: x.Activity.From.ID, Said: said})
-	list.Decided = slices.Delete(list.Decided, 0, max(0, len(list.Decided)-maxDecided))
-}
+// newest is the end of a list.
+func newest[E any](list []E, most int) []E { return slices.Delete(list, 0, max(0, len(list)-most)) }
 
 // updateCard shows everybody who decided. A failure is harmless.
 func (x *execution) updateCard(ctx context.Context, a *Approval) {

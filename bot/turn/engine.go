@@ -9,6 +9,7 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	crand "crypto/rand"
 	"errors"
@@ -120,9 +121,6 @@ func New(cfg Config) (*Engine, error) {
 	return e, nil
 }
 
-// Inbox returns the inbox that stores the records.
-func (e *Engine) Inbox() *inbox.Inbox { return e.inbox }
-
 // Start begins to claim queues that have work, including those that another process left.
 func (e *Engine) Start() {
 	e.start.Do(func() {
@@ -143,10 +141,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 	} else {
 		e.stop()
 	}
-	err := e.workers.drain(ctx)
-	if err == nil {
-		err = left
-	}
+	err := cmp.Or(e.workers.drain(ctx), left)
 	e.end.Do(func() {
 		e.stop()
 		e.reading.Wait()
@@ -259,16 +254,13 @@ func (e *Engine) claim(ctx context.Context, q state.Key) {
 // recover completes a save whose process died after saving the person's state and before saving the
 // record. It runs before either is read.
 func (e *Engine) recover(ctx context.Context, lease *inbox.Lease) error {
-	rec, err := Decode(lease.Record())
+	rec, _ := Decode(lease.Record()) // its activity is enough
+	a, err := rec.Read()
 	if err != nil {
 		return nil // nobody can continue it
 	}
-	if a, err := rec.Read(); err == nil {
-		if _, err := lease.Recover(ctx, userKey(a)); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err = lease.Recover(ctx, userKey(a))
+	return err
 }
 
 // work moves the records of a queue, one after another, until the queue is empty or has to be
@@ -294,12 +286,12 @@ func (e *Engine) moveHead(lease *inbox.Lease, t *Turn) (more bool) {
 	lease.OnLost(release)
 	n := lease.Tries()
 	if n > 2*maxTakeovers {
-		return e.bury(ctx, lease, nil, lostTooOften(n), nil)
+		return e.bury(ctx, lease, lostTooOften(n), nil)
 	}
 	fault := error(nil)
 	if t == nil {
 		if t, fault = e.open(lease); t == nil {
-			return e.bury(ctx, lease, nil, fault.Error(), nil)
+			return e.bury(ctx, lease, fault.Error(), nil)
 		}
 	}
 	caller := t.Activity.CallerApp()
@@ -343,14 +335,13 @@ func (e *Engine) release(lease *inbox.Lease, after time.Duration) {
 }
 
 // bury makes the record at the head a dead letter. A request that waits for its answer gets answer,
-// unless that is nil. rec is the record to save; nil: leave it as it is.
-func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, rec *Record, reason string, answer []byte) (more bool) {
+// unless that is nil.
+func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, reason string, answer []byte) (more bool) {
 	ctx, cancel := e.workers.outlive(ctx, claimWithin)
 	defer cancel()
 	id, w := lease.ID(), &Wait{For: forOperator, Reason: reason}
-	var raw []byte
-	var err error
-	if rec != nil {
+	var raw []byte // nil: what cannot be read stays as it is
+	if rec, err := Decode(lease.Record()); err == nil {
 		w.Then = rec.Phase
 		if rec.Wait != nil { // keep an approval with its decision
 			w.Approval = rec.Wait.Approval
@@ -359,14 +350,12 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, rec *Record, reas
 			}
 		}
 		rec.Phase, rec.Wait = waiting, w
-		raw, err = rec.Encode()
+		raw, _ = rec.Encode() // it was decoded before
 	}
-	if err == nil {
+	more, err := lease.Wait(ctx, raw, w.listed(), answer)
+	if errors.Is(err, state.ErrTooLarge) && answer != nil { // the answer is what is too large
+		answer = []byte(`{"status":500}`)
 		more, err = lease.Wait(ctx, raw, w.listed(), answer)
-		if errors.Is(err, state.ErrTooLarge) && answer != nil { // the answer is what is too large
-			answer = []byte(`{"status":500}`)
-			more, err = lease.Wait(ctx, raw, w.listed(), answer)
-		}
 	}
 	if err != nil {
 		e.cfg.Log.Error().Err(err).Str("turn", id).Msg("turn not kept for an operator")

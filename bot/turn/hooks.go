@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/rs/zerolog"
-
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -60,24 +58,3 @@ func (e *refusal) Reason() string { return e.reason }
 // Refuse returns an error with which [Hooks.Call] fails a call. The model and the person may read
 // the reason.
 func Refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(format, args...)} }
-
-// failed returns what the hook wants to tell the person about the failure, or "".
-func (h *Hooks) failed(ctx context.Context, t *Turn, failure error) string {
-	if h.Failed == nil {
-		return ""
-	}
-	return h.Failed(ctx, t, failure)
-}
-
-// ended calls the hook. Even if that panics, the turn is over and the next one is at the head of
-// its queue.
-func (h *Hooks) ended(ctx context.Context, t *Turn, failure error) {
-	defer func() {
-		if p := recover(); p != nil {
-			zerolog.Ctx(ctx).Error().Str("error", fmt.Sprint(p)).Msg("the hook TurnEnded panicked")
-		}
-	}()
-	if h.TurnEnded != nil {
-		h.TurnEnded(ctx, t, failure)
-	}
-}

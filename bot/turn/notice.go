@@ -2,9 +2,6 @@ package turn
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base32"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
@@ -136,7 +133,7 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 	t.rec.Notice = &pendingNotice{Messages: messages, Known: p.known, Keyed: key != ""}
 	t.rec.Trace = traceparent(ctx)
 	if key != "" {
-		t.rec.ID = noticeID(entry.Queue, key)
+		t.rec.ID = hashOf(entry.Queue.String(), key)[:idLen]
 		t.ID = t.rec.ID
 	}
 	if time.Until(p.At) > 0 {
@@ -168,18 +165,7 @@ func (p *post) key(messages []jsontext.Value) string {
 	if p.Key != "" || p.attempt == "" {
 		return p.Key
 	}
-	said := sha256.New()
-	for _, m := range messages {
-		said.Write(binary.AppendUvarint(nil, uint64(len(m))))
-		said.Write(m)
-	}
-	return "call\n" + p.attempt + "\n" + string(said.Sum(nil))
-}
-
-// noticeID is the record id of a notice with a key.
-func noticeID(queue state.Key, key string) string {
-	sum := sha256.Sum256([]byte(queue.String() + "\n" + key))
-	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:12])
+	return "call\n" + p.attempt + "\n" + hashOf(messages)
 }
 
 // compose makes the messages of a notice to the conversation of a.
@@ -243,8 +229,7 @@ func sendNotice(ctx context.Context, t *Turn) error {
 			zerolog.Ctx(ctx).Info().Msg("a notice that was sent before is not sent again")
 			return nil
 		}
-		sent.Turns = append(sent.Turns, t.ID)
-		sent.Turns = slices.Delete(sent.Turns, 0, max(0, len(sent.Turns)-maxSentNotices))
+		sent.Turns = newest(append(sent.Turns, t.ID), maxSentNotices)
 	}
 	var list []*activity.Activity
 	for _, raw := range t.rec.Notice.Messages {

@@ -35,8 +35,7 @@ func (x *execution) makePlan(ctx context.Context) error {
 		x.rec.Phase, x.progressed = running, true
 		return nil
 	}
-	_, stopped := errors.AsType[*stopError](err)
-	if x.untold() == "" || stopped || ctx.Err() != nil || x.leaves(err) {
+	if x.untold() == "" || is[*stopError](err) || ctx.Err() != nil || x.leaves(err) {
 		return err
 	}
 	zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("asking the model again failed, sending the actions' own results instead")
@@ -277,9 +276,10 @@ type call struct {
 	command plan.Command
 	action  *actions.Action
 	result  actions.Result
-	granted bool  // a person approved it, now or for good
-	err     error // what went wrong before or in the action
-	stop    error // the error with which a hook ends the turn
+	hash    string // what an approval of it is bound to
+	granted bool   // a person approved it, now or for good
+	err     error  // what went wrong before or in the action
+	stop    error  // the error with which a hook ends the turn
 	took    time.Duration
 }
 
@@ -444,7 +444,7 @@ func (x *execution) makeWithin(ctx context.Context, c *call) {
 	}
 	var err error
 	c.result, err = x.engine.cfg.Hooks.Call(ctx, x.Turn, x.describe(c), next)
-	if _, refused := errors.AsType[*refusal](err); refused || errors.Is(err, ran) {
+	if is[*refusal](err) || errors.Is(err, ran) {
 		c.err = err
 	} else if err != nil { // the hook's own error; what the action did stays done
 		c.stop = fmt.Errorf("hook Call: %w", err)

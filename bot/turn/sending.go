@@ -39,16 +39,18 @@ const (
 // again: it may never have left that process.
 func (o *outbox) send(ctx context.Context) error {
 	ctx = o.lasting(ctx)
-	if len(o.rec.Outbox) > 0 {
-		if first := &o.rec.Outbox[0]; first.Unanswered > 0 && !first.Away.IsZero() {
-			if err := o.probe(ctx); err != nil {
-				return o.later(ctx, err)
+	for saved := true; len(o.rec.Outbox) > 0; saved = false {
+		if !saved && !o.repliesInResponse() {
+			if err := o.save(ctx); err != nil {
+				return err
 			}
 		}
+		if err := o.sendFirst(ctx); err != nil {
+			return err
+		}
+		o.rec.Outbox, o.progressed = o.rec.Outbox[1:], true
 	}
-	if err := o.empty(ctx); err != nil {
-		return err
-	}
+	o.rec.Outbox = nil
 	switch run := o.rec.Run; {
 	case o.rec.Wait != nil:
 		o.rec.Phase = waiting
@@ -62,60 +64,42 @@ func (o *outbox) send(ctx context.Context) error {
 	return nil
 }
 
-// empty sends the outbox in order. The record was saved with it.
-func (o *outbox) empty(ctx context.Context) error {
-	for saved := true; len(o.rec.Outbox) > 0; saved = false {
-		if !saved && !o.repliesInResponse() {
-			if err := o.save(ctx); err != nil {
-				return err
-			}
+// sendFirst sends the first message of the outbox. The record was saved with it.
+func (o *outbox) sendFirst(ctx context.Context) error {
+	first := &o.rec.Outbox[0]
+	if first.Unanswered > 0 && !first.Away.IsZero() {
+		if err := o.probe(ctx); err != nil {
+			return o.later(ctx, err)
 		}
-		first := &o.rec.Outbox[0]
-		m, err := first.decoded, error(nil)
-		if m == nil {
-			m, err = activity.Decode(first.Activity)
-		}
-		if err != nil {
-			return &deadLetter{reason: "its messages cannot be read", err: err}
-		}
-		err = o.deliver(ctx, m)
-		if errors.Is(err, connector.ErrNoAnswer) && ctx.Err() == nil {
-			first.Unanswered++
-		}
-		switch {
-		case err == nil:
-		case first.Unanswered >= maxUnanswered && neverAnswered(err):
-			// It may have arrived twice already, and a third attempt would tell no more.
-			zerolog.Ctx(ctx).Warn().Msg("nobody answered a message that was sent twice, it may have arrived")
-			count(o.engine.meter.replies, "unsure")
-			o.rec.Sent = append(o.rec.Sent, "")
-		default:
-			return o.undelivered(ctx, err)
-		}
-		o.rec.Outbox, o.progressed = o.rec.Outbox[1:], true
 	}
-	o.rec.Outbox = nil
-	return nil
-}
-
-// neverAnswered reports whether the last attempt was written whole and got no answer. If a later
-// try within that attempt was refused, that is an answer.
-func neverAnswered(err error) bool {
-	var refused *connector.Error
-	return errors.Is(err, connector.ErrNoAnswer) && !errors.As(err, &refused)
-}
-
-// undelivered decides about a message that was not delivered. If the channel is unavailable, the
-// turn waits for it and continues later, with nothing out of order.
-func (o *outbox) undelivered(ctx context.Context, err error) error {
-	if !o.comesBack(err) {
+	m, err := first.decoded, error(nil)
+	if m == nil {
+		m, err = activity.Decode(first.Activity)
+	}
+	if err != nil {
+		return &deadLetter{reason: "its messages cannot be read", err: err}
+	}
+	err = o.deliver(ctx, m)
+	unanswered := errors.Is(err, connector.ErrNoAnswer)
+	if unanswered && ctx.Err() == nil {
+		first.Unanswered++
+	}
+	switch {
+	case err == nil:
+		return nil
+	case first.Unanswered >= maxUnanswered && unanswered && !is[*connector.Error](err): // a refusal is an answer
+		// It may have arrived twice already, and a third attempt would tell no more.
+		zerolog.Ctx(ctx).Warn().Msg("nobody answered a message that was sent twice, it may have arrived")
+		count(o.engine.meter.replies, "unsure")
+		o.rec.Sent = append(o.rec.Sent, "")
+		return nil
+	case !o.comesBack(err):
 		count(o.engine.meter.replies, "failed")
 		o.rec.Outbox = nil
 		o.retire(ctx, err)
 		return err
-	}
-	if !errors.Is(err, connector.ErrNoAnswer) {
-		o.rec.Outbox[0].Unanswered = 0 // it is known not to have arrived
+	case !unanswered:
+		first.Unanswered = 0 // it is known not to have arrived
 	}
 	return o.later(ctx, err)
 }
@@ -128,8 +112,7 @@ func (o *outbox) probe(ctx context.Context) error {
 	defer cancel()
 	to := o.Activity.Reference()
 	_, err := o.engine.cfg.Channel.Send(ctx, to, activity.To(to, activity.Typing))
-	var refused *connector.Error
-	if errors.As(err, &refused) && !refused.HeldBack {
+	if refused, ok := errors.AsType[*connector.Error](err); ok && !refused.HeldBack {
 		return nil // that is an answer
 	}
 	return err
@@ -164,7 +147,7 @@ func (o *outbox) later(ctx context.Context, err error) error {
 		return err
 	}
 	count(o.engine.meter.replies, "retried")
-	return &laterError{after: after, err: err}
+	return fmt.Errorf("%w: %w", errLater, err)
 }
 
 // comesBack reports whether the channel may accept later what it refused now. Nobody asks for a
@@ -189,8 +172,8 @@ func (o *outbox) comesBack(err error) bool {
 
 // deliver sends one message. It may take longer than the turn, but stops when the lease is lost.
 func (o *outbox) deliver(ctx context.Context, a *activity.Activity) error {
-	o.typing.hold()
-	defer o.typing.release()
+	o.typing.pause()
+	defer o.typing.resume()
 	if o.repliesInResponse() {
 		return o.reply(a)
 	}
@@ -214,7 +197,7 @@ func (o *outbox) deliver(ctx context.Context, a *activity.Activity) error {
 		if lost := o.lease.Err(); lost != nil {
 			err = lost
 		}
-		return &sendError{fmt.Errorf("send reply: %w", err)}
+		return fmt.Errorf("%w: %w", errUnsent, err)
 	}
 	count(o.engine.meter.replies, "ok")
 	o.rec.Sent, o.spoke = append(o.rec.Sent, id), true
@@ -245,7 +228,7 @@ func (o *outbox) reply(a *activity.Activity) error {
 	out.ServiceURL, out.CallerID = "", "" // the caller knows them
 	raw, err := out.EncodeToSend()
 	if err != nil {
-		return &sendError{fmt.Errorf("send reply: %w: %w", connector.ErrBadCall, err)}
+		return fmt.Errorf("%w: %w: %w", errUnsent, connector.ErrBadCall, err)
 	}
 	o.rec.Answer.Activities = append(o.rec.Answer.Activities, raw)
 	o.rec.Sent = append(o.rec.Sent, "")

@@ -115,28 +115,17 @@ func (t *Turn) adopt(scopes []*state.Scope) {
 	}
 }
 
-// needHistory reads the conversation's history before the turn plans anything.
-func (t *Turn) needHistory() error {
-	state.Of[prompts.History](t.Thread)
-	if err := t.Thread.Err(); err != nil {
-		return fmt.Errorf("read history: %w", err)
-	}
-	return nil
-}
-
 // reload goes back to the last save or the last plan, on fresh state.
 func (t *Turn) reload(ctx context.Context) error {
-	base := t.base
-	raw := base
-	if base == nil {
-		raw = t.lease.Record()
+	raw := t.lease.Record()
+	if t.base != nil {
+		raw = t.base
 	}
 	rec, err := Decode(raw)
 	if err != nil {
-		return &deadLetter{reason: err.Error()}
+		return err
 	}
 	t.use(rec)
-	t.base = base
 	return t.load(ctx)
 }
 
@@ -236,11 +225,7 @@ func (t *Turn) rollback() {
 
 // changeable returns the scopes that actions may change.
 func (t *Turn) changeable() []*state.Scope {
-	scopes := []*state.Scope{t.Conversation, t.User, t.Temp}
-	if t.Thread != t.Conversation {
-		scopes = append(scopes, t.Thread)
-	}
-	return scopes
+	return append(slices.Clip(t.scopes), t.Temp)
 }
 
 // executed returns the commands that did not fail, with their results, and the SAYs of texts.
@@ -276,15 +261,12 @@ func (t *Turn) remember(texts ...string) {
 		note = "[" + d.Action + " was rejected.]"
 	}
 	answer := plan.Plan{Commands: t.executed(texts...)}.Transcript()
-	said := prompts.Turn{From: t.Activity.From.ID, Messages: []prompts.Message{{Role: "user", Text: t.Text}}}
+	said := prompts.Turn{From: t.Activity.From.ID, Messages: []prompts.Message{
+		{Role: "user", Text: t.Text}, {Role: "assistant", Text: answer}, {Role: "system", Text: note},
+	}}
+	said.Messages = slices.DeleteFunc(said.Messages, func(m prompts.Message) bool { return m.Text == "" })
 	if !t.Activity.Conversation.Personal() {
 		said.Name = t.Activity.From.Name
-	}
-	if answer != "" {
-		said.Messages = append(said.Messages, prompts.Message{Role: "assistant", Text: answer})
-	}
-	if note != "" {
-		said.Messages = append(said.Messages, prompts.Message{Role: "system", Text: note})
 	}
 	state.Of[prompts.History](t.Thread).Append(said, 0)
 	t.rec.Remembered = true
@@ -381,17 +363,13 @@ func (t *Turn) retire(ctx context.Context, err error) {
 // deadly says why the refusal of one message means that all will be refused, or "". If the message
 // to reply to is gone, or a host moved, it does not mean that.
 func deadly(err error) string {
-	var refused *connector.Error
-	if !errors.As(err, &refused) {
-		return ""
-	}
+	refused, ok := errors.AsType[*connector.Error](err)
 	switch {
-	case refused.Code == "ActivityNotFoundInConversation", refused.Code == "InvalidBotApiHost":
+	case !ok, refused.Code == "ActivityNotFoundInConversation", refused.Code == "InvalidBotApiHost",
+		refused.Status != http.StatusForbidden && refused.Status != http.StatusNotFound:
 		return ""
-	case refused.Status == http.StatusForbidden, refused.Status == http.StatusNotFound:
-		return http.StatusText(refused.Status) + " " + refused.Code
 	}
-	return ""
+	return http.StatusText(refused.Status) + " " + refused.Code
 }
 
 // usable says why nothing can be sent there, or "" if it can.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -106,13 +107,12 @@ func (t *Turn) try(ctx context.Context) (more bool, err error) {
 	bounded, cancel := context.WithTimeout(ctx, t.engine.cfg.TurnTimeout)
 	defer cancel()
 	for reruns := 0; ; reruns++ {
-		err = t.safely(func() error { return t.begin(bounded) })
-		if err == nil {
-			err = t.safely(func() (err error) {
+		err = t.safely(func() (err error) {
+			if err = t.begin(bounded); err == nil {
 				more, err = t.end(ctx)
-				return err
-			})
-		}
+			}
+			return err
+		})
 		if !errors.Is(err, state.ErrConflict) || reruns == maxReruns || t.spoke {
 			return more, err
 		}
@@ -137,12 +137,9 @@ func (t *Turn) safely(f func() error) (err error) {
 
 // begin loads state and enters the loop.
 func (t *Turn) begin(ctx context.Context) error {
-	var handler Handler
-	if t.rec.Phase == planning && t.rec.Run == nil {
-		if handler = t.handler(); handler == nil {
-			t.rec.Phase = done // this version of the bot has no such route
-			return nil
-		}
+	if t.rec.Phase == planning && t.rec.Run == nil && t.handler() == nil {
+		t.rec.Phase = done // this version of the bot has no such route
+		return nil
 	}
 	if !t.aside && t.scopes == nil {
 		if err := t.load(ctx); err != nil {
@@ -159,16 +156,13 @@ func (t *Turn) begin(ctx context.Context) error {
 		if err := t.resume(ctx); err != nil {
 			return err
 		}
-		if t.rec.Phase == planning && t.rec.Run == nil {
-			handler = t.handler()
-		}
 	}
 	if err := t.checkPlan(); err != nil {
 		return err
 	}
-	err := t.move(ctx, handler)
-	if err != nil && !t.leaves(err) && !errors.Is(err, state.ErrConflict) {
-		t.instead = t.engine.cfg.Hooks.failed(ctx, t, err)
+	err := t.move(ctx)
+	if hook := t.engine.cfg.Hooks.Failed; hook != nil && err != nil && !t.leaves(err) && !errors.Is(err, state.ErrConflict) {
+		t.instead = hook(ctx, t, err)
 	}
 	return err
 }
@@ -181,8 +175,7 @@ func (t *Turn) handler() Handler {
 }
 
 // move is the loop of a turn: it moves the record from phase to phase until it ends or waits. Each
-// phase does one thing and says whether to save before the next one. handler answers the activity
-// of a turn that is not planning yet.
+// phase does one thing and says whether to save before the next one.
 //
 // The loop saves before each action that does something outside of state and, after such an action,
 // before anything else is called; before each message; and at the end. If the process is killed, the
@@ -194,7 +187,7 @@ func (t *Turn) handler() Handler {
 //	in another action, until the next save  that action, with Attempt.Again
 //	while sending a message                 that message, which may arrive twice
 //	after sending the last message          nothing
-func (t *Turn) move(ctx context.Context, handler Handler) error {
+func (t *Turn) move(ctx context.Context) error {
 	for {
 		var err error
 		switch phase := t.rec.Phase; {
@@ -203,7 +196,7 @@ func (t *Turn) move(ctx context.Context, handler Handler) error {
 		case phase == planning && t.rec.Run != nil:
 			err = t.exec.makePlan(ctx)
 		case phase == planning:
-			if err = handler(ctx, t); err == nil && t.rec.Phase != waiting {
+			if err = t.handler()(ctx, t); err == nil && t.rec.Phase != waiting {
 				t.rec.Phase = done // the handler has said everything
 			}
 		case phase == running:
@@ -233,14 +226,14 @@ func (t *Turn) checkPlan() error {
 		p.Plan = valid
 		return nil
 	}
-	if t.rec.Run.Approved != "" {
-		return &deadLetter{
-			reason: "the approved plan does not fit this version of the bot", err: err,
-			say: "Sorry, things have changed since I asked for approval, so I didn't do it. Somebody has to look at it.",
-		}
+	dead := &deadLetter{reason: "its plan does not fit this version of the bot", err: err}
+	if t.rec.Run.Approved == "" {
+		t.noteInFlight()
+		return dead
 	}
-	t.noteInFlight()
-	return &deadLetter{reason: "its plan does not fit this version of the bot", err: err}
+	dead.reason = "the approved plan does not fit this version of the bot"
+	dead.say = "Sorry, things have changed since I asked for approval, so I didn't do it. Somebody has to look at it."
+	return dead
 }
 
 // noteInFlight makes the bot tell the person of the commands that may have started.
@@ -278,9 +271,7 @@ func (t *Turn) stop(ctx context.Context, stop *stopError) error {
 	if stop.say == "" {
 		return nil
 	}
-	err := t.Tell(ctx, stop.say)
-	t.rec.Phase = done
-	return err
+	return t.Tell(ctx, stop.say)
 }
 
 // end finishes the record, or leaves it waiting.
@@ -326,14 +317,14 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 
 // savePerson saves the person's state, which the step that ends the turn cannot save.
 func (t *Turn) savePerson(ctx context.Context) error {
-	if t.scopes == nil || t.User == nil {
+	if t.scopes == nil {
 		return nil
 	}
 	changed, err := t.User.Changed()
-	if err != nil || !changed {
-		return err
+	if err == nil && changed {
+		err = t.save(ctx)
 	}
-	return t.save(ctx)
+	return err
 }
 
 // owner is who may withdraw what the turn schedules.
@@ -354,33 +345,23 @@ func (t *Turn) encodeAnswer() []byte {
 // leaves reports whether the error does not end the turn: the turn is retried later, by another
 // process, or when an operator asks for it.
 func (t *Turn) leaves(err error) bool {
-	var later *laterError
-	var dead *deadLetter
-	switch {
-	case errors.Is(err, inbox.ErrLost), errors.Is(err, state.ErrUnavailable), errors.As(err, &later), errors.As(err, &dead):
-		return true
-	case errors.Is(t.lease.Err(), inbox.ErrLost):
-		return true
-	}
-	return t.engine.workers.ctx.Err() != nil && !t.engine.cfg.Store.Embedded() // cut off by shutdown
+	return errors.Is(err, errLater) || is[*deadLetter](err) || errors.Is(err, state.ErrUnavailable) ||
+		errors.Is(err, inbox.ErrLost) || errors.Is(t.lease.Err(), inbox.ErrLost) ||
+		t.engine.workers.ctx.Err() != nil && !t.engine.cfg.Store.Embedded() // cut off by shutdown
 }
 
 // leave releases the queue with the turn still in it. What the turn saved is not lost: the next
 // process starts from there.
 func (t *Turn) leave(ctx context.Context, err error) (more bool) {
 	e, log := t.engine, zerolog.Ctx(ctx)
-	var later *laterError
-	var dead *deadLetter
+	dead, isDead := errors.AsType[*deadLetter](err)
 	switch {
-	case errors.As(err, &dead) && t.lease.Err() == nil: // else the process that has the queue tells the person
-		answer := t.tellDeadLetter(ctx, dead)
-		if rec, fault := Decode(t.lease.Record()); fault == nil {
-			return e.bury(ctx, t.lease, &rec, dead.Error(), answer)
-		}
-		return e.bury(ctx, t.lease, nil, dead.Error(), answer)
-	case errors.As(err, &later):
-		log.Warn().Str("error", cause(err)).Dur("after", later.after).Msg("turn is tried again later")
-		e.release(t.lease, later.after)
+	case isDead && t.lease.Err() == nil: // else the process that has the queue tells the person
+		return e.bury(ctx, t.lease, dead.Error(), t.tellDeadLetter(ctx, dead))
+	case errors.Is(err, errLater):
+		after := time.Until(t.rec.Wait.Until)
+		log.Warn().Str("error", cause(err)).Dur("after", after).Msg("turn is tried again later")
+		e.release(t.lease, after)
 	case errors.Is(t.lease.Err(), inbox.ErrLost), errors.Is(err, inbox.ErrLost):
 		e.meter.leasesLost.Inc()
 		log.Warn().Msg("turn left: another process has its queue, or may have")
@@ -428,11 +409,11 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 	case !t.resumed:
 		t.scopes = nil
 	}
-	said := t.account(cmp.Or(t.instead, explain(failure, t.fault != nil, t.saveFault != nil, t.engine.cfg.FilteredText)))
+	said := t.account(cmp.Or(t.instead, explain(failure, t.fault != nil, t.engine.cfg.FilteredText)))
 	if t.Activity.Type == activity.Invoke {
 		t.Answer(t.engine.cfg.OwnAnswer(t, said))
 	}
-	t.rec.Run, t.rec.Outbox, t.rec.Wait, t.rec.Phase = nil, nil, nil, failed
+	t.rec.Run, t.rec.Outbox, t.rec.Wait = nil, nil, nil
 	if t.IsMessage() && reachable(failure) {
 		err := t.Tell(ctx, said)
 		if err != nil && t.leaves(err) {
@@ -441,8 +422,8 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 		if err != nil {
 			zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the person was not told of the failure")
 		}
-		t.rec.Phase = failed
 	}
+	t.rec.Phase = failed
 	return t.end(ctx)
 }
 
@@ -452,8 +433,7 @@ func (t *Turn) tellDeadLetter(ctx context.Context, dead *deadLetter) []byte {
 	if t.Activity.Type == activity.Invoke {
 		t.Answer(t.engine.cfg.OwnAnswer(t, said))
 	}
-	var unsent *sendError
-	if t.IsMessage() && t.lease.Err() == nil && !errors.As(dead, &unsent) {
+	if t.IsMessage() && t.lease.Err() == nil && !errors.Is(dead, errUnsent) {
 		if err := (&outbox{t}).deliver(ctx, t.Message(said)); err != nil {
 			zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the person was not told of the dead letter")
 		}
@@ -540,7 +520,12 @@ func (t *Turn) report(ctx context.Context, failure error, took time.Duration) {
 		}
 	}
 	line.Int("sent", len(t.rec.Sent)).Dur("took", took).Msg("turn ended")
-	t.engine.cfg.Hooks.ended(ctx, t, failure)
+	if hook := t.engine.cfg.Hooks.TurnEnded; hook != nil {
+		err := t.safely(func() error { hook(ctx, t, failure); return nil })
+		if err != nil { // the turn is over all the same
+			zerolog.Ctx(ctx).Error().Err(err).Msg("the hook TurnEnded panicked")
+		}
+	}
 }
 
 // lasting is ctx without the turn timeout: it ends when the lease is lost or the turn is cancelled.
@@ -548,15 +533,16 @@ func (t *Turn) lasting(ctx context.Context) context.Context {
 	return trace.ContextWithSpan(zerolog.Ctx(ctx).WithContext(t.owned), trace.SpanFromContext(ctx))
 }
 
-// use makes rec the turn's record and drops everything from an earlier one.
+// use makes rec the turn's record and drops what came of an earlier one.
 func (t *Turn) use(rec Record) {
-	*t = Turn{Turn: t.Turn, engine: t.engine, lease: t.lease, owned: t.owned, typing: t.typing, aside: t.aside, listed: t.listed, rec: rec}
+	*t = Turn{
+		Turn: t.Turn, engine: t.engine, lease: t.lease, owned: t.owned, typing: t.typing, aside: t.aside, listed: t.listed,
+		rec: rec, base: t.base,
+	}
 	t.exec = &execution{Turn: t}
 	t.Gate = t.exec.allowNested
 	t.ID, t.Temp, t.Rounds, t.Usage = rec.ID, state.NewScope(), nil, actions.Usage{}
-	if t.Text = rec.Text; t.Text == "" {
-		t.Text = said(t.Activity)
-	}
+	t.Text = cmp.Or(rec.Text, said(t.Activity))
 	if run := rec.Run; run != nil {
 		t.Rounds, t.Usage, t.exec.begun = run.Rounds, run.Usage, run.InFlight
 		t.Temp, t.saved = state.ScopeOf(run.Temp), len(t.Outcomes())
@@ -641,14 +627,15 @@ func (t *Turn) LeaveState() { t.aside = true }
 // Plan has the planner answer the turn. It makes and runs plans until one completes, waits for an
 // approval, or fails.
 func (t *Turn) Plan(ctx context.Context) error {
-	if err := t.needHistory(); err != nil {
-		return err
+	state.Of[prompts.History](t.Thread)
+	if err := t.Thread.Err(); err != nil {
+		return fmt.Errorf("read history: %w", err)
 	}
 	if t.Text != said(t.Activity) {
 		t.rec.Text = t.Text
 	}
 	t.rec.Run, t.rec.Phase = &Run{}, planning
-	return t.move(ctx, nil)
+	return t.move(ctx)
 }
 
 // Say sends texts to the conversation, each as its own message, labelled as generated by AI. Long
@@ -672,7 +659,7 @@ func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error
 	if err := t.put(activities); err != nil {
 		return err
 	}
-	return t.move(ctx, nil)
+	return t.move(ctx)
 }
 
 // put makes the loop save and then send the messages.
