@@ -74,44 +74,41 @@ type decided struct {
 	Said  string `json:"said"`
 }
 
-// approval asks the policy about a call. An approved call needs no more if it is exactly the one
-// that the person saw and the policy still allows it.
-func (x *execution) approval(ctx context.Context, c *call, approved string) (actions.Approval, error) {
+// approve asks the policy about a call. An approved call needs no more if it is exactly the one that
+// the person saw and the policy still allows it.
+func (x *execution) approve(ctx context.Context, c *call, approved string) error {
 	if c.err != nil {
-		return actions.Approval{}, nil
+		return nil
 	}
 	approval, err := x.policy(ctx, x.describe(c))
 	if is[*refusal](err) {
 		zerolog.Ctx(ctx).Info().Str("action", c.action.Name).Msg("the policy denies the call")
 		if x.begun > 0 {
-			return approval, x.notApproved(c)
+			return x.notApproved(c)
 		}
 		c.err = err
-		return approval, nil
+		return nil
 	}
-	if err != nil {
-		return approval, err
-	}
-	if approved == "" && !approval.Required {
-		return actions.Approval{}, nil
+	if err != nil || approved == "" && !approval.Required {
+		return err
 	}
 	if c.hash, err = x.approvalHash(ctx, c, approval.Bind); err != nil {
-		return actions.Approval{}, err
-	}
-	if approved != "" {
-		if c.granted = c.hash == approved; !c.granted {
-			err = x.notApproved(c)
-		}
-		return actions.Approval{}, err
+		return err
 	}
 	stands := func(s standing) bool { return s.Hash == c.hash && s.Asker == x.Activity.From.ID }
-	if approval.Standing && slices.ContainsFunc(state.Of[approvals](x.Conversation).Standing, stands) {
+	switch {
+	case approved != "":
+		if c.granted = c.hash == approved; !c.granted {
+			return x.notApproved(c)
+		}
+	case approval.Standing && slices.ContainsFunc(state.Of[approvals](x.Conversation).Standing, stands):
 		count(x.engine.meter.approvals, "standing")
 		zerolog.Ctx(ctx).Info().Str("action", c.action.Name).Msg("approved before, for good")
 		c.granted = true
-		return actions.Approval{}, nil
+	default:
+		c.asks = approval
 	}
-	return approval, nil
+	return nil
 }
 
 // policy asks the policy about a call. A call that it denies is a refusal.
@@ -152,7 +149,7 @@ func (x *execution) approvalHash(ctx context.Context, c *call, bind string) (str
 }
 
 // ask asks a person to approve the next call. Once the question is sent, the record waits.
-func (x *execution) ask(ctx context.Context, c *call, approval actions.Approval) error {
+func (x *execution) ask(ctx context.Context, c *call) error {
 	run := x.rec.Run
 	entities, err := encode(c.command.Entities)
 	if err != nil {
@@ -164,8 +161,8 @@ func (x *execution) ask(ctx context.Context, c *call, approval actions.Approval)
 	}
 	a := &Approval{
 		ID: id, Action: c.action.Name, Entities: entities, Hash: c.hash,
-		Reason: approval.Reason, Standing: approval.Standing, Approvers: approval.Approvers,
-		Expires: time.Now().Add(cmp.Or(approval.Within, x.engine.cfg.ApprovalTimeout)).UTC().Truncate(time.Second),
+		Reason: c.asks.Reason, Standing: c.asks.Standing, Approvers: c.asks.Approvers,
+		Expires: time.Now().Add(cmp.Or(c.asks.Within, x.engine.cfg.ApprovalTimeout)).UTC().Truncate(time.Second),
 	}
 	if len(a.Approvers) == 0 {
 		a.Approvers = x.engine.cfg.Approvers
@@ -551,7 +548,7 @@ func (a *Approval) askingCard(known *actions.Registry, asker activity.Account) a
 		buttons = append(buttons, a.button("Approve exactly this, always", "", verbAlways))
 	}
 	return activity.Card{
-		Fallback: "I need approval for " + a.Action + ". The details are too long to show here. Please open this message in a client that shows cards.",
+		Fallback: "I need approval for " + a.Action + ". Please open this message in a client that shows cards.",
 		Body:     body, Actions: append(buttons, a.button("Reject", "destructive", verbReject)), Version: approvalVersion,
 	}
 }

@@ -172,12 +172,12 @@ func (e *Engine) workOff(ctx context.Context) error {
 // the turn after this. id is the record's id or, for a duplicate, that of the first delivery.
 //
 // Errors are those of [inbox.Inbox.Accept].
-func (e *Engine) Accept(ctx context.Context, t *Turn, duplicates ...inbox.Duplicate) (id string, duplicate bool, err error) {
+func (e *Engine) Accept(ctx context.Context, t *Turn, known ...inbox.Duplicate) (id string, duplicate bool, err error) {
 	ctx, s := e.tracer.receive(ctx)
 	defer func() { s.end(err) }()
 	s.about(t)
 	t.rec.Trace = traceparent(ctx)
-	entry := inbox.Entry{Queue: t.queue(), Duplicates: duplicates}
+	entry := inbox.Entry{Queue: t.queue(), Duplicates: known}
 	if !t.aside {
 		entry.Load = t.keys()
 	}

@@ -102,7 +102,7 @@ func explain(failure error, unread bool, filtered string) string {
 	case errors.Is(failure, state.ErrTooLarge) && !unread:
 		return "Sorry, that's more than I can store, so I didn't save it."
 	case errors.As(failure, &conflict) && len(conflict.Saved) > 0:
-		return "Sorry, someone else changed the same thing at the same time. Please check whether I saved this, and try again."
+		return "Sorry, someone else changed the same thing at the same time. Please check whether I saved it, and try again."
 	case errors.Is(failure, state.ErrConflict):
 		return "Sorry, someone else changed the same thing at the same time, so I didn't save this. Please try again."
 	case unread, errors.Is(failure, state.ErrValue):

@@ -2,6 +2,8 @@ package turn
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/base32"
 	"errors"
 	"fmt"
 	"slices"
@@ -133,8 +135,9 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 	t.rec.Notice = &pendingNotice{Messages: messages, Known: p.known, Keyed: key != ""}
 	t.rec.Trace = traceparent(ctx)
 	if key != "" {
-		t.rec.ID = hashOf(entry.Queue.String(), key)[:idLen]
-		t.ID = t.rec.ID
+		sum := sha256.Sum256([]byte(entry.Queue.String() + "\n" + key))
+		t.ID = strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:idLen])
+		t.rec.ID = t.ID
 	}
 	if time.Until(p.At) > 0 {
 		t.rec.Phase, t.rec.Notice.Due = waiting, p.At
@@ -246,10 +249,14 @@ func sendNotice(ctx context.Context, t *Turn) error {
 }
 
 // Notices lists the person's notices on the topic that wait, see [actions.Notifier].
-func (t notifier) Notices(ctx context.Context, topic string) ([]actions.Notice, error) {
-	var all []actions.Notice
+func (t notifier) Notices(ctx context.Context, topic string) (all []actions.Notice, err error) {
 	seen := map[string]bool{}
-	add := func(queues ...state.Key) error {
+	err = t.engine.cfg.Store.Members(ctx, placesKey(userKey(t.Activity)), func(places []string) error {
+		var queues []state.Key
+		for _, place := range places {
+			conversation, _ := readPlace(place)
+			queues = append(queues, queueOf(t.elsewhere(conversation)))
+		}
 		waiting, err := t.engine.inbox.Waiting(ctx, queues...)
 		for _, listed := range waiting {
 			w := readWait(listed)
@@ -257,21 +264,11 @@ func (t notifier) Notices(ctx context.Context, topic string) ([]actions.Notice, 
 				continue
 			}
 			seen[listed.ID] = true
-			all = append(all, actions.Notice{ID: listed.ID, At: listed.Until, Memo: w.Memo, To: actions.Recipient{Conversation: w.Conversation}})
+			to := actions.Recipient{Conversation: w.Conversation}
+			all = append(all, actions.Notice{ID: listed.ID, At: listed.Until, Memo: w.Memo, To: to})
 		}
 		return err
-	}
-	err := add(queueOf(actions.To(t.Activity)))
-	if err == nil && t.User != nil {
-		err = t.engine.cfg.Store.Members(ctx, placesKey(userKey(t.Activity)), func(members []string) error {
-			var queues []state.Key
-			for _, member := range members {
-				conversation, _ := readPlace(member)
-				queues = append(queues, queueOf(t.elsewhere(conversation)))
-			}
-			return add(queues...)
-		})
-	}
+	})
 	slices.SortStableFunc(all, func(a, b actions.Notice) int { return a.At.Compare(b.At) })
 	return all, err
 }

@@ -94,7 +94,6 @@ type Run struct {
 	Rounds   []actions.Round           `json:"rounds,omitempty"` // each plan and its outcomes
 	Usage    actions.Usage             `json:"usage"`
 	Asked    int                       `json:"asked,omitempty"`    // approvals asked for so far
-	Same     map[string]int            `json:"same,omitempty"`     // how often each call was made, by its hash
 	Decided  *decidedCall              `json:"decided,omitempty"`  // the last call that a person decided
 	Approved string                    `json:"approved,omitempty"` // hash of the next call, if a person approved it
 	Temp     map[string]jsontext.Value `json:"temp,omitempty"`     // values of the turn's temporary state

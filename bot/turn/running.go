@@ -276,10 +276,11 @@ type call struct {
 	command plan.Command
 	action  *actions.Action
 	result  actions.Result
-	hash    string // what an approval of it is bound to
-	granted bool   // a person approved it, now or for good
-	err     error  // what went wrong before or in the action
-	stop    error  // the error with which a hook ends the turn
+	asks    actions.Approval // the approval that it needs
+	hash    string           // what an approval of it is bound to
+	granted bool             // a person approved it, now or for good
+	err     error            // what went wrong before or in the action
+	stop    error            // the error with which a hook ends the turn
 	took    time.Duration
 }
 
@@ -289,13 +290,12 @@ type call struct {
 func (x *execution) do(ctx context.Context) error {
 	calls := x.calls
 	if calls == nil {
-		var approval actions.Approval
 		var err error
-		if calls, approval, err = x.prepare(ctx); err != nil {
+		if calls, err = x.prepare(ctx); err != nil {
 			return err
 		}
-		if approval.Required {
-			return x.ask(ctx, &calls[0], approval)
+		if calls[0].asks.Required {
+			return x.ask(ctx, &calls[0])
 		}
 		if x.announce(calls) {
 			return nil
@@ -333,27 +333,24 @@ func (x *execution) announce(calls []call) bool {
 // prepare checks the next calls, as many as may run in parallel but at least one. A call comes
 // alone if it is wrong, or if it was or has to be approved: an approval is for that call and no
 // other.
-func (x *execution) prepare(ctx context.Context) ([]call, actions.Approval, error) {
-	p := x.rec.Run.Progress
-	var calls []call
+func (x *execution) prepare(ctx context.Context) (calls []call, err error) {
+	p, approved := x.rec.Run.Progress, x.rec.Run.Approved
 	for i := range p.Together(x.parallel) {
-		c, approved := x.check(p.Next+i), ""
-		if i == 0 {
-			approved = x.rec.Run.Approved
+		c := x.check(p.Next + i)
+		if err := x.approve(ctx, &c, approved); err != nil {
+			return nil, err
 		}
-		approval, err := x.approval(ctx, &c, approved)
-		if err != nil {
-			return nil, approval, err
-		}
-		if c.err != nil || approval.Required || c.granted {
-			if i > 0 {
-				break // it comes first next time
-			}
-			return []call{c}, approval, nil
+		alone := c.err != nil || c.asks.Required || c.granted
+		if alone && i > 0 {
+			break // it comes first next time
 		}
 		calls = append(calls, c)
+		if alone {
+			break
+		}
+		approved = ""
 	}
-	return calls, actions.Approval{}, nil
+	return calls, nil
 }
 
 // parallel reports whether the DO may run in parallel with others of its plan.
@@ -391,10 +388,9 @@ func (x *execution) invoke(ctx context.Context, calls []call) bool {
 	x.engine.workers.work.Go(func() {
 		defer close(ended)
 		var running sync.WaitGroup
-		for i := range calls[1:] {
-			running.Go(func() { x.make(ctx, &calls[i+1], i+1) })
+		for i := range calls {
+			running.Go(func() { x.make(ctx, &calls[i], i) })
 		}
-		x.make(ctx, &calls[0], 0)
 		running.Wait()
 	})
 	select {
@@ -463,17 +459,17 @@ func (x *execution) allowChanged(ctx context.Context, c *call, entities map[stri
 	return err
 }
 
-// allowNested checks each call that an action makes, such as an action that is a plan. Nobody can be asked
-// for an approval at that point, but approving the outer call approved these calls too: its card
-// showed them. The card did not show what a call is bound to besides its entities, so a call with a
-// Bind has to be approved by itself.
+// allowNested checks each call that an action makes, such as an action that is a plan. Nobody can be
+// asked for an approval at that point, but approving the outer call approved these calls too: its
+// card showed them. The card did not show what a call is bound to besides its entities, so a call
+// with a Bind has to be approved by itself.
 func (x *execution) allowNested(ctx context.Context, c actions.Call) error {
 	approval, err := x.policy(ctx, c)
 	if err == nil && approval.Required && (!x.granted || approval.Bind != "") {
 		err = Refuse("%s needs the approval of a person, who cannot be asked within a plan", c.Action.Name)
 	}
-	if hook := x.engine.cfg.Hooks.Call; err == nil && hook != nil { // it sees the call, and cannot change it
-		_, err = hook(ctx, x.Turn, c, func(context.Context, actions.Call) (actions.Result, error) { return actions.Done, nil })
+	if h := x.engine.cfg.Hooks.Call; err == nil && h != nil { // it sees the call, and cannot change it
+		_, err = h(ctx, x.Turn, c, func(context.Context, actions.Call) (actions.Result, error) { return actions.Done, nil })
 	}
 	return err
 }
@@ -533,11 +529,9 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 			again = true
 		}
 	}
+	err := cmp.Or(ctx.Err(), stop, x.circles())
 	if again {
 		x.leaveOut()
-	}
-	err := cmp.Or(ctx.Err(), stop, x.circles(calls))
-	if again {
 		err = cmp.Or(err, x.planAgain())
 	}
 	return err
@@ -617,25 +611,21 @@ func (x *execution) saveLate(ctx context.Context) {
 	}
 	late, cancel := x.engine.workers.outlive(ctx, settleWithin)
 	defer cancel()
-	if err := x.save(late); err != nil {
+	if err := x.Save(late); err != nil {
 		zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("what was done in the end is not saved")
 	}
 }
 
 // circles ends a turn in which the model keeps making the same call. The call that reaches the
 // limit has still run.
-func (x *execution) circles(calls []call) error {
-	limit := x.engine.cfg.MaxSameCalls
-	if limit == 0 {
-		return nil
-	}
-	run := x.rec.Run
-	if run.Same == nil {
-		run.Same = map[string]int{}
-	}
-	for i := range calls {
-		hash := hashOf(calls[i].command.Action, calls[i].command.Entities)
-		if run.Same[hash]++; run.Same[hash] >= limit {
+func (x *execution) circles() error {
+	limit, same := x.engine.cfg.MaxSameCalls, map[string]int{}
+	for _, o := range x.Outcomes() {
+		if limit == 0 || o.Action == plan.Say {
+			continue
+		}
+		hash := hashOf(o.Action, o.Entities)
+		if same[hash]++; same[hash] >= limit {
 			return &LimitError{Limit: limitSame}
 		}
 	}

@@ -41,7 +41,7 @@ func (o *outbox) send(ctx context.Context) error {
 	ctx = o.lasting(ctx)
 	for saved := true; len(o.rec.Outbox) > 0; saved = false {
 		if !saved && !o.repliesInResponse() {
-			if err := o.save(ctx); err != nil {
+			if err := o.Save(ctx); err != nil {
 				return err
 			}
 		}
@@ -127,7 +127,7 @@ func (o *outbox) later(ctx context.Context, err error) error {
 	waited := time.Since(first.Away)
 	if waited > sendFor {
 		first.Away = time.Time{} // an operator's retry gets the whole time again
-		if err := o.save(ctx); err != nil {
+		if err := o.Save(ctx); err != nil {
 			return err
 		}
 		count(o.engine.meter.replies, "given_up")
@@ -143,7 +143,7 @@ func (o *outbox) later(ctx context.Context, err error) error {
 	if asked != nil {
 		o.rec.Wait.Approval = asked.Approval
 	}
-	if err := o.save(ctx); err != nil {
+	if err := o.Save(ctx); err != nil {
 		return err
 	}
 	count(o.engine.meter.replies, "retried")
@@ -260,9 +260,6 @@ func split(text string) []string {
 
 // prefix returns how many bytes of text fit into the given number of UTF-16 code units.
 func prefix(text string, units int) int {
-	if len(text) <= units {
-		return len(text) // a code unit is at least a byte of UTF-8
-	}
 	for i, r := range text {
 		if units -= utf16.RuneLen(r); units < 0 {
 			return i

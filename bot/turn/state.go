@@ -129,10 +129,11 @@ func (t *Turn) reload(ctx context.Context) error {
 	return t.load(ctx)
 }
 
-// save writes the record and the state changes as if in one step: [inbox.Lease.Recover] completes
-// one that a killed process left half done. From then on what was done in state counts as done. If another conversation changed the same value meanwhile, save returns
-// [state.ErrConflict] and nothing was saved.
-func (t *Turn) save(ctx context.Context) (err error) {
+// Save writes the record and the state changes as if in one step: [inbox.Lease.Recover] completes
+// one that a killed process left half done. From then on what was done in state counts as done. If
+// another conversation changed the same value meanwhile, Save returns [state.ErrConflict] and
+// nothing was saved. Handlers that say nothing may call it: sending saves first anyway.
+func (t *Turn) Save(ctx context.Context) (err error) {
 	ctx, s := step(ctx, "save")
 	defer func() { s.end(err) }()
 	if err := ctx.Err(); err != nil {
@@ -355,7 +356,7 @@ func (t *Turn) retire(ctx context.Context, err error) {
 	}
 	zerolog.Ctx(ctx).Warn().Str("reason", why).Msg("the bot cannot speak here any more")
 	state.Of[reference](t.Conversation).die(why)
-	if err := t.save(ctx); err != nil {
+	if err := t.Save(ctx); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("that was not saved")
 	}
 }
@@ -518,10 +519,6 @@ func (t *Turn) LeavePlace(ctx context.Context) {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("could not remove the conversation from the person's /forget list (harmless)")
 	}
 }
-
-// Save writes what the turn has changed so far. It is for handlers that say nothing: sending saves
-// first anyway.
-func (t *Turn) Save(ctx context.Context) error { return t.save(ctx) }
 
 // forgetElsewhere deletes what the person said in all other conversations. If the state of one
 // cannot be read, the others are still deleted. A conversation with a running turn stays a place:

@@ -192,7 +192,7 @@ func (t *Turn) move(ctx context.Context) error {
 		var err error
 		switch phase := t.rec.Phase; {
 		case t.saveDue:
-			err = t.save(ctx)
+			err = t.Save(ctx)
 		case phase == planning && t.rec.Run != nil:
 			err = t.exec.makePlan(ctx)
 		case phase == planning:
@@ -322,7 +322,7 @@ func (t *Turn) savePerson(ctx context.Context) error {
 	}
 	changed, err := t.User.Changed()
 	if err == nil && changed {
-		err = t.save(ctx)
+		err = t.Save(ctx)
 	}
 	return err
 }
