@@ -147,11 +147,3 @@ func explainModel(kind, filtered string) string {
 		return "Sorry, the AI model isn't available right now. Please try again."
 	}
 }
-
-// safeReason says why an action failed, in words that the model and the person may read.
-func safeReason(err error) string {
-	if is[*actions.EntityError](err) || is[*refusal](err) {
-		return err.Error()
-	}
-	return "an internal error"
-}

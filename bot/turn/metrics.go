@@ -2,7 +2,6 @@ package turn
 
 import (
 	"errors"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -102,11 +101,6 @@ func (m *metrics) action(c *call, outcome string) {
 		m.actions.WithLabelValues(c.action.Name, outcome).Inc()
 		m.actionTime.WithLabelValues(c.action.Name).Observe(c.took.Seconds())
 	}
-}
-
-func (m *metrics) turn(err error, took time.Duration) {
-	count(m.turns, okOrFailed(err != nil))
-	m.turnTime.Observe(took.Seconds())
 }
 
 func okOrFailed(failed bool) string {

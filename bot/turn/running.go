@@ -101,10 +101,11 @@ func (x *execution) runCommands(ctx context.Context) error {
 			return err
 		}
 	}
+	outcomes := x.round().Outcomes
 	switch owes := p.Owes() && !p.Plan.Observe; {
 	case owes && (x.rec.Run.Steps >= x.engine.cfg.MaxSteps || !x.withhold()):
 		return x.tellUnchanged(ctx)
-	case owes || p.Plan.Observe || x.endsInResult():
+	case owes || p.Plan.Observe || len(outcomes) > 0 && outcomes[len(outcomes)-1].Text != "":
 		return x.planAgain()
 	case len(x.rec.Sent) == 0: // always give an answer
 		return x.sayLast(ctx, nil)
@@ -250,12 +251,6 @@ func (x *execution) untold() string {
 	return text
 }
 
-// endsInResult reports whether the newest outcome has a text.
-func (x *execution) endsInResult() bool {
-	outcomes := x.round().Outcomes
-	return len(outcomes) > 0 && outcomes[len(outcomes)-1].Text != ""
-}
-
 // round is the newest plan with its outcomes, which the planner sees.
 func (x *execution) round() *actions.Round { return &x.Rounds[len(x.Rounds)-1] }
 
@@ -297,7 +292,13 @@ func (x *execution) do(ctx context.Context) error {
 		if calls[0].asks.Required {
 			return x.ask(ctx, &calls[0])
 		}
-		if x.announce(calls) {
+		// The next process has to know which calls outside of state may have run.
+		outside := slices.ContainsFunc(calls, func(c call) bool { return c.err == nil && !c.action.StateOnly })
+		if outside {
+			x.rec.Run.InFlight = len(calls)
+		}
+		if outside || x.outside {
+			x.calls, x.saveDue = calls, true
 			return nil
 		}
 	}
@@ -315,27 +316,16 @@ func (x *execution) do(ctx context.Context) error {
 	return err
 }
 
-// announce makes the loop save that the calls are about to be made, if any of them does something
-// outside of state. Then the next process knows that they may have run. The same save covers what
-// was done outside of state before.
-func (x *execution) announce(calls []call) bool {
-	outside := slices.ContainsFunc(calls, func(c call) bool { return c.err == nil && !c.action.StateOnly })
-	if !outside && !x.outside {
-		return false
-	}
-	if outside {
-		x.rec.Run.InFlight = len(calls)
-	}
-	x.calls, x.saveDue = calls, true
-	return true
-}
-
 // prepare checks the next calls, as many as may run in parallel but at least one. A call comes
 // alone if it is wrong, or if it was or has to be approved: an approval is for that call and no
 // other.
 func (x *execution) prepare(ctx context.Context) (calls []call, err error) {
 	p, approved := x.rec.Run.Progress, x.rec.Run.Approved
-	for i := range p.Together(x.parallel) {
+	parallel := func(c plan.Command) bool {
+		action, ok := x.engine.cfg.Actions.Lookup(c.Action)
+		return ok && action.Parallel
+	}
+	for i := range p.Together(parallel) {
 		c := x.check(p.Next + i)
 		if err := x.approve(ctx, &c, approved); err != nil {
 			return nil, err
@@ -351,12 +341,6 @@ func (x *execution) prepare(ctx context.Context) (calls []call, err error) {
 		approved = ""
 	}
 	return calls, nil
-}
-
-// parallel reports whether the DO may run in parallel with others of its plan.
-func (x *execution) parallel(c plan.Command) bool {
-	action, ok := x.engine.cfg.Actions.Lookup(c.Action)
-	return ok && action.Parallel
 }
 
 // check makes a call of the DO at that index, with its variables filled in.
@@ -550,7 +534,11 @@ func (x *execution) finishCall(ctx context.Context, c *call) {
 	log := zerolog.Ctx(ctx).Debug()
 	if c.err != nil {
 		log = zerolog.Ctx(ctx).Error().Str("error", cause(c.err))
-		c.result = actions.Fail("%s", safeReason(c.err))
+		reason := "an internal error" // the model and the person read it
+		if is[*actions.EntityError](c.err) || is[*refusal](c.err) {
+			reason = c.err.Error()
+		}
+		c.result = actions.Fail("%s", reason)
 	}
 	log.Str("action", c.command.Action).Bool("failed", c.result.Failed()).Dur("took", c.took).Msg("action ran")
 	x.engine.meter.action(c, okOrFailed(c.result.Failed()))

@@ -35,20 +35,21 @@ const (
 	sendFor               = time.Hour
 )
 
-// send is the phase Sending. A message that another process was sending is sent
-// again: it may never have left that process.
+// send is the phase Sending: it sends one message of the outbox, with which the record was saved. A
+// message that another process was sending is sent again: it may never have left that process.
 func (o *outbox) send(ctx context.Context) error {
 	ctx = o.lasting(ctx)
-	for saved := true; len(o.rec.Outbox) > 0; saved = false {
-		if !saved && !o.repliesInResponse() {
-			if err := o.Save(ctx); err != nil {
-				return err
-			}
-		}
+	if len(o.rec.Outbox) > 0 {
 		if err := o.sendFirst(ctx); err != nil {
 			return err
 		}
 		o.rec.Outbox, o.progressed = o.rec.Outbox[1:], true
+	}
+	switch more := len(o.rec.Outbox) > 0; {
+	case more && o.repliesInResponse():
+		return nil
+	case more:
+		return o.Save(ctx)
 	}
 	o.rec.Outbox = nil
 	switch run := o.rec.Run; {
@@ -64,7 +65,6 @@ func (o *outbox) send(ctx context.Context) error {
 	return nil
 }
 
-// sendFirst sends the first message of the outbox. The record was saved with it.
 func (o *outbox) sendFirst(ctx context.Context) error {
 	first := &o.rec.Outbox[0]
 	if first.Unanswered > 0 && !first.Away.IsZero() {

@@ -284,8 +284,14 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 	scopes := t.scopes
 	if t.saveFault != nil {
 		scopes = nil
-	} else if err := t.savePerson(ctx); err != nil {
-		return false, err
+	} else if scopes != nil { // the step that ends the turn cannot save the person's state
+		changed, err := t.User.Changed()
+		if err == nil && changed {
+			err = t.Save(ctx)
+		}
+		if err != nil {
+			return false, err
+		}
 	}
 	t.keepHome(ctx)
 	id := t.rec.ID
@@ -313,18 +319,6 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 	}
 	t.engine.tell(id, answer)
 	return more, nil
-}
-
-// savePerson saves the person's state, which the step that ends the turn cannot save.
-func (t *Turn) savePerson(ctx context.Context) error {
-	if t.scopes == nil {
-		return nil
-	}
-	changed, err := t.User.Changed()
-	if err == nil && changed {
-		err = t.Save(ctx)
-	}
-	return err
 }
 
 // owner is who may withdraw what the turn schedules.
@@ -498,7 +492,8 @@ func (t *Turn) report(ctx context.Context, failure error, took time.Duration) {
 		line = zerolog.Ctx(ctx).Error().Str("error", cause(failure))
 		zerolog.Ctx(ctx).Debug().Err(failure).Msg("cause of the failure")
 	}
-	t.engine.meter.turn(failure, took)
+	count(t.engine.meter.turns, okOrFailed(failure != nil))
+	t.engine.meter.turnTime.Observe(took.Seconds())
 	if outcomes := t.Outcomes(); len(outcomes) > 0 {
 		did := zerolog.Arr()
 		for _, o := range outcomes {
