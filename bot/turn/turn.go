@@ -476,10 +476,7 @@ func (t *Turn) failed() string {
 		if !o.Failed {
 			continue
 		}
-		reason := strings.Join(strings.Fields(o.Text), " ")
-		if len(reason) > maxReason {
-			reason = strings.ToValidUTF8(reason[:maxReason], "") + " […]"
-		}
+		reason := cut(strings.Join(strings.Fields(o.Text), " "), maxReason)
 		return o.Action + ", " + cmp.Or(strings.TrimRight(reason, "."), "for no reason given")
 	}
 	return ""
@@ -516,7 +513,10 @@ func (t *Turn) report(ctx context.Context, failure error, took time.Duration) {
 	}
 	line.Int("sent", len(t.rec.Sent)).Dur("took", took).Msg("turn ended")
 	if hook := t.engine.cfg.Hooks.TurnEnded; hook != nil {
-		err := t.safely(func() error { hook(ctx, t, failure); return nil })
+		err := t.safely(func() error {
+			hook(ctx, t, failure)
+			return nil
+		})
 		if err != nil { // the turn is over all the same
 			zerolog.Ctx(ctx).Error().Err(err).Msg("the hook TurnEnded panicked")
 		}
