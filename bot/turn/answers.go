@@ -19,31 +19,12 @@ const askEvery = 250 * time.Millisecond
 // request waits for it again when it is resent.
 var ErrLateAnswer = errors.New("the answer takes too long")
 
-// expect returns the channel on which this process tells the answer of the record.
-func (e *Engine) expect(id string) <-chan []byte {
-	told := make(chan []byte, 1)
-	e.answers.Store(id, told)
-	return told
-}
-
-// tell gives the answer, if there is one, to the request that waits for it here.
-func (e *Engine) tell(id string, answer []byte) {
-	if told, ok := e.answers.LoadAndDelete(id); ok && answer != nil {
-		told.(chan []byte) <- answer // there is room: it is told once
-	}
-}
-
 // Ticket is a request that waits for a turn's answer.
 type Ticket struct {
 	engine *Engine
 	queue  state.Key
 	id     string
 	told   <-chan []byte
-}
-
-// Expect makes the ticket of a turn before Accept. The caller closes it.
-func (e *Engine) Expect(t *Turn) *Ticket {
-	return &Ticket{engine: e, queue: t.queue(), id: t.ID, told: e.expect(t.ID)}
 }
 
 // Close stops waiting.

@@ -519,6 +519,25 @@ func (e *Engine) newTurn(a *activity.Activity) *Turn {
 	return t
 }
 
+// Expect makes the ticket of a turn before Accept. The caller closes it.
+func (e *Engine) Expect(t *Turn) *Ticket {
+	return &Ticket{engine: e, queue: t.queue(), id: t.ID, told: e.expect(t.ID)}
+}
+
+// expect returns the channel on which this process tells the answer of the record.
+func (e *Engine) expect(id string) <-chan []byte {
+	told := make(chan []byte, 1)
+	e.answers.Store(id, told)
+	return told
+}
+
+// tell gives the answer, if there is one, to the request that waits for it here.
+func (e *Engine) tell(id string, answer []byte) {
+	if told, ok := e.answers.LoadAndDelete(id); ok && answer != nil {
+		told.(chan []byte) <- answer // there is room: it is told once
+	}
+}
+
 // Ignored counts an activity that the bot ignores.
 func (e *Engine) Ignored() { count(e.meter.turns, "ignored") }
 
