@@ -687,14 +687,11 @@ func indexFold(text, mark string) int {
 		if i < 0 {
 			return -1
 		}
-		if from += i; hasPrefixFold(text[from:], mark) {
+		from += i
+		if end := from + len(mark); end <= len(text) && strings.EqualFold(text[from:end], mark) {
 			return from
 		}
 	}
-}
-
-func hasPrefixFold(text, prefix string) bool {
-	return len(text) >= len(prefix) && strings.EqualFold(text[:len(prefix)], prefix)
 }
 
 // shape says what a value looks like.

@@ -2,13 +2,10 @@ package plan
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/internal/spelling"
@@ -145,66 +142,10 @@ func (p Plan) TranscriptXML() string {
 	return out.String()
 }
 
-// The attributes of a <plan> written by [Plan.XML].
-const (
-	versionAttribute = "version"
-	trimAttribute    = "trimResults"
-)
-
 var (
 	textEscapes      = strings.NewReplacer("&", "&amp;", "<", "&lt;", "\r", "&#13;")
 	attributeEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", `"`, "&quot;", "\n", "&#10;", "\r", "&#13;", "\t", "&#9;")
 )
-
-// XML writes the plan in the XML of the sequential planner, for people to read and edit: one tag
-// per command. It is complete, so [Load] fills in nothing: each input is written, each text to say
-// is a <say>, and a $NAME means what it does in the plan.
-//
-// Values are written as texts; the actions' schemas restore their types. It leaves out null
-// entities, white space around a text to say, and how the plan came about; JSON keeps all of it.
-// XML returns an error for what XML cannot express: an entity whose name is not an attribute name,
-// or control characters.
-func (p Plan) XML() (string, error) {
-	var out strings.Builder
-	fmt.Fprintf(&out, "<plan %s=%q", versionAttribute, strconv.Itoa(planVersion))
-	if p.TrimResults {
-		fmt.Fprintf(&out, " %s=%q", trimAttribute, "true")
-	}
-	out.WriteString(">\n")
-	for i := range p.Commands {
-		if err := p.Commands[i].checkXML(); err != nil {
-			return "", fmt.Errorf("write command %d as XML: %w", i+1, err)
-		}
-		p.Commands[i].writeXML(&out)
-	}
-	out.WriteString("</plan>\n")
-	text := out.String()
-	isNotXML := func(c rune) bool { return c < ' ' && !strings.ContainsRune("\n\r\t", c) || c == 0xFFFE || c == 0xFFFF }
-	if strings.ContainsFunc(text, isNotXML) || !utf8.ValidString(text) {
-		return "", errors.New("write plan as XML: there is a control character in it")
-	}
-	return text, nil
-}
-
-// checkXML reports what XML cannot express.
-func (c *Command) checkXML() error {
-	isName := func(name string) bool { _, found := tagOf("<" + name + ">"); return name != "" && found == name }
-	switch {
-	case c.Kind == Say && strings.TrimSpace(c.Response) == "":
-		return errors.New("the SAY has no response")
-	case c.Kind == Do && (c.Action == "" || !isName(functionTag+c.Action)):
-		return fmt.Errorf("%q is no name of a function", spelling.Clip(c.Action))
-	}
-	seen := map[string]bool{}
-	for name := range c.Entities {
-		low := strings.ToLower(name)
-		if !isName(name) || seen[low] || outputOf(name) != "" {
-			return fmt.Errorf("the entity %q cannot be an attribute", spelling.Clip(name))
-		}
-		seen[low] = true
-	}
-	return nil
-}
 
 func (c *Command) writeXML(out *strings.Builder) {
 	if c.Kind == Say {
@@ -234,25 +175,9 @@ func loadXML(text string, reg *actions.Registry) (Plan, error) {
 	}
 	p := &a.plans[0]
 	plan, err := p.plan("", true, reg)
-	if err == nil && len(p.attributes) == 0 {
+	if err == nil {
 		a.done.add(p.notes...)
 		plan = a.finish(plan, a.without(true))
 	}
 	return plan, err
-}
-
-func (p *Plan) readAttributes(attributes []attribute) error {
-	p.TrimResults = false
-	for _, a := range attributes {
-		switch {
-		case a.name == versionAttribute && a.value == strconv.Itoa(planVersion):
-		case a.name == versionAttribute:
-			return fmt.Errorf("it is of version %q; this program reads %d", spelling.Clip(a.value), planVersion)
-		case a.name == trimAttribute:
-			p.TrimResults = a.value == "true"
-		default:
-			return fmt.Errorf("<plan> has an attribute %s that this program does not know", spelling.Clip(a.name))
-		}
-	}
-	return nil
 }
