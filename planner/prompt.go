@@ -283,9 +283,6 @@ func newPlannerPrompt(ctx context.Context, kind string, prompt *prompts.Prompt, 
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("prompt %s: %w", prompt.Name(), err)
 	}
-	if cfg.Extension != nil { // it decides later what is really offered
-		ctx = zerolog.Nop().WithContext(ctx)
-	}
 	return b, b.complete(ctx)
 }
 
@@ -336,7 +333,7 @@ func (b *plannerPrompt) complete(ctx context.Context) (err error) {
 	}
 	b.list = plan.List(b.offered, false)
 	if b.kind == sequence {
-		if b.format, err = formatOf(ctx, b.cfg.ResponseFormat, b.offered); err != nil {
+		if b.format, err = formatOf(b.cfg.ResponseFormat, b.offered); err != nil {
 			return err
 		}
 		if b.format != nil && b.format.Schema != nil {
@@ -355,16 +352,11 @@ func (b *plannerPrompt) complete(ctx context.Context) (err error) {
 		return err
 	}
 	b.static = &text
-	// OpenAI rejects json_object if the prompt lacks the word JSON. A prompt rendered for each turn
-	// may still be rejected, which costs a call.
-	if b.format != nil && b.format.Schema == nil && !strings.Contains(strings.ToUpper(text), "JSON") {
-		return fmt.Errorf("prompt %s: the response format json_object needs the word JSON in it", b.prompt.Name())
-	}
 	return nil
 }
 
 // formatOf returns the format of requests for plans that use offered; nil for text.
-func formatOf(ctx context.Context, name string, offered *actions.Registry) (*models.Format, error) {
+func formatOf(name string, offered *actions.Registry) (*models.Format, error) {
 	switch name {
 	case plainText:
 		return nil, nil
@@ -374,15 +366,6 @@ func formatOf(ctx context.Context, name string, offered *actions.Registry) (*mod
 	schema, grammar, strict, err := plan.Schema(offered)
 	if err != nil {
 		return nil, fmt.Errorf("schema of the plans: %w", err)
-	}
-	if !strict {
-		var loose []string
-		for _, action := range offered.All() {
-			if _, strict, _ := plan.ToolSchema(action, true); !strict {
-				loose = append(loose, action.Name)
-			}
-		}
-		zerolog.Ctx(ctx).Info().Strs("actions", loose).Msg("the schema of plans is not strict")
 	}
 	return &models.Format{Name: "plan", Schema: schema, Loose: !strict, Grammar: grammar}, nil
 }
@@ -475,15 +458,9 @@ func (b *plannerPrompt) retell(transcript string) []models.Message {
 // model made it, with an answer to each. Outcomes without a model call, because another planner
 // made the plan, are told separately.
 func (b *plannerPrompt) results(turn *actions.Turn) (out []models.Message) {
-	var others []actions.Outcome
-	tell := func() {
-		if len(others) > 0 {
-			out = append(out, models.Message{Role: "system", Text: "Results of the last plan:\n" + listResults(others)})
-		}
-		others = nil
-	}
 	for _, round := range turn.Rounds {
 		var calls []answered
+		var others []actions.Outcome
 		for _, o := range round.Outcomes {
 			if b.rephrase != nil {
 				if text, ok := b.rephrase(o); ok {
@@ -499,11 +476,10 @@ func (b *plannerPrompt) results(turn *actions.Turn) (out []models.Message) {
 		if calls != nil {
 			out = append(out, withAnswers(round.Preface, calls...)...)
 		}
-		if b.kind == tools {
-			tell()
+		if others != nil {
+			out = append(out, models.Message{Role: "system", Text: "Results of the last plan:\n" + listResults(others)})
 		}
 	}
-	tell()
 	if b.kind == tools && len(turn.Rounds) >= b.cfg.MaxRounds {
 		out = append(out, models.Message{Role: "system", Text: "You cannot call functions any more in this turn. Tell the person what was done, and what was not."})
 	}
