@@ -92,7 +92,7 @@ func TestCommandLine(t *testing.T) {
 		"print":              {lightsOn, []string{"plan", "print", "--actions", registry, "-"}, 0, "- lightsOn\n", ""},
 		"print XML":          {inPlan, []string{"plan", "print", "--actions", registry, "-"}, 0, "- lightsOn why=\"$INPUT\"\n- SAY \"ok\"\n", ""},
 		"print an outline":   {inPlan, []string{"plan", "print", "--outline", "--actions", registry, "-"}, 0, "- lightsOn\n- SAY\n", ""},
-		"print as JSON":      {inPlan, []string{"plan", "print", "--as=json", "--actions", registry, "-"}, 0, "{\n  \"version\": 1,", ""},
+		"print as JSON":      {inPlan, []string{"plan", "print", "--as=json", "--actions", registry, "-"}, 0, "{\n  \"commands\": [", ""},
 		"print a fault":      {lightsOn, []string{"plan", "print", "-"}, cli.ExitFailed, "", "unknown_action"},
 		"print no file":      {"", []string{"plan", "print", "/nowhere"}, cli.ExitUsage, "", "/nowhere"},
 		"no such registry":   {"", []string{"plan", "decode", "--actions", "/nowhere"}, cli.ExitUsage, "", "/nowhere"},

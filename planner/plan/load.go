@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,20 +10,9 @@ import (
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
-// planVersion is the version of stored plans and their progress, as JSON and XML. A program reads
-// its own version and earlier ones.
-const planVersion = 1
-
-func checkVersion(version int) error {
-	if version < 0 || version > planVersion {
-		return fmt.Errorf("it is of version %d; this program reads versions up to %d", version, planVersion)
-	}
-	return nil
-}
-
-// Load reads and validates a plan from a file: JSON as [Plan.MarshalJSON] or a model with the
-// sequence planner writes it, XML as [Plan.XML] or a model with the sequential planner writes it.
-// The first $INPUT of the latter stays a variable. The plan's inputs count as set.
+// Load reads and validates a plan from a file: JSON as encoding/json or a model with the sequence
+// planner writes it, or XML as a model with the sequential planner writes it. The first $INPUT of
+// XML stays a variable. The plan's inputs count as set.
 func Load(data []byte, reg *actions.Registry) (p Plan, err error) {
 	if len(data) > maxBytes {
 		return Plan{}, fmt.Errorf("load plan: it is longer than %d bytes", maxBytes)
@@ -41,34 +29,15 @@ func Load(data []byte, reg *actions.Registry) (p Plan, err error) {
 	return p, nil
 }
 
-// keptPlan is a plan as JSON.
-type keptPlan struct {
-	Version int    `json:"version"`
-	Type    string `json:"type,omitempty"` // "plan" if a model wrote it
-	plainPlan
-}
-
-type plainPlan Plan
-
-// MarshalJSON writes the plan with its format version.
-func (p Plan) MarshalJSON() ([]byte, error) {
-	return encode(keptPlan{Version: planVersion, plainPlan: plainPlan(p)})
-}
-
 // UnmarshalJSON reads a stored plan, or one in the format of the sequence planner, with numbers as
-// json.Number. It refuses later versions and unknown fields. It does not validate the plan.
+// json.Number. It refuses unknown fields. It does not validate the plan.
 func (p *Plan) UnmarshalJSON(data []byte) error {
-	var head struct {
-		Version int `json:"version"`
+	type plain Plan
+	var kept struct {
+		Type string `json:"type"` // "plan" if a model wrote it
+		plain
 	}
-	var kept keptPlan
-	err := json.Unmarshal(data, &head)
-	if err == nil {
-		err = checkVersion(head.Version)
-	}
-	if err == nil {
-		err = decodeStrictly(data, &kept)
-	}
+	err := decodeStrictly(data, &kept)
 	if err == nil && kept.Type != "" && kept.Type != planType {
 		err = fmt.Errorf("the type is %q, not plan", spelling.Clip(kept.Type))
 	}
@@ -80,7 +49,7 @@ func (p *Plan) UnmarshalJSON(data []byte) error {
 			c.Entities = map[string]any{}
 		}
 	}
-	*p = Plan(kept.plainPlan)
+	*p = Plan(kept.plain)
 	return nil
 }
 
