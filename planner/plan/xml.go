@@ -152,9 +152,10 @@ type xmlPlan struct {
 
 // xmlStep is one step of an XML plan: a function, or a text to say.
 type xmlStep struct {
-	function   string // what follows "function."; "" for a text
-	attributes []attribute
-	text       string
+	function      string // what follows "function."; "" for a text
+	attributes    []attribute
+	set, appended string // the names that the output is set as and appended as; "" for none
+	text          string
 }
 
 // attribute is an attribute of a tag, with its XML entities decoded.
@@ -298,7 +299,13 @@ func (r *xmlReader) element(p *xmlPlan, name string) *Fault {
 	case stepTag.MatchString(inner), isFunction && anyTag.MatchString(inner):
 		return InvalidPlan.Faultf("there is a tag within <%s>; a plan is a list of functions, whose inputs are attributes", spelling.Clip(name))
 	case isFunction:
-		p.steps = append(p.steps, xmlStep{function: name[len(functionTag):], attributes: attributes})
+		step := xmlStep{function: name[len(functionTag):]}
+		for _, a := range attributes {
+			if fault := step.add(a); fault != nil {
+				return fault
+			}
+		}
+		p.steps = append(p.steps, step)
 	case isSay && attributes != nil:
 		return InvalidPlan.Faultf("<say> has an attribute; its text stands between <say> and </say>")
 	case isSay:
@@ -312,6 +319,29 @@ func (r *xmlReader) element(p *xmlPlan, name string) *Fault {
 		}
 		p.steps = append(p.steps, xmlStep{text: text})
 	}
+	return nil
+}
+
+// add adds an attribute of a function: an entity, or what to do with the output. Models sometimes
+// write a $ before the name of a variable.
+func (step *xmlStep) add(a attribute) *Fault {
+	output := &step.set
+	switch strings.ToLower(a.name) {
+	case "setcontextvariable":
+	case "appendtoresult":
+		output = &step.appended
+	default:
+		step.attributes = append(step.attributes, a)
+		return nil
+	}
+	name := strings.TrimPrefix(strings.TrimSpace(a.value), "$")
+	switch {
+	case *output != "" && *output != name:
+		return InvalidPlan.Faultf("function %s has %s twice", spelling.Clip(step.function), a.name)
+	case name != "" && !isName(name):
+		return InvalidPlan.Faultf("function %s: %s=%q is no name; use letters, digits and _", spelling.Clip(step.function), a.name, spelling.Clip(a.value))
+	}
+	*output = name
 	return nil
 }
 
@@ -401,11 +431,14 @@ func (p *xmlPlan) plan(goal string, kept bool, reg *actions.Registry) (Plan, err
 		return Plan{}, NoPlan.Faultf("the plan is empty; if it cannot be done, say so in plain text")
 	}
 	w := commandBuilder{
-		reg: reg, keepInput: kept, goal: strings.ReplaceAll(goal, "$", "$$"), last: -1,
+		reg: reg, goal: strings.ReplaceAll(goal, "$", "$$"), last: -1,
 		taken: map[string]bool{}, variables: map[string]string{}, results: map[string]bool{},
 	}
-	if fault := w.build(p.steps); fault != nil {
-		return Plan{}, fault
+	if kept {
+		w.goal = "$INPUT"
+	}
+	if w.build(p.steps); w.fault != nil {
+		return Plan{}, w.fault
 	}
 	plan := Plan{Commands: w.commands, TrimResults: true}
 	var inputs []string
@@ -425,7 +458,6 @@ func (p *xmlPlan) plan(goal string, kept bool, reg *actions.Registry) (Plan, err
 // value. Variable names are lower-case keys.
 type commandBuilder struct {
 	reg       *actions.Registry
-	keepInput bool
 	goal      string
 	inlined   int               // bytes of goal in the commands
 	taken     map[string]bool   // names that the plan uses; true: an output is saved under it
@@ -435,24 +467,22 @@ type commandBuilder struct {
 	commands  []Command
 	last      int   // the last DO; -1 for none
 	shown     []int // the DOs whose output is the result
+	fault     *Fault
 }
 
-func (w *commandBuilder) build(steps []xmlStep) *Fault {
-	for i := range steps {
-		w.note(steps[i].text)
-		for _, a := range steps[i].attributes {
-			w.note(a.value)
-			if kind := outputOf(a.name); kind != "" {
-				name := strings.ToLower(variableName(a.value))
-				w.taken[name] = false
-				w.results[name] = w.results[name] || kind == appendsOutput
+func (w *commandBuilder) build(steps []xmlStep) {
+	for _, step := range steps {
+		w.taken[strings.ToLower(step.set)] = false
+		w.taken[strings.ToLower(step.appended)] = false
+		w.results[strings.ToLower(step.appended)] = step.appended != ""
+		for _, a := range append(step.attributes, attribute{value: step.text}) {
+			for _, name := range references(a.value) {
+				w.taken[strings.ToLower(name)] = false
 			}
 		}
 	}
 	for i := range steps {
-		if fault := w.step(&steps[i]); fault != nil {
-			return fault
-		}
+		w.step(&steps[i])
 	}
 	// The plan ends with its result: what was appended, else the last output, unless the plan
 	// itself says something after it.
@@ -466,75 +496,25 @@ func (w *commandBuilder) build(steps []xmlStep) *Fault {
 	if lines != nil {
 		w.commands = append(w.commands, Command{Kind: Say, Response: strings.Join(lines, "\n")})
 	}
-	return nil
 }
-
-// note records the names that a text mentions.
-func (w *commandBuilder) note(text string) {
-	for _, name := range references(text) {
-		w.taken[strings.ToLower(name)] = false
-	}
-}
-
-// The attributes that say what to do with the output of a function, in lower case.
-const setsOutput, appendsOutput = "setcontextvariable", "appendtoresult"
 
 const inputVariable = "input"
 
-// outputOf returns the attribute in lower case if it is one of these, else "".
-func outputOf(attribute string) string {
-	if name := strings.ToLower(attribute); name == setsOutput || name == appendsOutput {
-		return name
-	}
-	return ""
-}
-
-// variableName is the name in an output attribute, without the $ that models sometimes add.
-func variableName(value string) string {
-	return strings.TrimPrefix(strings.TrimSpace(value), "$")
-}
-
-// outputs returns the names that the output is set as and appended as; "" for none.
-func (step *xmlStep) outputs() (set, appended string, fault *Fault) {
-	names := map[string]string{}
-	for _, a := range step.attributes {
-		kind, name := outputOf(a.name), variableName(a.value)
-		before, twice := names[kind]
-		switch {
-		case kind == "":
-			continue
-		case twice && before != name:
-			return "", "", InvalidPlan.Faultf("function %s has %s twice", spelling.Clip(step.function), a.name)
-		case name != "" && !isName(name):
-			return "", "", InvalidPlan.Faultf("function %s: %s=%q is no name; use letters, digits and _", spelling.Clip(step.function), a.name, spelling.Clip(a.value))
-		}
-		names[kind] = name
-	}
-	return names[setsOutput], names[appendsOutput], nil
-}
-
-func (w *commandBuilder) step(step *xmlStep) *Fault {
+func (w *commandBuilder) step(step *xmlStep) {
 	if step.function == "" {
-		text, fault := w.expand(step.text)
-		w.commands = append(w.commands, Command{Kind: Say, Response: text.(string)})
-		return fault
-	}
-	set, appended, fault := step.outputs()
-	if fault != nil {
-		return fault
+		text, _ := w.expand(step.text).(string)
+		w.commands = append(w.commands, Command{Kind: Say, Response: text})
+		return
 	}
 	c := Command{Kind: Do, Action: step.function}
 	schema := &jsonschema.Schema{}
 	if action, known := functionAction(w.reg, step.function); known {
 		c.Action, schema = action.Name, action.Schema
 	}
-	if c.Entities, fault = w.entities(step, schema); fault != nil {
-		return fault
-	}
+	c.Entities = w.entities(step, schema)
 	w.last = len(w.commands)
 	w.commands = append(w.commands, c)
-	w.keep(set, appended)
-	return nil
+	w.keep(step.set, step.appended)
 }
 
 // functionAction finds the action of a function: by its whole name or, with a plugin before it, by
@@ -560,25 +540,18 @@ func functionAction(reg *actions.Registry, name string) (*actions.Action, bool) 
 
 // entities builds the entities of a function: from its attributes, then from implicit values, INPUT
 // and variables with an entity's name.
-func (w *commandBuilder) entities(step *xmlStep, schema *jsonschema.Schema) (map[string]any, *Fault) {
+func (w *commandBuilder) entities(step *xmlStep, schema *jsonschema.Schema) map[string]any {
 	entities := make(map[string]any, len(step.attributes))
 	chains := false // the input was given as empty, so it gets the previous output
 	for _, a := range step.attributes {
 		name := propertyName(schema, a.name)
-		switch {
-		case outputOf(name) != "":
-			continue
-		case a.value == "" && strings.EqualFold(name, inputVariable):
+		if a.value == "" && strings.EqualFold(name, inputVariable) {
 			chains = true
 			continue
 		}
-		value, fault := w.expand(typed(schema.Properties[name], a.value))
-		before, twice := entities[name]
-		switch {
-		case fault != nil:
-			return nil, fault
-		case twice && !reflect.DeepEqual(before, value):
-			return nil, InvalidPlan.Faultf("function %s has the attribute %s twice", spelling.Clip(step.function), spelling.Clip(name))
+		value := w.expand(typed(schema.Properties[name], a.value))
+		if before, twice := entities[name]; twice && !reflect.DeepEqual(before, value) {
+			w.fault = InvalidPlan.Faultf("function %s has the attribute %s twice", spelling.Clip(step.function), spelling.Clip(name))
 		}
 		entities[name] = value
 	}
@@ -588,19 +561,14 @@ func (w *commandBuilder) entities(step *xmlStep, schema *jsonschema.Schema) (map
 		switch {
 		case given:
 		case strings.EqualFold(name, inputVariable):
-			if property.Default != nil && !chains {
-				continue
+			if property.Default == nil || chains {
+				entities[name] = w.input()
 			}
-			text, fault := w.input()
-			if fault != nil {
-				return nil, fault
-			}
-			entities[name] = text
 		case set:
 			entities[name] = "$" + saved
 		}
 	}
-	return entities, nil
+	return entities
 }
 
 // propertyName is the schema property that an attribute means.
@@ -630,35 +598,31 @@ func typed(property *jsonschema.Schema, text string) (value any) {
 }
 
 // expand renames the variables in all strings of a value to the names that store them now.
-func (w *commandBuilder) expand(value any) (expanded any, fault *Fault) {
-	expanded = mapTexts(value, func(text string) any {
+func (w *commandBuilder) expand(value any) any {
+	return mapTexts(value, func(text string) any {
 		return reference.ReplaceAllStringFunc(text, func(found string) string {
 			low := strings.ToLower(found[1:])
 			switch {
-			case found == "$$", fault != nil: // one fault is enough
 			case low == inputVariable:
-				found, fault = w.input()
+				return w.input()
 			case w.variables[low] != "":
 				return "$" + w.variables[low]
 			}
 			return found
 		})
 	})
-	return expanded, fault
 }
 
 // input returns $INPUT: the output of the last function, at first the goal.
-func (w *commandBuilder) input() (string, *Fault) {
-	switch {
-	case w.last >= 0:
-		return "$" + w.saved(w.last), nil
-	case w.keepInput:
-		return "$INPUT", nil
+func (w *commandBuilder) input() string {
+	if w.last >= 0 {
+		return "$" + w.saved(w.last)
 	}
 	if w.inlined += len(w.goal); w.inlined > maxBytes {
-		return "", InvalidPlan.Faultf("the plan repeats the goal too often")
+		w.fault = InvalidPlan.Faultf("the plan repeats the goal too often")
+		return ""
 	}
-	return w.goal, nil
+	return w.goal
 }
 
 // keep saves the output of the last function in variables, and in the result. INPUT already is that
@@ -701,11 +665,10 @@ func (w *commandBuilder) free(name string) string {
 	name = cmp.Or(name, unnamed)
 	for w.serial = max(w.serial, w.last+1); ; w.serial++ { // never reset: a plan may mention very many names
 		next := name + "_" + strconv.Itoa(w.serial)
-		if low := strings.ToLower(next); !has(w.taken, low) {
+		low := strings.ToLower(next)
+		if _, taken := w.taken[low]; !taken {
 			w.taken[low] = true
 			return next
 		}
 	}
 }
-
-func has(names map[string]bool, name string) bool { _, ok := names[name]; return ok }
