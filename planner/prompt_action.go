@@ -44,21 +44,20 @@ func AddPrompt[In any](reg *actions.Registry, name, description string, cfg Conf
 	if err != nil {
 		panic("planner: " + err.Error())
 	}
-	action := actions.Add(reg, name, tasks.made.description, func(ctx context.Context, turn *actions.Turn, in In) (actions.Result, error) {
+	return actions.Add(reg, name, tasks.made.description, func(ctx context.Context, turn *actions.Turn, in In) (actions.Result, error) {
 		inputs, err := inputsOf(in)
 		if err != nil {
 			return actions.Result{}, err
 		}
 		return tasks.get(ctx).run(ctx, turn, inputs)
-	}, append([]actions.Option{actions.ReturnsData}, opts...)...)
-	if action.Parallel {
-		panic("planner: " + errParallel.Error() + ": " + name)
-	}
-	return action
+	}, promptOptions(opts)...)
 }
 
-// errParallel: the turn adds up costs one call at a time.
-var errParallel = errors.New("a prompt action cannot run in parallel")
+// promptOptions adds the marks of a prompt action. It never runs in parallel: the turn adds up costs
+// one call at a time.
+func promptOptions(opts []actions.Option) []actions.Option {
+	return slices.Concat([]actions.Option{actions.ReturnsData}, opts, []actions.Option{func(a *actions.Action) { a.Parallel = false }})
+}
 
 // fieldNames returns the JSON names of the exported fields of struct t.
 func fieldNames(t reflect.Type) []string {
@@ -109,7 +108,7 @@ func newPromptTasks(name, description string, cfg Config, parameters []string) (
 	err := checkTasks(&cfg)
 	var tasks *latest[*promptTask]
 	if err == nil {
-		tasks, err = newLatest(context.Background(), cfg.Prompts, cmp.Or(cfg.Prompt, name), func(_ context.Context, prompt *prompts.Prompt) (*promptTask, error) {
+		tasks, err = newLatest(context.Background(), cfg.Prompts, cmp.Or(cfg.Prompt, name), func(prompt *prompts.Prompt) (*promptTask, error) {
 			return newPromptTask(description, cfg, prompt, parameters)
 		})
 	}
@@ -311,10 +310,7 @@ func addPromptFolder(reg *actions.Registry, name string, cfg Config, inputs []pr
 		}
 		return tasks.get(ctx).run(ctx, turn, values)
 	}
-	action, err := actions.AddSchema(reg, name, tasks.made.description, schemaOf(inputs), run, append([]actions.Option{actions.ReturnsData}, opts...)...)
-	if err == nil && action.Parallel {
-		err = fmt.Errorf("%w: %s", errParallel, name)
-	}
+	_, err = actions.AddSchema(reg, name, tasks.made.description, schemaOf(inputs), run, promptOptions(opts)...)
 	return err
 }
 
