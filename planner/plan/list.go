@@ -103,11 +103,13 @@ func quote(text string) string {
 // Plain required texts have no mark. Texts are put on one line and cut as in [List].
 func Manual(registry *actions.Registry) string {
 	all := slices.Clone(registry.All())
-	slices.SortStableFunc(all, func(a, b *actions.Action) int {
-		pluginA, nameA := splitPlugin(a.Name)
-		pluginB, nameB := splitPlugin(b.Name)
-		return cmp.Or(strings.Compare(pluginA, pluginB), strings.Compare(nameA, nameB))
-	})
+	byPlugin := func(a *actions.Action) string { // - sorts before the other characters of names
+		if strings.Contains(a.Name, "-") {
+			return a.Name
+		}
+		return "-" + a.Name
+	}
+	slices.SortFunc(all, func(a, b *actions.Action) int { return strings.Compare(byPlugin(a), byPlugin(b)) })
 	var functions []string
 	for _, a := range all {
 		text := spelling.OneLine(a.Name, maxWord) + ":\n  description: " + spelling.OneLine(a.Description, maxDescription) + "\n  inputs:"
@@ -118,14 +120,6 @@ func Manual(registry *actions.Registry) string {
 		functions = append(functions, text)
 	}
 	return cmp.Or(strings.Join(functions, "\n\n"), "(none)")
-}
-
-// splitPlugin splits the name of an action into plugin, "" for none, and bare name.
-func splitPlugin(name string) (plugin, bare string) {
-	if plugin, bare, found := strings.Cut(name, "-"); found {
-		return plugin, bare
-	}
-	return "", name
 }
 
 // manualInput writes one line of the list of inputs. Its marks say how the input differs from a

@@ -104,8 +104,17 @@ func (p Plan) TranscriptXML() string {
 	var out strings.Builder
 	out.WriteString("<plan>\n")
 	for _, c := range p.Commands {
-		c.SaveAs = ""
-		c.writeXML(&out)
+		if c.Kind == Say {
+			out.WriteString("  <say>" + textEscapes.Replace(c.Response) + "</say>\n")
+			continue
+		}
+		out.WriteString("  <" + functionTag + c.Action)
+		for _, name := range slices.Sorted(maps.Keys(c.Entities)) {
+			if c.Entities[name] != nil {
+				out.WriteString(" " + name + `="` + attributeEscapes.Replace(textOf(c.Entities[name])) + `"`)
+			}
+		}
+		out.WriteString("/>\n")
 	}
 	out.WriteString("</plan>")
 	return out.String()
@@ -115,23 +124,6 @@ var (
 	textEscapes      = strings.NewReplacer("&", "&amp;", "<", "&lt;", "\r", "&#13;")
 	attributeEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", `"`, "&quot;", "\n", "&#10;", "\r", "&#13;", "\t", "&#9;")
 )
-
-func (c *Command) writeXML(out *strings.Builder) {
-	if c.Kind == Say {
-		out.WriteString("  <say>" + textEscapes.Replace(c.Response) + "</say>\n")
-		return
-	}
-	out.WriteString("  <" + functionTag + c.Action)
-	for _, name := range slices.Sorted(maps.Keys(c.Entities)) {
-		if c.Entities[name] != nil {
-			out.WriteString(" " + name + `="` + attributeEscapes.Replace(textOf(c.Entities[name])) + `"`)
-		}
-	}
-	if c.SaveAs != "" {
-		out.WriteString(` setContextVariable="` + attributeEscapes.Replace(c.SaveAs) + `"`)
-	}
-	out.WriteString("/>\n")
-}
 
 func loadXML(text string, reg *actions.Registry) (Plan, error) {
 	a := newAnswer(text, nil)
