@@ -45,41 +45,40 @@ func Schema(registry *actions.Registry) (schema, grammar json.RawMessage, strict
 
 func planForm(registry *actions.Registry, grammar bool) (plan *form, strict bool) {
 	f := former{grammar: grammar}
-	response, saveAs, list := ofType("string"), ofType("string"), ofType("array")
+	response, list := ofType("string"), ofType("array")
 	if grammar {
 		response.MinLength, list.MinItems = 1, 1
-		saveAs = f.options(variableNames("")...)
 	}
 	type branch struct {
-		names    []any // of actions
-		entities *form
+		names  []any // of actions
+		shapes []*form
 	}
+	// A grammar has a branch for each shape. OpenAI's models need only one, and each costs 200 bytes.
 	var branches []branch
 	for _, action := range registry.All() {
 		f.root = action.ForModels()
 		entities := f.object(f.root)
 		f.orVariable(entities)
-		at := slices.IndexFunc(branches, func(b branch) bool { return reflect.DeepEqual(b.entities, entities) })
+		same := func(shape *form) bool { return reflect.DeepEqual(shape, entities) }
+		at := slices.IndexFunc(branches, func(b branch) bool { return !grammar || same(b.shapes[0]) })
 		if at < 0 {
-			at, branches = len(branches), append(branches, branch{entities: entities})
+			at, branches = len(branches), append(branches, branch{})
 		}
-		branches[at].names = append(branches[at].names, action.Name)
+		b := &branches[at]
+		b.names = append(b.names, action.Name)
+		if !slices.ContainsFunc(b.shapes, same) {
+			b.shapes = append(b.shapes, entities)
+		}
 	}
 	commands := []*form{f.closed(property{name: "type", form: f.options(Say)}, property{name: "response", form: response})}
-	if !grammar && len(branches) > 0 { // OpenAI's models do not need more, and each branch costs 200 bytes
-		var all branch
-		var shapes []*form
-		for _, b := range branches {
-			all.names, shapes = append(all.names, b.names...), append(shapes, b.entities)
-		}
-		all.entities = choice(shapes...)
-		branches = []branch{all}
-	}
 	for _, b := range branches {
-		saved := *saveAs
+		saveAs := ofType("string")
+		if grammar {
+			saveAs = f.options(variableNames("")...)
+		}
 		commands = append(commands, f.closed(
 			property{name: "type", form: f.options(Do)}, property{name: "action", form: f.options(b.names...)},
-			property{name: "entities", form: b.entities}, property{"saveAs", &saved, true},
+			property{name: "entities", form: choice(b.shapes...)}, property{"saveAs", saveAs, true},
 		))
 	}
 	list.Items = choice(commands...)
