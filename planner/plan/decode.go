@@ -915,12 +915,9 @@ func (a *answer) say(f map[string]any) (Command, *Fault) {
 	if saveAs := f["saveas"]; saveAs != nil && saveAs != "" {
 		return c, InvalidPlan.Faultf("a SAY has no result to save: saveAs belongs to a DO")
 	}
-	response := f["response"]
-	for _, name := range []string{"text", "message", "content"} {
-		if response == nil && f[name] != nil {
-			a.done.add("shape")
-			response = f[name]
-		}
+	response := cmp.Or(f["response"], f["text"], f["message"], f["content"])
+	if f["response"] == nil && response != nil {
+		a.done.add("shape")
 	}
 	if message, ok := response.(map[string]any); ok && message["content"] != nil {
 		a.done.add("shape")

@@ -153,11 +153,8 @@ func (f *former) resolve(schema *jsonschema.Schema) *jsonschema.Schema {
 		if schema == nil || schema.Ref == "" {
 			return schema
 		}
-		if name, ok := strings.CutPrefix(schema.Ref, "#/$defs/"); ok {
-			schema = f.root.Defs[name]
-		} else {
-			schema = f.root.Definitions[strings.TrimPrefix(schema.Ref, "#/definitions/")]
-		}
+		name := strings.TrimPrefix(strings.TrimPrefix(schema.Ref, "#/$defs/"), "#/definitions/")
+		schema = cmp.Or(f.root.Defs[name], f.root.Definitions[name])
 	}
 	return nil
 }
