@@ -375,12 +375,7 @@ func (a *answer) plan(wrapped bool) (Plan, error) {
 	if len(a.found) == 1 && a.found[0].notes == nil && !words && !wrapped {
 		a.unwrap(&a.found[0])
 	}
-	isPlan := func(f found) bool { return f.shape == planShape }
-	counted := a.found
-	plans := slices.ContainsFunc(a.found, isPlan)
-	if plans {
-		counted = slices.DeleteFunc(slices.Clone(a.found), func(f found) bool { return !isPlan(f) })
-	}
+	plans := slices.ContainsFunc(a.found, func(f found) bool { return f.shape == planShape })
 	var p Plan
 	var fault *Fault
 	switch {
@@ -396,8 +391,10 @@ func (a *answer) plan(wrapped bool) (Plan, error) {
 	if fault != nil {
 		return Plan{}, fault
 	}
-	for _, f := range counted {
+	for _, f := range a.found {
 		switch {
+		case plans && f.shape != planShape: // other JSON
+			continue
 		case p.LastDo() >= 0 && !f.top:
 			return Plan{}, errInside
 		case p.LastDo() >= 0 && f.torn:
