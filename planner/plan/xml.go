@@ -380,16 +380,16 @@ var hidden = regexp.MustCompile(`(?s)^(?:<!--.*?(-->|$)|<!\[CDATA\[.*?(\]\]>|$)|
 func (r *xmlReader) startTag(name string) (attributes []attribute, closed bool, fault *Fault) {
 	r.pos += len("<") + len(name)
 	rest := r.text[r.pos:]
-	tag := tagEnd.FindStringSubmatch(rest)
+	tag := tagEnd.FindString(rest)
 	switch {
-	case tag == nil && !strings.Contains(rest, ">"):
+	case tag == "" && !strings.Contains(rest, ">"):
 		return nil, false, errXMLTruncated
-	case tag == nil:
+	case tag == "":
 		return nil, false, InvalidPlan.Faultf("<%s>: %q has no attributes of the form NAME=\"value\"; write a quote within a value as &quot;",
 			spelling.Clip(name), spelling.Clip(strings.TrimSpace(rest)))
 	}
-	r.pos += len(tag[0])
-	for _, parts := range attributeForm.FindAllStringSubmatch(tag[1], -1) {
+	r.pos += len(tag)
+	for _, parts := range attributeForm.FindAllStringSubmatch(tag, -1) {
 		value := parts[2] + parts[3] + parts[4]
 		switch {
 		case plansTag.MatchString(value):
@@ -399,13 +399,13 @@ func (r *xmlReader) startTag(name string) (attributes []attribute, closed bool, 
 		}
 		attributes = append(attributes, attribute{parts[1], r.plain(value)})
 	}
-	return attributes, strings.HasSuffix(tag[0], "/>"), nil
+	return attributes, strings.HasSuffix(tag, "/>"), nil
 }
 
 // attributeForm matches an attribute, tagEnd all attributes and the end of a start tag.
 var (
 	attributeForm = regexp.MustCompile(anAttribute)
-	tagEnd        = regexp.MustCompile(`^((?:` + anAttribute + `)*)\s*/?>`)
+	tagEnd        = regexp.MustCompile(`^(?:` + anAttribute + `)*\s*/?>`)
 	plansTag      = regexp.MustCompile(`(?i)</?(?:function|plan)`)
 )
 
@@ -413,6 +413,9 @@ const anAttribute = `\s+([^\s=/<>"'“”]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"
 
 // plain decodes XML entities, each once. Lookalikes stay.
 func (r *xmlReader) plain(text string) string {
+	if !strings.ContainsAny(text, "<&") {
+		return text
+	}
 	if strings.Contains(text, "<") || strings.Count(text, "&") > len(entityOfXML.FindAllStringIndex(text, -1)) {
 		r.notes.add("escapes")
 	}
@@ -475,10 +478,12 @@ func (w *commandBuilder) build(steps []xmlStep) {
 		w.taken[strings.ToLower(step.set)] = false
 		w.taken[strings.ToLower(step.appended)] = false
 		w.results[strings.ToLower(step.appended)] = step.appended != ""
-		for _, a := range append(step.attributes, attribute{value: step.text}) {
-			for _, name := range references(a.value) {
-				w.taken[strings.ToLower(name)] = false
-			}
+		texts := []string{step.text}
+		for _, a := range step.attributes {
+			texts = append(texts, a.value)
+		}
+		for _, name := range references(strings.Join(texts, " ")) {
+			w.taken[strings.ToLower(name)] = false
 		}
 	}
 	for i := range steps {
