@@ -138,8 +138,8 @@ var beside = regexp.MustCompile(`(?is)<goal\b.*?</goal>|<!--.*?-->|<!\[CDATA\[.*
 
 const functionTag = "function."
 
-// maxPlans limits the XML plans in an answer.
-const maxPlans = 100
+// Limits: the XML plans in an answer, and the steps of each.
+const maxPlans, maxSteps = 100, 1000
 
 // xmlPlan is a <plan> in an answer, with the fault that keeps it from running.
 type xmlPlan struct {
@@ -259,6 +259,8 @@ func (r *xmlReader) plan(p *xmlPlan) (fault *Fault) {
 		case lower == "plan" && len(p.steps) == 0: // a <plan> before it was only mentioned
 			p.start = r.pos
 			_, closed, fault = r.startTag(name)
+		case len(p.steps) == maxSteps:
+			return InvalidPlan.Faultf("the plan has more than %d steps", maxSteps)
 		case lower != "say" && planTags.MatchString(lower):
 			return InvalidPlan.Faultf("<%s> is no step; write <function.NAME …/>", spelling.Clip(name))
 		default:

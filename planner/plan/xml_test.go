@@ -252,6 +252,7 @@ func TestDecodeXMLFaults(t *testing.T) {
 		"a tool call":                             {`<invoke name="wipe"></invoke>`, plan.InvalidPlan},
 		"a text alone":                            {"<say>hi</say>", plan.InvalidPlan},
 		"too long":                                {inPlan(wipe) + strings.Repeat(" ", 1<<20), plan.InvalidPlan},
+		"too many steps":                          {inPlan(strings.Repeat(wipe, 1001)), plan.InvalidPlan},
 		"too many plans":                          {strings.Repeat(inPlan(wipe)+"\n", 101), plan.InvalidPlan},
 		"JSON that is cut":                        {planMilk[:60], plan.Truncated},
 		"JSON of an unknown action, no XML in it": {`{"commands":[{"type":"DO","action":"fly","entities":{}}]}`, plan.UnknownAction},
