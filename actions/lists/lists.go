@@ -14,10 +14,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -81,19 +81,9 @@ func (l *List) find(item string) int {
 
 func same(a, b string) bool { return strings.EqualFold(clean(a), clean(b)) }
 
-// clean returns a name as it is stored. Cleaning it again changes nothing.
-func clean(name string) string {
-	name = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case unicode.IsControl(r), unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d': // joiners are part of words and emoji
-			return -1
-		}
-		return r
-	}, name)
-	return strings.Join(strings.Fields(name), " ")
-}
+// clean returns a name as it is stored. Cleaning it again changes nothing. A name that is too long
+// stays too long.
+func clean(name string) string { return spelling.OneLine(name, maxNameRunes+1) }
 
 // ensure returns the list with that name and creates it if needed. fault says why it cannot be
 // created, or is "".

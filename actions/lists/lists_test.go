@@ -127,13 +127,13 @@ func TestNamesAreOneVisibleLine(t *testing.T) {
 		b.do("createList", "list", "my\n\t home\x00", "items", []any{"red\u202e \u2066wine\u2069\u202c\u200b", "\x00\u202e"})
 		b.do("addItem", "list", "MY home", "item", "\r\nred\u00a0wine")
 		b.do("addItem", "list", " My\u2028Home ", "item", "👩‍🍳\x1b[31m")
-		b.expect("**my home**\n- red wine\n- 👩‍🍳[31m")
+		b.expect("**my home**\n- red wine\n- 👩‍🍳 [31m")
 	}
 	if got := b.do("checkItem", "list", "my home", "item", "red\nwine").Text(); got != "Marked red wine on the list my home as done." {
 		t.Errorf("checked: %q", got)
 	}
 	b.do("renameList", "list", "my\nhome", "name", "\u2067our\nhome")
-	b.expect("**our home**\n- red wine (done)\n- 👩‍🍳[31m")
+	b.expect("**our home**\n- red wine (done)\n- 👩‍🍳 [31m")
 	for action, entities := range map[string][]any{
 		"createList": {"list", "\u202e"},
 		"addItem":    {"list", "our home", "item", "\x00"},
