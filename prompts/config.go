@@ -101,10 +101,11 @@ func readOffers(fsys fs.FS, file string) (offers []offer, err error) {
 
 // readStrictly reads JSON that must match its schema. The error lists every fault.
 func readStrictly(fsys fs.FS, file string, into any) error {
-	raw, err := readFile(fsys, file)
+	raw, err := fs.ReadFile(fsys, file)
 	if err != nil {
 		return err
 	}
+	raw = bytes.TrimPrefix(raw, []byte("\ufeff"))
 	if err := json.Unmarshal(raw, new(jsontext.Value)); err != nil {
 		at := int64(0)
 		if fault, ok := errors.AsType[*jsontext.SyntacticError](err); ok {

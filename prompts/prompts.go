@@ -32,8 +32,6 @@ type Prompt struct {
 	// Actions are the actions that the prompt offers, in order. nil: there is no actions.json, and
 	// all registered ones are offered.
 	Actions []offer
-
-	unclear bool // config.json has faults
 }
 
 // offer is an action that a prompt offers.

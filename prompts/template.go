@@ -134,9 +134,6 @@ func (t *template) Variables() []string {
 // maxTemplate limits the bytes of a template's text.
 const maxTemplate = 256 << 10
 
-// maxFaults limits the faults reported for one template.
-const maxFaults = 100
-
 // parse reads the text of a template. The language is that of Teams AI without its ambiguities.
 // Between {{ and }}, white space is optional:
 //
@@ -156,12 +153,12 @@ const maxFaults = 100
 // in characters, both from 1. With it comes a template of the rest, only to find more faults in,
 // not for rendering.
 func parse(name, text string) (*template, error) {
-	if len(text) > maxTemplate {
-		return nil, fmt.Errorf("prompt %s: %w: over %d bytes", name, errTooLarge, maxTemplate)
-	}
 	t := &template{name: name}
+	if len(text) > maxTemplate {
+		return t, fmt.Errorf("prompt %s: %w: over %d bytes", name, errTooLarge, maxTemplate)
+	}
 	var faults []error
-	for rest := text; rest != "" && len(faults) < maxFaults; {
+	for rest := text; rest != ""; {
 		before, _, found := strings.Cut(rest, "{{")
 		if before != "" {
 			t.nodes = append(t.nodes, node{text: before})
