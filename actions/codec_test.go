@@ -188,14 +188,6 @@ func TestAddRefusesWhatNoSchemaSays(t *testing.T) {
 	t.Parallel()
 	for want, add := range map[string]func(*testing.T) *actions.Action{
 		"actions_test.selfRead reads its JSON itself": addOf[selfRead],
-		"field N: the json option string": addOf[struct {
-			N int `json:"n,string"`
-		}],
-		"field T: the json option format:DateOnly": addOf[struct {
-			In []struct {
-				T time.Time `json:"t,format:DateOnly"`
-			}
-		}],
 	} {
 		func() {
 			defer func() {

@@ -31,9 +31,7 @@ func schemaFor[In any]() (*jsonschema.Schema, error) {
 	}
 	t = shown(t)
 	types := map[reflect.Type]*jsonschema.Schema{}
-	if err := survey(t, types, map[reflect.Type]bool{}); err != nil {
-		return nil, err
-	}
+	survey(t, types, map[reflect.Type]bool{})
 	schema, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: types})
 	if err != nil {
 		return nil, err
@@ -134,10 +132,10 @@ func fields(t reflect.Type) func(func(reflect.StructField) bool) {
 }
 
 // survey collects the types within t for which google/jsonschema-go derives a schema that differs
-// from what the codec reads. It also rejects json options that no schema can express.
-func survey(t reflect.Type, schemas map[reflect.Type]*jsonschema.Schema, seen map[reflect.Type]bool) error {
+// from what the codec reads.
+func survey(t reflect.Type, schemas map[reflect.Type]*jsonschema.Schema, seen map[reflect.Type]bool) {
 	if seen[t] {
-		return nil
+		return
 	}
 	seen[t] = true
 	schema := schemaOf(t)
@@ -146,21 +144,12 @@ func survey(t reflect.Type, schemas map[reflect.Type]*jsonschema.Schema, seen ma
 		schemas[t] = schema
 	case readsItself(t):
 	case slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map}, t.Kind()):
-		return survey(t.Elem(), schemas, seen)
+		survey(t.Elem(), schemas, seen)
 	case t.Kind() == reflect.Struct:
 		for field := range fields(t) {
-			_, options, _ := strings.Cut(field.Tag.Get("json"), ",")
-			for option := range strings.SplitSeq(options, ",") {
-				if option == "string" || strings.HasPrefix(option, "format:") {
-					return fmt.Errorf("field %s: the json option %s is not in the schema, leave it out", field.Name, option)
-				}
-			}
-			if err := survey(field.Type, schemas, seen); err != nil {
-				return err
-			}
+			survey(field.Type, schemas, seen)
 		}
 	}
-	return nil
 }
 
 // schemaOf is the schema of t as the codec reads it; nil if that of google/jsonschema-go is right.
@@ -176,17 +165,12 @@ func schemaOf(t reflect.Type) *jsonschema.Schema {
 		return &jsonschema.Schema{Type: "integer"}
 	}
 	switch {
-	case isBytes(t):
-		return &jsonschema.Schema{Type: "string", ContentEncoding: "base64"}
 	case reads[encoding.TextUnmarshaler](t) && !readsJSON(t):
 		return &jsonschema.Schema{Type: "string"}
+	case (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) && t.Elem() == reflect.TypeFor[byte]() && !readsJSON(t):
+		return &jsonschema.Schema{Type: "string", ContentEncoding: "base64"}
 	}
 	return nil
-}
-
-// isBytes reports whether the codec reads t from base64.
-func isBytes(t reflect.Type) bool {
-	return (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) && t.Elem() == reflect.TypeFor[byte]() && !readsItself(t)
 }
 
 // readsItself reports whether t decodes its own JSON. For the types of package time the codec does
