@@ -17,13 +17,6 @@ import (
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
-// maxRendered limits the bytes of one rendering.
-const maxRendered = 4 << 20
-
-// errTooLarge is wrapped by errors about size limits: a template over [maxTemplate] bytes, a
-// rendering over [maxRendered].
-var errTooLarge = errors.New("too large")
-
 // template is a parsed prompt. It is immutable and safe for concurrent use.
 type template struct {
 	name  string
@@ -42,23 +35,15 @@ func (t *template) Name() string { return t.name }
 
 // Render fills values into the template, in order. A value is never parsed as template.
 //
-// vars looks up a variable; one without a scope is looked up in scope "temp". A missing variable
-// renders as nothing, as do all if vars is nil. Function arguments are formatted texts; [Format]
-// writes the result. An unknown function, or one that fails, ends the rendering with an error that
-// wraps its cause.
+// vars looks up a variable; one without a scope is looked up in scope "temp". nil renders as
+// nothing. Function arguments are formatted texts; [Format] writes the result. An unknown function,
+// or a lookup or function that fails, ends the rendering with an error that wraps its cause.
 func (t *template) Render(
-	ctx context.Context, vars func(scope, name string) (any, bool), funcs map[string]func(ctx context.Context, args []string) (any, error),
+	ctx context.Context, vars func(scope, name string) (any, error), funcs map[string]func(ctx context.Context, args []string) (any, error),
 ) (string, error) {
 	var out strings.Builder
 	for _, n := range t.nodes {
-		err := ctx.Err()
-		text := n.text
-		if err == nil && n.name != "" {
-			text, err = n.render(ctx, vars, funcs)
-		}
-		if err == nil && out.Len()+len(text) > maxRendered {
-			err = fmt.Errorf("%w: over %d bytes", errTooLarge, maxRendered)
-		}
+		text, err := n.render(ctx, vars, funcs)
 		if err != nil {
 			return "", fmt.Errorf("render prompt %s: %w", t.name, err)
 		}
@@ -68,21 +53,17 @@ func (t *template) Render(
 }
 
 func (n *node) render(
-	ctx context.Context, vars func(scope, name string) (any, bool), funcs map[string]func(ctx context.Context, args []string) (any, error),
+	ctx context.Context, vars func(scope, name string) (any, error), funcs map[string]func(ctx context.Context, args []string) (any, error),
 ) (text string, err error) {
 	var value any
 	what := "function " + n.name
-	fn, ok := funcs[n.name]
-	switch {
+	switch fn := funcs[n.name]; {
 	case n.name == "":
 		return n.text, nil
-	case n.scope != "" && vars != nil:
-		what = "variable $" + n.scope + "." + n.name
-		if set, ok := vars(n.scope, n.name); ok {
-			value = set
-		}
 	case n.scope != "":
-	case !ok:
+		what = "variable $" + n.scope + "." + n.name
+		value, err = vars(n.scope, n.name)
+	case fn == nil:
 		return "", fmt.Errorf("no function %q", n.name)
 	default:
 		args := make([]string, len(n.args))
@@ -155,7 +136,7 @@ const maxTemplate = 256 << 10
 func parse(name, text string) (*template, error) {
 	t := &template{name: name}
 	if len(text) > maxTemplate {
-		return t, fmt.Errorf("prompt %s: %w: over %d bytes", name, errTooLarge, maxTemplate)
+		return t, fmt.Errorf("%s: is over %d bytes", name, maxTemplate)
 	}
 	var faults []error
 	for rest := text; rest != ""; {
