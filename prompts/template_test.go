@@ -235,7 +235,7 @@ func checkPlace(t *testing.T, text string, err error) {
 }
 
 // everything answers every name with a text that would call a function.
-func everything(string, string) (any, bool) { return "{{trap}}", true }
+func everything(string, string) (any, error) { return "{{trap}}", nil }
 
 func checkNotReadAgain(t *testing.T, template *prompts.Template) {
 	t.Helper()
