@@ -86,25 +86,22 @@ func (n *node) render(
 // Functions returns the names of the functions that the template calls, sorted and without
 // duplicates: check them at start rather than in the first turn.
 func (t *template) Functions() []string {
-	var names []string
-	for _, n := range t.nodes {
-		if n.scope == "" && n.name != "" {
-			names = append(names, n.name)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return t.names(func(n node) (string, bool) { return n.name, n.scope == "" && n.name != "" })
 }
 
 // Variables returns the variables that the template reads, as "scope.name", sorted and without
 // duplicates. A template without variables, whose functions always return the same, needs to be
 // rendered only once.
 func (t *template) Variables() []string {
+	return t.names(func(n node) (string, bool) { return n.scope + "." + n.name, n.scope != "" })
+}
+
+func (t *template) names(of func(n node) (name string, ok bool)) []string {
 	var names []string
 	for _, n := range t.nodes {
-		for _, n := range append(n.args, n) {
-			if n.scope != "" {
-				names = append(names, n.scope+"."+n.name)
+		for _, n := range slices.Concat(n.args, []node{n}) {
+			if name, ok := of(n); ok {
+				names = append(names, name)
 			}
 		}
 	}
