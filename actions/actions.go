@@ -294,7 +294,7 @@ func Add[In any](r *Registry, name, description string, fn func(context.Context,
 // AddSchema is [Add] for an action whose schema is data, not a Go type. It must be an object schema
 // with a property for each entity. fn gets the validated entities, with defaults filled in and
 // numbers as json.Number. AddSchema returns an error if the name is taken or invalid, or if the
-// schema is not an object schema.
+// schema is not that of an object, is no valid JSON Schema or refers to another document.
 func AddSchema(r *Registry, name, description string, schema *jsonschema.Schema, fn func(ctx context.Context, turn *Turn, entities map[string]any) (Result, error), opts ...Option) (*Action, error) {
 	if schema == nil || schema.Type != "object" {
 		return nil, fmt.Errorf("action %s: the schema is not that of an object", name)

@@ -120,7 +120,7 @@ func isMissing(name string, value any) bool {
 // compile prepares a schema for checks. It refuses references to files and addresses, and defaults
 // that do not fit.
 func compile(schema any) (*jsonschema.Schema, error) {
-	const name = "action:schema"
+	const name = "action:///schema"
 	raw, err := json.Marshal(schema)
 	if err != nil {
 		return nil, err
@@ -175,7 +175,7 @@ func (c *checker) fit(s *jsonschema.Schema, value any, at []string) any {
 	case []any:
 		list := make([]any, len(contents))
 		for i, item := range contents {
-			list[i] = c.fit(s.Items2020, item, append(at, strconv.Itoa(i)))
+			list[i] = c.fit(itemsOf(s), item, append(at, strconv.Itoa(i)))
 		}
 		value = list
 	case map[string]any:
@@ -221,6 +221,14 @@ func (c *checker) fitOne(options []*jsonschema.Schema, value any, at []string) a
 		}
 	}
 	return value
+}
+
+// itemsOf is the schema of each item of a list; nil: anything.
+func itemsOf(s *jsonschema.Schema) *jsonschema.Schema {
+	if items, ok := s.Items.(*jsonschema.Schema); ok { // up to draft 2019-09
+		return items
+	}
+	return s.Items2020
 }
 
 // propertyOf is the schema of what an object holds under a name; nil: anything, or nothing.
@@ -359,7 +367,7 @@ func locate(s *jsonschema.Schema, value any, steps []string) *EntityError {
 		switch holder := value.(type) {
 		case []any:
 			n, _ := strconv.Atoi(step)
-			s, value = s.Items2020, holder[n]
+			s, value = itemsOf(s), holder[n]
 		case map[string]any:
 			if s.Properties[step] == nil {
 				place[i] = "*"

@@ -234,6 +234,29 @@ func TestCheckBefore(t *testing.T) {
 	}
 }
 
+// TestCheckOfAnOlderDraft: schemas from elsewhere often name draft 7.
+func TestCheckOfAnOlderDraft(t *testing.T) {
+	t.Parallel()
+	reg, err := actions.Read(strings.NewReader(`[{"name":"a","parameters":{"$schema":"http://json-schema.org/draft-07/schema#","$id":"https://example.com/a",
+		"type":"object","properties":{"n":{"type":"array","items":{"$ref":"#/definitions/n"}}},"definitions":{"n":{"type":"integer"}}}}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ := reg.Lookup("a")
+	got, err := a.Check(map[string]any{"n": []any{"7"}})
+	if diff := cmp.Diff(map[string]any{"n": []any{json.Number("7")}}, got); diff != "" || err != nil {
+		t.Errorf("%v, -want +got\n%s", err, diff)
+	}
+	if _, err := a.Check(map[string]any{"n": []any{"x"}}); err == nil || err.Error() != `entity n.0: want an integer, got the string "x"` {
+		t.Errorf("got %v", err)
+	}
+	for _, ref := range []string{"file:///etc/passwd", "https://example.com/b", "other.json"} {
+		if _, err := actions.Read(strings.NewReader(`[{"name":"a","parameters":{"properties":{"n":{"$ref":"` + ref + `"}}}}]`)); err == nil {
+			t.Errorf("%s was read", ref)
+		}
+	}
+}
+
 // TestCheckThenCall: what Check returns is what the action's own type reads.
 func TestCheckThenCall(t *testing.T) {
 	t.Parallel()
