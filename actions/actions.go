@@ -64,8 +64,8 @@ type Action struct {
 	Parallel bool
 
 	call     func(context.Context, *Turn, map[string]any) (Result, error)
-	compiled *validator.Schema          // Schema, for checks
-	decodes  func(map[string]any) error // tries to decode; nil: there is no Go type
+	compiled func() (*validator.Schema, error) // Schema, for checks: it takes a moment, so at first use
+	decodes  func(map[string]any) error        // tries to decode; nil: there is no Go type
 	hosts    []hosted
 }
 
@@ -218,13 +218,6 @@ func (r *Registry) add(a *Action) error {
 			}
 		}
 	}
-	if a.compiled == nil { // it may come from another registry
-		compiled, err := compile(a.Schema)
-		if err != nil {
-			return fmt.Errorf("action %s: %w", a.Name, err)
-		}
-		a.compiled = compiled
-	}
 	r.all = append(r.all, a)
 	r.exact[a.Name] = a
 	return nil
@@ -261,7 +254,7 @@ func Add[In any](r *Registry, name, description string, fn func(context.Context,
 	if err != nil {
 		panic(fmt.Sprintf("actions: add %s: %v", name, err))
 	}
-	a := &Action{Name: name, Description: description, Schema: schema, hosts: hosts}
+	a := &Action{Name: name, Description: description, Schema: schema, hosts: hosts, compiled: compile(schema)}
 	a.decodes = func(entities map[string]any) error {
 		if _, fault := decode[In](a, entities); fault != nil {
 			return fault
@@ -299,7 +292,10 @@ func AddSchema(r *Registry, name, description string, schema *jsonschema.Schema,
 	if schema == nil || schema.Type != "object" {
 		return nil, fmt.Errorf("action %s: the schema is not that of an object", name)
 	}
-	a := &Action{Name: name, Description: description, Schema: schema, call: fn}
+	a := &Action{Name: name, Description: description, Schema: schema, call: fn, compiled: compile(schema)}
+	if _, err := a.compiled(); err != nil {
+		return nil, fmt.Errorf("action %s: %w", name, err)
+	}
 	for _, opt := range opts {
 		opt(a)
 	}

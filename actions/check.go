@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/santhosh-tekuri/jsonschema/v6/kind"
@@ -72,11 +73,15 @@ func (a *Action) check(entities map[string]any, later func(string) bool) (map[st
 	if names := a.missing(entities); names != nil {
 		return nil, &EntityError{Missing: names}
 	}
+	schema, err := a.compiled()
+	if err != nil {
+		return nil, fmt.Errorf("action %s: %w", a.Name, err)
+	}
 	c := checker{later: later}
-	checked, _ := c.fit(a.compiled, entities, nil).(map[string]any)
-	if wrong, ok := errors.AsType[*jsonschema.ValidationError](a.compiled.Validate(checked)); ok {
+	checked, _ := c.fit(schema, entities, nil).(map[string]any)
+	if wrong, ok := errors.AsType[*jsonschema.ValidationError](schema.Validate(checked)); ok {
 		if wrong = c.first(wrong); wrong != nil {
-			return nil, explain(a.compiled, wrong, checked)
+			return nil, explain(schema, wrong, checked)
 		}
 	}
 	for _, place := range c.open { // not final, so do not decode it yet
@@ -95,8 +100,8 @@ func (a *Action) check(entities map[string]any, later func(string) bool) (map[st
 
 // missing finds the required entities that are missing.
 func (a *Action) missing(entities map[string]any) (names []string) {
-	for _, name := range a.compiled.Required {
-		property := a.compiled.Properties[name]
+	for _, name := range a.Schema.Required {
+		property := a.Schema.Properties[name]
 		if isMissing(name, entities[name]) && (property == nil || property.Default == nil) {
 			names = append(names, name)
 		}
@@ -117,38 +122,27 @@ func isMissing(name string, value any) bool {
 		slices.ContainsFunc([]string{name, "value", "name", "text"}, func(word string) bool { return strings.EqualFold(inner, word) })
 }
 
-// compile prepares a schema for checks. It refuses references to files and addresses, and defaults
-// that do not fit.
-func compile(schema any) (*jsonschema.Schema, error) {
-	const name = "action:///schema"
-	raw, err := json.Marshal(schema)
-	if err != nil {
-		return nil, err
-	}
-	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
-	if err != nil {
-		return nil, err
-	}
-	c := jsonschema.NewCompiler()
-	c.UseLoader(jsonschema.SchemeURLLoader{})
-	c.AssertFormat()
-	c.AssertContent()
-	if err := c.AddResource(name, tree); err != nil {
-		return nil, err
-	}
-	compiled, err := c.Compile(name)
-	if err != nil {
-		return nil, err
-	}
-	for name, property := range compiled.Properties {
-		if property.Default == nil {
-			continue
+// compile prepares a schema for checks, once. It refuses references to other documents.
+func compile(schema any) func() (*jsonschema.Schema, error) {
+	return sync.OnceValues(func() (*jsonschema.Schema, error) {
+		const name = "action:///schema"
+		raw, err := json.Marshal(schema)
+		if err != nil {
+			return nil, err
 		}
-		if err := property.Validate(*property.Default); err != nil {
-			return nil, fmt.Errorf("default of %s: %w", name, err)
+		tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
+		if err != nil {
+			return nil, err
 		}
-	}
-	return compiled, nil
+		c := jsonschema.NewCompiler()
+		c.UseLoader(jsonschema.SchemeURLLoader{})
+		c.AssertFormat()
+		c.AssertContent()
+		if err := c.AddResource(name, tree); err != nil {
+			return nil, err
+		}
+		return c.Compile(name)
+	})
 }
 
 // checker converts the entities of a call to what their schema wants.

@@ -85,6 +85,15 @@ func annotateField(schema *jsonschema.Schema, name string, field reflect.StructF
 	if err != nil {
 		return fmt.Errorf("default: %w", err)
 	}
+	list, isList := fallback.([]any)
+	if !isList {
+		list = []any{fallback}
+	}
+	for _, one := range list {
+		if element.Enum != nil && !slices.Contains(element.Enum, one) {
+			return fmt.Errorf("default: %v is not in the enum", one)
+		}
+	}
 	property.Default, err = marshal(fallback)
 	return err
 }
@@ -228,7 +237,8 @@ func decode[In any](a *Action, entities map[string]any) (in In, fault *EntityErr
 	if !ok || semantic.GoType == nil {
 		return in, &EntityError{Path: "*", Want: "what JSON can say", Got: "another value"}
 	}
-	fault = locate(a.compiled, entities, slices.Collect(semantic.JSONPointer.Tokens()))
+	compiled, _ := a.compiled()
+	fault = locate(compiled, entities, slices.Collect(semantic.JSONPointer.Tokens()))
 	fault.Want = "a value that fits " + strings.TrimPrefix(semantic.GoType.String(), "*")
 	if semantic.Err != nil {
 		fault.Got += " (" + spelling.Clip(semantic.Err.Error()) + ")"

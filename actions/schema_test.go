@@ -78,7 +78,7 @@ func TestAddRefusesTagsThatDoNotFit(t *testing.T) {
 		`default: "1.5" does not fit int`: addOf[struct {
 			N int `default:"1.5"`
 		}],
-		"default of S: value must be one of": addOf[struct {
+		"default: zzz is not in the enum": addOf[struct {
 			S string `enum:"a,b" default:"zzz"`
 		}],
 		`default: "300" does not fit int8`: addOf[struct {
