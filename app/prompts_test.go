@@ -80,7 +80,7 @@ func TestEveryFaultOfThePromptsIsListed(t *testing.T) {
 			"odd/prompt.txt": "x", "odd/config.json": "{",
 		}, []string{
 			"prompt Sequence: nothing uses it, as it is neither sequence, sequential, tools nor an action (config.json without input.parameters)",
-			"prompt Squence: nothing uses it", "prompt tool: nothing uses it", "prompt poem: nothing uses it", "odd/config.json:1: is no JSON",
+			"prompt Squence: nothing uses it", "prompt tool: nothing uses it", "prompt poem: nothing uses it", "odd/config.json: is no JSON", "prompt odd: nothing uses it",
 		}},
 	} {
 		_, err := env{"bot-prompts-dir": filesIn(t, c.files)}.read()

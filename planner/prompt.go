@@ -85,25 +85,22 @@ func (a *modelPrompt) render(ctx context.Context, turn *actions.Turn, inputs map
 	for name, fn := range a.functions {
 		funcs[name] = func(ctx context.Context, args []string) (any, error) { return fn(ctx, turn, args) }
 	}
-	var fault error // the first unreadable value
-	text, err := a.prompt.Render(ctx, func(scope, name string) (any, bool) {
+	return a.prompt.Render(ctx, func(scope, name string) (any, error) {
 		if scope == "temp" && inputs != nil {
-			value, ok := inputs[name]
-			return value, ok
+			return inputs[name], nil
 		}
 		from := map[string]*state.Scope{"conversation": turn.Conversation, "user": turn.User, "temp": turn.Temp}[scope]
 		if from != nil {
 			value, err := from.JSON(name)
-			if err != nil && fault == nil {
-				fault = fmt.Errorf("variable $%s.%s: %w", scope, name, err)
-			}
-			if value != nil {
-				return value, true
+			if value != nil || err != nil {
+				return value, err
 			}
 		}
-		return turn.Text, scope == "temp" && name == "input"
+		if scope == "temp" && name == "input" {
+			return turn.Text, nil
+		}
+		return nil, nil
 	}, funcs)
-	return text, cmp.Or(fault, err)
 }
 
 // request makes a request with the settings of the prompt.
