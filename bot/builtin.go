@@ -31,7 +31,7 @@ func (b *builtins) routes() []route {
 		{isCommand("/help"), b.help},
 		{isCommand("/reset"), b.reset},
 		{isCommand("/forget"), forget},
-		{func(t *Turn) bool { _, ok := b.clicks.submittedVerb(t); return ok }, b.clicks.clickedSubmitted},
+		{func(t *Turn) bool { _, ok := b.clicks.submittedClick(t); return ok }, b.clicks.clickedSubmitted},
 		{(*Turn).IsSubmit, submitted},
 		{b.isSkillCommand, b.skill},
 		{isCommand(""), b.help}, // a mention of the bot and nothing else

@@ -135,7 +135,7 @@ func (g *Guard) Close() { closeIdle(g.transport) }
 // header.
 func (g *Guard) Verify(ctx context.Context, header []string) (*Claims, error) {
 	if g.keys == nil {
-		return &Claims{Local: true, hosts: g.hosts}, nil
+		return &Claims{local: true, hosts: g.hosts}, nil
 	}
 	token, err := bearer(header)
 	if err != nil {
@@ -149,10 +149,10 @@ func (g *Guard) Verify(ctx context.Context, header []string) (*Claims, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Claims{CallerID: g.cloud.CallerID, key: key, serviceURL: p.ServiceURL, hosts: g.hosts}
+	c := &Claims{id: g.cloud.CallerID, key: key, serviceURL: p.ServiceURL, hosts: g.hosts}
 	if g.byEntra(&p) {
 		c.caller, err = g.callerIn(&p)
-		c.CallerID = activity.CallerOf(c.caller)
+		c.id = activity.CallerOf(c.caller)
 	} else {
 		err = p.checkChannel(g.cfg.AppID)
 	}
@@ -256,24 +256,30 @@ func (g *Guard) callerIn(p *payload) (appID string, err error) {
 // Claims are a token's verified claims, before the activity that came with it is read. They allow
 // nothing until Permit accepts that activity. They never change and may be used concurrently.
 type Claims struct {
-	// CallerID replaces the callerId on the wire, which cannot be trusted. For one of the [Callers]
-	// it names its app, see [activity.Activity.CallerApp]. "": unknown.
-	CallerID string
-	// Local is true without an app id, when nobody is authenticated.
-	Local bool
-
+	local      bool // without an app id, when nobody is authenticated
+	id         string
 	key        *signingKey
 	serviceURL string // from a channel's token
 	caller     string // app id of one of the Callers; "": a channel, or unknown
 	hosts      *serviceHosts
 }
 
+// ID replaces the callerId on the wire, which cannot be trusted. For one of the [Callers] it names
+// its app, see [activity.Activity.CallerApp]. "": unknown.
+func (c *Claims) ID() string { return c.id }
+
+// Trusted is true for every token that the guard accepts, and false without an app id, when nobody
+// is authenticated. A channel's token names the serviceUrl. Another bot's token names only that
+// bot: it may choose its address among the hosts that the operator listed, and what is sent there
+// is of no use to anybody else.
+func (c *Claims) Trusted() bool { return !c.local }
+
 // Permit checks the activity against its token: the service URL must be the one in the token, the
 // token's key must be endorsed for the channel, and the bot must be allowed to send to the service
 // URL. In local mode, and for [Callers], only the last rule applies, and callers may only name
 // hosts that the operator listed. Its errors are [AuthError] values.
 func (c *Claims) Permit(a *activity.Activity) error {
-	if !c.Local && c.caller == "" {
+	if !c.local && c.caller == "" {
 		if !sameServiceURL(c.serviceURL, a.ServiceURL) {
 			return unauthorized("the token is for another service url")
 		}
@@ -281,7 +287,7 @@ func (c *Claims) Permit(a *activity.Activity) error {
 			return unauthorized("the signing key is not endorsed for the channel")
 		}
 	}
-	if c.Local && a.ServiceURL == "" && a.DeliveryMode == activity.ExpectReplies {
+	if c.local && a.ServiceURL == "" && a.DeliveryMode == activity.ExpectReplies {
 		return nil // nothing will be sent
 	}
 	if c.caller != "" && len(a.ChannelID) > maxChannelBytes {
