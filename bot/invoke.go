@@ -69,18 +69,6 @@ func (i InvokeResponse) answer() (turn.Answer, error) {
 	return a, nil
 }
 
-// write sends the answer to an invoke.
-func write(w http.ResponseWriter, a turn.Answer) {
-	if a.Status == http.StatusNoContent || a.Status == http.StatusNotModified { // these have no body
-		a.Body = nil
-	}
-	if len(a.Body) > 0 {
-		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	}
-	w.WriteHeader(cmp.Or(a.Status, http.StatusOK))
-	_, _ = w.Write(a.Body) // if this fails, the caller is gone and sends the invoke again
-}
-
 // invokeRoute handles the invokes of one name.
 type invokeRoute struct {
 	// read decodes the value of the invoke; nil: it is ignored. It runs twice: a value that no

@@ -264,6 +264,18 @@ func nobodyAnswers(a *activity.Activity) turn.Answer {
 	return turn.Answer{}
 }
 
+// write answers a request.
+func write(w http.ResponseWriter, a turn.Answer) {
+	if a.Status == http.StatusNoContent || a.Status == http.StatusNotModified { // these have no body
+		a.Body = nil
+	}
+	if len(a.Body) > 0 {
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	}
+	w.WriteHeader(cmp.Or(a.Status, http.StatusOK))
+	_, _ = w.Write(a.Body) // if this fails, the caller is gone and sends the invoke again
+}
+
 const (
 	// expectRepliesWithin is how long expectReplies waits for its turn's replies: the caller gives
 	// up after 15 s.
