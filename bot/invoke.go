@@ -381,28 +381,30 @@ func readFeedback(a *activity.Activity) (any, *InvokeError) {
 // readForm reads what the person wrote: a string with the JSON of a form, or none, as from the
 // Agents Playground. It returns false for anything else.
 func (f *Feedback) readForm(feedback jsontext.Value) bool {
-	var text string
 	switch feedback.Kind() {
-	case '"':
-		if json.Unmarshal(feedback, &text) != nil {
-			return false
-		}
-		if f.Form = jsontext.Value(text); !f.Form.IsValid() || f.Form.Kind() != '{' {
-			f.Form, f.Text = nil, strings.TrimSpace(text)
-			return true
-		}
-	case '{':
-		f.Form = feedback
 	case 'n', 0:
 		return true
+	case '{':
+		f.Form = feedback
+	case '"':
+		if json.Unmarshal(feedback, &f.Text) != nil {
+			return false
+		}
+		f.Form = jsontext.Value(f.Text)
 	default:
 		return false
 	}
 	var form struct {
 		Text string `json:"feedbackText"`
 	}
-	if json.Unmarshal(f.Form, &form) == nil {
-		f.Text = strings.TrimSpace(form.Text)
+	switch {
+	case !f.Form.IsValid() || f.Form.Kind() != '{':
+		f.Form = nil
+	case json.Unmarshal(f.Form, &form) == nil:
+		f.Text = form.Text
+	default:
+		f.Text = ""
 	}
+	f.Text = strings.TrimSpace(f.Text)
 	return true
 }

@@ -39,7 +39,6 @@ const (
 	maxReplyBytes    = 1 << 20
 	maxMessageRunes  = 256 // of a connector's error message
 	memberPageSize   = 200
-	maxMemberPages   = 500
 	defaultFileBytes = 20 << 20
 	fileInfo         = "application/vnd.microsoft.teams.file.download.info"
 
@@ -248,7 +247,7 @@ func (c *Client) Members(ctx context.Context, ref activity.Reference) iter.Seq2[
 	return func(yield func(activity.Account, error) bool) {
 		k := inConversation(http.MethodGet, ref, "pagedmembers")
 		k.query = url.Values{"pageSize": {strconv.Itoa(memberPageSize)}}
-		for range maxMemberPages {
+		for {
 			var page struct {
 				Members []activity.Account `json:"members"`
 				Next    string             `json:"continuationToken"` // "" on the last page
@@ -267,7 +266,6 @@ func (c *Client) Members(ctx context.Context, ref activity.Reference) iter.Seq2[
 			}
 			k.query.Set("continuationToken", page.Next)
 		}
-		yield(activity.Account{}, fmt.Errorf("%s: more than %d pages", k.op, maxMemberPages))
 	}
 }
 

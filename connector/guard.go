@@ -35,23 +35,16 @@ type AuthError struct {
 	// Status is the status to answer: 401 for a bad token, 503 while there are no keys to check it
 	// or newer ones are being fetched, 400 for a service URL that is not allowed.
 	Status int
-	Reason string
 	Err    error
 }
 
-// Error returns the reason.
-func (e *AuthError) Error() string {
-	if e.Err != nil {
-		return fmt.Sprintf("%s: %v", e.Reason, e.Err)
-	}
-	return e.Reason
-}
+func (e *AuthError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the cause, or nil.
+// Unwrap returns the cause.
 func (e *AuthError) Unwrap() error { return e.Err }
 
 func unauthorized(reason string) error {
-	return &AuthError{Status: http.StatusUnauthorized, Reason: reason}
+	return &AuthError{http.StatusUnauthorized, errors.New(reason)}
 }
 
 type forCaller struct{}
@@ -291,10 +284,10 @@ func (c *Claims) Permit(a *activity.Activity) error {
 		return nil // nothing will be sent
 	}
 	if c.caller != "" && len(a.ChannelID) > maxChannelBytes {
-		return &AuthError{Status: http.StatusBadRequest, Reason: "channel id too long"}
+		return &AuthError{http.StatusBadRequest, errors.New("channel id too long")}
 	}
 	if _, err := c.hosts.baseFor(c.caller, a.ServiceURL); err != nil {
-		return &AuthError{Status: http.StatusBadRequest, Reason: "activity refused", Err: err}
+		return &AuthError{http.StatusBadRequest, fmt.Errorf("activity refused: %w", err)}
 	}
 	return nil
 }
