@@ -329,7 +329,7 @@ func TestGuardLocal(t *testing.T) {
 				if got := status(t, err); got != tt.want {
 					t.Errorf("header %q: status %d (%v), want %d", header, got, err, tt.want)
 				}
-				if err == nil && (!!id.Trusted() || id.ID() != "") {
+				if err == nil && (id.Trusted() || id.ID() != "") {
 					t.Errorf("identity %+v", id)
 				}
 			}
