@@ -14,6 +14,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -190,7 +191,7 @@ func (p *program) assemble(ctx context.Context) error {
 	}
 	p.aboutModel, p.aboutSkills, p.aboutScripts = maker.AboutModel, maker.AboutSkills, aboutScripts
 	if p.store == nil {
-		if err := p.openStore(ctx); err != nil {
+		if err := p.ownStore(ctx); err != nil {
 			return err
 		}
 	}
@@ -225,18 +226,45 @@ func (p *program) assemble(ctx context.Context) error {
 	return err
 }
 
+// ownStore opens the store of a program that runs turns: it also runs the server of BOT_DATA_DIR.
+func (p *program) ownStore(ctx context.Context) error {
+	if p.DataDir != "" {
+		data, err := openDataDir(ctx, p.DataDir, p.log)
+		if err != nil {
+			return err
+		}
+		p.closers = append(p.closers, data.close)
+	}
+	return p.openStore(ctx)
+}
+
 // openStore opens the configured Redis, or one inside the process. The program also starts if the
 // server is not up yet.
 func (p *program) openStore(ctx context.Context) (err error) {
-	if p.store, err = state.Open(ctx, p.RedisURL, state.Config{}); err != nil {
+	url, cfg := p.RedisURL, state.Config{}
+	if p.DataDir != "" {
+		url = "redis://data-folder" // Dial ignores it
+		cfg.Dial = func(ctx context.Context, _, _ string) (net.Conn, error) { return dialDataDir(ctx, p.DataDir) }
+	}
+	if p.store, err = state.Open(ctx, url, cfg); err != nil {
 		return cli.Usage(fmt.Errorf("REDIS_URL: %w", err))
 	}
-	p.aboutState = p.store.String()
-	if p.store.Embedded() {
-		p.aboutState = "embedded Redis, forgets everything at exit (set REDIS_URL to keep it)"
+	switch {
+	case p.DataDir != "":
+		p.aboutState = "in " + p.DataDir + " (BOT_DATA_DIR)"
+	case p.store.Embedded():
+		p.aboutState = "embedded Redis, forgets everything at exit (set BOT_DATA_DIR or REDIS_URL to keep it)"
+	default:
+		p.aboutState = p.store.String()
 	}
 	p.closers = append(p.closers, func() { _ = p.store.Close() }) // nothing is pending
 	return nil
+}
+
+// dialDataDir connects to the server of a data folder.
+func dialDataDir(ctx context.Context, folder string) (net.Conn, error) {
+	var dialer net.Dialer
+	return dialer.DialContext(ctx, "unix", filepath.Join(folder, settings.DataSocket))
 }
 
 // connect makes the guard that authenticates callers and the client that sends.

@@ -79,8 +79,8 @@ func TestEveryFaultOfThePromptsIsListed(t *testing.T) {
 			"Sequence/prompt.txt": "x", "Squence/prompt.txt": "x", "tool/prompt.txt": "x", "poem/prompt.txt": "x", "poem/config.json": "{}", "tools/prompt.txt": "for another planner",
 			"odd/prompt.txt": "x", "odd/config.json": "{",
 		}, []string{
-			"prompt Sequence: nothing uses it, as it is neither sequence, sequential, tools nor an action (config.json without input.parameters); did you mean sequence?",
-			"prompt Squence: nothing uses it", "did you mean sequence?", "prompt tool: nothing uses it", "did you mean tools?", "prompt poem: nothing uses it", "odd/config.json:1: is no JSON",
+			"prompt Sequence: nothing uses it, as it is neither sequence, sequential, tools nor an action (config.json without input.parameters)",
+			"prompt Squence: nothing uses it", "prompt tool: nothing uses it", "prompt poem: nothing uses it", "odd/config.json:1: is no JSON",
 		}},
 	} {
 		_, err := env{"bot-prompts-dir": filesIn(t, c.files)}.read()
@@ -97,38 +97,8 @@ func TestEveryFaultOfThePromptsIsListed(t *testing.T) {
 			}
 		}
 		want := len(c.want)
-		if name == "folders of nobody" {
-			want -= 2 // the meanings
-		}
 		if lines != want {
 			t.Errorf("%s: %d faults, want %d:\n%v", name, lines, want, err)
-		}
-	}
-}
-
-// TestPromptsThatAreRarelyMeant: what may be meant is no fault, but warned of.
-func TestPromptsThatAreRarelyMeant(t *testing.T) {
-	t.Parallel()
-	const noActions = "neither {{actions}} nor {{manual}}"
-	for name, c := range map[string]struct {
-		planner string
-		files   map[string]string
-		want    string
-	}{
-		"none":              {"sequence", map[string]string{"sequence/prompt.txt": "Just chat."}, noActions},
-		"none in XML":       {"sequential", map[string]string{"sequential/prompt.txt": "Just chat."}, noActions},
-		"actions":           {"sequence", map[string]string{"sequence/prompt.txt": "{{actions}}"}, ""},
-		"manual":            {"sequence", map[string]string{"sequence/prompt.txt": "{{manual}}"}, ""},
-		"none is offered":   {"sequence", map[string]string{"sequence/prompt.txt": "Just chat.", "sequence/actions.json": "[]"}, ""},
-		"functions":         {"tools", map[string]string{"tools/prompt.txt": "Just chat."}, ""},
-		"another planner's": {"sequential", map[string]string{"sequence/prompt.txt": "Just chat."}, ""},
-	} {
-		code, _, errs := execute(t, "", "plan", "--bot-planner="+c.planner, "--bot-prompts-dir="+filesIn(t, c.files), "hello")
-		if code != 0 {
-			t.Errorf("%s: exit %d: %s", name, code, errs)
-		}
-		if strings.Contains(errs, noActions) != (c.want == noActions) {
-			t.Errorf("%s: want %q, have %s", name, c.want, errs)
 		}
 	}
 }

@@ -42,13 +42,18 @@ func withInbox(ctx context.Context, s *settings.Settings, std *cli.Streams, use 
 	if err := cli.Check(s); err != nil {
 		return err
 	}
-	if s.RedisURL == "" {
-		return cli.Usage(errors.New("REDIS_URL: is not set, and nobody sees the turns in an embedded Redis from outside its process"))
+	if s.RedisURL == "" && s.DataDir == "" {
+		return cli.Usage(errors.New("REDIS_URL or BOT_DATA_DIR must be set: other processes cannot see the turns in an embedded Redis"))
 	}
 	p := &program{Settings: s, log: cli.Logger(std.Err, s, zerolog.WarnLevel)}
 	defer p.close()
 	if err := p.openStore(ctx); err != nil {
 		return err
+	}
+	if s.DataDir != "" {
+		if err := p.store.Ping(ctx); err != nil {
+			return fmt.Errorf("no bot runs with BOT_DATA_DIR=%s: %w", s.DataDir, err)
+		}
 	}
 	in, err := inbox.Open(p.store, inbox.Config{Patience: turnsPatience, Log: p.log})
 	if err != nil {

@@ -302,7 +302,7 @@ func TestRecordingOfTwoProcesses(t *testing.T) {
 	b.end()
 	all := strings.ReplaceAll(b.plays(), `"`, "")
 	for want, n := range map[string]int{
-		"replies: [<approval_card deleteList>]": 1, "was not over when this was written": 2, "It decides a card of before this scenario.": 2,
+		"replies: [<approval_card deleteList>]": 1, "was not over when this was written": 2, "It decides another card than the newest.": 2,
 		"actions: [], replies: [], model_calls: 0": 1,
 	} {
 		if strings.Count(all, want) != n {
@@ -370,7 +370,7 @@ func TestRecordingWithSettings(t *testing.T) {
 	all := b.plays()
 	for _, want := range []string{
 		"a scenario does not have: BOT_APPROVERS.", "may come of these settings, which a scenario does not have: BOT_APPROVERS",
-		"It decides a card of before this scenario.", "<filtered>",
+		"It decides another card than the newest.", "<filtered>",
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %s in\n%s", want, all)

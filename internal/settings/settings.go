@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"reflect"
 	"regexp"
@@ -28,7 +29,6 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/connector"
-	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
@@ -64,6 +64,7 @@ type Settings struct {
 	AllowedChannels []string `env:"BOT_ALLOWED_CHANNELS" else:"all" help:"channels such as msteams, comma separated"`
 
 	RedisURL string `env:"REDIS_URL" else:"embedded, forgets at exit" help:"where state lives"`
+	DataDir  string `env:"BOT_DATA_DIR" else:"none" help:"folder where state lives instead: the bot runs redis-server or valkey-server there; for one process"`
 
 	OpenAIKey       string `env:"OPENAI_API_KEY" secret:"true" help:"key of OpenAI or of a compatible server"`
 	OpenAIBaseURL   string `env:"OPENAI_BASE_URL" url:"http" else:"OpenAI's" help:"such as http://127.0.0.1:11434/v1"`
@@ -414,6 +415,7 @@ func (s *Settings) Check() error {
 		}
 		f.ask("REDIS_URL", err)
 	}
+	s.checkDataDir(&f)
 	if s.ResponseFormat != "" && s.Planner != Sequence && !f.has("BOT_PLANNER") {
 		f.add("BOT_RESPONSE_FORMAT", "is for the planner sequence, not %s", s.Planner)
 	}
@@ -425,6 +427,47 @@ func (s *Settings) Check() error {
 	}
 	s.checkApproval(&f, s.checkPrompts(&f))
 	return errors.Join(f...)
+}
+
+const (
+	// DataSocket is the name of the server's socket in BOT_DATA_DIR.
+	DataSocket = "redis.sock"
+	// maxSocketPath is what every Unix has room for.
+	maxSocketPath = 103
+)
+
+// DataServer finds the program that keeps state in BOT_DATA_DIR.
+func DataServer() (path string, err error) {
+	for _, name := range []string{"redis-server", "valkey-server"} {
+		if path, err = exec.LookPath(name); err == nil {
+			return path, nil
+		}
+	}
+	return "", errors.New("needs redis-server or valkey-server on PATH (on Debian and Ubuntu the package redis-server or valkey)")
+}
+
+func (s *Settings) checkDataDir(f *faults) {
+	if s.DataDir == "" {
+		return
+	}
+	if s.RedisURL != "" {
+		f.add("BOT_DATA_DIR", "contradicts REDIS_URL: state lives in one place")
+	}
+	full, err := filepath.Abs(s.DataDir)
+	if err != nil {
+		f.add("BOT_DATA_DIR", "%v", err)
+		return
+	}
+	s.DataDir = full
+	if n := len(filepath.Join(full, DataSocket)); n > maxSocketPath {
+		f.add("BOT_DATA_DIR", "is %d bytes too long for the path of a socket", n-maxSocketPath)
+	}
+	if info, err := os.Stat(full); err == nil && !info.IsDir() {
+		f.add("BOT_DATA_DIR", "%s is not a folder", full)
+	}
+	if _, err := DataServer(); err != nil {
+		f.add("BOT_DATA_DIR", "%v", err)
+	}
 }
 
 // Warnings returns settings that are allowed but probably not intended; [Settings.Check] finds
@@ -777,15 +820,8 @@ func (s *Settings) checkPrompts(f *faults) *actions.Registry {
 func unused(library *prompts.Library) error {
 	var faults []error
 	for _, name := range library.Unused(Planners()...) {
-		meant := ""
-		for _, known := range spelling.Nearest(Planners(), func(known string) (int, bool) {
-			edits := spelling.Edits(strings.ToLower(name), known)
-			return edits, edits <= 2
-		}) {
-			meant = "; did you mean " + known + "?"
-		}
-		faults = append(faults, fmt.Errorf("prompt %s: nothing uses it, as it is neither %s nor an action (config.json without input.parameters)%s",
-			name, strings.Join(Planners(), ", "), meant))
+		faults = append(faults, fmt.Errorf("prompt %s: nothing uses it, as it is neither %s nor an action (config.json without input.parameters)",
+			name, strings.Join(Planners(), ", ")))
 	}
 	return errors.Join(faults...)
 }
@@ -799,13 +835,7 @@ func (s *Settings) checkApproval(f *faults, registry *actions.Registry) {
 			s.ApprovalActions[i] = action.Name
 			continue
 		}
-		hint := ""
-		for word, tools := range skillTools {
-			if len(tools) == 1 && strings.EqualFold(tools[0], name) {
-				hint = ": for this action of skills it is BOT_SKILLS_APPROVAL=" + word
-			}
-		}
-		f.add("BOT_APPROVAL_ACTIONS", "there is no action %q%s", name, hint)
+		f.add("BOT_APPROVAL_ACTIONS", "there is no action %q (tools of skills: BOT_SKILLS_APPROVAL)", name)
 	}
 }
 

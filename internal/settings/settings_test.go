@@ -303,8 +303,8 @@ func TestApprovalOfSkillsHint(t *testing.T) {
 	if len(lines) != 4 {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"BOT_SKILLS_APPROVAL=load", "BOT_SKILLS_APPROVAL=read", "BOT_SKILLS_APPROVAL=run", `"nope"`} {
-		if !strings.HasSuffix(lines[i], want) {
+	for i, want := range []string{`"load_skill"`, `"READ_SKILL_RESOURCE"`, `"run_skill_script"`, `"nope"`} {
+		if !strings.HasSuffix(lines[i], want+" (tools of skills: BOT_SKILLS_APPROVAL)") {
 			t.Errorf("%s, want %s", lines[i], want)
 		}
 	}
