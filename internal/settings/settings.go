@@ -663,13 +663,9 @@ func (s *Settings) checkConnector(f *faults) {
 		})
 	}
 	if s.AppCertificate != "" {
-		id := connector.Credentials{CertificateFile: s.AppCertificate, CertificatePassword: s.CertPassword}
-		check("MICROSOFT_APP_CERTIFICATE_FILE", func(cfg *connector.Config) { cfg.Credentials = id })
-		if !f.has("MICROSOFT_APP_CERTIFICATE_FILE") {
-			if err := id.CheckCertificate(time.Now()); err != nil {
-				s.warnings = append(s.warnings, "MICROSOFT_APP_CERTIFICATE_FILE: "+err.Error())
-			}
-		}
+		check("MICROSOFT_APP_CERTIFICATE_FILE", func(cfg *connector.Config) {
+			cfg.Credentials = connector.Credentials{CertificateFile: s.AppCertificate, CertificatePassword: s.CertPassword}
+		})
 	}
 }
 
