@@ -73,10 +73,10 @@ func TestEveryFaultOfThePromptsIsListed(t *testing.T) {
 		"an action's name": {map[string]string{
 			"addItem/prompt.txt": "{{$input}}", "addItem/config.json": `{"description": "d", "input": {"parameters": [{"name": "input"}]}}`,
 		}, []string{`action name "addItem" is taken`}},
-		"a faulty action is one": {map[string]string{
+		"a faulty action": {map[string]string{
 			"Poem/prompt.txt": "{{fn}}", "Poem/config.json": `{"description": "d", "input": {"parameters": []}}`,
 			"sequence/prompt.txt": "{{oops}}", "sequence/actions.json": `[{"name": "Poem"}]`,
-		}, []string{`prompt Poem: no function "fn"`, `prompt sequence: no function "oops"`}},
+		}, []string{`prompt Poem: no function "fn"`, `prompt sequence: no function "oops"`, `there is no action "Poem"`}},
 		"folders of nobody": {map[string]string{
 			"Sequence/prompt.txt": "x", "Squence/prompt.txt": "x", "tool/prompt.txt": "x", "poem/prompt.txt": "x", "poem/config.json": "{}", "tools/prompt.txt": "for another planner",
 			"odd/prompt.txt": "x", "odd/config.json": "{",
