@@ -14,7 +14,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"reflect"
 	"regexp"
 	"runtime/debug"
@@ -23,6 +22,7 @@ import (
 	"sync/atomic"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	validator "github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/planbot-go/planbot/activity"
 )
@@ -63,9 +63,10 @@ type Action struct {
 	// order. It must not touch the turn's state.
 	Parallel bool
 
-	call    func(context.Context, *Turn, map[string]any) (Result, error)
-	decodes func(map[string]any) error // tries to decode; nil: there is no Go type
-	hosts   []hosted
+	call     func(context.Context, *Turn, map[string]any) (Result, error)
+	compiled func() (*validator.Schema, error) // Schema, for checks: it takes a moment, so at first use
+	decodes  func(map[string]any) error        // tries to decode; nil: there is no Go type
+	hosts    []hosted
 }
 
 // Option sets an option of an [Action].
@@ -132,15 +133,14 @@ func (a *Action) Call(ctx context.Context, turn *Turn, entities map[string]any) 
 // Registry is the set of a bot's actions. Register all actions before the first turn; after that it
 // is safe for concurrent use.
 type Registry struct {
-	all    []*Action
-	exact  map[string]*Action
-	folded map[string][]*Action
-	hosts  map[string]provider
+	all   []*Action
+	exact map[string]*Action
+	hosts map[string]provider
 }
 
 // New returns an empty registry.
 func New() *Registry {
-	r := &Registry{exact: map[string]*Action{}, folded: map[string][]*Action{}, hosts: map[string]provider{}}
+	r := &Registry{exact: map[string]*Action{}, hosts: map[string]provider{}}
 	r.provideBuiltIns()
 	return r
 }
@@ -185,10 +185,17 @@ func (r *Registry) Lookup(name string) (*Action, bool) {
 	if a, ok := r.exact[name]; ok {
 		return a, true
 	}
-	if same := r.folded[strings.ToLower(name)]; len(same) == 1 {
-		return same[0], true
+	var found *Action
+	for _, a := range r.all {
+		if !strings.EqualFold(a.Name, name) {
+			continue
+		}
+		if found != nil {
+			return nil, false
+		}
+		found = a
 	}
-	return nil, false
+	return found, found != nil
 }
 
 // validName is what OpenAI function calling accepts, so that every planner can use the name.
@@ -213,8 +220,6 @@ func (r *Registry) add(a *Action) error {
 	}
 	r.all = append(r.all, a)
 	r.exact[a.Name] = a
-	folded := strings.ToLower(a.Name)
-	r.folded[folded] = append(r.folded[folded], a)
 	return nil
 }
 
@@ -249,19 +254,24 @@ func Add[In any](r *Registry, name, description string, fn func(context.Context,
 	if err != nil {
 		panic(fmt.Sprintf("actions: add %s: %v", name, err))
 	}
-	a := &Action{Name: name, Description: description, Schema: schema, hosts: hosts, decodes: func(entities map[string]any) error {
-		if _, fault := decode[In](schema, entities); fault != nil {
+	a := &Action{Name: name, Description: description, Schema: schema, hosts: hosts, compiled: compile(schema)}
+	a.decodes = func(entities map[string]any) error {
+		if _, fault := decode[In](a, entities); fault != nil {
 			return fault
 		}
 		return nil
-	}}
+	}
 	a.call = func(ctx context.Context, turn *Turn, entities map[string]any) (Result, error) {
-		in, fault := decode[In](schema, entities)
+		in, fault := decode[In](a, entities)
 		if fault != nil { // the caller skipped Check; keep the value out of the log
 			return Result{}, fmt.Errorf("decode entities: %s", fault.Fault())
 		}
-		if err := fill(ctx, turn, reflect.ValueOf(&in).Elem(), hosts); err != nil {
+		values, err := a.hostValues(ctx, turn)
+		if err != nil {
 			return Result{}, err
+		}
+		for i, f := range hosts {
+			reflect.ValueOf(&in).Elem().FieldByIndex(f.index).Set(values[i])
 		}
 		return fn(ctx, turn, in)
 	}
@@ -277,12 +287,15 @@ func Add[In any](r *Registry, name, description string, fn func(context.Context,
 // AddSchema is [Add] for an action whose schema is data, not a Go type. It must be an object schema
 // with a property for each entity. fn gets the validated entities, with defaults filled in and
 // numbers as json.Number. AddSchema returns an error if the name is taken or invalid, or if the
-// schema is not an object schema.
+// schema is not that of an object, is no valid JSON Schema or refers to another document.
 func AddSchema(r *Registry, name, description string, schema *jsonschema.Schema, fn func(ctx context.Context, turn *Turn, entities map[string]any) (Result, error), opts ...Option) (*Action, error) {
 	if schema == nil || schema.Type != "object" {
 		return nil, fmt.Errorf("action %s: the schema is not that of an object", name)
 	}
-	a := &Action{Name: name, Description: description, Schema: schema, call: fn}
+	a := &Action{Name: name, Description: description, Schema: schema, call: fn, compiled: compile(schema)}
+	if _, err := a.compiled(); err != nil {
+		return nil, fmt.Errorf("action %s: %w", name, err)
+	}
 	for _, opt := range opts {
 		opt(a)
 	}
@@ -392,22 +405,38 @@ func shown(t reflect.Type) reflect.Type {
 	return reflect.StructOf(kept)
 }
 
+// hostValues computes the values of a's host fields. It locks the turn, because actions may run in
+// parallel and providers may read the turn's state.
+func (a *Action) hostValues(ctx context.Context, turn *Turn) ([]reflect.Value, error) {
+	if len(a.hosts) == 0 {
+		return nil, nil
+	}
+	turn.filling.Lock()
+	defer turn.filling.Unlock()
+	values := make([]reflect.Value, len(a.hosts))
+	for i, f := range a.hosts {
+		var err error
+		if values[i], err = f.value(ctx, turn); err != nil {
+			return nil, fmt.Errorf("host value %s: %w", f.name, err)
+		}
+	}
+	return values, nil
+}
+
 // Bound returns, as JSON, the host values that the bot would fill in for a call now, except the
 // built-in ones, by name. An approval is bound to them and to the entities. Values that JSON cannot
 // encode, such as services, are left out. The error is a provider's.
 func (a *Action) Bound(ctx context.Context, turn *Turn) (map[string]json.RawMessage, error) {
+	values, err := a.hostValues(ctx, turn)
+	if err != nil {
+		return nil, fmt.Errorf("action %s: %w", a.Name, err)
+	}
 	bound := map[string]json.RawMessage{}
-	turn.filling.Lock()
-	defer turn.filling.Unlock()
-	for _, f := range a.hosts {
+	for i, f := range a.hosts {
 		if slices.Contains(builtIns, f.name) {
 			continue
 		}
-		value, err := f.value(ctx, turn)
-		if err != nil {
-			return nil, fmt.Errorf("action %s: host value %s: %w", a.Name, f.name, err)
-		}
-		if raw, err := json.Marshal(value.Interface()); err == nil {
+		if raw, err := json.Marshal(values[i].Interface()); err == nil {
 			bound[f.name] = raw
 		}
 	}
@@ -416,24 +445,6 @@ func (a *Action) Bound(ctx context.Context, turn *Turn) (map[string]json.RawMess
 
 // builtIns are the host values that every registry has.
 var builtIns = []string{"user", "conversation", "turn", "attempt"}
-
-// fill sets the fields that the bot fills in. It locks the turn, because actions may run in
-// parallel and providers may read the turn's state.
-func fill(ctx context.Context, turn *Turn, entities reflect.Value, fields []hosted) error {
-	if len(fields) == 0 {
-		return nil
-	}
-	turn.filling.Lock()
-	defer turn.filling.Unlock()
-	for _, f := range fields {
-		value, err := f.value(ctx, turn)
-		if err != nil {
-			return fmt.Errorf("host value %s: %w", f.name, err)
-		}
-		entities.FieldByIndex(f.index).Set(value)
-	}
-	return nil
-}
 
 // maxRegistryBytes limits the size of an actions file.
 const maxRegistryBytes = 4 << 20
@@ -468,7 +479,14 @@ func Read(r io.Reader) (*Registry, error) {
 	registry := New()
 	var faults []error
 	for i, d := range list {
-		if err := registry.declare(d); err != nil {
+		schema := d.Parameters
+		if schema == nil {
+			schema = &jsonschema.Schema{}
+		}
+		schema.Type = cmp.Or(schema.Type, "object")
+		if _, err := AddSchema(registry, d.Name, d.Description, schema, nil, Example(d.Examples...), func(a *Action) {
+			a.Destructive, a.Approval, a.ReturnsData = d.Destructive, d.Approval, d.ReturnsData
+		}); err != nil {
 			faults = append(faults, fmt.Errorf("entry %d: %w", i, err))
 		}
 	}
@@ -476,44 +494,4 @@ func Read(r io.Reader) (*Registry, error) {
 		return nil, fmt.Errorf("read actions: %w", err)
 	}
 	return registry, nil
-}
-
-func (r *Registry) declare(d declared) error {
-	schema := d.Parameters
-	if schema == nil {
-		schema = &jsonschema.Schema{Type: "object"}
-	}
-	if schema.Type == "" {
-		schema.Type = "object"
-	}
-	if schema.Type != "object" {
-		return fmt.Errorf("action %q: parameters are of type %s, want object", d.Name, schema.Type)
-	}
-	if at := unspecified(schema); at != "" {
-		return fmt.Errorf("action %q: parameter %s is null, want a schema", d.Name, at)
-	}
-	return r.add(&Action{
-		Name: d.Name, Description: d.Description, Schema: schema, Examples: d.Examples,
-		Destructive: d.Destructive, Approval: d.Approval, ReturnsData: d.ReturnsData,
-	})
-}
-
-// unspecified returns the path of a property that schema names without a schema, or "".
-func unspecified(schema *jsonschema.Schema) string {
-	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
-		property := schema.Properties[name]
-		if property == nil {
-			return name
-		}
-		if at := unspecified(property); at != "" {
-			return join(name, at)
-		}
-	}
-	if schema.Items == nil {
-		return ""
-	}
-	if at := unspecified(schema.Items); at != "" {
-		return join("[]", at)
-	}
-	return ""
 }

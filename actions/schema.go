@@ -9,13 +9,14 @@ import (
 	"math/big"
 	"reflect"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/planbot-go/planbot/internal/spelling"
 )
 
 // schemaFor derives the schema of the entities from the type In with google/jsonschema-go. It adds
@@ -30,22 +31,12 @@ func schemaFor[In any]() (*jsonschema.Schema, error) {
 	}
 	t = shown(t)
 	types := map[reflect.Type]*jsonschema.Schema{}
-	if err := survey(t, types, map[reflect.Type]bool{}); err != nil {
-		return nil, err
-	}
+	survey(t, types, map[reflect.Type]bool{})
 	schema, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: types})
 	if err != nil {
 		return nil, err
 	}
-	if err := annotate(schema, t); err != nil {
-		return nil, err
-	}
-	filled := map[string]any{}
-	(&checker{root: schema}).defaults(schema, filled)
-	if _, fault := decode[In](schema, filled); fault != nil {
-		return nil, fmt.Errorf("defaults: %w", fault)
-	}
-	return schema, nil
+	return schema, annotate(schema, t)
 }
 
 // annotate adds the enum and default tags of struct t to its schema.
@@ -73,8 +64,12 @@ func annotateField(schema *jsonschema.Schema, name string, field reflect.StructF
 	}
 	element, t := innermost(property, field.Type)
 	if hasOptions {
-		if err := addOptions(element, options); err != nil {
-			return err
+		for option := range strings.SplitSeq(options, ",") {
+			value, err := readTag(element, t, strings.TrimSpace(option))
+			if err != nil {
+				return fmt.Errorf("enum: %w", err)
+			}
+			element.Enum = append(element.Enum, value)
 		}
 	}
 	if t.Kind() == reflect.Struct {
@@ -86,7 +81,21 @@ func annotateField(schema *jsonschema.Schema, name string, field reflect.StructF
 		return nil
 	}
 	schema.Required = slices.DeleteFunc(schema.Required, func(r string) bool { return r == name })
-	return addDefault(property, value)
+	fallback, err := readTag(property, field.Type, value)
+	if err != nil {
+		return fmt.Errorf("default: %w", err)
+	}
+	list, isList := fallback.([]any)
+	if !isList {
+		list = []any{fallback}
+	}
+	for _, one := range list {
+		if element.Enum != nil && !slices.Contains(element.Enum, one) {
+			return fmt.Errorf("default: %v is not in the enum", one)
+		}
+	}
+	property.Default, err = marshal(fallback)
+	return err
 }
 
 // innermost unwraps the pointers, lists and maps of t and returns the element type and its schema.
@@ -109,49 +118,16 @@ func innermost(schema *jsonschema.Schema, t reflect.Type) (*jsonschema.Schema, r
 	}
 }
 
-func addOptions(schema *jsonschema.Schema, options string) error {
-	var values []any
-	for option := range strings.SplitSeq(options, ",") {
-		value, err := fitTag(schema, strings.TrimSpace(option))
-		if err != nil {
-			return fmt.Errorf("enum: %w", err)
-		}
-		values = append(values, value)
+// readTag reads a tag's text as a value of type t: as JSON, or as it is if schema wants a string.
+func readTag(schema *jsonschema.Schema, t reflect.Type, text string) (any, error) {
+	raw := jsontext.Value(text)
+	if schema.Type == "string" || slices.Equal(schema.Types, []string{"null", "string"}) {
+		raw, _ = jsontext.AppendQuote(nil, text)
 	}
-	schema.Enum = values
-	return nil
-}
-
-func addDefault(schema *jsonschema.Schema, text string) error {
-	value, err := fitTag(schema, text)
-	if err != nil {
-		return fmt.Errorf("default: %w", err)
+	if err := json.Unmarshal(raw, reflect.New(t).Interface(), codec); err != nil {
+		return nil, fmt.Errorf("%q does not fit %s: %w", text, t, err)
 	}
-	schema.Default, err = marshal(value)
-	return err
-}
-
-// fitTag parses the text of a tag as JSON, or takes it as a plain string if schema wants a string.
-// It fits the value to schema without converting it.
-func fitTag(schema *jsonschema.Schema, text string) (any, error) {
-	var value any = text
-	if !wantsText(schema) {
-		var err error
-		if value, err = decodeNumbers([]byte(text)); err != nil || !stdjson.Valid([]byte(text)) {
-			return nil, fmt.Errorf("%q is no JSON", text)
-		}
-	}
-	fitted, err := (&checker{root: schema, exact: true}).fit(schema, value)
-	if err != nil {
-		return nil, fmt.Errorf("%q: want %s, got %s", text, err.Want, err.Got)
-	}
-	return fitted, nil
-}
-
-// wantsText reports whether schema allows only strings, and perhaps null.
-func wantsText(schema *jsonschema.Schema) bool {
-	types := slices.DeleteFunc(slices.Clone(typesOf(schema)), func(t string) bool { return t == "null" })
-	return len(types) == 1 && types[0] == "string"
+	return decodeNumbers(raw)
 }
 
 func fields(t reflect.Type) func(func(reflect.StructField) bool) {
@@ -165,10 +141,10 @@ func fields(t reflect.Type) func(func(reflect.StructField) bool) {
 }
 
 // survey collects the types within t for which google/jsonschema-go derives a schema that differs
-// from what the codec reads. It also rejects json options that no schema can express.
-func survey(t reflect.Type, schemas map[reflect.Type]*jsonschema.Schema, seen map[reflect.Type]bool) error {
+// from what the codec reads.
+func survey(t reflect.Type, schemas map[reflect.Type]*jsonschema.Schema, seen map[reflect.Type]bool) {
 	if seen[t] {
-		return nil
+		return
 	}
 	seen[t] = true
 	schema := schemaOf(t)
@@ -177,21 +153,12 @@ func survey(t reflect.Type, schemas map[reflect.Type]*jsonschema.Schema, seen ma
 		schemas[t] = schema
 	case readsItself(t):
 	case slices.Contains([]reflect.Kind{reflect.Pointer, reflect.Slice, reflect.Array, reflect.Map}, t.Kind()):
-		return survey(t.Elem(), schemas, seen)
+		survey(t.Elem(), schemas, seen)
 	case t.Kind() == reflect.Struct:
 		for field := range fields(t) {
-			_, options, _ := strings.Cut(field.Tag.Get("json"), ",")
-			for option := range strings.SplitSeq(options, ",") {
-				if option == "string" || strings.HasPrefix(option, "format:") {
-					return fmt.Errorf("field %s: the json option %s is not in the schema, leave it out", field.Name, option)
-				}
-			}
-			if err := survey(field.Type, schemas, seen); err != nil {
-				return err
-			}
+			survey(field.Type, schemas, seen)
 		}
 	}
-	return nil
 }
 
 // schemaOf is the schema of t as the codec reads it; nil if that of google/jsonschema-go is right.
@@ -207,17 +174,12 @@ func schemaOf(t reflect.Type) *jsonschema.Schema {
 		return &jsonschema.Schema{Type: "integer"}
 	}
 	switch {
-	case isBytes(t):
-		return &jsonschema.Schema{Type: "string", ContentEncoding: "base64"}
 	case reads[encoding.TextUnmarshaler](t) && !readsJSON(t):
 		return &jsonschema.Schema{Type: "string"}
+	case (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) && t.Elem() == reflect.TypeFor[byte]() && !readsJSON(t):
+		return &jsonschema.Schema{Type: "string", ContentEncoding: "base64"}
 	}
 	return nil
-}
-
-// isBytes reports whether the codec reads t from base64.
-func isBytes(t reflect.Type) bool {
-	return (t.Kind() == reflect.Slice || t.Kind() == reflect.Array) && t.Elem() == reflect.TypeFor[byte]() && !readsItself(t)
 }
 
 // readsItself reports whether t decodes its own JSON. For the types of package time the codec does
@@ -260,7 +222,7 @@ func readDuration(dec *jsontext.Decoder, d *time.Duration) error {
 
 // decode converts checked entities into In. It encodes them with encoding/json, because only that
 // writes json.Number as a number.
-func decode[In any](schema *jsonschema.Schema, entities map[string]any) (in In, fault *EntityError) {
+func decode[In any](a *Action, entities map[string]any) (in In, fault *EntityError) {
 	if len(entities) == 0 {
 		return in, nil
 	}
@@ -268,70 +230,18 @@ func decode[In any](schema *jsonschema.Schema, entities map[string]any) (in In, 
 	if err == nil {
 		err = json.Unmarshal(raw, &in, codec)
 	}
-	if err != nil {
-		fault = faultOf(err, schema, entities)
+	if err == nil {
+		return in, nil
+	}
+	semantic, ok := errors.AsType[*json.SemanticError](err)
+	if !ok || semantic.GoType == nil {
+		return in, &EntityError{Path: "*", Want: "what JSON can say", Got: "another value"}
+	}
+	compiled, _ := a.compiled()
+	fault = locate(compiled, entities, slices.Collect(semantic.JSONPointer.Tokens()))
+	fault.Want = "a value that fits " + strings.TrimPrefix(semantic.GoType.String(), "*")
+	if semantic.Err != nil {
+		fault.Got += " (" + spelling.Clip(semantic.Err.Error()) + ")"
 	}
 	return in, fault
-}
-
-// faultOf says where the codec rejected a value, and what it wanted there.
-func faultOf(err error, schema *jsonschema.Schema, entities map[string]any) *EntityError {
-	semantic, ok := errors.AsType[*json.SemanticError](err)
-	if !ok {
-		return &EntityError{Path: "*", Want: "what JSON can say", Got: "another value"}
-	}
-	var steps []string
-	for step := range semantic.JSONPointer.Tokens() {
-		steps = append(steps, step)
-	}
-	fault := locate(schema, entities, steps)
-	t := semantic.GoType
-	if t != nil && t.Kind() == reflect.Pointer {
-		t = t.Elem()
-	}
-	fault.Want = wantOf(t)
-	if t != nil && readsItself(t) && t.PkgPath() != "time" && semantic.Err != nil {
-		fault.Got += " (" + short(semantic.Err.Error()) + ")" // only the type knows the reason
-	}
-	return fault
-}
-
-// locate follows the steps of a path to a value.
-func locate(schema *jsonschema.Schema, value any, steps []string) *EntityError {
-	if schema == nil {
-		schema = &jsonschema.Schema{}
-	}
-	if len(steps) > 0 {
-		step, rest := steps[0], steps[1:]
-		switch value := value.(type) {
-		case []any:
-			if i, err := strconv.Atoi(step); err == nil && i < len(value) {
-				return locate(schema.Items, value[i], rest).within("["+step+"]", true)
-			}
-		case map[string]any:
-			property, named := schema.Properties[step]
-			if !named {
-				property = additional(schema)
-			}
-			return locate(property, value[step], rest).within(step, named)
-		}
-	}
-	return &EntityError{Got: describe(value)}
-}
-
-// wantOf describes what t accepts, in words that help a model.
-func wantOf(t reflect.Type) string {
-	switch {
-	case t == nil:
-		return "another value"
-	case t == reflect.TypeFor[time.Time]():
-		return wantTime
-	case t == reflect.TypeFor[time.Duration]():
-		return "a duration such as 1h30m, of at most 292 years"
-	case isBytes(t):
-		return "a text in base64"
-	case readsItself(t):
-		return "a value of " + t.String()
-	}
-	return "a value that fits " + t.String()
 }

@@ -28,7 +28,7 @@ func TestAddKeepsEveryEnumAndDefault(t *testing.T) {
 	action := addOf[struct {
 		Plain   string           `enum:"a,b" default:"a"`
 		NoName  string           `json:",omitempty" enum:"a,b"`
-		Count   int              `json:"count" enum:"1, 2" default:"2.0"`
+		Count   int              `json:"count" enum:"1, 2" default:"2"`
 		Pointer *string          `json:"pointer" default:"a<b"`
 		Ratio   *float64         `json:"ratio,omitempty" enum:"0.5,1"`
 		Sizes   map[string]sized `json:"sizes,omitempty"`
@@ -55,8 +55,8 @@ func TestAddKeepsEveryEnumAndDefault(t *testing.T) {
 		`{"count":"1"}`:                "",
 		`{"ratio":0.7}`:                "entity ratio: want one of 0.5, 1, got the number 0.7",
 		`{"sizes":{"a":{"size":"l"}}}`: `entity sizes.a.size: want one of s, m, got the string "l"`,
-		`{"levels":[1,3]}`:             "entity levels[1]: want one of 1, 2, got the number 3",
-		`{"grid":[["x"],["y"]]}`:       `entity grid[1][0]: want one of x, o, got the string "y"`,
+		`{"levels":[1,3]}`:             "entity levels.1: want one of 1, 2, got the number 3",
+		`{"grid":[["x"],["y"]]}`:       `entity grid.1.0: want one of x, o, got the string "y"`,
 	} {
 		_, err := action.Check(entities(t, given))
 		if text := textOf(err); text != fault {
@@ -75,28 +75,28 @@ func textOf(err error) string {
 func TestAddRefusesTagsThatDoNotFit(t *testing.T) {
 	t.Parallel()
 	for name, add := range map[string]func(*testing.T) *actions.Action{
-		"default: want an integer": addOf[struct {
+		`default: "1.5" does not fit int`: addOf[struct {
 			N int `default:"1.5"`
 		}],
-		"default: want one of": addOf[struct {
+		"default: zzz is not in the enum": addOf[struct {
 			S string `enum:"a,b" default:"zzz"`
 		}],
-		"default: want at most 127": addOf[struct {
+		`default: "300" does not fit int8`: addOf[struct {
 			N int8 `default:"300"`
 		}],
-		"defaults: ": addOf[struct {
+		"default: value out of range": addOf[struct {
 			N int `default:"99999999999999999999"`
 		}],
-		`default: "\"1\"": want an integer`: addOf[struct {
+		`default: does not fit int`: addOf[struct {
 			N int `default:"\"1\""`
 		}],
-		"enum: want an integer": addOf[struct {
+		`enum: "2.5" does not fit int`: addOf[struct {
 			N int `enum:"1,2.5"`
 		}],
-		`enum: "b" is no JSON`: addOf[struct {
+		`enum: "b" does not fit int`: addOf[struct {
 			N int `enum:"1,b"`
 		}],
-		`"x" is no JSON`: addOf[struct {
+		`"x" does not fit []string`: addOf[struct {
 			L []string `default:"x"`
 		}],
 		"it is no entity": addOf[struct {
@@ -107,7 +107,7 @@ func TestAddRefusesTagsThatDoNotFit(t *testing.T) {
 			defer func() {
 				said, _ := recover().(string)
 				kind, want, _ := strings.Cut(name, ": ")
-				if !strings.HasPrefix(said, "actions: add act: ") || !strings.Contains(said, kind) || !strings.Contains(said, want) {
+				if !strings.HasPrefix(said, "actions: ") || !strings.Contains(said, kind) || !strings.Contains(said, want) {
 					t.Errorf("%s: panicked with %q", name, said)
 				}
 			}()

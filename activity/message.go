@@ -21,16 +21,10 @@ const (
 	maxCitations   = 20
 	maxTitle       = 80
 	maxAbstract    = 160
-	maxKeywords    = 3
-	maxKeyword     = 28
 	maxSuggestions = 3
 )
 
-const (
-	rootType      = "https://schema.org/Message"
-	sensitivityID = "sensitivity"
-	imBack        = "imBack" // a button that sends its value as the person's message
-)
+const rootType = "https://schema.org/Message"
 
 // The methods below say what a message should show, whatever its channel; [Activity.Fit] turns that
 // into what the channel accepts.
@@ -66,19 +60,11 @@ func (a *Activity) Suggest(texts ...string) {
 		a.SuggestedActions = &SuggestedActions{}
 	}
 	for _, text := range texts {
-		a.SuggestedActions.Actions = append(a.SuggestedActions.Actions, raw(cardAction{imBack, text, text}))
+		if strings.TrimSpace(text) != "" {
+			button := map[string]string{"type": "imBack", "title": text, "value": text}
+			a.SuggestedActions.Actions = append(a.SuggestedActions.Actions, raw(button))
+		}
 	}
-}
-
-type cardAction struct {
-	Type  string `json:"type"`
-	Title string `json:"title"`
-	Value string `json:"value"`
-}
-
-// feedback is the feedbackLoop member of a message's channelData.
-type feedback struct {
-	Type string `json:"type"`
 }
 
 // AskFeedback shows thumbs under the message, in Teams. A click arrives as the invoke
@@ -87,7 +73,7 @@ type feedback struct {
 func (a *Activity) AskFeedback(form string) {
 	members := map[string]jsontext.Value{}
 	maps.Copy(members, a.channelMembers())
-	members["feedbackLoop"] = raw(feedback{form})
+	members["feedbackLoop"] = raw(map[string]string{"type": form})
 	a.ChannelData = raw(members)
 }
 
@@ -106,7 +92,7 @@ func (a *Activity) LabelAI() {
 // LabelSensitivity shows the message's confidentiality, in Teams.
 func (a *Activity) LabelSensitivity(name, description string) {
 	a.changeRoot(func(r *rootEntity) {
-		r.Usage = &usageInfo{Type: "CreativeWork", ID: sensitivityID, Name: name, Description: description}
+		r.Usage = &usageInfo{Type: "CreativeWork", ID: "sensitivity", Name: name, Description: description}
 	})
 }
 
@@ -118,14 +104,6 @@ type Citation struct {
 	Abstract string
 	// URL is the source's address, https or http.
 	URL string
-	// Keywords are at most 3, each of at most 28 characters.
-	Keywords []string
-	// Icon is one of the names that Teams supports, such as "PDF" or "Microsoft Word".
-	Icon string
-	// Card is shown when a person opens the citation. It must not have inputs.
-	Card *Card
-	// Sensitive also shows the message's sensitivity label at the citation.
-	Sensitive bool
 }
 
 // Cite adds sources after the message's existing ones: "[1]" in the text refers to the first, and
@@ -137,25 +115,11 @@ func (a *Activity) Cite(sources ...Citation) {
 			last = max(last, c.Position)
 		}
 		for i, c := range sources {
-			r.Citations = append(r.Citations, c.claim(last+i+1))
+			r.Citations = append(r.Citations, claim{Type: "Claim", Position: last + i + 1, Appearance: appearance{
+				Type: "DigitalDocument", Name: c.Title, Abstract: c.Abstract, URL: c.URL,
+			}})
 		}
 	})
-}
-
-func (c *Citation) claim(at int) claim {
-	out := claim{Type: "Claim", Position: at, Appearance: appearance{
-		Type: "DigitalDocument", Name: c.Title, Abstract: c.Abstract, URL: c.URL, Keywords: c.Keywords,
-	}}
-	if c.Icon != "" {
-		out.Appearance.Image = map[string]string{"@type": "ImageObject", "name": c.Icon}
-	}
-	if c.Card != nil {
-		out.Appearance.Text, out.Appearance.Encoding = string(c.Card.Attachment().Content), CardContentType
-	}
-	if c.Sensitive {
-		out.Appearance.Usage = &usageInfo{Type: "CreativeWork", ID: sensitivityID}
-	}
-	return out
 }
 
 // rootEntity is what Teams shows about a message. Teams refuses a message with two.
@@ -186,16 +150,11 @@ type claim struct {
 }
 
 type appearance struct {
-	Type     string            `json:"@type,omitempty"`
-	Name     string            `json:"name,omitempty"`
-	Abstract string            `json:"abstract,omitempty"`
-	URL      string            `json:"url,omitempty"`
-	Text     string            `json:"text,omitempty"`
-	Encoding string            `json:"encodingFormat,omitempty"`
-	Keywords []string          `json:"keywords,omitempty"`
-	Image    map[string]string `json:"image,omitempty"`
-	Usage    *usageInfo        `json:"usageInfo,omitempty"`
-	Extra    jsontext.Value    `json:",embed"`
+	Type     string         `json:"@type,omitempty"`
+	Name     string         `json:"name,omitempty"`
+	Abstract string         `json:"abstract,omitempty"`
+	URL      string         `json:"url,omitempty"`
+	Extra    jsontext.Value `json:",embed"`
 }
 
 // changeRoot changes the root entity and moves it to the end.
@@ -239,12 +198,10 @@ func (r *rootEntity) encode() jsontext.Value {
 //   - a second root entity (AI label, sensitivity, citations): they become one;
 //   - a malformed root entity;
 //   - citations that the text does not name, beyond 20, without a title or with another's number;
-//     titles, abstracts and keywords that are too long;
-//   - a citation's sensitivity that is not the message's;
+//     titles and abstracts that are too long;
 //   - a mention that is not in the text, or not as often, or beyond 200;
-//   - suggested actions outside of personal chats, beside attachments, without a text, other than
-//     imBack, or beyond three;
-//   - an unknown kind of feedback loop, and feedbackLoopEnabled beside one.
+//   - suggested actions outside of personal chats, beside attachments, without a text, or beyond
+//     three.
 //
 // Other channels get nothing that only Teams supports (root entities, feedbackLoop, notification),
 // and names instead of Teams mentions. No channel gets empty parts. Without a channel, the activity
@@ -261,7 +218,7 @@ func (a *Activity) Fit() *Activity {
 	out.fitSuggestions(teams)
 	members := out.channelMembers()
 	if teams {
-		out.fitTeams(members)
+		out.fitTeams()
 	} else {
 		out.fitOthers(members)
 	}
@@ -277,7 +234,7 @@ func (a *Activity) Fit() *Activity {
 	return &out
 }
 
-func (a *Activity) fitTeams(channelData map[string]jsontext.Value) {
+func (a *Activity) fitTeams() {
 	mentions, rest := 0, a.Text // rest has the mentions not yet claimed by an entity
 	a.Entities = slices.DeleteFunc(a.Entities, func(e jsontext.Value) bool {
 		if !isEntity(e, "mention") {
@@ -295,13 +252,6 @@ func (a *Activity) fitTeams(channelData map[string]jsontext.Value) {
 	if a.Entities = others; root != nil && root.fit(a.Text) {
 		a.Entities = append(a.Entities, root.encode())
 	}
-	if value, ok := channelData["feedbackLoop"]; ok {
-		delete(channelData, "feedbackLoopEnabled")
-		var loop feedback
-		if !read(value, &loop) || loop.Type != "default" && loop.Type != "custom" {
-			delete(channelData, "feedbackLoop")
-		}
-	}
 }
 
 // fitSuggestions keeps the buttons that the channel shows.
@@ -310,15 +260,11 @@ func (a *Activity) fitSuggestions(teams bool) {
 		return
 	}
 	s := *a.SuggestedActions
-	s.Actions = slices.DeleteFunc(slices.Clone(s.Actions), func(one jsontext.Value) bool {
-		var b cardAction
-		return len(one) == 0 || one.Kind() == 'n' || teams && (!read(one, &b) ||
-			b.Type != imBack || strings.TrimSpace(b.Title) == "" || strings.TrimSpace(b.Value) == "")
-	})
-	a.SuggestedActions = &s
+	s.Actions = slices.DeleteFunc(slices.Clone(s.Actions), func(one jsontext.Value) bool { return len(one) == 0 || one.Kind() == 'n' })
 	if teams {
 		s.Actions = s.Actions[:min(len(s.Actions), maxSuggestions)]
 	}
+	a.SuggestedActions = &s
 	shown := a.Conversation.Personal() && len(a.Attachments) == 0 && strings.TrimSpace(a.Text) != ""
 	if len(s.Actions) == 0 || teams && !shown {
 		a.SuggestedActions = nil
@@ -347,7 +293,8 @@ func (a *Activity) fitOthers(channelData map[string]jsontext.Value) {
 
 // fit drops what Teams would refuse, and reports whether anything remains.
 func (r *rootEntity) fit(text string) bool {
-	r.Additional = unique(r.Additional)
+	slices.Sort(r.Additional)
+	r.Additional = slices.DeleteFunc(slices.Compact(r.Additional), func(s string) bool { return s == "" })
 	if r.Usage != nil && r.Usage.Name == "" {
 		r.Usage = nil
 	}
@@ -362,40 +309,16 @@ func (r *rootEntity) fit(text string) bool {
 		return false
 	})
 	for i := range r.Citations {
-		r.Citations[i].Appearance.fit(r.Usage)
-	}
-	return len(r.Additional) > 0 || r.Usage != nil || len(r.Citations) > 0 || len(r.Extra) > 0
-}
-
-// fit cuts what is too long. of is the message's sensitivity.
-func (p *appearance) fit(of *usageInfo) {
-	p.Name = clip(p.Name, maxTitle)
-	if p.Abstract = clip(p.Abstract, maxAbstract); strings.TrimSpace(p.Abstract) == "" {
-		p.Abstract = p.Name
-	}
-	if !strings.HasPrefix(p.URL, "https://") && !strings.HasPrefix(p.URL, "http://") {
-		p.URL = ""
-	}
-	keywords := unique(p.Keywords)
-	p.Keywords = keywords[:min(len(keywords), maxKeywords)]
-	for i, word := range p.Keywords {
-		p.Keywords[i] = clip(word, maxKeyword)
-	}
-	if p.Usage != nil && of != nil && p.Usage.ID == of.ID {
-		p.Usage = of
-	} else {
-		p.Usage = nil
-	}
-}
-
-func unique(list []string) []string {
-	var out []string
-	for _, s := range list {
-		if s != "" && !slices.Contains(out, s) {
-			out = append(out, s)
+		p := &r.Citations[i].Appearance
+		p.Name = clip(p.Name, maxTitle)
+		if p.Abstract = clip(p.Abstract, maxAbstract); strings.TrimSpace(p.Abstract) == "" {
+			p.Abstract = p.Name
+		}
+		if !strings.HasPrefix(p.URL, "https://") && !strings.HasPrefix(p.URL, "http://") {
+			p.URL = ""
 		}
 	}
-	return out
+	return len(r.Additional) > 0 || r.Usage != nil || len(r.Citations) > 0 || len(r.Extra) > 0
 }
 
 // clip cuts a text to that many UTF-16 code units, including the ellipsis.

@@ -20,7 +20,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/internal/cli"
-	"github.com/planbot-go/planbot/internal/fakeconnector"
 )
 
 // run executes one command line with text on standard input.
@@ -92,8 +91,7 @@ func TestCommandLine(t *testing.T) {
 		"print":              {lightsOn, []string{"plan", "print", "--actions", registry, "-"}, 0, "- lightsOn\n", ""},
 		"print XML":          {inPlan, []string{"plan", "print", "--actions", registry, "-"}, 0, "- lightsOn why=\"$INPUT\"\n- SAY \"ok\"\n", ""},
 		"print an outline":   {inPlan, []string{"plan", "print", "--outline", "--actions", registry, "-"}, 0, "- lightsOn\n- SAY\n", ""},
-		"print as XML":       {inPlan, []string{"plan", "print", "--as=xml", "--actions", registry, "-"}, 0, "<plan version=\"1\" trimResults=\"true\">\n  <function.lightsOn why=\"$INPUT\"/>\n  <say>ok</say>\n</plan>\n", ""},
-		"print as JSON":      {inPlan, []string{"plan", "print", "--as=json", "--actions", registry, "-"}, 0, "{\n  \"version\": 1,", ""},
+		"print as JSON":      {inPlan, []string{"plan", "print", "--as=json", "--actions", registry, "-"}, 0, "{\n  \"commands\": [", ""},
 		"print a fault":      {lightsOn, []string{"plan", "print", "-"}, cli.ExitFailed, "", "unknown_action"},
 		"print no file":      {"", []string{"plan", "print", "/nowhere"}, cli.ExitUsage, "", "/nowhere"},
 		"no such registry":   {"", []string{"plan", "decode", "--actions", "/nowhere"}, cli.ExitUsage, "", "/nowhere"},
@@ -131,7 +129,7 @@ func TestManifestBuildsWhatItValidates(t *testing.T) {
 // TestServe starts the bot as a new user does and talks to it.
 func TestServe(t *testing.T) {
 	t.Parallel()
-	connector := fakeconnector.New(t)
+	connector := newConnector(t)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	lines, logs := io.Pipe()
@@ -166,7 +164,7 @@ func TestServe(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = resp.Body.Close()
-	if got := connector.Next(t).Text(); !strings.Contains(got, "Home") {
+	if got := connector.next(t); !strings.Contains(got, "Home") {
 		t.Errorf("reply %q", got)
 	}
 	root := strings.TrimSuffix(listening.URL, "/api/messages")

@@ -176,7 +176,7 @@ type planPrintCmd struct {
 	registryFlag
 	File    string `arg:"" placeholder:"FILE" help:"the plan; - for standard input"`
 	Outline bool   `help:"leave out all values, as for logs"`
-	As      string `enum:"text,json,xml" default:"text" help:"text to be read, or json or xml to be kept"`
+	As      string `enum:"text,json" default:"text" help:"text to be read, or json to be kept"`
 }
 
 // Run prints the plan, or says why it could not run.
@@ -205,12 +205,6 @@ func (c planPrintCmd) Run(s *settings.Settings, std *cli.Streams) error {
 		fmt.Fprintln(std.Out, plan.Outline())
 	case c.As == "json":
 		return cli.PrintJSON(std.Out, plan)
-	case c.As == "xml":
-		text, err := plan.XML()
-		if err != nil {
-			return err
-		}
-		fmt.Fprint(std.Out, text)
 	default:
 		fmt.Fprintln(std.Out, plan)
 	}

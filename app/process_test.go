@@ -17,8 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/internal/cli"
-	"github.com/planbot-go/planbot/internal/fakeconnector"
 )
 
 // asBot makes the test binary the bot itself, for tests that need a process.
@@ -132,7 +132,7 @@ func TestASecondSignalEndsTheProcess(t *testing.T) {
 	if !strings.Contains(listening.Identity, "BOT_DANGEROUSLY_NO_AUTH") || strings.Contains(listening.Identity, "local mode") {
 		t.Errorf("identity %q", listening.Identity)
 	}
-	go say(ctx, listening.URL, fakeconnector.New(t).URL)
+	go say(ctx, listening.URL, newConnector(t).URL)
 	<-called
 	if err := bot.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
@@ -165,7 +165,7 @@ func TestDrainKeepsToItsTime(t *testing.T) {
 	for name, keepBusy := range map[string]func(t *testing.T, addr string, called <-chan struct{}){
 		"a turn that hangs": func(t *testing.T, addr string, called <-chan struct{}) {
 			t.Helper()
-			go say(t.Context(), "http://"+addr+"/api/messages", fakeconnector.New(t).URL)
+			go say(t.Context(), "http://"+addr+"/api/messages", newConnector(t).URL)
 			<-called
 		},
 		"a request that hangs": func(t *testing.T, addr string, _ <-chan struct{}) {
@@ -233,5 +233,42 @@ func TestVariablesOfTwoSpellings(t *testing.T) {
 		if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() != cli.ExitUsage || !strings.Contains(stderr.String(), `"these settings have to be changed:",`+c.want) {
 			t.Errorf("%s: %v, %s", name, err, stderr.String())
 		}
+	}
+}
+
+// standIn is a connector that takes what the bot says.
+type standIn struct {
+	URL  string
+	said chan string
+}
+
+func newConnector(t *testing.T) *standIn {
+	t.Helper()
+	c := &standIn{said: make(chan string, 16)}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var a activity.Activity
+		if err := json.NewDecoder(r.Body).Decode(&a); err != nil {
+			t.Error(err)
+		}
+		if a.Type == activity.Message {
+			c.said <- a.Text
+		}
+		w.WriteHeader(http.StatusCreated)
+		_, _ = io.WriteString(w, `{"id":"1"}`)
+	}))
+	t.Cleanup(server.Close)
+	c.URL = server.URL + "/"
+	return c
+}
+
+// next waits for the next message.
+func (c *standIn) next(t *testing.T) string {
+	t.Helper()
+	select {
+	case text := <-c.said:
+		return text
+	case <-time.After(30 * time.Second):
+		t.Fatal("the bot said nothing")
+		return ""
 	}
 }

@@ -21,7 +21,6 @@ import (
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/planbot-go/planbot/internal/fakeconnector"
 	"github.com/planbot-go/planbot/internal/fakemodel"
 	"github.com/planbot-go/planbot/internal/otlp"
 )
@@ -100,7 +99,7 @@ func TestTracesAreFlushed(t *testing.T) {
 
 func TestTheBotSendsItsSpansBeforeItEnds(t *testing.T) {
 	t.Parallel()
-	to, channel, model := newCollector(t), fakeconnector.New(t), fakemodel.New(t)
+	to, channel, model := newCollector(t), newConnector(t), fakemodel.New(t)
 	model.Says(`{"type":"plan","commands":[{"type":"DO","action":"createList","entities":{"list":"secretlist"}},{"type":"SAY","response":"secretword"}]}`)
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 	defer cancel()
@@ -119,7 +118,7 @@ func TestTheBotSendsItsSpansBeforeItEnds(t *testing.T) {
 	logs := bufio.NewScanner(stderr)
 	lines := until(t, logs, "listening")
 	say(ctx, lines[len(lines)-1].URL, channel.URL)
-	if got := channel.Next(t).Text(); got != "secretword" {
+	if got := channel.next(t); got != "secretword" {
 		t.Fatalf("reply %q", got)
 	}
 	if err := bot.Process.Signal(syscall.SIGTERM); err != nil {

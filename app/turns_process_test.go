@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/planbot-go/planbot/internal/fakeconnector"
 	"github.com/planbot-go/planbot/internal/fakemodel"
 )
 
@@ -14,7 +13,7 @@ import (
 func TestADeadLetterIsRetried(t *testing.T) {
 	t.Parallel()
 	l := newLetters(t, redisServer(t))
-	connector, model := fakeconnector.New(t), fakemodel.New(t)
+	connector, model := newConnector(t), fakemodel.New(t)
 	prompts := filesIn(t, map[string]string{
 		"ShortPoem/skprompt.txt": "A poem about {{$input}}, please.",
 		"ShortPoem/config.json":  `{"description": "Writes a short poem", "input": {"parameters": [{"name": "input", "description": "its subject"}]}}`,
@@ -30,7 +29,7 @@ func TestADeadLetterIsRetried(t *testing.T) {
 
 	first := startBot(t, "REDIS_URL="+l.url, "OPENAI_BASE_URL="+model.URL)
 	const said = "Sorry, I could not finish this. Somebody has to look at it. (turn turn1)"
-	if got := connector.Next(t).Text(); got != said {
+	if got := connector.next(t); got != said {
 		t.Errorf("said %q", got)
 	}
 	first.until("dead letter: an operator has to look at this turn")
@@ -40,7 +39,7 @@ func TestADeadLetterIsRetried(t *testing.T) {
 	if code, _, errs := l.turns("retry", "turn1"); code != 0 {
 		t.Fatal(errs)
 	}
-	if got := connector.Next(t).Text(); got != said {
+	if got := connector.next(t); got != said {
 		t.Errorf("still without the action, it said %q", got)
 	}
 	first.until("dead letter: an operator has to look at this turn")
@@ -51,7 +50,7 @@ func TestADeadLetterIsRetried(t *testing.T) {
 	if code, _, errs := l.turns("retry", "turn1"); code != 0 {
 		t.Fatal(errs)
 	}
-	if got := connector.Next(t).Text(); got != "Here: Cats purr." {
+	if got := connector.next(t); got != "Here: Cats purr." {
 		t.Errorf("said %q", got)
 	}
 	if _, out, _ := l.turns("list"); !strings.HasPrefix(out, "0 dead letters") {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/internal/fakeconnector"
 	plans "github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
@@ -138,7 +137,7 @@ func TestAQuestionThatCannotBeSentIsWithdrawn(t *testing.T) {
 	d := newDesk(t)
 	for range 20 {
 		d.model.Says(closePlan)
-		d.connector.Fails("", http.StatusBadRequest)
+		d.connector.Fails(0, http.StatusBadRequest)
 		d.say("close it")
 		d.expectFault("could not be sent")
 	}
@@ -275,7 +274,7 @@ func TestWhatFollowsGoesWhereTheClickCameFrom(t *testing.T) {
 	d := newDesk(t)
 	d.model.Says(closePlan)
 	approve, _ := buttons(t, d.ask(nil, "close it"))
-	moved := fakeconnector.New(t)
+	moved := newConnector(t)
 	d.deliver(click(approve, event{"serviceUrl": moved.URL}))
 	if got := moved.Next(t).Text(); got != "Closed it." {
 		t.Errorf("got %q", got)

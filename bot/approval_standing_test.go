@@ -8,7 +8,6 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/internal/fakeconnector"
 )
 
 // bound is a policy whose bind, and denial, a test can change.
@@ -32,7 +31,7 @@ func (b *bound) policy(_ context.Context, _ *actions.Turn, c actions.Call) (acti
 func (b *bound) config(c *bot.Config) { c.Policy = b.policy }
 
 // choices are the data of the card's three buttons.
-func choices(t *testing.T, card fakeconnector.Sent) (approve, always, reject map[string]any) {
+func choices(t *testing.T, card sent) (approve, always, reject map[string]any) {
 	t.Helper()
 	list := asCard(t, card)["actions"].([]any)
 	if len(list) != 3 {
@@ -62,16 +61,16 @@ func TestApprovedForGoodIsNotAskedAgain(t *testing.T) {
 	d.addReplica(policy.config).say("again") // it is in the state of the conversation, not in the process
 	d.expect("Closed 7.")
 
-	for what, ask := range map[string]func() fakeconnector.Sent{
-		"other arguments": func() fakeconnector.Sent {
+	for what, ask := range map[string]func() sent{
+		"other arguments": func() sent {
 			d.model.Says(plan(do("closeTicket", `{"id":8}`), say("Closed 8.")))
 			return d.ask(nil, "close 8")
 		},
-		"another conversation": func() fakeconnector.Sent {
+		"another conversation": func() sent {
 			d.model.Says(close7)
 			return d.ask(event{"conversation": event{"id": "a:other", "conversationType": "personal", "tenantId": "t1"}}, "close 7")
 		},
-		"another digest": func() fakeconnector.Sent {
+		"another digest": func() sent {
 			policy.bind.Store("v2")
 			defer policy.bind.Store("v1")
 			d.model.Says(close7)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/internal/fakeconnector"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -44,7 +43,7 @@ func newDesk(t *testing.T, change ...func(*bot.Config)) desk {
 }
 
 // buttons are the data of the card's two buttons.
-func buttons(t *testing.T, card fakeconnector.Sent) (approve, reject map[string]any) {
+func buttons(t *testing.T, card sent) (approve, reject map[string]any) {
 	t.Helper()
 	list := asCard(t, card)["actions"].([]any)
 	if len(list) != 2 {
@@ -68,7 +67,7 @@ func buttons(t *testing.T, card fakeconnector.Sent) (approve, reject map[string]
 	return approve, reject
 }
 
-func asCard(t *testing.T, m fakeconnector.Sent) map[string]any {
+func asCard(t *testing.T, m sent) map[string]any {
 	t.Helper()
 	list, _ := m.Body["attachments"].([]any)
 	if len(list) != 1 {
@@ -89,7 +88,7 @@ func click(data map[string]any, over event) event {
 	return e
 }
 
-func (d desk) ask(over event, text string) fakeconnector.Sent {
+func (d desk) ask(over event, text string) sent {
 	d.Helper()
 	e := event{"text": text}
 	for k, v := range over {

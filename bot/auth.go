@@ -1,34 +1,34 @@
 package bot
 
 import (
-	"errors"
 	"net"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
 )
 
-// whenKeysMissing is when to retry while the keys of the token issuer are unavailable.
-const whenKeysMissing = 2 * time.Second
-
 // Guarded is the [Authenticator] that accepts what the guard accepts. Without an app id it also
 // accepts requests without a content type, as old local clients send, but refuses requests from web
 // pages and those that a proxy or tunnel forwarded: any page that a person has open could send to a
 // port of their own machine, and anybody to a tunnel.
-func Guarded(g *connector.Guard) Authenticator { return guarded{g} }
+func Guarded(g *connector.Guard) Authenticator { return guarded{guard: g} }
 
-type guarded struct{ guard *connector.Guard }
+type guarded struct {
+	guard *connector.Guard
+	here  bool // refuse requests from other machines, whatever address the program listens on
+}
 
 func (d guarded) Authenticate(r *http.Request) (Caller, error) {
 	claims, err := d.guard.Verify(r.Context(), r.Header.Values("Authorization"))
 	if err != nil {
-		return nil, fromGuard(err)
+		return nil, err
 	}
-	switch local := claims.Local; {
+	switch local := !claims.Trusted(); {
+	case d.here && !overLoopback(r):
+		return nil, refuse(http.StatusForbidden, "request from another machine to a bot without an Authenticator")
 	case local && fromWebPage(r):
 		return nil, refuse(http.StatusForbidden, "request of a web page")
 	case local && passedOn(r):
@@ -36,7 +36,7 @@ func (d guarded) Authenticate(r *http.Request) (Caller, error) {
 	case !local && r.Header.Get("Content-Type") == "":
 		return nil, refuse(http.StatusUnsupportedMediaType, "no content type")
 	}
-	return verified{claims}, nil
+	return claims, nil
 }
 
 // fromWebPage reports whether a browser sent the request for a page. Such a request has an Origin,
@@ -76,45 +76,11 @@ func loopbackName(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-type verified struct{ claims *connector.Claims }
-
-func (v verified) Permit(a *activity.Activity) error { return fromGuard(v.claims.Permit(a)) }
-
-// Trusted is true for every token that the guard accepts. A channel's token names the serviceUrl.
-// Another bot's token names only that bot: it may choose its address among the hosts that the
-// operator listed, and what is sent there is of no use to anybody else.
-func (v verified) Trusted() bool { return !v.claims.Local }
-
-func (v verified) ID() string { return v.claims.CallerID }
-
-// fromGuard gives the guard's refusal its HTTP status.
-func fromGuard(err error) error {
-	var refusal *connector.AuthError
-	if !errors.As(err, &refusal) {
-		return err
-	}
-	status := &StatusError{Status: refusal.Status, Err: err}
-	if status.Status == http.StatusServiceUnavailable {
-		status.RetryAfter = whenKeysMissing
-	}
-	return status
-}
-
 // local returns the authenticator and the client of a bot without an app id, which talks only to
 // programs on this machine.
 func local() (Authenticator, *connector.Client, error) {
 	guard, client, err := connector.New(connector.Config{})
-	return fromHere{Guarded(guard)}, client, err
-}
-
-// fromHere refuses requests from other machines, whatever address the program listens on.
-type fromHere struct{ Authenticator }
-
-func (f fromHere) Authenticate(r *http.Request) (Caller, error) {
-	if !overLoopback(r) {
-		return nil, refuse(http.StatusForbidden, "request from another machine to a bot without an Authenticator")
-	}
-	return f.Authenticator.Authenticate(r)
+	return guarded{guard, true}, client, err
 }
 
 func isLoopback(addr net.Addr) bool {

@@ -164,8 +164,8 @@ type Bot struct {
 	routes routes
 	engine *turn.Engine
 
-	requests atomic.Int64 // being answered, with their bodies read
-	refusals *lineLimit   // limits log lines
+	requests atomic.Int64   // being answered, with their bodies read
+	refusals zerolog.Logger // limits how many lines are logged
 
 	local  bool               // made without an Authenticator
 	taking context.Context    // ends when activities are refused
@@ -231,7 +231,7 @@ func New(cfg Config) (*Bot, error) {
 	if cfg.Skills != nil {
 		cfg.Policy = cfg.Skills.Policy(cfg.Policy)
 	}
-	b := &Bot{cfg: cfg, refusals: newLineLimit(refusalsEachSecond, refusalsAtOnce)}
+	b := &Bot{cfg: cfg, refusals: cfg.Log.Sample(&zerolog.BurstSampler{Burst: maxRefusalLines, Period: refusalPeriod})}
 	b.taking, b.refuse = context.WithCancel(context.Background()) // ends with Drain
 	if err := b.fillIn(); err != nil {
 		return nil, err
@@ -239,8 +239,8 @@ func New(cfg Config) (*Bot, error) {
 	cfg = b.cfg
 	b.routes.last = (&builtins{&b.cfg, &b.routes}).routes()
 	b.routes.known = map[string]invokeRoute{
-		cardInvoke:     {check: b.routes.checkClick, handle: b.routes.clicked},
-		feedbackInvoke: {check: checkFeedback, handle: b.rated, atOnce: true},
+		cardInvoke:     {read: b.routes.readClick, handle: clicked, card: true},
+		feedbackInvoke: {read: readFeedback, handle: b.rated, atOnce: true},
 	}
 	engine, err := turn.New(turn.Config{
 		Actions: cfg.Actions, Planner: cfg.Planner, Store: cfg.Store, Channel: cfg.Channel,
@@ -360,7 +360,7 @@ func (b *Bot) Use(m func(next Handler) Handler) { b.routes.middleware = append(b
 // a handler: that is a wiring mistake. [AddInvoke] is a typed version; [Bot.OnCardAction] and
 // [Bot.OnFeedback] are for the invokes that the bot decodes itself.
 func (b *Bot) OnInvoke(name string, h func(ctx context.Context, t *Turn) (InvokeResponse, error)) {
-	b.routes.addInvoke(name, invokeRoute{handle: h})
+	b.routes.addInvoke(name, invokeRoute{handle: func(ctx context.Context, t *Turn, _ any) (InvokeResponse, error) { return h(ctx, t) }})
 }
 
 // OnCardAction registers the handler for buttons with that verb. If a client falls back from
@@ -400,11 +400,8 @@ func (b *Bot) OnFeedback(h func(ctx context.Context, t *Turn, f Feedback) error)
 }
 
 // rated records the feedback. The answer must be empty.
-func (b *Bot) rated(ctx context.Context, t *Turn) (InvokeResponse, error) {
-	f, fault := readFeedback(t.Activity)
-	if fault != nil {
-		return InvokeResponse{}, fault // another version of the bot accepted it
-	}
+func (b *Bot) rated(ctx context.Context, t *Turn, value any) (InvokeResponse, error) {
+	f := value.(Feedback)
 	reaction := disliked
 	if f.Liked {
 		reaction = liked
@@ -502,7 +499,7 @@ const (
 // but not ConnState and ConnContext.
 func (b *Bot) NewServer(h http.Handler) *http.Server {
 	cap := newConnCap(b.cfg.MaxConnections, b.cfg.Log)
-	server := &http.Server{
+	return &http.Server{
 		Handler:           cap.counting(hastening(h)),
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       readTimeout,
@@ -513,8 +510,6 @@ func (b *Bot) NewServer(h http.Handler) *http.Server {
 		ConnState:         cap.watch,
 		ConnContext:       cap.connContext,
 	}
-	server.RegisterOnShutdown(cap.close)
-	return server
 }
 
 // hastening limits how long the server waits for the rest of a request once h has answered it. The

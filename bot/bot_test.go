@@ -54,8 +54,8 @@ func TestReplyIsWhatTeamsWants(t *testing.T) {
 	b.model.Says(plan(say("*Hi*")))
 	b.deliver(event{"id": "act-7", "text": "hi"})
 	sent := b.connector.Next(t)
-	if sent.Path != "/v3/conversations/a:mia/activities/act-7" && sent.Path != "/v3/conversations/a%3Amia/activities/act-7" {
-		t.Errorf("path %s", sent.Path)
+	if sent.To != "a:mia" || sent.ReplyTo != "act-7" {
+		t.Errorf("sent to %s, %s", sent.To, sent.ReplyTo)
 	}
 	if sent.Body["replyToId"] != "act-7" || sent.Body["text"] != "*Hi*" || sent.Body["textFormat"] != "markdown" {
 		t.Errorf("body %v", sent.Body)
@@ -224,10 +224,10 @@ func TestConnectorFaults(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.model.Says(plan(do("createList", `{"list":"home"}`), say("Created home.")))
-	b.connector.Fails("", http.StatusForbidden)
+	b.connector.Fails(0, http.StatusForbidden)
 	b.say("create home")
 	b.connector.None(t)
-	b.connector.Fails("0", http.StatusTooManyRequests)
+	b.connector.Fails(0*time.Second, http.StatusTooManyRequests)
 	b.model.Says(plan(say("second")))
 	b.say("and now?")
 	b.expect("second")

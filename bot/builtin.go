@@ -31,7 +31,7 @@ func (b *builtins) routes() []route {
 		{isCommand("/help"), b.help},
 		{isCommand("/reset"), b.reset},
 		{isCommand("/forget"), forget},
-		{func(t *Turn) bool { _, ok := b.clicks.submittedVerb(t); return ok }, b.clicks.clickedSubmitted},
+		{func(t *Turn) bool { _, ok := b.clicks.submittedClick(t); return ok }, b.clicks.clickedSubmitted},
 		{(*Turn).IsSubmit, submitted},
 		{b.isSkillCommand, b.skill},
 		{isCommand(""), b.help}, // a mention of the bot and nothing else
@@ -187,29 +187,16 @@ func forget(ctx context.Context, t *Turn) error {
 	return nil
 }
 
-const skillCommand = "/skill"
-
 // isSkillCommand matches /skill, alone or followed by words.
 func (b *builtins) isSkillCommand(t *Turn) bool {
-	if b.cfg.Skills == nil || !t.IsMessage() {
-		return false
-	}
-	_, ok := skillWords(t.Text)
-	return ok
-}
-
-func skillWords(text string) (words string, ok bool) {
-	if len(text) < len(skillCommand) || !strings.EqualFold(text[:len(skillCommand)], skillCommand) {
-		return "", false
-	}
-	words = strings.TrimSpace(text[len(skillCommand):])
-	return words, words == "" || words != text[len(skillCommand):] // a space must separate them
+	words := strings.Fields(t.Text)
+	return b.cfg.Skills != nil && t.IsMessage() && len(words) > 0 && strings.EqualFold(words[0], "/skill")
 }
 
 // skill runs a person's /skill command. If the skill still has work to do, the planner plans for
 // it.
 func (b *builtins) skill(ctx context.Context, t *Turn) error {
-	words, _ := skillWords(t.Text)
+	words := strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(t.Text), strings.Fields(t.Text)[0]))
 	reply, rest, err := b.cfg.Skills.Command(ctx, t.Turn, words)
 	if err != nil {
 		return err

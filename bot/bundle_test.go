@@ -23,7 +23,7 @@ import (
 	"github.com/planbot-go/planbot/actions/reminders"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/turn"
-	"github.com/planbot-go/planbot/internal/fakeconnector"
+	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/internal/fakemodel"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
@@ -38,7 +38,7 @@ type bundle struct {
 	*testing.T
 	planner   string // its name
 	bot       *bot.Bot
-	connector *fakeconnector.Connector
+	connector *channel
 	model     *fakemodel.Server
 	redis     *miniredis.Miniredis
 	actions   *actions.Registry
@@ -55,7 +55,7 @@ func setup(t *testing.T, change ...func(*bot.Config)) *bundle {
 // setupPlanner is setup with the planner of that name.
 func setupPlanner(t *testing.T, name string, change ...func(*bot.Config)) *bundle {
 	t.Helper()
-	b := &bundle{T: t, planner: name, connector: fakeconnector.New(t), model: fakemodel.New(t), redis: miniredis.RunT(t), actions: actions.New(), log: &logBuffer{}}
+	b := &bundle{T: t, planner: name, connector: newConnector(t), model: fakemodel.New(t), redis: miniredis.RunT(t), actions: actions.New(), log: &logBuffer{}}
 	lists.Register(b.actions)
 	reminders.Register(b.actions)
 	store, err := state.Open(t.Context(), "redis://"+b.redis.Addr(), state.Config{})
@@ -320,4 +320,90 @@ func (l *logBuffer) String() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.buf.String()
+}
+
+// channel is where the bot's messages arrive. Tests take them one after another.
+type channel struct {
+	*bottest.Connector
+	taken atomic.Int64
+}
+
+// sent is a request of the bot with its JSON decoded.
+type sent struct {
+	bottest.Sent
+	Body map[string]any
+}
+
+func (s sent) Text() string { return s.Activity.Text }
+
+func (s sent) Type() string { return string(s.Activity.Type) }
+
+func read(one bottest.Sent) sent {
+	s := sent{Sent: one}
+	_ = json.Unmarshal([]byte(one.JSON), &s.Body) // the connector has read it
+	return s
+}
+
+func newConnector(t *testing.T) *channel {
+	t.Helper()
+	return &channel{Connector: bottest.NewConnector(t)}
+}
+
+// Fails makes the next messages fail with these statuses.
+func (c *channel) Fails(retryAfter time.Duration, statuses ...int) {
+	for _, status := range statuses {
+		c.Connector.Fails(bottest.Answer{Status: status, RetryAfter: retryAfter})
+	}
+}
+
+// All are all requests so far, those that failed included.
+func (c *channel) All() (all []sent) {
+	for _, one := range c.Sent() {
+		all = append(all, read(one))
+	}
+	return all
+}
+
+// Next waits for the next message.
+func (c *channel) Next(t testing.TB) sent {
+	t.Helper()
+	c.taken.Add(1)
+	return read(c.Connector.Next())
+}
+
+// None fails the test if there is a message that Next did not take.
+func (c *channel) None(t testing.TB) {
+	t.Helper()
+	messages := 0
+	for _, s := range c.All() {
+		if s.Message() {
+			messages++
+		}
+		if messages > int(c.taken.Load()) {
+			t.Errorf("unexpected message %v", s.Body)
+			return
+		}
+	}
+}
+
+// await waits for a request of that kind.
+func (c *channel) await(t testing.TB, kind string, is func(sent) bool) sent {
+	t.Helper()
+	for began := time.Now(); time.Since(began) < 30*time.Second; time.Sleep(10 * time.Millisecond) {
+		if all := c.All(); slices.ContainsFunc(all, is) {
+			return all[slices.IndexFunc(all, is)]
+		}
+	}
+	t.Fatalf("no %s came; the connector got %v", kind, c.All())
+	return sent{}
+}
+
+func (c *channel) NextUpdate(t testing.TB) sent {
+	t.Helper()
+	return c.await(t, "update", func(s sent) bool { return s.Method == http.MethodPut })
+}
+
+func (c *channel) AwaitTyping(t testing.TB) {
+	t.Helper()
+	c.await(t, "typing indicator", func(s sent) bool { return s.Type() == "typing" })
 }

@@ -23,16 +23,17 @@ type connCap struct {
 	most int
 	log  zerolog.Logger
 
-	mu     sync.Mutex
-	free   sync.Cond
-	conns  map[net.Conn]*conn
-	quiet  list.List // of *conn, longest quiet first
-	closed bool
-	lines  *lineLimit
+	mu    sync.Mutex
+	conns map[net.Conn]*conn
+	quiet list.List // of *conn, longest quiet first
 }
 
-// leastQuiet is how long a connection may always be quiet.
-const leastQuiet = 250 * time.Millisecond
+const (
+	// leastQuiet is how long a connection may always be quiet.
+	leastQuiet = 250 * time.Millisecond
+	// roomPause is the time between two looks for a connection that may be closed.
+	roomPause = 10 * time.Millisecond
+)
 
 type conn struct {
 	net.Conn
@@ -42,25 +43,53 @@ type conn struct {
 }
 
 func newConnCap(most int, log zerolog.Logger) *connCap {
-	k := &connCap{most: most, log: log, conns: map[net.Conn]*conn{}, lines: newLineLimit(1, 1)}
-	k.free.L = &k.mu
-	return k
+	return &connCap{most: most, log: log.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Second}), conns: map[net.Conn]*conn{}}
 }
 
 // watch is the server's ConnState. The server calls it for a new connection before it accepts the
 // next one.
 func (k *connCap) watch(c net.Conn, now http.ConnState) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
 	switch now {
 	case http.StateNew:
-		k.makeRoom()
-		k.conns[c] = &conn{Conn: c}
-		k.rests(k.conns[c])
+		for !k.open(c) {
+			time.Sleep(roomPause)
+		}
 	case http.StateClosed, http.StateHijacked:
+		k.mu.Lock()
+		defer k.mu.Unlock()
 		k.forget(c)
-		k.free.Signal()
 	}
+}
+
+// open counts a new connection, if necessary in place of another. It returns false if there is no
+// room now.
+func (k *connCap) open(c net.Conn) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.conns) >= k.most {
+		longest := k.quiet.Front()
+		if longest == nil || time.Since(longest.Value.(*conn).since) < leastQuiet {
+			return false
+		}
+		old := longest.Value.(*conn).Conn
+		k.forget(old)
+		go func() { _ = old.Close() }() // may wait for the client; its own goroutine notices
+		k.log.Warn().Int("at_most", k.most).Msg("a quiet connection was closed for a new one")
+	}
+	k.conns[c] = &conn{Conn: c}
+	k.rests(k.conns[c])
+	return true
+}
+
+func (k *connCap) forget(c net.Conn) {
+	if one := k.conns[c]; one != nil && one.at != nil {
+		k.quiet.Remove(one.at)
+	}
+	delete(k.conns, c)
+}
+
+func (k *connCap) rests(one *conn) {
+	one.at, one.since = k.quiet.PushBack(one), time.Now()
 }
 
 // connOf identifies a server's connection in the contexts of its requests.
@@ -112,63 +141,5 @@ func (k *connCap) count(c net.Conn, requests int) {
 	}
 	if one.serving += requests; one.serving == 0 {
 		k.rests(one)
-		k.free.Signal()
 	}
-}
-
-func (k *connCap) rests(one *conn) {
-	one.at, one.since = k.quiet.PushBack(one), time.Now()
-}
-
-// makeRoom returns once there is room for one more connection.
-func (k *connCap) makeRoom() {
-	for len(k.conns) >= k.most && !k.closed {
-		longest := k.quiet.Front()
-		if longest == nil {
-			k.free.Wait()
-			continue
-		}
-		c := longest.Value.(*conn)
-		if more := leastQuiet - time.Since(c.since); more > 0 {
-			k.await(more)
-			continue
-		}
-		k.forget(c.Conn)
-		k.mu.Unlock() // closing may wait for the client
-		k.closeQuiet(c.Conn)
-		k.mu.Lock()
-	}
-}
-
-func (k *connCap) closeQuiet(c net.Conn) {
-	_ = c.Close() // its own goroutine notices
-	if write, unsaid := k.lines.next(); write {
-		k.log.Warn().Int("at_most", k.most).Int64("others_before", unsaid).Msg("a quiet connection was closed for a new one")
-	}
-}
-
-// await returns on a change, or after atMost.
-func (k *connCap) await(atMost time.Duration) {
-	timer := time.AfterFunc(atMost, func() {
-		k.mu.Lock() // blocks until Wait below has released the lock
-		defer k.mu.Unlock()
-		k.free.Broadcast()
-	})
-	defer timer.Stop()
-	k.free.Wait()
-}
-
-func (k *connCap) forget(c net.Conn) {
-	if one := k.conns[c]; one != nil && one.at != nil {
-		k.quiet.Remove(one.at)
-	}
-	delete(k.conns, c)
-}
-
-// close releases everything that waits: the server accepts no more connections.
-func (k *connCap) close() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.closed = true
-	k.free.Broadcast()
 }

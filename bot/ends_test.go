@@ -310,7 +310,7 @@ func TestABotThatIsAloneDoesWhatWaitsBeforeItEnds(t *testing.T) {
 	if got := b.post(r.url, b.activity(elsewhere)); got.status != http.StatusOK {
 		t.Fatalf("status %d", got.status)
 	}
-	b.connector.Fails("", http.StatusServiceUnavailable)
+	b.connector.Fails(0, http.StatusServiceUnavailable)
 	drained := make(chan error, 1)
 	go func() { drained <- r.bot.Drain(t.Context()) }()
 	for !r.bot.Draining() {

@@ -90,7 +90,7 @@ func TestARefusedReplyIsOwnedUp(t *testing.T) {
 	for status, told := range map[int]bool{400: true, 413: true, 500: true, 403: false, 404: false} {
 		b := setup(t)
 		b.model.Says(plan(say("one"), say("two")))
-		b.connector.Fails("", status)
+		b.connector.Fails(0, status)
 		b.say("hi")
 		if told {
 			b.expectFault("could not be sent")
@@ -309,7 +309,7 @@ func TestTheLogHoldsNothingThatWasSaid(t *testing.T) {
 		plan(do("addItem", `{"list":"secret","item":"secret"}`), do("fail", `{}`)), plan(say("secret")))
 	b.say("secret")
 	b.connector.Next(t)
-	b.connector.Fails("", 400)
+	b.connector.Fails(0, 400)
 	b.say("secret")
 	b.connector.Next(t)
 	for line := range strings.Lines(b.log.String()) {

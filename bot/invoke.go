@@ -41,134 +41,18 @@ type faultBody struct {
 	Message string `json:"message"`
 }
 
-func (e *InvokeError) response() *InvokeResponse {
+// answer is the error on the wire. Its body always encodes.
+func (e *InvokeError) answer() turn.Answer {
 	status := e.Status
 	if status < 400 || status > 599 {
 		status = http.StatusInternalServerError
 	}
-	return &InvokeResponse{Status: status, Body: map[string]faultBody{"error": {e.Code, e.Message}}}
+	a, _ := InvokeResponse{status, map[string]faultBody{"error": {e.Code, e.Message}}}.answer()
+	return a
 }
 
 func badValue(format string, args ...any) *InvokeError {
 	return &InvokeError{Status: http.StatusBadRequest, Code: "BadRequest", Message: fmt.Sprintf(format, args...)}
-}
-
-// write sends the answer to an invoke.
-func (i InvokeResponse) write(w http.ResponseWriter) error {
-	var body []byte
-	if i.Body != nil && i.Status != http.StatusNoContent && i.Status != http.StatusNotModified { // these have no body
-		raw, err := stdjson.Marshal(i.Body)
-		if err != nil {
-			return fmt.Errorf("write the answer: %w", err)
-		}
-		body = raw
-		w.Header().Set("Content-Type", "application/json; charset=utf-8")
-	}
-	if i.Status == 0 {
-		i.Status = http.StatusOK
-	}
-	w.WriteHeader(i.Status)
-	_, _ = w.Write(body) // if this fails, the caller is gone and sends the invoke again
-	return nil
-}
-
-// invokeHandler answers an invoke, see [Bot.OnInvoke].
-type invokeHandler = func(ctx context.Context, t *Turn) (InvokeResponse, error)
-
-// invokeRoute handles the invokes of one name.
-type invokeRoute struct {
-	// check answers an invalid invoke before it becomes a turn; it returns nil for a valid one.
-	// nil: no check.
-	check  func(a *activity.Activity) *InvokeResponse
-	handle invokeHandler
-	// atOnce answers the invoke with an empty body once it is saved.
-	atOnce bool
-}
-
-// AddInvoke is a typed [Bot.OnInvoke]: In is the invoke's value, Out the body of the answer. An Out
-// of struct{} is an empty body. If the value is missing or does not decode into In, the answer is
-// 400 and h is not called. The same happens if In has a method Check() error and it returns an
-// error, whose text the caller reads. With an In of struct{} the value is ignored.
-func AddInvoke[In, Out any](b *Bot, name string, h func(ctx context.Context, t *Turn, in In) (Out, error)) {
-	b.routes.addInvoke(name, invokeRoute{
-		check: func(a *activity.Activity) *InvokeResponse {
-			if _, fault := valueOf[In](a); fault != nil {
-				return fault.response()
-			}
-			return nil
-		},
-		handle: func(ctx context.Context, t *Turn) (InvokeResponse, error) {
-			in, fault := valueOf[In](t.Activity)
-			if fault != nil {
-				return InvokeResponse{}, fault // another version of the bot accepted it
-			}
-			out, err := h(ctx, t, in)
-			if _, empty := any(out).(struct{}); empty || err != nil {
-				return InvokeResponse{}, err
-			}
-			return InvokeResponse{Body: out}, nil
-		},
-	})
-}
-
-// valueOf decodes the value of an invoke.
-func valueOf[In any](a *activity.Activity) (in In, fault *InvokeError) {
-	if _, any := any(in).(struct{}); any {
-		return in, nil
-	}
-	if len(a.Value) == 0 || a.Value.Kind() == 'n' {
-		return in, badValue("the invoke has no value")
-	}
-	if err := json.Unmarshal(a.Value, &in); err != nil {
-		return in, badValue("the value of the invoke is of another form")
-	}
-	if c, ok := any(&in).(interface{ Check() error }); ok {
-		if err := c.Check(); err != nil {
-			return in, badValue("%s", err)
-		}
-	}
-	return in, nil
-}
-
-// wrong answers an invoke whose value no handler could use, so that it costs neither a turn nor a
-// wait. It returns nil if the value is fine.
-func (r *routes) wrong(t *Turn) *InvokeResponse {
-	route, _ := r.invoke(t.Activity)
-	if route.check == nil {
-		return nil
-	}
-	response := route.check(t.Activity)
-	if response != nil {
-		t.Log().Warn().Str("invoke", t.Activity.Name).Msg("invoke refused: its value is wrong")
-	}
-	return response
-}
-
-// answering turns an invoke handler into a Handler that stores the answer in the turn.
-func answering(h invokeHandler) Handler {
-	return func(ctx context.Context, t *Turn) error {
-		answer, err := h(ctx, t)
-		if fault, ok := errors.AsType[*InvokeError](err); ok {
-			zerolog.Ctx(ctx).Info().Str("code", fault.Code).Msg("invoke answered with an error")
-			answer, err = *fault.response(), nil
-		}
-		if err != nil {
-			return err
-		}
-		if s := answer.Status; s != 0 && (s < 200 || s > 599) {
-			return fmt.Errorf("answer invoke %s: %d is no status", t.Activity.Name, s)
-		}
-		return respond(t, answer)
-	}
-}
-
-// respond stores the response in the turn.
-func respond(t *Turn, r InvokeResponse) error {
-	a, err := r.answer()
-	if err == nil {
-		t.Answer(a)
-	}
-	return err
 }
 
 // answer returns the response in the form that a turn stores.
@@ -185,19 +69,102 @@ func (i InvokeResponse) answer() (turn.Answer, error) {
 	return a, nil
 }
 
-// must is answer for the bot's own responses, which always encode.
-func (i InvokeResponse) must() turn.Answer {
-	a, err := i.answer()
-	if err != nil {
-		panic(err)
+// invokeRoute handles the invokes of one name.
+type invokeRoute struct {
+	// read decodes the value of the invoke; nil: it is ignored. It runs twice: a value that no
+	// handler could use costs neither a turn nor a wait.
+	read   func(a *activity.Activity) (value any, fault *InvokeError)
+	handle func(ctx context.Context, t *Turn, value any) (InvokeResponse, error)
+	card   bool // a click on a card, whose faults have a form of their own
+	// atOnce answers the invoke with an empty body once it is saved.
+	atOnce bool
+}
+
+// AddInvoke is a typed [Bot.OnInvoke]: In is the invoke's value, Out the body of the answer. An Out
+// of struct{} is an empty body. If the value is missing or does not decode into In, the answer is
+// 400 and h is not called. The same happens if In has a method Check() error and it returns an
+// error, whose text the caller reads. With an In of struct{} the value is ignored.
+func AddInvoke[In, Out any](b *Bot, name string, h func(ctx context.Context, t *Turn, in In) (Out, error)) {
+	b.routes.addInvoke(name, invokeRoute{
+		read: valueOf[In],
+		handle: func(ctx context.Context, t *Turn, value any) (InvokeResponse, error) {
+			out, err := h(ctx, t, value.(In))
+			if _, empty := any(out).(struct{}); empty || err != nil {
+				return InvokeResponse{}, err
+			}
+			return InvokeResponse{Body: out}, nil
+		},
+	})
+}
+
+// valueOf decodes the value of an invoke.
+func valueOf[In any](a *activity.Activity) (any, *InvokeError) {
+	var in In
+	if _, ignored := any(in).(struct{}); ignored {
+		return in, nil
 	}
-	return a
+	if len(a.Value) == 0 || a.Value.Kind() == 'n' {
+		return in, badValue("the invoke has no value")
+	}
+	if err := json.Unmarshal(a.Value, &in); err != nil {
+		return in, badValue("the value of the invoke is of another form")
+	}
+	if c, ok := any(&in).(interface{ Check() error }); ok {
+		if err := c.Check(); err != nil {
+			return in, badValue("%s", err)
+		}
+	}
+	return in, nil
+}
+
+// value decodes the value of an invoke.
+func (r invokeRoute) value(a *activity.Activity) (value any, fault *InvokeError) {
+	if r.read == nil {
+		return nil, nil
+	}
+	return r.read(a)
+}
+
+// fault answers an invoke with an error.
+func (r invokeRoute) fault(e *InvokeError) turn.Answer {
+	if r.card {
+		return cardFault(e)
+	}
+	return e.answer()
+}
+
+// answer is the Handler of an invoke. It stores the answer in the turn.
+func (r invokeRoute) answer(ctx context.Context, t *Turn) error {
+	value, fault := r.value(t.Activity) // another version of the bot may have accepted a bad one
+	var response InvokeResponse
+	var err error
+	if fault == nil {
+		response, err = r.handle(ctx, t, value)
+	}
+	if failed, ok := errors.AsType[*InvokeError](err); ok {
+		fault = failed
+	}
+	switch s := response.Status; {
+	case fault != nil:
+		zerolog.Ctx(ctx).Info().Str("code", fault.Code).Msg("invoke answered with an error")
+		t.Answer(r.fault(fault))
+		return nil
+	case err != nil:
+		return err
+	case s != 0 && (s < 200 || s > 599):
+		return fmt.Errorf("answer invoke %s: %d is no status", t.Activity.Name, s)
+	}
+	answer, err := response.answer()
+	if err == nil {
+		t.Answer(answer)
+	}
+	return err
 }
 
 // failedInvoke answers a failed invoke. said is safe to show.
 func failedInvoke(t *Turn, said string) turn.Answer {
 	if t.IsExecute() {
-		return CardAnswer{fault: &InvokeError{Code: "ServiceError", Message: said}}.response().must()
+		return cardFault(&InvokeError{Code: "ServiceError", Message: said})
 	}
 	return turn.Answer{Status: http.StatusInternalServerError}
 }
@@ -205,7 +172,7 @@ func failedInvoke(t *Turn, said string) turn.Answer {
 // decidedClick answers a click on an approval: with the updated card or, if the click did not
 // count, with a text for the person who clicked.
 func decidedClick(card *activity.Card, text string) turn.Answer {
-	return CardAnswer{Card: card, Message: text}.response().must()
+	return cardAnswer(CardAnswer{Card: card, Message: text}.body())
 }
 
 // CardClick is a click on a button of a card, an [activity.Button].
@@ -237,53 +204,71 @@ type CardAnswer struct {
 	Message string
 	// SignIn is an OAuth card. It is encoded as JSON.
 	SignIn any
-	fault  *InvokeError
 }
 
 // The types of answers to a click.
 const (
 	cardMessage      = "application/vnd.microsoft.activity.message"
-	cardFault        = "application/vnd.microsoft.error"
+	cardError        = "application/vnd.microsoft.error"
 	cardLogin        = "application/vnd.microsoft.activity.loginRequest"
 	cardWrongCode    = "application/vnd.microsoft.error.incorrectAuthCode"
 	cardPrecondition = "application/vnd.microsoft.error.preconditionFailed"
 )
 
-// response is the answer on the wire: its status is in the body, while HTTP's is 200. With an empty
-// body Teams would say that the app cannot be reached, and send the click again.
-func (c CardAnswer) response() InvokeResponse {
-	var body struct {
-		Status int    `json:"statusCode"`
-		Type   string `json:"type"`
-		Value  any    `json:"value"`
-	}
-	body.Status = http.StatusOK
-	switch fault := c.fault; {
-	case fault != nil && fault.Status == http.StatusUnauthorized:
-		body.Status, body.Type = fault.Status, cardWrongCode
-	case fault != nil && fault.Status == http.StatusPreconditionFailed:
-		body.Status, body.Type, body.Value = fault.Status, cardPrecondition, faultBody{fault.Code, fault.Message}
-	case fault != nil:
-		body.Status, body.Type, body.Value = http.StatusInternalServerError, cardFault, faultBody{fault.Code, fault.Message}
-		if fault.Status >= 400 && fault.Status <= 499 { // clients know no other
-			body.Status = http.StatusBadRequest
-		}
+// cardBody is the answer to a click on the wire: its status is in the body, while HTTP's is 200.
+// With an empty body Teams would say that the app cannot be reached, and send the click again.
+type cardBody struct {
+	Status int    `json:"statusCode"`
+	Type   string `json:"type"`
+	Value  any    `json:"value"`
+}
+
+func (c CardAnswer) body() cardBody {
+	switch {
 	case c.SignIn != nil:
-		body.Status, body.Type, body.Value = http.StatusUnauthorized, cardLogin, c.SignIn
+		return cardBody{http.StatusUnauthorized, cardLogin, c.SignIn}
 	case c.Card != nil:
-		body.Type, body.Value = activity.CardContentType, *c.Card
+		return cardBody{http.StatusOK, activity.CardContentType, *c.Card}
 	default:
-		body.Type, body.Value = cardMessage, cmp.Or(c.Message, "Done.")
+		return cardBody{http.StatusOK, cardMessage, cmp.Or(c.Message, "Done.")}
 	}
-	return InvokeResponse{Body: body}
+}
+
+// cardFault answers a click with an error.
+func cardFault(e *InvokeError) turn.Answer {
+	body := cardBody{http.StatusInternalServerError, cardError, faultBody{e.Code, e.Message}}
+	switch {
+	case e.Status == http.StatusUnauthorized:
+		body = cardBody{e.Status, cardWrongCode, nil}
+	case e.Status == http.StatusPreconditionFailed:
+		body.Status, body.Type = e.Status, cardPrecondition
+	case e.Status >= 400 && e.Status <= 499: // clients know no other
+		body.Status = http.StatusBadRequest
+	}
+	return cardAnswer(body)
+}
+
+// cardAnswer is for the bot's own bodies, which always encode.
+func cardAnswer(body cardBody) turn.Answer {
+	a, err := InvokeResponse{Body: body}.answer()
+	if err != nil {
+		panic(err)
+	}
+	return a
 }
 
 // cardHandler answers a click on a card. The rules of [Bot.OnInvoke] apply. For any other error the
 // client gets one safe sentence.
 type cardHandler = func(ctx context.Context, t *Turn, click CardClick) (CardAnswer, error)
 
-// readClick decodes the click. Its error is an [*InvokeError].
-func readClick(a *activity.Activity) (CardClick, error) {
+// click is a click and its handler.
+type click struct {
+	CardClick
+	handle cardHandler
+}
+
+// readClick decodes a click on a card that the bot's author made.
+func (r *routes) readClick(a *activity.Activity) (any, *InvokeError) {
 	var value struct {
 		Action *struct {
 			Type string `json:"type"`
@@ -293,83 +278,53 @@ func readClick(a *activity.Activity) (CardClick, error) {
 		Authentication jsontext.Value `json:"authentication"`
 		State          jsontext.Value `json:"state"`
 	}
-	if a.Value.Kind() != '{' || json.Unmarshal(a.Value, &value) != nil || value.Action == nil {
-		return CardClick{}, badValue("the value of the click is missing or of another form")
+	switch {
+	case a.Value.Kind() != '{' || json.Unmarshal(a.Value, &value) != nil || value.Action == nil:
+		return nil, badValue("the value of the click is missing or of another form")
+	case value.Action.Type != "Action.Execute":
+		return nil, &InvokeError{http.StatusBadRequest, "NotSupported", "only Action.Execute is answered"}
+	case r.cards[value.Action.Verb] == nil:
+		return nil, &InvokeError{http.StatusBadRequest, "NotSupported", "nothing is behind this button any more"}
 	}
-	if value.Action.Type != "Action.Execute" {
-		return CardClick{}, &InvokeError{http.StatusBadRequest, "NotSupported", "only Action.Execute is answered"}
-	}
-	click := value.Action.CardClick
-	click.Trigger, click.Authentication, click.State = value.Trigger, value.Authentication, value.State
-	return click, nil
+	c := click{value.Action.CardClick, r.cards[value.Action.Verb]}
+	c.Trigger, c.Authentication, c.State = value.Trigger, value.Authentication, value.State
+	return c, nil
 }
 
-// checkClick answers a click that nothing can handle.
-func (r *routes) checkClick(a *activity.Activity) *InvokeResponse {
-	click, err := readClick(a)
-	if err == nil && r.cards[click.Verb] == nil {
-		err = errNoButton
-	}
-	if fault, ok := errors.AsType[*InvokeError](err); ok {
-		response := CardAnswer{fault: fault}.response()
-		return &response
-	}
-	return nil
+// clicked answers such a click.
+func clicked(ctx context.Context, t *Turn, value any) (InvokeResponse, error) {
+	c := value.(click)
+	answer, err := c.handle(ctx, t, c.CardClick)
+	return InvokeResponse{Body: answer.body()}, err
 }
 
-var errNoButton = &InvokeError{http.StatusBadRequest, "NotSupported", "nothing is behind this button any more"}
-
-// clicked answers a click on a card that the bot's author made.
-func (r *routes) clicked(ctx context.Context, t *Turn) (InvokeResponse, error) {
-	click, err := readClick(t.Activity)
-	if err != nil {
-		return InvokeResponse{}, err
-	}
-	answer, err := r.answerClick(ctx, t, click)
-	return answer.response(), err
-}
-
-// answerClick calls the handler of the click. There may be none: another version of the bot may
-// have accepted the click.
-func (r *routes) answerClick(ctx context.Context, t *Turn, click CardClick) (answer CardAnswer, err error) {
-	if h := r.cards[click.Verb]; h != nil {
-		answer, err = h(ctx, t, click)
-	} else {
-		err = errNoButton
-	}
-	if fault, ok := errors.AsType[*InvokeError](err); ok {
-		zerolog.Ctx(ctx).Info().Str("code", fault.Code).Msg("click answered with an error")
-		return CardAnswer{fault: fault}, nil
-	}
-	return answer, err
-}
-
-// submittedVerb reads the click on a button that fell back to Action.Submit.
-func (r *routes) submittedVerb(t *Turn) (click CardClick, ok bool) {
+// submittedClick reads the click on a button that fell back to Action.Submit.
+func (r *routes) submittedClick(t *Turn) (c click, ok bool) {
 	if len(r.cards) == 0 || !t.IsSubmit() {
-		return click, false
+		return c, false
 	}
 	var data struct {
 		Verb string `json:"verb"`
 	}
 	if t.Activity.Value.Kind() != '{' || json.Unmarshal(t.Activity.Value, &data) != nil || r.cards[data.Verb] == nil {
-		return click, false
+		return c, false
 	}
-	return CardClick{Verb: data.Verb, Data: t.Activity.Value, Trigger: "manual"}, true
+	return click{CardClick{Verb: data.Verb, Data: t.Activity.Value, Trigger: "manual"}, r.cards[data.Verb]}, true
 }
 
 // clickedSubmitted answers such a click with a message.
 func (r *routes) clickedSubmitted(ctx context.Context, t *Turn) error {
-	click, _ := r.submittedVerb(t)
-	answer, err := r.answerClick(ctx, t, click)
-	if err != nil {
+	c, _ := r.submittedClick(t)
+	answer, err := c.handle(ctx, t, c.CardClick)
+	fault, failed := errors.AsType[*InvokeError](err)
+	if err != nil && !failed {
 		return err
 	}
 	m := t.Message("")
-	switch fault := answer.fault; {
-	case answer.SignIn != nil, fault != nil && fault.Status == http.StatusUnauthorized: // a sign-in continues in the card
+	switch {
+	case answer.SignIn != nil, failed && fault.Status == http.StatusUnauthorized: // a sign-in continues in the card
 		m.Text = "Sorry, this needs a newer version of your app."
-	case fault != nil:
+	case failed:
 		m.Text = fault.Message
 	case answer.Card != nil:
 		m.Attachments = []activity.Attachment{answer.Card.Attachment()}
@@ -402,7 +357,7 @@ type Feedback struct {
 }
 
 // readFeedback decodes the invoke.
-func readFeedback(a *activity.Activity) (f Feedback, fault *InvokeError) {
+func readFeedback(a *activity.Activity) (any, *InvokeError) {
 	var value struct {
 		Name  string `json:"actionName"`
 		Value struct {
@@ -412,13 +367,13 @@ func readFeedback(a *activity.Activity) (f Feedback, fault *InvokeError) {
 	}
 	switch {
 	case a.Value.Kind() != '{' || json.Unmarshal(a.Value, &value) != nil || value.Name != "feedback":
-		return f, badValue("the value is no feedback")
+		return nil, badValue("the value is no feedback")
 	case value.Value.Reaction != liked && value.Value.Reaction != disliked:
-		return f, badValue("the reaction is neither like nor dislike")
+		return nil, badValue("the reaction is neither like nor dislike")
 	}
-	f = Feedback{Liked: value.Value.Reaction == liked, MessageID: a.ReplyToID}
+	f := Feedback{Liked: value.Value.Reaction == liked, MessageID: a.ReplyToID}
 	if !f.readForm(value.Value.Feedback) {
-		return f, badValue("the feedback is no text")
+		return nil, badValue("the feedback is no text")
 	}
 	return f, nil
 }
@@ -426,35 +381,30 @@ func readFeedback(a *activity.Activity) (f Feedback, fault *InvokeError) {
 // readForm reads what the person wrote: a string with the JSON of a form, or none, as from the
 // Agents Playground. It returns false for anything else.
 func (f *Feedback) readForm(feedback jsontext.Value) bool {
-	var text string
 	switch feedback.Kind() {
-	case '"':
-		if json.Unmarshal(feedback, &text) != nil {
-			return false
-		}
-		if f.Form = jsontext.Value(text); !f.Form.IsValid() || f.Form.Kind() != '{' {
-			f.Form, f.Text = nil, strings.TrimSpace(text)
-			return true
-		}
-	case '{':
-		f.Form = feedback
 	case 'n', 0:
 		return true
+	case '{':
+		f.Form = feedback
+	case '"':
+		if json.Unmarshal(feedback, &f.Text) != nil {
+			return false
+		}
+		f.Form = jsontext.Value(f.Text)
 	default:
 		return false
 	}
 	var form struct {
 		Text string `json:"feedbackText"`
 	}
-	if json.Unmarshal(f.Form, &form) == nil {
-		f.Text = strings.TrimSpace(form.Text)
+	switch {
+	case !f.Form.IsValid() || f.Form.Kind() != '{':
+		f.Form = nil
+	case json.Unmarshal(f.Form, &form) == nil:
+		f.Text = form.Text
+	default:
+		f.Text = ""
 	}
+	f.Text = strings.TrimSpace(f.Text)
 	return true
-}
-
-func checkFeedback(a *activity.Activity) *InvokeResponse {
-	if _, fault := readFeedback(a); fault != nil {
-		return fault.response()
-	}
-	return nil
 }

@@ -54,8 +54,8 @@ func TestNotifyAConversationAndAPerson(t *testing.T) {
 		t.Error("no turn")
 	}
 	got := b.connector.Next(t)
-	if got.Text() != "The build is **green**." || got.Body["textFormat"] != "markdown" || got.Path != "/v3/conversations/a:mia/activities" {
-		t.Errorf("sent %v to %s", got.Body, got.Path)
+	if got.Text() != "The build is **green**." || got.Body["textFormat"] != "markdown" || got.To != "a:mia" || got.ReplyTo != "" {
+		t.Errorf("sent %v to %s", got.Body, got.To)
 	}
 	if got.Body["entities"] != nil || got.Body["replyToId"] != nil {
 		t.Errorf("it is labelled as AI or answers something: %v", got.Body)
@@ -84,8 +84,8 @@ func TestNotifyAThread(t *testing.T) {
 	b.deliver(event{"text": "<at>Planbot</at> hi", "entities": []event{mentionOfBot}, "conversation": event{"id": thread, "conversationType": "channel", "isGroup": true, "tenantId": "t1"}})
 	b.expect("Hello!")
 	b.notify(actions.Notice{To: actions.Recipient{Channel: "msteams", Bot: "28:bot", Conversation: thread}, Text: "News."})
-	if got := b.connector.Next(t); got.Text() != "News." || !strings.Contains(got.Path, "messageid=7") {
-		t.Errorf("sent %v to %s", got.Body, got.Path)
+	if got := b.connector.Next(t); got.Text() != "News." || !strings.Contains(got.To, "messageid=7") {
+		t.Errorf("sent %v to %s", got.Body, got.To)
 	}
 	if _, err := b.bot.Notify(t.Context(), actions.Notice{To: mia, Text: "Alone."}); !errors.Is(err, actions.ErrUnknownRecipient) {
 		t.Errorf("somebody who only spoke in a channel: %v", err)
@@ -124,7 +124,7 @@ func TestADeadConversationIsLeftAloneUntilItIsHeardOf(t *testing.T) {
 	for _, status := range []int{http.StatusForbidden, http.StatusNotFound} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
 			b := met(t)
-			b.connector.Fails("", status)
+			b.connector.Fails(0, status)
 			b.notify(actions.Notice{To: mia, Text: "Lost."})
 			b.rest("a:mia")
 			if _, err := b.bot.Notify(t.Context(), actions.Notice{To: mia, Text: "Refused."}); !errors.Is(err, actions.ErrUnreachable) || !strings.Contains(err.Error(), "Fault") {
@@ -149,7 +149,7 @@ func TestOtherRefusalsDoNotRetireAConversation(t *testing.T) {
 	for _, status := range []int{http.StatusBadRequest, http.StatusGone, http.StatusRequestEntityTooLarge} {
 		t.Run(http.StatusText(status), func(t *testing.T) {
 			b := met(t)
-			b.connector.Fails("", status)
+			b.connector.Fails(0, status)
 			b.notify(actions.Notice{To: mia, Text: "Lost."})
 			b.notify(actions.Notice{To: mia, Text: "There."})
 			b.expect("There.")
@@ -164,7 +164,7 @@ func TestARefusedNoticeComesBack(t *testing.T) {
 		t.Run(http.StatusText(status), func(t *testing.T) {
 			registry := prometheus.NewRegistry()
 			b := met(t, func(c *bot.Config) { c.Channel, c.Metrics = hasty(t), registry })
-			b.connector.Fails("", status)
+			b.connector.Fails(0, status)
 			b.notify(actions.Notice{To: mia, Text: "Refused once."})
 			b.expect("Refused once.")
 			b.rest("a:mia")
@@ -180,7 +180,7 @@ func TestARefusedNoticeComesBack(t *testing.T) {
 func TestANoticeThatIsRefusedForTooLongIsParked(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	b := met(t, func(c *bot.Config) { c.Metrics = registry })
-	b.connector.Fails("", http.StatusInternalServerError, http.StatusInternalServerError)
+	b.connector.Fails(0, http.StatusInternalServerError, http.StatusInternalServerError)
 	id := b.notify(actions.Notice{To: mia, Text: "Refused."})
 	b.awayForLong()
 	dead := b.deadLetters(1)
@@ -211,7 +211,7 @@ func TestANoticeToADeadConversationIsCounted(t *testing.T) {
 	registry := prometheus.NewRegistry()
 	b := met(t, func(c *bot.Config) { c.Metrics = registry })
 	b.notify(actions.Notice{To: mia, Text: "Later.", At: time.Now().Add(time.Hour)})
-	b.connector.Fails("", http.StatusForbidden)
+	b.connector.Fails(0, http.StatusForbidden)
 	b.notify(actions.Notice{To: mia, Text: "Refused."})
 	b.rest("a:mia")
 	b.pass(2 * time.Hour)
@@ -228,7 +228,7 @@ func TestEachTryOfAMessageIsCounted(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	b := setup(t, func(c *bot.Config) { c.Metrics = registry })
-	b.connector.Fails("", http.StatusTooManyRequests, http.StatusBadGateway)
+	b.connector.Fails(0, http.StatusTooManyRequests, http.StatusBadGateway)
 	b.hello()
 	b.rest("a:mia")
 	if got := b.gather(registry); got["planbot_replies_total retried"] != 2 || got["planbot_replies_total ok"] != 1 {
@@ -287,7 +287,7 @@ func TestANoticeSurvivesItsProcess(t *testing.T) {
 func TestANoticeWaitsWhileTheChannelIsAway(t *testing.T) {
 	b := met(t)
 	r := b.addReplica(func(c *bot.Config) { c.Channel = hasty(t) })
-	b.connector.Fails("", http.StatusServiceUnavailable)
+	b.connector.Fails(0, http.StatusServiceUnavailable)
 	_, err := r.bot.Notify(t.Context(), actions.Notice{To: mia, Text: "One."})
 	b.must(err)
 	_, err = r.bot.Notify(t.Context(), actions.Notice{To: mia, Text: "Two."})

@@ -180,7 +180,7 @@ func TestOnePersonInManyConversationsAtOnce(t *testing.T) {
 			var got []string
 			for range want {
 				sent := b.connector.Next(t)
-				got = append(got, sent.Conversation+": "+sent.Text())
+				got = append(got, sent.To+": "+sent.Text())
 			}
 			slices.Sort(want)
 			slices.Sort(got)

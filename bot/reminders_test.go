@@ -150,8 +150,8 @@ func TestAReminderInAGroupNamesThePerson(t *testing.T) {
 	b.remind(`{"what":"drink water","in_minutes":10}`, inGroup)
 	b.pass(time.Hour)
 	got := b.connector.Next(t)
-	if got.Text() != "<at>Mia</at>: Reminder: drink water" || !strings.Contains(fmt.Sprint(got.Body["entities"]), "29:mia") || !strings.Contains(got.Path, "19:g@thread.v2") {
-		t.Errorf("sent %v to %s", got.Body, got.Path)
+	if got.Text() != "<at>Mia</at>: Reminder: drink water" || !strings.Contains(fmt.Sprint(got.Body["entities"]), "29:mia") || !strings.Contains(got.To, "19:g@thread.v2") {
+		t.Errorf("sent %v to %s", got.Body, got.To)
 	}
 }
 

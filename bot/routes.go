@@ -37,7 +37,7 @@ type routes struct {
 // handler returns the handler for the turn, or nil if no route matches.
 func (r *routes) handler(t *Turn) Handler {
 	if route, ok := r.invoke(t.Activity); ok {
-		return r.wrap(answering(route.handle))
+		return r.wrap(route.answer)
 	}
 	for _, list := range [][]route{r.first, r.last} {
 		for _, route := range list {
@@ -47,6 +47,19 @@ func (r *routes) handler(t *Turn) Handler {
 		}
 	}
 	return nil
+}
+
+// wrong answers an invoke whose value no handler could use, so that it costs neither a turn nor a
+// wait. It returns nil if the value is fine, or decides an approval.
+func (r *routes) wrong(t *Turn) *turn.Answer {
+	route, _ := r.invoke(t.Activity)
+	_, fault := route.value(t.Activity)
+	if fault == nil || t.Decision() != nil {
+		return nil
+	}
+	t.Log().Warn().Str("invoke", t.Activity.Name).Msg("invoke refused: its value is wrong")
+	answer := route.fault(fault)
+	return &answer
 }
 
 // awaits reports whether the sender of the activity waits for its turn's answer.

@@ -73,7 +73,7 @@ func TestTheHourOfTheChannelBeginsWithItsFirstRefusal(t *testing.T) {
 	<-asked
 	first.kill()
 	b.age(2 * time.Hour)
-	b.connector.Fails("", http.StatusServiceUnavailable)
+	b.connector.Fails(0, http.StatusServiceUnavailable)
 	b.model.Says(plan(say("At last.")))
 	b.addReplica(func(c *bot.Config) { c.Channel = hasty(t) })
 	b.expect("At last.")
@@ -86,7 +86,7 @@ func TestTheHourOfTheChannelEndsInAParkedTurn(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	direct := func(c *bot.Config) { c.Channel = hasty(t) }
-	b.connector.Fails("", http.StatusServiceUnavailable, http.StatusServiceUnavailable, http.StatusServiceUnavailable)
+	b.connector.Fails(0, http.StatusServiceUnavailable, http.StatusServiceUnavailable, http.StatusServiceUnavailable)
 	b.model.Says(plan(say("At last.")))
 	first := b.addReplica(direct)
 	first.say("hello")

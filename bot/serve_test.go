@@ -11,7 +11,6 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/internal/fakeconnector"
 	plans "github.com/planbot-go/planbot/planner/plan"
 )
 
@@ -46,7 +45,7 @@ func TestServeEndsWhenTheTurnAtWorkHasEnded(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- b.Serve(ctx, listener) }()
 
-	connector := fakeconnector.New(t)
+	connector := newConnector(t)
 	posted := make(chan error, 1)
 	go func() {
 		body := `{"type":"message","id":"1","channelId":"test","serviceUrl":"` + connector.URL + `","text":"hi","from":{"id":"mia"},"recipient":{"id":"bot"},"conversation":{"id":"c"}}`

@@ -2,6 +2,7 @@ package bot
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,14 +14,13 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
-	"golang.org/x/time/rate"
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -146,16 +146,18 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 		return nil
 	}
 	if list := b.cfg.Access.denies(a, b.cfg.Channel.Identified()); list != "" {
-		if answered, err := b.deny(w, t, list); answered {
-			return err
+		if b.deny(w, t, list) {
+			return nil
 		}
 	}
 	if !b.answers(t) {
 		t.Log().Debug().Msg("no route")
-		return nobodyAnswers(a).write(w)
+		write(w, nobodyAnswers(a))
+		return nil
 	}
-	if response := b.routes.wrong(t); response != nil && t.Decision() == nil {
-		return response.write(w)
+	if wrong := b.routes.wrong(t); wrong != nil {
+		write(w, *wrong)
+		return nil
 	}
 	awaited, click, log := t.Awaited(), clickOf(t), t.Log() // do not touch the turn once it has started
 	var ticket *turn.Ticket
@@ -209,7 +211,7 @@ func (b *Bot) twoTenants(t *Turn) bool {
 
 // deny logs and answers an activity whose sender a list denies. It returns false for a message:
 // that is saved like any other, and its turn tells the person.
-func (b *Bot) deny(w http.ResponseWriter, t *Turn, list string) (answered bool, err error) {
+func (b *Bot) deny(w http.ResponseWriter, t *Turn, list string) (answered bool) {
 	a := t.Activity
 	tenant, _ := a.Tenant()
 	t.Log().Warn().Str("audit", "access").Str("list", list).Str("channel", a.ChannelID).
@@ -217,11 +219,13 @@ func (b *Bot) deny(w http.ResponseWriter, t *Turn, list string) (answered bool, 
 	b.engine.Refused(list)
 	switch a.Type {
 	case activity.Message:
-		return false, nil
+		return false
 	case activity.Invoke:
-		return true, InvokeResponse{Status: http.StatusForbidden}.write(w)
+		write(w, turn.Answer{Status: http.StatusForbidden})
+	default:
+		write(w, nobodyAnswers(a))
 	}
-	return true, nobodyAnswers(a).write(w)
+	return true
 }
 
 // deniedText is what a denied person reads.
@@ -250,14 +254,26 @@ func (b *Bot) handler(t *Turn) Handler {
 }
 
 // nobodyAnswers is the response to an activity without a route.
-func nobodyAnswers(a *activity.Activity) InvokeResponse {
-	if a.Type == activity.Invoke {
-		return InvokeResponse{Status: http.StatusNotImplemented}
+func nobodyAnswers(a *activity.Activity) turn.Answer {
+	switch {
+	case a.Type == activity.Invoke:
+		return turn.Answer{Status: http.StatusNotImplemented}
+	case a.DeliveryMode == activity.ExpectReplies:
+		return turn.Answer{Body: []byte(`{"activities":[]}`)}
 	}
-	if a.DeliveryMode == activity.ExpectReplies {
-		return InvokeResponse{Body: map[string]any{"activities": []any{}}}
+	return turn.Answer{}
+}
+
+// write answers a request.
+func write(w http.ResponseWriter, a turn.Answer) {
+	if a.Status == http.StatusNoContent || a.Status == http.StatusNotModified { // these have no body
+		a.Body = nil
 	}
-	return InvokeResponse{}
+	if len(a.Body) > 0 {
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+	}
+	w.WriteHeader(cmp.Or(a.Status, http.StatusOK))
+	_, _ = w.Write(a.Body) // if this fails, the caller is gone and sends the invoke again
 }
 
 const (
@@ -294,15 +310,13 @@ func (b *Bot) respond(w http.ResponseWriter, r *http.Request, click string, a *a
 		b.clickAnswered(r.Context(), ticket, click, id)
 	case execute && errors.Is(err, turn.ErrLateAnswer):
 		b.cfg.Log.Info().Str("turn", id).Str("conversation", a.Conversation.ID).Msg("click is to be answered later")
-		return CardAnswer{Message: stillAtWork}.response().write(w)
+		answer, err = cardAnswer(CardAnswer{Message: stillAtWork}.body()), nil
 	}
-	switch {
-	case err != nil && (expectsReplies || a.Type == activity.Invoke):
+	if err != nil && (expectsReplies || a.Type == activity.Invoke) {
 		return err
-	case err != nil || len(answer.Body) == 0:
-		return InvokeResponse{Status: answer.Status}.write(w)
 	}
-	return InvokeResponse{Status: answer.Status, Body: answer.Body}.write(w)
+	write(w, answer)
+	return nil
 }
 
 // clickAnswered makes the next click on the same button count as a new one, if the client is still
@@ -318,16 +332,19 @@ func (b *Bot) clickAnswered(ctx context.Context, ticket *turn.Ticket, click, id 
 	}
 }
 
+// retryAfter is when to send again what the bot could not take.
+const retryAfter = 2 * time.Second
+
 var (
 	errBusy  = errors.New("too many requests are at work")
 	errPanic = errors.New("the request's handling panicked")
 )
 
 // StatusError is an error with an HTTP status. Authenticator and Caller return one to choose the
-// status; their other errors become 401. Status is required.
+// status; their other errors become 401, but for those of [connector.Guard]. Status is required.
 type StatusError struct {
 	Status     int
-	RetryAfter time.Duration // for 503; 0: no Retry-After
+	RetryAfter time.Duration // for 503; 0: 2 seconds
 	Err        error
 }
 
@@ -342,8 +359,12 @@ func refuse(status int, reason string) error {
 
 func asStatus(err error) error {
 	var status *StatusError
-	if errors.As(err, &status) {
+	var refusal *connector.AuthError
+	switch {
+	case errors.As(err, &status):
 		return err
+	case errors.As(err, &refusal):
+		return &StatusError{Status: refusal.Status, Err: err}
 	}
 	return &StatusError{Status: http.StatusUnauthorized, Err: err}
 }
@@ -353,17 +374,17 @@ func (b *Bot) answerRefused(w http.ResponseWriter, r *http.Request, err error) {
 	status := &StatusError{Status: http.StatusInternalServerError, Err: err}
 	switch {
 	case errors.Is(err, inbox.ErrFull), errors.Is(err, state.ErrUnavailable), errors.Is(err, turn.ErrDraining), errors.Is(err, errBusy):
-		status = &StatusError{Status: http.StatusServiceUnavailable, RetryAfter: 2 * time.Second, Err: err}
+		status.Status = http.StatusServiceUnavailable
 	case errors.Is(err, turn.ErrLateAnswer):
-		status = &StatusError{Status: http.StatusServiceUnavailable, RetryAfter: time.Second, Err: err}
+		status.Status, status.RetryAfter = http.StatusServiceUnavailable, time.Second
 	default:
 		errors.As(err, &status)
 	}
-	switch {
-	case status.Status == http.StatusMethodNotAllowed:
+	switch status.Status {
+	case http.StatusMethodNotAllowed:
 		w.Header().Set("Allow", http.MethodPost)
-	case status.RetryAfter > 0:
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(status.RetryAfter.Seconds()))))
+	case http.StatusServiceUnavailable:
+		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(cmp.Or(status.RetryAfter, retryAfter).Seconds()))))
 	}
 	b.engine.Refused(strconv.Itoa(status.Status))
 	b.logRefusal(r, status)
@@ -382,6 +403,9 @@ func (b *Bot) survive(w http.ResponseWriter, r *http.Request) {
 	b.answerRefused(w, r, fmt.Errorf("%w: %v\n%s", errPanic, p, debug.Stack()))
 }
 
+// A flood of refusals from strangers must not fill the disk, nor delay others when the log is slow.
+const maxRefusalLines, refusalPeriod = 2000, 20 * time.Second
+
 // logRefusal logs a refusal, unless there are too many of them.
 func (b *Bot) logRefusal(r *http.Request, status *StatusError) {
 	level := zerolog.WarnLevel
@@ -391,39 +415,7 @@ func (b *Bot) logRefusal(r *http.Request, status *StatusError) {
 	case status.Status >= http.StatusInternalServerError:
 		level = zerolog.ErrorLevel
 	}
-	write, unsaid := b.refusals.next()
-	if !write {
-		return
-	}
-	line := b.cfg.Log.WithLevel(level).Err(status.Err).Int("status", status.Status).Str("from", r.RemoteAddr)
-	if unsaid > 0 {
-		line = line.Int64("not_logged_before", unsaid)
-	}
-	line.Msg("activity refused")
-}
-
-// Log limits for refusals: a flood from strangers must not fill the disk, nor delay others when the
-// log is slow.
-const refusalsAtOnce, refusalsEachSecond = 2000, 100
-
-// lineLimit limits how many lines of one kind are logged.
-type lineLimit struct {
-	*rate.Limiter
-
-	unsaid atomic.Int64 // lines dropped since the last one
-}
-
-func newLineLimit(eachSecond rate.Limit, atOnce int) *lineLimit {
-	return &lineLimit{Limiter: rate.NewLimiter(eachSecond, atOnce)}
-}
-
-// next reports whether a line may be written now, and how many were dropped before it.
-func (l *lineLimit) next() (write bool, unsaid int64) {
-	if !l.Allow() {
-		l.unsaid.Add(1)
-		return false, 0
-	}
-	return true, l.unsaid.Swap(0)
+	b.refusals.WithLevel(level).Err(status.Err).Int("status", status.Status).Str("from", r.RemoteAddr).Msg("activity refused")
 }
 
 // sameClick is how long a second click on the same card button counts as the same click, if nobody

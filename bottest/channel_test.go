@@ -37,7 +37,7 @@ func TestApprovalByCard(t *testing.T) {
 		chat.Expect("Closed.")
 		updated := 0
 		for _, s := range kit.Connector.Sent() {
-			if s.Method == http.MethodPut && s.ID == card.ID() {
+			if s.Method == http.MethodPut && s.ID == card.ID {
 				updated++
 			}
 		}

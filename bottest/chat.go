@@ -158,6 +158,9 @@ func (c *Chat) Invoke(name string, value any) *Delivery {
 func (c *Chat) Messages() []Sent {
 	all := c.kit.Connector.said(c.of.id)
 	c.kit.Connector.look(all...)
+	for i := range all {
+		all[i].chat = c
+	}
 	return all
 }
 
@@ -419,7 +422,7 @@ func (c *Chat) Expect(want string) Sent {
 	c.kit.t.Helper()
 	got := c.next(strconv.Quote(want))
 	switch {
-	case got.Activity.Text == "" && c.Card(got) != nil:
+	case got.Activity.Text == "" && got.Card() != "":
 		c.fail("the bot said a card, want %q: for cards there is ExpectCard\n%s", want, got.line())
 	case got.Activity.Text != want:
 		c.fail("the bot said %q, want %q", got.line(), want)
@@ -476,6 +479,7 @@ func (c *Chat) take() (Sent, bool) {
 		return Sent{}, false
 	}
 	got := said[c.of.read]
+	got.chat = c
 	c.of.read++
 	c.kit.Connector.look(got)
 	return got, true
@@ -493,134 +497,32 @@ func (c *Chat) fatal(format string, args ...any) {
 	c.kit.t.Fatalf("%s\n%s", fmt.Sprintf(format, args...), c.kit.explain(c.of.id))
 }
 
-// Card is a card that the bot sent.
-type Card struct {
-	// JSON is the card as text, for searching.
-	JSON string
-
-	chat    *Chat
-	message Sent
-	content map[string]any
-}
-
 // ExpectCard takes the next message, which must be a card that shows all these texts.
-func (c *Chat) ExpectCard(texts ...string) *Card {
+func (c *Chat) ExpectCard(texts ...string) Sent {
 	c.kit.t.Helper()
 	got := c.next("a card")
-	card := c.Card(got)
-	if card == nil {
+	card := got.Card()
+	if card == "" {
 		c.fatal("the bot said %q, want a card", got.line())
 	}
 	for _, text := range texts {
-		if !strings.Contains(card.JSON, text) {
-			c.fail("the card does not show %q: %s", text, card.JSON)
+		if !strings.Contains(card, text) {
+			c.fail("the card does not show %q: %s", text, card)
 		}
 	}
-	return card
-}
-
-// Card returns the card of a message that the bot sent in the conversation; nil if it has none.
-func (c *Chat) Card(of Sent) *Card {
-	for _, a := range of.Activity.Attachments {
-		if a.ContentType != activity.CardContentType {
-			continue
-		}
-		var content map[string]any
-		if json.Unmarshal(a.Content, &content) == nil {
-			return &Card{string(a.Content), c, of, content}
-		}
-	}
-	return nil
+	return got
 }
 
 // Press clicks a button of the bot's last card, by its title.
 func (c *Chat) Press(title string) *Delivery {
 	c.kit.t.Helper()
 	for _, sent := range slices.Backward(c.kit.Connector.said(c.of.id)) {
-		if card := c.Card(sent); card != nil {
+		if sent.Card() != "" {
 			c.kit.Connector.look(sent)
-			return card.Press(title)
+			sent.chat = c
+			return sent.Press(title)
 		}
 	}
 	c.fatal("the bot has sent no card yet")
 	return nil
-}
-
-// As is the card as another person sees it.
-func (c *Card) As(person string) *Card {
-	other := *c
-	other.chat = c.chat.As(person)
-	return &other
-}
-
-// Press clicks the button with that title. inputs are the values of the card's inputs: an id, its
-// value, an id… The bot must answer: see [Chat.Invoke].
-func (c *Card) Press(title string, inputs ...any) *Delivery {
-	k := c.chat.kit
-	k.t.Helper()
-	for _, button := range c.Buttons() {
-		if button["title"] != title {
-			continue
-		}
-		click, err := c.Click(button, inputs...)
-		if err != nil {
-			c.chat.fatal("%v", err)
-		}
-		return c.chat.Deliver(click).answered()
-	}
-	c.chat.fatal("no button %q in %s", title, c.JSON)
-	return nil
-}
-
-// ID is the id of the message with the card.
-func (c *Card) ID() string { return c.message.ID }
-
-// Buttons returns the actions of the card as in its JSON: first those of its bar, then those in its
-// body, including containers, action sets and cards that a button shows.
-func (c *Card) Buttons() []map[string]any { return buttonsOf(c.content) }
-
-// notSeen are the fields of a card that people do not see: what a button sends, what replaces an
-// unknown element, and what a card refreshes itself with.
-var notSeen = []string{"data", "fallback", "refresh"}
-
-func buttonsOf(part any) (buttons []map[string]any) {
-	switch part := part.(type) {
-	case []any:
-		for _, p := range part {
-			buttons = append(buttons, buttonsOf(p)...)
-		}
-	case map[string]any:
-		if kind, _ := part["type"].(string); strings.HasPrefix(kind, "Action.") {
-			buttons = append(buttons, part)
-		}
-		for _, name := range slices.Sorted(maps.Keys(part)) {
-			if !slices.Contains(notSeen, name) {
-				buttons = append(buttons, buttonsOf(part[name])...)
-			}
-		}
-	}
-	return buttons
-}
-
-// Click returns the activity of a click on one of the card's buttons: an invoke or, for an
-// Action.Submit, a message. It returns an error for a button that sends nothing to the bot. It
-// panics if an input value is missing or an id is not a string.
-func (c *Card) Click(button map[string]any, inputs ...any) (map[string]any, error) {
-	if kind := button["type"]; kind != "Action.Execute" && kind != "Action.Submit" {
-		return nil, fmt.Errorf("the button %q is of type %v, which sends nothing to the bot: want Action.Execute or Action.Submit", button["title"], kind)
-	}
-	data := map[string]any{}
-	if of, ok := button["data"].(map[string]any); ok {
-		maps.Copy(data, of)
-	}
-	for pair := range slices.Chunk(inputs, 2) {
-		data[pair[0].(string)] = pair[1]
-	}
-	if button["type"] == "Action.Submit" {
-		return map[string]any{"type": "message", "replyToId": c.message.ID, "value": data}, nil
-	}
-	return map[string]any{
-		"type": "invoke", "name": "adaptiveCard/action", "replyToId": c.message.ID,
-		"value": map[string]any{"action": map[string]any{"type": button["type"], "verb": button["verb"], "id": button["id"], "data": data}, "trigger": "manual"},
-	}, nil
 }

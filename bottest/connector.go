@@ -1,18 +1,23 @@
 package bottest
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"io"
+	"maps"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/go-json-experiment/json"
 
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/internal/fakeconnector"
 	"github.com/planbot-go/planbot/internal/turnlog"
 )
 
@@ -24,25 +29,52 @@ type Connector struct {
 
 	t     testing.TB
 	story *story
-	fake  *fakeconnector.Connector
 
-	mu     sync.Mutex
-	decide func(Sent) Answer
-	sent   []Sent
-	looked map[int]bool // by Seq, the messages that the test looked at
+	mu       sync.Mutex
+	decide   func(Sent) Answer
+	faults   []Answer
+	waiting  map[string]waiting // by text
+	teamSize int
+	requests int
+	sent     []Sent
+	read     int          // of sent, by Next
+	looked   map[int]bool // by Seq, the messages that the test looked at
+}
+
+// waiting is a message that is not answered before release is closed.
+type waiting struct{ taken, release chan struct{} }
+
+// NewConnector serves a connector on loopback until the test ends, for bots that run without a
+// [Kit].
+func NewConnector(t testing.TB) *Connector {
+	c := newConnector(t, &story{began: time.Now()})
+	server := httptest.NewServer(c.handler())
+	t.Cleanup(server.Close)
+	c.URL = server.URL + "/"
+	return c
+}
+
+func newConnector(t testing.TB, story *story) *Connector {
+	return &Connector{
+		t: t, story: story, looked: map[int]bool{}, waiting: map[string]waiting{},
+		decide: func(Sent) Answer { return Answer{} },
+	}
 }
 
 // Sent is one request of the bot to the connector.
 type Sent struct {
 	turnlog.Of
-	Seq      int    // its place among all events of the kit
-	Method   string // POST sends, PUT updates
-	Status   int    // of the response; 0: there was none, see [Answer].CutOff
-	To       string // the conversation
-	ReplyTo  string // the activity that it replies to; may be ""
-	ID       string // the new message's id, or that of the updated message
-	Activity *activity.Activity
-	JSON     string // the activity as received, in JSON
+	Seq           int    // its place among all events of the kit
+	Method        string // POST sends, PUT updates
+	Authorization string // the header
+	Status        int    // of the response; 0: there was none, see [Answer].CutOff
+	To            string // the conversation
+	ReplyTo       string // the activity that it replies to; may be ""
+	ID            string // the new message's id, or that of the updated message
+	Activity      *activity.Activity
+	JSON          string // the activity as received
+
+	chat *Chat // of the test that took it
 }
 
 // Message reports whether the connector accepted it as a new message.
@@ -68,10 +100,95 @@ func (s Sent) line() string {
 	return strings.TrimSpace(text)
 }
 
-func newConnector(t testing.TB, story *story) *Connector {
-	c := &Connector{t: t, story: story, looked: map[int]bool{}}
-	c.fake = fakeconnector.Watched(c.take, c.refuse)
-	return c
+// Card is the card in the message, as JSON; "" if there is none.
+func (s Sent) Card() string {
+	for _, a := range s.Activity.Attachments {
+		if a.ContentType == activity.CardContentType {
+			return string(a.Content)
+		}
+	}
+	return ""
+}
+
+// As is the message as another person sees it.
+func (s Sent) As(person string) Sent {
+	s.chat = s.chat.As(person)
+	return s
+}
+
+// Press clicks the button of the card with that title. inputs are the values of the card's inputs:
+// an id, its value, an id… The bot must answer: see [Chat.Invoke]. The message must be one that a
+// [Chat] returned.
+func (s Sent) Press(title string, inputs ...any) *Delivery {
+	s.chat.kit.t.Helper()
+	for _, button := range s.Buttons() {
+		if button["title"] != title {
+			continue
+		}
+		click, err := s.Click(button, inputs...)
+		if err != nil {
+			s.chat.fatal("%v", err)
+		}
+		return s.chat.Deliver(click).answered()
+	}
+	s.chat.fatal("no button %q in %s", title, s.Card())
+	return nil
+}
+
+// Buttons returns the actions of the card as in its JSON: first those of its bar, then those in its
+// body, including containers, action sets and cards that a button shows.
+func (s Sent) Buttons() []map[string]any {
+	var card any
+	if err := json.Unmarshal([]byte(s.Card()), &card); err != nil {
+		return nil
+	}
+	return buttonsOf(card)
+}
+
+// notSeen are the fields of a card that people do not see: what a button sends, what replaces an
+// unknown element, and what a card refreshes itself with.
+var notSeen = []string{"data", "fallback", "refresh"}
+
+func buttonsOf(part any) (buttons []map[string]any) {
+	switch part := part.(type) {
+	case []any:
+		for _, p := range part {
+			buttons = append(buttons, buttonsOf(p)...)
+		}
+	case map[string]any:
+		if kind, _ := part["type"].(string); strings.HasPrefix(kind, "Action.") {
+			buttons = append(buttons, part)
+		}
+		for _, name := range slices.Sorted(maps.Keys(part)) {
+			if !slices.Contains(notSeen, name) {
+				buttons = append(buttons, buttonsOf(part[name])...)
+			}
+		}
+	}
+	return buttons
+}
+
+// Click returns the activity of a click on one of the card's buttons: an invoke or, for an
+// Action.Submit, a message. It returns an error for a button that sends nothing to the bot. It
+// panics if an input value is missing or an id is not a string.
+func (s Sent) Click(button map[string]any, inputs ...any) (map[string]any, error) {
+	if kind := button["type"]; kind != "Action.Execute" && kind != "Action.Submit" {
+		return nil, fmt.Errorf("the button %q is of type %v, which sends nothing to the bot: want Action.Execute or Action.Submit", button["title"], kind)
+	}
+	data := map[string]any{}
+	if of, ok := button["data"].(map[string]any); ok {
+		maps.Copy(data, of)
+	}
+	for pair := range slices.Chunk(inputs, 2) {
+		data[pair[0].(string)] = pair[1]
+	}
+	if button["type"] == "Action.Submit" {
+		return map[string]any{"type": "message", "replyToId": s.ID, "value": data}, nil
+	}
+	return map[string]any{
+		"type": "invoke", "name": "adaptiveCard/action", "replyToId": s.ID,
+		"value": map[string]any{"action": map[string]any{"type": button["type"], "verb": button["verb"], "id": button["id"], "data": data}, "trigger": "manual"},
+	}, nil
 }
 
 // Fails makes the next messages fail with these faults, in order: with Status, Code and RetryAfter,
@@ -79,9 +196,9 @@ func newConnector(t testing.TB, story *story) *Connector {
 // other than messages, such as typing indicators, do not count. An unused fault fails the test at
 // its end.
 func (c *Connector) Fails(faults ...Answer) {
-	for _, f := range faults {
-		c.fake.Meets(faultOf(f))
-	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.faults = append(c.faults, faults...)
 }
 
 // Decides lets f decide about the messages for which Fails says nothing: the zero Answer accepts
@@ -96,11 +213,19 @@ func (c *Connector) Decides(f func(Sent) Answer) {
 // closed. taken is closed once the message is accepted. If it never comes, the test fails at its
 // end.
 func (c *Connector) Holds(text string) (taken <-chan struct{}, release chan<- struct{}) {
-	return c.fake.Holds(text)
+	w := waiting{make(chan struct{}), make(chan struct{})}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting[text] = w
+	return w.taken, w.release
 }
 
 // TeamOf gives every team that many members.
-func (c *Connector) TeamOf(members int) { c.fake.TeamOf(members) }
+func (c *Connector) TeamOf(members int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.teamSize = members
+}
 
 // Sent returns everything that the bot has sent so far, in order, including failed requests. All of
 // it then counts as looked at.
@@ -110,6 +235,32 @@ func (c *Connector) Sent() []Sent {
 	c.mu.Unlock()
 	c.look(all...)
 	return all
+}
+
+// Next waits for the next message to any conversation, half a minute at most.
+func (c *Connector) Next() Sent {
+	c.t.Helper()
+	for began := time.Now(); time.Since(began) < patience; time.Sleep(time.Millisecond) {
+		if s, ok := c.next(); ok {
+			return s
+		}
+	}
+	c.t.Fatalf("bottest: no message came; the connector got %v", c.Sent())
+	return Sent{}
+}
+
+func (c *Connector) next() (Sent, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.read < len(c.sent) {
+		s := c.sent[c.read]
+		c.read++
+		if s.Message() {
+			c.looked[s.Seq] = true
+			return s, true
+		}
+	}
+	return Sent{}, false
 }
 
 // said returns the messages to a conversation so far.
@@ -145,28 +296,98 @@ func (c *Connector) overlooked(except string) (told []string) {
 	return told
 }
 
-func (c *Connector) refuse(from fakeconnector.Sent) fakeconnector.Fault {
+// unmet lists the setup that the bot never used.
+func (c *Connector) unmet() (left []string) {
 	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := len(c.faults); n > 0 {
+		left = append(left, fmt.Sprintf("%d faults of Connector.Fails were not met: the bot sent no message that they were for", n))
+	}
+	for _, text := range slices.Sorted(maps.Keys(c.waiting)) {
+		left = append(left, fmt.Sprintf("the message %q of Connector.Holds was not sent", text))
+	}
+	return left
+}
+
+// handler answers as the connector's REST API does.
+func (c *Connector) handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST /v3/conversations/{conversation}/activities", c.take)
+	mux.HandleFunc("POST /v3/conversations/{conversation}/activities/{reply}", c.take)
+	mux.HandleFunc("PUT /v3/conversations/{conversation}/activities/{id}", c.take)
+	mux.HandleFunc("GET /v3/teams/{team}", func(w http.ResponseWriter, r *http.Request) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"id":%q,"memberCount":%d}`, r.PathValue("team"), c.teamSize)
+	})
+	return mux
+}
+
+// take takes an activity. Only messages can fail.
+func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
+	sent := Sent{
+		Of: ofHeader(r.Header), Method: r.Method, Authorization: r.Header.Get("Authorization"), Status: http.StatusAccepted,
+		To: r.PathValue("conversation"), ReplyTo: r.PathValue("reply"), ID: r.PathValue("id"), Activity: &activity.Activity{},
+	}
+	w.Header().Set("Content-Type", "application/json")
+	raw, err := io.ReadAll(r.Body)
+	if err == nil {
+		err = json.Unmarshal(raw, sent.Activity)
+	}
+	if err != nil {
+		c.t.Errorf("bottest: read what the bot sent: %v", err)
+		http.Error(w, `{"error":{"code":"BadArgument","message":"no activity"}}`, http.StatusBadRequest)
+		return
+	}
+	sent.JSON = string(raw)
+	isMessage := sent.Message()
+	id, a := c.answer(sent, isMessage)
+	switch {
+	case a.CutOff:
+		sent.ID, sent.Status = id, 0
+		c.record(sent)
+		panic(http.ErrAbortHandler)
+	case a.Status >= http.StatusBadRequest:
+		sent.Status = a.Status
+		c.record(sent)
+		if a.RetryAfter > 0 {
+			w.Header().Set("Retry-After", strconv.FormatFloat(a.RetryAfter.Seconds(), 'f', -1, 64))
+		}
+		w.WriteHeader(a.Status)
+		fmt.Fprintf(w, `{"error":{"code":%q,"message":"status %d"}}`, cmp.Or(a.Code, "Fault"), a.Status)
+		return
+	case isMessage:
+		sent.ID, sent.Status = id, http.StatusCreated
+	case sent.Method == http.MethodPut:
+		sent.Status = http.StatusOK
+	}
+	c.record(sent)
+	if isMessage {
+		c.wait(r.Context(), sent.Activity.Text)
+	}
+	w.WriteHeader(sent.Status)
+	fmt.Fprintf(w, `{"id":%q}`, sent.ID)
+}
+
+// answer returns the id of a new message, and how to answer it.
+func (c *Connector) answer(sent Sent, isMessage bool) (id string, a Answer) {
+	c.mu.Lock()
+	c.requests++
+	id = strconv.Itoa(c.requests)
 	decide := c.decide
+	scripted := isMessage && len(c.faults) > 0
+	if scripted {
+		a, c.faults = c.faults[0], c.faults[1:]
+	}
 	c.mu.Unlock()
-	if decide == nil {
-		return fakeconnector.Fault{}
+	if isMessage && !scripted {
+		a = decide(sent) // without the lock: it may take time
 	}
-	return faultOf(decide(c.read(from)))
+	return id, a
 }
 
-// faultOf converts the answer for the fake.
-func faultOf(a Answer) fakeconnector.Fault {
-	out := fakeconnector.Fault{Status: a.Status, Code: a.Code, Loses: a.CutOff}
-	if a.RetryAfter > 0 {
-		out.RetryAfter = strconv.FormatFloat(a.RetryAfter.Seconds(), 'f', -1, 64)
-	}
-	return out
-}
-
-// take records a request.
-func (c *Connector) take(from fakeconnector.Sent) {
-	sent := c.read(from)
+func (c *Connector) record(sent Sent) {
 	of := sent.Of
 	of.Conversation = sent.To
 	c.mu.Lock()
@@ -175,18 +396,18 @@ func (c *Connector) take(from fakeconnector.Sent) {
 	c.sent = append(c.sent, sent)
 }
 
-func (c *Connector) read(from fakeconnector.Sent) Sent {
-	sent := Sent{
-		Of: ofHeader(from.Header), Method: from.Method, Status: from.Status, To: from.Conversation, ReplyTo: from.ReplyTo, ID: from.ID,
-		Activity: &activity.Activity{},
+// wait waits as [Connector.Holds] says.
+func (c *Connector) wait(ctx context.Context, text string) {
+	c.mu.Lock()
+	w, ok := c.waiting[text]
+	delete(c.waiting, text)
+	c.mu.Unlock()
+	if !ok {
+		return
 	}
-	raw, err := json.Marshal(from.Body, json.Deterministic(true))
-	if err == nil {
-		err = json.Unmarshal(raw, sent.Activity)
+	close(w.taken)
+	select {
+	case <-w.release:
+	case <-ctx.Done():
 	}
-	if err != nil {
-		c.t.Errorf("bottest: read what the bot sent: %v", err)
-	}
-	sent.JSON = string(raw)
-	return sent
 }

@@ -39,7 +39,6 @@ const (
 	maxReplyBytes    = 1 << 20
 	maxMessageRunes  = 256 // of a connector's error message
 	memberPageSize   = 200
-	maxMemberPages   = 500
 	defaultFileBytes = 20 << 20
 	fileInfo         = "application/vnd.microsoft.teams.file.download.info"
 
@@ -159,22 +158,21 @@ func retryAfter(value string) time.Duration {
 // and nothing was sent. An answer other than success is an [*Error]. A call whose error wraps
 // [ErrNoAnswer] may have arrived.
 type Client struct {
-	cfg    Config
-	hosts  *serviceHosts
-	tokens *tokens // nil in local mode
-	limits *limits
-	calls  http.RoundTripper
-	files  http.RoundTripper // for downloads
+	cfg       Config
+	hosts     *serviceHosts
+	tokens    tokens // nil in local mode
+	limits    *limits
+	transport http.RoundTripper
 }
 
 func newClient(cfg Config, hosts *serviceHosts) *Client {
 	cfg.Tries = cmp.Or(cfg.Tries, defaultTries)
 	cfg.UserAgent = cmp.Or(cfg.UserAgent, "planbot")
-	calls, files := cfg.Transport, cfg.Transport
-	if calls == nil {
-		calls, files = guardedTransport(hosts.reachOf), guardedTransport(hosts.fileReachOf)
+	c := &Client{cfg: cfg, hosts: hosts, limits: newLimits(), transport: cfg.Transport}
+	if c.transport == nil {
+		c.transport = guardedTransport(hosts)
 	}
-	return &Client{cfg: cfg, hosts: hosts, limits: newLimits(), calls: calls, files: files}
+	return c
 }
 
 // Identified reports whether calls carry the bot's token.
@@ -187,10 +185,7 @@ func (c *Client) CheckToken(ctx context.Context) error {
 }
 
 // Close closes idle connections. A token request in progress ends within ten seconds.
-func (c *Client) Close() {
-	closeIdle(c.calls)
-	closeIdle(c.files)
-}
+func (c *Client) Close() { closeIdle(c.transport) }
 
 // Send appends an activity to the conversation of ref. The id is "" when the connector returns
 // none, as for typing and split messages. Send does not change the activity. What goes out fits its
@@ -252,7 +247,7 @@ func (c *Client) Members(ctx context.Context, ref activity.Reference) iter.Seq2[
 	return func(yield func(activity.Account, error) bool) {
 		k := inConversation(http.MethodGet, ref, "pagedmembers")
 		k.query = url.Values{"pageSize": {strconv.Itoa(memberPageSize)}}
-		for range maxMemberPages {
+		for {
 			var page struct {
 				Members []activity.Account `json:"members"`
 				Next    string             `json:"continuationToken"` // "" on the last page
@@ -271,7 +266,6 @@ func (c *Client) Members(ctx context.Context, ref activity.Reference) iter.Seq2[
 			}
 			k.query.Set("continuationToken", page.Next)
 		}
-		yield(activity.Account{}, fmt.Errorf("%s: more than %d pages", k.op(), maxMemberPages))
 	}
 }
 
@@ -282,45 +276,25 @@ func (c *Client) CreateConversation(ctx context.Context, ref activity.Reference,
 		ID string `json:"id"`
 	}
 	tenant := ref.Conversation.TenantID
-	chat := map[string]any{"members": []account{{with}}, "isGroup": false}
-	if tenant != "" {
-		chat["tenantId"], chat["channelData"] = tenant, map[string]any{"tenant": account{tenant}}
-	}
-	return c.create(ctx, ref, with, chat, first)
-}
-
-// NewThread starts a thread in a Teams channel with its first message. The channel is that of ref,
-// whose conversation may be one of its threads; for another channel, put its id there. It returns
-// the thread's reference, with the message's id.
-func (c *Client) NewThread(ctx context.Context, ref activity.Reference, first *activity.Activity) (activity.Reference, error) {
-	channel, _, _ := strings.Cut(ref.Conversation.ID, ";")
-	thread := map[string]any{"isGroup": true, "channelData": map[string]any{"channel": map[string]string{"id": channel}}}
-	if ref.Conversation.TenantID != "" {
-		thread["tenantId"] = ref.Conversation.TenantID
-	}
-	return c.create(ctx, ref, channel, thread, first)
-}
-
-// create makes the conversation. Limits are counted by place.
-func (c *Client) create(ctx context.Context, ref activity.Reference, place string, wire map[string]any, first *activity.Activity) (activity.Reference, error) {
-	none := activity.Reference{}
 	k := call{
-		name: "create conversation", method: http.MethodPost, service: ref.ServiceURL, path: []string{"conversations"},
-		usage: usage{conversation: place, tenant: ref.Conversation.TenantID},
+		op: "create conversation", method: http.MethodPost, service: ref.ServiceURL, path: []string{"conversations"},
+		usage: usage{conversation: with, tenant: tenant},
 	}
 	message := *first
 	message.ReplyToID = ""                         // nothing to reply to yet
 	message.Conversation = activity.Conversation{} // the call creates it
 	there := ref
-	there.ActivityID, there.Conversation = "", activity.Conversation{}.ConversationAccount
-	there.Conversation.IsGroup, _ = wire["isGroup"].(bool)
+	there.ActivityID, there.Conversation = "", message.Conversation.ConversationAccount
 	if err := k.write(there, &message); err != nil {
-		return none, err
+		return activity.Reference{}, err
 	}
-	wire["bot"], wire["activity"] = map[string]string{"id": ref.Bot.ID}, jsontext.Value(k.body)
+	chat := map[string]any{"bot": account{ref.Bot.ID}, "members": []account{{with}}, "isGroup": false, "activity": jsontext.Value(k.body)}
+	if tenant != "" {
+		chat["tenantId"], chat["channelData"] = tenant, map[string]any{"tenant": account{tenant}}
+	}
 	var err error
-	if k.body, err = json.Marshal(wire, json.Deterministic(true)); err != nil {
-		return none, fmt.Errorf("%s: %w: %w", k.op(), ErrBadCall, err)
+	if k.body, err = json.Marshal(chat, json.Deterministic(true)); err != nil {
+		return activity.Reference{}, fmt.Errorf("%s: %w: %w", k.op, ErrBadCall, err)
 	}
 	var created struct {
 		ID         string `json:"id"`
@@ -328,16 +302,13 @@ func (c *Client) create(ctx context.Context, ref activity.Reference, place strin
 		ServiceURL string `json:"serviceUrl"`
 	}
 	if err := c.ask(ctx, k, &created); err != nil {
-		return none, err
+		return activity.Reference{}, err
 	}
 	if created.ID == "" {
-		return none, fmt.Errorf("%s: the answer has no id", k.op())
+		return activity.Reference{}, fmt.Errorf("%s: the answer has no id", k.op)
 	}
-	there.ActivityID, there.Conversation.ID, there.Conversation.TenantID = created.ActivityID, created.ID, ref.Conversation.TenantID
+	there.ActivityID, there.Conversation.ID, there.Conversation.TenantID = created.ActivityID, created.ID, tenant
 	there.ServiceURL = cmp.Or(created.ServiceURL, ref.ServiceURL)
-	if _, err := c.hosts.baseFor(callerOf(ctx), there.ServiceURL); err != nil {
-		return none, fmt.Errorf("%s: %w", k.op(), err)
-	}
 	return there, nil
 }
 
@@ -348,30 +319,27 @@ func (c *Client) TeamSize(ctx context.Context, ref activity.Reference, id string
 		MemberCount int `json:"memberCount"`
 	}
 	err = c.ask(ctx, call{
-		name:    "get team " + id,
-		method:  http.MethodGet,
-		service: ref.ServiceURL,
-		path:    []string{"teams", id},
-		usage:   usage{tenant: ref.Conversation.TenantID},
+		op: "get team " + id, method: http.MethodGet, service: ref.ServiceURL, path: []string{"teams", id},
+		usage: usage{tenant: ref.Conversation.TenantID},
 	}, &team)
 	return team.MemberCount, err
 }
 
 // call is one operation of the API.
 type call struct {
-	name     string // for errors; "": derived from the other fields
+	op       string // what is tried on what, for errors
 	method   string
 	service  string   // service URL
 	path     []string // segments below /v3, unescaped
 	query    url.Values
 	targeted bool // only one person sees the activity
 	body     []byte
-
-	usage usage
+	usage    usage
 }
 
 func inConversation(method string, ref activity.Reference, path ...string) call {
 	k := call{
+		op:      fmt.Sprintf("%s %s of conversation %q", method, path[0], ref.Conversation.ID),
 		method:  method,
 		service: ref.ServiceURL,
 		path:    append([]string{"conversations", ref.Conversation.ID}, path...),
@@ -383,19 +351,14 @@ func inConversation(method string, ref activity.Reference, path ...string) call 
 	return k
 }
 
-// op says what is tried on what, for errors.
-func (k *call) op() string {
-	if k.name != "" {
-		return k.name
-	}
-	return fmt.Sprintf("%s %s of conversation %q", k.method, k.path[2], k.path[1])
-}
-
 // write makes a's JSON the call's body, for the conversation of ref, in the form that a bot may
 // send: fit for the channel ([activity.Activity.Fit]) and without what only the channel may say
-// (ids, times, service URL, caller, names; rules A2031, A2041, A2063, A2071, A2083 and A2302 of the
-// activity specification). It does not change the activity.
+// (id, service URL, caller, names; rules A2031, A2041, A2063, A2071 and A2083 of the activity
+// specification). It does not change the activity.
 func (k *call) write(ref activity.Reference, a *activity.Activity) error {
+	if a.Type == "" {
+		return fmt.Errorf("%s: %w: the activity has no type", k.op, ErrBadCall)
+	}
 	in := *a
 	in.ChannelID = cmp.Or(a.ChannelID, ref.ChannelID) // ref fills in what the activity omits
 	if a.Conversation.ID == "" {
@@ -411,14 +374,8 @@ func (k *call) write(ref activity.Reference, a *activity.Activity) error {
 		out.Recipient = activity.Account{}
 	}
 	var err error
-	if out.Extra, err = withoutTimes(out.Extra); err == nil && a.Type == "" {
-		err = errors.New("the activity has no type")
-	}
-	if err == nil {
-		k.body, err = out.EncodeToSend()
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w: %w", k.op(), ErrBadCall, err)
+	if k.body, err = out.EncodeToSend(); err != nil {
+		return fmt.Errorf("%s: %w: %w", k.op, ErrBadCall, err)
 	}
 	return nil
 }
@@ -431,26 +388,6 @@ func isTargeted(to activity.Account) bool {
 	return len(to.Extra) > 0 && json.Unmarshal(to.Extra, &flags) == nil && flags.IsTargeted.Kind() == 't'
 }
 
-// withoutTimes drops the times that an inbound activity carries and an outbound one must not.
-func withoutTimes(extra jsontext.Value) (jsontext.Value, error) {
-	var members map[string]jsontext.Value
-	if len(extra) > 0 {
-		if err := json.Unmarshal(extra, &members, jsontext.AllowInvalidUTF8(true)); err != nil {
-			return nil, fmt.Errorf("extra fields: %w", err)
-		}
-	}
-	for _, name := range []string{"timestamp", "localTimestamp", "localTimezone", "rawTimestamp"} {
-		delete(members, name)
-	}
-	if string(members["expiration"]) == `"0001-01-01T00:00:00Z"` { // the zero time would mean expired
-		delete(members, "expiration")
-	}
-	if len(members) == 0 {
-		return nil, nil
-	}
-	return json.Marshal(members, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
-}
-
 // ask makes the call and reads its answer into v.
 func (c *Client) ask(ctx context.Context, k call, v any) error {
 	reply, err := c.do(ctx, k)
@@ -458,7 +395,7 @@ func (c *Client) ask(ctx context.Context, k call, v any) error {
 		return err
 	}
 	if err := json.Unmarshal(reply, v); err != nil {
-		return fmt.Errorf("%s: read the answer: %w", k.op(), err)
+		return fmt.Errorf("%s: read the answer: %w", k.op, err)
 	}
 	return nil
 }
@@ -467,116 +404,76 @@ func (c *Client) ask(ctx context.Context, k call, v any) error {
 // Cloud host serves the tenant, do retries there if the bot may call that host, as in the public
 // cloud. It does not remember this: the tenant's next activity names the right host.
 func (c *Client) do(ctx context.Context, k call) (reply []byte, err error) {
-	to, err := c.route(ctx, k)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", k.op(), err)
-	}
 	tries := c.cfg.Tries
 	if k.usage.fleeting {
 		tries = 1
 	}
-	err = c.repeat(ctx, tries, func(end time.Time) (err error) {
-		reply, err = c.try(ctx, k, to, end)
+	err = c.repeat(ctx, tries, func(ctx context.Context) (err error) {
+		reply, err = c.try(ctx, k)
 		refused, ok := errors.AsType[*Error](err)
-		moved := ok && refused.Status == http.StatusForbidden && refused.Code == "InvalidBotApiHost"
-		if !moved || !to.limited || k.service == gccService {
+		if !ok || refused.Status != http.StatusForbidden || refused.Code != "InvalidBotApiHost" || k.service == gccService {
 			return err
 		}
-		k.service = gccService
-		if there, wrong := c.route(ctx, k); wrong == nil {
-			to = there
-			reply, err = c.try(ctx, k, to, end)
+		base, _ := c.hosts.baseFor(callerOf(ctx), k.service)
+		if _, wrong := c.hosts.baseFor(callerOf(ctx), gccService); wrong == nil && c.hosts.ofMicrosoft(base) {
+			k.service = gccService
+			reply, err = c.try(ctx, k)
 		}
 		return err
 	})
 	return reply, err
 }
 
-// route is where a call goes.
-type route struct {
-	url     string
-	limited bool // to Microsoft's connector, whose limits we know
-}
-
-// route builds the call's address, with each id as one escaped segment.
-func (c *Client) route(ctx context.Context, k call) (route, error) {
+// try makes the call once, if the limits allow it.
+func (c *Client) try(ctx context.Context, k call) ([]byte, error) {
 	base, err := c.hosts.baseFor(callerOf(ctx), k.service)
 	if err != nil {
-		return route{}, err
+		return nil, fmt.Errorf("%s: %w", k.op, err)
 	}
-	var b strings.Builder
-	b.WriteString(base.String() + "/v3")
+	address := base.String() + "/v3"
 	for _, segment := range k.path {
 		if segment == "" || segment == "." || segment == ".." {
-			return route{}, fmt.Errorf("%w: %q cannot be an id", ErrBadCall, segment)
+			return nil, fmt.Errorf("%s: %w: %q cannot be an id", k.op, ErrBadCall, segment)
 		}
-		b.WriteString("/" + url.PathEscape(segment))
+		address += "/" + url.PathEscape(segment)
 	}
 	switch {
 	case k.targeted:
-		b.WriteString("?isTargetedActivity=true")
+		address += "?isTargetedActivity=true"
 	case len(k.query) > 0:
-		b.WriteString("?" + k.query.Encode())
+		address += "?" + k.query.Encode()
 	}
-	return route{b.String(), c.hosts.ofMicrosoft(base)}, nil
-}
-
-// try makes the call once, if the limits allow it, and not beyond end. It uses the transport
-// directly, so it follows no redirect and keeps no cookie.
-func (c *Client) try(ctx context.Context, k call, to route, end time.Time) ([]byte, error) {
 	// Get the token first: calls that waited for the limits and then for one token would all leave
 	// at once.
-	within, cancel := withDeadline(ctx, tryTimeout, end)
-	token, err := c.token(within)
-	cancel()
+	token, err := c.token(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", k.op(), err)
+		return nil, fmt.Errorf("%s: %w", k.op, err)
 	}
-	if to.limited {
-		if err := c.limits.wait(ctx, k.op(), k.usage, end); err != nil {
+	if c.hosts.ofMicrosoft(base) {
+		if err := c.limits.wait(ctx, k.op, k.usage); err != nil {
 			return nil, err
 		}
 	}
-	ctx, cancel = withDeadline(ctx, tryTimeout, end)
+	ctx, cancel := context.WithTimeout(ctx, tryTimeout)
 	defer cancel()
-	var written atomic.Bool
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(info httptrace.WroteRequestInfo) { written.Store(info.Err == nil) }})
-	req, err := http.NewRequestWithContext(ctx, k.method, to.url, bytes.NewReader(k.body))
+	req, err := http.NewRequestWithContext(ctx, k.method, address, bytes.NewReader(k.body))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", k.op(), err)
+		return nil, fmt.Errorf("%s: %w", k.op, err)
 	}
-	c.setHeaders(req, token)
 	req.Header.Set("Accept", "application/json")
 	if k.body != nil {
 		req.Header.Set("Content-Type", "application/json; charset=utf-8")
 	}
-	res, err := c.calls.RoundTrip(req)
-	if write := (*net.OpError)(nil); errors.As(err, &write) && write.Op == "write" {
-		written.Store(false) // net/http reports the write once the request is in its buffer
-	}
-	if err != nil && written.Load() {
-		return nil, fmt.Errorf("%s: %w: %w", k.op(), ErrNoAnswer, err)
-	}
+	res, err := c.roundTrip(k.op, req, token)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", k.op(), err)
+		return nil, err
 	}
 	defer res.Body.Close()
-	if res.StatusCode/100 != 2 {
-		return nil, c.refused(k.op(), res, token)
-	}
 	body, err := readCapped(res.Body, maxReplyBytes)
 	if err != nil && k.method == http.MethodGet {
-		return nil, fmt.Errorf("%s: read the answer: %w", k.op(), err)
+		return nil, fmt.Errorf("%s: read the answer: %w", k.op, err)
 	}
 	return body, nil // if the body is unreadable, the call still succeeded; do not repeat it
-}
-
-// withDeadline ends a context after a duration, and not beyond end.
-func withDeadline(ctx context.Context, after time.Duration, end time.Time) (context.Context, context.CancelFunc) {
-	if limit := time.Now().Add(after); limit.Before(end) {
-		end = limit
-	}
-	return context.WithDeadline(ctx, end)
 }
 
 func (c *Client) token(ctx context.Context) (string, error) {
@@ -586,37 +483,50 @@ func (c *Client) token(ctx context.Context) (string, error) {
 	return c.tokens.get(ctx)
 }
 
-func (c *Client) setHeaders(req *http.Request, token string) {
+// roundTrip makes the request and returns an answer of success. It uses the transport directly, so
+// it follows no redirect and keeps no cookie. After a 401 it drops the token.
+func (c *Client) roundTrip(op string, req *http.Request, token string) (*http.Response, error) {
+	var written atomic.Bool
+	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
+		WroteRequest: func(info httptrace.WroteRequestInfo) { written.Store(info.Err == nil) },
+	}))
 	req.Header.Set("User-Agent", c.cfg.UserAgent)
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-}
-
-// refused makes an error of an answer other than success. After a 401 it drops the token.
-func (c *Client) refused(op string, res *http.Response, token string) error {
-	if res.StatusCode == http.StatusUnauthorized && token != "" {
+	res, err := c.transport.RoundTrip(req)
+	if write := (*net.OpError)(nil); errors.As(err, &write) && write.Op == "write" {
+		written.Store(false) // net/http reports the write once the request is in its buffer
+	}
+	switch {
+	case err != nil && written.Load():
+		return nil, fmt.Errorf("%s: %w: %w", op, ErrNoAnswer, err)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", op, err)
+	case res.StatusCode/100 == 2:
+		return res, nil
+	case res.StatusCode == http.StatusUnauthorized && token != "":
 		c.tokens.invalidate(token)
 	}
-	return refusal(op, res)
+	defer res.Body.Close()
+	return nil, refusal(op, res)
 }
 
 // repeat tries until one succeeds, an error is final, or the call's time is over. Microsoft's
 // documentation lists which errors may be retried (bots/how-to/conversations/conversation-messages,
 // "Status codes from bot conversational APIs").
-func (c *Client) repeat(ctx context.Context, tries int, try func(end time.Time) error) error {
-	end := time.Now().Add(callTimeout)
-	if deadline, ok := ctx.Deadline(); ok && deadline.Before(end) {
-		end = deadline
-	}
+func (c *Client) repeat(ctx context.Context, tries int, try func(ctx context.Context) error) error {
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	defer cancel()
+	end, _ := ctx.Deadline()
 	pause := backoff.ExponentialBackOff{
 		InitialInterval: 500 * time.Millisecond, RandomizationFactor: 0.3, Multiplier: 2, MaxInterval: 20 * time.Second,
 	}
 	renewed := c.tokens == nil // a 401 is worth one retry with another token
-	lost := false              // a try without an answer was repeated
+	lost := false              // a try got no answer
 	unsure := false            // and it may have arrived
 	for n := 1; ; n++ {
-		err := try(end)
+		err := try(ctx)
 		if err == nil {
 			return nil
 		}
@@ -631,17 +541,16 @@ func (c *Client) repeat(ctx context.Context, tries int, try func(end time.Time) 
 			delay, again = max(pause.NextBackOff(), refused.RetryAfter), refused.passes() && refused.RetryAfter <= maxRetryAfter
 		case isToken:
 			delay, again = max(pause.NextBackOff(), time.Until(noToken.retryAt)), !noToken.refused()
-		default: // no answer: the activity may have arrived
+		default:
 			delay, again, lost = pause.NextBackOff(), !lost, true
 		}
-		unanswered := errors.Is(err, ErrNoAnswer)
+		unsure = unsure || errors.Is(err, ErrNoAnswer)
 		if n >= tries || !again || ctx.Err() != nil || time.Until(end) <= delay || sleep(ctx, delay) != nil {
-			if unsure && !unanswered {
+			if unsure && !errors.Is(err, ErrNoAnswer) {
 				err = fmt.Errorf("%w; to a try before that %w", err, ErrNoAnswer)
 			}
 			return err
 		}
-		unsure = unsure || unanswered
 	}
 }
 
@@ -677,51 +586,39 @@ func (c *Client) Download(ctx context.Context, a activity.Attachment, maxBytes i
 	if err != nil {
 		return nil, "", fmt.Errorf("%s: %w", op, err)
 	}
-	if maxBytes <= 0 {
-		maxBytes = defaultFileBytes
-	}
-	maxBytes = min(maxBytes, math.MaxInt64-1) // one byte more is read, to detect excess
-	err = c.repeat(ctx, c.cfg.Tries, func(end time.Time) (err error) {
-		content, contentType, err = c.fetch(ctx, from, signed && !shared, maxBytes, end)
-		if err != nil {
-			return fmt.Errorf("%s: %w", op, err)
-		}
-		return nil
+	maxBytes = min(cmp.Or(max(maxBytes, 0), defaultFileBytes), math.MaxInt64-1) // one byte more is read, to detect excess
+	err = c.repeat(ctx, c.cfg.Tries, func(ctx context.Context) (err error) {
+		content, contentType, err = c.fetch(ctx, op, from, signed && !shared, maxBytes)
+		return err
 	})
 	return content, contentType, err
 }
 
 // fetch downloads once.
-func (c *Client) fetch(ctx context.Context, from *url.URL, signed bool, maxBytes int64, end time.Time) (content []byte, contentType string, err error) {
-	ctx, cancel := withDeadline(ctx, downloadTimeout, end)
+func (c *Client) fetch(ctx context.Context, op string, from *url.URL, signed bool, maxBytes int64) (content []byte, contentType string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
 	defer cancel()
 	token := ""
 	if signed {
 		if token, err = c.token(ctx); err != nil {
-			return nil, "", err
+			return nil, "", fmt.Errorf("%s: %w", op, err)
 		}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from.String(), nil)
-	if err != nil {
-		return nil, "", errors.New("the address cannot be asked")
-	}
-	c.setHeaders(req, token)
-	res, err := c.files.RoundTrip(req)
+	req := (&http.Request{Method: http.MethodGet, URL: from, Header: http.Header{}}).WithContext(ctx)
+	res, err := c.roundTrip(op, req, token)
 	if err != nil {
 		return nil, "", err
 	}
 	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		return nil, "", c.refused("get the file", res, token)
-	}
+	err = errTooLong
 	if res.ContentLength <= maxBytes {
 		content, err = readCapped(res.Body, maxBytes)
 	}
 	switch {
-	case res.ContentLength > maxBytes, errors.Is(err, errTooLong):
-		return nil, "", &Error{Op: "get the file", Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("more than %d bytes", maxBytes)}
+	case errors.Is(err, errTooLong):
+		return nil, "", &Error{Op: op, Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("more than %d bytes", maxBytes)}
 	case err != nil:
-		return nil, "", fmt.Errorf("read the content: %w", err)
+		return nil, "", fmt.Errorf("%s: read the content: %w", op, err)
 	}
 	contentType, _, _ = mime.ParseMediaType(res.Header.Get("Content-Type")) // "" if invalid
 	return content, contentType, nil

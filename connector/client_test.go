@@ -127,15 +127,6 @@ func TestOperations(t *testing.T) {
 			members, err := r.TeamSize(ctx, r.ref, "19:t/x")
 			return fmt.Sprint(members), err
 		}, sent{"GET", "/amer/v3/teams/19:t%2Fx", token, ""}, `7`},
-		{"thread", `{"id":"a:1;messageid=7","activityId":"7"}`, func(r *rest) (string, error) {
-			r.ref.Conversation.TenantID = "t1"
-			created, err := r.NewThread(ctx, r.ref, activity.To(r.ref, activity.Message))
-			return created.Conversation.ID + " " + created.ActivityID, err
-		}, sent{
-			"POST", "/amer/v3/conversations", token,
-			`{"activity":{"type":"message","channelId":"msteams","from":{"id":"28:bot"}},"bot":{"id":"28:bot"},` +
-				`"channelData":{"channel":{"id":"a:1"}},"isGroup":true,"tenantId":"t1"}`,
-		}, "a:1;messageid=7 7"},
 		{"create", `{"id":"a:new","activityId":"1"}`, func(r *rest) (string, error) {
 			first := out(r)
 			first.ID = "mine"
@@ -279,8 +270,7 @@ func TestIDsStayOneSegment(t *testing.T) {
 
 func TestWhatGoesOut(t *testing.T) {
 	t.Parallel()
-	in := `{"type":"message","id":"1","timestamp":"2026-01-01T00:00:00Z","localTimestamp":"x","localTimezone":"UTC",
-		"expiration":"0001-01-01T00:00:00Z","serviceUrl":"https://x/","channelId":"msteams","from":{"id":"b","name":"Bot"},"recipient":{"id":"u"},
+	in := `{"type":"message","id":"1","serviceUrl":"https://x/","channelId":"msteams","from":{"id":"b","name":"Bot"},"recipient":{"id":"u"},
 		"conversation":{"id":"c","isGroup":true,"tenantId":"t"},"text":"hi <b> & \u2028<at>u</at>","entities":[{"type":"mention","mentioned":{"id":"u"},"text":"<at>u</at>"}],
 		"suggestedActions":{},"importance":"high","value":[1],"channelData":{"notification":{"alert":true}}}`
 	a, err := activity.Decode([]byte(in))
@@ -474,7 +464,7 @@ func breaks(*http.Request) (*http.Response, error) {
 }
 
 // counter gives out a new token after a refusal.
-func counter() *connector.Tokens {
+func counter() connector.Tokens {
 	n := -1
 	return connector.TokensFrom(func(context.Context) (string, error) { n++; return fmt.Sprint("token", n), nil })
 }
@@ -537,7 +527,7 @@ func TestRetries(t *testing.T) {
 	}
 }
 
-func scripted(t *testing.T, rt http.RoundTripper, tokens *connector.Tokens) *connector.Client {
+func scripted(t *testing.T, rt http.RoundTripper, tokens connector.Tokens) *connector.Client {
 	t.Helper()
 	return newClient(t, withApp(rt), tokens)
 }
@@ -698,8 +688,8 @@ func TestWhatWasDoneIsNotDoneAgain(t *testing.T) {
 	t.Parallel()
 	for name, body := range map[string]string{"HTML": "<html>", "no id": "{}", "10 MB": `{"id":"` + strings.Repeat("x", 10<<20) + `"}`} {
 		r := newRest(t, answer(201, body))
-		if thread, err := r.NewThread(t.Context(), r.ref, message()); err == nil || len(r.calls) != 1 {
-			t.Errorf("%s: thread %+v, err %v after %d calls, want an error after one", name, thread, err, len(r.calls))
+		if chat, err := r.CreateConversation(t.Context(), r.ref, "29:mia", message()); err == nil || len(r.calls) != 1 {
+			t.Errorf("%s: chat %+v, err %v after %d calls, want an error after one", name, chat, err, len(r.calls))
 		}
 	}
 }

@@ -10,8 +10,9 @@
 // A reference names a conversation: one from an activity ([activity.Activity.Reference]), or one
 // that was stored. Given a reference, a [Client] sends ([Client.Send], [Client.Reply]), changes
 // what it sent ([Client.Update], [Client.Delete]) and lists members ([Client.Members]). It creates
-// conversations ([Client.CreateConversation]) and threads in Teams channels ([Client.NewThread]),
-// gets a team's size ([Client.TeamSize]), and fetches pictures and files ([Client.Download]).
+// conversations ([Client.CreateConversation]), gets a team's size ([Client.TeamSize]), and fetches
+// pictures and files ([Client.Download]). What it sends to a Teams channel's own id, without a
+// thread, starts a thread.
 //
 // Each call has a deadline, stays below the limits of Teams, and is retried only where that can
 // help; see [Client]. An error is an [*Error] (the connector's answer), wraps [ErrBadCall],

@@ -44,39 +44,6 @@ func Example() {
 	// 42 <nil>
 }
 
-// A reminder begins a thread of its own in the channel from which somebody asked for
-// it, and goes on there.
-func ExampleClient_NewThread() {
-	channel := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Println(r.Method, r.URL.Path)
-		fmt.Fprint(w, `{"id":"19:plans@thread.tacv2;messageid=7","activityId":"7"}`)
-	}))
-	defer channel.Close()
-	_, client, err := connector.New(connector.Config{})
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	defer client.Close()
-
-	asked := &activity.Activity{Type: activity.Message, ID: "5", ServiceURL: channel.URL}
-	asked.Conversation.ID = "19:plans@thread.tacv2;messageid=1"
-	ref := asked.Reference()
-	first := activity.To(ref, activity.Message)
-	first.Text = "The plan is due tomorrow."
-	thread, err := client.NewThread(context.Background(), ref, first)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	_, err = client.Send(context.Background(), thread, activity.To(thread, activity.Message))
-	fmt.Println(thread.Conversation.ID, err)
-	// Output:
-	// POST /v3/conversations
-	// POST /v3/conversations/19:plans@thread.tacv2;messageid=7/activities
-	// 19:plans@thread.tacv2;messageid=7 <nil>
-}
-
 // Pictures and shared files of a message are fetched by their attachment.
 func ExampleClient_Download() {
 	channel := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -15,18 +15,18 @@ type (
 )
 
 // TokensFrom are tokens that next makes.
-func TokensFrom(next func(context.Context) (string, error)) *Tokens {
-	return &tokens{callers: map[string]*kept{}, own: newKept(func(ctx context.Context) (*oauth2.Token, error) {
+func TokensFrom(next func(context.Context) (string, error)) Tokens {
+	return tokens{"": newKept(func(ctx context.Context) (*oauth2.Token, error) {
 		token, err := next(ctx)
 		return &oauth2.Token{AccessToken: token}, err
 	})}
 }
 
-func (t *tokens) Token(ctx context.Context) (string, error) { return t.get(ctx) }
-func (t *tokens) Invalidate(token string)                   { t.invalidate(token) }
+func (t tokens) Token(ctx context.Context) (string, error) { return t.get(ctx) }
+func (t tokens) Invalidate(token string)                   { t.invalidate(token) }
 
-func (c *Client) Tokens() *Tokens     { return c.tokens }
-func (c *Client) SetTokens(t *Tokens) { c.tokens = t }
+func (c *Client) Tokens() Tokens     { return c.tokens }
+func (c *Client) SetTokens(t Tokens) { c.tokens = t }
 
 // SetHosts replaces the cloud's hosts.
 func (c *Client) SetHosts(services, files []string) {
@@ -42,4 +42,4 @@ func (c *Client) Allowed(rawURL string) error {
 }
 
 // SetCaller gives a calling bot the tokens of another.
-func (t *tokens) SetCaller(appID string, of *Tokens) { t.callers[appID] = of.own }
+func (t tokens) SetCaller(appID string, of Tokens) { t[appID] = of[""] }

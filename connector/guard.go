@@ -35,23 +35,16 @@ type AuthError struct {
 	// Status is the status to answer: 401 for a bad token, 503 while there are no keys to check it
 	// or newer ones are being fetched, 400 for a service URL that is not allowed.
 	Status int
-	Reason string
 	Err    error
 }
 
-// Error returns the reason.
-func (e *AuthError) Error() string {
-	if e.Err != nil {
-		return fmt.Sprintf("%s: %v", e.Reason, e.Err)
-	}
-	return e.Reason
-}
+func (e *AuthError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the cause, or nil.
+// Unwrap returns the cause.
 func (e *AuthError) Unwrap() error { return e.Err }
 
 func unauthorized(reason string) error {
-	return &AuthError{Status: http.StatusUnauthorized, Reason: reason}
+	return &AuthError{http.StatusUnauthorized, errors.New(reason)}
 }
 
 type forCaller struct{}
@@ -135,7 +128,7 @@ func (g *Guard) Close() { closeIdle(g.transport) }
 // header.
 func (g *Guard) Verify(ctx context.Context, header []string) (*Claims, error) {
 	if g.keys == nil {
-		return &Claims{Local: true, hosts: g.hosts}, nil
+		return &Claims{local: true, hosts: g.hosts}, nil
 	}
 	token, err := bearer(header)
 	if err != nil {
@@ -149,10 +142,10 @@ func (g *Guard) Verify(ctx context.Context, header []string) (*Claims, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Claims{CallerID: g.cloud.CallerID, key: key, serviceURL: p.ServiceURL, hosts: g.hosts}
+	c := &Claims{id: g.cloud.CallerID, key: key, serviceURL: p.ServiceURL, hosts: g.hosts}
 	if g.byEntra(&p) {
 		c.caller, err = g.callerIn(&p)
-		c.CallerID = activity.CallerOf(c.caller)
+		c.id = activity.CallerOf(c.caller)
 	} else {
 		err = p.checkChannel(g.cfg.AppID)
 	}
@@ -256,24 +249,30 @@ func (g *Guard) callerIn(p *payload) (appID string, err error) {
 // Claims are a token's verified claims, before the activity that came with it is read. They allow
 // nothing until Permit accepts that activity. They never change and may be used concurrently.
 type Claims struct {
-	// CallerID replaces the callerId on the wire, which cannot be trusted. For one of the [Callers]
-	// it names its app, see [activity.Activity.CallerApp]. "": unknown.
-	CallerID string
-	// Local is true without an app id, when nobody is authenticated.
-	Local bool
-
+	local      bool // without an app id, when nobody is authenticated
+	id         string
 	key        *signingKey
 	serviceURL string // from a channel's token
 	caller     string // app id of one of the Callers; "": a channel, or unknown
 	hosts      *serviceHosts
 }
 
+// ID replaces the callerId on the wire, which cannot be trusted. For one of the [Callers] it names
+// its app, see [activity.Activity.CallerApp]. "": unknown.
+func (c *Claims) ID() string { return c.id }
+
+// Trusted is true for every token that the guard accepts, and false without an app id, when nobody
+// is authenticated. A channel's token names the serviceUrl. Another bot's token names only that
+// bot: it may choose its address among the hosts that the operator listed, and what is sent there
+// is of no use to anybody else.
+func (c *Claims) Trusted() bool { return !c.local }
+
 // Permit checks the activity against its token: the service URL must be the one in the token, the
 // token's key must be endorsed for the channel, and the bot must be allowed to send to the service
 // URL. In local mode, and for [Callers], only the last rule applies, and callers may only name
 // hosts that the operator listed. Its errors are [AuthError] values.
 func (c *Claims) Permit(a *activity.Activity) error {
-	if !c.Local && c.caller == "" {
+	if !c.local && c.caller == "" {
 		if !sameServiceURL(c.serviceURL, a.ServiceURL) {
 			return unauthorized("the token is for another service url")
 		}
@@ -281,14 +280,14 @@ func (c *Claims) Permit(a *activity.Activity) error {
 			return unauthorized("the signing key is not endorsed for the channel")
 		}
 	}
-	if c.Local && a.ServiceURL == "" && a.DeliveryMode == activity.ExpectReplies {
+	if c.local && a.ServiceURL == "" && a.DeliveryMode == activity.ExpectReplies {
 		return nil // nothing will be sent
 	}
 	if c.caller != "" && len(a.ChannelID) > maxChannelBytes {
-		return &AuthError{Status: http.StatusBadRequest, Reason: "channel id too long"}
+		return &AuthError{http.StatusBadRequest, errors.New("channel id too long")}
 	}
 	if _, err := c.hosts.baseFor(c.caller, a.ServiceURL); err != nil {
-		return &AuthError{Status: http.StatusBadRequest, Reason: "activity refused", Err: err}
+		return &AuthError{http.StatusBadRequest, fmt.Errorf("activity refused: %w", err)}
 	}
 	return nil
 }

@@ -272,7 +272,7 @@ func TestGuardActivityAgainstToken(t *testing.T) {
 			if got := status(t, err); got != tt.want {
 				t.Errorf("status %d (%v), want %d", got, err, tt.want)
 			}
-			if err == nil && (id.CallerID != "urn:botframework:azure" || id.Local) {
+			if err == nil && (id.ID() != "urn:botframework:azure" || !id.Trusted()) {
 				t.Errorf("identity %+v", id)
 			}
 		})
@@ -329,7 +329,7 @@ func TestGuardLocal(t *testing.T) {
 				if got := status(t, err); got != tt.want {
 					t.Errorf("header %q: status %d (%v), want %d", header, got, err, tt.want)
 				}
-				if err == nil && (!id.Local || id.CallerID != "") {
+				if err == nil && (id.Trusted() || id.ID() != "") {
 					t.Errorf("identity %+v", id)
 				}
 			}
@@ -446,7 +446,7 @@ func TestCallersOneClaimWrong(t *testing.T) {
 			if err != nil {
 				return
 			}
-			if a := (&activity.Activity{CallerID: id.CallerID}); a.CallerApp() != callerID && a.CallerApp() != appID {
+			if a := (&activity.Activity{CallerID: id.ID()}); a.CallerApp() != callerID && a.CallerApp() != appID {
 				t.Errorf("identity %+v", id)
 			}
 		})

@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -114,9 +115,10 @@ type listedHost struct {
 type reach int
 
 const (
-	reachPublic   reach = iota // public addresses only
-	reachListed                // any address
-	reachLoopback              // this machine only
+	reachNothing  reach = iota
+	reachPublic         // public addresses only
+	reachListed         // any address
+	reachLoopback       // this machine only
 )
 
 // newServiceHosts allows the cloud's connector hosts and those of [Config.AllowedHosts]. In local
@@ -142,21 +144,17 @@ func newServiceHosts(c cloud, extra []string, local bool) (*serviceHosts, error)
 }
 
 func parseListed(entry string) (listedHost, error) {
-	var l listedHost
-	rest, below := strings.CutPrefix(entry, ".")
-	l.host, l.below = rest, below
-	if host, port, err := net.SplitHostPort(rest); err == nil {
-		l.host, l.port = host, port
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return l, errors.New("the port is not a number from 1 to 65535")
-		}
+	name, below := strings.CutPrefix(entry, ".")
+	if isAddress(name) && strings.Contains(name, ":") {
+		name = "[" + name + "]"
 	}
-	if strings.HasPrefix(l.host, "[") && strings.HasSuffix(l.host, "]") {
-		l.host = l.host[1 : len(l.host)-1]
+	u, err := parseURL("https://" + name)
+	if err != nil || u.Path != "" || u.RawQuery != "" || u.Fragment != "" {
+		return listedHost{}, errors.New("want a host or host:port, in ASCII, without a scheme or path")
 	}
-	l.host = normalHost(l.host)
-	if l.host == "" || !plainHost(l.host) {
-		return l, errors.New("want a host or host:port, in ASCII, without a scheme or path")
+	l := listedHost{host: u.Hostname(), port: u.Port(), below: below}
+	if n, err := strconv.ParseUint(l.port, 10, 16); l.port != "" && (err != nil || n == 0) {
+		return l, errors.New("the port is not a number from 1 to 65535")
 	}
 	if below && !strings.Contains(l.host, ".") {
 		return l, errors.New("a leading dot needs a domain of at least two labels")
@@ -172,69 +170,10 @@ func (h *serviceHosts) baseFor(caller, rawURL string) (*url.URL, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrHostNotAllowed, err)
 	}
-	if err := checkReach(u, h.reachOf); err != nil {
-		return nil, err
-	}
-	if caller != "" && !h.lists(u) {
+	if caller != "" && !h.lists(target(u)) {
 		return nil, fmt.Errorf("%w: %s is not listed, so no calling bot may name it", ErrHostNotAllowed, u.Host)
 	}
-	return u, nil
-}
-
-// checkReach rejects a URL whose host reachOf does not allow, and plain http to another machine.
-func checkReach(u *url.URL, reachOf func(host, port string) (reach, bool)) error {
-	host, port := u.Hostname(), effectivePort(u)
-	r, ok := reachOf(host, port)
-	switch {
-	case !ok:
-		return fmt.Errorf("%w: %s", ErrHostNotAllowed, net.JoinHostPort(host, port))
-	case u.Scheme == "http" && r != reachLoopback:
-		return fmt.Errorf("%w: plain http to %s", ErrHostNotAllowed, host)
-	}
-	return nil
-}
-
-// lists reports whether the operator listed the URL's host.
-func (h *serviceHosts) lists(u *url.URL) bool { return h.listsHost(u.Hostname(), effectivePort(u)) }
-
-func (h *serviceHosts) listsHost(host, port string) bool {
-	return slices.ContainsFunc(h.listed, func(l listedHost) bool {
-		if host != l.host && !(l.below && strings.HasSuffix(host, "."+l.host)) {
-			return false
-		}
-		return port == l.port || l.port == "" && (port == "443" || isLoopback(host))
-	})
-}
-
-// reachOf returns how far a connection to host and port may go; false: not at all.
-func (h *serviceHosts) reachOf(host, port string) (reach, bool) {
-	listed := h.listsHost(host, port)
-	switch {
-	case isLoopback(host):
-		return reachLoopback, listed || h.local
-	case listed:
-		return reachListed, true
-	default:
-		return reachPublic, port == "443" && below(h.services, host)
-	}
-}
-
-// fileReachOf is reachOf for downloads, which may also go to file hosts.
-func (h *serviceHosts) fileReachOf(host, port string) (reach, bool) {
-	if r, ok := h.reachOf(host, port); ok {
-		return r, true
-	}
-	return reachPublic, port == "443" && below(h.files, host)
-}
-
-// below reports whether host is one of the domains or below one.
-func below(domains []string, host string) bool {
-	for _, d := range domains {
-		if host == d || strings.HasSuffix(host, "."+d) {
-			return true
-		}
-	}
-	return false
+	return u, checkReach(u, h.reachOf(target(u)))
 }
 
 // file parses a file's address and reports whether the bot's token may go there: to connector hosts
@@ -243,17 +182,63 @@ func (h *serviceHosts) file(caller, address string) (u *url.URL, signed bool, er
 	if u, err = parseURL(address); err != nil {
 		return nil, false, fmt.Errorf("%w: %w", ErrHostNotAllowed, err)
 	}
-	if signed = h.lists(u); caller == "" {
-		_, signed = h.reachOf(u.Hostname(), effectivePort(u))
+	signed = h.reachOf(target(u)) != reachNothing && (caller == "" || h.lists(target(u)))
+	return u, signed, checkReach(u, h.fileReachOf(target(u)))
+}
+
+// checkReach rejects a URL that leads nowhere, and plain http to another machine.
+func checkReach(u *url.URL, r reach) error {
+	switch {
+	case r == reachNothing:
+		return fmt.Errorf("%w: %s", ErrHostNotAllowed, net.JoinHostPort(target(u)))
+	case u.Scheme == "http" && r != reachLoopback:
+		return fmt.Errorf("%w: plain http to %s", ErrHostNotAllowed, u.Hostname())
 	}
-	return u, signed, checkReach(u, h.fileReachOf)
+	return nil
+}
+
+// lists reports whether the operator listed the host.
+func (h *serviceHosts) lists(host, port string) bool {
+	return slices.ContainsFunc(h.listed, func(l listedHost) bool {
+		if host != l.host && !(l.below && strings.HasSuffix(host, "."+l.host)) {
+			return false
+		}
+		return port == l.port || l.port == "" && (port == "443" || isLoopback(host))
+	})
+}
+
+// reachOf returns how far a connection to the connector host may go.
+func (h *serviceHosts) reachOf(host, port string) reach {
+	listed := h.lists(host, port)
+	switch {
+	case isLoopback(host):
+		if listed || h.local {
+			return reachLoopback
+		}
+	case listed:
+		return reachListed
+	case port == "443" && below(h.services, host):
+		return reachPublic
+	}
+	return reachNothing
+}
+
+// fileReachOf is reachOf for downloads, which may also go to file hosts.
+func (h *serviceHosts) fileReachOf(host, port string) reach {
+	r := h.reachOf(host, port)
+	if r == reachNothing && port == "443" && below(h.files, host) {
+		return reachPublic
+	}
+	return r
 }
 
 // ofMicrosoft reports whether a service URL leads to Microsoft's connector and the operator did not
 // list it.
-func (h *serviceHosts) ofMicrosoft(u *url.URL) bool {
-	r, ok := h.reachOf(u.Hostname(), effectivePort(u))
-	return ok && r == reachPublic
+func (h *serviceHosts) ofMicrosoft(u *url.URL) bool { return h.reachOf(target(u)) == reachPublic }
+
+// below reports whether host is one of the domains or below one.
+func below(domains []string, host string) bool {
+	return slices.ContainsFunc(domains, func(d string) bool { return host == d || strings.HasSuffix(host, "."+d) })
 }
 
 // parseServiceURL parses a service URL and drops a trailing slash.
@@ -282,17 +267,11 @@ func parseURL(raw string) (*url.URL, error) {
 	case u.User != nil:
 		return nil, errors.New("user in the URL")
 	}
-	host, port := normalHost(u.Hostname()), u.Port()
+	host := normalHost(u.Hostname())
 	if !plainHost(host) {
 		return nil, errors.New("host is not a plain ASCII name or address")
 	}
-	u.Host = host
-	if strings.Contains(host, ":") {
-		u.Host = "[" + host + "]"
-	}
-	if port != "" {
-		u.Host += ":" + port
-	}
+	u.Host = strings.TrimSuffix(net.JoinHostPort(host, u.Port()), ":")
 	return u, nil
 }
 
@@ -307,20 +286,15 @@ func sameServiceURL(a, b string) bool {
 	return errA == nil && errB == nil && ua.String() == ub.String()
 }
 
-func effectivePort(u *url.URL) string {
-	switch {
-	case u.Port() != "":
-		return u.Port()
-	case u.Scheme == "http":
-		return "80"
-	default:
-		return "443"
+// target returns the URL's host and port.
+func target(u *url.URL) (host, port string) {
+	if port = u.Port(); port == "" && u.Scheme == "http" {
+		port = "80"
 	}
+	return u.Hostname(), cmp.Or(port, "443")
 }
 
-func normalHost(host string) string {
-	return strings.TrimSuffix(strings.ToLower(host), ".")
-}
+func normalHost(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }
 
 // hostName is a lower-case DNS name. Underscores are allowed because Microsoft's hosts may have
 // them.
@@ -340,9 +314,6 @@ func isAddress(host string) bool {
 // isLoopback reports whether host means this machine without asking a resolver. What localhost
 // resolves to is checked at dial time.
 func isLoopback(host string) bool {
-	if normalHost(host) == "localhost" {
-		return true
-	}
 	a, err := netip.ParseAddr(host)
-	return err == nil && a.Unmap().IsLoopback()
+	return host == "localhost" || err == nil && a.Unmap().IsLoopback()
 }

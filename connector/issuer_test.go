@@ -171,7 +171,7 @@ func newGuard(t testing.TB, cfg connector.Config) *connector.Guard {
 }
 
 // newClient has the tokens in place of the credentials' own, if there are any.
-func newClient(t testing.TB, cfg connector.Config, tokens *connector.Tokens) *connector.Client {
+func newClient(t testing.TB, cfg connector.Config, tokens connector.Tokens) *connector.Client {
 	t.Helper()
 	_, c, err := connector.New(cfg)
 	if err != nil {
@@ -184,7 +184,7 @@ func newClient(t testing.TB, cfg connector.Config, tokens *connector.Tokens) *co
 	return c
 }
 
-func fixedToken(token string) *connector.Tokens {
+func fixedToken(token string) connector.Tokens {
 	return connector.TokensFrom(func(context.Context) (string, error) { return token, nil })
 }
 

@@ -39,7 +39,7 @@ const (
 	maxKeyBits       = 8192
 )
 
-var errNoKeys = errors.New("no keys of the token issuer yet")
+var errNoKeys = errors.New("cannot check the token: no keys of the token issuer yet")
 
 // keySet caches the issuer's keys. Keys stay in use until a fetched set with a usable key replaces
 // them, however long the issuer is down.
@@ -99,11 +99,11 @@ func (s *keySet) find(ctx context.Context, id string) (*signingKey, error) {
 	case s.keys == nil:
 		err := errNoKeys
 		if s.failure != nil {
-			err = fmt.Errorf("%w: %w", errNoKeys, s.failure)
+			err = fmt.Errorf("%w: %w", err, s.failure)
 		}
-		return nil, &AuthError{Status: http.StatusServiceUnavailable, Reason: "cannot check the token", Err: err}
+		return nil, &AuthError{http.StatusServiceUnavailable, err}
 	case !ended: // after a rotation, the key may be among them
-		return nil, &AuthError{Status: http.StatusServiceUnavailable, Reason: "cannot check the token yet: newer keys are being fetched"}
+		return nil, &AuthError{http.StatusServiceUnavailable, errors.New("cannot check the token yet: newer keys are being fetched")}
 	default:
 		return nil, unauthorized("unknown signing key")
 	}

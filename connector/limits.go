@@ -3,6 +3,7 @@ package connector
 import (
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -52,38 +53,33 @@ type usage struct {
 }
 
 // wait waits until the call op may be made. If that would take longer than maxLimitWait or go
-// beyond end, the call must not be made: the error is an [*Error] with HeldBack set.
+// beyond ctx's deadline, the call must not be made: the error is an [*Error] with HeldBack set.
 //
 // It waits for the conversation first and then for the tenant, so calls that wait for their
 // conversation do not use up the tenant's limit.
-func (l *limits) wait(ctx context.Context, op string, u usage, end time.Time) error {
-	if latest := time.Now().Add(maxLimitWait); latest.Before(end) {
-		end = latest
+func (l *limits) wait(ctx context.Context, op string, u usage) error {
+	latest := time.Now().Add(maxLimitWait)
+	if end, ok := ctx.Deadline(); ok && end.Before(latest) {
+		latest = end
 	}
 	if u.fleeting {
-		end = time.Now()
+		latest = time.Now()
 	}
-	conversation, _, _ := strings.Cut(strings.ToLower(u.conversation), ";") // a channel with all its threads is one
-	tenant := strings.ToLower(u.tenant)
-	if conversation != "" {
-		if err := l.take(ctx, op, "conversation "+conversation, conversationLimits, max(u.messages, 1), end); err != nil {
+	if conversation, _, _ := strings.Cut(strings.ToLower(u.conversation), ";"); conversation != "" { // a channel with all its threads is one
+		if err := l.take(ctx, op, "conversation "+conversation, conversationLimits, max(u.messages, 1), latest); err != nil {
 			return err
 		}
 	}
-	if tenant != "" {
-		return l.take(ctx, op, "tenant "+tenant, tenantLimits, 1, end)
+	if u.tenant != "" {
+		return l.take(ctx, op, "tenant "+strings.ToLower(u.tenant), tenantLimits, 1, latest)
 	}
 	return nil
 }
 
 // take takes n from each limiter with that name, and waits until all allow it.
-func (l *limits) take(ctx context.Context, op, name string, of []limit, n int, end time.Time) error {
-	now := time.Now()
-	taken, delay := l.reserve(name, of, n, now, end)
-	switch {
-	case delay == 0:
-		return nil
-	case taken == nil:
+func (l *limits) take(ctx context.Context, op, name string, of []limit, n int, latest time.Time) error {
+	taken, delay := l.reserve(name, of, n, latest)
+	if taken == nil {
 		return &Error{Op: op, Status: http.StatusTooManyRequests, RetryAfter: delay, HeldBack: true}
 	}
 	err := sleep(ctx, delay)
@@ -95,10 +91,11 @@ func (l *limits) take(ctx context.Context, op, name string, of []limit, n int, e
 	return err
 }
 
-// reserve takes nothing if the delay would go beyond end.
-func (l *limits) reserve(name string, of []limit, n int, now, end time.Time) (taken []*rate.Reservation, delay time.Duration) {
+// reserve takes nothing if the delay would go beyond latest.
+func (l *limits) reserve(name string, of []limit, n int, latest time.Time) (taken []*rate.Reservation, delay time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	now := time.Now()
 	l.sweep(now)
 	limiters := l.limiters[name]
 	if limiters == nil {
@@ -111,7 +108,7 @@ func (l *limits) reserve(name string, of []limit, n int, now, end time.Time) (ta
 		r := one.ReserveN(now, n)
 		taken, delay = append(taken, r), max(delay, r.DelayFrom(now))
 	}
-	if delay > 0 && now.Add(delay).After(end) {
+	if delay > 0 && now.Add(delay).After(latest) {
 		for _, r := range taken {
 			r.CancelAt(now)
 		}
@@ -127,11 +124,7 @@ func (l *limits) sweep(now time.Time) {
 	}
 	l.swept = now
 	for name, limiters := range l.limiters {
-		full := true
-		for _, one := range limiters {
-			full = full && one.TokensAt(now) >= float64(one.Burst())
-		}
-		if full {
+		if !slices.ContainsFunc(limiters, func(one *rate.Limiter) bool { return one.TokensAt(now) < float64(one.Burst()) }) {
 			delete(l.limiters, name)
 		}
 	}
@@ -139,6 +132,9 @@ func (l *limits) sweep(now time.Time) {
 
 // sleep waits for d or the end of ctx.
 func sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {

@@ -3,6 +3,7 @@ package connector
 // These tests are inside the package to see what the limits keep in memory, and to go past the client.
 
 import (
+	"context"
 	"errors"
 	"strconv"
 	"sync"
@@ -17,7 +18,7 @@ func TestLimitsForgetIdleConversations(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimits()
 		send := func(conversation string) {
-			if err := l.wait(t.Context(), "send", usage{conversation: conversation, tenant: "t" + conversation}, time.Now().Add(time.Hour)); err != nil {
+			if err := l.wait(t.Context(), "send", usage{conversation: conversation, tenant: "t" + conversation}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -47,14 +48,15 @@ func TestLimitsForgetIdleConversations(t *testing.T) {
 func TestWhoIsHeldBackTakesNothing(t *testing.T) {
 	t.Parallel()
 	l := newLimits()
-	end := time.Now() // nobody may wait
+	ctx, cancel := context.WithTimeout(t.Context(), 0) // nobody may wait
+	defer cancel()
 	var wg sync.WaitGroup
 	for range 500 {
-		wg.Go(func() { _ = l.wait(t.Context(), "send", usage{conversation: "busy"}, end) })
+		wg.Go(func() { _ = l.wait(ctx, "send", usage{conversation: "busy"}) })
 	}
 	wg.Wait()
 	var e *Error
-	if err := l.wait(t.Context(), "send", usage{conversation: "busy"}, end); !errors.As(err, &e) || e.RetryAfter > 2*time.Second {
+	if err := l.wait(ctx, "send", usage{conversation: "busy"}); !errors.As(err, &e) || e.RetryAfter > 2*time.Second {
 		t.Errorf("err = %v, want one that names a moment within two seconds", err)
 	}
 }

@@ -331,7 +331,7 @@ func TestAChannelIsOneConversation(t *testing.T) {
 				if n >= 5 {
 					return
 				}
-				if _, err := c.NewThread(t.Context(), thread("19:c@thread.tacv2", ""), message()); err != nil {
+				if _, err := c.Send(t.Context(), thread("19:c@thread.tacv2", ""), message()); err != nil {
 					t.Error(err)
 				}
 			})

@@ -72,7 +72,7 @@ func (c Credentials) String() string { return "credentials" }
 func (c Credentials) GoString() string { return c.String() }
 
 // newTokens returns the bot's tokens. It makes no request; get does.
-func newTokens(cfg Config, in cloud, rt http.RoundTripper) (*tokens, error) {
+func newTokens(cfg Config, in cloud, rt http.RoundTripper) (tokens, error) {
 	login, err := trustedURL("login URL", in.LoginURL)
 	if err = errors.Join(err, cfg.Credentials.check()); err != nil {
 		return nil, err
@@ -81,34 +81,14 @@ func newTokens(cfg Config, in cloud, rt http.RoundTripper) (*tokens, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &tokens{own: newKept(fetches(cmp.Or(cfg.Credentials.Tenant, in.Tenant), in.Scope)), callers: map[string]*kept{}}
+	own := newKept(fetches(cmp.Or(cfg.Credentials.Tenant, in.Tenant), in.Scope))
+	t := tokens{"": own}
 	for _, app := range cfg.Callers.apps(cfg.AppID) {
-		if t.callers[app] = t.own; !strings.EqualFold(app, cfg.AppID) {
-			t.callers[app] = newKept(fetches(cfg.Callers.Tenant, app+"/.default"))
+		if t[app] = own; !strings.EqualFold(app, cfg.AppID) {
+			t[app] = newKept(fetches(cfg.Callers.Tenant, app+"/.default"))
 		}
 	}
 	return t, nil
-}
-
-// CheckCertificate returns an error if the certificate in CertificateFile cannot be read or is not
-// valid at that time. Without a file it returns nil. [New] accepts a certificate outside its
-// validity, because clocks differ and it may be renewed.
-func (c Credentials) CheckCertificate(now time.Time) error {
-	if c.CertificateFile == "" {
-		return nil
-	}
-	cert, err := readCertificate(c.CertificateFile, c.CertificatePassword)
-	if err != nil {
-		return err
-	}
-	own := cert.chain[0]
-	switch {
-	case now.After(own.NotAfter):
-		return fmt.Errorf("certificate file: the certificate ran out on %s", own.NotAfter.Format(time.DateOnly))
-	case now.Before(own.NotBefore):
-		return fmt.Errorf("certificate file: the certificate is not valid before %s", own.NotBefore.Format(time.DateOnly))
-	}
-	return nil
 }
 
 // check allows only a GUID or a domain name as the tenant, because it becomes part of a path.
@@ -132,25 +112,20 @@ func (c Credentials) check() error {
 	}
 }
 
-// tokens keeps the bot's tokens: one for the channels, and one for each of the [Callers]. Each is
-// renewed at least five minutes early, by one request shared by all who want it. If a renewal
-// fails, the old token stays in use while it lives. After a failed request the next one waits for
-// up to 15 seconds; until then callers get the same error at once. Where new tokens are refused
-// like the old ones, they are replaced once a minute. tokens may be used concurrently.
-type tokens struct {
-	own     *kept
-	callers map[string]*kept // by app id in lower case; never changes
-}
+// tokens keeps the bot's tokens: under "" the one for the channels, and one for each of the
+// [Callers], by app id in lower case. Each is renewed at least five minutes early, by one request
+// shared by all who want it. If a renewal fails, the old token stays in use while it lives. After a
+// failed request the next one waits for up to 15 seconds; until then callers get the same error at
+// once. Where new tokens are refused like the old ones, they are replaced once a minute. tokens may
+// be used concurrently; the map never changes.
+type tokens map[string]*kept
 
 // get returns a token that is good for at least half a minute, or for half its life if that is
 // shorter than a minute; never an empty one. It is the channels' token or, in a [ForCaller]
 // context, that caller's. Its error is a [tokenError] or wraps [ErrBadCall].
-func (t *tokens) get(ctx context.Context) (string, error) {
+func (t tokens) get(ctx context.Context) (string, error) {
 	app := callerOf(ctx)
-	if app == "" {
-		return t.own.get(ctx)
-	}
-	if k := t.callers[app]; k != nil {
+	if k := t[app]; k != nil {
 		return k.get(ctx)
 	}
 	return "", fmt.Errorf("get bot token: %w: the calling bot is not allowed: %s", ErrBadCall, app)
@@ -159,10 +134,13 @@ func (t *tokens) get(ctx context.Context) (string, error) {
 // invalidate drops a token that the connector refused, so the next call gets a new one. It keeps a
 // token for a while that has just replaced a refused one: a connector that refuses both would
 // refuse more of them.
-func (t *tokens) invalidate(token string) {
-	t.own.invalidate(token)
-	for _, k := range t.callers {
-		k.invalidate(token)
+func (t tokens) invalidate(token string) {
+	for _, k := range t {
+		k.mu.Lock()
+		if now := time.Now(); k.token == token && now.Sub(k.replacedAt) >= replacePause {
+			k.token, k.renewAt, k.replacedAt = "", time.Time{}, now
+		}
+		k.mu.Unlock()
 	}
 }
 
@@ -173,12 +151,11 @@ type kept struct {
 
 	mu         sync.Mutex
 	token      string
-	renewAt    time.Time
 	endsAt     time.Time
+	renewAt    time.Time // when to request the next one; after a failure, when to try again
 	replacedAt time.Time // when it last replaced a refused one
-
-	err     *tokenError // of the last request, with the time of the next one
-	backoff backoff.ExponentialBackOff
+	err        error     // of the last request
+	backoff    backoff.ExponentialBackOff
 }
 
 func newKept(f fetch) *kept {
@@ -191,52 +168,36 @@ func newKept(f fetch) *kept {
 // get returns the token, and waits for one if there is none.
 func (k *kept) get(ctx context.Context) (string, error) {
 	token, due, err := k.look()
-	if due {
-		done := k.renewing.DoChan("", func() (any, error) { k.renew(); return nil, nil })
-		if token != "" {
-			return token, nil // renewed in the background
-		}
-		select {
-		case <-done:
-			token, _, err = k.look()
-		case <-ctx.Done():
-			return "", &tokenError{Err: ctx.Err()}
-		}
+	if !due {
+		return token, err
 	}
-	switch {
-	case token != "":
-		return token, nil
-	case err != nil:
-		return "", err
-	default:
-		return "", &tokenError{Err: errors.New("the new token was refused already")}
+	renewed := k.renewing.DoChan("", func() (any, error) { return k.renew() })
+	if token != "" {
+		return token, nil // renewed in the background
+	}
+	select {
+	case result := <-renewed:
+		return result.Val.(string), result.Err
+	case <-ctx.Done():
+		return "", &tokenError{Err: ctx.Err()}
 	}
 }
 
-// look returns the token while it lives, whether to request a new one, and why there is none.
-func (k *kept) look() (token string, due bool, err *tokenError) {
+// look returns the token while it lives, or why there is none, and whether to request a new one.
+func (k *kept) look() (token string, due bool, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	now := time.Now()
-	if now.Before(k.endsAt) {
-		token = k.token
+	if k.token != "" && now.Before(k.endsAt) {
+		return k.token, !now.Before(k.renewAt), nil
 	}
-	paused := k.err != nil && now.Before(k.err.retryAt)
-	return token, !paused && !now.Before(k.renewAt), k.err
-}
-
-func (k *kept) invalidate(token string) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if now := time.Now(); k.token == token && now.Sub(k.replacedAt) >= replacePause {
-		k.token, k.renewAt, k.endsAt, k.replacedAt = "", time.Time{}, time.Time{}, now
-	}
+	return "", !now.Before(k.renewAt), k.err
 }
 
 // renew requests a token if that is still due. It outlives the caller that started it.
-func (k *kept) renew() {
-	if _, due, _ := k.look(); !due {
-		return
+func (k *kept) renew() (string, error) {
+	if token, due, err := k.look(); !due {
+		return token, err
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), tokenTimeout)
 	defer cancel()
@@ -256,15 +217,17 @@ func (k *kept) renew() {
 		if !errors.As(err, &failure) {
 			failure = &tokenError{Err: err}
 		}
-		failure.retryAt = now.Add(k.backoff.NextBackOff())
+		k.renewAt = now.Add(k.backoff.NextBackOff())
+		failure.retryAt = k.renewAt
 		k.err = failure
-		return
+		return "", failure
 	}
 	k.backoff.Reset()
-	k.token, k.err = t.AccessToken, nil
 	life := lifeOf(t)
+	k.token, k.err = t.AccessToken, nil
 	k.renewAt = now.Add(life - min(tokenMargin, life/2))
 	k.endsAt = now.Add(life - min(tokenSpare, life/2))
+	return k.token, nil
 }
 
 func lifeOf(t *oauth2.Token) time.Duration {
@@ -377,21 +340,15 @@ func oauthCode(e *oauth2.RetrieveError) string {
 }
 
 // assertions returns a function that proves the app to an endpoint with a signed statement; nil if
-// the password does that.
+// the password does that. It reads a file now to find out whether it is usable, and again for each
+// statement, so a renewed one needs no restart.
 func (c Credentials) assertions(appID string, in cloud, rt http.RoundTripper) (func(ctx context.Context, endpoint string) (string, error), error) {
+	var assert func(ctx context.Context, endpoint string) (string, error)
 	switch {
 	case c.CertificateFile != "":
-		_, err := readCertificate(c.CertificateFile, c.CertificatePassword)
-		return func(_ context.Context, endpoint string) (string, error) {
-			cert, err := readCertificate(c.CertificateFile, c.CertificatePassword)
-			if err != nil {
-				return "", err
-			}
-			return cert.assertion(appID, endpoint)
-		}, err
+		assert = func(_ context.Context, endpoint string) (string, error) { return c.certified(appID, endpoint) }
 	case c.FederatedTokenFile != "":
-		_, err := federatedToken(c.FederatedTokenFile)
-		return func(context.Context, string) (string, error) { return federatedToken(c.FederatedTokenFile) }, err
+		assert = func(context.Context, string) (string, error) { return c.federated() }
 	case c.FederatedClientID != "":
 		identity, err := newManagedIdentity(c.FederatedClientID, rt)
 		return func(ctx context.Context, _ string) (string, error) {
@@ -404,6 +361,8 @@ func (c Credentials) assertions(appID string, in cloud, rt http.RoundTripper) (f
 	default:
 		return nil, nil
 	}
+	_, err := assert(context.Background(), in.LoginURL)
+	return assert, err
 }
 
 // newManagedIdentity returns a function that requests tokens of the machine's identity. azidentity
@@ -432,9 +391,9 @@ func newManagedIdentity(clientID string, rt http.RoundTripper) (func(ctx context
 	}, err
 }
 
-// federatedToken reads the token in the file as it is now: its issuer replaces it.
-func federatedToken(file string) (string, error) {
-	raw, err := readProof(file)
+// federated returns the token in the file.
+func (c Credentials) federated() (string, error) {
+	raw, err := readProof(c.FederatedTokenFile)
 	if err != nil {
 		return "", fmt.Errorf("federated token file: %w", err)
 	}
@@ -445,52 +404,38 @@ func federatedToken(file string) (string, error) {
 	return token, nil
 }
 
-// certificate is a certificate of the app's registration, with its key.
-type certificate struct {
-	key   *rsa.PrivateKey
-	chain []*x509.Certificate // the key's own first
-}
-
-// readCertificate reads the file as it is now, so a renewed certificate needs no restart. Its
-// errors quote nothing of the file.
-func readCertificate(file, password string) (certificate, error) {
-	raw, err := readProof(file)
+// certified returns what Entra wants from an app with a certificate
+// (https://learn.microsoft.com/entra/identity-platform/certificate-credentials). It includes the
+// chain for registrations that trust an issuer's subjects. Its errors quote nothing of the file.
+func (c Credentials) certified(appID, endpoint string) (string, error) {
+	raw, err := readProof(c.CertificateFile)
 	if err != nil {
-		return certificate{}, fmt.Errorf("certificate file: %w", err)
+		return "", fmt.Errorf("certificate file: %w", err)
 	}
-	certs, private, err := azidentity.ParseCertificates(raw, []byte(password))
+	certs, private, err := azidentity.ParseCertificates(raw, []byte(c.CertificatePassword))
 	if err != nil {
-		return certificate{}, errors.New("certificate file: it holds no certificate and private key that can be read with this password, or without one")
+		return "", errors.New("certificate file: it holds no certificate and private key that can be read with this password, or without one")
 	}
 	key, ok := private.(*rsa.PrivateKey)
 	if !ok {
-		return certificate{}, errors.New("certificate file: the private key is not RSA")
+		return "", errors.New("certificate file: the private key is not RSA")
 	}
 	own := slices.IndexFunc(certs, func(c *x509.Certificate) bool { return key.PublicKey.Equal(c.PublicKey) })
 	if own < 0 {
-		return certificate{}, errors.New("certificate file: the private key belongs to none of the certificates")
+		return "", errors.New("certificate file: the private key belongs to none of the certificates")
 	}
 	certs[0], certs[own] = certs[own], certs[0]
-	return certificate{key, certs}, nil
-}
-
-// assertion is what Entra wants from an app with a certificate
-// (https://learn.microsoft.com/entra/identity-platform/certificate-credentials). It includes the
-// chain for registrations that trust an issuer's subjects.
-func (c certificate) assertion(appID, endpoint string) (string, error) {
-	now := time.Now()
+	var chain []string
+	for _, cert := range certs {
+		chain = append(chain, base64.StdEncoding.EncodeToString(cert.Raw))
+	}
+	now, thumbprint := time.Now(), sha256.Sum256(certs[0].Raw)
 	token := jwt.NewWithClaims(jwt.SigningMethodPS256, jwt.MapClaims{
 		"aud": endpoint, "iss": appID, "sub": appID, "jti": rand.Text(),
 		"nbf": now.Unix(), "exp": now.Add(assertionLife).Unix(),
 	})
-	thumbprint := sha256.Sum256(c.chain[0].Raw)
-	token.Header["x5t#S256"] = base64.RawURLEncoding.EncodeToString(thumbprint[:])
-	var chain []string
-	for _, cert := range c.chain {
-		chain = append(chain, base64.StdEncoding.EncodeToString(cert.Raw))
-	}
-	token.Header["x5c"] = chain
-	signed, err := token.SignedString(c.key)
+	token.Header["x5t#S256"], token.Header["x5c"] = base64.RawURLEncoding.EncodeToString(thumbprint[:]), chain
+	signed, err := token.SignedString(key)
 	if err != nil {
 		return "", fmt.Errorf("sign with the certificate's key: %w", err)
 	}

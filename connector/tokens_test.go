@@ -83,7 +83,7 @@ func grants(seconds int) func(int) (int, string) {
 	}
 }
 
-func newTokens(t *testing.T, l *login) *connector.Tokens {
+func newTokens(t *testing.T, l *login) connector.Tokens {
 	t.Helper()
 	l.start = time.Now()
 	cfg := withApp(l)
@@ -141,7 +141,7 @@ func TestTokenIsSharedAndRenewedEarly(t *testing.T) {
 	})
 }
 
-func wantToken(t *testing.T, tokens *connector.Tokens, want string) {
+func wantToken(t *testing.T, tokens connector.Tokens, want string) {
 	t.Helper()
 	if got, err := tokens.Token(t.Context()); err != nil || got != want {
 		t.Errorf("token %q, %v; want %q", got, err, want)
@@ -444,7 +444,7 @@ func TestCredentialsDoNotPrintTheirSecret(t *testing.T) {
 }
 
 // tokensOf are the tokens of a bot.
-func tokensOf(t *testing.T, cfg connector.Config) *connector.Tokens {
+func tokensOf(t *testing.T, cfg connector.Config) connector.Tokens {
 	t.Helper()
 	return newClient(t, cfg, nil).Tokens()
 }

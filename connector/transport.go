@@ -6,10 +6,8 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -42,38 +40,21 @@ func noRedirects(rt http.RoundTripper) *http.Client {
 	}
 }
 
-// guardedTransport connects only where allowed permits. It checks the resolved address at dial
-// time: a name that was public when checked cannot lead inside later. The operator's proxy is
-// trusted to choose addresses, because it resolves names itself.
-func guardedTransport(allowed func(host, port string) (reach, bool)) *http.Transport {
-	var proxies sync.Map // host:port of proxies from the environment
+// guardedTransport is for URLs that hosts allows. It checks the resolved address at dial time: a
+// name that was public when checked cannot lead inside later. Any other host that it dials is the
+// operator's proxy, which is trusted to choose addresses, because it resolves names itself.
+func guardedTransport(hosts *serviceHosts) *http.Transport {
 	t := newTransport(func(ctx context.Context, network, addr string) (net.Conn, error) {
 		dialer := &net.Dialer{Timeout: dialTimeout}
-		if _, ok := proxies.Load(addr); ok {
-			return dialer.DialContext(ctx, network, addr)
-		}
 		host, port, err := net.SplitHostPort(addr)
 		if err != nil {
 			return nil, err
 		}
-		r, ok := allowed(host, port)
-		if !ok {
-			return nil, fmt.Errorf("%w: %s", ErrHostNotAllowed, addr)
+		if r := hosts.fileReachOf(host, port); r != reachNothing {
+			dialer.Control = r.control
 		}
-		dialer.Control = r.control
 		return dialer.DialContext(ctx, network, addr)
 	})
-	t.Proxy = func(r *http.Request) (*url.URL, error) {
-		u, err := http.ProxyFromEnvironment(r)
-		if err == nil && u != nil {
-			port := effectivePort(u)
-			if u.Port() == "" && strings.HasPrefix(u.Scheme, "socks5") {
-				port = "1080"
-			}
-			proxies.Store(net.JoinHostPort(u.Hostname(), port), struct{}{})
-		}
-		return u, err
-	}
 	t.DisableCompression = true // answers are short, mostly an id; and no file grows while it is read
 	// When all connections are in use, wait for one. Without a limit, a burst of replies would open
 	// more connections than are kept, and close them again.

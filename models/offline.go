@@ -25,11 +25,8 @@ import (
 type Offline struct{}
 
 const (
-	maxOfflineText  = 4 << 10 // bytes of a message to read
-	maxOfflineWords = 200     // in a phrase
-	maxOfflineTexts = 10      // messages to search for what "it" is
-	maxOfflineCalls = 25      // in one plan; nobody means more at once
-	maxOfflineHelp  = 20      // actions named in the help: a screenful
+	maxOfflineWords = 200 // of a message to read
+	maxOfflineTexts = 10  // messages to search for what "it" is
 )
 
 // Name is the Model field of every response.
@@ -38,12 +35,8 @@ func (Offline) Name() string { return "offline" }
 // Complete writes a plan, calls tools, or answers in plain text if the request has neither actions
 // nor tools. It fails only when ctx has ended.
 func (o Offline) Complete(ctx context.Context, req *Request) (*Response, error) {
-	switch err := ctx.Err(); err {
-	case nil:
-	case context.Canceled:
-		return nil, fmt.Errorf("complete with model %s: %w", o.Name(), err)
-	default:
-		return nil, &Error{Kind: Timeout, Err: err}
+	if err := ctx.Err(); err != nil {
+		return nil, networkError(ctx, err)
 	}
 	answer := &Response{Finish: "stop", Model: o.Name()}
 	calls, say := offlineAnswer(req)
@@ -69,19 +62,35 @@ func offlineAnswer(req *Request) (calls []Call, say string) {
 	}
 	r := newPhraseReader(req)
 	texts := []string{""}
+	var results []string // what tools have answered since the last text
+	failed := false
+	names := map[string]string{} // by call id
 	for _, m := range req.Messages {
-		if m.Role == "user" {
-			texts = append(texts, m.Text)
+		switch m.Role {
+		case "user":
+			texts, results = append(texts, m.Text), nil
+		case "assistant":
+			for _, c := range m.Calls {
+				names[c.ID] = c.Name
+			}
+		case "tool":
+			text := strings.TrimSpace(m.Text)
+			if text, failed = strings.CutPrefix(text, "Error: "); failed {
+				text = "I could not do " + names[m.CallID] + ": " + text
+			} else if text == "" || strings.ContainsAny(text[:1], "{[") { // JSON alone could pass for a plan
+				text = names[m.CallID] + ": " + cmp.Or(text, "done")
+			}
+			results = append(results, text)
 		}
 	}
 	for _, text := range texts[max(0, len(texts)-maxOfflineTexts):] { // earlier ones tell what "it" is
 		calls, say = r.answer(text)
 	}
-	results, failed := toolResults(req)
-	if done := len(results); req.OneCallAtMost && done < len(calls) && !failed {
+	done := len(results)
+	switch {
+	case req.OneCallAtMost && done < len(calls) && !failed:
 		return calls[done : done+1], ""
-	}
-	if len(results) > 0 {
+	case done > 0:
 		return nil, strings.Join(results, "\n")
 	}
 	return calls, say
@@ -89,71 +98,46 @@ func offlineAnswer(req *Request) (calls []Call, say string) {
 
 var planFailure = regexp.MustCompile(`(?m)^- (\S+) failed: `)
 
-// toolResults returns what tools answered since the person's last text, one line each. failed is
-// about the last one.
-func toolResults(req *Request) (lines []string, failed bool) {
-	names := map[string]string{} // by call id
-	for _, m := range req.Messages {
-		if m.Role == "user" {
-			lines = nil
-		}
-		for _, c := range m.Calls {
-			names[c.ID] = c.Name
-		}
-		if m.Role != "tool" {
-			continue
-		}
-		text, name := strings.TrimSpace(m.Text), names[m.CallID]
-		if text, failed = strings.CutPrefix(text, "Error: "); failed {
-			text = "I could not do " + name + ": " + text
-		} else if text == "" || text == "done" {
-			text = name + " is done."
-		} else if text[0] == '{' || text[0] == '[' { // alone it could pass for a plan
-			text = name + ": " + text
-		}
-		lines = append(lines, text)
-	}
-	return lines, failed
-}
-
 // writePlan writes a plan that makes the calls and says their results, or only says something.
 func writePlan(calls []Call, say string) string {
-	var commands, results []string
+	type command struct {
+		Type     string          `json:"type"`
+		Action   string          `json:"action,omitempty"`
+		Entities json.RawMessage `json:"entities,omitempty"`
+		SaveAs   string          `json:"saveAs,omitempty"`
+		Response string          `json:"response,omitempty"`
+	}
+	var commands []command
+	var results []string
 	for i, c := range calls {
 		name := "R" + strconv.Itoa(i+1)
 		results = append(results, "$"+name)
 		entities := strings.ReplaceAll(c.Arguments, "$", "$$") // in a plan that saves, $$ is a dollar sign
-		commands = append(commands, `{"type":"DO","action":"`+c.Name+`","entities":`+entities+`,"saveAs":"`+name+`"}`)
+		commands = append(commands, command{Type: "DO", Action: c.Name, Entities: json.RawMessage(entities), SaveAs: name})
 	}
-	if len(results) > 0 {
-		say = strings.Join(results, "\n\n")
-	}
-	commands = append(commands, `{"type":"SAY","response":`+toJSON(say)+`}`)
-	return `{"type":"plan","commands":[` + strings.Join(commands, ",") + `]}`
-}
-
-// toJSON encodes texts and values that came from JSON.
-func toJSON(v any) string {
-	raw, err := json.Marshal(v)
-	if err != nil {
-		panic(fmt.Sprintf("write the answer of the offline model: %v", err))
-	}
-	return string(raw)
+	commands = append(commands, command{Type: "SAY", Response: cmp.Or(strings.Join(results, "\n\n"), say)})
+	raw, _ := json.Marshal(commands) // cannot fail: texts, and JSON that was written here
+	return `{"type":"plan","commands":` + string(raw) + `}`
 }
 
 // phraseReader matches what a person wrote with the actions' examples.
 type phraseReader struct {
 	actions []*offlineAction
+	phrases []phrase          // the longest first
 	verbs   map[string]bool   // first words of the examples
 	last    map[string]string // each slot's last value
-	quotes  []string          // quoted texts in the current text
 	lacking string            // a sentence saying what the understood call still needs
 }
 
 type offlineAction struct {
 	Tool
-	schema  jsonschema.Schema
-	phrases [][]string // the examples as words, without fillers
+	schema jsonschema.Schema
+}
+
+// phrase is an example as words, without fillers.
+type phrase struct {
+	*offlineAction
+	words []string
 }
 
 func newPhraseReader(req *Request) *phraseReader {
@@ -165,26 +149,23 @@ func newPhraseReader(req *Request) *phraseReader {
 	for _, t := range offered {
 		a := &offlineAction{Tool: t}
 		_ = json.Unmarshal(t.Schema, &a.schema) // without a schema, any value is fine
+		r.actions = append(r.actions, a)
 		for _, example := range t.Examples {
-			phrase := slices.DeleteFunc(strings.Fields(strings.Trim(example, ".?!")), isFiller)
-			if len(phrase) > 0 {
-				r.verbs[strings.ToLower(phrase[0])] = true
-				a.phrases = append(a.phrases, phrase)
+			words := slices.DeleteFunc(strings.Fields(strings.Trim(example, ".?!")), isFiller)
+			if len(words) > 0 {
+				r.verbs[strings.ToLower(words[0])] = true
+				r.phrases = append(r.phrases, phrase{a, words})
 			}
 		}
-		r.actions = append(r.actions, a)
 	}
+	slices.SortStableFunc(r.phrases, func(a, b phrase) int { return len(b.words) - len(a.words) })
 	return r
 }
 
 func (r *phraseReader) answer(text string) (calls []Call, say string) {
 	r.lacking = ""
-	if len(text) <= maxOfflineText {
-		calls = r.read(strings.TrimSpace(text))
-	}
+	calls = r.read(strings.TrimSpace(text))
 	switch small := strings.Trim(strings.ToLower(text), " !?.,"); {
-	case len(calls) > maxOfflineCalls:
-		return nil, "That is a lot at once. Please send it in smaller parts."
 	case len(calls) > 0:
 		return calls, ""
 	case slices.Contains([]string{"", "hi", "hello", "hey", "help", "what can you do"}, small):
@@ -198,7 +179,7 @@ func (r *phraseReader) answer(text string) (calls []Call, say string) {
 func (r *phraseReader) help() string {
 	text := "I am running on the offline model: it knows fixed phrases, and there is no language model behind it."
 	var names, phrases []string
-	for _, a := range r.actions[:min(len(r.actions), maxOfflineHelp)] {
+	for _, a := range r.actions {
 		names = append(names, a.Name)
 		if len(a.Examples) > 0 {
 			phrases = append(phrases, "\n- "+strings.ReplaceAll(a.Examples[0], "...}", "}"))
@@ -217,25 +198,23 @@ func (r *phraseReader) help() string {
 var (
 	plainText  = strings.NewReplacer("“", `"`, "”", `"`, "„", `"`, "«", `"`, "»", `"`, "’", "'", "\n", " ; ", "hat's ", "hat is ", "here's ", "here is ")
 	quotedText = regexp.MustCompile(`"[^"]*"`)
+	// These hide the words in quotes while phrases are matched.
+	hide   = strings.NewReplacer(" ", "\ue000", ",", "\ue001", `"`, "")
+	unhide = strings.NewReplacer("\ue000", " ", "\ue001", ",")
 )
-
-// firstQuote stands in for the first quoted text while reading, so that nothing inside is taken for
-// a word. The following characters stand in for the next ones.
-const firstQuote = '\ue000'
 
 // read reads a text of one or more phrases. It returns nil if it does not understand a part.
 func (r *phraseReader) read(text string) []Call {
+	text = plainText.Replace(text)
 	for _, a := range r.actions {
 		if rest, ok := strings.CutPrefix(text+" ", a.Name+" "); ok {
 			return r.readCall(a, strings.TrimSpace(rest))
 		}
 	}
-	r.quotes = nil
-	text = quotedText.ReplaceAllStringFunc(plainText.Replace(text), func(quoted string) string {
-		r.quotes = append(r.quotes, strings.Trim(quoted, `"`))
-		return string(rune(firstQuote + len(r.quotes) - 1))
-	})
-	words := strings.Fields(text)
+	words := strings.Fields(quotedText.ReplaceAllStringFunc(text, hide.Replace))
+	if len(words) > maxOfflineWords {
+		return nil
+	}
 	var calls []Call
 	start := 0
 	for i := 1; i <= len(words); i++ {
@@ -296,121 +275,97 @@ func (r *phraseReader) complete(a *offlineAction, values map[string]any) []Call 
 			values[name] = r.last[name]
 		}
 	}
-	return []Call{{Name: a.Name, Arguments: toJSON(values)}}
+	arguments, _ := json.Marshal(values) // came from JSON
+	return []Call{{Name: a.Name, Arguments: string(arguments)}}
 }
 
 var (
-	politeStart = regexp.MustCompile(`(?i)^(?:(?:please|can you|could you|would you|i want to|i need to|we need to|ok|hi|hey|hello)[\s,]+)+`)
-	politeEnd   = regexp.MustCompile(`(?i)(?:[\s,.!?;]+(?:and|then|also|please|thanks|for me)|[\s,.!?;])+$`)
+	ending      = regexp.MustCompile(`(?i)(?:[\s,.!?;]+(?:and|then|also|please|thanks|for me)|[\s,.!?;])+$`)
+	enumeration = regexp.MustCompile(`(?i)\s*,\s+(?:and\s+)?|\s+and\s+|\s+&\s+`)
 )
 
-// readPhrase returns the calls of the longest example that matches.
-func (r *phraseReader) readPhrase(words []string) []Call {
-	if len(words) > maxOfflineWords {
+// readPhrase returns the calls of the longest example that matches: one, or one per value of a slot
+// that takes several.
+func (r *phraseReader) readPhrase(words []string) (calls []Call) {
+	words = strings.Fields(ending.ReplaceAllString(strings.Join(words, " "), ""))
+	values := map[string][]any{}
+	i := slices.IndexFunc(r.phrases, func(p phrase) bool {
+		clear(values)
+		return r.match(p, words, values)
+	})
+	if i < 0 {
 		return nil
 	}
-	text := politeEnd.ReplaceAllString(politeStart.ReplaceAllString(strings.Join(words, " "), ""), "")
-	words = strings.Fields(text)
-	var best *phraseMatch
-	for _, a := range r.actions {
-		for _, phrase := range a.phrases {
-			m := &phraseMatch{reader: r, action: a, length: len(phrase), values: map[string][]any{}}
-			if (best == nil || m.length > best.length) && m.match(phrase, words) {
-				best = m
-			}
+	most := 1
+	for slot, several := range values {
+		r.last[slot], _ = several[len(several)-1].(string)
+		most = max(most, len(several))
+	}
+	for n := range most {
+		entities := map[string]any{}
+		for slot, several := range values {
+			entities[slot] = several[min(n, len(several)-1)]
 		}
+		calls = append(calls, r.complete(r.phrases[i].offlineAction, entities)...)
 	}
-	if best == nil {
-		return nil
-	}
-	return best.calls()
+	return calls
 }
 
-// phraseMatch matches an example with what the person said.
-type phraseMatch struct {
-	reader *phraseReader
-	action *offlineAction
-	length int              // of the example, in words
-	values map[string][]any // by slot
-}
-
-// match gives each slot as few words as possible.
-func (m *phraseMatch) match(phrase, words []string) bool {
-	if len(phrase) == 0 {
+// match finds each slot's values. A slot takes as few words as possible.
+func (r *phraseReader) match(p phrase, words []string, values map[string][]any) bool {
+	if len(p.words) == 0 {
 		return len(words) == 0
 	}
-	slot, isSlot := strings.CutPrefix(phrase[0], "{")
+	rest := phrase{p.offlineAction, p.words[1:]}
+	slot, isSlot := strings.CutPrefix(p.words[0], "{")
 	if !isSlot {
 		for len(words) > 0 && isFiller(words[0]) {
 			words = words[1:]
 		}
-		return len(words) > 0 && strings.EqualFold(bare(words[0]), phrase[0]) && m.match(phrase[1:], words[1:])
+		return len(words) > 0 && strings.EqualFold(bare(words[0]), p.words[0]) && r.match(rest, words[1:], values)
 	}
+	slot, several := strings.CutSuffix(strings.TrimSuffix(slot, "}"), "...")
 	for n := 1; n <= len(words); n++ {
-		if m.match(phrase[1:], words[n:]) && m.take(strings.TrimSuffix(slot, "}"), words[:n]) {
-			return true
+		if r.match(rest, words[n:], values) {
+			if values[slot] = r.valuesOf(p.schema.Properties[slot], slot, strings.Join(words[:n], " "), several); values[slot] != nil {
+				return true
+			}
 		}
 	}
 	return false
 }
 
-var enumeration = regexp.MustCompile(`(?i)\s*,\s+(?:and\s+)?|\s+and\s+|\s+&\s+`)
-
-// take reads a slot's values. It returns false if the words cannot be such a value.
-func (m *phraseMatch) take(slot string, words []string) bool {
-	slot, several := strings.CutSuffix(slot, "...")
-	said := strings.Join(words, " ")
-	property, parts := m.action.schema.Properties[slot], []string{said}
+// valuesOf reads a slot's values. It returns nil if the words cannot be such a value.
+func (r *phraseReader) valuesOf(property *jsonschema.Schema, slot, said string, several bool) (values []any) {
 	array := isKind(property, "array")
 	if array {
 		property = property.Items
 	}
+	parts := []string{said}
 	if array || several {
 		parts = enumeration.Split(said, -1)
 	}
-	var values []any
 	for _, part := range parts {
-		value := fit(property, m.reader.valueOf(slot, strings.Fields(bare(part))))
+		value := fit(property, r.valueOf(slot, strings.Fields(bare(part))))
 		if value == nil {
-			return false
+			return nil
 		}
 		values = append(values, value)
 	}
 	if array {
-		values = []any{values}
+		return []any{values}
 	}
-	m.values[slot] = values
-	return true
-}
-
-// calls returns one call, or one per value if the parameter takes one at a time.
-func (m *phraseMatch) calls() (calls []Call) {
-	most := 1
-	for slot, values := range m.values {
-		m.reader.last[slot], _ = values[len(values)-1].(string)
-		most = max(most, len(values))
-	}
-	for i := range most {
-		entities := map[string]any{}
-		for slot, values := range m.values {
-			entities[slot] = values[min(i, len(values)-1)]
-		}
-		calls = append(calls, m.reader.complete(m.action, entities)...)
-	}
-	return calls
+	return values
 }
 
 // valueOf is the value said for a slot, without an article and the slot's own name: "the grocery
 // list" and "a list called grocery" mean the {list} grocery; "it" and "the list" mean the last one.
 func (r *phraseReader) valueOf(slot string, words []string) string {
-	for len(words) > 1 && isArticle(words[0]) {
+	for len(words) > 0 && slices.Contains(articles, strings.ToLower(words[0])) {
 		words = words[1:]
 	}
-	if len(words) == 1 && slices.Contains([]string{"it", "that", "this", "there", "them", slot}, strings.ToLower(words[0])) {
+	if len(words) == 1 && slices.Contains([]string{"it", "there", "them", slot}, strings.ToLower(words[0])) {
 		return r.last[slot]
-	}
-	if len(words) == 1 && isArticle(words[0]) {
-		return ""
 	}
 	for len(words) > 1 && slices.Contains([]string{slot, "called", "named"}, strings.ToLower(words[0])) {
 		words = words[1:]
@@ -418,22 +373,16 @@ func (r *phraseReader) valueOf(slot string, words []string) string {
 	if last := len(words) - 1; last > 0 && strings.EqualFold(words[last], slot) {
 		words = words[:last]
 	}
-	said := strings.Join(words, " ")
-	for i, quoted := range r.quotes {
-		said = strings.ReplaceAll(said, string(rune(firstQuote+i)), quoted)
-	}
-	return strings.TrimSpace(said)
+	return strings.TrimSpace(unhide.Replace(strings.Join(words, " ")))
 }
 
-// isArticle reports whether a word is not part of a value.
-func isArticle(word string) bool {
-	return slices.Contains([]string{"the", "a", "an", "my", "our", "your", "some", "this", "that"}, strings.ToLower(word))
-}
+// Words that are no part of a value, and words that may be missing from an example or a phrase.
+var (
+	articles = []string{"the", "a", "an", "my", "our", "your", "some", "this", "that"}
+	fillers  = slices.Concat(articles, []string{"me", "us", "all", "please"})
+)
 
-// isFiller reports whether a word may be missing from an example or a phrase.
-func isFiller(word string) bool {
-	return isArticle(word) || slices.Contains([]string{"me", "us", "all", "please"}, strings.ToLower(word))
-}
+func isFiller(word string) bool { return slices.Contains(fillers, strings.ToLower(word)) }
 
 // isKind reports whether a property may have the type.
 func isKind(property *jsonschema.Schema, kind string) bool {

@@ -17,10 +17,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-	"unicode"
 
 	"github.com/rs/zerolog"
 	"github.com/sashabaranov/go-openai"
+
+	"github.com/planbot-go/planbot/internal/spelling"
 )
 
 const (
@@ -343,7 +344,7 @@ func classify(err error) error {
 	if _, shape := errors.AsType[*json.UnmarshalTypeError](err); shape {
 		return errMalformed
 	}
-	return &Error{Kind: BadRequest, Err: errors.New(oneLine(err.Error(), maxMessageBytes))} // drop the vendor's type
+	return &Error{Kind: BadRequest, Err: errors.New(spelling.OneLine(err.Error(), maxMessage))} // drop the vendor's type
 }
 
 var errMalformed = &Error{
@@ -558,11 +559,6 @@ func (o *openAI) read(req *Request, res *openai.ChatCompletionResponse) (*Respon
 		return nil, &fault
 	}
 	answer.Text = reasoning.ReplaceAllString(textOf(&choice.Message), "")
-	for _, stop := range req.Stop { // cut it where the server did not
-		if stop != "" {
-			answer.Text, _, _ = strings.Cut(answer.Text, stop)
-		}
-	}
 	answer.Calls = wireCalls(&choice.Message, req)
 	answer.Finish = "stop"
 	switch { // some servers say "stop" with calls, or "tool_calls" without any; length stays length
@@ -650,7 +646,7 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 	case req.Header.Get("Accept") == "text/event-stream":
 		return nil, d.readStream(ctx, res)
 	}
-	body, err := d.readWhole(ctx, res)
+	body, err := d.readWhole(ctx, res, res.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -659,8 +655,8 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 }
 
 // readWhole reads to the end, so that the connection can be reused.
-func (d *doer) readWhole(ctx context.Context, res *http.Response) ([]byte, error) {
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswerBytes+1))
+func (d *doer) readWhole(ctx context.Context, res *http.Response, from io.Reader) ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(from, maxAnswerBytes+1))
 	switch {
 	case err != nil:
 		return nil, networkError(ctx, fmt.Errorf("read the answer: %w", err))
@@ -694,8 +690,8 @@ func isError(body []byte) bool {
 	return bytes.Contains(body, []byte(`"error"`)) && json.Unmarshal(body, &said) == nil && (said.Error != nil || said.Object == "error")
 }
 
-// maxMessageBytes is how much of a server's own message we keep.
-const maxMessageBytes = 300
+// maxMessage is how much of a server's own message we keep, in characters.
+const maxMessage = 300
 
 // fault turns an answer that is not a completion into an error.
 func (d *doer) fault(res *http.Response, body []byte) *Error {
@@ -718,7 +714,7 @@ func (d *doer) fault(res *http.Response, body []byte) *Error {
 		if d.secret != "" {
 			text = strings.ReplaceAll(text, d.secret, "[key]")
 		}
-		out.Said = oneLine(text, maxMessageBytes)
+		out.Said = spelling.OneLine(text, maxMessage)
 	}
 	return out
 }
@@ -795,8 +791,7 @@ func (c *serverError) isFiltered() bool {
 // requestID is the server's id of a call, under the header names that OpenAI, Azure and its
 // gateways use.
 func requestID(h http.Header) string {
-	id := cmp.Or(h.Get("X-Request-Id"), h.Get("Apim-Request-Id"), h.Get("X-Ms-Request-Id"))
-	return oneLine(id, 128)
+	return spelling.OneLine(cmp.Or(h.Get("X-Request-Id"), h.Get("Apim-Request-Id"), h.Get("X-Ms-Request-Id")), 128)
 }
 
 // retryAfter reads retry-after-ms (Azure, OpenAI), or Retry-After in seconds or as a date.
@@ -811,18 +806,6 @@ func retryAfter(h http.Header) time.Duration {
 		return 0
 	}
 	return max(time.Until(at), 0)
-}
-
-// oneLine makes s fit for a log line: no control characters, single spaces, valid UTF-8, and at
-// most limit bytes plus an ellipsis.
-func oneLine(s string, limit int) string {
-	words := strings.FieldsFunc(strings.ToValidUTF8(s[:min(len(s), 4*limit)], ""), func(r rune) bool {
-		return unicode.IsControl(r) || unicode.IsSpace(r)
-	})
-	if s = strings.Join(words, " "); len(s) <= limit {
-		return s
-	}
-	return strings.ToValidUTF8(s[:limit], "") + "…"
 }
 
 // reasoning matches a model's thinking before the answer, where a server leaves it in the text. It

@@ -50,8 +50,11 @@ func (*wholeAnswer) Error() string { return "the answer was read whole" }
 func (d *doer) readStream(ctx context.Context, res *http.Response) error {
 	read := &wholeAnswer{}
 	read.SetHeader(res.Header)
-	if strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") {
-		body, err := d.readWhole(ctx, res)
+	limit := &io.LimitedReader{R: res.Body, N: maxStreamBytes}
+	lines := bufio.NewReader(limit)
+	first, _ := lines.Peek(1)
+	if string(first) == "{" || strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") {
+		body, err := d.readWhole(ctx, res, lines)
 		if err == nil {
 			err = json.Unmarshal(body, &read.ChatCompletionResponse)
 		}
@@ -60,8 +63,6 @@ func (d *doer) readStream(ctx context.Context, res *http.Response) error {
 
 	late := time.AfterFunc(usageTime, func() { _ = res.Body.Close() }) // makes the read fail
 	defer late.Stop()
-	limit := &io.LimitedReader{R: res.Body, N: maxStreamBytes}
-	lines := bufio.NewReader(limit)
 	var answer streamed
 	var failed error // an unfinished line is dropped
 	for done := false; failed == nil; {

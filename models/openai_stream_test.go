@@ -156,8 +156,10 @@ func TestStreamsAreAskedFor(t *testing.T) {
 // TestStreamsThatAreNone: a server may not know how to stream, and send the whole.
 func TestStreamsThatAreNone(t *testing.T) {
 	t.Parallel()
-	for _, body := range []string{completion, "\r\n " + completion} {
-		got, err := askType(t, "application/json; charset=utf-8", body)
+	for body, contentType := range map[string]string{
+		completion: "text/event-stream", "\r\n " + completion: "application/json; charset=utf-8",
+	} {
+		got, err := askType(t, contentType, body)
 		if err != nil || got.Text != `{"type":"plan"}` || got.Usage.Prompt != 812 {
 			t.Errorf("got %+v, %v", got, err)
 		}

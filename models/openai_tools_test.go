@@ -219,15 +219,6 @@ func TestOneCallAtMostHoldsWhateverTheServerDoes(t *testing.T) {
 	}
 }
 
-func TestStopsEndTheTextWhateverTheServerDoes(t *testing.T) {
-	t.Parallel()
-	b := setup(t, answer(200, `{"choices":[{"message":{"content":"one END two STOP"},"finish_reason":"stop"}]}`), nil)
-	got, err := b.model.Complete(t.Context(), &models.Request{Messages: hello.Messages, Stop: []string{"STOP", "", "END"}})
-	if err != nil || got.Text != "one " {
-		t.Errorf("got %+v, %v", got, err)
-	}
-}
-
 func mustJSON(t testing.TB, v any) []byte {
 	t.Helper()
 	raw, err := json.Marshal(v)

@@ -171,8 +171,8 @@ func newPlanner(ctx context.Context, kind string, cfg Config) (p *Planner, err e
 	cfg.MaxTokens = cmp.Or(cfg.MaxTokens, defaultMaxTokens)
 	cfg.MaxRounds = cmp.Or(cfg.MaxRounds, 10)
 	p = &Planner{cfg: cfg}
-	p.prompt, err = newLatest(ctx, cfg.Prompts, cmp.Or(cfg.Prompt, kind), func(ctx context.Context, prompt *prompts.Prompt) (*plannerPrompt, error) {
-		return newPlannerPrompt(ctx, kind, prompt, &p.cfg)
+	p.prompt, err = newLatest(ctx, cfg.Prompts, cmp.Or(cfg.Prompt, kind), func(prompt *prompts.Prompt) (*plannerPrompt, error) {
+		return newPlannerPrompt(kind, prompt, &p.cfg)
 	})
 	return p, err
 }
@@ -235,7 +235,7 @@ func (p *Planner) tell(ctx context.Context, turn *actions.Turn) (*plannerPrompt,
 	if p.cfg.Extension != nil {
 		extra, err := p.cfg.Extension.Extend(ctx, turn)
 		if err == nil {
-			pr, err = pr.extend(ctx, extra)
+			pr, err = pr.extend(extra)
 		}
 		if err != nil {
 			return nil, told{}, fmt.Errorf("extend the prompt: %w", err)

@@ -85,25 +85,22 @@ func (a *modelPrompt) render(ctx context.Context, turn *actions.Turn, inputs map
 	for name, fn := range a.functions {
 		funcs[name] = func(ctx context.Context, args []string) (any, error) { return fn(ctx, turn, args) }
 	}
-	var fault error // the first unreadable value
-	text, err := a.prompt.Render(ctx, func(scope, name string) (any, bool) {
+	return a.prompt.Render(ctx, func(scope, name string) (any, error) {
 		if scope == "temp" && inputs != nil {
-			value, ok := inputs[name]
-			return value, ok
+			return inputs[name], nil
 		}
 		from := map[string]*state.Scope{"conversation": turn.Conversation, "user": turn.User, "temp": turn.Temp}[scope]
 		if from != nil {
 			value, err := from.JSON(name)
-			if err != nil && fault == nil {
-				fault = fmt.Errorf("variable $%s.%s: %w", scope, name, err)
-			}
-			if value != nil {
-				return value, true
+			if value != nil || err != nil {
+				return value, err
 			}
 		}
-		return turn.Text, scope == "temp" && name == "input"
+		if scope == "temp" && name == "input" {
+			return turn.Text, nil
+		}
+		return nil, nil
 	}, funcs)
-	return text, cmp.Or(fault, err)
 }
 
 // request makes a request with the settings of the prompt.
@@ -258,9 +255,8 @@ type plannerPrompt struct {
 	own     map[string]string // results of the planner's own functions
 	mark    string            // placeholder for the list of actions, which has two forms
 	list    string
-	brief   string  // list for a server that gets the schema; "": list
-	minute  bool    // the model needs the time, not just the date
-	static  *string // the rendered prompt; nil: render it for each turn
+	brief   string // list for a server that gets the schema; "": list
+	minute  bool   // the model needs the time, not just the date
 
 	// Added by an [Extension]:
 	extended *extended // variants of this prompt
@@ -269,9 +265,8 @@ type plannerPrompt struct {
 	rephrase func(actions.Outcome) (string, bool)
 }
 
-// newPlannerPrompt checks a prompt against that kind of planner, and renders it if it is the same
-// in every turn. The error lists every fault.
-func newPlannerPrompt(ctx context.Context, kind string, prompt *prompts.Prompt, cfg *Config) (*plannerPrompt, error) {
+// newPlannerPrompt checks a prompt against that kind of planner. The error lists every fault.
+func newPlannerPrompt(kind string, prompt *prompts.Prompt, cfg *Config) (*plannerPrompt, error) {
 	b := &plannerPrompt{
 		modelPrompt: modelPrompt{prompt: prompt, model: cfg.Model, functions: cfg.Functions, maxTokens: cfg.MaxTokens, historyTokens: cfg.HistoryTokens},
 		cfg:         cfg, kind: kind, extended: &extended{made: map[string]*plannerPrompt{}}, mark: rand.Text(),
@@ -283,10 +278,7 @@ func newPlannerPrompt(ctx context.Context, kind string, prompt *prompts.Prompt, 
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("prompt %s: %w", prompt.Name(), err)
 	}
-	if cfg.Extension != nil { // it decides later what is really offered
-		ctx = zerolog.Nop().WithContext(ctx)
-	}
-	return b, b.complete(ctx)
+	return b, b.complete()
 }
 
 // checkUse reports settings that contradict the planner or have no effect with it.
@@ -313,22 +305,16 @@ func (b *plannerPrompt) checkUse() error {
 func includes(setting *bool) bool { return setting == nil || *setting }
 
 // takesTime matches a parameter whose value the model computes from the time of the turn.
-var takesTime = regexp.MustCompile(`"format":"(date-time|time|duration)"`)
+var takesTime = regexp.MustCompile(`format(?:":"| )(?:date-time|time|duration)\b`)
 
-// complete builds what depends on the offered actions: their list, the format that the server
-// enforces, and the prompt itself.
-func (b *plannerPrompt) complete(ctx context.Context) (err error) {
-	for _, a := range b.offered.All() {
-		schema, err := json.Marshal(a.ForModels())
-		if err != nil {
-			return fmt.Errorf("schema of action %s: %w", a.Name, err)
-		}
-		b.minute = b.minute || takesTime.Match(schema)
-	}
+// complete builds what depends on the offered actions: their list, and the format that the server
+// enforces.
+func (b *plannerPrompt) complete() (err error) {
 	all, err := toolsOf(b.offered, b.cfg.Strict)
 	if err != nil {
 		return err
 	}
+	b.minute = slices.ContainsFunc(all, func(t models.Tool) bool { return takesTime.Match(t.Schema) })
 	if b.kind == tools {
 		b.tools = all
 	} else {
@@ -336,35 +322,19 @@ func (b *plannerPrompt) complete(ctx context.Context) (err error) {
 	}
 	b.list = plan.List(b.offered, false)
 	if b.kind == sequence {
-		if b.format, err = formatOf(ctx, b.cfg.ResponseFormat, b.offered); err != nil {
+		if b.format, err = formatOf(b.cfg.ResponseFormat, b.offered); err != nil {
 			return err
 		}
 		if b.format != nil && b.format.Schema != nil {
 			b.brief = plan.List(b.offered, true)
 		}
 	}
-	b.own = map[string]string{"actions": b.mark, "manual": "", "skills": b.skills}
-	if slices.Contains(b.prompt.Functions(), "manual") {
-		b.own["manual"] = plan.Manual(b.offered)
-	}
-	if len(b.prompt.Variables()) > 0 || slices.ContainsFunc(b.prompt.Functions(), func(name string) bool { return b.functions[name] != nil }) {
-		return nil // it may differ in every turn
-	}
-	text, err := b.render(ctx, nil, nil, b.own)
-	if err != nil {
-		return err
-	}
-	b.static = &text
-	// OpenAI rejects json_object if the prompt lacks the word JSON. A prompt rendered for each turn
-	// may still be rejected, which costs a call.
-	if b.format != nil && b.format.Schema == nil && !strings.Contains(strings.ToUpper(text), "JSON") {
-		return fmt.Errorf("prompt %s: the response format json_object needs the word JSON in it", b.prompt.Name())
-	}
+	b.own = map[string]string{"actions": b.mark, "manual": plan.Manual(b.offered), "skills": b.skills}
 	return nil
 }
 
 // formatOf returns the format of requests for plans that use offered; nil for text.
-func formatOf(ctx context.Context, name string, offered *actions.Registry) (*models.Format, error) {
+func formatOf(name string, offered *actions.Registry) (*models.Format, error) {
 	switch name {
 	case plainText:
 		return nil, nil
@@ -374,15 +344,6 @@ func formatOf(ctx context.Context, name string, offered *actions.Registry) (*mod
 	schema, grammar, strict, err := plan.Schema(offered)
 	if err != nil {
 		return nil, fmt.Errorf("schema of the plans: %w", err)
-	}
-	if !strict {
-		var loose []string
-		for _, action := range offered.All() {
-			if _, strict, _ := plan.ToolSchema(action, true); !strict {
-				loose = append(loose, action.Name)
-			}
-		}
-		zerolog.Ctx(ctx).Info().Strs("actions", loose).Msg("the schema of plans is not strict")
 	}
 	return &models.Format{Name: "plan", Schema: schema, Loose: !strict, Grammar: grammar}, nil
 }
@@ -413,10 +374,8 @@ func (b *plannerPrompt) request(turn *actions.Turn) *models.Request {
 
 // tell returns what the model is told about a turn.
 func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, err error) {
-	var text string
-	if b.static != nil {
-		text = *b.static
-	} else if text, err = b.render(ctx, turn, nil, b.own); err != nil {
+	text, err := b.render(ctx, turn, nil, b.own)
+	if err != nil {
 		return t, err
 	}
 	if b.skills != "" && !slices.Contains(b.prompt.Functions(), "skills") {
@@ -475,15 +434,9 @@ func (b *plannerPrompt) retell(transcript string) []models.Message {
 // model made it, with an answer to each. Outcomes without a model call, because another planner
 // made the plan, are told separately.
 func (b *plannerPrompt) results(turn *actions.Turn) (out []models.Message) {
-	var others []actions.Outcome
-	tell := func() {
-		if len(others) > 0 {
-			out = append(out, models.Message{Role: "system", Text: "Results of the last plan:\n" + listResults(others)})
-		}
-		others = nil
-	}
 	for _, round := range turn.Rounds {
 		var calls []answered
+		var others []actions.Outcome
 		for _, o := range round.Outcomes {
 			if b.rephrase != nil {
 				if text, ok := b.rephrase(o); ok {
@@ -499,11 +452,10 @@ func (b *plannerPrompt) results(turn *actions.Turn) (out []models.Message) {
 		if calls != nil {
 			out = append(out, withAnswers(round.Preface, calls...)...)
 		}
-		if b.kind == tools {
-			tell()
+		if others != nil {
+			out = append(out, models.Message{Role: "system", Text: "Results of the last plan:\n" + listResults(others)})
 		}
 	}
-	tell()
 	if b.kind == tools && len(turn.Rounds) >= b.cfg.MaxRounds {
 		out = append(out, models.Message{Role: "system", Text: "You cannot call functions any more in this turn. Tell the person what was done, and what was not."})
 	}
@@ -562,7 +514,7 @@ type extended struct {
 const maxExtended = 64
 
 // extend returns b with what is added in a turn.
-func (b *plannerPrompt) extend(ctx context.Context, extra Extra) (*plannerPrompt, error) {
+func (b *plannerPrompt) extend(extra Extra) (*plannerPrompt, error) {
 	now := *b
 	if extra.Key != "" {
 		e := b.extended
@@ -571,7 +523,7 @@ func (b *plannerPrompt) extend(ctx context.Context, extra Extra) (*plannerPrompt
 		with := e.made[extra.Key]
 		if with == nil {
 			var err error
-			if with, err = b.with(ctx, extra); err != nil {
+			if with, err = b.with(extra); err != nil {
 				return nil, fmt.Errorf("prompt %s: %w", b.prompt.Name(), err)
 			}
 			if len(e.made) >= maxExtended {
@@ -586,16 +538,16 @@ func (b *plannerPrompt) extend(ctx context.Context, extra Extra) (*plannerPrompt
 }
 
 // with returns b with a text and other actions.
-func (b *plannerPrompt) with(ctx context.Context, extra Extra) (*plannerPrompt, error) {
+func (b *plannerPrompt) with(extra Extra) (*plannerPrompt, error) {
 	with := *b
-	with.skills, with.minute = extra.Text, false
+	with.skills = extra.Text
 	if extra.Offer != nil {
 		var err error
 		if with.offered, err = extra.Offer(b.offered); err != nil {
 			return nil, err
 		}
 	}
-	return &with, with.complete(ctx)
+	return &with, with.complete()
 }
 
 // choose returns a registry of the actions that Include and Exclude leave. An entry that matches no
@@ -710,7 +662,7 @@ func list(names []string) string { return cmp.Or(strings.Join(names, ", "), "non
 type latest[T any] struct {
 	library *prompts.Library
 	name    string
-	make    func(context.Context, *prompts.Prompt) (T, error)
+	make    func(*prompts.Prompt) (T, error)
 
 	mu   sync.Mutex
 	made T
@@ -718,34 +670,33 @@ type latest[T any] struct {
 }
 
 // newLatest builds it from the current version.
-func newLatest[T any](ctx context.Context, library *prompts.Library, name string, make func(context.Context, *prompts.Prompt) (T, error)) (*latest[T], error) {
+func newLatest[T any](ctx context.Context, library *prompts.Library, name string, make func(*prompts.Prompt) (T, error)) (*latest[T], error) {
 	l := &latest[T]{library: library, name: name, make: make}
-	var err error
-	if l.seen, err = library.Prompt(name); err == nil {
-		l.made, err = make(ctx, l.seen)
-	}
-	return l, err
+	return l, l.refresh(ctx)
 }
 
 // get returns the value for a turn that starts now. If the new version cannot be used, get logs the
-// fault once and keeps the previous value.
+// fault and keeps the previous value.
 func (l *latest[T]) get(ctx context.Context) T {
-	l.library.Reload(ctx)
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if err := l.refresh(ctx); err != nil {
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("a changed prompt cannot be used, the one before stays")
+	}
+	return l.made
+}
+
+// refresh builds the value from a version of the prompt that it has not seen.
+func (l *latest[T]) refresh(ctx context.Context) error {
+	l.library.Reload(ctx)
 	prompt, err := l.library.Prompt(l.name)
-	if prompt == l.seen {
-		return l.made
+	if err != nil || prompt == l.seen {
+		return err
 	}
 	l.seen = prompt
-	var made T
+	made, err := l.make(prompt)
 	if err == nil {
-		made, err = l.make(ctx, prompt)
+		l.made = made
 	}
-	if err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("a changed prompt cannot be used, the one before stays")
-		return l.made
-	}
-	l.made = made
-	return made
+	return err
 }

@@ -44,21 +44,20 @@ func AddPrompt[In any](reg *actions.Registry, name, description string, cfg Conf
 	if err != nil {
 		panic("planner: " + err.Error())
 	}
-	action := actions.Add(reg, name, tasks.made.description, func(ctx context.Context, turn *actions.Turn, in In) (actions.Result, error) {
+	return actions.Add(reg, name, tasks.made.description, func(ctx context.Context, turn *actions.Turn, in In) (actions.Result, error) {
 		inputs, err := inputsOf(in)
 		if err != nil {
 			return actions.Result{}, err
 		}
 		return tasks.get(ctx).run(ctx, turn, inputs)
-	}, append([]actions.Option{actions.ReturnsData}, opts...)...)
-	if action.Parallel {
-		panic("planner: " + errParallel.Error() + ": " + name)
-	}
-	return action
+	}, promptOptions(opts)...)
 }
 
-// errParallel: the turn adds up costs one call at a time.
-var errParallel = errors.New("a prompt action cannot run in parallel")
+// promptOptions adds the marks of a prompt action. It never runs in parallel: the turn adds up costs
+// one call at a time.
+func promptOptions(opts []actions.Option) []actions.Option {
+	return slices.Concat([]actions.Option{actions.ReturnsData}, opts, []actions.Option{func(a *actions.Action) { a.Parallel = false }})
+}
 
 // fieldNames returns the JSON names of the exported fields of struct t.
 func fieldNames(t reflect.Type) []string {
@@ -109,7 +108,7 @@ func newPromptTasks(name, description string, cfg Config, parameters []string) (
 	err := checkTasks(&cfg)
 	var tasks *latest[*promptTask]
 	if err == nil {
-		tasks, err = newLatest(context.Background(), cfg.Prompts, cmp.Or(cfg.Prompt, name), func(_ context.Context, prompt *prompts.Prompt) (*promptTask, error) {
+		tasks, err = newLatest(context.Background(), cfg.Prompts, cmp.Or(cfg.Prompt, name), func(prompt *prompts.Prompt) (*promptTask, error) {
 			return newPromptTask(description, cfg, prompt, parameters)
 		})
 	}
@@ -199,28 +198,30 @@ func (t *promptTask) run(ctx context.Context, turn *actions.Turn, inputs map[str
 	}
 	answer, err := t.answer(ctx, turn, inputs, text)
 	switch {
-	case err == nil && answer.Text == "":
-		return actions.Fail("the AI model had no answer"), nil
-	case err == nil:
-	case ctx.Err() != nil:
+	case err != nil && ctx.Err() != nil:
 		return actions.Result{}, err
-	default:
+	case err != nil:
 		zerolog.Ctx(ctx).Warn().Err(err).Str("prompt", t.prompt.Name()).Msg("model gave a prompt action no answer")
 		return actions.Fail("%s", whyNoAnswer(err)), nil
 	}
-	if answer.Finish == "length" {
-		answer.Text += " […]" // so that its end is not taken for the end of the answer
+	said := strings.TrimSpace(answer.Text)
+	switch {
+	case said == "":
+		return actions.Fail("the AI model had no answer"), nil
+	case answer.Finish == "length":
+		said += " […]" // so that its end is not taken for the end of the answer
 	}
-	return actions.Text("%s", answer.Text), nil
+	return actions.Text("%s", said), nil
 }
 
-// answer returns the model's answer, trimmed. After an empty one it asks once more.
-func (t *promptTask) answer(ctx context.Context, turn *actions.Turn, inputs map[string]any, text string) (answer models.Response, err error) {
+// answer asks the model, and once more after an empty answer.
+func (t *promptTask) answer(ctx context.Context, turn *actions.Turn, inputs map[string]any, text string) (*models.Response, error) {
 	var in told
+	var err error
 	if wanted(t.prompt.Config.IncludeInput) {
 		in.opening = append(in.opening, models.Message{Role: "system", Text: text})
 		if text, err = prompts.Format(inputs["input"]); err != nil {
-			return answer, err
+			return nil, err
 		}
 	}
 	if wanted(t.prompt.Config.IncludeHistory) {
@@ -231,14 +232,11 @@ func (t *promptTask) answer(ctx context.Context, turn *actions.Turn, inputs map[
 	}
 	request := t.request()
 	if request.Messages, err = t.fit(in, nil, nil); err != nil {
-		return answer, err
+		return nil, err
 	}
-	for tries := 0; tries < 2 && answer.Text == "" && err == nil; tries++ {
-		var said *models.Response
-		if said, err = complete(ctx, turn, t.model, request); err == nil {
-			answer = *said
-			answer.Text = strings.TrimSpace(said.Text)
-		}
+	answer, err := complete(ctx, turn, t.model, request)
+	if err == nil && strings.TrimSpace(answer.Text) == "" {
+		answer, err = complete(ctx, turn, t.model, request)
 	}
 	return answer, err
 }
@@ -281,8 +279,7 @@ func wanted(setting *bool) bool { return setting != nil && *setting }
 // AddPromptFolders adds an action for each prompt whose config.json has an input, named after its
 // folder: [AddPrompt] without a Go type. The action's parameters, all texts, are the
 // input.parameters of config.json. The Prompt of cfg is ignored. The error lists every fault of any
-// of them; a faulty action gets a stand-in under its name, so that references to it can still be
-// checked.
+// of them.
 func AddPromptFolders(reg *actions.Registry, cfg Config, opts ...actions.Option) error {
 	if err := checkTasks(&cfg); err != nil {
 		return fmt.Errorf("prompt actions: %w", err)
@@ -300,15 +297,11 @@ func AddPromptFolders(reg *actions.Registry, cfg Config, opts ...actions.Option)
 }
 
 func addPromptFolder(reg *actions.Registry, name string, cfg Config, inputs []prompts.Input, opts []actions.Option) error {
-	description := ""
-	tasks, fault := newPromptTasks(name, "", cfg, inputNames(inputs))
-	if fault == nil {
-		description = tasks.made.description
+	tasks, err := newPromptTasks(name, "", cfg, inputNames(inputs))
+	if err != nil {
+		return err
 	}
 	run := func(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
-		if fault != nil {
-			return actions.Result{}, fault
-		}
 		values := make(map[string]any, len(inputs))
 		for _, in := range inputs {
 			if value, ok := entities[in.Name]; ok {
@@ -317,11 +310,8 @@ func addPromptFolder(reg *actions.Registry, name string, cfg Config, inputs []pr
 		}
 		return tasks.get(ctx).run(ctx, turn, values)
 	}
-	action, err := actions.AddSchema(reg, name, description, schemaOf(inputs), run, append([]actions.Option{actions.ReturnsData}, opts...)...)
-	if err == nil && action.Parallel {
-		err = fmt.Errorf("%w: %s", errParallel, name)
-	}
-	return errors.Join(fault, err)
+	_, err = actions.AddSchema(reg, name, tasks.made.description, schemaOf(inputs), run, promptOptions(opts)...)
+	return err
 }
 
 func schemaOf(inputs []prompts.Input) *jsonschema.Schema {

@@ -197,7 +197,6 @@ func TestPromptActionsThatCannotWork(t *testing.T) {
 		"no Model\nno Prompts\nMaxTokens is negative": add("a", "", planner.Config{MaxTokens: -1}),
 		"no such prompt": add("a", "", planner.Config{Model: model, Prompts: library}),
 		"no description": add("good", "", planner.Config{Model: model, Prompts: library}),
-		"in parallel":    add("good", "d", planner.Config{Model: model, Prompts: library}, actions.Parallel),
 		`augmentation_type sequence: a prompt that is an action gives text, say none
 config.json: tool_choice and parallel_tool_calls have no effect in a prompt that is an action
 config.json: input.parameters are inputs, the action has input, words, lines, who

@@ -1,14 +1,11 @@
 package planner_test
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/rs/zerolog"
 
-	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -63,20 +60,6 @@ func TestTheSchemaIsOfWhatIsOffered(t *testing.T) {
 	}
 }
 
-func TestJSONObjectNeedsTheWord(t *testing.T) {
-	t.Parallel()
-	for prompt, want := range map[string]string{
-		"Plan.":             "sequence planner: prompt own: the response format json_object needs the word JSON in it",
-		"Plan as json.":     "",
-		"Plan, {{$input}}.": "", // as the turn has it
-	} {
-		_, err := briefed(t, &recorder{}, map[string]string{"prompt.txt": prompt}, func(cfg *planner.Config) { cfg.ResponseFormat = "json_object" })
-		if err == nil && want != "" || err != nil && err.Error() != want {
-			t.Errorf("%s: %v", prompt, err)
-		}
-	}
-}
-
 func TestTheSequentialPlannerAsksForNoJSON(t *testing.T) {
 	t.Parallel()
 	model := &recorder{answer: "Hi."}
@@ -90,28 +73,4 @@ func TestTheSequentialPlannerAsksForNoJSON(t *testing.T) {
 	if format := model.asked[0].Format; format != nil {
 		t.Errorf("%+v", format)
 	}
-}
-
-// TestActionsThatSpoilAStrictSchemaAreNamed once, at the start.
-func TestActionsThatSpoilAStrictSchemaAreNamed(t *testing.T) {
-	t.Parallel()
-	var log bytes.Buffer
-	reg := actions.New()
-	offer[worded](reg, "fine")
-	offer[labelled](reg, "open")
-	cfg := planner.Config{Model: &recorder{}, Prompts: library(t), Actions: reg}
-	if _, err := planner.NewSequence(zerolog.New(&log).WithContext(t.Context()), cfg); err != nil {
-		t.Fatal(err)
-	}
-	if want := `{"level":"info","actions":["open"],"message":"the schema of plans is not strict"}` + "\n"; log.String() != want {
-		t.Errorf("got %s", &log)
-	}
-}
-
-type worded struct {
-	Text string `json:"text"`
-}
-
-type labelled struct {
-	Labels map[string]string `json:"labels"`
 }

@@ -76,9 +76,6 @@ func joined(name string) string {
 	return strings.NewReplacer(".", "_", "-", "_").Replace(strings.ToLower(name))
 }
 
-// maxArguments limits the bytes of a call's arguments.
-const maxArguments = 1 << 20
-
 // maxCalls limits the calls in one answer.
 const maxCalls = 128
 
@@ -158,12 +155,9 @@ func readArguments(text string) (map[string]any, *plan.Fault) {
 	if text == "" || text == "null" {
 		return map[string]any{}, nil
 	}
-	if len(text) > maxArguments {
-		return nil, plan.InvalidEntities.Faultf("the arguments are longer than %d bytes", maxArguments)
-	}
 	var value jsontext.Value
 	if err := jsonv2.Unmarshal([]byte(text), &value); err != nil {
-		return nil, plan.InvalidEntities.Faultf("the arguments are no valid JSON: %s", jsonFault(err))
+		return nil, plan.InvalidEntities.Faultf("the arguments are no valid JSON: %s", spelling.Clip(err.Error()))
 	}
 	if value.Kind() != '{' {
 		return nil, plan.InvalidEntities.Faultf("the arguments are no JSON object")
@@ -175,19 +169,6 @@ func readArguments(text string) (map[string]any, *plan.Fault) {
 		return nil, plan.InvalidEntities.Faultf("the arguments are no valid JSON: %s", spelling.Clip(err.Error()))
 	}
 	return entities, nil
-}
-
-// jsonFault says what is wrong with a text, and where.
-func jsonFault(err error) string {
-	fault, ok := errors.AsType[*jsontext.SyntacticError](err)
-	if !ok {
-		return spelling.Clip(err.Error())
-	}
-	text := fmt.Sprintf("%s, at byte %d", spelling.Clip(fault.Err.Error()), fault.ByteOffset)
-	if fault.JSONPointer != "" {
-		text += " in " + spelling.Clip(string(fault.JSONPointer))
-	}
-	return text
 }
 
 // answered is a call and the answer to it.

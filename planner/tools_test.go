@@ -250,7 +250,6 @@ func TestToolsTellsOtherPlans(t *testing.T) {
 func TestToolsRepairsCalls(t *testing.T) {
 	t.Parallel()
 	const notRun = "Not run: another call of the same answer is wrong. Make this one again together with the corrected one."
-	long := strings.Repeat("x", 1<<20)
 	for name, test := range map[string]struct {
 		call, want string
 	}{
@@ -261,13 +260,12 @@ func TestToolsRepairsCalls(t *testing.T) {
 		"missing":          {`i addItem {}`, "Error: missing required entity list"},
 		"wrong type":       {`i addItem {"list":"a","count":"many"}`, `Error: entity count: want an integer, got the string "many"`},
 		"no such value":    {`i addItem {"list":"a","size":"l"}`, `Error: entity size: want one of s, m, got the string "l"`},
-		"given twice":      {`i addItem {"list":"a","list":"b"}`, `Error: the arguments are no valid JSON: duplicate object member name, at byte 12 in /list`},
-		"twice within":     {`i addItem {"list":"a","more":{"b":1,"b":1}}`, `Error: the arguments are no valid JSON: duplicate object member name, at byte 26 in /more/b`},
-		"cut off":          {`i addItem {"list":"a`, "Error: the arguments are no valid JSON: unexpected EOF, at byte 10 in /list"},
-		"two values":       {`i addItem {"list":"a"}{}`, "Error: the arguments are no valid JSON: invalid character '{' after top-level value, at byte 12"},
+		"given twice":      {`i addItem {"list":"a","list":"b"}`, `Error: the arguments are no valid JSON: jsontext: duplicate object member name "list"`},
+		"twice within":     {`i addItem {"list":"a","more":{"b":1,"b":1}}`, `Error: the arguments are no valid JSON: jsontext: duplicate object member name "b" within "/more"`},
+		"cut off":          {`i addItem {"list":"a`, `Error: the arguments are no valid JSON: jsontext: unexpected EOF within "/list" after offset 10`},
+		"two values":       {`i addItem {"list":"a"}{}`, "Error: the arguments are no valid JSON: jsontext: invalid character '{' after top-level value after …"},
 		"no object":        {`i addItem ["a"]`, "Error: the arguments are no JSON object"},
-		"bad UTF-8":        {"i addItem {\"list\":\"\xff\"}", "Error: the arguments are no valid JSON: invalid UTF-8, at byte 9 in /list"},
-		"far too long":     {`i addItem {"list":"` + long + `"}`, "Error: the arguments are longer than 1048576 bytes"},
+		"bad UTF-8":        {"i addItem {\"list\":\"\xff\"}", `Error: the arguments are no valid JSON: jsontext: invalid UTF-8 within "/list" after offset 9`},
 		"a variable stays": {`i addItem {"list":"$A","count":"$B"}`, `Error: entity count: want an integer, got the string "$B"`},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -15,8 +15,6 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/santhosh-tekuri/jsonschema/v6"
-	"golang.org/x/text/language"
-	"golang.org/x/text/message"
 )
 
 //go:embed prompt.schema.json
@@ -101,25 +99,29 @@ func readOffers(fsys fs.FS, file string) (offers []offer, err error) {
 
 // readStrictly reads JSON that must match its schema. The error lists every fault.
 func readStrictly(fsys fs.FS, file string, into any) error {
-	raw, err := readFile(fsys, file)
+	raw, err := fs.ReadFile(fsys, file)
 	if err != nil {
 		return err
 	}
+	raw = bytes.TrimPrefix(raw, []byte("\ufeff"))
 	if err := json.Unmarshal(raw, new(jsontext.Value)); err != nil {
-		at := int64(0)
-		if fault, ok := errors.AsType[*jsontext.SyntacticError](err); ok {
-			at, err = fault.ByteOffset, fault.Err
-		}
-		return fmt.Errorf("%s:%d: is no JSON: %w", file, 1+bytes.Count(raw[:at], []byte("\n")), err)
+		return fmt.Errorf("%s: is no JSON: %w", file, err)
 	}
 	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err == nil {
 		err = schemas()[path.Base(file)].Validate(tree)
 	}
 	if wrong, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
-		faults := leaves(wrong)
-		slices.Sort(faults)
-		return errors.New(file + ": " + strings.Join(faults, "\n"+file+": "))
+		lines := strings.Split(wrong.Error(), "\n")[1:] // the first names the schema, the others are "- at '/a/b': fault"
+		for i, line := range lines {
+			place, fault, _ := strings.Cut(strings.TrimPrefix(line, "- at '"), "': ")
+			if place != "" {
+				place = strings.ReplaceAll(place[1:], "/", ".") + ": "
+			}
+			lines[i] = file + ": " + place + fault
+		}
+		slices.Sort(lines)
+		return errors.New(strings.Join(lines, "\n"))
 	}
 	if err == nil {
 		err = json.Unmarshal(raw, into)
@@ -128,19 +130,4 @@ func readStrictly(fsys fs.FS, file string, into any) error {
 		return fmt.Errorf("%s: %w", file, err)
 	}
 	return nil
-}
-
-// leaves returns the innermost faults: the outer ones only say that something inside is wrong.
-func leaves(e *jsonschema.ValidationError) (faults []string) {
-	for _, cause := range e.Causes {
-		faults = append(faults, leaves(cause)...)
-	}
-	if len(e.Causes) == 0 {
-		place := strings.Join(e.InstanceLocation, ".")
-		if place != "" {
-			place += ": "
-		}
-		faults = append(faults, place+e.ErrorKind.LocalizedString(message.NewPrinter(language.English)))
-	}
-	return faults
 }

@@ -103,8 +103,8 @@ func TestConfigFaults(t *testing.T) {
 		config string
 		want   []string
 	}{
-		{"{\n\"schema\": 1,\n}", []string{":3: is no JSON"}},
-		{`{"type": "completion", "type": "completion"}`, []string{":1: is no JSON"}},
+		{"{\n\"schema\": 1,\n}", []string{": is no JSON"}},
+		{`{"type": "completion", "type": "completion"}`, []string{": is no JSON"}},
 		{"", nil},
 		{"[]", []string{": got array, want object"}},
 		{"null", []string{": got null, want object"}},

@@ -22,7 +22,7 @@ func ExampleLoadFS() {
 		return
 	}
 	out, err := hello.Render(context.Background(),
-		func(scope, name string) (any, bool) { return "Mia", scope == "user" && name == "name" },
+		func(scope, name string) (any, error) { return map[string]any{"user.name": "Mia"}[scope+"."+name], nil },
 		map[string]func(context.Context, []string) (any, error){
 			"shout": func(_ context.Context, args []string) (any, error) { return args[0] + ", " + args[1] + "!", nil },
 		})

@@ -11,20 +11,14 @@ var Parse = parse
 // Template is what Parse reads.
 type Template = template
 
-// ErrTooLarge is in the errors of what is over these sizes.
-var ErrTooLarge = errTooLarge
-
-const (
-	MaxTemplate = maxTemplate
-	MaxRendered = maxRendered
-)
+const MaxTemplate = maxTemplate
 
 // Func is a function that templates can call.
 type Func = func(ctx context.Context, args []string) (any, error)
 
 // Data is what a template is rendered with.
 type Data struct {
-	Vars  func(scope, name string) (value any, ok bool)
+	Vars  func(scope, name string) (any, error)
 	Funcs map[string]Func
 }
 

@@ -6,12 +6,11 @@ import (
 	"embed"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"path"
-	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -22,9 +21,6 @@ import (
 
 	"github.com/rs/zerolog"
 )
-
-// maxPrompts limits the entries of a folder.
-const maxPrompts = 256
 
 var validName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_-]{0,63}$`)
 
@@ -38,21 +34,12 @@ func passedOver(name string) bool {
 // be read, or nil if the folder is not a prompt's. A file without any effect is a fault, because
 // its author expects one.
 func readFolder(fsys fs.FS, name string) (*Prompt, error) {
-	info, err := fs.Stat(fsys, name) // follows links
+	entries, err := fs.ReadDir(fsys, name)
 	switch {
 	case err != nil:
-		return nil, err
-	case !info.IsDir():
-		return nil, fmt.Errorf("%s: lies outside of a prompt's folder", name)
+		return nil, fmt.Errorf("%s: is no prompt's folder: %w", name, err)
 	case !validName.MatchString(name):
 		return nil, fmt.Errorf("%q: name a prompt with at most 64 letters, digits, _ or -", name)
-	}
-	entries, err := fs.ReadDir(fsys, name)
-	if err == nil && len(entries) > maxPrompts {
-		err = fmt.Errorf("%s: %w: over %d entries", name, errTooLarge, maxPrompts)
-	}
-	if err != nil {
-		return nil, err
 	}
 	p := &Prompt{template: &template{name: name}}
 	var faults []error
@@ -63,7 +50,6 @@ func readFolder(fsys fs.FS, name string) (*Prompt, error) {
 		switch base := entry.Name(); base {
 		case "config.json":
 			p.Config, fault = readConfig(fsys, file)
-			p.unclear = fault != nil
 		case "actions.json":
 			p.Actions, fault = readOffers(fsys, file)
 		case "prompt.txt", "skprompt.txt":
@@ -107,7 +93,8 @@ func (p *Prompt) unseenInputs(file string) error {
 // readTemplate reads a text in the form a template needs: without byte order mark, with \n line
 // endings and none at the end. With an error it also returns what could be read.
 func readTemplate(fsys fs.FS, name string) ([]node, error) {
-	raw, err := readFile(fsys, name)
+	raw, err := fs.ReadFile(fsys, name)
+	raw = bytes.TrimPrefix(raw, []byte("\ufeff"))
 	switch {
 	case err != nil:
 		return nil, err
@@ -120,30 +107,6 @@ func readTemplate(fsys fs.FS, name string) ([]node, error) {
 	return t.nodes, err
 }
 
-// readFile reads a file without byte order mark.
-func readFile(fsys fs.FS, name string) ([]byte, error) {
-	info, err := fs.Stat(fsys, name) // before opening, which would block on a pipe
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: is no regular file", name)
-	}
-	file, err := fsys.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close() //nolint:errcheck // opened to read only
-	raw, err := io.ReadAll(io.LimitReader(file, maxTemplate+1))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", name, err)
-	}
-	if len(raw) > maxTemplate {
-		return nil, fmt.Errorf("%s: %w: over %d bytes", name, errTooLarge, maxTemplate)
-	}
-	return bytes.TrimPrefix(raw, []byte("\ufeff")), nil
-}
-
 //go:embed */prompt.txt
 var embedded embed.FS
 
@@ -152,11 +115,10 @@ var embedded embed.FS
 type Library struct {
 	prompts atomic.Pointer[map[string]*Prompt]
 
-	// Where the prompts come from; dir is "" unless [Library.Watch] was called.
-	dir, loaded string
-	mu          sync.Mutex
-	next        time.Time // when to look again
-	seen        string    // the files at the last check
+	dir   string // where the prompts come from; "": they cannot change
+	mu    sync.Mutex
+	next  time.Time // when to look again; zero: never, see [Library.Watch]
+	fault string    // of the last look
 }
 
 // Load reads the embedded prompts and overrides them with those in folder dir, one folder per
@@ -179,11 +141,10 @@ func Load(dir string) (*Library, error) {
 	if err != nil {
 		return nil, fmt.Errorf("prompts in %s: %w", dir, err)
 	}
-	defer root.Close()       //nolint:errcheck // opened to read only
-	seen := fingerprint(dir) // taken before reading, so a change in between is found later
+	defer root.Close() //nolint:errcheck // opened to read only
 	l, err := loadFS(root.FS(), dir)
 	if l != nil {
-		l.loaded, l.seen = dir, seen
+		l.dir = dir
 	}
 	return l, err
 }
@@ -242,12 +203,11 @@ func (l *Library) Prompt(name string) (*Prompt, error) {
 func (l *Library) Names() []string { return slices.Sorted(maps.Keys(*l.prompts.Load())) }
 
 // Unused returns the names of the prompts that are neither in known nor actions (their config.json
-// has no input.parameters), sorted. It leaves out a prompt with a faulty config.json, which may be
-// meant as an action.
+// has no input.parameters), sorted.
 func (l *Library) Unused(known ...string) []string {
 	var names []string
 	for name, p := range *l.prompts.Load() {
-		if p.Config.Input == nil && !p.unclear && !slices.Contains(known, name) {
+		if p.Config.Input == nil && !slices.Contains(known, name) {
 			names = append(names, name)
 		}
 	}
@@ -259,9 +219,6 @@ func readPrompts(fsys fs.FS) (found map[string]*Prompt, faults []error) {
 	entries, err := fs.ReadDir(fsys, ".")
 	if err != nil {
 		return nil, []error{err}
-	}
-	if len(entries) > maxPrompts {
-		return nil, []error{fmt.Errorf("%w: over %d entries", errTooLarge, maxPrompts)}
 	}
 	found = make(map[string]*Prompt)
 	for _, entry := range entries {
@@ -285,63 +242,32 @@ const watchEvery = time.Second
 
 // Watch lets [Library.Reload] detect changes in the folder of [Load]. Call it before you use the
 // library.
-func (l *Library) Watch() { l.dir, l.next = l.loaded, time.Now().Add(watchEvery) }
+func (l *Library) Watch() { l.next = time.Now().Add(watchEvery) }
 
-// Reload reloads the folder of a watched library if a file changed. It checks at most once a
-// second, by names, sizes and times. If the new prompts do not load, it logs that once and keeps
-// the last good ones. Call it before each turn: for any other library it does nothing.
+// Reload reads the folder of a watched library again, at most once a second. If the new prompts do
+// not load, it logs that once and keeps the last good ones. Call it before each turn: for any other
+// library it does nothing.
 func (l *Library) Reload(ctx context.Context) {
 	if l.dir == "" || !l.mu.TryLock() {
 		return
 	}
 	defer l.mu.Unlock()
 	now := time.Now()
-	if now.Before(l.next) {
+	if l.next.IsZero() || now.Before(l.next) {
 		return
 	}
 	l.next = now.Add(watchEvery)
-	seen := fingerprint(l.dir)
-	if seen == l.seen {
-		return
-	}
-	l.seen = seen
 	fresh, err := Load(l.dir)
 	if err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("prompts have changed and cannot be used, the last good ones stay")
+		if l.fault != err.Error() {
+			zerolog.Ctx(ctx).Warn().Err(err).Msg("prompts have changed and cannot be used, the last good ones stay")
+		}
+		l.fault = err.Error()
 		return
 	}
-	l.prompts.Store(fresh.prompts.Load())
-	zerolog.Ctx(ctx).Info().Str("dir", l.dir).Msg("prompts loaded anew")
-}
-
-// fingerprint identifies the state of the files of all prompts.
-func fingerprint(dir string) string {
-	var out strings.Builder
-	for _, folder := range entriesOf(dir) {
-		fmt.Fprintf(&out, "%s\n", folder)
-		for _, file := range entriesOf(filepath.Join(dir, folder)) {
-			info, err := os.Stat(filepath.Join(dir, folder, file)) // follows links
-			if err != nil {
-				fmt.Fprintf(&out, " %s %v\n", file, err)
-				continue
-			}
-			fmt.Fprintf(&out, " %s %d %d\n", file, info.Size(), info.ModTime().UnixNano())
-		}
+	l.fault = ""
+	if !reflect.DeepEqual(l.prompts.Load(), fresh.prompts.Load()) {
+		l.prompts.Store(fresh.prompts.Load())
+		zerolog.Ctx(ctx).Info().Str("dir", l.dir).Msg("prompts loaded anew")
 	}
-	return out.String()
-}
-
-// entriesOf returns the names in a folder that are not ignored.
-func entriesOf(dir string) []string {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil
-	}
-	var names []string
-	for _, entry := range entries {
-		if !passedOver(entry.Name()) && len(names) <= maxPrompts {
-			names = append(names, entry.Name())
-		}
-	}
-	return names
 }

@@ -76,9 +76,6 @@ func (h *History) Forget(userID string) {
 	h.Turns = slices.DeleteFunc(h.Turns, func(t Turn) bool { return t.From == userID })
 }
 
-// Clear removes everything.
-func (h *History) Clear() { *h = History{} }
-
 // UnmarshalJSONFrom reads a history and refuses a newer version.
 func (h *History) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 	type plain History

@@ -32,8 +32,6 @@ type Prompt struct {
 	// Actions are the actions that the prompt offers, in order. nil: there is no actions.json, and
 	// all registered ones are offered.
 	Actions []offer
-
-	unclear bool // config.json has faults
 }
 
 // offer is an action that a prompt offers.
@@ -93,20 +91,14 @@ func Tokens(texts ...string) int {
 	for _, text := range texts {
 		for len(text) > chunkBytes {
 			chunk := spelling.Shorten(text, chunkBytes)
-			total += count(chunk)
+			total += Tokens(chunk) - messageTokens
 			text = text[len(chunk):]
 		}
-		total += count(text)
+		n, err := vocabulary().Count(text)
+		if err != nil { // a time limit, which is not set
+			n = len(text)
+		}
+		total += n
 	}
 	return total
-}
-
-// count falls back to the upper bound: too high a count only shortens a prompt. The tokenizer's
-// only error is a time limit, which is not set.
-func count(text string) int {
-	n, err := vocabulary().Count(text)
-	if err != nil {
-		return len(text)
-	}
-	return n
 }

@@ -17,13 +17,6 @@ import (
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
-// maxRendered limits the bytes of one rendering.
-const maxRendered = 4 << 20
-
-// errTooLarge is wrapped by errors about size limits: a template over [maxTemplate] bytes, a
-// rendering over [maxRendered].
-var errTooLarge = errors.New("too large")
-
 // template is a parsed prompt. It is immutable and safe for concurrent use.
 type template struct {
 	name  string
@@ -42,23 +35,15 @@ func (t *template) Name() string { return t.name }
 
 // Render fills values into the template, in order. A value is never parsed as template.
 //
-// vars looks up a variable; one without a scope is looked up in scope "temp". A missing variable
-// renders as nothing, as do all if vars is nil. Function arguments are formatted texts; [Format]
-// writes the result. An unknown function, or one that fails, ends the rendering with an error that
-// wraps its cause.
+// vars looks up a variable; one without a scope is looked up in scope "temp". nil renders as
+// nothing. Function arguments are formatted texts; [Format] writes the result. An unknown function,
+// or a lookup or function that fails, ends the rendering with an error that wraps its cause.
 func (t *template) Render(
-	ctx context.Context, vars func(scope, name string) (any, bool), funcs map[string]func(ctx context.Context, args []string) (any, error),
+	ctx context.Context, vars func(scope, name string) (any, error), funcs map[string]func(ctx context.Context, args []string) (any, error),
 ) (string, error) {
 	var out strings.Builder
 	for _, n := range t.nodes {
-		err := ctx.Err()
-		text := n.text
-		if err == nil && n.name != "" {
-			text, err = n.render(ctx, vars, funcs)
-		}
-		if err == nil && out.Len()+len(text) > maxRendered {
-			err = fmt.Errorf("%w: over %d bytes", errTooLarge, maxRendered)
-		}
+		text, err := n.render(ctx, vars, funcs)
 		if err != nil {
 			return "", fmt.Errorf("render prompt %s: %w", t.name, err)
 		}
@@ -68,21 +53,17 @@ func (t *template) Render(
 }
 
 func (n *node) render(
-	ctx context.Context, vars func(scope, name string) (any, bool), funcs map[string]func(ctx context.Context, args []string) (any, error),
+	ctx context.Context, vars func(scope, name string) (any, error), funcs map[string]func(ctx context.Context, args []string) (any, error),
 ) (text string, err error) {
 	var value any
 	what := "function " + n.name
-	fn, ok := funcs[n.name]
-	switch {
+	switch fn := funcs[n.name]; {
 	case n.name == "":
 		return n.text, nil
-	case n.scope != "" && vars != nil:
-		what = "variable $" + n.scope + "." + n.name
-		if set, ok := vars(n.scope, n.name); ok {
-			value = set
-		}
 	case n.scope != "":
-	case !ok:
+		what = "variable $" + n.scope + "." + n.name
+		value, err = vars(n.scope, n.name)
+	case fn == nil:
 		return "", fmt.Errorf("no function %q", n.name)
 	default:
 		args := make([]string, len(n.args))
@@ -105,25 +86,22 @@ func (n *node) render(
 // Functions returns the names of the functions that the template calls, sorted and without
 // duplicates: check them at start rather than in the first turn.
 func (t *template) Functions() []string {
-	var names []string
-	for _, n := range t.nodes {
-		if n.scope == "" && n.name != "" {
-			names = append(names, n.name)
-		}
-	}
-	slices.Sort(names)
-	return slices.Compact(names)
+	return t.names(func(n node) (string, bool) { return n.name, n.scope == "" && n.name != "" })
 }
 
 // Variables returns the variables that the template reads, as "scope.name", sorted and without
 // duplicates. A template without variables, whose functions always return the same, needs to be
 // rendered only once.
 func (t *template) Variables() []string {
+	return t.names(func(n node) (string, bool) { return n.scope + "." + n.name, n.scope != "" })
+}
+
+func (t *template) names(of func(n node) (name string, ok bool)) []string {
 	var names []string
 	for _, n := range t.nodes {
-		for _, n := range append(n.args, n) {
-			if n.scope != "" {
-				names = append(names, n.scope+"."+n.name)
+		for _, n := range slices.Concat(n.args, []node{n}) {
+			if name, ok := of(n); ok {
+				names = append(names, name)
 			}
 		}
 	}
@@ -133,9 +111,6 @@ func (t *template) Variables() []string {
 
 // maxTemplate limits the bytes of a template's text.
 const maxTemplate = 256 << 10
-
-// maxFaults limits the faults reported for one template.
-const maxFaults = 100
 
 // parse reads the text of a template. The language is that of Teams AI without its ambiguities.
 // Between {{ and }}, white space is optional:
@@ -156,12 +131,12 @@ const maxFaults = 100
 // in characters, both from 1. With it comes a template of the rest, only to find more faults in,
 // not for rendering.
 func parse(name, text string) (*template, error) {
-	if len(text) > maxTemplate {
-		return nil, fmt.Errorf("prompt %s: %w: over %d bytes", name, errTooLarge, maxTemplate)
-	}
 	t := &template{name: name}
+	if len(text) > maxTemplate {
+		return t, fmt.Errorf("%s: is over %d bytes", name, maxTemplate)
+	}
 	var faults []error
-	for rest := text; rest != "" && len(faults) < maxFaults; {
+	for rest := text; rest != ""; {
 		before, _, found := strings.Cut(rest, "{{")
 		if before != "" {
 			t.nodes = append(t.nodes, node{text: before})

@@ -1,11 +1,8 @@
 package skills_test
 
 import (
-	"os"
 	"path/filepath"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/planbot-go/planbot/skills"
 	"github.com/planbot-go/planbot/skills/sandbox"
@@ -38,34 +35,4 @@ func TestRunLinkedSkill(t *testing.T) {
 	if len(ran) != 2 || ran["whole scripts/run.sh"] != "?beside it" || ran["mounted own.sh"] != "?own" {
 		t.Errorf("ran %q", ran)
 	}
-}
-
-// TestReloadFaultyLink: a link that the skill cannot be read by does not hold the skill
-// behind it as it was.
-func TestReloadFaultyLink(t *testing.T) {
-	t.Parallel()
-	root := tree(t, map[string]string{"a": "->b", "b/SKILL.md": named("b")})
-	synctest.Test(t, func(t *testing.T) {
-		s := skills.Config{Reload: true, Roots: []string{root}, FollowLinks: true}.Source()
-		for _, step := range []struct{ text, want string }{
-			{"description: one", "one"},
-			{"description: two", "two"},
-			{"", "two"},
-			{"description: three", "three"},
-		} {
-			write(t, root, "b/SKILL.md", withFront("name: b\n"+step.text))
-			time.Sleep(time.Second)
-			list, err := s(t.Context(), nil)
-			if err != nil || len(list) != 1 || list[0].Description != step.want {
-				t.Fatalf("%v %v, want %s", names(list), err, step.want)
-			}
-		}
-		if err := os.RemoveAll(filepath.Join(root, "b")); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Second)
-		if list, err := s(t.Context(), nil); err != nil || len(list) != 0 {
-			t.Errorf("%v %v, want none", names(list), err)
-		}
-	})
 }

@@ -2,12 +2,9 @@ package skills
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"runtime/debug"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -24,8 +21,7 @@ import (
 type Source func(ctx context.Context, turn *actions.Turn) ([]*Skill, error)
 
 // Source returns what [Config.Discover] finds, once, or with Reload repeatedly, for authors of
-// skills. On reload a skill that becomes faulty stays as it was, and one whose folder is removed
-// goes away. Each fault is logged when it is first found.
+// skills. Each fault is logged when it is first found.
 func (c Config) Source() Source {
 	ttl := time.Duration(0)
 	if c.Reload {
@@ -49,29 +45,12 @@ func (c Config) Source() Source {
 			}
 		}
 		logged = faults
-		for i, s := range last {
-			if s.stands() && !slices.ContainsFunc(found, func(f *Skill) bool { return f.Dir == s.Dir || strings.EqualFold(f.Name, s.Name) }) {
-				found = slices.Insert(found, min(i, len(found)), s)
-			}
-		}
 		if first || !slices.EqualFunc(last, found, (*Skill).same) { // otherwise keep the old ones, so nothing is rebuilt
 			zerolog.Ctx(ctx).Info().Int("skills", len(found)).Msg("skills loaded")
 			first, last = false, found
 		}
 		return last, nil
 	}).Cache(ttl, nil)
-}
-
-// stands reports whether the skill still has a SKILL.md, or cannot be checked.
-func (s *Skill) stands() bool {
-	dir, err := s.open()
-	if err == nil {
-		defer dir.Close() //nolint:errcheck // opened to read only
-		if _, err = dir.Lstat(fileName); err != nil {
-			_, err = dir.Lstat(strings.ToLower(fileName))
-		}
-	}
-	return err == nil || errors.Is(err, fs.ErrPermission)
 }
 
 // same reports whether the skills are equal, except for the contents of resources and scripts,

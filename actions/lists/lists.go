@@ -4,30 +4,22 @@
 // In a personal chat the lists belong to the person, elsewhere to the conversation, including its
 // threads. Every action can run twice with the same effect as once, because a command may be
 // retried: creating something that exists succeeds and says so, and removing something that is gone
-// is [actions.Unchanged]. Names are one line of visible text: any white space becomes one space,
-// and control characters and marks that change the writing direction are dropped. Names match
+// is [actions.Unchanged]. Names are one line of visible text of at most 200 characters, and match
 // without regard to case.
 package lists
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/state"
 )
 
-// Limits per owner, to keep lists readable. Long names reach the store's limit for a document first
-// (1 MiB by default), and then the save fails.
-const (
-	maxLists     = 100
-	maxItems     = 500
-	maxNameRunes = 200
-)
+// maxName is how many characters a name keeps.
+const maxName = 200
 
 // Register adds the list actions to r.
 func Register(r *actions.Registry) {
@@ -72,28 +64,20 @@ func Of(turn *actions.Turn) *Lists { return state.Of[Lists](turn.Personal()) }
 
 // find returns the index of the list with that name, or -1.
 func (l *Lists) find(name string) int {
-	return slices.IndexFunc(l.All, func(list List) bool { return same(list.Name, name) })
+	name = clean(name)
+	return slices.IndexFunc(l.All, func(list List) bool { return strings.EqualFold(list.Name, name) })
 }
 
 func (l *List) find(item string) int {
-	return slices.IndexFunc(l.Items, func(i Item) bool { return same(i.Name, item) })
+	item = clean(item)
+	return slices.IndexFunc(l.Items, func(i Item) bool { return strings.EqualFold(i.Name, item) })
 }
-
-func same(a, b string) bool { return strings.EqualFold(clean(a), clean(b)) }
 
 // clean returns a name as it is stored. Cleaning it again changes nothing.
-func clean(name string) string {
-	name = strings.Map(func(r rune) rune {
-		switch {
-		case unicode.IsSpace(r):
-			return ' '
-		case unicode.IsControl(r), unicode.Is(unicode.Cf, r) && r != '\u200c' && r != '\u200d': // joiners are part of words and emoji
-			return -1
-		}
-		return r
-	}, name)
-	return strings.Join(strings.Fields(name), " ")
-}
+func clean(name string) string { return spelling.OneLine(name, maxName) }
+
+// noName is the fault of a name that is empty when it is clean.
+const noName = "a name needs at least one character that can be seen"
 
 // ensure returns the list with that name and creates it if needed. fault says why it cannot be
 // created, or is "".
@@ -102,11 +86,8 @@ func (l *Lists) ensure(name string) (list *List, created bool, fault string) {
 		return &l.All[i], false, ""
 	}
 	name = clean(name)
-	if fault := checkName(name); fault != "" {
-		return nil, false, fault
-	}
-	if len(l.All) >= maxLists {
-		return nil, false, fmt.Sprintf("there are already %d lists, which is the most I keep", maxLists)
+	if name == "" {
+		return nil, false, noName
 	}
 	l.All = append(l.All, List{Name: name})
 	return &l.All[len(l.All)-1], true, ""
@@ -115,28 +96,14 @@ func (l *Lists) ensure(name string) (list *List, created bool, fault string) {
 // put adds the item unless the list already has it.
 func (l *List) put(item string) (added bool, fault string) {
 	item = clean(item)
-	if l.find(item) >= 0 {
+	switch {
+	case item == "":
+		return false, noName
+	case l.find(item) >= 0:
 		return false, ""
-	}
-	if fault := checkName(item); fault != "" {
-		return false, fault
-	}
-	if len(l.Items) >= maxItems {
-		return false, fmt.Sprintf("the list %s already has %d items, which is the most I keep", l.Name, maxItems)
 	}
 	l.Items = append(l.Items, Item{Name: item})
 	return true, ""
-}
-
-// checkName says what is wrong with a clean name, or returns "".
-func checkName(name string) string {
-	if name == "" {
-		return "a name needs at least one character that can be seen"
-	}
-	if utf8.RuneCountInString(name) > maxNameRunes {
-		return fmt.Sprintf("a name may have at most %d characters", maxNameRunes)
-	}
-	return ""
 }
 
 // String returns the lists as markdown.
@@ -176,25 +143,13 @@ func createList(_ context.Context, turn *actions.Turn, in createIn) (actions.Res
 	if fault != "" {
 		return actions.Fail("%s", fault), nil
 	}
-	before := len(list.Items)
 	for _, item := range in.Items {
-		if clean(item) == "" {
-			continue
-		}
-		if _, fault := list.put(item); fault != "" {
-			return actions.Fail("%s", fault), nil // Fail rolls back the items added so far
-		}
+		_, _ = list.put(item) // a blank one is left out
 	}
-	added := len(list.Items) - before
-	switch {
-	case created:
+	if created {
 		return actions.Text("Created the list %s.", list.Name), nil
-	case added == 0:
-		return actions.Text("The list %s was there already; nothing new.", list.Name), nil
-	case added == 1:
-		return actions.Text("The list %s was there already; added 1 item.", list.Name), nil
 	}
-	return actions.Text("The list %s was there already; added %d items.", list.Name, added), nil
+	return actions.Text("The list %s was there already; items on it: %d.", list.Name, len(list.Items)), nil
 }
 
 type listIn struct {
@@ -272,7 +227,6 @@ func renameList(_ context.Context, turn *actions.Turn, in renameIn) (actions.Res
 	lists := Of(turn)
 	in.List, in.Name = clean(in.List), clean(in.Name)
 	from, to := lists.find(in.List), lists.find(in.Name)
-	fault := checkName(in.Name)
 	switch {
 	case from < 0 && to >= 0:
 		return actions.Unchanged("There is no list %s, and a list %s is there already.", in.List, lists.All[to].Name), nil
@@ -280,8 +234,8 @@ func renameList(_ context.Context, turn *actions.Turn, in renameIn) (actions.Res
 		return actions.Unchanged("There is no list %s.", in.List), nil
 	case to >= 0 && to != from:
 		return actions.Fail("there is another list named %s", lists.All[to].Name), nil
-	case fault != "":
-		return actions.Fail("%s", fault), nil
+	case in.Name == "":
+		return actions.Fail(noName), nil
 	}
 	old := lists.All[from].Name
 	lists.All[from].Name = in.Name
@@ -294,8 +248,8 @@ type findIn struct {
 
 func findItem(_ context.Context, turn *actions.Turn, in findIn) (actions.Result, error) {
 	in.Item = clean(in.Item)
-	if fault := checkName(in.Item); fault != "" {
-		return actions.Fail("%s", fault), nil
+	if in.Item == "" {
+		return actions.Fail(noName), nil
 	}
 	var found []string
 	wanted := strings.ToLower(in.Item)

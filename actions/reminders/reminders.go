@@ -12,19 +12,15 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/spelling"
 )
 
 const (
-	// topic marks the bot's notices that are reminders.
-	topic = "reminder"
-	// maxWaiting limits a person's waiting reminders.
-	maxWaiting = 50
-	// maxWhat limits a reminder's text, in characters.
-	maxWhat = 500
+	topic   = "reminder" // marks the bot's notices that are reminders
+	maxWhat = 500        // how many characters a reminder keeps
 )
 
 // Register adds the reminder actions to r.
@@ -45,7 +41,7 @@ type remindIn struct {
 
 func remindMe(ctx context.Context, turn *actions.Turn, in remindIn) (actions.Result, error) {
 	attempt, now := actions.AttemptOf(ctx), time.Now()
-	what := strings.Join(strings.Fields(in.What), " ")
+	what := spelling.OneLine(in.What, maxWhat)
 	at, fault := when(in, turn.Activity.Zone(), now)
 	switch {
 	case turn.Notifier == nil:
@@ -54,13 +50,10 @@ func remindMe(ctx context.Context, turn *actions.Turn, in remindIn) (actions.Res
 		return actions.Fail("%s", fault), nil
 	case what == "":
 		return actions.Fail("say what to be reminded of"), nil
-	case utf8.RuneCountInString(what) > maxWhat:
-		return actions.Fail("a reminder may have at most %d characters", maxWhat), nil
-	}
-	if !attempt.Again { // on a retry the reminder may already exist and be due
-		if fault, err := refusal(ctx, turn, at, now); fault != "" || err != nil {
-			return actions.Fail("%s", fault), err
-		}
+	case !at.After(now) && !attempt.Again: // on a retry the reminder may already exist and be due
+		return actions.Fail("that has passed: it is %s", now.In(at.Location()).Format(time.RFC3339)), nil
+	case at.After(now.AddDate(1, 0, 0)):
+		return actions.Fail("that is more than a year ahead"), nil
 	}
 	id, err := turn.Notifier.Notify(ctx, actions.Notice{
 		Activities: []*activity.Activity{message(turn, what)}, At: at, Key: attempt.Key, Topic: topic, Memo: what,
@@ -80,10 +73,8 @@ func remindMe(ctx context.Context, turn *actions.Turn, in remindIn) (actions.Res
 func when(in remindIn, zone *time.Location, now time.Time) (at time.Time, fault string) {
 	const minutesAYear = 366 * 24 * 60
 	switch {
-	case in.Minutes != 0 && !in.At.IsZero():
-		return at, "give in_minutes or at, not both"
-	case in.Minutes == 0 && in.At.IsZero():
-		return at, "say when: in_minutes or at"
+	case (in.Minutes == 0) == in.At.IsZero():
+		return at, "say when: give either in_minutes or at"
 	case in.At.IsZero():
 		minutes := max(-1, min(in.Minutes, minutesAYear+1)) // avoid an overflow
 		return now.Add(time.Duration(minutes * float64(time.Minute))).In(zone), ""
@@ -96,21 +87,6 @@ func when(in remindIn, zone *time.Location, now time.Time) (at time.Time, fault 
 	// take it as the time on the person's clock.
 	y, m, d := in.At.Date()
 	return time.Date(y, m, d, in.At.Hour(), in.At.Minute(), in.At.Second(), 0, zone), ""
-}
-
-// refusal says why there can be no reminder at that time, or returns "".
-func refusal(ctx context.Context, turn *actions.Turn, at, now time.Time) (string, error) {
-	if !at.After(now) {
-		return "that has passed: it is " + now.In(at.Location()).Format(time.RFC3339), nil
-	}
-	if at.After(now.AddDate(1, 0, 0)) {
-		return "that is more than a year ahead", nil
-	}
-	waiting, err := turn.Notifier.Notices(ctx, topic)
-	if err == nil && len(waiting) >= maxWaiting {
-		return fmt.Sprintf("there are already %d reminders, which is the most I keep", maxWaiting), nil
-	}
-	return "", err
 }
 
 // message is the reminder to send. Outside a personal chat it mentions the person.

@@ -218,12 +218,12 @@ func failures(err error) []answer {
 
 // Why a step has no expectations.
 const (
-	notOver    = "Its turn was not over when this was written, or another process did it: what comes of it is not known."
-	otherCard  = "It decides an older card than the newest, and which one a scenario cannot say."
-	noCard     = "It decides a card of before this scenario."
-	byOthers   = "Somebody else decided it than who asked, whom the settings of the bot let: a scenario has no such settings."
-	standing   = "A call in it had been approved for good, which a scenario cannot say."
-	takenOut   = "The bot was taken out, which a scenario cannot say."
+	notOver   = "Its turn was not over when this was written, or another process did it: the outcome is unknown."
+	otherCard = "It decides another card than the newest. A scenario cannot say which."
+	byOthers  = "Somebody else than the person who asked decided it. A scenario cannot allow that."
+	standing  = "A call in it had a standing approval. A scenario cannot say that."
+	takenOut  = "The bot was removed. A scenario cannot say that."
+
 	ofSettings = "What the bot said may come of these settings, which a scenario does not have: "
 )
 
@@ -233,9 +233,9 @@ type pendingCard struct {
 	decided  bool
 }
 
-// verdict says why the step can have no expectations, given the cards waiting for a decision; "":
-// it can have them.
-func (s *step) verdict(cfg *Config, cards []pendingCard) string {
+// verdict says why the step can have no expectations, given the bot's settings and the cards so
+// far; "": it can have them.
+func (s *step) verdict(settings []string, cards []pendingCard) string {
 	if why := s.clickVerdict(cards); why != "" {
 		return why
 	}
@@ -246,8 +246,8 @@ func (s *step) verdict(cfg *Config, cards []pendingCard) string {
 		return standing
 	case s.isOpen():
 		return notOver
-	case len(cfg.Settings) > 0 && slices.ContainsFunc(s.replies, reply.isOfSettings):
-		return ofSettings + strings.Join(cfg.Settings, ", ")
+	case len(settings) > 0 && slices.ContainsFunc(s.replies, reply.isOfSettings):
+		return ofSettings + strings.Join(settings, ", ")
 	}
 	return ""
 }
@@ -258,10 +258,6 @@ func (s *step) clickVerdict(cards []pendingCard) string {
 	if s.decision == nil {
 		return ""
 	}
-	at := slices.IndexFunc(cards, func(c pendingCard) bool { return c.approval == s.decision.approval })
-	if at < 0 {
-		return noCard
-	}
 	next := len(cards) - 1
 	for i, c := range slices.Backward(cards) {
 		if !c.decided {
@@ -270,12 +266,12 @@ func (s *step) clickVerdict(cards []pendingCard) string {
 		}
 	}
 	switch {
-	case next != at:
+	case next < 0 || cards[next].approval != s.decision.approval:
 		return otherCard
 	case s.asker != "" && s.asker != s.activity.From.ID:
 		return byOthers
 	}
-	cards[at].decided = cards[at].decided || s.asker != ""
+	cards[next].decided = cards[next].decided || s.asker != ""
 	return ""
 }
 
@@ -348,7 +344,7 @@ func (r *Recorder) scenarios(ctx context.Context, name string, c *conversation) 
 		if s.seed != nil && !seeded {
 			seeded, part.Seed = true, r.seed(s.seed)
 		}
-		if cannot = s.verdict(&r.cfg, cards); cannot == "" {
+		if cannot = s.verdict(r.cfg.Settings, cards); cannot == "" {
 			for _, said := range s.replies {
 				if said.asks() {
 					cards = append(cards, pendingCard{approval: said.approval})

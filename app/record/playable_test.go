@@ -58,7 +58,7 @@ func TestApprovals(t *testing.T) {
 			chat.Expect("Sent to a.")
 			chat.Say("which lists?")
 			chat.Next()
-		}, []string{"decides an older card", `name: "conversation-1, part 2"`, "seed: {lists: {sent: [a]}}", "- a"}, 1},
+		}, []string{"decides another card", `name: "conversation-1, part 2"`, "seed: {lists: {sent: [a]}}", "- a"}, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -104,7 +104,7 @@ func TestApprovedForGood(t *testing.T) {
 		chat.Say("go")
 		chat.Expect("Done.")
 	})[first]
-	contains(t, file, "approved for good")
+	contains(t, file, "standing approval")
 	plays(t, file, false)
 }
 
@@ -141,7 +141,7 @@ func TestACardOfBefore(t *testing.T) {
 		chat.Say("which lists?")
 		chat.Next()
 	})[first]
-	contains(t, file, "It decides a card of before this scenario.", "verb: planbot/approve", "seed: {lists: {sent: [a]}}")
+	contains(t, file, "It decides another card than the newest.", "verb: planbot/approve", "seed: {lists: {sent: [a]}}")
 	plays(t, file, false)
 }
 
@@ -256,7 +256,7 @@ func TestInstallations(t *testing.T) {
 		chat.Deliver(map[string]any{"type": "installationUpdate", "action": "add"})
 		chat.ExpectMatch("Hello, I am")
 	})[first]
-	contains(t, file, "The bot was taken out", "part 2")
+	contains(t, file, "The bot was removed", "part 2")
 	if strings.Count(file, "<welcome>") != 2 || strings.Count(bare(file), "note:") != 1 {
 		t.Errorf("file:\n%s", file)
 	}

@@ -62,7 +62,7 @@ func TestFaults(t *testing.T) {
 		"parallel beside":       {step(`"parallel": []`), `step 1: want one of event, parallel and control`},
 		"no models":             {`{"name": "s", "options": {"models": []}, "steps": [{"control": "restart"}]}`, `scenario "s": options.models: minItems: got 0, want 1`},
 		"typing of a restart":   {`{"name": "s", "steps": [{"control": "restart", "expect": {"typing": false}}]}`, `step 1: maxProperties: got 2, want 1`},
-		"near a placeholder":    {expect(`"replies": ["<Aproval card>"]`), `step 1: expect.replies[0]: <Aproval> stands for nothing, and nothing in the scenario writes this text; did you mean <approval_card>?; there are: already_done,`},
+		"near a placeholder":    {expect(`"replies": ["<Aproval card>"]`), `step 1: expect.replies[0]: <Aproval> stands for nothing, and nothing in the scenario writes this text; there are: already_done,`},
 		"again of nothing":      {again(`"m9"`, `"m1"`, "c1"), `step 2: event.redelivery: no event before it, or beside it, is of this activity`},
 		"again elsewhere":       {again(`"m1"`, `"m1"`, "c2"), `step 2: event.redelivery: no event`},
 		"again at first":        {`{"name": "s", "steps": [{"parallel": [{"event": {"type": "message", "conversation": "c", "redelivery": true}}, {"event": {"type": "message", "conversation": "c"}}]}]}`, `step 1, parallel 1: event.redelivery: no event`},

@@ -406,14 +406,6 @@ type watchedModel struct {
 	of *Recorder
 }
 
-// Name is the wrapped model's name, "" if it has none.
-func (m watchedModel) Name() string {
-	if named, ok := m.Model.(interface{ Name() string }); ok {
-		return named.Name()
-	}
-	return ""
-}
-
 func (m watchedModel) Complete(ctx context.Context, req *models.Request) (*models.Response, error) {
 	of := turnlog.From(ctx)
 	m.of.change(base(of.Conversation), 0, func(c *conversation) { c.ofTurn(of.Turn, of.Activity) }) // it has just begun

@@ -22,7 +22,6 @@ import (
 	"golang.org/x/text/message"
 
 	"github.com/planbot-go/planbot/actions/lists"
-	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/yamltext"
 )
 
@@ -429,25 +428,10 @@ func (f *file) checkStep(s *Scenario, step *Step, at []string, ids, conversation
 	}
 	for i, reply := range e.Replies {
 		if word := wordOf(reply); word != "" && !slices.Contains(placeholders(), word) && !s.Writes(reply) {
-			fault(fmt.Sprintf("expect/replies/%d", i), "<%s> stands for nothing, and nothing in the scenario writes this text%s; there are: %s",
-				word, nearest(reply, word), strings.Join(placeholders(), ", "))
+			fault(fmt.Sprintf("expect/replies/%d", i), "<%s> stands for nothing, and nothing in the scenario writes this text; there are: %s",
+				word, strings.Join(placeholders(), ", "))
 		}
 	}
-}
-
-// nearest suggests the placeholder that a misspelt one may mean.
-func nearest(reply, word string) string {
-	const most = 80 // bytes compared
-	whole, word := spelling.Plain(reply[1:min(len(reply)-1, most)]), spelling.Plain(word[:min(len(word), most)])
-	near := spelling.Nearest(placeholders(), func(name string) (edits int, ok bool) {
-		name = spelling.Plain(name)
-		edits = min(spelling.Edits(whole, name), spelling.Edits(word, name))
-		return edits, edits <= len(name)/3
-	})
-	if len(near) == 0 {
-		return ""
-	}
-	return "; did you mean <" + strings.Join(near, "> or <") + ">?"
 }
 
 // complete fills in what the file omits in the events of a step. A redelivery copies the last

@@ -30,7 +30,7 @@ if ! cmp -s "$here/requirements.txt" "$dir/installed.txt"; then
 	cp "$here/requirements.txt" "$dir/installed.txt"
 fi
 
-(cd "$here" && go build -o "$dir/small-model" .)
+(cd "$here" && go test -c -o "$dir/small-model.test" .)
 weights=$(find "$dir/venv" -name 'SmolLM2-135M-Instruct.Q4_1.gguf')
 port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
 key=local-$$
@@ -54,7 +54,7 @@ until "$python" -c "import socket; socket.create_connection(('127.0.0.1', $port)
 done
 
 status=0
-"$dir/small-model" -url "http://127.0.0.1:$port/v1" -key "$key" -model smollm2 \
-	-answers "$dir/answers.jsonl" "$@" || status=$?
+"$dir/small-model.test" -test.v -test.run '^TestSmallModel$' -test.timeout 2h \
+	-url "http://127.0.0.1:$port/v1" -key "$key" -answers "$dir/answers.jsonl" "$@" || status=$?
 echo "Every answer: $dir/answers.jsonl" >&2
 exit "$status"

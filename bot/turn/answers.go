@@ -5,9 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 	"time"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/state"
 )
@@ -19,36 +19,6 @@ const askEvery = 250 * time.Millisecond
 // request waits for it again when it is resent.
 var ErrLateAnswer = errors.New("the answer takes too long")
 
-// answers are the requests of this process that wait for a turn's answer.
-type answers struct {
-	mu      sync.Mutex
-	waiting map[string]chan []byte // by record id
-}
-
-func (w *answers) add(id string) <-chan []byte {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	one := make(chan []byte, 1)
-	w.waiting[id] = one
-	return one
-}
-
-func (w *answers) remove(id string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	delete(w.waiting, id)
-}
-
-// tell gives the answer to the request that waits for it here.
-func (w *answers) tell(id string, answer []byte) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if one := w.waiting[id]; one != nil {
-		one <- answer // a turn answers once
-		delete(w.waiting, id)
-	}
-}
-
 // Ticket is a request that waits for a turn's answer.
 type Ticket struct {
 	engine *Engine
@@ -58,7 +28,7 @@ type Ticket struct {
 }
 
 // Close stops waiting.
-func (k *Ticket) Close() { k.engine.answers.remove(k.id) }
+func (k *Ticket) Close() { k.engine.answers.Delete(k.id) }
 
 // Wait returns the answer of the record with that id, or of the record that it follows. Another
 // process may work on it. Errors: [ErrLateAnswer] if ctx ends first, [ErrDraining], and those of
@@ -68,9 +38,9 @@ func (k *Ticket) Wait(ctx context.Context, id string, a *activity.Activity) (Ans
 	if err != nil || answer.Follows == "" {
 		return answer, err
 	}
-	told := k.engine.answers.add(answer.Follows)
-	defer k.engine.answers.remove(answer.Follows)
-	return k.await(ctx, queueOf(a), answer.Follows, told)
+	told := k.engine.expect(answer.Follows)
+	defer k.engine.answers.Delete(answer.Follows)
+	return k.await(ctx, queueOf(actions.To(a)), answer.Follows, told)
 }
 
 func (k *Ticket) await(ctx context.Context, queue state.Key, id string, told <-chan []byte) (a Answer, err error) {
@@ -90,7 +60,10 @@ func (k *Ticket) await(ctx context.Context, queue state.Key, id string, told <-c
 			return a, ErrLateAnswer
 		}
 	}
-	if err := json.Unmarshal(raw, &a); err != nil {
+	if err = json.Unmarshal(raw, &a); err == nil && a.Activities != nil {
+		a.Body, err = json.Marshal(map[string]any{"activities": a.Activities})
+	}
+	if err != nil {
 		return a, fmt.Errorf("read the answer: %w", err)
 	}
 	return a, nil

@@ -1,7 +1,6 @@
 package turn
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -43,8 +42,12 @@ const (
 	decideWithin = 12 * time.Second
 )
 
-// noLonger answers a decision about an unknown approval.
-const noLonger = "I'm no longer waiting for this decision. Nothing was done."
+var (
+	// errNoLonger answers a decision about an unknown approval.
+	errNoLonger = Refuse("I'm no longer waiting for this decision. Nothing was done.")
+	// errNotYet is errNoLonger while a turn is running that may be about to ask.
+	errNotYet = fmt.Errorf("not yet: %w", errNoLonger)
+)
 
 // errChanged ends an approved turn if the bot has changed meanwhile and would do something else
 // than the person saw.
@@ -71,47 +74,51 @@ type decided struct {
 	Said  string `json:"said"`
 }
 
-// approval asks the policy about a call. An approved call needs no more if it is exactly the one
-// that the person saw and the policy still allows it.
-func (x *execution) approval(ctx context.Context, c *call, approved string) (actions.Approval, error) {
-	cfg := &x.engine.cfg
-	approval, err := cfg.Policy(ctx, x.Turn.Turn, x.describe(c))
-	if err != nil {
-		return approval, fmt.Errorf("approval policy: %w", err)
+// approve asks the policy about a call. An approved call needs no more if it is exactly the one that
+// the person saw and the policy still allows it.
+func (x *execution) approve(ctx context.Context, c *call, approved string) error {
+	if c.err != nil {
+		return nil
 	}
-	if approval.Denied != "" {
+	approval, err := x.policy(ctx, x.describe(c))
+	if is[*refusal](err) {
 		zerolog.Ctx(ctx).Info().Str("action", c.action.Name).Msg("the policy denies the call")
 		if x.begun > 0 {
-			return actions.Approval{}, x.notApproved(c)
+			return x.notApproved(c)
 		}
-		c.err = &refusal{approval.Denied}
-		return actions.Approval{}, nil
+		c.err = err
+		return nil
 	}
-	if approved == "" && !approval.Required {
-		return actions.Approval{}, nil
+	if err != nil || approved == "" && !approval.Required {
+		return err
 	}
-	hash, err := x.approvalHash(ctx, c, approval.Bind)
-	if err != nil {
-		return actions.Approval{}, err
+	if c.hash, err = x.approvalHash(ctx, c, approval.Bind); err != nil {
+		return err
 	}
-	if approved != "" {
-		if c.granted = hash == approved; !c.granted {
-			err = x.notApproved(c)
+	stands := func(s standing) bool { return s.Hash == c.hash && s.Asker == x.Activity.From.ID }
+	switch {
+	case approved != "":
+		if c.granted = c.hash == approved; !c.granted {
+			return x.notApproved(c)
 		}
-		return actions.Approval{}, err
-	}
-	stands := func(s standing) bool { return s.Hash == hash && s.Asker == x.Activity.From.ID }
-	if approval.Standing && slices.ContainsFunc(state.Of[approvals](x.Conversation).Standing, stands) {
+	case approval.Standing && slices.ContainsFunc(state.Of[approvals](x.Conversation).Standing, stands):
 		count(x.engine.meter.approvals, "standing")
 		zerolog.Ctx(ctx).Info().Str("action", c.action.Name).Msg("approved before, for good")
 		c.granted = true
-		return actions.Approval{}, nil
+	default:
+		c.asks = approval
 	}
-	if len(approval.Approvers) == 0 {
-		approval.Approvers = cfg.Approvers
-	}
-	if approval.Within <= 0 {
-		approval.Within = cfg.ApprovalTimeout
+	return nil
+}
+
+// policy asks the policy about a call. A call that it denies is a refusal.
+func (x *execution) policy(ctx context.Context, c actions.Call) (actions.Approval, error) {
+	approval, err := x.engine.cfg.Policy(ctx, x.Turn.Turn, c)
+	switch {
+	case err != nil:
+		return approval, fmt.Errorf("approval policy: %w", err)
+	case approval.Denied != "":
+		return actions.Approval{}, &refusal{approval.Denied}
 	}
 	return approval, nil
 }
@@ -142,16 +149,10 @@ func (x *execution) approvalHash(ctx context.Context, c *call, bind string) (str
 }
 
 // ask asks a person to approve the next call. Once the question is sent, the record waits.
-func (x *execution) ask(ctx context.Context, c *call, approval actions.Approval) error {
+func (x *execution) ask(ctx context.Context, c *call) error {
 	run := x.rec.Run
-	hash, err := x.approvalHash(ctx, c, approval.Bind)
+	entities, err := encode(c.command.Entities)
 	if err != nil {
-		return err
-	}
-	var entities bytes.Buffer
-	enc := json.NewEncoder(&entities)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(c.command.Entities); err != nil {
 		return fmt.Errorf("write the call for approval: %w", err)
 	}
 	id := x.ID
@@ -159,19 +160,22 @@ func (x *execution) ask(ctx context.Context, c *call, approval actions.Approval)
 		id += strconv.Itoa(run.Asked)
 	}
 	a := &Approval{
-		ID: id, Action: c.action.Name, Entities: bytes.TrimSpace(entities.Bytes()), Hash: hash,
-		Reason: approval.Reason, Standing: approval.Standing, Approvers: approval.Approvers,
-		Expires: time.Now().Add(approval.Within).UTC().Truncate(time.Second),
+		ID: id, Action: c.action.Name, Entities: entities, Hash: c.hash,
+		Reason: c.asks.Reason, Standing: c.asks.Standing, Approvers: c.asks.Approvers,
+		Expires: time.Now().Add(cmp.Or(c.asks.Within, x.engine.cfg.ApprovalTimeout)).UTC().Truncate(time.Second),
+	}
+	if len(a.Approvers) == 0 {
+		a.Approvers = x.engine.cfg.Approvers
 	}
 	question := x.question(a)
 	if raw, err := question.Encode(); err != nil || len(raw) > maxQuestion {
 		return x.refuseCall(ctx, c, "its arguments are too long to be shown to a person for approval")
 	}
-	waiting, err := x.engine.inbox.Waiting(ctx, queueOf(x.Activity))
+	waiting, err := x.engine.inbox.Waiting(ctx, queueOf(actions.To(x.Activity)))
 	if err != nil {
 		return err
 	}
-	waiting = slices.DeleteFunc(waiting, func(w inbox.Waiting) bool { return readAbout(w.About).For != forApproval })
+	waiting = slices.DeleteFunc(waiting, func(w inbox.Waiting) bool { return readWait(w).For != forApproval })
 	if len(waiting) >= maxApprovals {
 		return x.refuseCall(ctx, c, "too many approvals are waiting in this conversation")
 	}
@@ -179,7 +183,7 @@ func (x *execution) ask(ctx context.Context, c *call, approval actions.Approval)
 	x.remember()
 	count(x.engine.meter.approvals, "asked")
 	zerolog.Ctx(ctx).Info().Str("approval", a.ID).Str("action", a.Action).Msg("waits for approval")
-	return x.putAll(nil, []*activity.Activity{question})
+	return x.put([]*activity.Activity{question})
 }
 
 // refuseCall fails a call before it is made.
@@ -210,10 +214,13 @@ func (x *execution) renote(a *Approval, note string) {
 
 // decided acts on the decision. Without one, the approval has expired.
 func (x *execution) decided(ctx context.Context, a *Approval) error {
-	run := x.rec.Run
-	d := a.Decision
+	run, d, asker := x.rec.Run, a.Decision, x.Activity.From.ID
 	x.resumed, x.rec.Phase = true, running
-	x.rememberDecision(a)
+	said, list := "This was not decided in time. Nothing was done.", state.Of[approvals](x.Conversation)
+	if d != nil {
+		said = "This was already decided: " + d.String() + "."
+	}
+	list.Decided = newest(append(list.Decided, decided{a.ID, asker, said}), maxDecided)
 	switch {
 	case d == nil:
 		count(x.engine.meter.approvals, "expired")
@@ -221,20 +228,17 @@ func (x *execution) decided(ctx context.Context, a *Approval) error {
 		x.rec.Run, x.rec.Phase = nil, done
 	case d.Approved:
 		if d.Always {
-			x.stand(a)
+			list.Standing = newest(append(list.Standing, standing{a.Hash, asker, d.By, d.At}), maxStanding)
 		}
 		x.renote(a, "")
 		run.Approved, run.Decided, x.progressed = a.Hash, &decidedCall{a.Action, true}, true
 	case x.owesAfter():
-		return x.goOnWithout(ctx, a)
+		x.goOnWithout(a)
 	default:
-		said := "OK, I won't run " + a.Action + x.andTheRest() + "."
+		said = "OK, I won't run " + a.Action + x.andTheRest() + "."
 		x.renote(a, "["+said+"]")
 		x.rec.Run = nil
-		if err := x.putAll(nil, x.messages(said)); err != nil {
-			return err
-		}
-		if err := x.save(ctx); err != nil {
+		if err := x.put(x.messages(said)); err != nil {
 			return err
 		}
 	}
@@ -247,13 +251,13 @@ func (x *execution) decided(ctx context.Context, a *Approval) error {
 // that found nothing to act on.
 func (x *execution) owesAfter() bool {
 	p := x.rec.Run.Progress
-	return p.Owes() || p.Plan.Observe && slices.ContainsFunc(x.Rounds[len(x.Rounds)-1].Outcomes, func(o actions.Outcome) bool {
+	return p.Owes() || p.Plan.Observe && slices.ContainsFunc(x.round().Outcomes, func(o actions.Outcome) bool {
 		return o.Action != plan.Say && !o.Failed && o.Text != ""
 	})
 }
 
 // goOnWithout has the planner plan again, with what was done before the rejected call.
-func (x *execution) goOnWithout(ctx context.Context, a *Approval) error {
+func (x *execution) goOnWithout(a *Approval) {
 	run := x.rec.Run
 	x.renote(a, "")
 	run.Steps++
@@ -262,45 +266,25 @@ func (x *execution) goOnWithout(ctx context.Context, a *Approval) error {
 	c.result = actions.Fail("a person rejected it")
 	x.record(&c)
 	x.leaveOut()
-	run.Progress, x.rec.Phase, x.progressed = nil, planning, true
-	if err := x.save(ctx); err != nil {
-		return err
-	}
-	x.updateCard(ctx, a)
-	return nil
+	run.Progress, x.rec.Phase, x.progressed, x.saveDue = nil, planning, true, true
 }
 
 // andTheRest names the actions after the rejected one, which do not run either.
 func (x *execution) andTheRest() string {
-	var names []string
-	p := x.rec.Run.Progress
+	p, rest := x.rec.Run.Progress, ""
 	for _, c := range p.Plan.Commands[p.Next+1:] {
 		if c.Kind == plan.Do {
-			names = append(names, c.Action)
+			rest += ", " + c.Action
 		}
 	}
-	if len(names) == 0 {
-		return ""
+	if rest != "" {
+		rest = ", nor what was to follow it: " + rest[len(", "):]
 	}
-	return ", nor what was to follow it: " + strings.Join(names, ", ")
+	return rest
 }
 
-// stand stores an approval for good.
-func (x *execution) stand(a *Approval) {
-	list := state.Of[approvals](x.Conversation)
-	list.Standing = append(list.Standing, standing{Hash: a.Hash, Asker: x.Activity.From.ID, By: a.Decision.By, At: a.Decision.At})
-	list.Standing = slices.Delete(list.Standing, 0, max(0, len(list.Standing)-maxStanding))
-}
-
-func (x *execution) rememberDecision(a *Approval) {
-	said := "This was not decided in time. Nothing was done."
-	if a.Decision != nil {
-		said = "This was already decided: " + a.Decision.String() + "."
-	}
-	list := state.Of[approvals](x.Conversation)
-	list.Decided = append(list.Decided, decided{ID: a.ID, Asker: x.Activity.From.ID, Said: said})
-	list.Decided = slices.Delete(list.Decided, 0, max(0, len(list.Decided)-maxDecided))
-}
+// newest is the end of a list.
+func newest[E any](list []E, most int) []E { return slices.Delete(list, 0, max(0, len(list)-most)) }
 
 // updateCard shows everybody who decided. A failure is harmless.
 func (x *execution) updateCard(ctx context.Context, a *Approval) {
@@ -362,16 +346,16 @@ func decisionOf(t *Turn) (d decision, ok bool) {
 // come always.
 func saidDecision(text string) (d decision, ok bool) {
 	words := strings.Fields(text)
-	if len(words) < 2 || len(words) > 3 {
+	if len(words) < 2 {
 		return d, false
 	}
 	d.Approval = words[1]
-	switch {
-	case len(words) == 3 && strings.EqualFold(words[0], "/approve") && strings.EqualFold(words[2], "always"):
-		d.Verb = verbAlways
-	case len(words) == 2 && strings.EqualFold(words[0], "/approve"):
+	switch strings.ToLower(strings.Join(slices.Delete(words, 1, 2), " ")) {
+	case "/approve":
 		d.Verb = verbApprove
-	case len(words) == 2 && strings.EqualFold(words[0], "/reject"):
+	case "/approve always":
+		d.Verb = verbAlways
+	case "/reject":
 		d.Verb = verbReject
 	}
 	return d, d.Verb != ""
@@ -387,60 +371,57 @@ type decider struct {
 
 func (t *decider) decide(ctx context.Context) error {
 	until := time.Now().Add(decideWithin)
-	for {
-		refusal, again, err := t.try(ctx)
-		switch {
-		case err != nil:
-			return err
-		case again && time.Now().Before(until):
-			wait(ctx, 100*time.Millisecond, nil)
-		case refusal == "":
-			return nil
-		case t.Activity.Type != activity.Invoke:
-			return t.Tell(ctx, refusal)
-		default: // tell only the person who clicked
-			t.Answer(t.engine.cfg.Clicked(nil, refusal))
-			return nil
-		}
+	err := t.try(ctx)
+	for errors.Is(err, errNotYet) && time.Now().Before(until) {
+		wait(ctx, 100*time.Millisecond, nil)
+		err = t.try(ctx)
 	}
+	refused, ok := errors.AsType[*refusal](err)
+	switch {
+	case !ok:
+		return err
+	case t.Activity.Type != activity.Invoke:
+		return t.Tell(ctx, refused.reason)
+	}
+	t.Answer(t.engine.cfg.Clicked(nil, refused.reason)) // only the person who clicked reads it
+	return nil
 }
 
-// try is one attempt. again asks for another: somebody else changed the record, or it may be about
-// to wait.
-func (t *decider) try(ctx context.Context) (refusal string, again bool, err error) {
-	e, queue := t.engine, queueOf(t.Activity)
+// try is one attempt. It returns a refusal if the decision does not count.
+func (t *decider) try(ctx context.Context) error {
+	e, queue := t.engine, queueOf(actions.To(t.Activity))
 	id := t.Approval[:min(len(t.Approval), idLen)]
-	atWork, err := e.inbox.Queued(ctx, queue) // ask before Find: the record may begin to wait in between
+	running, err := e.inbox.Queued(ctx, queue) // ask before Find: the record may begin to wait in between
 	if err != nil {
-		return "", false, err
+		return err
 	}
 	w, err := e.inbox.Find(ctx, queue, id)
 	if errors.Is(err, inbox.ErrNoRecord) {
-		return t.before(ctx, queue, atWork > 0)
+		return t.past(ctx, queue, running > 0)
 	}
 	if err != nil {
-		return "", false, err
+		return err
 	}
 	rec, err := Decode(w.Record)
 	if err != nil {
-		return "", false, err
+		return err
 	}
 	asked, err := rec.Read()
 	if err != nil {
-		return "", false, err
+		return err
 	}
 	if rec.Wait.For != forApproval || rec.Wait.Approval.ID != t.Approval {
-		return t.before(ctx, queue, false)
+		return t.past(ctx, queue, false)
 	}
 	a := rec.Wait.Approval
 	now, by := time.Now(), t.Activity.From
 	switch {
 	case t.Hash != "" && t.Hash != a.Hash:
-		return "This card is for a different call. Nothing was done.", false, nil
+		return Refuse("This card is for a different call. Nothing was done.")
 	case now.After(a.Expires):
-		return "This was not decided in time. Nothing was done.", false, nil
+		return Refuse("This was not decided in time. Nothing was done.")
 	case !a.mayDecide(by, asked.From):
-		return "You can't decide this. Nothing was done.", false, nil
+		return Refuse("You can't decide this. Nothing was done.")
 	}
 	a.Decision = &Decision{
 		Approved: t.approves(), Always: t.Verb == verbAlways && a.Standing,
@@ -461,10 +442,10 @@ func (t *decider) try(ctx context.Context) (refusal string, again bool, err erro
 		err = e.inbox.Wake(ctx, w, raw)
 	}
 	if errors.Is(err, inbox.ErrNoRecord) {
-		return noLonger, true, nil
+		return errNotYet
 	}
 	if err != nil {
-		return "", false, err
+		return err
 	}
 	count(e.meter.approvals, a.Decision.word())
 	zerolog.Ctx(ctx).Info().Str("approval", a.ID).Str("of_turn", rec.ID).Str("action", a.Action).
@@ -474,22 +455,24 @@ func (t *decider) try(ctx context.Context) (refusal string, again bool, err erro
 		answer = e.cfg.Clicked(&card, "")
 	}
 	t.Answer(answer)
-	return "", false, nil
+	return nil
 }
 
-// before says what became of an approval that nobody waits for. It returns again if a record is at
-// work that may be about to wait.
-func (t *decider) before(ctx context.Context, queue state.Key, atWork bool) (refusal string, again bool, err error) {
+// past says what became of an approval that nobody waits for.
+func (t *decider) past(ctx context.Context, queue state.Key, running bool) error {
 	scopes, err := t.engine.cfg.Store.Load(ctx, queue)
 	if err != nil {
-		return "", false, err
+		return err
 	}
 	list := state.Of[approvals](scopes[0]).Decided
 	if at := slices.IndexFunc(list, func(d decided) bool { return d.ID == t.Approval }); at >= 0 {
 		count(t.engine.meter.duplicates, "click")
-		return list[at].Said, false, nil
+		return &refusal{list[at].Said}
 	}
-	return noLonger, atWork, nil
+	if running {
+		return errNotYet
+	}
+	return errNoLonger
 }
 
 // mayDecide reports whether that person may decide.
@@ -565,7 +548,7 @@ func (a *Approval) askingCard(known *actions.Registry, asker activity.Account) a
 		buttons = append(buttons, a.button("Approve exactly this, always", "", verbAlways))
 	}
 	return activity.Card{
-		Fallback: "I need approval for " + a.Action + ". The details are too long to show here. Please open this message in a client that shows cards.",
+		Fallback: "I need approval for " + a.Action + ". Please open this message in a client that shows cards.",
 		Body:     body, Actions: append(buttons, a.button("Reject", "destructive", verbReject)), Version: approvalVersion,
 	}
 }
@@ -585,12 +568,9 @@ func (a *Approval) describe(known *actions.Registry, asker activity.Account) []a
 	rows := []any{line(a.Action, "")}
 	if action, ok := known.Lookup(a.Action); ok {
 		rows = append(rows, small(action.Description))
-		for step := range strings.Lines(action.Detail) {
-			rows = append(rows, line("", visible(strings.TrimSuffix(step, "\n"))))
-		}
 	}
-	for _, arg := range a.arguments(known) {
-		rows = append(rows, line(arg.name+": ", arg.value))
+	for _, d := range a.details(known) {
+		rows = append(rows, line(d.name, d.value))
 	}
 	if len(a.Approvers) > 0 {
 		rows = append(rows, small("Only this bot's approvers can decide."))
@@ -601,17 +581,16 @@ func (a *Approval) describe(known *actions.Registry, asker activity.Account) []a
 	return append(rows, small("Asked by "+cmp.Or(visible(asker.Name), "the person of this message")+"."))
 }
 
-// inWords is the question as a text, with the arguments as code.
+// inWords is the question as a text, with what the call does as code.
 func (a *Approval) inWords(known *actions.Registry) string {
 	var s strings.Builder
 	s.WriteString("May I do this? **" + a.Action + "**\n")
-	if action, ok := known.Lookup(a.Action); ok {
-		for step := range strings.Lines(action.Detail) {
-			s.WriteString("\n- " + code(visible(strings.TrimSuffix(step, "\n"))))
+	for _, d := range a.details(known) {
+		s.WriteString("\n- ")
+		if name, ok := strings.CutSuffix(d.name, ": "); ok {
+			s.WriteString(code(name) + ": ")
 		}
-	}
-	for _, arg := range a.arguments(known) {
-		s.WriteString("\n- " + code(arg.name) + ": " + code(arg.value))
+		s.WriteString(code(d.value))
 	}
 	if a.Reason != "" {
 		s.WriteString("\n\n" + code(visible(a.Reason))) // it may include names that strangers chose
@@ -619,22 +598,24 @@ func (a *Approval) inWords(known *actions.Registry) string {
 	return s.String()
 }
 
-// argument is one argument of a call, with every character visible.
-type argument struct{ name, value string }
+// detail is a step of the action, or an argument with its name, with every character visible.
+type detail struct{ name, value string }
 
-// arguments returns the arguments of the call as JSON. It marks one that the action does not know
-// as not used.
-func (a *Approval) arguments(known *actions.Registry) []argument {
-	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(a.Entities, &raw); err != nil {
-		return nil // ask wrote it
-	}
+// details returns the steps of the action and the arguments of the call as JSON. It marks an
+// argument that the action does not know as not used.
+func (a *Approval) details(known *actions.Registry) (list []detail) {
 	action, ok := known.Lookup(a.Action)
-	var list []argument
+	if ok {
+		for step := range strings.Lines(action.Detail) {
+			list = append(list, detail{"", visible(strings.TrimSuffix(step, "\n"))})
+		}
+	}
+	var raw map[string]json.RawMessage
+	_ = json.Unmarshal(a.Entities, &raw) // ask wrote it
 	for _, name := range slices.Sorted(maps.Keys(raw)) {
-		arg := argument{visible(name), visible(string(raw[name]))}
+		arg := detail{visible(name) + ": ", visible(string(raw[name]))}
 		if ok && action.Schema.Properties[name] == nil {
-			arg.name += " (not used)"
+			arg.name = visible(name) + " (not used): "
 		}
 		list = append(list, arg)
 	}
@@ -662,7 +643,7 @@ var blank = []rune{0x115f, 0x1160, 0x2800, 0x3164, 0xffa0}
 
 // button makes a button whose data says which call it is for.
 func (a *Approval) button(title string, style string, verb string) activity.Button {
-	return activity.Button{Title: title, Style: style, Verb: verb, Data: decision{Approval: a.ID, Hash: a.Hash, Verb: verb}}
+	return activity.Button{Title: title, Style: style, Verb: verb, Data: decision{a.ID, a.Hash, verb}}
 }
 
 func heading(text string) activity.TextBlock {

@@ -9,10 +9,12 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	crand "crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -93,7 +95,7 @@ type Engine struct {
 	cfg     Config
 	inbox   *inbox.Inbox
 	workers *workers
-	answers answers
+	answers sync.Map // record id -> chan []byte: the requests of this process that wait for an answer
 	meter   *metrics
 	tracer  tracer
 
@@ -105,7 +107,7 @@ type Engine struct {
 
 // New opens the inbox. Nothing is read from it before [Engine.Start].
 func New(cfg Config) (*Engine, error) {
-	e := &Engine{cfg: cfg, tracer: newTracer(cfg.Traces), workers: newWorkers(cfg.MaxTurns), answers: answers{waiting: map[string]chan []byte{}}}
+	e := &Engine{cfg: cfg, tracer: newTracer(cfg.Traces), workers: newWorkers(cfg.MaxTurns)}
 	var err error
 	e.inbox, err = inbox.Open(cfg.Store, inbox.Config{
 		Lease: cfg.Lease, Patience: cfg.Patience, MaxWaiting: cfg.MaxWaiting, MaxWaitingPerQueue: cfg.MaxWaitingPerConversation, Log: cfg.Log,
@@ -118,9 +120,6 @@ func New(cfg Config) (*Engine, error) {
 	}
 	return e, nil
 }
-
-// Inbox returns the inbox that stores the records.
-func (e *Engine) Inbox() *inbox.Inbox { return e.inbox }
 
 // Start begins to claim queues that have work, including those that another process left.
 func (e *Engine) Start() {
@@ -142,10 +141,7 @@ func (e *Engine) Drain(ctx context.Context) error {
 	} else {
 		e.stop()
 	}
-	err := e.workers.drain(ctx)
-	if err == nil {
-		err = left
-	}
+	err := cmp.Or(e.workers.drain(ctx), left)
 	e.end.Do(func() {
 		e.stop()
 		e.reading.Wait()
@@ -176,17 +172,17 @@ func (e *Engine) workOff(ctx context.Context) error {
 // the turn after this. id is the record's id or, for a duplicate, that of the first delivery.
 //
 // Errors are those of [inbox.Inbox.Accept].
-func (e *Engine) Accept(ctx context.Context, t *Turn, duplicates ...inbox.Duplicate) (id string, duplicate bool, err error) {
+func (e *Engine) Accept(ctx context.Context, t *Turn, known ...inbox.Duplicate) (id string, duplicate bool, err error) {
 	ctx, s := e.tracer.receive(ctx)
 	defer func() { s.end(err) }()
 	s.about(t)
 	t.rec.Trace = traceparent(ctx)
-	entry := inbox.Entry{Queue: t.queue(), Duplicates: duplicates}
+	entry := inbox.Entry{Queue: t.queue(), Duplicates: known}
 	if !t.aside {
 		entry.Load = t.keys()
 	}
 	if t.IsMessage() && !t.aside { // the conversation will have the person's words
-		entry.Set, entry.Member = placesKey(userKey(t.Activity)), t.here().member()
+		entry.Set, entry.Member = placesKey(userKey(t.Activity)), t.here()
 	}
 	id, duplicate, err = e.submit(ctx, t, entry)
 	if duplicate {
@@ -258,16 +254,13 @@ func (e *Engine) claim(ctx context.Context, q state.Key) {
 // recover completes a save whose process died after saving the person's state and before saving the
 // record. It runs before either is read.
 func (e *Engine) recover(ctx context.Context, lease *inbox.Lease) error {
-	rec, err := Decode(lease.Record())
+	rec, _ := Decode(lease.Record()) // its activity is enough
+	a, err := rec.Read()
 	if err != nil {
 		return nil // nobody can continue it
 	}
-	if a, err := rec.Read(); err == nil {
-		if _, err := lease.Recover(ctx, userKey(a)); err != nil {
-			return err
-		}
-	}
-	return nil
+	_, err = lease.Recover(ctx, userKey(a))
+	return err
 }
 
 // work moves the records of a queue, one after another, until the queue is empty or has to be
@@ -286,23 +279,23 @@ func (e *Engine) work(lease *inbox.Lease, t *Turn) {
 // moveHead moves the record at the head of the queue as far as it goes now. It reports whether the
 // queue has another one.
 func (e *Engine) moveHead(lease *inbox.Lease, t *Turn) (more bool) {
-	held, release := context.WithCancel(e.workers.last)
+	owned, release := context.WithCancel(e.workers.last)
 	defer release()
-	ctx, cut := context.WithCancel(held)
+	ctx, cut := context.WithCancel(owned)
 	defer context.AfterFunc(e.workers.ctx, cut)()
 	lease.OnLost(release)
 	n := lease.Tries()
 	if n > 2*maxTakeovers {
-		return e.bury(ctx, lease, nil, lostTooOften(n), nil)
+		return e.bury(ctx, lease, lostTooOften(n), nil)
 	}
 	fault := error(nil)
 	if t == nil {
 		if t, fault = e.open(lease); t == nil {
-			return e.bury(ctx, lease, nil, fault.Error(), nil)
+			return e.bury(ctx, lease, fault.Error(), nil)
 		}
 	}
 	caller := t.Activity.CallerApp()
-	t.lease, t.held = lease, connector.ForCaller(held, caller)
+	t.lease, t.owned = lease, connector.ForCaller(owned, caller)
 	ctx = t.Log().WithContext(connector.ForCaller(ctx, caller))
 	switch {
 	case fault != nil:
@@ -342,14 +335,14 @@ func (e *Engine) release(lease *inbox.Lease, after time.Duration) {
 }
 
 // bury makes the record at the head a dead letter. A request that waits for its answer gets answer,
-// unless that is nil. rec is the record to save; nil: leave it as it is.
-func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, rec *Record, reason string, answer []byte) (more bool) {
+// unless that is nil.
+func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, reason string, answer []byte) (more bool) {
 	ctx, cancel := e.workers.outlive(ctx, claimWithin)
 	defer cancel()
-	id, raw := lease.ID(), []byte(nil)
-	about, err := waitAbout{For: forOperator, Reason: reason}.encode(), error(nil)
-	if rec != nil {
-		w := &Wait{For: forOperator, Then: rec.Phase, Reason: reason}
+	id, w := lease.ID(), &Wait{For: forOperator, Reason: reason}
+	var raw []byte // nil: what cannot be read stays as it is
+	if rec, err := Decode(lease.Record()); err == nil {
+		w.Then = rec.Phase
 		if rec.Wait != nil { // keep an approval with its decision
 			w.Approval = rec.Wait.Approval
 			if rec.Wait.For != forApproval && rec.Phase == waiting {
@@ -357,15 +350,12 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, rec *Record, reas
 			}
 		}
 		rec.Phase, rec.Wait = waiting, w
-		raw, err = rec.Encode()
+		raw, _ = rec.Encode() // it was decoded before
 	}
-	if err == nil {
-		w := inbox.Wait{Operator: true, About: about}
-		more, err = lease.Wait(ctx, raw, w, answer)
-		if errors.Is(err, state.ErrTooLarge) && answer != nil { // the answer is what is too large
-			answer = []byte(`{"status":500}`)
-			more, err = lease.Wait(ctx, raw, w, answer)
-		}
+	more, err := lease.Wait(ctx, raw, w.listed(), answer)
+	if errors.Is(err, state.ErrTooLarge) && answer != nil { // the answer is what is too large
+		answer = []byte(`{"status":500}`)
+		more, err = lease.Wait(ctx, raw, w.listed(), answer)
 	}
 	if err != nil {
 		e.cfg.Log.Error().Err(err).Str("turn", id).Msg("turn not kept for an operator")
@@ -374,9 +364,7 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, rec *Record, reas
 	}
 	count(e.meter.turns, "dead_letter")
 	e.cfg.Log.Error().Str("turn", id).Stringer("queue", lease.Queue()).Str("reason", reason).Msg("dead letter: an operator has to look at this turn")
-	if answer != nil {
-		e.answers.tell(id, answer)
-	}
+	e.tell(id, answer)
 	return more
 }
 
@@ -469,19 +457,14 @@ func (w *workers) drain(ctx context.Context) error {
 		close(done)
 	}()
 	defer w.end()
-	select {
-	case <-done:
+	if wait(ctx, forever, done) {
 		return nil
-	case <-ctx.Done():
 	}
-	w.cut()
-	after := context.WithoutCancel(ctx)
-	if wait(after, cutOffGrace/2, done) {
-		return ctx.Err()
-	}
-	w.end()
-	if wait(after, cutOffGrace/2, done) {
-		return ctx.Err()
+	for _, end := range []context.CancelFunc{w.cut, w.end} {
+		end()
+		if wait(context.WithoutCancel(ctx), cutOffGrace/2, done) {
+			return ctx.Err()
+		}
 	}
 	return errors.Join(ctx.Err(), errStuck)
 }
@@ -496,6 +479,8 @@ func (w *workers) outlive(ctx context.Context, atMost time.Duration) (context.Co
 		cancel()
 	}
 }
+
+const forever = time.Duration(math.MaxInt64)
 
 // wait reports whether done was closed in time.
 func wait(ctx context.Context, atMost time.Duration, done <-chan struct{}) bool {
@@ -517,10 +502,10 @@ const idLen = 12
 // NewTurn makes a turn of an incoming activity. raw is the activity as it came.
 func (e *Engine) NewTurn(a *activity.Activity, raw []byte, trusted, awaited bool) *Turn {
 	t := e.newTurn(a)
-	rec := Record{
-		ID: strings.ToLower(crand.Text()[:idLen]), Accepted: time.Now().UTC(), Phase: planning,
+	rec := Record{Phase: planning, head: head{
+		ID: strings.ToLower(crand.Text()[:idLen]), Accepted: time.Now().UTC(),
 		Activity: raw, Caller: caller{ID: a.CallerID, Trusted: trusted}, Awaited: awaited,
-	}
+	}}
 	if a.DeliveryMode == activity.ExpectReplies && a.Type != activity.Invoke {
 		rec.Awaited, rec.Answer = true, &Answer{Activities: []jsontext.Value{}}
 	}
@@ -536,7 +521,21 @@ func (e *Engine) newTurn(a *activity.Activity) *Turn {
 
 // Expect makes the ticket of a turn before Accept. The caller closes it.
 func (e *Engine) Expect(t *Turn) *Ticket {
-	return &Ticket{engine: e, queue: t.queue(), id: t.ID, told: e.answers.add(t.ID)}
+	return &Ticket{engine: e, queue: t.queue(), id: t.ID, told: e.expect(t.ID)}
+}
+
+// expect returns the channel on which this process tells the answer of the record.
+func (e *Engine) expect(id string) <-chan []byte {
+	told := make(chan []byte, 1)
+	e.answers.Store(id, told)
+	return told
+}
+
+// tell gives the answer, if there is one, to the request that waits for it here.
+func (e *Engine) tell(id string, answer []byte) {
+	if told, ok := e.answers.LoadAndDelete(id); ok && answer != nil {
+		told.(chan []byte) <- answer // there is room: it is told once
+	}
 }
 
 // Ignored counts an activity that the bot ignores.

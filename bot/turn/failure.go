@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"time"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/connector"
@@ -14,18 +13,19 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// laterError stops the work on a turn for now. The turn keeps its place in the queue and is retried
-// after a time.
-type laterError struct {
-	after time.Duration
-	err   error
-}
+var (
+	// errLater stops the work on a turn for now. The turn keeps its place in the queue until its
+	// Wait is over.
+	errLater = errors.New("to be tried again later")
+	// errUnsent is a reply that could not be sent.
+	errUnsent = errors.New("send reply")
+)
 
-func (e *laterError) Error() string {
-	return fmt.Sprintf("to be tried again in %v: %v", e.after, e.err)
+// is reports whether err is or wraps an E.
+func is[E error](err error) bool {
+	_, ok := errors.AsType[E](err)
+	return ok
 }
-
-func (e *laterError) Unwrap() error { return e.err }
 
 // deadLetter stops the work on a turn until an operator has looked at it.
 type deadLetter struct {
@@ -42,11 +42,6 @@ func (e *deadLetter) Error() string {
 }
 
 func (e *deadLetter) Unwrap() error { return e.err }
-
-// sendError is a reply that could not be sent.
-type sendError struct{ error }
-
-func (e *sendError) Unwrap() error { return e.error }
 
 // The limits of a turn, see [LimitError].
 const (
@@ -67,8 +62,7 @@ func (e *LimitError) Error() string { return "the turn went over its limit of " 
 // this one message was refused or could not be sent, not if the bot or the conversation was
 // refused.
 func reachable(failure error) bool {
-	var unsent *sendError
-	if !errors.As(failure, &unsent) {
+	if !errors.Is(failure, errUnsent) {
 		return true
 	}
 	var refused *connector.Error
@@ -76,17 +70,14 @@ func reachable(failure error) bool {
 		refused.Status == http.StatusRequestEntityTooLarge || refused.Status >= http.StatusInternalServerError)
 }
 
-// explain says in words for the person what happened. unread says that state could not be read,
-// unsaved that a save failed. filtered is the text for a content filter.
-func explain(failure error, unread, unsaved bool, filtered string) string {
+// explain says in words for the person what happened. unread says that state could not be read.
+// filtered is the text for a content filter.
+func explain(failure error, unread bool, filtered string) string {
 	var fromModel *models.Error
-	var noPlan *plan.Fault
-	var unsent *sendError
 	var limit *LimitError
-	var budget *actions.BudgetError
 	var conflict *state.ConflictError
 	switch {
-	case errors.As(failure, &unsent):
+	case errors.Is(failure, errUnsent):
 		return "Sorry, part of my answer could not be sent."
 	case errors.As(failure, &limit) && limit.Limit == limitSame:
 		return "Sorry, I was going in circles, so I stopped."
@@ -96,13 +87,13 @@ func explain(failure error, unread, unsaved bool, filtered string) string {
 		return "Sorry, answering that would take too many messages, so I stopped. Please ask for less at a time."
 	case errors.As(failure, &limit):
 		return "Sorry, this took too many steps, so I stopped."
-	case errors.As(failure, &budget):
+	case is[*actions.BudgetError](failure):
 		return "Sorry, this would cost more than I may spend on one message, so I stopped."
 	case errors.As(failure, &fromModel):
 		return explainModel(fromModel.Kind, filtered)
 	case errors.Is(failure, errChanged):
 		return "Sorry, things have changed since I asked for approval, so I didn't do it. Please ask me again."
-	case errors.As(failure, &noPlan):
+	case is[*plan.Fault](failure):
 		return "Sorry, I could not make a plan for that. Please try other words."
 	case errors.Is(failure, context.DeadlineExceeded):
 		return "Sorry, this took too long, so I stopped. Please try again."
@@ -111,13 +102,9 @@ func explain(failure error, unread, unsaved bool, filtered string) string {
 	case errors.Is(failure, state.ErrTooLarge) && !unread:
 		return "Sorry, that's more than I can store, so I didn't save it."
 	case errors.As(failure, &conflict) && len(conflict.Saved) > 0:
-		return "Sorry, someone else changed the same thing at the same time. Please check whether I saved this, and try again."
+		return "Sorry, someone else changed the same thing at the same time. Please check whether I saved it, and try again."
 	case errors.Is(failure, state.ErrConflict):
 		return "Sorry, someone else changed the same thing at the same time, so I didn't save this. Please try again."
-	case errors.Is(failure, state.ErrUnavailable) && unsaved:
-		return "Sorry, I lost the connection to my storage, so I cannot tell whether I saved this. Please check in a moment."
-	case errors.Is(failure, state.ErrUnavailable):
-		return "Sorry, I can't reach my storage right now, so I did nothing. Please try again in a moment."
 	case unread, errors.Is(failure, state.ErrValue):
 		return "Sorry, I can't read what I stored here. If whoever runs this bot can't fix it, /forget deletes it."
 	default:
@@ -159,14 +146,4 @@ func explainModel(kind, filtered string) string {
 	default:
 		return "Sorry, the AI model isn't available right now. Please try again."
 	}
-}
-
-// safeReason says why an action failed, in words that the model and the person may read.
-func safeReason(err error) string {
-	var wrong *actions.EntityError
-	var refused *refusal
-	if errors.As(err, &wrong) || errors.As(err, &refused) {
-		return err.Error()
-	}
-	return "an internal error"
 }

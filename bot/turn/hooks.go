@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/rs/zerolog"
-
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -30,8 +28,6 @@ type Hooks struct {
 	// only the bot knows: citations ([activity.Activity.Cite]) of sources that an action left in
 	// the turn's Temp, a sensitivity label, suggestions.
 	BeforeSend func(ctx context.Context, t *Turn, m *activity.Activity)
-	// AfterSay sees each text of a plan after it was sent.
-	AfterSay func(ctx context.Context, t *Turn, text string)
 	// Failed sees the failure of a turn and returns what to tell the person; "" leaves that to the
 	// bot. The failure may be a [*models.Error], a [*plan.Fault], a [*LimitError] or an
 	// [*actions.BudgetError].
@@ -62,24 +58,3 @@ func (e *refusal) Reason() string { return e.reason }
 // Refuse returns an error with which [Hooks.Call] fails a call. The model and the person may read
 // the reason.
 func Refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(format, args...)} }
-
-// failed returns what the hook wants to tell the person about the failure, or "".
-func (h *Hooks) failed(ctx context.Context, t *Turn, failure error) string {
-	if h.Failed == nil {
-		return ""
-	}
-	return h.Failed(ctx, t, failure)
-}
-
-// ended calls the hook. Even if that panics, the turn is over and the next one is at the head of
-// its queue.
-func (h *Hooks) ended(ctx context.Context, t *Turn, failure error) {
-	defer func() {
-		if p := recover(); p != nil {
-			zerolog.Ctx(ctx).Error().Str("error", fmt.Sprint(p)).Msg("the hook TurnEnded panicked")
-		}
-	}()
-	if h.TurnEnded != nil {
-		h.TurnEnded(ctx, t, failure)
-	}
-}

@@ -2,7 +2,6 @@ package turn
 
 import (
 	"errors"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -16,7 +15,7 @@ type metrics struct {
 	turns, plans, repairs, refusals, actions, replies, approvals, duplicates, feedback, refused *prometheus.CounterVec
 
 	leasesLost                    prometheus.Counter
-	turnTime, waitTime, replyTime prometheus.Histogram
+	turnTime, waitTime, replyTime prometheus.Observer
 	actionTime                    *prometheus.HistogramVec
 }
 
@@ -29,47 +28,42 @@ func newMetrics(to prometheus.Registerer, stats func() inbox.Stats) (*metrics, e
 	if to == nil {
 		to = prometheus.NewRegistry()
 	}
+	const ours = "planbot"
 	var faults []error
 	register := func(c prometheus.Collector) { faults = append(faults, to.Register(c)) }
 	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
-		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: "planbot", Name: name, Help: help}, labels)
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ours, Name: name, Help: help}, labels)
 		register(c)
 		return c
 	}
-	times := func(name, help string) prometheus.HistogramOpts {
-		return prometheus.HistogramOpts{Namespace: "planbot", Name: name, Help: help, Buckets: waits}
+	times := func(name, help string, labels ...string) *prometheus.HistogramVec {
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Namespace: ours, Name: name, Help: help, Buckets: waits}, labels)
+		register(h)
+		return h
 	}
-	m := &metrics{
-		turns:      counters("turns_total", "Turns, by how one ended in this process: ok, failed, ignored (nothing to do), dead_letter (an operator has to look at it) or handed_back (to other replicas, at the end of this one).", "outcome"),
-		plans:      counters("plans_total", "Plans that were run, by how they stood in the answer: plan, salvaged (within prose) or prose (no plan, said as it is).", "form"),
-		repairs:    counters("plan_repairs_total", "What had to be repaired to read a plan, by its code.", "code"),
-		refusals:   counters("plan_refusals_total", "Answers of the model that were no plan that may run, by the kind of fault.", "kind"),
-		actions:    counters("actions_total", "Calls of actions, by outcome: ok, failed or cut_off (by the end of the turn's time or of the process).", "action", "outcome"),
-		replies:    counters("replies_total", "Messages to the channel, by outcome: ok, failed (refused), unsure (taken as sent, though nobody answered) or given_up (not taken for an hour, or a notice to where nothing can be sent); beside these, retried counts each further try.", "outcome"),
-		approvals:  counters("approvals_total", "Approvals, by step: asked, standing, approved, rejected or expired.", "step"),
-		duplicates: counters("duplicates_total", "What came in again and was dropped, by kind: delivery or click (on an approval that was decided).", "kind"),
-		refused:    counters("refused_total", "Requests that were refused, by HTTP status or by the list that denies the sender (tenants, users, channels).", "reason"),
-		feedback:   counters("feedback_total", "What people think of replies, by reaction: like or dislike.", "reaction"),
-		leasesLost: prometheus.NewCounter(prometheus.CounterOpts{
-			Namespace: "planbot", Name: "leases_lost_total", Help: "Turns that this replica left because another one has them, or may have.",
-		}),
-		turnTime:   prometheus.NewHistogram(times("turn_seconds", "How long turns took.")),
-		waitTime:   prometheus.NewHistogram(times("queue_wait_seconds", "How long turns waited, from their acknowledgement to their begin.")),
-		replyTime:  prometheus.NewHistogram(times("reply_seconds", "How long it took to send a message to the channel, all tries within.")),
-		actionTime: prometheus.NewHistogramVec(times("action_seconds", "How long calls of actions took."), []string{"action"}),
-	}
-	for _, c := range []prometheus.Collector{
-		m.leasesLost, m.turnTime, m.waitTime, m.replyTime, m.actionTime,
-		prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Namespace: "planbot", Name: "queue_depth", Help: "Turns in the inbox of all replicas, those at work among them. Each replica shows all of them, so take the maximum.",
-		}, func() float64 { return float64(stats().Waiting) }),
-		prometheus.NewCounterFunc(prometheus.CounterOpts{
-			Namespace: "planbot", Name: "takeovers_total", Help: "Turns that this replica took over from one that was lost.",
-		}, func() float64 { return float64(stats().Takeovers) }),
-	} {
-		register(c)
-	}
-	return m, errors.Join(faults...)
+	register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Namespace: ours, Name: "queue_depth", Help: "Turns in the inbox. Each replica shows those of all replicas.",
+	}, func() float64 { return float64(stats().Waiting) }))
+	register(prometheus.NewCounterFunc(prometheus.CounterOpts{
+		Namespace: ours, Name: "takeovers_total", Help: "Turns that this replica took over from a lost one.",
+	}, func() float64 { return float64(stats().Takeovers) }))
+	return &metrics{
+		turns:      counters("turns_total", "Turns, by how they ended in this process.", "outcome"),
+		plans:      counters("plans_total", "Plans that ran: plan, salvaged (from prose) or prose (no plan).", "form"),
+		repairs:    counters("plan_repairs_total", "Repairs that a plan needed to be read.", "code"),
+		refusals:   counters("plan_refusals_total", "Answers of the model that were no plan that may run.", "kind"),
+		actions:    counters("actions_total", "Calls of actions: ok, failed or cut_off.", "action", "outcome"),
+		replies:    counters("replies_total", "Messages to the channel, and each further try (retried).", "outcome"),
+		approvals:  counters("approvals_total", "Approvals: asked, standing, approved, rejected or expired.", "step"),
+		duplicates: counters("duplicates_total", "Deliveries and clicks that came again and were dropped.", "kind"),
+		refused:    counters("refused_total", "Refused requests, by HTTP status or by access list.", "reason"),
+		feedback:   counters("feedback_total", "What people think of replies: like or dislike.", "reaction"),
+		leasesLost: counters("leases_lost_total", "Turns left because another replica may have them.").WithLabelValues(),
+		turnTime:   times("turn_seconds", "How long turns took.").WithLabelValues(),
+		waitTime:   times("queue_wait_seconds", "How long turns waited before they began.").WithLabelValues(),
+		replyTime:  times("reply_seconds", "How long a message to the channel took, with all tries.").WithLabelValues(),
+		actionTime: times("action_seconds", "How long calls of actions took.", "action"),
+	}, errors.Join(faults...)
 }
 
 // count adds one to the counter with that label.
@@ -107,11 +101,6 @@ func (m *metrics) action(c *call, outcome string) {
 		m.actions.WithLabelValues(c.action.Name, outcome).Inc()
 		m.actionTime.WithLabelValues(c.action.Name).Observe(c.took.Seconds())
 	}
-}
-
-func (m *metrics) turn(err error, took time.Duration) {
-	count(m.turns, okOrFailed(err != nil))
-	m.turnTime.Observe(took.Seconds())
 }
 
 func okOrFailed(failed bool) string {

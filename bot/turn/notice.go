@@ -1,12 +1,9 @@
 package turn
 
 import (
-	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base32"
-	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -37,35 +34,6 @@ const (
 	sameNotice = 24 * time.Hour
 )
 
-// waitAbout is what the inbox lists about a record that waits.
-type waitAbout struct {
-	For   waitKind `json:"for"`
-	Owner string   `json:"owner,omitempty"` // who asked for it
-	Topic string   `json:"topic,omitempty"` // of a notice
-	Memo  string   `json:"memo,omitempty"`
-	// Reason says why an operator has to look at a dead letter.
-	Reason string `json:"reason,omitempty"`
-	// Conversation is where a notice goes.
-	Conversation string `json:"conversation,omitempty"`
-}
-
-func (a waitAbout) encode() []byte {
-	raw, err := json.Marshal(a)
-	if err != nil {
-		panic(err) // strings always encode
-	}
-	return raw
-}
-
-// readAbout reads what encode wrote. It leaves empty what it cannot read.
-func readAbout(raw []byte) (a waitAbout) {
-	_ = json.Unmarshal(raw, &a)
-	return a
-}
-
-// Reason says why an operator has to look at a dead letter.
-func Reason(w inbox.Waiting) string { return readAbout(w.About).Reason }
-
 // Notify saves the notice. Any process sends it, at least once, in order with the turns of its
 // conversation, and waits while the channel is unavailable. Notify returns the record's id; for a
 // notice whose Key was used before, that of the first one.
@@ -91,7 +59,7 @@ func (t notifier) Notify(ctx context.Context, n actions.Notice) (id string, err 
 	if p.To.Channel == "" && p.To.Bot == "" {
 		p.To.Channel, p.To.Bot, p.To.Caller = here.Channel, here.Bot, here.Caller
 	}
-	if p.To.Conversation != "" && t.Conversation != nil && keyOf(p.To) == t.Conversation.Key() {
+	if p.To.Conversation != "" && t.Conversation != nil && queueOf(p.To) == t.Conversation.Key() {
 		p.known, p.own = *state.Of[reference](t.Conversation), t.Activity.Conversation.Personal()
 	}
 	return t.engine.notify(ctx, p)
@@ -126,7 +94,7 @@ func (e *Engine) address(ctx context.Context, p *post) error {
 		return ErrDraining
 	}
 	if p.To.Conversation == "" {
-		docs, err := e.cfg.Store.Load(ctx, homeKey(state.UserKey(ownChannel(p.To.Channel, p.To.Caller), p.To.Bot, p.To.User)))
+		docs, err := e.cfg.Store.Load(ctx, homeKey(keyOf(p.To)))
 		if err != nil {
 			return err
 		}
@@ -135,7 +103,7 @@ func (e *Engine) address(ctx context.Context, p *post) error {
 		}
 	}
 	if p.known == (reference{}) {
-		docs, err := e.cfg.Store.Load(ctx, keyOf(p.To))
+		docs, err := e.cfg.Store.Load(ctx, queueOf(p.To))
 		if err != nil {
 			return err
 		}
@@ -163,23 +131,25 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	entry, key := inbox.Entry{Queue: queueOf(a)}, p.key(messages)
+	entry, key := inbox.Entry{Queue: queueOf(p.To)}, p.key(messages)
 	t.rec.Notice = &pendingNotice{Messages: messages, Known: p.known, Keyed: key != ""}
 	t.rec.Trace = traceparent(ctx)
 	if key != "" {
-		t.rec.ID = noticeID(entry.Queue, key)
-		t.ID = t.rec.ID
+		sum := sha256.Sum256([]byte(entry.Queue.String() + "\n" + key))
+		t.ID = strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:idLen])
+		t.rec.ID = t.ID
 	}
 	if time.Until(p.At) > 0 {
 		t.rec.Phase, t.rec.Notice.Due = waiting, p.At
-		t.rec.Wait = &Wait{For: forTime, Until: p.At, Then: planning}
-		about := waitAbout{For: forTime, Owner: p.owner, Topic: p.Topic, Memo: p.Memo, Conversation: p.To.Conversation}
-		entry.Wait = &inbox.Wait{Until: p.At, About: about.encode()}
+		t.rec.Wait = &Wait{
+			For: forTime, Until: p.At, Then: planning, Owner: p.owner, Topic: p.Topic, Memo: p.Memo, Conversation: p.To.Conversation,
+		}
+		listed := t.rec.Wait.listed()
+		entry.Wait = &listed
 		if p.owner != "" { // /forget has to find every notice
 			owner := *a
 			owner.From.ID = p.owner
-			there := place{p.To.Conversation, p.own}
-			if err := e.cfg.Store.Join(ctx, placesKey(userKey(&owner)), there.member()); err != nil {
+			if err := e.cfg.Store.Join(ctx, placesKey(userKey(&owner)), placeOf(p.To.Conversation, p.own)); err != nil {
 				return "", err
 			}
 		}
@@ -198,24 +168,7 @@ func (p *post) key(messages []jsontext.Value) string {
 	if p.Key != "" || p.attempt == "" {
 		return p.Key
 	}
-	said := sha256.New()
-	for _, m := range messages {
-		said.Write(binary.AppendUvarint(nil, uint64(len(m))))
-		said.Write(m)
-	}
-	return "call\n" + p.attempt + "\n" + string(said.Sum(nil))
-}
-
-// noticeID is the record id of a notice with a key.
-func noticeID(queue state.Key, key string) string {
-	sum := sha256.Sum256([]byte(queue.String() + "\n" + key))
-	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:12])
-}
-
-func keyOf(to actions.Recipient) state.Key {
-	there := activity.Conversation{}
-	there.ID = to.Conversation
-	return state.ConversationKey(ownChannel(to.Channel, to.Caller), to.Bot, there.BaseID())
+	return "call\n" + p.attempt + "\n" + hashOf(messages)
 }
 
 // compose makes the messages of a notice to the conversation of a.
@@ -270,7 +223,6 @@ func sendNotice(ctx context.Context, t *Turn) error {
 	if why := known.usable(t.engine.cfg.Channel); why != "" {
 		zerolog.Ctx(ctx).Warn().Str("reason", why).Msg("a notice was dropped: nothing can be sent there")
 		count(t.engine.meter.replies, "given_up")
-		t.clean = true
 		return nil
 	}
 	t.Activity = known.in(actions.To(t.Activity))
@@ -280,8 +232,7 @@ func sendNotice(ctx context.Context, t *Turn) error {
 			zerolog.Ctx(ctx).Info().Msg("a notice that was sent before is not sent again")
 			return nil
 		}
-		sent.Turns = append(sent.Turns, t.ID)
-		sent.Turns = slices.Delete(sent.Turns, 0, max(0, len(sent.Turns)-maxSentNotices))
+		sent.Turns = newest(append(sent.Turns, t.ID), maxSentNotices)
 	}
 	var list []*activity.Activity
 	for _, raw := range t.rec.Notice.Messages {
@@ -298,58 +249,39 @@ func sendNotice(ctx context.Context, t *Turn) error {
 }
 
 // Notices lists the person's notices on the topic that wait, see [actions.Notifier].
-func (t notifier) Notices(ctx context.Context, topic string) ([]actions.Notice, error) {
-	var all []actions.Notice
+func (t notifier) Notices(ctx context.Context, topic string) (all []actions.Notice, err error) {
 	seen := map[string]bool{}
-	add := func(queues ...state.Key) error {
+	err = t.engine.cfg.Store.Members(ctx, placesKey(userKey(t.Activity)), func(places []string) error {
+		var queues []state.Key
+		for _, place := range places {
+			conversation, _ := readPlace(place)
+			queues = append(queues, queueOf(t.elsewhere(conversation)))
+		}
 		waiting, err := t.engine.inbox.Waiting(ctx, queues...)
-		for _, w := range waiting {
-			about := readAbout(w.About)
-			if about.For != forTime || about.Owner != t.owner() || about.Topic != topic || seen[w.ID] {
+		for _, listed := range waiting {
+			w := readWait(listed)
+			if w.For != forTime || w.Owner != t.owner() || w.Topic != topic || seen[listed.ID] {
 				continue
 			}
-			seen[w.ID] = true
-			all = append(all, actions.Notice{ID: w.ID, At: w.Until, Memo: about.Memo, To: actions.Recipient{Conversation: about.Conversation}})
+			seen[listed.ID] = true
+			to := actions.Recipient{Conversation: w.Conversation}
+			all = append(all, actions.Notice{ID: listed.ID, At: listed.Until, Memo: w.Memo, To: to})
 		}
 		return err
-	}
-	err := add(queueOf(t.Activity))
-	if err == nil && t.User != nil {
-		err = t.engine.cfg.Store.Members(ctx, placesKey(userKey(t.Activity)), func(members []string) error {
-			var queues []state.Key
-			for _, member := range members {
-				if p, ok := placeOf(member); ok {
-					queues = append(queues, t.queueAt(p.conversation))
-				}
-			}
-			return add(queues...)
-		})
-	}
+	})
 	slices.SortStableFunc(all, func(a, b actions.Notice) int { return a.At.Compare(b.At) })
 	return all, err
 }
 
 // Withdraw drops a waiting notice of the person, see [actions.Notifier].
 func (t notifier) Withdraw(ctx context.Context, n actions.Notice) (bool, error) {
-	queue := t.queueAt(n.To.Conversation)
+	queue := queueOf(t.elsewhere(n.To.Conversation))
 	w, err := t.engine.inbox.Find(ctx, queue, n.ID)
-	if errors.Is(err, inbox.ErrNoRecord) || err == nil && readAbout(w.About).Owner != t.owner() {
+	if errors.Is(err, inbox.ErrNoRecord) || err == nil && readWait(w).Owner != t.owner() {
 		return false, nil
 	}
 	if err != nil {
 		return false, err
 	}
 	return t.engine.inbox.Drop(ctx, queue, n.ID)
-}
-
-// drop drops the records that wait in the queue and match.
-func (e *Engine) drop(ctx context.Context, queue state.Key, meant func(waitAbout) bool) error {
-	waiting, err := e.inbox.Waiting(ctx, queue)
-	for _, w := range waiting {
-		if meant(readAbout(w.About)) {
-			_, failure := e.inbox.Drop(ctx, queue, w.ID)
-			err = cmp.Or(err, failure)
-		}
-	}
-	return err
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/planner/plan"
+	"github.com/planbot-go/planbot/state/inbox"
 )
 
 // recordVersion is the format of [Record]. Raise it when an older program must not continue what a
@@ -26,15 +26,10 @@ var ErrRecord = errors.New("the record cannot be read")
 // Record is a turn as Redis stores it: what came in, how far it got, what it waits for. The inbox
 // has one for each turn that is not over.
 type Record struct {
-	Version  int       `json:"v"`
-	ID       string    `json:"id"`
-	Accepted time.Time `json:"accepted"`
+	head
+
 	// Trace is the W3C traceparent of what started the turn. "": not traced.
 	Trace string `json:"trace,omitempty"`
-
-	// Activity is what the turn answers. For a notice it stands for the conversation.
-	Activity jsontext.Value `json:"activity"`
-	Caller   caller         `json:"caller,omitzero"`
 	// Text is what to plan for if the activity does not say it: a person clicked a button of the
 	// help, or named a skill.
 	Text string `json:"text,omitempty"`
@@ -46,11 +41,21 @@ type Record struct {
 	Wait   *Wait          `json:"wait,omitempty"`
 	Notice *pendingNotice `json:"notice,omitempty"` // only if the turn is a notice
 
-	// Awaited says that an HTTP request waits for Answer.
-	Awaited bool    `json:"awaited,omitzero"`
-	Answer  *Answer `json:"answer,omitempty"`
+	Answer *Answer `json:"answer,omitempty"`
 	// Remembered says that the turn is in the conversation's history.
 	Remembered bool `json:"remembered,omitzero"`
+}
+
+// head is the part of a record that any version of the program can read.
+type head struct {
+	Version  int       `json:"v"`
+	ID       string    `json:"id"`
+	Accepted time.Time `json:"accepted"`
+	// Activity is what the turn answers. For a notice it stands for the conversation.
+	Activity jsontext.Value `json:"activity"`
+	Caller   caller         `json:"caller,omitzero"`
+	// Awaited says that an HTTP request waits for the answer.
+	Awaited bool `json:"awaited,omitzero"`
 }
 
 // phase says how far a record has got.
@@ -85,12 +90,10 @@ type Run struct {
 	// InFlight is how many of the next commands were about to be called when the record was saved.
 	// After a crash nobody knows whether they started or what they did.
 	InFlight int                       `json:"in_flight,omitempty"`
-	Steps    int                       `json:"steps,omitempty"`    // action calls so far
-	Executed []plan.Command            `json:"executed,omitempty"` // what ran and what was said, for the history
-	Rounds   []actions.Round           `json:"rounds,omitempty"`   // each plan and its outcomes
+	Steps    int                       `json:"steps,omitempty"`  // action calls so far
+	Rounds   []actions.Round           `json:"rounds,omitempty"` // each plan and its outcomes
 	Usage    actions.Usage             `json:"usage"`
 	Asked    int                       `json:"asked,omitempty"`    // approvals asked for so far
-	Same     map[string]int            `json:"same,omitempty"`     // how often each call was made, by its hash
 	Decided  *decidedCall              `json:"decided,omitempty"`  // the last call that a person decided
 	Approved string                    `json:"approved,omitempty"` // hash of the next call, if a person approved it
 	Temp     map[string]jsontext.Value `json:"temp,omitempty"`     // values of the turn's temporary state
@@ -117,11 +120,35 @@ type outgoing struct {
 type Wait struct {
 	For   waitKind  `json:"for"`
 	Until time.Time `json:"until,omitzero"` // when it continues by itself; zero: never
-	Then  phase     `json:"then"`           // the phase it continues with
+	Then  phase     `json:"then,omitempty"` // the phase it continues with
 	// Reason says why an operator has to look at a dead letter.
 	Reason   string    `json:"reason,omitempty"`
 	Approval *Approval `json:"approval,omitempty"`
+	// Owner is who may withdraw it. Topic, Memo and Conversation are those of a notice.
+	Owner        string `json:"owner,omitempty"`
+	Topic        string `json:"topic,omitempty"`
+	Memo         string `json:"memo,omitempty"`
+	Conversation string `json:"conversation,omitempty"`
 }
+
+// listed is the wait as the inbox lists it: all but the approval.
+func (w Wait) listed() inbox.Wait {
+	w.Approval = nil
+	about, err := json.Marshal(w)
+	if err != nil {
+		panic(err) // texts and times always encode
+	}
+	return inbox.Wait{Until: w.Until, Operator: w.For == forOperator, About: about}
+}
+
+// readWait reads what listed wrote. It leaves empty what it cannot read.
+func readWait(listed inbox.Waiting) (w Wait) {
+	_ = json.Unmarshal(listed.About, &w)
+	return w
+}
+
+// Reason says why an operator has to look at a dead letter.
+func Reason(w inbox.Waiting) string { return readWait(w).Reason }
 
 // waitKind is what a record waits for.
 type waitKind string
@@ -181,13 +208,20 @@ type Answer struct {
 // Encode returns the record as JSON.
 func (r *Record) Encode() ([]byte, error) {
 	r.Version = recordVersion
+	raw, err := encode(r)
+	if err != nil {
+		return nil, fmt.Errorf("write record: %w", err)
+	}
+	return raw, nil
+}
+
+// encode writes v as JSON, with <, > and & as they are.
+func encode(v any) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(r); err != nil {
-		return nil, fmt.Errorf("write record: %w", err)
-	}
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+	err := enc.Encode(v)
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
 }
 
 // Decode reads what Encode wrote. Its errors wrap [ErrRecord]. With an error, the record has at
@@ -197,66 +231,39 @@ func Decode(raw []byte) (Record, error) {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber() // plans keep numbers as they were written
 	err := dec.Decode(&r)
-	if err == nil && r.Version == recordVersion {
+	if err == nil {
 		err = r.check()
 	}
-	if err == nil && r.Version == recordVersion {
+	if err == nil {
 		return r, nil
 	}
-	var head struct {
-		Version  int            `json:"v"`
-		ID       string         `json:"id"`
-		Accepted time.Time      `json:"accepted"`
-		Activity jsontext.Value `json:"activity"`
-		Caller   caller         `json:"caller"`
-		Awaited  bool           `json:"awaited"`
-	}
-	if json.Unmarshal(raw, &head) != nil {
+	r = Record{Phase: failed}
+	if json.Unmarshal(raw, &r.head) != nil {
 		return Record{}, fmt.Errorf("%w: it is no JSON object", ErrRecord)
 	}
-	if head.Version != recordVersion {
-		err = fmt.Errorf("it has version %d, this program knows %d", head.Version, recordVersion)
+	if r.Version != recordVersion {
+		err = fmt.Errorf("it has version %d, this program knows %d", r.Version, recordVersion)
 	}
-	return Record{
-		Version: head.Version, ID: head.ID, Accepted: head.Accepted, Activity: head.Activity,
-		Caller: head.Caller, Awaited: head.Awaited, Phase: failed,
-	}, fmt.Errorf("%w: %w", ErrRecord, err)
+	return r, fmt.Errorf("%w: %w", ErrRecord, err)
 }
 
 // check finds what makes a record impossible to continue.
 func (r *Record) check() error {
-	switch r.Phase {
-	case planning, running, sending, waiting, done, failed:
-	default:
-		return fmt.Errorf("phase %.20q", r.Phase)
-	}
-	if r.Phase == waiting && r.Wait == nil {
-		return errors.New("it waits for nothing")
-	}
-	run := r.Run
+	run, plans := r.Run, r.Run != nil && r.Run.Progress != nil
 	switch {
-	case run == nil:
-		if r.Phase == running {
-			return errors.New("it runs no plan")
-		}
-	case run.Progress == nil:
-		if run.InFlight != 0 || r.Phase == running {
-			return errors.New("it runs no plan")
-		}
-	case len(run.Rounds) == 0 || run.InFlight < 0 || run.InFlight > len(run.Progress.Plan.Commands)-run.Progress.Next:
+	case r.Version != recordVersion:
+		return errors.New("another version")
+	case !slices.Contains([]phase{planning, running, sending, waiting, done, failed}, r.Phase):
+		return fmt.Errorf("phase %.20q", r.Phase)
+	case r.Phase == waiting && r.Wait == nil:
+		return errors.New("it waits for nothing")
+	case !plans && (r.Phase == running || run != nil && run.InFlight != 0):
+		return errors.New("it runs no plan")
+	case plans && (len(run.Rounds) == 0 || run.InFlight < 0 || run.InFlight > len(run.Progress.Plan.Commands)-run.Progress.Next):
 		return fmt.Errorf("a plan of %d commands is at command %d, with %d begun, in round %d",
 			len(run.Progress.Plan.Commands), run.Progress.Next, run.InFlight, len(run.Rounds))
 	}
 	return nil
-}
-
-// atPlan returns a copy of the record with its plan at the beginning.
-func (r *Record) atPlan() *Record {
-	rec, run := *r, *r.Run
-	run.Progress = run.Progress.Plan.Start(nil)
-	run.Rounds, run.Executed, run.Same = slices.Clone(run.Rounds), slices.Clip(run.Executed), maps.Clone(run.Same)
-	rec.Run = &run
-	return &rec
 }
 
 // Read returns the activity that the turn answers, with its caller.
@@ -276,15 +283,17 @@ func (r *Record) Read() (*activity.Activity, error) {
 
 // Completed lists the actions that are done for good.
 func (r *Record) Completed() []string {
-	var names []string
 	if r.Run == nil {
 		return nil
 	}
-	for _, round := range r.Run.Rounds {
-		for _, o := range round.Outcomes {
-			if !o.Failed && !o.Unchanged && o.Action != plan.Say {
-				names = append(names, o.Action)
-			}
+	return completed((&actions.Turn{Rounds: r.Run.Rounds}).Outcomes())
+}
+
+// completed lists the actions that did something.
+func completed(outcomes []actions.Outcome) (names []string) {
+	for _, o := range outcomes {
+		if !o.Failed && !o.Unchanged && o.Action != plan.Say {
+			names = append(names, o.Action)
 		}
 	}
 	return names

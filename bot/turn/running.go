@@ -18,6 +18,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
@@ -34,8 +35,7 @@ func (x *execution) makePlan(ctx context.Context) error {
 		x.rec.Phase, x.progressed = running, true
 		return nil
 	}
-	_, stopped := errors.AsType[*stopError](err)
-	if x.untold() == "" || stopped || ctx.Err() != nil || x.leaves(err) {
+	if x.untold() == "" || is[*stopError](err) || ctx.Err() != nil || x.leaves(err) {
 		return err
 	}
 	zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("asking the model again failed, sending the actions' own results instead")
@@ -66,12 +66,9 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	if x.progressed {
 		return nil // what was done since the last save is not saved, so a rerun starts there and not at this plan
 	}
-	if err := x.gather(); err != nil {
-		return err
-	}
 	x.rec.Phase = running
-	x.base = x.rec.atPlan()
-	return nil
+	x.base, err = x.encode()
+	return err
 }
 
 // askPlanner has the planner make a plan, inside the hook Plan.
@@ -95,109 +92,99 @@ func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
 // it, or if the last command had output and nothing came after it.
 func (x *execution) runCommands(ctx context.Context) error {
 	p := x.rec.Run.Progress
-	lastDo := p.Plan.LastDo()
 	for !p.Done() {
-		var err error
-		switch {
-		case p.Plan.Commands[p.Next].Kind == plan.Do:
-			err = x.do(ctx)
-		case p.Next > lastDo && !p.Owes():
-			return x.sayLast(ctx)
-		default:
-			err = x.say(ctx)
+		next := x.say
+		if p.Plan.Commands[p.Next].Kind == plan.Do {
+			next = x.do
 		}
-		if err != nil || x.saveDue || x.rec.Phase != running {
+		if err := next(ctx); err != nil || x.saveDue || x.rec.Phase != running {
 			return err
 		}
 	}
+	outcomes := x.round().Outcomes
 	switch owes := p.Owes() && !p.Plan.Observe; {
 	case owes && (x.rec.Run.Steps >= x.engine.cfg.MaxSteps || !x.withhold()):
 		return x.tellUnchanged(ctx)
-	case owes || p.Plan.Observe || x.lastOutcome().Text != "":
+	case owes || p.Plan.Observe || len(outcomes) > 0 && outcomes[len(outcomes)-1].Text != "":
 		return x.planAgain()
+	case len(x.rec.Sent) == 0: // always give an answer
+		return x.sayLast(ctx, nil)
 	}
-	if len(x.rec.Sent) == 0 && !x.hushed { // always give an answer
-		return x.sayLast(ctx)
-	}
-	x.remember()
-	x.rec.Run, x.rec.Phase = nil, done
-	return nil
+	return x.conclude(nil, nil)
 }
 
 // planAgain goes back to planning with what was done so far.
 func (x *execution) planAgain() error {
+	x.rec.Run.Progress, x.rec.Phase, x.saveDue = nil, planning, x.outside
 	if x.rec.Run.Steps >= x.engine.cfg.MaxSteps {
 		return &LimitError{Limit: limitSteps}
 	}
-	x.rec.Run.Progress, x.rec.Phase, x.saveDue = nil, planning, x.outside
 	return nil
 }
 
-// say sends a SAY that other commands follow.
+// say sends the SAYs that come next.
 func (x *execution) say(ctx context.Context) error {
-	c, err := x.nextText(ctx)
-	if err != nil || c.Response == "" {
-		return err // withheld, blanked by a hook, or its variables are empty
-	}
-	x.rec.Run.Executed = append(x.rec.Run.Executed, c)
-	x.note(actions.Outcome{Action: plan.Say, Text: c.Response})
-	return x.put(ctx, c.Response)
-}
-
-// sayLast sends the SAYs that end a plan. It adds the turn to the history first, so that one save
-// stores all of the turn. If all SAYs are empty results, it says that they are done: no plan gets
-// this far if anything failed.
-func (x *execution) sayLast(ctx context.Context) error {
+	p := x.rec.Run.Progress
+	last := p.Next > p.Plan.LastDo() && !p.Owes()
 	var texts []string
-	for !x.rec.Run.Progress.Done() {
-		c, err := x.nextText(ctx)
+	for !p.Done() && p.Plan.Commands[p.Next].Kind == plan.Say {
+		text, err := x.nextText(ctx)
 		if err != nil {
 			return err
 		}
-		if c.Response != "" {
-			x.rec.Run.Executed = append(x.rec.Run.Executed, c)
-			texts = append(texts, c.Response)
+		if text != "" {
+			texts = append(texts, text)
 		}
 	}
-	if len(texts) == 0 && !x.hushed {
-		texts = []string{nothingToTell}
-		x.rec.Run.Executed = append(x.rec.Run.Executed, plan.Command{Kind: plan.Say, Response: nothingToTell})
+	if last {
+		return x.sayLast(ctx, texts)
 	}
-	return x.conclude(ctx, texts...)
-}
-
-// conclude ends the plan and sends the texts.
-func (x *execution) conclude(ctx context.Context, texts ...string) error {
-	x.remember()
-	x.rec.Run, x.rec.Phase = nil, done
+	round := x.round()
+	for _, text := range texts {
+		round.Outcomes = append(round.Outcomes, actions.Outcome{Action: plan.Say, Text: text})
+	}
 	if len(texts) == 0 {
 		return nil
 	}
-	return x.put(ctx, texts...)
+	return x.put(x.spoken(ctx, texts))
 }
 
-// nextText takes the next command, a SAY, and returns it ready to be sent. Its Response is "" if
-// there is nothing to say.
-func (x *execution) nextText(ctx context.Context) (plan.Command, error) {
+// sayLast sends the texts that end a plan. If all of them are empty results, it says that they are
+// done: no plan gets this far if anything failed.
+func (x *execution) sayLast(ctx context.Context, texts []string) error {
+	if len(texts) == 0 && !x.hushed {
+		texts = []string{nothingToTell}
+	}
+	return x.conclude(texts, x.spoken(ctx, texts))
+}
+
+// conclude ends the plan and sends the messages. It adds the turn to the history first, so that one
+// save stores all of the turn. texts is what the messages say.
+func (x *execution) conclude(texts []string, messages []*activity.Activity) error {
+	x.remember(texts...)
+	x.rec.Run, x.rec.Phase = nil, done
+	if len(messages) == 0 {
+		return nil
+	}
+	return x.put(messages)
+}
+
+// nextText takes the next command, a SAY, and returns what to send; "" if there is nothing to say.
+func (x *execution) nextText(ctx context.Context) (string, error) {
 	p := x.rec.Run.Progress
 	if p.Withheld(p.Next) {
 		zerolog.Ctx(ctx).Info().Msg("SAY withheld: an earlier command found nothing to act on")
-		return plan.Command{}, p.Advance(actions.Done)
+		return "", p.Advance(actions.Done)
 	}
 	c, err := p.Command(p.Next)
 	if err != nil {
-		return c, &LimitError{Limit: limitText}
+		return "", &LimitError{Limit: limitText}
 	}
-	if err := p.Advance(actions.Done); err != nil {
-		return c, err
-	}
-	if strings.TrimSpace(c.Response) == "" {
-		c.Response = ""
-		return c, nil
+	if err := p.Advance(actions.Done); err != nil || strings.TrimSpace(c.Response) == "" {
+		return "", err
 	}
 	x.Usage.Messages++
-	c.Response, err = x.beforeSay(ctx, c.Response)
-	return c, err
+	return x.beforeSay(ctx, c.Response)
 }
 
 func (x *execution) beforeSay(ctx context.Context, text string) (string, error) {
@@ -222,31 +209,28 @@ func (x *execution) withhold() bool {
 	if slices.ContainsFunc(x.Rounds, func(o actions.Round) bool { return o.Withheld }) {
 		return false
 	}
-	x.Rounds[len(x.Rounds)-1].Withheld = true
+	x.round().Withheld = true
 	return true
 }
 
 // tellUnchanged says in the actions' own words what found nothing to act on, and what else was
 // done.
 func (x *execution) tellUnchanged(ctx context.Context) error {
-	x.Rounds[len(x.Rounds)-1].Withheld = true
+	x.round().Withheld = true
 	text, err := x.beforeSay(ctx, x.untold())
 	if err != nil {
 		return err
 	}
-	x.rec.Run.Executed = append(x.rec.Run.Executed, plan.Command{Kind: plan.Say, Response: text})
-	if strings.TrimSpace(text) == "" {
-		return x.conclude(ctx) // a hook blanked it
+	if text == "" { // a hook blanked it
+		return x.conclude(nil, nil)
 	}
-	x.remember()
-	x.rec.Run = nil
-	return x.putAll([]string{text}, x.messages(text))
+	return x.conclude([]string{text}, x.messages(text)) // no model wrote it
 }
 
 // untold is what the model should have told the person and did not: which commands of the turn's
 // last plans found nothing to act on, in the actions' words, and what those plans did.
 func (x *execution) untold() string {
-	if len(x.Rounds) == 0 || !x.Rounds[len(x.Rounds)-1].Withheld {
+	if len(x.Rounds) == 0 || !x.round().Withheld {
 		return ""
 	}
 	var texts, did []string
@@ -267,20 +251,8 @@ func (x *execution) untold() string {
 	return text
 }
 
-// note adds an outcome for the planner to see.
-func (x *execution) note(o actions.Outcome) {
-	round := &x.Rounds[len(x.Rounds)-1]
-	round.Outcomes = append(round.Outcomes, o)
-}
-
-// lastOutcome is the newest outcome of this plan.
-func (x *execution) lastOutcome() actions.Outcome {
-	outcomes := x.Rounds[len(x.Rounds)-1].Outcomes
-	if len(outcomes) == 0 {
-		return actions.Outcome{}
-	}
-	return outcomes[len(outcomes)-1]
-}
+// round is the newest plan with its outcomes, which the planner sees.
+func (x *execution) round() *actions.Round { return &x.Rounds[len(x.Rounds)-1] }
 
 // execution makes the plans of a turn and runs their commands: the phases Planning and
 // Running.
@@ -299,9 +271,11 @@ type call struct {
 	command plan.Command
 	action  *actions.Action
 	result  actions.Result
-	granted bool  // a person approved it, now or for good
-	err     error // what went wrong before or in the action
-	stop    error // the error with which a hook ends the turn
+	asks    actions.Approval // the approval that it needs
+	hash    string           // what an approval of it is bound to
+	granted bool             // a person approved it, now or for good
+	err     error            // what went wrong before or in the action
+	stop    error            // the error with which a hook ends the turn
 	took    time.Duration
 }
 
@@ -311,19 +285,24 @@ type call struct {
 func (x *execution) do(ctx context.Context) error {
 	calls := x.calls
 	if calls == nil {
-		var approval actions.Approval
 		var err error
-		if calls, approval, err = x.prepare(ctx); err != nil {
+		if calls, err = x.prepare(ctx); err != nil {
 			return err
 		}
-		if approval.Required {
-			return x.ask(ctx, &calls[0], approval)
+		if calls[0].asks.Required {
+			return x.ask(ctx, &calls[0])
 		}
-		if x.announce(calls) {
+		// The next process has to know which calls outside of state may have run.
+		outside := slices.ContainsFunc(calls, func(c call) bool { return c.err == nil && !c.action.StateOnly })
+		if outside {
+			x.rec.Run.InFlight = len(calls)
+		}
+		if outside || x.outside {
+			x.calls, x.saveDue = calls, true
 			return nil
 		}
 	}
-	x.calls = nil
+	x.calls, x.granted = nil, calls[0].granted
 	x.snapshot()
 	if !x.invoke(ctx, calls) {
 		return x.abandon(calls)
@@ -337,58 +316,31 @@ func (x *execution) do(ctx context.Context) error {
 	return err
 }
 
-// announce makes the loop save that the calls are about to be made, if any of them does something
-// outside of state. Then the next process knows that they may have run. The same save covers what
-// was done outside of state before.
-func (x *execution) announce(calls []call) bool {
-	outside := slices.ContainsFunc(calls, func(c call) bool { return c.err == nil && !c.action.StateOnly })
-	if !outside && !x.outside {
-		return false
-	}
-	if outside {
-		x.rec.Run.InFlight = len(calls)
-	}
-	x.calls, x.saveDue = calls, true
-	return true
-}
-
 // prepare checks the next calls, as many as may run in parallel but at least one. A call comes
 // alone if it is wrong, or if it was or has to be approved: an approval is for that call and no
 // other.
-func (x *execution) prepare(ctx context.Context) ([]call, actions.Approval, error) {
-	p := x.rec.Run.Progress
-	x.granted = false
-	calls := make([]call, 0, 1)
-	for i := range p.Together(x.parallel) {
+func (x *execution) prepare(ctx context.Context) (calls []call, err error) {
+	p, approved := x.rec.Run.Progress, x.rec.Run.Approved
+	parallel := func(c plan.Command) bool {
+		action, ok := x.engine.cfg.Actions.Lookup(c.Action)
+		return ok && action.Parallel
+	}
+	for i := range p.Together(parallel) {
 		c := x.check(p.Next + i)
-		approval := actions.Approval{}
-		if c.err == nil {
-			approved := ""
-			if i == 0 {
-				approved = x.rec.Run.Approved
-			}
-			var err error
-			if approval, err = x.approval(ctx, &c, approved); err != nil {
-				return nil, approval, err
-			}
+		if err := x.approve(ctx, &c, approved); err != nil {
+			return nil, err
 		}
-		alone := c.err != nil || approval.Required || c.granted
+		alone := c.err != nil || c.asks.Required || c.granted
 		if alone && i > 0 {
 			break // it comes first next time
 		}
 		calls = append(calls, c)
 		if alone {
-			x.granted = c.granted
-			return calls, approval, nil
+			break
 		}
+		approved = ""
 	}
-	return calls, actions.Approval{}, nil
-}
-
-// parallel reports whether the DO may run in parallel with others of its plan.
-func (x *execution) parallel(c plan.Command) bool {
-	action, ok := x.engine.cfg.Actions.Lookup(c.Action)
-	return ok && action.Parallel
+	return calls, nil
 }
 
 // check makes a call of the DO at that index, with its variables filled in.
@@ -420,10 +372,9 @@ func (x *execution) invoke(ctx context.Context, calls []call) bool {
 	x.engine.workers.work.Go(func() {
 		defer close(ended)
 		var running sync.WaitGroup
-		for i := range calls[1:] {
-			running.Go(func() { x.make(ctx, &calls[i+1], i+1) })
+		for i := range calls {
+			running.Go(func() { x.make(ctx, &calls[i], i) })
 		}
-		x.make(ctx, &calls[0], 0)
 		running.Wait()
 	})
 	select {
@@ -471,15 +422,12 @@ func (x *execution) makeWithin(ctx context.Context, c *call) {
 		}
 		return c.action.Call(ctx, x.Turn.Turn, entities)
 	}
-	result, err := x.engine.cfg.Hooks.Call(ctx, x.Turn, x.describe(c), next)
-	_, refused := errors.AsType[*refusal](err)
-	switch {
-	case err == nil:
-		c.result = result
-	case refused || errors.Is(err, ran):
+	var err error
+	c.result, err = x.engine.cfg.Hooks.Call(ctx, x.Turn, x.describe(c), next)
+	if is[*refusal](err) || errors.Is(err, ran) {
 		c.err = err
-	default: // the hook's own error; what the action did stays done
-		c.result, c.stop = result, fmt.Errorf("hook Call: %w", err)
+	} else if err != nil { // the hook's own error; what the action did stays done
+		c.stop = fmt.Errorf("hook Call: %w", err)
 	}
 }
 
@@ -488,34 +436,24 @@ func (x *execution) makeWithin(ctx context.Context, c *call) {
 func (x *execution) allowChanged(ctx context.Context, c *call, entities map[string]any) error {
 	changed := x.describe(c)
 	changed.Entities = entities
-	approval, err := x.engine.cfg.Policy(ctx, x.Turn.Turn, changed)
-	switch {
-	case err != nil:
-		return fmt.Errorf("approval policy: %w", err)
-	case approval.Denied != "":
-		return Refuse("%s", approval.Denied)
-	case approval.Required || c.granted:
-		return Refuse("%s was changed, and needs the approval of a person", c.action.Name)
+	approval, err := x.policy(ctx, changed)
+	if err == nil && (approval.Required || c.granted) {
+		err = Refuse("%s was changed, and needs the approval of a person", c.action.Name)
 	}
-	return nil
+	return err
 }
 
-// gate checks each call that an action makes, such as an action that is a plan. Nobody can be asked
-// for an approval at that point, but approving the outer call approved these calls too: its card
-// showed them. The card did not show what a call is bound to besides its entities, so a call with a
-// Bind has to be approved by itself.
-func (x *execution) gate(ctx context.Context, c actions.Call) error {
-	approval, err := x.engine.cfg.Policy(ctx, x.Turn.Turn, c)
-	switch {
-	case err != nil:
-		return fmt.Errorf("approval policy: %w", err)
-	case approval.Denied != "":
-		return Refuse("%s", approval.Denied)
-	case approval.Required && (!x.granted || approval.Bind != ""):
-		return Refuse("%s needs the approval of a person, who cannot be asked within a plan", c.Action.Name)
+// allowNested checks each call that an action makes, such as an action that is a plan. Nobody can be
+// asked for an approval at that point, but approving the outer call approved these calls too: its
+// card showed them. The card did not show what a call is bound to besides its entities, so a call
+// with a Bind has to be approved by itself.
+func (x *execution) allowNested(ctx context.Context, c actions.Call) error {
+	approval, err := x.policy(ctx, c)
+	if err == nil && approval.Required && (!x.granted || approval.Bind != "") {
+		err = Refuse("%s needs the approval of a person, who cannot be asked within a plan", c.Action.Name)
 	}
-	if hook := x.engine.cfg.Hooks.Call; hook != nil { // it sees the call, and cannot change it
-		_, err = hook(ctx, x.Turn, c, func(context.Context, actions.Call) (actions.Result, error) { return actions.Done, nil })
+	if h := x.engine.cfg.Hooks.Call; err == nil && h != nil { // it sees the call, and cannot change it
+		_, err = h(ctx, x.Turn, c, func(context.Context, actions.Call) (actions.Result, error) { return actions.Done, nil })
 	}
 	return err
 }
@@ -532,7 +470,7 @@ func (x *execution) abandon(calls []call) error {
 	for i := range calls {
 		list = append(list, calls[i].command.Action)
 	}
-	if err := cmp.Or(x.lease.Err(), x.held.Err()); err != nil && !x.engine.cfg.Store.Embedded() {
+	if err := cmp.Or(x.lease.Err(), x.owned.Err()); err != nil && !x.engine.cfg.Store.Embedded() {
 		return err // the record tells the next process that they have started
 	}
 	x.uncertain = append(x.uncertain, list...)
@@ -575,15 +513,10 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 			again = true
 		}
 	}
+	err := cmp.Or(ctx.Err(), stop, x.circles())
 	if again {
 		x.leaveOut()
-	}
-	err := cmp.Or(ctx.Err(), stop, x.circles(calls))
-	if again && err == nil {
-		return x.planAgain()
-	}
-	if again {
-		x.rec.Run.Progress, x.rec.Phase = nil, planning
+		err = cmp.Or(err, x.planAgain())
 	}
 	return err
 }
@@ -601,65 +534,39 @@ func (x *execution) finishCall(ctx context.Context, c *call) {
 	log := zerolog.Ctx(ctx).Debug()
 	if c.err != nil {
 		log = zerolog.Ctx(ctx).Error().Str("error", cause(c.err))
-		c.result = actions.Fail("%s", safeReason(c.err))
+		reason := "an internal error" // the model and the person read it
+		if is[*actions.EntityError](c.err) || is[*refusal](c.err) {
+			reason = c.err.Error()
+		}
+		c.result = actions.Fail("%s", reason)
 	}
 	log.Str("action", c.command.Action).Bool("failed", c.result.Failed()).Dur("took", c.took).Msg("action ran")
 	x.engine.meter.action(c, okOrFailed(c.result.Failed()))
 }
 
-// record stores what happened, for the model, the history and the person.
+// record adds what came of a call to its round.
 func (x *execution) record(c *call) {
-	outcome := actions.Outcome{
+	room := maxResults
+	for _, o := range x.Outcomes() {
+		room -= len(o.Text)
+	}
+	round := x.round()
+	round.Outcomes = append(round.Outcomes, actions.Outcome{
 		Action: c.command.Action, Entities: c.command.Entities, CallID: c.command.CallID,
-		Text: cut(c.result.Text(), maxResult), Failed: c.result.Failed(), Unchanged: c.result.Unchanged(),
-	}
-	x.note(outcome)
-	x.shorten()
-	if outcome.Failed {
-		return
-	}
-	done := c.command
-	done.Result = cut(outcome.Text, maxExecuted)
-	x.rec.Run.Executed = append(x.rec.Run.Executed, done)
-	switch {
-	case outcome.Unchanged: // nothing was done
-	case c.action.StateOnly:
-		x.fresh = append(x.fresh, outcome.Action)
-	default:
-		x.kept = append(x.kept, outcome.Action)
-	}
+		Text:   cut(c.result.Text(), max(leastResult, min(maxResult, room))),
+		Failed: c.result.Failed(), Unchanged: c.result.Unchanged(),
+	})
 }
 
 const (
 	// maxResult is how many bytes of a result the model sees: a page of a skill's resource and the
 	// text around it.
 	maxResult = 66 << 10
-	// maxExecuted is how many bytes of a result go to the history, which shortens them further.
-	maxExecuted = 2 << 10
 	// maxResults limits the bytes of all results of a turn, because each save writes them. Beyond
-	// it, the oldest long ones are cut to maxOld.
-	maxResults = 320 << 10
-	maxOld     = 1 << 10
+	// it, results are cut to leastResult.
+	maxResults  = 320 << 10
+	leastResult = 1 << 10
 )
-
-// shorten cuts old results, so that a turn with many long ones can still complete.
-func (x *execution) shorten() {
-	total := 0
-	for _, o := range x.Outcomes() {
-		total += len(o.Text)
-	}
-	for i := range x.Rounds {
-		outcomes := x.Rounds[i].Outcomes
-		for j := range outcomes {
-			if total <= maxResults {
-				return
-			}
-			short := cut(outcomes[j].Text, maxOld)
-			total -= len(outcomes[j].Text) - len(short)
-			outcomes[j].Text = short
-		}
-	}
-}
 
 // cut shortens a text and marks the cut.
 func cut(text string, most int) string {
@@ -671,14 +578,13 @@ func cut(text string, most int) string {
 
 // leaveOut answers the model's calls that come after a failed one: each of them needs an answer.
 func (x *execution) leaveOut() {
-	p := x.rec.Run.Progress
-	for i := p.Next; i < len(p.Plan.Commands); i++ {
-		c := p.Plan.Commands[i]
-		answered := slices.ContainsFunc(x.Rounds[len(x.Rounds)-1].Outcomes, func(o actions.Outcome) bool { return o.CallID == c.CallID })
-		if c.CallID == "" || answered {
+	p, round := x.rec.Run.Progress, x.round()
+	for _, c := range p.Plan.Commands[p.Next:] {
+		answered := func(o actions.Outcome) bool { return o.CallID == c.CallID }
+		if c.CallID == "" || slices.ContainsFunc(round.Outcomes, answered) {
 			continue
 		}
-		x.note(actions.Outcome{
+		round.Outcomes = append(round.Outcomes, actions.Outcome{
 			Action: c.Action, Entities: c.Entities, CallID: c.CallID, Failed: true,
 			Text: "not run, because an earlier call failed",
 		})
@@ -693,25 +599,21 @@ func (x *execution) saveLate(ctx context.Context) {
 	}
 	late, cancel := x.engine.workers.outlive(ctx, settleWithin)
 	defer cancel()
-	if err := x.save(late); err != nil {
+	if err := x.Save(late); err != nil {
 		zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("what was done in the end is not saved")
 	}
 }
 
 // circles ends a turn in which the model keeps making the same call. The call that reaches the
 // limit has still run.
-func (x *execution) circles(calls []call) error {
-	limit := x.engine.cfg.MaxSameCalls
-	if limit == 0 {
-		return nil
-	}
-	run := x.rec.Run
-	if run.Same == nil {
-		run.Same = map[string]int{}
-	}
-	for i := range calls {
-		hash := hashOf(calls[i].command.Action, calls[i].command.Entities)
-		if run.Same[hash]++; run.Same[hash] >= limit {
+func (x *execution) circles() error {
+	limit, same := x.engine.cfg.MaxSameCalls, map[string]int{}
+	for _, o := range x.Outcomes() {
+		if limit == 0 || o.Action == plan.Say {
+			continue
+		}
+		hash := hashOf(o.Action, o.Entities)
+		if same[hash]++; same[hash] >= limit {
 			return &LimitError{Limit: limitSame}
 		}
 	}

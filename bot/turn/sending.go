@@ -35,88 +35,71 @@ const (
 	sendFor               = time.Hour
 )
 
-// send is the phase Sending. A message that another process was sending is sent
-// again: it may never have left that process.
+// send is the phase Sending: it sends one message of the outbox, with which the record was saved. A
+// message that another process was sending is sent again: it may never have left that process.
 func (o *outbox) send(ctx context.Context) error {
 	ctx = o.lasting(ctx)
 	if len(o.rec.Outbox) > 0 {
-		if first := &o.rec.Outbox[0]; first.Unanswered > 0 && !first.Away.IsZero() {
-			if err := o.probe(ctx); err != nil {
-				return o.later(ctx, err)
-			}
+		if err := o.sendFirst(ctx); err != nil {
+			return err
 		}
+		o.rec.Outbox, o.progressed = o.rec.Outbox[1:], true
 	}
-	if err := o.empty(ctx); err != nil {
-		return err
+	switch more := len(o.rec.Outbox) > 0; {
+	case more && o.repliesInResponse():
+		return nil
+	case more:
+		return o.Save(ctx)
 	}
+	o.rec.Outbox = nil
 	switch run := o.rec.Run; {
 	case o.rec.Wait != nil:
 		o.rec.Phase = waiting
 	case run == nil:
-		o.rec.Phase, o.clean = done, true
+		o.rec.Phase = done
 	case run.Progress == nil:
 		o.rec.Phase = planning
 	default:
 		o.rec.Phase = running
 	}
-	o.afterSay(ctx)
 	return nil
 }
 
-// empty sends the outbox in order. The record was saved with it.
-func (o *outbox) empty(ctx context.Context) error {
-	for saved := true; len(o.rec.Outbox) > 0; saved = false {
-		if !saved && !o.repliesInResponse() {
-			if err := o.save(ctx); err != nil {
-				return err
-			}
+func (o *outbox) sendFirst(ctx context.Context) error {
+	first := &o.rec.Outbox[0]
+	if first.Unanswered > 0 && !first.Away.IsZero() {
+		if err := o.probe(ctx); err != nil {
+			return o.later(ctx, err)
 		}
-		first := &o.rec.Outbox[0]
-		m, err := first.decoded, error(nil)
-		if m == nil {
-			m, err = activity.Decode(first.Activity)
-		}
-		if err != nil {
-			return &deadLetter{reason: "its messages cannot be read", err: err}
-		}
-		err = o.deliver(ctx, m)
-		if errors.Is(err, connector.ErrNoAnswer) && ctx.Err() == nil {
-			first.Unanswered++
-		}
-		switch {
-		case err == nil:
-		case first.Unanswered >= maxUnanswered && neverAnswered(err):
-			// It may have arrived twice already, and a third attempt would tell no more.
-			zerolog.Ctx(ctx).Warn().Msg("nobody answered a message that was sent twice, it may have arrived")
-			count(o.engine.meter.replies, "unsure")
-			o.rec.Sent = append(o.rec.Sent, "")
-		default:
-			return o.undelivered(ctx, err)
-		}
-		o.rec.Outbox, o.progressed = o.rec.Outbox[1:], true
 	}
-	o.rec.Outbox = nil
-	return nil
-}
-
-// neverAnswered reports whether the last attempt was written whole and got no answer. If a later
-// try within that attempt was refused, that is an answer.
-func neverAnswered(err error) bool {
-	var refused *connector.Error
-	return errors.Is(err, connector.ErrNoAnswer) && !errors.As(err, &refused)
-}
-
-// undelivered decides about a message that was not delivered. If the channel is unavailable, the
-// turn waits for it and continues later, with nothing out of order.
-func (o *outbox) undelivered(ctx context.Context, err error) error {
-	if !o.comesBack(err) {
+	m, err := first.decoded, error(nil)
+	if m == nil {
+		m, err = activity.Decode(first.Activity)
+	}
+	if err != nil {
+		return &deadLetter{reason: "its messages cannot be read", err: err}
+	}
+	err = o.deliver(ctx, m)
+	unanswered := errors.Is(err, connector.ErrNoAnswer)
+	if unanswered && ctx.Err() == nil {
+		first.Unanswered++
+	}
+	switch {
+	case err == nil:
+		return nil
+	case first.Unanswered >= maxUnanswered && unanswered && !is[*connector.Error](err): // a refusal is an answer
+		// It may have arrived twice already, and a third attempt would tell no more.
+		zerolog.Ctx(ctx).Warn().Msg("nobody answered a message that was sent twice, it may have arrived")
+		count(o.engine.meter.replies, "unsure")
+		o.rec.Sent = append(o.rec.Sent, "")
+		return nil
+	case !o.comesBack(err):
 		count(o.engine.meter.replies, "failed")
 		o.rec.Outbox = nil
 		o.retire(ctx, err)
 		return err
-	}
-	if !errors.Is(err, connector.ErrNoAnswer) {
-		o.rec.Outbox[0].Unanswered = 0 // it is known not to have arrived
+	case !unanswered:
+		first.Unanswered = 0 // it is known not to have arrived
 	}
 	return o.later(ctx, err)
 }
@@ -129,8 +112,7 @@ func (o *outbox) probe(ctx context.Context) error {
 	defer cancel()
 	to := o.Activity.Reference()
 	_, err := o.engine.cfg.Channel.Send(ctx, to, activity.To(to, activity.Typing))
-	var refused *connector.Error
-	if errors.As(err, &refused) && !refused.HeldBack {
+	if refused, ok := errors.AsType[*connector.Error](err); ok && !refused.HeldBack {
 		return nil // that is an answer
 	}
 	return err
@@ -145,7 +127,7 @@ func (o *outbox) later(ctx context.Context, err error) error {
 	waited := time.Since(first.Away)
 	if waited > sendFor {
 		first.Away = time.Time{} // an operator's retry gets the whole time again
-		if err := o.save(ctx); err != nil {
+		if err := o.Save(ctx); err != nil {
 			return err
 		}
 		count(o.engine.meter.replies, "given_up")
@@ -161,11 +143,11 @@ func (o *outbox) later(ctx context.Context, err error) error {
 	if asked != nil {
 		o.rec.Wait.Approval = asked.Approval
 	}
-	if err := o.save(ctx); err != nil {
+	if err := o.Save(ctx); err != nil {
 		return err
 	}
 	count(o.engine.meter.replies, "retried")
-	return &laterError{after: after, err: err}
+	return fmt.Errorf("%w: %w", errLater, err)
 }
 
 // comesBack reports whether the channel may accept later what it refused now. Nobody asks for a
@@ -190,8 +172,8 @@ func (o *outbox) comesBack(err error) bool {
 
 // deliver sends one message. It may take longer than the turn, but stops when the lease is lost.
 func (o *outbox) deliver(ctx context.Context, a *activity.Activity) error {
-	o.typing.hold()
-	defer o.typing.release()
+	o.typing.pause()
+	defer o.typing.resume()
 	if o.repliesInResponse() {
 		return o.reply(a)
 	}
@@ -215,7 +197,7 @@ func (o *outbox) deliver(ctx context.Context, a *activity.Activity) error {
 		if lost := o.lease.Err(); lost != nil {
 			err = lost
 		}
-		return &sendError{fmt.Errorf("send reply: %w", err)}
+		return fmt.Errorf("%w: %w", errUnsent, err)
 	}
 	count(o.engine.meter.replies, "ok")
 	o.rec.Sent, o.spoke = append(o.rec.Sent, id), true
@@ -246,7 +228,7 @@ func (o *outbox) reply(a *activity.Activity) error {
 	out.ServiceURL, out.CallerID = "", "" // the caller knows them
 	raw, err := out.EncodeToSend()
 	if err != nil {
-		return &sendError{fmt.Errorf("send reply: %w: %w", connector.ErrBadCall, err)}
+		return fmt.Errorf("%w: %w: %w", errUnsent, connector.ErrBadCall, err)
 	}
 	o.rec.Answer.Activities = append(o.rec.Answer.Activities, raw)
 	o.rec.Sent = append(o.rec.Sent, "")
@@ -258,8 +240,7 @@ func (o *outbox) reply(a *activity.Activity) error {
 const maxPart = 16_000
 
 // split cuts a text into parts of at most maxPart UTF-16 code units. Joined, the parts are the
-// text. It cuts after a paragraph if it can, else after a line, a word or a character, and before a
-// code block rather than inside it.
+// text. It cuts after a paragraph if it can, else after a line, a word or a character.
 func split(text string) []string {
 	var parts []string
 	for {
@@ -279,9 +260,6 @@ func split(text string) []string {
 
 // prefix returns how many bytes of text fit into the given number of UTF-16 code units.
 func prefix(text string, units int) int {
-	if len(text) <= units {
-		return len(text) // a code unit is at least a byte of UTF-8
-	}
 	for i, r := range text {
 		if units -= utf16.RuneLen(r); units < 0 {
 			return i
@@ -293,31 +271,10 @@ func prefix(text string, units int) int {
 // cutAt returns where to cut a text that is too long. It ignores borders in the first half, which
 // would make the part needlessly short.
 func cutAt(text string) int {
-	half := len(text) / 2
-	if fence := openFence(text); fence > 0 {
-		text = text[:fence]
-		half = min(half, fence/2)
-	}
 	for _, border := range []string{"\n\n", "\n", " "} {
-		if i := strings.LastIndex(text, border); i >= half {
+		if i := strings.LastIndex(text, border); i >= len(text)/2 {
 			return i + len(border)
 		}
 	}
 	return len(text)
-}
-
-// openFence returns where an unclosed code block at the end of the text begins, or -1.
-func openFence(text string) int {
-	open, at := -1, 0
-	for line := range strings.Lines(text) {
-		if strings.HasPrefix(strings.TrimLeft(line, " "), "```") {
-			if open < 0 {
-				open = at
-			} else {
-				open = -1
-			}
-		}
-		at += len(line)
-	}
-	return open
 }

@@ -5,11 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -33,10 +31,10 @@ const maxMerges = 20
 // keys returns the keys of the turn's state: the conversation, the person, in a channel the thread,
 // and in a personal conversation the person's home.
 func (t *Turn) keys() []state.Key {
-	a := t.Activity
-	keys := []state.Key{conversationKey(a, a.Conversation.BaseID()), userKey(a)}
+	a, to := t.Activity, actions.To(t.Activity)
+	keys := []state.Key{queueOf(to), userKey(a)}
 	if a.Conversation.ID != a.Conversation.BaseID() {
-		keys = append(keys, conversationKey(a, a.Conversation.ID))
+		keys = append(keys, keyOf(to))
 	}
 	if a.Conversation.Personal() {
 		keys = append(keys, homeKey(userKey(a)))
@@ -44,50 +42,49 @@ func (t *Turn) keys() []state.Key {
 	return keys
 }
 
-func conversationKey(a *activity.Activity, id string) state.Key {
-	return state.ConversationKey(channelOf(a), cmp.Or(a.Recipient.ID, nobody), id)
+// keyOf is the key of a person, of a conversation, or of a thread. What another bot sends gets a
+// channel of its own, whatever channel, conversation or person it names, so it never reaches the
+// real channel's state.
+func keyOf(to actions.Recipient) state.Key {
+	channel, bot := cmp.Or(to.Channel, nobody), cmp.Or(to.Bot, nobody)
+	if to.Caller != "" {
+		channel = to.Caller + " " + channel
+	}
+	if to.Conversation == "" && to.User != "" {
+		return state.UserKey(channel, bot, to.User)
+	}
+	return state.ConversationKey(channel, bot, to.Conversation)
+}
+
+// queueOf is the key of a conversation with all its threads: of its state and of its queue.
+func queueOf(to actions.Recipient) state.Key {
+	there := activity.Conversation{}
+	there.ID = to.Conversation
+	to.Conversation = there.BaseID()
+	return keyOf(to)
 }
 
 func userKey(a *activity.Activity) state.Key {
-	return state.UserKey(channelOf(a), cmp.Or(a.Recipient.ID, nobody), cmp.Or(a.From.ID, nobody))
+	to := actions.To(a)
+	to.Conversation, to.User = "", cmp.Or(a.From.ID, nobody)
+	return keyOf(to)
 }
 
-// channelOf is the channel in the activity's keys. What another bot sends gets a channel of its
-// own, whatever channel, conversation or person it names, so it never reaches the real channel's
-// state.
-func channelOf(a *activity.Activity) string {
-	return ownChannel(cmp.Or(a.ChannelID, nobody), a.CallerApp())
-}
-
-func ownChannel(channel, callerApp string) string {
-	if callerApp == "" {
-		return channel
-	}
-	return callerApp + " " + channel
+// elsewhere is another conversation of the bot on the same channel.
+func (t *Turn) elsewhere(conversation string) actions.Recipient {
+	to := actions.To(t.Activity)
+	to.Conversation = conversation
+	return to
 }
 
 // queue is the queue of the turn's conversation. Decisions about approvals have a queue of their
 // own, so that none waits for a running turn.
 func (t *Turn) queue() state.Key {
+	queue := queueOf(actions.To(t.Activity))
 	if _, ok := decisionOf(t); ok {
-		return decisionsOf(t.Activity)
+		return queue.Under("queues", "decisions")
 	}
-	return queueOf(t.Activity)
-}
-
-func queueOf(a *activity.Activity) state.Key {
-	return conversationKey(a, a.Conversation.BaseID())
-}
-
-func decisionsOf(a *activity.Activity) state.Key {
-	return conversationKey(a, a.Conversation.BaseID()).Under("queues", "decisions")
-}
-
-// queueAt is the queue of another conversation of the bot on the same channel.
-func (t *Turn) queueAt(conversation string) state.Key {
-	there := activity.Conversation{}
-	there.ID = conversation
-	return conversationKey(t.Activity, there.BaseID())
+	return queue
 }
 
 // load reads the turn's state in one round trip.
@@ -118,34 +115,25 @@ func (t *Turn) adopt(scopes []*state.Scope) {
 	}
 }
 
-// needHistory reads the conversation's history before the turn plans anything.
-func (t *Turn) needHistory() error {
-	state.Of[prompts.History](t.Thread)
-	if err := t.Thread.Err(); err != nil {
-		return fmt.Errorf("read history: %w", err)
-	}
-	return nil
-}
-
 // reload goes back to the last save or the last plan, on fresh state.
 func (t *Turn) reload(ctx context.Context) error {
-	if base := t.base; base != nil {
-		t.use(*base.atPlan())
-		t.base = base
-		return t.load(ctx)
+	raw := t.lease.Record()
+	if t.base != nil {
+		raw = t.base
 	}
-	rec, err := Decode(t.lease.Record())
+	rec, err := Decode(raw)
 	if err != nil {
-		return &deadLetter{reason: err.Error()}
+		return err
 	}
 	t.use(rec)
 	return t.load(ctx)
 }
 
-// save writes the record and the state changes as if in one step: [inbox.Lease.Recover] completes
-// one that a killed process left half done. From then on what was done in state counts as done. If another conversation changed the same value meanwhile, save returns
-// [state.ErrConflict] and nothing was saved.
-func (t *Turn) save(ctx context.Context) (err error) {
+// Save writes the record and the state changes as if in one step: [inbox.Lease.Recover] completes
+// one that a killed process left half done. From then on what was done in state counts as done. If
+// another conversation changed the same value meanwhile, Save returns [state.ErrConflict] and
+// nothing was saved. Handlers that say nothing may call it: sending saves first anyway.
+func (t *Turn) Save(ctx context.Context) (err error) {
 	ctx, s := step(ctx, "save")
 	defer func() { s.end(err) }()
 	if err := ctx.Err(); err != nil {
@@ -165,8 +153,7 @@ func (t *Turn) save(ctx context.Context) (err error) {
 		t.saveFault = err
 		return err
 	}
-	t.kept = append(t.kept, t.fresh...)
-	t.fresh, t.base, t.saveDue, t.progressed, t.outside, t.spoke = nil, nil, false, false, false, false
+	t.saved, t.base, t.saveDue, t.progressed, t.outside, t.spoke = len(t.Outcomes()), nil, false, false, false, false
 	return nil
 }
 
@@ -218,9 +205,6 @@ func (t *Turn) merging(ctx context.Context, write func() error) error {
 				}
 			}
 		}
-		if attempt > 0 { // so that rivals do not keep colliding
-			wait(ctx, rand.N(5*time.Millisecond<<min(attempt, 5)), nil)
-		}
 	}
 }
 
@@ -242,15 +226,29 @@ func (t *Turn) rollback() {
 
 // changeable returns the scopes that actions may change.
 func (t *Turn) changeable() []*state.Scope {
-	scopes := []*state.Scope{t.Conversation, t.User, t.Temp}
-	if t.Thread != t.Conversation {
-		scopes = append(scopes, t.Thread)
-	}
-	return scopes
+	return append(slices.Clip(t.scopes), t.Temp)
 }
 
-// remember adds the turn to the conversation's history, once.
-func (t *Turn) remember() {
+// executed returns the commands that did not fail, with their results, and the SAYs of texts.
+func (t *Turn) executed(texts ...string) (all []plan.Command) {
+	outcomes := t.Outcomes()
+	for _, text := range texts {
+		outcomes = append(outcomes, actions.Outcome{Action: plan.Say, Text: text})
+	}
+	for _, o := range outcomes {
+		switch {
+		case o.Failed:
+		case o.Action == plan.Say:
+			all = append(all, plan.Command{Kind: plan.Say, Response: o.Text})
+		default:
+			all = append(all, plan.Command{Kind: plan.Do, Action: o.Action, Entities: o.Entities, CallID: o.CallID, Result: o.Text})
+		}
+	}
+	return all
+}
+
+// remember adds the turn to the conversation's history, once. texts are about to be said.
+func (t *Turn) remember(texts ...string) {
 	if t.rec.Remembered {
 		return
 	}
@@ -263,16 +261,13 @@ func (t *Turn) remember() {
 	case d != nil:
 		note = "[" + d.Action + " was rejected.]"
 	}
-	answer := plan.Plan{Commands: t.rec.Run.Executed}.Transcript()
-	said := prompts.Turn{From: t.Activity.From.ID, Messages: []prompts.Message{{Role: "user", Text: t.Text}}}
+	answer := plan.Plan{Commands: t.executed(texts...)}.Transcript()
+	said := prompts.Turn{From: t.Activity.From.ID, Messages: []prompts.Message{
+		{Role: "user", Text: t.Text}, {Role: "assistant", Text: answer}, {Role: "system", Text: note},
+	}}
+	said.Messages = slices.DeleteFunc(said.Messages, func(m prompts.Message) bool { return m.Text == "" })
 	if !t.Activity.Conversation.Personal() {
 		said.Name = t.Activity.From.Name
-	}
-	if answer != "" {
-		said.Messages = append(said.Messages, prompts.Message{Role: "assistant", Text: answer})
-	}
-	if note != "" {
-		said.Messages = append(said.Messages, prompts.Message{Role: "system", Text: note})
 	}
 	state.Of[prompts.History](t.Thread).Append(said, 0)
 	t.rec.Remembered = true
@@ -361,7 +356,7 @@ func (t *Turn) retire(ctx context.Context, err error) {
 	}
 	zerolog.Ctx(ctx).Warn().Str("reason", why).Msg("the bot cannot speak here any more")
 	state.Of[reference](t.Conversation).die(why)
-	if err := t.save(ctx); err != nil {
+	if err := t.Save(ctx); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("that was not saved")
 	}
 }
@@ -369,17 +364,13 @@ func (t *Turn) retire(ctx context.Context, err error) {
 // deadly says why the refusal of one message means that all will be refused, or "". If the message
 // to reply to is gone, or a host moved, it does not mean that.
 func deadly(err error) string {
-	var refused *connector.Error
-	if !errors.As(err, &refused) {
-		return ""
-	}
+	refused, ok := errors.AsType[*connector.Error](err)
 	switch {
-	case refused.Code == "ActivityNotFoundInConversation", refused.Code == "InvalidBotApiHost":
+	case !ok, refused.Code == "ActivityNotFoundInConversation", refused.Code == "InvalidBotApiHost",
+		refused.Status != http.StatusForbidden && refused.Status != http.StatusNotFound:
 		return ""
-	case refused.Status == http.StatusForbidden, refused.Status == http.StatusNotFound:
-		return http.StatusText(refused.Status) + " " + refused.Code
 	}
-	return ""
+	return http.StatusText(refused.Status) + " " + refused.Code
 }
 
 // usable says why nothing can be sent there, or "" if it can.
@@ -407,39 +398,32 @@ func (r *reference) in(to actions.Recipient) *activity.Activity {
 	return a
 }
 
-// place is a conversation that has a person's words in its history, in an approval, or in a notice
-// for later. A person's places are a set beside their state, so that /forget finds them all and
-// turns in many conversations never race for them.
-type place struct {
-	conversation string
-	personal     bool
-}
+// A place is a conversation that has a person's words in its history, in an approval, or in a
+// notice for later. A person's places are a set beside their state, so that /forget finds them all
+// and turns in many conversations never race for them.
 
 const (
 	personalPlace = "personal "
 	sharedPlace   = "shared "
 )
 
-// member returns the place as a member of the set.
-func (p place) member() string {
-	if p.personal {
-		return personalPlace + p.conversation
+// placeOf is a conversation as a member of the set.
+func placeOf(conversation string, personal bool) string {
+	if personal {
+		return personalPlace + conversation
 	}
-	return sharedPlace + p.conversation
+	return sharedPlace + conversation
 }
 
-// placeOf reads a member of the set.
-func placeOf(member string) (p place, ok bool) {
-	if id, ok := strings.CutPrefix(member, personalPlace); ok {
-		return place{id, true}, true
-	}
-	id, ok := strings.CutPrefix(member, sharedPlace)
-	return place{id, false}, ok
+// readPlace reads what placeOf wrote.
+func readPlace(place string) (conversation string, personal bool) {
+	kind, conversation, _ := strings.Cut(place, " ")
+	return conversation, kind+" " == personalPlace
 }
 
 // here is the turn's conversation as a place.
-func (t *Turn) here() place {
-	return place{t.Activity.Conversation.ID, t.Activity.Conversation.Personal()}
+func (t *Turn) here() string {
+	return placeOf(t.Activity.Conversation.ID, t.Activity.Conversation.Personal())
 }
 
 // placesKey is the key of a person's places.
@@ -453,7 +437,7 @@ func (t *Turn) listPlace(ctx context.Context) error {
 	if t.listed || !t.rec.Remembered || t.scopes == nil {
 		return nil
 	}
-	err := t.engine.cfg.Store.Join(ctx, placesKey(userKey(t.Activity)), t.here().member())
+	err := t.engine.cfg.Store.Join(ctx, placesKey(userKey(t.Activity)), t.here())
 	if err == nil || errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil {
 		t.listed = err == nil
 		return err
@@ -479,11 +463,10 @@ func (t *Turn) ForgetPerson(ctx context.Context) error {
 	}
 	t.home = nil
 	t.User.Delete()
-	here := t.here()
-	if here.personal {
+	if t.Activity.Conversation.Personal() {
 		return t.ForgetConversation(ctx)
 	}
-	if err := t.dropWaits(ctx, here, t.Activity.From.ID); err != nil {
+	if err := t.dropWaits(ctx, t.Activity.Conversation.ID, t.Activity.From.ID, forTime, forApproval); err != nil {
 		return err
 	}
 	t.forgetStanding(t.Conversation, t.Activity.From.ID)
@@ -494,7 +477,7 @@ func (t *Turn) ForgetPerson(ctx context.Context) error {
 // ForgetConversation deletes everything stored about the turn's conversation, including what waits
 // in it.
 func (t *Turn) ForgetConversation(ctx context.Context) error {
-	if err := t.dropWaits(ctx, t.here(), ""); err != nil {
+	if err := t.dropWaits(ctx, t.Activity.Conversation.ID, "", forTime, forApproval); err != nil {
 		return err
 	}
 	t.Conversation.Delete()
@@ -505,7 +488,7 @@ func (t *Turn) ForgetConversation(ctx context.Context) error {
 // ForgetApprovals drops all approvals that the conversation waits for or that were given for good.
 func (t *Turn) ForgetApprovals(ctx context.Context) error {
 	t.forgetStanding(t.Conversation, "")
-	return t.engine.drop(ctx, queueOf(t.Activity), func(a waitAbout) bool { return a.For == forApproval })
+	return t.dropWaits(ctx, t.Activity.Conversation.ID, "", forApproval)
 }
 
 // forgetStanding deletes from the conversation's state the approvals and decisions that one person
@@ -516,110 +499,81 @@ func (t *Turn) forgetStanding(conversation *state.Scope, asker string) {
 	list.Decided = slices.DeleteFunc(list.Decided, func(d decided) bool { return asker == "" || d.Asker == asker })
 }
 
-// dropWaits drops what waits in a conversation for a time or an approval: what the owner asked for,
-// or all of it in a personal conversation or if owner is "".
-func (t *Turn) dropWaits(ctx context.Context, in place, owner string) error {
-	return t.engine.drop(ctx, t.queueAt(in.conversation), func(a waitAbout) bool {
-		return a.For != forOperator && (in.personal || owner == "" || a.Owner == owner)
-	})
+// dropWaits drops what waits in a conversation: what the owner asked for; "" drops everybody's.
+func (t *Turn) dropWaits(ctx context.Context, conversation, owner string, kinds ...waitKind) error {
+	queue := queueOf(t.elsewhere(conversation))
+	waiting, err := t.engine.inbox.Waiting(ctx, queue)
+	for _, listed := range waiting {
+		if w := readWait(listed); slices.Contains(kinds, w.For) && (owner == "" || w.Owner == owner) {
+			_, failure := t.engine.inbox.Drop(ctx, queue, listed.ID)
+			err = cmp.Or(err, failure)
+		}
+	}
+	return err
 }
 
 // LeavePlace removes the conversation from the person's places once their words are deleted from
 // it. A failure is harmless.
 func (t *Turn) LeavePlace(ctx context.Context) {
-	if err := t.engine.cfg.Store.Leave(ctx, placesKey(userKey(t.Activity)), t.here().member()); err != nil {
+	if err := t.engine.cfg.Store.Leave(ctx, placesKey(userKey(t.Activity)), t.here()); err != nil {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("could not remove the conversation from the person's /forget list (harmless)")
 	}
 }
 
-// Save writes what the turn has changed so far. It is for handlers that say nothing: sending saves
-// first anyway.
-func (t *Turn) Save(ctx context.Context) error { return t.save(ctx) }
-
 // forgetElsewhere deletes what the person said in all other conversations. If the state of one
-// cannot be read, the others are still deleted.
+// cannot be read, the others are still deleted. A conversation with a running turn stays a place:
+// that turn may have listed it before this, and may save words after it.
 func (t *Turn) forgetElsewhere(ctx context.Context) error {
 	var fault error
-	err := t.engine.cfg.Store.Drain(ctx, placesKey(userKey(t.Activity)), func(members []string) ([]string, error) {
-		done, err := t.forgetPlaces(ctx, members)
-		if errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil {
-			return nil, err
+	err := t.engine.cfg.Store.Drain(ctx, placesKey(userKey(t.Activity)), func(places []string) (done []string, err error) {
+		for _, place := range places {
+			if place == t.here() {
+				continue
+			}
+			conversation, personal := readPlace(place)
+			waiting, err := t.engine.inbox.Queued(ctx, queueOf(t.elsewhere(conversation)))
+			if err == nil {
+				err = t.forgetIn(ctx, conversation, personal)
+			}
+			switch {
+			case errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil:
+				return nil, err
+			case err != nil:
+				fault = cmp.Or(fault, err)
+			case waiting == 0:
+				done = append(done, place)
+			}
 		}
-		fault = cmp.Or(fault, err)
 		return done, nil
 	})
 	return cmp.Or(err, fault)
 }
 
-// forgetPlaces deletes what the person said in some other conversations, in parallel. A
-// conversation with a running turn is not done: that turn may have listed it before this, and may
-// save words after it.
-func (t *Turn) forgetPlaces(ctx context.Context, members []string) (done []string, err error) {
-	busy, faults := make([]bool, len(members)), make([]error, len(members))
-	var work sync.WaitGroup
-	for i, member := range members {
-		p, ok := placeOf(member)
-		busy[i] = p == t.here()
-		if !ok || busy[i] {
-			continue
-		}
-		work.Go(func() {
-			faults[i] = t.safely(func() error {
-				waiting, err := t.engine.inbox.Queued(ctx, t.queueAt(p.conversation))
-				if err != nil {
-					return err
-				}
-				busy[i] = waiting > 0
-				return t.forgetPlace(ctx, p)
-			})
-		})
-	}
-	work.Wait()
-	for i, member := range members {
-		if !busy[i] && faults[i] == nil {
-			done = append(done, member)
-		}
-	}
-	return done, errors.Join(faults...)
-}
-
-// forgetPlace deletes what the person said in another conversation. If a turn changes it meanwhile,
-// it tries again on the newest state.
-func (t *Turn) forgetPlace(ctx context.Context, p place) error {
-	for attempt := 0; ; attempt++ {
-		err := t.tryForgetPlace(ctx, p)
-		if !errors.Is(err, state.ErrConflict) || attempt == maxMerges {
-			return err
-		}
-		wait(ctx, rand.N(5*time.Millisecond<<min(attempt, 5)), nil)
-	}
-}
-
-func (t *Turn) tryForgetPlace(ctx context.Context, p place) error {
-	a := t.Activity
-	there := activity.Conversation{}
-	there.ID = p.conversation
-	keys := []state.Key{conversationKey(a, there.ID)}
-	if base := there.BaseID(); base != there.ID {
-		keys = append(keys, conversationKey(a, base)) // the base has the approvals of its threads
+// forgetIn deletes what the person said in another conversation. If a turn changes it meanwhile,
+// the turn of /forget runs again.
+func (t *Turn) forgetIn(ctx context.Context, conversation string, personal bool) error {
+	there := t.elsewhere(conversation)
+	keys := []state.Key{keyOf(there)}
+	if base := queueOf(there); base != keys[0] {
+		keys = append(keys, base) // the base has the approvals of its threads
 	}
 	scopes, err := t.engine.cfg.Store.Load(ctx, keys...)
-	if err != nil && !(p.personal && len(scopes) == len(keys)) { // what is deleted whole need not be read
+	if err != nil && !(personal && len(scopes) == len(keys)) { // what is deleted whole need not be read
 		return err
 	}
-	owner := a.From.ID
-	if p.personal {
+	owner := t.Activity.From.ID
+	if personal {
 		owner = ""
 	}
-	if err := t.dropWaits(ctx, p, owner); err != nil {
+	if err := t.dropWaits(ctx, conversation, owner, forTime, forApproval); err != nil {
 		return err
 	}
 	t.forgetStanding(scopes[len(scopes)-1], owner)
 	for _, scope := range scopes {
-		if p.personal {
+		if personal {
 			scope.Delete()
 		} else {
-			state.Of[prompts.History](scope).Forget(a.From.ID)
+			state.Of[prompts.History](scope).Forget(owner)
 		}
 	}
 	return t.engine.cfg.Store.Save(ctx, scopes...)

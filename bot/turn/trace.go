@@ -123,14 +123,10 @@ func sortOf(err error) string {
 	var ofModel *models.Error
 	var ofPlan *plan.Fault
 	var ofChannel *connector.Error
-	var limit *LimitError
-	var budget *actions.BudgetError
-	var later *laterError
-	var dead *deadLetter
 	switch {
-	case errors.As(err, &dead):
+	case is[*deadLetter](err):
 		return "dead_letter"
-	case errors.As(err, &later):
+	case errors.Is(err, errLater):
 		return "later"
 	case errors.Is(err, inbox.ErrLost):
 		return "lease_lost"
@@ -144,7 +140,7 @@ func sortOf(err error) string {
 		return string(ofPlan.Kind)
 	case errors.As(err, &ofChannel):
 		return strconv.Itoa(ofChannel.Status)
-	case errors.As(err, &limit), errors.As(err, &budget):
+	case is[*LimitError](err), is[*actions.BudgetError](err):
 		return "limit"
 	case errors.Is(err, errPanic):
 		return "panic"

@@ -11,13 +11,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -30,7 +30,7 @@ type Turn struct {
 	engine *Engine
 	rec    Record
 	lease  *inbox.Lease
-	held   context.Context // ends when the lease is lost or soon after a cancel; sends outlive the turn timeout
+	owned  context.Context // ends when the lease is lost or soon after a cancel; sends outlive the turn timeout
 
 	scopes    []*state.Scope
 	home      *state.Scope   // names the person's own conversation; nil: this one is not personal
@@ -43,16 +43,13 @@ type Turn struct {
 	aside      bool // leaves the conversation's state alone
 	listed     bool // the conversation is one of the person's places
 	saveDue    bool // the loop has to save before it continues
-	clean      bool // everything is saved, and nothing changed since
 	spoke      bool // something was sent since the last save
 	progressed bool // made progress since the last save
 	outside    bool // did something outside of state that is not saved yet
 	resumed    bool // continues after an approval
 
-	texts     []string // texts of the plan that are being sent
-	base      *Record  // the record that a rerun in this process starts from; nil: the last saved one
-	kept      []string // actions that are done for good
-	fresh     []string // actions that changed state that is not saved yet
+	base      []byte   // the record that a rerun in this process starts from; nil: the last saved one
+	saved     int      // how many outcomes are saved
 	uncertain []string // actions that may or may not have run
 	instead   string   // what a hook says about the failure, in place of the bot
 	saveFault error    // a failed save; state changes may not be saved after it
@@ -110,13 +107,12 @@ func (t *Turn) try(ctx context.Context) (more bool, err error) {
 	bounded, cancel := context.WithTimeout(ctx, t.engine.cfg.TurnTimeout)
 	defer cancel()
 	for reruns := 0; ; reruns++ {
-		err = t.safely(func() error { return t.begin(bounded) })
-		if err == nil {
-			err = t.safely(func() (err error) {
+		err = t.safely(func() (err error) {
+			if err = t.begin(bounded); err == nil {
 				more, err = t.end(ctx)
-				return err
-			})
-		}
+			}
+			return err
+		})
 		if !errors.Is(err, state.ErrConflict) || reruns == maxReruns || t.spoke {
 			return more, err
 		}
@@ -141,12 +137,9 @@ func (t *Turn) safely(f func() error) (err error) {
 
 // begin loads state and enters the loop.
 func (t *Turn) begin(ctx context.Context) error {
-	var handler Handler
-	if t.rec.Phase == planning && t.rec.Run == nil {
-		if handler = t.handler(); handler == nil {
-			t.rec.Phase, t.clean = done, true // this version of the bot has no such route
-			return nil
-		}
+	if t.rec.Phase == planning && t.rec.Run == nil && t.handler() == nil {
+		t.rec.Phase = done // this version of the bot has no such route
+		return nil
 	}
 	if !t.aside && t.scopes == nil {
 		if err := t.load(ctx); err != nil {
@@ -163,16 +156,13 @@ func (t *Turn) begin(ctx context.Context) error {
 		if err := t.resume(ctx); err != nil {
 			return err
 		}
-		if t.rec.Phase == planning && t.rec.Run == nil {
-			handler = t.handler()
-		}
 	}
 	if err := t.checkPlan(); err != nil {
 		return err
 	}
-	err := t.move(ctx, handler)
-	if err != nil && !t.leaves(err) && !errors.Is(err, state.ErrConflict) {
-		t.instead = t.engine.cfg.Hooks.failed(ctx, t, err)
+	err := t.move(ctx)
+	if hook := t.engine.cfg.Hooks.Failed; hook != nil && err != nil && !t.leaves(err) && !errors.Is(err, state.ErrConflict) {
+		t.instead = hook(ctx, t, err)
 	}
 	return err
 }
@@ -185,8 +175,7 @@ func (t *Turn) handler() Handler {
 }
 
 // move is the loop of a turn: it moves the record from phase to phase until it ends or waits. Each
-// phase does one thing and says whether to save before the next one. handler answers the activity
-// of a turn that is not planning yet.
+// phase does one thing and says whether to save before the next one.
 //
 // The loop saves before each action that does something outside of state and, after such an action,
 // before anything else is called; before each message; and at the end. If the process is killed, the
@@ -198,25 +187,24 @@ func (t *Turn) handler() Handler {
 //	in another action, until the next save  that action, with Attempt.Again
 //	while sending a message                 that message, which may arrive twice
 //	after sending the last message          nothing
-func (t *Turn) move(ctx context.Context, handler Handler) error {
+func (t *Turn) move(ctx context.Context) error {
 	for {
 		var err error
-		switch t.rec.Phase {
-		case planning:
-			if t.rec.Run != nil {
-				err = t.exec.makePlan(ctx)
-			} else if err = handler(ctx, t); t.rec.Run == nil || t.rec.Phase == sending {
+		switch phase := t.rec.Phase; {
+		case t.saveDue:
+			err = t.Save(ctx)
+		case phase == planning && t.rec.Run != nil:
+			err = t.exec.makePlan(ctx)
+		case phase == planning:
+			if err = t.handler()(ctx, t); err == nil && t.rec.Phase != waiting {
 				t.rec.Phase = done // the handler has said everything
 			}
-		case running:
+		case phase == running:
 			err = t.exec.runCommands(ctx)
-		case sending:
+		case phase == sending:
 			err = (&outbox{t}).send(ctx)
-		case waiting, done, failed:
+		default:
 			return nil
-		}
-		if err == nil && t.saveDue {
-			err = t.save(ctx)
 		}
 		if stop, ok := errors.AsType[*stopError](err); ok {
 			err = t.stop(ctx, stop)
@@ -238,14 +226,14 @@ func (t *Turn) checkPlan() error {
 		p.Plan = valid
 		return nil
 	}
-	if t.rec.Run.Approved != "" {
-		return &deadLetter{
-			reason: "the approved plan does not fit this version of the bot", err: err,
-			say: "Sorry, things have changed since I asked for approval, so I didn't do it. Somebody has to look at it.",
-		}
+	dead := &deadLetter{reason: "its plan does not fit this version of the bot", err: err}
+	if t.rec.Run.Approved == "" {
+		t.noteInFlight()
+		return dead
 	}
-	t.noteInFlight()
-	return &deadLetter{reason: "its plan does not fit this version of the bot", err: err}
+	dead.reason = "the approved plan does not fit this version of the bot"
+	dead.say = "Sorry, things have changed since I asked for approval, so I didn't do it. Somebody has to look at it."
+	return dead
 }
 
 // noteInFlight makes the bot tell the person of the commands that may have started.
@@ -276,16 +264,14 @@ func (t *Turn) approvalWait(a *Approval) *Wait {
 
 // stop ends the plan as a hook asked.
 func (t *Turn) stop(ctx context.Context, stop *stopError) error {
-	if t.rec.Run != nil && len(t.rec.Run.Executed) > 0 { // else the model need not know
+	if t.rec.Run != nil && len(t.executed()) > 0 { // else the model need not know
 		t.remember()
 	}
 	t.rec.Run, t.rec.Phase = nil, done
 	if stop.say == "" {
 		return nil
 	}
-	err := t.Tell(ctx, stop.say)
-	t.rec.Phase = done
-	return err
+	return t.Tell(ctx, stop.say)
 }
 
 // end finishes the record, or leaves it waiting.
@@ -294,15 +280,18 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 	defer func() { s.end(err) }()
 	ctx, cancel := t.engine.workers.outlive(ctx, finishWithin)
 	defer cancel()
-	answer, err := t.encodeAnswer()
-	if err != nil {
-		return false, err
-	}
+	answer := t.encodeAnswer()
 	scopes := t.scopes
-	if t.clean || t.saveFault != nil {
+	if t.saveFault != nil {
 		scopes = nil
-	} else if err := t.savePerson(ctx); err != nil {
-		return false, err
+	} else if scopes != nil { // the step that ends the turn cannot save the person's state
+		changed, err := t.User.Changed()
+		if err == nil && changed {
+			err = t.Save(ctx)
+		}
+		if err != nil {
+			return false, err
+		}
 	}
 	t.keepHome(ctx)
 	id := t.rec.ID
@@ -314,9 +303,10 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 					return err
 				}
 				t.rec.Awaited, t.rec.Answer = false, nil // the request that waits gets it now
-				raw, w, err := t.waitFor()
+				t.rec.Wait.Owner = t.owner()
+				raw, err := t.encode()
 				if err == nil {
-					more, err = t.lease.Wait(ctx, raw, w, answer, scopes...)
+					more, err = t.lease.Wait(ctx, raw, t.rec.Wait.listed(), answer, scopes...)
 				}
 				return err
 			})
@@ -325,86 +315,47 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 	}
 	if err != nil {
 		t.saveFault = err
-	} else if answer != nil {
-		t.engine.answers.tell(id, answer)
+		return more, err
 	}
-	return more, err
-}
-
-// savePerson saves the person's state, which the step that ends the turn cannot save.
-func (t *Turn) savePerson(ctx context.Context) error {
-	if t.scopes == nil || t.User == nil {
-		return nil
-	}
-	changed, err := t.User.Changed()
-	if err != nil || !changed {
-		return err
-	}
-	return t.save(ctx)
-}
-
-// waitFor encodes the record and what it waits for.
-func (t *Turn) waitFor() (raw []byte, w inbox.Wait, err error) {
-	raw, err = t.encode()
-	return raw, inbox.Wait{Until: t.rec.Wait.Until, About: waitAbout{For: t.rec.Wait.For, Owner: t.owner()}.encode()}, err
+	t.engine.tell(id, answer)
+	return more, nil
 }
 
 // owner is who may withdraw what the turn schedules.
 func (t *Turn) owner() string { return cmp.Or(t.Activity.From.ID, nobody) }
 
 // encodeAnswer returns nil when no request waits.
-func (t *Turn) encodeAnswer() ([]byte, error) {
+func (t *Turn) encodeAnswer() []byte {
 	if !t.rec.Awaited {
-		return nil, nil
+		return nil
 	}
-	a := Answer{}
-	if t.rec.Answer != nil {
-		a = *t.rec.Answer
-	}
-	if a.Activities != nil {
-		body, err := json.Marshal(map[string]any{"activities": a.Activities})
-		if err != nil {
-			return nil, fmt.Errorf("write the answer: %w", err)
-		}
-		a.Body, a.Activities = jsontext.Value(body), nil
-	}
-	raw, err := json.Marshal(a)
+	raw, err := json.Marshal(cmp.Or(t.rec.Answer, &Answer{}))
 	if err != nil {
-		return nil, fmt.Errorf("write the answer: %w", err)
+		panic(err) // its parts were encoded before
 	}
-	return raw, nil
+	return raw
 }
 
 // leaves reports whether the error does not end the turn: the turn is retried later, by another
 // process, or when an operator asks for it.
 func (t *Turn) leaves(err error) bool {
-	var later *laterError
-	var dead *deadLetter
-	switch {
-	case errors.Is(err, inbox.ErrLost), errors.Is(err, state.ErrUnavailable), errors.As(err, &later), errors.As(err, &dead):
-		return true
-	case errors.Is(t.lease.Err(), inbox.ErrLost):
-		return true
-	}
-	return t.engine.workers.ctx.Err() != nil && !t.engine.cfg.Store.Embedded() // cut off by shutdown
+	return errors.Is(err, errLater) || is[*deadLetter](err) || errors.Is(err, state.ErrUnavailable) ||
+		errors.Is(err, inbox.ErrLost) || errors.Is(t.lease.Err(), inbox.ErrLost) ||
+		t.engine.workers.ctx.Err() != nil && !t.engine.cfg.Store.Embedded() // cut off by shutdown
 }
 
 // leave releases the queue with the turn still in it. What the turn saved is not lost: the next
 // process starts from there.
 func (t *Turn) leave(ctx context.Context, err error) (more bool) {
 	e, log := t.engine, zerolog.Ctx(ctx)
-	var later *laterError
-	var dead *deadLetter
+	dead, isDead := errors.AsType[*deadLetter](err)
 	switch {
-	case errors.As(err, &dead) && t.lease.Err() == nil: // else the process that has the queue tells the person
-		answer := t.tellDeadLetter(ctx, dead)
-		if rec, fault := Decode(t.lease.Record()); fault == nil {
-			return e.bury(ctx, t.lease, &rec, dead.Error(), answer)
-		}
-		return e.bury(ctx, t.lease, nil, dead.Error(), answer)
-	case errors.As(err, &later):
-		log.Warn().Str("error", cause(err)).Dur("after", later.after).Msg("turn is tried again later")
-		e.release(t.lease, later.after)
+	case isDead && t.lease.Err() == nil: // else the process that has the queue tells the person
+		return e.bury(ctx, t.lease, dead.Error(), t.tellDeadLetter(ctx, dead))
+	case errors.Is(err, errLater):
+		after := time.Until(t.rec.Wait.Until)
+		log.Warn().Str("error", cause(err)).Dur("after", after).Msg("turn is tried again later")
+		e.release(t.lease, after)
 	case errors.Is(t.lease.Err(), inbox.ErrLost), errors.Is(err, inbox.ErrLost):
 		e.meter.leasesLost.Inc()
 		log.Warn().Msg("turn left: another process has its queue, or may have")
@@ -436,25 +387,27 @@ const (
 func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 	ctx, cancel := t.engine.workers.outlive(ctx, tellWithin)
 	defer cancel()
-	if w := t.rec.Wait; w != nil && w.Approval != nil && t.saveFault == nil {
+	w, keep := t.rec.Wait, len(t.lasts()) > 0
+	if w != nil && w.Approval != nil && t.saveFault == nil {
 		t.exec.renote(w.Approval, "["+w.Approval.Action+" needs approval, but nobody could be asked.]")
-		t.kept = append(t.kept, "") // save the note
+		keep = true
 	}
 	switch {
 	case t.scopes == nil || t.aside:
-	case t.saveFault == nil && t.rec.Remembered && len(t.kept) == 0:
-		t.takeBack()
-	case t.saveFault != nil, t.fault != nil, len(t.kept) == 0 && !t.resumed:
+	case t.saveFault != nil || t.fault != nil:
 		t.scopes = nil
-	default:
-		t.kept = append(t.kept, t.fresh...)
+	case keep:
+		t.saved = len(t.Outcomes())
+	case t.rec.Remembered:
+		t.takeBack()
+	case !t.resumed:
+		t.scopes = nil
 	}
-	t.fresh = nil
-	said := t.account(cmp.Or(t.instead, explain(failure, t.fault != nil, t.saveFault != nil, t.engine.cfg.FilteredText)))
+	said := t.account(cmp.Or(t.instead, explain(failure, t.fault != nil, t.engine.cfg.FilteredText)))
 	if t.Activity.Type == activity.Invoke {
 		t.Answer(t.engine.cfg.OwnAnswer(t, said))
 	}
-	t.rec.Run, t.rec.Outbox, t.rec.Wait, t.rec.Phase = nil, nil, nil, failed
+	t.rec.Run, t.rec.Outbox, t.rec.Wait = nil, nil, nil
 	if t.IsMessage() && reachable(failure) {
 		err := t.Tell(ctx, said)
 		if err != nil && t.leaves(err) {
@@ -463,8 +416,8 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 		if err != nil {
 			zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the person was not told of the failure")
 		}
-		t.clean, t.rec.Phase = err == nil, failed
 	}
+	t.rec.Phase = failed
 	return t.end(ctx)
 }
 
@@ -474,17 +427,23 @@ func (t *Turn) tellDeadLetter(ctx context.Context, dead *deadLetter) []byte {
 	if t.Activity.Type == activity.Invoke {
 		t.Answer(t.engine.cfg.OwnAnswer(t, said))
 	}
-	var unsent *sendError
-	if t.IsMessage() && t.lease.Err() == nil && !errors.As(dead, &unsent) {
+	if t.IsMessage() && t.lease.Err() == nil && !errors.Is(dead, errUnsent) {
 		if err := (&outbox{t}).deliver(ctx, t.Message(said)); err != nil {
 			zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the person was not told of the dead letter")
 		}
 	}
-	answer, err := t.encodeAnswer()
-	if err != nil {
-		zerolog.Ctx(ctx).Error().Err(err).Msg("a dead letter is left without an answer")
-	}
-	return answer
+	return t.encodeAnswer()
+}
+
+// lasts lists the actions whose effects last: those whose changes of state are saved, and those
+// that do something outside of state.
+func (t *Turn) lasts() []string {
+	outcomes := t.Outcomes()
+	unsaved := slices.DeleteFunc(slices.Clone(outcomes[t.saved:]), func(o actions.Outcome) bool {
+		action, known := t.engine.cfg.Actions.Lookup(o.Action)
+		return known && action.StateOnly
+	})
+	return completed(append(outcomes[:t.saved], unsaved...))
 }
 
 // account adds to a sentence what was done before, and the turn's id for an operator. It never
@@ -492,8 +451,8 @@ func (t *Turn) tellDeadLetter(ctx context.Context, dead *deadLetter) []byte {
 func (t *Turn) account(said string) string {
 	if untold := t.exec.untold(); untold != "" {
 		said += " " + untold
-	} else if done := strings.Join(slices.DeleteFunc(slices.Clone(t.kept), func(name string) bool { return name == "" }), ", "); done != "" {
-		said += " Before that I did: " + done + "."
+	} else if done := t.lasts(); len(done) > 0 {
+		said += " Before that I did: " + strings.Join(done, ", ") + "."
 	}
 	if failed := t.failed(); failed != "" {
 		said += " This failed: " + failed + "."
@@ -517,10 +476,7 @@ func (t *Turn) failed() string {
 		if !o.Failed {
 			continue
 		}
-		reason := strings.Join(strings.Fields(o.Text), " ")
-		if len(reason) > maxReason {
-			reason = strings.ToValidUTF8(reason[:maxReason], "") + " […]"
-		}
+		reason := cut(strings.Join(strings.Fields(o.Text), " "), maxReason)
 		return o.Action + ", " + cmp.Or(strings.TrimRight(reason, "."), "for no reason given")
 	}
 	return ""
@@ -533,7 +489,8 @@ func (t *Turn) report(ctx context.Context, failure error, took time.Duration) {
 		line = zerolog.Ctx(ctx).Error().Str("error", cause(failure))
 		zerolog.Ctx(ctx).Debug().Err(failure).Msg("cause of the failure")
 	}
-	t.engine.meter.turn(failure, took)
+	count(t.engine.meter.turns, okOrFailed(failure != nil))
+	t.engine.meter.turnTime.Observe(took.Seconds())
 	if outcomes := t.Outcomes(); len(outcomes) > 0 {
 		did := zerolog.Arr()
 		for _, o := range outcomes {
@@ -555,26 +512,35 @@ func (t *Turn) report(ctx context.Context, failure error, took time.Duration) {
 		}
 	}
 	line.Int("sent", len(t.rec.Sent)).Dur("took", took).Msg("turn ended")
-	t.engine.cfg.Hooks.ended(ctx, t, failure)
+	if hook := t.engine.cfg.Hooks.TurnEnded; hook != nil {
+		err := t.safely(func() error {
+			hook(ctx, t, failure)
+			return nil
+		})
+		if err != nil { // the turn is over all the same
+			zerolog.Ctx(ctx).Error().Err(err).Msg("the hook TurnEnded panicked")
+		}
+	}
 }
 
 // lasting is ctx without the turn timeout: it ends when the lease is lost or the turn is cancelled.
 func (t *Turn) lasting(ctx context.Context) context.Context {
-	return trace.ContextWithSpan(zerolog.Ctx(ctx).WithContext(t.held), trace.SpanFromContext(ctx))
+	return trace.ContextWithSpan(zerolog.Ctx(ctx).WithContext(t.owned), trace.SpanFromContext(ctx))
 }
 
-// use makes rec the turn's record and drops everything from an earlier one.
+// use makes rec the turn's record and drops what came of an earlier one.
 func (t *Turn) use(rec Record) {
-	*t = Turn{Turn: t.Turn, engine: t.engine, lease: t.lease, held: t.held, typing: t.typing, aside: t.aside, listed: t.listed, rec: rec}
-	t.exec = &execution{Turn: t}
-	t.Gate = t.exec.gate
-	t.ID, t.Temp, t.Rounds, t.Usage = rec.ID, state.NewScope(), nil, actions.Usage{}
-	if t.Text = rec.Text; t.Text == "" {
-		t.Text = said(t.Activity)
+	*t = Turn{
+		Turn: t.Turn, engine: t.engine, lease: t.lease, owned: t.owned, typing: t.typing, aside: t.aside, listed: t.listed,
+		rec: rec, base: t.base,
 	}
+	t.exec = &execution{Turn: t}
+	t.Gate = t.exec.allowNested
+	t.ID, t.Temp, t.Rounds, t.Usage = rec.ID, state.NewScope(), nil, actions.Usage{}
+	t.Text = cmp.Or(rec.Text, said(t.Activity))
 	if run := rec.Run; run != nil {
-		t.Rounds, t.Usage, t.exec.begun, t.kept = run.Rounds, run.Usage, run.InFlight, rec.Completed()
-		t.Temp = state.ScopeOf(run.Temp)
+		t.Rounds, t.Usage, t.exec.begun = run.Rounds, run.Usage, run.InFlight
+		t.Temp, t.saved = state.ScopeOf(run.Temp), len(t.Outcomes())
 	}
 	if !rec.Caller.Trusted && t.Activity.ServiceURL != "" && t.engine.cfg.Channel.Identified() {
 		t.Log().Warn().Msg("no signed token names this serviceUrl, so nothing is sent there")
@@ -656,14 +622,15 @@ func (t *Turn) LeaveState() { t.aside = true }
 // Plan has the planner answer the turn. It makes and runs plans until one completes, waits for an
 // approval, or fails.
 func (t *Turn) Plan(ctx context.Context) error {
-	if err := t.needHistory(); err != nil {
-		return err
+	state.Of[prompts.History](t.Thread)
+	if err := t.Thread.Err(); err != nil {
+		return fmt.Errorf("read history: %w", err)
 	}
 	if t.Text != said(t.Activity) {
 		t.rec.Text = t.Text
 	}
 	t.rec.Run, t.rec.Phase = &Run{}, planning
-	return t.move(ctx, nil)
+	return t.move(ctx)
 }
 
 // Say sends texts to the conversation, each as its own message, labelled as generated by AI. Long
@@ -684,23 +651,14 @@ func (t *Turn) Tell(ctx context.Context, text string) error {
 // one sends the rest and does not run the calling handler again: change state before you speak.
 // Once the first activity is on its way, the end of ctx does not stop the rest.
 func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error {
-	if err := t.putAll(nil, activities); err != nil {
+	if err := t.put(activities); err != nil {
 		return err
 	}
-	if err := t.save(ctx); err != nil {
-		t.rec.Outbox = nil
-		return err
-	}
-	return (&outbox{t}).empty(t.lasting(ctx))
+	return t.move(ctx)
 }
 
-// put makes the loop save and then send the texts, as Say does.
-func (t *Turn) put(ctx context.Context, texts ...string) error {
-	return t.putAll(texts, t.spoken(ctx, texts))
-}
-
-// putAll makes the loop save and then send the messages. texts is what the hook AfterSay gets.
-func (t *Turn) putAll(texts []string, messages []*activity.Activity) error {
+// put makes the loop save and then send the messages.
+func (t *Turn) put(messages []*activity.Activity) error {
 	t.rec.Outbox = make([]outgoing, len(messages))
 	for i, m := range messages {
 		raw, err := m.Encode()
@@ -713,7 +671,7 @@ func (t *Turn) putAll(texts []string, messages []*activity.Activity) error {
 	if run := t.rec.Run; run != nil {
 		run.InFlight = 0
 	}
-	t.rec.Phase, t.saveDue, t.texts = sending, true, texts
+	t.rec.Phase, t.saveDue = sending, true
 	return nil
 }
 
@@ -752,17 +710,6 @@ func (t *Turn) Message(text string) *activity.Activity {
 	m.TextFormat = "markdown"
 	m.Locale = t.Activity.Locale
 	return m
-}
-
-// afterSay tells the hook what was sent.
-func (t *Turn) afterSay(ctx context.Context) {
-	texts := t.texts
-	t.texts = nil
-	if hook := t.engine.cfg.Hooks.AfterSay; hook != nil {
-		for _, text := range texts {
-			hook(ctx, t, text)
-		}
-	}
 }
 
 // repliesInResponse reports whether the turn's replies travel in the HTTP response.

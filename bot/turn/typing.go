@@ -30,7 +30,6 @@ type typing struct {
 	// Whoever put it there may touch the fields below.
 	busy  chan struct{}
 	quiet time.Time // send no indicator before this
-	ended bool
 }
 
 // startTyping returns nil, which is safe to use, if there is nobody to show it to.
@@ -48,7 +47,7 @@ func startTyping(ctx context.Context, t *Turn) *typing {
 func (ty *typing) show() {
 	ty.busy <- struct{}{}
 	defer func() { <-ty.busy }()
-	if ty.ended || time.Now().Before(ty.quiet) {
+	if time.Now().Before(ty.quiet) {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ty.ctx, typingTimeout)
@@ -64,8 +63,8 @@ func (ty *typing) show() {
 	ty.timer.Reset(typingEvery)
 }
 
-// hold waits for an indicator on its way and sends no more until release.
-func (ty *typing) hold() {
+// pause waits for an indicator on its way and sends no more until resume.
+func (ty *typing) pause() {
 	if ty == nil {
 		return
 	}
@@ -73,24 +72,21 @@ func (ty *typing) hold() {
 	ty.timer.Stop()
 }
 
-func (ty *typing) release() {
+func (ty *typing) resume() {
 	if ty == nil {
 		return
 	}
-	if !ty.ended {
-		ty.quiet = time.Now().Add(typingAfter)
-		ty.timer.Reset(typingAfter)
-	}
+	ty.quiet = time.Now().Add(typingAfter)
+	ty.timer.Reset(typingAfter)
 	<-ty.busy
 }
 
-// stop ends the indicator, and waits if one is on its way.
+// stop ends the indicator, and waits if one is on its way. The turn forgets it.
 func (ty *typing) stop() {
 	if ty == nil {
 		return
 	}
-	ty.busy <- struct{}{}
-	defer func() { <-ty.busy }()
-	ty.ended = true
-	ty.timer.Stop()
+	ty.pause()
+	ty.turn.typing, ty.quiet = nil, time.Now().Add(forever)
+	<-ty.busy
 }

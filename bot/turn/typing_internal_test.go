@@ -111,8 +111,8 @@ func typist(takes time.Duration) (*slowChannel, *Turn) {
 
 // sayOne sends a reply as deliver does.
 func sayOne(ctx context.Context, turn *Turn) error {
-	turn.typing.hold()
-	defer turn.typing.release()
+	turn.typing.pause()
+	defer turn.typing.resume()
 	_, err := (&outbox{turn}).transmit(ctx, turn.Message("one"))
 	return err
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
+	"golang.org/x/sync/errgroup"
 )
 
 // Side is a planner to evaluate, with the actions that it may plan.
@@ -74,18 +75,14 @@ func Run(ctx context.Context, cfg Config) (*Report, error) {
 		return nil, fmt.Errorf("eval config: %d cases %d times are more than %d plans", len(cfg.Cases), cfg.Times, maxPlans)
 	}
 	r := &run{cfg: cfg, results: make([]*result, len(cfg.Cases)*cfg.Times*len(cfg.Sides)), unanswered: make([]int, len(cfg.Sides))}
-	ctx, r.cancel = context.WithCancel(ctx)
-	defer r.cancel()
 	r.progress()
-	var workers sync.WaitGroup
-	for range min(cfg.Concurrency, len(cfg.Cases)*cfg.Times) {
-		workers.Go(func() {
-			for first := r.take(); first >= 0 && r.askSides(ctx, first); first = r.take() {
-			}
-		})
+	workers, running := errgroup.WithContext(ctx)
+	workers.SetLimit(cfg.Concurrency)
+	for first := 0; first < len(r.results); first += len(cfg.Sides) {
+		workers.Go(func() error { return r.askSides(running, first) })
 	}
-	workers.Wait()
-	return newReport(r), r.err
+	err := workers.Wait()
+	return newReport(r), err
 }
 
 func newReport(r *run) *Report {
@@ -105,61 +102,42 @@ func newReport(r *run) *Report {
 
 // run is a run in progress.
 type run struct {
-	cfg    Config
-	cancel context.CancelFunc
+	cfg Config
 
-	mu      sync.Mutex
-	next    int       // index of what to ask next
-	results []*result // by case, time and side; nil: not asked
-	done    int
-	spent   actions.Usage
-	stop    string
-	err     error
-
-	unanswered []int // plans in a row, by side
+	mu         sync.Mutex
+	results    []*result // by case, time and side; nil: not asked
+	done       int
+	spent      actions.Usage
+	stop       string // why no more plans may be asked for; the first reason counts
+	unanswered []int  // plans in a row, by side
 }
 
-// take returns the index of the next case, or -1 if there is none.
-func (r *run) take() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	first := r.next
-	if first >= len(r.results) || r.stop != "" {
-		return -1
-	}
-	r.next += len(r.cfg.Sides)
-	return first
-}
-
-// askSides asks all sides for a plan, and reports whether to continue.
-func (r *run) askSides(ctx context.Context, first int) bool {
+// askSides asks all sides for a plan of a case. Its error cancels the other calls.
+func (r *run) askSides(ctx context.Context, first int) error {
 	each := first / len(r.cfg.Sides)
 	for i := range r.cfg.Sides {
-		if stop := r.over(ctx); stop != "" {
-			r.end(stop, nil)
-			return false
+		if r.over(ctx) {
+			return nil
 		}
-		if stop, err := r.ask(ctx, &r.cfg.Cases[each/r.cfg.Times], first, i); stop != "" {
-			r.end(stop, err)
-			return false
+		if err := r.ask(ctx, &r.cfg.Cases[each/r.cfg.Times], first, i); err != nil {
+			return err
 		}
 	}
-	return true
+	return nil
 }
 
-// over says why no more plans may be asked for, or "".
-func (r *run) over(ctx context.Context) string {
+// over reports whether no more plans may be asked for.
+func (r *run) over(ctx context.Context) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
 	case r.stop != "":
-		return r.stop
 	case ctx.Err() != nil:
-		return interrupted
+		r.stop = interrupted
 	case r.afford() != nil:
-		return limited
+		r.stop = limited
 	}
-	return ""
+	return r.stop != ""
 }
 
 // afford returns an error if the limit is used up. The caller holds mu.
@@ -168,9 +146,9 @@ func (r *run) afford() error {
 	return whole.Afford()
 }
 
-// ask asks one side for one plan, and says why no more may follow. A plan that was stopped half-way
-// has no result.
-func (r *run) ask(ctx context.Context, c *testCase, first, side int) (stop string, err error) {
+// ask asks one side for one plan. A plan that was stopped half-way has no result. The error ends
+// the run.
+func (r *run) ask(ctx context.Context, c *testCase, first, side int) error {
 	timed, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
 	defer cancel()
 	turn := c.turn()
@@ -180,26 +158,30 @@ func (r *run) ask(ctx context.Context, c *testCase, first, side int) (stop strin
 	p, err := r.cfg.Sides[side].Planner.Plan(timed, turn)
 	came := &result{Case: c.Name, Lang: c.Lang, Took: rounded(time.Since(began).Seconds()), Usage: usage(turn.Usage)}
 	_ = meter(turn.Usage) // counts the last call; the next plan checks the limit
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if stop := reason(ctx, err); stop != "" {
-		return stop, err
+		if r.stop = cmp.Or(r.stop, stop); r.stop == refused {
+			return fmt.Errorf("the model's server takes no calls: %w", err)
+		}
+		return nil
 	}
 	came.read(p, err)
 	if came.Valid {
 		c.judge(p, r.cfg.Sides[side].Actions, began, came)
 	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.results[first+side] = came
 	r.done++
 	r.progress()
+	r.unanswered[side]++
 	if !came.NoAnswer {
 		r.unanswered[side] = 0
-		return "", nil
 	}
-	if r.unanswered[side]++; r.unanswered[side] >= patience {
-		return silent, errors.New(came.Fault)
+	if r.unanswered[side] == patience && r.stop == "" {
+		r.stop = silent
+		return fmt.Errorf("the model gave no answer to %d plans in a row: %s", patience, came.Fault)
 	}
-	return "", nil
+	return nil
 }
 
 // reason says whether the failure of one plan ends the run.
@@ -239,25 +221,6 @@ func (r *run) progress() {
 	if r.cfg.Progress != nil {
 		r.cfg.Progress(r.done, len(r.results))
 	}
-}
-
-// end stops the run. Only the first reason counts; an error cancels the other calls.
-func (r *run) end(stop string, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.stop != "" {
-		return
-	}
-	r.stop = stop
-	switch stop {
-	case refused:
-		r.err = fmt.Errorf("the model's server takes no calls: %w", err)
-	case silent:
-		r.err = fmt.Errorf("the model gave no answer to %d plans in a row: %w", patience, err)
-	default:
-		return
-	}
-	r.cancel()
 }
 
 // textOfFault is the error including what the server said, which people evaluating a model want to

@@ -95,7 +95,7 @@ func (o *seen) took(sent bottest.Sent, r *run) {
 	case sent.Activity.Type == activity.Message:
 		o.sends++
 		if sent.Message() {
-			o.replies = append(o.replies, reply{sent.Activity.Text, r.kit.Conversation(sent.To, "", "").Card(sent), sent.Turn})
+			o.replies = append(o.replies, reply{sent.Activity.Text, sent.Card(), sent.Turn})
 		}
 	}
 }
@@ -189,7 +189,7 @@ func (v *verdict) resumed(g reply) bool {
 		return true
 	}
 	apology := strings.HasPrefix(g.text, "Sorry, ") && !strings.Contains(g.text, "Before that I did: ") && !v.s.Writes(g.text)
-	return g.card == nil && !apology && slices.Contains(v.begun(), g.turn)
+	return g.card == "" && !apology && slices.Contains(v.begun(), g.turn)
 }
 
 // begun returns the turns that were running before the step or, if a process died in it, in the
@@ -264,13 +264,13 @@ func (v *verdict) answer(d *bottest.Delivery) {
 // reply is a message that reached a channel.
 type reply struct {
 	text string
-	card *bottest.Card // nil: it is a text
-	turn string        // the turn that says it; "" in the answer to a click
+	card string // as JSON; "": it is a text
+	turn string // the turn that says it; "" in the answer to a click
 }
 
 func (r reply) String() string {
-	if r.card != nil {
-		return "card " + r.card.JSON
+	if r.card != "" {
+		return "card " + r.card
 	}
 	return r.text
 }
@@ -279,15 +279,15 @@ func (r reply) String() string {
 func (r reply) is(want string, resumed func(reply) bool) bool {
 	switch word, call, means := record.Placeholder(want); word {
 	case "":
-		return r.card == nil && r.text == want
+		return r.card == "" && r.text == want
 	case "split": // any text; matches counts them
-		return r.card == nil
+		return r.card == ""
 	case "approval_card":
-		if r.card == nil {
+		if r.card == "" {
 			return false
 		}
 		action, values, _ := strings.Cut(strings.TrimLeft(call, ": \t\n"), " ")
-		q := questionOf(r.card.JSON)
+		q := questionOf(r.card)
 		return q != nil && (action == "" || action == q.action) && q.has(strings.TrimSpace(values))
 	case "resumed", "honest":
 		return resumed(r)

@@ -387,8 +387,8 @@ func decisionOf(e *record.Event) (approve, ok bool) {
 func (r *run) click(e *delivery, a map[string]any, approve bool) (click map[string]any, id string) {
 	verb := map[bool]string{true: "planbot/approve", false: "planbot/reject"}[approve]
 	card, button := r.asking(e, verb)
-	if card == nil { // a click without a card
-		card, button = &bottest.Card{}, map[string]any{"type": "Action.Execute", "verb": verb, "data": map[string]any{"verb": verb, "approval": "none"}}
+	if button == nil { // a click without a card
+		button = map[string]any{"type": "Action.Execute", "verb": verb, "data": map[string]any{"verb": verb, "approval": "none"}}
 	}
 	button = maps.Clone(button)
 	data, _ := button["data"].(map[string]any)
@@ -401,47 +401,43 @@ func (r *run) click(e *delivery, a map[string]any, approve bool) (click map[stri
 		return a, ""
 	}
 	if e.Event.Type == "message" {
-		click = map[string]any{"type": "message", "replyToId": card.ID(), "value": button["data"]}
+		click = map[string]any{"type": "message", "replyToId": card.ID, "value": button["data"]}
 	}
 	click["id"] = e.Event.ID
-	return click, card.ID()
+	return click, card.ID
 }
 
-// asking returns the card to click on and its button with that verb; nil if there is none. It
+// asking returns the card to click on and its button with that verb; nil: there is none. It
 // prefers, in this order: an undecided card, one that matches everything the click says, one that
 // the clicking person asked for, and the newest.
-func (r *run) asking(e *delivery, verb string) (card *bottest.Card, button map[string]any) {
+func (r *run) asking(e *delivery, verb string) (card bottest.Sent, button map[string]any) {
 	s := r.stage.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	best := -1
 	for _, m := range slices.Backward(e.chat.Messages()) {
-		one := e.chat.Card(m)
-		if one == nil {
-			continue
-		}
-		buttons := one.Buttons()
+		buttons := m.Buttons()
 		i := slices.IndexFunc(buttons, func(b map[string]any) bool { return b["verb"] == verb })
 		if i < 0 {
 			continue
 		}
 		fit := 0
 		asked := slices.ContainsFunc(r.events(), func(said *record.Event) bool { return said.ID == m.Of.Activity && said.From == e.Event.From })
-		for _, is := range []bool{!r.decided[m.ID], saidOf(e.Event, one), asked} {
+		for _, is := range []bool{!r.decided[m.ID], saidOf(e.Event, m.Card()), asked} {
 			if fit *= 2; is {
 				fit++
 			}
 		}
 		if fit > best {
-			best, card, button = fit, one, buttons[i]
+			best, card, button = fit, m, buttons[i]
 		}
 	}
 	return card, button
 }
 
 // saidOf reports whether the card shows what the click says beside its decision.
-func saidOf(e *record.Event, card *bottest.Card) bool {
-	q := questionOf(card.JSON)
+func saidOf(e *record.Event, card string) bool {
+	q := questionOf(card)
 	for name, value := range beside(e) {
 		raw, err := json.Marshal(value)
 		if q == nil {

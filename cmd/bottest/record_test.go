@@ -19,8 +19,9 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/internal/cli"
-	"github.com/planbot-go/planbot/internal/fakeconnector"
 	"github.com/planbot-go/planbot/internal/fakemodel"
 )
 
@@ -31,7 +32,7 @@ const patience = 30 * time.Second
 type recordedBot struct {
 	*testing.T
 	dir         string
-	connector   *fakeconnector.Connector
+	connector   *bottest.Connector
 	model       *fakemodel.Server
 	environment []string
 
@@ -42,7 +43,7 @@ type recordedBot struct {
 
 func newRecordedBot(t *testing.T, environment ...string) *recordedBot {
 	t.Helper()
-	b := &recordedBot{T: t, dir: filepath.Join(t.TempDir(), "recorded"), connector: fakeconnector.New(t), model: fakemodel.New(t)}
+	b := &recordedBot{T: t, dir: filepath.Join(t.TempDir(), "recorded"), connector: bottest.NewConnector(t), model: fakemodel.New(t)}
 	b.environment = append(environment, "OPENAI_BASE_URL="+b.model.URL, "PORT=0", "BOT_LOG_FORMAT=json", "BOT_DRAIN_TIMEOUT=2s", "REDIS_URL=redis://"+miniredis.RunT(t).Addr())
 	b.start()
 	return b
@@ -137,30 +138,22 @@ func (b *recordedBot) post(raw []byte) (status int, answer string) {
 }
 
 // say mentions the bot and returns what it says to that.
-func (b *recordedBot) say(who, text string) fakeconnector.Sent {
+func (b *recordedBot) say(who, text string) bottest.Sent {
 	b.Helper()
 	b.deliver(who, map[string]any{"text": "<at>Planbot</at> " + text})
-	return b.connector.Next(b)
+	return b.connector.Next()
 }
 
 // press presses the first button of a card, which approves.
-func (b *recordedBot) press(who string, card fakeconnector.Sent) (answer string) {
+func (b *recordedBot) press(who string, card bottest.Sent) (answer string) {
 	b.Helper()
-	raw, err := json.Marshal(card.Body["attachments"])
-	var attachments []struct {
-		Content struct {
-			Actions []map[string]any `json:"actions"`
-		} `json:"content"`
-	}
-	if err == nil {
-		err = json.Unmarshal(raw, &attachments)
-	}
-	if err != nil || len(attachments) != 1 {
-		b.Fatal(err, string(raw))
+	buttons := card.Buttons()
+	if len(buttons) == 0 {
+		b.Fatal(card.JSON)
 	}
 	return b.deliver(who, map[string]any{
 		"type": "invoke", "name": "adaptiveCard/action", "entities": nil, "replyToId": card.ID,
-		"value": map[string]any{"action": attachments[0].Content.Actions[0]},
+		"value": map[string]any{"action": buttons[0]},
 	})
 }
 
@@ -207,19 +200,16 @@ func TestRecordingWithStandIns(t *testing.T) {
 	say := func(id, text string) { b.deliver("Mia", personal(map[string]any{"id": id, "text": text})) }
 	b.model.Says(`{"type":"plan","commands":[{"type":"DO","action":"addItem","entities":{"list":"shop","item":"tea"}},{"type":"SAY","response":"Tea is on it, Mia."}]}`)
 	say("1", "tea, says Mia, my-very-own-key")
-	b.connector.Next(t)
+	b.connector.Next()
 	say("1", "tea, says Mia, my-very-own-key") // once more
 	if status, _ := b.post([]byte(`{"type":"message"}`)); status != http.StatusBadRequest {
 		t.Errorf("what is no activity: %d", status)
 	}
 	b.model.Says(`{"type":"plan","commands":[{"type":"DO","action":"deleteList","entities":{"list":"shop"}},{"type":"SAY","response":"Gone."}]}`)
 	say("2", "delete it")
-	card, err := json.Marshal(b.connector.Next(t).Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	card := b.connector.Next().JSON
 	var data map[string]any
-	if err := json.Unmarshal(regexp.MustCompile(`"data":({[^}]*"planbot/approve"})`).FindSubmatch(card)[1], &data); err != nil {
+	if err := json.Unmarshal([]byte(regexp.MustCompile(`"data":({[^}]*"planbot/approve"})`).FindStringSubmatch(card)[1]), &data); err != nil {
 		t.Fatal(err)
 	}
 	for _, id := range []string{"3", "4"} {
@@ -227,12 +217,12 @@ func TestRecordingWithStandIns(t *testing.T) {
 			"id": id, "type": "invoke", "name": "adaptiveCard/action",
 			"value": map[string]any{"action": map[string]any{"type": "Action.Execute", "verb": "planbot/approve", "data": data}},
 		}))
-		for id == "3" && b.connector.Next(t).Text() != "Gone." {
+		for id == "3" && b.connector.Next().Activity.Text != "Gone." {
 		}
 	}
 	b.model.Says(`{"type":"plan","commands":[{"type":"DO","action":"load_skill","entities":{"skillName":"translator"}}]}`, "I know it.")
 	say("5", "what about poems")
-	b.connector.Next(t)
+	b.connector.Next()
 	b.end()
 	all, files := b.recorded("*.yaml")
 	if len(files) != 2 || strings.Contains(all, "Mia") || strings.Contains(all, "very-own-key") || strings.Contains(all, "aaaaaaaa") || strings.Count(strings.ReplaceAll(all, `"`, ""), "event:") != 5 ||
@@ -255,7 +245,7 @@ func TestRecordingOfDecisions(t *testing.T) {
 		t.Fatal(answer)
 	}
 	b.press("Mia", card)
-	b.connector.Next(t)
+	b.connector.Next()
 	if answer := b.press("Mia", card); !strings.Contains(answer, "already decided") {
 		t.Fatal(answer)
 	}
@@ -296,13 +286,13 @@ func TestRecordingOfTwoProcesses(t *testing.T) {
 	b.model.Says(`{"type":"plan","commands":[{"type":"SAY","response":"I was away."}]}`, `{"type":"plan","commands":[{"type":"SAY","response":"Hello."}]}`)
 	b.start()
 	for range 3 {
-		b.connector.Next(t)
+		b.connector.Next()
 	}
 	b.press("Mia", card)
 	b.end()
 	all := strings.ReplaceAll(b.plays(), `"`, "")
 	for want, n := range map[string]int{
-		"replies: [<approval_card deleteList>]": 1, "was not over when this was written": 2, "It decides a card of before this scenario.": 2,
+		"replies: [<approval_card deleteList>]": 1, "was not over when this was written": 2, "It decides another card than the newest.": 2,
 		"actions: [], replies: [], model_calls: 0": 1,
 	} {
 		if strings.Count(all, want) != n {
@@ -325,7 +315,7 @@ func TestRecordingOfTwoReplicas(t *testing.T) {
 	two.ids = 100
 	one.model.Says(deletingPlan)
 	var said struct {
-		Activities []map[string]any `json:"activities"`
+		Activities []*activity.Activity `json:"activities"`
 	}
 	answer := two.deliver("Mia", map[string]any{"text": "<at>Planbot</at> delete the party", "deliveryMode": "expectReplies"}) // when the turn is over
 	if err := json.Unmarshal([]byte(answer), &said); err != nil || len(said.Activities) != 1 {
@@ -342,11 +332,11 @@ func TestRecordingOfTwoReplicas(t *testing.T) {
 	})
 	one.deliver("Mia", map[string]any{"text": "<at>Planbot</at> well?"})
 	<-asked
-	two.press("Mia", fakeconnector.Sent{Body: said.Activities[0]})
+	two.press("Mia", bottest.Sent{Activity: said.Activities[0]})
 	two.end()
 	close(release)
 	for range 2 {
-		one.connector.Next(t)
+		one.connector.Next()
 	}
 	one.end()
 	all := one.plays()
@@ -363,14 +353,14 @@ func TestRecordingWithSettings(t *testing.T) {
 	card := b.say("Mia", "delete the party")
 	b.press("Mia", card)
 	b.press("Otto", card)
-	b.connector.Next(t)
+	b.connector.Next()
 	b.model.Fails(http.StatusBadRequest, "content_filter")
 	b.say("Mia", "bad words")
 	b.end()
 	all := b.plays()
 	for _, want := range []string{
 		"a scenario does not have: BOT_APPROVERS.", "may come of these settings, which a scenario does not have: BOT_APPROVERS",
-		"It decides a card of before this scenario.", "<filtered>",
+		"It decides another card than the newest.", "<filtered>",
 	} {
 		if !strings.Contains(all, want) {
 			t.Errorf("no %s in\n%s", want, all)

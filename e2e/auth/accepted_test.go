@@ -22,30 +22,30 @@ func TestOddButAllowed(t *testing.T) {
 		for _, name := range slices.Sorted(maps.Keys(group.changes)) {
 			a := w.good()
 			group.changes[name](a)
-			before := len(w.connector.All())
+			before := len(w.connector.Sent())
 			if got := w.send(a); got.status != http.StatusOK {
 				t.Errorf("%s: status %d", name, got.status)
 				continue
 			}
 			if group.replies > 0 {
 				w.answers(name, a)
-			} else if now := len(w.connector.All()); now != before {
+			} else if now := len(w.connector.Sent()); now != before {
 				t.Errorf("%s: %d calls", name, now-before)
 			}
 		}
 		w.works()
-		w.connector.None(t)
+		w.none()
 	}
 	w.logIsClean()
 }
 
-// answers takes the reply to a, which has to go to its conversation as one segment of
+// answers takes the reply to a. The connector finds it only if the conversation is one segment of
 // the path.
 func (w *world) answers(name string, a *attempt) {
 	w.Helper()
-	sent := w.connector.Next(w)
-	if sent.Text() != "Hello." || sent.Authorization != "Bearer "+accessToken || strings.Count(sent.Path, "/") != 5 {
-		w.Errorf("%s: %s got %q", name, sent.Path, sent.Text())
+	sent := w.next()
+	if sent.Activity.Text != "Hello." || sent.Authorization != "Bearer "+accessToken {
+		w.Errorf("%s: %s got %q", name, sent.To, sent.Activity.Text)
 	}
 	again := w.send(a)
 	if again.status != http.StatusOK {
@@ -198,9 +198,9 @@ func TestTheSameAgain(t *testing.T) {
 			t.Errorf("status %d", status)
 		}
 	}
-	w.connector.Next(t)
+	w.next()
 	w.works()
-	w.connector.None(t)
+	w.none()
 	if n := w.modelled.Load(); n != 2 {
 		t.Errorf("%d calls of the model for two messages", n)
 	}

@@ -126,7 +126,7 @@ func (w *world) goodMessages() (all [2]times) {
 					w.Error(err)
 					return
 				}
-				w.connector.Next(w)
+				w.next()
 				mu.Lock()
 				all[kind] = append(all[kind], took)
 				mu.Unlock()

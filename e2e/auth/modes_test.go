@@ -29,8 +29,8 @@ func TestLocalMode(t *testing.T) {
 			t.Errorf("%s: status %d", name, got.status)
 			continue
 		}
-		if sent := w.connector.Next(t); sent.Text() != "Hello." || sent.Authorization != "" {
-			t.Errorf("%s: %q with %q", name, sent.Text(), sent.Authorization)
+		if sent := w.next(); sent.Activity.Text != "Hello." || sent.Authorization != "" {
+			t.Errorf("%s: %q with %q", name, sent.Activity.Text, sent.Authorization)
 		}
 	}
 	origin := func(of string) func(*attempt) {
@@ -68,7 +68,7 @@ func TestLocalMode(t *testing.T) {
 	if resp.StatusCode != http.StatusForbidden {
 		t.Errorf("another host: status %d", resp.StatusCode)
 	}
-	w.connector.None(t)
+	w.none()
 	w.logIsClean()
 }
 
@@ -91,7 +91,7 @@ func TestAllowLists(t *testing.T) {
 			t.Errorf("%s: status %d", name, got.status)
 			continue
 		}
-		if got := w.connector.Next(t).Text(); !strings.Contains(got, "may not talk with you") {
+		if got := w.next().Activity.Text; !strings.Contains(got, "may not talk with you") {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
@@ -112,7 +112,7 @@ func TestAllowLists(t *testing.T) {
 		t.Errorf("%d calls of the model", now-asked)
 	}
 	w.works()
-	w.connector.None(t)
+	w.none()
 	w.logIsClean()
 	log, _ := w.out.seen()
 	if n := strings.Count(log, `"audit":"access"`); n != 6 {

@@ -57,7 +57,7 @@ func TestNobodyGetsInWhoShouldNot(t *testing.T) {
 	if tried < 200 {
 		t.Errorf("only %d requests were tried", tried)
 	}
-	w.connector.None(t)
+	w.none()
 	w.logIsClean()
 }
 

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/planbot-go/planbot/internal/fakeconnector"
+	"github.com/planbot-go/planbot/bottest"
 )
 
 // secretText is in all that people write here.
@@ -29,7 +29,8 @@ const longestLine = 8 << 10
 type world struct {
 	*process
 	authority *authority
-	connector *fakeconnector.Connector
+	connector *bottest.Connector
+	taken     atomic.Int64 // of its messages
 	modelled  atomic.Int64 // calls of the model
 	client    *http.Client
 	ids       atomic.Int64
@@ -40,7 +41,7 @@ type world struct {
 
 func newWorld(t *testing.T, env ...string) *world {
 	t.Helper()
-	w := &world{authority: newAuthority(t), connector: fakeconnector.New(t), tokens: map[string]bool{}}
+	w := &world{authority: newAuthority(t), connector: bottest.NewConnector(t), tokens: map[string]bool{}}
 	model := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
 		w.modelled.Add(1)
 		plan := `{"type":"plan","commands":[{"type":"SAY","response":"Hello."}]}`
@@ -64,7 +65,7 @@ func newWorld(t *testing.T, env ...string) *world {
 
 // outbound is how often the bot has called anybody.
 func (w *world) outbound() int64 {
-	return w.authority.calls.Load() + w.modelled.Load() + int64(len(w.connector.All()))
+	return w.authority.calls.Load() + w.modelled.Load() + int64(len(w.connector.Sent()))
 }
 
 // attempt is a request in the making: a good one, until it is changed.
@@ -170,9 +171,25 @@ func (w *world) works() {
 	if got := w.send(a); got.status != http.StatusOK {
 		w.Fatalf("a good message got %d", got.status)
 	}
-	sent := w.connector.Next(w)
-	if sent.Text() != "Hello." || sent.Authorization != "Bearer "+accessToken {
-		w.Errorf("the answer to a good message: %q with %q", sent.Text(), sent.Authorization)
+	sent := w.next()
+	if sent.Activity.Text != "Hello." || sent.Authorization != "Bearer "+accessToken {
+		w.Errorf("the answer to a good message: %q with %q", sent.Activity.Text, sent.Authorization)
+	}
+}
+
+// next waits for the next message of the bot.
+func (w *world) next() bottest.Sent {
+	w.Helper()
+	w.taken.Add(1)
+	return w.connector.Next()
+}
+
+// none fails the test if there is a message that next did not take.
+func (w *world) none() {
+	w.Helper()
+	messages := slices.DeleteFunc(w.connector.Sent(), func(s bottest.Sent) bool { return !s.Message() })
+	if len(messages) > int(w.taken.Load()) {
+		w.Errorf("an unexpected message, one of %v", messages)
 	}
 }
 

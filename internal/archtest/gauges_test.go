@@ -1,14 +1,24 @@
 package archtest_test
 
 import (
+	"bytes"
+	"errors"
 	"flag"
+	"fmt"
+	"go/scanner"
+	"go/token"
+	"go/types"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-
-	"github.com/planbot-go/planbot/internal/archtest"
+	"golang.org/x/tools/go/packages"
 )
 
 var update = flag.Bool("update", false, "record the figures of this repository in testdata/gauges.txt")
@@ -19,7 +29,7 @@ const record = "testdata/gauges.txt"
 // -update records it, and the difference shows it.
 func TestGauges(t *testing.T) {
 	t.Parallel()
-	got, err := archtest.Measure("../..")
+	got, err := measure("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,11 +42,11 @@ func TestGauges(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	recorded, err := archtest.ReadGauges(raw)
+	recorded, err := readGauges(raw)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, worse := range got.Worse(recorded) {
+	for _, worse := range got.worse(recorded) {
 		t.Error(worse)
 	}
 	if n, measured := got["test packages linked by cmd/bot"]; n > 0 || !measured {
@@ -66,11 +76,11 @@ func TestMeasure(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := archtest.Measure(dir)
+	got, err := measure(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := archtest.Gauges{
+	want := gauges{
 		"lines bot": 11, "lines cmd/x": 3, "lines internal/long": 3, "lines in all": 17, "lines on a message's path": 11,
 		"exported names of bot": 1, "exported names of internal/long": 1, "exported names of libraries": 1,
 		"exported methods and fields of libraries": 3, "types in more than two files": 1,
@@ -79,12 +89,245 @@ func TestMeasure(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	again, err := archtest.ReadGauges([]byte(got.String()))
+	again, err := readGauges([]byte(got.String()))
 	if err != nil || cmp.Diff(got, again) != "" {
 		t.Errorf("read again: %v, %v", again, err)
 	}
-	worse := archtest.Gauges{"a": 2, "b": 1, "c": 1}.Worse(archtest.Gauges{"a": 1, "b": 1})
+	worse := gauges{"a": 2, "b": 1, "c": 1}.worse(gauges{"a": 1, "b": 1})
 	if diff := cmp.Diff([]string{"a: 2, recorded 1", "c: 1, not recorded"}, worse); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
+}
+
+// gauges are figures about the size and the shape of a module without its tests, by name.
+// Of each, less is better.
+type gauges map[string]int
+
+// longLine is the length from which on a line counts as two.
+const longLine = 120
+
+// onPath are the rooms that a message passes through, with what is inside of them.
+var onPath = []string{"activity", "connector", "state", "actions", "models", "prompts", "planner", "bot"}
+
+// measure loads the module at dir, type-checks it and measures it:
+//
+//   - the lines of code of each package, of all and of the rooms on a message's path,
+//     without comments and blanks; one of more than 120 characters counts as two
+//   - the exported names at the top level of each package, and of all libraries together
+//   - the exported methods and fields of all libraries
+//   - the types whose methods stand in more than two files
+//   - the largest set of files in one package that all need each other
+//   - the packages for tests that each program links: testing, net/http/httptest and our own
+//
+// A module with faults is an error.
+func measure(dir string) (gauges, error) {
+	all, err := packages.Load(&packages.Config{
+		Dir:  dir,
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedDeps | packages.NeedModule,
+	}, "./...")
+	if err != nil {
+		return nil, fmt.Errorf("load %s: %w", dir, err)
+	}
+	g := gauges{}
+	for _, p := range all {
+		if len(p.Errors) > 0 {
+			return nil, fmt.Errorf("load %s: %w", p.PkgPath, p.Errors[0])
+		}
+		if err := g.add(p); err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+// worse compares with what was recorded and returns a sentence for each figure that has
+// grown or that nobody recorded.
+func (g gauges) worse(recorded gauges) []string {
+	var worse []string
+	for name, n := range g {
+		if was, ok := recorded[name]; !ok {
+			worse = append(worse, fmt.Sprintf("%s: %d, not recorded", name, n))
+		} else if n > was {
+			worse = append(worse, fmt.Sprintf("%s: %d, recorded %d", name, n, was))
+		}
+	}
+	slices.Sort(worse)
+	return worse
+}
+
+// String is the record: a line for each figure, in order.
+func (g gauges) String() string {
+	var out strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(g)) {
+		fmt.Fprintf(&out, "%s %d\n", name, g[name])
+	}
+	return out.String()
+}
+
+// readGauges reads what [gauges.String] wrote.
+func readGauges(record []byte) (gauges, error) {
+	g := gauges{}
+	for line := range strings.Lines(string(record)) {
+		line = strings.TrimSpace(line)
+		at := strings.LastIndexByte(line, ' ')
+		n, err := strconv.Atoi(line[at+1:])
+		if err != nil {
+			return nil, fmt.Errorf("read gauges: %w", err)
+		}
+		g[line[:max(at, 0)]] = n
+	}
+	if len(g) == 0 {
+		return nil, errors.New("read gauges: there are none")
+	}
+	return g, nil
+}
+
+func (g gauges) add(p *packages.Package) error {
+	dir := "."
+	if rest, ok := strings.CutPrefix(p.PkgPath, p.Module.Path+"/"); ok {
+		dir = rest
+	}
+	room, _, _ := strings.Cut(dir, "/")
+	lines := 0
+	for _, file := range p.GoFiles {
+		n, err := linesOf(file)
+		if err != nil {
+			return err
+		}
+		lines += n
+	}
+	g["lines "+dir] = lines
+	g["lines in all"] += lines
+	if slices.Contains(onPath, room) {
+		g["lines on a message's path"] += lines
+	}
+	names, members, spread := shapeOf(p)
+	if p.Name == "main" {
+		g["test packages linked by "+dir] = testPackages(p)
+	} else {
+		g["exported names of "+dir] = names
+		if !slices.Contains([]string{internalRoom, "examples", "bench", "deploy", "e2e"}, room) {
+			g["exported names of libraries"] += names
+			g["exported methods and fields of libraries"] += members
+		}
+	}
+	g["types in more than two files"] += spread
+	if circle := largestCircle(p); circle > 1 {
+		g["largest circle of files in "+dir] = circle
+	}
+	return nil
+}
+
+// linesOf counts the lines of a file that hold code.
+func linesOf(name string) (int, error) {
+	src, err := os.ReadFile(name)
+	if err != nil {
+		return 0, err
+	}
+	fset := token.NewFileSet()
+	file := fset.AddFile(name, -1, len(src))
+	var s scanner.Scanner
+	s.Init(file, src, nil, 0)
+	code := map[int]bool{}
+	for {
+		pos, tok, text := s.Scan()
+		if tok == token.EOF {
+			break
+		}
+		if tok == token.SEMICOLON && text == "\n" {
+			continue // the scanner's own
+		}
+		first := file.Line(pos)
+		for line := range strings.Count(text, "\n") + 1 {
+			code[first+line] = true
+		}
+	}
+	n := len(code)
+	for i, line := range bytes.Split(src, []byte("\n")) {
+		if code[i+1] && len(bytes.TrimSpace(line)) == 0 {
+			n-- // of a text over several lines
+		} else if code[i+1] && len([]rune(string(line))) > longLine {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// shapeOf counts the exported names at the top level, the exported methods and fields of the
+// types among them, and the types whose methods stand in more than two files.
+func shapeOf(p *packages.Package) (names, members, spread int) {
+	for _, name := range p.Types.Scope().Names() {
+		object := p.Types.Scope().Lookup(name)
+		exported := object.Exported()
+		if exported {
+			names++
+		}
+		named, ok := object.Type().(*types.Named)
+		if _, isType := object.(*types.TypeName); !ok || !isType {
+			continue
+		}
+		files := map[string]bool{}
+		for method := range named.Methods() {
+			files[fileOf(p, method.Pos())] = true
+			if exported && method.Exported() {
+				members++
+			}
+		}
+		if len(files) > 2 {
+			spread++
+		}
+		switch under := named.Underlying().(type) {
+		case *types.Struct:
+			for field := range under.Fields() {
+				if exported && field.Exported() {
+					members++
+				}
+			}
+		case *types.Interface:
+			if exported {
+				members += under.NumExplicitMethods()
+			}
+		}
+	}
+	return names, members, spread
+}
+
+func fileOf(p *packages.Package, pos token.Pos) string { return p.Fset.Position(pos).Filename }
+
+// largestCircle is the size of the largest set of the package's files in which each needs
+// every other, be it through others of the set.
+func largestCircle(p *packages.Package) (largest int) {
+	needs := map[string][]string{}
+	for name, object := range p.TypesInfo.Uses {
+		if object.Pkg() != p.Types || object.Parent() != nil && object.Parent() != p.Types.Scope() {
+			continue // of another package, or of one function
+		}
+		from, to := fileOf(p, name.Pos()), fileOf(p, object.Pos())
+		if from != to && !slices.Contains(needs[from], to) {
+			needs[from] = append(needs[from], to)
+		}
+	}
+	for _, file := range p.GoFiles {
+		circle := 1
+		for other := range reachable(file, needs) {
+			if other != file && reachable(other, needs)[file] {
+				circle++
+			}
+		}
+		largest = max(largest, circle)
+	}
+	return largest
+}
+
+// testPackages counts the packages for tests that a program links.
+func testPackages(p *packages.Package) int {
+	n := 0
+	packages.Visit([]*packages.Package{p}, nil, func(of *packages.Package) {
+		name, base := of.PkgPath, path.Base(of.PkgPath)
+		ours := strings.HasPrefix(name, p.Module.Path+"/")
+		if within(name, "testing") || name == "net/http/httptest" || ours && (strings.HasPrefix(base, "fake") || strings.HasSuffix(base, "test")) {
+			n++
+		}
+	})
+	return n
 }

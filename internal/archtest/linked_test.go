@@ -34,7 +34,6 @@ func TestWhatIsNotLinked(t *testing.T) {
 		"testing.", // and no fake of ours
 		"github.com/planbot-go/planbot/bottest",
 		"github.com/planbot-go/planbot/internal/fakemodel",
-		"github.com/planbot-go/planbot/internal/fakeconnector",
 	}
 	seen := 0
 	for lines := bufio.NewScanner(bytes.NewReader(symbols)); lines.Scan(); {

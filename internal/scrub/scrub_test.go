@@ -62,7 +62,7 @@ func TestSentences(t *testing.T) {
 	s.Name("29:2", "Plan Type")
 	s.Name("29:3", "User")
 	for _, text := range []string{
-		"my password is wrong, and the password is required", "das Passwort ist falsch", "use the --password flag, or the --token option",
+		"my password is wrong, and the password is required", "das Passwort ist falsch", "the flags --password, --token",
 		"they pass: all of them", "basic understanding, bearer instruments", "the token is expired", "a secret santa for everybody",
 		"password reset at 10:30", "max_tokens: 10, tokens: 20", "the design=good", "sk-learn and hf_x and npm_run", "see 密码 and 口令",
 		"I will mark it", `{"type":"plan","commands":[]}`, "user-1 in conversation-1 of tenant-1 at person-1@example.com", "[secret]", "1:1 with 19: and 29: people",

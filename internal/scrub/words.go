@@ -8,19 +8,19 @@ import (
 	"unicode/utf8"
 )
 
-// words are what is looked for in texts. The zero value is none.
+// words are replaced in texts. The zero value has none.
 type words struct {
 	n     int
-	known map[rune][]word // by the letter with which they begin
+	known map[rune][]word // by first letter
 }
 
-// word is looked for, and standIn written instead. fold says that case does not matter.
+// word is replaced by its standIn; with fold in any letter case.
 type word struct {
 	text, standIn string
 	fold          bool
 }
 
-// want has a text looked for, as long as there are not too many.
+// want adds a text, up to maxKnown.
 func (w *words) want(text, standIn string, fold bool) {
 	if w.n >= maxKnown || text == "" || !utf8.ValidString(text) || reserved.MatchString(text) {
 		return
@@ -29,25 +29,24 @@ func (w *words) want(text, standIn string, fold bool) {
 		w.known = map[rune][]word{}
 	}
 	if fold {
-		text = strings.Map(foldedRune, text)
+		text = strings.ToLower(text)
 	}
 	first, _ := utf8.DecodeRuneInString(text)
-	list, one := w.known[foldedRune(first)], word{text, standIn, fold}
+	list, one := w.known[unicode.ToLower(first)], word{text, standIn, fold}
 	if !slices.ContainsFunc(list, func(known word) bool { return known.text == text && known.fold == fold }) {
 		w.n++
-		w.known[foldedRune(first)] = append(list, one)
+		w.known[unicode.ToLower(first)] = append(list, one)
 	}
 }
 
-// reserved are words of stand-ins, and of plans: if they were replaced, nothing would stand
-// for anybody, and no plan could be read.
+// reserved matches words of stand-ins and of plans, which must stay readable.
 var reserved = regexp.MustCompile(`(?i)^(?:(?:user|conversation|activity|tenant|person)(?:-\d+)?|secret|example|com|` +
 	`plan|type|commands|do|say|action|entities|parameters|response|saveas|observe|true|false|null)$`)
 
-// ordinary are names that are words of a sentence when they are written small.
+// ordinary matches names that are common words in lower case.
 var ordinary = regexp.MustCompile(`(?i)^(?:april|august|bill|chase|dawn|dean|drew|faith|frank|grace|grant|hope|iris|jack|june|july|king|lane|list|long|mark|page|park|pearl|pierce|price|rich|rose|ruby|stone|wade|ward|west|will|wood|young)$`)
 
-// wantName has all of a name looked for, and each word of it.
+// wantName adds a name and each word of it.
 func (w *words) wantName(name, standIn string) {
 	name = strings.TrimSpace(name)
 	parts := strings.FieldsFunc(name, func(r rune) bool { return !unicode.IsLetter(r) && r != '-' && r != '\'' })
@@ -65,7 +64,7 @@ func (w *words) wantName(name, standIn string) {
 	}
 }
 
-// replace replaces what is known, where it is a word: the longest that there is.
+// replace replaces known words, the longest first.
 func (w *words) replace(text string) string {
 	var out strings.Builder
 	from := 0
@@ -74,7 +73,7 @@ func (w *words) replace(text string) string {
 			continue
 		}
 		end, standIn := at, ""
-		for _, one := range w.known[foldedRune(first)] {
+		for _, one := range w.known[unicode.ToLower(first)] {
 			if to := at + one.length(text[at:]); to > end && isWord(text, at, to) {
 				end, standIn = to, one.standIn
 			}
@@ -87,8 +86,8 @@ func (w *words) replace(text string) string {
 	return out.String() + text[from:]
 }
 
-// length is how much of the beginning of the text is the word; 0: it begins with something
-// else. Between the words of a name there may be any space.
+// length is how many bytes at the start of the text are the word; 0: none. Any white space may
+// separate the words of a name.
 func (w *word) length(text string) int {
 	if !w.fold {
 		if strings.HasPrefix(text, w.text) {
@@ -99,7 +98,7 @@ func (w *word) length(text string) int {
 	at := 0
 	for _, want := range w.text {
 		r, n := utf8.DecodeRuneInString(text[at:])
-		if foldedRune(r) != want && !(want == ' ' && unicode.IsSpace(r)) {
+		if unicode.ToLower(r) != want && !(want == ' ' && unicode.IsSpace(r)) {
 			return 0
 		}
 		at += n
@@ -110,20 +109,8 @@ func (w *word) length(text string) int {
 	return at
 }
 
-// foldedRune is one form of all letters that differ in case only.
-func foldedRune(r rune) rune {
-	if r < utf8.RuneSelf {
-		return unicode.ToUpper(r)
-	}
-	least := r
-	for next := unicode.SimpleFold(r); next != r; next = unicode.SimpleFold(next) {
-		least = min(least, next)
-	}
-	return least
-}
-
-// isWord reports whether no letter or digit of a script that parts words stands right
-// before or behind what was found, but as the end of what stands for one character.
+// isWord reports whether a match is a word of its own: no letter or digit of a script with spaces
+// touches it, except the end of an escape.
 func isWord(text string, from, to int) bool {
 	before, _ := utf8.DecodeLastRuneInString(text[:from])
 	first, _ := utf8.DecodeRuneInString(text[from:])
@@ -144,7 +131,7 @@ func lastRune(text string) rune {
 
 func isPart(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) || r == '_' }
 
-// isSpaced reports whether the script of r puts spaces between words.
+// isSpaced reports whether the script of r has spaces between words.
 func isSpaced(r rune) bool {
 	return !unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai)
 }

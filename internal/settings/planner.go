@@ -71,7 +71,6 @@ func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, box *
 	if p.PromptMaker, err = newPlanner(ctx, s.Planner, cfg); err != nil {
 		return nil, s.ofPrompts(err)
 	}
-	s.warnOfPrompts(ctx, cfg.Prompts)
 	return p, nil
 }
 
@@ -121,19 +120,6 @@ func newPlanner(ctx context.Context, name string, cfg planner.Config) (PromptMak
 		return planner.NewTools(ctx, cfg)
 	}
 	return planner.NewSequence(ctx, cfg)
-}
-
-// warnOfPrompts logs what is not a fault but rarely intended: a prompt that shows the model no
-// actions.
-func (s *Settings) warnOfPrompts(ctx context.Context, library *prompts.Library) {
-	prompt, err := library.Prompt(s.Planner)
-	if err != nil || s.Planner == tools || prompt.Actions != nil && len(prompt.Actions) == 0 {
-		return
-	}
-	if used := prompt.Functions(); !slices.Contains(used, "actions") && !slices.Contains(used, "manual") {
-		zerolog.Ctx(ctx).Warn().Str("prompt", s.Planner).
-			Msg("the prompt has neither {{actions}} nor {{manual}}: the model knows only the actions that it names in words")
-	}
 }
 
 // Watch observes the models. The zero value observes nothing.

@@ -29,7 +29,6 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/connector"
-	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
@@ -664,13 +663,9 @@ func (s *Settings) checkConnector(f *faults) {
 		})
 	}
 	if s.AppCertificate != "" {
-		id := connector.Credentials{CertificateFile: s.AppCertificate, CertificatePassword: s.CertPassword}
-		check("MICROSOFT_APP_CERTIFICATE_FILE", func(cfg *connector.Config) { cfg.Credentials = id })
-		if !f.has("MICROSOFT_APP_CERTIFICATE_FILE") {
-			if err := id.CheckCertificate(time.Now()); err != nil {
-				s.warnings = append(s.warnings, "MICROSOFT_APP_CERTIFICATE_FILE: "+err.Error())
-			}
-		}
+		check("MICROSOFT_APP_CERTIFICATE_FILE", func(cfg *connector.Config) {
+			cfg.Credentials = connector.Credentials{CertificateFile: s.AppCertificate, CertificatePassword: s.CertPassword}
+		})
 	}
 }
 
@@ -825,15 +820,8 @@ func (s *Settings) checkPrompts(f *faults) *actions.Registry {
 func unused(library *prompts.Library) error {
 	var faults []error
 	for _, name := range library.Unused(Planners()...) {
-		meant := ""
-		for _, known := range spelling.Nearest(Planners(), func(known string) (int, bool) {
-			edits := spelling.Edits(strings.ToLower(name), known)
-			return edits, edits <= 2
-		}) {
-			meant = "; did you mean " + known + "?"
-		}
-		faults = append(faults, fmt.Errorf("prompt %s: nothing uses it, as it is neither %s nor an action (config.json without input.parameters)%s",
-			name, strings.Join(Planners(), ", "), meant))
+		faults = append(faults, fmt.Errorf("prompt %s: nothing uses it, as it is neither %s nor an action (config.json without input.parameters)",
+			name, strings.Join(Planners(), ", ")))
 	}
 	return errors.Join(faults...)
 }
@@ -847,13 +835,7 @@ func (s *Settings) checkApproval(f *faults, registry *actions.Registry) {
 			s.ApprovalActions[i] = action.Name
 			continue
 		}
-		hint := ""
-		for word, tools := range skillTools {
-			if len(tools) == 1 && strings.EqualFold(tools[0], name) {
-				hint = ": for this action of skills it is BOT_SKILLS_APPROVAL=" + word
-			}
-		}
-		f.add("BOT_APPROVAL_ACTIONS", "there is no action %q%s", name, hint)
+		f.add("BOT_APPROVAL_ACTIONS", "there is no action %q (tools of skills: BOT_SKILLS_APPROVAL)", name)
 	}
 }
 

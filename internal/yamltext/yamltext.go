@@ -10,10 +10,10 @@ import (
 	"fmt"
 	"io"
 	"regexp"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
+	strict "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
@@ -26,7 +26,7 @@ const (
 	maxBytes  = 16 << 20
 	maxTokens = 1 << 20
 	maxDepth  = 500
-	maxWeight = 2 * maxBytes // of a document with its aliases written out
+	maxJSON   = 2 * maxBytes // with aliases written out
 )
 
 // Error says why a text cannot be read, and on which line, counted from 1.
@@ -52,39 +52,30 @@ func JSON(text []byte) ([]byte, error) {
 	if root == nil {
 		return []byte("null"), nil
 	}
-	if weigh(root, map[string]int{}) > maxWeight {
-		return nil, tooLarge(1, maxWeight, "bytes with its aliases written out")
-	}
-	ast.Walk(mergesFirst{}, root)
 	var tree any
 	if err := yaml.NodeToValue(root, &tree); err != nil {
 		return nil, libraryError(err)
 	}
-	out, err := json.Marshal(tree)
-	if err != nil {
+	var out jsonWriter
+	if err := strict.MarshalWrite(&out, tree, strict.Deterministic(true)); out.full {
+		return nil, tooLarge(1, maxJSON, "bytes with its aliases written out")
+	} else if err != nil {
 		return nil, &Error{1, err}
 	}
-	return out, nil
+	return out.Bytes(), nil
 }
 
-// mergesFirst moves each merge ("<<: *other") in front of the mapping's own entries, which count
-// wherever they stand; the library lets the last one win.
-type mergesFirst struct{}
+// jsonWriter refuses too much JSON: in a tree, an alias costs nothing.
+type jsonWriter struct {
+	bytes.Buffer
+	full bool
+}
 
-// Visit is for [ast.Walk].
-func (m mergesFirst) Visit(node ast.Node) ast.Visitor {
-	if mapping, ok := node.(*ast.MappingNode); ok {
-		slices.SortStableFunc(mapping.Values, func(a, b *ast.MappingValueNode) int {
-			switch {
-			case a.Key.IsMergeKey() && !b.Key.IsMergeKey():
-				return -1
-			case b.Key.IsMergeKey() && !a.Key.IsMergeKey():
-				return 1
-			}
-			return 0
-		})
+func (w *jsonWriter) Write(p []byte) (int, error) {
+	if w.full = w.Len()+len(p) > maxJSON; w.full {
+		return 0, io.ErrShortWrite
 	}
-	return m
+	return w.Buffer.Write(p)
 }
 
 // Parse returns the root of the one document in a text, nil if there is none. It takes so many
@@ -155,37 +146,6 @@ func libraryError(err error) error {
 		return &Error{e.GetToken().Position.Line, errors.New(e.GetMessage())}
 	}
 	return &Error{1, err}
-}
-
-// weigh is about how many bytes a node has with its aliases written out. anchors has the
-// weights of the anchors before it.
-func weigh(node ast.Node, anchors map[string]int) int {
-	sum := 16
-	add := func(part ast.Node) { sum = min(sum+weigh(part, anchors), 2*maxWeight) }
-	switch node := node.(type) {
-	case *ast.MappingNode:
-		for _, entry := range node.Values {
-			add(entry.Key)
-			add(entry.Value)
-		}
-	case *ast.SequenceNode:
-		for _, value := range node.Values {
-			add(value)
-		}
-	case *ast.AnchorNode:
-		add(node.Value)
-		anchors[node.Name.String()] = sum
-	case *ast.AliasNode:
-		sum += anchors[node.Value.String()]
-	case *ast.TagNode:
-		add(node.Value)
-	case nil:
-	default:
-		if t := node.GetToken(); t != nil {
-			sum += len(t.Value)
-		}
-	}
-	return sum
 }
 
 // Write writes what JSON can say: fields in their order, texts of several lines as they are.

@@ -2,16 +2,12 @@ package plan
 
 import (
 	"context"
-	"errors"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/planbot-go/planbot/actions"
 )
-
-// maxNested limits how deep plans may call plans.
-const maxNested = 8
 
 // planAction is a plan that other plans can call.
 type planAction struct {
@@ -72,20 +68,11 @@ func (p *planAction) detail() string {
 	return strings.TrimSuffix(out.String(), "\n")
 }
 
-// nestedKey is the context key for the nesting depth of plans.
-type nestedKey struct{}
-
-var errNested = errors.New("plans call plans too deeply")
-
 func (p *planAction) call(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
-	depth, _ := ctx.Value(nestedKey{}).(int)
-	if depth >= maxNested {
-		return actions.Result{}, errNested
-	}
 	inputs := make(map[string]any, len(p.inputs))
 	for _, name := range p.inputs {
 		inputs[name] = entities[name]
 	}
 	// The call itself has been approved if needed.
-	return p.plan.Start(inputs).run(context.WithValue(ctx, nestedKey{}, depth+1), turn, p.reg, true)
+	return p.plan.Start(inputs).run(ctx, turn, p.reg, true)
 }

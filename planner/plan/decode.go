@@ -81,7 +81,6 @@ type answer struct {
 	pos, lineStart int
 	inked, begun   bool // there is something before pos on its line, or anywhere
 	thinking       bool // a reasoning tag was opened within a line and never closed
-	struck         bool // there was an HTML <s>, so </s> does not end the turn
 	quotedLine     int  // a line with a closing tag inside a quote; -1 for none
 
 	// For an answer to the sequential planner:
@@ -157,7 +156,7 @@ func (a *answer) step() *Fault {
 	case strings.IndexByte("<[{/", c) < 0 && c != "◁"[0]:
 		a.mark()
 		return nil
-	case c == '<' && endToken.MatchString(head(rest)) && !(a.struck && strings.HasPrefix(rest, "</s>")):
+	case c == '<' && endToken.MatchString(head(rest)):
 		a.done.add("end_token")
 		a.text = a.text[:a.pos]
 		return nil
@@ -169,7 +168,6 @@ func (a *answer) step() *Fault {
 	if tag := reasoningTag.FindStringSubmatch(head(rest)); tag != nil {
 		return a.tag(tag)
 	}
-	a.struck = a.struck || strings.HasPrefix(rest, "<s>")
 	if c == '{' || c == '[' {
 		return a.bracket(rest)
 	}
@@ -285,7 +283,7 @@ func (a *answer) bracket(rest string) *Fault {
 	case !likely && !top:
 		a.mark()
 		return nil
-	case a.reader.steps > a.budget || len(a.found) == maxFound:
+	case a.reader.steps > a.budget:
 		return InvalidPlan.Faultf("the text holds too many pieces of JSON")
 	}
 	r := &a.reader
@@ -328,15 +326,12 @@ func (a *answer) bracket(rest string) *Fault {
 	return nil
 }
 
-// maxFound limits how many possible plans are examined.
-const maxFound = 10_000
-
 // unreadable decides what a value that could not be read means. It never searches inside something
 // meant as a plan.
 func (a *answer) unreadable(start, end int) *Fault {
 	r := &a.reader
 	closed := end < len(a.text) || strings.IndexByte("}]", a.text[end-1]) >= 0
-	meant := a.jsonFirst || r.twice || planKey.MatchString(a.text[start:end])
+	meant := a.jsonFirst || planKey.MatchString(a.text[start:end])
 	near := a.text[min(r.pos, len(a.text)):]
 	switch first := strings.TrimLeftFunc(a.text[start:], func(c rune) bool { return c == '{' || c == '[' || isBlank(c) }); {
 	case meant && (r.cut || !closed):
@@ -380,12 +375,7 @@ func (a *answer) plan(wrapped bool) (Plan, error) {
 	if len(a.found) == 1 && a.found[0].notes == nil && !words && !wrapped {
 		a.unwrap(&a.found[0])
 	}
-	isPlan := func(f found) bool { return f.shape == planShape }
-	counted := a.found
-	plans := slices.ContainsFunc(a.found, isPlan)
-	if plans {
-		counted = slices.DeleteFunc(slices.Clone(a.found), func(f found) bool { return !isPlan(f) })
-	}
+	plans := slices.ContainsFunc(a.found, func(f found) bool { return f.shape == planShape })
 	var p Plan
 	var fault *Fault
 	switch {
@@ -401,8 +391,10 @@ func (a *answer) plan(wrapped bool) (Plan, error) {
 	if fault != nil {
 		return Plan{}, fault
 	}
-	for _, f := range counted {
+	for _, f := range a.found {
 		switch {
+		case plans && f.shape != planShape: // other JSON
+			continue
 		case p.LastDo() >= 0 && !f.top:
 			return Plan{}, errInside
 		case p.LastDo() >= 0 && f.torn:
@@ -623,7 +615,7 @@ func clean(text string) (string, notes) {
 		done.add("utf8")
 	}
 	text = strings.TrimRight(stripPrefix(valid, &done), " \t\r\n")
-	if at := endsTurn.FindStringIndex(text); at != nil && !strings.Contains(text, "<s>") {
+	if at := endsTurn.FindStringIndex(text); at != nil {
 		done.add("end_token")
 		text = strings.TrimRight(text[:at[0]], " \t\r\n")
 	}
@@ -687,14 +679,11 @@ func indexFold(text, mark string) int {
 		if i < 0 {
 			return -1
 		}
-		if from += i; hasPrefixFold(text[from:], mark) {
+		from += i
+		if end := from + len(mark); end <= len(text) && strings.EqualFold(text[from:end], mark) {
 			return from
 		}
 	}
-}
-
-func hasPrefixFold(text, prefix string) bool {
-	return len(text) >= len(prefix) && strings.EqualFold(text[:len(prefix)], prefix)
 }
 
 // shape says what a value looks like.
@@ -923,12 +912,9 @@ func (a *answer) say(f map[string]any) (Command, *Fault) {
 	if saveAs := f["saveas"]; saveAs != nil && saveAs != "" {
 		return c, InvalidPlan.Faultf("a SAY has no result to save: saveAs belongs to a DO")
 	}
-	response := f["response"]
-	for _, name := range []string{"text", "message", "content"} {
-		if response == nil && f[name] != nil {
-			a.done.add("shape")
-			response = f[name]
-		}
+	response := cmp.Or(f["response"], f["text"], f["message"], f["content"])
+	if f["response"] == nil && response != nil {
+		a.done.add("shape")
 	}
 	if message, ok := response.(map[string]any); ok && message["content"] != nil {
 		a.done.add("shape")

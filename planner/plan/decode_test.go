@@ -147,7 +147,7 @@ func TestDecodeDetail(t *testing.T) {
 		"which entity twice": {`{"commands":[{"type":"DO","action":"a","entities":{"b":1,"b":2}}]}`, plan.InvalidPlan, `"b"`},
 		"nearest actions":    {`{"commands":[{"type":"DO","action":"add_items"}]}`, plan.UnknownAction, "the nearest names are addItem"},
 		"no nearest action":  {`{"commands":[{"type":"DO","action":"zzz"}]}`, plan.UnknownAction, "use only the actions that are listed"},
-		"missing entities":   {`{"commands":[{"type":"DO","action":"addItem","entities":{"Item":"x"}}]}`, plan.MissingEntities, "command 1, action addItem: missing required entities list, item (given: Item; names are case-sensitive)"},
+		"missing entities":   {`{"commands":[{"type":"DO","action":"addItem","entities":{"Item":"x"}}]}`, plan.MissingEntities, "command 1, action addItem: missing required entities list, item"},
 		"wrong entity":       {`{"commands":[{"type":"DO","action":"pause","entities":{"time":"soon"}}]}`, plan.InvalidEntities, `entity time: want a number, got the string "soon"`},
 		"too deep":           {`{"commands":[` + strings.Repeat("[", 300) + strings.Repeat("]", 300) + `]}`, plan.InvalidPlan, "less nesting"},
 		"too long":           {strings.Repeat("a", 1<<20+1), plan.InvalidPlan, "longer than"},

@@ -16,8 +16,8 @@ func Steps(text string) int {
 
 // StrictSchema is the strict form of one action's schema.
 func StrictSchema(schema *jsonschema.Schema) (json.RawMessage, bool) {
-	f := former{root: schema, describe: true}
-	raw, err := json.Marshal(f.entities())
+	f := former{root: schema}
+	raw, err := json.Marshal(f.object(schema))
 	return raw, err == nil && !f.loose
 }
 

@@ -61,34 +61,28 @@ func describeParameter(property *jsonschema.Schema) string {
 	return text
 }
 
+// listedType writes the type of a parameter or, if there are only some values, those: texts in quotes.
 func listedType(property *jsonschema.Schema) string {
-	kind := typeText(property)
-	values := allowed(property, kind, "|")
-	switch {
-	case values == "":
-		return spelling.OneLine(kind, maxDescription)
-	case strings.HasSuffix(kind, "[]"):
-		return "(" + values + ")[]"
-	}
-	return values
-}
-
-// allowed lists the values of an enum, or of a list's items: texts in quotes.
-func allowed(property *jsonschema.Schema, kind, separator string) string {
-	enum := property.Enum
-	if property.Items != nil {
+	kind := spelling.OneLine(typeText(property), maxDescription)
+	enum, isList := property.Enum, strings.HasSuffix(kind, "[]")
+	if isList {
 		enum = property.Items.Enum
 	}
-	plain := slices.Contains([]string{"number", "integer", "boolean"}, strings.TrimSuffix(kind, "[]"))
 	var values []string
 	for _, v := range enum {
 		value := spelling.OneLine(fmt.Sprint(v), maxDescription)
-		if !plain {
+		if _, isText := v.(string); isText {
 			value = quote(value)
 		}
 		values = append(values, value)
 	}
-	return strings.Join(values, separator)
+	switch {
+	case values == nil:
+		return kind
+	case isList:
+		return "(" + strings.Join(values, "|") + ")[]"
+	}
+	return strings.Join(values, "|")
 }
 
 // quote cannot fail: a text on one line is valid UTF-8.
@@ -103,17 +97,19 @@ func quote(text string) string {
 //	addPizza:
 //	  description: Adds a pizza
 //	  inputs:
-//	    - size: how large (one of "S", "L")
+//	    - size: how large ("S"|"L")
 //	    - quantity: (integer, optional) (default value: 1)
 //
 // Plain required texts have no mark. Texts are put on one line and cut as in [List].
 func Manual(registry *actions.Registry) string {
 	all := slices.Clone(registry.All())
-	slices.SortStableFunc(all, func(a, b *actions.Action) int {
-		pluginA, nameA := splitPlugin(a.Name)
-		pluginB, nameB := splitPlugin(b.Name)
-		return cmp.Or(strings.Compare(pluginA, pluginB), strings.Compare(nameA, nameB))
-	})
+	byPlugin := func(a *actions.Action) string { // - sorts before the other characters of names
+		if strings.Contains(a.Name, "-") {
+			return a.Name
+		}
+		return "-" + a.Name
+	}
+	slices.SortFunc(all, func(a, b *actions.Action) int { return strings.Compare(byPlugin(a), byPlugin(b)) })
 	var functions []string
 	for _, a := range all {
 		text := spelling.OneLine(a.Name, maxWord) + ":\n  description: " + spelling.OneLine(a.Description, maxDescription) + "\n  inputs:"
@@ -126,44 +122,29 @@ func Manual(registry *actions.Registry) string {
 	return cmp.Or(strings.Join(functions, "\n\n"), "(none)")
 }
 
-// splitPlugin splits the name of an action into plugin, "" for none, and bare name.
-func splitPlugin(name string) (plugin, bare string) {
-	if plugin, bare, found := strings.Cut(name, "-"); found {
-		return plugin, bare
-	}
-	return "", name
-}
-
 // manualInput writes one line of the list of inputs. Its marks say how the input differs from a
 // required text.
 func manualInput(schema *jsonschema.Schema, name string) string {
 	property := schema.Properties[name]
-	kind := spelling.OneLine(typeText(property), maxDescription)
-	values := allowed(property, "", ", ")
-	item, isList := strings.CutSuffix(kind, "[]")
 	var marks []string
-	switch {
-	case isList:
-		marks = append(marks, "JSON array of "+cmp.Or(values, item))
-	case values != "":
-		marks = append(marks, "one of "+values)
-	case strings.HasPrefix(kind, "{"), kind == "object":
-		marks = append(marks, strings.TrimSpace("JSON object "+strings.TrimPrefix(kind, "object")))
+	switch kind := listedType(property); {
+	case kind == "object", strings.HasPrefix(kind, "{"), strings.HasSuffix(kind, "[]"):
+		marks = append(marks, "JSON "+kind)
 	case kind != "string":
 		marks = append(marks, kind)
 	}
 	if !slices.Contains(schema.Required, name) {
 		marks = append(marks, "optional")
 	}
-	parts := []string{spelling.OneLine(name, maxWord) + ":"}
+	text := spelling.OneLine(name, maxWord) + ":"
 	if description := spelling.OneLine(property.Description, maxDescription); description != "" {
-		parts = append(parts, description)
+		text += " " + description
 	}
 	if marks != nil {
-		parts = append(parts, "("+strings.Join(marks, ", ")+")")
+		text += " (" + strings.Join(marks, ", ") + ")"
 	}
 	if value := spelling.OneLine(string(property.Default), maxDescription); value != "" {
-		parts = append(parts, "(default value: "+strings.Trim(value, `"`)+")")
+		text += " (default value: " + strings.Trim(value, `"`) + ")"
 	}
-	return strings.Join(parts, " ")
+	return text
 }

@@ -84,8 +84,8 @@ func TestManual(t *testing.T) {
 		{"no inputs", described(t, "B", "", ""), "B:\n  description: \n  inputs:"},
 		{
 			"types", described(t, "A", "", types, "size", "tags", "all", "who", "more"),
-			"A:\n  description: \n  inputs:\n    - size: how large (one of \"S\", \"L\")\n    - tags: (JSON array of \"a\")\n" +
-				"    - all: (JSON array of number)\n    - who: (JSON object {name: string})\n    - more: (JSON object)\n" +
+			"A:\n  description: \n  inputs:\n    - size: how large (\"S\"|\"L\")\n    - tags: (JSON (\"a\")[])\n" +
+				"    - all: (JSON number[])\n    - who: (JSON {name: string})\n    - more: (JSON object)\n" +
 				"    - n: (integer, optional) (default value: 1)\n    - s: (optional) (default value: x)",
 		},
 		{"a description cannot pose as a function", described(t, "A", "x\n\nB:\n  description: y", ""), "A:\n  description: x B: description: y\n  inputs:"},

@@ -1,33 +1,18 @@
 package plan
 
 import (
-	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
-// planVersion is the version of stored plans and their progress, as JSON and XML. A program reads
-// its own version and earlier ones.
-const planVersion = 1
-
-func checkVersion(version int) error {
-	if version < 0 || version > planVersion {
-		return fmt.Errorf("it is of version %d; this program reads versions up to %d", version, planVersion)
-	}
-	return nil
-}
-
-// Load reads and validates a plan from a file: JSON as [Plan.MarshalJSON] or a model with the
-// sequence planner writes it, XML as [Plan.XML] or a model with the sequential planner writes it.
-// The first $INPUT of the latter stays a variable. The plan's inputs count as set.
+// Load reads and validates a plan from a file: JSON as encoding/json or a model with the sequence
+// planner writes it, or XML as a model with the sequential planner writes it. The first $INPUT of
+// XML stays a variable. The plan's inputs count as set.
 func Load(data []byte, reg *actions.Registry) (p Plan, err error) {
 	if len(data) > maxBytes {
 		return Plan{}, fmt.Errorf("load plan: it is longer than %d bytes", maxBytes)
@@ -44,34 +29,15 @@ func Load(data []byte, reg *actions.Registry) (p Plan, err error) {
 	return p, nil
 }
 
-// keptPlan is a plan as JSON.
-type keptPlan struct {
-	Version int    `json:"version"`
-	Type    string `json:"type,omitempty"` // "plan" if a model wrote it
-	plainPlan
-}
-
-type plainPlan Plan
-
-// MarshalJSON writes the plan with its format version.
-func (p Plan) MarshalJSON() ([]byte, error) {
-	return encode(keptPlan{Version: planVersion, plainPlan: plainPlan(p)})
-}
-
 // UnmarshalJSON reads a stored plan, or one in the format of the sequence planner, with numbers as
-// json.Number. It refuses later versions and unknown fields. It does not validate the plan.
+// json.Number. It refuses unknown fields. It does not validate the plan.
 func (p *Plan) UnmarshalJSON(data []byte) error {
-	var head struct {
-		Version int `json:"version"`
+	type plain Plan
+	var kept struct {
+		Type string `json:"type"` // "plan" if a model wrote it
+		plain
 	}
-	var kept keptPlan
-	err := json.Unmarshal(data, &head)
-	if err == nil {
-		err = checkVersion(head.Version)
-	}
-	if err == nil {
-		err = decodeStrictly(data, &kept)
-	}
+	err := decodeStrictly(data, &kept)
 	if err == nil && kept.Type != "" && kept.Type != planType {
 		err = fmt.Errorf("the type is %q, not plan", spelling.Clip(kept.Type))
 	}
@@ -83,7 +49,7 @@ func (p *Plan) UnmarshalJSON(data []byte) error {
 			c.Entities = map[string]any{}
 		}
 	}
-	*p = Plan(kept.plainPlan)
+	*p = Plan(kept.plain)
 	return nil
 }
 
@@ -138,90 +104,26 @@ func (p Plan) TranscriptXML() string {
 	var out strings.Builder
 	out.WriteString("<plan>\n")
 	for _, c := range p.Commands {
-		c.SaveAs = ""
-		c.writeXML(&out)
+		if c.Kind == Say {
+			out.WriteString("  <say>" + textEscapes.Replace(c.Response) + "</say>\n")
+			continue
+		}
+		out.WriteString("  <" + functionTag + c.Action)
+		for _, name := range slices.Sorted(maps.Keys(c.Entities)) {
+			if c.Entities[name] != nil {
+				out.WriteString(" " + name + `="` + attributeEscapes.Replace(textOf(c.Entities[name])) + `"`)
+			}
+		}
+		out.WriteString("/>\n")
 	}
 	out.WriteString("</plan>")
 	return out.String()
 }
 
-// The attributes of a <plan> written by [Plan.XML].
-const (
-	versionAttribute = "version"
-	trimAttribute    = "trimResults"
-)
-
 var (
 	textEscapes      = strings.NewReplacer("&", "&amp;", "<", "&lt;", "\r", "&#13;")
 	attributeEscapes = strings.NewReplacer("&", "&amp;", "<", "&lt;", `"`, "&quot;", "\n", "&#10;", "\r", "&#13;", "\t", "&#9;")
 )
-
-// XML writes the plan in the XML of the sequential planner, for people to read and edit: one tag
-// per command. It is complete, so [Load] fills in nothing: each input is written, each text to say
-// is a <say>, and a $NAME means what it does in the plan.
-//
-// Values are written as texts; the actions' schemas restore their types. It leaves out null
-// entities, white space around a text to say, and how the plan came about; JSON keeps all of it.
-// XML returns an error for what XML cannot express: an entity whose name is not an attribute name,
-// or control characters.
-func (p Plan) XML() (string, error) {
-	var out strings.Builder
-	fmt.Fprintf(&out, "<plan %s=%q", versionAttribute, strconv.Itoa(planVersion))
-	if p.TrimResults {
-		fmt.Fprintf(&out, " %s=%q", trimAttribute, "true")
-	}
-	out.WriteString(">\n")
-	for i := range p.Commands {
-		if err := p.Commands[i].checkXML(); err != nil {
-			return "", fmt.Errorf("write command %d as XML: %w", i+1, err)
-		}
-		p.Commands[i].writeXML(&out)
-	}
-	out.WriteString("</plan>\n")
-	text := out.String()
-	isNotXML := func(c rune) bool { return c < ' ' && !strings.ContainsRune("\n\r\t", c) || c == 0xFFFE || c == 0xFFFF }
-	if strings.ContainsFunc(text, isNotXML) || !utf8.ValidString(text) {
-		return "", errors.New("write plan as XML: there is a control character in it")
-	}
-	return text, nil
-}
-
-// checkXML reports what XML cannot express.
-func (c *Command) checkXML() error {
-	isName := func(name string) bool { _, found := tagOf("<" + name + ">"); return name != "" && found == name }
-	switch {
-	case c.Kind == Say && strings.TrimSpace(c.Response) == "":
-		return errors.New("the SAY has no response")
-	case c.Kind == Do && (c.Action == "" || !isName(functionTag+c.Action)):
-		return fmt.Errorf("%q is no name of a function", spelling.Clip(c.Action))
-	}
-	seen := map[string]bool{}
-	for name := range c.Entities {
-		low := strings.ToLower(name)
-		if !isName(name) || seen[low] || outputOf(name) != "" {
-			return fmt.Errorf("the entity %q cannot be an attribute", spelling.Clip(name))
-		}
-		seen[low] = true
-	}
-	return nil
-}
-
-func (c *Command) writeXML(out *strings.Builder) {
-	if c.Kind == Say {
-		out.WriteString("  <say>" + textEscapes.Replace(c.Response) + "</say>\n")
-		return
-	}
-	out.WriteString("  <" + functionTag + c.Action)
-	for _, name := range slices.Sorted(maps.Keys(c.Entities)) {
-		if c.Entities[name] != nil {
-			out.WriteString(" " + name + `="` + attributeEscapes.Replace(textOf(c.Entities[name])) + `"`)
-		}
-	}
-	if c.SaveAs != "" {
-		out.WriteString(` setContextVariable="` + attributeEscapes.Replace(c.SaveAs) + `"`)
-	}
-	out.WriteString("/>\n")
-}
 
 func loadXML(text string, reg *actions.Registry) (Plan, error) {
 	a := newAnswer(text, nil)
@@ -234,25 +136,9 @@ func loadXML(text string, reg *actions.Registry) (Plan, error) {
 	}
 	p := &a.plans[0]
 	plan, err := p.plan("", true, reg)
-	if err == nil && len(p.attributes) == 0 {
+	if err == nil {
 		a.done.add(p.notes...)
 		plan = a.finish(plan, a.without(true))
 	}
 	return plan, err
-}
-
-func (p *Plan) readAttributes(attributes []attribute) error {
-	p.TrimResults = false
-	for _, a := range attributes {
-		switch {
-		case a.name == versionAttribute && a.value == strconv.Itoa(planVersion):
-		case a.name == versionAttribute:
-			return fmt.Errorf("it is of version %q; this program reads %d", spelling.Clip(a.value), planVersion)
-		case a.name == trimAttribute:
-			p.TrimResults = a.value == "true"
-		default:
-			return fmt.Errorf("<plan> has an attribute %s that this program does not know", spelling.Clip(a.name))
-		}
-	}
-	return nil
 }

@@ -36,12 +36,10 @@
 package plan
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -179,7 +177,7 @@ func (p Plan) String() string {
 // line formats the command as a line of [Plan.String].
 func (c *Command) line() string {
 	if c.Kind == Say {
-		return "- " + Say + " " + strconv.Quote(c.Response)
+		return "- " + Say + " " + quoted(c.Response)
 	}
 	var out strings.Builder
 	out.WriteString("- " + c.Action)
@@ -192,16 +190,10 @@ func (c *Command) line() string {
 	return out.String()
 }
 
-// quoted formats a value: text in quotes, anything else as JSON.
+// quoted formats a value as JSON.
 func quoted(value any) string {
-	switch value := value.(type) {
-	case string:
-		return strconv.Quote(value)
-	case nil, json.Number, bool:
-		raw, _ := json.Marshal(value) // never fails for these values
-		return string(raw)
-	}
-	return textOf(value)
+	raw, _ := encode(value) // entities came from JSON
+	return string(raw)
 }
 
 // Outline shows a validated plan without its contents: one line per command, with the action's name

@@ -262,37 +262,17 @@ func (e *Progress) failure(result actions.Result) string {
 }
 
 // Result is the result of a plan that [Progress.Run] ran to its end: the texts that it said and the
-// output of a final DO, one per line. If it says exactly one $NAME, the result is that value, of
-// whatever type. It is [actions.Unchanged] if any command was; it then includes that command's text
-// if no SAY quotes it.
+// output of a final DO, one per line. It is [actions.Unchanged] if any command was; it then includes
+// that command's text if no SAY quotes it.
 func (e *Progress) Result() actions.Result {
+	text := strings.Join(append(slices.Clone(e.Said), e.untold()...), "\n")
 	if len(e.Unchanged) > 0 {
-		return actions.Unchanged("%s", strings.Join(append(slices.Clone(e.Said), e.untold()...), "\n"))
+		return actions.Unchanged("%s", text)
 	}
-	if value, ok := e.only(); ok {
-		return actions.JSON(value)
-	}
-	return actions.Text("%s", strings.Join(e.Said, "\n"))
+	return actions.Text("%s", text)
 }
 
-// only returns the value that is all a plan says, unless it is a text.
-func (e *Progress) only() (any, bool) {
-	says := 0
-	var value any
-	for i := range e.Plan.Commands {
-		if c := &e.Plan.Commands[i]; c.Kind == Say {
-			says++
-			value = e.Variables.expand(c.Response)
-		}
-	}
-	if _, isText := value.(string); isText || value == nil || says > 1 {
-		return nil, false
-	}
-	return value, e.Plan.Commands[len(e.Plan.Commands)-1].Kind == Say
-}
-
-// UnmarshalJSON reads a stored progress, with numbers as json.Number. It refuses data from a later
-// version of this program, and unknown fields.
+// UnmarshalJSON reads a stored progress, with numbers as json.Number. It refuses unknown fields.
 func (e *Progress) UnmarshalJSON(data []byte) error {
 	type plain Progress
 	var p plain

@@ -42,7 +42,6 @@ type reader struct {
 	unclosed bool   // its last } was missing
 	torn     bool   // a comment in it may be part of a string
 	cut      bool   // the text ends within it
-	twice    bool   // a key in it has two values
 	want     string // what was expected where it breaks
 }
 
@@ -172,7 +171,7 @@ func (r *reader) member(object map[string]any, comma bool) bool {
 		return false
 	}
 	first, twice := object[key]
-	if r.twice = twice && !reflect.DeepEqual(first, value); r.twice {
+	if twice && !reflect.DeepEqual(first, value) {
 		return r.fail(fmt.Sprintf("the key %q once: it is given twice with different values", key))
 	}
 	if twice {
@@ -338,20 +337,22 @@ var comment = regexp.MustCompile(`(?s)^(?:(?:#|//)([^\n]*)|/\*(.*?)(?:\*/|$))`)
 // isTorn reports whether the marks in a text open what they do not close, or close what they did
 // not open.
 func isTorn(text string) bool {
-	var m marks
-	m.scan(text)
-	return !m.none() || m.stray || opensComment(text)
+	m := marksIn(text)
+	return !m.none() || m.stray
 }
 
 // isOpen reports whether the marks in a text open what they do not close.
 func isOpen(text string) bool {
-	var m marks
-	m.scan(text)
-	return !m.none() || opensComment(text)
+	m := marksIn(text)
+	return !m.none()
 }
 
-func opensComment(text string) bool {
-	return strings.LastIndex(text, "/*") > strings.LastIndex(text, "*/")
+func marksIn(text string) (m marks) {
+	for i := 0; i < len(text); {
+		i += m.step(text, i)
+	}
+	m.torn = m.torn || strings.LastIndex(text, "/*") > strings.LastIndex(text, "*/")
+	return m
 }
 
 // isBlank reports whether c is any white space or has no width.
@@ -401,12 +402,6 @@ func isQuote(sign rune) bool {
 
 // none reports whether nothing is open.
 func (m *marks) none() bool { return len(m.open) == 0 && !m.torn }
-
-func (m *marks) scan(text string) {
-	for i := 0; i < len(text); {
-		i += m.step(text, i)
-	}
-}
 
 // step handles the character at i and returns its size. An apostrophe is not a quote, as in Here's,
 // nor is an inch mark, as in 5" wide.

@@ -38,55 +38,51 @@ import (
 func Schema(registry *actions.Registry) (schema, grammar json.RawMessage, strict bool, err error) {
 	plan, strict := planForm(registry, false)
 	held, _ := planForm(registry, true)
-	held.loosen()
 	schema, err = json.Marshal(plan)
 	grammar, err2 := json.Marshal(held)
 	return schema, grammar, strict, errors.Join(err, err2)
 }
 
 func planForm(registry *actions.Registry, grammar bool) (plan *form, strict bool) {
+	f := former{grammar: grammar}
 	response, list := ofType("string"), ofType("array")
 	if grammar {
 		response.MinLength, list.MinItems = 1, 1
 	}
 	type branch struct {
-		names    []any // of actions
-		entities *form
+		names  []any // of actions
+		shapes []*form
 	}
+	// A grammar has a branch for each shape. OpenAI's models need only one, and each costs 200 bytes.
 	var branches []branch
-	strict = true
 	for _, action := range registry.All() {
-		f := former{root: action.ForModels(), describe: !grammar}
-		entities := f.entities()
-		orVariable(entities, grammar)
-		at := slices.IndexFunc(branches, func(b branch) bool { return reflect.DeepEqual(b.entities, entities) })
+		f.root = action.ForModels()
+		entities := f.object(f.root)
+		f.orVariable(entities)
+		same := func(shape *form) bool { return reflect.DeepEqual(shape, entities) }
+		at := slices.IndexFunc(branches, func(b branch) bool { return !grammar || same(b.shapes[0]) })
 		if at < 0 {
-			at, branches = len(branches), append(branches, branch{entities: entities})
+			at, branches = len(branches), append(branches, branch{})
 		}
-		branches[at].names = append(branches[at].names, action.Name)
-		strict = strict && !f.loose
-	}
-	commands := []*form{object(property{"type", options(Say)}, property{"response", response})}
-	if !grammar && len(branches) > 0 { // OpenAI's models do not need more, and each branch costs 200 bytes
-		var all branch
-		var shapes []*form
-		for _, b := range branches {
-			all.names, shapes = append(all.names, b.names...), append(shapes, b.entities)
+		b := &branches[at]
+		b.names = append(b.names, action.Name)
+		if !slices.ContainsFunc(b.shapes, same) {
+			b.shapes = append(b.shapes, entities)
 		}
-		all.entities = choice(shapes...)
-		branches = []branch{all}
 	}
+	commands := []*form{f.closed(property{name: "type", form: f.options(Say)}, property{name: "response", form: response})}
 	for _, b := range branches {
-		saveAs := ofType("string").orNull()
+		saveAs := ofType("string")
 		if grammar {
-			saveAs = options(append(variableNames(""), nil)...)
+			saveAs = f.options(variableNames("")...)
 		}
-		commands = append(commands, object(
-			property{"type", options(Do)}, property{"action", options(b.names...)}, property{"entities", b.entities}, property{"saveAs", saveAs},
+		commands = append(commands, f.closed(
+			property{name: "type", form: f.options(Do)}, property{name: "action", form: f.options(b.names...)},
+			property{name: "entities", form: choice(b.shapes...)}, property{"saveAs", saveAs, true},
 		))
 	}
 	list.Items = choice(commands...)
-	return object(property{"type", options("plan")}, property{"commands", list}), strict
+	return f.closed(property{name: "type", form: f.options("plan")}, property{name: "commands", form: list}), !f.loose
 }
 
 // variableNames are the variable names of a grammar.
@@ -95,7 +91,7 @@ func variableNames(mark string) []any {
 }
 
 // orVariable lets each entity without text be a variable.
-func orVariable(entities *form, grammar bool) {
+func (f *former) orVariable(entities *form) {
 	for i, p := range entities.Properties {
 		if p.form.isFree() || p.form.takesText() || p.form.Items != nil && p.form.Items.takesText() {
 			continue
@@ -105,8 +101,8 @@ func orVariable(entities *form, grammar bool) {
 			branches = []*form{p.form}
 		}
 		variable := ofType("string")
-		if grammar || slices.ContainsFunc(branches, func(b *form) bool { return b.Enum != nil }) {
-			variable = options(variableNames("$")...)
+		if f.grammar || slices.ContainsFunc(branches, func(b *form) bool { return b.Enum != nil }) {
+			variable = f.options(variableNames("$")...)
 		}
 		entities.Properties[i].form = &form{AnyOf: append(slices.Clone(branches), variable)}
 	}
@@ -114,23 +110,14 @@ func orVariable(entities *form, grammar bool) {
 
 // former turns the schema of one action into a form. It leaves out what a form cannot express, such
 // as limits, patterns and formats: [actions.Action.Check] checks those.
+//
+// In a grammar it also leaves out what a grammar does not need: descriptions, that an object is
+// closed, the types of an enum, and null, because a property that may be null may be absent.
 type former struct {
-	root     *jsonschema.Schema
-	describe bool
-	loose    bool                 // part of it has no strict form
-	open     []*jsonschema.Schema // the schemas being written, to stop at cycles
-}
-
-// entities is the form of the entities. At this level null is never a value: it marks an absent
-// entity.
-func (f *former) entities() *form {
-	out := f.object(f.root)
-	for i, p := range out.Properties {
-		if isRequired(f.root, p.name) {
-			out.Properties[i].form = p.form.withoutNull()
-		}
-	}
-	return out
+	root    *jsonschema.Schema
+	grammar bool
+	loose   bool                 // part of it has no strict form
+	open    []*jsonschema.Schema // the schemas being written, to stop at cycles
 }
 
 // isRequired reports whether a property must be present: one with a default need not be.
@@ -147,7 +134,7 @@ func (f *former) value(schema *jsonschema.Schema) *form {
 	f.open = append(f.open, schema)
 	defer func() { f.open = f.open[:len(f.open)-1] }()
 	out := f.shape(schema)
-	if f.describe {
+	if !f.grammar {
 		out.Description = describe(schema)
 	}
 	return out
@@ -166,11 +153,8 @@ func (f *former) resolve(schema *jsonschema.Schema) *jsonschema.Schema {
 		if schema == nil || schema.Ref == "" {
 			return schema
 		}
-		if name, ok := strings.CutPrefix(schema.Ref, "#/$defs/"); ok {
-			schema = f.root.Defs[name]
-		} else {
-			schema = f.root.Definitions[strings.TrimPrefix(schema.Ref, "#/definitions/")]
-		}
+		name := strings.TrimPrefix(strings.TrimPrefix(schema.Ref, "#/$defs/"), "#/definitions/")
+		schema = cmp.Or(f.root.Defs[name], f.root.Definitions[name])
 	}
 	return nil
 }
@@ -191,10 +175,12 @@ func (f *former) shape(schema *jsonschema.Schema) *form {
 		return f.types(schema, types)
 	case schema.Properties != nil:
 		return f.object(schema)
-	case schema.AnyOf != nil:
-		return f.branches(schema.AnyOf)
-	case schema.OneOf != nil:
-		return f.branches(schema.OneOf)
+	case schema.AnyOf != nil || schema.OneOf != nil:
+		var branches []*form
+		for _, branch := range slices.Concat(schema.AnyOf, schema.OneOf) {
+			branches = append(branches, f.value(branch))
+		}
+		return choice(branches...)
 	case len(schema.AllOf) == 1:
 		return f.value(schema.AllOf[0])
 	default:
@@ -202,20 +188,21 @@ func (f *former) shape(schema *jsonschema.Schema) *form {
 	}
 }
 
+// options is one of the values. A single one is also an enum: not every server accepts const.
 func (f *former) options(values ...any) *form {
-	out := options(values...)
-	if slices.Contains(out.Types, "object") || slices.Contains(out.Types, "array") {
-		return f.free(out)
+	out := &form{}
+	for _, value := range values {
+		name := typeOf(value)
+		f.loose = f.loose || name == "object" || name == "array"
+		if f.grammar && value == nil {
+			continue
+		}
+		out.Enum = append(out.Enum, value)
+		if !f.grammar && !slices.Contains(out.Types, name) {
+			out.Types = append(out.Types, name)
+		}
 	}
 	return out
-}
-
-func (f *former) branches(schemas []*jsonschema.Schema) *form {
-	var out []*form
-	for _, schema := range schemas {
-		out = append(out, f.value(schema))
-	}
-	return choice(out...)
 }
 
 // types is the form of a value with one of the types: a list of their names, but objects and arrays
@@ -228,12 +215,16 @@ func (f *former) types(schema *jsonschema.Schema, types []string) *form {
 		case "object":
 			out = append(out, f.object(schema))
 		case "array":
-			out = append(out, f.array(schema))
+			list := ofType("array")
+			if f.loose = f.loose || schema.Items == nil; schema.Items != nil {
+				list.Items = f.value(schema.Items)
+			}
+			out = append(out, list)
 		default:
 			plain = append(plain, name)
 		}
 	}
-	if slices.Equal(plain, typeNames{"null"}) && len(out) == 1 {
+	if slices.Equal(plain, typeNames{"null"}) && len(out) == 1 && !f.grammar { // llama-cpp-python drops whatever is beside a list of types
 		return out[0].orNull()
 	}
 	if plain != nil {
@@ -242,42 +233,55 @@ func (f *former) types(schema *jsonschema.Schema, types []string) *form {
 	return choice(out...)
 }
 
-func (f *former) array(schema *jsonschema.Schema) *form {
-	out := ofType("array")
-	if schema.Items == nil {
-		return f.free(out)
-	}
-	out.Items = f.value(schema.Items)
-	return out
-}
-
 // object is the form of an object. If its schema names properties, no others are allowed unless the
-// schema says so.
+// schema says so. A required entity is never null: null marks an absent one.
 func (f *former) object(schema *jsonschema.Schema) *form {
 	var of []property
 	for _, name := range propertyOrder(schema) {
-		p := property{name, f.value(schema.Properties[name])}
-		if !isRequired(schema, name) {
-			p.form = p.form.orNull()
+		p := property{name, f.value(schema.Properties[name]), !isRequired(schema, name)}
+		if schema == f.root && !p.optional {
+			p.form = p.form.withoutNull()
 		}
 		of = append(of, p)
 	}
-	out := object(of...)
+	out := f.closed(of...)
 	others := schema.AdditionalProperties
 	switch {
-	case others == nil && (len(of) > 0 || schema == f.root):
+	case others != nil && others.Not != nil, others == nil && (len(of) > 0 || schema == f.root):
+		return out
 	case others == nil:
 		out.Others = true
-	case others.Not == nil:
+	default:
 		out.Others = f.value(others)
-	}
-	if out.Others == false {
-		return out
 	}
 	if len(of) == 0 {
 		out.Properties, out.Required = nil, nil
 	}
 	return f.free(out)
+}
+
+// closed is an object with exactly these properties.
+func (f *former) closed(of ...property) *form {
+	out := &form{Types: typeNames{"object"}, Properties: properties{}, Required: []string{}, Others: false}
+	for _, p := range of {
+		switch {
+		case f.grammar && (p.optional || p.form.takesNull()):
+			p.form = p.form.withoutNull()
+		case p.optional:
+			p.form = p.form.orNull()
+			fallthrough
+		default:
+			out.Required = append(out.Required, p.name)
+		}
+		out.Properties = append(out.Properties, p)
+	}
+	switch {
+	case f.grammar && len(of) == 0:
+		return ofType("object")
+	case f.grammar:
+		out.Types, out.Others = nil, nil
+	}
+	return out
 }
 
 // describe is the schema's description, plus what its form leaves out.
@@ -298,8 +302,8 @@ func describe(schema *jsonschema.Schema) string {
 // not be null, although the schema of a Go slice or pointer allows it.
 func ToolSchema(a *actions.Action, wantStrict bool) (raw json.RawMessage, strict bool, err error) {
 	schema := a.ForModels()
-	f := former{root: schema, describe: true}
-	if form := f.entities(); wantStrict && !f.loose {
+	f := former{root: schema}
+	if form := f.object(schema); wantStrict && !f.loose {
 		raw, err = json.Marshal(form)
 		return raw, true, err
 	}
@@ -344,8 +348,9 @@ type form struct {
 
 // property is one property of an object.
 type property struct {
-	name string
-	form *form
+	name     string
+	form     *form
+	optional bool
 }
 
 type (
@@ -363,21 +368,15 @@ func (t typeNames) MarshalJSON() ([]byte, error) {
 
 // MarshalJSON keeps the order: grammars enforce it.
 func (p properties) MarshalJSON() ([]byte, error) {
-	out := []byte{'{'}
+	members := make([]string, len(p))
 	for i, one := range p {
-		name, err := json.Marshal(one.name)
-		value, err2 := json.Marshal(one.form)
-		if err := cmp.Or(err, err2); err != nil {
+		raw, err := json.Marshal(map[string]*form{one.name: one.form})
+		if err != nil {
 			return nil, err
 		}
-		if i > 0 {
-			out = append(out, ',')
-		}
-		out = append(out, name...)
-		out = append(out, ':')
-		out = append(out, value...)
+		members[i] = string(raw[1 : len(raw)-1])
 	}
-	return append(out, '}'), nil
+	return []byte("{" + strings.Join(members, ",") + "}"), nil
 }
 
 func ofType(name string) *form { return &form{Types: typeNames{name}} }
@@ -388,27 +387,6 @@ func choice(branches ...*form) *form {
 		return branches[0]
 	}
 	return &form{AnyOf: branches}
-}
-
-// object is an object with exactly these properties.
-func object(of ...property) *form {
-	f := &form{Types: typeNames{"object"}, Properties: properties{}, Required: []string{}, Others: false}
-	for _, p := range of {
-		f.Properties = append(f.Properties, p)
-		f.Required = append(f.Required, p.name)
-	}
-	return f
-}
-
-// options is one of the values. A single one is also an enum: not every server accepts const.
-func options(values ...any) *form {
-	f := &form{Enum: slices.Clone(values)}
-	for _, value := range values {
-		if name := typeOf(value); !slices.Contains(f.Types, name) {
-			f.Types = append(f.Types, name)
-		}
-	}
-	return f
 }
 
 func typeOf(value any) string {
@@ -428,7 +406,9 @@ func typeOf(value any) string {
 	}
 }
 
-func (f *form) isFree() bool { return f.Types == nil && f.AnyOf == nil }
+func (f *form) isFree() bool {
+	return f.Types == nil && f.AnyOf == nil && f.Enum == nil && f.Properties == nil
+}
 
 func (f *form) takesNull() bool {
 	return slices.Contains(f.Types, "null") || slices.ContainsFunc(f.AnyOf, (*form).takesNull)
@@ -451,41 +431,6 @@ func (f *form) orNull() *form {
 		f.Types = append(f.Types, "null")
 	}
 	return f
-}
-
-// loosen leaves out what a grammar does not need: a grammar closes objects by itself, an enum
-// implies its types, and a property that may be null may be absent.
-func (f *form) loosen() {
-	if f.Enum != nil {
-		f.Types, f.Enum = nil, slices.DeleteFunc(f.Enum, func(value any) bool { return value == nil })
-	}
-	if f.Others == false {
-		f.Others = nil
-	}
-	switch {
-	case len(f.Properties) > 0:
-		f.Types = nil
-	default:
-		f.Properties, f.Required = nil, nil
-	}
-	for i, p := range f.Properties {
-		if p.form.takesNull() {
-			f.Required = slices.DeleteFunc(f.Required, func(name string) bool { return name == p.name })
-			f.Properties[i].form = p.form.withoutNull()
-		}
-		f.Properties[i].form.loosen()
-	}
-	for _, branch := range f.AnyOf {
-		branch.loosen()
-	}
-	if f.Items != nil {
-		f.Items.loosen()
-		if len(f.Types) > 1 { // llama-cpp-python drops whatever is beside a list of types
-			array := *f
-			array.Types = typeNames{"array"}
-			*f = form{AnyOf: []*form{&array, ofType("null")}}
-		}
-	}
 }
 
 // withoutNull is f without null, if it accepts anything else.

@@ -99,14 +99,8 @@ func textOf(value any) string {
 		return ""
 	case string:
 		return value
-	case json.Number:
-		return value.String()
 	}
-	raw, err := encode(value)
-	if err != nil {
-		return "" // cannot happen: results are JSON values
-	}
-	return string(raw)
+	return quoted(value)
 }
 
 // encode writes JSON for models and people: without HTML escapes.

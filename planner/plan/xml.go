@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"html"
+	"reflect"
 	"regexp"
 	"slices"
 	"strconv"
@@ -135,16 +136,14 @@ func (a *answer) standsXML(i int) bool {
 // beside matches text that may stand beside an XML plan because it says nothing.
 var beside = regexp.MustCompile(`(?is)<goal\b.*?</goal>|<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|</?[a-z][^<>]*>`)
 
-const (
-	functionTag = "function."
-	// Limits: the steps of an XML plan, the plans in an answer, and the attributes of a tag.
-	maxSteps, maxPlans, maxAttributes = 1000, 100, 200
-)
+const functionTag = "function."
+
+// Limits: the XML plans in an answer, and the steps of each.
+const maxPlans, maxSteps = 100, 1000
 
 // xmlPlan is a <plan> in an answer, with the fault that keeps it from running.
 type xmlPlan struct {
 	start, end, lineStart int
-	attributes            []attribute
 	steps                 []xmlStep
 	fault                 *Fault
 	notes                 notes
@@ -153,9 +152,10 @@ type xmlPlan struct {
 
 // xmlStep is one step of an XML plan: a function, or a text to say.
 type xmlStep struct {
-	function   string // what follows "function."; "" for a text
-	attributes []attribute
-	text       string
+	function      string // what follows "function."; "" for a text
+	attributes    []attribute
+	set, appended string // the names that the output is set as and appended as; "" for none
+	text          string
 }
 
 // attribute is an attribute of a tag, with its XML entities decoded.
@@ -164,25 +164,24 @@ type attribute struct{ name, value string }
 // tagOfXML handles a tag outside plans that means something in this format, and reports whether it
 // skipped it. The contents of a <goal> come from the person. If its end is uncertain, no plan runs.
 func (a *answer) tagOfXML(rest string) (done bool, fault *Fault) {
-	_, name := tagOf(rest)
+	name, closing, _ := tagOf(rest)
 	name = strings.ToLower(name)
-	opens := !strings.HasPrefix(rest, "</")
 	size := hiddenSize(rest)
 	switch {
 	case size < 0:
 		return false, errXMLTruncated
-	case name == "goal" && opens && !a.quotes:
+	case name == "goal" && closing:
+		a.stray = InvalidPlan.Faultf("a </goal> ends what did not begin")
+	case name == "goal" && !a.quotes:
 		end := indexFold(rest, "</goal>")
 		if a.quotes = end < 0; !a.quotes {
 			size = end + len("</goal>")
 		}
-	case name == "goal" && !opens:
-		a.stray = InvalidPlan.Faultf("a </goal> ends what did not begin")
-	case name == "plan" && opens:
+	case name == "plan" && !closing:
 		return true, a.planOfXML()
 	case name == "say":
-		a.quotes = opens && !strings.HasSuffix(anyTag.FindString(rest[:min(len(rest), 200)]), "/>")
-	case hasPrefixFold(rest, "<"+functionTag):
+		a.quotes = !closing && !strings.HasSuffix(anyTag.FindString(rest[:min(len(rest), 200)]), "/>")
+	case strings.HasPrefix(name, functionTag) && !closing:
 		a.stray = InvalidPlan.Faultf("a function stands outside of a <plan>")
 	}
 	if size > 0 {
@@ -234,88 +233,135 @@ type xmlReader struct {
 
 var errXMLTruncated = Truncated.Faultf("the text ends before the plan does")
 
-// plan reads the plan at pos. Other elements mean nothing, as in Semantic Kernel. But one with a
-// step inside is a fault, because the step would be lost.
+// plan reads the plan at pos. Text, comments and other elements in it mean nothing, as in Semantic
+// Kernel.
 func (r *xmlReader) plan(p *xmlPlan) (fault *Fault) {
-	r.pos += len("<plan")
-	var closed bool
-	p.attributes, closed, fault = r.startTag("plan")
-	for open := ""; fault == nil && !closed; {
-		var name string
-		var closing bool
-		if name, closing, fault = r.nextTag(); fault != nil {
-			return fault
+	for closed := false; fault == nil && !closed; {
+		size := strings.IndexByte(r.text[r.pos:], '<')
+		if size < 0 {
+			return errXMLTruncated
 		}
-		lower := strings.ToLower(name)
-		isFunction := strings.HasPrefix(lower, functionTag)
-		switch {
-		case closing && lower == cmp.Or(open, "plan"):
-			closed = open == ""
-			fault, open = r.closeTag(name), ""
-		case closing && (open == "" || lower == "plan"):
-			r.pos -= len("</") + len(name)
-			fault = InvalidPlan.Faultf("there stands </%s> in place of </%s>", spelling.Clip(name), spelling.Clip(cmp.Or(open, "plan")))
+		r.pos += size
+		name, closing, length := tagOf(r.text[r.pos:])
+		switch lower := strings.ToLower(name); {
+		case name == "":
+			if size = hiddenSize(r.text[r.pos:]); size < 0 {
+				return errXMLTruncated
+			}
+			r.pos += max(size, 1) // skips a < in the text
 		case closing:
-		case open != "" && (isFunction || planTags.MatchString(lower) || strings.HasPrefix(open, functionTag)):
-			fault = InvalidPlan.Faultf("<%s> stands within <%s>; a plan is a list of functions, whose inputs are attributes", spelling.Clip(name), spelling.Clip(open))
-		case open != "":
-		case lower == "plan" && planKey.MatchString(r.text[p.start+1:r.pos]):
-			fault = errBeside
-		case lower == "plan" && len(p.steps) == 0: // the previous tag was only mentioned
-			p.start = r.pos - len("<plan")
-			p.attributes, closed, fault = r.startTag(name)
+			if closed = lower == "plan"; !closed {
+				return InvalidPlan.Faultf("there stands </%s> in place of </plan>", spelling.Clip(name))
+			}
+			r.pos += length
+		case lower == "plan" && r.pos > p.start && planKey.MatchString(r.text[p.start+1:r.pos]):
+			return errBeside
+		case lower == "plan" && len(p.steps) == 0: // a <plan> before it was only mentioned
+			p.start = r.pos
+			_, closed, fault = r.startTag(name)
 		case len(p.steps) == maxSteps:
-			fault = InvalidPlan.Faultf("the plan has more than %d steps", maxSteps)
-		case lower == "say":
-			fault = r.say(p)
-		case planTags.MatchString(lower):
-			fault = InvalidPlan.Faultf("<%s> is no step; write <function.NAME …/>", spelling.Clip(name))
+			return InvalidPlan.Faultf("the plan has more than %d steps", maxSteps)
+		case lower != "say" && planTags.MatchString(lower):
+			return InvalidPlan.Faultf("<%s> is no step; write <function.NAME …/>", spelling.Clip(name))
 		default:
-			attributes, alone, wrong := r.startTag(name)
-			if fault = wrong; !alone {
-				open = lower
-			}
-			if isFunction {
-				p.steps = append(p.steps, xmlStep{function: name[len(functionTag):], attributes: attributes})
-			}
+			fault = r.element(p, name)
 		}
 	}
 	return fault
 }
 
-// planTags are the element names of plans in other formats.
-var planTags = regexp.MustCompile(`^(?:plan|functions?|function_calls?|tool_calls?|tool_use|invoke|commands?|action|do|say|steps?)$`)
+// planTags are the element names of plans, here and in other formats. stepTag matches the tag of a
+// step.
+var (
+	planTags = regexp.MustCompile(`^(?:` + planNames + `)$`)
+	stepTag  = regexp.MustCompile(`(?i)</?(?:function\.|(?:` + planNames + `)\b)`)
+)
 
-// nextTag skips text and comments and moves past the name of the next tag.
-func (r *xmlReader) nextTag() (name string, closing bool, fault *Fault) {
-	for {
-		size := strings.IndexByte(r.text[r.pos:], '<')
-		if size < 0 {
-			return "", false, errXMLTruncated
-		}
-		r.pos += size
-		rest := r.text[r.pos:]
-		if tag, name := tagOf(rest); tag != "" {
-			r.pos += len(tag)
-			return name, rest[1] == '/', nil
-		}
-		if size = hiddenSize(rest); size < 0 {
-			return "", false, errXMLTruncated
-		}
-		r.pos += max(size, 1) // skips a < in the text
+const planNames = `plan|functions?|function_calls?|tool_calls?|tool_use|invoke|commands?|action|do|say|steps?`
+
+// element reads an element of a plan, which may be a step. A step within it is a fault, because it
+// would be lost.
+func (r *xmlReader) element(p *xmlPlan, name string) *Fault {
+	attributes, closed, fault := r.startTag(name)
+	if fault != nil {
+		return fault
 	}
+	inner := ""
+	if !closed {
+		rest, end := r.text[r.pos:], "</"+name+">"
+		size := indexFold(rest, end)
+		if size < 0 {
+			return Truncated.Faultf("<%s> is not closed", spelling.Clip(name))
+		}
+		inner = rest[:size]
+		r.pos += size + len(end)
+	}
+	isFunction := strings.HasPrefix(strings.ToLower(name), functionTag)
+	switch isSay := strings.EqualFold(name, "say"); {
+	case stepTag.MatchString(inner), isFunction && anyTag.MatchString(inner):
+		return InvalidPlan.Faultf("there is a tag within <%s>; a plan is a list of functions, whose inputs are attributes", spelling.Clip(name))
+	case isFunction:
+		step := xmlStep{function: name[len(functionTag):]}
+		for _, a := range attributes {
+			if fault := step.add(a); fault != nil {
+				return fault
+			}
+		}
+		p.steps = append(p.steps, step)
+	case isSay && attributes != nil:
+		return InvalidPlan.Faultf("<say> has an attribute; its text stands between <say> and </say>")
+	case isSay:
+		text := r.plain(inner)
+		if raw := characterData.FindStringSubmatch(inner); raw != nil {
+			text = raw[1]
+		}
+		if text = strings.TrimSpace(text); text == "" {
+			r.notes.add("empty_say")
+			return nil
+		}
+		p.steps = append(p.steps, xmlStep{text: text})
+	}
+	return nil
 }
 
-// tagOf returns the tag at the start of text, up to its name, and the name; "" if there is none.
-func tagOf(text string) (tag, name string) {
+// add adds an attribute of a function: an entity, or what to do with the output. Models sometimes
+// write a $ before the name of a variable.
+func (step *xmlStep) add(a attribute) *Fault {
+	output := &step.set
+	switch strings.ToLower(a.name) {
+	case "setcontextvariable":
+	case "appendtoresult":
+		output = &step.appended
+	default:
+		step.attributes = append(step.attributes, a)
+		return nil
+	}
+	name := strings.TrimPrefix(strings.TrimSpace(a.value), "$")
+	switch {
+	case *output != "" && *output != name:
+		return InvalidPlan.Faultf("function %s has %s twice", spelling.Clip(step.function), a.name)
+	case name != "" && !isName(name):
+		return InvalidPlan.Faultf("function %s: %s=%q is no name; use letters, digits and _", spelling.Clip(step.function), a.name, spelling.Clip(a.value))
+	}
+	*output = name
+	return nil
+}
+
+var characterData = regexp.MustCompile(`(?s)^\s*<!\[CDATA\[(.*?)\]\]>\s*$`)
+
+// tagOf returns the name of the tag at the start of text, "" if there is none, and the length of a
+// closing tag.
+func tagOf(text string) (name string, closing bool, length int) {
 	parts := tagStart.FindStringSubmatch(text[:min(len(text), 300)])
 	if parts == nil {
-		return "", ""
+		return "", false, 0
 	}
-	return parts[1], parts[2]
+	return parts[1] + parts[2], parts[1] != "", len(parts[0])
 }
 
-var tagStart = regexp.MustCompile(`^(</?([A-Za-z_$][\w$.\-\x{80}-\x{10FFFF}]*))(?:[ \t\r\n/>]|$)`)
+var tagStart = regexp.MustCompile(`^<(?:/(` + tagName + `)\s*>|(` + tagName + `))`)
+
+const tagName = `[A-Za-z_$][\w$.\-\x{80}-\x{10FFFF}]*`
 
 // hiddenSize is the size of a comment, character data or an instruction, which may stand between
 // the steps of a plan. 0: there is none; negative: it never ends.
@@ -332,52 +378,46 @@ func hiddenSize(text string) int {
 
 var hidden = regexp.MustCompile(`(?s)^(?:<!--.*?(-->|$)|<!\[CDATA\[.*?(\]\]>|$)|<\?.*?(\?>|$))`)
 
-// attributeForm matches an attribute and what follows it; attributeCut matches one that was cut
-// off.
+// startTag reads the start tag at pos, and reports whether it closes itself.
+func (r *xmlReader) startTag(name string) (attributes []attribute, closed bool, fault *Fault) {
+	r.pos += len("<") + len(name)
+	rest := r.text[r.pos:]
+	tag := tagEnd.FindString(rest)
+	switch {
+	case tag == "" && !strings.Contains(rest, ">"):
+		return nil, false, errXMLTruncated
+	case tag == "":
+		return nil, false, InvalidPlan.Faultf("<%s>: %q has no attributes of the form NAME=\"value\"; write a quote within a value as &quot;",
+			spelling.Clip(name), spelling.Clip(strings.TrimSpace(rest)))
+	}
+	r.pos += len(tag)
+	for _, parts := range attributeForm.FindAllStringSubmatch(tag, -1) {
+		value := parts[2] + parts[3] + parts[4]
+		switch {
+		case plansTag.MatchString(value):
+			return nil, false, InvalidPlan.Faultf("<%s>: the value of %s has no closing quote", spelling.Clip(name), spelling.Clip(parts[1]))
+		case parts[4] != "":
+			r.notes.add("bare_words")
+		}
+		attributes = append(attributes, attribute{parts[1], r.plain(value)})
+	}
+	return attributes, strings.HasSuffix(tag, "/>"), nil
+}
+
+// attributeForm matches an attribute, tagEnd all attributes and the end of a start tag.
 var (
-	attributeForm = regexp.MustCompile(`^([^\s=/<>"'“”]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|[“”]([^”]*)”|([^\s"'<=>“”]+?))(\s|/?>)`)
-	attributeCut  = regexp.MustCompile(`^[^\s=/<>"'“”]*\s*(?:=\s*(?:"[^"]*"?|'[^']*'?|[“”][^”]*”?|[^\s"'<=>“”]*))?$`)
+	attributeForm = regexp.MustCompile(anAttribute)
+	tagEnd        = regexp.MustCompile(`^(?:` + anAttribute + `)*\s*/?>`)
 	plansTag      = regexp.MustCompile(`(?i)</?(?:function|plan)`)
 )
 
-// startTag reads the rest of a tag after its name, and reports whether it closes itself.
-func (r *xmlReader) startTag(name string) (attributes []attribute, closed bool, fault *Fault) {
-	for {
-		rest := strings.TrimLeft(r.text[r.pos:], " \t\r\n")
-		r.pos = len(r.text) - len(rest)
-		switch {
-		case rest == "", rest == "/":
-			return nil, false, errXMLTruncated
-		case rest[0] == '>':
-			r.pos++
-			return attributes, false, nil
-		case strings.HasPrefix(rest, "/>"):
-			r.pos += 2
-			return attributes, true, nil
-		case len(attributes) == maxAttributes:
-			return nil, false, InvalidPlan.Faultf("<%s> has more than %d attributes", spelling.Clip(name), maxAttributes)
-		}
-		parts := attributeForm.FindStringSubmatch(rest)
-		switch {
-		case parts == nil && attributeCut.MatchString(rest):
-			return nil, false, errXMLTruncated
-		case parts == nil:
-			line, _, _ := strings.Cut(rest, "\n")
-			return nil, false, InvalidPlan.Faultf("<%s>: %q is no attribute; write NAME=\"value\", and a quote within a value as &quot;", spelling.Clip(name), spelling.Clip(line))
-		case plansTag.MatchString(parts[2] + parts[3] + parts[4] + parts[5]):
-			return nil, false, InvalidPlan.Faultf("<%s>: the value of %s has no closing quote", spelling.Clip(name), spelling.Clip(parts[1]))
-		case parts[4] != "":
-			r.notes.add("quotes")
-		case parts[5] != "":
-			r.notes.add("bare_words")
-		}
-		attributes = append(attributes, attribute{parts[1], r.plain(parts[2] + parts[3] + parts[4] + parts[5])})
-		r.pos += len(parts[0]) - len(parts[6])
-	}
-}
+const anAttribute = `\s+([^\s=/<>"'“”]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<=>/“”]+))`
 
 // plain decodes XML entities, each once. Lookalikes stay.
 func (r *xmlReader) plain(text string) string {
+	if !strings.ContainsAny(text, "<&") {
+		return text
+	}
 	if strings.Contains(text, "<") || strings.Count(text, "&") > len(entityOfXML.FindAllStringIndex(text, -1)) {
 		r.notes.add("escapes")
 	}
@@ -386,87 +426,31 @@ func (r *xmlReader) plain(text string) string {
 
 var entityOfXML = regexp.MustCompile(`&(?:lt|gt|amp|quot|apos|#0*[1-9]\d{0,6}|#[xX]0*[1-9a-fA-F][0-9a-fA-F]{0,5});`)
 
-// closeTag reads the rest of a closing tag.
-func (r *xmlReader) closeTag(name string) *Fault {
-	rest := strings.TrimLeft(r.text[r.pos:], " \t\r\n")
-	r.pos = len(r.text) - len(rest)
-	switch {
-	case rest == "":
-		return errXMLTruncated
-	case rest[0] != '>':
-		return InvalidPlan.Faultf("</%s> has no >", spelling.Clip(name))
-	}
-	r.pos++
-	return nil
-}
-
-// say reads a <say> and its text.
-func (r *xmlReader) say(p *xmlPlan) *Fault {
-	attributes, closed, fault := r.startTag("say")
-	inner := ""
-	if fault == nil && !closed {
-		size := indexFold(r.text[r.pos:], "</say")
-		if size < 0 {
-			return errXMLTruncated
-		}
-		inner = r.text[r.pos : r.pos+size]
-		r.pos += size + len("</say")
-		fault = r.closeTag("say")
-	}
-	switch {
-	case fault != nil:
-		return fault
-	case len(attributes) > 0:
-		return InvalidPlan.Faultf("<say> has an attribute; its text stands between <say> and </say>")
-	case notInSay.MatchString(inner):
-		return InvalidPlan.Faultf("<say> is not closed")
-	}
-	if raw := characterData.FindStringSubmatch(inner); raw != nil {
-		inner = raw[1]
-	} else {
-		inner = r.plain(inner)
-	}
-	if inner = strings.TrimSpace(inner); inner == "" {
-		r.notes.add("empty_say")
-		return nil
-	}
-	p.steps = append(p.steps, xmlStep{text: inner})
-	return nil
-}
-
-var (
-	notInSay      = regexp.MustCompile(`(?i)<function\.|</plan|<say`)
-	characterData = regexp.MustCompile(`(?s)^\s*<!\[CDATA\[(.*?)\]\]>\s*$`)
-)
-
 // plan builds the validated plan. kept says that the plan was stored: its first $INPUT stays a
-// variable to set at run time. A stored <plan> with a version is complete, so nothing is filled in.
+// variable to set at run time.
 func (p *xmlPlan) plan(goal string, kept bool, reg *actions.Registry) (Plan, error) {
-	plan := Plan{TrimResults: true}
-	w := commandBuilder{
-		reg: reg, keepInput: kept, literal: kept && len(p.attributes) > 0, goal: strings.ReplaceAll(goal, "$", "$$"), last: -1,
-		taken: map[string]bool{}, variables: map[string]string{}, results: map[string]bool{},
-	}
-	if w.literal {
-		if err := plan.readAttributes(p.attributes); err != nil {
-			return Plan{}, err
-		}
-	}
 	switch {
 	case p.fault != nil:
 		return Plan{}, p.fault
 	case len(p.steps) == 0:
 		return Plan{}, NoPlan.Faultf("the plan is empty; if it cannot be done, say so in plain text")
 	}
-	if fault := w.build(p.steps); fault != nil {
-		return Plan{}, fault
+	w := commandBuilder{
+		reg: reg, goal: strings.ReplaceAll(goal, "$", "$$"), last: -1,
+		taken: map[string]bool{}, variables: map[string]string{}, results: map[string]bool{},
 	}
-	plan.Commands = w.commands
+	if kept {
+		w.goal = "$INPUT"
+	}
+	if w.build(p.steps); w.fault != nil {
+		return Plan{}, w.fault
+	}
+	plan := Plan{Commands: w.commands, TrimResults: true}
 	var inputs []string
 	if kept {
 		inputs = plan.inputs()
 	}
-	if w.dollars && !w.literal && !plan.Saves() && len(inputs) == 0 { // nothing else resolves $$ there
+	if !plan.Saves() && len(inputs) == 0 { // nothing else resolves $$ there
 		for i := range plan.Commands {
 			plan.Commands[i] = variables{}.expandCommand(plan.Commands[i])
 		}
@@ -479,8 +463,6 @@ func (p *xmlPlan) plan(goal string, kept bool, reg *actions.Registry) (Plan, err
 // value. Variable names are lower-case keys.
 type commandBuilder struct {
 	reg       *actions.Registry
-	keepInput bool
-	literal   bool // the steps are complete; nothing is filled in
 	goal      string
 	inlined   int               // bytes of goal in the commands
 	taken     map[string]bool   // names that the plan uses; true: an output is saved under it
@@ -490,30 +472,28 @@ type commandBuilder struct {
 	commands  []Command
 	last      int   // the last DO; -1 for none
 	shown     []int // the DOs whose output is the result
-	dollars   bool  // there is a $$
+	fault     *Fault
 }
 
-func (w *commandBuilder) build(steps []xmlStep) *Fault {
-	w.dollars = strings.Contains(w.goal, "$")
-	for i := range steps {
-		w.note(steps[i].text)
-		for _, a := range steps[i].attributes {
-			w.note(a.value)
-			if kind := outputOf(a.name); kind != "" {
-				name := strings.ToLower(variableName(a.value))
-				w.taken[name] = false
-				w.results[name] = w.results[name] || kind == appendsOutput
-			}
+func (w *commandBuilder) build(steps []xmlStep) {
+	for _, step := range steps {
+		w.taken[strings.ToLower(step.set)] = false
+		w.taken[strings.ToLower(step.appended)] = false
+		w.results[strings.ToLower(step.appended)] = step.appended != ""
+		texts := []string{step.text}
+		for _, a := range step.attributes {
+			texts = append(texts, a.value)
+		}
+		for _, name := range references(strings.Join(texts, " ")) {
+			w.taken[strings.ToLower(name)] = false
 		}
 	}
 	for i := range steps {
-		if fault := w.step(&steps[i]); fault != nil {
-			return fault
-		}
+		w.step(&steps[i])
 	}
 	// The plan ends with its result: what was appended, else the last output, unless the plan
 	// itself says something after it.
-	if len(w.shown) == 0 && w.last >= 0 && w.last == len(w.commands)-1 && !w.literal {
+	if len(w.shown) == 0 && w.last >= 0 && w.last == len(w.commands)-1 {
 		w.shown = []int{w.last}
 	}
 	var lines []string
@@ -523,82 +503,25 @@ func (w *commandBuilder) build(steps []xmlStep) *Fault {
 	if lines != nil {
 		w.commands = append(w.commands, Command{Kind: Say, Response: strings.Join(lines, "\n")})
 	}
-	return nil
 }
-
-// note records the names that a text mentions.
-func (w *commandBuilder) note(text string) {
-	for _, name := range references(text) {
-		w.taken[strings.ToLower(name)] = false
-	}
-}
-
-// The attributes that say what to do with the output of a function, in lower case.
-const setsOutput, appendsOutput = "setcontextvariable", "appendtoresult"
 
 const inputVariable = "input"
 
-// outputOf returns the attribute in lower case if it is one of these, else "".
-func outputOf(attribute string) string {
-	if name := strings.ToLower(attribute); name == setsOutput || name == appendsOutput {
-		return name
-	}
-	return ""
-}
-
-// variableName is the name in an output attribute, without the $ that models sometimes add.
-func variableName(value string) string {
-	return strings.TrimPrefix(strings.TrimSpace(value), "$")
-}
-
-// outputs returns the names that the output is set as and appended as; "" for none.
-func (step *xmlStep) outputs() (set, appended string, fault *Fault) {
-	names := map[string]string{}
-	for _, a := range step.attributes {
-		kind, name := outputOf(a.name), variableName(a.value)
-		before, twice := names[kind]
-		switch {
-		case kind == "":
-			continue
-		case twice && before != name:
-			return "", "", InvalidPlan.Faultf("function %s has %s twice", spelling.Clip(step.function), a.name)
-		case name != "" && !isName(name):
-			return "", "", InvalidPlan.Faultf("function %s: %s=%q is no name; use letters, digits and _", spelling.Clip(step.function), a.name, spelling.Clip(a.value))
-		}
-		names[kind] = name
-	}
-	return names[setsOutput], names[appendsOutput], nil
-}
-
-func (w *commandBuilder) step(step *xmlStep) *Fault {
+func (w *commandBuilder) step(step *xmlStep) {
 	if step.function == "" {
-		text, fault := w.expand(step.text)
-		w.commands = append(w.commands, Command{Kind: Say, Response: text.(string)})
-		return fault
-	}
-	set, appended, fault := step.outputs()
-	if fault != nil {
-		return fault
+		text, _ := w.expand(step.text).(string)
+		w.commands = append(w.commands, Command{Kind: Say, Response: text})
+		return
 	}
 	c := Command{Kind: Do, Action: step.function}
 	schema := &jsonschema.Schema{}
 	if action, known := functionAction(w.reg, step.function); known {
 		c.Action, schema = action.Name, action.Schema
 	}
-	if c.Entities, fault = w.entities(step, schema); fault != nil {
-		return fault
-	}
+	c.Entities = w.entities(step, schema)
 	w.last = len(w.commands)
 	w.commands = append(w.commands, c)
-	switch {
-	case w.literal && appended != "":
-		return InvalidPlan.Faultf("function %s has appendToResult; in a plan with a version write <say>$NAME</say>", spelling.Clip(step.function))
-	case w.literal:
-		w.commands[w.last].SaveAs = set
-	default:
-		w.keep(set, appended)
-	}
-	return nil
+	w.keep(step.set, step.appended)
 }
 
 // functionAction finds the action of a function: by its whole name or, with a plugin before it, by
@@ -624,58 +547,35 @@ func functionAction(reg *actions.Registry, name string) (*actions.Action, bool) 
 
 // entities builds the entities of a function: from its attributes, then from implicit values, INPUT
 // and variables with an entity's name.
-func (w *commandBuilder) entities(step *xmlStep, schema *jsonschema.Schema) (map[string]any, *Fault) {
+func (w *commandBuilder) entities(step *xmlStep, schema *jsonschema.Schema) map[string]any {
 	entities := make(map[string]any, len(step.attributes))
-	written := make(map[string]string, len(step.attributes))
 	chains := false // the input was given as empty, so it gets the previous output
 	for _, a := range step.attributes {
-		if outputOf(a.name) != "" {
-			continue
-		}
 		name := propertyName(schema, a.name)
-		key := name
-		if schema.Properties[name] == nil {
-			key = strings.ToLower(name)
-		}
-		if before, twice := written[key]; twice && before != a.value {
-			return nil, InvalidPlan.Faultf("function %s has the attribute %s twice", spelling.Clip(step.function), spelling.Clip(name))
-		}
-		written[key] = a.value
-		if a.value == "" && !w.literal && strings.EqualFold(name, inputVariable) {
+		if a.value == "" && strings.EqualFold(name, inputVariable) {
 			chains = true
 			continue
 		}
-		var value any = a.value
-		if typed := typed(schema.Properties[name], a.value); typed != nil {
-			value = typed
+		value := w.expand(typed(schema.Properties[name], a.value))
+		if before, twice := entities[name]; twice && !reflect.DeepEqual(before, value) {
+			w.fault = InvalidPlan.Faultf("function %s has the attribute %s twice", spelling.Clip(step.function), spelling.Clip(name))
 		}
-		var fault *Fault
-		if entities[name], fault = w.expand(value); fault != nil {
-			return nil, fault
-		}
+		entities[name] = value
 	}
 	for name, property := range schema.Properties {
-		if w.literal {
-			break
-		}
-		_, given := entities[name]
 		saved, set := w.variables[strings.ToLower(name)]
+		_, given := entities[name]
 		switch {
 		case given:
 		case strings.EqualFold(name, inputVariable):
-			if property.Default != nil && !chains {
-				continue
+			if property.Default == nil || chains {
+				entities[name] = w.input()
 			}
-			text, fault := w.input()
-			if fault != nil {
-				return nil, fault
-			}
-			entities[name] = text
 		case set:
 			entities[name] = "$" + saved
 		}
 	}
-	return entities, nil
+	return entities
 }
 
 // propertyName is the schema property that an attribute means.
@@ -683,68 +583,53 @@ func propertyName(schema *jsonschema.Schema, name string) string {
 	if schema.Properties[name] != nil {
 		return name
 	}
-	same := ""
-	for property := range schema.Properties {
+	for _, property := range propertyOrder(schema) {
 		if strings.EqualFold(property, name) {
-			if same != "" {
-				return name
-			}
-			same = property
+			return property
 		}
 	}
-	return cmp.Or(same, name)
+	return name
 }
 
-// typed parses a JSON list or object if the schema wants one and not a text; nil if value is a
-// text.
+// typed parses a JSON list or object if the schema wants one and not a text.
 func typed(property *jsonschema.Schema, text string) (value any) {
 	if property == nil {
-		return nil
+		return text
 	}
 	types := append(property.Types, property.Type)
-	if !slices.Contains(types, "string") && (slices.Contains(types, "array") || slices.Contains(types, "object")) {
-		if decodeStrictly([]byte(text), &value) != nil {
-			return nil
-		}
+	isList := slices.Contains(types, "array") || slices.Contains(types, "object")
+	if !isList || slices.Contains(types, "string") || decodeStrictly([]byte(text), &value) != nil || value == nil {
+		return text
 	}
 	return value
 }
 
 // expand renames the variables in all strings of a value to the names that store them now.
-func (w *commandBuilder) expand(value any) (expanded any, fault *Fault) {
-	if w.literal {
-		return value, nil
-	}
-	expanded = mapTexts(value, func(text string) any {
+func (w *commandBuilder) expand(value any) any {
+	return mapTexts(value, func(text string) any {
 		return reference.ReplaceAllStringFunc(text, func(found string) string {
 			low := strings.ToLower(found[1:])
 			switch {
-			case found == "$$":
-				w.dollars = true
-			case fault != nil: // one fault is enough
 			case low == inputVariable:
-				found, fault = w.input()
+				return w.input()
 			case w.variables[low] != "":
 				return "$" + w.variables[low]
 			}
 			return found
 		})
 	})
-	return expanded, fault
 }
 
 // input returns $INPUT: the output of the last function, at first the goal.
-func (w *commandBuilder) input() (string, *Fault) {
-	switch {
-	case w.last >= 0:
-		return "$" + w.saved(w.last), nil
-	case w.keepInput:
-		return "$INPUT", nil
+func (w *commandBuilder) input() string {
+	if w.last >= 0 {
+		return "$" + w.saved(w.last)
 	}
 	if w.inlined += len(w.goal); w.inlined > maxBytes {
-		return "", InvalidPlan.Faultf("the plan repeats the goal too often")
+		w.fault = InvalidPlan.Faultf("the plan repeats the goal too often")
+		return ""
 	}
-	return w.goal, nil
+	return w.goal
 }
 
 // keep saves the output of the last function in variables, and in the result. INPUT already is that
@@ -787,11 +672,10 @@ func (w *commandBuilder) free(name string) string {
 	name = cmp.Or(name, unnamed)
 	for w.serial = max(w.serial, w.last+1); ; w.serial++ { // never reset: a plan may mention very many names
 		next := name + "_" + strconv.Itoa(w.serial)
-		if low := strings.ToLower(next); !has(w.taken, low) {
+		low := strings.ToLower(next)
+		if _, taken := w.taken[low]; !taken {
 			w.taken[low] = true
 			return next
 		}
 	}
 }
-
-func has(names map[string]bool, name string) bool { _, ok := names[name]; return ok }
