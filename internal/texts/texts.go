@@ -24,8 +24,7 @@ type Text string
 //go:embed *.json
 var shipped embed.FS
 
-// Catalog has sentences in several languages. The zero value has English only. It is safe for
-// concurrent use.
+// Catalog has sentences in several languages. nil has English only. It is safe for concurrent use.
 type Catalog struct {
 	sentences catalog.Catalog
 	matcher   language.Matcher
@@ -87,20 +86,19 @@ func Shipped(name string) (sentences map[string]string, err error) {
 	return sentences, err
 }
 
-// In returns a function that says a sentence in the language of a locale, such as de-AT. An empty
-// or unknown locale means English.
-func (c *Catalog) In(locale string) func(sentence Text, args ...any) string {
-	tag := language.English
-	printer := message.NewPrinter(tag)
-	if c.matcher != nil {
-		if wanted, err := language.Parse(locale); err == nil {
-			if matched, _, confidence := c.matcher.Match(wanted); confidence >= language.High {
-				tag = matched
-			}
-		}
-		printer = message.NewPrinter(tag, message.Catalog(c.sentences))
+// Say says a sentence in the language of a locale, such as de-AT. An empty or unknown locale means
+// English.
+func (c *Catalog) Say(locale string, sentence Text, args ...any) string {
+	if c == nil {
+		return message.NewPrinter(language.English).Sprintf(string(sentence), args...)
 	}
-	return func(sentence Text, args ...any) string { return printer.Sprintf(string(sentence), args...) }
+	tag := language.English
+	if wanted, err := language.Parse(locale); err == nil {
+		if matched, _, confidence := c.matcher.Match(wanted); confidence >= language.High {
+			tag = matched
+		}
+	}
+	return message.NewPrinter(tag, message.Catalog(c.sentences)).Sprintf(string(sentence), args...)
 }
 
 var verb = regexp.MustCompile(`%(?:\[(\d+)\])?([a-zA-Z%])`)

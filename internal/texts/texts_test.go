@@ -28,7 +28,7 @@ func TestCatalogsAreComplete(t *testing.T) {
 		for _, value := range pkg.TypesInfo.Types {
 			named, ok := value.Type.(*types.Named)
 			if ok && named.Obj().Name() == "Text" && named.Obj().Pkg().Path() == "github.com/planbot-go/planbot/internal/texts" && value.Value != nil {
-				if sentence := constant.StringVal(value.Value); strings.ContainsFunc(sentence, func(r rune) bool { return r >= 'a' }) {
+				if sentence := constant.StringVal(value.Value); sentence != "" {
 					said[sentence] = true
 				}
 			}
@@ -76,15 +76,15 @@ func TestLanguages(t *testing.T) {
 		"ja-JP":      "リスト X を削除しました。",
 		"it":         "Ho eliminato la lista X.",
 	} {
-		if got := catalog.In(locale)("Deleted the list %s.", "X"); got != want {
+		if got := catalog.Say(locale, "Deleted the list %s.", "X"); got != want {
 			t.Errorf("%q says %q, want %q", locale, got, want)
 		}
 	}
-	if got := catalog.In("pt")("There are no lists yet."); got != "There are no lists yet." {
+	if got := catalog.Say("pt", "There are no lists yet."); got != "There are no lists yet." {
 		t.Errorf("a missing sentence is %q", got)
 	}
-	if got := new(texts.Catalog).In("de")("Deleted the list %s.", "X"); got != "Deleted the list X." {
-		t.Errorf("the zero value says %q", got)
+	if got := (*texts.Catalog)(nil).Say("de", "Deleted the list %s.", "X"); got != "Deleted the list X." {
+		t.Errorf("no catalogue says %q", got)
 	}
 }
 
