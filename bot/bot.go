@@ -333,9 +333,12 @@ func (b *Bot) OnMessage(match func(t *Turn) bool, h Handler) {
 	b.On(func(t *Turn) bool { return t.IsMessage() && (match == nil || match(t)) }, h)
 }
 
-// OnCommand registers a handler for messages whose whole text is the command, such as "/reset",
-// regardless of case.
-func (b *Bot) OnCommand(command string, h Handler) { b.On(isCommand(command), h) }
+// OnCommand registers a handler for messages that are the command, regardless of case. Words may
+// follow a command that begins with a slash, such as "/tickets open": the handler gets them as the
+// turn's Text. Help lists these commands.
+func (b *Bot) OnCommand(command string, h Handler) {
+	b.routes.first = append(b.routes.first, b.routes.command(command, h))
+}
 
 // OnActivity registers a handler for a type of activity.
 func (b *Bot) OnActivity(typ activity.Type, h Handler) {
