@@ -35,6 +35,9 @@ var ErrPanic = errors.New("action panicked")
 type Action struct {
 	Name        string
 	Description string
+	// Title is what people read in place of Name, in cards, help and texts. "": Name. It is
+	// translated as [Turn.Translate] does.
+	Title string
 	// Detail explains what the action does, one line per step, where its name and entities do not
 	// make that clear. Approvers see it.
 	Detail string
@@ -87,6 +90,10 @@ func Parallel(a *Action) { a.Parallel = true }
 
 // ReturnsData marks an action whose result is meant for the model. The mark is only descriptive.
 func ReturnsData(a *Action) { a.ReturnsData = true }
+
+// Title gives an action a name for people, such as "Close a ticket". No two actions may have the
+// same title.
+func Title(title string) Option { return func(a *Action) { a.Title = title } }
 
 // Example adds phrases that people use to ask for the action:
 //
@@ -211,6 +218,9 @@ func (r *Registry) add(a *Action) error {
 	if _, taken := r.exact[a.Name]; taken {
 		return fmt.Errorf("action name %q is taken", a.Name)
 	}
+	if i := slices.IndexFunc(r.all, func(other *Action) bool { return a.Title != "" && other.Title == a.Title }); i >= 0 {
+		return fmt.Errorf("action %s has the title %q of %s", a.Name, a.Title, r.all[i].Name)
+	}
 	for _, phrase := range a.Examples {
 		for _, slot := range slotForm.FindAllStringSubmatch(phrase, -1) {
 			if a.Schema.Properties[slot[1]] == nil {
@@ -231,7 +241,7 @@ func (r *Registry) add(a *Action) error {
 //		Size string `json:"size,omitempty" enum:"small,large" default:"small"`
 //	}
 //
-// The jsonschema tag is the description. A field with omitempty, omitzero or a default is optional.
+// The jsonschema tag is the description, and a title tag is what people read in place of the name. A field with omitempty, omitzero or a default is optional.
 // enum lists the allowed values of a field, or of each of its elements. Enum values and defaults
 // are JSON, except that strings have no quotes. The bot itself fills in a field with a host tag,
 // see [Provide].

@@ -39,7 +39,7 @@ func schemaFor[In any]() (*jsonschema.Schema, error) {
 	return schema, annotate(schema, t)
 }
 
-// annotate adds the enum and default tags of struct t to its schema.
+// annotate adds the title, enum and default tags of struct t to its schema.
 func annotate(schema *jsonschema.Schema, t reflect.Type) error {
 	for field := range fields(t) {
 		if err := annotateField(schema, nameOf(field), field); err != nil {
@@ -62,6 +62,7 @@ func annotateField(schema *jsonschema.Schema, name string, field reflect.StructF
 		}
 		return nil
 	}
+	property.Title = field.Tag.Get("title")
 	element, t := innermost(property, field.Type)
 	if hasOptions {
 		for option := range strings.SplitSeq(options, ",") {

@@ -1,6 +1,7 @@
 package bot
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -9,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -127,7 +129,7 @@ func (b *builtins) helpText(t *Turn) string {
 	var s strings.Builder
 	s.WriteString(t.Translate("I am %s. Tell me what you need in your own words. I can use these actions:", b.cfg.Name) + "\n")
 	for _, a := range b.cfg.Actions.All() {
-		s.WriteString("\n- **" + a.Name + "**: " + a.Description)
+		s.WriteString("\n- **" + t.Translate(texts.Text(cmp.Or(a.Title, a.Name))) + "**: " + a.Description)
 	}
 	s.WriteString("\n\n" + t.Translate("Commands:") + "\n\n- **help**: " + t.Translate("shows this"))
 	for _, command := range b.own.commands {

@@ -12,14 +12,20 @@ import (
 
 var barbot = app.Bot{
 	Name:     "Barbot",
-	Register: func(r *actions.Registry) { actions.Add(r, "pourTea", "Pours a cup of tea", pourTea) },
+	Register: func(r *actions.Registry) {
+		actions.Add(r, "pourTea", "Pours a cup of tea", pourTea, actions.Title("Pour tea"))
+	},
 	Texts: map[string]map[string]string{
 		"en": {"I've cleared our conversation. Your lists and reminders are still here.": "All cleared."},
-		"de": {"Here is your tea, %s.": "Hier ist dein Tee, %s."},
+		"de": {"Here is your tea, %s.": "Hier ist dein Tee, %s.", "Pour tea": "Tee einschenken", "Sugar, in %": "Zucker in %"},
 	},
 }
 
-func pourTea(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+type tea struct {
+	Sugar int `json:"sugar,omitempty" title:"Sugar, in %"`
+}
+
+func pourTea(_ context.Context, turn *actions.Turn, _ tea) (actions.Result, error) {
 	return actions.Text("%s", turn.Translate("Here is your tea, %s.", turn.Activity.From.Name)), nil
 }
 
@@ -38,9 +44,9 @@ func TestLanguages(t *testing.T) {
 		say := func(locale, text string) {
 			chat.Deliver(map[string]any{"type": "message", "text": text, "locale": locale})
 		}
-		tea := bottest.Do("pourTea")
-		tea.SaveAs = "TEA"
-		plan := bottest.Plan(tea, bottest.Say("$TEA"))
+		pour := bottest.Do("pourTea", "sugar", 5)
+		pour.SaveAs = "TEA"
+		plan := bottest.Plan(pour, bottest.Say("$TEA"))
 		kit.Model.Says(plan, plan, plan)
 
 		say("de-AT", "Tee")
@@ -57,8 +63,8 @@ func TestLanguages(t *testing.T) {
 		chat.ExpectCard("必要なことをご自分の言葉で伝えてください", "/forget")
 
 		say("de-DE", "frage mich")
-		card := chat.ExpectCard("Darf ich das tun?", "Angefragt von Mia.")
+		card := chat.ExpectCard("Darf ich das tun?", "Tee einschenken", "Zucker in %: ", "Angefragt von Mia.")
 		card.Press("Ablehnen")
-		chat.Expect("OK, ich führe pourTea nicht aus.")
+		chat.Expect("OK, ich führe Tee einschenken nicht aus.")
 	})
 }

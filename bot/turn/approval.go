@@ -239,9 +239,9 @@ func (x *execution) decided(ctx context.Context, a *Approval) error {
 	case x.owesAfter():
 		x.goOnWithout(a)
 	default:
-		said = x.Translate("OK, I won't run %s.", a.Action)
+		said = x.Translate("OK, I won't run %s.", x.title(a.Action))
 		if rest := x.rest(); rest != "" {
-			said = x.Translate("OK, I won't run %s, nor what was to follow it: %s.", a.Action, rest)
+			said = x.Translate("OK, I won't run %s, nor what was to follow it: %s.", x.title(a.Action), rest)
 		}
 		x.renote(a, "["+said+"]")
 		x.rec.Run = nil
@@ -282,7 +282,7 @@ func (x *execution) rest() string {
 	p := x.rec.Run.Progress
 	for _, c := range p.Plan.Commands[p.Next+1:] {
 		if c.Kind == plan.Do {
-			names = append(names, c.Action)
+			names = append(names, x.title(c.Action))
 		}
 	}
 	return strings.Join(names, ", ")
@@ -537,7 +537,7 @@ func (x *execution) question(a *Approval) *activity.Activity {
 		card.Fallback = words + a.choices(x.Turn, "")
 	}
 	m := x.Message("")
-	m.Summary = x.Translate("Approval needed: %s", a.Action)
+	m.Summary = x.Translate("Approval needed: %s", x.title(a.Action))
 	m.Attachments = []activity.Attachment{card.Attachment()}
 	return m
 }
@@ -561,7 +561,7 @@ func (a *Approval) askingCard(t *Turn) activity.Card {
 		buttons = append(buttons, a.button(t.Translate("Approve exactly this, always"), "", verbAlways))
 	}
 	return activity.Card{
-		Fallback: t.Translate("I need approval for %s. Please open this message in a client that shows cards.", a.Action),
+		Fallback: t.Translate("I need approval for %s. Please open this message in a client that shows cards.", t.title(a.Action)),
 		Body:     body, Actions: append(buttons, a.button(t.Translate("Reject"), "destructive", verbReject)), Version: approvalVersion,
 	}
 }
@@ -578,7 +578,7 @@ func (a *Approval) decidedCard(t *Turn, asker activity.Account) activity.Card {
 // describe shows the action and its arguments in full, as text without markup, so that no argument
 // can pose as something else.
 func (a *Approval) describe(t *Turn, asker activity.Account) []any {
-	rows := []any{line(a.Action, "")}
+	rows := []any{line(t.title(a.Action), "")}
 	if action, ok := t.engine.cfg.Actions.Lookup(a.Action); ok {
 		rows = append(rows, small(action.Description))
 	}
@@ -597,7 +597,7 @@ func (a *Approval) describe(t *Turn, asker activity.Account) []any {
 // inWords is the question as a text, with what the call does as code.
 func (a *Approval) inWords(t *Turn) string {
 	var s strings.Builder
-	s.WriteString(t.Translate("May I do this?") + " **" + a.Action + "**\n")
+	s.WriteString(t.Translate("May I do this?") + " **" + t.title(a.Action) + "**\n")
 	for _, d := range a.details(t) {
 		s.WriteString("\n- ")
 		if name, ok := strings.CutSuffix(d.name, ": "); ok {
@@ -627,8 +627,12 @@ func (a *Approval) details(t *Turn) (list []detail) {
 	_ = json.Unmarshal(a.Entities, &raw) // ask wrote it
 	for _, name := range slices.Sorted(maps.Keys(raw)) {
 		arg := detail{visible(name) + ": ", visible(string(raw[name]))}
-		if ok && action.Schema.Properties[name] == nil {
-			arg.name = visible(name) + " (" + t.Translate("not used") + "): "
+		if ok {
+			if property := action.Schema.Properties[name]; property == nil {
+				arg.name = visible(name) + " (" + t.Translate("not used") + "): "
+			} else if property.Title != "" {
+				arg.name = visible(t.Translate(texts.Text(property.Title))) + ": "
+			}
 		}
 		list = append(list, arg)
 	}

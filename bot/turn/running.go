@@ -237,7 +237,7 @@ func (x *execution) untold() string {
 			case o.Unchanged && !slices.Contains(texts, o.Text):
 				texts = append(texts, o.Text)
 			case !o.Unchanged && !o.Failed && o.Action != plan.Say:
-				did = append(did, o.Action)
+				did = append(did, x.title(o.Action))
 			}
 		}
 	}

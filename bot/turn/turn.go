@@ -17,6 +17,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
@@ -448,7 +449,24 @@ func (t *Turn) lasts() []string {
 		action, known := t.engine.cfg.Actions.Lookup(o.Action)
 		return known && action.StateOnly
 	})
-	return completed(append(outcomes[:t.saved], unsaved...))
+	return t.titles(completed(append(outcomes[:t.saved], unsaved...)))
+}
+
+// titles returns what people call the actions.
+func (t *Turn) titles(names []string) []string {
+	for i, name := range names {
+		names[i] = t.title(name)
+	}
+	return names
+}
+
+// title returns what people call the action.
+func (t *Turn) title(name string) string {
+	action, ok := t.engine.cfg.Actions.Lookup(name)
+	if !ok || action.Title == "" {
+		return name
+	}
+	return t.Translate(texts.Text(action.Title))
 }
 
 // account adds to a sentence what was done before, and the turn's id for an operator. It never
@@ -463,7 +481,7 @@ func (t *Turn) account(said string) string {
 		said += " " + t.Translate("This failed: %s.", failed)
 	}
 	if len(t.uncertain) > 0 {
-		said += " " + t.Translate("I cannot tell whether this was done: %s.", strings.Join(t.uncertain, ", "))
+		said += " " + t.Translate("I cannot tell whether this was done: %s.", strings.Join(t.titles(t.uncertain), ", "))
 	}
 	return t.Translate("%s (turn %s)", said, t.ID)
 }
@@ -482,7 +500,7 @@ func (t *Turn) failed() string {
 			continue
 		}
 		reason := cut(strings.Join(strings.Fields(o.Text), " "), maxReason)
-		return o.Action + ", " + cmp.Or(strings.TrimRight(reason, "."), "for no reason given")
+		return t.title(o.Action) + ", " + cmp.Or(strings.TrimRight(reason, "."), "for no reason given")
 	}
 	return ""
 }

@@ -111,6 +111,9 @@ func (c *Catalog) Say(locale string, sentence Text, args ...any) string {
 		tag = c.tags[at]
 		said = cmp.Or(c.said[at]()[said], c.said[0]()[said], said)
 	}
+	if len(args) == 0 {
+		return said
+	}
 	return message.NewPrinter(tag).Sprintf(said, args...)
 }
 
