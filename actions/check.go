@@ -137,12 +137,21 @@ func compile(schema any) func() (*jsonschema.Schema, error) {
 		c := jsonschema.NewCompiler()
 		c.UseLoader(jsonschema.SchemeURLLoader{})
 		c.AssertFormat()
+		for _, name := range ignoredFormats {
+			c.RegisterFormat(&jsonschema.Format{Name: name, Validate: func(any) error { return nil }})
+		}
 		c.AssertContent()
 		if err := c.AddResource(name, tree); err != nil {
 			return nil, err
 		}
 		return c.Compile(name)
 	})
+}
+
+// ignoredFormats are not checked: only dates and times have one form.
+var ignoredFormats = []string{
+	"json-pointer", "relative-json-pointer", "uuid", "duration", "period", "ipv4", "ipv6", "hostname", "email", "time",
+	"uri", "iri", "uri-reference", "iri-reference", "uri-template", "semver",
 }
 
 // checker converts the entities of a call to what their schema wants.
@@ -175,7 +184,7 @@ func (c *checker) fit(s *jsonschema.Schema, value any, at []string) any {
 	case map[string]any:
 		object := make(map[string]any, len(contents))
 		for name, property := range s.Properties {
-			if property.Default != nil {
+			if property.Default != nil && *property.Default != nil {
 				object[name] = c.fit(property, *property.Default, append(at, name))
 			}
 		}
@@ -203,14 +212,18 @@ func (c *checker) fit(s *jsonschema.Schema, value any, at []string) any {
 // fitOne fits value to the first option that accepts it unconverted, or else to the first that
 // accepts it converted.
 func (c *checker) fitOne(options []*jsonschema.Schema, value any, at []string) any {
-	if i := slices.IndexFunc(options, func(s *jsonschema.Schema) bool { return s.Validate(value) == nil }); i >= 0 {
+	accepts := func(s *jsonschema.Schema, value any) bool {
+		wrong, ok := s.Validate(value).(*jsonschema.ValidationError) //nolint:errorlint // it returns no other
+		return !ok || (&checker{}).first(wrong) == nil // unknown entities are no faults
+	}
+	if i := slices.IndexFunc(options, func(s *jsonschema.Schema) bool { return accepts(s, value) }); i >= 0 {
 		options = options[i : i+1]
 	}
 	for _, option := range options {
 		if c.parts++; c.parts >= maxParts {
 			break
 		}
-		if fitted := c.fit(option, value, at); option.Validate(fitted) == nil {
+		if fitted := c.fit(option, value, at); accepts(option, fitted) {
 			return fitted
 		}
 	}
@@ -278,17 +291,13 @@ func convert(s *jsonschema.Schema, value any) any {
 // number matches a number in JSON that is not too large to compute with.
 var number = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?$`)
 
-// first returns the first fault in e by its place, or nil. Unknown entities, texts that are not final
-// and formats other than those of times are no faults.
+// first returns the first fault in e by its place, or nil. Unknown entities and texts that are not
+// final are no faults.
 func (c *checker) first(e *jsonschema.ValidationError) (first *jsonschema.ValidationError) {
 	oneIsEnough := false
-	switch k := e.ErrorKind.(type) {
+	switch e.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
 		return nil
-	case *kind.Format:
-		if k.Want != "date" && k.Want != "date-time" {
-			return nil
-		}
 	case *kind.AnyOf, *kind.OneOf:
 		oneIsEnough = true
 	}

@@ -261,7 +261,7 @@ func (c *Client) Members(ctx context.Context, ref activity.Reference) iter.Seq2[
 					return
 				}
 			}
-			if page.Next == "" {
+			if page.Next == "" || page.Next == k.query.Get("continuationToken") {
 				return
 			}
 			k.query.Set("continuationToken", page.Next)
@@ -610,6 +610,9 @@ func (c *Client) fetch(ctx context.Context, op string, from *url.URL, signed boo
 		return nil, "", err
 	}
 	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK { // such as 202: the file is not there yet
+		return nil, "", &Error{Op: op, Status: res.StatusCode}
+	}
 	err = errTooLong
 	if res.ContentLength <= maxBytes {
 		content, err = readCapped(res.Body, maxBytes)

@@ -270,7 +270,7 @@ func (x *execution) goOnWithout(a *Approval) {
 	run.Steps++
 	run.Decided = &decidedCall{Action: a.Action}
 	c := x.check(run.Progress.Next)
-	c.result = actions.Fail("a person rejected it")
+	c.result = actions.Fail(rejected)
 	x.record(&c)
 	x.leaveOut()
 	run.Progress, x.rec.Phase, x.progressed, x.saveDue = nil, planning, true, true

@@ -124,7 +124,7 @@ func (x *execution) say(ctx context.Context) error {
 	p := x.rec.Run.Progress
 	last := p.Next > p.Plan.LastDo() && !p.Owes()
 	var texts []string
-	for !p.Done() && p.Plan.Commands[p.Next].Kind == plan.Say {
+	for !p.Done() && p.Plan.Commands[p.Next].Kind == plan.Say && (last || len(texts) == 0) {
 		text, err := x.nextText(ctx)
 		if err != nil {
 			return err
@@ -543,24 +543,38 @@ func (x *execution) finishCall(ctx context.Context, c *call) {
 
 // record adds what came of a call to its round.
 func (x *execution) record(c *call) {
+	round := x.round()
+	round.Outcomes = append(round.Outcomes, actions.Outcome{
+		Action: c.command.Action, Entities: c.command.Entities, CallID: c.command.CallID,
+		Text:   cut(c.result.Text(), maxResult),
+		Failed: c.result.Failed(), Unchanged: c.result.Unchanged(),
+	})
 	room := maxResults
 	for _, o := range x.Outcomes() {
 		room -= len(o.Text)
 	}
-	round := x.round()
-	round.Outcomes = append(round.Outcomes, actions.Outcome{
-		Action: c.command.Action, Entities: c.command.Entities, CallID: c.command.CallID,
-		Text:   cut(c.result.Text(), max(leastResult, min(maxResult, room))),
-		Failed: c.result.Failed(), Unchanged: c.result.Unchanged(),
-	})
+	for i := range x.Rounds {
+		for j := range x.Rounds[i].Outcomes {
+			if o := &x.Rounds[i].Outcomes[j]; room < 0 && len(o.Text) > leastResult {
+				room += len(o.Text) - leastResult
+				o.Text = cut(o.Text, leastResult)
+			}
+		}
+	}
 }
+
+// The results of calls that were not made.
+const (
+	notRun   = "not run, because an earlier call failed"
+	rejected = "a person rejected it"
+)
 
 const (
 	// maxResult is how many bytes of a result the model sees: a page of a skill's resource and the
 	// text around it.
 	maxResult = 66 << 10
 	// maxResults limits the bytes of all results of a turn, because each save writes them. Beyond
-	// it, results are cut to leastResult.
+	// it, the oldest results are cut to leastResult.
 	maxResults  = 320 << 10
 	leastResult = 1 << 10
 )
@@ -583,7 +597,7 @@ func (x *execution) leaveOut() {
 		}
 		round.Outcomes = append(round.Outcomes, actions.Outcome{
 			Action: c.Action, Entities: c.Entities, CallID: c.CallID, Failed: true,
-			Text: "not run, because an earlier call failed",
+			Text: notRun,
 		})
 	}
 }
@@ -606,7 +620,7 @@ func (x *execution) saveLate(ctx context.Context) {
 func (x *execution) circles() error {
 	limit, same := x.engine.cfg.MaxSameCalls, map[string]int{}
 	for _, o := range x.Outcomes() {
-		if limit == 0 || o.Action == plan.Say {
+		if limit == 0 || o.Action == plan.Say || o.Failed && (o.Text == notRun || o.Text == rejected) {
 			continue
 		}
 		hash := hashOf(o.Action, o.Entities)

@@ -332,7 +332,7 @@ func (t *Turn) encodeAnswer() []byte {
 	}
 	raw, err := json.Marshal(cmp.Or(t.rec.Answer, &Answer{}))
 	if err != nil {
-		panic(err) // its parts were encoded before
+		return []byte(`{"status":500}`) // a handler's answer is no JSON
 	}
 	return raw
 }
@@ -674,10 +674,14 @@ func (t *Turn) Tell(ctx context.Context, text string) error {
 // one sends the rest and does not run the calling handler again: change state before you speak.
 // Once the first activity is on its way, the end of ctx does not stop the rest.
 func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error {
-	if err := t.put(activities); err != nil {
-		return err
+	err := t.put(activities)
+	if err == nil {
+		err = t.Save(ctx)
 	}
-	return t.move(ctx)
+	for first := true; err == nil && (first || len(t.rec.Outbox) > 0); first = false {
+		err = (&outbox{t}).send(ctx)
+	}
+	return err
 }
 
 // put makes the loop save and then send the messages.

@@ -97,13 +97,16 @@ func Shipped(name string) (sentences map[string]string) {
 	return sentences
 }
 
+// maxLocale is how many bytes of a locale are read. Reading takes time that grows with the square.
+const maxLocale = 35
+
 // Say says a sentence in the language of a locale, such as de-AT. An empty or unknown locale means
 // English.
 func (c *Catalog) Say(locale string, sentence Text, args ...any) string {
 	tag, said := language.English, string(sentence)
 	if c != nil {
 		at := 0
-		if wanted, err := language.Parse(locale); err == nil {
+		if wanted, err := language.Parse(locale[:min(len(locale), maxLocale)]); err == nil {
 			if _, best, confidence := c.matcher.Match(wanted); confidence >= language.High {
 				at = best
 			}

@@ -66,15 +66,16 @@ func TestLanguages(t *testing.T) {
 		t.Fatal(err)
 	}
 	for locale, want := range map[string]string{
-		"":           "X is gone.",
-		"en-GB":      "X is gone.",
-		"nl-NL":      "X is gone.",
-		"not a tag!": "X is gone.",
-		"de-AT":      "Weg ist X.",
-		"pt-BR":      "Lista X excluída.",
-		"zh-Hans-CN": "已删除列表 X。",
-		"ja-JP":      "リスト X を削除しました。",
-		"it":         "Ho eliminato la lista X.",
+		"":                                "X is gone.",
+		"en-GB":                           "X is gone.",
+		"nl-NL":                           "X is gone.",
+		"not a tag!":                      "X is gone.",
+		"en" + strings.Repeat("-", 1<<20): "X is gone.",
+		"de-AT":                           "Weg ist X.",
+		"pt-BR":                           "Lista X excluída.",
+		"zh-Hans-CN":                      "已删除列表 X。",
+		"ja-JP":                           "リスト X を削除しました。",
+		"it":                              "Ho eliminato la lista X.",
 	} {
 		if got := catalog.Say(locale, "Deleted the list %s.", "X"); got != want {
 			t.Errorf("%q says %q, want %q", locale, got, want)

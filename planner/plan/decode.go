@@ -81,6 +81,7 @@ type answer struct {
 	pos, lineStart int
 	inked, begun   bool // there is something before pos on its line, or anywhere
 	thinking       bool // a reasoning tag was opened within a line and never closed
+	struck         bool // there was an HTML <s>, so </s> does not end the turn
 	quotedLine     int  // a line with a closing tag inside a quote; -1 for none
 
 	// For an answer to the sequential planner:
@@ -156,7 +157,7 @@ func (a *answer) step() *Fault {
 	case strings.IndexByte("<[{/", c) < 0 && c != "◁"[0]:
 		a.mark()
 		return nil
-	case c == '<' && endToken.MatchString(head(rest)):
+	case c == '<' && endToken.MatchString(head(rest)) && !(a.struck && strings.HasPrefix(rest, "</s>")):
 		a.done.add("end_token")
 		a.text = a.text[:a.pos]
 		return nil
@@ -168,6 +169,7 @@ func (a *answer) step() *Fault {
 	if tag := reasoningTag.FindStringSubmatch(head(rest)); tag != nil {
 		return a.tag(tag)
 	}
+	a.struck = a.struck || a.pos > 0 && strings.HasPrefix(rest, "<s>")
 	if c == '{' || c == '[' {
 		return a.bracket(rest)
 	}

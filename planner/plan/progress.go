@@ -262,14 +262,30 @@ func (e *Progress) failure(result actions.Result) string {
 }
 
 // Result is the result of a plan that [Progress.Run] ran to its end: the texts that it said and the
-// output of a final DO, one per line. It is [actions.Unchanged] if any command was; it then includes
+// output of a final DO, one per line, or the list or object that is all it said. It is [actions.Unchanged] if any command was; it then includes
 // that command's text if no SAY quotes it.
 func (e *Progress) Result() actions.Result {
 	text := strings.Join(append(slices.Clone(e.Said), e.untold()...), "\n")
 	if len(e.Unchanged) > 0 {
 		return actions.Unchanged("%s", text)
 	}
+	if value, ok := e.only(); ok {
+		return actions.JSON(value)
+	}
 	return actions.Text("%s", text)
+}
+
+// only returns the list or object that is all a plan says.
+func (e *Progress) only() (any, bool) {
+	c := e.Plan.Commands[len(e.Plan.Commands)-1]
+	if c.Kind != Say || len(e.Said) != 1 {
+		return nil, false
+	}
+	switch value := e.Variables.expand(c.Response).(type) {
+	case []any, map[string]any:
+		return value, true
+	}
+	return nil, false
 }
 
 // UnmarshalJSON reads a stored progress, with numbers as json.Number. It refuses unknown fields.

@@ -97,7 +97,7 @@ func TestRunResult(t *testing.T) {
 		commands []plan.Command
 		want     actions.Result
 	}{
-		"a value":                   {commands(saved("A", "times", entities{"list": []any{"1", json.Number("2")}}), say("$A")), actions.Text("[2,4]")},
+		"a value":                   {commands(saved("A", "times", entities{"list": []any{"1", json.Number("2")}}), say("$A")), actions.JSON([]int{2, 4})},
 		"in words":                  {commands(saved("A", "times", entities{"list": []any{}}), say("It is $A.")), actions.Text("It is [].")},
 		"texts, a line each":        {commands(say(" a "), do("send", entities{"input": "x"}), say("b")), actions.Text("a\nb")},
 		"nothing says the last one": {commands(say("a"), do("upper", entities{"input": "x"})), actions.Text("a\nX")},

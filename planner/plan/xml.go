@@ -294,6 +294,9 @@ func (r *xmlReader) element(p *xmlPlan, name string) *Fault {
 			return Truncated.Faultf("<%s> is not closed", spelling.Clip(name))
 		}
 		inner = rest[:size]
+		if hides(inner) {
+			return InvalidPlan.Faultf("<%s> ends within a comment or character data", spelling.Clip(name))
+		}
 		r.pos += size + len(end)
 	}
 	isFunction := strings.HasPrefix(strings.ToLower(name), functionTag)
@@ -322,6 +325,17 @@ func (r *xmlReader) element(p *xmlPlan, name string) *Fault {
 		p.steps = append(p.steps, xmlStep{text: text})
 	}
 	return nil
+}
+
+// hides reports whether a text ends within a comment, character data or an instruction, where a tag
+// is only text.
+func hides(text string) bool {
+	for _, mark := range [][2]string{{"<!--", "-->"}, {"<![CDATA[", "]]>"}, {"<?", "?>"}} {
+		if at := strings.LastIndex(text, mark[0]); at >= 0 && !strings.Contains(text[at:], mark[1]) {
+			return true
+		}
+	}
+	return false
 }
 
 // add adds an attribute of a function: an entity, or what to do with the output. Models sometimes
