@@ -3,15 +3,12 @@ package app
 import (
 	"bytes"
 	"cmp"
-	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
@@ -24,17 +21,17 @@ type manifestCmd struct {
 	Validate manifestValidateCmd `cmd:"" help:"Check a manifest.json, its folder or an app package."`
 }
 
-// manifestFlags replace parts of Bot.Manifest.
+// manifestFlags are the fields of [manifest.Config] that flags replace, by their names there.
 type manifestFlags struct {
 	Schema         string   `help:"version of the manifest's schema, 1.25 or 1.22 (1.25)"`
-	AppVersion     string   `name:"app-version" help:"version of the app, raised with every change (1.0.0)"`
+	Version        string   `name:"app-version" help:"version of the app, raised with every change (1.0.0)"`
 	Name           string   `help:"short name of the app (the name of the bot)"`
 	FullName       string   `name:"full-name" help:"full name of the app (made from the name)"`
 	Summary        string   `help:"what the app does, in one sentence"`
 	Details        string   `help:"what the app does, at length"`
-	Color          string   `help:"accent colour of the app, such as #0B6E75"`
-	Icon           string   `type:"path" help:"PNG of 192×192 pixels: the icon in colour"`
-	OutlineIcon    string   `name:"outline-icon" type:"path" help:"PNG of 32×32 pixels, white on transparent: the outline of the icon"`
+	AccentColor    string   `name:"color" help:"accent colour of the app, such as #0B6E75"`
+	ColorIcon      []byte   `name:"icon" type:"filecontent" placeholder:"FILE" help:"PNG of 192×192 pixels: the icon in colour"`
+	OutlineIcon    []byte   `name:"outline-icon" type:"filecontent" placeholder:"FILE" help:"PNG of 32×32 pixels, white on transparent: the outline of the icon"`
 	Scopes         []string `help:"where people can add the bot (personal,team,groupChat)"`
 	Permissions    []string `help:"what the app may do: identity, messageTeamMembers (identity)"`
 	ValidDomains   []string `name:"valid-domains" help:"hosts besides DOMAIN whose pages the app opens"`
@@ -46,35 +43,15 @@ type manifestFlags struct {
 	TermsURL       string   `name:"terms-url" help:"https address of the terms of use (https://DOMAIN/terms)"`
 }
 
-// config returns the manifest of the bot, as the flags change it. An icon that cannot be read is an
-// error, and empty in the config.
-func (f manifestFlags) config(b Bot, s *settings.Settings) (manifest.Config, error) {
+// config returns the manifest of the bot, as the flags change it.
+func (f manifestFlags) config(b Bot, s *settings.Settings) manifest.Config {
 	cfg := b.Manifest
-	cfg.Schema = cmp.Or(f.Schema, cfg.Schema)
-	cfg.Version = cmp.Or(f.AppVersion, cfg.Version)
-	cfg.Name = cmp.Or(f.Name, cfg.Name, b.Name)
-	cfg.FullName = cmp.Or(f.FullName, cfg.FullName)
-	cfg.Summary = cmp.Or(f.Summary, cfg.Summary)
-	cfg.Details = cmp.Or(f.Details, cfg.Details)
-	cfg.AccentColor = cmp.Or(f.Color, cfg.AccentColor)
-	cfg.WebAppID = cmp.Or(f.WebAppID, cfg.WebAppID)
-	cfg.WebAppResource = cmp.Or(f.WebAppResource, cfg.WebAppResource)
-	cfg.Developer = cmp.Or(f.Developer, cfg.Developer)
-	cfg.WebsiteURL = cmp.Or(f.WebsiteURL, cfg.WebsiteURL)
-	cfg.PrivacyURL = cmp.Or(f.PrivacyURL, cfg.PrivacyURL)
-	cfg.TermsURL = cmp.Or(f.TermsURL, cfg.TermsURL)
-	if f.Scopes != nil {
-		cfg.Scopes = f.Scopes
+	cfg.Name = cmp.Or(cfg.Name, b.Name)
+	for field, value := range reflect.ValueOf(f).Fields() {
+		if !value.IsZero() {
+			reflect.ValueOf(&cfg).Elem().FieldByName(field.Name).Set(value)
+		}
 	}
-	if f.Permissions != nil {
-		cfg.Permissions = f.Permissions
-	}
-	if f.ValidDomains != nil {
-		cfg.ValidDomains = f.ValidDomains
-	}
-	var errs [2]error
-	cfg.ColorIcon, errs[0] = readIcon(f.Icon, cfg.ColorIcon)
-	cfg.OutlineIcon, errs[1] = readIcon(f.OutlineIcon, cfg.OutlineIcon)
 	builtIn := []manifest.Command{
 		{Title: "help", Description: "Shows what I can do"},
 		{Title: "/reset", Description: "Forgets our conversation"},
@@ -89,21 +66,7 @@ func (f manifestFlags) config(b Bot, s *settings.Settings) (manifest.Config, err
 			cfg.Prompts = append(cfg.Prompts, manifest.Starter(a.Name, a.Description))
 		}
 	}
-	return cfg, errors.Join(errs[:]...)
-}
-
-// readIcon reads an icon, or what is enough of a big file to refuse it. Without a file it returns
-// the icon that there is.
-func readIcon(file string, icon []byte) ([]byte, error) {
-	if file == "" {
-		return icon, nil
-	}
-	f, err := os.Open(file)
-	if err != nil {
-		return []byte{}, err
-	}
-	defer f.Close() //nolint:errcheck // opened to read only
-	return io.ReadAll(io.LimitReader(f, 2<<20))
+	return cfg
 }
 
 type manifestInitCmd struct {
@@ -114,31 +77,24 @@ type manifestInitCmd struct {
 
 // Run writes the files, or nothing if something is wrong with them or one exists.
 func (c manifestInitCmd) Run(b Bot, s *settings.Settings, std *cli.Streams) error {
-	cfg, err := c.config(b, s)
-	all := maps.Clone(cfg.Translations)
-	if all == nil {
-		all = map[string]manifest.Translation{}
-	}
-	if len(all)+len(c.Languages) == 0 { // one, to show what such a file looks like
+	cfg := c.config(b, s)
+	if len(cfg.Translations)+len(c.Languages) == 0 { // one, to show what such a file looks like
 		c.Languages = []string{"de"}
 		if cfg.Language != "" && cfg.Language != "en" {
 			c.Languages = []string{"en"}
 		}
 	}
+	all := map[string]manifest.Translation{}
+	maps.Copy(all, cfg.Translations)
 	for _, tag := range c.Languages {
 		all[tag] = cfg.Translations[tag]
 	}
 	cfg.Translations = all
-	if err := errors.Join(err, manifest.Init(c.Dir, cfg)); err != nil {
+	if err := manifest.Init(c.Dir, cfg); err != nil {
 		return cli.Usage(err)
 	}
-	var files []string
-	for _, tag := range slices.Sorted(maps.Keys(all)) {
-		files = append(files, strings.ToLower(tag)+".json")
-	}
-	fmt.Fprintf(std.Out, "Wrote manifest.json, color.png, outline.png and, to be translated, %s to %s.\n"+
-		"Edit them, but keep ${{BOT_ID}} and ${{BOT_DOMAIN}}. Then: bot manifest build --from %s --app-id APP_ID --domain DOMAIN\n",
-		strings.Join(files, ", "), c.Dir, c.Dir)
+	fmt.Fprintf(std.Out, "Wrote manifest.json, its icons and a file to translate for each further language to %s.\n"+
+		"Edit them, but keep ${{BOT_ID}} and ${{BOT_DOMAIN}}. Then: bot manifest build --from %s --app-id APP_ID --domain DOMAIN\n", c.Dir, c.Dir)
 	return nil
 }
 
@@ -157,10 +113,9 @@ func (c manifestBuildCmd) Run(b Bot, s *settings.Settings, std *cli.Streams) err
 	var err error
 	switch {
 	case c.From == "":
-		var cfg manifest.Config
-		cfg, err = c.config(b, s)
+		cfg := c.config(b, s)
 		cfg.AppID, cfg.Domain = id, domain
-		err = errors.Join(err, manifest.Build(&zip, cfg))
+		err = manifest.Build(&zip, cfg)
 	case !reflect.ValueOf(c.manifestFlags).IsZero():
 		err = fmt.Errorf("with --from, everything but --app-id, --domain and --out comes from the files in %s: edit those instead", c.From)
 	default:
