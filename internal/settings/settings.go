@@ -152,6 +152,7 @@ type Bot struct {
 	Planner   string
 	Prompts   fs.FS
 	Functions map[string]func(context.Context, *actions.Turn, []string) (any, error)
+	Texts     map[string]map[string]string
 }
 
 // BotOf returns that part of b, an app.Bot. It panics if b lacks a field.
