@@ -226,6 +226,7 @@ func TestBadConfigListsEveryMistake(t *testing.T) {
 		OutlineIcon: pngOf(t, square(32, color.Transparent, color.Black)),
 		Scopes:      []string{"personal", "groupchat", "world"}, Permissions: []string{"everything"},
 		ValidDomains: []string{"https://example.com/"}, WebAppID: "me",
+		Commands: []manifest.Command{{Title: "help", Description: "d"}},
 		Translations: map[string]manifest.Translation{
 			"deutsch": {Name: strings.Repeat("n", 31), Commands: map[string]manifest.Command{"/gone": {}}}, "not a tag": {}, "manifest": {}, "EN": {},
 		},

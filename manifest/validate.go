@@ -194,14 +194,11 @@ func fromFS(fsys fs.FS) reader {
 	return func(name string) ([]byte, error) { return readCapped(fsys, name) }
 }
 
-// fill returns a reader that fills in the placeholders of JSON files.
+// fill returns a reader that fills in the placeholders.
 func (r reader) fill(id, domain string) reader {
 	return func(name string) ([]byte, error) {
 		data, err := r(name)
-		if strings.HasSuffix(strings.ToLower(name), ".json") {
-			data = fill(data, id, domain)
-		}
-		return data, err
+		return fill(data, id, domain), err
 	}
 }
 
