@@ -437,7 +437,7 @@ func ExampleInit() {
 		fmt.Println(err)
 		return
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	err = manifest.Init(dir, manifest.Config{Name: "Hedda", Translations: map[string]manifest.Translation{"de": {Summary: "Führt Listen."}}})
 	fmt.Println(err)
 
