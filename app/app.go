@@ -40,6 +40,7 @@ import (
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/otlp"
 	"github.com/planbot-go/planbot/internal/settings"
+	"github.com/planbot-go/planbot/manifest"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
@@ -60,12 +61,17 @@ type Bot struct {
 	Functions map[string]func(context.Context, *actions.Turn, []string) (any, error)
 	// Texts changes and translates what the bot says by itself, see [bot.Config].
 	Texts map[string]map[string]string
+
+	// Manifest says what is in the app package that installs the bot in Teams. Its Name is Name,
+	// and its Prompts are the actions, if they are not set. Its Commands come after help, /reset and
+	// /forget, or replace the ones of the same title. Flags of "manifest build" replace the rest.
+	Manifest manifest.Config
 }
 
 // New makes only the bot, on that model: for a test, or for your own server. cfg sets what Bot does
 // not.
 func New(ctx context.Context, b Bot, model models.Model, cfg bot.Config) (*bot.Bot, error) {
-	s := settings.Settings{Bot: settings.Bot(b), Planner: b.Planner}
+	s := settings.Settings{Bot: settings.BotOf(b), Planner: b.Planner}
 	maker, err := s.NewPlanner(ctx, s.Actions(), nil, settings.Watch{Model: func(models.Model) models.Model { return model }})
 	if err != nil {
 		return nil, err

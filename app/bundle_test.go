@@ -34,7 +34,7 @@ func (e env) read() (*settings.Settings, error) {
 	for flag, value := range e {
 		args = append(args, "--"+flag+"="+value)
 	}
-	return settings.Read(settings.Bot(defaultBot()), args...)
+	return settings.Read(settings.BotOf(defaultBot()), args...)
 }
 
 // assembled is the default bot with these settings, which ends with the test.

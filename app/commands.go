@@ -18,7 +18,7 @@ type commands struct {
 	Plan     planCmd     `cmd:"" help:"Show what the model is asked and plans, or decode what a model wrote."`
 	Skills   skillsCmd   `cmd:"" help:"Check, list or show skills: folders with a SKILL.md."`
 	Actions  actionsCmd  `cmd:"" help:"List the actions of the bot; with --json for bottest."`
-	Manifest manifestCmd `cmd:"" help:"Build or validate the Teams app package."`
+	Manifest manifestCmd `cmd:"" help:"Write, build or validate the Teams app package."`
 	Turns    turnsCmd    `cmd:"" help:"Look at dead letters, retry or drop them; needs REDIS_URL."`
 	Doctor   doctorCmd   `cmd:"" help:"Check and explain the settings."`
 
@@ -36,9 +36,9 @@ func Main(b Bot) {
 // run runs one command line and returns the exit code.
 func run(ctx context.Context, bot Bot, args []string, std *cli.Streams) int {
 	var all commands
-	all.Bot = settings.Bot(bot)
+	all.Bot = settings.BotOf(bot)
 	const about = "An AI bot for Microsoft Teams. Settings come from the environment or from flags, which each command lists."
-	return cli.Run(ctx, "bot", about, args, std, &all, &all.Settings)
+	return cli.Run(ctx, "bot", about, args, std, &all, &all.Settings, bot)
 }
 
 type versionCmd struct{}

@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
@@ -13,38 +16,111 @@ import (
 )
 
 type manifestCmd struct {
+	Init     manifestInitCmd     `cmd:"" help:"Write the files of the app package to a folder, to edit them."`
 	Build    manifestBuildCmd    `cmd:"" help:"Write the app package that is uploaded to Teams."`
 	Validate manifestValidateCmd `cmd:"" help:"Check a manifest.json, its folder or an app package."`
 }
 
+// manifestFlags are the fields of [manifest.Config] that flags replace, by their names there.
+type manifestFlags struct {
+	Schema         string   `help:"version of the manifest's schema, 1.25 or 1.22 (1.25)"`
+	Version        string   `name:"app-version" help:"version of the app, raised with every change (1.0.0)"`
+	Name           string   `help:"short name of the app (the name of the bot)"`
+	FullName       string   `name:"full-name" help:"full name of the app (made from the name)"`
+	Summary        string   `help:"what the app does, in one sentence"`
+	Details        string   `help:"what the app does, at length"`
+	AccentColor    string   `name:"color" help:"accent colour of the app, such as #0B6E75"`
+	ColorIcon      []byte   `name:"icon" type:"filecontent" placeholder:"FILE" help:"PNG of 192×192 pixels: the icon in colour"`
+	OutlineIcon    []byte   `name:"outline-icon" type:"filecontent" placeholder:"FILE" help:"PNG of 32×32 pixels, white on transparent: the outline of the icon"`
+	Scopes         []string `help:"where people can add the bot (personal,team,groupChat)"`
+	Permissions    []string `help:"what the app may do: identity, messageTeamMembers (identity)"`
+	ValidDomains   []string `name:"valid-domains" help:"hosts besides DOMAIN whose pages the app opens"`
+	WebAppID       string   `name:"web-app-id" help:"app registration with which people sign in (the app id, if there is a resource)"`
+	WebAppResource string   `name:"web-app-resource" help:"its application ID URI, such as api://botid-$${{BOT_ID}}"`
+	Developer      string   `help:"who publishes the app (the name)"`
+	WebsiteURL     string   `name:"website-url" help:"https address of the app's website (https://DOMAIN)"`
+	PrivacyURL     string   `name:"privacy-url" help:"https address of the privacy statement (https://DOMAIN/privacy)"`
+	TermsURL       string   `name:"terms-url" help:"https address of the terms of use (https://DOMAIN/terms)"`
+}
+
+// config returns the manifest of the bot, as the flags change it.
+func (f manifestFlags) config(b Bot, s *settings.Settings) manifest.Config {
+	cfg := b.Manifest
+	cfg.Name = cmp.Or(cfg.Name, b.Name)
+	for field, value := range reflect.ValueOf(f).Fields() {
+		if !value.IsZero() {
+			reflect.ValueOf(&cfg).Elem().FieldByName(field.Name).Set(value)
+		}
+	}
+	builtIn := []manifest.Command{
+		{Title: "help", Description: "Shows what I can do"},
+		{Title: "/reset", Description: "Forgets our conversation"},
+		{Title: "/forget", Description: "Deletes everything I keep about you"},
+	}
+	isOwn := func(c manifest.Command) bool {
+		return slices.ContainsFunc(cfg.Commands, func(own manifest.Command) bool { return own.Title == c.Title })
+	}
+	cfg.Commands = slices.Concat(slices.DeleteFunc(builtIn, isOwn), cfg.Commands)
+	if cfg.Prompts == nil {
+		for _, a := range s.Actions().All() {
+			cfg.Prompts = append(cfg.Prompts, manifest.Starter(a.Name, a.Description))
+		}
+	}
+	return cfg
+}
+
+type manifestInitCmd struct {
+	Dir       string   `arg:"" type:"path" help:"folder to write to"`
+	Languages []string `help:"further languages, as tags such as de or pt-br: a file to translate for each (those of the bot, or de)"`
+	manifestFlags
+}
+
+// Run writes the files, or nothing if something is wrong with them or one exists.
+func (c manifestInitCmd) Run(b Bot, s *settings.Settings, std *cli.Streams) error {
+	cfg := c.config(b, s)
+	if len(cfg.Translations)+len(c.Languages) == 0 { // one, to show what such a file looks like
+		c.Languages = []string{"de"}
+		if cfg.Language != "" && cfg.Language != "en" {
+			c.Languages = []string{"en"}
+		}
+	}
+	all := map[string]manifest.Translation{}
+	maps.Copy(all, cfg.Translations)
+	for _, tag := range c.Languages {
+		all[tag] = cfg.Translations[tag]
+	}
+	cfg.Translations = all
+	if err := manifest.Init(c.Dir, cfg); err != nil {
+		return cli.Usage(err)
+	}
+	fmt.Fprintf(std.Out, "Wrote manifest.json, its icons and a file to translate for each further language to %s.\n"+
+		"Edit them, but keep ${{BOT_ID}} and ${{BOT_DOMAIN}}. Then: bot manifest build --from %s --app-id APP_ID --domain DOMAIN\n", c.Dir, c.Dir)
+	return nil
+}
+
 type manifestBuildCmd struct {
-	AppID      string `name:"app-id" required:"" help:"Microsoft app id of the bot"`
-	Domain     string `required:"" help:"host[:port] where the bot is reached, without https://"`
-	Out        string `type:"path" default:"app.zip" help:"file to write (app.zip)"`
-	AppVersion string `name:"app-version" help:"version of the app, raised with every change (1.0.0)"`
-	Name       string `help:"short name of the app (the name of the bot)"`
-	Developer  string `help:"who publishes the app (the name)"`
-	WebsiteURL string `name:"website-url" help:"https address of the app's website (https://DOMAIN)"`
-	PrivacyURL string `name:"privacy-url" help:"https address of the privacy statement (https://DOMAIN/privacy)"`
-	TermsURL   string `name:"terms-url" help:"https address of the terms of use (https://DOMAIN/terms)"`
+	AppID  string `name:"app-id" help:"Microsoft app id of the bot (MICROSOFT_APP_ID)"`
+	Domain string `help:"host[:port] where the bot is reached, without https://"`
+	Out    string `type:"path" default:"app.zip" help:"file to write (app.zip)"`
+	From   string `type:"path" placeholder:"DIR" help:"folder that \"manifest init\" wrote: everything but the app id and the domain comes from its files"`
+	manifestFlags
 }
 
 // Run writes the package, or nothing if something is wrong with it.
-func (c manifestBuildCmd) Run(s *settings.Settings, std *cli.Streams) error {
-	var starters []manifest.Command
-	for _, a := range s.Actions().All() {
-		starters = append(starters, manifest.Starter(a.Name, a.Description))
-	}
+func (c manifestBuildCmd) Run(b Bot, s *settings.Settings, std *cli.Streams) error {
+	id, domain := cmp.Or(c.AppID, b.Manifest.AppID, s.AppID), cmp.Or(c.Domain, b.Manifest.Domain)
 	var zip bytes.Buffer
-	err := manifest.Build(&zip, manifest.Config{
-		AppID: c.AppID, Domain: c.Domain, Version: c.AppVersion, Name: cmp.Or(c.Name, s.Bot.Name), Developer: c.Developer,
-		WebsiteURL: c.WebsiteURL, PrivacyURL: c.PrivacyURL, TermsURL: c.TermsURL, Prompts: starters,
-		Commands: []manifest.Command{
-			{Title: "help", Description: "Shows what I can do"},
-			{Title: "/reset", Description: "Forgets our conversation"},
-			{Title: "/forget", Description: "Deletes everything I keep about you"},
-		},
-	})
+	var err error
+	switch {
+	case c.From == "":
+		cfg := c.config(b, s)
+		cfg.AppID, cfg.Domain = id, domain
+		err = manifest.Build(&zip, cfg)
+	case !reflect.ValueOf(c.manifestFlags).IsZero():
+		err = fmt.Errorf("with --from, everything but --app-id, --domain and --out comes from the files in %s: edit those instead", c.From)
+	default:
+		err = manifest.Pack(&zip, c.From, id, domain)
+	}
 	if err != nil {
 		return cli.Usage(err)
 	}

@@ -1,7 +1,7 @@
 #!/usr/bin/env node
-// Checks a built app package, or a manifest.json alone, with Microsoft's own manifest validator, offline: the npm package
+// Checks built app packages, or a manifest.json alone, with Microsoft's own manifest validator, offline: the npm package
 // ships the published schemas. (It needs fs-extra and does not say so: that is why package.json names it.)
-//   node validate-manifest.mjs app.zip|manifest.json
+//   node validate-manifest.mjs app.zip|manifest.json...
 // Exits 0 when it is sound, 1 with a line per fault, 2 on wrong use.
 import fs from 'node:fs';
 import os from 'node:os';
@@ -9,16 +9,21 @@ import path from 'node:path';
 import zlib from 'node:zlib';
 import manifests from '@microsoft/app-manifest';
 
-const [file] = process.argv.slice(2);
-if (!file) {
-  console.error('usage: validate-manifest.mjs app.zip|manifest.json');
+const files = process.argv.slice(2);
+if (!files.length) {
+  console.error('usage: validate-manifest.mjs app.zip|manifest.json...');
   process.exit(2);
 }
-const faults = await check(fs.readFileSync(file));
-for (const fault of faults) console.log(`not ok ${fault}`);
-if (!faults.length) console.log(`ok ${path.basename(file)}`);
-console.log(`${faults.length ? 0 : 1} passed, ${faults.length} failed`);
-process.exit(faults.length ? 1 : 0);
+let [passed, failed] = [0, 0];
+for (const file of files) {
+  const faults = await check(fs.readFileSync(file));
+  for (const fault of faults) console.log(`not ok ${path.basename(file)}: ${fault}`);
+  if (!faults.length) console.log(`ok ${path.basename(file)}`);
+  failed += faults.length;
+  passed += faults.length ? 0 : 1;
+}
+console.log(`${passed} passed, ${failed} failed`);
+process.exit(failed ? 1 : 0);
 
 async function check(data) {
   try {
@@ -31,9 +36,19 @@ async function check(data) {
 async function checkPackage(entries) {
   const raw = entries.get('manifest.json');
   if (!raw) return ['the package has no manifest.json at its root'];
-  const { icons, faults } = await checkManifest(raw);
-  const missing = icons.filter((icon) => !entries.has(icon)).map((icon) => `icon ${icon} is not in the package`);
+  const { icons, languages, faults } = await checkManifest(raw);
+  const missing = [...icons, ...languages].filter((name) => !entries.has(name)).map((name) => `${name} is not in the package`);
+  for (const name of languages.filter((name) => entries.has(name))) {
+    faults.push(...(await checkLanguage(JSON.parse(entries.get(name)))).map((fault) => `${name}: ${fault}`));
+  }
   return [...faults, ...missing];
+}
+
+// checkLanguage escapes the brackets of the schema's patterns that the validator's own JSON Schema library refuses.
+async function checkLanguage(texts) {
+  const schema = await manifests.AppManifestUtils.fetchSchema(texts.$schema);
+  const patterns = Object.entries(schema.patternProperties).map(([pattern, rule]) => [pattern.replace('\\b]', '\\b\\]'), rule]);
+  return manifests.AppManifestUtils.validateAgainstSchema(texts, { ...schema, patternProperties: Object.fromEntries(patterns) });
 }
 
 // checkManifest reads the manifest through a file of its own, since the validator takes only paths.
@@ -44,7 +59,8 @@ async function checkManifest(raw) {
     fs.writeFileSync(copy, raw);
     const [manifest, faults] = await manifests.AppManifestUtils.readAndValidateTeamsManifest(copy);
     const icons = Object.values(manifest.icons ?? {}).filter(Boolean); // an icon that is not declared is there as undefined
-    return { icons, faults };
+    const languages = (manifest.localizationInfo?.additionalLanguages ?? []).map(({ file }) => file);
+    return { icons, languages, faults };
   } finally {
     fs.rmSync(dir, { recursive: true });
   }

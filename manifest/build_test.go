@@ -3,10 +3,13 @@ package manifest_test
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"image/color"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,13 +40,37 @@ func good() manifest.Config {
 	}
 }
 
-func build(t *testing.T, cfg manifest.Config) []byte {
+func build(t testing.TB, cfg manifest.Config) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	if err := manifest.Build(&out, cfg); err != nil {
 		t.Fatalf("build: %v", err)
 	}
 	return out.Bytes()
+}
+
+// unpack returns the files of a package.
+func unpack(t testing.TB, pack []byte) map[string]string {
+	t.Helper()
+	zr, err := zip.NewReader(bytes.NewReader(pack), int64(len(pack)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]string{}
+	for _, f := range zr.File {
+		data, err := fs.ReadFile(zr, f.Name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[f.Name] = string(data)
+	}
+	return out
+}
+
+// manifestOf is the manifest.json that Build packs.
+func manifestOf(t testing.TB, cfg manifest.Config) []byte {
+	t.Helper()
+	return []byte(unpack(t, build(t, cfg))["manifest.json"])
 }
 
 func TestBuildIsSound(t *testing.T) {
@@ -55,6 +82,8 @@ func TestBuildIsSound(t *testing.T) {
 		"port":           {AppID: appID, Domain: "bot.example.com:8443"},
 		"like localhost": {AppID: appID, Domain: "localhost.example.com:3978"},
 		"pre-release":    {AppID: appID, Domain: "a-1.b.example", Version: "1.2.3-rc.1+build.5"},
+		"schema 1.22":    {AppID: appID, Domain: "bot.example.com", Schema: "1.22", Translations: map[string]manifest.Translation{"de": {}}},
+		"one scope":      {AppID: appID, Domain: "bot.example.com", Scopes: []string{"team"}, Permissions: []string{}},
 		"longest names":  {AppID: appID, Domain: "b.example", Name: strings.Repeat("ä", 30), FullName: strings.Repeat("ö", 100)},
 	}
 	for name, cfg := range configs {
@@ -97,10 +126,7 @@ func TestBuildPacksThreeFilesAtTheRoot(t *testing.T) {
 
 func TestManifestGolden(t *testing.T) {
 	t.Parallel()
-	got, err := manifest.JSON(good())
-	if err != nil {
-		t.Fatal(err)
-	}
+	got := manifestOf(t, good())
 	file := filepath.Join("testdata", "manifest.golden.json")
 	if *update {
 		if err := os.WriteFile(file, got, 0o644); err != nil {
@@ -123,10 +149,7 @@ func TestPromptsFillWhatCommandsLeave(t *testing.T) {
 	for i := range 20 {
 		cfg.Prompts = append(cfg.Prompts, manifest.Command{Title: fmt.Sprintf("prompt %d", i), Description: "d"})
 	}
-	doc, err := manifest.JSON(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := manifestOf(t, cfg)
 	if n := bytes.Count(doc, []byte(`"title": "prompt 6"`)); n != 2 {
 		t.Errorf("the seventh prompt is in %d lists, want 2", n)
 	}
@@ -197,11 +220,186 @@ func TestBadConfig(t *testing.T) {
 
 func TestBadConfigListsEveryMistake(t *testing.T) {
 	t.Parallel()
-	err := manifest.Build(io.Discard, manifest.Config{AppID: "x", Domain: "http://y", Version: "1", Name: strings.Repeat("n", 40)})
-	for _, want := range []string{"app id", "domain", "version", "/name/short"} {
+	err := manifest.Build(io.Discard, manifest.Config{
+		AppID: "x", Domain: "http://y", Version: "1", Name: strings.Repeat("n", 40), AccentColor: "teal",
+		ColorIcon:   pngOf(t, square(96, color.White, color.Black)),
+		OutlineIcon: pngOf(t, square(32, color.Transparent, color.Black)),
+		Scopes:      []string{"personal", "groupchat", "world"}, Permissions: []string{"everything"},
+		ValidDomains: []string{"https://example.com/"}, WebAppID: "me",
+		Commands: []manifest.Command{{Title: "help", Description: "d"}},
+		Translations: map[string]manifest.Translation{
+			"deutsch": {Name: strings.Repeat("n", 31), Commands: map[string]manifest.Command{"/gone": {}}}, "not a tag": {}, "manifest": {}, "EN": {},
+		},
+	})
+	for _, want := range []string{
+		`app id "x"`, "domain", "#/version", "#/name/short", "#/accentColor", "color.png: has 96×96 pixels", "outline.png: has a pixel",
+		"#/bots/0/scopes/1", "#/bots/0/scopes/2", "#/permissions/0", "#/validDomains/1", "#/webApplicationInfo/id",
+		"deutsch.json#/name.short: maxLength: got 31, want 30", `translation deutsch is of "/gone"`, "#/localizationInfo/additionalLanguages/3/languageTag",
+		`#/localizationInfo/additionalLanguages/2/file: "manifest.json"`, "the language en is there twice",
+	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want it to name %q too", err, want)
 		}
+	}
+}
+
+// own is a bot that sets everything.
+func own(t *testing.T) manifest.Config {
+	t.Helper()
+	cfg := good()
+	cfg.Name, cfg.FullName, cfg.Summary, cfg.Details = "Hedda", "Hedda of the warehouse", "Keeps lists.", "Keeps the lists of the warehouse."
+	cfg.Schema, cfg.Version, cfg.AccentColor, cfg.Developer = "1.22", "2.1.0", "#aa0000", "Contoso"
+	cfg.ColorIcon = pngOf(t, square(192, color.White, color.Black))
+	cfg.OutlineIcon = pngOf(t, square(32, color.Transparent, color.White))
+	cfg.Scopes, cfg.Permissions = []string{"groupChat"}, []string{"messageTeamMembers"}
+	cfg.ValidDomains, cfg.WebAppResource = []string{"token.botframework.com"}, "api://${{BOT_DOMAIN}}/botid-${{BOT_ID}}"
+	cfg.Language = "en-gb"
+	cfg.Translations = map[string]manifest.Translation{"pt-BR": {Name: "Edda", Commands: map[string]manifest.Command{
+		"Create list": {Description: "Cria uma lista"},
+	}}}
+	return cfg
+}
+
+func TestOwnApp(t *testing.T) {
+	t.Parallel()
+	got := unpack(t, build(t, own(t)))
+	var doc struct {
+		Schema          string `json:"$schema"`
+		ManifestVersion string
+		Version         string
+		AccentColor     string
+		Name            struct{ Short, Full string }
+		Description     struct{ Short, Full string }
+		Developer       struct{ Name string }
+		Permissions     []string
+		ValidDomains    []string
+		Bots            []struct {
+			Scopes       []string
+			CommandLists []struct {
+				Scopes   []string
+				Commands []manifest.Command
+			}
+		}
+		DefaultInstallScope    string
+		DefaultGroupCapability map[string]string
+		WebApplicationInfo     struct{ ID, Resource string }
+		LocalizationInfo       struct {
+			DefaultLanguageTag  string
+			AdditionalLanguages []struct{ LanguageTag, File string }
+		}
+	}
+	if err := json.Unmarshal([]byte(got["manifest.json"]), &doc); err != nil {
+		t.Fatal(err)
+	}
+	bot := doc.Bots[0]
+	for what, pair := range map[string][2]any{
+		"schema":      {"https://developer.microsoft.com/json-schemas/teams/v1.22/MicrosoftTeams.schema.json 1.22", doc.Schema + " " + doc.ManifestVersion},
+		"texts":       {"2.1.0 #aa0000 Hedda|Hedda of the warehouse|Keeps lists.|Keeps the lists of the warehouse.|Contoso", doc.Version + " " + doc.AccentColor + " " + strings.Join([]string{doc.Name.Short, doc.Name.Full, doc.Description.Short, doc.Description.Full, doc.Developer.Name}, "|")},
+		"permissions": {[]string{"messageTeamMembers"}, doc.Permissions},
+		"domains":     {[]string{"bot.example.com", "token.botframework.com"}, doc.ValidDomains},
+		"scopes":      {[]string{"groupChat"}, bot.Scopes},
+		"lists":       {1, len(bot.CommandLists)},
+		"list":        {[]string{"groupChat"}, bot.CommandLists[0].Scopes},
+		"commands":    {5, len(bot.CommandLists[0].Commands)},
+		"install":     {"", doc.DefaultInstallScope},
+		"capability":  {map[string]string{"groupchat": "bot"}, doc.DefaultGroupCapability},
+		"web app":     {"1d0f3a52-7c1e-4b5e-9a44-5b2e6c1f0a77 api://bot.example.com/botid-1d0f3a52-7c1e-4b5e-9a44-5b2e6c1f0a77", doc.WebApplicationInfo.ID + " " + doc.WebApplicationInfo.Resource},
+		"languages":   {"en-gb pt-BR pt-br.json", doc.LocalizationInfo.DefaultLanguageTag + " " + doc.LocalizationInfo.AdditionalLanguages[0].LanguageTag + " " + doc.LocalizationInfo.AdditionalLanguages[0].File},
+		"icon":        {string(own(t).ColorIcon), got["color.png"]},
+		"outline":     {string(own(t).OutlineIcon), got["outline.png"]},
+	} {
+		if diff := cmp.Diff(pair[0], pair[1]); diff != "" {
+			t.Errorf("%s: %s", what, diff)
+		}
+	}
+	var texts map[string]string
+	if err := json.Unmarshal([]byte(got["pt-br.json"]), &texts); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]string{
+		"$schema":    "https://developer.microsoft.com/json-schemas/teams/v1.22/MicrosoftTeams.Localization.schema.json",
+		"name.short": "Edda", "name.full": "Hedda of the warehouse",
+		"bots[0].commandLists[0].commands[3].title": "Create list", "bots[0].commandLists[0].commands[3].description": "Cria uma lista",
+	} {
+		if texts[key] != want {
+			t.Errorf("%s: %q, want %q", key, texts[key], want)
+		}
+	}
+}
+
+// What Init writes and Pack packs is what Build builds.
+func TestInitAndPack(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "new", "app")
+	if err := manifest.Init(dir, own(t)); err != nil {
+		t.Fatal(err)
+	}
+	wantProblems(t, dir)
+	wantProblems(t, filepath.Join(dir, "manifest.json"))
+	var got bytes.Buffer
+	if err := manifest.Pack(&got, dir, strings.ToUpper(appID), "bot.example.com"); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(unpack(t, build(t, own(t))), unpack(t, got.Bytes())); diff != "" {
+		t.Error(diff)
+	}
+	if err := manifest.Init(dir, own(t)); err == nil || strings.Count(err.Error(), "exists and is not overwritten") != 4 {
+		t.Errorf("got %v, want it to name all 4 files", err)
+	}
+}
+
+func TestInitWritesNothingThatIsWrong(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "app")
+	cfg := own(t)
+	cfg.Name = strings.Repeat("n", 31)
+	if err := manifest.Init(dir, cfg); err == nil || !strings.Contains(err.Error(), "#/name/short") {
+		t.Errorf("got %v", err)
+	}
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("the folder was made all the same")
+	}
+}
+
+func TestPackFindsMistakesOfEditing(t *testing.T) {
+	t.Parallel()
+	edit := func(t *testing.T, dir, name, from, to string) {
+		t.Helper()
+		file := filepath.Join(dir, name)
+		data, err := os.ReadFile(file)
+		if err != nil || !bytes.Contains(data, []byte(from)) {
+			t.Fatalf("%q is not in %s: %v", from, name, err)
+		}
+		if err := os.WriteFile(file, bytes.ReplaceAll(data, []byte(from), []byte(to)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	dir := t.TempDir()
+	if err := manifest.Init(dir, own(t)); err != nil {
+		t.Fatal(err)
+	}
+	edit(t, dir, "manifest.json", "${{BOT_ID}}", "22222222-7c1e-4b5e-9a44-5b2e6c1f0a77")
+	edit(t, dir, "manifest.json", `"Contoso"`, `"${{PUBLISHER}}"`)
+	edit(t, dir, "pt-br.json", "commands[4].title", "commands[24].title")
+	edit(t, dir, "pt-br.json", `"Hedda of the warehouse"`, `" "`)
+	if err := os.Remove(filepath.Join(dir, "color.png")); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	err := manifest.Pack(&out, dir, appID, "localhost")
+	for _, want := range []string{
+		"has another app id than " + appID, "localhost", "the placeholder ${{PUBLISHER}} is not filled in",
+		"pt-br.json: additional properties 'bots[0].commandLists[0].commands[24].title' not allowed", "pt-br.json#/name.full: is empty", "color.png: is missing",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want it to name %q too", err, want)
+		}
+	}
+	if out.Len() > 0 {
+		t.Error("a package was written all the same")
+	}
+	if err := manifest.Pack(&out, filepath.Join(dir, "none"), appID, "bot.example.com"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("a folder that is not there gave %v", err)
 	}
 }
 
@@ -230,5 +428,22 @@ func TestStarter(t *testing.T) {
 func ExampleBuild() {
 	err := manifest.Build(io.Discard, manifest.Config{AppID: appID, Domain: "https://bot.example.com"})
 	fmt.Println(err)
-	// Output: manifest config: domain "https://bot.example.com" is a URL: give only the host, bot.example.com
+	// Output: app package: domain "https://bot.example.com" is a URL: give only the host, bot.example.com
+}
+
+func ExampleInit() {
+	dir, err := os.MkdirTemp("", "app")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	err = manifest.Init(dir, manifest.Config{Name: "Hedda", Translations: map[string]manifest.Translation{"de": {Summary: "Führt Listen."}}})
+	fmt.Println(err)
+
+	var zip bytes.Buffer
+	fmt.Println(manifest.Pack(&zip, dir, appID, "bot.example.com"))
+	// Output:
+	// <nil>
+	// <nil>
 }

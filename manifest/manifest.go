@@ -1,11 +1,12 @@
 // Package manifest builds and checks the app package that installs the bot in Microsoft Teams: a
-// zip of manifest.json and two icons.
+// zip of manifest.json, two icons, and a file for each further language.
 //
-// [Build] writes a bot's package. [Validate] checks any manifest, folder or package offline: the
-// manifest against Microsoft's published JSON schema, the icons and the zip against their
-// documented rules.
+// [Build] writes a bot's package. [Init] writes its files to a folder instead, where people edit
+// them, and [Pack] makes the package from there. [Validate] checks any manifest, folder or package
+// offline: manifest and language files against Microsoft's published JSON schemas, the icons and
+// the zip against their documented rules.
 //
-// Build writes schema version 1.25: the newest that the Teams store, tenants and sovereign clouds
+// The default schema version is 1.25: the newest that the Teams store, tenants and sovereign clouds
 // can be expected to accept. Later versions add slash commands and targeted messages, which the bot
 // does not use.
 package manifest
@@ -18,8 +19,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/netip"
 	"net/url"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -42,15 +46,21 @@ const (
 	colorName    = "color.png"
 	outlineName  = "outline.png"
 
+	// Placeholders in the JSON files of an app package, until its app id and domain are known.
+	idPlaceholder     = "${{BOT_ID}}"
+	domainPlaceholder = "${{BOT_DOMAIN}}"
+
+	// Values for what is wrong or not known yet, so that the checks find only other mistakes.
+	sampleID     = "1d0f3a52-7c1e-4b5e-9a44-5b2e6c1f0a77"
+	sampleDomain = "bot.example.com"
+
 	// maxCommands is the documented number of commands that Teams shows. Since version 1.24 the
 	// schema allows more.
 	maxCommands = 10
 
-	defaultSummary = "Keeps your lists: say what you want, and it plans the steps and does them."
+	defaultSummary = "Say what you want done: it plans the steps and does them."
 	defaultDetails = "Tell the bot in your own words what you want done. It turns each message into a plan of actions, " +
 		"runs them in order, and says what it did.\n\n" +
-		"It keeps lists: create them, add and remove items, check items off, find an item, or ask what is on them. " +
-		"In a personal chat the lists are yours; in a group chat or a channel they belong to everybody there.\n\n" +
 		"Send \"help\" to see what it can do, and \"/forget\" to delete everything it keeps about you. " +
 		"Replies are written with AI: check what matters."
 )
@@ -83,17 +93,35 @@ func Starter(action, description string) Command {
 // wordEnd matches a word's end in an action's name.
 var wordEnd = regexp.MustCompile(`([a-z0-9])([A-Z])|[_.-]`)
 
-// Config says which app to package. AppID and Domain are required; the zero value of every other
-// field is a working default.
+// Translation has the texts of a [Config] in another language. The zero value of a field leaves the
+// Config's text.
+type Translation struct {
+	Name, FullName, Summary, Details string
+	// Commands translates commands and prompts. The key is the title in Config. Picking one sends
+	// the translated title, so give a title only if the bot understands it.
+	Commands map[string]Command
+}
+
+// Config says which app to package. AppID and Domain are required, except for [Init]; the zero
+// value of every other field is a working default. In each text, ${{BOT_ID}} stands for AppID and
+// ${{BOT_DOMAIN}} for Domain.
 type Config struct {
 	AppID   string // the bot's Microsoft app id, a GUID in any spelling; also the Teams app's id
 	Domain  string // the bot's public host[:port], without a scheme
+	Schema  string // schema version, 1.25 or 1.22. "": 1.25
 	Version string // semantic version; raise it with every change. "": 1.0.0
 	Name    string // short name, up to 30 characters. "": Planbot
 
 	FullName string // up to 100 characters, different from Name. "": made from Name
-	Summary  string // one sentence, up to 80 characters. "": what the default bot does
-	Details  string // up to 4000 characters. "": what the default bot does
+	Summary  string // one sentence, up to 80 characters. "": what every bot of Planbot does
+	Details  string // up to 4000 characters. "": what every bot of Planbot does
+
+	AccentColor string // such as #0B6E75, the colour of the built-in icons and the default
+	ColorIcon   []byte // PNG, 192×192 pixels. nil: a built-in one
+	OutlineIcon []byte // PNG, 32×32 pixels, only white on transparent. nil: a built-in one
+
+	Language     string                 // language tag of the texts here. "": en
+	Translations map[string]Translation // by language tag, such as de or pt-br
 
 	// Commands are shown in every scope; at most 10.
 	Commands []Command
@@ -101,26 +129,91 @@ type Config struct {
 	// With Commands they make at most 10; excess prompts are dropped from the end.
 	Prompts []Command
 
+	Scopes       []string // where people can add the bot. nil: personal, team and groupChat
+	Permissions  []string // of identity and messageTeamMembers. nil: identity
+	ValidDomains []string // hosts besides Domain whose pages the app opens, such as token.botframework.com
+
+	// WebAppID and WebAppResource are the app registration with which people sign in: its id and
+	// its application ID URI, such as api://botid-${{BOT_ID}}. WebAppID is AppID if only
+	// WebAppResource is set. Both "": people do not sign in.
+	WebAppID       string
+	WebAppResource string
+
 	Developer  string // name of the app's publisher. "": Name
 	WebsiteURL string // https. "": the root of Domain
 	PrivacyURL string // https. "": /privacy on Domain
 	TermsURL   string // https. "": /terms on Domain
 }
 
-// Build writes cfg's app package to w as a zip: manifest.json and both icons at the root. The same
-// cfg gives the same bytes. Build writes nothing unless cfg is valid and its manifest passes
-// [Validate]'s checks; otherwise the error lists every mistake at once.
+// Build writes cfg's app package to w as a zip: manifest.json, both icons and the language files at
+// the root. The same cfg gives the same bytes. Build writes nothing unless cfg is valid and the
+// package passes [Validate]'s checks; otherwise the error lists every mistake at once.
 func Build(w io.Writer, cfg Config) error {
-	doc, err := document(cfg)
+	files, errs := cfg.files()
+	return pack(w, files.read, cfg.AppID, cfg.Domain, errs)
+}
+
+// Init writes the files of cfg's app package to the folder dir, which it creates if needed, for
+// people to edit and [Pack] to read. It ignores AppID and Domain: manifest.json has ${{BOT_ID}} and
+// ${{BOT_DOMAIN}} in their place. It writes nothing if cfg has a mistake or one of the files
+// exists; the error lists all of them.
+func Init(dir string, cfg Config) error {
+	files, errs := cfg.files()
+	names := slices.Sorted(maps.Keys(files))
+	for _, name := range names {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			errs = append(errs, fmt.Errorf("%s exists and is not overwritten", filepath.Join(dir, name)))
+		}
+	}
+	if _, err := checked(files.read, sampleID, sampleDomain, errs); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // the package holds no secret
+		return fmt.Errorf("write app package: %w", err)
+	}
+	for _, name := range names {
+		file, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // as above
+		if err == nil {
+			_, err = file.Write(files[name])
+			err = errors.Join(err, file.Close())
+		}
+		if err != nil {
+			return fmt.Errorf("write app package: %w", err)
+		}
+	}
+	return nil
+}
+
+// Pack writes an app package to w from the folder dir, as [Init] wrote it and people edited it:
+// manifest.json and the icons and language files that it names, with appID and domain in place of
+// ${{BOT_ID}} and ${{BOT_DOMAIN}}. Otherwise it is like [Build].
+func Pack(w io.Writer, dir, appID, domain string) error {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return fmt.Errorf("read app package: %w", err)
+	}
+	defer root.Close() //nolint:errcheck // opened to read only
+	return pack(w, fromFS(root.FS()), appID, domain, nil)
+}
+
+// pack writes the package of the files that read returns. errs are the mistakes found so far.
+func pack(w io.Writer, read reader, appID, domain string, errs []error) error {
+	id, err := parseGUID(appID)
+	if err != nil {
+		errs, id = append(errs, err), sampleID
+	} else if doc, err := read.fill(id, domain)(manifestName); err == nil && !bytes.Contains(bytes.ToLower(doc), []byte(id)) {
+		errs = append(errs, fmt.Errorf("%s has another app id than %s: write %s where it belongs", manifestName, id, idPlaceholder))
+	}
+	if err := checkHost(domain); err != nil {
+		errs, domain = append(errs, err), sampleDomain
+	}
+	files, err := checked(read, id, domain, errs)
 	if err != nil {
 		return err
 	}
-	var pack bytes.Buffer
-	zw := zip.NewWriter(&pack)
-	for _, file := range []struct {
-		name string
-		data []byte
-	}{{manifestName, doc}, {colorName, colorIcon}, {outlineName, outlineIcon}} {
+	var packed bytes.Buffer
+	zw := zip.NewWriter(&packed)
+	for _, file := range files {
 		// The zip format's earliest time, so that equal contents make equal bytes.
 		modified := time.Date(1980, time.January, 1, 0, 0, 0, 0, time.UTC)
 		entry, err := zw.CreateHeader(&zip.FileHeader{Name: file.name, Method: zip.Deflate, Modified: modified})
@@ -134,58 +227,94 @@ func Build(w io.Writer, cfg Config) error {
 	if err := zw.Close(); err != nil {
 		return fmt.Errorf("pack app package: %w", err)
 	}
-	if _, err := w.Write(pack.Bytes()); err != nil {
+	if _, err := w.Write(packed.Bytes()); err != nil {
 		return fmt.Errorf("write app package: %w", err)
 	}
 	return nil
 }
 
-// document returns only the manifest.json of cfg, indented. Its errors are those of [Build].
-func document(cfg Config) ([]byte, error) {
-	cfg, errs := cfg.complete()
-	doc, err := json.Marshal(cfg.manifest(), json.Deterministic(true), jsontext.WithIndent("  "))
-	if err != nil {
-		return nil, fmt.Errorf("encode manifest: %w", err)
-	}
-	doc = append(doc, '\n')
-	for _, problem := range check(manifestName, doc).problems {
+// checked returns the files of a package, with the placeholders filled in. If there are errs or
+// problems, it returns an error that lists them all.
+func checked(read reader, id, domain string, errs []error) ([]file, error) {
+	problems, files := checkFiles(read.fill(id, domain))
+	slices.Sort(problems)
+	for _, problem := range slices.Compact(problems) { // two checks may find the same problem
 		errs = append(errs, errors.New(problem))
 	}
-	if err := errors.Join(errs...); err != nil {
-		return nil, fmt.Errorf("manifest config: %w", err)
+	if len(errs) > 0 {
+		return nil, fmt.Errorf("app package: %w", errors.Join(errs...))
 	}
-	return doc, nil
+	return files, nil
 }
 
-// complete returns a copy with every default filled in, and every mistake that the manifest checks
-// would not find. It replaces bad values with valid ones, so those checks do not report them again.
+// files returns the files of c's package by name, with placeholders for AppID and Domain, and every
+// mistake that [checkFiles] would not find.
+func (c Config) files() (files, []error) {
+	c, errs := c.complete()
+	all := files{colorName: c.ColorIcon, outlineName: c.OutlineIcon}
+	add := func(name string, content object) {
+		data, err := json.Marshal(content, json.Deterministic(true), jsontext.WithIndent("  "))
+		if err != nil {
+			errs = append(errs, fmt.Errorf("encode %s: %w", name, err))
+		}
+		all[name] = append(data, '\n')
+	}
+	for _, tag := range slices.Sorted(maps.Keys(c.Translations)) {
+		add(languageFile(tag), c.translated(c.Translations[tag]))
+	}
+	add(manifestName, c.manifest()) // last: no language may take its place
+	return all, errs
+}
+
+// complete returns a copy with every default filled in, and every mistake that the checks of the
+// files would not find.
 func (c Config) complete() (Config, []error) {
 	var errs []error
-	id, err := parseGUID(c.AppID)
-	if err != nil {
-		errs, id = append(errs, err), "1d0f3a52-7c1e-4b5e-9a44-5b2e6c1f0a77"
-	}
-	if err := checkHost(c.Domain); err != nil {
-		errs, c.Domain = append(errs, err), "bot.example.com"
-	}
-	c.AppID = id
+	c.AppID, c.Domain = idPlaceholder, domainPlaceholder
+	c.Schema = cmp.Or(c.Schema, schemaVersion)
 	c.Version = cmp.Or(c.Version, "1.0.0")
 	c.Name = cmp.Or(c.Name, "Planbot")
 	c.FullName = cmp.Or(c.FullName, c.Name+" planning assistant")
 	c.Summary = cmp.Or(c.Summary, defaultSummary)
 	c.Details = cmp.Or(c.Details, defaultDetails)
+	c.AccentColor = cmp.Or(c.AccentColor, accentColor)
+	c.Language = cmp.Or(c.Language, "en")
 	c.Developer = cmp.Or(c.Developer, c.Name)
 	c.WebsiteURL = cmp.Or(c.WebsiteURL, "https://"+c.Domain)
 	c.PrivacyURL = cmp.Or(c.PrivacyURL, "https://"+c.Domain+"/privacy")
 	c.TermsURL = cmp.Or(c.TermsURL, "https://"+c.Domain+"/terms")
+	if c.WebAppResource != "" {
+		c.WebAppID = cmp.Or(c.WebAppID, c.AppID)
+	}
+	if c.ColorIcon == nil {
+		c.ColorIcon = colorIcon
+	}
+	if c.OutlineIcon == nil {
+		c.OutlineIcon = outlineIcon
+	}
+	if c.Scopes == nil {
+		c.Scopes = []string{"personal", "team", "groupChat"}
+	}
+	if c.Permissions == nil {
+		c.Permissions = []string{"identity"}
+	}
 	if n := len(c.Commands); n > maxCommands {
 		errs, c.Commands = append(errs, fmt.Errorf("%d commands, Teams shows at most %d", n, maxCommands)), c.Commands[:maxCommands]
 	}
-	for i, cmd := range slices.Concat(c.Commands, c.Prompts) {
+	all := slices.Concat(c.Commands, c.Prompts)
+	for i, cmd := range all {
 		if strings.TrimSpace(cmd.Title) == "" || strings.TrimSpace(cmd.Description) == "" {
 			errs = append(errs, fmt.Errorf("command or prompt %d (%q) needs a title and a description", i+1, cmd.Title))
 		}
 	}
+	for _, tag := range slices.Sorted(maps.Keys(c.Translations)) {
+		for _, title := range slices.Sorted(maps.Keys(c.Translations[tag].Commands)) {
+			if !slices.ContainsFunc(all, func(cmd Command) bool { return cmd.Title == title }) {
+				errs = append(errs, fmt.Errorf("translation %s is of %q, which is no command or prompt", tag, title))
+			}
+		}
+	}
+	c.Prompts = c.Prompts[:min(len(c.Prompts), maxCommands-len(c.Commands))]
 	return c, errs
 }
 
@@ -251,22 +380,16 @@ type object = map[string]any
 func (c Config) manifest() object {
 	bot := object{
 		"botId":              c.AppID,
-		"scopes":             []string{"personal", "team", "groupChat"},
+		"scopes":             c.Scopes,
 		"supportsFiles":      false,
 		"isNotificationOnly": false,
 	}
-	prompts := c.Prompts[:min(len(c.Prompts), maxCommands-len(c.Commands))]
-	if len(prompts)+len(c.Commands) > 0 {
-		// Teams shows the first list as prompt starters in personal chats, and all as a menu behind
-		// @mention elsewhere.
-		bot["commandLists"] = []object{
-			{"scopes": []string{"personal"}, "commands": append(prompts[:len(prompts):len(prompts)], c.Commands...)},
-			{"scopes": []string{"team", "groupChat"}, "commands": append(c.Commands[:len(c.Commands):len(c.Commands)], prompts...)},
-		}
+	if lists := c.commandLists(); len(lists) > 0 {
+		bot["commandLists"] = lists
 	}
-	return object{
-		"$schema":         schemaURL(schemaVersion),
-		"manifestVersion": schemaVersion,
+	doc := object{
+		"$schema":         schemaURL(c.Schema, manifestSchema),
+		"manifestVersion": c.Schema,
 		"version":         c.Version,
 		"id":              c.AppID,
 		"developer": object{
@@ -275,14 +398,86 @@ func (c Config) manifest() object {
 			"privacyUrl":    c.PrivacyURL,
 			"termsOfUseUrl": c.TermsURL,
 		},
-		"name":                   object{"short": c.Name, "full": c.FullName},
-		"description":            object{"short": c.Summary, "full": c.Details},
-		"icons":                  object{"color": colorName, "outline": outlineName},
-		"accentColor":            accentColor,
-		"bots":                   []object{bot},
-		"permissions":            []string{"identity"},
-		"validDomains":           []string{c.Domain},
-		"defaultInstallScope":    "personal",
-		"defaultGroupCapability": object{"team": "bot", "groupchat": "bot"}, // lower case here, unlike the scope
+		"name":         object{"short": c.Name, "full": c.FullName},
+		"description":  object{"short": c.Summary, "full": c.Details},
+		"icons":        object{"color": colorName, "outline": outlineName},
+		"accentColor":  c.AccentColor,
+		"permissions":  c.Permissions,
+		"validDomains": append([]string{c.Domain}, c.ValidDomains...),
+		"bots":         []object{bot},
 	}
+	if c.offers("personal") {
+		doc["defaultInstallScope"] = "personal"
+	}
+	groups := object{}
+	for _, scope := range []string{"team", "groupChat"} {
+		if c.offers(scope) {
+			groups[strings.ToLower(scope)] = "bot" // lower case here, unlike the scope
+		}
+	}
+	if len(groups) > 0 {
+		doc["defaultGroupCapability"] = groups
+	}
+	if c.WebAppID != "" {
+		web := object{"id": c.WebAppID}
+		if c.WebAppResource != "" {
+			web["resource"] = c.WebAppResource
+		}
+		doc["webApplicationInfo"] = web
+	}
+	if len(c.Translations) > 0 || c.Language != "en" {
+		more := []object{}
+		for _, tag := range slices.Sorted(maps.Keys(c.Translations)) {
+			more = append(more, object{"languageTag": tag, "file": languageFile(tag)})
+		}
+		doc["localizationInfo"] = object{"defaultLanguageTag": c.Language, "additionalLanguages": more}
+	}
+	return doc
+}
+
+func (c Config) offers(scope string) bool { return slices.Contains(c.Scopes, scope) }
+
+// commandList is a list of commands as the schema has it.
+type commandList struct {
+	Scopes   []string  `json:"scopes"`
+	Commands []Command `json:"commands"`
+}
+
+// commandLists returns the commands of a complete Config. Teams shows those of the personal scope
+// as prompt starters, and the others as a menu behind @mention.
+func (c Config) commandLists() []commandList {
+	var lists []commandList
+	for _, list := range []commandList{
+		{[]string{"personal", "copilot"}, slices.Concat(c.Prompts, c.Commands)},
+		{[]string{"team", "groupChat"}, slices.Concat(c.Commands, c.Prompts)},
+	} {
+		list.Scopes = slices.DeleteFunc(list.Scopes, func(scope string) bool { return !c.offers(scope) })
+		if len(list.Scopes) > 0 && len(list.Commands) > 0 {
+			lists = append(lists, list)
+		}
+	}
+	return lists
+}
+
+// languageFile names the file of a language.
+func languageFile(tag string) string { return strings.ToLower(tag) + ".json" }
+
+// translated returns the language file of a complete Config. It has every text, so that an edited
+// file needs no keys that people would have to look up.
+func (c Config) translated(t Translation) object {
+	texts := object{
+		"$schema":           schemaURL(c.Schema, languageSchema),
+		"name.short":        cmp.Or(t.Name, c.Name),
+		"name.full":         cmp.Or(t.FullName, c.FullName),
+		"description.short": cmp.Or(t.Summary, c.Summary),
+		"description.full":  cmp.Or(t.Details, c.Details),
+	}
+	for i, list := range c.commandLists() {
+		for j, cmd := range list.Commands {
+			key, own := fmt.Sprintf("bots[0].commandLists[%d].commands[%d].", i, j), t.Commands[cmd.Title]
+			texts[key+"title"] = cmp.Or(own.Title, cmd.Title)
+			texts[key+"description"] = cmp.Or(own.Description, cmd.Description)
+		}
+	}
+	return texts
 }

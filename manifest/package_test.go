@@ -3,6 +3,7 @@ package manifest_test
 import (
 	"archive/zip"
 	"bytes"
+	"encoding/json"
 	"hash/crc32"
 	"image"
 	"image/color"
@@ -10,6 +11,7 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -27,22 +29,10 @@ type entry struct {
 // goodEntries are the files of a sound package.
 func goodEntries(t *testing.T) []entry {
 	t.Helper()
-	pack := build(t, good())
-	zr, err := zip.NewReader(bytes.NewReader(pack), int64(len(pack)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	files := unpack(t, build(t, good()))
 	var out []entry
-	for _, f := range zr.File {
-		r, err := f.Open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var data bytes.Buffer
-		if _, err := data.ReadFrom(r); err != nil {
-			t.Fatal(err)
-		}
-		out = append(out, entry{name: f.Name, data: data.Bytes()})
+	for _, name := range []string{"manifest.json", "color.png", "outline.png"} {
+		out = append(out, entry{name: name, data: []byte(files[name])})
 	}
 	return out
 }
@@ -148,6 +138,52 @@ func TestHostileZips(t *testing.T) {
 			pack := zipOf(t, tt.change(goodEntries(t)))
 			wantProblems(t, writeFile(t, "app.zip", pack), tt.want...)
 		})
+	}
+}
+
+func TestLanguageFiles(t *testing.T) {
+	t.Parallel()
+	const least = `"description.short": "a", "description.full": "b"`
+	for name, tt := range map[string]struct {
+		file, data string
+		want       []string
+	}{
+		"missing":     {"fr.json", "{}", []string{"de.json: is missing at the root"}},
+		"broken":      {"de.json", "{", []string{"de.json: is not JSON"}},
+		"empty":       {"de.json", "{}", []string{"de.json: missing properties"}},
+		"least":       {"de.json", `{"name.short": "x", ` + least + `}`, nil},
+		"blank":       {"de.json", `{"name.short": " ", ` + least + `}`, []string{"de.json#/name.short: is empty"}},
+		"long":        {"de.json", `{"name.short": "` + strings.Repeat("n", 31) + `", ` + least + `}`, []string{"de.json#/name.short: maxLength"}},
+		"unknown":     {"de.json", `{"name.short": "x", "name.long": "y", ` + least + `}`, []string{"de.json: additional properties 'name.long'"}},
+		"placeholder": {"de.json", `{"name.short": "${{BOT_ID}}", ` + least + `}`, []string{"the placeholder ${{BOT_ID}} is not filled in"}},
+		"too big":     {"de.json", strings.Repeat(" ", 1<<20+1), []string{"de.json: has more than 1048576 bytes"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			doc := goodDoc(t)
+			set(t, doc, "/localizationInfo", languages("de", "de.json"))
+			raw, err := json.Marshal(doc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := goodEntries(t)
+			all[0].data = raw
+			wantProblems(t, writeFile(t, "app.zip", zipOf(t, append(all, entry{name: tt.file, data: []byte(tt.data)}))), tt.want...)
+		})
+	}
+}
+
+func TestManyLanguagesAreCapped(t *testing.T) {
+	t.Parallel()
+	var all list
+	for i := range 1000 {
+		all = append(all, map[string]any{"languageTag": "x" + strconv.Itoa(i), "file": strconv.Itoa(i) + ".json"})
+	}
+	doc := goodDoc(t)
+	set(t, doc, "/localizationInfo", map[string]any{"defaultLanguageTag": "en", "additionalLanguages": all})
+	problems, err := manifest.Validate(filepath.Dir(writeJSON(t, doc)))
+	if err != nil || len(problems) != 203 { // 200 files and both icons are missing
+		t.Errorf("got %d problems, %v", len(problems), err)
 	}
 }
 
@@ -297,16 +333,8 @@ func TestColorIconKeepsToTheSafeArea(t *testing.T) {
 }
 
 func FuzzValidate(f *testing.F) {
-	var pack bytes.Buffer
-	if err := manifest.Build(&pack, good()); err != nil {
-		f.Fatal(err)
-	}
-	doc, err := manifest.JSON(good())
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(pack.Bytes())
-	f.Add(doc)
+	f.Add(build(f, good()))
+	f.Add(manifestOf(f, good()))
 	f.Add([]byte(`{"bots":{"0":{}},"icons":[],"validDomains":[[]]}`))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		problems, err := manifest.Validate(writeFile(t, "app", data))

@@ -34,10 +34,9 @@ import (
 const (
 	maxPackageBytes  = 10 << 20
 	maxUnpackedBytes = 20 << 20
-	maxManifestBytes = 1 << 20
-	maxIconBytes     = 1 << 20
+	maxFileBytes     = 1 << 20
 	maxEntries       = 200
-	maxProblems      = 1000 // per manifest
+	maxProblems      = 1000 // per file
 
 	encrypted = 0x1 // the encryption bit of a zip entry's flags (APPNOTE 4.4.4)
 )
@@ -62,9 +61,11 @@ func problem(file, pointer, format string, args ...any) string {
 }
 
 // Validate checks file: a package (zip), a folder with a package's files, or a manifest.json alone,
-// without its icons. It returns one line for each problem, none for a valid package, and an error
-// only if file itself cannot be read. It never uses the network: it has the schemas of versions
-// 1.22 and 1.25, and reports a problem for a manifest of another version.
+// without its icons and language files. In a folder and a manifest.json, ${{BOT_ID}} and
+// ${{BOT_DOMAIN}} may stand for what [Pack] fills in. It returns one line for each problem, none for
+// a valid package, and an error only if file itself cannot be read. It never uses the network: it
+// has the schemas of versions 1.22 and 1.25, and reports a problem for a manifest of another
+// version.
 func Validate(file string) ([]string, error) {
 	problems, err := validate(file)
 	if err != nil {
@@ -87,7 +88,8 @@ func validate(file string) ([]string, error) {
 			return nil, err
 		}
 		defer root.Close() //nolint:errcheck // opened to read only
-		return checkFiles(root.FS()), nil
+		problems, _ := checkFiles(fromFS(root.FS()).fill(sampleID, sampleDomain))
+		return problems, nil
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%s is neither a file nor a folder", file)
 	case info.Size() > maxPackageBytes:
@@ -98,7 +100,7 @@ func validate(file string) ([]string, error) {
 		return nil, err
 	}
 	if !bytes.HasPrefix(data, []byte("PK")) && !strings.EqualFold(filepath.Ext(name), ".zip") {
-		return check(name, data).problems, nil
+		return check(name, fill(data, sampleID, sampleDomain)).problems, nil
 	}
 	zr, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil && !errors.Is(err, zip.ErrInsecurePath) { // checkLayout reports each unsafe name
@@ -107,7 +109,8 @@ func validate(file string) ([]string, error) {
 	if n := len(zr.File); n > maxEntries {
 		return []string{problem(name, "", "has %d entries, more than %d", n, maxEntries)}, nil
 	}
-	return append(checkLayout(name, zr.File), checkFiles(zr)...), nil
+	problems, _ := checkFiles(fromFS(zr))
+	return append(problems, checkLayout(name, zr.File)...), nil
 }
 
 // checkLayout checks a package's entries: files at the root, each once, plain, and small enough to
@@ -140,32 +143,95 @@ func checkLayout(pack string, entries []*zip.File) (problems []string) {
 	return problems
 }
 
-// checkFiles checks the manifest and the icons that it names.
-func checkFiles(fsys fs.FS) []string {
-	data, err := readCapped(fsys, manifestName, maxManifestBytes)
-	if err != nil {
-		return []string{problem(manifestName, "", "%v", err)}
-	}
-	c := check(manifestName, data)
-	for _, rule := range iconRules {
-		name := c.text("icons", rule.key)
-		if !plainName(name) {
-			continue // the manifest checks have reported it
-		}
-		if err := checkIcon(fsys, name, rule); err != nil {
-			c.problems = append(c.problems, problem(name, "", "%v", err))
-		}
-	}
-	return c.problems
+// file is one of a package.
+type file struct {
+	name string
+	data []byte
 }
 
-// readCapped reads a regular file of at most limit bytes. Its errors are worded for use as a
-// problem's text.
-func readCapped(fsys fs.FS, name string, limit int64) (data []byte, err error) {
+// checkFiles checks the manifest and the files that it names. It also returns those that it could
+// read, each once, the manifest first.
+func checkFiles(read reader) (problems []string, files []file) {
+	take := func(name string) (data []byte, ok bool) {
+		data, err := read(name)
+		if err != nil {
+			problems = append(problems, problem(name, "", "%v", err))
+			return nil, false
+		}
+		if !slices.ContainsFunc(files, func(f file) bool { return f.name == name }) {
+			files = append(files, file{name, data})
+		}
+		return data, true
+	}
+	doc, ok := take(manifestName)
+	if !ok {
+		return problems, nil
+	}
+	c := check(manifestName, doc)
+	for _, rule := range iconRules {
+		name := c.text("icons", rule.key)
+		if !plainName(name, ".png") {
+			continue // the manifest checks have reported it
+		}
+		if data, ok := take(name); ok {
+			if err := checkIcon(data, rule); err != nil {
+				problems = append(problems, problem(name, "", "%v", err))
+			}
+		}
+	}
+	for _, name := range c.languageFiles {
+		if data, ok := take(name); ok {
+			problems = append(problems, checkLanguage(name, data, c.version)...)
+		}
+	}
+	return append(problems, c.problems...), files
+}
+
+// reader reads a file of a package. Its errors are worded for use as a problem's text.
+type reader func(name string) ([]byte, error)
+
+func fromFS(fsys fs.FS) reader {
+	return func(name string) ([]byte, error) { return readCapped(fsys, name) }
+}
+
+// fill returns a reader that fills in the placeholders.
+func (r reader) fill(id, domain string) reader {
+	return func(name string) ([]byte, error) {
+		data, err := r(name)
+		return fill(data, id, domain), err
+	}
+}
+
+func fill(data []byte, id, domain string) []byte {
+	data = bytes.ReplaceAll(data, []byte(idPlaceholder), []byte(id))
+	return bytes.ReplaceAll(data, []byte(domainPlaceholder), []byte(domain))
+}
+
+// files has the files of a package by name.
+type files map[string][]byte
+
+func (f files) read(name string) ([]byte, error) {
+	data, ok := f[name]
+	switch {
+	case !ok:
+		return nil, errMissing
+	case len(data) > maxFileBytes:
+		return nil, errTooBig
+	}
+	return data, nil
+}
+
+var (
+	errMissing = errors.New("is missing at the root of the package")
+	errTooBig  = fmt.Errorf("has more than %d bytes", maxFileBytes)
+)
+
+// readCapped is a [reader] of regular files.
+func readCapped(fsys fs.FS, name string) (data []byte, err error) {
 	info, err := fs.Stat(fsys, name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return nil, errors.New("is missing at the root of the package")
+		return nil, errMissing
 	case err == nil && !info.Mode().IsRegular():
 		return nil, errors.New("is not a regular file")
 	}
@@ -174,14 +240,14 @@ func readCapped(fsys fs.FS, name string, limit int64) (data []byte, err error) {
 		f, err = fsys.Open(name)
 	}
 	if err == nil {
-		defer f.Close()                                    //nolint:errcheck // opened to read only
-		data, err = io.ReadAll(io.LimitReader(f, limit+1)) // what a zip says of its sizes may be a lie
+		defer f.Close()                                           //nolint:errcheck // opened to read only
+		data, err = io.ReadAll(io.LimitReader(f, maxFileBytes+1)) // what a zip says of its sizes may be a lie
 	}
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("cannot be read: %w", err)
-	case int64(len(data)) > limit:
-		return nil, fmt.Errorf("has more than %d bytes", limit)
+	case len(data) > maxFileBytes:
+		return nil, errTooBig
 	}
 	return data, nil
 }
@@ -195,17 +261,13 @@ type iconRule struct {
 	outline bool   // only white on transparent
 }
 
-// plainName reports whether an icon's path is just the name of a PNG file.
-func plainName(name string) bool {
-	return !strings.ContainsAny(name, `/\:`) && strings.HasSuffix(strings.ToLower(name), ".png")
+// plainName reports whether a path is just the name of a file with that extension.
+func plainName(name, ext string) bool {
+	return !strings.ContainsAny(name, `/\:`) && strings.HasSuffix(strings.ToLower(name), ext)
 }
 
 // checkIcon checks the size before decoding, so a picture with a billion pixels costs nothing.
-func checkIcon(fsys fs.FS, name string, rule iconRule) error {
-	data, err := readCapped(fsys, name, maxIconBytes)
-	if err != nil {
-		return err
-	}
+func checkIcon(data []byte, rule iconRule) error {
 	head, err := png.DecodeConfig(bytes.NewReader(data))
 	if err != nil {
 		return fmt.Errorf("is not a PNG: %w", err)
@@ -239,19 +301,43 @@ func checkIcon(fsys fs.FS, name string, rule iconRule) error {
 	return nil
 }
 
-// checker collects one manifest's problems.
+// checker collects one JSON file's problems.
 type checker struct {
 	file     string
 	root     object // nil if the file is not a JSON object
 	problems []string
+
+	// What a manifest says of itself.
+	version       string   // "" if the schemas of that version are not known
+	languageFiles []string // those with a valid name
 }
 
-// check parses a manifest strictly and checks it. A duplicate name or text after the document is a
-// problem. A byte order mark is dropped, as Microsoft's tools do.
+// check parses a manifest strictly and checks it.
 func check(file string, data []byte) *checker {
+	c := parse(file, data)
+	if c.root != nil {
+		c.checkSchema()
+		c.checkRules()
+		c.checkLanguages()
+	}
+	return c
+}
+
+// checkLanguage checks a language file of a manifest of that version.
+func checkLanguage(file string, data []byte, version string) []string {
+	c := parse(file, data)
+	if c.root != nil && version != "" {
+		c.validate(version, languageSchema)
+	}
+	return c.problems
+}
+
+// parse parses a JSON file strictly. A duplicate name or text after the document is a problem, as
+// is a placeholder. A byte order mark is dropped, as Microsoft's tools do.
+func parse(file string, data []byte) *checker {
 	c := &checker{file: file}
-	if len(data) > maxManifestBytes {
-		c.note("", "has %d bytes, more than %d", len(data), maxManifestBytes)
+	if len(data) > maxFileBytes {
+		c.note("", "has %d bytes, more than %d", len(data), maxFileBytes)
 		return c
 	}
 	var doc any
@@ -265,10 +351,14 @@ func check(file string, data []byte) *checker {
 		return c
 	}
 	c.root = root
-	c.checkSchema()
-	c.checkRules()
+	for _, found := range placeholder.FindAll(data, -1) {
+		c.note("", "the placeholder %s is not filled in", found)
+	}
 	return c
 }
+
+// placeholder matches what tools like ours fill in.
+var placeholder = regexp.MustCompile(`\$\{\{[^{}"]*\}\}`)
 
 // note adds a problem, up to maxProblems.
 func (c *checker) note(pointer, format string, args ...any) {
@@ -320,12 +410,47 @@ func (c *checker) checkRules() {
 		}
 	}
 	for _, rule := range iconRules {
-		if name, isText := c.value("icons", rule.key).(string); isText && !plainName(name) {
+		if name, isText := c.value("icons", rule.key).(string); isText && !plainName(name, ".png") {
 			c.note("/icons/"+rule.key, "%q is not the name of a PNG file at the root of the package", name)
 		}
 	}
 	if name := c.text("icons", "color"); name != "" && name == c.text("icons", "outline") {
 		c.note("/icons/outline", "is the same file as the color icon")
+	}
+	domains, _ := c.value("validDomains").([]any)
+	for i, domain := range domains {
+		if v, _ := domain.(string); strings.ContainsAny(v, "/ ") {
+			c.note(fmt.Sprintf("/validDomains/%d", i), "%q is not a host such as example.com or *.example.com", v)
+		}
+	}
+}
+
+// checkLanguages checks the names of the language files, and that no language is there twice.
+func (c *checker) checkLanguages() {
+	const parent = "/localizationInfo"
+	take := func(pointer string, name any) {
+		switch v, isText := name.(string); {
+		case !isText: // the schema says so
+		case !plainName(v, ".json") || strings.EqualFold(v, manifestName):
+			c.note(pointer, "%q is not the name of a JSON file at the root of the package, other than %s", v, manifestName)
+		case len(c.languageFiles) == maxEntries:
+			c.note(parent, "names more than %d files", maxEntries)
+		case !slices.Contains(c.languageFiles, v):
+			c.languageFiles = append(c.languageFiles, v)
+		}
+	}
+	take(parent+"/defaultLanguageFile", c.value("localizationInfo", "defaultLanguageFile"))
+	seen := map[string]bool{strings.ToLower(c.text("localizationInfo", "defaultLanguageTag")): true}
+	more, _ := c.value("localizationInfo", "additionalLanguages").([]any)
+	for i, v := range more {
+		entry, _ := v.(object)
+		pointer := fmt.Sprintf("%s/additionalLanguages/%d", parent, i)
+		take(pointer+"/file", entry["file"])
+		tag, _ := entry["languageTag"].(string)
+		if tag = strings.ToLower(tag); seen[tag] {
+			c.note(pointer+"/languageTag", "the language %s is there twice", tag)
+		}
+		seen[tag] = true
 	}
 }
 
@@ -337,44 +462,69 @@ func notHTTPS(s string) string {
 	return fmt.Sprintf("%q is not an https address such as https://example.com/privacy", s)
 }
 
-//go:embed schemas/*.json
+//go:embed schemas/*/*.json
 var schemas embed.FS
 
-// compiled has each known schema, compiled on first use, because that takes longer than everything
-// else here.
-var compiled = map[string]func() *jsonschema.Schema{
-	"1.22":        sync.OnceValue(func() *jsonschema.Schema { return compile("1.22") }),
-	schemaVersion: sync.OnceValue(func() *jsonschema.Schema { return compile(schemaVersion) }),
+// The schemas of a version, by their published names.
+const (
+	manifestSchema = "MicrosoftTeams"
+	languageSchema = "MicrosoftTeams.Localization"
+)
+
+// compiled has the schemas of each known version, compiled on first use, because that takes longer
+// than everything else here.
+var compiled = map[string]func(name string) *jsonschema.Schema{"1.22": compiler("1.22"), schemaVersion: compiler(schemaVersion)}
+
+func compiler(version string) func(name string) *jsonschema.Schema {
+	ofManifest := sync.OnceValue(func() *jsonschema.Schema { return compile(version, manifestSchema) })
+	ofLanguage := sync.OnceValue(func() *jsonschema.Schema { return compile(version, languageSchema) })
+	return func(name string) *jsonschema.Schema {
+		if name == languageSchema {
+			return ofLanguage()
+		}
+		return ofManifest()
+	}
 }
 
 // schemaURL is a schema's public address, the value of $schema.
-func schemaURL(version string) string {
-	return "https://developer.microsoft.com/json-schemas/teams/v" + version + "/MicrosoftTeams.schema.json"
+func schemaURL(version, name string) string {
+	return "https://developer.microsoft.com/json-schemas/teams/v" + version + "/" + name + ".schema.json"
 }
 
 // compile compiles an embedded schema. It refuses references to anything outside, so nothing is
 // ever fetched. It panics if the schema is invalid, which a test would find.
-func compile(version string) *jsonschema.Schema {
-	data, err := schemas.ReadFile("schemas/teams-v" + version + ".schema.json")
+func compile(version, name string) *jsonschema.Schema {
+	data, err := schemas.ReadFile("schemas/v" + version + "/" + name + ".schema.json")
 	var doc any
 	if err == nil {
 		doc, err = jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	}
+	if schema, ok := doc.(object); ok && name == languageSchema {
+		// Its draft, 04, ignores what stands beside a $ref: the lengths of names and descriptions.
+		schema["$schema"] = "https://json-schema.org/draft/2019-09/schema"
+	}
 	c := jsonschema.NewCompiler()
 	c.UseLoader(jsonschema.SchemeURLLoader{})
 	c.UseRegexpEngine(func(s string) (jsonschema.Regexp, error) {
-		// Go's regexp engine has no look-ahead. This one, for an Excel add-in's file, forbids
-		// control characters, all but two of which [\S]* excludes anyway.
-		if s == `^(?!.*[\r\n\f\b\v\u0007\t])[\S]*\.xll$` {
+		// Go's regexp engine has no look-ahead.
+		switch s {
+		case `^(?!.*[\r\n\f\b\v\u0007\t])[\S]*\.xll$`:
+			// For an Excel add-in's file, it forbids control characters, all but two of which
+			// [\S]* excludes anyway.
 			s = `^[^\s\x07\x08\x0b]*\.xll$`
+		case `^(?![nN][uU][lL]{2}$)\s*\S.*`:
+			s = notEmpty // and forbids the text null
 		}
 		return regexp.Compile(s)
 	})
-	if err = cmp.Or(err, c.AddResource(schemaURL(version), doc)); err != nil {
+	if err = cmp.Or(err, c.AddResource(schemaURL(version, name), doc)); err != nil {
 		panic(err)
 	}
-	return c.MustCompile(schemaURL(version))
+	return c.MustCompile(schemaURL(version, name))
 }
+
+// notEmpty is a pattern of the language schemas.
+const notEmpty = `\S`
 
 // schemaForm finds the version in a schema's address, which may include a language.
 var schemaForm = regexp.MustCompile(`^https://developer\.microsoft\.com/(?:[a-z]{2}-[a-z]{2}/)?json-schemas/teams/v([0-9]+\.[0-9]+|DevPreview)/MicrosoftTeams\.schema\.json$`)
@@ -386,9 +536,9 @@ func (c *checker) checkSchema() {
 	found := schemaForm.FindStringSubmatch(address)
 	switch {
 	case address == "":
-		c.note("/$schema", "is missing: it names the schema, such as %s", schemaURL(schemaVersion))
+		c.note("/$schema", "is missing: it names the schema, such as %s", schemaURL(schemaVersion, manifestSchema))
 	case found == nil:
-		c.note("/$schema", "%q is not the address of a Teams schema, such as %s", address, schemaURL(schemaVersion))
+		c.note("/$schema", "%q is not the address of a Teams schema, such as %s", address, schemaURL(schemaVersion, manifestSchema))
 	default:
 		if version != "" && !strings.EqualFold(version, found[1]) {
 			c.note("/manifestVersion", "%q is not the version of $schema, %s", version, found[1])
@@ -398,13 +548,18 @@ func (c *checker) checkSchema() {
 	if version == "" {
 		return
 	}
-	load, known := compiled[version]
-	if !known {
+	if _, known := compiled[version]; !known {
 		c.note("/$schema", "is for manifest version %s, which cannot be checked here: the known versions are %s, and only the documented rules were applied",
 			version, strings.Join(slices.Sorted(maps.Keys(compiled)), " and "))
 		return
 	}
-	if fault, ok := errors.AsType[*jsonschema.ValidationError](load().Validate(c.root)); ok {
+	c.version = version
+	c.validate(version, manifestSchema)
+}
+
+// validate validates the document against the schema of a known version.
+func (c *checker) validate(version, schema string) {
+	if fault, ok := errors.AsType[*jsonschema.ValidationError](compiled[version](schema).Validate(c.root)); ok {
 		c.noteLeaves(fault, message.NewPrinter(language.English))
 	}
 }
@@ -426,6 +581,8 @@ func (c *checker) noteLeaves(e *jsonschema.ValidationError, p *message.Printer) 
 			text = notGUID(fault.Got)
 		case `^#[0-9a-fA-F]{6}$`:
 			text = fmt.Sprintf("%q is not a colour such as %s", fault.Got, accentColor)
+		case notEmpty:
+			text = "is empty"
 		case `^[Hh][Tt][Tt][Pp][Ss]?://`, `^[Hh][Tt][Tt][Pp][Ss]://`:
 			text = notHTTPS(fault.Got)
 		}

@@ -38,12 +38,8 @@ func wantProblems(t *testing.T, file string, want ...string) {
 // goodDoc is the built manifest as values that a test may change.
 func goodDoc(t *testing.T) map[string]any {
 	t.Helper()
-	raw, err := manifest.JSON(good())
-	if err != nil {
-		t.Fatal(err)
-	}
 	var doc map[string]any
-	if err := json.Unmarshal(raw, &doc); err != nil {
+	if err := json.Unmarshal(manifestOf(t, good()), &doc); err != nil {
 		t.Fatal(err)
 	}
 	return doc
@@ -160,6 +156,8 @@ func TestSingleFaults(t *testing.T) {
 		"no host":         {"/developer/termsOfUseUrl", "https:///terms", []string{"#/developer/termsOfUseUrl"}},
 		"password in url": {"/developer/termsOfUseUrl", "https://u:p@example.com/", []string{"#/developer/termsOfUseUrl"}},
 		"port only":       {"/developer/termsOfUseUrl", "https://:443/", []string{"#/developer/termsOfUseUrl"}},
+		"domain a URL":    {"/validDomains/0", "https://example.com", []string{`#/validDomains/0: "https://example.com" is not a host`}},
+		"domain wildcard": {"/validDomains/0", "*.example.com", nil},
 		"domain number":   {"/validDomains/0", 5, []string{"#/validDomains/0: got number"}},
 		"17 domains":      {"/validDomains", slices.Repeat(list{"example.com"}, 17), []string{"#/validDomains: maxItems"}},
 
@@ -170,6 +168,19 @@ func TestSingleFaults(t *testing.T) {
 		"icon no PNG":    {"/icons/outline", "outline.svg", []string{"#/icons/outline"}},
 		"icon empty":     {"/icons/outline", "", []string{"#/icons/outline"}},
 		"one icon":       {"/icons/outline", "color.png", []string{"#/icons/outline: is the same file"}},
+
+		// languages, whose files a manifest.json alone does not need
+		"languages":          {"/localizationInfo", languages("de", "de.json"), nil},
+		"language in folder": {"/localizationInfo", languages("de", "languages/de.json"), []string{"#/localizationInfo/additionalLanguages/0/file"}},
+		"language the app":   {"/localizationInfo", languages("de", "Manifest.json"), []string{"#/localizationInfo/additionalLanguages/0/file"}},
+		"language twice":     {"/localizationInfo", languages("EN", "en.json"), []string{"#/localizationInfo/additionalLanguages/0/languageTag: the language en is there twice"}},
+		"language no tag":    {"/localizationInfo", languages("german (de)", "de.json"), []string{"#/localizationInfo/additionalLanguages/0/languageTag"}},
+		"language file 1":    {"/localizationInfo", languages("de", 1), []string{"#/localizationInfo/additionalLanguages/0/file: got number"}},
+		"language list":      {"/localizationInfo", map[string]any{"defaultLanguageTag": "en", "additionalLanguages": list{1}}, []string{"#/localizationInfo/additionalLanguages/0: got number"}},
+
+		// placeholders
+		"placeholders":        {"/developer/websiteUrl", "https://${{BOT_DOMAIN}}/${{BOT_ID}}", nil},
+		"unknown placeholder": {"/name/short", "${{NAME}}", []string{"the placeholder ${{NAME}} is not filled in"}},
 
 		// bot
 		"agent is the bot":     {"/copilotAgents", agents(appID), nil},
@@ -183,6 +194,11 @@ func TestSingleFaults(t *testing.T) {
 			wantProblems(t, writeJSON(t, doc), tt.want...)
 		})
 	}
+}
+
+// languages declares English, and one more.
+func languages(tag string, file any) map[string]any {
+	return map[string]any{"defaultLanguageTag": "en", "additionalLanguages": list{map[string]any{"languageTag": tag, "file": file}}}
 }
 
 // agents declares a bot as a custom engine agent.
@@ -257,10 +273,7 @@ func TestBrokenJSON(t *testing.T) {
 
 func TestByteOrderMarkIsAccepted(t *testing.T) {
 	t.Parallel()
-	doc, err := manifest.JSON(good())
-	if err != nil {
-		t.Fatal(err)
-	}
+	doc := manifestOf(t, good())
 	wantProblems(t, writeFile(t, "manifest.json", append([]byte("\xEF\xBB\xBF"), doc...)))
 }
 

@@ -202,8 +202,8 @@ func refuse(f file, to string) string {
 		return "" // its own imports are looked at instead
 	case from == "manifest":
 		return "manifest is a leaf"
-	case to == "manifest" && from != "app":
-		return "only app imports manifest"
+	case to == "manifest" && layers[from] < layers["app"]:
+		return "only app and programs import manifest"
 	case to == "bottest":
 		if from == "cmd" || from == "examples" || f.test && layers[from] >= layers["bot/turn"] {
 			return "" // the command line that plays and evaluates, and tests of bots

@@ -145,7 +145,8 @@ type Settings struct {
 	warnings []string
 }
 
-// Bot is what a program says about its bot, in the form of app.Bot.
+// Bot is the part of app.Bot that settings need. Each field has the name and type that it has
+// there.
 type Bot struct {
 	Name      string
 	Register  func(*actions.Registry)
@@ -154,6 +155,14 @@ type Bot struct {
 	Prompts   fs.FS
 	Functions map[string]func(context.Context, *actions.Turn, []string) (any, error)
 	Texts     map[string]map[string]string
+}
+
+// BotOf returns that part of b, an app.Bot. It panics if b lacks a field.
+func BotOf(b any) (of Bot) {
+	for field, value := range reflect.ValueOf(&of).Elem().Fields() {
+		value.Set(reflect.ValueOf(b).FieldByName(field.Name))
+	}
+	return of
 }
 
 // The values of MICROSOFT_APP_TYPE.

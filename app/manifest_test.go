@@ -1,0 +1,199 @@
+package app
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"encoding/json"
+	"image"
+	"image/color"
+	"image/png"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/cli"
+	"github.com/planbot-go/planbot/manifest"
+)
+
+const testAppID = "11111111-2222-3333-4444-555555555555"
+
+// hedda runs a command line of an own bot.
+func hedda(t *testing.T, m manifest.Config, args ...string) (code int, out, errs string) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	bot := Bot{Name: "Hedda", Manifest: m, Register: func(r *actions.Registry) {
+		actions.Add(r, "openTicket", "Opens a ticket", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil })
+	}}
+	code = run(t.Context(), bot, args, &cli.Streams{Out: &stdout, Err: &stderr})
+	return code, stdout.String(), stderr.String()
+}
+
+// wantRun fails the test if the command line of that bot did not end well.
+func wantRun(t *testing.T, m manifest.Config, args ...string) (out string) {
+	t.Helper()
+	code, out, errs := hedda(t, m, args...)
+	if code != 0 {
+		t.Fatalf("%v: exit code %d\n%s%s", args, code, out, errs)
+	}
+	return out
+}
+
+// packed is a part of manifest.json in an app package.
+type packed struct {
+	ID, AccentColor string
+	Name            struct{ Short, Full string }
+	Description     struct{ Short string }
+	Bots            []struct {
+		BotID        string
+		CommandLists []struct{ Commands []manifest.Command }
+	}
+	ValidDomains []string
+}
+
+// open reads a file of an app package.
+func open(t *testing.T, file, name string) []byte {
+	t.Helper()
+	zr, err := zip.OpenReader(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = zr.Close() }()
+	data, err := fs.ReadFile(zr, name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+func openManifest(t *testing.T, file string) (doc packed) {
+	t.Helper()
+	if err := json.Unmarshal(open(t, file, "manifest.json"), &doc); err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// writePNG writes a picture of one colour, with a white dot.
+func writePNG(t *testing.T, side int, fill color.Color) (file string) {
+	t.Helper()
+	img := image.NewNRGBA(image.Rect(0, 0, side, side))
+	for i := range side * side {
+		img.Set(i%side, i/side, fill)
+	}
+	img.Set(0, 0, color.White)
+	var data bytes.Buffer
+	if err := png.Encode(&data, img); err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(t.TempDir(), "icon.png")
+	if err := os.WriteFile(file, data.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestManifestOfAnOwnBot(t *testing.T) {
+	t.Parallel()
+	zip, red := filepath.Join(t.TempDir(), "app.zip"), writePNG(t, 192, color.NRGBA{R: 255, A: 255})
+	m := manifest.Config{Summary: "Keeps tickets.", AccentColor: "#aa0000", Commands: []manifest.Command{
+		{Title: "/tickets", Description: "Lists your tickets"}, {Title: "/forget", Description: "Deletes what I know of you, not the tickets"},
+	}}
+	wantRun(t, m, "manifest", "build", "--microsoft-app-id", testAppID, "--domain=bot.example.com", "--out", zip, "--color=#00aa00", "--icon", red, "--valid-domains=a.example.com,b.example.com")
+	wantRun(t, m, "manifest", "validate", zip)
+	doc := openManifest(t, zip)
+	if doc.ID != testAppID || doc.AccentColor != "#00aa00" || doc.Name.Short != "Hedda" || doc.Description.Short != "Keeps tickets." || len(doc.ValidDomains) != 3 {
+		t.Errorf("got %+v", doc)
+	}
+	want := []manifest.Command{
+		{Title: "Open ticket", Description: "Opens a ticket"},
+		{Title: "help", Description: "Shows what I can do"},
+		{Title: "/reset", Description: "Forgets our conversation"},
+		{Title: "/tickets", Description: "Lists your tickets"},
+		{Title: "/forget", Description: "Deletes what I know of you, not the tickets"},
+	}
+	if got := doc.Bots[0].CommandLists[0].Commands; !slices.Equal(got, want) {
+		t.Errorf("commands %+v", got)
+	}
+	if icon, err := os.ReadFile(red); err != nil || !bytes.Equal(icon, open(t, zip, "color.png")) {
+		t.Errorf("the icon is not the one of the flag: %v", err)
+	}
+}
+
+func TestManifestIsEdited(t *testing.T) {
+	t.Parallel()
+	tmp := t.TempDir()
+	dir, zip := filepath.Join(tmp, "app"), filepath.Join(tmp, "app.zip")
+	if out := wantRun(t, manifest.Config{}, "manifest", "init", dir, "--name=Edda"); !strings.Contains(out, "--from "+dir) {
+		t.Errorf("it said %s", out)
+	}
+	wantRun(t, manifest.Config{}, "manifest", "validate", dir)
+	for _, name := range []string{"manifest.json", "de.json"} {
+		file := filepath.Join(dir, name)
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, bytes.ReplaceAll(data, []byte("Edda planning assistant"), []byte("Edda, edited")), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	wantRun(t, manifest.Config{}, "manifest", "build", "--from", dir, "--app-id", testAppID, "--domain=bot.example.com", "--out", zip)
+	wantRun(t, manifest.Config{}, "manifest", "validate", zip)
+	doc := openManifest(t, zip)
+	if doc.Name.Short != "Edda" || doc.Name.Full != "Edda, edited" || doc.Bots[0].BotID != testAppID || !slices.Equal(doc.ValidDomains, []string{"bot.example.com"}) {
+		t.Errorf("got %+v", doc)
+	}
+	if !bytes.Contains(open(t, zip, "de.json"), []byte("Edda, edited")) {
+		t.Error("the edited language is not packed")
+	}
+}
+
+func TestManifestRefuses(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "app")
+	wantRun(t, manifest.Config{}, "manifest", "init", dir, "--languages=de,pt-br")
+	small, black := writePNG(t, 96, color.White), writePNG(t, 32, color.Black)
+	for name, c := range map[string]struct {
+		args []string
+		want []string
+	}{
+		"all mistakes": {
+			[]string{"build", "--icon", small, "--outline-icon", black, "--name=" + strings.Repeat("n", 31), "--scopes=personal,world,groupchat", "--color=red"},
+			[]string{"app id", "domain", "color.png: has 96×96", "outline.png: has a pixel", "name/short", "#/accentColor", "scopes/1", "scopes/2"},
+		},
+		"other schema":   {[]string{"build", "--schema=1.1", "--app-id", testAppID, "--domain=bot.example.com"}, []string{"version 1.1, which cannot be checked", "1.22 and 1.25"}},
+		"no icon":        {[]string{"build", "--icon=/nowhere/a.png"}, []string{"/nowhere/a.png"}},
+		"init again":     {[]string{"init", dir}, []string{"manifest.json exists", "color.png exists", "outline.png exists", "de.json exists"}},
+		"init, bad flag": {[]string{"init", dir + "2", "--languages=no_tag", "--color=red"}, []string{"accentColor", "languageTag"}},
+		"both":           {[]string{"build", "--from", dir, "--name=Edda", "--app-id", testAppID, "--domain=bot.example.com"}, []string{"with --from"}},
+		"no folder":      {[]string{"build", "--from", dir + "3", "--app-id", testAppID, "--domain=bot.example.com"}, []string{dir + "3"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			zip := filepath.Join(t.TempDir(), "app.zip")
+			args := append([]string{"manifest"}, c.args...)
+			if c.args[0] == "build" {
+				args = append(args, "--out", zip)
+			}
+			code, _, errs := hedda(t, manifest.Config{}, args...)
+			if code != cli.ExitUsage {
+				t.Errorf("exit code %d", code)
+			}
+			for _, want := range c.want {
+				if !strings.Contains(errs, want) {
+					t.Errorf("it did not name %q: %s", want, errs)
+				}
+			}
+			for _, file := range []string{zip, dir + "2"} {
+				if _, err := os.Stat(file); err == nil {
+					t.Errorf("%s was written all the same", file)
+				}
+			}
+		})
+	}
+}

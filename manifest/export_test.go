@@ -1,4 +1,0 @@
-package manifest
-
-// JSON is the manifest.json that Build packs.
-var JSON = document
