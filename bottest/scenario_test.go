@@ -466,7 +466,15 @@ func ticketCards(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
 		reply.Attachments = []activity.Attachment{tickets.Attachment()}
 		return t.Send(ctx, reply)
 	})
+	reopens := func(id int) *activity.Card {
+		return &activity.Card{Fallback: "Closed", Actions: []any{button("Action.Execute", "reopen", map[string]any{"id": id})}}
+	}
 	b.On(func(t *bot.Turn) bool { return t.IsSubmit() }, func(ctx context.Context, t *bot.Turn) error {
+		if strings.Contains(string(t.Activity.Value), `"stars":1`) {
+			update := t.Activity.Reply("")
+			update.Attachments = []activity.Attachment{reopens(9).Attachment()}
+			return parts.Bot.Channel.Update(ctx, t.Activity.Reference(), t.Activity.ReplyToID, update)
+		}
 		return t.Tell(ctx, string(t.Activity.Value))
 	})
 	for _, verb := range []string{"close", "reopen"} {
@@ -479,7 +487,7 @@ func ticketCards(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
 				return bot.CardAnswer{}, err
 			}
 			if verb == "close" && in.Note == "" {
-				return bot.CardAnswer{Card: &activity.Card{Fallback: "Closed", Actions: []any{button("Action.Execute", "reopen", map[string]any{"id": in.ID})}}}, nil
+				return bot.CardAnswer{Card: reopens(in.ID)}, nil
 			}
 			return bot.CardAnswer{Message: fmt.Sprintf("%s %d %s", verb, in.ID, in.Note)}, nil
 		})
@@ -493,15 +501,18 @@ const (
 	clickSubmit = "  - {event: {type: message, conversation: c1, from: ann, value: %s}, expect: {replies: ['%s']}}\n"
 )
 
-// TestClicksOnOwnCards clicks on buttons by their verbs, data and inputs, also of a card that came
-// with the answer to a click.
+// TestClicksOnOwnCards clicks on buttons by their verbs, data and inputs, also of a card that the
+// answer to a click or an update put in the place of another.
 func TestClicksOnOwnCards(t *testing.T) {
 	t.Parallel()
 	file := fmt.Sprintf(showTickets, "<card Ticket 7 is <open>>") +
 		fmt.Sprintf(clickVerb, "{verb: close, id: 7, note: done}", "close 7 done") +
 		fmt.Sprintf(clickSubmit, "{stars: 5, note: fine}", `{"kind":"rate","note":"fine","stars":5}`) +
 		fmt.Sprintf(clickVerb, "{verb: close, id: 8}", "") +
-		fmt.Sprintf(clickVerb, "{verb: reopen}", `"reopen 8 "`)
+		fmt.Sprintf(clickVerb, "{verb: reopen}", `"reopen 8 "`) +
+		"  - {event: {type: message, conversation: c1, from: ann, text: tickets}, expect: {replies: [<card Ticket 7>]}}\n" +
+		"  - {event: {type: message, conversation: c1, from: ann, value: {stars: 1}}, expect: {replies: []}}\n" +
+		fmt.Sprintf(clickVerb, "{verb: reopen, id: 9}", `"reopen 9 "`)
 	if failures, story := bottest.Play(one(t, file), bottest.Config{New: ticketCards}); failures != nil {
 		t.Errorf("%s\n%s", strings.Join(failures, "\n"), story)
 	}
