@@ -405,6 +405,8 @@ func TestRunScenariosFails(t *testing.T) {
 		"scope.yaml":      "name: scope\nseed: {chat: {}}\nsteps:" + hi + "{state: {desk: {}}}",
 		"repair.yaml":     "name: repair\noptions: {max_repairs: 1}\nsteps:" + hi + "{}",
 		"a.cassette.yaml": "calls: []",
+		"card.yaml": `{name: card, steps: [{event: {type: message, conversation: c1, text: close all},
+			model: ['{"type":"plan","commands":[{"type":"DO","action":"closeAll"}]}'], expect: {replies: [<card>]}}]}`,
 	} {
 		if err := os.WriteFile(filepath.Join(folder, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -432,12 +434,16 @@ func TestRunScenariosFails(t *testing.T) {
 		`same.yaml: scenario "same", step 1: expect.state_unchanged: got true, want false`,
 		`scope.yaml: scenario "scope": seed.chat: there is no such field`,
 		`scope.yaml: scenario "scope", step 1: expect.state.desk: there is no such field`,
+		`card.yaml: scenario "card", step 1: expect.replies: got ["card {`,
 		`repair.yaml: scenario "repair": options.max_repairs: an app.Bot always has the default`,
 		`no file of scenarios matches "` + folder + `/*.json"`,
 	} {
 		if !strings.Contains(out, want) && !strings.Contains(string(raw), want) {
 			t.Errorf("no %s", want)
 		}
+	}
+	if strings.Contains(out, "cassette") {
+		t.Error("a cassette was played")
 	}
 	if t.Failed() {
 		t.Logf("%s", out)
