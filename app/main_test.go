@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -308,7 +309,8 @@ func TestActions(t *testing.T) {
 		t.Fatalf("%v, prompts in %s", err, s.PromptsDir)
 	}
 	for _, a := range s.Actions().All() {
-		if read, ok := registry.Lookup(a.Name); !ok || read.Description != a.Description || len(read.Schema.Properties) != len(a.Schema.Properties) || read.Destructive != a.Destructive {
+		if read, ok := registry.Lookup(a.Name); !ok || read.Description != a.Description || len(read.Schema.Properties) != len(a.Schema.Properties) || read.Destructive != a.Destructive ||
+			read.Approval != a.Approval || read.ReturnsData != a.ReturnsData || !slices.Equal(read.Examples, a.Examples) {
 			t.Errorf("%s: %+v", a.Name, read)
 		}
 	}

@@ -322,6 +322,9 @@ func (b *Bot) Notify(ctx context.Context, n actions.Notice) (id string, err erro
 // Store returns the bot's store.
 func (b *Bot) Store() *state.Store { return b.cfg.Store }
 
+// Actions returns the bot's actions, for tests. It never returns nil.
+func (b *Bot) Actions() *actions.Registry { return b.cfg.Actions }
+
 // Draining reports whether Drain was called.
 func (b *Bot) Draining() bool { return b.taking.Err() != nil }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/planner"
@@ -104,4 +105,25 @@ func ExampleChat_Press() {
 		chat.Expect("Paid.")
 	})
 	// Output: You can't decide this. Nothing was done.
+}
+
+func ExamplePlay() {
+	const file = `
+name: adds milk
+steps:
+  - event: {type: message, conversation: c1, from: mia, text: add milk}
+    model: ['{"type":"plan","commands":[{"type":"DO","action":"addItem","entities":{"list":"groceries","item":"milk"}},{"type":"SAY","response":"Added milk."}]}']
+    expect:
+      actions: [{action: addItem, entities: {list: groceries, item: milk}}]
+      replies: [Added milk.]
+      state: {lists: {groceries: [milk]}}
+`
+	all, err := record.Read("milk.yaml", []byte(file))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	failures, _ := bottest.Play(&all[0], bottest.Config{New: newBot})
+	fmt.Println(all[0].Name, failures)
+	// Output: adds milk []
 }

@@ -86,6 +86,15 @@ type Config struct {
 	Log io.Writer
 	// Bubble says that [New] is called in a bubble of [testing/synctest]. [Test] makes one.
 	Bubble bool
+
+	// The rest is only for [Play]. Scripted says that Actions do what the scenario says: each call
+	// returns the result or error that it expects of the call. Actions that change lists still do
+	// so, on the conversation's own lists.
+	Scripted bool
+	// Cassette is a file with the prompts that the model must be sent, see [Record]; answers do not
+	// matter. With Update it is rewritten unless the scenario fails. "": prompts are not compared.
+	Cassette string
+	Update   bool
 }
 
 // Parts are what you need to wire a bot for a test.
@@ -104,6 +113,8 @@ type Parts struct {
 	Bot bot.Config
 	// Replica is the number of the process that the bot is made for, starting at 1.
 	Replica int
+
+	maxRepairs int // of a scenario; 0: it does not say
 }
 
 // Planner makes the planner "sequence", "sequential" or "tools", with the scripted model unless cfg
@@ -112,6 +123,7 @@ func (p Parts) Planner(ctx context.Context, name string, cfg planner.Config) (tu
 	if cfg.Model == nil {
 		cfg.Model, cfg.Named = p.Model, p.Named
 	}
+	cfg.MaxRepairs = cmp.Or(cfg.MaxRepairs, p.maxRepairs)
 	switch cmp.Or(name, "sequence") {
 	case "sequence":
 		return planner.NewSequence(ctx, cfg)
@@ -452,21 +464,21 @@ func (k *Kit) load(key state.Key) *state.Scope {
 }
 
 // newBot makes the bot that the config describes.
-func (k *Kit) newBot(ctx context.Context, parts Parts) (*bot.Bot, error) {
-	if k.cfg.New != nil {
-		return k.cfg.New(ctx, parts)
+func (c Config) newBot(ctx context.Context, parts Parts) (*bot.Bot, error) {
+	if c.New != nil {
+		return c.New(ctx, parts)
 	}
-	if k.cfg.Actions == nil {
+	if c.Actions == nil {
 		return nil, fmt.Errorf("the Config has neither New nor Actions")
 	}
 	cfg := parts.Bot
-	cfg.Actions = k.cfg.Actions
+	cfg.Actions = c.Actions
 	var err error
-	if cfg.Planner, err = parts.Planner(ctx, k.cfg.Planner, planner.Config{Actions: cfg.Actions}); err != nil {
+	if cfg.Planner, err = parts.Planner(ctx, c.Planner, planner.Config{Actions: cfg.Actions}); err != nil {
 		return nil, err
 	}
-	if k.cfg.Change != nil {
-		k.cfg.Change(&cfg)
+	if c.Change != nil {
+		c.Change(&cfg)
 	}
 	return bot.New(cfg)
 }
@@ -686,7 +698,7 @@ func (p *process) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if p.bot, err = p.kit.newBot(ctx, parts); err != nil {
+	if p.bot, err = p.kit.cfg.newBot(ctx, parts); err != nil {
 		return err
 	}
 	if p.bot == nil {

@@ -11,7 +11,6 @@ import (
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/bottest"
-	"github.com/planbot-go/planbot/bottest/scenario"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
@@ -80,8 +79,8 @@ func export(t *testing.T, all []inbox.Waiting, passes bool) string {
 		t.Fatalf("%v\n%s", err, raw)
 	}
 	for _, scripted := range []bool{false, true} {
-		if result := scenario.Run(&list[0], scenario.Config{Actions: registry(), Scripted: scripted}); result.Passed != passes {
-			t.Errorf("scripted %t, passed %t: %q\n%s\n%s", scripted, result.Passed, result.Failures, raw, result.Story)
+		if failures, story := bottest.Play(&list[0], bottest.Config{Actions: registry(), Scripted: scripted}); (failures == nil) != passes {
+			t.Errorf("scripted %t: %q\n%s\n%s", scripted, failures, raw, story)
 		}
 	}
 	return string(raw)

@@ -19,7 +19,6 @@ import (
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
-	"github.com/planbot-go/planbot/bottest/scenario"
 	"github.com/planbot-go/planbot/internal/cassette"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
@@ -103,8 +102,8 @@ func plays(t *testing.T, file string, scripted bool) {
 	t.Helper()
 	list := read(t, file)
 	for i := range list {
-		if result := scenario.Run(&list[i], scenario.Config{Actions: registry(), Scripted: scripted}); !result.Passed {
-			t.Errorf("%s: %q\n%s\n%s", list[i].Name, result.Failures, file, result.Story)
+		if failures, story := bottest.Play(&list[i], bottest.Config{Actions: registry(), Scripted: scripted}); failures != nil {
+			t.Errorf("%s: %q\n%s\n%s", list[i].Name, failures, file, story)
 		}
 	}
 }

@@ -45,6 +45,8 @@ type seed struct {
 	Lists        map[string][]string `json:"lists,omitzero"`
 	Ordered      []lists.List        `json:"ordered,omitzero"`
 	HistoryTurns int                 `json:"history_turns,omitzero"`
+	Conversation map[string]any      `json:"conversation,omitzero"`
+	User         map[string]any      `json:"user,omitzero"`
 }
 
 type options struct {
@@ -178,9 +180,12 @@ func (a *Action) Said() string {
 	return asJSON(a.Result)
 }
 
-// kept is the stored state of a conversation.
+// kept is stored state: lists, and values of the conversation and of the person by their names. A
+// nil value is one that must not be there.
 type kept struct {
-	Lists map[string][]string `json:"lists,omitzero"`
+	Lists        map[string][]string `json:"lists,omitzero"`
+	Conversation map[string]any      `json:"conversation,omitzero"`
+	User         map[string]any      `json:"user,omitzero"`
 }
 
 // sending is how the connector answers a message.
@@ -527,6 +532,7 @@ var sayings = []struct {
 	{"already_done", regexp.MustCompile(`^(This was already decided|I'm no longer waiting for this decision|This was not decided in time)`)},
 	{"approval_card", nil},
 	{"busy", regexp.MustCompile(`^Sorry, (the AI model is too busy|the AI model isn't available)`)},
+	{"card", nil},
 	{"denied", regexp.MustCompile(`^OK, I won't run `)},
 	{"filtered", regexp.MustCompile(`^Sorry, the content filter `)},
 	{"honest", nil},
@@ -548,7 +554,7 @@ func placeholders() (words []string) {
 	return words
 }
 
-var placeholderForm = regexp.MustCompile(`(?s)^<([a-zA-Z][a-zA-Z_]*)\b([^<>]*)>$|^<approval_card([\s:].*)>$`)
+var placeholderForm = regexp.MustCompile(`(?s)^<([a-zA-Z][a-zA-Z_]*)\b([^<>]*)>$|^<((?:approval_)?card)([\s:].*)>$`)
 
 // wordOf is the first word of a reply that is entirely in <…>, else "".
 func wordOf(reply string) string {
@@ -561,8 +567,8 @@ func split(reply string) (word, rest string) {
 	switch {
 	case m == nil:
 		return "", ""
-	case m[1] == "": // the values of a card may be anything
-		return "approval_card", m[3]
+	case m[1] == "": // what a card shows may be anything
+		return m[3], m[4]
 	}
 	return m[1], m[2]
 }

@@ -57,7 +57,7 @@ func TestSchemaHasAllFields(t *testing.T) {
 	for name, of := range map[string]reflect.Type{
 		"scenario": reflect.TypeFor[record.Scenario](), "step": reflect.TypeFor[record.Step](), "event": reflect.TypeFor[record.Event](),
 		"answer": reflect.TypeOf(record.Step{}.Model).Elem(), "expect": reflect.TypeFor[record.Expect](), "action": reflect.TypeFor[record.Action](),
-		"seed": reflect.TypeOf(record.Scenario{}.Seed), "options": reflect.TypeOf(record.Scenario{}.Options),
+		"seed": reflect.TypeOf(record.Scenario{}.Seed), "options": reflect.TypeOf(record.Scenario{}.Options), "state": reflect.TypeOf(record.Expect{}.State).Elem(),
 	} {
 		var fields []string
 		for i := range of.NumField() {

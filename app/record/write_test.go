@@ -13,11 +13,11 @@ import (
 // TestReadBack: what is written is read as what it was.
 func TestScenariosAreReadBack(t *testing.T) {
 	t.Parallel()
-	files, err := filepath.Glob("../../bottest/scenario/testdata/*.yaml")
+	files, err := filepath.Glob("../../bottest/testdata/*.yaml")
 	if err != nil || len(files) < 4 {
 		t.Fatal(files, err)
 	}
-	for _, file := range append(files, "../../bottest/scenario/testdata/providers.json") {
+	for _, file := range append(files, "../../bottest/testdata/providers.json") {
 		data, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)

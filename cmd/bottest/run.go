@@ -18,7 +18,7 @@ import (
 
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/bottest/scenario"
+	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/internal/cassette"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
@@ -64,29 +64,29 @@ func (c runCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams)
 			fmt.Fprintln(std.Err, fault)
 		}
 	}
-	var results scenario.Results
+	var came results
 	for i := 0; i < len(all) && ctx.Err() == nil; i++ {
-		result := scenario.Run(&all[i], c.withPrompts(cfg, &all[i], std.Err))
+		result := play(&all[i], c.withPrompts(cfg, &all[i], std.Err))
 		if all[i].Faults == nil && !c.JSON { // else it was told, or is below
-			result.WriteText(std.Out, c.Verbose)
+			result.writeText(std.Out, c.Verbose)
 		}
-		results = append(results, result)
+		came = append(came, result)
 	}
-	return c.end(ctx, std, results)
+	return c.end(ctx, std, came)
 }
 
 // end writes all results where they are wanted, what went wrong with that and, last, the
 // line that sums them up.
-func (c runCmd) end(ctx context.Context, std *cli.Streams, results scenario.Results) error {
+func (c runCmd) end(ctx context.Context, std *cli.Streams, came results) error {
 	var wrong []error
 	last := std.Out
 	if c.JSON {
 		last = std.Err
-		wrong = append(wrong, results.WriteJSON(std.Out))
+		wrong = append(wrong, came.writeJSON(std.Out))
 	}
 	if c.JUnit != "" {
 		var report bytes.Buffer
-		err := errors.Join(results.WriteJUnit(&report), os.WriteFile(c.JUnit, report.Bytes(), 0o644)) //nolint:gosec // CI reads it
+		err := errors.Join(came.writeJUnit(&report), os.WriteFile(c.JUnit, report.Bytes(), 0o644)) //nolint:gosec // CI reads it
 		if err != nil {
 			wrong = append(wrong, fmt.Errorf("--junit: %w", err))
 		}
@@ -98,8 +98,8 @@ func (c runCmd) end(ctx context.Context, std *cli.Streams, results scenario.Resu
 	if err != nil {
 		fmt.Fprintln(std.Err, "bottest:", err)
 	}
-	fmt.Fprintln(last, results)
-	if err != nil || results.Failed() > 0 {
+	fmt.Fprintln(last, came)
+	if err != nil || came.failed() > 0 {
 		return cli.SilentError{Code: cli.ExitFailed}
 	}
 	return nil
@@ -172,13 +172,13 @@ func (c runCmd) hasScenarios(name string) bool {
 
 // bot is what scenarios are played on: actions that do what these say or, without them, the
 // bot of the settings, as far as its prompts and actions go.
-func (c runCmd) bot(ctx context.Context, s *settings.Settings) (scenario.Config, error) {
+func (c runCmd) bot(ctx context.Context, s *settings.Settings) (bottest.Config, error) {
 	registry, err := c.registry(s)
 	if err != nil || c.Actions != "" {
-		return scenario.Config{Actions: registry, Scripted: true}, err
+		return bottest.Config{Actions: registry, Scripted: true}, err
 	}
 	if err := cli.Check(s); err != nil {
-		return scenario.Config{}, err
+		return bottest.Config{}, err
 	}
 	s.PromptsReload, s.SkillsReload = false, false // what is tested stays as it is meanwhile
 	if s.Planner != settings.Sequence {
@@ -186,21 +186,27 @@ func (c runCmd) bot(ctx context.Context, s *settings.Settings) (scenario.Config,
 	}
 	runner, _, err := s.ScriptSandbox(ctx)
 	if err != nil {
-		return scenario.Config{}, err
+		return bottest.Config{}, err
 	}
 	offline := func(string) (models.Model, error) { return models.Offline{}, nil }
 	all := planner.Config{Model: models.Offline{}, Named: offline, Actions: registry}
 	if _, _, err = s.Complete(ctx, &all, runner); err != nil {
-		return scenario.Config{}, err
+		return bottest.Config{}, err
 	}
-	return scenario.Config{Actions: registry, Wire: func(ctx context.Context, of *planner.Config, b *bot.Config) error {
-		of.Actions = s.Actions()
-		provider, _, err := s.Complete(ctx, of, runner)
-		if provider != nil {
-			b.Skills = provider
+	return bottest.Config{New: func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
+		of, cfg := planner.Config{Model: parts.Model, Named: parts.Named, Actions: s.Actions()}, parts.Bot
+		provider, _, err := s.Complete(ctx, &of, runner)
+		if err != nil {
+			return nil, err
 		}
-		b.Actions = of.Actions
-		return err
+		if provider != nil {
+			cfg.Skills = provider
+		}
+		cfg.Actions = of.Actions
+		if cfg.Planner, err = parts.Planner(ctx, settings.Sequence, of); err != nil {
+			return nil, err
+		}
+		return bot.New(cfg)
 	}}, nil
 }
 
@@ -212,7 +218,7 @@ const (
 
 // withPrompts has the prompts of a recording compared with those in its cassette. Where that
 // makes no sense it says so on out.
-func (c runCmd) withPrompts(cfg scenario.Config, s *record.Scenario, out io.Writer) scenario.Config {
+func (c runCmd) withPrompts(cfg bottest.Config, s *record.Scenario, out io.Writer) bottest.Config {
 	base, recorded := strings.CutSuffix(s.File, scenarioFile)
 	if !recorded || cfg.Scripted {
 		return cfg

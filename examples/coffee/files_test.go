@@ -4,40 +4,19 @@ import (
 	"context"
 	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/planbot-go/planbot/app"
-	"github.com/planbot-go/planbot/app/record"
-	"github.com/planbot-go/planbot/state"
-
-	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
-	"github.com/planbot-go/planbot/bottest/scenario"
 	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/state"
 )
 
 func TestScenarios(t *testing.T) {
 	t.Parallel()
-	text, err := os.ReadFile("scenarios.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	all, err := record.Read("scenarios.yaml", text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	acts := actions.New()
-	register(acts, func(context.Context, string, []string) error { return nil })
-	for _, s := range all {
-		t.Run(s.Name, func(t *testing.T) {
-			t.Parallel()
-			if r := scenario.Run(&s, scenario.Config{Actions: acts}); !r.Passed {
-				t.Errorf("%s\n%s", strings.Join(r.Failures, "\n"), r.Story)
-			}
-		})
-	}
+	b := barista(func(context.Context, string, []string) error { return nil })
+	bottest.RunScenarios(t, b, "scenarios.yaml", "own.yaml")
 }
 
 func TestRecorded(t *testing.T) {

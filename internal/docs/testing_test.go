@@ -13,7 +13,7 @@ import (
 func TestFilesOfTheTestingPage(t *testing.T) {
 	t.Parallel()
 	const folder = "examples/coffee/"
-	tree := read(t, folder+"scenarios.yaml") + read(t, folder+"actions.json") + read(t, folder+"eval.yaml")
+	tree := read(t, folder+"scenarios.yaml") + read(t, folder+"own.yaml") + read(t, folder+"actions.json") + read(t, folder+"eval.yaml")
 	blocks := regexp.MustCompile("(?s)```(yaml|json)\n(.*?)```").FindAllStringSubmatch(read(t, "docs/testing.md"), -1)
 	ours := 0
 	for _, block := range blocks {
@@ -26,7 +26,7 @@ func TestFilesOfTheTestingPage(t *testing.T) {
 			t.Errorf("is in no file of %s, and no pipeline (%v):\n%s", folder, err, block[2])
 		}
 	}
-	if ours != 3 || len(blocks) != 5 {
+	if ours != 4 || len(blocks) != 6 {
 		t.Errorf("%d blocks, of which %d are of files", len(blocks), ours)
 	}
 }

@@ -1,4 +1,4 @@
-package scenario
+package bottest
 
 import (
 	"bytes"
@@ -16,15 +16,14 @@ import (
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app/record"
-	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/internal/turnlog"
 )
 
 // seen is what the bot did for an activity, or in a whole step.
 type seen struct {
-	calls   []bottest.Call
+	calls   []Call
 	replies []reply
-	asked   []bottest.ModelCall
+	asked   []ModelCall
 	sends   int
 	typing  bool
 }
@@ -80,14 +79,14 @@ func (s *stage) seenOf(of turnlog.Of) []*seen {
 
 // ofSent says which turn a request to the connector belongs to. Its conversation is known in any
 // case.
-func ofSent(sent bottest.Sent) turnlog.Of {
+func ofSent(sent Sent) turnlog.Of {
 	of := sent.Of
 	of.Conversation = sent.To
 	of.Activity = cmp.Or(of.Activity, sent.ReplyTo)
 	return of
 }
 
-func (o *seen) took(sent bottest.Sent, r *run) {
+func (o *seen) took(sent Sent, r *run) {
 	switch {
 	case sent.Method != http.MethodPost:
 	case sent.Activity.Type == activity.Typing:
@@ -136,7 +135,7 @@ func (v *verdict) compareWork() {
 // compareRest compares the state after the step, and how deliveries were answered.
 func (v *verdict) compareRest(of ...*delivery) {
 	v.state(of)
-	opened := slices.DeleteFunc(v.calls(), func(c bottest.Call) bool { return c.Action != "createTicket" || failed(&c) })
+	opened := slices.DeleteFunc(v.calls(), func(c Call) bool { return c.Action != "createTicket" || failed(&c) })
 	v.number("tickets", v.expect.Tickets, len(opened))
 	for _, d := range of {
 		v.answer(d.answer)
@@ -211,7 +210,7 @@ func (v *verdict) begun() (turns []string) {
 func (v *verdict) prompts() {
 	e, asked := v.expect, v.seen.asked
 	for _, text := range e.PromptContains {
-		if !slices.ContainsFunc(asked, func(c bottest.ModelCall) bool { return strings.Contains(c.Prompt(), text) }) {
+		if !slices.ContainsFunc(asked, func(c ModelCall) bool { return strings.Contains(c.Prompt(), text) }) {
 			v.fault("prompt_contains", "no prompt contains %q", text)
 		}
 	}
@@ -248,7 +247,7 @@ func (v *verdict) prompts() {
 }
 
 // answer checks how a delivery was answered over HTTP.
-func (v *verdict) answer(d *bottest.Delivery) {
+func (v *verdict) answer(d *Delivery) {
 	if want := v.expect.Status; want != nil && d.Status != *want {
 		v.fault("status", "got %s, want %d", d, *want)
 	}
@@ -277,16 +276,20 @@ func (r reply) String() string {
 
 // is reports whether the reply is the wanted one.
 func (r reply) is(want string, resumed func(reply) bool) bool {
-	switch word, call, means := record.Placeholder(want); word {
+	word, call, means := record.Placeholder(want)
+	call = strings.TrimLeft(call, ": \t\n")
+	switch word {
 	case "":
 		return r.card == "" && r.text == want
 	case "split": // any text; matches counts them
 		return r.card == ""
+	case "card":
+		return r.card != "" && questionOf(r.card) == nil && shows(r.card, call)
 	case "approval_card":
 		if r.card == "" {
 			return false
 		}
-		action, values, _ := strings.Cut(strings.TrimLeft(call, ": \t\n"), " ")
+		action, values, _ := strings.Cut(call, " ")
 		q := questionOf(r.card)
 		return q != nil && (action == "" || action == q.action) && q.has(strings.TrimSpace(values))
 	case "resumed", "honest":
@@ -294,6 +297,17 @@ func (r reply) is(want string, resumed func(reply) bool) bool {
 	default:
 		return means(r.text)
 	}
+}
+
+// shows reports whether a person can read the text in the card.
+func shows(card, text string) (yes bool) {
+	var tree any
+	_ = json.Unmarshal([]byte(card), &tree) // otherwise it shows nothing
+	walk(tree, func(name string, value any) {
+		shown, isText := value.(string)
+		yes = yes || isText && name != "type" && name != "id" && name != "verb" && strings.Contains(shown, text)
+	})
+	return yes || text == ""
 }
 
 // sendings checks that the connector was asked for all scripted answers.
@@ -401,7 +415,7 @@ func inAnyOrder[W, G any](want []W, got []G, same func(W, G) bool) bool {
 
 // sameCall compares a call. A scripted action returns what the scenario says; for others, a result
 // is compared if one is given.
-func (v *verdict) sameCall(want record.Action, got bottest.Call) bool {
+func (v *verdict) sameCall(want record.Action, got Call) bool {
 	if want.Action != got.Action || !equalEntities(want.Entities, got.Entities) {
 		return false
 	}
@@ -425,10 +439,11 @@ func sameJSON(a, b string) bool {
 func (v *verdict) state(of []*delivery) {
 	e := v.expect
 	if e.State != nil {
-		v.lists("state", of[0].Event.Conversation, e.State.Lists)
+		v.kept("state", of[0].Event, e.State.Lists, e.State.Conversation, e.State.User)
 	}
 	for _, id := range sortedKeys(e.StateByConversation) {
-		v.lists("state_by_conversation."+id, id, e.StateByConversation[id].Lists)
+		want := e.StateByConversation[id]
+		v.kept("state_by_conversation."+id, v.first(id), want.Lists, want.Conversation, want.User)
 	}
 	for i, d := range of {
 		id := d.Event.Conversation
@@ -436,18 +451,31 @@ func (v *verdict) state(of []*delivery) {
 		if told || e.StateUnchanged == nil {
 			continue
 		}
-		was, is := v.stage.kept[id], v.kept(id)
-		if same := equalLists(was, is, false); same != *e.StateUnchanged {
-			v.fault("state_unchanged", "got %t, want %t: the lists of %s were %s and are %s",
-				same, *e.StateUnchanged, id, asJSON(was), asJSON(is))
+		was, is := v.stage.kept[id], v.snapshot(id)
+		if same := equalLists(was.lists, is.lists, false) && maps.Equal(was.values, is.values); same != *e.StateUnchanged {
+			v.fault("state_unchanged", "got %t, want %t: the state of %s was %s and is %s", same, *e.StateUnchanged, id, was, is)
 		}
 	}
 }
 
-func (v *verdict) lists(field, conversation string, want map[string][]string) {
-	got := v.kept(conversation)
-	if !equalLists(want, got, v.expect.Order.Either()) {
+// kept compares the stored state of the event's conversation and person with what is wanted. If it
+// names no values, there must be no other lists.
+func (v *verdict) kept(field string, of *record.Event, want map[string][]string, conversation, user map[string]any) {
+	if got := v.lists(of.Conversation); (want != nil || conversation == nil && user == nil) && !equalLists(want, got, v.expect.Order.Either()) {
 		v.fault(field, "the lists are %s, want %s", asJSON(got), asJSON(want))
+	}
+	scopes := v.scopes(of)
+	for i, values := range []map[string]any{conversation, user} {
+		for _, name := range sortedKeys(values) {
+			got, wanted := v.value(scopes[i], name), asJSON(values[name])
+			if got == "" {
+				got = "null" // nothing
+			}
+			if !sameJSON(got, wanted) {
+				v.fault(field+[]string{".conversation.", ".user."}[i]+name, "got %s, want %s; the state has %s",
+					got, wanted, asJSON(slices.Sorted(slices.Values(scopes[i].Names()))))
+			}
+		}
 	}
 }
 

@@ -1,4 +1,4 @@
-package scenario_test
+package bottest_test
 
 import (
 	"fmt"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/planbot-go/planbot/app/record"
 
-	"github.com/planbot-go/planbot/bottest/scenario"
+	"github.com/planbot-go/planbot/bottest"
 )
 
 // one reads a scenario.
@@ -102,10 +102,10 @@ func TestNotMet(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := scenario.Run(one(t, "name: s\nsteps:"+tt.steps), cfg)
-			text := strings.ReplaceAll(strings.Join(r.Failures, "\n"), `", "`, `" "`)
-			if r.Passed || !strings.Contains(text, tt.want) {
-				t.Errorf("got %s, want %s\n%s", text, tt.want, r.Story)
+			failures, story := bottest.Play(one(t, "name: s\nsteps:"+tt.steps), cfg)
+			text := strings.ReplaceAll(strings.Join(failures, "\n"), `", "`, `" "`)
+			if !strings.Contains(text, tt.want) {
+				t.Errorf("got %s, want %s\n%s", text, tt.want, story)
 			}
 		})
 	}
@@ -123,13 +123,13 @@ steps:
     expect: {replies: [Hi.]}
 `
 	cfg := scripted(t)
-	r := scenario.Run(one(t, fmt.Sprintf(file, "")), cfg)
-	if want := "step 1, model[1]: Again. after 10ms\n    step 1, model[2]: 500 after 10ms"; !r.Passed || !strings.Contains(r.Story, want) {
-		t.Errorf("%q\n%s", r.Failures, r.Story)
+	failures, story := bottest.Play(one(t, fmt.Sprintf(file, "")), cfg)
+	if want := "step 1, model[1]: Again. after 10ms\n    step 1, model[2]: 500 after 10ms"; failures != nil || !strings.Contains(story, want) {
+		t.Errorf("%q\n%s", failures, story)
 	}
-	r = scenario.Run(one(t, fmt.Sprintf(file, ", deployment: b")), cfg)
-	if !slices.Equal(r.Failures, []string{"step 1: model[2].deployment: b was not asked"}) {
-		t.Errorf("%q", r.Failures)
+	failures, _ = bottest.Play(one(t, fmt.Sprintf(file, ", deployment: b")), cfg)
+	if !slices.Equal(failures, []string{"step 1: model[2].deployment: b was not asked"}) {
+		t.Errorf("%q", failures)
 	}
 }
 
@@ -145,8 +145,8 @@ func TestAtTheSameTime(t *testing.T) {
 	file += "    expect: {replies: [r0, r1, r2, r3, r4, r5], order: [" + strings.Join(ids, ", ") + "]}\n"
 	s := one(t, file)
 	for range 8 {
-		if r := scenario.Run(s, cfg); !r.Passed {
-			t.Fatalf("%q\n%s", r.Failures, r.Story)
+		if failures, story := bottest.Play(s, cfg); failures != nil {
+			t.Fatalf("%q\n%s", failures, story)
 		}
 	}
 }

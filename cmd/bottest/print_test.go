@@ -1,4 +1,4 @@
-package scenario_test
+package main
 
 import (
 	"encoding/json"
@@ -7,12 +7,11 @@ import (
 	"testing"
 
 	"github.com/planbot-go/planbot/app/record"
-
-	"github.com/planbot-go/planbot/bottest/scenario"
+	"github.com/planbot-go/planbot/bottest"
 )
 
-func results() scenario.Results {
-	return scenario.Results{
+func someResults() results {
+	return results{
 		{File: "a.yaml", Name: "good", Passed: true, Seconds: 0.01},
 		{File: "a.yaml", Name: "bad", Failures: []string{"step 1: expect.replies: got [\"<&>\"]", "step 2: more"}, Story: "\nwhat happened:\n    Ann  hi", Seconds: 0.02},
 		{File: "b.yaml", Name: "other", Passed: true},
@@ -22,10 +21,10 @@ func results() scenario.Results {
 func TestText(t *testing.T) {
 	t.Parallel()
 	var out, verbose strings.Builder
-	all := results()
+	all := someResults()
 	for i := range all {
-		all[i].WriteText(&out, false)
-		all[i].WriteText(&verbose, true)
+		all[i].writeText(&out, false)
+		all[i].writeText(&verbose, true)
 	}
 	const want = "FAIL  bad (0.02s)  a.yaml\n    step 1: expect.replies: got [\"<&>\"]\n    step 2: more\n    what happened:\n        Ann  hi\n"
 	if out.String() != want {
@@ -50,7 +49,7 @@ func TestJSON(t *testing.T) {
 			Failures []string
 		}
 	}
-	if err := results().WriteJSON(&out); err != nil {
+	if err := someResults().writeJSON(&out); err != nil {
 		t.Fatal(err)
 	}
 	if err := json.Unmarshal([]byte(out.String()), &got); err != nil || got.Passed != 2 || got.Failed != 1 || len(got.Scenarios) != 3 || len(got.Scenarios[1].Failures) != 2 {
@@ -61,7 +60,7 @@ func TestJSON(t *testing.T) {
 func TestJUnit(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
-	if err := results().WriteJUnit(&out); err != nil {
+	if err := someResults().writeJUnit(&out); err != nil {
 		t.Fatal(err)
 	}
 	var got struct {
@@ -96,9 +95,9 @@ func TestFaultsAsResults(t *testing.T) {
 	if err == nil {
 		t.Fatal("no faults")
 	}
-	var all scenario.Results
+	var all results
 	for _, s := range list {
-		all = append(all, scenario.Run(&s, scenario.Config{}))
+		all = append(all, play(&s, bottest.Config{}))
 	}
 	if len(all) != 2 || len(all[0].Failures) != 3 || all[1].Name != "b" || all.String() != "0 passed, 2 failed" {
 		t.Errorf("%+v", all)

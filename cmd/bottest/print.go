@@ -1,4 +1,4 @@
-package scenario
+package main
 
 import (
 	"encoding/json"
@@ -6,13 +6,34 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
+
+	"github.com/planbot-go/planbot/app/record"
+	"github.com/planbot-go/planbot/bottest"
 )
 
-// Results are the results of several scenarios, in order.
-type Results []result
+// result is the outcome of a scenario.
+type result struct {
+	File     string   `json:"file,omitempty"`
+	Name     string   `json:"name"`
+	Passed   bool     `json:"passed"`
+	Failures []string `json:"failures,omitempty"`
+	Story    string   `json:"story,omitempty"` // what happened, as text
+	Seconds  float64  `json:"seconds"`
+}
 
-// Failed counts the failed ones.
-func (r Results) Failed() int {
+// play plays one scenario.
+func play(s *record.Scenario, cfg bottest.Config) result {
+	began := time.Now()
+	failures, story := bottest.Play(s, cfg)
+	return result{s.File, s.Name, len(failures) == 0, failures, story, time.Since(began).Seconds()}
+}
+
+// results are those of several scenarios, in order.
+type results []result
+
+// failed counts the failed ones.
+func (r results) failed() int {
 	n := 0
 	for _, one := range r {
 		if !one.Passed {
@@ -23,13 +44,13 @@ func (r Results) Failed() int {
 }
 
 // String summarizes them in one line.
-func (r Results) String() string {
-	return fmt.Sprintf("%d passed, %d failed", len(r)-r.Failed(), r.Failed())
+func (r results) String() string {
+	return fmt.Sprintf("%d passed, %d failed", len(r)-r.failed(), r.failed())
 }
 
-// WriteText writes a result for people: one line if it passed and verbose is set, otherwise its
+// writeText writes a result for people: one line if it passed and verbose is set, otherwise its
 // failures and what happened.
-func (r *result) WriteText(w io.Writer, verbose bool) {
+func (r *result) writeText(w io.Writer, verbose bool) {
 	if r.Passed {
 		if verbose {
 			fmt.Fprintf(w, "ok    %s (%.2fs)\n%s", r.Name, r.Seconds, inset(r.Story))
@@ -52,9 +73,9 @@ func inset(text string) string {
 	return "    " + strings.ReplaceAll(text, "\n", "\n    ") + "\n"
 }
 
-// WriteJSON writes all results as one JSON object, with the story of those that failed.
-func (r Results) WriteJSON(w io.Writer) error {
-	list := append(Results{}, r...)
+// writeJSON writes all results as one JSON object, with the story of those that failed.
+func (r results) writeJSON(w io.Writer) error {
+	list := append(results{}, r...)
 	for i := range list {
 		if list[i].Passed {
 			list[i].Story = ""
@@ -66,12 +87,12 @@ func (r Results) WriteJSON(w io.Writer) error {
 	return out.Encode(struct {
 		Passed    int     `json:"passed"`
 		Failed    int     `json:"failed"`
-		Scenarios Results `json:"scenarios"`
-	}{len(r) - r.Failed(), r.Failed(), list})
+		Scenarios results `json:"scenarios"`
+	}{len(r) - r.failed(), r.failed(), list})
 }
 
-// WriteJUnit writes all results as JUnit XML for CI systems: one suite per file.
-func (r Results) WriteJUnit(w io.Writer) error {
+// writeJUnit writes all results as JUnit XML for CI systems: one suite per file.
+func (r results) writeJUnit(w io.Writer) error {
 	type failure struct {
 		Message string `xml:"message,attr"`
 		Text    string `xml:",chardata"`
@@ -94,10 +115,10 @@ func (r Results) WriteJUnit(w io.Writer) error {
 		Tests    int         `xml:"tests,attr"`
 		Failures int         `xml:"failures,attr"`
 		Suites   []testsuite `xml:"testsuite"`
-	}{Tests: len(r), Failures: r.Failed()}
+	}{Tests: len(r), Failures: r.failed()}
 	seconds := func(n float64) string { return fmt.Sprintf("%.3f", n) }
 	for from := 0; from < len(r); {
-		var of Results
+		var of results
 		var cases []testcase
 		total := 0.0
 		for _, one := range r[from:] {
@@ -111,7 +132,7 @@ func (r Results) WriteJUnit(w io.Writer) error {
 			}
 			cases = append(cases, c)
 		}
-		all.Suites = append(all.Suites, testsuite{of[0].File, len(of), of.Failed(), seconds(total), cases})
+		all.Suites = append(all.Suites, testsuite{of[0].File, len(of), of.failed(), seconds(total), cases})
 		from += len(of)
 	}
 	raw, err := xml.MarshalIndent(all, "", "  ")

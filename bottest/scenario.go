@@ -1,17 +1,15 @@
-// Package scenario plays conversations written in files: what people do, what the model answers,
-// and what the bot must then do.
-//
-// [record.Read] reads JSON or YAML files, strictly. [Run] plays a scenario in a bubble of virtual
-// time, on its own bot, and reports where the bot did something else. It works in tests and in
-// programs. docs/scenario.schema.json describes the format to editors.
-package scenario
+package bottest
 
 import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"runtime/debug"
@@ -23,73 +21,104 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/cassette"
 	"github.com/planbot-go/planbot/internal/turnlog"
 	"github.com/planbot-go/planbot/models"
-	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
 
-// Config says which bot plays the scenarios.
-type Config struct {
-	// Actions are the bot's actions.
-	Actions *actions.Registry
-	// Scripted replaces the actions with what the scenarios say: each call returns the result or
-	// error that the scenario expects of it. Actions that change lists still do so, on the
-	// conversation's own lists.
-	Scripted bool
-	// Planner is "sequence", "sequential" or "tools". "": sequence.
-	Planner string
-	// Wire completes the configs of the planner and the bot, for each process of the bot: prompts,
-	// skills, other actions for both. nil: nothing to add.
-	Wire func(ctx context.Context, of *planner.Config, cfg *bot.Config) error
-	// Cassette is a file with the prompts that the model must be sent, see [bottest.Record];
-	// answers do not matter. With Update it is rewritten unless the scenario fails. "": prompts are
-	// not compared.
-	Cassette string
-	Update   bool
+// RunScenarios plays the scenarios in all files that match the patterns on the bot, each as a
+// subtest: with the bot's name, its real actions, and its prompts and planner. A file is JSON if its
+// name ends in .json, else YAML; docs/scenario.schema.json describes the format. Cassettes, see
+// [Record], are left out.
+//
+// The test fails if a pattern matches no file, and for each mistake in a file. Every scenario has
+// its own bot, model, connector and Redis, in a bubble of virtual time, see [Test]. They run one
+// after another, so they may share the services that the actions call.
+func RunScenarios(t *testing.T, b app.Bot, patterns ...string) {
+	t.Helper()
+	if len(patterns) == 0 {
+		t.Fatal("RunScenarios: no pattern of files")
+	}
+	cfg := Config{Name: b.Name, New: func(ctx context.Context, parts Parts) (*bot.Bot, error) {
+		return app.New(ctx, b, parts.Model, parts.Bot)
+	}}
+	for _, pattern := range patterns {
+		names, err := filepath.Glob(pattern)
+		names = slices.DeleteFunc(names, func(name string) bool { return strings.Contains(filepath.Base(name), ".cassette.") })
+		if err != nil || len(names) == 0 {
+			t.Errorf("%v: no file of scenarios matches %q", cmp.Or(err, errors.New("RunScenarios")), pattern)
+		}
+		for _, name := range names {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				t.Errorf("RunScenarios: %v", err)
+				continue
+			}
+			all, _ := record.Read(name, text) // scenarios have the mistakes, too
+			if len(all) == 0 {
+				t.Errorf("%s: there are no scenarios in it", name)
+			}
+			for _, s := range all {
+				t.Run(s.Name, func(t *testing.T) { runScenario(t, &s, cfg) })
+			}
+		}
+	}
 }
 
-// result is the outcome of a scenario.
-type result struct {
-	File     string   `json:"file,omitempty"`
-	Name     string   `json:"name"`
-	Passed   bool     `json:"passed"`
-	Failures []string `json:"failures,omitempty"`
-	Story    string   `json:"story,omitempty"` // what happened, as text
-	Seconds  float64  `json:"seconds"`
+func runScenario(t *testing.T, s *record.Scenario, cfg Config) {
+	t.Helper()
+	for _, fault := range s.Faults {
+		t.Error(fault) // with its place
+	}
+	place := fmt.Sprintf("%s: scenario %q", s.File, s.Name)
+	if s.Options.MaxRepairs != nil {
+		t.Errorf("%s: options.max_repairs: an app.Bot always has the default", place)
+	}
+	if t.Failed() {
+		return
+	}
+	failures, story := Play(s, cfg)
+	for _, failure := range failures {
+		t.Errorf("%s%s%s", place, map[bool]string{true: ", ", false: ": "}[strings.HasPrefix(failure, "step ")], failure)
+	}
+	if len(failures) > 0 {
+		t.Log(story)
+	}
 }
 
-// Run plays one scenario. It takes only computing time, however long the scenario waits. You may
-// run scenarios one after another: each has its own bot, model, connector and Redis, and leaves
-// nothing behind.
-func Run(s *record.Scenario, cfg Config) (came result) {
-	began := time.Now()
-	came = result{File: s.File, Name: s.Name, Failures: s.Faults}
+// Play plays one scenario on the bot of cfg, in tests and in programs, and returns what went wrong
+// and what happened, as text. The scenario says how many Replicas there are and what the Models are
+// called. Play takes only computing time, however long the scenario waits. You may play scenarios
+// one after another: each has its own bot, model, connector and Redis, and leaves nothing behind.
+// [record.Read] reads scenarios. One with faults fails with these.
+func Play(s *record.Scenario, cfg Config) (failures []string, story string) {
 	if len(s.Faults) > 0 {
-		return came
+		return slices.Clone(s.Faults), ""
 	}
 	rec := &recorder{}
 	defer func() {
 		if p := recover(); p != nil { // from the bubble: something in it never ends
 			rec.Errorf("the bot did not come to rest: %v", p)
 		}
-		came.Failures = rec.failures
-		came.Passed = len(came.Failures) == 0
-		came.Seconds = time.Since(began).Seconds()
+		failures = rec.failures
 	}()
 	// There is no real test here. The zero T never fails; it only provides the bubble and cleanups.
 	synctest.Test(new(testing.T), func(t *testing.T) {
 		rec.T = t
-		rec.do(func() { came.Story = play(rec, s, cfg) })
+		rec.do(func() { story = play(rec, s, cfg) })
 	})
-	return came
+	return failures, story
 }
 
 // run is a scenario while it is played.
@@ -97,28 +126,30 @@ type run struct {
 	*recorder
 	s       *record.Scenario
 	cfg     Config
-	kit     *bottest.Kit
+	kit     *Kit
+	actions *actions.Registry        // the bot's
 	calling sync.Mutex               // guards scripts
 	scripts map[string]record.Action // what the scenario says about calls, by call key
 	prompts *cassette.Player         // nil: prompts are not compared
-	chats   map[string]*bottest.Chat // by conversation
+	chats   map[string]*Chat         // by conversation
 	stage   atomic.Pointer[stage]
 
-	decided map[string]bool // by card id
-	unused  []string        // the model's answers
+	decided  map[string]bool   // by card id
+	replaced map[string]string // the card that a click put in the place of another, by its id
+	unused   []string          // the model's answers
 }
 
 // play runs all steps and returns the story.
 func play(rec *recorder, s *record.Scenario, cfg Config) (story string) {
-	r := &run{recorder: rec, s: s, cfg: cfg, chats: map[string]*bottest.Chat{}, scripts: map[string]record.Action{}, decided: map[string]bool{}}
+	r := &run{recorder: rec, s: s, cfg: cfg, chats: map[string]*Chat{}, scripts: map[string]record.Action{}, decided: map[string]bool{}, replaced: map[string]string{}}
 	r.stage.Store(&stage{run: r})
-	name := map[string]string{"lights": "LightsBot", "ticket": "TicketBot"}[s.Bot]
 	if cfg.Cassette != "" {
 		r.prompts = cassette.Open(rec, cfg.Cassette, "bottest run --update", cfg.Update)
 	}
-	r.kit = bottest.New(rec, bottest.Config{
-		New: r.newBot, Name: cmp.Or(name, "ListBot"), Models: s.Options.Models, Replicas: r.replicas(),
-		Bubble: true,
+	name := map[string]string{"lights": "LightsBot", "ticket": "TicketBot"}[s.Bot]
+	r.kit = New(rec, Config{
+		New: r.newBot, Name: cmp.Or(cfg.Name, name, "ListBot"), Models: s.Options.Models, Replicas: r.replicas(),
+		Log: cfg.Log, Bubble: true,
 	})
 	r.kit.Model.Decides(r.answer)
 	r.kit.Connector.Decides(r.sending)
@@ -148,7 +179,7 @@ func play(rec *recorder, s *record.Scenario, cfg Config) (story string) {
 
 // known fails a scenario that names an action the bot does not have.
 func (r *run) known(field, action string) {
-	if _, known := r.cfg.Actions.Lookup(action); !known {
+	if _, known := r.actions.Lookup(action); !known {
 		r.Errorf("%s: there is no action %q", field, action)
 	}
 }
@@ -183,47 +214,41 @@ func (r *run) events() (all []*record.Event) {
 }
 
 // newBot makes the bot for one process.
-func (r *run) newBot(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
-	cfg, o := parts.Bot, r.s.Options
-	cfg.Actions = r.cfg.Actions
-	if r.cfg.Scripted {
+func (r *run) newBot(ctx context.Context, parts Parts) (*bot.Bot, error) {
+	cfg, o := r.cfg, r.s.Options
+	if cfg.Scripted {
 		var err error
 		if cfg.Actions, err = r.scripted(parts.Replica); err != nil {
 			return nil, err
 		}
 	}
-	sequence := planner.Config{Model: parts.Model, Named: parts.Named, Actions: cfg.Actions}
 	if r.prompts != nil {
-		sequence.Model = r.prompts.Compared(parts.Model)
-		sequence.Named = func(name string) (models.Model, error) {
-			model, err := parts.Named(name)
+		named := parts.Named
+		parts.Model = r.prompts.Compared(parts.Model)
+		parts.Named = func(name string) (models.Model, error) {
+			model, err := named(name)
 			return r.prompts.Compared(model), err
 		}
 	}
 	if o.MaxRepairs != nil {
-		sequence.MaxRepairs = cmp.Or(*o.MaxRepairs, -1) // zero means the default there
+		parts.maxRepairs = cmp.Or(*o.MaxRepairs, -1) // zero means the default there
 	}
-	if r.cfg.Wire != nil {
-		if err := r.cfg.Wire(ctx, &sequence, &cfg); err != nil {
-			return nil, err
-		}
-	}
-	var err error
-	if cfg.Planner, err = parts.Planner(ctx, r.cfg.Planner, sequence); err != nil {
-		return nil, err
-	}
-	cfg.MaxSteps, cfg.MaxSameCalls = o.MaxSteps, o.MaxSameCalls
-	cfg.Policy = func(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
+	parts.Bot.MaxSteps, parts.Bot.MaxSameCalls = o.MaxSteps, o.MaxSameCalls
+	parts.Bot.Policy = func(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
 		if slices.Contains(o.Approval, call.Action.Name) {
 			return actions.Approval{Required: true}, nil
 		}
 		return actions.DefaultPolicy(ctx, turn, call)
 	}
-	return bot.New(cfg)
+	b, err := cfg.newBot(ctx, parts)
+	if b != nil {
+		r.actions = b.Actions()
+	}
+	return b, err
 }
 
 // chat returns the conversation of the event, as its person sees it.
-func (r *run) chat(e *record.Event) *bottest.Chat {
+func (r *run) chat(e *record.Event) *Chat {
 	known := r.chats[e.Conversation]
 	if known == nil {
 		known = r.kit.Conversation(e.Conversation, cmp.Or(e.Kind, "personal"), e.From)
@@ -243,16 +268,34 @@ func (r *run) seed() {
 		}
 		all = append(all, list)
 	}
+	people := map[string]bool{}
 	for _, e := range r.events() {
-		known := r.chats[e.Conversation] != nil
+		known, met := r.chats[e.Conversation] != nil, people[e.From]
+		people[e.From] = true
 		chat := r.chat(e)
-		if known || all == nil && seed.HistoryTurns == 0 {
+		if known && met || all == nil && seed.HistoryTurns == 0 && seed.Conversation == nil && seed.User == nil {
 			continue
 		}
 		chat.Keep(func(conversation, user *state.Scope) {
-			state.Of[lists.Lists](r.holder(e, conversation, user)).All = slices.Clone(all)
+			if !met {
+				set(user, seed.User)
+			}
+			if known {
+				return
+			}
+			set(conversation, seed.Conversation)
+			if all != nil {
+				state.Of[lists.Lists](r.holder(e, conversation, user)).All = slices.Clone(all)
+			}
 			seedHistory(state.Of[prompts.History](conversation), seed.HistoryTurns, e)
 		})
+	}
+}
+
+// set stores values under their names.
+func set(scope *state.Scope, values map[string]any) {
+	for name, value := range values {
+		*state.At[jsontext.Value](scope, name) = jsontext.Value(asJSON(value))
 	}
 }
 
@@ -277,19 +320,56 @@ func seedHistory(h *prompts.History, turns int, e *record.Event) {
 	}
 }
 
-// kept returns the lists of the conversation.
-func (r *run) kept(conversation string) map[string][]string {
-	found := map[string][]string{}
+// first is the first event of the conversation, which the scenario must have.
+func (r *run) first(conversation string) *record.Event {
 	events := r.events()
-	first := slices.IndexFunc(events, func(e *record.Event) bool { return e.Conversation == conversation })
-	if first < 0 {
-		return found
+	return events[slices.IndexFunc(events, func(e *record.Event) bool { return e.Conversation == conversation })]
+}
+
+// scopes are the stored state of the event's conversation and person.
+func (r *run) scopes(of *record.Event) [2]*state.Scope {
+	return [2]*state.Scope{r.kit.load(conversationKey(of.Conversation)), r.kit.load(userKey(of.From))}
+}
+
+// snapshot is the stored state of a conversation and of the first person who speaks: the lists, and
+// the JSON of all other values but those of the bot's own bookkeeping.
+type snapshot struct {
+	lists  map[string][]string
+	values map[string]string
+}
+
+func (s snapshot) String() string { return asJSON(s.lists) + " " + asJSON(s.values) }
+
+func (r *run) snapshot(conversation string) snapshot {
+	found := map[string]string{}
+	for i, scope := range r.scopes(r.first(conversation)) {
+		for _, name := range scope.Names() {
+			if !slices.Contains([]string{"lists", "history", "reference", "home", "approvals", "sentnotices", "greeted", "skills"}, name) {
+				found[[]string{"conversation.", "user."}[i]+name] = r.value(scope, name)
+			}
+		}
 	}
-	of := events[first] // in a personal chat the lists belong to the first person who speaks
-	var all lists.Lists
-	chat := r.chats[conversation].As(of.From)
-	chat.Keep(func(conversation, user *state.Scope) { all = *state.Of[lists.Lists](r.holder(of, conversation, user)) })
-	for _, l := range all.All {
+	return snapshot{r.lists(conversation), found}
+}
+
+// value is a stored value as JSON; "": there is none.
+func (r *run) value(scope *state.Scope, name string) string {
+	raw, err := scope.JSON(name)
+	if err == nil && raw != nil {
+		err = raw.Canonicalize()
+	}
+	if err != nil {
+		r.Errorf("read the state %s: %v", name, err)
+	}
+	return string(raw)
+}
+
+// lists returns the lists of the conversation.
+func (r *run) lists(conversation string) map[string][]string {
+	found := map[string][]string{}
+	first := r.first(conversation) // in a personal chat the lists belong to the first person who speaks
+	scopes := r.scopes(first)
+	for _, l := range state.Of[lists.Lists](r.holder(first, scopes[0], scopes[1])).All {
 		items := []string{}
 		for _, item := range l.Items {
 			items = append(items, item.Name)
@@ -345,10 +425,13 @@ func (r *run) deliver(e *delivery) {
 	if card != "" && taken(d) && shown(d) == "" {
 		r.decided[card] = true
 	}
+	if shows := cardIn(d); card != "" && shows != "" {
+		r.replaced[card] = shows
+	}
 }
 
 // taken reports whether the bot accepted the activity.
-func taken(d *bottest.Delivery) bool { return d.Status >= 200 && d.Status < 300 }
+func taken(d *Delivery) bool { return d.Status >= 200 && d.Status < 300 }
 
 // activity returns the event as Teams would send it, and the id of the card if it is a click; "" if
 // it is not.
@@ -362,7 +445,7 @@ func (r *run) activity(e *delivery) (a map[string]any, card string) {
 	for _, ours := range []string{"conversation", "conversationType", "from", "at_ms", "delay_model_ms", "replica", "redelivery", "redis"} {
 		delete(a, ours)
 	}
-	if mention := botMention.FindString(fmt.Sprint(a["text"])); mention != "" && ev.Entities == nil {
+	if mention := r.mention(fmt.Sprint(a["text"])); mention != "" && ev.Entities == nil {
 		a["entities"] = []any{e.chat.MentionOf(mention)}
 	}
 	if data, ok := a["channelData"].(map[string]any); ok && data["tenant"] == nil { // other channels have sent other values
@@ -371,7 +454,18 @@ func (r *run) activity(e *delivery) (a map[string]any, card string) {
 	if approve, ok := decisionOf(ev); ok {
 		return r.click(e, a, approve)
 	}
+	if pressed, card := r.press(e); card != "" {
+		return pressed, card
+	}
 	return a, ""
+}
+
+// mention is how a text mentions the bot: by the name that it has, or that it has in recordings.
+func (r *run) mention(text string) string {
+	if own := "<at>" + r.cfg.Name + "</at>"; r.cfg.Name != "" && strings.Contains(text, own) {
+		return own
+	}
+	return botMention.FindString(text)
 }
 
 // decisionOf reads a value that only says whether something is approved.
@@ -407,10 +501,150 @@ func (r *run) click(e *delivery, a map[string]any, approve bool) (click map[stri
 	return click, card.ID
 }
 
+// press turns the event into a click on a button of the bot's own cards: an invoke whose value has a
+// verb and no action, or a message that only has a value. The rest of the value names data of the
+// button and inputs of its card. It clicks on the newest card with such a button. id is "" if the
+// event is no such click: then it is delivered as it is.
+func (r *run) press(e *delivery) (click map[string]any, id string) {
+	value, _ := e.Event.Value.(map[string]any)
+	verb, _ := value["verb"].(string)
+	kind := "Action.Submit"
+	switch {
+	case value == nil || strings.HasPrefix(verb, turn.OwnVerbs):
+		return nil, ""
+	case e.Event.Type == "invoke" && e.Event.Name == "adaptiveCard/action" && verb != "" && value["action"] == nil:
+		kind = "Action.Execute"
+		value = maps.Clone(value)
+		delete(value, "verb")
+	case e.Event.Type != "message" || e.Event.Text != nil && *e.Event.Text != "":
+		return nil, ""
+	}
+	var seen []string
+	for _, card := range slices.Backward(r.cards(e.chat)) {
+		inputs := inputsOf(card.Card())
+		var fits []map[string]any
+		for _, b := range card.Buttons() {
+			its, _ := b["verb"].(string)
+			if b["type"] != kind || strings.HasPrefix(its, turn.OwnVerbs) {
+				continue
+			}
+			data, _ := b["data"].(map[string]any)
+			seen = append(seen, strings.TrimSpace(its+" "+asJSON(data)))
+			if (verb == its || kind == "Action.Submit") && fitsButton(value, data, inputs) && !slices.ContainsFunc(fits, func(other map[string]any) bool {
+				return sameJSON(asJSON(other["data"]), asJSON(b["data"]))
+			}) {
+				fits = append(fits, b)
+			}
+		}
+		if len(fits) > 1 {
+			r.Errorf("%sevent.value: %d buttons of the card fit: %s; name more of their data", e.place, len(fits), inLines(seen))
+		}
+		if len(fits) > 0 {
+			click, err := card.Click(fits[0], pairs(value)...)
+			if err != nil {
+				r.Errorf("%sevent.value: %v", e.place, err)
+			}
+			click["id"] = e.Event.ID
+			return click, card.ID
+		}
+	}
+	if len(seen) > 0 || kind == "Action.Execute" {
+		r.Errorf("%sevent.value: no card has such a button and such inputs; there are the buttons %s", e.place, inLines(seen))
+	}
+	return nil, ""
+}
+
+// cards are the messages of the bot in the conversation, with the cards that they show now.
+func (r *run) cards(chat *Chat) (all []Sent) {
+	updates := map[string]Sent{}
+	for _, sent := range r.kit.Connector.Sent() {
+		if sent.Method == http.MethodPut && sent.To == chat.of.id && sent.Status < http.StatusBadRequest {
+			updates[sent.ID] = sent
+		}
+	}
+	s := r.stage.Load()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, m := range chat.Messages() {
+		if update, ok := updates[m.ID]; ok {
+			m.Activity = update.Activity
+		}
+		if card := r.replaced[m.ID]; card != "" {
+			now := *m.Activity
+			now.Attachments = []activity.Attachment{{ContentType: activity.CardContentType, Content: jsontext.Value(card)}}
+			m.Activity = &now
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// fitsButton reports whether each of the values is the button's, or of an input of its card.
+func fitsButton(values, data map[string]any, inputs []string) bool {
+	for name, value := range values {
+		has, there := data[name]
+		if there && !sameJSON(asJSON(has), asJSON(value)) || !there && !slices.Contains(inputs, name) {
+			return false
+		}
+	}
+	return true
+}
+
+// inputsOf are the ids of the inputs of a card.
+func inputsOf(card string) (ids []string) {
+	var tree any
+	_ = json.Unmarshal([]byte(card), &tree) // otherwise it has none
+	walk(tree, func(name string, value any) {
+		part, _ := value.(map[string]any)
+		kind, _ := part["type"].(string)
+		if id, ok := part["id"].(string); ok && strings.HasPrefix(kind, "Input.") {
+			ids = append(ids, id)
+		}
+	})
+	return ids
+}
+
+// walk calls f for each part of a card that people see, with the name of its field.
+func walk(part any, f func(name string, value any)) {
+	switch part := part.(type) {
+	case []any:
+		for _, p := range part {
+			f("", p)
+			walk(p, f)
+		}
+	case map[string]any:
+		for _, name := range sortedKeys(part) {
+			if !slices.Contains(notSeen, name) {
+				f(name, part[name])
+				walk(part[name], f)
+			}
+		}
+	}
+}
+
+func pairs(values map[string]any) (list []any) {
+	for _, name := range sortedKeys(values) {
+		list = append(list, name, values[name])
+	}
+	return list
+}
+
+// cardIn is the card in the answer to a click, "" if there is none.
+func cardIn(d *Delivery) string {
+	var answer struct {
+		Type  string          `json:"type"`
+		Value json.RawMessage `json:"value"`
+	}
+	if json.Unmarshal(d.Body, &answer) != nil || answer.Type != activity.CardContentType {
+		return ""
+	}
+	return string(answer.Value)
+}
+
 // asking returns the card to click on and its button with that verb; nil: there is none. It
 // prefers, in this order: an undecided card, one that matches everything the click says, one that
 // the clicking person asked for, and the newest.
-func (r *run) asking(e *delivery, verb string) (card bottest.Sent, button map[string]any) {
+func (r *run) asking(e *delivery, verb string) (card Sent, button map[string]any) {
 	s := r.stage.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -459,7 +693,7 @@ func beside(e *record.Event) map[string]any {
 }
 
 // shown is the message in the answer to a click, "" if that only says that it takes longer.
-func shown(d *bottest.Delivery) string {
+func shown(d *Delivery) string {
 	var answer struct {
 		Value string `json:"value"`
 	}
@@ -485,15 +719,15 @@ type stage struct {
 	// Counts at the start of the step.
 	calls, asked, sent int
 	crash              int // the call after which the process dies; 0: none
-	kept               map[string]map[string][]string
+	kept               map[string]snapshot
 }
 
 // delivery is the delivery of one activity.
 type delivery struct {
 	*record.Step
 	place  string // "" or "parallel 2: "
-	chat   *bottest.Chat
-	answer *bottest.Delivery
+	chat   *Chat
+	answer *Delivery
 	of     *scene
 }
 
@@ -546,13 +780,13 @@ func (s *stage) owner(of turnlog.Of) (found *scene) {
 }
 
 // answer returns what the model does in a call that belongs to an event of the step.
-func (r *run) answer(call bottest.ModelCall) (bottest.Answer, bool) {
+func (r *run) answer(call ModelCall) (Answer, bool) {
 	s := r.stage.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	e := s.owner(call.Of)
 	if e.answers == len(e.Model) {
-		return bottest.Answer{}, false
+		return Answer{}, false
 	}
 	e.answers++
 	return e.asked(e.answers-1, e.answers == len(e.Model)), true
@@ -560,10 +794,10 @@ func (r *run) answer(call bottest.ModelCall) (bottest.Answer, bool) {
 
 // asked returns the answer in the stand-in's form. If the last answer is a hang, with none left for
 // a retry, the model hangs until the caller gives up.
-func (e *scene) asked(i int, last bool) bottest.Answer {
+func (e *scene) asked(i int, last bool) Answer {
 	const forever = 24 * time.Hour
 	a, delay := e.Model[i], time.Duration(e.Event.DelayModelMS)*time.Millisecond
-	out := bottest.Answer{Model: a.Deployment, Code: a.Code, Takes: max(delay, latency)}
+	out := Answer{Model: a.Deployment, Code: a.Code, Takes: max(delay, latency)}
 	if a.HangMS > 0 {
 		out.Takes = time.Duration(a.HangMS) * time.Millisecond
 	}
@@ -582,7 +816,7 @@ func (e *scene) asked(i int, last bool) bottest.Answer {
 }
 
 // sending returns how the connector answers a message of the bot.
-func (r *run) sending(sent bottest.Sent) bottest.Answer {
+func (r *run) sending(sent Sent) Answer {
 	s := r.stage.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -591,11 +825,11 @@ func (r *run) sending(sent bottest.Sent) bottest.Answer {
 		e = s.whole
 	}
 	if e.sendings == len(e.Expect.Connector) {
-		return bottest.Answer{}
+		return Answer{}
 	}
 	e.sendings++
 	how := e.Expect.Connector[e.sendings-1]
-	return bottest.Answer{Status: how.HTTP, RetryAfter: seconds(how.RetryAfter)}
+	return Answer{Status: how.HTTP, RetryAfter: seconds(how.RetryAfter)}
 }
 
 // seconds converts a time of a scenario; 0 if it has none.
@@ -610,7 +844,7 @@ var botMention = regexp.MustCompile(`<at>[^<>]*Bot</at>`)
 
 // prepare makes the scenes of a step.
 func (r *run) prepare(step *record.Step) *stage {
-	s := &stage{run: r, calls: len(r.calls()), asked: len(r.kit.Model.Calls()), sent: len(r.kit.Connector.Sent()), kept: map[string]map[string][]string{}}
+	s := &stage{run: r, calls: len(r.calls()), asked: len(r.kit.Model.Calls()), sent: len(r.kit.Connector.Sent()), kept: map[string]snapshot{}}
 	s.whole = &scene{Step: &record.Step{}}
 	if len(step.Parallel) > 0 {
 		s.whole = &scene{Step: step, actions: make([]bool, len(step.Expect.Actions))}
@@ -624,7 +858,7 @@ func (r *run) prepare(step *record.Step) *stage {
 			s.crash = *after
 		}
 		s.deliveries = append(s.deliveries, d)
-		s.kept[d.Event.Conversation] = r.kept(d.Event.Conversation)
+		s.kept[d.Event.Conversation] = r.snapshot(d.Event.Conversation)
 	}
 	for _, d := range inTime(s.deliveries) {
 		i := slices.IndexFunc(s.events, func(e *scene) bool {
@@ -783,14 +1017,14 @@ func resultOf(a *record.Action) actions.Result {
 
 // calls returns the calls made so far. If another process repeated a scripted call, only the last
 // one counts.
-func (r *run) calls() []bottest.Call {
+func (r *run) calls() []Call {
 	all := r.kit.Calls()
 	if !r.cfg.Scripted {
 		return all
 	}
-	var made []bottest.Call
+	var made []Call
 	for _, c := range all {
-		if i := slices.IndexFunc(made, func(other bottest.Call) bool { return other.Key == c.Key }); i >= 0 {
+		if i := slices.IndexFunc(made, func(other Call) bool { return other.Key == c.Key }); i >= 0 {
 			made[i] = c
 		} else {
 			made = append(made, c)
@@ -800,7 +1034,7 @@ func (r *run) calls() []bottest.Call {
 }
 
 // failed reports whether the call failed or did not end.
-func failed(c *bottest.Call) bool { return !c.Ended || c.Result.Failed() }
+func failed(c *Call) bool { return !c.Ended || c.Result.Failed() }
 
 // question is the call that a card asks to approve, with its values as the card shows them.
 type question struct {
