@@ -34,7 +34,7 @@ func (e env) read() (*settings.Settings, error) {
 	for flag, value := range e {
 		args = append(args, "--"+flag+"="+value)
 	}
-	return settings.Read(settings.Bot(defaultBot()), args...)
+	return settings.Read(settings.BotOf(defaultBot()), args...)
 }
 
 // assembled is the default bot with these settings, which ends with the test.
@@ -54,7 +54,7 @@ func (e env) assemble(ctx context.Context, store *state.Store, log io.Writer) (*
 	if err != nil {
 		return nil, err
 	}
-	p := &program{Settings: s, store: store, log: zerolog.New(log)}
+	p := &program{Settings: s, own: defaultBot(), store: store, log: zerolog.New(log)}
 	if err := p.assemble(ctx); err != nil {
 		p.close()
 		return nil, err

@@ -36,9 +36,9 @@ func Main(b Bot) {
 // run runs one command line and returns the exit code.
 func run(ctx context.Context, bot Bot, args []string, std *cli.Streams) int {
 	var all commands
-	all.Bot = settings.Bot(bot)
+	all.Bot = settings.BotOf(bot)
 	const about = "An AI bot for Microsoft Teams. Settings come from the environment or from flags, which each command lists."
-	return cli.Run(ctx, "bot", about, args, std, &all, &all.Settings)
+	return cli.Run(ctx, "bot", about, args, std, &all, &all.Settings, bot)
 }
 
 type versionCmd struct{}

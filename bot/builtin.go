@@ -73,8 +73,7 @@ func (b *builtins) welcome(ctx context.Context, t *Turn) error {
 	if b.inBigTeam(ctx, t.Activity) {
 		return nil
 	}
-	// No markdown: Microsoft's local client does not render it above suggested actions.
-	m := t.Message("Hello, I am " + b.cfg.Name + ". Tell me what you need in your own words, or say help to see what I can do.")
+	m := t.Message(b.cfg.Welcome)
 	m.Suggest(b.cfg.Examples...)
 	return t.Send(ctx, m)
 }

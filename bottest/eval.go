@@ -15,7 +15,7 @@ import (
 // code is at hand. It returns an error for wrong settings, a wrong file, or a model that cannot be
 // asked; in the last case with a report of the results so far.
 func Eval(ctx context.Context, b app.Bot, file string) (*eval.Report, error) {
-	s, err := settings.Read(settings.Bot(b))
+	s, err := settings.Read(settings.BotOf(b))
 	if err != nil {
 		return nil, fmt.Errorf("eval: these settings have to be changed:\n%w", err)
 	}
