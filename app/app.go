@@ -71,6 +71,8 @@ type Bot struct {
 	Prompts fs.FS
 	// Functions are what prompts may call, see [planner.Config].
 	Functions map[string]func(context.Context, *actions.Turn, []string) (any, error)
+	// Texts changes and translates what the bot says by itself, see [bot.Config].
+	Texts map[string]map[string]string
 }
 
 // New makes only the bot, on that model: for a test, or for your own server. cfg sets what Bot does
@@ -87,7 +89,7 @@ func New(ctx context.Context, b Bot, model models.Model, cfg bot.Config) (*bot.B
 
 // assemble makes the bot. cfg has everything but what b says.
 func (b *Bot) assemble(cfg bot.Config) (*bot.Bot, error) {
-	cfg.Name, cfg.Examples, cfg.Welcome = b.Name, b.Examples, cmp.Or(b.Welcome, cfg.Welcome)
+	cfg.Name, cfg.Examples, cfg.Texts, cfg.Welcome = b.Name, b.Examples, b.Texts, cmp.Or(b.Welcome, cfg.Welcome)
 	if cfg.Policy == nil {
 		cfg.Policy = actions.DefaultPolicy // so that Setup can wrap it
 	}

@@ -20,6 +20,8 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/golang-jwt/jwt/v5"
 
+	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/fakemodel"
@@ -172,4 +174,27 @@ func TestABotInAServerOfItsOwn(t *testing.T) {
 	if err := <-served; err != nil {
 		t.Error(err)
 	}
+}
+
+// TestNew: the kit sees the calls of a bot that has hooks of its own.
+func TestNew(t *testing.T) {
+	t.Parallel()
+	bottest.Test(t, bottest.Config{Name: "Hedda", New: func(ctx context.Context, p bottest.Parts) (*bot.Bot, error) {
+		return app.New(ctx, hedda, p.Model, p.Bot)
+	}}, func(t *testing.T, kit *bottest.Kit) {
+		chat := kit.Group("team", "Mia")
+		chat.AddBot()
+		chat.Expect(hedda.Welcome)
+		chat.Mention("/hours")
+		chat.Expect("The warehouse is open from 6 to 22.")
+		kit.Model.Says(
+			bottest.Plan(bottest.Do("addItem", "list", "parts", "item", "bolts"), bottest.Do("deleteList", "list", "parts")),
+			bottest.Plan(bottest.Say("That works in a personal chat only.")),
+		)
+		chat.Mention("add bolts to parts, and delete it")
+		chat.Expect("That works in a personal chat only.")
+		if calls := kit.Calls(); len(calls) != 1 || calls[0].Action != "addItem" {
+			t.Errorf("the kit saw %+v", calls)
+		}
+	})
 }

@@ -12,7 +12,6 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/models"
@@ -83,7 +82,7 @@ func TestSetupIsRecorded(t *testing.T) {
 		t.Fatalf("recorded %v, %v", files, err)
 	}
 	text, err := os.ReadFile(files[0])
-	if name := <-called; err != nil || name != "summarizeLists" || !strings.Contains(string(text), "action: summarizeLists") {
+	if name := <-called; err != nil || name != "summarizeLists" || !strings.Contains(string(text), `actions: [{"action": "summarizeLists"`) {
 		t.Errorf("called %s, recorded %s, %v", name, text, err)
 	}
 }
@@ -106,29 +105,6 @@ func TestSetupStopsTheStart(t *testing.T) {
 			t.Errorf("%v: exit code %d, %s", args, code, errs)
 		}
 	}
-}
-
-// TestNew: the kit sees the calls of a bot that has hooks of its own, and the bot says its own
-// welcome.
-func TestNew(t *testing.T) {
-	t.Parallel()
-	b := shouting()
-	b.Welcome = "At your service."
-	bottest.Test(t, bottest.Config{New: func(ctx context.Context, p bottest.Parts) (*bot.Bot, error) {
-		return New(ctx, b, p.Model, p.Bot)
-	}}, func(t *testing.T, kit *bottest.Kit) {
-		chat := kit.Personal("Mia")
-		chat.AddBot()
-		chat.Expect("At your service.")
-		chat.Say("/version")
-		chat.Expect("Version 7.")
-		kit.Model.Says(bottest.Plan(bottest.Do("addItem", "list", "groceries", "item", "milk"), bottest.Say("Added milk.")))
-		chat.Say("add milk to groceries")
-		chat.Expect("ADDED MILK.")
-		if calls := kit.Calls(); len(calls) != 1 || calls[0].Action != "addItem" {
-			t.Errorf("the kit saw %+v", calls)
-		}
-	})
 }
 
 // TestInstructionsAreTold to every planner, as text.

@@ -30,6 +30,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
@@ -95,9 +96,9 @@ type Config struct {
 
 	// Name is what the bot calls itself in its welcome. "": Planbot.
 	Name string
-	// Welcome is what the bot says when it is added to a conversation. Avoid Markdown: Microsoft's
-	// local client does not render it above the suggested Examples. "": its name, and how to talk
-	// to it.
+	// Welcome is what the bot says when it is added to a conversation; Texts may translate it, a %
+	// written there as %%. Avoid Markdown: Microsoft's local client does not render it above the
+	// suggested Examples. "": its name, and how to talk to it.
 	Welcome string
 	// Examples are sentences to start with. Help shows them as buttons where the channel renders
 	// cards, and the welcome suggests them.
@@ -127,6 +128,13 @@ type Config struct {
 	// FilteredText is what the bot says when the model provider's content filter stops a turn. "":
 	// a default sentence that says so.
 	FilteredText string
+	// Texts changes what the bot says by itself: by language (a BCP 47 tag such as de or pt-BR), then
+	// by the English sentence with its verbs of package fmt. Planbot has English, German, French,
+	// Spanish, Chinese, Japanese and Italian, and says everything in the language of the person's
+	// client. A language that you add may be incomplete; the rest is said in English. Sentences of
+	// your own work too, with [actions.Turn.Translate].
+	Texts map[string]map[string]string
+	texts *texts.Catalog
 
 	// Policy decides which calls need a person's approval. nil: [actions.DefaultPolicy].
 	Policy actions.Policy
@@ -217,16 +225,16 @@ func New(cfg Config) (*Bot, error) {
 			faults = append(faults, fmt.Errorf("%s is negative", number.name))
 		}
 	}
-	if err := errors.Join(faults...); err != nil {
+	all, err := texts.New(cfg.Texts)
+	cfg.texts = all
+	if err := errors.Join(append(faults, err)...); err != nil {
 		return nil, fmt.Errorf("bot config: %w", err)
 	}
 	cfg.Name = cmp.Or(cfg.Name, "Planbot")
-	cfg.Welcome = cmp.Or(strings.TrimSpace(cfg.Welcome),
-		"Hello, I am "+cfg.Name+". Tell me what you need in your own words, or say help to see what I can do.")
+	cfg.Welcome = strings.TrimSpace(cfg.Welcome)
 	cfg.TurnTimeout = cmp.Or(cfg.TurnTimeout, 5*time.Minute)
 	cfg.MaxSteps = cmp.Or(cfg.MaxSteps, 25)
 	cfg.Budget.Messages = cmp.Or(cfg.Budget.Messages, 20)
-	cfg.FilteredText = cmp.Or(cfg.FilteredText, "Sorry, the content filter of the AI model stopped this. Please try other words.")
 	cfg.ApprovalTimeout = cmp.Or(cfg.ApprovalTimeout, 24*time.Hour)
 	cfg.MaxTurns = cmp.Or(cfg.MaxTurns, 1024)
 	cfg.MaxConnections = cmp.Or(cfg.MaxConnections, 10_000)
@@ -255,7 +263,7 @@ func New(cfg Config) (*Bot, error) {
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
 		MaxWaiting: cfg.MaxWaiting, MaxWaitingPerConversation: cfg.MaxWaitingPerConversation,
-		Budget: cfg.Budget, Feedback: cfg.Feedback, FilteredText: cfg.FilteredText,
+		Budget: cfg.Budget, Feedback: cfg.Feedback, FilteredText: cfg.FilteredText, Texts: cfg.texts,
 		Metrics: cfg.Metrics, Traces: cfg.Traces, Log: cfg.Log,
 	})
 	if err != nil {

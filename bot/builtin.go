@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -73,7 +74,12 @@ func (b *builtins) welcome(ctx context.Context, t *Turn) error {
 	if b.inBigTeam(ctx, t.Activity) {
 		return nil
 	}
-	m := t.Message(b.cfg.Welcome)
+	// No markdown: Microsoft's local client does not render it above suggested actions.
+	text := t.Translate("Hello, I am %s. Tell me what you need in your own words, or say help to see what I can do.", b.cfg.Name)
+	if own := b.cfg.Welcome; own != "" {
+		text = t.Translate(texts.Text(strings.ReplaceAll(own, "%", "%%")))
+	}
+	m := t.Message(text)
 	m.Suggest(b.cfg.Examples...)
 	return t.Send(ctx, m)
 }
@@ -114,25 +120,26 @@ func leave(ctx context.Context, t *Turn) error {
 
 // help lists what the bot can do, from the registry.
 func (b *builtins) help(ctx context.Context, t *Turn) error {
-	m := t.Message(b.helpText())
+	m := t.Message(b.helpText(t))
 	if t.ShowsCards() {
 		m.Attachments = []activity.Attachment{b.helpCard(m.Text).Attachment()}
-		m.Summary, m.Text = b.cfg.Name+" can help", ""
+		m.Summary, m.Text = t.Translate("%s can help", b.cfg.Name), ""
 	}
 	return t.Send(ctx, m)
 }
 
-func (b *builtins) helpText() string {
+func (b *builtins) helpText(t *Turn) string {
 	var s strings.Builder
-	s.WriteString("I am " + b.cfg.Name + ". Tell me what you need in your own words. I can use these actions:\n")
+	s.WriteString(t.Translate("I am %s. Tell me what you need in your own words. I can use these actions:", b.cfg.Name) + "\n")
 	for _, a := range b.cfg.Actions.All() {
 		s.WriteString("\n- **" + a.Name + "**: " + a.Description)
 	}
-	s.WriteString("\n\nCommands: **help** shows this, ")
+	s.WriteString("\n\n" + t.Translate("Commands:") + "\n\n- **help**: " + t.Translate("shows this"))
 	if b.cfg.Skills != nil {
-		s.WriteString("**/skill** lists my skills, ")
+		s.WriteString("\n- **/skill**: " + t.Translate("lists my skills"))
 	}
-	s.WriteString("**/reset** makes me forget our conversation, **/forget** deletes everything I keep about you.")
+	s.WriteString("\n- **/reset**: " + t.Translate("clears our conversation"))
+	s.WriteString("\n- **/forget**: " + t.Translate("deletes everything I keep about you"))
 	return s.String()
 }
 
@@ -171,7 +178,7 @@ func (b *builtins) reset(ctx context.Context, t *Turn) error {
 	if err := t.ForgetApprovals(ctx); err != nil {
 		return err
 	}
-	return t.Tell(ctx, "I've cleared our conversation. Your lists and reminders are still here.")
+	return t.Tell(ctx, t.Translate("I've cleared our conversation. Your lists and reminders are still here."))
 }
 
 // forget deletes everything stored about the person.
@@ -179,7 +186,7 @@ func forget(ctx context.Context, t *Turn) error {
 	if err := t.ForgetPerson(ctx); err != nil {
 		return err
 	}
-	if err := t.Tell(ctx, "I've deleted everything I kept about you."); err != nil {
+	if err := t.Tell(ctx, t.Translate("I've deleted everything I kept about you.")); err != nil {
 		return err
 	}
 	t.LeavePlace(ctx)

@@ -25,7 +25,7 @@ func TestHelpCardOnTheWire(t *testing.T) {
 	if err := json.Unmarshal(golden, &want); err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(b.helpCard(b.helpText()).Attachment().Content, &got); err != nil {
+	if err := json.Unmarshal(b.helpCard(b.helpText(&Turn{Turn: &actions.Turn{}})).Attachment().Content, &got); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -143,7 +143,7 @@ func TestHooksAround(t *testing.T) {
 	bad := plan(do("invented", `{}`))
 	b.model.Says(bad, bad, bad)
 	b.say("fail")
-	b.expect("What the inner one says.")
+	b.expectFault("What the inner one says.")
 }
 
 func TestPlanReadyMayChangeAndStop(t *testing.T) {
