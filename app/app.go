@@ -239,7 +239,7 @@ func (p *program) assemble(ctx context.Context) error {
 	}
 	cfg := bot.Config{
 		Actions: maker.Actions, Planner: maker, Store: p.store, Channel: client, Authenticator: bot.Guarded(guard), Log: p.log,
-		Metrics: p.metrics, FilteredText: p.FilteredText, Feedback: p.Feedback,
+		Metrics: p.metrics, FilteredText: p.FilteredText, Feedback: p.Feedback, HistoryTurns: p.HistoryTurns,
 		TurnTimeout: p.TurnTimeout, AckTimeout: p.ackTimeout, ApprovalTimeout: p.ApprovalTimeout, Approvers: p.Approvers,
 		MaxSteps: p.MaxSteps, MaxSameCalls: p.MaxSameCalls, Budget: p.Budget(), MaxTurns: p.MaxTurns,
 		MaxWaiting: p.MaxWaiting, MaxWaitingPerConversation: p.MaxWaitingEach, MaxConnections: p.MaxConnections, MaxRequests: p.MaxRequests,

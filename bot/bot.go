@@ -125,6 +125,8 @@ type Config struct {
 	// Budget limits what planning one turn may cost. Zero: no limit, except that Messages defaults
 	// to 20.
 	Budget actions.Budget
+	// HistoryTurns is how many turns of a conversation are kept for the model. 0: 5.
+	HistoryTurns int
 	// FilteredText is what the bot says when the model provider's content filter stops a turn. "":
 	// a default sentence that says so.
 	FilteredText string
@@ -214,6 +216,7 @@ func New(cfg Config) (*Bot, error) {
 		{"MaxSteps", int64(cfg.MaxSteps)},
 		{"MaxSameCalls", int64(cfg.MaxSameCalls)},
 		{"Budget.Messages", int64(cfg.Budget.Messages)},
+		{"HistoryTurns", int64(cfg.HistoryTurns)},
 		{"ApprovalTimeout", int64(cfg.ApprovalTimeout)},
 		{"MaxTurns", int64(cfg.MaxTurns)},
 		{"MaxWaiting", int64(cfg.MaxWaiting)},
@@ -263,7 +266,7 @@ func New(cfg Config) (*Bot, error) {
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
 		MaxWaiting: cfg.MaxWaiting, MaxWaitingPerConversation: cfg.MaxWaitingPerConversation,
-		Budget: cfg.Budget, Feedback: cfg.Feedback, FilteredText: cfg.FilteredText, Texts: cfg.texts,
+		Budget: cfg.Budget, Feedback: cfg.Feedback, FilteredText: cfg.FilteredText, Texts: cfg.texts, HistoryTurns: cfg.HistoryTurns,
 		Metrics: cfg.Metrics, Traces: cfg.Traces, Log: cfg.Log,
 	})
 	if err != nil {
@@ -338,9 +341,12 @@ func (b *Bot) OnMessage(match func(t *Turn) bool, h Handler) {
 	b.On(func(t *Turn) bool { return t.IsMessage() && (match == nil || match(t)) }, h)
 }
 
-// OnCommand registers a handler for messages whose whole text is the command, such as "/reset",
-// regardless of case.
-func (b *Bot) OnCommand(command string, h Handler) { b.On(isCommand(command), h) }
+// OnCommand registers a handler for messages that are the command, regardless of case. Words may
+// follow a command that begins with a slash, such as "/tickets open": the handler gets them as the
+// turn's Text. Help lists these commands.
+func (b *Bot) OnCommand(command string, h Handler) {
+	b.routes.first = append(b.routes.first, b.routes.command(command, h))
+}
 
 // OnActivity registers a handler for a type of activity.
 func (b *Bot) OnActivity(typ activity.Type, h Handler) {

@@ -20,8 +20,8 @@ const bigTeam = 100
 
 // builtins are the routes that every bot has, tried after those it registers.
 type builtins struct {
-	cfg    *Config
-	clicks *routes
+	cfg *Config
+	own *routes
 }
 
 func (b *builtins) routes() []route {
@@ -32,7 +32,7 @@ func (b *builtins) routes() []route {
 		{isCommand("/help"), b.help},
 		{isCommand("/reset"), b.reset},
 		{isCommand("/forget"), forget},
-		{func(t *Turn) bool { _, ok := b.clicks.submittedClick(t); return ok }, b.clicks.clickedSubmitted},
+		{func(t *Turn) bool { _, ok := b.own.submittedClick(t); return ok }, b.own.clickedSubmitted},
 		{(*Turn).IsSubmit, submitted},
 		{b.isSkillCommand, b.skill},
 		{isCommand(""), b.help}, // a mention of the bot and nothing else
@@ -135,6 +135,11 @@ func (b *builtins) helpText(t *Turn) string {
 		s.WriteString("\n- **" + a.Name + "**: " + a.Description)
 	}
 	s.WriteString("\n\n" + t.Translate("Commands:") + "\n\n- **help**: " + t.Translate("shows this"))
+	for _, command := range b.own.commands {
+		if !slices.Contains([]string{"/help", "/reset", "/forget", skillCommand}, command) {
+			s.WriteString("\n- **" + command + "**")
+		}
+	}
 	if b.cfg.Skills != nil {
 		s.WriteString("\n- **/skill**: " + t.Translate("lists my skills"))
 	}
@@ -193,10 +198,12 @@ func forget(ctx context.Context, t *Turn) error {
 	return nil
 }
 
+const skillCommand = "/skill"
+
 // isSkillCommand matches /skill, alone or followed by words.
 func (b *builtins) isSkillCommand(t *Turn) bool {
-	words := strings.Fields(t.Text)
-	return b.cfg.Skills != nil && t.IsMessage() && len(words) > 0 && strings.EqualFold(words[0], "/skill")
+	_, ok := commandWords(t, skillCommand)
+	return ok && b.cfg.Skills != nil
 }
 
 // skill runs a person's /skill command. If the skill still has work to do, the planner plans for

@@ -81,7 +81,7 @@ type Config struct {
 	Approvers                                       []string
 	ApprovalTimeout, TurnTimeout                    time.Duration
 	Lease, Patience                                 time.Duration
-	MaxSteps, MaxSameCalls                          int
+	MaxSteps, MaxSameCalls, HistoryTurns            int
 	MaxTurns, MaxWaiting, MaxWaitingPerConversation int
 	Budget                                          actions.Budget
 	Feedback                                        bool

@@ -269,7 +269,7 @@ func (t *Turn) remember(texts ...string) {
 	if !t.Activity.Conversation.Personal() {
 		said.Name = t.Activity.From.Name
 	}
-	state.Of[prompts.History](t.Thread).Append(said, 0)
+	state.Of[prompts.History](t.Thread).Append(said, t.engine.cfg.HistoryTurns)
 	t.rec.Remembered = true
 }
 

@@ -55,7 +55,7 @@ func (f Fault) Unwrap() error { return f.Err }
 // scripts of skills; nil: scripts do not run.
 func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, box *sandbox.Sandbox, watch Watch) (p *Planner, err error) {
 	p = &Planner{Actions: acts}
-	cfg := planner.Config{Actions: acts}
+	cfg := planner.Config{Actions: acts, HistoryTokens: s.HistoryTokens}
 	if cfg.Model, p.AboutModel, err = s.NewModel(watch); err != nil {
 		return nil, err
 	}

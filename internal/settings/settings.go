@@ -114,6 +114,8 @@ type Settings struct {
 	MaxTurnCost   float64   `env:"BOT_MAX_TURN_COST" else:"no limit" needs:"BOT_MODEL_PRICE" help:"cost of one turn"`
 	ModelPrice    []float64 `env:"BOT_MODEL_PRICE" else:"not known" help:"per 1M tokens: prompt[,cached],completion"`
 
+	HistoryTurns    int           `env:"BOT_HISTORY_TURNS" else:"5" max:"100" help:"earlier turns of a conversation that the model sees"`
+	HistoryTokens   int           `env:"BOT_HISTORY_TOKENS" else:"4000" help:"tokens that these may have; the oldest turns go first"`
 	FilteredText    string        `env:"BOT_FILTERED_TEXT" else:"one sentence" help:"reply when a filter stops a turn"`
 	Feedback        bool          `env:"BOT_FEEDBACK" help:"true: ask in Teams what people think of replies"`
 	ApprovalActions []string      `env:"BOT_APPROVAL_ACTIONS" help:"actions that need approval, comma separated"`
