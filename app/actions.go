@@ -13,7 +13,7 @@ import (
 )
 
 type actionsCmd struct {
-	JSON bool `name:"json" help:"print JSON, for bottest --actions: all that a model is told of them, and BOT_PROMPTS_DIR"`
+	JSON bool `name:"json" help:"print JSON, for bottest --actions: all that a model is told of them, BOT_PROMPTS_DIR, and the bot's instructions"`
 }
 
 // declaredAction is an action in the form of Teams AI's actions.json.
@@ -43,6 +43,9 @@ func (c actionsCmd) Run(s *settings.Settings, std *cli.Streams) error {
 		return fmt.Errorf("print actions: %w", err)
 	}
 	declared := settings.Declared{Actions: raw}
+	if declared.Instructions, err = s.Instructions(); err != nil {
+		return cli.Usage(err)
+	}
 	if s.PromptsDir != "" {
 		if declared.PromptsDir, err = filepath.Abs(s.PromptsDir); err != nil {
 			return fmt.Errorf("BOT_PROMPTS_DIR: %w", err)

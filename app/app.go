@@ -53,6 +53,19 @@ type Bot struct {
 	Register func(*actions.Registry) // adds its actions; called more than once
 	Examples []string                // what people may say, for the bot's help
 
+	// Instructions tell the model who the bot is, what it is for and how it talks, with every
+	// planner. They are at most 64 KiB. BOT_INSTRUCTIONS_FILE replaces them. "": none.
+	Instructions string
+	// Welcome is what the bot says when it is added to a conversation. "": a built-in text.
+	Welcome string
+
+	// Setup changes the config of the bot just before [bot.New]: its hooks, planner, policy,
+	// limits, anything. Hooks are empty then; those of a recorder, or of New's cfg, run within the
+	// ones that Setup sets. An error stops the start with exit code 2. nil: changes nothing.
+	Setup func(*bot.Config) error
+	// Routes registers handlers on the bot before it takes activities. nil: none.
+	Routes func(*bot.Bot)
+
 	// Planner is the planner used if BOT_PLANNER is not set. "": sequence.
 	Planner string
 	// Prompts has a folder prompts, used if BOT_PROMPTS_DIR is not set. nil: the built-in prompts.
@@ -76,8 +89,29 @@ func New(ctx context.Context, b Bot, model models.Model, cfg bot.Config) (*bot.B
 	if err != nil {
 		return nil, err
 	}
-	cfg.Name, cfg.Examples, cfg.Texts, cfg.Actions, cfg.Planner = b.Name, b.Examples, b.Texts, maker.Actions, maker
-	return bot.New(cfg)
+	cfg.Actions, cfg.Planner = maker.Actions, maker
+	return b.assemble(cfg)
+}
+
+// assemble makes the bot. cfg has everything but what b says.
+func (b *Bot) assemble(cfg bot.Config) (*bot.Bot, error) {
+	cfg.Name, cfg.Examples, cfg.Texts, cfg.Welcome = b.Name, b.Examples, b.Texts, cmp.Or(b.Welcome, cfg.Welcome)
+	if cfg.Policy == nil {
+		cfg.Policy = actions.DefaultPolicy // so that Setup can wrap it
+	}
+	if b.Setup != nil {
+		watching := cfg.Hooks
+		cfg.Hooks = bot.Hooks{}
+		if err := b.Setup(&cfg); err != nil {
+			return nil, cli.Usage(fmt.Errorf("set up the bot: %w", err))
+		}
+		cfg.Hooks = cfg.Hooks.Around(watching)
+	}
+	made, err := bot.New(cfg)
+	if err == nil && b.Routes != nil {
+		b.Routes(made)
+	}
+	return made, err
 }
 
 const (
@@ -97,11 +131,11 @@ type serveCmd struct {
 }
 
 // Run serves until the process is told to stop, then drains.
-func (cmd serveCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+func (cmd serveCmd) Run(ctx context.Context, own Bot, s *settings.Settings, std *cli.Streams) error {
 	if err := cli.Check(s); err != nil {
 		return err
 	}
-	p := &program{Settings: s, log: cli.Logger(std.Err, s, zerolog.InfoLevel)}
+	p := &program{Settings: s, own: own, log: cli.Logger(std.Err, s, zerolog.InfoLevel)}
 	defer p.close()
 	if err := p.record(cmd.Record); err != nil {
 		return err
@@ -126,10 +160,11 @@ func (cmd serveCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 // refuseOldLayout returns an error if Redis holds turns from a version with another layout: this
 // version would ignore them silently. A server that is not up yet cannot be asked.
 func (p *program) refuseOldLayout(ctx context.Context) error {
-	if p.store.Embedded() {
+	store := p.bot.Store()
+	if store.Embedded() {
 		return nil
 	}
-	in, err := inbox.Open(p.store, inbox.Config{Log: p.log})
+	in, err := inbox.Open(store, inbox.Config{Log: p.log})
 	if err != nil {
 		return err
 	}
@@ -137,7 +172,7 @@ func (p *program) refuseOldLayout(ctx context.Context) error {
 	ping, cancel := context.WithTimeout(ctx, readyTimeout)
 	defer cancel()
 	n := 0
-	if err = p.store.Ping(ping); err == nil {
+	if err = store.Ping(ping); err == nil {
 		n, err = in.Old(ctx)
 	}
 	if err != nil {
@@ -162,6 +197,7 @@ func listen(ctx context.Context, addr, setting string) (net.Listener, error) {
 // program is a bot with all its parts.
 type program struct {
 	*settings.Settings
+	own        Bot // what the settings do not need of it
 	log        zerolog.Logger
 	ackTimeout time.Duration // 0: the bot's default
 
@@ -208,8 +244,8 @@ func (p *program) assemble(ctx context.Context) error {
 		return err
 	}
 	cfg := bot.Config{
-		Name: p.Bot.Name, Actions: maker.Actions, Planner: maker, Store: p.store, Channel: client, Authenticator: bot.Guarded(guard), Log: p.log,
-		Metrics: p.metrics, Examples: p.Bot.Examples, Texts: p.Bot.Texts, FilteredText: p.FilteredText, Feedback: p.Feedback, HistoryTurns: p.HistoryTurns,
+		Actions: maker.Actions, Planner: maker, Store: p.store, Channel: client, Authenticator: bot.Guarded(guard), Log: p.log,
+		Metrics: p.metrics, FilteredText: p.FilteredText, Feedback: p.Feedback, HistoryTurns: p.HistoryTurns,
 		TurnTimeout: p.TurnTimeout, AckTimeout: p.ackTimeout, ApprovalTimeout: p.ApprovalTimeout, Approvers: p.Approvers,
 		MaxSteps: p.MaxSteps, MaxSameCalls: p.MaxSameCalls, Budget: p.Budget(), MaxTurns: p.MaxTurns,
 		MaxWaiting: p.MaxWaiting, MaxWaitingPerConversation: p.MaxWaitingEach, MaxConnections: p.MaxConnections, MaxRequests: p.MaxRequests,
@@ -230,8 +266,13 @@ func (p *program) assemble(ctx context.Context) error {
 	if r := p.recorder; r != nil {
 		cfg.Channel, cfg.Authenticator, cfg.Hooks = r.Channel(cfg.Channel), r.Authenticator(cfg.Authenticator), r.Hooks()
 	}
-	p.bot, err = bot.New(cfg)
-	return err
+	if p.bot, err = p.own.assemble(cfg); err != nil {
+		return err
+	}
+	if store := p.bot.Store(); store != p.store { // Setup replaced it
+		p.aboutState = store.String()
+	}
+	return nil
 }
 
 // ownStore opens the store of a program that runs turns: it also runs the server of BOT_DATA_DIR.
@@ -373,7 +414,7 @@ func (p *program) ready(w http.ResponseWriter, r *http.Request) {
 	line := log.Debug()
 	err := errors.New("draining")
 	if !p.bot.Draining() {
-		err = p.store.Ping(ctx)
+		err = p.bot.Store().Ping(ctx)
 		if changed := p.away.Swap(err != nil) != (err != nil); changed {
 			line = log.Warn()
 		}
@@ -507,7 +548,7 @@ func (p *program) record(dir string) (err error) {
 	p.recorder, err = record.New(record.Config{
 		Dir: dir, Secrets: p.Secrets(), Log: p.log,
 		MaxSteps: p.MaxSteps, MaxSameCalls: p.MaxSameCalls, Approval: p.ApprovalActions,
-		Settings: unsaid, Same: p.IsSet("BOT_PROMPTS_DIR", "BOT_SKILLS_DIR", "BOT_SKILLS_APPROVAL"),
+		Settings: unsaid, Same: p.IsSet("BOT_INSTRUCTIONS_FILE", "BOT_PROMPTS_DIR", "BOT_SKILLS_DIR", "BOT_SKILLS_APPROVAL"),
 		FilteredText: p.FilteredText, Planner: planner,
 	})
 	if err != nil {

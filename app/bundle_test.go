@@ -54,7 +54,7 @@ func (e env) assemble(ctx context.Context, store *state.Store, log io.Writer) (*
 	if err != nil {
 		return nil, err
 	}
-	p := &program{Settings: s, store: store, log: zerolog.New(log)}
+	p := &program{Settings: s, own: defaultBot(), store: store, log: zerolog.New(log)}
 	if err := p.assemble(ctx); err != nil {
 		p.close()
 		return nil, err

@@ -22,7 +22,7 @@ type chatCmd struct {
 
 // Run talks to the bot as a channel does: to the one at URL, or else to one that it serves on its
 // own port. That bot logs only warnings unless a level is set.
-func (c chatCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+func (c chatCmd) Run(ctx context.Context, bot Bot, s *settings.Settings, std *cli.Streams) error {
 	cfg := console.Config{
 		In: std.In, Out: std.Out, BotName: s.Bot.Name, Dumb: os.Getenv("TERM") == "dumb", NoColor: os.Getenv("NO_COLOR") != "",
 	}
@@ -48,7 +48,7 @@ func (c chatCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams
 	own.DrainTimeout = time.Second // after leaving, no turn is worth waiting for
 	cfg.Timeout = own.TurnTimeout + time.Minute
 	cfg.Logs = &console.Logs{Out: std.Err}
-	p := &program{Settings: &own, log: cli.Logger(cfg.Logs, &own, zerolog.WarnLevel), ackTimeout: cfg.Timeout} // the console waits for each turn
+	p := &program{Settings: &own, own: bot, log: cli.Logger(cfg.Logs, &own, zerolog.WarnLevel), ackTimeout: cfg.Timeout} // the console waits for each turn
 	defer p.close()
 	if err := p.assemble(ctx); err != nil {
 		return err

@@ -23,8 +23,13 @@ import (
 	"github.com/planbot-go/planbot/internal/cli"
 )
 
-// run executes one command line with text on standard input.
+// execute runs one command line of the default bot with text on standard input.
 func execute(t *testing.T, stdin string, args ...string) (code int, out, errs string) {
+	t.Helper()
+	return executeFor(t, defaultBot(), stdin, args...)
+}
+
+func executeFor(t *testing.T, b Bot, stdin string, args ...string) (code int, out, errs string) {
 	t.Helper()
 	in, err := os.Create(filepath.Join(t.TempDir(), "stdin"))
 	if err != nil {
@@ -38,7 +43,7 @@ func execute(t *testing.T, stdin string, args ...string) (code int, out, errs st
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
-	code = run(t.Context(), defaultBot(), args, &cli.Streams{In: in, Out: &stdout, Err: &stderr})
+	code = run(t.Context(), b, args, &cli.Streams{In: in, Out: &stdout, Err: &stderr})
 	return code, stdout.String(), stderr.String()
 }
 

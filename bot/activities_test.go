@@ -33,6 +33,22 @@ func TestWelcomeOnce(t *testing.T) {
 	})
 }
 
+func TestWelcomeOfItsOwn(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{" At your service.\n": "At your service.", " ": "Hello, I am Planbot. Tell me what you need in your own words, or say help to see what I can do."} {
+		bottest.Test(t, bottest.Config{Actions: oddActions(), Change: func(cfg *bot.Config) {
+			cfg.Welcome, cfg.Examples = text, []string{"What can you do?"}
+		}}, func(t *testing.T, kit *bottest.Kit) {
+			chat := kit.Personal("Mia")
+			chat.AddBot()
+			sent := chat.Next()
+			if a := sent.Activity; a.Text != want || !strings.Contains(sent.JSON, "What can you do?") {
+				t.Errorf("got %s", sent.JSON)
+			}
+		})
+	}
+}
+
 func TestNoWelcomeInABigTeam(t *testing.T) {
 	t.Parallel()
 	for members, want := range map[int]bool{100: true, 101: false} {

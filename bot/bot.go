@@ -96,6 +96,10 @@ type Config struct {
 
 	// Name is what the bot calls itself in its welcome. "": Planbot.
 	Name string
+	// Welcome is what the bot says when it is added to a conversation; Texts may translate it, a %
+	// written there as %%. Avoid Markdown: Microsoft's local client does not render it above the
+	// suggested Examples. "": its name, and how to talk to it.
+	Welcome string
 	// Examples are sentences to start with. Help shows them as buttons where the channel renders
 	// cards, and the welcome suggests them.
 	Examples []string
@@ -230,6 +234,7 @@ func New(cfg Config) (*Bot, error) {
 		return nil, fmt.Errorf("bot config: %w", err)
 	}
 	cfg.Name = cmp.Or(cfg.Name, "Planbot")
+	cfg.Welcome = strings.TrimSpace(cfg.Welcome)
 	cfg.TurnTimeout = cmp.Or(cfg.TurnTimeout, 5*time.Minute)
 	cfg.MaxSteps = cmp.Or(cfg.MaxSteps, 25)
 	cfg.Budget.Messages = cmp.Or(cfg.Budget.Messages, 20)

@@ -76,7 +76,11 @@ func (b *builtins) welcome(ctx context.Context, t *Turn) error {
 		return nil
 	}
 	// No markdown: Microsoft's local client does not render it above suggested actions.
-	m := t.Message(t.Translate("Hello, I am %s. Tell me what you need in your own words, or say help to see what I can do.", b.cfg.Name))
+	text := t.Translate("Hello, I am %s. Tell me what you need in your own words, or say help to see what I can do.", b.cfg.Name)
+	if own := b.cfg.Welcome; own != "" {
+		text = t.Translate(texts.Text(strings.ReplaceAll(own, "%", "%%")))
+	}
+	m := t.Message(text)
 	m.Suggest(b.cfg.Examples...)
 	return t.Send(ctx, m)
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -79,6 +80,70 @@ func TestHooksSeeTheRunInOrder(t *testing.T) {
 	if diff := cmp.Diff(want, seen); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// TestHooksAround: both run, and the inner ones are closer to what happens.
+func TestHooksAround(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	var seen []string
+	note := func(who, what string) {
+		mu.Lock()
+		defer mu.Unlock()
+		seen = append(seen, who+" "+what)
+	}
+	ended := make(chan struct{}, 9)
+	hooks := func(who, failed string) bot.Hooks {
+		return bot.Hooks{
+			Plan: func(ctx context.Context, _ *bot.Turn, next func(context.Context) (plans.Plan, error)) (plans.Plan, error) {
+				note(who, "plans")
+				return next(ctx)
+			},
+			Call: func(ctx context.Context, _ *bot.Turn, c actions.Call, next callFunc) (actions.Result, error) {
+				note(who, "calls "+c.Entities["text"].(string))
+				c.Entities = map[string]any{"text": who}
+				r, err := next(ctx, c)
+				return actions.Text("%s%s", r.Text(), who), err
+			},
+			BeforeSay:  func(_ context.Context, _ *bot.Turn, text string) (string, error) { return text + who, nil },
+			BeforeSend: func(_ context.Context, _ *bot.Turn, m *activity.Activity) { note(who, "sends "+m.Text) },
+			Failed:     func(context.Context, *bot.Turn, error) string { return failed },
+			TurnEnded: func(context.Context, *bot.Turn, error) {
+				note(who, "ends")
+				ended <- struct{}{}
+			},
+		}
+	}
+	full := hooks("", "")
+	for name, h := range map[string]bot.Hooks{"inner": bot.Hooks{}.Around(full), "outer": full.Around(bot.Hooks{}), "both": full.Around(full)} {
+		for field, value := range reflect.ValueOf(h).Fields() {
+			if value.IsNil() {
+				t.Errorf("%s: no hook %s", name, field.Name)
+			}
+		}
+	}
+	for field, value := range reflect.ValueOf(bot.Hooks{}.Around(bot.Hooks{})).Fields() {
+		if !value.IsNil() {
+			t.Errorf("a hook %s out of nothing", field.Name)
+		}
+	}
+
+	b := hooked(t, hooks("O", "").Around(hooks("I", "What the inner one says.")))
+	b.model.Says(plan(`{"type":"DO","action":"note","entities":{"text":"a"},"saveAs":"N"}`, say("it is $N ")))
+	b.say("go")
+	b.expect("it is IIO IO")
+	<-ended
+	<-ended
+	want := []string{"O plans", "I plans", "O calls a", "I calls O", "I sends it is IIO IO", "O sends it is IIO IO", "I ends", "O ends"}
+	mu.Lock()
+	if diff := cmp.Diff(want, seen); diff != "" {
+		t.Error(diff)
+	}
+	mu.Unlock()
+	bad := plan(do("invented", `{}`))
+	b.model.Says(bad, bad, bad)
+	b.say("fail")
+	b.expectFault("What the inner one says.")
 }
 
 func TestPlanReadyMayChangeAndStop(t *testing.T) {

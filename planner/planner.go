@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/rs/zerolog"
 
@@ -25,6 +26,9 @@ const (
 	sequential = "sequential"
 	tools      = "tools"
 )
+
+// ownFunctions are the functions that every planner's prompt may call.
+var ownFunctions = []string{"actions", "manual", "skills", "instructions"}
 
 // Response formats, as servers name them.
 const (
@@ -51,13 +55,16 @@ type Config struct {
 	// nothing.
 	Extension Extension
 
+	// Instructions say who the bot is, what it is for and how it talks. They follow the prompt, or
+	// replace its {{instructions}}; they are never read as a template. "": none.
+	Instructions string
 	// Prompt is the name of the prompt in Prompts. "": the planner's own name, "sequence",
 	// "sequential" or "tools".
 	Prompt string
 	// Functions are what the prompt may call as {{name word 'a text' $variable}} beside
-	// {{actions}}, {{manual}} and {{skills}}, by name. A prompt that calls one is rendered for each
-	// turn, and several turns may call it at once. [prompts.Format] writes the result into the
-	// prompt. An error ends the turn.
+	// {{actions}}, {{manual}}, {{skills}} and {{instructions}}, by name. A prompt that calls one is
+	// rendered for each turn, and several turns may call it at once. [prompts.Format] writes the
+	// result into the prompt. An error ends the turn.
 	Functions map[string]func(ctx context.Context, turn *actions.Turn, args []string) (any, error)
 	// Named returns the model with a name, for a prompt whose config.json names one. It is called
 	// when the planner is made and when a prompt has changed. nil: a prompt must not name a model.
@@ -109,7 +116,11 @@ func (c *Config) check() error {
 			!slices.Contains([]string{"", jsonSchema, jsonObject, plainText}, c.ResponseFormat),
 			fmt.Sprintf("ResponseFormat is %q, not json_schema, json_object or text", c.ResponseFormat),
 		},
-		{c.Functions["actions"] != nil || c.Functions["manual"] != nil || c.Functions["skills"] != nil, "Functions has actions, manual or skills, which are the planner's"},
+		{
+			slices.ContainsFunc(ownFunctions, func(name string) bool { return c.Functions[name] != nil }),
+			"Functions has actions, manual, skills or instructions, which are the planner's",
+		},
+		{!utf8.ValidString(c.Instructions), "Instructions are not UTF-8"},
 		{
 			!slices.Contains([]string{"", "required", "none"}, c.Choice),
 			fmt.Sprintf("no Choice %q", c.Choice),

@@ -60,7 +60,7 @@ func (a *modelPrompt) nameModel(named func(string) (models.Model, error)) (err e
 // checkTemplate rejects unknown scopes, and functions that are neither known nor own.
 func (a *modelPrompt) checkTemplate(own ...string) error {
 	var faults []error
-	known := append(own, slices.Sorted(maps.Keys(a.functions))...)
+	known := slices.Concat(own, slices.Sorted(maps.Keys(a.functions)))
 	for _, name := range a.prompt.Functions() {
 		if !slices.Contains(known, name) {
 			faults = append(faults, fmt.Errorf("no function %q, have %s", name, list(known)))
@@ -274,7 +274,7 @@ func newPlannerPrompt(kind string, prompt *prompts.Prompt, cfg *Config) (*planne
 	allowed, choosing := choose(cfg)
 	var offering error
 	b.offered, offering = offered(prompt, allowed)
-	faults := []error{choosing, offering, b.checkUse(), b.checkTemplate("actions", "manual", "skills"), b.nameModel(cfg.Named)}
+	faults := []error{choosing, offering, b.checkUse(), b.checkTemplate(ownFunctions...), b.nameModel(cfg.Named)}
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("prompt %s: %w", prompt.Name(), err)
 	}
@@ -329,7 +329,7 @@ func (b *plannerPrompt) complete() (err error) {
 			b.brief = plan.List(b.offered, true)
 		}
 	}
-	b.own = map[string]string{"actions": b.mark, "manual": plan.Manual(b.offered), "skills": b.skills}
+	b.own = map[string]string{"actions": b.mark, "manual": plan.Manual(b.offered), "skills": b.skills, "instructions": strings.TrimSpace(b.cfg.Instructions)}
 	return nil
 }
 
@@ -378,8 +378,10 @@ func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, e
 	if err != nil {
 		return t, err
 	}
-	if b.skills != "" && !slices.Contains(b.prompt.Functions(), "skills") {
-		text = strings.TrimRight(text, "\n") + "\n\n" + b.skills
+	for _, section := range []struct{ name, heading string }{{"instructions", "Instructions, within the rules above:\n"}, {"skills", ""}} {
+		if b.own[section.name] != "" && !slices.Contains(b.prompt.Functions(), section.name) {
+			text = strings.TrimRight(text, "\n") + "\n\n" + section.heading + b.own[section.name]
+		}
 	}
 	text += "\n\n" + b.clock(time.Now().In(turn.Activity.Zone()))
 	system := models.Message{Role: "system", Text: strings.ReplaceAll(text, b.mark, b.list)}

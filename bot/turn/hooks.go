@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -36,6 +37,68 @@ type Hooks struct {
 	// of it is repeated. failure is why it failed, if it did. A turn that waits, or that is left to
 	// another process, is not over. TurnEnded can no longer change anything.
 	TurnEnded func(ctx context.Context, t *Turn, failure error)
+}
+
+// Around returns hooks that run h around inner, which is closer to what happens: inner sees a call
+// as h passes it on, and h sees plans, results, texts and messages as inner leaves them. For a
+// failure, what h says counts before what inner says.
+func (h Hooks) Around(inner Hooks) Hooks {
+	both := h
+	switch {
+	case h.Plan == nil:
+		both.Plan = inner.Plan
+	case inner.Plan != nil:
+		both.Plan = func(ctx context.Context, t *Turn, next func(context.Context) (plan.Plan, error)) (plan.Plan, error) {
+			return h.Plan(ctx, t, func(ctx context.Context) (plan.Plan, error) { return inner.Plan(ctx, t, next) })
+		}
+	}
+	switch {
+	case h.Call == nil:
+		both.Call = inner.Call
+	case inner.Call != nil:
+		both.Call = func(ctx context.Context, t *Turn, c actions.Call, next func(context.Context, actions.Call) (actions.Result, error)) (actions.Result, error) {
+			return h.Call(ctx, t, c, func(ctx context.Context, c actions.Call) (actions.Result, error) { return inner.Call(ctx, t, c, next) })
+		}
+	}
+	switch {
+	case h.BeforeSay == nil:
+		both.BeforeSay = inner.BeforeSay
+	case inner.BeforeSay != nil:
+		both.BeforeSay = func(ctx context.Context, t *Turn, text string) (string, error) {
+			text, err := inner.BeforeSay(ctx, t, text)
+			if err != nil {
+				return text, err
+			}
+			return h.BeforeSay(ctx, t, text)
+		}
+	}
+	switch {
+	case h.BeforeSend == nil:
+		both.BeforeSend = inner.BeforeSend
+	case inner.BeforeSend != nil:
+		both.BeforeSend = func(ctx context.Context, t *Turn, m *activity.Activity) {
+			inner.BeforeSend(ctx, t, m)
+			h.BeforeSend(ctx, t, m)
+		}
+	}
+	switch {
+	case h.Failed == nil:
+		both.Failed = inner.Failed
+	case inner.Failed != nil:
+		both.Failed = func(ctx context.Context, t *Turn, failure error) string {
+			return cmp.Or(h.Failed(ctx, t, failure), inner.Failed(ctx, t, failure))
+		}
+	}
+	switch {
+	case h.TurnEnded == nil:
+		both.TurnEnded = inner.TurnEnded
+	case inner.TurnEnded != nil:
+		both.TurnEnded = func(ctx context.Context, t *Turn, failure error) {
+			inner.TurnEnded(ctx, t, failure)
+			h.TurnEnded(ctx, t, failure)
+		}
+	}
+	return both
 }
 
 // stopError ends a turn because a hook asked for it.

@@ -84,6 +84,9 @@ func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, box *sandb
 		cfg.Prompts.Watch()
 	}
 	cfg.ResponseFormat, cfg.Functions = s.ResponseFormat, s.Bot.Functions
+	if cfg.Instructions, err = s.Instructions(); err != nil {
+		return nil, "", Fault{err}
+	}
 	if provider, about, err = s.newSkills(ctx, box); err != nil {
 		return nil, "", err
 	}
@@ -216,7 +219,7 @@ func (s *Settings) Against(assignments []string) (*Settings, error) {
 // assign applies the assignments, and returns the names that were set.
 func (s *Settings) assign(assignments []string) (given map[string]bool, faults faults) {
 	given = map[string]bool{}
-	changesPlans := regexp.MustCompile(`^(?:OPENAI_|AZURE_OPENAI_|BOT_(?:FALLBACK_|MODEL_|REASONING_|MAX_TOKENS_FIELD|PLANNER|RESPONSE_FORMAT|PROMPTS_|SKILLS_))`)
+	changesPlans := regexp.MustCompile(`^(?:OPENAI_|AZURE_OPENAI_|BOT_(?:FALLBACK_|MODEL_|REASONING_|MAX_TOKENS_FIELD|PLANNER|RESPONSE_FORMAT|INSTRUCTIONS_|PROMPTS_|SKILLS_))`)
 	for _, each := range assignments {
 		name, text, ok := strings.Cut(each, "=") // the text may be a secret
 		field, value := s.field(name)
@@ -331,12 +334,13 @@ func Read(b Bot, flags ...string) (*Settings, error) {
 
 // Declared is the output of `bot actions --json`, for tools that do not know the bot's code.
 type Declared struct {
-	Actions    json.RawMessage `json:"actions"` // in the form of Teams AI's actions.json
-	PromptsDir string          `json:"promptsDir,omitempty"`
+	Actions      json.RawMessage `json:"actions"` // in the form of Teams AI's actions.json
+	PromptsDir   string          `json:"promptsDir,omitempty"`
+	Instructions string          `json:"instructions,omitempty"`
 }
 
 // ReadActions reads the actions in a file: in the form of Teams AI's actions.json, or [Declared].
-// Its prompts are used if no others are set. The error is a [Fault].
+// Its prompts and instructions are used if no others are set. The error is a [Fault].
 func (s *Settings) ReadActions(file string) (*actions.Registry, error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -349,6 +353,7 @@ func (s *Settings) ReadActions(file string) (*actions.Registry, error) {
 		}
 	}
 	s.PromptsDir = cmp.Or(s.PromptsDir, declared.PromptsDir)
+	s.Bot.Instructions = cmp.Or(declared.Instructions, s.Bot.Instructions)
 	registry, err := actions.Read(bytes.NewReader(declared.Actions))
 	if err != nil {
 		return nil, Fault{fmt.Errorf("%s: %w", file, err)}

@@ -9,6 +9,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/netip"
@@ -23,6 +24,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
 	"golang.org/x/net/http/httpguts"
@@ -90,6 +92,8 @@ type Settings struct {
 	PromptsDir     string `env:"BOT_PROMPTS_DIR" else:"embedded" help:"folder of prompts that replace or add to ours"`
 	PromptsReload  bool   `env:"BOT_PROMPTS_RELOAD" needs:"BOT_PROMPTS_DIR" help:"true: reload on change; for development"`
 
+	InstructionsFile string `env:"BOT_INSTRUCTIONS_FILE" else:"the bot's own" help:"file that says who the bot is, what it is for and how it talks; at most 64 KiB"`
+
 	SkillsDir      string   `env:"BOT_SKILLS_DIR" else:"no skills" help:"folders of skills, separated as in PATH"`
 	SkillsLenient  bool     `env:"BOT_SKILLS_LENIENT" needs:"BOT_SKILLS_DIR" help:"true: use skills with small faults"`
 	SkillsLinks    bool     `env:"BOT_SKILLS_LINKS" needs:"BOT_SKILLS_DIR" help:"true: follow symbolic links that lead to one of the folders, as in a ConfigMap"`
@@ -148,13 +152,21 @@ type Settings struct {
 // Bot is the part of app.Bot that settings need. Each field has the name and type that it has
 // there.
 type Bot struct {
-	Name      string
-	Register  func(*actions.Registry)
-	Examples  []string
-	Planner   string
-	Prompts   fs.FS
-	Functions map[string]func(context.Context, *actions.Turn, []string) (any, error)
-	Texts     map[string]map[string]string
+	Name         string
+	Instructions string
+	Register     func(*actions.Registry)
+	Examples     []string
+	Planner      string
+	Prompts      fs.FS
+	Functions    map[string]func(context.Context, *actions.Turn, []string) (any, error)
+}
+
+// BotOf returns that part of b, an app.Bot. It panics if b lacks a field.
+func BotOf(b any) (of Bot) {
+	for field, value := range reflect.ValueOf(&of).Elem().Fields() {
+		value.Set(reflect.ValueOf(b).FieldByName(field.Name))
+	}
+	return of
 }
 
 // BotOf returns that part of b, an app.Bot. It panics if b lacks a field.
@@ -436,6 +448,9 @@ func (s *Settings) Check() error {
 	}
 	if n := len(s.ModelPrice); n != 0 && n != 2 && n != 3 {
 		f.add("BOT_MODEL_PRICE", "has %d amounts, want 2 or 3", n)
+	}
+	if _, err := s.Instructions(); err != nil {
+		f = append(f, err)
 	}
 	s.checkApproval(&f, s.checkPrompts(&f))
 	return errors.Join(f...)
@@ -800,6 +815,52 @@ func (s *Settings) Actions() *actions.Registry {
 		s.Bot.Register(registry)
 	}
 	return registry
+}
+
+// maxInstructions limits the bytes of the instructions.
+const maxInstructions = 64 << 10
+
+// Instructions returns the text of BOT_INSTRUCTIONS_FILE or, if that is not set, the bot's own
+// instructions. The error names the source.
+func (s *Settings) Instructions() (text string, err error) {
+	source, file := "app.Bot.Instructions", s.InstructionsFile
+	raw := s.Bot.Instructions
+	if file != "" {
+		source = "BOT_INSTRUCTIONS_FILE"
+		raw, err = readInstructions(file)
+	}
+	text = strings.TrimSpace(strings.ReplaceAll(strings.TrimPrefix(raw, "\ufeff"), "\r\n", "\n"))
+	switch {
+	case err != nil:
+	case len(raw) > maxInstructions:
+		err = fmt.Errorf("longer than %d KiB", maxInstructions>>10)
+	case !utf8.ValidString(text):
+		err = errors.New("not UTF-8")
+	case file != "" && text == "":
+		err = fmt.Errorf("%q is empty", file)
+	}
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", source, err)
+	}
+	return text, nil
+}
+
+// readInstructions reads a file, but no more than one byte over the limit.
+func readInstructions(name string) (text string, err error) {
+	info, err := os.Stat(name)
+	if err == nil && !info.Mode().IsRegular() { // a pipe would block
+		err = fmt.Errorf("%q is not a file", name)
+	}
+	if err != nil {
+		return "", err
+	}
+	file, err := os.Open(name)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = file.Close() }() // read only
+	raw, err := io.ReadAll(io.LimitReader(file, maxInstructions+1))
+	return string(raw), err
 }
 
 // checkPrompts makes the prompt actions and renders the planner's prompt. If the folder has faults,

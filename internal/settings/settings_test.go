@@ -146,6 +146,65 @@ func promptsFolder(t *testing.T, text string) string {
 	return filesIn(t, map[string]string{"sequence/prompt.txt": text})
 }
 
+// instructions is a file with that text.
+func instructions(t *testing.T, text string) string {
+	t.Helper()
+	return filepath.Join(filesIn(t, map[string]string{"hedda.md": text}), "hedda.md")
+}
+
+// TestInstructions: the file replaces the bot's own.
+func TestInstructions(t *testing.T) {
+	t.Parallel()
+	const most = maxInstructions
+	for name, c := range map[string]struct {
+		own, file   string
+		want, fault string
+	}{
+		"none":              {"", "", "", ""},
+		"the bot's own":     {" Be brief.\n", "", "Be brief.", ""},
+		"a file":            {"Be brief.", "\ufeffBe kind.\r\nAnd {{$brief}}.\n\n", "Be kind.\nAnd {{$brief}}.", ""},
+		"as long as may be": {"", strings.Repeat("a", most), strings.Repeat("a", most), ""},
+		"too long":          {strings.Repeat("a", most+1), "", "", "app.Bot.Instructions: longer than 64 KiB"},
+		"binary":            {"\xff", "", "", "app.Bot.Instructions: not UTF-8"},
+		"a file of them":    {"\xff", "Be kind.", "Be kind.", ""},
+	} {
+		var flags []string
+		if c.file != "" {
+			flags = []string{"--bot-instructions-file=" + instructions(t, c.file)}
+		}
+		s, err := Read(Bot{Instructions: c.own}, flags...)
+		if c.fault != "" {
+			if err == nil || err.Error() != c.fault {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got, err := s.Instructions(); got != c.want || err != nil {
+			t.Errorf("%s: %.40q, %v", name, got, err)
+		}
+	}
+}
+
+// TestInstructionsOfAnotherSide: unset for one side, the bot's own count there.
+func TestInstructionsOfAnotherSide(t *testing.T) {
+	t.Parallel()
+	s, err := Read(Bot{Instructions: "own"}, "--bot-instructions-file="+instructions(t, "of a file"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := s.Against([]string{"BOT_INSTRUCTIONS_FILE="})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := other.Instructions(); got != "own" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
 // filesIn is a folder with these files.
 func filesIn(t *testing.T, files map[string]string) string {
 	t.Helper()
@@ -237,6 +296,12 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 			env{"bot-prompts-dir": filesIn(t, map[string]string{"a/prompt.txt": "{{$x}}", "a/config.json": `{"input": {"parameters": []}}`, "sequence/prompt.txt": "{{oops}}"})},
 			[]string{"BOT_PROMPTS_DIR", "BOT_PROMPTS_DIR", "BOT_PROMPTS_DIR"},
 		},
+		"instructions of nobody":  {env{"bot-instructions-file": "/nowhere", "bot-max-steps": "0"}, []string{"BOT_INSTRUCTIONS_FILE", "BOT_MAX_STEPS"}},
+		"blank instructions":      {env{"bot-instructions-file": instructions(t, "\ufeff \r\n\t")}, []string{"BOT_INSTRUCTIONS_FILE"}},
+		"endless instructions":    {env{"bot-instructions-file": instructions(t, strings.Repeat("a\r\n", maxInstructions/3+1))}, []string{"BOT_INSTRUCTIONS_FILE"}},
+		"binary instructions":     {env{"bot-instructions-file": instructions(t, "a\xffb")}, []string{"BOT_INSTRUCTIONS_FILE"}},
+		"a folder, not a file":    {env{"bot-instructions-file": t.TempDir()}, []string{"BOT_INSTRUCTIONS_FILE"}},
+		"a pipe of instructions":  {env{"bot-instructions-file": pipe(t)}, []string{"BOT_INSTRUCTIONS_FILE"}},
 		"a reload of nothing":     {env{"bot-prompts-reload": "true"}, []string{"BOT_PROMPTS_RELOAD"}},
 		"odd feedback":            {env{"bot-feedback": "maybe"}, []string{"BOT_FEEDBACK"}},
 		"skills of no folder":     {env{"bot-skills-lenient": "true", "bot-skills-links": "true", "bot-skills-reload": "true", "bot-skills-approval": "run"}, []string{"BOT_SKILLS_LENIENT", "BOT_SKILLS_LINKS", "BOT_SKILLS_RELOAD", "BOT_SKILLS_APPROVAL"}},

@@ -1,0 +1,133 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/internal/cli"
+	"github.com/planbot-go/planbot/internal/settings"
+	"github.com/planbot-go/planbot/models"
+)
+
+// shouting is the default bot with a hook and a route of its own.
+func shouting() Bot {
+	b := defaultBot()
+	b.Setup = func(cfg *bot.Config) error {
+		cfg.Hooks.BeforeSay = func(_ context.Context, _ *bot.Turn, text string) (string, error) { return strings.ToUpper(text), nil }
+		return nil
+	}
+	b.Routes = func(b *bot.Bot) {
+		b.OnCommand("/version", func(ctx context.Context, t *bot.Turn) error { return t.Tell(ctx, "Version 7.") })
+	}
+	return b
+}
+
+func TestSetupAndRoutesInCommands(t *testing.T) {
+	t.Parallel()
+	code, out, errs := executeFor(t, shouting(), "create a list Home and add milk to it\n/version\n", "chat")
+	if code != 0 || !strings.Contains(out, "HOME") || !strings.Contains(out, "Version 7.") {
+		t.Errorf("exit code %d\n%s\n%s", code, out, errs)
+	}
+}
+
+// TestSetupIsRecorded: hooks of a bot's own do not replace those of the recorder, and see the rest
+// of the config.
+func TestSetupIsRecorded(t *testing.T) {
+	t.Parallel()
+	s, err := env{"port": "0"}.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &program{Settings: s, own: defaultBot()}
+	t.Cleanup(p.close)
+	called := make(chan string, 9)
+	p.own.Setup = func(cfg *bot.Config) error {
+		if cfg.Hooks.Call != nil || cfg.Name != "Planbot" || cfg.Policy == nil || cfg.Planner == nil || cfg.Store == nil {
+			t.Errorf("Setup gets %+v", cfg)
+		}
+		cfg.Hooks.Call = func(ctx context.Context, _ *bot.Turn, c actions.Call, next func(context.Context, actions.Call) (actions.Result, error)) (actions.Result, error) {
+			called <- c.Action.Name
+			return next(ctx, c)
+		}
+		return nil
+	}
+	dir := t.TempDir()
+	if err := errors.Join(p.record(dir), p.assemble(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	server := httptest.NewServer(p.handler())
+	t.Cleanup(server.Close)
+	channel := newConnector(t)
+	resp, err := http.Post(server.URL+"/api/messages", "application/json", strings.NewReader(`{"type":"message","id":"1","channelId":"emulator","serviceUrl":"`+
+		channel.URL+`","from":{"id":"u"},"recipient":{"id":"b"},"conversation":{"id":"c"},"text":"summarizeLists"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = resp.Body.Close()
+	channel.next(t)
+	if err := p.bot.Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p.close() // writes the recording
+	files, err := filepath.Glob(filepath.Join(dir, "*.scenario.yaml"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("recorded %v, %v", files, err)
+	}
+	text, err := os.ReadFile(files[0])
+	if name := <-called; err != nil || name != "summarizeLists" || !strings.Contains(string(text), `actions: [{"action": "summarizeLists"`) {
+		t.Errorf("called %s, recorded %s, %v", name, text, err)
+	}
+}
+
+// TestSetupStopsTheStart, wherever a bot is made.
+func TestSetupStopsTheStart(t *testing.T) {
+	t.Parallel()
+	b := defaultBot()
+	b.Setup = func(*bot.Config) error { return errors.New("WAREHOUSE_URL: no such warehouse") }
+	for _, args := range [][]string{{"serve", "--port=0"}, {"chat"}} {
+		if code, _, errs := executeFor(t, b, "", args...); code != cli.ExitUsage || !strings.Contains(errs, "WAREHOUSE_URL: no such warehouse") {
+			t.Errorf("%v: exit code %d, %s", args, code, errs)
+		}
+	}
+	if _, err := New(t.Context(), b, models.Offline{}, bot.Config{}); err == nil || !strings.Contains(err.Error(), "no such warehouse") {
+		t.Errorf("New: %v", err)
+	}
+	for _, args := range [][]string{{"plan", "hello"}, {"actions"}} { // which make no bot
+		if code, _, errs := executeFor(t, b, "", args...); code != 0 {
+			t.Errorf("%v: exit code %d, %s", args, code, errs)
+		}
+	}
+}
+
+// TestInstructionsAreTold to every planner, as text.
+func TestInstructionsAreTold(t *testing.T) {
+	t.Parallel()
+	b := defaultBot()
+	b.Instructions = "You are Hedda {{oops}}."
+	file := filesIn(t, map[string]string{"otto.md": "You are Otto.\n"}) + "/otto.md"
+	for _, name := range settings.Planners() {
+		for want, flags := range map[string][]string{
+			"\n\nInstructions, within the rules above:\nYou are Hedda {{oops}}.\n": nil,
+			"\n\nInstructions, within the rules above:\nYou are Otto.\n":           {"--bot-instructions-file=" + file},
+		} {
+			code, out, errs := executeFor(t, b, "", append(flags, "plan", "--bot-planner="+name, "summarizeLists")...)
+			if code != 0 || strings.Count(out, want) != 1 || strings.Count(out, "You are H")+strings.Count(out, "You are O") != 1 {
+				t.Errorf("%s: exit code %d, %s\n%s", name, code, errs, out)
+			}
+		}
+	}
+	if code, out, _ := executeFor(t, b, "", "actions", "--json", "--bot-instructions-file="+file); code != 0 || !strings.Contains(out, `"instructions": "You are Otto."`) {
+		t.Errorf("exit code %d\n%s", code, out)
+	}
+	if code, _, errs := executeFor(t, b, "", "serve", "--port=x", "--bot-instructions-file=/nowhere"); code != cli.ExitUsage || !strings.Contains(errs, "PORT: ") || !strings.Contains(errs, "\nBOT_INSTRUCTIONS_FILE: ") {
+		t.Errorf("exit code %d, %s", code, errs)
+	}
+}
