@@ -90,7 +90,7 @@ func TestTurnsOfTheEmbeddedRedis(t *testing.T) {
 	t.Parallel()
 	for _, command := range []string{"list", "show x", "retry x", "drop -y x", "export"} {
 		code, out, errs := execute(t, "", append([]string{"turns"}, strings.Fields(command)...)...)
-		if code != cli.ExitUsage || out != "" || !strings.Contains(errs, "REDIS_URL: is not set") {
+		if code != cli.ExitUsage || out != "" || !strings.Contains(errs, "REDIS_URL or BOT_DATA_DIR must be set") {
 			t.Errorf("%s: code %d, %q, %q", command, code, out, errs)
 		}
 	}

@@ -83,6 +83,8 @@ type Config struct {
 	MaxSteps, MaxSameCalls                          int
 	MaxTurns, MaxWaiting, MaxWaitingPerConversation int
 	Budget                                          actions.Budget
+	Quota                                           Quota
+	AuditKeep                                       time.Duration
 	Feedback                                        bool
 	FilteredText                                    string
 	Metrics                                         prometheus.Registerer
@@ -322,6 +324,7 @@ func (e *Engine) open(lease *inbox.Lease) (*Turn, error) {
 	}
 	t := e.newTurn(a)
 	t.use(rec)
+	t.spent = tokens(t.Usage)
 	return t, errors.Join(err, fault)
 }
 
