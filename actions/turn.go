@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -42,6 +43,9 @@ type Turn struct {
 	// Gate is called before each action that runs inside another action, such as a plan that is
 	// itself an action. An error makes that call fail. nil allows every call.
 	Gate func(ctx context.Context, call Call) error
+
+	// Texts has what the bot says by itself in other languages, see [Turn.Translate]. nil: English.
+	Texts *texts.Catalog
 
 	// Notifier sends messages that are not replies to this turn: elsewhere, or later. nil if no bot
 	// runs the turn.
@@ -117,6 +121,16 @@ func (t *Turn) Outcomes() []Outcome {
 		all = append(all, r.Outcomes...)
 	}
 	return all
+}
+
+// Translate says an English sentence in the language of the person's client, if the bot has it in
+// that language. The verbs are those of package fmt; numbers are written as that language does.
+func (t *Turn) Translate(sentence texts.Text, args ...any) string {
+	locale := ""
+	if t.Activity != nil {
+		locale = t.Activity.Locale
+	}
+	return t.Texts.Say(locale, sentence, args...)
 }
 
 // Personal returns the person's state in a personal chat, and the conversation's state elsewhere.

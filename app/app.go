@@ -59,6 +59,8 @@ type Bot struct {
 	Prompts fs.FS
 	// Functions are what prompts may call, see [planner.Config].
 	Functions map[string]func(context.Context, *actions.Turn, []string) (any, error)
+	// Texts changes and translates what the bot says by itself, see [bot.Config].
+	Texts map[string]map[string]string
 }
 
 // New makes only the bot, on that model: for a test, or for your own server. cfg sets what Bot does
@@ -69,7 +71,7 @@ func New(ctx context.Context, b Bot, model models.Model, cfg bot.Config) (*bot.B
 	if err != nil {
 		return nil, err
 	}
-	cfg.Name, cfg.Examples, cfg.Actions, cfg.Planner = b.Name, b.Examples, maker.Actions, maker
+	cfg.Name, cfg.Examples, cfg.Texts, cfg.Actions, cfg.Planner = b.Name, b.Examples, b.Texts, maker.Actions, maker
 	return bot.New(cfg)
 }
 
@@ -202,7 +204,7 @@ func (p *program) assemble(ctx context.Context) error {
 	}
 	cfg := bot.Config{
 		Name: p.Bot.Name, Actions: maker.Actions, Planner: maker, Store: p.store, Channel: client, Authenticator: bot.Guarded(guard), Log: p.log,
-		Metrics: p.metrics, Examples: p.Bot.Examples, FilteredText: p.FilteredText, Feedback: p.Feedback,
+		Metrics: p.metrics, Examples: p.Bot.Examples, Texts: p.Bot.Texts, FilteredText: p.FilteredText, Feedback: p.Feedback,
 		TurnTimeout: p.TurnTimeout, AckTimeout: p.ackTimeout, ApprovalTimeout: p.ApprovalTimeout, Approvers: p.Approvers,
 		MaxSteps: p.MaxSteps, MaxSameCalls: p.MaxSameCalls, Budget: p.Budget(), Quota: turn.Quota{
 			UserTurnsPerMinute: p.UserTurns, UserTokensPerDay: p.UserTokens, TenantTurnsPerMinute: p.TenantTurns, TenantTokensPerDay: p.TenantTokens,

@@ -69,12 +69,14 @@ func TestEveryFaultOfThePromptsIsListed(t *testing.T) {
 			"addItem/config.json: input.parameters: the name Input is taken",
 			"addItem/config.json: input.parameters: Input has no effect", "addItem/config.json: input.parameters: unused has no effect",
 			"prompt action addItem: prompt addItem: config.json: no description", "prompt action addItem: prompt addItem: $style is no parameter",
-			`action name "addItem" is taken`,
 		}},
-		"a faulty action is one": {map[string]string{
+		"an action's name": {map[string]string{
+			"addItem/prompt.txt": "{{$input}}", "addItem/config.json": `{"description": "d", "input": {"parameters": [{"name": "input"}]}}`,
+		}, []string{`action name "addItem" is taken`}},
+		"a faulty action": {map[string]string{
 			"Poem/prompt.txt": "{{fn}}", "Poem/config.json": `{"description": "d", "input": {"parameters": []}}`,
 			"sequence/prompt.txt": "{{oops}}", "sequence/actions.json": `[{"name": "Poem"}]`,
-		}, []string{`prompt Poem: no function "fn"`, `prompt sequence: no function "oops"`}},
+		}, []string{`prompt Poem: no function "fn"`, `prompt sequence: no function "oops"`, `there is no action "Poem"`}},
 		"folders of nobody": {map[string]string{
 			"Sequence/prompt.txt": "x", "Squence/prompt.txt": "x", "tool/prompt.txt": "x", "poem/prompt.txt": "x", "poem/config.json": "{}", "tools/prompt.txt": "for another planner",
 			"odd/prompt.txt": "x", "odd/config.json": "{",

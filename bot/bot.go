@@ -30,6 +30,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
@@ -125,6 +126,13 @@ type Config struct {
 	// FilteredText is what the bot says when the model provider's content filter stops a turn. "":
 	// a default sentence that says so.
 	FilteredText string
+	// Texts changes what the bot says by itself: by language (a BCP 47 tag such as de or pt-BR), then
+	// by the English sentence with its verbs of package fmt. Planbot has English, German, French,
+	// Spanish, Chinese, Japanese and Italian, and says everything in the language of the person's
+	// client. A language that you add may be incomplete; the rest is said in English. Sentences of
+	// your own work too, with [actions.Turn.Translate].
+	Texts map[string]map[string]string
+	texts *texts.Catalog
 
 	// Policy decides which calls need a person's approval. nil: [actions.DefaultPolicy].
 	Policy actions.Policy
@@ -223,14 +231,15 @@ func New(cfg Config) (*Bot, error) {
 			faults = append(faults, fmt.Errorf("%s is negative", number.name))
 		}
 	}
-	if err := errors.Join(faults...); err != nil {
+	all, err := texts.New(cfg.Texts)
+	cfg.texts = all
+	if err := errors.Join(append(faults, err)...); err != nil {
 		return nil, fmt.Errorf("bot config: %w", err)
 	}
 	cfg.Name = cmp.Or(cfg.Name, "Planbot")
 	cfg.TurnTimeout = cmp.Or(cfg.TurnTimeout, 5*time.Minute)
 	cfg.MaxSteps = cmp.Or(cfg.MaxSteps, 25)
 	cfg.Budget.Messages = cmp.Or(cfg.Budget.Messages, 20)
-	cfg.FilteredText = cmp.Or(cfg.FilteredText, "Sorry, the content filter of the AI model stopped this. Please try other words.")
 	cfg.ApprovalTimeout = cmp.Or(cfg.ApprovalTimeout, 24*time.Hour)
 	cfg.MaxTurns = cmp.Or(cfg.MaxTurns, 1024)
 	cfg.MaxConnections = cmp.Or(cfg.MaxConnections, 10_000)
@@ -259,7 +268,7 @@ func New(cfg Config) (*Bot, error) {
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
 		MaxWaiting: cfg.MaxWaiting, MaxWaitingPerConversation: cfg.MaxWaitingPerConversation,
-		Budget: cfg.Budget, Quota: cfg.Quota, AuditKeep: cfg.AuditKeep, Feedback: cfg.Feedback, FilteredText: cfg.FilteredText,
+		Budget: cfg.Budget, Quota: cfg.Quota, AuditKeep: cfg.AuditKeep, Feedback: cfg.Feedback, FilteredText: cfg.FilteredText, Texts: cfg.texts,
 		Metrics: cfg.Metrics, Traces: cfg.Traces, Log: cfg.Log,
 	})
 	if err != nil {
@@ -334,9 +343,12 @@ func (b *Bot) OnMessage(match func(t *Turn) bool, h Handler) {
 	b.On(func(t *Turn) bool { return t.IsMessage() && (match == nil || match(t)) }, h)
 }
 
-// OnCommand registers a handler for messages whose whole text is the command, such as "/reset",
-// regardless of case.
-func (b *Bot) OnCommand(command string, h Handler) { b.On(isCommand(command), h) }
+// OnCommand registers a handler for messages that are the command, regardless of case. Words may
+// follow a command that begins with a slash, such as "/tickets open": the handler gets them as the
+// turn's Text. Help lists these commands.
+func (b *Bot) OnCommand(command string, h Handler) {
+	b.routes.first = append(b.routes.first, b.routes.command(command, h))
+}
 
 // OnActivity registers a handler for a type of activity.
 func (b *Bot) OnActivity(typ activity.Type, h Handler) {

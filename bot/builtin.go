@@ -19,8 +19,8 @@ const bigTeam = 100
 
 // builtins are the routes that every bot has, tried after those it registers.
 type builtins struct {
-	cfg    *Config
-	clicks *routes
+	cfg *Config
+	own *routes
 }
 
 func (b *builtins) routes() []route {
@@ -31,7 +31,7 @@ func (b *builtins) routes() []route {
 		{isCommand("/help"), b.help},
 		{isCommand("/reset"), b.reset},
 		{isCommand("/forget"), b.forget},
-		{func(t *Turn) bool { _, ok := b.clicks.submittedClick(t); return ok }, b.clicks.clickedSubmitted},
+		{func(t *Turn) bool { _, ok := b.own.submittedClick(t); return ok }, b.own.clickedSubmitted},
 		{(*Turn).IsSubmit, submitted},
 		{b.isSkillCommand, b.skill},
 		{isCommand(""), b.help}, // a mention of the bot and nothing else
@@ -74,7 +74,7 @@ func (b *builtins) welcome(ctx context.Context, t *Turn) error {
 		return nil
 	}
 	// No markdown: Microsoft's local client does not render it above suggested actions.
-	m := t.Message("Hello, I am " + b.cfg.Name + ". Tell me what you need in your own words, or say help to see what I can do.")
+	m := t.Message(t.Translate("Hello, I am %s. Tell me what you need in your own words, or say help to see what I can do.", b.cfg.Name))
 	m.Suggest(b.cfg.Examples...)
 	return t.Send(ctx, m)
 }
@@ -115,25 +115,31 @@ func leave(ctx context.Context, t *Turn) error {
 
 // help lists what the bot can do, from the registry.
 func (b *builtins) help(ctx context.Context, t *Turn) error {
-	m := t.Message(b.helpText())
+	m := t.Message(b.helpText(t))
 	if t.ShowsCards() {
 		m.Attachments = []activity.Attachment{b.helpCard(m.Text).Attachment()}
-		m.Summary, m.Text = b.cfg.Name+" can help", ""
+		m.Summary, m.Text = t.Translate("%s can help", b.cfg.Name), ""
 	}
 	return t.Send(ctx, m)
 }
 
-func (b *builtins) helpText() string {
+func (b *builtins) helpText(t *Turn) string {
 	var s strings.Builder
-	s.WriteString("I am " + b.cfg.Name + ". Tell me what you need in your own words. I can use these actions:\n")
+	s.WriteString(t.Translate("I am %s. Tell me what you need in your own words. I can use these actions:", b.cfg.Name) + "\n")
 	for _, a := range b.cfg.Actions.All() {
 		s.WriteString("\n- **" + a.Name + "**: " + a.Description)
 	}
-	s.WriteString("\n\nCommands: **help** shows this, ")
-	if b.cfg.Skills != nil {
-		s.WriteString("**/skill** lists my skills, ")
+	s.WriteString("\n\n" + t.Translate("Commands:") + "\n\n- **help**: " + t.Translate("shows this"))
+	for _, command := range b.own.commands {
+		if !slices.Contains([]string{"/help", "/reset", "/forget", skillCommand}, command) {
+			s.WriteString("\n- **" + command + "**")
+		}
 	}
-	s.WriteString("**/reset** makes me forget our conversation, **/forget** deletes everything I keep about you.")
+	if b.cfg.Skills != nil {
+		s.WriteString("\n- **/skill**: " + t.Translate("lists my skills"))
+	}
+	s.WriteString("\n- **/reset**: " + t.Translate("clears our conversation"))
+	s.WriteString("\n- **/forget**: " + t.Translate("deletes everything I keep about you"))
 	return s.String()
 }
 
@@ -172,7 +178,7 @@ func (b *builtins) reset(ctx context.Context, t *Turn) error {
 	if err := t.ForgetApprovals(ctx); err != nil {
 		return err
 	}
-	return t.Tell(ctx, "I've cleared our conversation. Your lists and reminders are still here.")
+	return t.Tell(ctx, t.Translate("I've cleared our conversation. Your lists and reminders are still here."))
 }
 
 // forget deletes everything stored about the person but the audit.
@@ -180,9 +186,9 @@ func (b *builtins) forget(ctx context.Context, t *Turn) error {
 	if err := t.ForgetPerson(ctx); err != nil {
 		return err
 	}
-	said := "I've deleted everything I kept about you."
+	said := t.Translate("I've deleted everything I kept about you.")
 	if b.cfg.AuditKeep > 0 {
-		said = "I've deleted everything I kept about you, except the audit of approvals and actions."
+		said = t.Translate("I've deleted everything I kept about you, except the audit of approvals and actions.")
 	}
 	if err := t.Tell(ctx, said); err != nil {
 		return err
@@ -191,10 +197,12 @@ func (b *builtins) forget(ctx context.Context, t *Turn) error {
 	return nil
 }
 
+const skillCommand = "/skill"
+
 // isSkillCommand matches /skill, alone or followed by words.
 func (b *builtins) isSkillCommand(t *Turn) bool {
-	words := strings.Fields(t.Text)
-	return b.cfg.Skills != nil && t.IsMessage() && len(words) > 0 && strings.EqualFold(words[0], "/skill")
+	_, ok := commandWords(t, skillCommand)
+	return ok && b.cfg.Skills != nil
 }
 
 // skill runs a person's /skill command. If the skill still has work to do, the planner plans for

@@ -16,7 +16,7 @@ func TestHelpCardOnTheWire(t *testing.T) {
 	t.Parallel()
 	registry := actions.New()
 	actions.Add(registry, "closeTicket", "Closes a <ticket>", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil })
-	b := &builtins{cfg: &Config{Actions: registry, Name: "Planbot", Examples: []string{"What is on my lists?", "a < b"}}}
+	b := &builtins{own: &routes{}, cfg: &Config{Actions: registry, Name: "Planbot", Examples: []string{"What is on my lists?", "a < b"}}}
 	golden, err := os.ReadFile("testdata/cards/help.json")
 	if err != nil {
 		t.Fatal(err)
@@ -25,7 +25,7 @@ func TestHelpCardOnTheWire(t *testing.T) {
 	if err := json.Unmarshal(golden, &want); err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(b.helpCard(b.helpText()).Attachment().Content, &got); err != nil {
+	if err := json.Unmarshal(b.helpCard(b.helpText(&Turn{Turn: &actions.Turn{}})).Attachment().Content, &got); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -323,13 +323,13 @@ func (r *routes) clickedSubmitted(ctx context.Context, t *Turn) error {
 	m := t.Message("")
 	switch {
 	case answer.SignIn != nil, failed && fault.Status == http.StatusUnauthorized: // a sign-in continues in the card
-		m.Text = "Sorry, this needs a newer version of your app."
+		m.Text = t.Translate("Sorry, this needs a newer version of your app.")
 	case failed:
 		m.Text = fault.Message
 	case answer.Card != nil:
 		m.Attachments = []activity.Attachment{answer.Card.Attachment()}
 	default:
-		m.Text = cmp.Or(answer.Message, "Done.")
+		m.Text = cmp.Or(answer.Message, t.Translate("Done."))
 	}
 	return t.Send(ctx, m)
 }

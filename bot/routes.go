@@ -31,6 +31,7 @@ type routes struct {
 	known       map[string]invokeRoute // the bot's own, tried after invokes
 	cards       map[string]cardHandler // by verb
 	feedback    func(ctx context.Context, t *Turn, f Feedback) error
+	commands    []string // the bot's own that help lists
 	middleware  []func(next Handler) Handler
 }
 
@@ -98,4 +99,28 @@ func (r *routes) invoke(a *activity.Activity) (route invokeRoute, ok bool) {
 
 func isCommand(command string) func(t *Turn) bool {
 	return func(t *Turn) bool { return t.IsMessage() && strings.EqualFold(t.Text, command) }
+}
+
+// command adds a route for a command. The handler gets what follows it as the turn's text.
+func (r *routes) command(command string, h Handler) route {
+	if !strings.HasPrefix(command, "/") {
+		return route{isCommand(command), h}
+	}
+	r.commands = append(r.commands, command)
+	return route{
+		func(t *Turn) bool { _, ok := commandWords(t, command); return ok },
+		func(ctx context.Context, t *Turn) error {
+			t.Text, _ = commandWords(t, command)
+			return h(ctx, t)
+		},
+	}
+}
+
+// commandWords returns what follows a command in a message.
+func commandWords(t *Turn, command string) (words string, ok bool) {
+	if !t.IsMessage() || len(t.Text) < len(command) || !strings.EqualFold(t.Text[:len(command)], command) {
+		return "", false
+	}
+	words = strings.TrimSpace(t.Text[len(command):])
+	return words, words == "" || words != t.Text[len(command):] // white space must separate them
 }

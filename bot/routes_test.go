@@ -24,6 +24,7 @@ func TestTheFirstRouteThatMatchesAnswers(t *testing.T) {
 	b.bot.OnMembersAdded(tell("members"))
 	b.bot.OnActivity("messageUpdate", tell("update"))
 	b.bot.OnCommand("help", tell("own help"))
+	b.bot.OnCommand("/Tickets", func(ctx context.Context, t *bot.Turn) error { return t.Tell(ctx, "tickets <"+t.Text+">") })
 	for _, c := range []struct {
 		in   event
 		want string
@@ -35,12 +36,18 @@ func TestTheFirstRouteThatMatchesAnswers(t *testing.T) {
 		{event{"type": "conversationUpdate", "membersAdded": []event{{"id": "29:otto"}}}, "members"},
 		{event{"type": "messageUpdate", "text": "edited"}, "update"},
 		{event{"text": "help"}, "own help"},
+		{event{"text": "/tickets"}, "tickets <>"},
+		{event{"text": "/TICKETS \u00a0 open  7 "}, "tickets <open  7>"},
 	} {
 		b.deliver(c.in)
 		b.expect(c.want)
 	}
 	b.deliver(event{"type": "event", "name": "other"})
 	b.connector.None(t)
+	b.deliver(event{"text": "/help"})
+	if got := string(b.connector.Next(t).JSON); !strings.Contains(got, "**/Tickets**") {
+		t.Errorf("help is %s", got)
+	}
 }
 
 func TestMiddlewareWrapsEveryHandler(t *testing.T) {

@@ -228,11 +228,10 @@ func (b *Bot) deny(w http.ResponseWriter, t *Turn, list string) (answered bool) 
 	return true
 }
 
-// deniedText is what a denied person reads.
-const deniedText = "Sorry, I may not talk with you here. Please ask whoever runs this bot."
-
 // tellDenied is the handler of a message from a denied sender.
-func tellDenied(ctx context.Context, t *Turn) error { return t.Tell(ctx, deniedText) }
+func tellDenied(ctx context.Context, t *Turn) error {
+	return t.Tell(ctx, t.Translate("Sorry, I may not talk with you here. Please ask whoever runs this bot."))
+}
 
 // answers reports whether any route matches the activity. A route that panics counts as a match:
 // its turn reports the panic.
@@ -285,8 +284,6 @@ const (
 	// seenWithin is how soon an answer must go out to count as seen: clients give up after five
 	// seconds at the earliest.
 	seenWithin = 5 * time.Second
-	// stillAtWork answers a card click whose turn did not end in time.
-	stillAtWork = "I'm still working on it. I noted your click, so there's no need to click again."
 )
 
 // respond waits for the turn's answer and writes it. For a duplicate that is the turn of the first
@@ -310,7 +307,7 @@ func (b *Bot) respond(w http.ResponseWriter, r *http.Request, click string, a *a
 		b.clickAnswered(r.Context(), ticket, click, id)
 	case execute && errors.Is(err, turn.ErrLateAnswer):
 		b.cfg.Log.Info().Str("turn", id).Str("conversation", a.Conversation.ID).Msg("click is to be answered later")
-		answer, err = cardAnswer(CardAnswer{Message: stillAtWork}.body()), nil
+		answer, err = cardAnswer(CardAnswer{Message: b.cfg.texts.Say(a.Locale, "I'm still working on it. I noted your click, so there's no need to click again.")}.body()), nil
 	}
 	if err != nil && (expectsReplies || a.Type == activity.Invoke) {
 		return err

@@ -13,7 +13,7 @@ func TestCommand(t *testing.T) {
 	hostile := files("haiku")
 	hostile.Description = "See [here](https://evil) \\[there\\](https://evil) <at>all</at>\n# `x` *y* _z_"
 	r := provide(t, skills.ProviderConfig{Approve: []string{skills.LoadSkill}}, hostile, files("sonnet"))
-	const listed = "**/skill NAME** loads one, **/skill NAME text** for what the text asks, and **/skill off** ends them."
+	const listed = "**/skill NAME** loads one, **/skill NAME text** uses it for that text, and **/skill off** ends them."
 	const haiku = ": See \\[here\\](https://evil) \\\\\\[there\\\\\\](https://evil) &lt;at>all&lt;/at> # 'x' \\*y\\* \\_z\\_\n- **sonnet**"
 	for _, c := range []struct{ words, reply, rest string }{
 		{"", "Skills that I can use:\n\n- **haiku**" + haiku + ": d\n\n" + listed, ""},

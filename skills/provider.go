@@ -256,48 +256,49 @@ func (p *Provider) Command(ctx context.Context, turn *actions.Turn, words string
 	active := activeIn(turn)
 	switch {
 	case name == "":
-		return listing(c, active), "", nil
+		return listing(turn, c, active), "", nil
 	case strings.EqualFold(name, "off"):
-		return deactivate(c, active, rest), "", nil
+		return deactivate(turn, c, active, rest), "", nil
 	}
 	i, err := c.find(name)
 	if err != nil {
-		return "I have no skill '" + markdown(clip(name)) + "'. " + strings.TrimSpace(markdown(didYouMean(name, c.names))+" Say **/skill** for a list."), "", nil
+		hint := strings.TrimSpace(markdown(didYouMean(name, c.names)) + " " + turn.Translate("Say **/skill** for a list."))
+		return turn.Translate("I have no skill '%s'.", markdown(clip(name))) + " " + hint, "", nil
 	}
 	if rest != "" {
 		active.begin(turn.ID)
 	}
 	switch added, err := p.activate(ctx, turn, c, c.skills[i]); {
 	case err != nil:
-		return "I cannot load " + markdown(c.names[i]) + ": " + markdown(err.Error()) + ". **/skill off** ends them, **/skill off NAME** one of them.", "", nil
+		return turn.Translate("I cannot load %s: %s. **/skill off** ends them, **/skill off NAME** one of them.", markdown(c.names[i]), markdown(err.Error())), "", nil
 	case rest != "":
 		return "", rest, nil
 	case !added:
-		return "The skill " + markdown(c.names[i]) + " is loaded already.", "", nil
+		return turn.Translate("The skill %s is loaded already.", markdown(c.names[i])), "", nil
 	}
-	return markdown(loadedText(c.names[i])), "", nil
+	return turn.Translate("Loaded the skill %s.", markdown(c.names[i])), "", nil
 }
 
 // listing lists the turn's skills for a person.
-func listing(c *catalogue, active *activeSkills) string {
+func listing(turn *actions.Turn, c *catalogue, active *activeSkills) string {
 	const maxDescription = 300
 	if len(c.skills) == 0 {
-		return "There are no skills here."
+		return turn.Translate("There are no skills here.")
 	}
 	var b strings.Builder
-	b.WriteString("Skills that I can use:\n")
+	b.WriteString(turn.Translate("Skills that I can use:") + "\n")
 	for _, s := range c.skills {
 		b.WriteString("\n- **" + markdown(s.Name) + "**")
 		if active.has(s.Name) {
-			b.WriteString(" (loaded)")
+			b.WriteString(" " + turn.Translate("(loaded)"))
 		}
 		b.WriteString(": " + markdown(cut(inLine(s.Description), maxDescription)))
 	}
-	return b.String() + "\n\n**/skill NAME** loads one, **/skill NAME text** for what the text asks, and **/skill off** ends them."
+	return b.String() + "\n\n" + turn.Translate("**/skill NAME** loads one, **/skill NAME text** uses it for that text, and **/skill off** ends them.")
 }
 
 // deactivate deactivates one skill or, with "", all that the turn may use.
-func deactivate(c *catalogue, active *activeSkills, name string) (reply string) {
+func deactivate(turn *actions.Turn, c *catalogue, active *activeSkills, name string) (reply string) {
 	var names []string
 	for _, a := range active.Loaded {
 		if slices.Contains(c.names, a.Skill) {
@@ -307,15 +308,15 @@ func deactivate(c *catalogue, active *activeSkills, name string) (reply string) 
 	if name != "" {
 		i := find(name, names)
 		if i < 0 {
-			return "The skill " + markdown(clip(name)) + " is not loaded."
+			return turn.Translate("The skill %s is not loaded.", markdown(clip(name)))
 		}
 		names = names[i : i+1]
 	}
 	if len(names) == 0 {
-		return "No skill is loaded."
+		return turn.Translate("No skill is loaded.")
 	}
 	active.drop(func(a activeSkill) bool { return slices.Contains(names, a.Skill) })
-	return "No longer loaded: " + markdown(strings.Join(names, ", ")) + "."
+	return turn.Translate("No longer loaded: %s.", markdown(strings.Join(names, ", ")))
 }
 
 var inMarkdown = strings.NewReplacer(`\`, `\\`, "&", "&amp;", "<", "&lt;", "[", `\[`, "]", `\]`, "`", "'", "*", `\*`, "_", `\_`, "~", `\~`, "|", `\|`)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/internal/spelling"
+	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -77,11 +78,11 @@ func (l *List) find(item string) int {
 func clean(name string) string { return spelling.OneLine(name, maxName) }
 
 // noName is the fault of a name that is empty when it is clean.
-const noName = "a name needs at least one character that can be seen"
+const noName texts.Text = "a name needs at least one character that can be seen"
 
 // ensure returns the list with that name and creates it if needed. fault says why it cannot be
 // created, or is "".
-func (l *Lists) ensure(name string) (list *List, created bool, fault string) {
+func (l *Lists) ensure(name string) (list *List, created bool, fault texts.Text) {
 	if i := l.find(name); i >= 0 {
 		return &l.All[i], false, ""
 	}
@@ -94,7 +95,7 @@ func (l *Lists) ensure(name string) (list *List, created bool, fault string) {
 }
 
 // put adds the item unless the list already has it.
-func (l *List) put(item string) (added bool, fault string) {
+func (l *List) put(item string) (added bool, fault texts.Text) {
 	item = clean(item)
 	switch {
 	case item == "":
@@ -106,29 +107,32 @@ func (l *List) put(item string) (added bool, fault string) {
 	return true, ""
 }
 
-// String returns the lists as markdown.
-func (l *Lists) String() string {
+// markdown shows the lists.
+func (l *Lists) markdown(turn *actions.Turn) string {
 	if len(l.All) == 0 {
-		return "There are no lists yet."
+		return turn.Translate("There are no lists yet.")
 	}
 	var all []string
 	for _, list := range l.All {
 		text := "**" + list.Name + "**"
 		for _, item := range list.Items {
-			text += "\n- " + item.String()
+			text += "\n- " + item.in(turn)
 		}
 		if len(list.Items) == 0 {
-			text += "\n- (nothing on it)"
+			text += "\n- " + turn.Translate("(nothing on it)")
 		}
 		all = append(all, text)
 	}
 	return strings.Join(all, "\n\n")
 }
 
-// String returns the item's name and whether it is done.
-func (i Item) String() string {
+// String returns the item's name and whether it is done, in English.
+func (i Item) String() string { return i.in(&actions.Turn{}) }
+
+// in returns the item's name and whether it is done.
+func (i Item) in(turn *actions.Turn) string {
 	if i.Done {
-		return i.Name + " (done)"
+		return turn.Translate("%s (done)", i.Name)
 	}
 	return i.Name
 }
@@ -141,15 +145,15 @@ type createIn struct {
 func createList(_ context.Context, turn *actions.Turn, in createIn) (actions.Result, error) {
 	list, created, fault := Of(turn).ensure(in.List)
 	if fault != "" {
-		return actions.Fail("%s", fault), nil
+		return actions.Fail("%s", turn.Translate(fault)), nil
 	}
 	for _, item := range in.Items {
 		_, _ = list.put(item) // a blank one is left out
 	}
 	if created {
-		return actions.Text("Created the list %s.", list.Name), nil
+		return actions.Text("%s", turn.Translate("Created the list %s.", list.Name)), nil
 	}
-	return actions.Text("The list %s was there already; items on it: %d.", list.Name, len(list.Items)), nil
+	return actions.Text("%s", turn.Translate("The list %s was there already; items on it: %d.", list.Name, len(list.Items))), nil
 }
 
 type listIn struct {
@@ -160,11 +164,11 @@ func deleteList(_ context.Context, turn *actions.Turn, in listIn) (actions.Resul
 	lists := Of(turn)
 	i := lists.find(in.List)
 	if i < 0 {
-		return actions.Unchanged("There is no list %s.", clean(in.List)), nil
+		return actions.Unchanged("%s", turn.Translate("There is no list %s.", clean(in.List))), nil
 	}
 	name := lists.All[i].Name
 	lists.All = slices.Delete(lists.All, i, i+1)
-	return actions.Text("Deleted the list %s.", name), nil
+	return actions.Text("%s", turn.Translate("Deleted the list %s.", name)), nil
 }
 
 type itemIn struct {
@@ -180,40 +184,41 @@ func addItem(_ context.Context, turn *actions.Turn, in itemIn) (actions.Result, 
 	}
 	switch {
 	case fault != "":
-		return actions.Fail("%s", fault), nil
+		return actions.Fail("%s", turn.Translate(fault)), nil
 	case !isNew:
-		return actions.Text("%s is on the list %s already.", clean(in.Item), list.Name), nil
+		return actions.Text("%s", turn.Translate("%s is on the list %s already.", clean(in.Item), list.Name)), nil
 	}
-	return actions.Text("Added %s to the list %s.", clean(in.Item), list.Name), nil
+	return actions.Text("%s", turn.Translate("Added %s to the list %s.", clean(in.Item), list.Name)), nil
 }
 
 func removeItem(_ context.Context, turn *actions.Turn, in itemIn) (actions.Result, error) {
-	list, at, missing := locate(Of(turn), in)
+	list, at, missing := locate(turn, in)
 	if missing != "" {
 		return actions.Unchanged("%s", missing), nil
 	}
 	list.Items = slices.Delete(list.Items, at, at+1)
-	return actions.Text("Removed %s from the list %s.", clean(in.Item), list.Name), nil
+	return actions.Text("%s", turn.Translate("Removed %s from the list %s.", clean(in.Item), list.Name)), nil
 }
 
 func checkItem(_ context.Context, turn *actions.Turn, in itemIn) (actions.Result, error) {
-	list, at, missing := locate(Of(turn), in)
+	list, at, missing := locate(turn, in)
 	if missing != "" {
 		return actions.Unchanged("%s", missing), nil
 	}
 	list.Items[at].Done = true
-	return actions.Text("Marked %s on the list %s as done.", clean(in.Item), list.Name), nil
+	return actions.Text("%s", turn.Translate("Marked %s on the list %s as done.", clean(in.Item), list.Name)), nil
 }
 
 // locate finds the item, or says what is missing.
-func locate(lists *Lists, in itemIn) (list *List, at int, missing string) {
+func locate(turn *actions.Turn, in itemIn) (list *List, at int, missing string) {
+	lists := Of(turn)
 	i := lists.find(in.List)
 	if i < 0 {
-		return nil, 0, "There is no list " + clean(in.List) + "."
+		return nil, 0, turn.Translate("There is no list %s.", clean(in.List))
 	}
 	list = &lists.All[i]
 	if at = list.find(in.Item); at < 0 {
-		return nil, 0, clean(in.Item) + " is not on the list " + list.Name + "."
+		return nil, 0, turn.Translate("%s is not on the list %s.", clean(in.Item), list.Name)
 	}
 	return list, at, ""
 }
@@ -229,17 +234,17 @@ func renameList(_ context.Context, turn *actions.Turn, in renameIn) (actions.Res
 	from, to := lists.find(in.List), lists.find(in.Name)
 	switch {
 	case from < 0 && to >= 0:
-		return actions.Unchanged("There is no list %s, and a list %s is there already.", in.List, lists.All[to].Name), nil
+		return actions.Unchanged("%s", turn.Translate("There is no list %s, and a list %s is there already.", in.List, lists.All[to].Name)), nil
 	case from < 0:
-		return actions.Unchanged("There is no list %s.", in.List), nil
+		return actions.Unchanged("%s", turn.Translate("There is no list %s.", in.List)), nil
 	case to >= 0 && to != from:
-		return actions.Fail("there is another list named %s", lists.All[to].Name), nil
+		return actions.Fail("%s", turn.Translate("there is another list named %s", lists.All[to].Name)), nil
 	case in.Name == "":
-		return actions.Fail(noName), nil
+		return actions.Fail("%s", turn.Translate(noName)), nil
 	}
 	old := lists.All[from].Name
 	lists.All[from].Name = in.Name
-	return actions.Text("Renamed the list %s to %s.", old, lists.All[from].Name), nil
+	return actions.Text("%s", turn.Translate("Renamed the list %s to %s.", old, lists.All[from].Name)), nil
 }
 
 type findIn struct {
@@ -249,23 +254,23 @@ type findIn struct {
 func findItem(_ context.Context, turn *actions.Turn, in findIn) (actions.Result, error) {
 	in.Item = clean(in.Item)
 	if in.Item == "" {
-		return actions.Fail(noName), nil
+		return actions.Fail("%s", turn.Translate(noName)), nil
 	}
 	var found []string
 	wanted := strings.ToLower(in.Item)
 	for _, list := range Of(turn).All {
 		for _, item := range list.Items {
 			if strings.Contains(strings.ToLower(item.Name), wanted) {
-				found = append(found, item.String()+" is on the list "+list.Name+".")
+				found = append(found, turn.Translate("%s is on the list %s.", item.in(turn), list.Name))
 			}
 		}
 	}
 	if len(found) == 0 {
-		return actions.Text("%s is on none of the lists.", in.Item), nil
+		return actions.Text("%s", turn.Translate("%s is on none of the lists.", in.Item)), nil
 	}
 	return actions.Text("%s", strings.Join(found, "\n")), nil
 }
 
 func summarizeLists(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
-	return actions.Text("%s", Of(turn).String()), nil
+	return actions.Text("%s", Of(turn).markdown(turn)), nil
 }

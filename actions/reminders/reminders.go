@@ -16,6 +16,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/internal/spelling"
+	"github.com/planbot-go/planbot/internal/texts"
 )
 
 const (
@@ -45,28 +46,28 @@ func remindMe(ctx context.Context, turn *actions.Turn, in remindIn) (actions.Res
 	at, fault := when(in, turn.Activity.Zone(), now)
 	switch {
 	case turn.Notifier == nil:
-		return actions.Fail("nothing can be sent later here"), nil
+		return actions.Fail("%s", turn.Translate("nothing can be sent later here")), nil
 	case fault != "":
 		return actions.Fail("%s", fault), nil
 	case what == "":
-		return actions.Fail("say what to be reminded of"), nil
+		return actions.Fail("%s", turn.Translate("say what to be reminded of")), nil
 	case !at.After(now) && !attempt.Again: // on a retry the reminder may already exist and be due
-		return actions.Fail("that has passed: it is %s", now.In(at.Location()).Format(time.RFC3339)), nil
+		return actions.Fail("%s", turn.Translate("that has passed: it is %s", now.In(at.Location()).Format(time.RFC3339))), nil
 	case at.After(now.AddDate(1, 0, 0)):
-		return actions.Fail("that is more than a year ahead"), nil
+		return actions.Fail("%s", turn.Translate("that is more than a year ahead")), nil
 	}
 	id, err := turn.Notifier.Notify(ctx, actions.Notice{
 		Activities: []*activity.Activity{message(turn, what)}, At: at, Key: attempt.Key, Topic: topic, Memo: what,
 	})
 	switch {
 	case errors.Is(err, actions.ErrFull):
-		return actions.Fail("there are too many reminders in this conversation already"), nil
+		return actions.Fail("%s", turn.Translate("there are too many reminders in this conversation already")), nil
 	case errors.Is(err, actions.ErrUnknownRecipient), errors.Is(err, actions.ErrUnreachable):
-		return actions.Fail("nothing can be sent here later"), nil
+		return actions.Fail("%s", turn.Translate("nothing can be sent here later")), nil
 	case err != nil:
 		return actions.Result{}, err
 	}
-	return actions.Text("I will remind you %s: %s (reminder %s).", told(at, now), what, short(id)), nil
+	return actions.Text("%s", turn.Translate("I will remind you %s: %s (reminder %s).", told(turn, at, now), what, short(id))), nil
 }
 
 // when returns the intended time in the person's zone, or what is wrong with it.
@@ -91,17 +92,17 @@ func when(in remindIn, zone *time.Location, now time.Time) (at time.Time, fault 
 
 // message is the reminder to send. Outside a personal chat it mentions the person.
 func message(turn *actions.Turn, what string) *activity.Activity {
-	m := &activity.Activity{Type: activity.Message, ChannelID: turn.Activity.ChannelID, Text: "Reminder: " + what, TextFormat: "markdown"}
+	m := &activity.Activity{Type: activity.Message, ChannelID: turn.Activity.ChannelID, Text: turn.Translate("Reminder: %s", what), TextFormat: "markdown"}
 	if !turn.Activity.Conversation.Personal() {
 		m.Mention(turn.Activity.From)
 	}
 	return m
 }
 
-// told describes a time in words, in its own zone.
-func told(at, now time.Time) string {
+// told describes a time in words, in its own zone. The sentences are layouts of package time.
+func told(turn *actions.Turn, at, now time.Time) string {
 	now = now.In(at.Location())
-	form := "on Monday, 2 January 2006 at 15:04"
+	var form texts.Text = "on Monday, 2 January 2006 at 15:04"
 	switch day := at.Format(time.DateOnly); {
 	case day == now.Format(time.DateOnly):
 		form = "today at 15:04"
@@ -110,10 +111,11 @@ func told(at, now time.Time) string {
 	case at.Year() == now.Year():
 		form = "on Monday, 2 January at 15:04"
 	}
+	said := at.Format(turn.Translate(form))
 	if at.Location() == time.UTC {
-		form += " UTC" // otherwise it is the person's zone
+		said += " UTC" // otherwise it is the person's zone
 	}
-	return at.Format(form)
+	return said
 }
 
 // short is the id as shown to people and models.
@@ -142,7 +144,7 @@ func listReminders(ctx context.Context, turn *actions.Turn, _ struct{}) (actions
 		return actions.Result{}, err
 	}
 	if len(all) == 0 {
-		return actions.Text("There are no reminders."), nil
+		return actions.Text("%s", turn.Translate("There are no reminders.")), nil
 	}
 	return actions.Text("%s", list(turn, all)), nil
 }
@@ -151,7 +153,7 @@ func listReminders(ctx context.Context, turn *actions.Turn, _ struct{}) (actions
 func list(turn *actions.Turn, all []actions.Notice) string {
 	now, lines := time.Now(), make([]string, len(all))
 	for i, p := range all {
-		lines[i] = fmt.Sprintf("- %s: %s, %s", short(p.ID), p.Memo, told(p.At.In(turn.Activity.Zone()), now))
+		lines[i] = fmt.Sprintf("- %s: %s, %s", short(p.ID), p.Memo, told(turn, p.At.In(turn.Activity.Zone()), now))
 	}
 	return strings.Join(lines, "\n")
 }
@@ -169,18 +171,18 @@ func cancelReminder(ctx context.Context, turn *actions.Turn, in cancelIn) (actio
 	found := meant(all, wanted)
 	switch {
 	case wanted == "" || len(found) == 0:
-		return actions.Unchanged("There is no such reminder (any more)."), nil
+		return actions.Unchanged("%s", turn.Translate("There is no such reminder (any more).")), nil
 	case len(found) > 1:
-		return actions.Fail("there are several, say which by its id:\n%s", list(turn, found)), nil
+		return actions.Fail("%s", turn.Translate("there are several, say which by its id:\n%s", list(turn, found))), nil
 	}
 	gone, err := turn.Notifier.Withdraw(ctx, found[0])
 	switch {
 	case err != nil:
 		return actions.Result{}, err
 	case !gone:
-		return actions.Unchanged("The reminder %s has just come.", short(found[0].ID)), nil
+		return actions.Unchanged("%s", turn.Translate("The reminder %s has just come.", short(found[0].ID))), nil
 	}
-	return actions.Text("Cancelled the reminder %s: %s.", short(found[0].ID), found[0].Memo), nil
+	return actions.Text("%s", turn.Translate("Cancelled the reminder %s: %s.", short(found[0].ID), found[0].Memo)), nil
 }
 
 // meant returns the reminder with that id, or else those whose text contains wanted.

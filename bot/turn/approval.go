@@ -17,6 +17,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
@@ -42,12 +43,15 @@ const (
 	decideWithin = 12 * time.Second
 )
 
-var (
-	// errNoLonger answers a decision about an unknown approval.
-	errNoLonger = Refuse("I'm no longer waiting for this decision. Nothing was done.")
-	// errNotYet is errNoLonger while a turn is running that may be about to ask.
-	errNotYet = fmt.Errorf("not yet: %w", errNoLonger)
+const (
+	noLonger texts.Text = "I'm no longer waiting for this decision. Nothing was done."
+	tooLate  texts.Text = "This was not decided in time. Nothing was done."
+	clock    texts.Text = "2006-01-02 15:04 MST" // the layout of a time
 )
+
+// errNotYet says that no record waits for the decision, but a turn is running that may be about to
+// ask.
+var errNotYet = errors.New("the approval is not waiting yet")
 
 // errChanged ends an approved turn if the bot has changed meanwhile and would do something else
 // than the person saw.
@@ -217,9 +221,9 @@ func (x *execution) renote(a *Approval, note string) {
 func (x *execution) decided(ctx context.Context, a *Approval) error {
 	run, d, asker := x.rec.Run, a.Decision, x.Activity.From.ID
 	x.resumed, x.rec.Phase = true, running
-	said, list := "This was not decided in time. Nothing was done.", state.Of[approvals](x.Conversation)
+	said, list := x.Translate(tooLate), state.Of[approvals](x.Conversation)
 	if d != nil {
-		said = "This was already decided: " + d.String() + "."
+		said = x.Translate("This was already decided: %s.", d.inWords(x.Turn))
 	}
 	list.Decided = newest(append(list.Decided, decided{a.ID, asker, said}), maxDecided)
 	switch {
@@ -237,7 +241,10 @@ func (x *execution) decided(ctx context.Context, a *Approval) error {
 	case x.owesAfter():
 		x.goOnWithout(a)
 	default:
-		said = "OK, I won't run " + a.Action + x.andTheRest() + "."
+		said = x.Translate("OK, I won't run %s.", a.Action)
+		if rest := x.rest(); rest != "" {
+			said = x.Translate("OK, I won't run %s, nor what was to follow it: %s.", a.Action, rest)
+		}
 		x.renote(a, "["+said+"]")
 		x.rec.Run = nil
 		if err := x.put(x.messages(said)); err != nil {
@@ -271,18 +278,16 @@ func (x *execution) goOnWithout(a *Approval) {
 	run.Progress, x.rec.Phase, x.progressed, x.saveDue = nil, planning, true, true
 }
 
-// andTheRest names the actions after the rejected one, which do not run either.
-func (x *execution) andTheRest() string {
-	p, rest := x.rec.Run.Progress, ""
+// rest names the actions after the rejected one, which do not run either.
+func (x *execution) rest() string {
+	var names []string
+	p := x.rec.Run.Progress
 	for _, c := range p.Plan.Commands[p.Next+1:] {
 		if c.Kind == plan.Do {
-			rest += ", " + c.Action
+			names = append(names, c.Action)
 		}
 	}
-	if rest != "" {
-		rest = ", nor what was to follow it: " + rest[len(", "):]
-	}
-	return rest
+	return strings.Join(names, ", ")
 }
 
 // newest is the end of a list.
@@ -295,7 +300,7 @@ func (x *execution) updateCard(ctx context.Context, a *Approval) {
 	}
 	m := x.Message("")
 	m.ReplyToID = ""
-	m.Attachments = []activity.Attachment{a.decidedCard(x.engine.cfg.Actions, x.Activity.From).Attachment()}
+	m.Attachments = []activity.Attachment{a.decidedCard(x.Turn, x.Activity.From).Attachment()}
 	if err := x.engine.cfg.Channel.Update(ctx, x.Activity.Reference(), a.CardID, m); err != nil {
 		zerolog.Ctx(ctx).Info().Str("error", cause(err)).Msg("the approval card was not updated")
 	}
@@ -378,6 +383,9 @@ func (t *decider) decide(ctx context.Context) error {
 		wait(ctx, 100*time.Millisecond, nil)
 		err = t.try(ctx)
 	}
+	if errors.Is(err, errNotYet) {
+		err = t.refuse(noLonger)
+	}
 	refused, ok := errors.AsType[*refusal](err)
 	switch {
 	case !ok:
@@ -388,6 +396,8 @@ func (t *decider) decide(ctx context.Context) error {
 	t.Answer(t.engine.cfg.Clicked(nil, refused.reason)) // only the person who clicked reads it
 	return nil
 }
+
+func (t *decider) refuse(sentence texts.Text) error { return &refusal{t.Translate(sentence)} }
 
 // try is one attempt. It returns a refusal if the decision does not count.
 func (t *decider) try(ctx context.Context) error {
@@ -419,11 +429,11 @@ func (t *decider) try(ctx context.Context) error {
 	now, by := time.Now(), t.Activity.From
 	switch {
 	case t.Hash != "" && t.Hash != a.Hash:
-		return Refuse("This card is for a different call. Nothing was done.")
+		return t.refuse("This card is for a different call. Nothing was done.")
 	case now.After(a.Expires):
-		return Refuse("This was not decided in time. Nothing was done.")
+		return t.refuse(tooLate)
 	case !a.mayDecide(by, asked.From):
-		return Refuse("You can't decide this. Nothing was done.")
+		return t.refuse("You can't decide this. Nothing was done.")
 	}
 	a.Decision = &Decision{
 		Approved: t.approves(), Always: t.Verb == verbAlways && a.Standing,
@@ -458,7 +468,7 @@ func (t *decider) try(ctx context.Context) error {
 	zerolog.Ctx(ctx).Info().Str("approval", a.ID).Str("of_turn", rec.ID).Str("action", a.Action).
 		Str("by", by.ID).Bool("approved", a.Decision.Approved).Msg("approval decided")
 	if t.Activity.Type == activity.Invoke {
-		card := a.decidedCard(e.cfg.Actions, asked.From)
+		card := a.decidedCard(t.Turn, asked.From)
 		answer = e.cfg.Clicked(&card, "")
 	}
 	t.Answer(answer)
@@ -479,7 +489,7 @@ func (t *decider) past(ctx context.Context, queue state.Key, running bool) error
 	if running {
 		return errNotYet
 	}
-	return errNoLonger
+	return t.refuse(noLonger)
 }
 
 // mayDecide reports whether that person may decide.
@@ -493,13 +503,16 @@ func (a *Approval) mayDecide(who, asker activity.Account) bool {
 	})
 }
 
-// String says who decided what, and when.
-func (d *Decision) String() string {
-	word := d.word()
-	if d.Always {
-		word += " for good"
+// inWords says who decided what, and when.
+func (d *Decision) inWords(t *Turn) string {
+	sentence := texts.Text("Rejected by %s, %s")
+	switch {
+	case d.Approved && d.Always:
+		sentence = "Approved for good by %s, %s"
+	case d.Approved:
+		sentence = "Approved by %s, %s"
 	}
-	return fmt.Sprintf("%s by %s, %s", strings.ToUpper(word[:1])+word[1:], cmp.Or(visible(d.By), "somebody"), d.At.Format("2006-01-02 15:04 MST"))
+	return t.Translate(sentence, cmp.Or(visible(d.By), t.Translate("somebody")), d.At.Format(t.Translate(clock)))
 }
 
 func (d *Decision) word() string {
@@ -522,77 +535,77 @@ const (
 
 // question asks for the approval: with a card if the channel renders them, else in words.
 func (x *execution) question(a *Approval) *activity.Activity {
-	words := a.inWords(x.engine.cfg.Actions)
+	words := a.inWords(x.Turn)
 	if !x.ShowsCards() {
-		return x.Message(words + a.choices("**"))
+		return x.Message(words + a.choices(x.Turn, "**"))
 	}
-	card := a.askingCard(x.engine.cfg.Actions, x.Activity.From)
+	card := a.askingCard(x.Turn)
 	if len(words) <= maxWords {
-		card.Fallback = words + a.choices("")
+		card.Fallback = words + a.choices(x.Turn, "")
 	}
 	m := x.Message("")
-	m.Summary = "Approval needed: " + a.Action
+	m.Summary = x.Translate("Approval needed: %s", a.Action)
 	m.Attachments = []activity.Attachment{card.Attachment()}
 	return m
 }
 
 // choices says in words how to decide, each command between two marks.
-func (a *Approval) choices(mark string) string {
+func (a *Approval) choices(t *Turn, mark string) string {
 	say := func(words ...string) string { return mark + strings.Join(words, " ") + mark }
-	approve := say("/approve", a.ID)
+	approve, reject := say("/approve", a.ID), say("/reject", a.ID)
 	if a.Standing {
-		approve += ", " + say("/approve", a.ID, "always") + " to be not asked about exactly this again,"
+		return "\n\n" + t.Translate("Say %s, %s so that I never ask about exactly this again, or %s.", approve, say("/approve", a.ID, "always"), reject)
 	}
-	return "\n\nSay " + approve + " or " + say("/reject", a.ID) + "."
+	return "\n\n" + t.Translate("Say %s or %s.", approve, reject)
 }
 
 // askingCard shows the call as it will be made, with buttons to approve and reject.
-func (a *Approval) askingCard(known *actions.Registry, asker activity.Account) activity.Card {
-	body := append([]any{heading("May I do this?")}, a.describe(known, asker)...)
-	body = append(body, small("Expires "+a.Expires.Format("2006-01-02 15:04 MST")+"."))
-	buttons := []any{a.button("Approve", "positive", verbApprove)}
+func (a *Approval) askingCard(t *Turn) activity.Card {
+	body := append([]any{heading(t.Translate("May I do this?"))}, a.describe(t, t.Activity.From)...)
+	body = append(body, small(t.Translate("Expires %s.", a.Expires.Format(t.Translate(clock)))))
+	buttons := []any{a.button(t.Translate("Approve"), "positive", verbApprove)}
 	if a.Standing {
-		buttons = append(buttons, a.button("Approve exactly this, always", "", verbAlways))
+		buttons = append(buttons, a.button(t.Translate("Approve exactly this, always"), "", verbAlways))
 	}
 	return activity.Card{
-		Fallback: "I need approval for " + a.Action + ". Please open this message in a client that shows cards.",
-		Body:     body, Actions: append(buttons, a.button("Reject", "destructive", verbReject)), Version: approvalVersion,
+		Fallback: t.Translate("I need approval for %s. Please open this message in a client that shows cards.", a.Action),
+		Body:     body, Actions: append(buttons, a.button(t.Translate("Reject"), "destructive", verbReject)), Version: approvalVersion,
 	}
 }
 
 // decidedCard is the card after the decision, or after the approval expired.
-func (a *Approval) decidedCard(known *actions.Registry, asker activity.Account) activity.Card {
-	said := "Not decided in time"
+func (a *Approval) decidedCard(t *Turn, asker activity.Account) activity.Card {
+	said := t.Translate("Not decided in time")
 	if a.Decision != nil {
-		said = a.Decision.String()
+		said = a.Decision.inWords(t)
 	}
-	return activity.Card{Fallback: said, Body: append([]any{heading(said)}, a.describe(known, asker)...), Version: approvalVersion}
+	return activity.Card{Fallback: said, Body: append([]any{heading(said)}, a.describe(t, asker)...), Version: approvalVersion}
 }
 
 // describe shows the action and its arguments in full, as text without markup, so that no argument
 // can pose as something else.
-func (a *Approval) describe(known *actions.Registry, asker activity.Account) []any {
+func (a *Approval) describe(t *Turn, asker activity.Account) []any {
 	rows := []any{line(a.Action, "")}
-	if action, ok := known.Lookup(a.Action); ok {
+	if action, ok := t.engine.cfg.Actions.Lookup(a.Action); ok {
 		rows = append(rows, small(action.Description))
 	}
-	for _, d := range a.details(known) {
+	for _, d := range a.details(t) {
 		rows = append(rows, line(d.name, d.value))
 	}
 	if len(a.Approvers) > 0 {
-		rows = append(rows, small("Only this bot's approvers can decide."))
+		rows = append(rows, small(t.Translate("Only this bot's approvers can decide.")))
 	}
 	if a.Reason != "" {
 		rows = append(rows, small(a.Reason))
 	}
-	return append(rows, small("Asked by "+cmp.Or(visible(asker.Name), "the person of this message")+"."))
+	return append(rows, small(t.Translate("Asked by %s.", cmp.Or(visible(asker.Name), t.Translate("the person of this message")))))
 }
 
 // inWords is the question as a text, with what the call does as code.
-func (a *Approval) inWords(known *actions.Registry) string {
+func (a *Approval) inWords(t *Turn) string {
 	var s strings.Builder
-	s.WriteString("May I do this? **" + a.Action + "**\n")
-	for _, d := range a.details(known) {
+	s.WriteString(t.Translate("May I do this?") + " **" + a.Action + "**\n")
+	for _, d := range a.details(t) {
 		s.WriteString("\n- ")
 		if name, ok := strings.CutSuffix(d.name, ": "); ok {
 			s.WriteString(code(name) + ": ")
@@ -610,8 +623,8 @@ type detail struct{ name, value string }
 
 // details returns the steps of the action and the arguments of the call as JSON. It marks an
 // argument that the action does not know as not used.
-func (a *Approval) details(known *actions.Registry) (list []detail) {
-	action, ok := known.Lookup(a.Action)
+func (a *Approval) details(t *Turn) (list []detail) {
+	action, ok := t.engine.cfg.Actions.Lookup(a.Action)
 	if ok {
 		for step := range strings.Lines(action.Detail) {
 			list = append(list, detail{"", visible(strings.TrimSuffix(step, "\n"))})
@@ -622,7 +635,7 @@ func (a *Approval) details(known *actions.Registry) (list []detail) {
 	for _, name := range slices.Sorted(maps.Keys(raw)) {
 		arg := detail{visible(name) + ": ", visible(string(raw[name]))}
 		if ok && action.Schema.Properties[name] == nil {
-			arg.name = visible(name) + " (not used): "
+			arg.name = visible(name) + " (" + t.Translate("not used") + "): "
 		}
 		list = append(list, arg)
 	}

@@ -34,7 +34,7 @@ func TestCardsOnTheWire(t *testing.T) {
 	}
 	compareCard(t, "approval", (&execution{Turn: turn}).question(a).Attachments[0])
 	a.Approvers, a.Decision = nil, &Decision{Approved: true, By: "Mia", At: at}
-	card := a.decidedCard(registry, turn.Activity.From)
+	card := a.decidedCard(turn, turn.Activity.From)
 	compareCard(t, "decided", card.Attachment())
 }
 

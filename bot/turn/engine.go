@@ -27,6 +27,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
@@ -87,6 +88,7 @@ type Config struct {
 	AuditKeep                                       time.Duration
 	Feedback                                        bool
 	FilteredText                                    string
+	Texts                                           *texts.Catalog
 	Metrics                                         prometheus.Registerer
 	Traces                                          trace.TracerProvider
 	Log                                             zerolog.Logger
@@ -517,7 +519,7 @@ func (e *Engine) NewTurn(a *activity.Activity, raw []byte, trusted, awaited bool
 }
 
 func (e *Engine) newTurn(a *activity.Activity) *Turn {
-	t := &Turn{engine: e, Turn: &actions.Turn{Activity: a, Budget: e.cfg.Budget}}
+	t := &Turn{engine: e, Turn: &actions.Turn{Activity: a, Budget: e.cfg.Budget, Texts: e.cfg.Texts}}
 	t.Notifier = notifier{t}
 	return t
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
@@ -29,9 +30,9 @@ func is[E error](err error) bool {
 
 // deadLetter stops the work on a turn until an operator has looked at it.
 type deadLetter struct {
-	reason string // for the operator
-	err    error  // may be nil
-	say    string // for the person; "": that it could not be finished
+	reason string     // for the operator
+	err    error      // may be nil
+	say    texts.Text // for the person; "": that it could not be finished
 }
 
 func (e *deadLetter) Error() string {
@@ -71,8 +72,7 @@ func reachable(failure error) bool {
 }
 
 // explain says in words for the person what happened. unread says that state could not be read.
-// filtered is the text for a content filter.
-func explain(failure error, unread bool, filtered string) string {
+func explain(failure error, unread bool) texts.Text {
 	var fromModel *models.Error
 	var limit *LimitError
 	var conflict *state.ConflictError
@@ -90,7 +90,7 @@ func explain(failure error, unread bool, filtered string) string {
 	case is[*actions.BudgetError](failure):
 		return "Sorry, this would cost more than I may spend on one message, so I stopped."
 	case errors.As(failure, &fromModel):
-		return explainModel(fromModel.Kind, filtered)
+		return explainModel(fromModel.Kind)
 	case errors.Is(failure, errChanged):
 		return "Sorry, things have changed since I asked for approval, so I didn't do it. Please ask me again."
 	case is[*plan.Fault](failure):
@@ -102,7 +102,7 @@ func explain(failure error, unread bool, filtered string) string {
 	case errors.Is(failure, state.ErrTooLarge) && !unread:
 		return "Sorry, that's more than I can store, so I didn't save it."
 	case errors.As(failure, &conflict) && len(conflict.Saved) > 0:
-		return "Sorry, someone else changed the same thing at the same time. Please check whether I saved it, and try again."
+		return "Sorry, someone else changed the same thing at the same time. Please check whether I saved this, and try again."
 	case errors.Is(failure, state.ErrConflict):
 		return "Sorry, someone else changed the same thing at the same time, so I didn't save this. Please try again."
 	case unread, errors.Is(failure, state.ErrValue):
@@ -131,14 +131,17 @@ func cause(err error) string {
 	}
 }
 
-func explainModel(kind, filtered string) string {
+// filteredText is said when the content filter of the model's provider stopped a turn.
+const filteredText texts.Text = "Sorry, the content filter of the AI model stopped this. Please try other words."
+
+func explainModel(kind string) texts.Text {
 	switch kind {
 	case models.Throttled:
 		return "Sorry, the AI model is too busy right now. Please try again in a minute."
 	case models.TooLong:
 		return "Sorry, that's too long for the AI model. Please shorten it, or start over with /reset."
 	case models.Filtered:
-		return filtered
+		return filteredText
 	case models.Timeout:
 		return "Sorry, the AI model did not answer in time. Please try again."
 	case models.Auth:

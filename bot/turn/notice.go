@@ -243,7 +243,7 @@ func sendNotice(ctx context.Context, t *Turn) error {
 		list = append(list, into(t.Activity, m))
 	}
 	if due := t.rec.Notice.Due; !due.IsZero() && time.Since(due) > lateAfter {
-		list = append(list, t.Message("This was due on "+due.Format("Monday, 2 January at 15:04")+"."))
+		list = append(list, t.Message(t.Translate("This was due on %s.", due.Format(t.Translate("Monday, 2 January at 15:04")))))
 	}
 	return t.Send(ctx, list...)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -38,7 +39,7 @@ type limit struct {
 	name  string
 	most  int
 	tally state.Tally
-	says  string // to a person who is over it
+	says  texts.Text // to a person who is over it
 }
 
 // limits are those that the bot has, with what to add to the turns and to the tokens.
@@ -95,7 +96,7 @@ func (q quotas) begin(ctx context.Context) string {
 		if sum >= l.most {
 			count(q.engine.meter.refused, "quota")
 			zerolog.Ctx(ctx).Info().Str("quota", l.name).Msg("over quota")
-			return l.says
+			return q.Translate(l.says)
 		}
 	}
 	return ""

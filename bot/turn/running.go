@@ -24,9 +24,6 @@ import (
 
 var errNoCommands = errors.New("the planner made an empty plan")
 
-// nothingToTell is said when a plan has nothing but empty results to say.
-const nothingToTell = "Done."
-
 // makePlan is the phase Planning: it asks the planner for the next plan. A plan that exceeds a
 // limit does not start.
 func (x *execution) makePlan(ctx context.Context) error {
@@ -153,7 +150,7 @@ func (x *execution) say(ctx context.Context) error {
 // done: no plan gets this far if anything failed.
 func (x *execution) sayLast(ctx context.Context, texts []string) error {
 	if len(texts) == 0 && !x.hushed {
-		texts = []string{nothingToTell}
+		texts = []string{x.Translate("Done.")} // a plan had nothing but empty results to say
 	}
 	return x.conclude(texts, x.spoken(ctx, texts))
 }
@@ -246,7 +243,7 @@ func (x *execution) untold() string {
 	}
 	text := strings.Join(texts, " ")
 	if len(did) > 0 {
-		text += " I did this: " + strings.Join(did, ", ") + "."
+		text += " " + x.Translate("I did this: %s.", strings.Join(did, ", "))
 	}
 	return text
 }

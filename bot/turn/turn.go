@@ -425,7 +425,12 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 	case !t.resumed:
 		t.scopes = nil
 	}
-	said := t.account(cmp.Or(t.instead, explain(failure, t.fault != nil, t.engine.cfg.FilteredText)))
+	why := explain(failure, t.fault != nil)
+	said := cmp.Or(t.instead, t.Translate(why))
+	if why == filteredText {
+		said = cmp.Or(t.instead, t.engine.cfg.FilteredText, said)
+	}
+	said = t.account(said)
 	if t.Activity.Type == activity.Invoke {
 		t.Answer(t.engine.cfg.OwnAnswer(t, said))
 	}
@@ -445,7 +450,7 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 
 // tellDeadLetter tells the person if it can, and returns the answer for a request that waits.
 func (t *Turn) tellDeadLetter(ctx context.Context, dead *deadLetter) []byte {
-	said := t.account(cmp.Or(dead.say, "Sorry, I could not finish this. Somebody has to look at it."))
+	said := t.account(t.Translate(cmp.Or(dead.say, "Sorry, I could not finish this. Somebody has to look at it.")))
 	if t.Activity.Type == activity.Invoke {
 		t.Answer(t.engine.cfg.OwnAnswer(t, said))
 	}
@@ -474,15 +479,15 @@ func (t *Turn) account(said string) string {
 	if untold := t.exec.untold(); untold != "" {
 		said += " " + untold
 	} else if done := t.lasts(); len(done) > 0 {
-		said += " Before that I did: " + strings.Join(done, ", ") + "."
+		said += " " + t.Translate("Before that I did: %s.", strings.Join(done, ", "))
 	}
 	if failed := t.failed(); failed != "" {
-		said += " This failed: " + failed + "."
+		said += " " + t.Translate("This failed: %s.", failed)
 	}
 	if len(t.uncertain) > 0 {
-		said += " I cannot tell whether this was done: " + strings.Join(t.uncertain, ", ") + "."
+		said += " " + t.Translate("I cannot tell whether this was done: %s.", strings.Join(t.uncertain, ", "))
 	}
-	return fmt.Sprintf("%s (turn %s)", said, t.ID)
+	return t.Translate("%s (turn %s)", said, t.ID)
 }
 
 // maxReason is how many bytes of an action's own reason the person reads with a failure.

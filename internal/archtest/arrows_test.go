@@ -168,6 +168,7 @@ var layers = map[string]int{
 	"cmd":          12,
 	"examples":     12,
 	"bench":        12,
+	"deploy":       12,
 	"e2e":          12,
 }
 

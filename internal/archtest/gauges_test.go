@@ -206,7 +206,7 @@ func (g gauges) add(p *packages.Package) error {
 		g["test packages linked by "+dir] = testPackages(p)
 	} else {
 		g["exported names of "+dir] = names
-		if !slices.Contains([]string{internalRoom, "examples", "bench", "e2e"}, room) {
+		if !slices.Contains([]string{internalRoom, "examples", "bench", "deploy", "e2e"}, room) {
 			g["exported names of libraries"] += names
 			g["exported methods and fields of libraries"] += members
 		}

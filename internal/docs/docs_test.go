@@ -27,7 +27,7 @@ func TestGoCodeIsInTheTree(t *testing.T) {
 	indent := regexp.MustCompile("(?m)^\t+")
 	for page, files := range map[string][]string{
 		"README.md":       {"examples/first/main.go", "bottest/example_test.go"},
-		"docs/actions.md": {"examples/first/main.go", "bot/actions_page_test.go"},
+		"docs/actions.md": {"examples/first/main.go", "bot/actions_page_test.go", "bottest/languages_test.go"},
 		"docs/skills.md":  {"skills/example_test.go"},
 		"docs/testing.md": {"examples/coffee/main_test.go", "examples/coffee/files_test.go"},
 	} {

@@ -157,6 +157,7 @@ type Bot struct {
 	Planner   string
 	Prompts   fs.FS
 	Functions map[string]func(context.Context, *actions.Turn, []string) (any, error)
+	Texts     map[string]map[string]string
 }
 
 // The values of MICROSOFT_APP_TYPE.

@@ -234,7 +234,6 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"hosts":                  {env{"bot-allowed-service-hosts": "a:b:c, good.example, https://x, x:0"}, []string{"BOT_ALLOWED_SERVICE_HOSTS", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_ALLOWED_SERVICE_HOSTS"}},
 		"no such command":        {env{"bot-prompts-dir": promptsFolder(t, "{{oops}}")}, []string{"BOT_PROMPTS_DIR"}},
 		"no such scope":          {env{"bot-prompts-dir": promptsFolder(t, "Hi {{$dialog.name}}")}, []string{"BOT_PROMPTS_DIR"}},
-		"no word of JSON":        {env{"bot-prompts-dir": promptsFolder(t, "Hi."), "bot-response-format": "json_object"}, []string{"BOT_PROMPTS_DIR"}},
 		"not a template":         {env{"bot-prompts-dir": promptsFolder(t, "{{")}, []string{"BOT_PROMPTS_DIR"}},
 		"a mute action": {
 			env{"bot-prompts-dir": filesIn(t, map[string]string{"a/prompt.txt": "{{$x}}", "a/config.json": `{"input": {"parameters": []}}`, "sequence/prompt.txt": "{{oops}}"})},

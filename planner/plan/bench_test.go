@@ -55,13 +55,12 @@ func TestDecodeAllocations(t *testing.T) { // not parallel: it counts allocation
 			t.Fatal(err)
 		}
 	})
-	if allocs >= 400 { // the race detector doubles them
-		t.Errorf("%v allocations, want less than 400", allocs)
+	if allocs >= 500 { // the race detector doubles them
+		t.Errorf("%v allocations, want less than 500", allocs)
 	}
 }
 
-// BenchmarkDecodeXML reads and validates a plan of four commands: less than 30 µs
-// and 120 allocations, more where the race detector is on.
+// BenchmarkDecodeXML reads and validates a plan of four commands.
 func BenchmarkDecodeXML(b *testing.B) {
 	reg := xmlActions(b)
 	b.ReportAllocs()
@@ -83,7 +82,7 @@ func TestDecodeXMLAllocations(t *testing.T) { // not parallel: it counts allocat
 			t.Fatal(err)
 		}
 	})
-	const most = 300 // with the race detector; 200 without it
+	const most = 400 // with the race detector; 240 without it
 	if allocs > most {
 		t.Errorf("%v allocations, want %d at most", allocs, most)
 	}

@@ -1,0 +1,109 @@
+package texts_test
+
+import (
+	"go/constant"
+	"go/types"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/go/packages"
+
+	"github.com/planbot-go/planbot/internal/texts"
+)
+
+// TestCatalogsAreComplete: every sentence of the code is in every catalogue, and nothing else is.
+func TestCatalogsAreComplete(t *testing.T) {
+	t.Parallel()
+	all, err := packages.Load(&packages.Config{
+		Context: t.Context(), Dir: "../..",
+		Mode: packages.NeedName | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedFiles,
+	}, "./...")
+	if err != nil {
+		t.Fatal(err)
+	}
+	said := map[string]bool{}
+	for _, pkg := range all {
+		for _, value := range pkg.TypesInfo.Types {
+			named, ok := value.Type.(*types.Named)
+			if ok && named.Obj().Name() == "Text" && named.Obj().Pkg().Path() == "github.com/planbot-go/planbot/internal/texts" && value.Value != nil {
+				if sentence := constant.StringVal(value.Value); sentence != "" {
+					said[sentence] = true
+				}
+			}
+		}
+	}
+	if len(said) < 50 {
+		t.Fatalf("found only %d sentences in the code", len(said))
+	}
+	for _, name := range texts.Languages() {
+		catalog := texts.Shipped(name)
+		if err := texts.Check(name, catalog); err != nil {
+			t.Error(err)
+		}
+		for _, sentence := range slices.Sorted(maps.Keys(said)) {
+			if catalog[sentence] == "" {
+				t.Errorf("%s lacks %q", name, sentence)
+			}
+		}
+		for _, sentence := range slices.Sorted(maps.Keys(catalog)) {
+			if !said[sentence] {
+				t.Errorf("%s has %q, which nothing says", name, sentence)
+			}
+		}
+	}
+}
+
+func TestLanguages(t *testing.T) {
+	t.Parallel()
+	catalog, err := texts.New(map[string]map[string]string{
+		"pt": {"Deleted the list %s.": "Lista %s excluída."},
+		"de": {"Deleted the list %s.": "Weg ist %s."},
+		"en": {"Deleted the list %s.": "%s is gone."},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for locale, want := range map[string]string{
+		"":           "X is gone.",
+		"en-GB":      "X is gone.",
+		"nl-NL":      "X is gone.",
+		"not a tag!": "X is gone.",
+		"de-AT":      "Weg ist X.",
+		"pt-BR":      "Lista X excluída.",
+		"zh-Hans-CN": "已删除列表 X。",
+		"ja-JP":      "リスト X を削除しました。",
+		"it":         "Ho eliminato la lista X.",
+	} {
+		if got := catalog.Say(locale, "Deleted the list %s.", "X"); got != want {
+			t.Errorf("%q says %q, want %q", locale, got, want)
+		}
+	}
+	if got := catalog.Say("pt", "There are no lists yet."); got != "There are no lists yet." {
+		t.Errorf("a missing sentence is %q", got)
+	}
+	if got := (*texts.Catalog)(nil).Say("de", "Deleted the list %s.", "X"); got != "Deleted the list X." {
+		t.Errorf("no catalogue says %q", got)
+	}
+}
+
+func TestWrongTexts(t *testing.T) {
+	t.Parallel()
+	_, err := texts.New(map[string]map[string]string{
+		"de":     {"Added %s to the list %s.": "%s hinzugefügt", "a name may have at most %d characters": "höchstens %s"},
+		"german": {"Approve": "Ja"},
+	})
+	for _, want := range []string{
+		`de: "%s hinzugefügt" has the verbs [1s], want [1s 2s]`,
+		`de: "höchstens %s" has the verbs [1s], want [1d]`,
+		`"german" is not a language`,
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("the error lacks %q: %v", want, err)
+		}
+	}
+	if _, err := texts.New(map[string]map[string]string{"de": {"Added %s to the list %s.": "Auf %[2]s steht jetzt %[1]s."}}); err != nil {
+		t.Errorf("another order of arguments: %v", err)
+	}
+}
