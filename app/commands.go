@@ -20,6 +20,7 @@ type commands struct {
 	Actions  actionsCmd  `cmd:"" help:"List the actions of the bot; with --json for bottest."`
 	Manifest manifestCmd `cmd:"" help:"Write, build or validate the Teams app package."`
 	Turns    turnsCmd    `cmd:"" help:"Look at dead letters, retry or drop them; needs REDIS_URL."`
+	Audit    auditCmd    `cmd:"" help:"List approvals and calls of actions with effects; needs REDIS_URL and BOT_AUDIT_KEEP."`
 	Doctor   doctorCmd   `cmd:"" help:"Check and explain the settings."`
 
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask the running bot whether it is ready; for containers."`

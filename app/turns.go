@@ -39,11 +39,23 @@ const turnsPatience = 3 * time.Second
 
 // withInbox opens the inbox of the running bots without taking part in their work.
 func withInbox(ctx context.Context, s *settings.Settings, std *cli.Streams, use func(*inbox.Inbox) error) error {
+	return withStore(ctx, s, std, func(p *program) error {
+		in, err := inbox.Open(p.store, inbox.Config{Patience: turnsPatience, Log: p.log})
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		return use(in)
+	})
+}
+
+// withStore opens the store of the running bots.
+func withStore(ctx context.Context, s *settings.Settings, std *cli.Streams, use func(*program) error) error {
 	if err := cli.Check(s); err != nil {
 		return err
 	}
 	if s.RedisURL == "" && s.DataDir == "" {
-		return cli.Usage(errors.New("REDIS_URL or BOT_DATA_DIR must be set: other processes cannot see the turns in an embedded Redis"))
+		return cli.Usage(errors.New("REDIS_URL or BOT_DATA_DIR must be set: other processes cannot see into an embedded Redis"))
 	}
 	p := &program{Settings: s, log: cli.Logger(std.Err, s, zerolog.WarnLevel)}
 	defer p.close()
@@ -55,12 +67,7 @@ func withInbox(ctx context.Context, s *settings.Settings, std *cli.Streams, use 
 			return fmt.Errorf("no bot runs with BOT_DATA_DIR=%s: %w", s.DataDir, err)
 		}
 	}
-	in, err := inbox.Open(p.store, inbox.Config{Patience: turnsPatience, Log: p.log})
-	if err != nil {
-		return err
-	}
-	defer in.Close()
-	return use(in)
+	return use(p)
 }
 
 type turnsListCmd struct {

@@ -127,6 +127,8 @@ type Config struct {
 	Budget actions.Budget
 	// HistoryTurns is how many turns of a conversation are kept for the model. 0: 5.
 	HistoryTurns int
+	// Quota limits what a person and a tenant may use over all their turns. Zero: no limit.
+	Quota turn.Quota
 	// FilteredText is what the bot says when the model provider's content filter stops a turn. "":
 	// a default sentence that says so.
 	FilteredText string
@@ -146,6 +148,9 @@ type Config struct {
 	// ApprovalTimeout is how long people have to approve a call if the policy does not say. After
 	// that nothing runs. 0: 24 hours.
 	ApprovalTimeout time.Duration
+	// AuditKeep is how long the bot keeps an audit of approvals and of calls of actions that are not
+	// StateOnly: who, what, when and the outcome, without content. See [turn.ReadAudit]. 0: no audit.
+	AuditKeep time.Duration
 	// Skills are the bot's Agent Skills; a [skills.Provider] is one. Its actions must be among
 	// Actions, and it must extend the planner. nil: none.
 	Skills Skills
@@ -217,7 +222,12 @@ func New(cfg Config) (*Bot, error) {
 		{"MaxSameCalls", int64(cfg.MaxSameCalls)},
 		{"Budget.Messages", int64(cfg.Budget.Messages)},
 		{"HistoryTurns", int64(cfg.HistoryTurns)},
+		{"Quota.UserTurnsPerMinute", int64(cfg.Quota.UserTurnsPerMinute)},
+		{"Quota.TenantTurnsPerMinute", int64(cfg.Quota.TenantTurnsPerMinute)},
+		{"Quota.UserTokensPerDay", int64(cfg.Quota.UserTokensPerDay)},
+		{"Quota.TenantTokensPerDay", int64(cfg.Quota.TenantTokensPerDay)},
 		{"ApprovalTimeout", int64(cfg.ApprovalTimeout)},
+		{"AuditKeep", int64(cfg.AuditKeep)},
 		{"MaxTurns", int64(cfg.MaxTurns)},
 		{"MaxWaiting", int64(cfg.MaxWaiting)},
 		{"MaxWaitingPerConversation", int64(cfg.MaxWaitingPerConversation)},
@@ -266,7 +276,8 @@ func New(cfg Config) (*Bot, error) {
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
 		MaxWaiting: cfg.MaxWaiting, MaxWaitingPerConversation: cfg.MaxWaitingPerConversation,
-		Budget: cfg.Budget, Feedback: cfg.Feedback, FilteredText: cfg.FilteredText, Texts: cfg.texts, HistoryTurns: cfg.HistoryTurns,
+		Budget: cfg.Budget, Quota: cfg.Quota, AuditKeep: cfg.AuditKeep, Feedback: cfg.Feedback,
+		FilteredText: cfg.FilteredText, Texts: cfg.texts, HistoryTurns: cfg.HistoryTurns,
 		Metrics: cfg.Metrics, Traces: cfg.Traces, Log: cfg.Log,
 	})
 	if err != nil {

@@ -32,7 +32,7 @@ func (b *builtins) routes() []route {
 		{isCommand("help"), b.help},
 		{isCommand("/help"), b.help},
 		{isCommand("/reset"), b.reset},
-		{isCommand("/forget"), forget},
+		{isCommand("/forget"), b.forget},
 		{func(t *Turn) bool { _, ok := b.own.submittedClick(t); return ok }, b.own.clickedSubmitted},
 		{(*Turn).IsSubmit, submitted},
 		{b.isSkillCommand, b.skill},
@@ -187,12 +187,16 @@ func (b *builtins) reset(ctx context.Context, t *Turn) error {
 	return t.Tell(ctx, t.Translate("I've cleared our conversation. Your lists and reminders are still here."))
 }
 
-// forget deletes everything stored about the person.
-func forget(ctx context.Context, t *Turn) error {
+// forget deletes everything stored about the person but the audit.
+func (b *builtins) forget(ctx context.Context, t *Turn) error {
 	if err := t.ForgetPerson(ctx); err != nil {
 		return err
 	}
-	if err := t.Tell(ctx, t.Translate("I've deleted everything I kept about you.")); err != nil {
+	said := t.Translate("I've deleted everything I kept about you.")
+	if b.cfg.AuditKeep > 0 {
+		said = t.Translate("I've deleted everything I kept about you, except the audit of approvals and actions.")
+	}
+	if err := t.Tell(ctx, said); err != nil {
 		return err
 	}
 	t.LeavePlace(ctx)

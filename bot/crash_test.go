@@ -20,6 +20,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
@@ -242,7 +243,7 @@ func (c *crashes) begin() *mortal {
 	planned, err := planner.NewSequence(c.t.Context(), planner.Config{Model: model, Actions: acts, Prompts: library})
 	must(c.t, err)
 	door, _ := local(c.t)
-	m.bot, err = bot.New(bot.Config{Actions: acts, Planner: planned, Store: store, Channel: hasty(c.t, m), Authenticator: door})
+	m.bot, err = bot.New(bot.Config{Actions: acts, Planner: planned, Store: store, Channel: hasty(c.t, m), Authenticator: door, AuditKeep: time.Hour})
 	must(c.t, err)
 	c.t.Cleanup(func() {
 		m.die()
@@ -287,9 +288,17 @@ func live(t *testing.T, deaths ...place) (sent []string, died int, steps []strin
 			}
 			taken = taken || c.deliver(m) // as the channel does
 		}
+		var audit []turn.AuditEntry
+		must(t, turn.ReadAudit(t.Context(), server, time.Time{}, func(e turn.AuditEntry) error {
+			audit = append(audit, e)
+			return nil
+		}))
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		sent, died, steps = append(sent, c.sent...), c.died, c.steps
+		if died < 3 && (len(audit) != 1 || audit[0].Action != "book" || audit[0].Outcome != "ok") {
+			t.Errorf("with deaths %v the audit is %+v", deaths, audit)
+		}
 	})
 	return sent, died, steps
 }
@@ -302,7 +311,7 @@ var replies = []string{"Booked.", "Noted.", "All done."}
 // TestEveryCrash has processes die at every place, one after another. After one or two deaths
 // all replies arrive, in order. After three at the same place the person at least reads the
 // sentence that names the turn, even if those that tell it die as well. A death repeats one
-// message at most.
+// message at most. The audit has the call of book once, see live.
 func TestEveryCrash(t *testing.T) {
 	t.Parallel()
 	_, _, steps := live(t)

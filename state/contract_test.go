@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -52,6 +53,8 @@ func testStore(t *testing.T, open func(t *testing.T) *state.Store) {
 		"a set is drained":                   testDrain,
 		"a drain that ends early":            testDrainThatEnds,
 		"a member that comes back":           testComesBack,
+		"counters add up":                    testCount,
+		"a log is in order":                  testLog,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -689,4 +692,73 @@ func testDrainThatEnds(t *testing.T, b *bundle) {
 		t.Errorf("handed out %q, error %v", handed, err)
 	}
 	b.wantMembers()
+}
+
+func testCount(t *testing.T, b *bundle) {
+	mine, yours := b.user("a").Under("test", "n"), b.user("b").Under("test", "n")
+	for i, c := range []struct {
+		add  []int
+		want []int
+	}{{[]int{0, 0}, []int{0, 0}}, {[]int{2, 0}, []int{2, 0}}, {[]int{3, 1}, []int{5, 1}}, {[]int{0, 0}, []int{5, 1}}} {
+		got, err := b.Count(t.Context(), state.Tally{Key: mine, Add: c.add[0], Window: time.Minute}, state.Tally{Key: yours, Add: c.add[1], Window: time.Minute})
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%d: %v, %v", i, got, err)
+		}
+	}
+	if _, err := b.Count(t.Context(), state.Tally{}); !errors.Is(err, state.ErrKey) {
+		t.Errorf("the zero key: %v", err)
+	}
+	var all sync.WaitGroup
+	for range 20 {
+		all.Go(func() {
+			if _, err := b.Count(t.Context(), state.Tally{Key: mine, Add: 1, Window: time.Minute}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if got, err := b.Count(t.Context(), state.Tally{Key: mine, Window: time.Minute}); err != nil || got[0] != 25 {
+		t.Errorf("%v, %v after 20 at once", got, err)
+	}
+}
+
+func testLog(t *testing.T, b *bundle) {
+	log, now := b.namespace, time.Now()
+	appended := func(lines map[string]time.Time) {
+		t.Helper()
+		if full, err := b.Append(t.Context(), log, time.Hour, 3000, lines); err != nil || full {
+			t.Fatalf("full %v, %v", full, err)
+		}
+	}
+	appended(map[string]time.Time{"third": now, "first": now.Add(-2 * time.Minute), "too old": now.Add(-2 * time.Hour)})
+	appended(map[string]time.Time{"second": now.Add(-time.Minute), "first": now.Add(-2 * time.Minute)})
+	read := func(since time.Time) (lines []string) {
+		t.Helper()
+		if err := b.Lines(t.Context(), log, since, func(line string) error { lines = append(lines, line); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		return lines
+	}
+	if got := read(time.Time{}); !slices.Equal(got, []string{"first", "second", "third"}) {
+		t.Errorf("lines %q", got)
+	}
+	if got := read(now.Add(-time.Minute)); !slices.Equal(got, []string{"second", "third"}) {
+		t.Errorf("lines of the last minute %q", got)
+	}
+	many := map[string]time.Time{}
+	for i := range 2500 { // more than are read at a time
+		many[fmt.Sprintf("%04d", i)] = now.Add(time.Duration(i) * time.Millisecond)
+	}
+	appended(many)
+	if got := read(now.Add(time.Millisecond)); len(got) != 2499 || got[0] != "0001" || got[2498] != "2499" {
+		t.Errorf("%d lines", len(got))
+	}
+	full, err := b.Append(t.Context(), log, time.Hour, 2, map[string]time.Time{"last": now.Add(time.Minute)})
+	if got := read(time.Time{}); err != nil || !full || !slices.Equal(got, []string{"2499", "last"}) {
+		t.Errorf("full %v, %v: %q", full, err, got)
+	}
+	stop := errors.New("enough")
+	if err := b.Lines(t.Context(), log, now, func(string) error { return stop }); !errors.Is(err, stop) {
+		t.Error(err)
+	}
 }

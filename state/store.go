@@ -521,3 +521,80 @@ func (s *Store) Drain(ctx context.Context, set Key, each func(members []string) 
 		return s.try(ctx, "drain a set", c)
 	})
 }
+
+//go:embed count.lua
+var countLua string
+
+var countScript = rdb.NewScript(countLua)
+
+// Tally is a number that all replicas add to, outside of documents. It is gone when its window is
+// over, which begins with the first Add.
+type Tally struct {
+	Key    Key // made with [Key.Under]; no document may use it
+	Add    int // 0: only read it
+	Window time.Duration
+}
+
+// Count adds to tallies in one round trip and returns their sums, in the same order. Each is
+// added to in one step. Count does not retry, because a retry might count twice: after an error it
+// is unknown which tallies were added to.
+func (s *Store) Count(ctx context.Context, tallies ...Tally) (sums []int, err error) {
+	calls := make([]*rdb.Call, len(tallies))
+	for i, c := range tallies {
+		if err := c.Key.Err(); err != nil {
+			return nil, fmt.Errorf("count: %w", err)
+		}
+		calls[i] = countScript.Call(c.Key.name).Add(c.Add, c.Window.Milliseconds())
+	}
+	bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	s.db.Exec(bounded, calls...)
+	if err := rdb.FirstErr(calls); err != nil {
+		return nil, rdb.Explain(ctx, "count", err)
+	}
+	for _, c := range calls {
+		sums = append(sums, int(c.Int()))
+	}
+	return sums, nil
+}
+
+// linesBatch is how many lines of a log are read at a time.
+const linesBatch = 1000
+
+// logKey is the key of a log. All replicas write to the same one, so that it can be read in order.
+func logKey(name string) string { return keyPrefix + "{0}/" + name }
+
+// Append adds lines, each with its time, to the log of that name. A line that is in the log already
+// is not added again, so Append may be repeated; it retries while Redis is unavailable. Lines older
+// than keep go, and beyond most lines the oldest: full says that some did.
+func (s *Store) Append(ctx context.Context, log string, keep time.Duration, most int, lines map[string]time.Time) (full bool, err error) {
+	key := logKey(log)
+	add := rdb.Plain("zadd", key)
+	for line, at := range lines {
+		add.Add(at.UnixMicro(), line)
+	}
+	cut := rdb.Plain("zremrangebyrank", key, 0, -most-1)
+	err = s.try(ctx, "append to a log", add,
+		rdb.Plain("zremrangebyscore", key, "-inf", time.Now().Add(-keep).UnixMicro()), cut,
+		rdb.Plain("pexpire", key, keep.Milliseconds()))
+	return err == nil && cut.Int() > 0, err
+}
+
+// Lines passes the lines of a log since then to each, oldest first, until each returns an error.
+func (s *Store) Lines(ctx context.Context, log string, since time.Time, each func(line string) error) error {
+	for from := 0; ; from += linesBatch {
+		c := rdb.Plain("zrangebyscore", logKey(log), since.UnixMicro(), "+inf", "limit", from, linesBatch)
+		if err := s.try(ctx, "read a log", c); err != nil {
+			return err
+		}
+		lines := c.List().Texts()
+		for _, line := range lines {
+			if err := each(line); err != nil {
+				return err
+			}
+		}
+		if len(lines) < linesBatch {
+			return nil
+		}
+	}
+}

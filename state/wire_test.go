@@ -333,6 +333,34 @@ func TestRecentlyWrittenIsNotRenewed(t *testing.T) {
 	})
 }
 
+// A counter ends with its window, which later numbers do not extend.
+func TestCounterWindow(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := openEmbedded(t, state.Config{})
+		count := func(add int) int {
+			one := state.Tally{Key: key.Under("test", "n"), Add: add, Window: time.Minute}
+			sums, err := r.Count(t.Context(), one, one)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return sums[1]
+		}
+		count(0) // does not begin the window; the script is known from now on
+		w := &wire{}
+		r.AddHook(w)
+		count(0)
+		w.did(t, "two counters", 1, "evalsha evalsha")
+		time.Sleep(30 * time.Second)
+		for i, want := range []int{2, 4, 2} {
+			if got := count(1); got != want {
+				t.Errorf("%d: %d, want %d", i, got, want)
+			}
+			time.Sleep(31 * time.Second)
+		}
+	})
+}
+
 // TestMain fails when a test leaves a goroutine behind: Close ends them all.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 

@@ -185,6 +185,7 @@ func (x *execution) ask(ctx context.Context, c *call) error {
 	}
 	x.rec.Wait = x.approvalWait(a)
 	x.remember()
+	audit{x.Turn}.approval(&x.rec, a, "asked")
 	count(x.engine.meter.approvals, "asked")
 	zerolog.Ctx(ctx).Info().Str("approval", a.ID).Str("action", a.Action).Msg("waits for approval")
 	return x.put([]*activity.Activity{question})
@@ -228,6 +229,7 @@ func (x *execution) decided(ctx context.Context, a *Approval) error {
 	switch {
 	case d == nil:
 		count(x.engine.meter.approvals, "expired")
+		audit{x.Turn}.approval(&x.rec, a, "expired")
 		x.renote(a, "["+a.Action+" was not approved in time. It did not run.]")
 		x.rec.Run, x.rec.Phase = nil, done
 	case d.Approved:
@@ -443,6 +445,11 @@ func (t *decider) try(ctx context.Context) error {
 	rec.Caller = t.rec.Caller // the click just proved its address
 	rec.Caller.ServiceURL = t.Activity.ServiceURL
 	rec.Awaited, rec.Answer = false, nil
+	outcome := a.Decision.word()
+	if a.Decision.Always {
+		outcome += "-always"
+	}
+	audit{t.Turn}.approval(&rec, a, outcome)
 	answer := Answer{}
 	if t.repliesInResponse() {
 		rec.Awaited, rec.Answer, answer.Follows = true, &Answer{Activities: t.rec.Answer.Activities}, rec.ID

@@ -84,6 +84,8 @@ type Config struct {
 	MaxSteps, MaxSameCalls, HistoryTurns            int
 	MaxTurns, MaxWaiting, MaxWaitingPerConversation int
 	Budget                                          actions.Budget
+	Quota                                           Quota
+	AuditKeep                                       time.Duration
 	Feedback                                        bool
 	FilteredText                                    string
 	Texts                                           *texts.Catalog
@@ -324,6 +326,7 @@ func (e *Engine) open(lease *inbox.Lease) (*Turn, error) {
 	}
 	t := e.newTurn(a)
 	t.use(rec)
+	t.spent = tokens(t.Usage)
 	return t, errors.Join(err, fault)
 }
 

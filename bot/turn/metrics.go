@@ -56,7 +56,7 @@ func newMetrics(to prometheus.Registerer, stats func() inbox.Stats) (*metrics, e
 		replies:    counters("replies_total", "Messages to the channel, and each further try (retried).", "outcome"),
 		approvals:  counters("approvals_total", "Approvals: asked, standing, approved, rejected or expired.", "step"),
 		duplicates: counters("duplicates_total", "Deliveries and clicks that came again and were dropped.", "kind"),
-		refused:    counters("refused_total", "Refused requests, by HTTP status or by access list.", "reason"),
+		refused:    counters("refused_total", "Refused requests, by HTTP status or by access list, and turns over a quota.", "reason"),
 		feedback:   counters("feedback_total", "What people think of replies: like or dislike.", "reaction"),
 		leasesLost: counters("leases_lost_total", "Turns left because another replica may have them.").WithLabelValues(),
 		turnTime:   times("turn_seconds", "How long turns took.").WithLabelValues(),

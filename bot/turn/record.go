@@ -44,6 +44,8 @@ type Record struct {
 	Answer *Answer `json:"answer,omitempty"`
 	// Remembered says that the turn is in the conversation's history.
 	Remembered bool `json:"remembered,omitzero"`
+	// Audit is what is not in the log of the audit yet.
+	Audit []AuditEntry `json:"audit,omitempty"`
 }
 
 // head is the part of a record that any version of the program can read.

@@ -273,6 +273,7 @@ type call struct {
 	granted bool             // a person approved it, now or for good
 	err     error            // what went wrong before or in the action
 	stop    error            // the error with which a hook ends the turn
+	made    bool             // the action was called
 	took    time.Duration
 }
 
@@ -387,10 +388,11 @@ func (x *execution) make(ctx context.Context, c *call, i int) {
 	if c.err != nil {
 		return
 	}
-	ctx = actions.Attempt{Key: fmt.Sprintf("%s.%d", x.ID, x.rec.Run.Steps+i), Again: i < x.begun}.Context(ctx)
+	ctx = actions.Attempt{Key: attemptKey(x.ID, x.rec.Run.Steps+i), Again: i < x.begun}.Context(ctx)
 	ctx, s := command(ctx, c.action)
 	began := time.Now()
 	if x.engine.cfg.Hooks.Call == nil {
+		c.made = true
 		c.result, c.err = c.action.Call(ctx, x.Turn.Turn, c.command.Entities)
 	} else {
 		x.makeWithin(ctx, c)
@@ -417,6 +419,7 @@ func (x *execution) makeWithin(ctx context.Context, c *call) {
 			}
 			c.command.Entities = entities
 		}
+		c.made = true
 		return c.action.Call(ctx, x.Turn.Turn, entities)
 	}
 	var err error
@@ -471,6 +474,7 @@ func (x *execution) abandon(calls []call) error {
 		return err // the record tells the next process that they have started
 	}
 	x.uncertain = append(x.uncertain, list...)
+	audit{x.Turn}.unknown(len(calls))
 	return &deadLetter{
 		reason: "an action did not end when the turn's time was over: " + strings.Join(list, ", "),
 		say:    "Sorry, this took too long, and I could not stop it. Somebody has to look at it.",
@@ -487,12 +491,14 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 		x.rec.Run.Steps++
 		if c.err != nil && ctx.Err() != nil {
 			x.uncertain = append(x.uncertain, c.command.Action)
+			audit{x.Turn}.call(c, x.rec.Run.Steps-1, auditUnknown)
 			x.engine.meter.action(c, "cut_off")
 			continue
 		}
 		x.outside = x.outside || c.action != nil && !c.action.StateOnly
 		stop = cmp.Or(stop, c.stop)
 		x.finishCall(ctx, c)
+		audit{x.Turn}.call(c, x.rec.Run.Steps-1, outcomeOf(c.result))
 		if c.result.Failed() {
 			again = true
 			if len(calls) == 1 { // parallel calls change no state

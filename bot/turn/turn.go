@@ -41,13 +41,15 @@ type Turn struct {
 	exec   *execution // runs its plans
 	typing *typing
 
-	aside      bool // leaves the conversation's state alone
-	listed     bool // the conversation is one of the person's places
-	saveDue    bool // the loop has to save before it continues
-	spoke      bool // something was sent since the last save
-	progressed bool // made progress since the last save
-	outside    bool // did something outside of state that is not saved yet
-	resumed    bool // continues after an approval
+	aside      bool    // leaves the conversation's state alone
+	listed     bool    // the conversation is one of the person's places
+	saveDue    bool    // the loop has to save before it continues
+	spoke      bool    // something was sent since the last save
+	progressed bool    // made progress since the last save
+	outside    bool    // did something outside of state that is not saved yet
+	resumed    bool    // continues after an approval
+	quota      *string // what to tell a person who is over quota, "" if they are not; nil: not counted yet
+	spent      int     // tokens that count towards quotas already
 
 	base      []byte   // the record that a rerun in this process starts from; nil: the last saved one
 	saved     int      // how many outcomes are saved
@@ -243,6 +245,7 @@ func (t *Turn) noteInFlight() {
 		for _, c := range run.Progress.Plan.Commands[run.Progress.Next:][:run.InFlight] {
 			t.uncertain = append(t.uncertain, c.Action)
 		}
+		audit{t}.unknown(run.InFlight)
 	}
 }
 
@@ -295,9 +298,13 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 		}
 	}
 	t.keepHome(ctx)
+	quotas{t}.spend(ctx)
 	id := t.rec.ID
 	for again := true; again; {
 		if err = t.listPlace(ctx); err == nil {
+			err = audit{t}.write(ctx)
+		}
+		if err == nil {
 			err = t.merging(ctx, func() (err error) {
 				if t.rec.Phase != waiting {
 					more, err = t.lease.Finish(ctx, answer, scopes...)
@@ -349,6 +356,9 @@ func (t *Turn) leaves(err error) bool {
 // process starts from there.
 func (t *Turn) leave(ctx context.Context, err error) (more bool) {
 	e, log := t.engine, zerolog.Ctx(ctx)
+	if !errors.Is(err, state.ErrUnavailable) {
+		t.settleAccounts(ctx)
+	}
 	dead, isDead := errors.AsType[*deadLetter](err)
 	switch {
 	case isDead && t.lease.Err() == nil: // else the process that has the queue tells the person
@@ -381,6 +391,17 @@ const (
 	settleWithin = 5 * time.Second
 )
 
+// settleAccounts counts what the turn used and writes its audit, as far as that is possible when it
+// is left: what the record keeps of the audit is written again.
+func (t *Turn) settleAccounts(ctx context.Context) {
+	ctx, cancel := t.engine.workers.outlive(ctx, settleWithin)
+	defer cancel()
+	quotas{t}.spend(ctx)
+	if err := (audit{t}).write(ctx); err != nil {
+		zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("the audit is written when the turn goes on")
+	}
+}
+
 // fail tells the person of a failure and makes state agree with that. It keeps what was done for
 // good and what was noted about it, and nothing else. A turn that did nothing stays out of the
 // history. fail reports whether the queue has a next record. Its error is that of a step that has
@@ -391,6 +412,7 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 	w, keep := t.rec.Wait, len(t.lasts()) > 0
 	if w != nil && w.Approval != nil && t.saveFault == nil {
 		t.exec.renote(w.Approval, "["+w.Approval.Action+" needs approval, but nobody could be asked.]")
+		audit{t}.approval(&t.rec, w.Approval, "failed")
 		keep = true
 	}
 	switch {
@@ -555,7 +577,7 @@ func (t *Turn) lasting(ctx context.Context) context.Context {
 func (t *Turn) use(rec Record) {
 	*t = Turn{
 		Turn: t.Turn, engine: t.engine, lease: t.lease, owned: t.owned, typing: t.typing, aside: t.aside, listed: t.listed,
-		rec: rec, base: t.base,
+		rec: rec, base: t.base, quota: t.quota, spent: t.spent,
 	}
 	t.exec = &execution{Turn: t}
 	t.Gate = t.exec.allowNested
@@ -643,8 +665,15 @@ func (t *Turn) Decision() Handler {
 func (t *Turn) LeaveState() { t.aside = true }
 
 // Plan has the planner answer the turn. It makes and runs plans until one completes, waits for an
-// approval, or fails.
+// approval, or fails. A person who is over a [Quota] gets one sentence instead.
 func (t *Turn) Plan(ctx context.Context) error {
+	if t.quota == nil {
+		over := quotas{t}.begin(ctx)
+		t.quota = &over
+	}
+	if *t.quota != "" {
+		return t.Tell(ctx, *t.quota)
+	}
 	state.Of[prompts.History](t.Thread)
 	if err := t.Thread.Err(); err != nil {
 		return fmt.Errorf("read history: %w", err)

@@ -114,13 +114,19 @@ type Settings struct {
 	MaxTurnCost   float64   `env:"BOT_MAX_TURN_COST" else:"no limit" needs:"BOT_MODEL_PRICE" help:"cost of one turn"`
 	ModelPrice    []float64 `env:"BOT_MODEL_PRICE" else:"not known" help:"per 1M tokens: prompt[,cached],completion"`
 
-	HistoryTurns    int           `env:"BOT_HISTORY_TURNS" else:"5" max:"100" help:"earlier turns of a conversation that the model sees"`
-	HistoryTokens   int           `env:"BOT_HISTORY_TOKENS" else:"4000" help:"tokens that these may have; the oldest turns go first"`
+	HistoryTurns  int `env:"BOT_HISTORY_TURNS" else:"5" max:"100" help:"earlier turns of a conversation that the model sees"`
+	HistoryTokens int `env:"BOT_HISTORY_TOKENS" else:"4000" help:"tokens that these may have; the oldest turns go first"`
+	UserTurns     int `env:"BOT_USER_TURNS_PER_MINUTE" else:"no limit" help:"messages of one person for which a model is asked, over all replicas"`
+	UserTokens    int `env:"BOT_USER_TOKENS_PER_DAY" else:"no limit" help:"tokens of one person's turns"`
+	TenantTurns   int `env:"BOT_TENANT_TURNS_PER_MINUTE" else:"no limit" help:"the same for all people of a tenant"`
+	TenantTokens  int `env:"BOT_TENANT_TOKENS_PER_DAY" else:"no limit" help:"the same for all people of a tenant"`
+
 	FilteredText    string        `env:"BOT_FILTERED_TEXT" else:"one sentence" help:"reply when a filter stops a turn"`
 	Feedback        bool          `env:"BOT_FEEDBACK" help:"true: ask in Teams what people think of replies"`
 	ApprovalActions []string      `env:"BOT_APPROVAL_ACTIONS" help:"actions that need approval, comma separated"`
 	Approvers       []string      `env:"BOT_APPROVERS" else:"who asked" help:"who may approve, by id or aadObjectId, comma separated; they have to see the conversation"`
 	ApprovalTimeout time.Duration `env:"BOT_APPROVAL_TIMEOUT" default:"24h" help:"when an approval expires, at most 720h"`
+	AuditKeep       time.Duration `env:"BOT_AUDIT_KEEP" else:"no audit" needs:"REDIS_URL,BOT_DATA_DIR" help:"how long bot audit lists approvals and calls of actions with effects, such as 720h"`
 
 	MetricsAddr     string      `env:"BOT_METRICS_ADDR" else:"no metrics" help:"host:port of GET /metrics for Prometheus"`
 	OTelEndpoint    string      `env:"OTEL_EXPORTER_OTLP_ENDPOINT" url:"http" else:"no traces" help:"OpenTelemetry collector, such as http://localhost:4318; turns traces on"`
@@ -159,14 +165,6 @@ type Bot struct {
 	Planner      string
 	Prompts      fs.FS
 	Functions    map[string]func(context.Context, *actions.Turn, []string) (any, error)
-}
-
-// BotOf returns that part of b, an app.Bot. It panics if b lacks a field.
-func BotOf(b any) (of Bot) {
-	for field, value := range reflect.ValueOf(&of).Elem().Fields() {
-		value.Set(reflect.ValueOf(b).FieldByName(field.Name))
-	}
-	return of
 }
 
 // BotOf returns that part of b, an app.Bot. It panics if b lacks a field.
