@@ -179,7 +179,8 @@ func TestEvalAgainstKeepsKeys(t *testing.T) {
 		"no address":          {[]string{"OPENAI_BASE_URL=nowhere"}, cli.ExitUsage, "", "", "OPENAI_BASE_URL: is not an http or https address"},
 		"fallback":            {[]string{"BOT_FALLBACK_MODELS=f", "BOT_FALLBACK_BASE_URL=$AWAY"}, cli.ExitUsage, "", "", "the BOT_FALLBACK_API_KEY that is set is for http://127.0.0.1:1, and"},
 		"Azure":               {[]string{"AZURE_OPENAI_ENDPOINT=$AWAY", "AZURE_OPENAI_DEPLOYMENT=d", "AZURE_OPENAI_API_KEY=azure"}, 0, "Bearer hush", "azure", ""},
-		"Azure without a key": {[]string{"AZURE_OPENAI_ENDPOINT=$AWAY", "AZURE_OPENAI_DEPLOYMENT=d"}, cli.ExitUsage, "", "", "AZURE_OPENAI_API_KEY: is needed"},
+		"half of Azure":       {[]string{"AZURE_OPENAI_ENDPOINT=$AWAY"}, cli.ExitUsage, "", "", "AZURE_OPENAI_DEPLOYMENT: "},
+		"offline":             {[]string{"OPENAI_BASE_URL=", "OPENAI_API_KEY=", "BOT_FALLBACK_MODELS=", "BOT_FALLBACK_BASE_URL=", "BOT_FALLBACK_API_KEY=", "BOT_MODEL=offline"}, 0, "Bearer hush", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
