@@ -190,3 +190,19 @@ func TestIdentity(t *testing.T) {
 		}
 	}
 }
+
+// TestNoManagedIdentity: azidentity quotes what the machine's endpoint answers.
+func TestNoManagedIdentity(t *testing.T) {
+	t.Setenv("AZURE_TOKEN_CREDENTIALS", "ManagedIdentityCredential")
+	t.Setenv("AZURE_CLIENT_ID", "") // so that it is put back
+	if err := os.Unsetenv("AZURE_CLIENT_ID"); err != nil {
+		t.Fatal(err)
+	}
+	token, err := entra.Token("", &http.Client{Transport: &login{status: 400, body: `{"error":"` + secret + `"}`}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = token(t.Context()); err == nil || strings.Contains(err.Error(), secret) || !strings.Contains(err.Error(), "ManagedIdentityCredential") {
+		t.Errorf("error %v", err)
+	}
+}
