@@ -39,11 +39,11 @@ func (c chatCmd) Run(ctx context.Context, bot Bot, s *settings.Settings, std *cl
 	}
 	own := *s
 	own.Addr = "127.0.0.1:0"
-	if err := cli.Check(&own); err != nil {
-		return err
-	}
 	if own.AppID != "" {
 		return cli.Usage(errors.New("chat is for the bot without an app id: unset MICROSOFT_APP_ID"))
+	}
+	if err := cli.Check(&own); err != nil {
+		return err
 	}
 	own.DrainTimeout = time.Second // after leaving, no turn is worth waiting for
 	cfg.Timeout = own.TurnTimeout + time.Minute

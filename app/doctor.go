@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cli"
+	"github.com/planbot-go/planbot/internal/entra"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/models"
 )
@@ -162,6 +164,9 @@ func (p *program) probes(ctx context.Context) ([]probe, error) {
 		{"redis", p.checkRedis},
 		{"model", func(ctx context.Context) check { return checkModel(ctx, model, about) }},
 	}
+	if p.EntraID() {
+		probes = append(probes, probe{"entra", p.checkEntra})
+	}
 	if p.AllowEmulator || len(p.AllowedCallers) > 0 {
 		probes = append(probes, probe{"callers", func(ctx context.Context) check {
 			return checkOpenID(ctx, callers, "MICROSOFT_APP_TENANT_ID, BOT_LOGIN_URL and BOT_CLOUD")
@@ -271,11 +276,26 @@ func fetchIssuer(ctx context.Context, url string) (issuer string, err error) {
 	return document.Issuer, nil
 }
 
+// checkEntra gets a token for Azure OpenAI and says whose it is.
+func (p *program) checkEntra(ctx context.Context) check {
+	get, err := entra.Token(p.Cloud, nil)
+	if err != nil {
+		return fail(err.Error(), "correct AZURE_TOKEN_CREDENTIALS, or unset it")
+	}
+	start := time.Now()
+	token, err := get(ctx)
+	if err != nil {
+		return refusal("Microsoft Entra ID gives no token for Azure OpenAI", err, nil,
+			"set AZURE_OPENAI_API_KEY; or give this machine a workload or managed identity, with AZURE_CLIENT_ID if it is assigned by users; or sign in with az login")
+	}
+	return ok(fmt.Sprintf("got a token for Azure OpenAI in %s as %s", since(start), cmp.Or(entra.Identity(token), "somebody whom the token does not name")))
+}
+
 // checkModel asks the model for one word.
 func checkModel(ctx context.Context, model models.Model, about string) check {
 	if _, offline := model.(models.Offline); offline {
 		return check{
-			Status: fine, Detail: "offline: it answers the phrases of the actions, which is enough to try the bot",
+			Status: fine, Detail: "offline: it answers only the phrases of the actions, which is enough to try the bot",
 			Hint: "for a real one set OPENAI_API_KEY, or OPENAI_BASE_URL (llama.cpp, Ollama, vLLM), or AZURE_OPENAI_ENDPOINT",
 		}
 	}
@@ -304,8 +324,10 @@ func checkModel(ctx context.Context, model models.Model, about string) check {
 }
 
 var modelHints = [][2]string{
+	{"get a token", "the check entra says what is missing"},
+	{"permissiondenied", "the identity needs the role Cognitive Services OpenAI User on the Azure OpenAI resource; a new role takes some minutes"},
 	{"status 401", "the key is wrong or has run out: OPENAI_API_KEY, or AZURE_OPENAI_API_KEY for Azure"},
-	{"status 403", "the key may not use this model: see its permissions at your provider"},
+	{"status 403", "the key or identity may not use this model: see its permissions at your provider"},
 	{"status 404", "there is no such model or deployment; OPENAI_BASE_URL mostly ends in /v1"},
 	{"status 429", "the provider has had enough of requests for now, or the credit is used up"},
 	{"connection refused", "nothing listens there: start the model's server, or correct OPENAI_BASE_URL"},

@@ -139,6 +139,7 @@ func TestCheckModel(t *testing.T) {
 	expect(t, checkModel(t.Context(), answering{&models.Error{Kind: models.Empty}}, "m"), fine)
 	expect(t, checkModel(t.Context(), answering{context.DeadlineExceeded}, "m"), warned, "run the doctor again")
 	expect(t, checkModel(t.Context(), answering{errors.New("status 401")}, "m"), failed, "the key is wrong")
+	expect(t, checkModel(t.Context(), answering{errors.New("status 401, code PermissionDenied")}, "m"), failed, "Cognitive Services OpenAI User")
 	expect(t, checkModel(t.Context(), answering{&models.Error{Kind: models.BadRequest, Said: "no tea"}}, "m"), failed, "no tea", "your provider says")
 }
 

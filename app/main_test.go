@@ -104,12 +104,12 @@ func TestCommandLine(t *testing.T) {
 		"no domain":          {"", []string{"manifest", "build", "--app-id", "x"}, cli.ExitUsage, "", "domain"},
 		"no health":          {"", []string{"healthcheck", "--bot-addr=127.0.0.1:1"}, cli.ExitFailed, "", "healthcheck"},
 		"doctor":             {"", []string{"doctor", "--port=0"}, 0, "All is well.", ""},
-		"doctor warns":       {"", []string{"doctor", "--port=0", "--microsoft-app-id=your-app-id", "--microsoft-app-password=p", "--bot-login-url=http://127.0.0.1:1", "--bot-openid-metadata-url=http://127.0.0.1:1", "--json"}, cli.ExitFailed, `"status": "warn",` + "\n    " + `"detail": "MICROSOFT_APP_ID: it is not a GUID`, ""},
+		"doctor warns":       {"", []string{"doctor", "--port=0", "--microsoft-app-id=your-app-id", "--microsoft-app-password=p", "--bot-model=offline", "--bot-state=embedded", "--bot-login-url=http://127.0.0.1:1", "--bot-openid-metadata-url=http://127.0.0.1:1", "--json"}, cli.ExitFailed, `"status": "warn",` + "\n    " + `"detail": "MICROSOFT_APP_ID: it is not a GUID`, ""},
 		"doctor finds":       {"", []string{"doctor", "--port=x", "--json"}, cli.ExitFailed, `"status": "fail"`, ""},
 		"chat":               {"create a list Home and add milk to it\nwhat is on my lists?\n", []string{"chat"}, 0, "**Home**\n- milk", ""},
 		"chat, sequential":   {"create a list Home and add milk to it\nwhat is on my lists?\n", []string{"chat", "--bot-planner=sequential"}, 0, "**Home**\n- milk", ""},
 		"chat, tools":        {"create a list Home and add milk to it\nwhat is on my lists?\n", []string{"chat", "--bot-planner=tools"}, 0, "**Home**\n- milk", ""},
-		"chat is local":      {"", []string{"chat", "--microsoft-app-id=a", "--microsoft-app-password=b"}, cli.ExitUsage, "", "MICROSOFT_APP_ID"},
+		"chat is local":      {"", []string{"chat", "--microsoft-app-id=a", "--microsoft-app-password=b"}, cli.ExitUsage, "", "unset MICROSOFT_APP_ID"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

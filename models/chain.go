@@ -15,6 +15,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
+
+	"github.com/planbot-go/planbot/internal/entra"
 )
 
 const (
@@ -298,7 +300,8 @@ func (r *Request) withoutOldTurns() *Request {
 }
 
 // FromEnv returns the model that the environment names; getenv is [os.Getenv]. With
-// AZURE_OPENAI_ENDPOINT it is AZURE_OPENAI_DEPLOYMENT there. With OPENAI_API_KEY or OPENAI_BASE_URL
+// AZURE_OPENAI_ENDPOINT it is AZURE_OPENAI_DEPLOYMENT there; without AZURE_OPENAI_API_KEY it uses
+// the Microsoft Entra identity of the process, in the cloud BOT_CLOUD. With OPENAI_API_KEY or OPENAI_BASE_URL
 // it is OPENAI_MODEL there. With none of them it is [Offline]. BOT_MAX_TOKENS_FIELD,
 // BOT_REASONING_EFFORT and BOT_MODEL_SYSTEM_MESSAGES set the fields of [OpenAIConfig]. A real model
 // comes in a [Chain] with the default retries.
@@ -319,6 +322,13 @@ func FromEnv(getenv func(name string) string) (Model, error) {
 	}
 	if cmp.Or(cfg.Key, cfg.BaseURL, cfg.AzureEndpoint) == "" {
 		return Offline{}, nil
+	}
+	if cfg.AzureEndpoint != "" && cfg.AzureKey == "" {
+		token, err := entra.Token(getenv("BOT_CLOUD"), nil)
+		if err != nil {
+			return nil, fmt.Errorf("model from the environment: %w", err)
+		}
+		cfg.AzureToken = token
 	}
 	model, err := NewOpenAI(cfg)
 	if err != nil {

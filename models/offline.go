@@ -19,7 +19,7 @@ import (
 //	create a list Party and add chips and tea to it
 //	addItem list=Party item="oat milk"
 //
-// To anything else it says what it understands. What it says about a call is the call's own result:
+// To anything else it says what it understands, in words for people in a chat. What it says about a call is the call's own result:
 // the plan quotes it, or the tools have answered. "It" and "the list" mean the slot's last value,
 // also from an earlier message. The zero value is ready to use.
 type Offline struct{}
@@ -175,9 +175,10 @@ func (r *phraseReader) answer(text string) (calls []Call, say string) {
 	}
 }
 
-// help says that this is the offline model, what it understands, and how to get a real one.
+// help says that there is no language model, and what is understood without one. People in Teams
+// read it, so it names no setting.
 func (r *phraseReader) help() string {
-	text := "I am running on the offline model: it knows fixed phrases, and there is no language model behind it."
+	text := "I have no language model, so I understand fixed phrases only."
 	var names, phrases []string
 	for _, a := range r.actions {
 		names = append(names, a.Name)
@@ -191,8 +192,7 @@ func (r *phraseReader) help() string {
 	if len(names) > 0 {
 		text += "\n\nYou can call any action by its name, with name=value after it: " + strings.Join(names, ", ") + "."
 	}
-	return text + "\n\nTo talk to me freely, set OPENAI_API_KEY (OpenAI), or OPENAI_BASE_URL and OPENAI_MODEL (Ollama, " +
-		"llama.cpp, vLLM), or AZURE_OPENAI_ENDPOINT, AZURE_OPENAI_API_KEY and AZURE_OPENAI_DEPLOYMENT, and start me again."
+	return text
 }
 
 var (

@@ -26,8 +26,9 @@ import (
 
 const (
 	defaultBaseURL      = "https://api.openai.com/v1"
-	defaultModel        = openai.GPT4oMini // no reasoning, supports strict schemas, cheap
-	defaultAzureVersion = "2024-10-21"     // generally available; the first with strict schemas
+	defaultModel        = openai.GPT6Luna // small and cheap; takes strict schemas, and tools when it does not reason
+	anyModel            = "default"       // for other servers: those with one model ignore the name
+	defaultAzureVersion = "2024-10-21"    // generally available; the first with strict schemas
 	defaultTimeout      = 2 * time.Minute
 	maxAnswerBytes      = 8 << 20
 )
@@ -50,14 +51,18 @@ const (
 type OpenAIConfig struct {
 	Key     string // sent as a bearer token; "" for local servers
 	BaseURL string // up to and excluding /chat/completions; "": OpenAI's
-	Model   string // "": gpt-4o-mini; on Azure the model behind the deployment, "": the deployment's name
+	Model   string // "": gpt-6-luna of OpenAI, default elsewhere; on Azure the model behind the deployment, "": the deployment's name
 
 	// An Azure OpenAI deployment takes precedence over Key and BaseURL. AzureEndpoint is the
 	// resource's address (https://NAME.openai.azure.com), or a gateway's with a path; plain http is
-	// refused except on loopback. AzureKey, sent in the api-key header, and AzureDeployment are
-	// then required. AzureVersion "": 2024-10-21. For the version-less API (…/openai/v1), use
-	// BaseURL and Key instead.
+	// refused except on loopback. AzureDeployment is then required, and either AzureKey, sent in
+	// the api-key header, or AzureToken. AzureVersion "": 2024-10-21. For the version-less API
+	// (…/openai/v1), use BaseURL and Key instead.
 	AzureEndpoint, AzureKey, AzureDeployment, AzureVersion string
+	// AzureToken returns a token of Microsoft Entra ID for Azure OpenAI. It is called for each
+	// request, with the ctx of the call, possibly concurrently; it should cache. If it fails, so
+	// does the call, with [Auth].
+	AzureToken func(ctx context.Context) (token string, err error)
 
 	Transport http.RoundTripper // carries the calls; nil: its own connection pool
 	Timeout   time.Duration     // of one call, within the caller's ctx; 0: 2 minutes
@@ -67,7 +72,8 @@ type OpenAIConfig struct {
 	// one.
 	MaxTokensField string
 	// ReasoningEffort is sent as is: minimal, low, medium, high, none or another value that the
-	// model knows. "": not sent.
+	// model knows. "": not sent, except that OpenAI's gpt-6-luna gets none, without which it takes
+	// tools only over the Responses API.
 	ReasoningEffort string
 
 	// SystemMessages says where the server accepts system messages: anywhere (the default); first,
@@ -84,12 +90,14 @@ type OpenAIConfig struct {
 // String says which model is asked where. It contains no secret.
 func (c OpenAIConfig) String() string {
 	switch {
+	case c.AzureEndpoint != "" && c.AzureToken != nil:
+		return "Azure OpenAI with Entra ID, deployment " + c.AzureDeployment
 	case c.AzureEndpoint != "":
 		return "Azure OpenAI, deployment " + c.AzureDeployment
 	case cmp.Or(c.BaseURL, defaultBaseURL) == defaultBaseURL:
 		return cmp.Or(c.Model, defaultModel) + " of OpenAI"
 	default:
-		return cmp.Or(c.Model, defaultModel) + " at " + c.BaseURL
+		return cmp.Or(c.Model, anyModel) + " at " + c.BaseURL
 	}
 }
 
@@ -108,7 +116,9 @@ type openAI struct {
 //
 // A call asks the server once and does not retry failures. Only if the server refuses the response
 // format or streaming is it asked again at once: with json_object instead of json_schema, then for
-// text, or for the whole answer. The model remembers refusals, so each costs only one extra
+// text, or for the whole answer. So is a server, other than Azure, that takes the tools of a model
+// only over the Responses API. That call never streams, sends no sampling parameters or stop texts,
+// and keeps nothing at the server. The model remembers refusals, so each costs only one extra
 // request. The whole call ends with ctx, or after the configured timeout, which is [Timeout]. Each
 // call writes one debug line to ctx's logger, with numbers and what the server said about a fault.
 // Prompt and answer appear at trace level only.
@@ -117,9 +127,15 @@ func NewOpenAI(cfg OpenAIConfig) (Model, error) {
 	if err != nil {
 		return nil, fmt.Errorf("openai config: %w", err)
 	}
-	key, name, azure := cfg.Key, cmp.Or(cfg.Model, defaultModel), cfg.AzureEndpoint != ""
-	if azure {
+	key, name, azure := cfg.Key, cmp.Or(cfg.Model, anyModel), cfg.AzureEndpoint != ""
+	switch {
+	case azure:
 		key, name = cfg.AzureKey, cfg.AzureDeployment
+	case vendor.BaseURL == defaultBaseURL:
+		name = cmp.Or(cfg.Model, defaultModel)
+		if name == defaultModel {
+			cfg.ReasoningEffort = cmp.Or(cfg.ReasoningEffort, openai.ReasoningEffortNone)
+		}
 	}
 	cfg.Model = cmp.Or(cfg.Model, name)
 	cfg.Timeout = cmp.Or(cfg.Timeout, defaultTimeout)
@@ -133,7 +149,11 @@ func NewOpenAI(cfg OpenAIConfig) (Model, error) {
 			TLSHandshakeTimeout: 10 * time.Second,
 		}
 	}
-	vendor.HTTPClient = &doer{transport: cfg.Transport, secret: key}
+	sender := &doer{transport: cfg.Transport, secret: key}
+	if azure {
+		sender.token = cfg.AzureToken
+	}
+	vendor.HTTPClient = sender
 	return &openAI{
 		cfg:      cfg,
 		client:   openai.NewClientWithConfig(vendor),
@@ -169,9 +189,12 @@ func (c *OpenAIConfig) vendor() (openai.ClientConfig, error) {
 		case u.Scheme != "https" && !isLoopback(u.Hostname()):
 			fault("AzureEndpoint: %s is not https", u.Host)
 		}
-		if c.AzureKey == "" {
-			fault("no AzureKey")
-		} else if err := checkKey(c.AzureKey); err != nil {
+		switch err := checkKey(c.AzureKey); {
+		case c.AzureKey == "" && c.AzureToken == nil:
+			fault("no AzureKey or AzureToken")
+		case c.AzureKey != "" && c.AzureToken != nil:
+			fault("AzureKey: there is an AzureToken, too")
+		case err != nil:
 			fault("AzureKey: %w", err)
 		}
 		if !isName.MatchString(c.AzureDeployment) {
@@ -180,6 +203,9 @@ func (c *OpenAIConfig) vendor() (openai.ClientConfig, error) {
 		out := openai.DefaultAzureConfig(c.AzureKey, base)
 		out.APIVersion = cmp.Or(c.AzureVersion, defaultAzureVersion)
 		out.AzureModelMapperFunc = func(string) string { return c.AzureDeployment }
+		if c.AzureToken != nil {
+			out.APIType = openai.APITypeAzureAD // sends no api-key
+		}
 		return out, errors.Join(errs...)
 	}
 	out := openai.DefaultConfig(c.Key)
@@ -240,6 +266,7 @@ const (
 	optSchema option = 1 << iota // the response format json_schema
 	optObject                    // the response format json_object
 	optStream                    // streaming
+	optChat                      // tools over chat completions; without it, over the Responses API
 )
 
 // Complete is documented at [NewOpenAI].
@@ -262,7 +289,7 @@ func (o *openAI) Complete(ctx context.Context, req *Request) (*Response, error) 
 			}
 			return answer, err
 		}
-		log.Info().Err(err).Str("model", o.name).Msg("model refuses the response format or to stream, asking without")
+		log.Info().Err(err).Str("model", o.name).Msg("model refuses a part of the request, asking without")
 		without |= refused
 		if always {
 			learned |= refused
@@ -274,6 +301,9 @@ func (o *openAI) Complete(ctx context.Context, req *Request) (*Response, error) 
 func (o *openAI) options(req *Request) (out option) {
 	if o.cfg.Stream {
 		out |= optStream
+	}
+	if len(req.Tools) > 0 && o.cfg.AzureEndpoint == "" { // Azure has no Responses API in the default version
+		out |= optChat
 	}
 	if req.Format != nil {
 		out |= optObject
@@ -290,6 +320,9 @@ func refusedOptions(err error) (refused option, always bool) {
 	fault, ok := errors.AsType[*Error](err)
 	if !ok || fault.Kind != BadRequest && fault.Kind != Unavailable {
 		return 0, false
+	}
+	if errors.Is(err, openai.ErrReasoningToolsRequireResponses) || fault.Status == http.StatusBadRequest && refusedChat.MatchString(fault.Said) {
+		return optChat, true
 	}
 	switch fault.Status { // others say nothing lasting
 	case http.StatusBadRequest, http.StatusUnprocessableEntity, http.StatusInternalServerError, http.StatusNotImplemented:
@@ -310,13 +343,17 @@ func refusedOptions(err error) (refused option, always bool) {
 var (
 	refusedFormat = regexp.MustCompile(`(?i)response.format|json_schema|json_object|json schema|invalid schema|grammar|failed to generate json`)
 	refusedStream = regexp.MustCompile(`(?i)stream_options|to stream|streaming`)
+	refusedChat   = regexp.MustCompile(`(?i)\buse /v1/responses|responses api`)
 )
 
 // ask makes one call.
 func (o *openAI) ask(ctx context.Context, req *Request, asked option) (*Response, error) {
 	start := time.Now()
 	complete := o.client.CreateChatCompletion
-	if asked&optStream != 0 {
+	switch {
+	case o.options(req)&^asked&optChat != 0:
+		complete = responses{o.client}.complete
+	case asked&optStream != 0:
 		complete = o.stream
 	}
 	res, err := complete(ctx, o.request(req, asked))
@@ -343,6 +380,9 @@ func classify(err error) error {
 	}
 	if _, shape := errors.AsType[*json.UnmarshalTypeError](err); shape {
 		return errMalformed
+	}
+	if errors.Is(err, openai.ErrReasoningToolsRequireResponses) { // the library knows this of some models
+		return &Error{Kind: BadRequest, Err: err}
 	}
 	return &Error{Kind: BadRequest, Err: errors.New(spelling.OneLine(err.Error(), maxMessage))} // drop the vendor's type
 }
@@ -627,12 +667,24 @@ func identify(calls []Call, req *Request) {
 // into an [*Error] while it still has headers and body, which the library drops.
 type doer struct {
 	transport http.RoundTripper
-	secret    string // removed from errors
+	secret    string                                // removed from errors
+	token     func(context.Context) (string, error) // the bearer token of a request; nil: none
 }
 
 // Do sends req. Its errors are [*Error], or [wholeAnswer] if the request was for a stream.
 func (d *doer) Do(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
+	if d.token != nil {
+		token, err := d.token(ctx)
+		switch {
+		case ctx.Err() != nil:
+			return nil, networkError(ctx, err)
+		case err != nil:
+			return nil, &Error{Kind: Auth, Err: fmt.Errorf("get a token for Azure OpenAI: %w", err)}
+		}
+		req.Header.Set("Authorization", "Bearer "+token)
+		d = &doer{transport: d.transport, secret: token}
+	}
 	res, err := d.transport.RoundTrip(req)
 	if err != nil {
 		return nil, networkError(ctx, fmt.Errorf("ask the server: %w", err))
@@ -708,7 +760,7 @@ func (d *doer) fault(res *http.Response, body []byte) *Error {
 	case status >= 300 && status < 400:
 		out.Code, out.Err = codeRedirect, errors.New("the server sends to another address; check the base URL")
 	case status == http.StatusUnauthorized:
-		out.Err = errors.New("the server does not accept the key") // the server's own message often quotes the key
+		out.Err = errors.New("the server does not accept the key or token") // the server's own message often quotes the key
 	default:
 		text := said.message
 		if d.secret != "" {

@@ -170,16 +170,17 @@ func TestEvalAgainstKeepsKeys(t *testing.T) {
 		here, away string // keys that were sent there
 		err        string
 	}{
-		"no other key":        {[]string{"OPENAI_BASE_URL=$AWAY"}, cli.ExitUsage, "", "", "--against: the OPENAI_API_KEY that is set is for $HERE, and is not sent to $AWAY: add --against OPENAI_API_KEY=…, with nothing"},
-		"a key of its own":    {[]string{"OPENAI_BASE_URL=$AWAY", "OPENAI_API_KEY=other"}, 0, "Bearer hush", "Bearer other", ""},
-		"none":                {[]string{"OPENAI_BASE_URL=$AWAY", "OPENAI_API_KEY="}, 0, "Bearer hush", "no key", ""},
-		"another model":       {[]string{"OPENAI_MODEL=big"}, 0, "Bearer hush, Bearer hush", "", ""},
-		"another path":        {[]string{"OPENAI_BASE_URL=$HERE/v1/"}, 0, "Bearer hush, Bearer hush", "", ""},
-		"that of OpenAI":      {[]string{"OPENAI_BASE_URL="}, cli.ExitUsage, "", "", "$HERE, and is not sent to https://api.openai.com:443:"},
-		"no address":          {[]string{"OPENAI_BASE_URL=nowhere"}, cli.ExitUsage, "", "", "OPENAI_BASE_URL: is not an http or https address"},
-		"fallback":            {[]string{"BOT_FALLBACK_MODELS=f", "BOT_FALLBACK_BASE_URL=$AWAY"}, cli.ExitUsage, "", "", "the BOT_FALLBACK_API_KEY that is set is for http://127.0.0.1:1, and"},
-		"Azure":               {[]string{"AZURE_OPENAI_ENDPOINT=$AWAY", "AZURE_OPENAI_DEPLOYMENT=d", "AZURE_OPENAI_API_KEY=azure"}, 0, "Bearer hush", "azure", ""},
-		"Azure without a key": {[]string{"AZURE_OPENAI_ENDPOINT=$AWAY", "AZURE_OPENAI_DEPLOYMENT=d"}, cli.ExitUsage, "", "", "AZURE_OPENAI_API_KEY: is needed"},
+		"no other key":     {[]string{"OPENAI_BASE_URL=$AWAY"}, cli.ExitUsage, "", "", "--against: the OPENAI_API_KEY that is set is for $HERE, and is not sent to $AWAY: add --against OPENAI_API_KEY=…, with nothing"},
+		"a key of its own": {[]string{"OPENAI_BASE_URL=$AWAY", "OPENAI_API_KEY=other"}, 0, "Bearer hush", "Bearer other", ""},
+		"none":             {[]string{"OPENAI_BASE_URL=$AWAY", "OPENAI_API_KEY="}, 0, "Bearer hush", "no key", ""},
+		"another model":    {[]string{"OPENAI_MODEL=big"}, 0, "Bearer hush, Bearer hush", "", ""},
+		"another path":     {[]string{"OPENAI_BASE_URL=$HERE/v1/"}, 0, "Bearer hush, Bearer hush", "", ""},
+		"that of OpenAI":   {[]string{"OPENAI_BASE_URL="}, cli.ExitUsage, "", "", "$HERE, and is not sent to https://api.openai.com:443:"},
+		"no address":       {[]string{"OPENAI_BASE_URL=nowhere"}, cli.ExitUsage, "", "", "OPENAI_BASE_URL: is not an http or https address"},
+		"fallback":         {[]string{"BOT_FALLBACK_MODELS=f", "BOT_FALLBACK_BASE_URL=$AWAY"}, cli.ExitUsage, "", "", "the BOT_FALLBACK_API_KEY that is set is for http://127.0.0.1:1, and"},
+		"Azure":            {[]string{"AZURE_OPENAI_ENDPOINT=$AWAY", "AZURE_OPENAI_DEPLOYMENT=d", "AZURE_OPENAI_API_KEY=azure"}, 0, "Bearer hush", "azure", ""},
+		"half of Azure":    {[]string{"AZURE_OPENAI_ENDPOINT=$AWAY"}, cli.ExitUsage, "", "", "AZURE_OPENAI_DEPLOYMENT: "},
+		"offline":          {[]string{"OPENAI_BASE_URL=", "OPENAI_API_KEY=", "BOT_FALLBACK_MODELS=", "BOT_FALLBACK_BASE_URL=", "BOT_FALLBACK_API_KEY=", "BOT_MODEL=offline"}, 0, "Bearer hush", "", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

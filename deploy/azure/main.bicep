@@ -1,9 +1,10 @@
 // A Teams bot on Azure: Container App, Azure Bot with the Teams channel, managed identity, Azure Managed Redis.
 //
 //   az group create -n planbot -l westeurope
-//   az deployment group create -g planbot -f main.bicep -p image=… azureOpenAIEndpoint=… azureOpenAIDeployment=… azureOpenAIKey=…
+//   az deployment group create -g planbot -f main.bicep -p image=… azureOpenAIEndpoint=… azureOpenAIDeployment=…
 //
-// The bot uses the managed identity towards Teams, so it has no client secret.
+// The bot uses the managed identity towards Teams and Azure OpenAI, so it has no client secret and no
+// key. README.md says how to give the identity its role on the Azure OpenAI resource.
 
 @description('Short name; all resources are named after it.')
 @minLength(3)
@@ -19,9 +20,6 @@ param image string
 param azureOpenAIEndpoint string
 
 param azureOpenAIDeployment string
-
-@secure()
-param azureOpenAIKey string
 
 var unique = '${name}-${uniqueString(resourceGroup().id)}'
 
@@ -107,10 +105,6 @@ resource app 'Microsoft.App/containerApps@2024-03-01' = {
           name: 'redis-url'
           value: 'rediss+cluster://:${uriComponent(database.listKeys().primaryKey)}@${redis.properties.hostName}:10000'
         }
-        {
-          name: 'azure-openai-key'
-          value: azureOpenAIKey
-        }
       ]
     }
     template: {
@@ -158,8 +152,8 @@ resource app 'Microsoft.App/containerApps@2024-03-01' = {
               value: azureOpenAIDeployment
             }
             {
-              name: 'AZURE_OPENAI_API_KEY'
-              secretRef: 'azure-openai-key'
+              name: 'AZURE_CLIENT_ID'
+              value: identity.properties.clientId
             }
           ]
           probes: [

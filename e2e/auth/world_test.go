@@ -55,7 +55,7 @@ func newWorld(t *testing.T, env ...string) *world {
 		"MICROSOFT_APP_ID=" + appID, "MICROSOFT_APP_PASSWORD=" + password, "MICROSOFT_APP_TENANT_ID=" + tenantID,
 		"BOT_OPENID_METADATA_URL=" + w.authority.url + "/openid", "BOT_LOGIN_URL=" + w.authority.url,
 		"BOT_ALLOWED_SERVICE_HOSTS=" + strings.TrimSuffix(strings.TrimPrefix(w.connector.URL, "http://"), "/"),
-		"OPENAI_API_KEY=" + modelKey, "OPENAI_BASE_URL=" + model.URL + "/v1", "BOT_LOG_LEVEL=info",
+		"OPENAI_API_KEY=" + modelKey, "OPENAI_BASE_URL=" + model.URL + "/v1", "BOT_STATE=embedded", "BOT_LOG_LEVEL=info",
 	}, env...)...)
 	transport := &http.Transport{MaxIdleConnsPerHost: 64, DisableCompression: true}
 	t.Cleanup(transport.CloseIdleConnections)

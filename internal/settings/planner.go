@@ -19,6 +19,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/entra"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -159,6 +160,10 @@ func (s *Settings) NewModel(watch Watch) (model models.Model, about string, err 
 	return model, about, nil
 }
 
+// EntraID reports whether the first model takes the process's Microsoft Entra identity instead of a
+// key.
+func (s *Settings) EntraID() bool { return s.AzureEndpoint != "" && s.AzureKey == "" }
+
 // modelConfigs returns the configs of the models, in the order in which they are asked; none if no
 // real model is set. A key is only sent to the server that it was set for.
 func (s *Settings) modelConfigs() []models.OpenAIConfig {
@@ -172,6 +177,9 @@ func (s *Settings) modelConfigs() []models.OpenAIConfig {
 	cfg.Key, cfg.BaseURL, cfg.Model = s.OpenAIKey, s.OpenAIBaseURL, s.OpenAIModel
 	cfg.AzureEndpoint, cfg.AzureKey = s.AzureEndpoint, s.AzureKey
 	cfg.AzureDeployment, cfg.AzureVersion = s.AzureDeployment, s.AzureVersion
+	if s.EntraID() {
+		cfg.AzureToken, _ = entra.Token(s.Cloud, nil) // Check reports the error
+	}
 	configs := []models.OpenAIConfig{cfg}
 	if s.FallbackBaseURL != "" || s.FallbackKey != "" {
 		cfg = all
@@ -219,7 +227,7 @@ func (s *Settings) Against(assignments []string) (*Settings, error) {
 // assign applies the assignments, and returns the names that were set.
 func (s *Settings) assign(assignments []string) (given map[string]bool, faults faults) {
 	given = map[string]bool{}
-	changesPlans := regexp.MustCompile(`^(?:OPENAI_|AZURE_OPENAI_|BOT_(?:FALLBACK_|MODEL_|REASONING_|MAX_TOKENS_FIELD|PLANNER|RESPONSE_FORMAT|INSTRUCTIONS_|PROMPTS_|SKILLS_))`)
+	changesPlans := regexp.MustCompile(`^(?:OPENAI_|AZURE_OPENAI_|BOT_(?:FALLBACK_|MODEL|REASONING_|MAX_TOKENS_FIELD|PLANNER|RESPONSE_FORMAT|INSTRUCTIONS_|PROMPTS_|SKILLS_))`)
 	for _, each := range assignments {
 		name, text, ok := strings.Cut(each, "=") // the text may be a secret
 		field, value := s.field(name)

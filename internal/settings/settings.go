@@ -31,6 +31,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/entra"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
@@ -67,12 +68,14 @@ type Settings struct {
 
 	RedisURL string `env:"REDIS_URL" else:"embedded, forgets at exit" help:"where state lives"`
 	DataDir  string `env:"BOT_DATA_DIR" else:"none" help:"folder where state lives instead: the bot runs redis-server or valkey-server there; for one process"`
+	State    string `env:"BOT_STATE" oneof:"embedded" else:"none" help:"embedded: state lives in the process, which forgets it at exit; say so with an app id and neither of the two above"`
 
+	Model           string `env:"BOT_MODEL" oneof:"offline" else:"none" help:"offline: no language model, only the phrases of the actions; say so with an app id and no model"`
 	OpenAIKey       string `env:"OPENAI_API_KEY" secret:"true" help:"key of OpenAI or of a compatible server"`
 	OpenAIBaseURL   string `env:"OPENAI_BASE_URL" url:"http" else:"OpenAI's" help:"such as http://127.0.0.1:11434/v1"`
-	OpenAIModel     string `env:"OPENAI_MODEL" else:"gpt-4o-mini" needs:"OPENAI_API_KEY,OPENAI_BASE_URL,AZURE_OPENAI_ENDPOINT" help:"model"`
+	OpenAIModel     string `env:"OPENAI_MODEL" else:"gpt-6-luna of OpenAI; at other servers default, which those with one model ignore" needs:"OPENAI_API_KEY,OPENAI_BASE_URL,AZURE_OPENAI_ENDPOINT" help:"model"`
 	AzureEndpoint   string `env:"AZURE_OPENAI_ENDPOINT" url:"https" help:"https://NAME.openai.azure.com; wins over OpenAI"`
-	AzureKey        string `env:"AZURE_OPENAI_API_KEY" secret:"true" needs:"AZURE_OPENAI_ENDPOINT" help:"Azure key"`
+	AzureKey        string `env:"AZURE_OPENAI_API_KEY" secret:"true" needs:"AZURE_OPENAI_ENDPOINT" else:"the Entra identity of the process" help:"Azure key"`
 	AzureDeployment string `env:"AZURE_OPENAI_DEPLOYMENT" needs:"AZURE_OPENAI_ENDPOINT" help:"Azure deployment"`
 	AzureVersion    string `env:"AZURE_OPENAI_API_VERSION" else:"2024-10-21" needs:"AZURE_OPENAI_ENDPOINT" help:"Azure API version"`
 
@@ -83,7 +86,7 @@ type Settings struct {
 	ModelRetries    int           `env:"BOT_MODEL_RETRIES" default:"3" min:"0" max:"255" help:"retries of the last model"`
 	ModelMaxWait    time.Duration `env:"BOT_MODEL_MAX_WAIT" default:"20s" help:"how long one call may wait between tries"`
 	ModelStream     bool          `env:"BOT_MODEL_STREAM" help:"true: stream, for gateways that close quiet connections"`
-	ReasoningEffort string        `env:"BOT_REASONING_EFFORT" else:"not sent" help:"how much a reasoning model thinks: minimal, low, medium, high or another word that it knows"`
+	ReasoningEffort string        `env:"BOT_REASONING_EFFORT" else:"not sent; none for OpenAI's gpt-6-luna" help:"how much a reasoning model thinks: minimal, low, medium, high or another word that it knows"`
 	SystemMessages  string        `env:"BOT_MODEL_SYSTEM_MESSAGES" oneof:"anywhere,first,nowhere" else:"anywhere" help:"where the server takes system messages: anywhere, first or nowhere"`
 	MaxTokensField  string        `env:"BOT_MAX_TOKENS_FIELD" oneof:"max_completion_tokens,max_tokens" else:"max_completion_tokens" help:"how the server calls the token limit; max_tokens for old ones such as Ollama"`
 
@@ -428,6 +431,7 @@ func (s *Settings) Check() error {
 	s.checkCallers(&f)
 	s.checkConnector(&f)
 	s.checkModels(&f)
+	s.checkExplicit(&f)
 	s.checkSkills(&f)
 	s.checkTraces(&f)
 	if s.RedisURL != "" {
@@ -694,6 +698,30 @@ func (s *Settings) checkConnector(f *faults) {
 	}
 }
 
+// checkExplicit warns of a bot with an app id that has no model, or forgets everything at exit,
+// unless the settings say so.
+func (s *Settings) checkExplicit(f *faults) {
+	for _, c := range []struct{ variable, value, meaning, instead string }{
+		{"BOT_MODEL", "offline", "answers fixed phrases only", "OPENAI_API_KEY,OPENAI_BASE_URL,AZURE_OPENAI_ENDPOINT"},
+		{"BOT_STATE", "embedded", "forgets everything at exit", "REDIS_URL,BOT_DATA_DIR"},
+	} {
+		_, given := s.field(c.variable)
+		instead := strings.Split(c.instead, ",")
+		set := slices.DeleteFunc(slices.Clone(instead), func(name string) bool {
+			_, value := s.field(name)
+			return value.IsZero()
+		})
+		switch {
+		case f.has(c.variable):
+		case !given.IsZero() && len(set) > 0:
+			f.add(c.variable, "%s contradicts %s", c.value, strings.Join(set, ", "))
+		case given.IsZero() && len(set) == 0 && s.AppID != "":
+			s.warnings = append(s.warnings, fmt.Sprintf("%s: with an app id (MICROSOFT_APP_ID), set %s; or set %s=%s for a bot that %s",
+				c.variable, strings.Join(instead, " or "), c.variable, c.value, c.meaning))
+		}
+	}
+}
+
 // Price returns BOT_MODEL_PRICE.
 func (s *Settings) Price() (price [3]float64) {
 	switch p := s.ModelPrice; len(p) {
@@ -716,6 +744,10 @@ func (s *Settings) checkModels(f *faults) {
 		"Key": "OPENAI_API_KEY", "BaseURL": "OPENAI_BASE_URL", "Model": "OPENAI_MODEL", "MaxTokensField": "BOT_MAX_TOKENS_FIELD",
 		"ReasoningEffort": "BOT_REASONING_EFFORT", "SystemMessages": "BOT_MODEL_SYSTEM_MESSAGES", "AzureEndpoint": "AZURE_OPENAI_ENDPOINT",
 		"AzureKey": "AZURE_OPENAI_API_KEY", "AzureDeployment": "AZURE_OPENAI_DEPLOYMENT",
+	}
+	if s.EntraID() {
+		_, err := entra.Token(s.Cloud, nil)
+		f.ask("AZURE_TOKEN_CREDENTIALS", err)
 	}
 	known := slices.Clone(*f)
 	for i, cfg := range s.modelConfigs() {

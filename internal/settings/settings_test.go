@@ -51,7 +51,16 @@ func TestSettings(t *testing.T) {
 		"loopback overrides":      {env{"bot-openid-metadata-url": "http://127.0.0.1:1/x", "bot-login-url": "http://[::1]:2"}, func(*Settings) bool { return true }},
 		"local compatible server": {env{"openai-base-url": "http://ollama:11434/v1"}, func(*Settings) bool { return true }},
 		"hosts":                   {env{"bot-allowed-service-hosts": " a.example, ,127.0.0.1:8080 "}, func(s *Settings) bool { return strings.Join(s.AllowedHosts, "|") == "a.example|127.0.0.1:8080" }},
-		"Azure wins over OpenAI":  {env{"azure-openai-endpoint": "https://x.openai.azure.com", "azure-openai-api-key": "k", "azure-openai-deployment": "d", "openai-api-key": "k"}, func(*Settings) bool { return true }},
+		"said in local mode":      {env{"bot-model": "OFFLINE", "bot-state": "embedded"}, func(s *Settings) bool { return s.Model == "offline" && s.State == "embedded" }},
+		"said with an app id":     {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "bot-model": "offline", "bot-state": "embedded"}, func(*Settings) bool { return true }},
+		"a model and Redis":       {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "openai-api-key": "k", "redis-url": "redis://x", "bot-model": "", "bot-state": ""}, func(*Settings) bool { return true }},
+		"Azure with Entra ID": {env{"azure-openai-endpoint": "https://x.openai.azure.com", "azure-openai-deployment": "d", "bot-fallback-models": "e", "bot-cloud": "gcch"}, func(s *Settings) bool {
+			return s.EntraID() && s.modelConfigs()[0].AzureToken != nil && s.modelConfigs()[1].AzureToken != nil
+		}},
+		"Entra ID not elsewhere": {env{"azure-openai-endpoint": "https://x.openai.azure.com", "azure-openai-deployment": "d", "bot-fallback-models": "e", "bot-fallback-base-url": "http://x"}, func(s *Settings) bool {
+			return s.modelConfigs()[1].AzureToken == nil
+		}},
+		"Azure wins over OpenAI": {env{"azure-openai-endpoint": "https://x.openai.azure.com", "azure-openai-api-key": "k", "azure-openai-deployment": "d", "openai-api-key": "k"}, func(*Settings) bool { return true }},
 		"patience has defaults": {env{}, func(s *Settings) bool {
 			return s.ModelRetries == 3 && s.ModelMaxWait == 20*time.Second && s.FallbackModels == nil
 		}},
@@ -115,6 +124,7 @@ func TestWarnings(t *testing.T) {
 		"none":          {env{"microsoft-app-id": guid, "microsoft-app-certificate-file": certificateFile(t)}, ""},
 		"of local mode": {env{}, ""},
 		"no GUID":       {env{"microsoft-app-id": "your-app-id", "microsoft-app-password": "p"}, "MICROSOFT_APP_ID: "},
+		"nothing said":  {env{"microsoft-app-id": guid, "microsoft-app-password": "p", "bot-model": "", "bot-state": ""}, "or set BOT_STATE=embedded for a bot that forgets everything at exit"},
 	} {
 		got, err := c.in.read()
 		if all := strings.Join(got.Warnings(), "\n"); err != nil || (all == "") != (c.want == "") || !strings.Contains(all, c.want) {
@@ -284,7 +294,10 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"neither true nor false": {env{"bot-dangerously-no-auth": "maybe"}, []string{"BOT_DANGEROUSLY_NO_AUTH"}},
 		"plain http":             {env{"bot-openid-metadata-url": "http://evil.example/x", "bot-login-url": "ftp://x"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL"}},
 		"password in an address": {env{"openai-base-url": "https://u:p@x/v1"}, []string{"OPENAI_BASE_URL"}},
-		"half an Azure":          {env{"azure-openai-endpoint": "https://x"}, []string{"AZURE_OPENAI_API_KEY", "AZURE_OPENAI_DEPLOYMENT"}},
+		"half an Azure":          {env{"azure-openai-endpoint": "https://x"}, []string{"AZURE_OPENAI_DEPLOYMENT"}},
+		"other words":            {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "bot-model": "none", "bot-state": "redis"}, []string{"BOT_MODEL", "BOT_STATE"}},
+		"two models, two states": {env{"bot-model": "offline", "openai-api-key": "k", "openai-base-url": "http://x/v1", "bot-state": "embedded", "redis-url": "redis://x"}, []string{"BOT_MODEL", "BOT_STATE"}},
+		"offline, on Azure":      {with(azure(), func(s env) { s["bot-model"] = "offline" }), []string{"BOT_MODEL"}},
 		"the other half":         {env{"azure-openai-api-key": "k", "azure-openai-deployment": "d", "azure-openai-api-version": "v"}, []string{"AZURE_OPENAI_API_KEY", "AZURE_OPENAI_DEPLOYMENT", "AZURE_OPENAI_API_VERSION"}},
 		"a fallback of nobody":   {env{"bot-fallback-models": "m"}, []string{"BOT_FALLBACK_MODELS"}},
 		"a server for no model":  {env{"openai-api-key": "k", "bot-fallback-base-url": "http://x/v1", "bot-fallback-api-key": "k"}, []string{"BOT_FALLBACK_BASE_URL", "BOT_FALLBACK_API_KEY"}},
