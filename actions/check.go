@@ -214,7 +214,7 @@ func (c *checker) fit(s *jsonschema.Schema, value any, at []string) any {
 func (c *checker) fitOne(options []*jsonschema.Schema, value any, at []string) any {
 	accepts := func(s *jsonschema.Schema, value any) bool {
 		wrong, ok := s.Validate(value).(*jsonschema.ValidationError) //nolint:errorlint // it returns no other
-		return !ok || (&checker{}).first(wrong) == nil // unknown entities are no faults
+		return !ok || (&checker{}).first(wrong) == nil               // unknown entities are no faults
 	}
 	if i := slices.IndexFunc(options, func(s *jsonschema.Schema) bool { return accepts(s, value) }); i >= 0 {
 		options = options[i : i+1]

@@ -11,7 +11,7 @@ import (
 )
 
 var barbot = app.Bot{
-	Name:     "Barbot",
+	Name: "Barbot",
 	Register: func(r *actions.Registry) {
 		actions.Add(r, "pourTea", "Pours a cup of tea", pourTea, actions.Title("Pour tea"))
 	},

@@ -56,19 +56,23 @@ func (q quotas) limits(turns, used int) (all []limit) {
 	user = cmp.Or(user, q.Activity.From.ID)
 	for _, l := range []limit{
 		{
-			"turns of a person", quota.UserTurnsPerMinute, state.Tally{Key: key(user, "quota", "turns"), Add: turns, Window: quotaMinute},
+			"turns of a person", quota.UserTurnsPerMinute,
+			state.Tally{Key: key(user, "quota", "turns"), Add: turns, Window: quotaMinute},
 			"You've sent a lot of messages. Please wait a minute.",
 		},
 		{
-			"tokens of a person", quota.UserTokensPerDay, state.Tally{Key: key(user, "quota", "tokens"), Add: used, Window: quotaDay},
+			"tokens of a person", quota.UserTokensPerDay,
+			state.Tally{Key: key(user, "quota", "tokens"), Add: used, Window: quotaDay},
 			"You've used today's budget. Please come back tomorrow.",
 		},
 		{
-			"turns of a tenant", quota.TenantTurnsPerMinute, state.Tally{Key: key(tenant, "tenant-quota", "turns"), Add: turns, Window: quotaMinute},
+			"turns of a tenant", quota.TenantTurnsPerMinute,
+			state.Tally{Key: key(tenant, "tenant-quota", "turns"), Add: turns, Window: quotaMinute},
 			"Your organization has sent a lot of messages. Please wait a minute.",
 		},
 		{
-			"tokens of a tenant", quota.TenantTokensPerDay, state.Tally{Key: key(tenant, "tenant-quota", "tokens"), Add: used, Window: quotaDay},
+			"tokens of a tenant", quota.TenantTokensPerDay,
+			state.Tally{Key: key(tenant, "tenant-quota", "tokens"), Add: used, Window: quotaDay},
 			"Your organization has used today's budget. Please come back tomorrow.",
 		},
 	} {
