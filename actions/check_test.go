@@ -257,6 +257,27 @@ func TestCheckOfAnOlderDraft(t *testing.T) {
 	}
 }
 
+// TestCheckOfForeignSchemas: formats that nobody checks hide nothing, a default of null is none, and
+// unknown entities within alternatives are no faults.
+func TestCheckOfForeignSchemas(t *testing.T) {
+	t.Parallel()
+	reg, err := actions.Read(strings.NewReader(`[{"name":"a","parameters":{"type":"object","properties":{
+		"to":{"type":"string","format":"email","pattern":"@contoso\\.com$"},"x":{"type":"string","default":null},
+		"o":{"anyOf":[{"type":"object","additionalProperties":false,"properties":{"n":{"type":"integer"},"dryRun":{"type":"boolean","default":true}}}]}}}}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, _ := reg.Lookup("a")
+	if got, err := a.Check(map[string]any{"to": "everyone"}); err == nil {
+		t.Errorf("checked %v", got)
+	}
+	got, err := a.Check(map[string]any{"o": map[string]any{"n": "5", "note": "x"}})
+	want := map[string]any{"o": map[string]any{"n": json.Number("5"), "note": "x", "dryRun": true}}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v, -want +got\n%s", err, diff)
+	}
+}
+
 // TestCheckThenCall: what Check returns is what the action's own type reads.
 func TestCheckThenCall(t *testing.T) {
 	t.Parallel()

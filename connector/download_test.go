@@ -163,6 +163,7 @@ func TestDownloadEnds(t *testing.T) {
 		calls  int
 	}{
 		{"without a cap", func(w http.ResponseWriter, _ *http.Request) { flood(w, 1) }, math.MaxInt64, nil, 1},
+		{"not there yet", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusAccepted) }, 0, &connector.Error{Status: 202}, 1},
 		{"at the cap", func(w http.ResponseWriter, _ *http.Request) { flood(w, 4) }, 4 << 10, nil, 1},
 		{"a byte more", func(w http.ResponseWriter, _ *http.Request) { flood(w, 4) }, 4<<10 - 1, &connector.Error{Status: 413}, 1},
 		{"without a length", func(w http.ResponseWriter, _ *http.Request) { flood(w, 1<<15) }, 1 << 20, &connector.Error{Status: 413}, 1},

@@ -89,6 +89,10 @@ func TestDecode(t *testing.T) {
 			"\ufeff<think>hm</think>\n" + planMilk + "<|im_end|>",
 			plan.Plan{Commands: commands(milk, say("Added milk.")), Repairs: []string{"end_token", "prefix", "reasoning"}},
 		},
+		"HTML strikes": {
+			"I replaced <s>milk</s>.\n" + planMilk,
+			plan.Plan{Commands: commands(milk, say("Added milk.")), Repairs: []string{"prose"}, Salvaged: true},
+		},
 		"twice the same": {
 			planMilk + "\n" + planMilk,
 			plan.Plan{Commands: commands(milk, say("Added milk.")), Repairs: []string{"equal_plans"}},

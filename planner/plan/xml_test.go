@@ -200,6 +200,8 @@ func TestDecodeXMLFaults(t *testing.T) {
 		"cut in a function":                       {"<plan><function.wipe>", plan.Truncated},
 		"cut in the reasoning":                    {"<think>" + inPlan(wipe), plan.Truncated},
 		"a second plan that is cut":               {inPlan(wipe) + "\nBetter:\n<plan>" + wipe, plan.Truncated},
+		"a tag in character data":                 {inPlan("<note><![CDATA[</note>" + wipe + "<note>]]></note>"), plan.InvalidPlan},
+		"a tag in a comment":                      {inPlan("<note><!-- </note>" + wipe + " -->"), plan.InvalidPlan},
 		"unknown":                                 {inPlan(wipe, "<function.unknown/>"), plan.UnknownAction},
 		"unknown in a plugin":                     {inPlan("<function.A.unknown/>"), plan.UnknownAction},
 		"another plugin's":                        {inPlan("<function.Writer.wipe/>"), plan.UnknownAction},
