@@ -134,9 +134,10 @@ func TestCommands(t *testing.T) {
 }
 
 var (
-	shBlock = regexp.MustCompile("(?ms)^```sh\n(.*?)^```")
-	inPage  = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```|`((?:[A-Z_]+=\\S* )*(?:go run|go tool \\w+|go test|echo|az) [^`\n]+)`")
-	comment = regexp.MustCompile(`(^|\s+)# .*`)
+	shBlock  = regexp.MustCompile("(?ms)^```sh\n(.*?)^```")
+	anyBlock = regexp.MustCompile("(?ms)^```.*?^```")
+	inPage   = regexp.MustCompile("(?ms)^```(\\w*)\n(.*?)^```|`((?:[A-Z_]+=\\S* )*(?:go run|go tool \\w+|go test|echo|az) [^`\n]+)`")
+	comment  = regexp.MustCompile(`(^|\s+)# .*`)
 )
 
 // commandsIn are the commands that a page shows, in order and without comments.
