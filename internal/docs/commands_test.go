@@ -66,7 +66,14 @@ var notRun = []struct{ begin, why string }{
 	{"docker ", "needs a registry; .ci/run builds the minimal image with buildah"},
 	{"CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' ", ".ci/run builds so"},
 	{"bench/small-model/run.sh", "builds a model's server for a quarter of an hour: by hand"},
-	{"go run ./examples/first", "its own test plays it"},
+	{"go run ./examples/", playsItself},
+	{"OPENAI_API_KEY=sk-... go run ./examples/", playsItself},
+	{"SMTP_ADDR=127.0.0.1:1025 go run ./examples/", playsItself},
+	{".ci/run", "runs these tests"},
+	{"golangci-lint ", ciRuns},
+	{"npm ", ciRuns},
+	{"node e2e/", ciRuns},
+	{"internal/rediscluster/start.sh ", ciRuns},
 	{"git clone ", "needs the network; TestBeginOfTheTestingPage does the rest of the block"},
 	{"mkdir coffee ", begins},
 	{"cp -r ", begins},
@@ -77,15 +84,17 @@ var notRun = []struct{ begin, why string }{
 const (
 	needsAccount = "needs an account; the page says that it was not tried"
 	begins       = "TestBeginOfTheTestingPage runs it"
+	playsItself  = "the example's own test plays it"
+	ciRuns       = ".ci/run does it"
 )
 
-// TestCommands runs the commands of README.md, docs/ and deploy/ as they stand there, those of a
-// page one after another in one folder: commands in blocks of sh, and those in a text that begin
+// TestCommands runs the commands of README.md, CONTRIBUTING.md, docs/ and the READMEs of deploy,
+// bench and examples as they stand there, those of a page one after another in one folder: commands in blocks of sh, and those in a text that begin
 // with a program that is known here. Of go test it checks that there is something to run.
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	var pages []string
-	for _, pattern := range []string{"README.md", "docs/*.md", "deploy/*.md", "deploy/*/README.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "bench/*.md", "deploy/*.md", "deploy/*/README.md", "examples/*/README.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -174,15 +183,15 @@ func checkGoTest(t *testing.T, page, command string) {
 		words = words[:at]
 	}
 	for i, word := range words {
-		switch {
-		case word == "-run" && words[i+1] != "^$":
-			wanted["Test"] = words[i+1]
-		case word == "-bench":
-			wanted["Benchmark"], _, _ = strings.Cut(words[i+1], "/")
-		case i > 0 && words[i-1] == "-bench":
+		switch before := words[max(i-1, 0)]; {
+		case before == "-run" && word != "^$":
+			wanted["Test"] = word
+		case before == "-bench":
+			wanted["Benchmark"], _, _ = strings.Cut(word, "/")
 		case word == "." || strings.HasPrefix(word, "./"):
-			files, _ := filepath.Glob(filepath.Join(folder, strings.TrimSuffix(word, "..."), "*_test.go"))
-			if len(files) == 0 && word != "./..." {
+			within, all := strings.CutSuffix(word, "...")
+			files, _ := filepath.Glob(filepath.Join(folder, within, "*_test.go"))
+			if _, err := os.Stat(filepath.Join(folder, within)); err != nil || len(files) == 0 && !all {
 				t.Errorf("%s: %s: no tests in %s", page, command, word)
 			}
 			for _, file := range files {
