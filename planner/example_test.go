@@ -41,18 +41,20 @@ func ExampleNewSequential() {
 // An action that is a prompt: its result is what the model writes.
 func ExampleAddPrompt() {
 	library, err := prompts.LoadFS(fstest.MapFS{
-		"prompts/Poem/prompt.txt": {Data: []byte("Write a poem of two lines about {{$subject}}.")},
+		"prompts/ShortPoem/prompt.txt":  {Data: []byte("Write a poem of two lines about {{$subject}}.")},
+		"prompts/ShortPoem/config.json": {Data: []byte(`{"description": "Writes a short poem"}`)},
 	}, "prompts")
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
+	registry, model := actions.New(), fixed("Milk is white\nand gone by night.")
+
 	type poem struct {
 		Subject string `json:"subject"`
 	}
-	write := planner.AddPrompt[poem](actions.New(), "Poem", "Writes a short poem", planner.Config{
-		Model: fixed("Milk is white\nand gone by night."), Prompts: library,
-	})
+	write := planner.AddPrompt[poem](registry, "ShortPoem", "", planner.Config{Model: model, Prompts: library})
+
 	result, err := write.Call(context.Background(), &actions.Turn{}, map[string]any{"subject": "milk"})
 	fmt.Println(result.Text(), err)
 	// Output:
