@@ -964,7 +964,7 @@ func TestRecoverOfThreePartitions(t *testing.T) {
 			}
 			var l *inbox.Lease
 			until(t, "the end of the lease", func() bool { l = b.claim(b.in); return l != nil })
-			if recovered, err := l.Recover(t.Context(), state.BotKey(), b.person()); !recovered || err != nil {
+			if recovered, err := l.Recover(t.Context(), b.person(), state.BotKey()); !recovered || err != nil {
 				t.Fatalf("recovered %v, %v", recovered, err)
 			}
 			b.wantRecord(l, tt.record, 0)
