@@ -385,7 +385,7 @@ func TestHalfOfTheStateIsSaved(t *testing.T) {
 	})
 	b.model.Says(plan(do("enter", `{}`), say("Entered.")))
 	b.say("Mia")
-	b.expectFault("I cannot tell whether this was done: enter.")
+	b.expectFault("Please check whether I saved this, and try again. I cannot tell whether this was done: enter.")
 	b.wantGuests("Mia")
 	if all := state.Of[guests](b.scopes(miasKey)[0]).All; !slices.Equal(all, []string{"another"}) || calls != 1 {
 		t.Errorf("the person's guests are %q after %d calls", all, calls)
