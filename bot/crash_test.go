@@ -28,7 +28,7 @@ import (
 )
 
 // place is where a process dies: before or after its n-th step that others can see, which is
-// a script that writes to its conversation, a call of the model, or a message that is sent.
+// a script that writes to its conversation or a note of that, a call of the model, or a message that is sent.
 type place struct {
 	step  int // from 0
 	after bool
@@ -55,6 +55,7 @@ func places(steps int) []place {
 type crashes struct {
 	t      *testing.T
 	server *state.Store
+	shares bool // book changes state of the whole bot, the person and the conversation
 	deaths []place
 
 	mu    sync.Mutex
@@ -150,13 +151,18 @@ func (m *mortal) dial(ctx context.Context, network, addr string) (net.Conn, erro
 
 // Write is a step when it carries a script that writes to the conversation.
 func (w *wire) Write(p []byte) (n int, err error) {
-	if !bytes.Contains(p, []byte("evalsha")) || !bytes.Contains(p, []byte("/records")) && !bytes.Contains(p, []byte("/queue")) {
+	what := "script"
+	switch has := func(part string) bool { return bytes.Contains(p, []byte(part)) }; {
+	case has("evalsha") && (has("/records") || has("/queue")):
+	case w.m.shares && has("evalsha") && has("}/notes/"):
+		what = "note"
+	default:
 		if w.m.isDead() {
 			return 0, errDead
 		}
 		return w.Conn.Write(p)
 	}
-	err = w.m.step("script", func() error {
+	err = w.m.step(what, func() error {
 		if n, err = w.Conn.Write(p); err != nil {
 			return err
 		}
@@ -235,7 +241,17 @@ func (c *crashes) begin() *mortal {
 	must(c.t, err)
 	acts := actions.New()
 	lists.Register(acts)
-	actions.Add(acts, "book", "Books", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+	actions.Add(acts, "book", "Books", func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+		if !c.shares {
+			return actions.Done, nil
+		}
+		shared, err := turn.Bot(ctx)
+		if err != nil {
+			return actions.Done, err
+		}
+		for _, scope := range []*state.Scope{shared, turn.User, turn.Conversation} {
+			state.Of[tally](scope).N++
+		}
 		return actions.Done, nil
 	})
 	library, err := prompts.Load("")
@@ -271,12 +287,17 @@ func (c *crashes) deliver(to *mortal) bool {
 // and the steps of the first.
 func live(t *testing.T, deaths ...place) (sent []string, died int, steps []string) {
 	t.Helper()
+	return liveWith(t, false, deaths...)
+}
+
+func liveWith(t *testing.T, shares bool, deaths ...place) (sent []string, died int, steps []string) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(time.Minute) }) // what is cut off finds out
 		server, err := state.Open(t.Context(), "", state.Config{})
 		must(t, err)
 		t.Cleanup(func() { _ = server.Close() })
-		c := &crashes{t: t, server: server, deaths: deaths, next: make(chan struct{}, 100)}
+		c := &crashes{t: t, server: server, shares: shares, deaths: deaths, next: make(chan struct{}, 100)}
 		m := c.begin()
 		taken := c.deliver(m)
 		for quiet := false; !quiet || !taken; {
@@ -293,8 +314,15 @@ func live(t *testing.T, deaths ...place) (sent []string, died int, steps []strin
 			audit = append(audit, e)
 			return nil
 		}))
+		kept, err := server.Load(t.Context(), state.BotKey(), state.UserKey("msteams", "28:bot", "29:mia"), state.ConversationKey("msteams", "28:bot", "a:mia"))
+		must(t, err)
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		for _, scope := range kept {
+			if n := state.Of[tally](scope).N; shares && n != 1 && c.died < 3 {
+				t.Errorf("with deaths %v: %s counts %d", deaths, scope.Key(), n)
+			}
+		}
 		sent, died, steps = append(sent, c.sent...), c.died, c.steps
 		if died < 3 && (len(audit) != 1 || audit[0].Action != "book" || audit[0].Outcome != "ok") {
 			t.Errorf("with deaths %v the audit is %+v", deaths, audit)
@@ -343,6 +371,36 @@ func TestEveryCrash(t *testing.T) {
 				}
 				for _, telling := range places(3) {
 					check(t, first, next, next, telling, telling, telling)
+				}
+			}
+		})
+	}
+}
+
+// TestEveryCrashWithSharedState is the same for a turn that changes three documents in three partitions,
+// for one death everywhere and two around their saves. Each document has the change once, see live.
+func TestEveryCrashWithSharedState(t *testing.T) {
+	t.Parallel()
+	_, _, steps := liveWith(t, true)
+	if got, want := strings.Join(steps, ", "), "script, model, script, note, note, script, send Booked., note, script, send Noted., script, send All done., script"; got != want {
+		t.Fatalf("the steps of a turn are %s\nwant %s", got, want)
+	}
+	all := places(len(steps))
+	check := func(t *testing.T, deaths ...place) (died int) {
+		t.Helper()
+		sent, died, _ := liveWith(t, true, deaths...)
+		if fault := faultOf(sent, died); fault != "" {
+			t.Errorf("with deaths %v: %s: %q", deaths[:died], fault, sent)
+		}
+		return died
+	}
+	for _, first := range all {
+		t.Run(first.String(), func(t *testing.T) {
+			t.Parallel()
+			check(t, first)
+			for _, next := range all[:10] { // no other process comes as far as the next save
+				if steps[first.step] != "note" || check(t, first, next) < 2 {
+					break
 				}
 			}
 		})

@@ -75,7 +75,6 @@ func reachable(failure error) bool {
 func explain(failure error, unread bool) texts.Text {
 	var fromModel *models.Error
 	var limit *LimitError
-	var conflict *state.ConflictError
 	switch {
 	case errors.Is(failure, errUnsent):
 		return "Sorry, part of my answer could not be sent."
@@ -101,7 +100,7 @@ func explain(failure error, unread bool) texts.Text {
 		return "Sorry, I was shut down in the middle of this. Please try again."
 	case errors.Is(failure, state.ErrTooLarge) && !unread:
 		return "Sorry, that's more than I can store, so I didn't save it."
-	case errors.As(failure, &conflict) && len(conflict.Saved) > 0:
+	case errors.Is(failure, errHalfSaved):
 		return "Sorry, someone else changed the same thing at the same time. Please check whether I saved this, and try again."
 	case errors.Is(failure, state.ErrConflict):
 		return "Sorry, someone else changed the same thing at the same time, so I didn't save this. Please try again."

@@ -32,6 +32,7 @@ func TestGoCodeIsInTheTree(t *testing.T) {
 		"docs/own-bot.md":   {"app/example_test.go"},
 		"docs/prompts.md":   {"planner/example_test.go"},
 		"docs/skills.md":    {"skills/example_test.go"},
+		"docs/state.md":     {"bot/state_page_test.go", "state/example_test.go"},
 		"docs/testing.md":   {"examples/coffee/main_test.go", "examples/coffee/files_test.go"},
 	}
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
