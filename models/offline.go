@@ -152,6 +152,9 @@ func newPhraseReader(req *Request) *phraseReader {
 		r.actions = append(r.actions, a)
 		for _, example := range t.Examples {
 			words := slices.DeleteFunc(strings.Fields(strings.Trim(example, ".?!")), isFiller)
+			for i := range words {
+				words[i] = bare(words[i])
+			}
 			if len(words) > 0 {
 				r.verbs[strings.ToLower(words[0])] = true
 				r.phrases = append(r.phrases, phrase{a, words})

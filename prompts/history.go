@@ -71,6 +71,43 @@ func (h *History) Append(turn Turn, most int) {
 	}
 }
 
+// Lines returns what was said, as people read it, such as "Mia: the VPN is down". Of the bot's plans
+// it has only the messages. person speaks where a turn has no name, as in a personal chat.
+func (h *History) Lines(person, bot string) (lines []string) {
+	for _, t := range h.Turns {
+		for _, m := range t.Messages {
+			switch m.Role {
+			case "user":
+				lines = append(lines, cmp.Or(t.Name, person)+": "+m.Text)
+			case "assistant":
+				for _, text := range spoken(m.Text) {
+					lines = append(lines, bot+": "+text)
+				}
+			}
+		}
+	}
+	return lines
+}
+
+// spoken returns the messages of an answer: of a plan, its SAYs.
+func spoken(answer string) (texts []string) {
+	var plan struct {
+		Commands []struct {
+			Type     string `json:"type"`
+			Response string `json:"response"`
+		} `json:"commands"`
+	}
+	if json.Unmarshal([]byte(answer), &plan) != nil {
+		return []string{answer}
+	}
+	for _, c := range plan.Commands {
+		if c.Type == "SAY" {
+			texts = append(texts, c.Response)
+		}
+	}
+	return texts
+}
+
 // Forget removes the turns of one person.
 func (h *History) Forget(userID string) {
 	h.Turns = slices.DeleteFunc(h.Turns, func(t Turn) bool { return t.From == userID })
