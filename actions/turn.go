@@ -26,6 +26,10 @@ type Turn struct {
 	// is the state of one thread; outside channels it is the same as Conversation. User is the
 	// person's state across conversations. Temp lasts as long as the turn.
 	Conversation, Thread, User, Temp *state.Scope
+	// Bot returns the state of the whole bot, which all conversations and people share. The first call
+	// in a turn loads it; from then on it is saved with the turn, as the other scopes are. After an
+	// error nothing is loaded: return it. nil if no bot runs the turn.
+	Bot func(ctx context.Context) (*state.Scope, error)
 
 	// Rounds are the turn's plans so far, with their outcomes. A planner shows them to the model
 	// when it plans again.

@@ -28,7 +28,7 @@ import (
 )
 
 // place is where a process dies: before or after its n-th step that others can see, which is
-// a script that writes to its conversation, a call of the model, or a message that is sent.
+// a script that writes to its conversation or a note of that, a call of the model, or a message that is sent.
 type place struct {
 	step  int // from 0
 	after bool
@@ -150,13 +150,18 @@ func (m *mortal) dial(ctx context.Context, network, addr string) (net.Conn, erro
 
 // Write is a step when it carries a script that writes to the conversation.
 func (w *wire) Write(p []byte) (n int, err error) {
-	if !bytes.Contains(p, []byte("evalsha")) || !bytes.Contains(p, []byte("/records")) && !bytes.Contains(p, []byte("/queue")) {
+	what := "script"
+	switch has := func(part string) bool { return bytes.Contains(p, []byte(part)) }; {
+	case has("evalsha") && (has("/records") || has("/queue")):
+	case has("evalsha") && has("}/notes/"):
+		what = "note"
+	default:
 		if w.m.isDead() {
 			return 0, errDead
 		}
 		return w.Conn.Write(p)
 	}
-	err = w.m.step("script", func() error {
+	err = w.m.step(what, func() error {
 		if n, err = w.Conn.Write(p); err != nil {
 			return err
 		}
@@ -235,7 +240,14 @@ func (c *crashes) begin() *mortal {
 	must(c.t, err)
 	acts := actions.New()
 	lists.Register(acts)
-	actions.Add(acts, "book", "Books", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+	actions.Add(acts, "book", "Books", func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+		shared, err := turn.Bot(ctx)
+		if err != nil {
+			return actions.Done, err
+		}
+		for _, scope := range []*state.Scope{shared, turn.User, turn.Conversation} {
+			state.Of[tally](scope).N++
+		}
 		return actions.Done, nil
 	})
 	library, err := prompts.Load("")
@@ -293,8 +305,15 @@ func live(t *testing.T, deaths ...place) (sent []string, died int, steps []strin
 			audit = append(audit, e)
 			return nil
 		}))
+		kept, err := server.Load(t.Context(), state.BotKey(), state.UserKey("msteams", "28:bot", "29:mia"), state.ConversationKey("msteams", "28:bot", "a:mia"))
+		must(t, err)
 		c.mu.Lock()
 		defer c.mu.Unlock()
+		for _, scope := range kept {
+			if n := state.Of[tally](scope).N; n != 1 && c.died < 3 {
+				t.Errorf("with deaths %v: %s counts %d", deaths, scope.Key(), n)
+			}
+		}
 		sent, died, steps = append(sent, c.sent...), c.died, c.steps
 		if died < 3 && (len(audit) != 1 || audit[0].Action != "book" || audit[0].Outcome != "ok") {
 			t.Errorf("with deaths %v the audit is %+v", deaths, audit)
@@ -311,11 +330,12 @@ var replies = []string{"Booked.", "Noted.", "All done."}
 // TestEveryCrash has processes die at every place, one after another. After one or two deaths
 // all replies arrive, in order. After three at the same place the person at least reads the
 // sentence that names the turn, even if those that tell it die as well. A death repeats one
-// message at most. The audit has the call of book once, see live.
+// message at most. The audit has the call of book once, and so has
+// each document that it changed, see live.
 func TestEveryCrash(t *testing.T) {
 	t.Parallel()
 	_, _, steps := live(t)
-	if got, want := strings.Join(steps, ", "), "script, model, script, script, send Booked., script, send Noted., script, send All done., script"; got != want {
+	if got, want := strings.Join(steps, ", "), "script, model, script, note, note, script, send Booked., note, script, send Noted., script, send All done., script"; got != want {
 		t.Fatalf("the steps of a turn are %s\nwant %s", got, want)
 	}
 	all := places(len(steps))

@@ -49,6 +49,7 @@ func testStore(t *testing.T, open func(t *testing.T) *state.Store) {
 		"scopes that cannot be saved":        testUnsavable,
 		"a context that ended":               testContext,
 		"many writers lose nothing":          testManyWriters,
+		"updates outside of turns":           testUpdate,
 		"sets have no races":                 testSets,
 		"a set is drained":                   testDrain,
 		"a drain that ends early":            testDrainThatEnds,

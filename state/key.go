@@ -18,8 +18,8 @@ const (
 	keyPrefix = "planbot/"
 )
 
-// Key names one document in Redis. Build it with [ConversationKey] or [UserKey]. [Store.Load]
-// rejects the zero Key and a Key built from bad parts. Keys are comparable with ==.
+// Key names one document in Redis. Build it with [ConversationKey], [UserKey] or [BotKey], or take
+// it from a turn's [Scope.Key]. [Store.Load] rejects the zero Key and a Key built from bad parts. Keys are comparable with ==.
 type Key struct {
 	name      string
 	partition int
@@ -38,6 +38,13 @@ func ConversationKey(channel, bot, id string) Key {
 // id. The rules of [ConversationKey] apply to its parts.
 func UserKey(channel, bot, id string) Key {
 	return newKey(partitionOf(id), channel, bot, "users", id)
+}
+
+// BotKey is the key of the state of the whole bot, which all its conversations and people share, on
+// all channels. A Redis has one bot.
+func BotKey() Key {
+	p := partitionOf("bot")
+	return Key{name: keyPrefix + "{" + strconv.Itoa(p) + "}/bot", partition: p}
 }
 
 // Under is the key of a document that belongs to k and shares its partition, so that both can be

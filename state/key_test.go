@@ -33,6 +33,8 @@ func TestKeysAreStable(t *testing.T) {
 			state.ConversationKey("msteams", "28:app", "19:abc@thread.tacv2").Under("approvals", "a/b"),
 			"planbot/{22}/msteams/28:app/conversations/19:abc@thread.tacv2/approvals/a%2Fb",
 		},
+		{state.BotKey(), "planbot/{39}/bot"},
+		{state.BotKey().Under("tickets", "7"), "planbot/{39}/bot/tickets/7"},
 	} {
 		if got := tt.key.String(); got != tt.want || tt.key.Err() != nil {
 			t.Errorf("%s (%v), want %s", got, tt.key.Err(), tt.want)

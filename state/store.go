@@ -257,6 +257,42 @@ func (s *Store) Save(ctx context.Context, scopes ...*Scope) error {
 	return errors.Join(&conflict, err)
 }
 
+// Update changes one document outside of a turn: it loads it, calls change and saves what change
+// did. If somebody else saved the document meanwhile, Update starts over on what is there now. It
+// also retries while Redis is unavailable. It does so for [Config.Timeout], then the error is
+// [ErrConflict] or [ErrUnavailable]. After ErrUnavailable it is unknown whether the change was saved.
+//
+// change may be called more than once, so it should do nothing but read and change the scope, which
+// ends with it. If it returns an error, nothing is saved and Update returns that error.
+func (s *Store) Update(ctx context.Context, key Key, change func(*Scope) error) error {
+	bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	defer cancel()
+	var changed []*Scope // and not saved
+	for try := 0; ; try++ {
+		scopes, err := changed, error(nil)
+		if scopes == nil {
+			if scopes, err = s.Load(ctx, key); err == nil {
+				if err := change(scopes[0]); err != nil {
+					return err
+				}
+				changed = scopes
+			}
+		}
+		if err == nil {
+			err = s.Save(ctx, scopes...)
+		}
+		switch {
+		case errors.Is(err, ErrConflict):
+			changed = nil
+		case !errors.Is(err, ErrUnavailable), errors.Is(err, redis.ErrClosed):
+			return err
+		}
+		if !rdb.Pause(bounded, nil, try) {
+			return err
+		}
+	}
+}
+
 // Batch is the changed documents of one partition, which a script writes in one step. For package
 // inbox; everybody else calls [Store.Save]. A Batch can be stored as JSON, but one read back from
 // JSON has no scopes.
@@ -327,7 +363,11 @@ func (s *Store) Batches(scopes []*Scope) (batches []*Batch, idle []*rdb.Call, er
 }
 
 // Partition is the partition of the documents. It panics on an empty Batch.
-func (b *Batch) Partition() int { return b.writes[0].scope.key.partition }
+func (b *Batch) Partition() int {
+	var key Key
+	_ = key.UnmarshalText([]byte(b.Docs[0].Key)) // it was a key's text
+	return key.partition
+}
 
 // AddTo appends the documents to a call for docs.lua, after its other keys and arguments.
 func (b *Batch) AddTo(c *rdb.Call) {
@@ -370,6 +410,29 @@ func (b *Batch) Keys() []Key {
 		keys[i] = w.scope.key
 	}
 	return keys
+}
+
+// Compare returns the keys of the batches that could not be saved now, because the version of one of
+// their documents has changed. For package inbox.
+func (s *Store) Compare(ctx context.Context, batches ...*Batch) (lost []Key, err error) {
+	calls := make([][]*rdb.Call, len(batches))
+	for i, b := range batches {
+		for _, doc := range b.Docs {
+			calls[i] = append(calls[i], rdb.Plain("getrange", doc.Key, 0, versionBytes-1))
+		}
+	}
+	if err := s.try(ctx, "compare state", slices.Concat(calls...)...); err != nil {
+		return nil, err
+	}
+	for i, b := range batches {
+		for j, c := range calls[i] {
+			if !strings.Contains(b.Docs[j].Replaces, "\n"+c.Text()+"\n") {
+				lost = append(lost, b.Keys()...)
+				break
+			}
+		}
+	}
+	return lost, nil
 }
 
 // DB is the connection to Redis. For package inbox.

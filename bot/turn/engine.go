@@ -263,7 +263,7 @@ func (e *Engine) recover(ctx context.Context, lease *inbox.Lease) error {
 	if err != nil {
 		return nil // nobody can continue it
 	}
-	_, err = lease.Recover(ctx, userKey(a))
+	_, err = lease.Recover(ctx, state.BotKey(), userKey(a))
 	return err
 }
 
@@ -520,7 +520,7 @@ func (e *Engine) NewTurn(a *activity.Activity, raw []byte, trusted, awaited bool
 
 func (e *Engine) newTurn(a *activity.Activity) *Turn {
 	t := &Turn{engine: e, Turn: &actions.Turn{Activity: a, Budget: e.cfg.Budget, Texts: e.cfg.Texts}}
-	t.Notifier = notifier{t}
+	t.Notifier, t.Bot = notifier{t}, t.loadBot
 	return t
 }
 

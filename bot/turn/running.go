@@ -60,8 +60,8 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	}
 	run.Progress = p.Start(nil)
 	x.Rounds = append(x.Rounds, actions.Round{Preface: p.Preface})
-	if x.progressed {
-		return nil // what was done since the last save is not saved, so a rerun starts there and not at this plan
+	if x.progressed || x.bot != nil || changed(x.scopes[1:]...) || !x.moved && changed(x.Conversation) {
+		return nil // a rerun starts at the last save, not at this plan: it has to repeat what was done since then
 	}
 	x.rec.Phase = running
 	x.base, err = x.encode()
@@ -300,10 +300,13 @@ func (x *execution) do(ctx context.Context) error {
 			return nil
 		}
 	}
-	x.calls, x.granted = nil, calls[0].granted
+	x.calls, x.granted, x.outage = nil, calls[0].granted, nil
 	x.snapshot()
 	if !x.invoke(ctx, calls) {
 		return x.abandon(calls)
+	}
+	if x.outage != nil {
+		return x.outage // the calls are repeated once redis is back
 	}
 	x.progressed = true
 	x.begun, x.rec.Run.InFlight, x.rec.Run.Approved = 0, 0, ""
@@ -516,6 +519,7 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 			again = true
 		}
 	}
+	x.outside = x.outside || x.bot != nil && changed(x.bot) // saved before the next step, so that turns elsewhere seldom meet it
 	err := cmp.Or(ctx.Err(), stop, x.circles())
 	if again {
 		x.leaveOut()
@@ -526,7 +530,7 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 
 // finishCall turns any error of a call into a result.
 func (x *execution) finishCall(ctx context.Context, c *call) {
-	for _, scope := range x.scopes {
+	for _, scope := range x.loaded() {
 		if err := scope.Err(); err != nil && c.err == nil {
 			c.err = fmt.Errorf("read state: %w", err)
 		}

@@ -115,6 +115,43 @@ func (t *Turn) adopt(scopes []*state.Scope) {
 	}
 }
 
+// loadBot is [actions.Turn.Bot].
+func (t *Turn) loadBot(ctx context.Context) (_ *state.Scope, err error) {
+	switch {
+	case t.scopes == nil:
+		return nil, errors.New("this turn has no state")
+	case t.bot != nil:
+		return t.bot, nil
+	}
+	ctx, s := step(ctx, "load")
+	defer func() { s.end(err) }()
+	scopes, err := t.engine.cfg.Store.Load(ctx, state.BotKey())
+	if errors.Is(err, state.ErrUnavailable) {
+		t.outage = err
+	}
+	if err == nil {
+		t.bot = scopes[0]
+	}
+	return t.bot, err
+}
+
+// loaded returns the scopes to save, in the order of their partitions: the one that most others
+// change comes first, because once it is saved the turn cannot run again.
+func (t *Turn) loaded() []*state.Scope {
+	if t.bot == nil || t.scopes == nil {
+		return t.scopes
+	}
+	return append([]*state.Scope{t.bot}, t.scopes...)
+}
+
+// changed reports whether the scopes have changes to save. A scope that cannot be saved counts.
+func changed(scopes ...*state.Scope) bool {
+	return slices.ContainsFunc(scopes, func(s *state.Scope) bool {
+		changed, err := s.Changed()
+		return changed || err != nil
+	})
+}
+
 // reload goes back to the last save or the last plan, on fresh state.
 func (t *Turn) reload(ctx context.Context) error {
 	raw := t.lease.Record()
@@ -146,7 +183,7 @@ func (t *Turn) Save(ctx context.Context) (err error) {
 			if err != nil {
 				return err
 			}
-			return t.lease.Save(ctx, raw, t.progressed, t.scopes...)
+			return t.lease.Save(ctx, raw, t.progressed, t.loaded()...)
 		})
 	}
 	if err != nil {
@@ -185,27 +222,53 @@ func (t *Turn) gather() error {
 	return nil
 }
 
+// errHalfSaved says that a part of the state was saved when somebody else changed the same value of
+// another part. The turn cannot run again on that.
+var errHalfSaved = errors.New("a part of the state was saved, and another part was changed by somebody else")
+
 // merging calls write again, on the newest state, for as long as somebody else changed other values
 // of the same documents.
 func (t *Turn) merging(ctx context.Context, write func() error) error {
+	half := false
 	for attempt := 0; ; attempt++ {
 		err := write()
-		var lost *state.ConflictError
-		if !errors.As(err, &lost) || attempt == maxMerges {
+		lost, ok := errors.AsType[*state.ConflictError](err)
+		if !ok {
 			return err
 		}
-		fresh, err := t.engine.cfg.Store.Load(ctx, lost.Conflicted...)
+		half = half || len(lost.Saved) > 0
+		if attempt < maxMerges {
+			err = t.rebase(ctx, lost.Conflicted)
+		}
+		if half && errors.Is(err, state.ErrConflict) {
+			t.uncertain = append(t.uncertain, t.unsaved()...)
+			return fmt.Errorf("%w: %v", errHalfSaved, err)
+		}
 		if err != nil {
 			return err
 		}
-		for _, scope := range t.scopes {
-			if i := slices.Index(lost.Conflicted, scope.Key()); i >= 0 {
-				if err := scope.Rebase(fresh[i]); err != nil {
-					return err
-				}
+	}
+}
+
+// rebase merges what others saved in these documents into the turn's scopes.
+func (t *Turn) rebase(ctx context.Context, keys []state.Key) error {
+	fresh, err := t.engine.cfg.Store.Load(ctx, keys...)
+	if err != nil {
+		return err
+	}
+	for _, scope := range t.loaded() {
+		if i := slices.Index(keys, scope.Key()); i >= 0 {
+			if err := scope.Rebase(fresh[i]); err != nil {
+				return err
 			}
 		}
 	}
+	return nil
+}
+
+// unsaved lists the actions that changed only state, which is not saved yet.
+func (t *Turn) unsaved() []string {
+	return completed(slices.DeleteFunc(t.Outcomes()[t.saved:], func(o actions.Outcome) bool { return !t.stateOnly(o) }))
 }
 
 // snapshot copies the turn's state, for rollback.
@@ -222,11 +285,18 @@ func (t *Turn) rollback() {
 	for i, c := range t.snapshots {
 		scopes[i].Restore(c)
 	}
+	if len(scopes) > len(t.snapshots) { // the action loaded it
+		t.bot = nil
+	}
 }
 
-// changeable returns the scopes that actions may change.
+// changeable returns the scopes that actions may change, the bot's last.
 func (t *Turn) changeable() []*state.Scope {
-	return append(slices.Clip(t.scopes), t.Temp)
+	all := append(slices.Clip(t.scopes), t.Temp)
+	if t.bot != nil {
+		all = append(all, t.bot)
+	}
+	return all
 }
 
 // executed returns the commands that did not fail, with their results, and the SAYs of texts.
@@ -337,7 +407,9 @@ func (t *Turn) noteReference() {
 			state.Of[home](t.home).Conversation = c.ID
 		}
 	}
-	*state.Of[reference](t.Conversation) = now
+	was := state.Of[reference](t.Conversation)
+	t.moved = *was != now
+	*was = now
 }
 
 // Removed notes that the bot was removed from the conversation. Nothing can be sent there until an

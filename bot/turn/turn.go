@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	mathrand "math/rand/v2"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -34,9 +35,12 @@ type Turn struct {
 	owned  context.Context // ends when the lease is lost or soon after a cancel; sends outlive the turn timeout
 
 	scopes    []*state.Scope
+	bot       *state.Scope   // of the whole bot; nil: nobody asked for it
+	outage    error          // why the whole bot's state could not be loaded, if Redis is away
 	home      *state.Scope   // names the person's own conversation; nil: this one is not personal
 	snapshots []*state.Scope // of what actions may change, for rollback
 	fault     error          // why state cannot be read
+	moved     bool           // how to reach the conversation has changed
 
 	exec   *execution // runs its plans
 	typing *typing
@@ -62,6 +66,9 @@ const (
 	// maxReruns is how often a phase runs again because another conversation changed the same value
 	// meanwhile.
 	maxReruns = 5
+	// rerunAfter is the longest wait before the first rerun; it doubles each time. It is random, so that
+	// many conversations that change the same value of the bot's do not meet again.
+	rerunAfter = 40 * time.Millisecond
 	// finishWithin is how long to keep trying to finish a turn whose replies were sent.
 	finishWithin = 2 * time.Minute
 	// afterOutage is when to retry a turn that Redis could not save.
@@ -120,6 +127,7 @@ func (t *Turn) try(ctx context.Context) (more bool, err error) {
 			return more, err
 		}
 		zerolog.Ctx(ctx).Info().Int("attempt", reruns+1).Msg("another conversation changed the same value, running again")
+		wait(bounded, mathrand.N(rerunAfter<<reruns), nil)
 		if err := t.reload(bounded); err != nil {
 			return false, err
 		}
@@ -285,11 +293,15 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 	ctx, cancel := t.engine.workers.outlive(ctx, finishWithin)
 	defer cancel()
 	answer := t.encodeAnswer()
-	scopes := t.scopes
+	scopes := t.loaded()
 	if t.saveFault != nil {
 		scopes = nil
-	} else if scopes != nil { // the step that ends the turn cannot save the person's state
-		changed, err := t.User.Changed()
+	}
+	for _, scope := range scopes { // the step that ends the turn saves what belongs to the conversation
+		if scope != t.bot && scope != t.User {
+			continue
+		}
+		changed, err := scope.Changed()
 		if err == nil && changed {
 			err = t.Save(ctx)
 		}
@@ -409,7 +421,7 @@ func (t *Turn) settleAccounts(ctx context.Context) {
 func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 	ctx, cancel := t.engine.workers.outlive(ctx, tellWithin)
 	defer cancel()
-	w, keep := t.rec.Wait, len(t.lasts()) > 0
+	w, keep, saved := t.rec.Wait, len(t.lasts()) > 0, t.saved
 	if w != nil && w.Approval != nil && t.saveFault == nil {
 		t.exec.renote(w.Approval, "["+w.Approval.Action+" needs approval, but nobody could be asked.]")
 		audit{t}.approval(&t.rec, w.Approval, "failed")
@@ -431,13 +443,18 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 	if why == filteredText {
 		said = cmp.Or(t.instead, t.engine.cfg.FilteredText, said)
 	}
-	said = t.account(said)
+	sorry := said
+	said = t.account(sorry)
 	if t.Activity.Type == activity.Invoke {
 		t.Answer(t.engine.cfg.OwnAnswer(t, said))
 	}
 	t.rec.Run, t.rec.Outbox, t.rec.Wait = nil, nil, nil
 	if t.IsMessage() && reachable(failure) {
 		err := t.Tell(ctx, said)
+		if errors.Is(err, state.ErrConflict) { // another conversation was faster, so what was to be kept is not done
+			t.scopes, t.saved = nil, saved
+			err = t.Tell(ctx, t.account(sorry))
+		}
 		if err != nil && t.leaves(err) {
 			return false, err
 		}
@@ -467,11 +484,14 @@ func (t *Turn) tellDeadLetter(ctx context.Context, dead *deadLetter) []byte {
 // that do something outside of state.
 func (t *Turn) lasts() []string {
 	outcomes := t.Outcomes()
-	unsaved := slices.DeleteFunc(slices.Clone(outcomes[t.saved:]), func(o actions.Outcome) bool {
-		action, known := t.engine.cfg.Actions.Lookup(o.Action)
-		return known && action.StateOnly
-	})
+	unsaved := slices.DeleteFunc(slices.Clone(outcomes[t.saved:]), t.stateOnly)
 	return t.titles(completed(append(outcomes[:t.saved], unsaved...)))
+}
+
+// stateOnly reports whether the outcome is that of an action that changes only state.
+func (t *Turn) stateOnly(o actions.Outcome) bool {
+	action, known := t.engine.cfg.Actions.Lookup(o.Action)
+	return known && action.StateOnly
 }
 
 // titles returns what people call the actions.

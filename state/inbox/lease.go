@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,8 +36,9 @@ type Lease struct {
 	id     string
 	record []byte
 	tries  int
-	note   string // key of the note left by saves of this record; "": none
-	stale  bool   // the record already contains what the note says
+	notes  []string // keys of the notes left by saves of this record
+	noted  int      // how many saves of this record left notes
+	stale  bool     // the record already contains what the notes say
 
 	expires atomic.Int64 // by the clock of leases, ns
 	ending  atomic.Bool  // a call that may end the lease is running: ignore a refused renewal
@@ -83,13 +85,14 @@ func (l *Lease) OnLost(f func()) {
 // further and resets Tries to 0. Do not change the record after the call.
 //
 // Save writes the record and the scopes of the queue's partition in one step, and only if this
-// lease still owns the queue. Scopes may also be in one other partition. Those are saved just
-// before, together with a note of the second step. If the process dies in between, the next owner
-// completes the save with [Lease.Recover].
+// lease still owns the queue. Scopes may also be in other partitions. Those are saved just before,
+// one partition after another in the order of scopes, each together with a note of the next steps.
+// If the process dies in between, the next owner completes the save with [Lease.Recover].
 //
 // Errors: [ErrLost]: the queue is gone and nothing was written for it. A [state.ConflictError]:
-// rebase the scopes in Conflicted and save again; those in Saved are already saved. Otherwise the
-// errors of [state.Store.Save].
+// rebase the scopes in Conflicted and save again; those in Saved are already saved. With scopes in
+// two other partitions Save compares all versions before it writes anything, so that Saved is empty
+// unless somebody else saved in that very moment. Otherwise the errors of [state.Store.Save].
 func (l *Lease) Save(ctx context.Context, record []byte, progress bool, scopes ...*state.Scope) error {
 	const doing = "save a record"
 	if err := l.in.fits(l.queue, len(record), l.in.maxRecord()); err != nil {
@@ -99,10 +102,8 @@ func (l *Lease) Save(ctx context.Context, record []byte, progress bool, scopes .
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w", doing, err)
-	case len(others) > 1:
-		return fmt.Errorf("%s: changed documents of more than one other partition", doing)
-	case len(others) == 1:
-		if err := l.saveOther(ctx, others[0], own, record, progress); err != nil {
+	case len(others) > 0:
+		if err := l.saveOthers(ctx, others, own, record, progress); err != nil {
 			return err
 		}
 	case len(own.Docs) == 0 && !progress && (record == nil || bytes.Equal(record, l.record)):
@@ -114,51 +115,87 @@ func (l *Lease) Save(ctx context.Context, record []byte, progress bool, scopes .
 		own.Unknown()
 		return err
 	case len(lost) > 0:
-		conflict := &state.ConflictError{Conflicted: own.Keys()}
-		for _, b := range others {
-			conflict.Saved = b.Keys()
-		}
-		return conflict
+		return &state.ConflictError{Conflicted: own.Keys(), Saved: keysOf(others)}
 	}
 	own.Saved()
 	return nil
 }
 
-// note is what a Save will write in its second step, as stored in Redis.
+func keysOf(batches []*state.Batch) (keys []state.Key) {
+	for _, b := range batches {
+		keys = append(keys, b.Keys()...)
+	}
+	return keys
+}
+
+// note is what a Save will write in its next steps, as stored in Redis.
 type note struct {
+	Save     int    // counts the saves of the record that left notes
 	Replaces string // sum of the previous record
 	Record   []byte
 	Progress bool
-	Own      *state.Batch // of the queue's partition
+	Others   []*state.Batch `json:",omitempty"` // of further partitions, to be saved first
+	Own      *state.Batch   // of the queue's partition
 }
 
-// saveOther saves the documents of another partition with a note of the next step.
-func (l *Lease) saveOther(ctx context.Context, other, own *state.Batch, record []byte, progress bool) error {
-	const doing = "save state"
+// follows reports whether n was written after other.
+func (n *note) follows(other *note) bool {
+	return n.Save > other.Save || n.Save == other.Save && len(n.Others) < len(other.Others)
+}
+
+// saveOthers saves the documents of other partitions, each with a note of the next steps.
+func (l *Lease) saveOthers(ctx context.Context, others []*state.Batch, own *state.Batch, record []byte, progress bool) error {
 	if l.Err() != nil { // the process was paused or Redis was unavailable
 		if _, err := l.save(ctx, &state.Batch{}, nil, false); err != nil {
 			return err
 		}
 	}
+	if len(others) > 1 {
+		lost, err := l.in.store.Compare(ctx, append(slices.Clip(others), own)...)
+		if err != nil {
+			return err
+		}
+		if len(lost) > 0 {
+			return &state.ConflictError{Conflicted: lost}
+		}
+	}
 	if record == nil {
 		record = l.record
 	}
-	text, err := json.Marshal(note{sum(l.record), record, progress, own}, jsontext.AllowInvalidUTF8(true))
-	if err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
+	l.noted++
+	n := note{Save: l.noted, Replaces: sum(l.record), Record: record, Progress: progress, Own: own}
+	for i, other := range others {
+		n.Others = others[i+1:]
+		lost, err := l.saveOther(ctx, other, n)
+		switch {
+		case err != nil:
+			other.Unknown()
+			return err
+		case len(lost) > 0:
+			return &state.ConflictError{Conflicted: other.Keys(), Saved: keysOf(others[:i])}
+		}
+		other.Saved()
 	}
-	l.note, l.stale = l.noteKey(other.Partition()), false
-	c := noteScript.Call(l.note).Add(noteFor, text)
-	other.AddTo(c)
-	if err := l.in.all(ctx, doing, c); err != nil {
-		other.Unknown()
-		return err
-	}
-	if len(c.List()) > 0 {
-		return &state.ConflictError{Conflicted: other.Keys()}
-	}
-	other.Saved()
 	return nil
+}
+
+// saveOther saves the documents of another partition with a note. It returns the numbers of the
+// documents that lost a race; if there are any, nothing was written.
+func (l *Lease) saveOther(ctx context.Context, other *state.Batch, n note) (lost rdb.Reply, err error) {
+	const doing = "save state"
+	text, err := json.Marshal(n, jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	key := l.noteKey(other.Partition())
+	if !slices.Contains(l.notes, key) {
+		l.notes = append(l.notes, key)
+	}
+	l.stale = false
+	c := noteScript.Call(key).Add(noteFor, text)
+	other.AddTo(c)
+	err = l.in.all(ctx, doing, c)
+	return c.List(), err
 }
 
 func (l *Lease) noteKey(partition int) string {
@@ -230,8 +267,10 @@ func (l *Lease) end(ctx context.Context, doing string, record []byte, w *Wait, a
 	}
 	c := l.endCall(record, w, answer, own)
 	calls := append([]*rdb.Call{c}, idle...)
-	if l.note != "" && l.stale {
-		calls = append(calls, rdb.Plain("del", l.note))
+	if l.stale {
+		for _, key := range l.notes {
+			calls = append(calls, rdb.Plain("del", key))
+		}
 	}
 	for _, extra := range calls[1:] {
 		extra.Once = true
@@ -251,7 +290,7 @@ func (l *Lease) end(ctx context.Context, doing string, record []byte, w *Wait, a
 		i.leases.drop(l)
 	case 2:
 		i.leases.extend(l, sent)
-		l.id, l.record, l.tries, l.note = reply.Text(1), []byte(reply.Text(2)), 0, ""
+		l.id, l.record, l.tries, l.notes = reply.Text(1), []byte(reply.Text(2)), 0, nil
 		more = true
 	case 5:
 		return false, &state.ConflictError{Conflicted: own.Keys()}
@@ -308,39 +347,69 @@ func (l *Lease) Release(ctx context.Context, after time.Duration) error {
 	return nil
 }
 
-// Recover completes a Save whose process died between its two steps. other is the person's
-// document. If there is a note and the record is still the one that Save found, Recover writes what
-// the note says; then recovered is true and Record is the newer one. It skips documents that
-// somebody else has changed since. Call it before loading the documents. The errors are those of
-// [Lease.Save].
-func (l *Lease) Recover(ctx context.Context, other state.Key) (recovered bool, err error) {
+// Recover completes a Save whose process died between its steps. others are the documents of other
+// partitions that a Save may have written. If there is a note and the record is still the one that
+// Save found, Recover writes what the note says; then recovered is true and Record is the newer one.
+// It skips documents that somebody else has changed since. Call it before loading the documents. The
+// errors are those of [Lease.Save].
+func (l *Lease) Recover(ctx context.Context, others ...state.Key) (recovered bool, err error) {
 	const doing = "recover a record"
-	if err := other.Err(); err != nil {
-		return false, fmt.Errorf("%s: %w", doing, err)
+	var keys []string
+	var calls []*rdb.Call
+	for _, other := range others {
+		if err := other.Err(); err != nil {
+			return false, fmt.Errorf("%s: %w", doing, err)
+		}
+		if key := l.noteKey(other.Partition()); !slices.Contains(keys, key) {
+			keys, calls = append(keys, key), append(calls, rdb.Plain("getrange", key, 0, -1))
+		}
 	}
-	key := l.noteKey(other.Partition())
-	c := rdb.Plain("getrange", key, 0, -1)
-	if err := l.in.all(ctx, doing, c); err != nil || c.Text() == "" {
+	if err := l.in.all(ctx, doing, calls...); err != nil {
 		return false, err
 	}
-	var n note
-	if err := json.Unmarshal([]byte(c.Text()), &n); err != nil {
-		return false, fmt.Errorf("%s: %w", doing, err)
+	var last *note // of those that are not stale
+	for i, c := range calls {
+		if c.Text() == "" {
+			continue
+		}
+		var n note
+		if err := json.Unmarshal([]byte(c.Text()), &n); err != nil {
+			return false, fmt.Errorf("%s: %w", doing, err)
+		}
+		l.notes, l.noted, l.stale = append(l.notes, keys[i]), max(l.noted, n.Save), true
+		if n.Replaces == sum(l.record) && (last == nil || n.follows(last)) {
+			last = &n
+		}
 	}
-	l.note, l.stale = key, true
-	if n.Replaces != sum(l.record) {
+	if last == nil {
 		return false, nil
 	}
 	l.stale = false
-	for {
-		lost, err := l.save(ctx, n.Own, n.Record, n.Progress)
+	for len(last.Others) > 0 {
+		other := last.Others[0]
+		last.Others = last.Others[1:]
+		err := l.redo(other, func() (rdb.Reply, error) {
+			if len(other.Docs) == 0 {
+				return nil, nil
+			}
+			return l.saveOther(ctx, other, *last)
+		})
 		if err != nil {
 			return false, err
 		}
-		if len(lost) == 0 {
-			return true, nil
+	}
+	err = l.redo(last.Own, func() (rdb.Reply, error) { return l.save(ctx, last.Own, last.Record, last.Progress) })
+	return err == nil, err
+}
+
+// redo repeats a step of a Save, without the documents that somebody else has changed since.
+func (l *Lease) redo(b *state.Batch, step func() (lost rdb.Reply, err error)) error {
+	for {
+		lost, err := step()
+		if err != nil || len(lost) == 0 {
+			return err
 		}
-		l.in.cfg.Log.Warn().Strs("keys", n.Own.Without(lost)).Str("record", l.id).
+		l.in.cfg.Log.Warn().Strs("keys", b.Without(lost)).Str("record", l.id).
 			Msg("somebody changed documents that a lost process was about to save, so they stay as they are")
 	}
 }
