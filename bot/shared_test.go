@@ -433,3 +433,18 @@ func TestAFailureIsToldEvenIfTheValueChanged(t *testing.T) {
 		t.Errorf("%d calls", calls.Load())
 	}
 }
+
+// TestAHandlerThatSaysNothing has its changes of the bot's state saved too.
+func TestAHandlerThatSaysNothing(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.bot.OnMessage(nil, func(ctx context.Context, turn *bot.Turn) error {
+		shared, err := turn.Bot(ctx)
+		if err == nil {
+			enter(turn.Text)(shared)
+		}
+		return err
+	})
+	b.say("Mia")
+	b.wantGuests("Mia")
+}
