@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -64,6 +65,27 @@ func TestTickets(t *testing.T) {
 		otto.Expect("There is no open ticket 2.") // that Otto may see
 		otto.Say("/tickets")
 		otto.ExpectCard("Open tickets: 0")
+	})
+}
+
+func TestTicketsOpenedAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	test(t, nil, func(t *testing.T, kit *bottest.Kit) {
+		var opened []string
+		people := []string{"Mia", "Otto", "Ada", "Ben"}
+		var open []func()
+		for _, person := range people {
+			open = append(open, func() { kit.Personal(person).Say("Open a ticket: the VPN is down.") })
+		}
+		kit.Together(open...)
+		for _, person := range people {
+			opened = append(opened, kit.Personal(person).Next().Activity.Text)
+		}
+		slices.Sort(opened)
+		want := []string{"Ticket 1 is open.", "Ticket 2 is open.", "Ticket 3 is open.", "Ticket 4 is open."}
+		if !slices.Equal(opened, want) {
+			t.Errorf("said %q", opened)
+		}
 	})
 }
 
