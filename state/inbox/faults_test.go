@@ -913,3 +913,107 @@ func TestWhatOthersDoIsCounted(t *testing.T) {
 		t.Errorf("%d were taken", len(more))
 	}
 }
+
+// A process dies between the steps of a save in three partitions, wherever it is.
+func TestRecoverOfThreePartitions(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		cut            func(b *bundle) state.Key // to whose partition the process has no way
+		meanwhile      func(b *bundle)
+		record         string
+		bot, user, own int
+	}{
+		"before the first":             {func(*bundle) state.Key { return state.BotKey() }, nil, "1", 0, 0, 0},
+		"before the second":            {(*bundle).person, nil, "2", 2, 2, 2},
+		"before the last":              {func(b *bundle) state.Key { return b.q }, nil, "2", 2, 2, 2},
+		"somebody changes the second":  {(*bundle).person, func(b *bundle) { b.put(b.person(), 9) }, "2", 2, 9, 2},
+		"somebody changes what it did": {func(b *bundle) state.Key { return b.q }, func(b *bundle) { b.put(state.BotKey(), 9); b.put(b.person(), 8) }, "2", 9, 8, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBundle(t, serve(t))
+			net, dying := &split{}, b.open(state.Config{})
+			hook(dying, net)
+			in := openInbox(t, dying, inbox.Config{Lease: shortLease, Patience: 200 * time.Millisecond})
+			e := b.entry("1")
+			e.Load = []state.Key{state.BotKey(), b.q, b.person()}
+			receipt, err := in.Accept(t.Context(), e)
+			if err != nil {
+				t.Fatal(err)
+			}
+			save := func(n int, record string) error {
+				for _, s := range receipt.Scopes {
+					*number(s) = n
+				}
+				return receipt.Lease.Save(t.Context(), []byte(record), true, receipt.Scopes...)
+			}
+			if err := save(-1, "1"); err != nil { // its notes do no harm, though the record is the same
+				t.Fatal(err)
+			}
+			for _, s := range receipt.Scopes {
+				b.put(s.Key(), 0)
+			}
+			receipt.Scopes = b.load(e.Load...)
+			net.cut(partOf(tt.cut(b)))
+			if err := save(2, "2"); !errors.Is(err, state.ErrUnavailable) {
+				t.Fatalf("save: %v", err)
+			}
+			in.Close()
+			if tt.meanwhile != nil {
+				tt.meanwhile(b)
+			}
+			var l *inbox.Lease
+			until(t, "the end of the lease", func() bool { l = b.claim(b.in); return l != nil })
+			if recovered, err := l.Recover(t.Context(), b.person(), state.BotKey()); !recovered || err != nil {
+				t.Fatalf("recovered %v, %v", recovered, err)
+			}
+			b.wantRecord(l, tt.record, 0)
+			b.want(state.BotKey(), tt.bot)
+			b.want(b.person(), tt.user)
+			b.want(b.q, tt.own)
+			b.finish(l, false)
+			if left := b.client().Keys(t.Context(), "*/notes/*").Val(); len(left) > 0 {
+				t.Errorf("left: %v", left)
+			}
+		})
+	}
+}
+
+// A save in three partitions finds all conflicts before it writes anything, if they are there already.
+func TestThreePartitionsAreCompared(t *testing.T) {
+	t.Parallel()
+	setup(t, func(t *testing.T, b *bundle) {
+		shared := state.BotKey().Under("tests", rand.Text())
+		e := b.entry("1")
+		e.Load = []state.Key{shared, b.person(), b.q}
+		receipt := b.accept(e)
+		save := func() error { return receipt.Lease.Save(t.Context(), []byte("2"), true, receipt.Scopes...) }
+		for _, lost := range [][]state.Key{{b.q}, {b.person(), b.q}, {shared}} {
+			for _, s := range receipt.Scopes {
+				*state.At[state.Counter](s, "count")++
+			}
+			for _, key := range lost {
+				other := b.load(key)[0]
+				*state.At[state.Counter](other, "count") += 10
+				if err := b.store.Save(t.Context(), other); err != nil {
+					t.Fatal(err)
+				}
+			}
+			wantConflict(t, save(), lost, nil)
+			for i, s := range b.load(e.Load...) {
+				if err := receipt.Scopes[i].Rebase(s); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := save(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for i, s := range b.load(e.Load...) {
+			if n := *state.At[state.Counter](s, "count"); n != []state.Counter{13, 13, 23}[i] {
+				t.Errorf("%s counts %d", s.Key(), n)
+			}
+		}
+		b.finish(receipt.Lease, false)
+	})
+}
