@@ -2,6 +2,7 @@ package bot_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -56,6 +57,9 @@ type crashes struct {
 	t      *testing.T
 	server *state.Store
 	deaths []place
+	acts   func(*actions.Registry) // adds actions; nil: none
+	body   string                  // the message; "": "go"
+	every  bool                    // every write of a document or a set is a step, too
 
 	mu    sync.Mutex
 	died  int
@@ -150,7 +154,12 @@ func (m *mortal) dial(ctx context.Context, network, addr string) (net.Conn, erro
 
 // Write is a step when it carries a script that writes to the conversation.
 func (w *wire) Write(p []byte) (n int, err error) {
-	if !bytes.Contains(p, []byte("evalsha")) || !bytes.Contains(p, []byte("/records")) && !bytes.Contains(p, []byte("/queue")) {
+	carries := func(words string) bool { return bytes.Contains(p, []byte(words)) }
+	isStep := carries("evalsha") && (carries("/records") || carries("/queue"))
+	if w.m.every {
+		isStep = isStep || carries("/users/") && (carries("evalsha") || carries("hdel")) || carries("evalsha") && carries("/conversations/")
+	}
+	if !isStep {
 		if w.m.isDead() {
 			return 0, errDead
 		}
@@ -238,6 +247,9 @@ func (c *crashes) begin() *mortal {
 	actions.Add(acts, "book", "Books", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
 		return actions.Done, nil
 	})
+	if c.acts != nil {
+		c.acts(acts)
+	}
 	library, err := prompts.Load("")
 	must(c.t, err)
 	planned, err := planner.NewSequence(c.t.Context(), planner.Config{Model: model, Actions: acts, Prompts: library})
@@ -257,8 +269,8 @@ func (c *crashes) begin() *mortal {
 
 // deliver is one delivery of the message, and whether it was acknowledged.
 func (c *crashes) deliver(to *mortal) bool {
-	body := `{"type":"message","id":"activity-1","channelId":"msteams","serviceUrl":"http://127.0.0.1:1/","text":"go",` +
-		`"from":{"id":"29:mia"},"recipient":{"id":"28:bot"},"conversation":{"id":"a:mia","conversationType":"personal","tenantId":"t1"}}`
+	body := cmp.Or(c.body, `{"type":"message","id":"activity-1","channelId":"msteams","serviceUrl":"http://127.0.0.1:1/","text":"go",`+
+		`"from":{"id":"29:mia"},"recipient":{"id":"28:bot"},"conversation":{"id":"a:mia","conversationType":"personal","tenantId":"t1"}}`)
 	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:3978/api/messages", strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	r = r.WithContext(context.WithValue(c.t.Context(), http.LocalAddrContextKey, net.Addr(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 3978})))
