@@ -140,9 +140,10 @@ func (a *Action) Call(ctx context.Context, turn *Turn, entities map[string]any) 
 // Registry is the set of a bot's actions. Register all actions before the first turn; after that it
 // is safe for concurrent use.
 type Registry struct {
-	all   []*Action
-	exact map[string]*Action
-	hosts map[string]provider
+	all     []*Action
+	exact   map[string]*Action
+	hosts   map[string]provider
+	forgets []func(context.Context, *Turn) (string, error)
 }
 
 // New returns an empty registry.
@@ -154,6 +155,29 @@ func New() *Registry {
 
 // All returns the actions in the order of registration.
 func (r *Registry) All() []*Action { return slices.Clone(r.all) }
+
+// OnForget registers what deletes a person's data. The bot itself deletes their state, what they
+// said, and their notices and approvals. f deletes the rest, such as rows in a database, when the
+// person says so with /forget or removes the app; the turn is theirs. keeps is what stays because
+// it belongs to others, in words that people read, such as "the tickets of your team"; "": nothing.
+//
+// f runs before any state is deleted, so state can say where the rest is. If f returns an error, no
+// state is deleted and the person reads that it did not work. f may run again: after an error, or
+// if the process died. It must return when ctx ends.
+func (r *Registry) OnForget(f func(ctx context.Context, turn *Turn) (keeps string, err error)) {
+	r.forgets = append(r.forgets, f)
+}
+
+// Forget calls all functions of [Registry.OnForget] and returns what stays. It is for the bot.
+func (r *Registry) Forget(ctx context.Context, turn *Turn) (keeps []string, err error) {
+	for _, f := range r.forgets {
+		kept, failure := f(ctx, turn)
+		if err = errors.Join(err, failure); kept != "" {
+			keeps = append(keeps, kept)
+		}
+	}
+	return keeps, err
+}
 
 // ForModels is the schema that models see: Told, or else Schema.
 func (a *Action) ForModels() *jsonschema.Schema { return cmp.Or(a.Told, a.Schema) }
@@ -169,6 +193,7 @@ type Offer struct {
 // The error lists every name that r does not have and every one offered twice.
 func (r *Registry) Only(offers ...Offer) (*Registry, error) {
 	only := New()
+	only.forgets = r.forgets
 	var faults []error
 	for _, o := range offers {
 		a, ok := r.exact[o.Name]

@@ -13,6 +13,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
 )
 
 type order struct {
@@ -229,6 +230,21 @@ func ExampleAdd() {
 	result, err := action.Call(context.Background(), &actions.Turn{}, map[string]any{"list": "groceries", "item": "milk"})
 	fmt.Println(result.Text(), err)
 	// Output: milk is on groceries now <nil>
+}
+
+func ExampleRegistry_OnForget() {
+	orders := map[string]string{"29:mia": "tea"} // such as a table of a database
+	registry := actions.New()
+	registry.OnForget(func(_ context.Context, turn *actions.Turn) (keeps string, err error) {
+		delete(orders, turn.Activity.From.ID)
+		return "invoices", nil
+	})
+	// Mia says "/forget yes":
+	mia := &activity.Activity{}
+	mia.From.ID = "29:mia"
+	keeps, err := registry.Forget(context.Background(), &actions.Turn{Activity: mia})
+	fmt.Println(len(orders), keeps, err)
+	// Output: 0 [invoices] <nil>
 }
 
 func TestOnlyKeepsTheOrderOfTheOffer(t *testing.T) {

@@ -55,12 +55,13 @@ func (f manifestFlags) config(b Bot, s *settings.Settings) manifest.Config {
 	builtIn := []manifest.Command{
 		{Title: "help", Description: "Shows what I can do"},
 		{Title: "/reset", Description: "Forgets our conversation"},
+		{Title: "/mydata", Description: "Shows what I keep about you"},
 		{Title: "/forget", Description: "Deletes everything I keep about you"},
 	}
-	isOwn := func(c manifest.Command) bool {
-		return slices.ContainsFunc(cfg.Commands, func(own manifest.Command) bool { return own.Title == c.Title })
+	dropped := func(c manifest.Command) bool {
+		return slices.Contains(s.CommandsOff, c.Title) || slices.ContainsFunc(cfg.Commands, func(own manifest.Command) bool { return own.Title == c.Title })
 	}
-	cfg.Commands = slices.Concat(slices.DeleteFunc(builtIn, isOwn), cfg.Commands)
+	cfg.Commands = slices.Concat(slices.DeleteFunc(builtIn, dropped), cfg.Commands)
 	if cfg.Prompts == nil {
 		for _, a := range s.Actions().All() {
 			cfg.Prompts = append(cfg.Prompts, manifest.Starter(a.Name, a.Description))

@@ -223,7 +223,7 @@ func TestCommands(t *testing.T) {
 	b.expect("Added.")
 
 	b.say("/RESET")
-	b.expect("I've cleared our conversation. Your lists and reminders are still here.")
+	b.expect("I've cleared our conversation. Everything else that I keep for you is still here.")
 	b.model.Says(plan(`{"type":"DO","action":"summarizeLists","saveAs":"L"}`, say("$L")))
 	b.say("lists?")
 	b.expect("**home**\n- milk")
@@ -231,7 +231,7 @@ func TestCommands(t *testing.T) {
 		t.Error("/reset left history")
 	}
 
-	b.say("/forget")
+	b.say("/forget yes")
 	b.expect("I've deleted everything I kept about you.")
 	if keys := b.documents(); len(keys) != 0 {
 		t.Errorf("/forget left %v", keys)

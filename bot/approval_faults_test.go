@@ -35,7 +35,7 @@ func TestForgetLeavesNoApproval(t *testing.T) {
 	d.deliver(click(approve, nil))
 	d.expect("Closed it.")
 	d.ask(nil, "close it")
-	d.say("/forget")
+	d.say("/forget yes")
 	d.expect("I've deleted everything I kept about you.")
 	for _, k := range d.redis.Keys() {
 		if v, _ := d.redis.Get(k); strings.Contains(v, "29:mia") || strings.Contains(k, "approvals") {

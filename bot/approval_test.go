@@ -295,7 +295,7 @@ func TestApprovalWithinTheReplies(t *testing.T) {
 
 func TestResetForgetsWhatWaits(t *testing.T) {
 	t.Parallel()
-	for _, command := range []string{"/reset", "/forget"} {
+	for _, command := range []string{"/reset", "/forget yes"} {
 		d := newDesk(t)
 		d.model.Says(closePlan)
 		approve, _ := buttons(t, d.ask(nil, "close it"))

@@ -51,7 +51,7 @@ func (b *bundle) expectAudit(want ...string) []turn.AuditEntry {
 // settled waits until no turn of Mia's conversation is at work: a message after it was answered.
 func (b *bundle) settled() {
 	b.Helper()
-	b.tell(event{"text": "/reset"}, "I've cleared our conversation. Your lists and reminders are still here.")
+	b.tell(event{"text": "/reset"}, "I've cleared our conversation. Everything else that I keep for you is still here.")
 }
 
 func TestAuditOfAnApproval(t *testing.T) {
@@ -186,7 +186,7 @@ func TestForgettingKeepsTheAudit(t *testing.T) {
 	addCount(b, "act")
 	b.model.Says(plan(do("act", `{}`), say("Done it.")))
 	b.tell(event{"text": "go"}, "Done it.")
-	b.tell(event{"text": "/forget"}, "I've deleted everything I kept about you, except the audit of approvals and actions.")
+	b.tell(event{"text": "/forget yes"}, "I've deleted everything I kept about you, except the audit of approvals and actions.")
 	b.expectAudit("call act ok aad-mia")
 }
 

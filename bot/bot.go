@@ -132,6 +132,9 @@ type Config struct {
 	// FilteredText is what the bot says when the model provider's content filter stops a turn. "":
 	// a default sentence that says so.
 	FilteredText string
+	// CommandsOff are the built-in commands that the bot does not have: any of /reset, /mydata and
+	// /forget. Who says one reads that it is switched off, unless [Bot.OnCommand] replaces it.
+	CommandsOff []string
 	// Texts changes what the bot says by itself: by language (a BCP 47 tag such as de or pt-BR), then
 	// by the English sentence with its verbs of package fmt. Planbot has English, German, French,
 	// Spanish, Chinese, Japanese and Italian, and says everything in the language of the person's
@@ -193,8 +196,8 @@ type Bot struct {
 	end    sync.Once
 }
 
-// New returns a bot. Its built-in routes (welcome, help, /reset, /forget) come after any that you
-// register. One error reports every fault in cfg.
+// New returns a bot. Its built-in routes (welcome, help, /reset, /mydata, /forget) come after any
+// that you register. One error reports every fault in cfg.
 func New(cfg Config) (*Bot, error) {
 	var faults []error
 	for _, required := range []struct {
@@ -238,6 +241,11 @@ func New(cfg Config) (*Bot, error) {
 			faults = append(faults, fmt.Errorf("%s is negative", number.name))
 		}
 	}
+	for _, command := range cfg.CommandsOff {
+		if !slices.Contains([]string{resetCommand, dataCommand, forgetCommand}, command) {
+			faults = append(faults, fmt.Errorf("CommandsOff: there is no built-in command %q", command))
+		}
+	}
 	all, err := texts.New(cfg.Texts)
 	cfg.texts = all
 	if err := errors.Join(append(faults, err)...); err != nil {
@@ -277,7 +285,7 @@ func New(cfg Config) (*Bot, error) {
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
 		MaxWaiting: cfg.MaxWaiting, MaxWaitingPerConversation: cfg.MaxWaitingPerConversation,
 		Budget: cfg.Budget, Quota: cfg.Quota, AuditKeep: cfg.AuditKeep, Feedback: cfg.Feedback,
-		FilteredText: cfg.FilteredText, Texts: cfg.texts, HistoryTurns: cfg.HistoryTurns,
+		FilteredText: cfg.FilteredText, CommandsOff: cfg.CommandsOff, Texts: cfg.texts, HistoryTurns: cfg.HistoryTurns,
 		Metrics: cfg.Metrics, Traces: cfg.Traces, Log: cfg.Log,
 	})
 	if err != nil {

@@ -61,7 +61,7 @@ const (
 	defaultSummary = "Say what you want done: it plans the steps and does them."
 	defaultDetails = "Tell the bot in your own words what you want done. It turns each message into a plan of actions, " +
 		"runs them in order, and says what it did.\n\n" +
-		"Send \"help\" to see what it can do, and \"/forget\" to delete everything it keeps about you. " +
+		"Send \"help\" to see what it can do. " +
 		"Replies are written with AI: check what matters."
 )
 

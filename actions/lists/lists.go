@@ -77,6 +77,8 @@ func (l *List) find(item string) int {
 // clean returns a name as it is stored. Cleaning it again changes nothing.
 func clean(name string) string { return spelling.OneLine(name, maxName) }
 
+const _ texts.Text = "lists" // what people call the value in state
+
 // noName is the fault of a name that is empty when it is clean.
 const noName texts.Text = "a name needs at least one character that can be seen"
 

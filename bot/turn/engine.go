@@ -88,6 +88,7 @@ type Config struct {
 	AuditKeep                                       time.Duration
 	Feedback                                        bool
 	FilteredText                                    string
+	CommandsOff                                     []string
 	Texts                                           *texts.Catalog
 	Metrics                                         prometheus.Registerer
 	Traces                                          trace.TracerProvider
@@ -348,6 +349,9 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, reason string, an
 	var raw []byte // nil: what cannot be read stays as it is
 	if rec, err := Decode(lease.Record()); err == nil {
 		w.Then = rec.Phase
+		if a, _ := rec.Read(); a != nil { // /forget drops it
+			w.Owner = a.From.ID
+		}
 		if rec.Wait != nil { // keep an approval with its decision
 			w.Approval = rec.Wait.Approval
 			if rec.Wait.For != forApproval && rec.Phase == waiting {

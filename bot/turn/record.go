@@ -44,6 +44,10 @@ type Record struct {
 	Answer *Answer `json:"answer,omitempty"`
 	// Remembered says that the turn is in the conversation's history.
 	Remembered bool `json:"remembered,omitzero"`
+	// Forgotten says that the person's data is deleted. Kept is what stays because it belongs to
+	// others, see [Turn.ForgetPerson].
+	Forgotten bool     `json:"forgotten,omitzero"`
+	Kept      []string `json:"kept,omitempty"`
 	// Audit is what is not in the log of the audit yet.
 	Audit []AuditEntry `json:"audit,omitempty"`
 }

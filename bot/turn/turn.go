@@ -157,10 +157,10 @@ func (t *Turn) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	if t.fault != nil && !strings.EqualFold(t.Text, "/forget") {
+	if t.fault != nil && !t.forgets() {
 		return t.fault
 	}
-	if !t.aside && t.rec.Notice == nil {
+	if !t.aside && t.rec.Notice == nil && !t.rec.Forgotten {
 		t.noteReference()
 	}
 	if t.rec.Phase == waiting {
@@ -177,6 +177,16 @@ func (t *Turn) begin(ctx context.Context) error {
 	}
 	return err
 }
+
+// forgets reports whether the person says that everything about them is to be deleted. That also
+// works if it cannot be read.
+func (t *Turn) forgets() bool {
+	said := strings.Join(strings.Fields(t.Text), " ")
+	return t.IsMessage() && strings.EqualFold(said, forgetCommand+" yes") && !t.off(forgetCommand)
+}
+
+// off reports whether the bot does not have that built-in command.
+func (t *Turn) off(command string) bool { return slices.Contains(t.engine.cfg.CommandsOff, command) }
 
 func (t *Turn) handler() Handler {
 	if t.rec.Notice != nil {
@@ -438,7 +448,7 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 	case !t.resumed:
 		t.scopes = nil
 	}
-	why := explain(failure, t.fault != nil)
+	why := t.explain(failure)
 	said := cmp.Or(t.instead, t.Translate(why))
 	if why == filteredText {
 		said = cmp.Or(t.instead, t.engine.cfg.FilteredText, said)
