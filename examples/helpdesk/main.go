@@ -50,8 +50,9 @@ func register(r *actions.Registry, service restarter) {
 		actions.Title("Close a ticket"), actions.Example("close ticket {ticket}"))
 	actions.Add(r, "bringInPerson", "Has the support team join the conversation about a ticket", bringInPerson,
 		actions.Title("Bring in a person"), actions.Example("I need a person for ticket {ticket}"))
-	actions.Add(r, "restartDevice", "Restarts a device, which takes some seconds", restart(service),
+	actions.Add(r, "restartDevice", "Restarts a device, which takes some seconds", service.restart,
 		actions.Title("Restart a device"), actions.Example("restart {device}"))
+	r.OnForget(forget)
 }
 
 // addRoutes adds what works without a model.
@@ -73,22 +74,20 @@ type device struct {
 
 // restart calls the service, up to three times. The key is always the same, also if the process dies
 // and another one runs the action again.
-func restart(service restarter) func(context.Context, *actions.Turn, device) (actions.Result, error) {
-	return func(ctx context.Context, _ *actions.Turn, in device) (actions.Result, error) {
-		key := actions.AttemptOf(ctx).Key
-		status, err := backoff.Retry(ctx, func() (string, error) {
-			ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-			defer cancel()
-			return service(ctx, key, in.Name)
-		}, backoff.WithMaxTries(3))
-		switch {
-		case ctx.Err() != nil: // the turn is over, or goes on in another process
-			return actions.Result{}, ctx.Err()
-		case err != nil:
-			return actions.Fail("%s cannot be restarted now", in.Name), nil
-		}
-		return actions.Text("%s is %s.", in.Name, status), nil
+func (service restarter) restart(ctx context.Context, _ *actions.Turn, in device) (actions.Result, error) {
+	key := actions.AttemptOf(ctx).Key
+	status, err := backoff.Retry(ctx, func() (string, error) {
+		ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+		defer cancel()
+		return service(ctx, key, in.Name)
+	}, backoff.WithMaxTries(3))
+	switch {
+	case ctx.Err() != nil: // the turn is over, or goes on in another process
+		return actions.Result{}, ctx.Err()
+	case err != nil:
+		return actions.Fail("%s cannot be restarted now", in.Name), nil
 	}
+	return actions.Text("%s is %s.", in.Name, status), nil
 }
 
 // pretend stands in for a real service.

@@ -68,6 +68,24 @@ func TestTickets(t *testing.T) {
 	})
 }
 
+func TestForget(t *testing.T) {
+	t.Parallel()
+	test(t, nil, func(t *testing.T, kit *bottest.Kit) {
+		mia, otto := kit.Personal("Mia"), kit.Personal("Otto")
+		for _, chat := range []*bottest.Chat{mia, otto} {
+			chat.Say("Open a ticket: the VPN is down.")
+			chat.ExpectMatch("is open")
+		}
+		mia.Say("/forget yes")
+		mia.Expect("I've deleted everything I kept about you. " +
+			"This stays, because it belongs to others: what was posted in the channel of the support team.")
+		mia.Say("/tickets")
+		mia.ExpectCard("Open tickets: 0")
+		otto.Say("/tickets")
+		otto.ExpectCard("Open tickets: 1")
+	})
+}
+
 func TestTicketsOpenedAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	test(t, nil, func(t *testing.T, kit *bottest.Kit) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/planbot-go/planbot/actions"
@@ -130,6 +131,16 @@ func showTickets(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.R
 		return actions.Result{}, err
 	}
 	return actions.Text("%s", d.card(turn).Fallback), nil
+}
+
+// forget deletes the person's tickets, when they say /forget.
+func forget(ctx context.Context, turn *actions.Turn) (keeps string, err error) {
+	d, err := deskOf(ctx, turn)
+	if err != nil {
+		return "", err
+	}
+	maps.DeleteFunc(d.Open, func(_ int, k *ticket) bool { return k.OwnerKey == turn.User.Key() })
+	return "what was posted in the channel of the support team", nil
 }
 
 // sendTickets answers /tickets, without a model.
