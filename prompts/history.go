@@ -21,6 +21,9 @@ const (
 	maxTurnMessages = 32
 	maxMessageBytes = 8 << 10
 	maxHistoryBytes = 128 << 10 // of text in all
+
+	maxLines     = 20 // for people
+	maxLineBytes = 500
 )
 
 // cutMark ends a cut message, so the model does not take it for the whole.
@@ -71,22 +74,31 @@ func (h *History) Append(turn Turn, most int) {
 	}
 }
 
-// Lines returns what was said, as people read it, such as "Mia: the VPN is down". Of the bot's plans
-// it has only the messages. person speaks where a turn has no name, as in a personal chat.
-func (h *History) Lines(person, bot string) (lines []string) {
+// Lines returns what was said last, for people: at most 20 lines such as "Mia: the VPN is down", each
+// of at most 500 bytes. Of the bot's plans it has only the messages. person speaks where a turn has no
+// name, as in a personal chat.
+func (h *History) Lines(person, bot string) []string {
+	var lines []string
+	add := func(who, text string) {
+		line := who + ": " + text
+		if len(line) > maxLineBytes {
+			line = spelling.Shorten(line, maxLineBytes-len(cutMark)) + cutMark
+		}
+		lines = append(lines, line)
+	}
 	for _, t := range h.Turns {
 		for _, m := range t.Messages {
 			switch m.Role {
 			case "user":
-				lines = append(lines, cmp.Or(t.Name, person)+": "+m.Text)
+				add(cmp.Or(t.Name, person), m.Text)
 			case "assistant":
 				for _, text := range spoken(m.Text) {
-					lines = append(lines, bot+": "+text)
+					add(bot, text)
 				}
 			}
 		}
 	}
-	return lines
+	return lines[max(0, len(lines)-maxLines):]
 }
 
 // spoken returns the messages of an answer: of a plan, its SAYs.

@@ -169,6 +169,14 @@ func TestHistoryLines(t *testing.T) {
 	if diff := cmp.Diff(want, h.Lines("Mia", "Helpdesk")); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
+	var long []prompts.Message
+	for range 30 {
+		long = append(long, user(strings.Repeat("ä", 400)))
+	}
+	lines := historyOf(turn("29:mia", long...)).Lines("Mia", "Helpdesk")
+	if len(lines) != 20 || len(lines[0]) > 500 || !utf8.ValidString(lines[0]) || !strings.HasSuffix(lines[0], "ä […]") {
+		t.Errorf("%d long lines, the first is %q", len(lines), lines[0])
+	}
 }
 
 func TestHistoryForget(t *testing.T) {

@@ -12,8 +12,9 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// The support team has a channel. The bot posts the conversations of people there who need a person. A click takes one over: from then on the thread of
-// that post and the owner's conversation get each other's messages, until somebody says /close.
+// The support team has a channel, where the bot posts the conversations of people who need a person.
+// A click takes one over: from then on the thread of that post and the owner's conversation get each
+// other's messages, until somebody says /close.
 
 var nowhere actions.Recipient
 
@@ -43,13 +44,14 @@ func bringInPerson(ctx context.Context, turn *actions.Turn, in which) (actions.R
 		return actions.Unchanged("The support team is asked already."), nil
 	}
 	k.From, k.Team = actions.To(turn.Activity), d.Support
-	heading := fmt.Sprintf("%s needs a person. Ticket %d: %s", k.Owner, k.Number, k.Title)
+	name := turn.Activity.From.Name
+	heading := fmt.Sprintf("%s needs a person. Ticket %d: %s", name, k.Number, k.Title)
 	card := activity.Card{
 		Fallback: heading, Body: []any{activity.RichText{{Text: heading, Weight: "bolder"}}},
 		Actions: []any{activity.Button{Title: "Take over", Verb: "take", Data: which{k.Number}}},
 	}
-	said := state.Of[prompts.History](turn.Thread).Lines(k.Owner, "Helpdesk")
-	for _, line := range append(said, k.Owner+": "+turn.Text) {
+	said := state.Of[prompts.History](turn.Thread).Lines(name, "Helpdesk")
+	for _, line := range append(said, name+": "+turn.Text[:min(len(turn.Text), maxText)]) {
 		card.Body = append(card.Body, activity.RichText{{Text: line, Subtle: true}})
 	}
 	post := &activity.Activity{Type: activity.Message, Summary: heading, Attachments: []activity.Attachment{card.Attachment()}}

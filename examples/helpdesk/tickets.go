@@ -70,8 +70,8 @@ func channel(a *activity.Activity) actions.Recipient {
 
 const (
 	maxTickets = 500 // open at the same time
-	maxTitle   = 200 // bytes
 	maxShown   = 25  // on a card
+	maxText    = 200 // bytes of what somebody wrote
 )
 
 var priorities = []string{"urgent", "high", "normal", "low"}
@@ -88,8 +88,8 @@ func openTicket(ctx context.Context, turn *actions.Turn, in newTicket) (actions.
 		return actions.Result{}, err
 	case len(d.Open) >= maxTickets:
 		return actions.Fail("there are %d open tickets already", maxTickets), nil
-	case len(in.Title) > maxTitle:
-		return actions.Fail("the title is too long"), nil
+	case len(in.Title) > maxText:
+		return actions.Fail("a title has at most %d characters", maxText), nil
 	}
 	d.Last++
 	d.Open[d.Last] = &ticket{
@@ -105,8 +105,11 @@ type assignment struct {
 
 func assignTicket(ctx context.Context, turn *actions.Turn, in assignment) (actions.Result, error) {
 	_, k, err := find(ctx, turn, in.Ticket)
-	if err != nil || k == nil {
+	switch {
+	case err != nil || k == nil:
 		return noTicket(in.Ticket), err
+	case len(in.Name) > maxText:
+		return actions.Fail("a name has at most %d characters", maxText), nil
 	}
 	k.Assignee = in.Name
 	return actions.Text("%s works on ticket %d.", k.Assignee, k.Number), nil
