@@ -309,10 +309,15 @@ func TestCommandsThatAreOff(t *testing.T) {
 	if help := b.connector.Next(t).Text(); strings.Contains(help, "/reset") || strings.Contains(help, "/mydata") || !strings.HasSuffix(help, "- **/forget**") {
 		t.Errorf("help %s", help)
 	}
+	for range 2 { // also without the history
+		b.model.Fails(400, "context_length_exceeded")
+	}
+	b.say("hello")
+	b.expectFault("Sorry, that's too long for the AI model. Please shorten it. (turn ")
 	b.must(b.redis.Set(state.UserKey("msteams", "28:bot", "29:mia").String(), "planbot/99 from the future"))
 	b.say("hello")
 	b.expectFault("Sorry, I can't read what I stored here. Whoever runs this bot has to fix that.")
-	if len(b.model.Calls()) != 1 {
+	if len(b.model.Calls()) != 3 {
 		t.Errorf("%d model calls", len(b.model.Calls()))
 	}
 }

@@ -74,7 +74,7 @@ func reachable(failure error) bool {
 }
 
 // explain says in words for the person what happened.
-func (t *Turn) explain(failure error) texts.Text {
+func explain(t *Turn, failure error) texts.Text {
 	var fromModel *models.Error
 	var limit *LimitError
 	var conflict *state.ConflictError
@@ -95,7 +95,7 @@ func (t *Turn) explain(failure error) texts.Text {
 	case is[*actions.BudgetError](failure):
 		return "Sorry, this would cost more than I may spend on one message, so I stopped."
 	case errors.As(failure, &fromModel):
-		return t.explainModel(fromModel.Kind)
+		return explainModel(t, fromModel.Kind)
 	case errors.Is(failure, errChanged):
 		return "Sorry, things have changed since I asked for approval, so I didn't do it. Please ask me again."
 	case is[*plan.Fault](failure):
@@ -141,7 +141,7 @@ func cause(err error) string {
 // filteredText is said when the content filter of the model's provider stopped a turn.
 const filteredText texts.Text = "Sorry, the content filter of the AI model stopped this. Please try other words."
 
-func (t *Turn) explainModel(kind string) texts.Text {
+func explainModel(t *Turn, kind string) texts.Text {
 	if kind == models.TooLong && t.off(resetCommand) {
 		return "Sorry, that's too long for the AI model. Please shorten it."
 	}

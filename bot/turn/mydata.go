@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -36,51 +35,6 @@ var ownValues = map[string]texts.Text{
 	"greeted":     "whether I said hello",
 }
 
-// label is what people call a value of state: its name, unless [Config.Texts] has another word.
-func (t *Turn) label(name string) string {
-	return t.Translate(cmp.Or(ownValues[name], texts.Text(name)))
-}
-
-// PersonData returns messages that show the person what the bot keeps about them: their state,
-// their personal conversations, what they said in others, and what waits for them. It shows at most
-// about 100 KB and says if there is more. What [actions.Registry.OnForget] is for is not in it.
-func (t *Turn) PersonData(ctx context.Context) ([]*activity.Activity, error) {
-	d := &personData{Turn: t, seen: map[string]bool{}}
-	about := map[string]any{}
-	err := d.all(t.User, about)
-	if err == nil {
-		err = d.add(t.Translate("About you"), about)
-	}
-	if err == nil {
-		err = d.conversation(ctx, t.here(), t.Conversation, t.Thread)
-	}
-	if err == nil {
-		err = t.engine.cfg.Store.Members(ctx, placesKey(userKey(t.Activity)), func(places []string) error { return d.places(ctx, places) })
-	}
-	if err != nil && !errors.Is(err, errTooMuch) {
-		return nil, fmt.Errorf("collect a person's data: %w", err)
-	}
-	said := []string{t.Translate("This is what I keep about you.")}
-	if t.engine.cfg.AuditKeep > 0 {
-		said[0] += " " + t.Translate("I also keep an audit of approvals and actions.")
-	}
-	if err != nil {
-		said[0] += " " + t.Translate("There is more than I can send here. Please ask whoever runs this bot.")
-	}
-	for _, block := range d.blocks {
-		if last := len(said) - 1; len(said[last])+len(block) < maxBlock {
-			said[last] += "\n\n" + block
-		} else {
-			said = append(said, block)
-		}
-	}
-	var messages []*activity.Activity
-	for _, text := range said {
-		messages = append(messages, t.messages(text)...)
-	}
-	return messages, nil
-}
-
 // errTooMuch says that there is more data than may be sent.
 var errTooMuch = errors.New("too much data to send")
 
@@ -90,6 +44,40 @@ type personData struct {
 	blocks []string        // of JSON, each with a title
 	size   int             // of that JSON, in UTF-16 code units
 	seen   map[string]bool // places and ids of what waits
+}
+
+// texts collects it and returns the texts to send.
+func (d *personData) texts(ctx context.Context) ([]string, error) {
+	about := map[string]any{}
+	err := d.all(d.User, about)
+	if err == nil {
+		err = d.add(d.Translate("About you"), about)
+	}
+	if err == nil {
+		err = d.conversation(ctx, d.here(), d.Conversation, d.Thread)
+	}
+	if err == nil {
+		err = d.engine.cfg.Store.Members(ctx, placesKey(userKey(d.Activity)), func(places []string) error { return d.places(ctx, places) })
+	}
+	tooMuch := errors.Is(err, errTooMuch)
+	if err != nil && !tooMuch {
+		return nil, err
+	}
+	said := []string{d.Translate("This is what I keep about you.")}
+	if d.engine.cfg.AuditKeep > 0 {
+		said[0] += " " + d.Translate("I also keep an audit of approvals and actions.")
+	}
+	if tooMuch {
+		said[0] += " " + d.Translate("There is more than I can send here. Please ask whoever runs this bot.")
+	}
+	for _, block := range d.blocks {
+		if last := len(said) - 1; len(said[last])+len(block) < maxBlock {
+			said[last] += "\n\n" + block
+		} else {
+			said = append(said, block)
+		}
+	}
+	return said, nil
 }
 
 // add adds values with a title. It cuts what is too much, and returns errTooMuch then.

@@ -16,6 +16,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
@@ -731,4 +732,24 @@ func (t *Turn) forgetIn(ctx context.Context, conversation string, personal bool)
 		}
 	}
 	return t.engine.cfg.Store.Save(ctx, scopes...)
+}
+
+// label is what people call a value of state: its name, unless [Config.Texts] has another word.
+func (t *Turn) label(name string) string {
+	return t.Translate(cmp.Or(ownValues[name], texts.Text(name)))
+}
+
+// PersonData returns messages that show the person what the bot keeps about them: their state,
+// their personal conversations, what they said in others, and what waits for them. It shows at most
+// about 100 KB and says if there is more. What [actions.Registry.OnForget] is for is not in it.
+func (t *Turn) PersonData(ctx context.Context) ([]*activity.Activity, error) {
+	said, err := (&personData{Turn: t, seen: map[string]bool{}}).texts(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("collect a person's data: %w", err)
+	}
+	var messages []*activity.Activity
+	for _, text := range said {
+		messages = append(messages, t.messages(text)...)
+	}
+	return messages, nil
 }

@@ -448,7 +448,7 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 	case !t.resumed:
 		t.scopes = nil
 	}
-	why := t.explain(failure)
+	why := explain(t, failure)
 	said := cmp.Or(t.instead, t.Translate(why))
 	if why == filteredText {
 		said = cmp.Or(t.instead, t.engine.cfg.FilteredText, said)
