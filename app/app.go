@@ -263,6 +263,9 @@ func (p *program) assemble(ctx context.Context) error {
 	if maker.Skills != nil {
 		cfg.Skills = maker.Skills
 	}
+	if p.HistorySummary {
+		cfg.Summarize = maker.Summarize
+	}
 	if p.traces != nil {
 		cfg.Traces = p.traces
 	}

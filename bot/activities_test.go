@@ -244,13 +244,13 @@ func TestHelpListsTheRegistryAndItsButtonsSpeak(t *testing.T) {
 	b.say("help")
 	raw, err := json.Marshal(b.connector.Next(t).Body)
 	b.must(err)
-	for _, want := range []string{"AdaptiveCard", "addItem", "/reset", "What is on my lists?"} {
+	for _, want := range []string{"AdaptiveCard", "Add to a list", "/reset", "What is on my lists?"} {
 		if !strings.Contains(string(raw), want) {
 			t.Errorf("help has no %s: %s", want, raw)
 		}
 	}
 	b.deliver(event{"text": "help", "channelId": "sms"})
-	if text := b.connector.Next(t).Text(); !strings.Contains(text, "addItem") {
+	if text := b.connector.Next(t).Text(); !strings.Contains(text, "Add to a list") {
 		t.Errorf("help without cards: %q", text)
 	}
 	b.model.Says(plan(say("Nothing.")))

@@ -90,7 +90,7 @@ func TestAuditOfOtherOutcomes(t *testing.T) {
 	d.tell(event{"text": "go"}, "Neither.")
 	_, reject := buttons(t, d.ask(nil, "close it"))
 	d.deliver(click(reject, nil))
-	d.expect("OK, I won't run closeTicket.")
+	d.expect("OK, I won't do this: Close ticket.")
 	d.settled()
 	d.expectAudit("call find unchanged aad-mia", "call break failed aad-mia", "approval closeTicket asked aad-mia", "approval closeTicket rejected aad-mia")
 }
@@ -148,7 +148,7 @@ func TestAuditOfWhatNobodyKnows(t *testing.T) {
 	b.model.Says(plan(do("wait", `{}`), say("x")), plan(do("drink", `{}`), say("x")))
 	r := b.addReplica(audited, hasty)
 	r.say("wait")
-	b.expectFault("I cannot tell whether this was done: wait.")
+	b.expectFault("I cannot tell whether this was done: Wait.")
 	r.say("drink")
 	b.expectFault("I could not stop it")
 	b.deadLetters(1)

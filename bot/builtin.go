@@ -1,7 +1,6 @@
 package bot
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/texts"
+	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -84,8 +84,25 @@ func (b *builtins) welcome(ctx context.Context, t *Turn) error {
 		text = t.Translate(texts.Text(strings.ReplaceAll(own, "%", "%%")))
 	}
 	m := t.Message(text)
-	m.Suggest(b.cfg.Examples...)
+	m.Suggest(b.examples(t)...)
 	return t.Send(ctx, m)
+}
+
+// maxExamples limits the suggestions that come from actions.
+const maxExamples = 3
+
+// examples are sentences to start with: those of the config, or else of actions that need no values.
+func (b *builtins) examples(t *Turn) []string {
+	if b.cfg.Examples != nil {
+		return b.cfg.Examples
+	}
+	var all []string
+	for _, a := range b.cfg.Actions.All() {
+		if say := a.Phrase(t.Turn); say != "" && !strings.Contains(say, "{") && len(all) < maxExamples {
+			all = append(all, titles.Capital(say))
+		}
+	}
+	return all
 }
 
 // inBigTeam reports whether a welcome would disturb many people. A team of unknown size gets one.
@@ -120,7 +137,7 @@ func leave(ctx context.Context, t *Turn) error {
 func (b *builtins) help(ctx context.Context, t *Turn) error {
 	m := t.Message(b.helpText(t))
 	if t.ShowsCards() {
-		m.Attachments = []activity.Attachment{b.helpCard(m.Text).Attachment()}
+		m.Attachments = []activity.Attachment{b.helpCard(t, m.Text).Attachment()}
 		m.Summary, m.Text = t.Translate("%s can help", b.cfg.Name), ""
 	}
 	return t.Send(ctx, m)
@@ -141,7 +158,11 @@ func (b *builtins) helpText(t *Turn) string {
 	var s strings.Builder
 	s.WriteString(t.Translate("I am %s. Tell me what you need in your own words. I can use these actions:", b.cfg.Name) + "\n")
 	for _, a := range b.cfg.Actions.All() {
-		s.WriteString("\n- **" + t.Translate(texts.Text(cmp.Or(a.Title, a.Name))) + "**: " + a.Description)
+		about := t.Translate(texts.Text(a.Description)) // which is written for the model
+		if say := a.Phrase(t.Turn); say != "" {
+			about = "“" + say + "”"
+		}
+		s.WriteString("\n- **" + t.Translate(texts.Text(a.Title)) + "**: " + about)
 	}
 	s.WriteString("\n\n" + t.Translate("Commands:") + "\n\n- **help**: " + t.Translate("shows this"))
 	for _, command := range b.own.commands {
@@ -159,9 +180,9 @@ func (b *builtins) helpText(t *Turn) string {
 }
 
 // helpCard shows the help, with buttons that say an example for the person.
-func (b *builtins) helpCard(text string) activity.Card {
+func (b *builtins) helpCard(t *Turn, text string) activity.Card {
 	card := activity.Card{Fallback: text, Body: []any{activity.TextBlock{Text: text}}}
-	for _, say := range b.cfg.Examples {
+	for _, say := range b.examples(t) {
 		card.Actions = append(card.Actions, activity.Button{Title: say, Data: offer{say}})
 	}
 	return card

@@ -153,7 +153,7 @@ func TestStateOfWhatWasDoneIsKept(t *testing.T) {
 	b.model.Says(plan(do("order", `{}`)))
 	b.model.Fails(500, "")
 	b.say("order")
-	b.expectFault("Before that I did: order.")
+	b.expectFault("Before that I did: Order.")
 	b.model.Says(plan(`{"type":"DO","action":"order","entities":{},"saveAs":"R"}`, say("$R")))
 	b.say("order")
 	b.expect("ordered 2")
@@ -169,7 +169,7 @@ func TestWhatWasDoneBeforeAFailureIsSaidAndNotDoneAgain(t *testing.T) {
 	for range 3 {
 		b.deliver(in)
 	}
-	b.expectFault("Before that I did: pay, summarizeLists.")
+	b.expectFault("Before that I did: Pay, Show the lists.")
 	b.connector.None(t)
 	if calls.Load() != 1 {
 		t.Errorf("paid %d times", calls.Load())
@@ -193,9 +193,9 @@ func TestAnActionThatIsCutOffIsNamed(t *testing.T) {
 	})
 	b.model.Says(plan(do("hang", `{}`), say("x")), plan(do("late", `{}`), say("x")))
 	b.say("hang")
-	b.expectFault("I cannot tell whether this was done: hang.")
+	b.expectFault("I cannot tell whether this was done: Hang.")
 	b.say("late")
-	b.expectFault("Before that I did: late.")
+	b.expectFault("Before that I did: Late.")
 }
 
 func TestARoutePanicIsContained(t *testing.T) {

@@ -65,6 +65,6 @@ func TestLanguages(t *testing.T) {
 		say("de-DE", "frage mich")
 		card := chat.ExpectCard("Darf ich das tun?", "Tee einschenken", "Zucker in %: ", "Angefragt von Mia.")
 		card.Press("Ablehnen")
-		chat.Expect("OK, ich führe Tee einschenken nicht aus.")
+		chat.Expect("OK, das tue ich nicht: Tee einschenken.")
 	})
 }

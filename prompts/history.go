@@ -29,17 +29,18 @@ const (
 // cutMark ends a cut message, so the model does not take it for the whole.
 const cutMark = " […]"
 
-// History is what was said in a conversation, in whole turns, oldest first. It is a value in the
-// conversation's state. The zero value is an empty history. It is not safe for concurrent use; a
+// History is what was said in a conversation, in whole turns, oldest first, with a summary of what
+// was said before, if the bot keeps one. It is a value in the conversation's state. The zero value is an empty history. It is not safe for concurrent use; a
 // conversation runs one turn at a time.
 //
 // As JSON it is
 //
-//	{"v":1,"turns":[{"from":"29:1a","name":"Mia","messages":[{"role":"user","text":"hi"},…]},…]}
+//	{"v":1,"summary":"…","turns":[{"from":"29:1a","name":"Mia","messages":[{"role":"user","text":"hi"},…]},…]}
 //
 // and {} if empty. Reading a newer version is an error, rather than half a history.
 type History struct {
 	Version int    `json:"v,omitzero"`
+	Summary string `json:"summary,omitzero"`
 	Turns   []Turn `json:"turns,omitempty"`
 }
 
@@ -120,8 +121,9 @@ func spoken(answer string) (texts []string) {
 	return texts
 }
 
-// Forget removes the turns of one person.
+// Forget removes the turns of one person, and the summary: nobody knows whose words are in it.
 func (h *History) Forget(userID string) {
+	h.Summary = ""
 	h.Turns = slices.DeleteFunc(h.Turns, func(t Turn) bool { return t.From == userID })
 }
 

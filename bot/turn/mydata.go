@@ -12,6 +12,7 @@ import (
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/internal/texts"
+	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
@@ -131,7 +132,7 @@ func (d *personData) conversation(ctx context.Context, place string, scopes ...*
 	conversation, personal := readPlace(place)
 	title, values, owner := d.Translate("This conversation"), map[string]any{}, d.Activity.From.ID
 	if place != d.here() {
-		title = d.Translate("Conversation %s", code(visible(conversation)))
+		title = d.Translate("Conversation %s", code(titles.Visible(conversation)))
 	}
 	if personal {
 		owner = ""

@@ -40,6 +40,8 @@ type Record struct {
 	Sent   []string       `json:"sent,omitempty"`   // the channel's ids of what was sent; "" where it gave none
 	Wait   *Wait          `json:"wait,omitempty"`
 	Notice *pendingNotice `json:"notice,omitempty"` // only if the turn is a notice
+	// Summary is only there if the turn puts a summary into the history.
+	Summary *pendingSummary `json:"summary,omitempty"`
 
 	Answer *Answer `json:"answer,omitempty"`
 	// Remembered says that the turn is in the conversation's history.

@@ -341,7 +341,11 @@ func (t *Turn) remember(texts ...string) {
 	if !t.Activity.Conversation.Personal() {
 		said.Name = t.Activity.From.Name
 	}
-	state.Of[prompts.History](t.Thread).Append(said, t.engine.cfg.HistoryTurns)
+	most := t.engine.cfg.HistoryTurns
+	if t.engine.cfg.Summarize != nil {
+		most *= summaryRoom
+	}
+	state.Of[prompts.History](t.Thread).Append(said, most)
 	t.rec.Remembered = true
 }
 
@@ -362,6 +366,7 @@ type reference struct {
 	Type       string `json:"type,omitempty"`
 	IsGroup    bool   `json:"group,omitzero"`
 	Tenant     string `json:"tenant,omitempty"`
+	Locale     string `json:"locale,omitempty"`
 	// Person is the other party of a personal conversation.
 	Person string `json:"person,omitempty"`
 	// Signed says that a caller proved ServiceURL.
@@ -402,16 +407,19 @@ func (t *Turn) noteReference() {
 	}
 	c := &a.Conversation
 	tenant, _ := a.Tenant()
-	now := reference{ServiceURL: a.ServiceURL, Type: c.ConversationType, IsGroup: c.IsGroup, Tenant: tenant, Signed: t.rec.Caller.Trusted}
+	before := state.Of[reference](t.Conversation)
+	now := reference{
+		ServiceURL: a.ServiceURL, Type: c.ConversationType, IsGroup: c.IsGroup, Tenant: tenant, Signed: t.rec.Caller.Trusted,
+		Locale: cmp.Or(a.Locale, before.Locale), // clicks do not always have it
+	}
 	if c.Personal() && !a.FromBot() {
 		now.Person = a.From.ID
 		if t.home != nil {
 			state.Of[home](t.home).Conversation = c.ID
 		}
 	}
-	was := state.Of[reference](t.Conversation)
-	t.moved = *was != now
-	*was = now
+	t.moved = *before != now
+	*before = now
 }
 
 // Removed notes that the bot was removed from the conversation. Nothing can be sent there until an
@@ -461,7 +469,7 @@ func (r *reference) usable(channel Channel) string {
 // in returns an activity that looks as if it came from the conversation.
 func (r *reference) in(to actions.Recipient) *activity.Activity {
 	a := &activity.Activity{
-		Type: activity.Event, Name: "notice", ChannelID: to.Channel, ServiceURL: r.ServiceURL,
+		Type: activity.Event, Name: "notice", ChannelID: to.Channel, ServiceURL: r.ServiceURL, Locale: r.Locale,
 	}
 	a.From.ID, a.Recipient.ID = r.Person, to.Bot
 	a.Conversation.ID, a.Conversation.ConversationType = to.Conversation, r.Type

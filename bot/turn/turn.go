@@ -19,6 +19,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/internal/texts"
+	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
@@ -104,9 +105,10 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 		failure = err
 		return t.leave(ctx, err)
 	}
-	if t.rec.Phase != waiting {
+	if t.rec.Phase != waiting && t.rec.Summary == nil {
 		t.report(ctx, failure, time.Since(began))
 	}
+	summarizer{t}.start()
 	return more
 }
 
@@ -189,8 +191,11 @@ func (t *Turn) forgets() bool {
 func (t *Turn) off(command string) bool { return slices.Contains(t.engine.cfg.CommandsOff, command) }
 
 func (t *Turn) handler() Handler {
-	if t.rec.Notice != nil {
+	switch {
+	case t.rec.Notice != nil:
 		return sendNotice
+	case t.rec.Summary != nil:
+		return keepSummary
 	}
 	return t.engine.cfg.Handler(t)
 }
@@ -515,8 +520,8 @@ func (t *Turn) titles(names []string) []string {
 // title returns what people call the action.
 func (t *Turn) title(name string) string {
 	action, ok := t.engine.cfg.Actions.Lookup(name)
-	if !ok || action.Title == "" {
-		return name
+	if !ok {
+		return titles.Words(name)
 	}
 	return t.Translate(texts.Text(action.Title))
 }

@@ -117,12 +117,14 @@ type Settings struct {
 	MaxTurnCost   float64   `env:"BOT_MAX_TURN_COST" else:"no limit" needs:"BOT_MODEL_PRICE" help:"cost of one turn"`
 	ModelPrice    []float64 `env:"BOT_MODEL_PRICE" else:"not known" help:"per 1M tokens: prompt[,cached],completion"`
 
-	HistoryTurns  int `env:"BOT_HISTORY_TURNS" else:"5" max:"100" help:"earlier turns of a conversation that the model sees"`
-	HistoryTokens int `env:"BOT_HISTORY_TOKENS" else:"4000" help:"tokens that these may have; the oldest turns go first"`
-	UserTurns     int `env:"BOT_USER_TURNS_PER_MINUTE" else:"no limit" help:"messages of one person for which a model is asked, over all replicas"`
-	UserTokens    int `env:"BOT_USER_TOKENS_PER_DAY" else:"no limit" help:"tokens of one person's turns"`
-	TenantTurns   int `env:"BOT_TENANT_TURNS_PER_MINUTE" else:"no limit" help:"the same for all people of a tenant"`
-	TenantTokens  int `env:"BOT_TENANT_TOKENS_PER_DAY" else:"no limit" help:"the same for all people of a tenant"`
+	HistoryTurns   int  `env:"BOT_HISTORY_TURNS" else:"5" max:"100" help:"earlier turns of a conversation that the model sees"`
+	HistoryTokens  int  `env:"BOT_HISTORY_TOKENS" else:"4000" help:"tokens that these may have; the oldest turns go first"`
+	HistorySummary bool `env:"BOT_HISTORY_SUMMARY" needs:"OPENAI_API_KEY,OPENAI_BASE_URL,AZURE_OPENAI_ENDPOINT" help:"true: after a reply, the model sums up older turns instead of forgetting them; that is a call of the model for each BOT_HISTORY_TURNS turns"`
+
+	UserTurns    int `env:"BOT_USER_TURNS_PER_MINUTE" else:"no limit" help:"messages of one person for which a model is asked, over all replicas"`
+	UserTokens   int `env:"BOT_USER_TOKENS_PER_DAY" else:"no limit" help:"tokens of one person's turns"`
+	TenantTurns  int `env:"BOT_TENANT_TURNS_PER_MINUTE" else:"no limit" help:"the same for all people of a tenant"`
+	TenantTokens int `env:"BOT_TENANT_TOKENS_PER_DAY" else:"no limit" help:"the same for all people of a tenant"`
 
 	FilteredText    string        `env:"BOT_FILTERED_TEXT" else:"one sentence" help:"reply when a filter stops a turn"`
 	CommandsOff     []string      `env:"BOT_COMMANDS_OFF" oneof:"/reset,/mydata,/forget" help:"built-in commands that the bot does not have: /reset, /mydata, /forget, comma separated"`
@@ -469,7 +471,9 @@ func (s *Settings) Check() error {
 	if _, err := s.Instructions(); err != nil {
 		f = append(f, err)
 	}
-	s.checkApproval(&f, s.checkPrompts(&f))
+	registry := s.checkPrompts(&f)
+	f.ask("actions", registry.Check())
+	s.checkApproval(&f, registry)
 	return errors.Join(f...)
 }
 
