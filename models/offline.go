@@ -475,22 +475,41 @@ func (r *phraseReader) readPhrase(words []string) (calls []Call) {
 	return calls
 }
 
-// explain sets lacking if the words are an example but for one of its values.
+// explain sets lacking if the words are an example but for one of its values, or its beginning.
 func (r *phraseReader) explain(words []string) {
 	if r.lacking != "" {
 		return
 	}
 	words = strings.Fields(ending.ReplaceAllString(strings.Join(words, " "), ""))
-	r.lenient = true
-	defer func() { r.lenient = false }()
+	isWord := func(word string) bool { return !strings.HasPrefix(word, "{") }
 	for _, p := range r.phrases {
-		r.misfit = ""
-		isWord := func(word string) bool { return !strings.HasPrefix(word, "{") }
-		if slices.ContainsFunc(p.words, isWord) && r.match(p, words, map[string][]any{}) && r.misfit != "" {
+		r.lenient, r.misfit = true, ""
+		matches := slices.ContainsFunc(p.words, isWord) && r.match(p, words, map[string][]any{})
+		r.lenient = false
+		if matches && r.misfit != "" {
 			r.lacking = p.needs(r.misfit)
 			return
 		}
 	}
+	for _, p := range r.phrases {
+		for n := len(p.words) - 1; n > 0 && isWord(p.words[0]); n-- {
+			missing := p.required(p.words[n:])
+			if missing != nil && r.match(phrase{p.offlineAction, p.words[:n]}, words, map[string][]any{}) {
+				r.lacking = p.needs("its " + strings.Join(missing, ", "))
+				return
+			}
+		}
+	}
+}
+
+// required are the titles of the required parameters whose slots are among the words.
+func (p *phrase) required(words []string) (missing []string) {
+	for _, word := range words {
+		if m := exampleSlot.FindStringSubmatch(word); m != nil && slices.Contains(p.schema.Required, m[1]) {
+			missing = append(missing, titles.Of(p.schema.Properties[m[1]], m[1]))
+		}
+	}
+	return missing
 }
 
 // match finds each slot's values. A slot takes as few words as possible.

@@ -67,7 +67,7 @@ func (t summarizer) start() {
 		}
 		last, cancel := w.outlive(ctx, settleWithin)
 		defer cancel()
-		quotas{t.Turn}.spend(last)
+		quotas(t).spend(last)
 	}()
 }
 
