@@ -25,6 +25,8 @@ import (
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/texts"
+	"github.com/planbot-go/planbot/internal/titles"
 )
 
 // ErrPanic is wrapped by the error of a call whose action panicked.
@@ -35,13 +37,14 @@ var ErrPanic = errors.New("action panicked")
 type Action struct {
 	Name        string
 	Description string
-	// Title is what people read in place of Name, in cards, help and texts. "": Name. It is
-	// translated as [Turn.Translate] does.
+	// Title is what people read in place of Name, in cards, help and texts. Registration sets an
+	// empty one to Name as words, such as "Close ticket" for closeTicket. It is translated as
+	// [Turn.Translate] does.
 	Title string
 	// Detail explains what the action does, one line per step, where its name and entities do not
 	// make that clear. Approvers see it.
 	Detail string
-	// Examples are phrases that people use to ask for the action, see [Example].
+	// Examples are phrases that people use to ask for the action, see [Example] and [Action.Phrase].
 	Examples []string
 	// Schema describes the entities. It is always an object schema.
 	Schema *jsonschema.Schema
@@ -92,7 +95,7 @@ func Parallel(a *Action) { a.Parallel = true }
 func ReturnsData(a *Action) { a.ReturnsData = true }
 
 // Title gives an action a name for people, such as "Close a ticket". No two actions may have the
-// same title.
+// same title, see [Registry.Check].
 func Title(title string) Option { return func(a *Action) { a.Title = title } }
 
 // Example adds phrases that people use to ask for the action:
@@ -100,10 +103,25 @@ func Title(title string) Option { return func(a *Action) { a.Title = title } }
 //	actions.Add(r, "addItem", "Adds an item to a list", add, actions.Example("add {item...} to {list}"))
 //
 // A slot names an entity. A slot with three dots also accepts "milk and eggs": an entity that is a
-// list gets both values; otherwise the action is called twice. The offline model answers these
-// phrases, see [models.Offline], and people see the first one.
+// list gets both values; otherwise the action is called twice.
+//
+// The offline model answers these phrases, see [models.Offline]. Help and the starters of the app
+// package show the first one, {{examples}} of a prompt has all of them, and bottest eval asks a
+// model for them.
 func Example(phrases ...string) Option {
 	return func(a *Action) { a.Examples = append(a.Examples, phrases...) }
+}
+
+// Phrase is how people may ask for the action: its first example, with titles as the names of its
+// slots, in the language of the turn's person. "": it has no example.
+func (a *Action) Phrase(turn *Turn) string {
+	if len(a.Examples) == 0 {
+		return ""
+	}
+	return slotForm.ReplaceAllStringFunc(turn.Translate(texts.Text(a.Examples[0])), func(slot string) string {
+		name := slotForm.FindStringSubmatch(slot)[1]
+		return "{" + turn.Translate(texts.Text(titles.Of(a.Schema.Properties[name], name))) + "}"
+	})
 }
 
 // nestedKey is the context key of a flag that says whether a call called other actions.
@@ -140,9 +158,10 @@ func (a *Action) Call(ctx context.Context, turn *Turn, entities map[string]any) 
 // Registry is the set of a bot's actions. Register all actions before the first turn; after that it
 // is safe for concurrent use.
 type Registry struct {
-	all   []*Action
-	exact map[string]*Action
-	hosts map[string]provider
+	all     []*Action
+	exact   map[string]*Action
+	hosts   map[string]provider
+	forgets []func(context.Context, *Turn) (string, error)
 }
 
 // New returns an empty registry.
@@ -154,6 +173,29 @@ func New() *Registry {
 
 // All returns the actions in the order of registration.
 func (r *Registry) All() []*Action { return slices.Clone(r.all) }
+
+// OnForget registers what deletes a person's data. The bot itself deletes their state, what they
+// said, and their notices and approvals. f deletes the rest, such as rows in a database, when the
+// person says so with /forget or removes the app; the turn is theirs. keeps is what stays because
+// it belongs to others, in words that people read, such as "the tickets of your team"; "": nothing.
+//
+// f runs before any state is deleted, so state can say where the rest is. If f returns an error, no
+// state is deleted and the person reads that it did not work. f may run again: after an error, or
+// if the process died. It must return when ctx ends.
+func (r *Registry) OnForget(f func(ctx context.Context, turn *Turn) (keeps string, err error)) {
+	r.forgets = append(r.forgets, f)
+}
+
+// Forget calls all functions of [Registry.OnForget] and returns what stays. It is for the bot.
+func (r *Registry) Forget(ctx context.Context, turn *Turn) (keeps []string, err error) {
+	for _, f := range r.forgets {
+		kept, failure := f(ctx, turn)
+		if err = errors.Join(err, failure); kept != "" {
+			keeps = append(keeps, kept)
+		}
+	}
+	return keeps, err
+}
 
 // ForModels is the schema that models see: Told, or else Schema.
 func (a *Action) ForModels() *jsonschema.Schema { return cmp.Or(a.Told, a.Schema) }
@@ -169,6 +211,7 @@ type Offer struct {
 // The error lists every name that r does not have and every one offered twice.
 func (r *Registry) Only(offers ...Offer) (*Registry, error) {
 	only := New()
+	only.forgets = r.forgets
 	var faults []error
 	for _, o := range offers {
 		a, ok := r.exact[o.Name]
@@ -218,19 +261,36 @@ func (r *Registry) add(a *Action) error {
 	if _, taken := r.exact[a.Name]; taken {
 		return fmt.Errorf("action name %q is taken", a.Name)
 	}
-	if i := slices.IndexFunc(r.all, func(other *Action) bool { return a.Title != "" && other.Title == a.Title }); i >= 0 {
-		return fmt.Errorf("action %s has the title %q of %s", a.Name, a.Title, r.all[i].Name)
-	}
-	for _, phrase := range a.Examples {
-		for _, slot := range slotForm.FindAllStringSubmatch(phrase, -1) {
-			if a.Schema.Properties[slot[1]] == nil {
-				return fmt.Errorf("action %s: the example %q has a slot {%s}, which is no entity", a.Name, phrase, slot[1])
-			}
+	if a.Title == "" {
+		a.Title = titles.Words(a.Name)
+		if slices.ContainsFunc(r.all, func(other *Action) bool { return other.Title == a.Title }) {
+			a.Title = a.Name
 		}
 	}
 	r.all = append(r.all, a)
 	r.exact[a.Name] = a
 	return nil
+}
+
+// Check lists every action with the title of another, and every example with a slot that is no
+// entity. A bot with such actions does not start.
+func (r *Registry) Check() error {
+	var faults []error
+	titled := map[string]string{} // names by title
+	for _, a := range r.all {
+		if name, taken := titled[a.Title]; taken {
+			faults = append(faults, fmt.Errorf("action %s has the title %q of %s", a.Name, a.Title, name))
+		}
+		titled[a.Title] = a.Name
+		for _, phrase := range a.Examples {
+			for _, slot := range slotForm.FindAllStringSubmatch(phrase, -1) {
+				if a.Schema.Properties[slot[1]] == nil {
+					faults = append(faults, fmt.Errorf("action %s: the example %q has a slot {%s}, which is no entity", a.Name, phrase, slot[1]))
+				}
+			}
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // Add registers fn under name. The entities of a plan are decoded into In, a struct whose json tags
@@ -241,10 +301,15 @@ func (r *Registry) add(a *Action) error {
 //		Size string `json:"size,omitempty" enum:"small,large" default:"small"`
 //	}
 //
-// The jsonschema tag is the description, and a title tag is what people read in place of the name. A field with omitempty, omitzero or a default is optional.
+// The jsonschema tag is the description. A field with omitempty, omitzero or a default is optional.
 // enum lists the allowed values of a field, or of each of its elements. Enum values and defaults
 // are JSON, except that strings have no quotes. The bot itself fills in a field with a host tag,
 // see [Provide].
+//
+// People read the title tag in place of the name, and the labels tag in place of the values of
+// enum, in the same order:
+//
+//	Size string `json:"size" title:"Size of the crate" enum:"s,l" labels:"Small,Large"`
 //
 // A [time.Time] is RFC 3339 with date, time and zone, so that nothing has to be guessed. A
 // [time.Duration] looks like 1h30m, bytes are base64, and a type with UnmarshalText is a string. A
@@ -253,8 +318,8 @@ func (r *Registry) add(a *Action) error {
 //
 // Several turns may call fn at once. fn must return when its context ends. If it does not, it is
 // abandoned: nothing that it changes in the turn, before or after, is kept. Add panics if the name
-// is taken or invalid, if In has no schema or decodes its own JSON, or if an enum, default or host
-// value does not fit its field. These are wiring mistakes, not run-time events.
+// is taken or invalid, if In has no schema or decodes its own JSON, or if an enum, labels, default or
+// host value does not fit its field. These are wiring mistakes, not run-time events.
 func Add[In any](r *Registry, name, description string, fn func(context.Context, *Turn, In) (Result, error), opts ...Option) *Action {
 	schema, err := schemaFor[In]()
 	var hosts []hosted
@@ -463,6 +528,7 @@ const maxRegistryBytes = 4 << 20
 // Planbot's additions.
 type declared struct {
 	Name        string             `json:"name"`
+	Title       string             `json:"title"`
 	Description string             `json:"description"`
 	Parameters  *jsonschema.Schema `json:"parameters"`
 	Examples    []string           `json:"examples"`
@@ -495,11 +561,12 @@ func Read(r io.Reader) (*Registry, error) {
 		}
 		schema.Type = cmp.Or(schema.Type, "object")
 		if _, err := AddSchema(registry, d.Name, d.Description, schema, nil, Example(d.Examples...), func(a *Action) {
-			a.Destructive, a.Approval, a.ReturnsData = d.Destructive, d.Approval, d.ReturnsData
+			a.Title, a.Destructive, a.Approval, a.ReturnsData = d.Title, d.Destructive, d.Approval, d.ReturnsData
 		}); err != nil {
 			faults = append(faults, fmt.Errorf("entry %d: %w", i, err))
 		}
 	}
+	faults = append(faults, registry.Check())
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("read actions: %w", err)
 	}

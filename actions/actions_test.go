@@ -13,6 +13,8 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/texts"
 )
 
 type order struct {
@@ -231,6 +233,21 @@ func ExampleAdd() {
 	// Output: milk is on groceries now <nil>
 }
 
+func ExampleRegistry_OnForget() {
+	orders := map[string]string{"29:mia": "tea"} // such as a table of a database
+	registry := actions.New()
+	registry.OnForget(func(_ context.Context, turn *actions.Turn) (keeps string, err error) {
+		delete(orders, turn.Activity.From.ID)
+		return "invoices", nil
+	})
+	// Mia says "/forget yes":
+	mia := &activity.Activity{}
+	mia.From.ID = "29:mia"
+	keeps, err := registry.Forget(context.Background(), &actions.Turn{Activity: mia})
+	fmt.Println(len(orders), keeps, err)
+	// Output: 0 [invoices] <nil>
+}
+
 func TestOnlyKeepsTheOrderOfTheOffer(t *testing.T) {
 	t.Parallel()
 	all := actions.New()
@@ -292,32 +309,63 @@ func TestAddSchemaTakesASchemaThatIsData(t *testing.T) {
 	}
 }
 
+func noop[In any](context.Context, *actions.Turn, In) (actions.Result, error) {
+	return actions.Done, nil
+}
+
+type put struct {
+	Item string `json:"item"`
+	List string `json:"list,omitempty" title:"Which list"`
+}
+
 func TestExamples(t *testing.T) {
 	t.Parallel()
 	r := actions.New()
-	add := func(phrase string) {
-		actions.Add(r, "add", "", func(context.Context, *actions.Turn, struct {
-			Item string `json:"item"`
-		},
-		) (actions.Result, error) {
-			return actions.Done, nil
-		}, actions.Example("add {item...}", phrase))
-	}
-	for _, wrong := range []string{"put {items}", "put {}", "put {item} on {list}"} {
-		func() {
-			defer func() {
-				if p := recover(); p == nil || !strings.Contains(fmt.Sprint(p), wrong) {
-					t.Errorf("%s: %v", wrong, p)
-				}
-			}()
-			add(wrong)
-		}()
-	}
-	add("put {item}")
-	if a, _ := r.Lookup("add"); !slices.Equal(a.Examples, []string{"add {item...}", "put {item}"}) {
+	a := actions.Add(r, "put", "", noop[put], actions.Example("put {item...} on {list}", "add {item}"))
+	if !slices.Equal(a.Examples, []string{"put {item...} on {list}", "add {item}"}) {
 		t.Errorf("examples %q", a.Examples)
 	}
-	if _, err := actions.Read(strings.NewReader(`[{"name":"a","examples":["do {b}"]}]`)); err == nil || !strings.Contains(err.Error(), "{b}") {
+	catalog, err := texts.New(map[string]map[string]string{"de": {"put {item...} on {list}": "lege {item...} auf {list}", "Which list": "Welche Liste"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	german := &actions.Turn{Activity: &activity.Activity{Locale: "de"}, Texts: catalog}
+	if got := a.Phrase(german); got != "lege {Eintrag} auf {Welche Liste}" {
+		t.Errorf("in German %q", got)
+	}
+	if got := a.Phrase(&actions.Turn{}); got != "put {Item} on {Which list}" {
+		t.Errorf("in English %q", got)
+	}
+	if got := actions.Add(r, "noExample", "", noop[put]).Phrase(&actions.Turn{}); got != "" {
+		t.Errorf("without an example %q", got)
+	}
+}
+
+// TestRegistryCheck: every mistake in what people read is listed at once.
+func TestRegistryCheck(t *testing.T) {
+	t.Parallel()
+	r := actions.New()
+	actions.Add(r, "put", "", noop[put], actions.Title("Put it"), actions.Example("put {items}", "put {}", "put {item} on {list}"))
+	actions.Add(r, "putMore", "", noop[put], actions.Title("Put it"))
+	if a := actions.Add(r, "put_more", "", noop[put]); a.Title != "Put more" {
+		t.Errorf("title %q", a.Title)
+	}
+	if a := actions.Add(r, "Put-more", "", noop[put]); a.Title != "Put-more" {
+		t.Errorf("another title that would be the same: %q", a.Title)
+	}
+	want := `action put: the example "put {items}" has a slot {items}, which is no entity
+action put: the example "put {}" has a slot {}, which is no entity
+action putMore has the title "Put it" of put`
+	if err := r.Check(); err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
+	}
+	for text, want := range map[string]string{
+		`[{"name":"a","examples":["do {b}"]}]`:                            "{b}",
+		`[{"name":"a","title":"Do it"},{"name":"b","title":"Do it"},{}]`:  "Do it",
+		`[{"name":"a","title":"Do it"},{"name":"b","title":"Do it"},{} ]`: "entry 2",
+	} {
+		if _, err := actions.Read(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v", text, err)
+		}
 	}
 }

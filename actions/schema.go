@@ -17,6 +17,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/planbot-go/planbot/internal/spelling"
+	"github.com/planbot-go/planbot/internal/titles"
 )
 
 // schemaFor derives the schema of the entities from the type In with google/jsonschema-go. It adds
@@ -39,7 +40,7 @@ func schemaFor[In any]() (*jsonschema.Schema, error) {
 	return schema, annotate(schema, t)
 }
 
-// annotate adds the title, enum and default tags of struct t to its schema.
+// annotate adds the title, enum, labels and default tags of struct t to its schema.
 func annotate(schema *jsonschema.Schema, t reflect.Type) error {
 	for field := range fields(t) {
 		if err := annotateField(schema, nameOf(field), field); err != nil {
@@ -54,11 +55,12 @@ func annotateField(schema *jsonschema.Schema, name string, field reflect.StructF
 		return errors.New("only a field of the entities themselves can have a host value")
 	}
 	options, hasOptions := field.Tag.Lookup("enum")
+	labels, hasLabels := field.Tag.Lookup("labels")
 	value, hasDefault := field.Tag.Lookup("default")
 	property := schema.Properties[name]
 	if property == nil || field.Anonymous {
-		if hasOptions || hasDefault {
-			return errors.New("it is no entity, so it can have no enum and no default")
+		if hasOptions || hasLabels || hasDefault {
+			return errors.New("it is no entity, so it can have no enum, no labels and no default")
 		}
 		return nil
 	}
@@ -71,6 +73,11 @@ func annotateField(schema *jsonschema.Schema, name string, field reflect.StructF
 				return fmt.Errorf("enum: %w", err)
 			}
 			element.Enum = append(element.Enum, value)
+		}
+	}
+	if hasLabels {
+		if err := label(property, element, strings.Split(labels, ",")); err != nil {
+			return fmt.Errorf("labels: %w", err)
 		}
 	}
 	if t.Kind() == reflect.Struct {
@@ -97,6 +104,24 @@ func annotateField(schema *jsonschema.Schema, name string, field reflect.StructF
 	}
 	property.Default, err = marshal(fallback)
 	return err
+}
+
+// label gives the values of an enum labels. The description tells models what people call the
+// values.
+func label(property, element *jsonschema.Schema, labels []string) error {
+	if len(labels) != len(element.Enum) {
+		return fmt.Errorf("%d for an enum of %d values", len(labels), len(element.Enum))
+	}
+	told := make([]string, len(labels))
+	for i, text := range labels {
+		if labels[i] = strings.TrimSpace(text); labels[i] == "" || slices.Contains(labels[:i], labels[i]) {
+			return fmt.Errorf("%q is empty or there twice", text)
+		}
+		told[i] = fmt.Sprintf("%v is %s", element.Enum[i], labels[i])
+	}
+	element.Extra = map[string]any{titles.LabelsKey: labels}
+	property.Description = strings.TrimPrefix(property.Description+"; "+strings.Join(told, ", "), "; ")
+	return nil
 }
 
 // innermost unwraps the pointers, lists and maps of t and returns the element type and its schema.

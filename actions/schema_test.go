@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/titles"
 )
 
 func addOf[In any](t *testing.T) *actions.Action {
@@ -99,6 +100,15 @@ func TestAddRefusesTagsThatDoNotFit(t *testing.T) {
 		`"x" does not fit []string`: addOf[struct {
 			L []string `default:"x"`
 		}],
+		"labels: 1 for an enum of 2 values": addOf[struct {
+			S string `enum:"a,b" labels:"A"`
+		}],
+		"labels: 1 for an enum of 0 values": addOf[struct {
+			S string `labels:"A"`
+		}],
+		`labels: " A" is empty or there twice`: addOf[struct {
+			S string `enum:"a,b" labels:"A, A"`
+		}],
 		"it is no entity": addOf[struct {
 			S string `json:"-" enum:"a"`
 		}],
@@ -113,5 +123,28 @@ func TestAddRefusesTagsThatDoNotFit(t *testing.T) {
 			}()
 			add(t)
 		}()
+	}
+}
+
+// TestLabels: models learn what people call the values, and people read only that.
+func TestLabels(t *testing.T) {
+	t.Parallel()
+	a := addOf[struct {
+		Size   string   `json:"size" jsonschema:"how large" enum:"s,l" labels:"Small,Very large"`
+		Levels []int    `json:"levels" enum:"1,2" labels:"Low,High"`
+		Plain  []string `json:"plain" enum:"a"`
+	}](t)
+	size, levels := a.Schema.Properties["size"], a.Schema.Properties["levels"]
+	if got := titles.Label(size, "l"); got != "Very large" || size.Description != "how large; s is Small, l is Very large" {
+		t.Errorf("size: %q, %q", got, size.Description)
+	}
+	if got := titles.Label(levels.Items, json.Number("2")); got != "High" || levels.Description != "1 is Low, 2 is High" {
+		t.Errorf("levels: %q, %q", got, levels.Description)
+	}
+	if got := titles.Label(a.Schema.Properties["plain"].Items, "a"); got != "" {
+		t.Errorf("plain: %q", got)
+	}
+	if _, err := a.Check(entities(t, `{"size":"s","levels":[1,2],"plain":[]}`)); err != nil {
+		t.Error(err)
 	}
 }

@@ -19,6 +19,7 @@ type actionsCmd struct {
 // declaredAction is an action in the form of Teams AI's actions.json.
 type declaredAction struct {
 	Name        string             `json:"name"`
+	Title       string             `json:"title"`
 	Description string             `json:"description"`
 	Parameters  *jsonschema.Schema `json:"parameters"`
 	Examples    []string           `json:"examples,omitempty"`
@@ -32,7 +33,7 @@ func (c actionsCmd) Run(s *settings.Settings, std *cli.Streams) error {
 	var list []declaredAction
 	table := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
 	for _, a := range s.Actions().All() {
-		list = append(list, declaredAction{a.Name, a.Description, a.Schema, a.Examples, a.Destructive, a.Approval, a.ReturnsData})
+		list = append(list, declaredAction{a.Name, a.Title, a.Description, a.Schema, a.Examples, a.Destructive, a.Approval, a.ReturnsData})
 		fmt.Fprintf(table, "%s\t%s\n", cli.Printable(a.Name), cli.OneLine(a.Description))
 	}
 	if !c.JSON {

@@ -77,8 +77,8 @@ type Bot struct {
 	Texts map[string]map[string]string
 
 	// Manifest says what is in the app package that installs the bot in Teams. Its Name is Name,
-	// and its Prompts are the actions, if they are not set. Its Commands come after help, /reset and
-	// /forget, or replace the ones of the same title. Flags of "manifest build" replace the rest.
+	// and its Prompts are the actions, if they are not set. Its Commands come after help, /reset,
+	// /mydata and /forget, or replace the ones of the same title. Flags of "manifest build" replace the rest.
 	Manifest manifest.Config
 }
 
@@ -246,7 +246,7 @@ func (p *program) assemble(ctx context.Context) error {
 	}
 	cfg := bot.Config{
 		Actions: maker.Actions, Planner: maker, Store: p.store, Channel: client, Authenticator: bot.Guarded(guard), Log: p.log,
-		Metrics: p.metrics, FilteredText: p.FilteredText, Feedback: p.Feedback, HistoryTurns: p.HistoryTurns,
+		Metrics: p.metrics, FilteredText: p.FilteredText, CommandsOff: p.CommandsOff, Feedback: p.Feedback, HistoryTurns: p.HistoryTurns,
 		TurnTimeout: p.TurnTimeout, AckTimeout: p.ackTimeout, ApprovalTimeout: p.ApprovalTimeout, Approvers: p.Approvers,
 		MaxSteps: p.MaxSteps, MaxSameCalls: p.MaxSameCalls, Budget: p.Budget(), Quota: turn.Quota{
 			UserTurnsPerMinute: p.UserTurns, UserTokensPerDay: p.UserTokens, TenantTurnsPerMinute: p.TenantTurns, TenantTokensPerDay: p.TenantTokens,
@@ -262,6 +262,9 @@ func (p *program) assemble(ctx context.Context) error {
 	}
 	if maker.Skills != nil {
 		cfg.Skills = maker.Skills
+	}
+	if p.HistorySummary {
+		cfg.Summarize = maker.Summarize
 	}
 	if p.traces != nil {
 		cfg.Traces = p.traces
@@ -544,7 +547,7 @@ func (p *program) record(dir string) (err error) {
 	// Settings that change what the bot does but that no scenario can express.
 	unsaid := p.IsSet("BOT_APPROVERS", "BOT_APPROVAL_TIMEOUT", "BOT_ALLOWED_TENANTS", "BOT_ALLOWED_USERS", "BOT_ALLOWED_CHANNELS",
 		"BOT_MAX_TURN_TOKENS", "BOT_MAX_TURN_COST", "BOT_TURN_TIMEOUT", "BOT_USER_TURNS_PER_MINUTE", "BOT_USER_TOKENS_PER_DAY",
-		"BOT_TENANT_TURNS_PER_MINUTE", "BOT_TENANT_TOKENS_PER_DAY")
+		"BOT_TENANT_TURNS_PER_MINUTE", "BOT_TENANT_TOKENS_PER_DAY", "BOT_COMMANDS_OFF")
 	planner := p.Planner
 	if planner == settings.Sequence {
 		planner = "" // the default planner of scenarios

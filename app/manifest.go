@@ -9,9 +9,14 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
+	"github.com/planbot-go/planbot/internal/spelling"
+	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/manifest"
 )
 
@@ -55,18 +60,43 @@ func (f manifestFlags) config(b Bot, s *settings.Settings) manifest.Config {
 	builtIn := []manifest.Command{
 		{Title: "help", Description: "Shows what I can do"},
 		{Title: "/reset", Description: "Forgets our conversation"},
+		{Title: "/mydata", Description: "Shows what I keep about you"},
 		{Title: "/forget", Description: "Deletes everything I keep about you"},
 	}
-	isOwn := func(c manifest.Command) bool {
-		return slices.ContainsFunc(cfg.Commands, func(own manifest.Command) bool { return own.Title == c.Title })
+	dropped := func(c manifest.Command) bool {
+		return slices.Contains(s.CommandsOff, c.Title) || slices.ContainsFunc(cfg.Commands, func(own manifest.Command) bool { return own.Title == c.Title })
 	}
-	cfg.Commands = slices.Concat(slices.DeleteFunc(builtIn, isOwn), cfg.Commands)
+	cfg.Commands = slices.Concat(slices.DeleteFunc(builtIn, dropped), cfg.Commands)
 	if cfg.Prompts == nil {
 		for _, a := range s.Actions().All() {
-			cfg.Prompts = append(cfg.Prompts, manifest.Starter(a.Name, a.Description))
+			cfg.Prompts = append(cfg.Prompts, starter(a))
 		}
+		slices.SortStableFunc(cfg.Prompts, func(a, b manifest.Command) int { // some may be left out
+			return strings.Count(a.Description, "{") - strings.Count(b.Description, "{")
+		})
 	}
 	return cfg
+}
+
+// maxStarter is how many characters a prompt's title may have, which is what picking it sends, and
+// maxStarterHelp those of its description.
+const maxStarter, maxStarterHelp = 32, 128
+
+// starter suggests an action: with its first example that can be sent as it is and is short enough,
+// or else with its title, which the example explains.
+func starter(a *actions.Action) manifest.Command {
+	fits := func(text string) bool {
+		return !strings.Contains(text, "{") && utf8.RuneCountInString(text) <= maxStarter
+	}
+	c := manifest.Command{Title: a.Title, Description: cmp.Or(titles.Capital(a.Phrase(&actions.Turn{})), a.Description)}
+	if i := slices.IndexFunc(a.Examples, fits); i >= 0 {
+		c.Title, c.Description = titles.Capital(a.Examples[i]), a.Title
+	}
+	if !fits(c.Title) {
+		c.Title = spelling.OneLine(titles.Words(a.Name), maxStarter)
+	}
+	c.Description = spelling.OneLine(c.Description, maxStarterHelp)
+	return c
 }
 
 type manifestInitCmd struct {

@@ -113,6 +113,7 @@ func TestManifestOfAnOwnBot(t *testing.T) {
 		{Title: "Open ticket", Description: "Opens a ticket"},
 		{Title: "help", Description: "Shows what I can do"},
 		{Title: "/reset", Description: "Forgets our conversation"},
+		{Title: "/mydata", Description: "Shows what I keep about you"},
 		{Title: "/tickets", Description: "Lists your tickets"},
 		{Title: "/forget", Description: "Deletes what I know of you, not the tickets"},
 	}
@@ -121,6 +122,18 @@ func TestManifestOfAnOwnBot(t *testing.T) {
 	}
 	if icon, err := os.ReadFile(red); err != nil || !bytes.Equal(icon, open(t, zip, "color.png")) {
 		t.Errorf("the icon is not the one of the flag: %v", err)
+	}
+}
+
+// TestManifestWithoutCommandsThatAreOff keeps commands of the bot's own.
+func TestManifestWithoutCommandsThatAreOff(t *testing.T) {
+	t.Parallel()
+	zip := filepath.Join(t.TempDir(), "app.zip")
+	m := manifest.Config{Commands: []manifest.Command{{Title: "/mydata", Description: "Opens the privacy page"}}}
+	wantRun(t, m, "manifest", "build", "--microsoft-app-id", testAppID, "--domain=bot.example.com", "--out", zip, "--bot-commands-off=/mydata,/FORGET")
+	commands := openManifest(t, zip).Bots[0].CommandLists[0].Commands
+	if len(commands) != 4 || commands[2].Title != "/reset" || commands[3].Description != "Opens the privacy page" {
+		t.Errorf("commands %+v", commands)
 	}
 }
 

@@ -97,7 +97,7 @@ func TestTheShippedConverter(t *testing.T) {
 			})
 			s.Say("一公斤有几磅?")
 			card := s.ExpectCard()
-			for _, want := range []string{"run_skill_script", "unit-converter", "scripts/convert.py", "2.20462"} {
+			for _, want := range []string{"Run a script of a skill", "unit-converter", "scripts/convert.py", "2.20462"} {
 				if !strings.Contains(card.JSON, want) {
 					t.Errorf("the card does not show %s: %s", want, card.JSON)
 				}

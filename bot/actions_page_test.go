@@ -77,3 +77,14 @@ func TestWhatThePageShowsOfCards(t *testing.T) {
 		t.Errorf("answer %s", got.body)
 	}
 }
+
+type closeTicket struct {
+	ID       int       `json:"id" title:"Ticket"`
+	Priority string    `json:"priority,omitempty" title:"Priority" enum:"p1,p2" labels:"Urgent,Not urgent"`
+	At       time.Time `json:"at,omitzero" title:"When"`
+}
+
+func registerDesk(r *actions.Registry) {
+	actions.Add(r, "closeTicket", "Closes a ticket", closeIt, actions.NeedsApproval, actions.Title("Close a ticket"),
+		actions.Example("close ticket {id}", "close ticket {id} with priority {priority}"))
+}

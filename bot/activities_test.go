@@ -223,7 +223,7 @@ func TestCommands(t *testing.T) {
 	b.expect("Added.")
 
 	b.say("/RESET")
-	b.expect("I've cleared our conversation. Your lists and reminders are still here.")
+	b.expect("I've cleared our conversation. Everything else that I keep for you is still here.")
 	b.model.Says(plan(`{"type":"DO","action":"summarizeLists","saveAs":"L"}`, say("$L")))
 	b.say("lists?")
 	b.expect("**home**\n- milk")
@@ -231,7 +231,7 @@ func TestCommands(t *testing.T) {
 		t.Error("/reset left history")
 	}
 
-	b.say("/forget")
+	b.say("/forget yes")
 	b.expect("I've deleted everything I kept about you.")
 	if keys := b.documents(); len(keys) != 0 {
 		t.Errorf("/forget left %v", keys)
@@ -244,13 +244,13 @@ func TestHelpListsTheRegistryAndItsButtonsSpeak(t *testing.T) {
 	b.say("help")
 	raw, err := json.Marshal(b.connector.Next(t).Body)
 	b.must(err)
-	for _, want := range []string{"AdaptiveCard", "addItem", "/reset", "What is on my lists?"} {
+	for _, want := range []string{"AdaptiveCard", "Add to a list", "/reset", "What is on my lists?"} {
 		if !strings.Contains(string(raw), want) {
 			t.Errorf("help has no %s: %s", want, raw)
 		}
 	}
 	b.deliver(event{"text": "help", "channelId": "sms"})
-	if text := b.connector.Next(t).Text(); !strings.Contains(text, "addItem") {
+	if text := b.connector.Next(t).Text(); !strings.Contains(text, "Add to a list") {
 		t.Errorf("help without cards: %q", text)
 	}
 	b.model.Says(plan(say("Nothing.")))

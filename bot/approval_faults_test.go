@@ -35,7 +35,7 @@ func TestForgetLeavesNoApproval(t *testing.T) {
 	d.deliver(click(approve, nil))
 	d.expect("Closed it.")
 	d.ask(nil, "close it")
-	d.say("/forget")
+	d.say("/forget yes")
 	d.expect("I've deleted everything I kept about you.")
 	for _, k := range d.redis.Keys() {
 		if v, _ := d.redis.Get(k); strings.Contains(v, "29:mia") || strings.Contains(k, "approvals") {
@@ -191,10 +191,10 @@ func TestRejectedWithTheRest(t *testing.T) {
 	d.model.Says(plan(do("closeTicket", `{"id":1}`), do("addItem", `{"list":"l","item":"i"}`), say("Both.")), plan(say("ok")))
 	_, reject := buttons(t, d.ask(nil, "both"))
 	d.deliver(click(reject, nil))
-	d.expect("OK, I won't run closeTicket, nor what was to follow it: addItem.")
+	d.expect("OK, I won't do this: Close ticket. Nor what was to follow: Add to a list.")
 	d.say("really?")
 	d.expect("ok")
-	if prompt := d.model.Calls()[1].Text(); !strings.Contains(prompt, "system: [OK, I won't run closeTicket") {
+	if prompt := d.model.Calls()[1].Text(); !strings.Contains(prompt, "system: [OK, I won't do this: Close ticket") {
 		t.Error(prompt)
 	}
 }
@@ -249,7 +249,7 @@ func TestTheTruthIsSaidWithoutTheModel(t *testing.T) {
 	approve, _ := buttons(t, d.ask(nil, "close 13"))
 	d.model.Fails(http.StatusInternalServerError, "")
 	d.deliver(click(approve, nil))
-	d.expectFault("This failed: closeTicket, ticket 13 is locked.")
+	d.expectFault("This failed: Close ticket, ticket 13 is locked.")
 }
 
 // TestWhatWasSpentAndCalledBeforeAnApprovalCounts after it.

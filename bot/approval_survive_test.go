@@ -51,7 +51,7 @@ func TestAnApprovedCallThatHadBegunIsNotSaidNotToBeDone(t *testing.T) {
 		return actions.Done, nil
 	}, actions.NeedsApproval)
 	b.addReplica()
-	b.expectFault("I cannot tell whether this was done: wipe.")
+	b.expectFault("I cannot tell whether this was done: Wipe.")
 	b.connector.None(t)
 }
 

@@ -112,7 +112,7 @@ func TestApprovalYes(t *testing.T) {
 	}
 	shown, err := json.Marshal(asCard(t, card))
 	d.must(err)
-	for _, want := range []string{"closeTicket", "12345678901234567", `*bold* [x](http://evil)\\u202e`, "Asked by Mia"} {
+	for _, want := range []string{"Close ticket", "12345678901234567", `*bold* [x](http://evil)\\u202e`, "Asked by Mia"} {
 		if !strings.Contains(string(shown), want) {
 			t.Errorf("the card does not show %s: %s", want, shown)
 		}
@@ -160,7 +160,7 @@ func TestApprovalNo(t *testing.T) {
 	if got := d.deliver(click(reject, nil)); !strings.Contains(got.body, "Rejected by Mia") {
 		t.Errorf("answer %s", got.body)
 	}
-	d.expect("OK, I won't run closeTicket.")
+	d.expect("OK, I won't do this: Close ticket.")
 	if len(*d.closed) != 0 || len(d.model.Calls()) != 1 {
 		t.Errorf("closed %v, %d model calls", *d.closed, len(d.model.Calls()))
 	}
@@ -295,7 +295,7 @@ func TestApprovalWithinTheReplies(t *testing.T) {
 
 func TestResetForgetsWhatWaits(t *testing.T) {
 	t.Parallel()
-	for _, command := range []string{"/reset", "/forget"} {
+	for _, command := range []string{"/reset", "/forget yes"} {
 		d := newDesk(t)
 		d.model.Says(closePlan)
 		approve, _ := buttons(t, d.ask(nil, "close it"))

@@ -51,7 +51,7 @@ func (b *bundle) expectAudit(want ...string) []turn.AuditEntry {
 // settled waits until no turn of Mia's conversation is at work: a message after it was answered.
 func (b *bundle) settled() {
 	b.Helper()
-	b.tell(event{"text": "/reset"}, "I've cleared our conversation. Your lists and reminders are still here.")
+	b.tell(event{"text": "/reset"}, "I've cleared our conversation. Everything else that I keep for you is still here.")
 }
 
 func TestAuditOfAnApproval(t *testing.T) {
@@ -90,7 +90,7 @@ func TestAuditOfOtherOutcomes(t *testing.T) {
 	d.tell(event{"text": "go"}, "Neither.")
 	_, reject := buttons(t, d.ask(nil, "close it"))
 	d.deliver(click(reject, nil))
-	d.expect("OK, I won't run closeTicket.")
+	d.expect("OK, I won't do this: Close ticket.")
 	d.settled()
 	d.expectAudit("call find unchanged aad-mia", "call break failed aad-mia", "approval closeTicket asked aad-mia", "approval closeTicket rejected aad-mia")
 }
@@ -148,7 +148,7 @@ func TestAuditOfWhatNobodyKnows(t *testing.T) {
 	b.model.Says(plan(do("wait", `{}`), say("x")), plan(do("drink", `{}`), say("x")))
 	r := b.addReplica(audited, hasty)
 	r.say("wait")
-	b.expectFault("I cannot tell whether this was done: wait.")
+	b.expectFault("I cannot tell whether this was done: Wait.")
 	r.say("drink")
 	b.expectFault("I could not stop it")
 	b.deadLetters(1)
@@ -186,7 +186,7 @@ func TestForgettingKeepsTheAudit(t *testing.T) {
 	addCount(b, "act")
 	b.model.Says(plan(do("act", `{}`), say("Done it.")))
 	b.tell(event{"text": "go"}, "Done it.")
-	b.tell(event{"text": "/forget"}, "I've deleted everything I kept about you, except the audit of approvals and actions.")
+	b.tell(event{"text": "/forget yes"}, "I've deleted everything I kept about you, except the audit of approvals and actions.")
 	b.expectAudit("call act ok aad-mia")
 }
 

@@ -101,7 +101,8 @@ type Config struct {
 	// suggested Examples. "": its name, and how to talk to it.
 	Welcome string
 	// Examples are sentences to start with. Help shows them as buttons where the channel renders
-	// cards, and the welcome suggests them.
+	// cards, and the welcome suggests them. nil: examples of actions that need no values, see
+	// [actions.Example].
 	Examples []string
 	// Feedback asks the person to rate each reply that a model wrote, where the channel supports it
 	// (Teams does). See [Bot.OnFeedback].
@@ -127,11 +128,20 @@ type Config struct {
 	Budget actions.Budget
 	// HistoryTurns is how many turns of a conversation are kept for the model. 0: 5.
 	HistoryTurns int
+	// Summarize sums up the oldest turns of the conversation, together with the summary so far, such
+	// that no more than keep turns are left. It returns how many turns the summary is of; 0: none
+	// are to be summed up yet. [planner.Planner.Summarize] is one. The bot calls it after a turn was
+	// answered, beside the next ones, and keeps up to three times HistoryTurns meanwhile. nil: older
+	// turns are forgotten.
+	Summarize func(ctx context.Context, t *actions.Turn, keep int) (summary string, of int, err error)
 	// Quota limits what a person and a tenant may use over all their turns. Zero: no limit.
 	Quota turn.Quota
 	// FilteredText is what the bot says when the model provider's content filter stops a turn. "":
 	// a default sentence that says so.
 	FilteredText string
+	// CommandsOff are the built-in commands that the bot does not have: any of /reset, /mydata and
+	// /forget. Who says one reads that it is switched off, unless [Bot.OnCommand] replaces it.
+	CommandsOff []string
 	// Texts changes what the bot says by itself: by language (a BCP 47 tag such as de or pt-BR), then
 	// by the English sentence with its verbs of package fmt. Planbot has English, German, French,
 	// Spanish, Chinese, Japanese and Italian, and says everything in the language of the person's
@@ -193,8 +203,8 @@ type Bot struct {
 	end    sync.Once
 }
 
-// New returns a bot. Its built-in routes (welcome, help, /reset, /forget) come after any that you
-// register. One error reports every fault in cfg.
+// New returns a bot. Its built-in routes (welcome, help, /reset, /mydata, /forget) come after any
+// that you register. One error reports every fault in cfg.
 func New(cfg Config) (*Bot, error) {
 	var faults []error
 	for _, required := range []struct {
@@ -238,6 +248,14 @@ func New(cfg Config) (*Bot, error) {
 			faults = append(faults, fmt.Errorf("%s is negative", number.name))
 		}
 	}
+	for _, command := range cfg.CommandsOff {
+		if !slices.Contains([]string{resetCommand, dataCommand, forgetCommand}, command) {
+			faults = append(faults, fmt.Errorf("CommandsOff: there is no built-in command %q", command))
+		}
+	}
+	if cfg.Actions != nil {
+		faults = append(faults, cfg.Actions.Check())
+	}
 	all, err := texts.New(cfg.Texts)
 	cfg.texts = all
 	if err := errors.Join(append(faults, err)...); err != nil {
@@ -247,6 +265,7 @@ func New(cfg Config) (*Bot, error) {
 	cfg.Welcome = strings.TrimSpace(cfg.Welcome)
 	cfg.TurnTimeout = cmp.Or(cfg.TurnTimeout, 5*time.Minute)
 	cfg.MaxSteps = cmp.Or(cfg.MaxSteps, 25)
+	cfg.HistoryTurns = cmp.Or(cfg.HistoryTurns, 5)
 	cfg.Budget.Messages = cmp.Or(cfg.Budget.Messages, 20)
 	cfg.ApprovalTimeout = cmp.Or(cfg.ApprovalTimeout, 24*time.Hour)
 	cfg.MaxTurns = cmp.Or(cfg.MaxTurns, 1024)
@@ -277,8 +296,9 @@ func New(cfg Config) (*Bot, error) {
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
 		MaxWaiting: cfg.MaxWaiting, MaxWaitingPerConversation: cfg.MaxWaitingPerConversation,
 		Budget: cfg.Budget, Quota: cfg.Quota, AuditKeep: cfg.AuditKeep, Feedback: cfg.Feedback,
-		FilteredText: cfg.FilteredText, Texts: cfg.texts, HistoryTurns: cfg.HistoryTurns,
-		Metrics: cfg.Metrics, Traces: cfg.Traces, Log: cfg.Log,
+		FilteredText: cfg.FilteredText, CommandsOff: cfg.CommandsOff, Texts: cfg.texts, HistoryTurns: cfg.HistoryTurns,
+		Summarize: cfg.Summarize,
+		Metrics:   cfg.Metrics, Traces: cfg.Traces, Log: cfg.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("bot: %w", err)

@@ -1,7 +1,6 @@
 package bot
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
@@ -10,7 +9,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/texts"
+	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -31,8 +32,10 @@ func (b *builtins) routes() []route {
 		{botRemoved, leave},
 		{isCommand("help"), b.help},
 		{isCommand("/help"), b.help},
-		{isCommand("/reset"), b.reset},
-		{isCommand("/forget"), b.forget},
+		{isCommand(resetCommand), b.unlessOff(resetCommand, b.reset)},
+		{isCommand(dataCommand), b.unlessOff(dataCommand, myData)},
+		{func(t *Turn) bool { _, ok := commandWords(t, forgetCommand); return ok }, b.unlessOff(forgetCommand, b.forget)},
+		{isForgetClick, b.unlessOff(forgetCommand, b.forgetClicked)},
 		{func(t *Turn) bool { _, ok := b.own.submittedClick(t); return ok }, b.own.clickedSubmitted},
 		{(*Turn).IsSubmit, submitted},
 		{b.isSkillCommand, b.skill},
@@ -81,8 +84,25 @@ func (b *builtins) welcome(ctx context.Context, t *Turn) error {
 		text = t.Translate(texts.Text(strings.ReplaceAll(own, "%", "%%")))
 	}
 	m := t.Message(text)
-	m.Suggest(b.cfg.Examples...)
+	m.Suggest(b.examples(t)...)
 	return t.Send(ctx, m)
+}
+
+// maxExamples limits the suggestions that come from actions.
+const maxExamples = 3
+
+// examples are sentences to start with: those of the config, or else of actions that need no values.
+func (b *builtins) examples(t *Turn) []string {
+	if b.cfg.Examples != nil {
+		return b.cfg.Examples
+	}
+	var all []string
+	for _, a := range b.cfg.Actions.All() {
+		if say := a.Phrase(t.Turn); say != "" && !strings.Contains(say, "{") && len(all) < maxExamples {
+			all = append(all, titles.Capital(say))
+		}
+	}
+	return all
 }
 
 // inBigTeam reports whether a welcome would disturb many people. A team of unknown size gets one.
@@ -109,13 +129,7 @@ func leave(ctx context.Context, t *Turn) error {
 	if !t.Activity.Conversation.Personal() {
 		return t.ForgetConversation(ctx)
 	}
-	err := t.ForgetPerson(ctx)
-	if err == nil {
-		err = t.Save(ctx) // sending would save, but nothing is sent
-	}
-	if err == nil {
-		t.LeavePlace(ctx)
-	}
+	_, err := t.ForgetPerson(ctx)
 	return err
 }
 
@@ -123,36 +137,52 @@ func leave(ctx context.Context, t *Turn) error {
 func (b *builtins) help(ctx context.Context, t *Turn) error {
 	m := t.Message(b.helpText(t))
 	if t.ShowsCards() {
-		m.Attachments = []activity.Attachment{b.helpCard(m.Text).Attachment()}
+		m.Attachments = []activity.Attachment{b.helpCard(t, m.Text).Attachment()}
 		m.Summary, m.Text = t.Translate("%s can help", b.cfg.Name), ""
 	}
 	return t.Send(ctx, m)
 }
 
+// listedCommand is a command as help lists it.
+type listedCommand struct {
+	name string
+	does texts.Text
+}
+
 func (b *builtins) helpText(t *Turn) string {
+	listed := slices.DeleteFunc([]listedCommand{
+		{resetCommand, "clears our conversation"},
+		{dataCommand, "shows what I keep about you, in a personal chat"},
+		{forgetCommand, "deletes everything I keep about you"},
+	}, func(c listedCommand) bool { return slices.Contains(b.cfg.CommandsOff, c.name) })
 	var s strings.Builder
 	s.WriteString(t.Translate("I am %s. Tell me what you need in your own words. I can use these actions:", b.cfg.Name) + "\n")
 	for _, a := range b.cfg.Actions.All() {
-		s.WriteString("\n- **" + t.Translate(texts.Text(cmp.Or(a.Title, a.Name))) + "**: " + a.Description)
+		about := t.Translate(texts.Text(a.Description)) // which is written for the model
+		if say := a.Phrase(t.Turn); say != "" {
+			about = "“" + say + "”"
+		}
+		s.WriteString("\n- **" + t.Translate(texts.Text(a.Title)) + "**: " + about)
 	}
 	s.WriteString("\n\n" + t.Translate("Commands:") + "\n\n- **help**: " + t.Translate("shows this"))
 	for _, command := range b.own.commands {
-		if !slices.Contains([]string{"/help", "/reset", "/forget", skillCommand}, command) {
+		if command != "/help" && command != skillCommand && !slices.ContainsFunc(listed, func(c listedCommand) bool { return c.name == command }) {
 			s.WriteString("\n- **" + command + "**")
 		}
 	}
 	if b.cfg.Skills != nil {
 		s.WriteString("\n- **/skill**: " + t.Translate("lists my skills"))
 	}
-	s.WriteString("\n- **/reset**: " + t.Translate("clears our conversation"))
-	s.WriteString("\n- **/forget**: " + t.Translate("deletes everything I keep about you"))
+	for _, c := range listed {
+		s.WriteString("\n- **" + c.name + "**: " + t.Translate(c.does))
+	}
 	return s.String()
 }
 
 // helpCard shows the help, with buttons that say an example for the person.
-func (b *builtins) helpCard(text string) activity.Card {
+func (b *builtins) helpCard(t *Turn, text string) activity.Card {
 	card := activity.Card{Fallback: text, Body: []any{activity.TextBlock{Text: text}}}
-	for _, say := range b.cfg.Examples {
+	for _, say := range b.examples(t) {
 		card.Actions = append(card.Actions, activity.Button{Title: say, Data: offer{say}})
 	}
 	return card
@@ -184,23 +214,98 @@ func (b *builtins) reset(ctx context.Context, t *Turn) error {
 	if err := t.ForgetApprovals(ctx); err != nil {
 		return err
 	}
-	return t.Tell(ctx, t.Translate("I've cleared our conversation. Your lists and reminders are still here."))
+	return t.Tell(ctx, t.Translate("I've cleared our conversation. Everything else that I keep for you is still here."))
 }
 
-// forget deletes everything stored about the person but the audit.
+// The built-in commands that [Config.CommandsOff] may name.
+const (
+	resetCommand  = "/reset"
+	dataCommand   = "/mydata"
+	forgetCommand = "/forget"
+)
+
+// unlessOff is the handler of a command that may be switched off. No model sees the command then:
+// it might claim to have done it.
+func (b *builtins) unlessOff(command string, h Handler) Handler {
+	if !slices.Contains(b.cfg.CommandsOff, command) {
+		return h
+	}
+	return func(ctx context.Context, t *Turn) error {
+		return t.Tell(ctx, t.Translate("%s is switched off here.", command))
+	}
+}
+
+// myData shows the person what is kept about them, where nobody else reads it.
+func myData(ctx context.Context, t *Turn) error {
+	if !t.Activity.Conversation.Personal() {
+		return t.Tell(ctx, t.Translate("Please ask me that in a personal chat, where only you can read the answer."))
+	}
+	messages, err := t.PersonData(ctx)
+	if err != nil {
+		return err
+	}
+	return t.Send(ctx, messages...)
+}
+
+// forget asks whether to delete everything about the person, or deletes it if they say yes.
 func (b *builtins) forget(ctx context.Context, t *Turn) error {
-	if err := t.ForgetPerson(ctx); err != nil {
+	if words, _ := commandWords(t, forgetCommand); strings.EqualFold(words, "yes") {
+		return b.forgetNow(ctx, t)
+	}
+	question := t.Translate("Should I delete everything that I keep about you?")
+	about := t.Translate("This cannot be undone. What belongs to others stays.")
+	how := func(command string) string {
+		return question + " " + about + "\n\n" + t.Translate("Say %s to delete it.", command)
+	}
+	m := t.Message(how("**" + forgetCommand + " yes**"))
+	if t.ShowsCards() {
+		m.Summary, m.Text = question, ""
+		m.Attachments = []activity.Attachment{activity.Card{
+			Fallback: how(forgetCommand + " yes"),
+			Body:     []any{activity.TextBlock{Text: question, Weight: "bolder", Size: "medium"}, activity.TextBlock{Text: about}},
+			Actions:  []any{activity.Button{Title: t.Translate("Delete everything"), Style: "destructive", Data: forgetClick{forgetVerb, t.Activity.From.ID}}},
+		}.Attachment()}
+	}
+	return t.Send(ctx, m)
+}
+
+const forgetVerb = turn.OwnVerbs + "forget"
+
+// forgetClick is the data of the button that says yes. Such a click is a message, so that the
+// person reads how it ended, however long it takes.
+type forgetClick struct {
+	Verb   string `json:"verb"`
+	Person string `json:"person"` // who was asked
+}
+
+func isForgetClick(t *Turn) bool {
+	var click forgetClick
+	return t.IsSubmit() && json.Unmarshal(t.Activity.Value, &click) == nil && click.Verb == forgetVerb
+}
+
+// forgetClicked handles that click. In a group others see the button, too.
+func (b *builtins) forgetClicked(ctx context.Context, t *Turn) error {
+	var click forgetClick
+	if err := json.Unmarshal(t.Activity.Value, &click); err != nil || click.Person != t.Activity.From.ID {
+		return t.Tell(ctx, t.Translate("This question is for somebody else. Nothing was deleted."))
+	}
+	return b.forgetNow(ctx, t)
+}
+
+// forgetNow deletes everything stored about the person but the audit, and says what stays.
+func (b *builtins) forgetNow(ctx context.Context, t *Turn) error {
+	keeps, err := t.ForgetPerson(ctx)
+	if err != nil {
 		return err
 	}
 	said := t.Translate("I've deleted everything I kept about you.")
 	if b.cfg.AuditKeep > 0 {
 		said = t.Translate("I've deleted everything I kept about you, except the audit of approvals and actions.")
 	}
-	if err := t.Tell(ctx, said); err != nil {
-		return err
+	if len(keeps) > 0 {
+		said += " " + t.Translate("This stays, because it belongs to others: %s.", strings.Join(keeps, ", "))
 	}
-	t.LeavePlace(ctx)
-	return nil
+	return t.Tell(ctx, said)
 }
 
 const skillCommand = "/skill"

@@ -163,7 +163,7 @@ func TestACallerReachesNothingOfTheChannel(t *testing.T) {
 	if got := s.connector.Next(s); strings.Contains(got.Text(), "mine") || got.Authorization != ofCaller {
 		t.Errorf("the caller was told %q with %q", got.Text(), got.Authorization)
 	}
-	s.from(callingApp, s.url, event{"text": "/forget"})
+	s.from(callingApp, s.url, event{"text": "/forget yes"})
 	s.expectFor(ofCaller, "I've deleted everything")
 	if got := s.documents(); len(got) < len(before) {
 		t.Errorf("left %q of %q", got, before)

@@ -17,6 +17,7 @@ func TestHelpCardOnTheWire(t *testing.T) {
 	registry := actions.New()
 	actions.Add(registry, "closeTicket", "Closes a <ticket>", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil })
 	b := &builtins{own: &routes{}, cfg: &Config{Actions: registry, Name: "Planbot", Examples: []string{"What is on my lists?", "a < b"}}}
+	turn := &Turn{Turn: &actions.Turn{}}
 	golden, err := os.ReadFile("testdata/cards/help.json")
 	if err != nil {
 		t.Fatal(err)
@@ -25,7 +26,7 @@ func TestHelpCardOnTheWire(t *testing.T) {
 	if err := json.Unmarshal(golden, &want); err != nil {
 		t.Fatal(err)
 	}
-	if err := json.Unmarshal(b.helpCard(b.helpText(&Turn{Turn: &actions.Turn{}})).Attachment().Content, &got); err != nil {
+	if err := json.Unmarshal(b.helpCard(turn, b.helpText(turn)).Attachment().Content, &got); err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(want, got); diff != "" {

@@ -2,6 +2,7 @@ package bot_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -57,6 +58,9 @@ type crashes struct {
 	server *state.Store
 	shares bool // book changes state of the whole bot, the person and the conversation
 	deaths []place
+	acts   func(*actions.Registry) // adds actions; nil: none
+	body   string                  // the message; "": "go"
+	every  bool                    // every write of a document or a set is a step, too
 
 	mu    sync.Mutex
 	died  int
@@ -156,6 +160,7 @@ func (w *wire) Write(p []byte) (n int, err error) {
 	case has("evalsha") && (has("/records") || has("/queue")):
 	case w.m.shares && has("evalsha") && has("}/notes/"):
 		what = "note"
+	case w.m.every && (has("/users/") && (has("evalsha") || has("hdel")) || has("evalsha") && has("/conversations/")):
 	default:
 		if w.m.isDead() {
 			return 0, errDead
@@ -254,6 +259,9 @@ func (c *crashes) begin() *mortal {
 		}
 		return actions.Done, nil
 	})
+	if c.acts != nil {
+		c.acts(acts)
+	}
 	library, err := prompts.Load("")
 	must(c.t, err)
 	planned, err := planner.NewSequence(c.t.Context(), planner.Config{Model: model, Actions: acts, Prompts: library})
@@ -273,8 +281,8 @@ func (c *crashes) begin() *mortal {
 
 // deliver is one delivery of the message, and whether it was acknowledged.
 func (c *crashes) deliver(to *mortal) bool {
-	body := `{"type":"message","id":"activity-1","channelId":"msteams","serviceUrl":"http://127.0.0.1:1/","text":"go",` +
-		`"from":{"id":"29:mia"},"recipient":{"id":"28:bot"},"conversation":{"id":"a:mia","conversationType":"personal","tenantId":"t1"}}`
+	body := cmp.Or(c.body, `{"type":"message","id":"activity-1","channelId":"msteams","serviceUrl":"http://127.0.0.1:1/","text":"go",`+
+		`"from":{"id":"29:mia"},"recipient":{"id":"28:bot"},"conversation":{"id":"a:mia","conversationType":"personal","tenantId":"t1"}}`)
 	r := httptest.NewRequest(http.MethodPost, "http://127.0.0.1:3978/api/messages", strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json")
 	r = r.WithContext(context.WithValue(c.t.Context(), http.LocalAddrContextKey, net.Addr(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 3978})))

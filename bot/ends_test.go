@@ -237,7 +237,7 @@ func TestAFailureToSaveIsToldWhenSomethingWasDone(t *testing.T) {
 	b.model.Says(plan(do("outside", `{}`), say("Half done."), do("hoard", `{}`)))
 	r.say("go")
 	b.expect("Half done.")
-	b.expectFault("more than I can store, so I didn't save it. Before that I did: outside.")
+	b.expectFault("more than I can store, so I didn't save it. Before that I did: Outside.")
 	if outside.Load() != 1 {
 		t.Errorf("done %d times", outside.Load())
 	}

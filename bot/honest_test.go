@@ -153,7 +153,7 @@ func TestStateOfWhatWasDoneIsKept(t *testing.T) {
 	b.model.Says(plan(do("order", `{}`)))
 	b.model.Fails(500, "")
 	b.say("order")
-	b.expectFault("Before that I did: order.")
+	b.expectFault("Before that I did: Order.")
 	b.model.Says(plan(`{"type":"DO","action":"order","entities":{},"saveAs":"R"}`, say("$R")))
 	b.say("order")
 	b.expect("ordered 2")
@@ -169,7 +169,7 @@ func TestWhatWasDoneBeforeAFailureIsSaidAndNotDoneAgain(t *testing.T) {
 	for range 3 {
 		b.deliver(in)
 	}
-	b.expectFault("Before that I did: pay, summarizeLists.")
+	b.expectFault("Before that I did: Pay, Show the lists.")
 	b.connector.None(t)
 	if calls.Load() != 1 {
 		t.Errorf("paid %d times", calls.Load())
@@ -193,9 +193,9 @@ func TestAnActionThatIsCutOffIsNamed(t *testing.T) {
 	})
 	b.model.Says(plan(do("hang", `{}`), say("x")), plan(do("late", `{}`), say("x")))
 	b.say("hang")
-	b.expectFault("I cannot tell whether this was done: hang.")
+	b.expectFault("I cannot tell whether this was done: Hang.")
 	b.say("late")
-	b.expectFault("Before that I did: late.")
+	b.expectFault("Before that I did: Late.")
 }
 
 func TestARoutePanicIsContained(t *testing.T) {
@@ -258,7 +258,7 @@ func TestForgetFindsWhatWasSaidElsewhere(t *testing.T) {
 	b.expect("b")
 	b.say("secret here")
 	b.expect("c")
-	b.say("/forget")
+	b.say("/forget yes")
 	b.expect("I've deleted everything I kept about you.")
 	for _, key := range b.documents() {
 		value, err := b.redis.Get(key)
@@ -274,8 +274,8 @@ func TestForgetHealsStateThatCannotBeRead(t *testing.T) {
 	b := setup(t)
 	b.must(b.redis.Set(state.UserKey("msteams", "28:bot", "29:mia").String(), "planbot/99 from the future"))
 	b.say("hello")
-	b.expectFault("/forget deletes it")
-	b.say("/forget")
+	b.expectFault("/forget yes deletes it")
+	b.say("/forget yes")
 	b.expect("I've deleted everything I kept about you.")
 	b.model.Says(plan(say("hello")))
 	b.say("hello again")
@@ -293,7 +293,7 @@ func TestResetHealsAHistoryThatCannotBeRead(t *testing.T) {
 	b.say("hello")
 	b.connector.Next(t)
 	b.say("/reset")
-	b.expect("I've cleared our conversation. Your lists and reminders are still here.")
+	b.expect("I've cleared our conversation. Everything else that I keep for you is still here.")
 	b.model.Says(plan(say("hello")))
 	b.say("hello again")
 	b.expect("hello")

@@ -340,7 +340,7 @@ func TestParallelCallsThatAreCutOff(t *testing.T) {
 	actions.Add(b.actions, "hangB", "B", hang, actions.Parallel)
 	b.model.Says(plan(do("hangA", `{}`), do("hangB", `{}`), say("x")))
 	b.say("go")
-	b.expectFault("I cannot tell whether this was done: hangA, hangB.")
+	b.expectFault("I cannot tell whether this was done: Hang a, Hang b.")
 }
 
 func TestALongResultIsCutForTheModel(t *testing.T) {

@@ -352,7 +352,7 @@ func (identified) Identified() bool { return true }
 
 func TestWhoIsForgottenIsNotNotified(t *testing.T) {
 	b := met(t)
-	b.say("/forget")
+	b.say("/forget yes")
 	b.expect("I've deleted everything I kept about you.")
 	for _, to := range []actions.Recipient{mia, miasChat} {
 		if _, err := b.bot.Notify(t.Context(), actions.Notice{To: to, Text: "x"}); !errors.Is(err, actions.ErrUnknownRecipient) {

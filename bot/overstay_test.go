@@ -28,7 +28,7 @@ func TestAnActionThatDoesNotEnd(t *testing.T) {
 	r := b.addReplica(func(c *bot.Config) { c.TurnTimeout, c.MaxTurns = time.Second, 1 })
 	b.model.Says(plan(do("deaf", `{}`), say("Done.")))
 	r.say("do it")
-	b.expectFault("I could not stop it. Somebody has to look at it. I cannot tell whether this was done: deaf.")
+	b.expectFault("I could not stop it. Somebody has to look at it. I cannot tell whether this was done: Deaf.")
 	b.model.Says(plan(do("createList", `{"list":"home"}`), say("Still here.")))
 	r.say("are you there?")
 	close(goOn)
@@ -56,7 +56,7 @@ func TestDrainWaitsForAnActionThatWasLeft(t *testing.T) {
 	r := b.addReplica(func(c *bot.Config) { c.TurnTimeout = time.Second })
 	b.model.Says(plan(do("deaf", `{}`), do("deaf", `{}`), say("Done.")))
 	r.say("do it")
-	b.expectFault("deaf, deaf")
+	b.expectFault("Deaf, Deaf")
 	drained, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := r.bot.Drain(drained); err == nil || !strings.Contains(err.Error(), "do not end") {

@@ -210,7 +210,7 @@ func TestForgetHasNoLimit(t *testing.T) {
 		if kept := at.kept(); len(kept) < many {
 			t.Fatalf("%d keys before /forget", len(kept))
 		}
-		b.deliver(at.in("chat-1", "/forget"))
+		b.deliver(at.in("chat-1", "/forget yes"))
 		b.expect("I've deleted everything I kept about you.")
 		at.nothingLeft(b)
 	})
@@ -264,12 +264,12 @@ func TestWordsThatAreSavedDuringForgetAreFoundByTheNext(t *testing.T) {
 	})
 	b.deliver(at.in("group-1", "a secret"))
 	<-saves
-	b.deliver(at.in("chat-1", "/forget"))
+	b.deliver(at.in("chat-1", "/forget yes"))
 	b.expect("I've deleted everything I kept about you.")
 	away.Store(false)
 	b.expect("Heard a secret")
 	at.untilDone(b)
-	b.deliver(at.in("chat-1", "/forget"))
+	b.deliver(at.in("chat-1", "/forget yes"))
 	b.expect("I've deleted everything I kept about you.")
 	at.nothingLeft(b)
 }
@@ -297,7 +297,7 @@ func TestAPlaceThatIsNotKeptFailsNoTurn(t *testing.T) {
 		t.Errorf("kept: %s", kept)
 	}
 	refuses.Store(false)
-	b.say("/forget")
+	b.say("/forget yes")
 	b.expect("I've deleted everything I kept about you.")
 	b.say("a secret")
 	b.expect("Three.")
@@ -336,7 +336,7 @@ func TestForgetOfOldState(t *testing.T) {
 	b.model.Says(plan(do("addItem", `{"list":"home","item":"milk"}`), say("Added.")))
 	b.say("add milk")
 	b.expect("Added.")
-	b.say("/forget")
+	b.say("/forget yes")
 	b.expect("I've deleted everything I kept about you.")
 	b.until("that nothing is left", func() bool { return len(b.documents()) == 0 })
 }
@@ -359,7 +359,7 @@ func TestForgetFindsWhatWaitsElsewhere(t *testing.T) {
 	if len(b.waiting()) != 1 {
 		t.Fatalf("waiting: %v", b.waiting())
 	}
-	b.say("/forget")
+	b.say("/forget yes")
 	b.expect("I've deleted everything I kept about you.")
 	b.gone()
 }

@@ -48,7 +48,7 @@ func TestTurnsOfAPersonAreLimited(t *testing.T) {
 	b.model.Says(plan(say("One.")), plan(say("Two.")), plan(say("Otto's.")), plan(say("Three.")))
 	b.tell(event{"text": "1"}, "One.")
 	for range 3 {
-		b.tell(event{"text": "/reset"}, "I've cleared our conversation. Your lists and reminders are still here.")
+		b.tell(event{"text": "/reset"}, "I've cleared our conversation. Everything else that I keep for you is still here.")
 	}
 	other.say("2")
 	b.expect("Two.")
@@ -98,7 +98,7 @@ func TestTokensOfATurnThatWaitsCountOnce(t *testing.T) {
 	}
 	d.deliver(click(approve, nil))
 	d.expect("Closed it.")
-	d.tell(event{"text": "/reset"}, "I've cleared our conversation. Your lists and reminders are still here.") // comes after it
+	d.tell(event{"text": "/reset"}, "I've cleared our conversation. Everything else that I keep for you is still here.") // comes after it
 	if got, _ := d.redis.Get(used); got != "15" {
 		t.Errorf("%s tokens after the approval", got)
 	}

@@ -161,7 +161,7 @@ func TestRemindersEndWithWhatIsForgotten(t *testing.T) {
 		end  event
 		left []string
 	}{
-		"told to forget":       {event{"text": "/forget"}, nil},
+		"told to forget":       {event{"text": "/forget yes"}, nil},
 		"taken out":            {event{"type": "installationUpdate", "action": "remove"}, nil},
 		"taken out of a group": {group, []string{"a:mia"}},
 	} {

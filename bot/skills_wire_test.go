@@ -112,7 +112,7 @@ func converse(t *testing.T, kit *bottest.Kit, model script) {
 		t.Error("the instructions are kept in state")
 	}
 	chat.Say("/reset")
-	chat.Expect("I've cleared our conversation. Your lists and reminders are still here.")
+	chat.Expect("I've cleared our conversation. Everything else that I keep for you is still here.")
 	model.answers("Hello.")
 	chat.Say("hi")
 	chat.Expect("Hello.")

@@ -156,7 +156,7 @@ func TestToolsWaitsForApproval(t *testing.T) {
 		kit.Model.Says("All three.")
 		chat := kit.Personal("Mia")
 		chat.Say("go on")
-		card := chat.ExpectCard("deleteList", "Home")
+		card := chat.ExpectCard("Delete a list", "Home")
 		chat.ExpectNothing()
 		kit.Restart()
 		card.Press("Approve")

@@ -54,7 +54,7 @@ func TestNothingIsSaidToBeDoneThatFoundNothing(t *testing.T) {
 		},
 		"a second time the action itself is heard": {
 			[]string{plan(gone, say("Deleted!")), plan(do("addItem", `{"list":"Food","item":"milk"}`), gone, say("Deleted now!"))},
-			[]string{"There is no list Trip. I did this: addItem."},
+			[]string{"There is no list Trip. I did this: Add to a list."},
 			"There is no list Trip.", "milk",
 		},
 		"without a SAY, in the middle":  {[]string{plan(gone, do("quiet", `{}`)), plan(say("There was none."))}, []string{"There was none."}, "There is no list Trip.", ""},
@@ -100,7 +100,7 @@ func TestTheActionIsHeardWhereTheModelCannotBeAsked(t *testing.T) {
 				kit.Model.Says(plan(do("closeTicket", `{}`), do("addItem", `{"list":"Food","item":"milk"}`), say("All closed!")))
 				c.fail(kit.Model)
 				chat.Say("go")
-				chat.Expect("There is no open ticket. I did this: addItem.")
+				chat.Expect("There is no open ticket. I did this: Add to a list.")
 				chat.ExpectNothing()
 				kit.Model.Says(plan(say("Next.")))
 				chat.Say("what now?")
@@ -122,7 +122,7 @@ func TestAModelThatHangsHidesNothing(t *testing.T) {
 		kit.Model.Says(plan(do("closeTicket", `{}`), do("addItem", `{"list":"Food","item":"milk"}`), say("All closed!")))
 		kit.Model.Hangs(time.Hour)
 		chat.Say("go")
-		chat.ExpectMatch(`^Sorry, .*\. There is no open ticket\. I did this: addItem\. \(turn `)
+		chat.ExpectMatch(`^Sorry, .*\. There is no open ticket\. I did this: Add to a list\. \(turn `)
 		chat.ExpectNothing()
 	})
 }
@@ -154,7 +154,7 @@ func TestARejectionHidesNothing(t *testing.T) {
 		chat := kit.Personal("mia")
 		kit.Model.Says(plan(do("closeTicket", `{}`), say("Closed!"), do("wipe", `{}`), say("Wiped!")), plan(say("No ticket was open, and I wiped nothing.")))
 		chat.Say("go")
-		chat.ExpectCard("wipe")
+		chat.ExpectCard("Wipe")
 		chat.Press("Reject")
 		chat.Expect("No ticket was open, and I wiped nothing.")
 		chat.ExpectNothing()
@@ -222,7 +222,7 @@ func TestAnApprovedCallThatFindsNothingIsNotSaidToBeDone(t *testing.T) {
 		chat := kit.Personal("mia")
 		kit.Model.Says(plan(do("closeTicket", `{}`), say("Closed!")), plan(say("Nothing was open.")))
 		chat.Say("close it")
-		chat.ExpectCard("closeTicket")
+		chat.ExpectCard("Close ticket")
 		chat.Press("Approve")
 		chat.Expect("Nothing was open.")
 		chat.ExpectNothing()

@@ -91,7 +91,7 @@ func TestAPlanThatDoesNotFitIsADeadLetter(t *testing.T) {
 		"progress": progress, "in_flight": 1, "rounds": []any{map[string]any{}}, "usage": map[string]any{},
 	}}))
 	first := b.addReplica()
-	b.expectFault("I cannot tell whether this was done: outside.")
+	b.expectFault("I cannot tell whether this was done: Outside.")
 	dead := b.deadLetters(1)
 	if got := turn.Reason(dead[0]); !strings.Contains(got, "does not fit this version") {
 		t.Errorf("reason %q", got)

@@ -25,7 +25,7 @@ func TestApprovalByCard(t *testing.T) {
 		chat := kit.Group("team", "Mia", "Otto")
 		kit.Model.Says(bottest.Plan(bottest.Do("closeTicket", "id", 7), bottest.Say("Closed.")))
 		chat.Mention("close 7")
-		card := chat.ExpectCard("closeTicket", "7")
+		card := chat.ExpectCard("Close ticket", "7")
 		if shown := card.As("Otto").Press("Approve").Shown(); !strings.Contains(shown, "You can't decide this") {
 			t.Errorf("Otto was shown %q", shown)
 		}

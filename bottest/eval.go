@@ -11,7 +11,8 @@ import (
 )
 
 // Eval measures how well the model in the environment's settings plans for the bot: it asks for a
-// plan for each case in the file, see [eval], and runs nothing. It is bottest eval for a bot whose
+// plan for each case in the file, or with "" for each example of the actions, see [eval], and runs
+// nothing. It is bottest eval for a bot whose
 // code is at hand. It returns an error for wrong settings, a wrong file, or a model that cannot be
 // asked; in the last case with a report of the results so far.
 func Eval(ctx context.Context, b app.Bot, file string) (*eval.Report, error) {
@@ -24,13 +25,15 @@ func Eval(ctx context.Context, b app.Bot, file string) (*eval.Report, error) {
 	if err != nil {
 		return nil, fmt.Errorf("eval: %w", err)
 	}
-	text, err := os.ReadFile(file)
+	cases, err := eval.Examples(maker.Actions)
+	if file != "" {
+		var text []byte
+		if text, err = os.ReadFile(file); err == nil {
+			cases, err = eval.Read(file, text, maker.Actions)
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("eval: %w", err)
-	}
-	cases, err := eval.Read(file, text, maker.Actions)
-	if err != nil {
-		return nil, err
 	}
 	about := maker.AboutModel + "; planner " + s.Planner
 	return eval.Run(ctx, eval.Config{Cases: cases, Timeout: s.TurnTimeout, Sides: []eval.Side{{Name: b.Name, About: about, Planner: maker, Actions: maker.Actions}}})

@@ -99,7 +99,7 @@ func ExampleChat_Press() {
 		chat := kit.Group("team", "Mia", "Otto")
 		kit.Model.Says(bottest.Plan(bottest.Do("payInvoice", "Number", 42), bottest.Say("Paid.")))
 		chat.Mention("pay 42")
-		card := chat.ExpectCard("payInvoice", "42")
+		card := chat.ExpectCard("Pay invoice", "42")
 		fmt.Println(card.As("Otto").Press("Approve").Shown()) // who did not ask for it
 		chat.Press("Approve")
 		chat.Expect("Paid.")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/internal/turnlog"
@@ -167,7 +168,7 @@ func (v *verdict) replies() {
 
 // matches reports whether the replies are the wanted ones. <split> stands for two or more.
 func (v *verdict) matches(want []string, got []reply) bool {
-	same := func(w string, g reply) bool { return g.is(w, v.resumed) }
+	same := func(w string, g reply) bool { return g.is(w, v.run.actions, v.resumed) }
 	if v.expect.Order.Either() {
 		return inAnyOrder(want, got, same)
 	}
@@ -275,7 +276,7 @@ func (r reply) String() string {
 }
 
 // is reports whether the reply is the wanted one.
-func (r reply) is(want string, resumed func(reply) bool) bool {
+func (r reply) is(want string, acts *actions.Registry, resumed func(reply) bool) bool {
 	word, call, means := record.Placeholder(want)
 	call = strings.TrimLeft(call, ": \t\n")
 	switch word {
@@ -284,14 +285,20 @@ func (r reply) is(want string, resumed func(reply) bool) bool {
 	case "split": // any text; matches counts them
 		return r.card == ""
 	case "card":
-		return r.card != "" && questionOf(r.card) == nil && shows(r.card, call)
+		return r.card != "" && questionOf(r.card, acts) == nil && shows(r.card, call)
 	case "approval_card":
 		if r.card == "" {
 			return false
 		}
-		action, values, _ := strings.Cut(call, " ")
-		q := questionOf(r.card)
-		return q != nil && (action == "" || action == q.action) && q.has(strings.TrimSpace(values))
+		q := questionOf(r.card, acts)
+		if q == nil {
+			return false
+		}
+		values, named := strings.CutPrefix(call+" ", q.title+" ")
+		if !named {
+			values, named = strings.CutPrefix(call+" ", q.name()+" ")
+		}
+		return (named || call == "") && q.has(strings.TrimSpace(values))
 	case "resumed", "honest":
 		return resumed(r)
 	default:

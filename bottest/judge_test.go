@@ -40,12 +40,11 @@ func TestNotMet(t *testing.T) {
 	t.Parallel()
 	cfg := scripted(t)
 	for name, tt := range map[string]struct{ steps, want string }{
-		"another number":        {fmt.Sprintf(asking, `<approval_card closeTicket id=8>`), "step 1: expect.replies: got"},
-		"half of a text":        {fmt.Sprintf(asking, `<approval_card closeTicket reason=two>`), "step 1: expect.replies: got"},
-		"more than a text":      {fmt.Sprintf(asking, `<approval_card closeTicket reason=two words more, id=7>`), "step 1: expect.replies: got"},
-		"a value there is not":  {fmt.Sprintf(asking, `<approval_card closeTicket id=7 by=ann>`), "step 1: expect.replies: got"},
-		"another kind of value": {fmt.Sprintf(asking, `<approval_card closeTicket id="7">`), "step 1: expect.replies: got"},
-		"another action":        {fmt.Sprintf(asking, `<approval_card createTicket id=7>`), "step 1: expect.replies: got"},
+		"another number":       {fmt.Sprintf(asking, `<approval_card closeTicket id=8>`), "step 1: expect.replies: got"},
+		"half of a text":       {fmt.Sprintf(asking, `<approval_card closeTicket reason=two>`), "step 1: expect.replies: got"},
+		"more than a text":     {fmt.Sprintf(asking, `<approval_card closeTicket reason=two words more, id=7>`), "step 1: expect.replies: got"},
+		"a value there is not": {fmt.Sprintf(asking, `<approval_card closeTicket id=7 by=ann>`), "step 1: expect.replies: got"},
+		"another action":       {fmt.Sprintf(asking, `<approval_card createTicket id=7>`), "step 1: expect.replies: got"},
 		"a text in angles": {`
   - event: {type: message, conversation: c1, text: hi}
     model: ["<hi>", "<hello>"]

@@ -16,7 +16,7 @@ var barbot = app.Bot{
 		actions.Add(r, "pourTea", "Pours a cup of tea", pourTea, actions.Title("Pour tea"))
 	},
 	Texts: map[string]map[string]string{
-		"en": {"I've cleared our conversation. Your lists and reminders are still here.": "All cleared."},
+		"en": {"I've cleared our conversation. Everything else that I keep for you is still here.": "All cleared."},
 		"de": {"Here is your tea, %s.": "Hier ist dein Tee, %s.", "Pour tea": "Tee einschenken", "Sugar, in %": "Zucker in %"},
 	},
 }
@@ -54,7 +54,7 @@ func TestLanguages(t *testing.T) {
 		say("en-US", "tea")
 		chat.Expect("Here is your tea, Mia.")
 		say("fr-FR", "/reset")
-		chat.Expect("J'ai effacé notre conversation. Vos listes et rappels sont toujours là.")
+		chat.Expect("J'ai effacé notre conversation. Tout le reste de ce que je conserve pour vous est toujours là.")
 		say("en-US", "/reset")
 		chat.Expect("All cleared.")
 		say("nl-NL", "/reset")
@@ -65,6 +65,6 @@ func TestLanguages(t *testing.T) {
 		say("de-DE", "frage mich")
 		card := chat.ExpectCard("Darf ich das tun?", "Tee einschenken", "Zucker in %: ", "Angefragt von Mia.")
 		card.Press("Ablehnen")
-		chat.Expect("OK, ich führe Tee einschenken nicht aus.")
+		chat.Expect("OK, das tue ich nicht: Tee einschenken.")
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/big"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -22,6 +23,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
@@ -31,6 +33,7 @@ import (
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/cassette"
+	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/internal/turnlog"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/prompts"
@@ -666,7 +669,7 @@ func (r *run) asking(e *delivery, verb string) (card Sent, button map[string]any
 		}
 		fit := 0
 		asked := slices.ContainsFunc(r.events(), func(said *record.Event) bool { return said.ID == m.Of.Activity && said.From == e.Event.From })
-		for _, is := range []bool{!r.decided[m.ID], saidOf(e.Event, m.Card()), asked} {
+		for _, is := range []bool{!r.decided[m.ID], saidOf(e.Event, m.Card(), r.actions), asked} {
 			if fit *= 2; is {
 				fit++
 			}
@@ -679,14 +682,14 @@ func (r *run) asking(e *delivery, verb string) (card Sent, button map[string]any
 }
 
 // saidOf reports whether the card shows what the click says beside its decision.
-func saidOf(e *record.Event, card string) bool {
-	q := questionOf(card)
+func saidOf(e *record.Event, card string, acts *actions.Registry) bool {
+	q := questionOf(card, acts)
 	for name, value := range beside(e) {
 		raw, err := json.Marshal(value)
 		if q == nil {
 			return false
 		}
-		if shown, there := q.values[name]; err != nil || !there || !sameValue(string(raw), shown) {
+		if err != nil || !q.same(name, string(raw)) {
 			return false
 		}
 	}
@@ -1047,12 +1050,20 @@ func failed(c *Call) bool { return !c.Ended || c.Result.Failed() }
 
 // question is the call that a card asks to approve, with its values as the card shows them.
 type question struct {
-	action string
-	values map[string]string
+	title  string
+	action *actions.Action   // nil: nobody knows the title
+	values map[string]string // by the names of entities, of an unknown action by their titles
+}
+
+func (q *question) name() string {
+	if q.action == nil {
+		return q.title
+	}
+	return q.action.Name
 }
 
 // questionOf reads a card; nil if it does not ask for an approval.
-func questionOf(card string) *question {
+func questionOf(card string, acts *actions.Registry) *question {
 	var tree struct {
 		Body []struct {
 			Text    string `json:"text"`
@@ -1068,11 +1079,24 @@ func questionOf(card string) *question {
 	q := &question{values: map[string]string{}}
 	for _, row := range tree.Body {
 		switch parts := row.Inlines; {
-		case len(parts) == 1 && parts[0].Weight == "bolder" && q.action == "":
-			q.action = parts[0].Text
+		case len(parts) == 1 && parts[0].Weight == "bolder" && q.title == "":
+			q.title = parts[0].Text
 		case len(parts) == 2 && strings.HasSuffix(parts[0].Text, ": "):
 			name := strings.TrimSuffix(strings.TrimSuffix(parts[0].Text, ": "), " (not used)")
 			q.values[name] = parts[1].Text
+		}
+	}
+	all := acts.All()
+	i := slices.IndexFunc(all, func(a *actions.Action) bool { return a.Title == q.title })
+	if i < 0 {
+		return q
+	}
+	q.action = all[i]
+	shown := maps.Clone(q.values)
+	for name, property := range q.action.Schema.Properties {
+		if value, ok := shown[titles.Of(property, name)]; ok {
+			delete(q.values, titles.Of(property, name))
+			q.values[name] = value
 		}
 	}
 	return q
@@ -1105,7 +1129,7 @@ func (q *question) has(values string) bool {
 		if d.Decode(new(any)) == nil && begins(rest[d.InputOffset():]) {
 			end = int(d.InputOffset())
 		}
-		if !sameValue(rest[:end], q.values[name]) {
+		if !q.same(name, rest[:end]) {
 			return false
 		}
 		values = rest[end:]
@@ -1113,9 +1137,32 @@ func (q *question) has(values string) bool {
 	return true
 }
 
-// sameValue compares a value with one on a card, which is JSON: as JSON, or as the text that the
-// JSON contains.
-func sameValue(want, shown string) bool {
-	var text string
-	return want == shown || json.Unmarshal([]byte(shown), &text) == nil && text == want || sameJSON(want, shown)
+// same reports whether the card shows the wanted value, a text or JSON, under the name.
+func (q *question) same(name, want string) bool {
+	shown, there := q.values[name]
+	var property *jsonschema.Schema
+	if q.action != nil {
+		property = q.action.Schema.Properties[name]
+	}
+	view := titles.View{Say: (&actions.Turn{}).Translate, Zone: time.UTC}
+	shows := func(value any) bool { return plainNumbers(view.Value(property, value)) == plainNumbers(shown) }
+	if !there || want == shown || shows(want) {
+		return there
+	}
+	dec := json.NewDecoder(strings.NewReader(want))
+	dec.UseNumber()
+	var value any
+	return dec.Decode(&value) == nil && !dec.More() && shows(value)
+}
+
+var aNumber = regexp.MustCompile(`-?\b\d+(\.\d+)?([eE][-+]?\d{1,3})?\b`)
+
+// plainNumbers writes every number of a text in one way: 1.50 and 15e-1 are 1.5.
+func plainNumbers(text string) string {
+	return aNumber.ReplaceAllStringFunc(text, func(number string) string {
+		if r, ok := new(big.Rat).SetString(number); ok {
+			return r.RatString()
+		}
+		return number
+	})
 }

@@ -17,7 +17,7 @@ func TestDaysPass(t *testing.T) {
 		chat := kit.Personal("Mia")
 		kit.Model.Says(bottest.Plan(bottest.Do("closeTicket", "id", 7), bottest.Say("Closed.")), bottest.Plan(bottest.Say("Hello again.")))
 		chat.Say("close 7")
-		card := chat.ExpectCard("closeTicket", "7")
+		card := chat.ExpectCard("Close ticket", "7")
 		time.Sleep(48 * time.Hour)
 		if shown := card.Press("Approve").Shown(); !strings.Contains(shown, "not decided in time") {
 			t.Errorf("a click after two days was answered %q", shown)

@@ -34,8 +34,8 @@ func good() manifest.Config {
 			{Title: "/forget", Description: "Delete everything kept about me"},
 		},
 		Prompts: []manifest.Command{
-			manifest.Starter("createList", "Creates a list"),
-			manifest.Starter("summarizeLists", "Shows all lists & what is on them"),
+			{Title: "Create list", Description: "Creates a list"},
+			{Title: "Summarize lists", Description: "Shows all lists & what is on them"},
 		},
 	}
 }
@@ -410,18 +410,6 @@ func TestBuildReportsTheWriter(t *testing.T) {
 	r.CloseWithError(broken)
 	if err := manifest.Build(w, good()); !errors.Is(err, broken) {
 		t.Errorf("got %v, want the writer's error", err)
-	}
-}
-
-func TestStarter(t *testing.T) {
-	t.Parallel()
-	for name, want := range map[string]string{
-		"createList": "Create list", "summarizeLists": "Summarize lists", "find_item": "Find item",
-		"remove-item": "Remove item", "help": "Help", "readURL": "Read url", "": "", "öffneListe2": "Öffne liste2",
-	} {
-		if got := manifest.Starter(name, "d"); got != (manifest.Command{Title: want, Description: "d"}) {
-			t.Errorf("%q: got %+v, want the title %q", name, got, want)
-		}
 	}
 }
 

@@ -29,8 +29,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -61,7 +59,7 @@ const (
 	defaultSummary = "Say what you want done: it plans the steps and does them."
 	defaultDetails = "Tell the bot in your own words what you want done. It turns each message into a plan of actions, " +
 		"runs them in order, and says what it did.\n\n" +
-		"Send \"help\" to see what it can do, and \"/forget\" to delete everything it keeps about you. " +
+		"Send \"help\" to see what it can do. " +
 		"Replies are written with AI: check what matters."
 )
 
@@ -78,20 +76,6 @@ type Command struct {
 	Title       string `json:"title"`
 	Description string `json:"description"`
 }
-
-// Starter makes a Command for [Config.Prompts] from an action's name and description: "createList"
-// becomes "Create list".
-func Starter(action, description string) Command {
-	words := strings.Fields(strings.ToLower(wordEnd.ReplaceAllString(action, "$1 $2")))
-	if len(words) > 0 {
-		first, size := utf8.DecodeRuneInString(words[0])
-		words[0] = string(unicode.ToUpper(first)) + words[0][size:]
-	}
-	return Command{Title: strings.Join(words, " "), Description: description}
-}
-
-// wordEnd matches a word's end in an action's name.
-var wordEnd = regexp.MustCompile(`([a-z0-9])([A-Z])|[_.-]`)
 
 // Translation has the texts of a [Config] in another language. The zero value of a field leaves the
 // Config's text.

@@ -40,9 +40,13 @@ type Tool struct {
 	// Strict asks the server to enforce the schema, which must then be in the subset that OpenAI
 	// calls strict.
 	Strict bool
-	// Examples are phrases that people use to ask for it, see [Offline]. They are not sent to
-	// servers.
+
+	// The fields below are for [Offline] and are not sent to servers. Title is what people read in
+	// place of Name; "": Name as words. Examples are phrases that people use to ask for it. Labelled
+	// is Schema with the titles of parameters and the labels of values; nil: Schema.
+	Title    string
 	Examples []string
+	Labelled json.RawMessage
 }
 
 // Call is one call of a tool. Name and Arguments are as the model wrote them and may be anything;

@@ -5,12 +5,16 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/planbot-go/planbot/internal/titles"
 )
 
 // Offline is a [Model] without a language model, for any bot. It answers the phrases in the
@@ -19,9 +23,10 @@ import (
 //	create a list Party and add chips and tea to it
 //	addItem list=Party item="oat milk"
 //
-// To anything else it says what it understands, in words for people in a chat. What it says about a call is the call's own result:
-// the plan quotes it, or the tools have answered. "It" and "the list" mean the slot's last value,
-// also from an earlier message. The zero value is ready to use.
+// To the title of an action, and to a phrase or call with a missing or wrong value, it answers what
+// the action takes; to anything else, what it understands. What it says about a call is the call's
+// own result: the plan quotes it, or the tools have answered. "It" and "the list" mean the slot's
+// last value, also from an earlier message. The zero value is ready to use.
 type Offline struct{}
 
 const (
@@ -54,31 +59,36 @@ func (o Offline) Complete(ctx context.Context, req *Request) (*Response, error) 
 
 // offlineAnswer returns what to call, or else what to say.
 func offlineAnswer(req *Request) (calls []Call, say string) {
+	r := newPhraseReader(req)
+	told := "" // by the runtime, last
 	if n := len(req.Messages); n > 0 && req.Messages[n-1].Role == "system" {
-		results, ok := strings.CutPrefix(req.Messages[n-1].Text, "Results of the last plan:\n")
+		told = req.Messages[n-1].Text
+		results, ok := strings.CutPrefix(told, "Results of the last plan:\n")
 		if ok {
-			return nil, planFailure.ReplaceAllString(results, "I could not do $1: ")
+			return nil, planResult.ReplaceAllStringFunc(results, func(line string) string {
+				name := planResult.FindStringSubmatch(line)[1]
+				return "- " + r.title(name) + line[len("- "+name):]
+			})
 		}
 	}
-	r := newPhraseReader(req)
 	texts := []string{""}
 	var results []string // what tools have answered since the last text
 	failed := false
-	names := map[string]string{} // by call id
+	called := map[string]string{} // titles by call id
 	for _, m := range req.Messages {
 		switch m.Role {
 		case "user":
 			texts, results = append(texts, m.Text), nil
 		case "assistant":
 			for _, c := range m.Calls {
-				names[c.ID] = c.Name
+				called[c.ID] = r.title(c.Name)
 			}
 		case "tool":
 			text := strings.TrimSpace(m.Text)
 			if text, failed = strings.CutPrefix(text, "Error: "); failed {
-				text = "I could not do " + names[m.CallID] + ": " + text
+				text = called[m.CallID] + " failed: " + text
 			} else if text == "" || strings.ContainsAny(text[:1], "{[") { // JSON alone could pass for a plan
-				text = names[m.CallID] + ": " + cmp.Or(text, "done")
+				text = called[m.CallID] + ": " + cmp.Or(text, "done")
 			}
 			results = append(results, text)
 		}
@@ -87,7 +97,9 @@ func offlineAnswer(req *Request) (calls []Call, say string) {
 		calls, say = r.answer(text)
 	}
 	done := len(results)
-	switch {
+	switch refused := refusedPlan.FindStringSubmatch(told); {
+	case refused != nil && len(calls) > 0:
+		return nil, r.refused(calls, refused[1])
 	case req.OneCallAtMost && done < len(calls) && !failed:
 		return calls[done : done+1], ""
 	case done > 0:
@@ -96,7 +108,27 @@ func offlineAnswer(req *Request) (calls []Call, say string) {
 	return calls, say
 }
 
-var planFailure = regexp.MustCompile(`(?m)^- (\S+) failed: `)
+// refused says why a plan of the calls was refused: the model would make the same one again.
+func (r *phraseReader) refused(calls []Call, why string) string {
+	if m := wrongEntity.FindStringSubmatch(why); m != nil {
+		name, _, _ := strings.Cut(m[1], ".")
+		for _, a := range r.actions {
+			property := a.schema.Properties[name]
+			if property != nil && slices.ContainsFunc(calls, func(c Call) bool { return c.Name == a.Name }) {
+				return a.needs(fmt.Sprintf("its %s (%s)", titles.Of(property, name), m[2]))
+			}
+		}
+	}
+	return "I could not do that: " + why
+}
+
+var (
+	refusedPlan = regexp.MustCompile(`(?s)^Your answer could not be used and nothing of it was done: (?:decode plan: \w+: )?(.*)\nAnswer again`)
+	wrongEntity = regexp.MustCompile(`entity (\S+): (.*)`)
+)
+
+// planResult matches the start of a result, with the action's name.
+var planResult = regexp.MustCompile(`(?m)^- ([^\s:]+)(?: failed)?: `)
 
 // writePlan writes a plan that makes the calls and says their results, or only says something.
 func writePlan(calls []Call, say string) string {
@@ -126,12 +158,24 @@ type phraseReader struct {
 	phrases []phrase          // the longest first
 	verbs   map[string]bool   // first words of the examples
 	last    map[string]string // each slot's last value
-	lacking string            // a sentence saying what the understood call still needs
+	lacking string            // says what is missing or wrong in a call that was understood otherwise
+	lenient bool              // slots take any value, and the first wrong one sets misfit
+	misfit  string
 }
 
 type offlineAction struct {
 	Tool
 	schema jsonschema.Schema
+}
+
+// title is what people call the action.
+func (r *phraseReader) title(name string) string {
+	for _, a := range r.actions {
+		if a.Name == name {
+			return a.Title
+		}
+	}
+	return titles.Words(name)
 }
 
 // phrase is an example as words, without fillers.
@@ -148,10 +192,16 @@ func newPhraseReader(req *Request) *phraseReader {
 	}
 	for _, t := range offered {
 		a := &offlineAction{Tool: t}
-		_ = json.Unmarshal(t.Schema, &a.schema) // without a schema, any value is fine
+		a.Title = cmp.Or(t.Title, titles.Words(t.Name))
+		if json.Unmarshal(t.Labelled, &a.schema) != nil {
+			_ = json.Unmarshal(t.Schema, &a.schema) // without a schema, any value is fine
+		}
 		r.actions = append(r.actions, a)
 		for _, example := range t.Examples {
 			words := slices.DeleteFunc(strings.Fields(strings.Trim(example, ".?!")), isFiller)
+			for i := range words {
+				words[i] = bare(words[i])
+			}
 			if len(words) > 0 {
 				r.verbs[strings.ToLower(words[0])] = true
 				r.phrases = append(r.phrases, phrase{a, words})
@@ -164,14 +214,19 @@ func newPhraseReader(req *Request) *phraseReader {
 
 func (r *phraseReader) answer(text string) (calls []Call, say string) {
 	r.lacking = ""
-	calls = r.read(strings.TrimSpace(text))
+	text = strings.TrimSpace(text)
+	if calls = r.read(text); len(calls) == 0 && r.lacking == "" {
+		calls = r.readTitle(text)
+	}
 	switch small := strings.Trim(strings.ToLower(text), " !?.,"); {
 	case len(calls) > 0:
 		return calls, ""
 	case slices.Contains([]string{"", "hi", "hello", "hey", "help", "what can you do"}, small):
 		return nil, r.help()
+	case r.lacking != "":
+		return nil, r.lacking
 	default:
-		return nil, cmp.Or(r.lacking, "I did not understand that.") + " " + r.help()
+		return nil, "I did not understand that. " + r.help()
 	}
 }
 
@@ -179,20 +234,96 @@ func (r *phraseReader) answer(text string) (calls []Call, say string) {
 // read it, so it names no setting.
 func (r *phraseReader) help() string {
 	text := "I have no language model, so I understand fixed phrases only."
-	var names, phrases []string
+	var calls, phrases []string
 	for _, a := range r.actions {
-		names = append(names, a.Name)
-		if len(a.Examples) > 0 {
-			phrases = append(phrases, "\n- "+strings.ReplaceAll(a.Examples[0], "...}", "}"))
+		if phrase := a.phrase(); phrase != "" {
+			phrases = append(phrases, "\n- "+phrase)
+			continue
 		}
+		call := "\n- " + a.Title + ": `" + a.Name
+		for _, name := range a.parameters() {
+			call += " " + name + "=…"
+		}
+		calls = append(calls, call+"`")
 	}
 	if len(phrases) > 0 {
 		text += " Say, with your own words in place of {…}:\n" + strings.Join(phrases, "")
 	}
-	if len(names) > 0 {
-		text += "\n\nYou can call any action by its name, with name=value after it: " + strings.Join(names, ", ") + "."
+	if len(calls) > 0 {
+		text += "\n\nYou can also write calls:\n" + strings.Join(calls, "")
 	}
 	return text
+}
+
+// phrase is the first example, with titles as the names of its slots; "": there is none.
+func (a *offlineAction) phrase() string {
+	if len(a.Examples) == 0 {
+		return ""
+	}
+	return exampleSlot.ReplaceAllStringFunc(a.Examples[0], func(slot string) string {
+		name := exampleSlot.FindStringSubmatch(slot)[1]
+		return "{" + titles.Of(a.schema.Properties[name], name) + "}"
+	})
+}
+
+var exampleSlot = regexp.MustCompile(`\{([^{}]*?)(?:\.\.\.)?\}`)
+
+// parameters are the names of the action's parameters, the required ones first.
+func (a *offlineAction) parameters() []string {
+	all := slices.DeleteFunc(slices.Clone(a.schema.Required), func(name string) bool { return a.schema.Properties[name] == nil })
+	for _, name := range slices.Sorted(maps.Keys(a.schema.Properties)) {
+		if !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// needs says what is wrong with a call of the action, and what the action takes.
+func (a *offlineAction) needs(wrong string) string {
+	var takes []string
+	for _, name := range a.parameters() {
+		property := a.schema.Properties[name]
+		about := kindOf(property)
+		if !slices.Contains(a.schema.Required, name) {
+			about = append(about, "optional")
+		}
+		text := titles.Of(property, name)
+		if about != nil {
+			text += " (" + strings.Join(about, ", ") + ")"
+		}
+		takes = append(takes, text)
+	}
+	text := "I understood “" + a.Title + "”, but not " + wrong + ". It takes " + cmp.Or(strings.Join(takes, "; "), "no values") + "."
+	if phrase := a.phrase(); phrase != "" {
+		text += " For example: " + phrase
+	}
+	return text
+}
+
+// kindOf says what a value of the property looks like, unless it is any text.
+func kindOf(property *jsonschema.Schema) (about []string) {
+	if isKind(property, "array") {
+		about, property = append(about, "several"), property.Items
+	}
+	switch {
+	case property == nil:
+	case property.Enum != nil:
+		var options []string
+		for _, option := range property.Enum {
+			options = append(options, cmp.Or(titles.Label(property, option), fmt.Sprint(option)))
+		}
+		about = append(about, strings.Join(options, " or "))
+	case isKind(property, "integer"):
+		about = append(about, "a whole number")
+	case isKind(property, "number"):
+		about = append(about, "a number")
+	case isKind(property, "boolean"):
+		about = append(about, "true or false")
+	case property.Format == "date-time":
+		about = append(about, "a time such as 2027-01-31T09:00:00Z")
+	}
+	return about
 }
 
 var (
@@ -207,8 +338,9 @@ var (
 func (r *phraseReader) read(text string) []Call {
 	text = plainText.Replace(text)
 	for _, a := range r.actions {
-		if rest, ok := strings.CutPrefix(text+" ", a.Name+" "); ok {
-			return r.readCall(a, strings.TrimSpace(rest))
+		rest, ok := strings.CutPrefix(text+" ", a.Name+" ")
+		if rest = strings.TrimSpace(rest); ok && (rest == "" || callValue.MatchString(rest)) {
+			return r.readCall(a, rest)
 		}
 	}
 	words := strings.Fields(quotedText.ReplaceAllStringFunc(text, hide.Replace))
@@ -223,9 +355,12 @@ func (r *phraseReader) read(text string) []Call {
 		}
 		more := r.readPhrase(words[start:i])
 		if more == nil && start == 0 && r.lacking == "" {
-			return r.readPhrase(words) // what looked like a new phrase belongs to this one
+			if calls = r.readPhrase(words); calls != nil { // what looked like a new phrase belongs to this one
+				return calls
+			}
 		}
 		if more == nil {
+			r.explain(words[start:i])
 			return nil
 		}
 		calls, start = append(calls, more...), i
@@ -249,31 +384,60 @@ func (r *phraseReader) readCall(a *offlineAction, text string) []Call {
 	for text != "" {
 		m := callValue.FindStringSubmatch(text)
 		if m == nil {
+			r.lacking = a.needs("“" + text + "”")
 			return nil
 		}
-		property, said := a.schema.Properties[m[1]], m[2]+m[3]
-		values[m[1]] = fit(property, said)
-		if values[m[1]] == nil {
-			values[m[1]] = said // plan validation will say what is wrong
+		name, said := m[1], m[2]+m[3]
+		property := a.schema.Properties[name]
+		if property == nil && a.schema.Properties != nil {
+			r.lacking = a.needs("“" + name + "”")
+			return nil
 		}
-		if isKind(property, "array") {
-			values[m[1]] = []any{said}
+		several := isKind(property, "array")
+		if several {
+			property = property.Items
+		}
+		if values[name] = fit(property, said); values[name] == nil {
+			r.lacking = a.needs(fmt.Sprintf("“%s” as its %s", said, titles.Of(a.schema.Properties[name], name)))
+			return nil
+		}
+		if several {
+			values[name] = []any{values[name]}
 		}
 		text = text[len(m[0]):]
 	}
 	return r.complete(a, values)
 }
 
+// readTitle reads the title of an action, and calls one that takes no values.
+func (r *phraseReader) readTitle(text string) []Call {
+	for _, a := range r.actions {
+		if strings.EqualFold(strings.TrimRight(text, ".!?"), a.Title) {
+			last := r.last
+			defer func() { r.last = last }()
+			r.last = nil // nobody said that a value is the last one
+			return r.complete(a, map[string]any{})
+		}
+		if rest, ok := strings.CutPrefix(text, a.Name+" "); ok {
+			r.lacking = a.needs("“" + rest + "”")
+		}
+	}
+	return nil
+}
+
 // complete fills missing parameters with the last value of the same name.
 func (r *phraseReader) complete(a *offlineAction, values map[string]any) []Call {
+	var missing []string
 	for _, name := range a.schema.Required {
 		if values[name] == nil && r.last[name] == "" {
-			r.lacking = fmt.Sprintf("I understood %s, but not its %s.", a.Name, name)
-			return nil
-		}
-		if values[name] == nil {
+			missing = append(missing, titles.Of(a.schema.Properties[name], name))
+		} else if values[name] == nil {
 			values[name] = r.last[name]
 		}
+	}
+	if missing != nil {
+		r.lacking = a.needs("its " + strings.Join(missing, ", "))
+		return nil
 	}
 	arguments, _ := json.Marshal(values) // came from JSON
 	return []Call{{Name: a.Name, Arguments: string(arguments)}}
@@ -311,6 +475,43 @@ func (r *phraseReader) readPhrase(words []string) (calls []Call) {
 	return calls
 }
 
+// explain sets lacking if the words are an example but for one of its values, or its beginning.
+func (r *phraseReader) explain(words []string) {
+	if r.lacking != "" {
+		return
+	}
+	words = strings.Fields(ending.ReplaceAllString(strings.Join(words, " "), ""))
+	isWord := func(word string) bool { return !strings.HasPrefix(word, "{") }
+	for _, p := range r.phrases {
+		r.lenient, r.misfit = true, ""
+		matches := slices.ContainsFunc(p.words, isWord) && r.match(p, words, map[string][]any{})
+		r.lenient = false
+		if matches && r.misfit != "" {
+			r.lacking = p.needs(r.misfit)
+			return
+		}
+	}
+	for _, p := range r.phrases {
+		for n := len(p.words) - 1; n > 0 && isWord(p.words[0]); n-- {
+			missing := p.required(p.words[n:])
+			if missing != nil && r.match(phrase{p.offlineAction, p.words[:n]}, words, map[string][]any{}) {
+				r.lacking = p.needs("its " + strings.Join(missing, ", "))
+				return
+			}
+		}
+	}
+}
+
+// required are the titles of the required parameters whose slots are among the words.
+func (p *phrase) required(words []string) (missing []string) {
+	for _, word := range words {
+		if m := exampleSlot.FindStringSubmatch(word); m != nil && slices.Contains(p.schema.Required, m[1]) {
+			missing = append(missing, titles.Of(p.schema.Properties[m[1]], m[1]))
+		}
+	}
+	return missing
+}
+
 // match finds each slot's values. A slot takes as few words as possible.
 func (r *phraseReader) match(p phrase, words []string, values map[string][]any) bool {
 	if len(p.words) == 0 {
@@ -337,7 +538,7 @@ func (r *phraseReader) match(p phrase, words []string, values map[string][]any) 
 
 // valuesOf reads a slot's values. It returns nil if the words cannot be such a value.
 func (r *phraseReader) valuesOf(property *jsonschema.Schema, slot, said string, several bool) (values []any) {
-	array := isKind(property, "array")
+	whole, array := property, isKind(property, "array")
 	if array {
 		property = property.Items
 	}
@@ -346,7 +547,14 @@ func (r *phraseReader) valuesOf(property *jsonschema.Schema, slot, said string, 
 		parts = enumeration.Split(said, -1)
 	}
 	for _, part := range parts {
-		value := fit(property, r.valueOf(slot, strings.Fields(bare(part))))
+		text := r.valueOf(slot, strings.Fields(bare(part)))
+		value := fit(property, text)
+		if value == nil && r.lenient {
+			if r.misfit = "its " + titles.Of(whole, slot); text != "" {
+				r.misfit = fmt.Sprintf("“%s” as its %s", text, titles.Of(whole, slot))
+			}
+			value = text
+		}
 		if value == nil {
 			return nil
 		}
@@ -396,15 +604,25 @@ func fit(property *jsonschema.Schema, text string) any {
 	case text == "":
 		return nil
 	case isKind(property, "number") || isKind(property, "integer"):
-		if json.Unmarshal([]byte(text), &number) != nil {
+		if json.Unmarshal([]byte(text), &number) != nil || !isKind(property, "number") && strings.ContainsAny(text, ".eE") {
 			return nil
 		}
 		return number
+	case isKind(property, "boolean"):
+		if i := slices.Index([]string{"true", "yes", "false", "no"}, strings.ToLower(text)); i >= 0 {
+			return i < 2
+		}
+		return nil
+	case property != nil && property.Format == "date-time":
+		if _, err := time.Parse(time.RFC3339, text); err != nil {
+			return nil
+		}
+		return text
 	case property == nil || property.Enum == nil:
 		return text
 	}
 	for _, option := range property.Enum {
-		if strings.EqualFold(fmt.Sprint(option), text) {
+		if strings.EqualFold(fmt.Sprint(option), text) || strings.EqualFold(titles.Label(property, option), text) {
 			return option
 		}
 	}

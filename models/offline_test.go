@@ -25,13 +25,18 @@ func offered() []models.Tool {
 			"create a list {list}", "create a {list} list", "create a {list} list with {items}", "create a list {list} with {items}"),
 		tool("deleteList", `"list"`, `"list":{"type":"string"}`, "delete the {list} list", "delete {list}"),
 		tool("addItem", `"list","item"`, `"list":{"type":"string"},"item":{"type":"string"}`, "add {item...} to {list}", "buy {item...}"),
-		tool("removeItem", `"list","item"`, `"list":{"type":"string"},"item":{"type":"string"}`, "remove {item...} from {list}"),
+		tool("removeItem", `"list","item"`, `"list":{"type":"string"},"item":{"type":"string"}`, "remove {item...} from {list}", "away with: {item...}, from {list}"),
 		tool("summarizeLists", "", "", "what is on my lists?", "show my lists"),
 		tool("remindMe", `"what"`, `"what":{"type":"string"},"in_minutes":{"type":"number"}`,
 			"remind me in {in_minutes} minutes to {what}", "remind me to {what} in {in_minutes} minutes"),
 		tool("addPizza", `"size"`, `"size":{"enum":["S","Large"]},"toppings":{"type":"array","items":{"enum":["ham","egg"]}},"count":{"type":"integer"}`,
 			"a {size} pizza with {toppings}", "{count} {size} pizzas"),
 		tool("rollDice", "", `"sides":{"type":"integer"},"note":{"type":"string"}`),
+		{
+			Name: "setAlarm", Title: "Set an alarm", Examples: []string{"set an alarm, which is {how}"}, Schema: json.RawMessage(`{}`),
+			Labelled: json.RawMessage(`{"type":"object","properties":{"at":{"type":"string","format":"date-time","title":"Time"},` +
+				`"how":{"enum":["p2","p1"],"enumNames":["Not urgent","Urgent"],"title":"Urgency"},"loud":{"type":"boolean"}}}`),
+		},
 	}
 }
 
@@ -105,6 +110,7 @@ func TestOfflinePlans(t *testing.T) {
 		"create a list called groceries with milk":                      `createList{"items":["milk"],"list":"groceries"}`,
 		"add milk and eggs to the grocery shopping list":                `addItem{"item":"milk","list":"grocery shopping"}; addItem{"item":"eggs","list":"grocery shopping"}`,
 		"Please add some milk to my groceries list, please!":            `addItem{"item":"milk","list":"groceries"}`,
+		"Away with milk from Hardware":                                  `removeItem{"item":"milk","list":"Hardware"}`,
 		"add 3 hammers to Hardware":                                     `addItem{"item":"3 hammers","list":"Hardware"}`,
 		"add laundry to the to do list":                                 `addItem{"item":"laundry","list":"to do"}`,
 		`add "call mom, check oven" to "to and from"`:                   `addItem{"item":"call mom, check oven","list":"to and from"}`,
@@ -127,6 +133,9 @@ func TestOfflinePlans(t *testing.T) {
 		`rollDice sides=6`:                                                  `rollDice{"sides":6}`,
 		`addPizza size=S toppings=ham`:                                      `addPizza{"size":"S","toppings":["ham"]}`,
 		"rollDice":                                                          `rollDice{}`,
+		"Roll dice!":                                                        `rollDice{}`,
+		"set an alarm, which is urgent":                                     `setAlarm{"how":"p1"}`,
+		"setAlarm at=2027-01-31T09:00:00Z loud=yes":                         `setAlarm{"at":"2027-01-31T09:00:00Z","loud":true}`,
 	} {
 		t.Run(text, func(t *testing.T) {
 			t.Parallel()
@@ -149,18 +158,11 @@ func TestOfflineSaysWhatItUnderstands(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                  "I have no language model",
 		"hello":                             "I have no language model",
-		"Help!":                             "- add {item} to {list}\n",
+		"Help!":                             "- add {Item} to {List}\n",
+		"help":                              "- Roll dice: `rollDice note=… sides=…`",
 		"write a poem":                      "I did not understand that.",
 		"create a poem about lists":         "I did not understand that.",
 		"add milk to groceries and show me": "I did not understand that.", // half of it would be a guess
-		"create a list Party and add chips": "I did not understand that.",
-		"add milk to it":                    "I did not understand that.",
-		"a huge pizza with ham":             "I did not understand that.",
-		"a large pizza with jam":            "I did not understand that.",
-		"remind me in ten minutes to sing":  "I did not understand that.",
-		"buy milk":                          "I understood addItem, but not its list.",
-		"addItem item=milk":                 "I understood addItem, but not its list.",
-		"rollDice six":                      "I did not understand that.",
 		"rollDices sides=6":                 "I did not understand that.",
 		"Füge Milch zur Liste hinzu":        "I did not understand that.",
 		"add milk to " + strings.Repeat("work ", 2000): "I did not understand that.",
@@ -171,6 +173,52 @@ func TestOfflineSaysWhatItUnderstands(t *testing.T) {
 		}
 		if !strings.Contains(say, "no language model") || !strings.Contains(say, "rollDice") || strings.Contains(say, "OPENAI") {
 			t.Errorf("%.60q: %q does not help", text, say)
+		}
+	}
+}
+
+// TestOfflineSaysWhatIsMissingOrWrong in a call that it understood, and what the action takes.
+func TestOfflineSaysWhatIsMissingOrWrong(t *testing.T) {
+	t.Parallel()
+	const pizza = " It takes Size (S or Large); Count (a whole number, optional); Toppings (several, ham or egg, optional). For example: a {Size} pizza with {Toppings}"
+	for text, want := range map[string]string{
+		"create a list Party and add chips": "I understood “Add item”, but not its List. It takes List; Item.",
+		"add, please":                       "I understood “Add item”, but not its Item, List.",
+		"buy milk":                          "I understood “Add item”, but not its List. It takes List; Item. For example: add {Item} to {List}",
+		"addItem item=milk":                 "I understood “Add item”, but not its List. It takes List; Item.",
+		"addItem":                           "I understood “Add item”, but not its List, Item.",
+		"add milk to it":                    "I understood “Add item”, but not its List.",
+		"Add item":                          "I understood “Add item”, but not its List, Item.",
+		"remind me in ten minutes to sing":  "I understood “Remind me”, but not “ten” as its In minutes. It takes What; In minutes (a number, optional).",
+		"create a list Party and remind me in ten minutes to sing": "but not “ten” as its In minutes.",
+		"a huge pizza with ham":             "I understood “Add pizza”, but not “huge” as its Size." + pizza,
+		"a large pizza with jam":            "but not “jam” as its Toppings." + pizza,
+		"addPizza size=S toppings=jam":      "but not “jam” as its Toppings." + pizza,
+		"addPizza size=S count=1.5":         "but not “1.5” as its Count." + pizza,
+		"rollDice six":                      "I understood “Roll dice”, but not “six”. It takes Note (optional); Sides (a whole number, optional).",
+		"rollDice sidez=6":                  "but not “sidez”.",
+		"setAlarm at=noon":                  "I understood “Set an alarm”, but not “noon” as its Time. It takes Time (a time such as 2027-01-31T09:00:00Z, optional); Urgency (Not urgent or Urgent, optional); Loud (true or false, optional).",
+		"set an alarm, which is rather hot": "but not “rather hot” as its Urgency.",
+	} {
+		if calls, say := offline(t, prompt(text)); len(calls) > 0 || !strings.Contains(say, want) || strings.Contains(say, "no language model") {
+			t.Errorf("%q: %s, %q", text, calls, say)
+		}
+	}
+}
+
+// TestOfflineTellsWhyItsPlanWasRefused: it would only make the same plan again.
+func TestOfflineTellsWhyItsPlanWasRefused(t *testing.T) {
+	t.Parallel()
+	for why, want := range map[string]string{
+		"decode plan: invalid_entities: command 1, rollDice: entity sides: want minimum 2, got the number 1": "I understood “Roll dice”, but not its Sides (want minimum 2, got the number 1). It takes Note",
+		"something else": "I could not do that: something else",
+	} {
+		req := prompt("rollDice sides=1")
+		req.Messages = append(req.Messages, models.Message{Role: "assistant", Text: "{}"}, models.Message{
+			Role: "system", Text: "Your answer could not be used and nothing of it was done: " + why + "\nAnswer again with JSON.",
+		})
+		if calls, say := offline(t, req); len(calls) > 0 || !strings.HasPrefix(say, want) {
+			t.Errorf("%s: %s, %q", why, calls, say)
 		}
 	}
 }
@@ -199,7 +247,7 @@ func TestOfflineTellsResultsOfAPlan(t *testing.T) {
 		Role: "system",
 		Text: "Results of the last plan:\n- addItem: **work**\n  - tea\n- addItem: done\n- renameList failed: there is another list named b",
 	})
-	if calls, say := offline(t, req); len(calls) > 0 || say != "- addItem: **work**\n  - tea\n- addItem: done\nI could not do renameList: there is another list named b" {
+	if calls, say := offline(t, req); len(calls) > 0 || say != "- Add item: **work**\n  - tea\n- Add item: done\n- Rename list failed: there is another list named b" {
 		t.Errorf("%s, %q", calls, say)
 	}
 	// The same words from a person are a message like any other.
@@ -264,12 +312,12 @@ func TestOfflineSaysWhatToolsAnswered(t *testing.T) {
 	t.Parallel()
 	said := user("add milk and eggs to the groceries list")
 	for want, messages := range map[string][]models.Message{
-		"Added milk.\nAdded eggs.":                        {said, called("a", "b"), answered("a", "Added milk."), answered("b", "Added eggs.\n")},
-		"a: {\"n\":1}\nb: [1]":                            {said, called("a", "b"), answered("a", `{"n":1}`), answered("b", "[1]")},
-		"done\nb: done":                                   {said, called("a", "b"), answered("a", "done"), answered("b", "")},
-		"Added milk.\nI could not do b: the list is full": {said, called("a", "b"), answered("a", "Added milk."), answered("b", "Error: the list is full")},
-		"of two rounds\nand a last word":                  {said, called("a"), answered("a", "of two rounds"), called("b"), answered("b", "and a last word"), {Role: "system", Text: "No more calls."}},
-		"not those of another turn":                       {user("x"), called("a"), answered("a", "old"), said, called("b"), answered("b", "not those of another turn")},
+		"Added milk.\nAdded eggs.":                {said, called("a", "b"), answered("a", "Added milk."), answered("b", "Added eggs.\n")},
+		"A: {\"n\":1}\nB: [1]":                    {said, called("a", "b"), answered("a", `{"n":1}`), answered("b", "[1]")},
+		"done\nB: done":                           {said, called("a", "b"), answered("a", "done"), answered("b", "")},
+		"Added milk.\nB failed: the list is full": {said, called("a", "b"), answered("a", "Added milk."), answered("b", "Error: the list is full")},
+		"of two rounds\nand a last word":          {said, called("a"), answered("a", "of two rounds"), called("b"), answered("b", "and a last word"), {Role: "system", Text: "No more calls."}},
+		"not those of another turn":               {user("x"), called("a"), answered("a", "old"), said, called("b"), answered("b", "not those of another turn")},
 	} {
 		req := toolRequest(messages...)
 		if got := askOffline(t, req); got.Text != want {
@@ -300,7 +348,7 @@ func TestOfflineCallsOneAfterTheOther(t *testing.T) {
 	}
 	req.Messages = req.Messages[:4]
 	req.Messages[3].Text = "Error: full"
-	if got := askOffline(t, req); got.Text != "I could not do addItem: full" {
+	if got := askOffline(t, req); got.Text != "Add item failed: full" {
 		t.Errorf("after a failure: %+v", got)
 	}
 }

@@ -58,6 +58,23 @@ func TestAPromptPlacesTheInstructions(t *testing.T) {
 	}
 }
 
+// TestAPromptMayListTheExamples of the actions.
+func TestAPromptMayListTheExamples(t *testing.T) {
+	t.Parallel()
+	acts, err := actions.Read(strings.NewReader(`[{"name":"look","examples":["look at {what...}","look\naround"],"parameters":{"properties":{"what":{"type":"string"}}}},{"name":"jump"}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	model := &teller{answers: []models.Response{prose("Hi."), prose("Hi.")}}
+	cfg := planner.Config{Model: model, Actions: acts, Prompts: folder(t, map[string]string{"sequence/prompt.txt": "Plan. {{actions}}\n{{examples}}"})}
+	if _, err := planned(t, "sequence", cfg, turn("hi")); err != nil {
+		t.Fatal(err)
+	}
+	if got := unclocked(model.asked[0].Messages[0].Text); !strings.HasSuffix(got, "\n- look at {what}: look\n- look around: look") {
+		t.Errorf("got %q", got)
+	}
+}
+
 // TestInstructionsCount: the history makes room for them, and what does not fit is not cut.
 func TestInstructionsCount(t *testing.T) {
 	t.Parallel()
@@ -94,7 +111,7 @@ func TestWrongInstructions(t *testing.T) {
 			"instructions": func(context.Context, *actions.Turn, []string) (any, error) { return "", nil },
 		},
 	})
-	want := "tools planner: Functions has actions, manual, skills or instructions, which are the planner's\nInstructions are not UTF-8"
+	want := "tools planner: Functions has actions, manual, examples, skills or instructions, which are the planner's\nInstructions are not UTF-8"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
 	}

@@ -121,7 +121,8 @@ func (a *modelPrompt) request() *models.Request {
 // prompt cache; what is new comes last.
 type told struct {
 	opening []models.Message
-	history []toldTurn // as much as fits is told
+	summary []models.Message // of what was said before the history; told if it fits
+	history []toldTurn       // as much as fits is told
 	ending  []models.Message
 }
 
@@ -148,6 +149,15 @@ func historyOf(turn *actions.Turn, retell func(transcript string) []models.Messa
 	return all
 }
 
+// summaryOf is the summary of what was said before the history.
+func summaryOf(turn *actions.Turn) []models.Message {
+	summary := state.Of[prompts.History](turn.Thread).Summary
+	if summary == "" {
+		return nil
+	}
+	return []models.Message{{Role: "system", Text: "What was said before, in short:\n  " + setIn.Replace(summary)}}
+}
+
 // fit returns the messages of a request. With the fork, which comes last, and the tools they take
 // at most the max_input_tokens of the prompt's config.json. The history gets what remains.
 func (a *modelPrompt) fit(t told, fork []models.Message, tools []models.Tool) ([]models.Message, error) {
@@ -162,7 +172,13 @@ func (a *modelPrompt) fit(t told, fork []models.Message, tools []models.Tool) ([
 		}
 		budget = min(budget, most-needed)
 	}
-	messages := slices.Concat(t.opening, newest(t.history, budget), t.ending, fork)
+	summary := t.summary
+	if size := sizeOf(prompts.Tokens, summary); size <= budget {
+		budget -= size
+	} else {
+		summary = nil
+	}
+	messages := slices.Concat(t.opening, summary, newest(t.history, budget), t.ending, fork)
 	ids := callIDs{}
 	for i, m := range messages { // servers reject two calls with one id
 		m.Calls = slices.Clone(m.Calls)
@@ -335,8 +351,19 @@ func (b *plannerPrompt) complete() (err error) {
 			b.brief = plan.List(b.offered, true)
 		}
 	}
-	b.own = map[string]string{"actions": b.mark, "manual": plan.Manual(b.offered), "skills": b.skills, "instructions": strings.TrimSpace(b.cfg.Instructions)}
+	b.own = map[string]string{"actions": b.mark, "manual": plan.Manual(b.offered), "examples": listExamples(b.offered), "skills": b.skills, "instructions": strings.TrimSpace(b.cfg.Instructions)}
 	return nil
+}
+
+// listExamples lists what people say, with the action that answers it, one line each.
+func listExamples(offered *actions.Registry) string {
+	var lines []string
+	for _, a := range offered.All() {
+		for _, phrase := range a.Examples {
+			lines = append(lines, "- "+spelling.OneLine(strings.ReplaceAll(phrase, "...}", "}"), 200)+": "+a.Name)
+		}
+	}
+	return cmp.Or(strings.Join(lines, "\n"), "(none)")
 }
 
 // formatOf returns the format of requests for plans that use offered; nil for text.
@@ -401,7 +428,7 @@ func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, e
 		}
 	}
 	if includes(b.prompt.Config.IncludeHistory) {
-		t.history = historyOf(turn, b.retell)
+		t.summary, t.history = summaryOf(turn), historyOf(turn, b.retell)
 	}
 	if c := &turn.Activity.Conversation; !c.Personal() {
 		kind := "group chat"

@@ -225,7 +225,7 @@ func (t *promptTask) answer(ctx context.Context, turn *actions.Turn, inputs map[
 		}
 	}
 	if wanted(t.prompt.Config.IncludeHistory) {
-		in.history = historyOf(turn, spoken)
+		in.summary, in.history = summaryOf(turn), historyOf(turn, spoken)
 	}
 	if text != "" {
 		in.ending = append(in.ending, models.Message{Role: "user", Text: text})

@@ -234,7 +234,7 @@ config.json: augmentation_type tools contradicts the planner, which is sequence
 config.json: input.parameters are for a prompt that is an action, this one is a planner's
 config.json: tool_choice and parallel_tool_calls have no effect with the planner sequence
 config.json: include_input is false, and the text does not show {{$input}}: the model would never see what the person said
-no function "gone", have actions, manual, skills, instructions, fn
+no function "gone", have actions, manual, examples, skills, instructions, fn
 $dialog.x: no scope "dialog", have conversation, user, temp
 config.json: completion.model tiny: only one model is configured, leave it out`
 	if err == nil {

@@ -25,12 +25,15 @@ func toolsOf(offered *actions.Registry, strict bool) ([]models.Tool, error) {
 	const maxDescription = 1024 // bytes; a limit of servers
 	var all []models.Tool
 	for _, a := range offered.All() {
-		tool := models.Tool{Name: a.Name, Description: a.Description, Examples: a.Examples}
+		tool := models.Tool{Name: a.Name, Description: a.Description, Title: a.Title, Examples: a.Examples}
 		if len(tool.Description) > maxDescription {
 			tool.Description = spelling.Shorten(tool.Description, maxDescription)
 		}
 		var err error
 		if tool.Schema, tool.Strict, err = plan.ToolSchema(a, strict); err != nil {
+			return nil, fmt.Errorf("schema of action %s: %w", a.Name, err)
+		}
+		if tool.Labelled, err = json.Marshal(a.ForModels()); err != nil {
 			return nil, fmt.Errorf("schema of action %s: %w", a.Name, err)
 		}
 		all = append(all, tool)

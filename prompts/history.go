@@ -21,22 +21,26 @@ const (
 	maxTurnMessages = 32
 	maxMessageBytes = 8 << 10
 	maxHistoryBytes = 128 << 10 // of text in all
+
+	maxLines     = 20 // for people
+	maxLineBytes = 500
 )
 
 // cutMark ends a cut message, so the model does not take it for the whole.
 const cutMark = " […]"
 
-// History is what was said in a conversation, in whole turns, oldest first. It is a value in the
-// conversation's state. The zero value is an empty history. It is not safe for concurrent use; a
+// History is what was said in a conversation, in whole turns, oldest first, with a summary of what
+// was said before, if the bot keeps one. It is a value in the conversation's state. The zero value is an empty history. It is not safe for concurrent use; a
 // conversation runs one turn at a time.
 //
 // As JSON it is
 //
-//	{"v":1,"turns":[{"from":"29:1a","name":"Mia","messages":[{"role":"user","text":"hi"},…]},…]}
+//	{"v":1,"summary":"…","turns":[{"from":"29:1a","name":"Mia","messages":[{"role":"user","text":"hi"},…]},…]}
 //
 // and {} if empty. Reading a newer version is an error, rather than half a history.
 type History struct {
 	Version int    `json:"v,omitzero"`
+	Summary string `json:"summary,omitzero"`
 	Turns   []Turn `json:"turns,omitempty"`
 }
 
@@ -71,8 +75,55 @@ func (h *History) Append(turn Turn, most int) {
 	}
 }
 
-// Forget removes the turns of one person.
+// Lines returns what was said last, for people: at most 20 lines such as "Mia: the VPN is down", each
+// of at most 500 bytes. Of the bot's plans it has only the messages. person speaks where a turn has no
+// name, as in a personal chat.
+func (h *History) Lines(person, bot string) []string {
+	var lines []string
+	add := func(who, text string) {
+		line := who + ": " + text
+		if len(line) > maxLineBytes {
+			line = spelling.Shorten(line, maxLineBytes-len(cutMark)) + cutMark
+		}
+		lines = append(lines, line)
+	}
+	for _, t := range h.Turns {
+		for _, m := range t.Messages {
+			switch m.Role {
+			case "user":
+				add(cmp.Or(t.Name, person), m.Text)
+			case "assistant":
+				for _, text := range spoken(m.Text) {
+					add(bot, text)
+				}
+			}
+		}
+	}
+	return lines[max(0, len(lines)-maxLines):]
+}
+
+// spoken returns the messages of an answer: of a plan, its SAYs.
+func spoken(answer string) (texts []string) {
+	var plan struct {
+		Commands []struct {
+			Type     string `json:"type"`
+			Response string `json:"response"`
+		} `json:"commands"`
+	}
+	if json.Unmarshal([]byte(answer), &plan) != nil {
+		return []string{answer}
+	}
+	for _, c := range plan.Commands {
+		if c.Type == "SAY" {
+			texts = append(texts, c.Response)
+		}
+	}
+	return texts
+}
+
+// Forget removes the turns of one person, and the summary: nobody knows whose words are in it.
 func (h *History) Forget(userID string) {
+	h.Summary = ""
 	h.Turns = slices.DeleteFunc(h.Turns, func(t Turn) bool { return t.From == userID })
 }
 

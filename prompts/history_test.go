@@ -158,6 +158,27 @@ func TestHistoryCopiesWhatItKeeps(t *testing.T) {
 	}
 }
 
+func TestHistoryLines(t *testing.T) {
+	t.Parallel()
+	const plan = `{"type":"plan","commands":[{"type":"DO","action":"openTicket","entities":{"title":"VPN"}},{"type":"SAY","response":"Ticket 1 is open."},{"type":"SAY","response":"Anything else?"}]}`
+	h := historyOf(
+		turn("29:mia", user("the VPN is down"), bot(plan), prompts.Message{Role: "system", Text: "[openTicket was approved.]"}),
+		prompts.Turn{From: "29:otto", Name: "Otto", Messages: []prompts.Message{user("me too"), bot("Noted.")}},
+	)
+	want := []string{"Mia: the VPN is down", "Helpdesk: Ticket 1 is open.", "Helpdesk: Anything else?", "Otto: me too", "Helpdesk: Noted."}
+	if diff := cmp.Diff(want, h.Lines("Mia", "Helpdesk")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	var long []prompts.Message
+	for range 30 {
+		long = append(long, user(strings.Repeat("ä", 400)))
+	}
+	lines := historyOf(turn("29:mia", long...)).Lines("Mia", "Helpdesk")
+	if len(lines) != 20 || len(lines[0]) > 500 || !utf8.ValidString(lines[0]) || !strings.HasSuffix(lines[0], "ä […]") {
+		t.Errorf("%d long lines, the first is %q", len(lines), lines[0])
+	}
+}
+
 func TestHistoryForget(t *testing.T) {
 	t.Parallel()
 	h := historyOf(turn("a", user("1")), turn("b", user("2")), turn("a", user("3")))

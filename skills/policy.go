@@ -118,9 +118,9 @@ func (p *Provider) approval(ctx context.Context, turn *actions.Turn, call action
 	skill, part := clip(u.skill.Name), clip(u.part())
 	switch tool {
 	case loadSkill:
-		a.Reason, a.Bind = "Loads the skill "+skill+".", u.digest(Data{})
+		a.Reason, a.Bind = turn.Translate("Loads the skill %s.", skill), u.digest(Data{})
 	case readResource:
-		a.Reason = "Reads " + part + " of the skill " + skill + "."
+		a.Reason = turn.Translate("Reads %s of the skill %s.", part, skill)
 		var data Data
 		if u.resource.Func == nil { // if it cannot be read now, the tool would not return it either
 			if data, err = u.resource.Read(ctx); err != nil && ctx.Err() != nil {
@@ -129,7 +129,7 @@ func (p *Provider) approval(ctx context.Context, turn *actions.Turn, call action
 		}
 		a.Bind = u.digest(data)
 	default:
-		a.Reason = "Runs the script " + part + " of the skill " + skill + "."
+		a.Reason = turn.Translate("Runs the script %s of the skill %s.", part, skill)
 		if a.Denied, err = p.denied(ctx, turn, runScript, u); err == nil && a.Denied == "" {
 			err = p.checkArguments(&u)
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/skills/sandbox"
@@ -112,7 +113,7 @@ func NewProvider(cfg ProviderConfig) (*Provider, error) {
 func (p *Provider) Register(r *actions.Registry) error {
 	type toolFunc func(context.Context, *actions.Turn, map[string]any) (actions.Result, error)
 	offers := offersOf(nil)
-	add := func(tool, description string, fn toolFunc, marks ...actions.Option) error {
+	add := func(tool, title, description string, fn toolFunc, marks ...actions.Option) error {
 		if p.approves(tool) { // without Policy, nothing runs unapproved
 			marks = append(marks, actions.NeedsApproval)
 		}
@@ -126,18 +127,18 @@ func (p *Provider) Register(r *actions.Registry) error {
 		// Allow any value: the tool itself says what is wrong with it.
 		schema := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}}
 		for _, entity := range offers[tool].Schema.PropertyOrder {
-			schema.Properties[entity] = &jsonschema.Schema{}
+			schema.Properties[entity] = &jsonschema.Schema{Title: titles.Words(entity)}
 			if python := pythonNames[entity]; python != "" {
-				schema.Properties[python] = &jsonschema.Schema{}
+				schema.Properties[python] = schema.Properties[entity]
 			}
 		}
-		_, err := actions.AddSchema(r, tool, description, schema, call, append(marks, actions.ReturnsData)...)
+		_, err := actions.AddSchema(r, tool, description, schema, call, append(marks, actions.ReturnsData, actions.Title(title))...)
 		return err
 	}
 	if err := errors.Join(
-		add(loadSkill, "Loads a skill: its instructions, and the names of its resources and scripts", p.load, actions.StateOnly),
-		add(readResource, "Reads a resource of a skill", p.read, actions.StateOnly),
-		add(runScript, "Runs a script of a skill", p.run),
+		add(loadSkill, "Load a skill", "Loads a skill: its instructions, and the names of its resources and scripts", p.load, actions.StateOnly),
+		add(readResource, "Read a resource of a skill", "Reads a resource of a skill", p.read, actions.StateOnly),
+		add(runScript, "Run a script of a skill", "Runs a script of a skill", p.run),
 	); err != nil {
 		return fmt.Errorf("register the tools of skills: %w", err)
 	}

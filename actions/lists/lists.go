@@ -24,23 +24,23 @@ const maxName = 200
 
 // Register adds the list actions to r.
 func Register(r *actions.Registry) {
-	actions.Add(r, "createList", "Creates a list, with items if given", createList, actions.StateOnly,
+	actions.Add(r, "createList", "Creates a list, with items if given", createList, actions.StateOnly, actions.Title("Create a list"),
 		actions.Example("create a list {list}", "create a list {list} with {items}", "create a {list} list",
 			"create a {list} list with {items}", "make a list {list}", "make a {list} list"))
-	actions.Add(r, "deleteList", "Deletes a list and its items", deleteList, actions.StateOnly, actions.Destructive,
+	actions.Add(r, "deleteList", "Deletes a list and its items", deleteList, actions.StateOnly, actions.Destructive, actions.Title("Delete a list"),
 		actions.Example("delete the {list} list", "delete the list {list}"))
-	actions.Add(r, "addItem", "Adds an item to a list; creates the list if there is none", addItem, actions.StateOnly,
+	actions.Add(r, "addItem", "Adds an item to a list; creates the list if there is none", addItem, actions.StateOnly, actions.Title("Add to a list"),
 		actions.Example("add {item...} to {list}", "put {item...} on {list}"))
-	actions.Add(r, "removeItem", "Removes an item from a list", removeItem, actions.StateOnly,
+	actions.Add(r, "removeItem", "Removes an item from a list", removeItem, actions.StateOnly, actions.Title("Remove from a list"),
 		actions.Example("remove {item...} from {list}", "take {item...} off {list}"))
-	actions.Add(r, "checkItem", "Marks an item of a list as done", checkItem, actions.StateOnly,
+	actions.Add(r, "checkItem", "Marks an item of a list as done", checkItem, actions.StateOnly, actions.Title("Check off an item"),
 		actions.Example("check off {item...} on {list}", "mark {item...} on {list} as done"))
-	actions.Add(r, "renameList", "Gives a list a new name", renameList, actions.StateOnly,
+	actions.Add(r, "renameList", "Gives a list a new name", renameList, actions.StateOnly, actions.Title("Rename a list"),
 		actions.Example("rename {list} to {name}"))
-	actions.Add(r, "findItem", "Finds the lists that hold an item", findItem, actions.StateOnly, actions.ReturnsData,
+	actions.Add(r, "findItem", "Finds the lists that hold an item", findItem, actions.StateOnly, actions.ReturnsData, actions.Title("Find an item"),
 		actions.Example("find {item}", "where is {item}?", "which list has {item}?"))
 	actions.Add(r, "summarizeLists", "Returns all lists and their items as text", summarizeLists, actions.StateOnly,
-		actions.ReturnsData, actions.Example("what is on my lists?", "show my lists", "what lists do I have?"))
+		actions.ReturnsData, actions.Title("Show the lists"), actions.Example("what is on my lists?", "show my lists", "what lists do I have?"))
 }
 
 // Lists is the value in turn state.
@@ -76,6 +76,8 @@ func (l *List) find(item string) int {
 
 // clean returns a name as it is stored. Cleaning it again changes nothing.
 func clean(name string) string { return spelling.OneLine(name, maxName) }
+
+const _ texts.Text = "lists" // what people call the value in state
 
 // noName is the fault of a name that is empty when it is clean.
 const noName texts.Text = "a name needs at least one character that can be seen"
@@ -225,7 +227,7 @@ func locate(turn *actions.Turn, in itemIn) (list *List, at int, missing string) 
 
 type renameIn struct {
 	List string `json:"list"`
-	Name string `json:"name" jsonschema:"new name"`
+	Name string `json:"name" title:"New name" jsonschema:"new name"`
 }
 
 func renameList(_ context.Context, turn *actions.Turn, in renameIn) (actions.Result, error) {

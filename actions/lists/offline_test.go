@@ -85,7 +85,7 @@ func TestWithoutAKey(t *testing.T) {
 				t.Errorf("%q: %s does not take %v", text, c.Action, c.Entities)
 			}
 		}
-		if got := strings.Join(did, " "); got != want || want == "" && !strings.Contains(say, "- add {item} to {list}\n") {
+		if got := strings.Join(did, " "); got != want || want == "" && !strings.Contains(say, "- add {Item} to {List}\n") {
 			t.Errorf("%q: %s, want %s\nsaid %q", text, got, want, say)
 		}
 	}

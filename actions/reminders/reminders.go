@@ -26,18 +26,18 @@ const (
 
 // Register adds the reminder actions to r.
 func Register(r *actions.Registry) {
-	actions.Add(r, "remindMe", "Reminds the person later; needs in_minutes or at, not both", remindMe,
+	actions.Add(r, "remindMe", "Reminds the person later; needs in_minutes or at, not both", remindMe, actions.Title("Remind me"),
 		actions.Example("remind me in {in_minutes} minutes to {what}", "remind me to {what} in {in_minutes} minutes"))
 	actions.Add(r, "listReminders", "Returns the person's reminders, with their ids", listReminders, actions.StateOnly,
-		actions.ReturnsData, actions.Example("what are my reminders?", "list my reminders", "show my reminders"))
-	actions.Add(r, "cancelReminder", "Cancels a reminder", cancelReminder,
+		actions.ReturnsData, actions.Title("Show my reminders"), actions.Example("what are my reminders?", "list my reminders", "show my reminders"))
+	actions.Add(r, "cancelReminder", "Cancels a reminder", cancelReminder, actions.Title("Cancel a reminder"),
 		actions.Example("cancel the reminder about {reminder}", "cancel the reminder {reminder}", "cancel the {reminder} reminder"))
 }
 
 type remindIn struct {
 	What    string    `json:"what" jsonschema:"what to be reminded of"`
-	Minutes float64   `json:"in_minutes,omitempty"`
-	At      time.Time `json:"at,omitzero" jsonschema:"RFC 3339 with zone"`
+	Minutes float64   `json:"in_minutes,omitempty" title:"Minutes"`
+	At      time.Time `json:"at,omitzero" title:"Time" jsonschema:"RFC 3339 with zone"`
 }
 
 func remindMe(ctx context.Context, turn *actions.Turn, in remindIn) (actions.Result, error) {

@@ -37,7 +37,7 @@ func TestApprovals(t *testing.T) {
 			chat.Expect("One.")
 			chat.ExpectCard().Press("Approve")
 			chat.Expect("Two.")
-		}, []string{`replies: [One., "<approval_card sendMail>"]`, "replies: [Two.]"}, 0},
+		}, []string{`replies: [One., "<approval_card Send mail>"]`, "replies: [Two.]"}, 0},
 		"the newest of two, then the other": {func(kit *bottest.Kit, chat *bottest.Chat) {
 			kit.Model.Says(mail("a"), mail("b"))
 			chat.Say("mail a")
@@ -46,7 +46,7 @@ func TestApprovals(t *testing.T) {
 			chat.ExpectCard().Press("Approve")
 			chat.Expect("Sent to b.")
 			one.Press("Reject")
-			chat.ExpectMatch("^OK, I won't run ")
+			chat.ExpectMatch("^OK, I won't do this: ")
 		}, []string{"Sent to b.", "<denied>"}, 0},
 		"the older of two": {func(kit *bottest.Kit, chat *bottest.Chat) {
 			kit.Model.Says(mail("a"), mail("b"), bottest.Plan(doAs("L", "summarizeLists"), bottest.Say("$L")))
@@ -90,7 +90,7 @@ func TestDecisionsInWords(t *testing.T) {
 		chat.Deliver(map[string]any{"type": "message", "text": "/approve " + approval, "channelId": "sms"})
 		chat.Expect("Sent.")
 	})[first]
-	contains(t, file, `"<approval_card sendMail>"`, "value: {approve: true}", "replies: [Sent.]")
+	contains(t, file, `"<approval_card Send mail>"`, "value: {approve: true}", "replies: [Sent.]")
 	plays(t, file, false)
 }
 

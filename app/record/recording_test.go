@@ -179,7 +179,7 @@ func TestConversations(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, personal)
 		}
 	}
-	contains(t, group, "<at>ListBot</at> write to user-2", "<approval_card sendMail>", "value: {approve: true}", "conversationType: groupChat")
+	contains(t, group, "<at>ListBot</at> write to user-2", "<approval_card Send mail>", "value: {approve: true}", "conversationType: groupChat")
 	plays(t, personal, false)
 	plays(t, group, false)
 	plays(t, group, true)

@@ -535,7 +535,7 @@ var sayings = []struct {
 	{"approval_card", nil},
 	{"busy", regexp.MustCompile(`^Sorry, (the AI model is too busy|the AI model isn't available)`)},
 	{"card", nil},
-	{"denied", regexp.MustCompile(`^OK, I won't run `)},
+	{"denied", regexp.MustCompile(`^OK, I won't do this: `)},
 	{"filtered", regexp.MustCompile(`^Sorry, the content filter `)},
 	{"honest", nil},
 	{"not_allowed", regexp.MustCompile(`^(You can't decide this|Sorry, I may not talk with you)`)},

@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -11,13 +12,14 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
+	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/internal/texts"
+	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
@@ -46,7 +48,6 @@ const (
 const (
 	noLonger texts.Text = "I'm no longer waiting for this decision. Nothing was done."
 	tooLate  texts.Text = "This was not decided in time. Nothing was done."
-	clock    texts.Text = "2006-01-02 15:04 MST" // the layout of a time
 )
 
 // errNotYet says that no record waits for the decision, but a turn is running that may be about to
@@ -241,9 +242,9 @@ func (x *execution) decided(ctx context.Context, a *Approval) error {
 	case x.owesAfter():
 		x.goOnWithout(a)
 	default:
-		said = x.Translate("OK, I won't run %s.", x.title(a.Action))
+		said = x.Translate("OK, I won't do this: %s.", x.title(a.Action))
 		if rest := x.rest(); rest != "" {
-			said = x.Translate("OK, I won't run %s, nor what was to follow it: %s.", x.title(a.Action), rest)
+			said = x.Translate("OK, I won't do this: %s. Nor what was to follow: %s.", x.title(a.Action), rest)
 		}
 		x.renote(a, "["+said+"]")
 		x.rec.Run = nil
@@ -512,7 +513,7 @@ func (d *Decision) inWords(t *Turn) string {
 	case d.Approved:
 		sentence = "Approved by %s, %s"
 	}
-	return t.Translate(sentence, cmp.Or(visible(d.By), t.Translate("somebody")), d.At.Format(t.Translate(clock)))
+	return t.Translate(sentence, cmp.Or(titles.Visible(d.By), t.Translate("somebody")), viewOf(t).Clock(d.At))
 }
 
 func (d *Decision) word() string {
@@ -562,7 +563,7 @@ func (a *Approval) choices(t *Turn, mark string) string {
 // askingCard shows the call as it will be made, with buttons to approve and reject.
 func (a *Approval) askingCard(t *Turn) activity.Card {
 	body := append([]any{heading(t.Translate("May I do this?"))}, a.describe(t, t.Activity.From)...)
-	body = append(body, small(t.Translate("Expires %s.", a.Expires.Format(t.Translate(clock)))))
+	body = append(body, small(t.Translate("Expires %s.", viewOf(t).Clock(a.Expires))))
 	buttons := []any{a.button(t.Translate("Approve"), "positive", verbApprove)}
 	if a.Standing {
 		buttons = append(buttons, a.button(t.Translate("Approve exactly this, always"), "", verbAlways))
@@ -587,7 +588,7 @@ func (a *Approval) decidedCard(t *Turn, asker activity.Account) activity.Card {
 func (a *Approval) describe(t *Turn, asker activity.Account) []any {
 	rows := []any{line(t.title(a.Action), "")}
 	if action, ok := t.engine.cfg.Actions.Lookup(a.Action); ok {
-		rows = append(rows, small(action.Description))
+		rows = append(rows, small(t.Translate(texts.Text(action.Description))))
 	}
 	for _, d := range a.details(t) {
 		rows = append(rows, line(d.name, d.value))
@@ -598,7 +599,7 @@ func (a *Approval) describe(t *Turn, asker activity.Account) []any {
 	if a.Reason != "" {
 		rows = append(rows, small(a.Reason))
 	}
-	return append(rows, small(t.Translate("Asked by %s.", cmp.Or(visible(asker.Name), t.Translate("the person of this message")))))
+	return append(rows, small(t.Translate("Asked by %s.", cmp.Or(titles.Visible(asker.Name), t.Translate("the person of this message")))))
 }
 
 // inWords is the question as a text, with what the call does as code.
@@ -613,7 +614,7 @@ func (a *Approval) inWords(t *Turn) string {
 		s.WriteString(code(d.value))
 	}
 	if a.Reason != "" {
-		s.WriteString("\n\n" + code(visible(a.Reason))) // it may include names that strangers chose
+		s.WriteString("\n\n" + code(titles.Visible(a.Reason))) // it may include names that strangers chose
 	}
 	return s.String()
 }
@@ -621,49 +622,41 @@ func (a *Approval) inWords(t *Turn) string {
 // detail is a step of the action, or an argument with its name, with every character visible.
 type detail struct{ name, value string }
 
-// details returns the steps of the action and the arguments of the call as JSON. It marks an
-// argument that the action does not know as not used.
+// details returns the steps of the action and the arguments of the call. It marks an argument that
+// the action does not know as not used.
 func (a *Approval) details(t *Turn) (list []detail) {
 	action, ok := t.engine.cfg.Actions.Lookup(a.Action)
 	if ok {
 		for step := range strings.Lines(action.Detail) {
-			list = append(list, detail{"", visible(strings.TrimSuffix(step, "\n"))})
+			list = append(list, detail{"", titles.Visible(strings.TrimSuffix(step, "\n"))})
 		}
 	}
-	var raw map[string]json.RawMessage
-	_ = json.Unmarshal(a.Entities, &raw) // ask wrote it
-	for _, name := range slices.Sorted(maps.Keys(raw)) {
-		arg := detail{visible(name) + ": ", visible(string(raw[name]))}
+	var entities map[string]any
+	dec := json.NewDecoder(bytes.NewReader(a.Entities))
+	dec.UseNumber()
+	_ = dec.Decode(&entities) // ask wrote it
+	for _, name := range slices.Sorted(maps.Keys(entities)) {
+		var property *jsonschema.Schema
 		if ok {
-			if property := action.Schema.Properties[name]; property == nil {
-				arg.name = visible(name) + " (" + t.Translate("not used") + "): "
-			} else if property.Title != "" {
-				arg.name = visible(t.Translate(texts.Text(property.Title))) + ": "
-			}
+			property = action.Schema.Properties[name]
 		}
-		list = append(list, arg)
+		called := titles.Visible(name)
+		switch {
+		case ok && property == nil:
+			called += " (" + t.Translate("not used") + ")"
+		case ok:
+			called = titles.Visible(t.Translate(texts.Text(titles.Of(property, name))))
+		}
+		list = append(list, detail{called + ": ", viewOf(t).Value(property, entities[name])})
 	}
 	return list
 }
 
+// viewOf shows values to the person of the turn.
+func viewOf(t *Turn) titles.View { return titles.View{Say: t.Translate, Zone: t.Activity.Zone()} }
+
 // code formats a text so that no markdown in it takes effect.
 func code(text string) string { return "`" + strings.ReplaceAll(text, "`", "\\u0060") + "`" }
-
-// visible escapes invisible characters, such as marks that change the direction of writing.
-func visible(text string) string {
-	var s strings.Builder
-	for _, r := range text {
-		if r != ' ' && (!unicode.IsGraphic(r) || unicode.IsSpace(r) || slices.Contains(blank, r) || unicode.Is(unicode.Variation_Selector, r)) {
-			s.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
-			continue
-		}
-		s.WriteRune(r)
-	}
-	return s.String()
-}
-
-// blank are letters and symbols that render as nothing.
-var blank = []rune{0x115f, 0x1160, 0x2800, 0x3164, 0xffa0}
 
 // button makes a button whose data says which call it is for.
 func (a *Approval) button(title string, style string, verb string) activity.Button {

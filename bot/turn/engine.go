@@ -76,6 +76,9 @@ type Config struct {
 	// with a text.
 	Clicked func(card *activity.Card, text string) Answer
 
+	// Summarize has a model sum up the conversation, see [bot.Config]; nil: the history forgets.
+	Summarize func(ctx context.Context, t *actions.Turn, keep int) (summary string, of int, err error)
+
 	Hooks                                           Hooks
 	Policy                                          actions.Policy
 	Approvers                                       []string
@@ -88,6 +91,7 @@ type Config struct {
 	AuditKeep                                       time.Duration
 	Feedback                                        bool
 	FilteredText                                    string
+	CommandsOff                                     []string
 	Texts                                           *texts.Catalog
 	Metrics                                         prometheus.Registerer
 	Traces                                          trace.TracerProvider
@@ -100,6 +104,7 @@ type Engine struct {
 	inbox   *inbox.Inbox
 	workers *workers
 	answers sync.Map // record id -> chan []byte: the requests of this process that wait for an answer
+	sums    sync.Map // keys of the threads for which this process has a summary written
 	meter   *metrics
 	tracer  tracer
 
@@ -348,6 +353,9 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, reason string, an
 	var raw []byte // nil: what cannot be read stays as it is
 	if rec, err := Decode(lease.Record()); err == nil {
 		w.Then = rec.Phase
+		if a, _ := rec.Read(); a != nil { // /forget drops it
+			w.Owner = a.From.ID
+		}
 		if rec.Wait != nil { // keep an approval with its decision
 			w.Approval = rec.Wait.Approval
 			if rec.Wait.For != forApproval && rec.Phase == waiting {
@@ -389,6 +397,8 @@ type workers struct {
 	cut   context.CancelFunc
 	last  context.Context // ends a moment after ctx, for what is sent or saved last
 	end   context.CancelFunc
+	spare context.Context // ends as soon as nothing new may start, for what nobody waits for
+	stop  context.CancelFunc
 
 	mu     sync.Mutex
 	closed bool
@@ -399,6 +409,7 @@ func newWorkers(atOnce int) *workers {
 	w := &workers{slots: make(chan struct{}, atOnce)}
 	w.last, w.end = context.WithCancel(context.Background())
 	w.ctx, w.cut = context.WithCancel(w.last)
+	w.spare, w.stop = context.WithCancel(w.ctx)
 	return w
 }
 
@@ -456,6 +467,7 @@ func (w *workers) drain(ctx context.Context) error {
 	w.mu.Lock()
 	w.closed = true
 	w.mu.Unlock()
+	w.stop()
 	done := make(chan struct{})
 	go func() {
 		w.work.Wait()

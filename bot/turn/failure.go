@@ -20,6 +20,8 @@ var (
 	errLater = errors.New("to be tried again later")
 	// errUnsent is a reply that could not be sent.
 	errUnsent = errors.New("send reply")
+	// errNotForgotten says that some of a person's data is not deleted.
+	errNotForgotten = errors.New("not everything about the person was deleted")
 )
 
 // is reports whether err is or wraps an E.
@@ -71,11 +73,14 @@ func reachable(failure error) bool {
 		refused.Status == http.StatusRequestEntityTooLarge || refused.Status >= http.StatusInternalServerError)
 }
 
-// explain says in words for the person what happened. unread says that state could not be read.
-func explain(failure error, unread bool) texts.Text {
+// explain says in words for the person what happened.
+func explain(t *Turn, failure error) texts.Text {
 	var fromModel *models.Error
 	var limit *LimitError
+	unread := t.fault != nil
 	switch {
+	case errors.Is(failure, errNotForgotten):
+		return "Sorry, I could not delete everything that I keep about you. Please try again."
 	case errors.Is(failure, errUnsent):
 		return "Sorry, part of my answer could not be sent."
 	case errors.As(failure, &limit) && limit.Limit == limitSame:
@@ -89,7 +94,7 @@ func explain(failure error, unread bool) texts.Text {
 	case is[*actions.BudgetError](failure):
 		return "Sorry, this would cost more than I may spend on one message, so I stopped."
 	case errors.As(failure, &fromModel):
-		return explainModel(fromModel.Kind)
+		return explainModel(t, fromModel.Kind)
 	case errors.Is(failure, errChanged):
 		return "Sorry, things have changed since I asked for approval, so I didn't do it. Please ask me again."
 	case is[*plan.Fault](failure):
@@ -104,8 +109,10 @@ func explain(failure error, unread bool) texts.Text {
 		return "Sorry, someone else changed the same thing at the same time. Please check whether I saved this, and try again."
 	case errors.Is(failure, state.ErrConflict):
 		return "Sorry, someone else changed the same thing at the same time, so I didn't save this. Please try again."
+	case (unread || errors.Is(failure, state.ErrValue)) && t.off(forgetCommand):
+		return "Sorry, I can't read what I stored here. Whoever runs this bot has to fix that."
 	case unread, errors.Is(failure, state.ErrValue):
-		return "Sorry, I can't read what I stored here. If whoever runs this bot can't fix it, /forget deletes it."
+		return "Sorry, I can't read what I stored here. If whoever runs this bot can't fix it, /forget yes deletes it."
 	default:
 		return "Sorry, something went wrong on my side. Please try again."
 	}
@@ -133,7 +140,10 @@ func cause(err error) string {
 // filteredText is said when the content filter of the model's provider stopped a turn.
 const filteredText texts.Text = "Sorry, the content filter of the AI model stopped this. Please try other words."
 
-func explainModel(kind string) texts.Text {
+func explainModel(t *Turn, kind string) texts.Text {
+	if kind == models.TooLong && t.off(resetCommand) {
+		return "Sorry, that's too long for the AI model. Please shorten it."
+	}
 	switch kind {
 	case models.Throttled:
 		return "Sorry, the AI model is too busy right now. Please try again in a minute."

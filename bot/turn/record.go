@@ -40,10 +40,16 @@ type Record struct {
 	Sent   []string       `json:"sent,omitempty"`   // the channel's ids of what was sent; "" where it gave none
 	Wait   *Wait          `json:"wait,omitempty"`
 	Notice *pendingNotice `json:"notice,omitempty"` // only if the turn is a notice
+	// Summary is only there if the turn puts a summary into the history.
+	Summary *pendingSummary `json:"summary,omitempty"`
 
 	Answer *Answer `json:"answer,omitempty"`
 	// Remembered says that the turn is in the conversation's history.
 	Remembered bool `json:"remembered,omitzero"`
+	// Forgotten says that the person's data is deleted. Kept is what stays because it belongs to
+	// others, see [Turn.ForgetPerson].
+	Forgotten bool     `json:"forgotten,omitzero"`
+	Kept      []string `json:"kept,omitempty"`
 	// Audit is what is not in the log of the audit yet.
 	Audit []AuditEntry `json:"audit,omitempty"`
 }

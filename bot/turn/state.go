@@ -16,9 +16,11 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
+	"github.com/planbot-go/planbot/state/inbox"
 )
 
 // This file is about what a turn stores: its state, how to reach its conversation, and the
@@ -339,7 +341,11 @@ func (t *Turn) remember(texts ...string) {
 	if !t.Activity.Conversation.Personal() {
 		said.Name = t.Activity.From.Name
 	}
-	state.Of[prompts.History](t.Thread).Append(said, t.engine.cfg.HistoryTurns)
+	most := t.engine.cfg.HistoryTurns
+	if t.engine.cfg.Summarize != nil {
+		most *= summaryRoom
+	}
+	state.Of[prompts.History](t.Thread).Append(said, most)
 	t.rec.Remembered = true
 }
 
@@ -360,6 +366,7 @@ type reference struct {
 	Type       string `json:"type,omitempty"`
 	IsGroup    bool   `json:"group,omitzero"`
 	Tenant     string `json:"tenant,omitempty"`
+	Locale     string `json:"locale,omitempty"`
 	// Person is the other party of a personal conversation.
 	Person string `json:"person,omitempty"`
 	// Signed says that a caller proved ServiceURL.
@@ -400,16 +407,19 @@ func (t *Turn) noteReference() {
 	}
 	c := &a.Conversation
 	tenant, _ := a.Tenant()
-	now := reference{ServiceURL: a.ServiceURL, Type: c.ConversationType, IsGroup: c.IsGroup, Tenant: tenant, Signed: t.rec.Caller.Trusted}
+	before := state.Of[reference](t.Conversation)
+	now := reference{
+		ServiceURL: a.ServiceURL, Type: c.ConversationType, IsGroup: c.IsGroup, Tenant: tenant, Signed: t.rec.Caller.Trusted,
+		Locale: cmp.Or(a.Locale, before.Locale), // clicks do not always have it
+	}
 	if c.Personal() && !a.FromBot() {
 		now.Person = a.From.ID
 		if t.home != nil {
 			state.Of[home](t.home).Conversation = c.ID
 		}
 	}
-	was := state.Of[reference](t.Conversation)
-	t.moved = *was != now
-	*was = now
+	t.moved = *before != now
+	*before = now
 }
 
 // Removed notes that the bot was removed from the conversation. Nothing can be sent there until an
@@ -459,7 +469,7 @@ func (r *reference) usable(channel Channel) string {
 // in returns an activity that looks as if it came from the conversation.
 func (r *reference) in(to actions.Recipient) *activity.Activity {
 	a := &activity.Activity{
-		Type: activity.Event, Name: "notice", ChannelID: to.Channel, ServiceURL: r.ServiceURL,
+		Type: activity.Event, Name: "notice", ChannelID: to.Channel, ServiceURL: r.ServiceURL, Locale: r.Locale,
 	}
 	a.From.ID, a.Recipient.ID = r.Person, to.Bot
 	a.Conversation.ID, a.Conversation.ConversationType = to.Conversation, r.Type
@@ -519,10 +529,30 @@ func (t *Turn) listPlace(ctx context.Context) error {
 	return nil
 }
 
-// ForgetPerson deletes the person's state, their personal conversations, and what they said in
-// others. The next save deletes what belongs to this conversation. Call [Turn.LeavePlace] after it.
-func (t *Turn) ForgetPerson(ctx context.Context) error {
-	if err := t.forgetElsewhere(ctx); err != nil {
+// Built-in commands that this package speaks of.
+const (
+	forgetCommand = "/forget"
+	resetCommand  = "/reset"
+)
+
+// ForgetPerson deletes everything that the bot keeps about the person: first what
+// [actions.Registry.OnForget] is for, then their state, their personal conversations, and what they
+// said in others. It returns what stays because it belongs to others, in the person's words.
+// ForgetPerson saves the turn. After an error some of it may be deleted; call it again, in any turn.
+func (t *Turn) ForgetPerson(ctx context.Context) (keeps []string, err error) {
+	if err := t.forgetPerson(ctx); err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotForgotten, err)
+	}
+	return t.rec.Kept, nil
+}
+
+func (t *Turn) forgetPerson(ctx context.Context) error {
+	keeps, err := t.engine.cfg.Actions.Forget(ctx, t.Turn)
+	if err != nil {
+		return err
+	}
+	shared, err := t.sharedValues(ctx)
+	if err != nil {
 		return err
 	}
 	home, err := t.engine.cfg.Store.Load(ctx, homeKey(userKey(t.Activity)))
@@ -535,21 +565,72 @@ func (t *Turn) ForgetPerson(ctx context.Context) error {
 	}
 	t.home = nil
 	t.User.Delete()
+	if err := t.forgetHere(ctx); err != nil {
+		return err
+	}
+	t.rec.Forgotten = true
+	for _, name := range append(keeps, shared...) {
+		if !slices.Contains(t.rec.Kept, name) {
+			t.rec.Kept = append(t.rec.Kept, name)
+		}
+	}
+	// Save what stays before the list of places goes: a process that takes over could not find out.
+	if err := t.Save(ctx); err != nil {
+		return err
+	}
+	if err := t.forgetElsewhere(ctx); err != nil {
+		return err
+	}
+	return t.engine.cfg.Store.Leave(ctx, placesKey(userKey(t.Activity)), t.here())
+}
+
+// forgetHere deletes what the person said in this conversation. The next save deletes it.
+func (t *Turn) forgetHere(ctx context.Context) error {
 	if t.Activity.Conversation.Personal() {
 		return t.ForgetConversation(ctx)
 	}
-	if err := t.dropWaits(ctx, t.Activity.Conversation.ID, t.Activity.From.ID, forTime, forApproval); err != nil {
-		return err
-	}
 	t.forgetStanding(t.Conversation, t.Activity.From.ID)
 	state.Of[prompts.History](t.Thread).Forget(t.Activity.From.ID)
-	return nil
+	return t.dropWaits(ctx, t.Activity.Conversation.ID, t.Activity.From.ID, forTime, forApproval, forOperator)
+}
+
+// sharedValues names what the bot keeps in conversations that the person shares with others.
+func (t *Turn) sharedValues(ctx context.Context) (names []string, err error) {
+	note := func(scopes ...*state.Scope) {
+		for _, scope := range scopes {
+			for _, name := range scope.Names() {
+				if _, own := ownValues[name]; !own {
+					names = append(names, t.label(name))
+				}
+			}
+		}
+	}
+	if !t.Activity.Conversation.Personal() {
+		note(t.Conversation, t.Thread)
+	}
+	err = t.engine.cfg.Store.Members(ctx, placesKey(userKey(t.Activity)), func(places []string) error {
+		for _, place := range places {
+			conversation, personal := readPlace(place)
+			if personal || place == t.here() {
+				continue
+			}
+			keys := t.keysOf(conversation)
+			scopes, err := t.engine.cfg.Store.Load(ctx, keys...)
+			if len(scopes) != len(keys) {
+				return err
+			}
+			note(scopes...) // one that cannot be read has no names
+		}
+		return nil
+	})
+	slices.Sort(names)
+	return slices.Compact(names), err
 }
 
 // ForgetConversation deletes everything stored about the turn's conversation, including what waits
 // in it.
 func (t *Turn) ForgetConversation(ctx context.Context) error {
-	if err := t.dropWaits(ctx, t.Activity.Conversation.ID, "", forTime, forApproval); err != nil {
+	if err := t.dropWaits(ctx, t.Activity.Conversation.ID, "", forTime, forApproval, forOperator); err != nil {
 		return err
 	}
 	t.Conversation.Delete()
@@ -571,25 +652,24 @@ func (t *Turn) forgetStanding(conversation *state.Scope, asker string) {
 	list.Decided = slices.DeleteFunc(list.Decided, func(d decided) bool { return asker == "" || d.Asker == asker })
 }
 
-// dropWaits drops what waits in a conversation: what the owner asked for; "" drops everybody's.
-func (t *Turn) dropWaits(ctx context.Context, conversation, owner string, kinds ...waitKind) error {
-	queue := queueOf(t.elsewhere(conversation))
-	waiting, err := t.engine.inbox.Waiting(ctx, queue)
-	for _, listed := range waiting {
-		if w := readWait(listed); slices.Contains(kinds, w.For) && (owner == "" || w.Owner == owner) {
-			_, failure := t.engine.inbox.Drop(ctx, queue, listed.ID)
-			err = cmp.Or(err, failure)
-		}
-	}
-	return err
+// waitsOf lists what waits in a queue: what the owner asked for; "" lists everybody's.
+func (t *Turn) waitsOf(ctx context.Context, queue state.Key, owner string, kinds ...waitKind) ([]inbox.Waiting, error) {
+	all, err := t.engine.inbox.Waiting(ctx, queue)
+	return slices.DeleteFunc(all, func(listed inbox.Waiting) bool {
+		w := readWait(listed)
+		return !slices.Contains(kinds, w.For) || owner != "" && w.Owner != owner
+	}), err
 }
 
-// LeavePlace removes the conversation from the person's places once their words are deleted from
-// it. A failure is harmless.
-func (t *Turn) LeavePlace(ctx context.Context) {
-	if err := t.engine.cfg.Store.Leave(ctx, placesKey(userKey(t.Activity)), t.here()); err != nil {
-		zerolog.Ctx(ctx).Warn().Err(err).Msg("could not remove the conversation from the person's /forget list (harmless)")
+// dropWaits drops what [Turn.waitsOf] lists of a conversation.
+func (t *Turn) dropWaits(ctx context.Context, conversation, owner string, kinds ...waitKind) error {
+	queue := queueOf(t.elsewhere(conversation))
+	waiting, err := t.waitsOf(ctx, queue, owner, kinds...)
+	for _, w := range waiting {
+		_, failure := t.engine.inbox.Drop(ctx, queue, w.ID)
+		err = cmp.Or(err, failure)
 	}
+	return err
 }
 
 // forgetElsewhere deletes what the person said in all other conversations. If the state of one
@@ -603,7 +683,11 @@ func (t *Turn) forgetElsewhere(ctx context.Context) error {
 				continue
 			}
 			conversation, personal := readPlace(place)
-			waiting, err := t.engine.inbox.Queued(ctx, queueOf(t.elsewhere(conversation)))
+			queue := queueOf(t.elsewhere(conversation))
+			waiting, err := t.engine.inbox.Queued(ctx, queue)
+			if queue == t.lease.Queue() {
+				waiting-- // this turn
+			}
 			if err == nil {
 				err = t.forgetIn(ctx, conversation, personal)
 			}
@@ -621,14 +705,21 @@ func (t *Turn) forgetElsewhere(ctx context.Context) error {
 	return cmp.Or(err, fault)
 }
 
-// forgetIn deletes what the person said in another conversation. If a turn changes it meanwhile,
-// the turn of /forget runs again.
-func (t *Turn) forgetIn(ctx context.Context, conversation string, personal bool) error {
+// keysOf returns the keys of the documents of another conversation. The last is that of the whole
+// conversation, which has the approvals of its threads.
+func (t *Turn) keysOf(conversation string) []state.Key {
 	there := t.elsewhere(conversation)
 	keys := []state.Key{keyOf(there)}
 	if base := queueOf(there); base != keys[0] {
-		keys = append(keys, base) // the base has the approvals of its threads
+		keys = append(keys, base)
 	}
+	return keys
+}
+
+// forgetIn deletes what the person said in another conversation. If a turn changes it meanwhile,
+// the turn of /forget runs again.
+func (t *Turn) forgetIn(ctx context.Context, conversation string, personal bool) error {
+	keys := t.keysOf(conversation)
 	scopes, err := t.engine.cfg.Store.Load(ctx, keys...)
 	if err != nil && !(personal && len(scopes) == len(keys)) { // what is deleted whole need not be read
 		return err
@@ -637,7 +728,7 @@ func (t *Turn) forgetIn(ctx context.Context, conversation string, personal bool)
 	if personal {
 		owner = ""
 	}
-	if err := t.dropWaits(ctx, conversation, owner, forTime, forApproval); err != nil {
+	if err := t.dropWaits(ctx, conversation, owner, forTime, forApproval, forOperator); err != nil {
 		return err
 	}
 	t.forgetStanding(scopes[len(scopes)-1], owner)
@@ -649,4 +740,24 @@ func (t *Turn) forgetIn(ctx context.Context, conversation string, personal bool)
 		}
 	}
 	return t.engine.cfg.Store.Save(ctx, scopes...)
+}
+
+// label is what people call a value of state: its name, unless [Config.Texts] has another word.
+func (t *Turn) label(name string) string {
+	return t.Translate(cmp.Or(ownValues[name], texts.Text(name)))
+}
+
+// PersonData returns messages that show the person what the bot keeps about them: their state,
+// their personal conversations, what they said in others, and what waits for them. It shows at most
+// about 100 KB and says if there is more. What [actions.Registry.OnForget] is for is not in it.
+func (t *Turn) PersonData(ctx context.Context) ([]*activity.Activity, error) {
+	said, err := (&personData{Turn: t, seen: map[string]bool{}}).texts(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("collect a person's data: %w", err)
+	}
+	var messages []*activity.Activity
+	for _, text := range said {
+		messages = append(messages, t.messages(text)...)
+	}
+	return messages, nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/internal/texts"
+	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
@@ -104,9 +105,10 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 		failure = err
 		return t.leave(ctx, err)
 	}
-	if t.rec.Phase != waiting {
+	if t.rec.Phase != waiting && t.rec.Summary == nil {
 		t.report(ctx, failure, time.Since(began))
 	}
+	summarizer{t}.start()
 	return more
 }
 
@@ -157,10 +159,10 @@ func (t *Turn) begin(ctx context.Context) error {
 			return err
 		}
 	}
-	if t.fault != nil && !strings.EqualFold(t.Text, "/forget") {
+	if t.fault != nil && !t.forgets() {
 		return t.fault
 	}
-	if !t.aside && t.rec.Notice == nil {
+	if !t.aside && t.rec.Notice == nil && !t.rec.Forgotten {
 		t.noteReference()
 	}
 	if t.rec.Phase == waiting {
@@ -178,9 +180,22 @@ func (t *Turn) begin(ctx context.Context) error {
 	return err
 }
 
+// forgets reports whether the person says that everything about them is to be deleted. That also
+// works if it cannot be read.
+func (t *Turn) forgets() bool {
+	said := strings.Join(strings.Fields(t.Text), " ")
+	return t.IsMessage() && strings.EqualFold(said, forgetCommand+" yes") && !t.off(forgetCommand)
+}
+
+// off reports whether the bot does not have that built-in command.
+func (t *Turn) off(command string) bool { return slices.Contains(t.engine.cfg.CommandsOff, command) }
+
 func (t *Turn) handler() Handler {
-	if t.rec.Notice != nil {
+	switch {
+	case t.rec.Notice != nil:
 		return sendNotice
+	case t.rec.Summary != nil:
+		return keepSummary
 	}
 	return t.engine.cfg.Handler(t)
 }
@@ -438,7 +453,7 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 	case !t.resumed:
 		t.scopes = nil
 	}
-	why := explain(failure, t.fault != nil)
+	why := explain(t, failure)
 	said := cmp.Or(t.instead, t.Translate(why))
 	if why == filteredText {
 		said = cmp.Or(t.instead, t.engine.cfg.FilteredText, said)
@@ -505,8 +520,8 @@ func (t *Turn) titles(names []string) []string {
 // title returns what people call the action.
 func (t *Turn) title(name string) string {
 	action, ok := t.engine.cfg.Actions.Lookup(name)
-	if !ok || action.Title == "" {
-		return name
+	if !ok {
+		return titles.Words(name)
 	}
 	return t.Translate(texts.Text(action.Title))
 }

@@ -54,6 +54,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/internal/yamltext"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
@@ -87,6 +88,58 @@ func (c *testCase) turn() *actions.Turn {
 		history.Append(t, 0)
 	}
 	return turn
+}
+
+// exampleSlot matches a slot in an example of an action.
+var exampleSlot = regexp.MustCompile(`\{([^{}]*?)(?:\.\.\.)?\}`)
+
+// Examples makes a case of each example of the actions, see [actions.Example], with made-up values
+// in its slots. It leaves out an example that lacks a required entity. The error says that there is
+// no case.
+func Examples(registry *actions.Registry) (cases []testCase, err error) {
+	for _, action := range registry.All() {
+		for _, phrase := range action.Examples {
+			entities := map[string]any{}
+			c := testCase{Lang: "en", Want: [][]plan.Command{{{Kind: plan.Do, Action: action.Name, Entities: entities}}}}
+			c.Say = exampleSlot.ReplaceAllStringFunc(phrase, func(slot string) string {
+				name := exampleSlot.FindStringSubmatch(slot)[1]
+				said, value := madeUp(action.Schema.Properties[name], len(entities))
+				entities[name] = value
+				return said
+			})
+			c.Name = c.Say
+			same := func(other testCase) bool { return other.Name == c.Name }
+			if action.CheckBefore(entities, nil) == nil && !slices.ContainsFunc(cases, same) {
+				cases = append(cases, c)
+			}
+		}
+	}
+	if cases == nil {
+		return nil, errors.New("no action has an example that can be asked for: name a file of cases")
+	}
+	return cases, nil
+}
+
+// madeUp makes up the n-th value of an example, and what a person says for it.
+func madeUp(property *jsonschema.Schema, n int) (said string, value any) {
+	switch {
+	case property == nil:
+	case wantsList(property):
+		said, value = madeUp(property.Items, n)
+		return said, []any{value}
+	case len(property.Enum) > 0:
+		value = property.Enum[0]
+		return cmp.Or(titles.Label(property, value), fmt.Sprint(value)), value
+	case property.Type == "integer" || property.Type == "number":
+		return "3", json.Number("3")
+	case property.Type == "boolean":
+		return "true", true
+	case property.Format == "date-time":
+		return "2035-01-31T09:00:00Z", "2035-01-31T09:00:00Z"
+	}
+	words := []string{"Alpha", "Bravo", "Charlie", "Delta", "Echo"}
+	said = words[n%len(words)]
+	return said, said
 }
 
 // Read reads the cases of a file, in order. Every registry must have the actions and entities that

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -32,6 +33,45 @@ func registry() *actions.Registry {
 	}
 	actions.Add(r, "order", "Orders", func(context.Context, *actions.Turn, order) (actions.Result, error) { return actions.Done, nil })
 	return r
+}
+
+// TestExamples: each example is a case, with values that the action takes.
+func TestExamples(t *testing.T) {
+	t.Parallel()
+	r := actions.New()
+	type order struct {
+		Size  string    `json:"size" enum:"s,l" labels:"Small,Large"`
+		Count int       `json:"count,omitempty"`
+		At    time.Time `json:"at,omitzero"`
+		Extra []string  `json:"extra,omitempty"`
+		Name  string    `json:"name,omitempty"`
+	}
+	actions.Add(r, "order", "Orders", func(context.Context, *actions.Turn, order) (actions.Result, error) { return actions.Done, nil },
+		actions.Example("order {count} {size} with {extra...} for {name} at {at}", "order something", "a {size} one", "a {size} one"))
+	actions.Add(r, "menu", "Shows the menu", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil }, actions.Example("what is there?"))
+	cases, err := eval.Examples(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]map[string]any{}
+	for _, c := range cases {
+		if c.Name != c.Say || c.Lang != "en" || len(c.Want) != 1 || len(c.Want[0]) != 1 {
+			t.Errorf("case %+v", c)
+		}
+		got[c.Say] = c.Want[0][0].Entities
+	}
+	want := map[string]map[string]any{
+		"order 3 Small with Charlie for Delta at 2035-01-31T09:00:00Z": {
+			"count": json.Number("3"), "size": "s", "extra": []any{"Charlie"}, "name": "Delta", "at": "2035-01-31T09:00:00Z",
+		},
+		"a Small one": {"size": "s"}, "what is there?": {},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+	if _, err := eval.Examples(actions.New()); err == nil || !strings.Contains(err.Error(), "name a file") {
+		t.Errorf("without examples: %v", err)
+	}
 }
 
 func TestRead(t *testing.T) {

@@ -26,7 +26,7 @@ func main() {
 				"runs them in order, and says what it did.\n\n" +
 				"It keeps lists: create them, add and remove items, check items off, find an item, or ask what is on them. " +
 				"In a personal chat the lists are yours; in a group chat or a channel they belong to everybody there.\n\n" +
-				"Send \"help\" to see what it can do, and \"/forget\" to delete everything it keeps about you. " +
+				"Send \"help\" to see what it can do. " +
 				"Replies are written with AI: check what matters.",
 		},
 	})

@@ -24,7 +24,7 @@ const (
 )
 
 type evalCmd struct {
-	File string `arg:"" placeholder:"FILE" help:"utterances with what should be planned for them, as YAML, - for standard input; see examples/eval"`
+	File string `arg:"" optional:"" placeholder:"FILE" help:"utterances with what should be planned for them, as YAML, - for standard input; see examples/eval; without it the examples of the actions"`
 	actionsFlag
 	Against     []string `sep:"none" placeholder:"NAME=VALUE" help:"compare with other settings of models, prompts or planner: a variable as in the environment, with its own key for another server; repeatable"`
 	Only        string   `name:"run" placeholder:"REGEXP" help:"only cases whose name matches"`
@@ -119,11 +119,14 @@ func (c evalCmd) config(ctx context.Context, sides []*settings.Settings, std *cl
 		run.Sides = append(run.Sides, eval.Side{Name: string(rune('a' + i)), About: about, Planner: maker, Actions: maker.Actions})
 		registries = append(registries, maker.Actions)
 	}
-	name, text, err := input(std.In, c.File)
-	if err != nil {
-		return run, cli.Usage(err)
+	name := "the examples"
+	all, err := eval.Examples(registries[0])
+	if c.File != "" {
+		var text []byte
+		if name, text, err = input(std.In, c.File); err == nil {
+			all, err = eval.Read(name, text, registries...)
+		}
 	}
-	all, err := eval.Read(name, text, registries...)
 	if err != nil {
 		return run, cli.Usage(err)
 	}

@@ -53,6 +53,22 @@ func TestShippedEval(t *testing.T) {
 	}
 }
 
+// TestEvalOfExamples: without a file the examples of the actions are asked for, which the offline model knows.
+func TestEvalOfExamples(t *testing.T) {
+	t.Parallel()
+	code, out, errs := execute(t, "", "eval", "--min=1")
+	if code != 0 || !strings.Contains(out, "a: offline, ") || !strings.Contains(out, " 0 failed") || errs != "" {
+		t.Errorf("%d %s%s", code, out, errs)
+	}
+	file := filepath.Join(t.TempDir(), "actions.json")
+	if err := os.WriteFile(file, []byte(`[{"name":"wait"}]`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := execute(t, "", "eval", "--actions", file); code != cli.ExitUsage || !strings.Contains(errs, "no action has an example") {
+		t.Errorf("%d %s", code, errs)
+	}
+}
+
 const (
 	planMilk  = `{"type":"plan","commands":[{"type":"DO","action":"addItem","entities":{"list":"groceries","item":"milk"}}]}`
 	planHello = `{"type":"plan","commands":[{"type":"SAY","response":"Hello!"}]}`

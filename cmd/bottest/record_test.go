@@ -255,7 +255,7 @@ func TestRecordingOfDecisions(t *testing.T) {
 	if len(steps) != 5 || strings.Contains(strings.ReplaceAll(all, `"`, ""), "note:") {
 		t.Fatalf("%d steps:\n%s", len(steps), all)
 	}
-	for i, want := range []string{"<approval_card deleteList>", `replies: [<not_allowed>]`, "action: deleteList", `replies: [<already_done>]`} {
+	for i, want := range []string{"<approval_card Delete a list>", `replies: [<not_allowed>]`, "action: deleteList", `replies: [<already_done>]`} {
 		if !strings.Contains(strings.ReplaceAll(steps[i+1], `"`, ""), want) {
 			t.Errorf("no %s in %s", want, steps[i+1])
 		}
@@ -292,7 +292,7 @@ func TestRecordingOfTwoProcesses(t *testing.T) {
 	b.end()
 	all := strings.ReplaceAll(b.plays(), `"`, "")
 	for want, n := range map[string]int{
-		"replies: [<approval_card deleteList>]": 1, "was not over when this was written": 2, "It decides another card than the newest.": 2,
+		"replies: [<approval_card Delete a list>]": 1, "was not over when this was written": 2, "It decides another card than the newest.": 2,
 		"actions: [], replies: [], model_calls: 0": 1,
 	} {
 		if strings.Count(all, want) != n {

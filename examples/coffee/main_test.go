@@ -57,7 +57,7 @@ func TestOrder(t *testing.T) {
 		order.SaveAs = "ORDER"
 		kit.Model.Says(bottest.Plan(bottest.Do("addDrink", "drink", "tea"), order, bottest.Say("I $ORDER.")))
 		chat.Mention("a tea, and order it")
-		card := chat.ExpectCard("orderRound")
+		card := chat.ExpectCard("Order round")
 		card.As("Otto").Press("Approve") // did not ask for it
 		if len(shop) != 0 {
 			t.Error("it was ordered before Mia approved it")

@@ -89,7 +89,7 @@ func TestSummaryIsMailedOnceItIsApproved(t *testing.T) {
 	kit.Model.Says(summarizeAndSend, summary)
 	chat.Say("Summarize this and send it to Ann: A very long report.")
 	card := chat.ExpectCard()
-	for _, want := range []string{"SendEmail", "ann@example.com", "Grüße", "Really – very."} {
+	for _, want := range []string{"Send email", "ann@example.com", "Grüße", "Really – very."} {
 		if !strings.Contains(card.JSON, want) {
 			t.Errorf("the card does not show %s: %s", want, card.JSON)
 		}
@@ -124,7 +124,7 @@ func TestNothingIsMailedAfterANo(t *testing.T) {
 	kit.Model.Says(summarizeAndSend, "Long.")
 	chat.Say("Summarize and send")
 	chat.ExpectCard().Press("Reject")
-	chat.Expect("OK, I won't run SendEmail.")
+	chat.Expect("OK, I won't do this: Send email.")
 	if len(got) != 0 {
 		t.Error("sent")
 	}

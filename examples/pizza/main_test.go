@@ -62,7 +62,7 @@ func TestOrder(t *testing.T) {
 
 	chat.Say("two large ones with cheese and mushrooms, and pay")
 	card := chat.ExpectCard()
-	if !strings.Contains(card.JSON, "checkout") || !strings.Contains(card.JSON, "28") || s.orders != 0 {
+	if !strings.Contains(card.JSON, "Checkout") || !strings.Contains(card.JSON, "28") || s.orders != 0 {
 		t.Errorf("%d orders before the approval: %s", s.orders, card.JSON)
 	}
 	want := []string{
@@ -114,7 +114,7 @@ func TestNobodyPaysAfterANo(t *testing.T) {
 	if answer := string(chat.ExpectCard().Press("Reject").Body); !strings.Contains(answer, "Rejected by Mia") || s.orders != 0 {
 		t.Errorf("%d orders, %s", s.orders, answer)
 	}
-	chat.Expect("OK, I won't run checkout.")
+	chat.Expect("OK, I won't do this: Checkout.")
 }
 
 func TestTheModelNeitherSeesNorSetsTheCart(t *testing.T) {
@@ -171,7 +171,7 @@ func TestPizzaWithoutAKey(t *testing.T) {
 	s := newShop()
 	_, chat := talk(t, models.Offline{}, s)
 	chat.Say("add_pizza_to_cart size=Medium toppings=Pepperoni")
-	chat.Expect(`add_pizza_to_cart: {"pizzas":[{"id":1,"size":"Medium","toppings":["Pepperoni"],"quantity":1,"price":11}],"total":11}`)
+	chat.Expect(`Add pizza to cart: {"pizzas":[{"id":1,"size":"Medium","toppings":["Pepperoni"],"quantity":1,"price":11}],"total":11}`)
 	chat.Say("checkout total=11")
 	chat.ExpectCard().Press("Approve")
 	chat.Expect("order 1 is paid")

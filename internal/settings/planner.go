@@ -42,6 +42,7 @@ type Planner struct {
 type PromptMaker interface {
 	Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error)
 	Messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error)
+	Summarize(ctx context.Context, turn *actions.Turn, keep int) (summary string, of int, err error)
 }
 
 // Fault is a mistake in the settings that shows up only in use.

@@ -117,14 +117,17 @@ type Settings struct {
 	MaxTurnCost   float64   `env:"BOT_MAX_TURN_COST" else:"no limit" needs:"BOT_MODEL_PRICE" help:"cost of one turn"`
 	ModelPrice    []float64 `env:"BOT_MODEL_PRICE" else:"not known" help:"per 1M tokens: prompt[,cached],completion"`
 
-	HistoryTurns  int `env:"BOT_HISTORY_TURNS" else:"5" max:"100" help:"earlier turns of a conversation that the model sees"`
-	HistoryTokens int `env:"BOT_HISTORY_TOKENS" else:"4000" help:"tokens that these may have; the oldest turns go first"`
-	UserTurns     int `env:"BOT_USER_TURNS_PER_MINUTE" else:"no limit" help:"messages of one person for which a model is asked, over all replicas"`
-	UserTokens    int `env:"BOT_USER_TOKENS_PER_DAY" else:"no limit" help:"tokens of one person's turns"`
-	TenantTurns   int `env:"BOT_TENANT_TURNS_PER_MINUTE" else:"no limit" help:"the same for all people of a tenant"`
-	TenantTokens  int `env:"BOT_TENANT_TOKENS_PER_DAY" else:"no limit" help:"the same for all people of a tenant"`
+	HistoryTurns   int  `env:"BOT_HISTORY_TURNS" else:"5" max:"100" help:"earlier turns of a conversation that the model sees"`
+	HistoryTokens  int  `env:"BOT_HISTORY_TOKENS" else:"4000" help:"tokens that these may have; the oldest turns go first"`
+	HistorySummary bool `env:"BOT_HISTORY_SUMMARY" needs:"OPENAI_API_KEY,OPENAI_BASE_URL,AZURE_OPENAI_ENDPOINT" help:"true: after a reply, the model sums up older turns instead of forgetting them; that is a call of the model for each BOT_HISTORY_TURNS turns"`
+
+	UserTurns    int `env:"BOT_USER_TURNS_PER_MINUTE" else:"no limit" help:"messages of one person for which a model is asked, over all replicas"`
+	UserTokens   int `env:"BOT_USER_TOKENS_PER_DAY" else:"no limit" help:"tokens of one person's turns"`
+	TenantTurns  int `env:"BOT_TENANT_TURNS_PER_MINUTE" else:"no limit" help:"the same for all people of a tenant"`
+	TenantTokens int `env:"BOT_TENANT_TOKENS_PER_DAY" else:"no limit" help:"the same for all people of a tenant"`
 
 	FilteredText    string        `env:"BOT_FILTERED_TEXT" else:"one sentence" help:"reply when a filter stops a turn"`
+	CommandsOff     []string      `env:"BOT_COMMANDS_OFF" oneof:"/reset,/mydata,/forget" help:"built-in commands that the bot does not have: /reset, /mydata, /forget, comma separated"`
 	Feedback        bool          `env:"BOT_FEEDBACK" help:"true: ask in Teams what people think of replies"`
 	ApprovalActions []string      `env:"BOT_APPROVAL_ACTIONS" help:"actions that need approval, comma separated"`
 	Approvers       []string      `env:"BOT_APPROVERS" else:"who asked" help:"who may approve, by id or aadObjectId, comma separated; they have to see the conversation"`
@@ -257,7 +260,9 @@ func (s *Settings) decode(ctx *kong.DecodeContext, into reflect.Value) error {
 // set sets a field, and records what is wrong with the value.
 func (s *Settings) set(variable, text string, tags tags, into reflect.Value) {
 	if err := read(cmp.Or(strings.TrimSpace(text), tags.Get("default")), tags, into); err != nil {
-		s.faults.add(variable, "%v", err)
+		for _, line := range linesOf(err) {
+			s.faults.add(variable, "%s", line)
+		}
 	}
 }
 
@@ -271,14 +276,8 @@ func read(text string, tags tags, into reflect.Value) (err error) {
 	}
 	switch into := into.Addr().Interface().(type) {
 	case *string:
-		*into = text
-		if words := strings.Split(tags.Get("oneof"), ","); words[0] != "" {
-			i := slices.IndexFunc(words, func(word string) bool { return strings.EqualFold(word, text) })
-			if i < 0 {
-				*into = ""
-				return fmt.Errorf("%q is not one of %s", text, strings.Join(words, ", "))
-			}
-			*into = words[i]
+		if *into, err = oneOf(text, tags); err != nil {
+			return err
 		}
 		return checkURL(text, tags.Get("url"))
 	case *bool:
@@ -305,6 +304,11 @@ func read(text string, tags tags, into reflect.Value) (err error) {
 		if *into = list(text); *into == nil {
 			return fmt.Errorf("%q is an empty list", text) // an empty list often means everybody
 		}
+		for i, one := range *into {
+			word, unknown := oneOf(one, tags)
+			(*into)[i], err = word, errors.Join(err, unknown)
+		}
+		return err
 	case *[]float64:
 		for _, one := range list(text) {
 			n, err := amount(one, tags)
@@ -325,6 +329,19 @@ func read(text string, tags tags, into reflect.Value) (err error) {
 		}
 	}
 	return nil
+}
+
+// oneOf returns the word of the tag that the text is, or the text if every text is allowed.
+func oneOf(text string, tags tags) (string, error) {
+	words := strings.Split(tags.Get("oneof"), ",")
+	if words[0] == "" {
+		return text, nil
+	}
+	i := slices.IndexFunc(words, func(word string) bool { return strings.EqualFold(word, text) })
+	if i < 0 {
+		return "", fmt.Errorf("%q is not one of %s", text, strings.Join(words, ", "))
+	}
+	return words[i], nil
 }
 
 func amount(text string, tags tags) (float64, error) {
@@ -454,7 +471,9 @@ func (s *Settings) Check() error {
 	if _, err := s.Instructions(); err != nil {
 		f = append(f, err)
 	}
-	s.checkApproval(&f, s.checkPrompts(&f))
+	registry := s.checkPrompts(&f)
+	f.ask("actions", registry.Check())
+	s.checkApproval(&f, registry)
 	return errors.Join(f...)
 }
 

@@ -321,6 +321,7 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"odd feedback":            {env{"bot-feedback": "maybe"}, []string{"BOT_FEEDBACK"}},
 		"skills of no folder":     {env{"bot-skills-lenient": "true", "bot-skills-links": "true", "bot-skills-reload": "true", "bot-skills-approval": "run"}, []string{"BOT_SKILLS_LENIENT", "BOT_SKILLS_LINKS", "BOT_SKILLS_RELOAD", "BOT_SKILLS_APPROVAL"}},
 		"odd skills":              {env{"bot-skills-dir": t.TempDir() + ":/nowhere::settings.go", "bot-skills-lenient": "a", "bot-skills-links": "b", "bot-skills-reload": "c", "bot-skills-approval": "run, jump"}, []string{"BOT_SKILLS_LENIENT", "BOT_SKILLS_LINKS", "BOT_SKILLS_RELOAD", "BOT_SKILLS_APPROVAL", "BOT_SKILLS_DIR", "BOT_SKILLS_DIR"}},
+		"unknown commands":        {env{"bot-commands-off": "/forget, /delete, reset, /MYDATA"}, []string{"BOT_COMMANDS_OFF", "BOT_COMMANDS_OFF"}},
 		"all, and then some":      {env{"bot-skills-dir": t.TempDir(), "bot-skills-approval": "all, run"}, []string{"BOT_SKILLS_APPROVAL"}},
 		"an odd reload":           {env{"bot-prompts-reload": "often"}, []string{"BOT_PROMPTS_RELOAD"}},
 		"no prompt":               {env{"bot-prompts-dir": t.TempDir()}, []string{"BOT_PROMPTS_DIR"}},

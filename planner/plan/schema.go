@@ -12,6 +12,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/titles"
 )
 
 // Schema is the JSON Schema of the plans that the registered actions allow, including what is known
@@ -313,17 +314,29 @@ func ToolSchema(a *actions.Action, wantStrict bool) (raw json.RawMessage, strict
 	told := *schema
 	told.Properties = maps.Clone(schema.Properties)
 	for name, property := range schema.Properties {
+		out := forModels(property)
 		if isRequired(schema, name) && len(property.Types) > 1 {
-			out := *property
 			out.Types = withoutNull(out.Types)
 			if len(out.Types) == 1 {
 				out.Type, out.Types = out.Types[0], nil
 			}
-			told.Properties[name] = &out
 		}
+		told.Properties[name] = out
 	}
 	raw, err = json.Marshal(&told)
 	return raw, false, err
+}
+
+// forModels is the schema of a parameter without what is for people only: not every server takes
+// labels, and titles cost tokens.
+func forModels(property *jsonschema.Schema) *jsonschema.Schema {
+	out := *property
+	out.Title, out.Extra = "", maps.Clone(out.Extra)
+	delete(out.Extra, titles.LabelsKey)
+	if out.Items != nil {
+		out.Items = forModels(out.Items)
+	}
+	return &out
 }
 
 func withoutNull(types []string) []string {

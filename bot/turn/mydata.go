@@ -1,0 +1,239 @@
+package turn
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/texts"
+	"github.com/planbot-go/planbot/internal/titles"
+	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/state"
+	"github.com/planbot-go/planbot/state/inbox"
+)
+
+const (
+	// maxPersonData is how many UTF-16 code units of JSON [Turn.PersonData] returns.
+	maxPersonData = 100_000
+	// maxBlock is how many of them are in one message, which also has titles.
+	maxBlock = maxPart - 1000
+)
+
+// ownValues are the names of what the bot itself keeps in a conversation's state, with what people
+// call it.
+var ownValues = map[string]texts.Text{
+	"history":     "what we said",
+	"approvals":   "approvals",
+	"reference":   "how I reach you",
+	"sentnotices": "messages that I sent unasked",
+	"skills":      "loaded skills",
+	"greeted":     "whether I said hello",
+}
+
+// errTooMuch says that there is more data than may be sent.
+var errTooMuch = errors.New("too much data to send")
+
+// personData collects what the bot keeps about the person of the turn.
+type personData struct {
+	*Turn
+	blocks []string        // of JSON, each with a title
+	size   int             // of that JSON, in UTF-16 code units
+	seen   map[string]bool // places and ids of what waits
+}
+
+// texts collects it and returns the texts to send.
+func (d *personData) texts(ctx context.Context) ([]string, error) {
+	about := map[string]any{}
+	err := d.all(d.User, about)
+	if err == nil {
+		err = d.add(d.Translate("About you"), about)
+	}
+	if err == nil {
+		err = d.conversation(ctx, d.here(), d.Conversation, d.Thread)
+	}
+	if err == nil {
+		err = d.engine.cfg.Store.Members(ctx, placesKey(userKey(d.Activity)), func(places []string) error { return d.places(ctx, places) })
+	}
+	tooMuch := errors.Is(err, errTooMuch)
+	if err != nil && !tooMuch {
+		return nil, err
+	}
+	said := []string{d.Translate("This is what I keep about you.")}
+	if d.engine.cfg.AuditKeep > 0 {
+		said[0] += " " + d.Translate("I also keep an audit of approvals and actions.")
+	}
+	if tooMuch {
+		said[0] += " " + d.Translate("There is more than I can send here. Please ask whoever runs this bot.")
+	}
+	for _, block := range d.blocks {
+		if last := len(said) - 1; len(said[last])+len(block) < maxBlock {
+			said[last] += "\n\n" + block
+		} else {
+			said = append(said, block)
+		}
+	}
+	return said, nil
+}
+
+// add adds values with a title. It cuts what is too much, and returns errTooMuch then.
+func (d *personData) add(title string, values map[string]any) error {
+	if len(values) == 0 {
+		return nil
+	}
+	raw, err := json.Marshal(values, json.Deterministic(true), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true), jsontext.WithIndent("  "))
+	if err != nil {
+		return err
+	}
+	text := strings.ReplaceAll(string(raw), "`", "\\u0060") // it goes into a block of code
+	end := prefix(text, maxPersonData-d.size)
+	d.size += end
+	for rest := text[:end]; rest != ""; {
+		n := prefix(rest, maxBlock)
+		if n < len(rest) {
+			n = cutAt(rest[:n])
+		}
+		d.blocks = append(d.blocks, "**"+title+"**\n\n```\n"+strings.TrimSuffix(rest[:n], "\n")+"\n```")
+		rest = rest[n:]
+	}
+	if end < len(text) {
+		return errTooMuch
+	}
+	return nil
+}
+
+// places adds conversations of the person.
+func (d *personData) places(ctx context.Context, places []string) error {
+	for _, place := range places {
+		if d.seen[place] {
+			continue
+		}
+		conversation, _ := readPlace(place)
+		keys := d.keysOf(conversation)
+		scopes, err := d.engine.cfg.Store.Load(ctx, keys...)
+		if len(scopes) != len(keys) {
+			return err
+		}
+		if err := d.conversation(ctx, place, scopes...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// conversation adds what a conversation has of the person: everything, if it is theirs alone.
+func (d *personData) conversation(ctx context.Context, place string, scopes ...*state.Scope) error {
+	d.seen[place] = true
+	conversation, personal := readPlace(place)
+	title, values, owner := d.Translate("This conversation"), map[string]any{}, d.Activity.From.ID
+	if place != d.here() {
+		title = d.Translate("Conversation %s", code(titles.Visible(conversation)))
+	}
+	if personal {
+		owner = ""
+	}
+	for _, scope := range scopes {
+		if !personal {
+			d.mine(scope, values)
+		} else if err := d.all(scope, values); err != nil {
+			return err
+		}
+	}
+	waiting, err := d.waiting(ctx, queueOf(d.elsewhere(conversation)), owner)
+	if err != nil {
+		return err
+	}
+	if len(waiting) > 0 {
+		values[d.Translate("waiting")] = waiting
+	}
+	return d.add(title, values)
+}
+
+// all adds every value of a document.
+func (d *personData) all(scope *state.Scope, values map[string]any) error {
+	if scope.Err() != nil {
+		values[d.Translate("cannot be read")] = true
+		return nil
+	}
+	for _, name := range scope.Names() {
+		raw, err := scope.JSON(name)
+		if err != nil {
+			return err
+		}
+		values[d.label(name)] = raw
+	}
+	return nil
+}
+
+// mine adds what the person said or asked for in a conversation with others.
+func (d *personData) mine(scope *state.Scope, values map[string]any) {
+	said, asked := *state.Of[prompts.History](scope), *state.Of[approvals](scope)
+	if scope.Err() != nil {
+		values[d.Translate("cannot be read")] = true
+		return
+	}
+	id := d.Activity.From.ID
+	said.Turns = slices.DeleteFunc(slices.Clone(said.Turns), func(turn prompts.Turn) bool { return turn.From != id })
+	asked.Standing = slices.DeleteFunc(slices.Clone(asked.Standing), func(s standing) bool { return s.Asker != id })
+	asked.Decided = slices.DeleteFunc(slices.Clone(asked.Decided), func(d decided) bool { return d.Asker != id })
+	if len(said.Turns) > 0 {
+		values[d.label("history")] = said.Turns
+	}
+	if len(asked.Standing)+len(asked.Decided) > 0 {
+		values[d.label("approvals")] = asked
+	}
+}
+
+// waiting describes what waits for the owner in a queue; "" is everybody.
+func (d *personData) waiting(ctx context.Context, queue state.Key, owner string) (list []map[string]any, err error) {
+	all, err := d.waitsOf(ctx, queue, owner, forTime, forApproval, forOperator)
+	if err != nil {
+		return nil, err
+	}
+	for _, listed := range all {
+		if d.seen[listed.ID] {
+			continue // a thread shares the queue of its channel
+		}
+		d.seen[listed.ID] = true
+		found, err := d.engine.inbox.Find(ctx, queue, listed.ID)
+		if errors.Is(err, inbox.ErrNoRecord) {
+			continue // it came to an end meanwhile
+		}
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, d.describe(readWait(listed), found))
+	}
+	return list, nil
+}
+
+// describe says what a record waits for, and with which words of the person.
+func (d *personData) describe(w Wait, found inbox.Waiting) map[string]any {
+	rec, _ := Decode(found.Record) // what cannot be read is left out
+	one := map[string]any{"for": w.For, "since": found.Since}
+	if !w.Until.IsZero() {
+		one["until"] = w.Until
+	}
+	if rec.Notice != nil {
+		var messages []string
+		for _, raw := range rec.Notice.Messages {
+			if m, err := activity.Decode(raw); err == nil {
+				messages = append(messages, cmp.Or(m.Text, string(raw)))
+			}
+		}
+		one["messages"] = messages
+		return one
+	}
+	if a, _ := rec.Read(); a != nil {
+		one["text"] = cmp.Or(rec.Text, said(a))
+	}
+	if rec.Wait != nil && rec.Wait.Approval != nil {
+		one["action"], one["entities"] = d.title(rec.Wait.Approval.Action), rec.Wait.Approval.Entities
+	}
+	return one
+}
