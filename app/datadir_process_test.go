@@ -60,14 +60,25 @@ func TestDataDirSurvives(t *testing.T) {
 	folder := filepath.Join(short, "data")
 	environment := []string{"BOT_DATA_DIR=" + folder, "PATH=" + os.Getenv("PATH"), "PORT=0"}
 
+	doctor := func() string {
+		out, _ := botProcess(t.Context(), environment, "doctor").CombinedOutput()
+		return string(out)
+	}
+	if out := doctor(); !strings.Contains(out, "no bot runs in "+folder+" now") || !strings.Contains(out, "All is well.") {
+		t.Errorf("before the start doctor says %s", out)
+	}
 	bot := startBot(t, environment...)
 	bot.asked(1, "add milk to groceries")
+	if out := doctor(); !strings.Contains(out, "it writes everything to disk (AOF)") || !strings.Contains(out, "All is well.") {
+		t.Errorf("beside a bot doctor says %s", out)
+	}
 	for _, command := range []struct {
 		args []string
 		code int
 		want string
 	}{
 		{[]string{"serve"}, 2, "another bot uses the folder"},
+		{[]string{"serve", "--bot-max-steps=0"}, 2, "BOT_MAX_STEPS: \"0\" is not a whole number from 1 to 2147483647\nBOT_DATA_DIR: another bot uses the folder " + folder},
 		{[]string{"turns", "list"}, 0, "0 dead letters"},
 		{[]string{"serve", "--redis-url", "redis://127.0.0.1:1"}, 2, "BOT_DATA_DIR: contradicts REDIS_URL"},
 	} {
