@@ -145,8 +145,10 @@ func (r *redis) start(t *testing.T) {
 func (r *redis) startWith(t *testing.T, more ...string) {
 	t.Helper()
 	_, number, _ := net.SplitHostPort(r.port.String())
-	r.process = run(t, filepath.Join(r.dir, "redis.log"), nil, "redis-server", append([]string{"--port", number, "--bind", "127.0.0.1",
-		"--dir", r.dir, "--save", "", "--appendfsync", "always", "--maxmemory-policy", "noeviction"}, more...)...)
+	args := []string{
+		"--port", number, "--bind", "127.0.0.1", "--dir", r.dir, "--save", "", "--appendfsync", "always", "--maxmemory-policy", "noeviction",
+	}
+	r.process = run(t, filepath.Join(r.dir, "redis.log"), nil, "redis-server", append(args, more...)...)
 	r.until(t, "PING", "PONG")
 }
 

@@ -122,4 +122,3 @@ func (w *world) logged(words string) (n int) {
 	}
 	return n
 }
-
