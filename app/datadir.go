@@ -121,7 +121,8 @@ func (d *dataDir) connectOrStart(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// ready connects, and waits while the server loads its data.
+// ready connects, and waits while the server loads its data. One whose disk is full counts as ready:
+// the bot answers 503 until there is room.
 func (d *dataDir) ready(ctx context.Context) (net.Conn, error) {
 	conn, err := dialDataDir(ctx, d.path)
 	if err != nil {
@@ -134,7 +135,8 @@ func (d *dataDir) ready(ctx context.Context) (net.Conn, error) {
 			break
 		}
 		var answer string
-		if answer, err = lines.ReadString('\n'); err != nil || strings.HasPrefix(answer, "+PONG") {
+		answer, err = lines.ReadString('\n')
+		if err != nil || strings.HasPrefix(answer, "+PONG") || strings.HasPrefix(answer, "-MISCONF") { // the disk is full
 			break
 		}
 		if !strings.HasPrefix(answer, "-LOADING") {
