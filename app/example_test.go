@@ -98,7 +98,7 @@ func serveHedda(ctx context.Context, listener net.Listener, identity connector.C
 
 // A bot within a server of your own: identity, Redis, health and shutdown are yours, the rest is
 // as with [app.Main].
-func ExampleNew() {
+func ExampleNew_server() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	ctx = zerolog.New(os.Stderr).WithContext(ctx)

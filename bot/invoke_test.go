@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/state"
@@ -426,35 +425,4 @@ func TestAReplyThatIsTooLarge(t *testing.T) {
 	if !strings.Contains(got.body, "could not be sent") || strings.Contains(got.body, "xxx") {
 		t.Errorf("%d %.300s", got.status, got.body)
 	}
-}
-
-// ExampleAddInvoke answers what a person types into a choice of a card that looks its
-// choices up.
-func ExampleAddInvoke() {
-	type search struct {
-		Text string `json:"queryText"`
-	}
-	type choice struct {
-		Title string `json:"title"`
-		Value string `json:"value"`
-	}
-	type choices struct {
-		Status int    `json:"statusCode"`
-		Type   string `json:"type"`
-		Value  struct {
-			Results []choice `json:"results"`
-		} `json:"value"`
-	}
-	b, err := bot.New(bot.Config{Actions: actions.New(), Planner: bot.PlannerFunc(nil)})
-	if err != nil {
-		panic(err)
-	}
-	bot.AddInvoke(b, "application/search", func(_ context.Context, _ *bot.Turn, in search) (choices, error) {
-		if in.Text == "" {
-			return choices{}, &bot.InvokeError{Status: http.StatusBadRequest, Code: "BadRequest", Message: "what is to be looked up?"}
-		}
-		found := choices{Status: http.StatusOK, Type: "application/vnd.microsoft.search.searchResponse"}
-		found.Value.Results = []choice{{Title: "Green tea", Value: "green"}}
-		return found, nil
-	})
 }

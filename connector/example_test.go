@@ -12,7 +12,7 @@ import (
 
 // A bot without an app id talks to a channel on its own machine, such as the
 // Agents Playground.
-func Example() {
+func ExampleNew() {
 	channel := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Println(r.Method, r.URL.Path)
 		fmt.Fprint(w, `{"id":"42"}`)

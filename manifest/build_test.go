@@ -438,7 +438,11 @@ func ExampleInit() {
 		return
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	err = manifest.Init(dir, manifest.Config{Name: "Hedda", Translations: map[string]manifest.Translation{"de": {Summary: "Führt Listen."}}})
+	err = manifest.Init(dir, manifest.Config{
+		Name:         "Hedda",
+		Prompts:      []manifest.Command{manifest.Starter("createList", "Creates a list")},
+		Translations: map[string]manifest.Translation{"de": {Summary: "Führt Listen."}},
+	})
 	fmt.Println(err)
 
 	var zip bytes.Buffer

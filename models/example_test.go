@@ -55,3 +55,16 @@ func ExampleChain() {
 	fmt.Println(res.Text)
 	// Output: Hello, Mia.
 }
+
+// Tests and small programs take the model of the environment; app.Main does so by itself.
+func ExampleFromEnv() {
+	environment := map[string]string{"OPENAI_BASE_URL": "http://127.0.0.1:11434/v1", "OPENAI_MODEL": "llama3.2"}
+	model, err := models.FromEnv(func(name string) string { return environment[name] }) // or os.Getenv
+	fmt.Printf("%T %v\n", model, err)
+
+	model, err = models.FromEnv(func(string) string { return "" })
+	fmt.Printf("%T %v\n", model, err)
+	// Output:
+	// *models.Chain <nil>
+	// models.Offline <nil>
+}

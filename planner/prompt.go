@@ -182,7 +182,13 @@ func (a *modelPrompt) fit(t told, fork []models.Message, tools []models.Tool) ([
 // changes. It is a separate message because a person could forge a name inside their text, and
 // because the name field of chat requests does not accept most people's names.
 func newest(turns []toldTurn, budget int) []models.Message {
-	bytesOf := func(texts ...string) int { return len(strings.Join(texts, "")) + prompts.Tokens() }
+	bytesOf := func(texts ...string) int {
+		n := prompts.Tokens()
+		for _, text := range texts {
+			n += len(text)
+		}
+		return n
+	}
 	size := func(t toldTurn, count func(...string) int) int {
 		return sizeOf(count, t.messages, speaks(t.speaker))
 	}

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/rand"
 	"errors"
@@ -197,15 +196,11 @@ func (s *Scope) Changed() (bool, error) {
 // Checkpoint returns a copy of s for [Scope.Restore]. A live value that JSON cannot encode is
 // shared, not copied: later changes to it survive a Restore.
 func (s *Scope) Checkpoint() *Scope {
-	c := *s
-	c.values = slices.Clone(s.values)
+	c := &Scope{values: slices.Clone(s.values), deleted: s.deleted, rebases: s.rebases, fault: s.fault}
 	for i := range c.values {
-		c.values[i].noted = ""
-		if raw, err := json.Marshal(c.values[i].live, json.Deterministic(true)); err == nil {
-			c.values[i].noted = string(raw)
-		}
+		c.values[i].noted, _ = c.values[i].marshal()
 	}
-	return &c
+	return c
 }
 
 // Restore resets s to c, a checkpoint of s, even if s was saved in between. If [Scope.Rebase]
@@ -317,26 +312,58 @@ func (s *Scope) rebased(was, theirs map[string]string) ([]rebased, error) {
 }
 
 // now is v's JSON as Save would write it, or "" if Save would skip it. A value that was only read
-// is not worth a document, such as a struct whose empty map was made on first use. Map keys are
-// sorted; otherwise an unchanged map would look changed.
+// is not worth a document, such as a struct whose empty map was made on first use.
 func (s *Scope) now(v *value) (string, error) {
 	if v.live == nil || v.raw == "" && v.zero() {
 		return v.raw, nil
 	}
-	raw, err := json.Marshal(v.live, json.Deterministic(true))
-	if err == nil && bytes.IndexByte(raw, '\n') >= 0 {
+	raw, err := v.marshal()
+	if err == nil && raw != v.raw && strings.Contains(raw, "\n") {
 		err = errors.New("its marshaler writes line breaks, state is kept compact")
 	}
 	if err != nil {
 		return "", s.valueError(v, err)
 	}
 	if v.raw == "" {
-		zero, err := json.Marshal(reflect.New(reflect.TypeOf(v.live).Elem()).Interface(), json.Deterministic(true))
-		if err == nil && bytes.Equal(zero, raw) {
+		zero, err := (&value{live: reflect.New(reflect.TypeOf(v.live).Elem()).Interface()}).marshal()
+		if err == nil && zero == raw {
 			return "", nil
 		}
 	}
-	return string(raw), nil
+	return raw, nil
+}
+
+// marshal encodes what v.live points to. Map keys are sorted; otherwise an unchanged map would look
+// changed.
+func (v *value) marshal() (string, error) {
+	w := comparer{known: v.raw}
+	if err := json.MarshalWrite(&w, v.live, json.Deterministic(true)); err != nil {
+		return "", err
+	}
+	if w.other == nil {
+		return v.raw[:w.same], nil
+	}
+	return string(w.other), nil
+}
+
+// comparer keeps what is written to it only if that is not how known starts. Each save encodes
+// every value in use to find the changed ones, so the unchanged ones must cost no memory.
+type comparer struct {
+	known string
+	same  int    // bytes written while it was
+	other []byte // everything written, once it is not
+}
+
+func (c *comparer) Write(p []byte) (int, error) {
+	if rest := c.known[c.same:]; c.other == nil && len(p) <= len(rest) && rest[:len(p)] == string(p) {
+		c.same += len(p)
+		return len(p), nil
+	}
+	if c.other == nil {
+		c.other = append(c.other, c.known[:c.same]...)
+	}
+	c.other = append(c.other, p...)
+	return len(p), nil
 }
 
 // decode decodes raw into another value of v's type.
@@ -484,23 +511,38 @@ func parseLines(lines string) (values []value, valid bool) {
 // encode returns the document for s, or "" if none is needed, and whether it differs from the
 // stored one. Values that were never asked for are copied verbatim.
 func (s *Scope) encode(version string, now int64) (doc string, changed bool, err error) {
-	var buf strings.Builder
-	fmt.Fprintf(&buf, "%s %08x\n", version, now)
+	raws, size := make([]string, len(s.values)), headerBytes
+	rest, same := s.stored[min(len(s.stored), headerBytes):], s.stored != "" && len(s.unsure) == 0
 	for i := range s.values {
 		v := &s.values[i]
-		raw, err := s.now(v)
-		if err != nil {
+		if raws[i], err = s.now(v); err != nil {
 			return "", false, err
 		}
+		if raws[i] == "" {
+			continue
+		}
+		name := url.PathEscape(v.name)
+		size += len(name) + len(raws[i]) + len(" \n")
+		var line string
+		line, rest, _ = strings.Cut(rest, "\n")
+		field, raw, _ := strings.Cut(line, " ")
+		same = same && field == name && raw == raws[i]
+	}
+	switch {
+	case size == headerBytes:
+		return "", s.version != "" || len(s.unsure) > 0, nil
+	case same && rest == "":
+		return s.stored, false, nil
+	}
+	var buf strings.Builder
+	buf.Grow(size)
+	fmt.Fprintf(&buf, "%s %08x\n", version, now)
+	for i, raw := range raws {
 		if raw != "" {
-			buf.WriteString(url.PathEscape(v.name) + " " + raw + "\n")
+			buf.WriteString(url.PathEscape(s.values[i].name) + " " + raw + "\n")
 		}
 	}
-	if buf.Len() == headerBytes {
-		return "", s.version != "" || len(s.unsure) > 0, nil
-	}
-	doc = buf.String()
-	return doc, len(s.unsure) > 0 || s.stored == "" || s.stored[headerBytes:] != doc[headerBytes:], nil
+	return buf.String(), true, nil
 }
 
 // saved records that doc, the last encoded document, is stored; "" after a delete.

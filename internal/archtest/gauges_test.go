@@ -21,7 +21,7 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-var update = flag.Bool("update", false, "record the figures of this repository in testdata/gauges.txt")
+var update = flag.Bool("update", false, "record the figures of this repository in testdata/gauges.txt, and what it exports in docs/api.txt")
 
 const record = "testdata/gauges.txt"
 
@@ -29,7 +29,11 @@ const record = "testdata/gauges.txt"
 // -update records it, and the difference shows it.
 func TestGauges(t *testing.T) {
 	t.Parallel()
-	got, err := measure("../..")
+	all, err := repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := measure(all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +80,11 @@ func TestMeasure(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	got, err := measure(dir)
+	all, err := load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := measure(all)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -109,7 +117,37 @@ const longLine = 120
 // onPath are the rooms that a message passes through, with what is inside of them.
 var onPath = []string{"activity", "connector", "state", "actions", "models", "prompts", "planner", "bot"}
 
-// measure loads the module at dir, type-checks it and measures it:
+// notLibraries are the rooms that nobody imports from elsewhere.
+var notLibraries = []string{internalRoom, "cmd", "examples", "bench", "deploy", "e2e"}
+
+// load loads the packages of the module at dir, sorted and without tests, and type-checks them. A
+// module with faults is an error.
+func load(dir string) ([]*packages.Package, error) {
+	all, err := packages.Load(&packages.Config{
+		Dir:  dir,
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedDeps | packages.NeedModule,
+	}, "./...")
+	if err != nil {
+		return nil, fmt.Errorf("load %s: %w", dir, err)
+	}
+	for _, p := range all {
+		if len(p.Errors) > 0 {
+			return nil, fmt.Errorf("load %s: %w", p.PkgPath, p.Errors[0])
+		}
+	}
+	slices.SortFunc(all, func(a, b *packages.Package) int { return strings.Compare(a.PkgPath, b.PkgPath) })
+	return all, nil
+}
+
+// dirOf is a package's folder in its module.
+func dirOf(p *packages.Package) string {
+	if rest, ok := strings.CutPrefix(p.PkgPath, p.Module.Path+"/"); ok {
+		return rest
+	}
+	return "."
+}
+
+// measure measures a module:
 //
 //   - the lines of code of each package, of all and of the rooms on a message's path,
 //     without comments and blanks; one of more than 120 characters counts as two
@@ -118,21 +156,9 @@ var onPath = []string{"activity", "connector", "state", "actions", "models", "pr
 //   - the types whose methods stand in more than two files
 //   - the largest set of files in one package that all need each other
 //   - the packages for tests that each program links: testing, net/http/httptest and our own
-//
-// A module with faults is an error.
-func measure(dir string) (gauges, error) {
-	all, err := packages.Load(&packages.Config{
-		Dir:  dir,
-		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedDeps | packages.NeedModule,
-	}, "./...")
-	if err != nil {
-		return nil, fmt.Errorf("load %s: %w", dir, err)
-	}
+func measure(all []*packages.Package) (gauges, error) {
 	g := gauges{}
 	for _, p := range all {
-		if len(p.Errors) > 0 {
-			return nil, fmt.Errorf("load %s: %w", p.PkgPath, p.Errors[0])
-		}
 		if err := g.add(p); err != nil {
 			return nil, err
 		}
@@ -183,10 +209,7 @@ func readGauges(record []byte) (gauges, error) {
 }
 
 func (g gauges) add(p *packages.Package) error {
-	dir := "."
-	if rest, ok := strings.CutPrefix(p.PkgPath, p.Module.Path+"/"); ok {
-		dir = rest
-	}
+	dir := dirOf(p)
 	room, _, _ := strings.Cut(dir, "/")
 	lines := 0
 	for _, file := range p.GoFiles {
@@ -206,7 +229,7 @@ func (g gauges) add(p *packages.Package) error {
 		g["test packages linked by "+dir] = testPackages(p)
 	} else {
 		g["exported names of "+dir] = names
-		if !slices.Contains([]string{internalRoom, "examples", "bench", "deploy", "e2e"}, room) {
+		if !slices.Contains(notLibraries, room) {
 			g["exported names of libraries"] += names
 			g["exported methods and fields of libraries"] += members
 		}

@@ -25,13 +25,25 @@ func read(t *testing.T, file string) string {
 func TestGoCodeIsInTheTree(t *testing.T) {
 	t.Parallel()
 	indent := regexp.MustCompile("(?m)^\t+")
-	for page, files := range map[string][]string{
-		"README.md":       {"examples/first/main.go", "bottest/example_test.go"},
-		"docs/actions.md": {"examples/first/main.go", "bot/actions_page_test.go", "bottest/languages_test.go"},
-		"docs/own-bot.md": {"app/example_test.go"},
-		"docs/skills.md":  {"skills/example_test.go"},
-		"docs/testing.md": {"examples/coffee/main_test.go", "examples/coffee/files_test.go"},
-	} {
+	trees := map[string][]string{
+		"README.md":         {"examples/first/main.go", "bottest/example_test.go"},
+		"docs/actions.md":   {"examples/first/main.go", "bot/actions_page_test.go", "bottest/languages_test.go"},
+		"docs/approvals.md": {"bot/approvals_page_test.go"},
+		"docs/own-bot.md":   {"app/example_test.go"},
+		"docs/prompts.md":   {"planner/example_test.go"},
+		"docs/skills.md":    {"skills/example_test.go"},
+		"docs/testing.md":   {"examples/coffee/main_test.go", "examples/coffee/files_test.go"},
+	}
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, page := range pages {
+		if page, _ := filepath.Rel(root, page); trees[page] == nil && strings.Contains(read(t, page), "```go\n") {
+			t.Errorf("%s shows Go code: say here in which files it stands", page)
+		}
+	}
+	for page, files := range trees {
 		var tree string
 		for _, file := range files {
 			tree += indent.ReplaceAllString(read(t, file), "")
@@ -44,6 +56,21 @@ func TestGoCodeIsInTheTree(t *testing.T) {
 			if !strings.Contains(tree, indent.ReplaceAllString(block[1], "")) {
 				t.Errorf("%s shows code that stands so in none of %v:\n%s", page, files, block[1])
 			}
+		}
+	}
+}
+
+// TestEveryPageIsListed: docs/README.md leads to each page of the folder.
+func TestEveryPageIsListed(t *testing.T) {
+	t.Parallel()
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := read(t, "docs/README.md")
+	for _, page := range pages {
+		if name := filepath.Base(page); name != "README.md" && !strings.Contains(list, "]("+name+")") {
+			t.Errorf("docs/README.md does not list %s", name)
 		}
 	}
 }

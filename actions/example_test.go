@@ -1,0 +1,134 @@
+package actions_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/state"
+)
+
+func ExampleNew() {
+	registry := actions.New()
+	actions.Add(registry, "closeTicket", "Closes a ticket",
+		func(context.Context, *actions.Turn, struct{ ID int }) (actions.Result, error) {
+			return actions.Done, nil
+		},
+		actions.NeedsApproval, actions.Title("Close a ticket"), actions.Example("close ticket {ID}"))
+
+	for _, action := range registry.All() {
+		fmt.Println(action.Name, action.Title, action.Approval, action.Examples)
+	}
+	// Output: closeTicket Close a ticket true [close ticket {ID}]
+}
+
+// The schema of an action may come from elsewhere, such as an API description.
+func ExampleAddSchema() {
+	schema := &jsonschema.Schema{Type: "object", Required: []string{"city"}, Properties: map[string]*jsonschema.Schema{"city": {Type: "string"}}}
+	weather, err := actions.AddSchema(actions.New(), "weather", "Tells the weather of a city", schema,
+		func(_ context.Context, _ *actions.Turn, entities map[string]any) (actions.Result, error) {
+			return actions.Text("It rains in %s.", entities["city"]), nil
+		})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = weather.Check(map[string]any{})
+	fmt.Println(err)
+	result, err := weather.Call(context.Background(), &actions.Turn{}, map[string]any{"city": "Bergen"})
+	fmt.Println(result.Text(), err)
+	// Output:
+	// missing required entity city
+	// It rains in Bergen. <nil>
+}
+
+// The model neither sees nor sets a field with a host tag.
+func ExampleProvide() {
+	type order struct {
+		Drink string `json:"drink"`
+		Room  string `host:"room"`
+	}
+	registry := actions.New()
+	actions.Provide(registry, "room", func(_ context.Context, turn *actions.Turn) (string, error) {
+		return *state.At[string](turn.User, "room"), nil
+	})
+	drink := actions.Add(registry, "order", "Orders a drink", func(_ context.Context, _ *actions.Turn, in order) (actions.Result, error) {
+		return actions.Text("%s to room %s", in.Drink, in.Room), nil
+	})
+
+	turn := &actions.Turn{Activity: &activity.Activity{}, User: state.NewScope()}
+	*state.At[string](turn.User, "room") = "4.12"
+	result, err := drink.Call(context.Background(), turn, map[string]any{"drink": "tea", "room": "1.01"})
+	fmt.Println(result.Text(), err)
+	// Output: tea to room 4.12 <nil>
+}
+
+func ExampleRead() {
+	registry, err := actions.Read(strings.NewReader(`[
+		{"name": "addDrink", "description": "Adds a drink", "parameters": {"type": "object", "properties": {"drink": {"type": "string"}}, "required": ["drink"]}}
+	]`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	drink, _ := registry.Lookup("adddrink")
+	_, err = drink.Check(map[string]any{"drink": " "})
+	fmt.Println(drink.Name, err)
+	// Output: addDrink missing required entity drink
+}
+
+// An action says what it did, why it could not, or that there was nothing to do. A Go error is
+// for what neither the model nor the person should read.
+func ExampleResult() {
+	type ticket struct {
+		ID    int    `json:"id"`
+		Title string `json:"title"`
+	}
+	tickets := map[int]ticket{7: {7, "VPN is down"}}
+	closeTicket := func(id int) actions.Result {
+		switch _, found := tickets[id]; {
+		case id < 1:
+			return actions.Fail("tickets are numbered from 1")
+		case !found:
+			return actions.Unchanged("There is no ticket %d.", id)
+		}
+		delete(tickets, id)
+		return actions.Text("closed ticket %d", id)
+	}
+	for _, result := range []actions.Result{
+		actions.JSON(tickets[7]), actions.Observe(tickets), closeTicket(0), closeTicket(1), closeTicket(7),
+	} {
+		fmt.Println(result.Text(), result.Failed(), result.Unchanged(), result.Observe())
+	}
+	// Output:
+	// {"id":7,"title":"VPN is down"} false false false
+	// {"7":{"id":7,"title":"VPN is down"}} false false true
+	// tickets are numbered from 1 true false false
+	// There is no ticket 1. false true false
+	// closed ticket 7 false false false
+}
+
+// A service that knows the key does the same thing once, also if a process was killed meanwhile.
+func ExampleAttemptOf() {
+	pay := actions.Add(actions.New(), "pay", "Pays", func(ctx context.Context, _ *actions.Turn, _ struct{}) (actions.Result, error) {
+		attempt := actions.AttemptOf(ctx)
+		return actions.Text("paid with key %s, again: %v", attempt.Key, attempt.Again), nil
+	})
+	ctx := actions.Attempt{Key: "turn-1/0", Again: true}.Context(context.Background()) // the bot does this
+	result, err := pay.Call(ctx, &actions.Turn{}, nil)
+	fmt.Println(result.Text(), err)
+	// Output: paid with key turn-1/0, again: true <nil>
+}
+
+// Keep the recipient of a conversation to write there later.
+func ExampleTo() {
+	in := &activity.Activity{Type: activity.Message, ChannelID: activity.Teams}
+	in.Recipient.ID, in.Conversation.ID = "28:bot", "19:team@thread.v2"
+	notice := actions.Notice{To: actions.To(in), Text: "The build is green.", Key: "build 7"}
+	fmt.Println(notice.To.Channel, notice.To.Conversation)
+	// Output: msteams 19:team@thread.v2
+}

@@ -1,0 +1,138 @@
+package archtest_test
+
+import (
+	"go/ast"
+	"go/doc"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/go/packages"
+)
+
+// withoutExample are constructors that need no Example, and why.
+var withoutExample = map[string]string{
+	"bot/turn.New":          insideOfBot,
+	"bot/turn.Decode":       insideOfBot,
+	"state/inbox.Open":      insideOfBot,
+	"actions.DefaultPolicy": "is a policy, not a constructor",
+	"app/record.DeadLetter": "bot turns export calls it",
+	"bottest.New":           "needs a test that runs; the package's Example shows a kit",
+	"bottest.NewConnector":  "is for bots that run without a kit",
+	"bottest.Record":        "needs a test that runs; docs/testing.md shows one",
+	"bottest.Eval":          "asks the model of the environment; eval.ExampleRun asks the offline one",
+}
+
+const insideOfBot = "package bot calls it"
+
+// notRun are Examples that are compiled and not run, and why.
+var notRun = map[string]string{
+	"app.ExampleNew_server":       "serves until a signal; TestABotInAServerOfItsOwn runs its code",
+	"bottest.ExampleRunScenarios": "needs a test that runs; TestRunScenarios is one",
+	"skills/sandbox.ExampleNew":   "whether scripts can run depends on the machine",
+}
+
+// ownExample matches constructors that need an Example of their own name, which pkg.go.dev shows
+// beside them. For the others it is enough that an Example of the package calls them.
+var ownExample = regexp.MustCompile(`^(New|Open|Load|Add|Provide|Register|Guarded|Build|Init|Run)`)
+
+// TestConstructorsHaveExamples: what makes a library's values, or registers something, is shown by
+// an Example that runs and whose output is checked.
+func TestConstructorsHaveExamples(t *testing.T) {
+	t.Parallel()
+	all, err := repository()
+	if err != nil {
+		t.Fatal(err)
+	}
+	unused := map[string]bool{}
+	for name := range withoutExample {
+		unused[name] = true
+	}
+	for _, p := range all {
+		if !isLibrary(p) {
+			continue
+		}
+		shown := examplesOf(t, p)
+		for _, name := range constructors(p) {
+			full := dirOf(p) + "." + name
+			switch delete(unused, full); {
+			case withoutExample[full] != "":
+			case !shown["Example"+name] && ownExample.MatchString(name):
+				t.Errorf("%s has no Example%s that runs: write one, with an // Output:, or say in withoutExample why not", full, name)
+			case !shown["Example"+name] && !shown[name]:
+				t.Errorf("no Example of package %s that runs calls %s: write one, with an // Output:, or say in withoutExample why not", dirOf(p), name)
+			}
+		}
+	}
+	for name := range unused {
+		t.Errorf("%s is in withoutExample, but is no constructor", name)
+	}
+}
+
+// constructors are the exported functions of a package that return an exported type of this
+// module, or that add to one that they get.
+func constructors(p *packages.Package) (names []string) {
+	for _, name := range p.Types.Scope().Names() {
+		fn, ok := p.Types.Scope().Lookup(name).(*types.Func)
+		if !ok || !fn.Exported() {
+			continue
+		}
+		adds := regexp.MustCompile(`^(Add|Provide|Register)`).MatchString(name)
+		if adds || slices.ContainsFunc(slices.Collect(fn.Signature().Results().Variables()), func(v *types.Var) bool { return isOurs(p, v.Type()) }) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func isOurs(p *packages.Package, t types.Type) bool {
+	switch t := types.Unalias(t).(type) {
+	case *types.Pointer:
+		return isOurs(p, t.Elem())
+	case *types.Slice:
+		return isOurs(p, t.Elem())
+	case *types.Named:
+		of := t.Obj().Pkg()
+		return of != nil && t.Obj().Exported() && within(of.Path(), p.Module.Path)
+	}
+	return false
+}
+
+// examplesOf are the Examples of a package that run, and what they call of it, by name.
+func examplesOf(t *testing.T, p *packages.Package) map[string]bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join("..", "..", dirOf(p), "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := map[string]bool{}
+	for _, file := range files {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, example := range doc.Examples(parsed) {
+			name := "Example" + example.Name
+			if example.Output == "" && !example.EmptyOutput && notRun[dirOf(p)+"."+name] == "" {
+				t.Errorf("%s in %s has no // Output:, so it does not run", name, file)
+				continue
+			}
+			base, _, _ := strings.Cut(name, "_")
+			shown[base] = true
+			ast.Inspect(example.Code, func(node ast.Node) bool {
+				if selector, ok := node.(*ast.SelectorExpr); ok {
+					if of, ok := selector.X.(*ast.Ident); ok && of.Name == p.Name {
+						shown[selector.Sel.Name] = true
+					}
+				}
+				return true
+			})
+		}
+	}
+	return shown
+}

@@ -1,0 +1,85 @@
+package planner_test
+
+import (
+	"context"
+	"fmt"
+	"testing/fstest"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/state"
+)
+
+// fixed is a model that always answers the same.
+type fixed string
+
+func (s fixed) Complete(context.Context, *models.Request) (*models.Response, error) {
+	return &models.Response{Text: string(s)}, nil
+}
+
+func ExampleNewSequential() {
+	ctx := context.Background()
+	registry := actions.New()
+	lists.Register(registry)
+	const answer = `<plan><function.addItem list="groceries" item="milk" setContextVariable="ADDED"/><say>$ADDED</say></plan>`
+	sequential, err := planner.NewSequential(ctx, planner.Config{Model: fixed(answer), Actions: registry})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	p, err := sequential.Plan(ctx, &actions.Turn{Activity: &activity.Activity{}, Thread: state.NewScope(), Text: "milk, please"})
+	fmt.Println(p, err)
+	// Output:
+	// - addItem item="milk" list="groceries" => ADDED
+	// - SAY "$ADDED" <nil>
+}
+
+// An action that is a prompt: its result is what the model writes.
+func ExampleAddPrompt() {
+	library, err := prompts.LoadFS(fstest.MapFS{
+		"prompts/ShortPoem/prompt.txt":  {Data: []byte("Write a poem of two lines about {{$subject}}.")},
+		"prompts/ShortPoem/config.json": {Data: []byte(`{"description": "Writes a short poem"}`)},
+	}, "prompts")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	registry, model := actions.New(), fixed("Milk is white\nand gone by night.")
+
+	type poem struct {
+		Subject string `json:"subject"`
+	}
+	write := planner.AddPrompt[poem](registry, "ShortPoem", "", planner.Config{Model: model, Prompts: library})
+
+	result, err := write.Call(context.Background(), &actions.Turn{}, map[string]any{"subject": "milk"})
+	fmt.Println(result.Text(), err)
+	// Output:
+	// Milk is white
+	// and gone by night. <nil>
+}
+
+// Each prompt folder whose config.json has parameters becomes an action.
+func ExampleAddPromptFolders() {
+	library, err := prompts.LoadFS(fstest.MapFS{
+		"prompts/Poem/prompt.txt": {Data: []byte("Write a poem of two lines about {{$subject}}.")},
+		"prompts/Poem/config.json": {Data: []byte(`{"description": "Writes a short poem", "input": {"parameters": [
+			{"name": "subject", "description": "what the poem is about"}]}}`)},
+	}, "prompts")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	registry := actions.New()
+	err = planner.AddPromptFolders(registry, planner.Config{Model: fixed("…"), Prompts: library})
+	for _, action := range registry.All() {
+		fmt.Println(action.Name, "-", action.Description)
+	}
+	fmt.Println(err)
+	// Output:
+	// Poem - Writes a short poem
+	// <nil>
+}
