@@ -8,8 +8,9 @@ RUN --mount=type=cache,target=/go/pkg/mod go mod download
 COPY . .
 ARG TARGETOS
 ARG TARGETARCH
-# A tag or a commit, for `bot version`.
-ARG VERSION=container
+# For `bot version`, such as --build-arg VERSION=$(git describe --tags --always): what the build info
+# says of a commit is not here, for want of .git.
+ARG VERSION=
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
     CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
     go build -trimpath -ldflags "-s -w -X github.com/planbot-go/planbot/app.version=$VERSION" -o /out/bot ./cmd/bot

@@ -133,7 +133,7 @@ type serveCmd struct {
 
 // Run serves until the process is told to stop, then drains.
 func (cmd serveCmd) Run(ctx context.Context, own Bot, s *settings.Settings, std *cli.Streams) error {
-	if err := cli.Check(s); err != nil {
+	if err := cli.Check(s, freeDataDir(s.DataDir)); err != nil {
 		return err
 	}
 	p := &program{Settings: s, own: own, log: cli.Logger(std.Err, s, zerolog.InfoLevel)}
@@ -218,6 +218,7 @@ type program struct {
 func (p *program) assemble(ctx context.Context) error {
 	p.metrics = prometheus.NewRegistry()
 	p.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	showVersion(p.metrics)
 	if err := p.openTraces(ctx); err != nil {
 		return err
 	}
@@ -663,6 +664,13 @@ func versionText() string {
 		built = strings.Trim(info.Main.Version, "()") // "(devel)" if unknown
 	}
 	return cmp.Or(version, built)
+}
+
+// showVersion shows the version in the metrics.
+func showVersion(metrics prometheus.Registerer) {
+	metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "planbot_build_info", Help: "1, with the version of the bot.", ConstLabels: prometheus.Labels{"version": versionText()},
+	}, func() float64 { return 1 }))
 }
 
 // getLocal gets a page from a bot on this machine, by the address that it listens on.

@@ -81,7 +81,12 @@ type process struct {
 // killed when the test ends, if it did not end before.
 func startBot(t *testing.T, environment ...string) *process {
 	t.Helper()
-	cmd := botProcess(context.WithoutCancel(t.Context()), append([]string{"PORT=0", "BOT_LOG_FORMAT=json"}, environment...))
+	return startProcess(t, botProcess(context.WithoutCancel(t.Context()), append([]string{"PORT=0", "BOT_LOG_FORMAT=json"}, environment...)))
+}
+
+// startProcess is startBot of that command.
+func startProcess(t *testing.T, cmd *exec.Cmd) *process {
+	t.Helper()
 	cmd.Stdout = io.Discard
 	stderr, err := cmd.StderrPipe()
 	if err != nil {

@@ -46,6 +46,7 @@ func counted(t *testing.T) []string {
 	t.Helper()
 	d := &described{prometheus.NewRegistry(), map[string]bool{}}
 	countModels(d)
+	showVersion(d)
 	made, err := bot.New(bot.Config{Actions: actions.New(), Planner: bot.PlannerFunc(nil), Metrics: d})
 	if err == nil {
 		err = made.Drain(t.Context())

@@ -57,9 +57,9 @@ func openDataDir(ctx context.Context, path string, log zerolog.Logger) (*dataDir
 		return nil, refuse(err)
 	}
 	d := &dataDir{path: path, log: log, lock: lock, done: make(chan struct{})}
-	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { //nolint:gosec // a descriptor fits an int
+	if err := take(lock); err != nil {
 		_ = lock.Close()
-		return nil, refuse(fmt.Errorf("another bot uses the folder %s", path))
+		return nil, refuse(err)
 	}
 	conn, err := d.connectOrStart(ctx)
 	if err != nil {
@@ -70,6 +70,28 @@ func openDataDir(ctx context.Context, path string, log zerolog.Logger) (*dataDir
 	d.cancel = cancel
 	go d.watch(watched, conn)
 	return d, nil
+}
+
+// take locks the file until it is closed.
+func take(lock *os.File) error {
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { //nolint:gosec // a descriptor fits an int
+		return fmt.Errorf("another bot uses the folder %s", filepath.Dir(lock.Name()))
+	}
+	return nil
+}
+
+// freeDataDir returns an error if another process has the folder, so that it is named together with
+// other mistakes. [openDataDir] takes possession of it. "": no folder.
+func freeDataDir(path string) error {
+	lock, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR, 0o600)
+	if path == "" || err != nil {
+		return nil //nolint:nilerr // nobody has it, or openDataDir says what is wrong
+	}
+	defer func() { _ = lock.Close() }()
+	if err := take(lock); err != nil {
+		return fmt.Errorf("BOT_DATA_DIR: %w", err)
+	}
+	return nil
 }
 
 // connectOrStart returns a connection to the folder's server once it has loaded its data. It starts
@@ -99,7 +121,8 @@ func (d *dataDir) connectOrStart(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// ready connects, and waits while the server loads its data.
+// ready connects, and waits while the server loads its data. One whose disk is full counts as ready:
+// the bot answers 503 until there is room.
 func (d *dataDir) ready(ctx context.Context) (net.Conn, error) {
 	conn, err := dialDataDir(ctx, d.path)
 	if err != nil {
@@ -112,7 +135,8 @@ func (d *dataDir) ready(ctx context.Context) (net.Conn, error) {
 			break
 		}
 		var answer string
-		if answer, err = lines.ReadString('\n'); err != nil || strings.HasPrefix(answer, "+PONG") {
+		answer, err = lines.ReadString('\n')
+		if err != nil || strings.HasPrefix(answer, "+PONG") || strings.HasPrefix(answer, "-MISCONF") { // the disk is full
 			break
 		}
 		if !strings.HasPrefix(answer, "-LOADING") {

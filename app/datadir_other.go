@@ -18,4 +18,6 @@ func openDataDir(context.Context, string, zerolog.Logger) (*dataDir, error) {
 	return nil, settings.Fault{Err: errors.New("BOT_DATA_DIR: works on Linux and macOS only; set REDIS_URL instead")}
 }
 
+func freeDataDir(string) error { return nil }
+
 func (*dataDir) close() {}

@@ -3,9 +3,11 @@
 package app
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -14,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/planbot-go/planbot/internal/settings"
 )
 
 // asked says the text to the bot and returns what it replies.
@@ -60,14 +64,25 @@ func TestDataDirSurvives(t *testing.T) {
 	folder := filepath.Join(short, "data")
 	environment := []string{"BOT_DATA_DIR=" + folder, "PATH=" + os.Getenv("PATH"), "PORT=0"}
 
+	doctor := func() string {
+		out, _ := botProcess(t.Context(), environment, "doctor").CombinedOutput()
+		return string(out)
+	}
+	if out := doctor(); !strings.Contains(out, "no bot runs in "+folder+" now") || !strings.Contains(out, "All is well.") {
+		t.Errorf("before the start doctor says %s", out)
+	}
 	bot := startBot(t, environment...)
 	bot.asked(1, "add milk to groceries")
+	if out := doctor(); !strings.Contains(out, "it writes everything to disk (AOF)") || !strings.Contains(out, "All is well.") {
+		t.Errorf("beside a bot doctor says %s", out)
+	}
 	for _, command := range []struct {
 		args []string
 		code int
 		want string
 	}{
 		{[]string{"serve"}, 2, "another bot uses the folder"},
+		{[]string{"serve", "--bot-max-steps=0"}, 2, "BOT_MAX_STEPS: \"0\" is not a whole number from 1 to 2147483647\nBOT_DATA_DIR: another bot uses the folder " + folder},
 		{[]string{"turns", "list"}, 0, "0 dead letters"},
 		{[]string{"serve", "--redis-url", "redis://127.0.0.1:1"}, 2, "BOT_DATA_DIR: contradicts REDIS_URL"},
 	} {
@@ -132,6 +147,43 @@ func serverOf(t *testing.T, folder string) (pid int) {
 		t.Fatal(err)
 	}
 	return pid
+}
+
+// TestDataDirIsAdoptedOnAFullDisk, so that the bot takes messages as soon as there is room.
+func TestDataDirIsAdoptedOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	short, err := os.MkdirTemp("", "d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(short) })
+	listener, err := net.Listen("unix", filepath.Join(short, settings.DataSocket))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	go func() {
+		for _, answer := range []string{"-LOADING Redis is loading the dataset in memory", "-MISCONF Errors writing to the AOF file: No space left on device"} {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = bufio.NewReader(conn).ReadString('\n')
+			_, _ = io.WriteString(conn, answer+"\r\n")
+			if strings.HasPrefix(answer, "-LOADING") {
+				_ = conn.Close()
+			}
+		}
+	}()
+	d := &dataDir{path: short}
+	if _, err := d.ready(withPatience(t)); err == nil {
+		t.Error("a server that ended while it loaded counts as ready")
+	}
+	conn, err := d.ready(withPatience(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = conn.Close()
 }
 
 // TestDataDirOfAnotherVersion: the refusal has the server's own reason.

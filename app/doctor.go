@@ -9,6 +9,7 @@ import (
 	"io"
 	"maps"
 	"net/http"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -387,12 +388,22 @@ const slowRedis = 20 * time.Millisecond
 
 // checkRedis checks that Redis can store state, and stores it safely.
 func (p *program) checkRedis(ctx context.Context) check {
-	const keep = "set REDIS_URL, such as redis://localhost:6379, to keep it"
+	const keep = "set REDIS_URL, such as redis://localhost:6379, or BOT_DATA_DIR to keep it"
 	switch {
 	case p.store.Embedded() && p.AppID != "":
 		return warn("embedded: state lives in this process, is gone when it ends, and a second replica does not see it", keep)
 	case p.store.Embedded():
 		return check{Status: fine, Detail: "embedded: state lives in this process and is gone when it ends", Hint: keep}
+	}
+	if p.DataDir != "" {
+		conn, err := dialDataDir(ctx, p.DataDir)
+		if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, os.ErrNotExist) {
+			program, _ := settings.DataServer() // the check of the settings has found it
+			return ok("no bot runs in " + p.DataDir + " now; the next one will run " + program + " there")
+		}
+		if err == nil {
+			_ = conn.Close() // nothing was sent
+		}
 	}
 	var latency time.Duration
 	for range 2 { // the first one connects

@@ -105,6 +105,8 @@ func TestCommandLine(t *testing.T) {
 		"no health":          {"", []string{"healthcheck", "--bot-addr=127.0.0.1:1"}, cli.ExitFailed, "", "healthcheck"},
 		"doctor":             {"", []string{"doctor", "--port=0"}, 0, "All is well.", ""},
 		"doctor warns":       {"", []string{"doctor", "--port=0", "--microsoft-app-id=your-app-id", "--microsoft-app-password=p", "--bot-model=offline", "--bot-state=embedded", "--bot-login-url=http://127.0.0.1:1", "--bot-openid-metadata-url=http://127.0.0.1:1", "--json"}, cli.ExitFailed, `"status": "warn",` + "\n    " + `"detail": "MICROSOFT_APP_ID: it is not a GUID`, ""},
+		"doctor explains":    {"", []string{"doctor", "--microsoft-app-id=" + guid, "--microsoft-app-password=xyzzy"}, cli.ExitFailed, "or set BOT_MODEL=offline for a bot that answers fixed phrases only", ""},
+		"serve wants words":  {"", []string{"serve", "--microsoft-app-id=" + guid, "--microsoft-app-password=p", "--bot-model=offline"}, cli.ExitUsage, "", "or set BOT_STATE=embedded for a bot that forgets everything at exit"},
 		"doctor finds":       {"", []string{"doctor", "--port=x", "--json"}, cli.ExitFailed, `"status": "fail"`, ""},
 		"chat":               {"create a list Home and add milk to it\nwhat is on my lists?\n", []string{"chat"}, 0, "**Home**\n- milk", ""},
 		"chat, sequential":   {"create a list Home and add milk to it\nwhat is on my lists?\n", []string{"chat", "--bot-planner=sequential"}, 0, "**Home**\n- milk", ""},

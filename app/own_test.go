@@ -38,6 +38,21 @@ func TestSetupAndRoutesInCommands(t *testing.T) {
 	}
 }
 
+// TestMistakesOfABotAreNamedAtOnce, with those in its settings.
+func TestMistakesOfABotAreNamedAtOnce(t *testing.T) {
+	t.Parallel()
+	b := defaultBot()
+	b.Texts = map[string]map[string]string{"de": {"Deleted the list %s.": "Weg."}, "no tag!": {}}
+	for _, command := range []string{"serve", "chat"} {
+		code, _, errs := executeFor(t, b, "", command, "--port=0", "--bot-max-steps=0")
+		for _, want := range []string{"BOT_MAX_STEPS: ", `texts: de: "Weg." has the verbs []`, `texts: "no tag!" is not a language`} {
+			if code != cli.ExitUsage || !strings.Contains(errs, want) {
+				t.Errorf("%s: exit code %d, want %q in\n%s", command, code, want, errs)
+			}
+		}
+	}
+}
+
 // TestSetupIsRecorded: hooks of a bot's own do not replace those of the recorder, and see the rest
 // of the config.
 func TestSetupIsRecorded(t *testing.T) {

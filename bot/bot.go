@@ -264,6 +264,7 @@ func New(cfg Config) (*Bot, error) {
 	cfg.Name = cmp.Or(cfg.Name, "Planbot")
 	cfg.Welcome = strings.TrimSpace(cfg.Welcome)
 	cfg.TurnTimeout = cmp.Or(cfg.TurnTimeout, 5*time.Minute)
+	cfg.Lease = cmp.Or(cfg.Lease, 6*time.Second)
 	cfg.MaxSteps = cmp.Or(cfg.MaxSteps, 25)
 	cfg.HistoryTurns = cmp.Or(cfg.HistoryTurns, 5)
 	cfg.Budget.Messages = cmp.Or(cfg.Budget.Messages, 20)

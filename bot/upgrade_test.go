@@ -51,7 +51,7 @@ func TestRecordsThatCannotBeReadAreDeadLetters(t *testing.T) {
 		reason string
 		told   bool
 	}{
-		"another version":   {event{"v": 99}, "it has version 99", true},
+		"no version":        {event{"v": 0}, "it has version 0", true},
 		"no phase":          {event{"phase": "dreaming"}, "phase", true},
 		"waits for nothing": {event{"phase": "waiting"}, "it waits for nothing", true},
 		"runs nothing":      {event{"phase": "running"}, "it runs no plan", true},
@@ -76,6 +76,44 @@ func TestRecordsThatCannotBeReadAreDeadLetters(t *testing.T) {
 			b.expect("Still here.")
 		})
 	}
+}
+
+// TestANewerRecordIsLeft to newer processes for a while, with what is queued behind it. If there are
+// none, because an upgrade was undone, it becomes a dead letter as it is, and the person is told.
+// TestUpgrade of e2e/chaos has such processes.
+func TestANewerRecordIsLeft(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.leave(b.left(event{"v": 2, "phase": "dreaming", "more": "of it"}))
+	b.model.Says(plan(say("Still here.")))
+	r := b.addReplica()
+	b.until("the turn is left twice", func() bool { return strings.Count(b.log.String(), "left to a newer version") >= 2 })
+	b.deadLetters(0)
+	b.connector.None(t)
+	r.say("are you there?")
+	b.expectFault("Somebody has to look at it.")
+	b.expect("Still here.")
+	dead := b.deadLetters(1)
+	if got := turn.Reason(dead[0]); !strings.Contains(got, "it has version 2, this program knows 1") || !strings.Contains(string(dead[0].Record), `"more":"of it"`) {
+		t.Errorf("reason %q for %s", got, dead[0].Record)
+	}
+}
+
+// TestAClickOnANewerRecordIsLeft: whoever gets a click on an approval of a newer process leaves the
+// click to that process, too.
+func TestAClickOnANewerRecordIsLeft(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	raw, err := json.Marshal(b.left(event{"v": 2, "phase": "waiting"}))
+	b.must(err)
+	queue := state.ConversationKey("msteams", "28:bot", "a:mia")
+	_, err = b.openInbox().Accept(t.Context(), inbox.Entry{Queue: queue, ID: "turn1turn1tu", Record: raw, Wait: &inbox.Wait{}})
+	b.must(err)
+	r := b.addReplica()
+	r.say("/approve turn1turn1tu")
+	b.until("the click is left", func() bool { return strings.Contains(b.log.String(), "left to a newer version") })
+	b.connector.None(t)
+	b.expectFault("Sorry, something went wrong on my side.") // nobody newer came
 }
 
 // TestAPlanThatDoesNotFitIsADeadLetter, and goes on after the fix: another version of the bot
@@ -116,7 +154,7 @@ func TestADeadInvokeIsAnswered(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	vote := b.activity(event{"type": "invoke", "name": "vote"})
-	b.leave(b.left(event{"v": 99, "awaited": true, "activity": json.RawMessage(vote)}))
+	b.leave(b.left(event{"v": 0, "awaited": true, "activity": json.RawMessage(vote)}))
 	r := b.addRouted(func(made *bot.Bot) {
 		made.OnInvoke("vote", func(context.Context, *bot.Turn) (bot.InvokeResponse, error) {
 			return bot.InvokeResponse{Status: http.StatusAccepted}, nil

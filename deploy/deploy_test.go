@@ -3,6 +3,8 @@ package deploy
 
 import (
 	"bytes"
+	"cmp"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -15,6 +17,8 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/yaml"
+
+	bot "github.com/planbot-go/planbot/internal/settings"
 )
 
 // decode reads every document of the files strictly: an unknown field is an error.
@@ -65,13 +69,69 @@ func settings(t *testing.T) []string {
 	return names
 }
 
+// refused is what the bot finds wrong with these settings.
+func refused(env map[string]string) error {
+	var flags []string
+	for name, value := range env {
+		flags = append(flags, "--"+strings.ToLower(strings.ReplaceAll(name, "_", "-"))+"="+value)
+	}
+	_, err := bot.Read(bot.Bot{}, flags...)
+	return err
+}
+
+// TestCompose: without an app id, and with one as its comment says.
+func TestCompose(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../compose.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var file struct {
+		Services map[string]struct{ Environment map[string]string }
+	}
+	if err := yaml.Unmarshal(text, &file); err != nil {
+		t.Fatal(err)
+	}
+	variable := regexp.MustCompile(`^\$\{([A-Z_]+)(:?)-(.*)\}$`)
+	teams := map[string]string{
+		"BOT_DANGEROUSLY_NO_AUTH": "", "MICROSOFT_APP_ID": "00000000-0000-0000-0000-000000000000", "MICROSOFT_APP_PASSWORD": "p", "MICROSOFT_APP_TENANT_ID": "t",
+	}
+	for name, c := range map[string]struct {
+		from, more map[string]string
+		want       string
+	}{
+		"local":           {nil, nil, ""},
+		"Teams":           {teams, map[string]string{"OPENAI_API_KEY": "k"}, ""},
+		"Teams, offline":  {teams, map[string]string{"BOT_MODEL": "offline"}, ""},
+		"Teams, no model": {teams, nil, "or set BOT_MODEL=offline"},
+		"Teams, and open": {teams, map[string]string{"BOT_DANGEROUSLY_NO_AUTH": "true", "BOT_MODEL": "offline"}, "contradicts MICROSOFT_APP_ID"},
+	} {
+		shell := map[string]string{}
+		maps.Copy(shell, c.from)
+		maps.Copy(shell, c.more)
+		env := map[string]string{}
+		for key, value := range file.Services["bot"].Environment {
+			if match := variable.FindStringSubmatch(value); match != nil {
+				set, is := shell[match[1]]
+				if value = set; !is || match[2] != "" {
+					value = cmp.Or(set, match[3])
+				}
+			}
+			env[key] = value
+		}
+		if err := refused(env); (err != nil) != (c.want != "") || err != nil && (!strings.Contains(err.Error(), c.want) || strings.Contains(err.Error(), "\n")) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 func TestKubernetes(t *testing.T) {
 	t.Parallel()
 	objects := decode(t, "planbot.yaml", "secret.example.yaml")
 	known := settings(t)
 	deployment := objects["Deployment"].(*appsv1.Deployment)
 	pod := deployment.Spec.Template.Spec
-	bot := pod.Containers[0]
+	container := pod.Containers[0]
 
 	if *deployment.Spec.Replicas != 2 {
 		t.Errorf("%d replicas, want 2", *deployment.Spec.Replicas)
@@ -79,10 +139,10 @@ func TestKubernetes(t *testing.T) {
 	if *pod.TerminationGracePeriodSeconds <= 20 {
 		t.Error("the grace period leaves no time for BOT_DRAIN_TIMEOUT")
 	}
-	if !*pod.SecurityContext.RunAsNonRoot || !*bot.SecurityContext.ReadOnlyRootFilesystem {
+	if !*pod.SecurityContext.RunAsNonRoot || !*container.SecurityContext.ReadOnlyRootFilesystem {
 		t.Error("the pod runs as root or may write to its root folder")
 	}
-	for _, env := range bot.Env {
+	for _, env := range container.Env {
 		if !slices.Contains(known, env.Name) {
 			t.Errorf("no setting %s", env.Name)
 		}
@@ -92,7 +152,14 @@ func TestKubernetes(t *testing.T) {
 			t.Errorf("no setting %s", name)
 		}
 	}
-	if bot.LivenessProbe.HTTPGet.Path != "/healthz" || bot.ReadinessProbe.HTTPGet.Path != "/readyz" {
+	env := maps.Clone(objects["Secret"].(*corev1.Secret).StringData)
+	for _, e := range container.Env {
+		env[e.Name] = e.Value
+	}
+	if err := refused(env); err != nil {
+		t.Errorf("the bot refuses these settings: %v", err)
+	}
+	if container.LivenessProbe.HTTPGet.Path != "/healthz" || container.ReadinessProbe.HTTPGet.Path != "/readyz" {
 		t.Error("wrong probes")
 	}
 	labels := deployment.Spec.Template.Labels

@@ -14,6 +14,7 @@ import (
 	crand "crypto/rand"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"strings"
 	"sync"
@@ -107,6 +108,7 @@ type Engine struct {
 	sums    sync.Map // keys of the threads for which this process has a summary written
 	meter   *metrics
 	tracer  tracer
+	newer   newer
 
 	reading sync.WaitGroup
 	stop    context.CancelFunc // ends the reading
@@ -299,7 +301,13 @@ func (e *Engine) moveHead(lease *inbox.Lease, t *Turn) (more bool) {
 	}
 	fault := error(nil)
 	if t == nil {
-		if t, fault = e.open(lease); t == nil {
+		t, fault = e.open(lease)
+		switch {
+		case errors.Is(fault, errNewer) && e.newer.leave(lease.ID(), e.cfg.Lease):
+			e.cfg.Log.Info().Str("turn", lease.ID()).Msg(leftToNewer)
+			e.release(lease, newerAgain)
+			return false
+		case t == nil:
 			return e.bury(ctx, lease, fault.Error(), nil)
 		}
 	}
@@ -314,6 +322,40 @@ func (e *Engine) moveHead(lease *inbox.Lease, t *Turn) (more bool) {
 		return t.leave(ctx, &deadLetter{reason: lostTooOften(n)})
 	}
 	return t.run(ctx)
+}
+
+// newer knows the turns that need a newer version of the program, because their record, or the
+// one that a click is about, has a newer format. This process leaves them in their queues to others:
+// in a rolling upgrade a process of that version soon claims them. Not for ever, because there is
+// none when an upgrade was undone.
+type newer struct {
+	mu    sync.Mutex
+	since map[string]time.Time // by record id
+}
+
+const (
+	leftToNewer = "turn left to a newer version of the bot"
+	// newerAgain is when others may claim such a turn: readers of a queue's name take turns.
+	newerAgain = time.Second
+	// newerLeases is for how many leases a process leaves it.
+	newerLeases = 20
+)
+
+// leave reports whether to leave the turn with that record to others still.
+func (n *newer) leave(id string, lease time.Duration) bool {
+	patience := newerLeases * lease
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	since, known := n.since[id]
+	if !known {
+		maps.DeleteFunc(n.since, func(_ string, since time.Time) bool { return time.Since(since) > 2*patience })
+		if n.since == nil {
+			n.since = map[string]time.Time{}
+		}
+		since = time.Now()
+		n.since[id] = since
+	}
+	return time.Since(since) < patience
 }
 
 func lostTooOften(n int) string { return fmt.Sprintf("its process was lost %d times", n) }

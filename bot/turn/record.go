@@ -17,11 +17,14 @@ import (
 )
 
 // recordVersion is the format of [Record]. Raise it when an older program must not continue what a
-// newer one wrote.
+// newer one wrote. [Decode] has to read all older versions. A test finds this line and raises it.
 const recordVersion = 1
 
 // ErrRecord says that a record cannot be read by this version of the program.
 var ErrRecord = errors.New("the record cannot be read")
+
+// errNewer says so of a record that a newer version wrote.
+var errNewer = fmt.Errorf("%w here", ErrRecord)
 
 // Record is a turn as Redis stores it: what came in, how far it got, what it waits for. The inbox
 // has one for each turn that is not over.
@@ -249,8 +252,8 @@ func Decode(raw []byte) (Record, error) {
 	if json.Unmarshal(raw, &r.head) != nil {
 		return Record{}, fmt.Errorf("%w: it is no JSON object", ErrRecord)
 	}
-	if r.Version != recordVersion {
-		err = fmt.Errorf("it has version %d, this program knows %d", r.Version, recordVersion)
+	if r.Version > recordVersion {
+		return r, fmt.Errorf("%w: it has version %d, this program knows %d", errNewer, r.Version, recordVersion)
 	}
 	return r, fmt.Errorf("%w: %w", ErrRecord, err)
 }
@@ -259,8 +262,8 @@ func Decode(raw []byte) (Record, error) {
 func (r *Record) check() error {
 	run, plans := r.Run, r.Run != nil && r.Run.Progress != nil
 	switch {
-	case r.Version != recordVersion:
-		return errors.New("another version")
+	case r.Version < 1 || r.Version > recordVersion:
+		return fmt.Errorf("it has version %d", r.Version)
 	case !slices.Contains([]phase{planning, running, sending, waiting, done, failed}, r.Phase):
 		return fmt.Errorf("phase %.20q", r.Phase)
 	case r.Phase == waiting && r.Wait == nil:

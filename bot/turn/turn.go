@@ -375,6 +375,7 @@ func (t *Turn) encodeAnswer() []byte {
 // process, or when an operator asks for it.
 func (t *Turn) leaves(err error) bool {
 	return errors.Is(err, errLater) || is[*deadLetter](err) || errors.Is(err, state.ErrUnavailable) ||
+		errors.Is(err, errNewer) && t.engine.newer.leave(t.rec.ID, t.engine.cfg.Lease) ||
 		errors.Is(err, inbox.ErrLost) || errors.Is(t.lease.Err(), inbox.ErrLost) ||
 		t.engine.workers.ctx.Err() != nil && !t.engine.cfg.Store.Embedded() // cut off by shutdown
 }
@@ -394,6 +395,9 @@ func (t *Turn) leave(ctx context.Context, err error) (more bool) {
 		after := time.Until(t.rec.Wait.Until)
 		log.Warn().Str("error", cause(err)).Dur("after", after).Msg("turn is tried again later")
 		e.release(t.lease, after)
+	case errors.Is(err, errNewer):
+		log.Info().Msg(leftToNewer)
+		e.release(t.lease, newerAgain)
 	case errors.Is(t.lease.Err(), inbox.ErrLost), errors.Is(err, inbox.ErrLost):
 		e.meter.leasesLost.Inc()
 		log.Warn().Msg("turn left: another process has its queue, or may have")

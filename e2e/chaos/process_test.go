@@ -139,29 +139,43 @@ func newRedis(t *testing.T) *redis {
 // change before it answers: what it said is done stays done.
 func (r *redis) start(t *testing.T) {
 	t.Helper()
+	r.startWith(t, "--appendonly", "yes")
+}
+
+func (r *redis) startWith(t *testing.T, more ...string) {
+	t.Helper()
 	_, number, _ := net.SplitHostPort(r.port.String())
-	r.process = run(t, filepath.Join(r.dir, "redis.log"), nil, "redis-server", "--port", number, "--bind", "127.0.0.1",
-		"--dir", r.dir, "--save", "", "--appendonly", "yes", "--appendfsync", "always", "--maxmemory-policy", "noeviction")
+	args := []string{
+		"--port", number, "--bind", "127.0.0.1", "--dir", r.dir, "--save", "", "--appendfsync", "always", "--maxmemory-policy", "noeviction",
+	}
+	r.process = run(t, filepath.Join(r.dir, "redis.log"), nil, "redis-server", append(args, more...)...)
+	r.until(t, "PING", "PONG")
+}
+
+// until repeats a command until the server's answer has these words.
+func (r *redis) until(t *testing.T, command, words string) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), startsWithin)
 	defer cancel()
-	for !r.answers(ctx) {
+	for !strings.Contains(r.answer(ctx, command), words) {
 		if ctx.Err() != nil {
-			t.Fatal("redis-server does not answer")
+			t.Fatalf("redis-server does not answer %s with %s", command, words)
 		}
 		wait(ctx, 20*time.Millisecond)
 	}
 }
 
-func (r *redis) answers(ctx context.Context) bool {
+// answer is what the server answers to a command, "" for nothing.
+func (r *redis) answer(ctx context.Context, command string) string {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", r.port.String())
 	if err != nil {
-		return false
+		return ""
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(time.Now().Add(time.Second)) // of a connection that is open
-	fmt.Fprint(conn, "PING\r\n")
-	line, _ := bufio.NewReader(conn).ReadString('\n')
-	return line == "+PONG\r\n"
+	fmt.Fprintf(conn, "%s\r\nQUIT\r\n", command)
+	text, _ := io.ReadAll(conn)
+	return string(text)
 }
 
 // replica is one place for a bot, with a process in it at most times.
@@ -231,5 +245,6 @@ func TestMain(m *testing.M) {
 	}
 	code := m.Run()
 	built.Remove()
+	raised.Remove()
 	os.Exit(code)
 }

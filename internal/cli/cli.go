@@ -124,9 +124,9 @@ func report(name string, w io.Writer, asJSON bool, err error) int {
 	return code
 }
 
-// Check is the mistakes in the settings, for a command that cannot live with them.
-func Check(s *settings.Settings) error {
-	if err := s.Check(); err != nil {
+// Check is the mistakes in the settings, and more, for a command that cannot live with them.
+func Check(s *settings.Settings, more ...error) error {
+	if err := errors.Join(append([]error{s.Check()}, more...)...); err != nil {
 		return Usage(fmt.Errorf("these settings have to be changed:\n%w", err))
 	}
 	return nil

@@ -32,6 +32,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/entra"
+	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
@@ -171,6 +172,7 @@ type Bot struct {
 	Planner      string
 	Prompts      fs.FS
 	Functions    map[string]func(context.Context, *actions.Turn, []string) (any, error)
+	Texts        map[string]map[string]string
 }
 
 // BotOf returns that part of b, an app.Bot. It panics if b lacks a field.
@@ -471,6 +473,9 @@ func (s *Settings) Check() error {
 	if _, err := s.Instructions(); err != nil {
 		f = append(f, err)
 	}
+	if _, err := texts.New(s.Bot.Texts); err != nil {
+		f = append(f, err)
+	}
 	registry := s.checkPrompts(&f)
 	f.ask("actions", registry.Check())
 	s.checkApproval(&f, registry)
@@ -717,7 +722,7 @@ func (s *Settings) checkConnector(f *faults) {
 	}
 }
 
-// checkExplicit warns of a bot with an app id that has no model, or forgets everything at exit,
+// checkExplicit refuses a bot with an app id that has no model, or forgets everything at exit,
 // unless the settings say so.
 func (s *Settings) checkExplicit(f *faults) {
 	for _, c := range []struct{ variable, value, meaning, instead string }{
@@ -735,8 +740,8 @@ func (s *Settings) checkExplicit(f *faults) {
 		case !given.IsZero() && len(set) > 0:
 			f.add(c.variable, "%s contradicts %s", c.value, strings.Join(set, ", "))
 		case given.IsZero() && len(set) == 0 && s.AppID != "":
-			s.warnings = append(s.warnings, fmt.Sprintf("%s: with an app id (MICROSOFT_APP_ID), set %s; or set %s=%s for a bot that %s",
-				c.variable, strings.Join(instead, " or "), c.variable, c.value, c.meaning))
+			f.add(c.variable, "with an app id (MICROSOFT_APP_ID), set %s; or set %s=%s for a bot that %s",
+				strings.Join(instead, " or "), c.variable, c.value, c.meaning)
 		}
 	}
 }

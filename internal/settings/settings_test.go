@@ -6,9 +6,11 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"maps"
 	"math/big"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,6 +18,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/skills"
 )
 
@@ -124,11 +127,48 @@ func TestWarnings(t *testing.T) {
 		"none":          {env{"microsoft-app-id": guid, "microsoft-app-certificate-file": certificateFile(t)}, ""},
 		"of local mode": {env{}, ""},
 		"no GUID":       {env{"microsoft-app-id": "your-app-id", "microsoft-app-password": "p"}, "MICROSOFT_APP_ID: "},
-		"nothing said":  {env{"microsoft-app-id": guid, "microsoft-app-password": "p", "bot-model": "", "bot-state": ""}, "or set BOT_STATE=embedded for a bot that forgets everything at exit"},
 	} {
 		got, err := c.in.read()
 		if all := strings.Join(got.Warnings(), "\n"); err != nil || (all == "") != (c.want == "") || !strings.Contains(all, c.want) {
 			t.Errorf("%s: %q, %v", name, all, err)
+		}
+	}
+}
+
+// TestAppIDNeedsModelAndState: with an app id, a bot without a model, or whose state ends with it,
+// starts only if the settings say so in words. The refusal has these words.
+func TestAppIDNeedsModelAndState(t *testing.T) {
+	t.Parallel()
+	const noModel, noState = "or set BOT_MODEL=offline for a bot that answers fixed phrases only", "or set BOT_STATE=embedded for a bot that forgets everything at exit"
+	for name, c := range map[string]struct {
+		in   env
+		want []string
+	}{
+		"nothing said":      {env{}, []string{noModel, noState}},
+		"the model":         {env{"bot-model": "offline"}, []string{noState}},
+		"the state":         {env{"bot-state": "embedded"}, []string{noModel}},
+		"both":              {env{"bot-model": "offline", "bot-state": "embedded"}, nil},
+		"a key, no state":   {env{"openai-api-key": "k"}, []string{noState}},
+		"Redis, no model":   {env{"redis-url": "redis://x"}, []string{noModel}},
+		"a server, Redis":   {env{"openai-base-url": "http://x/v1", "redis-url": "redis://x"}, nil},
+		"Azure, said state": {env{"azure-openai-endpoint": "https://x.openai.azure.com", "azure-openai-deployment": "d", "bot-state": "embedded"}, nil},
+		"a data folder":     {env{"bot-model": "offline", "bot-data-dir": "/data"}, nil},
+		"local mode":        {env{"microsoft-app-id": "", "microsoft-app-password": ""}, nil},
+	} {
+		all := env{"microsoft-app-id": guid, "microsoft-app-password": "p"}
+		maps.Copy(all, c.in)
+		var args []string
+		for flag, value := range all {
+			args = append(args, "--"+flag+"="+value)
+		}
+		_, err := Read(Bot{Register: lists.Register}, args...)
+		var lines []string
+		if err != nil {
+			lines = slices.DeleteFunc(strings.Split(err.Error(), "\n"), func(line string) bool { return strings.HasPrefix(line, "BOT_DATA_DIR: needs ") })
+		}
+		said := func(line, want string) bool { return strings.HasSuffix(line, want) }
+		if !slices.EqualFunc(lines, c.want, said) {
+			t.Errorf("%s: %q, want %q", name, lines, c.want)
 		}
 	}
 }

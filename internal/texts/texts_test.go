@@ -4,6 +4,7 @@ import (
 	"go/constant"
 	"go/types"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -68,6 +69,11 @@ func TestCatalogsAreComplete(t *testing.T) {
 	}
 	if len(said) < 100 {
 		t.Fatalf("found only %d sentences in the code", len(said))
+	}
+	for sentence := range said {
+		if variable := regexp.MustCompile(`[A-Z]+_[A-Z]`); variable.MatchString(sentence) {
+			t.Errorf("people read about an environment variable: %q", sentence)
+		}
 	}
 	for _, name := range texts.Languages() {
 		catalog := texts.Shipped(name)
