@@ -51,6 +51,8 @@ type Action struct {
 	// Told is the schema that models see, if it says more than calls are validated against, such as
 	// which values exist right now. nil: models see Schema.
 	Told *jsonschema.Schema
+	// Returns describes the result, see [Returns]. nil: the action does not say.
+	Returns *jsonschema.Schema
 
 	// StateOnly says that the action is quick, changes only turn state, and can run twice with the
 	// same effect as once. Its effect is saved with the turn's next save. If the process is killed
@@ -71,6 +73,7 @@ type Action struct {
 
 	call     func(context.Context, *Turn, map[string]any) (Result, error)
 	compiled func() (*validator.Schema, error) // Schema, for checks: it takes a moment, so at first use
+	returned func() (*validator.Schema, error) // Returns; nil: there is none
 	decodes  func(map[string]any) error        // tries to decode; nil: there is no Go type
 	hosts    []hosted
 }
@@ -124,6 +127,28 @@ func (a *Action) Phrase(turn *Turn) string {
 	})
 }
 
+// Returns declares that the result is an Out, as [JSON] writes it:
+//
+//	type ticket struct {
+//		ID    int    `json:"id"`
+//		Owner string `json:"owner,omitempty"`
+//	}
+//
+//	actions.Add(r, "openTicket", "Opens a ticket", open, actions.Returns[ticket]())
+//
+// The model learns which fields there are, and a plan with another field of the result, such as
+// $NAME.price, is a fault before it runs. A field that a result leaves out is empty. A result that
+// is no Out is a bug of the action: the call fails, as after a Go error, and the log says where the
+// result differs. More fields than declared are no fault, and the results of [Fail] and [Unchanged]
+// are not compared. Returns panics if Out has no schema.
+func Returns[Out any]() Option {
+	schema, err := returnsFor[Out]()
+	if err != nil {
+		panic(fmt.Sprintf("actions: returns %s: %v", reflect.TypeFor[Out](), err))
+	}
+	return func(a *Action) { a.Returns = schema }
+}
+
 // nestedKey is the context key of a flag that says whether a call called other actions.
 type nestedKey struct{}
 
@@ -144,6 +169,9 @@ func (a *Action) Call(ctx context.Context, turn *Turn, entities map[string]any) 
 	}
 	var nested atomic.Bool
 	result, err = a.call(context.WithValue(ctx, nestedKey{}, &nested), turn, entities)
+	if err == nil {
+		err = a.checkReturned(&result)
+	}
 	if err != nil {
 		err = fmt.Errorf("action %s: %w", a.Name, err)
 	}
@@ -265,6 +293,12 @@ func (r *Registry) add(a *Action) error {
 		a.Title = titles.Words(a.Name)
 		if slices.ContainsFunc(r.all, func(other *Action) bool { return other.Title == a.Title }) {
 			a.Title = a.Name
+		}
+	}
+	if a.Returns != nil && a.returned == nil {
+		a.returned = compile(a.Returns)
+		if _, err := a.returned(); err != nil {
+			return fmt.Errorf("action %s: Returns: %w", a.Name, err)
 		}
 	}
 	r.all = append(r.all, a)
@@ -531,6 +565,7 @@ type declared struct {
 	Title       string             `json:"title"`
 	Description string             `json:"description"`
 	Parameters  *jsonschema.Schema `json:"parameters"`
+	Returns     *jsonschema.Schema `json:"returns"`
 	Examples    []string           `json:"examples"`
 	Destructive bool               `json:"destructive"`
 	Approval    bool               `json:"approval"`
@@ -561,7 +596,7 @@ func Read(r io.Reader) (*Registry, error) {
 		}
 		schema.Type = cmp.Or(schema.Type, "object")
 		if _, err := AddSchema(registry, d.Name, d.Description, schema, nil, Example(d.Examples...), func(a *Action) {
-			a.Title, a.Destructive, a.Approval, a.ReturnsData = d.Title, d.Destructive, d.Approval, d.ReturnsData
+			a.Title, a.Destructive, a.Approval, a.ReturnsData, a.Returns = d.Title, d.Destructive, d.Approval, d.ReturnsData, d.Returns
 		}); err != nil {
 			faults = append(faults, fmt.Errorf("entry %d: %w", i, err))
 		}

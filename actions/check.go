@@ -98,6 +98,36 @@ func (a *Action) check(entities map[string]any, later func(string) bool) (map[st
 	return checked, nil
 }
 
+// checkReturned compares the result with what the action declares. The error has no value of the
+// result in it. Results that say why there is nothing to return are not compared.
+func (a *Action) checkReturned(r *Result) error {
+	if a.returned == nil || r.failed || r.unchanged {
+		return nil
+	}
+	schema, err := a.returned()
+	if err != nil {
+		return err
+	}
+	value, err := r.Value()
+	if err != nil {
+		return err
+	}
+	if wrong, ok := errors.AsType[*jsonschema.ValidationError](schema.Validate(value)); ok {
+		if wrong = (&checker{}).first(wrong); wrong != nil {
+			fault := explain(schema, wrong, value)
+			return fmt.Errorf("its result does not match what it Returns: at %s: want %s", cmp.Or(fault.place, "the top"), fault.Want)
+		}
+	}
+	if object, ok := value.(map[string]any); ok {
+		for name := range a.Returns.Properties {
+			if _, has := object[name]; !has {
+				r.absent = append(r.absent, name)
+			}
+		}
+	}
+	return nil
+}
+
 // missing finds the required entities that are missing.
 func (a *Action) missing(entities map[string]any) (names []string) {
 	for _, name := range a.Schema.Required {

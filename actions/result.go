@@ -5,6 +5,10 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/planbot-go/planbot/activity"
 )
 
 // Result is what an action reports to the plan. The zero value is [Done].
@@ -15,6 +19,8 @@ type Result struct {
 	unchanged   bool
 	observe     bool
 	unlessSaved bool
+	cards       []activity.Card
+	absent      []string // fields that the action declares and json lacks
 }
 
 // Done is the result of an action that has nothing to report.
@@ -47,6 +53,51 @@ func Observe(v any) Result {
 	}
 	r.observe = true
 	return r
+}
+
+// Card shows an Adaptive Card to the person, in order with what the plan says, even if the plan says
+// nothing. The text is for $NAME, for the model, and for channels and clients that show no cards;
+// it replaces the card's Fallback. With the format "", the text is the card's Fallback. Card panics
+// if there is neither, or if the card cannot be encoded; the call reports that as the action's
+// error.
+func Card(card activity.Card, format string, args ...any) Result {
+	card.Fallback = cmp.Or(sprintf(format, args), card.Fallback)
+	return Text("%s", card.Fallback).WithCard(card)
+}
+
+// WithCard adds a card to a result, so that an action can show it and return data as well:
+//
+//	return actions.JSON(ticket).WithCard(card), nil
+//
+// Channels that show no cards get the card's Fallback, which is required. The card of a failed call
+// is not shown.
+func (r Result) WithCard(card activity.Card) Result {
+	card.Attachment() // panics if no client would take it
+	r.cards = append(slices.Clip(r.cards), card)
+	return r
+}
+
+// Cards are the cards to show to the person, in order.
+func (r Result) Cards() []activity.Card {
+	if r.failed {
+		return nil
+	}
+	return r.cards
+}
+
+// Shown is the text of the cards if they show all of the result, so that nobody has to say it: the
+// result is data, or its text is that of the cards. Otherwise, and if it is unchanged, it is "".
+func (r Result) Shown() string {
+	cards := r.Cards()
+	texts := make([]string, len(cards))
+	for i, card := range cards {
+		texts[i] = card.Fallback
+	}
+	shown := strings.Join(texts, "\n")
+	if r.unchanged || r.json == nil && r.text != "" && r.text != shown {
+		return ""
+	}
+	return shown
 }
 
 // UnlessSaved modifies a result of [Observe]: if the plan saves it under a name, the model has
@@ -95,12 +146,18 @@ func (r Result) Text() string {
 }
 
 // Value is the result as a JSON value with numbers as json.Number: the data of [JSON], or else the
-// text as a string.
+// text as a string. Fields that the action declares with [Returns] and the data lacks are null.
 func (r Result) Value() (any, error) {
 	if r.json == nil {
 		return r.text, nil
 	}
-	return decodeNumbers(r.json)
+	value, err := decodeNumbers(r.json)
+	if object, ok := value.(map[string]any); ok && len(r.absent) > 0 {
+		for _, name := range r.absent {
+			object[name] = nil
+		}
+	}
+	return value, err
 }
 
 // decodeNumbers decodes JSON with numbers as json.Number.

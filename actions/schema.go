@@ -40,6 +40,19 @@ func schemaFor[In any]() (*jsonschema.Schema, error) {
 	return schema, annotate(schema, t)
 }
 
+// returnsFor derives the schema of a result from its type, as encoding/json writes it.
+func returnsFor[Out any]() (*jsonschema.Schema, error) {
+	t := reflect.TypeFor[Out]()
+	types := map[reflect.Type]*jsonschema.Schema{}
+	survey(t, types, map[reflect.Type]bool{})
+	delete(types, reflect.TypeFor[time.Duration]()) // a number
+	schema, err := jsonschema.ForType(t, &jsonschema.ForOptions{TypeSchemas: types})
+	if err == nil && t.Kind() == reflect.Struct && schema.Type == "object" {
+		err = annotate(schema, t)
+	}
+	return schema, err
+}
+
 // annotate adds the title, enum, labels and default tags of struct t to its schema.
 func annotate(schema *jsonschema.Schema, t reflect.Type) error {
 	for field := range fields(t) {

@@ -114,6 +114,8 @@ type Outcome struct {
 	Failed   bool           `json:"failed,omitempty"`
 	// Unchanged says that the command found nothing to act on, see [Unchanged].
 	Unchanged bool `json:"unchanged,omitempty"`
+	// Shown is the text of the cards that have shown the result to the person, see [Result.Shown].
+	Shown string `json:"shown,omitempty"`
 	// CallID is the id of the model's tool call; "" for a command of a plan.
 	CallID string `json:"callId,omitempty"`
 }

@@ -22,6 +22,7 @@ type declaredAction struct {
 	Title       string             `json:"title"`
 	Description string             `json:"description"`
 	Parameters  *jsonschema.Schema `json:"parameters"`
+	Returns     *jsonschema.Schema `json:"returns,omitempty"`
 	Examples    []string           `json:"examples,omitempty"`
 	Destructive bool               `json:"destructive,omitempty"`
 	Approval    bool               `json:"approval,omitempty"`
@@ -33,7 +34,7 @@ func (c actionsCmd) Run(s *settings.Settings, std *cli.Streams) error {
 	var list []declaredAction
 	table := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
 	for _, a := range s.Actions().All() {
-		list = append(list, declaredAction{a.Name, a.Title, a.Description, a.Schema, a.Examples, a.Destructive, a.Approval, a.ReturnsData})
+		list = append(list, declaredAction{a.Name, a.Title, a.Description, a.Schema, a.Returns, a.Examples, a.Destructive, a.Approval, a.ReturnsData})
 		fmt.Fprintf(table, "%s\t%s\n", cli.Printable(a.Name), cli.OneLine(a.Description))
 	}
 	if !c.JSON {

@@ -10,6 +10,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bottest"
 )
 
 // What docs/actions.md shows; internal/docs checks that it is the same.
@@ -87,4 +88,41 @@ type closeTicket struct {
 func registerDesk(r *actions.Registry) {
 	actions.Add(r, "closeTicket", "Closes a ticket", closeIt, actions.NeedsApproval, actions.Title("Close a ticket"),
 		actions.Example("close ticket {id}", "close ticket {id} with priority {priority}"))
+}
+
+func showTickets(ctx context.Context, turn *actions.Turn, in struct{}) (actions.Result, error) {
+	card := activity.Card{Body: []any{
+		activity.TextBlock{Text: "Open tickets", Weight: "bolder"},
+		activity.RichText{{Text: "7: VPN is down"}},
+	}}
+	return actions.Card(card, "One ticket is open: 7, VPN is down."), nil
+}
+
+type opened struct {
+	ID    int    `json:"id"`
+	Owner string `json:"owner,omitempty"`
+}
+
+func openTicket(ctx context.Context, turn *actions.Turn, in struct{}) (actions.Result, error) {
+	return actions.JSON(opened{ID: 7}), nil
+}
+
+func registerTickets(r *actions.Registry) {
+	actions.Add(r, "showTickets", "Shows the open tickets", showTickets)
+	actions.Add(r, "openTicket", "Opens a ticket", openTicket, actions.Returns[opened]())
+}
+
+func TestWhatThePageShowsOfResults(t *testing.T) {
+	t.Parallel()
+	acts := actions.New()
+	registerTickets(acts)
+	bottest.Test(t, bottest.Config{Actions: acts}, func(t *testing.T, kit *bottest.Kit) {
+		chat := kit.Personal("mia")
+		kit.Model.Says(plan(saved(do("openTicket", `{}`), "T"), do("showTickets", `{}`), say("Ticket $T.id is yours$T.owner.")))
+		chat.Say("my VPN is down")
+		expectAll(chat, []string{"[7: VPN is down]", "Ticket 7 is yours."})
+		if list := kit.Model.LastCall().Prompt(); !strings.Contains(list, "openTicket() - Opens a ticket (result: $NAME.id, $NAME.owner)\n") {
+			t.Errorf("the model is not told of the result:\n%s", list)
+		}
+	})
 }

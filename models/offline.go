@@ -90,6 +90,9 @@ func offlineAnswer(req *Request) (calls []Call, say string) {
 			} else if text == "" || strings.ContainsAny(text[:1], "{[") { // JSON alone could pass for a plan
 				text = called[m.CallID] + ": " + cmp.Or(text, "done")
 			}
+			if strings.HasSuffix(text, offlineShown) {
+				text = ""
+			}
 			results = append(results, text)
 		}
 	}
@@ -103,10 +106,13 @@ func offlineAnswer(req *Request) (calls []Call, say string) {
 	case req.OneCallAtMost && done < len(calls) && !failed:
 		return calls[done : done+1], ""
 	case done > 0:
-		return nil, strings.Join(results, "\n")
+		return nil, strings.TrimSpace(strings.Join(results, "\n"))
 	}
 	return calls, say
 }
+
+// offlineShown ends the results that the planner says need no words.
+const offlineShown = "(The person sees this as a card already.)"
 
 // refused says why a plan of the calls was refused: the model would make the same one again.
 func (r *phraseReader) refused(calls []Call, why string) string {

@@ -194,7 +194,8 @@ func newPlanner(ctx context.Context, kind string, cfg Config) (p *Planner, err e
 // fault back, at most MaxRepairs times. It returns a [*models.Error] or, if no answer was good, the
 // last [*plan.Fault]. Failed answers are not remembered. With [NewTools] the plan is the next round
 // of the turn: either the calls, whose results the model waits for, or the text that ends the turn.
-// If the model calls when it may not, it is asked once more without functions.
+// If the model calls when it may not, it is asked once more without functions. If it has nothing to
+// add to what a card has shown, the plan is empty.
 func (p *Planner) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error) {
 	pr, told, err := p.tell(ctx, turn)
 	if err != nil {
@@ -216,6 +217,9 @@ func (p *Planner) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, erro
 			r.plan.Refused = refused
 			logPlan(ctx, r.plan, attempt)
 			return r.plan, nil
+		}
+		if faultKind(r.fault) == plan.NoPlan && answer.Finish != "length" && seen(turn) {
+			return plan.Plan{}, nil
 		}
 		forbidden := len(answer.Calls) > 0 && !mayCall(request)
 		if attempt >= p.cfg.MaxRepairs || forbidden && len(request.Tools) == 0 {
@@ -291,6 +295,20 @@ func (p *Planner) Summarize(ctx context.Context, turn *actions.Turn, keep int) (
 		return "", 0, err
 	}
 	return strings.TrimSpace(answer.Text), of, nil
+}
+
+// seen reports whether the person has seen all results of the last plan that have any text, as cards.
+func seen(turn *actions.Turn) (all bool) {
+	if len(turn.Rounds) == 0 {
+		return false
+	}
+	for _, o := range turn.Rounds[len(turn.Rounds)-1].Outcomes {
+		if o.Shown == "" && o.Text != "" && o.Action != plan.Say {
+			return false
+		}
+		all = all || o.Shown != ""
+	}
+	return all
 }
 
 // tell returns the current version of the prompt, and what the model is told with it.

@@ -507,9 +507,15 @@ func listResults(outcomes []actions.Outcome) string {
 			word, text = " failed: ", cmp.Or(strings.TrimSpace(o.Text), "no reason given")
 		}
 		lines[i] = "- " + o.Action + word + setIn.Replace(text)
+		if o.Shown != "" {
+			lines[i] += "\n  " + asCard
+		}
 	}
 	return strings.Join(lines, "\n")
 }
+
+// asCard tells the model that it need not repeat a result.
+const asCard = "(The person sees this as a card already.)"
 
 // setIn indents every line but the first.
 var setIn = strings.NewReplacer("\r\n", "\n  ", "\n", "\n  ", "\r", "\n  ", "\v", "\n  ", "\f", "\n  ",

@@ -242,6 +242,9 @@ func answeredBy(o actions.Outcome) answered {
 	case answer == "":
 		answer = "done"
 	}
+	if o.Shown != "" {
+		answer += "\n" + asCard
+	}
 	return answered{models.Call{ID: o.CallID, Name: o.Action, Arguments: arguments(o.Entities)}, answer}
 }
 

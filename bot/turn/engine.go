@@ -35,7 +35,8 @@ import (
 )
 
 // Planner makes the plan of a turn. It is called again in the same turn if the last plan ended in a
-// result that it has to see (turn.Rounds).
+// result that it has to see (turn.Rounds). A plan without commands ends the turn if a card has shown
+// a result of the last one; otherwise it is an error.
 type Planner interface {
 	Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error)
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
@@ -51,7 +52,7 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	}
 	e.meter.plan(p)
 	switch {
-	case len(p.Commands) == 0:
+	case len(p.Commands) == 0 && !x.shown():
 		return fmt.Errorf("plan: %w", errNoCommands)
 	case run.Steps+p.Calls() > e.cfg.MaxSteps:
 		return &LimitError{Limit: limitSteps}
@@ -66,6 +67,11 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	x.rec.Phase = running
 	x.base, err = x.encode()
 	return err
+}
+
+// shown reports whether a card has shown a result of the last plan.
+func (x *execution) shown() bool {
+	return len(x.Rounds) > 0 && slices.ContainsFunc(x.round().Outcomes, func(o actions.Outcome) bool { return o.Shown != "" })
 }
 
 // askPlanner has the planner make a plan, inside the hook Plan.
@@ -102,12 +108,21 @@ func (x *execution) runCommands(ctx context.Context) error {
 	switch owes := p.Owes() && !p.Plan.Observe; {
 	case owes && (x.rec.Run.Steps >= x.engine.cfg.MaxSteps || !x.withhold()):
 		return x.tellUnchanged(ctx)
-	case owes || p.Plan.Observe || len(outcomes) > 0 && outcomes[len(outcomes)-1].Text != "":
+	case owes || p.Plan.Observe || tells(outcomes):
 		return x.planAgain()
 	case len(x.rec.Sent) == 0: // always give an answer
 		return x.sayLast(ctx, nil)
 	}
 	return x.conclude(nil, nil)
+}
+
+// tells reports whether the last outcome has something to tell that the person has not seen.
+func tells(outcomes []actions.Outcome) bool {
+	if len(outcomes) == 0 {
+		return false
+	}
+	last := outcomes[len(outcomes)-1]
+	return last.Text != "" && last.Shown == ""
 }
 
 // planAgain goes back to planning with what was done so far.
@@ -149,7 +164,7 @@ func (x *execution) say(ctx context.Context) error {
 // sayLast sends the texts that end a plan. If all of them are empty results, it says that they are
 // done: no plan gets this far if anything failed.
 func (x *execution) sayLast(ctx context.Context, texts []string) error {
-	if len(texts) == 0 && !x.hushed {
+	if len(texts) == 0 && !x.hushed && len(x.rec.Run.Progress.Shown) == 0 {
 		texts = []string{x.Translate("Done.")} // a plan had nothing but empty results to say
 	}
 	return x.conclude(texts, x.spoken(ctx, texts))
@@ -174,7 +189,7 @@ func (x *execution) nextText(ctx context.Context) (string, error) {
 		return "", p.Advance(actions.Done)
 	}
 	c, err := p.Command(p.Next)
-	if err != nil {
+	if err != nil { // a SAY has no other error
 		return "", &LimitError{Limit: limitText}
 	}
 	if err := p.Advance(actions.Done); err != nil || strings.TrimSpace(c.Response) == "" {
@@ -489,6 +504,7 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 	p := x.rec.Run.Progress
 	again := false
 	var stop error
+	var shown []*activity.Activity
 	for i := range calls {
 		c := &calls[i]
 		x.rec.Run.Steps++
@@ -509,6 +525,7 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 			}
 		}
 		x.record(c)
+		shown = append(shown, x.cards(ctx, c)...)
 		if again {
 			continue
 		}
@@ -525,8 +542,33 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 		x.leaveOut()
 		err = cmp.Or(err, x.planAgain())
 	}
+	if err == nil && len(shown) > 0 { // the save that has the outcomes has the cards, too
+		return x.put(shown)
+	}
 	return err
 }
+
+// cards returns the messages that show the cards of a result: their texts if the channel renders no
+// cards, or if a card is too large for a message.
+func (x *execution) cards(ctx context.Context, c *call) (all []*activity.Activity) {
+	for _, card := range c.result.Cards() {
+		if x.ShowsCards() {
+			m := x.Message("")
+			m.Summary = spelling.OneLine(card.Fallback, maxCardSummary)
+			m.Attachments = []activity.Attachment{card.Attachment()}
+			if _, err := m.Fit().EncodeToSend(); err == nil {
+				all = append(all, m)
+				continue
+			}
+			zerolog.Ctx(ctx).Error().Str("action", c.command.Action).Msg("the action's card is too large, sending its text instead")
+		}
+		all = append(all, x.messages(card.Fallback)...)
+	}
+	return all
+}
+
+// maxCardSummary is how many characters of a card's text clients show in a notification.
+const maxCardSummary = 100
 
 // finishCall turns any error of a call into a result.
 func (x *execution) finishCall(ctx context.Context, c *call) {
@@ -557,7 +599,7 @@ func (x *execution) record(c *call) {
 	round.Outcomes = append(round.Outcomes, actions.Outcome{
 		Action: c.command.Action, Entities: c.command.Entities, CallID: c.command.CallID,
 		Text:   cut(c.result.Text(), maxResult),
-		Failed: c.result.Failed(), Unchanged: c.result.Unchanged(),
+		Failed: c.result.Failed(), Unchanged: c.result.Unchanged(), Shown: cut(c.result.Shown(), maxShown),
 	})
 	room := maxResults
 	for _, o := range x.Outcomes() {
@@ -587,6 +629,8 @@ const (
 	// it, the oldest results are cut to leastResult.
 	maxResults  = 320 << 10
 	leastResult = 1 << 10
+	// maxShown is how many bytes of the text of cards the history gets.
+	maxShown = 4 << 10
 )
 
 // cut shortens a text and marks the cut.

@@ -314,6 +314,9 @@ func (t *Turn) executed(texts ...string) (all []plan.Command) {
 			all = append(all, plan.Command{Kind: plan.Say, Response: o.Text})
 		default:
 			all = append(all, plan.Command{Kind: plan.Do, Action: o.Action, Entities: o.Entities, CallID: o.CallID, Result: o.Text})
+			if o.Shown != "" && o.CallID == "" { // the person has read it, as if it had been said
+				all = append(all, plan.Command{Kind: plan.Say, Response: o.Shown})
+			}
 		}
 	}
 	return all

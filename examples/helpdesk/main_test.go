@@ -59,7 +59,7 @@ func TestTickets(t *testing.T) {
 		mia.Say("Assign ticket 2 to Ada Lovelace.")
 		mia.Expect("Ada Lovelace works on ticket 2.")
 		mia.Say("Show my tickets.")
-		mia.ExpectMatch("Open tickets: 2\n- 2: VPN is down .urgent, from Mia, assigned to Ada Lovelace.\n- 1: printer is out of paper")
+		mia.ExpectCard("Open tickets: 2", "2: VPN is down", "urgent, from Mia, assigned to Ada Lovelace", "1: printer is out of paper")
 		otto.Say("close ticket 2")
 		otto.ExpectCard("Close a ticket").Press("Approve")
 		otto.Expect("There is no open ticket 2.") // that Otto may see

@@ -133,7 +133,7 @@ func showTickets(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.R
 	if err != nil {
 		return actions.Result{}, err
 	}
-	return actions.Text("%s", d.card(turn).Fallback), nil
+	return actions.Card(d.card(turn), ""), nil
 }
 
 // forget deletes the person's tickets, when they say /forget.
@@ -146,7 +146,7 @@ func forget(ctx context.Context, turn *actions.Turn) (keeps string, err error) {
 	return "what was posted in the channel of the support team", nil
 }
 
-// sendTickets answers /tickets, without a model.
+// sendTickets does the same without a model, for /tickets.
 func sendTickets(ctx context.Context, t *bot.Turn) error {
 	d, err := deskOf(ctx, t.Turn)
 	if err != nil {

@@ -23,7 +23,8 @@ const (
 //
 //	addPizza(size: "S"|"L", toppings?: ("ham"|"egg")[], quantity?: integer = 1) - Adds a pizza
 //
-// A parameter's description follows its type in quotes. A brief list has only the parameter names,
+// A parameter's description follows its type in quotes. The fields of a declared result follow the
+// action's description, as variables of a plan with saveAs. A brief list has only the parameter names,
 // for a model that gets the [Schema] of plans. Every text is put on one line, without control
 // characters, and cut if too long, so no description can pose as another action.
 func List(registry *actions.Registry, brief bool) string {
@@ -44,6 +45,9 @@ func List(registry *actions.Registry, brief bool) string {
 		line := spelling.OneLine(a.Name, maxWord) + "(" + strings.Join(parameters, ", ") + ")"
 		if description := spelling.OneLine(a.Description, maxDescription); description != "" {
 			line += " - " + description
+		}
+		if a.Returns != nil && len(a.Returns.Properties) > 0 {
+			line += " (result: $NAME." + spelling.OneLine(strings.Join(propertyOrder(a.Returns), ", $NAME."), maxDescription) + ")"
 		}
 		lines = append(lines, line)
 	}

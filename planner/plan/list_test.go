@@ -114,3 +114,15 @@ func TestManualIsInOrder(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
+
+// TestListResults: a model is told the fields of a declared result, and nothing of any other.
+func TestListResults(t *testing.T) {
+	t.Parallel()
+	const want = `find() - Finds (result: $NAME.id, $NAME.owner, $NAME.place)
+name() - Names
+guess() - Guesses
+take(id) - Takes`
+	if diff := cmp.Diff(want, plan.List(shop(), true)); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}

@@ -21,7 +21,7 @@ func Load(data []byte, reg *actions.Registry) (p Plan, err error) {
 	if strings.HasPrefix(text, "<") {
 		p, err = loadXML(text, reg)
 	} else if err = p.UnmarshalJSON([]byte(text)); err == nil {
-		err = validate(&p, reg, p.inputs())
+		err = validate(&p, reg, p.inputs(), false)
 	}
 	if err != nil {
 		return Plan{}, fmt.Errorf("load plan: %w", err)

@@ -100,7 +100,8 @@ type Plan struct {
 	// Preface is the text that the model wrote beside its tool calls. It goes back to the model
 	// with the results, not to the person.
 	Preface string `json:"preface,omitempty"`
-	// TrimResults trims white space around saved results, as Semantic Kernel does.
+	// TrimResults treats variables as Semantic Kernel does: saved results lose the white space around
+	// them, $NAME.field is $NAME and a text, and a name that nothing saves is text.
 	TrimResults bool `json:"trimResults,omitempty"`
 	// Refused are the faults of earlier, unusable answers. Empty if the first answer was good.
 	Refused []FaultKind `json:"refused,omitempty"`
@@ -150,7 +151,7 @@ func (p Plan) inputs() (names []string) {
 		known[strings.ToLower(p.Commands[i].SaveAs)] = true
 	}
 	for i := range p.Commands {
-		for _, name := range p.Commands[i].reads() {
+		for _, name := range p.Commands[i].reads(false) {
 			if low := strings.ToLower(name); !known[low] {
 				known[low] = true
 				names = append(names, name)
@@ -267,7 +268,7 @@ func (p Plan) Start(inputs map[string]any) *Progress {
 // itself. AddAction returns an error for an invalid plan or name.
 func (p Plan) AddAction(reg *actions.Registry, name, description string) (*actions.Action, error) {
 	a := &planAction{plan: p, inputs: p.inputs(), reg: reg}
-	if err := validate(&a.plan, reg, a.inputs); err != nil {
+	if err := validate(&a.plan, reg, a.inputs, false); err != nil {
 		return nil, fmt.Errorf("add plan %s: %w", name, err)
 	}
 	schema := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{}, PropertyOrder: a.inputs, Required: a.inputs}
@@ -281,14 +282,14 @@ func (p Plan) AddAction(reg *actions.Registry, name, description string) (*actio
 	return action, nil
 }
 
-// reads returns the names of the variables that a command refers to: first those in its entities,
-// then those in its response.
-func (c *Command) reads() (names []string) {
+// reads returns the names of the variables that a command refers to, with their fields if fields is
+// set: first those in its entities, then those in its response.
+func (c *Command) reads(fields bool) (names []string) {
 	mapTexts(c.Entities, func(text string) any {
-		names = append(names, references(text)...)
+		names = append(names, references(text, fields)...)
 		return nil
 	})
-	return append(names, references(c.Response)...)
+	return append(names, references(c.Response, fields)...)
 }
 
 // Validate checks the whole plan against the registered actions before its first command runs, and
@@ -296,11 +297,12 @@ func (c *Command) reads() (names []string) {
 // them: [actions.Action.Check] converts them just before the run. One bad command makes the whole
 // plan bad.
 //
-// A text may use a variable only after the command that saves it; a name that no command saves is
-// plain text. An entity with a variable in it has no type yet, so Validate only checks that it is
-// present. The error is a [*Fault].
+// In a plan that saves something, a text may use a variable only after a command that saves it, and
+// only such fields of it as the action has if it declares them ([actions.Returns]). An entity with
+// a variable in it has no type yet, so Validate only checks that it is present. The error is a
+// [*Fault].
 func (p Plan) Validate(reg *actions.Registry) (Plan, error) {
-	if err := validate(&p, reg, nil); err != nil {
+	if err := validate(&p, reg, nil, true); err != nil {
 		return Plan{}, err
 	}
 	return p, nil
@@ -308,8 +310,9 @@ func (p Plan) Validate(reg *actions.Registry) (Plan, error) {
 
 var errNothing = NoPlan.Faultf("the plan has no command")
 
-// validate checks a plan whose given variables are set from the start.
-func validate(p *Plan, reg *actions.Registry, given []string) error {
+// validate checks a plan whose given variables are set from the start. complete says that no others
+// will be.
+func validate(p *Plan, reg *actions.Registry, given []string, complete bool) error {
 	if len(p.Commands) == 0 {
 		return errNothing
 	}
@@ -326,15 +329,23 @@ func validate(p *Plan, reg *actions.Registry, given []string) error {
 			saved[name] = i
 		}
 	}
+	complete = complete && !p.TrimResults && p.Saves()
 	for i := range p.Commands {
-		for _, name := range p.Commands[i].reads() {
-			if by, ok := saved[strings.ToLower(name)]; ok && by >= i {
+		for _, read := range p.Commands[i].reads(!p.TrimResults) {
+			name := nameOf(read)
+			switch by, ok := saved[strings.ToLower(name)]; {
+			case ok && by >= i:
 				return InvalidPlan.Faultf("command %d uses $%s, which only command %d saves", i+1, spelling.Clip(name), by+1)
+			case !ok && complete:
+				return InvalidPlan.Faultf("command %d uses $%s, which no command saves; write $$ for a dollar sign", i+1, spelling.Clip(name))
+			}
+			if missing := p.lacks(reg, i, read); missing != "" {
+				return InvalidPlan.Faultf("command %d uses $%s, but %s", i+1, spelling.Clip(read), missing)
 			}
 		}
 	}
 	isLater := func(text string) bool {
-		return slices.ContainsFunc(references(text), func(name string) bool { _, ok := saved[strings.ToLower(name)]; return ok })
+		return slices.ContainsFunc(references(text, false), func(name string) bool { _, ok := saved[strings.ToLower(name)]; return ok })
 	}
 	p.Commands = slices.Clone(p.Commands)
 	for i := range p.Commands {
@@ -346,6 +357,34 @@ func validate(p *Plan, reg *actions.Registry, given []string) error {
 		}
 	}
 	return nil
+}
+
+// lacks says which field of a reference in command i the saved result does not have, as far as its
+// action declares that; "" if it has all of them.
+func (p *Plan) lacks(reg *actions.Registry, i int, reference string) string {
+	names := strings.Split(reference, ".")
+	for by := i - 1; by >= 0; by-- { // the last one that saves the name
+		c := &p.Commands[by]
+		if !strings.EqualFold(c.SaveAs, names[0]) {
+			continue
+		}
+		action, ok := lookup(reg, c.Action)
+		if !ok || action.Returns == nil {
+			return ""
+		}
+		schema := action.Returns
+		for _, field := range names[1:] {
+			if schema == nil || len(schema.Properties) == 0 {
+				return "" // behind a text, .field is text
+			}
+			if schema.Properties[field] == nil {
+				return fmt.Sprintf("the result of %s has no field %s; there are %s", action.Name, spelling.Clip(field), strings.Join(propertyOrder(schema), ", "))
+			}
+			schema = schema.Properties[field]
+		}
+		return ""
+	}
+	return ""
 }
 
 // checkForm rejects commands that [Decode] never makes but other callers might.

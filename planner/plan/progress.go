@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/spelling"
 )
 
 // Progress is a plan being run: its next command and what it has saved. You can store it as JSON
@@ -24,8 +26,13 @@ type Progress struct {
 	// Unchanged holds the texts of commands that found nothing to act on, by command index, see
 	// [actions.Unchanged].
 	Unchanged map[int]string `json:"unchanged,omitempty"`
+	// Shown has the names, in lower case, of the variables whose values a card has shown. A line of a
+	// SAY that is nothing but $NAME of these is left out.
+	Shown map[string]bool `json:"shown,omitempty"`
 	// Said are the texts of the plan so far if [Progress.Run] runs it.
 	Said []string `json:"said,omitempty"`
+
+	cards []activity.Card // those of the actions that Run has called
 }
 
 // Done reports whether no command remains.
@@ -35,23 +42,45 @@ func (e *Progress) Done() bool { return e.Next >= len(e.Plan.Commands) }
 // result many times.
 const maxExpanded = 256 << 10
 
+// noFieldError is the error of a DO that needs a field that a result turned out not to have.
+type noFieldError string
+
+func (e noFieldError) Error() string { return "there is no $" + string(e) }
+
 // errExpanded is the error of a command in which variables would add more than [maxExpanded] bytes.
 var errExpanded = errors.New("what was saved is too long to be filled in so often")
 
-// Command returns the command at index i with the variables filled in that are set by now. With
-// [errExpanded], none are filled in.
+// Command returns the command at index i with the variables filled in that are set by now. With an
+// error, none are filled in: that would be too much, or a DO uses a field that an object does not
+// have.
 func (e *Progress) Command(i int) (Command, error) {
 	c := e.Plan.Commands[i]
 	if e.Variables == nil {
 		return c, nil
 	}
-	size := 0
-	for _, name := range c.reads() {
-		if size += len(textOf(e.Variables[strings.ToLower(name)])); size > maxExpanded {
+	if c.Kind == Say && len(e.Shown) > 0 {
+		c.Response = e.withoutShown(c.Response)
+	}
+	size, fields := 0, !e.Plan.TrimResults
+	for _, name := range c.reads(fields) {
+		value, rest, _ := e.Variables.resolve(name)
+		if _, isObject := value.(map[string]any); isObject && rest != "" && c.Kind == Do {
+			return c, noFieldError(spelling.Clip(name))
+		}
+		if size += len(textOf(value)); size > maxExpanded {
 			return c, errExpanded
 		}
 	}
-	return e.Variables.expandCommand(c), nil
+	return e.Variables.expandCommand(c, fields), nil
+}
+
+// withoutShown leaves out the lines that only repeat what a card has shown.
+func (e *Progress) withoutShown(text string) string {
+	lines := slices.DeleteFunc(strings.Split(text, "\n"), func(line string) bool {
+		line = strings.ToLower(strings.TrimSpace(line))
+		return strings.HasPrefix(line, "$") && e.Shown[line[1:]]
+	})
+	return strings.Join(lines, "\n")
 }
 
 // Together returns how many commands, starting with the next one, may run concurrently: 1, or more
@@ -62,7 +91,7 @@ func (e *Progress) Together(parallel func(Command) bool) int {
 	isSaved := func(name string) bool { return saved[strings.ToLower(name)] }
 	for i := e.Next; i < len(e.Plan.Commands); i++ {
 		c := &e.Plan.Commands[i]
-		if c.Kind != Do || !parallel(*c) || isSaved(c.SaveAs) || slices.ContainsFunc(c.reads(), isSaved) {
+		if c.Kind != Do || !parallel(*c) || isSaved(c.SaveAs) || slices.ContainsFunc(c.reads(false), isSaved) {
 			return max(i-e.Next, 1)
 		}
 		if c.SaveAs != "" {
@@ -84,6 +113,12 @@ func (e *Progress) Advance(result actions.Result) error {
 			value = strings.TrimSpace(text)
 		}
 		e.Variables.set(name, value)
+		if delete(e.Shown, strings.ToLower(name)); result.Shown() != "" {
+			if e.Shown == nil {
+				e.Shown = map[string]bool{}
+			}
+			e.Shown[strings.ToLower(name)] = true
+		}
 	}
 	if result.Unchanged() {
 		if e.Unchanged == nil {
@@ -136,14 +171,14 @@ func (e *Progress) untold() (texts []string) {
 }
 
 // quotes reports whether text, of the command at index i, names the result of the command at index
-// at.
+// at, and not just a field of it.
 func (e *Progress) quotes(text string, at, i int) bool {
 	name := e.Plan.Commands[at].SaveAs
 	saved := func(c Command) bool { return strings.EqualFold(c.SaveAs, name) }
 	if name == "" || slices.ContainsFunc(e.Plan.Commands[at+1:i], saved) {
 		return false // or a later result has that name now
 	}
-	return slices.ContainsFunc(references(text), func(named string) bool { return strings.EqualFold(named, name) })
+	return slices.ContainsFunc(references(text, !e.Plan.TrimResults), func(named string) bool { return strings.EqualFold(named, name) })
 }
 
 // errNeedsApproval is wrapped by the error of [Progress.Run] if a command in the plan needs a
@@ -168,7 +203,7 @@ func (e *Progress) Run(ctx context.Context, turn *actions.Turn, reg *actions.Reg
 // run runs the plan; approved says that the plan was approved as a whole.
 func (e *Progress) run(ctx context.Context, turn *actions.Turn, reg *actions.Registry, approved bool) (actions.Result, error) {
 	if !e.Done() {
-		if err := validate(&e.Plan, reg, slices.Collect(maps.Keys(e.Variables))); err != nil {
+		if err := validate(&e.Plan, reg, slices.Collect(maps.Keys(e.Variables)), false); err != nil {
 			return actions.Result{}, fmt.Errorf("run plan: %w", err)
 		}
 	}
@@ -191,6 +226,9 @@ func (e *Progress) run(ctx context.Context, turn *actions.Turn, reg *actions.Reg
 			return actions.Result{}, err
 		}
 		if result.Stops(named) {
+			for _, card := range e.cards[:len(e.cards)-len(result.Cards())] {
+				result = result.WithCard(card)
+			}
 			return result, nil
 		}
 	}
@@ -234,7 +272,8 @@ func (e *Progress) step(ctx context.Context, turn *actions.Turn, reg *actions.Re
 		}
 	}
 	result, err := action.Call(ctx, turn, entities)
-	if last := e.Next == len(e.Plan.Commands)-1; err == nil && last && !result.Failed() && !result.Unchanged() {
+	e.cards = append(e.cards, result.Cards()...)
+	if last := e.Next == len(e.Plan.Commands)-1; err == nil && last && !result.Failed() && !result.Unchanged() && result.Shown() == "" {
 		e.say(result.Text()) // no later text reports this result
 	}
 	return result, err
@@ -263,16 +302,27 @@ func (e *Progress) failure(result actions.Result) string {
 
 // Result is the result of a plan that [Progress.Run] ran to its end: the texts that it said and the
 // output of a final DO, one per line, or the list or object that is all it said. It is [actions.Unchanged] if any command was; it then includes
-// that command's text if no SAY quotes it.
+// that command's text if no SAY quotes it. It has the cards of all results; if they are all there
+// is, its text is theirs. [Progress] does not store them.
 func (e *Progress) Result() actions.Result {
-	text := strings.Join(append(slices.Clone(e.Said), e.untold()...), "\n")
-	if len(e.Unchanged) > 0 {
-		return actions.Unchanged("%s", text)
+	texts := append(slices.Clone(e.Said), e.untold()...)
+	if len(texts) == 0 {
+		for _, card := range e.cards {
+			texts = append(texts, card.Fallback)
+		}
 	}
+	text := strings.Join(texts, "\n")
+	result := actions.Text("%s", text)
 	if value, ok := e.only(); ok {
-		return actions.JSON(value)
+		result = actions.JSON(value)
 	}
-	return actions.Text("%s", text)
+	if len(e.Unchanged) > 0 {
+		result = actions.Unchanged("%s", text)
+	}
+	for _, card := range e.cards {
+		result = result.WithCard(card)
+	}
+	return result
 }
 
 // only returns the list or object that is all a plan says.
@@ -281,7 +331,7 @@ func (e *Progress) only() (any, bool) {
 	if c.Kind != Say || len(e.Said) != 1 {
 		return nil, false
 	}
-	switch value := e.Variables.expand(c.Response).(type) {
+	switch value := e.Variables.expand(c.Response, !e.Plan.TrimResults).(type) {
 	case []any, map[string]any:
 		return value, true
 	}

@@ -1,12 +1,14 @@
 package plan_test
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
@@ -46,13 +48,16 @@ func TestValidate(t *testing.T) {
 		"variable used by its own action": {commands(saving(do("createList", map[string]any{"list": "$S"}), "s")), plan.InvalidPlan},
 		"variable deep in an entity":      {commands(do("createList", map[string]any{"list": "a", "items": []any{"$s"}}), saving(status, "S")), plan.InvalidPlan},
 		"saved twice":                     {commands(saving(status, "S"), say("$S"), saving(status, "s")), ""},
-		"saved by nobody":                 {commands(saving(status, "S"), say("$T costs $5")), ""},
+		"saved by nobody":                 {commands(saving(status, "S"), say("$T costs $5")), plan.InvalidPlan},
+		"not a name":                      {commands(saving(status, "S"), say("$S costs $5 or $ 6")), ""},
+		"nothing is saved":                {commands(status, say("$T costs $5")), ""},
+		"field of an unknown shape":       {commands(saving(status, "S"), say("It is $S.any.thing")), ""},
 		"escaped dollar":                  {commands(say("$$S"), saving(status, "S")), ""},
-		"longest name":                    {commands(say("$Ss"), saving(status, "S")), ""},
+		"longest name":                    {commands(say("$$Ss"), saving(status, "Ss"), say("$Ss"), saving(status, "S")), ""},
 		"typed entity from a variable":    {commands(saving(status, "S"), closing("$S")), ""},
 		"typed entity with a variable":    {commands(saving(status, "S"), closing("1$S")), ""},
 		"typed entity, nothing saved":     {commands(closing("$S")), plan.InvalidEntities},
-		"typed entity, another saved":     {commands(saving(status, "S"), closing("$T")), plan.InvalidEntities},
+		"typed entity, another saved":     {commands(saving(status, "S"), closing("$T")), plan.InvalidPlan},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -82,4 +87,74 @@ func TestValidateNames(t *testing.T) {
 	if in.Commands[0].Action != "functions.CLOSEticket" {
 		t.Error("the plan that came in was changed")
 	}
+}
+
+// shop is a registry whose actions declare their results.
+func shop() *actions.Registry {
+	type item struct {
+		ID    int    `json:"id"`
+		Owner string `json:"owner,omitempty"`
+		Place struct {
+			Shelf string `json:"shelf"`
+		} `json:"place"`
+	}
+	reg := actions.New()
+	nothing := func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil }
+	actions.Add(reg, "find", "Finds", nothing, actions.Returns[item]())
+	actions.Add(reg, "name", "Names", nothing, actions.Returns[string]())
+	actions.Add(reg, "guess", "Guesses", nothing)
+	actions.Add(reg, "take", "Takes", func(_ context.Context, _ *actions.Turn, in struct {
+		ID int `json:"id"`
+	},
+	) (actions.Result, error) {
+		return actions.Done, nil
+	})
+	return reg
+}
+
+// TestFieldsOfResults are checked if the action declares them, and only in JSON plans.
+func TestFieldsOfResults(t *testing.T) {
+	t.Parallel()
+	find := saving(do("find", nil), "F")
+	for text, want := range map[string]string{
+		"Found $f.id of $F.owner.": "",
+		"On $F.place.shelf.":       "",
+		"$F.ID":                    "command 2 uses $F.ID, but the result of find has no field ID; there are id, owner, place",
+		"$F.id.name":               "",
+		"$F.place.row":             "command 2 uses $F.place.row, but the result of find has no field row; there are shelf",
+		"$$F.x":                    "",
+	} {
+		p := plan.Plan{Commands: commands(find, say(text))}
+		_, err := p.Validate(shop())
+		if got := detail(err); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+		p.TrimResults = true
+		if _, err := p.Validate(shop()); err != nil {
+			t.Errorf("%s as XML: %v", text, err)
+		}
+	}
+	for name, list := range map[string][]plan.Command{
+		"a text has no fields":  commands(saving(do("name", nil), "N"), say("$N.txt")),
+		"nobody declares":       commands(saving(do("guess", nil), "G"), say("$G.any")),
+		"the last one is meant": commands(find, saving(do("guess", nil), "f"), say("$F.any")),
+		"in an entity":          commands(find, do("take", map[string]any{"id": "$F.id"})),
+	} {
+		if _, err := (plan.Plan{Commands: list}).Validate(shop()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	wrong := plan.Plan{Commands: commands(find, do("take", map[string]any{"id": "$F.number"}))}
+	var fault *plan.Fault
+	if _, err := wrong.Validate(shop()); !errors.As(err, &fault) || fault.Kind != plan.InvalidPlan {
+		t.Errorf("a wrong field in an entity: %v", err)
+	}
+}
+
+func detail(err error) string {
+	var fault *plan.Fault
+	if errors.As(err, &fault) {
+		return fault.Detail
+	}
+	return ""
 }

@@ -15,23 +15,57 @@ import (
 // empty; make one before you set a value.
 //
 // Expand only in a plan that saves something, see [Plan.Saves]. An unset name stays as it is, $$ is
-// one dollar sign, and filled-in values are never expanded again.
+// one dollar sign, and filled-in values are never expanded again. With fields, $NAME.field is a
+// field of an object; behind any other value, and where there is no such field, .field is text.
 type variables map[string]any
 
 func (v variables) set(name string, value any) { v[strings.ToLower(name)] = value }
 
 // reference matches a $ with the longest possible variable name, or with the dollar sign that it
-// escapes.
-var reference = regexp.MustCompile(`\$(?:\$|[A-Za-z_]\w*)`)
+// escapes. referenceWithFields also matches the fields behind the name.
+var (
+	reference           = regexp.MustCompile(`\$(?:\$|[A-Za-z_]\w*)`)
+	referenceWithFields = regexp.MustCompile(`\$(?:\$|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)`)
+)
 
-// references returns the variable names in text, as written.
-func references(text string) (names []string) {
-	for _, found := range reference.FindAllString(text, -1) {
+func pattern(fields bool) *regexp.Regexp {
+	if fields {
+		return referenceWithFields
+	}
+	return reference
+}
+
+// references returns the variable names in text, as written, with their fields if fields is set.
+func references(text string, fields bool) (names []string) {
+	for _, found := range pattern(fields).FindAllString(text, -1) {
 		if found != "$$" {
 			names = append(names, found[1:])
 		}
 	}
 	return names
+}
+
+// nameOf is the name in a reference with fields.
+func nameOf(reference string) string {
+	name, _, _ := strings.Cut(reference, ".")
+	return name
+}
+
+// resolve follows a reference, NAME or NAME.field, as far as there are such fields. rest is what
+// remains of it, such as .field.
+func (v variables) resolve(reference string) (value any, rest string, set bool) {
+	name, fields, _ := strings.Cut(reference, ".")
+	value, set = v[strings.ToLower(name)]
+	for fields != "" {
+		field, more, _ := strings.Cut(fields, ".")
+		object, _ := value.(map[string]any)
+		inner, has := object[field]
+		if !has {
+			return value, "." + fields, set
+		}
+		value, fields = inner, more
+	}
+	return value, "", set
 }
 
 // isName reports whether the name is valid for a variable.
@@ -40,34 +74,36 @@ func isName(name string) bool {
 }
 
 // expandText fills variables into a text: strings unchanged, other values as JSON.
-func (v variables) expandText(text string) string {
-	return reference.ReplaceAllStringFunc(text, func(found string) string {
-		value, set := v[strings.ToLower(found[1:])]
+func (v variables) expandText(text string, fields bool) string {
+	return pattern(fields).ReplaceAllStringFunc(text, func(found string) string {
+		value, rest, set := v.resolve(found[1:])
 		switch {
 		case found == "$$":
 			return "$"
 		case !set:
 			return found
 		}
-		return textOf(value)
+		return textOf(value) + rest
 	})
 }
 
 // expand returns a copy of a value with the variables filled into all strings, but not into names.
-// A string that is exactly $NAME becomes the variable's value, of whatever type.
-func (v variables) expand(value any) any {
+// A string that is exactly $NAME or $NAME.field becomes that value, of whatever type.
+func (v variables) expand(value any, fields bool) any {
 	return mapTexts(value, func(text string) any {
-		if value, set := v[strings.ToLower(strings.TrimPrefix(text, "$"))]; set && text[0] == '$' {
-			return value
+		if found := pattern(fields).FindString(text); found == text && text != "" {
+			if value, rest, set := v.resolve(text[1:]); set && rest == "" {
+				return value
+			}
 		}
-		return v.expandText(text)
+		return v.expandText(text, fields)
 	})
 }
 
 // expandCommand fills the variables into a command.
-func (v variables) expandCommand(c Command) Command {
-	c.Entities, _ = v.expand(c.Entities).(map[string]any)
-	c.Response = v.expandText(c.Response)
+func (v variables) expandCommand(c Command, fields bool) Command {
+	c.Entities, _ = v.expand(c.Entities, fields).(map[string]any)
+	c.Response = v.expandText(c.Response, fields)
 	return c
 }
 

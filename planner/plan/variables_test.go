@@ -65,6 +65,39 @@ func TestVariablesInEntities(t *testing.T) {
 	}
 }
 
+// TestFields are filled in where there are such fields; behind anything else they are text.
+func TestFields(t *testing.T) {
+	t.Parallel()
+	variables := map[string]any{"T": map[string]any{"id": json.Number("7"), "by": map[string]any{"name": "Mia"}, "gone": nil}, "S": "backup"}
+	for text, want := range map[string]string{
+		"Ticket $t.id.":  "Ticket 7.",
+		"$T.by.name did": "Mia did",
+		"[$T.gone]":      "[]",
+		"$S.txt":         "backup.txt",
+		"$T.by.name.x":   "Mia.x",
+		"$$T.id $U.id":   "$T.id $U.id",
+		"$T.by.age":      `{"name":"Mia"}.age`,
+		"$T.Id":          `{"by":{"name":"Mia"},"gone":null,"id":7}.Id`,
+	} {
+		if got := expanded(t, say(text), variables).Response; got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+	entities := map[string]any{"a": "$T.id", "b": "$T.by", "c": "no $T.id", "d": "$S.md", "e": "$T.gone"}
+	want := map[string]any{"a": json.Number("7"), "b": map[string]any{"name": "Mia"}, "c": "no 7", "d": "backup.md", "e": nil}
+	if diff := cmp.Diff(want, expanded(t, do("a", entities), variables).Entities); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+	missing := plan.Plan{Commands: commands(do("a", map[string]any{"a": "$T.by.age"}))}.Start(variables)
+	if _, err := missing.Command(0); err == nil || err.Error() != "there is no $T.by.age" {
+		t.Errorf("a DO with a field that is not there: %v", err)
+	}
+	asXML := plan.Plan{TrimResults: true, Commands: commands(say("$T.id"))}.Start(map[string]any{"T": map[string]any{"id": true}})
+	if got := command(t, asXML, 0).Response; got != `{"id":true}.id` {
+		t.Errorf("in a plan in XML: %s", got)
+	}
+}
+
 // TestExpansionOfSemanticKernel are the inputs of the tests of its expansion, and
 // those where it goes wrong.
 func TestExpansionOfSemanticKernel(t *testing.T) {

@@ -466,10 +466,10 @@ func (p *xmlPlan) plan(goal string, kept bool, reg *actions.Registry) (Plan, err
 	}
 	if !plan.Saves() && len(inputs) == 0 { // nothing else resolves $$ there
 		for i := range plan.Commands {
-			plan.Commands[i] = variables{}.expandCommand(plan.Commands[i])
+			plan.Commands[i] = variables{}.expandCommand(plan.Commands[i], false)
 		}
 	}
-	return plan, validate(&plan, reg, inputs)
+	return plan, validate(&plan, reg, inputs, false)
 }
 
 // commandBuilder turns the steps of an XML plan into commands. It saves each output that is needed
@@ -498,7 +498,7 @@ func (w *commandBuilder) build(steps []xmlStep) {
 		for _, a := range step.attributes {
 			texts = append(texts, a.value)
 		}
-		for _, name := range references(strings.Join(texts, " ")) {
+		for _, name := range references(strings.Join(texts, " "), false) {
 			w.taken[strings.ToLower(name)] = false
 		}
 	}
