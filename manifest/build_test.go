@@ -428,7 +428,7 @@ func ExampleInit() {
 	defer func() { _ = os.RemoveAll(dir) }()
 	err = manifest.Init(dir, manifest.Config{
 		Name:         "Hedda",
-		Prompts:      []manifest.Command{manifest.Starter("createList", "Creates a list")},
+		Prompts:      []manifest.Command{{Title: "Create a list", Description: "Create a shopping list"}},
 		Translations: map[string]manifest.Translation{"de": {Summary: "Führt Listen."}},
 	})
 	fmt.Println(err)
