@@ -257,8 +257,8 @@ func To(a *activity.Activity) Recipient {
 	return Recipient{Channel: a.ChannelID, Bot: a.Recipient.ID, Caller: a.CallerApp(), Conversation: a.Conversation.ID}
 }
 
-// Notice is a message that the bot sends on its own: elsewhere, or later. It needs a Text or
-// Activities.
+// Notice is a message that the bot sends on its own: elsewhere, later, or again and again. It needs
+// a Text, Activities or Run.
 type Notice struct {
 	// To is where it goes. The zero To in a turn is the turn's conversation.
 	To Recipient
@@ -275,6 +275,17 @@ type Notice struct {
 	// Key was sent within a day, is still waiting, or was among the last 20 sent there with a key.
 	// "": notices from an action's call are deduplicated by content; all others are always sent.
 	Key string
+	// Every makes the notice recur: a cron expression of five fields (minute, hour, day of the
+	// month, month, day of the week), such as "0 9 * * MON-FRI". The times are those of the clock in
+	// Zone, the IANA name of a time zone; "": UTC. A recurring notice has a Key and no At. A notice
+	// with the same Key to the same conversation replaces its schedule, so a bot may register it at
+	// each start of each replica. Each time is due once, whatever the number of replicas. Times that
+	// pass while no replica runs are due once together, late. A time that the clock skips is due an
+	// hour later, and one that it repeats is due the first time, or both times where the hour is *.
+	Every, Zone string
+	// Run names the handler that runs as a turn of the conversation when the notice is due, in place
+	// of sending it; see OnNotice of the bot. Text is then the Text of that turn.
+	Run string
 
 	// Topic and Memo are for [Notifier.Notices] and are not sent.
 	Topic, Memo string
@@ -289,10 +300,10 @@ type Notifier interface {
 	// [ErrFull] and [state.ErrUnavailable], after which you may try again.
 	Notify(ctx context.Context, n Notice) (id string, err error)
 	// Notices returns the turn's person's waiting notices with this topic, in the conversations
-	// where the bot knows the person. The one due next comes first. It sets ID, At, Memo and the
-	// conversation in To.
+	// where the bot knows the person. The one due next comes first. It sets ID, At, Every, Zone, Memo
+	// and the conversation in To.
 	Notices(ctx context.Context, topic string) ([]Notice, error)
 	// Withdraw drops a notice that Notices returned. It returns false if the notice is gone: it was
-	// sent or is about to be.
+	// sent or is about to be. A recurring one does not recur after this.
 	Withdraw(ctx context.Context, n Notice) (bool, error)
 }

@@ -291,7 +291,7 @@ func New(cfg Config) (*Bot, error) {
 	}
 	engine, err := turn.New(turn.Config{
 		Actions: cfg.Actions, Planner: cfg.Planner, Store: cfg.Store, Channel: cfg.Channel,
-		Handler: b.handler, OwnAnswer: failedInvoke, Clicked: decidedClick,
+		Handler: b.handler, Notice: b.routes.notice, OwnAnswer: failedInvoke, Clicked: decidedClick,
 		Hooks: cfg.Hooks, Policy: cfg.Policy, Approvers: cfg.Approvers, ApprovalTimeout: cfg.ApprovalTimeout,
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
@@ -356,6 +356,12 @@ func (b *Bot) Notify(ctx context.Context, n actions.Notice) (id string, err erro
 	return b.engine.Notify(ctx, n)
 }
 
+// Withdraw drops the waiting notices with the Key in the conversation, or of the person, in To. See
+// [turn.Engine.Withdraw].
+func (b *Bot) Withdraw(ctx context.Context, n actions.Notice) (bool, error) {
+	return b.engine.Withdraw(ctx, n)
+}
+
 // Store returns the bot's store.
 func (b *Bot) Store() *state.Store { return b.cfg.Store }
 
@@ -400,6 +406,21 @@ func (b *Bot) OnMembersAdded(h Handler) {
 			return m.ID != t.Activity.Recipient.ID
 		})
 	}, h)
+}
+
+// OnNotice registers the handler that notices name in [actions.Notice].Run. It runs as a turn of the
+// conversation, in order with its other turns, and may use its state, [turn.Turn.Tell] and, with the
+// notice's Text, [turn.Turn.Plan]. The turn's Activity is an event named "notice". Nobody asked, so
+// nobody is told of an error: it goes to the log. OnNotice panics if the name is empty or has a
+// handler: that is a wiring mistake.
+func (b *Bot) OnNotice(name string, h Handler) {
+	if b.routes.notices[name] != nil || name == "" {
+		panic("bot: the notice " + name + " cannot have this handler")
+	}
+	if b.routes.notices == nil {
+		b.routes.notices = map[string]Handler{}
+	}
+	b.routes.notices[name] = h
 }
 
 // OnReaction registers a handler for reactions to messages.

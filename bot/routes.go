@@ -31,8 +31,17 @@ type routes struct {
 	known       map[string]invokeRoute // the bot's own, tried after invokes
 	cards       map[string]cardHandler // by verb
 	feedback    func(ctx context.Context, t *Turn, f Feedback) error
-	commands    []string // the bot's own that help lists
+	commands    []string           // the bot's own that help lists
+	notices     map[string]Handler // by name
 	middleware  []func(next Handler) Handler
+}
+
+// notice returns the handler of that name for notices, or nil.
+func (r *routes) notice(name string) Handler {
+	if h := r.notices[name]; h != nil {
+		return r.wrap(h)
+	}
+	return nil
 }
 
 // handler returns the handler for the turn, or nil if no route matches.

@@ -72,6 +72,8 @@ type Config struct {
 	// Handler returns the handler of the turn's activity, or nil if there is none. It sees the
 	// activity and the text, but no state.
 	Handler func(t *Turn) Handler
+	// Notice returns the handler of that name for notices with Run, or nil if there is none.
+	Notice func(name string) Handler
 	// OwnAnswer answers an invoke that failed. said is safe to show.
 	OwnAnswer func(t *Turn, said string) Answer
 	// Clicked answers a click on an approval: with the updated card or, if the click did not count,
@@ -399,7 +401,9 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, reason string, an
 		if a, _ := rec.Read(); a != nil { // /forget drops it
 			w.Owner = a.From.ID
 		}
-		if rec.Wait != nil { // keep an approval with its decision
+		if rec.Wait != nil { // keep an approval with its decision, and a schedule
+			w.Owner, w.Topic, w.Memo, w.Conversation = cmp.Or(rec.Wait.Owner, w.Owner), rec.Wait.Topic, rec.Wait.Memo, rec.Wait.Conversation
+			w.Every, w.Zone, w.Replaces = rec.Wait.Every, rec.Wait.Zone, rec.Wait.Replaces
 			w.Approval = rec.Wait.Approval
 			if rec.Wait.For != forApproval && rec.Phase == waiting {
 				w.Then = rec.Wait.Then

@@ -1,7 +1,9 @@
 package turn
 
 import (
+	"bytes"
 	"context"
+	crand "crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
 	"errors"
@@ -10,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/adhocore/gronx"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
 
@@ -22,6 +25,9 @@ import (
 // A notice is what a bot says without being asked just then. It is a record like any other: it
 // waits for its time outside of its queue, and then sends its messages in order with the turns of
 // its conversation.
+//
+// A recurring notice is a record that always waits. When it is due, it puts a record for that time
+// into its queue, and waits for the next one.
 
 const (
 	// maxNotice limits the messages of one notice.
@@ -43,6 +49,26 @@ const (
 // same notice may be tried again.
 func (e *Engine) Notify(ctx context.Context, n actions.Notice) (id string, err error) {
 	return e.notify(ctx, &post{Notice: n})
+}
+
+// Withdraw drops the waiting notices with the Key in the conversation, or of the person, in To. It
+// reports whether there was one. A recurring notice does not recur after this.
+func (e *Engine) Withdraw(ctx context.Context, n actions.Notice) (withdrawn bool, err error) {
+	if n.Key == "" {
+		return false, errors.New("withdraw: the notice has no Key")
+	}
+	if err := e.locate(ctx, &n.To); err != nil {
+		return false, fmt.Errorf("withdraw: %w", err)
+	}
+	once, err := e.withdraw(ctx, n.To, idOf(queueOf(n.To), n.Key), false)
+	again := false
+	if err == nil {
+		again, err = e.withdraw(ctx, n.To, idOf(queueOf(n.To), everyKey+n.Key), true)
+	}
+	if err != nil {
+		return once, fmt.Errorf("withdraw: %w", err)
+	}
+	return once || again, nil
 }
 
 // notifier sends notices for the actions of a turn.
@@ -75,7 +101,10 @@ type post struct {
 }
 
 func (e *Engine) notify(ctx context.Context, p *post) (string, error) {
-	id, err := "", e.address(ctx, p)
+	id, err := "", e.check(p)
+	if err == nil {
+		err = e.address(ctx, p)
+	}
 	if err == nil {
 		id, err = e.keep(ctx, p)
 	}
@@ -88,19 +117,33 @@ func (e *Engine) notify(ctx context.Context, p *post) (string, error) {
 	return id, nil
 }
 
+// check refuses a notice that could never be sent, or never run.
+func (e *Engine) check(p *post) error {
+	switch {
+	case p.Run != "" && e.cfg.Notice(p.Run) == nil:
+		return fmt.Errorf("no handler is registered with OnNotice for %q", p.Run)
+	case p.Run != "" && len(p.Activities) > 0:
+		return errors.New("a notice with Run sends no Activities")
+	case p.Every == "" && p.Zone != "":
+		return errors.New("a Zone without Every")
+	case p.Every == "":
+		return nil
+	case p.Key == "" && p.attempt == "":
+		return errors.New("a recurring notice has no Key")
+	case !p.At.IsZero():
+		return errors.New("a recurring notice has an At")
+	}
+	_, err := nextTime(p.Every, p.Zone, time.Now())
+	return err
+}
+
 // address finds the conversation that the notice goes to.
 func (e *Engine) address(ctx context.Context, p *post) error {
 	if e.cfg.Store.Embedded() && e.workers.closing() {
 		return ErrDraining
 	}
-	if p.To.Conversation == "" {
-		docs, err := e.cfg.Store.Load(ctx, homeKey(keyOf(p.To)))
-		if err != nil {
-			return err
-		}
-		if p.To.Conversation = state.Of[home](docs[0]).Conversation; p.To.Conversation == "" {
-			return actions.ErrUnknownRecipient
-		}
+	if err := e.locate(ctx, &p.To); err != nil {
+		return err
 	}
 	if p.known == (reference{}) {
 		docs, err := e.cfg.Store.Load(ctx, queueOf(p.To))
@@ -114,6 +157,21 @@ func (e *Engine) address(ctx context.Context, p *post) error {
 	}
 	if why := p.known.usable(e.cfg.Channel); why != "" {
 		return fmt.Errorf("%w %s", actions.ErrUnreachable, why)
+	}
+	return nil
+}
+
+// locate fills in the conversation of a person.
+func (e *Engine) locate(ctx context.Context, to *actions.Recipient) error {
+	if to.Conversation != "" {
+		return nil
+	}
+	docs, err := e.cfg.Store.Load(ctx, homeKey(keyOf(*to)))
+	if err != nil {
+		return err
+	}
+	if to.Conversation = state.Of[home](docs[0]).Conversation; to.Conversation == "" {
+		return actions.ErrUnknownRecipient
 	}
 	return nil
 }
@@ -132,20 +190,21 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 		return "", err
 	}
 	entry, key := inbox.Entry{Queue: queueOf(p.To)}, p.key(messages)
-	t.rec.Notice = &pendingNotice{Messages: messages, Known: p.known, Keyed: key != ""}
+	t.rec.Notice = &pendingNotice{Messages: messages, Known: p.known, Keyed: key != "" && p.Every == "", Run: p.Run}
 	t.rec.Trace = traceparent(ctx)
+	if p.Run != "" {
+		t.rec.Text = p.Text
+	}
 	if key != "" {
-		sum := sha256.Sum256([]byte(entry.Queue.String() + "\n" + key))
-		t.ID = strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:idLen])
+		t.ID = idOf(entry.Queue, key)
 		t.rec.ID = t.ID
 	}
-	if time.Until(p.At) > 0 {
+	if later := time.Until(p.At) > 0; later || p.Every != "" {
 		t.rec.Phase, t.rec.Notice.Due = waiting, p.At
 		t.rec.Wait = &Wait{
 			For: forTime, Until: p.At, Then: planning, Owner: p.owner, Topic: p.Topic, Memo: p.Memo, Conversation: p.To.Conversation,
+			Every: p.Every, Zone: p.Zone,
 		}
-		listed := t.rec.Wait.listed()
-		entry.Wait = &listed
 		if p.owner != "" { // /forget has to find every notice
 			owner := *a
 			owner.From.ID = p.owner
@@ -153,6 +212,12 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 				return "", err
 			}
 		}
+		if !later {
+			_, err := e.schedule(ctx, t.rec, entry.Queue)
+			return t.ID, err
+		}
+		listed := t.rec.Wait.listed()
+		entry.Wait = &listed
 	} else {
 		entry.Load = t.keys()
 		if key != "" {
@@ -165,10 +230,23 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 
 // key distinguishes the notice from others to the same conversation; "": it has no key.
 func (p *post) key(messages []jsontext.Value) string {
-	if p.Key != "" || p.attempt == "" {
-		return p.Key
+	key := p.Key
+	if key == "" && p.attempt != "" {
+		key = "call\n" + p.attempt + "\n" + hashOf(messages)
 	}
-	return "call\n" + p.attempt + "\n" + hashOf(messages)
+	if p.Every != "" {
+		key = everyKey + key
+	}
+	return key
+}
+
+// everyKey begins the keys of recurring notices.
+const everyKey = "every\n"
+
+// idOf makes the id of a record from a key that is unique in its queue.
+func idOf(queue state.Key, key string) string {
+	sum := sha256.Sum256([]byte(queue.String() + "\n" + key))
+	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:])[:idLen])
 }
 
 // compose makes the messages of a notice to the conversation of a.
@@ -184,6 +262,9 @@ func compose(n *actions.Notice, a *activity.Activity) ([]jsontext.Value, error) 
 			return nil, errors.New("an activity of the notice has no type")
 		}
 		list = append(list, one)
+	}
+	if n.Run != "" {
+		return nil, nil
 	}
 	if len(list) == 0 || len(list) > maxNotice {
 		return nil, fmt.Errorf("a notice of %d messages", len(list))
@@ -227,6 +308,13 @@ func sendNotice(ctx context.Context, t *Turn) error {
 	}
 	t.Activity = known.in(actions.To(t.Activity))
 	t.rec.Caller.Trusted = known.Signed
+	if run := t.rec.Notice.Run; run != "" {
+		h := t.engine.cfg.Notice(run)
+		if h == nil {
+			return &deadLetter{reason: "this version of the bot has no handler for its notice " + run}
+		}
+		return h(ctx, t)
+	}
 	if sent := state.Of[sentNotices](t.Conversation); t.rec.Notice.Keyed {
 		if slices.Contains(sent.Turns, t.ID) {
 			zerolog.Ctx(ctx).Info().Msg("a notice that was sent before is not sent again")
@@ -248,6 +336,166 @@ func sendNotice(ctx context.Context, t *Turn) error {
 	return t.Send(ctx, list...)
 }
 
+// schedule makes the record of a recurring notice wait, in place of the one with the same id. If that
+// one is at work just then, the queue does it after that (queued). A time that the other one waits
+// for stays, also if it has passed, unless the schedule differs. A record without a schedule ends the
+// other one.
+func (e *Engine) schedule(ctx context.Context, rec Record, queue state.Key) (queued bool, err error) {
+	w := *rec.Wait
+	rec.Wait = &w
+	old, err := e.inbox.Find(ctx, queue, rec.ID)
+	had := readWait(old)
+	switch same := had.For == forTime && had.Every == w.Every && had.Zone == w.Zone; {
+	case err != nil && !errors.Is(err, inbox.ErrNoRecord):
+		return false, err
+	case w.Every == "":
+	case same:
+		w.Until = old.Until
+	default:
+		if w.Until, err = nextTime(w.Every, w.Zone, time.Now()); err != nil {
+			return false, err
+		}
+	}
+	raw, err := rec.Encode()
+	if err != nil {
+		return false, err
+	}
+	listed := w.listed()
+	entry := inbox.Entry{Queue: queue, ID: rec.ID, Record: raw, Wait: &listed, Unbounded: w.Every == ""}
+	if _, err := e.inbox.Accept(ctx, entry); err != nil {
+		return false, err
+	}
+	now, err := e.inbox.Find(ctx, queue, rec.ID)
+	switch {
+	case err == nil && bytes.Equal(now.Record, raw) && w.Every == "":
+		_, err := e.inbox.Drop(ctx, queue, rec.ID)
+		return false, err
+	case err == nil && bytes.Equal(now.Record, raw):
+		return false, nil
+	case err != nil && !errors.Is(err, inbox.ErrNoRecord):
+		return false, err
+	}
+	a, err := rec.Read()
+	if err != nil {
+		return false, err
+	}
+	w.Replaces, rec.ID = rec.ID, strings.ToLower(crand.Text()[:idLen])
+	t := e.newTurn(a)
+	t.use(rec)
+	_, _, err = e.submit(ctx, t, inbox.Entry{Queue: queue, Unbounded: true})
+	return true, err
+}
+
+// recur is the turn of a recurring notice that is due: it puts a record for this time into the queue
+// and waits for the next one. If a process is killed in between, the next one finds that record: its
+// id is made from the time.
+func (t *Turn) recur(ctx context.Context) error {
+	err := t.recurs(ctx)
+	if err == nil || errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil {
+		return err
+	}
+	return &deadLetter{reason: "its next time could not be scheduled", err: err}
+}
+
+func (t *Turn) recurs(ctx context.Context) error {
+	w, queue := *t.rec.Wait, t.queue()
+	rec := t.rec
+	if w.Replaces != "" {
+		rec.ID, rec.Wait, w.Replaces = w.Replaces, &w, ""
+		t.rec.Phase = done
+		_, err := t.engine.schedule(ctx, rec, queue)
+		return err
+	}
+	due := w.Until
+	if due.IsZero() { // an operator has it tried again
+		due = time.Now().Truncate(time.Second)
+	}
+	after := time.Now()
+	if after.Before(due) { // the clocks of replicas and of Redis differ
+		after = due
+	}
+	next, err := nextTime(w.Every, w.Zone, after)
+	if err != nil {
+		return err
+	}
+	notice := *rec.Notice
+	notice.Due = due.In(next.Location())
+	rec.ID = idOf(queue, fmt.Sprint(t.ID, "\n", due.UnixMilli()))
+	rec.Phase, rec.Wait, rec.Notice, rec.Accepted = planning, nil, &notice, time.Now().UTC()
+	raw, err := rec.Encode()
+	if err != nil {
+		return err
+	}
+	// A process that was paused meanwhile may come here after that record is done.
+	again := []inbox.Duplicate{{ID: "notice\n" + rec.ID, For: sameNotice}}
+	if _, err := t.engine.inbox.Accept(ctx, inbox.Entry{Queue: queue, ID: rec.ID, Record: raw, Duplicates: again, Unbounded: true}); err != nil {
+		return err
+	}
+	w.For, w.Until, w.Reason, w.Then = forTime, next, "", planning
+	t.rec.Wait = &w
+	return nil
+}
+
+// withdraw drops a waiting notice and reports whether there was one. If the record of a recurring
+// notice is at work just then, the queue drops it after that.
+func (e *Engine) withdraw(ctx context.Context, to actions.Recipient, id string, recurring bool) (bool, error) {
+	queue := queueOf(to)
+	if gone, err := e.inbox.Drop(ctx, queue, id); gone || err != nil || !recurring {
+		return gone, err
+	}
+	a := new(reference).in(to)
+	raw, err := a.Encode()
+	if err != nil {
+		return false, err
+	}
+	t := e.NewTurn(a, raw, false, false)
+	t.rec.ID, t.rec.Phase, t.rec.Wait = id, waiting, &Wait{For: forTime, Then: planning}
+	return e.schedule(ctx, t.rec, queue)
+}
+
+// nextTime returns the first time after that one at which the schedule is due.
+func nextTime(every, zone string, after time.Time) (time.Time, error) {
+	in, err := time.LoadLocation(zone)
+	if err != nil || zone == "Local" {
+		return time.Time{}, fmt.Errorf("the time zone %.80q of a recurring notice is unknown", zone)
+	}
+	fields := strings.Fields(every)
+	if len(fields) != 5 || !gronx.IsValid(every) {
+		return time.Time{}, fmt.Errorf("the schedule %.80q is no cron expression of five fields", every)
+	}
+	after = after.In(in).Truncate(time.Second)
+	clock := sameClock(after, time.UTC)
+	next := time.Time{}
+	for !next.After(after) { // a time that the clock repeats or skips may not be after it
+		if clock, err = gronx.NextTickAfter(every, clock, false); err != nil {
+			return time.Time{}, fmt.Errorf("the schedule %.80q is never due", every)
+		}
+		next = sameClock(clock, in)
+	}
+	if fields[1] != "*" {
+		return next, nil
+	}
+	_, offset := after.Zone()
+	elapsed, err := gronx.NextTickAfter(every, after.In(time.FixedZone("", offset)), false)
+	if elapsed = elapsed.In(in); err == nil && elapsed.Before(next) {
+		if due, err := gronx.New().IsDue(every, elapsed); err == nil && due {
+			next = elapsed // in an hour that the clock repeats
+		}
+	}
+	return next, nil
+}
+
+// sameClock returns the time at which the clock there shows what it shows at t: the first one, if it
+// shows that twice.
+func sameClock(t time.Time, there *time.Location) time.Time {
+	y, m, d := t.Date()
+	same := time.Date(y, m, d, t.Hour(), t.Minute(), t.Second(), 0, there)
+	if first := same.Add(-time.Hour); first.Hour() == same.Hour() {
+		return first
+	}
+	return same
+}
+
 // Notices lists the person's notices on the topic that wait, see [actions.Notifier].
 func (t notifier) Notices(ctx context.Context, topic string) (all []actions.Notice, err error) {
 	seen := map[string]bool{}
@@ -265,7 +513,7 @@ func (t notifier) Notices(ctx context.Context, topic string) (all []actions.Noti
 			}
 			seen[listed.ID] = true
 			to := actions.Recipient{Conversation: w.Conversation}
-			all = append(all, actions.Notice{ID: listed.ID, At: listed.Until, Memo: w.Memo, To: to})
+			all = append(all, actions.Notice{ID: listed.ID, At: listed.Until, Every: w.Every, Zone: w.Zone, Memo: w.Memo, To: to})
 		}
 		return err
 	})
@@ -277,11 +525,12 @@ func (t notifier) Notices(ctx context.Context, topic string) (all []actions.Noti
 func (t notifier) Withdraw(ctx context.Context, n actions.Notice) (bool, error) {
 	queue := queueOf(t.elsewhere(n.To.Conversation))
 	w, err := t.engine.inbox.Find(ctx, queue, n.ID)
-	if errors.Is(err, inbox.ErrNoRecord) || err == nil && readWait(w).Owner != t.owner() {
+	missing := errors.Is(err, inbox.ErrNoRecord)
+	switch {
+	case missing && n.Every == "" || err == nil && readWait(w).Owner != t.owner():
 		return false, nil
-	}
-	if err != nil {
+	case err != nil && !missing:
 		return false, err
 	}
-	return t.engine.inbox.Drop(ctx, queue, n.ID)
+	return t.engine.withdraw(ctx, t.elsewhere(n.To.Conversation), n.ID, n.Every != "")
 }

@@ -140,6 +140,12 @@ type Wait struct {
 	Topic        string `json:"topic,omitempty"`
 	Memo         string `json:"memo,omitempty"`
 	Conversation string `json:"conversation,omitempty"`
+	// Every and Zone are those of a recurring notice. Its record waits for ever, and puts a record of
+	// its own into the queue each time that it is due.
+	Every string `json:"every,omitempty"`
+	Zone  string `json:"zone,omitempty"`
+	// Replaces is the record of a recurring notice that this record replaces when its turn comes.
+	Replaces string `json:"replaces,omitempty"`
 }
 
 // listed is the wait as the inbox lists it: all but the approval.
@@ -204,6 +210,7 @@ type pendingNotice struct {
 	Known reference `json:"known"`
 	Due   time.Time `json:"due,omitzero"`   // in the time zone that people read it in
 	Keyed bool      `json:"keyed,omitzero"` // the record's id is made from the notice's key
+	Run   string    `json:"run,omitempty"`  // the handler that runs instead of sending Messages
 }
 
 // Answer is what a turn answers to the HTTP request that brought it, and to the same request when

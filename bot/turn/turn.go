@@ -150,6 +150,9 @@ func (t *Turn) safely(f func() error) (err error) {
 
 // begin loads state and enters the loop.
 func (t *Turn) begin(ctx context.Context) error {
+	if w := t.rec.Wait; t.rec.Phase == waiting && (w.Every != "" || w.Replaces != "") {
+		return t.recur(t.lasting(ctx))
+	}
 	if t.rec.Phase == planning && t.rec.Run == nil && t.handler() == nil {
 		t.rec.Phase = done // this version of the bot has no such route
 		return nil
@@ -338,7 +341,9 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 					return err
 				}
 				t.rec.Awaited, t.rec.Answer = false, nil // the request that waits gets it now
-				t.rec.Wait.Owner = t.owner()
+				if t.rec.Wait.For != forTime {
+					t.rec.Wait.Owner = t.owner()
+				}
 				raw, err := t.encode()
 				if err == nil {
 					more, err = t.lease.Wait(ctx, raw, t.rec.Wait.listed(), answer, scopes...)

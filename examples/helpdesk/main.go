@@ -61,6 +61,7 @@ func addRoutes(b *bot.Bot) {
 	b.OnCommand("/support", beSupport)
 	b.OnCommand("/close", closeTalk)
 	b.OnCardAction("take", takeOver)
+	b.OnNotice("tickets", sendTickets)
 	b.Use(relay)
 }
 

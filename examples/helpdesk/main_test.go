@@ -190,6 +190,27 @@ func TestTheSupportTeamTakesOver(t *testing.T) {
 	})
 }
 
+func TestSummary(t *testing.T) {
+	t.Parallel()
+	test(t, nil, func(t *testing.T, kit *bottest.Kit) {
+		team, mia := kit.Channel("support", "Otto"), kit.Personal("Mia")
+		team.Mention("/support")
+		team.ExpectMatch("^The support team is here.")
+		mia.Say("/support")
+		mia.Expect("Please say this in a channel of a team, and only in one.")
+		kit.Channel("other").Mention("/support")
+		kit.Channel("other").Expect("Please say this in a channel of a team, and only in one.")
+		mia.Say("Open a ticket: the VPN is down.")
+		mia.Expect("Ticket 1 is open.")
+		posts := kit.Conversation("19:support@thread.tacv2", "channel", "Otto")
+		time.Sleep(57*time.Hour + time.Minute) // from the beginning of a Saturday to Monday, after nine
+		posts.ExpectCard("Open tickets: 1", "1: VPN is down")
+		posts.ExpectNothing() // of the weekend
+		time.Sleep(24 * time.Hour)
+		posts.ExpectCard("Open tickets: 1", "1: VPN is down")
+	})
+}
+
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	bottest.RunScenarios(t, helpdesk(new(devices).restart), "scenarios.yaml")

@@ -12,9 +12,9 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// The support team has a channel, where the bot posts the conversations of people who need a person.
-// A click takes one over: from then on the thread of that post and the owner's conversation get each
-// other's messages, until somebody says /close.
+// The support team has a channel, where the bot posts the open tickets each working day, and the
+// conversations of people who need a person. A click takes one over: from then on the thread of that
+// post and the owner's conversation get each other's messages, until somebody says /close.
 
 var nowhere actions.Recipient
 
@@ -28,7 +28,11 @@ func beSupport(ctx context.Context, t *bot.Turn) error {
 		return t.Tell(ctx, "Please say this in a channel of a team, and only in one.")
 	}
 	d.Support = channel(t.Activity)
-	return t.Tell(ctx, "The support team is here. I post who needs a person.")
+	daily := actions.Notice{To: d.Support, Key: "tickets", Every: "0 9 * * MON-FRI", Zone: t.Activity.Zone().String(), Run: "tickets"}
+	if _, err := t.Notifier.Notify(ctx, daily); err != nil {
+		return err
+	}
+	return t.Tell(ctx, "The support team is here. I post who needs a person and, each working day at nine, the open tickets.")
 }
 
 // bringInPerson posts the conversation in the support team's channel.

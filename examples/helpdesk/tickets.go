@@ -146,7 +146,7 @@ func forget(ctx context.Context, turn *actions.Turn) (keeps string, err error) {
 	return "what was posted in the channel of the support team", nil
 }
 
-// sendTickets does the same without a model, for /tickets.
+// sendTickets does the same without a model: for /tickets, and each working day.
 func sendTickets(ctx context.Context, t *bot.Turn) error {
 	d, err := deskOf(ctx, t.Turn)
 	if err != nil {
