@@ -98,7 +98,7 @@ func TestManyConversationsChangeOneValue(t *testing.T) {
 				})
 			})
 		}
-		const conversations, each, outside = 32, 3, 20
+		const conversations, each, outside = 16, 3, 5
 		var want []string
 		var sending sync.WaitGroup
 		for i := range conversations {
@@ -112,10 +112,14 @@ func TestManyConversationsChangeOneValue(t *testing.T) {
 				}
 			})
 		}
+		updated := make([]error, outside)
 		for i := range outside {
-			name := fmt.Sprint("from outside ", i)
-			want = append(want, name)
-			sending.Go(func() { b.change(state.BotKey(), enter(name)) })
+			sending.Go(func() {
+				updated[i] = b.bot.Store().Update(t.Context(), state.BotKey(), func(s *state.Scope) error {
+					enter(fmt.Sprint("from outside ", i))(s)
+					return nil
+				})
+			})
 		}
 		sending.Wait()
 		for range conversations * each {
@@ -126,7 +130,14 @@ func TestManyConversationsChangeOneValue(t *testing.T) {
 				t.Errorf("reply %q", reply)
 			}
 		}
-		in := len(want) - outside
+		in := len(want)
+		for i, err := range updated {
+			if err == nil {
+				want = append(want, fmt.Sprint("from outside ", i))
+			} else if !errors.Is(err, state.ErrConflict) { // on a slow machine
+				t.Error(err)
+			}
+		}
 		if t.Logf("%d of %d entered", in, conversations*each); in < conversations*each/2 {
 			t.Errorf("only %d", in)
 		}
@@ -385,7 +396,7 @@ func TestHalfOfTheStateIsSaved(t *testing.T) {
 	})
 	b.model.Says(plan(do("enter", `{}`), say("Entered.")))
 	b.say("Mia")
-	b.expectFault("I cannot tell whether this was done: enter.")
+	b.expectFault("Please check whether I saved this, and try again. I cannot tell whether this was done: enter.")
 	b.wantGuests("Mia")
 	if all := state.Of[guests](b.scopes(miasKey)[0]).All; !slices.Equal(all, []string{"another"}) || calls != 1 {
 		t.Errorf("the person's guests are %q after %d calls", all, calls)

@@ -446,11 +446,11 @@ func sameJSON(a, b string) bool {
 func (v *verdict) state(of []*delivery) {
 	e := v.expect
 	if e.State != nil {
-		v.kept("state", of[0].Event, e.State.Lists, e.State.Conversation, e.State.User)
+		v.kept("state", of[0].Event, e.State.Lists, e.State.Conversation, e.State.User, e.State.Bot)
 	}
 	for _, id := range sortedKeys(e.StateByConversation) {
 		want := e.StateByConversation[id]
-		v.kept("state_by_conversation."+id, v.first(id), want.Lists, want.Conversation, want.User)
+		v.kept("state_by_conversation."+id, v.first(id), want.Lists, want.Conversation, want.User, want.Bot)
 	}
 	for i, d := range of {
 		id := d.Event.Conversation
@@ -465,21 +465,21 @@ func (v *verdict) state(of []*delivery) {
 	}
 }
 
-// kept compares the stored state of the event's conversation and person with what is wanted. If it
-// names no values, there must be no other lists.
-func (v *verdict) kept(field string, of *record.Event, want map[string][]string, conversation, user map[string]any) {
-	if got := v.lists(of.Conversation); (want != nil || conversation == nil && user == nil) && !equalLists(want, got, v.expect.Order.Either()) {
+// kept compares the stored state of the event's conversation and person and of the whole bot with what
+// is wanted. If it names no values, there must be no other lists.
+func (v *verdict) kept(field string, of *record.Event, want map[string][]string, conversation, user, bot map[string]any) {
+	if got := v.lists(of.Conversation); (want != nil || conversation == nil && user == nil && bot == nil) && !equalLists(want, got, v.expect.Order.Either()) {
 		v.fault(field, "the lists are %s, want %s", asJSON(got), asJSON(want))
 	}
 	scopes := v.scopes(of)
-	for i, values := range []map[string]any{conversation, user} {
+	for i, values := range []map[string]any{conversation, user, bot} {
 		for _, name := range sortedKeys(values) {
 			got, wanted := v.value(scopes[i], name), asJSON(values[name])
 			if got == "" {
 				got = "null" // nothing
 			}
 			if !sameJSON(got, wanted) {
-				v.fault(field+[]string{".conversation.", ".user."}[i]+name, "got %s, want %s; the state has %s",
+				v.fault(field+[]string{".conversation.", ".user.", ".bot."}[i]+name, "got %s, want %s; the state has %s",
 					got, wanted, asJSON(slices.Sorted(slices.Values(scopes[i].Names()))))
 			}
 		}

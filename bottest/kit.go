@@ -415,9 +415,17 @@ func (k *Kit) explain(conversation string) string {
 	return s.String()
 }
 
-// kept shows the stored state of all conversations and people.
+// Bot returns the stored state of the whole bot once the bot has nothing left to do, for [state.Of] and
+// [state.At].
+func (k *Kit) Bot() *state.Scope {
+	k.t.Helper()
+	k.Settle()
+	return k.load(state.BotKey())
+}
+
+// kept shows the stored state of the bot and of all conversations and people.
 func (k *Kit) kept() string {
-	keys := map[string]state.Key{}
+	keys := map[string]state.Key{"bot": state.BotKey()}
 	k.mu.Lock()
 	for id := range k.conversations {
 		keys[id] = conversationKey(id)

@@ -260,9 +260,18 @@ func (r *run) chat(e *record.Event) *Chat {
 	return known.As(e.From).On(cmp.Or(e.Replica, 1))
 }
 
-// seed writes the stored state of each conversation before the first step.
+// seed writes the stored state of each conversation and of the whole bot before the first step.
 func (r *run) seed() {
 	seed := &r.s.Seed
+	if seed.Bot != nil {
+		err := r.kit.watcher.Update(r.Context(), state.BotKey(), func(bot *state.Scope) error {
+			set(bot, seed.Bot)
+			return nil
+		})
+		if err != nil {
+			r.Fatalf("keep: %v", err)
+		}
+	}
 	all := slices.Clone(seed.Ordered)
 	for _, name := range sortedKeys(seed.Lists) {
 		list := lists.List{Name: name}
@@ -329,13 +338,13 @@ func (r *run) first(conversation string) *record.Event {
 	return events[slices.IndexFunc(events, func(e *record.Event) bool { return e.Conversation == conversation })]
 }
 
-// scopes are the stored state of the event's conversation and person.
-func (r *run) scopes(of *record.Event) [2]*state.Scope {
-	return [2]*state.Scope{r.kit.load(conversationKey(of.Conversation)), r.kit.load(userKey(of.From))}
+// scopes are the stored state of the event's conversation and person, and of the whole bot.
+func (r *run) scopes(of *record.Event) [3]*state.Scope {
+	return [3]*state.Scope{r.kit.load(conversationKey(of.Conversation)), r.kit.load(userKey(of.From)), r.kit.load(state.BotKey())}
 }
 
-// snapshot is the stored state of a conversation and of the first person who speaks: the lists, and
-// the JSON of all other values but those of the bot's own bookkeeping.
+// snapshot is the stored state of a conversation, of the first person who speaks and of the whole bot:
+// the lists, and the JSON of all other values but those of the bot's own bookkeeping.
 type snapshot struct {
 	lists  map[string][]string
 	values map[string]string
@@ -348,7 +357,7 @@ func (r *run) snapshot(conversation string) snapshot {
 	for i, scope := range r.scopes(r.first(conversation)) {
 		for _, name := range scope.Names() {
 			if !slices.Contains([]string{"lists", "history", "reference", "home", "approvals", "sentnotices", "greeted", "skills"}, name) {
-				found[[]string{"conversation.", "user."}[i]+name] = r.value(scope, name)
+				found[[]string{"conversation.", "user.", "bot."}[i]+name] = r.value(scope, name)
 			}
 		}
 	}

@@ -355,7 +355,12 @@ func desk(planner string) app.Bot {
 			"prompts/sequential/prompt.txt": {Data: []byte("{{actions}}")},
 		},
 		Register: func(r *actions.Registry) {
-			actions.Add(r, "openTicket", "Opens a ticket", func(_ context.Context, turn *actions.Turn, in title) (actions.Result, error) {
+			actions.Add(r, "openTicket", "Opens a ticket", func(ctx context.Context, turn *actions.Turn, in title) (actions.Result, error) {
+				bot, err := turn.Bot(ctx)
+				if err != nil {
+					return actions.Done, err
+				}
+				*state.At[state.Counter](bot, "opened")++
 				all := state.At[tickets](turn.Conversation, "desk")
 				all.Open = append(all.Open, in.Title)
 				state.At[badge](turn.User, "badge").Level++
@@ -400,7 +405,7 @@ func TestRunScenariosFails(t *testing.T) {
 		"word.yaml":       "name: word\nsteps:" + hi + "{repli: [Hello.]}",
 		"action.yaml":     "name: action\nsteps:" + hi + "{actions: [{action: openTickets}]}",
 		"asks.yaml":       "name: asks\noptions: {approval: [openTickets]}\nsteps:" + hi + "{}",
-		"state.yaml":      "name: state\nseed: {conversation: {desk: {open: [a]}}, user: {badge: {level: 1}}}\nsteps:" + hi + "{state: {conversation: {desk: {open: [b]}}, user: {badge: null, name: Ann}}}",
+		"state.yaml":      "name: state\nseed: {conversation: {desk: {open: [a]}}, user: {badge: {level: 1}}, bot: {opened: 2}}\nsteps:" + hi + "{state: {conversation: {desk: {open: [b]}}, user: {badge: null, name: Ann}, bot: {opened: 3}}}",
 		"same.yaml":       "name: same\nsteps:" + hi + "{state_unchanged: false}",
 		"scope.yaml":      "name: scope\nseed: {chat: {}}\nsteps:" + hi + "{state: {desk: {}}}",
 		"repair.yaml":     "name: repair\noptions: {max_repairs: 1}\nsteps:" + hi + "{}",
@@ -431,6 +436,7 @@ func TestRunScenariosFails(t *testing.T) {
 		`state.yaml: scenario "state", step 1: expect.state.conversation.desk: got {"open":["a"]}, want {"open":["b"]}`,
 		`step 1: expect.state.user.badge: got {"level":1}, want null`,
 		`step 1: expect.state.user.name: got null, want "Ann"; the state has ["badge"`,
+		`step 1: expect.state.bot.opened: got 2, want 3; the state has ["opened"]`,
 		`same.yaml: scenario "same", step 1: expect.state_unchanged: got true, want false`,
 		`scope.yaml: scenario "scope": seed.chat: there is no such field`,
 		`scope.yaml: scenario "scope", step 1: expect.state.desk: there is no such field`,

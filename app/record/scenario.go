@@ -47,6 +47,7 @@ type seed struct {
 	HistoryTurns int                 `json:"history_turns,omitzero"`
 	Conversation map[string]any      `json:"conversation,omitzero"`
 	User         map[string]any      `json:"user,omitzero"`
+	Bot          map[string]any      `json:"bot,omitzero"`
 }
 
 type options struct {
@@ -180,12 +181,13 @@ func (a *Action) Said() string {
 	return asJSON(a.Result)
 }
 
-// kept is stored state: lists, and values of the conversation and of the person by their names. A
-// nil value is one that must not be there.
+// kept is stored state: lists, and values of the conversation, of the person and of the whole bot by
+// their names. A nil value is one that must not be there.
 type kept struct {
 	Lists        map[string][]string `json:"lists,omitzero"`
 	Conversation map[string]any      `json:"conversation,omitzero"`
 	User         map[string]any      `json:"user,omitzero"`
+	Bot          map[string]any      `json:"bot,omitzero"`
 }
 
 // sending is how the connector answers a message.

@@ -77,7 +77,6 @@ func reachable(failure error) bool {
 func explain(t *Turn, failure error) texts.Text {
 	var fromModel *models.Error
 	var limit *LimitError
-	var conflict *state.ConflictError
 	unread := t.fault != nil
 	switch {
 	case errors.Is(failure, errNotForgotten):
@@ -106,7 +105,7 @@ func explain(t *Turn, failure error) texts.Text {
 		return "Sorry, I was shut down in the middle of this. Please try again."
 	case errors.Is(failure, state.ErrTooLarge) && !unread:
 		return "Sorry, that's more than I can store, so I didn't save it."
-	case errors.As(failure, &conflict) && len(conflict.Saved) > 0:
+	case errors.Is(failure, errHalfSaved):
 		return "Sorry, someone else changed the same thing at the same time. Please check whether I saved this, and try again."
 	case errors.Is(failure, state.ErrConflict):
 		return "Sorry, someone else changed the same thing at the same time, so I didn't save this. Please try again."

@@ -244,7 +244,7 @@ func (t *Turn) merging(ctx context.Context, write func() error) error {
 		}
 		if half && errors.Is(err, state.ErrConflict) {
 			t.uncertain = append(t.uncertain, t.unsaved()...)
-			return fmt.Errorf("%w: %v", errHalfSaved, err)
+			return fmt.Errorf("%w: %s", errHalfSaved, err.Error()) // no conflict, after which the turn would run again
 		}
 		if err != nil {
 			return err

@@ -22,7 +22,9 @@ const (
 // after its last reply, until the turn ends. Nobody depends on it, so a failed send ends it
 // silently. An indicator that the connector dropped to make room for others does not.
 type typing struct {
-	turn  *Turn
+	turn  *Turn // not read while it is shown: a rerun writes the turn
+	about *activity.Activity
+	to    Channel
 	ctx   context.Context // the turn's; the timer's function cannot get one as a parameter
 	timer *time.Timer
 
@@ -37,7 +39,7 @@ func startTyping(ctx context.Context, t *Turn) *typing {
 	if !t.IsMessage() || t.repliesInResponse() {
 		return nil
 	}
-	ty := &typing{turn: t, ctx: ctx, busy: make(chan struct{}, 1)}
+	ty := &typing{turn: t, about: t.Activity, to: t.engine.cfg.Channel, ctx: ctx, busy: make(chan struct{}, 1)}
 	ty.busy <- struct{}{}
 	defer func() { <-ty.busy }()
 	ty.timer = time.AfterFunc(typingAfter, ty.show)
@@ -53,8 +55,8 @@ func (ty *typing) show() {
 	ctx, cancel := context.WithTimeout(ty.ctx, typingTimeout)
 	defer cancel()
 	ctx, s := step(ctx, "typing")
-	to := ty.turn.Activity.Reference()
-	_, err := ty.turn.engine.cfg.Channel.Send(ctx, to, activity.To(to, activity.Typing))
+	to := ty.about.Reference()
+	_, err := ty.to.Send(ctx, to, activity.To(to, activity.Typing))
 	refused, answered := errors.AsType[*connector.Error](err)
 	if s.end(err); err != nil && !(answered && refused.HeldBack) {
 		zerolog.Ctx(ctx).Debug().Err(err).Msg("typing indicator not sent")

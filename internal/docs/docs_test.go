@@ -30,6 +30,7 @@ func TestGoCodeIsInTheTree(t *testing.T) {
 		"docs/actions.md": {"examples/first/main.go", "bot/actions_page_test.go", "bottest/languages_test.go"},
 		"docs/own-bot.md": {"app/example_test.go", "actions/actions_test.go"},
 		"docs/skills.md":  {"skills/example_test.go"},
+		"docs/state.md":   {"bot/state_page_test.go", "state/example_test.go"},
 		"docs/testing.md": {"examples/coffee/main_test.go", "examples/coffee/files_test.go"},
 	} {
 		var tree string
