@@ -250,6 +250,11 @@ type Recipient struct {
 	Caller string
 	// User is the id of the person's account, if Conversation is empty.
 	User string
+	// Via is a conversation that the bot knows and User is in, such as a channel of their team. If
+	// the person has not written to the bot yet, it starts their conversation through this one. In
+	// Teams that needs the bot's app to be installed for them, else the error is [ErrUnreachable].
+	// In a turn, "" is the turn's conversation. Elsewhere it is nobody's.
+	Via string
 }
 
 // To returns the conversation of the activity.
@@ -266,7 +271,8 @@ type Notice struct {
 	// by AI.
 	Text string
 	// Activities are sent after the text, in order: messages with cards, for example. The
-	// conversation and its members are filled in.
+	// conversation and its members are filled in. The types [activity.MessageUpdate] and
+	// [activity.MessageDelete] change or delete the bot's message with the activity's ID.
 	Activities []*activity.Activity
 	// At is when to send it. Zero, or in the past: now. A late notice says so, with the time in
 	// At's zone.

@@ -38,6 +38,11 @@ const (
 	Typing             = schema.Typing
 	Event              = schema.Event
 	Invoke             = schema.Invoke
+
+	// MessageUpdate and MessageDelete say that the message with the activity's id was edited or
+	// deleted. A bot that sends one edits or deletes its own message.
+	MessageUpdate Type = "messageUpdate"
+	MessageDelete Type = "messageDelete"
 )
 
 const (

@@ -43,6 +43,12 @@ func (*sink) Update(context.Context, activity.Reference, string, *activity.Activ
 	return nil
 }
 
+func (*sink) Delete(context.Context, activity.Reference, string, bool) error { return nil }
+
+func (*sink) CreateConversation(_ context.Context, in activity.Reference, _ string, _ *activity.Activity) (activity.Reference, error) {
+	return in, nil
+}
+
 func (*sink) TeamSize(context.Context, activity.Reference, string) (int, error) {
 	return 0, nil
 }

@@ -153,7 +153,10 @@ func (b *bundle) busy() (end func()) {
 	b.notify(actions.Notice{To: miasChat, Text: "Wait."})
 	<-taken
 	b.overdue(time.Now().Add(-time.Second))
-	b.until("the schedule in the queue", func() bool { w, _ := b.openInbox().Queued(b.Context(), state.ConversationKey("msteams", "28:bot", "a:mia")); return w == 2 })
+	b.until("the schedule in the queue", func() bool {
+		w, _ := b.openInbox().Queued(b.Context(), state.ConversationKey("msteams", "28:bot", "a:mia"))
+		return w == 2
+	})
 	return func() {
 		close(release)
 		b.expect("Wait.")

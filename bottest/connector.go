@@ -65,10 +65,10 @@ func newConnector(t testing.TB, story *story) *Connector {
 type Sent struct {
 	turnlog.Of
 	Seq           int    // its place among all events of the kit
-	Method        string // POST sends, PUT updates
+	Method        string // POST sends, PUT updates, DELETE deletes
 	Authorization string // the header
 	Status        int    // of the response; 0: there was none, see [Answer].CutOff
-	To            string // the conversation
+	To            string // the conversation; "": the request creates one
 	ReplyTo       string // the activity that it replies to; may be ""
 	ID            string // the new message's id, or that of the updated message
 	Activity      *activity.Activity
@@ -91,6 +91,10 @@ func (s Sent) line() string {
 	switch {
 	case s.Method == http.MethodPut:
 		text = "(updates message " + s.ID + ") " + text
+	case s.Method == http.MethodDelete:
+		text = "(deletes message " + s.ID + ")"
+	case s.To == "":
+		text = "(creates a conversation)"
 	case s.Activity.Type != activity.Message:
 		text = "(" + string(s.Activity.Type) + ")" // such as typing
 	}
@@ -201,8 +205,8 @@ func (c *Connector) Fails(faults ...Answer) {
 	c.faults = append(c.faults, faults...)
 }
 
-// Decides lets f decide about the messages for which Fails says nothing: the zero Answer accepts
-// one. f may be called concurrently, and may take its time.
+// Decides lets f decide about the messages for which Fails says nothing, and about requests that
+// delete a message or create a conversation: the zero Answer accepts one. f may be called concurrently, and may take its time.
 func (c *Connector) Decides(f func(Sent) Answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -315,6 +319,8 @@ func (c *Connector) handler() http.Handler {
 	mux.HandleFunc("POST /v3/conversations/{conversation}/activities", c.take)
 	mux.HandleFunc("POST /v3/conversations/{conversation}/activities/{reply}", c.take)
 	mux.HandleFunc("PUT /v3/conversations/{conversation}/activities/{id}", c.take)
+	mux.HandleFunc("DELETE /v3/conversations/{conversation}/activities/{id}", c.take)
+	mux.HandleFunc("POST /v3/conversations", c.take)
 	mux.HandleFunc("GET /v3/teams/{team}", func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -332,7 +338,7 @@ func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	raw, err := io.ReadAll(r.Body)
-	if err == nil {
+	if err == nil && len(raw) > 0 {
 		err = json.Unmarshal(raw, sent.Activity)
 	}
 	if err != nil {
@@ -359,7 +365,10 @@ func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
 		return
 	case isMessage:
 		sent.ID, sent.Status = id, http.StatusCreated
-	case sent.Method == http.MethodPut:
+	case sent.To == "": // a person's own conversation, always the same
+		sent.Status = http.StatusCreated
+		sent.ID = personal(raw)
+	case sent.Method != http.MethodPost:
 		sent.Status = http.StatusOK
 	}
 	c.record(sent)
@@ -368,6 +377,19 @@ func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(sent.Status)
 	fmt.Fprintf(w, `{"id":%q}`, sent.ID)
+}
+
+// personal is the id of the conversation that a request creates.
+func personal(request []byte) string {
+	var chat struct {
+		Members []struct {
+			ID string `json:"id"`
+		} `json:"members"`
+	}
+	if json.Unmarshal(request, &chat) != nil || len(chat.Members) != 1 {
+		return ""
+	}
+	return "a:" + strings.TrimPrefix(chat.Members[0].ID, "29:")
 }
 
 // answer returns the id of a new message, and how to answer it.
@@ -381,7 +403,7 @@ func (c *Connector) answer(sent Sent, isMessage bool) (id string, a Answer) {
 		a, c.faults = c.faults[0], c.faults[1:]
 	}
 	c.mu.Unlock()
-	if isMessage && !scripted {
+	if !scripted && (isMessage || sent.Method == http.MethodDelete || sent.To == "") {
 		a = decide(sent) // without the lock: it may take time
 	}
 	return id, a

@@ -270,7 +270,9 @@ func (c *Client) Members(ctx context.Context, ref activity.Reference) iter.Seq2[
 }
 
 // CreateConversation starts a personal chat with a person whom the connector of ref knows, and
-// sends its first message. It returns the new chat's reference, with the message's id.
+// sends its first message. It returns the new chat's reference, with the message's id. With a nil
+// message it sends nothing, and Teams returns the same chat each time, except that it refuses this
+// (400) for an app with supportsSessions.
 func (c *Client) CreateConversation(ctx context.Context, ref activity.Reference, with string, first *activity.Activity) (activity.Reference, error) {
 	type account struct {
 		ID string `json:"id"`
@@ -280,15 +282,17 @@ func (c *Client) CreateConversation(ctx context.Context, ref activity.Reference,
 		op: "create conversation", method: http.MethodPost, service: ref.ServiceURL, path: []string{"conversations"},
 		usage: usage{conversation: with, tenant: tenant},
 	}
-	message := *first
-	message.ReplyToID = ""                         // nothing to reply to yet
-	message.Conversation = activity.Conversation{} // the call creates it
 	there := ref
-	there.ActivityID, there.Conversation = "", message.Conversation.ConversationAccount
-	if err := k.write(there, &message); err != nil {
-		return activity.Reference{}, err
+	there.ActivityID, there.Conversation = "", activity.Conversation{}.ConversationAccount // the call creates it
+	chat := map[string]any{"bot": account{ref.Bot.ID}, "members": []account{{with}}, "isGroup": false}
+	if first != nil {
+		message := *first
+		message.ReplyToID, message.Conversation = "", activity.Conversation{} // nothing to reply to yet
+		if err := k.write(there, &message); err != nil {
+			return activity.Reference{}, err
+		}
+		chat["activity"] = jsontext.Value(k.body)
 	}
-	chat := map[string]any{"bot": account{ref.Bot.ID}, "members": []account{{with}}, "isGroup": false, "activity": jsontext.Value(k.body)}
 	if tenant != "" {
 		chat["tenantId"], chat["channelData"] = tenant, map[string]any{"tenant": account{tenant}}
 	}

@@ -49,6 +49,11 @@ type Channel interface {
 	Reply(ctx context.Context, to activity.Reference, replyTo string, a *activity.Activity) (id string, err error)
 	// Update replaces a sent activity. id is the one that the channel gave it.
 	Update(ctx context.Context, to activity.Reference, id string, a *activity.Activity) error
+	// Delete removes a sent activity. targeted says that only one person sees it.
+	Delete(ctx context.Context, to activity.Reference, id string, targeted bool) error
+	// CreateConversation starts a personal chat with a person, through a conversation that both are
+	// in, and sends first unless it is nil. It returns the chat.
+	CreateConversation(ctx context.Context, in activity.Reference, with string, first *activity.Activity) (activity.Reference, error)
 	// TeamSize returns how many members a team has.
 	TeamSize(ctx context.Context, of activity.Reference, id string) (int, error)
 	// Identified reports whether requests carry the bot's token, which may only go to an address

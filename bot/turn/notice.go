@@ -2,12 +2,14 @@ package turn
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	crand "crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -84,6 +87,7 @@ func (t notifier) Notify(ctx context.Context, n actions.Notice) (id string, err 
 	}
 	if p.To.Channel == "" && p.To.Bot == "" {
 		p.To.Channel, p.To.Bot, p.To.Caller = here.Channel, here.Bot, here.Caller
+		p.To.Via = cmp.Or(p.To.Via, here.Conversation)
 	}
 	if p.To.Conversation != "" && t.Conversation != nil && queueOf(p.To) == t.Conversation.Key() {
 		p.known, p.own = *state.Of[reference](t.Conversation), t.Activity.Conversation.Personal()
@@ -142,7 +146,11 @@ func (e *Engine) address(ctx context.Context, p *post) error {
 	if e.cfg.Store.Embedded() && e.workers.closing() {
 		return ErrDraining
 	}
-	if err := e.locate(ctx, &p.To); err != nil {
+	err := e.locate(ctx, &p.To)
+	if errors.Is(err, actions.ErrUnknownRecipient) && p.To.User != "" && p.To.Via != "" {
+		err = e.meet(ctx, p)
+	}
+	if err != nil {
 		return err
 	}
 	if p.known == (reference{}) {
@@ -172,6 +180,54 @@ func (e *Engine) locate(ctx context.Context, to *actions.Recipient) error {
 	}
 	if to.Conversation = state.Of[home](docs[0]).Conversation; to.Conversation == "" {
 		return actions.ErrUnknownRecipient
+	}
+	return nil
+}
+
+// meet creates the personal conversation with a person who has not written to the bot, through
+// another conversation. It sends nothing, so it may be repeated: Teams creates the conversation once.
+func (e *Engine) meet(ctx context.Context, p *post) error {
+	via, person := p.To, keyOf(p.To)
+	via.Conversation = p.To.Via
+	docs, err := e.cfg.Store.Load(ctx, queueOf(via))
+	if err != nil {
+		return err
+	}
+	known := *state.Of[reference](docs[0])
+	if known == (reference{}) {
+		return fmt.Errorf("%w, and neither is the conversation to reach it through", actions.ErrUnknownRecipient)
+	}
+	if why := known.usable(e.cfg.Channel); why != "" {
+		return fmt.Errorf("%w %s", actions.ErrUnreachable, why)
+	}
+	there, err := e.cfg.Channel.CreateConversation(connector.ForCaller(ctx, via.Caller), known.in(via).Reference(), p.To.User, nil)
+	if refused, ok := errors.AsType[*connector.Error](err); ok {
+		switch refused.Status {
+		case http.StatusForbidden:
+			return fmt.Errorf("%w: the bot is not installed for this person, or they have blocked it: %w", actions.ErrUnreachable, err)
+		case http.StatusBadRequest, http.StatusNotFound:
+			return fmt.Errorf("%w: the channel creates no conversation with this id: %w", actions.ErrUnknownRecipient, err)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	p.To.Conversation = there.Conversation.ID
+	if err := e.cfg.Store.Join(ctx, placesKey(person), placeOf(p.To.Conversation, true)); err != nil { // for /forget
+		return err
+	}
+	docs, err = e.cfg.Store.Load(ctx, homeKey(person), queueOf(p.To))
+	if err != nil {
+		return err
+	}
+	state.Of[home](docs[0]).Conversation = p.To.Conversation
+	if now := state.Of[reference](docs[1]); *now == (reference{}) {
+		*now = reference{ServiceURL: there.ServiceURL, Type: "personal", Tenant: known.Tenant, Person: p.To.User, Signed: known.Signed}
+	}
+	for _, doc := range docs { // who loses the race has been heard from meanwhile
+		if err := e.cfg.Store.Save(ctx, doc); err != nil && !errors.Is(err, state.ErrConflict) {
+			return err
+		}
 	}
 	return nil
 }
@@ -260,6 +316,9 @@ func compose(n *actions.Notice, a *activity.Activity) ([]jsontext.Value, error) 
 	for _, one := range n.Activities {
 		if one == nil || one.Type == "" {
 			return nil, errors.New("an activity of the notice has no type")
+		}
+		if changesSent(one) && one.ID == "" {
+			return nil, fmt.Errorf("a %s of the notice has no id of the message", one.Type)
 		}
 		list = append(list, one)
 	}

@@ -174,7 +174,7 @@ func (o *outbox) comesBack(err error) bool {
 func (o *outbox) deliver(ctx context.Context, a *activity.Activity) error {
 	o.typing.pause()
 	defer o.typing.resume()
-	if o.repliesInResponse() {
+	if o.repliesInResponse() && !changesSent(a) {
 		return o.reply(a)
 	}
 	if err := o.lease.Err(); err != nil {
@@ -205,17 +205,36 @@ func (o *outbox) deliver(ctx context.Context, a *activity.Activity) error {
 	return nil
 }
 
+// changesSent reports whether the activity edits or deletes a message that was sent.
+func changesSent(a *activity.Activity) bool {
+	return a.Type == activity.MessageUpdate || a.Type == activity.MessageDelete
+}
+
 // transmit replies to the turn's activity, or speaks into its conversation if there is nothing to
 // reply to. It drops a typing indicator that there is no room for: later it would no longer be
-// true.
+// true. A message to edit or delete that is gone counts as edited or deleted.
 func (o *outbox) transmit(ctx context.Context, a *activity.Activity) (id string, err error) {
-	to := o.Activity.Reference()
-	if a.ReplyToID == "" {
-		id, err = o.engine.cfg.Channel.Send(ctx, to, a)
-	} else {
-		id, err = o.engine.cfg.Channel.Reply(ctx, to, a.ReplyToID, a)
-	}
+	to, channel := o.Activity.Reference(), o.engine.cfg.Channel
 	var refused *connector.Error
+	switch {
+	case changesSent(a):
+		if a.Type == activity.MessageDelete {
+			err = channel.Delete(ctx, to, a.ID, false)
+		} else {
+			message := *a
+			message.Type, message.ReplyToID = activity.Message, ""
+			err = channel.Update(ctx, to, a.ID, &message)
+		}
+		if errors.As(err, &refused) && refused.Status == http.StatusNotFound {
+			zerolog.Ctx(ctx).Info().Str("sent_id", a.ID).Msg("a message to change or delete is gone")
+			err = nil
+		}
+		return a.ID, err
+	case a.ReplyToID == "":
+		id, err = channel.Send(ctx, to, a)
+	default:
+		id, err = channel.Reply(ctx, to, a.ReplyToID, a)
+	}
 	if a.Type == activity.Typing && errors.As(err, &refused) && refused.Status == http.StatusTooManyRequests {
 		return "", nil
 	}

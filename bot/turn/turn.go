@@ -679,7 +679,7 @@ func (t *Turn) ShowsCards() bool {
 func (t *Turn) Awaited() bool { return t.rec.Awaited }
 
 // Sent returns the channel's ids of what the turn has sent, in order; "" where the channel gave
-// none.
+// none. See [Turn.Send] for how to change or delete it.
 func (t *Turn) Sent() []string { return t.rec.Sent }
 
 // Answer sets what the turn answers to the HTTP request that waits for it.
@@ -770,6 +770,10 @@ func (t *Turn) cards(ctx context.Context, cards []activity.Card) (all []*activit
 // the like; [Turn.Say] and [Turn.Tell] are for texts. If the process is killed meanwhile, another
 // one sends the rest and does not run the calling handler again: change state before you speak.
 // Once the first activity is on its way, the end of ctx does not stop the rest.
+//
+// An activity of the type [activity.MessageUpdate] replaces the bot's message with its ID, which
+// [Turn.Sent] returned, and one of the type [activity.MessageDelete] deletes it. If that message is
+// gone, nothing happens.
 func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error {
 	err := t.put(activities)
 	if err == nil {
@@ -785,7 +789,13 @@ func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error
 func (t *Turn) put(messages []*activity.Activity) error {
 	t.rec.Outbox = make([]outgoing, len(messages))
 	for i, m := range messages {
+		if changesSent(m) { // it may be nothing but an id
+			m = into(t.Activity, m)
+		}
 		raw, err := m.Encode()
+		if err == nil && changesSent(m) && m.ID == "" {
+			err = fmt.Errorf("a %s has no id of the message", m.Type)
+		}
 		if err != nil {
 			t.rec.Outbox = nil
 			return fmt.Errorf("send: %w", err)

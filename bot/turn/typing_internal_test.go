@@ -100,6 +100,12 @@ func (*slowChannel) Update(context.Context, activity.Reference, string, *activit
 
 func (c *slowChannel) Identified() bool { return false }
 
+func (*slowChannel) Delete(context.Context, activity.Reference, string, bool) error { return nil }
+
+func (*slowChannel) CreateConversation(_ context.Context, in activity.Reference, _ string, _ *activity.Activity) (activity.Reference, error) {
+	return in, nil
+}
+
 func (c *slowChannel) TeamSize(context.Context, activity.Reference, string) (int, error) {
 	return 0, nil
 }
