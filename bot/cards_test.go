@@ -188,7 +188,7 @@ func TestCardsBehindAnApproval(t *testing.T) {
 					want = append(want, "Here.")
 				}
 				chat.Say("go")
-				chat.ExpectCard("showTickets")
+				chat.ExpectCard("Show tickets")
 				chat.Press("Approve")
 				expectAll(chat, want)
 			})

@@ -124,7 +124,7 @@ func TestAnActionMeetsAPerson(t *testing.T) {
 		t.Errorf("sent %q", texts)
 	}
 	b.rest("a:bob")
-	b.deliver(event{"text": "/forget", "from": event{"id": "29:bob", "name": "Bob"}, "conversation": event{"id": "a:bob", "conversationType": "personal", "tenantId": "t1"}})
+	b.deliver(event{"text": "/forget yes", "from": event{"id": "29:bob", "name": "Bob"}, "conversation": event{"id": "a:bob", "conversationType": "personal", "tenantId": "t1"}})
 	b.expect("I've deleted everything I kept about you.")
 	b.rest("a:bob")
 	if _, err := b.bot.Notify(t.Context(), actions.Notice{To: actions.Recipient{Channel: "msteams", Bot: "28:bot", User: "29:bob"}, Text: "x"}); !errors.Is(err, actions.ErrUnknownRecipient) {

@@ -237,7 +237,7 @@ func TestMyData(t *testing.T) {
 	for _, want := range []string{
 		"This is what I keep about you. I also keep an audit of approvals and actions.", "**About you**", "**This conversation**", "**Conversation `19:g@thread.v2`**",
 		`"lists": {`, `"name": "mine \u0060x\u0060"`, `"what we said": {`, `"text": "make mine \u0060x\u0060"`,
-		`"how I reach you": {`, `"Reminder: drink water"`, `Reminder: drink milk"`, `"action": "closeTicket"`, `"for": "approval"`, `"text": "close it"`,
+		`"how I reach you": {`, `"Reminder: drink water"`, `Reminder: drink milk"`, `"action": "Close ticket"`, `"for": "approval"`, `"text": "close it"`,
 	} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("not shown: %s", want)

@@ -396,7 +396,7 @@ func TestHalfOfTheStateIsSaved(t *testing.T) {
 	})
 	b.model.Says(plan(do("enter", `{}`), say("Entered.")))
 	b.say("Mia")
-	b.expectFault("Please check whether I saved this, and try again. I cannot tell whether this was done: enter.")
+	b.expectFault("Please check whether I saved this, and try again. I cannot tell whether this was done: Enter.")
 	b.wantGuests("Mia")
 	if all := state.Of[guests](b.scopes(miasKey)[0]).All; !slices.Equal(all, []string{"another"}) || calls != 1 {
 		t.Errorf("the person's guests are %q after %d calls", all, calls)
@@ -438,7 +438,7 @@ func TestAFailureIsToldEvenIfTheValueChanged(t *testing.T) {
 	addGuest(b, func(int) { b.change(state.BotKey(), enter("another")) }, actions.StateOnly)
 	b.model.Says(plan(do("phone", `{}`), do("enter", `{}`), say("Entered.")))
 	b.say("Mia")
-	b.expectFault("Before that I did: phone.")
+	b.expectFault("Before that I did: Phone.")
 	b.wantGuests("another")
 	if calls.Load() != 1 {
 		t.Errorf("%d calls", calls.Load())

@@ -63,7 +63,7 @@ func TestSummary(t *testing.T) {
 		if asked := shownTo(kit); !strings.Contains(asked, "summary of what was said before: Mia said one and two.") {
 			t.Errorf("the next summary does not see the one before:\n%s", asked)
 		}
-		for _, command := range []string{"/reset", "/forget"} {
+		for _, command := range []string{"/reset", "/forget yes"} {
 			if kept := keptOf(mia); !strings.Contains(kept, "Mia said one") {
 				t.Fatalf("before %s: %s", command, kept)
 			}
@@ -100,7 +100,7 @@ func TestForgetInAGroupDropsTheSummary(t *testing.T) {
 		if kept := keptOf(mia); !strings.Contains(kept, "Otto likes tea.") {
 			t.Fatal(kept)
 		}
-		mia.Mention("/forget")
+		mia.Mention("/forget yes")
 		mia.Next()
 		if kept := keptOf(mia); strings.Contains(kept, "Otto likes tea.") {
 			t.Error(kept)

@@ -19,7 +19,6 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
@@ -525,7 +524,7 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 			}
 		}
 		x.record(c)
-		shown = append(shown, x.cards(ctx, c)...)
+		shown = append(shown, x.cards(ctx, c.result.Cards())...)
 		if again {
 			continue
 		}
@@ -547,28 +546,6 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 	}
 	return err
 }
-
-// cards returns the messages that show the cards of a result: their texts if the channel renders no
-// cards, or if a card is too large for a message.
-func (x *execution) cards(ctx context.Context, c *call) (all []*activity.Activity) {
-	for _, card := range c.result.Cards() {
-		if x.ShowsCards() {
-			m := x.Message("")
-			m.Summary = spelling.OneLine(card.Fallback, maxCardSummary)
-			m.Attachments = []activity.Attachment{card.Attachment()}
-			if _, err := m.Fit().EncodeToSend(); err == nil {
-				all = append(all, m)
-				continue
-			}
-			zerolog.Ctx(ctx).Error().Str("action", c.command.Action).Msg("the action's card is too large, sending its text instead")
-		}
-		all = append(all, x.messages(card.Fallback)...)
-	}
-	return all
-}
-
-// maxCardSummary is how many characters of a card's text clients show in a notification.
-const maxCardSummary = 100
 
 // finishCall turns any error of a call into a result.
 func (x *execution) finishCall(ctx context.Context, c *call) {

@@ -18,6 +18,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/prompts"
@@ -740,6 +741,33 @@ func (t *Turn) Say(ctx context.Context, texts ...string) error {
 // is like [Turn.Say].
 func (t *Turn) Tell(ctx context.Context, text string) error {
 	return t.Send(ctx, t.messages(text)...)
+}
+
+// Show sends cards, each as its own message: the text of its Fallback if the channel renders no
+// cards, or if the card is too large for a message. Otherwise it is like [Turn.Send].
+func (t *Turn) Show(ctx context.Context, cards ...activity.Card) error {
+	return t.Send(ctx, t.cards(ctx, cards)...)
+}
+
+// maxCardSummary is how many characters of a card's text clients show in a notification.
+const maxCardSummary = 100
+
+// cards returns the messages that show the cards.
+func (t *Turn) cards(ctx context.Context, cards []activity.Card) (all []*activity.Activity) {
+	for _, card := range cards {
+		if t.ShowsCards() {
+			m := t.Message("")
+			m.Summary = spelling.OneLine(card.Fallback, maxCardSummary)
+			m.Attachments = []activity.Attachment{card.Attachment()}
+			if _, err := m.Fit().EncodeToSend(); err == nil {
+				all = append(all, m)
+				continue
+			}
+			zerolog.Ctx(ctx).Error().Msg("a card is too large, sending its text instead")
+		}
+		all = append(all, t.messages(card.Fallback)...)
+	}
+	return all
 }
 
 // Send saves the turn's state changes and then sends the activities, in order. It is for cards and

@@ -65,6 +65,8 @@ func TestTickets(t *testing.T) {
 		otto.Expect("There is no open ticket 2.") // that Otto may see
 		otto.Say("/tickets")
 		otto.ExpectCard("Open tickets: 0")
+		otto.Deliver(map[string]any{"type": "message", "text": "/tickets", "channelId": "sms"}).Taken()
+		otto.Expect("Open tickets: 0") // that channel has no cards
 	})
 }
 
@@ -89,9 +91,9 @@ func TestForget(t *testing.T) {
 func TestTicketsOpenedAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	test(t, nil, func(t *testing.T, kit *bottest.Kit) {
-		var opened []string
 		people := []string{"Mia", "Otto", "Ada", "Ben"}
 		var open []func()
+		var opened []string
 		for _, person := range people {
 			open = append(open, func() { kit.Personal(person).Say("Open a ticket: the VPN is down.") })
 		}

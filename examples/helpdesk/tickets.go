@@ -152,9 +152,7 @@ func sendTickets(ctx context.Context, t *bot.Turn) error {
 	if err != nil {
 		return err
 	}
-	m := t.Message("")
-	m.Attachments = []activity.Attachment{d.card(t.Turn).Attachment()}
-	return t.Send(ctx, m)
+	return t.Show(ctx, d.card(t.Turn))
 }
 
 // card shows what the turn's person may see, the most urgent first.

@@ -74,6 +74,8 @@ var notRun = []struct{ begin, why string }{
 	{"npm ", ciRuns},
 	{"node e2e/", ciRuns},
 	{"internal/rediscluster/start.sh ", ciRuns},
+	{"redis-cli ", "needs a server; TestRestoredBackup in e2e/chaos does the same"},
+	{"redis-server ", "needs a server; TestRestoredBackup in e2e/chaos does the same"},
 	{"git clone ", "needs the network; TestBeginOfTheTestingPage does the rest of the block"},
 	{"mkdir coffee ", begins},
 	{"cp -r ", begins},
