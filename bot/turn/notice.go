@@ -448,7 +448,7 @@ func (e *Engine) schedule(ctx context.Context, rec Record, queue state.Key) (que
 // recur is the turn of a recurring notice that is due: it puts a record for this time into the queue
 // and waits for the next one. If a process is killed in between, the next one finds that record: its
 // id is made from the time.
-func (t *Turn) recur(ctx context.Context) error {
+func (t notifier) recur(ctx context.Context) error {
 	err := t.recurs(ctx)
 	if err == nil || errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil {
 		return err
@@ -456,7 +456,7 @@ func (t *Turn) recur(ctx context.Context) error {
 	return &deadLetter{reason: "its next time could not be scheduled", err: err}
 }
 
-func (t *Turn) recurs(ctx context.Context) error {
+func (t notifier) recurs(ctx context.Context) error {
 	w, queue := *t.rec.Wait, t.queue()
 	rec := t.rec
 	if w.Replaces != "" {

@@ -152,7 +152,7 @@ func (t *Turn) safely(f func() error) (err error) {
 // begin loads state and enters the loop.
 func (t *Turn) begin(ctx context.Context) error {
 	if w := t.rec.Wait; t.rec.Phase == waiting && (w.Every != "" || w.Replaces != "") {
-		return t.recur(t.lasting(ctx))
+		return notifier{t}.recur(t.lasting(ctx))
 	}
 	if t.rec.Phase == planning && t.rec.Run == nil && t.handler() == nil {
 		t.rec.Phase = done // this version of the bot has no such route
