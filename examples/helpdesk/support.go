@@ -55,7 +55,7 @@ func bringInPerson(ctx context.Context, turn *actions.Turn, in which) (actions.R
 		Actions: []any{activity.Button{Title: "Take over", Verb: "take", Data: which{k.Number}}},
 	}
 	said := state.Of[prompts.History](turn.Thread).Lines(name, "Helpdesk")
-	for _, line := range append(said, name+": "+turn.Text[:min(len(turn.Text), maxText)]) {
+	for _, line := range append(said, name+": "+strings.ToValidUTF8(turn.Text[:min(len(turn.Text), maxText)], "")) {
 		card.Body = append(card.Body, activity.RichText{{Text: line, Subtle: true}})
 	}
 	post := &activity.Activity{Type: activity.Message, Summary: heading, Attachments: []activity.Attachment{card.Attachment()}}
@@ -82,8 +82,8 @@ func takeOver(ctx context.Context, t *bot.Turn, click bot.CardClick) (bot.CardAn
 	}
 	k.Assignee = t.Activity.From.Name
 	k.Team.Conversation += ";messageid=" + t.Activity.ReplyToID // the thread of the card
-	answer := bot.CardAnswer{Message: "Mention me in this thread to answer, and say /close when you are done."}
-	return answer, post(ctx, t, k.From, "%s of the support team is here.", k.Assignee)
+	return bot.CardAnswer{Message: "Mention me in this thread to answer, and say /close when you are done."},
+		post(ctx, t, k.From, "%s of the support team is here.", k.Assignee)
 }
 
 // talk returns the ticket that the owner and the support team talk about in the conversation of the

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
@@ -105,13 +106,10 @@ type assignment struct {
 
 func assignTicket(ctx context.Context, turn *actions.Turn, in assignment) (actions.Result, error) {
 	_, k, err := find(ctx, turn, in.Ticket)
-	switch {
-	case err != nil || k == nil:
+	if err != nil || k == nil {
 		return noTicket(in.Ticket), err
-	case len(in.Name) > maxText:
-		return actions.Fail("a name has at most %d characters", maxText), nil
 	}
-	k.Assignee = in.Name
+	k.Assignee = strings.ToValidUTF8(in.Name[:min(len(in.Name), maxText)], "")
 	return actions.Text("%s works on ticket %d.", k.Assignee, k.Number), nil
 }
 
