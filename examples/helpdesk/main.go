@@ -42,7 +42,7 @@ If somebody is upset or asks for the same thing again, offer to bring in a perso
 func register(r *actions.Registry, service restarter) {
 	actions.Add(r, "openTicket", "Opens a ticket for a problem", openTicket, actions.StateOnly,
 		actions.Title("Open a ticket"), actions.Example("open a ticket: {title}", "open a ticket with priority {priority}: {title}"))
-	actions.Add(r, "showTickets", "Shows the open tickets: the person's or, in the support team's channel, all", showTickets,
+	actions.Add(r, "showTickets", "Shows the person's open tickets or, in the support channel, all", showTickets,
 		actions.StateOnly, actions.ReturnsData, actions.Title("Show tickets"), actions.Example("show my tickets"))
 	actions.Add(r, "assignTicket", "Says who works on a ticket", assignTicket, actions.StateOnly,
 		actions.Title("Assign a ticket"), actions.Example("assign ticket {ticket} to {name}"))

@@ -32,7 +32,7 @@ func beSupport(ctx context.Context, t *bot.Turn) error {
 	if _, err := t.Notifier.Notify(ctx, daily); err != nil {
 		return err
 	}
-	return t.Tell(ctx, "The support team is here. I post who needs a person and, each working day at nine, the open tickets.")
+	return t.Tell(ctx, "The support team is here. I post who needs a person and, on working days, the open tickets.")
 }
 
 // bringInPerson posts the conversation in the support team's channel.
@@ -58,8 +58,8 @@ func bringInPerson(ctx context.Context, turn *actions.Turn, in which) (actions.R
 	for _, line := range append(said, name+": "+strings.ToValidUTF8(turn.Text[:min(len(turn.Text), maxText)], "")) {
 		card.Body = append(card.Body, activity.RichText{{Text: line, Subtle: true}})
 	}
-	post := &activity.Activity{Type: activity.Message, Summary: heading, Attachments: []activity.Attachment{card.Attachment()}}
-	if _, err := turn.Notifier.Notify(ctx, actions.Notice{To: d.Support, Activities: []*activity.Activity{post}}); err != nil {
+	posts := []*activity.Activity{{Type: activity.Message, Summary: heading, Attachments: []activity.Attachment{card.Attachment()}}}
+	if _, err := turn.Notifier.Notify(ctx, actions.Notice{To: d.Support, Activities: posts}); err != nil {
 		return actions.Result{}, err
 	}
 	return actions.Text("The support team will join. What you write here goes to them until ticket %d is closed.", k.Number), nil
