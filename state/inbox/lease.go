@@ -426,7 +426,7 @@ type leases struct {
 
 	mu   sync.Mutex
 	held map[*Lease]struct{}
-	owed map[release]struct{}
+	owed map[release]time.Duration // until when to retry, by now
 	lost uint64
 }
 
@@ -447,7 +447,7 @@ func (r release) call() *rdb.Call {
 func newLeases(db *rdb.DB, length time.Duration) *leases {
 	k := &leases{
 		db: db, length: length, started: time.Now(), closed: make(chan struct{}),
-		held: map[*Lease]struct{}{}, owed: map[release]struct{}{},
+		held: map[*Lease]struct{}{}, owed: map[release]time.Duration{},
 	}
 	k.wg.Go(k.run)
 	return k
@@ -516,7 +516,7 @@ func (k *leases) work() bool {
 	for n, r := range owed {
 		if c := calls[len(renew)+n]; c.Err != nil && rdb.IsUnavailable(c.Err) {
 			answered = false
-		} else {
+		} else if k.now() > k.owed[r] {
 			delete(k.owed, r)
 		}
 	}
@@ -571,11 +571,12 @@ func (k *leases) lose(l *Lease) {
 
 // owe schedules a release and retries it until Redis answers: one that failed, or one of a queue
 // that a call without a reply may have claimed. An empty owner means that the call did not want the
-// queue.
+// queue. Such a call may still be on its way and reach Redis after the release, so the release is
+// repeated for the length of a lease.
 func (k *leases) owe(r release) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if r.owner != "" && len(k.owed) < maxOwed {
-		k.owed[r] = struct{}{}
+		k.owed[r] = k.now() + k.length
 	}
 }
