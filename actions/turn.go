@@ -285,7 +285,8 @@ type Notice struct {
 	// month, month, day of the week), such as "0 9 * * MON-FRI". The times are those of the clock in
 	// Zone, the IANA name of a time zone; "": UTC. A recurring notice has a Key and no At. A notice
 	// with the same Key to the same conversation replaces its schedule, so a bot may register it at
-	// each start of each replica. Each time is due once, whatever the number of replicas. Times that
+	// each start of each replica. In a group or channel the schedule belongs to the conversation, not
+	// to the person who asked for it. Each time is due once, whatever the number of replicas. Times that
 	// pass while no replica runs are due once together, late. A time that the clock skips is due an
 	// hour later, and one that it repeats is due the first time, or both times where the hour is *.
 	Every, Zone string

@@ -172,6 +172,9 @@ func (x *execution) ask(ctx context.Context, c *call) error {
 	if len(a.Approvers) == 0 {
 		a.Approvers = x.engine.cfg.Approvers
 	}
+	if len(a.Approvers) == 0 && x.Activity.From.ID == "" {
+		return x.refuseCall(ctx, c, "nobody here can approve it: no person asked for it, and the bot has no approvers")
+	}
 	question := x.question(a)
 	if raw, err := question.Encode(); err != nil || len(raw) > maxQuestion {
 		return x.refuseCall(ctx, c, "its arguments are too long to be shown to a person for approval")

@@ -110,10 +110,10 @@ func (d *personData) add(title string, values map[string]any) error {
 // places adds conversations of the person.
 func (d *personData) places(ctx context.Context, places []string) error {
 	for _, place := range places {
-		if d.seen[place] {
+		conversation, _ := readPlace(place)
+		if d.seen[conversation] {
 			continue
 		}
-		conversation, _ := readPlace(place)
 		keys := d.keysOf(conversation)
 		scopes, err := d.engine.cfg.Store.Load(ctx, keys...)
 		if len(scopes) != len(keys) {
@@ -128,8 +128,8 @@ func (d *personData) places(ctx context.Context, places []string) error {
 
 // conversation adds what a conversation has of the person: everything, if it is theirs alone.
 func (d *personData) conversation(ctx context.Context, place string, scopes ...*state.Scope) error {
-	d.seen[place] = true
 	conversation, personal := readPlace(place)
+	d.seen[conversation] = true
 	title, values, owner := d.Translate("This conversation"), map[string]any{}, d.Activity.From.ID
 	if place != d.here() {
 		title = d.Translate("Conversation %s", code(titles.Visible(conversation)))
@@ -227,6 +227,12 @@ func (d *personData) describe(w Wait, found inbox.Waiting) map[string]any {
 			}
 		}
 		one["messages"] = messages
+		if rec.Notice.Run != "" {
+			one["messages"], one["text"] = []string{}, rec.Text
+		}
+		if w.Every != "" {
+			one["schedule"] = strings.TrimSpace(w.Every + " " + w.Zone)
+		}
 		return one
 	}
 	if a, _ := rec.Read(); a != nil {

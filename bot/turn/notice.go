@@ -261,10 +261,16 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 			For: forTime, Until: p.At, Then: planning, Owner: p.owner, Topic: p.Topic, Memo: p.Memo, Conversation: p.To.Conversation,
 			Every: p.Every, Zone: p.Zone,
 		}
-		if p.owner != "" { // /forget has to find every notice
-			owner := *a
+		if p.Every != "" && p.Key != "" && !a.Conversation.Personal() {
+			t.rec.Wait.Owner = "" // a schedule with a name, in a conversation of several people, is not one person's
+		}
+		if t.rec.Wait.Owner != "" { // /forget has to find every notice
+			owner, place := *a, noticePlace+p.To.Conversation
 			owner.From.ID = p.owner
-			if err := e.cfg.Store.Join(ctx, placesKey(userKey(&owner)), placeOf(p.To.Conversation, p.own)); err != nil {
+			if p.own {
+				place = placeOf(p.To.Conversation, true)
+			}
+			if err := e.cfg.Store.Join(ctx, placesKey(userKey(&owner)), place); err != nil {
 				return "", err
 			}
 		}
@@ -288,7 +294,7 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 func (p *post) key(messages []jsontext.Value) string {
 	key := p.Key
 	if key == "" && p.attempt != "" {
-		key = "call\n" + p.attempt + "\n" + hashOf(messages)
+		key = "call\n" + p.attempt + "\n" + hashOf(messages, p.Run, p.Text, p.Every, p.Zone)
 	}
 	if p.Every != "" {
 		key = everyKey + key
@@ -367,19 +373,19 @@ func sendNotice(ctx context.Context, t *Turn) error {
 	}
 	t.Activity = known.in(actions.To(t.Activity))
 	t.rec.Caller.Trusted = known.Signed
+	if sent := state.Of[sentNotices](t.Conversation); t.rec.Notice.Keyed {
+		if slices.Contains(sent.Turns, t.ID) {
+			zerolog.Ctx(ctx).Info().Msg("a notice that was sent before is not sent again")
+			return nil
+		}
+		sent.Turns, t.rec.Notice.Keyed = newest(append(sent.Turns, t.ID), maxSentNotices), false
+	}
 	if run := t.rec.Notice.Run; run != "" {
 		h := t.engine.cfg.Notice(run)
 		if h == nil {
 			return &deadLetter{reason: "this version of the bot has no handler for its notice " + run}
 		}
 		return h(ctx, t)
-	}
-	if sent := state.Of[sentNotices](t.Conversation); t.rec.Notice.Keyed {
-		if slices.Contains(sent.Turns, t.ID) {
-			zerolog.Ctx(ctx).Info().Msg("a notice that was sent before is not sent again")
-			return nil
-		}
-		sent.Turns = newest(append(sent.Turns, t.ID), maxSentNotices)
 	}
 	var list []*activity.Activity
 	for _, raw := range t.rec.Notice.Messages {

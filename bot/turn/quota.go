@@ -48,6 +48,9 @@ func (q quotas) limits(turns, used int) (all []limit) {
 	if quota == (Quota{}) {
 		return nil
 	}
+	if q.rec.Notice != nil { // it is nobody's turn
+		quota.UserTurnsPerMinute, quota.UserTokensPerDay = 0, 0
+	}
 	user, tenant := provedIDs(q.Turn)
 	key := func(id, kind, name string) state.Key {
 		to.Conversation, to.User = "", cmp.Or(id, nobody)

@@ -68,8 +68,14 @@ func queueOf(to actions.Recipient) state.Key {
 
 func userKey(a *activity.Activity) state.Key {
 	to := actions.To(a)
-	to.Conversation, to.User = "", cmp.Or(a.From.ID, nobody)
+	to.Conversation, to.User = "", personOf(a)
 	return keyOf(to)
+}
+
+// personOf is the id of the person who speaks. Where nobody does, as in a notice that runs a handler in
+// a group, each conversation has a nobody of its own.
+func personOf(a *activity.Activity) string {
+	return cmp.Or(a.From.ID, nobody+a.Conversation.ID)
 }
 
 // elsewhere is another conversation of the bot on the same channel.
@@ -490,6 +496,7 @@ func (r *reference) in(to actions.Recipient) *activity.Activity {
 const (
 	personalPlace = "personal "
 	sharedPlace   = "shared "
+	noticePlace   = "notice " // only a notice for later is the person's there
 )
 
 // placeOf is a conversation as a member of the set.
@@ -613,8 +620,8 @@ func (t *Turn) sharedValues(ctx context.Context) (names []string, err error) {
 	}
 	err = t.engine.cfg.Store.Members(ctx, placesKey(userKey(t.Activity)), func(places []string) error {
 		for _, place := range places {
-			conversation, personal := readPlace(place)
-			if personal || place == t.here() {
+			conversation, _ := readPlace(place)
+			if !strings.HasPrefix(place, sharedPlace) || place == t.here() {
 				continue
 			}
 			keys := t.keysOf(conversation)
@@ -685,14 +692,14 @@ func (t *Turn) forgetElsewhere(ctx context.Context) error {
 			if place == t.here() {
 				continue
 			}
-			conversation, personal := readPlace(place)
+			conversation, _ := readPlace(place)
 			queue := queueOf(t.elsewhere(conversation))
 			waiting, err := t.engine.inbox.Queued(ctx, queue)
 			if queue == t.lease.Queue() {
 				waiting-- // this turn
 			}
 			if err == nil {
-				err = t.forgetIn(ctx, conversation, personal)
+				err = t.forgetIn(ctx, place)
 			}
 			switch {
 			case errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil:
@@ -721,8 +728,12 @@ func (t *Turn) keysOf(conversation string) []state.Key {
 
 // forgetIn deletes what the person said in another conversation. If a turn changes it meanwhile,
 // the turn of /forget runs again.
-func (t *Turn) forgetIn(ctx context.Context, conversation string, personal bool) error {
+func (t *Turn) forgetIn(ctx context.Context, place string) error {
+	conversation, personal := readPlace(place)
 	keys := t.keysOf(conversation)
+	if strings.HasPrefix(place, noticePlace) {
+		return t.dropWaits(ctx, conversation, t.Activity.From.ID, forTime)
+	}
 	scopes, err := t.engine.cfg.Store.Load(ctx, keys...)
 	if err != nil && !(personal && len(scopes) == len(keys)) { // what is deleted whole need not be read
 		return err

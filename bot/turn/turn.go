@@ -363,7 +363,7 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 }
 
 // owner is who may withdraw what the turn schedules.
-func (t *Turn) owner() string { return cmp.Or(t.Activity.From.ID, nobody) }
+func (t *Turn) owner() string { return personOf(t.Activity) }
 
 // encodeAnswer returns nil when no request waits.
 func (t *Turn) encodeAnswer() []byte {

@@ -30,6 +30,7 @@ func main() { cli.Main(run) }
 // bot of cmd/bot.
 func run(ctx context.Context, args []string, std *cli.Streams) int {
 	var all commands
+	all.Bot.Name = "Planbot"
 	all.Bot.Register = func(r *actions.Registry) {
 		lists.Register(r)
 		reminders.Register(r)

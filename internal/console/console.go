@@ -173,7 +173,7 @@ func (t *talk) activity(kind activity.Type) *activity.Activity {
 		Type: kind, ID: rand.Text(), ChannelID: "console", ServiceURL: t.serviceURL,
 		Extra: jsontext.Value(fmt.Sprintf(`{"timestamp":%q,"localTimestamp":%q}`, now.UTC().Format(time.RFC3339Nano), now.Format(time.RFC3339Nano))),
 	}
-	a.From.ID, a.From.Name, a.Recipient.ID, a.Recipient.Name = "console-user", "You", "bot", t.BotName
+	a.From.ID, a.From.Name, a.Recipient.ID, a.Recipient.Name = "console-user", "Terminal user", "bot", t.BotName
 	a.Conversation.ID, a.Conversation.ConversationType = t.conversation, "personal"
 	return a
 }

@@ -194,7 +194,7 @@ func TestActivities(t *testing.T) {
 		t.Errorf("the first activity does not add the bot: %+v", hello)
 	}
 	if message.Type != activity.Message || message.Text != "hello" || message.ChannelID != "console" ||
-		message.From.ID != "console-user" || message.From.Name != "You" || message.Recipient.ID != "bot" {
+		message.From.ID != "console-user" || message.From.Name != "Terminal user" || message.Recipient.ID != "bot" {
 		t.Errorf("message %+v", message)
 	}
 	if !message.Conversation.Personal() || message.Conversation.ID != hello.Conversation.ID {

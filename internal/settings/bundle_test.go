@@ -20,5 +20,5 @@ func (e env) read() (*Settings, error) {
 	for flag, value := range e {
 		args = append(args, "--"+flag+"="+value)
 	}
-	return Read(Bot{Register: lists.Register}, args...)
+	return Read(Bot{Name: "ListBot", Register: lists.Register}, args...)
 }

@@ -473,6 +473,9 @@ func (s *Settings) Check() error {
 	if _, err := s.Instructions(); err != nil {
 		f = append(f, err)
 	}
+	if s.Bot.Register != nil && s.Bot.Name == "" {
+		f = append(f, errors.New("app.Bot has no Name"))
+	}
 	if _, err := texts.New(s.Bot.Texts); err != nil {
 		f = append(f, err)
 	}

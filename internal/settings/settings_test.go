@@ -161,7 +161,7 @@ func TestAppIDNeedsModelAndState(t *testing.T) {
 		for flag, value := range all {
 			args = append(args, "--"+flag+"="+value)
 		}
-		_, err := Read(Bot{Register: lists.Register}, args...)
+		_, err := Read(Bot{Name: "ListBot", Register: lists.Register}, args...)
 		var lines []string
 		if err != nil {
 			lines = slices.DeleteFunc(strings.Split(err.Error(), "\n"), func(line string) bool { return strings.HasPrefix(line, "BOT_DATA_DIR: needs ") })
@@ -440,5 +440,13 @@ func TestSkillsConfig(t *testing.T) {
 	want := skills.Config{Roots: []string{dir}, Lenient: true, FollowLinks: true, Reload: true}
 	if diff := cmp.Diff(want, s.SkillsConfig()); diff != "" {
 		t.Error(diff)
+	}
+}
+
+func TestABotHasAName(t *testing.T) {
+	t.Parallel()
+	if _, err := Read(Bot{Register: lists.Register}, "--bot-max-steps=-1"); err == nil ||
+		!strings.Contains(err.Error(), "app.Bot has no Name") || !strings.Contains(err.Error(), "BOT_MAX_STEPS") {
+		t.Errorf("error %v", err)
 	}
 }
