@@ -17,14 +17,15 @@ import (
 )
 
 type chatCmd struct {
-	URL string `name:"url" placeholder:"URL" help:"talk to the bot that runs at http://127.0.0.1:3978 or elsewhere"`
+	URL    string `name:"url" placeholder:"URL" help:"talk to the bot that runs at http://127.0.0.1:3978 or elsewhere"`
+	Locale string `name:"locale" placeholder:"TAG" help:"your language, such as de or pt-BR"`
 }
 
 // Run talks to the bot as a channel does: to the one at URL, or else to one that it serves on its
 // own port. That bot logs only warnings unless a level is set.
 func (c chatCmd) Run(ctx context.Context, bot Bot, s *settings.Settings, std *cli.Streams) error {
 	cfg := console.Config{
-		In: std.In, Out: std.Out, BotName: s.Bot.Name, Dumb: os.Getenv("TERM") == "dumb", NoColor: os.Getenv("NO_COLOR") != "",
+		In: std.In, Out: std.Out, BotName: s.Bot.Name, Locale: c.Locale, Dumb: os.Getenv("TERM") == "dumb", NoColor: os.Getenv("NO_COLOR") != "",
 	}
 	if c.URL != "" {
 		u, err := url.Parse(c.URL)

@@ -173,14 +173,21 @@ func TestAHandlerChangesASentMessage(t *testing.T) {
 	if got := b.connector.await(t, "delete", deleted); got.ID != id || got.To != "a:mia" {
 		t.Errorf("deleted %s in %s", got.ID, got.To)
 	}
+	status := http.StatusNotFound
 	b.connector.Decides(func(s bottest.Sent) bottest.Answer {
 		if s.Method == http.MethodDelete {
-			return bottest.Answer{Status: http.StatusNotFound}
+			return bottest.Answer{Status: status}
 		}
 		return bottest.Answer{}
 	})
 	b.say("/delete")
 	b.expect("Done.") // it is gone
+	status = http.StatusForbidden
+	b.say("/delete")
+	b.expect("Done.") // the rest is still sent, and so is what comes later
+	_, err := b.bot.Notify(t.Context(), actions.Notice{To: actions.Recipient{Channel: "msteams", Bot: "28:bot", Conversation: "a:mia"}, Text: "Later."})
+	b.must(err)
+	b.expect("Later.")
 	b.say("/wrong")
 	b.expectFault("Sorry, something went wrong on my side.")
 	b.connector.None(t)

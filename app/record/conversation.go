@@ -556,6 +556,9 @@ func eventOf(a *activity.Activity, s *scrub.Scrubber) *Event {
 		e.Text = &text
 	}
 	e.Entities = entities
+	if !strings.HasPrefix(a.Locale, "en") {
+		e.Locale = s.Text(a.Locale)
+	}
 	if d := decisionIn(a); d != nil {
 		e.Value, e.Text, e.Name = map[string]any{"approve": d.approve}, nil, ""
 	} else if len(a.Value) > 0 {

@@ -92,6 +92,7 @@ type Event struct {
 	Entities     []map[string]any `json:"entities,omitzero"`
 	ChannelData  any              `json:"channelData,omitzero"`
 	MembersAdded []map[string]any `json:"membersAdded,omitzero"`
+	Locale       string           `json:"locale,omitzero"`
 	Attachments  []map[string]any `json:"attachments,omitzero"`
 
 	AtMS         int    `json:"at_ms,omitzero"`

@@ -93,6 +93,11 @@ func (o *outbox) sendFirst(ctx context.Context) error {
 		count(o.engine.meter.replies, "unsure")
 		o.rec.Sent = append(o.rec.Sent, "")
 		return nil
+	case !o.comesBack(err) && changesSent(m) && is[*connector.Error](err): // that says nothing about new messages
+		zerolog.Ctx(ctx).Warn().Err(err).Msg("the channel does not let a sent message be changed")
+		count(o.engine.meter.replies, "failed")
+		o.rec.Sent = append(o.rec.Sent, "")
+		return nil
 	case !o.comesBack(err):
 		count(o.engine.meter.replies, "failed")
 		o.rec.Outbox = nil

@@ -42,6 +42,8 @@ type Config struct {
 	// Dumb says that the terminal cannot edit lines (TERM=dumb), NoColor that the person wants
 	// no colors (NO_COLOR).
 	Dumb, NoColor bool
+	// Locale is the person's language, a BCP 47 tag. "": the bot's own.
+	Locale string
 	// Logs, when set, show above the line being typed instead of across it.
 	Logs *Logs
 
@@ -174,7 +176,7 @@ func (t *talk) activity(kind activity.Type) *activity.Activity {
 		Extra: jsontext.Value(fmt.Sprintf(`{"timestamp":%q,"localTimestamp":%q}`, now.UTC().Format(time.RFC3339Nano), now.Format(time.RFC3339Nano))),
 	}
 	a.From.ID, a.From.Name, a.Recipient.ID, a.Recipient.Name = "console-user", "Terminal user", "bot", t.BotName
-	a.Conversation.ID, a.Conversation.ConversationType = t.conversation, "personal"
+	a.Conversation.ID, a.Conversation.ConversationType, a.Locale = t.conversation, "personal", t.Locale
 	return a
 }
 

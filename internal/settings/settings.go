@@ -32,6 +32,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/entra"
+	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
@@ -160,6 +161,7 @@ type Settings struct {
 	faults   faults   // in single values
 	flagged  []string // variables that were set by flags
 	warnings []string
+	typos    []string // variables that may be misspelled settings
 }
 
 // Bot is the part of app.Bot that settings need. Each field has the name and type that it has
@@ -211,6 +213,7 @@ const (
 // unset. A wrong value is not an error yet, so [Settings.Check] can report all of them.
 func (s *Settings) Flags() kong.Option {
 	return kong.PostBuild(func(k *kong.Kong) error {
+		var known []string
 		for _, flag := range k.Model.Flags {
 			if len(flag.Envs) == 0 {
 				continue
@@ -218,9 +221,30 @@ func (s *Settings) Flags() kong.Option {
 			flag.Name = cmp.Or(flag.Tag.Get("name"), strings.ToLower(strings.ReplaceAll(flag.Envs[0], "_", "-")))
 			flag.Mapper = kong.MapperFunc(s.decode)
 			s.checkSpellings(flag.Envs)
+			known = append(known, flag.Envs...)
 		}
+		s.typos = misspelled(os.Environ(), known)
 		return nil
 	})
+}
+
+// misspelled names the variables that look like one of the known ones. Others are somebody else's.
+func misspelled(environ, known []string) (typos []string) {
+	for _, entry := range environ {
+		name, _, _ := strings.Cut(entry, "=")
+		if !strings.HasPrefix(name, "BOT_") || slices.Contains(known, name) || len(name) > 64 {
+			continue
+		}
+		near := spelling.Nearest(known, func(setting string) (int, bool) {
+			edits := spelling.Edits(name, setting)
+			return edits, edits <= 2
+		})
+		if near != nil {
+			typos = append(typos, name+": there is no such setting; did you mean "+near[0]+"?")
+		}
+	}
+	slices.Sort(typos)
+	return typos
 }
 
 // checkSpellings unsets empty variables, and reports two spellings of one setting with different
@@ -441,7 +465,7 @@ func (f *faults) has(variable string) bool {
 // reads the files that they name and does not connect to anything. Call it before you use the
 // settings.
 func (s *Settings) Check() error {
-	s.warnings = nil
+	s.warnings = slices.Clone(s.typos)
 	f := slices.Clone(s.faults)
 	s.Planner = cmp.Or(s.Planner, s.Bot.Planner, Sequence)
 	s.checkNeeds(&f)

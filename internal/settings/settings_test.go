@@ -450,3 +450,11 @@ func TestABotHasAName(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+func TestMisspelledVariables(t *testing.T) {
+	t.Parallel()
+	got := misspelled([]string{"BOT_MODLE=offline", "BOT_MODEL=x", "BOT_WAREHOUSE=y", "HOME=/"}, []string{"BOT_ADDR", "BOT_MODEL"})
+	if want := []string{"BOT_MODLE: there is no such setting; did you mean BOT_MODEL?"}; !slices.Equal(got, want) {
+		t.Errorf("%q", got)
+	}
+}
