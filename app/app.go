@@ -115,6 +115,19 @@ func (b *Bot) assemble(cfg bot.Config) (*bot.Bot, error) {
 	return made, err
 }
 
+// checkIcons returns the mistakes in the bot's own icons.
+func (b *Bot) checkIcons() error {
+	icons := manifest.Config{AppID: "00000000-0000-0000-0000-000000000001", Domain: "bot.example.com"} // what has to be set
+	icons.ColorIcon, icons.OutlineIcon = b.Manifest.ColorIcon, b.Manifest.OutlineIcon
+	if icons.ColorIcon == nil && icons.OutlineIcon == nil {
+		return nil
+	}
+	if err := manifest.Build(io.Discard, icons); err != nil {
+		return fmt.Errorf("app.Bot.Manifest: %w", err)
+	}
+	return nil
+}
+
 const (
 	readyTimeout  = 2 * time.Second
 	healthTimeout = 3 * time.Second
@@ -133,7 +146,7 @@ type serveCmd struct {
 
 // Run serves until the process is told to stop, then drains.
 func (cmd serveCmd) Run(ctx context.Context, own Bot, s *settings.Settings, std *cli.Streams) error {
-	if err := cli.Check(s, freeDataDir(s.DataDir)); err != nil {
+	if err := cli.Check(s, freeDataDir(s.DataDir), own.checkIcons()); err != nil {
 		return err
 	}
 	p := &program{Settings: s, own: own, log: cli.Logger(std.Err, s, zerolog.InfoLevel)}

@@ -1,8 +1,11 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"image"
+	"image/png"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -43,11 +46,20 @@ func TestMistakesOfABotAreNamedAtOnce(t *testing.T) {
 	t.Parallel()
 	b := defaultBot()
 	b.Texts = map[string]map[string]string{"de": {"Deleted the list %s.": "Weg."}, "no tag!": {}}
-	for _, command := range []string{"serve", "chat"} {
-		code, _, errs := executeFor(t, b, "", command, "--port=0", "--bot-max-steps=0")
-		for _, want := range []string{"BOT_MAX_STEPS: ", `texts: de: "Weg." has the verbs []`, `texts: "no tag!" is not a language`} {
-			if code != cli.ExitUsage || !strings.Contains(errs, want) {
-				t.Errorf("%s: exit code %d, want %q in\n%s", command, code, want, errs)
+	var small bytes.Buffer
+	if err := png.Encode(&small, image.NewNRGBA(image.Rect(0, 0, 31, 31))); err != nil {
+		t.Fatal(err)
+	}
+	b.Manifest.ColorIcon, b.Manifest.OutlineIcon = []byte("no picture"), small.Bytes()
+	for command, want := range map[string]int{"serve": cli.ExitUsage, "chat": cli.ExitUsage, "doctor": cli.ExitFailed} {
+		code, out, errs := executeFor(t, b, "", command, "--port=0", "--bot-max-steps=0")
+		wants := []string{"BOT_MAX_STEPS: ", `texts: de: "Weg." has the verbs []`, `texts: "no tag!" is not a language`}
+		if command != "chat" { // which is not for Teams
+			wants = append(wants, "color.png: is not a PNG", "outline.png: has 31×31 pixels")
+		}
+		for _, part := range wants {
+			if code != want || !strings.Contains(out+errs, part) {
+				t.Errorf("%s: exit code %d, want %q in\n%s%s", command, code, part, out, errs)
 			}
 		}
 	}
