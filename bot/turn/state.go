@@ -421,6 +421,9 @@ func (t *Turn) noteReference() {
 		ServiceURL: a.ServiceURL, Type: c.ConversationType, IsGroup: c.IsGroup, Tenant: tenant, Signed: t.rec.Caller.Trusted,
 		Locale: cmp.Or(a.Locale, before.Locale), // clicks do not always have it
 	}
+	if !t.IsMessage() || t.IsSubmit() {
+		a.Locale = now.Locale
+	}
 	if c.Personal() && !a.FromBot() {
 		now.Person = a.From.ID
 		if t.home != nil {
