@@ -17,6 +17,7 @@ import (
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
+	"github.com/planbot-go/planbot/manifest"
 	"github.com/planbot-go/planbot/models"
 )
 
@@ -38,6 +39,26 @@ func TestSetupAndRoutesInCommands(t *testing.T) {
 	code, out, errs := executeFor(t, shouting(), "create a list Home and add milk to it\n/version\n", "chat")
 	if code != 0 || !strings.Contains(out, "HOME") || !strings.Contains(out, "Version 7.") {
 		t.Errorf("exit code %d\n%s\n%s", code, out, errs)
+	}
+}
+
+// TestHelpDescribesCommands as the app package does.
+func TestHelpDescribesCommands(t *testing.T) {
+	t.Parallel()
+	b := shouting()
+	b.Setup = nil
+	b.Manifest.Commands = []manifest.Command{{Title: "/version", Description: "says which version this is"}, {Title: "/reset", Description: "starts again"}}
+	b.Texts = map[string]map[string]string{"de": {"says which version this is": "sagt die Version"}}
+	for locale, wants := range map[string][]string{
+		"en": {"- **/version**: says which version this is\n", "- **/reset**: starts again\n", "- **help**: shows this\n"},
+		"de": {"- **/version**: sagt die Version\n", "- **/reset**: starts again\n", "- **help**: zeigt das hier\n"},
+	} {
+		code, out, errs := executeFor(t, b, "help\n", "chat", "--locale", locale)
+		for _, want := range wants {
+			if code != 0 || !strings.Contains(out, want) {
+				t.Errorf("%s: exit code %d, no %q in\n%s\n%s", locale, code, want, out, errs)
+			}
+		}
 	}
 }
 

@@ -168,17 +168,27 @@ func (b *builtins) helpText(t *Turn) string {
 		}
 		s.WriteString("\n- **" + t.Translate(texts.Text(a.Title)) + "**: " + about)
 	}
-	s.WriteString("\n\n" + t.Translate("Commands:") + "\n\n- **help**: " + t.Translate("shows this"))
+	s.WriteString("\n\n" + t.Translate("Commands:") + "\n")
+	list := func(command string, does texts.Text) {
+		s.WriteString("\n- **" + command + "**")
+		if own := t.Translate(texts.Text(command)); own != command {
+			does = texts.Text(own)
+		}
+		if does != "" {
+			s.WriteString(": " + t.Translate(does))
+		}
+	}
+	list("help", "shows this")
 	for _, command := range b.own.commands {
 		if command != "/help" && command != skillCommand && !slices.ContainsFunc(listed, func(c listedCommand) bool { return c.name == command }) {
-			s.WriteString("\n- **" + command + "**")
+			list(command, "")
 		}
 	}
 	if b.cfg.Skills != nil {
-		s.WriteString("\n- **/skill**: " + t.Translate("lists my skills"))
+		list(skillCommand, "lists my skills")
 	}
 	for _, c := range listed {
-		s.WriteString("\n- **" + c.name + "**: " + t.Translate(c.does))
+		list(c.name, c.does)
 	}
 	return s.String()
 }
