@@ -133,6 +133,9 @@ type manifestInitCmd struct {
 
 // Run writes the files, or nothing if something is wrong with them or one exists.
 func (c manifestInitCmd) Run(b Bot, s *settings.Settings, std *cli.Streams) error {
+	if err := s.Actions().Check(); err != nil {
+		return cli.Usage(err)
+	}
 	if len(b.Manifest.Translations)+len(c.Languages) == 0 { // one, to show what such a file looks like
 		c.Languages = []string{"de"}
 		if b.Manifest.Language != "" && b.Manifest.Language != "en" {
@@ -157,6 +160,9 @@ type manifestBuildCmd struct {
 
 // Run writes the package, or nothing if something is wrong with it.
 func (c manifestBuildCmd) Run(b Bot, s *settings.Settings, std *cli.Streams) error {
+	if err := s.Actions().Check(); err != nil {
+		return cli.Usage(err)
+	}
 	id, domain := cmp.Or(c.AppID, b.Manifest.AppID, s.AppID), cmp.Or(c.Domain, b.Manifest.Domain)
 	var zip bytes.Buffer
 	var err error

@@ -86,6 +86,43 @@ func TestMistakesOfABotAreNamedAtOnce(t *testing.T) {
 	}
 }
 
+// TestMistakesInActionsAreNamedAtOnce, by each command that needs the actions.
+func TestMistakesInActionsAreNamedAtOnce(t *testing.T) {
+	t.Parallel()
+	type odd struct {
+		N int `json:"n" default:"one"`
+	}
+	done := func(context.Context, *actions.Turn, odd) (actions.Result, error) { return actions.Done, nil }
+	plain := func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil }
+	b := Bot{Name: "Odd", Register: func(r *actions.Registry) {
+		actions.Provide(r, "user", func(context.Context, *actions.Turn) (string, error) { return "", nil })
+		actions.Add(r, "count", "Counts", done).Detail = "changes nothing"
+		actions.Add(r, "co ok", "Cooks", plain)
+		actions.Add(r, "cook", "Cooks", plain)
+		actions.Add(r, "cook", "Cooks again", plain)
+		actions.Add(r, "send", "Sends", plain, actions.Returns[chan int]())
+		actions.Add(r, "stir", "Stirs", plain, actions.Title("Cook"))
+	}}
+	for _, args := range [][]string{{"serve", "--port=0"}, {"chat"}, {"actions"}, {"manifest", "init", t.TempDir()}, {"manifest", "build"}, {"plan", "show", "hello"}, {"plan", "decode"}, {"doctor"}} {
+		code, out, errs := executeFor(t, b, "", args...)
+		if code == 0 {
+			t.Errorf("%v: exit code 0", args)
+		}
+		for _, want := range []string{
+			`the host value "user" is taken`, `add count: field N: default: "one" does not fit int`, `action name "co ok": want a letter`,
+			`action name "cook" is taken`, "action send: returns chan int: ", `action stir has the title "Cook" of cook`,
+		} {
+			if !strings.Contains(out+errs, want) {
+				t.Errorf("%v: no %q in\n%s%s", args, want, out, errs)
+			}
+		}
+	}
+	_, err := New(t.Context(), b, models.Offline{}, bot.Config{})
+	if err == nil || !strings.Contains(err.Error(), "add count: ") || !strings.Contains(err.Error(), "action send: ") {
+		t.Errorf("New: %v", err)
+	}
+}
+
 // TestSetupIsRecorded: hooks of a bot's own do not replace those of the recorder, and see the rest
 // of the config.
 func TestSetupIsRecorded(t *testing.T) {

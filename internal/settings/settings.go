@@ -895,9 +895,10 @@ func (s *Settings) checkTraces(f *faults) {
 	}
 }
 
-// Actions returns the bot's actions.
+// Actions returns the bot's actions. Its Check lists what is wrong with them.
 func (s *Settings) Actions() *actions.Registry {
 	registry := actions.New()
+	registry.Collect = true
 	if s.Bot.Register != nil {
 		s.Bot.Register(registry)
 	}
