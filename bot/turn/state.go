@@ -162,11 +162,11 @@ func changed(scopes ...*state.Scope) bool {
 
 // reload goes back to the last save or the last plan, on fresh state.
 func (t *Turn) reload(ctx context.Context) error {
-	raw := t.lease.Record()
 	if t.base != nil {
-		raw = t.base
+		t.use(t.base.clone())
+		return t.load(ctx)
 	}
-	rec, err := Decode(raw)
+	rec, err := Decode(t.lease.Record())
 	if err != nil {
 		return err
 	}
@@ -416,19 +416,20 @@ func (t *Turn) noteReference() {
 	}
 	c := &a.Conversation
 	tenant, _ := a.Tenant()
-	before := state.Of[reference](t.Conversation)
+	before := state.Peek[reference](t.Conversation)
 	now := reference{
 		ServiceURL: a.ServiceURL, Type: c.ConversationType, IsGroup: c.IsGroup, Tenant: tenant, Signed: t.rec.Caller.Trusted,
 		Locale: cmp.Or(a.Locale, before.Locale), // clicks do not always have it
 	}
 	if c.Personal() && !a.FromBot() {
 		now.Person = a.From.ID
-		if t.home != nil {
+		if t.home != nil && state.Peek[home](t.home).Conversation != c.ID {
 			state.Of[home](t.home).Conversation = c.ID
 		}
 	}
-	t.moved = *before != now
-	*before = now
+	if t.moved = *before != now; t.moved {
+		*state.Of[reference](t.Conversation) = now
+	}
 }
 
 // Removed notes that the bot was removed from the conversation. Nothing can be sent there until an

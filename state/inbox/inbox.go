@@ -175,11 +175,21 @@ func seen(queue state.Key, id string) string {
 
 // call starts a call of a script that includes queue.lua.
 func call(s *rdb.Script, queue state.Key) *rdb.Call {
-	p := queue.Partition()
-	return s.Call(at(queue, "queue"), at(queue, "records"), at(queue, "waits"), at(queue, "lease"),
-		shared(p, "leases"), shared(p, "wake"), shared(p, "depth"), shared(p, "timers"), shared(p, "dead")).
-		Add(queue.String())
+	return s.CallWith(queueKeys(queue)).Add(queue.String())
 }
+
+// queueKeys returns the first keys of such a call.
+func queueKeys(queue state.Key) []any {
+	return append([]any{at(queue, "queue"), at(queue, "records"), at(queue, "waits"), at(queue, "lease")}, ofPartition[queue.Partition()]...)
+}
+
+// ofPartition are those that all queues of a partition share.
+var ofPartition = func() (all [rdb.Partitions][]any) {
+	for p := range all {
+		all[p] = []any{shared(p, "leases"), shared(p, "wake"), shared(p, "depth"), shared(p, "timers"), shared(p, "dead")}
+	}
+	return all
+}()
 
 // check rejects invalid queue keys and invalid record ids.
 func check(queue state.Key, doing, id string) error {
