@@ -3,11 +3,14 @@ package bot_test
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -207,4 +210,150 @@ func TestTakenOutEndsSchedules(t *testing.T) {
 			b.ended()
 		})
 	}
+}
+
+// TestANoticeDoesNotMakeAChatTheOwners: /forget of who asked for it deletes the notice, and nothing of
+// the person that it is for.
+func TestANoticeDoesNotMakeAChatTheOwners(t *testing.T) {
+	b := met(t)
+	b.toldBy("tellOtto", func() actions.Notice {
+		return actions.Notice{To: actions.Recipient{User: "29:otto"}, Text: "Mia says hi.", At: time.Now().Add(time.Hour)}
+	})
+	b.bot.OnCommand("/order", func(ctx context.Context, turn *bot.Turn) error {
+		*state.At[string](turn.Conversation, "orderbook") = "tea"
+		return turn.Tell(ctx, "Ordered.")
+	})
+	b.tell(otto("/order"), "Ordered.")
+	b.model.Says(plan(do("tellOtto", `{}`), say("I will.")))
+	b.tell(event{"text": "tell Otto"}, "I will.")
+	if shown := b.myData(); strings.Contains(shown, "orderbook") || !strings.Contains(shown, "Mia says hi.") {
+		t.Errorf("Mia is shown %s", shown)
+	}
+	b.tell(event{"text": "/forget yes"}, forgotten)
+	b.gone()
+	if kept := b.kept(); !strings.Contains(kept, "tea") || strings.Contains(kept, "29:mia") {
+		t.Errorf("kept %s", kept)
+	}
+	b.connector.None(t)
+}
+
+// runs adds a handler for notices that counts, as nobody of the conversation, in the person's state.
+func runs(made *bot.Bot) {
+	made.OnNotice("count", func(ctx context.Context, turn *bot.Turn) error {
+		n := state.At[int](turn.User, "n")
+		*n++
+		return turn.Tell(ctx, fmt.Sprint(turn.Text, " ", *n))
+	})
+	made.OnNotice("plan", func(ctx context.Context, turn *bot.Turn) error { return turn.Plan(ctx) })
+}
+
+// inGroups is a bot with those handlers that was spoken to in two groups.
+func inGroups(t *testing.T, change ...func(*bot.Config)) (b *bundle, groups []actions.Recipient) {
+	t.Helper()
+	t.Parallel()
+	b = setup(t, change...)
+	runs(b.bot)
+	for _, id := range []string{"19:one@thread.v2", "19:two@thread.v2"} {
+		b.deliver(in(inGroup, event{"text": "<at>Planbot</at> help", "conversation": event{"id": id, "conversationType": "groupChat", "isGroup": true, "tenantId": "t1"}}))
+		b.connector.Next(t)
+		groups = append(groups, actions.Recipient{Channel: "msteams", Bot: "28:bot", Conversation: id})
+	}
+	return b, groups
+}
+
+// TestNoticesOfGroupsShareNoPerson: a handler that runs in a group runs for nobody.
+func TestNoticesOfGroupsShareNoPerson(t *testing.T) {
+	b, groups := inGroups(t, limited(turn.Quota{UserTurnsPerMinute: 1, UserTokensPerDay: 1}))
+	for _, want := range []string{"turn 1", "turn 2"} {
+		for _, to := range groups {
+			b.notify(actions.Notice{To: to, Run: "count", Text: "turn"})
+			if got := b.connector.Next(t); got.Text() != want || got.To != to.Conversation {
+				t.Errorf("%q to %s, want %q", got.Text(), got.To, want)
+			}
+		}
+	}
+	for range 2 { // no quota of a person counts them
+		for _, to := range groups {
+			b.model.Says(plan(say("Planned.")))
+			b.notify(actions.Notice{To: to, Run: "plan", Text: "sum up"})
+			b.expect("Planned.")
+		}
+	}
+	b.connector.None(t)
+}
+
+// TestTwoNoticesOfOneCall with handlers are two, and a second try of the call makes no more.
+func TestTwoNoticesOfOneCall(t *testing.T) {
+	b, groups := inGroups(t)
+	var ids []string
+	actions.Add(b.actions, "count", "Counts", func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+		for _, n := range []actions.Notice{{Run: "count", Text: "one"}, {Run: "count", Text: "two"}, {Run: "plan", Text: "two"}, {Run: "count", Text: "one"}} {
+			n.To, n.At = groups[0], time.Now().Add(time.Hour)
+			id, err := turn.Notifier.Notify(ctx, n)
+			if err != nil {
+				return actions.Result{}, err
+			}
+			ids = append(ids, id)
+		}
+		return actions.Done, nil
+	})
+	b.model.Says(plan(do("count", `{}`), say("Counted.")))
+	b.tell(event{"text": "count"}, "Counted.")
+	if len(ids) != 4 || ids[3] != ids[0] || len(slices.Compact(slices.Sorted(slices.Values(ids)))) != 3 {
+		t.Fatalf("ids %q, want three, of which the first twice", ids)
+	}
+	b.model.Says(plan(say("Planned.")))
+	b.pass(2 * time.Hour)
+	var got []string
+	for range 3 {
+		got = append(got, b.connector.Next(t).Text())
+	}
+	if slices.Sort(got); !slices.Equal(got, []string{"Planned.", "one 1", "two 2"}) && !slices.Equal(got, []string{"Planned.", "one 2", "two 1"}) {
+		t.Errorf("sent %q", got)
+	}
+	b.rest(groups[0].Conversation)
+	b.connector.None(t)
+}
+
+// TestAHandlerWithAKeyRunsOnce, also if the notice comes again after it ran.
+func TestAHandlerWithAKeyRunsOnce(t *testing.T) {
+	b, groups := inGroups(t)
+	n := actions.Notice{To: groups[0], Run: "count", Text: "turn", Key: "k", At: time.Now().Add(time.Hour)}
+	first := b.notify(n)
+	b.pass(2 * time.Hour)
+	b.expect("turn 1")
+	b.rest(groups[0].Conversation)
+	for _, at := range []time.Time{{}, time.Now().Add(3 * time.Hour)} {
+		n.At = at
+		if again := b.notify(n); again != first {
+			t.Errorf("turns %q and %q", first, again)
+		}
+		b.pass(4 * time.Hour)
+		b.rest(groups[0].Conversation)
+		b.gone()
+		b.rest(groups[0].Conversation)
+	}
+	b.connector.None(t)
+}
+
+// TestAnApprovalThatNobodyCanGive is refused at once: nobody asked in a handler that runs in a group,
+// and the bot has no approvers.
+func TestAnApprovalThatNobodyCanGive(t *testing.T) {
+	b, groups := inGroups(t)
+	called := false
+	actions.Add(b.actions, "pay", "Pays", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+		called = true
+		return actions.Done, nil
+	}, actions.NeedsApproval)
+	b.model.Says(plan(do("pay", `{}`), say("Paid.")), plan(say("I may not pay.")))
+	b.notify(actions.Notice{To: groups[0], Run: "plan", Text: "pay the bill"})
+	b.expect("I may not pay.")
+	b.rest(groups[0].Conversation)
+	if left := b.waiting(); len(left) > 0 || called {
+		t.Errorf("waiting in %v, called %v", left, called)
+	}
+	if asked := b.model.Calls()[1].Text(); !strings.Contains(asked, "nobody here can approve it") {
+		t.Errorf("the model is not told: %s", asked)
+	}
+	b.connector.None(t)
 }

@@ -248,7 +248,7 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 	t.rec.Notice = &pendingNotice{Messages: messages, Known: p.known, Keyed: key != "" && p.Every == "", Run: p.Run}
 	t.rec.Trace = traceparent(ctx)
 	if p.Run != "" {
-		t.rec.Text = p.Text
+		t.rec.Text, t.Text = p.Text, p.Text
 	}
 	if key != "" {
 		t.ID = idOf(entry.Queue, key)
