@@ -17,7 +17,7 @@ import (
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// recordVersion is the format of [Record]. Raise it when an older program must not continue what a
+// recordVersion is the format of [Record]. Raise it when an older release must not continue what a
 // newer one wrote. [Decode] has to read all older versions. A test finds this line and raises it.
 const recordVersion = 1
 

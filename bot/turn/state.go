@@ -432,9 +432,12 @@ func (t *Turn) noteReference() {
 	}
 }
 
-// Removed notes that the bot was removed from the conversation. Nothing can be sent there until an
-// activity comes from there.
-func (t *Turn) Removed() { state.Of[reference](t.Conversation).die("the bot was taken out") }
+// Removed notes that the bot was removed from the conversation, and drops the notices that wait
+// there. Nothing can be sent there until an activity comes from there.
+func (t *Turn) Removed(ctx context.Context) error {
+	state.Of[reference](t.Conversation).die("the bot was taken out")
+	return t.dropWaits(ctx, t.Activity.Conversation.ID, "", forTime)
+}
 
 func (r *reference) die(why string) {
 	r.Dead, r.Why = time.Now().UTC().Truncate(time.Second), why
@@ -672,9 +675,16 @@ func (t *Turn) waitsOf(ctx context.Context, queue state.Key, owner string, kinds
 	}), err
 }
 
-// dropWaits drops what [Turn.waitsOf] lists of a conversation.
+// dropWaits drops what [Turn.waitsOf] lists of a conversation. With forTime it also ends the
+// schedules that are at work just then.
 func (t *Turn) dropWaits(ctx context.Context, conversation, owner string, kinds ...waitKind) error {
-	queue := queueOf(t.elsewhere(conversation))
+	there := t.elsewhere(conversation)
+	if slices.Contains(kinds, forTime) {
+		if err := t.engine.endSchedules(ctx, there, owner); err != nil {
+			return err
+		}
+	}
+	queue := queueOf(there)
 	waiting, err := t.waitsOf(ctx, queue, owner, kinds...)
 	for _, w := range waiting {
 		_, failure := t.engine.inbox.Drop(ctx, queue, w.ID)

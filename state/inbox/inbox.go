@@ -490,6 +490,24 @@ func (i *Inbox) Queued(ctx context.Context, q state.Key) (int, error) {
 	return int(c.Int()), err
 }
 
+// Records returns all records of a queue by id, as they are in one moment: those in the queue,
+// including the one being worked on as it was last saved, and those that wait.
+func (i *Inbox) Records(ctx context.Context, q state.Key) (map[string][]byte, error) {
+	const doing = "read the records of a queue"
+	if err := q.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	c := rdb.Plain("hgetall", at(q, "records"))
+	if err := i.all(ctx, doing, c); err != nil {
+		return nil, err
+	}
+	all := map[string][]byte{}
+	for pair := range slices.Chunk(c.List().Texts(), 2) {
+		all[pair[0]] = []byte(pair[1])
+	}
+	return all, nil
+}
+
 // Claim claims the queue if it has records and nobody else has it; otherwise it returns nil without
 // an error.
 func (i *Inbox) Claim(ctx context.Context, q state.Key) (*Lease, error) {
