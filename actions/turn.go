@@ -51,6 +51,13 @@ type Turn struct {
 	// Texts has what the bot says by itself in other languages, see [Turn.Translate]. nil: English.
 	Texts *texts.Catalog
 
+	// Draft shows the person an answer while the model writes it: all of its text so far. It never
+	// blocks. A planner calls it only with the first message of a plan that runs no action, or that it
+	// then refuses. nil: answers are shown whole.
+	Draft func(text string)
+	// OnProgress gets what [Turn.Progress] says. nil: nobody reads it.
+	OnProgress func(text string)
+
 	// Notifier sends messages that are not replies to this turn: elsewhere, or later. nil if no bot
 	// runs the turn.
 	Notifier Notifier
@@ -137,6 +144,15 @@ func (t *Turn) Translate(sentence texts.Text, args ...any) string {
 		locale = t.Activity.Locale
 	}
 	return t.Texts.Say(locale, sentence, args...)
+}
+
+// Progress tells the person how far a long action is, such as "Read 3 of 12 files", where the channel
+// shows that, and only while the action runs. The newest text counts; it is cut at 1,000 characters.
+// Progress never blocks. Actions may call it from any goroutine until they return.
+func (t *Turn) Progress(text string) {
+	if t.OnProgress != nil {
+		t.OnProgress(text)
+	}
 }
 
 // Personal returns the person's state in a personal chat, and the conversation's state elsewhere.
