@@ -37,11 +37,14 @@ type Record struct {
 	// help, or named a skill.
 	Text string `json:"text,omitempty"`
 
-	Phase  phase          `json:"phase"`
-	Run    *Run           `json:"run,omitempty"`    // only if the turn plans
-	Outbox []outgoing     `json:"outbox,omitempty"` // to be sent, in order
-	Sent   []string       `json:"sent,omitempty"`   // the channel's ids of what was sent; "" where it gave none
-	Wait   *Wait          `json:"wait,omitempty"`
+	Phase  phase      `json:"phase"`
+	Run    *Run       `json:"run,omitempty"`    // only if the turn plans
+	Outbox []outgoing `json:"outbox,omitempty"` // to be sent, in order
+	Sent   []string   `json:"sent,omitempty"`   // the channel's ids of what was sent; "" where it gave none
+	Wait   *Wait      `json:"wait,omitempty"`
+	// Stream is the last growing message that the outbox ends or ended. One that is open is saved
+	// beside the record.
+	Stream *openMessage   `json:"stream,omitempty"`
 	Notice *pendingNotice `json:"notice,omitempty"` // only if the turn is a notice
 	// Summary is only there if the turn puts a summary into the history.
 	Summary *pendingSummary `json:"summary,omitempty"`
@@ -125,6 +128,13 @@ type outgoing struct {
 	Away       time.Time `json:"away,omitzero"` // since when the channel has not accepted it
 
 	decoded *activity.Activity // Activity decoded, if this process made it
+}
+
+func (g *outgoing) read() (*activity.Activity, error) {
+	if g.decoded != nil {
+		return g.decoded, nil
+	}
+	return activity.Decode(g.Activity)
 }
 
 // Wait says what a record waits for.

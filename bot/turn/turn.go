@@ -46,6 +46,7 @@ type Turn struct {
 
 	exec   *execution // runs its plans
 	typing *typing
+	stream *stream
 
 	aside      bool    // leaves the conversation's state alone
 	listed     bool    // the conversation is one of the person's places
@@ -100,6 +101,7 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 			return err
 		})
 	}
+	t.stream.end()
 	t.typing.stop()
 	defer func() { s.end(failure) }()
 	if err != nil {
@@ -168,6 +170,9 @@ func (t *Turn) begin(ctx context.Context) error {
 	}
 	if !t.aside && t.rec.Notice == nil && !t.rec.Forgotten {
 		t.noteReference()
+	}
+	if t.stream == nil {
+		t.stream = startStream(t.lasting(ctx), t)
 	}
 	if t.rec.Phase == waiting {
 		if err := t.resume(ctx); err != nil {
@@ -238,6 +243,9 @@ func (t *Turn) move(ctx context.Context) error {
 		}
 		if stop, ok := errors.AsType[*stopError](err); ok {
 			err = t.stop(ctx, stop)
+		}
+		if errors.Is(err, errPressedStop) {
+			err = t.halt(t.lasting(ctx))
 		}
 		if err != nil {
 			return err
@@ -311,6 +319,7 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 	defer func() { s.end(err) }()
 	ctx, cancel := t.engine.workers.outlive(ctx, finishWithin)
 	defer cancel()
+	t.leaveStream(ctx)
 	answer := t.encodeAnswer()
 	scopes := t.loaded()
 	if t.saveFault != nil {
@@ -498,7 +507,11 @@ func (t *Turn) tellDeadLetter(ctx context.Context, dead *deadLetter) []byte {
 		t.Answer(t.engine.cfg.OwnAnswer(t, said))
 	}
 	if t.IsMessage() && t.lease.Err() == nil && !errors.Is(dead, errUnsent) {
-		if err := (&outbox{t}).deliver(ctx, t.Message(said)); err != nil {
+		messages, err := t.endStream([]*activity.Activity{t.Message(said)})
+		for _, m := range messages {
+			err = errors.Join(err, (&outbox{t}).deliver(ctx, m))
+		}
+		if err != nil {
 			zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the person was not told of the dead letter")
 		}
 	}
@@ -621,7 +634,7 @@ func (t *Turn) lasting(ctx context.Context) context.Context {
 // use makes rec the turn's record and drops what came of an earlier one.
 func (t *Turn) use(rec Record) {
 	*t = Turn{
-		Turn: t.Turn, engine: t.engine, lease: t.lease, owned: t.owned, typing: t.typing, aside: t.aside, listed: t.listed,
+		Turn: t.Turn, engine: t.engine, lease: t.lease, owned: t.owned, typing: t.typing, stream: t.stream, aside: t.aside, listed: t.listed,
 		rec: rec, base: t.base, quota: t.quota, spent: t.spent,
 	}
 	t.exec = &execution{Turn: t}
@@ -791,6 +804,10 @@ func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error
 
 // put makes the loop save and then send the messages.
 func (t *Turn) put(messages []*activity.Activity) error {
+	messages, err := t.endStream(messages)
+	if err != nil {
+		return err
+	}
 	t.rec.Outbox = make([]outgoing, len(messages))
 	for i, m := range messages {
 		if changesSent(m) { // it may be nothing but an id
@@ -843,10 +860,12 @@ func (t *Turn) messages(text string) []*activity.Activity {
 }
 
 // Message returns a markdown reply to the turn's activity, to be sent with [Turn.Send].
-func (t *Turn) Message(text string) *activity.Activity {
-	m := t.Activity.Reply(text)
+func (t *Turn) Message(text string) *activity.Activity { return message(t.Activity, text) }
+
+func message(about *activity.Activity, text string) *activity.Activity {
+	m := about.Reply(text)
 	m.TextFormat = "markdown"
-	m.Locale = t.Activity.Locale
+	m.Locale = about.Locale
 	return m
 }
 
