@@ -48,6 +48,12 @@ type Turn struct {
 	// itself an action. An error makes that call fail. nil allows every call.
 	Gate func(ctx context.Context, call Call) error
 
+	// Draft is set where the person may see an answer while the model writes it. A planner calls it
+	// with the text so far of the first message of a plan that has no DO, each time that grows. It is
+	// no reply: the plan may be refused, and then another text follows that need not begin with this
+	// one. Draft never blocks, and is called before the planner returns. nil: nobody sees it.
+	Draft func(text string)
+
 	// Texts has what the bot says by itself in other languages, see [Turn.Translate]. nil: English.
 	Texts *texts.Catalog
 
