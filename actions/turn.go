@@ -57,10 +57,6 @@ type Turn struct {
 	// Texts has what the bot says by itself in other languages, see [Turn.Translate]. nil: English.
 	Texts *texts.Catalog
 
-	// Draft shows the person an answer while the model writes it: all of its text so far. It never
-	// blocks. A planner calls it only with the first message of a plan that runs no action, or that it
-	// then refuses. nil: answers are shown whole.
-	Draft func(text string)
 	// OnProgress gets what [Turn.Progress] says. nil: nobody reads it.
 	OnProgress func(text string)
 
