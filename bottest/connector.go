@@ -383,6 +383,9 @@ func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
 	case sent.Method != http.MethodPost:
 		sent.Status = http.StatusOK
 	}
+	if a.Status < http.StatusBadRequest && v.code == "" {
+		sent.Status, body = cmp.Or(a.Status, sent.Status), cmp.Or(a.Body, body)
+	}
 	body = cmp.Or(body, fmt.Sprintf(`{"id":%q}`, sent.ID))
 	if a.CutOff {
 		sent.Status = 0
