@@ -44,7 +44,8 @@ type Connector struct {
 	sent     []Sent
 	read     int          // of sent, by Next
 	looked   map[int]bool // by Seq, the messages that the test looked at
-	bubbles  map[string]*bubble
+
+	streams streams
 }
 
 // waiting is a message that is not answered before release is closed.
@@ -62,7 +63,7 @@ func NewConnector(t testing.TB) *Connector {
 
 func newConnector(t testing.TB, story *story) *Connector {
 	return &Connector{
-		t: t, story: story, looked: map[int]bool{}, waiting: map[string]waiting{}, bubbles: map[string]*bubble{},
+		t: t, story: story, looked: map[int]bool{}, waiting: map[string]waiting{}, streams: streams{bubbles: map[string]*bubble{}},
 		decide: func(Sent) Answer { return Answer{} },
 	}
 }
@@ -233,6 +234,15 @@ func (c *Connector) Holds(text string) (taken <-chan struct{}, release chan<- st
 	return w.taken, w.release
 }
 
+// PressStop presses Stop in the message that the bot streams to the conversation. The bot learns of
+// it from the answer to its next request. There must be such a message.
+func (c *Connector) PressStop(conversation string) {
+	c.t.Helper()
+	if !c.streams.stop(conversation) {
+		c.t.Errorf("bottest: nothing is streamed to %s, so there is nothing to stop", conversation)
+	}
+}
+
 // TeamOf gives every team that many members.
 func (c *Connector) TeamOf(members int) {
 	c.mu.Lock()
@@ -360,11 +370,13 @@ func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
 	id, a := c.answer(sent, isMessage, part)
 	var v ruling
 	if a.Status >= http.StatusBadRequest {
-		c.refused(part, a)
+		c.streams.refused(part, a.Status, a.Body)
 	} else {
 		var b *bubble
-		v, b = c.streams(sent, part, id, a.CutOff)
-		defer c.answered(b)
+		v, b = c.streams.judge(streamCall{
+			method: sent.Method, to: sent.To, replyTo: sent.ReplyTo, id: sent.ID, activity: sent.Activity, part: part, newID: id, lost: a.CutOff,
+		})
+		defer c.streams.answered(b)
 	}
 	body := ""
 	switch {
@@ -382,6 +394,9 @@ func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
 		sent.ID = personal(raw)
 	case sent.Method != http.MethodPost:
 		sent.Status = http.StatusOK
+	}
+	if a.Status < http.StatusBadRequest && v.code == "" {
+		sent.Status, body = cmp.Or(a.Status, sent.Status), cmp.Or(a.Body, body)
 	}
 	body = cmp.Or(body, fmt.Sprintf(`{"id":%q}`, sent.ID))
 	if a.CutOff {

@@ -123,9 +123,13 @@ func (m *Model) complete(w http.ResponseWriter, r *http.Request) {
 		defer m.mu.Unlock()
 		m.calls[n-1].Cancelled = true
 	}
+	var pieces []fakemodel.Piece
+	for _, p := range a.Pieces {
+		pieces = append(pieces, fakemodel.Piece(p))
+	}
 	fakemodel.Answer{
 		Text: a.Text, Calls: a.Calls, Finish: a.Finish, Usage: a.Usage, Status: a.Status, Code: a.Code, RetryAfter: a.RetryAfter,
-		Body: a.Body, Takes: a.Takes, Hangs: a.Hangs, CutOff: a.CutOff, Pieces: a.Pieces, Left: left,
+		Body: a.Body, Takes: a.Takes, Hangs: a.Hangs, CutOff: a.CutOff, Pieces: pieces, Left: left,
 	}.Write(w, r, wire)
 }
 
@@ -185,7 +189,11 @@ type ModelCall struct {
 }
 
 // Piece is a part of an [Answer]: a text, or a call of a tool, at a time after the model was asked.
-type Piece = fakemodel.Piece
+type Piece struct {
+	At   time.Duration
+	Text string
+	Call *models.Call // a whole one; nil: none
+}
 
 // Prompt is the text of all messages, for searching.
 func (c ModelCall) Prompt() string { return fakemodel.Call{Messages: c.Messages}.Text() }

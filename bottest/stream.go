@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"time"
 	"unicode/utf16"
 
@@ -22,22 +23,20 @@ const (
 	maxStatusRunes = 1000
 )
 
-// bubble is a streamed message, as the service keeps it.
-type bubble struct {
-	id, conversation string
-	begun            time.Time
-	last             time.Time // when the newest request came that the service counts
-	text             string    // the longest one that was acknowledged
-	taken            int       // the number of the newest chunk that was accepted
-	used             int       // that of the newest chunk that may have arrived
-	busy             bool      // a request is not answered yet
-	stopped, ended   bool
-	told             bool // that it is stopped
+// streams holds streamed messages to the rules of Teams.
+type streams struct {
+	mu      sync.Mutex
+	bubbles map[string]*bubble // by id
 }
 
-func (b *bubble) expired() bool { return time.Since(b.begun) > streamLife }
-
-func (b *bubble) open() bool { return !b.stopped && !b.ended && !b.expired() }
+// streamCall is a request that may be part of a stream.
+type streamCall struct {
+	method, to, replyTo, id string
+	activity                *activity.Activity
+	part                    *chunk // nil: it says nothing about a stream
+	newID                   string // for a new message
+	lost                    bool   // the bot will not see the answer
+}
 
 // chunk is what a request says about a stream.
 type chunk struct {
@@ -93,23 +92,19 @@ func (v ruling) body(id string) string {
 	return "{}"
 }
 
-// PressStop presses Stop in the message that the bot streams to the conversation. The bot learns of
-// it from the answer to its next request. There must be such a message.
-func (c *Connector) PressStop(conversation string) {
-	c.t.Helper()
-	c.mu.Lock()
-	b := c.openBubble(conversation)
+// stop presses Stop, and reports whether there was anything to stop.
+func (s *streams) stop(conversation string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.openIn(conversation)
 	if b != nil {
 		b.stopped = true
 	}
-	c.mu.Unlock()
-	if b == nil {
-		c.t.Errorf("bottest: nothing is streamed to %s, so there is nothing to stop", conversation)
-	}
+	return b != nil
 }
 
-func (c *Connector) openBubble(conversation string) *bubble {
-	for _, b := range c.bubbles {
+func (s *streams) openIn(conversation string) *bubble {
+	for _, b := range s.bubbles {
 		if b.conversation == conversation && b.open() {
 			return b
 		}
@@ -117,59 +112,68 @@ func (c *Connector) openBubble(conversation string) *bubble {
 	return nil
 }
 
-// streams judges a request that the test did not refuse. The zero ruling means that no stream has
-// anything to do with it. id is for a new message; lost says that the bot will not see the answer.
-// The bubble is busy until this request is answered; nil: none is.
-func (c *Connector) streams(sent Sent, part *chunk, id string, lost bool) (ruling, *bubble) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if part != nil {
-		return c.chunk(sent, part, id, lost)
+// judge judges a request that the test did not refuse. The zero ruling means that no stream has
+// anything to do with it. The bubble is busy until [streams.answered]; nil: none is.
+func (s *streams) judge(c streamCall) (ruling, *bubble) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.part != nil {
+		return s.chunk(c)
 	}
-	b := c.bubbles[sent.ID]
+	b := s.bubbles[c.id]
 	switch {
 	case b == nil || !b.open():
 		return ruling{}, nil
-	case sent.Method == http.MethodPut:
+	case c.method == http.MethodPut:
 		return refuse(http.StatusForbidden, notAllowed, "Content stream is not allowed").breaks("an update before the stream's end"), nil
-	case sent.Method == http.MethodDelete:
+	case c.method == http.MethodDelete:
 		return ruling{status: http.StatusOK}.breaks("deletes an open stream: the service accepts that, and the message stays on the screen"), nil
 	}
 	return ruling{}, nil
 }
 
+// answered ends what [streams.judge] began.
+func (s *streams) answered(b *bubble) {
+	if b == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b.busy = false
+}
+
 // chunk judges one of the three kinds.
-func (c *Connector) chunk(sent Sent, part *chunk, id string, lost bool) (ruling, *bubble) {
-	a := sent.Activity
+func (s *streams) chunk(c streamCall) (ruling, *bubble) {
+	a, part := c.activity, c.part
 	typing := a.Type == activity.Typing
 	switch {
-	case sent.ReplyTo != "":
-		return refuse(http.StatusBadRequest, "BadSyntax", "Streaming is not supported for replies").breaks("posts to /activities/%s, want /activities", sent.ReplyTo), nil
+	case c.replyTo != "":
+		return refuse(http.StatusBadRequest, "BadSyntax", "Streaming is not supported for replies").breaks("posts to /activities/%s, want /activities", c.replyTo), nil
 	case typing != (part.Kind == "informative" || part.Kind == "streaming") || !typing && part.Kind != "final":
 		return refuse(http.StatusBadRequest, "BadSyntax", "Only start streaming and continue streaming types are allowed as a typing activity").
 			breaks("the streamType %q in a %s", part.Kind, a.Type), nil
-	case strings.HasPrefix(sent.To, "19:") || a.Conversation.ConversationType == "groupChat" || a.Conversation.ConversationType == "channel":
+	case strings.HasPrefix(c.to, "19:") || a.Conversation.ConversationType == "groupChat" || a.Conversation.ConversationType == "channel":
 		return refuse(http.StatusMethodNotAllowed, "BadArgument", "Streaming api is not enabled").breaks("streams to a group or a channel"), nil
 	case typing && (a.ChannelID == "" || a.ChannelID == activity.Teams && a.Conversation.ConversationType != "personal"):
 		return refuse(http.StatusMethodNotAllowed, "BadArgument", "Streaming api is not enabled").
 			breaks("the body lacks channelId or conversation.conversationType, without which the Playground refuses a chunk"), nil
 	case typing && part.ID == "":
-		return c.start(sent, part, id)
+		return s.start(c)
 	case part.ID == "":
 		return refuse(http.StatusBadRequest, "BadSyntax", "streamId is required").breaks("a final without streamId"), nil
 	}
-	b := c.bubbles[part.ID]
-	if b == nil || b.conversation != sent.To {
+	b := s.bubbles[part.ID]
+	if b == nil || b.conversation != c.to {
 		return refuse(http.StatusBadRequest, "BadSyntax", "streamId is unknown").breaks("no stream %q was started here", part.ID), nil
 	}
 	waits := b.busy
-	v := b.judge(sent, part)
+	v := b.judge(part, a.Text)
 	b.busy = true
 	if v.status == http.StatusTooManyRequests || v.status < http.StatusBadRequest {
 		b.last = time.Now()
 	}
 	if v.status < http.StatusBadRequest && v.code == "" {
-		b.take(part, a.Text, lost)
+		b.take(part, a.Text, c.lost)
 	}
 	if waits {
 		return v, nil
@@ -178,21 +182,22 @@ func (c *Connector) chunk(sent Sent, part *chunk, id string, lost bool) (ruling,
 }
 
 // start judges the first chunk of a stream.
-func (c *Connector) start(sent Sent, part *chunk, id string) (ruling, *bubble) {
+func (s *streams) start(c streamCall) (ruling, *bubble) {
+	text, part := c.activity.Text, c.part
 	switch {
-	case sent.Activity.Text == "":
+	case text == "":
 		return refuse(http.StatusBadRequest, "BadRequest", "Start streaming activities should include text").breaks("starts without text"), nil
 	case part.Sequence == nil || *part.Sequence != 1:
 		return refuse(http.StatusBadRequest, "BadSyntax", "streamSequence should start with 1").breaks("starts with another streamSequence than 1, or without streamId goes on"), nil
-	case c.openBubble(sent.To) != nil:
+	case s.openIn(c.to) != nil:
 		return refuse(http.StatusForbidden, notAllowed, "Content stream is not allowed").breaks("a second stream while one is open"), nil
 	}
-	if v := tooLong(part, sent.Activity.Text); v.broken != "" {
+	if v := tooLong(part, text); v.broken != "" {
 		return v, nil
 	}
-	b := &bubble{id: id, conversation: sent.To, begun: time.Now(), last: time.Now(), busy: true}
-	b.take(part, sent.Activity.Text, false)
-	c.bubbles[id] = b
+	b := &bubble{conversation: c.to, begun: time.Now(), last: time.Now(), busy: true}
+	b.take(part, text, false)
+	s.bubbles[c.newID] = b
 	return ruling{status: http.StatusCreated}, b
 }
 
@@ -206,10 +211,27 @@ func tooLong(part *chunk, text string) ruling {
 	return ruling{}
 }
 
+// bubble is a streamed message, as the service keeps it.
+type bubble struct {
+	conversation   string
+	begun          time.Time
+	last           time.Time // when the newest request came that the service counts
+	text           string    // the longest one that was acknowledged
+	taken          int       // the number of the newest chunk that was accepted
+	used           int       // that of the newest chunk that may have arrived
+	busy           bool      // a request is not answered yet
+	stopped, ended bool
+	told           bool // that it is stopped
+}
+
+func (b *bubble) expired() bool { return time.Since(b.begun) > streamLife }
+
+func (b *bubble) open() bool { return !b.stopped && !b.ended && !b.expired() }
+
 // judge judges what follows the first chunk. A late or repeated final breaks no rule: only the answer
 // tells a process that took over how the stream ended.
-func (b *bubble) judge(sent Sent, part *chunk) ruling {
-	final, text := part.Kind == "final", sent.Activity.Text
+func (b *bubble) judge(part *chunk, text string) ruling {
+	final := part.Kind == "final"
 	switch {
 	case b.ended:
 		return over(final, "Content stream is not allowed on an already completed streamed message", "a chunk after the final")
@@ -267,19 +289,19 @@ func (b *bubble) take(part *chunk, text string, lost bool) {
 }
 
 // refused keeps what a refusal by the test says about a stream.
-func (c *Connector) refused(part *chunk, a Answer) {
+func (s *streams) refused(part *chunk, status int, body string) {
 	if part == nil {
 		return
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	b := c.bubbles[part.ID]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	b := s.bubbles[part.ID]
 	if b == nil {
 		return
 	}
-	said := strings.ToLower(a.Body)
+	said := strings.ToLower(body)
 	switch {
-	case a.Status >= http.StatusInternalServerError: // it may have arrived, and its number is not used again
+	case status >= http.StatusInternalServerError: // it may have arrived, and its number is not used again
 		if part.Sequence != nil {
 			b.used = max(b.used, *part.Sequence)
 		}
@@ -292,14 +314,4 @@ func (c *Connector) refused(part *chunk, a Answer) {
 		b.ended = true
 	}
 	b.last = time.Now()
-}
-
-// answered ends what [Connector.streams] began.
-func (c *Connector) answered(b *bubble) {
-	if b == nil {
-		return
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	b.busy = false
 }
