@@ -82,11 +82,11 @@ func (a *Activity) AskFeedback(form string) {
 // at its end (final). The zero value: the activity is no part of one.
 type StreamInfo struct {
 	// ID is what the channel answered to the first part; "" in that part.
-	ID string `json:"streamId,omitempty"`
+	ID string `json:"streamId,omitzero"`
 	// Type is [StreamStatus], [StreamText] or [StreamFinal].
 	Type string `json:"streamType"`
 	// Sequence counts the parts from 1. The final has none.
-	Sequence int `json:"streamSequence,omitempty"`
+	Sequence int `json:"streamSequence,omitzero"`
 }
 
 // The types of [StreamInfo].

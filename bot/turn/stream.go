@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 	"unicode/utf16"
 
 	"github.com/rs/zerolog"
@@ -110,11 +111,12 @@ type stream struct {
 
 	mu     sync.Mutex // for the fields below
 	began  time.Time
-	text   string // of the answer so far
-	grew   time.Time
-	doing  string // what to show as the status; "": nothing
-	inCall bool   // an action runs
-	halted bool   // the person pressed Stop
+	text   string    // of the answer so far
+	grew   time.Time // when the first of it came that was not sent yet
+	enough time.Time // when there was enough of it to open a message
+	doing  string    // what to show as the status; "": nothing
+	inCall bool      // an action runs
+	halted bool      // the person pressed Stop
 	cancel context.CancelFunc
 }
 
@@ -177,10 +179,12 @@ func (t *Turn) leftOpen() *openMessage {
 func (s *stream) draft(text string) {
 	text = text[:prefix(text, maxPart)]
 	s.mu.Lock()
-	if s.grew.IsZero() {
+	if s.text = text; s.grew.IsZero() {
 		s.grew = time.Now()
 	}
-	s.text = text
+	if s.enough.IsZero() && units(text) >= openUnits {
+		s.enough = time.Now()
+	}
 	s.mu.Unlock()
 	s.rouse()
 }
@@ -278,7 +282,7 @@ func (s *stream) resume() {
 		return
 	}
 	s.mu.Lock()
-	s.began, s.text, s.grew, s.doing = time.Now(), "", time.Time{}, ""
+	s.began, s.text, s.grew, s.enough, s.doing = time.Now(), "", time.Time{}, time.Time{}, ""
 	s.mu.Unlock()
 	s.release()
 }
@@ -362,8 +366,8 @@ func (s *stream) next() (next part) {
 	case s.halted:
 	case o == nil && s.off:
 	case o == nil:
-		if units(s.text) >= openUnits {
-			text.at = later(text.at, s.began.Add(openAfter), s.answered.Add(s.every))
+		if !s.enough.IsZero() {
+			text.at = later(s.enough.Add(gather), s.began.Add(openAfter), s.answered.Add(s.every))
 			next = text
 		}
 		if s.doing != "" {
@@ -481,6 +485,7 @@ func (s *stream) refused(ctx context.Context, said verdict, err error) {
 // endedWith notes that the message has ended. text says that it has a text, which the reply is to
 // replace.
 func (s *stream) endedWith(ctx context.Context, text bool) {
+	s.updated = s.open.Shown
 	if s.open.State = streamEnded; !text {
 		s.open.State = streamOver
 	}
@@ -783,7 +788,7 @@ func (t *Turn) halt(ctx context.Context) error {
 	if s := t.stream; s != nil {
 		s.hold()
 		if s.open != nil {
-			shown = s.open.Shown
+			shown = s.read()
 		}
 		s.open, s.off = nil, true
 	} else if t.rec.Stream != nil {
@@ -812,6 +817,20 @@ func (t *Turn) halt(ctx context.Context) error {
 	}
 	t.stream.unhalt()
 	return t.Tell(ctx, t.Translate("I stopped.")+" "+t.Translate("Before that I did: %s.", strings.Join(did, ", ")))
+}
+
+// read is what the person has read of the open message, with the whole of its last word.
+func (s *stream) read() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	more, ok := strings.CutPrefix(s.text, s.open.Shown)
+	if end := strings.IndexFunc(more, unicode.IsSpace); end >= 0 {
+		more = more[:end]
+	}
+	if !ok || s.open.Shown == "" {
+		more = ""
+	}
+	return s.open.Shown + more
 }
 
 // unhalt lets the turn speak again.
