@@ -713,7 +713,7 @@ func (o *outbox) settleStream(ctx context.Context, m *activity.Activity, err err
 		case err == nil:
 			return sent(true)
 		case answered && (refused.Status == http.StatusNotFound || !o.comesBack(err)): // say it below
-			open.State = streamOver
+			o.streamed(true)
 			return instead(plain(m))
 		}
 		return false, err
@@ -750,9 +750,8 @@ func (o *outbox) settleStream(ctx context.Context, m *activity.Activity, err err
 	case o.comesBack(err):
 		return false, err
 	case open.Heals:
-		open.State, o.rec.Outbox = streamOver, rest
-		if len(rest) == 0 {
-			o.rec.Outbox = nil
+		o.streamed(true)
+		if len(rest) == 0 { // a command is next
 			return false, nil
 		}
 		next, err := rest[0].read()
@@ -762,7 +761,7 @@ func (o *outbox) settleStream(ctx context.Context, m *activity.Activity, err err
 		rest = rest[1:]
 		return instead(plain(next))
 	}
-	open.State = streamOver
+	o.streamed(true)
 	return instead(plain(m))
 }
 
@@ -900,7 +899,7 @@ func judge(err error) verdict {
 		return expired
 	case forbidden && says("cancel"):
 		return pressedStop
-	case forbidden && says("already alreadyDone"):
+	case forbidden && says("already completed"):
 		return alreadyDone
 	case forbidden && says("previously streamed"):
 		return notPrefix

@@ -31,7 +31,7 @@ import (
 )
 
 // streams says that the bot can stream; newBot switches it on.
-const streams = false
+const streams = true
 
 const (
 	appID = "00000000-0000-4000-8000-000000000001"
@@ -269,13 +269,12 @@ func (p *played) newBot(ctx context.Context, parts bottest.Parts, g given) (*bot
 			return actions.Text("%s", a.Result), nil
 		}
 		anything := &jsonschema.Schema{Type: "object", AdditionalProperties: &jsonschema.Schema{}}
-		// Once actions can say what they are doing: the title is that, too.
-		if _, err := actions.AddSchema(acts, a.Name, cmp.Or(a.Title, a.Name), anything, run, actions.Title(a.Title)); err != nil {
+		if _, err := actions.AddSchema(acts, a.Name, cmp.Or(a.Title, a.Name), anything, run, actions.Title(a.Title), actions.Doing(a.Title)); err != nil {
 			return nil, err
 		}
 	}
 	cfg.Actions = acts
-	// cfg.Stream = g.Options.Stream
+	cfg.Stream = g.Options.Stream
 	if say := g.Hooks.BeforeSay; say != nil {
 		cfg.Hooks.BeforeSay = func(_ context.Context, _ *bot.Turn, text string) (string, error) {
 			return strings.ReplaceAll(text, say.Replace[0], say.Replace[1]), nil
