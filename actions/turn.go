@@ -51,7 +51,7 @@ type Turn struct {
 	// Draft is set where the person may see an answer while the model writes it. A planner calls it
 	// with the text so far of the first message of a plan that has no DO, each time that grows. It is
 	// no reply: the plan may be refused, and then another text follows that need not begin with this
-	// one. Draft never blocks, and is called before the planner returns. nil: nobody sees it.
+	// one. "" takes back what was not shown yet. Draft never blocks, and is called before the planner returns. nil: nobody sees it.
 	Draft func(text string)
 
 	// Texts has what the bot says by itself in other languages, see [Turn.Translate]. nil: English.

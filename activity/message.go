@@ -136,8 +136,10 @@ func (a *Activity) SetStream(info StreamInfo) {
 			members[streamNumbers] = raw(info.Sequence)
 		}
 	}
-	if len(members) > 0 || a.ChannelData != nil {
+	if len(members) > 0 {
 		a.ChannelData = raw(members)
+	} else if a.channelMembers() != nil {
+		a.ChannelData = nil
 	}
 }
 

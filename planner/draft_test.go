@@ -52,7 +52,7 @@ func TestDrafts(t *testing.T) {
 	tests := []struct {
 		name, planner string
 		answers       []string
-		ends          []string // seen last of each answer
+		ends          []string // seen last of each answer; "" takes it back
 		commands      int
 		refused       []plan.FaultKind
 	}{
@@ -60,8 +60,8 @@ func TestDrafts(t *testing.T) {
 		{"plan", "sequence", []string{aPlan}, nil, 2, nil},
 		{"undeclared", "sequence", []string{strings.Replace(anAnswer, `"type":"answer",`, "", 1)}, nil, 2, nil},
 		{"prose", "sequence", []string{"You have two lists."}, nil, 1, nil},
-		{"a DO in an answer", "sequence", []string{doInAnswer, aPlan}, []string{"Let me look."}, 2, []plan.FaultKind{plan.InvalidPlan}},
-		{"repairs are not seen", "sequence", []string{doInAnswer, anAnswer}, []string{"Let me look."}, 2, []plan.FaultKind{plan.InvalidPlan}},
+		{"a DO in an answer", "sequence", []string{doInAnswer, aPlan}, []string{"Let me look.", ""}, 2, []plan.FaultKind{plan.InvalidPlan}},
+		{"repairs are not seen", "sequence", []string{doInAnswer, anAnswer}, []string{"Let me look.", ""}, 2, []plan.FaultKind{plan.InvalidPlan}},
 		{"JSON in place of XML", "sequential", []string{anAnswer}, []string{"You have two lists."}, 2, nil},
 		{"XML", "sequential", []string{inPlan("<say>You have two lists.</say>", "<function.wipe/>")}, nil, 3, nil},
 		{"prose in place of XML", "sequential", []string{"You have two lists."}, nil, 1, nil},
@@ -174,7 +174,7 @@ func TestADraftBeginsAnew(t *testing.T) {
 		commands int
 	}{
 		{anAnswer, []string{"There are abou", "You have two lists."}, 2},
-		{aPlan, []string{"There are abou"}, 2},
+		{aPlan, []string{"There are abou", ""}, 2},
 	} {
 		first, second := fakemodel.New(t), fakemodel.New(t)
 		first.CutsOff(`{"type":"answer","commands":[{"type":"SAY","response":"There are about`)

@@ -239,6 +239,9 @@ func (p *Planner) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, erro
 		refused = append(refused, faultKind(r.fault))
 		logRefusal(ctx, r.fault, attempt+1)
 		fork = append(fork, pr.refusal(answer, r, request)...)
+		if drafted {
+			turn.Draft("")
+		}
 		request.Stream, drafted = nil, false
 		if forbidden { // the server does not know the setting
 			request.Tools = nil
@@ -251,6 +254,9 @@ func (p *Planner) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, erro
 // says that none can follow.
 func (b *plannerPrompt) draft(turn *actions.Turn, last bool, drafted *bool) func() func(string) {
 	return func() func(string) {
+		if *drafted { // the answer begins anew
+			turn.Draft("")
+		}
 		*drafted = false
 		if b.kind == tools && !last {
 			return func(string) {}

@@ -122,6 +122,8 @@ type decidedCall struct {
 // outgoing is one message in the outbox.
 type outgoing struct {
 	Activity jsontext.Value `json:"activity"`
+	// Ends is the growing message that it ends. An older program sends it as a message of its own.
+	Ends string `json:"ends,omitempty"`
 	// Unanswered is how often the whole message was written and got no answer. Only a completed
 	// attempt counts: a killed process cannot say what it sent.
 	Unanswered int       `json:"unanswered,omitempty"`
@@ -130,11 +132,27 @@ type outgoing struct {
 	decoded *activity.Activity // Activity decoded, if this process made it
 }
 
+// outgoingOf writes a message for the outbox.
+func outgoingOf(m *activity.Activity) (g outgoing, err error) {
+	kept := *m
+	if info := m.Stream(); info.Type == activity.StreamFinal {
+		g.Ends = info.ID
+		kept.SetStream(activity.StreamInfo{})
+	}
+	g.decoded = m
+	g.Activity, err = kept.Encode()
+	return g, err
+}
+
 func (g *outgoing) read() (*activity.Activity, error) {
 	if g.decoded != nil {
 		return g.decoded, nil
 	}
-	return activity.Decode(g.Activity)
+	m, err := activity.Decode(g.Activity)
+	if err == nil && g.Ends != "" {
+		m.SetStream(activity.StreamInfo{ID: g.Ends, Type: activity.StreamFinal})
+	}
+	return m, err
 }
 
 // Wait says what a record waits for.

@@ -95,7 +95,7 @@ type stream struct {
 
 	wake  chan struct{} // has room for one
 	quit  context.CancelFunc
-	ended chan struct{} // closed when the goroutine has ended
+	ended chan struct{} // closed when the goroutine has ended; nil: it was not started
 
 	// busy has one token while a request is under way or the turn speaks. Whoever put it there may touch
 	// the fields below.
@@ -120,17 +120,16 @@ type stream struct {
 	cancel context.CancelFunc
 }
 
-// startStream returns nil, which is safe to use, if there is nothing to show and no message open that
-// a lost process left.
-func startStream(ctx context.Context, t *Turn) *stream {
-	left := t.leftOpen()
-	may := t.streams()
+// newStream returns nil, which is safe to use, if there is nothing to show and no message open that
+// a lost process left. Nothing is sent before start.
+func newStream(t *Turn) *stream {
+	left, may := t.leftOpen(), t.streams()
 	if left == nil && !may {
 		return nil
 	}
 	s := &stream{
 		lease: t.lease, about: t.Activity, to: t.engine.cfg.Channel, typing: t.typing, every: chunkEvery,
-		longer: t.Translate(takesLong), wake: make(chan struct{}, 1), ended: make(chan struct{}), busy: make(chan struct{}, 1),
+		longer: t.Translate(takesLong), wake: make(chan struct{}, 1), busy: make(chan struct{}, 1),
 		open: left, off: !may, frozen: left != nil, began: time.Now(),
 	}
 	if t.Activity.ChannelID == console {
@@ -142,12 +141,20 @@ func startStream(ctx context.Context, t *Turn) *stream {
 	if len(t.rec.Outbox) > 0 { // it has what ends the message
 		s.hold()
 	}
-	if may && !s.off {
+	if !s.off {
 		t.Draft, t.OnProgress = s.draft, s.progress
 	}
-	ctx, s.quit = context.WithCancel(ctx)
-	go s.run(ctx)
 	return s
+}
+
+// start begins to send.
+func (s *stream) start(ctx context.Context) {
+	if s == nil {
+		return
+	}
+	ctx, s.quit = context.WithCancel(ctx)
+	s.ended = make(chan struct{})
+	go s.run(ctx)
 }
 
 // streams reports whether the turn's answer may be shown while it is written.
@@ -177,13 +184,21 @@ func (t *Turn) leftOpen() *openMessage {
 
 // draft is [actions.Turn.Draft].
 func (s *stream) draft(text string) {
-	text = text[:prefix(text, maxPart)]
 	s.mu.Lock()
-	if s.text = text; s.grew.IsZero() {
-		s.grew = time.Now()
-	}
-	if s.enough.IsZero() && units(text) >= openUnits {
-		s.enough = time.Now()
+	switch full := len(s.text) >= maxPart && strings.HasPrefix(text, s.text); {
+	case text == "":
+		s.text, s.grew, s.enough = "", time.Time{}, time.Time{}
+	case full && units(s.text) == maxPart:
+	default:
+		if len(text) > maxPart { // bytes: there may be too much of it
+			text = text[:prefix(text, maxPart)]
+		}
+		if s.text = text; s.grew.IsZero() {
+			s.grew = time.Now()
+		}
+		if s.enough.IsZero() && units(text) >= openUnits {
+			s.enough = time.Now()
+		}
 	}
 	s.mu.Unlock()
 	s.rouse()
@@ -294,7 +309,7 @@ func (s *stream) release() {
 
 // end ends the goroutine and waits for it.
 func (s *stream) end() {
-	if s == nil {
+	if s == nil || s.ended == nil {
 		return
 	}
 	s.quit()
@@ -556,7 +571,7 @@ func (s *stream) leave(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, chunkWithin)
 	defer cancel()
 	s.pace(ctx)
-	said := s.finish(ctx, s.status)
+	said := s.finish(ctx, cmp.Or(s.status, "…"))
 	if o.Shown == "" && (said == accepted || said == alreadyDone) {
 		_ = s.to.Delete(ctx, s.about.Reference(), o.ID, false)
 	}
@@ -699,11 +714,11 @@ func (o *outbox) settleStream(ctx context.Context, m *activity.Activity, err err
 	instead := func(list ...*activity.Activity) (bool, error) {
 		o.rec.Outbox = nil
 		for _, one := range list {
-			raw, err := one.Encode()
+			out, err := outgoingOf(one)
 			if err != nil {
 				return false, err
 			}
-			o.rec.Outbox = append(o.rec.Outbox, outgoing{Activity: raw, decoded: one})
+			o.rec.Outbox = append(o.rec.Outbox, out)
 		}
 		o.rec.Outbox = append(o.rec.Outbox, rest...)
 		return true, nil

@@ -172,7 +172,8 @@ func (t *Turn) begin(ctx context.Context) error {
 		t.noteReference()
 	}
 	if t.stream == nil {
-		t.stream = startStream(t.lasting(ctx), t)
+		t.stream = newStream(t)
+		t.stream.start(t.lasting(ctx))
 	}
 	if t.rec.Phase == waiting {
 		if err := t.resume(ctx); err != nil {
@@ -507,6 +508,9 @@ func (t *Turn) tellDeadLetter(ctx context.Context, dead *deadLetter) []byte {
 		t.Answer(t.engine.cfg.OwnAnswer(t, said))
 	}
 	if t.IsMessage() && t.lease.Err() == nil && !errors.Is(dead, errUnsent) {
+		if t.stream == nil { // a lost process may have left something open
+			t.stream = newStream(t)
+		}
 		messages, err := t.endStream([]*activity.Activity{t.Message(said)})
 		for _, m := range messages {
 			err = errors.Join(err, (&outbox{t}).deliver(ctx, m))
@@ -813,7 +817,7 @@ func (t *Turn) put(messages []*activity.Activity) error {
 		if changesSent(m) { // it may be nothing but an id
 			m = into(t.Activity, m)
 		}
-		raw, err := m.Encode()
+		out, err := outgoingOf(m)
 		if err == nil && changesSent(m) && m.ID == "" {
 			err = fmt.Errorf("a %s has no id of the message", m.Type)
 		}
@@ -821,7 +825,7 @@ func (t *Turn) put(messages []*activity.Activity) error {
 			t.rec.Outbox = nil
 			return fmt.Errorf("send: %w", err)
 		}
-		t.rec.Outbox[i] = outgoing{Activity: raw, decoded: m}
+		t.rec.Outbox[i] = out
 	}
 	if run := t.rec.Run; run != nil {
 		run.InFlight = 0
