@@ -73,14 +73,14 @@ func (l *limits) wait(ctx context.Context, op string, u usage) error {
 	room := 0
 	if u.chunk {
 		room = spare
-		if u.tenant != "" {
-			if err := l.take(ctx, op, "chunks of tenant "+strings.ToLower(u.tenant), chunkLimits, 1, 0, latest); err != nil {
-				return err
-			}
-		}
 	}
 	if conversation, _, _ := strings.Cut(strings.ToLower(u.conversation), ";"); conversation != "" { // a channel with all its threads is one
 		if err := l.take(ctx, op, "conversation "+conversation, conversationLimits, max(u.messages, 1), room, latest); err != nil {
+			return err
+		}
+	}
+	if u.chunk && u.tenant != "" {
+		if err := l.take(ctx, op, "chunks of tenant "+strings.ToLower(u.tenant), chunkLimits, 1, 0, latest); err != nil {
 			return err
 		}
 	}
