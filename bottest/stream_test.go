@@ -294,6 +294,14 @@ func TestStreamRefusedOnDemand(t *testing.T) {
 			s.post("final", "1", 0, "You have two", http.StatusForbidden, "exceeded streaming time")
 			s.call(http.MethodPut, "/1", message, http.StatusOK, "")
 		},
+		"a stream after one whose start was not answered": func(s *streaming) {
+			s.decides(bottest.Answer{CutOff: true})
+			s.post("streaming", "", 1, "You have", 0, "")
+			s.call(http.MethodPost, "", message, http.StatusCreated, "")
+			s.post("streaming", "", 1, "Another", http.StatusForbidden, "Content stream is not allowed")
+			time.Sleep(2*time.Minute + time.Second)
+			s.post("streaming", "", 1, "Another", http.StatusCreated, "")
+		},
 		"an update": func(s *streaming) {
 			s.decides(bottest.Answer{Status: http.StatusNotFound, Body: "gone"})
 			s.call(http.MethodPut, "/1", message, http.StatusNotFound, "gone")
