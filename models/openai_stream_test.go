@@ -506,7 +506,7 @@ func TestARefusalToStreamIsRemembered(t *testing.T) {
 		}
 	}
 	var streamed []any
-	for range 4 {
+	for len(b.seen) > 0 {
 		streamed = append(streamed, (<-b.seen).Body["stream"])
 	}
 	if diff := cmp.Diff([]any{false, true, false, false}, streamed); diff != "" {
@@ -533,6 +533,7 @@ func TestQuietStreams(t *testing.T) {
 		{"no first piece", []part{{130 * time.Second, events(say("a"))}}, 120 * time.Second, ""},
 		{"no second piece", []part{{10 * time.Second, events(say("a"))}, {130 * time.Second, events(say("b"))}}, 130 * time.Second, ""},
 		{"comments", []part{{10 * time.Second, events(say("a"))}, {110 * time.Second, ": hm\n\n"}, {110 * time.Second, events(end("stop"), done)}}, 130 * time.Second, ""},
+		{"byte by byte", slices.Repeat([]part{{10 * time.Second, "d"}}, 100), 120 * time.Second, ""},
 		{"without an end", slices.Repeat([]part{{10 * time.Second, events(say("a"))}}, 100), 10 * time.Minute, ""},
 	}
 	for _, tt := range tests {
@@ -650,4 +651,22 @@ func FuzzStream(f *testing.F) {
 			t.Errorf("an answer without an end: %s", got)
 		}
 	})
+}
+
+// BenchmarkReadStream reads 200 tokens along.
+func BenchmarkReadStream(b *testing.B) {
+	var chunks []string
+	for range 200 {
+		chunks = append(chunks, say(" word"))
+	}
+	chunks = append(chunks, end("stop"), lastUsage, done)
+	text := events(chunks...)
+	b.ReportAllocs()
+	for b.Loop() {
+		req, _ := reading(*hello)
+		if _, err := carried(b, io.NopCloser(strings.NewReader(text)), req); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*200), "ns/token")
 }

@@ -200,3 +200,67 @@ func (p *played) chunk(at, number int, text string) {
 func (p *played) message(at int, text string) {
 	p.call(at, http.MethodPost, "", fmt.Sprintf(`{"type":"message","text":%q,"entities":[{"type":"streaminfo","streamType":"final","streamId":"7"}]}`, text), "{}")
 }
+
+// TestExpectationLanguage: what the cases here do not use.
+func TestExpectationLanguage(t *testing.T) {
+	t.Parallel()
+	p := &played{ids: []string{"a:kim"}}
+	for _, text := range []string{"one", "two", "three"} {
+		p.call(100, http.MethodPost, "", fmt.Sprintf(`{"type":"message","text":%q,"attachments":[{"name":"a"},{"name":"b"}],"cafe":"caf\u0065\u0301"}`, text), `{"id":"1"}`)
+	}
+	p.calls[0].query = map[string][]string{"isTargetedActivity": {"true"}}
+	p.posts = []*bottest.Delivery{{Status: http.StatusOK, Body: []byte(`{"a":1}`)}, {Status: http.StatusAccepted}}
+	p.know()
+	for expectation, fits := range map[string]bool{
+		`{"calls":[{"text":"two","any_order":true},{"text":"one","any_order":true},{"text":"three"}],"calls_exact":true}`: true,
+		`{"calls":[{"text":"two"},{"text":"one"},{"text":"three"}],"calls_exact":true}`:                                   false,
+		`{"calls":[{"text":"two"}]}`:                                                       true,
+		`{"calls":[{"text":"two"}],"calls_exact":true}`:                                    false,
+		`{"calls":[{"count":3}],"calls_exact":true}`:                                       true,
+		`{"calls":[{"count":{"min":1,"max":2}}],"calls_exact":true}`:                       false,
+		`{"calls":[{"text":"none","opt":true},{"count":{"min":3}}],"calls_exact":true}`:    true,
+		`{"calls":[{"query_has":{"isTargetedActivity":"true"}}]}`:                          true,
+		`{"calls":[{"count":3,"query_has":{"isTargetedActivity":"<abs>"}}]}`:               false,
+		`{"calls":[{"body_has":{"attachments.length":2,"cafe":"café"}}]}`:                  true,
+		`{"calls":[{"body_has":{"attachments.length":1}}]}`:                                false,
+		`{"calls":[{"body_has":{"attachments":[{"name":"b"}]}}]}`:                          true,
+		`{"calls":[{"body_has":{"attachments":[{"name":"b"},{"name":"a"}]}}]}`:             false,
+		`{"calls":[{"body_has":{"attachments":[{"name":"c","<none>":true}]}}]}`:            true,
+		`{"calls":[{"body_has":{"attachments":[{"name":"b","<none>":true}]}}]}`:            false,
+		`{"calls":[{"body_has":{"attachments":"<abs-or-empty>"}}]}`:                        false,
+		`{"calls":[{"body_has":{"nothing":"<abs-or-empty>","text":"~^o\u006ee$"}}]}`:       true,
+		`{"must_not":[{"to":"any","count_over":2}]}`:                                       false,
+		`{"must_not":[{"count_over":3}]}`:                                                  true,
+		`{"must_not":[{"text_has":"thre"}]}`:                                               false,
+		`{"must_not":[{"to":"http","text_has":"\"a\":1"}]}`:                                false,
+		`{"http":[{"body_either":[{"a":2},{"a":1}]},{"status":"~^20","body_empty":true}]}`: true,
+		`{"http":[{"body_either":[{"a":2}]}]}`:                                             false,
+		`{"http":[{"body_empty":true}]}`:                                                   false,
+		`{"http":[{},{},{}]}`:                                                              false,
+		`{"joined_text":"one twothree"}`:                                                   true,
+		`{"joined_text":"one two"}`:                                                        false,
+		`{"order":[["POST","PUT"]]}`:                                                       false,
+	} {
+		var e expect
+		if err := json.Unmarshal([]byte(expectation), &e); err != nil {
+			t.Fatal(err)
+		}
+		if faults := p.check(e); (len(faults) == 0) != fits {
+			t.Errorf("%s: %q", expectation, faults)
+		}
+	}
+}
+
+func TestWhatIsNotKnown(t *testing.T) {
+	t.Parallel()
+	for line, want := range map[string]string{
+		`{"id":"1","kind":"dialog.fetch","given":{"handlers":{}}}`:                         `kind "dialog.fetch" not known yet`,
+		`{"id":"1","kind":"stream.answer","given":{"options":{"sign_in":true}}}`:           `unknown field "sign_in"`,
+		`{"id":"1","kind":"stream.answer","expect":{"calls":[{"headers_has":{"a":"*"}}]}}`: `unknown field "headers_has"`,
+		`{"id":`: "unexpected end",
+	} {
+		if _, err := decode([]byte(line)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", line, err, want)
+		}
+	}
+}

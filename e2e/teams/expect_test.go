@@ -467,17 +467,14 @@ func (p *played) list(where string, want []any, got any, c *call) string {
 			}
 			continue
 		}
-		why := fmt.Sprintf("%s has no element %d", where, i+1)
-		for from < len(list) && why != "" {
-			if differs := p.value(fmt.Sprintf("%s[%d]", where, from), w, list[from], c); differs == "" {
-				why = ""
-			} else {
-				why = differs
-			}
-			from++
+		found, differs := false, []string{fmt.Sprintf("%s has no element like number %d", where, i+1)}
+		for ; from < len(list) && !found; from++ {
+			why := p.value(fmt.Sprintf("%s[%d]", where, from), w, list[from], c)
+			found = why == ""
+			differs = append(differs, why)
 		}
-		if why != "" {
-			return why
+		if !found {
+			return strings.Join(differs, "; ")
 		}
 	}
 	return ""

@@ -282,6 +282,7 @@ func (p *played) newBot(ctx context.Context, parts bottest.Parts, g given) (*bot
 	}
 	guard, client, err := connector.New(connector.Config{
 		AppID: appID, Credentials: connector.Credentials{Password: "of the test"}, Transport: transport{p, parts.Transport},
+		AllowedHosts: []string{"localhost", "127.0.0.1"}, // of the emulator
 	})
 	if err != nil {
 		return nil, err

@@ -288,15 +288,30 @@ func TestAnswersHaveNoDo(t *testing.T) {
 	}
 }
 
+// draftTokens are 10,000 tokens with all that a draft takes care of.
+var draftTokens = append([]string{answers}, strings.SplitAfter(strings.Repeat(`There are two lists, caf\u00e9 and garden <at>Ann</at> [1] 😀. `, 1000), " ")...)
+
 // BenchmarkDraft reads 10,000 tokens; one may take a microsecond.
 func BenchmarkDraft(b *testing.B) {
-	tokens := append([]string{answers}, strings.SplitAfter(strings.Repeat(`There are two lists, caf\u00e9 and garden <at>Ann</at> [1] 😀. `, 1000), " ")...)
 	b.ReportAllocs()
 	for b.Loop() {
 		var d plan.Draft
-		for _, token := range tokens {
+		for _, token := range draftTokens {
 			d.Write(token)
 		}
 	}
-	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(tokens)), "ns/token")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*len(draftTokens)), "ns/token")
+}
+
+// TestDraftAllocations: only the text itself is allocated, as it grows.
+func TestDraftAllocations(t *testing.T) { // not parallel: it counts allocations
+	allocs := testing.AllocsPerRun(10, func() {
+		var d plan.Draft
+		for _, token := range draftTokens {
+			d.Write(token)
+		}
+	})
+	if allocs > 40 {
+		t.Errorf("%v allocations for %d tokens", allocs, len(draftTokens))
+	}
 }

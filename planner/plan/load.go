@@ -64,12 +64,6 @@ const (
 	maxResultsBytes = 4 << 10
 )
 
-// The types of a plan as models write it: an answer has no DO.
-const (
-	planType   = "plan"
-	answerType = "answer"
-)
-
 // Transcript writes the commands in the format of the sequence planner, on one line, for the
 // history, whatever the planner. [Plan.UnmarshalJSON] reads it. It includes only results of tool
 // calls, and cuts long ones. It is "" without commands.

@@ -57,6 +57,12 @@ const (
 	Say = "SAY" // sends a text
 )
 
+// The types of a plan as models write it: an answer has no DO.
+const (
+	planType   = "plan"
+	answerType = "answer"
+)
+
 // Command is one step of a [Plan].
 type Command struct {
 	Kind string `json:"type"` // [Do] or [Say]
