@@ -67,8 +67,12 @@ func (x *execution) nextPlan(ctx context.Context) error {
 		return nil // a rerun starts at the last save, not at this plan: it has to repeat what was done since then
 	}
 	x.rec.Phase = running
-	x.base, err = x.encode()
-	return err
+	if err := x.gather(); err != nil {
+		return err
+	}
+	base := x.rec.clone()
+	x.base = &base
+	return nil
 }
 
 // shown reports whether a card has shown a result of the last plan.

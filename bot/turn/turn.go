@@ -58,7 +58,7 @@ type Turn struct {
 	quota      *string // what to tell a person who is over quota, "" if they are not; nil: not counted yet
 	spent      int     // tokens that count towards quotas already
 
-	base      []byte   // the record that a rerun in this process starts from; nil: the last saved one
+	base      *Record  // what a rerun in this process starts from; nil: the saved record
 	saved     int      // how many outcomes are saved
 	uncertain []string // actions that may or may not have run
 	instead   string   // what a hook says about the failure, in place of the bot
@@ -736,7 +736,7 @@ func (t *Turn) Plan(ctx context.Context) error {
 	if *t.quota != "" {
 		return t.Tell(ctx, *t.quota)
 	}
-	state.Of[prompts.History](t.Thread)
+	state.Peek[prompts.History](t.Thread)
 	if err := t.Thread.Err(); err != nil {
 		return fmt.Errorf("read history: %w", err)
 	}
