@@ -584,7 +584,7 @@ func (s *stream) leave(ctx context.Context) {
 // pace waits until the channel takes the end of the message.
 func (s *stream) pace(ctx context.Context) {
 	if s != nil {
-		wait(ctx, time.Until(s.answered.Add(finalAfter)), nil)
+		wait(ctx, time.Until(s.answered.Add(min(finalAfter, s.every))), nil)
 	}
 }
 
