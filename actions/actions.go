@@ -46,6 +46,8 @@ type Action struct {
 	Detail string
 	// Examples are phrases that people use to ask for the action, see [Example] and [Action.Phrase].
 	Examples []string
+	// Doing is what people read while the action runs and takes its time, see [Doing].
+	Doing string
 	// Schema describes the entities. It is always an object schema.
 	Schema *jsonschema.Schema
 	// Told is the schema that models see, if it says more than calls are validated against, such as
@@ -101,6 +103,12 @@ func ReturnsData(a *Action) { a.ReturnsData = true }
 // Title gives an action a name for people, such as "Close a ticket". No two actions may have the
 // same title, see [Registry.Check].
 func Title(title string) Option { return func(a *Action) { a.Title = title } }
+
+// Doing says what people read while the action runs and takes longer than a moment, such as
+// "Searching tickets", where the channel shows that. It is in the present tense, because nothing is
+// done yet, and is translated as a title is. Without it they read "Working on it…". See
+// [Turn.Progress].
+func Doing(text string) Option { return func(a *Action) { a.Doing = text } }
 
 // Example adds phrases that people use to ask for the action:
 //

@@ -48,8 +48,17 @@ type Turn struct {
 	// itself an action. An error makes that call fail. nil allows every call.
 	Gate func(ctx context.Context, call Call) error
 
+	// Draft is set where the person may see an answer while the model writes it. A planner calls it
+	// with the text so far of the first message of a plan that has no DO, each time that grows. It is
+	// no reply: the plan may be refused, and then another text follows that need not begin with this
+	// one. "" takes back what was not shown yet. Draft never blocks, and is called before the planner returns. nil: nobody sees it.
+	Draft func(text string)
+
 	// Texts has what the bot says by itself in other languages, see [Turn.Translate]. nil: English.
 	Texts *texts.Catalog
+
+	// OnProgress gets what [Turn.Progress] says. nil: nobody reads it.
+	OnProgress func(text string)
 
 	// Notifier sends messages that are not replies to this turn: elsewhere, or later. nil if no bot
 	// runs the turn.
@@ -137,6 +146,15 @@ func (t *Turn) Translate(sentence texts.Text, args ...any) string {
 		locale = t.Activity.Locale
 	}
 	return t.Texts.Say(locale, sentence, args...)
+}
+
+// Progress tells the person how far a long action is, such as "Read 3 of 12 files", where the channel
+// shows that, and only while the action runs. The newest text counts; it is cut at 1,000 characters.
+// Progress never blocks. Actions may call it from any goroutine until they return.
+func (t *Turn) Progress(text string) {
+	if t.OnProgress != nil {
+		t.OnProgress(text)
+	}
 }
 
 // Personal returns the person's state in a personal chat, and the conversation's state elsewhere.

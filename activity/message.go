@@ -77,6 +77,72 @@ func (a *Activity) AskFeedback(form string) {
 	a.ChannelData = raw(members)
 }
 
+// StreamInfo says which part of a message that grows while a person reads it an activity is: a
+// typing activity with a status (informative) or with the text so far (streaming), or the message
+// at its end (final). The zero value: the activity is no part of one.
+type StreamInfo struct {
+	// ID is what the channel answered to the first part; "" in that part.
+	ID string `json:"streamId,omitzero"`
+	// Type is [StreamStatus], [StreamText] or [StreamFinal].
+	Type string `json:"streamType"`
+	// Sequence counts the parts from 1. The final has none.
+	Sequence int `json:"streamSequence,omitzero"`
+}
+
+// The types of [StreamInfo].
+const (
+	StreamStatus = "informative"
+	StreamText   = "streaming"
+	StreamFinal  = "final"
+)
+
+const (
+	streamEntity  = "streaminfo"
+	streamIDs     = "streamId"
+	streamTypes   = "streamType"
+	streamNumbers = "streamSequence"
+)
+
+// Stream returns which part of a growing message the activity is.
+func (a *Activity) Stream() (info StreamInfo) {
+	for _, entity := range a.Entities {
+		if isEntity(entity, streamEntity) && read(entity, &info) {
+			return info
+		}
+	}
+	return StreamInfo{}
+}
+
+// SetStream makes the activity a part of a growing message, or none: in an entity for Teams and in
+// channelData for web chats.
+func (a *Activity) SetStream(info StreamInfo) {
+	a.Entities = slices.DeleteFunc(slices.Clone(a.Entities), func(e jsontext.Value) bool { return isEntity(e, streamEntity) })
+	members := map[string]jsontext.Value{}
+	maps.Copy(members, a.channelMembers())
+	for _, name := range []string{streamIDs, streamTypes, streamNumbers} {
+		delete(members, name)
+	}
+	if info != (StreamInfo{}) {
+		type entity struct {
+			Type string `json:"type"`
+			StreamInfo
+		}
+		a.Entities = append(a.Entities, raw(entity{streamEntity, info}))
+		members[streamTypes] = raw(info.Type)
+		if info.ID != "" {
+			members[streamIDs] = raw(info.ID)
+		}
+		if info.Sequence > 0 {
+			members[streamNumbers] = raw(info.Sequence)
+		}
+	}
+	if len(members) > 0 {
+		a.ChannelData = raw(members)
+	} else if a.channelMembers() != nil {
+		a.ChannelData = nil
+	}
+}
+
 // channelMembers reads channelData; nil if it is not an object.
 func (a *Activity) channelMembers() map[string]jsontext.Value {
 	var members map[string]jsontext.Value

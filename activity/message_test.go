@@ -315,3 +315,39 @@ func checkFit(t *testing.T, a *activity.Activity) {
 		t.Fatalf("size: %v", err)
 	}
 }
+
+// TestStream: parts of a growing message say so twice, keep what else channelData has, and stay so
+// for every channel.
+func TestStream(t *testing.T) {
+	t.Parallel()
+	for _, channel := range []string{"msteams", "webchat"} {
+		a := &activity.Activity{Type: activity.Message, ChannelID: channel, Text: "Hi"}
+		a.AskFeedback("default")
+		a.LabelAI()
+		a.SetStream(activity.StreamInfo{Type: activity.StreamText, Sequence: 1})
+		a.SetStream(activity.StreamInfo{ID: "s1", Type: activity.StreamFinal})
+		fit := a.Fit()
+		encoded, err := fit.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, part := range []string{`{"type":"streaminfo","streamId":"s1","streamType":"final"}`, `"streamId":"s1","streamType":"final"}`} {
+			if !strings.Contains(string(encoded), part) {
+				t.Errorf("%s: %s is not in %s", channel, part, encoded)
+			}
+		}
+		if got := fit.Stream(); got != (activity.StreamInfo{ID: "s1", Type: activity.StreamFinal}) {
+			t.Errorf("%s: %+v", channel, got)
+		}
+		a.SetStream(activity.StreamInfo{})
+		if got := a.Stream(); got != (activity.StreamInfo{}) || strings.Contains(string(a.ChannelData), "stream") || !strings.Contains(string(a.ChannelData), "feedbackLoop") {
+			t.Errorf("%s: %+v, %s", channel, got, a.ChannelData)
+		}
+	}
+	plain := &activity.Activity{Type: activity.Message, Text: "Hi"}
+	plain.SetStream(activity.StreamInfo{ID: "s1", Type: activity.StreamFinal})
+	plain.SetStream(activity.StreamInfo{})
+	if len(plain.Entities) > 0 || plain.ChannelData != nil {
+		t.Errorf("%s %s", plain.Entities, plain.ChannelData)
+	}
+}

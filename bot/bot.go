@@ -107,6 +107,10 @@ type Config struct {
 	// Feedback asks the person to rate each reply that a model wrote, where the channel supports it
 	// (Teams does). See [Bot.OnFeedback].
 	Feedback bool
+	// Stream shows in personal chats what the bot is doing, and answers while the model writes them,
+	// where the channel supports that (Teams and web chats do). Group chats and channels get whole
+	// messages, and so does everybody if there is a hook BeforeSay.
+	Stream bool
 	// TurnTimeout ends a turn, including its current model call and action. 0: 5 minutes.
 	TurnTimeout time.Duration
 	// AckTimeout is how long a request waits for its turn before it is acknowledged, for tests and
@@ -296,7 +300,7 @@ func New(cfg Config) (*Bot, error) {
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
 		MaxWaiting: cfg.MaxWaiting, MaxWaitingPerConversation: cfg.MaxWaitingPerConversation,
-		Budget: cfg.Budget, Quota: cfg.Quota, AuditKeep: cfg.AuditKeep, Feedback: cfg.Feedback,
+		Budget: cfg.Budget, Quota: cfg.Quota, AuditKeep: cfg.AuditKeep, Feedback: cfg.Feedback, Stream: cfg.Stream,
 		FilteredText: cfg.FilteredText, CommandsOff: cfg.CommandsOff, Texts: cfg.texts, HistoryTurns: cfg.HistoryTurns,
 		Summarize: cfg.Summarize,
 		Metrics:   cfg.Metrics, Traces: cfg.Traces, Log: cfg.Log,

@@ -23,6 +23,11 @@ import (
 
 // Connector stands in for the Bot Framework connector. It accepts what the bot sends, records it
 // for [Chat.Expect], and fails when told to. It is safe for concurrent use.
+//
+// A streamed message is held to the rules of Teams: at most one request a second and one stream in a
+// personal chat, in order, each text a continuation of the one before, two minutes in all, no update
+// or delete before the final, nothing in groups and channels. What breaks one is answered as Teams
+// answers it, and fails the test. A refusal by Fails, Decides or PressStop does not.
 type Connector struct {
 	// URL is the serviceUrl of activities.
 	URL string
@@ -39,6 +44,8 @@ type Connector struct {
 	sent     []Sent
 	read     int          // of sent, by Next
 	looked   map[int]bool // by Seq, the messages that the test looked at
+
+	streams streams
 }
 
 // waiting is a message that is not answered before release is closed.
@@ -56,7 +63,7 @@ func NewConnector(t testing.TB) *Connector {
 
 func newConnector(t testing.TB, story *story) *Connector {
 	return &Connector{
-		t: t, story: story, looked: map[int]bool{}, waiting: map[string]waiting{},
+		t: t, story: story, looked: map[int]bool{}, waiting: map[string]waiting{}, streams: streams{bubbles: map[string]*bubble{}},
 		decide: func(Sent) Answer { return Answer{} },
 	}
 }
@@ -95,6 +102,8 @@ func (s Sent) line() string {
 		text = "(deletes message " + s.ID + ")"
 	case s.To == "":
 		text = "(creates a conversation)"
+	case s.Activity.Type != activity.Message && chunkIn([]byte(s.JSON)) != nil:
+		text = "(streams) " + text
 	case s.Activity.Type != activity.Message:
 		text = "(" + string(s.Activity.Type) + ")" // such as typing
 	}
@@ -207,8 +216,9 @@ func (c *Connector) Fails(faults ...Answer) {
 	c.faults = append(c.faults, faults...)
 }
 
-// Decides lets f decide about the messages for which Fails says nothing, and about requests that
-// delete a message or create a conversation: the zero Answer accepts one. f may be called concurrently, and may take its time.
+// Decides lets f decide about the messages for which Fails says nothing, and about everything else
+// but typing indicators: chunks of a stream, updates, and requests that delete a message or create a
+// conversation. The zero Answer accepts one. f may be called concurrently, and may take its time.
 func (c *Connector) Decides(f func(Sent) Answer) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -224,6 +234,15 @@ func (c *Connector) Holds(text string) (taken <-chan struct{}, release chan<- st
 	defer c.mu.Unlock()
 	c.waiting[text] = w
 	return w.taken, w.release
+}
+
+// PressStop presses Stop in the message that the bot streams to the conversation. The bot learns of
+// it from the answer to its next request. There must be such a message.
+func (c *Connector) PressStop(conversation string) {
+	c.t.Helper()
+	if !c.streams.stop(conversation) {
+		c.t.Errorf("bottest: nothing is streamed to %s, so there is nothing to stop", conversation)
+	}
 }
 
 // TeamOf gives every team that many members.
@@ -349,22 +368,27 @@ func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	sent.JSON = string(raw)
-	isMessage := sent.Message()
-	id, a := c.answer(sent, isMessage)
+	isMessage, part := sent.Message(), chunkIn(raw)
+	id, a := c.answer(sent, isMessage, part)
+	var v ruling
+	if a.Status >= http.StatusBadRequest {
+		c.streams.refused(part, a.Status, a.Body)
+	} else {
+		var b *bubble
+		v, b = c.streams.judge(streamCall{
+			method: sent.Method, to: sent.To, replyTo: sent.ReplyTo, id: sent.ID, activity: sent.Activity, part: part, newID: id, lost: a.CutOff,
+		})
+		defer c.streams.answered(b)
+	}
+	body := ""
 	switch {
-	case a.CutOff:
-		sent.ID, sent.Status = id, 0
-		c.record(sent)
-		panic(http.ErrAbortHandler)
 	case a.Status >= http.StatusBadRequest:
-		sent.Status = a.Status
-		c.record(sent)
-		if a.RetryAfter > 0 {
-			w.Header().Set("Retry-After", strconv.FormatFloat(a.RetryAfter.Seconds(), 'f', -1, 64))
+		sent.Status, body = a.Status, cmp.Or(a.Body, fmt.Sprintf(`{"error":{"code":%q,"message":"status %d"}}`, cmp.Or(a.Code, "Fault"), a.Status))
+	case v.status != 0:
+		sent.Status, body = v.status, v.body(id)
+		if part != nil {
+			sent.ID = cmp.Or(part.ID, id)
 		}
-		w.WriteHeader(a.Status)
-		fmt.Fprintf(w, `{"error":{"code":%q,"message":"status %d"}}`, cmp.Or(a.Code, "Fault"), a.Status)
-		return
 	case isMessage:
 		sent.ID, sent.Status = id, http.StatusCreated
 	case sent.To == "": // a person's own conversation, always the same
@@ -373,12 +397,32 @@ func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
 	case sent.Method != http.MethodPost:
 		sent.Status = http.StatusOK
 	}
+	if a.Status < http.StatusBadRequest && v.code == "" {
+		sent.Status, body = cmp.Or(a.Status, sent.Status), cmp.Or(a.Body, body)
+	}
+	body = cmp.Or(body, fmt.Sprintf(`{"id":%q}`, sent.ID))
+	if a.CutOff {
+		sent.Status = 0
+	}
 	c.record(sent)
-	if isMessage {
+	if v.broken != "" {
+		c.t.Errorf("bottest: a stream to %s breaks a rule of the service: %s: %s", sent.To, v.broken, sent.line())
+	}
+	if isMessage && sent.Status < http.StatusBadRequest && !a.CutOff {
 		c.wait(r.Context(), sent.Activity.Text)
 	}
+	select {
+	case <-time.After(a.Takes):
+	case <-r.Context().Done():
+	}
+	if a.CutOff {
+		panic(http.ErrAbortHandler)
+	}
+	if a.RetryAfter > 0 && a.Status >= http.StatusBadRequest {
+		w.Header().Set("Retry-After", strconv.FormatFloat(a.RetryAfter.Seconds(), 'f', -1, 64))
+	}
 	w.WriteHeader(sent.Status)
-	fmt.Fprintf(w, `{"id":%q}`, sent.ID)
+	fmt.Fprint(w, body)
 }
 
 // personal is the id of the conversation that a request creates.
@@ -395,7 +439,7 @@ func personal(request []byte) string {
 }
 
 // answer returns the id of a new message, and how to answer it.
-func (c *Connector) answer(sent Sent, isMessage bool) (id string, a Answer) {
+func (c *Connector) answer(sent Sent, isMessage bool, part *chunk) (id string, a Answer) {
 	c.mu.Lock()
 	c.requests++
 	id = strconv.Itoa(c.requests)
@@ -405,7 +449,7 @@ func (c *Connector) answer(sent Sent, isMessage bool) (id string, a Answer) {
 		a, c.faults = c.faults[0], c.faults[1:]
 	}
 	c.mu.Unlock()
-	if !scripted && (isMessage || sent.Method == http.MethodDelete || sent.To == "") {
+	if !scripted && (isMessage || part != nil || sent.Method != http.MethodPost || sent.To == "") {
 		a = decide(sent) // without the lock: it may take time
 	}
 	return id, a

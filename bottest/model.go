@@ -117,15 +117,24 @@ func (m *Model) complete(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		m.t.Errorf("bottest: %v", err)
 	}
-	a := m.answer(ModelCall{Of: ofHeader(r.Header), Model: wire.Model, Messages: wire.Messages, Tools: wire.Tools, Stream: wire.Stream})
+	n, a := m.answer(ModelCall{Of: ofHeader(r.Header), Model: wire.Model, Messages: wire.Messages, Tools: wire.Tools, Stream: wire.Stream})
+	left := func() {
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.calls[n-1].Cancelled = true
+	}
+	var pieces []fakemodel.Piece
+	for _, p := range a.Pieces {
+		pieces = append(pieces, fakemodel.Piece(p))
+	}
 	fakemodel.Answer{
 		Text: a.Text, Calls: a.Calls, Finish: a.Finish, Usage: a.Usage, Status: a.Status, Code: a.Code, RetryAfter: a.RetryAfter,
-		Body: a.Body, Takes: a.Takes, Hangs: a.Hangs, CutOff: a.CutOff,
+		Body: a.Body, Takes: a.Takes, Hangs: a.Hangs, CutOff: a.CutOff, Pieces: pieces, Left: left,
 	}.Write(w, r, wire)
 }
 
-// answer returns the answer to a call. An unscripted call fails the test.
-func (m *Model) answer(call ModelCall) Answer {
+// answer returns the number of a call, from 1, and the answer to it. An unscripted call fails the test.
+func (m *Model) answer(call ModelCall) (int, Answer) {
 	n, next, decide := m.enter(&call)
 	ok := decide == nil
 	if !ok {
@@ -142,7 +151,7 @@ func (m *Model) answer(call ModelCall) Answer {
 	m.calls[n-1].Answer = next
 	m.mu.Unlock()
 	m.story.note(call.Of, "model answers", next.String())
-	return next
+	return n, next
 }
 
 // enter records the n-th call and takes the answer scripted for it; otherwise decide answers.
@@ -175,6 +184,15 @@ type ModelCall struct {
 	Tools    []models.Tool
 	Stream   bool
 	Answer   Answer
+	// Cancelled says that the bot left before the answer had come to its end.
+	Cancelled bool
+}
+
+// Piece is a part of an [Answer]: a text, or a call of a tool, at a time after the model was asked.
+type Piece struct {
+	At   time.Duration
+	Text string
+	Call *models.Call // a whole one; nil: none
 }
 
 // Prompt is the text of all messages, for searching.
@@ -211,6 +229,10 @@ func (c ModelCall) told() string {
 type Answer struct {
 	Text  string        // what it writes
 	Calls []models.Call // the tools that it calls
+
+	// Pieces are what it writes when, in place of Text, Calls and Takes. A request that does not ask
+	// for a stream gets them all with the last one. nil: the whole answer comes at once.
+	Pieces []Piece
 
 	// Status makes the call fail with that HTTP status, and Code with that error code, such as
 	// content_filter or context_length_exceeded. RetryAfter says when to try again.
@@ -252,6 +274,12 @@ func (a Answer) String() string {
 		parts = append(parts, strings.TrimSpace(fmt.Sprint(a.Status, " ", a.Code)))
 	default:
 		parts = append(parts, a.Text)
+	}
+	for _, p := range a.Pieces {
+		parts = append(parts, fmt.Sprintf("[%v] %s", p.At, p.Text))
+		if p.Call != nil {
+			parts = append(parts, "calls "+p.Call.Name+" "+p.Call.Arguments)
+		}
 	}
 	for _, c := range a.Calls {
 		parts = append(parts, "calls "+c.Name+" "+c.Arguments)

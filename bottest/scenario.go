@@ -829,6 +829,9 @@ func (e *scene) asked(i int, last bool) Answer {
 
 // sending returns how the connector answers a message of the bot.
 func (r *run) sending(sent Sent) Answer {
+	if sent.Activity.Type == activity.Typing || sent.Method == http.MethodPut {
+		return Answer{}
+	}
 	s := r.stage.Load()
 	s.mu.Lock()
 	defer s.mu.Unlock()

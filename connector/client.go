@@ -35,6 +35,8 @@ const (
 	// caller.
 	maxRetryAfter = time.Minute
 	defaultTries  = 5
+	// streamPause is what Teams wants between two requests about one growing message.
+	streamPause = time.Second
 
 	maxReplyBytes    = 1 << 20
 	maxMessageRunes  = 256 // of a connector's error message
@@ -150,8 +152,9 @@ func retryAfter(value string) time.Duration {
 // gets 7 activities per second, 8 per 2 s, 60 per 30 s and 1800 per hour; a message with text and
 // attachments counts as two. A tenant gets 50 requests per second. [Client.Download] is not
 // counted, as it knows no tenant. A try is not made if it would have to wait longer than half a
-// minute or than the call has left; nor is a typing indicator that would have to wait at all. The
-// error is then an [*Error] with HeldBack set.
+// minute or than the call has left; nor is a typing indicator that would have to wait at all. Parts
+// of growing messages take at most half of a tenant's requests and leave room for messages, or are
+// not sent. The error is then an [*Error] with HeldBack set.
 //
 // Each method takes the conversation as a reference, as [activity.Activity.Reference] returns it.
 // Its service URL must be one that [Config] allows; otherwise the error wraps [ErrHostNotAllowed]
@@ -189,13 +192,15 @@ func (c *Client) Close() { closeIdle(c.transport) }
 
 // Send appends an activity to the conversation of ref. The id is "" when the connector returns
 // none, as for typing and split messages. Send does not change the activity. What goes out fits its
-// channel ([activity.Activity.Fit]) and omits what only the channel may say. A typing indicator is
-// tried once, and only if it need not wait.
+// channel ([activity.Activity.Fit]) and omits what only the channel may say. A typing indicator, and
+// a part of a growing message ([activity.StreamInfo]) before its end, is tried once, and only if it
+// need not wait.
 func (c *Client) Send(ctx context.Context, ref activity.Reference, a *activity.Activity) (id string, err error) {
 	return c.post(ctx, ref, a, "activities")
 }
 
-// Reply answers the activity with the id replyTo.
+// Reply answers the activity with the id replyTo. A part of a growing message is not a reply on the
+// wire.
 func (c *Client) Reply(ctx context.Context, ref activity.Reference, replyTo string, a *activity.Activity) (id string, err error) {
 	answer := *a
 	answer.ReplyToID = replyTo
@@ -203,8 +208,13 @@ func (c *Client) Reply(ctx context.Context, ref activity.Reference, replyTo stri
 }
 
 func (c *Client) post(ctx context.Context, ref activity.Reference, a *activity.Activity, path ...string) (string, error) {
+	stream := a.Stream() != activity.StreamInfo{}
+	if stream { // its parts, and its end, are no replies
+		path = path[:1]
+	}
 	k := inConversation(http.MethodPost, ref, path...)
 	k.usage.fleeting = a.Type == activity.Typing
+	k.usage.chunk, k.paced = k.usage.fleeting && stream, stream
 	if a.Text != "" && len(a.Attachments) > 0 {
 		k.usage.messages = 2
 	}
@@ -337,6 +347,7 @@ type call struct {
 	path     []string // segments below /v3, unescaped
 	query    url.Values
 	targeted bool // only one person sees the activity
+	paced    bool // tries are streamPause apart
 	body     []byte
 	usage    usage
 }
@@ -412,7 +423,14 @@ func (c *Client) do(ctx context.Context, k call) (reply []byte, err error) {
 	if k.usage.fleeting {
 		tries = 1
 	}
+	var last time.Time
 	err = c.repeat(ctx, tries, func(ctx context.Context) (err error) {
+		if k.paced {
+			if err := sleep(ctx, time.Until(last.Add(streamPause))); err != nil {
+				return fmt.Errorf("%s: %w", k.op, err)
+			}
+			defer func() { last = time.Now() }()
+		}
 		reply, err = c.try(ctx, k)
 		refused, ok := errors.AsType[*Error](err)
 		if !ok || refused.Status != http.StatusForbidden || refused.Code != "InvalidBotApiHost" || k.service == gccService {

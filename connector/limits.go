@@ -32,7 +32,11 @@ type limit struct {
 var (
 	conversationLimits = []limit{{0.9, 6}, {0.45, 60}}
 	tenantLimits       = []limit{{40, 10}}
+	chunkLimits        = []limit{{20, 5}} // of a tenant: half
 )
+
+// spare is how many messages there is still room for after a chunk.
+const spare = 2
 
 // limits keeps the bot below the limits of Teams, so that Teams need not throttle it. It may be
 // used concurrently. Calls in one conversation leave in the order in which they asked.
@@ -50,6 +54,7 @@ type usage struct {
 	tenant       string // "" if unknown
 	messages     int    // how many Teams counts it as; 0: one
 	fleeting     bool   // not worth a wait or a retry
+	chunk        bool   // a part of a growing message; fleeting, too
 }
 
 // wait waits until the call op may be made. If that would take longer than maxLimitWait or go
@@ -65,20 +70,30 @@ func (l *limits) wait(ctx context.Context, op string, u usage) error {
 	if u.fleeting {
 		latest = time.Now()
 	}
+	room := 0
+	if u.chunk {
+		room = spare
+	}
 	if conversation, _, _ := strings.Cut(strings.ToLower(u.conversation), ";"); conversation != "" { // a channel with all its threads is one
-		if err := l.take(ctx, op, "conversation "+conversation, conversationLimits, max(u.messages, 1), latest); err != nil {
+		if err := l.take(ctx, op, "conversation "+conversation, conversationLimits, max(u.messages, 1), room, latest); err != nil {
+			return err
+		}
+	}
+	if u.chunk && u.tenant != "" {
+		if err := l.take(ctx, op, "chunks of tenant "+strings.ToLower(u.tenant), chunkLimits, 1, 0, latest); err != nil {
 			return err
 		}
 	}
 	if u.tenant != "" {
-		return l.take(ctx, op, "tenant "+strings.ToLower(u.tenant), tenantLimits, 1, latest)
+		return l.take(ctx, op, "tenant "+strings.ToLower(u.tenant), tenantLimits, 1, room, latest)
 	}
 	return nil
 }
 
-// take takes n from each limiter with that name, and waits until all allow it.
-func (l *limits) take(ctx context.Context, op, name string, of []limit, n int, latest time.Time) error {
-	taken, delay := l.reserve(name, of, n, latest)
+// take takes n from each limiter with that name, and waits until all allow it and have that much
+// room left.
+func (l *limits) take(ctx context.Context, op, name string, of []limit, n, room int, latest time.Time) error {
+	taken, delay := l.reserve(name, of, n, room, latest)
 	if taken == nil {
 		return &Error{Op: op, Status: http.StatusTooManyRequests, RetryAfter: delay, HeldBack: true}
 	}
@@ -92,7 +107,7 @@ func (l *limits) take(ctx context.Context, op, name string, of []limit, n int, l
 }
 
 // reserve takes nothing if the delay would go beyond latest.
-func (l *limits) reserve(name string, of []limit, n int, latest time.Time) (taken []*rate.Reservation, delay time.Duration) {
+func (l *limits) reserve(name string, of []limit, n, room int, latest time.Time) (taken []*rate.Reservation, delay time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
@@ -105,6 +120,9 @@ func (l *limits) reserve(name string, of []limit, n int, latest time.Time) (take
 		l.limiters[name] = limiters
 	}
 	for _, one := range limiters {
+		if lacks := float64(n+room) - one.TokensAt(now); room > 0 && lacks > 0 {
+			delay = max(delay, time.Duration(lacks/float64(one.Limit())*float64(time.Second)))
+		}
 		r := one.ReserveN(now, n)
 		taken, delay = append(taken, r), max(delay, r.DelayFrom(now))
 	}

@@ -553,3 +553,76 @@ func heldBack(err error) bool {
 	refused, ok := errors.AsType[*connector.Error](err)
 	return ok && refused.HeldBack
 }
+
+// TestPartsOfAStream go to the conversation, once and without a wait. The end is no reply either, but
+// waits and is repeated as a message is.
+func TestPartsOfAStream(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, l *logbook, c *connector.Client) {
+		ref := thread("mia", "")
+		ref.Conversation.ConversationType = "personal"
+		part := activity.To(ref, activity.Typing)
+		part.Text = "You have"
+		part.SetStream(activity.StreamInfo{Type: activity.StreamText, Sequence: 1})
+		l.status = func(n int) int { return []int{200, 429, 429, 200}[min(n, 4)-1] }
+		_, first := c.Send(t.Context(), ref, part)
+		_, second := c.Send(t.Context(), ref, part)
+		if first != nil || second == nil || heldBack(second) || len(l.all) != 2 || time.Since(l.start) != 0 {
+			t.Errorf("%v, %v after %d calls and %v", first, second, len(l.all), time.Since(l.start))
+		}
+		end := message()
+		end.SetStream(activity.StreamInfo{ID: "s1", Type: activity.StreamFinal})
+		if _, err := c.Reply(t.Context(), ref, "a1", end); err != nil || len(l.all) != 4 {
+			t.Errorf("%v after %d calls", err, len(l.all))
+		}
+		for _, e := range l.all {
+			if !strings.HasSuffix(e.path, "/v3/conversations/mia/activities") {
+				t.Errorf("%s %s", e.method, e.path)
+			}
+		}
+		if !strings.Contains(l.all[0].body, `"channelId":"msteams"`) || !strings.Contains(l.all[0].body, `"conversationType":"personal"`) {
+			t.Errorf("the body lacks what the Playground wants: %s", l.all[0].body)
+		}
+	})
+}
+
+// TestPartsLeaveRoomForMessages, in their conversation and their tenant.
+func TestPartsLeaveRoomForMessages(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, l *logbook, c *connector.Client) {
+		part := func(conversation, tenant string) error {
+			ref := thread(conversation, tenant)
+			a := activity.To(ref, activity.Typing)
+			a.Text = "You have"
+			a.SetStream(activity.StreamInfo{Type: activity.StreamText, Sequence: 1})
+			_, err := c.Send(t.Context(), ref, a)
+			if err != nil && !heldBack(err) {
+				t.Fatal(err)
+			}
+			return err
+		}
+		for part("busy", "") == nil {
+		}
+		parts := len(l.all)
+		for range 2 {
+			if _, err := c.Send(t.Context(), thread("busy", ""), message()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if parts == 0 || time.Since(l.start) != 0 {
+			t.Errorf("after %d parts two messages waited %v", parts, time.Since(l.start))
+		}
+		sent := 0
+		for range 100 { // ten seconds of a tenant with many conversations
+			for n := range 10 {
+				if part(fmt.Sprint("c", n), "t1") == nil {
+					sent++
+				}
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if sent < 40 || sent > 250 {
+			t.Errorf("%d parts of a tenant in ten seconds, want half of what it may have at most", sent)
+		}
+	})
+}

@@ -98,6 +98,14 @@ type Request struct {
 	// answer may still be text.
 	Choice        string
 	OneCallAtMost bool // no parallel calls; extra ones are dropped
+
+	// Stream asks for the text while it is written. A model that can stream calls it when an answer
+	// begins, and then piece with each part of the text, in order, before Complete returns. Reasoning
+	// that the server keeps apart and calls of tools are not in it. An answer that begins anew, after a
+	// fault or from another model, calls Stream again. What was read may belong to an answer that
+	// fails: only the [Response] counts, which is whole as always. nil, and models that cannot stream:
+	// whole answers only.
+	Stream func() (piece func(text string)) `json:"-"`
 }
 
 // Usage counts tokens as the server reports them; zero if it reports none. Cached is the part of
@@ -134,7 +142,8 @@ type Response struct {
 	Model  string // the server's name of the model that answered
 }
 
-// Model writes text. Complete waits for the whole answer and ends with ctx. It fails with an
+// Model writes text. Complete waits for the whole answer, also of a request with Stream, and ends
+// with ctx. It fails with an
 // [*Error] or, when ctx was cancelled, with an error for which errors.Is(err, context.Canceled)
 // holds. Implementations must be safe for concurrent use.
 type Model interface {

@@ -42,7 +42,8 @@ const (
 func (Offline) Name() string { return "offline" }
 
 // Complete writes a plan, calls tools, or answers in plain text if the request has neither actions
-// nor tools. It fails only when ctx has ended.
+// nor tools. For a request with Stream, a plan without calls declares that it is an answer, and the
+// text comes in one piece. It fails only when ctx has ended.
 func (o Offline) Complete(ctx context.Context, req *Request) (*Response, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, networkError(ctx, err)
@@ -51,12 +52,15 @@ func (o Offline) Complete(ctx context.Context, req *Request) (*Response, error) 
 	calls, say := offlineAnswer(req)
 	switch {
 	case req.Actions != nil:
-		answer.Text = writePlan(calls, say)
+		answer.Text = writePlan(calls, say, req.Stream != nil)
 	case len(calls) > 0:
 		answer.Calls, answer.Finish = calls, "tool_calls"
 		identify(answer.Calls, req)
 	default:
 		answer.Text = say
+	}
+	if req.Stream != nil && answer.Text != "" {
+		req.Stream()(answer.Text)
 	}
 	return answer, nil
 }
@@ -140,8 +144,9 @@ var (
 // planResult matches the start of a result, with the action's name.
 var planResult = regexp.MustCompile(`(?m)^- ([^\s:]+)(?: failed)?: `)
 
-// writePlan writes a plan that makes the calls and says their results, or only says something.
-func writePlan(calls []Call, say string) string {
+// writePlan writes a plan that makes the calls and says their results, or only says something: then
+// it is an answer, if types are to tell them apart.
+func writePlan(calls []Call, say string, typed bool) string {
 	type command struct {
 		Type     string          `json:"type"`
 		Action   string          `json:"action,omitempty"`
@@ -159,7 +164,11 @@ func writePlan(calls []Call, say string) string {
 	}
 	commands = append(commands, command{Type: "SAY", Response: cmp.Or(strings.Join(results, "\n\n"), say)})
 	raw, _ := json.Marshal(commands) // cannot fail: texts, and JSON that was written here
-	return `{"type":"plan","commands":` + string(raw) + `}`
+	kind := "plan"
+	if typed && len(calls) == 0 {
+		kind = "answer"
+	}
+	return `{"type":"` + kind + `","commands":` + string(raw) + `}`
 }
 
 // phraseReader matches what a person wrote with the actions' examples.

@@ -65,7 +65,10 @@ type OpenAIConfig struct {
 	AzureToken func(ctx context.Context) (token string, err error)
 
 	Transport http.RoundTripper // carries the calls; nil: its own connection pool
-	Timeout   time.Duration     // of one call, within the caller's ctx; 0: 2 minutes
+	// Timeout is how long one call may take, within the caller's ctx. In a request with
+	// [Request.Stream] it limits the wait for the first part of the answer and each pause after it
+	// instead; the whole answer then has ten minutes. 0: 2 minutes.
+	Timeout time.Duration
 
 	// MaxTokensField is the field name for Request.MaxTokens: max_completion_tokens (the default),
 	// or max_tokens for servers that know only the old name. Many of them silently ignore the new
@@ -81,9 +84,9 @@ type OpenAIConfig struct {
 	// nowhere. The others are sent as user messages, between marks that nobody can forge.
 	SystemMessages string
 
-	// Stream requests the answer in pieces. Callers still get it whole, but nothing on the way to
-	// the server mistakes a long answer for a dead connection. If a server refuses to stream, it is
-	// asked for whole answers from then on.
+	// Stream requests every answer in pieces, also for callers that read it whole: nothing on the way
+	// to the server then mistakes a long answer for a dead connection. false: only for requests with
+	// [Request.Stream]. If a server refuses to stream, it is asked for whole answers from then on.
 	Stream bool
 }
 
@@ -104,6 +107,8 @@ func (c OpenAIConfig) String() string {
 // openAI is a [Model] that uses the chat completions API.
 type openAI struct {
 	cfg      OpenAIConfig // with defaults filled in
+	vendor   openai.ClientConfig
+	sender   doer
 	client   *openai.Client
 	name     string        // for logs, and for Response.Model if the server gives none
 	grammars bool          // the server compiles schemas to grammars
@@ -119,8 +124,9 @@ type openAI struct {
 // text, or for the whole answer. So is a server, other than Azure, that takes the tools of a model
 // only over the Responses API. That call never streams, sends no sampling parameters or stop texts,
 // and keeps nothing at the server. The model remembers refusals, so each costs only one extra
-// request. The whole call ends with ctx, or after the configured timeout, which is [Timeout]. Each
-// call writes one debug line to ctx's logger, with numbers and what the server said about a fault.
+// request. The whole call ends with ctx, or after the configured timeout, which is [Timeout]. A
+// request with Stream is answered in pieces if the server can; an answer that comes whole
+// nevertheless is read whole. Each call writes one debug line to ctx's logger, with numbers and what the server said about a fault.
 // Prompt and answer appear at trace level only.
 func NewOpenAI(cfg OpenAIConfig) (Model, error) {
 	vendor, err := cfg.vendor()
@@ -149,13 +155,15 @@ func NewOpenAI(cfg OpenAIConfig) (Model, error) {
 			TLSHandshakeTimeout: 10 * time.Second,
 		}
 	}
-	sender := &doer{transport: cfg.Transport, secret: key}
+	sender := doer{transport: cfg.Transport, secret: key}
 	if azure {
 		sender.token = cfg.AzureToken
 	}
-	vendor.HTTPClient = sender
+	vendor.HTTPClient = &sender
 	return &openAI{
 		cfg:      cfg,
+		vendor:   vendor,
+		sender:   sender,
 		client:   openai.NewClientWithConfig(vendor),
 		name:     name,
 		grammars: !azure && vendor.BaseURL != defaultBaseURL,
@@ -273,7 +281,12 @@ const (
 func (o *openAI) Complete(ctx context.Context, req *Request) (*Response, error) {
 	log := zerolog.Ctx(ctx)
 	log.Trace().Interface("messages", req.Messages).Msg("model prompt")
+	client := o.client
 	call, cancel := context.WithTimeout(ctx, o.cfg.Timeout)
+	if req.Stream != nil {
+		cancel()
+		call, cancel, client = o.follow(ctx, req.Stream)
+	}
 	defer cancel()
 	learned := option(o.refused.Load())
 	for without := learned; ; {
@@ -281,7 +294,7 @@ func (o *openAI) Complete(ctx context.Context, req *Request) (*Response, error) 
 		if asked&optSchema != 0 {
 			asked &^= optObject // ask for the strictest format still allowed
 		}
-		answer, err := o.ask(call, req, asked)
+		answer, err := o.ask(call, client, req, asked)
 		refused, always := refusedOptions(err)
 		if refused &= asked; refused == 0 || call.Err() != nil {
 			if err == nil {
@@ -299,7 +312,7 @@ func (o *openAI) Complete(ctx context.Context, req *Request) (*Response, error) 
 
 // options are all that req asks for.
 func (o *openAI) options(req *Request) (out option) {
-	if o.cfg.Stream {
+	if o.cfg.Stream || req.Stream != nil {
 		out |= optStream
 	}
 	if len(req.Tools) > 0 && o.cfg.AzureEndpoint == "" { // Azure has no Responses API in the default version
@@ -347,14 +360,14 @@ var (
 )
 
 // ask makes one call.
-func (o *openAI) ask(ctx context.Context, req *Request, asked option) (*Response, error) {
+func (o *openAI) ask(ctx context.Context, client *openai.Client, req *Request, asked option) (*Response, error) {
 	start := time.Now()
-	complete := o.client.CreateChatCompletion
+	complete := client.CreateChatCompletion
 	switch {
 	case o.options(req)&^asked&optChat != 0:
-		complete = responses{o.client}.complete
+		complete = responses{client}.complete
 	case asked&optStream != 0:
-		complete = o.stream
+		complete = streams{client}.complete
 	}
 	res, err := complete(ctx, o.request(req, asked))
 	var answer *Response
@@ -363,7 +376,7 @@ func (o *openAI) ask(ctx context.Context, req *Request, asked option) (*Response
 	}
 	if err != nil {
 		err = classify(err)
-		if errors.Is(ctx.Err(), context.Canceled) { // not our timeout
+		if errors.Is(over(ctx), context.Canceled) { // not our timeout
 			err = fmt.Errorf("complete with model %s: %w", o.name, ctx.Err())
 		}
 	}
@@ -669,6 +682,8 @@ type doer struct {
 	transport http.RoundTripper
 	secret    string                                // removed from errors
 	token     func(context.Context) (string, error) // the bearer token of a request; nil: none
+	begin     func() (piece func(text string))      // see [Request.Stream]; nil: nobody reads along
+	goesOn    func()                                // called with each part of a stream; nil: not called
 }
 
 // Do sends req. Its errors are [*Error], or [wholeAnswer] if the request was for a stream.
@@ -683,7 +698,9 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 			return nil, &Error{Kind: Auth, Err: fmt.Errorf("get a token for Azure OpenAI: %w", err)}
 		}
 		req.Header.Set("Authorization", "Bearer "+token)
-		d = &doer{transport: d.transport, secret: token}
+		with := *d
+		with.secret = token
+		d = &with
 	}
 	res, err := d.transport.RoundTrip(req)
 	if err != nil {
@@ -726,8 +743,8 @@ var errTooLarge = &Error{Kind: Unavailable, Code: codeTooLarge, Err: errors.New(
 
 // networkError is for a call that got no answer, or only part of one. ctx is the call's own.
 func networkError(ctx context.Context, err error) *Error {
-	if ctx.Err() != nil {
-		return &Error{Kind: Timeout, Err: ctx.Err()}
+	if ended := over(ctx); ended != nil {
+		return &Error{Kind: Timeout, Err: ended}
 	}
 	return &Error{Kind: Unavailable, Err: err}
 }

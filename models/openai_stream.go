@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/sashabaranov/go-openai"
 )
 
@@ -25,14 +27,41 @@ const (
 	usageTime = 5 * time.Second
 	// drainTime is how long a finished stream is read on, so that the connection can be reused.
 	drainTime = 500 * time.Millisecond
+	// maxStreamTime is how long an answer may take that somebody reads along.
+	maxStreamTime = 10 * time.Minute
 	// maxStreamCalls is how many calls one answer may have.
 	maxStreamCalls = 128
 )
 
-// stream asks for a stream. The doer assembles it into the completion that the server would have
+// follow returns a context and a client for a call whose answer is read while it is written. The
+// context ends with errQuiet when nothing of the answer comes for the configured timeout.
+func (o *openAI) follow(ctx context.Context, begin func() (piece func(text string))) (context.Context, context.CancelFunc, *openai.Client) {
+	whole, end := context.WithTimeout(ctx, max(maxStreamTime, o.cfg.Timeout))
+	call, cancel := context.WithCancelCause(whole)
+	late := time.AfterFunc(o.cfg.Timeout, func() { cancel(errQuiet) })
+	vendor, sender := o.vendor, o.sender
+	sender.begin = begin
+	sender.goesOn = func() { late.Reset(o.cfg.Timeout) }
+	vendor.HTTPClient = &sender
+	return call, func() { late.Stop(); cancel(nil); end() }, openai.NewClientWithConfig(vendor)
+}
+
+var errQuiet = fmt.Errorf("nothing more of the answer came: %w", context.DeadlineExceeded)
+
+// over is why a call's ctx has ended; nil while it has not.
+func over(ctx context.Context) error {
+	if errors.Is(context.Cause(ctx), errQuiet) {
+		return errQuiet
+	}
+	return ctx.Err()
+}
+
+// streams asks for streams. The doer assembles each into the completion that the server would have
 // sent whole.
-func (o *openAI) stream(ctx context.Context, req openai.ChatCompletionRequest) (res openai.ChatCompletionResponse, err error) {
-	_, err = o.client.CreateChatCompletionStream(ctx, req)
+type streams struct{ *openai.Client }
+
+func (s streams) complete(ctx context.Context, req openai.ChatCompletionRequest) (res openai.ChatCompletionResponse, err error) {
+	_, err = s.CreateChatCompletionStream(ctx, req)
 	if read, ok := errors.AsType[*wholeAnswer](err); ok {
 		return read.ChatCompletionResponse, nil
 	}
@@ -61,6 +90,10 @@ func (d *doer) readStream(ctx context.Context, res *http.Response) error {
 		return cmp.Or[error](err, read)
 	}
 
+	piece := func(string) {}
+	if d.begin != nil {
+		piece = d.begin()
+	}
 	late := time.AfterFunc(usageTime, func() { _ = res.Body.Close() }) // makes the read fail
 	defer late.Stop()
 	var answer streamed
@@ -84,7 +117,14 @@ func (d *doer) readStream(ctx context.Context, res *http.Response) error {
 		case isData && isError(value):
 			return d.fault(res, value)
 		case isData && len(value) > 0 && !done:
+			before := answer.text.Len()
 			failed = answer.add(value)
+			if text := answer.text.String()[before:]; text != "" {
+				piece(text)
+			}
+			if d.goesOn != nil {
+				d.goesOn()
+			}
 		}
 	}
 	_, known := errors.AsType[*Error](failed)
@@ -122,10 +162,28 @@ type streamedCall struct {
 	arguments strings.Builder
 }
 
+// streamChunk is what counts of a chunk.
+type streamChunk struct {
+	Model   string        `json:"model"`
+	Usage   *openai.Usage `json:"usage"`
+	Choices []struct {
+		Index        int                 `json:"index"`
+		FinishReason openai.FinishReason `json:"finish_reason"`
+		Delta        struct {
+			Content   string            `json:"content"`
+			Refusal   string            `json:"refusal"`
+			ToolCalls []openai.ToolCall `json:"tool_calls"`
+		} `json:"delta"`
+	} `json:"choices"`
+}
+
+// asLenient reads what encoding/json reads, in a third of the time: there is a chunk for each token.
+var asLenient = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsonv2.MatchCaseInsensitiveNames(true))
+
 // add adds a chunk.
 func (s *streamed) add(chunk []byte) error {
-	var c openai.ChatCompletionStreamResponse
-	if json.Unmarshal(chunk, &c) != nil {
+	var c streamChunk
+	if jsonv2.Unmarshal(chunk, &c, asLenient) != nil {
 		return errMalformed
 	}
 	s.chunks++

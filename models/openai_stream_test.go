@@ -1,12 +1,14 @@
 package models_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -300,7 +302,7 @@ func (c carrier) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 // carried asks a model whose server sends the stream.
-func carried(t testing.TB, stream io.ReadCloser) (*models.Response, error) {
+func carried(t testing.TB, stream io.ReadCloser, req *models.Request) (*models.Response, error) {
 	t.Helper()
 	model, err := models.NewOpenAI(models.OpenAIConfig{
 		BaseURL: "http://model/v1", Stream: true, Transport: carrier(func() io.ReadCloser { return stream }),
@@ -308,7 +310,7 @@ func carried(t testing.TB, stream io.ReadCloser) (*models.Response, error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return model.Complete(t.Context(), hello)
+	return model.Complete(t.Context(), req)
 }
 
 func TestStreamsHaveCaps(t *testing.T) {
@@ -321,7 +323,7 @@ func TestStreamsHaveCaps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := carried(t, io.NopCloser(stream))
+			_, err := carried(t, io.NopCloser(stream), hello)
 			if fault, ok := errors.AsType[*models.Error](err); !ok || fault.Code != "response_too_large" {
 				t.Errorf("got %v", err)
 			}
@@ -403,7 +405,7 @@ func TestServersThatKeepTheStreamOpen(t *testing.T) {
 					_ = out.CloseWithError(io.ErrUnexpectedEOF)
 				})
 				start := time.Now()
-				got, err := carried(t, in)
+				got, err := carried(t, in, hello)
 				if took := time.Since(start); took != tt.takes {
 					t.Errorf("took %s, want %s", took, tt.takes)
 				}
@@ -419,6 +421,202 @@ func TestServersThatKeepTheStreamOpen(t *testing.T) {
 	}
 }
 
+// reading is a request whose answer is read along: each answer that began is an element, with a
+// bar between its pieces.
+func reading(req models.Request) (*models.Request, func() []string) {
+	var began []string
+	req.Stream = func() func(string) {
+		began = append(began, "")
+		return func(text string) { began[len(began)-1] += text + "|" }
+	}
+	return &req, func() []string { return began }
+}
+
+// TestAnswersAreReadAlong: only the text, and each answer that begins anew from its start.
+func TestAnswersAreReadAlong(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		answers []string
+		began   []string
+		want    string
+		fails   *models.Error
+	}{
+		{"text", []string{events(`{"index":0,"delta":{"role":"assistant","content":""}}`, say("Hel"), say("lo"), end("stop"), lastUsage, done)}, []string{"Hel|lo|"}, "Hello", nil},
+		{"no reasoning, no calls, no other choices", []string{events(`{"index":0,"delta":{"reasoning_content":"hm"}}`, piece(`{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}`), `{"index":1,"delta":{"content":"no"}}`, say("yes"), end("stop"), done)}, []string{"yes|"}, "yes", nil},
+		{"nothing behind the end", []string{events(say("yes"), end("stop"), done, say("no"))}, []string{"yes|"}, "yes", nil},
+		{"an answer that is sent whole", []string{completion}, nil, `{"type":"plan"}`, nil},
+		{"an answer that breaks off", []string{events(say("Hel")), events(say("Good"), say(" day"), end("stop"), done)}, []string{"Hel|", "Good| day|"}, "Good day", nil},
+		{"an error in the middle", []string{events(say("Hel"), `#{"error":{"message":"oh","code":400}}`)}, []string{"Hel|"}, "", &models.Error{Kind: models.BadRequest}},
+		{"answers that all break off", []string{events(say("a")), events(say("b"))}, []string{"a|", "b|"}, "", &models.Error{Kind: models.Unavailable}},
+		{"a server that refuses to stream", []string{`{"error":{"message":"streaming is not supported"}}`, completion}, nil, `{"type":"plan"}`, nil},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			left := tt.answers
+			b := setup(t, func(w http.ResponseWriter, _ *http.Request) {
+				next := left[0]
+				left = left[1:]
+				switch {
+				case strings.HasPrefix(next, `{"error"`):
+					w.WriteHeader(http.StatusBadRequest)
+				case strings.HasPrefix(next, "data:"):
+					w.Header().Set("Content-Type", "text/event-stream")
+				}
+				_, _ = io.WriteString(w, next)
+			}, nil)
+			req, began := reading(*hello)
+			got, err := (&models.Chain{Models: slices.Repeat([]models.Model{b.model}, len(tt.answers)), Retries: -1}).Complete(t.Context(), req)
+			if diff := cmp.Diff(tt.began, began()); diff != "" {
+				t.Error(diff)
+			}
+			fault, _ := errors.AsType[*models.Error](err)
+			switch {
+			case tt.fails != nil:
+				if fault == nil || fault.Kind != tt.fails.Kind {
+					t.Errorf("%+v, %v", got, err)
+				}
+			case err != nil || got.Text != tt.want:
+				t.Errorf("%+v, %v", got, err)
+			}
+			asked := <-b.seen
+			if asked.Body["stream"] != true || asked.Body["stream_options"] == nil || asked.Header.Get("Accept") != "text/event-stream" {
+				t.Errorf("asked %v", asked.Body)
+			}
+		})
+	}
+}
+
+// TestARefusalToStreamIsRemembered, and others are still asked for whole answers only.
+func TestARefusalToStreamIsRemembered(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Accept") == "text/event-stream" {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"error":{"message":"this deployment is not allowed to stream"}}`)
+			return
+		}
+		_, _ = io.WriteString(w, completion)
+	}, nil)
+	along, began := reading(*hello)
+	for i, req := range []*models.Request{hello, along, along} {
+		if _, err := b.model.Complete(t.Context(), req); err != nil || began() != nil {
+			t.Fatalf("call %d: %v, read %q", i, err, began())
+		}
+	}
+	var streamed []any
+	for len(b.seen) > 0 {
+		streamed = append(streamed, (<-b.seen).Body["stream"])
+	}
+	if diff := cmp.Diff([]any{false, true, false, false}, streamed); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestQuietStreams: the limit is for the first piece and between pieces, not for the whole; the
+// server's comments do not count.
+func TestQuietStreams(t *testing.T) {
+	t.Parallel()
+	type part struct {
+		after time.Duration
+		text  string
+	}
+	tests := []struct {
+		name  string
+		parts []part
+		takes time.Duration
+		want  string
+	}{
+		{"slow", []part{{110 * time.Second, events(say("a"))}, {110 * time.Second, events(say("b"))}, {110 * time.Second, events(end("stop"), done)}}, 330 * time.Second, "ab"},
+		{"reasoning", []part{{110 * time.Second, events(`{"index":0,"delta":{"reasoning_content":"hm"}}`)}, {110 * time.Second, events(say("a"), end("stop"), done)}}, 220 * time.Second, "a"},
+		{"no first piece", []part{{130 * time.Second, events(say("a"))}}, 120 * time.Second, ""},
+		{"no second piece", []part{{10 * time.Second, events(say("a"))}, {130 * time.Second, events(say("b"))}}, 130 * time.Second, ""},
+		{"comments", []part{{10 * time.Second, events(say("a"))}, {110 * time.Second, ": hm\n\n"}, {110 * time.Second, events(end("stop"), done)}}, 130 * time.Second, ""},
+		{"byte by byte", slices.Repeat([]part{{10 * time.Second, "d"}}, 100), 120 * time.Second, ""},
+		{"without an end", slices.Repeat([]part{{10 * time.Second, events(say("a"))}}, 100), 10 * time.Minute, ""},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				in, out := io.Pipe()
+				var server sync.WaitGroup
+				defer server.Wait()
+				server.Go(func() {
+					for _, p := range tt.parts {
+						time.Sleep(p.after)
+						if _, err := io.WriteString(out, p.text); err != nil {
+							return
+						}
+					}
+					_ = out.Close()
+				})
+				model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: "http://model/v1", Transport: carrier(func() io.ReadCloser { return in })})
+				if err != nil {
+					t.Fatal(err)
+				}
+				start := time.Now()
+				req, _ := reading(*hello)
+				got, err := model.Complete(t.Context(), req)
+				if took := time.Since(start); took.Round(time.Second) != tt.takes {
+					t.Errorf("took %s, want %s", took, tt.takes)
+				}
+				fault, _ := errors.AsType[*models.Error](err)
+				if tt.want == "" {
+					if fault == nil || fault.Kind != models.Timeout || !errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+						t.Errorf("%+v, %v", got, err)
+					}
+				} else if err != nil || got.Text != tt.want {
+					t.Errorf("%+v, %v", got, err)
+				}
+			})
+		})
+	}
+}
+
+func TestACancelledStreamEndsAtOnce(t *testing.T) {
+	t.Parallel()
+	gone := make(chan struct{})
+	ctx, cancel := context.WithCancelCause(t.Context())
+	b := setup(t, func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.WriteString(w, events(say("Hel")))
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		close(gone)
+	}, nil)
+	req := *hello
+	req.Stream = func() func(string) {
+		return func(string) { cancel(errors.New("the person pressed Stop")) }
+	}
+	if _, err := b.model.Complete(ctx, &req); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	<-gone // the server sees it, too
+}
+
+// TestOfflineReadsAlong: its text comes in one piece, and an answer is declared.
+func TestOfflineReadsAlong(t *testing.T) {
+	t.Parallel()
+	for text, typed := range map[string]string{"add milk to groceries": "plan", "what is this": "answer"} {
+		req, began := reading(models.Request{Messages: []models.Message{{Role: "user", Text: text}}, Actions: []models.Tool{{
+			Name: "addItem", Schema: []byte(`{"type":"object","properties":{"item":{"type":"string"},"list":{"type":"string"}},"required":["item","list"]}`),
+			Examples: []string{"add {item} to {list}"},
+		}}})
+		got, err := models.Offline{}.Complete(t.Context(), req)
+		if err != nil || !strings.HasPrefix(got.Text, `{"type":"`+typed+`",`) {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		if diff := cmp.Diff([]string{got.Text + "|"}, began()); diff != "" {
+			t.Error(diff)
+		}
+		req.Stream = nil
+		if got, err = (models.Offline{}).Complete(t.Context(), req); err != nil || !strings.HasPrefix(got.Text, `{"type":"plan",`) {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+}
+
 func FuzzStream(f *testing.F) {
 	for _, stream := range []string{
 		events(say("Hello"), piece(`{"index":0,"id":"a","function":{"name":"f","arguments":"{}"}}`), end("stop"), lastUsage, done),
@@ -430,7 +628,12 @@ func FuzzStream(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		read := func(in io.Reader) (string, string) {
-			got, err := carried(t, io.NopCloser(in))
+			req, began := reading(*hello)
+			got, err := carried(t, io.NopCloser(in), req)
+			if text := strings.ReplaceAll(strings.Join(began(), ""), "|", ""); err == nil && len(began()) > 0 && !bytes.Contains(stream, []byte("refusal")) &&
+				!strings.HasSuffix(text, strings.ReplaceAll(got.Text, "|", "")) {
+				t.Errorf("read along %q, the answer is %q", text, got.Text)
+			}
 			return string(mustJSON(t, got)), fmt.Sprint(err)
 		}
 		got, err := read(strings.NewReader(string(stream)))
@@ -448,4 +651,22 @@ func FuzzStream(f *testing.F) {
 			t.Errorf("an answer without an end: %s", got)
 		}
 	})
+}
+
+// BenchmarkReadStream reads 200 tokens along.
+func BenchmarkReadStream(b *testing.B) {
+	var chunks []string
+	for range 200 {
+		chunks = append(chunks, say(" word"))
+	}
+	chunks = append(chunks, end("stop"), lastUsage, done)
+	text := events(chunks...)
+	b.ReportAllocs()
+	for b.Loop() {
+		req, _ := reading(*hello)
+		if _, err := carried(b, io.NopCloser(strings.NewReader(text)), req); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*200), "ns/token")
 }

@@ -196,12 +196,20 @@ func newPlanner(ctx context.Context, kind string, cfg Config) (p *Planner, err e
 // of the turn: either the calls, whose results the model waits for, or the text that ends the turn.
 // If the model calls when it may not, it is asked once more without functions. If it has nothing to
 // add to what a card has shown, the plan is empty.
+//
+// With turn.Draft the first answer is read while it is written. What of it may be shown goes there:
+// the text of a plan that declares itself an answer or, with [NewTools], of a round in which the
+// model may not call anything. A plan with a DO is refused if text of the same answer was shown.
 func (p *Planner) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error) {
 	pr, told, err := p.tell(ctx, turn)
 	if err != nil {
 		return plan.Plan{}, err
 	}
 	request := pr.request(turn)
+	drafted := false // text of the answer was given to turn.Draft
+	if turn.Draft != nil {
+		request.Stream = pr.draft(turn, !mayCall(request), &drafted)
+	}
 	var refused []plan.FaultKind
 	var fork []models.Message // the refused answers, each with its fault
 	for attempt := 0; ; attempt++ {
@@ -213,6 +221,9 @@ func (p *Planner) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, erro
 			return plan.Plan{}, err
 		}
 		r := pr.read(answer, request, turn)
+		if r.fault == nil && drafted && r.plan.LastDo() >= 0 {
+			r.fault = plan.InvalidPlan.Faultf("the person was shown its text as an answer, and an answer has no DO")
+		}
 		if r.fault == nil {
 			r.plan.Refused = refused
 			logPlan(ctx, r.plan, attempt)
@@ -228,8 +239,34 @@ func (p *Planner) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, erro
 		refused = append(refused, faultKind(r.fault))
 		logRefusal(ctx, r.fault, attempt+1)
 		fork = append(fork, pr.refusal(answer, r, request)...)
+		if drafted {
+			turn.Draft("")
+		}
+		request.Stream, drafted = nil, false
 		if forbidden { // the server does not know the setting
 			request.Tools = nil
+		}
+	}
+}
+
+// draft returns the Stream of a request: it finds in each answer the text that the person may see
+// early, and sets drafted while some of the last one was shown. Text beside calls is not shown: last
+// says that none can follow.
+func (b *plannerPrompt) draft(turn *actions.Turn, last bool, drafted *bool) func() func(string) {
+	return func() func(string) {
+		if *drafted { // the answer begins anew
+			turn.Draft("")
+		}
+		*drafted = false
+		if b.kind == tools && !last {
+			return func(string) {}
+		}
+		found := plan.Draft{Prose: b.kind == tools}
+		return func(piece string) {
+			if text, grew := found.Write(piece); grew {
+				*drafted = true
+				turn.Draft(text)
+			}
 		}
 	}
 }

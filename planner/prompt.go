@@ -40,6 +40,7 @@ type modelPrompt struct {
 	maxTokens     int // for the answer, unless the prompt sets it
 	historyTokens int
 	format        *models.Format // the format that the server enforces; nil: none
+	declared      *models.Format // the same where the plan says whether it is an answer
 	actions       []models.Tool  // what a plan in the answer may use; nil: the answer is not a plan
 }
 
@@ -351,7 +352,10 @@ func (b *plannerPrompt) complete() (err error) {
 	}
 	b.list = plan.List(b.offered, false)
 	if b.kind == sequence {
-		if b.format, err = formatOf(b.cfg.ResponseFormat, b.offered); err != nil {
+		if b.format, err = formatOf(b.cfg.ResponseFormat, b.offered, false); err != nil {
+			return err
+		}
+		if b.declared, err = formatOf(b.cfg.ResponseFormat, b.offered, true); err != nil {
 			return err
 		}
 		if b.format != nil && b.format.Schema != nil {
@@ -378,14 +382,14 @@ func listExamples(offered *actions.Registry) string {
 }
 
 // formatOf returns the format of requests for plans that use offered; nil for text.
-func formatOf(name string, offered *actions.Registry) (*models.Format, error) {
+func formatOf(name string, offered *actions.Registry, declared bool) (*models.Format, error) {
 	switch name {
 	case plainText:
 		return nil, nil
 	case jsonObject:
 		return &models.Format{}, nil
 	}
-	schema, grammar, strict, err := plan.Schema(offered)
+	schema, grammar, strict, err := plan.Schema(offered, declared)
 	if err != nil {
 		return nil, fmt.Errorf("schema of the plans: %w", err)
 	}
@@ -395,6 +399,9 @@ func formatOf(name string, offered *actions.Registry) (*models.Format, error) {
 // request makes the request for the next step of the turn.
 func (b *plannerPrompt) request(turn *actions.Turn) *models.Request {
 	request := b.modelPrompt.request()
+	if b.declares(turn) {
+		request.Format = b.declared
+	}
 	if b.kind != tools {
 		return request
 	}
@@ -416,6 +423,14 @@ func (b *plannerPrompt) request(turn *actions.Turn) *models.Request {
 	return request
 }
 
+// declares reports whether the plan is to say first whether it is an answer.
+func (b *plannerPrompt) declares(turn *actions.Turn) bool {
+	return b.kind == sequence && turn.Draft != nil
+}
+
+// declare is how the model is told so.
+const declare = `A plan without DO has the type answer: {"type":"answer","commands":[{"type":"SAY","response":"Hi!"}]}`
+
 // tell returns what the model is told about a turn.
 func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, err error) {
 	system, err := b.system(ctx, turn)
@@ -429,7 +444,12 @@ func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, e
 		}
 	}
 	if includes(b.prompt.Config.IncludeHistory) {
-		t.summary, t.history = summaryOf(turn), historyOf(turn, b.retell)
+		t.summary, t.history = summaryOf(turn), historyOf(turn, func(transcript string) []models.Message {
+			if b.declares(turn) {
+				transcript = declaredAnswer(transcript)
+			}
+			return b.retell(transcript)
+		})
 	}
 	if c := &turn.Activity.Conversation; !c.Personal() {
 		kind := "group chat"
@@ -445,9 +465,12 @@ func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, e
 	return t, nil
 }
 
-// system returns the first message, which ends with the time of the turn.
+// system returns the first message. It ends with the declaration, if the plan is to have one, and with the time of the turn.
 func (b *plannerPrompt) system(ctx context.Context, turn *actions.Turn) (models.Message, error) {
 	clock := b.clock(time.Now().In(turn.Activity.Zone()))
+	if b.declares(turn) {
+		clock = declare + "\n\n" + clock
+	}
 	if b.last != nil {
 		if last := b.last.Load(); last != nil && last.clock == clock {
 			return last.message, nil
@@ -473,7 +496,7 @@ func (b *plannerPrompt) system(ctx context.Context, turn *actions.Turn) (models.
 	return m, nil
 }
 
-// opening is a system message with its clock.
+// opening is a system message with its clock, and the declaration before that.
 type opening struct {
 	clock   string
 	message models.Message
@@ -498,6 +521,15 @@ func (b *plannerPrompt) retell(transcript string) []models.Message {
 		}
 	}
 	return []models.Message{{Role: "assistant", Text: transcript}}
+}
+
+// declaredAnswer writes a plan of the history without a DO as an answer, as the model is to write it.
+func declaredAnswer(transcript string) string {
+	commands, isPlan := strings.CutPrefix(transcript, `{"type":"plan",`)
+	if !isPlan || strings.Contains(commands, `{"type":"DO"`) { // quotes in texts are escaped
+		return transcript
+	}
+	return `{"type":"answer",` + commands
 }
 
 // results tells what was done in the rounds of this turn. With [NewTools] each call is told as the

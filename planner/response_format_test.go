@@ -37,7 +37,7 @@ func TestTheModelIsHeldToTheFormat(t *testing.T) {
 	if diff := cmp.Diff(&models.Format{}, with("json_object")); diff != "" {
 		t.Error(diff)
 	}
-	schema, grammar, _, err := plan.Schema(vectorActions(t))
+	schema, grammar, _, err := plan.Schema(vectorActions(t), false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -383,7 +383,7 @@ func TestOfferedToolsSayWhichNamesThereAre(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, _, strict, err := plan.Schema(offered); err != nil || strict != c.strict {
+			if _, _, strict, err := plan.Schema(offered, false); err != nil || strict != c.strict {
 				t.Errorf("the schema of plans is strict: %v, %v", strict, err)
 			}
 		})

@@ -98,7 +98,7 @@ type Config struct {
 	Budget                                          actions.Budget
 	Quota                                           Quota
 	AuditKeep                                       time.Duration
-	Feedback                                        bool
+	Feedback, Stream                                bool
 	FilteredText                                    string
 	CommandsOff                                     []string
 	Texts                                           *texts.Catalog

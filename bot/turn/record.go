@@ -38,11 +38,14 @@ type Record struct {
 	// help, or named a skill.
 	Text string `json:"text,omitempty"`
 
-	Phase  phase          `json:"phase"`
-	Run    *Run           `json:"run,omitempty"`    // only if the turn plans
-	Outbox []outgoing     `json:"outbox,omitempty"` // to be sent, in order
-	Sent   []string       `json:"sent,omitempty"`   // the channel's ids of what was sent; "" where it gave none
-	Wait   *Wait          `json:"wait,omitempty"`
+	Phase  phase      `json:"phase"`
+	Run    *Run       `json:"run,omitempty"`    // only if the turn plans
+	Outbox []outgoing `json:"outbox,omitempty"` // to be sent, in order
+	Sent   []string   `json:"sent,omitempty"`   // the channel's ids of what was sent; "" where it gave none
+	Wait   *Wait      `json:"wait,omitempty"`
+	// Stream is the last growing message that the outbox ends or ended. One that is open is saved
+	// beside the record.
+	Stream *openMessage   `json:"stream,omitempty"`
 	Notice *pendingNotice `json:"notice,omitempty"` // only if the turn is a notice
 	// Summary is only there if the turn puts a summary into the history.
 	Summary *pendingSummary `json:"summary,omitempty"`
@@ -120,12 +123,37 @@ type decidedCall struct {
 // outgoing is one message in the outbox.
 type outgoing struct {
 	Activity jsontext.Value `json:"activity"`
+	// Ends is the growing message that it ends. An older program sends it as a message of its own.
+	Ends string `json:"ends,omitempty"`
 	// Unanswered is how often the whole message was written and got no answer. Only a completed
 	// attempt counts: a killed process cannot say what it sent.
 	Unanswered int       `json:"unanswered,omitempty"`
 	Away       time.Time `json:"away,omitzero"` // since when the channel has not accepted it
 
 	decoded *activity.Activity // Activity decoded, if this process made it
+}
+
+// outgoingOf writes a message for the outbox.
+func outgoingOf(m *activity.Activity) (g outgoing, err error) {
+	kept := *m
+	if info := m.Stream(); info.Type == activity.StreamFinal {
+		g.Ends = info.ID
+		kept.SetStream(activity.StreamInfo{})
+	}
+	g.decoded = m
+	g.Activity, err = kept.Encode()
+	return g, err
+}
+
+func (g *outgoing) read() (*activity.Activity, error) {
+	if g.decoded != nil {
+		return g.decoded, nil
+	}
+	m, err := activity.Decode(g.Activity)
+	if err == nil && g.Ends != "" {
+		m.SetStream(activity.StreamInfo{ID: g.Ends, Type: activity.StreamFinal})
+	}
+	return m, err
 }
 
 // Wait says what a record waits for.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
@@ -32,7 +33,7 @@ func (x *execution) makePlan(ctx context.Context) error {
 		x.rec.Phase, x.progressed = running, true
 		return nil
 	}
-	if x.untold() == "" || is[*stopError](err) || ctx.Err() != nil || x.leaves(err) {
+	if x.untold() == "" || is[*stopError](err) || errors.Is(err, errPressedStop) || ctx.Err() != nil || x.leaves(err) {
 		return err
 	}
 	zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("asking the model again failed, sending the actions' own results instead")
@@ -45,6 +46,9 @@ func (x *execution) nextPlan(ctx context.Context) error {
 		return &LimitError{Limit: limitSays} // nothing that the model writes could be sent
 	}
 	p, err := x.askPlanner(ctx)
+	if x.stream.stopped() {
+		return errPressedStop
+	}
 	if err != nil {
 		e.meter.noPlan(err)
 		return fmt.Errorf("plan: %w", err)
@@ -81,6 +85,10 @@ func (x *execution) shown() bool {
 func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
 	ctx, s := step(ctx, "plan", attribute.String("gen_ai.operation.name", "plan"))
 	defer func() { s.end(err) }()
+	ctx, cancel := x.stream.planning(ctx)
+	defer cancel()
+	x.stream.does(x.Translate(thinking), false)
+	defer x.stream.does("", false)
 	ask := func(ctx context.Context) (plan.Plan, error) { return x.engine.cfg.Planner.Plan(ctx, x.Turn.Turn) }
 	if hook := x.engine.cfg.Hooks.Plan; hook == nil {
 		p, err = ask(ctx)
@@ -99,6 +107,9 @@ func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
 func (x *execution) runCommands(ctx context.Context) error {
 	p := x.rec.Run.Progress
 	for !p.Done() {
+		if x.stream.stopped() {
+			return errPressedStop
+		}
 		next := x.say
 		if p.Plan.Commands[p.Next].Kind == plan.Do {
 			next = x.do
@@ -301,6 +312,9 @@ type call struct {
 func (x *execution) do(ctx context.Context) error {
 	calls := x.calls
 	if calls == nil {
+		if x.stream.shows() { // what was shown is not what is to be said once this is done
+			return x.put(nil)
+		}
 		var err error
 		if calls, err = x.prepare(ctx); err != nil {
 			return err
@@ -387,6 +401,8 @@ const overstay = 10 * time.Second
 // did not, nobody can stop them: leave them and the actions' part of the turn alone, because the
 // calls own both for as long as they run.
 func (x *execution) invoke(ctx context.Context, calls []call) bool {
+	x.stream.does(x.doing(calls), true)
+	defer x.stream.does("", false)
 	ended := make(chan struct{})
 	x.engine.workers.work.Go(func() {
 		defer close(ended)
@@ -402,6 +418,16 @@ func (x *execution) invoke(ctx context.Context, calls []call) bool {
 	case <-ctx.Done():
 		return wait(context.WithoutCancel(ctx), min(overstay, x.engine.cfg.TurnTimeout), ended)
 	}
+}
+
+// doing says what the calls do, for the person to read while they run.
+func (x *execution) doing(calls []call) string {
+	for _, c := range calls {
+		if c.action != nil && c.action.Doing != "" {
+			return x.Translate(texts.Text(c.action.Doing))
+		}
+	}
+	return x.Translate(working)
 }
 
 // make makes the i-th of the next calls, inside the hook Call.

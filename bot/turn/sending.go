@@ -52,6 +52,7 @@ func (o *outbox) send(ctx context.Context) error {
 		return o.Save(ctx)
 	}
 	o.rec.Outbox = nil
+	o.stream.resume()
 	switch run := o.rec.Run; {
 	case o.rec.Wait != nil:
 		o.rec.Phase = waiting
@@ -72,14 +73,24 @@ func (o *outbox) sendFirst(ctx context.Context) error {
 			return o.later(ctx, err)
 		}
 	}
-	m, err := first.decoded, error(nil)
-	if m == nil {
-		m, err = activity.Decode(first.Activity)
-	}
+	m, err := first.read()
 	if err != nil {
 		return &deadLetter{reason: "its messages cannot be read", err: err}
 	}
+	ofStream := o.ofStream(m)
+	if ofStream && m.Type == activity.Message {
+		o.stream.pace(ctx)
+	}
 	err = o.deliver(ctx, m)
+	if ofStream {
+		again, failure := o.settleStream(ctx, m, err)
+		if again {
+			return o.sendFirst(ctx)
+		}
+		if err = failure; err == nil || errors.Is(err, errPressedStop) {
+			return err
+		}
+	}
 	unanswered := errors.Is(err, connector.ErrNoAnswer)
 	if unanswered && ctx.Err() == nil {
 		first.Unanswered++
@@ -230,7 +241,7 @@ func (o *outbox) transmit(ctx context.Context, a *activity.Activity) (id string,
 			message.Type, message.ReplyToID = activity.Message, ""
 			err = channel.Update(ctx, to, a.ID, &message)
 		}
-		if errors.As(err, &refused) && refused.Status == http.StatusNotFound {
+		if errors.As(err, &refused) && refused.Status == http.StatusNotFound && !o.ofStream(a) {
 			zerolog.Ctx(ctx).Info().Str("sent_id", a.ID).Msg("a message to change or delete is gone")
 			err = nil
 		}

@@ -334,7 +334,13 @@ func (t *Turn) remember(texts ...string) {
 		return
 	}
 	note := ""
-	switch d := t.rec.Run.Decided; {
+	var d *decidedCall
+	if t.rec.Run != nil {
+		d = t.rec.Run.Decided
+	}
+	switch {
+	case t.stream.stopped():
+		note = "[The person stopped the answer here.]"
 	case t.rec.Wait != nil && t.rec.Wait.Approval != nil:
 		note = waitingNote(t.rec.Wait.Approval)
 	case d != nil && d.Approved:
@@ -381,6 +387,9 @@ type reference struct {
 	// Signed says that a caller proved ServiceURL.
 	Signed bool `json:"signed,omitzero"`
 
+	// Whole is until when replies are sent whole, because the channel takes no growing messages there.
+	Whole time.Time `json:"whole,omitzero"`
+
 	// Dead is since when the channel accepts nothing for the conversation, and Why the reason.
 	Dead time.Time `json:"dead,omitzero"`
 	Why  string    `json:"why,omitempty"`
@@ -420,6 +429,7 @@ func (t *Turn) noteReference() {
 	now := reference{
 		ServiceURL: a.ServiceURL, Type: c.ConversationType, IsGroup: c.IsGroup, Tenant: tenant, Signed: t.rec.Caller.Trusted,
 		Locale: cmp.Or(a.Locale, before.Locale), // clicks do not always have it
+		Whole:  before.Whole,
 	}
 	if !t.IsMessage() || t.IsSubmit() {
 		a.Locale = now.Locale

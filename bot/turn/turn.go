@@ -46,6 +46,7 @@ type Turn struct {
 
 	exec   *execution // runs its plans
 	typing *typing
+	stream *stream
 
 	aside      bool    // leaves the conversation's state alone
 	listed     bool    // the conversation is one of the person's places
@@ -100,6 +101,7 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 			return err
 		})
 	}
+	t.stream.end()
 	t.typing.stop()
 	defer func() { s.end(failure) }()
 	if err != nil {
@@ -168,6 +170,10 @@ func (t *Turn) begin(ctx context.Context) error {
 	}
 	if !t.aside && t.rec.Notice == nil && !t.rec.Forgotten {
 		t.noteReference()
+	}
+	if t.stream == nil {
+		t.stream = newStream(t)
+		t.stream.start(t.lasting(ctx))
 	}
 	if t.rec.Phase == waiting {
 		if err := t.resume(ctx); err != nil {
@@ -239,6 +245,9 @@ func (t *Turn) move(ctx context.Context) error {
 		if stop, ok := errors.AsType[*stopError](err); ok {
 			err = t.stop(ctx, stop)
 		}
+		if errors.Is(err, errPressedStop) {
+			err = t.halt(t.lasting(ctx))
+		}
 		if err != nil {
 			return err
 		}
@@ -305,12 +314,52 @@ func (t *Turn) stop(ctx context.Context, stop *stopError) error {
 	return t.Tell(ctx, stop.say)
 }
 
+// halt ends a turn that the person stopped. The history keeps what they read. They are told only if
+// something was done.
+func (t *Turn) halt(ctx context.Context) error {
+	zerolog.Ctx(ctx).Info().Msg("the person stopped the turn")
+	shown := ""
+	if s := t.stream; s != nil {
+		s.hold()
+		if s.open != nil {
+			shown = s.read()
+		}
+		s.open, s.off = nil, true
+	} else if t.rec.Stream != nil {
+		shown = t.rec.Stream.Shown
+	}
+	if w := t.rec.Wait; w != nil && w.Approval != nil {
+		audit{t}.approval(&t.rec, w.Approval, "failed")
+	}
+	if t.rec.Remembered && len(t.Rounds) > 0 {
+		t.takeBack()
+	}
+	t.rec.Outbox, t.rec.Wait = nil, nil
+	if t.scopes != nil && !t.aside && (t.rec.Run != nil || len(t.Rounds) > 0) {
+		var said []string
+		if shown != "" {
+			said = append(said, shown)
+		}
+		t.remember(said...)
+	}
+	did := t.titles(completed(t.Outcomes()))
+	if t.rec.Run, t.rec.Phase, t.saveDue = nil, done, false; t.rec.Stream != nil {
+		t.rec.Stream.State = streamOver
+	}
+	if len(did) == 0 {
+		return nil
+	}
+	t.stream.unhalt()
+	return t.Tell(ctx, t.Translate("I stopped.")+" "+t.Translate("Before that I did: %s.", strings.Join(did, ", ")))
+}
+
 // end finishes the record, or leaves it waiting.
 func (t *Turn) end(ctx context.Context) (more bool, err error) {
 	ctx, s := step(ctx, "finish")
 	defer func() { s.end(err) }()
 	ctx, cancel := t.engine.workers.outlive(ctx, finishWithin)
 	defer cancel()
+	(&outbox{t}).leaveStream(ctx)
 	answer := t.encodeAnswer()
 	scopes := t.loaded()
 	if t.saveFault != nil {
@@ -498,7 +547,14 @@ func (t *Turn) tellDeadLetter(ctx context.Context, dead *deadLetter) []byte {
 		t.Answer(t.engine.cfg.OwnAnswer(t, said))
 	}
 	if t.IsMessage() && t.lease.Err() == nil && !errors.Is(dead, errUnsent) {
-		if err := (&outbox{t}).deliver(ctx, t.Message(said)); err != nil {
+		if t.stream == nil { // a lost process may have left something open
+			t.stream = newStream(t)
+		}
+		messages, err := (&outbox{t}).endStream([]*activity.Activity{t.Message(said)})
+		for _, m := range messages {
+			err = errors.Join(err, (&outbox{t}).deliver(ctx, m))
+		}
+		if err != nil {
 			zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the person was not told of the dead letter")
 		}
 	}
@@ -621,7 +677,7 @@ func (t *Turn) lasting(ctx context.Context) context.Context {
 // use makes rec the turn's record and drops what came of an earlier one.
 func (t *Turn) use(rec Record) {
 	*t = Turn{
-		Turn: t.Turn, engine: t.engine, lease: t.lease, owned: t.owned, typing: t.typing, aside: t.aside, listed: t.listed,
+		Turn: t.Turn, engine: t.engine, lease: t.lease, owned: t.owned, typing: t.typing, stream: t.stream, aside: t.aside, listed: t.listed,
 		rec: rec, base: t.base, quota: t.quota, spent: t.spent,
 	}
 	t.exec = &execution{Turn: t}
@@ -791,12 +847,16 @@ func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error
 
 // put makes the loop save and then send the messages.
 func (t *Turn) put(messages []*activity.Activity) error {
+	messages, err := (&outbox{t}).endStream(messages)
+	if err != nil {
+		return err
+	}
 	t.rec.Outbox = make([]outgoing, len(messages))
 	for i, m := range messages {
 		if changesSent(m) { // it may be nothing but an id
 			m = into(t.Activity, m)
 		}
-		raw, err := m.Encode()
+		out, err := outgoingOf(m)
 		if err == nil && changesSent(m) && m.ID == "" {
 			err = fmt.Errorf("a %s has no id of the message", m.Type)
 		}
@@ -804,7 +864,7 @@ func (t *Turn) put(messages []*activity.Activity) error {
 			t.rec.Outbox = nil
 			return fmt.Errorf("send: %w", err)
 		}
-		t.rec.Outbox[i] = outgoing{Activity: raw, decoded: m}
+		t.rec.Outbox[i] = out
 	}
 	if run := t.rec.Run; run != nil {
 		run.InFlight = 0
@@ -843,10 +903,12 @@ func (t *Turn) messages(text string) []*activity.Activity {
 }
 
 // Message returns a markdown reply to the turn's activity, to be sent with [Turn.Send].
-func (t *Turn) Message(text string) *activity.Activity {
-	m := t.Activity.Reply(text)
+func (t *Turn) Message(text string) *activity.Activity { return message(t.Activity, text) }
+
+func message(about *activity.Activity, text string) *activity.Activity {
+	m := about.Reply(text)
 	m.TextFormat = "markdown"
-	m.Locale = t.Activity.Locale
+	m.Locale = about.Locale
 	return m
 }
 

@@ -36,7 +36,7 @@ type typing struct {
 
 // startTyping returns nil, which is safe to use, if there is nobody to show it to.
 func startTyping(ctx context.Context, t *Turn) *typing {
-	if !t.IsMessage() || t.repliesInResponse() {
+	if !t.IsMessage() || t.repliesInResponse() || t.Activity.Conversation.ConversationType == "channel" { // Teams does not show it there
 		return nil
 	}
 	ty := &typing{turn: t, about: t.Activity, to: t.engine.cfg.Channel, ctx: ctx, busy: make(chan struct{}, 1)}
@@ -83,12 +83,21 @@ func (ty *typing) resume() {
 	<-ty.busy
 }
 
+// hush sends no more indicators until the next reply, and waits if one is on its way.
+func (ty *typing) hush() {
+	if ty == nil {
+		return
+	}
+	ty.pause()
+	ty.quiet = time.Now().Add(forever)
+	<-ty.busy
+}
+
 // stop ends the indicator, and waits if one is on its way. The turn forgets it.
 func (ty *typing) stop() {
 	if ty == nil {
 		return
 	}
-	ty.pause()
-	ty.turn.typing, ty.quiet = nil, time.Now().Add(forever)
-	<-ty.busy
+	ty.hush()
+	ty.turn.typing = nil
 }

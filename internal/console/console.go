@@ -25,6 +25,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/spelling"
 )
 
 // Config says who talks to which bot. BotURL, In and Out are required; the zero value of every
@@ -58,6 +59,7 @@ const (
 	// silence is the same of one that has said nothing: it may have nothing to say.
 	silence = 10 * time.Second
 
+	maxDoing      = 40 // characters in the prompt of what the bot is doing
 	maxReplyBytes = 1 << 20
 	maxRefusal    = 1 << 10          // bytes of a refusal that are read
 	replyTimeout  = 10 * time.Second // to send one reply to the console
@@ -293,9 +295,17 @@ func (t *talk) take(w http.ResponseWriter, r *http.Request) {
 	switch a.Type {
 	case activity.Typing:
 		t.screen.working(true)
+		if part := a.Stream(); part.Type == activity.StreamStatus {
+			t.screen.doing(spelling.OneLine(a.Text, maxDoing))
+		} else if part.Type == activity.StreamText {
+			t.screen.doing("")
+			t.screen.grow(strings.TrimSpace(printable(a.Text)))
+		}
 	case activity.Message:
 		t.screen.working(false)
-		t.screen.say(render(a))
+		if text := render(a); a.Stream().Type != activity.StreamFinal || !t.screen.grown(text) {
+			t.screen.say(text)
+		}
 	case "endOfConversation":
 		t.screen.note("the bot ended the conversation")
 	}

@@ -2,6 +2,7 @@ package console
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -9,8 +10,10 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"unicode"
 
 	"golang.org/x/term"
+	"golang.org/x/text/width"
 )
 
 const (
@@ -33,9 +36,11 @@ type screen struct {
 	line   *term.Terminal
 	before *term.State // of the terminal
 
-	mu   sync.Mutex
-	busy bool
-	err  error // the first failure to write to what is no terminal
+	mu     sync.Mutex
+	prompt string // "": the bot is not at work
+	shown  string // of a message that grows, at the foot of what is shown; "": there is none
+	width  int    // of the terminal
+	err    error  // the first failure to write to what is no terminal
 }
 
 // openScreen takes the terminal if there is one on both sides.
@@ -119,6 +124,7 @@ func (s *screen) readOne() (string, error) {
 func (s *screen) fit() {
 	width, height, err := term.GetSize(int(s.In.Fd()))
 	if err == nil && width > 0 && height > 0 {
+		s.width = width
 		_ = s.line.SetSize(width, height) // fails only as the next write will
 	}
 }
@@ -136,6 +142,62 @@ func (s *screen) say(text string) {
 	s.print(text)
 }
 
+// grow shows on a terminal more of a message that is still being written.
+func (s *screen) grow(text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.line == nil || text == "" {
+		return
+	}
+	s.fit()
+	more, continues := strings.CutPrefix(text, s.shown)
+	switch {
+	case s.shown == "" || !continues:
+		more = s.styled(cyan, s.BotName+":") + " " + text
+	case more == "":
+		return
+	default: // behind what is there, unless that fills its row
+		shown := s.BotName + ": " + s.shown
+		last := shown[strings.LastIndexByte(shown, '\n')+1:]
+		if column := columns(last) % max(s.width, 1); column > 0 {
+			more = fmt.Sprintf("\x1b[A\x1b[%dC%s", column, more)
+		}
+	}
+	s.shown = text
+	_, _ = io.WriteString(s.line, more+"\n")
+}
+
+// grown shows the rest of a message that has grown. It returns false if there is none, or if this is
+// another text.
+func (s *screen) grown(text string) bool {
+	s.mu.Lock()
+	continues := s.shown != "" && strings.HasPrefix(text, s.shown)
+	s.mu.Unlock()
+	if continues {
+		s.grow(text)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.shown = ""
+	return continues
+}
+
+// columns is about how wide a line is in a terminal.
+func columns(line string) (n int) {
+	for _, r := range line {
+		switch kind := width.LookupRune(r).Kind(); {
+		case r == '\t':
+			n += 8 - n%8
+		case unicode.In(r, unicode.Mn, unicode.Me, unicode.Cf):
+		case kind == width.EastAsianWide || kind == width.EastAsianFullwidth:
+			n += 2
+		default:
+			n++
+		}
+	}
+	return n
+}
+
 // note shows what the console itself has to say.
 func (s *screen) note(text string) { s.print(s.styled(dim, "("+text+")")) }
 
@@ -151,6 +213,7 @@ func (s *screen) styled(style, text string) string {
 func (s *screen) print(text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.shown = ""
 	switch {
 	case s.line != nil:
 		s.fit()
@@ -162,17 +225,25 @@ func (s *screen) print(text string) {
 
 // working shows in the prompt whether the bot is at work.
 func (s *screen) working(on bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.line == nil || s.busy == on {
-		return
-	}
-	s.busy = on
-	prompt := "> "
+	prompt := ""
 	if on {
 		prompt = s.styled(dim, "…") + " > "
 	}
-	s.line.SetPrompt(prompt)
+	s.ask(prompt, !on)
+}
+
+// doing shows in the prompt what the bot is doing.
+func (s *screen) doing(text string) { s.ask(s.styled(dim, "… "+text)+" > ", true) }
+
+// ask sets the prompt; "" is the ordinary one. It keeps one that says more, unless always is set.
+func (s *screen) ask(prompt string, always bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.line == nil || s.prompt == prompt || s.prompt != "" && !always {
+		return
+	}
+	s.prompt = prompt
+	s.line.SetPrompt(cmp.Or(prompt, "> "))
 	_, _ = s.line.Write(nil) // draws the line again; fails only as the next write will
 }
 

@@ -107,22 +107,47 @@ type Answer struct {
 	Code       string // of that error
 	RetryAfter time.Duration
 
+	Pieces []Piece // what it writes when, in place of Text and Calls
+	Left   func()  // called if the caller leaves before the end; may be nil
+
 	Body   string        // sent as it is in place of all that; "": not
 	Takes  time.Duration // before anything is written
 	Hangs  bool          // then the connection breaks without an answer
 	CutOff bool          // then it breaks in the middle of it
 }
 
+// Piece is a part of an answer.
+type Piece struct {
+	At   time.Duration // after the call
+	Text string
+	Call *models.Call // a whole call of a tool; may be nil
+}
+
 // tick makes an answer come a moment later than it says: chance would decide which of two
 // things at the same time is first.
 const tick = time.Microsecond
 
+// wait waits until that time after the call, and reports whether the caller is still there.
+func (a Answer) wait(r *http.Request, called time.Time, at time.Duration) bool {
+	select {
+	case <-time.After(time.Until(called.Add(at + tick))):
+		return true
+	case <-r.Context().Done():
+		if a.Left != nil {
+			a.Left()
+		}
+		return false
+	}
+}
+
 // Write answers the call: with a stream if it asks for one.
 func (a Answer) Write(w http.ResponseWriter, r *http.Request, c Call) {
-	select {
-	case <-time.After(a.Takes + tick):
-	case <-r.Context().Done():
-		return // nobody is there any more
+	called := time.Now()
+	if !c.Stream {
+		a = a.inOne()
+	}
+	if !a.wait(r, called, a.Takes) {
+		return
 	}
 	if a.RetryAfter > 0 && a.Status >= http.StatusBadRequest {
 		w.Header().Set("Retry-After", strconv.FormatFloat(a.RetryAfter.Seconds(), 'f', -1, 64))
@@ -140,7 +165,7 @@ func (a Answer) Write(w http.ResponseWriter, r *http.Request, c Call) {
 		fmt.Fprint(w, encode(object{"error": object{"message": "the fake fails", "type": "fake", "code": a.Code}}))
 	case c.Stream:
 		w.Header().Set("Content-Type", "text/event-stream")
-		a.stream(w, c.WithUsage)
+		a.stream(w, r, called, c.WithUsage)
 	case a.CutOff:
 		fmt.Fprint(w, a.whole()[:20])
 		_ = http.NewResponseController(w).Flush() // nobody reads: as good as sent
@@ -172,6 +197,19 @@ func encode(v object) string {
 		panic(err) // strings and numbers always are JSON
 	}
 	return string(raw)
+}
+
+// inOne is the answer without pieces, at the time of its last one.
+func (a Answer) inOne() Answer {
+	for _, p := range a.Pieces {
+		a.Takes = max(a.Takes, p.At)
+		a.Text += p.Text
+		if p.Call != nil {
+			a.Calls = append(a.Calls, *p.Call)
+		}
+	}
+	a.Pieces = nil
+	return a
 }
 
 // whole is the answer in one piece.
@@ -207,14 +245,27 @@ func (a Answer) usage() object {
 }
 
 // stream writes the answer in events.
-func (a Answer) stream(w http.ResponseWriter, withUsage bool) {
+func (a Answer) stream(w http.ResponseWriter, r *http.Request, called time.Time, withUsage bool) {
 	event := func(chunk object) {
 		chunk["id"], chunk["object"], chunk["model"] = "c", "chat.completion.chunk", "fake"
 		fmt.Fprintf(w, "data: %s\n\n", encode(chunk))
 		_ = http.NewResponseController(w).Flush() // nobody reads: as good as sent
 	}
-	for _, delta := range a.deltas() {
-		event(object{"choices": []object{{"index": 0, "delta": delta, "finish_reason": nil}}})
+	delta := func(d object) { event(object{"choices": []object{{"index": 0, "delta": d, "finish_reason": nil}}}) }
+	for _, d := range a.deltas() {
+		delta(d)
+	}
+	for _, p := range a.Pieces {
+		if !a.wait(r, called, p.At) {
+			return
+		}
+		if p.Text != "" {
+			delta(object{"content": p.Text})
+		}
+		if p.Call != nil {
+			delta(toolCall(len(a.Calls), *p.Call, p.Call.Arguments))
+			a.Calls = append(a.Calls, *p.Call)
+		}
 	}
 	if a.CutOff {
 		panic(http.ErrAbortHandler)
@@ -236,7 +287,7 @@ func (a Answer) deltas() []object {
 		out = append(out, object{"content": string(part)})
 	}
 	for i, c := range a.Calls {
-		out = append(out, object{"tool_calls": []object{{"index": i, "id": c.ID, "type": "function", "function": object{"name": c.Name, "arguments": ""}}}})
+		out = append(out, toolCall(i, c, ""))
 	}
 	for from, more := 0, true; more; from += piece {
 		more = false
@@ -249,6 +300,11 @@ func (a Answer) deltas() []object {
 		}
 	}
 	return out
+}
+
+// toolCall begins the call with that number.
+func toolCall(i int, c models.Call, arguments string) object {
+	return object{"tool_calls": []object{{"index": i, "id": c.ID, "type": "function", "function": object{"name": c.Name, "arguments": arguments}}}}
 }
 
 // Server is a running fake. It is safe for concurrent use.

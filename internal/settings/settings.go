@@ -134,6 +134,7 @@ type Settings struct {
 	FilteredText    string        `env:"BOT_FILTERED_TEXT" else:"one sentence" help:"reply when a filter stops a turn"`
 	CommandsOff     []string      `env:"BOT_COMMANDS_OFF" oneof:"/reset,/mydata,/forget" help:"built-in commands that the bot does not have: /reset, /mydata, /forget, comma separated"`
 	Feedback        bool          `env:"BOT_FEEDBACK" help:"true: ask in Teams what people think of replies"`
+	Stream          string        `env:"BOT_STREAM" oneof:"auto,true,false" else:"auto: true without an app id, else false" help:"true: show in personal chats what the bot is doing, and answers while the model writes them"`
 	ApprovalActions []string      `env:"BOT_APPROVAL_ACTIONS" help:"actions that need approval, comma separated"`
 	Approvers       []string      `env:"BOT_APPROVERS" else:"who asked" help:"who may approve, by id or aadObjectId, comma separated; they have to see the conversation"`
 	ApprovalTimeout time.Duration `env:"BOT_APPROVAL_TIMEOUT" default:"24h" help:"when an approval expires, at most 720h"`

@@ -491,6 +491,8 @@ func (a *answer) chosen() ([]Command, *Fault) {
 		switch {
 		case fault != nil:
 			return nil, fault
+		case isAnswer(f.value) && slices.ContainsFunc(commands, func(c Command) bool { return c.Kind == Do }):
+			return nil, errDoInAnswer
 		case chosen != nil && !reflect.DeepEqual(chosen, commands):
 			return nil, InvalidPlan.Faultf("there are several plans, and they differ")
 		case chosen != nil:
@@ -500,6 +502,16 @@ func (a *answer) chosen() ([]Command, *Fault) {
 	}
 	return chosen, nil
 }
+
+// isAnswer reports whether a plan declares that it has no DO.
+func isAnswer(value any) bool {
+	object, _ := value.(map[string]any)
+	f, _ := fieldsOf(object)
+	kind, _ := f["type"].(string)
+	return strings.EqualFold(strings.TrimSpace(kind), answerType)
+}
+
+var errDoInAnswer = InvalidPlan.Faultf(`there is a DO in a plan of the type "answer"; with a DO the type is "plan"`)
 
 // goesOn matches text after a value that continues its JSON: then the value is part of something
 // broken.

@@ -34,12 +34,16 @@ func Load(data []byte, reg *actions.Registry) (p Plan, err error) {
 func (p *Plan) UnmarshalJSON(data []byte) error {
 	type plain Plan
 	var kept struct {
-		Type string `json:"type"` // "plan" if a model wrote it
+		Type string `json:"type"` // "plan" or "answer" if a model wrote it
 		plain
 	}
 	err := decodeStrictly(data, &kept)
-	if err == nil && kept.Type != "" && kept.Type != planType {
-		err = fmt.Errorf("the type is %q, not plan", spelling.Clip(kept.Type))
+	switch {
+	case err != nil || kept.Type == "" || kept.Type == planType:
+	case kept.Type != answerType:
+		err = fmt.Errorf("the type is %q, not plan or answer", spelling.Clip(kept.Type))
+	case Plan(kept.plain).LastDo() >= 0:
+		err = errDoInAnswer
 	}
 	if err != nil {
 		return fmt.Errorf("read plan: %w", err)
@@ -59,8 +63,6 @@ const (
 	maxResultBytes  = 1 << 10
 	maxResultsBytes = 4 << 10
 )
-
-const planType = "plan"
 
 // Transcript writes the commands in the format of the sequence planner, on one line, for the
 // history, whatever the planner. [Plan.UnmarshalJSON] reads it. It includes only results of tool

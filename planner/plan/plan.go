@@ -6,6 +6,10 @@
 // against the registered actions before its first command runs. Neither ever invents a DO that the
 // text does not plainly contain.
 //
+// A plan may declare its type before its commands. The type "answer" says that it has no DO, so
+// that its text may be shown while the model still writes it, see [Draft]: a DO in it is a fault.
+// The type "plan", or none, says nothing.
+//
 // # Where a plan with a DO counts
 //
 // A plan with a DO counts in two cases. Either it begins at the top level of the output, outside
@@ -51,6 +55,12 @@ import (
 const (
 	Do  = "DO"  // runs an action
 	Say = "SAY" // sends a text
+)
+
+// The types of a plan as models write it: an answer has no DO.
+const (
+	planType   = "plan"
+	answerType = "answer"
 )
 
 // Command is one step of a [Plan].

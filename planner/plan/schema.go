@@ -33,18 +33,21 @@ import (
 // A schema cannot express all that [Plan.Validate] checks: that a required text is not blank,
 // limits and patterns, and that a variable is saved before it is used.
 //
+// With declared the model first says whether its plan is an answer, which has no DO, so that a
+// [Draft] can be read. Otherwise the type of every plan is "plan".
+//
 // The grammar is the schema plus what only a grammar can enforce: a plan has at least one command,
-// and a text to say is not empty. Small models need a grammar that leaves them little choice, so in
+// an answer has no DO, and a text to say is not empty. Small models need a grammar that leaves them little choice, so in
 // it results are saved under one of four names.
-func Schema(registry *actions.Registry) (schema, grammar json.RawMessage, strict bool, err error) {
-	plan, strict := planForm(registry, false)
-	held, _ := planForm(registry, true)
+func Schema(registry *actions.Registry, declared bool) (schema, grammar json.RawMessage, strict bool, err error) {
+	plan, strict := planForm(registry, declared, false)
+	held, _ := planForm(registry, declared, true)
 	schema, err = json.Marshal(plan)
 	grammar, err2 := json.Marshal(held)
 	return schema, grammar, strict, errors.Join(err, err2)
 }
 
-func planForm(registry *actions.Registry, grammar bool) (plan *form, strict bool) {
+func planForm(registry *actions.Registry, declared, grammar bool) (plan *form, strict bool) {
 	f := former{grammar: grammar}
 	response, list := ofType("string"), ofType("array")
 	if grammar {
@@ -82,8 +85,20 @@ func planForm(registry *actions.Registry, grammar bool) (plan *form, strict bool
 			property{name: "entities", form: choice(b.shapes...)}, property{"saveAs", saveAs, true},
 		))
 	}
-	list.Items = choice(commands...)
-	return f.closed(property{name: "type", form: f.options("plan")}, property{name: "commands", form: list}), !f.loose
+	typed := func(commands []*form, types ...any) *form {
+		of := *list
+		of.Items = choice(commands...)
+		return f.closed(property{name: "type", form: f.options(types...)}, property{name: "commands", form: &of})
+	}
+	switch {
+	case declared && grammar:
+		plan = choice(typed(commands[:1], answerType), typed(commands, planType))
+	case declared:
+		plan = typed(commands, answerType, planType)
+	default:
+		plan = typed(commands, planType)
+	}
+	return plan, !f.loose
 }
 
 // variableNames are the variable names of a grammar.

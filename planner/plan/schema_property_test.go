@@ -154,7 +154,7 @@ func (d dice) plan(t *testing.T, reg *actions.Registry) object {
 		if err != nil {
 			t.Fatal(err)
 		}
-		schema, _, _ := planSchema(t, only)
+		schema, _, _ := planSchema(t, only, false)
 		command := d.value(schema["properties"].(object)["commands"].(object)["items"].(object)).(object)
 		if command["saveAs"] != nil {
 			command["saveAs"] = d.one("A", "D")
@@ -165,9 +165,9 @@ func (d dice) plan(t *testing.T, reg *actions.Registry) object {
 }
 
 // planSchema is the schema of plans, as a value and ready to validate with.
-func planSchema(t *testing.T, reg *actions.Registry) (schema object, compiled *jsonschema.Schema, strict bool) {
+func planSchema(t *testing.T, reg *actions.Registry, declared bool) (schema object, compiled *jsonschema.Schema, strict bool) {
 	t.Helper()
-	raw, _, strict, err := plan.Schema(reg)
+	raw, _, strict, err := plan.Schema(reg, declared)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -186,9 +186,9 @@ func planSchema(t *testing.T, reg *actions.Registry) (schema object, compiled *j
 }
 
 // planGrammar is the schema for servers that make a grammar of it.
-func planGrammar(t *testing.T, reg *actions.Registry) *jsonschema.Schema {
+func planGrammar(t *testing.T, reg *actions.Registry, declared bool) *jsonschema.Schema {
 	t.Helper()
-	_, raw, _, err := plan.Schema(reg)
+	_, raw, _, err := plan.Schema(reg, declared)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,8 +217,8 @@ func TestWhatFollowsTheSchemaCanRun(t *testing.T) {
 	for seed := range uint64(150) {
 		d, open := dice{rand.New(rand.NewPCG(seed, 1))}, seed%3 == 0
 		reg := d.registry(t, open)
-		_, compiled, strict := planSchema(t, reg)
-		grammar := planGrammar(t, reg)
+		_, compiled, strict := planSchema(t, reg, false)
+		grammar := planGrammar(t, reg, false)
 		if !open && !strict {
 			t.Fatalf("seed %d: not strict", seed)
 		}
@@ -297,7 +297,7 @@ func TestTheSchemaRefuses(t *testing.T) {
 		Size string `json:"size" enum:"S,L"`
 		N    int    `json:"n,omitempty" enum:"1,2"`
 	}](reg, "order")
-	_, compiled, strict := planSchema(t, reg)
+	_, compiled, strict := planSchema(t, reg, false)
 	if !strict {
 		t.Error("not strict")
 	}
@@ -334,8 +334,8 @@ func TestTheGrammarHoldsToMore(t *testing.T) {
 		List string `json:"list"`
 		Note string `json:"note,omitempty"`
 	}](reg, "add")
-	grammar := planGrammar(t, reg)
-	_, schema, _ := planSchema(t, reg)
+	grammar := planGrammar(t, reg, false)
+	_, schema, _ := planSchema(t, reg, false)
 	for _, fits := range []string{
 		`{"type":"plan","commands":[{"type":"DO","action":"add","entities":{"list":"a"},"saveAs":"A"},{"type":"SAY","response":"$A"}]}`,
 		`{"type":"plan","commands":[{"type":"DO","action":"add","entities":{"list":"a","note":""}}]}`,
@@ -372,7 +372,7 @@ func TestAVariableFollowsTheSchema(t *testing.T) {
 		Tags []string `json:"tags,omitempty"`
 		Note string   `json:"note,omitempty"`
 	}](reg, "close")
-	_, compiled, strict := planSchema(t, reg)
+	_, compiled, strict := planSchema(t, reg, false)
 	if !strict {
 		t.Error("not strict")
 	}
@@ -402,7 +402,7 @@ func TestAVariableFollowsTheSchema(t *testing.T) {
 func TestTheVectorsFollowTheSchema(t *testing.T) {
 	t.Parallel()
 	reg := vectorActions(t)
-	_, compiled, _ := planSchema(t, reg)
+	_, compiled, _ := planSchema(t, reg, false)
 	count, others := 0, []string{}
 	for _, v := range readVectors(t) {
 		p, err := plan.Decode(v.Output)
@@ -458,7 +458,7 @@ func TestNullIsAbsent(t *testing.T) {
 		got = in
 		return actions.Done, nil
 	})
-	_, compiled, _ := planSchema(t, reg)
+	_, compiled, _ := planSchema(t, reg, false)
 	three, code := 3, "1050"
 	for entities, want := range map[string]every{
 		`{"text":"a","size":null,"level":null,"count":null,"ratio":null,"urgent":null,"tags":null,"at":null,"labels":null,"any":null,"address":null,"previous":null}`: {
@@ -517,4 +517,47 @@ type address struct {
 	Zip  *string `json:"zip"`
 	Kind string  `json:"kind,omitempty" enum:"home,work" default:"home"`
 	Note string  `json:"note,omitempty"`
+}
+
+// TestDeclaredPlans: a model says first whether its plan is an answer; only a grammar can keep an
+// answer free of DOs.
+func TestDeclaredPlans(t *testing.T) {
+	t.Parallel()
+	reg := actions.New()
+	offer[struct{}](reg, "ping")
+	_, schema, strict := planSchema(t, reg, true)
+	if !strict {
+		t.Error("not strict")
+	}
+	grammar := planGrammar(t, reg, true)
+	for _, raw := range schemas(t, reg) {
+		if kind, commands := strings.Index(raw, `"type":{`), strings.Index(raw, `"commands":{`); kind < 0 || kind > commands {
+			t.Errorf("the type does not come first: %s", raw)
+		}
+	}
+	const say, do = `{"type":"SAY","response":"Hi."}`, `{"type":"DO","action":"ping","entities":{},"saveAs":"A"}`
+	for text, holds := range map[string][2]bool{
+		`{"type":"answer","commands":[` + say + `,` + say + `]}`: {true, true},
+		`{"type":"plan","commands":[` + do + `,` + say + `]}`:    {true, true},
+		`{"type":"plan","commands":[` + say + `]}`:               {true, true},
+		`{"type":"answer","commands":[` + say + `,` + do + `]}`:  {true, false},
+		`{"type":"answer","commands":[]}`:                        {true, false},
+		`{"type":"other","commands":[` + say + `]}`:              {false, false},
+		`{"commands":[` + say + `]}`:                             {false, false},
+	} {
+		value := reread(t, []byte(text))
+		if got := [2]bool{schema.Validate(value) == nil, grammar.Validate(value) == nil}; got != holds {
+			t.Errorf("%s: follows %v, want %v", text, got, holds)
+		}
+	}
+}
+
+// schemas are the schema and the grammar of declared plans.
+func schemas(t *testing.T, reg *actions.Registry) []string {
+	t.Helper()
+	schema, grammar, _, err := plan.Schema(reg, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []string{string(schema), string(grammar)}
 }

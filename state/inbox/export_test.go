@@ -14,7 +14,7 @@ func LoadScripts(tb testing.TB, store *state.Store) {
 	tb.Helper()
 	for _, s := range []*rdb.Script{
 		acceptScript, claimScript, saveScript, noteScript, finishScript, releaseScript,
-		wakeScript, dropScript, sweepScript, nudgeScript, fireScript, forgetScript,
+		besideScript, wakeScript, dropScript, sweepScript, nudgeScript, fireScript, forgetScript,
 	} {
 		if err := store.DB().Client.ScriptLoad(tb.Context(), s.Text()).Err(); err != nil {
 			tb.Fatal(err)

@@ -531,6 +531,9 @@ func (i *Inbox) Claim(ctx context.Context, q state.Key) (*Lease, error) {
 	}
 	l := i.lease(q, owner, reply.Text(2), []byte(reply.Text(3)), sent)
 	l.tries = int(reply.Int(0))
+	if beside, ok := strings.CutPrefix(reply.Text(4), l.id+"\n"); ok {
+		l.beside = []byte(beside)
+	}
 	return l, nil
 }
 

@@ -1056,3 +1056,39 @@ func TestForeignEntries(t *testing.T) {
 	}
 	until(t, "an empty list", func() bool { return b.client().LLen(ctx, "planbot/2/{3}/wake").Val() == 0 })
 }
+
+// TestBeside: what is saved beside a record is there for the process that takes it over, and for no
+// other record.
+func TestBeside(t *testing.T) {
+	t.Parallel()
+	setup(t, func(t *testing.T, b *bundle) {
+		l := b.take(b.entry("hello"))
+		b.accept(b.queued("next"))
+		for _, beside := range []string{"first", "second"} {
+			if err := l.SaveBeside(t.Context(), []byte(beside)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.SaveBeside(t.Context(), make([]byte, 1<<24)); !errors.Is(err, state.ErrTooLarge) {
+			t.Errorf("a large one: %v", err)
+		}
+		late := l
+		l = b.reclaim(l)
+		b.wantRecord(l, "hello", 0)
+		if got := string(l.Beside()); got != "second" {
+			t.Errorf("beside the record is %q", got)
+		}
+		if err := late.SaveBeside(t.Context(), []byte("late")); !errors.Is(err, inbox.ErrLost) {
+			t.Errorf("a late one: %v", err)
+		}
+		b.finish(l, true)
+		b.wantRecord(l, "next", 0)
+		if got := l.Beside(); got != nil {
+			t.Errorf("beside the next record is %q", got)
+		}
+		if l = b.reclaim(l); l.Beside() != nil {
+			t.Errorf("beside the next record is %q for the next process", l.Beside())
+		}
+		b.finish(l, false)
+	})
+}

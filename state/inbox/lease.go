@@ -22,13 +22,14 @@ var (
 	noteScript    = script("note")
 	finishScript  = script("queue", "finish")
 	releaseScript = script("queue", "release")
+	besideScript  = script("queue", "beside")
 )
 
 // noteFor is how long a note of a save is kept, in seconds: longer than any queue goes unclaimed.
 const noteFor = 24 * 60 * 60
 
 // Lease is a queue that this replica has claimed, with the record at its head. Only one goroutine
-// may use it, except for OnLost and Err, which are safe for concurrent use.
+// may use it, except for OnLost and Err, which are safe for concurrent use, and SaveBeside.
 type Lease struct {
 	in     *Inbox
 	queue  state.Key
@@ -36,6 +37,7 @@ type Lease struct {
 	owner  string // the call that claimed the queue
 	id     string
 	record []byte
+	beside []byte
 	tries  int
 	notes  []string // keys of the notes left by saves of this record
 	noted  int      // how many saves of this record left notes
@@ -55,6 +57,29 @@ func (l *Lease) ID() string { return l.id }
 
 // Record is the record at the head as last saved. Do not change it.
 func (l *Lease) Record() []byte { return l.record }
+
+// Beside is what SaveBeside last saved for this record, if another process did and this one claimed
+// the queue with it; else nil.
+func (l *Lease) Beside() []byte { return l.beside }
+
+// SaveBeside saves something small beside the record, for the process that takes it over. It costs
+// less than Save, and says nothing about the record. It is lost with Finish and Wait, during which
+// it may not be called; otherwise another goroutine may call it than the one that has the lease.
+// Errors: [ErrLost], [state.ErrUnavailable], [state.ErrTooLarge].
+func (l *Lease) SaveBeside(ctx context.Context, beside []byte) error {
+	const doing = "save beside a record"
+	if err := l.in.fits(l.queue, len(beside), l.in.maxAccepted()); err != nil {
+		return fmt.Errorf("%s: %w", doing, err)
+	}
+	c := call(besideScript, l.queue).Add(l.owner, l.id, beside)
+	if err := l.in.all(ctx, doing, c); err != nil {
+		return err
+	}
+	if c.Int() == 0 {
+		return fmt.Errorf("%s: %w", doing, ErrLost)
+	}
+	return nil
+}
 
 // Tries counts the processes that died with this record at the head since the last Save with
 // progress.
@@ -299,7 +324,7 @@ func (l *Lease) end(ctx context.Context, doing string, record []byte, w *Wait, a
 		i.leases.drop(l)
 	case 2:
 		i.leases.extend(l, sent)
-		l.id, l.record, l.tries, l.notes = reply.Text(1), []byte(reply.Text(2)), 0, nil
+		l.id, l.record, l.tries, l.notes, l.beside = reply.Text(1), []byte(reply.Text(2)), 0, nil, nil
 		more = true
 	case 5:
 		return false, &state.ConflictError{Conflicted: own.Keys()}

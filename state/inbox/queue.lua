@@ -8,6 +8,7 @@
 --     until  ms, when others may claim it   id  the record at the head
 --     tries  how many owners died
 --     wanted present if another process wants the queue
+--     beside '<id>\n' and what is kept beside that record, perhaps one that has left the head
 -- Without a lease the queue is empty or was never claimed. Keys of the partition:
 --   leases  sorted set of queues with records, by when to check them. This is the source of
 --           truth; ready only wakes replicas and may lose names.

@@ -1,0 +1,470 @@
+package teams_test
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner"
+)
+
+// streams says that the bot can stream; newBot switches it on.
+const streams = true
+
+const (
+	appID = "00000000-0000-4000-8000-000000000001"
+	login = "login.microsoftonline.com"
+	// quiet is how long nothing may come once the bot has nothing left to do.
+	quiet = 15 * time.Second
+)
+
+// played is all that was seen of a case. Times are virtual, from its begin.
+type played struct {
+	began time.Time
+	now   atomic.Int64 // orders what happens
+	rules []*rule
+	ids   []string // of the conversations
+
+	mu     sync.Mutex
+	calls  []*call
+	ran    []*ran
+	posts  []*bottest.Delivery // in the order of the case
+	models []bottest.ModelCall
+	faults []string // of the kit: broken rules of the service, unexpected calls of the model
+
+	connector *url.URL
+}
+
+// span is when something began and ended. An end of 0: never.
+type span struct{ began, ended int64 }
+
+// ran is a run of an action.
+type ran struct {
+	span
+	name string
+}
+
+// call is a request of the bot to the connector.
+type call struct {
+	span
+	at           time.Duration
+	method, path string
+	query        url.Values
+	raw          string
+	body         any
+	typing       bool   // an ordinary typing indicator
+	stream       string // informative, streaming or final; "": none
+	text         string
+	status       int
+	answer       map[string]any
+
+	// What was known when it began: the id of the stream, and what was acknowledged of its text.
+	sid, shown string
+}
+
+// newCall reads a request.
+func newCall(method, path, body string) *call {
+	c := &call{method: method, path: path, raw: body}
+	_ = json.Unmarshal([]byte(body), &c.body) // a DELETE has none
+	var a struct {
+		Type     string `json:"type"`
+		Text     string `json:"text"`
+		Entities []struct {
+			Type       string `json:"type"`
+			StreamType string `json:"streamType"`
+		} `json:"entities"`
+	}
+	_ = json.Unmarshal([]byte(body), &a)
+	c.text = a.Text
+	for _, e := range a.Entities {
+		if e.Type == "streaminfo" {
+			c.stream = e.StreamType
+		}
+	}
+	c.typing = a.Type == "typing" && c.stream == ""
+	return c
+}
+
+func (c *call) String() string {
+	kind := cmp.Or(c.stream, "plain")
+	if c.typing {
+		kind = "typing"
+	}
+	const most = 600
+	raw := c.raw
+	if len(raw) > most {
+		raw = strings.ToValidUTF8(raw[:most], "") + "…"
+	}
+	return fmt.Sprintf("%6d ms  %s %s (%s) → %d  %s", c.at.Milliseconds(), c.method, c.path, kind, c.status, raw)
+}
+
+// play plays the case and returns what was seen.
+func play(t *testing.T, v vector) *played {
+	t.Helper()
+	p := &played{}
+	for _, e := range v.In {
+		p.rules = append(p.rules, e.Connector...)
+		if c, ok := e.Post["conversation"].(map[string]any); ok {
+			id, _ := c["id"].(string)
+			p.ids = append(p.ids, id)
+		}
+	}
+	synctest.Test(t, func(t *testing.T) { p.play(&recorder{T: t, p: p}, v) })
+	p.know()
+	return p
+}
+
+func (p *played) play(t *recorder, v vector) {
+	cfg := bottest.Config{Bubble: true, New: func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) { return p.newBot(ctx, parts, v.Given) }}
+	if v.Given.Options.Fallback {
+		cfg.Models = []string{"first", "second"}
+	}
+	t.do(func() {
+		kit := bottest.New(t, cfg)
+		p.began = time.Now()
+		p.connector, _ = url.Parse(kit.Connector.URL) // it serves there
+		kit.Connector.Decides(p.decide)
+		p.answers(kit, v)
+		p.happens(kit, v)
+		kit.Settle()
+		time.Sleep(quiet)
+		p.models = kit.Model.Calls()
+		kit.Connector.Sent() // all of it is looked at
+	})
+}
+
+// answers scripts the model. A call beyond that is a fault; an answer that is not asked for is none
+// by itself.
+func (p *played) answers(kit *bottest.Kit, v vector) {
+	var script []bottest.Answer
+	for _, e := range v.In {
+		if e.Model == nil {
+			continue
+		}
+		a := bottest.Answer{Finish: e.Finish}
+		if e.Finish == "broken" {
+			a.Finish, a.CutOff = "", true
+		}
+		for i, m := range e.Model {
+			piece := bottest.Piece{At: ms(m.AtMS), Text: deref(m.Delta) + deref(m.Content)}
+			if m.ToolCall != nil {
+				arguments, ok := m.ToolCall.Arguments.(string)
+				if !ok {
+					raw, _ := json.Marshal(m.ToolCall.Arguments) // it was JSON
+					arguments = string(raw)
+				}
+				piece.Call = &models.Call{ID: cmp.Or(m.ToolCall.ID, fmt.Sprint("call_", i+1)), Name: m.ToolCall.Name, Arguments: arguments}
+			}
+			a.Pieces = append(a.Pieces, piece)
+		}
+		script = append(script, a)
+	}
+	kit.Model.Decides(func(bottest.ModelCall) (bottest.Answer, bool) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		if len(script) == 0 {
+			return bottest.Answer{}, false
+		}
+		next := script[0]
+		script = script[1:]
+		return next, true
+	})
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func ms(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+
+// happens posts and restarts, each at its time.
+func (p *played) happens(kit *bottest.Kit, v vector) {
+	var all sync.WaitGroup
+	at := func(n int, do func()) {
+		all.Go(func() {
+			time.Sleep(time.Until(p.began.Add(ms(n))))
+			do()
+		})
+	}
+	for _, e := range v.In {
+		switch {
+		case e.Post != nil:
+			i := len(p.posts)
+			p.posts = append(p.posts, nil)
+			at(e.AtMS, func() {
+				d := post(kit, e.Post)
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				p.posts[i] = d
+			})
+		case e.Restart && e.BackAtMS > e.AtMS:
+			at(e.AtMS, func() { kit.Kill(1) })
+			at(e.BackAtMS, kit.Restart)
+		case e.Restart:
+			at(e.AtMS, kit.Restart)
+		}
+	}
+	all.Wait()
+}
+
+// post delivers an activity as it is: without what the kit would add.
+func post(kit *bottest.Kit, a map[string]any) *bottest.Delivery {
+	full := map[string]any{"id": nil, "channelId": nil, "serviceUrl": nil, "from": nil, "recipient": nil, "conversation": nil, "channelData": nil}
+	for name, value := range a {
+		full[name] = value
+	}
+	in := func(part, name string) string {
+		object, _ := a[part].(map[string]any)
+		s, _ := object[name].(string)
+		return s
+	}
+	kind := in("conversation", "conversationType")
+	if !slices.Contains([]string{"personal", "groupChat", "channel"}, kind) {
+		kind = ""
+	}
+	return kit.Conversation(in("conversation", "id"), kind, in("from", "id")).Deliver(full)
+}
+
+// newBot makes the bot of the case. It is one with an app id, which talks to Microsoft's hosts.
+func (p *played) newBot(ctx context.Context, parts bottest.Parts, g given) (*bot.Bot, error) {
+	cfg := parts.Bot
+	acts := actions.New()
+	for _, a := range g.Actions {
+		run := func(ctx context.Context, _ *actions.Turn, _ map[string]any) (actions.Result, error) {
+			r := &ran{span{began: p.now.Add(1)}, a.Name}
+			p.mu.Lock()
+			p.ran = append(p.ran, r)
+			p.mu.Unlock()
+			select {
+			case <-time.After(ms(a.TakesMS)):
+			case <-ctx.Done():
+				return actions.Done, ctx.Err()
+			}
+			r.ended = p.now.Add(1)
+			return actions.Text("%s", a.Result), nil
+		}
+		anything := &jsonschema.Schema{Type: "object", AdditionalProperties: &jsonschema.Schema{}}
+		if _, err := actions.AddSchema(acts, a.Name, cmp.Or(a.Title, a.Name), anything, run, actions.Title(a.Title), actions.Doing(a.Title)); err != nil {
+			return nil, err
+		}
+	}
+	cfg.Actions = acts
+	cfg.Stream = g.Options.Stream
+	if say := g.Hooks.BeforeSay; say != nil {
+		cfg.Hooks.BeforeSay = func(_ context.Context, _ *bot.Turn, text string) (string, error) {
+			return strings.ReplaceAll(text, say.Replace[0], say.Replace[1]), nil
+		}
+	}
+	guard, client, err := connector.New(connector.Config{
+		AppID: appID, Credentials: connector.Credentials{Password: "of the test"}, Transport: transport{p, parts.Transport},
+		AllowedHosts: []string{"localhost", "127.0.0.1"}, // of the emulator
+	})
+	if err != nil {
+		return nil, err
+	}
+	guard.Close() // anyone may call: who is who is for other tests
+	cfg.Channel, cfg.Authenticator = client, anyone{}
+	if cfg.Planner, err = parts.Planner(ctx, g.Options.Planner, planner.Config{Actions: acts}); err != nil {
+		return nil, err
+	}
+	return bot.New(cfg)
+}
+
+// anyone may deliver anything.
+type anyone struct{}
+
+func (anyone) Authenticate(*http.Request) (bot.Caller, error) { return anyone{}, nil }
+func (anyone) Permit(*activity.Activity) error                { return nil }
+func (anyone) Trusted() bool                                  { return true }
+func (anyone) ID() string                                     { return "urn:botframework:azure" }
+
+// transport leads the requests to Microsoft's hosts to the connector of the kit.
+type transport struct {
+	p    *played
+	base http.RoundTripper
+}
+
+func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Host == login {
+		return &http.Response{
+			StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Request: r,
+			Body: io.NopCloser(strings.NewReader(`{"token_type":"Bearer","expires_in":3600,"access_token":"of-the-bot"}`)),
+		}, nil
+	}
+	var body []byte
+	if r.Body != nil {
+		var err error
+		if body, err = io.ReadAll(r.Body); err != nil {
+			return nil, err
+		}
+	}
+	path := r.URL.Path[max(strings.Index(r.URL.Path, "/v3/"), 0):]
+	c := newCall(r.Method, path, string(body))
+	c.query, c.at, c.began = r.URL.Query(), time.Since(t.p.began), t.p.now.Add(1)
+	written := sync.OnceFunc(func() { // a dead process reaches nobody
+		t.p.mu.Lock()
+		defer t.p.mu.Unlock()
+		t.p.calls = append(t.p.calls, c)
+	})
+	ctx := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{WroteRequest: func(info httptrace.WroteRequestInfo) {
+		if info.Err == nil {
+			written()
+		}
+	}})
+	out := r.Clone(ctx)
+	out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	out.Host = t.p.connector.Host
+	out.URL.Scheme, out.URL.Host = t.p.connector.Scheme, t.p.connector.Host
+	out.URL.RawPath = r.URL.EscapedPath()[max(strings.Index(r.URL.EscapedPath(), "/v3/"), 0):]
+	out.URL.Path = path
+	res, err := t.base.RoundTrip(out)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	res.Body = io.NopCloser(bytes.NewReader(answer))
+	t.p.mu.Lock()
+	defer t.p.mu.Unlock()
+	c.status, c.ended = res.StatusCode, t.p.now.Add(1)
+	_ = json.Unmarshal(answer, &c.answer) // another answer says nothing
+	return res, err
+}
+
+// decide answers as the rules say.
+func (p *played) decide(s bottest.Sent) bottest.Answer {
+	path := "/v3/conversations"
+	if s.To != "" {
+		path += "/" + s.To + "/activities"
+	}
+	if id := s.ReplyTo + s.ID; id != "" {
+		path += "/" + id
+	}
+	c := newCall(s.Method, path, s.JSON)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.rules {
+		w := want{Method: r.Match.Method, Path: r.Match.Path, Stream: cmp.Or(r.Match.Stream, "any-or-none")}
+		if p.differs(w, c) != "" {
+			continue
+		}
+		r.matched++
+		if r.Match.Nth > 0 && r.Match.Nth != r.matched || r.Times > 0 && r.used == r.Times {
+			continue
+		}
+		r.used++
+		return r.answer()
+	}
+	return bottest.Answer{}
+}
+
+func (r *rule) answer() bottest.Answer {
+	a := bottest.Answer{Status: r.Status, Takes: ms(r.TakesMS)}
+	if r.NoAnswer {
+		return bottest.Answer{Takes: time.Hour, CutOff: true}
+	}
+	switch body := r.Body.(type) {
+	case nil:
+	case string:
+		a.Body = body
+	default:
+		raw, _ := json.Marshal(body) // it was JSON
+		a.Body = string(raw)
+	}
+	if after, err := time.ParseDuration(r.Headers["Retry-After"] + "s"); err == nil {
+		a.RetryAfter = after
+	}
+	return a
+}
+
+// know tells each call what was known when it began.
+func (p *played) know() {
+	slices.SortStableFunc(p.calls, func(a, b *call) int { return cmp.Compare(a.began, b.began) })
+	type bubble struct{ sid, shown string }
+	known := map[string]bubble{} // by path of the conversation
+	for _, c := range p.calls {
+		base, _, _ := strings.Cut(c.path, "/activities")
+		b := known[base]
+		c.sid, c.shown = b.sid, b.shown
+		accepted := c.status >= 200 && c.status < 300 && c.answer["code"] == nil
+		if id, ok := c.answer["id"].(string); ok && accepted && (c.stream == "informative" || c.stream == "streaming") {
+			b = bubble{sid: id}
+		}
+		if accepted && c.stream == "streaming" {
+			b.shown = c.text
+		}
+		known[base] = b
+	}
+}
+
+// told is what was seen, for people. Of typing indicators in a row it has the last.
+func (p *played) told() string {
+	var s strings.Builder
+	s.WriteString("the calls were:\n")
+	for i, c := range p.calls {
+		if c.typing && i+1 < len(p.calls) && p.calls[i+1].typing {
+			continue
+		}
+		fmt.Fprintf(&s, "  %v\n", c)
+	}
+	return strings.TrimSpace(s.String())
+}
+
+// recorder is a test that fails without failing the test that it is part of.
+type recorder struct {
+	*testing.T
+	p *played
+}
+
+func (r *recorder) Errorf(format string, args ...any) {
+	r.p.mu.Lock()
+	defer r.p.mu.Unlock()
+	r.p.faults = append(r.p.faults, fmt.Sprintf(format, args...))
+}
+
+func (r *recorder) Fatalf(format string, args ...any) {
+	r.Errorf(format, args...)
+	runtime.Goexit()
+}
+
+func (r *recorder) Failed() bool {
+	r.p.mu.Lock()
+	defer r.p.mu.Unlock()
+	return len(r.p.faults) > 0
+}
+
+func (r *recorder) Logf(string, ...any) {}
+
+func (r *recorder) Cleanup(f func()) { r.T.Cleanup(func() { r.do(f) }) }
+
+// do runs f, which may end with Fatalf.
+func (r *recorder) do(f func()) {
+	var wg sync.WaitGroup
+	wg.Go(f)
+	wg.Wait()
+}
