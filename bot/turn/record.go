@@ -276,6 +276,10 @@ func (r *Record) clone() Record {
 		run.Rounds, run.Progress = slices.Clone(run.Rounds), &progress
 		c.Run = &run
 	}
+	if r.Stream != nil {
+		stream := *r.Stream
+		c.Stream = &stream
+	}
 	c.Sent, c.Audit, c.Kept = slices.Clip(c.Sent), slices.Clip(c.Audit), slices.Clip(c.Kept)
 	return c
 }

@@ -162,7 +162,7 @@ func mayStream(t *Turn) bool {
 	return t.engine.cfg.Stream && t.IsMessage() && t.rec.Notice == nil && !t.aside && t.scopes != nil && t.fault == nil &&
 		!t.repliesInResponse() && t.engine.cfg.Hooks.BeforeSay == nil && t.Activity.Conversation.Personal() &&
 		slices.Contains(streamChannels, t.Activity.ChannelID) && t.Activity.CallerApp() == "" &&
-		time.Now().After(state.Of[reference](t.Conversation).Whole)
+		time.Now().After(state.Peek[reference](t.Conversation).Whole)
 }
 
 // leftOpen returns the growing message that a lost process left, if it is not over.
