@@ -78,7 +78,7 @@ func (a *Action) check(entities map[string]any, later func(string) bool) (map[st
 		return nil, fmt.Errorf("action %s: %w", a.Name, err)
 	}
 	c := checker{later: later}
-	checked, _ := c.fit(schema, entities, nil).(map[string]any)
+	checked, _ := c.fit(schema, entities, make([]string, 0, 4)).(map[string]any)
 	if wrong, ok := errors.AsType[*jsonschema.ValidationError](schema.Validate(checked)); ok {
 		if wrong = c.first(wrong); wrong != nil {
 			return nil, explain(schema, wrong, checked)

@@ -132,3 +132,20 @@ func ExampleTo() {
 	fmt.Println(notice.To.Channel, notice.To.Conversation)
 	// Output: msteams 19:team@thread.v2
 }
+
+// What people read while an action runs is its own, or what it says about how far it is.
+func ExampleDoing() {
+	r := actions.New()
+	search := actions.Add(r, "searchTickets", "Searches the tickets", func(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+		turn.Progress(turn.Translate("Read %d of %d pages", 3, 12))
+		return actions.Text("no ticket"), nil
+	}, actions.Doing("Searching tickets"))
+	turn := &actions.Turn{OnProgress: func(text string) { fmt.Println(text) }} // a bot sets it
+	fmt.Println(search.Doing)
+	result, err := search.Call(context.Background(), turn, nil)
+	fmt.Println(result.Text(), err)
+	// Output:
+	// Searching tickets
+	// Read 3 of 12 pages
+	// no ticket <nil>
+}

@@ -329,6 +329,7 @@ type Notifier interface {
 	// and the conversation in To.
 	Notices(ctx context.Context, topic string) ([]Notice, error)
 	// Withdraw drops a notice that Notices returned. It returns false if the notice is gone: it was
-	// sent or is about to be. A recurring one does not recur after this.
+	// sent or is about to be, and for one that is not the person's. A recurring one does not recur
+	// after this.
 	Withdraw(ctx context.Context, n Notice) (bool, error)
 }

@@ -339,18 +339,27 @@ func (a *Activity) CallerApp() string {
 }
 
 // TeamID is the id of the activity's team, in a Teams channel.
-func (a *Activity) TeamID() string { return a.idInChannelData("team") }
+func (a *Activity) TeamID() string { return idOf(a.known().Team) }
 
 // ChannelTenant is the tenant in channelData. Believe it only if [Activity.Tenant] agrees.
-func (a *Activity) ChannelTenant() string { return a.idInChannelData("tenant") }
+func (a *Activity) ChannelTenant() string { return idOf(a.known().Tenant) }
 
-// idInChannelData is the id of a member of channelData; "" if it has another shape.
-func (a *Activity) idInChannelData(name string) string {
-	var member struct {
+// known returns the members of channelData that the bot reads.
+func (a *Activity) known() (data struct {
+	Team   jsontext.Value `json:"team"`
+	Tenant jsontext.Value `json:"tenant"`
+}) {
+	_ = read(a.ChannelData, &data)
+	return data
+}
+
+// idOf is the id of a member of channelData; "" if it has another shape.
+func idOf(member jsontext.Value) string {
+	var named struct {
 		ID string `json:"id"`
 	}
-	_ = json.Unmarshal(a.channelMembers()[name], &member)
-	return member.ID
+	_ = json.Unmarshal(member, &named)
+	return named.ID
 }
 
 // Tenant returns the activity's tenant as the channel states it, or "". If channelData and

@@ -123,8 +123,7 @@ func (b *builtins) inBigTeam(ctx context.Context, a *activity.Activity) bool {
 func leave(ctx context.Context, t *Turn) error {
 	if t.Activity.Type != activity.InstallationUpdate {
 		*state.Of[greeted](t.Conversation) = greeted{}
-		t.Removed()
-		return nil
+		return t.Removed(ctx)
 	}
 	if !t.Activity.Conversation.Personal() {
 		return t.ForgetConversation(ctx)

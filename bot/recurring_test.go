@@ -18,11 +18,13 @@ import (
 var daily = actions.Notice{To: miasChat, Text: "Good morning.", Key: "morning", Every: "0 9 * * *"}
 
 // due is the only record that waits in Mia's conversation.
-func (b *bundle) due() inbox.Waiting {
+func (b *bundle) due() inbox.Waiting { return b.dueIn("a:mia") }
+
+func (b *bundle) dueIn(conversation string) inbox.Waiting {
 	b.Helper()
 	key, id, _ := b.record(`"every":`)
 	b.until("a schedule that waits", func() bool { return b.redis.Exists(strings.TrimSuffix(key, "records") + "waits") })
-	w, err := b.openInbox().Waiting(b.Context(), state.ConversationKey("msteams", "28:bot", "a:mia"))
+	w, err := b.openInbox().Waiting(b.Context(), state.ConversationKey("msteams", "28:bot", conversation))
 	b.must(err)
 	if len(w) != 1 || w[0].ID != id {
 		b.Fatalf("waiting %+v, want one", w)
@@ -81,10 +83,15 @@ func TestARecurringNoticeSurvivesItsProcess(t *testing.T) {
 	b.connector.None(t)
 }
 
-// overdue makes the schedule due since that time.
+// overdue makes the schedule in Mia's conversation due since that time.
 func (b *bundle) overdue(since time.Time) {
 	b.Helper()
-	w := b.due()
+	b.overdueIn("a:mia", since)
+}
+
+func (b *bundle) overdueIn(conversation string, since time.Time) {
+	b.Helper()
+	w := b.dueIn(conversation)
 	key, id, record := b.record(`"every":`)
 	from, to := w.Until.UTC().Format(time.RFC3339), since.UTC().Format(time.RFC3339)
 	b.redis.HSet(key, id, strings.ReplaceAll(record, from, to))

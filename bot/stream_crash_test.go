@@ -35,11 +35,13 @@ func TestEveryCrashOfAStream(t *testing.T) {
 	}{
 		"the same answer": {[]bottest.Answer{answer("You have milk and bread")}, 4, []string{"You have milk and bread and butter, and then honey."}},
 		"another answer": {
-			[]bottest.Answer{answer("You have milk and bread"), answer("There are beans and bread")}, 4,
+			[]bottest.Answer{answer("You have milk and bread"), answer("There are beans and bread")},
+			4,
 			[]string{"You have milk and bread and butter, and then honey.", "There are beans and bread and butter, and then honey."},
 		},
 		"a plan after it": {
-			[]bottest.Answer{answer("You have milk and bread"), writes(2*time.Second, plan(do("close", "{}"), say("It is closed.")))}, 4,
+			[]bottest.Answer{answer("You have milk and bread"), writes(2*time.Second, plan(do("close", "{}"), say("It is closed.")))},
+			4,
 			[]string{"You have milk and bread and butter, and then honey.", "It is closed."},
 		},
 		"a status": {[]bottest.Answer{writes(2*time.Second, plan(do("close", "{}"), say("It is closed.")))}, 3, []string{"It is closed."}},

@@ -24,11 +24,12 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/planbot-go/planbot/internal/lazy"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -304,11 +305,11 @@ func (c Config) complete() (Config, []error) {
 
 var (
 	// semver is the regular expression that semver.org suggests, without captures.
-	semver = regexp.MustCompile(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)` +
+	semver = lazy.Regexp(`^(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)` +
 		`(-(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*)(\.(0|[1-9]\d*|\d*[a-zA-Z-][0-9a-zA-Z-]*))*)?` +
 		`(\+[0-9a-zA-Z-]+(\.[0-9a-zA-Z-]+)*)?$`)
 	// hostName matches dot-separated labels of up to 63 characters.
-	hostName = regexp.MustCompile(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.|$))+$`)
+	hostName = lazy.Regexp(`^([A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?(\.|$))+$`)
 )
 
 // parseGUID accepts what people paste: any case, in braces, with surrounding spaces. It returns the
@@ -349,7 +350,7 @@ func checkHost(s string) error {
 		return fmt.Errorf("domain %q has no port from 1 to 65535 after the colon", s)
 	case len(host) > 253:
 		return fmt.Errorf("domain %.40q… is longer than 253 characters", host)
-	case !hostName.MatchString(host) || strings.HasSuffix(host, "."):
+	case !hostName().MatchString(host) || strings.HasSuffix(host, "."):
 		return fmt.Errorf("domain %q is not a host name such as bot.example.com", s)
 	case host == "localhost" || strings.HasSuffix(host, ".localhost") || addrErr == nil && (addr.IsLoopback() || addr.IsUnspecified()):
 		return fmt.Errorf("domain %q is whichever machine asks, so Teams cannot reach the bot there: give a host on the internet, such as a tunnel's", s)

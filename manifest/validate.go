@@ -21,6 +21,8 @@ import (
 	"sync"
 	"unicode"
 
+	"github.com/planbot-go/planbot/internal/lazy"
+
 	"github.com/go-json-experiment/json"
 	"github.com/google/uuid"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -351,14 +353,14 @@ func parse(file string, data []byte) *checker {
 		return c
 	}
 	c.root = root
-	for _, found := range placeholder.FindAll(data, -1) {
+	for _, found := range placeholder().FindAll(data, -1) {
 		c.note("", "the placeholder %s is not filled in", found)
 	}
 	return c
 }
 
 // placeholder matches what tools like ours fill in.
-var placeholder = regexp.MustCompile(`\$\{\{[^{}"]*\}\}`)
+var placeholder = lazy.Regexp(`\$\{\{[^{}"]*\}\}`)
 
 // note adds a problem, up to maxProblems.
 func (c *checker) note(pointer, format string, args ...any) {
@@ -388,7 +390,7 @@ func (c *checker) checkRules() {
 	if c.text("id") == uuid.Nil.String() { // the value of a form not yet filled in
 		c.note("/id", "is the empty GUID: put in your own")
 	}
-	if v := c.text("version"); v != "" && !semver.MatchString(v) {
+	if v := c.text("version"); v != "" && !semver().MatchString(v) {
 		c.note("/version", "%q is not a semantic version such as 1.0.0", v)
 	}
 	for _, where := range [][]string{{"version"}, {"developer", "name"}, {"name", "short"}, {"name", "full"}, {"description", "short"}, {"description", "full"}} {
@@ -527,13 +529,13 @@ func compile(version, name string) *jsonschema.Schema {
 const notEmpty = `\S`
 
 // schemaForm finds the version in a schema's address, which may include a language.
-var schemaForm = regexp.MustCompile(`^https://developer\.microsoft\.com/(?:[a-z]{2}-[a-z]{2}/)?json-schemas/teams/v([0-9]+\.[0-9]+|DevPreview)/MicrosoftTeams\.schema\.json$`)
+var schemaForm = lazy.Regexp(`^https://developer\.microsoft\.com/(?:[a-z]{2}-[a-z]{2}/)?json-schemas/teams/v([0-9]+\.[0-9]+|DevPreview)/MicrosoftTeams\.schema\.json$`)
 
 // checkSchema validates the document against the schema named in $schema, or else in
 // manifestVersion.
 func (c *checker) checkSchema() {
 	address, version := c.text("$schema"), c.text("manifestVersion")
-	found := schemaForm.FindStringSubmatch(address)
+	found := schemaForm().FindStringSubmatch(address)
 	switch {
 	case address == "":
 		c.note("/$schema", "is missing: it names the schema, such as %s", schemaURL(schemaVersion, manifestSchema))

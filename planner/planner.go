@@ -295,7 +295,7 @@ const (
 // than fit into HistoryTokens; then at most keep turns are left, and at most half of these tokens,
 // but at least one turn. of is how many turns the summary is of; 0: it has not started.
 func (p *Planner) Summarize(ctx context.Context, turn *actions.Turn, keep int) (summary string, of int, err error) {
-	h := state.Of[prompts.History](turn.Thread)
+	h := state.Peek[prompts.History](turn.Thread)
 	sizes, all := make([]int, len(h.Turns)), prompts.Tokens(h.Summary)
 	for i, t := range h.Turns {
 		for _, m := range t.Messages {

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -135,9 +136,10 @@ type toldTurn struct {
 
 // historyOf returns the earlier turns of a conversation. retell writes the model's answers.
 func historyOf(turn *actions.Turn, retell func(transcript string) []models.Message) []toldTurn {
-	var all []toldTurn
-	for _, earlier := range state.Of[prompts.History](turn.Thread).Turns {
-		one := toldTurn{speaker: earlier.Name}
+	turns := state.Peek[prompts.History](turn.Thread).Turns
+	all := make([]toldTurn, 0, len(turns))
+	for _, earlier := range turns {
+		one := toldTurn{speaker: earlier.Name, messages: make([]models.Message, 0, len(earlier.Messages))}
 		for _, m := range earlier.Messages {
 			if m.Role == "assistant" {
 				one.messages = append(one.messages, retell(m.Text)...)
@@ -152,7 +154,7 @@ func historyOf(turn *actions.Turn, retell func(transcript string) []models.Messa
 
 // summaryOf is the summary of what was said before the history.
 func summaryOf(turn *actions.Turn) []models.Message {
-	summary := state.Of[prompts.History](turn.Thread).Summary
+	summary := state.Peek[prompts.History](turn.Thread).Summary
 	if summary == "" {
 		return nil
 	}
@@ -209,9 +211,10 @@ func newest(turns []toldTurn, budget int) []models.Message {
 	size := func(t toldTurn, count func(...string) int) int {
 		return sizeOf(count, t.messages, speaks(t.speaker))
 	}
-	bound := 0 // a text has at most one token per byte, and bytes are free to count
+	bound, messages := 0, 0 // a text has at most one token per byte, and bytes are free to count
 	for _, t := range turns {
 		bound += size(t, bytesOf)
+		messages += len(t.messages)
 	}
 	first := 0
 	if bound > budget {
@@ -224,8 +227,7 @@ func newest(turns []toldTurn, budget int) []models.Message {
 	for first < len(turns) && !turns[first].opens() {
 		first++
 	}
-	var out []models.Message
-	speaker := ""
+	out, speaker := make([]models.Message, 0, messages), ""
 	for _, t := range turns[first:] {
 		if t.speaker != speaker {
 			out = append(out, speaks(t.speaker)...)
@@ -258,10 +260,12 @@ func speaks(name string, about ...string) []models.Message {
 // sizeOf counts messages, including their calls.
 func sizeOf(count func(texts ...string) int, parts ...[]models.Message) int {
 	size := 0
-	for _, m := range slices.Concat(parts...) {
-		size += count(m.Text)
-		for _, c := range m.Calls {
-			size += count(c.Name, c.Arguments)
+	for _, messages := range parts {
+		for _, m := range messages {
+			size += count(m.Text)
+			for _, c := range m.Calls {
+				size += count(c.Name, c.Arguments)
+			}
 		}
 	}
 	return size
@@ -280,6 +284,9 @@ type plannerPrompt struct {
 	list    string
 	brief   string // list for a server that gets the schema; "": list
 	minute  bool   // the model needs the time, not just the date
+	// last is the newest system message, if all turns with the same clock have the same. nil: they
+	// have not, or not always.
+	last *atomic.Pointer[opening]
 
 	// Added by an [Extension]:
 	extended *extended // variants of this prompt
@@ -356,6 +363,10 @@ func (b *plannerPrompt) complete() (err error) {
 		}
 	}
 	b.own = map[string]string{"actions": b.mark, "manual": plan.Manual(b.offered), "examples": listExamples(b.offered), "skills": b.skills, "instructions": strings.TrimSpace(b.cfg.Instructions)}
+	changes := func(function string) bool { return !slices.Contains(ownFunctions, function) }
+	if b.last = nil; len(b.prompt.Variables()) == 0 && !slices.ContainsFunc(b.prompt.Functions(), changes) {
+		b.last = &atomic.Pointer[opening]{}
+	}
 	return nil
 }
 
@@ -422,22 +433,9 @@ const declare = `A plan without DO has the type answer: {"type":"answer","comman
 
 // tell returns what the model is told about a turn.
 func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, err error) {
-	text, err := b.render(ctx, turn, nil, b.own)
+	system, err := b.system(ctx, turn)
 	if err != nil {
 		return t, err
-	}
-	for _, section := range []struct{ name, heading string }{{"instructions", "Instructions, within the rules above:\n"}, {"skills", ""}} {
-		if b.own[section.name] != "" && !slices.Contains(b.prompt.Functions(), section.name) {
-			text = strings.TrimRight(text, "\n") + "\n\n" + section.heading + b.own[section.name]
-		}
-	}
-	if b.declares(turn) {
-		text += "\n\n" + declare
-	}
-	text += "\n\n" + b.clock(time.Now().In(turn.Activity.Zone()))
-	system := models.Message{Role: "system", Text: strings.ReplaceAll(text, b.mark, b.list)}
-	if b.brief != "" && strings.Contains(text, b.mark) {
-		system.WithSchema = strings.ReplaceAll(text, b.mark, b.brief)
 	}
 	t.opening = append(t.opening, system)
 	for _, text := range b.pinned {
@@ -465,6 +463,43 @@ func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, e
 	}
 	t.ending = append(t.ending, b.results(turn)...)
 	return t, nil
+}
+
+// system returns the first message. It ends with the declaration, if the plan is to have one, and with the time of the turn.
+func (b *plannerPrompt) system(ctx context.Context, turn *actions.Turn) (models.Message, error) {
+	clock := b.clock(time.Now().In(turn.Activity.Zone()))
+	if b.declares(turn) {
+		clock = declare + "\n\n" + clock
+	}
+	if b.last != nil {
+		if last := b.last.Load(); last != nil && last.clock == clock {
+			return last.message, nil
+		}
+	}
+	text, err := b.render(ctx, turn, nil, b.own)
+	if err != nil {
+		return models.Message{}, err
+	}
+	for _, section := range []struct{ name, heading string }{{"instructions", "Instructions, within the rules above:\n"}, {"skills", ""}} {
+		if b.own[section.name] != "" && !slices.Contains(b.prompt.Functions(), section.name) {
+			text = strings.TrimRight(text, "\n") + "\n\n" + section.heading + b.own[section.name]
+		}
+	}
+	text += "\n\n" + clock
+	m := models.Message{Role: "system", Text: strings.ReplaceAll(text, b.mark, b.list)}
+	if b.brief != "" && strings.Contains(text, b.mark) {
+		m.WithSchema = strings.ReplaceAll(text, b.mark, b.brief)
+	}
+	if b.last != nil {
+		b.last.Store(&opening{clock, m})
+	}
+	return m, nil
+}
+
+// opening is a system message with its clock, and the declaration before that.
+type opening struct {
+	clock   string
+	message models.Message
 }
 
 // clock returns the time of a turn, or only its date if no offered action takes a time.

@@ -40,6 +40,7 @@ type value struct {
 	raw   string // its stored JSON; "" if it is not stored
 	live  any    // *T, for the T it was asked for as
 	noted string // in a checkpoint: the JSON of what live points to
+	read  bool   // by Peek alone, so live is what raw says
 	merge merge  // nil: concurrent changes cannot be merged
 	fault error
 }
@@ -67,23 +68,30 @@ func Of[T any](s *Scope) *T { return At[T](s, nameOf[T]()) }
 //
 // At never returns nil. If the stored value does not fit T, or name is already in use with another
 // type, At returns a fresh T, s.Err says why, and s never overwrites what is stored.
-func At[T any](s *Scope, name string) *T {
+func At[T any](s *Scope, name string) *T { return at[T](s, name, false) }
+
+// Peek is [Of] for code that only reads: do not change what it points to. A save does not look for
+// changes of a value until Of or At asks for it.
+func Peek[T any](s *Scope) *T { return at[T](s, nameOf[T](), true) }
+
+func at[T any](s *Scope, name string, read bool) *T {
 	v := s.find(name)
 	if v == nil {
 		live := new(T)
-		s.values = append(s.values, value{name: name, live: live, merge: mergeOf[T]()})
+		s.values = append(s.values, value{name: name, live: live, merge: mergeOf[T](), read: read})
 		return live
 	}
 	live := new(T)
 	if v.live == nil {
-		if err := json.Unmarshal([]byte(v.raw), live); err != nil {
+		if err := json.UnmarshalRead(strings.NewReader(v.raw), live); v.raw != "" && err != nil {
 			v.fault = s.valueError(v, err)
 			live = new(T)
 		}
-		v.live, v.merge = live, mergeOf[T]()
+		v.live, v.merge, v.read = live, mergeOf[T](), read
 		return live
 	}
 	if same, ok := v.live.(*T); ok {
+		v.read = v.read && read
 		return same
 	}
 	v.fault = s.valueError(v, fmt.Errorf("asked for as %T and as %T in one turn", v.live, live))
@@ -189,7 +197,7 @@ func (s *Scope) Changed() (bool, error) {
 	if err := s.Err(); err != nil {
 		return false, err
 	}
-	_, changed, err := s.encode(newVersion(), 0)
+	_, changed, err := s.encode("", 0)
 	return changed, err
 }
 
@@ -198,7 +206,12 @@ func (s *Scope) Changed() (bool, error) {
 func (s *Scope) Checkpoint() *Scope {
 	c := &Scope{values: slices.Clone(s.values), deleted: s.deleted, rebases: s.rebases, fault: s.fault}
 	for i := range c.values {
-		c.values[i].noted, _ = c.values[i].marshal()
+		v := &c.values[i]
+		if v.read {
+			v.live = nil // it may be changed later
+		} else {
+			v.noted, _ = v.marshal()
+		}
 	}
 	return c
 }
@@ -314,7 +327,7 @@ func (s *Scope) rebased(was, theirs map[string]string) ([]rebased, error) {
 // now is v's JSON as Save would write it, or "" if Save would skip it. A value that was only read
 // is not worth a document, such as a struct whose empty map was made on first use.
 func (s *Scope) now(v *value) (string, error) {
-	if v.live == nil || v.raw == "" && v.zero() {
+	if v.live == nil || v.read || v.raw == "" && v.zero() {
 		return v.raw, nil
 	}
 	raw, err := v.marshal()
@@ -340,30 +353,32 @@ func (v *value) marshal() (string, error) {
 	if err := json.MarshalWrite(&w, v.live, json.Deterministic(true)); err != nil {
 		return "", err
 	}
-	if w.other == nil {
+	if !w.differs {
 		return v.raw[:w.same], nil
 	}
-	return string(w.other), nil
+	return w.other.String(), nil
 }
 
 // comparer keeps what is written to it only if that is not how known starts. Each save encodes
 // every value in use to find the changed ones, so the unchanged ones must cost no memory.
 type comparer struct {
-	known string
-	same  int    // bytes written while it was
-	other []byte // everything written, once it is not
+	known   string
+	same    int // bytes written before it differed
+	differs bool
+	other   strings.Builder // everything written, once it differs
 }
 
 func (c *comparer) Write(p []byte) (int, error) {
-	if rest := c.known[c.same:]; c.other == nil && len(p) <= len(rest) && rest[:len(p)] == string(p) {
+	if rest := c.known[c.same:]; !c.differs && len(p) <= len(rest) && rest[:len(p)] == string(p) {
 		c.same += len(p)
 		return len(p), nil
 	}
-	if c.other == nil {
-		c.other = append(c.other, c.known[:c.same]...)
+	if !c.differs {
+		c.differs = true
+		c.other.Grow(len(c.known) + len(p))
+		c.other.WriteString(c.known[:c.same])
 	}
-	c.other = append(c.other, p...)
-	return len(p), nil
+	return c.other.Write(p)
 }
 
 // decode decodes raw into another value of v's type.
@@ -372,7 +387,7 @@ func (s *Scope) decode(v *value, raw string) (any, error) {
 	if raw == "" {
 		return live, nil
 	}
-	if err := json.Unmarshal([]byte(raw), live); err != nil {
+	if err := json.UnmarshalRead(strings.NewReader(raw), live); err != nil {
 		return nil, s.valueError(v, err)
 	}
 	return live, nil
@@ -539,7 +554,10 @@ func (s *Scope) encode(version string, now int64) (doc string, changed bool, err
 	fmt.Fprintf(&buf, "%s %08x\n", version, now)
 	for i, raw := range raws {
 		if raw != "" {
-			buf.WriteString(url.PathEscape(s.values[i].name) + " " + raw + "\n")
+			buf.WriteString(url.PathEscape(s.values[i].name))
+			buf.WriteByte(' ')
+			buf.WriteString(raw)
+			buf.WriteByte('\n')
 		}
 	}
 	return buf.String(), true, nil

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -30,6 +32,38 @@ func TestOfAndAtShareLiveValues(t *testing.T) {
 	}
 	if s.Err() != nil {
 		t.Error(s.Err())
+	}
+}
+
+// A value that was only read costs a save nothing. It is watched from when somebody asks for it to
+// change it, also after a checkpoint.
+func TestPeekReads(t *testing.T) {
+	t.Parallel()
+	s := state.ScopeOf(map[string]jsontext.Value{"counter": jsontext.Value(`{"n":1}`)})
+	peeked := state.Peek[Counter](s)
+	state.Peek[named](s) // the same name
+	if peeked.N != 1 || s.Err() == nil {
+		t.Errorf("read %+v, fault %v", peeked, s.Err())
+	}
+	s = state.ScopeOf(map[string]jsontext.Value{"counter": jsontext.Value(`{"n":1}`)})
+	peeked = state.Peek[Counter](s)
+	before := s.Checkpoint()
+	counter := state.Of[Counter](s)
+	counter.N++
+	if raw, err := s.JSON("counter"); err != nil || string(raw) != `{"n":2}` || peeked != counter {
+		t.Errorf("changed: %s, %v, the same value %t", raw, err, peeked == counter)
+	}
+	s.Restore(before)
+	if got := state.Of[Counter](s).N; got != 1 || s.Err() != nil {
+		t.Errorf("restored: %d, %v", got, s.Err())
+	}
+	none := state.NewScope()
+	peeked = state.Peek[Counter](none)
+	before = none.Checkpoint()
+	peeked.N = 7 // nobody may
+	none.Restore(before)
+	if got := state.Of[Counter](none); *got != (Counter{}) || none.Err() != nil || none.Has("counter") {
+		t.Errorf("restored to nothing: %+v, %v", got, none.Err())
 	}
 }
 

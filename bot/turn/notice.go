@@ -90,7 +90,7 @@ func (t notifier) Notify(ctx context.Context, n actions.Notice) (id string, err 
 		p.To.Via = cmp.Or(p.To.Via, here.Conversation)
 	}
 	if p.To.Conversation != "" && t.Conversation != nil && queueOf(p.To) == t.Conversation.Key() {
-		p.known, p.own = *state.Of[reference](t.Conversation), t.Activity.Conversation.Personal()
+		p.known = *state.Of[reference](t.Conversation)
 	}
 	return t.engine.notify(ctx, p)
 }
@@ -101,7 +101,6 @@ type post struct {
 	owner   string // who may withdraw it; "": nobody
 	attempt string // key of the action call that sends it; "": none
 	known   reference
-	own     bool // it goes to the personal conversation in which the owner asked for it
 }
 
 func (e *Engine) notify(ctx context.Context, p *post) (string, error) {
@@ -249,7 +248,7 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 	t.rec.Notice = &pendingNotice{Messages: messages, Known: p.known, Keyed: key != "" && p.Every == "", Run: p.Run}
 	t.rec.Trace = traceparent(ctx)
 	if p.Run != "" {
-		t.rec.Text = p.Text
+		t.rec.Text, t.Text = p.Text, p.Text
 	}
 	if key != "" {
 		t.ID = idOf(entry.Queue, key)
@@ -264,15 +263,8 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 		if p.Every != "" && p.Key != "" && !a.Conversation.Personal() {
 			t.rec.Wait.Owner = "" // a schedule with a name, in a conversation of several people, is not one person's
 		}
-		if t.rec.Wait.Owner != "" { // /forget has to find every notice
-			owner, place := *a, noticePlace+p.To.Conversation
-			owner.From.ID = p.owner
-			if p.own {
-				place = placeOf(p.To.Conversation, true)
-			}
-			if err := e.cfg.Store.Join(ctx, placesKey(userKey(&owner)), place); err != nil {
-				return "", err
-			}
+		if err := e.listNotice(ctx, a, t.rec.Wait.Owner); err != nil {
+			return "", err
 		}
 		if !later {
 			_, err := e.schedule(ctx, t.rec, entry.Queue)
@@ -288,6 +280,26 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 	}
 	id, _, err := e.submit(ctx, t, entry)
 	return id, err
+}
+
+// listNotice makes the conversation of a notice for later one of the places of its owner and of the
+// person whose personal conversation it is: /forget has to find every notice.
+func (e *Engine) listNotice(ctx context.Context, a *activity.Activity, owner string) error {
+	places := map[string]string{} // by person
+	if owner != "" {
+		places[owner] = noticePlace + a.Conversation.ID
+	}
+	if a.Conversation.Personal() && a.From.ID != "" {
+		places[a.From.ID] = placeOf(a.Conversation.ID, true)
+	}
+	for id, place := range places {
+		person := *a
+		person.From.ID = id
+		if err := e.cfg.Store.Join(ctx, placesKey(userKey(&person)), place); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // key distinguishes the notice from others to the same conversation; "": it has no key.
@@ -471,6 +483,9 @@ func (t notifier) recurs(ctx context.Context) error {
 		_, err := t.engine.schedule(ctx, rec, queue)
 		return err
 	}
+	if err := t.engine.listNotice(ctx, t.Activity, w.Owner); err != nil { // places expire if the person is silent
+		return err
+	}
 	due := w.Until
 	if due.IsZero() { // an operator has it tried again
 		due = time.Now().Truncate(time.Second)
@@ -516,6 +531,20 @@ func (e *Engine) withdraw(ctx context.Context, to actions.Recipient, id string, 
 	t := e.NewTurn(a, raw, false, false)
 	t.rec.ID, t.rec.Phase, t.rec.Wait = id, waiting, &Wait{For: forTime, Then: planning}
 	return e.schedule(ctx, t.rec, queue)
+}
+
+// endSchedules ends the recurring notices of the owner in a conversation, including those that are at
+// work just then; "" ends everybody's.
+func (e *Engine) endSchedules(ctx context.Context, there actions.Recipient, owner string) error {
+	all, err := e.inbox.Records(ctx, queueOf(there))
+	for id, raw := range all {
+		rec, _ := Decode(raw)
+		if w := rec.Wait; w != nil && w.Every != "" && (owner == "" || w.Owner == owner) {
+			_, failure := e.withdraw(ctx, there, cmp.Or(w.Replaces, id), true)
+			err = cmp.Or(err, failure)
+		}
+	}
+	return err
 }
 
 // nextTime returns the first time after that one at which the schedule is due.
@@ -588,14 +617,14 @@ func (t notifier) Notices(ctx context.Context, topic string) (all []actions.Noti
 
 // Withdraw drops a waiting notice of the person, see [actions.Notifier].
 func (t notifier) Withdraw(ctx context.Context, n actions.Notice) (bool, error) {
-	queue := queueOf(t.elsewhere(n.To.Conversation))
-	w, err := t.engine.inbox.Find(ctx, queue, n.ID)
-	missing := errors.Is(err, inbox.ErrNoRecord)
-	switch {
-	case missing && n.Every == "" || err == nil && readWait(w).Owner != t.owner():
-		return false, nil
-	case err != nil && !missing:
+	there := t.elsewhere(n.To.Conversation)
+	all, err := t.engine.inbox.Records(ctx, queueOf(there))
+	if err != nil {
 		return false, err
 	}
-	return t.engine.withdraw(ctx, t.elsewhere(n.To.Conversation), n.ID, n.Every != "")
+	rec, err := Decode(all[n.ID])
+	if err != nil || rec.Wait == nil || rec.Wait.For != forTime || rec.Wait.Owner != t.owner() {
+		return false, nil
+	}
+	return t.engine.withdraw(ctx, there, n.ID, rec.Wait.Every != "")
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -16,7 +17,7 @@ import (
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// recordVersion is the format of [Record]. Raise it when an older program must not continue what a
+// recordVersion is the format of [Record]. Raise it when an older release must not continue what a
 // newer one wrote. [Decode] has to read all older versions. A test finds this line and raises it.
 const recordVersion = 1
 
@@ -261,6 +262,24 @@ func (r *Record) Encode() ([]byte, error) {
 	return raw, nil
 }
 
+// clone copies a record whose plan has not begun: what the turn does later does not change the copy.
+func (r *Record) clone() Record {
+	c := *r
+	if r.Answer != nil {
+		answer := *r.Answer
+		answer.Activities = slices.Clip(answer.Activities)
+		c.Answer = &answer
+	}
+	if r.Run != nil {
+		run, progress := *r.Run, *r.Run.Progress
+		progress.Variables = maps.Clone(progress.Variables)
+		run.Rounds, run.Progress = slices.Clone(run.Rounds), &progress
+		c.Run = &run
+	}
+	c.Sent, c.Audit, c.Kept = slices.Clip(c.Sent), slices.Clip(c.Audit), slices.Clip(c.Kept)
+	return c
+}
+
 // encode writes v as JSON, with <, > and & as they are.
 func encode(v any) ([]byte, error) {
 	var out bytes.Buffer
@@ -274,9 +293,13 @@ func encode(v any) ([]byte, error) {
 // most its version, id, activity and caller, and whether a request waits for it.
 func Decode(raw []byte) (Record, error) {
 	var r Record
-	dec := json.NewDecoder(bytes.NewReader(raw))
-	dec.UseNumber() // plans keep numbers as they were written
-	err := dec.Decode(&r)
+	err := json.Unmarshal(raw, &r)
+	if err == nil && r.Run != nil {
+		r = Record{}
+		dec := json.NewDecoder(bytes.NewReader(raw))
+		dec.UseNumber() // plans keep numbers as they were written
+		err = dec.Decode(&r)
+	}
 	if err == nil {
 		err = r.check()
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
@@ -67,8 +68,12 @@ func (x *execution) nextPlan(ctx context.Context) error {
 		return nil // a rerun starts at the last save, not at this plan: it has to repeat what was done since then
 	}
 	x.rec.Phase = running
-	x.base, err = x.encode()
-	return err
+	if err := x.gather(); err != nil {
+		return err
+	}
+	base := x.rec.clone()
+	x.base = &base
+	return nil
 }
 
 // shown reports whether a card has shown a result of the last plan.
@@ -413,6 +418,16 @@ func (x *execution) invoke(ctx context.Context, calls []call) bool {
 	case <-ctx.Done():
 		return wait(context.WithoutCancel(ctx), min(overstay, x.engine.cfg.TurnTimeout), ended)
 	}
+}
+
+// doing says what the calls do, for the person to read while they run.
+func (x *execution) doing(calls []call) string {
+	for _, c := range calls {
+		if c.action != nil && c.action.Doing != "" {
+			return x.Translate(texts.Text(c.action.Doing))
+		}
+	}
+	return x.Translate(working)
 }
 
 // make makes the i-th of the next calls, inside the hook Call.

@@ -162,11 +162,11 @@ func changed(scopes ...*state.Scope) bool {
 
 // reload goes back to the last save or the last plan, on fresh state.
 func (t *Turn) reload(ctx context.Context) error {
-	raw := t.lease.Record()
 	if t.base != nil {
-		raw = t.base
+		t.use(t.base.clone())
+		return t.load(ctx)
 	}
-	rec, err := Decode(raw)
+	rec, err := Decode(t.lease.Record())
 	if err != nil {
 		return err
 	}
@@ -425,7 +425,7 @@ func (t *Turn) noteReference() {
 	}
 	c := &a.Conversation
 	tenant, _ := a.Tenant()
-	before := state.Of[reference](t.Conversation)
+	before := state.Peek[reference](t.Conversation)
 	now := reference{
 		ServiceURL: a.ServiceURL, Type: c.ConversationType, IsGroup: c.IsGroup, Tenant: tenant, Signed: t.rec.Caller.Trusted,
 		Locale: cmp.Or(a.Locale, before.Locale), // clicks do not always have it
@@ -433,17 +433,21 @@ func (t *Turn) noteReference() {
 	}
 	if c.Personal() && !a.FromBot() {
 		now.Person = a.From.ID
-		if t.home != nil {
+		if t.home != nil && state.Peek[home](t.home).Conversation != c.ID {
 			state.Of[home](t.home).Conversation = c.ID
 		}
 	}
-	t.moved = *before != now
-	*before = now
+	if t.moved = *before != now; t.moved {
+		*state.Of[reference](t.Conversation) = now
+	}
 }
 
-// Removed notes that the bot was removed from the conversation. Nothing can be sent there until an
-// activity comes from there.
-func (t *Turn) Removed() { state.Of[reference](t.Conversation).die("the bot was taken out") }
+// Removed notes that the bot was removed from the conversation, and drops the notices that wait
+// there. Nothing can be sent there until an activity comes from there.
+func (t *Turn) Removed(ctx context.Context) error {
+	state.Of[reference](t.Conversation).die("the bot was taken out")
+	return t.dropWaits(ctx, t.Activity.Conversation.ID, "", forTime)
+}
 
 func (r *reference) die(why string) {
 	r.Dead, r.Why = time.Now().UTC().Truncate(time.Second), why
@@ -681,9 +685,16 @@ func (t *Turn) waitsOf(ctx context.Context, queue state.Key, owner string, kinds
 	}), err
 }
 
-// dropWaits drops what [Turn.waitsOf] lists of a conversation.
+// dropWaits drops what [Turn.waitsOf] lists of a conversation. With forTime it also ends the
+// schedules that are at work just then.
 func (t *Turn) dropWaits(ctx context.Context, conversation, owner string, kinds ...waitKind) error {
-	queue := queueOf(t.elsewhere(conversation))
+	there := t.elsewhere(conversation)
+	if slices.Contains(kinds, forTime) {
+		if err := t.engine.endSchedules(ctx, there, owner); err != nil {
+			return err
+		}
+	}
+	queue := queueOf(there)
 	waiting, err := t.waitsOf(ctx, queue, owner, kinds...)
 	for _, w := range waiting {
 		_, failure := t.engine.inbox.Drop(ctx, queue, w.ID)

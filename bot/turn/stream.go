@@ -123,7 +123,7 @@ type stream struct {
 // newStream returns nil, which is safe to use, if there is nothing to show and no message open that
 // a lost process left. Nothing is sent before start.
 func newStream(t *Turn) *stream {
-	left, may := t.leftOpen(), t.streams()
+	left, may := leftOpen(t), mayStream(t)
 	if left == nil && !may {
 		return nil
 	}
@@ -157,8 +157,8 @@ func (s *stream) start(ctx context.Context) {
 	go s.run(ctx)
 }
 
-// streams reports whether the turn's answer may be shown while it is written.
-func (t *Turn) streams() bool {
+// mayStream reports whether the turn's answer may be shown while it is written.
+func mayStream(t *Turn) bool {
 	return t.engine.cfg.Stream && t.IsMessage() && t.rec.Notice == nil && !t.aside && t.scopes != nil && t.fault == nil &&
 		!t.repliesInResponse() && t.engine.cfg.Hooks.BeforeSay == nil && t.Activity.Conversation.Personal() &&
 		slices.Contains(streamChannels, t.Activity.ChannelID) && t.Activity.CallerApp() == "" &&
@@ -166,7 +166,7 @@ func (t *Turn) streams() bool {
 }
 
 // leftOpen returns the growing message that a lost process left, if it is not over.
-func (t *Turn) leftOpen() *openMessage {
+func leftOpen(t *Turn) *openMessage {
 	left := t.rec.Stream
 	if raw := t.lease.Beside(); raw != nil {
 		beside := &openMessage{}
@@ -299,6 +299,9 @@ func (s *stream) resume() {
 	s.mu.Lock()
 	s.began, s.text, s.grew, s.enough, s.doing = time.Now(), "", time.Time{}, time.Time{}, ""
 	s.mu.Unlock()
+	if s.open != nil && s.open.State == streamOver {
+		s.open = nil
+	}
 	s.release()
 }
 
@@ -581,7 +584,7 @@ func (s *stream) leave(ctx context.Context) {
 // pace waits until the channel takes the end of the message.
 func (s *stream) pace(ctx context.Context) {
 	if s != nil {
-		wait(ctx, time.Until(s.answered.Add(finalAfter)), nil)
+		wait(ctx, time.Until(s.answered.Add(min(finalAfter, s.every))), nil)
 	}
 }
 
@@ -611,13 +614,13 @@ func plain(m *activity.Activity) *activity.Activity {
 // endStream makes the first of the messages end the growing message that is open, or replace it if
 // it has ended with another text. Without messages it ends one that shows a text, which a later
 // message replaces. The record says so, too. The stream waits until they are sent.
-func (t *Turn) endStream(messages []*activity.Activity) ([]*activity.Activity, error) {
-	s := t.stream
+func (o *outbox) endStream(messages []*activity.Activity) ([]*activity.Activity, error) {
+	s := o.stream
 	if s == nil {
 		return messages, nil
 	}
 	s.hold()
-	t.noteBarred()
+	o.noteBarred()
 	if s.stopped() {
 		return nil, errPressedStop
 	}
@@ -625,73 +628,75 @@ func (t *Turn) endStream(messages []*activity.Activity) ([]*activity.Activity, e
 	if s.open == nil || i < 0 && (len(messages) > 0 || s.open.State == streamEnded) {
 		return messages, nil
 	}
-	o := *s.open
-	t.rec.Stream = &o
-	shown := final(labelled(s.about, o.Shown), o.ID)
+	open := *s.open
+	if o.rec.Stream = &open; open.State == streamOver {
+		return messages, nil
+	}
+	shown := final(labelled(s.about, open.Shown), open.ID)
 	if i < 0 {
-		o.Heals = true
+		open.Heals = true
 		return []*activity.Activity{shown}, nil
 	}
 	m, rest := messages[i], []*activity.Activity(nil)
-	if next := i + 1; next < len(messages) && m.Text != o.Shown && strings.HasPrefix(o.Shown, m.Text) && strings.HasPrefix(m.Text+messages[next].Text, o.Shown) {
+	if next := i + 1; next < len(messages) && m.Text != "" && m.Text != open.Shown && len(m.Attachments) == 0 && strings.HasPrefix(open.Shown, m.Text) && strings.HasPrefix(m.Text+messages[next].Text, open.Shown) {
 		first, second := *m, *messages[next] // a long text was cut within what is shown
-		first.Text, second.Text = o.Shown, strings.TrimPrefix(m.Text+second.Text, o.Shown)
+		first.Text, second.Text = open.Shown, strings.TrimPrefix(m.Text+second.Text, open.Shown)
 		m, messages = &first, slices.Concat(messages[:i], []*activity.Activity{&first, &second}, messages[next+1:])
 	}
-	card := len(m.Attachments) > 0 && o.Shown != "" // people are told of a new message, and not of a change
-	switch more, continues := strings.CutPrefix(m.Text, o.Shown); {
-	case o.State == streamEnded && card:
-		o.State = streamOver
+	card := len(m.Attachments) > 0 && open.Shown != "" // people are told of a new message, and not of a change
+	switch more, continues := strings.CutPrefix(m.Text, open.Shown); {
+	case open.State == streamEnded && card:
+		s.open.State, open.State = streamOver, streamOver
 		return messages, nil
-	case o.State == streamEnded:
-		rest = append(rest, replacing(m, o.ID))
+	case open.State == streamEnded:
+		rest = append(rest, replacing(m, open.ID))
 	case card:
 		rest = append(rest, shown, m)
-	case continues && o.Full && strings.TrimSpace(more) != "":
+	case continues && open.Full && strings.TrimSpace(more) != "":
 		later := *m
 		later.Text = strings.TrimLeft(more, " \n")
 		rest = append(rest, shown, &later)
 	case continues:
-		last := final(m, o.ID)
+		last := final(m, open.ID)
 		last.Text = cmp.Or(m.Text, m.Summary, "…") // a card
 		rest = append(rest, last)
 	default:
-		o.Heals = true
-		rest = append(rest, shown, replacing(m, o.ID))
+		open.Heals = true
+		rest = append(rest, shown, replacing(m, open.ID))
 	}
 	return slices.Concat(messages[:i], rest, messages[i+1:]), nil
 }
 
 // noteBarred has the conversation's state remember that it takes no streams.
-func (t *Turn) noteBarred() {
-	if s := t.stream; s.barred && t.Conversation != nil && t.scopes != nil && t.fault == nil {
-		state.Of[reference](t.Conversation).Whole = time.Now().Add(barredFor).UTC().Truncate(time.Second)
+func (o *outbox) noteBarred() {
+	if s := o.stream; s.barred && o.Conversation != nil && o.scopes != nil && o.fault == nil {
+		state.Of[reference](o.Conversation).Whole = time.Now().Add(barredFor).UTC().Truncate(time.Second)
 	}
 }
 
 // leaveStream ends what is still open when the turn ends.
-func (t *Turn) leaveStream(ctx context.Context) {
-	if s := t.stream; s != nil {
+func (o *outbox) leaveStream(ctx context.Context) {
+	if s := o.stream; s != nil {
 		s.hold()
-		t.noteBarred()
+		o.noteBarred()
 		s.leave(ctx)
 	}
 }
 
 // streamed notes that the message which ended the growing message, or replaced it, was sent.
-func (t *Turn) streamed(over bool) {
-	t.rec.Stream.State, t.rec.Stream.Heals = streamOver, false
+func (o *outbox) streamed(over bool) {
+	o.rec.Stream.State, o.rec.Stream.Heals = streamOver, false
 	if !over {
-		t.rec.Stream.State = streamEnded
+		o.rec.Stream.State = streamEnded
 	}
-	if t.stream != nil {
-		t.stream.open = nil
+	if o.stream != nil {
+		o.stream.open = nil
 		if !over {
-			open := *t.rec.Stream
-			t.stream.open = &open
+			open := *o.rec.Stream
+			o.stream.open = &open
 		}
-		t.stream.status, t.stream.updated, t.stream.frozen = "", "", false
-		t.stream.answered = time.Now()
+		o.stream.status, o.stream.updated, o.stream.frozen = "", "", false
+		o.stream.answered = time.Now()
 	}
 }
 
@@ -788,49 +793,10 @@ func labelled(about *activity.Activity, text string) *activity.Activity {
 }
 
 // ofStream reports whether the message ends or replaces the growing message of the record.
-func (t *Turn) ofStream(m *activity.Activity) bool {
-	open := t.rec.Stream
+func (o *outbox) ofStream(m *activity.Activity) bool {
+	open := o.rec.Stream
 	return open != nil && open.ID != "" && open.State != streamOver &&
 		(m.Type == activity.MessageUpdate && m.ID == open.ID || m.Stream() == activity.StreamInfo{ID: open.ID, Type: activity.StreamFinal})
-}
-
-// halt ends a turn that the person stopped. The history keeps what they read. They are told only if
-// something was done.
-func (t *Turn) halt(ctx context.Context) error {
-	zerolog.Ctx(ctx).Info().Msg("the person stopped the turn")
-	shown := ""
-	if s := t.stream; s != nil {
-		s.hold()
-		if s.open != nil {
-			shown = s.read()
-		}
-		s.open, s.off = nil, true
-	} else if t.rec.Stream != nil {
-		shown = t.rec.Stream.Shown
-	}
-	if w := t.rec.Wait; w != nil && w.Approval != nil {
-		audit{t}.approval(&t.rec, w.Approval, "failed")
-	}
-	if t.rec.Remembered && len(t.Rounds) > 0 {
-		t.takeBack()
-	}
-	t.rec.Outbox, t.rec.Wait = nil, nil
-	if t.scopes != nil && !t.aside && (t.rec.Run != nil || len(t.Rounds) > 0) {
-		var said []string
-		if shown != "" {
-			said = append(said, shown)
-		}
-		t.remember(said...)
-	}
-	did := t.titles(completed(t.Outcomes()))
-	if t.rec.Run, t.rec.Phase, t.saveDue = nil, done, false; t.rec.Stream != nil {
-		t.rec.Stream.State = streamOver
-	}
-	if len(did) == 0 {
-		return nil
-	}
-	t.stream.unhalt()
-	return t.Tell(ctx, t.Translate("I stopped.")+" "+t.Translate("Before that I did: %s.", strings.Join(did, ", ")))
 }
 
 // read is what the person has read of the open message, with the whole of its last word.
@@ -855,16 +821,6 @@ func (s *stream) unhalt() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.halted = false
-}
-
-// doing says what the calls do, for the person to read while they run.
-func (x *execution) doing(calls []call) string {
-	for _, c := range calls {
-		if c.action != nil && c.action.Doing != "" {
-			return x.Translate(texts.Text(c.action.Doing))
-		}
-	}
-	return x.Translate(working)
 }
 
 // verdict is what a channel's answer to a part of a growing message means.

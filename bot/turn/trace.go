@@ -67,6 +67,9 @@ func (t tracer) turn(ctx context.Context, cameWith, linked string) (context.Cont
 // traceparent returns where ctx is in its trace, as a W3C header, to be saved with work that
 // continues elsewhere. "": not traced.
 func traceparent(ctx context.Context) string {
+	if !trace.SpanContextFromContext(ctx).IsValid() {
+		return ""
+	}
 	carrier := propagation.MapCarrier{}
 	propagation.TraceContext{}.Inject(ctx, carrier)
 	return carrier[w3c]
@@ -74,13 +77,19 @@ func traceparent(ctx context.Context) string {
 
 // spanContext reads a traceparent that this program wrote.
 func spanContext(traceparent string) trace.SpanContext {
+	if traceparent == "" {
+		return trace.SpanContext{}
+	}
 	ctx := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{w3c: traceparent})
 	return trace.SpanContextFromContext(ctx)
 }
 
 // step starts a part of the turn whose span is in ctx.
 func step(ctx context.Context, name string, about ...attribute.KeyValue) (context.Context, span) {
-	ctx, s := trace.SpanFromContext(ctx).TracerProvider().Tracer(tracerName).Start(ctx, name, trace.WithAttributes(about...))
+	s := trace.SpanFromContext(ctx)
+	if s.SpanContext().IsValid() { // else nothing is traced
+		ctx, s = s.TracerProvider().Tracer(tracerName).Start(ctx, name, trace.WithAttributes(about...))
+	}
 	return ctx, span{s}
 }
 
@@ -94,6 +103,9 @@ type span struct{ trace.Span }
 
 // about sets the attributes that identify the turn.
 func (s span) about(t *Turn) {
+	if !s.IsRecording() {
+		return
+	}
 	for name, value := range map[string]string{
 		"planbot.turn.id": t.ID, "planbot.activity.type": string(t.Activity.Type), "planbot.channel": t.Activity.ChannelID,
 		"gen_ai.conversation.id": t.Activity.Conversation.ID,

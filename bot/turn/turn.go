@@ -58,7 +58,7 @@ type Turn struct {
 	quota      *string // what to tell a person who is over quota, "" if they are not; nil: not counted yet
 	spent      int     // tokens that count towards quotas already
 
-	base      []byte   // the record that a rerun in this process starts from; nil: the last saved one
+	base      *Record  // what a rerun in this process starts from; nil: the saved record
 	saved     int      // how many outcomes are saved
 	uncertain []string // actions that may or may not have run
 	instead   string   // what a hook says about the failure, in place of the bot
@@ -314,13 +314,52 @@ func (t *Turn) stop(ctx context.Context, stop *stopError) error {
 	return t.Tell(ctx, stop.say)
 }
 
+// halt ends a turn that the person stopped. The history keeps what they read. They are told only if
+// something was done.
+func (t *Turn) halt(ctx context.Context) error {
+	zerolog.Ctx(ctx).Info().Msg("the person stopped the turn")
+	shown := ""
+	if s := t.stream; s != nil {
+		s.hold()
+		if s.open != nil {
+			shown = s.read()
+		}
+		s.open, s.off = nil, true
+	} else if t.rec.Stream != nil {
+		shown = t.rec.Stream.Shown
+	}
+	if w := t.rec.Wait; w != nil && w.Approval != nil {
+		audit{t}.approval(&t.rec, w.Approval, "failed")
+	}
+	if t.rec.Remembered && len(t.Rounds) > 0 {
+		t.takeBack()
+	}
+	t.rec.Outbox, t.rec.Wait = nil, nil
+	if t.scopes != nil && !t.aside && (t.rec.Run != nil || len(t.Rounds) > 0) {
+		var said []string
+		if shown != "" {
+			said = append(said, shown)
+		}
+		t.remember(said...)
+	}
+	did := t.titles(completed(t.Outcomes()))
+	if t.rec.Run, t.rec.Phase, t.saveDue = nil, done, false; t.rec.Stream != nil {
+		t.rec.Stream.State = streamOver
+	}
+	if len(did) == 0 {
+		return nil
+	}
+	t.stream.unhalt()
+	return t.Tell(ctx, t.Translate("I stopped.")+" "+t.Translate("Before that I did: %s.", strings.Join(did, ", ")))
+}
+
 // end finishes the record, or leaves it waiting.
 func (t *Turn) end(ctx context.Context) (more bool, err error) {
 	ctx, s := step(ctx, "finish")
 	defer func() { s.end(err) }()
 	ctx, cancel := t.engine.workers.outlive(ctx, finishWithin)
 	defer cancel()
-	t.leaveStream(ctx)
+	(&outbox{t}).leaveStream(ctx)
 	answer := t.encodeAnswer()
 	scopes := t.loaded()
 	if t.saveFault != nil {
@@ -511,7 +550,7 @@ func (t *Turn) tellDeadLetter(ctx context.Context, dead *deadLetter) []byte {
 		if t.stream == nil { // a lost process may have left something open
 			t.stream = newStream(t)
 		}
-		messages, err := t.endStream([]*activity.Activity{t.Message(said)})
+		messages, err := (&outbox{t}).endStream([]*activity.Activity{t.Message(said)})
 		for _, m := range messages {
 			err = errors.Join(err, (&outbox{t}).deliver(ctx, m))
 		}
@@ -736,7 +775,7 @@ func (t *Turn) Plan(ctx context.Context) error {
 	if *t.quota != "" {
 		return t.Tell(ctx, *t.quota)
 	}
-	state.Of[prompts.History](t.Thread)
+	state.Peek[prompts.History](t.Thread)
 	if err := t.Thread.Err(); err != nil {
 		return fmt.Errorf("read history: %w", err)
 	}
@@ -808,7 +847,7 @@ func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error
 
 // put makes the loop save and then send the messages.
 func (t *Turn) put(messages []*activity.Activity) error {
-	messages, err := t.endStream(messages)
+	messages, err := (&outbox{t}).endStream(messages)
 	if err != nil {
 		return err
 	}

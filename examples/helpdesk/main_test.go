@@ -196,8 +196,11 @@ func TestSummary(t *testing.T) {
 	t.Parallel()
 	test(t, nil, func(t *testing.T, kit *bottest.Kit) {
 		team, mia := kit.Channel("support", "Otto"), kit.Personal("Mia")
-		team.Mention("/support")
-		team.ExpectMatch("^The support team is here.")
+		team.Deliver(map[string]any{
+			"type": "message", "text": "<at>Helpdesk</at> /support", "entities": []any{team.MentionOf("<at>Helpdesk</at>")},
+			"localTimestamp": "2026-01-02T09:00:00+05:30", // without the name of a zone
+		}).Taken()
+		team.Expect("The support team is here. I post who needs a person and, on working days at 9:00 (UTC), the open tickets.")
 		mia.Say("/support")
 		mia.Expect("Please say this in a channel of a team, and only in one.")
 		kit.Channel("other").Mention("/support")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -28,11 +29,12 @@ func beSupport(ctx context.Context, t *bot.Turn) error {
 		return t.Tell(ctx, "Please say this in a channel of a team, and only in one.")
 	}
 	d.Support = channel(t.Activity)
-	daily := actions.Notice{To: d.Support, Key: "tickets", Every: "0 9 * * MON-FRI", Zone: t.Activity.Zone().String(), Run: "tickets"}
+	zone := cmp.Or(t.Activity.Zone().String(), "UTC") // some clients send an offset without a name
+	daily := actions.Notice{To: d.Support, Key: "tickets", Every: "0 9 * * MON-FRI", Zone: zone, Run: "tickets"}
 	if _, err := t.Notifier.Notify(ctx, daily); err != nil {
 		return err
 	}
-	return t.Tell(ctx, "The support team is here. I post who needs a person and, on working days, the open tickets.")
+	return t.Tell(ctx, "The support team is here. I post who needs a person and, on working days at 9:00 ("+zone+"), the open tickets.")
 }
 
 // bringInPerson posts the conversation in the support team's channel.

@@ -1,6 +1,10 @@
 package scrub
 
-import "regexp"
+import (
+	"regexp"
+
+	"github.com/planbot-go/planbot/internal/lazy"
+)
 
 // begin matches where a word begins, also after an escape of JSON or of an address.
 const begin = `(?:\b|\\(?:[bfnrt"/\\]|u[0-9A-Fa-f]{4})|%[0-9A-Fa-f]{2})`
@@ -19,17 +23,17 @@ const (
 
 // secretForm is what a secret looks like: the first group stays, the second is the secret.
 type secretForm struct {
-	*regexp.Regexp
+	find  func() *regexp.Regexp
 	signs []string // each text with such a secret has one of these, in lower case
 	odd   bool     // only an oddWord counts as the secret
 	learn bool     // the value is a secret wherever else it appears, if it looks like one
 }
 
 // oddWord matches what is hardly a word of a sentence: with digits, signs, or mixed case.
-var oddWord = regexp.MustCompile(`[\d@#$%^&*_+=~]|!+[^!]|\p{Ll}.*\p{Lu}|\p{Lu}.*\p{Lu}.*\p{Ll}`)
+var oddWord = lazy.Regexp(`[\d@#$%^&*_+=~]|!+[^!]|\p{Ll}.*\p{Lu}|\p{Lu}.*\p{Lu}.*\p{Ll}`)
 
 func form(expression string, signs ...string) secretForm {
-	return secretForm{Regexp: regexp.MustCompile(expression), signs: signs}
+	return secretForm{find: lazy.Regexp(expression), signs: signs}
 }
 
 // valueForm is the form of a value behind the name of a secret.
@@ -64,12 +68,12 @@ var secrets = []secretForm{
 }
 
 var (
-	mail = regexp.MustCompile(`((?:\\(?:[bfnrt"/\\]|u[0-9A-Fa-f]{4}))?)([\w\p{Latin}.+-]+@[\w\p{Latin}-]+(?:\.[\w\p{Latin}-]+)+)`)
-	guid = regexp.MustCompile(`(?i)(` + begin + `)([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\b`)
+	mail = lazy.Regexp(`((?:\\(?:[bfnrt"/\\]|u[0-9A-Fa-f]{4}))?)([\w\p{Latin}.+-]+@[\w\p{Latin}-]+(?:\.[\w\p{Latin}-]+)+)`)
+	guid = lazy.Regexp(`(?i)(` + begin + `)([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})\b`)
 	// account matches a person's id in Teams, and place a conversation's.
-	account = regexp.MustCompile(`(?i)(` + begin + `)(29(?::|%3a)[\w-]{16,}|8(?::|%3a)orgid(?::|%3a)[\w-]{16,})`)
-	place   = regexp.MustCompile(`(?i)(` + begin + `)(19(?::|%3a)[\w-]{8,}(?:@|%40)[\w.]+|a(?::|%3a)1[\w-]{20,})`)
+	account = lazy.Regexp(`(?i)(` + begin + `)(29(?::|%3a)[\w-]{16,}|8(?::|%3a)orgid(?::|%3a)[\w-]{16,})`)
+	place   = lazy.Regexp(`(?i)(` + begin + `)(19(?::|%3a)[\w-]{8,}(?:@|%40)[\w.]+|a(?::|%3a)1[\w-]{20,})`)
 
 	// secretName matches a whole name of a secret.
-	secretName = regexp.MustCompile(`(?i)^(?:` + named + `|authorization|` + inHan + `)$`)
+	secretName = lazy.Regexp(`(?i)^(?:` + named + `|authorization|` + inHan + `)$`)
 )

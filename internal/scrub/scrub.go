@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+
+	"github.com/planbot-go/planbot/internal/lazy"
 )
 
 // Secret stands for every secret.
@@ -99,12 +101,12 @@ func (s *Scrubber) wantID(id, standIn string) {
 	if len(id) < leastID || id == standIn {
 		return
 	}
-	for _, form := range []string{id, url.QueryEscape(id), escaped.ReplaceAllStringFunc(url.QueryEscape(id), strings.ToLower)} {
+	for _, form := range []string{id, url.QueryEscape(id), escaped().ReplaceAllStringFunc(url.QueryEscape(id), strings.ToLower)} {
 		s.words.want(form, standIn, false)
 	}
 }
 
-var escaped = regexp.MustCompile(`%[0-9A-F]{2}`)
+var escaped = lazy.Regexp(`%[0-9A-F]{2}`)
 
 // forms are the stand-ins by kind.
 var forms = map[string]string{
@@ -174,7 +176,7 @@ func (s *Scrubber) text(text string) string {
 }
 
 // inLine matches what may be a JSON document in a line.
-var inLine = regexp.MustCompile(`\{.*\}`)
+var inLine = lazy.Regexp(`\{.*\}`)
 
 // pass replaces once: in JSON, if that is all of the text or there is some in its lines, and in
 // what is around it.
@@ -183,7 +185,7 @@ func (s *Scrubber) pass(text string) string {
 		return s.document(text)
 	}
 	out, from := "", 0
-	for _, at := range inLine.FindAllStringIndex(text, -1) {
+	for _, at := range inLine().FindAllStringIndex(text, -1) {
 		if object := text[at[0]:at[1]]; json.Valid([]byte(object)) {
 			out += s.plain(text[from:at[0]]) + s.document(object)
 			from = at[1]
@@ -198,23 +200,23 @@ func (s *Scrubber) document(text string) string {
 	from, secret := 0, false // whether the last string is the name of a secret
 	between := func(gap string) {
 		if secret { // its value may be a number
-			gap = numberBehind.ReplaceAllString(gap, "${1}0")
+			gap = numberBehind().ReplaceAllString(gap, "${1}0")
 		}
 		out.WriteString(gap)
 	}
-	for _, at := range jsonString.FindAllStringIndex(text, -1) {
+	for _, at := range jsonString().FindAllStringIndex(text, -1) {
 		gap, raw := text[from:at[0]], text[at[0]:at[1]]
 		between(gap)
 		out.WriteString(s.literal(raw, secret && strings.TrimSpace(gap) == ":"))
-		secret, from = secretName.MatchString(unquoted(raw)), at[1]
+		secret, from = secretName().MatchString(unquoted(raw)), at[1]
 	}
 	between(text[from:])
 	return out.String()
 }
 
 var (
-	jsonString   = regexp.MustCompile(`"(?:[^"\\]|\\.)*"`)
-	numberBehind = regexp.MustCompile(`^(\s*:\s*)-?\d[\d.eE+-]{3,}`)
+	jsonString   = lazy.Regexp(`"(?:[^"\\]|\\.)*"`)
+	numberBehind = lazy.Regexp(`^(\s*:\s*)-?\d[\d.eE+-]{3,}`)
 )
 
 // literal returns a JSON string as it was unless something in it is replaced. isSecret replaces all
@@ -257,15 +259,15 @@ func (s *Scrubber) plain(text string) string {
 		}
 	}
 	if strings.ContainsAny(text, ":%") {
-		text = s.replaceForm(account, Person, text)
-		text = s.replaceForm(place, Conversation, text)
+		text = s.replaceForm(account(), Person, text)
+		text = s.replaceForm(place(), Conversation, text)
 	}
 	if strings.Contains(text, "@") {
-		text = s.replaceForm(mail, mailKind, text)
+		text = s.replaceForm(mail(), mailKind, text)
 	}
 	text = s.words.replace(text)
 	if strings.Count(text, "-") >= 4 {
-		text = s.replaceForm(guid, guidKind, text)
+		text = s.replaceForm(guid(), guidKind, text)
 	}
 	return text
 }
@@ -290,11 +292,11 @@ func (s *Scrubber) replaceForm(form *regexp.Regexp, kind, text string) string {
 
 // hide replaces secrets of that form.
 func (s *Scrubber) hide(f *secretForm, text string) string {
-	return f.ReplaceAllStringFunc(text, func(found string) string {
-		m := f.FindStringSubmatch(found)
+	return f.find().ReplaceAllStringFunc(text, func(found string) string {
+		m := f.find().FindStringSubmatch(found)
 		before, value := m[1], m[2]
 		inner := strings.Trim(value, "\\\"'`")
-		if inner == Secret || inner == "" || f.odd && !oddWord.MatchString(inner) {
+		if inner == Secret || inner == "" || f.odd && !oddWord().MatchString(inner) {
 			return found
 		}
 		if f.learn {

@@ -1,11 +1,12 @@
 package scrub
 
 import (
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/planbot-go/planbot/internal/lazy"
 )
 
 // words are replaced in texts. The zero value has none.
@@ -22,7 +23,7 @@ type word struct {
 
 // want adds a text, up to maxKnown.
 func (w *words) want(text, standIn string, fold bool) {
-	if w.n >= maxKnown || text == "" || !utf8.ValidString(text) || reserved.MatchString(text) {
+	if w.n >= maxKnown || text == "" || !utf8.ValidString(text) || reserved().MatchString(text) {
 		return
 	}
 	if w.known == nil {
@@ -40,11 +41,11 @@ func (w *words) want(text, standIn string, fold bool) {
 }
 
 // reserved matches words of stand-ins and of plans, which must stay readable.
-var reserved = regexp.MustCompile(`(?i)^(?:(?:user|conversation|activity|tenant|person)(?:-\d+)?|secret|example|com|` +
+var reserved = lazy.Regexp(`(?i)^(?:(?:user|conversation|activity|tenant|person)(?:-\d+)?|secret|example|com|` +
 	`plan|type|commands|do|say|action|entities|parameters|response|saveas|observe|true|false|null)$`)
 
 // ordinary matches names that are common words in lower case.
-var ordinary = regexp.MustCompile(`(?i)^(?:april|august|bill|chase|dawn|dean|drew|faith|frank|grace|grant|hope|iris|jack|june|july|king|lane|list|long|mark|page|park|pearl|pierce|price|rich|rose|ruby|stone|wade|ward|west|will|wood|young)$`)
+var ordinary = lazy.Regexp(`(?i)^(?:april|august|bill|chase|dawn|dean|drew|faith|frank|grace|grant|hope|iris|jack|june|july|king|lane|list|long|mark|page|park|pearl|pierce|price|rich|rose|ruby|stone|wade|ward|west|will|wood|young)$`)
 
 // wantName adds a name and each word of it.
 func (w *words) wantName(name, standIn string) {
@@ -54,12 +55,12 @@ func (w *words) wantName(name, standIn string) {
 		word = strings.Trim(word, "-'")
 		n := utf8.RuneCountInString(word)
 		if n >= leastName || n > 1 && !isSpaced(lastRune(word)) {
-			w.want(word, standIn, n >= leastFolded && !ordinary.MatchString(word))
+			w.want(word, standIn, n >= leastFolded && !ordinary().MatchString(word))
 		}
 	}
 	if len(parts) > 1 {
 		w.want(strings.Join(strings.Fields(name), " "), standIn, true)
-	} else if utf8.RuneCountInString(name) < leastName || reserved.MatchString(name) { // only where prompts say who writes
+	} else if utf8.RuneCountInString(name) < leastName || reserved().MatchString(name) { // only where prompts say who writes
 		w.want(`"`+name+`" writes:`, `"`+standIn+`" writes:`, false)
 	}
 }
@@ -118,11 +119,11 @@ func isWord(text string, from, to int) bool {
 	goesOn := func(a, b rune) bool {
 		return isPart(a) && isPart(b) && isSpaced(a) && isSpaced(b)
 	}
-	begins := !goesOn(before, first) || escapeAtEnd.MatchString(text[max(0, from-len(`\u00fc`)):from])
+	begins := !goesOn(before, first) || escapeAtEnd().MatchString(text[max(0, from-len(`\u00fc`)):from])
 	return begins && !goesOn(lastRune(text[from:to]), after)
 }
 
-var escapeAtEnd = regexp.MustCompile(`(?:\\(?:[bfnrt]|u[0-9A-Fa-f]{4})|%[0-9A-Fa-f]{2})$`)
+var escapeAtEnd = lazy.Regexp(`(?:\\(?:[bfnrt]|u[0-9A-Fa-f]{4})|%[0-9A-Fa-f]{2})$`)
 
 func lastRune(text string) rune {
 	r, _ := utf8.DecodeLastRuneInString(text)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -864,6 +865,7 @@ func (a *answer) command(item any, bare bool) (Command, *Fault) {
 		return Command{}, fault
 	case bare && isToolCall(f):
 		a.done.add("tool_call")
+		f = maps.Clone(f)
 		delete(f, "saveas")
 		kind = Do
 	case f["type"] == nil && f["action"] != nil && f["response"] == nil:

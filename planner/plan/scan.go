@@ -14,9 +14,17 @@ import (
 // maxDepth limits how deep a value may nest.
 const maxDepth = 256
 
-// fieldsOf returns the members of an object by lower-case key. One key with two different values is
+// fieldsOf returns the members of an object by lower-case key: the object itself, if it has no others.
+// One key with two different values is
 // a fault: two readers of the plan could disagree about it.
 func fieldsOf(object map[string]any) (map[string]any, *Fault) {
+	lower := true
+	for key := range object {
+		lower = lower && strings.ToLower(key) == key
+	}
+	if lower {
+		return object, nil
+	}
 	fields := make(map[string]any, len(object))
 	for key, value := range object {
 		low := strings.ToLower(key)
@@ -318,6 +326,9 @@ func (r *reader) space() bool {
 			r.notes.add("spaces")
 		}
 		r.pos = len(r.text) - len(rest)
+		if rest == "" || rest[0] != '#' && rest[0] != '/' {
+			return true
+		}
 		found := comment.FindStringSubmatch(rest)
 		if found == nil {
 			return true

@@ -37,6 +37,9 @@ func pattern(fields bool) *regexp.Regexp {
 
 // references returns the variable names in text, as written, with their fields if fields is set.
 func references(text string, fields bool) (names []string) {
+	if !strings.Contains(text, "$") {
+		return nil
+	}
 	for _, found := range pattern(fields).FindAllString(text, -1) {
 		if found != "$$" {
 			names = append(names, found[1:])

@@ -4,10 +4,11 @@ import (
 	"cmp"
 	"html"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/planbot-go/planbot/internal/lazy"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -52,7 +53,7 @@ func DecodeXML(text, goal string, reg *actions.Registry) (Plan, error) {
 	if fault := a.scan(); fault != nil {
 		return Plan{}, fault
 	}
-	switch hides := anyXMLPlan.MatchString(a.text); {
+	switch hides := anyXMLPlan().MatchString(a.text); {
 	case a.thinking && len(a.plans) > 0:
 		return Plan{}, Truncated.Faultf("the text ends within the reasoning")
 	case a.stray != nil:
@@ -61,15 +62,15 @@ func DecodeXML(text, goal string, reg *actions.Registry) (Plan, error) {
 		return a.lastXMLPlan(goal, reg)
 	case hides:
 		return Plan{}, InvalidPlan.Faultf("the plan stands in a comment or a <goal>, or is written with &lt; for <")
-	case a.text != "" && strings.TrimSpace(anyTag.ReplaceAllString(a.text, "")) == "":
+	case a.text != "" && strings.TrimSpace(anyTag().ReplaceAllString(a.text, "")) == "":
 		return Plan{}, InvalidPlan.Faultf("the answer is XML, but no plan")
 	}
 	return decodeOther(text, reg)
 }
 
 var (
-	anyXMLPlan = regexp.MustCompile(`(?i)(?:<|&lt;)(?:plan\b|function\.)`)
-	anyTag     = regexp.MustCompile(`</?[A-Za-z][^<>]*>`)
+	anyXMLPlan = lazy.Regexp(`(?i)(?:<|&lt;)(?:plan\b|function\.)`)
+	anyTag     = lazy.Regexp(`</?[A-Za-z][^<>]*>`)
 )
 
 // decodeOther reads an answer in the format of the sequence planner, if the answer holds nothing
@@ -93,7 +94,7 @@ func decodeOther(text string, reg *actions.Registry) (Plan, error) {
 func (a *answer) lastXMLPlan(goal string, reg *actions.Registry) (Plan, error) {
 	around := a.without(true)
 	isMeant := func(f found) bool { return f.shape != otherShape }
-	if slices.ContainsFunc(a.found, isMeant) || keyOfPlan.MatchString(around) {
+	if slices.ContainsFunc(a.found, isMeant) || keyOfPlan().MatchString(around) {
 		return Plan{}, errBeside
 	}
 	var last error
@@ -122,7 +123,7 @@ func (a *answer) lastXMLPlan(goal string, reg *actions.Registry) (Plan, error) {
 
 var errBeside = InvalidPlan.Faultf("there is JSON of a plan beside the XML plan")
 
-var keyOfPlan = regexp.MustCompile(`(?i)["'](?:commands|action|response)["']|[{,]\s*(?:commands|action|response)\s*:`)
+var keyOfPlan = lazy.Regexp(`(?i)["'](?:commands|action|response)["']|[{,]\s*(?:commands|action|response)\s*:`)
 
 // standsXML reports whether plan i stands on its own. Tags beside it do not matter.
 func (a *answer) standsXML(i int) bool {
@@ -130,11 +131,11 @@ func (a *answer) standsXML(i int) bool {
 	if i+1 < len(a.plans) {
 		end = a.plans[i+1].start
 	}
-	return standsAlone(beside.ReplaceAllString(a.text[p.lineStart:p.start], ""), beside.ReplaceAllString(a.text[p.end:end], ""))
+	return standsAlone(beside().ReplaceAllString(a.text[p.lineStart:p.start], ""), beside().ReplaceAllString(a.text[p.end:end], ""))
 }
 
 // beside matches text that may stand beside an XML plan because it says nothing.
-var beside = regexp.MustCompile(`(?is)<goal\b.*?</goal>|<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|</?[a-z][^<>]*>`)
+var beside = lazy.Regexp(`(?is)<goal\b.*?</goal>|<!--.*?-->|<!\[CDATA\[.*?\]\]>|<\?.*?\?>|</?[a-z][^<>]*>`)
 
 const functionTag = "function."
 
@@ -180,7 +181,7 @@ func (a *answer) tagOfXML(rest string) (done bool, fault *Fault) {
 	case name == "plan" && !closing:
 		return true, a.planOfXML()
 	case name == "say":
-		a.quotes = !closing && !strings.HasSuffix(anyTag.FindString(rest[:min(len(rest), 200)]), "/>")
+		a.quotes = !closing && !strings.HasSuffix(anyTag().FindString(rest[:min(len(rest), 200)]), "/>")
 	case strings.HasPrefix(name, functionTag) && !closing:
 		a.stray = InvalidPlan.Faultf("a function stands outside of a <plan>")
 	}
@@ -261,7 +262,7 @@ func (r *xmlReader) plan(p *xmlPlan) (fault *Fault) {
 			_, closed, fault = r.startTag(name)
 		case len(p.steps) == maxSteps:
 			return InvalidPlan.Faultf("the plan has more than %d steps", maxSteps)
-		case lower != "say" && planTags.MatchString(lower):
+		case lower != "say" && planTags().MatchString(lower):
 			return InvalidPlan.Faultf("<%s> is no step; write <function.NAME …/>", spelling.Clip(name))
 		default:
 			fault = r.element(p, name)
@@ -273,8 +274,8 @@ func (r *xmlReader) plan(p *xmlPlan) (fault *Fault) {
 // planTags are the element names of plans, here and in other formats. stepTag matches the tag of a
 // step.
 var (
-	planTags = regexp.MustCompile(`^(?:` + planNames + `)$`)
-	stepTag  = regexp.MustCompile(`(?i)</?(?:function\.|(?:` + planNames + `)\b)`)
+	planTags = lazy.Regexp(`^(?:` + planNames + `)$`)
+	stepTag  = lazy.Regexp(`(?i)</?(?:function\.|(?:` + planNames + `)\b)`)
 )
 
 const planNames = `plan|functions?|function_calls?|tool_calls?|tool_use|invoke|commands?|action|do|say|steps?`
@@ -301,7 +302,7 @@ func (r *xmlReader) element(p *xmlPlan, name string) *Fault {
 	}
 	isFunction := strings.HasPrefix(strings.ToLower(name), functionTag)
 	switch isSay := strings.EqualFold(name, "say"); {
-	case stepTag.MatchString(inner), isFunction && anyTag.MatchString(inner):
+	case stepTag().MatchString(inner), isFunction && anyTag().MatchString(inner):
 		return InvalidPlan.Faultf("there is a tag within <%s>; a plan is a list of functions, whose inputs are attributes", spelling.Clip(name))
 	case isFunction:
 		step := xmlStep{function: name[len(functionTag):]}
@@ -315,7 +316,7 @@ func (r *xmlReader) element(p *xmlPlan, name string) *Fault {
 		return InvalidPlan.Faultf("<say> has an attribute; its text stands between <say> and </say>")
 	case isSay:
 		text := r.plain(inner)
-		if raw := characterData.FindStringSubmatch(inner); raw != nil {
+		if raw := characterData().FindStringSubmatch(inner); raw != nil {
 			text = raw[1]
 		}
 		if text = strings.TrimSpace(text); text == "" {
@@ -361,26 +362,26 @@ func (step *xmlStep) add(a attribute) *Fault {
 	return nil
 }
 
-var characterData = regexp.MustCompile(`(?s)^\s*<!\[CDATA\[(.*?)\]\]>\s*$`)
+var characterData = lazy.Regexp(`(?s)^\s*<!\[CDATA\[(.*?)\]\]>\s*$`)
 
 // tagOf returns the name of the tag at the start of text, "" if there is none, and the length of a
 // closing tag.
 func tagOf(text string) (name string, closing bool, length int) {
-	parts := tagStart.FindStringSubmatch(text[:min(len(text), 300)])
+	parts := tagStart().FindStringSubmatch(text[:min(len(text), 300)])
 	if parts == nil {
 		return "", false, 0
 	}
 	return parts[1] + parts[2], parts[1] != "", len(parts[0])
 }
 
-var tagStart = regexp.MustCompile(`^<(?:/(` + tagName + `)\s*>|(` + tagName + `))`)
+var tagStart = lazy.Regexp(`^<(?:/(` + tagName + `)\s*>|(` + tagName + `))`)
 
 const tagName = `[A-Za-z_$][\w$.\-\x{80}-\x{10FFFF}]*`
 
 // hiddenSize is the size of a comment, character data or an instruction, which may stand between
 // the steps of a plan. 0: there is none; negative: it never ends.
 func hiddenSize(text string) int {
-	found := hidden.FindStringSubmatch(text)
+	found := hidden().FindStringSubmatch(text)
 	switch {
 	case found == nil:
 		return 0
@@ -390,13 +391,13 @@ func hiddenSize(text string) int {
 	return len(found[0])
 }
 
-var hidden = regexp.MustCompile(`(?s)^(?:<!--.*?(-->|$)|<!\[CDATA\[.*?(\]\]>|$)|<\?.*?(\?>|$))`)
+var hidden = lazy.Regexp(`(?s)^(?:<!--.*?(-->|$)|<!\[CDATA\[.*?(\]\]>|$)|<\?.*?(\?>|$))`)
 
 // startTag reads the start tag at pos, and reports whether it closes itself.
 func (r *xmlReader) startTag(name string) (attributes []attribute, closed bool, fault *Fault) {
 	r.pos += len("<") + len(name)
 	rest := r.text[r.pos:]
-	tag := tagEnd.FindString(rest)
+	tag := tagEnd().FindString(rest)
 	switch {
 	case tag == "" && !strings.Contains(rest, ">"):
 		return nil, false, errXMLTruncated
@@ -405,10 +406,10 @@ func (r *xmlReader) startTag(name string) (attributes []attribute, closed bool, 
 			spelling.Clip(name), spelling.Clip(strings.TrimSpace(rest)))
 	}
 	r.pos += len(tag)
-	for _, parts := range attributeForm.FindAllStringSubmatch(tag, -1) {
+	for _, parts := range attributeForm().FindAllStringSubmatch(tag, -1) {
 		value := parts[2] + parts[3] + parts[4]
 		switch {
-		case plansTag.MatchString(value):
+		case plansTag().MatchString(value):
 			return nil, false, InvalidPlan.Faultf("<%s>: the value of %s has no closing quote", spelling.Clip(name), spelling.Clip(parts[1]))
 		case parts[4] != "":
 			r.notes.add("bare_words")
@@ -420,9 +421,9 @@ func (r *xmlReader) startTag(name string) (attributes []attribute, closed bool, 
 
 // attributeForm matches an attribute, tagEnd all attributes and the end of a start tag.
 var (
-	attributeForm = regexp.MustCompile(anAttribute)
-	tagEnd        = regexp.MustCompile(`^(?:` + anAttribute + `)*\s*/?>`)
-	plansTag      = regexp.MustCompile(`(?i)</?(?:function|plan)`)
+	attributeForm = lazy.Regexp(anAttribute)
+	tagEnd        = lazy.Regexp(`^(?:` + anAttribute + `)*\s*/?>`)
+	plansTag      = lazy.Regexp(`(?i)</?(?:function|plan)`)
 )
 
 const anAttribute = `\s+([^\s=/<>"'“”]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|([^\s"'<=>/“”]+))`
@@ -432,13 +433,13 @@ func (r *xmlReader) plain(text string) string {
 	if !strings.ContainsAny(text, "<&") {
 		return text
 	}
-	if strings.Contains(text, "<") || strings.Count(text, "&") > len(entityOfXML.FindAllStringIndex(text, -1)) {
+	if strings.Contains(text, "<") || strings.Count(text, "&") > len(entityOfXML().FindAllStringIndex(text, -1)) {
 		r.notes.add("escapes")
 	}
-	return entityOfXML.ReplaceAllStringFunc(text, html.UnescapeString)
+	return entityOfXML().ReplaceAllStringFunc(text, html.UnescapeString)
 }
 
-var entityOfXML = regexp.MustCompile(`&(?:lt|gt|amp|quot|apos|#0*[1-9]\d{0,6}|#[xX]0*[1-9a-fA-F][0-9a-fA-F]{0,5});`)
+var entityOfXML = lazy.Regexp(`&(?:lt|gt|amp|quot|apos|#0*[1-9]\d{0,6}|#[xX]0*[1-9a-fA-F][0-9a-fA-F]{0,5});`)
 
 // plan builds the validated plan. kept says that the plan was stored: its first $INPUT stays a
 // variable to set at run time.

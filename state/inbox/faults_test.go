@@ -595,10 +595,11 @@ func TestCallsDoNotWaitForNothing(t *testing.T) {
 	_, dropErr := in.Drop(ctx, b.q, "id")
 	_, depthErr := in.Depth(ctx)
 	_, queuedErr := in.Queued(ctx, b.q)
+	_, recordsErr := in.Records(ctx, b.q)
 	_, recoverErr := l.Recover(ctx, b.person())
 	errs := map[string]error{
 		"accept": acceptErr, "claim": claimErr, "save": l.Save(ctx, []byte("x"), true), "finish": finishErr,
-		"waiting": waitingErr, "dead": deadErr, "find": findErr, "drop": dropErr, "depth": depthErr, "queued": queuedErr,
+		"waiting": waitingErr, "dead": deadErr, "find": findErr, "drop": dropErr, "depth": depthErr, "queued": queuedErr, "records": recordsErr,
 		"wake": in.Wake(ctx, w, nil), "recover": recoverErr,
 		"release": l.Release(ctx, 0), "forget": in.Forget(ctx, b.q, "x", "id"),
 	}

@@ -175,11 +175,21 @@ func seen(queue state.Key, id string) string {
 
 // call starts a call of a script that includes queue.lua.
 func call(s *rdb.Script, queue state.Key) *rdb.Call {
-	p := queue.Partition()
-	return s.Call(at(queue, "queue"), at(queue, "records"), at(queue, "waits"), at(queue, "lease"),
-		shared(p, "leases"), shared(p, "wake"), shared(p, "depth"), shared(p, "timers"), shared(p, "dead")).
-		Add(queue.String())
+	return s.CallWith(queueKeys(queue)).Add(queue.String())
 }
+
+// queueKeys returns the first keys of such a call.
+func queueKeys(queue state.Key) []any {
+	return append([]any{at(queue, "queue"), at(queue, "records"), at(queue, "waits"), at(queue, "lease")}, ofPartition[queue.Partition()]...)
+}
+
+// ofPartition are those that all queues of a partition share.
+var ofPartition = func() (all [rdb.Partitions][]any) {
+	for p := range all {
+		all[p] = []any{shared(p, "leases"), shared(p, "wake"), shared(p, "depth"), shared(p, "timers"), shared(p, "dead")}
+	}
+	return all
+}()
 
 // check rejects invalid queue keys and invalid record ids.
 func check(queue state.Key, doing, id string) error {
@@ -478,6 +488,24 @@ func (i *Inbox) Queued(ctx context.Context, q state.Key) (int, error) {
 	c := rdb.Plain("llen", at(q, "queue"))
 	err := i.all(ctx, "count a queue", c)
 	return int(c.Int()), err
+}
+
+// Records returns all records of a queue by id, as they are in one moment: those in the queue,
+// including the one being worked on as it was last saved, and those that wait.
+func (i *Inbox) Records(ctx context.Context, q state.Key) (map[string][]byte, error) {
+	const doing = "read the records of a queue"
+	if err := q.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	c := rdb.Plain("hgetall", at(q, "records"))
+	if err := i.all(ctx, doing, c); err != nil {
+		return nil, err
+	}
+	all := map[string][]byte{}
+	for pair := range slices.Chunk(c.List().Texts(), 2) {
+		all[pair[0]] = []byte(pair[1])
+	}
+	return all, nil
 }
 
 // Claim claims the queue if it has records and nobody else has it; otherwise it returns nil without

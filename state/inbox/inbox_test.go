@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -96,6 +97,36 @@ func TestOrder(t *testing.T) {
 			l = b.reclaim(l)
 			b.wantRecord(l, record+", further", 0)
 			b.finish(l, record != "2")
+		}
+	})
+}
+
+// TestRecords: those that wait, too, each as it was last saved.
+func TestRecords(t *testing.T) {
+	t.Parallel()
+	setup(t, func(t *testing.T, b *bundle) {
+		first, second, later := b.entry("first"), b.entry("second"), b.waiting("later", inbox.Wait{Until: time.Now().Add(time.Hour)})
+		l := b.take(first)
+		b.accept(second)
+		b.accept(later)
+		if err := l.Save(t.Context(), []byte("first, further"), true); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []map[string]string{
+			{first.ID: "first, further", second.ID: "second", later.ID: "later"},
+			{second.ID: "second", later.ID: "later"},
+		} {
+			all, err := b.in.Records(t.Context(), b.q)
+			got := map[string]string{}
+			for id, record := range all {
+				got[id] = string(record)
+			}
+			if err != nil || !maps.Equal(got, want) {
+				t.Errorf("%v, %v, want %v", got, err, want)
+			}
+			if first.ID == l.ID() {
+				b.finish(l, true)
+			}
 		}
 	})
 }

@@ -33,6 +33,7 @@ const noteFor = 24 * 60 * 60
 type Lease struct {
 	in     *Inbox
 	queue  state.Key
+	keys   []any  // see queueKeys
 	owner  string // the call that claimed the queue
 	id     string
 	record []byte
@@ -235,7 +236,7 @@ func (l *Lease) save(ctx context.Context, own *state.Batch, record []byte, progr
 	if l.in.leases.due(l) {
 		lease = l.in.cfg.Lease.Milliseconds()
 	}
-	c := call(saveScript, l.queue).Add(l.owner, l.id, lease, flag(record != nil), record, flag(progress))
+	c := l.call(saveScript).Add(l.owner, l.id, lease, flag(record != nil), record, flag(progress))
 	own.AddTo(c)
 	sent := l.in.leases.now()
 	if err := l.in.all(ctx, doing, c); err != nil {
@@ -260,6 +261,14 @@ func (l *Lease) save(ctx context.Context, own *state.Batch, record []byte, progr
 	}
 	l.stale = true
 	return nil, nil
+}
+
+// call is call for the lease's queue.
+func (l *Lease) call(s *rdb.Script) *rdb.Call {
+	if l.keys == nil {
+		l.keys = queueKeys(l.queue)
+	}
+	return s.CallWith(l.keys).Add(l.queue.String())
 }
 
 // Finish ends the record. It saves the scopes, stores answer for [Inbox.Answer] (nil: none) and
@@ -342,7 +351,7 @@ func (l *Lease) endCall(record []byte, w *Wait, answer []byte, own *state.Batch)
 	if answer != nil {
 		keep = seconds(l.in.cfg.DuplicateFor)
 	}
-	c := call(finishScript, q).AddKeys(answerKey(q, l.id)).Add(l.owner, l.id, l.in.cfg.Lease.Milliseconds(), keep, answer)
+	c := l.call(finishScript).AddKeys(answerKey(q, l.id)).Add(l.owner, l.id, l.in.cfg.Lease.Milliseconds(), keep, answer)
 	c.Add(w.args()...)
 	c.Add(flag(record != nil), record)
 	own.AddTo(c)

@@ -49,6 +49,13 @@ func (s *Script) Call(keys ...string) *Call {
 	return (&Call{script: s}).AddKeys(keys...)
 }
 
+// CallWith is [Script.Call] with keys that many calls have. It does not keep them.
+func (s *Script) CallWith(keys []any) *Call {
+	return &Call{script: s, keys: append(make([]any, 0, len(keys)+moreKeys), keys...), args: make([]any, 0, usualArgs)}
+}
+
+const moreKeys, usualArgs = 3, 14
+
 // Plain makes a call of a plain command.
 func Plain(args ...any) *Call { return &Call{args: args} }
 
