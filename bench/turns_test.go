@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -47,20 +48,14 @@ func BenchmarkTurns(b *testing.B) {
 	for _, latency := range []time.Duration{0, 200 * time.Millisecond} {
 		for _, conversations := range []int{16, 128, 512} {
 			b.Run(fmt.Sprintf("model=%v/conversations=%d", latency, conversations), func(b *testing.B) {
-				r := newRig(b, latency, conversations)
+				r := newRig(b, latency, conversations, steps)
 				r.talk(b, conversations) // opens connections
 				before := r.used(b)
 				b.ResetTimer()
 				took := r.talk(b, b.N)
 				b.StopTimer()
 				after := r.used(b)
-				for name, n := range after {
-					if unit, perTurn := strings.CutSuffix(name, "/turn"); perTurn {
-						b.ReportMetric((n-before[name])/float64(b.N), unit+"/turn")
-					} else {
-						b.ReportMetric(n, name)
-					}
-				}
+				report(b, before, after)
 				b.ReportMetric(float64(r.cold)/1e6, "cold-ms")
 				slices.Sort(took)
 				for _, p := range []int{50, 99} {
@@ -71,11 +66,83 @@ func BenchmarkTurns(b *testing.B) {
 	}
 }
 
+// report reports what b.N turns used.
+func report(b *testing.B, before, after map[string]float64) {
+	for name, n := range after {
+		if unit, perTurn := strings.CutSuffix(name, "/turn"); perTurn {
+			b.ReportMetric((n-before[name])/float64(b.N), unit+"/turn")
+		} else {
+			b.ReportMetric(n, name)
+		}
+	}
+}
+
+// BenchmarkStreams is about answers that the model writes at 30 tokens a second, while the person
+// reads them.
+func BenchmarkStreams(b *testing.B) {
+	// The first words are due half a second after the message, once there are 20 characters of text.
+	for _, latency := range []time.Duration{0, 600 * time.Millisecond} {
+		b.Run(fmt.Sprintf("first/model=%v", latency), func(b *testing.B) {
+			r := newRig(b, latency, 16, question(60), "BOT_STREAM=true")
+			r.talk(b, b.N)
+			slices.Sort(r.late)
+			for _, p := range []int{50, 99} {
+				b.ReportMetric(float64(r.late[(len(r.late)*p+99)/100-1])/1e6, fmt.Sprintf("late-p%d-ms", p))
+			}
+		})
+	}
+	// Two bots get the same messages in turn: one shows its answers while they are written.
+	for _, messages := range [][]step{steps, question(60)} {
+		b.Run(fmt.Sprintf("cpu/tokens=%d/conversations=128", messages[0].tokens), func(b *testing.B) {
+			const rounds = 4
+			used := map[string]float64{}
+			cells := []string{"BOT_STREAM=true", "BOT_STREAM=false"}
+			var rigs []*rig
+			for _, setting := range cells {
+				rigs = append(rigs, newRig(b, 0, 128, messages, setting))
+			}
+			for round := range 2 * (rounds + 1) {
+				r := rigs[round%2]
+				before := r.used(b)["cpu-µs/turn"]
+				r.talk(b, max(128, b.N/rounds))
+				if round >= 2 { // the first one opens connections
+					used[cells[round%2]] += (r.used(b)["cpu-µs/turn"] - before) / float64(max(128, b.N/rounds)) / rounds
+				}
+			}
+			b.ReportMetric(used[cells[0]], "streamed-cpu-µs/turn")
+			b.ReportMetric(used[cells[1]], "whole-cpu-µs/turn")
+			b.ReportMetric(used[cells[0]]/used[cells[1]], "ratio")
+		})
+	}
+	b.Run("open/conversations=512", func(b *testing.B) {
+		r := newRig(b, 0, 512, question(600), "BOT_STREAM=true")
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			r.talk(b, max(512, b.N))
+		}()
+		before := r.used(b)
+		peak := before
+		for done := false; !done; {
+			select {
+			case <-ended:
+				done = true
+			case <-time.After(time.Second):
+			}
+			if now := r.used(b); now["rss-MiB"] > peak["rss-MiB"] {
+				peak = now
+			}
+		}
+		b.ReportMetric(peak["rss-MiB"], "peak-rss-MiB")
+		b.ReportMetric(float64(r.mostOpen), "open")
+	})
+}
+
 // TestTurns sees that what is measured happens.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	const turns = 40
-	r := newRig(t, time.Millisecond, 4)
+	r := newRig(t, time.Millisecond, 4, steps)
 	if took := r.talk(t, turns); len(took) != turns || slices.Min(took) < time.Millisecond {
 		t.Errorf("%d turns took %v", len(took), took)
 	}
@@ -88,22 +155,30 @@ func TestTurns(t *testing.T) {
 
 // step is a message of the cycle that each conversation goes through, and what the model plans
 // for it. After the cycle the state is as it was after the first one.
-type step struct{ text, dos string }
+type step struct {
+	text, dos string
+	tokens    int // it writes an answer of that many words instead, one after another
+}
+
+const tokensPerSecond = 30
+
+func question(tokens int) []step { return []step{{text: "what is a list?", tokens: tokens}} }
 
 var steps = []step{
 	{
-		"create a list Groceries and add bananas to it",
-		`{"type":"DO","action":"createList","entities":{"list":"Groceries"}},` +
+		text: "create a list Groceries and add bananas to it",
+		dos: `{"type":"DO","action":"createList","entities":{"list":"Groceries"}},` +
 			`{"type":"DO","action":"addItem","entities":{"list":"Groceries","item":"bananas"}}`,
 	},
-	{"add milk to Groceries", `{"type":"DO","action":"addItem","entities":{"list":"Groceries","item":"milk"}}`},
-	{"remove bananas from Groceries", `{"type":"DO","action":"removeItem","entities":{"list":"Groceries","item":"bananas"}}`},
-	{"summarize my lists", `{"type":"DO","action":"summarizeLists"}`},
+	{text: "add milk to Groceries", dos: `{"type":"DO","action":"addItem","entities":{"list":"Groceries","item":"milk"}}`},
+	{text: "remove bananas from Groceries", dos: `{"type":"DO","action":"removeItem","entities":{"list":"Groceries","item":"bananas"}}`},
+	{text: "summarize my lists", dos: `{"type":"DO","action":"summarizeLists"}`},
 }
 
 // rig is the bot, and all that it talks to.
 type rig struct {
 	latency            time.Duration
+	steps              []step
 	cold               time.Duration // from the start of the processes to the first reply
 	model, channel     string        // their URLs
 	redisAddr          string
@@ -112,6 +187,10 @@ type rig struct {
 	client             *http.Client
 	calls, asked, sent atomic.Int64 // calls of the model, their bytes, and messages to the bot
 	talks              []*talk
+
+	mu             sync.Mutex
+	late           []time.Duration // how late the first words of each answer were
+	open, mostOpen int             // messages that grow
 }
 
 // process is a process of the bot: where it takes activities, and where it has its metrics.
@@ -122,11 +201,17 @@ type talk struct {
 	id      string
 	said    int
 	replies chan string
+
+	// Of the message that grows, guarded by the rig's mu.
+	due    time.Time // when it may have its first words
+	shown  string
+	last   time.Time // when its last part came
+	broken error
 }
 
-func newRig(t testing.TB, latency time.Duration, conversations int) *rig {
+func newRig(t testing.TB, latency time.Duration, conversations int, steps []step, env ...string) *rig {
 	t.Helper()
-	r := &rig{latency: latency, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: conversations}}}
+	r := &rig{latency: latency, steps: steps, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: conversations}}}
 	t.Cleanup(r.client.CloseIdleConnections)
 	for i := range conversations {
 		r.talks = append(r.talks, &talk{id: fmt.Sprintf("a:%d", i), replies: make(chan string, 16)})
@@ -145,7 +230,7 @@ func newRig(t testing.TB, latency time.Duration, conversations int) *rig {
 	}
 	began := time.Now()
 	for range *replicas {
-		r.bots = append(r.bots, r.startBot(t, bin))
+		r.bots = append(r.bots, r.startBot(t, bin, env))
 	}
 	if err := r.turn(r.talks[0]); err != nil {
 		t.Fatal(err)
@@ -161,24 +246,85 @@ func (r *rig) complete(w http.ResponseWriter, req *http.Request) {
 	r.asked.Add(req.ContentLength)
 	call, err := fakemodel.Read(req.Body)
 	text, tag, _ := strings.Cut(call.Last("user"), " #")
-	i := slices.IndexFunc(steps, func(s step) bool { return s.text == text })
+	i := slices.IndexFunc(r.steps, func(s step) bool { return s.text == text })
 	answer := fakemodel.Answer{Status: http.StatusBadRequest, Code: "not_in_the_cycle"}
-	if err == nil && i >= 0 {
-		answer = fakemodel.Answer{Takes: r.latency, Text: fmt.Sprintf(`{"type":"plan","commands":[%s,{"type":"SAY","response":"Done. #%s"}]}`, steps[i].dos, tag)}
+	switch {
+	case err != nil || i < 0:
+	case r.steps[i].tokens > 0:
+		const enough = 4 // words
+		id, _, _ := strings.Cut(tag, "-")
+		r.mu.Lock()
+		if c, due := r.talkOf(id), time.Now().Add(r.latency+enough*time.Second/tokensPerSecond); due.After(c.due) {
+			c.due = due
+		}
+		r.mu.Unlock()
+		write := func(n int, text string) {
+			answer.Pieces = append(answer.Pieces, fakemodel.Piece{At: r.latency + time.Duration(n)*time.Second/tokensPerSecond, Text: text})
+		}
+		answer = fakemodel.Answer{}
+		write(0, `{"type":"answer","commands":[{"type":"SAY","response":"`)
+		for n := range r.steps[i].tokens {
+			write(n+1, "words ")
+		}
+		write(r.steps[i].tokens+1, "#"+tag+`"}]}`)
+	default:
+		answer = fakemodel.Answer{Takes: r.latency, Text: fmt.Sprintf(`{"type":"plan","commands":[%s,{"type":"SAY","response":"Done. #%s"}]}`, r.steps[i].dos, tag)}
 	}
 	answer.Write(w, req, call)
 }
 
 // reply is the channel's connector.
 func (r *rig) reply(w http.ResponseWriter, req *http.Request) {
-	var a struct{ Type, Text string }
+	var a struct {
+		Type, Text string
+		Entities   []struct{ StreamType, StreamID string }
+	}
 	err := json.NewDecoder(req.Body).Decode(&a)
-	n, _ := strconv.Atoi(strings.TrimPrefix(req.PathValue("conversation"), "a:")) // its own ids
+	c := r.talkOf(req.PathValue("conversation"))
+	for _, e := range a.Entities {
+		if e.StreamType != "" {
+			r.part(c, e.StreamType, a.Text)
+		}
+	}
 	if err == nil && a.Type == "message" {
-		r.talks[n].replies <- a.Text
+		c.replies <- a.Text
 	}
 	w.WriteHeader(http.StatusCreated)
 	fmt.Fprint(w, `{"id":"1"}`)
+}
+
+// talkOf is the conversation with that id.
+func (r *rig) talkOf(id string) *talk {
+	n, _ := strconv.Atoi(strings.TrimPrefix(id, "a:")) // its own ids
+	return r.talks[n]
+}
+
+// part takes a part of a message that grows.
+func (r *rig) part(c *talk, kind, text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	switch {
+	case !strings.HasPrefix(text, c.shown):
+		c.broken = errors.New("a part of an answer does not continue the one before")
+	case now.Sub(c.last) < time.Second:
+		c.broken = fmt.Errorf("a part of an answer came %v after the one before", now.Sub(c.last))
+	}
+	if c.last.IsZero() {
+		r.open++
+		r.mostOpen = max(r.mostOpen, r.open)
+	}
+	c.last = now
+	switch {
+	case kind == "final":
+		c.last, c.shown = time.Time{}, ""
+		r.open--
+	case kind == "streaming":
+		if c.shown == "" {
+			r.late = append(r.late, now.Sub(c.due))
+		}
+		c.shown = text
+	}
 }
 
 // talk has the conversations take this many turns, and returns how long each took. A reply that
@@ -227,7 +373,7 @@ func (r *rig) turn(c *talk) error {
 		"from":         object{"id": "29:" + c.id, "name": "Person", "aadObjectId": "aad-" + c.id},
 		"conversation": object{"id": c.id, "conversationType": "personal", "tenantId": "tenant"},
 		"recipient":    object{"id": "28:bot", "name": "Bot"},
-		"text":         steps[c.said%len(steps)].text + " " + tag, "textFormat": "plain", "locale": "en-US",
+		"text":         r.steps[c.said%len(r.steps)].text + " " + tag, "textFormat": "plain", "locale": "en-US",
 		"entities":    []object{{"type": "clientInfo", "locale": "en-US", "country": "US", "platform": "Web"}},
 		"channelData": object{"tenant": object{"id": "tenant"}},
 	})
@@ -235,6 +381,9 @@ func (r *rig) turn(c *talk) error {
 		return err
 	}
 	c.said++
+	r.mu.Lock()
+	c.due = time.Now().Add(500 * time.Millisecond)
+	r.mu.Unlock()
 	res, err := r.client.Post(r.bots[r.sent.Add(1)%int64(len(r.bots))].url, "application/json", bytes.NewReader(raw))
 	if err != nil {
 		return err
@@ -248,8 +397,10 @@ func (r *rig) turn(c *talk) error {
 		if !strings.HasSuffix(text, tag) {
 			return fmt.Errorf("the reply to %s is %q", tag, text)
 		}
-		return nil
-	case <-time.After(30 * time.Second):
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return c.broken
+	case <-time.After(time.Minute):
 		return fmt.Errorf("no reply to %s", tag)
 	}
 }
@@ -316,12 +467,12 @@ func (r *rig) startRedis(t testing.TB) {
 
 // startBot starts a process of the bot. What the caller has set in the environment stays, but for
 // what would make the bot call somebody else.
-func (r *rig) startBot(t testing.TB, bin string) process {
+func (r *rig) startBot(t testing.TB, bin string, extra []string) process {
 	t.Helper()
 	env := append(os.Environ(), "BOT_ADDR=127.0.0.1:0", "BOT_METRICS_ADDR=127.0.0.1:0", "BOT_LOG_FORMAT=json", "REDIS_URL=redis://"+r.redisAddr,
 		"MICROSOFT_APP_ID=", "AZURE_OPENAI_ENDPOINT=", "BOT_FALLBACK_MODELS=", "OPENAI_BASE_URL="+r.model, "OPENAI_API_KEY=bench", "OPENAI_MODEL=bench")
 	var urls []string
-	for _, line := range start(t, env, []string{`"message":"listening"`, `"message":"serving metrics"`}, bin) {
+	for _, line := range start(t, append(env, extra...), []string{`"message":"listening"`, `"message":"serving metrics"`}, bin) {
 		var said struct{ URL string }
 		if err := json.Unmarshal([]byte(line), &said); err != nil {
 			t.Fatal(err)

@@ -154,7 +154,7 @@ func retryAfter(value string) time.Duration {
 // counted, as it knows no tenant. A try is not made if it would have to wait longer than half a
 // minute or than the call has left; nor is a typing indicator that would have to wait at all. Parts
 // of growing messages take at most half of a tenant's requests and leave room for messages, or are
-// not sent. The error is then an [*Error] with HeldBack set.
+// not sent; typing indicators leave room for both. The error is then an [*Error] with HeldBack set.
 //
 // Each method takes the conversation as a reference, as [activity.Activity.Reference] returns it.
 // Its service URL must be one that [Config] allows; otherwise the error wraps [ErrHostNotAllowed]

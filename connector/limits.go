@@ -35,8 +35,12 @@ var (
 	chunkLimits        = []limit{{20, 5}} // of a tenant: half
 )
 
-// spare is how many messages there is still room for after a chunk.
-const spare = 2
+// How many requests there is still room for after one that may be left out: after a part of a growing
+// message, and in a tenant after a typing indicator, which says less.
+const (
+	spare       = 2
+	typingSpare = 5
+)
 
 // limits keeps the bot below the limits of Teams, so that Teams need not throttle it. It may be
 // used concurrently. Calls in one conversation leave in the order in which they asked.
@@ -83,6 +87,9 @@ func (l *limits) wait(ctx context.Context, op string, u usage) error {
 		if err := l.take(ctx, op, "chunks of tenant "+strings.ToLower(u.tenant), chunkLimits, 1, 0, latest); err != nil {
 			return err
 		}
+	}
+	if u.fleeting && !u.chunk {
+		room = typingSpare
 	}
 	if u.tenant != "" {
 		return l.take(ctx, op, "tenant "+strings.ToLower(u.tenant), tenantLimits, 1, room, latest)

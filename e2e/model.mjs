@@ -1,19 +1,36 @@
-// A server with the API of OpenAI that gives the answers of a scenario, one after another: a text, or { call, arguments } for a call of a function.
+// A server with the API of OpenAI that gives the answers of a scenario, one after another: a text, { call, arguments } for a call of a function,
+// or { slowly, ms }, a text that is written word by word in that time, for a bot that asks for a stream.
 import http from 'node:http';
+import { sleep } from './process.mjs';
 
-const wordsOf = (answer) => (typeof answer === 'string'
-  ? { message: { role: 'assistant', content: answer }, finish_reason: 'stop' }
+const wordsOf = (answer) => (typeof (answer.slowly ?? answer) === 'string'
+  ? { message: { role: 'assistant', content: answer.slowly ?? answer }, finish_reason: 'stop' }
   : {
     message: { role: 'assistant', content: null, tool_calls: [{ id: `call${Math.random().toString(36).slice(2, 8)}`, type: 'function', function: { name: answer.call, arguments: JSON.stringify(answer.arguments) } }] },
     finish_reason: 'tool_calls',
   });
 
+// write streams a text, a word at a time.
+async function write({ slowly, ms }, response) {
+  response.writeHead(200, { 'content-type': 'text/event-stream' });
+  const send = (choice) => response.write(`data: ${JSON.stringify({ id: 'c', object: 'chat.completion.chunk', created: 0, model: 'scripted', choices: [{ index: 0, ...choice }] })}\n\n`);
+  const words = slowly.split(/(?<= )/);
+  for (const content of words) {
+    send({ delta: { content }, finish_reason: null });
+    await sleep(ms / words.length);
+  }
+  send({ delta: {}, finish_reason: 'stop' });
+  response.end('data: [DONE]\n\n');
+}
+
 // startModel resolves with the settings that make a bot ask it. An answer that is not there is a 400, which a bot does not try again.
 export async function startModel(answers) {
   const left = [...answers];
   const server = http.createServer((request, response) => {
-    request.resume().on('end', () => {
+    let body = '';
+    request.on('data', (data) => { body += data; }).on('end', () => {
       const answer = left.shift();
+      if (answer?.slowly && JSON.parse(body).stream) return write(answer, response);
       response.writeHead(answer === undefined ? 400 : 200, { 'content-type': 'application/json' });
       response.end(JSON.stringify(answer === undefined
         ? { error: { message: 'the scenario has no more answers' } }

@@ -6,6 +6,7 @@
 //   expect      patterns; each must match some new or changed message of the bot
 //   refuse      patterns that no new message may match
 //   replies     how many new messages there must be, no more and no fewer
+//   grows       how many texts the first new message must show one after another, each continuing the one before; a picture of each
 //   ai          true: every new message carries the AI-generated label
 //   within_ms   how long to wait for expect (5000)
 // A first element with settings holds the environment that the bot is started with, in a folder e2e/out/KIND/NAME,
@@ -25,7 +26,7 @@ const acts = {
   submit: (driver, step) => driver.submit(step.submit),
   mock: (driver, step) => driver.mock(step.mock),
 };
-const known = new Set([...Object.keys(acts), 'mention', 'fill', 'expect', 'refuse', 'replies', 'ai', 'within_ms']);
+const known = new Set([...Object.keys(acts), 'mention', 'fill', 'expect', 'refuse', 'replies', 'grows', 'ai', 'within_ms']);
 
 // runAll drives the scenarios named on the command line, or all, prints a line a step and exits 1 when one failed.
 // open(client, dir) gives a driver: the five acts, mark(), messages(mark), shot(name) and close().
@@ -64,8 +65,9 @@ async function runOne(elements, bin, dir, open, count) {
     for (const [i, step] of steps.entries()) {
       const title = `${i + 1} ${JSON.stringify(step.open ?? step.say ?? step.press ?? step.submit ?? step.mock)}`;
       const began = Date.now();
-      const fault = await runStep(driver, step).catch((err) => String(err.message ?? err));
-      await driver.shot(`${String(i + 1).padStart(2, '0')}-${title.replace(/[^a-z0-9]+/gi, '-').slice(0, 40)}`);
+      const picture = `${String(i + 1).padStart(2, '0')}-${title.replace(/[^a-z0-9]+/gi, '-').slice(0, 40)}`;
+      const fault = await runStep(driver, step, picture).catch((err) => String(err.message ?? err));
+      await driver.shot(picture);
       report(count, title, fault, Date.now() - began);
     }
   } finally {
@@ -82,20 +84,39 @@ function report(count, title, fault, ms) {
 }
 
 // runStep returns what is wrong, or '' when all is as the step says.
-async function runStep(driver, step) {
+async function runStep(driver, step, picture) {
   const verbs = Object.keys(step).filter((key) => acts[key]);
   const strange = Object.keys(step).find((key) => !known.has(key));
   if (verbs.length !== 1 || strange) return `a wrong step: verbs ${verbs}, unknown key ${strange}`;
   const mark = driver.mark();
   await acts[verbs[0]](driver, step);
   const wants = patterns(step.expect);
+  const grown = await watch(driver, mark, step.grows ?? 0, picture);
   let got = [];
   await until(async () => { got = await driver.messages(mark); return wants.every((want) => got.some((m) => want.test(textOf(m)))); }, step.within_ms ?? 5000);
   if (step.refuse || step.replies !== undefined) {
     await sleep(quietMs);
     got = await driver.messages(mark);
   }
-  return judge(step, wants, got);
+  return judge(step, wants, got) || continues([...grown, textOf(got[0] ?? {})]);
+}
+
+// watch returns the texts that the first new message shows, one after another.
+async function watch(driver, mark, moments, picture) {
+  const texts = [''];
+  while (texts.length <= moments) {
+    let text;
+    const grew = await until(async () => { text = textOf((await driver.messages(mark))[0] ?? {}); return text && text !== texts.at(-1); }, 5000);
+    if (!grew) throw new Error(`wanted ${moments} texts that grow, got ${JSON.stringify(texts.slice(1))}`);
+    await driver.shot(`${picture}-${texts.push(text) - 1}`);
+  }
+  return texts;
+}
+
+// continues returns what is wrong if a text does not begin with the one before.
+function continues(texts) {
+  const i = texts.findIndex((text, at) => at > 0 && !text.startsWith(texts[at - 1]));
+  return i < 0 ? '' : `${JSON.stringify(texts[i])} does not continue ${JSON.stringify(texts[i - 1])}`;
 }
 
 function judge(step, wants, got) {

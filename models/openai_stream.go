@@ -25,6 +25,9 @@ const (
 	// usageTime is how long a server may be silent between the end of its answer and the usage, or
 	// the end of the stream.
 	usageTime = 5 * time.Second
+	// lineSize is the buffer for a line of a stream: hundreds are read at once, for as long as a
+	// model writes. Longer lines are read, too.
+	lineSize = 1 << 10
 	// drainTime is how long a finished stream is read on, so that the connection can be reused.
 	drainTime = 500 * time.Millisecond
 	// maxStreamTime is how long an answer may take that somebody reads along.
@@ -80,7 +83,7 @@ func (d *doer) readStream(ctx context.Context, res *http.Response) error {
 	read := &wholeAnswer{}
 	read.SetHeader(res.Header)
 	limit := &io.LimitedReader{R: res.Body, N: maxStreamBytes}
-	lines := bufio.NewReader(limit)
+	lines := bufio.NewReaderSize(limit, lineSize)
 	first, _ := lines.Peek(1)
 	if string(first) == "{" || strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") {
 		body, err := d.readWhole(ctx, res, lines)

@@ -114,6 +114,7 @@ type stream struct {
 	text   string    // of the answer so far
 	grew   time.Time // when the first of it came that was not sent yet
 	enough time.Time // when there was enough of it to open a message
+	timed  bool      // the goroutine wakes up by itself to send the newest text
 	doing  string    // what to show as the status; "": nothing
 	inCall bool      // an action runs
 	halted bool      // the person pressed Stop
@@ -187,7 +188,7 @@ func (s *stream) draft(text string) {
 	s.mu.Lock()
 	switch full := len(s.text) >= maxPart && strings.HasPrefix(text, s.text); {
 	case text == "":
-		s.text, s.grew, s.enough = "", time.Time{}, time.Time{}
+		s.text, s.grew, s.enough, s.timed = "", time.Time{}, time.Time{}, false
 	case full && units(s.text) == maxPart:
 	default:
 		if len(text) > maxPart { // bytes: there may be too much of it
@@ -200,8 +201,11 @@ func (s *stream) draft(text string) {
 			s.enough = time.Now()
 		}
 	}
+	timed := s.timed
 	s.mu.Unlock()
-	s.rouse()
+	if !timed { // a wake-up for each token would cost more than all else
+		s.rouse()
+	}
 }
 
 // progress is [actions.Turn.OnProgress].
@@ -297,7 +301,7 @@ func (s *stream) resume() {
 		return
 	}
 	s.mu.Lock()
-	s.began, s.text, s.grew, s.enough, s.doing = time.Now(), "", time.Time{}, time.Time{}, ""
+	s.began, s.text, s.grew, s.enough, s.timed, s.doing = time.Now(), "", time.Time{}, time.Time{}, false, ""
 	s.mu.Unlock()
 	if s.open != nil && s.open.State == streamOver {
 		s.open = nil
@@ -378,6 +382,7 @@ func (s *stream) step(ctx context.Context) time.Duration {
 func (s *stream) next() (next part) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.timed = false
 	text := part{s.sendText, s.text, s.grew.Add(gather)}
 	status := part{s.sendStatus, s.doing, s.began.Add(statusAfter)}
 	switch o := s.open; {
@@ -386,7 +391,7 @@ func (s *stream) next() (next part) {
 	case o == nil:
 		if !s.enough.IsZero() {
 			text.at = later(s.enough.Add(gather), s.began.Add(openAfter), s.answered.Add(s.every))
-			next = text
+			next, s.timed = text, true
 		}
 		if s.doing != "" {
 			status.at = later(status.at, s.answered.Add(s.every))
@@ -395,7 +400,7 @@ func (s *stream) next() (next part) {
 	case o.State == streamOver:
 	case o.State == streamEnded:
 		if s.text != "" && s.text != s.updated {
-			next = part{s.sendUpdate, s.text, later(text.at, s.answered.Add(updateEvery))}
+			next, s.timed = part{s.sendUpdate, s.text, later(text.at, s.answered.Add(updateEvery))}, true
 		}
 	default:
 		next = part{s.sendEnd, "", later(o.Begun.Add(endAfter), s.answered.Add(finalAfter))}
@@ -403,7 +408,7 @@ func (s *stream) next() (next part) {
 		case s.frozen:
 		case len(s.text) > len(o.Shown) && strings.HasPrefix(s.text, o.Shown):
 			text.at = later(text.at, s.answered.Add(s.every))
-			next = next.sooner(text)
+			next, s.timed = next.sooner(text), true
 		case o.Shown == "" && s.doing != "" && s.doing != s.status:
 			status.at = later(status.at, s.answered.Add(s.every))
 			next = next.sooner(status)
