@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -78,36 +79,33 @@ func TestEveryCrashOfAStream(t *testing.T) {
 	}
 }
 
-// TestAfterALostStream: nobody knows the id of a message that a process began as it was killed. As long
-// as it may grow the channel takes no other in that chat, which the bot does not take for a refusal of
-// all of them.
-func TestAfterALostStream(t *testing.T) {
+// TestACrashAtAnyTimeOfAStream is the same for a process that dies between its requests.
+func TestACrashAtAnyTimeOfAStream(t *testing.T) {
 	t.Parallel()
-	cfg := bottest.Config{Actions: actions.New(), Replicas: 2, Log: t.Output(), Change: func(c *bot.Config) { c.Stream = true }}
-	bottest.Test(t, cfg, func(t *testing.T, kit *bottest.Kit) {
-		kit.Model.Decides(func(bottest.ModelCall) (bottest.Answer, bool) {
-			return writes(time.Second, answerOpens+"You have milk and bread", 5*time.Second, " and butter."+answerEnds), true
+	replies := []string{"You have milk and bread and butter.", "There are beans and bread."}
+	for at := 50 * time.Millisecond; at < 5*time.Second; at += 310 * time.Millisecond {
+		t.Run(at.String(), func(t *testing.T) {
+			t.Parallel()
+			cfg := bottest.Config{Actions: actions.New(), Replicas: 2, Log: t.Output(), Change: func(c *bot.Config) { c.Stream = true }}
+			bottest.Test(t, cfg, func(t *testing.T, kit *bottest.Kit) {
+				asked := 0
+				kit.Model.Decides(func(bottest.ModelCall) (bottest.Answer, bool) {
+					asked++
+					if asked == 1 {
+						return writes(300*time.Millisecond, answerOpens+"You have milk and bread", 3200*time.Millisecond, " and butter."+answerEnds), true
+					}
+					return writes(2*time.Second, answerOpens+"There are beans and bread."+answerEnds), true
+				})
+				kit.Personal("Mia").Say("What do I have?")
+				time.Sleep(at)
+				kit.Kill(1)
+				kit.Settle()
+				if fault := screen(kit, replies, false); fault != "" {
+					t.Errorf("%s\n%q", fault, wireOf(kit))
+				}
+			})
 		})
-		var sent atomic.Int64
-		kit.Connector.Decides(func(bottest.Sent) bottest.Answer {
-			if sent.Add(1) > 1 {
-				return bottest.Answer{}
-			}
-			kit.Kill(1)
-			return bottest.Answer{CutOff: true}
-		})
-		const whole = "You have milk and bread and butter."
-		mia := kit.Personal("Mia")
-		mia.Say("What do I have?")
-		mia.Expect(whole)
-		mia = mia.On(2)
-		mia.Say("What do I have?")
-		mia.Expect(whole)
-		time.Sleep(2 * time.Minute)
-		mia.Say("What do I have?")
-		mia.Expect(whole)
-		expectWire(t, kit, "streaming You have milk and brea", "message "+whole, "message "+whole, "streaming You have milk and brea", "final "+whole)
-	})
+	}
 }
 
 // screen says what is wrong with what the person sees in the end, or nothing.
@@ -144,4 +142,91 @@ func screen(kit *bottest.Kit, replies []string, lost bool) string {
 		return fmt.Sprint("answers: ", shown)
 	}
 	return ""
+}
+
+// TestEveryAnswerOfTheChannel: whatever the channel answers to a part of a message, or to its end,
+// the person reads the answer once. After Stop they read nothing more.
+func TestEveryAnswerOfTheChannel(t *testing.T) {
+	t.Parallel()
+	refused := func(status int, code, message string) bottest.Answer {
+		return bottest.Answer{Status: status, Body: fmt.Sprintf(`{"error":{"code":%q,"message":%q}}`, code, message)}
+	}
+	const no, reply = "ContentStreamNotAllowed", "You have milk and bread and butter, and then honey."
+	for name, answer := range map[string]bottest.Answer{
+		"payload":     refused(400, "BadSyntax", "Invalid activity"),
+		"not here":    refused(405, "BadArgument", "Streaming api is not enabled"),
+		"not allowed": refused(403, no, "Content stream is not allowed"),
+		"time":        refused(403, no, "Content stream finished due to exceeded streaming time."),
+		"done":        refused(403, no, "Content stream is not allowed on an already completed streamed message"),
+		"no prefix":   refused(403, no, "Request streamed content should contain the previously streamed content"),
+		"size":        refused(413, "MessageSizeTooBig", "Message size too large"),
+		"gone":        refused(404, "ConversationNotFound", "Conversation not found."),
+		"too fast":    refused(429, "TooManyRequests", "API calls quota exceeded"),
+		"server":      refused(500, "ServiceError", "Something went wrong"),
+		"busy server": refused(503, "ServiceUnavailable", ""),
+		"nothing":     {CutOff: true},
+		"slowly":      {Takes: 12 * time.Second},
+		"stop":        refused(403, no, "Content stream was cancelled by user."),
+	} {
+		for n := range 4 { // three parts and the end
+			t.Run(fmt.Sprint(name, " to request ", n), func(t *testing.T) {
+				t.Parallel()
+				cfg := bottest.Config{Actions: actions.New(), Log: t.Output(), Change: func(c *bot.Config) { c.Stream = true }}
+				bottest.Test(t, cfg, func(t *testing.T, kit *bottest.Kit) {
+					requests := 0
+					kit.Connector.Decides(func(s bottest.Sent) bottest.Answer {
+						if requests++; requests-1 != n {
+							return bottest.Answer{}
+						}
+						return answer
+					})
+					kit.Model.Answers(writes(300*time.Millisecond, answerOpens+"You have milk and bread", 2500*time.Millisecond, " and butter,",
+						4*time.Second, " and then", 4100*time.Millisecond, " honey."+answerEnds))
+					kit.Personal("Mia").Say("What do I have?")
+					kit.Settle()
+					fault := screen(kit, []string{reply, "You have milk and bread and butter,"}, true)
+					said := strings.Join(wireOf(kit), "\n")
+					switch whole := strings.Contains(said, reply) || name == "size"; {
+					case name == "stop" && n > 0 && n < 3 && strings.Contains(said, "honey"):
+						t.Errorf("after Stop the bot said more\n%s", said)
+					case name == "stop", name == "done" && n == 3:
+					case fault != "" && name != "size", !whole:
+						t.Errorf("%s\n%s", fault, said)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestAfterALostStream: nobody knows the id of a message that a process began as it was killed. As long
+// as it may grow the channel takes no other in that chat, which the bot does not take for a refusal of
+// all of them.
+func TestAfterALostStream(t *testing.T) {
+	t.Parallel()
+	cfg := bottest.Config{Actions: actions.New(), Replicas: 2, Log: t.Output(), Change: func(c *bot.Config) { c.Stream = true }}
+	bottest.Test(t, cfg, func(t *testing.T, kit *bottest.Kit) {
+		kit.Model.Decides(func(bottest.ModelCall) (bottest.Answer, bool) {
+			return writes(time.Second, answerOpens+"You have milk and bread", 5*time.Second, " and butter."+answerEnds), true
+		})
+		var sent atomic.Int64
+		kit.Connector.Decides(func(bottest.Sent) bottest.Answer {
+			if sent.Add(1) > 1 {
+				return bottest.Answer{}
+			}
+			kit.Kill(1)
+			return bottest.Answer{CutOff: true}
+		})
+		const whole = "You have milk and bread and butter."
+		mia := kit.Personal("Mia")
+		mia.Say("What do I have?")
+		mia.Expect(whole)
+		mia = mia.On(2)
+		mia.Say("What do I have?")
+		mia.Expect(whole)
+		time.Sleep(2 * time.Minute)
+		mia.Say("What do I have?")
+		mia.Expect(whole)
+		expectWire(t, kit, "streaming You have milk and brea", "message "+whole, "message "+whole, "streaming You have milk and brea", "final "+whole)
+	})
 }

@@ -35,6 +35,8 @@ const (
 	// caller.
 	maxRetryAfter = time.Minute
 	defaultTries  = 5
+	// streamPause is what Teams wants between two requests about one growing message.
+	streamPause = time.Second
 
 	maxReplyBytes    = 1 << 20
 	maxMessageRunes  = 256 // of a connector's error message
@@ -212,7 +214,7 @@ func (c *Client) post(ctx context.Context, ref activity.Reference, a *activity.A
 	}
 	k := inConversation(http.MethodPost, ref, path...)
 	k.usage.fleeting = a.Type == activity.Typing
-	k.usage.chunk = k.usage.fleeting && stream
+	k.usage.chunk, k.paced = k.usage.fleeting && stream, stream
 	if a.Text != "" && len(a.Attachments) > 0 {
 		k.usage.messages = 2
 	}
@@ -345,6 +347,7 @@ type call struct {
 	path     []string // segments below /v3, unescaped
 	query    url.Values
 	targeted bool // only one person sees the activity
+	paced    bool // tries are streamPause apart
 	body     []byte
 	usage    usage
 }
@@ -420,7 +423,14 @@ func (c *Client) do(ctx context.Context, k call) (reply []byte, err error) {
 	if k.usage.fleeting {
 		tries = 1
 	}
+	var last time.Time
 	err = c.repeat(ctx, tries, func(ctx context.Context) (err error) {
+		if k.paced {
+			if err := sleep(ctx, time.Until(last.Add(streamPause))); err != nil {
+				return fmt.Errorf("%s: %w", k.op, err)
+			}
+			defer func() { last = time.Now() }()
+		}
 		reply, err = c.try(ctx, k)
 		refused, ok := errors.AsType[*Error](err)
 		if !ok || refused.Status != http.StatusForbidden || refused.Code != "InvalidBotApiHost" || k.service == gccService {

@@ -585,7 +585,7 @@ func (s *stream) leave(ctx context.Context) {
 // pace waits until the channel takes the end of the message.
 func (s *stream) pace(ctx context.Context) {
 	if s != nil {
-		wait(ctx, time.Until(s.answered.Add(finalAfter)), nil)
+		wait(ctx, time.Until(s.answered.Add(min(finalAfter, s.every))), nil)
 	}
 }
 
@@ -742,8 +742,14 @@ func (o *outbox) settleStream(ctx context.Context, m *activity.Activity, err err
 	if said == tooFast && !refused.HeldBack && time.Since(open.Begun) > overAfter {
 		said = expired
 	}
-	if said == unsure { // it was sent twice
-		o.stream.pace(ctx)
+	if o.stream != nil {
+		o.stream.answered = time.Now()
+	}
+	if first := &o.rec.Outbox[0]; said == unsure && answered && !o.comesBack(err) && first.Unanswered == 0 { // it may be repeated
+		first.Unanswered++
+		return true, nil
+	}
+	if said == unsure && !answered { // it was sent twice
 		again := plain(m)
 		again.ReplyToID = ""
 		if o.engine.cfg.Channel.Update(ctx, o.Activity.Reference(), open.ID, again) == nil {

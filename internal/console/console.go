@@ -298,6 +298,7 @@ func (t *talk) take(w http.ResponseWriter, r *http.Request) {
 		if part := a.Stream(); part.Type == activity.StreamStatus {
 			t.screen.doing(spelling.OneLine(a.Text, maxDoing))
 		} else if part.Type == activity.StreamText {
+			t.screen.doing("")
 			t.screen.grow(strings.TrimSpace(printable(a.Text)))
 		}
 	case activity.Message:

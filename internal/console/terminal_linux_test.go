@@ -223,3 +223,45 @@ func TestTerminalCtrlC(t *testing.T) {
 	s.left()
 	close(over)
 }
+
+// grows replies with parts of a message and its end.
+func grows(b *bundle, a *activity.Activity) int {
+	part := func(kind activity.Type, about, text string) {
+		b.reply(a, fmt.Sprintf(`"type":%q,"text":%q,"entities":[{"type":"streaminfo",%s}]`, kind, text, about))
+	}
+	if a.Text == "" {
+		return http.StatusOK
+	}
+	part("typing", `"streamType":"informative","streamSequence":1`, "Searching tickets")
+	part("typing", `"streamId":"1","streamType":"streaming","streamSequence":2`, "You have")
+	part("typing", `"streamId":"1","streamType":"streaming","streamSequence":3`, "You have 二 lists")
+	part("message", `"streamId":"1","streamType":"final"`, "You have 二 lists.\nBye.")
+	b.say(a, "More.")
+	return http.StatusOK
+}
+
+// TestWordsAsTheyCome: on a terminal each part adds to the line that is there.
+func TestWordsAsTheyCome(t *testing.T) {
+	t.Parallel()
+	s := sit(t, false, grows)
+	s.typed("lists\r")
+	s.sees("… Searching tickets > ")
+	s.sees("Bot: You have\r\n")
+	s.sees("\x1b[A\x1b[13C 二 lists\r\n")
+	s.sees("\x1b[A\x1b[22C.\r\nBye.\r\n")
+	s.sees("Bot: More.\r\n")
+	s.typed("\x04")
+	s.left()
+}
+
+// TestWordsInAPipe are shown once, when the message is whole.
+func TestWordsInAPipe(t *testing.T) {
+	t.Parallel()
+	b := setup(t, grows)
+	if err := b.run("lists\n"); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := b.out.String(), "You have 二 lists.\nBye.\nMore.\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
