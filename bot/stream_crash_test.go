@@ -198,3 +198,35 @@ func TestEveryAnswerOfTheChannel(t *testing.T) {
 		}
 	}
 }
+
+// TestAfterALostStream: nobody knows the id of a message that a process began as it was killed. As long
+// as it may grow the channel takes no other in that chat, which the bot does not take for a refusal of
+// all of them.
+func TestAfterALostStream(t *testing.T) {
+	t.Parallel()
+	cfg := bottest.Config{Actions: actions.New(), Replicas: 2, Log: t.Output(), Change: func(c *bot.Config) { c.Stream = true }}
+	bottest.Test(t, cfg, func(t *testing.T, kit *bottest.Kit) {
+		kit.Model.Decides(func(bottest.ModelCall) (bottest.Answer, bool) {
+			return writes(time.Second, answerOpens+"You have milk and bread", 5*time.Second, " and butter."+answerEnds), true
+		})
+		var sent atomic.Int64
+		kit.Connector.Decides(func(bottest.Sent) bottest.Answer {
+			if sent.Add(1) > 1 {
+				return bottest.Answer{}
+			}
+			kit.Kill(1)
+			return bottest.Answer{CutOff: true}
+		})
+		const whole = "You have milk and bread and butter."
+		mia := kit.Personal("Mia")
+		mia.Say("What do I have?")
+		mia.Expect(whole)
+		mia = mia.On(2)
+		mia.Say("What do I have?")
+		mia.Expect(whole)
+		time.Sleep(2 * time.Minute)
+		mia.Say("What do I have?")
+		mia.Expect(whole)
+		expectWire(t, kit, "streaming You have milk and brea", "message "+whole, "message "+whole, "streaming You have milk and brea", "final "+whole)
+	})
+}

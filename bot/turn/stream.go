@@ -107,7 +107,7 @@ type stream struct {
 	updated  string    // the text of the last update
 	off      bool      // opens no message
 	frozen   bool      // the open message gets no more parts
-	barred   bool      // the conversation takes no streams
+	barred   time.Time // until when the conversation takes no streams; zero: it does
 
 	mu     sync.Mutex // for the fields below
 	began  time.Time
@@ -137,7 +137,7 @@ func newStream(t *Turn) *stream {
 		s.every = quickEvery
 	}
 	if left != nil && left.ID == "" { // the channel has one which nobody knows how to end
-		s.open, s.off, s.frozen = nil, true, false
+		s.open, s.off, s.frozen, s.barred = nil, true, false, left.Begun.Add(lostFor)
 	}
 	if len(t.rec.Outbox) > 0 { // it has what ends the message
 		s.hold()
@@ -469,7 +469,7 @@ func (s *stream) chunk(ctx context.Context, kind, text string) (sent bool) {
 	case accepted, unsure:
 		if first {
 			if o.ID = id; id == "" { // nobody can end it
-				s.off = true
+				s.off, s.barred = true, o.Begun.Add(lostFor)
 				return false
 			}
 			s.typing.hush()
@@ -495,8 +495,9 @@ func (s *stream) refused(ctx context.Context, said verdict, err error) {
 		s.off = true
 		s.halt()
 	case first:
-		s.off = true
-		s.barred = said == notHere
+		if s.off = true; said == notHere {
+			s.barred = time.Now().Add(barredFor)
+		}
 	case said == expired || said == alreadyDone:
 		s.endedWith(ctx, s.open.Shown != "")
 	default:
@@ -674,8 +675,8 @@ func (o *outbox) endStream(messages []*activity.Activity) ([]*activity.Activity,
 
 // noteBarred has the conversation's state remember that it takes no streams.
 func (o *outbox) noteBarred() {
-	if s := o.stream; s.barred && o.Conversation != nil && o.scopes != nil && o.fault == nil {
-		state.Of[reference](o.Conversation).Whole = time.Now().Add(barredFor).UTC().Truncate(time.Second)
+	if s := o.stream; !s.barred.IsZero() && o.Conversation != nil && o.scopes != nil && o.fault == nil {
+		state.Of[reference](o.Conversation).Whole = s.barred.UTC().Truncate(time.Second)
 	}
 }
 

@@ -108,6 +108,59 @@ func TestChecksBite(t *testing.T) {
 	}
 }
 
+func TestScreensBite(t *testing.T) {
+	t.Parallel()
+	first, second := key{0, 1}, key{0, 2}
+	kill := fault{"SIGKILL", 1000 * ms, 1001 * ms}
+	partial := func(began times, parts int) *bubble {
+		return &bubble{conversation: conversation(0), id: "3", text: "c0-0003, and", open: true, parts: parts, asked: began, begun: began + 10*ms}
+	}
+	for name, c := range map[string]struct {
+		spoil  func(*screens, *story)
+		broken string // "": nothing
+	}{
+		"calm":               {func(*screens, *story) {}, ""},
+		"left growing":       {func(s *screens, _ *story) { s.bubbles = append(s.bubbles, partial(900*ms, 2)) }, "3 in conversation-0"},
+		"nobody knows it":    {func(s *screens, _ *story) { s.bubbles = append(s.bubbles, partial(990*ms, 1)) }, ""},
+		"begun after a kill": {func(s *screens, _ *story) { s.bubbles = append(s.bubbles, partial(1100*ms, 1)) }, "3 in conversation-0"},
+		"somebody knew it":   {func(s *screens, _ *story) { s.bubbles = append(s.bubbles, partial(990*ms, 2)) }, "3 in conversation-0"},
+		"lost":               {func(s *screens, _ *story) { s.bubbles = s.bubbles[:1] }, "c0-0002: []"},
+		"lost, no plan": {func(s *screens, _ *story) {
+			s.bubbles, s.planned = s.bubbles[:1], map[string][]*reply{first.id(): s.planned[first.id()]}
+		}, "c0-0002: []"},
+		"not all of it":     {func(s *screens, _ *story) { s.bubbles[0].text = "c0-0001, and" }, `c0-0001: ["c0-0001, and"]`},
+		"of an earlier try": {func(s *screens, _ *story) { s.bubbles[1].text = "c0-0002, try 1" }, `c0-0002: ["c0-0002, try 1"]`},
+		"of two tries": {func(s *screens, _ *story) {
+			s.bubbles = append(s.bubbles, &bubble{id: "3", replyTo: second.id(), text: "c0-0002, try 1", ended: 1500 * ms})
+		}, "c0-0002: ["},
+		"twice for a kill": {func(s *screens, _ *story) { s.bubbles = append(s.bubbles, s.bubbles[1]) }, ""},
+		"thrice for a kill": {func(s *screens, _ *story) {
+			s.bubbles = append(s.bubbles, s.bubbles[1], s.bubbles[1])
+		}, "for 1 kills"},
+		"twice for nothing": {func(s *screens, seen *story) { s.bubbles, seen.faults = append(s.bubbles, s.bubbles[1]), nil }, "for 0 kills"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := &screens{record: newRecord(), bubbles: []*bubble{
+				{id: "1", replyTo: first.id(), text: "c0-0001, and all of it", parts: 3, ended: 500 * ms},
+				{id: "2", replyTo: second.id(), text: "c0-0002, try 2", ended: 1500 * ms},
+			}, planned: map[string][]*reply{
+				first.id():  {{says: []string{"c0-0001, and all of it"}, whole: true}},
+				second.id(): {{says: []string{"c0-0002, try 1"}, whole: true}, {says: []string{"c0-0002, try 2"}, whole: true}, {says: []string{"c0-0002, try 3"}}},
+			}}
+			seen := story{messages: []message{{key: first, kind: ask}, {key: second, kind: ask}}, faults: []fault{kill}}
+			c.spoil(s, &seen)
+			var broken []string
+			for _, c := range s.promises() {
+				broken = append(broken, c.broken(seen)...)
+			}
+			if found := strings.Join(broken, "\n"); !strings.Contains(found, c.broken) || c.broken == "" && found != "" {
+				t.Errorf("found %q, want words of %q", found, c.broken)
+			}
+		})
+	}
+}
+
 func TestInterrupted(t *testing.T) {
 	t.Parallel()
 	for at, want := range map[times]bool{999 * ms: false, 1005 * ms: true, 1100 * ms: false, 2020 * ms: false} {

@@ -82,7 +82,7 @@ func unanswered(s story) (broken []string) {
 	for _, m := range s.messages {
 		got, want := joined(shown[m.id()]), strings.Join(m.kind.says(m.key), "")
 		switch {
-		case m.acked == 0, m.kind != show && got == want, m.kind == show && got != "":
+		case m.acked == 0, m.kind != show && got == want, m.kind == show && got != "", m.kind == ask:
 		case got == "":
 			broken = append(broken, fmt.Sprintf("%s, acknowledged at %s, was never answered", m.key, m.acked))
 		default:
@@ -155,7 +155,7 @@ func delayed(s story) (broken []string) {
 				free = max(free, min(f.to, began))
 			}
 		}
-		if began-free > soon {
+		if began-free > soon+s.thinks {
 			broken = append(broken, fmt.Sprintf("%s was answered at %s, although nothing stood in its way since %s", m.key, began, free))
 		}
 	}
@@ -210,7 +210,7 @@ func strange(s story) (broken []string) {
 	for _, p := range s.posts {
 		m, ok := known[p.replyTo]
 		_, named := keyIn(p.text)
-		if !ok || conversation(m.talk) != p.conversation || !named || strings.Contains(p.text, "(turn ") {
+		if !ok || conversation(m.talk) != p.conversation || !named && m.kind != show || strings.Contains(p.text, "(turn ") {
 			broken = append(broken, fmt.Sprintf("into %s, in answer to %q: %s", p.conversation, p.replyTo, outline([]post{p})))
 		}
 	}
@@ -289,14 +289,14 @@ func (s story) turns() map[int][]key {
 func miscounted(s story) (broken []string) {
 	order, shown := s.turns(), s.replies()
 	wanted := map[int]map[string][]string{}
-	kinds := map[key]kind{}
+	lists := map[key][]string{}
 	for _, m := range s.messages {
-		kinds[m.key] = m.kind
+		lists[m.key] = append(m.kind.lists(), m.added...)
 	}
 	for talk, turns := range order {
 		wanted[talk] = map[string][]string{}
 		for _, k := range turns {
-			for _, list := range kinds[k].lists() {
+			for _, list := range lists[k] {
 				wanted[talk][list] = append(wanted[talk][list], k.String())
 			}
 		}

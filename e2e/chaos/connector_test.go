@@ -27,6 +27,7 @@ type weather struct {
 type channel struct {
 	*record
 	port    *port
+	handler http.Handler
 	weather atomic.Pointer[weather]
 
 	mu     sync.Mutex
@@ -34,9 +35,16 @@ type channel struct {
 	reset  map[string]bool // replies whose answer was lost once
 }
 
-func newChannel(t *testing.T, r *record) *channel {
+// newChannel listens until the test ends. With a handler, that answers in its place.
+func newChannel(t *testing.T, r *record, handler http.Handler) *channel {
 	t.Helper()
-	c := &channel{record: r, port: newPort(t), reset: map[string]bool{}}
+	c := &channel{record: r, port: newPort(t), handler: handler, reset: map[string]bool{}}
+	if handler == nil {
+		mux := http.NewServeMux()
+		mux.HandleFunc("POST /v3/conversations/{conversation}/activities", c.take)
+		mux.HandleFunc("POST /v3/conversations/{conversation}/activities/{reply}", c.take)
+		c.handler = mux
+	}
 	c.weather.Store(&weather{})
 	c.up(t)
 	t.Cleanup(c.down)
@@ -52,10 +60,7 @@ func (c *channel) up(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v3/conversations/{conversation}/activities", c.take)
-	mux.HandleFunc("POST /v3/conversations/{conversation}/activities/{reply}", c.take)
-	server := &http.Server{Handler: mux}
+	server := &http.Server{Handler: c.handler}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.server = server
@@ -158,14 +163,18 @@ type model struct {
 	least, range_ time.Duration // how long it thinks
 }
 
-func newModel(t *testing.T, r *record, least, most time.Duration) *model {
+// newModel serves until the test ends. With a handler, that answers in its place.
+func newModel(t *testing.T, r *record, least, most time.Duration, handler http.Handler) *model {
 	t.Helper()
 	m := &model{record: r, least: least, range_: most - least}
+	if handler == nil {
+		handler = http.HandlerFunc(m.answer)
+	}
 	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := &http.Server{Handler: http.HandlerFunc(m.answer)}
+	server := &http.Server{Handler: handler}
 	go func() { _ = server.Serve(listener) }()
 	t.Cleanup(func() { _ = server.Close() })
 	m.url = "http://" + listener.Addr().String() + "/v1"
@@ -203,26 +212,36 @@ func (m *model) answer(w http.ResponseWriter, r *http.Request) {
 // object is JSON in the making.
 type object map[string]any
 
-func completion(plan object) object {
+// written is a plan as a model writes it.
+func written(plan object) string {
 	text, err := json.Marshal(plan)
 	if err != nil {
 		panic(err) // texts always are JSON
 	}
+	return string(text)
+}
+
+func completion(plan object) object {
 	return object{
 		"id": "c", "object": "chat.completion", "model": "stand-in",
-		"choices": []object{{"index": 0, "finish_reason": "stop", "message": object{"role": "assistant", "content": string(text)}}},
+		"choices": []object{{"index": 0, "finish_reason": "stop", "message": object{"role": "assistant", "content": written(plan)}}},
 		"usage":   object{"prompt_tokens": 10, "completion_tokens": 5, "total_tokens": 15},
 	}
 }
 
 // plan is what the model answers to such a message.
 func (k kind) plan(of key) object {
-	var commands []object
-	lists, says := k.lists(), k.says(of)
 	if k == show {
-		commands = append(commands, object{"type": "DO", "action": "summarizeLists", "entities": object{}, "saveAs": "LISTS"})
-		says = []string{"$LISTS"}
+		return object{"type": "plan", "commands": []object{
+			{"type": "DO", "action": "summarizeLists", "entities": object{}, "saveAs": "LISTS"}, {"type": "SAY", "response": "$LISTS"},
+		}}
 	}
+	return planOf(of, k.lists(), k.says(of))
+}
+
+// planOf adds the key to one list after another and says something after each.
+func planOf(of key, lists, says []string) object {
+	var commands []object
 	for i := range max(len(lists), len(says)) {
 		if i < len(lists) {
 			commands = append(commands, object{"type": "DO", "action": "addItem", "entities": object{"list": lists[i], "item": of.String()}})

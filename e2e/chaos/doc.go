@@ -3,7 +3,9 @@
 // real redis-server, several processes of the built bot, stand-ins for the
 // channel and for the model, and people who write. Processes are killed, paused
 // and restarted, the channel's connector and Redis go away; everything that was
-// seen is then held against what was promised.
+// seen is then held against what was promised. Some of the people read answers
+// while they are written, in messages that grow: each is to end as the reply of
+// the plan that ran, once.
 //
 // The tests need Linux and redis-server. Without redis-server they are skipped,
 // but not where PLANBOT_TEST_REDIS_URL says that real servers are there. They

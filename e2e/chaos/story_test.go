@@ -84,6 +84,7 @@ type message struct {
 	kind        kind
 	sent, acked times // of the first delivery, of the first 200; 0: never
 	failures    []failure
+	added       []string // lists that its plan wrote to, where the kind does not say
 }
 
 // failure is a delivery that was not acknowledged.
@@ -129,4 +130,5 @@ type story struct {
 	posts    []post
 	calls    []call
 	faults   []fault
+	thinks   time.Duration // the model, where that is long
 }

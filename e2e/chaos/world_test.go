@@ -54,9 +54,14 @@ type world struct {
 type circumstances struct {
 	thinks [2]time.Duration // the model, at least and at most
 	env    []string         // more settings of the bots
+	// screens are in place of the channel and the model; nil: they are not.
+	screens *screens
 }
 
 const replicas = 3
+
+// tenant is that of all people.
+const tenant = "11111111-1111-4111-8111-111111111111"
 
 // newWorld starts a world of its own, which ends with the test.
 func newWorld(t *testing.T, c circumstances) *world {
@@ -75,8 +80,12 @@ func newWorld(t *testing.T, c circumstances) *world {
 	transport := &http.Transport{MaxIdleConnsPerHost: 64}
 	t.Cleanup(transport.CloseIdleConnections)
 	w.client = &http.Client{Transport: transport}
-	w.channel = newChannel(t, w.record)
-	w.model = newModel(t, w.record, c.thinks[0], c.thinks[1])
+	var connector, answers http.Handler
+	if c.screens != nil {
+		connector, answers = c.screens.begin(t, w.record, chosen)
+	}
+	w.channel = newChannel(t, w.record, connector)
+	w.model = newModel(t, w.record, c.thinks[0], c.thinks[1], answers)
 	w.redis = newRedis(t)
 	env := append([]string{
 		"PORT=0", "REDIS_URL=redis://" + w.redis.port.String() + "/0", "OPENAI_BASE_URL=" + w.model.url,
@@ -128,10 +137,10 @@ func (w *world) activity(d *delivery) []byte {
 	a := object{
 		"type": "message", "id": d.id(), "channelId": "msteams", "serviceUrl": w.channel.url(), "text": d.kind.text(d.key),
 		"from": person(d.talk), "recipient": bot,
-		"conversation": object{"id": conversation(d.talk), "conversationType": "personal"},
+		"conversation": object{"id": conversation(d.talk), "conversationType": "personal", "tenantId": tenant},
 	}
 	if isGroup(d.talk) {
-		a["conversation"] = object{"id": conversation(d.talk), "conversationType": "groupChat", "isGroup": true}
+		a["conversation"] = object{"id": conversation(d.talk), "conversationType": "groupChat", "isGroup": true, "tenantId": tenant}
 		a["from"] = person(d.talk - 1) // who has a personal chat too
 		a["text"] = "<at>Planbot</at> " + d.kind.text(d.key)
 		a["entities"] = []object{{"type": "mention", "text": "<at>Planbot</at>", "mentioned": bot}}
