@@ -348,7 +348,8 @@ func (a *Activity) ChannelTenant() string { return idOf(a.known().Tenant) }
 func (a *Activity) known() (data struct {
 	Team   jsontext.Value `json:"team"`
 	Tenant jsontext.Value `json:"tenant"`
-}) {
+},
+) {
 	_ = read(a.ChannelData, &data)
 	return data
 }

@@ -23,18 +23,18 @@ func main() { app.Main(helpdesk(pretend)) }
 // helpdesk is the bot, with the service that restarts devices: a real one, or that of a test.
 func helpdesk(service restarter) app.Bot {
 	return app.Bot{
-		Name: "Helpdesk",
+		Name: "Helpdesk", Routes: addRoutes,
 		Instructions: `You are the helpdesk of Contoso. Be brief and friendly.
 Open one ticket for each problem. If a device hangs, offer to restart it first.
 If somebody is upset or asks for the same thing again, offer to bring in a person.`,
 		Welcome:  "Hello, this is the helpdesk. Tell me what is wrong, or say /tickets to see your tickets.",
 		Examples: []string{"Open a ticket: the VPN is down.", "Restart HP-2231.", "Show my tickets."},
 		Register: func(r *actions.Registry) { register(r, service) },
-		Routes:   addRoutes,
 		Texts: map[string]map[string]string{"en": {"/tickets": "shows your tickets"}, "de": {
 			"Open a ticket": "Ticket öffnen", "Show tickets": "Tickets zeigen", "Assign a ticket": "Ticket zuweisen",
 			"Close a ticket": "Ticket schließen", "Bring in a person": "Einen Menschen holen", "Restart a device": "Gerät neu starten",
-			"shows your tickets": "zeigt deine Tickets"}},
+			"shows your tickets": "zeigt deine Tickets",
+		}},
 	}
 }
 
