@@ -315,11 +315,11 @@ func (r *rig) part(c *talk, kind, text string) {
 		r.mostOpen = max(r.mostOpen, r.open)
 	}
 	c.last = now
-	switch {
-	case kind == "final":
+	switch kind {
+	case "final":
 		c.last, c.shown = time.Time{}, ""
 		r.open--
-	case kind == "streaming":
+	case "streaming":
 		if c.shown == "" {
 			r.late = append(r.late, now.Sub(c.due))
 		}
