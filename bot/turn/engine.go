@@ -44,7 +44,8 @@ type Planner interface {
 // Channel delivers activities to people. [connector.Client] is one.
 type Channel interface {
 	// Send delivers an activity to the conversation and returns the channel's id for it, or "" if
-	// there is none.
+	// there is none. The id of the first part of a growing message ([activity.StreamInfo]), which is a
+	// typing activity, names the message in its other parts.
 	Send(ctx context.Context, to activity.Reference, a *activity.Activity) (id string, err error)
 	// Reply is Send in reply to another activity.
 	Reply(ctx context.Context, to activity.Reference, replyTo string, a *activity.Activity) (id string, err error)
