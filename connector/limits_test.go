@@ -485,6 +485,32 @@ func TestTypingThatWouldWaitIsDropped(t *testing.T) {
 	})
 }
 
+// TestTypingLeavesRoom in its tenant for growing messages and for replies.
+func TestTypingLeavesRoom(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, l *logbook, c *connector.Client) {
+		for n := range 20 {
+			ref := thread(fmt.Sprint(n), "t1")
+			if _, err := c.Send(t.Context(), ref, activity.To(ref, activity.Typing)); err != nil && !heldBack(err) {
+				t.Fatal(err)
+			}
+		}
+		typed := len(l.all)
+		for n := range 3 {
+			ref := thread(fmt.Sprint("growing", n), "t1")
+			part := activity.To(ref, activity.Typing)
+			part.Text = "You have"
+			part.SetStream(activity.StreamInfo{Type: activity.StreamText, Sequence: 1})
+			if _, err := c.Send(t.Context(), ref, part); err != nil {
+				t.Errorf("after %d indicators part %d: %v", typed, n, err)
+			}
+		}
+		if typed != 5 || time.Since(l.start) != 0 {
+			t.Errorf("%d of 20 indicators were sent in %v, want five at once", typed, time.Since(l.start))
+		}
+	})
+}
+
 // TestTypingIsNotSentLate: a wait that the connector asks for would make it a lie.
 func TestTypingIsNotSentLate(t *testing.T) {
 	t.Parallel()

@@ -203,7 +203,7 @@ func (s *stream) draft(text string) {
 	}
 	timed := s.timed
 	s.mu.Unlock()
-	if !timed { // a wake-up for each token would cost more than all else
+	if !timed { // a wake-up for each token is not worth its CPU
 		s.rouse()
 	}
 }
