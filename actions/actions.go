@@ -78,6 +78,7 @@ type Action struct {
 	returned func() (*validator.Schema, error) // Returns; nil: there is none
 	decodes  func(map[string]any) error        // tries to decode; nil: there is no Go type
 	hosts    []hosted
+	fault    error // of an option
 }
 
 // Option sets an option of an [Action].
@@ -148,13 +149,13 @@ func (a *Action) Phrase(turn *Turn) string {
 // $NAME.price, is a fault before it runs. A field that a result leaves out is empty. A result that
 // is no Out is a bug of the action: the call fails, as after a Go error, and the log says where the
 // result differs. More fields than declared are no fault, and the results of [Fail] and [Unchanged]
-// are not compared. Returns panics if Out has no schema.
+// are not compared. [Add] panics if Out has no schema.
 func Returns[Out any]() Option {
 	schema, err := returnsFor[Out]()
 	if err != nil {
-		panic(fmt.Sprintf("actions: returns %s: %v", reflect.TypeFor[Out](), err))
+		err = fmt.Errorf("returns %s: %w", reflect.TypeFor[Out](), err)
 	}
-	return func(a *Action) { a.Returns = schema }
+	return func(a *Action) { a.Returns, a.fault = schema, err }
 }
 
 // nestedKey is the context key of a flag that says whether a call called other actions.
@@ -194,10 +195,23 @@ func (a *Action) Call(ctx context.Context, turn *Turn, entities map[string]any) 
 // Registry is the set of a bot's actions. Register all actions before the first turn; after that it
 // is safe for concurrent use.
 type Registry struct {
+	// Collect makes Check list the mistakes of [Add] and [Provide], which otherwise panic: so people
+	// read all of them at once. Package app sets it. Set it before the first registration.
+	Collect bool
+
 	all     []*Action
 	exact   map[string]*Action
 	hosts   map[string]provider
 	forgets []func(context.Context, *Turn) (string, error)
+	faults  []error // that were collected
+}
+
+// mistake panics with a mistake in the program, or collects it.
+func (r *Registry) mistake(err error) {
+	if !r.Collect {
+		panic("actions: " + err.Error())
+	}
+	r.faults = append(r.faults, err)
 }
 
 // New returns an empty registry.
@@ -297,6 +311,9 @@ func (r *Registry) add(a *Action) error {
 	if _, taken := r.exact[a.Name]; taken {
 		return fmt.Errorf("action name %q is taken", a.Name)
 	}
+	if a.fault != nil {
+		return fmt.Errorf("action %s: %w", a.Name, a.fault)
+	}
 	if a.Title == "" {
 		a.Title = titles.Words(a.Name)
 		if slices.ContainsFunc(r.all, func(other *Action) bool { return other.Title == a.Title }) {
@@ -315,9 +332,9 @@ func (r *Registry) add(a *Action) error {
 }
 
 // Check lists every action with the title of another, and every example with a slot that is no
-// entity. A bot with such actions does not start.
+// entity, and what was collected. A bot with such actions does not start.
 func (r *Registry) Check() error {
-	var faults []error
+	faults := slices.Clone(r.faults)
 	titled := map[string]string{} // names by title
 	for _, a := range r.all {
 		if name, taken := titled[a.Title]; taken {
@@ -361,7 +378,8 @@ func (r *Registry) Check() error {
 // Several turns may call fn at once. fn must return when its context ends. If it does not, it is
 // abandoned: nothing that it changes in the turn, before or after, is kept. Add panics if the name
 // is taken or invalid, if In has no schema or decodes its own JSON, or if an enum, labels, default or
-// host value does not fit its field. These are wiring mistakes, not run-time events.
+// host value does not fit its field, unless the registry collects mistakes. These are wiring
+// mistakes, not run-time events.
 func Add[In any](r *Registry, name, description string, fn func(context.Context, *Turn, In) (Result, error), opts ...Option) *Action {
 	schema, err := schemaFor[In]()
 	var hosts []hosted
@@ -369,7 +387,8 @@ func Add[In any](r *Registry, name, description string, fn func(context.Context,
 		hosts, err = r.hosted(reflect.TypeFor[In]())
 	}
 	if err != nil {
-		panic(fmt.Sprintf("actions: add %s: %v", name, err))
+		r.mistake(fmt.Errorf("add %s: %w", name, err))
+		return &Action{Name: name, Description: description, Schema: &jsonschema.Schema{Type: "object"}}
 	}
 	a := &Action{Name: name, Description: description, Schema: schema, hosts: hosts, compiled: compile(schema)}
 	a.decodes = func(entities map[string]any) error {
@@ -396,7 +415,7 @@ func Add[In any](r *Registry, name, description string, fn func(context.Context,
 		opt(a)
 	}
 	if err := r.add(a); err != nil {
-		panic("actions: " + err.Error())
+		r.mistake(err)
 	}
 	return a
 }
@@ -460,7 +479,8 @@ type hosted struct {
 // nobody provides the name or its type does not fit the field, so call Provide first.
 func Provide[T any](r *Registry, name string, fn func(context.Context, *Turn) (T, error)) {
 	if _, taken := r.hosts[name]; taken || name == "" {
-		panic(fmt.Sprintf("actions: the host value %q is taken or has no name", name))
+		r.mistake(fmt.Errorf("the host value %q is taken or has no name", name))
+		return
 	}
 	r.hosts[name] = provider{reflect.TypeFor[T](), func(ctx context.Context, turn *Turn) (reflect.Value, error) {
 		value, err := fn(ctx, turn)

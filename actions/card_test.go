@@ -144,5 +144,5 @@ func TestReturns(t *testing.T) {
 			t.Error("a channel has a schema")
 		}
 	}()
-	actions.Returns[chan int]()
+	actions.Add(actions.New(), "odd", "", nothing, actions.Returns[chan int]())
 }

@@ -31,9 +31,13 @@ type declaredAction struct {
 
 // Run prints the actions.
 func (c actionsCmd) Run(s *settings.Settings, std *cli.Streams) error {
+	registry := s.Actions()
+	if err := registry.Check(); err != nil {
+		return cli.Usage(err)
+	}
 	var list []declaredAction
 	table := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
-	for _, a := range s.Actions().All() {
+	for _, a := range registry.All() {
 		list = append(list, declaredAction{a.Name, a.Title, a.Description, a.Schema, a.Returns, a.Examples, a.Destructive, a.Approval, a.ReturnsData})
 		fmt.Fprintf(table, "%s\t%s\n", cli.Printable(a.Name), cli.OneLine(a.Description))
 	}

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -78,7 +79,9 @@ type Bot struct {
 
 	// Manifest says what is in the app package that installs the bot in Teams. Its Name is Name,
 	// and its Prompts are the actions, if they are not set. Its Commands come after help, /reset,
-	// /mydata and /forget, or replace the ones of the same title. Flags of "manifest build" replace the rest.
+	// /mydata and /forget, or replace the ones of the same title. Help describes the commands of
+	// [bot.Bot.OnCommand] as Commands does. Texts translates descriptions, also in the language files
+	// of the app package. Flags of "manifest build" replace the rest.
 	Manifest manifest.Config
 }
 
@@ -96,7 +99,7 @@ func New(ctx context.Context, b Bot, model models.Model, cfg bot.Config) (*bot.B
 
 // assemble makes the bot. cfg has everything but what b says.
 func (b *Bot) assemble(cfg bot.Config) (*bot.Bot, error) {
-	cfg.Name, cfg.Examples, cfg.Texts, cfg.Welcome = b.Name, b.Examples, b.Texts, cmp.Or(b.Welcome, cfg.Welcome)
+	cfg.Name, cfg.Examples, cfg.Texts, cfg.Welcome = b.Name, b.Examples, b.describeCommands(), cmp.Or(b.Welcome, cfg.Welcome)
 	if cfg.Policy == nil {
 		cfg.Policy = actions.DefaultPolicy // so that Setup can wrap it
 	}
@@ -113,6 +116,36 @@ func (b *Bot) assemble(cfg bot.Config) (*bot.Bot, error) {
 		b.Routes(made)
 	}
 	return made, err
+}
+
+// describeCommands returns Texts with the manifest's descriptions of commands.
+func (b *Bot) describeCommands() map[string]map[string]string {
+	all, english := maps.Clone(b.Texts), map[string]string{}
+	for _, c := range b.Manifest.Commands {
+		english[c.Title] = c.Description
+	}
+	if len(english) == 0 {
+		return b.Texts
+	}
+	if all == nil {
+		all = map[string]map[string]string{}
+	}
+	maps.Copy(english, all["en"])
+	all["en"] = english
+	return all
+}
+
+// checkIcons returns the mistakes in the bot's own icons.
+func (b *Bot) checkIcons() error {
+	icons := manifest.Config{AppID: "00000000-0000-0000-0000-000000000001", Domain: "bot.example.com"} // what has to be set
+	icons.ColorIcon, icons.OutlineIcon = b.Manifest.ColorIcon, b.Manifest.OutlineIcon
+	if icons.ColorIcon == nil && icons.OutlineIcon == nil {
+		return nil
+	}
+	if err := manifest.Build(io.Discard, icons); err != nil {
+		return fmt.Errorf("app.Bot.Manifest: %w", err)
+	}
+	return nil
 }
 
 const (
@@ -133,7 +166,7 @@ type serveCmd struct {
 
 // Run serves until the process is told to stop, then drains.
 func (cmd serveCmd) Run(ctx context.Context, own Bot, s *settings.Settings, std *cli.Streams) error {
-	if err := cli.Check(s, freeDataDir(s.DataDir)); err != nil {
+	if err := cli.Check(s, freeDataDir(s.DataDir), own.checkIcons()); err != nil {
 		return err
 	}
 	p := &program{Settings: s, own: own, log: cli.Logger(std.Err, s, zerolog.InfoLevel)}

@@ -34,8 +34,8 @@ type doctorCmd struct {
 const probeTimeout = 5 * time.Second
 
 // Run prints the checks and fails if the bot would not work.
-func (d doctorCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
-	faults := s.Check()
+func (d doctorCmd) Run(ctx context.Context, own Bot, s *settings.Settings, std *cli.Streams) error {
+	faults := errors.Join(s.Check(), own.checkIcons())
 	probes := []probe{{"settings", func(context.Context) check { return checkSettings(faults, s.Warnings()) }}}
 	if faults == nil {
 		p := &program{Settings: s, log: zerolog.Nop()}
@@ -102,12 +102,17 @@ var (
 	bearer   = regexp.MustCompile(`eyJ[A-Za-z0-9_.-]{8,}`)
 )
 
+// leastSecret is the length of the shortest secret that is removed: shorter ones occur in words.
+const leastSecret = 4
+
 // examine runs all probes at once and returns their checks in the same order. It removes secrets,
 // and passwords in URLs, that library errors may contain.
 func examine(ctx context.Context, probes []probe, secrets []string) []check {
 	hide := func(text string) string {
 		for _, s := range secrets {
-			text = strings.ReplaceAll(text, s, "…")
+			if len(s) >= leastSecret {
+				text = strings.ReplaceAll(text, s, "…")
+			}
 		}
 		return bearer.ReplaceAllString(password.ReplaceAllString(text, "$1:…@"), "…")
 	}

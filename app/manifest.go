@@ -13,9 +13,11 @@ import (
 	"unicode/utf8"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/internal/spelling"
+	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/manifest"
 )
@@ -48,8 +50,8 @@ type manifestFlags struct {
 	TermsURL       string   `name:"terms-url" help:"https address of the terms of use (https://DOMAIN/terms)"`
 }
 
-// config returns the manifest of the bot, as the flags change it.
-func (f manifestFlags) config(b Bot, s *settings.Settings) manifest.Config {
+// config returns the manifest of the bot, as the flags change it, in further languages too.
+func (f manifestFlags) config(b Bot, s *settings.Settings, languages ...string) manifest.Config {
 	cfg := b.Manifest
 	cfg.Name = cmp.Or(cfg.Name, b.Name)
 	for field, value := range reflect.ValueOf(f).Fields() {
@@ -58,23 +60,47 @@ func (f manifestFlags) config(b Bot, s *settings.Settings) manifest.Config {
 		}
 	}
 	builtIn := []manifest.Command{
-		{Title: "help", Description: "Shows what I can do"},
-		{Title: "/reset", Description: "Forgets our conversation"},
-		{Title: "/mydata", Description: "Shows what I keep about you"},
-		{Title: "/forget", Description: "Deletes everything I keep about you"},
+		{Title: "help", Description: string(texts.Text("Shows what I can do"))},
+		{Title: "/reset", Description: string(texts.Text("Forgets our conversation"))},
+		{Title: "/mydata", Description: string(texts.Text("Shows what I keep about you"))},
+		{Title: "/forget", Description: string(texts.Text("Deletes everything I keep about you"))},
 	}
 	dropped := func(c manifest.Command) bool {
 		return slices.Contains(s.CommandsOff, c.Title) || slices.ContainsFunc(cfg.Commands, func(own manifest.Command) bool { return own.Title == c.Title })
 	}
 	cfg.Commands = slices.Concat(slices.DeleteFunc(builtIn, dropped), cfg.Commands)
-	if cfg.Prompts == nil {
+	own := cfg.Prompts == nil
+	if own {
 		for _, a := range s.Actions().All() {
-			cfg.Prompts = append(cfg.Prompts, starter(a))
+			cfg.Prompts = append(cfg.Prompts, starter(a, &actions.Turn{}))
 		}
 		slices.SortStableFunc(cfg.Prompts, func(a, b manifest.Command) int { // some may be left out
 			return strings.Count(a.Description, "{") - strings.Count(b.Description, "{")
 		})
 	}
+	all, _ := texts.New(b.Texts) // the bot does not start with faults in them
+	translations := map[string]manifest.Translation{}
+	for _, tag := range slices.AppendSeq(languages, maps.Keys(cfg.Translations)) {
+		in, turn := cfg.Translations[tag], &actions.Turn{Texts: all, Activity: &activity.Activity{Locale: tag}}
+		say := func(text string) string { return turn.Translate(texts.Text(text)) }
+		in.FullName, in.Summary, in.Details = cmp.Or(in.FullName, say(cfg.FullName)), cmp.Or(in.Summary, say(cfg.Summary)), cmp.Or(in.Details, say(cfg.Details))
+		commands := map[string]manifest.Command{}
+		for _, c := range slices.Concat(cfg.Commands, cfg.Prompts) {
+			commands[c.Title] = manifest.Command{Description: say(c.Description)}
+		}
+		if own {
+			for _, a := range s.Actions().All() {
+				c := starter(a, turn)
+				commands[c.Title] = manifest.Command{Description: c.Description}
+			}
+		}
+		for title, c := range in.Commands {
+			commands[title] = manifest.Command{Title: c.Title, Description: cmp.Or(c.Description, commands[title].Description)}
+		}
+		in.Commands = commands
+		translations[tag] = in
+	}
+	cfg.Translations = translations
 	return cfg
 }
 
@@ -83,14 +109,14 @@ func (f manifestFlags) config(b Bot, s *settings.Settings) manifest.Config {
 const maxStarter, maxStarterHelp = 32, 128
 
 // starter suggests an action: with its first example that can be sent as it is and is short enough,
-// or else with its title, which the example explains.
-func starter(a *actions.Action) manifest.Command {
+// or else with its title, which the example explains. The explanation is in the language of the turn.
+func starter(a *actions.Action, turn *actions.Turn) manifest.Command {
 	fits := func(text string) bool {
 		return !strings.Contains(text, "{") && utf8.RuneCountInString(text) <= maxStarter
 	}
-	c := manifest.Command{Title: a.Title, Description: cmp.Or(titles.Capital(a.Phrase(&actions.Turn{})), a.Description)}
+	c := manifest.Command{Title: a.Title, Description: cmp.Or(titles.Capital(a.Phrase(turn)), turn.Translate(texts.Text(a.Description)))}
 	if i := slices.IndexFunc(a.Examples, fits); i >= 0 {
-		c.Title, c.Description = titles.Capital(a.Examples[i]), a.Title
+		c.Title, c.Description = titles.Capital(a.Examples[i]), turn.Translate(texts.Text(a.Title))
 	}
 	if !fits(c.Title) {
 		c.Title = spelling.OneLine(titles.Words(a.Name), maxStarter)
@@ -107,20 +133,16 @@ type manifestInitCmd struct {
 
 // Run writes the files, or nothing if something is wrong with them or one exists.
 func (c manifestInitCmd) Run(b Bot, s *settings.Settings, std *cli.Streams) error {
-	cfg := c.config(b, s)
-	if len(cfg.Translations)+len(c.Languages) == 0 { // one, to show what such a file looks like
+	if err := s.Actions().Check(); err != nil {
+		return cli.Usage(err)
+	}
+	if len(b.Manifest.Translations)+len(c.Languages) == 0 { // one, to show what such a file looks like
 		c.Languages = []string{"de"}
-		if cfg.Language != "" && cfg.Language != "en" {
+		if b.Manifest.Language != "" && b.Manifest.Language != "en" {
 			c.Languages = []string{"en"}
 		}
 	}
-	all := map[string]manifest.Translation{}
-	maps.Copy(all, cfg.Translations)
-	for _, tag := range c.Languages {
-		all[tag] = cfg.Translations[tag]
-	}
-	cfg.Translations = all
-	if err := manifest.Init(c.Dir, cfg); err != nil {
+	if err := manifest.Init(c.Dir, c.config(b, s, c.Languages...)); err != nil {
 		return cli.Usage(err)
 	}
 	fmt.Fprintf(std.Out, "Wrote manifest.json, its icons and a file to translate for each further language to %s.\n"+
@@ -138,6 +160,9 @@ type manifestBuildCmd struct {
 
 // Run writes the package, or nothing if something is wrong with it.
 func (c manifestBuildCmd) Run(b Bot, s *settings.Settings, std *cli.Streams) error {
+	if err := s.Actions().Check(); err != nil {
+		return cli.Usage(err)
+	}
 	id, domain := cmp.Or(c.AppID, b.Manifest.AppID, s.AppID), cmp.Or(c.Domain, b.Manifest.Domain)
 	var zip bytes.Buffer
 	var err error

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/manifest"
 )
@@ -163,6 +164,38 @@ func TestManifestIsEdited(t *testing.T) {
 	}
 	if !bytes.Contains(open(t, zip, "de.json"), []byte("Edda, edited")) {
 		t.Error("the edited language is not packed")
+	}
+}
+
+// TestManifestInOtherLanguages: Texts translates what a language file says, unless that file's own
+// translation does.
+func TestManifestInOtherLanguages(t *testing.T) {
+	t.Parallel()
+	bot := Bot{
+		Name: "Hedda", Register: lists.Register,
+		Texts: map[string]map[string]string{"de": {"Keeps tickets.": "Hütet Tickets.", "Lists your tickets": "Zeigt deine Tickets", "Closes one": "Nein"}},
+		Manifest: manifest.Config{
+			Summary: "Keeps tickets.", Commands: []manifest.Command{{Title: "/tickets", Description: "Lists your tickets"}, {Title: "/close", Description: "Closes one"}},
+			Translations: map[string]manifest.Translation{"de-DE": {Commands: map[string]manifest.Command{"/close": {Description: "Schließt eines"}}}},
+		},
+	}
+	dir := filepath.Join(t.TempDir(), "app")
+	if code, _, errs := executeFor(t, bot, "", "manifest", "init", dir, "--languages=fr"); code != 0 {
+		t.Fatalf("exit code %d: %s", code, errs)
+	}
+	for file, want := range map[string][]string{
+		"de-de.json": {
+			`"description.short": "Hütet Tickets."`, `"Zeigt, was ich kann"`, `"Zeigt deine Tickets"`, `"Schließt eines"`,
+			`"Lege eine Liste {Liste} an"`, `commands[1].title": "Create a list"`,
+		},
+		"fr.json": {`"description.short": "Keeps tickets."`, `"Montre ce que je sais faire"`, `"Lists your tickets"`},
+	} {
+		text, err := os.ReadFile(filepath.Join(dir, file))
+		for _, part := range want {
+			if !bytes.Contains(text, []byte(part)) {
+				t.Errorf("%v: %s lacks %s in\n%s", err, file, part, text)
+			}
+		}
 	}
 }
 

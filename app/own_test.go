@@ -1,8 +1,11 @@
 package app
 
 import (
+	"bytes"
 	"context"
 	"errors"
+	"image"
+	"image/png"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,6 +17,7 @@ import (
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
+	"github.com/planbot-go/planbot/manifest"
 	"github.com/planbot-go/planbot/models"
 )
 
@@ -38,18 +42,84 @@ func TestSetupAndRoutesInCommands(t *testing.T) {
 	}
 }
 
+// TestHelpDescribesCommands as the app package does.
+func TestHelpDescribesCommands(t *testing.T) {
+	t.Parallel()
+	b := shouting()
+	b.Setup = nil
+	b.Manifest.Commands = []manifest.Command{{Title: "/version", Description: "says which version this is"}, {Title: "/reset", Description: "starts again"}}
+	b.Texts = map[string]map[string]string{"de": {"says which version this is": "sagt die Version"}}
+	for locale, wants := range map[string][]string{
+		"en": {"- **/version**: says which version this is\n", "- **/reset**: starts again\n", "- **help**: shows this\n"},
+		"de": {"- **/version**: sagt die Version\n", "- **/reset**: starts again\n", "- **help**: zeigt das hier\n"},
+	} {
+		code, out, errs := executeFor(t, b, "help\n", "chat", "--locale", locale)
+		for _, want := range wants {
+			if code != 0 || !strings.Contains(out, want) {
+				t.Errorf("%s: exit code %d, no %q in\n%s\n%s", locale, code, want, out, errs)
+			}
+		}
+	}
+}
+
 // TestMistakesOfABotAreNamedAtOnce, with those in its settings.
 func TestMistakesOfABotAreNamedAtOnce(t *testing.T) {
 	t.Parallel()
 	b := defaultBot()
 	b.Texts = map[string]map[string]string{"de": {"Deleted the list %s.": "Weg."}, "no tag!": {}}
-	for _, command := range []string{"serve", "chat"} {
-		code, _, errs := executeFor(t, b, "", command, "--port=0", "--bot-max-steps=0")
-		for _, want := range []string{"BOT_MAX_STEPS: ", `texts: de: "Weg." has the verbs []`, `texts: "no tag!" is not a language`} {
-			if code != cli.ExitUsage || !strings.Contains(errs, want) {
-				t.Errorf("%s: exit code %d, want %q in\n%s", command, code, want, errs)
+	var small bytes.Buffer
+	if err := png.Encode(&small, image.NewNRGBA(image.Rect(0, 0, 31, 31))); err != nil {
+		t.Fatal(err)
+	}
+	b.Manifest.ColorIcon, b.Manifest.OutlineIcon = []byte("no picture"), small.Bytes()
+	for command, want := range map[string]int{"serve": cli.ExitUsage, "chat": cli.ExitUsage, "doctor": cli.ExitFailed} {
+		code, out, errs := executeFor(t, b, "", command, "--port=0", "--bot-max-steps=0")
+		wants := []string{"BOT_MAX_STEPS: ", `texts: de: "Weg." has the verbs []`, `texts: "no tag!" is not a language`}
+		if command != "chat" { // which is not for Teams
+			wants = append(wants, "color.png: is not a PNG", "outline.png: has 31×31 pixels")
+		}
+		for _, part := range wants {
+			if code != want || !strings.Contains(out+errs, part) {
+				t.Errorf("%s: exit code %d, want %q in\n%s%s", command, code, part, out, errs)
 			}
 		}
+	}
+}
+
+// TestMistakesInActionsAreNamedAtOnce, by each command that needs the actions.
+func TestMistakesInActionsAreNamedAtOnce(t *testing.T) {
+	t.Parallel()
+	type odd struct {
+		N int `json:"n" default:"one"`
+	}
+	done := func(context.Context, *actions.Turn, odd) (actions.Result, error) { return actions.Done, nil }
+	plain := func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil }
+	b := Bot{Name: "Odd", Register: func(r *actions.Registry) {
+		actions.Provide(r, "user", func(context.Context, *actions.Turn) (string, error) { return "", nil })
+		actions.Add(r, "count", "Counts", done).Detail = "changes nothing"
+		actions.Add(r, "co ok", "Cooks", plain)
+		actions.Add(r, "cook", "Cooks", plain)
+		actions.Add(r, "cook", "Cooks again", plain)
+		actions.Add(r, "send", "Sends", plain, actions.Returns[chan int]())
+		actions.Add(r, "stir", "Stirs", plain, actions.Title("Cook"))
+	}}
+	for _, args := range [][]string{{"serve", "--port=0"}, {"chat"}, {"actions"}, {"manifest", "init", t.TempDir()}, {"manifest", "build"}, {"plan", "show", "hello"}, {"plan", "decode"}, {"doctor"}} {
+		code, out, errs := executeFor(t, b, "", args...)
+		if code == 0 {
+			t.Errorf("%v: exit code 0", args)
+		}
+		for _, want := range []string{
+			`the host value "user" is taken`, `add count: field N: default: "one" does not fit int`, `action name "co ok": want a letter`,
+			`action name "cook" is taken`, "action send: returns chan int: ", `action stir has the title "Cook" of cook`,
+		} {
+			if !strings.Contains(out+errs, want) {
+				t.Errorf("%v: no %q in\n%s%s", args, want, out, errs)
+			}
+		}
+	}
+	_, err := New(t.Context(), b, models.Offline{}, bot.Config{})
+	if err == nil || !strings.Contains(err.Error(), "add count: ") || !strings.Contains(err.Error(), "action send: ") {
+		t.Errorf("New: %v", err)
 	}
 }
 

@@ -66,10 +66,14 @@ type registryFlag struct {
 }
 
 func (f registryFlag) registry(s *settings.Settings) (*actions.Registry, error) {
-	if f.Actions == "" {
-		return s.Actions(), nil
+	if f.Actions != "" {
+		return s.ReadActions(f.Actions)
 	}
-	return s.ReadActions(f.Actions)
+	registry := s.Actions()
+	if err := registry.Check(); err != nil {
+		return nil, cli.Usage(err)
+	}
+	return registry, nil
 }
 
 type planDecodeCmd struct {

@@ -388,7 +388,8 @@ func (b *Bot) OnMessage(match func(t *Turn) bool, h Handler) {
 
 // OnCommand registers a handler for messages that are the command, regardless of case. Words may
 // follow a command that begins with a slash, such as "/tickets open": the handler gets them as the
-// turn's Text. Help lists these commands.
+// turn's Text. Help lists these commands, with what [Config].Texts has for the command: {"en":
+// {"/tickets": "lists the open tickets"}}. A program of package app has it from its Manifest.
 func (b *Bot) OnCommand(command string, h Handler) {
 	b.routes.first = append(b.routes.first, b.routes.command(command, h))
 }

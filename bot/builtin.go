@@ -33,11 +33,15 @@ func (b *builtins) routes() []route {
 		{isCommand("help"), b.help},
 		{isCommand("/help"), b.help},
 		{isCommand(resetCommand), b.unlessOff(resetCommand, b.reset)},
+		{begins(resetCommand), b.unlessOff(resetCommand, standsAlone(resetCommand))},
 		{isCommand(dataCommand), b.unlessOff(dataCommand, myData)},
-		{func(t *Turn) bool { _, ok := commandWords(t, forgetCommand); return ok }, b.unlessOff(forgetCommand, b.forget)},
+		{begins(dataCommand), b.unlessOff(dataCommand, standsAlone(dataCommand))},
+		{begins(forgetCommand), b.unlessOff(forgetCommand, b.forget)},
 		{isForgetClick, b.unlessOff(forgetCommand, b.forgetClicked)},
 		{func(t *Turn) bool { _, ok := b.own.submittedClick(t); return ok }, b.own.clickedSubmitted},
 		{(*Turn).IsSubmit, submitted},
+		{begins(approveCommand), undecided}, // with an id they decide, before any route
+		{begins(rejectCommand), undecided},
 		{b.isSkillCommand, b.skill},
 		{isCommand(""), b.help}, // a mention of the bot and nothing else
 		{(*Turn).IsMessage, planned},
@@ -163,17 +167,27 @@ func (b *builtins) helpText(t *Turn) string {
 		}
 		s.WriteString("\n- **" + t.Translate(texts.Text(a.Title)) + "**: " + about)
 	}
-	s.WriteString("\n\n" + t.Translate("Commands:") + "\n\n- **help**: " + t.Translate("shows this"))
+	s.WriteString("\n\n" + t.Translate("Commands:") + "\n")
+	list := func(command string, does texts.Text) {
+		s.WriteString("\n- **" + command + "**")
+		if own := t.Translate(texts.Text(command)); own != command {
+			does = texts.Text(own)
+		}
+		if does != "" {
+			s.WriteString(": " + t.Translate(does))
+		}
+	}
+	list("help", "shows this")
 	for _, command := range b.own.commands {
 		if command != "/help" && command != skillCommand && !slices.ContainsFunc(listed, func(c listedCommand) bool { return c.name == command }) {
-			s.WriteString("\n- **" + command + "**")
+			list(command, "")
 		}
 	}
 	if b.cfg.Skills != nil {
-		s.WriteString("\n- **/skill**: " + t.Translate("lists my skills"))
+		list(skillCommand, "lists my skills")
 	}
 	for _, c := range listed {
-		s.WriteString("\n- **" + c.name + "**: " + t.Translate(c.does))
+		list(c.name, c.does)
 	}
 	return s.String()
 }
@@ -214,6 +228,23 @@ func (b *builtins) reset(ctx context.Context, t *Turn) error {
 		return err
 	}
 	return t.Tell(ctx, t.Translate("I've cleared our conversation. Everything else that I keep for you is still here."))
+}
+
+// standsAlone says that nothing may follow a command. A model might claim to have done it.
+func standsAlone(command string) Handler {
+	return func(ctx context.Context, t *Turn) error {
+		return t.Tell(ctx, t.Translate("I did nothing. Say %s with nothing after it.", "**"+command+"**"))
+	}
+}
+
+const (
+	approveCommand = "/approve"
+	rejectCommand  = "/reject"
+)
+
+// undecided handles a decision that does not say about what.
+func undecided(ctx context.Context, t *Turn) error {
+	return t.Tell(ctx, t.Translate("I did nothing. Say %s or %s, with the id from my question.", "**"+approveCommand+" ID**", "**"+rejectCommand+" ID**"))
 }
 
 // The built-in commands that [Config.CommandsOff] may name.
@@ -311,8 +342,7 @@ const skillCommand = "/skill"
 
 // isSkillCommand matches /skill, alone or followed by words.
 func (b *builtins) isSkillCommand(t *Turn) bool {
-	_, ok := commandWords(t, skillCommand)
-	return ok && b.cfg.Skills != nil
+	return begins(skillCommand)(t) && b.cfg.Skills != nil
 }
 
 // skill runs a person's /skill command. If the skill still has work to do, the planner plans for

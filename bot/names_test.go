@@ -111,6 +111,37 @@ func TestNamesForPeople(t *testing.T) {
 	})
 }
 
+// TestClicksAreAnsweredInTheLanguageOfTheConversation: a click does not always have a locale.
+func TestClicksAreAnsweredInTheLanguageOfTheConversation(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.bot.OnCardAction("sure", func(_ context.Context, turn *bot.Turn, _ bot.CardClick) (bot.CardAnswer, error) {
+		return bot.CardAnswer{Message: turn.Translate("yes")}, nil
+	})
+	b.tell(event{"text": "/reset", "locale": "de-DE"}, "Ich habe unser Gespräch gelöscht. Alles andere, was ich für dich gespeichert habe, ist noch da.")
+	if got := b.deliver(pressed("sure", nil)); !strings.Contains(got.body, `"value":"ja"`) {
+		t.Errorf("a button of the bot's own: %s", got.body)
+	}
+	bottest.Test(t, deskBot(), func(t *testing.T, kit *bottest.Kit) {
+		mia, german := kit.Personal("Mia"), map[string]any{"locale": "de-DE"}
+		m, _ := askFor(t, kit, mia, german, "closeTicket", `{"id":7,"at":"2035-07-01T10:00:00Z"}`)
+		if got := string(m.Press("Ablehnen").Body); !strings.Contains(got, "Abgelehnt von Mia") || strings.Contains(got, "Close a ticket") {
+			t.Errorf("the click was answered with %s", got)
+		}
+		mia.ExpectMatch("^OK, das tue ich nicht: Ticket schließen")
+		if got := m.Press("Ablehnen").Shown(); !strings.Contains(got, "Darüber wurde schon entschieden: Abgelehnt von Mia") {
+			t.Errorf("the second click was answered with %s", got)
+		}
+		unknown, err := m.Click(map[string]any{"type": "Action.Execute", "verb": "planbot/reject", "data": map[string]any{"verb": "planbot/reject", "approval": "none", "hash": "x"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := mia.Deliver(unknown).Taken().Shown(); !strings.HasPrefix(got, "Ich warte nicht mehr") {
+			t.Errorf("a late click was answered with %q", got)
+		}
+	})
+}
+
 // TestValuesAreReadable, and no two texts look the same.
 func TestValuesAreReadable(t *testing.T) {
 	t.Parallel()

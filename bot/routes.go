@@ -117,12 +117,17 @@ func (r *routes) command(command string, h Handler) route {
 	}
 	r.commands = append(r.commands, command)
 	return route{
-		func(t *Turn) bool { _, ok := commandWords(t, command); return ok },
+		begins(command),
 		func(ctx context.Context, t *Turn) error {
 			t.Text, _ = commandWords(t, command)
 			return h(ctx, t)
 		},
 	}
+}
+
+// begins matches a command, alone or followed by words.
+func begins(command string) func(t *Turn) bool {
+	return func(t *Turn) bool { _, ok := commandWords(t, command); return ok }
 }
 
 // commandWords returns what follows a command in a message.

@@ -109,3 +109,21 @@ func TestWhatAHandlerSendsHasIdsAndItsStateIsSavedFirst(t *testing.T) {
 	b.say("read")
 	b.expect("kept")
 }
+
+// TestMisusedCommands: the person reads how to use them, and no model is asked.
+func TestMisusedCommands(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for said, want := range map[string]string{
+		"/reset now":          "I did nothing. Say **/reset** with nothing after it.",
+		"/mydata please":      "I did nothing. Say **/mydata** with nothing after it.",
+		"/approve":            "I did nothing. Say **/approve ID** or **/reject ID**, with the id from my question.",
+		"/Reject":             "I did nothing. Say **/approve ID** or **/reject ID**, with the id from my question.",
+		"/approve the ticket": "I did nothing. Say **/approve ID** or **/reject ID**, with the id from my question.",
+		"/reject abc":         "I'm no longer waiting for this decision. Nothing was done.",
+	} {
+		b.tell(event{"text": said}, want)
+	}
+	off := setup(t, func(c *bot.Config) { c.CommandsOff = []string{"/reset"} })
+	off.tell(event{"text": "/reset now"}, "/reset is switched off here.")
+}

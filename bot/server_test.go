@@ -80,7 +80,7 @@ func (l *line) post(bytes int, more string) {
 	l.write(fmt.Sprintf("POST /api/messages HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: %d\r\n%s\r\n", bytes, more))
 }
 
-// answers reads one answer, and compares its status.
+// answers reads one answer, and compares its status. Only a 4xx says what is wrong.
 func (l *line) answers(want int) *http.Response {
 	l.Helper()
 	resp, err := http.ReadResponse(l.read, nil)
@@ -89,7 +89,8 @@ func (l *line) answers(want int) *http.Response {
 	}
 	body, err := io.ReadAll(resp.Body)
 	_ = resp.Body.Close()
-	if err != nil || resp.StatusCode != want || len(body) > 0 && want >= http.StatusBadRequest {
+	fault := strings.HasPrefix(string(body), `{"error":{"code":"`)
+	if err != nil || resp.StatusCode != want || fault != (want >= http.StatusBadRequest && want < http.StatusInternalServerError) {
 		l.Errorf("status %d, body %q, %v; want %d", resp.StatusCode, body, err, want)
 	}
 	return resp
@@ -275,6 +276,40 @@ func TestContentHeaders(t *testing.T) {
 		one.write("\r\n" + string(body))
 		if resp := one.answers(c.want); t.Failed() {
 			t.Fatalf("%q: %d", c.headers, resp.StatusCode)
+		}
+	}
+}
+
+// TestRefusalsSayWhatIsWrong with a request, but not what an Authenticator says.
+func TestRefusalsSayWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`{}`:               `400 {"error":{"code":"BadRequest","message":"malformed activity: no type"}}`,
+		`{"type":"<b>",`:   `400 {"error":{"code":"BadRequest","message":"malformed activity: no JSON near byte 14"}}`,
+		`{"type":"typing"`: `400 {"error":{"code":"BadRequest","message":"malformed activity: no JSON near byte 16"}}`,
+		`stranger`:         `401 {"error":{"code":"Unauthorized","message":"the Authorization header has no token that this bot accepts; its log says why"}}`,
+		`taken`:            `409 {"error":{"code":"Conflict","message":"Conflict"}}`,
+	} {
+		b := setup(t, func(c *bot.Config) {
+			inner := c.Authenticator
+			c.Authenticator = gatekeeper(func(r *http.Request) (bot.Caller, error) {
+				switch body {
+				case "stranger":
+					return nil, errors.New("secret")
+				case "taken":
+					return nil, &bot.StatusError{Status: http.StatusConflict, Err: errors.New("secret")}
+				}
+				return inner.Authenticate(r)
+			})
+		})
+		resp, err := http.Post(b.url, "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		said, err := io.ReadAll(resp.Body)
+		_ = resp.Body.Close()
+		if got := fmt.Sprintf("%d %s", resp.StatusCode, said); err != nil || got != want {
+			t.Errorf("%s: %s, want %s", body, got, want)
 		}
 	}
 }

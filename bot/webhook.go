@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -30,7 +31,8 @@ const maxBodyBytes = 1 << 20
 
 // ServeHTTP takes one activity. It answers 200 once the activity is saved in the inbox, and works
 // on it after that. An invoke and an activity that expects replies are answered with their result.
-// Refusals and panics reveal no detail.
+// The body of a refusal with a 4xx says what is wrong with the request, in the form of the Bot
+// Framework's errors. With a 5xx it is empty: no panic reveals any detail.
 func (b *Bot) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer b.survive(w, r)
 	if err := b.serve(w, r); err != nil {
@@ -55,7 +57,7 @@ func (b *Bot) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	a, err := activity.Decode(raw)
 	if err != nil {
-		return &StatusError{Status: http.StatusBadRequest, Err: err}
+		return &StatusError{Status: http.StatusBadRequest, Err: reason{err}}
 	}
 	if err := caller.Permit(a); err != nil {
 		return asStatus(err)
@@ -350,8 +352,36 @@ func (e *StatusError) Error() string { return fmt.Sprintf("%s: %v", http.StatusT
 // Unwrap returns the cause.
 func (e *StatusError) Unwrap() error { return e.Err }
 
-func refuse(status int, reason string) error {
-	return &StatusError{Status: status, Err: errors.New(reason)}
+// body says what is wrong with the request, for a 4xx. A 401 does not say what is wrong with the
+// token: that would help to forge one.
+func (e *StatusError) body() []byte {
+	if e.Status < http.StatusBadRequest || e.Status >= http.StatusInternalServerError {
+		return nil
+	}
+	text := http.StatusText(e.Status)
+	code, said := strings.ReplaceAll(text, " ", ""), text
+	known, ours := errors.AsType[reason](e.Err)
+	refused, byGuard := errors.AsType[*connector.AuthError](e.Err)
+	switch {
+	case e.Status == http.StatusUnauthorized:
+		said = "the Authorization header has no token that this bot accepts; its log says why"
+	case ours:
+		said = known.Error()
+	case byGuard:
+		said = refused.Error()
+	}
+	body, err := json.Marshal(map[string]any{"error": map[string]string{"code": code, "message": said}})
+	if err != nil {
+		return nil // cannot be: these are texts
+	}
+	return body
+}
+
+// reason is why the bot refuses a request, in words for its sender.
+type reason struct{ error }
+
+func refuse(status int, why string) error {
+	return &StatusError{Status: status, Err: reason{errors.New(why)}}
 }
 
 func asStatus(err error) error {
@@ -385,7 +415,7 @@ func (b *Bot) answerRefused(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	b.engine.Refused(strconv.Itoa(status.Status))
 	b.logRefusal(r, status)
-	w.WriteHeader(status.Status)
+	write(w, turn.Answer{Status: status.Status, Body: status.body()})
 }
 
 // survive answers 500 to a request whose handling panicked.

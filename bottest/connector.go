@@ -134,8 +134,10 @@ func (s Sent) As(person string) Sent {
 // [Chat] returned.
 func (s Sent) Press(title string, inputs ...any) *Delivery {
 	s.chat.kit.t.Helper()
+	there := []string{} // titles
 	for _, button := range s.Buttons() {
 		if button["title"] != title {
+			there = append(there, fmt.Sprintf("%q", button["title"]))
 			continue
 		}
 		click, err := s.Click(button, inputs...)
@@ -144,7 +146,7 @@ func (s Sent) Press(title string, inputs ...any) *Delivery {
 		}
 		return s.chat.Deliver(click).answered()
 	}
-	s.chat.fatal("no button %q in %s", title, s.Card())
+	s.chat.fatal("no button %q, only %s, in %s", title, cmp.Or(strings.Join(there, ", "), "none"), s.Card())
 	return nil
 }
 

@@ -126,7 +126,12 @@ func TestFailuresShowWhatHappened(t *testing.T) {
 			kit.Personal("Mia").Say("hi")
 			kit.Settle()
 		}, []string{"call 1 was to go to the model big and went to scripted"}},
-		"no button":  {func(kit *bottest.Kit) { kit.Personal("Mia").Press("Approve") }, []string{"the bot has sent no card yet"}},
+		"no button": {func(kit *bottest.Kit) { kit.Personal("Mia").Press("Approve") }, []string{"the bot has sent no card yet"}},
+		"other button": {func(kit *bottest.Kit) {
+			chat := kit.Personal("Mia")
+			chat.Say("/forget")
+			chat.Next().Press("Yes")
+		}, []string{`no button "Yes", only "Delete everything", in {`}},
 		"not taken":  {func(kit *bottest.Kit) { kit.Personal("Mia").Deliver(map[string]any{"type": nil}).Taken() }, []string{"the activity was not taken: 400"}},
 		"no replica": {func(kit *bottest.Kit) { kit.Personal("Mia").On(2).Say("hi") }, []string{"there is no replica 2"}},
 		"dead":       {func(kit *bottest.Kit) { kit.Kill(1); kit.Personal("Mia").Say("hi") }, []string{"replica 1 is dead"}},

@@ -281,7 +281,7 @@ func (r reply) is(want string, acts *actions.Registry, resumed func(reply) bool)
 	call = strings.TrimLeft(call, ": \t\n")
 	switch word {
 	case "":
-		return r.card == "" && r.text == want
+		return r.card == "" && r.text == want || r.card != "" && sameWords(r.card, want)
 	case "split": // any text; matches counts them
 		return r.card == ""
 	case "card":
@@ -304,6 +304,15 @@ func (r reply) is(want string, acts *actions.Registry, resumed func(reply) bool)
 	default:
 		return means(r.text)
 	}
+}
+
+// sameWords reports whether the text is what the card says in a channel without cards: the scenario
+// may be of a conversation there.
+func sameWords(card, text string) bool {
+	var shown struct{ FallbackText string }
+	err := json.Unmarshal([]byte(card), &shown)
+	plain := func(text string) string { return strings.ReplaceAll(text, "**", "") } // a fallback has no markdown
+	return err == nil && shown.FallbackText != "" && plain(shown.FallbackText) == plain(text)
 }
 
 // shows reports whether a person can read the text in the card.

@@ -149,3 +149,19 @@ func TestAtTheSameTime(t *testing.T) {
 		}
 	}
 }
+
+// TestWordsInPlaceOfACard: a conversation from a channel without cards, such as the terminal, is
+// played in Teams.
+func TestWordsInPlaceOfACard(t *testing.T) {
+	t.Parallel()
+	const question = "Should I delete everything that I keep about you? This cannot be undone. What belongs to others stays.\\n\\nSay **/forget yes** to delete it."
+	for reply, want := range map[string]int{question: 0, "<card Delete everything>": 0, question + " Now!": 1, "Delete everything": 1} {
+		all, err := record.Read("a.json", []byte(`{"name": "a", "steps": [{"event": {"type": "message", "conversation": "c", "text": "/forget"}, "expect": {"replies": ["`+reply+`"]}}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if failures, _ := bottest.Play(&all[0], scripted(t)); len(failures) != want {
+			t.Errorf("%s: %q", reply, failures)
+		}
+	}
+}

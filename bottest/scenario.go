@@ -971,7 +971,7 @@ func (r *run) scripted(replica int) (*actions.Registry, error) {
 					}
 				}
 				return resultOf(&script), nil
-			})
+			}, actions.Title(a.Title), actions.Example(a.Examples...))
 		if err != nil {
 			return nil, err
 		}

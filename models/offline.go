@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/google/jsonschema-go/jsonschema"
 
@@ -25,8 +26,11 @@ import (
 //
 // To the title of an action, and to a phrase or call with a missing or wrong value, it answers what
 // the action takes; to anything else, what it understands. What it says about a call is the call's
-// own result: the plan quotes it, or the tools have answered. "It" and "the list" mean the slot's
-// last value, also from an earlier message. The zero value is ready to use.
+// own result: the plan quotes it, or the tools have answered.
+//
+// A slot gets the text as it was written. A slot that takes several values, or is in examples of
+// several actions, gets names: "the grocery list" is the {list} grocery, and "it" and "the list" are
+// the slot's last value, also from an earlier message. The zero value is ready to use.
 type Offline struct{}
 
 const (
@@ -172,6 +176,7 @@ type phraseReader struct {
 	actions []*offlineAction
 	phrases []phrase          // the longest first
 	verbs   map[string]bool   // first words of the examples
+	names   map[string]bool   // slots whose values are names, as several actions have them
 	last    map[string]string // each slot's last value
 	lacking string            // says what is missing or wrong in a call that was understood otherwise
 	lenient bool              // slots take any value, and the first wrong one sets misfit
@@ -196,11 +201,30 @@ func (r *phraseReader) title(name string) string {
 // phrase is an example as words, without fillers.
 type phrase struct {
 	*offlineAction
-	words []string
+	words []phraseWord
+}
+
+// phraseWord is a word or a slot of an example.
+type phraseWord struct {
+	text    string // of a slot its name
+	slot    bool
+	several bool // the slot has dots
+	filler  bool // a filler stood before the slot
+}
+
+// fixed is the number of words that are no slots.
+func (p *phrase) fixed() (n int) {
+	for _, word := range p.words {
+		if !word.slot {
+			n++
+		}
+	}
+	return n
 }
 
 func newPhraseReader(req *Request) *phraseReader {
-	r := &phraseReader{verbs: map[string]bool{}, last: map[string]string{}}
+	r := &phraseReader{verbs: map[string]bool{}, names: map[string]bool{}, last: map[string]string{}}
+	owners := map[string]string{} // the first action with a slot
 	offered := req.Actions
 	if offered == nil && req.Choice != "none" {
 		offered = req.Tools
@@ -213,13 +237,26 @@ func newPhraseReader(req *Request) *phraseReader {
 		}
 		r.actions = append(r.actions, a)
 		for _, example := range t.Examples {
-			words := slices.DeleteFunc(strings.Fields(strings.Trim(example, ".?!")), isFiller)
-			for i := range words {
-				words[i] = bare(words[i])
+			p := phrase{offlineAction: a}
+			filler := false
+			for _, text := range strings.Fields(strings.Trim(example, ".?!")) {
+				if isFiller(text) {
+					filler = true
+					continue
+				}
+				word := phraseWord{text: bare(text)}
+				if m := exampleSlot.FindStringSubmatch(word.text); m != nil && m[0] == word.text {
+					word = phraseWord{text: m[1], slot: true, several: strings.HasSuffix(m[0], "...}"), filler: filler}
+					r.names[m[1]] = r.names[m[1]] || cmp.Or(owners[m[1]], t.Name) != t.Name
+					owners[m[1]] = t.Name
+				}
+				p.words, filler = append(p.words, word), false
 			}
-			if len(words) > 0 {
-				r.verbs[strings.ToLower(words[0])] = true
-				r.phrases = append(r.phrases, phrase{a, words})
+			if len(p.words) > 0 {
+				r.phrases = append(r.phrases, p)
+				if first := p.words[0]; !first.slot {
+					r.verbs[strings.ToLower(first.text)] = true
+				}
 			}
 		}
 	}
@@ -342,23 +379,24 @@ func kindOf(property *jsonschema.Schema) (about []string) {
 }
 
 var (
-	plainText  = strings.NewReplacer("“", `"`, "”", `"`, "„", `"`, "«", `"`, "»", `"`, "’", "'", "\n", " ; ", "hat's ", "hat is ", "here's ", "here is ")
-	quotedText = regexp.MustCompile(`"[^"]*"`)
-	// These hide the words in quotes while phrases are matched.
-	hide   = strings.NewReplacer(" ", "\ue000", ",", "\ue001", `"`, "")
-	unhide = strings.NewReplacer("\ue000", " ", "\ue001", ",")
+	shortIs    = regexp.MustCompile(`(?i)^(\s*(?:what|where))['’]s `)
+	quotedText = regexp.MustCompile(`"[^"]*"|“[^”]*”|„[^“”]*[“”]|«[^»]*»`)
+	// These hide the words in quotes, and the ends of lines, while phrases are matched.
+	hide   = strings.NewReplacer(" ", "\ue000", ",", "\ue001", "\n", "\ue002")
+	unhide = strings.NewReplacer("\ue000", " ", "\ue001", ",", "\ue002 ", "\n", "\ue002", "\n")
 )
 
 // read reads a text of one or more phrases. It returns nil if it does not understand a part.
 func (r *phraseReader) read(text string) []Call {
-	text = plainText.Replace(text)
+	text = shortIs.ReplaceAllString(text, "$1 is ")
 	for _, a := range r.actions {
 		rest, ok := strings.CutPrefix(text+" ", a.Name+" ")
 		if rest = strings.TrimSpace(rest); ok && (rest == "" || callValue.MatchString(rest)) {
 			return r.readCall(a, rest)
 		}
 	}
-	words := strings.Fields(quotedText.ReplaceAllStringFunc(text, hide.Replace))
+	text = strings.ReplaceAll(quotedText.ReplaceAllStringFunc(text, hide.Replace), "\n", "\ue002 ")
+	words := strings.Fields(text)
 	if len(words) > maxOfflineWords {
 		return nil
 	}
@@ -388,8 +426,8 @@ func isJoint(word string) bool {
 	return slices.Contains([]string{"and", "then", "also", "please"}, strings.ToLower(word)) || word != bare(word)
 }
 
-// bare is the word without trailing punctuation.
-func bare(word string) string { return strings.TrimRight(word, ".,;:!?") }
+// bare is the word without trailing punctuation and end of line.
+func bare(word string) string { return strings.TrimRight(word, ".,;:!?\ue002") }
 
 var callValue = regexp.MustCompile(`^([A-Za-z_]\w*)=(?:"([^"]*)"|([^\s"]+))(?:\s+|$)`)
 
@@ -459,12 +497,13 @@ func (r *phraseReader) complete(a *offlineAction, values map[string]any) []Call 
 }
 
 var (
-	ending      = regexp.MustCompile(`(?i)(?:[\s,.!?;]+(?:and|then|also|please|thanks|for me)|[\s,.!?;])+$`)
+	ending      = regexp.MustCompile(`(?i)(?:[\s,.!?;\x{e002}]+(?:and|then|also|please|thanks|for me)|[\s,.!?;\x{e002}])+$`)
 	enumeration = regexp.MustCompile(`(?i)\s*,\s+(?:and\s+)?|\s+and\s+|\s+&\s+`)
 )
 
 // readPhrase returns the calls of the longest example that matches: one, or one per value of a slot
-// that takes several.
+// that takes several. If an example with more fixed words matches but for a wrong value, that value
+// is what is wrong: it is no text for another example.
 func (r *phraseReader) readPhrase(words []string) (calls []Call) {
 	words = strings.Fields(ending.ReplaceAllString(strings.Join(words, " "), ""))
 	values := map[string][]any{}
@@ -474,6 +513,12 @@ func (r *phraseReader) readPhrase(words []string) (calls []Call) {
 	})
 	if i < 0 {
 		return nil
+	}
+	for _, p := range r.phrases {
+		if p.fixed() > r.phrases[i].fixed() && strings.HasPrefix(r.misfitOf(p, words), "“") {
+			r.lacking = p.needs(r.misfit)
+			return nil
+		}
 	}
 	most := 1
 	for slot, several := range values {
@@ -496,18 +541,14 @@ func (r *phraseReader) explain(words []string) {
 		return
 	}
 	words = strings.Fields(ending.ReplaceAllString(strings.Join(words, " "), ""))
-	isWord := func(word string) bool { return !strings.HasPrefix(word, "{") }
 	for _, p := range r.phrases {
-		r.lenient, r.misfit = true, ""
-		matches := slices.ContainsFunc(p.words, isWord) && r.match(p, words, map[string][]any{})
-		r.lenient = false
-		if matches && r.misfit != "" {
-			r.lacking = p.needs(r.misfit)
+		if misfit := r.misfitOf(p, words); misfit != "" {
+			r.lacking = p.needs(misfit)
 			return
 		}
 	}
 	for _, p := range r.phrases {
-		for n := len(p.words) - 1; n > 0 && isWord(p.words[0]); n-- {
+		for n := len(p.words) - 1; n > 0 && !p.words[0].slot; n-- {
 			missing := p.required(p.words[n:])
 			if missing != nil && r.match(phrase{p.offlineAction, p.words[:n]}, words, map[string][]any{}) {
 				r.lacking = p.needs("its " + strings.Join(missing, ", "))
@@ -517,11 +558,25 @@ func (r *phraseReader) explain(words []string) {
 	}
 }
 
+// misfitOf is the value for which the words do not match the phrase, and its slot: “six” as its
+// Sides; or only the slot, if the value is missing. "": they match, or more than that is wrong.
+func (r *phraseReader) misfitOf(p phrase, words []string) string {
+	if p.fixed() == 0 || r.match(p, words, map[string][]any{}) {
+		return ""
+	}
+	r.lenient, r.misfit = true, ""
+	defer func() { r.lenient = false }()
+	if !r.match(p, words, map[string][]any{}) {
+		return ""
+	}
+	return r.misfit
+}
+
 // required are the titles of the required parameters whose slots are among the words.
-func (p *phrase) required(words []string) (missing []string) {
+func (p *phrase) required(words []phraseWord) (missing []string) {
 	for _, word := range words {
-		if m := exampleSlot.FindStringSubmatch(word); m != nil && slices.Contains(p.schema.Required, m[1]) {
-			missing = append(missing, titles.Of(p.schema.Properties[m[1]], m[1]))
+		if word.slot && slices.Contains(p.schema.Required, word.text) {
+			missing = append(missing, titles.Of(p.schema.Properties[word.text], word.text))
 		}
 	}
 	return missing
@@ -532,18 +587,19 @@ func (r *phraseReader) match(p phrase, words []string, values map[string][]any) 
 	if len(p.words) == 0 {
 		return len(words) == 0
 	}
-	rest := phrase{p.offlineAction, p.words[1:]}
-	slot, isSlot := strings.CutPrefix(p.words[0], "{")
-	if !isSlot {
+	word, rest := p.words[0], phrase{p.offlineAction, p.words[1:]}
+	if !word.slot {
 		for len(words) > 0 && isFiller(words[0]) {
 			words = words[1:]
 		}
-		return len(words) > 0 && strings.EqualFold(bare(words[0]), p.words[0]) && r.match(rest, words[1:], values)
+		return len(words) > 0 && strings.EqualFold(bare(words[0]), word.text) && r.match(rest, words[1:], values)
 	}
-	slot, several := strings.CutSuffix(strings.TrimSuffix(slot, "}"), "...")
+	for word.filler && len(words) > 1 && isFiller(words[0]) {
+		words = words[1:]
+	}
 	for n := 1; n <= len(words); n++ {
 		if r.match(rest, words[n:], values) {
-			if values[slot] = r.valuesOf(p.schema.Properties[slot], slot, strings.Join(words[:n], " "), several); values[slot] != nil {
+			if values[word.text] = r.valuesOf(p.schema.Properties[word.text], word, strings.Join(words[:n], " ")); values[word.text] != nil {
 				return true
 			}
 		}
@@ -552,17 +608,21 @@ func (r *phraseReader) match(p phrase, words []string, values map[string][]any) 
 }
 
 // valuesOf reads a slot's values. It returns nil if the words cannot be such a value.
-func (r *phraseReader) valuesOf(property *jsonschema.Schema, slot, said string, several bool) (values []any) {
-	whole, array := property, isKind(property, "array")
+func (r *phraseReader) valuesOf(property *jsonschema.Schema, word phraseWord, said string) (values []any) {
+	slot, whole, array := word.text, property, isKind(property, "array")
 	if array {
 		property = property.Items
 	}
 	parts := []string{said}
-	if array || several {
+	if array || word.several {
 		parts = enumeration.Split(said, -1)
 	}
+	asWritten := !array && !word.several && !r.names[slot] && isText(property)
 	for _, part := range parts {
-		text := r.valueOf(slot, strings.Fields(bare(part)))
+		text := written(bare(part))
+		if !asWritten {
+			text = r.valueOf(slot, strings.Fields(bare(part)))
+		}
 		value := fit(property, text)
 		if value == nil && r.lenient {
 			if r.misfit = "its " + titles.Of(whole, slot); text != "" {
@@ -581,7 +641,7 @@ func (r *phraseReader) valuesOf(property *jsonschema.Schema, slot, said string, 
 	return values
 }
 
-// valueOf is the value said for a slot, without an article and the slot's own name: "the grocery
+// valueOf is the name said for a slot, without an article and the slot's own name: "the grocery
 // list" and "a list called grocery" mean the {list} grocery; "it" and "the list" mean the last one.
 func (r *phraseReader) valueOf(slot string, words []string) string {
 	for len(words) > 0 && slices.Contains(articles, strings.ToLower(words[0])) {
@@ -596,7 +656,22 @@ func (r *phraseReader) valueOf(slot string, words []string) string {
 	if last := len(words) - 1; last > 0 && strings.EqualFold(words[last], slot) {
 		words = words[:last]
 	}
-	return strings.TrimSpace(unhide.Replace(strings.Join(words, " ")))
+	return written(strings.Join(words, " "))
+}
+
+// written is a value as the person wrote it, without quotes around all of it.
+func written(said string) string {
+	text := strings.TrimSpace(unhide.Replace(said))
+	if first, size := utf8.DecodeRuneInString(text); strings.ContainsRune("\"“„«", first) && quotedText.FindString(text) == text {
+		_, last := utf8.DecodeLastRuneInString(text)
+		text = strings.TrimSpace(text[size : len(text)-last])
+	}
+	return text
+}
+
+// isText reports whether the property may be any text.
+func isText(property *jsonschema.Schema) bool {
+	return property == nil || property.Enum == nil && property.Format == "" && (property.Type == "" && property.Types == nil || isKind(property, "string"))
 }
 
 // Words that are no part of a value, and words that may be missing from an example or a phrase.

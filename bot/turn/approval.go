@@ -430,6 +430,7 @@ func (t *decider) try(ctx context.Context) error {
 		return t.past(ctx, queue, false)
 	}
 	a := rec.Wait.Approval
+	t.Activity.Locale = cmp.Or(t.Activity.Locale, asked.Locale)
 	now, by := time.Now(), t.Activity.From
 	switch {
 	case t.Hash != "" && t.Hash != a.Hash:
@@ -485,6 +486,7 @@ func (t *decider) past(ctx context.Context, queue state.Key, running bool) error
 	if err != nil {
 		return err
 	}
+	t.Activity.Locale = cmp.Or(t.Activity.Locale, state.Of[reference](scopes[0]).Locale)
 	list := state.Of[approvals](scopes[0]).Decided
 	if at := slices.IndexFunc(list, func(d decided) bool { return d.ID == t.Approval }); at >= 0 {
 		count(t.engine.meter.duplicates, "click")

@@ -431,6 +431,9 @@ func (t *Turn) noteReference() {
 		Locale: cmp.Or(a.Locale, before.Locale), // clicks do not always have it
 		Whole:  before.Whole,
 	}
+	if !t.IsMessage() || t.IsSubmit() {
+		a.Locale = now.Locale
+	}
 	if c.Personal() && !a.FromBot() {
 		now.Person = a.From.ID
 		if t.home != nil && state.Peek[home](t.home).Conversation != c.ID {

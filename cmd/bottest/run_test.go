@@ -28,6 +28,8 @@ scenarios:
         expect: {actions: [{action: addItem, entities: {list: shop, item: tea}}], replies: [Added.], state: {lists: {shop: [tea]}}}
 `
 	registryOfTests = `[{"name": "addItem", "description": "d", "parameters": {"type": "object", "properties": {"list": {"type": "string"}, "item": {"type": "string"}}}}, {"name": "openPod", "description": "d"}]`
+	titled          = `[{"name": "addItem", "title": "Put on a list", "examples": ["put {item} on {list}"], "parameters": {"type": "object", "properties": {"list": {"type": "string"}, "item": {"type": "string", "title": "Thing"}}}}]`
+	helps           = `{"name": "helps", "steps": [{"event": {"type": "message", "conversation": "c1", "from": "ann", "text": "help"}, "expect": {"model_calls": 0}}]}`
 	bad             = `{"name": "wrong", "steps": [{"event": {"type": "message", "conversation": "c1", "from": "ann", "text": "hi"}, "model": ["Hello."], "expect": {"replies": ["Good bye."]}}]}`
 )
 
@@ -39,6 +41,7 @@ func TestTestCommand(t *testing.T) {
 		"unknown.json": strings.Replace(bad, `"replies": ["Good bye."]`, `"actions": [{"action": "openPod"}]`, 1),
 		"bare":         good, "bare-json": bad, "mixed/a.YAML": good, "mixed/b.json": bad, "mixed/c.txt": "no", "mixed/a.cassette.yaml": "calls: []", "mixed/.d.json": "no", "mixed/sub/e.txt": "no",
 		"mixed/actions.json": registryOfTests, "mixed/registry.json": registryOfTests, "actions.json": registryOfTests,
+		"helps.json": helps, "titled.json": titled,
 	} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o700); err != nil {
 			t.Fatal(err)
@@ -58,6 +61,7 @@ func TestTestCommand(t *testing.T) {
 		"all pass":       {[]string{file("good.yaml")}, 0, nil, "2 passed, 0 failed", ""},
 		"verbose":        {[]string{"-v", file("good.yaml")}, 0, []string{"ok    greets", "ok    adds", "add tea"}, "2 passed, 0 failed", ""},
 		"scripted":       {[]string{"--actions", file("actions.json"), file("good.yaml")}, 0, nil, "2 passed, 0 failed", ""},
+		"with titles":    {[]string{"-v", "--actions", file("titled.json"), file("helps.json")}, 0, []string{"**Put on a list**: “put {Thing} on {List}”"}, "1 passed, 0 failed", ""},
 		"one of them":    {[]string{"--run", "^gre", "-v", file("good.yaml")}, 0, []string{"ok    greets"}, "1 passed, 0 failed", ""},
 		"as go test":     {[]string{"-run", "adds", file("good.yaml")}, 0, nil, "1 passed, 0 failed", ""},
 		"all as go test": {[]string{"-actions", file("actions.json"), "-junit", file("go.xml"), "-verbose", "-run=adds", file("good.yaml")}, 0, []string{"ok    adds"}, "1 passed, 0 failed", ""},

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -205,13 +206,19 @@ func (w *world) refused(name string, a *attempt, want ...int) {
 	if got.status < 400 {
 		return
 	}
-	if got.body != "" && a.path == "/api/messages" && a.activity["type"] != "invoke" {
+	if a.path == "/api/messages" && a.activity["type"] != "invoke" && a.method != http.MethodHead && !fault.MatchString(got.body) {
 		w.Errorf("%s: the refusal says %q", name, got.body)
+	}
+	if strings.Contains(got.body, secretText) || got.status == http.StatusUnauthorized && !strings.Contains(got.body, "has no token that this bot accepts") {
+		w.Errorf("%s: the refusal tells too much: %q", name, got.body)
 	}
 	if now := w.outbound(); now != before {
 		w.Errorf("%s: %d calls of others for a %d", name, now-before, got.status)
 	}
 }
+
+// fault matches the body of a refusal.
+var fault = regexp.MustCompile(`^\{"error":\{"code":"[A-Za-z]+","message":"[^"]+"\}\}$`)
 
 // logIsClean ends the bot and reads all that it has written.
 func (w *world) logIsClean() {

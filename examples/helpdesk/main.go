@@ -16,6 +16,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/manifest"
 )
 
 func main() { app.Main(helpdesk(pretend)) }
@@ -31,9 +32,11 @@ If somebody is upset or asks for the same thing again, offer to bring in a perso
 		Examples: []string{"Open a ticket: the VPN is down.", "Restart HP-2231.", "Show my tickets."},
 		Register: func(r *actions.Registry) { register(r, service) },
 		Routes:   addRoutes,
+		Manifest: manifest.Config{Commands: []manifest.Command{{Title: "/tickets", Description: "shows your tickets"}}},
 		Texts: map[string]map[string]string{"de": {
 			"Open a ticket": "Ticket öffnen", "Show tickets": "Tickets zeigen", "Assign a ticket": "Ticket zuweisen",
 			"Close a ticket": "Ticket schließen", "Bring in a person": "Einen Menschen holen", "Restart a device": "Gerät neu starten",
+			"shows your tickets": "zeigt deine Tickets",
 		}},
 	}
 }

@@ -59,7 +59,7 @@ func TestTickets(t *testing.T) {
 		mia.Say("Assign ticket 2 to Ada Lovelace.")
 		mia.Expect("Ada Lovelace works on ticket 2.")
 		mia.Say("Show my tickets.")
-		mia.ExpectCard("Open tickets: 2", "2: VPN is down", "urgent, from Mia, assigned to Ada Lovelace", "1: printer is out of paper")
+		mia.ExpectCard("Open tickets: 2", "2: the VPN is down", "urgent, from Mia, assigned to Ada Lovelace", "1: the printer is out of paper")
 		otto.Say("close ticket 2")
 		otto.ExpectCard("Close a ticket").Press("Approve")
 		otto.Expect("There is no open ticket 2.") // that Otto may see
@@ -166,7 +166,7 @@ func TestTheSupportTeamTakesOver(t *testing.T) {
 
 		mia.Say("I need a person for ticket 1.")
 		mia.Expect("The support team will join. What you write here goes to them until ticket 1 is closed.")
-		card := team.ExpectCard("Mia needs a person. Ticket 1: VPN is down",
+		card := team.ExpectCard("Mia needs a person. Ticket 1: the VPN is down",
 			"Mia: Open a ticket: the VPN is down.", "Helpdesk: Ticket 1 is open.", "Mia: I need a person for ticket 1.")
 		mia.Say("hurry")
 		team.Expect("**Mia** (ticket 1): hurry")
@@ -209,10 +209,10 @@ func TestSummary(t *testing.T) {
 		mia.Expect("Ticket 1 is open.")
 		posts := kit.Conversation("19:support@thread.tacv2", "channel", "Otto")
 		time.Sleep(57*time.Hour + time.Minute) // from the beginning of a Saturday to Monday, after nine
-		posts.ExpectCard("Open tickets: 1", "1: VPN is down")
+		posts.ExpectCard("Open tickets: 1", "1: the VPN is down")
 		posts.ExpectNothing() // of the weekend
 		time.Sleep(24 * time.Hour)
-		posts.ExpectCard("Open tickets: 1", "1: VPN is down")
+		posts.ExpectCard("Open tickets: 1", "1: the VPN is down")
 	})
 }
 

@@ -56,6 +56,9 @@ func (f Fault) Unwrap() error { return f.Err }
 // NewPlanner makes the planner with these actions plus those from the settings. box runs the
 // scripts of skills; nil: scripts do not run.
 func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, box *sandbox.Sandbox, watch Watch) (p *Planner, err error) {
+	if err := acts.Check(); err != nil {
+		return nil, Fault{err}
+	}
 	p = &Planner{Actions: acts}
 	cfg := planner.Config{Actions: acts, HistoryTokens: s.HistoryTokens}
 	if cfg.Model, p.AboutModel, err = s.NewModel(watch); err != nil {

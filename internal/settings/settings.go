@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net"
 	"net/netip"
 	"net/url"
@@ -27,6 +28,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/alecthomas/kong"
+	"github.com/google/jsonschema-go/jsonschema"
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/planbot-go/planbot/actions"
@@ -34,6 +36,7 @@ import (
 	"github.com/planbot-go/planbot/internal/entra"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/texts"
+	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
@@ -507,6 +510,7 @@ func (s *Settings) Check() error {
 	registry := s.checkPrompts(&f)
 	f.ask("actions", registry.Check())
 	s.checkApproval(&f, registry)
+	s.checkTexts(registry)
 	return errors.Join(f...)
 }
 
@@ -711,6 +715,8 @@ func (s *Settings) checkCallers(f *faults) {
 		for _, id := range ids.given {
 			if strings.ContainsAny(id, ids.never) {
 				f.add(ids.variable, "%q is not the %s", id, ids.want)
+			} else if strings.HasSuffix(ids.want, "a GUID") && !isGUID.MatchString(id) {
+				s.warnings = append(s.warnings, fmt.Sprintf("%s: %q is not the %s", ids.variable, id, ids.want))
 			}
 		}
 	}
@@ -890,9 +896,10 @@ func (s *Settings) checkTraces(f *faults) {
 	}
 }
 
-// Actions returns the bot's actions.
+// Actions returns the bot's actions. Its Check lists what is wrong with them.
 func (s *Settings) Actions() *actions.Registry {
 	registry := actions.New()
+	registry.Collect = true
 	if s.Bot.Register != nil {
 		s.Bot.Register(registry)
 	}
@@ -991,6 +998,45 @@ func (s *Settings) checkApproval(f *faults, registry *actions.Registry) {
 			continue
 		}
 		f.add("BOT_APPROVAL_ACTIONS", "there is no action %q (tools of skills: BOT_SKILLS_APPROVAL)", name)
+	}
+}
+
+// checkTexts warns of a sentence in Texts that looks like one that the bot says, which would stay as
+// it is. Others may be the bot's own.
+func (s *Settings) checkTexts(registry *actions.Registry) {
+	known := slices.Sorted(maps.Keys(texts.Shipped(texts.Languages()[0])))
+	for _, a := range registry.All() {
+		known = append(append(known, a.Title, a.Description), a.Examples...)
+		for _, name := range slices.Sorted(maps.Keys(a.Schema.Properties)) {
+			property := a.Schema.Properties[name]
+			known = append(known, titles.Of(property, name))
+			if property != nil && property.Items != nil {
+				property = property.Items
+			}
+			for _, value := range cmp.Or(property, &jsonschema.Schema{}).Enum {
+				known = append(known, titles.Label(property, value))
+			}
+		}
+	}
+	seen := map[string]bool{}
+	for _, language := range slices.Sorted(maps.Keys(s.Bot.Texts)) {
+		for _, sentence := range slices.Sorted(maps.Keys(s.Bot.Texts[language])) {
+			if seen[sentence] || slices.Contains(known, sentence) {
+				continue
+			}
+			seen[sentence] = true
+			near := spelling.Nearest(known, func(other string) (int, bool) {
+				most := len(sentence) / 5
+				if other == "" || len(other) < len(sentence)-most || len(other) > len(sentence)+most {
+					return 0, false
+				}
+				edits := spelling.Edits(sentence, other)
+				return edits, edits <= most
+			})
+			if near != nil {
+				s.warnings = append(s.warnings, fmt.Sprintf("texts: %s: the bot does not say %q; did you mean %q?", language, sentence, near[0]))
+			}
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package settings
 
 import (
+	"context"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/skills"
@@ -126,12 +128,41 @@ func TestWarnings(t *testing.T) {
 	}{
 		"none":          {env{"microsoft-app-id": guid, "microsoft-app-certificate-file": certificateFile(t)}, ""},
 		"of local mode": {env{}, ""},
+		"no tenant":     {env{"bot-allowed-tenants": guid + ",foo"}, `BOT_ALLOWED_TENANTS: "foo" is not the id of a tenant, which is a GUID`},
+		"no person":     {env{"bot-allowed-users": "mia"}, `BOT_ALLOWED_USERS: "mia" is not the aadObjectId`},
 		"no GUID":       {env{"microsoft-app-id": "your-app-id", "microsoft-app-password": "p"}, "MICROSOFT_APP_ID: "},
 	} {
 		got, err := c.in.read()
 		if all := strings.Join(got.Warnings(), "\n"); err != nil || (all == "") != (c.want == "") || !strings.Contains(all, c.want) {
 			t.Errorf("%s: %q, %v", name, all, err)
 		}
+	}
+}
+
+// TestTextsThatNothingSays: a misspelled sentence is named, with the one that it was meant to be.
+func TestTextsThatNothingSays(t *testing.T) {
+	t.Parallel()
+	type crate struct {
+		Size string `json:"size" title:"Size of the crate" enum:"s,l" labels:"Small,Large"`
+	}
+	all, err := Read(Bot{
+		Name: "ListBot",
+		Register: func(r *actions.Registry) {
+			actions.Add(r, "openCrate", "Opens a crate", func(context.Context, *actions.Turn, crate) (actions.Result, error) { return actions.Done, nil },
+				actions.Title("Open a crate"), actions.Example("open the {size} crate"))
+		},
+		Texts: map[string]map[string]string{
+			"de": {
+				"Open a crate": "Kiste öffnen", "open the {size} crate": "öffne die {size} Kiste", "Size of the crate": "Größe", "Small": "Klein",
+				"shows this": "zeigt das", "Our own sentence.": "Unser eigener Satz.", "orderbook": "Bestellungen", "show this": "zeigt das",
+			},
+			"fr": {"Open a crat": "Ouvrir une caisse", "show this": "montre cela"},
+		},
+	})
+	want := "texts: de: the bot does not say \"show this\"; did you mean \"shows this\"?\n" +
+		"texts: fr: the bot does not say \"Open a crat\"; did you mean \"Open a crate\"?"
+	if err != nil || strings.Join(all.Warnings(), "\n") != want {
+		t.Errorf("%q, %v, want %q", all.Warnings(), err, want)
 	}
 }
 
