@@ -157,7 +157,7 @@ const (
 	leastCloseTime = 100 * time.Millisecond
 	// cutOffTime is the part of BOT_DRAIN_TIMEOUT, at most a quarter of it, in which turns tell
 	// people that they were cut off.
-	cutOffTime = time.Second
+	cutOffTime = 3 * time.Second
 )
 
 type serveCmd struct {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
@@ -17,6 +18,7 @@ import (
 	"github.com/alicebob/miniredis/v2/server"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	plans "github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
@@ -368,5 +370,32 @@ func TestAnotherConversationChangesTheValue(t *testing.T) {
 	b.must(err)
 	if got := state.Of[notes](scopes[0]).All; !slices.Equal(got, []string{"theirs", "ours"}) || planned != 3 {
 		t.Errorf("kept %q after %d plans", got, planned)
+	}
+}
+
+// TestABotThatIsAloneEndsWhatItStreams, and says why, at the pace that the channel wants. No other
+// process can.
+func TestABotThatIsAloneEndsWhatItStreams(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.model.Answers(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, `data: {"choices":[{"delta":{"content":"{\"type\":\"answer\",\"commands\":[{\"type\":\"SAY\",\"response\":\"You have milk and bread"}}]}`+"\n\n")
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+	})
+	r := b.alone(func(c *bot.Config) { c.Stream = true })
+	r.say("go")
+	b.connector.await(t, "part", func(s sent) bool { return s.Activity.Stream().Type == activity.StreamText })
+	drained, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := r.bot.Drain(drained); !errors.Is(err, context.Canceled) {
+		t.Errorf("drained with %v", err)
+	}
+	if got := b.connector.Next(t); got.Text() != "You have milk and brea" {
+		t.Errorf("ended with %q", got.Text())
+	}
+	if got := b.connector.NextUpdate(t); !strings.Contains(got.Text(), "shut down in the middle") {
+		t.Errorf("replaced with %q", got.Text())
 	}
 }

@@ -2,6 +2,7 @@ package bot_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -14,6 +15,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/planner"
 )
 
 // TestEveryCrashOfAStream kills a process at each of its requests to the channel, just before it
@@ -229,4 +231,57 @@ func TestAfterALostStream(t *testing.T) {
 		mia.Expect(whole)
 		expectWire(t, kit, "streaming You have milk and brea", "message "+whole, "message "+whole, "streaming You have milk and brea", "final "+whole)
 	})
+}
+
+// TestShutdownWhileAMessageOpens: the process learns the id of the message before it leaves the turn to
+// another, which ends the message.
+func TestShutdownWhileAMessageOpens(t *testing.T) {
+	t.Parallel()
+	var bots []*bot.Bot
+	cfg := bottest.Config{Replicas: 2, Log: t.Output(), New: streaming(&bots)}
+	bottest.Test(t, cfg, func(t *testing.T, kit *bottest.Kit) {
+		const whole = "You have milk and bread and butter."
+		kit.Model.Decides(func(bottest.ModelCall) (bottest.Answer, bool) {
+			return writes(300*time.Millisecond, answerOpens+"You have milk and bread", 5*time.Second, " and butter."+answerEnds), true
+		})
+		var sent atomic.Int64
+		kit.Connector.Decides(func(bottest.Sent) bottest.Answer {
+			if sent.Add(1) > 1 {
+				return bottest.Answer{}
+			}
+			return bottest.Answer{Takes: 300 * time.Millisecond}
+		})
+		kit.Personal("Mia").Say("What do I have?")
+		time.Sleep(600 * time.Millisecond)
+		shutDown(t, bots[0])
+		kit.Settle()
+		if fault := screen(kit, []string{whole}, false); fault != "" {
+			t.Errorf("%s\n%q", fault, wireOf(kit))
+		}
+	})
+}
+
+// streaming makes bots that stream, and keeps them.
+func streaming(bots *[]*bot.Bot) func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
+	return func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
+		cfg := parts.Bot
+		cfg.Actions, cfg.Stream = actions.New(), true
+		var err error
+		if cfg.Planner, err = parts.Planner(ctx, "sequence", planner.Config{Actions: cfg.Actions, Model: parts.Model}); err != nil {
+			return nil, err
+		}
+		made, err := bot.New(cfg)
+		*bots = append(*bots, made)
+		return made, err
+	}
+}
+
+// shutDown is a shutdown whose time is over.
+func shutDown(t *testing.T, b *bot.Bot) {
+	t.Helper()
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := b.Drain(over); !errors.Is(err, context.Canceled) {
+		t.Errorf("drained with %v", err)
+	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
+	plans "github.com/planbot-go/planbot/planner/plan"
 )
 
 // streamed runs f against a bot that shows answers while they are written, in a bubble.
@@ -324,5 +325,88 @@ func TestALongAnswer(t *testing.T) {
 		if got != first+"\n\n"+second+"End." {
 			t.Errorf("the answer is %d bytes long: …%.40q", len(got), got[max(0, len(got)-40):])
 		}
+	})
+}
+
+// TestARepairedPlanWithNothingToSay does not leave the words of the refused one: they are replaced.
+func TestARepairedPlanWithNothingToSay(t *testing.T) {
+	streamed(t, slowActions(), func(t *testing.T, kit *bottest.Kit) {
+		kit.Model.Answers(
+			writes(300*time.Millisecond, answerOpens+"Let me look at your groceries list", 900*time.Millisecond, `."},`+do("close", "{}")+`]}`),
+			writes(400*time.Millisecond, plan(do("close", `{}`))))
+		mia := kit.Personal("Mia")
+		mia.Say("Close it")
+		mia.Expect("Let me look at your groceries lis")
+		expectWire(t, kit, "streaming Let me look at your groceries lis", "final Let me look at your groceries lis", "PUT Done.")
+	})
+}
+
+// TestACardAfterRefusedWords is a new message, which tells the person, and the words go away.
+func TestACardAfterRefusedWords(t *testing.T) {
+	acts := actions.New()
+	actions.Add(acts, "close", "Closes a ticket", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil },
+		actions.NeedsApproval, actions.Title("Close a ticket"))
+	streamed(t, acts, func(t *testing.T, kit *bottest.Kit) {
+		kit.Model.Answers(
+			writes(300*time.Millisecond, answerOpens+"Let me look at your groceries list", 900*time.Millisecond, `."},`+do("close", "{}")+`]}`),
+			writes(400*time.Millisecond, plan(do("close", `{}`), say("I have closed it."))))
+		mia := kit.Personal("Mia")
+		mia.Say("Close it")
+		mia.Expect("Let me look at your groceries lis")
+		mia.ExpectCard("May I do this?").Press("Approve")
+		mia.Expect("I have closed it.")
+		expectWire(t, kit, "streaming Let me look at your groceries lis", "final Let me look at your groceries lis", "DELETE ",
+			"message ", "PUT ", "message I have closed it.")
+	})
+}
+
+// TestWhatAHookAttaches comes with the end of the message.
+func TestWhatAHookAttaches(t *testing.T) {
+	streamed(t, nil, func(t *testing.T, kit *bottest.Kit) {
+		kit.Model.Answers(writes(300*time.Millisecond, answerOpens+"There is no news about your", 4*time.Second, " lists."+answerEnds))
+		mia := kit.Personal("Mia")
+		mia.Say("Any news?")
+		if m := mia.Next(); len(m.Activity.Attachments) != 1 {
+			t.Errorf("%d attachments", len(m.Activity.Attachments))
+		}
+		expectWire(t, kit, "streaming There is no news about you", "final There is no news about your lists.")
+	}, func(c *bot.Config) {
+		c.Hooks.BeforeSend = func(_ context.Context, _ *bot.Turn, m *activity.Activity) {
+			m.Attachments = []activity.Attachment{activity.Card{Fallback: "A card."}.Attachment()}
+		}
+	})
+}
+
+// TestAHookThatAddsADO to an answer of which nothing was shown yet: it is shown after the command.
+func TestAHookThatAddsADO(t *testing.T) {
+	streamed(t, slowActions(), func(t *testing.T, kit *bottest.Kit) {
+		kit.Model.Answers(writes(300*time.Millisecond, answerOpens+"I closed your ticket for you."+answerEnds))
+		mia := kit.Personal("Mia")
+		mia.Say("Close it")
+		mia.Expect("I closed your ticket for you.")
+		expectWire(t, kit, "informative Working on it…", "final I closed your ticket for you.")
+	}, func(c *bot.Config) {
+		c.Hooks.Plan = func(ctx context.Context, _ *bot.Turn, next func(context.Context) (plans.Plan, error)) (plans.Plan, error) {
+			p, err := next(ctx)
+			p.Commands = append([]plans.Command{{Kind: plans.Do, Action: "close"}}, p.Commands...)
+			return p, err
+		}
+	})
+}
+
+// TestProgressWithoutText is none.
+func TestProgressWithoutText(t *testing.T) {
+	acts := actions.New()
+	actions.Add(acts, "close", "Closes a ticket", func(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+		turn.Progress(" \n")
+		time.Sleep(4 * time.Second)
+		return actions.Done, nil
+	})
+	streamed(t, acts, func(t *testing.T, kit *bottest.Kit) {
+		kit.Model.Says(plan(do("close", `{}`), say("I have closed it.")))
+		mia := kit.Personal("Mia")
+		mia.Say("Close it")
+		mia.Expect("I have closed it.")
+		expectWire(t, kit, "informative Working on it…", "final I have closed it.")
 	})
 }

@@ -440,8 +440,9 @@ var (
 	errStuck    = errors.New("turns do not end although they were cancelled")
 )
 
-// cutOffGrace is how long turns that were cancelled at the end of the drain time get to stop.
-const cutOffGrace = time.Second
+// cutOffGrace is how long turns that were cancelled at the end of the drain time get to stop. Half of it
+// is time to end a growing message, which the channel takes only finalAfter its last part.
+const cutOffGrace = 3 * time.Second
 
 // workers limits the queues at work in this process, and waits for them at shutdown.
 type workers struct {

@@ -124,7 +124,7 @@ func (x *execution) runCommands(ctx context.Context) error {
 		return x.tellUnchanged(ctx)
 	case owes || p.Plan.Observe || tells(outcomes):
 		return x.planAgain()
-	case len(x.rec.Sent) == 0: // always give an answer
+	case len(x.rec.Sent) == 0, x.rec.Stream != nil && x.rec.Stream.State == streamEnded: // always give an answer
 		return x.sayLast(ctx, nil)
 	}
 	return x.conclude(nil, nil)

@@ -211,7 +211,7 @@ func (s *stream) draft(text string) {
 // progress is [actions.Turn.OnProgress].
 func (s *stream) progress(text string) {
 	s.mu.Lock()
-	if s.inCall {
+	if s.inCall && strings.TrimSpace(text) != "" { // Teams refuses one without text, as where it takes no streams
 		s.doing = text
 	}
 	s.mu.Unlock()
@@ -273,7 +273,8 @@ func (s *stream) halt() {
 	}
 }
 
-// shows reports whether the person sees a text that grows. From then on the stream waits.
+// shows reports whether the person sees a text that grows. From then on the stream waits. What they do
+// not see yet is dropped.
 func (s *stream) shows() bool {
 	if s == nil {
 		return false
@@ -282,6 +283,7 @@ func (s *stream) shows() bool {
 	if s.open != nil && s.open.State == streamOpen && s.open.Shown != "" {
 		return true
 	}
+	s.draft("")
 	s.release()
 	return false
 }
@@ -314,11 +316,13 @@ func (s *stream) release() {
 	<-s.busy
 }
 
-// end ends the goroutine and waits for it.
+// end ends the goroutine and waits for it. A request under way is waited for: if it opens a message,
+// the next process has to know which one.
 func (s *stream) end() {
 	if s == nil || s.ended == nil {
 		return
 	}
+	s.hold()
 	s.quit()
 	<-s.ended
 }
@@ -609,6 +613,11 @@ func replacing(m *activity.Activity, id string) *activity.Activity {
 	return &out
 }
 
+// deleting deletes the sent message with that id.
+func deleting(id string) *activity.Activity {
+	return &activity.Activity{Type: activity.MessageDelete, ID: id}
+}
+
 // plain makes a message, or what was to replace one, a message of its own.
 func plain(m *activity.Activity) *activity.Activity {
 	out := *m
@@ -649,15 +658,16 @@ func (o *outbox) endStream(messages []*activity.Activity) ([]*activity.Activity,
 		first.Text, second.Text = open.Shown, strings.TrimPrefix(m.Text+second.Text, open.Shown)
 		m, messages = &first, slices.Concat(messages[:i], []*activity.Activity{&first, &second}, messages[next+1:])
 	}
-	card := len(m.Attachments) > 0 && open.Shown != "" // people are told of a new message, and not of a change
-	switch more, continues := strings.CutPrefix(m.Text, open.Shown); {
+	more, continues := strings.CutPrefix(m.Text, open.Shown)
+	card := len(m.Attachments) > 0 && !continues // people are told of a new message, and not of a change
+	switch {
 	case open.State == streamEnded && card:
 		s.open.State, open.State = streamOver, streamOver
-		return messages, nil
+		rest = append(rest, deleting(open.ID), m)
 	case open.State == streamEnded:
 		rest = append(rest, replacing(m, open.ID))
 	case card:
-		rest = append(rest, shown, m)
+		rest = append(rest, shown, deleting(open.ID), m)
 	case continues && open.Full && strings.TrimSpace(more) != "":
 		later := *m
 		later.Text = strings.TrimLeft(more, " \n")
