@@ -211,11 +211,18 @@ func (p *played) happens(kit *bottest.Kit, v vector) {
 			do()
 		})
 	}
+	p.posts = make([]*bottest.Delivery, 0, len(v.In))
+	for _, e := range v.In {
+		if e.Post != nil {
+			p.posts = append(p.posts, nil)
+		}
+	}
+	next := 0
 	for _, e := range v.In {
 		switch {
 		case e.Post != nil:
-			i := len(p.posts)
-			p.posts = append(p.posts, nil)
+			i := next
+			next++
 			at(e.AtMS, func() {
 				d := post(kit, e.Post)
 				p.mu.Lock()

@@ -311,7 +311,7 @@ func TestDraftAllocations(t *testing.T) { // not parallel: it counts allocations
 			d.Write(token)
 		}
 	})
-	if allocs > 40 {
+	if allocs > float64(len(draftTokens)/4) { // 22 of them, but the race detector adds its own
 		t.Errorf("%v allocations for %d tokens", allocs, len(draftTokens))
 	}
 }
