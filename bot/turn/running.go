@@ -87,8 +87,8 @@ func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
 	defer func() { s.end(err) }()
 	ctx, cancel := x.stream.planning(ctx)
 	defer cancel()
-	x.stream.does(x.Translate(thinking), false)
-	defer x.stream.does("", false)
+	x.does(thinking, false)
+	defer x.does("", false)
 	ask := func(ctx context.Context) (plan.Plan, error) { return x.engine.cfg.Planner.Plan(ctx, x.Turn.Turn) }
 	if hook := x.engine.cfg.Hooks.Plan; hook == nil {
 		p, err = ask(ctx)
@@ -401,8 +401,8 @@ const overstay = 10 * time.Second
 // did not, nobody can stop them: leave them and the actions' part of the turn alone, because the
 // calls own both for as long as they run.
 func (x *execution) invoke(ctx context.Context, calls []call) bool {
-	x.stream.does(x.doing(calls), true)
-	defer x.stream.does("", false)
+	x.does(doing(calls), true)
+	defer x.does("", false)
 	ended := make(chan struct{})
 	x.engine.workers.work.Go(func() {
 		defer close(ended)
@@ -420,14 +420,26 @@ func (x *execution) invoke(ctx context.Context, calls []call) bool {
 	}
 }
 
+// does tells the stream, if there is one, what the turn does from now on; "" says nothing. call says
+// that it is a call of an action.
+func (x *execution) does(what texts.Text, call bool) {
+	switch {
+	case x.stream == nil:
+	case what == "":
+		x.stream.does("", call)
+	default:
+		x.stream.does(x.Translate(what), call)
+	}
+}
+
 // doing says what the calls do, for the person to read while they run.
-func (x *execution) doing(calls []call) string {
+func doing(calls []call) texts.Text {
 	for _, c := range calls {
 		if c.action != nil && c.action.Doing != "" {
-			return x.Translate(texts.Text(c.action.Doing))
+			return texts.Text(c.action.Doing)
 		}
 	}
-	return x.Translate(working)
+	return working
 }
 
 // make makes the i-th of the next calls, inside the hook Call.

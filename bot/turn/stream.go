@@ -221,9 +221,6 @@ func (s *stream) progress(text string) {
 // does says what the turn does from now on; "" says nothing. call says that it is a call of an
 // action.
 func (s *stream) does(text string, call bool) {
-	if s == nil {
-		return
-	}
 	s.mu.Lock()
 	s.doing, s.inCall = text, call
 	s.mu.Unlock()
