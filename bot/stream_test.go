@@ -151,13 +151,20 @@ func TestStopWhileAnAnswerIsWritten(t *testing.T) {
 		if !kit.Model.Calls()[0].Cancelled {
 			t.Error("the model still writes")
 		}
-		kit.Model.Says(plan(say("A dragon.")))
-		mia.Say("What was it about?")
-		mia.Expect("A dragon.")
-		if asked := kit.Model.LastCall().Prompt(); !strings.Contains(asked, "Here is a long story about") || strings.Contains(asked, "dragon who") || !strings.Contains(asked, "stopped the answer") {
-			t.Errorf("the history is not what was read: %s", asked)
-		}
+		expectHistory(t, kit, mia, "Here is a long story about", "dragon who")
 	})
+}
+
+// expectHistory asks once more and fails unless the model is told what was read of the answer before,
+// that it was stopped, and not the text that nobody saw.
+func expectHistory(t *testing.T, kit *bottest.Kit, who *bottest.Chat, read, unseen string) {
+	t.Helper()
+	kit.Model.Says(plan(say("A dragon.")))
+	who.Say("What was it about?")
+	who.Expect("A dragon.")
+	if asked := kit.Model.LastCall().Prompt(); !strings.Contains(asked, read) || strings.Contains(asked, unseen) || !strings.Contains(asked, "stopped the answer") {
+		t.Errorf("the history is not what was read: %s", asked)
+	}
 }
 
 // TestStopWhileACommandRuns lets it end, runs no other, and says what was done.
@@ -182,12 +189,7 @@ func TestStopThatIsNoticedAtTheEnd(t *testing.T) {
 		time.Sleep(1700 * time.Millisecond)
 		kit.Connector.PressStop("a:Mia")
 		mia.ExpectNothing()
-		kit.Model.Says(plan(say("A dragon.")))
-		mia.Say("What was it about?")
-		mia.Expect("A dragon.")
-		if asked := kit.Model.LastCall().Prompt(); !strings.Contains(asked, "Here is a long story") || strings.Contains(asked, "a dragon.") {
-			t.Errorf("the history is not what was read: %s", asked)
-		}
+		expectHistory(t, kit, mia, "Here is a long story", "a dragon.")
 	})
 }
 

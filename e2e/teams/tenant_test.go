@@ -1,3 +1,8 @@
+//go:build !race
+
+// Go 1.26's race detector crashes now and then where this many timers of a bubble fire at once
+// (SIGSEGV below runtime.raceacquirectx). So this test runs without it, as a step of .ci/run.
+
 package teams_test
 
 import (
