@@ -102,7 +102,8 @@ type Config struct {
 	Budget                                          actions.Budget
 	Quota                                           Quota
 	AuditKeep                                       time.Duration
-	Feedback, Stream                                bool
+	Stream                                          bool
+	Feedback                                        string // the form that people rate replies with; "": none
 	FilteredText                                    string
 	CommandsOff                                     []string
 	Texts                                           *texts.Catalog
