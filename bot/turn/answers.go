@@ -82,8 +82,8 @@ var errReadOnly = errors.New("this turn is read-only: it saves and sends nothing
 // Aside runs the handler of an invoke now, beside the queue of its conversation, and returns its
 // answer. The turn is read-only: it has the state as it was last saved, or none after
 // [Turn.LeaveState], and nothing of it is kept. If the handler fails, or ctx ends before it returns,
-// the answer is [Config].OwnAnswer's. The caller must not use the turn after this. Errors:
-// [ErrDraining].
+// the answer is [Config].OwnAnswer's, beside the error. The caller must not use the turn after this.
+// With [ErrDraining], there is no answer.
 func (e *Engine) Aside(ctx context.Context, t *Turn, h Handler) (Answer, error) {
 	if !e.workers.join() {
 		return Answer{}, ErrDraining
@@ -112,9 +112,9 @@ func (e *Engine) Aside(ctx context.Context, t *Turn, h Handler) (Answer, error) 
 	}()
 	select {
 	case o := <-done:
-		return o.answer, nil
+		return o.answer, o.err
 	case <-ctx.Done():
-		return e.cfg.OwnAnswer(late, late.Translate(explain(late, context.DeadlineExceeded))), nil
+		return e.cfg.OwnAnswer(late, late.Translate(explain(late, context.DeadlineExceeded))), ErrLateAnswer
 	}
 }
 
