@@ -244,6 +244,10 @@ func TestTeamsAside(t *testing.T) {
 		}
 	}
 	close(done)
+	b.redis.SetError("LOADING")
+	got := b.deliver(invoked("task/fetch", event{"data": event{"verb": "count"}}))
+	b.redis.SetError("")
+	b.has(got, `{"task":{"type":"message","value":"Sorry, something went wrong on my side. Please try again."}}`)
 	if n := len(b.connector.All()); n != 0 {
 		t.Errorf("%d calls", n)
 	}

@@ -132,13 +132,22 @@ func (t *Turn) answerAside(ctx context.Context, h Handler) (Answer, error) {
 			t.Conversation, t.User, t.Thread = state.NewScope(), state.NewScope(), state.NewScope()
 			return h(ctx, t)
 		}
-		if err := t.load(ctx); len(t.scopes) == 0 {
-			return err
+		keys := t.keys()
+		if t.Activity.Conversation.Personal() { // the last one is for what turns save
+			keys = keys[:len(keys)-1]
 		}
-		if t.fault != nil {
-			return t.fault
+		scopes, failed := t.engine.cfg.Store.LoadLater(ctx, keys...)
+		t.scopes, t.Conversation, t.User, t.Thread = scopes, scopes[0], scopes[1], scopes[len(scopes)-1]
+		if len(scopes) == 2 {
+			t.Thread = scopes[0]
 		}
-		return h(ctx, t)
+		err := h(ctx, t)
+		if fault := failed(); fault != nil { // the handler did not see what is stored
+			if err = fault; !errors.Is(fault, state.ErrUnavailable) {
+				t.fault = fault
+			}
+		}
+		return err
 	})
 	if err != nil {
 		return t.engine.cfg.OwnAnswer(t, t.Translate(explain(t, err))), err
