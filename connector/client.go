@@ -384,7 +384,7 @@ func (k *call) write(ref activity.Reference, a *activity.Activity) error {
 	out.ID, out.ServiceURL, out.CallerID = "", "", ""
 	out.From.Name = ""
 	out.Conversation.IsGroup = false
-	k.targeted = isTargeted(a.Recipient)
+	k.targeted = a.Targeted()
 	if out.Type != "suggestion" && !k.targeted || k.method == http.MethodPut { // an update goes to the activity's original recipient
 		out.Recipient = activity.Account{}
 	}
@@ -393,14 +393,6 @@ func (k *call) write(ref activity.Reference, a *activity.Activity) error {
 		return fmt.Errorf("%s: %w: %w", k.op, ErrBadCall, err)
 	}
 	return nil
-}
-
-// isTargeted reports whether only the recipient is to see the activity.
-func isTargeted(to activity.Account) bool {
-	var flags struct {
-		IsTargeted jsontext.Value `json:"isTargeted"`
-	}
-	return len(to.Extra) > 0 && json.Unmarshal(to.Extra, &flags) == nil && flags.IsTargeted.Kind() == 't'
 }
 
 // ask makes the call and reads its answer into v.
