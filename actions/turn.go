@@ -23,7 +23,8 @@ type Turn struct {
 	Text string
 
 	// Conversation is the state of the whole conversation: in a channel, of all its threads. Thread
-	// is the state of one thread; outside channels it is the same as Conversation. User is the
+	// is the state of one thread; outside channels it is the same as Conversation, but for a private
+	// question ([activity.Activity.Targeted]), which has a thread of its own. User is the
 	// person's state across conversations. Temp lasts as long as the turn.
 	Conversation, Thread, User, Temp *state.Scope
 	// Bot returns the state of the whole bot, which all conversations and people share. The first call

@@ -78,6 +78,7 @@ type Sent struct {
 	To            string // the conversation; "": the request creates one
 	ReplyTo       string // the activity that it replies to; may be ""
 	ID            string // the new message's id, or that of the updated message
+	Targeted      bool   // only one person sees it
 	Activity      *activity.Activity
 	JSON          string // the activity as received
 
@@ -355,7 +356,8 @@ func (c *Connector) handler() http.Handler {
 func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
 	sent := Sent{
 		Of: ofHeader(r.Header), Method: r.Method, Authorization: r.Header.Get("Authorization"), Status: http.StatusAccepted,
-		To: r.PathValue("conversation"), ReplyTo: r.PathValue("reply"), ID: r.PathValue("id"), Activity: &activity.Activity{},
+		Targeted: r.URL.Query().Get("isTargetedActivity") == "true",
+		To:       r.PathValue("conversation"), ReplyTo: r.PathValue("reply"), ID: r.PathValue("id"), Activity: &activity.Activity{},
 	}
 	w.Header().Set("Content-Type", "application/json")
 	raw, err := io.ReadAll(r.Body)
@@ -368,6 +370,11 @@ func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	sent.JSON = string(raw)
+	if aimed := sent.Activity.Targeted(); aimed != (sent.Targeted && r.Method == http.MethodPost) || aimed && sent.Activity.Recipient.ID == "" {
+		c.t.Errorf("bottest: a new message that one person sees names them, no other does: %s %s %s", r.Method, r.URL, raw)
+		http.Error(w, `{"error":{"code":"BadArgument","message":"Bad argument"}}`, http.StatusBadRequest)
+		return
+	}
 	isMessage, part := sent.Message(), chunkIn(raw)
 	id, a := c.answer(sent, isMessage, part)
 	var v ruling

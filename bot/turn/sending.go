@@ -2,10 +2,12 @@ package turn
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -120,10 +122,57 @@ func (o *outbox) sendFirst(ctx context.Context) error {
 	return o.later(ctx, err)
 }
 
+// private is the person who alone reads what the turn says: they asked where nobody else reads it.
+// "": everybody in the conversation may.
+func (t *Turn) private() string {
+	if t.rec.Open {
+		return ""
+	}
+	return t.confidant()
+}
+
+// confidant is the person of a turn that answers a private question, or is a notice they asked for in
+// one. "": the turn is no such.
+func (t *Turn) confidant() string {
+	switch a := t.Activity; {
+	case a.Conversation.Personal() || a.ChannelID != activity.Teams:
+		return ""
+	case t.rec.Notice != nil:
+		return t.rec.Notice.Person
+	case a.Targeted():
+		return a.From.ID
+	}
+	return ""
+}
+
+// AnswerOpenly lets everybody in the conversation read what the turn says from here on, though its
+// question was private: one that Teams shows to nobody but the bot. Without it such a turn speaks to
+// its person alone, with all its messages, cards, notices and failures. Ask the person first. In any
+// other turn it does nothing.
+func (t *Turn) AnswerOpenly() { t.rec.Open = true }
+
+// aimed returns the message as one for the person of a private turn, or as what answers a private
+// question openly.
+func (t *Turn) aimed(m *activity.Activity) *activity.Activity {
+	person, out := t.private(), *m
+	switch {
+	case m.Targeted(), changesSent(m) && !slices.Contains(t.rec.Sent, m.ID):
+	case person != "":
+		out.Target(person)
+	case t.rec.Open && t.rec.Notice == nil && t.confidant() != "" && m.Type == activity.Message:
+		question, _ := json.Marshal(map[string]string{"type": "targetedMessageInfo", "messageId": t.Activity.ID}) // texts always encode
+		out.Entities = append(slices.Clip(m.Entities), question)
+	}
+	return &out
+}
+
 // probe sends a typing indicator, which is harmless if it arrives twice, to a channel that did not
 // answer a message. It returns an error as long as the channel gives no answer at all, and the
 // message waits. An indicator that the connector did not send says nothing about the channel.
 func (o *outbox) probe(ctx context.Context) error {
+	if o.private() != "" { // others would see it
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
 	to := o.Activity.Reference()
@@ -235,7 +284,7 @@ func (o *outbox) transmit(ctx context.Context, a *activity.Activity) (id string,
 	switch {
 	case changesSent(a):
 		if a.Type == activity.MessageDelete {
-			err = channel.Delete(ctx, to, a.ID, false)
+			err = channel.Delete(ctx, to, a.ID, a.Targeted())
 		} else {
 			message := *a
 			message.Type, message.ReplyToID = activity.Message, ""

@@ -552,7 +552,7 @@ func (t *Turn) tellDeadLetter(ctx context.Context, dead *deadLetter) []byte {
 		}
 		messages, err := (&outbox{t}).endStream([]*activity.Activity{t.Message(said)})
 		for _, m := range messages {
-			err = errors.Join(err, (&outbox{t}).deliver(ctx, m))
+			err = errors.Join(err, (&outbox{t}).deliver(ctx, t.aimed(m)))
 		}
 		if err != nil {
 			zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the person was not told of the dead letter")
@@ -856,6 +856,7 @@ func (t *Turn) put(messages []*activity.Activity) error {
 		if changesSent(m) { // it may be nothing but an id
 			m = into(t.Activity, m)
 		}
+		m = t.aimed(m)
 		out, err := outgoingOf(m)
 		if err == nil && changesSent(m) && m.ID == "" {
 			err = fmt.Errorf("a %s has no id of the message", m.Type)
