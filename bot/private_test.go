@@ -115,6 +115,7 @@ func TestPrivateThings(t *testing.T) {
 		turn.AnswerOpenly()
 		return turn.Tell(ctx, "for all")
 	})
+	b.bot.OnMessage((*bot.Turn).IsSubmit, func(ctx context.Context, turn *bot.Turn) error { return turn.Tell(ctx, "clicked") })
 	b.whisper("show")
 	b.onlyMia(b.connector.Next(t))
 	id := <-ids
@@ -150,6 +151,14 @@ func TestPrivateThings(t *testing.T) {
 		t.Errorf("after the approval %s", done.JSON)
 	}
 	b.connector.await(t, "update of the card", func(s sent) bool { return s.Method == http.MethodPut && s.ID == question.ID && s.Targeted })
+	b.deliver(private(event{"value": event{"a": 1}, "replyToId": question.ID, "recipient": event{"id": "28:bot"}}))
+	if got := b.connector.Next(t); got.Text() != "clicked" || !got.Targeted {
+		t.Errorf("after a click on a private card: %s", got.JSON)
+	}
+	b.deliver(private(event{"value": event{"a": 2}, "replyToId": "open", "recipient": event{"id": "28:bot"}}))
+	if got := b.connector.Next(t); got.Text() != "clicked" || got.Targeted {
+		t.Errorf("after a click on an open card: %s", got.JSON)
+	}
 	if i := slices.IndexFunc(b.connector.All(), func(s sent) bool { return s.Type() == "typing" }); i >= 0 {
 		t.Error("others saw an indicator")
 	}

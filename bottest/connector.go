@@ -79,6 +79,7 @@ type Sent struct {
 	ReplyTo       string // the activity that it replies to; may be ""
 	ID            string // the new message's id, or that of the updated message
 	Targeted      bool   // only one person sees it
+	Reaction      string // that the request adds (PUT) or takes away (DELETE)
 	Activity      *activity.Activity
 	JSON          string // the activity as received
 
@@ -97,6 +98,8 @@ func (s Sent) line() string {
 		text += " [" + a.ContentType + "] " + string(a.Content)
 	}
 	switch {
+	case s.Reaction != "":
+		text = "(" + s.Method + " reaction " + s.Reaction + " to message " + s.ID + ")"
 	case s.Method == http.MethodPut:
 		text = "(updates message " + s.ID + ") " + text
 	case s.Method == http.MethodDelete:
@@ -342,6 +345,8 @@ func (c *Connector) handler() http.Handler {
 	mux.HandleFunc("POST /v3/conversations/{conversation}/activities/{reply}", c.take)
 	mux.HandleFunc("PUT /v3/conversations/{conversation}/activities/{id}", c.take)
 	mux.HandleFunc("DELETE /v3/conversations/{conversation}/activities/{id}", c.take)
+	mux.HandleFunc("PUT /v3/conversations/{conversation}/activities/{id}/reactions/{reaction}", c.take)
+	mux.HandleFunc("DELETE /v3/conversations/{conversation}/activities/{id}/reactions/{reaction}", c.take)
 	mux.HandleFunc("POST /v3/conversations", c.take)
 	mux.HandleFunc("GET /v3/teams/{team}", func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
@@ -357,7 +362,7 @@ func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
 	sent := Sent{
 		Of: ofHeader(r.Header), Method: r.Method, Authorization: r.Header.Get("Authorization"), Status: http.StatusAccepted,
 		Targeted: r.URL.Query().Get("isTargetedActivity") == "true",
-		To:       r.PathValue("conversation"), ReplyTo: r.PathValue("reply"), ID: r.PathValue("id"), Activity: &activity.Activity{},
+		To:       r.PathValue("conversation"), ReplyTo: r.PathValue("reply"), ID: r.PathValue("id"), Reaction: r.PathValue("reaction"), Activity: &activity.Activity{},
 	}
 	w.Header().Set("Content-Type", "application/json")
 	raw, err := io.ReadAll(r.Body)
@@ -378,9 +383,11 @@ func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
 	isMessage, part := sent.Message(), chunkIn(raw)
 	id, a := c.answer(sent, isMessage, part)
 	var v ruling
-	if a.Status >= http.StatusBadRequest {
+	switch {
+	case sent.Reaction != "": // which may come at any time
+	case a.Status >= http.StatusBadRequest:
 		c.streams.refused(part, a.Status, a.Body)
-	} else {
+	default:
 		var b *bubble
 		v, b = c.streams.judge(streamCall{
 			method: sent.Method, to: sent.To, replyTo: sent.ReplyTo, id: sent.ID, activity: sent.Activity, part: part, newID: id, lost: a.CutOff,

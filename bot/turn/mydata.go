@@ -34,6 +34,7 @@ var ownValues = map[string]texts.Text{
 	"sentnotices": "messages that I sent unasked",
 	"skills":      "loaded skills",
 	"greeted":     "whether I said hello",
+	"whispers":    "which messages only one person sees",
 }
 
 // errTooMuch says that there is more data than may be sent.

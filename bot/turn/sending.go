@@ -17,6 +17,7 @@ import (
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/state"
 )
 
 // outbox sends a turn's messages one by one: the phase Sending. It saves the record before each of
@@ -123,12 +124,25 @@ func (o *outbox) sendFirst(ctx context.Context) error {
 }
 
 // private is the person who alone reads what the turn says: they asked where nobody else reads it.
-// "": everybody in the conversation may.
+// "": everybody in the conversation may. A click on a private card is private, though Teams does not
+// say so.
 func (t *Turn) private() string {
-	if t.rec.Open {
+	switch {
+	case t.rec.Open:
 		return ""
+	case t.Conversation != nil && (t.IsSubmit() || t.Activity.Type == activity.Invoke) && slices.Contains(state.Peek[whispers](t.Conversation).IDs, t.Activity.ReplyToID):
+		return t.Activity.From.ID
 	}
 	return t.confidant()
+}
+
+// maxWhispers is how many private cards a conversation remembers.
+const maxWhispers = 50
+
+// whispers are the ids of the last messages with cards that only one person sees. They are part of the
+// conversation's state.
+type whispers struct {
+	IDs []string `json:"ids,omitempty"`
 }
 
 // confidant is the person of a turn that answers a private question, or is a notice they asked for in
@@ -266,6 +280,10 @@ func (o *outbox) deliver(ctx context.Context, a *activity.Activity) error {
 	}
 	count(o.engine.meter.replies, "ok")
 	o.rec.Sent, o.spoke = append(o.rec.Sent, id), true
+	if id != "" && a.Targeted() && len(a.Attachments) > 0 && o.scopes != nil && o.fault == nil {
+		w := state.Of[whispers](o.Conversation)
+		w.IDs = newest(append(w.IDs, id), maxWhispers)
+	}
 	zerolog.Ctx(ctx).Debug().Str("sent_id", id).Dur("took", time.Since(began)).Msg("reply sent")
 	return nil
 }

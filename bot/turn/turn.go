@@ -471,6 +471,8 @@ func (t *Turn) leave(ctx context.Context, err error) (more bool) {
 }
 
 const (
+	// reactWithin limits a reaction: the reply waits for it.
+	reactWithin = 5 * time.Second
 	// tellWithin limits the one sentence about a failure, which may go out after the turn timeout.
 	tellWithin = 20 * time.Second
 	// settleWithin limits a save at shutdown.
@@ -843,6 +845,24 @@ func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error
 		err = (&outbox{t}).send(ctx)
 	}
 	return err
+}
+
+// React adds the bot's reaction to the message that the turn answers, or with add unset takes it away:
+// as a receipt where typing does not show. See [connector.Client.React] for the reactions. Only Teams
+// has them, and not on a private question. A reaction says nothing that must arrive: a failure goes to
+// the log, and a crash may lose it or repeat it, which changes nothing.
+func (t *Turn) React(ctx context.Context, reaction string, add bool) {
+	a := t.Activity
+	if a.ChannelID != activity.Teams || a.ID == "" || t.confidant() != "" || !t.IsMessage() || t.repliesInResponse() || t.lease.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, reactWithin)
+	defer cancel()
+	ctx, s := step(ctx, "react")
+	err := t.engine.cfg.Channel.React(ctx, a.Reference(), a.ID, reaction, add)
+	if s.end(err); err != nil {
+		zerolog.Ctx(ctx).Info().Str("error", cause(err)).Msg("reaction not sent")
+	}
 }
 
 // put makes the loop save and then send the messages.
