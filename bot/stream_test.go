@@ -239,6 +239,20 @@ func TestLessInCopilot(t *testing.T) {
 	}
 }
 
+// TestNoSilenceInCopilot: a status is sent again before Copilot takes the silence for a failure.
+func TestNoSilenceInCopilot(t *testing.T) {
+	for product, want := range map[string]int{"COPILOT": 3, "OFFICE": 1} {
+		t.Run(product, func(t *testing.T) {
+			streamed(t, nil, func(t *testing.T, kit *bottest.Kit) {
+				kit.Model.Answers(writes(80*time.Second, answerOpens+"Roses are red."+answerEnds))
+				kit.Personal("Mia").Deliver(map[string]any{"type": "message", "text": "Write a poem", "entities": []any{map[string]any{"type": "ProductInfo", "id": product}}})
+				kit.Settle()
+				expectWire(t, kit, append(slices.Repeat([]string{"informative Thinking…"}, want), "final Roses are red.")...)
+			}, func(c *bot.Config) { c.TurnTimeout = 10 * time.Minute })
+		})
+	}
+}
+
 // TestTwoMinutesWithNothingToShow says so, and the reply is a message of its own.
 func TestTwoMinutesWithNothingToShow(t *testing.T) {
 	acts := actions.New()

@@ -37,6 +37,7 @@ const (
 	endAfter      = 110 * time.Second       // since the first request: Teams ends it after two minutes
 	endInCopilot  = 100 * time.Second       // Copilot ends it sooner
 	overAfter     = 5 * time.Second         // later a 429 says that it has ended
+	againEvery    = 30 * time.Second        // the same status in Copilot, which takes 45 s of silence for a failure
 	lostFor       = 2 * time.Minute         // how long a message whose id nobody knows may be open
 	barredFor     = 24 * time.Hour          // no stream in a conversation that refused one
 	maxStatus     = 1000                    // characters
@@ -93,6 +94,7 @@ type stream struct {
 	typing *typing
 	every  time.Duration
 	limit  time.Duration // how long a message may be open
+	again  time.Duration // when to send the same status again
 	longer string        // takesLong, translated
 
 	wake  chan struct{} // has room for one
@@ -131,12 +133,15 @@ func newStream(t *Turn) *stream {
 		return nil
 	}
 	s := &stream{
-		lease: t.lease, about: t.Activity, to: t.engine.cfg.Channel, typing: t.typing, every: chunkEvery, limit: limitOf(t.Activity),
+		lease: t.lease, about: t.Activity, to: t.engine.cfg.Channel, typing: t.typing, every: chunkEvery, limit: limitOf(t.Activity), again: forever,
 		longer: t.Translate(takesLong), wake: make(chan struct{}, 1), busy: make(chan struct{}, 1),
 		open: left, off: !may, frozen: left != nil, began: time.Now(),
 	}
 	if t.Activity.ChannelID == console {
 		s.every = quickEvery
+	}
+	if s.limit == endInCopilot {
+		s.again = againEvery
 	}
 	if left != nil && left.ID == "" { // the channel has one which nobody knows how to end
 		s.open, s.off, s.frozen, s.barred = nil, true, false, left.Begun.Add(lostFor)
@@ -422,6 +427,9 @@ func (s *stream) next() (next part) {
 			next, s.timed = next.sooner(text), true
 		case o.Shown == "" && s.doing != "" && s.doing != s.status:
 			status.at = later(status.at, s.answered.Add(s.every))
+			next = next.sooner(status)
+		case o.Shown == "" && s.doing != "":
+			status.at = s.answered.Add(s.again)
 			next = next.sooner(status)
 		}
 	}
