@@ -2,11 +2,15 @@ package bot_test
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
 )
@@ -111,5 +115,73 @@ func TestEditedQuestion(t *testing.T) {
 	b.connector.None(t)
 	if n := len(b.model.Calls()); n != 2 {
 		t.Errorf("the model was asked %d times", n)
+	}
+}
+
+// TestWhatWasReadIsCited: each source has one mark in a turn, and a message shows those it names.
+func TestWhatWasReadIsCited(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *bot.Config) { c.AckTimeout = 0 })
+	actions.Add(b.actions, "read", "Reads pages", func(_ context.Context, turn *actions.Turn, in struct {
+		About string `json:"about"`
+	},
+	) (actions.Result, error) {
+		book := turn.Cite(activity.Citation{Title: "The " + in.About + " book", Abstract: "All of it.", URL: "https://contoso.com/" + in.About})
+		other := turn.Cite(activity.Citation{Title: "Other things"})
+		return actions.Text("%s takes three minutes %s. Stones do not %s.", in.About, book, other), nil
+	})
+	b.model.Says(plan(do("read", `{"about":"tea"}`)), plan(do("read", `{"about":"coffee"}`)), plan(say("Tea takes three minutes [1]."), say("So does coffee [3].")))
+	b.say("how long?")
+	for _, want := range []string{`"citation":[{"@type":"Claim","position":1,"appearance":{"@type":"DigitalDocument","name":"The tea book","abstract":"All of it.","url":"https://contoso.com/tea"}}]}`, `"citation":[{"@type":"Claim","position":3,"appearance":{"@type":"DigitalDocument","name":"The coffee book","abstract":"All of it.","url":"https://contoso.com/coffee"}}]}`} {
+		if got := b.connector.Next(t); !strings.Contains(got.JSON, want) {
+			t.Errorf("%s\nwant %s", got.JSON, want)
+		}
+	}
+	if told := b.told(); !strings.Contains(told, "coffee takes three minutes [3]. Stones do not [2].") {
+		t.Errorf("the model was told %s", told)
+	}
+}
+
+// TestOnOtherChannels: what the bot says there has nothing that only Teams knows. The samples are
+// as those channels send them.
+func TestOnOtherChannels(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *bot.Config) { c.AckTimeout, c.Feedback = 0, true })
+	b.bot.OnMessage(nil, func(ctx context.Context, turn *bot.Turn) error {
+		m := turn.Message("Yes [1].")
+		m.LabelAI()
+		m.LabelPurview("9f2c1a3e-0000-4000-8000-00000000c0de")
+		m.Cite(activity.Citation{Title: "A book"})
+		m.AskFeedback("default")
+		m.Suggest("Lists")
+		m.SuggestSubmit("Again", map[string]int{"n": 1})
+		m.SuggestCompose("Ask Mia", "Mia?")
+		m.Quote("7")
+		m.TextFormat = "extendedmarkdown"
+		turn.React(ctx, "like", true)
+		return turn.Send(ctx, m)
+	})
+	for file, want := range map[string]struct{ not, has string }{
+		"webchat-message":     {"schema.org feedbackLoop quoted extendedmarkdown Action.", `"suggestedActions":{"actions":[{"type":"imBack","title":"Lists","value":"Lists"},{"type":"imBack","title":"Again","value":"Again"}]}`},
+		"directline-postback": {"schema.org feedbackLoop quoted extendedmarkdown Action.", `"suggestedActions":{"actions":[{"type":"imBack","title":"Lists","value":"Lists"},{"type":"imBack","title":"Again","value":"Again"}]}`},
+		"copilot-message":     {"isTargeted", `"suggestedActions":{"actions":[{"type":"imBack","title":"Lists","value":"Lists"},{"type":"Action.Submit",`},
+	} {
+		raw, err := os.ReadFile("../activity/testdata/inbound/" + file + ".json")
+		must(t, err)
+		var sample event
+		must(t, json.Unmarshal(raw, &sample))
+		sample["serviceUrl"] = b.connector.URL
+		if got := b.deliver(sample); got.status != http.StatusOK {
+			t.Fatalf("%s: %d %s", file, got.status, got.body)
+		}
+		got := b.connector.Next(t)
+		for _, not := range strings.Fields(want.not) {
+			if strings.Contains(got.JSON, not) {
+				t.Errorf("%s: %q is in %s", file, not, got.JSON)
+			}
+		}
+		if !strings.Contains(got.JSON, want.has) || got.To != sample["conversation"].(map[string]any)["id"] {
+			t.Errorf("%s: to %s %s\nwant %s", file, got.To, got.JSON, want.has)
+		}
 	}
 }

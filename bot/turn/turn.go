@@ -900,6 +900,9 @@ func (t *Turn) spoken(ctx context.Context, texts []string) []*activity.Activity 
 	for _, text := range texts {
 		for _, m := range t.messages(text) {
 			m.LabelAI()
+			if sources := t.Sources(); len(sources) > 0 {
+				m.Cite(sources...)
+			}
 			all = append(all, m)
 		}
 		if t.engine.cfg.Feedback {
