@@ -231,7 +231,8 @@ func (a *Activity) nameChannel() {
 		return
 	}
 	if a.ChannelID = channel; a.Product() == "" && product != "" {
-		a.Entities = append(a.Entities, raw(map[string]string{"type": productEntity, "id": product}))
+		entity, _ := json.Marshal(map[string]string{"type": productEntity, "id": product}, json.Deterministic(true), jsontext.AllowInvalidUTF8(true)) // texts always encode
+		a.Entities = append(a.Entities, entity)
 	}
 }
 
@@ -508,6 +509,13 @@ func (a *Activity) quotes() (quotes []Quote) {
 	}
 	return quotes
 }
+
+// Limits of what is quoted, in UTF-16 code units.
+const (
+	maxQuotes = 10
+	maxQuote  = 1000
+	maxWho    = 100 // of the name of who wrote it
+)
 
 const (
 	quoteEntity   = "quotedReply"

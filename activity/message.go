@@ -26,10 +26,6 @@ const (
 	maxKeywords    = 3
 	maxKeyword     = 28
 	maxSuggestions = 3
-
-	maxQuotes = 10
-	maxQuote  = 1000 // of a quoted text
-	maxWho    = 100  // of the name of who wrote it
 )
 
 const rootType = "https://schema.org/Message"

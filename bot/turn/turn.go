@@ -894,6 +894,63 @@ func (t *Turn) put(messages []*activity.Activity) error {
 	return nil
 }
 
+// private is the person who alone reads what the turn says: they asked where nobody else reads it.
+// "": everybody in the conversation may. A click on a private card is private, though Teams does not
+// say so.
+func (t *Turn) private() string {
+	switch {
+	case t.rec.Open:
+		return ""
+	case t.Conversation != nil && (t.IsSubmit() || t.Activity.Type == activity.Invoke) && slices.Contains(state.Peek[whispers](t.Conversation).IDs, t.Activity.ReplyToID):
+		return t.Activity.From.ID
+	}
+	return t.confidant()
+}
+
+// maxWhispers is how many private cards a conversation remembers.
+const maxWhispers = 50
+
+// whispers are the ids of the last messages with cards that only one person sees. They are part of the
+// conversation's state.
+type whispers struct {
+	IDs []string `json:"ids,omitempty"`
+}
+
+// confidant is the person of a turn that answers a private question, or is a notice they asked for in
+// one. "": the turn is no such.
+func (t *Turn) confidant() string {
+	switch a := t.Activity; {
+	case a.Conversation.Personal() || a.ChannelID != activity.Teams:
+		return ""
+	case t.rec.Notice != nil:
+		return t.rec.Notice.Person
+	case a.Targeted():
+		return a.From.ID
+	}
+	return ""
+}
+
+// AnswerOpenly lets everybody in the conversation read what the turn says from here on, though its
+// question was private: one that Teams shows to nobody but the bot. Without it such a turn speaks to
+// its person alone, with all its messages, cards, notices and failures. Ask the person first. In any
+// other turn it does nothing.
+func (t *Turn) AnswerOpenly() { t.rec.Open = true }
+
+// aimed returns the message as one for the person of a private turn, or as what answers a private
+// question openly.
+func (t *Turn) aimed(m *activity.Activity) *activity.Activity {
+	person, out := t.private(), *m
+	switch {
+	case m.Targeted(), changesSent(m) && !slices.Contains(t.rec.Sent, m.ID):
+	case person != "":
+		out.Target(person)
+	case t.rec.Open && t.rec.Notice == nil && t.confidant() != "" && m.Type == activity.Message:
+		question, _ := json.Marshal(map[string]string{"type": "targetedMessageInfo", "messageId": t.Activity.ID}) // texts always encode
+		out.Entities = append(slices.Clip(m.Entities), question)
+	}
+	return &out
+}
+
 // spoken returns the messages of texts that a model wrote.
 func (t *Turn) spoken(ctx context.Context, texts []string) []*activity.Activity {
 	var all []*activity.Activity
