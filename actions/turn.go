@@ -3,6 +3,7 @@ package actions
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -23,7 +24,8 @@ type Turn struct {
 	Text string
 
 	// Conversation is the state of the whole conversation: in a channel, of all its threads. Thread
-	// is the state of one thread; outside channels it is the same as Conversation. User is the
+	// is the state of one thread; outside channels it is the same as Conversation, but for a private
+	// question ([activity.Activity.Targeted]), which has a thread of its own. User is the
 	// person's state across conversations. Temp lasts as long as the turn.
 	Conversation, Thread, User, Temp *state.Scope
 	// Bot returns the state of the whole bot, which all conversations and people share. The first call
@@ -147,6 +149,27 @@ func (t *Turn) Translate(sentence texts.Text, args ...any) string {
 	}
 	return t.Texts.Say(locale, sentence, args...)
 }
+
+// Cite notes a source that an action has read, and returns the mark for it, such as "[1]". Put the mark
+// into the action's result, beside what it is from: a message of the turn in which the model writes the
+// mark shows the source, where the channel can ([activity.Activity.Cite]). The same source has one mark,
+// until the turn ends. A channel shows at most twenty sources of a message. Actions that run at the
+// same time must not call it at the same time.
+func (t *Turn) Cite(source activity.Citation) (mark string) {
+	all := state.Of[cited](t.Temp)
+	at := slices.IndexFunc(all.Read, func(s activity.Citation) bool { return s.Title == source.Title && s.URL == source.URL })
+	if at < 0 {
+		at = len(all.Read)
+		all.Read = append(all.Read, source)
+	}
+	return "[" + strconv.Itoa(at+1) + "]"
+}
+
+// Sources are what the turn's actions have cited, in the order of their marks.
+func (t *Turn) Sources() []activity.Citation { return state.Peek[cited](t.Temp).Read }
+
+// cited is a value of the turn's temporary state.
+type cited struct{ Read []activity.Citation }
 
 // Progress tells the person how far a long action is, such as "Read 3 of 12 files", where the channel
 // shows that, and only while the action runs. The newest text counts; it is cut at 1,000 characters.

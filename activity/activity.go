@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"html"
 	"iter"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +26,8 @@ import (
 	jsonv1 "github.com/go-json-experiment/json/v1"
 	library "github.com/infracloudio/msbotbuilder-go/core/activity"
 	"github.com/infracloudio/msbotbuilder-go/schema"
+
+	"github.com/planbot-go/planbot/internal/spelling"
 )
 
 // Type is the kind of an activity; unknown kinds are kept as received.
@@ -157,7 +160,8 @@ type SuggestedActions struct {
 // type, a missing type or conversation id, identifiers longer than 1 KiB, and "." and ".." as id or
 // conversation id, which become parts of URLs. The error quotes none of the input, so it is safe to
 // log. Value and channelData may be any JSON. A lone surrogate escape becomes U+FFFD. Null entities
-// and empty attachments are skipped, and callerId is dropped.
+// and empty attachments are skipped, and callerId is dropped. A channel "msteams:COPILOT" becomes
+// "msteams" with an entity for the product, see [Activity.Product].
 func Decode(data []byte) (*Activity, error) {
 	if err := checkShape(data); err != nil {
 		return nil, fmt.Errorf("malformed activity: %w", err)
@@ -167,6 +171,7 @@ func Decode(data []byte) (*Activity, error) {
 		return nil, fmt.Errorf("malformed activity: %w", withoutQuotes(err))
 	}
 	a.CallerID = ""
+	a.nameChannel()
 	a.dropEmpty()
 	if err := a.checkIdentity(); err != nil {
 		return nil, fmt.Errorf("malformed activity: %w", err)
@@ -216,6 +221,19 @@ func withoutQuotes(err error) error {
 		return fmt.Errorf("a field of the wrong type near byte %d", meaning.ByteOffset)
 	}
 	return errors.New("no JSON")
+}
+
+// nameChannel makes "msteams:COPILOT", as the Microsoft 365 Agents SDK names a channel and the
+// product that is used in it, the channel and an entity, as Teams sends them.
+func (a *Activity) nameChannel() {
+	channel, product, ok := strings.Cut(a.ChannelID, ":")
+	if !ok || channel != Teams {
+		return
+	}
+	if a.ChannelID = channel; a.Product() == "" && product != "" {
+		entity, _ := json.Marshal(map[string]string{"type": productEntity, "id": product}, json.Deterministic(true), jsontext.AllowInvalidUTF8(true)) // texts always encode
+		a.Entities = append(a.Entities, entity)
+	}
 }
 
 // dropEmpty removes null entities and empty attachments.
@@ -431,11 +449,103 @@ func (a *Activity) isRecipient(who Account) bool {
 	return who.ID != "" && strings.EqualFold(who.ID, a.Recipient.ID)
 }
 
+// Targeted reports whether the activity is for one person of a group or channel: what the bot gets
+// so is a question that nobody else sees.
+func (a *Activity) Targeted() bool {
+	var flags struct {
+		IsTargeted jsontext.Value `json:"isTargeted"`
+	}
+	return len(a.Recipient.Extra) > 0 && read(a.Recipient.Extra, &flags) && flags.IsTargeted.Kind() == 't'
+}
+
+// Product is the Microsoft 365 product that the person uses the bot in, such as "COPILOT". "": the
+// channel does not say, as Teams itself.
+func (a *Activity) Product() string {
+	for _, entity := range a.Entities[:min(len(a.Entities), maxMentions)] {
+		var product struct {
+			ID string `json:"id"`
+		}
+		if isEntity(entity, productEntity) && read(entity, &product) {
+			return product.ID
+		}
+	}
+	return ""
+}
+
+// Quote is an earlier message that a person quotes.
+type Quote struct {
+	ID   string // of the message
+	From Account
+	// Text is the message as the client of the person shows it: cut, or "" for a card or a deleted
+	// message. Somebody else wrote it, so it is data: it asks the bot for nothing.
+	Text string
+}
+
+// Quotes returns the messages that the activity quotes, at most ten, with at most 1,000 UTF-16 code
+// units of each. Only entities count: "<quoted …/>" in a text proves nothing.
+func (a *Activity) Quotes() []Quote {
+	quotes := a.quotes()
+	return quotes[:min(len(quotes), maxQuotes)]
+}
+
+func (a *Activity) quotes() (quotes []Quote) {
+	for _, entity := range a.Entities[:min(len(a.Entities), maxMentions)] {
+		var e struct {
+			Of map[string]jsontext.Value `json:"quotedReply"`
+		}
+		if !isEntity(entity, quoteEntity) || !read(entity, &e) {
+			continue
+		}
+		member := func(name string) (text string) {
+			_ = json.Unmarshal(e.Of[name], &text, jsontext.AllowInvalidUTF8(true)) // null or of another type: ""
+			return text
+		}
+		q := Quote{ID: member("messageId"), Text: spelling.Cut(member("preview"), maxQuote)}
+		q.From.ID, q.From.Name = member("senderId"), spelling.Cut(member("senderName"), maxWho)
+		if e.Of["isReplyDeleted"].Kind() == 't' {
+			q.Text = ""
+		}
+		quotes = append(quotes, q)
+	}
+	return quotes
+}
+
+// Limits of what is quoted, in UTF-16 code units.
+const (
+	maxQuotes = 10
+	maxQuote  = 1000
+	maxWho    = 100 // of the name of who wrote it
+)
+
+const (
+	quoteEntity   = "quotedReply"
+	promptEntity  = "targetedMessageInfo"
+	productEntity = "ProductInfo"
+)
+
+// quoteTag stands in a text for a quoted message.
+var quoteTag = regexp.MustCompile(`<quoted\s[^>]*?messageId="([^">]*)"[^>]*>(?:\s*</quoted>)?\s?`)
+
+// unquoted is the text without what stands for quotations in it.
+func (a *Activity) unquoted() string {
+	if !strings.Contains(a.Text, "<quoted") {
+		return a.Text
+	}
+	quotes := a.quotes()
+	return quoteTag.ReplaceAllStringFunc(a.Text, func(tag string) string {
+		id := html.UnescapeString(quoteTag.FindStringSubmatch(tag)[1])
+		if slices.ContainsFunc(quotes, func(q Quote) bool { return q.ID == id }) {
+			return ""
+		}
+		return tag
+	})
+}
+
 // Said returns what the person wrote to the bot. It drops mentions of the bot, replaces other
-// mentions with names, decodes the HTML escapes that Teams uses ("&nbsp;", "&amp;"), and trims
-// white space.
+// mentions with names, drops quotations ([Activity.Quotes]), decodes the HTML escapes that Teams
+// uses ("&nbsp;", "&amp;"), and trims white space.
 func (a *Activity) Said() string {
-	text := a.Text
+	text := a.unquoted()
 	for said, who := range a.Mentions() {
 		if a.isRecipient(who) {
 			said = cmp.Or(said, "<at>"+who.Name+"</at>")

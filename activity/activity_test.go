@@ -392,3 +392,68 @@ func TestZone(t *testing.T) {
 		}
 	}
 }
+
+// TestWhereItCameFrom: what tells the channels apart.
+func TestWhereItCameFrom(t *testing.T) {
+	t.Parallel()
+	for file, want := range map[string]struct {
+		product, said      string
+		targeted, personal bool
+		quotes             int
+	}{
+		"copilot-message":     {product: "COPILOT", said: "What is on my lists?", personal: true},
+		"targeted-quote":      {said: "put that on my list", targeted: true, quotes: 1},
+		"webchat-message":     {said: "Was steht auf meinen Listen?", personal: true},
+		"directline-postback": {personal: true},
+	} {
+		raw, err := os.ReadFile("testdata/inbound/" + file + ".json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := activity.Decode(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Product() != want.product || a.Said() != want.said || a.Targeted() != want.targeted || a.Conversation.Personal() != want.personal || len(a.Quotes()) != want.quotes {
+			t.Errorf("%s: product %q, said %q, targeted %v, personal %v, quotes %v", file, a.Product(), a.Said(), a.Targeted(), a.Conversation.Personal(), a.Quotes())
+		}
+	}
+}
+
+// TestAgentsChannel: the Agents SDK names the product in the channel.
+func TestAgentsChannel(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string][2]string{
+		`"msteams:COPILOT"`: {"msteams", "COPILOT"},
+		`"msteams:COPILOT","entities":[{"type":"productInfo","id":"COPILOT"}]`: {"msteams", "COPILOT"},
+		`"msteams:","entities":[{"type":"ProductInfo","id":7}]`:                {"msteams", ""},
+		`"email:COPILOT"`: {"email:COPILOT", ""},
+	} {
+		a, err := activity.Decode([]byte(`{"type":"message","conversation":{"id":"c"},"channelId":` + in + `}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.ChannelID != want[0] || a.Product() != want[1] || len(a.Entities) > 1 {
+			t.Errorf("%s: channel %q, product %q, entities %s", in, a.ChannelID, a.Product(), a.Entities)
+		}
+	}
+}
+
+func TestTarget(t *testing.T) {
+	t.Parallel()
+	m := activity.Activity{Type: activity.Message}
+	if m.Targeted() {
+		t.Error("it is for one person")
+	}
+	m.Target("29:mia")
+	raw, err := m.Encode()
+	if err != nil || !m.Targeted() || string(raw) != `{"type":"message","recipient":{"id":"29:mia","isTargeted":true}}` {
+		t.Errorf("%v %s", err, raw)
+	}
+	for _, flag := range []string{"false", `"true"`, "null"} {
+		a, err := activity.Decode([]byte(`{"type":"message","conversation":{"id":"c"},"recipient":{"id":"28:bot","isTargeted":` + flag + `}}`))
+		if err != nil || a.Targeted() {
+			t.Errorf("%s: %v", flag, err)
+		}
+	}
+}

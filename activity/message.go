@@ -12,6 +12,8 @@ import (
 	"unicode/utf16"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/planbot-go/planbot/internal/spelling"
 )
 
 // Limits of Teams.
@@ -21,6 +23,8 @@ const (
 	maxCitations   = 20
 	maxTitle       = 80
 	maxAbstract    = 160
+	maxKeywords    = 3
+	maxKeyword     = 28
 	maxSuggestions = 3
 )
 
@@ -54,17 +58,60 @@ func (a *Activity) Mention(who Account) {
 }
 
 // Suggest offers texts under the message that the person can send with one click. Teams shows the
-// first three, in personal chats and under text-only messages.
+// first three suggestions of any kind, under text-only messages.
 func (a *Activity) Suggest(texts ...string) {
+	for _, text := range texts {
+		if strings.TrimSpace(text) != "" {
+			a.suggest(suggestSay, text, text)
+		}
+	}
+}
+
+// SuggestSubmit offers a button under the message that writes nothing into the chat: a click sends
+// value, any JSON, to the bot with the invoke suggestedActions/submit. Whoever sees the message may
+// click, and send any value. Channels other than Teams show a button that says its title instead.
+func (a *Activity) SuggestSubmit(title string, value any) { a.suggest(suggestSubmit, title, value) }
+
+// SuggestCompose offers a button under the message that puts a text into the person's compose box,
+// for them to change and send to whom they like. Only Teams has it.
+func (a *Activity) SuggestCompose(title, text string) {
+	body := map[string]any{"additionalData": struct{}{}, "content": text}
+	a.suggest(suggestCompose, title, map[string]any{"type": "Teams.chatMessage", "data": map[string]any{"body": body}})
+}
+
+// The kinds of suggestions.
+const (
+	suggestSay     = "imBack"
+	suggestSubmit  = "Action.Submit"
+	suggestCompose = "Action.Compose"
+)
+
+// suggestion is a button under a message.
+type suggestion struct {
+	Type  string `json:"type"`
+	Title string `json:"title"`
+	Value any    `json:"value"`
+}
+
+func (a *Activity) suggest(kind, title string, value any) {
 	if a.SuggestedActions == nil {
 		a.SuggestedActions = &SuggestedActions{}
 	}
-	for _, text := range texts {
-		if strings.TrimSpace(text) != "" {
-			button := map[string]string{"type": "imBack", "title": text, "value": text}
-			a.SuggestedActions.Actions = append(a.SuggestedActions.Actions, raw(button))
-		}
-	}
+	a.SuggestedActions.Actions = append(a.SuggestedActions.Actions, raw(suggestion{kind, title, value}))
+}
+
+// Quote puts a quotation of an earlier message of the conversation in front of the text. Teams shows
+// who wrote it and how it begins; other channels show nothing.
+func (a *Activity) Quote(messageID string) {
+	a.Text = fmt.Sprintf(`<quoted messageId="%s"/> %s`, html.EscapeString(messageID), a.Text)
+	a.Entities = append(a.Entities, raw(map[string]any{"type": quoteEntity, "quotedReply": map[string]string{"messageId": messageID}}))
+}
+
+// Target makes the message one that only this person sees, in a group or channel of Teams. People
+// with an old client see nothing.
+func (a *Activity) Target(person string) {
+	a.Recipient = Account{Extra: jsontext.Value(`{"isTargeted":true}`)}
+	a.Recipient.ID = person
 }
 
 // AskFeedback shows thumbs under the message, in Teams. A click arrives as the invoke
@@ -155,11 +202,15 @@ func (a *Activity) LabelAI() {
 	a.changeRoot(func(r *rootEntity) { r.Additional = append(r.Additional, "AIGeneratedContent") })
 }
 
-// LabelSensitivity shows the message's confidentiality, in Teams.
+// LabelSensitivity shows the message's confidentiality, in Teams, in words of the bot's own.
 func (a *Activity) LabelSensitivity(name, description string) {
-	a.changeRoot(func(r *rootEntity) {
-		r.Usage = &usageInfo{Type: "CreativeWork", ID: "sensitivity", Name: name, Description: description}
-	})
+	a.changeRoot(func(r *rootEntity) { r.Usage = &usageInfo{Name: name, Description: description} })
+}
+
+// LabelPurview gives the message the Microsoft Purview label with that id. Teams shows the label's
+// own name and description, in place of those of [Activity.LabelSensitivity].
+func (a *Activity) LabelPurview(id string) {
+	a.changeRoot(func(r *rootEntity) { r.Usage = &usageInfo{ID: id} })
 }
 
 // Citation is a source of a message.
@@ -168,12 +219,15 @@ type Citation struct {
 	Title string
 	// Abstract is what the source says, at most 160 characters. "": the title.
 	Abstract string
-	// URL is the source's address, https or http.
+	// URL is the source's address, https.
 	URL string
+	// Keywords tell what the source is about: at most three, of 28 characters each.
+	Keywords []string
 }
 
 // Cite adds sources after the message's existing ones: "[1]" in the text refers to the first, and
-// so on. Sources that the text does not refer to, and those after the twentieth, are not shown.
+// so on. Sources that the text does not refer to, and those after twenty others, are not shown. The
+// numbers of the rest stay.
 func (a *Activity) Cite(sources ...Citation) {
 	a.changeRoot(func(r *rootEntity) {
 		last := 0
@@ -182,7 +236,7 @@ func (a *Activity) Cite(sources ...Citation) {
 		}
 		for i, c := range sources {
 			r.Citations = append(r.Citations, claim{Type: "Claim", Position: last + i + 1, Appearance: appearance{
-				Type: "DigitalDocument", Name: c.Title, Abstract: c.Abstract, URL: c.URL,
+				Type: "DigitalDocument", Name: c.Title, Abstract: c.Abstract, URL: c.URL, Keywords: c.Keywords,
 			}})
 		}
 	})
@@ -220,6 +274,8 @@ type appearance struct {
 	Name     string         `json:"name,omitempty"`
 	Abstract string         `json:"abstract,omitempty"`
 	URL      string         `json:"url,omitempty"`
+	Keywords []string       `json:"keywords,omitempty"`
+	Usage    *usageInfo     `json:"usageInfo,omitempty"`
 	Extra    jsontext.Value `json:",embed"`
 }
 
@@ -264,15 +320,17 @@ func (r *rootEntity) encode() jsontext.Value {
 //   - a second root entity (AI label, sensitivity, citations): they become one;
 //   - a malformed root entity;
 //   - citations that the text does not name, beyond 20, without a title or with another's number;
-//     titles and abstracts that are too long;
+//     titles, abstracts and keywords that are too long; addresses that are not https; a citation's
+//     sensitivity label that is not the message's;
 //   - a mention that is not in the text, or not as often, or beyond 200;
-//   - suggested actions outside of personal chats, beside attachments, without a text, or beyond
-//     three.
+//   - suggested actions beside attachments, without a text, of other kinds, or beyond three, and the
+//     people they are for;
+//   - quotations in a message that one person sees.
 //
-// Other channels get nothing that only Teams supports (root entities, feedbackLoop, notification),
-// and names instead of Teams mentions. No channel gets empty parts. Without a channel, the activity
-// counts as one for Teams, whose rules are the strictest; without a conversation, it counts as
-// personal.
+// Other channels get nothing that only Teams supports (root entities, quotations, feedbackLoop,
+// notification, extendedmarkdown, the suggestions of Teams), and names instead of Teams mentions. No
+// channel gets empty parts. Without a channel, the activity counts as one for Teams, whose rules are
+// the strictest.
 //
 // Fit does not check addresses or the size: see [Activity.EncodeToSend].
 func (a *Activity) Fit() *Activity {
@@ -314,6 +372,9 @@ func (a *Activity) fitTeams() {
 		rest = strings.Replace(rest, m.Text, "\x00", 1)
 		return false
 	})
+	if a.Targeted() {
+		a.unquote()
+	}
 	root, others := a.takeRoot()
 	if a.Entities = others; root != nil && root.fit(a.Text) {
 		a.Entities = append(a.Entities, root.encode())
@@ -325,14 +386,30 @@ func (a *Activity) fitSuggestions(teams bool) {
 	if a.SuggestedActions == nil {
 		return
 	}
-	s := *a.SuggestedActions
-	s.Actions = slices.DeleteFunc(slices.Clone(s.Actions), func(one jsontext.Value) bool { return len(one) == 0 || one.Kind() == 'n' })
-	if teams {
+	s, actions := *a.SuggestedActions, []jsontext.Value(nil)
+	for _, one := range s.Actions {
+		var of suggestion
+		switch ok := read(one, &of); {
+		case len(one) == 0 || one.Kind() == 'n':
+		case teams && (!ok || !slices.Contains([]string{suggestSay, suggestSubmit, suggestCompose}, of.Type)):
+		case !teams && of.Type == suggestCompose:
+		case !teams && of.Type == suggestSubmit:
+			actions = append(actions, raw(suggestion{suggestSay, of.Title, of.Title}))
+		default:
+			actions = append(actions, one)
+		}
+	}
+	if s.Actions = actions; teams {
+		var members map[string]jsontext.Value
 		s.Actions = s.Actions[:min(len(s.Actions), maxSuggestions)]
+		if s.Extra = nil; read(a.SuggestedActions.Extra, &members) {
+			if delete(members, "to"); len(members) > 0 { // everybody may click
+				s.Extra = raw(members)
+			}
+		}
 	}
 	a.SuggestedActions = &s
-	shown := a.Conversation.Personal() && len(a.Attachments) == 0 && strings.TrimSpace(a.Text) != ""
-	if len(s.Actions) == 0 || teams && !shown {
+	if len(s.Actions) == 0 || teams && (len(a.Attachments) > 0 || strings.TrimSpace(a.Text) == "") {
 		a.SuggestedActions = nil
 	}
 }
@@ -349,25 +426,39 @@ func (a *Activity) fitOthers(channelData map[string]jsontext.Value) {
 				return true
 			}
 		}
-		return isEntity(e, rootType)
+		return isEntity(e, rootType) || isEntity(e, promptEntity)
 	})
 	a.Text = strings.NewReplacer(names...).Replace(a.Text)
+	a.unquote()
+	if a.TextFormat == "extendedmarkdown" {
+		a.TextFormat = "markdown"
+	}
 	for _, name := range []string{"feedbackLoop", "feedbackLoopEnabled", "notification"} {
 		delete(channelData, name)
 	}
+}
+
+// unquote removes the quotations.
+func (a *Activity) unquote() {
+	a.Text = a.unquoted()
+	a.Entities = slices.DeleteFunc(a.Entities, func(e jsontext.Value) bool { return isEntity(e, quoteEntity) })
 }
 
 // fit drops what Teams would refuse, and reports whether anything remains.
 func (r *rootEntity) fit(text string) bool {
 	slices.Sort(r.Additional)
 	r.Additional = slices.DeleteFunc(slices.Compact(r.Additional), func(s string) bool { return s == "" })
-	if r.Usage != nil && r.Usage.Name == "" {
-		r.Usage = nil
+	if u := r.Usage; u != nil {
+		fit := *u
+		if r.Usage = nil; fit.ID != "" || fit.Name != "" {
+			fit.Type, fit.ID = "CreativeWork", cmp.Or(fit.ID, "sensitivity")
+			r.Usage = &fit
+		}
 	}
-	var seen [maxCitations + 1]bool
+	seen := map[int]bool{}
 	r.Citations = slices.DeleteFunc(r.Citations, func(c claim) bool {
 		n := c.Position
-		if n < 1 || n > maxCitations || seen[n] || strings.TrimSpace(c.Appearance.Name) == "" ||
+		if n < 1 || len(seen) == maxCitations || seen[n] || strings.TrimSpace(c.Appearance.Name) == "" ||
 			!strings.Contains(text, "["+strconv.Itoa(n)+"]") {
 			return true
 		}
@@ -375,25 +466,32 @@ func (r *rootEntity) fit(text string) bool {
 		return false
 	})
 	for i := range r.Citations {
-		p := &r.Citations[i].Appearance
-		p.Name = clip(p.Name, maxTitle)
-		if p.Abstract = clip(p.Abstract, maxAbstract); strings.TrimSpace(p.Abstract) == "" {
-			p.Abstract = p.Name
-		}
-		if !strings.HasPrefix(p.URL, "https://") && !strings.HasPrefix(p.URL, "http://") {
-			p.URL = ""
-		}
+		r.Citations[i].Appearance.fit(r.Usage)
 	}
 	return len(r.Additional) > 0 || r.Usage != nil || len(r.Citations) > 0 || len(r.Extra) > 0
 }
 
-// clip cuts a text to that many UTF-16 code units, including the ellipsis.
-func clip(text string, most int) string {
-	units := utf16.Encode([]rune(text))
-	if len(units) <= most {
-		return text
+// fit cuts what is too long. label is the message's.
+func (p *appearance) fit(label *usageInfo) {
+	p.Name = spelling.Cut(p.Name, maxTitle)
+	if p.Abstract = spelling.Cut(p.Abstract, maxAbstract); strings.TrimSpace(p.Abstract) == "" {
+		p.Abstract = p.Name
 	}
-	return strings.TrimSuffix(string(utf16.Decode(units[:most-1])), "\ufffd") + "…" // drops half of a split surrogate pair
+	if !strings.HasPrefix(p.URL, "https://") {
+		p.URL = ""
+	}
+	var words []string
+	for _, word := range p.Keywords {
+		if strings.TrimSpace(word) != "" && len(words) < maxKeywords {
+			words = append(words, spelling.Cut(word, maxKeyword))
+		}
+	}
+	if p.Keywords = words; p.Usage != nil && (label == nil || p.Usage.ID != label.ID) {
+		p.Usage = nil
+	}
+	if p.Usage != nil { // Teams takes one description of a label
+		p.Usage = label
+	}
 }
 
 // picture matches an inline picture in JSON, alone or within a text.

@@ -33,8 +33,18 @@ func TestFit(t *testing.T) {
 		one      = `{"@type":"Claim","position":1,"appearance":{"@type":"DigitalDocument","name":"One","abstract":"A"}}`
 		two      = `{"@type":"Claim","position":2,"appearance":{"@type":"DigitalDocument","name":"Two","abstract":"B"}}`
 		buttons  = `{"actions":[{"type":"imBack","title":"a","value":"a"}]}`
+		submit   = `{"type":"Action.Submit","title":"Yes","value":{"choice":"yes"}}`
+		compose  = `{"type":"Action.Compose","title":"Ask","value":{"type":"Teams.chatMessage","data":{"body":{"additionalData":{},"content":"Hi"}}}}`
+		quote    = `{"type":"quotedReply","quotedReply":{"messageId":"7"}}`
+		group    = `"conversation":{"id":"c","conversationType":"groupChat"}`
 		personal = `"conversation":{"id":"c","conversationType":"personal"}`
 	)
+	labelled := func(n int, usage string) string {
+		if usage != "" {
+			usage = `,"usageInfo":` + usage
+		}
+		return `{"@type":"Claim","position":` + strconv.Itoa(n) + `,"appearance":{"name":"N","abstract":"A"` + usage + `}}`
+	}
 	teams := func(fields string) string { return `{"type":"message","channelId":"msteams",` + fields + `}` }
 	webchat := func(fields string) string { return `{"type":"message","channelId":"webchat",` + fields + `}` }
 	for name, c := range map[string]struct{ in, want string }{
@@ -80,17 +90,33 @@ func TestFit(t *testing.T) {
 			teams(`"text":"[1] [2]","entities":[` + root + `,"citation":[{"@type":"Claim","position":1,"appearance":{}},` + two + `]}]`),
 			teams(`"text":"[1] [2]","entities":[` + root + `,"citation":[` + two + `]}]`),
 		},
-		"a mention without its text":   {teams(`"text":"Hi","entities":[` + mia + `]`), teams(`"text":"Hi"`)},
-		"a mention of nobody":          {teams(`"text":"Hi","entities":[{"type":"mention","text":"Hi"}]`), teams(`"text":"Hi"`)},
-		"a mention of another shape":   {teams(`"text":"Hi","entities":[{"type":"Mention","mentioned":7,"text":"Hi"}]`), teams(`"text":"Hi"`)},
-		"one in the text, two meant":   {teams(`"text":"<at>Mia</at>","entities":[` + mia + `,{"type":"mention","mentioned":{"id":"29:other"},"text":"<at>Mia</at>"}]`), teams(`"text":"<at>Mia</at>","entities":[` + mia + `]`)},
-		"two in the text":              {teams(`"text":"<at>Mia</at><at>Mia</at>","entities":[` + mia + `,{"type":"mention","mentioned":{"id":"29:other"},"text":"<at>Mia</at>"}]`), ""},
-		"a mention beyond the text":    {teams(`"text":"<at>Mia</at>a","entities":[` + mia + `,{"type":"mention","mentioned":{"id":"29:m"},"text":"<at>M</at>"}]`), teams(`"text":"<at>Mia</at>a","entities":[` + mia + `]`)},
-		"mentions elsewhere":           {webchat(`"text":"Hi <at>Mia</at>, <at>Mia</at>","entities":[` + mia + `,` + mia + `]`), webchat(`"text":"Hi Mia, Mia"`)},
-		"mentions of another channel":  {webchat(`"text":"Hi @mia","entities":[{"type":"mention","mentioned":{"id":"m","name":"Mia"},"text":"@mia"}]`), ""},
-		"a label elsewhere":            {webchat(`"text":"a","entities":[` + label + `]`), webchat(`"text":"a"`)},
-		"suggestions":                  {teams(personal + `,"text":"a","suggestedActions":` + buttons), ""},
-		"in a group":                   {teams(`"conversation":{"id":"c","conversationType":"groupChat"},"text":"a","suggestedActions":` + buttons), teams(`"conversation":{"id":"c","conversationType":"groupChat"},"text":"a"`)},
+		"a mention without its text":  {teams(`"text":"Hi","entities":[` + mia + `]`), teams(`"text":"Hi"`)},
+		"a mention of nobody":         {teams(`"text":"Hi","entities":[{"type":"mention","text":"Hi"}]`), teams(`"text":"Hi"`)},
+		"a mention of another shape":  {teams(`"text":"Hi","entities":[{"type":"Mention","mentioned":7,"text":"Hi"}]`), teams(`"text":"Hi"`)},
+		"one in the text, two meant":  {teams(`"text":"<at>Mia</at>","entities":[` + mia + `,{"type":"mention","mentioned":{"id":"29:other"},"text":"<at>Mia</at>"}]`), teams(`"text":"<at>Mia</at>","entities":[` + mia + `]`)},
+		"two in the text":             {teams(`"text":"<at>Mia</at><at>Mia</at>","entities":[` + mia + `,{"type":"mention","mentioned":{"id":"29:other"},"text":"<at>Mia</at>"}]`), ""},
+		"a mention beyond the text":   {teams(`"text":"<at>Mia</at>a","entities":[` + mia + `,{"type":"mention","mentioned":{"id":"29:m"},"text":"<at>M</at>"}]`), teams(`"text":"<at>Mia</at>a","entities":[` + mia + `]`)},
+		"mentions elsewhere":          {webchat(`"text":"Hi <at>Mia</at>, <at>Mia</at>","entities":[` + mia + `,` + mia + `]`), webchat(`"text":"Hi Mia, Mia"`)},
+		"mentions of another channel": {webchat(`"text":"Hi @mia","entities":[{"type":"mention","mentioned":{"id":"m","name":"Mia"},"text":"@mia"}]`), ""},
+		"a label elsewhere":           {webchat(`"text":"a","entities":[` + label + `]`), webchat(`"text":"a"`)},
+		"suggestions":                 {teams(personal + `,"text":"a","suggestedActions":` + buttons), ""},
+		"in a group":                  {teams(group + `,"text":"a","suggestedActions":` + buttons), ""},
+		"for one of a group":          {teams(group + `,"text":"a","suggestedActions":{"to":["29:mia"],"actions":[{"type":"imBack","title":"a","value":"a"}]}`), teams(group + `,"text":"a","suggestedActions":` + buttons)},
+		"all that Teams has":          {teams(group + `,"text":"a","suggestedActions":{"actions":[null,{"type":"postBack","title":"p","value":1},` + submit + `,` + compose + `]}`), teams(group + `,"text":"a","suggestedActions":{"actions":[` + submit + `,` + compose + `]}`)},
+		"what only Teams has":         {webchat(`"text":"a","suggestedActions":{"actions":[` + submit + `,` + compose + `]}`), webchat(`"text":"a","suggestedActions":{"actions":[{"type":"imBack","title":"Yes","value":"Yes"}]}`)},
+		"a Purview label":             {teams(`"text":"a","entities":[` + root + `,"usageInfo":{"@type":"CreativeWork","@id":"9f2c1a3e-0000-4000-8000-00000000c0de"}}]`), ""},
+		"a label without anything":    {teams(`"text":"a","entities":[` + root + `,"usageInfo":{"@id":"","description":"x"}}]`), teams(`"text":"a","entities":[` + label + `]`)},
+		"labels of sources": {
+			teams(`"text":"[1][2]","entities":[` + root + `,"usageInfo":{"@id":"s","@type":"CreativeWork"},"citation":[` + labelled(1, `{"@id":"other"}`) + `,` + labelled(2, `{"@id":"s","name":"S"}`) + `]}]`),
+			teams(`"text":"[1][2]","entities":[` + root + `,"usageInfo":{"@id":"s","@type":"CreativeWork"},"citation":[` + labelled(1, "") + `,` + labelled(2, `{"@id":"s","@type":"CreativeWork"}`) + `]}]`),
+		},
+		"a source in plain http":       {teams(`"text":"[1]","entities":[` + root + `,"citation":[{"@type":"Claim","position":1,"appearance":{"name":"One","abstract":"A","url":"http://x"}}]}]`), teams(`"text":"[1]","entities":[` + root + `,"citation":[{"@type":"Claim","position":1,"appearance":{"name":"One","abstract":"A"}}]}]`)},
+		"a source with a high number":  {teams(`"text":"[31]","entities":[` + root + `,"citation":[{"@type":"Claim","position":31,"appearance":{"name":"One","abstract":"A"}}]}]`), ""},
+		"a quotation":                  {teams(`"text":"<quoted messageId=\"7\"/> so","entities":[` + quote + `]`), ""},
+		"a quotation for one person":   {teams(`"recipient":{"id":"29:mia","isTargeted":true},"text":"<quoted messageId=\"7\"/> so","entities":[` + quote + `]`), teams(`"recipient":{"id":"29:mia","isTargeted":true},"text":"so"`)},
+		"a quotation elsewhere":        {webchat(`"text":"<quoted messageId=\"7\"/> so","entities":[` + quote + `,{"type":"targetedMessageInfo","messageId":"1"}]`), webchat(`"text":"so"`)},
+		"a format of Teams elsewhere":  {webchat(`"text":"| a |","textFormat":"extendedmarkdown"`), webchat(`"text":"| a |","textFormat":"markdown"`)},
+		"a format that somebody chose": {teams(`"text":"| a |","textFormat":"extendedmarkdown"`), ""},
 		"beside a card":                {teams(personal + `,"text":"a","attachments":[{"contentType":"x","content":{}}],"suggestedActions":` + buttons), teams(personal + `,"text":"a","attachments":[{"contentType":"x","content":{}}]`)},
 		"without a text":               {teams(personal + `,"suggestedActions":` + buttons), teams(personal)},
 		"none":                         {webchat(`"text":"a","suggestedActions":{"actions":[null]}`), webchat(`"text":"a"`)},
@@ -184,6 +210,73 @@ func TestManyCitationsAndSuggestions(t *testing.T) {
 	}
 	if n := strings.Count(got, `"imBack"`); n != 3 || !strings.Contains(got, `"value":"c"`) {
 		t.Errorf("%d suggestions in %s", n, got)
+	}
+}
+
+// TestCutting: what is too long is cut between characters as people see them.
+func TestCutting(t *testing.T) {
+	t.Parallel()
+	const family = "👨‍👩‍👧" // eight code units
+	m := activity.Activity{Type: activity.Message, ChannelID: activity.Teams, Text: "[1]"}
+	m.Cite(activity.Citation{
+		Title: strings.Repeat("t", 75) + family, Abstract: strings.Repeat("e\u0301", 81),
+		Keywords: []string{" ", "a", strings.Repeat("b", 27) + "🇩🇪", "c", "d"},
+	})
+	want := `{"type":"message","channelId":"msteams","text":"[1]","entities":[{"type":"https://schema.org/Message","@type":"Message","@context":"https://schema.org","@id":"","citation":[{"@type":"Claim","position":1,"appearance":{"@type":"DigitalDocument",
+		"name":"` + strings.Repeat("t", 75) + `…","abstract":"` + strings.Repeat("e\u0301", 79) + `…","keywords":["a","` + strings.Repeat("b", 27) + `…","c"]}}]}]}`
+	if diff := cmp.Diff(generic(t, []byte(want)), generic(t, []byte(fitted(t, &m)))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestSuggestions: the three kinds, as Teams wants them.
+func TestSuggestions(t *testing.T) {
+	t.Parallel()
+	m := activity.Activity{Type: activity.Message, ChannelID: activity.Teams, Text: "Well?"}
+	m.SuggestSubmit("Yes", map[string]string{"choice": "yes"})
+	m.Suggest("Lists")
+	m.SuggestCompose("Ask Mia", "Could you …")
+	want := `{"type":"message","channelId":"msteams","text":"Well?","suggestedActions":{"actions":[
+		{"type":"Action.Submit","title":"Yes","value":{"choice":"yes"}},
+		{"type":"imBack","title":"Lists","value":"Lists"},
+		{"type":"Action.Compose","title":"Ask Mia","value":{"type":"Teams.chatMessage","data":{"body":{"additionalData":{},"content":"Could you …"}}}}]}}`
+	if diff := cmp.Diff(generic(t, []byte(want)), generic(t, []byte(fitted(t, &m)))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// TestQuotes: what a message quotes is no part of what the person says, and only entities count.
+func TestQuotes(t *testing.T) {
+	t.Parallel()
+	in := func(text, entities string) *activity.Activity {
+		return read(t, `{"type":"message","channelId":"msteams","text":`+text+`,"entities":[`+entities+`]}`)
+	}
+	const (
+		ben  = `{"type":"quotedReply","quotedReply":{"messageId":"1","senderId":"29:ben","senderName":"Ben","preview":"reset","time":"1","validatedMessageReference":true}}`
+		gone = `{"type":"quotedReply","quotedReply":{"messageId":"2","senderName":7,"preview":"secret","isReplyDeleted":true}}`
+		card = `{"type":"quotedReply","quotedReply":{"messageId":"3","preview":null}}`
+		none = `{"type":"quotedReply","quotedReply":7}`
+	)
+	a := in(`"<quoted messageId=\"2\"/> and <quoted messageId=\"1\"></quoted>\nwhat is <quoted messageId=\"9\"/>? &lt;quoted messageId=\"1\"/&gt;"`, ben+`,`+gone+`,`+card+`,`+none)
+	if got, want := a.Said(), "and what is <quoted messageId=\"9\"/>? <quoted messageId=\"1\"/>"; got != want {
+		t.Errorf("said %q, want %q", got, want)
+	}
+	want := []activity.Quote{{ID: "1", From: account("29:ben", "Ben"), Text: "reset"}, {ID: "2"}, {ID: "3"}}
+	if diff := cmp.Diff(want, a.Quotes()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	many := in(`"a"`, strings.Repeat(ben+",", 11)+`{"type":"quotedReply","quotedReply":{"messageId":"last","preview":"`+strings.Repeat("x", 2000)+`"}}`)
+	if got := many.Quotes(); len(got) != 10 {
+		t.Errorf("%d quotes", len(got))
+	}
+	long := in(`"a"`, `{"type":"quotedReply","quotedReply":{"messageId":"1","preview":"`+strings.Repeat("x", 2000)+`"}}`)
+	if got := long.Quotes()[0].Text; len(utf16.Encode([]rune(got))) != 1000 {
+		t.Errorf("a quote of %d code units", len(utf16.Encode([]rune(got))))
+	}
+	m := activity.Activity{Type: activity.Message, ChannelID: activity.Teams, Text: "Yes."}
+	m.Quote("17")
+	if got, want := fitted(t, &m), `{"type":"message","channelId":"msteams","text":"<quoted messageId=\"17\"/> Yes.","entities":[{"quotedReply":{"messageId":"17"},"type":"quotedReply"}]}`; got != want {
+		t.Errorf("%s\nwant %s", got, want)
 	}
 }
 

@@ -79,6 +79,41 @@ func TestWhatThePageShowsOfCards(t *testing.T) {
 	}
 }
 
+type question struct {
+	About string `json:"about"`
+}
+
+func findInBooks(_ context.Context, turn *actions.Turn, in question) (actions.Result, error) {
+	book := activity.Citation{Title: "The tea book", Abstract: "Black tea: three minutes.", URL: "https://contoso.com/tea"}
+	return actions.Observe("Tea takes three minutes " + turn.Cite(book)), nil // the model reads "Tea takes three minutes [1]"
+}
+
+func whatNext(ctx context.Context, t *bot.Turn) error {
+	t.React(ctx, "1f440_eyes", true) // a receipt, also where typing does not show
+	m := t.Message("What next?")
+	m.LabelPurview("9f2c1a3e-0000-4000-8000-00000000c0de")
+	m.SuggestSubmit("Order tea", map[string]int{"cups": 2}) // sends this to the bot, and nothing into the chat
+	m.Suggest("Show the list")                              // says it
+	m.SuggestCompose("Ask Mia", "Mia, do you have milk?")   // for the person to change and send
+	return t.Send(ctx, m)
+}
+
+func TestWhatThePageShowsOfMessages(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	actions.Add(b.actions, "findInBooks", "Finds it in books", findInBooks)
+	b.bot.OnCommand("next", whatNext)
+	b.model.Says(plan(do("findInBooks", `{"about":"tea"}`)), plan(say("Three minutes [1].")))
+	b.say("how long does tea take?")
+	if got := b.connector.Next(t); !strings.Contains(got.JSON, `"name":"The tea book"`) {
+		t.Errorf("no source in %s", got.JSON)
+	}
+	b.say("next")
+	if got := b.connector.Next(t); !strings.Contains(got.JSON, `"@id":"9f2c1a3e-0000-4000-8000-00000000c0de"`) || strings.Count(got.JSON, `"Action.`) != 2 {
+		t.Errorf("%s", got.JSON)
+	}
+}
+
 type closeTicket struct {
 	ID       int       `json:"id" title:"Ticket"`
 	Priority string    `json:"priority,omitempty" title:"Priority" enum:"p1,p2" labels:"Urgent,Not urgent"`

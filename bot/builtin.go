@@ -30,6 +30,7 @@ func (b *builtins) routes() []route {
 	return []route{
 		{botAdded, b.welcome},
 		{botRemoved, leave},
+		{func(t *Turn) bool { return t.Activity.Type == activity.InstallationUpdate }, upgraded},
 		{isCommand("help"), b.help},
 		{isCommand("/help"), b.help},
 		{isCommand(resetCommand), b.unlessOff(resetCommand, b.reset)},
@@ -71,6 +72,10 @@ func botRemoved(t *Turn) bool {
 func itself(a *activity.Activity) func(activity.Account) bool {
 	return func(m activity.Account) bool { return m.ID != "" && m.ID == a.Recipient.ID }
 }
+
+// upgraded handles another version of the app: the turn keeps how to reach the conversation, as every
+// turn does, and nobody reads anything.
+func upgraded(context.Context, *Turn) error { return nil }
 
 // welcome greets a conversation once.
 func (b *builtins) welcome(ctx context.Context, t *Turn) error {

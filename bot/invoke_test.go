@@ -379,7 +379,7 @@ func TestWelcomeSuggestsExamples(t *testing.T) {
 	if diff := cmp.Diff(any(want), added(event{"id": "a:mia", "conversationType": "personal", "tenantId": "t1"})); diff != "" {
 		t.Error(diff)
 	}
-	if got := added(event{"id": "19:g", "conversationType": "groupChat", "tenantId": "t1"}); got != nil {
+	if got := added(event{"id": "19:g", "conversationType": "groupChat", "tenantId": "t1"}); !cmp.Equal(any(want), got) {
 		t.Errorf("in a group %v", got)
 	}
 }

@@ -49,6 +49,8 @@ func (*sink) CreateConversation(_ context.Context, in activity.Reference, _ stri
 	return in, nil
 }
 
+func (*sink) React(context.Context, activity.Reference, string, string, bool) error { return nil }
+
 func (*sink) TeamSize(context.Context, activity.Reference, string) (int, error) {
 	return 0, nil
 }

@@ -223,6 +223,36 @@ func TestTwoMinutes(t *testing.T) {
 	}, func(c *bot.Config) { c.TurnTimeout = 10 * time.Minute })
 }
 
+// TestLessInCopilot: Copilot ends a message that grows sooner than Teams.
+func TestLessInCopilot(t *testing.T) {
+	for _, product := range []string{"COPILOT", "OFFICE"} {
+		t.Run(product, func(t *testing.T) {
+			streamed(t, nil, func(t *testing.T, kit *bottest.Kit) {
+				kit.Model.Answers(writes(300*time.Millisecond, answerOpens+"Roses are red, I was told at school,", 105*time.Second, " and so are you.", 106*time.Second, answerEnds))
+				kit.Personal("Mia").Deliver(map[string]any{"type": "message", "text": "Write a poem", "entities": []any{map[string]any{"type": "ProductInfo", "id": product}}})
+				kit.Settle()
+				if ended := slices.Contains(wireOf(kit), "final Roses are red, I was told at school"); ended != (product == "COPILOT") {
+					t.Errorf("ended early: %v\n%q", ended, wireOf(kit))
+				}
+			}, func(c *bot.Config) { c.TurnTimeout = 10 * time.Minute })
+		})
+	}
+}
+
+// TestNoSilenceInCopilot: a status is sent again before Copilot takes the silence for a failure.
+func TestNoSilenceInCopilot(t *testing.T) {
+	for product, want := range map[string]int{"COPILOT": 3, "OFFICE": 1} {
+		t.Run(product, func(t *testing.T) {
+			streamed(t, nil, func(t *testing.T, kit *bottest.Kit) {
+				kit.Model.Answers(writes(80*time.Second, answerOpens+"Roses are red."+answerEnds))
+				kit.Personal("Mia").Deliver(map[string]any{"type": "message", "text": "Write a poem", "entities": []any{map[string]any{"type": "ProductInfo", "id": product}}})
+				kit.Settle()
+				expectWire(t, kit, append(slices.Repeat([]string{"informative Thinking…"}, want), "final Roses are red.")...)
+			}, func(c *bot.Config) { c.TurnTimeout = 10 * time.Minute })
+		})
+	}
+}
+
 // TestTwoMinutesWithNothingToShow says so, and the reply is a message of its own.
 func TestTwoMinutesWithNothingToShow(t *testing.T) {
 	acts := actions.New()

@@ -245,7 +245,7 @@ func (b *Bot) ignores(t *Turn) bool {
 		return false
 	case a.FromBot():
 		reason = "sent by a bot"
-	case a.ChannelID == activity.Teams && !a.Conversation.Personal() && !t.IsSubmit() && !a.Addressed():
+	case a.ChannelID == activity.Teams && !a.Conversation.Personal() && !t.IsSubmit() && !a.Addressed() && !a.Targeted():
 		reason = "not addressed to the bot"
 	default:
 		return false

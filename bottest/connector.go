@@ -78,6 +78,8 @@ type Sent struct {
 	To            string // the conversation; "": the request creates one
 	ReplyTo       string // the activity that it replies to; may be ""
 	ID            string // the new message's id, or that of the updated message
+	Targeted      bool   // only one person sees it
+	Reaction      string // that the request adds (PUT) or takes away (DELETE)
 	Activity      *activity.Activity
 	JSON          string // the activity as received
 
@@ -96,6 +98,8 @@ func (s Sent) line() string {
 		text += " [" + a.ContentType + "] " + string(a.Content)
 	}
 	switch {
+	case s.Reaction != "":
+		text = "(" + s.Method + " reaction " + s.Reaction + " to message " + s.ID + ")"
 	case s.Method == http.MethodPut:
 		text = "(updates message " + s.ID + ") " + text
 	case s.Method == http.MethodDelete:
@@ -341,6 +345,8 @@ func (c *Connector) handler() http.Handler {
 	mux.HandleFunc("POST /v3/conversations/{conversation}/activities/{reply}", c.take)
 	mux.HandleFunc("PUT /v3/conversations/{conversation}/activities/{id}", c.take)
 	mux.HandleFunc("DELETE /v3/conversations/{conversation}/activities/{id}", c.take)
+	mux.HandleFunc("PUT /v3/conversations/{conversation}/activities/{id}/reactions/{reaction}", c.take)
+	mux.HandleFunc("DELETE /v3/conversations/{conversation}/activities/{id}/reactions/{reaction}", c.take)
 	mux.HandleFunc("POST /v3/conversations", c.take)
 	mux.HandleFunc("GET /v3/teams/{team}", func(w http.ResponseWriter, r *http.Request) {
 		c.mu.Lock()
@@ -355,7 +361,8 @@ func (c *Connector) handler() http.Handler {
 func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
 	sent := Sent{
 		Of: ofHeader(r.Header), Method: r.Method, Authorization: r.Header.Get("Authorization"), Status: http.StatusAccepted,
-		To: r.PathValue("conversation"), ReplyTo: r.PathValue("reply"), ID: r.PathValue("id"), Activity: &activity.Activity{},
+		Targeted: r.URL.Query().Get("isTargetedActivity") == "true",
+		To:       r.PathValue("conversation"), ReplyTo: r.PathValue("reply"), ID: r.PathValue("id"), Reaction: r.PathValue("reaction"), Activity: &activity.Activity{},
 	}
 	w.Header().Set("Content-Type", "application/json")
 	raw, err := io.ReadAll(r.Body)
@@ -368,12 +375,19 @@ func (c *Connector) take(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	sent.JSON = string(raw)
+	if aimed := sent.Activity.Targeted(); aimed != (sent.Targeted && r.Method == http.MethodPost) || aimed && sent.Activity.Recipient.ID == "" {
+		c.t.Errorf("bottest: a new message that one person sees names them, no other does: %s %s %s", r.Method, r.URL, raw)
+		http.Error(w, `{"error":{"code":"BadArgument","message":"Bad argument"}}`, http.StatusBadRequest)
+		return
+	}
 	isMessage, part := sent.Message(), chunkIn(raw)
 	id, a := c.answer(sent, isMessage, part)
 	var v ruling
-	if a.Status >= http.StatusBadRequest {
+	switch {
+	case sent.Reaction != "": // which may come at any time
+	case a.Status >= http.StatusBadRequest:
 		c.streams.refused(part, a.Status, a.Body)
-	} else {
+	default:
 		var b *bubble
 		v, b = c.streams.judge(streamCall{
 			method: sent.Method, to: sent.To, replyTo: sent.ReplyTo, id: sent.ID, activity: sent.Activity, part: part, newID: id, lost: a.CutOff,

@@ -570,7 +570,7 @@ func (r *run) press(e *delivery) (click map[string]any, id string) {
 func (r *run) cards(chat *Chat) (all []Sent) {
 	updates := map[string]Sent{}
 	for _, sent := range r.kit.Connector.Sent() {
-		if sent.Method == http.MethodPut && sent.To == chat.of.id && sent.Status < http.StatusBadRequest {
+		if sent.Method == http.MethodPut && sent.Reaction == "" && sent.To == chat.of.id && sent.Status < http.StatusBadRequest {
 			updates[sent.ID] = sent
 		}
 	}
@@ -829,7 +829,7 @@ func (e *scene) asked(i int, last bool) Answer {
 
 // sending returns how the connector answers a message of the bot.
 func (r *run) sending(sent Sent) Answer {
-	if sent.Activity.Type == activity.Typing || sent.Method == http.MethodPut {
+	if sent.Activity.Type == activity.Typing || sent.Method == http.MethodPut || sent.Reaction != "" {
 		return Answer{}
 	}
 	s := r.stage.Load()

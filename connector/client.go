@@ -150,7 +150,7 @@ func retryAfter(value string) time.Duration {
 // Before each try to Microsoft's connector, but not to hosts that the operator listed, the client
 // waits to stay below the limits of Teams. A conversation (a channel with all its threads is one)
 // gets 7 activities per second, 8 per 2 s, 60 per 30 s and 1800 per hour; a message with text and
-// attachments counts as two. A tenant gets 50 requests per second. [Client.Download] is not
+// attachments counts as two. It gets two reactions per second. A tenant gets 50 requests per second. [Client.Download] is not
 // counted, as it knows no tenant. A try is not made if it would have to wait longer than half a
 // minute or than the call has left; nor is a typing indicator that would have to wait at all. Parts
 // of growing messages take at most half of a tenant's requests and leave room for messages, or are
@@ -247,6 +247,21 @@ func (c *Client) Update(ctx context.Context, ref activity.Reference, id string, 
 func (c *Client) Delete(ctx context.Context, ref activity.Reference, id string, targeted bool) error {
 	k := inConversation(http.MethodDelete, ref, "activities", id)
 	k.targeted = targeted
+	_, err := c.do(ctx, k)
+	return err
+}
+
+// React adds the bot's reaction to a message of the conversation, or takes it away. Reactions are
+// "like", "heart", "laugh", "surprised", "sad", "angry", and the ids of Teams' own list, such as
+// "1f440_eyes". Adding one that is there does nothing. Only Teams has it.
+func (c *Client) React(ctx context.Context, ref activity.Reference, id, reaction string, add bool) error {
+	method := http.MethodDelete
+	if add {
+		method = http.MethodPut
+	}
+	k := inConversation(method, ref, "activities", id, "reactions", reaction)
+	k.op = fmt.Sprintf("%s reaction in conversation %q", method, ref.Conversation.ID)
+	k.usage.reaction = true
 	_, err := c.do(ctx, k)
 	return err
 }
@@ -384,7 +399,7 @@ func (k *call) write(ref activity.Reference, a *activity.Activity) error {
 	out.ID, out.ServiceURL, out.CallerID = "", "", ""
 	out.From.Name = ""
 	out.Conversation.IsGroup = false
-	k.targeted = isTargeted(a.Recipient)
+	k.targeted = a.Targeted()
 	if out.Type != "suggestion" && !k.targeted || k.method == http.MethodPut { // an update goes to the activity's original recipient
 		out.Recipient = activity.Account{}
 	}
@@ -393,14 +408,6 @@ func (k *call) write(ref activity.Reference, a *activity.Activity) error {
 		return fmt.Errorf("%s: %w: %w", k.op, ErrBadCall, err)
 	}
 	return nil
-}
-
-// isTargeted reports whether only the recipient is to see the activity.
-func isTargeted(to activity.Account) bool {
-	var flags struct {
-		IsTargeted jsontext.Value `json:"isTargeted"`
-	}
-	return len(to.Extra) > 0 && json.Unmarshal(to.Extra, &flags) == nil && flags.IsTargeted.Kind() == 't'
 }
 
 // ask makes the call and reads its answer into v.

@@ -116,6 +116,16 @@ func TestOperations(t *testing.T) {
 			"",
 		},
 		{
+			"react", ``, func(r *rest) (string, error) { return "", r.React(ctx, r.ref, "in/1", "1f44d_+/tone1", true) },
+			sent{"PUT", conversation + "/activities/in%2F1/reactions/1f44d_+%2Ftone1", token, ""},
+			"",
+		},
+		{
+			"react no more", ``, func(r *rest) (string, error) { return "", r.React(ctx, r.ref, "in-1", "like", false) },
+			sent{"DELETE", conversation + "/activities/in-1/reactions/like", token, ""},
+			"",
+		},
+		{
 			"typing", ``, func(r *rest) (string, error) { return r.Send(ctx, r.ref, activity.To(r.ref, activity.Typing)) },
 			sent{
 				"POST", conversation + "/activities", token,

@@ -26,11 +26,12 @@ type limit struct {
 }
 
 // Teams allows 7 messages per second, 8 per 2 s, 60 per 30 s and 1800 per hour in one conversation,
-// and 50 requests per second in one tenant
+// two reactions per second, and 50 requests per second in one tenant
 // (https://learn.microsoft.com/microsoftteams/platform/bots/how-to/rate-limit). These buckets stay
 // below that in any time window.
 var (
 	conversationLimits = []limit{{0.9, 6}, {0.45, 60}}
+	reactionLimits     = []limit{{0.9, 1}}
 	tenantLimits       = []limit{{40, 10}}
 	chunkLimits        = []limit{{20, 5}} // of a tenant: half
 )
@@ -59,6 +60,7 @@ type usage struct {
 	messages     int    // how many Teams counts it as; 0: one
 	fleeting     bool   // not worth a wait or a retry
 	chunk        bool   // a part of a growing message; fleeting, too
+	reaction     bool   // counts as a reaction, not as a message
 }
 
 // wait waits until the call op may be made. If that would take longer than maxLimitWait or go
@@ -79,7 +81,11 @@ func (l *limits) wait(ctx context.Context, op string, u usage) error {
 		room = spare
 	}
 	if conversation, _, _ := strings.Cut(strings.ToLower(u.conversation), ";"); conversation != "" { // a channel with all its threads is one
-		if err := l.take(ctx, op, "conversation "+conversation, conversationLimits, max(u.messages, 1), room, latest); err != nil {
+		kind, of := "conversation ", conversationLimits
+		if u.reaction {
+			kind, of = "reactions of ", reactionLimits
+		}
+		if err := l.take(ctx, op, kind+conversation, of, max(u.messages, 1), room, latest); err != nil {
 			return err
 		}
 	}

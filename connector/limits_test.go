@@ -277,6 +277,29 @@ func TestABusyConversationHoldsUpNoOther(t *testing.T) {
 	})
 }
 
+// TestReactions: two a second at most, which take no room of messages.
+func TestReactions(t *testing.T) {
+	t.Parallel()
+	inBubble(t, func(t *testing.T, l *logbook, c *connector.Client) {
+		var wg sync.WaitGroup
+		for range 10 {
+			wg.Go(func() {
+				if err := c.React(t.Context(), thread("busy", "t1"), "1", "like", true); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		synctest.Wait()
+		for range 6 {
+			if _, err := c.Send(t.Context(), thread("busy", "t1"), message()); err != nil || time.Since(l.start) != 0 {
+				t.Errorf("a message after %v: %v", time.Since(l.start), err)
+			}
+		}
+		wg.Wait()
+		within(t, l.times(func(e entry) bool { return strings.Contains(e.path, "/reactions/") }), 2, time.Second)
+	})
+}
+
 func TestLimitsKeepTheOrder(t *testing.T) {
 	t.Parallel()
 	inBubble(t, func(t *testing.T, l *logbook, c *connector.Client) {

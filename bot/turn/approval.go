@@ -172,6 +172,9 @@ func (x *execution) ask(ctx context.Context, c *call) error {
 	if len(a.Approvers) == 0 {
 		a.Approvers = x.engine.cfg.Approvers
 	}
+	if asker := x.Activity.From; x.private() != "" && !a.mayDecide(asker, asker) {
+		return x.notHere()
+	}
 	if len(a.Approvers) == 0 && x.Activity.From.ID == "" {
 		return x.refuseCall(ctx, c, "nobody here can approve it: no person asked for it, and the bot has no approvers")
 	}
@@ -193,6 +196,15 @@ func (x *execution) ask(ctx context.Context, c *call) error {
 	count(x.engine.meter.approvals, "asked")
 	zerolog.Ctx(ctx).Info().Str("approval", a.ID).Str("action", a.Action).Msg("waits for approval")
 	return x.put([]*activity.Activity{question})
+}
+
+// notHere ends a plan that somebody else would have to approve, who cannot see the private question.
+func (x *execution) notHere() error {
+	said := x.Translate("Somebody else has to approve this, and they can't read what only you and I see. Please ask me where they can.")
+	if did := x.titles(completed(x.Outcomes())); len(did) > 0 {
+		said += " " + x.Translate("Before that I did: %s.", strings.Join(did, ", "))
+	}
+	return &stopError{said}
 }
 
 // refuseCall fails a call before it is made.
@@ -305,6 +317,9 @@ func (x *execution) updateCard(ctx context.Context, a *Approval) {
 	m := x.Message("")
 	m.ReplyToID = ""
 	m.Attachments = []activity.Attachment{a.decidedCard(x.Turn, x.Activity.From).Attachment()}
+	if person := x.private(); person != "" {
+		m.Target(person)
+	}
 	if err := x.engine.cfg.Channel.Update(ctx, x.Activity.Reference(), a.CardID, m); err != nil {
 		zerolog.Ctx(ctx).Info().Str("error", cause(err)).Msg("the approval card was not updated")
 	}

@@ -53,6 +53,8 @@ type Channel interface {
 	Update(ctx context.Context, to activity.Reference, id string, a *activity.Activity) error
 	// Delete removes a sent activity. targeted says that only one person sees it.
 	Delete(ctx context.Context, to activity.Reference, id string, targeted bool) error
+	// React adds the bot's reaction to a message, or takes it away.
+	React(ctx context.Context, to activity.Reference, id, reaction string, add bool) error
 	// CreateConversation starts a personal chat with a person, through a conversation that both are
 	// in, and sends first unless it is nil. It returns the chat.
 	CreateConversation(ctx context.Context, in activity.Reference, with string, first *activity.Activity) (activity.Reference, error)

@@ -26,8 +26,8 @@ type Hooks struct {
 	// BeforeSay sees each text of a plan and returns what to say. A blank text is not said.
 	BeforeSay func(ctx context.Context, t *Turn, text string) (string, error)
 	// BeforeSend sees each message of [Turn.Say] before it is saved to be sent. It may add what
-	// only the bot knows: citations ([activity.Activity.Cite]) of sources that an action left in
-	// the turn's Temp, a sensitivity label, suggestions.
+	// only the bot knows: a sensitivity label, suggestions, citations beyond those of
+	// [actions.Turn.Cite].
 	BeforeSend func(ctx context.Context, t *Turn, m *activity.Activity)
 	// Failed sees the failure of a turn and returns what to tell the person; "" leaves that to the
 	// bot. The failure may be a [*models.Error], a [*plan.Fault], a [*LimitError] or an

@@ -35,6 +35,7 @@ var ownValues = map[string]texts.Text{
 	"skills":      "loaded skills",
 	"greeted":     "whether I said hello",
 	"handoffs":    "what you can go on with elsewhere",
+	"whispers":    "which messages only one person sees",
 }
 
 // errTooMuch says that there is more data than may be sent.

@@ -95,6 +95,9 @@ func (t notifier) Notify(ctx context.Context, n actions.Notice) (id string, err 
 	if p.To.Conversation != "" && t.Conversation != nil && queueOf(p.To) == t.Conversation.Key() {
 		p.known = *state.Of[reference](t.Conversation)
 	}
+	if queueOf(p.To) == queueOf(here) {
+		p.person = t.private()
+	}
 	return t.engine.notify(ctx, p)
 }
 
@@ -104,6 +107,7 @@ type post struct {
 	owner   string // who may withdraw it; "": nobody
 	attempt string // key of the action call that sends it; "": none
 	known   reference
+	person  string // who alone may read it; "": everybody
 }
 
 func (e *Engine) notify(ctx context.Context, p *post) (string, error) {
@@ -248,7 +252,7 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 		return "", err
 	}
 	entry, key := inbox.Entry{Queue: queueOf(p.To)}, p.key(messages)
-	t.rec.Notice = &pendingNotice{Messages: messages, Known: p.known, Keyed: key != "" && p.Every == "", Run: p.Run}
+	t.rec.Notice = &pendingNotice{Messages: messages, Known: p.known, Keyed: key != "" && p.Every == "", Run: p.Run, Person: p.person}
 	t.rec.Trace = traceparent(ctx)
 	if p.Run != "" {
 		t.rec.Text, t.Text = p.Text, p.Text

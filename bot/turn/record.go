@@ -53,6 +53,8 @@ type Record struct {
 	Summary *pendingSummary `json:"summary,omitempty"`
 
 	Answer *Answer `json:"answer,omitempty"`
+	// Open says that everybody may read the answers to a private question.
+	Open bool `json:"open,omitzero"`
 	// Remembered says that the turn is in the conversation's history.
 	Remembered bool `json:"remembered,omitzero"`
 	// Forgotten says that the person's data is deleted. Kept is what stays because it belongs to
@@ -242,6 +244,8 @@ type pendingNotice struct {
 	Due   time.Time `json:"due,omitzero"`   // in the time zone that people read it in
 	Keyed bool      `json:"keyed,omitzero"` // the record's id is made from the notice's key
 	Run   string    `json:"run,omitempty"`  // the handler that runs instead of sending Messages
+	// Person is who alone may read it, because they asked for it in private.
+	Person string `json:"person,omitempty"`
 }
 
 // Answer is what a turn answers to the HTTP request that brought it, and to the same request when

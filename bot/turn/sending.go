@@ -15,6 +15,7 @@ import (
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/state"
 )
 
 // outbox sends a turn's messages one by one: the phase Sending. It saves the record before each of
@@ -124,6 +125,9 @@ func (o *outbox) sendFirst(ctx context.Context) error {
 // answer a message. It returns an error as long as the channel gives no answer at all, and the
 // message waits. An indicator that the connector did not send says nothing about the channel.
 func (o *outbox) probe(ctx context.Context) error {
+	if o.private() != "" { // others would see it
+		return nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
 	to := o.Activity.Reference()
@@ -217,6 +221,10 @@ func (o *outbox) deliver(ctx context.Context, a *activity.Activity) error {
 	}
 	count(o.engine.meter.replies, "ok")
 	o.rec.Sent, o.spoke = append(o.rec.Sent, id), true
+	if id != "" && a.Targeted() && len(a.Attachments) > 0 && o.scopes != nil && o.fault == nil {
+		w := state.Of[whispers](o.Conversation)
+		w.IDs = newest(append(w.IDs, id), maxWhispers)
+	}
 	zerolog.Ctx(ctx).Debug().Str("sent_id", id).Dur("took", time.Since(began)).Msg("reply sent")
 	return nil
 }
@@ -235,7 +243,7 @@ func (o *outbox) transmit(ctx context.Context, a *activity.Activity) (id string,
 	switch {
 	case changesSent(a):
 		if a.Type == activity.MessageDelete {
-			err = channel.Delete(ctx, to, a.ID, false)
+			err = channel.Delete(ctx, to, a.ID, a.Targeted())
 		} else {
 			message := *a
 			message.Type, message.ReplyToID = activity.Message, ""

@@ -30,12 +30,24 @@ import (
 // document.
 const maxMerges = 20
 
+// privateThread comes before the person in the id of a thread that only they and the bot are in.
+const privateThread = ";messageid=private-"
+
+// thread is the id of the turn's thread: of the conversation, if it has none. What is private has a
+// thread of its own, so that no model tells others of it.
+func (t *Turn) thread() string {
+	if person := t.confidant(); person != "" {
+		return t.Activity.Conversation.BaseID() + privateThread + person
+	}
+	return t.Activity.Conversation.ID
+}
+
 // keys returns the keys of the turn's state: the conversation, the person, in a channel the thread,
 // and in a personal conversation the person's home.
 func (t *Turn) keys() []state.Key {
 	a, to := t.Activity, actions.To(t.Activity)
 	keys := []state.Key{queueOf(to), userKey(a)}
-	if a.Conversation.ID != a.Conversation.BaseID() {
+	if to.Conversation = t.thread(); to.Conversation != a.Conversation.BaseID() {
 		keys = append(keys, keyOf(to))
 	}
 	if a.Conversation.Personal() {
@@ -535,7 +547,7 @@ func readPlace(place string) (conversation string, personal bool) {
 
 // here is the turn's conversation as a place.
 func (t *Turn) here() string {
-	return placeOf(t.Activity.Conversation.ID, t.Activity.Conversation.Personal())
+	return placeOf(t.thread(), t.Activity.Conversation.Personal())
 }
 
 // placesKey is the key of a person's places.

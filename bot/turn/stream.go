@@ -35,7 +35,9 @@ const (
 	updateEvery   = 3 * time.Second         // once the message has ended
 	chunkWithin   = 10 * time.Second        // one request
 	endAfter      = 110 * time.Second       // since the first request: Teams ends it after two minutes
-	overAfter     = 115 * time.Second       // from then on a 429 says that it has ended
+	endInCopilot  = 100 * time.Second       // Copilot ends it sooner
+	overAfter     = 5 * time.Second         // later a 429 says that it has ended
+	againEvery    = 30 * time.Second        // the same status in Copilot, which takes 45 s of silence for a failure
 	lostFor       = 2 * time.Minute         // how long a message whose id nobody knows may be open
 	barredFor     = 24 * time.Hour          // no stream in a conversation that refused one
 	maxStatus     = 1000                    // characters
@@ -91,7 +93,9 @@ type stream struct {
 	to     Channel
 	typing *typing
 	every  time.Duration
-	longer string // takesLong, translated
+	limit  time.Duration // how long a message may be open
+	again  time.Duration // when to send the same status again
+	longer string        // takesLong, translated
 
 	wake  chan struct{} // has room for one
 	quit  context.CancelFunc
@@ -129,12 +133,15 @@ func newStream(t *Turn) *stream {
 		return nil
 	}
 	s := &stream{
-		lease: t.lease, about: t.Activity, to: t.engine.cfg.Channel, typing: t.typing, every: chunkEvery,
+		lease: t.lease, about: t.Activity, to: t.engine.cfg.Channel, typing: t.typing, every: chunkEvery, limit: limitOf(t.Activity), again: forever,
 		longer: t.Translate(takesLong), wake: make(chan struct{}, 1), busy: make(chan struct{}, 1),
 		open: left, off: !may, frozen: left != nil, began: time.Now(),
 	}
 	if t.Activity.ChannelID == console {
 		s.every = quickEvery
+	}
+	if s.limit == endInCopilot {
+		s.again = againEvery
 	}
 	if left != nil && left.ID == "" { // the channel has one which nobody knows how to end
 		s.open, s.off, s.frozen, s.barred = nil, true, false, left.Begun.Add(lostFor)
@@ -164,6 +171,14 @@ func mayStream(t *Turn) bool {
 		!t.repliesInResponse() && t.engine.cfg.Hooks.BeforeSay == nil && t.Activity.Conversation.Personal() &&
 		slices.Contains(streamChannels, t.Activity.ChannelID) && t.Activity.CallerApp() == "" &&
 		time.Now().After(state.Peek[reference](t.Conversation).Whole)
+}
+
+// limitOf is how long a growing message may be open.
+func limitOf(a *activity.Activity) time.Duration {
+	if strings.EqualFold(a.Product(), "COPILOT") {
+		return endInCopilot
+	}
+	return endAfter
 }
 
 // leftOpen returns the growing message that a lost process left, if it is not over.
@@ -404,7 +419,7 @@ func (s *stream) next() (next part) {
 			next, s.timed = part{s.sendUpdate, s.text, later(text.at, s.answered.Add(updateEvery))}, true
 		}
 	default:
-		next = part{s.sendEnd, "", later(o.Begun.Add(endAfter), s.answered.Add(finalAfter))}
+		next = part{s.sendEnd, "", later(o.Begun.Add(s.limit), s.answered.Add(finalAfter))}
 		switch {
 		case s.frozen:
 		case len(s.text) > len(o.Shown) && strings.HasPrefix(s.text, o.Shown):
@@ -412,6 +427,9 @@ func (s *stream) next() (next part) {
 			next, s.timed = next.sooner(text), true
 		case o.Shown == "" && s.doing != "" && s.doing != s.status:
 			status.at = later(status.at, s.answered.Add(s.every))
+			next = next.sooner(status)
+		case o.Shown == "" && s.doing != "":
+			status.at = s.answered.Add(s.again)
 			next = next.sooner(status)
 		}
 	}
@@ -751,7 +769,7 @@ func (o *outbox) settleStream(ctx context.Context, m *activity.Activity, err err
 		}
 		return false, err
 	}
-	if said == tooFast && !refused.HeldBack && time.Since(open.Begun) > overAfter {
+	if said == tooFast && !refused.HeldBack && time.Since(open.Begun) > limitOf(o.Activity)+overAfter {
 		said = expired
 	}
 	if o.stream != nil {
@@ -799,8 +817,17 @@ func (o *outbox) settleStream(ctx context.Context, m *activity.Activity, err err
 		}
 		rest = rest[1:]
 		return instead(plain(next))
+	case !shown || len(m.Attachments) > 0: // what was shown alone may end it
+		open.Heals = true
+		return instead(final(labelled(o.Activity, cmp.Or(open.Shown, "…")), open.ID), replacing(m, open.ID))
 	}
 	o.streamed(true)
+	if len(rest) > 0 {
+		if next, err := rest[0].read(); err == nil && next.Type == activity.MessageDelete && next.ID == open.ID { // a card is next
+			rest = rest[1:]
+			return instead()
+		}
+	}
 	return instead(plain(m))
 }
 

@@ -471,6 +471,8 @@ func (t *Turn) leave(ctx context.Context, err error) (more bool) {
 }
 
 const (
+	// reactWithin limits a reaction: the reply waits for it.
+	reactWithin = 5 * time.Second
 	// tellWithin limits the one sentence about a failure, which may go out after the turn timeout.
 	tellWithin = 20 * time.Second
 	// settleWithin limits a save at shutdown.
@@ -552,7 +554,7 @@ func (t *Turn) tellDeadLetter(ctx context.Context, dead *deadLetter) []byte {
 		}
 		messages, err := (&outbox{t}).endStream([]*activity.Activity{t.Message(said)})
 		for _, m := range messages {
-			err = errors.Join(err, (&outbox{t}).deliver(ctx, m))
+			err = errors.Join(err, (&outbox{t}).deliver(ctx, t.aimed(m)))
 		}
 		if err != nil {
 			zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the person was not told of the dead letter")
@@ -858,6 +860,24 @@ func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error
 	return err
 }
 
+// React adds the bot's reaction to the message that the turn answers, or with add unset takes it away:
+// as a receipt where typing does not show. See [connector.Client.React] for the reactions. Only Teams
+// has them, and not on a private question. A reaction says nothing that must arrive: a failure goes to
+// the log, and a crash may lose it or repeat it, which changes nothing.
+func (t *Turn) React(ctx context.Context, reaction string, add bool) {
+	a := t.Activity
+	if a.ChannelID != activity.Teams || a.ID == "" || t.confidant() != "" || !t.IsMessage() || t.repliesInResponse() || t.lease.Err() != nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, reactWithin)
+	defer cancel()
+	ctx, s := step(ctx, "react")
+	err := t.engine.cfg.Channel.React(ctx, a.Reference(), a.ID, reaction, add)
+	if s.end(err); err != nil {
+		zerolog.Ctx(ctx).Info().Str("error", cause(err)).Msg("reaction not sent")
+	}
+}
+
 // put makes the loop save and then send the messages.
 func (t *Turn) put(messages []*activity.Activity) error {
 	messages, err := (&outbox{t}).endStream(messages)
@@ -869,6 +889,7 @@ func (t *Turn) put(messages []*activity.Activity) error {
 		if changesSent(m) { // it may be nothing but an id
 			m = into(t.Activity, m)
 		}
+		m = t.aimed(m)
 		out, err := outgoingOf(m)
 		if err == nil && changesSent(m) && m.ID == "" {
 			err = fmt.Errorf("a %s has no id of the message", m.Type)
@@ -886,12 +907,72 @@ func (t *Turn) put(messages []*activity.Activity) error {
 	return nil
 }
 
+// private is the person who alone reads what the turn says: they asked where nobody else reads it.
+// "": everybody in the conversation may. A click on a private card is private, though Teams does not
+// say so.
+func (t *Turn) private() string {
+	switch {
+	case t.rec.Open:
+		return ""
+	case t.Conversation != nil && (t.IsSubmit() || t.Activity.Type == activity.Invoke) && slices.Contains(state.Peek[whispers](t.Conversation).IDs, t.Activity.ReplyToID):
+		return t.Activity.From.ID
+	}
+	return t.confidant()
+}
+
+// maxWhispers is how many private cards a conversation remembers.
+const maxWhispers = 50
+
+// whispers are the ids of the last messages with cards that only one person sees. They are part of the
+// conversation's state.
+type whispers struct {
+	IDs []string `json:"ids,omitempty"`
+}
+
+// confidant is the person of a turn that answers a private question, or is a notice they asked for in
+// one. "": the turn is no such.
+func (t *Turn) confidant() string {
+	switch a := t.Activity; {
+	case a.Conversation.Personal() || a.ChannelID != activity.Teams:
+		return ""
+	case t.rec.Notice != nil:
+		return t.rec.Notice.Person
+	case a.Targeted():
+		return a.From.ID
+	}
+	return ""
+}
+
+// AnswerOpenly lets everybody in the conversation read what the turn says from here on, though its
+// question was private: one that Teams shows to nobody but the bot. Without it such a turn speaks to
+// its person alone, with all its messages, cards, notices and failures. Ask the person first. In any
+// other turn it does nothing.
+func (t *Turn) AnswerOpenly() { t.rec.Open = true }
+
+// aimed returns the message as one for the person of a private turn, or as what answers a private
+// question openly.
+func (t *Turn) aimed(m *activity.Activity) *activity.Activity {
+	person, out := t.private(), *m
+	switch {
+	case m.Targeted(), changesSent(m) && !slices.Contains(t.rec.Sent, m.ID):
+	case person != "":
+		out.Target(person)
+	case t.rec.Open && t.rec.Notice == nil && t.confidant() != "" && m.Type == activity.Message:
+		question, _ := json.Marshal(map[string]string{"type": "targetedMessageInfo", "messageId": t.Activity.ID}) // texts always encode
+		out.Entities = append(slices.Clip(m.Entities), question)
+	}
+	return &out
+}
+
 // spoken returns the messages of texts that a model wrote.
 func (t *Turn) spoken(ctx context.Context, texts []string) []*activity.Activity {
 	var all []*activity.Activity
 	for _, text := range texts {
 		for _, m := range t.messages(text) {
 			m.LabelAI()
+			if sources := t.Sources(); len(sources) > 0 {
+				m.Cite(sources...)
+			}
 			all = append(all, m)
 		}
 		if form := t.engine.cfg.Feedback; form != "" {

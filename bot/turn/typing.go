@@ -36,7 +36,7 @@ type typing struct {
 
 // startTyping returns nil, which is safe to use, if there is nobody to show it to.
 func startTyping(ctx context.Context, t *Turn) *typing {
-	if !t.IsMessage() || t.repliesInResponse() || t.Activity.Conversation.ConversationType == "channel" { // Teams does not show it there
+	if !t.IsMessage() || t.repliesInResponse() || t.private() != "" || t.Activity.Conversation.ConversationType == "channel" { // Teams does not show it there
 		return nil
 	}
 	ty := &typing{turn: t, about: t.Activity, to: t.engine.cfg.Channel, ctx: ctx, busy: make(chan struct{}, 1)}

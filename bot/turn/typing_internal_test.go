@@ -106,6 +106,10 @@ func (*slowChannel) CreateConversation(_ context.Context, in activity.Reference,
 	return in, nil
 }
 
+func (c *slowChannel) React(context.Context, activity.Reference, string, string, bool) error {
+	return nil
+}
+
 func (c *slowChannel) TeamSize(context.Context, activity.Reference, string) (int, error) {
 	return 0, nil
 }

@@ -87,6 +87,7 @@ type result struct{ Title, Value string }
 type citation struct {
 	Position             int
 	Title, URL, Abstract string
+	Keywords             []string
 }
 
 type sensitivity struct{ ID, Name, Description string }
@@ -129,10 +130,11 @@ func (h *handler) called(ctx context.Context, given map[string]any) error {
 func textRoute(m *making, word string, h *handler) {
 	m.on = append(m.on, func(b *bot.Bot) {
 		b.OnCommand(word, func(ctx context.Context, t *bot.Turn) error {
-			if err := h.called(ctx, nil); err != nil || h.Note {
+			h.p.quoted(t.Activity)
+			if err := h.called(ctx, map[string]any{}); err != nil || h.Note {
 				return err
 			}
-			return t.Send(ctx, t.Message(h.Text))
+			return h.says(ctx, t, m.given)
 		})
 	})
 }

@@ -363,6 +363,7 @@ func (p *played) newBot(ctx context.Context, parts bottest.Parts, g given) (*bot
 			return nil, err
 		}
 	}
+	acts.OnForget(p.forgotten)
 	cfg.Actions = acts
 	cfg.Stream = g.Options.Stream
 	cfg.Welcome = g.Options.Welcome

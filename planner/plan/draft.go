@@ -6,6 +6,8 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/planbot-go/planbot/internal/spelling"
 )
 
 // Draft finds the text that people may see while a model still writes its answer. Only a plan that
@@ -184,7 +186,7 @@ func codeUnit(in string) (unit rune, size int) {
 // add adds a character to the text.
 func (d *Draft) add(c rune) {
 	at := d.text.Len()
-	if !d.joins(c) { // so the cluster before it has ended
+	if !spelling.Joins(d.runes, d.first, d.last, c) { // so the cluster before it has ended
 		if !isBlank(d.first) {
 			d.settled = at
 		}
@@ -229,29 +231,4 @@ func (d *Draft) end() {
 	if d.runes > 0 && !isBlank(d.first) {
 		d.settled = d.text.Len()
 	}
-}
-
-// joins reports whether c continues the last grapheme cluster. In doubt it does: then the cluster is
-// shown a little later.
-func (d *Draft) joins(c rune) bool {
-	const joiner, nonJoiner = '\u200d', '\u200c'
-	switch {
-	case d.runes == 0:
-		return false
-	case c == '\n':
-		return d.last == '\r'
-	case unicode.IsSpace(c), c < 0x300 && d.last != joiner:
-		return false
-	case d.last == joiner, c == joiner, c == nonJoiner, unicode.Is(unicode.M, c):
-		return true
-	case 0x1F1E6 <= c && c <= 0x1F1FF: // half a flag
-		return d.runes == 1 && 0x1F1E6 <= d.first && d.first <= 0x1F1FF
-	}
-	return 0x1F3FB <= c && c <= 0x1F3FF || 0xE0020 <= c && c <= 0xE007F || // skin tones and tags
-		c == 0x0E33 || c == 0x0EB3 || isJamo(c) && unicode.Is(unicode.Hangul, d.last) || isJamo(d.last) && unicode.Is(unicode.Hangul, c)
-}
-
-// isJamo reports whether c is a part of a Korean syllable.
-func isJamo(c rune) bool {
-	return 0x1100 <= c && c <= 0x11FF || 0xA960 <= c && c <= 0xA97F || 0xD7B0 <= c && c <= 0xD7FF
 }
