@@ -165,6 +165,9 @@ type Config struct {
 	// AuditKeep is how long the bot keeps an audit of approvals and of calls of actions that are not
 	// StateOnly: who, what, when and the outcome, without content. See [turn.ReadAudit]. 0: no audit.
 	AuditKeep time.Duration
+	// UploadPiece is how many bytes of a file for a person one request uploads: a multiple of 327,680,
+	// and at most 60 MiB. See [actions.Result.WithFile]. 0: 10 MiB, the largest file that can be sent.
+	UploadPiece int
 	// Skills are the bot's Agent Skills; a [skills.Provider] is one. Its actions must be among
 	// Actions, and it must extend the planner. nil: none.
 	Skills Skills
@@ -252,6 +255,9 @@ func New(cfg Config) (*Bot, error) {
 			faults = append(faults, fmt.Errorf("%s is negative", number.name))
 		}
 	}
+	if p := cfg.UploadPiece; p < 0 || p > 60<<20 || p%uploadStep != 0 {
+		faults = append(faults, fmt.Errorf("UploadPiece: %d bytes are not a multiple of %d, up to 60 MiB", p, uploadStep))
+	}
 	for _, command := range cfg.CommandsOff {
 		if !slices.Contains([]string{resetCommand, dataCommand, forgetCommand}, command) {
 			faults = append(faults, fmt.Errorf("CommandsOff: there is no built-in command %q", command))
@@ -273,6 +279,7 @@ func New(cfg Config) (*Bot, error) {
 	cfg.HistoryTurns = cmp.Or(cfg.HistoryTurns, 5)
 	cfg.Budget.Messages = cmp.Or(cfg.Budget.Messages, 20)
 	cfg.ApprovalTimeout = cmp.Or(cfg.ApprovalTimeout, 24*time.Hour)
+	cfg.UploadPiece = cmp.Or(cfg.UploadPiece, 32*uploadStep)
 	cfg.MaxTurns = cmp.Or(cfg.MaxTurns, 1024)
 	cfg.MaxConnections = cmp.Or(cfg.MaxConnections, 10_000)
 	cfg.MaxRequests = cmp.Or(cfg.MaxRequests, 4096)
@@ -292,6 +299,7 @@ func New(cfg Config) (*Bot, error) {
 	b.routes.known = map[string]invokeRoute{
 		cardInvoke:     {read: b.routes.readClick, handle: clicked, card: true},
 		feedbackInvoke: {read: readFeedback, handle: b.rated, atOnce: true},
+		fileInvoke:     {read: valueOf[turn.FileConsent], handle: fileAnswered, atOnce: true, beside: "files"},
 	}
 	engine, err := turn.New(turn.Config{
 		Actions: cfg.Actions, Planner: cfg.Planner, Store: cfg.Store, Channel: cfg.Channel,
@@ -300,7 +308,7 @@ func New(cfg Config) (*Bot, error) {
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
 		MaxWaiting: cfg.MaxWaiting, MaxWaitingPerConversation: cfg.MaxWaitingPerConversation,
-		Budget: cfg.Budget, Quota: cfg.Quota, AuditKeep: cfg.AuditKeep, Feedback: cfg.Feedback, Stream: cfg.Stream,
+		Budget: cfg.Budget, Quota: cfg.Quota, AuditKeep: cfg.AuditKeep, UploadPiece: cfg.UploadPiece, Feedback: cfg.Feedback, Stream: cfg.Stream,
 		FilteredText: cfg.FilteredText, CommandsOff: cfg.CommandsOff, Texts: cfg.texts, HistoryTurns: cfg.HistoryTurns,
 		Summarize: cfg.Summarize,
 		Metrics:   cfg.Metrics, Traces: cfg.Traces, Log: cfg.Log,
@@ -494,6 +502,9 @@ func (b *Bot) rated(ctx context.Context, t *Turn, value any) (InvokeResponse, er
 	}
 	return InvokeResponse{}, b.routes.feedback(ctx, t, f)
 }
+
+// uploadStep is what OneDrive wants the parts of a file to be a multiple of, in bytes.
+const uploadStep = 327_680
 
 // Limits on shutdown.
 const (

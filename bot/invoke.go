@@ -78,6 +78,9 @@ type invokeRoute struct {
 	card   bool // a click on a card, whose faults have a form of their own
 	// atOnce answers the invoke with an empty body once it is saved.
 	atOnce bool
+	// beside is the queue beside the conversation's in which the turn runs, without state. "": it runs
+	// in the conversation's.
+	beside string
 }
 
 // AddInvoke is a typed [Bot.OnInvoke]: In is the invoke's value, Out the body of the answer. An Out
@@ -407,4 +410,12 @@ func (f *Feedback) readForm(feedback jsontext.Value) bool {
 	}
 	f.Text = strings.TrimSpace(f.Text)
 	return true
+}
+
+// fileInvoke is the invoke of a person's answer to a file that the bot offered.
+const fileInvoke = "fileConsent/invoke"
+
+// fileAnswered acts on it. The answer must be empty.
+func fileAnswered(ctx context.Context, t *Turn, value any) (InvokeResponse, error) {
+	return InvokeResponse{}, t.TakeFile(ctx, value.(turn.FileConsent))
 }

@@ -459,6 +459,12 @@ func duplicatesOf(t *Turn) []inbox.Duplicate {
 	if click := clickOf(t); click != "" {
 		all = append(all, inbox.Duplicate{ID: click, For: sameClick})
 	}
+	if a.Type == activity.Invoke && a.Name == fileInvoke {
+		var answer turn.FileConsent
+		if json.Unmarshal(a.Value, &answer) == nil && len(answer.Context) > 0 {
+			all = append(all, inbox.Duplicate{ID: "file\n" + a.From.ID + "\n" + string(answer.Context), For: time.Hour})
+		}
+	}
 	return all
 }
 
