@@ -61,6 +61,11 @@ type Channel interface {
 	Download(ctx context.Context, a activity.Attachment, maxBytes int64) (content []byte, contentType string, err error)
 	// UploadPart puts a part of a file into an upload session, and returns where the next part begins.
 	UploadPart(ctx context.Context, address string, part []byte, from, size int64) (next int64, err error)
+	// Meeting, Participant and NotifyMeeting are about the meeting with that id: its details, one of its
+	// people, and what people in it are shown. failed are those who are not.
+	Meeting(ctx context.Context, of activity.Reference, id string) (connector.Meeting, error)
+	Participant(ctx context.Context, of activity.Reference, id, user string) (connector.Participant, error)
+	NotifyMeeting(ctx context.Context, of activity.Reference, id string, n connector.MeetingNotification) (failed []connector.MeetingNotificationFailure, err error)
 	// TeamSize returns how many members a team has.
 	TeamSize(ctx context.Context, of activity.Reference, id string) (int, error)
 	// Identified reports whether requests carry the bot's token, which may only go to an address

@@ -314,12 +314,13 @@ func (t *Turn) TakeFile(ctx context.Context, c FileConsent) error {
 		t.rec.Upload = &upload{}
 	}
 	if up := t.rec.Upload; up.Outcome == "" {
-		up.Outcome = declined
+		outcome := declined // saved only once it is true
 		if c.Action == accepts {
-			if up.Outcome, err = t.upload(ctx, c.UploadInfo.UploadURL, rec, queue); err != nil {
+			if outcome, err = t.upload(ctx, c.UploadInfo.UploadURL, rec, queue); err != nil {
 				return err
 			}
 		}
+		up.Outcome = outcome
 		log.Info().Str("outcome", up.Outcome).Msg("file answered")
 	}
 	ctx = t.lasting(ctx)
