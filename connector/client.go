@@ -858,18 +858,15 @@ func (c *Client) put(ctx context.Context, op string, to *url.URL, part []byte, f
 	if err != nil {
 		return 0, fmt.Errorf("%s: read the answer: %w", op, err)
 	}
-	if !asks && res.StatusCode != http.StatusAccepted { // it has the file
-		if end < size {
-			return 0, fmt.Errorf("%s: the session ended %d bytes early", op, size-end)
-		}
-		return size, nil
+	if !asks && res.StatusCode != http.StatusAccepted { // it has the file, or refuses the next part
+		return end, nil
 	}
 	var session struct {
 		Expected []string `json:"nextExpectedRanges"`
 	}
 	unread := json.Unmarshal(body, &session) != nil || session.Expected == nil
 	switch {
-	case unread && asks:
+	case unread && (asks || end == size):
 		return 0, fmt.Errorf("%s: the session does not say which part it wants", op)
 	case unread:
 		return end, nil // if that is wrong, the session refuses the next part
