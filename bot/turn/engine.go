@@ -92,6 +92,9 @@ type Config struct {
 	Notice func(name string) Handler
 	// OwnAnswer answers an invoke that failed. said is safe to show.
 	OwnAnswer func(t *Turn, said string) Answer
+	// Unread reports whether nobody waits for the answer of an invoke any more, so that a failure has
+	// to be told in a message.
+	Unread func(t *Turn) bool
 	// Clicked answers a click on an approval: with the updated card or, if the click did not count,
 	// with a text.
 	Clicked func(card *activity.Card, text string) Answer
@@ -507,6 +510,16 @@ func (w *workers) begin() bool {
 	}
 	w.work.Add(1)
 	return true
+}
+
+// join counts work that needs no slot, unless the engine is draining. It ends with work.Done.
+func (w *workers) join() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.closed {
+		w.work.Add(1)
+	}
+	return !w.closed
 }
 
 func (w *workers) leave() {
