@@ -33,7 +33,7 @@ const (
 	// fileFor is how long a person may take to accept a file. maxOffers limits the files that wait for
 	// that in one conversation.
 	fileFor   = time.Hour
-	maxOffers = 8
+	maxOffers = 4
 	// uploadStep is what each part of a file but the last is a multiple of: OneDrive wants that.
 	uploadStep = 327_680
 	// uploadSpare is how many parts of a file may be sent beyond those that it has, because the session
