@@ -748,7 +748,7 @@ func (p *process) parts() (Parts, error) {
 	return Parts{
 		Model: chain, Named: func(name string) (models.Model, error) { return p.chain([]string{name}) },
 		ModelURL: p.kit.Model.URL, Transport: labelled{p.transport}, Replica: p.replica,
-		Bot: bot.Config{Name: p.kit.cfg.Name, Store: p.store, Channel: client, Authenticator: bot.Guarded(guard), Log: p.kit.log(), Hooks: p.hooks()},
+		Bot: bot.Config{Name: p.kit.cfg.Name, Store: p.store, Channel: client, Tokens: client, Authenticator: bot.Guarded(guard), Log: p.kit.log(), Hooks: p.hooks()},
 	}, nil
 }
 

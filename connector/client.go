@@ -166,12 +166,13 @@ type Client struct {
 	tokens    tokens // nil in local mode
 	limits    *limits
 	transport http.RoundTripper
+	trusted   http.RoundTripper // to hosts that the operator configured
 }
 
-func newClient(cfg Config, hosts *serviceHosts) *Client {
+func newClient(cfg Config, hosts *serviceHosts, trusted http.RoundTripper) *Client {
 	cfg.Tries = cmp.Or(cfg.Tries, defaultTries)
 	cfg.UserAgent = cmp.Or(cfg.UserAgent, "planbot")
-	c := &Client{cfg: cfg, hosts: hosts, limits: newLimits(), transport: cfg.Transport}
+	c := &Client{cfg: cfg, hosts: hosts, limits: newLimits(), transport: cfg.Transport, trusted: trusted}
 	if c.transport == nil {
 		c.transport = guardedTransport(hosts)
 	}
@@ -385,7 +386,8 @@ func (k *call) write(ref activity.Reference, a *activity.Activity) error {
 	out.From.Name = ""
 	out.Conversation.IsGroup = false
 	k.targeted = isTargeted(a.Recipient)
-	if out.Type != "suggestion" && !k.targeted || k.method == http.MethodPut { // an update goes to the activity's original recipient
+	signsIn := slices.ContainsFunc(out.Attachments, func(at activity.Attachment) bool { return at.ContentType == OAuthCardType })
+	if out.Type != "suggestion" && !k.targeted && !signsIn || k.method == http.MethodPut { // an update goes to the activity's original recipient
 		out.Recipient = activity.Account{}
 	}
 	var err error
@@ -508,6 +510,10 @@ func (c *Client) token(ctx context.Context) (string, error) {
 // roundTrip makes the request and returns an answer of success. It uses the transport directly, so
 // it follows no redirect and keeps no cookie. After a 401 it drops the token.
 func (c *Client) roundTrip(op string, req *http.Request, token string) (*http.Response, error) {
+	return c.roundTripBy(c.transport, op, req, token)
+}
+
+func (c *Client) roundTripBy(transport http.RoundTripper, op string, req *http.Request, token string) (*http.Response, error) {
 	var written atomic.Bool
 	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
 		WroteRequest: func(info httptrace.WroteRequestInfo) { written.Store(info.Err == nil) },
@@ -516,7 +522,7 @@ func (c *Client) roundTrip(op string, req *http.Request, token string) (*http.Re
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	res, err := c.transport.RoundTrip(req)
+	res, err := transport.RoundTrip(req)
 	if write := (*net.OpError)(nil); errors.As(err, &write) && write.Op == "write" {
 		written.Store(false) // net/http reports the write once the request is in its buffer
 	}

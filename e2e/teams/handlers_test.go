@@ -29,6 +29,9 @@ var routers = map[string]func(m *making, word string, h *handler){
 // as people would, and put ids of the case that stand for the bot's own into played.stands.
 var preparers = map[string]func(p *played, kit *bottest.Kit, g given, state json.RawMessage){}
 
+// looks see what is left when a case is over.
+var looks []func(p *played)
+
 // needsToken is the option of an action that needs a token of that connection.
 var needsToken func(connection string) actions.Option
 
