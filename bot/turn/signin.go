@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"regexp"
 	"slices"
@@ -121,17 +122,28 @@ func (t *Turn) SignInLink(ctx context.Context, connection string) (string, error
 	return r.Link, err
 }
 
-// RedeemCode signs the person of the turn in with the code that the sign-in page of the connection gave
-// them. [connector.ErrNoUserToken]: the code is wrong.
-func (t *Turn) RedeemCode(ctx context.Context, connection, code string) error {
-	if !sixDigits.MatchString(code) {
-		return connector.ErrNoUserToken
-	}
-	if t.engine.cfg.Tokens == nil {
-		return connector.ErrNoTokenService
+// RedeemState signs the person of the turn in to the connection with the code that Teams puts into an
+// invoke of a message extension that it repeats after a sign-in. It reports whether there was one that
+// was right.
+func (t *Turn) RedeemState(ctx context.Context, connection string) (bool, error) {
+	code := cmp.Or(t.secret, stateOf(t.Activity))
+	if !sixDigits.MatchString(code) || t.engine.cfg.Tokens == nil {
+		return false, nil
 	}
 	_, err := t.engine.cfg.Tokens.UserToken(ctx, t.Activity.Reference(), connection, code)
-	return err
+	if errors.Is(err, connector.ErrNoUserToken) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// stateOf is the state in the value of an invoke.
+func stateOf(a *activity.Activity) string {
+	var value struct {
+		State string `json:"state"`
+	}
+	_ = json.Unmarshal(a.Value, &value) // a value of another form has none
+	return value.State
 }
 
 // SignOut signs the person out of all connections that actions need, and drops what waits in this
@@ -371,6 +383,9 @@ func answersCard(a *activity.Activity) (s answerToCard, ok bool) {
 // Hide takes the token or the code out of an activity that answers a sign-in card. What remains may be
 // stored and logged. It is for programs that see activities before the bot does.
 func Hide(a *activity.Activity) (secret string) {
+	if a.Type == activity.Invoke && a.Name == "composeExtension/submitAction" { // the others are not stored
+		return hideState(a)
+	}
 	if _, ok := answersCard(a); !ok {
 		return ""
 	}
@@ -404,13 +419,30 @@ func Hide(a *activity.Activity) (secret string) {
 	return secret
 }
 
+// hideState takes the code out of the value of an invoke.
+func hideState(a *activity.Activity) (code string) {
+	var value map[string]jsontext.Value
+	if code = stateOf(a); !sixDigits.MatchString(code) || json.Unmarshal(a.Value, &value) != nil {
+		return ""
+	}
+	maps.DeleteFunc(value, func(name string, _ jsontext.Value) bool { return strings.EqualFold(name, "state") })
+	a.Value, _ = json.Marshal(value) // it was JSON
+	return code
+}
+
 // hide takes the secret out of the turn's activity and of its record.
 func (t *Turn) hide() {
-	if _, ok := answersCard(t.Activity); !ok || !t.SignsIn() {
-		return // or the bot's own handler wants it
+	_, ok := answersCard(t.Activity)
+	switch {
+	case ok && t.SignsIn(): // else the bot's own handler wants it
+		t.secret, t.Text = Hide(t.Activity), ""
+	case !ok && t.engine.cfg.Tokens != nil:
+		if t.secret = Hide(t.Activity); t.secret == "" {
+			return
+		}
+	default:
+		return
 	}
-	t.secret = Hide(t.Activity)
-	t.Text = ""
 	raw, err := t.Activity.Encode()
 	if err != nil { // it was decoded
 		raw = []byte(`{}`)

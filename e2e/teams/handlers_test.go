@@ -30,7 +30,7 @@ var routers = map[string]func(m *making, word string, h *handler){
 var preparers = map[string]func(p *played, kit *bottest.Kit, g given, state json.RawMessage){}
 
 // looks see what is left when a case is over.
-var looks []func(p *played)
+var looks []func(p *played, e expect)
 
 // needsToken is the option of an action that needs a token of that connection.
 var needsToken func(connection string) actions.Option

@@ -176,7 +176,7 @@ func (p *played) play(t *recorder, v vector) {
 		kit.Settle()
 		time.Sleep(quiet)
 		for _, look := range looks {
-			look(p)
+			look(p, v.Expect)
 		}
 		p.models = kit.Model.Calls()[before:]
 		kit.Connector.Sent() // all of it is looked at
