@@ -66,6 +66,9 @@ type Action struct {
 	Destructive bool
 	// Approval says that a person must approve each call, see [Policy].
 	Approval bool
+	// Connection is the OAuth connection whose token of the person the action needs, see [NeedsToken].
+	// "": none.
+	Connection string
 	// ReturnsData says that the result is meant for the model. It is only descriptive: the plan and
 	// [Observe] decide what the model sees.
 	ReturnsData bool
@@ -93,6 +96,21 @@ func Destructive(a *Action) { a.Destructive = true }
 
 // NeedsApproval marks an action whose calls a person must approve.
 func NeedsApproval(a *Action) { a.Approval = true }
+
+// NeedsToken marks an action that acts in another service as the person, with their token of that
+// OAuth connection of the Azure Bot. If the person is not signed in when the action is to run, the plan
+// waits while they do, and goes on as it was. The action gets the token from [Turn.UserToken]:
+//
+//	actions.Add(r, "nextMeeting", "Says when the next meeting is", next, actions.NeedsToken("graph"))
+//
+// If the call also needs an approval, that comes first.
+func NeedsToken(connection string) Option {
+	return func(a *Action) {
+		if a.Connection = connection; connection == "" {
+			a.fault = errors.New("NeedsToken without a connection")
+		}
+	}
+}
 
 // Parallel marks an action that may run at the same time as others.
 func Parallel(a *Action) { a.Parallel = true }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -189,4 +190,26 @@ func ExampleDoing() {
 	// Searching tickets
 	// Read 3 of 12 pages
 	// no ticket <nil>
+}
+
+// An action that works in another service as the person who asks. The bot runs it once they have signed
+// in to the connection.
+func ExampleNeedsToken() {
+	next := func(token string) string { return fmt.Sprintf("Stand-up at 9 (%d characters of token)", len(token)) }
+	r := actions.New()
+	actions.Add(r, "nextMeeting", "Says when the person's next meeting is",
+		func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+			token, err := turn.UserToken(ctx, "graph")
+			if err != nil {
+				return actions.Result{}, err
+			}
+			return actions.Text("%s", next(token.Secret())), nil
+		}, actions.NeedsToken("graph"))
+	action, _ := r.Lookup("nextMeeting")
+	turn := &actions.Turn{UserToken: func(_ context.Context, connection string) (connector.UserToken, error) { // a bot sets it
+		return connector.UserToken{Connection: connection}, nil
+	}}
+	result, err := action.Call(context.Background(), turn, nil)
+	fmt.Println(action.Connection, result.Text(), err)
+	// Output: graph Stand-up at 9 (0 characters of token) <nil>
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -36,6 +37,13 @@ type Turn struct {
 	// in a turn loads it; from then on it is saved with the turn, as the other scopes are. After an
 	// error nothing is loaded: return it. nil if no bot runs the turn.
 	Bot func(ctx context.Context) (*state.Scope, error)
+
+	// UserToken returns the token of the person of the turn for an OAuth connection, fresh from the token
+	// service. It is for actions with [NeedsToken], during their call only, and may be called from
+	// several goroutines. It is never the token of somebody who approved the call. Do not put it into
+	// state or results. [connector.ErrNoUserToken]: the person is not signed in; an action that returns
+	// this error fails with a sentence that says so. nil if no bot runs the turn.
+	UserToken func(ctx context.Context, connection string) (connector.UserToken, error)
 
 	// Rounds are the turn's plans so far, with their outcomes. A planner shows them to the model
 	// when it plans again.

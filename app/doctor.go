@@ -19,6 +19,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/entra"
@@ -178,6 +179,9 @@ func (p *program) probes(ctx context.Context) ([]probe, error) {
 			return checkOpenID(ctx, callers, "MICROSOFT_APP_TENANT_ID, BOT_LOGIN_URL and BOT_CLOUD")
 		}})
 	}
+	if connections := p.connections(); len(connections) > 0 {
+		probes = append(probes, probe{"sign-in", func(ctx context.Context) check { return p.checkSignIn(ctx, client, connections) }})
+	}
 	if p.SkillsDir != "" {
 		probes = append(probes, probe{"skills", p.checkSkills}, probe{"scripts", p.checkScripts})
 	}
@@ -235,6 +239,33 @@ func (p *program) checkIdentity(ctx context.Context, client *connector.Client) c
 			"compare MICROSOFT_APP_… with the app registration, and see whether this machine reaches the login server")
 	}
 	return ok(fmt.Sprintf("%s got a token in %s", about, since(start)))
+}
+
+// connections are those that actions need tokens of.
+func (p *program) connections() (all []string) {
+	for _, a := range p.Actions().All() {
+		if a.Connection != "" && !slices.Contains(all, a.Connection) {
+			all = append(all, a.Connection)
+		}
+	}
+	return all
+}
+
+// checkSignIn asks the token service for a sign-in link of each connection. Nobody gets it.
+func (p *program) checkSignIn(ctx context.Context, client *connector.Client, connections []string) check {
+	ref := activity.Reference{ChannelID: activity.Teams}
+	ref.User.ID, ref.Bot.ID, ref.Conversation.ID = "29:doctor", "28:"+p.AppID, "doctor"
+	for _, connection := range connections {
+		_, err := client.SignInResource(ctx, ref, connection)
+		switch {
+		case errors.Is(err, connector.ErrNoTokenService):
+			return warn("local mode has no token service, so nobody can sign in for the actions that need it", "set MICROSOFT_APP_ID, or BOT_TOKEN_URL")
+		case err != nil:
+			return warn("the token service gives no sign-in link for the connection "+connection+": "+err.Error(),
+				"compare the name with the OAuth connections of the Azure Bot (Configuration); see docs/teams.md, Sign-in")
+		}
+	}
+	return ok("the token service knows " + strings.Join(connections, ", "))
 }
 
 // identityHints are for Microsoft Entra's error codes

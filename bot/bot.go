@@ -94,6 +94,9 @@ type Config struct {
 	// on this machine.
 	Channel       turn.Channel
 	Authenticator Authenticator
+	// Tokens signs people in to other services, for actions with [actions.NeedsToken], which require it.
+	// A [connector.Client] does.
+	Tokens turn.Tokens
 
 	// Name is what the bot calls itself in its welcome. "": Planbot.
 	Name string
@@ -144,8 +147,8 @@ type Config struct {
 	// FilteredText is what the bot says when the model provider's content filter stops a turn. "":
 	// a default sentence that says so.
 	FilteredText string
-	// CommandsOff are the built-in commands that the bot does not have: any of /reset, /mydata and
-	// /forget. Who says one reads that it is switched off, unless [Bot.OnCommand] replaces it.
+	// CommandsOff are the built-in commands that the bot does not have: any of /reset, /mydata, /forget
+	// and /signout, which is there if actions need tokens. Who says one reads that it is switched off, unless [Bot.OnCommand] replaces it.
 	CommandsOff []string
 	// Texts changes what the bot says by itself: by language (a BCP 47 tag such as de or pt-BR), then
 	// by the English sentence with its verbs of package fmt. Planbot has English, German, French,
@@ -215,7 +218,7 @@ type Bot struct {
 	end    sync.Once
 }
 
-// New returns a bot. Its built-in routes (welcome, help, /reset, /mydata, /forget) come after any
+// New returns a bot. Its built-in routes (welcome, help, /reset, /mydata, /forget, /signout) come after any
 // that you register. One error reports every fault in cfg.
 func New(cfg Config) (*Bot, error) {
 	var faults []error
@@ -264,11 +267,15 @@ func New(cfg Config) (*Bot, error) {
 		faults = append(faults, fmt.Errorf("UploadPiece: %d bytes are not a multiple of %d, up to 60 MiB", p, uploadStep))
 	}
 	for _, command := range cfg.CommandsOff {
-		if !slices.Contains([]string{resetCommand, dataCommand, forgetCommand}, command) {
+		if !slices.Contains([]string{resetCommand, dataCommand, forgetCommand, signOutCommand}, command) {
 			faults = append(faults, fmt.Errorf("CommandsOff: there is no built-in command %q", command))
 		}
 	}
 	if cfg.Actions != nil {
+		needsToken := func(a *actions.Action) bool { return a.Connection != "" }
+		if cfg.Tokens == nil && cfg.Authenticator != nil && slices.ContainsFunc(cfg.Actions.All(), needsToken) {
+			faults = append(faults, errors.New("no Tokens, which actions with NeedsToken require"))
+		}
 		faults = append(faults, cfg.Actions.Check())
 	}
 	invokes, err := cfg.Teams.Invokes()
@@ -316,7 +323,7 @@ func New(cfg Config) (*Bot, error) {
 		b.routes.addInvoke(name, b.teamsRoute(in))
 	}
 	engine, err := turn.New(turn.Config{
-		Actions: cfg.Actions, Planner: cfg.Planner, Store: cfg.Store, Channel: cfg.Channel,
+		Actions: cfg.Actions, Planner: cfg.Planner, Store: cfg.Store, Channel: cfg.Channel, Tokens: cfg.Tokens,
 		Handler: b.handler, Notice: b.routes.notice, OwnAnswer: b.failedInvoke, Unread: b.unread, Clicked: decidedClick,
 		Hooks: cfg.Hooks, Policy: cfg.Policy, Approvers: cfg.Approvers, ApprovalTimeout: cfg.ApprovalTimeout,
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,
@@ -361,7 +368,7 @@ func (b *Bot) fillIn() error {
 		if err != nil {
 			return fmt.Errorf("bot without an Authenticator: %w", err)
 		}
-		b.cfg.Authenticator, b.cfg.Channel, b.local = auth, client, true
+		b.cfg.Authenticator, b.cfg.Channel, b.cfg.Tokens, b.local = auth, client, client, true
 		b.ends = append(b.ends, client.Close)
 	}
 	return nil

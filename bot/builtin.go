@@ -8,6 +8,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/texts"
@@ -37,6 +38,7 @@ func (b *builtins) routes() []route {
 		{begins(resetCommand), b.unlessOff(resetCommand, standsAlone(resetCommand))},
 		{isCommand(dataCommand), b.unlessOff(dataCommand, myData)},
 		{begins(dataCommand), b.unlessOff(dataCommand, standsAlone(dataCommand))},
+		{b.isSignOut, b.unlessOff(signOutCommand, signOut)},
 		{begins(forgetCommand), b.unlessOff(forgetCommand, b.forget)},
 		{isForgetClick, b.unlessOff(forgetCommand, b.forgetClicked)},
 		{func(t *Turn) bool { _, ok := b.own.submittedClick(t); return ok }, b.own.clickedSubmitted},
@@ -162,7 +164,10 @@ func (b *builtins) helpText(t *Turn) string {
 		{resetCommand, "clears our conversation"},
 		{dataCommand, "shows what I keep about you, in a personal chat"},
 		{forgetCommand, "deletes everything I keep about you"},
-	}, func(c listedCommand) bool { return slices.Contains(b.cfg.CommandsOff, c.name) })
+		{signOutCommand, "signs you out of other services"},
+	}, func(c listedCommand) bool {
+		return slices.Contains(b.cfg.CommandsOff, c.name) || c.name == signOutCommand && !b.signsIn()
+	})
 	var s strings.Builder
 	s.WriteString(t.Translate("I am %s. Tell me what you need in your own words. I can use these actions:", b.cfg.Name) + "\n")
 	for _, a := range b.cfg.Actions.All() {
@@ -254,10 +259,27 @@ func undecided(ctx context.Context, t *Turn) error {
 
 // The built-in commands that [Config.CommandsOff] may name.
 const (
-	resetCommand  = "/reset"
-	dataCommand   = "/mydata"
-	forgetCommand = "/forget"
+	resetCommand   = "/reset"
+	dataCommand    = "/mydata"
+	forgetCommand  = "/forget"
+	signOutCommand = "/signout"
 )
+
+// signsIn reports whether there are actions that people sign in for.
+func (b *builtins) signsIn() bool {
+	return slices.ContainsFunc(b.cfg.Actions.All(), func(a *actions.Action) bool { return a.Connection != "" })
+}
+
+func (b *builtins) isSignOut(t *Turn) bool { return isCommand(signOutCommand)(t) && b.signsIn() }
+
+// signOut signs the person out of what actions signed them in to.
+func signOut(ctx context.Context, t *Turn) error {
+	if err := t.SignOut(ctx); err != nil {
+		zerolog.Ctx(ctx).Error().Err(err).Msg("the person could not be signed out")
+		return t.Tell(ctx, t.Translate("Sorry, I couldn't sign you out just now. Please try again in a minute."))
+	}
+	return t.Tell(ctx, t.Translate("I've signed you out."))
+}
 
 // unlessOff is the handler of a command that may be switched off. No model sees the command then:
 // it might claim to have done it.

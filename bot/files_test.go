@@ -25,7 +25,7 @@ type drive struct {
 	mu      sync.Mutex
 	asked   []string // method and range
 	content []byte
-	over    bool                                                // the session has ended
+	over    bool                                                     // the session has ended
 	first   func(w http.ResponseWriter, r *http.Request) (done bool) // may answer a request in its place
 }
 

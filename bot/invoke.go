@@ -115,9 +115,19 @@ func (b *Bot) teamsRoute(in teams.Invoke) invokeRoute {
 	r.handle = func(ctx context.Context, t *Turn, value any) (InvokeResponse, error) {
 		body, later, err := value.(teams.Bound)(ctx, t)
 		signIn, asks := errors.AsType[*teams.SignIn](err)
+		if asks && signIn.URL == "" { // Teams repeats the invoke after the sign-in, with a code
+			redeemed, failure := t.RedeemState(ctx, signIn.Connection)
+			if failure != nil {
+				return InvokeResponse{}, failure
+			}
+			if redeemed {
+				body, later, err = value.(teams.Bound)(ctx, t)
+				signIn, asks = errors.AsType[*teams.SignIn](err)
+			}
+		}
 		switch {
 		case asks && in.SignIn != nil:
-			link, err := b.signInLink(ctx, t, signIn)
+			link, err := signInLink(ctx, t, signIn)
 			return InvokeResponse{Body: in.SignIn(t.Translate("Sign in"), link)}, err
 		case errors.Is(err, teams.ErrValue):
 			return InvokeResponse{}, badValue("%s", err)
@@ -130,9 +140,9 @@ func (b *Bot) teamsRoute(in teams.Invoke) invokeRoute {
 }
 
 // signInLink returns the page on which a person signs in.
-func (b *Bot) signInLink(_ context.Context, _ *Turn, s *teams.SignIn) (string, error) {
+func signInLink(ctx context.Context, t *Turn, s *teams.SignIn) (string, error) {
 	if s.URL == "" {
-		return "", s
+		return t.SignInLink(ctx, s.Connection)
 	}
 	return s.URL, nil
 }

@@ -153,6 +153,8 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 		if b.deny(w, t, list) {
 			return nil
 		}
+	} else if err := b.engine.TakeCode(r.Context(), t); err != nil {
+		return err
 	}
 	if invoked && t.Decision() == nil {
 		value, fault := route.value(a)
@@ -170,7 +172,7 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 		write(w, nobodyAnswers(a))
 		return nil
 	}
-	awaited, click, log := t.Awaited(), clickOf(t), t.Log() // do not touch the turn once it has started
+	awaited, click, exchange, log := t.Awaited(), clickOf(t), turn.ExchangeOf(t), t.Log() // do not touch the turn once it has started
 	var ticket *turn.Ticket
 	if awaited {
 		ticket = b.engine.Expect(t)
@@ -187,7 +189,7 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 		w.WriteHeader(http.StatusOK)
 		return nil
 	}
-	return b.respond(w, r, click, a, ticket, id)
+	return b.respond(w, r, click, exchange, a, ticket, id)
 }
 
 // answerAside answers an invoke that is not in its conversation's queue.
@@ -349,7 +351,7 @@ const (
 // respond waits for the turn's answer and writes it. For a duplicate that is the turn of the first
 // delivery. An invoke and a request that expects replies get that answer or none, so that every
 // retry gets the same one. One that takes too long gets a sentence, where Teams shows one.
-func (b *Bot) respond(w http.ResponseWriter, r *http.Request, click string, a *activity.Activity, ticket *turn.Ticket, id string) error {
+func (b *Bot) respond(w http.ResponseWriter, r *http.Request, click, exchange string, a *activity.Activity, ticket *turn.Ticket, id string) error {
 	began, within := time.Now(), b.cfg.AckTimeout
 	route, _ := b.routes.invoke(a)
 	expectsReplies := a.DeliveryMode == activity.ExpectReplies && a.Type != activity.Invoke
@@ -363,6 +365,9 @@ func (b *Bot) respond(w http.ResponseWriter, r *http.Request, click string, a *a
 	defer cancel()
 	answer, err := ticket.Wait(ctx, id, a)
 	execute := click != "" && a.Type == activity.Invoke
+	if exchange != "" && err == nil && answer.Status >= http.StatusBadRequest {
+		b.clickAnswered(context.WithoutCancel(r.Context()), ticket, exchange, id) // the next one may succeed
+	}
 	switch {
 	case execute && err == nil && time.Since(began) < seenWithin:
 		b.clickAnswered(r.Context(), ticket, click, id)
@@ -512,6 +517,9 @@ func (b *Bot) logRefusal(r *http.Request, status *StatusError) {
 // saw an answer to the first.
 const sameClick = time.Minute
 
+// sameExchange is how long the clients of a person may repeat a silent sign-in.
+const sameExchange = 10 * time.Minute
+
 // duplicatesOf identifies an activity's delivery, so that it is handled once: channels send an
 // activity again if its answer was late. Without an id, only a click can be a duplicate.
 func duplicatesOf(t *Turn) []inbox.Duplicate {
@@ -521,6 +529,9 @@ func duplicatesOf(t *Turn) []inbox.Duplicate {
 	}
 	if click := clickOf(t); click != "" {
 		all = append(all, inbox.Duplicate{ID: click, For: sameClick})
+	}
+	if exchange := turn.ExchangeOf(t); exchange != "" {
+		all = append(all, inbox.Duplicate{ID: exchange, For: sameExchange})
 	}
 	return all
 }

@@ -144,6 +144,7 @@ func (p Parts) Planner(ctx context.Context, name string, cfg planner.Config) (tu
 type Kit struct {
 	Model     *Model
 	Connector *Connector
+	Tokens    *TokenService
 
 	t       testing.TB
 	cfg     Config
@@ -212,6 +213,8 @@ func New(t testing.TB, cfg Config) *Kit {
 	k.Model.URL = k.serve(mux) + "/v1"
 	k.Connector = newConnector(t, &k.story)
 	k.Connector.URL = k.serve(k.Connector.handler()) + "/"
+	k.Tokens = newTokenService()
+	k.Tokens.URL = k.serve(k.Tokens)
 	k.openRedis()
 	t.Cleanup(k.close) // runs after the cleanups registered below
 	for i := range k.processes {
@@ -740,7 +743,7 @@ func (p *process) parts() (Parts, error) {
 	if err != nil {
 		return Parts{}, err
 	}
-	guard, client, err := connector.New(connector.Config{Transport: labelled{p.transport}})
+	guard, client, err := connector.New(connector.Config{Transport: labelled{p.transport}, TokenURL: p.kit.Tokens.URL})
 	if err != nil {
 		return Parts{}, err
 	}
@@ -748,7 +751,7 @@ func (p *process) parts() (Parts, error) {
 	return Parts{
 		Model: chain, Named: func(name string) (models.Model, error) { return p.chain([]string{name}) },
 		ModelURL: p.kit.Model.URL, Transport: labelled{p.transport}, Replica: p.replica,
-		Bot: bot.Config{Name: p.kit.cfg.Name, Store: p.store, Channel: client, Authenticator: bot.Guarded(guard), Log: p.kit.log(), Hooks: p.hooks()},
+		Bot: bot.Config{Name: p.kit.cfg.Name, Store: p.store, Channel: client, Tokens: client, Authenticator: bot.Guarded(guard), Log: p.kit.log(), Hooks: p.hooks()},
 	}, nil
 }
 

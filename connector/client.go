@@ -43,8 +43,8 @@ const (
 	memberPageSize   = 200
 	defaultFileBytes = 20 << 20
 	// maxPart is the most that OneDrive takes at once.
-	maxPart = 60 << 20
-	fileInfo         = "application/vnd.microsoft.teams.file.download.info"
+	maxPart  = 60 << 20
+	fileInfo = "application/vnd.microsoft.teams.file.download.info"
 
 	// gccService is where Teams serves Government Community Cloud tenants, which otherwise belong
 	// to the public cloud.
@@ -168,12 +168,13 @@ type Client struct {
 	tokens    tokens // nil in local mode
 	limits    *limits
 	transport http.RoundTripper
+	trusted   http.RoundTripper // to hosts that the operator configured
 }
 
-func newClient(cfg Config, hosts *serviceHosts) *Client {
+func newClient(cfg Config, hosts *serviceHosts, trusted http.RoundTripper) *Client {
 	cfg.Tries = cmp.Or(cfg.Tries, defaultTries)
 	cfg.UserAgent = cmp.Or(cfg.UserAgent, "planbot")
-	c := &Client{cfg: cfg, hosts: hosts, limits: newLimits(), transport: cfg.Transport}
+	c := &Client{cfg: cfg, hosts: hosts, limits: newLimits(), transport: cfg.Transport, trusted: trusted}
 	if c.transport == nil {
 		c.transport = guardedTransport(hosts)
 	}
@@ -550,7 +551,8 @@ func (k *call) write(ref activity.Reference, a *activity.Activity) error {
 	out.From.Name = ""
 	out.Conversation.IsGroup = false
 	k.targeted = a.Targeted()
-	if out.Type != "suggestion" && !k.targeted || k.method == http.MethodPut { // an update goes to the activity's original recipient
+	signsIn := slices.ContainsFunc(out.Attachments, func(at activity.Attachment) bool { return at.ContentType == OAuthCardType })
+	if out.Type != "suggestion" && !k.targeted && !signsIn || k.method == http.MethodPut { // an update goes to the activity's original recipient
 		out.Recipient = activity.Account{}
 	}
 	var err error
@@ -669,6 +671,10 @@ func (c *Client) token(ctx context.Context) (string, error) {
 // roundTrip makes the request and returns an answer of success. It uses the transport directly, so
 // it follows no redirect and keeps no cookie. After a 401 it drops the token.
 func (c *Client) roundTrip(op string, req *http.Request, token string) (*http.Response, error) {
+	return c.roundTripBy(c.transport, op, req, token)
+}
+
+func (c *Client) roundTripBy(transport http.RoundTripper, op string, req *http.Request, token string) (*http.Response, error) {
 	var written atomic.Bool
 	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{
 		WroteRequest: func(info httptrace.WroteRequestInfo) { written.Store(info.Err == nil) },
@@ -677,7 +683,7 @@ func (c *Client) roundTrip(op string, req *http.Request, token string) (*http.Re
 	if token != "" {
 		req.Header.Set("Authorization", "Bearer "+token)
 	}
-	res, err := c.transport.RoundTrip(req)
+	res, err := transport.RoundTrip(req)
 	if write := (*net.OpError)(nil); errors.As(err, &write) && write.Op == "write" {
 		written.Store(false) // net/http reports the write once the request is in its buffer
 	}
@@ -706,9 +712,9 @@ func (c *Client) repeat(ctx context.Context, tries int, signed bool, try func(ct
 	pause := backoff.ExponentialBackOff{
 		InitialInterval: 500 * time.Millisecond, RandomizationFactor: 0.3, Multiplier: 2, MaxInterval: 20 * time.Second,
 	}
-	renewed := !signed         // a 401 is worth one retry with another token
-	lost := false              // a try got no answer
-	unsure := false            // and it may have arrived
+	renewed := !signed // a 401 is worth one retry with another token
+	lost := false      // a try got no answer
+	unsure := false    // and it may have arrived
 	for n := 1; ; n++ {
 		err := try(ctx)
 		if err == nil {

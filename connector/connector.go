@@ -11,7 +11,7 @@
 // that was stored. Given a reference, a [Client] sends ([Client.Send], [Client.Reply]), changes
 // what it sent ([Client.Update], [Client.Delete]) and lists members ([Client.Members]). It creates
 // conversations ([Client.CreateConversation]), gets a team's size ([Client.TeamSize]), and fetches
-// pictures and files ([Client.Download]). What it sends to a Teams channel's own id, without a
+// pictures and files ([Client.Download]). It signs people in to other services ([Client.UserToken]). What it sends to a Teams channel's own id, without a
 // thread, starts a thread.
 //
 // Each call has a deadline, stays below the limits of Teams, and is retried only where that can
@@ -55,6 +55,10 @@ type Config struct {
 	// root of the token endpoints, {LoginURL}/{tenant}/oauth2/v2.0/token. Both must be https, or
 	// http on a loopback address. "": the cloud's.
 	MetadataURL, LoginURL string
+	// TokenURL is the root of the token service, which signs people in: for data residency such as
+	// https://europe.token.botframework.com. It must be https, or http on a loopback address. "": the
+	// cloud's; in local mode there is none.
+	TokenURL string
 
 	// AllowedHosts are added to the connector hosts of the cloud. An entry is a host or
 	// host:port; ".example.com" also stands for every host below example.com. An entry with a
@@ -81,14 +85,22 @@ func New(cfg Config) (*Guard, *Client, error) {
 	}
 	c.MetadataURL = cmp.Or(cfg.MetadataURL, c.MetadataURL)
 	c.LoginURL = strings.TrimSuffix(cmp.Or(cfg.LoginURL, c.LoginURL), "/")
+	if cfg.AppID != "" {
+		cfg.TokenURL = cmp.Or(cfg.TokenURL, c.TokenURL)
+	}
+	cfg.TokenURL = strings.TrimSuffix(cfg.TokenURL, "/")
 	hosts, err := newServiceHosts(c, cfg.AllowedHosts, cfg.AppID == "")
 	errs := []error{err}
+	if cfg.TokenURL != "" {
+		_, err = trustedURL("token URL", cfg.TokenURL)
+		errs = append(errs, err)
+	}
 	trusted := cfg.Transport
 	if trusted == nil {
 		trusted = newTransport((&net.Dialer{Timeout: dialTimeout}).DialContext) // for hosts that the operator configured
 	}
 	guard := &Guard{cfg: cfg, cloud: c, hosts: hosts, transport: trusted, now: time.Now}
-	client := newClient(cfg, hosts)
+	client := newClient(cfg, hosts, trusted)
 	switch {
 	case cfg.AppID != "":
 		errs = append(errs, guard.setUp(), cfg.Callers.check(cfg.AppID))

@@ -22,6 +22,7 @@ type cloud struct {
 	Tenant        string   // where a multi-tenant bot gets its tokens
 	Scope         string   // the scope of the bot's tokens
 	ExchangeScope string   // the scope of a managed identity's token that proves another app
+	TokenURL      string   // root of the service with people's tokens
 	CallerID      string   // of an authenticated channel; "" where Microsoft names none
 	EntraIssuers  []string // of apps' tokens; {tenant} is the app's tenant
 	// ServiceHosts are the connector's hosts. FileHosts serve files that people share in chats, and
@@ -37,6 +38,7 @@ func cloudNamed(name string) (cloud, error) {
 	case "", "public":
 		return cloud{
 			Issuer:        "https://api.botframework.com",
+			TokenURL:      "https://token.botframework.com",
 			MetadataURL:   "https://login.botframework.com/v1/.well-known/openidconfiguration",
 			LoginURL:      "https://login.microsoftonline.com",
 			Tenant:        "botframework.com",
@@ -50,9 +52,14 @@ func cloudNamed(name string) (cloud, error) {
 			},
 			FileHosts: []string{"sharepoint.com", "svc.ms", "1drv.com"},
 		}, nil
-	case "gcch", "dod": // they differ only in the token service for signed-in users
+	case "dod":
+		c, err := cloudNamed("gcch")
+		c.TokenURL = "https://apidod.botframework.azure.us"
+		return c, err
+	case "gcch":
 		return cloud{
 			Issuer:        "https://api.botframework.us",
+			TokenURL:      "https://tokengcch.botframework.azure.us",
 			MetadataURL:   "https://login.botframework.azure.us/v1/.well-known/openidconfiguration",
 			LoginURL:      "https://login.microsoftonline.us",
 			Tenant:        "MicrosoftServices.onmicrosoft.us",
@@ -66,6 +73,7 @@ func cloudNamed(name string) (cloud, error) {
 	case "china":
 		return cloud{
 			Issuer:        "https://api.botframework.azure.cn",
+			TokenURL:      "https://token.botframework.azure.cn",
 			MetadataURL:   "https://login.botframework.azure.cn/v1/.well-known/openidconfiguration",
 			LoginURL:      "https://login.partner.microsoftonline.cn",
 			Tenant:        "microsoftservices.partner.onmschina.cn",

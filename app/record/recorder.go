@@ -330,6 +330,7 @@ func (v watchedCaller) Permit(a *activity.Activity) error {
 		return nil // it cannot be recorded
 	}
 	if own, err := activity.Decode(raw); err == nil { // a copy, because the turn may change its own
+		turn.Hide(own)
 		if v.to != nil {
 			v.to.activity = own
 		}

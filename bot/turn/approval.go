@@ -220,9 +220,11 @@ func waitingNote(a *Approval) string {
 
 // renote replaces the history's note of a turn that waits for an approval. With "" it removes the
 // turn, which is written again when it ends.
-func (x *execution) renote(a *Approval, note string) {
+func (x *execution) renote(a *Approval, note string) { x.replaceNote(waitingNote(a), note) }
+
+// replaceNote replaces the note of a turn that waits.
+func (x *execution) replaceNote(waiting, note string) {
 	x.rec.Remembered = note != ""
-	waiting := waitingNote(a)
 	history := state.Of[prompts.History](x.Thread)
 	history.Turns = slices.DeleteFunc(history.Turns, func(turn prompts.Turn) bool {
 		at := slices.IndexFunc(turn.Messages, func(m prompts.Message) bool { return m.Role == "system" && m.Text == waiting })
@@ -255,12 +257,10 @@ func (x *execution) decided(ctx context.Context, a *Approval) error {
 		x.renote(a, "")
 		run.Approved, run.Decided, x.progressed = a.Hash, &decidedCall{a.Action, true}, true
 	case x.owesAfter():
-		x.goOnWithout(a)
+		run.Decided = &decidedCall{Action: a.Action}
+		x.goOnWithout(waitingNote(a), rejected)
 	default:
-		said = x.Translate("OK, I won't do this: %s.", x.title(a.Action))
-		if rest := x.rest(); rest != "" {
-			said = x.Translate("OK, I won't do this: %s. Nor what was to follow: %s.", x.title(a.Action), rest)
-		}
+		said = x.wontDo(a.Action)
 		x.renote(a, "["+said+"]")
 		x.rec.Run = nil
 		if err := x.put(x.messages(said)); err != nil {
@@ -281,14 +281,22 @@ func (x *execution) owesAfter() bool {
 	})
 }
 
-// goOnWithout has the planner plan again, with what was done before the rejected call.
-func (x *execution) goOnWithout(a *Approval) {
+// wontDo says that the next call, and what was to follow, is not made.
+func (x *execution) wontDo(action string) string {
+	if rest := x.rest(); rest != "" {
+		return x.Translate("OK, I won't do this: %s. Nor what was to follow: %s.", x.title(action), rest)
+	}
+	return x.Translate("OK, I won't do this: %s.", x.title(action))
+}
+
+// goOnWithout has the planner plan again, with what was done before the call that waited, and why that
+// is not made.
+func (x *execution) goOnWithout(waiting, why string) {
 	run := x.rec.Run
-	x.renote(a, "")
+	x.replaceNote(waiting, "")
 	run.Steps++
-	run.Decided = &decidedCall{Action: a.Action}
 	c := x.check(run.Progress.Next)
-	c.result = actions.Fail(rejected)
+	c.result = actions.Fail("%s", why)
 	x.record(&c)
 	x.leaveOut()
 	run.Progress, x.rec.Phase, x.progressed, x.saveDue = nil, planning, true, true

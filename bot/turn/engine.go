@@ -87,6 +87,7 @@ type Config struct {
 	Planner Planner
 	Store   *state.Store
 	Channel Channel
+	Tokens  Tokens
 	// Handler returns the handler of the turn's activity, or nil if there is none. It sees the
 	// activity and the text, but no state.
 	Handler func(t *Turn) Handler
@@ -131,6 +132,7 @@ type Engine struct {
 	inbox   *inbox.Inbox
 	workers *workers
 	answers sync.Map // record id -> chan []byte: the requests of this process that wait for an answer
+	secrets sync.Map // record id -> string: of turns that answer a sign-in card, see [Engine.keepSecret]
 	sums    sync.Map // keys of the threads for which this process has a summary written
 	meter   *metrics
 	tracer  tracer
@@ -236,6 +238,7 @@ func (e *Engine) submit(ctx context.Context, t *Turn, entry inbox.Entry) (id str
 	}
 	entry.ID, entry.Record = t.rec.ID, raw
 	entry.Take = entry.Wait == nil && e.workers.tryEnter()
+	e.keepSecret(t)
 	receipt, err := e.inbox.Accept(ctx, entry)
 	if receipt.Lease == nil {
 		if entry.Take {
@@ -427,8 +430,8 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, reason string, an
 		if rec.Wait != nil { // keep an approval with its decision, and a schedule
 			w.Owner, w.Topic, w.Memo, w.Conversation = cmp.Or(rec.Wait.Owner, w.Owner), rec.Wait.Topic, rec.Wait.Memo, rec.Wait.Conversation
 			w.Every, w.Zone, w.Replaces = rec.Wait.Every, rec.Wait.Zone, rec.Wait.Replaces
-			w.Approval = rec.Wait.Approval
-			if rec.Wait.For != forApproval && rec.Phase == waiting {
+			w.Approval, w.SignIn = rec.Wait.Approval, rec.Wait.SignIn
+			if rec.Wait.For != forApproval && rec.Wait.For != forSignIn && rec.Phase == waiting {
 				w.Then = rec.Wait.Then
 			}
 		}
@@ -608,12 +611,13 @@ func (e *Engine) NewTurn(a *activity.Activity, raw []byte, trusted, awaited bool
 		rec.Awaited, rec.Answer = true, &Answer{Activities: []jsontext.Value{}}
 	}
 	t.use(rec)
+	t.hide()
 	return t
 }
 
 func (e *Engine) newTurn(a *activity.Activity) *Turn {
 	t := &Turn{engine: e, Turn: &actions.Turn{Activity: a, Budget: e.cfg.Budget, Texts: e.cfg.Texts}}
-	t.Notifier, t.Bot, t.Files = notifier{t}, t.loadBot, e.files(a)
+	t.Notifier, t.Bot, t.UserToken, t.Files = notifier{t}, t.loadBot, t.userToken, e.files(a)
 	return t
 }
 

@@ -222,7 +222,7 @@ func (e *Engine) dropContent(ctx context.Context, queue state.Key, id string, f 
 		if len(docs) == 0 {
 			return err
 		}
-		docs[0].Delete() // even if it cannot be read
+		docs[0].Delete()                                                                             // even if it cannot be read
 		if err := e.cfg.Store.Save(ctx, docs...); err != nil && !errors.Is(err, state.ErrConflict) { // somebody else deleted it
 			return err
 		}

@@ -193,7 +193,7 @@ func (d *personData) mine(scope *state.Scope, values map[string]any) {
 
 // waiting describes what waits for the owner in a queue; "" is everybody.
 func (d *personData) waiting(ctx context.Context, queue state.Key, owner string) (list []map[string]any, err error) {
-	all, err := d.waitsOf(ctx, queue, owner, forTime, forApproval, forOperator, forFile)
+	all, err := d.waitsOf(ctx, queue, owner, forTime, forApproval, forSignIn, forFile, forOperator)
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ import (
 
 // recordVersion is the format of [Record]. Raise it when an older release must not continue what a
 // newer one wrote. [Decode] has to read all older versions. A test finds this line and raises it.
-const recordVersion = 1
+const recordVersion = 2
 
 // ErrRecord says that a record cannot be read by this version of the program.
 var ErrRecord = errors.New("the record cannot be read")
@@ -116,10 +116,11 @@ type Run struct {
 	Steps    int                       `json:"steps,omitempty"`  // action calls so far
 	Rounds   []actions.Round           `json:"rounds,omitempty"` // each plan and its outcomes
 	Usage    actions.Usage             `json:"usage"`
-	Asked    int                       `json:"asked,omitempty"`    // approvals asked for so far
-	Decided  *decidedCall              `json:"decided,omitempty"`  // the last call that a person decided
-	Approved string                    `json:"approved,omitempty"` // hash of the next call, if a person approved it
-	Temp     map[string]jsontext.Value `json:"temp,omitempty"`     // values of the turn's temporary state
+	Asked    int                       `json:"asked,omitempty"`     // approvals asked for so far
+	Decided  *decidedCall              `json:"decided,omitempty"`   // the last call that a person decided
+	Approved string                    `json:"approved,omitempty"`  // hash of the next call, if a person approved it
+	SignedIn string                    `json:"signed_in,omitempty"` // the connection that the person signed in to for the next call
+	Temp     map[string]jsontext.Value `json:"temp,omitempty"`      // values of the turn's temporary state
 }
 
 // decidedCall is a call that a person approved or rejected.
@@ -172,6 +173,7 @@ type Wait struct {
 	// Reason says why an operator has to look at a dead letter.
 	Reason   string    `json:"reason,omitempty"`
 	Approval *Approval `json:"approval,omitempty"`
+	SignIn   *signIn   `json:"sign_in,omitempty"`
 	// Owner is who may withdraw it. Topic, Memo and Conversation are those of a notice.
 	Owner        string `json:"owner,omitempty"`
 	Topic        string `json:"topic,omitempty"`
@@ -211,6 +213,7 @@ type waitKind string
 // queue, so that replies stay in order.
 const (
 	forApproval waitKind = "approval"
+	forSignIn   waitKind = "sign_in"
 	forTime     waitKind = "time"
 	forChannel  waitKind = "channel"
 	forOperator waitKind = "operator" // a dead letter

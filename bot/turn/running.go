@@ -20,6 +20,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/planner/plan"
 )
@@ -290,6 +291,8 @@ type execution struct {
 	begun   int    // how many of the next commands a dead process may have started
 	granted bool   // a person approved the current call
 	hushed  bool   // a hook blanked what was to be said
+
+	tokens map[string]connector.UserToken // of the person, by connection, for the current calls
 }
 
 // call is one call of an action. Its variables are filled in and its entities checked; then its
@@ -301,6 +304,7 @@ type call struct {
 	asks    actions.Approval // the approval that it needs
 	hash    string           // what an approval of it is bound to
 	granted bool             // a person approved it, now or for good
+	signsIn bool             // the person has to sign in first
 	err     error            // what went wrong before or in the action
 	stop    error            // the error with which a hook ends the turn
 	made    bool             // the action was called
@@ -324,6 +328,9 @@ func (x *execution) do(ctx context.Context) error {
 		if calls[0].asks.Required {
 			return x.ask(ctx, &calls[0])
 		}
+		if calls[0].signsIn {
+			return x.askSignIn(ctx, &calls[0])
+		}
 		// The next process has to know which calls outside of state may have run.
 		outside := slices.ContainsFunc(calls, func(c call) bool { return c.err == nil && !c.action.StateOnly })
 		if outside {
@@ -346,7 +353,7 @@ func (x *execution) do(ctx context.Context) error {
 		x.offerFiles(ctx, &calls[i], i)
 	}
 	x.progressed = true
-	x.begun, x.rec.Run.InFlight, x.rec.Run.Approved = 0, 0, ""
+	x.begun, x.rec.Run.InFlight, x.rec.Run.Approved, x.rec.Run.SignedIn, x.tokens = 0, 0, "", "", nil
 	err := x.settle(ctx, calls)
 	if err != nil {
 		x.saveLate(ctx)
@@ -368,7 +375,10 @@ func (x *execution) prepare(ctx context.Context) (calls []call, err error) {
 		if err := x.approve(ctx, &c, approved); err != nil {
 			return nil, err
 		}
-		alone := c.err != nil || c.asks.Required || c.granted
+		if err := x.token(ctx, &c); err != nil {
+			return nil, err
+		}
+		alone := c.err != nil || c.asks.Required || c.granted || c.signsIn
 		if alone && i > 0 {
 			break // it comes first next time
 		}
@@ -625,12 +635,14 @@ func (x *execution) finishCall(ctx context.Context, c *call) {
 		log = zerolog.Ctx(ctx).Error().Str("error", cause(c.err))
 		reason := "an internal error" // the model and the person read it
 		switch {
-		case is[*actions.EntityError](c.err), is[*refusal](c.err):
+		case is[*actions.EntityError](c.err) || is[*refusal](c.err):
 			reason = c.err.Error()
 		case errors.Is(c.err, actions.ErrFileGone):
 			reason = actions.ErrFileGone.Error()
 		case errors.Is(c.err, actions.ErrFileTooLarge):
 			reason = actions.ErrFileTooLarge.Error()
+		case errors.Is(c.err, connector.ErrNoUserToken):
+			reason = connector.ErrNoUserToken.Error()
 		}
 		c.result = actions.Fail("%s", reason)
 	}
@@ -719,7 +731,7 @@ func (x *execution) saveLate(ctx context.Context) {
 func (x *execution) circles() error {
 	limit, same := x.engine.cfg.MaxSameCalls, map[string]int{}
 	for _, o := range x.Outcomes() {
-		if limit == 0 || o.Action == plan.Say || o.Failed && (o.Text == notRun || o.Text == rejected) {
+		if limit == 0 || o.Action == plan.Say || o.Failed && slices.Contains([]string{notRun, rejected, notSignedIn}, o.Text) {
 			continue
 		}
 		hash := hashOf(o.Action, o.Entities)

@@ -101,6 +101,9 @@ func (t *Turn) elsewhere(conversation string) actions.Recipient {
 // own, so that none waits for a running turn.
 func (t *Turn) queue() state.Key {
 	queue := queueOf(actions.To(t.Activity))
+	if _, ok := answersCard(t.Activity); ok && t.SignsIn() {
+		return t.queueOfAnswer(queue)
+	}
 	if _, ok := decisionOf(t); ok {
 		return queue.Under("queues", "decisions")
 	}
@@ -361,6 +364,8 @@ func (t *Turn) remember(texts ...string) {
 		note = "[The person stopped the answer here.]"
 	case t.rec.Wait != nil && t.rec.Wait.Approval != nil:
 		note = waitingNote(t.rec.Wait.Approval)
+	case t.rec.Wait != nil && t.rec.Wait.SignIn != nil:
+		note = t.rec.Wait.SignIn.note()
 	case d != nil && d.Approved:
 		note = "[" + d.Action + " was approved.]"
 	case d != nil:
@@ -599,6 +604,7 @@ func (t *Turn) forgetPerson(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	signedOut := t.SignOut(ctx) // what is kept here goes, whatever the token service says
 	shared, err := t.sharedValues(ctx)
 	if err != nil {
 		return err
@@ -629,7 +635,7 @@ func (t *Turn) forgetPerson(ctx context.Context) error {
 	if err := t.forgetElsewhere(ctx); err != nil {
 		return err
 	}
-	return t.engine.cfg.Store.Leave(ctx, placesKey(userKey(t.Activity)), t.here())
+	return cmp.Or(t.engine.cfg.Store.Leave(ctx, placesKey(userKey(t.Activity)), t.here()), signedOut)
 }
 
 // forgetHere deletes what the person said in this conversation. The next save deletes it.
@@ -639,7 +645,7 @@ func (t *Turn) forgetHere(ctx context.Context) error {
 	}
 	t.forgetStanding(t.Conversation, t.Activity.From.ID)
 	state.Of[prompts.History](t.Thread).Forget(t.Activity.From.ID)
-	return t.dropWaits(ctx, t.Activity.Conversation.ID, t.Activity.From.ID, forTime, forApproval, forOperator, forFile)
+	return t.dropWaits(ctx, t.Activity.Conversation.ID, t.Activity.From.ID, forTime, forApproval, forSignIn, forFile, forOperator)
 }
 
 // sharedValues names what the bot keeps in conversations that the person shares with others.
@@ -678,7 +684,7 @@ func (t *Turn) sharedValues(ctx context.Context) (names []string, err error) {
 // ForgetConversation deletes everything stored about the turn's conversation, including what waits
 // in it.
 func (t *Turn) ForgetConversation(ctx context.Context) error {
-	if err := t.dropWaits(ctx, t.Activity.Conversation.ID, "", forTime, forApproval, forOperator, forFile); err != nil {
+	if err := t.dropWaits(ctx, t.Activity.Conversation.ID, "", forTime, forApproval, forSignIn, forFile, forOperator); err != nil {
 		return err
 	}
 	t.Conversation.Delete()
@@ -689,7 +695,7 @@ func (t *Turn) ForgetConversation(ctx context.Context) error {
 // ForgetApprovals drops all approvals that the conversation waits for or that were given for good.
 func (t *Turn) ForgetApprovals(ctx context.Context) error {
 	t.forgetStanding(t.Conversation, "")
-	return t.dropWaits(ctx, t.Activity.Conversation.ID, "", forApproval)
+	return t.dropWaits(ctx, t.Activity.Conversation.ID, "", forApproval, forSignIn)
 }
 
 // forgetStanding deletes from the conversation's state the approvals and decisions that one person
@@ -795,7 +801,7 @@ func (t *Turn) forgetIn(ctx context.Context, place string) error {
 	if personal {
 		owner = ""
 	}
-	if err := t.dropWaits(ctx, conversation, owner, forTime, forApproval, forOperator, forFile); err != nil {
+	if err := t.dropWaits(ctx, conversation, owner, forTime, forApproval, forSignIn, forFile, forOperator); err != nil {
 		return err
 	}
 	t.forgetStanding(scopes[len(scopes)-1], owner)

@@ -62,6 +62,7 @@ type Turn struct {
 	base      *Record  // what a rerun in this process starts from; nil: the saved record
 	saved     int      // how many outcomes are saved
 	uncertain []string // actions that may or may not have run
+	secret    string   // a token or a code that the activity brought; it is stored nowhere
 	instead   string   // what a hook says about the failure, in place of the bot
 	saveFault error    // a failed save; state changes may not be saved after it
 }
@@ -293,6 +294,10 @@ func (t *Turn) resume(ctx context.Context) error {
 	switch {
 	case w.For == forFile && t.rec.File != nil: // the person did not answer
 		return t.engine.dropContent(ctx, queueOf(actions.To(t.Activity)), t.ID, t.rec.File)
+	case w.SignIn != nil && (w.For == forSignIn || w.Then == waiting):
+		return t.exec.ended(ctx, w.SignIn)
+	case w.SignIn != nil: // the card is still to be sent
+		t.rec.Wait = w.SignIn.wait()
 	case w.For == forApproval, w.Then == waiting: // or it became a dead letter meanwhile
 		return t.exec.decided(ctx, w.Approval)
 	case w.Approval != nil: // the question is still to be sent
@@ -506,6 +511,10 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 		audit{t}.approval(&t.rec, w.Approval, "failed")
 		keep = true
 	}
+	if w != nil && w.SignIn != nil && t.saveFault == nil {
+		t.exec.replaceNote(w.SignIn.note(), "["+w.SignIn.Action+" needs a sign-in, but the person could not be asked.]")
+		keep = true
+	}
 	switch {
 	case t.scopes == nil || t.aside:
 	case t.saveFault != nil || t.fault != nil:
@@ -683,7 +692,7 @@ func (t *Turn) lasting(ctx context.Context) context.Context {
 func (t *Turn) use(rec Record) {
 	*t = Turn{
 		Turn: t.Turn, engine: t.engine, lease: t.lease, owned: t.owned, typing: t.typing, stream: t.stream, aside: t.aside, listed: t.listed,
-		rec: rec, base: t.base, quota: t.quota, spent: t.spent,
+		rec: rec, base: t.base, quota: t.quota, spent: t.spent, secret: t.secret,
 	}
 	t.exec = &execution{Turn: t}
 	t.Gate = t.exec.allowNested
@@ -763,8 +772,12 @@ func (t *Turn) Answer(a Answer) {
 }
 
 // Decision returns the handler of an activity that decides an approval; it needs no state of the
-// conversation. nil: the activity decides nothing.
+// conversation. nil: the activity decides nothing. An answer to a sign-in card is a decision, too.
 func (t *Turn) Decision() Handler {
+	if s, ok := answersCard(t.Activity); ok && t.SignsIn() {
+		t.LeaveState()
+		return func(ctx context.Context, t *Turn) error { return (&signer{t, s}).answer(ctx) }
+	}
 	d, ok := decisionOf(t)
 	if !ok {
 		return nil

@@ -38,6 +38,9 @@ var preparers = map[string]func(p *played, kit *bottest.Kit, g given, state json
 	"files": offerFiles,
 }
 
+// looks see what is left when a case is over.
+var looks []func(p *played, e expect)
+
 // needsToken is the option of an action that needs a token of that connection.
 var needsToken func(connection string) actions.Option
 

@@ -29,6 +29,7 @@ import (
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/state"
 )
 
 const (
@@ -69,6 +70,7 @@ type played struct {
 	stands  map[string]string // what posts say, and what it stands for: see [played.prepare]
 
 	connector *url.URL
+	store     *state.Store
 }
 
 // span is when something began and ended. An end of 0: never.
@@ -173,6 +175,9 @@ func (p *played) play(t *recorder, v vector) {
 		p.happens(kit, v)
 		kit.Settle()
 		time.Sleep(quiet)
+		for _, look := range looks {
+			look(p, v.Expect)
+		}
 		p.models = kit.Model.Calls()[before:]
 		kit.Connector.Sent() // all of it is looked at
 	})
@@ -382,7 +387,8 @@ func (p *played) newBot(ctx context.Context, parts bottest.Parts, g given) (*bot
 		return nil, err
 	}
 	guard.Close() // anyone may call: who is who is for other tests
-	cfg.Channel, cfg.Authenticator = client, anyone{}
+	cfg.Channel, cfg.Tokens, cfg.Authenticator = client, client, anyone{}
+	p.store = cfg.Store
 	if cfg.Planner, err = parts.Planner(ctx, g.Options.Planner, planner.Config{Actions: acts}); err != nil {
 		return nil, err
 	}

@@ -63,6 +63,7 @@ type Settings struct {
 
 	MetadataURL    string   `env:"BOT_OPENID_METADATA_URL" url:"https" else:"by cloud" help:"keys of channel tokens"`
 	LoginURL       string   `env:"BOT_LOGIN_URL" url:"https" else:"by cloud" help:"where the bot's own tokens come from"`
+	TokenURL       string   `env:"BOT_TOKEN_URL" url:"https" else:"by cloud; in local mode none" help:"the token service that signs people in, such as https://europe.token.botframework.com for data residency"`
 	AllowedHosts   []string `env:"BOT_ALLOWED_SERVICE_HOSTS" else:"the cloud's connector hosts; in local mode loopback" help:"more hosts (host, host:port or .domain, comma separated) that may get replies, and with them the bot's token"`
 	AllowEmulator  bool     `env:"BOT_ALLOW_EMULATOR" needs:"MICROSOFT_APP_ID" help:"true: accept the Emulator and the Agents Playground with tokens of the bot's own app; for development"`
 	AllowedCallers []string `env:"BOT_ALLOWED_CALLERS" needs:"MICROSOFT_APP_ID" help:"app ids of bots of the same tenant that may call this one as a skill, comma separated"`
@@ -132,7 +133,7 @@ type Settings struct {
 	TenantTokens int `env:"BOT_TENANT_TOKENS_PER_DAY" else:"no limit" help:"the same for all people of a tenant"`
 
 	FilteredText    string        `env:"BOT_FILTERED_TEXT" else:"one sentence" help:"reply when a filter stops a turn"`
-	CommandsOff     []string      `env:"BOT_COMMANDS_OFF" oneof:"/reset,/mydata,/forget" help:"built-in commands that the bot does not have: /reset, /mydata, /forget, comma separated"`
+	CommandsOff     []string      `env:"BOT_COMMANDS_OFF" oneof:"/reset,/mydata,/forget,/signout" help:"built-in commands that the bot does not have: /reset, /mydata, /forget, /signout, comma separated"`
 	Feedback        bool          `env:"BOT_FEEDBACK" help:"true: ask in Teams what people think of replies"`
 	Stream          string        `env:"BOT_STREAM" oneof:"auto,true,false" else:"auto: true without an app id, else false" help:"true: show in personal chats what the bot is doing, and answers while the model writes them"`
 	ApprovalActions []string      `env:"BOT_APPROVAL_ACTIONS" help:"actions that need approval, comma separated"`
@@ -680,7 +681,7 @@ var isGUID = regexp.MustCompile(`^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]
 // Connector configures the connector: who the bot is and whom it talks to.
 func (s *Settings) Connector() connector.Config {
 	cfg := connector.Config{
-		AppID: s.AppID, Cloud: s.Cloud, MetadataURL: s.MetadataURL, LoginURL: s.LoginURL, AllowedHosts: s.AllowedHosts,
+		AppID: s.AppID, Cloud: s.Cloud, MetadataURL: s.MetadataURL, LoginURL: s.LoginURL, TokenURL: s.TokenURL, AllowedHosts: s.AllowedHosts,
 		Callers: connector.Callers{Tenant: s.AppTenant, Emulator: s.AllowEmulator, Bots: s.AllowedCallers},
 	}
 	if s.AppID == "" {
@@ -733,6 +734,7 @@ func (s *Settings) checkConnector(f *faults) {
 	}
 	check("BOT_CLOUD", func(cfg *connector.Config) { cfg.Cloud = s.Cloud })
 	check("BOT_LOGIN_URL", func(cfg *connector.Config) { cfg.LoginURL = s.LoginURL })
+	check("BOT_TOKEN_URL", func(cfg *connector.Config) { cfg.TokenURL = s.TokenURL })
 	check("BOT_OPENID_METADATA_URL", func(cfg *connector.Config) { cfg.MetadataURL = s.MetadataURL })
 	check("BOT_ALLOWED_SERVICE_HOSTS", func(cfg *connector.Config) { cfg.AllowedHosts = s.AllowedHosts })
 	check("MICROSOFT_APP_TENANT_ID", func(cfg *connector.Config) {

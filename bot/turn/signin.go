@@ -1,0 +1,732 @@
+package turn
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/texts"
+	"github.com/planbot-go/planbot/state"
+	"github.com/planbot-go/planbot/state/inbox"
+)
+
+// An action may need a token of the person for another service. If they are not signed in, the bot
+// sends a card, and the record waits outside of its queue as it does for an approval. What the client
+// or the person then sends (a token to exchange, a code) is a turn of its own, in a queue of its own,
+// so that it is answered at once. It puts the outcome into the record and the record back into its
+// queue, in one step that works only once.
+//
+// Tokens and codes are only in the memory of the process that took the request, never in a record. If
+// that process dies, the next one asks the token service whether the person is signed in by now.
+
+// Tokens signs people in to other services and keeps their tokens. [connector.Client] is one, and
+// says what the methods do.
+type Tokens interface {
+	UserToken(ctx context.Context, ref activity.Reference, connection, code string) (connector.UserToken, error)
+	ExchangeToken(ctx context.Context, ref activity.Reference, connection, token string) (connector.UserToken, error)
+	SignInResource(ctx context.Context, ref activity.Reference, connection string) (connector.SignInResource, error)
+	SignOutUser(ctx context.Context, ref activity.Reference, connection string) error
+}
+
+const (
+	// signInWithin is how long a plan waits for a person to sign in.
+	signInWithin = 15 * time.Minute
+	// maxCodes is how many wrong codes end it.
+	maxCodes = 3
+	// findWithin is how long an answer to a card looks for a record that is about to wait: the card may
+	// be answered before it is noted that it was sent.
+	findWithin = 3 * time.Second
+	// secretFor is how long a token or a code is kept for a turn that this process could not start at
+	// once.
+	secretFor = time.Minute
+)
+
+// signIn is a sign-in that a record waits for.
+type signIn struct {
+	Connection string    `json:"connection"`
+	Action     string    `json:"action"`             // it needs the token
+	Exchange   string    `json:"exchange,omitempty"` // id of the silent sign-in that the card offered
+	Asked      time.Time `json:"asked"`
+	Wrong      int       `json:"wrong,omitempty"` // codes
+	Told       bool      `json:"told,omitzero"`   // that the silent sign-in failed
+	Outcome    outcome   `json:"outcome,omitempty"`
+}
+
+// outcome is what came of a sign-in.
+type outcome string
+
+// The outcomes; "" is that nobody signed in in time.
+const (
+	signedIn  outcome = "signed_in"
+	cancelled outcome = "cancelled" // by the person
+	replaced  outcome = "replaced"  // by a newer one of the person, for the same connection
+	wrongCode outcome = "wrong_code"
+	noSilent  outcome = "failed" // the client could not do it silently
+)
+
+const notSignedIn = "the person did not sign in"
+
+func (s *signIn) wait() *Wait {
+	return &Wait{For: forSignIn, Until: s.Asked.Add(signInWithin), Then: running, SignIn: s}
+}
+
+// note is what the history says about a turn while it waits.
+func (s *signIn) note() string {
+	return "[The person was asked to sign in, which " + s.Action + " needs. It has not run yet.]"
+}
+
+// connections are the connections that actions need.
+func (e *Engine) connections() (all []string) {
+	for _, a := range e.cfg.Actions.All() {
+		if a.Connection != "" && !slices.Contains(all, a.Connection) {
+			all = append(all, a.Connection)
+		}
+	}
+	return all
+}
+
+// SignsIn reports whether the bot has actions that need people to sign in.
+func (t *Turn) SignsIn() bool { return len(t.engine.connections()) > 0 }
+
+// userToken is [actions.Turn.UserToken].
+func (t *Turn) userToken(ctx context.Context, connection string) (connector.UserToken, error) {
+	if token, ok := t.exec.tokens[connection]; ok {
+		return token, nil
+	}
+	if t.engine.cfg.Tokens == nil {
+		return connector.UserToken{}, connector.ErrNoTokenService
+	}
+	return t.engine.cfg.Tokens.UserToken(ctx, t.Activity.Reference(), connection, "")
+}
+
+// SignInLink returns where the person of the turn signs in to the connection. The link is theirs alone.
+func (t *Turn) SignInLink(ctx context.Context, connection string) (string, error) {
+	if t.engine.cfg.Tokens == nil {
+		return "", connector.ErrNoTokenService
+	}
+	r, err := t.engine.cfg.Tokens.SignInResource(ctx, t.Activity.Reference(), connection)
+	return r.Link, err
+}
+
+// RedeemState signs the person of the turn in to the connection with the code that Teams puts into an
+// invoke of a message extension that it repeats after a sign-in. It reports whether there was one that
+// was right.
+func (t *Turn) RedeemState(ctx context.Context, connection string) (bool, error) {
+	code := cmp.Or(t.secret, stateOf(t.Activity))
+	if !sixDigits.MatchString(code) || t.engine.cfg.Tokens == nil {
+		return false, nil
+	}
+	_, err := t.engine.cfg.Tokens.UserToken(ctx, t.Activity.Reference(), connection, code)
+	if errors.Is(err, connector.ErrNoUserToken) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// stateOf is the state in the value of an invoke.
+func stateOf(a *activity.Activity) string {
+	var value struct {
+		State string `json:"state"`
+	}
+	_ = json.Unmarshal(a.Value, &value) // a value of another form has none
+	return value.State
+}
+
+// SignOut signs the person out of all connections that actions need, and drops what waits in this
+// conversation for them to sign in.
+func (t *Turn) SignOut(ctx context.Context) error {
+	var errs []error
+	for _, connection := range t.engine.connections() {
+		err := t.engine.cfg.Tokens.SignOutUser(ctx, t.Activity.Reference(), connection)
+		if !errors.Is(err, connector.ErrNoTokenService) {
+			errs = append(errs, err)
+		}
+	}
+	errs = append(errs, t.dropWaits(ctx, t.Activity.Conversation.ID, t.Activity.From.ID, forSignIn))
+	return errors.Join(errs...)
+}
+
+// token gets the token that a call needs. A person who is not signed in has to do that first; but a
+// call that had begun, or that they have just signed in for, gets it by itself.
+func (x *execution) token(ctx context.Context, c *call) error {
+	if c.err != nil || c.asks.Required || c.action.Connection == "" || x.begun > 0 || x.rec.Run.SignedIn == c.action.Connection {
+		return nil
+	}
+	connection := c.action.Connection
+	token, err := x.userToken(ctx, connection)
+	switch {
+	case err == nil:
+		if x.tokens == nil {
+			x.tokens = map[string]connector.UserToken{}
+		}
+		x.tokens[connection] = token
+	case errors.Is(err, connector.ErrNoUserToken):
+		c.signsIn = true
+	case ctx.Err() != nil:
+		return ctx.Err()
+	default:
+		c.err = x.noSignIn(ctx, err)
+	}
+	return nil
+}
+
+// noSignIn is why a call fails that needs a token.
+func (x *execution) noSignIn(ctx context.Context, err error) error {
+	zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("the token service was of no use")
+	if errors.Is(err, connector.ErrNoTokenService) {
+		return Refuse("the person cannot be signed in here")
+	}
+	return Refuse("the service that signs people in does not answer")
+}
+
+// askSignIn asks the person to sign in for the next call. Once the card is sent, the record waits.
+func (x *execution) askSignIn(ctx context.Context, c *call) error {
+	if x.rec.Notice != nil || x.Activity.From.ID == "" {
+		said := x.Translate("I can't do this: %s. You have to be signed in for it, so please ask me for it yourself.", x.title(c.action.Name))
+		c.result = actions.Fail(notSignedIn)
+		x.record(c)
+		return x.conclude([]string{said}, x.messages(said))
+	}
+	connection := c.action.Connection
+	r, err := x.engine.cfg.Tokens.SignInResource(ctx, x.Activity.Reference(), connection)
+	if err != nil {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		c.err = x.noSignIn(ctx, err)
+		return x.settle(ctx, []call{*c})
+	}
+	if err := x.replaceSignIn(ctx, connection); err != nil {
+		return err
+	}
+	s := &signIn{Connection: connection, Action: c.action.Name, Asked: time.Now().UTC().Truncate(time.Millisecond)}
+	silent := x.Activity.Conversation.ConversationType != "channel" // clients refuse it there
+	if silent {
+		s.Exchange = r.Exchange.ID
+	}
+	m := x.privately("")
+	m.Attachments = []activity.Attachment{r.Card(connection, x.Translate("Please sign in, so that I can do this: %s.", x.title(c.action.Name)), x.Translate("Sign in"), silent)}
+	m.TextFormat = ""
+	x.rec.Wait = s.wait()
+	x.remember()
+	zerolog.Ctx(ctx).Info().Str("connection", connection).Str("action", s.Action).Msg("waits for the person to sign in")
+	return x.put([]*activity.Activity{m})
+}
+
+// privately is a message that only the person of the turn sees, where the channel can do that.
+func (x *execution) privately(text string) *activity.Activity {
+	m := x.Message(text)
+	m.Recipient = x.Activity.From // a client that signs in silently wants it
+	m.Recipient.Extra = nil
+	if x.Activity.ChannelID == activity.Teams && !x.Activity.Conversation.Personal() {
+		m.ReplyToID, m.Recipient.Extra = "", jsontext.Value(`{"isTargeted":true}`)
+	}
+	return m
+}
+
+// replaceSignIn ends an earlier sign-in of the person for the same connection.
+func (x *execution) replaceSignIn(ctx context.Context, connection string) error {
+	flows, err := pendingIn(ctx, x.Turn, x.Activity.From.ID)
+	for _, f := range flows {
+		if err == nil && f.Connection == connection {
+			_, err = x.wakeSignIn(ctx, f, nil, func(s *signIn) { s.Outcome = replaced })
+		}
+	}
+	return err
+}
+
+// ended acts on the outcome of a sign-in.
+func (x *execution) ended(ctx context.Context, s *signIn) error {
+	came := s.Outcome
+	s.Outcome = ""
+	x.resumed, x.rec.Phase = true, running
+	zerolog.Ctx(ctx).Info().Str("connection", s.Connection).Str("outcome", string(cmp.Or(came, "expired"))).Msg("sign-in ended")
+	again := func(sentence texts.Text) error {
+		x.rec.Wait = s.wait()
+		return x.put([]*activity.Activity{x.privately(x.Translate(sentence))})
+	}
+	switch {
+	case came == signedIn:
+		x.replaceNote(s.note(), "")
+		x.rec.Run.SignedIn, x.progressed = s.Connection, true
+		return nil
+	case came == noSilent:
+		return again("I couldn't sign you in. Please use the button of the card.")
+	case came == wrongCode && s.Wrong < maxCodes:
+		return again("That code didn't work. Please send the code that the sign-in page shows you, or use the button of the card again.")
+	case came == "" || came == replaced:
+		x.replaceNote(s.note(), "["+s.Action+" did not run, because "+notSignedIn+".]")
+		x.rec.Run, x.rec.Phase = nil, done
+		return nil
+	case x.owesAfter():
+		x.goOnWithout(s.note(), notSignedIn)
+		return nil
+	}
+	said := x.wontDo(s.Action)
+	x.replaceNote(s.note(), "["+said+"]")
+	if came == wrongCode {
+		said = x.Translate("That code didn't work either.") + " " + said
+	}
+	x.rec.Run = nil
+	return x.put([]*activity.Activity{x.privately(said)})
+}
+
+// flow is a sign-in that waits.
+type flow struct {
+	*signIn
+	owner string
+	at    inbox.Waiting
+}
+
+// pendingIn lists the sign-ins that wait in the turn's conversation, the newest first: those of owner,
+// or everybody's.
+func pendingIn(ctx context.Context, t *Turn, owner string) (flows []flow, err error) {
+	all, err := t.waitsOf(ctx, queueOf(actions.To(t.Activity)), owner, forSignIn)
+	for _, listed := range all {
+		w := readWait(listed)
+		if w.SignIn != nil && time.Since(w.SignIn.Asked) < signInWithin {
+			flows = append(flows, flow{w.SignIn, w.Owner, listed})
+		}
+	}
+	slices.SortStableFunc(flows, func(a, b flow) int { return b.Asked.Compare(a.Asked) })
+	return flows, err
+}
+
+// wakeSignIn changes a sign-in that waits and puts its record back into its queue. by proved the
+// address that it is answered at; nil: nobody did. It reports whether the record still waited.
+func (t *Turn) wakeSignIn(ctx context.Context, f flow, by *Turn, change func(*signIn)) (woken bool, err error) {
+	const most = 5 // others may do so at the same time
+	for range most {
+		w, err := t.engine.inbox.Find(ctx, f.at.Queue, f.at.ID)
+		if errors.Is(err, inbox.ErrNoRecord) {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		rec, err := Decode(w.Record)
+		if err != nil {
+			return false, err
+		}
+		if rec.Wait.For != forSignIn || rec.Wait.SignIn == nil {
+			return false, nil
+		}
+		change(rec.Wait.SignIn)
+		if by != nil {
+			rec.Caller, rec.Caller.ServiceURL = by.rec.Caller, by.Activity.ServiceURL
+		}
+		rec.Awaited, rec.Answer = false, nil
+		raw, err := rec.Encode()
+		if err == nil {
+			err = t.engine.inbox.Wake(ctx, w, raw)
+		}
+		if err == nil || !errors.Is(err, inbox.ErrNoRecord) {
+			return err == nil, err
+		}
+	}
+	return false, nil
+}
+
+// The names of what brings an answer to a sign-in card.
+const (
+	exchangeInvoke = "signin/tokenExchange"
+	verifyInvoke   = "signin/verifyState"
+	failureInvoke  = "signin/failure"
+	tokenEvent     = "tokens/response"
+	typedCode      = "signin/code" // a code that the person wrote: the bot's own name of such a message
+)
+
+// sixDigits is what codes look like.
+var sixDigits = regexp.MustCompile(`^[0-9]{6}$`)
+
+// byPerson is what the page hands back when the person closes it.
+const byPerson = "CancelledByUser"
+
+// answerToCard is what a client or a person sends for a sign-in card, without the secret in it.
+type answerToCard struct {
+	kind       string
+	ID         string `json:"id,omitempty"` // of the silent sign-in
+	Connection string `json:"connectionName,omitempty"`
+	State      string `json:"state,omitempty"` // "" or [byPerson]
+	Code       string `json:"code,omitempty"`  // why the client could not do it
+	// Given says that there was a secret.
+	Given bool `json:"given,omitzero"`
+}
+
+// answersCard reads it, once it has no secret any more.
+func answersCard(a *activity.Activity) (s answerToCard, ok bool) {
+	switch {
+	case a.Type == activity.Invoke && slices.Contains([]string{exchangeInvoke, verifyInvoke, failureInvoke}, a.Name):
+	case a.Type == activity.Event && a.Name == tokenEvent, a.Type == activity.Message && a.Name == typedCode:
+	default:
+		return s, false
+	}
+	_ = json.Unmarshal(a.Value, &s) // a value of another form says nothing
+	s.kind = a.Name
+	return s, true
+}
+
+// Hide takes the token or the code out of an activity that answers a sign-in card. What remains may be
+// stored and logged. It is for programs that see activities before the bot does.
+func Hide(a *activity.Activity) (secret string) {
+	if a.Type == activity.Invoke && a.Name == "composeExtension/submitAction" { // the others are not stored
+		return hideState(a)
+	}
+	if _, ok := answersCard(a); !ok {
+		return ""
+	}
+	var in struct {
+		ID         any `json:"id"`
+		Connection any `json:"connectionName"`
+		Token      any `json:"token"`
+		State      any `json:"state"`
+		Code       any `json:"code"`
+	}
+	_ = json.Unmarshal(a.Value, &in) // a value of another form says nothing
+	text := func(v any, most int) string {
+		s, _ := v.(string)
+		return strings.ToValidUTF8(s[:min(len(s), most)], "")
+	}
+	const short, long = 256, 64 << 10
+	kept := answerToCard{ID: text(in.ID, short), Connection: text(in.Connection, short)}
+	switch a.Name {
+	case exchangeInvoke, tokenEvent:
+		secret = text(in.Token, long)
+	case verifyInvoke:
+		if secret = text(in.State, short); secret == byPerson {
+			kept.State, secret = secret, ""
+		}
+	case failureInvoke:
+		kept.Code = text(in.Code, 64)
+	}
+	kept.Given = secret != ""
+	a.Value, _ = json.Marshal(kept) // texts always encode
+	a.Text, a.Extra = "", nil
+	return secret
+}
+
+// hideState takes the code out of the value of an invoke.
+func hideState(a *activity.Activity) (code string) {
+	var value map[string]jsontext.Value
+	if code = stateOf(a); !sixDigits.MatchString(code) || json.Unmarshal(a.Value, &value) != nil {
+		return ""
+	}
+	maps.DeleteFunc(value, func(name string, _ jsontext.Value) bool { return strings.EqualFold(name, "state") })
+	a.Value, _ = json.Marshal(value) // it was JSON
+	return code
+}
+
+// hide takes the secret out of the turn's activity and of its record.
+func (t *Turn) hide() {
+	_, ok := answersCard(t.Activity)
+	switch {
+	case ok && t.SignsIn(): // else the bot's own handler wants it
+		t.secret, t.Text = Hide(t.Activity), ""
+	case !ok && t.engine.cfg.Tokens != nil:
+		if t.secret = Hide(t.Activity); t.secret == "" {
+			return
+		}
+	default:
+		return
+	}
+	raw, err := t.Activity.Encode()
+	if err != nil { // it was decoded
+		raw = []byte(`{}`)
+	}
+	t.rec.Activity = raw
+}
+
+// TakeCode makes a message that is nothing but six digits the code of its person, if they are about to
+// sign in. Call it before [Engine.Accept]. The error is that of the store.
+func (e *Engine) TakeCode(ctx context.Context, t *Turn) error {
+	if !t.IsMessage() || !sixDigits.MatchString(t.Text) || !t.SignsIn() {
+		return nil
+	}
+	flows, err := pendingIn(ctx, t, t.Activity.From.ID)
+	if err != nil || len(flows) == 0 {
+		return err
+	}
+	code := t.Text
+	a := t.Activity
+	a.Name, a.Entities, a.Attachments, a.Value = typedCode, nil, nil, nil
+	t.hide()
+	t.secret = code
+	return nil
+}
+
+// keepSecret holds the secret of a turn until this process starts it, for a while.
+func (e *Engine) keepSecret(t *Turn) {
+	if t.secret != "" {
+		id := t.rec.ID
+		e.secrets.Store(id, t.secret)
+		time.AfterFunc(secretFor, func() { e.secrets.Delete(id) })
+	}
+}
+
+// signer is a turn that brings the answer to a sign-in card.
+type signer struct {
+	*Turn
+	answerToCard
+}
+
+// answer is the handler of such a turn.
+func (t *signer) answer(ctx context.Context) error {
+	if kept, ok := t.engine.secrets.LoadAndDelete(t.rec.ID); ok && t.secret == "" {
+		t.secret, _ = kept.(string)
+	}
+	switch t.kind {
+	case exchangeInvoke:
+		return t.exchange(ctx)
+	case verifyInvoke:
+		return t.verify(ctx)
+	case failureInvoke:
+		return t.gaveUp(ctx)
+	case tokenEvent:
+		return t.arrived(ctx)
+	}
+	return t.typed(ctx)
+}
+
+// flows lists what the person may sign in for. If there is none that will do, but a turn at work that
+// may be about to wait, it looks again for a while.
+func (t *signer) flows(ctx context.Context, will func(flow) bool) (mine []flow, err error) {
+	queue := queueOf(actions.To(t.Activity))
+	for until := time.Now().Add(findWithin); ; {
+		running, err := t.engine.inbox.Queued(ctx, queue) // before the list: it may begin to wait in between
+		if err != nil {
+			return nil, err
+		}
+		all, err := pendingIn(ctx, t.Turn, "")
+		if err != nil {
+			return nil, err
+		}
+		mine = slices.DeleteFunc(slices.Clone(all), func(f flow) bool { return f.owner != t.Activity.From.ID })
+		switch {
+		case slices.ContainsFunc(mine, will):
+			return mine, nil
+		case t.ID != "" && slices.ContainsFunc(all, func(f flow) bool { return f.Exchange == t.answerToCard.ID }):
+			zerolog.Ctx(ctx).Warn().Str("audit", "sign-in").Str("user", t.Activity.From.ID).Msg("somebody else answered a sign-in card, ignored")
+			return mine, nil
+		case running == 0 || time.Now().After(until) || !waitFor(ctx, 50*time.Millisecond):
+			return mine, ctx.Err()
+		}
+	}
+}
+
+func waitFor(ctx context.Context, d time.Duration) bool {
+	wait(ctx, d, nil)
+	return ctx.Err() == nil
+}
+
+// exchange signs the person in with the token of their Teams client. Teams understands 412 as: the
+// person has to consent.
+func (t *signer) exchange(ctx context.Context) error {
+	known := slices.Contains(t.engine.connections(), t.Connection)
+	if !t.Given || !known {
+		return t.refuse(http.StatusBadRequest, "there is no token, or no such connection")
+	}
+	for_ := func(f flow) bool { return f.Connection == t.Connection }
+	mine, err := t.flows(ctx, for_)
+	if err != nil {
+		return err
+	}
+	i := slices.IndexFunc(mine, for_)
+	switch {
+	case i < 0 && len(mine) > 0:
+		return t.refuse(http.StatusBadRequest, "the sign-in is for another connection")
+	case i < 0: // it is complete, or not this person's
+		t.Turn.Answer(Answer{})
+		return nil
+	}
+	var refused *connector.Error
+	switch err := t.redeem(ctx, t.Connection, true); {
+	case err == nil:
+	case errors.As(err, &refused) && slices.Contains([]int{400, 404, 409, 412}, refused.Status),
+		errors.Is(err, connector.ErrNoUserToken) && t.secret != "":
+		return t.refuse(http.StatusPreconditionFailed, "the person has to consent, or the connection is not set up for this")
+	default:
+		zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("a sign-in could not be completed")
+		return t.refuse(http.StatusBadGateway, "the token service did not answer")
+	}
+	t.Turn.Answer(Answer{})
+	return t.wake(ctx, mine[i], signedIn)
+}
+
+// redeem signs the person in with the secret. If that died with its process, the token service knows
+// whether they are signed in.
+func (t *signer) redeem(ctx context.Context, connection string, exchange bool) (err error) {
+	tokens, ref := t.engine.cfg.Tokens, t.Activity.Reference()
+	if exchange && t.secret != "" {
+		_, err = tokens.ExchangeToken(ctx, ref, connection, t.secret)
+	} else {
+		_, err = tokens.UserToken(ctx, ref, connection, t.secret)
+	}
+	return err
+}
+
+func (t *signer) wake(ctx context.Context, f flow, came outcome) error {
+	_, err := t.wakeSignIn(ctx, f, t.Turn, func(s *signIn) {
+		switch s.Outcome = came; came {
+		case wrongCode:
+			s.Wrong++
+		case noSilent:
+			s.Told = true
+		}
+	})
+	return err
+}
+
+// refuse answers the request so that the client shows the sign-in button.
+func (t *signer) refuse(status int, why string) error {
+	body, err := json.Marshal(struct {
+		ID         string `json:"id,omitempty"`
+		Connection string `json:"connectionName,omitempty"`
+		Detail     string `json:"failureDetail"`
+	}{t.answerToCard.ID, t.Connection, why})
+	if err == nil {
+		t.Turn.Answer(Answer{Status: status, Body: body})
+	}
+	return err
+}
+
+// verify signs the person in with the code that the page handed to their client.
+func (t *signer) verify(ctx context.Context) error {
+	mine, err := t.flows(ctx, func(flow) bool { return true })
+	switch {
+	case err != nil:
+		return err
+	case !t.Given && t.State == "":
+		return t.refuse(http.StatusNotFound, "there is no code")
+	case len(mine) == 0:
+		t.Turn.Answer(Answer{}) // it is complete
+		return nil
+	case t.State == byPerson:
+		t.Turn.Answer(Answer{})
+		return t.wake(ctx, mine[0], cancelled)
+	case t.secret != "" && !sixDigits.MatchString(t.secret):
+		return t.refuse(http.StatusPreconditionFailed, "this is no code")
+	}
+	switch err := t.tryCode(ctx, mine); {
+	case err == nil:
+		t.Turn.Answer(Answer{})
+	case errors.Is(err, connector.ErrNoUserToken):
+		return t.refuse(http.StatusPreconditionFailed, "the code is wrong")
+	case is[*connector.Error](err) || errors.Is(err, errNoAnswer):
+		return t.refuse(http.StatusBadGateway, "the token service did not answer")
+	default:
+		return err
+	}
+	return nil
+}
+
+// errNoAnswer says that the token service was of no use.
+var errNoAnswer = errors.New("no answer of the token service")
+
+// tryCode redeems the code for the newest sign-in that it is good for. A wrong one counts.
+func (t *signer) tryCode(ctx context.Context, mine []flow) error {
+	var tried []string
+	for _, f := range mine {
+		if slices.Contains(tried, f.Connection) {
+			continue
+		}
+		tried = append(tried, f.Connection)
+		err := t.redeem(ctx, f.Connection, false)
+		if err == nil {
+			return t.wake(ctx, f, signedIn)
+		}
+		if !errors.Is(err, connector.ErrNoUserToken) {
+			zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("a code could not be checked")
+			return fmt.Errorf("%w: %w", errNoAnswer, err)
+		}
+	}
+	if t.secret != "" {
+		if err := t.wake(ctx, mine[0], wrongCode); err != nil {
+			return err
+		}
+	}
+	return connector.ErrNoUserToken
+}
+
+// typed signs the person in with the code that they wrote.
+func (t *signer) typed(ctx context.Context) error {
+	mine, err := t.flows(ctx, func(flow) bool { return true })
+	if err != nil {
+		return err
+	}
+	if len(mine) == 0 {
+		return t.Tell(ctx, t.Translate("I'm no longer waiting for you to sign in. Please ask me again for what you need."))
+	}
+	switch err := t.tryCode(ctx, mine); {
+	case errors.Is(err, connector.ErrNoUserToken) && t.secret == "": // its process died
+		return t.Tell(ctx, t.Translate("I lost the code. Please send it again."))
+	case errors.Is(err, connector.ErrNoUserToken):
+		return nil // the turn that waits says so
+	case errors.Is(err, errNoAnswer):
+		return t.Tell(ctx, t.Translate("I couldn't check the code just now. Please send it again in a minute."))
+	default:
+		return err
+	}
+}
+
+// arrived goes on if the person is signed in, as an event of other channels than Teams says.
+func (t *signer) arrived(ctx context.Context) error {
+	for_ := func(f flow) bool { return strings.EqualFold(f.Connection, t.Connection) }
+	mine, err := t.flows(ctx, for_)
+	if err != nil {
+		return err
+	}
+	if i := slices.IndexFunc(mine, for_); i >= 0 {
+		t.secret = "" // the token service has it
+		if err := t.redeem(ctx, mine[i].Connection, false); err != nil {
+			zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("a token is said to be there, and the token service has none")
+			return nil
+		}
+		return t.wake(ctx, mine[i], signedIn)
+	}
+	return nil
+}
+
+// gaveUp notes that the client could not sign in silently. Most often the card's button still works and
+// the client says so itself.
+func (t *signer) gaveUp(ctx context.Context) error {
+	zerolog.Ctx(ctx).Warn().Str("code", t.Code).Msg("the client could not sign in silently")
+	t.Turn.Answer(Answer{})
+	if !slices.Contains([]string{"installappfailed", "authrequestfailed"}, t.Code) {
+		return nil
+	}
+	silent := func(f flow) bool { return f.Exchange != "" }
+	mine, err := t.flows(ctx, silent)
+	if i := slices.IndexFunc(mine, silent); err == nil && i >= 0 && !mine[i].Told {
+		err = t.wake(ctx, mine[i], noSilent)
+	}
+	return err
+}
+
+// ExchangeOf identifies a silent sign-in: each open client of the person answers the card. "": the turn
+// is none.
+func ExchangeOf(t *Turn) string {
+	s, ok := answersCard(t.Activity)
+	if !ok || s.kind != exchangeInvoke || s.ID == "" {
+		return ""
+	}
+	return "exchange\n" + t.Activity.Conversation.ID + "\n" + t.Activity.From.ID + "\n" + s.Connection + "\n" + s.ID
+}
+
+// queueOfAnswer is the queue of a turn that answers a sign-in card. Equal ones share theirs.
+func (t *Turn) queueOfAnswer(queue state.Key) state.Key {
+	return queue.Under("queues", "signin "+hashOf(cmp.Or(ExchangeOf(t), t.Activity.Name+"\n"+t.Activity.From.ID+"\n"+t.Activity.ID))[:16])
+}
