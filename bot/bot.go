@@ -289,6 +289,9 @@ func New(cfg Config) (*Bot, error) {
 	}
 	cfg = b.cfg
 	b.routes.last = (&builtins{&b.cfg, &b.routes}).routes()
+	for _, a := range cfg.Actions.Clicks() {
+		b.OnCardAction(a.Name, actionClick(a))
+	}
 	b.routes.known = map[string]invokeRoute{
 		cardInvoke:     {read: b.routes.readClick, handle: clicked, card: true},
 		feedbackInvoke: {read: readFeedback, handle: b.rated, atOnce: true},
