@@ -26,11 +26,11 @@ const (
 
 // shown says what a card shows, and which toggle of it was clicked.
 type shown struct {
-	List string `json:"list,omitempty"` // of the item, or the one that the card shows
-	Item string `json:"item,omitempty"` // "": none was clicked
-	Done bool   `json:"done,omitempty"` // what the item is to become
-	Only bool   `json:"only,omitempty"` // the card shows only List
-	Skip int    `json:"skip,omitempty"` // how many rows come on earlier cards
+	List string `json:"list,omitzero"` // of the item, or the one that the card shows
+	Item string `json:"item,omitzero"` // "": none was clicked
+	Done bool   `json:"done,omitzero"` // what the item is to become
+	Only bool   `json:"only,omitzero"` // the card shows only List
+	Skip int    `json:"skip,omitzero"` // how many rows come on earlier cards
 }
 
 type showIn struct {
