@@ -37,6 +37,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/teams"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cli"
@@ -67,6 +68,9 @@ type Bot struct {
 	Setup func(*bot.Config) error
 	// Routes registers handlers on the bot before it takes activities. nil: none.
 	Routes func(*bot.Bot)
+	// Teams is what the bot answers besides messages and clicks on cards: dialogs, the message
+	// extension, choices that are looked up.
+	Teams teams.Routes
 
 	// Planner is the planner used if BOT_PLANNER is not set. "": sequence.
 	Planner string
@@ -99,7 +103,7 @@ func New(ctx context.Context, b Bot, model models.Model, cfg bot.Config) (*bot.B
 
 // assemble makes the bot. cfg has everything but what b says.
 func (b *Bot) assemble(cfg bot.Config) (*bot.Bot, error) {
-	cfg.Name, cfg.Examples, cfg.Texts, cfg.Welcome = b.Name, b.Examples, b.describeCommands(), cmp.Or(b.Welcome, cfg.Welcome)
+	cfg.Name, cfg.Examples, cfg.Texts, cfg.Welcome, cfg.Teams = b.Name, b.Examples, b.describeCommands(), cmp.Or(b.Welcome, cfg.Welcome), b.Teams
 	if cfg.Policy == nil {
 		cfg.Policy = actions.DefaultPolicy // so that Setup can wrap it
 	}

@@ -29,6 +29,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/teams"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -105,7 +106,7 @@ type Config struct {
 	// [actions.Example].
 	Examples []string
 	// Feedback asks the person to rate each reply that a model wrote, where the channel supports it
-	// (Teams does). See [Bot.OnFeedback].
+	// (Teams does): with Teams' form, or that of Teams.FeedbackForm. See [Bot.OnFeedback].
 	Feedback bool
 	// Stream shows in personal chats what the bot is doing, and answers while the model writes them,
 	// where the channel supports that (Teams and web chats do). Group chats and channels get whole
@@ -170,6 +171,9 @@ type Config struct {
 	Skills Skills
 	// Hooks see what plans do, and may change or stop it.
 	Hooks Hooks
+	// Teams is what the bot answers besides messages and clicks on cards: dialogs, the message
+	// extension, choices that are looked up. Zero: nothing.
+	Teams teams.Routes
 	// Access limits who may talk to the bot. Zero value: everyone the Authenticator accepts.
 	Access Access
 	// MaxTurns limits the turns that run in this process; further ones wait for it or for another
@@ -260,6 +264,8 @@ func New(cfg Config) (*Bot, error) {
 	if cfg.Actions != nil {
 		faults = append(faults, cfg.Actions.Check())
 	}
+	invokes, err := cfg.Teams.Invokes()
+	faults = append(faults, err)
 	all, err := texts.New(cfg.Texts)
 	cfg.texts = all
 	if err := errors.Join(append(faults, err)...); err != nil {
@@ -293,17 +299,20 @@ func New(cfg Config) (*Bot, error) {
 		b.OnCardAction(a.Name, actionClick(a))
 	}
 	b.routes.known = map[string]invokeRoute{
-		cardInvoke:     {read: b.routes.readClick, handle: clicked, card: true},
-		feedbackInvoke: {read: readFeedback, handle: b.rated, atOnce: true},
+		cardInvoke:     {read: b.routes.readClick, handle: b.clicked, card: true, say: sayOnCard},
+		feedbackInvoke: {read: readFeedback, handle: b.rated, mode: teams.Acknowledged, quiet: true},
+	}
+	for name, in := range invokes {
+		b.routes.addInvoke(name, b.teamsRoute(in))
 	}
 	engine, err := turn.New(turn.Config{
 		Actions: cfg.Actions, Planner: cfg.Planner, Store: cfg.Store, Channel: cfg.Channel,
-		Handler: b.handler, Notice: b.routes.notice, OwnAnswer: failedInvoke, Clicked: decidedClick,
+		Handler: b.handler, Notice: b.routes.notice, OwnAnswer: b.failedInvoke, Unread: b.unread, Clicked: decidedClick,
 		Hooks: cfg.Hooks, Policy: cfg.Policy, Approvers: cfg.Approvers, ApprovalTimeout: cfg.ApprovalTimeout,
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
 		MaxWaiting: cfg.MaxWaiting, MaxWaitingPerConversation: cfg.MaxWaitingPerConversation,
-		Budget: cfg.Budget, Quota: cfg.Quota, AuditKeep: cfg.AuditKeep, Feedback: cfg.Feedback, Stream: cfg.Stream,
+		Budget: cfg.Budget, Quota: cfg.Quota, AuditKeep: cfg.AuditKeep, Feedback: feedbackForm(&cfg), Stream: cfg.Stream,
 		FilteredText: cfg.FilteredText, CommandsOff: cfg.CommandsOff, Texts: cfg.texts, HistoryTurns: cfg.HistoryTurns,
 		Summarize: cfg.Summarize,
 		Metrics:   cfg.Metrics, Traces: cfg.Traces, Log: cfg.Log,
@@ -313,6 +322,17 @@ func New(cfg Config) (*Bot, error) {
 	}
 	b.engine = engine
 	return b, nil
+}
+
+// feedbackForm is the form that people rate replies with, see [activity.Activity.AskFeedback].
+func feedbackForm(cfg *Config) string {
+	switch {
+	case !cfg.Feedback:
+		return ""
+	case cfg.Teams.FeedbackForm != nil:
+		return "custom"
+	}
+	return "default"
 }
 
 // fillIn adds the parts that cfg leaves out, for a bot that runs on its own machine. Drain closes
@@ -456,19 +476,26 @@ func (b *Bot) OnInvoke(name string, h func(ctx context.Context, t *Turn) (Invoke
 // with status 200, so that the client shows it. With a 501 the client would say "unable to reach
 // app" about a card that an older version of the bot sent.
 //
-// A click waits for the running turn of its conversation. After ten seconds the person reads that
-// the click was noted. It is still handled, but its answer is no longer shown, so put what the
-// person has to know into a message, see [Turn.Tell]. An equal click by the same person counts as
+// A click waits for the running turn of its conversation. After four seconds the person reads that
+// the click was noted. It is still handled, and a Message of its answer is then sent to the
+// conversation, or its Card replaces the clicked one in a personal chat. An equal click by the same person counts as
 // the same click until an answer has gone out within five seconds, for at most a minute: it gets
 // the same answer, and the handler does not run again. After that it is a new click.
 func (b *Bot) OnCardAction(verb string, h func(ctx context.Context, t *Turn, click CardClick) (CardAnswer, error)) {
-	if b.routes.cards == nil {
-		b.routes.cards = map[string]cardHandler{}
-	}
-	if _, taken := b.routes.cards[verb]; taken || verb == "" || strings.HasPrefix(verb, turn.OwnVerbs) {
-		panic("bot: the verb " + verb + " cannot have this handler")
-	}
-	b.routes.cards[verb] = h
+	b.routes.addCard(verb, cardRoute{handle: h})
+}
+
+// OnCardRefresh registers the handler for cards whose member refresh has an Action.Execute with that
+// verb. Clients ask when somebody opens the chat, or the message was edited: for a view of the card
+// that only this person gets. The turn is read-only, and neither a model nor a message fits here.
+// The answer's Card should have the member refresh again; for who may see no more than all others,
+// return the card that all others see, no error. A person who asks for the same card more than a
+// few times in a row gets the last answer again. OnCardRefresh panics if the verb is empty, the
+// bot's own, or has a handler: a client sends the same for a refresh by hand and for a click.
+//
+// Without a handler the card stays as it is: a refresh never runs what OnCardAction registered.
+func (b *Bot) OnCardRefresh(verb string, h func(ctx context.Context, t *Turn, click CardClick) (CardAnswer, error)) {
+	b.routes.addCard(verb, cardRoute{handle: h, refresh: true})
 }
 
 // OnFeedback registers the handler for feedback on messages that ask for it, see Config.Feedback

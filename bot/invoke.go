@@ -15,7 +15,9 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/teams"
 	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/state/inbox"
 )
 
 // InvokeResponse answers an invoke. The zero Status is 200. A Status outside 200 to 599 is a
@@ -44,6 +46,9 @@ type faultBody struct {
 
 // answer is the error on the wire. Its body always encodes.
 func (e *InvokeError) answer() turn.Answer {
+	if e.Status == http.StatusNotImplemented {
+		return turn.Answer{Status: e.Status} // as that of an invoke without a route
+	}
 	status := e.Status
 	if status < 400 || status > 599 {
 		status = http.StatusInternalServerError
@@ -76,9 +81,82 @@ type invokeRoute struct {
 	// handler could use costs neither a turn nor a wait.
 	read   func(a *activity.Activity) (value any, fault *InvokeError)
 	handle func(ctx context.Context, t *Turn, value any) (InvokeResponse, error)
+	mode   teams.Mode
 	card   bool // a click on a card, whose faults have a form of their own
-	// atOnce answers the invoke with an empty body once it is saved.
-	atOnce bool
+	// anonymous invokes have no person: they skip the access list and have no state.
+	anonymous bool
+	quiet     bool // nobody is told of a failure
+	// say returns the body of an answer that shows a sentence. nil: there is none.
+	say func(text string) any
+	// failure answers a failure of the handler. nil: with an HTTP status.
+	failure func(e *InvokeError) turn.Answer
+	// same is [teams.Invoke].Same.
+	same func(a *activity.Activity) (id string, lasting bool)
+}
+
+// teamsRoute is the route of an invoke of package teams.
+func (b *Bot) teamsRoute(in teams.Invoke) invokeRoute {
+	r := invokeRoute{mode: in.Mode, anonymous: in.Anonymous, quiet: in.Quiet, say: in.Say, same: in.Same}
+	if in.Fault {
+		r.failure = cardFault
+	}
+	r.read = func(a *activity.Activity) (any, *InvokeError) {
+		bound, err := in.Bind(a)
+		switch {
+		case errors.Is(err, teams.ErrUnknown):
+			return nil, &InvokeError{Status: http.StatusNotImplemented}
+		case err != nil:
+			return nil, badValue("%s", err)
+		}
+		return bound, nil
+	}
+	r.handle = func(ctx context.Context, t *Turn, value any) (InvokeResponse, error) {
+		body, later, err := value.(teams.Bound)(ctx, t)
+		signIn, asks := errors.AsType[*teams.SignIn](err)
+		switch {
+		case asks && in.SignIn != nil:
+			link, err := b.signInLink(ctx, t, signIn)
+			return InvokeResponse{Body: in.SignIn(t.Translate("Sign in"), link)}, err
+		case errors.Is(err, teams.ErrValue):
+			return InvokeResponse{}, badValue("%s", err)
+		case err == nil && later != "" && b.unread(t):
+			err = t.Tell(ctx, later)
+		}
+		return InvokeResponse{Body: body}, err
+	}
+	return r
+}
+
+// signInLink returns the page on which a person signs in.
+func (b *Bot) signInLink(_ context.Context, _ *Turn, s *teams.SignIn) (string, error) {
+	if s.URL == "" {
+		return "", s
+	}
+	return s.URL, nil
+}
+
+// isAside reports whether the invoke with that value is answered beside its conversation's queue.
+func (r invokeRoute) isAside(value any) bool {
+	c, _ := value.(click)
+	return r.mode == teams.Aside || c.refreshes()
+}
+
+// duplicates identify what the invoke asks, besides its activity's id.
+func (r invokeRoute) duplicates(a *activity.Activity) []inbox.Duplicate {
+	if r.same == nil {
+		return nil
+	}
+	id, lasting := r.same(a)
+	d := inbox.Duplicate{ID: "invoke\n" + a.Name + "\n" + a.Conversation.ID + "\n" + a.From.ID + "\n" + id}
+	if !lasting {
+		d.For = sameClick
+	}
+	return []inbox.Duplicate{d}
+}
+
+// sentence answers with a sentence for the person.
+func (r invokeRoute) sentence(text string) (turn.Answer, error) {
+	return InvokeResponse{Body: r.say(text)}.answer()
 }
 
 // AddInvoke is a typed [Bot.OnInvoke]: In is the invoke's value, Out the body of the answer. An Out
@@ -137,17 +215,24 @@ func (r invokeRoute) fault(e *InvokeError) turn.Answer {
 // answer is the Handler of an invoke. It stores the answer in the turn.
 func (r invokeRoute) answer(ctx context.Context, t *Turn) error {
 	value, fault := r.value(t.Activity) // another version of the bot may have accepted a bad one
-	var response InvokeResponse
-	var err error
-	if fault == nil {
-		response, err = r.handle(ctx, t, value)
+	if fault != nil {
+		t.Answer(r.fault(fault))
+		return nil
 	}
-	if failed, ok := errors.AsType[*InvokeError](err); ok {
-		fault = failed
-	}
+	return r.respond(ctx, t, value)
+}
+
+// respond has the handler answer the invoke with that value.
+func (r invokeRoute) respond(ctx context.Context, t *Turn, value any) error {
+	response, err := r.handle(ctx, t, value)
+	fault, failed := errors.AsType[*InvokeError](err)
 	switch s := response.Status; {
-	case fault != nil:
+	case failed:
 		zerolog.Ctx(ctx).Info().Str("code", fault.Code).Msg("invoke answered with an error")
+		if r.failure != nil {
+			t.Answer(r.failure(fault))
+			return nil
+		}
 		t.Answer(r.fault(fault))
 		return nil
 	case err != nil:
@@ -163,9 +248,21 @@ func (r invokeRoute) answer(ctx context.Context, t *Turn) error {
 }
 
 // failedInvoke answers a failed invoke. said is safe to show.
-func failedInvoke(t *Turn, said string) turn.Answer {
-	if t.IsExecute() {
+func (b *Bot) failedInvoke(t *Turn, said string) turn.Answer {
+	route, _ := b.routes.invoke(t.Activity)
+	if t.IsExecute() && t.ReadOnly() { // with an error, the person would see that in place of the card
+		answer, err := InvokeResponse{Body: sayOnCard(said)}.answer()
+		if err == nil {
+			return answer
+		}
+	}
+	if t.IsExecute() || route.failure != nil {
 		return cardFault(&InvokeError{Code: "ServiceError", Message: said})
+	}
+	if route.say != nil {
+		if answer, err := route.sentence(said); err == nil && answer.Body != nil {
+			return answer
+		}
 	}
 	return turn.Answer{Status: http.StatusInternalServerError}
 }
@@ -182,7 +279,7 @@ type CardClick struct {
 	ID   string `json:"id"`
 	// Data is the button's data with the values of the card's inputs.
 	Data jsontext.Value `json:"data"`
-	// Trigger is "manual", or "automatic" when the client refreshes the card.
+	// Trigger is "manual", or "automatic" when the client refreshes the card: see [Bot.OnCardRefresh].
 	Trigger string `json:"-"`
 	// Authentication and State come with a sign-in.
 	Authentication jsontext.Value `json:"-"`
@@ -235,6 +332,8 @@ func (c CardAnswer) body() cardBody {
 	}
 }
 
+func sayOnCard(text string) any { return CardAnswer{Message: text}.body() }
+
 // cardFault answers a click with an error.
 func cardFault(e *InvokeError) turn.Answer {
 	body := cardBody{http.StatusInternalServerError, cardError, faultBody{e.Code, e.Message}}
@@ -262,11 +361,23 @@ func cardAnswer(body cardBody) turn.Answer {
 // client gets one safe sentence.
 type cardHandler = func(ctx context.Context, t *Turn, click CardClick) (CardAnswer, error)
 
+// cardRoute is the handler of a verb.
+type cardRoute struct {
+	handle  cardHandler
+	refresh bool
+}
+
+// automatic is the Trigger of a refresh that nobody clicked for.
+const automatic = "automatic"
+
 // click is a click and its handler.
 type click struct {
 	CardClick
-	handle cardHandler
+	cardRoute
 }
+
+// refreshes reports whether the click asks for the person's view of the card.
+func (c click) refreshes() bool { return c.refresh || c.Trigger == automatic }
 
 // readClick decodes a click on a card that the bot's author made.
 func (r *routes) readClick(a *activity.Activity) (any, *InvokeError) {
@@ -284,18 +395,38 @@ func (r *routes) readClick(a *activity.Activity) (any, *InvokeError) {
 		return nil, badValue("the value of the click is missing or of another form")
 	case value.Action.Type != "Action.Execute":
 		return nil, &InvokeError{http.StatusBadRequest, "NotSupported", "only Action.Execute is answered"}
-	case r.cards[value.Action.Verb] == nil:
+	}
+	route, known := r.cards[value.Action.Verb]
+	if !known && value.Trigger != automatic {
 		return nil, &InvokeError{http.StatusBadRequest, "NotSupported", "nothing is behind this button any more"}
 	}
-	c := click{value.Action.CardClick, r.cards[value.Action.Verb]}
+	if value.Trigger == automatic && !route.refresh { // a refresh has no effects
+		route.handle = unrefreshed
+	}
+	c := click{value.Action.CardClick, route}
 	c.Trigger, c.Authentication, c.State = value.Trigger, value.Authentication, value.State
 	return c, nil
 }
 
-// clicked answers such a click.
-func clicked(ctx context.Context, t *Turn, value any) (InvokeResponse, error) {
+// unrefreshed leaves a card as it is.
+func unrefreshed(_ context.Context, t *Turn, _ CardClick) (CardAnswer, error) {
+	return CardAnswer{Message: t.Translate("There is nothing new.")}, nil
+}
+
+// clicked answers such a click. If nobody waits for the answer any more, the person gets it as a
+// message, or their card is updated; in a group, others would see that card.
+func (b *Bot) clicked(ctx context.Context, t *Turn, value any) (InvokeResponse, error) {
 	c := value.(click)
 	answer, err := c.handle(ctx, t, c.CardClick)
+	switch {
+	case err != nil || !b.unread(t):
+	case answer.Message != "":
+		err = t.Tell(ctx, answer.Message)
+	case answer.Card != nil && t.Activity.Conversation.Personal() && t.Activity.ReplyToID != "":
+		m := t.Message("")
+		m.Type, m.ID, m.Attachments = activity.MessageUpdate, t.Activity.ReplyToID, []activity.Attachment{answer.Card.Attachment()}
+		err = t.Send(ctx, m)
+	}
 	return InvokeResponse{Body: answer.body()}, err
 }
 
@@ -307,7 +438,7 @@ func (r *routes) submittedClick(t *Turn) (c click, ok bool) {
 	var data struct {
 		Verb string `json:"verb"`
 	}
-	if t.Activity.Value.Kind() != '{' || json.Unmarshal(t.Activity.Value, &data) != nil || r.cards[data.Verb] == nil {
+	if t.Activity.Value.Kind() != '{' || json.Unmarshal(t.Activity.Value, &data) != nil || r.cards[data.Verb].handle == nil {
 		return c, false
 	}
 	return click{CardClick{Verb: data.Verb, Data: t.Activity.Value, Trigger: "manual"}, r.cards[data.Verb]}, true

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/teams"
 	"github.com/planbot-go/planbot/bot/turn"
 )
 
@@ -29,7 +30,7 @@ type routes struct {
 	first, last []route
 	invokes     map[string]invokeRoute
 	known       map[string]invokeRoute // the bot's own, tried after invokes
-	cards       map[string]cardHandler // by verb
+	cards       map[string]cardRoute   // by verb
 	feedback    func(ctx context.Context, t *Turn, f Feedback) error
 	commands    []string           // the bot's own that help lists
 	notices     map[string]Handler // by name
@@ -59,23 +60,20 @@ func (r *routes) handler(t *Turn) Handler {
 	return nil
 }
 
-// wrong answers an invoke whose value no handler could use, so that it costs neither a turn nor a
-// wait. It returns nil if the value is fine, or decides an approval.
-func (r *routes) wrong(t *Turn) *turn.Answer {
-	route, _ := r.invoke(t.Activity)
-	_, fault := route.value(t.Activity)
-	if fault == nil || t.Decision() != nil {
-		return nil
-	}
-	t.Log().Warn().Str("invoke", t.Activity.Name).Msg("invoke refused: its value is wrong")
-	answer := route.fault(fault)
-	return &answer
-}
-
 // awaits reports whether the sender of the activity waits for its turn's answer.
 func (r *routes) awaits(a *activity.Activity) bool {
 	route, _ := r.invoke(a)
-	return a.Type == activity.Invoke && !route.atOnce
+	return a.Type == activity.Invoke && route.mode != teams.Acknowledged
+}
+
+func (r *routes) addCard(verb string, card cardRoute) {
+	if r.cards == nil {
+		r.cards = map[string]cardRoute{}
+	}
+	if _, taken := r.cards[verb]; taken || verb == "" || strings.HasPrefix(verb, turn.OwnVerbs) {
+		panic("bot: the verb " + verb + " cannot have this handler")
+	}
+	r.cards[verb] = card
 }
 
 func (r *routes) wrap(h Handler) Handler {

@@ -20,6 +20,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/teams"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/state"
@@ -147,18 +148,26 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 		w.WriteHeader(http.StatusOK)
 		return nil
 	}
-	if list := b.cfg.Access.denies(a, b.cfg.Channel.Identified()); list != "" {
+	route, invoked := b.routes.invoke(a)
+	if list := b.cfg.Access.denies(a, b.cfg.Channel.Identified()); list != "" && !route.anonymous {
 		if b.deny(w, t, list) {
 			return nil
+		}
+	}
+	if invoked && t.Decision() == nil {
+		value, fault := route.value(a)
+		switch {
+		case fault != nil: // it costs neither a turn nor a wait
+			t.Log().Warn().Str("invoke", a.Name).Int("status", fault.Status).Msg("invoke refused: its value is wrong, or nothing is registered for it")
+			write(w, route.fault(fault))
+			return nil
+		case route.isAside(value):
+			return b.answerAside(w, r, t, route, value)
 		}
 	}
 	if !b.answers(t) {
 		t.Log().Debug().Msg("no route")
 		write(w, nobodyAnswers(a))
-		return nil
-	}
-	if wrong := b.routes.wrong(t); wrong != nil {
-		write(w, *wrong)
 		return nil
 	}
 	awaited, click, log := t.Awaited(), clickOf(t), t.Log() // do not touch the turn once it has started
@@ -167,7 +176,7 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 		ticket = b.engine.Expect(t)
 		defer ticket.Close()
 	}
-	id, duplicate, err := b.engine.Accept(r.Context(), t, duplicatesOf(t)...)
+	id, duplicate, err := b.engine.Accept(r.Context(), t, append(duplicatesOf(t), route.duplicates(a)...)...)
 	if err != nil {
 		return err
 	}
@@ -179,6 +188,42 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 		return nil
 	}
 	return b.respond(w, r, click, a, ticket, id)
+}
+
+// answerAside answers an invoke that is not in its conversation's queue.
+func (b *Bot) answerAside(w http.ResponseWriter, r *http.Request, t *Turn, route invokeRoute, value any) error {
+	ctx, cancel := context.WithTimeout(r.Context(), b.answerWithin(route))
+	defer cancel()
+	if route.anonymous {
+		t.LeaveState()
+	}
+	answer, err := b.engine.Aside(ctx, t, b.routes.wrap(func(ctx context.Context, t *Turn) error { return route.respond(ctx, t, value) }))
+	if err != nil {
+		return err
+	}
+	write(w, answer)
+	return nil
+}
+
+// answerWithin is how long an invoke waits for its answer.
+func (b *Bot) answerWithin(route invokeRoute) time.Duration {
+	if route.say == nil && route.mode == teams.InOrder {
+		return max(b.cfg.AckTimeout, invokeWithin)
+	}
+	return max(b.cfg.AckTimeout, toldWithin)
+}
+
+// unread reports whether nobody waits for the answer of the turn's invoke any more, so that the
+// person has to be told in a message what they have to know.
+func (b *Bot) unread(t *Turn) bool {
+	route, ok := b.routes.invoke(t.Activity)
+	switch {
+	case !ok || route.quiet || t.ReadOnly():
+		return false
+	case route.mode == teams.Acknowledged:
+		return true
+	}
+	return route.say != nil && time.Since(t.Accepted()) > b.answerWithin(route)
 }
 
 // ignores reports whether the bot ignores the activity.
@@ -281,8 +326,10 @@ const (
 	// expectRepliesWithin is how long expectReplies waits for its turn's replies: the caller gives
 	// up after 15 s.
 	expectRepliesWithin = 14 * time.Second
-	// invokeWithin is how long an invoke waits for its turn.
+	// invokeWithin is how long an invoke waits for its turn if no other answer fits.
 	invokeWithin = 10 * time.Second
+	// toldWithin is how long all others wait. Then the person is told why there is no answer yet.
+	toldWithin = 4 * time.Second
 	// seenWithin is how soon an answer must go out to count as seen: clients give up after five
 	// seconds at the earliest.
 	seenWithin = 5 * time.Second
@@ -290,13 +337,14 @@ const (
 
 // respond waits for the turn's answer and writes it. For a duplicate that is the turn of the first
 // delivery. An invoke and a request that expects replies get that answer or none, so that every
-// retry gets the same one. A click on a card that takes too long gets a sentence.
+// retry gets the same one. One that takes too long gets a sentence, where Teams shows one.
 func (b *Bot) respond(w http.ResponseWriter, r *http.Request, click string, a *activity.Activity, ticket *turn.Ticket, id string) error {
 	began, within := time.Now(), b.cfg.AckTimeout
+	route, _ := b.routes.invoke(a)
 	expectsReplies := a.DeliveryMode == activity.ExpectReplies && a.Type != activity.Invoke
 	switch {
 	case a.Type == activity.Invoke:
-		within = max(within, invokeWithin)
+		within = b.answerWithin(route)
 	case expectsReplies:
 		within = expectRepliesWithin
 	}
@@ -307,9 +355,13 @@ func (b *Bot) respond(w http.ResponseWriter, r *http.Request, click string, a *a
 	switch {
 	case execute && err == nil && time.Since(began) < seenWithin:
 		b.clickAnswered(r.Context(), ticket, click, id)
-	case execute && errors.Is(err, turn.ErrLateAnswer):
-		b.cfg.Log.Info().Str("turn", id).Str("conversation", a.Conversation.ID).Msg("click is to be answered later")
-		answer, err = cardAnswer(CardAnswer{Message: b.cfg.texts.Say(a.Locale, "I'm still working on it. I noted your click, so there's no need to click again.")}.body()), nil
+	case route.say != nil && errors.Is(err, turn.ErrLateAnswer):
+		b.cfg.Log.Info().Str("turn", id).Str("conversation", a.Conversation.ID).Msg("invoke is to be answered later")
+		said := b.cfg.texts.Say(a.Locale, "I'm still working on it, so there's no need to send it again.")
+		if execute {
+			said = b.cfg.texts.Say(a.Locale, "I'm still working on it. I noted your click, so there's no need to click again.")
+		}
+		answer, err = route.sentence(said)
 	}
 	if err != nil && (expectsReplies || a.Type == activity.Invoke) {
 		return err

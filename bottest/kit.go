@@ -84,6 +84,9 @@ type Config struct {
 	// Log receives the bot's log, one line at a time. Test failures show warnings in any case. nil:
 	// the log is dropped.
 	Log io.Writer
+	// ToRedis receives what the bot sends to Redis, for tests of what it must not store. nil: it is
+	// dropped.
+	ToRedis io.Writer
 	// Bubble says that [New] is called in a bubble of [testing/synctest]. [Test] makes one.
 	Bubble bool
 
@@ -191,6 +194,9 @@ func New(t testing.TB, cfg Config) *Kit {
 	}
 	if cfg.Log != nil {
 		cfg.Log = zerolog.SyncWriter(cfg.Log) // replicas share it
+	}
+	if cfg.ToRedis != nil {
+		cfg.ToRedis = zerolog.SyncWriter(cfg.ToRedis)
 	}
 	k := &Kit{
 		t: t, cfg: cfg, network: &network{inMemory: cfg.Bubble, listeners: map[string]*pipe.Listener{}}, turn: make(chan struct{}, 1),
@@ -689,7 +695,7 @@ type process struct {
 }
 
 func newProcess(k *Kit, replica int) *process {
-	p := &process{kit: k, replica: replica, redis: &cable{to: k.redis.Dial}, out: &cable{to: k.network.dial}}
+	p := &process{kit: k, replica: replica, redis: &cable{to: k.redis.Dial, copy: k.cfg.ToRedis}, out: &cable{to: k.network.dial}}
 	p.transport = &http.Transport{DialContext: p.out.dial, MaxIdleConnsPerHost: 256}
 	p.closers = append(p.closers, p.transport.CloseIdleConnections)
 	return p

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -55,7 +56,8 @@ func (n *network) dial(ctx context.Context, network, addr string) (net.Conn, err
 
 // cable connects one process to others. Cutting it makes the process as good as dead.
 type cable struct {
-	to dialer
+	to   dialer
+	copy io.Writer // of what the process sends; nil: nobody wants it
 
 	mu    sync.Mutex
 	isCut bool
@@ -75,7 +77,21 @@ func (c *cable) dial(ctx context.Context, network, addr string) (net.Conn, error
 		return nil, errors.Join(errCut, conn.Close())
 	}
 	c.conns = append(c.conns, conn)
+	if c.copy != nil {
+		return copied{conn, c.copy}, nil
+	}
 	return conn, nil
+}
+
+// copied is a connection of which what is sent is kept.
+type copied struct {
+	net.Conn
+	to io.Writer
+}
+
+func (c copied) Write(b []byte) (int, error) {
+	_, _ = c.to.Write(b) // the test's own
+	return c.Conn.Write(b)
 }
 
 // cut breaks all connections and refuses new ones, or allows them again.

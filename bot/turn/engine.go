@@ -82,6 +82,9 @@ type Config struct {
 	Notice func(name string) Handler
 	// OwnAnswer answers an invoke that failed. said is safe to show.
 	OwnAnswer func(t *Turn, said string) Answer
+	// Unread reports whether nobody waits for the answer of an invoke any more, so that a failure has
+	// to be told in a message.
+	Unread func(t *Turn) bool
 	// Clicked answers a click on an approval: with the updated card or, if the click did not count,
 	// with a text.
 	Clicked func(card *activity.Card, text string) Answer
@@ -99,7 +102,8 @@ type Config struct {
 	Budget                                          actions.Budget
 	Quota                                           Quota
 	AuditKeep                                       time.Duration
-	Feedback, Stream                                bool
+	Stream                                          bool
+	Feedback                                        string // the form that people rate replies with; "": none
 	FilteredText                                    string
 	CommandsOff                                     []string
 	Texts                                           *texts.Catalog
@@ -496,6 +500,16 @@ func (w *workers) begin() bool {
 	}
 	w.work.Add(1)
 	return true
+}
+
+// join counts work that needs no slot, unless the engine is draining. It ends with work.Done.
+func (w *workers) join() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !w.closed {
+		w.work.Add(1)
+	}
+	return !w.closed
 }
 
 func (w *workers) leave() {

@@ -34,6 +34,7 @@ var ownValues = map[string]texts.Text{
 	"sentnotices": "messages that I sent unasked",
 	"skills":      "loaded skills",
 	"greeted":     "whether I said hello",
+	"handoffs":    "what you can go on with elsewhere",
 }
 
 // errTooMuch says that there is more data than may be sent.

@@ -80,6 +80,9 @@ type notifier struct{ *Turn }
 // Notify is [Engine.Notify] from within a turn, by its person, and to its conversation unless the
 // notice says otherwise. If a call of an action runs again, its notices are not sent twice.
 func (t notifier) Notify(ctx context.Context, n actions.Notice) (id string, err error) {
+	if t.ReadOnly() {
+		return "", errReadOnly
+	}
 	p := &post{Notice: n, owner: t.owner(), attempt: actions.AttemptOf(ctx).Key}
 	here := actions.To(t.Activity)
 	if p.To.Conversation == "" && p.To.User == "" {
@@ -617,6 +620,9 @@ func (t notifier) Notices(ctx context.Context, topic string) (all []actions.Noti
 
 // Withdraw drops a waiting notice of the person, see [actions.Notifier].
 func (t notifier) Withdraw(ctx context.Context, n actions.Notice) (bool, error) {
+	if t.ReadOnly() {
+		return false, errReadOnly
+	}
 	there := t.elsewhere(n.To.Conversation)
 	all, err := t.engine.inbox.Records(ctx, queueOf(there))
 	if err != nil {

@@ -179,6 +179,9 @@ func (t *Turn) reload(ctx context.Context) error {
 // another conversation changed the same value meanwhile, Save returns [state.ErrConflict] and
 // nothing was saved. Handlers that say nothing may call it: sending saves first anyway.
 func (t *Turn) Save(ctx context.Context) (err error) {
+	if t.ReadOnly() {
+		return errReadOnly
+	}
 	ctx, s := step(ctx, "save")
 	defer func() { s.end(err) }()
 	if err := ctx.Err(); err != nil {
@@ -567,6 +570,9 @@ const (
 // said in others. It returns what stays because it belongs to others, in the person's words.
 // ForgetPerson saves the turn. After an error some of it may be deleted; call it again, in any turn.
 func (t *Turn) ForgetPerson(ctx context.Context) (keeps []string, err error) {
+	if t.ReadOnly() {
+		return nil, errReadOnly
+	}
 	if err := t.forgetPerson(ctx); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotForgotten, err)
 	}
@@ -691,6 +697,9 @@ func (t *Turn) waitsOf(ctx context.Context, queue state.Key, owner string, kinds
 // dropWaits drops what [Turn.waitsOf] lists of a conversation. With forTime it also ends the
 // schedules that are at work just then.
 func (t *Turn) dropWaits(ctx context.Context, conversation, owner string, kinds ...waitKind) error {
+	if t.ReadOnly() {
+		return errReadOnly
+	}
 	there := t.elsewhere(conversation)
 	if slices.Contains(kinds, forTime) {
 		if err := t.engine.endSchedules(ctx, there, owner); err != nil {

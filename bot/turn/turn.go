@@ -523,7 +523,7 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 		t.Answer(t.engine.cfg.OwnAnswer(t, said))
 	}
 	t.rec.Run, t.rec.Outbox, t.rec.Wait = nil, nil, nil
-	if t.IsMessage() && reachable(failure) {
+	if (t.IsMessage() || t.engine.cfg.Unread(t)) && reachable(failure) {
 		err := t.Tell(ctx, said)
 		if errors.Is(err, state.ErrConflict) { // another conversation was faster, so what was to be kept is not done
 			t.scopes, t.saved = nil, saved
@@ -733,6 +733,13 @@ func (t *Turn) IsExecute() bool {
 // ShowsCards reports whether the channel renders Adaptive Cards.
 func (t *Turn) ShowsCards() bool { return t.Activity.ShowsCards() }
 
+// ReadOnly reports whether the turn saves and sends nothing, because it answers an invoke beside the
+// conversation's other turns. It may read state.
+func (t *Turn) ReadOnly() bool { return t.lease == nil }
+
+// Accepted is when the bot took the activity.
+func (t *Turn) Accepted() time.Time { return t.rec.Accepted }
+
 // Awaited reports whether an HTTP request waits for the turn's answer.
 func (t *Turn) Awaited() bool { return t.rec.Awaited }
 
@@ -766,6 +773,9 @@ func (t *Turn) LeaveState() { t.aside = true }
 // Plan has the planner answer the turn. It makes and runs plans until one completes, waits for an
 // approval, or fails. A person who is over a [Quota] gets one sentence instead.
 func (t *Turn) Plan(ctx context.Context) error {
+	if t.ReadOnly() {
+		return errReadOnly
+	}
 	if t.quota == nil {
 		over := quotas{t}.begin(ctx)
 		t.quota = &over
@@ -849,6 +859,9 @@ func (t *Turn) cards(ctx context.Context, cards []activity.Card) (all []*activit
 // [Turn.Sent] returned, and one of the type [activity.MessageDelete] deletes it. If that message is
 // gone, nothing happens.
 func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error {
+	if t.ReadOnly() {
+		return errReadOnly
+	}
 	err := t.put(activities)
 	if err == nil {
 		err = t.Save(ctx)
@@ -895,8 +908,8 @@ func (t *Turn) spoken(ctx context.Context, texts []string) []*activity.Activity 
 			m.LabelAI()
 			all = append(all, m)
 		}
-		if t.engine.cfg.Feedback {
-			all[len(all)-1].AskFeedback("default")
+		if form := t.engine.cfg.Feedback; form != "" {
+			all[len(all)-1].AskFeedback(form)
 		}
 	}
 	if hook := t.engine.cfg.Hooks.BeforeSend; hook != nil {

@@ -1,6 +1,7 @@
 package teams_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -35,6 +36,13 @@ type expect struct {
 	Prompt         *wantText `json:"prompt"`  // all of it
 	ModelCalls     any       `json:"model_calls"`
 	ModelCancelled []int     `json:"model_cancelled"` // from 1
+
+	Handled        []map[string]any `json:"handled"`         // calls of handlers, in order
+	LogHas         []string         `json:"log_has"`         // in the bot's log
+	StateWrites    *int             `json:"state_writes"`    // how often Redis is told of the conversation
+	Purged         *bool            `json:"purged"`          // whether the person's data was deleted
+	PendingSignins *int             `json:"pending_signins"` // at the end
+	Quotes         []map[string]any `json:"quotes"`          // what handlers saw of quoted messages
 }
 
 type wantText struct{ Has, Not []string }
@@ -50,10 +58,13 @@ type wantHTTP struct {
 
 // want is a call of the bot. TextHas and CountOver are for calls that must not be.
 type want struct {
-	To           string         `json:"to"` // connector, "" is too; any
+	To           string         `json:"to"` // connector, "" is too; token, file; any
 	Method       string         `json:"method"`
 	Path         string         `json:"path"`
+	URL          string         `json:"url"`
 	QueryHas     map[string]any `json:"query_has"`
+	HeadersHas   map[string]any `json:"headers_has"`
+	HeadersNot   []string       `json:"headers_not"`
 	Stream       string         `json:"stream"` // informative, streaming, final, none, any, any-or-none
 	Text         *string        `json:"text"`
 	TextPrefixOf *string        `json:"text_prefix_of"`
@@ -67,6 +78,10 @@ type want struct {
 	CountOver    int            `json:"count_over"`
 	Opt          bool           `json:"opt"`
 	AnyOrder     bool           `json:"any_order"`
+	// Anywhere forbids a text in everything that the bot wrote: calls, log, state, prompts. But names
+	// the call that may have it.
+	Anywhere bool   `json:"anywhere"`
+	But      string `json:"but"`
 }
 
 // check returns how what was seen differs from what was expected.
@@ -96,7 +111,73 @@ func (p *played) check(e expect) (faults []string) {
 	}
 	p.checkTexts(e, fault)
 	p.checkModels(e, fault)
+	p.checkHandled(e, fault)
 	return faults
+}
+
+// checkHandled checks what handlers were given, and what is left in log and state.
+func (p *played) checkHandled(e expect, fault func(string, ...any)) {
+	if e.Handled != nil {
+		for i, w := range e.Handled[:min(len(e.Handled), len(p.handled))] {
+			if why := p.value("handled", map[string]any(w), p.handled[i], &call{}); why != "" {
+				fault("handled %d: %s", i+1, why)
+			}
+		}
+		if len(p.handled) != len(e.Handled) {
+			fault("handled: %v, want %d", p.handled, len(e.Handled))
+		}
+	}
+	for _, text := range e.LogHas {
+		if !strings.Contains(p.log.String(), text) {
+			fault("log_has: no %q in:\n%s", text, p.log.String())
+		}
+	}
+	if e.StateWrites != nil {
+		writes := 0
+		for _, id := range p.ids {
+			writes += strings.Count(p.redis.String(), id)
+		}
+		if writes != *e.StateWrites {
+			fault("state_writes: %d, want %d", writes, *e.StateWrites)
+		}
+	}
+	if e.Purged != nil && p.purged != *e.Purged {
+		fault("purged: %v, want %v", p.purged, *e.Purged)
+	}
+	if e.PendingSignins != nil && p.signins != *e.PendingSignins {
+		fault("pending_signins: %d, want %d", p.signins, *e.PendingSignins)
+	}
+	if e.Quotes != nil {
+		if why := p.value("quotes", anyOf(e.Quotes), anyOf(p.quotes), &call{}); why != "" || len(p.quotes) != len(e.Quotes) {
+			fault("quotes: %v, want %v: %s", p.quotes, e.Quotes, why)
+		}
+	}
+}
+
+func anyOf(list []map[string]any) (all []any) {
+	for _, v := range list {
+		all = append(all, v)
+	}
+	return all
+}
+
+// everything is what the bot wrote, by where. A call whose path has but is left out.
+func (p *played) everything(but string) map[string]string {
+	all := map[string]string{"the log": p.log.String(), "what was stored": p.redis.String()}
+	for _, c := range p.calls {
+		if but == "" || !strings.Contains(c.path, but) {
+			all[c.method+" "+c.path] = c.url + "\n" + c.raw
+		}
+	}
+	for i, d := range p.posts {
+		if d != nil {
+			all[fmt.Sprintf("the answer to post %d", i+1)] = string(d.Body)
+		}
+	}
+	for i, m := range p.models {
+		all[fmt.Sprintf("request %d to the model", i+1)] = m.Prompt()
+	}
+	return all
 }
 
 func (p *played) checkHTTP(wanted []wantHTTP, fault func(string, ...any)) {
@@ -115,7 +196,8 @@ func (p *played) checkHTTP(wanted []wantHTTP, fault func(string, ...any)) {
 		if why := differs(w.BodyHas); w.BodyHas != nil && why != "" {
 			fault("http %d: %s in %s", i+1, why, d.Body)
 		}
-		if w.BodyEither != nil && !slices.ContainsFunc(w.BodyEither, func(v any) bool { return differs(v) == "" }) {
+		either := func(v any) bool { return v == "<empty>" && empty(string(d.Body)) || v != "<empty>" && differs(v) == "" }
+		if w.BodyEither != nil && !slices.ContainsFunc(w.BodyEither, either) {
 			fault("http %d: body_either: the body is %s", i+1, d.Body)
 		}
 		if w.BodyEmpty && !empty(string(d.Body)) {
@@ -268,6 +350,14 @@ func (p *played) checkNever(i int, w want, fault func(string, ...any)) {
 		}
 		return
 	}
+	if w.Anywhere {
+		for where, text := range p.everything(w.But) {
+			if strings.Contains(text, *w.TextHas) {
+				fault("must_not %d: %q is in %s", i+1, *w.TextHas, where)
+			}
+		}
+		return
+	}
 	if w.Stream == "" {
 		w.Stream = "any-or-none"
 	}
@@ -287,10 +377,12 @@ func (p *played) differs(w want, c *call) string {
 	at := c.at.Milliseconds()
 	units := len(utf16.Encode([]rune(c.text)))
 	switch {
-	case w.To != "" && w.To != "connector" && w.To != "any":
-		return fmt.Sprintf("calls to %q are not known yet", w.To)
-	case w.Method != "" && w.Method != c.method:
+	case w.To != "any" && cmp.Or(w.To, toConnector) != c.to:
+		return fmt.Sprintf("it goes to the %s, not the %s", c.to, cmp.Or(w.To, toConnector))
+	case w.Method != "" && p.text("method", w.Method, c.method, c) != "":
 		return "not " + w.Method
+	case w.URL != "" && p.text("url", w.URL, c.url, c) != "":
+		return p.text("url", w.URL, c.url, c)
 	case w.Path != "" && !p.inPath(w.Path, c):
 		return "not the path " + w.Path
 	case !w.kindOf(c):
@@ -317,6 +409,16 @@ func (p *played) differs(w want, c *call) string {
 		}
 		if why := p.value("query."+name, fmt.Sprint(v), got, c); why != "" {
 			return why
+		}
+	}
+	for name, v := range w.HeadersHas {
+		if why := p.text("header "+name, fmt.Sprint(v), c.headers.Get(name), c); why != "" {
+			return why
+		}
+	}
+	for _, name := range w.HeadersNot {
+		if c.headers.Get(name) != "" {
+			return "it has the header " + name
 		}
 	}
 	if w.BodyHas != nil {
@@ -429,6 +531,8 @@ func (p *played) str(where, want string, got any, c *call) string {
 	switch got := got.(type) {
 	case string:
 		return p.text(where, want, got, c)
+	case bool:
+		return p.text(where, want, strconv.FormatBool(got), c)
 	case float64:
 		if strings.HasPrefix(want, "~") {
 			return p.text(where, want, strconv.FormatFloat(got, 'f', -1, 64), c)
@@ -500,7 +604,7 @@ func (p *played) find(what string) (span, bool) {
 		return span{}, false
 	}
 	for _, c := range p.calls {
-		plain := c.stream == "" && c.method == http.MethodPost && !c.typing
+		plain := c.to == toConnector && c.stream == "" && c.method == http.MethodPost && !c.typing
 		if c.method == what || c.stream == what || plain && (what == "plain" || what == "none") {
 			return c.span, true
 		}
@@ -511,6 +615,9 @@ func (p *played) find(what string) (span, bool) {
 func (p *played) checkTexts(e expect, fault func(string, ...any)) {
 	var said, delivered []string
 	for _, c := range p.calls {
+		if c.to != toConnector {
+			continue
+		}
 		if e.EachText != nil && c.stream == "streaming" {
 			if prefix := e.EachText.PrefixOf; prefix != nil && !strings.HasPrefix(norm.NFC.String(*prefix), norm.NFC.String(c.text)) {
 				fault("each_text: %q is no prefix of %q", c.text, *prefix)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
@@ -30,14 +31,18 @@ import (
 	"github.com/planbot-go/planbot/planner"
 )
 
-// streams says that the bot can stream; newBot switches it on.
-const streams = true
-
 const (
 	appID = "00000000-0000-4000-8000-000000000001"
 	login = "login.microsoftonline.com"
 	// quiet is how long nothing may come once the bot has nothing left to do.
 	quiet = 15 * time.Second
+)
+
+// Where a call goes.
+const (
+	toConnector = "connector"
+	toToken     = "token"
+	toFile      = "file"
 )
 
 // played is all that was seen of a case. Times are virtual, from its begin.
@@ -53,6 +58,15 @@ type played struct {
 	posts  []*bottest.Delivery // in the order of the case
 	models []bottest.ModelCall
 	faults []string // of the kit: broken rules of the service, unexpected calls of the model
+
+	handled []map[string]any // what handlers were given, in order
+	quotes  []map[string]any
+	purged  bool
+	signins int               // pending at the end
+	log     bytes.Buffer      // of the bot
+	redis   bytes.Buffer      // what the bot sent to it
+	tokens  map[string]string // of people who signed in, by connection and person
+	stands  map[string]string // what posts say, and what it stands for: see [played.prepare]
 
 	connector *url.URL
 }
@@ -70,8 +84,11 @@ type ran struct {
 type call struct {
 	span
 	at           time.Duration
+	to           string // connector, token or file
+	url          string
 	method, path string
 	query        url.Values
+	headers      http.Header
 	raw          string
 	body         any
 	typing       bool   // an ordinary typing indicator
@@ -86,7 +103,7 @@ type call struct {
 
 // newCall reads a request.
 func newCall(method, path, body string) *call {
-	c := &call{method: method, path: path, raw: body}
+	c := &call{to: toConnector, method: method, path: path, raw: body}
 	_ = json.Unmarshal([]byte(body), &c.body) // a DELETE has none
 	var a struct {
 		Type     string `json:"type"`
@@ -123,9 +140,14 @@ func (c *call) String() string {
 // play plays the case and returns what was seen.
 func play(t *testing.T, v vector) *played {
 	t.Helper()
-	p := &played{}
+	p := &played{tokens: map[string]string{}, stands: map[string]string{}}
 	for _, e := range v.In {
-		p.rules = append(p.rules, e.Connector...)
+		for to, rules := range map[string][]*rule{toConnector: e.Connector, toToken: e.TokenService, toFile: e.FileHost} {
+			for _, r := range rules {
+				r.to = to
+				p.rules = append(p.rules, r)
+			}
+		}
 		if c, ok := e.Post["conversation"].(map[string]any); ok {
 			id, _ := c["id"].(string)
 			p.ids = append(p.ids, id)
@@ -137,22 +159,61 @@ func play(t *testing.T, v vector) *played {
 }
 
 func (p *played) play(t *recorder, v vector) {
-	cfg := bottest.Config{Bubble: true, New: func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) { return p.newBot(ctx, parts, v.Given) }}
+	cfg := bottest.Config{Bubble: true, Log: locked{p, &p.log}, ToRedis: locked{p, &p.redis}, New: func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) { return p.newBot(ctx, parts, v.Given) }}
 	if v.Given.Options.Fallback {
 		cfg.Models = []string{"first", "second"}
 	}
 	t.do(func() {
 		kit := bottest.New(t, cfg)
-		p.began = time.Now()
 		p.connector, _ = url.Parse(kit.Connector.URL) // it serves there
+		p.began = time.Now()
+		before := p.prepare(kit, v)
 		kit.Connector.Decides(p.decide)
 		p.answers(kit, v)
 		p.happens(kit, v)
 		kit.Settle()
 		time.Sleep(quiet)
-		p.models = kit.Model.Calls()
+		p.models = kit.Model.Calls()[before:]
 		kit.Connector.Sent() // all of it is looked at
 	})
+}
+
+// locked is a buffer of what was played.
+type locked struct {
+	p  *played
+	to *bytes.Buffer
+}
+
+func (l locked) Write(b []byte) (int, error) {
+	l.p.mu.Lock()
+	defer l.p.mu.Unlock()
+	return l.to.Write(b)
+}
+
+// prepare makes what was there before, by what leads to it, and forgets that it was seen. It returns
+// how often the model was asked for that.
+func (p *played) prepare(kit *bottest.Kit, v vector) (asked int) {
+	for _, name := range slices.Sorted(maps.Keys(v.Given.State)) {
+		there := preparers[name]
+		if there == nil {
+			kit.Connector.Sent()
+			p.faults = append(p.faults, "given.state."+name+" is not known")
+			continue
+		}
+		there(p, kit, v.Given, v.Given.State[name])
+	}
+	kit.Settle()
+	kit.Connector.Sent()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.calls, p.ran, p.handled, p.quotes = nil, nil, nil, nil
+	p.log.Reset()
+	p.redis.Reset()
+	for _, r := range p.rules {
+		r.matched, r.used = 0, 0
+	}
+	p.began = time.Now()
+	return len(kit.Model.Calls())
 }
 
 // answers scripts the model. A call beyond that is a fault; an answer that is not asked for is none
@@ -224,7 +285,7 @@ func (p *played) happens(kit *bottest.Kit, v vector) {
 			i := next
 			next++
 			at(e.AtMS, func() {
-				d := post(kit, e.Post)
+				d := post(kit, p.filled(e.Post))
 				p.mu.Lock()
 				defer p.mu.Unlock()
 				p.posts[i] = d
@@ -237,6 +298,24 @@ func (p *played) happens(kit *bottest.Kit, v vector) {
 		}
 	}
 	all.Wait()
+}
+
+// filled is a post with what its ids stand for.
+func (p *played) filled(post map[string]any) map[string]any {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	raw, _ := json.Marshal(post) // it was JSON
+	for said, meant := range p.stands {
+		raw = bytes.ReplaceAll(raw, quoted(said), quoted(meant))
+	}
+	var out map[string]any
+	_ = json.Unmarshal(raw, &out) // it is JSON
+	return out
+}
+
+func quoted(text string) []byte {
+	raw, _ := json.Marshal(text) // a text
+	return raw
 }
 
 // post delivers an activity as it is: without what the kit would add.
@@ -275,13 +354,19 @@ func (p *played) newBot(ctx context.Context, parts bottest.Parts, g given) (*bot
 			r.ended = p.now.Add(1)
 			return actions.Text("%s", a.Result), nil
 		}
+		var options []actions.Option
+		if with := needsToken; a.NeedsToken != "" && with != nil {
+			options = append(options, with(a.NeedsToken))
+		}
 		anything := &jsonschema.Schema{Type: "object", AdditionalProperties: &jsonschema.Schema{}}
-		if _, err := actions.AddSchema(acts, a.Name, cmp.Or(a.Title, a.Name), anything, run, actions.Title(a.Title), actions.Doing(a.Title)); err != nil {
+		if _, err := actions.AddSchema(acts, a.Name, cmp.Or(a.Title, a.Name), anything, run, append(options, actions.Title(a.Title), actions.Doing(a.Title))...); err != nil {
 			return nil, err
 		}
 	}
 	cfg.Actions = acts
 	cfg.Stream = g.Options.Stream
+	cfg.Welcome = g.Options.Welcome
+	cfg.Access.Tenants = g.Options.Tenants
 	if say := g.Hooks.BeforeSay; say != nil {
 		cfg.Hooks.BeforeSay = func(_ context.Context, _ *bot.Turn, text string) (string, error) {
 			return strings.ReplaceAll(text, say.Replace[0], say.Replace[1]), nil
@@ -299,7 +384,24 @@ func (p *played) newBot(ctx context.Context, parts bottest.Parts, g given) (*bot
 	if cfg.Planner, err = parts.Planner(ctx, g.Options.Planner, planner.Config{Actions: acts}); err != nil {
 		return nil, err
 	}
-	return bot.New(cfg)
+	m := &making{p: p, given: g, cfg: &cfg}
+	for name, h := range g.Handlers {
+		kind, word, _ := strings.Cut(name, ":")
+		route := routers[kind]
+		if route == nil {
+			return nil, fmt.Errorf("handler %q is not known", name)
+		}
+		h.name, h.p = name, p
+		route(m, word, &h)
+	}
+	b, err := bot.New(cfg)
+	if err != nil {
+		return nil, err
+	}
+	for _, register := range m.on {
+		register(b)
+	}
+	return b, nil
 }
 
 // anyone may deliver anything.
@@ -330,14 +432,29 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			return nil, err
 		}
 	}
-	path := r.URL.Path[max(strings.Index(r.URL.Path, "/v3/"), 0):]
-	c := newCall(r.Method, path, string(body))
-	c.query, c.at, c.began = r.URL.Query(), time.Since(t.p.began), t.p.now.Add(1)
+	c, path, escaped := newCall(r.Method, "", string(body)), r.URL.Path, r.URL.EscapedPath()
+	switch {
+	case strings.HasPrefix(r.URL.Host, "token."), strings.Contains(r.URL.Host, ".token."):
+		c.to = toToken
+	case strings.HasPrefix(r.URL.Host, "smba."), r.URL.Host == t.p.connector.Host:
+		path, escaped = belowService(path), belowService(escaped)
+	default:
+		c.to = toFile
+	}
+	c.path = path
+	if c.to == toConnector && strings.HasPrefix(path, "/v1/") {
+		c.path = escaped // a meeting's id has what must be escaped
+	}
+	c.url, c.query, c.headers, c.at, c.began = r.URL.String(), r.URL.Query(), r.Header, time.Since(t.p.began), t.p.now.Add(1)
 	written := sync.OnceFunc(func() { // a dead process reaches nobody
 		t.p.mu.Lock()
 		defer t.p.mu.Unlock()
 		t.p.calls = append(t.p.calls, c)
 	})
+	if c.to != toConnector || strings.HasPrefix(path, "/v1/") || strings.Contains(path, "/reactions/") { // the kit has no such service
+		written()
+		return t.p.serve(r, c)
+	}
 	ctx := httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{WroteRequest: func(info httptrace.WroteRequestInfo) {
 		if info.Err == nil {
 			written()
@@ -347,8 +464,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	out.Host = t.p.connector.Host
 	out.URL.Scheme, out.URL.Host = t.p.connector.Scheme, t.p.connector.Host
-	out.URL.RawPath = r.URL.EscapedPath()[max(strings.Index(r.URL.EscapedPath(), "/v3/"), 0):]
-	out.URL.Path = path
+	out.URL.RawPath, out.URL.Path = escaped, path
 	res, err := t.base.RoundTrip(out)
 	if err != nil {
 		return nil, err
@@ -363,6 +479,86 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, err
 }
 
+// belowService is the path below a service URL.
+func belowService(path string) string {
+	return path[max(strings.Index(path, "/v3/"), strings.Index(path, "/v1/"), 0):]
+}
+
+// serve answers a call to a service that only rules play.
+func (p *played) serve(r *http.Request, c *call) (*http.Response, error) {
+	p.mu.Lock()
+	a := p.answerOf(c)
+	p.mu.Unlock()
+	select {
+	case <-time.After(a.Takes):
+	case <-r.Context().Done():
+		return nil, r.Context().Err()
+	}
+	if a.CutOff {
+		return nil, io.ErrUnexpectedEOF
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c.status, c.ended = a.Status, p.now.Add(1)
+	_ = json.Unmarshal([]byte(a.Body), &c.answer) // another answer says nothing
+	res := &http.Response{StatusCode: a.Status, Header: http.Header{"Content-Type": {"application/json"}}, Request: r, Body: io.NopCloser(strings.NewReader(a.Body))}
+	if a.RetryAfter > 0 {
+		res.Header.Set("Retry-After", fmt.Sprint(int(a.RetryAfter.Seconds())))
+	}
+	return res, nil
+}
+
+// answerOf is the answer of such a service: by the rules, or as it would answer.
+func (p *played) answerOf(c *call) bottest.Answer {
+	if c.to == toToken {
+		return p.tokenService(c)
+	}
+	a, _ := p.ruled(c)
+	switch {
+	case a.Status != 0:
+	case c.to == toFile && c.method == http.MethodPut:
+		a.Status = http.StatusCreated
+	default:
+		a.Status = http.StatusOK
+	}
+	return a
+}
+
+// tokenService answers a call to the token service. There is a token once somebody signed in.
+func (p *played) tokenService(c *call) bottest.Answer {
+	who := c.query.Get("connectionName") + "\n" + c.query.Get("userId")
+	token, signedIn := p.tokens[who]
+	there := bottest.Answer{Status: http.StatusOK, Body: `{"connectionName":` + string(quoted(c.query.Get("connectionName"))) + `,"token":` + string(quoted(token)) + `}`}
+	switch {
+	case strings.HasSuffix(c.path, "/GetTokenOrSignInResource"):
+		get, link := *c, *c
+		get.path, link.path = "/api/usertoken/GetToken", "/api/botsignin/GetSignInResource"
+		if a := p.tokenService(&get); a.Status == http.StatusOK {
+			return bottest.Answer{Status: a.Status, Body: `{"tokenResponse":` + a.Body + `}`}
+		}
+		a := p.tokenService(&link)
+		return bottest.Answer{Status: a.Status, Body: `{"signInResource":` + cmp.Or(a.Body, "{}") + `}`}
+	case strings.HasSuffix(c.path, "/GetToken") && signedIn && !c.query.Has("code"):
+		return there
+	case strings.HasSuffix(c.path, "/SignOut"):
+		delete(p.tokens, who)
+	}
+	a, ok := p.ruled(c)
+	switch {
+	case !ok && strings.HasSuffix(c.path, "/GetToken"):
+		a.Status = http.StatusNotFound
+	case !ok:
+		a.Status = http.StatusOK
+	}
+	var got struct {
+		Token string `json:"token"`
+	}
+	if a.Status == http.StatusOK && json.Unmarshal([]byte(a.Body), &got) == nil && got.Token != "" {
+		p.tokens[who] = got.Token
+	}
+	return a
+}
+
 // decide answers as the rules say.
 func (p *played) decide(s bottest.Sent) bottest.Answer {
 	path := "/v3/conversations"
@@ -375,8 +571,14 @@ func (p *played) decide(s bottest.Sent) bottest.Answer {
 	c := newCall(s.Method, path, s.JSON)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	a, _ := p.ruled(c)
+	return a
+}
+
+// ruled is the answer of the first rule that matches the call, if one does.
+func (p *played) ruled(c *call) (a bottest.Answer, ok bool) {
 	for _, r := range p.rules {
-		w := want{Method: r.Match.Method, Path: r.Match.Path, Stream: cmp.Or(r.Match.Stream, "any-or-none")}
+		w := want{To: r.to, Method: r.Match.Method, Path: r.Match.Path, QueryHas: r.Match.Query, Stream: cmp.Or(r.Match.Stream, "any-or-none")}
 		if p.differs(w, c) != "" {
 			continue
 		}
@@ -385,9 +587,9 @@ func (p *played) decide(s bottest.Sent) bottest.Answer {
 			continue
 		}
 		r.used++
-		return r.answer()
+		return r.answer(), true
 	}
-	return bottest.Answer{}
+	return a, false
 }
 
 func (r *rule) answer() bottest.Answer {
@@ -415,6 +617,9 @@ func (p *played) know() {
 	type bubble struct{ sid, shown string }
 	known := map[string]bubble{} // by path of the conversation
 	for _, c := range p.calls {
+		if c.to != toConnector {
+			continue
+		}
 		base, _, _ := strings.Cut(c.path, "/activities")
 		b := known[base]
 		c.sid, c.shown = b.sid, b.shown

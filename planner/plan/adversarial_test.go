@@ -3,7 +3,6 @@ package plan_test
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/planbot-go/planbot/planner/plan"
 )
@@ -107,18 +106,13 @@ var hostile = map[string]struct{ start, part string }{
 // hostileEnds close the hostile inputs in some way.
 var hostileEnds = []string{"", `"}]}`, "\n{\"commands\":[{\"type\":\"SAY\",\"response\":\"x\"}]}"}
 
-// TestDecodeTakesLinearTime decodes each hostile input. The bound on time is far
-// above what it takes and far below what more than linear time would take; the
-// bound on steps says the same without a clock.
+// TestDecodeTakesLinearTime decodes each hostile input and counts its steps. A clock would say the
+// same on a quiet machine only; see BenchmarkHostile.
 func TestDecodeTakesLinearTime(t *testing.T) {
 	for name, h := range hostile {
 		for _, end := range hostileEnds {
 			text := h.start + strings.Repeat(h.part, (hostileBytes-len(h.start))/len(h.part)) + end
-			began := time.Now()
 			_, _ = plan.Decode(text)
-			if took := time.Since(began); took > 2*time.Second {
-				t.Errorf("%s, end %q: %v", name, end, took)
-			}
 			if steps := plan.Steps(text); steps > 32*len(text) {
 				t.Errorf("%s, end %q: %d steps for %d bytes", name, end, steps, len(text))
 			}

@@ -1,0 +1,364 @@
+package teams
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/planbot-go/planbot/activity"
+)
+
+// Answer is what a handler shows. Set one of Form, Message, Items, Preview and Settings; an answer
+// that Teams would refuse is an error of the handler. The zero value closes a dialog, or finds
+// nothing.
+type Answer struct {
+	// Form is the dialog to show next.
+	Form *Form
+	// Message is a sentence in place of a form or of results.
+	Message string
+	// Items are results of the message extension. A link, a selected item and an action have at most
+	// one.
+	Items []Item
+	// Grid shows the results as tiles.
+	Grid bool
+	// NoCache says that Teams asks again each time that the link is written. Else it keeps the answer
+	// for half an hour.
+	NoCache bool
+	// Preview is a card that the person sees before the bot posts it, see [Command].Send.
+	Preview any
+	// Settings is the address of a page that the person has to fill in before the command works.
+	Settings string
+}
+
+// Form is a dialog: a card, or a page. Set one of Card and URL.
+type Form struct {
+	Title string
+	// Height and Width are small, medium, large or a number of pixels. "": Teams decides.
+	Height, Width string
+	// Card is an [activity.Card], or any value that encodes to the JSON of an Adaptive Card. Its
+	// Action.Submit sends the inputs; its data has the verb of the dialog.
+	Card any
+	// URL is the https address of a page whose host is in the manifest's valid domains. FallbackURL
+	// opens in a browser where a client has no dialogs. CompletionBotID is the bot that gets what the
+	// page submits; "": this one.
+	URL, FallbackURL, CompletionBotID string
+}
+
+// Item is a result of the message extension.
+type Item struct {
+	// Card is what is put into the message: an [activity.Card], any value that encodes to the JSON of
+	// an Adaptive Card, or an [activity.Attachment] of another kind.
+	Card any
+	// Title, Text and Image, an https address, are how the item looks in a list. A query and a link
+	// require a Title.
+	Title, Text, Image string
+	// Tap is what [Extension].Select gets when the item is chosen. nil: Card is used as it is.
+	Tap any
+}
+
+const thumbnail = "application/vnd.microsoft.card.thumbnail"
+
+// attachment is a card on the wire.
+type attachment struct {
+	Type    string         `json:"contentType"`
+	Content jsontext.Value `json:"content,omitzero"`
+	URL     string         `json:"contentUrl,omitzero"`
+	Name    string         `json:"name,omitzero"`
+	Preview *attachment    `json:"preview,omitempty"`
+}
+
+// cardOf writes a card with the attachment around it.
+func cardOf(card any) (a attachment, err error) {
+	switch c := card.(type) {
+	case activity.Attachment:
+		return attachment{Type: c.ContentType, Content: c.Content, URL: c.ContentURL, Name: c.Name}, nil
+	case *activity.Card:
+		if c == nil {
+			return a, errors.New("the card is nil")
+		}
+	}
+	raw, err := json.Marshal(card, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		return a, fmt.Errorf("write the card: %w", err)
+	}
+	var kind struct {
+		Type string `json:"type"`
+	}
+	if json.Unmarshal(raw, &kind) != nil || kind.Type != "AdaptiveCard" {
+		return a, errors.New("the card is no Adaptive Card")
+	}
+	return attachment{Type: activity.CardContentType, Content: raw}, nil
+}
+
+// formBody is a form on the wire.
+type formBody struct {
+	Title         string         `json:"title,omitempty"`
+	Height        jsontext.Value `json:"height,omitzero"`
+	Width         jsontext.Value `json:"width,omitzero"`
+	Card          *attachment    `json:"card,omitempty"`
+	URL           string         `json:"url,omitempty"`
+	FallbackURL   string         `json:"fallbackUrl,omitempty"`
+	CompletionBot string         `json:"completionBotId,omitempty"`
+}
+
+func (f *Form) body() (b formBody, err error) {
+	b = formBody{Title: f.Title, URL: f.URL, FallbackURL: f.FallbackURL, CompletionBot: f.CompletionBotID}
+	var faults []error
+	refuse := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if b.Height, err = pixels(f.Height); err != nil {
+		refuse("the Height %w", err)
+	}
+	if b.Width, err = pixels(f.Width); err != nil {
+		refuse("the Width %w", err)
+	}
+	if (f.Card == nil) == (f.URL == "") {
+		refuse("it needs either a Card or a URL")
+	}
+	for _, address := range []string{f.URL, f.FallbackURL} {
+		if address != "" && !isWeb(address, "https") {
+			refuse("%.100q is no https address", address)
+		}
+	}
+	if f.Card != nil {
+		card, err := cardOf(f.Card)
+		if err != nil {
+			refuse("%w", err)
+		}
+		b.Card = &card
+	}
+	if err := errors.Join(faults...); err != nil {
+		return b, fmt.Errorf("the form: %w", err)
+	}
+	return b, nil
+}
+
+// pixels writes the size of a form.
+func pixels(size string) (jsontext.Value, error) {
+	const most = 10_000
+	switch size {
+	case "":
+		return nil, nil
+	case "small", "medium", "large":
+		return jsontext.Value(`"` + size + `"`), nil
+	}
+	n, err := strconv.Atoi(size)
+	if err != nil || n < 1 || n > most {
+		return nil, fmt.Errorf("%.20q is neither small, medium, large nor a number of pixels", size)
+	}
+	return jsontext.Value(strconv.Itoa(n)), nil
+}
+
+// task is the answer of a dialog on the wire, or its part in another answer.
+type task struct {
+	Type  string `json:"type"`
+	Value any    `json:"value,omitempty"`
+}
+
+type taskAnswer struct {
+	Task task `json:"task"`
+}
+
+func taskMessage(text string) any { return taskAnswer{task{"message", text}} }
+
+// next returns what a dialog shows next. It returns false if it shows nothing.
+func (a Answer) next() (task, bool, error) {
+	switch {
+	case len(a.Items) > 0 || a.Preview != nil || a.Settings != "":
+		return task{}, false, errors.New("a dialog answers with a Form, a Message or nothing")
+	case a.Form != nil && a.Message != "":
+		return task{}, false, errors.New("an answer with a Form and a Message")
+	case a.Form != nil:
+		form, err := a.Form.body()
+		return task{"continue", form}, true, err
+	case a.Message != "":
+		return task{"message", a.Message}, true, nil
+	}
+	return task{}, false, nil
+}
+
+// taskBody is the answer of a dialog.
+func taskBody(a Answer) (any, error) {
+	next, any, err := a.next()
+	if err != nil || !any {
+		return nil, err
+	}
+	return taskAnswer{next}, nil
+}
+
+// fetchBody is taskBody of an invoke that asks for a form.
+func fetchBody(a Answer) (any, error) {
+	body, err := taskBody(a)
+	if err == nil && body == nil {
+		err = errors.New("an answer without a Form or a Message where a form is asked for")
+	}
+	return body, err
+}
+
+type configAnswer struct {
+	Response string `json:"responseType"`
+	Config   any    `json:"config"`
+}
+
+func configMessage(text string) any { return configAnswer{"config", task{"message", text}} }
+
+func configSignIn(title, url string) any {
+	return configAnswer{"config", composed{Type: "auth", Suggested: openPage(title, url)}}
+}
+
+// configBody is the answer of the bot's settings.
+func configBody(a Answer) (any, error) {
+	next, any, err := a.next()
+	if err != nil || !any {
+		return nil, err
+	}
+	return configAnswer{"config", next}, nil
+}
+
+// composed is the answer of the message extension on the wire.
+type composed struct {
+	Type      string       `json:"type"`
+	Layout    string       `json:"attachmentLayout,omitempty"`
+	Items     []attachment `json:"attachments,omitzero"`
+	Text      string       `json:"text,omitempty"`
+	Suggested any          `json:"suggestedActions,omitempty"`
+	Preview   any          `json:"activityPreview,omitempty"`
+}
+
+type composeAnswer struct {
+	Compose composed `json:"composeExtension"`
+}
+
+func composeMessage(text string) any { return composeAnswer{composed{Type: "message", Text: text}} }
+
+func composeSignIn(title, url string) any {
+	return composeAnswer{composed{Type: "auth", Suggested: openPage(title, url)}}
+}
+
+// noResult is what a link gets that shows no card.
+func noResult(string) any {
+	return composeAnswer{composed{Type: "result", Layout: "list", Items: []attachment{}}}
+}
+
+type suggestion struct {
+	Type  string `json:"type"`
+	Title string `json:"title,omitempty"`
+	Value string `json:"value"`
+}
+
+func suggest(s suggestion) any {
+	return struct {
+		Actions []suggestion `json:"actions"`
+	}{[]suggestion{s}}
+}
+
+func openPage(title, url string) any { return suggest(suggestion{"openUrl", title, url}) }
+
+// one says how many items an answer has at most, and whether they need a title.
+type shape struct{ one, listed, anonymous bool }
+
+// results writes the results of the message extension.
+func (s shape) results(a Answer) (any, error) {
+	parts := 0
+	for _, set := range []bool{len(a.Items) > 0, a.Message != "", a.Settings != ""} {
+		if set {
+			parts++
+		}
+	}
+	switch {
+	case a.Form != nil || a.Preview != nil || parts > 1:
+		return nil, errors.New("a search answers with Items, a Message or Settings")
+	case s.one && len(a.Items) > 1:
+		return nil, errors.New("an answer with more than one Item")
+	case s.anonymous && parts > 0 && len(a.Items) == 0:
+		return nil, errors.New("an answer to somebody unknown has Items only")
+	case a.Message != "":
+		return composeMessage(a.Message), nil
+	case a.Settings != "":
+		return settingsBody(a.Settings)
+	}
+	out := composed{Type: "result", Layout: "list", Items: []attachment{}}
+	if a.Grid {
+		out.Layout = "grid"
+	}
+	if a.NoCache {
+		out.Suggested = suggest(suggestion{Type: "setCachePolicy", Value: `{"type":"no-cache"}`})
+	}
+	for i, item := range a.Items {
+		card, err := s.item(item)
+		if err != nil {
+			return nil, fmt.Errorf("the item %d: %w", i+1, err)
+		}
+		out.Items = append(out.Items, card)
+	}
+	return composeAnswer{out}, nil
+}
+
+// item writes a result.
+func (s shape) item(item Item) (card attachment, err error) {
+	if card, err = cardOf(item.Card); err != nil {
+		return card, err
+	}
+	if s.anonymous && strings.Contains(string(card.Content), `"Action.Execute"`) {
+		return card, errors.New("a card for somebody unknown has an Action.Execute")
+	}
+	if item.Image != "" && !isWeb(item.Image, "https", "data") {
+		return card, fmt.Errorf("the Image %.100q is no https address", item.Image)
+	}
+	if item.Title == "" {
+		if s.listed {
+			return card, errors.New("it has no Title")
+		}
+		return card, nil
+	}
+	type image struct {
+		URL string `json:"url"`
+	}
+	type tap struct {
+		Type  string `json:"type"`
+		Value any    `json:"value"`
+	}
+	look := struct {
+		Title  string  `json:"title"`
+		Text   string  `json:"text,omitempty"`
+		Images []image `json:"images,omitempty"`
+		Tap    *tap    `json:"tap,omitempty"`
+	}{Title: item.Title, Text: item.Text}
+	if item.Image != "" {
+		look.Images = []image{{item.Image}}
+	}
+	if item.Tap != nil {
+		look.Tap = &tap{"invoke", item.Tap}
+	}
+	content, err := json.Marshal(look, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+	card.Preview = &attachment{Type: thumbnail, Content: content}
+	return card, err
+}
+
+// settingsBody sends the person to the page with the settings of the message extension.
+func settingsBody(address string) (any, error) {
+	if !isWeb(address, "https") {
+		return nil, fmt.Errorf("the settings page %.100q is no https address", address)
+	}
+	return composeAnswer{composed{Type: "config", Suggested: openPage("", address)}}, nil
+}
+
+// actionBody is the answer of an action of the message extension.
+func actionBody(a Answer) (any, error) {
+	switch {
+	case a.Preview != nil && (a.Form != nil || a.Message != "" || len(a.Items) > 0 || a.Settings != ""):
+		return nil, errors.New("an answer with a Preview and something else")
+	case a.Preview != nil:
+		card, err := cardOf(a.Preview)
+		return composeAnswer{composed{Type: "botMessagePreview", Preview: struct {
+			Type        string       `json:"type"`
+			Attachments []attachment `json:"attachments"`
+		}{"message", []attachment{card}}}}, err
+	case len(a.Items) > 0 || a.Settings != "":
+		return shape{one: true}.results(a)
+	}
+	return taskBody(a)
+}

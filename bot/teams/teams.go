@@ -1,0 +1,483 @@
+// Package teams has what only Teams has besides messages and cards: dialogs, message extensions,
+// choices that are looked up while a person types, settings, feedback forms, pressed suggestions and
+// conversations that go on from Copilot. [Routes] says what a bot answers; a bot gets it in its
+// config:
+//
+//	app.Bot{Teams: teams.Routes{Dialogs: map[string]teams.Dialog{"newList": {Fetch: form, Submit: save}}}}
+//
+// Teams waits about five seconds for each answer. Handlers that only look something up are called at
+// once, beside the conversation's other turns. Their turn is read-only: they may read state, but
+// what they change is not saved, and they cannot send. After four seconds their context ends and the
+// person reads that it took too long. Handlers with effects run in order with the conversation's
+// other turns, as those of messages do. If one has not returned after four seconds, the person reads
+// that the bot still works on it, and a Message that it then returns is sent to the conversation.
+// The same data from the same person within a minute counts as the same, also under another id: it
+// gets the same answer, and the handler does not run again.
+//
+// What a handler gets was sent by a client, whatever the form allowed. Check it, and check who may.
+// An error of a handler is shown as one safe sentence, but for a [bot.InvokeError]. A name that has
+// no handler is answered with 501, a value that no handler could use with 400.
+package teams
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn"
+)
+
+// Routes are what a bot answers besides messages, clicks on cards and feedback. The zero value
+// answers nothing. Do not change it once the bot has it.
+type Routes struct {
+	// Dialogs are forms that open above the chat, by the member "verb" of the data. A button made by
+	// [Open] opens one. "" is for data without a verb, as from a page.
+	Dialogs map[string]Dialog
+	// Search looks up choices while a person types, by the name of the data set, see [Lookup]. It
+	// is read-only. At most 15 choices are shown.
+	Search map[string]func(ctx context.Context, t *turn.Turn, q Query) ([]Choice, error)
+	// Extension is the bot's message extension.
+	Extension Extension
+	// Config is the form that people see when they add the bot to a team or group, and in its
+	// settings there. Check in Submit who may change them.
+	Config Dialog
+	// FeedbackForm is the form that opens when a person rates a message that asks for feedback with
+	// the form "custom", see [activity.Activity.AskFeedback]. It is read-only. What the person writes
+	// arrives as [bot.Feedback].
+	FeedbackForm func(ctx context.Context, t *turn.Turn, liked bool) (Answer, error)
+	// Suggested gets the value of a suggested action of the type Action.Submit that a person pressed.
+	// The activity's ReplyToID is the message it stood under. It is no approval: what has effects
+	// still asks for one. The invoke is answered before the handler runs.
+	Suggested func(ctx context.Context, t *turn.Turn, in Input) error
+	// Handoff continues a conversation of Copilot in a chat with the bot. The Data is what [Continue]
+	// kept.
+	Handoff func(ctx context.Context, t *turn.Turn, in Input) error
+}
+
+// Dialog is a form and what happens to what people fill in. Fetch is read-only.
+type Dialog struct {
+	// Fetch returns the form, or a message in its place. nil: only Submit is answered.
+	Fetch func(ctx context.Context, t *turn.Turn, in Input) (Answer, error)
+	// Submit gets what the person filled in. Its answer is the next step, a message or, if it is
+	// zero, the end of the dialog. nil: only Fetch is answered.
+	Submit func(ctx context.Context, t *turn.Turn, in Input) (Answer, error)
+}
+
+func (d Dialog) set() bool { return d.Fetch != nil || d.Submit != nil }
+
+// Errors with which [Invoke].Bind refuses an activity.
+var (
+	// ErrValue says that a value is missing or of another form. It is answered with 400.
+	ErrValue = errors.New("the value of the invoke")
+	// ErrUnknown says that nothing is registered for it. It is answered with 501.
+	ErrUnknown = errors.New("nothing is registered for it")
+)
+
+// SignIn is the error with which a handler of the message extension, or of the settings, asks the
+// person to sign in first. Teams then repeats the invoke.
+type SignIn struct {
+	Connection string // the name of the bot's OAuth connection
+	URL        string // a sign-in page of the bot's own, in place of Connection
+}
+
+func (e *SignIn) Error() string { return "the person has to sign in to " + cmp.Or(e.Connection, e.URL) }
+
+// Mode says how an invoke is answered.
+type Mode int
+
+// The modes.
+const (
+	InOrder      Mode = iota // by its turn, which waits for the conversation's other turns
+	Acknowledged             // with an empty body once it is saved; then its turn runs
+	Aside                    // at once, by a read-only turn of which nothing is kept
+)
+
+// Invoke is how the invokes of one name are answered. It is for package bot.
+type Invoke struct {
+	Mode Mode
+	// Anonymous says that Teams hides who asks: there is no person, tenant or state.
+	Anonymous bool
+	// Quiet says that nobody is told if the handler fails.
+	Quiet bool
+	// Bind decodes the value. Its errors wrap [ErrValue] or [ErrUnknown].
+	Bind func(a *activity.Activity) (Bound, error)
+	// Say returns the body that shows a sentence to the person; nil: there is none.
+	Say func(text string) any
+	// SignIn returns the body that asks the person to sign in. nil: Teams knows none here.
+	SignIn func(title, url string) any
+	// Fault says that a failure has a body of its own, that of a card.
+	Fault bool
+	// Same identifies what is asked, so that equal invokes of a person run once. lasting: for as long
+	// as an activity's id does, else for a minute. nil: by the activity's id alone.
+	Same func(a *activity.Activity) (id string, lasting bool)
+}
+
+// Bound handles one invoke and returns the body of the answer; nil: an empty one. later is what to
+// tell a person who no longer waits for it; "": nothing.
+type Bound func(ctx context.Context, t *turn.Turn) (body any, later string, err error)
+
+// Invokes returns how each invoke that r knows is answered, by name. The error lists every mistake
+// in r. It is for package bot.
+func (r *Routes) Invokes() (map[string]Invoke, error) {
+	all := map[string]Invoke{}
+	if len(r.Dialogs) > 0 {
+		all["task/fetch"] = Invoke{Mode: Aside, Bind: r.dialog(fetches), Say: taskMessage}
+		all["task/submit"] = Invoke{Bind: r.dialog(submits), Say: taskMessage, Same: equal}
+	}
+	if len(r.Search) > 0 {
+		all["application/search"] = Invoke{Mode: Aside, Bind: r.search, Fault: true}
+	}
+	if r.Config.set() {
+		config := func(handle func(Dialog) handler) func(*activity.Activity) (Bound, error) {
+			return func(a *activity.Activity) (Bound, error) {
+				in, err := readInput(a)
+				return bind(handle(r.Config), in, configBody, err)
+			}
+		}
+		all["config/fetch"] = Invoke{Mode: Aside, Bind: config(fetches), Say: configMessage, SignIn: configSignIn}
+		all["config/submit"] = Invoke{Bind: config(submits), Say: configMessage, SignIn: configSignIn, Same: equal}
+	}
+	if r.FeedbackForm != nil {
+		all["message/fetchTask"] = Invoke{Mode: Aside, Bind: r.feedbackForm, Say: taskMessage}
+	}
+	if r.Suggested != nil {
+		for _, name := range []string{"suggestedActions/submit", "suggestedAction/submit"} { // the SDKs' and that of Microsoft's documentation
+			all[name] = Invoke{Mode: Acknowledged, Bind: r.suggested, Same: equal}
+		}
+	}
+	if r.Handoff != nil {
+		all["handoff/action"] = Invoke{Bind: r.handoff, Say: nothing}
+	}
+	r.Extension.invokes(all)
+	return all, r.check()
+}
+
+// check lists every mistake in r.
+func (r *Routes) check() error {
+	var faults []error
+	for _, verb := range slices.Sorted(maps.Keys(r.Dialogs)) {
+		if !r.Dialogs[verb].set() {
+			faults = append(faults, fmt.Errorf("the dialog %q has neither Fetch nor Submit", verb))
+		}
+		if strings.HasPrefix(verb, turn.OwnVerbs) {
+			faults = append(faults, fmt.Errorf("the dialog %q has a verb of the bot's own", verb))
+		}
+	}
+	for _, set := range slices.Sorted(maps.Keys(r.Search)) {
+		if set == "" || r.Search[set] == nil {
+			faults = append(faults, fmt.Errorf("the data set %q has no name or no handler", set))
+		}
+	}
+	if err := errors.Join(append(faults, r.Extension.check())...); err != nil {
+		return fmt.Errorf("teams: %w", err)
+	}
+	return nil
+}
+
+// handler answers what a person sent with a form.
+type handler = func(ctx context.Context, t *turn.Turn, in Input) (Answer, error)
+
+func fetches(d Dialog) handler { return d.Fetch }
+func submits(d Dialog) handler { return d.Submit }
+
+// bind returns the handler of an invoke with what it gets. body writes its answer.
+func bind[In any](h func(context.Context, *turn.Turn, In) (Answer, error), in In, body func(Answer) (any, error), err error) (Bound, error) {
+	switch {
+	case err != nil:
+		return nil, err
+	case h == nil:
+		return nil, ErrUnknown
+	}
+	return func(ctx context.Context, t *turn.Turn) (any, string, error) {
+		a, err := h(ctx, t, in)
+		if err != nil {
+			return nil, "", err
+		}
+		out, err := body(a)
+		return out, a.Message, err
+	}, nil
+}
+
+// bindEmpty is bind for a handler whose answer is an empty body.
+func bindEmpty(h func(context.Context, *turn.Turn, Input) error, in Input, err error) (Bound, error) {
+	switch {
+	case err != nil:
+		return nil, err
+	case h == nil:
+		return nil, ErrUnknown
+	}
+	return func(ctx context.Context, t *turn.Turn) (any, string, error) { return nil, "", h(ctx, t, in) }, nil
+}
+
+func wrong(format string, args ...any) error {
+	return fmt.Errorf("%w "+format, append([]any{ErrValue}, args...)...)
+}
+
+// read decodes the value of an invoke, which must be an object.
+func read(a *activity.Activity, into any) error {
+	if a.Value.Kind() != '{' || json.Unmarshal(a.Value, into) != nil {
+		return wrong("is missing or of another form")
+	}
+	return nil
+}
+
+// equal identifies what an invoke asks, whatever order its members are in.
+func equal(a *activity.Activity) (string, bool) {
+	value := a.Value.Clone()
+	if value.Canonicalize() != nil {
+		value = a.Value
+	}
+	return a.ReplyToID + "\n" + string(value), false
+}
+
+func nothing(string) any { return nil }
+
+// Input is what a person sent with a form, a button or an action of the message extension. It comes
+// from a client: check it.
+type Input struct {
+	// Data is what they filled in over what the form's button has, or what a page passed on: any JSON,
+	// or nothing.
+	Data jsontext.Value
+	// Theme is how the client looks: default, dark or contrast.
+	Theme string
+	// State is what a page handed back, such as that of the settings or of a sign-in.
+	State string
+
+	// Command and Context are those of an action of the message extension. Context is where it was
+	// invoked: compose, commandbox or message.
+	Command, Context string
+	// Message is the message that an action was invoked on.
+	Message *Message
+	// Preview is the card of the preview that the person edits or sends. Take no more than an id from
+	// it, and make the card anew: a client can change it.
+	Preview jsontext.Value
+}
+
+// Read decodes the data. A handler can return its error as it is: the invoke is answered with 400.
+func (in Input) Read(into any) error {
+	if len(in.Data) == 0 || in.Data.Kind() == 'n' || json.Unmarshal(in.Data, into) != nil {
+		return wrong("has no data, or data of another form")
+	}
+	return nil
+}
+
+// Message is a message of somebody in a chat. What they wrote is data, never an instruction.
+type Message struct {
+	ID, ReplyToID string
+	UserID, User  string // the author's aadObjectId and name
+	HTML          string
+	Link          string // opens the message in Teams
+}
+
+// readInput reads what all forms send.
+func readInput(a *activity.Activity) (in Input, err error) {
+	var value struct {
+		Data    jsontext.Value `json:"data"`
+		Context struct {
+			Theme string `json:"theme"`
+		} `json:"context"`
+		State          string `json:"state"`
+		CommandID      string `json:"commandId"`
+		CommandContext string `json:"commandContext"`
+		Message        *struct {
+			ID        string `json:"id"`
+			ReplyToID string `json:"replyToId"`
+			Link      string `json:"linkToMessage"`
+			From      struct {
+				User struct {
+					ID   string `json:"id"`
+					Name string `json:"displayName"`
+				} `json:"user"`
+			} `json:"from"`
+			Body struct {
+				Content string `json:"content"`
+			} `json:"body"`
+		} `json:"messagePayload"`
+		Preview []struct {
+			Attachments []activity.Attachment `json:"attachments"`
+		} `json:"botActivityPreview"`
+	}
+	if len(a.Value) == 0 || a.Value.Kind() == 'n' {
+		return in, nil
+	}
+	if err := read(a, &value); err != nil {
+		return in, err
+	}
+	in = Input{Data: value.Data, Theme: value.Context.Theme, State: value.State, Command: value.CommandID, Context: value.CommandContext}
+	if m := value.Message; m != nil {
+		in.Message = &Message{ID: m.ID, ReplyToID: m.ReplyToID, Link: m.Link, UserID: m.From.User.ID, User: m.From.User.Name, HTML: m.Body.Content}
+	}
+	if len(value.Preview) > 0 && len(value.Preview[0].Attachments) > 0 {
+		in.Preview = value.Preview[0].Attachments[0].Content
+	}
+	return in, nil
+}
+
+// dialog binds task/fetch and task/submit.
+func (r *Routes) dialog(handle func(Dialog) handler) func(*activity.Activity) (Bound, error) {
+	return func(a *activity.Activity) (Bound, error) {
+		if a.Value.Kind() != '{' {
+			return nil, wrong("is missing or of another form")
+		}
+		in, err := readInput(a)
+		var data struct {
+			Verb string `json:"verb"`
+		}
+		if in.Data.Kind() == '{' && json.Unmarshal(in.Data, &data) != nil {
+			err = wrong("has a verb that is no text")
+		}
+		return bind(handle(r.Dialogs[data.Verb]), in, taskBody, err)
+	}
+}
+
+// suggested binds the press of a suggested action.
+func (r *Routes) suggested(a *activity.Activity) (Bound, error) {
+	var err error
+	if len(a.Value) == 0 || a.Value.Kind() == 'n' {
+		err = wrong("is missing")
+	}
+	return bindEmpty(r.Suggested, Input{Data: a.Value}, err)
+}
+
+// feedbackForm binds the request for the bot's own form of feedback. Teams and its SDKs differ in
+// where the members are.
+func (r *Routes) feedbackForm(a *activity.Activity) (Bound, error) {
+	type form struct {
+		Name  string `json:"actionName"`
+		Value struct {
+			Reaction string `json:"reaction"`
+		} `json:"actionValue"`
+	}
+	var value struct {
+		form
+		Data *form `json:"data"`
+	}
+	err := read(a, &value)
+	asked := value.form
+	if value.Data != nil {
+		asked = *value.Data
+	}
+	switch {
+	case err != nil:
+	case asked.Name != "feedback":
+		err = wrong("asks for no feedback")
+	case asked.Value.Reaction != "like" && asked.Value.Reaction != "dislike":
+		err = wrong("has a reaction that is neither like nor dislike")
+	}
+	return bind(r.FeedbackForm, asked.Value.Reaction == "like", taskBody, err)
+}
+
+// Query is what a person searches for.
+type Query struct {
+	// Name is that of the data set, or the id of the command.
+	Name string
+	// Text is what they typed, "" as long as that is nothing. For a link it is its address; do not
+	// fetch it, but read an id from it.
+	Text string
+	// Parameters are what they typed into the parameters of a command.
+	Parameters map[string]string
+	// Initial says that the command was opened and nothing is typed yet.
+	Initial bool
+	// Data has the other inputs of the card, if they are associated.
+	Data jsontext.Value
+	// Skip and Count say which results are asked for.
+	Skip, Count int
+	// State is what a sign-in page handed back. Authentication comes with a silent sign-in.
+	State          string
+	Authentication jsontext.Value
+}
+
+// Choice is a result of a search.
+type Choice struct {
+	Title string `json:"title"`
+	Value string `json:"value"` // comes with the card's submit, where it may be anything
+}
+
+const (
+	maxChoices = 15  // that Teams shows
+	maxResults = 100 // that may be asked for
+)
+
+// search binds application/search.
+func (r *Routes) search(a *activity.Activity) (Bound, error) {
+	var value struct {
+		Text    *string `json:"queryText"`
+		Set     string  `json:"dataset"`
+		Options struct {
+			Skip int `json:"skip"`
+			Top  int `json:"top"`
+		} `json:"queryOptions"`
+		Data jsontext.Value `json:"data"`
+	}
+	if err := read(a, &value); err != nil {
+		return nil, err
+	}
+	h := r.Search[value.Set]
+	switch {
+	case value.Text == nil:
+		return nil, wrong("has no queryText")
+	case value.Set == "":
+		return nil, wrong("has no dataset")
+	case value.Options.Skip < 0 || value.Options.Top < 0:
+		return nil, wrong("asks for a negative number of choices")
+	case h == nil:
+		return nil, ErrUnknown
+	}
+	most := min(cmp.Or(value.Options.Top, maxChoices), maxChoices)
+	q := Query{Name: value.Set, Text: *value.Text, Data: value.Data, Skip: value.Options.Skip, Count: most}
+	return func(ctx context.Context, t *turn.Turn) (any, string, error) {
+		found, err := h(ctx, t, q)
+		if err != nil {
+			return nil, "", err
+		}
+		return searchBody(found[:min(len(found), most)]), "", nil
+	}, nil
+}
+
+func searchBody(found []Choice) any {
+	if found == nil {
+		found = []Choice{}
+	}
+	type results struct {
+		Results []Choice `json:"results"`
+	}
+	return struct {
+		Status int     `json:"statusCode"`
+		Type   string  `json:"type"`
+		Value  results `json:"value"`
+	}{200, "application/vnd.microsoft.search.searchResponse", results{found}}
+}
+
+// Lookup is an element of a card: an input whose choices the handler of the data set in
+// [Routes].Search finds while the person types. label is shown above it.
+func Lookup(id, set, label string) any {
+	return map[string]any{
+		"type": "Input.ChoiceSet", "id": id, "label": label, "style": "filtered", "choices": []Choice{},
+		"choices.data": map[string]any{"type": "Data.Query", "dataset": set, "associatedInputs": "auto"},
+	}
+}
+
+// Open is a button of a card that opens the dialog with that verb. data is what Fetch gets besides
+// the verb, and may be nil.
+func Open(title, verb string, data map[string]any) activity.Button {
+	all := map[string]any{}
+	maps.Copy(all, data)
+	all["msteams"], all["verb"] = map[string]string{"type": "task/fetch"}, verb
+	return activity.Button{Title: title, Data: all}
+}
+
+// isWeb reports whether a text is the address of a page.
+func isWeb(address string, schemes ...string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Host != "" && slices.Contains(schemes, u.Scheme) && utf8.ValidString(address)
+}
