@@ -202,9 +202,10 @@ type Registry struct {
 	all     []*Action
 	exact   map[string]*Action
 	hosts   map[string]provider
-	clicks  []*Action // by verb, see OnClick
 	forgets []func(context.Context, *Turn) (string, error)
 	faults  []error // that were collected
+
+	clicks, refreshes []*Action // named by their verbs
 }
 
 // mistake panics with a mistake in the program, or collects it.
@@ -262,7 +263,7 @@ type Offer struct {
 // The error lists every name that r does not have and every one offered twice.
 func (r *Registry) Only(offers ...Offer) (*Registry, error) {
 	only := New()
-	only.forgets, only.clicks = r.forgets, r.clicks
+	only.forgets, only.clicks, only.refreshes = r.forgets, r.clicks, r.refreshes
 	var faults []error
 	for _, o := range offers {
 		a, ok := r.exact[o.Name]
@@ -411,25 +412,38 @@ func Add[In any](r *Registry, name, description string, fn func(context.Context,
 // result is [Unchanged], the person who clicked reads its text, and nobody else. A client that does
 // not know Action.Execute shows either as a message.
 //
-// If a card refreshes with the verb ([activity.Card].Refresh), the person gets the result's card.
-// Nothing that fn changes is kept then, and it can send nothing.
-//
 // OnClick panics if the verb is empty or taken, or if In has no schema, unless the registry collects
 // mistakes.
 func OnClick[In any](r *Registry, verb string, fn func(context.Context, *Turn, In) (Result, error)) {
+	r.clicks = append(r.clicks, newClick(r, verb, fn))
+}
+
+// OnRefresh registers what a card with that verb in its [activity.Card].Refresh shows now: the first
+// card of the result, which should have the Refresh again. Only the person whose client asks gets it.
+// fn may read state, but nothing that it changes is kept, and it cannot send. The rest is as for
+// [OnClick]; a verb is for one of them.
+func OnRefresh[In any](r *Registry, verb string, fn func(context.Context, *Turn, In) (Result, error)) {
+	r.refreshes = append(r.refreshes, newClick(r, verb, fn))
+}
+
+// Clicks returns what [OnClick] and [OnRefresh] registered: actions named by their verbs. It is for
+// the bot.
+func (r *Registry) Clicks() (clicks, refreshes []*Action) {
+	return slices.Clone(r.clicks), slices.Clone(r.refreshes)
+}
+
+// newClick makes an action for a verb.
+func newClick[In any](r *Registry, verb string, fn func(context.Context, *Turn, In) (Result, error)) *Action {
 	a, err := newAction(r, verb, fn)
-	if verb == "" || slices.ContainsFunc(r.clicks, func(other *Action) bool { return other.Name == verb }) {
-		err = fmt.Errorf("on click: the verb %q is empty or taken", verb)
+	named := func(other *Action) bool { return other.Name == verb }
+	if verb == "" || slices.ContainsFunc(r.clicks, named) || slices.ContainsFunc(r.refreshes, named) {
+		err = fmt.Errorf("the verb %q of a button is empty or taken", verb)
 	}
 	if err != nil {
 		r.mistake(err)
-		return
 	}
-	r.clicks = append(r.clicks, a)
+	return a
 }
-
-// Clicks returns what clicks do, see [OnClick]: actions named by their verbs. It is for the bot.
-func (r *Registry) Clicks() []*Action { return slices.Clone(r.clicks) }
 
 // newAction makes an action that decodes its entities into In.
 func newAction[In any](r *Registry, name string, fn func(context.Context, *Turn, In) (Result, error)) (*Action, error) {

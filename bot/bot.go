@@ -295,8 +295,12 @@ func New(cfg Config) (*Bot, error) {
 	}
 	cfg = b.cfg
 	b.routes.last = (&builtins{&b.cfg, &b.routes}).routes()
-	for _, a := range cfg.Actions.Clicks() {
+	clicks, refreshes := cfg.Actions.Clicks()
+	for _, a := range clicks {
 		b.OnCardAction(a.Name, actionClick(a))
+	}
+	for _, a := range refreshes {
+		b.OnCardRefresh(a.Name, actionClick(a))
 	}
 	b.routes.known = map[string]invokeRoute{
 		cardInvoke:     {read: b.routes.readClick, handle: b.clicked, card: true, say: sayOnCard},

@@ -466,8 +466,9 @@ func (r *routes) clickedSubmitted(ctx context.Context, t *Turn) error {
 	return t.Send(ctx, m)
 }
 
-// actionClick handles clicks on a button of an action's card, see [actions.OnClick]. The others get
-// the new card with a change of the message: an answer is only for the person who clicked.
+// actionClick handles clicks on a button of an action's card, see [actions.OnClick] and
+// [actions.OnRefresh]. After a click the others get the new card with a change of the message: an
+// answer is only for the person who clicked.
 func actionClick(a *actions.Action) cardHandler {
 	return func(ctx context.Context, t *Turn, click CardClick) (CardAnswer, error) {
 		data := map[string]any{}
@@ -483,10 +484,10 @@ func actionClick(a *actions.Action) cardHandler {
 			return CardAnswer{Message: result.Text()}, err
 		}
 		answer := CardAnswer{Card: &cards[0]}
-		if result.Unchanged() {
+		if result.Unchanged() && !t.ReadOnly() {
 			answer = CardAnswer{Message: result.Text()}
 		}
-		if t.Activity.Type != activity.Invoke || t.Activity.ReplyToID == "" {
+		if t.ReadOnly() || t.Activity.Type != activity.Invoke || t.Activity.ReplyToID == "" {
 			return answer, nil
 		}
 		t.Answer(cardAnswer(answer.body())) // if another process sends the change, it does not come back here

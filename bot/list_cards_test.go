@@ -69,7 +69,7 @@ func TestAListIsACard(t *testing.T) {
 		chat := kit.Group("mia")
 		makes(t, kit, chat, chat.Mention, "groceries", "milk", "**eggs** <b>", "tea")
 		shows(kit, chat.Mention, `{}`)
-		card := chat.ExpectCard("groceries", "☐ milk", "☐ **eggs** <b>", "☐ tea", `"verb":"lists/card"`)
+		card := chat.ExpectCard("groceries", "☐ milk", "☐ **eggs** <b>", "☐ tea", `"verb":"lists/check"`)
 		if strings.Contains(card.Card(), `"TextBlock"`) {
 			t.Errorf("something on the card is read as Markdown: %s", card.Card())
 		}
@@ -92,6 +92,19 @@ func TestAListIsACard(t *testing.T) {
 		lastChange(t, kit, "☐ milk", "☑ tea")
 		if got := len(cardChanges(kit)); got != 4 {
 			t.Errorf("%d changes for 4 clicks", got)
+		}
+		kit.Model.Says(plan(do("addItem", `{"list":"groceries","item":"jam"}`), say("Added.")))
+		chat.Mention("jam")
+		chat.Expect("Added.")
+		before := len(cardChanges(kit))
+		view := chat.Invoke("adaptiveCard/action", json.RawMessage(`{"action":{"type":"Action.Execute","verb":"lists/refresh","data":{}},"trigger":"automatic"}`))
+		if !strings.Contains(string(view.Body), "☐ jam") {
+			t.Errorf("a client that refreshes the card gets %s", view.Body)
+		}
+		chat.Invoke("adaptiveCard/action", json.RawMessage(`{"action":{"type":"Action.Execute","verb":"lists/check","data":{"list":"groceries","item":"jam","done":true}},"trigger":"automatic"}`))
+		view = chat.Invoke("adaptiveCard/action", json.RawMessage(`{"action":{"type":"Action.Execute","verb":"lists/refresh","data":{"skip":1}},"trigger":"manual"}`))
+		if !strings.Contains(string(view.Body), "☐ jam") || len(cardChanges(kit)) != before {
+			t.Errorf("a refresh has an effect: %s", view.Body)
 		}
 		chat.ExpectNothing()
 		kit.Personal("mia").ExpectNothing()
@@ -230,7 +243,7 @@ func TestBadClicksOnLists(t *testing.T) {
 			`{"list":"other","only":true}`:       "There is no list other.",
 			`{"item":"milk","list":"GROCERIES"}`: "☐ milk",
 		} {
-			answer := chat.Invoke("adaptiveCard/action", json.RawMessage(`{"action":{"type":"Action.Execute","verb":"lists/card","data":`+data+`},"trigger":"manual"}`))
+			answer := chat.Invoke("adaptiveCard/action", json.RawMessage(`{"action":{"type":"Action.Execute","verb":"lists/check","data":`+data+`},"trigger":"manual"}`))
 			if answer.Status != http.StatusOK || !strings.Contains(string(answer.Body), want) {
 				t.Errorf("%s: %d %s, want %s", data, answer.Status, answer.Body, want)
 			}

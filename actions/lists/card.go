@@ -17,7 +17,7 @@ import (
 // for one card go on in the next one.
 
 const (
-	cardVerb = "lists/card"
+	checkVerb, refreshVerb = "lists/check", "lists/refresh"
 	// maxCard is how many bytes the rows of a card may have, with their text: Teams takes 28 KB of a
 	// card. maxCards limits the cards of one answer.
 	maxCard, maxCards = 23 << 10, 8
@@ -65,8 +65,8 @@ func showLists(_ context.Context, turn *actions.Turn, in showIn) (actions.Result
 }
 
 // clicked changes the item to what the person saw as the toggle's effect, so that a click on a card
-// that is out of date, or two at once, do not undo each other. It shows the lists as they are now.
-func clicked(_ context.Context, turn *actions.Turn, in shown) (actions.Result, error) {
+// that is out of date, or two at once, do not undo each other.
+func clicked(ctx context.Context, turn *actions.Turn, in shown) (actions.Result, error) {
 	missing := ""
 	if in.Item != "" {
 		var list *List
@@ -75,15 +75,21 @@ func clicked(_ context.Context, turn *actions.Turn, in shown) (actions.Result, e
 			list.Items[at].Done = in.Done
 		}
 	}
+	result, err := refreshed(ctx, turn, in)
+	if missing != "" {
+		return actions.Unchanged("%s", missing).WithCard(result.Cards()[0]), nil
+	}
+	return result, err
+}
+
+// refreshed shows the lists as they are now.
+func refreshed(_ context.Context, turn *actions.Turn, in shown) (actions.Result, error) {
 	of := shown{Only: in.Only, Skip: max(in.Skip, 0)}
 	if in.Only {
 		of.List = in.List
 	}
 	card, _ := Of(turn).card(turn, &of)
-	if missing != "" {
-		return actions.Unchanged("%s", missing).WithCard(card), nil
-	}
-	return actions.Text("%s", card.Fallback).WithCard(card), nil
+	return actions.Card(card, ""), nil
 }
 
 // row is a line of a card: a list's name, one of its items, or that it has none.
@@ -118,7 +124,7 @@ func (l *List) name() row {
 
 // card shows as many rows as fit, and moves of to what comes on the next card, if there is more.
 func (l *Lists) card(turn *actions.Turn, of *shown) (card activity.Card, more bool) {
-	card.Refresh = &activity.Button{Verb: cardVerb, Data: *of}
+	card.Refresh = &activity.Button{Verb: refreshVerb, Data: *of}
 	all := l.rows(turn, of)
 	rows := all[min(of.Skip, len(all)):]
 	switch {
@@ -166,7 +172,7 @@ func (i Item) toggle(turn *actions.Turn, on *List, of *shown) element {
 		"type": "Container", "spacing": "small",
 		"items": []any{activity.RichText{{Text: box + i.Name, Subtle: i.Done}}},
 		"selectAction": element{
-			"type": "Action.Execute", "verb": cardVerb, "title": turn.Translate(does, spelling.OneLine(i.Name, maxTitle)),
+			"type": "Action.Execute", "verb": checkVerb, "title": turn.Translate(does, spelling.OneLine(i.Name, maxTitle)),
 			"data": shown{List: on.Name, Item: i.Name, Done: !i.Done, Only: of.Only, Skip: of.Skip},
 		},
 	}

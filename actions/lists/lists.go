@@ -44,7 +44,8 @@ func Register(r *actions.Registry) {
 	actions.Add(r, "showLists", "Shows the person all lists, or one, to read and to check items off", showLists, actions.StateOnly,
 		actions.Title("Show the lists"), actions.Example("what is on my lists?", "show my lists", "what lists do I have?",
 			"show the {list} list", "show the list {list}", "what is on the {list} list?"))
-	actions.OnClick(r, cardVerb, clicked)
+	actions.OnClick(r, checkVerb, clicked)
+	actions.OnRefresh(r, refreshVerb, refreshed)
 }
 
 // Lists is the value in turn state.

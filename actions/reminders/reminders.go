@@ -104,7 +104,7 @@ func message(turn *actions.Turn, what string) *activity.Activity {
 		}
 		m.Attachments = []activity.Attachment{activity.Card{
 			Fallback: turn.Translate("Ask me if you want to be reminded again."),
-			Actions:  []any{button("In 10 minutes", 10), button("In 1 hour", 60), button("Tomorrow", 24 * 60)},
+			Actions:  []any{button("In 10 minutes", 10), button("In 1 hour", 60), button("Tomorrow", 24*60)},
 		}.Attachment()}
 	}
 	return m
