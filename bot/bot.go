@@ -200,6 +200,7 @@ type Bot struct {
 	cfg    Config
 	routes routes
 	engine *turn.Engine
+	views  views
 
 	requests atomic.Int64   // being answered, with their bodies read
 	refusals zerolog.Logger // limits how many lines are logged
