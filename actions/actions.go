@@ -222,6 +222,8 @@ type Registry struct {
 	hosts   map[string]provider
 	forgets []func(context.Context, *Turn) (string, error)
 	faults  []error // that were collected
+
+	clicks, refreshes []*Action // named by their verbs
 }
 
 // mistake panics with a mistake in the program, or collects it.
@@ -279,7 +281,7 @@ type Offer struct {
 // The error lists every name that r does not have and every one offered twice.
 func (r *Registry) Only(offers ...Offer) (*Registry, error) {
 	only := New()
-	only.forgets = r.forgets
+	only.forgets, only.clicks, only.refreshes = r.forgets, r.clicks, r.refreshes
 	var faults []error
 	for _, o := range offers {
 		a, ok := r.exact[o.Name]
@@ -399,16 +401,79 @@ func (r *Registry) Check() error {
 // host value does not fit its field, unless the registry collects mistakes. These are wiring
 // mistakes, not run-time events.
 func Add[In any](r *Registry, name, description string, fn func(context.Context, *Turn, In) (Result, error), opts ...Option) *Action {
+	a, err := newAction(r, name, fn)
+	a.Description = description
+	for _, opt := range opts {
+		opt(a)
+	}
+	if err == nil {
+		err = r.add(a)
+	}
+	if err != nil {
+		r.mistake(err)
+	}
+	return a
+}
+
+// OnClick registers what a click on a button with that verb does, such as a button of a card that an
+// action shows:
+//
+//	activity.Button{Title: "Close it", Verb: "desk/close", Data: closing{Ticket: 7}}
+//
+// In is as for [Add], and the button's data, with the values of the card's inputs, is checked in the
+// same way: it comes from the person's client. A click is no plan: no model sees it, and neither
+// policy nor hooks are asked. fn has to check whether the person may do this, and the rest is as with
+// an action: a result of [Fail], an error and a panic take back what fn changed in turn state, and
+// if the process dies, fn runs again with the same [Attempt].
+//
+// The first card of the result replaces the clicked card for everybody. If there is none, or the
+// result is [Unchanged], the person who clicked reads its text, and nobody else. A client that does
+// not know Action.Execute shows either as a message.
+//
+// OnClick panics if the verb is empty or taken, or if In has no schema, unless the registry collects
+// mistakes.
+func OnClick[In any](r *Registry, verb string, fn func(context.Context, *Turn, In) (Result, error)) {
+	r.clicks = append(r.clicks, newClick(r, verb, fn))
+}
+
+// OnRefresh registers what a card with that verb in its [activity.Card].Refresh shows now: the first
+// card of the result, which should have the Refresh again. Only the person whose client asks gets it.
+// fn may read state, but nothing that it changes is kept, and it cannot send. The rest is as for
+// [OnClick]; a verb is for one of them.
+func OnRefresh[In any](r *Registry, verb string, fn func(context.Context, *Turn, In) (Result, error)) {
+	r.refreshes = append(r.refreshes, newClick(r, verb, fn))
+}
+
+// Clicks returns what [OnClick] and [OnRefresh] registered: actions named by their verbs. It is for
+// the bot.
+func (r *Registry) Clicks() (clicks, refreshes []*Action) {
+	return slices.Clone(r.clicks), slices.Clone(r.refreshes)
+}
+
+// newClick makes an action for a verb.
+func newClick[In any](r *Registry, verb string, fn func(context.Context, *Turn, In) (Result, error)) *Action {
+	a, err := newAction(r, verb, fn)
+	named := func(other *Action) bool { return other.Name == verb }
+	if verb == "" || slices.ContainsFunc(r.clicks, named) || slices.ContainsFunc(r.refreshes, named) {
+		err = fmt.Errorf("the verb %q of a button is empty or taken", verb)
+	}
+	if err != nil {
+		r.mistake(err)
+	}
+	return a
+}
+
+// newAction makes an action that decodes its entities into In.
+func newAction[In any](r *Registry, name string, fn func(context.Context, *Turn, In) (Result, error)) (*Action, error) {
 	schema, err := schemaFor[In]()
 	var hosts []hosted
 	if err == nil {
 		hosts, err = r.hosted(reflect.TypeFor[In]())
 	}
 	if err != nil {
-		r.mistake(fmt.Errorf("add %s: %w", name, err))
-		return &Action{Name: name, Description: description, Schema: &jsonschema.Schema{Type: "object"}}
+		return &Action{Name: name, Schema: &jsonschema.Schema{Type: "object"}}, fmt.Errorf("add %s: %w", name, err)
 	}
-	a := &Action{Name: name, Description: description, Schema: schema, hosts: hosts, compiled: compile(schema)}
+	a := &Action{Name: name, Schema: schema, hosts: hosts, compiled: compile(schema)}
 	a.decodes = func(entities map[string]any) error {
 		if _, fault := decode[In](a, entities); fault != nil {
 			return fault
@@ -429,13 +494,7 @@ func Add[In any](r *Registry, name, description string, fn func(context.Context,
 		}
 		return fn(ctx, turn, in)
 	}
-	for _, opt := range opts {
-		opt(a)
-	}
-	if err := r.add(a); err != nil {
-		r.mistake(err)
-	}
-	return a
+	return a, nil
 }
 
 // AddSchema is [Add] for an action whose schema is data, not a Go type. It must be an object schema

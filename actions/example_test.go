@@ -213,3 +213,30 @@ func ExampleNeedsToken() {
 	fmt.Println(action.Connection, result.Text(), err)
 	// Output: graph Stand-up at 9 (0 characters of token) <nil>
 }
+
+// A click on a button of a card that an action shows. The data is checked as the entities of a plan.
+func ExampleOnClick() {
+	type closing struct {
+		Ticket int `json:"ticket"`
+	}
+	registry := actions.New()
+	actions.OnClick(registry, "desk/close", func(_ context.Context, turn *actions.Turn, in closing) (actions.Result, error) {
+		card := activity.Card{Fallback: fmt.Sprintf("Ticket %d is closed.", in.Ticket), Body: []any{activity.TextBlock{Text: "Closed"}}}
+		return actions.Card(card, ""), nil
+	})
+	// A client that opens the chat later shows the ticket as it is then.
+	actions.OnRefresh(registry, "desk/show", func(context.Context, *actions.Turn, closing) (actions.Result, error) {
+		return actions.Text("Ticket 7 is open."), nil
+	})
+
+	clicks, refreshes := registry.Clicks()
+	fmt.Println(clicks[0].Name, refreshes[0].Name)
+	_, err := clicks[0].Check(map[string]any{"ticket": "seven"})
+	fmt.Println(err)
+	result, err := clicks[0].Call(context.Background(), &actions.Turn{}, map[string]any{"ticket": 7})
+	fmt.Println(result.Text(), err)
+	// Output:
+	// desk/close desk/show
+	// entity ticket: want an integer, got the string "seven"
+	// Ticket 7 is closed. <nil>
+}

@@ -356,6 +356,11 @@ func (a *Activity) CallerApp() string {
 	return ""
 }
 
+// ShowsCards reports whether the activity's channel renders Adaptive Cards.
+func (a *Activity) ShowsCards() bool {
+	return slices.Contains([]string{Teams, "emulator", "webchat", "directline"}, a.ChannelID)
+}
+
 // TeamID is the id of the activity's team, in a Teams channel.
 func (a *Activity) TeamID() string { return idOf(a.known().Team) }
 

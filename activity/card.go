@@ -21,6 +21,12 @@ type Card struct {
 	Fallback string
 	Body     []any
 	Actions  []any
+	// Refresh makes clients ask the bot for the card again when somebody opens the conversation: with
+	// its Verb and Data, as a click would. nil: never.
+	Refresh *Button
+	// RefreshFor are the account ids, at most 60, of those whose clients do so. nil: everybody, in
+	// conversations of up to 60 people.
+	RefreshFor []string
 	// Version is the schema version that a client must support. "": 1.5.
 	Version string
 }
@@ -37,15 +43,30 @@ func (c Card) MarshalJSON() ([]byte, error) {
 		return nil, errors.New("a card without a fallback text")
 	}
 	const schema = "http://adaptivecards.io/schemas/adaptive-card.json"
+	type refresh struct {
+		Action  buttonAction `json:"action"`
+		UserIDs []string     `json:"userIds,omitempty"`
+	}
+	var again *refresh
+	if b := c.Refresh; b != nil {
+		if b.Verb == "" || len(c.RefreshFor) > maxRefreshed {
+			return nil, fmt.Errorf("a card that refreshes needs a verb, and names at most %d people", maxRefreshed)
+		}
+		again = &refresh{buttonAction{Type: "Action.Execute", Verb: b.Verb, Data: b.Data}, c.RefreshFor}
+	}
 	return marshal(struct {
-		Type     string `json:"type"`
-		Schema   string `json:"$schema"`
-		Version  string `json:"version"`
-		Fallback string `json:"fallbackText"`
-		Body     []any  `json:"body"`
-		Actions  []any  `json:"actions,omitempty"`
-	}{"AdaptiveCard", schema, cmp.Or(c.Version, "1.5"), c.Fallback, c.Body, c.Actions})
+		Type     string   `json:"type"`
+		Schema   string   `json:"$schema"`
+		Version  string   `json:"version"`
+		Fallback string   `json:"fallbackText"`
+		Refresh  *refresh `json:"refresh,omitempty"`
+		Body     []any    `json:"body"`
+		Actions  []any    `json:"actions,omitempty"`
+	}{"AdaptiveCard", schema, cmp.Or(c.Version, "1.5"), c.Fallback, again, c.Body, c.Actions})
 }
+
+// maxRefreshed is how many people a card may name whose clients refresh it.
+const maxRefreshed = 60
 
 // TextBlock is a text with the little Markdown that cards support. Show what people or models wrote
 // in a [RichText] instead: it ignores Markdown. Empty Size, Weight and Color are the client's
@@ -110,17 +131,19 @@ type Button struct {
 	Style string // "positive", "destructive" or ""
 }
 
+// buttonAction is a button in the form that cards use.
+type buttonAction struct {
+	Type     string        `json:"type"`
+	Title    string        `json:"title,omitempty"`
+	Verb     string        `json:"verb,omitempty"`
+	Style    string        `json:"style,omitempty"`
+	Data     any           `json:"data,omitzero"`
+	Fallback *buttonAction `json:"fallback,omitempty"`
+}
+
 // MarshalJSON writes the action.
 func (b Button) MarshalJSON() ([]byte, error) {
-	type action struct {
-		Type     string  `json:"type"`
-		Title    string  `json:"title,omitempty"`
-		Verb     string  `json:"verb,omitempty"`
-		Style    string  `json:"style,omitempty"`
-		Data     any     `json:"data,omitzero"`
-		Fallback *action `json:"fallback,omitempty"`
-	}
-	submit := action{Type: "Action.Submit", Title: b.Title, Style: b.Style, Data: b.Data}
+	submit := buttonAction{Type: "Action.Submit", Title: b.Title, Style: b.Style, Data: b.Data}
 	if b.Verb == "" {
 		return marshal(submit)
 	}
@@ -137,7 +160,7 @@ func (b Button) MarshalJSON() ([]byte, error) {
 	}
 	members["verb"] = raw(b.Verb)
 	submit.Data = members
-	return marshal(action{"Action.Execute", b.Title, b.Verb, b.Style, b.Data, &submit})
+	return marshal(buttonAction{"Action.Execute", b.Title, b.Verb, b.Style, b.Data, &submit})
 }
 
 func marshal(v any) ([]byte, error) {

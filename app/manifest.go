@@ -14,6 +14,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/teams"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/internal/spelling"
@@ -30,24 +31,28 @@ type manifestCmd struct {
 
 // manifestFlags are the fields of [manifest.Config] that flags replace, by their names there.
 type manifestFlags struct {
-	Schema         string   `help:"version of the manifest's schema, 1.25 or 1.22 (1.25)"`
-	Version        string   `name:"app-version" help:"version of the app, raised with every change (1.0.0)"`
-	Name           string   `help:"short name of the app (the name of the bot)"`
-	FullName       string   `name:"full-name" help:"full name of the app (made from the name)"`
-	Summary        string   `help:"what the app does, in one sentence"`
-	Details        string   `help:"what the app does, at length"`
-	AccentColor    string   `name:"color" help:"accent colour of the app, such as #0B6E75"`
-	ColorIcon      []byte   `name:"icon" type:"filecontent" placeholder:"FILE" help:"PNG of 192×192 pixels: the icon in colour"`
-	OutlineIcon    []byte   `name:"outline-icon" type:"filecontent" placeholder:"FILE" help:"PNG of 32×32 pixels, white on transparent: the outline of the icon"`
-	Scopes         []string `help:"where people can add the bot (personal,team,groupChat)"`
-	Permissions    []string `help:"what the app may do: identity, messageTeamMembers (identity)"`
-	ValidDomains   []string `name:"valid-domains" help:"hosts besides DOMAIN whose pages the app opens"`
-	WebAppID       string   `name:"web-app-id" help:"app registration with which people sign in (the app id, if there is a resource)"`
-	WebAppResource string   `name:"web-app-resource" help:"its application ID URI, such as api://botid-$${{BOT_ID}}"`
-	Developer      string   `help:"who publishes the app (the name)"`
-	WebsiteURL     string   `name:"website-url" help:"https address of the app's website (https://DOMAIN)"`
-	PrivacyURL     string   `name:"privacy-url" help:"https address of the privacy statement (https://DOMAIN/privacy)"`
-	TermsURL       string   `name:"terms-url" help:"https address of the terms of use (https://DOMAIN/terms)"`
+	Schema              string   `help:"version of the manifest's schema: 1.29, 1.25 or 1.22 (1.25, or 1.29 with --targeted)"`
+	Version             string   `name:"app-version" help:"version of the app, raised with every change (1.0.0)"`
+	Name                string   `help:"short name of the app (the name of the bot)"`
+	FullName            string   `name:"full-name" help:"full name of the app (made from the name)"`
+	Summary             string   `help:"what the app does, in one sentence"`
+	Details             string   `help:"what the app does, at length"`
+	AccentColor         string   `name:"color" help:"accent colour of the app, such as #0B6E75"`
+	ColorIcon           []byte   `name:"icon" type:"filecontent" placeholder:"FILE" help:"PNG of 192×192 pixels: the icon in colour"`
+	OutlineIcon         []byte   `name:"outline-icon" type:"filecontent" placeholder:"FILE" help:"PNG of 32×32 pixels, white on transparent: the outline of the icon"`
+	Scopes              []string `help:"where people can add the bot (personal,team,groupChat)"`
+	Permissions         []string `help:"what the app may do: identity, messageTeamMembers (identity)"`
+	ValidDomains        []string `name:"valid-domains" help:"hosts besides DOMAIN whose pages the app opens"`
+	Files               bool     `help:"people can send files to the bot, and get files from it"`
+	Targeted            bool     `help:"people can write messages to the bot that nobody else in a group sees"`
+	ResourcePermissions []string `name:"resource-permissions" help:"what the app asks of each team, chat or meeting that it is added to, such as TeamMember.Read.Group"`
+	Disclaimer          string   `help:"what people read before they talk with the bot in Copilot, with the scope copilot"`
+	WebAppID            string   `name:"web-app-id" help:"app registration with which people sign in (the app id, if there is a resource)"`
+	WebAppResource      string   `name:"web-app-resource" help:"its application ID URI, such as api://botid-$${{BOT_ID}}"`
+	Developer           string   `help:"who publishes the app (the name)"`
+	WebsiteURL          string   `name:"website-url" help:"https address of the app's website (https://DOMAIN)"`
+	PrivacyURL          string   `name:"privacy-url" help:"https address of the privacy statement (https://DOMAIN/privacy)"`
+	TermsURL            string   `name:"terms-url" help:"https address of the terms of use (https://DOMAIN/terms)"`
 }
 
 // config returns the manifest of the bot, as the flags change it, in further languages too.
@@ -58,6 +63,10 @@ func (f manifestFlags) config(b Bot, s *settings.Settings, languages ...string) 
 		if !value.IsZero() {
 			reflect.ValueOf(&cfg).Elem().FieldByName(field.Name).Set(value)
 		}
+	}
+	cfg.Settings = cfg.Settings || b.Teams.Config.Fetch != nil
+	if e := &cfg.Extension; e.Commands == nil && e.Domains == nil {
+		*e = extension(b.Teams.Extension)
 	}
 	builtIn := []manifest.Command{
 		{Title: "help", Description: string(texts.Text("Shows what I can do"))},
@@ -88,6 +97,9 @@ func (f manifestFlags) config(b Bot, s *settings.Settings, languages ...string) 
 		for _, c := range slices.Concat(cfg.Commands, cfg.Prompts) {
 			commands[c.Title] = manifest.Command{Description: say(c.Description)}
 		}
+		for _, c := range cfg.Extension.Commands {
+			commands[c.Title] = manifest.Command{Title: say(c.Title), Description: say(c.Description)}
+		}
 		if own {
 			for _, a := range s.Actions().All() {
 				c := starter(a, turn)
@@ -102,6 +114,29 @@ func (f manifestFlags) config(b Bot, s *settings.Settings, languages ...string) 
 	}
 	cfg.Translations = translations
 	return cfg
+}
+
+// extension describes the message extension that the bot answers.
+func extension(e teams.Extension) manifest.Extension {
+	out := manifest.Extension{Domains: e.Domains, Anonymous: e.AnonymousLink != nil, Settings: e.Settings != nil}
+	for _, c := range e.Commands {
+		kind := "action"
+		if c.Query != nil {
+			kind = "query"
+		}
+		command := manifest.ExtensionCommand{
+			ID: c.ID, Type: kind, Title: c.Title, Description: c.Description, Context: c.Contexts, InitialRun: c.Initial, FetchTask: c.Fetch != nil,
+		}
+		for _, p := range c.Parameters {
+			parameter := manifest.Parameter{Name: p.Name, Title: p.Title, Description: p.Description, InputType: p.Type, Value: p.Value}
+			for _, choice := range p.Choices {
+				parameter.Choices = append(parameter.Choices, manifest.Choice(choice))
+			}
+			command.Parameters = append(command.Parameters, parameter)
+		}
+		out.Commands = append(out.Commands, command)
+	}
+	return out
 }
 
 // maxStarter is how many characters a prompt's title may have, which is what picking it sends, and

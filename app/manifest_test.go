@@ -186,7 +186,7 @@ func TestManifestInOtherLanguages(t *testing.T) {
 	for file, want := range map[string][]string{
 		"de-de.json": {
 			`"description.short": "Hütet Tickets."`, `"Zeigt, was ich kann"`, `"Zeigt deine Tickets"`, `"Schließt eines"`,
-			`"Lege eine Liste {Liste} an"`, `commands[1].title": "Create a list"`,
+			`"Lege eine Liste {Liste} an"`, `commands[2].title": "Create a list"`,
 		},
 		"fr.json": {`"description.short": "Keeps tickets."`, `"Montre ce que je sais faire"`, `"Lists your tickets"`},
 	} {
@@ -212,7 +212,7 @@ func TestManifestRefuses(t *testing.T) {
 			[]string{"build", "--icon", small, "--outline-icon", black, "--name=" + strings.Repeat("n", 31), "--scopes=personal,world,groupchat", "--color=red"},
 			[]string{"app id", "domain", "color.png: has 96×96", "outline.png: has a pixel", "name/short", "#/accentColor", "scopes/1", "scopes/2"},
 		},
-		"other schema":   {[]string{"build", "--schema=1.1", "--app-id", testAppID, "--domain=bot.example.com"}, []string{"version 1.1, which cannot be checked", "1.22 and 1.25"}},
+		"other schema":   {[]string{"build", "--schema=1.1", "--app-id", testAppID, "--domain=bot.example.com"}, []string{"version 1.1, which cannot be checked", "1.22, 1.25, 1.29"}},
 		"no icon":        {[]string{"build", "--icon=/nowhere/a.png"}, []string{"/nowhere/a.png"}},
 		"init again":     {[]string{"init", dir}, []string{"manifest.json exists", "color.png exists", "outline.png exists", "de.json exists"}},
 		"init, bad flag": {[]string{"init", dir + "2", "--languages=no_tag", "--color=red"}, []string{"accentColor", "languageTag"}},

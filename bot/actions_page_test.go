@@ -3,6 +3,7 @@ package bot_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/state"
 )
 
 // What docs/actions.md shows; internal/docs checks that it is the same.
@@ -159,5 +161,53 @@ func TestWhatThePageShowsOfResults(t *testing.T) {
 		if list := kit.Model.LastCall().Prompt(); !strings.Contains(list, "openTicket() - Opens a ticket (result: $NAME.id, $NAME.owner)\n") {
 			t.Errorf("the model is not told of the result:\n%s", list)
 		}
+	})
+}
+
+type lunchers struct {
+	Names []string `json:"names,omitempty"`
+}
+
+func lunchCard(turn *actions.Turn) activity.Card {
+	coming := strings.Join(state.Of[lunchers](turn.Conversation).Names, ", ")
+	return activity.Card{
+		Fallback: "Lunch at noon? Coming: " + coming,
+		Body:     []any{activity.TextBlock{Text: "Lunch at noon?"}, activity.RichText{{Text: "Coming: " + coming}}},
+		Actions:  []any{activity.Button{Title: "I'm in", Verb: "lunch/in"}},
+		Refresh:  &activity.Button{Verb: "lunch/now"},
+	}
+}
+
+func askLunch(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+	return actions.Card(lunchCard(turn), ""), nil
+}
+
+func imIn(ctx context.Context, turn *actions.Turn, in struct{}) (actions.Result, error) {
+	all := state.Of[lunchers](turn.Conversation)
+	if !slices.Contains(all.Names, turn.Activity.From.Name) {
+		all.Names = append(all.Names, turn.Activity.From.Name)
+	}
+	return askLunch(ctx, turn, in)
+}
+
+func registerLunch(r *actions.Registry) {
+	actions.Add(r, "askLunch", "Asks who comes to lunch", askLunch)
+	actions.OnClick(r, "lunch/in", imIn)
+	actions.OnRefresh(r, "lunch/now", askLunch)
+}
+
+func TestWhatThePageShowsOfClicksOnAnActionsCard(t *testing.T) {
+	t.Parallel()
+	registry := actions.New()
+	registerLunch(registry)
+	bottest.Test(t, bottest.Config{Actions: registry}, func(t *testing.T, kit *bottest.Kit) {
+		chat := kit.Group("Mia")
+		kit.Model.Says(plan(do("askLunch", `{}`)))
+		chat.Mention("lunch?")
+		card := chat.ExpectCard("Coming: ")
+		card.Press("I'm in")
+		card.As("Otto").Press("I'm in")
+		card.Press("I'm in")
+		lastChange(t, kit, "Coming: Mia, Otto\"")
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/teams"
 	"github.com/planbot-go/planbot/bot/turn"
@@ -476,6 +477,37 @@ func (r *routes) clickedSubmitted(ctx context.Context, t *Turn) error {
 		m.Text = cmp.Or(answer.Message, t.Translate("Done."))
 	}
 	return t.Send(ctx, m)
+}
+
+// actionClick handles clicks on a button of an action's card, see [actions.OnClick] and
+// [actions.OnRefresh]. After a click the others get the new card with a change of the message: an
+// answer is only for the person who clicked.
+func actionClick(a *actions.Action) cardHandler {
+	return func(ctx context.Context, t *Turn, click CardClick) (CardAnswer, error) {
+		data := map[string]any{}
+		if click.Data != nil && click.Data.Kind() != 'n' && stdjson.Unmarshal(click.Data, &data) != nil {
+			return CardAnswer{}, badValue("the data of the button is of another form")
+		}
+		result, err := t.Call(ctx, a, data)
+		if wrong, ok := errors.AsType[*actions.EntityError](err); ok {
+			return CardAnswer{}, badValue("the data of the button: %s", wrong.Fault())
+		}
+		cards := result.Cards()
+		if err != nil || len(cards) == 0 {
+			return CardAnswer{Message: result.Text()}, err
+		}
+		answer := CardAnswer{Card: &cards[0]}
+		if result.Unchanged() && !t.ReadOnly() {
+			answer = CardAnswer{Message: result.Text()}
+		}
+		if t.ReadOnly() || t.Activity.Type != activity.Invoke || t.Activity.ReplyToID == "" {
+			return answer, nil
+		}
+		t.Answer(cardAnswer(answer.body())) // if another process sends the change, it does not come back here
+		return answer, t.Send(ctx, &activity.Activity{
+			Type: activity.MessageUpdate, ID: t.Activity.ReplyToID, Attachments: []activity.Attachment{cards[0].Attachment()},
+		})
+	}
 }
 
 const (

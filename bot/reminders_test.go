@@ -230,3 +230,51 @@ func TestReminderTimesAreThePersons(t *testing.T) {
 		t.Errorf("the model is not told the person's time:\n%s", got)
 	}
 }
+
+// TestAReminderIsPutOff by the person whose it is.
+func TestAReminderIsPutOff(t *testing.T) {
+	b := reminded(t)
+	b.remind(`{"what":"drink **water**","in_minutes":10}`, inGroup)
+	b.pass(time.Hour)
+	reminder := b.connector.Next(t)
+	card := fmt.Sprint(reminder.Body["attachments"])
+	for _, title := range []string{"In 10 minutes", "In 1 hour", "Tomorrow"} {
+		if !strings.Contains(card, title) {
+			t.Fatalf("no button %s: %s", title, card)
+		}
+	}
+	click := func(who string, minutes int) string {
+		press := pressed("reminders/snooze", event{"what": "drink **water**", "minutes": minutes, "for": "29:mia"})
+		press["conversation"], press["from"] = inGroup["conversation"], event{"id": who, "name": "Somebody"}
+		return b.deliver(press).body
+	}
+	if got := click("29:otto", 10); !strings.Contains(got, "This reminder is for somebody else.") {
+		t.Errorf("another person put it off: %s", got)
+	}
+	first := click("29:mia", 60)
+	if !strings.Contains(first, "I will remind you today at ") && !strings.Contains(first, "I will remind you tomorrow at ") || !strings.Contains(first, "adaptive") {
+		t.Errorf("Mia reads %s", first)
+	}
+	if change := b.connector.NextUpdate(t); strings.Contains(fmt.Sprint(change.Body), "In 10 minutes") || !strings.Contains(fmt.Sprint(change.Body), "drink **water**") {
+		t.Errorf("everybody sees %v", change.Body)
+	}
+	if n := len(b.waiting()); n != 1 {
+		t.Errorf("%d reminders wait", n)
+	}
+	b.pass(3 * time.Hour)
+	if got := b.connector.Next(t).Text(); got != "<at>Somebody</at>: Reminder: drink **water**" {
+		t.Errorf("sent %q", got)
+	}
+	b.rest("19:g@thread.v2")
+	for _, data := range []event{{"what": "x", "minutes": -5}, {"what": " ", "minutes": 5}, {"what": "x", "minutes": 1e12}, {"what": "x", "minutes": "soon"}} {
+		data["for"] = "29:mia"
+		press := pressed("reminders/snooze", data)
+		press["replyToId"] = "other"
+		if got := b.deliver(press).body; strings.Contains(got, "I will remind you") {
+			t.Errorf("%v: %s", data, got)
+		}
+	}
+	if n := len(b.waiting()); n != 0 {
+		t.Errorf("%d reminders wait", n)
+	}
+}

@@ -5,11 +5,11 @@ import { freePort, here, start, until } from './process.mjs';
 
 const drainMs = 25_000; // a little over the bot's own drain timeout
 
-// botBinary is BOT_BIN, or cmd/bot built from this checkout.
-export function botBinary() {
-  if (process.env.BOT_BIN) return path.resolve(process.env.BOT_BIN);
-  const bin = path.join(here, 'out', 'bot');
-  execFileSync('go', ['build', '-o', bin, './cmd/bot'], { cwd: path.dirname(here), stdio: 'inherit' });
+// botBinary is BOT_BIN, or cmd/bot built from this checkout; or else the program in another folder of it.
+export function botBinary(program = 'cmd/bot') {
+  if (process.env.BOT_BIN && program === 'cmd/bot') return path.resolve(process.env.BOT_BIN);
+  const bin = path.join(here, 'out', program.replaceAll('/', '-'));
+  execFileSync('go', ['build', '-o', bin, `./${program}`], { cwd: path.dirname(here), stdio: 'inherit' });
   return bin;
 }
 

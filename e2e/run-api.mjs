@@ -15,6 +15,9 @@ await runAll('api', async (client, dir) => {
   let place = places.personal;
   const last = () => inbox.since(0).at(-1) ?? { messageId: '0', conversation: place };
   const answerCard = (message, value) => post('/_conversation/v1/submit', { conversation: { id: message.postConversationId ?? message.conversation }, replyToId: message.messageId, value, from: { id: user.id } });
+  const invoke = async (name, value, message) => JSON.stringify(await post('/_conversation/v1/invoke', {
+    name, value, from: { id: user.id }, conversation: { id: message?.postConversationId ?? message?.conversation ?? place }, ...(message && { replyToId: message.messageId }),
+  }));
   return {
     mark: () => inbox.mark(),
     messages: (mark) => inbox.since(mark, place),
@@ -30,16 +33,23 @@ await runAll('api', async (client, dir) => {
       return post(`/_conversation/v1/conversations/${encodeURIComponent(place)}/messages`, body);
     },
     press(title, fill) {
-      const card = inbox.since(0).findLast((message) => message.attachments?.length);
-      const found = card && actionOf(card, title);
-      if (!found) throw new Error(`the last card has no button ${JSON.stringify(title)}`);
+      const card = inbox.since(0).findLast((message) => message.attachments?.length && actionOf(message, title));
+      if (!card) throw new Error(`no card has a button ${JSON.stringify(title)}`);
+      const found = actionOf(card, title);
       const values = Object.fromEntries(found.inputs.map((input) => [input.id, fill[input.label] ?? input.value ?? '']));
       const data = { ...found.action.data, ...values };
       if (found.action.type !== 'Action.Execute') return answerCard(card, data);
       const { type, verb } = found.action;
-      const value = { action: { type, title, verb, data } };
-      return post('/_conversation/v1/invoke', { name: 'adaptiveCard/action', value, from: { id: user.id }, conversation: { id: card.postConversationId ?? card.conversation }, replyToId: card.messageId });
+      return invoke('adaptiveCard/action', { action: { type, title, verb, data } }, card);
     },
+    rate: (reaction, feedback) => invoke('message/submitAction', { actionName: 'feedback', actionValue: { reaction, feedback } }, last()),
+    search: (value, commandId) => invoke('composeExtension/query', { commandId, parameters: [{ value }], queryOptions: { skip: 0, count: 25 } }),
+    async action(commandId, fill) {
+      const form = JSON.parse(await invoke('composeExtension/fetchTask', { commandId, commandContext: 'compose', context: { theme: 'default' } }));
+      const inputs = Object.fromEntries(form.task.value.card.content.body.filter((part) => part.id).map((part) => [part.id, fill[part.label] ?? part.value ?? '']));
+      return invoke('composeExtension/submitAction', { commandId, commandContext: 'compose', data: { ...form.task.value.card.content.actions[0].data, ...inputs } });
+    },
+    link: (url) => invoke('composeExtension/queryLink', { url }),
     submit: (value) => answerCard(last(), value),
     async mock(type) {
       await post('/_internal/v1/customActivities', await call(url, 'GET', `/_internal/v1/customActivities/template?conversationId=${encodeURIComponent(place)}&type=${type}`));

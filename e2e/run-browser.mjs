@@ -28,6 +28,13 @@ await runAll('browser', async (client, dir) => {
     await title.locator('..').getByRole('button').last().click();
     await title.waitFor({ state: 'hidden' });
   };
+  // extension opens a form of the client's menu of message extensions.
+  const extension = async (name) => {
+    await page.getByRole('button', { name: 'Trigger Message Extension App' }).click();
+    await page.getByRole('menuitem', { name }).click();
+  };
+  // answered waits until the page shows the bot's answer: it draws it some time after the person stopped typing.
+  const answered = () => page.waitForTimeout(2500);
   return {
     mark: () => inbox.mark(),
     // messages are those that the page shows: what only its server saw does not count.
@@ -66,6 +73,45 @@ await runAll('browser', async (client, dir) => {
       await page.locator('.fui-MenuItem').filter({ hasText: new RegExp(`^${mocks[type]}$`) }).click();
       await page.locator('[role=dialog]').getByRole('button', { name: 'Send activity', exact: true }).click();
       await page.locator('[role=dialog]').waitFor({ state: 'detached' });
+    },
+    async rate(reaction, text) {
+      await page.getByRole('button', { name: reaction === 'like' ? 'Like' : 'Dislike', exact: true }).last().click();
+      const dialog = page.locator('[role=dialog]');
+      await dialog.locator('textarea').fill(text);
+      await dialog.getByRole('button', { name: 'Submit' }).click();
+      await dialog.getByRole('button', { name: 'Close' }).last().click();
+    },
+    async search(words, command) {
+      await extension('Search Command');
+      await page.getByText('Specify Command ID or Parameter').click();
+      await page.getByPlaceholder('Command ID').fill(command);
+      await page.getByPlaceholder('Enter a search term').fill(words);
+      const found = page.locator('[role=group]').filter({ has: page.getByPlaceholder('Enter a search term') }).last();
+      await answered();
+      const shown = await found.innerText();
+      await found.getByRole('button', { name: 'Close' }).click();
+      return shown;
+    },
+    async action(command, fill, submit) {
+      await extension('Action Command');
+      const dialog = page.locator('[role=dialog]');
+      await dialog.locator('input[type=text]').fill(command);
+      await dialog.getByRole('button', { name: 'Create', exact: true }).click();
+      for (const [label, value] of Object.entries(fill)) await dialog.getByLabel(label).fill(value);
+      const before = await page.locator('#root').innerText();
+      await dialog.getByRole('button', { name: submit, exact: true }).click();
+      await dialog.waitFor({ state: 'detached' });
+      await answered();
+      return (await page.locator('#root').innerText()).replace(before, '');
+    },
+    async link(address) {
+      await extension('Link Unfurling');
+      const dialog = page.locator('[role=dialog]');
+      await dialog.getByLabel('Enter an URL').fill(address);
+      await answered();
+      const shown = await dialog.innerText();
+      await dialog.getByRole('button', { name: 'Cancel' }).click();
+      return shown;
     },
     shot: (name) => page.screenshot({ path: path.join(dir, `${name}.png`) }),
     close: () => browser.close(),

@@ -2,15 +2,18 @@
 //
 // A step does one thing: open (a place: personal, group, channel), say (with mention: true
 // behind an @mention), press (a card's button, fill: its inputs), submit (a card's value, as a
-// reply to the bot's last message) or mock (an activity of the client's menu). Then:
+// reply to the bot's last message), mock (an activity of the client's menu), rate (like or dislike, with text: the
+// bot's last message), or one of the menu of message extensions: search (words, with the id of a command), action (a
+// command; fill and button: its form) or link (an address). Then:
 //   expect      patterns; each must match some new or changed message of the bot
 //   refuse      patterns that no new message may match
 //   replies     how many new messages there must be, no more and no fewer
 //   grows       how many texts the first new message must show one after another, each continuing the one before; a picture of each
+//   shows       patterns; what the client shows of the answer to a search, an action, a link or a rating must match each
 //   ai          true: every new message carries the AI-generated label
 //   within_ms   how long to wait for expect (5000)
 // A first element with settings holds the environment that the bot is started with, in a folder e2e/out/KIND/NAME,
-// and model what the model answers, in order (model.mjs); without, it is the offline one.
+// program the folder of another bot than cmd/bot, and model what the model answers, in order (model.mjs); without, it is the offline one.
 import fs from 'node:fs';
 import path from 'node:path';
 import { botBinary, startBot } from './bot.mjs';
@@ -25,8 +28,12 @@ const acts = {
   press: (driver, step) => driver.press(step.press, step.fill ?? {}),
   submit: (driver, step) => driver.submit(step.submit),
   mock: (driver, step) => driver.mock(step.mock),
+  rate: (driver, step) => driver.rate(step.rate, step.text ?? ''),
+  search: (driver, step) => driver.search(step.search, step.command),
+  action: (driver, step) => driver.action(step.action, step.fill ?? {}, step.button),
+  link: (driver, step) => driver.link(step.link),
 };
-const known = new Set([...Object.keys(acts), 'mention', 'fill', 'expect', 'refuse', 'replies', 'grows', 'ai', 'within_ms']);
+const known = new Set([...Object.keys(acts), 'mention', 'fill', 'text', 'command', 'button', 'shows', 'expect', 'refuse', 'replies', 'grows', 'ai', 'within_ms']);
 
 // runAll drives the scenarios named on the command line, or all, prints a line a step and exits 1 when one failed.
 // open(client, dir) gives a driver: the five acts, mark(), messages(mark), shot(name) and close().
@@ -54,16 +61,16 @@ export async function runAll(kind, open) {
 const all = (dir) => fs.readdirSync(dir).filter((file) => file.endsWith('.json')).sort().map((file) => path.join(dir, file));
 
 async function runOne(elements, bin, dir, open, count) {
-  const { settings, model: answers } = elements[0];
+  const { settings, program, model: answers } = elements[0];
   const steps = settings ? elements.slice(1) : elements;
   const model = answers && await startModel(answers);
   let bot, client, driver;
   try {
-    bot = await startBot(bin, dir, { ...model?.settings, ...settings });
+    bot = await startBot(program ? botBinary(program) : bin, dir, { ...model?.settings, ...settings });
     client = await startPlayground(bot.endpoint, dir);
     driver = await open(client, dir);
     for (const [i, step] of steps.entries()) {
-      const title = `${i + 1} ${JSON.stringify(step.open ?? step.say ?? step.press ?? step.submit ?? step.mock)}`;
+      const title = `${i + 1} ${JSON.stringify(step.open ?? step.say ?? step.press ?? step.submit ?? step.mock ?? step.rate ?? step.search ?? step.action ?? step.link)}`;
       const began = Date.now();
       const picture = `${String(i + 1).padStart(2, '0')}-${title.replace(/[^a-z0-9]+/gi, '-').slice(0, 40)}`;
       const fault = await runStep(driver, step, picture).catch((err) => String(err.message ?? err));
@@ -89,7 +96,9 @@ async function runStep(driver, step, picture) {
   const strange = Object.keys(step).find((key) => !known.has(key));
   if (verbs.length !== 1 || strange) return `a wrong step: verbs ${verbs}, unknown key ${strange}`;
   const mark = driver.mark();
-  await acts[verbs[0]](driver, step);
+  const answer = String((await acts[verbs[0]](driver, step)) ?? '');
+  const unseen = patterns(step.shows).filter((want) => !want.test(answer));
+  if (unseen.length) return `nothing matches ${unseen.join(' ')} in what is shown: ${JSON.stringify(answer).slice(0, 800)}`;
   const wants = patterns(step.expect);
   const grown = await watch(driver, mark, step.grows ?? 0, picture);
   let got = [];

@@ -7,8 +7,7 @@
 // the zip against their documented rules.
 //
 // The default schema version is 1.25: the newest that the Teams store, tenants and sovereign clouds
-// can be expected to accept. Later versions add slash commands and targeted messages, which the bot
-// does not use.
+// can be expected to accept. An app that needs a newer one gets it, see [Config].Targeted.
 package manifest
 
 import (
@@ -38,7 +37,10 @@ import (
 
 const (
 	schemaVersion = "1.25"
-	accentColor   = "#0B6E75" // of the icons
+	targetedSince = "1.29" // the first version with supportsTargetedMessages
+	// rscResource is the resource of an app that asks for permissions and signs nobody in.
+	rscResource = "https://RscPermission"
+	accentColor = "#0B6E75" // of the icons
 
 	// The files of an app package, all at its root.
 	manifestName = "manifest.json"
@@ -82,9 +84,65 @@ type Command struct {
 // Config's text.
 type Translation struct {
 	Name, FullName, Summary, Details string
-	// Commands translates commands and prompts. The key is the title in Config. Picking one sends
-	// the translated title, so give a title only if the bot understands it.
+	// Commands translates commands and prompts, and those of the message extension. The key is the
+	// title in Config. Picking a command or a prompt sends the translated title, so give a title only
+	// if the bot understands it.
 	Commands map[string]Command
+}
+
+// Extension is a message extension: what people find and do from where they write a message. A bot
+// has it if it answers such commands, see package bot/teams.
+type Extension struct {
+	Commands []ExtensionCommand // at most 10. Teams wants one, also if only links matter
+	Domains  []string           // of links that get a card. * stands for one label
+	// Anonymous says that they get one also where the app is not installed.
+	Anonymous bool
+	// Settings says that the extension has a page with settings.
+	Settings bool
+}
+
+// ExtensionCommand is a command of a message extension. ID and Title are required.
+type ExtensionCommand struct {
+	ID          string      `json:"id"`
+	Type        string      `json:"type"` // query or action
+	Title       string      `json:"title"`
+	Description string      `json:"description,omitempty"`
+	Context     []string    `json:"context,omitempty"` // of compose, commandBox and message. nil: the first two
+	InitialRun  bool        `json:"initialRun,omitzero"`
+	FetchTask   bool        `json:"fetchTask,omitzero"` // the bot makes the form of an action
+	Parameters  []Parameter `json:"parameters,omitempty"`
+}
+
+// Parameter is what people fill in for a command. Name and Title are required.
+type Parameter struct {
+	Name        string   `json:"name"`
+	Title       string   `json:"title"`
+	Description string   `json:"description,omitempty"`
+	InputType   string   `json:"inputType,omitempty"` // such as text, date or choiceset. "": text
+	Value       string   `json:"value,omitempty"`     // what it begins with
+	Choices     []Choice `json:"choices,omitempty"`   // of a choiceset, at most 10
+}
+
+// Choice is one of the choices of a [Parameter]. Both fields are required.
+type Choice struct {
+	Title string `json:"title"`
+	Value string `json:"value"`
+}
+
+// object returns the extension as the manifest has it; nil: there is none.
+func (e Extension) object(bot string) object {
+	if len(e.Commands) == 0 && len(e.Domains) == 0 {
+		return nil
+	}
+	o := object{"botId": bot, "commands": e.Commands, "canUpdateConfiguration": e.Settings}
+	if len(e.Domains) > 0 {
+		value := object{"domains": e.Domains}
+		if e.Anonymous {
+			value["supportsAnonymizedPayloads"] = true
+		}
+		o["messageHandlers"] = []object{{"type": "link", "value": value}}
+	}
+	return o
 }
 
 // Config says which app to package. AppID and Domain are required, except for [Init]; the zero
@@ -93,7 +151,7 @@ type Translation struct {
 type Config struct {
 	AppID   string // the bot's Microsoft app id, a GUID in any spelling; also the Teams app's id
 	Domain  string // the bot's public host[:port], without a scheme
-	Schema  string // schema version, 1.25 or 1.22. "": 1.25
+	Schema  string // schema version: 1.29, 1.25 or 1.22. "": 1.25, or the first one that has all of this
 	Version string // semantic version; raise it with every change. "": 1.0.0
 	Name    string // short name, up to 30 characters. "": Planbot
 
@@ -117,6 +175,22 @@ type Config struct {
 	Scopes       []string // where people can add the bot. nil: personal, team and groupChat
 	Permissions  []string // of identity and messageTeamMembers. nil: identity
 	ValidDomains []string // hosts besides Domain whose pages the app opens, such as token.botframework.com
+
+	// Extension is the message extension; the zero value is none.
+	Extension Extension
+	// Settings opens the bot's form when somebody adds it to a team or a group chat.
+	Settings bool
+	// Files says that people can send the bot files in personal chats, and get files from it.
+	Files bool
+	// Targeted says that people can write messages to the bot in groups that nobody else sees. It
+	// needs schema version 1.29.
+	Targeted bool
+	// ResourcePermissions are what the app asks of each team, chat or meeting that it is added to, such
+	// as OnlineMeeting.ReadBasic.Chat. At most 16.
+	ResourcePermissions []string
+	// Disclaimer is what people read before they talk with the bot in Microsoft 365 Copilot, up to 500
+	// characters. It is for an app with the scope copilot, which makes the bot an agent there.
+	Disclaimer string
 
 	// WebAppID and WebAppResource are the app registration with which people sign in: its id and
 	// its application ID URI, such as api://botid-${{BOT_ID}}. WebAppID is AppID if only
@@ -256,7 +330,14 @@ func (c Config) files() (files, []error) {
 func (c Config) complete() (Config, []error) {
 	var errs []error
 	c.AppID, c.Domain = idPlaceholder, domainPlaceholder
+	if c.Schema == "" && c.Targeted {
+		c.Schema = targetedSince
+	}
 	c.Schema = cmp.Or(c.Schema, schemaVersion)
+	if c.Targeted && c.Schema < targetedSince {
+		errs = append(errs, fmt.Errorf("targeted messages need schema version %s, not %s", targetedSince, c.Schema))
+		c.Targeted = false
+	}
 	c.Version = cmp.Or(c.Version, "1.0.0")
 	c.Name = cmp.Or(c.Name, "Planbot")
 	c.FullName = cmp.Or(c.FullName, c.Name+" planning assistant")
@@ -270,6 +351,12 @@ func (c Config) complete() (Config, []error) {
 	c.TermsURL = cmp.Or(c.TermsURL, "https://"+c.Domain+"/terms")
 	if c.WebAppResource != "" {
 		c.WebAppID = cmp.Or(c.WebAppID, c.AppID)
+	}
+	if len(c.ResourcePermissions) > 0 && c.WebAppID == "" {
+		c.WebAppID, c.WebAppResource = c.AppID, rscResource
+	}
+	if c.Disclaimer != "" && !slices.Contains(c.Scopes, "copilot") {
+		errs = append(errs, errors.New("a Disclaimer is for an app with the scope copilot"))
 	}
 	if c.ColorIcon == nil {
 		c.ColorIcon = colorIcon
@@ -294,7 +381,8 @@ func (c Config) complete() (Config, []error) {
 	}
 	for _, tag := range slices.Sorted(maps.Keys(c.Translations)) {
 		for _, title := range slices.Sorted(maps.Keys(c.Translations[tag].Commands)) {
-			if !slices.ContainsFunc(all, func(cmd Command) bool { return cmd.Title == title }) {
+			if !slices.ContainsFunc(all, func(cmd Command) bool { return cmd.Title == title }) &&
+				!slices.ContainsFunc(c.Extension.Commands, func(cmd ExtensionCommand) bool { return cmd.Title == title }) {
 				errs = append(errs, fmt.Errorf("translation %s is of %q, which is no command or prompt", tag, title))
 			}
 		}
@@ -366,11 +454,17 @@ func (c Config) manifest() object {
 	bot := object{
 		"botId":              c.AppID,
 		"scopes":             c.Scopes,
-		"supportsFiles":      false,
+		"supportsFiles":      c.Files,
 		"isNotificationOnly": false,
 	}
 	if lists := c.commandLists(); len(lists) > 0 {
 		bot["commandLists"] = lists
+	}
+	if c.Targeted {
+		bot["supportsTargetedMessages"] = true
+	}
+	if form := (object{"fetchTask": true}); c.Settings {
+		bot["configuration"] = object{"team": form, "groupChat": form}
 	}
 	doc := object{
 		"$schema":         schemaURL(c.Schema, manifestSchema),
@@ -402,6 +496,23 @@ func (c Config) manifest() object {
 	}
 	if len(groups) > 0 {
 		doc["defaultGroupCapability"] = groups
+	}
+	if e := c.Extension.object(c.AppID); e != nil {
+		doc["composeExtensions"] = []object{e}
+	}
+	if len(c.ResourcePermissions) > 0 {
+		var all []object
+		for _, name := range c.ResourcePermissions {
+			all = append(all, object{"name": name, "type": "Application"})
+		}
+		doc["authorization"] = object{"permissions": object{"resourceSpecific": all}}
+	}
+	if c.offers("copilot") {
+		agent := object{"id": c.AppID, "type": "bot"}
+		if c.Disclaimer != "" {
+			agent["disclaimer"] = object{"text": c.Disclaimer}
+		}
+		doc["copilotAgents"] = object{"customEngineAgents": []object{agent}}
 	}
 	if c.WebAppID != "" {
 		web := object{"id": c.WebAppID}
@@ -461,6 +572,13 @@ func (c Config) translated(t Translation) object {
 		for j, cmd := range list.Commands {
 			key, own := fmt.Sprintf("bots[0].commandLists[%d].commands[%d].", i, j), t.Commands[cmd.Title]
 			texts[key+"title"] = cmp.Or(own.Title, cmd.Title)
+			texts[key+"description"] = cmp.Or(own.Description, cmd.Description)
+		}
+	}
+	for i, cmd := range c.Extension.Commands {
+		key, own := fmt.Sprintf("composeExtensions[0].commands[%d].", i), t.Commands[cmd.Title]
+		texts[key+"title"] = cmp.Or(own.Title, cmd.Title)
+		if cmd.Description != "" {
 			texts[key+"description"] = cmp.Or(own.Description, cmd.Description)
 		}
 	}

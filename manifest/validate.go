@@ -66,7 +66,7 @@ func problem(file, pointer, format string, args ...any) string {
 // without its icons and language files. In a folder and a manifest.json, ${{BOT_ID}} and
 // ${{BOT_DOMAIN}} may stand for what [Pack] fills in. It returns one line for each problem, none for
 // a valid package, and an error only if file itself cannot be read. It never uses the network: it
-// has the schemas of versions 1.22 and 1.25, and reports a problem for a manifest of another
+// has the schemas of versions 1.22, 1.25 and 1.29, and reports a problem for a manifest of another
 // version.
 func Validate(file string) ([]string, error) {
 	problems, err := validate(file)
@@ -419,6 +419,10 @@ func (c *checker) checkRules() {
 	if name := c.text("icons", "color"); name != "" && name == c.text("icons", "outline") {
 		c.note("/icons/outline", "is the same file as the color icon")
 	}
+	permissions, _ := c.value("authorization", "permissions", "resourceSpecific").([]any)
+	if len(permissions) > 0 && c.text("webApplicationInfo", "id") == "" {
+		c.note("/authorization/permissions/resourceSpecific", "needs webApplicationInfo with an id")
+	}
 	domains, _ := c.value("validDomains").([]any)
 	for i, domain := range domains {
 		if v, _ := domain.(string); strings.ContainsAny(v, "/ ") {
@@ -475,7 +479,9 @@ const (
 
 // compiled has the schemas of each known version, compiled on first use, because that takes longer
 // than everything else here.
-var compiled = map[string]func(name string) *jsonschema.Schema{"1.22": compiler("1.22"), schemaVersion: compiler(schemaVersion)}
+var compiled = map[string]func(name string) *jsonschema.Schema{
+	"1.22": compiler("1.22"), schemaVersion: compiler(schemaVersion), targetedSince: compiler(targetedSince),
+}
 
 func compiler(version string) func(name string) *jsonschema.Schema {
 	ofManifest := sync.OnceValue(func() *jsonschema.Schema { return compile(version, manifestSchema) })
@@ -552,7 +558,7 @@ func (c *checker) checkSchema() {
 	}
 	if _, known := compiled[version]; !known {
 		c.note("/$schema", "is for manifest version %s, which cannot be checked here: the known versions are %s, and only the documented rules were applied",
-			version, strings.Join(slices.Sorted(maps.Keys(compiled)), " and "))
+			version, strings.Join(slices.Sorted(maps.Keys(compiled)), ", "))
 		return
 	}
 	c.version = version

@@ -208,7 +208,7 @@ func agents(id string) map[string]any {
 
 func TestEveryKnownSchema(t *testing.T) {
 	t.Parallel()
-	for _, version := range []string{"1.22", "1.25"} {
+	for _, version := range []string{"1.22", "1.25", "1.29"} {
 		t.Run(version, func(t *testing.T) {
 			t.Parallel()
 			doc := goodDoc(t)
@@ -228,7 +228,7 @@ func TestUnknownSchemaIsNamedAndRulesStillApply(t *testing.T) {
 	set(t, doc, "/$schema", "https://developer.microsoft.com/json-schemas/teams/v1.19/MicrosoftTeams.schema.json")
 	set(t, doc, "/version", "one")
 	wantProblems(t, writeJSON(t, doc),
-		"#/$schema: is for manifest version 1.19, which cannot be checked here: the known versions are 1.22 and 1.25",
+		"#/$schema: is for manifest version 1.19, which cannot be checked here: the known versions are 1.22, 1.25, 1.29",
 		"#/version")
 }
 

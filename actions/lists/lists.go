@@ -1,5 +1,5 @@
 // Package lists provides the actions of the default bot: shopping lists, to-do lists and the like,
-// for a person or a whole group chat.
+// for a person or a whole group chat. Where the channel shows cards, people check items off there.
 //
 // In a personal chat the lists belong to the person, elsewhere to the conversation, including its
 // threads. Every action can run twice with the same effect as once, because a command may be
@@ -39,8 +39,13 @@ func Register(r *actions.Registry) {
 		actions.Example("rename {list} to {name}"))
 	actions.Add(r, "findItem", "Finds the lists that hold an item", findItem, actions.StateOnly, actions.ReturnsData, actions.Title("Find an item"),
 		actions.Example("find {item}", "where is {item}?", "which list has {item}?"))
+	actions.Add(r, "showLists", "Shows the person all lists, or one, to read and to check items off", showLists, actions.StateOnly,
+		actions.Title("Show the lists"), actions.Example("what is on my lists?", "show my lists", "what lists do I have?",
+			"show the {list} list", "show the list {list}", "what is on the {list} list?"))
 	actions.Add(r, "summarizeLists", "Returns all lists and their items as text", summarizeLists, actions.StateOnly,
-		actions.ReturnsData, actions.Title("Show the lists"), actions.Example("what is on my lists?", "show my lists", "what lists do I have?"))
+		actions.ReturnsData, actions.Title("Summarize the lists"), actions.Example("summarize my lists"))
+	actions.OnClick(r, checkVerb, clicked)
+	actions.OnRefresh(r, refreshVerb, refreshed)
 }
 
 // Lists is the value in turn state.

@@ -2,7 +2,8 @@
 // The bot stores waiting reminders, see [actions.Notifier]. They belong to the person.
 //
 // In a personal chat the bot shows all of a person's reminders. Elsewhere it shows only those
-// requested there, to keep the others private.
+// requested there, to keep the others private. Where the channel shows cards, a reminder has buttons
+// that put it off.
 package reminders
 
 import (
@@ -32,6 +33,7 @@ func Register(r *actions.Registry) {
 		actions.ReturnsData, actions.Title("Show my reminders"), actions.Example("what are my reminders?", "list my reminders", "show my reminders"))
 	actions.Add(r, "cancelReminder", "Cancels a reminder", cancelReminder, actions.Title("Cancel a reminder"),
 		actions.Example("cancel the reminder about {reminder}", "cancel the reminder {reminder}", "cancel the {reminder} reminder"))
+	actions.OnClick(r, snoozeVerb, snooze)
 }
 
 type remindIn struct {
@@ -96,7 +98,37 @@ func message(turn *actions.Turn, what string) *activity.Activity {
 	if !turn.Activity.Conversation.Personal() {
 		m.Mention(turn.Activity.From)
 	}
+	if m.ShowsCards() {
+		button := func(title texts.Text, minutes float64) activity.Button {
+			return activity.Button{Title: turn.Translate(title), Verb: snoozeVerb, Data: snoozed{what, minutes, turn.Activity.From.ID}}
+		}
+		m.Attachments = []activity.Attachment{activity.Card{
+			Fallback: turn.Translate("Ask me if you want to be reminded again."),
+			Actions:  []any{button("In 10 minutes", 10), button("In 1 hour", 60), button("Tomorrow", 24*60)},
+		}.Attachment()}
+	}
 	return m
+}
+
+const snoozeVerb = "reminders/snooze"
+
+// snoozed is the data of a button that puts a reminder off.
+type snoozed struct {
+	What    string  `json:"what"`
+	Minutes float64 `json:"minutes"`
+	For     string  `json:"for"` // who is reminded
+}
+
+// snooze reminds the person again.
+func snooze(ctx context.Context, turn *actions.Turn, in snoozed) (actions.Result, error) {
+	if in.For != turn.Activity.From.ID {
+		return actions.Fail("%s", turn.Translate("This reminder is for somebody else.")), nil
+	}
+	result, err := remindMe(ctx, turn, remindIn{What: in.What, Minutes: in.Minutes})
+	if err != nil || result.Failed() {
+		return result, err
+	}
+	return actions.Card(activity.Card{Body: []any{activity.RichText{{Text: result.Text()}}}}, "%s", result.Text()), nil
 }
 
 // told describes a time in words, in its own zone. The sentences are layouts of package time.
