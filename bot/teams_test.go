@@ -365,6 +365,10 @@ func TestTeamsLate(t *testing.T) {
 				_, _ = slow(ctx, t, in)
 				return teams.Answer{}, errors.New("no")
 			}},
+			"refuses": {Submit: func(ctx context.Context, t *bot.Turn, in teams.Input) (teams.Answer, error) {
+				_, _ = slow(ctx, t, in)
+				return teams.Answer{}, &bot.InvokeError{Status: http.StatusConflict, Code: "Closed", Message: "The list is closed."}
+			}},
 		}
 	}}, func(t *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("mia")
@@ -384,6 +388,8 @@ func TestTeamsLate(t *testing.T) {
 		chat.Expect("The export is ready.")
 		chat.Invoke("task/submit", map[string]any{"data": map[string]any{"verb": "fails"}})
 		chat.ExpectMatch(`^Sorry, something went wrong on my side\.`)
+		chat.Invoke("task/submit", map[string]any{"data": map[string]any{"verb": "refuses"}})
+		chat.Expect("The list is closed.")
 		chat.ExpectNothing()
 	})
 }
