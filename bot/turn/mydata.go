@@ -29,12 +29,12 @@ const (
 // call it.
 var ownValues = map[string]texts.Text{
 	"history":     "what we said",
+	"whispers":    "which messages only one person sees",
 	"approvals":   "approvals",
 	"reference":   "how I reach you",
 	"sentnotices": "messages that I sent unasked",
 	"skills":      "loaded skills",
 	"greeted":     "whether I said hello",
-	"whispers":    "which messages only one person sees",
 }
 
 // errTooMuch says that there is more data than may be sent.
