@@ -146,7 +146,7 @@ func retryAfter(value string) time.Duration {
 // A call takes at most two minutes, and each try at most 15 seconds. The client retries on 412, 429
 // (after its Retry-After), 502, 503 and 504, once on 401 with a new token if there is one, and once
 // when no answer came. Sending is not idempotent, so an activity can arrive twice: the protocol
-// allows only at-least-once. A typing indicator is not retried. The client does not follow
+// allows only at-least-once. A typing indicator and a reaction are not retried. The client does not follow
 // redirects.
 //
 // Before each try to Microsoft's connector, but not to hosts that the operator listed, the client
@@ -256,7 +256,7 @@ func (c *Client) Delete(ctx context.Context, ref activity.Reference, id string, 
 
 // React adds the bot's reaction to a message of the conversation, or takes it away. Reactions are
 // "like", "heart", "laugh", "surprised", "sad", "angry", and the ids of Teams' own list, such as
-// "1f440_eyes". Adding one that is there does nothing. Only Teams has it.
+// "1f440_eyes". Adding one that is there does nothing. It is tried once. Only Teams has it.
 func (c *Client) React(ctx context.Context, ref activity.Reference, id, reaction string, add bool) error {
 	method := http.MethodDelete
 	if add {
@@ -579,7 +579,7 @@ func (c *Client) ask(ctx context.Context, k call, v any) error {
 // cloud. It does not remember this: the tenant's next activity names the right host.
 func (c *Client) do(ctx context.Context, k call) (reply []byte, err error) {
 	tries := c.cfg.Tries
-	if k.usage.fleeting {
+	if k.usage.fleeting || k.usage.reaction {
 		tries = 1
 	}
 	var last time.Time

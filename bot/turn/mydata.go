@@ -29,13 +29,13 @@ const (
 // call it.
 var ownValues = map[string]texts.Text{
 	"history":     "what we said",
+	"whispers":    "which messages only one person sees",
 	"approvals":   "approvals",
 	"reference":   "how I reach you",
 	"sentnotices": "messages that I sent unasked",
 	"skills":      "loaded skills",
 	"greeted":     "whether I said hello",
 	"handoffs":    "what you can go on with elsewhere",
-	"whispers":    "which messages only one person sees",
 }
 
 // errTooMuch says that there is more data than may be sent.

@@ -989,8 +989,9 @@ func (t *Turn) aimed(m *activity.Activity) *activity.Activity {
 	person, out := t.private(), *m
 	switch {
 	case m.Targeted(), changesSent(m) && !slices.Contains(t.rec.Sent, m.ID):
-	case person != "":
+	case person != "": // no reply: after a day the question is gone
 		out.Target(person)
+		out.ReplyToID = ""
 	case t.rec.Open && t.rec.Notice == nil && t.confidant() != "" && m.Type == activity.Message:
 		question, _ := json.Marshal(map[string]string{"type": "targetedMessageInfo", "messageId": t.Activity.ID}) // texts always encode
 		out.Entities = append(slices.Clip(m.Entities), question)
