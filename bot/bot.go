@@ -106,7 +106,7 @@ type Config struct {
 	// [actions.Example].
 	Examples []string
 	// Feedback asks the person to rate each reply that a model wrote, where the channel supports it
-	// (Teams does). See [Bot.OnFeedback].
+	// (Teams does): with Teams' form, or that of Teams.FeedbackForm. See [Bot.OnFeedback].
 	Feedback bool
 	// Stream shows in personal chats what the bot is doing, and answers while the model writes them,
 	// where the channel supports that (Teams and web chats do). Group chats and channels get whole
@@ -203,6 +203,7 @@ type Bot struct {
 	cfg    Config
 	routes routes
 	engine *turn.Engine
+	views  views
 
 	requests atomic.Int64   // being answered, with their bodies read
 	refusals zerolog.Logger // limits how many lines are logged
@@ -321,7 +322,7 @@ func New(cfg Config) (*Bot, error) {
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
 		MaxWaiting: cfg.MaxWaiting, MaxWaitingPerConversation: cfg.MaxWaitingPerConversation,
-		Budget: cfg.Budget, Quota: cfg.Quota, AuditKeep: cfg.AuditKeep, UploadPiece: cfg.UploadPiece, Feedback: cfg.Feedback, Stream: cfg.Stream,
+		Budget: cfg.Budget, Quota: cfg.Quota, AuditKeep: cfg.AuditKeep, UploadPiece: cfg.UploadPiece, Feedback: feedbackForm(&cfg), Stream: cfg.Stream,
 		FilteredText: cfg.FilteredText, CommandsOff: cfg.CommandsOff, Texts: cfg.texts, HistoryTurns: cfg.HistoryTurns,
 		Summarize: cfg.Summarize,
 		Metrics:   cfg.Metrics, Traces: cfg.Traces, Log: cfg.Log,
@@ -331,6 +332,17 @@ func New(cfg Config) (*Bot, error) {
 	}
 	b.engine = engine
 	return b, nil
+}
+
+// feedbackForm is the form that people rate replies with, see [activity.Activity.AskFeedback].
+func feedbackForm(cfg *Config) string {
+	switch {
+	case !cfg.Feedback:
+		return ""
+	case cfg.Teams.FeedbackForm != nil:
+		return "custom"
+	}
+	return "default"
 }
 
 // fillIn adds the parts that cfg leaves out, for a bot that runs on its own machine. Drain closes

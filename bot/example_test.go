@@ -141,6 +141,30 @@ func ExampleAddInvoke() {
 	// Output: 200 {"statusCode":200,"type":"application/vnd.microsoft.search.searchResponse","value":{"results":[{"title":"Green tea","value":"green"}]}}
 }
 
+// A card that shows the person who may decide a button, and everybody else none.
+func ExampleBot_OnCardRefresh() {
+	b, err := bot.New(bot.Config{Actions: actions.New(), Planner: bot.PlannerFunc(nil)})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer func() { _ = b.Drain(context.Background()) }()
+	b.OnCardRefresh("request", func(_ context.Context, t *bot.Turn, click bot.CardClick) (bot.CardAnswer, error) {
+		card := activity.Card{Fallback: "A request", Body: []any{activity.TextBlock{Text: "A request for new chairs"}}}
+		if t.Activity.From.ID == "mia" {
+			card.Actions = []any{activity.Button{Title: "Allow it", Verb: "allow", Data: map[string]int{"request": 7}}}
+		}
+		return bot.CardAnswer{Card: &card}, nil
+	})
+
+	server := httptest.NewServer(b)
+	defer server.Close()
+	_, body := post(server.URL, `"type": "invoke", "id": "1", "name": "adaptiveCard/action",
+		"value": {"action": {"type": "Action.Execute", "verb": "request"}, "trigger": "automatic"}`)
+	fmt.Println(strings.Contains(body, "Allow it"))
+	// Output: true
+}
+
 // A summary on working days at five in the afternoon. The bot registers the schedule whenever it is
 // installed somewhere and at each start, on each replica: the same Key replaces it.
 func ExampleBot_OnNotice() {

@@ -359,10 +359,13 @@ func cardAnswer(body cardBody) turn.Answer {
 	return a
 }
 
-// cardRoute answers a click on a card. The rules of [Bot.OnInvoke] apply. For any other error the
+// cardHandler answers a click on a card. The rules of [Bot.OnInvoke] apply. For any other error the
 // client gets one safe sentence.
+type cardHandler = func(ctx context.Context, t *Turn, click CardClick) (CardAnswer, error)
+
+// cardRoute is the handler of a verb.
 type cardRoute struct {
-	handle  func(ctx context.Context, t *Turn, click CardClick) (CardAnswer, error)
+	handle  cardHandler
 	refresh bool
 }
 

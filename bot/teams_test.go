@@ -3,15 +3,21 @@ package bot_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/teams"
+	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -238,6 +244,10 @@ func TestTeamsAside(t *testing.T) {
 		}
 	}
 	close(done)
+	b.redis.SetError("LOADING")
+	got := b.deliver(invoked("task/fetch", event{"data": event{"verb": "count"}}))
+	b.redis.SetError("")
+	b.has(got, `{"task":{"type":"message","value":"Sorry, something went wrong on my side. Please try again."}}`)
 	if n := len(b.connector.All()); n != 0 {
 		t.Errorf("%d calls", n)
 	}
@@ -271,6 +281,9 @@ func TestCardRefresh(t *testing.T) {
 	}
 	b.has(refresh("29:mia", "vote", "automatic"), `{"statusCode":200,"type":"application/vnd.microsoft.activity.message"}`)
 	b.has(refresh("29:mia", "gone", "automatic"), `{"statusCode":200,"type":"application/vnd.microsoft.activity.message"}`)
+	if n := runs.Load(); n < 6 || n > 8 { // of twelve: three each, and one more if this takes five seconds
+		t.Errorf("the handler ran %d times", n)
+	}
 	if n := clicks.Load(); n != 0 {
 		t.Errorf("a refresh clicked %d times", n)
 	}
@@ -331,4 +344,171 @@ func TestHandoff(t *testing.T) {
 		t.Errorf("sent %q", got)
 	}
 	b.connector.None(t)
+}
+
+// TestTeamsLate: who waits too long gets a sentence, and what has effects goes on and ends with a
+// message.
+func TestTeamsLate(t *testing.T) {
+	t.Parallel()
+	bottest.Test(t, bottest.Config{Actions: actions.New(), Change: func(c *bot.Config) {
+		slow := func(ctx context.Context, _ *bot.Turn, _ teams.Input) (teams.Answer, error) {
+			select {
+			case <-time.After(6 * time.Second):
+				return teams.Answer{Message: "The export is ready."}, nil
+			case <-ctx.Done():
+				return teams.Answer{}, ctx.Err()
+			}
+		}
+		c.Teams.Dialogs = map[string]teams.Dialog{
+			"export": {Fetch: slow, Submit: slow},
+			"fails": {Submit: func(ctx context.Context, t *bot.Turn, in teams.Input) (teams.Answer, error) {
+				_, _ = slow(ctx, t, in)
+				return teams.Answer{}, errors.New("no")
+			}},
+		}
+	}}, func(t *testing.T, kit *bottest.Kit) {
+		chat := kit.Personal("mia")
+		began := time.Now()
+		for name, want := range map[string]string{
+			"task/fetch":  `{"task":{"type":"message","value":"Sorry, this took too long, so I stopped. Please try again."}}`,
+			"task/submit": `{"task":{"type":"message","value":"I'm still working on it, so there's no need to send it again."}}`,
+		} {
+			got := chat.Invoke(name, map[string]any{"data": map[string]any{"verb": "export"}})
+			if got.Status != http.StatusOK || string(got.Body) != want {
+				t.Errorf("%s: %d %s", name, got.Status, got.Body)
+			}
+		}
+		if waited := time.Since(began); waited > 9*time.Second {
+			t.Errorf("waited %v", waited)
+		}
+		chat.Expect("The export is ready.")
+		chat.Invoke("task/submit", map[string]any{"data": map[string]any{"verb": "fails"}})
+		chat.ExpectMatch(`^Sorry, something went wrong on my side\.`)
+		chat.ExpectNothing()
+	})
+}
+
+// TestTeamsTwice: what has effects has them once, and each delivery gets the same answer.
+func TestTeamsTwice(t *testing.T) {
+	t.Parallel()
+	var saved, sent atomic.Int64
+	b := setupTeams(t, teams.Routes{
+		Dialogs: map[string]teams.Dialog{"log": {Submit: func(context.Context, *bot.Turn, teams.Input) (teams.Answer, error) {
+			return teams.Answer{Message: fmt.Sprint("Saved ", saved.Add(1))}, nil
+		}}},
+		Extension: teams.Extension{Commands: []teams.Command{{
+			ID: "share", Title: "Share", Parameters: []teams.Parameter{{Name: "q", Title: "Name"}},
+			Submit: func(context.Context, *bot.Turn, teams.Input) (teams.Answer, error) {
+				return teams.Answer{Preview: aCard("Garden")}, nil
+			},
+			Send: func(ctx context.Context, turn *bot.Turn, _ teams.Input) error {
+				sent.Add(1)
+				return turn.Show(ctx, *aCard("Garden"))
+			},
+		}}},
+	})
+	first := b.deliver(invoked("task/submit", event{"data": event{"verb": "log", "hours": 1}, "context": event{"theme": "dark"}}))
+	again := b.deliver(invoked("task/submit", event{"context": event{"theme": "dark"}, "data": event{"hours": 1, "verb": "log"}})) // another client
+	if first.body != `{"task":{"type":"message","value":"Saved 1"}}` || again.body != first.body {
+		t.Errorf("%s then %s", first.body, again.body)
+	}
+	other := b.deliver(invoked("task/submit", event{"data": event{"verb": "log", "hours": 2}}))
+	if other.body == first.body {
+		t.Errorf("other data: %s", other.body)
+	}
+	otto := invoked("task/submit", event{"data": event{"verb": "log", "hours": 2}})
+	otto["from"] = event{"id": "29:otto"}
+	if got := b.deliver(otto); got.body == other.body {
+		t.Errorf("somebody else: %s", got.body)
+	}
+	preview := event{"commandId": "share", "botMessagePreviewAction": "send", "botActivityPreview": []event{{"type": "message", "attachments": []event{{"content": event{"id": "r1"}}}}}}
+	for range 2 {
+		if got := b.deliver(invoked("composeExtension/submitAction", preview)); got.status != 200 || got.body != "" {
+			t.Errorf("send: %d %s", got.status, got.body)
+		}
+	}
+	b.connector.Next(t)
+	b.connector.None(t)
+	if sent.Load() != 1 {
+		t.Errorf("sent %d times", sent.Load())
+	}
+}
+
+// TestAnonymousLinks: only the handler for them answers people whom the access list cannot know, and
+// it has no state.
+func TestAnonymousLinks(t *testing.T) {
+	t.Parallel()
+	item := teams.Answer{Items: []teams.Item{{Card: aCard("Garden"), Title: "Garden"}}}
+	link := invoked("composeExtension/anonymousQueryLink", event{"url": "https://tickets.contoso.com/12"})
+	link["from"], link["conversation"] = event{"id": "redacted", "aadObjectId": "redacted"}, event{"id": "redacted", "tenantId": "redacted"}
+	link["channelData"] = event{"tenant": event{"id": "redacted"}}
+	known := maps.Clone(link)
+	known["name"] = "composeExtension/queryLink"
+	for registered, status := range map[bool]int{true: 200, false: 403} {
+		extension := teams.Extension{
+			Commands: []teams.Command{{ID: "find", Title: "Find", Parameters: []teams.Parameter{{Name: "q", Title: "Name"}}, Query: func(context.Context, *bot.Turn, teams.Query) (teams.Answer, error) { return item, nil }}},
+			Domains:  []string{"*.contoso.com"},
+			Link:     func(context.Context, *bot.Turn, teams.Query) (teams.Answer, error) { return item, nil },
+		}
+		if registered {
+			extension.AnonymousLink = func(_ context.Context, turn *bot.Turn, _ teams.Query) (teams.Answer, error) {
+				state.Of[counted](turn.User).N++
+				state.Of[counted](turn.Conversation).N++
+				return item, nil
+			}
+		}
+		b := setupTeams(t, teams.Routes{Extension: extension}, func(c *bot.Config) { c.Access = bot.Access{Tenants: []string{"t1"}} })
+		if got := b.deliver(link); got.status != status {
+			t.Errorf("registered %v: %d %s", registered, got.status, got.body)
+		}
+		if got := b.deliver(known); got.status != http.StatusForbidden {
+			t.Errorf("a link of somebody unknown: %d", got.status)
+		}
+		if docs := b.documents(); len(docs) > 0 {
+			t.Errorf("kept %v", docs)
+		}
+	}
+}
+
+// TestSuggestedAndFeedbackForm: both names of the invoke lead to one handler, and replies ask for the
+// bot's own form.
+func TestSuggestedAndFeedbackForm(t *testing.T) {
+	t.Parallel()
+	b := setupTeams(t, teams.Routes{
+		Suggested: func(ctx context.Context, turn *bot.Turn, in teams.Input) error {
+			var chosen struct {
+				Choice string `json:"choice"`
+			}
+			if err := in.Read(&chosen); err != nil {
+				return err
+			}
+			if chosen.Choice == "boom" {
+				return errors.New("boom")
+			}
+			return turn.Tell(ctx, "Noted: "+chosen.Choice)
+		},
+		FeedbackForm: func(context.Context, *bot.Turn, bool) (teams.Answer, error) {
+			return teams.Answer{Message: "Thanks"}, nil
+		},
+	}, func(c *bot.Config) { c.Feedback = true })
+	for i, name := range []string{"suggestedActions/submit", "suggestedAction/submit"} {
+		if got := b.deliver(invoked(name, event{"choice": fmt.Sprint(i)})); got.status != 200 || got.body != "" {
+			t.Errorf("%s: %d %s", name, got.status, got.body)
+		}
+		if got := b.connector.Next(t).Text(); got != fmt.Sprint("Noted: ", i) {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if got := b.deliver(invoked("suggestedActions/submit", nil)); got.status != 400 {
+		t.Errorf("no value: %d", got.status)
+	}
+	b.deliver(invoked("suggestedActions/submit", event{"choice": "boom"}))
+	if got := b.connector.Next(t).Text(); !strings.HasPrefix(got, "Sorry, something went wrong on my side.") {
+		t.Errorf("a failure: %q", got)
+	}
+	b.model.Says(`{"type":"plan","commands":[{"type":"SAY","response":"Hello"}]}`)
+	b.say("hello")
+	if got := string(b.connector.Next(t).Activity.ChannelData); !strings.Contains(got, `"feedbackLoop":{"type":"custom"}`) {
+		t.Errorf("channelData %s", got)
+	}
 }

@@ -197,9 +197,20 @@ func (b *Bot) answerAside(w http.ResponseWriter, r *http.Request, t *Turn, route
 	if route.anonymous {
 		t.LeaveState()
 	}
+	view := ""
+	if c, ok := value.(click); ok {
+		view = viewOf(t.Activity, c)
+		if answer, ok := b.views.last(view); ok {
+			write(w, answer)
+			return nil
+		}
+	}
 	answer, err := b.engine.Aside(ctx, t, b.routes.wrap(func(ctx context.Context, t *Turn) error { return route.respond(ctx, t, value) }))
-	if err != nil {
+	switch {
+	case errors.Is(err, turn.ErrDraining):
 		return err
+	case err == nil && view != "":
+		b.views.keep(view, answer)
 	}
 	write(w, answer)
 	return nil

@@ -43,8 +43,8 @@ const (
 	memberPageSize   = 200
 	defaultFileBytes = 20 << 20
 	// maxPart is the most that OneDrive takes at once.
-	maxPart = 60 << 20
-	fileInfo         = "application/vnd.microsoft.teams.file.download.info"
+	maxPart  = 60 << 20
+	fileInfo = "application/vnd.microsoft.teams.file.download.info"
 
 	// gccService is where Teams serves Government Community Cloud tenants, which otherwise belong
 	// to the public cloud.
@@ -699,9 +699,9 @@ func (c *Client) repeat(ctx context.Context, tries int, signed bool, try func(ct
 	pause := backoff.ExponentialBackOff{
 		InitialInterval: 500 * time.Millisecond, RandomizationFactor: 0.3, Multiplier: 2, MaxInterval: 20 * time.Second,
 	}
-	renewed := !signed         // a 401 is worth one retry with another token
-	lost := false              // a try got no answer
-	unsure := false            // and it may have arrived
+	renewed := !signed // a 401 is worth one retry with another token
+	lost := false      // a try got no answer
+	unsure := false    // and it may have arrived
 	for n := 1; ; n++ {
 		err := try(ctx)
 		if err == nil {

@@ -32,6 +32,7 @@ type Scope struct {
 	deleted   bool     // by Delete, and not saved since
 	rebases   int      // how often others' changes were merged in
 	fault     error    // the whole document is unusable
+	load      func()   // loads the document, see [Store.LoadLater]; nil: it is loaded
 }
 
 // value is one named value. Until it is asked for it has no live pointer and keeps its stored form.
@@ -122,6 +123,7 @@ func (s *Scope) Has(name string) bool {
 
 // Names returns the names of the values in s, in no particular order.
 func (s *Scope) Names() []string {
+	s.ready()
 	var names []string
 	for _, v := range s.values {
 		if s.Has(v.name) {
@@ -149,13 +151,14 @@ func (s *Scope) JSON(name string) (jsontext.Value, error) {
 // Remove removes the value called name and its fault from s; Save removes it from Redis. Asking for
 // name again starts fresh.
 func (s *Scope) Remove(name string) {
+	s.ready()
 	s.values = slices.DeleteFunc(s.values, func(v value) bool { return v.name == name })
 }
 
 // Delete removes all values and faults from s; Save then deletes the document. If you write to s
 // after Delete and before Save, the document holds only that.
 func (s *Scope) Delete() {
-	s.values, s.deleted, s.fault = nil, true, nil
+	s.values, s.deleted, s.fault, s.load = nil, true, nil, nil
 }
 
 // Key is the key s was loaded by; the zero Key for a scope without a store.
@@ -166,6 +169,7 @@ func (s *Scope) Key() Key { return s.key }
 // overwrite data that was not understood. Delete clears the error, and so does Remove of the value
 // in question.
 func (s *Scope) Err() error {
+	s.ready()
 	if s.fault != nil {
 		return s.fault
 	}
@@ -178,7 +182,15 @@ func (s *Scope) Err() error {
 	return errors.Join(faults...)
 }
 
+// ready loads a scope that is loaded when it is first asked for.
+func (s *Scope) ready() {
+	if s.load != nil {
+		s.load()
+	}
+}
+
 func (s *Scope) find(name string) *value {
+	s.ready()
 	for i := range s.values {
 		if s.values[i].name == name {
 			return &s.values[i]

@@ -174,6 +174,28 @@ func (s *Store) Load(ctx context.Context, keys ...Key) ([]*Scope, error) {
 	return s.Loaded(ctx, keys, calls)
 }
 
+// LoadLater returns scopes that are read when the first of them is asked for something, all in one
+// round trip, with ctx. They are for reading: do not save them. failed returns why they could not be
+// read, as Err of each does; nil as long as nobody asked.
+func (s *Store) LoadLater(ctx context.Context, keys ...Key) (scopes []*Scope, failed func() error) {
+	var failure error
+	load := func() {
+		loaded, err := s.Load(ctx, keys...)
+		failure = err
+		for i, scope := range scopes {
+			if len(loaded) == len(scopes) {
+				*scope = *loaded[i]
+			} else {
+				*scope = Scope{key: keys[i], fault: err}
+			}
+		}
+	}
+	for _, key := range keys {
+		scopes = append(scopes, &Scope{key: key, load: load})
+	}
+	return scopes, func() error { return failure }
+}
+
 // LoadCalls returns the calls that read documents as part of a round trip, for [Store.Loaded]. For
 // package inbox; everybody else calls [Store.Load].
 func (s *Store) LoadCalls(keys []Key) ([]*rdb.Call, error) {

@@ -82,8 +82,8 @@ var errReadOnly = errors.New("this turn is read-only: it saves and sends nothing
 // Aside runs the handler of an invoke now, beside the queue of its conversation, and returns its
 // answer. The turn is read-only: it has the state as it was last saved, or none after
 // [Turn.LeaveState], and nothing of it is kept. If the handler fails, or ctx ends before it returns,
-// the answer is [Config].OwnAnswer's. The caller must not use the turn after this. Errors:
-// [ErrDraining].
+// the answer is [Config].OwnAnswer's, beside the error. The caller must not use the turn after this.
+// With [ErrDraining], there is no answer.
 func (e *Engine) Aside(ctx context.Context, t *Turn, h Handler) (Answer, error) {
 	if !e.workers.join() {
 		return Answer{}, ErrDraining
@@ -112,9 +112,9 @@ func (e *Engine) Aside(ctx context.Context, t *Turn, h Handler) (Answer, error) 
 	}()
 	select {
 	case o := <-done:
-		return o.answer, nil
+		return o.answer, o.err
 	case <-ctx.Done():
-		return e.cfg.OwnAnswer(late, late.Translate(explain(late, context.DeadlineExceeded))), nil
+		return e.cfg.OwnAnswer(late, late.Translate(explain(late, context.DeadlineExceeded))), ErrLateAnswer
 	}
 }
 
@@ -132,13 +132,22 @@ func (t *Turn) answerAside(ctx context.Context, h Handler) (Answer, error) {
 			t.Conversation, t.User, t.Thread = state.NewScope(), state.NewScope(), state.NewScope()
 			return h(ctx, t)
 		}
-		if err := t.load(ctx); len(t.scopes) == 0 {
-			return err
+		keys := t.keys()
+		if t.Activity.Conversation.Personal() { // the last one is for what turns save
+			keys = keys[:len(keys)-1]
 		}
-		if t.fault != nil {
-			return t.fault
+		scopes, failed := t.engine.cfg.Store.LoadLater(ctx, keys...)
+		t.scopes, t.Conversation, t.User, t.Thread = scopes, scopes[0], scopes[1], scopes[len(scopes)-1]
+		if len(scopes) == 2 {
+			t.Thread = scopes[0]
 		}
-		return h(ctx, t)
+		err := h(ctx, t)
+		if fault := failed(); fault != nil { // the handler did not see what is stored
+			if err = fault; !errors.Is(fault, state.ErrUnavailable) {
+				t.fault = fault
+			}
+		}
+		return err
 	})
 	if err != nil {
 		return t.engine.cfg.OwnAnswer(t, t.Translate(explain(t, err))), err

@@ -113,7 +113,8 @@ type Config struct {
 	Quota                                           Quota
 	AuditKeep                                       time.Duration
 	UploadPiece                                     int
-	Feedback, Stream                                bool
+	Stream                                          bool
+	Feedback                                        string // the form that people rate replies with; "": none
 	FilteredText                                    string
 	CommandsOff                                     []string
 	Texts                                           *texts.Catalog

@@ -901,8 +901,8 @@ func (t *Turn) spoken(ctx context.Context, texts []string) []*activity.Activity 
 			m.LabelAI()
 			all = append(all, m)
 		}
-		if t.engine.cfg.Feedback {
-			all[len(all)-1].AskFeedback("default")
+		if form := t.engine.cfg.Feedback; form != "" {
+			all[len(all)-1].AskFeedback(form)
 		}
 	}
 	if hook := t.engine.cfg.Hooks.BeforeSend; hook != nil {
