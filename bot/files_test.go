@@ -25,8 +25,9 @@ type drive struct {
 	mu      sync.Mutex
 	asked   []string // method and range
 	content []byte
-	over    bool                                                     // the session has ended
-	first   func(w http.ResponseWriter, r *http.Request) (done bool) // may answer a request in its place
+	over    bool // the session has ended
+
+	first func(w http.ResponseWriter, r *http.Request) (done bool) // may answer a request in its place
 }
 
 func newDrive(t *testing.T) *drive {

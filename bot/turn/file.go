@@ -34,8 +34,6 @@ const (
 	// that in one conversation.
 	fileFor   = time.Hour
 	maxOffers = 4
-	// uploadStep is what each part of a file but the last is a multiple of: OneDrive wants that.
-	uploadStep = 327_680
 	// uploadSpare is how many parts of a file may be sent beyond those that it has, because the session
 	// wanted another one.
 	uploadSpare = 8
@@ -222,8 +220,10 @@ func (e *Engine) dropContent(ctx context.Context, queue state.Key, id string, f 
 		if len(docs) == 0 {
 			return err
 		}
-		docs[0].Delete()                                                                             // even if it cannot be read
-		if err := e.cfg.Store.Save(ctx, docs...); err != nil && !errors.Is(err, state.ErrConflict) { // somebody else deleted it
+		docs[0].Delete() // even if it cannot be read
+
+		// A conflict: somebody else deleted it.
+		if err := e.cfg.Store.Save(ctx, docs...); err != nil && !errors.Is(err, state.ErrConflict) {
 			return err
 		}
 	}
