@@ -3,6 +3,8 @@ package actions_test
 import (
 	"context"
 	"fmt"
+	"io"
+	"slices"
 	"strings"
 
 	"github.com/google/jsonschema-go/jsonschema"
@@ -44,6 +46,45 @@ func ExampleAddSchema() {
 	// Output:
 	// missing required entity city
 	// It rains in Bergen. <nil>
+}
+
+// sortLines reads the file that came with the message, and has one for the person.
+func sortLines(ctx context.Context, t *actions.Turn, _ struct{}) (actions.Result, error) {
+	if len(t.Files) == 0 {
+		return actions.Fail("No file came with the message."), nil
+	}
+	content, mediaType, err := t.Files[0].Open(ctx)
+	if err != nil {
+		return actions.Done, err // that the link has expired, the person reads
+	}
+	if mediaType != "text/plain" { // whatever its name says
+		return actions.Fail("The file is not text, but %s.", mediaType), nil
+	}
+	text, err := io.ReadAll(content)
+	if err != nil {
+		return actions.Done, err
+	}
+	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+	slices.Sort(lines)
+	sorted := actions.File{Name: "sorted.txt", Description: "The lines in order", Content: []byte(strings.Join(lines, "\n"))}
+	return actions.Text("It has %d lines.", len(lines)).WithFile(sorted), nil
+}
+
+func ExampleResult_WithFile() {
+	sort := actions.Add(actions.New(), "sortLines", "Sorts the lines of the file that came with the message", sortLines)
+
+	for _, content := range []string{"pears\napples\n", "%PDF-1.7"} {
+		turn := &actions.Turn{Files: []actions.File{{Name: "groceries.txt", Content: []byte(content)}}}
+		result, err := sort.Call(context.Background(), turn, nil)
+		fmt.Println(result.Text(), err)
+		for _, f := range result.Files() {
+			fmt.Printf("%s: %q\n", f.Name, f.Content)
+		}
+	}
+	// Output:
+	// It has 2 lines. <nil>
+	// sorted.txt: "apples\npears"
+	// The file is not text, but application/pdf. <nil>
 }
 
 // The model neither sees nor sets a field with a host tag.

@@ -20,6 +20,7 @@ type Result struct {
 	observe     bool
 	unlessSaved bool
 	cards       []activity.Card
+	files       []File
 	absent      []string // fields that the action declares and json lacks
 }
 
@@ -75,6 +76,32 @@ func (r Result) WithCard(card activity.Card) Result {
 	card.Attachment() // panics if no client would take it
 	r.cards = append(slices.Clip(r.cards), card)
 	return r
+}
+
+// WithFile adds a file for the person to a result. In a personal chat of Teams the person is asked
+// whether they want it; when they accept, the bot puts it into their OneDrive. They have an hour. The
+// name is changed where OneDrive would refuse it. Elsewhere, and if the file is empty or larger than
+// 10 MiB, the call fails instead, and the model learns why.
+//
+//	return actions.Text("The list has 12 items.").WithFile(actions.File{Name: "list.csv", Content: csv}), nil
+func (r Result) WithFile(f File) Result {
+	switch size := len(f.Content); {
+	case size == 0:
+		return Fail("The file is empty, so it cannot be sent.")
+	case size > maxFile:
+		return Fail("The file is larger than %d MB, so it cannot be sent.", maxFile>>20)
+	}
+	f.Name = fileName(f.Name)
+	r.files = append(slices.Clip(r.files), f)
+	return r
+}
+
+// Files are the files for the person, in order.
+func (r Result) Files() []File {
+	if r.failed {
+		return nil
+	}
+	return r.files
 }
 
 // Cards are the cards to show to the person, in order.

@@ -22,6 +22,10 @@ type Turn struct {
 	// Text is what the person said, without the mention of the bot.
 	Text string
 
+	// Files are the files and pictures that came with the activity. In Teams people can send files
+	// only in personal chats, to an app whose manifest says supportsFiles. nil: none.
+	Files []File
+
 	// Conversation is the state of the whole conversation: in a channel, of all its threads. Thread
 	// is the state of one thread; outside channels it is the same as Conversation. User is the
 	// person's state across conversations. Temp lasts as long as the turn.

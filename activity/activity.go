@@ -349,10 +349,15 @@ func (a *Activity) TeamID() string { return idOf(a.known().Team) }
 // ChannelTenant is the tenant in channelData. Believe it only if [Activity.Tenant] agrees.
 func (a *Activity) ChannelTenant() string { return idOf(a.known().Tenant) }
 
+// MeetingID is the id of the Teams meeting that the activity comes from, or "". Its chat sends it also
+// before and after the meeting.
+func (a *Activity) MeetingID() string { return idOf(a.known().Meeting) }
+
 // known returns the members of channelData that the bot reads.
 func (a *Activity) known() (data struct {
-	Team   jsontext.Value `json:"team"`
-	Tenant jsontext.Value `json:"tenant"`
+	Team    jsontext.Value `json:"team"`
+	Tenant  jsontext.Value `json:"tenant"`
+	Meeting jsontext.Value `json:"meeting"`
 },
 ) {
 	_ = read(a.ChannelData, &data)

@@ -166,6 +166,9 @@ type Config struct {
 	// AuditKeep is how long the bot keeps an audit of approvals and of calls of actions that are not
 	// StateOnly: who, what, when and the outcome, without content. See [turn.ReadAudit]. 0: no audit.
 	AuditKeep time.Duration
+	// UploadPiece is how many bytes of a file for a person one request uploads: a multiple of 327,680,
+	// and at most 60 MiB. See [actions.Result.WithFile]. 0: 10 MiB, the largest file that can be sent.
+	UploadPiece int
 	// Skills are the bot's Agent Skills; a [skills.Provider] is one. Its actions must be among
 	// Actions, and it must extend the planner. nil: none.
 	Skills Skills
@@ -257,6 +260,9 @@ func New(cfg Config) (*Bot, error) {
 			faults = append(faults, fmt.Errorf("%s is negative", number.name))
 		}
 	}
+	if p := cfg.UploadPiece; p < 0 || p > 60<<20 || p%uploadStep != 0 {
+		faults = append(faults, fmt.Errorf("UploadPiece: %d bytes are not a multiple of %d, up to 60 MiB", p, uploadStep))
+	}
 	for _, command := range cfg.CommandsOff {
 		if !slices.Contains([]string{resetCommand, dataCommand, forgetCommand}, command) {
 			faults = append(faults, fmt.Errorf("CommandsOff: there is no built-in command %q", command))
@@ -280,6 +286,7 @@ func New(cfg Config) (*Bot, error) {
 	cfg.HistoryTurns = cmp.Or(cfg.HistoryTurns, 5)
 	cfg.Budget.Messages = cmp.Or(cfg.Budget.Messages, 20)
 	cfg.ApprovalTimeout = cmp.Or(cfg.ApprovalTimeout, 24*time.Hour)
+	cfg.UploadPiece = cmp.Or(cfg.UploadPiece, 32*uploadStep)
 	cfg.MaxTurns = cmp.Or(cfg.MaxTurns, 1024)
 	cfg.MaxConnections = cmp.Or(cfg.MaxConnections, 10_000)
 	cfg.MaxRequests = cmp.Or(cfg.MaxRequests, 4096)
@@ -303,9 +310,14 @@ func New(cfg Config) (*Bot, error) {
 	for _, a := range refreshes {
 		b.OnCardRefresh(a.Name, actionClick(a))
 	}
+	b.routes.last = append(b.routes.last, route{
+		func(t *Turn) bool { return b.cfg.Teams.Events.Handler(t.Activity) != nil },
+		func(ctx context.Context, t *Turn) error { return b.cfg.Teams.Events.Handler(t.Activity)(ctx, t) },
+	})
 	b.routes.known = map[string]invokeRoute{
 		cardInvoke:     {read: b.routes.readClick, handle: b.clicked, card: true, say: sayOnCard},
 		feedbackInvoke: {read: readFeedback, handle: b.rated, mode: teams.Acknowledged, quiet: true},
+		fileInvoke:     {read: valueOf[turn.FileConsent], handle: fileAnswered, mode: teams.Acknowledged, beside: "files", same: sameFile},
 	}
 	for name, in := range invokes {
 		b.routes.addInvoke(name, b.teamsRoute(in))
@@ -317,7 +329,7 @@ func New(cfg Config) (*Bot, error) {
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
 		MaxWaiting: cfg.MaxWaiting, MaxWaitingPerConversation: cfg.MaxWaitingPerConversation,
-		Budget: cfg.Budget, Quota: cfg.Quota, AuditKeep: cfg.AuditKeep, Feedback: feedbackForm(&cfg), Stream: cfg.Stream,
+		Budget: cfg.Budget, Quota: cfg.Quota, AuditKeep: cfg.AuditKeep, UploadPiece: cfg.UploadPiece, Feedback: feedbackForm(&cfg), Stream: cfg.Stream,
 		FilteredText: cfg.FilteredText, CommandsOff: cfg.CommandsOff, Texts: cfg.texts, HistoryTurns: cfg.HistoryTurns,
 		Summarize: cfg.Summarize,
 		Metrics:   cfg.Metrics, Traces: cfg.Traces, Log: cfg.Log,
@@ -529,6 +541,9 @@ func (b *Bot) rated(ctx context.Context, t *Turn, value any) (InvokeResponse, er
 	}
 	return InvokeResponse{}, b.routes.feedback(ctx, t, f)
 }
+
+// uploadStep is what OneDrive wants the parts of a file to be a multiple of, in bytes.
+const uploadStep = 327_680
 
 // Limits on shutdown.
 const (

@@ -83,6 +83,9 @@ type invokeRoute struct {
 	handle func(ctx context.Context, t *Turn, value any) (InvokeResponse, error)
 	mode   teams.Mode
 	card   bool // a click on a card, whose faults have a form of their own
+	// beside is the queue beside the conversation's in which the turn runs, without state. "": it runs
+	// in the conversation's.
+	beside string
 	// anonymous invokes have no person: they skip the access list and have no state.
 	anonymous bool
 	quiet     bool // nobody is told of a failure
@@ -570,4 +573,19 @@ func (f *Feedback) readForm(feedback jsontext.Value) bool {
 	}
 	f.Text = strings.TrimSpace(f.Text)
 	return true
+}
+
+// fileInvoke is the invoke of a person's answer to a file that the bot offered.
+const fileInvoke = "fileConsent/invoke"
+
+// sameFile identifies the file: the first answer counts.
+func sameFile(a *activity.Activity) (id string, lasting bool) {
+	var answer turn.FileConsent
+	_ = json.Unmarshal(a.Value, &answer) // it was read before
+	return string(answer.Context), true
+}
+
+// fileAnswered acts on it. The answer must be empty.
+func fileAnswered(ctx context.Context, t *Turn, value any) (InvokeResponse, error) {
+	return InvokeResponse{}, t.TakeFile(ctx, value.(turn.FileConsent))
 }

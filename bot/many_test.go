@@ -20,13 +20,18 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/turn"
 	plans "github.com/planbot-go/planbot/planner/plan"
 )
 
 var manyActivities = flag.Int("activities", 3000, "how many activities TestManyActivities delivers")
 
 // sink is a channel that counts what it takes.
-type sink struct{ taken atomic.Int64 }
+type sink struct {
+	turn.Channel // nil: nothing else is called
+
+	taken atomic.Int64
+}
 
 func (s *sink) Send(_ context.Context, _ activity.Reference, a *activity.Activity) (string, error) {
 	if a.Type == activity.Message {

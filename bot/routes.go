@@ -48,6 +48,9 @@ func (r *routes) notice(name string) Handler {
 // handler returns the handler for the turn, or nil if no route matches.
 func (r *routes) handler(t *Turn) Handler {
 	if route, ok := r.invoke(t.Activity); ok {
+		if route.beside != "" {
+			t.Beside(route.beside)
+		}
 		return r.wrap(route.answer)
 	}
 	for _, list := range [][]route{r.first, r.last} {

@@ -42,6 +42,8 @@ const (
 	maxMessageRunes  = 256 // of a connector's error message
 	memberPageSize   = 200
 	defaultFileBytes = 20 << 20
+	// maxPart is the most that OneDrive takes at once.
+	maxPart = 60 << 20
 	fileInfo         = "application/vnd.microsoft.teams.file.download.info"
 
 	// gccService is where Teams serves Government Community Cloud tenants, which otherwise belong
@@ -339,12 +341,160 @@ func (c *Client) TeamSize(ctx context.Context, ref activity.Reference, id string
 	return team.MemberCount, err
 }
 
+// Meeting is a meeting of Teams as the connector describes it. A field that the connector leaves out
+// is zero: a meeting that nobody scheduled has no times.
+type Meeting struct {
+	ID, GraphID    string // GraphID is its id in Microsoft Graph
+	Title, JoinURL string
+	Type           string // Scheduled, Recurring, MeetNow, ChannelScheduled, ChannelRecurring, OneToOneCall or GroupCall
+	Start, End     time.Time
+	Organizer      activity.Account
+	Conversation   string // the id of its chat
+}
+
+// Participant is a person in a meeting.
+type Participant struct {
+	User      activity.Account // the id may be missing in an event
+	InMeeting bool
+	Role      string // Organizer, Presenter or Attendee; "": unknown
+}
+
+// UnmarshalJSON reads a participant as the connector writes them, without regard to case.
+func (p *Participant) UnmarshalJSON(raw []byte) error {
+	var wire struct {
+		User    activity.Account `json:"user"`
+		Meeting struct {
+			InMeeting bool   `json:"inMeeting"`
+			Role      string `json:"role"`
+		} `json:"meeting"`
+	}
+	if err := json.Unmarshal(raw, &wire, json.MatchCaseInsensitiveNames(true)); err != nil {
+		return err
+	}
+	*p = Participant{wire.User, wire.Meeting.InMeeting, wire.Meeting.Role}
+	return nil
+}
+
+// MeetingNotification shows people in a meeting a page, or a mark at the icon of a tab.
+type MeetingNotification struct {
+	// Recipients are the people's account ids ("29:…"). Teams refuses other ids.
+	Recipients []string
+	// URL is the page to show in a dialog over the meeting, at https; "": none. Title, Height and
+	// Width are those of the dialog. Zero: as the client likes.
+	URL, Title    string
+	Height, Width int
+	// TabEntityID is the tab whose icon gets a mark; "": none.
+	TabEntityID string
+}
+
+// MeetingNotificationFailure says why a person did not get a notification.
+type MeetingNotificationFailure struct {
+	Recipient string `json:"recipientMri"`
+	Code      string `json:"errorCode"`
+	Reason    string `json:"failureReason"`
+}
+
+func inMeeting(method string, ref activity.Reference, id string, path ...string) call {
+	return call{
+		op: method + " meeting", method: method, service: ref.ServiceURL, version: "v1",
+		path: append([]string{"meetings", id}, path...), usage: usage{tenant: ref.Conversation.TenantID},
+	}
+}
+
+// Meeting returns the details of a meeting. Its id is that of [activity.Activity.MeetingID]. The app
+// needs the permission OnlineMeeting.ReadBasic.Chat, or ChannelMeeting.ReadBasic.Group; without it,
+// and if the bot is not in the meeting's chat, the error is an [*Error] with status 403.
+func (c *Client) Meeting(ctx context.Context, ref activity.Reference, id string) (Meeting, error) {
+	var wire struct {
+		Details struct {
+			ID      string `json:"id"`
+			GraphID string `json:"msGraphResourceId"`
+			Title   string `json:"title"`
+			JoinURL string `json:"joinUrl"`
+			Type    string `json:"type"`
+			Start   string `json:"scheduledStartTime"`
+			End     string `json:"scheduledEndTime"`
+		} `json:"details"`
+		Organizer    activity.Account `json:"organizer"`
+		Conversation struct {
+			ID string `json:"id"`
+		} `json:"conversation"`
+	}
+	if err := c.ask(ctx, inMeeting(http.MethodGet, ref, id), &wire); err != nil {
+		return Meeting{}, err
+	}
+	d := wire.Details
+	m := Meeting{ID: d.ID, GraphID: d.GraphID, Title: d.Title, JoinURL: d.JoinURL, Type: d.Type, Organizer: wire.Organizer, Conversation: wire.Conversation.ID}
+	m.Start, _ = time.Parse(time.RFC3339, d.Start) // zero if there is none
+	m.End, _ = time.Parse(time.RFC3339, d.End)
+	return m, nil
+}
+
+// Participant returns a person of a meeting. user is their id in Microsoft Entra. The app needs the
+// permission OnlineMeetingParticipant.Read.Chat. Teams answers this for meetings of fewer than 350
+// people.
+func (c *Client) Participant(ctx context.Context, ref activity.Reference, id, user string) (p Participant, err error) {
+	k := inMeeting(http.MethodGet, ref, id, "participants", user)
+	k.query = url.Values{"tenantId": {ref.Conversation.TenantID}}
+	err = c.ask(ctx, k, &p)
+	return p, err
+}
+
+// NotifyMeeting sends a notification to people in a meeting. It returns those who did not get it;
+// the others did. The app needs the permission OnlineMeetingNotification.Send.Chat.
+func (c *Client) NotifyMeeting(ctx context.Context, ref activity.Reference, id string, n MeetingNotification) (failed []MeetingNotificationFailure, err error) {
+	k := inMeeting(http.MethodPost, ref, id, "notification")
+	var surfaces []any
+	if n.URL != "" {
+		page := map[string]any{"url": n.URL}
+		if n.Title != "" {
+			page["title"] = n.Title
+		}
+		if n.Height > 0 {
+			page["height"] = n.Height
+		}
+		if n.Width > 0 {
+			page["width"] = n.Width
+		}
+		surfaces = append(surfaces, map[string]any{"surface": "meetingStage", "contentType": "task", "content": map[string]any{"value": page}})
+	}
+	if n.TabEntityID != "" {
+		surfaces = append(surfaces, map[string]any{"surface": "meetingTabIcon", "tabEntityId": n.TabEntityID})
+	}
+	switch {
+	case len(n.Recipients) == 0:
+		return nil, fmt.Errorf("%s: %w: it has no recipients", k.op, ErrBadCall)
+	case slices.ContainsFunc(n.Recipients, func(id string) bool { return !strings.HasPrefix(id, "29:") }):
+		return nil, fmt.Errorf("%s: %w: a recipient is not the id of a person's account", k.op, ErrBadCall)
+	case len(surfaces) == 0:
+		return nil, fmt.Errorf("%s: %w: it shows nothing", k.op, ErrBadCall)
+	case n.URL != "" && !strings.HasPrefix(n.URL, "https://"):
+		return nil, fmt.Errorf("%s: %w: its page is not at https", k.op, ErrBadCall)
+	}
+	k.body, err = json.Marshal(map[string]any{
+		"type": "targetedMeetingNotification", "value": map[string]any{"recipients": n.Recipients, "surfaces": surfaces},
+	}, json.Deterministic(true))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: %w", k.op, ErrBadCall, err)
+	}
+	reply, err := c.do(ctx, k)
+	if err != nil {
+		return nil, err
+	}
+	var said struct {
+		Failed []MeetingNotificationFailure `json:"recipientsFailureInfo"`
+	}
+	_ = json.Unmarshal(reply, &said, json.MatchCaseInsensitiveNames(true)) // empty if all got it
+	return said.Failed, nil
+}
+
 // call is one operation of the API.
 type call struct {
 	op       string // what is tried on what, for errors
 	method   string
 	service  string   // service URL
-	path     []string // segments below /v3, unescaped
+	version  string   // of the API, such as v1. "": v3
+	path     []string // segments below the version, unescaped
 	query    url.Values
 	targeted bool // only one person sees the activity
 	paced    bool // tries are streamPause apart
@@ -409,7 +559,7 @@ func (c *Client) ask(ctx context.Context, k call, v any) error {
 	if err != nil {
 		return err
 	}
-	if err := json.Unmarshal(reply, v); err != nil {
+	if err := json.Unmarshal(reply, v, json.MatchCaseInsensitiveNames(true)); err != nil {
 		return fmt.Errorf("%s: read the answer: %w", k.op, err)
 	}
 	return nil
@@ -424,7 +574,7 @@ func (c *Client) do(ctx context.Context, k call) (reply []byte, err error) {
 		tries = 1
 	}
 	var last time.Time
-	err = c.repeat(ctx, tries, func(ctx context.Context) (err error) {
+	err = c.repeat(ctx, tries, c.tokens != nil, func(ctx context.Context) (err error) {
 		if k.paced {
 			if err := sleep(ctx, time.Until(last.Add(streamPause))); err != nil {
 				return fmt.Errorf("%s: %w", k.op, err)
@@ -452,12 +602,16 @@ func (c *Client) try(ctx context.Context, k call) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", k.op, err)
 	}
-	address := base.String() + "/v3"
+	address := base.String() + "/" + cmp.Or(k.version, "v3")
 	for _, segment := range k.path {
 		if segment == "" || segment == "." || segment == ".." {
 			return nil, fmt.Errorf("%s: %w: %q cannot be an id", k.op, ErrBadCall, segment)
 		}
-		address += "/" + url.PathEscape(segment)
+		if k.version == "" {
+			address += "/" + url.PathEscape(segment)
+		} else { // the id of a meeting has = and /
+			address += "/" + strings.ReplaceAll(url.QueryEscape(segment), "+", "%20")
+		}
 	}
 	switch {
 	case k.targeted:
@@ -537,14 +691,15 @@ func (c *Client) roundTrip(op string, req *http.Request, token string) (*http.Re
 // repeat tries until one succeeds, an error is final, or the call's time is over. Microsoft's
 // documentation lists which errors may be retried (bots/how-to/conversations/conversation-messages,
 // "Status codes from bot conversational APIs").
-func (c *Client) repeat(ctx context.Context, tries int, try func(ctx context.Context) error) error {
+// signed says that a try carries the bot's token.
+func (c *Client) repeat(ctx context.Context, tries int, signed bool, try func(ctx context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	end, _ := ctx.Deadline()
 	pause := backoff.ExponentialBackOff{
 		InitialInterval: 500 * time.Millisecond, RandomizationFactor: 0.3, Multiplier: 2, MaxInterval: 20 * time.Second,
 	}
-	renewed := c.tokens == nil // a 401 is worth one retry with another token
+	renewed := !signed         // a 401 is worth one retry with another token
 	lost := false              // a try got no answer
 	unsure := false            // and it may have arrived
 	for n := 1; ; n++ {
@@ -609,8 +764,9 @@ func (c *Client) Download(ctx context.Context, a activity.Attachment, maxBytes i
 		return nil, "", fmt.Errorf("%s: %w", op, err)
 	}
 	maxBytes = min(cmp.Or(max(maxBytes, 0), defaultFileBytes), math.MaxInt64-1) // one byte more is read, to detect excess
-	err = c.repeat(ctx, c.cfg.Tries, func(ctx context.Context) (err error) {
-		content, contentType, err = c.fetch(ctx, op, from, signed && !shared, maxBytes)
+	signed = signed && !shared && c.tokens != nil
+	err = c.repeat(ctx, c.cfg.Tries, signed, func(ctx context.Context) (err error) {
+		content, contentType, err = c.fetch(ctx, op, from, signed, maxBytes)
 		return err
 	})
 	return content, contentType, err
@@ -647,4 +803,80 @@ func (c *Client) fetch(ctx context.Context, op string, from *url.URL, signed boo
 	}
 	contentType, _, _ = mime.ParseMediaType(res.Header.Get("Content-Type")) // "" if invalid
 	return content, contentType, nil
+}
+
+// UploadPart puts a part of a file into an upload session of OneDrive or SharePoint: the bytes of
+// part, which begin at from, of size bytes in all. Parts come in order. All but the last have a
+// multiple of 327,680 bytes, and none more than 60 MiB. next is where the session wants the next part
+// to begin: size once it has the whole file. It may be any place if the session had that part
+// already, or lacks one before it.
+//
+// The address is a secret that the person's client brought. No token goes there, UploadPart does not
+// follow redirects, and no error contains it. Any host but Microsoft's file hosts and those of
+// [Config], or plain http beyond this machine, wraps [ErrHostNotAllowed], and nothing is sent. A
+// session that is over is an [*Error] with status 404 or 410. A try takes at most a minute and is
+// retried like any call.
+func (c *Client) UploadPart(ctx context.Context, address string, part []byte, from, size int64) (next int64, err error) {
+	const op = "upload file"
+	end := from + int64(len(part))
+	if len(part) == 0 || len(part) > maxPart || from < 0 || end > size {
+		return 0, fmt.Errorf("%s: %w: the bytes %d to %d of %d", op, ErrBadCall, from, end, size)
+	}
+	to, err := c.hosts.upload(callerOf(ctx), address)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", op, err)
+	}
+	err = c.repeat(ctx, c.cfg.Tries, false, func(ctx context.Context) (err error) {
+		next, err = c.put(ctx, op, to, part, from, size)
+		return err
+	})
+	return next, err
+}
+
+// put uploads a part once. An answer of 416 says that the session wants another part; then put asks
+// which.
+func (c *Client) put(ctx context.Context, op string, to *url.URL, part []byte, from, size int64) (next int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, downloadTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, to.String(), bytes.NewReader(part))
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w: the address is no URL", op, ErrBadCall)
+	}
+	end := from + int64(len(part))
+	req.Header.Set("Content-Range", fmt.Sprintf("bytes %d-%d/%d", from, end-1, size))
+	res, err := c.roundTrip(op, req, "")
+	refused, ok := errors.AsType[*Error](err)
+	asks := ok && refused.Status == http.StatusRequestedRangeNotSatisfiable
+	if asks {
+		res, err = c.roundTrip(op, (&http.Request{Method: http.MethodGet, URL: to, Header: http.Header{}}).WithContext(ctx), "")
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	body, err := readCapped(res.Body, maxReplyBytes)
+	if err != nil {
+		return 0, fmt.Errorf("%s: read the answer: %w", op, err)
+	}
+	if !asks && res.StatusCode != http.StatusAccepted { // it has the file, or refuses the next part
+		return end, nil
+	}
+	var session struct {
+		Expected []string `json:"nextExpectedRanges"`
+	}
+	unread := json.Unmarshal(body, &session) != nil || session.Expected == nil
+	switch {
+	case unread && (asks || end == size):
+		return 0, fmt.Errorf("%s: the session does not say which part it wants", op)
+	case unread:
+		return end, nil // if that is wrong, the session refuses the next part
+	case len(session.Expected) == 0:
+		return size, nil
+	}
+	first, _, _ := strings.Cut(session.Expected[0], "-")
+	next, err = strconv.ParseInt(first, 10, 64)
+	if err != nil || next < 0 || next >= size {
+		return 0, fmt.Errorf("%s: the session wants a part that the file does not have", op)
+	}
+	return next, nil
 }

@@ -48,7 +48,7 @@ func cloudNamed(name string) (cloud, error) {
 				"botframework.com", "smba.trafficmanager.net", "smba.onyx.prod.teams.trafficmanager.net",
 				"teams.microsoft.com", "teams.microsoft.us",
 			},
-			FileHosts: []string{"sharepoint.com", "svc.ms"},
+			FileHosts: []string{"sharepoint.com", "svc.ms", "1drv.com"},
 		}, nil
 	case "gcch", "dod": // they differ only in the token service for signed-in users
 		return cloud{
@@ -184,6 +184,24 @@ func (h *serviceHosts) file(caller, address string) (u *url.URL, signed bool, er
 	}
 	signed = h.reachOf(target(u)) != reachNothing && (caller == "" || h.lists(target(u)))
 	return u, signed, checkReach(u, h.fileReachOf(target(u)))
+}
+
+// upload parses the address of an upload session. Only file hosts, and hosts that the operator listed,
+// get the bytes of a file. A calling bot may only name listed ones.
+func (h *serviceHosts) upload(caller, address string) (*url.URL, error) {
+	u, err := parseURL(address)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrHostNotAllowed, err)
+	}
+	host, port := target(u)
+	r := h.reachOf(host, port)
+	switch {
+	case r == reachPublic: // the connector
+		r = reachNothing
+	case r == reachNothing && caller == "":
+		r = h.fileReachOf(host, port)
+	}
+	return u, checkReach(u, r)
 }
 
 // checkReach rejects a URL that leads nowhere, and plain http to another machine.

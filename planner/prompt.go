@@ -9,6 +9,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -99,7 +100,7 @@ func (a *modelPrompt) render(ctx context.Context, turn *actions.Turn, inputs map
 			}
 		}
 		if scope == "temp" && name == "input" {
-			return turn.Text, nil
+			return said(turn), nil
 		}
 		return nil, nil
 	}, funcs)
@@ -459,10 +460,30 @@ func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, e
 		t.ending = append(t.ending, speaks(turn.Activity.From.Name, kind)...)
 	}
 	if includes(b.prompt.Config.IncludeInput) && turn.Text != "" {
-		t.ending = append(t.ending, models.Message{Role: "user", Text: turn.Text})
+		t.ending = append(t.ending, models.Message{Role: "user", Text: said(turn)})
 	}
 	t.ending = append(t.ending, b.results(turn)...)
 	return t, nil
+}
+
+// said is what the person said, with the names of the files that came with it. Only actions see what is
+// in them.
+func said(turn *actions.Turn) string {
+	const most, mostName = 20, 80
+	if len(turn.Files) == 0 {
+		return turn.Text
+	}
+	var names []string
+	for _, f := range turn.Files[:min(len(turn.Files), most)] {
+		name := spelling.OneLine(f.Name, mostName)
+		if name == "" {
+			name = "a picture"
+		} else {
+			name = strconv.Quote(name)
+		}
+		names = append(names, name)
+	}
+	return strings.TrimSpace(turn.Text + "\n[files that came with it: " + strings.Join(names, ", ") + "]")
 }
 
 // system returns the first message. It ends with the declaration, if the plan is to have one, and with the time of the turn.

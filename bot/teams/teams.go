@@ -62,6 +62,8 @@ type Routes struct {
 	// Handoff continues a conversation of Copilot in a chat with the bot. The Data is what [Continue]
 	// kept.
 	Handoff func(ctx context.Context, t *turn.Turn, in Input) error
+	// Events are handlers of what happens besides messages.
+	Events Events
 }
 
 // Dialog is a form and what happens to what people fill in. Fetch is read-only.

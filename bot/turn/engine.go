@@ -56,6 +56,16 @@ type Channel interface {
 	// CreateConversation starts a personal chat with a person, through a conversation that both are
 	// in, and sends first unless it is nil. It returns the chat.
 	CreateConversation(ctx context.Context, in activity.Reference, with string, first *activity.Activity) (activity.Reference, error)
+	// Download fetches an attachment of an inbound activity, of at most maxBytes; 0: as the channel
+	// likes.
+	Download(ctx context.Context, a activity.Attachment, maxBytes int64) (content []byte, contentType string, err error)
+	// UploadPart puts a part of a file into an upload session, and returns where the next part begins.
+	UploadPart(ctx context.Context, address string, part []byte, from, size int64) (next int64, err error)
+	// Meeting, Participant and NotifyMeeting are about the meeting with that id: its details, one of its
+	// people, and what people in it are shown. failed are those who are not.
+	Meeting(ctx context.Context, of activity.Reference, id string) (connector.Meeting, error)
+	Participant(ctx context.Context, of activity.Reference, id, user string) (connector.Participant, error)
+	NotifyMeeting(ctx context.Context, of activity.Reference, id string, n connector.MeetingNotification) (failed []connector.MeetingNotificationFailure, err error)
 	// TeamSize returns how many members a team has.
 	TeamSize(ctx context.Context, of activity.Reference, id string) (int, error)
 	// Identified reports whether requests carry the bot's token, which may only go to an address
@@ -102,6 +112,7 @@ type Config struct {
 	Budget                                          actions.Budget
 	Quota                                           Quota
 	AuditKeep                                       time.Duration
+	UploadPiece                                     int
 	Stream                                          bool
 	Feedback                                        string // the form that people rate replies with; "": none
 	FilteredText                                    string
@@ -600,7 +611,7 @@ func (e *Engine) NewTurn(a *activity.Activity, raw []byte, trusted, awaited bool
 
 func (e *Engine) newTurn(a *activity.Activity) *Turn {
 	t := &Turn{engine: e, Turn: &actions.Turn{Activity: a, Budget: e.cfg.Budget, Texts: e.cfg.Texts}}
-	t.Notifier, t.Bot = notifier{t}, t.loadBot
+	t.Notifier, t.Bot, t.Files = notifier{t}, t.loadBot, e.files(a)
 	return t
 }
 

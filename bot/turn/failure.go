@@ -81,6 +81,10 @@ func explain(t *Turn, failure error) texts.Text {
 	switch {
 	case errors.Is(failure, errNotForgotten):
 		return "Sorry, I could not delete everything that I keep about you. Please try again."
+	case errors.Is(failure, actions.ErrFileGone):
+		return "Sorry, I can't open that file any more. Please send it again."
+	case errors.Is(failure, actions.ErrFileTooLarge):
+		return "Sorry, that file is too large for me. I read files of up to 20 MB."
 	case errors.Is(failure, errUnsent):
 		return "Sorry, part of my answer could not be sent."
 	case errors.As(failure, &limit) && limit.Limit == limitSame:

@@ -192,7 +192,7 @@ func (d *personData) mine(scope *state.Scope, values map[string]any) {
 
 // waiting describes what waits for the owner in a queue; "" is everybody.
 func (d *personData) waiting(ctx context.Context, queue state.Key, owner string) (list []map[string]any, err error) {
-	all, err := d.waitsOf(ctx, queue, owner, forTime, forApproval, forOperator)
+	all, err := d.waitsOf(ctx, queue, owner, forTime, forApproval, forOperator, forFile)
 	if err != nil {
 		return nil, err
 	}
@@ -238,6 +238,9 @@ func (d *personData) describe(w Wait, found inbox.Waiting) map[string]any {
 	}
 	if a, _ := rec.Read(); a != nil {
 		one["text"] = cmp.Or(rec.Text, said(a))
+	}
+	if rec.File != nil {
+		one["file"] = rec.File.Name
 	}
 	if rec.Wait != nil && rec.Wait.Approval != nil {
 		one["action"], one["entities"] = d.title(rec.Wait.Approval.Action), rec.Wait.Approval.Entities

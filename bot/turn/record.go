@@ -47,6 +47,10 @@ type Record struct {
 	// beside the record.
 	Stream *openMessage   `json:"stream,omitempty"`
 	Notice *pendingNotice `json:"notice,omitempty"` // only if the turn is a notice
+	// File is only there if the record waits for a person's answer to a file. Upload is how far the
+	// turn is that brings the answer.
+	File   *offeredFile `json:"file,omitempty"`
+	Upload *upload      `json:"upload,omitempty"`
 	// Summary is only there if the turn puts a summary into the history.
 	Summary *pendingSummary `json:"summary,omitempty"`
 
@@ -206,6 +210,7 @@ const (
 	forTime     waitKind = "time"
 	forChannel  waitKind = "channel"
 	forOperator waitKind = "operator" // a dead letter
+	forFile     waitKind = "file"     // whether the person takes it
 )
 
 // Approval is a call that a person has to approve, and the decision.
@@ -275,6 +280,10 @@ func (r *Record) clone() Record {
 		progress.Variables = maps.Clone(progress.Variables)
 		run.Rounds, run.Progress = slices.Clone(run.Rounds), &progress
 		c.Run = &run
+	}
+	if r.Upload != nil {
+		upload := *r.Upload
+		c.Upload = &upload
 	}
 	if r.Stream != nil {
 		stream := *r.Stream

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -304,6 +305,7 @@ type call struct {
 	stop    error            // the error with which a hook ends the turn
 	made    bool             // the action was called
 	took    time.Duration
+	offers  []*activity.Activity // of files for the person
 }
 
 // do runs the next DO, or as many of the next ones as may run in parallel. Anything that goes wrong
@@ -339,6 +341,9 @@ func (x *execution) do(ctx context.Context) error {
 	}
 	if x.outage != nil {
 		return x.outage // the calls are repeated once redis is back
+	}
+	for i := range calls {
+		x.offerFiles(ctx, &calls[i], i)
 	}
 	x.progressed = true
 	x.begun, x.rec.Run.InFlight, x.rec.Run.Approved = 0, 0, ""
@@ -391,6 +396,17 @@ func (x *execution) check(index int) call {
 		c.Entities = entities
 	}
 	return call{command: c, action: action, err: err}
+}
+
+// offerFiles stores the files that the i-th of the calls has for the person.
+func (x *execution) offerFiles(ctx context.Context, c *call, i int) {
+	for n, f := range c.result.Files() {
+		if c.err != nil {
+			return
+		}
+		offer, err := x.offer(ctx, f, attemptKey(x.ID, x.rec.Run.Steps+i)+"\n"+strconv.Itoa(n))
+		c.offers, c.err = append(c.offers, offer), err
+	}
 }
 
 // overstay is how long a call may run past the turn timeout before the turn ends without it, but at
@@ -567,6 +583,9 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 		}
 		x.record(c)
 		shown = append(shown, x.cards(ctx, c.result.Cards())...)
+		if !c.result.Failed() {
+			shown = append(shown, c.offers...)
+		}
 		if again {
 			continue
 		}
@@ -603,8 +622,13 @@ func (x *execution) finishCall(ctx context.Context, c *call) {
 	if c.err != nil {
 		log = zerolog.Ctx(ctx).Error().Str("error", cause(c.err))
 		reason := "an internal error" // the model and the person read it
-		if is[*actions.EntityError](c.err) || is[*refusal](c.err) {
+		switch {
+		case is[*actions.EntityError](c.err), is[*refusal](c.err):
 			reason = c.err.Error()
+		case errors.Is(c.err, actions.ErrFileGone):
+			reason = actions.ErrFileGone.Error()
+		case errors.Is(c.err, actions.ErrFileTooLarge):
+			reason = actions.ErrFileTooLarge.Error()
 		}
 		c.result = actions.Fail("%s", reason)
 	}

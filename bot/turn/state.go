@@ -92,6 +92,9 @@ func (t *Turn) queue() state.Key {
 	if _, ok := decisionOf(t); ok {
 		return queue.Under("queues", "decisions")
 	}
+	if t.beside != "" {
+		return queue.Under("queues", t.beside)
+	}
 	return queue
 }
 
@@ -452,7 +455,7 @@ func (t *Turn) noteReference() {
 // there. Nothing can be sent there until an activity comes from there.
 func (t *Turn) Removed(ctx context.Context) error {
 	state.Of[reference](t.Conversation).die("the bot was taken out")
-	return t.dropWaits(ctx, t.Activity.Conversation.ID, "", forTime)
+	return t.dropWaits(ctx, t.Activity.Conversation.ID, "", forTime, forFile)
 }
 
 func (r *reference) die(why string) {
@@ -624,7 +627,7 @@ func (t *Turn) forgetHere(ctx context.Context) error {
 	}
 	t.forgetStanding(t.Conversation, t.Activity.From.ID)
 	state.Of[prompts.History](t.Thread).Forget(t.Activity.From.ID)
-	return t.dropWaits(ctx, t.Activity.Conversation.ID, t.Activity.From.ID, forTime, forApproval, forOperator)
+	return t.dropWaits(ctx, t.Activity.Conversation.ID, t.Activity.From.ID, forTime, forApproval, forOperator, forFile)
 }
 
 // sharedValues names what the bot keeps in conversations that the person shares with others.
@@ -663,7 +666,7 @@ func (t *Turn) sharedValues(ctx context.Context) (names []string, err error) {
 // ForgetConversation deletes everything stored about the turn's conversation, including what waits
 // in it.
 func (t *Turn) ForgetConversation(ctx context.Context) error {
-	if err := t.dropWaits(ctx, t.Activity.Conversation.ID, "", forTime, forApproval, forOperator); err != nil {
+	if err := t.dropWaits(ctx, t.Activity.Conversation.ID, "", forTime, forApproval, forOperator, forFile); err != nil {
 		return err
 	}
 	t.Conversation.Delete()
@@ -709,7 +712,12 @@ func (t *Turn) dropWaits(ctx context.Context, conversation, owner string, kinds 
 	queue := queueOf(there)
 	waiting, err := t.waitsOf(ctx, queue, owner, kinds...)
 	for _, w := range waiting {
-		_, failure := t.engine.inbox.Drop(ctx, queue, w.ID)
+		var failure error
+		if readWait(w).For == forFile {
+			failure = t.engine.dropOffer(ctx, queue, w.ID)
+		} else {
+			_, failure = t.engine.inbox.Drop(ctx, queue, w.ID)
+		}
 		err = cmp.Or(err, failure)
 	}
 	return err
@@ -775,7 +783,7 @@ func (t *Turn) forgetIn(ctx context.Context, place string) error {
 	if personal {
 		owner = ""
 	}
-	if err := t.dropWaits(ctx, conversation, owner, forTime, forApproval, forOperator); err != nil {
+	if err := t.dropWaits(ctx, conversation, owner, forTime, forApproval, forOperator, forFile); err != nil {
 		return err
 	}
 	t.forgetStanding(scopes[len(scopes)-1], owner)

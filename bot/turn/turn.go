@@ -49,6 +49,7 @@ type Turn struct {
 	stream *stream
 
 	aside      bool    // leaves the conversation's state alone
+	beside     string  // the queue beside the conversation's that it belongs to; "": it belongs to the conversation's
 	listed     bool    // the conversation is one of the person's places
 	saveDue    bool    // the loop has to save before it continues
 	spoke      bool    // something was sent since the last save
@@ -290,6 +291,8 @@ func (t *Turn) resume(ctx context.Context) error {
 	w := t.rec.Wait
 	t.rec.Wait, t.rec.Phase = nil, w.Then
 	switch {
+	case w.For == forFile && t.rec.File != nil: // the person did not answer
+		return t.engine.dropContent(ctx, queueOf(actions.To(t.Activity)), t.ID, t.rec.File)
 	case w.For == forApproval, w.Then == waiting: // or it became a dead letter meanwhile
 		return t.exec.decided(ctx, w.Approval)
 	case w.Approval != nil: // the question is still to be sent
@@ -769,6 +772,10 @@ func (t *Turn) Decision() Handler {
 // LeaveState makes the turn leave the conversation's state alone. It is for a [Config.Handler]
 // whose handler needs no state.
 func (t *Turn) LeaveState() { t.aside = true }
+
+// Beside is LeaveState for a turn that must not wait for the conversation's others, nor hold them up:
+// it runs in a queue of that name beside theirs. It is for a [Config.Handler].
+func (t *Turn) Beside(queue string) { t.aside, t.beside = true, queue }
 
 // Plan has the planner answer the turn. It makes and runs plans until one completes, waits for an
 // approval, or fails. A person who is over a [Quota] gets one sentence instead.

@@ -72,6 +72,8 @@ func TestDrainCancelsAtTheEndOfItsTime(t *testing.T) {
 
 // slowChannel takes its time to send, and notes when what arrived.
 type slowChannel struct {
+	Channel // nil: nothing else is called
+
 	takes   time.Duration
 	began   time.Time
 	arrived []string

@@ -23,11 +23,20 @@ type making struct {
 // behind the colon is the word, verb, command or data set.
 var routers = map[string]func(m *making, word string, h *handler){
 	"text": textRoute,
+
+	"attachment":    attachmentRoute,
+	"meeting.start": meetingRoute(false),
+	"meeting.end":   meetingRoute(true),
+	"meeting.join":  peopleRoute(joined),
+	"meeting.leave": peopleRoute(left),
+	"read_receipt":  receiptRoute,
 }
 
 // preparers make what was there before, by the name of that part of the state. They lead the bot to it
 // as people would, and put ids of the case that stand for the bot's own into played.stands.
-var preparers = map[string]func(p *played, kit *bottest.Kit, g given, state json.RawMessage){}
+var preparers = map[string]func(p *played, kit *bottest.Kit, g given, state json.RawMessage){
+	"files": offerFiles,
+}
 
 // needsToken is the option of an action that needs a token of that connection.
 var needsToken func(connection string) actions.Option
@@ -132,7 +141,11 @@ func textRoute(m *making, word string, h *handler) {
 			if err := h.called(ctx, nil); err != nil || h.Note {
 				return err
 			}
-			return t.Send(ctx, t.Message(h.Text))
+			text, err := h.inMeeting(ctx, t)
+			if err != nil {
+				return err
+			}
+			return t.Send(ctx, t.Message(text))
 		})
 	})
 }

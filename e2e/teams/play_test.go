@@ -366,6 +366,7 @@ func (p *played) newBot(ctx context.Context, parts bottest.Parts, g given) (*bot
 	cfg.Actions = acts
 	cfg.Stream = g.Options.Stream
 	cfg.Welcome = g.Options.Welcome
+	cfg.UploadPiece = g.Options.UploadPiece
 	cfg.Access.Tenants = g.Options.Tenants
 	if say := g.Hooks.BeforeSay; say != nil {
 		cfg.Hooks.BeforeSay = func(_ context.Context, _ *bot.Turn, text string) (string, error) {
@@ -385,6 +386,9 @@ func (p *played) newBot(ctx context.Context, parts bottest.Parts, g given) (*bot
 		return nil, err
 	}
 	m := &making{p: p, given: g, cfg: &cfg}
+	if g.State["files"] != nil {
+		offerRoute(m)
+	}
 	for name, h := range g.Handlers {
 		kind, word, _ := strings.Cut(name, ":")
 		route := routers[kind]
@@ -451,7 +455,7 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		defer t.p.mu.Unlock()
 		t.p.calls = append(t.p.calls, c)
 	})
-	if c.to != toConnector || strings.HasPrefix(path, "/v1/") || strings.Contains(path, "/reactions/") { // the kit has no such service
+	if c.to != toConnector || strings.HasPrefix(path, "/v1/") || strings.Contains(path, "/reactions/") || strings.Contains(path, "/attachments/") { // the kit has no such service
 		written()
 		return t.p.serve(r, c)
 	}
@@ -582,14 +586,14 @@ func (p *played) ruled(c *call) (a bottest.Answer, ok bool) {
 		if p.differs(w, c) != "" {
 			continue
 		}
-		r.matched++
-		if r.Match.Nth > 0 && r.Match.Nth != r.matched || r.Times > 0 && r.used == r.Times {
+		r.matched++ // also of calls that another rule answers
+		if ok || r.Match.Nth > 0 && r.Match.Nth != r.matched || r.Times > 0 && r.used == r.Times {
 			continue
 		}
 		r.used++
-		return r.answer(), true
+		a, ok = r.answer(), true
 	}
-	return a, false
+	return a, ok
 }
 
 func (r *rule) answer() bottest.Answer {

@@ -1,0 +1,414 @@
+package turn
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/texts"
+	"github.com/planbot-go/planbot/internal/titles"
+	"github.com/planbot-go/planbot/state"
+	"github.com/planbot-go/planbot/state/inbox"
+)
+
+// A file for a person is offered with a card. A record of its own waits for their answer, and the
+// conversation goes on. The content lies beside that record, in documents of the conversation. The
+// answer is a turn of its own, in a queue beside the conversation's, so that it holds up nothing:
+// it uploads the file part by part and saves how far it is after each of them. If its process is
+// killed, the next one goes on there. Answers in a conversation run one after another, and the first
+// one takes the file, so it is uploaded once. Answers to the same file that come again are duplicates.
+
+const (
+	// fileFor is how long a person may take to accept a file. maxOffers limits the files that wait for
+	// that in one conversation.
+	fileFor   = time.Hour
+	maxOffers = 4
+	// uploadStep is what each part of a file but the last is a multiple of: OneDrive wants that.
+	uploadStep = 327_680
+	// uploadSpare is how many parts of a file may be sent beyond those that it has, because the session
+	// wanted another one.
+	uploadSpare = 8
+)
+
+const (
+	// fileInfo is an attachment that a person sent from their OneDrive.
+	fileInfo = "application/vnd.microsoft.teams.file.download.info"
+	// fileOffer and fileSaved are the cards before and after an upload.
+	fileOffer = "application/vnd.microsoft.teams.card.file.consent"
+	fileSaved = "application/vnd.microsoft.teams.card.file.info"
+)
+
+// files returns the files and pictures of an activity.
+func (e *Engine) files(a *activity.Activity) (files []actions.File) {
+	for _, at := range a.Attachments {
+		sent := at.ContentType == fileInfo && a.Conversation.Personal()
+		picture := strings.HasPrefix(at.ContentType, "image/") && at.ContentURL != ""
+		other := a.ChannelID != activity.Teams && at.ContentURL != "" && !strings.HasPrefix(at.ContentType, "text/html") &&
+			!strings.HasPrefix(at.ContentType, "application/vnd.microsoft.")
+		if sent || picture || other {
+			files = append(files, actions.File{
+				Name:  at.Name[strings.LastIndexAny(at.Name, `/\`)+1:],
+				Fetch: func(ctx context.Context) ([]byte, error) { return e.fetch(ctx, at) },
+			})
+		}
+	}
+	return files
+}
+
+// fetch downloads a file that a person sent.
+func (e *Engine) fetch(ctx context.Context, at activity.Attachment) ([]byte, error) {
+	content, _, err := e.cfg.Channel.Download(ctx, at, 0)
+	refused, ok := errors.AsType[*connector.Error](err)
+	if !ok {
+		return content, err
+	}
+	switch refused.Status {
+	case http.StatusRequestEntityTooLarge:
+		return nil, errors.Join(actions.ErrFileTooLarge, err)
+	case http.StatusNotFound, http.StatusGone:
+		return nil, errors.Join(actions.ErrFileGone, err)
+	case http.StatusUnauthorized, http.StatusForbidden: // for a picture that is about the bot's token
+		if at.ContentType == fileInfo {
+			return nil, errors.Join(actions.ErrFileGone, err)
+		}
+	}
+	return nil, err
+}
+
+// offeredFile is a file that waits for its person's answer.
+type offeredFile struct {
+	Name  string `json:"name"`
+	Size  int64  `json:"size"`
+	Parts int    `json:"parts,omitempty"` // the documents that have its content
+}
+
+// filePart is a part of a file's content, in a document of its own.
+type filePart struct {
+	Content []byte `json:"c"`
+}
+
+// SendFile offers a file to the person, as [actions.Result.WithFile] does: with a card that asks
+// whether they want it. Otherwise it is like [Turn.Send]. Its error for a file that cannot be sent
+// says why, in words for the person.
+func (t *Turn) SendFile(ctx context.Context, f actions.File) error {
+	checked := actions.Done.WithFile(f)
+	if checked.Failed() {
+		return &refusal{checked.Text()}
+	}
+	card, err := t.offer(ctx, checked.Files()[0], hashOf(t.ID, len(t.rec.Sent)))
+	if err != nil {
+		return err
+	}
+	return t.Send(ctx, card)
+}
+
+// offer stores a file and returns the message that offers it. The same key stores it once. An error
+// that says why a file cannot be sent here is a refusal.
+func (t *Turn) offer(ctx context.Context, f actions.File, key string) (*activity.Activity, error) {
+	e, queue := t.engine, queueOf(actions.To(t.Activity))
+	if t.Activity.ChannelID != activity.Teams || !t.Activity.Conversation.Personal() || t.repliesInResponse() {
+		return nil, Refuse("files can be sent only in a personal chat of Teams")
+	}
+	others, err := t.waitsOf(ctx, queue, "", forFile)
+	if err != nil {
+		return nil, err
+	}
+	id := idOf(queue, "file\n"+key)
+	others = slices.DeleteFunc(others, func(w inbox.Waiting) bool { return w.ID == id })
+	if len(others) >= maxOffers {
+		return nil, Refuse("too many files wait for the person's answer here")
+	}
+	most := (e.cfg.Store.MaxBytes() - 4<<10) / 4 * 3 // it is stored as base64
+	parts := slices.Collect(slices.Chunk(f.Content, max(most, 1)))
+	rec := Record{
+		head:  head{ID: id, Accepted: time.Now().UTC(), Activity: t.rec.Activity, Caller: t.rec.Caller},
+		Phase: waiting, File: &offeredFile{Name: f.Name, Size: int64(len(f.Content)), Parts: len(parts)},
+		Wait: &Wait{For: forFile, Until: time.Now().Add(fileFor).UTC(), Then: done, Owner: t.owner()},
+	}
+	raw, err := rec.Encode()
+	if err != nil {
+		return nil, err
+	}
+	listed := rec.Wait.listed()
+	// It is there before its parts: who drops it drops them. It replaces the one with the same id.
+	if _, err := e.inbox.Accept(ctx, inbox.Entry{Queue: queue, ID: id, Record: raw, Wait: &listed}); err != nil {
+		return nil, err
+	}
+	for i, part := range parts {
+		docs, err := e.cfg.Store.Load(ctx, partKey(queue, id, i))
+		if err == nil {
+			*state.Of[filePart](docs[0]) = filePart{part}
+			err = e.cfg.Store.Save(ctx, docs...)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	zerolog.Ctx(ctx).Info().Str("offer", id).Int("bytes", len(f.Content)).Msg("file offered")
+	m := t.Message("")
+	m.Summary = f.Name
+	m.Attachments = []activity.Attachment{attached(fileOffer, f.Name, "", map[string]any{
+		"description": f.Description, "sizeInBytes": len(f.Content),
+		"acceptContext": offerContext{id}, "declineContext": offerContext{id},
+	})}
+	return m, nil
+}
+
+// offerContext is what the answer brings back. It is only a name of what the bot keeps.
+type offerContext struct {
+	Offer string `json:"f"`
+}
+
+func attached(contentType, name, address string, content map[string]any) activity.Attachment {
+	raw, err := json.Marshal(content, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
+	if err != nil {
+		panic(err) // texts and numbers always encode
+	}
+	return activity.Attachment{ContentType: contentType, Name: name, ContentURL: address, Content: raw}
+}
+
+func partKey(queue state.Key, id string, part int) state.Key {
+	return queue.Under("files", id+"."+string(rune('a'+part)))
+}
+
+// content reads a file that waits.
+func (e *Engine) content(ctx context.Context, queue state.Key, id string, f *offeredFile) (all []byte, err error) {
+	for i := range f.Parts {
+		docs, err := e.cfg.Store.Load(ctx, partKey(queue, id, i))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, state.Peek[filePart](docs[0]).Content...)
+	}
+	if int64(len(all)) != f.Size {
+		return nil, errors.New("the content of the file is not there any more")
+	}
+	return all, nil
+}
+
+// dropOffer drops a file that waits, with its content.
+func (e *Engine) dropOffer(ctx context.Context, queue state.Key, id string) error {
+	w, err := e.inbox.Find(ctx, queue, id)
+	if errors.Is(err, inbox.ErrNoRecord) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if rec, err := Decode(w.Record); err == nil && rec.File != nil {
+		if err := e.dropContent(ctx, queue, id, rec.File); err != nil {
+			return err
+		}
+	}
+	_, err = e.inbox.Drop(ctx, queue, id)
+	return err
+}
+
+// dropContent deletes the content of a file.
+func (e *Engine) dropContent(ctx context.Context, queue state.Key, id string, f *offeredFile) error {
+	for i := range f.Parts {
+		docs, err := e.cfg.Store.Load(ctx, partKey(queue, id, i))
+		if len(docs) == 0 {
+			return err
+		}
+		docs[0].Delete() // even if it cannot be read
+		if err := e.cfg.Store.Save(ctx, docs...); err != nil && !errors.Is(err, state.ErrConflict) { // somebody else deleted it
+			return err
+		}
+	}
+	return nil
+}
+
+// FileConsent is a person's answer to a file that the bot offered: the value of the invoke
+// fileConsent/invoke.
+type FileConsent struct {
+	Action     string         `json:"action"` // accept or decline
+	Context    jsontext.Value `json:"context"`
+	UploadInfo struct {
+		ContentURL string `json:"contentUrl"`
+		Name       string `json:"name"`
+		UploadURL  string `json:"uploadUrl"`
+		UniqueID   string `json:"uniqueId"`
+		FileType   string `json:"fileType"`
+	} `json:"uploadInfo"`
+}
+
+const (
+	accepts  = "accept"
+	declines = "decline"
+)
+
+// Check says what is wrong with it.
+func (c *FileConsent) Check() error {
+	switch {
+	case c.Action != accepts && c.Action != declines:
+		return errors.New("the action is neither accept nor decline")
+	case c.Action == accepts && c.UploadInfo.UploadURL == "":
+		return errors.New("there is no uploadInfo with an uploadUrl")
+	}
+	return nil
+}
+
+// upload is how far a turn is that brings a person's answer to a file.
+type upload struct {
+	Next int64 `json:"next,omitzero"` // what is uploaded
+	// Outcome is one of the below once the answer has taken the file; "": it is at work.
+	Outcome string `json:"outcome,omitempty"`
+}
+
+const (
+	uploaded     = "uploaded"
+	declined     = "declined"
+	uploadFailed = "failed"
+)
+
+// offerID matches the ids that idOf makes.
+var offerID = regexp.MustCompile(`^[a-z2-7]{12}$`)
+
+// TakeFile acts on a person's answer to a file: it uploads it and shows that it did, or says that it
+// could not. Only the person who was asked decides, and only once. The turn must run beside its
+// conversation, see [Turn.Beside].
+func (t *Turn) TakeFile(ctx context.Context, c FileConsent) error {
+	var in offerContext
+	_ = json.Unmarshal(c.Context, &in) // another context is not ours
+	queue := queueOf(actions.To(t.Activity))
+	log := zerolog.Ctx(ctx).With().Str("offer", cut(in.Offer, 2*idLen)).Logger()
+	rec, err := t.offered(ctx, queue, in.Offer)
+	switch {
+	case t.rec.Upload != nil && t.rec.Upload.Outcome != "": // a process was killed before it could tell
+	case errors.Is(err, inbox.ErrNoRecord) && offerID.MatchString(in.Offer):
+		log.Info().Msg("an answer to a file came too late")
+		return t.Send(ctx, t.tellOfFile(nil, c, t.Translate("I no longer have that file. Please ask me for it again."))...)
+	case errors.Is(err, inbox.ErrNoRecord):
+		log.Warn().Msg("an answer to a file that the bot did not offer")
+		return nil
+	case err != nil:
+		return err
+	}
+	if rec.File != nil {
+		asked, err := rec.Read()
+		if err != nil {
+			return err
+		}
+		switch {
+		case asked.From.ID != t.Activity.From.ID || asked.Conversation.ID != t.Activity.Conversation.ID:
+			log.Warn().Str("audit", "file").Msg("an answer to somebody else's file")
+			return nil
+		}
+		if t.Activity.Locale == "" {
+			t.Activity.Locale = asked.Locale
+		}
+	}
+	if t.rec.Upload == nil {
+		t.rec.Upload = &upload{}
+	}
+	if up := t.rec.Upload; up.Outcome == "" {
+		outcome := declined // saved only once it is true
+		if c.Action == accepts {
+			if outcome, err = t.upload(ctx, c.UploadInfo.UploadURL, rec, queue); err != nil {
+				return err
+			}
+		}
+		up.Outcome = outcome
+		log.Info().Str("outcome", up.Outcome).Msg("file answered")
+	}
+	ctx = t.lasting(ctx)
+	if err := t.Save(ctx); err != nil { // from here on nothing is uploaded again
+		return err
+	}
+	if err := t.engine.dropOffer(ctx, queue, in.Offer); err != nil {
+		return err
+	}
+	return t.Send(ctx, t.tellOfFile(rec.File, c, "")...)
+}
+
+// offered returns the record of a file that waits.
+func (t *Turn) offered(ctx context.Context, queue state.Key, id string) (rec Record, err error) {
+	if !offerID.MatchString(id) {
+		return rec, inbox.ErrNoRecord
+	}
+	w, err := t.engine.inbox.Find(ctx, queue, id)
+	if err != nil {
+		return rec, err
+	}
+	if rec, err = Decode(w.Record); err == nil && rec.File == nil {
+		return Record{}, inbox.ErrNoRecord
+	}
+	return rec, err
+}
+
+// upload puts the file where the person's client said. Its error means that the turn is left.
+func (t *Turn) upload(ctx context.Context, address string, rec Record, queue state.Key) (outcome string, err error) {
+	content, err := t.engine.content(ctx, queue, rec.ID, rec.File)
+	if err == nil {
+		err = t.uploadParts(ctx, address, content)
+	}
+	if err == nil {
+		return uploaded, nil
+	}
+	if t.leaves(err) {
+		return "", err
+	}
+	zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("a file was not uploaded")
+	return uploadFailed, nil
+}
+
+func (t *Turn) uploadParts(ctx context.Context, address string, content []byte) (err error) {
+	up, piece := t.rec.Upload, t.engine.cfg.UploadPiece
+	for left := len(content)/piece + uploadSpare; int(up.Next) < len(content); left-- {
+		if left == 0 {
+			return errors.New("the upload session does not get on")
+		}
+		part := content[up.Next:min(int(up.Next)+piece, len(content))]
+		if up.Next, err = t.engine.cfg.Channel.UploadPart(ctx, address, part, up.Next, int64(len(content))); err != nil {
+			return err
+		}
+		if int(up.Next) == len(content) {
+			return nil // the caller saves that with the outcome
+		}
+		t.progressed = true
+		if err := t.Save(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// tellOfFile returns what shows the outcome: the card that asked goes, and the person reads what
+// became of the file. instead is what they read if that is not the outcome of an upload.
+func (t *Turn) tellOfFile(f *offeredFile, c FileConsent, instead string) (all []*activity.Activity) {
+	if id := t.Activity.ReplyToID; id != "" { // else it could be answered again
+		all = append(all, &activity.Activity{Type: activity.MessageDelete, ID: id})
+	}
+	m := t.Message(instead)
+	m.ReplyToID = ""
+	name := c.UploadInfo.Name
+	if f != nil {
+		name = f.Name
+	}
+	switch up := t.rec.Upload; {
+	case instead != "":
+	case up.Outcome == declined:
+		return all
+	case up.Outcome == uploaded:
+		info := c.UploadInfo
+		m.Summary = info.Name
+		m.Attachments = []activity.Attachment{attached(fileSaved, info.Name, info.ContentURL, map[string]any{"uniqueId": info.UniqueID, "fileType": info.FileType})}
+	default:
+		m.Text = t.Translate(notSaved, code(titles.Visible(name)))
+	}
+	return append(all, m)
+}
+
+const notSaved texts.Text = "Sorry, I could not save %s to your OneDrive. Please look whether it is there. If not, ask me for it again."
