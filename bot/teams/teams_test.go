@@ -13,8 +13,13 @@ import (
 	"github.com/planbot-go/planbot/bot/teams"
 )
 
-func find(context.Context, *bot.Turn, teams.Query) (teams.Answer, error) { return teams.Answer{}, nil }
-func fill(context.Context, *bot.Turn, teams.Input) (teams.Answer, error) { return teams.Answer{}, nil }
+func find(context.Context, *bot.Turn, teams.Query) (teams.Answer, error) {
+	return teams.Answer{}, nil
+}
+
+func fill(context.Context, *bot.Turn, teams.Input) (teams.Answer, error) {
+	return teams.Answer{}, nil
+}
 
 // TestMistakes: one error lists everything that Teams would refuse.
 func TestMistakes(t *testing.T) {
