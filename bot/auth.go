@@ -104,8 +104,11 @@ type Access struct {
 // denies names the list that denies the sender of the activity, or "". identified says that the bot
 // has an app id.
 func (l *Access) denies(a *activity.Activity, identified bool) (list string) {
-	tenant, _ := a.Tenant()
 	known := a.ChannelID == activity.Teams || !identified
+	tenant := ""
+	if len(l.Tenants) > 0 { // it costs a look into channelData
+		tenant, _ = a.Tenant()
+	}
 	switch {
 	case !allows(l.Channels, a.ChannelID, true):
 		return "channels"

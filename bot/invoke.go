@@ -121,13 +121,27 @@ func (b *Bot) teamsRoute(in teams.Invoke) invokeRoute {
 			link, err := b.signInLink(ctx, t, signIn)
 			return InvokeResponse{Body: in.SignIn(t.Translate("Sign in"), link)}, err
 		case errors.Is(err, teams.ErrValue):
-			return InvokeResponse{}, badValue("%s", err)
-		case err == nil && later != "" && b.unread(t):
-			err = t.Tell(ctx, later)
+			err = badValue("%s", err)
 		}
-		return InvokeResponse{Body: body}, err
+		return InvokeResponse{Body: body}, b.tellUnread(ctx, t, later, err)
 	}
 	return r
+}
+
+// tellUnread sends what a handler answers to a person who does not wait for it any more: said or,
+// if err is one that the person may read, that. It returns why the turn fails.
+func (b *Bot) tellUnread(ctx context.Context, t *Turn, said string, err error) error {
+	fault, ok := errors.AsType[*InvokeError](err)
+	switch {
+	case ok:
+		said = fault.Message
+	case err != nil:
+		return err
+	}
+	if said == "" || !b.unread(t) {
+		return err
+	}
+	return cmp.Or(t.Tell(ctx, said), err)
 }
 
 // signInLink returns the page on which a person signs in.
@@ -422,10 +436,10 @@ func (b *Bot) clicked(ctx context.Context, t *Turn, value any) (InvokeResponse, 
 	c := value.(click)
 	answer, err := c.handle(ctx, t, c.CardClick)
 	switch {
-	case err != nil || !b.unread(t):
-	case answer.Message != "":
-		err = t.Tell(ctx, answer.Message)
-	case answer.Card != nil && t.Activity.Conversation.Personal() && t.Activity.ReplyToID != "":
+	case c.refreshes():
+	case err != nil || answer.Card == nil:
+		err = b.tellUnread(ctx, t, answer.Message, err)
+	case b.unread(t) && t.Activity.Conversation.Personal() && t.Activity.ReplyToID != "":
 		m := t.Message("")
 		m.Type, m.ID, m.Attachments = activity.MessageUpdate, t.Activity.ReplyToID, []activity.Attachment{answer.Card.Attachment()}
 		err = t.Send(ctx, m)
@@ -441,10 +455,14 @@ func (r *routes) submittedClick(t *Turn) (c click, ok bool) {
 	var data struct {
 		Verb string `json:"verb"`
 	}
-	if t.Activity.Value.Kind() != '{' || json.Unmarshal(t.Activity.Value, &data) != nil || r.cards[data.Verb].handle == nil {
+	if t.Activity.Value.Kind() != '{' || json.Unmarshal(t.Activity.Value, &data) != nil {
 		return c, false
 	}
-	return click{CardClick{Verb: data.Verb, Data: t.Activity.Value, Trigger: "manual"}, r.cards[data.Verb]}, true
+	route := r.cards[data.Verb]
+	if route.handle == nil || route.refresh { // all others would see one person's view
+		return c, false
+	}
+	return click{CardClick{Verb: data.Verb, Data: t.Activity.Value, Trigger: "manual"}, route}, true
 }
 
 // clickedSubmitted answers such a click with a message.

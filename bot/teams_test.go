@@ -290,6 +290,13 @@ func TestCardRefresh(t *testing.T) {
 	if docs := b.documents(); len(docs) != 0 || len(b.connector.All()) != 0 {
 		t.Errorf("kept %v, sent %d", docs, len(b.connector.All()))
 	}
+	got := b.deliver(event{
+		"value": event{"verb": "view"}, "deliveryMode": "expectReplies",
+		"from": event{"id": "29:mia"}, "conversation": event{"id": "19:g@thread.v2", "conversationType": "groupChat"},
+	})
+	if got.status != http.StatusOK || strings.Contains(got.body, "for 29:mia") {
+		t.Errorf("all others see %s", got.body)
+	}
 }
 
 // TestHandoff: a continuation works once, for its person.
@@ -365,6 +372,10 @@ func TestTeamsLate(t *testing.T) {
 				_, _ = slow(ctx, t, in)
 				return teams.Answer{}, errors.New("no")
 			}},
+			"refuses": {Submit: func(ctx context.Context, t *bot.Turn, in teams.Input) (teams.Answer, error) {
+				_, _ = slow(ctx, t, in)
+				return teams.Answer{}, &bot.InvokeError{Status: http.StatusConflict, Code: "Closed", Message: "The list is closed."}
+			}},
 		}
 	}}, func(t *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("mia")
@@ -384,6 +395,8 @@ func TestTeamsLate(t *testing.T) {
 		chat.Expect("The export is ready.")
 		chat.Invoke("task/submit", map[string]any{"data": map[string]any{"verb": "fails"}})
 		chat.ExpectMatch(`^Sorry, something went wrong on my side\.`)
+		chat.Invoke("task/submit", map[string]any{"data": map[string]any{"verb": "refuses"}})
+		chat.Expect("The list is closed.")
 		chat.ExpectNothing()
 	})
 }

@@ -64,6 +64,10 @@ func over(ctx context.Context) error {
 type streams struct{ *openai.Client }
 
 func (s streams) complete(ctx context.Context, req openai.ChatCompletionRequest) (res openai.ChatCompletionResponse, err error) {
+	req.Stream = true
+	if ctx, req, err = withBody(ctx, req); err != nil {
+		return res, err
+	}
 	_, err = s.CreateChatCompletionStream(ctx, req)
 	if read, ok := errors.AsType[*wholeAnswer](err); ok {
 		return read.ChatCompletionResponse, nil

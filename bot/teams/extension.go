@@ -188,7 +188,7 @@ func (e *Extension) invokes(all map[string]Invoke) {
 		all["composeExtension/querySettingUrl"] = Invoke{Mode: Aside, Bind: e.settings, Say: composeMessage, SignIn: composeSignIn}
 	}
 	if e.Saved != nil {
-		all["composeExtension/setting"] = Invoke{Mode: Acknowledged, Same: equal, Bind: func(a *activity.Activity) (Bound, error) {
+		all["composeExtension/setting"] = Invoke{Mode: Acknowledged, Bind: func(a *activity.Activity) (Bound, error) {
 			in, err := readInput(a)
 			return bindEmpty(e.Saved, in, err)
 		}}
@@ -342,7 +342,7 @@ func (e *Extension) clicked() Invoke {
 			return func(context.Context, *turn.Turn) (any, string, error) { return nil, "", nil }, nil
 		}}
 	}
-	return Invoke{Mode: Acknowledged, Same: equal, Bind: func(a *activity.Activity) (Bound, error) {
+	return Invoke{Mode: Acknowledged, Bind: func(a *activity.Activity) (Bound, error) {
 		return bindEmpty(e.Clicked, Input{Data: a.Value}, nil)
 	}}
 }

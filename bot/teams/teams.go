@@ -11,11 +11,11 @@
 // person reads that it took too long. Handlers with effects run in order with the conversation's
 // other turns, as those of messages do. If one has not returned after four seconds, the person reads
 // that the bot still works on it, and a Message that it then returns is sent to the conversation.
-// The same data from the same person within a minute counts as the same, also under another id: it
-// gets the same answer, and the handler does not run again.
+// A form with the same data from the same person within a minute counts as the same, also under
+// another id: it gets the same answer, and the handler does not run again.
 //
 // What a handler gets was sent by a client, whatever the form allowed. Check it, and check who may.
-// An error of a handler is shown as one safe sentence, but for a [bot.InvokeError]. A name that has
+// An error of a handler is shown as one safe sentence, but for a bot.InvokeError. A name that has
 // no handler is answered with 501, a value that no handler could use with 400.
 package teams
 
@@ -53,7 +53,7 @@ type Routes struct {
 	Config Dialog
 	// FeedbackForm is the form that opens when a person rates a message that asks for feedback with
 	// the form "custom", see [activity.Activity.AskFeedback]. It is read-only. What the person writes
-	// arrives as [bot.Feedback].
+	// arrives as bot.Feedback.
 	FeedbackForm func(ctx context.Context, t *turn.Turn, liked bool) (Answer, error)
 	// Suggested gets the value of a suggested action of the type Action.Submit that a person pressed.
 	// The activity's ReplyToID is the message it stood under. It is no approval: what has effects
@@ -154,7 +154,7 @@ func (r *Routes) Invokes() (map[string]Invoke, error) {
 	}
 	if r.Suggested != nil {
 		for _, name := range []string{"suggestedActions/submit", "suggestedAction/submit"} { // the SDKs' and that of Microsoft's documentation
-			all[name] = Invoke{Mode: Acknowledged, Bind: r.suggested, Same: equal}
+			all[name] = Invoke{Mode: Acknowledged, Bind: r.suggested}
 		}
 	}
 	if r.Handoff != nil {
