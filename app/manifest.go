@@ -68,6 +68,9 @@ func (f manifestFlags) config(b Bot, s *settings.Settings, languages ...string) 
 	if e := &cfg.Extension; e.Commands == nil && e.Domains == nil {
 		*e = extension(b.Teams.Extension)
 	}
+	if cfg.ResourcePermissions == nil {
+		cfg.ResourcePermissions = permissions(b.Teams.Events)
+	}
 	builtIn := []manifest.Command{
 		{Title: "help", Description: string(texts.Text("Shows what I can do"))},
 		{Title: "/reset", Description: string(texts.Text("Forgets our conversation"))},
@@ -114,6 +117,20 @@ func (f manifestFlags) config(b Bot, s *settings.Settings, languages ...string) 
 	}
 	cfg.Translations = translations
 	return cfg
+}
+
+// permissions are those without which Teams does not send the events.
+func permissions(e teams.Events) (all []string) {
+	if e.MeetingStarted != nil || e.MeetingEnded != nil {
+		all = append(all, "OnlineMeeting.ReadBasic.Chat", "ChannelMeeting.ReadBasic.Group")
+	}
+	if e.MeetingJoined != nil || e.MeetingLeft != nil {
+		all = append(all, "OnlineMeetingParticipant.Read.Chat")
+	}
+	if e.Read != nil {
+		all = append(all, "ChatMessageReadReceipt.Read.Chat")
+	}
+	return all
 }
 
 // extension describes the message extension that the bot answers.

@@ -17,6 +17,8 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/bot/teams"
+	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/manifest"
 )
@@ -241,5 +243,60 @@ func TestManifestRefuses(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestManifestOfWhatIsRegistered: the app package has the parts for what the bot answers, and nothing
+// for what it does not.
+func TestManifestOfWhatIsRegistered(t *testing.T) {
+	t.Parallel()
+	answer := func(context.Context, *turn.Turn, teams.Input) (teams.Answer, error) { return teams.Answer{}, nil }
+	query := func(context.Context, *turn.Turn, teams.Query) (teams.Answer, error) { return teams.Answer{}, nil }
+	b := Bot{
+		Name: "Hedda", Texts: map[string]map[string]string{"de": {"Find it": "Finden"}},
+		Teams: teams.Routes{
+			Extension: teams.Extension{
+				Commands: []teams.Command{
+					{ID: "find", Title: "Find it", Initial: true, Query: query, Parameters: []teams.Parameter{{Name: "w", Title: "Words", Type: "choiceset", Choices: []teams.Choice{{Title: "A", Value: "a"}}}}},
+					{ID: "make", Title: "Make it", Contexts: []string{"message"}, Fetch: answer, Submit: answer},
+				},
+				AnonymousLink: query, Domains: []string{"*.contoso.com"},
+			},
+			Config: teams.Dialog{Fetch: answer, Submit: answer},
+			Events: teams.Events{Read: func(context.Context, *turn.Turn, teams.ReadReceipt) error { return nil }},
+		},
+	}
+	dir := filepath.Join(t.TempDir(), "app")
+	manifestOf := func(b Bot, dir string) string {
+		t.Helper()
+		var out, errs bytes.Buffer
+		if code := run(t.Context(), b, []string{"manifest", "init", dir, "--languages=de"}, &cli.Streams{Out: &out, Err: &errs}); code != 0 {
+			t.Fatalf("exit code %d: %s", code, errs.String())
+		}
+		written, err := os.ReadFile(filepath.Join(dir, "manifest.json"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Join(strings.Fields(string(written)), "")
+	}
+	got := manifestOf(b, dir)
+	for _, want := range []string{
+		`{"id":"find","type":"query","title":"Findit","initialRun":true,"parameters":[{"name":"w","title":"Words","inputType":"choiceset","choices":[{"title":"A","value":"a"}]}]}`,
+		`{"id":"make","type":"action","title":"Makeit","context":["message"],"fetchTask":true}`, `"canUpdateConfiguration":false`,
+		`{"domains":["*.contoso.com"],"supportsAnonymizedPayloads":true}`, `"configuration":{"groupChat":{"fetchTask":true},"team":{"fetchTask":true}}`,
+		`"resourceSpecific":[{"name":"ChatMessageReadReceipt.Read.Chat","type":"Application"}]`, `"manifestVersion":"1.25"`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("lacks %s: %s", want, got)
+		}
+	}
+	if texts, err := os.ReadFile(filepath.Join(dir, "de.json")); err != nil || !strings.Contains(string(texts), `"composeExtensions[0].commands[0].title": "Finden"`) {
+		t.Errorf("de.json: %v %s", err, texts)
+	}
+	got = manifestOf(Bot{Name: "Hedda"}, filepath.Join(t.TempDir(), "app"))
+	for _, unwanted := range []string{"composeExtensions", "configuration", "authorization", "webApplicationInfo", "copilotAgents"} {
+		if strings.Contains(got, unwanted) {
+			t.Errorf("has %s: %s", unwanted, got)
+		}
 	}
 }

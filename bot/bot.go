@@ -310,10 +310,6 @@ func New(cfg Config) (*Bot, error) {
 	}
 	cfg = b.cfg
 	b.routes.last = (&builtins{&b.cfg, &b.routes}).routes()
-	b.routes.last = append(b.routes.last, route{
-		func(t *Turn) bool { return b.cfg.Teams.Events.Handler(t.Activity) != nil },
-		func(ctx context.Context, t *Turn) error { return b.cfg.Teams.Events.Handler(t.Activity)(ctx, t) },
-	})
 	clicks, refreshes := cfg.Actions.Clicks()
 	for _, a := range clicks {
 		b.OnCardAction(a.Name, actionClick(a))
@@ -321,6 +317,10 @@ func New(cfg Config) (*Bot, error) {
 	for _, a := range refreshes {
 		b.OnCardRefresh(a.Name, actionClick(a))
 	}
+	b.routes.last = append(b.routes.last, route{
+		func(t *Turn) bool { return b.cfg.Teams.Events.Handler(t.Activity) != nil },
+		func(ctx context.Context, t *Turn) error { return b.cfg.Teams.Events.Handler(t.Activity)(ctx, t) },
+	})
 	b.routes.known = map[string]invokeRoute{
 		cardInvoke:     {read: b.routes.readClick, handle: b.clicked, card: true, say: sayOnCard},
 		feedbackInvoke: {read: readFeedback, handle: b.rated, mode: teams.Acknowledged, quiet: true},

@@ -465,10 +465,14 @@ func (r *routes) submittedClick(t *Turn) (c click, ok bool) {
 	var data struct {
 		Verb string `json:"verb"`
 	}
-	if t.Activity.Value.Kind() != '{' || json.Unmarshal(t.Activity.Value, &data) != nil || r.cards[data.Verb].handle == nil {
+	if t.Activity.Value.Kind() != '{' || json.Unmarshal(t.Activity.Value, &data) != nil {
 		return c, false
 	}
-	return click{CardClick{Verb: data.Verb, Data: t.Activity.Value, Trigger: "manual"}, r.cards[data.Verb]}, true
+	route := r.cards[data.Verb]
+	if route.handle == nil || route.refresh { // all others would see one person's view
+		return c, false
+	}
+	return click{CardClick{Verb: data.Verb, Data: t.Activity.Value, Trigger: "manual"}, route}, true
 }
 
 // clickedSubmitted answers such a click with a message.

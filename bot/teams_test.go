@@ -290,6 +290,13 @@ func TestCardRefresh(t *testing.T) {
 	if docs := b.documents(); len(docs) != 0 || len(b.connector.All()) != 0 {
 		t.Errorf("kept %v, sent %d", docs, len(b.connector.All()))
 	}
+	got := b.deliver(event{
+		"value": event{"verb": "view"}, "deliveryMode": "expectReplies",
+		"from": event{"id": "29:mia"}, "conversation": event{"id": "19:g@thread.v2", "conversationType": "groupChat"},
+	})
+	if got.status != http.StatusOK || strings.Contains(got.body, "for 29:mia") {
+		t.Errorf("all others see %s", got.body)
+	}
 }
 
 // TestHandoff: a continuation works once, for its person.
