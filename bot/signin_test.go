@@ -78,7 +78,7 @@ func testSignIn(t *testing.T, cfg bottest.Config, f func(t *testing.T, s *signin
 		f(t, s)
 		kit.Settle()
 		for _, call := range kit.Model.Calls() {
-			s.redis.Write([]byte(call.Prompt()))
+			_, _ = s.redis.Write([]byte(call.Prompt())) // it never fails
 		}
 		for _, secret := range []string{"sso-token-of", "token-", "745254", "745255"} {
 			for what, text := range map[string]string{"the log": s.log.String(), "what was stored or asked": s.redis.String()} {
@@ -170,7 +170,9 @@ func TestSignInNeedsConsent(t *testing.T) {
 		chat.Say("read my mail")
 		card := wantCard(t, chat.Next(), "graph")
 		for _, status := range []int{400, 404, 409, 412} {
-			s.Tokens.Decides(func(bottest.TokenCall) bottest.Answer { return bottest.Answer{Status: status, Body: `{"error":{"message":"token-x"}}`} })
+			s.Tokens.Decides(func(bottest.TokenCall) bottest.Answer {
+				return bottest.Answer{Status: status, Body: `{"error":{"message":"token-x"}}`}
+			})
 			d := card.SignIn()
 			wantStatus(t, d, http.StatusPreconditionFailed)
 			if !strings.Contains(string(d.Body), `"failureDetail":`) || !strings.Contains(string(d.Body), `"connectionName":"graph"`) {
@@ -408,8 +410,10 @@ func TestSignInOfANotice(t *testing.T) {
 // model says so, and nothing runs.
 func TestSignInNowhere(t *testing.T) {
 	for name, set := range map[string]func(s *signing){
-		"no token service":   func(s *signing) {},
-		"the service is off": func(s *signing) { s.Tokens.Decides(func(bottest.TokenCall) bottest.Answer { return bottest.Answer{Status: 500} }) },
+		"no token service": func(s *signing) {},
+		"the service is off": func(s *signing) {
+			s.Tokens.Decides(func(bottest.TokenCall) bottest.Answer { return bottest.Answer{Status: 500} })
+		},
 		"it gives no link": func(s *signing) {
 			s.Tokens.Decides(func(c bottest.TokenCall) bottest.Answer {
 				if strings.HasSuffix(c.Path, "Resource") {
