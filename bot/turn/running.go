@@ -417,9 +417,11 @@ func (x *execution) invoke(ctx context.Context, calls []call) bool {
 	x.engine.workers.work.Go(func() {
 		defer close(ended)
 		var running sync.WaitGroup
-		for i := range calls {
+		last := len(calls) - 1
+		for i := range last {
 			running.Go(func() { x.make(ctx, &calls[i], i) })
 		}
+		x.make(ctx, &calls[last], last)
 		running.Wait()
 	})
 	select {
