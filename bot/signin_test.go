@@ -78,7 +78,7 @@ func testSignIn(t *testing.T, cfg bottest.Config, f func(t *testing.T, s *signin
 		f(t, s)
 		kit.Settle()
 		for _, call := range kit.Model.Calls() {
-			s.redis.Write([]byte(call.Prompt()))
+			_, _ = s.redis.Write([]byte(call.Prompt())) // it never fails
 		}
 		for _, secret := range []string{"sso-token-of", "token-", "745254", "745255"} {
 			for what, text := range map[string]string{"the log": s.log.String(), "what was stored or asked": s.redis.String()} {

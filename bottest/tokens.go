@@ -40,7 +40,9 @@ type TokenCall struct {
 	Body         string
 }
 
-func (c TokenCall) who() string { return c.Query.Get("connectionName") + " of " + c.Query.Get("userId") }
+func (c TokenCall) who() string {
+	return c.Query.Get("connectionName") + " of " + c.Query.Get("userId")
+}
 
 // NewTokenService serves a token service on loopback until the test ends, for bots that run without a
 // [Kit].

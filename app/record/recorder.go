@@ -14,6 +14,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -321,6 +322,9 @@ type watchedCaller struct {
 	to *delivery
 }
 
+// code matches a message that may be the code of a sign-in.
+var code = regexp.MustCompile(`^(\s*(?:<at[^>]*>.*</at>\s*)?)[0-9]{6}\s*$`)
+
 func (v watchedCaller) Permit(a *activity.Activity) error {
 	if err := v.Caller.Permit(a); err != nil {
 		return err
@@ -331,6 +335,7 @@ func (v watchedCaller) Permit(a *activity.Activity) error {
 	}
 	if own, err := activity.Decode(raw); err == nil { // a copy, because the turn may change its own
 		turn.Hide(own)
+		own.Text = code.ReplaceAllString(own.Text, "${1}000000")
 		if v.to != nil {
 			v.to.activity = own
 		}

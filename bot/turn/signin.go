@@ -415,6 +415,9 @@ func Hide(a *activity.Activity) (secret string) {
 	}
 	kept.Given = secret != ""
 	a.Value, _ = json.Marshal(kept) // texts always encode
+	if a.Type == activity.Message {
+		a.Value = nil // or it would be a click
+	}
 	a.Text, a.Extra = "", nil
 	return secret
 }
@@ -518,7 +521,7 @@ func (t *signer) flows(ctx context.Context, will func(flow) bool) (mine []flow, 
 		switch {
 		case slices.ContainsFunc(mine, will):
 			return mine, nil
-		case t.ID != "" && slices.ContainsFunc(all, func(f flow) bool { return f.Exchange == t.answerToCard.ID }):
+		case t.ID != "" && slices.ContainsFunc(all, func(f flow) bool { return f.Exchange == t.ID }):
 			zerolog.Ctx(ctx).Warn().Str("audit", "sign-in").Str("user", t.Activity.From.ID).Msg("somebody else answered a sign-in card, ignored")
 			return mine, nil
 		case running == 0 || time.Now().After(until) || !waitFor(ctx, 50*time.Millisecond):
@@ -549,7 +552,7 @@ func (t *signer) exchange(ctx context.Context) error {
 	case i < 0 && len(mine) > 0:
 		return t.refuse(http.StatusBadRequest, "the sign-in is for another connection")
 	case i < 0: // it is complete, or not this person's
-		t.Turn.Answer(Answer{})
+		t.Answer(Answer{})
 		return nil
 	}
 	var refused *connector.Error
@@ -562,7 +565,7 @@ func (t *signer) exchange(ctx context.Context) error {
 		zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("a sign-in could not be completed")
 		return t.refuse(http.StatusBadGateway, "the token service did not answer")
 	}
-	t.Turn.Answer(Answer{})
+	t.Answer(Answer{})
 	return t.wake(ctx, mine[i], signedIn)
 }
 
@@ -596,9 +599,9 @@ func (t *signer) refuse(status int, why string) error {
 		ID         string `json:"id,omitempty"`
 		Connection string `json:"connectionName,omitempty"`
 		Detail     string `json:"failureDetail"`
-	}{t.answerToCard.ID, t.Connection, why})
+	}{t.ID, t.Connection, why})
 	if err == nil {
-		t.Turn.Answer(Answer{Status: status, Body: body})
+		t.Answer(Answer{Status: status, Body: body})
 	}
 	return err
 }
@@ -612,17 +615,17 @@ func (t *signer) verify(ctx context.Context) error {
 	case !t.Given && t.State == "":
 		return t.refuse(http.StatusNotFound, "there is no code")
 	case len(mine) == 0:
-		t.Turn.Answer(Answer{}) // it is complete
+		t.Answer(Answer{}) // it is complete
 		return nil
 	case t.State == byPerson:
-		t.Turn.Answer(Answer{})
+		t.Answer(Answer{})
 		return t.wake(ctx, mine[0], cancelled)
 	case t.secret != "" && !sixDigits.MatchString(t.secret):
 		return t.refuse(http.StatusPreconditionFailed, "this is no code")
 	}
 	switch err := t.tryCode(ctx, mine); {
 	case err == nil:
-		t.Turn.Answer(Answer{})
+		t.Answer(Answer{})
 	case errors.Is(err, connector.ErrNoUserToken):
 		return t.refuse(http.StatusPreconditionFailed, "the code is wrong")
 	case is[*connector.Error](err) || errors.Is(err, errNoAnswer):
@@ -704,7 +707,7 @@ func (t *signer) arrived(ctx context.Context) error {
 // the client says so itself.
 func (t *signer) gaveUp(ctx context.Context) error {
 	zerolog.Ctx(ctx).Warn().Str("code", t.Code).Msg("the client could not sign in silently")
-	t.Turn.Answer(Answer{})
+	t.Answer(Answer{})
 	if !slices.Contains([]string{"installappfailed", "authrequestfailed"}, t.Code) {
 		return nil
 	}
