@@ -564,8 +564,9 @@ func TestTheModelReadsTheNamesOfFiles(t *testing.T) {
 	}})
 	b.expect("I see.")
 	messages := b.model.Calls()[0].Messages
-	if got, want := messages[len(messages)-1].Text, "look\n[files that came with it: \"a \\\"b\\\".txt\", a picture]"; got != want {
-		t.Errorf("the model reads %q, want %q", got, want)
+	last := messages[len(messages)-2:]
+	if got, want := last[0].Text, `Files that come with the message: "a \"b\".txt", a picture`; got != want || last[0].Role != "system" || last[1].Text != "look" {
+		t.Errorf("the model reads %v, want %q", last, want)
 	}
 	if d.requests() != "" {
 		t.Errorf("requests %s", d.requests())

@@ -101,7 +101,7 @@ func (a *modelPrompt) render(ctx context.Context, turn *actions.Turn, inputs map
 			}
 		}
 		if scope == "temp" && name == "input" {
-			return said(turn), nil
+			return turn.Text, nil
 		}
 		return nil, nil
 	}, funcs)
@@ -481,32 +481,35 @@ func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, e
 		}
 		t.ending = append(t.ending, speaks(turn.Activity.From.Name, kind)...)
 	}
+	t.ending = append(t.ending, brings(turn.Files)...)
 	if includes(b.prompt.Config.IncludeInput) && turn.Text != "" {
+<<<<<<< HEAD
 		t.ending = append(t.ending, quotations(turn.Activity)...)
 		t.ending = append(t.ending, models.Message{Role: "user", Text: said(turn)})
+=======
+		t.ending = append(t.ending, models.Message{Role: "user", Text: turn.Text})
+>>>>>>> files
 	}
 	t.ending = append(t.ending, b.results(turn)...)
 	return t, nil
 }
 
-// said is what the person said, with the names of the files that came with it. Only actions see what is
-// in them.
-func said(turn *actions.Turn) string {
+// brings names the files of a message; only actions see what is in them. The names are quoted because
+// people choose them.
+func brings(files []actions.File) []models.Message {
 	const most, mostName = 20, 80
-	if len(turn.Files) == 0 {
-		return turn.Text
+	if len(files) == 0 {
+		return nil
 	}
 	var names []string
-	for _, f := range turn.Files[:min(len(turn.Files), most)] {
-		name := spelling.OneLine(f.Name, mostName)
-		if name == "" {
-			name = "a picture"
-		} else {
-			name = strconv.Quote(name)
+	for _, f := range files[:min(len(files), most)] {
+		name := "a picture"
+		if f.Name != "" {
+			name = strconv.Quote(spelling.OneLine(strings.ToValidUTF8(f.Name, "?"), mostName))
 		}
 		names = append(names, name)
 	}
-	return strings.TrimSpace(turn.Text + "\n[files that came with it: " + strings.Join(names, ", ") + "]")
+	return []models.Message{{Role: "system", Text: "Files that come with the message: " + strings.Join(names, ", ")}}
 }
 
 // system returns the first message. It ends with the declaration, if the plan is to have one, and with the time of the turn.
