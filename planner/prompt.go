@@ -483,12 +483,8 @@ func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, e
 	}
 	t.ending = append(t.ending, brings(turn.Files)...)
 	if includes(b.prompt.Config.IncludeInput) && turn.Text != "" {
-<<<<<<< HEAD
 		t.ending = append(t.ending, quotations(turn.Activity)...)
-		t.ending = append(t.ending, models.Message{Role: "user", Text: said(turn)})
-=======
 		t.ending = append(t.ending, models.Message{Role: "user", Text: turn.Text})
->>>>>>> files
 	}
 	t.ending = append(t.ending, b.results(turn)...)
 	return t, nil
