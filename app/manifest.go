@@ -71,6 +71,10 @@ func (f manifestFlags) config(b Bot, s *settings.Settings, languages ...string) 
 	if cfg.ResourcePermissions == nil {
 		cfg.ResourcePermissions = permissions(b.Teams.Events)
 	}
+	if slices.ContainsFunc(s.Actions().All(), func(a *actions.Action) bool { return a.Connection != "" }) {
+		cfg.ValidDomains = append(cfg.ValidDomains, "token.botframework.com")
+		cfg.WebAppResource = cmp.Or(cfg.WebAppResource, "api://botid-"+cfg.AppID)
+	}
 	builtIn := []manifest.Command{
 		{Title: "help", Description: string(texts.Text("Shows what I can do"))},
 		{Title: "/reset", Description: string(texts.Text("Forgets our conversation"))},

@@ -68,7 +68,7 @@ func TestAListIsACard(t *testing.T) {
 	bottest.Test(t, shopping(), func(t *testing.T, kit *bottest.Kit) {
 		chat := kit.Group("mia")
 		makes(t, kit, chat, chat.Mention, "groceries", "milk", "**eggs** <b>", "tea")
-		shows(kit, chat.Mention, `{}`)
+		shows(kit, chat.Mention, `{"list":"all"}`)
 		card := chat.ExpectCard("groceries", "☐ milk", "☐ **eggs** <b>", "☐ tea", `"verb":"lists/check"`)
 		if strings.Contains(card.Card(), `"TextBlock"`) {
 			t.Errorf("something on the card is read as Markdown: %s", card.Card())
@@ -147,7 +147,7 @@ func TestAListThatIsGone(t *testing.T) {
 		if strings.Contains(one.Card(), "mail") {
 			t.Errorf("another list is on the card: %s", one.Card())
 		}
-		shows(kit, chat.Say, `{}`)
+		shows(kit, chat.Say, `{"list":"all"}`)
 		all := chat.ExpectCard("☐ milk", "☐ mail")
 		tells := func(answer *bottest.Delivery, want string) {
 			t.Helper()
@@ -197,7 +197,7 @@ func TestALongListIsOnSeveralCards(t *testing.T) {
 					items = append(items, fmt.Sprintf(test.item, i))
 				}
 				makes(t, kit, chat, chat.Say, "long", items...)
-				shows(kit, chat.Say, `{}`)
+				shows(kit, chat.Say, `{"list":"all"}`)
 				toggles := 0
 				var last bottest.Sent
 				for range test.cards {
@@ -259,7 +259,7 @@ func TestBadClicksOnLists(t *testing.T) {
 func TestListsWithoutCards(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
-	b.model.Says(plan(do("createList", `{"list":"home","items":["milk"]}`), saved(do("showLists", `{}`), "L"), say("Look:\n$L")))
+	b.model.Says(plan(do("createList", `{"list":"home","items":["milk"]}`), saved(do("showLists", `{"list":"all"}`), "L"), say("Look:\n$L")))
 	b.deliver(event{"channelId": "slack", "text": "show"})
 	b.expect("**home**\n- milk")
 	b.expect("Look:")

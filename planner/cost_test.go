@@ -99,8 +99,8 @@ func TestThePromptCostsLess(t *testing.T) {
 	}
 }
 
-// elevenActions are those of the default bot.
-func elevenActions() *actions.Registry {
+// defaultActions are those of the default bot.
+func defaultActions() *actions.Registry {
 	reg := actions.New()
 	lists.Register(reg)
 	reminders.Register(reg)
@@ -151,7 +151,7 @@ func callOf(t testing.TB, reg *actions.Registry, format string) (c modelCall) {
 func TestACallOfTheDefaultBotIsSmall(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"json_schema", "json_object", "text"} {
-		if c := callOf(t, elevenActions(), format); c.bytes > 4000 {
+		if c := callOf(t, defaultActions(), format); c.bytes > 4000 {
 			t.Errorf("%s: %d bytes, want at most 4000", format, c.bytes)
 		}
 	}
@@ -162,7 +162,7 @@ func BenchmarkPrompt(b *testing.B) {
 	for _, of := range []struct {
 		name string
 		reg  *actions.Registry
-	}{{"4", fourActions()}, {"11", elevenActions()}, {"30", thirtyActions()}} {
+	}{{"4", fourActions()}, {"11", defaultActions()}, {"30", thirtyActions()}} {
 		for _, format := range []string{"json_schema", "text"} {
 			b.Run("actions="+of.name+"/"+format, func(b *testing.B) {
 				c := callOf(b, of.reg, format)

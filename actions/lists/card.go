@@ -34,12 +34,12 @@ type shown struct {
 }
 
 type showIn struct {
-	List string `json:"list,omitempty" jsonschema:"leave it out to show all"`
+	List string `json:"list"` // "all", unless that is the name of one: all of them
 }
 
 func showLists(_ context.Context, turn *actions.Turn, in showIn) (actions.Result, error) {
-	of := shown{List: clean(in.List), Only: clean(in.List) != ""}
 	lists := Of(turn)
+	of := shown{List: clean(in.List), Only: !strings.EqualFold(clean(in.List), "all") || lists.find(in.List) >= 0}
 	switch {
 	case of.Only && lists.find(of.List) < 0:
 		return actions.Unchanged("%s", turn.Translate("There is no list %s.", of.List)), nil

@@ -33,17 +33,16 @@ func Register(r *actions.Registry) {
 		actions.Example("add {item...} to {list}", "put {item...} on {list}"))
 	actions.Add(r, "removeItem", "Removes an item from a list", removeItem, actions.StateOnly, actions.Title("Remove from a list"),
 		actions.Example("remove {item...} from {list}", "take {item...} off {list}"))
-	actions.Add(r, "checkItem", "Marks an item of a list as done", checkItem, actions.StateOnly, actions.Title("Check off an item"),
+	actions.Add(r, "checkItem", "Marks an item as done", checkItem, actions.StateOnly, actions.Title("Check off an item"),
 		actions.Example("check off {item...} on {list}", "mark {item...} on {list} as done"))
 	actions.Add(r, "renameList", "Gives a list a new name", renameList, actions.StateOnly, actions.Title("Rename a list"),
 		actions.Example("rename {list} to {name}"))
 	actions.Add(r, "findItem", "Finds the lists that hold an item", findItem, actions.StateOnly, actions.ReturnsData, actions.Title("Find an item"),
 		actions.Example("find {item}", "where is {item}?", "which list has {item}?"))
-	actions.Add(r, "showLists", "Shows the person all lists, or one, to read and to check items off", showLists, actions.StateOnly,
-		actions.Title("Show the lists"), actions.Example("what is on my lists?", "show my lists", "what lists do I have?",
-			"show the {list} list", "show the list {list}", "what is on the {list} list?"))
-	actions.Add(r, "summarizeLists", "Returns all lists and their items as text", summarizeLists, actions.StateOnly,
-		actions.ReturnsData, actions.Title("Summarize the lists"), actions.Example("summarize my lists"))
+	actions.Add(r, "showLists", "Shows a list, or all", showLists, actions.StateOnly,
+		actions.Title("Show the lists"), actions.Example("show the {list} list", "show the list {list}", "what is on the {list} list?"))
+	actions.Add(r, "summarizeLists", "Returns all lists and items as text", summarizeLists, actions.StateOnly,
+		actions.ReturnsData, actions.Title("Summarize the lists"), actions.Example("what is on my lists?", "show my lists", "what lists do I have?", "summarize my lists"))
 	actions.OnClick(r, checkVerb, clicked)
 	actions.OnRefresh(r, refreshVerb, refreshed)
 }
