@@ -188,7 +188,7 @@ func TestManifestInOtherLanguages(t *testing.T) {
 	for file, want := range map[string][]string{
 		"de-de.json": {
 			`"description.short": "Hütet Tickets."`, `"Zeigt, was ich kann"`, `"Zeigt deine Tickets"`, `"Schließt eines"`,
-			`"Lege eine Liste {Liste} an"`, `commands[2].title": "Create a list"`,
+			`"Lege eine Liste {Liste} an"`, `commands[1].title": "Create a list"`,
 		},
 		"fr.json": {`"description.short": "Keeps tickets."`, `"Montre ce que je sais faire"`, `"Lists your tickets"`},
 	} {
