@@ -322,16 +322,18 @@ func New(cfg Config) (*Bot, error) {
 		func(ctx context.Context, t *Turn) error { return b.cfg.Teams.Events.Handler(t.Activity)(ctx, t) },
 	})
 	b.routes.known = map[string]invokeRoute{
-		cardInvoke:     {read: b.routes.readClick, handle: b.clicked, card: true, say: sayOnCard},
+		cardInvoke: {read: b.routes.readClick, handle: func(ctx context.Context, t *Turn, value any) (InvokeResponse, error) {
+			return clicked(ctx, b, t, value)
+		}, card: true, say: sayOnCard},
 		feedbackInvoke: {read: readFeedback, handle: b.rated, mode: teams.Acknowledged, quiet: true},
 		fileInvoke:     {read: valueOf[turn.FileConsent], handle: fileAnswered, mode: teams.Acknowledged, beside: "files", same: sameFile},
 	}
 	for name, in := range invokes {
-		b.routes.addInvoke(name, b.teamsRoute(in))
+		b.routes.addInvoke(name, teamsRoute(b, in))
 	}
 	engine, err := turn.New(turn.Config{
 		Actions: cfg.Actions, Planner: cfg.Planner, Store: cfg.Store, Channel: cfg.Channel, Tokens: cfg.Tokens,
-		Handler: b.handler, Notice: b.routes.notice, OwnAnswer: b.failedInvoke, Unread: b.unread, Clicked: decidedClick,
+		Handler: b.handler, Notice: b.routes.notice, OwnAnswer: func(t *Turn, said string) turn.Answer { return failedInvoke(b, t, said) }, Unread: b.unread, Clicked: decidedClick,
 		Hooks: cfg.Hooks, Policy: cfg.Policy, Approvers: cfg.Approvers, ApprovalTimeout: cfg.ApprovalTimeout,
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,

@@ -169,7 +169,7 @@ func TestWhatWasDoneBeforeAFailureIsSaidAndNotDoneAgain(t *testing.T) {
 	for range 3 {
 		b.deliver(in)
 	}
-	b.expectFault("Before that I did: Pay, Show the lists.")
+	b.expectFault("Before that I did: Pay, Summarize the lists.")
 	b.connector.None(t)
 	if calls.Load() != 1 {
 		t.Errorf("paid %d times", calls.Load())

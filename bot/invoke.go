@@ -98,7 +98,7 @@ type invokeRoute struct {
 }
 
 // teamsRoute is the route of an invoke of package teams.
-func (b *Bot) teamsRoute(in teams.Invoke) invokeRoute {
+func teamsRoute(b *Bot, in teams.Invoke) invokeRoute {
 	r := invokeRoute{mode: in.Mode, anonymous: in.Anonymous, quiet: in.Quiet, say: in.Say, same: in.Same}
 	if in.Fault {
 		r.failure = cardFault
@@ -133,14 +133,14 @@ func (b *Bot) teamsRoute(in teams.Invoke) invokeRoute {
 		case errors.Is(err, teams.ErrValue):
 			err = badValue("%s", err)
 		}
-		return InvokeResponse{Body: body}, b.tellUnread(ctx, t, later, err)
+		return InvokeResponse{Body: body}, tellUnread(ctx, b, t, later, err)
 	}
 	return r
 }
 
 // tellUnread sends what a handler answers to a person who does not wait for it any more: said or,
 // if err is one that the person may read, that. It returns why the turn fails.
-func (b *Bot) tellUnread(ctx context.Context, t *Turn, said string, err error) error {
+func tellUnread(ctx context.Context, b *Bot, t *Turn, said string, err error) error {
 	fault, ok := errors.AsType[*InvokeError](err)
 	switch {
 	case ok:
@@ -275,7 +275,7 @@ func (r invokeRoute) respond(ctx context.Context, t *Turn, value any) error {
 }
 
 // failedInvoke answers a failed invoke. said is safe to show.
-func (b *Bot) failedInvoke(t *Turn, said string) turn.Answer {
+func failedInvoke(b *Bot, t *Turn, said string) turn.Answer {
 	route, _ := b.routes.invoke(t.Activity)
 	if t.IsExecute() && t.ReadOnly() { // with an error, the person would see that in place of the card
 		answer, err := InvokeResponse{Body: sayOnCard(said)}.answer()
@@ -442,13 +442,13 @@ func unrefreshed(_ context.Context, t *Turn, _ CardClick) (CardAnswer, error) {
 
 // clicked answers such a click. If nobody waits for the answer any more, the person gets it as a
 // message, or their card is updated; in a group, others would see that card.
-func (b *Bot) clicked(ctx context.Context, t *Turn, value any) (InvokeResponse, error) {
+func clicked(ctx context.Context, b *Bot, t *Turn, value any) (InvokeResponse, error) {
 	c := value.(click)
 	answer, err := c.handle(ctx, t, c.CardClick)
 	switch {
 	case c.refreshes():
 	case err != nil || answer.Card == nil:
-		err = b.tellUnread(ctx, t, answer.Message, err)
+		err = tellUnread(ctx, b, t, answer.Message, err)
 	case b.unread(t) && t.Activity.Conversation.Personal() && t.Activity.ReplyToID != "":
 		m := t.Message("")
 		m.Type, m.ID, m.Attachments = activity.MessageUpdate, t.Activity.ReplyToID, []activity.Attachment{answer.Card.Attachment()}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -79,45 +78,6 @@ func (k *Ticket) Forget(ctx context.Context, duplicate, id string) error {
 // errReadOnly says that a turn beside the queues changes and sends nothing.
 var errReadOnly = errors.New("this turn is read-only: it saves and sends nothing")
 
-// Aside runs the handler of an invoke now, beside the queue of its conversation, and returns its
-// answer. The turn is read-only: it has the state as it was last saved, or none after
-// [Turn.LeaveState], and nothing of it is kept. If the handler fails, or ctx ends before it returns,
-// the answer is [Config].OwnAnswer's, beside the error. The caller must not use the turn after this.
-// With [ErrDraining], there is no answer.
-func (e *Engine) Aside(ctx context.Context, t *Turn, h Handler) (Answer, error) {
-	if !e.workers.join() {
-		return Answer{}, ErrDraining
-	}
-	ctx, s := e.tracer.receive(connector.ForCaller(ctx, t.Activity.CallerApp()))
-	s.about(t)
-	ctx, cancel := context.WithCancel(t.Log().WithContext(ctx))
-	stop := context.AfterFunc(e.workers.ctx, cancel)
-	type outcome struct {
-		answer Answer
-		err    error
-	}
-	done := make(chan outcome, 1)
-	late := e.newTurn(t.Activity) // t is the handler's
-	go func() {
-		defer e.workers.work.Done()
-		defer stop()
-		defer cancel()
-		answer, err := t.answerAside(ctx, h)
-		count(e.meter.turns, asideOutcome(err))
-		if err != nil {
-			t.Log().Error().Str("error", cause(err)).Str("invoke", t.Activity.Name).Msg("invoke not answered as it should be")
-		}
-		s.end(err)
-		done <- outcome{answer, err}
-	}()
-	select {
-	case o := <-done:
-		return o.answer, o.err
-	case <-ctx.Done():
-		return e.cfg.OwnAnswer(late, late.Translate(explain(late, context.DeadlineExceeded))), ErrLateAnswer
-	}
-}
-
 func asideOutcome(err error) string {
 	if err != nil {
 		return "aside_failed"
@@ -126,7 +86,7 @@ func asideOutcome(err error) string {
 }
 
 // answerAside is the turn of [Engine.Aside].
-func (t *Turn) answerAside(ctx context.Context, h Handler) (Answer, error) {
+func answerAside(ctx context.Context, t *Turn, h Handler) (Answer, error) {
 	err := t.safely(func() error {
 		if t.aside {
 			t.Conversation, t.User, t.Thread = state.NewScope(), state.NewScope(), state.NewScope()

@@ -611,13 +611,13 @@ func (e *Engine) NewTurn(a *activity.Activity, raw []byte, trusted, awaited bool
 		rec.Awaited, rec.Answer = true, &Answer{Activities: []jsontext.Value{}}
 	}
 	t.use(rec)
-	t.hide()
+	signIns{t}.hide()
 	return t
 }
 
 func (e *Engine) newTurn(a *activity.Activity) *Turn {
 	t := &Turn{engine: e, Turn: &actions.Turn{Activity: a, Budget: e.cfg.Budget, Texts: e.cfg.Texts}}
-	t.Notifier, t.Bot, t.UserToken, t.Files = notifier{t}, t.loadBot, t.userToken, e.files(a)
+	t.Notifier, t.Bot, t.UserToken, t.Files = notifier{t}, t.loadBot, signIns{t}.userToken, filesOf(e, a)
 	return t
 }
 
@@ -648,3 +648,69 @@ func (e *Engine) Refused(reason string) { count(e.meter.refused, reason) }
 
 // Rated counts a person's feedback on a reply.
 func (e *Engine) Rated(reaction string) { count(e.meter.feedback, reaction) }
+
+// TakeCode makes a message that is nothing but six digits the code of its person, if they are about to
+// sign in. Call it before [Engine.Accept]. The error is that of the store.
+func (e *Engine) TakeCode(ctx context.Context, t *Turn) error {
+	if !t.IsMessage() || !sixDigits.MatchString(t.Text) || !t.SignsIn() {
+		return nil
+	}
+	flows, err := pendingIn(ctx, t, t.Activity.From.ID)
+	if err != nil || len(flows) == 0 {
+		return err
+	}
+	code := t.Text
+	a := t.Activity
+	a.Name, a.Entities, a.Attachments, a.Value = typedCode, nil, nil, nil
+	signIns{t}.hide()
+	t.secret = code
+	return nil
+}
+
+// keepSecret holds the secret of a turn until this process starts it, for a while.
+func (e *Engine) keepSecret(t *Turn) {
+	if t.secret != "" {
+		id := t.rec.ID
+		e.secrets.Store(id, t.secret)
+		time.AfterFunc(secretFor, func() { e.secrets.Delete(id) })
+	}
+}
+
+// Aside runs the handler of an invoke now, beside the queue of its conversation, and returns its
+// answer. The turn is read-only: it has the state as it was last saved, or none after
+// [Turn.LeaveState], and nothing of it is kept. If the handler fails, or ctx ends before it returns,
+// the answer is [Config].OwnAnswer's, beside the error. The caller must not use the turn after this.
+// With [ErrDraining], there is no answer.
+func (e *Engine) Aside(ctx context.Context, t *Turn, h Handler) (Answer, error) {
+	if !e.workers.join() {
+		return Answer{}, ErrDraining
+	}
+	ctx, s := e.tracer.receive(connector.ForCaller(ctx, t.Activity.CallerApp()))
+	s.about(t)
+	ctx, cancel := context.WithCancel(t.Log().WithContext(ctx))
+	stop := context.AfterFunc(e.workers.ctx, cancel)
+	type outcome struct {
+		answer Answer
+		err    error
+	}
+	done := make(chan outcome, 1)
+	late := e.newTurn(t.Activity) // t is the handler's
+	go func() {
+		defer e.workers.work.Done()
+		defer stop()
+		defer cancel()
+		answer, err := answerAside(ctx, t, h)
+		count(e.meter.turns, asideOutcome(err))
+		if err != nil {
+			t.Log().Error().Str("error", cause(err)).Str("invoke", t.Activity.Name).Msg("invoke not answered as it should be")
+		}
+		s.end(err)
+		done <- outcome{answer, err}
+	}()
+	select {
+	case o := <-done:
+		return o.answer, o.err
+	case <-ctx.Done():
+		return e.cfg.OwnAnswer(late, late.Translate(explain(late, context.DeadlineExceeded))), ErrLateAnswer
+	}
+}

@@ -48,7 +48,7 @@ const (
 )
 
 // files returns the files and pictures of an activity.
-func (e *Engine) files(a *activity.Activity) (files []actions.File) {
+func filesOf(e *Engine, a *activity.Activity) (files []actions.File) {
 	for _, at := range a.Attachments {
 		sent := at.ContentType == fileInfo && a.Conversation.Personal()
 		picture := strings.HasPrefix(at.ContentType, "image/") && at.ContentURL != ""
@@ -57,7 +57,7 @@ func (e *Engine) files(a *activity.Activity) (files []actions.File) {
 		if sent || picture || other {
 			files = append(files, actions.File{
 				Name:  at.Name[strings.LastIndexAny(at.Name, `/\`)+1:],
-				Fetch: func(ctx context.Context) ([]byte, error) { return e.fetch(ctx, at) },
+				Fetch: func(ctx context.Context) ([]byte, error) { return keptFiles{e}.fetch(ctx, at) },
 			})
 		}
 	}
@@ -65,7 +65,7 @@ func (e *Engine) files(a *activity.Activity) (files []actions.File) {
 }
 
 // fetch downloads a file that a person sent.
-func (e *Engine) fetch(ctx context.Context, at activity.Attachment) ([]byte, error) {
+func (e keptFiles) fetch(ctx context.Context, at activity.Attachment) ([]byte, error) {
 	content, _, err := e.cfg.Channel.Download(ctx, at, 0)
 	refused, ok := errors.AsType[*connector.Error](err)
 	if !ok {
@@ -96,10 +96,14 @@ type filePart struct {
 	Content []byte `json:"c"`
 }
 
-// SendFile offers a file to the person, as [actions.Result.WithFile] does: with a card that asks
-// whether they want it. Otherwise it is like [Turn.Send]. Its error for a file that cannot be sent
-// says why, in words for the person.
-func (t *Turn) SendFile(ctx context.Context, f actions.File) error {
+// fileTurn is a turn that offers a file or acts on a person's answer to one.
+type fileTurn struct{ *Turn }
+
+// keptFiles are the files that wait for people's answers.
+type keptFiles struct{ *Engine }
+
+// send is [Turn.SendFile].
+func (t fileTurn) send(ctx context.Context, f actions.File) error {
 	checked := actions.Done.WithFile(f)
 	if checked.Failed() {
 		return &refusal{checked.Text()}
@@ -113,7 +117,7 @@ func (t *Turn) SendFile(ctx context.Context, f actions.File) error {
 
 // offer stores a file and returns the message that offers it. The same key stores it once. An error
 // that says why a file cannot be sent here is a refusal.
-func (t *Turn) offer(ctx context.Context, f actions.File, key string) (*activity.Activity, error) {
+func (t fileTurn) offer(ctx context.Context, f actions.File, key string) (*activity.Activity, error) {
 	e, queue := t.engine, queueOf(actions.To(t.Activity))
 	if t.Activity.ChannelID != activity.Teams || !t.Activity.Conversation.Personal() || t.repliesInResponse() {
 		return nil, Refuse("files can be sent only in a personal chat of Teams")
@@ -181,7 +185,7 @@ func partKey(queue state.Key, id string, part int) state.Key {
 }
 
 // content reads a file that waits.
-func (e *Engine) content(ctx context.Context, queue state.Key, id string, f *offeredFile) (all []byte, err error) {
+func (e keptFiles) content(ctx context.Context, queue state.Key, id string, f *offeredFile) (all []byte, err error) {
 	for i := range f.Parts {
 		docs, err := e.cfg.Store.Load(ctx, partKey(queue, id, i))
 		if err != nil {
@@ -196,7 +200,7 @@ func (e *Engine) content(ctx context.Context, queue state.Key, id string, f *off
 }
 
 // dropOffer drops a file that waits, with its content.
-func (e *Engine) dropOffer(ctx context.Context, queue state.Key, id string) error {
+func (e keptFiles) dropOffer(ctx context.Context, queue state.Key, id string) error {
 	w, err := e.inbox.Find(ctx, queue, id)
 	if errors.Is(err, inbox.ErrNoRecord) {
 		return nil
@@ -214,7 +218,7 @@ func (e *Engine) dropOffer(ctx context.Context, queue state.Key, id string) erro
 }
 
 // dropContent deletes the content of a file.
-func (e *Engine) dropContent(ctx context.Context, queue state.Key, id string, f *offeredFile) error {
+func (e keptFiles) dropContent(ctx context.Context, queue state.Key, id string, f *offeredFile) error {
 	for i := range f.Parts {
 		docs, err := e.cfg.Store.Load(ctx, partKey(queue, id, i))
 		if len(docs) == 0 {
@@ -276,10 +280,8 @@ const (
 // offerID matches the ids that idOf makes.
 var offerID = regexp.MustCompile(`^[a-z2-7]{12}$`)
 
-// TakeFile acts on a person's answer to a file: it uploads it and shows that it did, or says that it
-// could not. Only the person who was asked decides, and only once. The turn must run beside its
-// conversation, see [Turn.Beside].
-func (t *Turn) TakeFile(ctx context.Context, c FileConsent) error {
+// take is [Turn.TakeFile].
+func (t fileTurn) take(ctx context.Context, c FileConsent) error {
 	var in offerContext
 	_ = json.Unmarshal(c.Context, &in) // another context is not ours
 	queue := queueOf(actions.To(t.Activity))
@@ -327,14 +329,14 @@ func (t *Turn) TakeFile(ctx context.Context, c FileConsent) error {
 	if err := t.Save(ctx); err != nil { // from here on nothing is uploaded again
 		return err
 	}
-	if err := t.engine.dropOffer(ctx, queue, in.Offer); err != nil {
+	if err := (keptFiles{t.engine}).dropOffer(ctx, queue, in.Offer); err != nil {
 		return err
 	}
 	return t.Send(ctx, t.tellOfFile(rec.File, c, "")...)
 }
 
 // offered returns the record of a file that waits.
-func (t *Turn) offered(ctx context.Context, queue state.Key, id string) (rec Record, err error) {
+func (t fileTurn) offered(ctx context.Context, queue state.Key, id string) (rec Record, err error) {
 	if !offerID.MatchString(id) {
 		return rec, inbox.ErrNoRecord
 	}
@@ -349,8 +351,8 @@ func (t *Turn) offered(ctx context.Context, queue state.Key, id string) (rec Rec
 }
 
 // upload puts the file where the person's client said. Its error means that the turn is left.
-func (t *Turn) upload(ctx context.Context, address string, rec Record, queue state.Key) (outcome string, err error) {
-	content, err := t.engine.content(ctx, queue, rec.ID, rec.File)
+func (t fileTurn) upload(ctx context.Context, address string, rec Record, queue state.Key) (outcome string, err error) {
+	content, err := keptFiles{t.engine}.content(ctx, queue, rec.ID, rec.File)
 	if err == nil {
 		err = t.uploadParts(ctx, address, content)
 	}
@@ -364,7 +366,7 @@ func (t *Turn) upload(ctx context.Context, address string, rec Record, queue sta
 	return uploadFailed, nil
 }
 
-func (t *Turn) uploadParts(ctx context.Context, address string, content []byte) (err error) {
+func (t fileTurn) uploadParts(ctx context.Context, address string, content []byte) (err error) {
 	up, piece := t.rec.Upload, t.engine.cfg.UploadPiece
 	for left := len(content)/piece + uploadSpare; int(up.Next) < len(content); left-- {
 		if left == 0 {
@@ -387,7 +389,7 @@ func (t *Turn) uploadParts(ctx context.Context, address string, content []byte) 
 
 // tellOfFile returns what shows the outcome: the card that asked goes, and the person reads what
 // became of the file. instead is what they read if that is not the outcome of an upload.
-func (t *Turn) tellOfFile(f *offeredFile, c FileConsent, instead string) (all []*activity.Activity) {
+func (t fileTurn) tellOfFile(f *offeredFile, c FileConsent, instead string) (all []*activity.Activity) {
 	if id := t.Activity.ReplyToID; id != "" { // else it could be answered again
 		all = append(all, &activity.Activity{Type: activity.MessageDelete, ID: id})
 	}

@@ -329,7 +329,7 @@ func (x *execution) do(ctx context.Context) error {
 			return x.ask(ctx, &calls[0])
 		}
 		if calls[0].signsIn {
-			return x.askSignIn(ctx, &calls[0])
+			return signingIn{x}.askSignIn(ctx, &calls[0])
 		}
 		// The next process has to know which calls outside of state may have run.
 		outside := slices.ContainsFunc(calls, func(c call) bool { return c.err == nil && !c.action.StateOnly })
@@ -375,7 +375,7 @@ func (x *execution) prepare(ctx context.Context) (calls []call, err error) {
 		if err := x.approve(ctx, &c, approved); err != nil {
 			return nil, err
 		}
-		if err := x.token(ctx, &c); err != nil {
+		if err := (signingIn{x}).token(ctx, &c); err != nil {
 			return nil, err
 		}
 		alone := c.err != nil || c.asks.Required || c.granted || c.signsIn
@@ -414,7 +414,7 @@ func (x *execution) offerFiles(ctx context.Context, c *call, i int) {
 		if c.err != nil {
 			return
 		}
-		offer, err := x.offer(ctx, f, attemptKey(x.ID, x.rec.Run.Steps+i)+"\n"+strconv.Itoa(n))
+		offer, err := fileTurn{x.Turn}.offer(ctx, f, attemptKey(x.ID, x.rec.Run.Steps+i)+"\n"+strconv.Itoa(n))
 		c.offers, c.err = append(c.offers, offer), err
 	}
 }

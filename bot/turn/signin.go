@@ -90,7 +90,7 @@ func (s *signIn) note() string {
 }
 
 // connections are the connections that actions need.
-func (e *Engine) connections() (all []string) {
+func connections(e *Engine) (all []string) {
 	for _, a := range e.cfg.Actions.All() {
 		if a.Connection != "" && !slices.Contains(all, a.Connection) {
 			all = append(all, a.Connection)
@@ -99,11 +99,14 @@ func (e *Engine) connections() (all []string) {
 	return all
 }
 
-// SignsIn reports whether the bot has actions that need people to sign in.
-func (t *Turn) SignsIn() bool { return len(t.engine.connections()) > 0 }
+// signIns is a turn as far as signing in concerns it.
+type signIns struct{ *Turn }
+
+// signingIn is a plan whose next call needs a token.
+type signingIn struct{ *execution }
 
 // userToken is [actions.Turn.UserToken].
-func (t *Turn) userToken(ctx context.Context, connection string) (connector.UserToken, error) {
+func (t signIns) userToken(ctx context.Context, connection string) (connector.UserToken, error) {
 	if token, ok := t.exec.tokens[connection]; ok {
 		return token, nil
 	}
@@ -113,8 +116,8 @@ func (t *Turn) userToken(ctx context.Context, connection string) (connector.User
 	return t.engine.cfg.Tokens.UserToken(ctx, t.Activity.Reference(), connection, "")
 }
 
-// SignInLink returns where the person of the turn signs in to the connection. The link is theirs alone.
-func (t *Turn) SignInLink(ctx context.Context, connection string) (string, error) {
+// link is [Turn.SignInLink].
+func (t signIns) link(ctx context.Context, connection string) (string, error) {
 	if t.engine.cfg.Tokens == nil {
 		return "", connector.ErrNoTokenService
 	}
@@ -122,10 +125,8 @@ func (t *Turn) SignInLink(ctx context.Context, connection string) (string, error
 	return r.Link, err
 }
 
-// RedeemState signs the person of the turn in to the connection with the code that Teams puts into an
-// invoke of a message extension that it repeats after a sign-in. It reports whether there was one that
-// was right.
-func (t *Turn) RedeemState(ctx context.Context, connection string) (bool, error) {
+// redeemState is [Turn.RedeemState].
+func (t signIns) redeemState(ctx context.Context, connection string) (bool, error) {
 	code := cmp.Or(t.secret, stateOf(t.Activity))
 	if !sixDigits.MatchString(code) || t.engine.cfg.Tokens == nil {
 		return false, nil
@@ -146,11 +147,10 @@ func stateOf(a *activity.Activity) string {
 	return value.State
 }
 
-// SignOut signs the person out of all connections that actions need, and drops what waits in this
-// conversation for them to sign in.
-func (t *Turn) SignOut(ctx context.Context) error {
+// signOut is [Turn.SignOut].
+func (t signIns) signOut(ctx context.Context) error {
 	var errs []error
-	for _, connection := range t.engine.connections() {
+	for _, connection := range connections(t.engine) {
 		err := t.engine.cfg.Tokens.SignOutUser(ctx, t.Activity.Reference(), connection)
 		if !errors.Is(err, connector.ErrNoTokenService) {
 			errs = append(errs, err)
@@ -162,12 +162,12 @@ func (t *Turn) SignOut(ctx context.Context) error {
 
 // token gets the token that a call needs. A person who is not signed in has to do that first; but a
 // call that had begun, or that they have just signed in for, gets it by itself.
-func (x *execution) token(ctx context.Context, c *call) error {
+func (x signingIn) token(ctx context.Context, c *call) error {
 	if c.err != nil || c.asks.Required || c.action.Connection == "" || x.begun > 0 || x.rec.Run.SignedIn == c.action.Connection {
 		return nil
 	}
 	connection := c.action.Connection
-	token, err := x.userToken(ctx, connection)
+	token, err := signIns{x.Turn}.userToken(ctx, connection)
 	switch {
 	case err == nil:
 		if x.tokens == nil {
@@ -185,7 +185,7 @@ func (x *execution) token(ctx context.Context, c *call) error {
 }
 
 // noSignIn is why a call fails that needs a token.
-func (x *execution) noSignIn(ctx context.Context, err error) error {
+func (x signingIn) noSignIn(ctx context.Context, err error) error {
 	zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("the token service was of no use")
 	if errors.Is(err, connector.ErrNoTokenService) {
 		return Refuse("the person cannot be signed in here")
@@ -194,7 +194,7 @@ func (x *execution) noSignIn(ctx context.Context, err error) error {
 }
 
 // askSignIn asks the person to sign in for the next call. Once the card is sent, the record waits.
-func (x *execution) askSignIn(ctx context.Context, c *call) error {
+func (x signingIn) askSignIn(ctx context.Context, c *call) error {
 	if x.rec.Notice != nil || x.Activity.From.ID == "" {
 		said := x.Translate("I can't do this: %s. You have to be signed in for it, so please ask me for it yourself.", x.title(c.action.Name))
 		c.result = actions.Fail(notSignedIn)
@@ -228,7 +228,7 @@ func (x *execution) askSignIn(ctx context.Context, c *call) error {
 }
 
 // privately is a message that only the person of the turn sees, where the channel can do that.
-func (x *execution) privately(text string) *activity.Activity {
+func (x signingIn) privately(text string) *activity.Activity {
 	m := x.Message(text)
 	m.Recipient = x.Activity.From // a client that signs in silently wants it
 	m.Recipient.Extra = nil
@@ -239,18 +239,18 @@ func (x *execution) privately(text string) *activity.Activity {
 }
 
 // replaceSignIn ends an earlier sign-in of the person for the same connection.
-func (x *execution) replaceSignIn(ctx context.Context, connection string) error {
+func (x signingIn) replaceSignIn(ctx context.Context, connection string) error {
 	flows, err := pendingIn(ctx, x.Turn, x.Activity.From.ID)
 	for _, f := range flows {
 		if err == nil && f.Connection == connection {
-			_, err = x.wakeSignIn(ctx, f, nil, func(s *signIn) { s.Outcome = replaced })
+			_, err = signIns{x.Turn}.wakeSignIn(ctx, f, nil, func(s *signIn) { s.Outcome = replaced })
 		}
 	}
 	return err
 }
 
 // ended acts on the outcome of a sign-in.
-func (x *execution) ended(ctx context.Context, s *signIn) error {
+func (x signingIn) ended(ctx context.Context, s *signIn) error {
 	came := s.Outcome
 	s.Outcome = ""
 	x.resumed, x.rec.Phase = true, running
@@ -308,7 +308,7 @@ func pendingIn(ctx context.Context, t *Turn, owner string) (flows []flow, err er
 
 // wakeSignIn changes a sign-in that waits and puts its record back into its queue. by proved the
 // address that it is answered at; nil: nobody did. It reports whether the record still waited.
-func (t *Turn) wakeSignIn(ctx context.Context, f flow, by *Turn, change func(*signIn)) (woken bool, err error) {
+func (t signIns) wakeSignIn(ctx context.Context, f flow, by *Turn, change func(*signIn)) (woken bool, err error) {
 	const most = 5 // others may do so at the same time
 	for range most {
 		w, err := t.engine.inbox.Find(ctx, f.at.Queue, f.at.ID)
@@ -434,7 +434,7 @@ func hideState(a *activity.Activity) (code string) {
 }
 
 // hide takes the secret out of the turn's activity and of its record.
-func (t *Turn) hide() {
+func (t signIns) hide() {
 	_, ok := answersCard(t.Activity)
 	switch {
 	case ok && t.SignsIn(): // else the bot's own handler wants it
@@ -451,33 +451,6 @@ func (t *Turn) hide() {
 		raw = []byte(`{}`)
 	}
 	t.rec.Activity = raw
-}
-
-// TakeCode makes a message that is nothing but six digits the code of its person, if they are about to
-// sign in. Call it before [Engine.Accept]. The error is that of the store.
-func (e *Engine) TakeCode(ctx context.Context, t *Turn) error {
-	if !t.IsMessage() || !sixDigits.MatchString(t.Text) || !t.SignsIn() {
-		return nil
-	}
-	flows, err := pendingIn(ctx, t, t.Activity.From.ID)
-	if err != nil || len(flows) == 0 {
-		return err
-	}
-	code := t.Text
-	a := t.Activity
-	a.Name, a.Entities, a.Attachments, a.Value = typedCode, nil, nil, nil
-	t.hide()
-	t.secret = code
-	return nil
-}
-
-// keepSecret holds the secret of a turn until this process starts it, for a while.
-func (e *Engine) keepSecret(t *Turn) {
-	if t.secret != "" {
-		id := t.rec.ID
-		e.secrets.Store(id, t.secret)
-		time.AfterFunc(secretFor, func() { e.secrets.Delete(id) })
-	}
 }
 
 // signer is a turn that brings the answer to a sign-in card.
@@ -538,7 +511,7 @@ func waitFor(ctx context.Context, d time.Duration) bool {
 // exchange signs the person in with the token of their Teams client. Teams understands 412 as: the
 // person has to consent.
 func (t *signer) exchange(ctx context.Context) error {
-	known := slices.Contains(t.engine.connections(), t.Connection)
+	known := slices.Contains(connections(t.engine), t.Connection)
 	if !t.Given || !known {
 		return t.refuse(http.StatusBadRequest, "there is no token, or no such connection")
 	}
@@ -582,7 +555,7 @@ func (t *signer) redeem(ctx context.Context, connection string, exchange bool) (
 }
 
 func (t *signer) wake(ctx context.Context, f flow, came outcome) error {
-	_, err := t.wakeSignIn(ctx, f, t.Turn, func(s *signIn) {
+	_, err := signIns{t.Turn}.wakeSignIn(ctx, f, t.Turn, func(s *signIn) {
 		switch s.Outcome = came; came {
 		case wrongCode:
 			s.Wrong++
@@ -730,6 +703,6 @@ func ExchangeOf(t *Turn) string {
 }
 
 // queueOfAnswer is the queue of a turn that answers a sign-in card. Equal ones share theirs.
-func (t *Turn) queueOfAnswer(queue state.Key) state.Key {
-	return queue.Under("queues", "signin "+hashOf(cmp.Or(ExchangeOf(t), t.Activity.Name+"\n"+t.Activity.From.ID+"\n"+t.Activity.ID))[:16])
+func (t signIns) queueOfAnswer(queue state.Key) state.Key {
+	return queue.Under("queues", "signin "+hashOf(cmp.Or(ExchangeOf(t.Turn), t.Activity.Name+"\n"+t.Activity.From.ID+"\n"+t.Activity.ID))[:16])
 }

@@ -102,7 +102,7 @@ func (t *Turn) elsewhere(conversation string) actions.Recipient {
 func (t *Turn) queue() state.Key {
 	queue := queueOf(actions.To(t.Activity))
 	if _, ok := answersCard(t.Activity); ok && t.SignsIn() {
-		return t.queueOfAnswer(queue)
+		return signIns{t}.queueOfAnswer(queue)
 	}
 	if _, ok := decisionOf(t); ok {
 		return queue.Under("queues", "decisions")
@@ -732,7 +732,7 @@ func (t *Turn) dropWaits(ctx context.Context, conversation, owner string, kinds 
 	for _, w := range waiting {
 		var failure error
 		if readWait(w).For == forFile {
-			failure = t.engine.dropOffer(ctx, queue, w.ID)
+			failure = keptFiles{t.engine}.dropOffer(ctx, queue, w.ID)
 		} else {
 			_, failure = t.engine.inbox.Drop(ctx, queue, w.ID)
 		}

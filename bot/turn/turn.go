@@ -18,6 +18,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
@@ -293,9 +294,9 @@ func (t *Turn) resume(ctx context.Context) error {
 	t.rec.Wait, t.rec.Phase = nil, w.Then
 	switch {
 	case w.For == forFile && t.rec.File != nil: // the person did not answer
-		return t.engine.dropContent(ctx, queueOf(actions.To(t.Activity)), t.ID, t.rec.File)
+		return keptFiles{t.engine}.dropContent(ctx, queueOf(actions.To(t.Activity)), t.ID, t.rec.File)
 	case w.SignIn != nil && (w.For == forSignIn || w.Then == waiting):
-		return t.exec.ended(ctx, w.SignIn)
+		return signingIn{t.exec}.ended(ctx, w.SignIn)
 	case w.SignIn != nil: // the card is still to be sent
 		t.rec.Wait = w.SignIn.wait()
 	case w.For == forApproval, w.Then == waiting: // or it became a dead letter meanwhile
@@ -1060,4 +1061,70 @@ func (t *Turn) Log() *zerolog.Logger {
 	}
 	log := with.Logger()
 	return &log
+}
+
+// SignsIn reports whether the bot has actions that need people to sign in.
+func (t *Turn) SignsIn() bool { return len(connections(t.engine)) > 0 }
+
+// SignInLink returns where the person of the turn signs in to the connection. The link is theirs alone.
+func (t *Turn) SignInLink(ctx context.Context, connection string) (string, error) {
+	return signIns{t}.link(ctx, connection)
+}
+
+// RedeemState signs the person of the turn in to the connection with the code that Teams puts into an
+// invoke of a message extension that it repeats after a sign-in. It reports whether there was one that
+// was right.
+func (t *Turn) RedeemState(ctx context.Context, connection string) (bool, error) {
+	return signIns{t}.redeemState(ctx, connection)
+}
+
+// SignOut signs the person out of all connections that actions need, and drops what waits in this
+// conversation for them to sign in.
+func (t *Turn) SignOut(ctx context.Context) error { return signIns{t}.signOut(ctx) }
+
+// SendFile offers a file to the person, as [actions.Result.WithFile] does: with a card that asks
+// whether they want it. Otherwise it is like [Turn.Send]. Its error for a file that cannot be sent
+// says why, in words for the person.
+func (t *Turn) SendFile(ctx context.Context, f actions.File) error { return fileTurn{t}.send(ctx, f) }
+
+// TakeFile acts on a person's answer to a file: it uploads it and shows that it did, or says that it
+// could not. Only the person who was asked decides, and only once. The turn must run beside its
+// conversation, see [Turn.Beside].
+func (t *Turn) TakeFile(ctx context.Context, c FileConsent) error { return fileTurn{t}.take(ctx, c) }
+
+// errNoMeeting says that a turn is about no meeting.
+var errNoMeeting = errors.New("the activity comes from no meeting")
+
+// The calls below are made at once, not with what the turn sends. So a handler that runs again makes
+// them again. Their errors are those of [connector.Client], but for a turn whose activity comes from
+// no meeting.
+
+// Meeting returns the details of the meeting that the turn's activity comes from, see
+// [connector.Client.Meeting].
+func (t *Turn) Meeting(ctx context.Context) (connector.Meeting, error) {
+	id := t.Activity.MeetingID()
+	if id == "" {
+		return connector.Meeting{}, errNoMeeting
+	}
+	return t.engine.cfg.Channel.Meeting(ctx, t.Activity.Reference(), id)
+}
+
+// MeetingParticipant returns a person of that meeting by their id in Microsoft Entra, such as
+// Activity.From.AadObjectID, see [connector.Client.Participant].
+func (t *Turn) MeetingParticipant(ctx context.Context, user string) (connector.Participant, error) {
+	id := t.Activity.MeetingID()
+	if id == "" {
+		return connector.Participant{}, errNoMeeting
+	}
+	return t.engine.cfg.Channel.Participant(ctx, t.Activity.Reference(), id, user)
+}
+
+// NotifyMeeting shows something to people in that meeting and returns those who are not shown it, see
+// [connector.Client.NotifyMeeting].
+func (t *Turn) NotifyMeeting(ctx context.Context, n connector.MeetingNotification) (failed []connector.MeetingNotificationFailure, err error) {
+	id := t.Activity.MeetingID()
+	if id == "" {
+		return nil, errNoMeeting
+	}
+	return t.engine.cfg.Channel.NotifyMeeting(ctx, t.Activity.Reference(), id, n)
 }
