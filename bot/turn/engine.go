@@ -687,7 +687,7 @@ func (e *Engine) Aside(ctx context.Context, t *Turn, h Handler) (Answer, error) 
 	}
 	ctx, s := e.tracer.receive(connector.ForCaller(ctx, t.Activity.CallerApp()))
 	s.about(t)
-	ctx, cancel := context.WithCancel(t.Log().WithContext(ctx))
+	running, cancel := context.WithCancel(t.Log().WithContext(ctx))
 	stop := context.AfterFunc(e.workers.ctx, cancel)
 	type outcome struct {
 		answer Answer
@@ -699,7 +699,7 @@ func (e *Engine) Aside(ctx context.Context, t *Turn, h Handler) (Answer, error) 
 		defer e.workers.work.Done()
 		defer stop()
 		defer cancel()
-		answer, err := answerAside(ctx, t, h)
+		answer, err := answerAside(running, t, h)
 		count(e.meter.turns, asideOutcome(err))
 		if err != nil {
 			t.Log().Error().Str("error", cause(err)).Str("invoke", t.Activity.Name).Msg("invoke not answered as it should be")
