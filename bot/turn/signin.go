@@ -411,7 +411,7 @@ func answersCard(a *activity.Activity) (s answerToCard, ok bool) {
 // Hide takes the token or the code out of an activity that answers a sign-in card. What remains may be
 // stored and logged. It is for programs that see activities before the bot does.
 func Hide(a *activity.Activity) (secret string) {
-	if a.Type == activity.Invoke && a.Name == "composeExtension/submitAction" { // the others are not stored
+	if a.Type == activity.Invoke && strings.HasPrefix(a.Name, "composeExtension/") {
 		return hideState(a)
 	}
 	if _, ok := answersCard(a); !ok {
@@ -467,7 +467,7 @@ func (t *Turn) hide() {
 	switch {
 	case ok && t.SignsIn(): // else the bot's own handler wants it
 		t.secret, t.Text = Hide(t.Activity), ""
-	case !ok && t.engine.cfg.Tokens != nil:
+	case !ok && t.engine.cfg.Tokens != nil && t.Activity.Name == "composeExtension/submitAction": // the others are not stored
 		if t.secret = Hide(t.Activity); t.secret == "" {
 			return
 		}
