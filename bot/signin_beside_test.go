@@ -2,6 +2,7 @@ package bot_test
 
 import (
 	"net/http"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,6 +40,36 @@ func TestSignInBesideOthers(t *testing.T) {
 				group.Expect("Hello.")
 				group.Expect("You have 2 mails.")
 				s.ran(t, "note", "readMail graph of 29:mia")
+			})
+		})
+	}
+}
+
+// TestSignInThatEndsMeanwhile: a token that comes while the person says that they do not want it is not
+// kept for them.
+func TestSignInThatEndsMeanwhile(t *testing.T) {
+	for command, said := range map[string]string{"/forget yes": "deleted everything", "/signout": "signed you out"} {
+		t.Run(command, func(t *testing.T) {
+			testSignIn(t, bottest.Config{}, func(t *testing.T, s *signing) {
+				s.Model.Says(readsMail)
+				chat := s.Personal("Mia")
+				chat.Say("read my mail")
+				card := wantCard(t, chat.Next(), "graph")
+				s.Tokens.Decides(func(c bottest.TokenCall) bottest.Answer {
+					if strings.HasSuffix(c.Path, "/exchange") {
+						time.Sleep(2 * time.Second)
+					}
+					return bottest.Answer{}
+				})
+				s.Together(func() { wantStatus(t, card.SignIn(), http.StatusOK) }, func() {
+					time.Sleep(time.Second)
+					chat.Say(command)
+				})
+				chat.ExpectMatch(said)
+				s.ran(t, "note")
+				if s.Tokens.Token("Mia", "graph") != "" {
+					t.Error("still signed in")
+				}
 			})
 		})
 	}

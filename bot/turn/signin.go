@@ -619,7 +619,7 @@ func (t *signer) redeem(ctx context.Context, connection string, exchange bool) (
 }
 
 func (t *signer) wake(ctx context.Context, f flow, came outcome) error {
-	_, err := t.wakeSignIn(ctx, f, t.Turn, func(s *signIn) {
+	woken, err := t.wakeSignIn(ctx, f, t.Turn, func(s *signIn) {
 		s.Outcome, s.Tried = came, time.Now().UTC().Truncate(time.Millisecond)
 		switch came {
 		case wrongCode:
@@ -628,6 +628,15 @@ func (t *signer) wake(ctx context.Context, f flow, came outcome) error {
 			s.Told = true
 		}
 	})
+	if err != nil || woken || came != signedIn {
+		return err
+	}
+	// They may have said /forget or /signout while the token came: then they are to be signed out.
+	all, err := t.engine.inbox.Records(ctx, f.at.Queue)
+	if _, there := all[f.at.ID]; err == nil && !there {
+		zerolog.Ctx(ctx).Info().Str("connection", f.Connection).Msg("signed out, because the sign-in ended while the token came")
+		err = t.engine.cfg.Tokens.SignOutUser(ctx, t.Activity.Reference(), f.Connection)
+	}
 	return err
 }
 
