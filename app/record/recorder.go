@@ -323,7 +323,7 @@ type watchedCaller struct {
 }
 
 // code matches a message that may be the code of a sign-in.
-var code = regexp.MustCompile(`^(\s*(?:<at[^>]*>.*</at>\s*)?)[0-9]{6}\s*$`)
+var code = regexp.MustCompile(`^[0-9]{6}$`)
 
 func (v watchedCaller) Permit(a *activity.Activity) error {
 	if err := v.Caller.Permit(a); err != nil {
@@ -335,7 +335,12 @@ func (v watchedCaller) Permit(a *activity.Activity) error {
 	}
 	if own, err := activity.Decode(raw); err == nil { // a copy, because the turn may change its own
 		turn.Hide(own)
-		own.Text = code.ReplaceAllString(own.Text, "${1}000000")
+		if said := own.Said(); code.MatchString(said) {
+			before := own.Text
+			if own.Text = strings.ReplaceAll(before, said, "000000"); own.Text == before { // as entities of HTML
+				own.Text = "000000"
+			}
+		}
 		if v.to != nil {
 			v.to.activity = own
 		}

@@ -656,6 +656,9 @@ func (e *Engine) TakeCode(ctx context.Context, t *Turn) error {
 		return nil
 	}
 	flows, err := pendingIn(ctx, t, t.Activity.From.ID)
+	if err == nil && len(flows) == 0 {
+		flows, err = unsettledIn(ctx, t)
+	}
 	if err != nil || len(flows) == 0 {
 		return err
 	}

@@ -63,6 +63,7 @@ type signIn struct {
 	Asked      time.Time `json:"asked"`
 	Wrong      int       `json:"wrong,omitempty"` // codes
 	Told       bool      `json:"told,omitzero"`   // that the silent sign-in failed
+	Tried      time.Time `json:"tried,omitzero"`  // when the outcome came
 	Outcome    outcome   `json:"outcome,omitempty"`
 }
 
@@ -259,6 +260,12 @@ func (x signingIn) ended(ctx context.Context, s *signIn) error {
 		x.rec.Wait = s.wait()
 		return x.put([]*activity.Activity{x.privately(x.Translate(sentence))})
 	}
+	if (came == noSilent || came == wrongCode && s.Wrong < maxCodes) && time.Since(s.Tried) > findWithin/2 {
+		// It was long in its queue, so another try could not wake it, see [signer.flows].
+		if _, err := x.userToken(ctx, s.Connection); err == nil {
+			came = signedIn
+		}
+	}
 	switch {
 	case came == signedIn:
 		x.replaceNote(s.note(), "")
@@ -300,6 +307,27 @@ func pendingIn(ctx context.Context, t *Turn, owner string) (flows []flow, err er
 		w := readWait(listed)
 		if w.SignIn != nil && time.Since(w.SignIn.Asked) < signInWithin {
 			flows = append(flows, flow{w.SignIn, w.Owner, listed})
+		}
+	}
+	slices.SortStableFunc(flows, func(a, b flow) int { return b.Asked.Compare(a.Asked) })
+	return flows, err
+}
+
+// unsettledIn lists the sign-ins of the turn's person that do not wait just now, but will: the record
+// is about to send its card, or is in its queue to say that a try failed. They cannot be woken, but
+// [execution.ended] finds a token.
+func unsettledIn(ctx context.Context, t *Turn) (flows []flow, err error) {
+	queue := queueOf(actions.To(t.Activity))
+	all, err := t.engine.inbox.Records(ctx, queue)
+	for id, raw := range all {
+		rec, err := Decode(raw)
+		if err != nil || rec.Wait == nil || rec.Wait.SignIn == nil || time.Since(rec.Wait.SignIn.Asked) >= signInWithin {
+			continue // one that cannot be read is its turn's trouble
+		}
+		s := rec.Wait.SignIn
+		asked, err := rec.Read()
+		if err == nil && asked.From.ID == t.Activity.From.ID && slices.Contains([]outcome{"", noSilent, wrongCode}, s.Outcome) {
+			flows = append(flows, flow{s, asked.From.ID, inbox.Waiting{Queue: queue, ID: id}})
 		}
 	}
 	slices.SortStableFunc(flows, func(a, b flow) int { return b.Asked.Compare(a.Asked) })
@@ -383,7 +411,7 @@ func answersCard(a *activity.Activity) (s answerToCard, ok bool) {
 // Hide takes the token or the code out of an activity that answers a sign-in card. What remains may be
 // stored and logged. It is for programs that see activities before the bot does.
 func Hide(a *activity.Activity) (secret string) {
-	if a.Type == activity.Invoke && a.Name == "composeExtension/submitAction" { // the others are not stored
+	if a.Type == activity.Invoke && strings.HasPrefix(a.Name, "composeExtension/") {
 		return hideState(a)
 	}
 	if _, ok := answersCard(a); !ok {
@@ -439,7 +467,7 @@ func (t signIns) hide() {
 	switch {
 	case ok && t.SignsIn(): // else the bot's own handler wants it
 		t.secret, t.Text = Hide(t.Activity), ""
-	case !ok && t.engine.cfg.Tokens != nil:
+	case !ok && t.engine.cfg.Tokens != nil && t.Activity.Name == "composeExtension/submitAction": // the others are not stored
 		if t.secret = Hide(t.Activity); t.secret == "" {
 			return
 		}
@@ -497,7 +525,13 @@ func (t *signer) flows(ctx context.Context, will func(flow) bool) (mine []flow, 
 		case t.ID != "" && slices.ContainsFunc(all, func(f flow) bool { return f.Exchange == t.ID }):
 			zerolog.Ctx(ctx).Warn().Str("audit", "sign-in").Str("user", t.Activity.From.ID).Msg("somebody else answered a sign-in card, ignored")
 			return mine, nil
-		case running == 0 || time.Now().After(until) || !waitFor(ctx, 50*time.Millisecond):
+		case running == 0 || ctx.Err() != nil:
+			return mine, ctx.Err()
+		case time.Now().After(until):
+			unsettled, err := unsettledIn(ctx, t.Turn)
+			return append(mine, unsettled...), err
+		}
+		if !waitFor(ctx, 50*time.Millisecond) {
 			return mine, ctx.Err()
 		}
 	}
@@ -555,14 +589,24 @@ func (t *signer) redeem(ctx context.Context, connection string, exchange bool) (
 }
 
 func (t *signer) wake(ctx context.Context, f flow, came outcome) error {
-	_, err := signIns{t.Turn}.wakeSignIn(ctx, f, t.Turn, func(s *signIn) {
-		switch s.Outcome = came; came {
+	woken, err := signIns{t.Turn}.wakeSignIn(ctx, f, t.Turn, func(s *signIn) {
+		s.Outcome, s.Tried = came, time.Now().UTC().Truncate(time.Millisecond)
+		switch came {
 		case wrongCode:
 			s.Wrong++
 		case noSilent:
 			s.Told = true
 		}
 	})
+	if err != nil || woken || came != signedIn {
+		return err
+	}
+	// They may have said /forget or /signout while the token came: then they are to be signed out.
+	all, err := t.engine.inbox.Records(ctx, f.at.Queue)
+	if _, there := all[f.at.ID]; err == nil && !there {
+		zerolog.Ctx(ctx).Info().Str("connection", f.Connection).Msg("signed out, because the sign-in ended while the token came")
+		err = t.engine.cfg.Tokens.SignOutUser(ctx, t.Activity.Reference(), f.Connection)
+	}
 	return err
 }
 
