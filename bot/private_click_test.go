@@ -1,0 +1,65 @@
+package bot_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/planbot-go/planbot/bot"
+)
+
+// TestPrivateListCard: a click on a toggle changes the card for the person who sees it.
+func TestPrivateListCard(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *bot.Config) { c.AckTimeout = 0 })
+	b.model.Says(plan(do("createList", `{"list":"a","items":["tea"]}`), saved(do("showLists", `{"list":"a"}`), "L"), say("$L")))
+	b.whisper("show")
+	card := b.connector.Next(t)
+	b.onlyMia(card)
+	click, err := card.Click(card.Buttons()[0])
+	must(t, err)
+	click["recipient"] = event{"id": "28:bot"}
+	if got := b.deliver(private(event(click))); !strings.Contains(got.body, "☑ tea") {
+		t.Errorf("answered with %d %s", got.status, got.body)
+	}
+	if got := b.connector.NextUpdate(t); !got.Targeted || got.ID != card.ID {
+		t.Errorf("a private card was changed as if all saw it: %s", got.JSON)
+	}
+}
+
+// TestPrivateSay: what a button of a private card says is as private as the card.
+func TestPrivateSay(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *bot.Config) { c.AckTimeout, c.Examples = 0, []string{"what do I earn?"} })
+	b.whisper("help")
+	card := b.connector.Next(t)
+	b.onlyMia(card)
+	b.model.Says(plan(say("A lot.")))
+	b.deliver(private(event{"value": event{"say": "what do I earn?"}, "replyToId": card.ID, "recipient": event{"id": "28:bot"}}))
+	b.onlyMia(b.connector.Next(t))
+	b.model.Says(plan(say("Hello!")), plan(say("Hello!")))
+	b.deliver(open("hi"))
+	b.connector.Next(t)
+	if told := b.told(); strings.Contains(told, "earn") || strings.Contains(told, "A lot") {
+		t.Errorf("an open question was told of a private one: %s", told)
+	}
+	b.whisper("go on")
+	b.onlyMia(b.connector.Next(t))
+	if told := b.told(); !strings.Contains(told, "what do I earn?") {
+		t.Errorf("the next private question was told %s", told)
+	}
+}
+
+// TestPrivateSayForgotten: /forget finds it.
+func TestPrivateSayForgotten(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *bot.Config) { c.AckTimeout = 0 })
+	b.whisper("help")
+	card := b.connector.Next(t)
+	b.model.Says(plan(say("A lot.")))
+	b.deliver(private(event{"value": event{"say": "what do I earn?"}, "replyToId": card.ID, "recipient": event{"id": "28:bot"}}))
+	b.connector.Next(t)
+	b.until("the history", func() bool { return strings.Contains(b.kept(), "earn") })
+	b.say("/forget yes")
+	b.connector.Next(t)
+	b.until("that it is forgotten", func() bool { return !strings.Contains(b.kept(), "earn") })
+}
