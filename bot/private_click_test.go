@@ -63,3 +63,34 @@ func TestPrivateSayForgotten(t *testing.T) {
 	b.connector.Next(t)
 	b.until("that it is forgotten", func() bool { return !strings.Contains(b.kept(), "earn") })
 }
+
+// TestPrivateReminders are not listed where others read it.
+func TestPrivateReminders(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *bot.Config) { c.AckTimeout = 0 })
+	b.model.Says(remindPlan(`{"what":"fire Ben","in_minutes":60}`))
+	b.whisper("remind me")
+	b.onlyMia(b.connector.Next(t))
+	b.model.Says(remindPlan(`{"what":"buy tea","in_minutes":60}`))
+	b.deliver(open("remind me"))
+	b.connector.Next(t)
+	list := plan(saved(do("listReminders", `{}`), "IT"), say("$IT"))
+	b.model.Says(list, list, list)
+	b.deliver(open("my reminders"))
+	if got := b.connector.Next(t).Text(); strings.Contains(got, "fire Ben") || !strings.Contains(got, "buy tea") {
+		t.Errorf("all read %q", got)
+	}
+	b.whisper("my reminders")
+	if got := b.connector.Next(t).Text(); !strings.Contains(got, "fire Ben") || !strings.Contains(got, "buy tea") {
+		t.Errorf("Mia reads %q", got)
+	}
+	b.say("my reminders")
+	if got := b.connector.Next(t).Text(); !strings.Contains(got, "fire Ben") || !strings.Contains(got, "buy tea") {
+		t.Errorf("Mia reads alone %q", got)
+	}
+	b.model.Says(plan(saved(do("cancelReminder", `{"reminder":"fire"}`), "IT"), say("$IT")))
+	b.whisper("cancel it")
+	if got := b.connector.Next(t); !strings.HasPrefix(got.Text(), "Cancelled the reminder") {
+		t.Errorf("Mia reads %q", got.Text())
+	}
+}

@@ -181,6 +181,8 @@ type Wait struct {
 	Topic        string `json:"topic,omitempty"`
 	Memo         string `json:"memo,omitempty"`
 	Conversation string `json:"conversation,omitempty"`
+	// Private says that only one person may read it.
+	Private bool `json:"private,omitzero"`
 	// Every and Zone are those of a recurring notice. Its record waits for ever, and puts a record of
 	// its own into the queue each time that it is due.
 	Every string `json:"every,omitempty"`
