@@ -1,10 +1,16 @@
 package bot_test
 
 import (
+	"context"
+	"fmt"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/teams"
 )
 
 // TestPrivateListCard: a click on a toggle changes the card for the person who sees it.
@@ -92,5 +98,37 @@ func TestPrivateReminders(t *testing.T) {
 	b.whisper("cancel it")
 	if got := b.connector.Next(t); !strings.HasPrefix(got.Text(), "Cancelled the reminder") {
 		t.Errorf("Mia reads %q", got.Text())
+	}
+}
+
+// TestLateAnswerInAGroup: the answer of a form is for who filled it in, also when it is late.
+func TestLateAnswerInAGroup(t *testing.T) {
+	t.Parallel()
+	b := setupTeams(t, teams.Routes{Dialogs: map[string]teams.Dialog{
+		"salary": {Submit: func(context.Context, *bot.Turn, teams.Input) (teams.Answer, error) {
+			time.Sleep(5 * time.Second)
+			return teams.Answer{Message: "You earn a lot."}, nil
+		}},
+		"refused": {Submit: func(context.Context, *bot.Turn, teams.Input) (teams.Answer, error) {
+			time.Sleep(5 * time.Second)
+			return teams.Answer{}, &bot.InvokeError{Status: http.StatusConflict, Code: "No", Message: "You earn too little."}
+		}},
+	}})
+	b.bot.OnCardAction("salary", func(context.Context, *bot.Turn, bot.CardClick) (bot.CardAnswer, error) {
+		time.Sleep(5 * time.Second)
+		return bot.CardAnswer{Message: "You earn a lot."}, nil
+	})
+	late := []event{
+		invoked("task/submit", event{"data": event{"verb": "salary"}}), invoked("task/submit", event{"data": event{"verb": "refused"}}), pressed("salary", event{}),
+	}
+	var all sync.WaitGroup
+	for i, e := range late {
+		e["recipient"] = event{"id": "28:bot"}
+		e = private(e, event{"conversation": event{"id": fmt.Sprint("19:", i), "conversationType": "groupChat", "tenantId": "t1"}})
+		all.Go(func() { b.deliver(e) })
+	}
+	all.Wait()
+	for range late {
+		b.onlyMia(b.connector.Next(t))
 	}
 }
