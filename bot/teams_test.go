@@ -299,6 +299,22 @@ func TestCardRefresh(t *testing.T) {
 	}
 }
 
+// TestCardRefreshWithoutID: two people whose channel ids are missing do not see each other's view.
+func TestCardRefreshWithoutID(t *testing.T) {
+	t.Parallel()
+	b := setupTeams(t, teams.Routes{})
+	b.bot.OnCardRefresh("view", func(_ context.Context, turn *bot.Turn, _ bot.CardClick) (bot.CardAnswer, error) {
+		return bot.CardAnswer{Card: aCard("for " + turn.Activity.From.AadObjectID)}, nil
+	})
+	for range 4 {
+		for _, who := range []string{"aad-mia", "aad-otto"} {
+			e := pressed("view", nil)
+			e["from"] = event{"aadObjectId": who}
+			b.has(b.deliver(e), `{"value":{"fallbackText":"for `+who+`"}}`)
+		}
+	}
+}
+
 // TestHandoff: a continuation works once, for its person.
 func TestHandoff(t *testing.T) {
 	t.Parallel()
