@@ -55,6 +55,26 @@ func TestPrivateSay(t *testing.T) {
 	}
 }
 
+// TestPrivateClickTyping: nobody sees that the bot works on it.
+func TestPrivateClickTyping(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *bot.Config) { c.AckTimeout = 0 })
+	b.bot.OnCommand("show", func(ctx context.Context, turn *bot.Turn) error { return turn.Show(ctx, *aCard("a")) })
+	b.bot.OnMessage((*bot.Turn).IsSubmit, func(ctx context.Context, turn *bot.Turn) error {
+		time.Sleep(2 * time.Second)
+		return turn.Tell(ctx, "clicked")
+	})
+	b.whisper("show")
+	card := b.connector.Next(t)
+	b.deliver(private(event{"value": event{"a": 1}, "replyToId": card.ID, "recipient": event{"id": "28:bot"}}))
+	b.onlyMia(b.connector.Next(t))
+	for _, s := range b.connector.All() {
+		if s.Type() == "typing" {
+			t.Errorf("all see %s", s.JSON)
+		}
+	}
+}
+
 // TestPrivateSayForgotten: /forget finds it.
 func TestPrivateSayForgotten(t *testing.T) {
 	t.Parallel()

@@ -960,6 +960,7 @@ func (t *Turn) overhear(ctx context.Context) error {
 		return nil
 	}
 	t.rec.Whispered, t.listed = true, false // it has another thread
+	t.typing.stop()                         // others would see it
 	return t.load(ctx)
 }
 
