@@ -174,6 +174,7 @@ func TestTeamsRoutes(t *testing.T) {
 		{"composeExtension/submitAction", event{"commandId": "share", "data": event{"list": "garden"}}, 200, `{"composeExtension":{"type":"botMessagePreview","activityPreview":{"type":"message","attachments":[` + garden + `]}}}`},
 		{"composeExtension/submitAction", event{"commandId": "share", "botMessagePreviewAction": "edit", "botActivityPreview": []event{{"attachments": []event{{"content": event{"a": 1}}}}}}, 200, `{"task":` + formed + `}`},
 		{"composeExtension/submitAction", event{"commandId": "share", "botMessagePreviewAction": "burn"}, 400, ``},
+		{"composeExtension/submitAction", event{"commandId": "share", "botMessagePreviewAction": 7}, 400, ``},
 		{"composeExtension/submitAction", event{"commandId": "find"}, 501, ``},
 		{"composeExtension/querySettingUrl", event{"commandId": "find"}, 200, `{"composeExtension":{"type":"config","suggestedActions":{"actions":[{"type":"openUrl","value":"https://contoso.com/settings"}]}}}`},
 		{"composeExtension/setting", event{"state": "x"}, 501, ``},
