@@ -139,7 +139,8 @@ func teamsRoute(b *Bot, in teams.Invoke) invokeRoute {
 }
 
 // tellUnread sends what a handler answers to a person who does not wait for it any more: said or,
-// if err is one that the person may read, that. It returns why the turn fails.
+// if err is one that the person may read, that. Nobody else sees the answer of an invoke, so in a group
+// of Teams nobody else sees this. It returns why the turn fails.
 func tellUnread(ctx context.Context, b *Bot, t *Turn, said string, err error) error {
 	fault, ok := errors.AsType[*InvokeError](err)
 	switch {
@@ -151,7 +152,13 @@ func tellUnread(ctx context.Context, b *Bot, t *Turn, said string, err error) er
 	if said == "" || !b.unread(t) {
 		return err
 	}
-	return cmp.Or(t.Tell(ctx, said), err)
+	if a := t.Activity; a.ChannelID != activity.Teams || a.Conversation.Personal() {
+		return cmp.Or(t.Tell(ctx, said), err)
+	}
+	m := t.Message(said)
+	m.Target(t.Activity.From.ID)
+	m.ReplyToID = ""
+	return cmp.Or(t.Send(ctx, m), err)
 }
 
 // signInLink returns the page on which a person signs in.

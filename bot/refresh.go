@@ -37,7 +37,7 @@ type view struct {
 
 // viewOf identifies who asks for which card.
 func viewOf(a *activity.Activity, c click) string {
-	return a.CallerID + "\n" + a.ChannelID + "\n" + a.Recipient.ID + "\n" + a.Conversation.ID + "\n" + a.ReplyToID + "\n" + a.From.ID + "\n" + c.Verb + "\n" + string(c.Data)
+	return a.CallerID + "\n" + a.ChannelID + "\n" + a.Recipient.ID + "\n" + a.Conversation.ID + "\n" + a.ReplyToID + "\n" + a.From.ID + "\n" + a.From.AadObjectID + "\n" + c.Verb + "\n" + string(c.Data)
 }
 
 // last returns the last answer if the person asked too often. ok is false if the handler may run.

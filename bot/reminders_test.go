@@ -278,3 +278,29 @@ func TestAReminderIsPutOff(t *testing.T) {
 		t.Errorf("%d reminders wait", n)
 	}
 }
+
+// TestSnoozedTwice: a second click, of a client that still shows the buttons, makes no second reminder.
+func TestSnoozedTwice(t *testing.T) {
+	b := reminded(t)
+	b.remind(`{"what":"drink","in_minutes":10}`, inGroup)
+	b.pass(time.Hour)
+	reminder := b.connector.Next(t)
+	click := func(minutes int) string {
+		press := pressed("reminders/snooze", event{"what": "drink", "minutes": minutes, "for": "29:mia"})
+		press["conversation"], press["replyToId"] = inGroup["conversation"], reminder.ID
+		return b.deliver(press).body
+	}
+	for _, minutes := range []int{10, 10, 60, 10} {
+		if got := click(minutes); !strings.Contains(got, "I will remind you ") {
+			t.Errorf("answered %s", got)
+		}
+		if n := len(b.waiting()); n != 1 {
+			t.Errorf("%d reminders wait", n)
+		}
+	}
+	b.pass(2 * time.Hour)
+	b.connector.Next(t)
+	if got := click(10); !strings.Contains(got, "I will remind you ") || len(b.waiting()) != 1 {
+		t.Errorf("once that has come: %s, %d reminders wait", got, len(b.waiting()))
+	}
+}

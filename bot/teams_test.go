@@ -174,6 +174,7 @@ func TestTeamsRoutes(t *testing.T) {
 		{"composeExtension/submitAction", event{"commandId": "share", "data": event{"list": "garden"}}, 200, `{"composeExtension":{"type":"botMessagePreview","activityPreview":{"type":"message","attachments":[` + garden + `]}}}`},
 		{"composeExtension/submitAction", event{"commandId": "share", "botMessagePreviewAction": "edit", "botActivityPreview": []event{{"attachments": []event{{"content": event{"a": 1}}}}}}, 200, `{"task":` + formed + `}`},
 		{"composeExtension/submitAction", event{"commandId": "share", "botMessagePreviewAction": "burn"}, 400, ``},
+		{"composeExtension/submitAction", event{"commandId": "share", "botMessagePreviewAction": 7}, 400, ``},
 		{"composeExtension/submitAction", event{"commandId": "find"}, 501, ``},
 		{"composeExtension/querySettingUrl", event{"commandId": "find"}, 200, `{"composeExtension":{"type":"config","suggestedActions":{"actions":[{"type":"openUrl","value":"https://contoso.com/settings"}]}}}`},
 		{"composeExtension/setting", event{"state": "x"}, 501, ``},
@@ -296,6 +297,22 @@ func TestCardRefresh(t *testing.T) {
 	})
 	if got.status != http.StatusOK || strings.Contains(got.body, "for 29:mia") {
 		t.Errorf("all others see %s", got.body)
+	}
+}
+
+// TestCardRefreshWithoutID: two people whose channel ids are missing do not see each other's view.
+func TestCardRefreshWithoutID(t *testing.T) {
+	t.Parallel()
+	b := setupTeams(t, teams.Routes{})
+	b.bot.OnCardRefresh("view", func(_ context.Context, turn *bot.Turn, _ bot.CardClick) (bot.CardAnswer, error) {
+		return bot.CardAnswer{Card: aCard("for " + turn.Activity.From.AadObjectID)}, nil
+	})
+	for range 4 {
+		for _, who := range []string{"aad-mia", "aad-otto"} {
+			e := pressed("view", nil)
+			e["from"] = event{"aadObjectId": who}
+			b.has(b.deliver(e), `{"value":{"fallbackText":"for `+who+`"}}`)
+		}
 	}
 }
 

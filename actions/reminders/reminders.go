@@ -18,6 +18,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/texts"
+	"github.com/planbot-go/planbot/state"
 )
 
 const (
@@ -43,33 +44,39 @@ type remindIn struct {
 }
 
 func remindMe(ctx context.Context, turn *actions.Turn, in remindIn) (actions.Result, error) {
+	_, result, err := remind(ctx, turn, in)
+	return result, err
+}
+
+// remind saves the reminder and returns its id; "": there is none.
+func remind(ctx context.Context, turn *actions.Turn, in remindIn) (id string, _ actions.Result, _ error) {
 	attempt, now := actions.AttemptOf(ctx), time.Now()
 	what := spelling.OneLine(in.What, maxWhat)
 	at, fault := when(in, turn.Activity.Zone(), now)
 	switch {
 	case turn.Notifier == nil:
-		return actions.Fail("%s", turn.Translate("nothing can be sent later here")), nil
+		return "", actions.Fail("%s", turn.Translate("nothing can be sent later here")), nil
 	case fault != "":
-		return actions.Fail("%s", fault), nil
+		return "", actions.Fail("%s", fault), nil
 	case what == "":
-		return actions.Fail("%s", turn.Translate("say what to be reminded of")), nil
+		return "", actions.Fail("%s", turn.Translate("say what to be reminded of")), nil
 	case !at.After(now) && !attempt.Again: // on a retry the reminder may already exist and be due
-		return actions.Fail("%s", turn.Translate("that has passed: it is %s", now.In(at.Location()).Format(time.RFC3339))), nil
+		return "", actions.Fail("%s", turn.Translate("that has passed: it is %s", now.In(at.Location()).Format(time.RFC3339))), nil
 	case at.After(now.AddDate(1, 0, 0)):
-		return actions.Fail("%s", turn.Translate("that is more than a year ahead")), nil
+		return "", actions.Fail("%s", turn.Translate("that is more than a year ahead")), nil
 	}
 	id, err := turn.Notifier.Notify(ctx, actions.Notice{
 		Activities: []*activity.Activity{message(turn, what)}, At: at, Key: attempt.Key, Topic: topic, Memo: what,
 	})
 	switch {
 	case errors.Is(err, actions.ErrFull):
-		return actions.Fail("%s", turn.Translate("there are too many reminders in this conversation already")), nil
+		return "", actions.Fail("%s", turn.Translate("there are too many reminders in this conversation already")), nil
 	case errors.Is(err, actions.ErrUnknownRecipient), errors.Is(err, actions.ErrUnreachable):
-		return actions.Fail("%s", turn.Translate("nothing can be sent here later")), nil
+		return "", actions.Fail("%s", turn.Translate("nothing can be sent here later")), nil
 	case err != nil:
-		return actions.Result{}, err
+		return "", actions.Result{}, err
 	}
-	return actions.Text("%s", turn.Translate("I will remind you %s: %s (reminder %s).", told(turn, at, now), what, short(id))), nil
+	return id, actions.Text("%s", turn.Translate("I will remind you %s: %s (reminder %s).", told(turn, at, now), what, short(id))), nil
 }
 
 // when returns the intended time in the person's zone, or what is wrong with it.
@@ -119,16 +126,53 @@ type snoozed struct {
 	For     string  `json:"for"` // who is reminded
 }
 
-// snooze reminds the person again.
+// snoozes are the reminders that the last ones were put off to, part of the person's state.
+type snoozes struct {
+	Last []snoozedTo `json:"last,omitempty"`
+}
+
+type snoozedTo struct {
+	Message  string `json:"message"` // the channel's id of the one that was put off
+	Reminder string `json:"reminder"`
+}
+
+const maxSnoozes = 20
+
+// snooze reminds the person again. A second click, on a client that still shows the buttons, moves the
+// reminder of the first.
 func snooze(ctx context.Context, turn *actions.Turn, in snoozed) (actions.Result, error) {
 	if in.For != turn.Activity.From.ID {
 		return actions.Fail("%s", turn.Translate("This reminder is for somebody else.")), nil
 	}
-	result, err := remindMe(ctx, turn, remindIn{What: in.What, Minutes: in.Minutes})
+	id, result, err := remind(ctx, turn, remindIn{What: in.What, Minutes: in.Minutes})
 	if err != nil || result.Failed() {
 		return result, err
 	}
+	if err := replace(ctx, turn, id); err != nil {
+		return actions.Result{}, err
+	}
 	return actions.Card(activity.Card{Body: []any{activity.RichText{{Text: result.Text()}}}}, "%s", result.Text()), nil
+}
+
+// replace withdraws what the clicked reminder was put off to before, and notes the new one.
+func replace(ctx context.Context, turn *actions.Turn, id string) error {
+	message := turn.Activity.ReplyToID
+	if message == "" {
+		return nil
+	}
+	now := snoozedTo{turn.Activity.Conversation.BaseID() + "\n" + message, id}
+	all := state.Of[snoozes](turn.User)
+	if at := slices.IndexFunc(all.Last, func(s snoozedTo) bool { return s.Message == now.Message }); at >= 0 {
+		before := actions.Notice{ID: all.Last[at].Reminder, To: actions.Recipient{Conversation: turn.Activity.Conversation.ID}}
+		all.Last = slices.Delete(all.Last, at, at+1)
+		if before.ID != id { // else this is the same click again
+			if _, err := turn.Notifier.Withdraw(ctx, before); err != nil {
+				return err
+			}
+		}
+	}
+	all.Last = append(all.Last[max(len(all.Last)-maxSnoozes+1, 0):], now)
+	return nil
 }
 
 // told describes a time in words, in its own zone. The sentences are layouts of package time.

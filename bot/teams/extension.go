@@ -282,7 +282,9 @@ func previewAction(a *activity.Activity) string {
 	var value struct {
 		Action string `json:"botMessagePreviewAction"`
 	}
-	_ = json.Unmarshal(a.Value, &value) // readAction says what is wrong
+	if json.Unmarshal(a.Value, &value) != nil {
+		return "of another form"
+	}
 	return value.Action
 }
 

@@ -264,7 +264,7 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 	if later := time.Until(p.At) > 0; later || p.Every != "" {
 		t.rec.Phase, t.rec.Notice.Due = waiting, p.At
 		t.rec.Wait = &Wait{
-			For: forTime, Until: p.At, Then: planning, Owner: p.owner, Topic: p.Topic, Memo: p.Memo, Conversation: p.To.Conversation,
+			For: forTime, Until: p.At, Then: planning, Owner: p.owner, Topic: p.Topic, Memo: p.Memo, Conversation: p.To.Conversation, Private: p.person != "",
 			Every: p.Every, Zone: p.Zone,
 		}
 		if p.Every != "" && p.Key != "" && !a.Conversation.Personal() {
@@ -597,9 +597,10 @@ func sameClock(t time.Time, there *time.Location) time.Time {
 	return same
 }
 
-// Notices lists the person's notices on the topic that wait, see [actions.Notifier].
+// Notices lists the person's notices on the topic that wait, see [actions.Notifier]. Where others read
+// along, it leaves out what they asked for in private.
 func (t notifier) Notices(ctx context.Context, topic string) (all []actions.Notice, err error) {
-	seen := map[string]bool{}
+	seen, alone := map[string]bool{}, t.Activity.Conversation.Personal() || t.private() != ""
 	err = t.engine.cfg.Store.Members(ctx, placesKey(userKey(t.Activity)), func(places []string) error {
 		var queues []state.Key
 		for _, place := range places {
@@ -609,7 +610,7 @@ func (t notifier) Notices(ctx context.Context, topic string) (all []actions.Noti
 		waiting, err := t.engine.inbox.Waiting(ctx, queues...)
 		for _, listed := range waiting {
 			w := readWait(listed)
-			if w.For != forTime || w.Owner != t.owner() || w.Topic != topic || seen[listed.ID] {
+			if w.For != forTime || w.Owner != t.owner() || w.Topic != topic || w.Private && !alone || seen[listed.ID] {
 				continue
 			}
 			seen[listed.ID] = true

@@ -59,6 +59,8 @@ type Record struct {
 	Answer *Answer `json:"answer,omitempty"`
 	// Open says that everybody may read the answers to a private question.
 	Open bool `json:"open,omitzero"`
+	// Whispered says that the turn answers a click on a card that only one person sees.
+	Whispered bool `json:"whispered,omitzero"`
 	// Remembered says that the turn is in the conversation's history.
 	Remembered bool `json:"remembered,omitzero"`
 	// Forgotten says that the person's data is deleted. Kept is what stays because it belongs to
@@ -179,6 +181,8 @@ type Wait struct {
 	Topic        string `json:"topic,omitempty"`
 	Memo         string `json:"memo,omitempty"`
 	Conversation string `json:"conversation,omitempty"`
+	// Private says that only one person may read it.
+	Private bool `json:"private,omitzero"`
 	// Every and Zone are those of a recurring notice. Its record waits for ever, and puts a record of
 	// its own into the queue each time that it is due.
 	Every string `json:"every,omitempty"`

@@ -262,7 +262,7 @@ func (x signingIn) ended(ctx context.Context, s *signIn) error {
 	}
 	if (came == noSilent || came == wrongCode && s.Wrong < maxCodes) && time.Since(s.Tried) > findWithin/2 {
 		// It was long in its queue, so another try could not wake it, see [signer.flows].
-		if _, err := x.userToken(ctx, s.Connection); err == nil {
+		if _, err := (signIns{x.Turn}).userToken(ctx, s.Connection); err == nil {
 			came = signedIn
 		}
 	}

@@ -171,6 +171,9 @@ func (t *Turn) begin(ctx context.Context) error {
 	if t.fault != nil && !t.forgets() {
 		return t.fault
 	}
+	if err := t.overhear(ctx); err != nil {
+		return err
+	}
 	if !t.aside && t.rec.Notice == nil && !t.rec.Forgotten {
 		t.noteReference()
 	}
@@ -943,16 +946,28 @@ func (t *Turn) put(messages []*activity.Activity) error {
 }
 
 // private is the person who alone reads what the turn says: they asked where nobody else reads it.
-// "": everybody in the conversation may. A click on a private card is private, though Teams does not
-// say so.
+// "": everybody in the conversation may.
 func (t *Turn) private() string {
-	switch {
-	case t.rec.Open:
+	if t.rec.Open {
 		return ""
-	case t.Conversation != nil && (t.IsSubmit() || t.Activity.Type == activity.Invoke) && slices.Contains(state.Peek[whispers](t.Conversation).IDs, t.Activity.ReplyToID):
-		return t.Activity.From.ID
 	}
 	return t.confidant()
+}
+
+// overhear makes a click on a private card a private question, with the thread of one, though Teams
+// does not say so.
+func (t *Turn) overhear(ctx context.Context) error {
+	if t.aside || t.rec.Whispered || t.confidant() != "" || !t.IsSubmit() && t.Activity.Type != activity.Invoke || !t.whispered(t.Activity.ReplyToID) {
+		return nil
+	}
+	t.rec.Whispered, t.listed = true, false // it has another thread
+	t.typing.stop()                         // others would see it
+	return t.load(ctx)
+}
+
+// whispered reports whether the message with that id is a private card.
+func (t *Turn) whispered(id string) bool {
+	return id != "" && t.Conversation != nil && slices.Contains(state.Peek[whispers](t.Conversation).IDs, id)
 }
 
 // maxWhispers is how many private cards a conversation remembers.
@@ -972,7 +987,7 @@ func (t *Turn) confidant() string {
 		return ""
 	case t.rec.Notice != nil:
 		return t.rec.Notice.Person
-	case a.Targeted():
+	case a.Targeted(), t.rec.Whispered:
 		return a.From.ID
 	}
 	return ""
@@ -989,7 +1004,10 @@ func (t *Turn) AnswerOpenly() { t.rec.Open = true }
 func (t *Turn) aimed(m *activity.Activity) *activity.Activity {
 	person, out := t.private(), *m
 	switch {
-	case m.Targeted(), changesSent(m) && !slices.Contains(t.rec.Sent, m.ID):
+	case m.Targeted():
+	case changesSent(m) && t.whispered(m.ID):
+		out.Target(t.Activity.From.ID)
+	case changesSent(m) && !slices.Contains(t.rec.Sent, m.ID):
 	case person != "": // no reply: after a day the question is gone
 		out.Target(person)
 		out.ReplyToID = ""
