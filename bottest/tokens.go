@@ -5,12 +5,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
-	"testing"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -42,16 +40,6 @@ type TokenCall struct {
 
 func (c TokenCall) who() string {
 	return c.Query.Get("connectionName") + " of " + c.Query.Get("userId")
-}
-
-// NewTokenService serves a token service on loopback until the test ends, for bots that run without a
-// [Kit].
-func NewTokenService(t testing.TB) *TokenService {
-	s := newTokenService()
-	server := httptest.NewServer(s)
-	t.Cleanup(server.Close)
-	s.URL = server.URL
-	return s
 }
 
 func newTokenService() *TokenService {

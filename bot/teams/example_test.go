@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 
+	"github.com/go-json-experiment/json"
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
@@ -47,6 +48,13 @@ func ExampleDialog() {
 	// 200 {"task":{"type":"message","value":"A list needs a name."}}
 	// 200
 	// said: The list Garden is there.
+}
+
+// A button of a card that opens a dialog.
+func ExampleOpen() {
+	button, err := json.Marshal(teams.Open("New list", "newList", map[string]any{"name": "Garden"}))
+	fmt.Println(string(button), err)
+	// Output: {"type":"Action.Submit","title":"New list","data":{"msteams":{"type":"task/fetch"},"name":"Garden","verb":"newList"}} <nil>
 }
 
 // Choices that the bot looks up while a person types into a card with [teams.Lookup]("list",
