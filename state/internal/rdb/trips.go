@@ -53,6 +53,9 @@ func newTrips(db *DB) *trips {
 // of these commands. left means that ctx ended first: the commands may still be in flight, so the
 // caller must not touch them.
 func (t *trips) send(ctx context.Context, cmds []redis.Cmder) (left bool, err error) {
+	if err := ctx.Err(); err != nil { // else the choices below are a matter of luck
+		return true, err
+	}
 	if t.alone {
 		return false, t.trip(ctx, cmds)
 	}
