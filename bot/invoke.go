@@ -139,8 +139,8 @@ func teamsRoute(b *Bot, in teams.Invoke) invokeRoute {
 }
 
 // tellUnread sends what a handler answers to a person who does not wait for it any more: said or,
-// if err is one that the person may read, that. Nobody else sees the answer of an invoke, so in a group
-// of Teams nobody else sees this. It returns why the turn fails.
+// if err is one that the person may read, that. Nobody else sees it, as the answer of an invoke. It
+// returns why the turn fails.
 func tellUnread(ctx context.Context, b *Bot, t *Turn, said string, err error) error {
 	fault, ok := errors.AsType[*InvokeError](err)
 	switch {
@@ -152,13 +152,7 @@ func tellUnread(ctx context.Context, b *Bot, t *Turn, said string, err error) er
 	if said == "" || !b.unread(t) {
 		return err
 	}
-	if a := t.Activity; a.ChannelID != activity.Teams || a.Conversation.Personal() {
-		return cmp.Or(t.Tell(ctx, said), err)
-	}
-	m := t.Message(said)
-	m.Target(t.Activity.From.ID)
-	m.ReplyToID = ""
-	return cmp.Or(t.Send(ctx, m), err)
+	return cmp.Or(t.TellAlone(ctx, said), err)
 }
 
 // signInLink returns the page on which a person signs in.

@@ -2,6 +2,7 @@ package bot_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -138,8 +139,13 @@ func TestLateAnswerInAGroup(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		return bot.CardAnswer{Message: "You earn a lot."}, nil
 	})
+	b.bot.OnCardAction("broken", func(context.Context, *bot.Turn, bot.CardClick) (bot.CardAnswer, error) {
+		time.Sleep(5 * time.Second)
+		return bot.CardAnswer{}, errors.New("no salaries today")
+	})
 	late := []event{
-		invoked("task/submit", event{"data": event{"verb": "salary"}}), invoked("task/submit", event{"data": event{"verb": "refused"}}), pressed("salary", event{}),
+		invoked("task/submit", event{"data": event{"verb": "salary"}}), invoked("task/submit", event{"data": event{"verb": "refused"}}),
+		pressed("salary", event{}), pressed("broken", event{}),
 	}
 	var all sync.WaitGroup
 	for i, e := range late {

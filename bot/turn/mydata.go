@@ -28,14 +28,14 @@ const (
 // ownValues are the names of what the bot itself keeps in a conversation's state, with what people
 // call it.
 var ownValues = map[string]texts.Text{
-	"history":     "what we said",
-	"whispers":    "which messages only one person sees",
-	"approvals":   "approvals",
-	"reference":   "how I reach you",
-	"sentnotices": "messages that I sent unasked",
-	"skills":      "loaded skills",
-	"greeted":     "whether I said hello",
-	"handoffs":    "what you can go on with elsewhere",
+	"history":       "what we said",
+	"targetedcards": "which messages only one person sees",
+	"approvals":     "approvals",
+	"reference":     "how I reach you",
+	"sentnotices":   "messages that I sent unasked",
+	"skills":        "loaded skills",
+	"greeted":       "whether I said hello",
+	"handoffs":      "what you can go on with elsewhere",
 }
 
 // errTooMuch says that there is more data than may be sent.

@@ -59,8 +59,8 @@ type Record struct {
 	Answer *Answer `json:"answer,omitempty"`
 	// Open says that everybody may read the answers to a private question.
 	Open bool `json:"open,omitzero"`
-	// Whispered says that the turn answers a click on a card that only one person sees.
-	Whispered bool `json:"whispered,omitzero"`
+	// Targeted says that the turn answers a click on a card that only one person sees.
+	Targeted bool `json:"targeted,omitzero"`
 	// Remembered says that the turn is in the conversation's history.
 	Remembered bool `json:"remembered,omitzero"`
 	// Forgotten says that the person's data is deleted. Kept is what stays because it belongs to

@@ -222,8 +222,8 @@ func (o *outbox) deliver(ctx context.Context, a *activity.Activity) error {
 	count(o.engine.meter.replies, "ok")
 	o.rec.Sent, o.spoke = append(o.rec.Sent, id), true
 	if id != "" && a.Targeted() && len(a.Attachments) > 0 && o.scopes != nil && o.fault == nil {
-		w := state.Of[whispers](o.Conversation)
-		w.IDs = newest(append(w.IDs, id), maxWhispers)
+		w := state.Of[targetedCards](o.Conversation)
+		w.IDs = newest(append(w.IDs, id), maxTargeted)
 	}
 	zerolog.Ctx(ctx).Debug().Str("sent_id", id).Dur("took", time.Since(began)).Msg("reply sent")
 	return nil

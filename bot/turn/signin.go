@@ -549,12 +549,12 @@ func (t *signer) exchange(ctx context.Context) error {
 	if !t.Given || !known {
 		return t.refuse(http.StatusBadRequest, "there is no token, or no such connection")
 	}
-	for_ := func(f flow) bool { return f.Connection == t.Connection }
-	mine, err := t.flows(ctx, for_)
+	wanted := func(f flow) bool { return f.Connection == t.Connection }
+	mine, err := t.flows(ctx, wanted)
 	if err != nil {
 		return err
 	}
-	i := slices.IndexFunc(mine, for_)
+	i := slices.IndexFunc(mine, wanted)
 	switch {
 	case i < 0 && len(mine) > 0:
 		return t.refuse(http.StatusBadRequest, "the sign-in is for another connection")
@@ -704,12 +704,12 @@ func (t *signer) typed(ctx context.Context) error {
 
 // arrived goes on if the person is signed in, as an event of other channels than Teams says.
 func (t *signer) arrived(ctx context.Context) error {
-	for_ := func(f flow) bool { return strings.EqualFold(f.Connection, t.Connection) }
-	mine, err := t.flows(ctx, for_)
+	wanted := func(f flow) bool { return strings.EqualFold(f.Connection, t.Connection) }
+	mine, err := t.flows(ctx, wanted)
 	if err != nil {
 		return err
 	}
-	if i := slices.IndexFunc(mine, for_); i >= 0 {
+	if i := slices.IndexFunc(mine, wanted); i >= 0 {
 		t.secret = "" // the token service has it
 		if err := t.redeem(ctx, mine[i].Connection, false); err != nil {
 			zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("a token is said to be there, and the token service has none")

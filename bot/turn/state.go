@@ -36,7 +36,7 @@ const privateThread = ";messageid=private-"
 // thread is the id of the turn's thread: of the conversation, if it has none. What is private has a
 // thread of its own, so that no model tells others of it.
 func (t *Turn) thread() string {
-	if person := t.confidant(); person != "" {
+	if person := t.targetedAt(); person != "" {
 		return t.Activity.Conversation.BaseID() + privateThread + person
 	}
 	return t.Activity.Conversation.ID

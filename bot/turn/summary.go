@@ -82,7 +82,7 @@ func (t summarizer) write(ctx context.Context) error {
 	}
 	a := state.Of[reference](t.Conversation).in(actions.To(t.Activity))
 	a.Name, a.ServiceURL = "summary", "" // nothing is sent
-	if t.confidant() != "" {             // for its thread
+	if t.targetedAt() != "" {            // for its thread
 		a.From, a.Recipient = t.Activity.From, t.Activity.Recipient
 	}
 	raw, err := a.Encode()

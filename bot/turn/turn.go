@@ -171,7 +171,7 @@ func (t *Turn) begin(ctx context.Context) error {
 	if t.fault != nil && !t.forgets() {
 		return t.fault
 	}
-	if err := t.overhear(ctx); err != nil {
+	if err := t.noteTargetedClick(ctx); err != nil {
 		return err
 	}
 	if !t.aside && t.rec.Notice == nil && !t.rec.Forgotten {
@@ -542,10 +542,14 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 	}
 	t.rec.Run, t.rec.Outbox, t.rec.Wait = nil, nil, nil
 	if (t.IsMessage() || t.engine.cfg.Unread(t)) && reachable(failure) {
-		err := t.Tell(ctx, said)
+		tell := t.Tell
+		if t.Activity.Type == activity.Invoke { // nobody else sees the answer of an invoke
+			tell = t.TellAlone
+		}
+		err := tell(ctx, said)
 		if errors.Is(err, state.ErrConflict) { // another conversation was faster, so what was to be kept is not done
 			t.scopes, t.saved = nil, saved
-			err = t.Tell(ctx, t.account(sorry))
+			err = tell(ctx, t.account(sorry))
 		}
 		if err != nil && t.leaves(err) {
 			return false, err
@@ -570,7 +574,7 @@ func (t *Turn) tellDeadLetter(ctx context.Context, dead *deadLetter) []byte {
 		}
 		messages, err := (&outbox{t}).endStream([]*activity.Activity{t.Message(said)})
 		for _, m := range messages {
-			err = errors.Join(err, (&outbox{t}).deliver(ctx, t.aimed(m)))
+			err = errors.Join(err, (&outbox{t}).deliver(ctx, t.targeted(m)))
 		}
 		if err != nil {
 			zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the person was not told of the dead letter")
@@ -849,6 +853,19 @@ func (t *Turn) Tell(ctx context.Context, text string) error {
 	return t.Send(ctx, t.messages(text)...)
 }
 
+// TellAlone is [Turn.Tell] for what only the person of the turn is to read, such as the answer to an
+// invoke that they no longer wait for: nobody else in a group or channel of Teams sees it.
+func (t *Turn) TellAlone(ctx context.Context, text string) error {
+	all := t.messages(text)
+	if a := t.Activity; a.ChannelID == activity.Teams && !a.Conversation.Personal() && a.From.ID != "" {
+		for _, m := range all {
+			m.Target(a.From.ID)
+			m.ReplyToID = ""
+		}
+	}
+	return t.Send(ctx, all...)
+}
+
 // Show sends cards, each as its own message: the text of its Fallback if the channel renders no
 // cards, or if the card is too large for a message. Otherwise it is like [Turn.Send].
 func (t *Turn) Show(ctx context.Context, cards ...activity.Card) error {
@@ -904,7 +921,7 @@ func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error
 // the log, and a crash may lose it or repeat it, which changes nothing.
 func (t *Turn) React(ctx context.Context, reaction string, add bool) {
 	a := t.Activity
-	if a.ChannelID != activity.Teams || a.ID == "" || t.confidant() != "" || !t.IsMessage() || t.repliesInResponse() || t.lease.Err() != nil {
+	if a.ChannelID != activity.Teams || a.ID == "" || t.targetedAt() != "" || !t.IsMessage() || t.repliesInResponse() || t.lease.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, reactWithin)
@@ -927,7 +944,7 @@ func (t *Turn) put(messages []*activity.Activity) error {
 		if changesSent(m) { // it may be nothing but an id
 			m = into(t.Activity, m)
 		}
-		m = t.aimed(m)
+		m = t.targeted(m)
 		out, err := outgoingOf(m)
 		if err == nil && changesSent(m) && m.ID == "" {
 			err = fmt.Errorf("a %s has no id of the message", m.Type)
@@ -951,43 +968,43 @@ func (t *Turn) private() string {
 	if t.rec.Open {
 		return ""
 	}
-	return t.confidant()
+	return t.targetedAt()
 }
 
-// overhear makes a click on a private card a private question, with the thread of one, though Teams
+// noteTargetedClick makes a click on a private card a private question, with the thread of one, though Teams
 // does not say so.
-func (t *Turn) overhear(ctx context.Context) error {
-	if t.aside || t.rec.Whispered || t.confidant() != "" || !t.IsSubmit() && t.Activity.Type != activity.Invoke || !t.whispered(t.Activity.ReplyToID) {
+func (t *Turn) noteTargetedClick(ctx context.Context) error {
+	if t.aside || t.rec.Targeted || t.targetedAt() != "" || !t.IsSubmit() && t.Activity.Type != activity.Invoke || !t.isTargetedCard(t.Activity.ReplyToID) {
 		return nil
 	}
-	t.rec.Whispered, t.listed = true, false // it has another thread
-	t.typing.stop()                         // others would see it
+	t.rec.Targeted, t.listed = true, false // it has another thread
+	t.typing.stop()                        // others would see it
 	return t.load(ctx)
 }
 
-// whispered reports whether the message with that id is a private card.
-func (t *Turn) whispered(id string) bool {
-	return id != "" && t.Conversation != nil && slices.Contains(state.Peek[whispers](t.Conversation).IDs, id)
+// isTargetedCard reports whether the message with that id is a private card.
+func (t *Turn) isTargetedCard(id string) bool {
+	return id != "" && t.Conversation != nil && slices.Contains(state.Peek[targetedCards](t.Conversation).IDs, id)
 }
 
-// maxWhispers is how many private cards a conversation remembers.
-const maxWhispers = 50
+// maxTargeted is how many private cards a conversation remembers.
+const maxTargeted = 50
 
-// whispers are the ids of the last messages with cards that only one person sees. They are part of the
+// targetedCards are the ids of the last messages with cards that only one person sees. They are part of the
 // conversation's state.
-type whispers struct {
+type targetedCards struct {
 	IDs []string `json:"ids,omitempty"`
 }
 
-// confidant is the person of a turn that answers a private question, or is a notice they asked for in
+// targetedAt is the person of a turn that answers a private question, or is a notice they asked for in
 // one. "": the turn is no such.
-func (t *Turn) confidant() string {
+func (t *Turn) targetedAt() string {
 	switch a := t.Activity; {
 	case a.Conversation.Personal() || a.ChannelID != activity.Teams:
 		return ""
 	case t.rec.Notice != nil:
 		return t.rec.Notice.Person
-	case a.Targeted(), t.rec.Whispered:
+	case a.Targeted(), t.rec.Targeted:
 		return a.From.ID
 	}
 	return ""
@@ -999,19 +1016,19 @@ func (t *Turn) confidant() string {
 // other turn it does nothing.
 func (t *Turn) AnswerOpenly() { t.rec.Open = true }
 
-// aimed returns the message as one for the person of a private turn, or as what answers a private
+// targeted returns the message as one for the person of a private turn, or as what answers a private
 // question openly.
-func (t *Turn) aimed(m *activity.Activity) *activity.Activity {
+func (t *Turn) targeted(m *activity.Activity) *activity.Activity {
 	person, out := t.private(), *m
 	switch {
 	case m.Targeted():
-	case changesSent(m) && t.whispered(m.ID):
+	case changesSent(m) && t.isTargetedCard(m.ID):
 		out.Target(t.Activity.From.ID)
 	case changesSent(m) && !slices.Contains(t.rec.Sent, m.ID):
 	case person != "": // no reply: after a day the question is gone
 		out.Target(person)
 		out.ReplyToID = ""
-	case t.rec.Open && t.rec.Notice == nil && t.confidant() != "" && m.Type == activity.Message:
+	case t.rec.Open && t.rec.Notice == nil && t.targetedAt() != "" && m.Type == activity.Message:
 		question, _ := json.Marshal(map[string]string{"type": "targetedMessageInfo", "messageId": t.Activity.ID}) // texts always encode
 		out.Entities = append(slices.Clip(m.Entities), question)
 	}
