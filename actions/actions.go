@@ -75,6 +75,9 @@ type Action struct {
 	// Parallel says that the action may run at the same time as other actions of its plan, in any
 	// order. It must not touch the turn's state.
 	Parallel bool
+	// Source says where an action comes from that another service runs. An approval of a call is for
+	// that Source and no other. The zero value is an action of this program.
+	Source Source
 
 	call     func(context.Context, *Turn, map[string]any) (Result, error)
 	compiled func() (*validator.Schema, error) // Schema, for checks: it takes a moment, so at first use
@@ -83,6 +86,17 @@ type Action struct {
 	hosts    []hosted
 	fault    error // of an option
 }
+
+// Source is where an action of another service comes from.
+type Source struct {
+	Connection string // the operator's name for the service
+	Remote     string // the action's name there
+	Digest     string // of its definition, in hex
+}
+
+// ErrUncertain is wrapped by the error of a call that may or may not have been done, because the answer
+// of the service that does it was lost. The turn ends, and the person reads that nobody knows.
+var ErrUncertain = errors.New("it is not known whether this was done")
 
 // Option sets an option of an [Action].
 type Option func(*Action)
@@ -224,6 +238,7 @@ type Registry struct {
 	faults  []error // that were collected
 
 	clicks, refreshes []*Action // named by their verbs
+	sources           []func() *Registry
 }
 
 // mistake panics with a mistake in the program, or collects it.
@@ -243,6 +258,38 @@ func New() *Registry {
 
 // All returns the actions in the order of registration.
 func (r *Registry) All() []*Action { return slices.Clone(r.all) }
+
+// AddSource makes [Registry.Lookup] also find actions that come and go while the bot runs, such as the
+// tools of a server. current returns the registry that has them now; the same names in r come first. It
+// must not block, and several goroutines may call it at once. All, Check and help do not see these
+// actions, and a plan may use only those that an [Extension] adds with [Registry.With].
+func (r *Registry) AddSource(current func() *Registry) { r.sources = append(r.sources, current) }
+
+// WithoutSources returns r without what AddSource has added: r itself if that is nothing.
+func (r *Registry) WithoutSources() *Registry {
+	if len(r.sources) == 0 {
+		return r
+	}
+	own := *r
+	own.sources = nil
+	return &own
+}
+
+// With returns a registry with the actions of r and more, which may be those of another registry. The
+// error names those whose name is taken.
+func (r *Registry) With(more ...*Action) (*Registry, error) {
+	own := make([]Offer, len(r.all))
+	for i, a := range r.all {
+		own[i].Name = a.Name
+	}
+	with, err := r.Only(own...)
+	faults := []error{err}
+	for _, a := range more {
+		added := *a
+		faults = append(faults, with.add(&added))
+	}
+	return with, errors.Join(faults...)
+}
 
 // OnForget registers what deletes a person's data. The bot itself deletes their state, what they
 // said, and their notices and approvals. f deletes the rest, such as rows in a database, when the
@@ -299,10 +346,23 @@ func (r *Registry) Only(offers ...Offer) (*Registry, error) {
 	return only, errors.Join(faults...)
 }
 
+// find finds an action by its exact name.
+func (r *Registry) find(name string) (*Action, bool) {
+	if a, ok := r.exact[name]; ok {
+		return a, true
+	}
+	for _, current := range r.sources {
+		if a, ok := current().exact[name]; ok {
+			return a, true
+		}
+	}
+	return nil, false
+}
+
 // Lookup finds an action by its exact name, or else by the only name that matches without regard to
 // case. It finds none if several match that way.
 func (r *Registry) Lookup(name string) (*Action, bool) {
-	if a, ok := r.exact[name]; ok {
+	if a, ok := r.find(name); ok {
 		return a, true
 	}
 	var found *Action

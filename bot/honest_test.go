@@ -3,6 +3,7 @@ package bot_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"sync"
@@ -345,4 +346,23 @@ func TestDrainEndsInTime(t *testing.T) {
 	}
 	stuck <- struct{}{}
 	group.Wait()
+}
+
+// TestACallOfWhichNobodyKnows: its plan ends, the model is not asked to tell the person, and nothing is
+// repeated.
+func TestACallOfWhichNobodyKnows(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	var calls atomic.Int64
+	actions.Add(b.actions, "sendMail", "Sends a mail", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+		calls.Add(1)
+		return actions.Result{}, fmt.Errorf("post: %w", actions.ErrUncertain)
+	})
+	b.model.Says(plan(do("createList", `{"list":"x"}`), do("sendMail", `{}`), say("Sent!")))
+	b.say("send it")
+	b.expectFault("Sorry, I lost the connection in the middle of this. Please check before you ask me again. " +
+		"Before that I did: Create a list. I cannot tell whether this was done: Send mail.")
+	if n := calls.Load(); n != 1 {
+		t.Errorf("%d calls", n)
+	}
 }

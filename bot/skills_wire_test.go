@@ -50,7 +50,7 @@ func skilled(t *testing.T, name string, files fstest.MapFS, more skills.Provider
 	return bottest.Config{New: func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
 		cfg := parts.Bot
 		cfg.Actions, cfg.Skills = acts, provider
-		cfg.Planner, err = parts.Planner(ctx, name, planner.Config{Model: parts.Model, Prompts: library, Actions: acts, Extension: provider})
+		cfg.Planner, err = parts.Planner(ctx, name, planner.Config{Model: parts.Model, Prompts: library, Actions: acts, Extensions: []actions.Extension{provider}})
 		if err != nil {
 			return nil, err
 		}

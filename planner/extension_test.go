@@ -18,12 +18,12 @@ import (
 
 // extension is one that a test can change from turn to turn.
 type extension struct {
-	extra  planner.Extra
+	extra  actions.Extra
 	err    error
 	offers int // how often Offer was called
 }
 
-func (e *extension) Extend(context.Context, *actions.Turn) (planner.Extra, error) {
+func (e *extension) Extend(context.Context, *actions.Turn) (actions.Extra, error) {
 	extra := e.extra
 	if offer := extra.Offer; offer != nil {
 		extra.Offer = func(all *actions.Registry) (*actions.Registry, error) {
@@ -55,12 +55,15 @@ func lookers() *actions.Registry {
 }
 
 // extended makes each of the planners with the extension and a model.
-func extended(t *testing.T, name string, model models.Model, e planner.Extension, library *prompts.Library) interface {
+func extended(t *testing.T, name string, model models.Model, e actions.Extension, library *prompts.Library) interface {
 	shower
 	Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error)
 } {
 	t.Helper()
-	cfg := planner.Config{Model: model, Actions: lookers(), Extension: e, Prompts: library}
+	cfg := planner.Config{Model: model, Actions: lookers(), Prompts: library}
+	if e != nil {
+		cfg.Extensions = []actions.Extension{e}
+	}
 	switch name {
 	case "tools":
 		cfg.Include = []string{"look", "jump"}
@@ -93,7 +96,7 @@ func TestAnExtensionAddsToEveryPlanner(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			model := &teller{answers: []models.Response{answer}}
-			e := &extension{extra: planner.Extra{
+			e := &extension{extra: actions.Extra{
 				Key: "k", Text: "There is a moon.", Offer: only, Pinned: []string{"Never look into the sun.", "", "Nor at Mars."},
 				Tell: func(o actions.Outcome) (string, bool) { return "a crater", o.Text == "#1" },
 			}}
@@ -137,11 +140,11 @@ func TestWhatAnExtensionLeavesOutIsNotPlanned(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			model := &teller{answers: []models.Response{answer, answer, answer}}
-			p := extended(t, name, model, &extension{extra: planner.Extra{Key: "k", Offer: only}}, nil)
+			p := extended(t, name, model, &extension{extra: actions.Extra{Key: "k", Offer: only}}, nil)
 			if made, err := p.Plan(t.Context(), turn("jump")); err == nil {
 				t.Errorf("planned %+v", made)
 			}
-			none := &extension{extra: planner.Extra{Key: "none", Offer: func(all *actions.Registry) (*actions.Registry, error) { return all.Only() }}}
+			none := &extension{extra: actions.Extra{Key: "none", Offer: func(all *actions.Registry) (*actions.Registry, error) { return all.Only() }}}
 			model = &teller{answers: []models.Response{prose("I cannot.")}}
 			if _, err := extended(t, name, model, none, nil).Plan(t.Context(), turn("jump")); err != nil {
 				t.Errorf("with no action left: %v", err)
@@ -157,7 +160,7 @@ func TestAnExtensionIsLookedAtOnceForAKey(t *testing.T) {
 	t.Parallel()
 	e := &extension{}
 	p := extended(t, "sequence", models.Offline{}, e, nil)
-	for i, extra := range []planner.Extra{{}, {Key: "a", Text: "Some A.", Offer: only}, {Key: "b", Text: "Some B.", Offer: only}, {Key: "a", Text: "not looked at", Offer: only}, {}} {
+	for i, extra := range []actions.Extra{{}, {Key: "a", Text: "Some A.", Offer: only}, {Key: "b", Text: "Some B.", Offer: only}, {Key: "a", Text: "not looked at", Offer: only}, {}} {
 		e.extra = extra
 		got := unclocked(messagesOf(t, p, turn("hi"))[0].Text)
 		if want := []string{"", "\n\nSome A.", "\n\nSome B.", "\n\nSome A.", ""}[i]; !strings.HasSuffix(got, want) || want == "" && strings.Contains(got, "Some") {
@@ -171,7 +174,7 @@ func TestAnExtensionIsLookedAtOnceForAKey(t *testing.T) {
 
 func TestAPromptPlacesWhatAnExtensionSays(t *testing.T) {
 	t.Parallel()
-	e := &extension{extra: planner.Extra{Key: "k", Text: "There is a moon."}}
+	e := &extension{extra: actions.Extra{Key: "k", Text: "There is a moon."}}
 	for text, want := range map[string]string{
 		"Here: {{skills}} So.":                   "Here: There is a moon. So.",
 		"Here: {{skills}} {{$temp.input}}":       "Here: There is a moon. hi",
@@ -193,7 +196,7 @@ func TestAnErrorOfAnExtensionEndsThePlanning(t *testing.T) {
 	broken := errors.New("broken")
 	for _, e := range []*extension{
 		{err: broken},
-		{extra: planner.Extra{Key: "k", Offer: func(*actions.Registry) (*actions.Registry, error) { return nil, broken }}},
+		{extra: actions.Extra{Key: "k", Offer: func(*actions.Registry) (*actions.Registry, error) { return nil, broken }}},
 	} {
 		for _, name := range []string{"sequence", "sequential", "tools"} {
 			p := extended(t, name, &teller{}, e, nil)
@@ -210,7 +213,7 @@ func TestAnErrorOfAnExtensionEndsThePlanning(t *testing.T) {
 func TestWhatIsPinnedIsToldWholeWhateverTheBudget(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("Look at the moon. ", 100)
-	e := &extension{extra: planner.Extra{Pinned: []string{long}}}
+	e := &extension{extra: actions.Extra{Pinned: []string{long}}}
 	files := map[string]string{"sequence/prompt.txt": "Plan. {{actions}}", "sequence/config.json": `{"completion":{"max_input_tokens":700}}`}
 	p := extended(t, "sequence", models.Offline{}, e, folder(t, files))
 	in := longTurn(t)
@@ -226,5 +229,42 @@ func TestWhatIsPinnedIsToldWholeWhateverTheBudget(t *testing.T) {
 	e.extra.Pinned = []string{long}
 	if _, err := extended(t, "sequence", models.Offline{}, e, folder(t, files)).Messages(t.Context(), in); err == nil {
 		t.Error("what does not fit is told in part")
+	}
+}
+
+// TestExtensionsFollowEachOther: each chooses among what the one before it offers, and only what one of
+// them adds of a source can be planned.
+func TestExtensionsFollowEachOther(t *testing.T) {
+	t.Parallel()
+	elsewhere := actions.New()
+	actions.Add(elsewhere, "fly", "Does fly", func(context.Context, *actions.Turn, look) (actions.Result, error) { return actions.Done, nil })
+	actions.Add(elsewhere, "swim", "Does swim", func(context.Context, *actions.Turn, look) (actions.Result, error) { return actions.Done, nil })
+	reg := lookers()
+	reg.AddSource(func() *actions.Registry { return elsewhere })
+	if _, ok := reg.Lookup("fly"); !ok {
+		t.Error("the bot does not find an action of its source")
+	}
+	fly, _ := elsewhere.Lookup("fly")
+	adds := &extension{extra: actions.Extra{Key: "k", Text: "You can fly.", Offer: func(all *actions.Registry) (*actions.Registry, error) { return all.With(fly) }}}
+	silent := &extension{extra: actions.Extra{Pinned: []string{"Be kind."}}}
+	last := &extension{extra: actions.Extra{Key: "l", Text: "Look twice.", Offer: func(all *actions.Registry) (*actions.Registry, error) {
+		return all.Only(actions.Offer{Name: "look"}, actions.Offer{Name: "fly"})
+	}}}
+	for action, good := range map[string]bool{"fly": true, "look": true, "swim": false, "jump": false} {
+		model := &teller{answers: []models.Response{prose(`{"type":"plan","commands":[{"type":"DO","action":"` + action + `","entities":{}}]}`)}}
+		p, err := planner.NewSequence(t.Context(), planner.Config{Model: model, Actions: reg, Extensions: []actions.Extension{adds, silent, last}, MaxRepairs: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Plan(t.Context(), turn("go")); (err == nil) != good {
+			t.Errorf("%s: %v", action, err)
+		}
+		told := unclocked(model.asked[0].Messages[0].Text)
+		if !strings.HasSuffix(told, "You can fly.\n\nLook twice.") || !strings.Contains(told, "Does fly") || strings.Contains(told, "swim") || strings.Contains(told, "jump") {
+			t.Errorf("the model was told %s", told)
+		}
+		if got := model.asked[0].Messages[1].Text; got != "Be kind." {
+			t.Errorf("after it came %q", got)
+		}
 	}
 }

@@ -20,7 +20,7 @@ func TestInstructionsFollowThePrompt(t *testing.T) {
 			model := &teller{answers: []models.Response{prose("Hi.")}}
 			cfg := planner.Config{
 				Model: model, Actions: lookers(), Instructions: text,
-				Extension: &extension{extra: planner.Extra{Key: "k", Text: "There is a moon."}},
+				Extensions: []actions.Extension{&extension{extra: actions.Extra{Key: "k", Text: "There is a moon."}}},
 			}
 			if _, err := planned(t, name, cfg, turn("hi")); err != nil {
 				t.Fatal(err)

@@ -53,9 +53,9 @@ type Config struct {
 	Include []string
 	// Exclude lists actions, named as in Include, that the model does not see and may not plan.
 	Exclude []string
-	// Extension adds to the prompt and to the actions a plan may use, turn by turn. nil: adds
-	// nothing.
-	Extension Extension
+	// Extensions add to the prompt and to the actions a plan may use, turn by turn, each to what the
+	// ones before it offer.
+	Extensions []actions.Extension
 
 	// Instructions say who the bot is, what it is for and how it talks. They follow the prompt, or
 	// replace its {{instructions}}; they are never read as a template. "": none.
@@ -351,8 +351,8 @@ func seen(turn *actions.Turn) (all bool) {
 // tell returns the current version of the prompt, and what the model is told with it.
 func (p *Planner) tell(ctx context.Context, turn *actions.Turn) (*plannerPrompt, told, error) {
 	pr := p.prompt.get(ctx)
-	if p.cfg.Extension != nil {
-		extra, err := p.cfg.Extension.Extend(ctx, turn)
+	if len(p.cfg.Extensions) > 0 {
+		extra, err := extendAll(ctx, turn, p.cfg.Extensions)
 		if err == nil {
 			pr, err = pr.extend(extra)
 		}

@@ -311,7 +311,7 @@ type plannerPrompt struct {
 	// have not, or not always.
 	last *atomic.Pointer[opening]
 
-	// Added by an [Extension]:
+	// Added by extensions, see [actions.Extension]:
 	extended *extended // variants of this prompt
 	skills   string
 	pinned   []string
@@ -631,27 +631,58 @@ const asCard = "(The person sees this as a card already.)"
 var setIn = strings.NewReplacer("\r\n", "\n  ", "\n", "\n  ", "\r", "\n  ", "\v", "\n  ", "\f", "\n  ",
 	"\u0085", "\n  ", "\u2028", "\n  ", "\u2029", "\n  ")
 
-// Extension adds to what a model is told and may plan, turn by turn. A skill provider is one.
-type Extension interface {
-	// Extend is called each time before a model is asked for a plan. Several turns may call it at
-	// once. An error ends the turn.
-	Extend(ctx context.Context, turn *actions.Turn) (Extra, error)
-}
-
-// Extra is what an [Extension] adds in a turn. The zero value adds nothing.
-type Extra struct {
-	// Key identifies Text and Offer: the planner caches what it builds from them under Key, and
-	// reads them once for each Key and version of the prompt. "": there are none.
-	Key string
-	// Text replaces {{skills}} in the prompt; without {{skills}} it follows the prompt.
-	Text string
-	// Offer chooses what a plan may use among the actions that the prompt offers, and how models
-	// see them. nil: all of them, unchanged.
-	Offer func(all *actions.Registry) (*actions.Registry, error)
-	// Pinned are texts that always follow the prompt in full, however long the conversation gets.
-	Pinned []string
-	// Tell replaces the text of an outcome of this turn if it returns true. nil: replaces none.
-	Tell func(o actions.Outcome) (text string, ok bool)
+// extendAll returns what all of the extensions add, in their order: each Offer chooses among what the one
+// before it offers, and the first Tell that knows an outcome replaces its text.
+func extendAll(ctx context.Context, turn *actions.Turn, all []actions.Extension) (actions.Extra, error) {
+	if len(all) == 1 {
+		return all[0].Extend(ctx, turn)
+	}
+	var sum actions.Extra
+	var keys, texts []string
+	var offers []func(*actions.Registry) (*actions.Registry, error)
+	var tells []func(actions.Outcome) (string, bool)
+	for _, e := range all {
+		extra, err := e.Extend(ctx, turn)
+		if err != nil {
+			return actions.Extra{}, err
+		}
+		keys = append(keys, extra.Key)
+		if extra.Key != "" && extra.Text != "" {
+			texts = append(texts, extra.Text)
+		}
+		if extra.Key != "" && extra.Offer != nil {
+			offers = append(offers, extra.Offer)
+		}
+		sum.Pinned = append(sum.Pinned, extra.Pinned...)
+		if extra.Tell != nil {
+			tells = append(tells, extra.Tell)
+		}
+	}
+	if key := strings.Join(keys, "\x00"); strings.Trim(key, "\x00") != "" {
+		sum.Key = key
+	}
+	sum.Text = strings.Join(texts, "\n\n")
+	if len(offers) > 0 {
+		sum.Offer = func(offered *actions.Registry) (_ *actions.Registry, err error) {
+			for _, offer := range offers {
+				if offered, err = offer(offered); err != nil {
+					return nil, err
+				}
+			}
+			return offered, nil
+		}
+	}
+	if len(tells) > 0 {
+		sum.Tell = func(o actions.Outcome) (string, bool) {
+			for _, tell := range tells {
+				if text, ok := tell(o); ok {
+					return text, true
+				}
+			}
+			return "", false
+		}
+	}
+	return sum, nil
 }
 
 // extended caches prompts by the Key of their extras. It is safe for concurrent use.
@@ -665,7 +696,7 @@ type extended struct {
 const maxExtended = 64
 
 // extend returns b with what is added in a turn.
-func (b *plannerPrompt) extend(extra Extra) (*plannerPrompt, error) {
+func (b *plannerPrompt) extend(extra actions.Extra) (*plannerPrompt, error) {
 	now := *b
 	if extra.Key != "" {
 		e := b.extended
@@ -689,7 +720,7 @@ func (b *plannerPrompt) extend(extra Extra) (*plannerPrompt, error) {
 }
 
 // with returns b with a text and other actions.
-func (b *plannerPrompt) with(extra Extra) (*plannerPrompt, error) {
+func (b *plannerPrompt) with(extra actions.Extra) (*plannerPrompt, error) {
 	with := *b
 	with.skills = extra.Text
 	if extra.Offer != nil {
@@ -705,7 +736,7 @@ func (b *plannerPrompt) with(extra Extra) (*plannerPrompt, error) {
 // action is misspelt: an error.
 func choose(cfg *Config) (*actions.Registry, error) {
 	if len(cfg.Include)+len(cfg.Exclude) == 0 {
-		return cfg.Actions, nil
+		return cfg.Actions.WithoutSources(), nil
 	}
 	var faults []error
 	for _, word := range slices.Concat(cfg.Include, cfg.Exclude) {

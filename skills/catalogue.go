@@ -18,7 +18,6 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/internal/spelling"
-	"github.com/planbot-go/planbot/planner"
 )
 
 // Names of the tools.
@@ -65,7 +64,7 @@ type catalogue struct {
 	list   []*Skill // as the sources returned it
 	skills []*Skill // sorted by name, without duplicates
 	names  []string // of skills, in the same order
-	extra  planner.Extra
+	extra  actions.Extra
 	offers map[string]actions.Offer // by tool; none without skills
 	told   []func() string          // content of skills, in the same order
 }
@@ -86,7 +85,7 @@ func newCatalogue(ctx context.Context, list []*Skill, offered func(*Skill) *Skil
 		c.names = append(c.names, s.Name)
 		c.told = append(c.told, sync.OnceValue(func() string { return framed(s) }))
 	}
-	c.extra = planner.Extra{Offer: c.offer, Tell: c.tell}
+	c.extra = actions.Extra{Offer: c.offer, Tell: c.tell}
 	if len(all) > 0 {
 		c.extra.Text = strings.ReplaceAll(template, "{skills}", c.lines(ctx, maxCatalogue))
 		c.offers = offersOf(all)

@@ -17,7 +17,6 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/internal/titles"
-	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/skills/sandbox"
 )
@@ -63,7 +62,7 @@ type Provider struct {
 	recent []*catalogue // newest last
 }
 
-var _ planner.Extension = (*Provider)(nil)
+var _ actions.Extension = (*Provider)(nil)
 
 // NewProvider checks all of cfg. It is an error if one of Skills has no name, a name with invalid
 // characters, or no description.
@@ -152,11 +151,11 @@ func (p *Provider) approves(tool string) bool { return slices.Contains(p.cfg.App
 // Extend returns what skills add to a turn's prompt: the list of skills it may use, the tools with
 // their names, and the content of the active skills. It fails if a source does, or if state cannot
 // be read.
-func (p *Provider) Extend(ctx context.Context, turn *actions.Turn) (planner.Extra, error) {
+func (p *Provider) Extend(ctx context.Context, turn *actions.Turn) (actions.Extra, error) {
 	active := activeIn(turn)
 	if turn != nil && turn.Thread != nil {
 		if err := turn.Thread.Err(); err != nil {
-			return planner.Extra{}, fmt.Errorf("read which skills are loaded: %w", err)
+			return actions.Extra{}, fmt.Errorf("read which skills are loaded: %w", err)
 		}
 		active.begin(turn.ID)
 		if len(active.Loaded) == 0 && turn.Thread.Has(active.StateName()) {
@@ -165,7 +164,7 @@ func (p *Provider) Extend(ctx context.Context, turn *actions.Turn) (planner.Extr
 	}
 	c, err := p.catalogue(ctx, turn, false)
 	if err != nil {
-		return planner.Extra{}, err
+		return actions.Extra{}, err
 	}
 	extra := c.extra
 	if turn != nil {

@@ -22,7 +22,7 @@ func ExampleNewProvider() {
 		fmt.Println(err)
 		return
 	}
-	// planner.Config{Actions: registry, Extension: provider, …} and bot.Config{Skills: provider, …}
+	// planner.Config{Actions: registry, Extensions: []actions.Extension{provider}, …} and bot.Config{Skills: provider, …}
 	extra, err := provider.Extend(context.Background(), nil)
 	fmt.Println(extra.Text, err)
 	// Output:

@@ -11,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/skills"
 	"github.com/planbot-go/planbot/state"
@@ -93,7 +92,7 @@ func (r *rig) told(turn *actions.Turn, tool, entities string) string {
 	return result.Text()
 }
 
-func (r *rig) extend(turn *actions.Turn) planner.Extra {
+func (r *rig) extend(turn *actions.Turn) actions.Extra {
 	r.t.Helper()
 	extra, err := r.Extend(r.t.Context(), turn)
 	if err != nil {

@@ -139,8 +139,8 @@ func (x *execution) notApproved(c *call) error {
 	return &deadLetter{reason: "a call that had begun may not be made any more, or is not the one that was approved"}
 }
 
-// approvalHash identifies everything that the call will do: the action and what it consists of, its
-// entities, what the bot fills in, and what the policy binds it to.
+// approvalHash identifies everything that the call will do: the action, what it consists of and where it
+// comes from, its entities, what the bot fills in, and what the policy binds it to.
 func (x *execution) approvalHash(ctx context.Context, c *call, bind string) (string, error) {
 	bound, err := c.action.Bound(ctx, x.Turn.Turn)
 	if err != nil {
@@ -149,6 +149,9 @@ func (x *execution) approvalHash(ctx context.Context, c *call, bind string) (str
 	parts := []any{c.action.Name, c.action.Detail, c.command.Entities, bound}
 	if bind != "" {
 		parts = append(parts, bind)
+	}
+	if c.action.Source != (actions.Source{}) {
+		parts = append(parts, c.action.Source)
 	}
 	return hashOf(parts...), nil
 }

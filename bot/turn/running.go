@@ -572,15 +572,19 @@ func (x *execution) abandon(calls []call) error {
 func (x *execution) settle(ctx context.Context, calls []call) error {
 	p := x.rec.Run.Progress
 	again := false
-	var stop error
+	var stop, lost error
 	var shown []*activity.Activity
 	for i := range calls {
 		c := &calls[i]
 		x.rec.Run.Steps++
-		if c.err != nil && ctx.Err() != nil {
+		if unknown := errors.Is(c.err, actions.ErrUncertain); unknown || c.err != nil && ctx.Err() != nil {
 			x.uncertain = append(x.uncertain, c.command.Action)
 			audit{x.Turn}.call(c, x.rec.Run.Steps-1, auditUnknown)
 			x.engine.meter.action(c, "cut_off")
+			if unknown {
+				zerolog.Ctx(ctx).Error().Str("action", c.command.Action).Str("error", cause(c.err)).Msg("nobody knows whether a call was done")
+				lost = c.err
+			}
 			continue
 		}
 		x.outside = x.outside || c.action != nil && !c.action.StateOnly
@@ -609,7 +613,7 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 		}
 	}
 	x.outside = x.outside || x.bot != nil && changed(x.bot) // saved before the next step, so that turns elsewhere seldom meet it
-	err := cmp.Or(ctx.Err(), stop, x.circles())
+	err := cmp.Or(ctx.Err(), lost, stop, x.circles())
 	if again {
 		x.leaveOut()
 		err = cmp.Or(err, x.planAgain())

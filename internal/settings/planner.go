@@ -96,7 +96,7 @@ func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, box *sandb
 		return nil, "", err
 	}
 	if provider != nil {
-		cfg.Extension = provider
+		cfg.Extensions = append(cfg.Extensions, provider)
 		if err := provider.Register(cfg.Actions); err != nil {
 			return nil, "", err
 		}
