@@ -1,0 +1,63 @@
+// Package connections is what all services have in common whose actions a bot may plan: how their
+// actions are named, pinned and offered. Package mcp connects to MCP servers, package openapi to
+// services with an OpenAPI document.
+package connections
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+
+	"github.com/planbot-go/planbot/actions"
+)
+
+// Connection is a service whose actions a bot may plan. It is safe for concurrent use.
+type Connection interface {
+	// Key is the operator's name for the service, see [CheckKey].
+	Key() string
+	// Summary says in the operator's words what the service is for, in one line. It may be empty.
+	Summary() string
+	// Actions returns the registry of all actions that the connection knows: it is the same one while
+	// nothing changes. It does not block.
+	Actions() *actions.Registry
+	// Offer returns which of them a turn may plan now, by name, and what the model has to know about the
+	// connection, such as that it is away; "" for nothing. It waits for the service at most until ctx
+	// ends, and never fails: a service that is away costs its own actions only.
+	Offer(ctx context.Context, turn *actions.Turn) (names []string, note string)
+	// Close ends what the connection has open, and waits for it.
+	Close()
+}
+
+var keyForm = regexp.MustCompile(`^[a-z][a-z0-9]{0,15}$`)
+
+// CheckKey returns an error unless the key is a lower-case letter and at most 15 more lower-case letters
+// and digits: so the names that [Name] makes of two keys never meet.
+func CheckKey(key string) error {
+	if !keyForm.MatchString(key) {
+		return fmt.Errorf("connection %q: want a lower-case letter, then at most 15 lower-case letters or digits", key)
+	}
+	return nil
+}
+
+const (
+	maxName  = 64
+	maxPlain = 55 // before the digest
+)
+
+var foreign = regexp.MustCompile(`[^A-Za-z0-9_-]`)
+
+// Name is the name of an action in plans: the key, _ and the service's own name for it, in which other
+// characters than letters, digits, _ and - become _. If that changed it, or it has over 64 characters,
+// the end is a digest of both, so that two names never meet. It depends on nothing else, so an action
+// keeps its name whatever comes and goes.
+func Name(key, remote string) string {
+	clean := foreign.ReplaceAllString(remote, "_")
+	name := key + "_" + clean
+	if clean == remote && len(name) <= maxName {
+		return name
+	}
+	sum := sha256.Sum256([]byte(key + "\x00" + remote))
+	return name[:min(len(name), maxPlain)] + "_" + hex.EncodeToString(sum[:4])
+}
