@@ -122,11 +122,11 @@ func (b *builtins) inBigTeam(ctx context.Context, a *activity.Activity) bool {
 	if a.Conversation.ConversationType != "channel" || team == "" {
 		return false
 	}
-	members, err := b.cfg.Channel.TeamSize(ctx, a.Reference(), team)
+	details, err := b.cfg.Channel.Team(ctx, a.Reference(), team)
 	if err != nil {
 		zerolog.Ctx(ctx).Info().Err(err).Msg("size of the team unknown")
 	}
-	return members > bigTeam
+	return details.Members > bigTeam
 }
 
 // leave forgets the welcome, so that the bot greets again when it is added again. If the app itself

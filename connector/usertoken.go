@@ -68,10 +68,14 @@ func (t UserToken) MarshalText() ([]byte, error) { return []byte(redactedToken),
 // MarshalZerologObject logs the connection.
 func (t UserToken) MarshalZerologObject(e *zerolog.Event) { e.Str("connection", t.Connection) }
 
-// newUserToken hides the secret.
-func newUserToken(connection, secret, expires string) UserToken {
-	t := UserToken{Connection: connection, secret: func() string { return secret }}
-	t.Expires, _ = time.Parse(time.RFC3339, expires) // "": not said
+// NewUserToken hides the secret in a token. It is for a token that another service gave, and for tests.
+func NewUserToken(connection, secret string, expires time.Time) UserToken {
+	return UserToken{Connection: connection, Expires: expires, secret: func() string { return secret }}
+}
+
+// expiry reads when a token expires; zero: the service does not say.
+func expiry(text string) time.Time {
+	t, _ := time.Parse(time.RFC3339, text)
 	return t
 }
 
@@ -114,7 +118,7 @@ func (c *Client) userToken(ctx context.Context, ref activity.Reference, k tokenC
 	case got.Token == "":
 		return UserToken{}, fmt.Errorf("%s: %w", k.op, ErrNoUserToken)
 	}
-	return newUserToken(connection, got.Token, got.Expiration), nil
+	return NewUserToken(connection, got.Token, expiry(got.Expiration)), nil
 }
 
 // SignInResource is how a person signs in: a page, and in Teams an exchange without one.
@@ -218,7 +222,7 @@ func (c *Client) AADTokens(ctx context.Context, ref activity.Reference, connecti
 	}
 	all := map[string]UserToken{}
 	for resource, t := range got {
-		all[resource] = newUserToken(connection, t.Token, t.Expiration)
+		all[resource] = NewUserToken(connection, t.Token, expiry(t.Expiration))
 	}
 	return all, nil
 }
