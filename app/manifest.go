@@ -55,6 +55,9 @@ type manifestFlags struct {
 	TermsURL            string   `name:"terms-url" help:"https address of the terms of use (https://DOMAIN/terms)"`
 }
 
+// ownResource is the application ID URI of a bot whose manifest does not say another one.
+const ownResource = "api://botid-${{BOT_ID}}"
+
 // config returns the manifest of the bot, as the flags change it, in further languages too.
 func (f manifestFlags) config(b Bot, s *settings.Settings, languages ...string) manifest.Config {
 	cfg := b.Manifest
@@ -74,7 +77,7 @@ func (f manifestFlags) config(b Bot, s *settings.Settings, languages ...string) 
 	signsIn := slices.ContainsFunc(s.Actions().All(), func(a *actions.Action) bool { return a.Connection != "" })
 	if signsIn {
 		cfg.ValidDomains = append(cfg.ValidDomains, "token.botframework.com")
-		cfg.WebAppResource = cmp.Or(cfg.WebAppResource, "api://botid-${{BOT_ID}}")
+		cfg.WebAppResource = cmp.Or(cfg.WebAppResource, ownResource)
 	}
 	builtIn := []manifest.Command{
 		{Title: "help", Description: string(texts.Text("Shows what I can do"))},
