@@ -132,6 +132,8 @@ type SignInResource struct {
 	Post struct {
 		URL string `json:"sasUrl"`
 	} `json:"tokenPostResource"`
+	// Browser says that Link is no page of the token service: people open it in a browser.
+	Browser bool `json:"-"`
 }
 
 // OAuthCardType is the content type of the card with which a person signs in.
@@ -140,6 +142,13 @@ const OAuthCardType = "application/vnd.microsoft.card.oauth"
 // Card is the card with which a person signs in: a text and a button with that title. silent offers
 // the client to sign in without asking, which it can do in personal and group chats of Teams.
 func (r SignInResource) Card(connection, text, title string, silent bool) activity.Attachment {
+	if r.Browser {
+		raw, err := json.Marshal(map[string]any{"text": text, "buttons": []map[string]string{{"type": "openUrl", "title": title, "value": r.Link}}}, json.Deterministic(true))
+		if err != nil {
+			panic(err) // texts always encode
+		}
+		return activity.Attachment{ContentType: "application/vnd.microsoft.card.signin", Content: raw}
+	}
 	content := map[string]any{
 		"text": text, "connectionName": connection,
 		"buttons": []map[string]string{{"type": "signin", "title": title, "value": r.Link}},
