@@ -180,7 +180,7 @@ func (p *program) probes(ctx context.Context) ([]probe, error) {
 			return checkOpenID(ctx, callers, "MICROSOFT_APP_TENANT_ID, BOT_LOGIN_URL and BOT_CLOUD")
 		}})
 	}
-	if connections := p.connections(); len(connections) > 0 {
+	if connections := p.Actions().Connections(); len(connections) > 0 {
 		probes = append(probes, probe{"sign-in", func(ctx context.Context) check { return p.checkSignIn(ctx, client, connections) }})
 	}
 	if p.SkillsDir != "" {
@@ -240,16 +240,6 @@ func (p *program) checkIdentity(ctx context.Context, client *connector.Client) c
 			"compare MICROSOFT_APP_… with the app registration, and see whether this machine reaches the login server")
 	}
 	return ok(fmt.Sprintf("%s got a token in %s", about, since(start)))
-}
-
-// connections are those that actions need tokens of.
-func (p *program) connections() (all []string) {
-	for _, a := range p.Actions().All() {
-		if a.Connection != "" && !slices.Contains(all, a.Connection) {
-			all = append(all, a.Connection)
-		}
-	}
-	return all
 }
 
 // checkSignIn asks the token service for a sign-in link of each connection. Nobody gets it.

@@ -74,7 +74,7 @@ func (f manifestFlags) config(b Bot, s *settings.Settings, languages ...string) 
 	if cfg.ResourcePermissions == nil {
 		cfg.ResourcePermissions = permissions(b.Teams.Events)
 	}
-	signsIn := slices.ContainsFunc(s.Actions().All(), func(a *actions.Action) bool { return a.Connection != "" })
+	signsIn := len(s.Actions().Connections()) > 0
 	if signsIn {
 		cfg.ValidDomains = append(cfg.ValidDomains, "token.botframework.com")
 		cfg.WebAppResource = cmp.Or(cfg.WebAppResource, ownResource)

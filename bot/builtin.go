@@ -8,7 +8,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/texts"
@@ -266,9 +265,7 @@ const (
 )
 
 // signsIn reports whether there are actions that people sign in for.
-func (b *builtins) signsIn() bool {
-	return slices.ContainsFunc(b.cfg.Actions.All(), func(a *actions.Action) bool { return a.Connection != "" })
-}
+func (b *builtins) signsIn() bool { return len(b.cfg.Actions.Connections()) > 0 }
 
 func (b *builtins) isSignOut(t *Turn) bool { return isCommand(signOutCommand)(t) && b.signsIn() }
 

@@ -128,9 +128,15 @@ func New(cfg Config) (*SignIn, error) {
 		return nil, fmt.Errorf("oauth: %w", err)
 	}
 	s.cfg.Address = strings.TrimSuffix(cfg.Address, "/")
+	private := cfg.Private
+	for _, service := range cfg.Services {
+		if u, _ := url.Parse(service.Resource); u.Scheme == "http" { // it is on this machine
+			private = append(slices.Clip(private), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
+		}
+	}
 	s.http = &http.Client{
 		Timeout:       callWithin,
-		Transport:     capped{&http.Transport{DialContext: connections.Dialer{Private: cfg.Private}.DialContext, TLSHandshakeTimeout: callWithin, MaxIdleConns: 10, IdleConnTimeout: time.Minute}},
+		Transport:     capped{&http.Transport{DialContext: connections.Dialer{Private: private}.DialContext, TLSHandshakeTimeout: callWithin, MaxIdleConns: 10, IdleConnTimeout: time.Minute}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return s, nil

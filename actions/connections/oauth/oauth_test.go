@@ -12,7 +12,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"net/url"
 	"regexp"
 	"strings"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/actions/connections/oauth"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
@@ -135,7 +135,6 @@ func setup(t *testing.T, change ...func(*oauth.Config)) rig {
 	s := newService(t)
 	cfg := oauth.Config{
 		Store: store, Keys: [][]byte{key}, Address: "https://bot.example.com", Services: map[string]oauth.Service{"issues": {Resource: s.URL + "/mcp"}},
-		Private: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 	}
 	log := &bytes.Buffer{}
 	cfg.Log = zerolog.New(log)
@@ -374,9 +373,11 @@ func TestServersThatAreRefused(t *testing.T) {
 			}
 		})
 	}
-	r := setup(t, func(c *oauth.Config) { c.Private = nil })
-	if _, err := r.SignInResource(t.Context(), person("mia"), "issues"); err == nil {
-		t.Error("it reached a private address")
+	r := setup(t, func(c *oauth.Config) {
+		c.Services["issues"] = oauth.Service{Resource: "https" + strings.TrimPrefix(c.Services["issues"].Resource, "http")}
+	})
+	if _, err := r.SignInResource(t.Context(), person("mia"), "issues"); !errors.Is(err, connections.ErrAddress) {
+		t.Errorf("a private address: %v", err)
 	}
 }
 
@@ -388,7 +389,7 @@ func TestTokensAreRenewed(t *testing.T) {
 	code := r.comesBack(t, mia)
 	second, err := oauth.New(oauth.Config{
 		Store: r.store, Keys: [][]byte{bytes.Repeat([]byte{8}, 32), key}, Address: "https://bot.example.com", // keys change over
-		Services: map[string]oauth.Service{"issues": {Resource: r.URL + "/mcp"}}, Private: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
+		Services: map[string]oauth.Service{"issues": {Resource: r.URL + "/mcp"}},
 	})
 	if err != nil {
 		t.Fatal(err)
