@@ -269,13 +269,16 @@ func (c *Choice) Extend(ctx context.Context, turn *actions.Turn) (actions.Extra,
 
 // whole returns the names of all that is offered, if models may be told all of it.
 func (c *Choice) whole(k *known, offers []offer) (names []string, ok bool) {
-	for _, o := range offers {
-		names = append(names, o.names...)
-	}
-	if len(names) > 0 && len(c.own.All())+len(names) > maxOffered {
+	if n := sum(offers, func(o offer) int { return len(o.names) }); n > 0 && len(c.own.All())+n > maxOffered {
 		return nil, false
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { _, ok := k.at[name]; return !ok })
+	for _, o := range offers {
+		for _, name := range o.names {
+			if _, ok := k.at[name]; ok {
+				names = append(names, name)
+			}
+		}
+	}
 	if len(names) == 0 {
 		return nil, true
 	}
