@@ -175,26 +175,30 @@ func TestACallOfWhatIsNotOfferedIsRefused(t *testing.T) {
 	}
 }
 
-// TestFewActionsOfConnectionsAreAllTold, and nothing beside them.
-func TestFewActionsOfConnectionsAreAllTold(t *testing.T) {
+// TestFewActionsOfConnectionsAreToldAsTheBotsOwn: all of them, and nothing beside them.
+func TestFewActionsOfConnectionsAreToldAsTheBotsOwn(t *testing.T) {
 	t.Parallel()
+	var theirs []*actions.Action
+	for _, s := range fakeconnection.Services(5, 6) {
+		theirs = append(theirs, s.Actions().All()...)
+	}
+	own, err := lookers().With(theirs...)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, kind := range []string{"sequence", "sequential", "tools"} {
-		model := &teller{answers: []models.Response{asks(kind, "ops_get_service", map[string]any{"service": "shop", "environment": "test"})}}
+		answer := asks(kind, "ops_scale_service", map[string]any{"service": "shop", "environment": "test", "instances": "2"})
+		model := &teller{answers: []models.Response{answer, answer}}
 		reg := lookers()
-		p := anyPlanner(t, kind, planner.Config{Model: model, Actions: reg, Extensions: []actions.Extension{chosen(t, reg, 5, 6)}})
-		if made, err := p.Plan(t.Context(), turn("how is the shop?")); err != nil || made.Commands[0].Action != "ops_get_service" {
-			t.Errorf("%s: %+v, %v", kind, made, err)
-		}
-		told := request(t, model.asked[0])
-		for _, want := range []string{"code_search_code", "desk_get_ticket", "crm_create_account", "office_send_mail", "ops_scale_service"} {
-			if !strings.Contains(told, want) {
-				t.Errorf("%s: the model was not told of %s", kind, want)
+		for _, cfg := range []planner.Config{
+			{Model: model, Actions: reg, Extensions: []actions.Extension{chosen(t, reg, 5, 6)}}, {Model: model, Actions: own},
+		} {
+			if made, err := anyPlanner(t, kind, cfg).Plan(t.Context(), turn("two of the shop")); err != nil || made.Commands[0].Action != "ops_scale_service" {
+				t.Errorf("%s: %+v, %v", kind, made, err)
 			}
 		}
-		for _, not := range []string{"findActions", "Other services", "Customers, deals"} {
-			if strings.Contains(told, not) {
-				t.Errorf("%s: the model was told %s", kind, not)
-			}
+		if diff := cmp.Diff(request(t, model.asked[1]), request(t, model.asked[0])); diff != "" {
+			t.Errorf("%s: own actions (-) are told in another way (+): %s", kind, diff)
 		}
 	}
 }

@@ -273,7 +273,7 @@ func (c *Choice) Extend(ctx context.Context, turn *actions.Turn) (actions.Extra,
 	}
 	f.begin(turn.ID)
 	f.note(turn, k)
-	text := c.lines("Other services have more actions than those above. Find what you need with "+findActions+" first:", offers, true)
+	text := c.lines("Other services have more actions than you are offered. Find what you need with "+findActions+" first:", offers, true)
 	return c.extra(k, c.offered(f, k, offers), true, text), nil
 }
 

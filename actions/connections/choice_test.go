@@ -190,7 +190,7 @@ func TestFewAreAllOffered(t *testing.T) {
 		turn := b.turn()
 		offered, extra := b.offered(turn), b.extend(turn)
 		if search {
-			want := "Other services have more actions than those above. Find what you need with findActions first:\n- one: The first (actions: 20)"
+			want := "Other services have more actions than you are offered. Find what you need with findActions first:\n- one: The first (actions: 20)"
 			if !slices.Equal(offered, []string{"findActions"}) || extra.Text != want {
 				t.Errorf("beside %d: offered %v with %q", own, offered, extra.Text)
 			}
@@ -287,6 +287,42 @@ func TestSearches(t *testing.T) {
 	}
 	if got := b.counted("planbot_action_searches_total"); got != "found 2 nothing 5" {
 		t.Errorf("counted %s", got)
+	}
+}
+
+// TestWhatActionsAreFoundBy: their own names above all, their connection, the beginning of their
+// description, their parameters.
+func TestWhatActionsAreFoundBy(t *testing.T) {
+	t.Parallel()
+	all := actions.New()
+	type parameters struct {
+		Weekday string `json:"weekDay"`
+	}
+	add := func(name, remote, description string) {
+		a := actions.Add(all, name, description, func(context.Context, *actions.Turn, parameters) (actions.Result, error) { return actions.Done, nil })
+		a.Source.Remote = remote
+	}
+	add("one_a", "", "Says what a tramway is")
+	add("one_tramway_00c0ffee", "tram.way", "Rides")
+	add("one_tramway", "", "Rides "+strings.Repeat("x", 394)+" late")
+	add("one_b", "", "A rather long description that ends with tramway")
+	b := setup(t, 40, fakeconnection.New("one", "", all), fakeconnection.New("two", "", registry("two", 40)))
+	for words, want := range map[string][]string{
+		"tramway": {"one_tramway", "one_a", "one_b"}, "way": {"one_tramway_00c0ffee"}, "TRAM": {"one_tramway_00c0ffee"},
+		"c0ffee": nil, "late": nil, "weekDay": {"one_a", "one_tramway_00c0ffee", "one_b", "one_tramway"}, "one": {"one_a", "one_tramway_00c0ffee", "one_b", "one_tramway"},
+	} {
+		var got []string
+		for _, line := range strings.Split(b.search(b.turn(), words, "").Text(), "\n- ")[1:] {
+			name, _, _ := strings.Cut(line, ":")
+			got = append(got, name)
+		}
+		if words == "weekDay" || words == "one" { // whichever comes first
+			slices.Sort(got)
+			slices.Sort(want)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: found %v, want %v", words, got, want)
+		}
 	}
 }
 
@@ -717,7 +753,7 @@ func ExampleNewChoice() {
 	extra, err := choice.Extend(context.Background(), &actions.Turn{}) // planners do, see planner.Config.Extensions
 	fmt.Println(extra.Text, err)
 	// Output:
-	// Other services have more actions than those above. Find what you need with findActions first:
+	// Other services have more actions than you are offered. Find what you need with findActions first:
 	// - code: Source code, reviews and builds (actions: 47)
 	// - desk: Service desk: tickets, knowledge articles and on-call agents (actions: 46) <nil>
 }
