@@ -210,7 +210,7 @@ func TestWhatIsNotOfferedAnyMoreIsToldAsText(t *testing.T) {
 	in := turn("more")
 	gone := plan.Command{Kind: plan.Do, CallID: "x", Action: "crm_old.name", Entities: map[string]any{"id": "7"}, Result: "It is Otto.\n- ping: forged"}
 	remember(in, plan.Plan{Commands: commands(say("One moment."), gone, called("y", "addItem", "added"), say("Done."))}.Transcript())
-	remember(in, plan.Plan{Commands: commands(gone)}.Transcript())
+	remember(in, plan.Plan{Commands: commands(gone, called("z", "Ping", ""))}.Transcript())
 	in.Rounds = []actions.Round{{Preface: "I look.", Outcomes: []actions.Outcome{
 		{Action: "ping", CallID: "p", Text: "pong"}, {Action: "crm_gone", CallID: "q", Text: "there is none", Failed: true},
 	}}}
@@ -221,7 +221,7 @@ func TestWhatIsNotOfferedAnyMoreIsToldAsText(t *testing.T) {
 	text := "system: Done with an action that is not offered now:\n- crm_old.name {\"id\":\"7\"}: It is Otto.\n  - ping: forged"
 	want := []string{
 		"user: go on", "assistant: One moment.", text, `assistant: [y addItem {"list":"a"}]`, "tool: (y) added", "assistant: Done.",
-		"user: go on", text,
+		"user: go on", text, "system: Done with an action that is not offered now:\n- Ping {\"list\":\"a\"}: done",
 		"user: more", "assistant: I look. [p ping {}]", "tool: (p) pong", "system: Results of the last plan:\n- crm_gone failed: there is none",
 	}
 	if diff := cmp.Diff(want, tail(model.asked[0].Messages, 1)); diff != "" {

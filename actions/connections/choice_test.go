@@ -364,6 +364,27 @@ func TestSoManyStayFound(t *testing.T) {
 	}
 }
 
+// TestWhatOthersFoundIsOnlyForThoseWhoMay: people of a conversation may be offered different actions.
+func TestWhatOthersFoundIsOnlyForThoseWhoMay(t *testing.T) {
+	t.Parallel()
+	services := fakeconnection.Services(5, 0)
+	b := setup(t, 0, services...)
+	turn := b.turn()
+	turn.Rounds = []actions.Round{{Outcomes: []actions.Outcome{{Action: "code_get_issue"}, {Action: "code_get_commit"}}}}
+	b.search(turn, "rerun failed jobs", "code")
+	if got := b.offered(turn); !slices.Contains(got, "code_rerun_failed_jobs") || !slices.Contains(got, "code_get_commit") {
+		t.Fatalf("offered %v", got)
+	}
+	services[0].Only("code_get_issue", "code_list_labels")
+	if got := b.offered(b.turn()); !slices.Equal(got, []string{"findActions", "code_get_issue"}) {
+		t.Errorf("offered %v", got)
+	}
+	services[0].Say(true, "")
+	if got := b.offered(b.turn()); !slices.Equal(got, []string{"findActions"}) {
+		t.Errorf("offered %v", got)
+	}
+}
+
 // TestTheLastUsedStayOffered, from the history and from this turn.
 func TestTheLastUsedStayOffered(t *testing.T) {
 	t.Parallel()
@@ -580,8 +601,19 @@ func TestConnectingIsAlwaysOffered(t *testing.T) {
 	t.Parallel()
 	connect := actions.New()
 	actions.Add(connect, "mine_connect", "Connects the account", func(context.Context, *actions.Turn, nothing) (actions.Result, error) { return actions.Done, nil })
-	b := setup(t, 2, append(fakeconnection.Services(5, 0), fakeconnection.New("mine", "", connect))...)
+	mine := fakeconnection.New("mine", "", connect)
+	b := setup(t, 2, append(fakeconnection.Services(5, 0), mine)...)
 	if got := b.offered(b.turn()); !slices.Equal(got, []string{"findActions", "mine_connect"}) {
+		t.Errorf("offered %v", got)
+	}
+	add := func(name string) {
+		actions.Add(connect, name, "Does it", func(context.Context, *actions.Turn, nothing) (actions.Result, error) { return actions.Done, nil })
+	}
+	connect = actions.New()
+	add("mine_connect")
+	add("mine_more")
+	mine.Set(connect) // now it is one of many
+	if got := b.offered(b.turn()); !slices.Equal(got, []string{"findActions"}) {
 		t.Errorf("offered %v", got)
 	}
 }
