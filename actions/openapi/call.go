@@ -141,7 +141,7 @@ func (c *Connection) complete(ctx context.Context, turn *actions.Turn, o *operat
 		return nil
 	}
 	for name, values := range c.cfg.Header {
-		r.header[http.CanonicalHeaderKey(name)] = slices.Clone(values)
+		r.header[name] = slices.Clone(values)
 	}
 	if len(c.cfg.Query) > 0 {
 		parts := slices.DeleteFunc(strings.Split(r.url.RawQuery, "&"), func(part string) bool {

@@ -115,12 +115,14 @@ func New(ctx context.Context, cfg Config) (*Connection, error) {
 			fault("Headers: no model may set %q", name)
 		}
 	}
+	c.cfg.Header = http.Header{}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Header)) {
 		wellFormed := httpguts.ValidHeaderFieldName(name) && !slices.ContainsFunc(cfg.Header[name], func(value string) bool { return !httpguts.ValidHeaderFieldValue(value) })
 		canonical := http.CanonicalHeaderKey(name)
 		if !wellFormed || canonical == "Host" || strings.HasPrefix(canonical, "Content-") || canonical == "Transfer-Encoding" {
 			fault("Header: %q or its value cannot be sent", name)
 		}
+		c.cfg.Header[canonical] = slices.Clone(cfg.Header[name])
 		if canonical == "Authorization" && cfg.SignIn != "" {
 			fault("Header: Authorization is that of SignIn")
 		}

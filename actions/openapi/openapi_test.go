@@ -96,7 +96,7 @@ func one(method, path, members string) string {
 	return paths(`"` + path + `":{"` + method + `":{"operationId":"act",` + members + `"responses":{"200":{"description":"ok"}}}}`)
 }
 
-func file(t *testing.T, text string) string {
+func file(t testing.TB, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "document.yaml")
 	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
