@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
 	"strings"
 	"sync"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/openapi"
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
 )
 
@@ -314,17 +316,26 @@ func TestClose(t *testing.T) {
 	}
 }
 
-// TestCallsAtATime: no more than eight.
+// TestCallsAtATime: no more than eight, and two of one person.
 func TestCallsAtATime(t *testing.T) {
 	t.Parallel()
+	mia := &activity.Activity{}
+	mia.From.ID = "29:mia"
+	for limit, turn := range map[int]*actions.Turn{8: {}, 2: {Activity: mia}} {
+		testCallsAtATime(t, limit, turn)
+	}
+}
+
+func testCallsAtATime(t *testing.T, limit int, turn *actions.Turn) {
+	t.Helper()
 	var mu sync.Mutex
 	var now, most int
-	eight, all := make(chan struct{}), make(chan struct{})
+	full, all := make(chan struct{}), make(chan struct{})
 	s := serve(t, func(http.ResponseWriter, *http.Request, int) {
 		mu.Lock()
 		now++
-		if most = max(most, now); now == 8 {
-			close(eight)
+		if most = max(most, now); now == limit {
+			close(full)
 		}
 		mu.Unlock()
 		<-all
@@ -337,19 +348,19 @@ func TestCallsAtATime(t *testing.T) {
 	var calls sync.WaitGroup
 	for range 20 {
 		calls.Go(func() {
-			if _, err := a.Call(t.Context(), &actions.Turn{}, nil); err != nil {
+			if _, err := a.Call(t.Context(), turn, nil); err != nil {
 				t.Error(err)
 			}
 		})
 	}
 	select {
-	case <-eight:
+	case <-full:
 	case <-time.After(20 * time.Second):
-		t.Error("eight calls never run at a time")
+		t.Errorf("%d calls never run at a time", limit)
 	}
 	close(all)
 	calls.Wait()
-	if most != 8 || s.count() != 20 {
+	if most != limit || s.count() != 20 {
 		t.Errorf("%d at a time, %d in all", most, s.count())
 	}
 }
@@ -411,6 +422,33 @@ func TestTokens(t *testing.T) {
 	if _, err := a.Call(t.Context(), &actions.Turn{}, nil); err == nil || s.count() != 0 {
 		t.Errorf("%v, %d requests", err, s.count())
 	}
-	_, err := try(t, s, act("get"), signIn, func(cfg *openapi.Config) { cfg.Header = http.Header{"authorization": {"x"}} })
+
+	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprintf(w, `{"token":"of %s for %s"}`, r.URL.Query().Get("userId"), r.URL.Query().Get("connectionName"))
+	}))
+	t.Cleanup(service.Close)
+	_, tokens, err := connector.New(connector.Config{TokenURL: service.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(tokens.Close)
+	for _, who := range []string{"mia", "ben"} {
+		from := &activity.Activity{}
+		from.ChannelID, from.From.ID = activity.Teams, who
+		turn := &actions.Turn{Activity: from, UserToken: func(ctx context.Context, connection string) (connector.UserToken, error) {
+			return tokens.UserToken(ctx, from.Reference(), connection, "")
+		}}
+		if _, err := a.Call(t.Context(), turn, nil); err != nil {
+			t.Fatal(err)
+		}
+		if got := s.last(t).header["Authorization"]; len(got) != 1 || got[0] != "Bearer of "+who+" for crm" {
+			t.Errorf("%s: %s", who, got)
+		}
+	}
+	elsewhere := connect(t, nil, paths(`"/a":{"get":{"operationId":"act","servers":[{"url":"https://other.example"}],"responses":{"200":{"description":"ok"}}}}`), signIn)
+	if a := action(t, elsewhere, "svc_act"); a.Connection != "" {
+		t.Errorf("another host would get the token of %s", a.Connection)
+	}
+	_, err = try(t, s, act("get"), signIn, func(cfg *openapi.Config) { cfg.Header = http.Header{"authorization": {"x"}} })
 	want(t, textOf(err), "SignIn")
 }

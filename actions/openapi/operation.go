@@ -34,6 +34,9 @@ type Operation struct {
 	LeftOut string
 	// Notes say what of the operation cannot be used, or is different from what the document says.
 	Notes []string
+	// Definition is what an operator accepts, see [connections.Lock]. nil: the operation is not allowed or
+	// cannot be called.
+	Definition jsontext.Value
 }
 
 // operation is how to call an operation.
@@ -132,7 +135,7 @@ func (c *Connection) operationsOf(d *document) (all []*operation, faults []strin
 		}
 		o.Action, o.LeftOut = nil, reason.Error()
 		byName := func(name string) bool { return slices.Contains(c.cfg.Rules.Allow, name) }
-		if !errors.Is(reason, errNotAllowed) && slices.ContainsFunc(o.names[:2], byName) {
+		if !errors.Is(reason, errNotAllowed) && !errors.Is(reason, errNotAccepted) && slices.ContainsFunc(o.names[:2], byName) {
 			faults = append(faults, o.at.fault(d.main, "%s is allowed, but cannot be offered: %v", o.Remote, reason))
 		}
 	}
@@ -167,8 +170,9 @@ func (c *Connection) unknownNames(all []*operation) (faults []string) {
 }
 
 var (
-	errNotAllowed = errors.New("it is not in the rules")
-	errMethod     = errors.New("its method is never offered")
+	errNotAllowed  = errors.New("it is not in the rules")
+	errMethod      = errors.New("its method is never offered")
+	errNotAccepted = errors.New("nobody has accepted its definition, or not in this form")
 )
 
 // read finds out how to call an operation. The error says why it cannot be offered.
@@ -602,9 +606,13 @@ func (c *Connection) offer(o *operation, d *document) error {
 	if err != nil {
 		return err
 	}
-	digest, err := connections.Digest(jsontext.Value(definition))
+	o.Definition = definition
+	digest, err := connections.Digest(o.Definition)
 	if err != nil {
 		return err
+	}
+	if !c.accepted(o.Remote, digest, d) {
+		return errNotAccepted
 	}
 	options := []actions.Option{actions.ReturnsData, func(a *actions.Action) {
 		a.Told = told
@@ -622,4 +630,10 @@ func (c *Connection) offer(o *operation, d *document) error {
 	}
 	o.Action, err = actions.AddSchema(c.registry, connections.Name(c.cfg.Key, o.Remote), described, checked, c.caller(o), options...)
 	return err
+}
+
+// accepted reports whether the operator has accepted a definition of a document from an address. A file is
+// the operator's own.
+func (c *Connection) accepted(remote, digest string, d *document) bool {
+	return c.cfg.Lock == nil || d.origin == nil
 }
