@@ -129,12 +129,15 @@ func TestTries(t *testing.T) {
 		{"get", []int{429, 200}, 1, false, "svc answered 429: it is busy. Try again later."},
 		{"post", []int{400}, 1, false, "svc answered 400: Answer 400"},
 	} {
-		s := serve(t, sequence(c.codes...))
-		result, err := run(t.Context(), t, connect(t, s, act(c.method), allow("act")), "svc_act", `{}`)
-		if s.count() != c.requests || errors.Is(err, actions.ErrUncertain) != c.uncertain || (err != nil) != c.uncertain || result.Failed() != (c.text != "" && !c.uncertain) {
-			t.Errorf("%s %v: %d requests, %q, failed %t, %v", c.method, c.codes, s.count(), result.Text(), result.Failed(), err)
-		}
-		want(t, result.Text()+textOf(err), c.text)
+		t.Run(fmt.Sprint(c.method, c.codes), func(t *testing.T) {
+			t.Parallel() // they wait between their tries
+			s := serve(t, sequence(c.codes...))
+			result, err := run(t.Context(), t, connect(t, s, act(c.method), allow("act")), "svc_act", `{}`)
+			if s.count() != c.requests || errors.Is(err, actions.ErrUncertain) != c.uncertain || (err != nil) != c.uncertain || result.Failed() != (c.text != "" && !c.uncertain) {
+				t.Errorf("%d requests, %q, failed %t, %v", s.count(), result.Text(), result.Failed(), err)
+			}
+			want(t, result.Text()+textOf(err), c.text)
+		})
 	}
 }
 
