@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/actions/openapi"
 )
 
@@ -244,4 +245,28 @@ func TestDocumentFromAnAddress(t *testing.T) {
 	want(t, textOf(err), "want https")
 	_, err = openapi.New(t.Context(), openapi.Config{Key: "svc", Document: "https://169.254.169.254/openapi.json"})
 	want(t, textOf(err), "not public")
+}
+
+// FuzzDocument: whatever a document is, reading it ends, and what it offers has a form.
+func FuzzDocument(f *testing.F) {
+	f.Add(shop)
+	f.Add(act("post"))
+	f.Add(paths(`"/a/{p}":{"$ref":"#/paths/~1b"},"/b":{"parameters":[{"$ref":"#/paths/~1b/parameters/0"}],"get":{"requestBody":{"$ref":"#"}}}`))
+	f.Add(`{"openapi":"3.2.0","info":{"title":"t","version":"1"},"paths":{"/a":{"query":{"responses":{"200":{"description":"x","content":{"a/b":null}}}},"additionalOperations":{"COPY":{}}}}}`)
+	f.Add(`{"openapi":"3.1.0","info":{"title":"t","version":"1"},"servers":[null],"paths":{"/a":{"get":{"parameters":[null,{"in":"query","name":"x","schema":{"$ref":"#/components/schemas/A","allOf":[true,{"not":false}]}}]}}},"components":{"schemas":{"A":{"properties":{"a":{"$ref":"#/components/schemas/A"}},"items":[]}}}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := openapi.New(t.Context(), openapi.Config{Key: "svc", Document: file(t, text), Rules: connections.Rules{Allow: []string{"GET", "POST", "QUERY"}}})
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		for _, o := range c.Operations() {
+			if (o.Action == nil) == (o.LeftOut == "") {
+				t.Errorf("%+v", o)
+			}
+			if o.Action != nil {
+				_, _ = o.Action.Check(map[string]any{"body": map[string]any{}})
+			}
+		}
+	})
 }
