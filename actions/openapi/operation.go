@@ -134,7 +134,7 @@ func (c *Connection) operationsOf(d *document) (all []*operation, faults []strin
 		if reason == nil {
 			continue
 		}
-		o.Action, o.LeftOut = nil, reason.Error()
+		o.Action, o.LeftOut = nil, spelling.OneLine(reason.Error(), maxFault)
 		byName := func(name string) bool { return slices.Contains(c.cfg.Rules.Allow, name) }
 		if !errors.Is(reason, errNotAllowed) && !errors.Is(reason, errNotAccepted) && slices.ContainsFunc(o.names[:2], byName) {
 			faults = append(faults, o.at.fault(d.main, "%s is allowed, but cannot be offered: %v", o.Remote, reason))
