@@ -338,6 +338,19 @@ func TestWhatIsNotAllowedIsNotOffered(t *testing.T) {
 	}
 }
 
+// TestIDsThatReadLikeRules: an operation that calls itself GET is none.
+func TestIDsThatReadLikeRules(t *testing.T) {
+	t.Parallel()
+	c := connect(t, nil, paths(`"/a":{"delete":{"operationId":"GET","responses":{"200":{"description":"ok"}}},"post":{"operationId":"GET /b","responses":{"200":{"description":"ok"}}},
+		"put":{"operationId":"GETs","responses":{"200":{"description":"ok"}}}},"/b":{"get":{"responses":{"200":{"description":"ok"}}}}`),
+		allow("GET", "GET /b", "GETs", "DELETE"))
+	if names, _ := c.Offer(t.Context(), nil); !slices.Equal(names, []string{"svc_GETs", connections.Name("svc", "GET /b")}) {
+		t.Errorf("offered %s", names)
+	}
+	want(t, operation(t, c, "GET").LeftOut, "reads like a method")
+	want(t, c.Operations()[0].LeftOut, "not in the rules")
+}
+
 func TestTheDocumentsWordLoosensOnlyIfTrusted(t *testing.T) {
 	t.Parallel()
 	document := one("post", "/find", `"x-openai-isConsequential":false,`)
