@@ -385,6 +385,22 @@ func TestOperationsWithoutIDs(t *testing.T) {
 	}
 }
 
+// TestOperationsOfOneName: neither is offered, so that nobody depends on which came first.
+func TestOperationsOfOneName(t *testing.T) {
+	t.Parallel()
+	twin := strings.TrimPrefix(connections.Name("svc", "a b"), "svc_")
+	get := func(id string) string {
+		return `{"get":{"operationId":"` + id + `","responses":{"200":{"description":"ok"}}}}`
+	}
+	c := connect(t, nil, paths(`"/a":`+get("a b")+`,"/b":`+get(twin)+`,"/c":`+get("a_b")))
+	if names, _ := c.Offer(t.Context(), nil); !slices.Equal(names, []string{"svc_a_b"}) {
+		t.Errorf("offered %s", names)
+	}
+	want(t, operation(t, c, twin).LeftOut, "another operation has the name svc_"+twin)
+	_, err := try(t, nil, paths(`"/a":`+get("a b")+`,"/b":`+get(twin)), allow("a b", "GET"))
+	want(t, textOf(err), "/paths/~1a/get: a b is allowed, but cannot be offered")
+}
+
 // TestServers are T33 and T34.
 func TestServers(t *testing.T) {
 	t.Parallel()
