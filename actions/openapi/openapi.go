@@ -166,9 +166,9 @@ func (c *Connection) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	root := place{d.main, "", d.files[d.main]}
+	var noServer error
 	if c.home == nil {
-		if c.home, err = c.server(d, map[string]bool{}, root); err != nil {
+		if c.home, noServer = c.server(d, map[string]bool{}, place{d.main, "", d.files[d.main]}); noServer != nil {
 			c.home = nil
 		}
 	}
@@ -178,6 +178,9 @@ func (c *Connection) load(ctx context.Context) error {
 	var faults []string
 	if c.operations, faults = c.operationsOf(d); len(faults) > 0 {
 		return errors.New(strings.Join(faults, "\n"))
+	}
+	if noServer != nil && len(c.operations) > 0 && !slices.ContainsFunc(c.operations, func(o *operation) bool { return o.base != nil }) {
+		return fmt.Errorf("no operation has a server that can be used: %w", noServer)
 	}
 	for _, o := range c.operations {
 		if o.Action == nil && o.LeftOut != errNotAllowed.Error() && o.LeftOut != errMethod.Error() {
