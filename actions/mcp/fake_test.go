@@ -53,6 +53,7 @@ type fake struct {
 	sessions int
 	changed  chan struct{} // tells listeners
 	gone     chan struct{}
+	once     sync.Once
 }
 
 func newFake(t *testing.T, tools ...string) *fake {
@@ -62,8 +63,13 @@ func newFake(t *testing.T, tools ...string) *fake {
 		f.result(w, m, `{"content":[{"type":"text","text":"ok"}]}`)
 	}
 	f.Server = httptest.NewServer(f)
-	t.Cleanup(func() { close(f.gone); f.Close() })
+	t.Cleanup(f.stop)
 	return f
+}
+
+// stop makes the server go away.
+func (f *fake) stop() {
+	f.once.Do(func() { close(f.gone); f.CloseClientConnections(); f.Close() })
 }
 
 const modern = `"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}}`
