@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -23,7 +24,14 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain is also the server that tests run on stdio.
+func TestMain(m *testing.M) {
+	if kind := os.Getenv("STDIO_SERVER"); kind != "" {
+		serveStdio(kind)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // message is a request to the fake server.
 type message struct {
