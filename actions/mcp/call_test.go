@@ -68,6 +68,7 @@ func TestACallIsNotSentAgainOnceBytesWentOut(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 			hangUp(w)
 		},
+		"502 with JSON-RPC":          func(f *fake, w http.ResponseWriter, _ *http.Request, m message) { f.refuse(w, m, 502, -32602, "no") },
 		"a stream without an answer": status(200, "text/event-stream", ": nothing\n\n"),
 		"a task": func(f *fake, w http.ResponseWriter, _ *http.Request, m message) {
 			f.result(w, m, `{"resultType":"task","task":{"taskId":"7"}}`)
@@ -140,6 +141,39 @@ func TestWhatTheOperatorTrustsToBeRepeatableIsRepeated(t *testing.T) {
 			if err != nil || result.Text() != "second" || f.count("tools/call") != want {
 				t.Errorf("%s: got %+v, %v after %d requests", hint, result, err, f.count("tools/call"))
 			}
+		}
+	}
+}
+
+// A tool that may be repeated may have been done all the same.
+func TestWhatIsRepeatedInVain(t *testing.T) {
+	t.Parallel()
+	for hint, failed := range map[string]bool{"idempotentHint": false, "readOnlyHint": true} {
+		f := answering(t, func(_ *fake, w http.ResponseWriter, _ *http.Request, _ message) { hangUp(w) }, `,"annotations":{"`+hint+`":true}`)
+		c, _ := connectTo(t, f.URL, func(cfg *mcp.Config) { cfg.Rules.Trust = true })
+		result, err := call(t, c)
+		if !failed {
+			uncertain(t, hint, result, err)
+		} else if err != nil || !result.Failed() || !strings.Contains(result.Text(), "did not answer") {
+			t.Errorf("%s: got %+v, %v", hint, result, err)
+		}
+		if n := f.count("tools/call"); n != 3 {
+			t.Errorf("%s: %d requests, want 3", hint, n)
+		}
+
+		// The server is away when the call is to be repeated.
+		gone := answering(t, func(f *fake, w http.ResponseWriter, _ *http.Request, _ message) {
+			f.set(func() {
+				f.front = func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(http.StatusBadGateway); return true }
+			})
+			hangUp(w)
+		}, `,"annotations":{"`+hint+`":true}`)
+		c, _ = connectTo(t, gone.URL, func(cfg *mcp.Config) { cfg.Rules.Trust = true })
+		result, err = call(t, c)
+		if !failed {
+			uncertain(t, hint, result, err)
+		} else if err != nil || !strings.Contains(result.Text(), "did not answer") {
+			t.Errorf("%s: got %+v, %v", hint, result, err)
 		}
 	}
 }

@@ -23,6 +23,7 @@ import (
 )
 
 const (
+	maxIdleConns  = 8
 	maxBody       = 8 << 20 // bytes of an answer
 	maxPage       = 2 << 20 // bytes of a page of a list
 	maxFault      = 64 << 10
@@ -161,7 +162,7 @@ func newBase() *http.Transport {
 		TLSHandshakeTimeout: dialTimeout,
 		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12},
 		ForceAttemptHTTP2:   true,
-		MaxIdleConnsPerHost: maxCalls,
+		MaxIdleConnsPerHost: maxIdleConns,
 		IdleConnTimeout:     time.Minute,
 		// An answer has no more headers than this.
 		MaxResponseHeaderBytes: maxFault,
