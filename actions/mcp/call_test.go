@@ -337,6 +337,85 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 	}
 }
 
+func TestManyNotificationsBeforeAnAnswer(t *testing.T) {
+	t.Parallel()
+	f := answering(t, func(_ *fake, w http.ResponseWriter, _ *http.Request, m message) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		note := "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":\"" + strings.Repeat("x", 100<<10) + "\"}}\n\n"
+		for range 100 {
+			fmt.Fprint(w, note)
+		}
+		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"at last\"}]}}\n\n", m.ID)
+	})
+	c, _ := connectTo(t, f.URL)
+	if result, err := call(t, c); err != nil || result.Text() != "at last" {
+		t.Errorf("got %.100q, %v", result.Text(), err)
+	}
+}
+
+// A session that has to go waits for the calls of others.
+func TestACallSurvivesTheEndOfItsSession(t *testing.T) {
+	t.Parallel()
+	slow, refused := make(chan struct{}), make(chan struct{})
+	calls := atomic.Int32{}
+	f := answering(t, func(f *fake, w http.ResponseWriter, _ *http.Request, m message) {
+		if calls.Add(1) == 1 {
+			close(slow)
+			<-refused
+			f.result(w, m, `{"content":[{"type":"text","text":"ok"}]}`)
+			return
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+	})
+	f.legacy = true
+	c, _ := connectTo(t, f.URL)
+	offered(t, c)
+	a, _ := c.Actions().Lookup("svc_send")
+	ended := make(chan error, 1)
+	go func() {
+		result, err := a.Call(t.Context(), turnOf(t, "ada"), map[string]any{})
+		if err == nil && result.Text() != "ok" {
+			err = errors.New(result.Text())
+		}
+		ended <- err
+	}()
+	<-slow
+	if result, err := run(t.Context(), t, c, "svc_send", nil); err != nil || !result.Failed() {
+		t.Errorf("got %+v, %v", result, err)
+	}
+	offered(t, c) // over another session
+	if n := f.count("DELETE"); n != 0 {
+		t.Errorf("the session was ended during a call")
+	}
+	close(refused)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the session is ended", func() bool { return f.count("DELETE") == 1 })
+}
+
+func TestAServerThatDoesNotLetUsListen(t *testing.T) {
+	t.Parallel()
+	for _, legacy := range []bool{false, true} {
+		f := newFake(t, tool("send"))
+		f.legacy = legacy
+		f.front = func(_ http.ResponseWriter, r *http.Request) bool {
+			if r.Method != http.MethodGet && r.Header.Get("Mcp-Method") != "subscriptions/listen" {
+				return false
+			}
+			select {
+			case <-r.Context().Done():
+			case <-f.gone:
+			}
+			return true
+		}
+		c, _ := connectTo(t, f.URL)
+		if result, err := call(t, c); err != nil || result.Text() != "ok" {
+			t.Errorf("legacy %v: got %+v, %v", legacy, result, err)
+		}
+	}
+}
+
 // It is alone, because it measures memory.
 func TestALargeAnswerTakesLittleMemory(t *testing.T) { //nolint:paralleltest // see above
 	f := answering(t, func(_ *fake, w http.ResponseWriter, _ *http.Request, m message) {

@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -50,6 +51,7 @@ type session struct {
 	address string         // which errors do not name; "": none
 	http    *httpTransport // nil: stdio
 	end     func()         // the context of its connection
+	use     sync.RWMutex   // read-locked by calls; closing waits for them
 
 	stale atomic.Bool // the list may have changed
 	dead  atomic.Bool
@@ -109,9 +111,11 @@ func (s *session) options() *sdk.ClientOptions {
 	}
 }
 
-// close ends the session. A server that does not let go is cut off.
+// close ends the session once its calls have ended. A server that does not let go is cut off.
 func (s *session) close() {
 	s.dead.Store(true)
+	s.use.Lock()
+	defer s.use.Unlock()
 	if s.http != nil {
 		timer := time.AfterFunc(headerTimeout, s.http.end)
 		defer timer.Stop()
@@ -251,6 +255,10 @@ const attemptMeta = "planbot/attempt"
 
 // send sends a call and returns what became of it. The error is the library's.
 func (s *session) send(ctx context.Context, remote string, arguments json.RawMessage) (*exchange, error) {
+	if s.dead.Load() || !s.use.TryRLock() {
+		return &exchange{}, sdk.ErrConnectionClosed
+	}
+	defer s.use.RUnlock()
 	following, cancel := context.WithCancel(ctx)
 	defer cancel()
 	x := &exchange{limit: maxBody, abort: cancel}
