@@ -171,3 +171,30 @@ func TestAPageThatIsTooLarge(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Servers and proxies end the stream of changes whenever they like, in the middle of an event, too.
+func TestTheStreamOfChangesBreaksOff(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, tool("send"))
+	f.legacy = true
+	gets := 0
+	f.front = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodGet {
+			return false
+		}
+		if gets++; gets > 1 {
+			return false
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "data: {\"jsonr")
+		return true
+	}
+	c, _ := connectTo(t, f.URL)
+	offered(t, c)
+	eventually(t, "it listens again", func() bool { return f.count("GET") == 2 })
+	f.change(tool("send"), tool("new"))
+	eventually(t, "the change is seen", func() bool { return len(offered(t, c)) == 2 })
+	if n := f.count("initialize"); n != 1 {
+		t.Errorf("%d sessions", n)
+	}
+}
