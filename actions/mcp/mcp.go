@@ -646,6 +646,9 @@ func (c *Connection) read(p *principal) {
 		}
 		return
 	}
+	if s.http != nil {
+		s.http.setToken(p.token) // there may be a newer one
+	}
 	if p.gone {
 		c.drop(p)
 	}
