@@ -77,10 +77,10 @@ func (t audit) approval(rec *Record, a *Approval, outcome string) {
 }
 
 // call adds an entry about a call to the turn's record, unless the action changes only state or was
-// not called. step is how many calls the turn made before.
-func (t audit) call(c *call, step int, outcome string) {
+// not called.
+func (t audit) call(c *call, outcome string) {
 	if c.made && (c.action == nil || !c.action.StateOnly) {
-		t.add(&t.rec, AuditEntry{What: auditCall, Outcome: outcome, Action: c.command.Action, Entities: hashOf(c.command.Entities), ID: attemptKey(t.rec.ID, step)})
+		t.add(&t.rec, AuditEntry{What: auditCall, Outcome: outcome, Action: c.command.Action, Entities: hashOf(c.command.Entities), ID: c.key})
 	}
 }
 
@@ -96,11 +96,10 @@ func attemptKey(turn string, step int) string { return fmt.Sprintf("%s.%d", turn
 
 // unknown adds entries about the next calls of the plan, of which nobody knows what they did.
 func (t audit) unknown(calls int) {
-	run := t.rec.Run
 	for i := range calls {
-		c := t.exec.check(run.Progress.Next + i)
-		c.made = true
-		t.call(&c, run.Steps+i, auditUnknown)
+		c := t.exec.check(t.rec.Run.Progress.Next + i)
+		c.made, c.key = true, t.exec.key(i)
+		t.call(&c, auditUnknown)
 	}
 }
 

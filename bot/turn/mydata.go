@@ -193,7 +193,7 @@ func (d *personData) mine(scope *state.Scope, values map[string]any) {
 
 // waiting describes what waits for the owner in a queue; "" is everybody.
 func (d *personData) waiting(ctx context.Context, queue state.Key, owner string) (list []map[string]any, err error) {
-	all, err := d.waitsOf(ctx, queue, owner, forTime, forApproval, forSignIn, forFile, forOperator)
+	all, err := d.waitsOf(ctx, queue, owner, forTime, forApproval, forSignIn, forAnswer, forFile, forOperator)
 	if err != nil {
 		return nil, err
 	}
@@ -242,6 +242,9 @@ func (d *personData) describe(w Wait, found inbox.Waiting) map[string]any {
 	}
 	if rec.File != nil {
 		one["file"] = rec.File.Name
+	}
+	if rec.Wait != nil && rec.Wait.Question != nil {
+		one["action"], one["question"] = d.title(rec.Wait.Question.Action), rec.Wait.Question.Form.Text
 	}
 	if rec.Wait != nil && rec.Wait.Approval != nil {
 		one["action"], one["entities"] = d.title(rec.Wait.Approval.Action), rec.Wait.Approval.Entities
