@@ -93,7 +93,8 @@ var errAsks = errors.New("it asks again and again, although nobody can be asked"
 //
 // Only the person of the turn is asked, with a card that nobody else sees where the channel can do that.
 // If there is nobody to ask, such as in a notice, or the channel shows no cards, the call is made again
-// at once with a declined answer. So is a call that has asked three questions already. What a call that asks changed in turn state is taken back.
+// at once with a declined answer. So is a call that has asked three questions already. Change turn state
+// only once there is an answer: what a call changed is taken back while the plan waits.
 //
 // Do not ask for passwords or other secrets. Ask panics if the form is no form, such as one with two
 // fields of the same name; the call reports that as the action's error.
@@ -152,11 +153,20 @@ func (f *Field) check() error {
 			return fmt.Errorf("the choice %q is empty or there twice", c.Value)
 		}
 	}
+	fits := f.Default == nil
 	switch f.Default.(type) {
-	case nil, string, bool, int, int64, float64, json.Number:
-		return nil
+	case string:
+		fits = f.Kind == TextField
+	case bool:
+		fits = f.Kind == YesNoField
+	case int, int64, float64, json.Number:
+		_, err := json.Marshal(f.Default)
+		fits = number && err == nil
 	}
-	return fmt.Errorf("a default of type %T", f.Default)
+	if !fits {
+		return fmt.Errorf("the default %v", f.Default)
+	}
+	return nil
 }
 
 // Most is how many characters a text may have.

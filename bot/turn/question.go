@@ -12,6 +12,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
@@ -486,7 +487,7 @@ func input(t *Turn, f *actions.Field, id string) map[string]any {
 	case f.Kind == actions.NumberField, f.Kind == actions.IntegerField:
 		in["type"] = "Input.Number"
 		if f.Default != nil {
-			in["value"] = json.Number(fmt.Sprint(f.Default))
+			in["value"] = jsontext.Value(fmt.Sprint(f.Default))
 		}
 		for name, limit := range map[string]*float64{"min": f.Min, "max": f.Max} {
 			if limit != nil {
