@@ -251,6 +251,9 @@ func (x *execution) decided(ctx context.Context, a *Approval) error {
 	case d == nil:
 		count(x.engine.meter.approvals, "expired")
 		audit{x.Turn}.approval(&x.rec, a, "expired")
+		if r := (requests{x.Turn}).of(); r != nil {
+			r.Status = actions.RequestExpired
+		}
 		x.renote(a, "["+a.Action+" was not approved in time. It did not run.]")
 		x.rec.Run, x.rec.Phase = nil, done
 	case d.Approved:
@@ -263,6 +266,9 @@ func (x *execution) decided(ctx context.Context, a *Approval) error {
 		run.Decided = &decidedCall{Action: a.Action}
 		x.goOnWithout(waitingNote(a), rejected)
 	default:
+		if r := (requests{x.Turn}).of(); r != nil {
+			r.Status = actions.RequestRejected
+		}
 		said = x.wontDo(a.Action)
 		x.renote(a, "["+said+"]")
 		x.rec.Run = nil
@@ -635,6 +641,9 @@ func (a *Approval) describe(t *Turn, asker activity.Account) []any {
 	}
 	if a.Reason != "" {
 		rows = append(rows, small(a.Reason))
+	}
+	if r := (requests{t}).asks(); r != "" {
+		return append(rows, small(r))
 	}
 	return append(rows, small(t.Translate("Asked by %s.", cmp.Or(titles.Visible(asker.Name), t.Translate("the person of this message")))))
 }

@@ -116,7 +116,7 @@ type Config struct {
 	Quota                                           Quota
 	AuditKeep                                       time.Duration
 	UploadPiece                                     int
-	Stream                                          bool
+	Stream, Requests                                bool
 	Feedback                                        string // the form that people rate replies with; "": none
 	FilteredText                                    string
 	CommandsOff                                     []string

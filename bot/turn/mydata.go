@@ -36,6 +36,7 @@ var ownValues = map[string]texts.Text{
 	"skills":        "loaded skills",
 	"greeted":       "whether I said hello",
 	"handoffs":      "what you can go on with elsewhere",
+	"keptrequests":  "what programs asked for in your name",
 }
 
 // errTooMuch says that there is more data than may be sent.
@@ -53,6 +54,12 @@ type personData struct {
 func (d *personData) texts(ctx context.Context) ([]string, error) {
 	about := map[string]any{}
 	err := d.all(d.User, about)
+	if err == nil && d.engine.cfg.Requests {
+		var docs []*state.Scope
+		if docs, err = d.engine.cfg.Store.Load(ctx, requestsKey(userKey(d.Activity))); len(docs) > 0 {
+			err = d.all(docs[0], about)
+		}
+	}
 	if err == nil {
 		err = d.add(d.Translate("About you"), about)
 	}

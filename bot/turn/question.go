@@ -82,7 +82,7 @@ func (x *execution) mayAsk(i int) bool {
 	if q := x.rec.Run.Question; i == 0 && q != nil && q.Asked >= maxQuestions {
 		return false
 	}
-	return x.Activity.From.ID != "" && x.ShowsCards() && x.rec.Notice == nil
+	return x.Activity.From.ID != "" && x.ShowsCards() && (x.rec.Notice == nil || x.rec.Notice.Request != nil)
 }
 
 // key is the [actions.Attempt.Key] of the i-th of the next calls. A call that has asked keeps its key.
@@ -438,10 +438,14 @@ func (q *question) askingCard(t *Turn) activity.Card {
 	button := func(title, style, verb string) activity.Button {
 		return activity.Button{Title: title, Style: style, Verb: verb, Data: answering{Question: q.ID, Verb: verb}, Bare: verb == verbDecline}
 	}
+	yes, no := texts.Text("Send"), texts.Text("Decline")
+	if len(q.Form.Fields) == 0 {
+		yes, no = "Approve", "Reject"
+	}
 	return activity.Card{
 		Fallback: t.Translate("I have a question. Please open this message in a client that shows cards."),
 		Body:     body, Version: approvalVersion,
-		Actions: []any{button(t.Translate("Send"), "positive", verbAnswer), button(t.Translate("Decline"), "", verbDecline)},
+		Actions: []any{button(t.Translate(yes), "positive", verbAnswer), button(t.Translate(no), "", verbDecline)},
 	}
 }
 
@@ -458,6 +462,9 @@ func (q *question) describe(t *Turn, head string) []any {
 		body = append(body, activity.RichText{{Text: titles.Visible(strings.TrimRight(one, "\r\n"))}})
 	}
 	said := t.Translate("I need this for: %s.", t.title(q.Action))
+	if r := (requests{t}).asks(); r != "" {
+		said = r
+	}
 	if action, ok := t.engine.cfg.Actions.Lookup(q.Action); ok && action.Source.Connection != "" {
 		said = t.Translate("%s asks this, for: %s. What you answer goes there. Never answer with a password.", action.Source.Connection, t.title(q.Action))
 	}

@@ -262,6 +262,8 @@ type pendingNotice struct {
 	Due   time.Time `json:"due,omitzero"`   // in the time zone that people read it in
 	Keyed bool      `json:"keyed,omitzero"` // the record's id is made from the notice's key
 	Run   string    `json:"run,omitempty"`  // the handler that runs instead of sending Messages
+	// Request is the call that it runs, if another program asked for one.
+	Request *request `json:"request,omitempty"`
 	// Person is who alone may read it, because they asked for it in private.
 	Person string `json:"person,omitempty"`
 }

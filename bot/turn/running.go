@@ -30,6 +30,9 @@ var errNoCommands = errors.New("the planner made an empty plan")
 // makePlan is the phase Planning: it asks the planner for the next plan. A plan that exceeds a
 // limit does not start.
 func (x *execution) makePlan(ctx context.Context) error {
+	if r := (requests{x.Turn}); r.of() != nil {
+		return r.plan(ctx)
+	}
 	err := x.nextPlan(ctx)
 	if err == nil {
 		x.rec.Phase, x.progressed = running, true
@@ -638,7 +641,7 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 		x.leaveOut()
 		err = cmp.Or(err, x.planAgain())
 	}
-	if err == nil && len(shown) > 0 { // the save that has the outcomes has the cards, too
+	if err == nil && len(shown) > 0 && (requests{x.Turn}).of() == nil { // the save that has the outcomes has the cards, too
 		return x.put(shown)
 	}
 	return err

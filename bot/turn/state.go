@@ -426,6 +426,8 @@ type reference struct {
 // and that must not affect their state.
 type home struct {
 	Conversation string `json:"c,omitempty"`
+	// Directory is how the directory knows the person, see [requests.directoryID].
+	Directory string `json:"d,omitempty"`
 }
 
 func homeKey(person state.Key) state.Key { return person.Under("notes", "home") }
@@ -435,6 +437,12 @@ func homeKey(person state.Key) state.Key { return person.Under("notes", "home") 
 func (t *Turn) keepHome(ctx context.Context) {
 	if t.home == nil {
 		return
+	}
+	if changed, err := t.home.Changed(); err == nil && changed && state.Peek[home](t.home).Directory != "" {
+		if err := (requests{t}).list(ctx); err != nil && !errors.Is(err, state.ErrConflict) {
+			zerolog.Ctx(ctx).Warn().Err(err).Msg("could not note which account the person has")
+			return
+		}
 	}
 	err := t.engine.cfg.Store.Save(ctx, t.home)
 	if err != nil && !errors.Is(err, state.ErrConflict) {
@@ -464,6 +472,9 @@ func (t *Turn) noteReference() {
 		now.Person = a.From.ID
 		if t.home != nil && state.Peek[home](t.home).Conversation != c.ID {
 			state.Of[home](t.home).Conversation = c.ID
+		}
+		if id := (requests{t}).directoryID(); t.home != nil && id != "" && state.Peek[home](t.home).Directory != id {
+			state.Of[home](t.home).Directory = id
 		}
 	}
 	if t.moved = *before != now; t.moved {
@@ -621,6 +632,9 @@ func (t *Turn) forgetPerson(ctx context.Context) error {
 		return err
 	}
 	t.home = nil
+	if err := (requests{t}).forget(ctx); err != nil {
+		return err
+	}
 	t.User.Delete()
 	if err := t.forgetHere(ctx); err != nil {
 		return err

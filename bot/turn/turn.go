@@ -395,6 +395,9 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 		}
 	}
 	t.keepHome(ctx)
+	if err := (requests{t}).keep(ctx); err != nil {
+		return false, err
+	}
 	quotas{t}.spend(ctx)
 	id := t.rec.ID
 	for again := true; again; {
