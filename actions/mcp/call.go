@@ -61,6 +61,9 @@ func (c *Connection) call(ctx context.Context, turn *actions.Turn, d definition,
 		if f, err = c.attempt(limited, turn, p, d, arguments); err != nil {
 			break
 		}
+		if f.declines != nil {
+			return c.decline(limited, turn, p, d, arguments, f)
+		}
 		pause := max(f.after, tryPause<<(try-1))
 		if !f.again || try == maxTries || pause > maxRetryAfter || !sleep(limited, pause) {
 			return f.result, f.err
@@ -71,6 +74,32 @@ func (c *Connection) call(ctx context.Context, turn *actions.Turn, d definition,
 		return actions.Result{}, err
 	}
 	return actions.Fail("%s", c.away()), nil
+}
+
+// decline makes the call again, with a declined answer to the question that it asked.
+func (c *Connection) decline(ctx context.Context, turn *actions.Turn, p *principal, d definition, arguments json.RawMessage, asked fate) (actions.Result, error) {
+	attempt := actions.AttemptOf(ctx)
+	attempt.Answer = &actions.Answer{Declined: true, State: asked.declines}
+	f, err := c.attempt(attempt.Context(ctx), turn, p, d, arguments)
+	note := fmt.Sprintf("%s asked the person for something that cannot be asked for here. It was declined.", c.cfg.Key)
+	if errors.Is(asked.why, errSecret) {
+		note = fmt.Sprintf("%s asked the person for a secret. Nothing secret is asked for with cards, so it was declined.", c.cfg.Key)
+	}
+	form, _ := f.result.Asks()
+	switch {
+	case f.err != nil:
+		return f.result, f.err
+	case err != nil, f.declines != nil, form != nil:
+		return actions.Fail("%s It was not done.", note), nil
+	case f.result.Failed():
+		return actions.Fail("%s %s", note, f.result.Text()), nil
+	}
+	if value, err := f.result.Value(); err == nil {
+		if _, words := value.(string); words {
+			return actions.Text("%s\n%s", f.result.Text(), note), nil
+		}
+	}
+	return f.result, nil
 }
 
 // sleep waits, and reports whether ctx lasted.
@@ -127,6 +156,10 @@ type fate struct {
 	err    error
 	again  bool          // it may be made again
 	after  time.Duration // but not before
+
+	// declines is the state of a question that the server is to be told is declined, and why.
+	declines []byte
+	why      error
 }
 
 // attempt makes a call if the tool is still the one that was accepted. The error says that the server cannot
@@ -152,8 +185,15 @@ func (s *session) send(ctx context.Context, remote string, arguments json.RawMes
 	defer cancel()
 	x := &exchange{limit: maxBody, abort: cancel}
 	params := &sdk.CallToolParams{Name: remote, Arguments: arguments}
-	if key := actions.AttemptOf(ctx).Key; key != "" {
-		params.Meta = sdk.Meta{attemptMeta: key}
+	attempt := actions.AttemptOf(ctx)
+	if attempt.Key != "" {
+		params.Meta = sdk.Meta{attemptMeta: attempt.Key}
+	}
+	if attempt.Answer != nil {
+		var err error
+		if params.InputResponses, params.RequestState, err = responses(attempt.Answer); err != nil {
+			return x, err
+		}
 	}
 	_, err := s.client.CallTool(x.follow(following), params)
 	return x.outcome(), err
@@ -182,7 +222,7 @@ func (c *Connection) fateOf(ctx context.Context, turn *actions.Turn, s *session,
 		c.log.Error().Int("status", x.status).Str("tool", spelling.OneLine(d.remote, maxShown)).Msg("an MCP server does not allow a call")
 		return fate{result: actions.Fail("%s does not allow this. It was not done.", c.cfg.Key)}
 	case a != nil && (a.Error.Code == codeNeedsInput || a.Error.Code == codeNeedsURL):
-		return c.asked(ctx, turn, d, nil)
+		return c.asked(d, nil)
 	case a != nil && a.Error.Code == codeBadParams:
 		return fate{result: actions.Fail("%s", spelling.OneLine(a.Error.Message, maxDescription))}
 	case a != nil:

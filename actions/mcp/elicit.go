@@ -3,6 +3,7 @@ package mcp
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -114,6 +115,12 @@ func responses(answer *actions.Answer) (sdk.InputResponseMap, string, error) {
 		}
 	}
 	return all, kept.State, nil
+}
+
+// declineNow answers a question that a server asks in the middle of a call, as those before 2026-07-28 do:
+// such a call cannot wait until a person has answered.
+func declineNow(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+	return &sdk.ElicitResult{Action: "cancel"}, nil
 }
 
 // elicited is the schema of one value that a server asks for.

@@ -90,7 +90,7 @@ func (c *Connection) readResult(ctx context.Context, turn *actions.Turn, d defin
 	tool := spelling.OneLine(d.remote, maxShown)
 	switch {
 	case r.ResultType == "input_required":
-		return c.asked(ctx, turn, d, raw)
+		return c.asked(d, raw)
 	case r.ResultType != "" && r.ResultType != "complete", len(r.Task) > 0:
 		return fate{err: c.uncertain(d, errors.New("the server has put it off, which we have not asked for"))}
 	}
@@ -201,8 +201,18 @@ func exact(value jsontext.Value) bool {
 }
 
 // asked is what becomes of a call for which the server wants something of the person: input, which it asks for
-// in a result (nil: it refused the call because we said that we have none to give). It is declined: the call
-// is not made again, and the model learns why.
-func (c *Connection) asked(_ context.Context, _ *actions.Turn, d definition, _ json.RawMessage) fate {
+// in a result, or something that we do not have (nil). What people can be asked for, the call asks them. For
+// anything else the server is told that they decline.
+func (c *Connection) asked(d definition, raw json.RawMessage) fate {
+	if raw != nil {
+		form, state, err := elicit(raw)
+		if err == nil {
+			return fate{result: actions.Ask(form, state)}
+		}
+		c.log.Warn().Err(err).Str("tool", spelling.OneLine(d.remote, maxShown)).Msg("a question of an MCP server was declined")
+		if state != nil {
+			return fate{declines: state, why: err}
+		}
+	}
 	return fate{result: actions.Fail("%s of %s asks the person for something that cannot be asked for here. It was not done.", spelling.OneLine(d.remote, maxShown), c.cfg.Key)}
 }

@@ -316,6 +316,7 @@ const maxResumes = 2
 func (c *Connection) options(s *session) *sdk.ClientOptions {
 	return &sdk.ClientOptions{
 		Capabilities:           &sdk.ClientCapabilities{},
+		ElicitationHandler:     declineNow,
 		MultiRoundTrip:         &sdk.MultiRoundTripOptions{Disabled: true},
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { s.stale.Store(true) },
 	}
