@@ -130,7 +130,7 @@ func TestElicitation(t *testing.T) {
 	chat.Expect("It is closed.")
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.calls) != 2 || string(s.calls[0].ID) == "" || s.calls[1].Params.State != "issue-7" || string(s.calls[1].Params.Answers) != `{"q":{"action":"accept","content":{"reason":"It works now."}}}` {
+	if len(s.calls) != 2 || string(s.calls[0].ID) == string(s.calls[1].ID) || s.calls[1].Params.State != "issue-7" || string(s.calls[1].Params.Answers) != `{"q":{"action":"accept","content":{"reason":"It works now."}}}` {
 		t.Errorf("the server saw %+v", s.calls)
 	}
 }

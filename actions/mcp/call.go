@@ -183,7 +183,7 @@ func (c *Connection) attempt(ctx context.Context, turn *actions.Turn, p *princip
 func (s *session) send(ctx context.Context, remote string, arguments json.RawMessage) (*exchange, error) {
 	following, cancel := context.WithCancel(ctx)
 	defer cancel()
-	x := &exchange{limit: maxBody, abort: cancel}
+	used := ""
 	params := &sdk.CallToolParams{Name: remote, Arguments: arguments}
 	attempt := actions.AttemptOf(ctx)
 	if attempt.Key != "" {
@@ -191,12 +191,19 @@ func (s *session) send(ctx context.Context, remote string, arguments json.RawMes
 	}
 	if attempt.Answer != nil {
 		var err error
-		if params.InputResponses, params.RequestState, err = responses(attempt.Answer); err != nil {
-			return x, err
+		if params.InputResponses, params.RequestState, used, err = responses(attempt.Answer); err != nil {
+			return &exchange{}, err
 		}
 	}
-	_, err := s.client.CallTool(x.follow(following), params)
-	return x.outcome(), err
+	for {
+		x := &exchange{limit: maxBody, abort: cancel, used: used}
+		_, err := s.client.CallTool(x.follow(following), params)
+		known := x.outcome()
+		if !known.repeats {
+			return known, err
+		}
+		used = "" // the library counts on
+	}
 }
 
 // Codes of JSON-RPC with which a server refuses a call, and what they ask for.
@@ -214,7 +221,7 @@ func (c *Connection) fateOf(ctx context.Context, turn *actions.Turn, s *session,
 	}
 	switch a := x.answer; {
 	case a != nil && a.Error == nil:
-		return c.readResult(ctx, turn, d, a.Result)
+		return c.readResult(ctx, turn, d, a)
 	case a != nil && (x.status == http.StatusTooManyRequests || x.status == http.StatusServiceUnavailable),
 		x.status == http.StatusTooManyRequests:
 		return fate{result: actions.Fail("%s is busy. This was not done.", c.cfg.Key), again: a != nil, after: x.retryAfter}
@@ -222,7 +229,7 @@ func (c *Connection) fateOf(ctx context.Context, turn *actions.Turn, s *session,
 		c.log.Error().Int("status", x.status).Str("tool", spelling.OneLine(d.remote, maxShown)).Msg("an MCP server does not allow a call")
 		return fate{result: actions.Fail("%s does not allow this. It was not done.", c.cfg.Key)}
 	case a != nil && (a.Error.Code == codeNeedsInput || a.Error.Code == codeNeedsURL):
-		return c.asked(d, nil)
+		return c.asked(d, a)
 	case a != nil && a.Error.Code == codeBadParams:
 		return fate{result: actions.Fail("%s", spelling.OneLine(a.Error.Message, maxDescription))}
 	case a != nil:

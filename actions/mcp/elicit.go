@@ -39,13 +39,14 @@ const (
 // elicitState is what a call keeps while the person is asked.
 type elicitState struct {
 	State string              `json:"state,omitempty"` // of the server
+	ID    string              `json:"id,omitempty"`    // of the request that it answered with questions
 	Asked map[string][]string `json:"asked"`           // names of fields, by the server's ids of its questions
 }
 
-// elicit makes the form that asks what a server wants to know, from the result of a call. state is for
+// elicit makes the form that asks what a server wants to know, from the result of the request with that id. state is for
 // [responses], also with an error: then the server is to be told that the person declined. The error is
 // [errSecret] or [errNotFlat].
-func elicit(result json.RawMessage) (form actions.Form, state []byte, err error) {
+func elicit(result json.RawMessage, id string) (form actions.Form, state []byte, err error) {
 	var r struct {
 		State    string `json:"requestState"`
 		Requests map[string]struct {
@@ -60,10 +61,10 @@ func elicit(result json.RawMessage) (form actions.Form, state []byte, err error)
 	if json.Unmarshal(result, &r) != nil || len(r.Requests) == 0 {
 		return form, nil, errNotFlat
 	}
-	kept, texts := elicitState{State: r.State, Asked: map[string][]string{}}, []string(nil)
-	for _, id := range slices.Sorted(maps.Keys(r.Requests)) {
-		q := r.Requests[id]
-		kept.Asked[id] = []string{}
+	kept, texts := elicitState{State: r.State, ID: id, Asked: map[string][]string{}}, []string(nil)
+	for _, key := range slices.Sorted(maps.Keys(r.Requests)) {
+		q := r.Requests[key]
+		kept.Asked[key] = []string{}
 		if q.Method != "elicitation/create" || q.Params.Mode != "" && q.Params.Mode != "form" || len(r.Requests) > maxElicited {
 			err = errNotFlat
 			continue
@@ -71,8 +72,8 @@ func elicit(result json.RawMessage) (form actions.Form, state []byte, err error)
 		texts = append(texts, strings.TrimSpace(q.Params.Message))
 		fields, fault := fieldsOf(q.Params.Schema)
 		for _, f := range fields {
-			kept.Asked[id] = append(kept.Asked[id], f.Name)
-			f.Name = fieldOf(id, f.Name)
+			kept.Asked[key] = append(kept.Asked[key], f.Name)
+			f.Name = fieldOf(key, f.Name)
 			form.Fields = append(form.Fields, f)
 		}
 		if fault != nil && !errors.Is(err, errSecret) {
@@ -91,13 +92,14 @@ func elicit(result json.RawMessage) (form actions.Form, state []byte, err error)
 // fieldOf is the name of a field in the form, which may have several questions.
 func fieldOf(id, name string) string { return id + "\n" + name }
 
-// responses are what to send with the call when it is made again: the answers, and the server's state.
-func responses(answer *actions.Answer) (sdk.InputResponseMap, string, error) {
+// responses are what to send with the call when it is made again: the answers, and the server's state. used is
+// the id of the request that asked, which the new one must not have.
+func responses(answer *actions.Answer) (all sdk.InputResponseMap, state, used string, err error) {
 	var kept elicitState
 	if err := json.Unmarshal(answer.State, &kept); err != nil {
-		return nil, "", fmt.Errorf("read what the server asked: %w", err)
+		return nil, "", "", fmt.Errorf("read what the server asked: %w", err)
 	}
-	all := sdk.InputResponseMap{}
+	all = sdk.InputResponseMap{}
 	for id, names := range kept.Asked {
 		switch {
 		case answer.Unanswered:
@@ -114,7 +116,7 @@ func responses(answer *actions.Answer) (sdk.InputResponseMap, string, error) {
 			all[id] = &sdk.ElicitResult{Action: "accept", Content: content}
 		}
 	}
-	return all, kept.State, nil
+	return all, kept.State, kept.ID, nil
 }
 
 // declineNow answers a question that a server asks in the middle of a call, as those before 2026-07-28 do:

@@ -26,7 +26,7 @@ func TestElicit(t *testing.T) {
 		"urgent":{"type":"boolean","default":true},
 		"size":{"type":"string","enum":["s","l"],"enumNames":["Small"]},
 		"color":{"type":"string","oneOf":[{"const":"r","title":"Red"},{"const":"g"}]}
-	}`, `["reason","size"]`))
+	}`, `["reason","size"]`), "7")
 	want := actions.Form{Text: "Why, and how?", Fields: []actions.Field{
 		{Name: "q1\nreason", Title: "Reason", Hint: "In a sentence", Required: true, MinLength: 3, MaxLength: 80},
 		{Name: "q1\nmail", Title: "Mail", Hint: "(email)"},
@@ -46,13 +46,13 @@ func TestElicit(t *testing.T) {
 		`{"q1":{"action":"decline"}}`: {Declined: true, State: state},
 		`{"q1":{"action":"cancel"}}`:  {Declined: true, Unanswered: true, State: state},
 	} {
-		all, server, err := responses(&answer)
+		all, server, used, err := responses(&answer)
 		sent, _ := json.Marshal(all)
-		if err != nil || server != "s1" || string(sent) != wantSent {
+		if err != nil || server != "s1" || used != "7" || string(sent) != wantSent {
 			t.Errorf("sent %s with the state %q, %v; want %s", sent, server, err, wantSent)
 		}
 	}
-	if _, _, err := responses(&actions.Answer{State: []byte("x")}); err == nil {
+	if _, _, _, err := responses(&actions.Answer{State: []byte("x")}); err == nil {
 		t.Error("no error with a foreign state")
 	}
 }
@@ -62,11 +62,11 @@ func TestElicitTwo(t *testing.T) {
 	t.Parallel()
 	form, state, err := elicit(json.RawMessage(`{"inputRequests":{
 		"b":{"method":"elicitation/create","params":{"message":"Second?","requestedSchema":{"type":"object","properties":{"x":{"type":"string"}}}}},
-		"a":{"method":"elicitation/create","params":{"message":"First?"}}}}`))
+		"a":{"method":"elicitation/create","params":{"message":"First?"}}}}`), "7")
 	if err != nil || form.Text != "First?\n\nSecond?" || len(form.Fields) != 1 {
 		t.Fatalf("%+v, %v", form, err)
 	}
-	all, _, err := responses(&actions.Answer{Values: map[string]any{"b\nx": "yes"}, State: state})
+	all, _, _, err := responses(&actions.Answer{Values: map[string]any{"b\nx": "yes"}, State: state})
 	if sent, _ := json.Marshal(all); err != nil || string(sent) != `{"a":{"action":"accept"},"b":{"action":"accept","content":{"x":"yes"}}}` {
 		t.Errorf("sent %s, %v", sent, err)
 	}
@@ -95,17 +95,17 @@ func TestElicitRefuses(t *testing.T) {
 		`{"x":true}`:                                                              errNotFlat,
 		`[]`:                                                                      errNotFlat,
 	} {
-		_, state, err := elicit(asks("?", properties, `[]`))
+		_, state, err := elicit(asks("?", properties, `[]`), "7")
 		if !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", properties, err, want)
 		}
-		all, server, err := responses(&actions.Answer{Declined: true, State: state})
+		all, server, _, err := responses(&actions.Answer{Declined: true, State: state})
 		if sent, _ := json.Marshal(all); err != nil || server != "s1" || string(sent) != `{"q1":{"action":"decline"}}` {
 			t.Errorf("%s: declined with %s, %q, %v", properties, sent, server, err)
 		}
 	}
 	for _, harmless := range []string{"spinner", "pinned", "titanium", "passenger", "discard"} {
-		if _, _, err := elicit(asks("?", `{"`+harmless+`":{"type":"string"}}`, `[]`)); err != nil {
+		if _, _, err := elicit(asks("?", `{"`+harmless+`":{"type":"string"}}`, `[]`), "7"); err != nil {
 			t.Errorf("%s: %v", harmless, err)
 		}
 	}
@@ -114,7 +114,7 @@ func TestElicitRefuses(t *testing.T) {
 		`{"inputRequests":{"q1":{"method":"elicitation/create","params":{"mode":"url","message":"Go","url":"https://x.example"}}}}`,
 		`{"inputRequests":{"q1":{"method":"elicitation/create","params":{"mode":"form","message":" "}}}}`,
 	} {
-		if _, _, err := elicit(json.RawMessage(other)); !errors.Is(err, errNotFlat) {
+		if _, _, err := elicit(json.RawMessage(other), "7"); !errors.Is(err, errNotFlat) {
 			t.Errorf("%s: %v", other, err)
 		}
 	}

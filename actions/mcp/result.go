@@ -82,7 +82,8 @@ func media(kind, base64 string) string {
 func (b block) forPersonOnly() bool { return slices.Equal(b.Annotations.Audience, []string{"user"}) }
 
 // readResult makes a result of the result of a call.
-func (c *Connection) readResult(ctx context.Context, turn *actions.Turn, d definition, raw json.RawMessage) fate {
+func (c *Connection) readResult(ctx context.Context, turn *actions.Turn, d definition, a *answer) fate {
+	raw := a.Result
 	var r toolResult
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return fate{result: unreadable}
@@ -90,7 +91,7 @@ func (c *Connection) readResult(ctx context.Context, turn *actions.Turn, d defin
 	tool := spelling.OneLine(d.remote, maxShown)
 	switch {
 	case r.ResultType == "input_required":
-		return c.asked(d, raw)
+		return c.asked(d, a)
 	case r.ResultType != "" && r.ResultType != "complete", len(r.Task) > 0:
 		return fate{err: c.uncertain(d, errors.New("the server has put it off, which we have not asked for"))}
 	}
@@ -201,11 +202,11 @@ func exact(value jsontext.Value) bool {
 }
 
 // asked is what becomes of a call for which the server wants something of the person: input, which it asks for
-// in a result, or something that we do not have (nil). What people can be asked for, the call asks them. For
+// in a result, or something that we do not have, in an error. What people can be asked for, the call asks them. For
 // anything else the server is told that they decline.
-func (c *Connection) asked(d definition, raw json.RawMessage) fate {
-	if raw != nil {
-		form, state, err := elicit(raw)
+func (c *Connection) asked(d definition, a *answer) fate {
+	if a.Result != nil {
+		form, state, err := elicit(a.Result, string(a.ID))
 		if err == nil {
 			return fate{result: actions.Ask(form, state)}
 		}
