@@ -35,6 +35,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/mcp/server"
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/teams"
@@ -80,6 +81,11 @@ type Bot struct {
 	Functions map[string]func(context.Context, *actions.Turn, []string) (any, error)
 	// Texts changes and translates what the bot says by itself, see [bot.Config].
 	Texts map[string]map[string]string
+
+	// Agents offers the bot to other agents as an MCP server at /mcp: they ask people in Teams, have them
+	// approve things, and call the actions that it lists. Bot, Actions and Log are filled in. A wrong one
+	// stops the start with exit code 2. nil: it is not offered.
+	Agents *server.Config
 
 	// Manifest says what is in the app package that installs the bot in Teams. Its Name is Name,
 	// and its Prompts are the actions, if they are not set. Its Commands come after help, /reset,
@@ -244,6 +250,7 @@ type program struct {
 	metrics  *prometheus.Registry
 	traces   *sdktrace.TracerProvider // nil: none
 	recorder *record.Recorder         // records what the bot does; nil: no recording
+	agents   *server.Server           // nil: other agents do not reach the bot
 	closers  []func()
 	away     atomic.Bool // whether the store was unreachable at the last check
 
@@ -299,6 +306,7 @@ func (p *program) assemble(ctx context.Context) error {
 			return actions.DefaultPolicy(ctx, turn, call)
 		},
 	}
+	cfg.Requests = p.own.Agents != nil
 	if maker.Skills != nil {
 		cfg.Skills = maker.Skills
 	}
@@ -313,6 +321,14 @@ func (p *program) assemble(ctx context.Context) error {
 	}
 	if p.bot, err = p.own.assemble(cfg); err != nil {
 		return err
+	}
+	if p.own.Agents != nil {
+		agents := *p.own.Agents
+		agents.Bot, agents.Actions, agents.Log = p.bot, maker.Actions, p.log
+		if p.agents, err = server.New(agents); err != nil {
+			return cli.Usage(fmt.Errorf("app.Bot.Agents: %w", err))
+		}
+		p.closers = append(p.closers, p.agents.Close)
 	}
 	if store := p.bot.Store(); store != p.store { // Setup replaced it
 		p.aboutState = store.String()
@@ -447,6 +463,11 @@ func (p *program) handler() http.Handler {
 	mux.Handle("/api/messages", webhook)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", p.ready)
+	if p.agents != nil {
+		mux.Handle("/mcp", p.agents)
+		mux.Handle("/.well-known/oauth-protected-resource", p.agents)
+		mux.Handle("/.well-known/oauth-protected-resource/", p.agents)
+	}
 	return mux
 }
 
