@@ -52,7 +52,7 @@ func testAgents(t *testing.T, f func(t *testing.T, s *agents)) {
 			actions.Add(acts, name, "Does it", func(_ context.Context, turn *actions.Turn, in in) (actions.Result, error) {
 				s.mu.Lock()
 				defer s.mu.Unlock()
-				s.ran = append(s.ran, name+" "+in.Where+" for "+turn.Activity.From.ID)
+				s.ran = append(s.ran, name+" "+in.Where+" for "+turn.Activity.From.ID+" "+turn.Activity.From.AadObjectID)
 				if in.Where == "nowhere" {
 					return actions.Fail("there is no such place"), nil
 				}
@@ -228,7 +228,7 @@ func TestAgentCallsActions(t *testing.T) {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if got := strings.Join(s.ran, ", "); got != "look here for 29:mia, look nowhere for 29:mia, wipe there for 29:mia" {
+		if got := strings.Join(s.ran, ", "); got != "look here for 29:mia aad-Mia, look nowhere for 29:mia aad-Mia, wipe there for 29:mia aad-Mia" {
 			t.Errorf("ran %s", got)
 		}
 		for _, r := range []actions.Request{

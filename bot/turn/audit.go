@@ -43,6 +43,8 @@ type AuditEntry struct {
 	Account      string `json:"account,omitempty"`
 	Channel      string `json:"channel,omitempty"`
 	Conversation string `json:"conversation,omitempty"`
+	// By is the program that asked in the person's name, see [actions.Request]. "": the person did.
+	By string `json:"by,omitempty"`
 }
 
 const (
@@ -110,6 +112,9 @@ func (t audit) add(rec *Record, entry AuditEntry) {
 	entry.At, entry.Turn = time.Now().UTC().Truncate(time.Microsecond), rec.ID
 	entry.User, entry.Tenant = provedIDs(t.Turn)
 	entry.Account, entry.Channel, entry.Conversation = t.Activity.From.ID, t.Activity.ChannelID, t.Activity.Conversation.ID
+	if r := (requests{t.Turn}).of(); r != nil {
+		entry.By = r.By
+	}
 	rec.Audit = append(rec.Audit, entry)
 }
 

@@ -245,6 +245,9 @@ func (e *Engine) meet(ctx context.Context, p *post) error {
 // that wait.
 func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 	a := p.known.in(p.To)
+	if p.request != nil {
+		a.From.AadObjectID = p.request.Person
+	}
 	raw, err := a.Encode()
 	if err != nil {
 		return "", err
@@ -402,7 +405,8 @@ func sendNotice(ctx context.Context, t *Turn) error {
 		}
 		sent.Turns, t.rec.Notice.Keyed = newest(append(sent.Turns, t.ID), maxSentNotices), false
 	}
-	if t.rec.Notice.Request != nil {
+	if r := t.rec.Notice.Request; r != nil {
+		t.Activity.From.AadObjectID = r.Person
 		return requests{t}.run(ctx)
 	}
 	if run := t.rec.Notice.Run; run != "" {

@@ -25,6 +25,7 @@ import (
 // request is a pending [actions.Request].
 type request struct {
 	Subject  string         `json:"subject"`
+	Person   string         `json:"person"` // id in Microsoft Entra
 	By       string         `json:"by,omitempty"`
 	Action   string         `json:"action"`
 	Entities jsontext.Value `json:"entities,omitempty"`
@@ -145,7 +146,7 @@ func (e *Engine) Request(ctx context.Context, r actions.Request) (id string, err
 	if r.Key != "" {
 		n.Key = "request\n" + hashOf(r.Subject, r.Key)
 	}
-	return e.notify(ctx, &post{Notice: n, request: &request{Subject: r.Subject, By: r.By, Action: action.Name, Entities: raw}})
+	return e.notify(ctx, &post{Notice: n, request: &request{Subject: r.Subject, Person: r.Person, By: r.By, Action: action.Name, Entities: raw}})
 }
 
 // personOf finds the account of the request's person.
