@@ -24,11 +24,13 @@ import (
 )
 
 const (
+	maxIdleConns  = 8
 	maxBody       = 8 << 20 // bytes of an answer
 	maxPage       = 2 << 20 // bytes of a page of a list
 	maxFault      = 64 << 10
-	maxEvent      = 1 << 20          // bytes of a notification
-	headerTimeout = 10 * time.Second // for requests that do no work
+	maxEvent      = 1 << 20 // bytes of a notification
+	headerTimeout = 10 * time.Second
+	quickTimeout  = 3 * time.Second // for what needs no work: notifications, and listening to them
 	dialTimeout   = 10 * time.Second
 	listenPause   = time.Second // doubles up to maxListenPause
 	maxListenWait = time.Minute
@@ -109,6 +111,15 @@ func (x *exchange) outcome() *exchange {
 	return known
 }
 
+// forget drops the events of the stream that are not the answer. x.mu is locked.
+func (x *exchange) forget() {
+	all := x.stream.Bytes()
+	end := max(bytes.LastIndex(all, []byte("\n\n")), bytes.LastIndex(all, []byte("\n\r\n")))
+	if end >= 0 && answerIn(append(bytes.Clone(all[:end+1]), '\n'), x.id) == nil {
+		x.stream.Next(end + 1)
+	}
+}
+
 // answerIn finds the answer to a request in a stream of events.
 func answerIn(stream []byte, id string) *answer {
 	var data []byte
@@ -164,7 +175,7 @@ func newBase() *http.Transport {
 		TLSHandshakeTimeout: dialTimeout,
 		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12},
 		ForceAttemptHTTP2:   true,
-		MaxIdleConnsPerHost: maxCalls,
+		MaxIdleConnsPerHost: maxIdleConns,
 		IdleConnTimeout:     time.Minute,
 		// An answer has no more headers than this.
 		MaxResponseHeaderBytes: maxFault,
@@ -175,6 +186,15 @@ func (t *httpTransport) setToken(token string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.token = token
+}
+
+// authorize adds the person's token to a request.
+func (t *httpTransport) authorize(req *http.Request) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.token != "" {
+		req.Header.Set("Authorization", "Bearer "+t.token)
+	}
 }
 
 // client is an http.Client that does not follow redirects.
@@ -198,11 +218,7 @@ func (t *httpTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	for name, values := range t.header {
 		req.Header[http.CanonicalHeaderKey(name)] = values
 	}
-	t.mu.Lock()
-	if t.token != "" {
-		req.Header.Set("Authorization", "Bearer "+t.token)
-	}
-	t.mu.Unlock()
+	t.authorize(req)
 	resumes := req.Header.Get("Last-Event-Id") != ""
 	switch {
 	case req.Method == http.MethodGet && !resumes:
@@ -247,9 +263,10 @@ func (t *httpTransport) exchange(req *http.Request, release func()) (*http.Respo
 		x = nil // a notification is not the call that it follows
 	}
 	if x == nil {
-		timer := time.AfterFunc(headerTimeout, release)
+		timer := time.AfterFunc(quickTimeout, release)
 		defer timer.Stop()
 	}
+	listens := x == nil && id != ""
 	x.note(func() {
 		x.id, x.status, x.fault, x.answer, x.stream, x.redirect, x.tooLarge = id, 0, nil, nil, nil, "", false
 	})
@@ -265,6 +282,9 @@ func (t *httpTransport) exchange(req *http.Request, release func()) (*http.Respo
 	if err != nil {
 		release()
 		x.note(func() { x.fault = err })
+		if listens {
+			t.deaf()
+		}
 		return nil, err
 	}
 	x.note(func() { x.status, x.retryAfter = resp.StatusCode, retryAfter(resp.Header.Get("Retry-After")) })
@@ -279,13 +299,17 @@ func (t *httpTransport) exchange(req *http.Request, release func()) (*http.Respo
 		if x == nil { // what listens to changes
 			s.ended = t.deaf
 		} else {
-			x.note(func() { x.stream = new(bytes.Buffer) })
+			s.kept = new(bytes.Buffer)
+			x.note(func() { x.stream = s.kept })
 		}
 		resp.Body = s
 		return resp, nil
 	}
 	defer release()
 	defer resp.Body.Close()
+	if listens {
+		t.deaf()
+	}
 	limit := int64(maxFault)
 	if good && x != nil {
 		limit = x.limit
@@ -351,7 +375,7 @@ func readAll(resp *http.Response, limit int64) (body []byte, tooLarge bool, err 
 	var parts [][]byte
 	size := int64(0)
 	for {
-		part := make([]byte, 64<<10)
+		part := make([]byte, min(64<<10, max(resp.ContentLength+1, 4<<10)))
 		n, err := io.ReadFull(resp.Body, part)
 		parts, size = append(parts, part[:n]), size+int64(n)
 		switch {
@@ -410,7 +434,8 @@ func (b *bounded) Close() error {
 // streamed is a stream of events. What belongs to a call is kept, up to the limit of its exchange.
 type streamed struct {
 	io.ReadCloser
-	x       *exchange // nil: it belongs to no call
+	x       *exchange     // nil: it belongs to no call
+	kept    *bytes.Buffer // the exchange's stream, unless it follows another request by now
 	release func()
 	ended   func()
 }
@@ -419,11 +444,17 @@ func (s *streamed) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
 	over := false
 	s.x.note(func() {
-		if over = int64(s.x.stream.Len()+n) > s.x.limit; over {
+		if s.x.stream != s.kept {
+			return
+		}
+		if int64(s.kept.Len()+n) > s.x.limit {
+			s.x.forget()
+		}
+		if over = int64(s.kept.Len()+n) > s.x.limit; over {
 			s.x.tooLarge, s.x.fault = true, fmt.Errorf("the answer has more than %d bytes", s.x.limit)
 			return
 		}
-		s.x.stream.Write(p[:n])
+		s.kept.Write(p[:n])
 		if err != nil && !errors.Is(err, io.EOF) {
 			s.x.fault = fmt.Errorf("the answer broke off: %w", err)
 		}
@@ -495,7 +526,9 @@ func (l *listening) next() error {
 func (l *listening) open(ctx context.Context) error {
 	timed, cancel := context.WithCancel(ctx)
 	timer := time.AfterFunc(headerTimeout, cancel)
-	resp, err := l.transport.base.RoundTrip(l.req.Clone(timed))
+	req := l.req.Clone(timed)
+	l.transport.authorize(req)
+	resp, err := l.transport.base.RoundTrip(req)
 	if !timer.Stop() && err == nil {
 		_ = resp.Body.Close() // too late
 		err = context.DeadlineExceeded
@@ -511,7 +544,9 @@ func (l *listening) open(ctx context.Context) error {
 		if resp.StatusCode >= http.StatusInternalServerError || resp.StatusCode == http.StatusTooManyRequests {
 			return l.wait(ctx)
 		}
-		l.transport.deaf()
+		if l.transport.deaf(); resp.StatusCode == http.StatusNotFound && l.req.Header.Get("Mcp-Session-Id") != "" {
+			l.transport.stale() // the session may be gone
+		}
 		<-ctx.Done()
 		return ctx.Err()
 	}
