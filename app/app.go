@@ -36,6 +36,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections/oauth"
+	"github.com/planbot-go/planbot/actions/mcp/server"
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/teams"
@@ -86,6 +87,11 @@ type Bot struct {
 	// connections of the Azure Bot, by the name of the connection. They need BOT_PUBLIC_URL and
 	// BOT_TOKEN_KEYS. nil: none.
 	Services map[string]oauth.Service
+
+	// Agents offers the bot to other agents as an MCP server at /mcp: they ask people in Teams, have them
+	// approve things, and call the actions that it lists. Bot, Actions and Log are filled in. A wrong one
+	// stops the start with exit code 2. nil: it is not offered.
+	Agents *server.Config
 
 	// Manifest says what is in the app package that installs the bot in Teams. Its Name is Name,
 	// and its Prompts are the actions, if they are not set. Its Commands come after help, /reset,
@@ -251,6 +257,7 @@ type program struct {
 	traces   *sdktrace.TracerProvider // nil: none
 	recorder *record.Recorder         // records what the bot does; nil: no recording
 	signIn   *oauth.SignIn            // nil: the bot has no Services
+	agents   *server.Server           // nil: other agents do not reach the bot
 	closers  []func()
 	away     atomic.Bool // whether the store was unreachable at the last check
 
@@ -310,6 +317,7 @@ func (p *program) assemble(ctx context.Context) error {
 			return actions.DefaultPolicy(ctx, turn, call)
 		},
 	}
+	cfg.Requests = p.own.Agents != nil
 	if maker.Skills != nil {
 		cfg.Skills = maker.Skills
 	}
@@ -324,6 +332,14 @@ func (p *program) assemble(ctx context.Context) error {
 	}
 	if p.bot, err = p.own.assemble(cfg); err != nil {
 		return err
+	}
+	if p.own.Agents != nil {
+		agents := *p.own.Agents
+		agents.Bot, agents.Actions, agents.Log = p.bot, maker.Actions, p.log
+		if p.agents, err = server.New(agents); err != nil {
+			return cli.Usage(fmt.Errorf("app.Bot.Agents: %w", err))
+		}
+		p.closers = append(p.closers, p.agents.Close)
 	}
 	if store := p.bot.Store(); store != p.store { // Setup replaced it
 		p.aboutState = store.String()
@@ -476,6 +492,11 @@ func (p *program) handler() http.Handler {
 	if p.signIn != nil {
 		mux.Handle(oauth.CallbackPath, p.signIn)
 		mux.Handle(oauth.ClientPath, p.signIn)
+	}
+	if p.agents != nil {
+		mux.Handle("/mcp", p.agents)
+		mux.Handle("/.well-known/oauth-protected-resource", p.agents)
+		mux.Handle("/.well-known/oauth-protected-resource/", p.agents)
 	}
 	return mux
 }
