@@ -35,6 +35,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/teams"
@@ -80,6 +81,10 @@ type Bot struct {
 	Functions map[string]func(context.Context, *actions.Turn, []string) (any, error)
 	// Texts changes and translates what the bot says by itself, see [bot.Config].
 	Texts map[string]map[string]string
+	// Connections makes the connections to services whose actions the bot may plan, such as MCP
+	// servers. An error stops the start with exit code 2, and closes nothing. Their logger is in the context.
+	// nil: none.
+	Connections func(context.Context) ([]connections.Connection, error)
 
 	// Manifest says what is in the app package that installs the bot in Teams. Its Name is Name,
 	// and its Prompts are the actions, if they are not set. Its Commands come after help, /reset,
@@ -90,9 +95,14 @@ type Bot struct {
 }
 
 // New makes only the bot, on that model: for a test, or for your own server. cfg sets what Bot does
-// not.
+// not. Connections are closed once ctx ends.
 func New(ctx context.Context, b Bot, model models.Model, cfg bot.Config) (*bot.Bot, error) {
 	s := settings.Settings{Bot: settings.BotOf(b), Planner: b.Planner}
+	closeAll, err := s.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, closeAll)
 	maker, err := s.NewPlanner(ctx, s.Actions(), nil, settings.Watch{Model: func(models.Model) models.Model { return model }})
 	if err != nil {
 		return nil, err
@@ -268,6 +278,11 @@ func (p *program) assemble(ctx context.Context) error {
 	if p.recorder != nil {
 		watch.Model = p.recorder.Model
 	}
+	closeAll, err := p.Connect(logged)
+	if err != nil {
+		return err
+	}
+	p.closers = append(p.closers, closeAll)
 	maker, err := p.NewPlanner(logged, p.Actions(), runner, watch)
 	if err != nil {
 		return err

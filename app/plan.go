@@ -38,6 +38,11 @@ func (c planShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Str
 		return err
 	}
 	ctx = cli.Logger(std.Err, s, zerolog.WarnLevel).WithContext(ctx)
+	closeAll, err := s.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
 	maker, err := s.NewPlanner(ctx, s.Actions(), nil, settings.Watch{})
 	if err != nil {
 		return err

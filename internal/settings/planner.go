@@ -13,12 +13,14 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/internal/entra"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
@@ -101,7 +103,57 @@ func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, box *sandb
 			return nil, "", err
 		}
 	}
+	if len(s.Connected) > 0 {
+		for _, c := range s.Connected {
+			cfg.Actions.AddSource(c.Actions)
+		}
+		cfg.Extensions = append(cfg.Extensions, offerAll(s.Connected))
+	}
 	return provider, about, s.ofPrompts(planner.AddPromptFolders(cfg.Actions, *cfg))
+}
+
+// Connect makes the bot's connections, for planners that are made after it. It is an error of whoever set
+// the bot up. Call close at the end; it waits for them.
+func (s *Settings) Connect(ctx context.Context) (closeAll func(), err error) {
+	if s.Bot.Connections == nil {
+		return func() {}, nil
+	}
+	if s.Connected, err = s.Bot.Connections(ctx); err != nil {
+		return nil, Fault{err}
+	}
+	return func() {
+		var closing sync.WaitGroup
+		for _, c := range s.Connected {
+			closing.Go(c.Close)
+		}
+		closing.Wait()
+	}, nil
+}
+
+// offerAll is an extension that offers all actions of the connections.
+type offerAll []connections.Connection
+
+// Extend asks each connection.
+func (all offerAll) Extend(ctx context.Context, turn *actions.Turn) (actions.Extra, error) {
+	var found []*actions.Action
+	var keys, notes []string
+	for _, c := range all {
+		names, note := c.Offer(ctx, turn)
+		for _, name := range names {
+			if a, ok := c.Actions().Lookup(name); ok {
+				found = append(found, a)
+				keys = append(keys, a.Name, a.Source.Digest)
+			}
+		}
+		if note != "" {
+			notes = append(notes, note)
+		}
+	}
+	text := strings.Join(notes, "\n")
+	return actions.Extra{
+		Key: "connections " + strings.Join(keys, " ") + text, Text: text,
+		Offer: func(offered *actions.Registry) (*actions.Registry, error) { return offered.With(found...) },
+	}, nil
 }
 
 func (s *Settings) loadPrompts() (*prompts.Library, error) {
