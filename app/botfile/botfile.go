@@ -295,7 +295,7 @@ func (d *decoder) checkConnection(key string, c *connection) {
 	}
 	if kinds[0] == "command" && len(c.Command) > 0 && strings.ContainsAny(c.Command[0], `/\`) {
 		c.Command = slices.Clone(c.Command)
-		c.Command[0] = d.local(d.lines[path+".command"], path+".command", c.Command[0], false)
+		c.Command[0] = d.local(d.lines[path+".command"], path+".command", c.Command[0], c.Command[0], false)
 	}
 	if c.Trust != "" && c.Trust != "annotations" {
 		d.at(path+".trust", "has to be annotations, or left out")

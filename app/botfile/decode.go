@@ -46,7 +46,8 @@ type (
 	// value is a scalar whose rules depend on its name.
 	value struct {
 		text  string
-		whole bool // it is one variable and nothing else
+		raw   string // with its variables
+		whole bool   // it is one variable and nothing else
 	}
 )
 
@@ -274,7 +275,7 @@ func (d *decoder) scalar(n ast.Node, path string, into reflect.Value) {
 	var err error
 	switch to := into.Addr().Interface().(type) {
 	case *value:
-		*to = value{have, whole}
+		*to = value{have, raw, whole}
 	case *int:
 		if *to, err = strconv.Atoi(have); err != nil {
 			said("a whole number")
@@ -293,15 +294,15 @@ func (d *decoder) scalar(n ast.Node, path string, into reflect.Value) {
 			said("a network such as 10.1.0.0/16")
 		}
 	case *folder:
-		*to = folder(d.local(line, path, have, true))
+		*to = folder(d.local(line, path, raw, have, true))
 	case *local:
-		*to = local(d.local(line, path, have, false))
+		*to = local(d.local(line, path, raw, have, false))
 	case *source:
 		if *to = source(have); !strings.Contains(have, "://") {
-			*to = source(d.local(line, path, have, false))
+			*to = source(d.local(line, path, raw, have, false))
 		}
 	case *icon:
-		if name := d.local(line, path, have, false); name != "" {
+		if name := d.local(line, path, raw, have, false); name != "" {
 			*to = d.contents(line, path, name, maxIcon)
 		}
 	default:
@@ -353,15 +354,16 @@ func (d *decoder) fileOf(n ast.Node, path string, most int64) (contents string, 
 		d.fault(line, path, "names no file")
 		return "", true
 	case !in.File.whole || !filepath.IsAbs(name): // an operator's variable may name any file
-		if name = d.local(line, path, name, false); name == "" {
+		if name = d.local(line, path, in.File.raw, name, false); name == "" {
 			return "", true
 		}
 	}
 	return string(d.contents(line, path, name, most)), true
 }
 
-// local returns where a file or a folder is that the file names; "" if that is a fault.
-func (d *decoder) local(line int, path, name string, isDir bool) string {
+// local returns where a file or a folder is that the file names, as raw with its variables; "" if that is
+// a fault.
+func (d *decoder) local(line int, path, raw, name string, isDir bool) string {
 	slashed := strings.ReplaceAll(name, `\`, "/")
 	switch {
 	case filepath.IsAbs(name) || strings.HasPrefix(slashed, "/") || len(name) > 1 && name[1] == ':':
@@ -374,16 +376,19 @@ func (d *decoder) local(line int, path, name string, isDir bool) string {
 		d.fault(line, path, "is not a path")
 		return ""
 	}
-	full := filepath.Join(d.dir, filepath.FromSlash(name))
+	full, shown := filepath.Join(d.dir, filepath.FromSlash(name)), strconv.Quote(spelling.Clip(name))
+	if name != raw { // it came from a variable
+		shown = "what its variable names"
+	}
 	switch info, err := os.Stat(full); {
 	case err != nil:
-		d.fault(line, path, "there is no %s beside this file", spelling.Clip(name))
+		d.fault(line, path, "%s is not beside this file", shown)
 		return ""
 	case info.IsDir() != isDir && isDir:
-		d.fault(line, path, "%s is not a folder", spelling.Clip(name))
+		d.fault(line, path, "%s is not a folder", shown)
 		return ""
 	case !isDir && !info.Mode().IsRegular():
-		d.fault(line, path, "%s is not a file", spelling.Clip(name))
+		d.fault(line, path, "%s is not a file", shown)
 		return ""
 	}
 	return full
