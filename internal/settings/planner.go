@@ -21,6 +21,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/internal/entra"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
@@ -28,6 +29,7 @@ import (
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/skills"
 	"github.com/planbot-go/planbot/skills/sandbox"
+	"github.com/planbot-go/planbot/state"
 )
 
 // Planner is the planner that the settings describe, with its parts.
@@ -118,16 +120,25 @@ func (s *Settings) Connect(ctx context.Context) (closeAll func(), err error) {
 	if s.Bot.Connections == nil {
 		return func() {}, nil
 	}
-	if s.Connected, err = s.Bot.Connections(ctx); err != nil {
+	all, err := s.Bot.Connections(ctx)
+	if err != nil {
 		return nil, Fault{err}
 	}
+	s.Connected = all
 	return func() {
 		var closing sync.WaitGroup
-		for _, c := range s.Connected {
+		for _, c := range all {
 			closing.Go(c.Close)
 		}
 		closing.Wait()
 	}, nil
+}
+
+// Turn is a turn of nobody, in which somebody says that.
+func Turn(said string) *actions.Turn {
+	a := &activity.Activity{Type: activity.Message, ChannelID: "console", Text: said}
+	temp := state.NewScope()
+	return &actions.Turn{ID: "plan", Activity: a, Text: a.Said(), Conversation: temp, Thread: temp, User: temp, Temp: temp}
 }
 
 // offerAll is an extension that offers all actions of the connections.
