@@ -230,11 +230,16 @@ type Registry struct {
 	// Collect makes Check list the mistakes of [Add] and [Provide], which otherwise panic: so people
 	// read all of them at once. Package app sets it. Set it before the first registration.
 	Collect bool
+	// Missing says, about a name that no action here has, what a model should do instead, as the end of a
+	// sentence that begins with a semicolon. "": nothing. Several turns may call it at once, for each
+	// fault of a plan. nil: the nearest names are suggested. An [Extension] sets it in its Offer.
+	Missing func(name string) string
 
 	all     []*Action
 	exact   map[string]*Action
 	hosts   map[string]provider
 	forgets []func(context.Context, *Turn) (string, error)
+	resets  []func(*Turn)
 	faults  []error // that were collected
 
 	clicks, refreshes []*Action // named by their verbs
@@ -314,6 +319,17 @@ func (r *Registry) Forget(ctx context.Context, turn *Turn) (keeps []string, err 
 	return keeps, err
 }
 
+// OnReset registers what clears something that the bot's extensions keep about a conversation, when
+// somebody says /reset there.
+func (r *Registry) OnReset(f func(turn *Turn)) { r.resets = append(r.resets, f) }
+
+// Reset calls all functions of [Registry.OnReset]. It is for the bot.
+func (r *Registry) Reset(turn *Turn) {
+	for _, f := range r.resets {
+		f(turn)
+	}
+}
+
 // ForModels is the schema that models see: Told, or else Schema.
 func (a *Action) ForModels() *jsonschema.Schema { return cmp.Or(a.Told, a.Schema) }
 
@@ -328,7 +344,7 @@ type Offer struct {
 // The error lists every name that r does not have and every one offered twice.
 func (r *Registry) Only(offers ...Offer) (*Registry, error) {
 	only := New()
-	only.forgets, only.clicks, only.refreshes = r.forgets, r.clicks, r.refreshes
+	only.forgets, only.resets, only.clicks, only.refreshes, only.Missing = r.forgets, r.resets, r.clicks, r.refreshes, r.Missing
 	var faults []error
 	for _, o := range offers {
 		a, ok := r.exact[o.Name]

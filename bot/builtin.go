@@ -234,6 +234,7 @@ func (b *builtins) reset(ctx context.Context, t *Turn) error {
 	if b.cfg.Skills != nil {
 		b.cfg.Skills.Reset(t.Turn)
 	}
+	b.cfg.Actions.Reset(t.Turn)
 	if err := t.ForgetApprovals(ctx); err != nil {
 		return err
 	}

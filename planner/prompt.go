@@ -553,11 +553,17 @@ func (b *plannerPrompt) clock(now time.Time) string {
 	return now.Format("Today: 2006-01-02, Monday")
 }
 
+// offers reports whether an action of that very name is offered.
+func (b *plannerPrompt) offers(name string) bool {
+	action, ok := b.offered.Lookup(name)
+	return ok && action.Name == name
+}
+
 // retell writes an answer of an earlier turn in the planner's own format.
 func (b *plannerPrompt) retell(transcript string) []models.Message {
 	switch b.kind {
 	case tools:
-		return retellCalls(transcript)
+		return b.retellCalls(transcript)
 	case sequential:
 		if commands, _ := readTranscript(transcript); commands != nil {
 			transcript = plan.Plan{Commands: commands}.TranscriptXML()
@@ -588,7 +594,7 @@ func (b *plannerPrompt) results(turn *actions.Turn) (out []models.Message) {
 					o.Text = text
 				}
 			}
-			if b.kind == tools && o.CallID != "" {
+			if b.kind == tools && o.CallID != "" && b.offers(o.Action) {
 				calls = append(calls, answeredBy(o))
 			} else {
 				others = append(others, o)

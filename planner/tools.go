@@ -71,7 +71,14 @@ func find(offered *actions.Registry, name string) (*actions.Action, *plan.Fault)
 			return nil, plan.UnknownAction.Faultf("%q may mean %s; use the whole name", spelling.Clip(name), list(names))
 		}
 	}
-	return nil, plan.UnknownAction.Faultf("there is no function %q%s", spelling.Clip(name), spelling.Suggest(bare, namesOf(offered)))
+	advice := ""
+	if offered.Missing != nil {
+		advice = offered.Missing(bare)
+	}
+	if advice == "" {
+		advice = spelling.Suggest(bare, namesOf(offered))
+	}
+	return nil, plan.UnknownAction.Faultf("there is no function %q%s", spelling.Clip(name), advice)
 }
 
 // joined is a name in lower case with one separator between all its words.
@@ -209,24 +216,35 @@ func readTranscript(transcript string) (commands []plan.Command, text string) {
 }
 
 // retellCalls retells an earlier answer: each DO as a separate call, whichever planner made it, so
-// the model does not see plans as examples.
-func retellCalls(transcript string) (out []models.Message) {
+// the model does not see plans as examples. A DO whose action is not offered any more is text: servers
+// may refuse such a call, and it is no example either.
+func (b *plannerPrompt) retellCalls(transcript string) (out []models.Message) {
 	commands, text := readTranscript(transcript)
 	if text != "" {
 		return []models.Message{{Role: "assistant", Text: text}}
 	}
 	var texts []string
-	for _, c := range commands {
-		if c.Kind == plan.Say {
-			texts = append(texts, c.Response)
-			continue
-		}
-		out = append(out, withAnswers(strings.Join(texts, "\n"),
-			answeredBy(actions.Outcome{Action: c.Action, Entities: c.Entities, Text: c.Result, CallID: c.CallID}))...)
-		texts = nil
+	said := func() (text string) {
+		text, texts = strings.Join(texts, "\n"), nil
+		return text
 	}
-	if len(texts) > 0 {
-		out = append(out, models.Message{Role: "assistant", Text: strings.Join(texts, "\n")})
+	for _, c := range commands {
+		o := actions.Outcome{Action: c.Action, Entities: c.Entities, Text: c.Result, CallID: c.CallID}
+		switch {
+		case c.Kind == plan.Say:
+			texts = append(texts, c.Response)
+		case b.offers(c.Action):
+			out = append(out, withAnswers(said(), answeredBy(o))...)
+		default:
+			if text := said(); text != "" {
+				out = append(out, models.Message{Role: "assistant", Text: text})
+			}
+			o.Action += " " + arguments(o.Entities)
+			out = append(out, models.Message{Role: "system", Text: "Done with an action that is not offered now:\n" + listResults([]actions.Outcome{o})})
+		}
+	}
+	if text := said(); text != "" {
+		out = append(out, models.Message{Role: "assistant", Text: text})
 	}
 	return out
 }

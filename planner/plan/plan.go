@@ -447,8 +447,14 @@ func lookup(reg *actions.Registry, name string) (*actions.Action, bool) {
 	return nil, false
 }
 
-// suggest names the actions closest to an unknown name.
+// suggest says what to do about an unknown name, as the end of a sentence: what the registry says, or
+// else the names closest to it.
 func suggest(name string, reg *actions.Registry) string {
+	if reg.Missing != nil {
+		if advice := reg.Missing(name); advice != "" {
+			return advice
+		}
+	}
 	var known []string
 	for _, action := range reg.All() {
 		known = append(known, action.Name)

@@ -1,0 +1,548 @@
+package connections
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/spelling"
+	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/state"
+)
+
+const (
+	findActions = "findActions"
+
+	// A model is offered all actions if there are no more than these, and definitions of no more tokens.
+	// The same limits hold for those that it has found.
+	maxOffered = 40
+	maxTokens  = 8000
+
+	maxUsed  = 3 // actions used last that stay offered
+	foundFor = 3 // turns after the one in which an action was found
+	maxHits  = 8 // of one search
+
+	offerWithin = 10 * time.Second // how long a turn waits for connections
+	logEvery    = time.Minute      // that a connection offers nothing
+
+	maxSummary = 200 // characters
+	maxNote    = 300
+	maxLine    = 200 // of a description in the answer to a search
+)
+
+// ChoiceConfig configures a [Choice].
+type ChoiceConfig struct {
+	Connections []Connection
+	// Metrics counts searches for actions, and plans with an action that was not offered. nil: nobody
+	// does.
+	Metrics prometheus.Registerer
+}
+
+// Choice offers the actions of connections to models. As long as those of a turn and the bot's own are at
+// most 40, and their definitions at most 8,000 tokens, it offers all of them. Otherwise a model reads one
+// line for each connection and finds what it needs with the action findActions: what that finds can be
+// planned from then on and in the next three turns of the conversation. The three actions of connections
+// that the conversation used last stay offered, too.
+//
+// A connection that does not answer within ten seconds offers nothing in that turn. Once it is registered,
+// a Choice is safe for concurrent use.
+type Choice struct {
+	connections         []Connection
+	find                *actions.Action
+	own                 *actions.Registry
+	ownBytes, ownTokens func() int
+	searches            *prometheus.CounterVec
+	misses              prometheus.Counter
+
+	mu     sync.Mutex
+	known  *known
+	logged map[string]time.Time // when it was last logged that a connection offers nothing, by key
+}
+
+var _ actions.Extension = (*Choice)(nil)
+
+// NewChoice checks cfg. The error lists every fault: a connection that is nil, a key that is wrong or
+// taken, metrics that are taken.
+func NewChoice(cfg ChoiceConfig) (*Choice, error) {
+	c := &Choice{connections: slices.Clone(cfg.Connections), own: actions.New(), logged: map[string]time.Time{}}
+	c.ownBytes = sync.OnceValue(func() int { return sum(c.own.All(), bytesOf) })
+	c.ownTokens = sync.OnceValue(func() int { return sum(c.own.All(), tokensOf) })
+	var faults []error
+	seen := map[string]bool{}
+	for i, connection := range c.connections {
+		if connection == nil {
+			faults = append(faults, fmt.Errorf("connection %d is nil", i+1))
+			continue
+		}
+		key := connection.Key()
+		if faults = append(faults, CheckKey(key)); seen[key] {
+			faults = append(faults, fmt.Errorf("two connections have the key %q", key))
+		}
+		seen[key] = true
+	}
+	c.searches = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "planbot", Name: "action_searches_total", Help: "Searches of models for actions of connections: found or nothing.",
+	}, []string{"outcome"})
+	c.misses = prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: "planbot", Name: "action_misses_total", Help: "Calls in plans of actions of connections that were not offered.",
+	})
+	if cfg.Metrics != nil {
+		faults = append(faults, cfg.Metrics.Register(c.searches), cfg.Metrics.Register(c.misses))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, fmt.Errorf("choice of actions: %w", err)
+	}
+	c.find = actions.Add(actions.New(), findActions, "Finds actions of other services. Those it finds can be planned from then on", c.search,
+		actions.StateOnly, actions.ReturnsData)
+	return c, nil
+}
+
+// Register makes r find the actions of the connections, and findActions, see
+// [actions.Registry.AddSource]. The actions of r are the bot's own. Call it once, before the first turn.
+// It returns an error if r has an action findActions.
+func (c *Choice) Register(r *actions.Registry) error {
+	if _, taken := r.Lookup(findActions); taken {
+		return fmt.Errorf("register a choice of actions: the name %s is taken", findActions)
+	}
+	c.own = r
+	r.AddSource(func() *actions.Registry { return c.current().registry })
+	r.OnReset(func(turn *actions.Turn) { turn.Thread.Remove(new(foundActions).StateName()) })
+	return nil
+}
+
+// Close closes all connections at the same time, and waits for them.
+func (c *Choice) Close() {
+	var closing sync.WaitGroup
+	for _, connection := range c.connections {
+		closing.Go(connection.Close)
+	}
+	closing.Wait()
+}
+
+// known are the actions that the connections know at one time. It never changes.
+type known struct {
+	from     []*actions.Registry // by connection
+	version  int
+	registry *actions.Registry // with findActions
+	all      []definition
+	at       map[string]int // index in all, by name
+	index    func() *documents
+}
+
+// definition is an action of a connection.
+type definition struct {
+	*actions.Action
+	connection    int
+	bytes, tokens func() int // of what models are told
+}
+
+// current returns what the connections know now. It does not block.
+func (c *Choice) current() *known {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	old := c.known
+	same := old != nil
+	for i := 0; same && i < len(c.connections); i++ {
+		same = c.connections[i].Actions() == old.from[i]
+	}
+	if same {
+		return old
+	}
+	k := &known{version: 1, at: map[string]int{}}
+	if old != nil {
+		k.version = old.version + 1
+	}
+	var all []*actions.Action
+	for i, connection := range c.connections {
+		registry := connection.Actions()
+		k.from = append(k.from, registry)
+		for _, a := range registry.All() {
+			if _, taken := k.at[a.Name]; taken {
+				continue
+			}
+			k.at[a.Name] = len(k.all)
+			all = append(all, a)
+			k.all = append(k.all, definition{
+				a, i, sync.OnceValue(func() int { return bytesOf(a) }), sync.OnceValue(func() int { return tokensOf(a) }),
+			})
+		}
+	}
+	k.registry, _ = actions.New().With(append(all, c.find)...) // each name is there once
+	k.index = sync.OnceValue(func() *documents {
+		texts := make([][]string, len(k.all))
+		for i, d := range k.all {
+			texts[i] = documentOf(c.connections[d.connection].Key(), d.Action)
+		}
+		return newDocuments(texts)
+	})
+	c.known = k
+	return k
+}
+
+// told is what a model is told of an action.
+func told(a *actions.Action) (name, description, schema string) {
+	raw, _ := json.Marshal(a.ForModels()) // it was marshalled when the action was added
+	return a.Name, a.Description, string(raw)
+}
+
+func bytesOf(a *actions.Action) int {
+	name, description, schema := told(a)
+	return len(name) + len(description) + len(schema)
+}
+
+func tokensOf(a *actions.Action) int { return prompts.Tokens(told(a)) }
+
+func sum[T any](all []T, of func(T) int) (total int) {
+	for _, one := range all {
+		total += of(one)
+	}
+	return total
+}
+
+// offer is what a connection offers in a turn.
+type offer struct {
+	names []string
+	note  string
+}
+
+// ask asks all connections at the same time what they offer. It logs those that offer nothing.
+func (c *Choice) ask(ctx context.Context, turn *actions.Turn) []offer {
+	ctx, cancel := context.WithTimeout(ctx, offerWithin)
+	defer cancel()
+	offers := make([]offer, len(c.connections))
+	var asking sync.WaitGroup
+	for i, connection := range c.connections {
+		asking.Go(func() {
+			names, note := connection.Offer(ctx, turn)
+			offers[i] = offer{names, spelling.OneLine(note, maxNote)}
+		})
+	}
+	asking.Wait()
+	for i, o := range offers {
+		if len(o.names) == 0 && o.note != "" {
+			c.logAway(ctx, c.connections[i].Key(), o.note)
+		}
+	}
+	return offers
+}
+
+// logAway logs once a minute that a connection offers nothing.
+func (c *Choice) logAway(ctx context.Context, key, note string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if last, ok := c.logged[key]; ok && now.Sub(last) < logEvery {
+		return
+	}
+	c.logged[key] = now
+	zerolog.Ctx(ctx).Warn().Str("connection", key).Str("note", note).Msg("a connection offers no actions")
+}
+
+// Extend returns what the connections add to a turn, see [Choice]. The error is that of the state of the
+// conversation.
+func (c *Choice) Extend(ctx context.Context, turn *actions.Turn) (actions.Extra, error) {
+	offers := c.ask(ctx, turn) // which may change what is known
+	k := c.current()
+	if names, ok := c.whole(k, offers); ok {
+		return c.extra(k, names, false, c.lines("About other services:", offers, false)), nil
+	}
+	f, err := foundIn(turn)
+	if err != nil {
+		return actions.Extra{}, err
+	}
+	f.begin(turn.ID)
+	f.note(turn, k)
+	text := c.lines("Other services have more actions than those above. Find what you need with "+findActions+" first:", offers, true)
+	return c.extra(k, c.offered(f, k, offers), true, text), nil
+}
+
+// whole returns the names of all that is offered, if models may be told all of it.
+func (c *Choice) whole(k *known, offers []offer) (names []string, ok bool) {
+	for _, o := range offers {
+		names = append(names, o.names...)
+	}
+	if len(names) > 0 && len(c.own.All())+len(names) > maxOffered {
+		return nil, false
+	}
+	names = slices.DeleteFunc(names, func(name string) bool { _, ok := k.at[name]; return !ok })
+	if len(names) == 0 {
+		return nil, true
+	}
+	bytes := func(name string) int { return k.all[k.at[name]].bytes() }
+	tokens := func(name string) int { return k.all[k.at[name]].tokens() }
+	// A text has at most one token per byte, and bytes are free to count.
+	return names, c.ownBytes()+sum(names, bytes) <= maxTokens || c.ownTokens()+sum(names, tokens) <= maxTokens
+}
+
+// lines tells of the connections, one line each: of all, or only of those with a note. It is "" if there
+// are none.
+func (c *Choice) lines(heading string, offers []offer, all bool) string {
+	lines := []string{heading}
+	for i, o := range offers {
+		if !all && o.note == "" {
+			continue
+		}
+		line := "- " + c.connections[i].Key()
+		if summary := spelling.OneLine(c.connections[i].Summary(), maxSummary); summary != "" {
+			line += ": " + summary
+		}
+		if all && len(o.names) > 0 {
+			line += fmt.Sprintf(" (actions: %d)", len(o.names))
+		}
+		if o.note != "" {
+			line += ". " + o.note
+		}
+		lines = append(lines, line)
+	}
+	if len(lines) == 1 {
+		return ""
+	}
+	return strings.Join(lines, "\n")
+}
+
+// extra offers actions of k, and findActions if the model has to search.
+func (c *Choice) extra(k *known, names []string, search bool, text string) actions.Extra {
+	if len(names) == 0 && text == "" {
+		return actions.Extra{}
+	}
+	hash := sha256.New()
+	fmt.Fprintf(hash, "%d %t %s\n%s", k.version, search, strings.Join(names, " "), text)
+	return actions.Extra{
+		Key:  "connections " + hex.EncodeToString(hash.Sum(nil)),
+		Text: text,
+		Offer: func(all *actions.Registry) (*actions.Registry, error) {
+			var more []*actions.Action
+			if search {
+				more = append(more, c.find)
+			}
+			for _, name := range names {
+				if own, taken := all.Lookup(name); !taken || own.Name != name {
+					more = append(more, k.all[k.at[name]].Action)
+				}
+			}
+			with, err := all.With(more...)
+			with.Missing = func(name string) string {
+				advice := c.missing(name, search)
+				if advice == "" && all.Missing != nil {
+					advice = all.Missing(name)
+				}
+				return advice
+			}
+			return with, err
+		},
+	}
+}
+
+var oneSeparator = strings.NewReplacer(".", "_", "-", "_")
+
+// missing counts a call of an action that is not offered, and says what to do instead. All actions of a
+// connection begin with its key.
+func (c *Choice) missing(name string, search bool) string {
+	name = oneSeparator.Replace(strings.ToLower(strings.TrimPrefix(strings.TrimSpace(name), "functions.")))
+	ours := func(connection Connection) bool { return strings.HasPrefix(name, connection.Key()+"_") }
+	switch {
+	case !slices.ContainsFunc(c.connections, ours):
+		return ""
+	case search:
+		c.misses.Inc()
+		return "; it is not offered now: call " + findActions + " first, and plan again with what it finds"
+	}
+	c.misses.Inc()
+	return "; it is not offered now"
+}
+
+// query is what a model searches for.
+type query struct {
+	Words      string `json:"words" jsonschema:"what the action does, in a few words of its service, such as create issue"`
+	Connection string `json:"connection,omitempty" jsonschema:"the service, to search only there"`
+}
+
+// search is findActions.
+func (c *Choice) search(ctx context.Context, turn *actions.Turn, q query) (actions.Result, error) {
+	var keys []string
+	for _, connection := range c.connections {
+		keys = append(keys, connection.Key())
+	}
+	if q.Connection != "" && !slices.Contains(keys, strings.ToLower(strings.TrimSpace(q.Connection))) {
+		return actions.Fail("There is no service %q. There are %s.", spelling.Clip(q.Connection), strings.Join(keys, ", ")), nil
+	}
+	f, err := foundIn(turn)
+	if err != nil {
+		return actions.Result{}, err
+	}
+	offers := c.ask(ctx, turn)
+	k := c.current()
+	offered := map[string]bool{}
+	for i, o := range offers {
+		if q.Connection == "" || strings.EqualFold(keys[i], strings.TrimSpace(q.Connection)) {
+			for _, name := range o.names {
+				offered[name] = true
+			}
+		}
+	}
+	words := wordsOf(q.Words)
+	hits := k.index().rank(words[:min(len(words), maxWords)], func(i int) bool { return offered[k.all[i].Name] })
+	if len(hits) == 0 {
+		c.searches.WithLabelValues("nothing").Inc()
+		return actions.Observe("Nothing was found. Search with other words for the same; if that finds nothing, no service can do it."), nil
+	}
+	c.searches.WithLabelValues("found").Inc()
+	names, lines := []string{}, []string{"You can plan these now, the best match first:"}
+	tokens := 0
+	for i, h := range hits[:min(len(hits), maxHits)] {
+		d := &k.all[h.document]
+		if tokens += d.tokens(); i > 0 && tokens > maxTokens {
+			break
+		}
+		names = append(names, d.Name)
+		lines = append(lines, "- "+d.Name+": "+spelling.OneLine(d.Description, maxLine))
+	}
+	if more := len(hits) - len(names); more > 0 {
+		lines = append(lines, fmt.Sprintf("Less like it: %d more. If none of these is right, search with other words.", more))
+	}
+	for _, name := range slices.Backward(names) { // the best one is to stay longest
+		f.add(name, turn.ID)
+	}
+	return actions.Observe(strings.Join(lines, "\n")), nil
+}
+
+// foundActions are the actions of connections that a conversation, or a channel thread, has found or used.
+// It is a value of the thread's state.
+type foundActions struct {
+	Turns int           `json:"turns,omitzero"` // since the first was found
+	Turn  string        `json:"turn,omitzero"`  // the last counted turn
+	Found []foundAction `json:"found,omitempty"`
+	Used  []string      `json:"used,omitempty"` // the last ones, oldest first
+}
+
+type foundAction struct {
+	Action string `json:"action"`
+	Turn   int    `json:"turn,omitzero"` // in which it was found last
+}
+
+// StateName is its name in state.
+func (*foundActions) StateName() string { return "foundActions" }
+
+// foundIn returns what the turn's conversation has found. Outside of conversations it is not saved.
+func foundIn(turn *actions.Turn) (*foundActions, error) {
+	if turn.Thread == nil {
+		return new(foundActions), nil
+	}
+	f := state.Of[foundActions](turn.Thread)
+	if err := turn.Thread.Err(); err != nil {
+		return nil, fmt.Errorf("read which actions were found: %w", err)
+	}
+	return f, nil
+}
+
+// begin counts the turn, once, and drops what was found too long ago.
+func (f *foundActions) begin(turn string) {
+	if len(f.Found) == 0 || f.Turn == turn {
+		return
+	}
+	f.Turn = turn
+	f.Turns++
+	f.Found = slices.DeleteFunc(f.Found, func(a foundAction) bool { return a.Turn+foundFor < f.Turns })
+	if len(f.Found) == 0 {
+		f.Found, f.Turns, f.Turn = nil, 0, ""
+	}
+}
+
+// add notes that an action was found. Beyond maxOffered, those found first are dropped.
+func (f *foundActions) add(name, turn string) {
+	if len(f.Found) == 0 {
+		f.Turn = turn
+	}
+	f.Found = slices.DeleteFunc(f.Found, func(a foundAction) bool { return a.Action == name })
+	f.Found = append(f.Found, foundAction{name, f.Turns})
+	f.Found = f.Found[max(0, len(f.Found)-maxOffered):]
+}
+
+// note notes which actions of k were used last: at the start of a turn those of the history, then those
+// of the turn.
+func (f *foundActions) note(turn *actions.Turn, k *known) {
+	used := slices.Clone(f.Used)
+	use := func(name string) {
+		if _, ours := k.at[name]; ours {
+			used = append(slices.DeleteFunc(used, func(other string) bool { return other == name }), name)
+		}
+	}
+	if len(turn.Rounds) == 0 && turn.Thread != nil {
+		for _, earlier := range state.Peek[prompts.History](turn.Thread).Turns {
+			for _, m := range earlier.Messages {
+				if m.Role == "assistant" {
+					planned(m.Text, use)
+				}
+			}
+		}
+	}
+	for _, round := range turn.Rounds {
+		for _, o := range round.Outcomes {
+			use(o.Action)
+		}
+	}
+	f.Used = used[max(0, len(used)-maxUsed):]
+}
+
+// planned calls use for the actions of a plan in the history. It does not decode the plan, which the
+// history may have cut: quotes in texts are escaped, so these bytes are no text.
+func planned(transcript string, use func(name string)) {
+	if !strings.HasPrefix(transcript, `{"type":"plan"`) {
+		return
+	}
+	for rest, found := transcript, true; found; {
+		if _, rest, found = strings.Cut(rest, `"action":"`); found {
+			name, _, _ := strings.Cut(rest, `"`)
+			use(name)
+		}
+	}
+}
+
+// offered returns which actions a model that has to search is offered without that: those that were used
+// last, and after them, so that the prompt before them stays as it is, those that were found. Of these
+// the oldest are left out if there are too many, but never all.
+func (c *Choice) offered(f *foundActions, k *known, offers []offer) (names []string) {
+	isFound := func(name string) bool {
+		return slices.ContainsFunc(f.Found, func(a foundAction) bool { return a.Action == name })
+	}
+	now := func(name string) bool {
+		i, ok := k.at[name]
+		return ok && slices.Contains(offers[k.all[i].connection].names, name)
+	}
+	for i, o := range offers { // nobody would search for it
+		if connect := Name(c.connections[i].Key(), "connect"); len(o.names) == 1 && o.names[0] == connect && now(connect) {
+			names = append(names, connect)
+		}
+	}
+	for _, name := range f.Used {
+		if now(name) && !isFound(name) && !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	first, tokens := len(f.Found), 0
+	for first > 0 {
+		if name := f.Found[first-1].Action; now(name) {
+			if tokens += k.all[k.at[name]].tokens(); tokens > maxTokens && first < len(f.Found) {
+				break
+			}
+		}
+		first--
+	}
+	for _, a := range f.Found[first:] {
+		if now(a.Action) && !slices.Contains(names, a.Action) {
+			names = append(names, a.Action)
+		}
+	}
+	return names
+}
