@@ -257,8 +257,8 @@ type program struct {
 	closers  []func()
 	away     atomic.Bool // whether the store was unreachable at the last check
 
-	// What the bot runs with, in words; skills only if there are any.
-	aboutState, aboutModel, aboutIdentity, aboutSkills, aboutScripts, aboutRecording string
+	// What the bot runs with, in words; skills and services only if there are any.
+	aboutState, aboutModel, aboutIdentity, aboutSkills, aboutScripts, aboutServices, aboutRecording string
 }
 
 // assemble wires the bot. Close the program when you no longer need it.
@@ -283,6 +283,10 @@ func (p *program) assemble(ctx context.Context) error {
 		return err
 	}
 	p.closers = append(p.closers, closeAll)
+	p.Settings.Metrics = p.metrics
+	for _, c := range p.Connected {
+		p.aboutServices = strings.TrimPrefix(p.aboutServices+", "+c.Key(), ", ")
+	}
 	maker, err := p.NewPlanner(logged, p.Actions(), runner, watch)
 	if err != nil {
 		return err
@@ -511,6 +515,7 @@ func (p *program) announce(out io.Writer, addr net.Addr) {
 		{"identity", p.aboutIdentity},
 		{"skills", p.aboutSkills},
 		{"scripts", p.aboutScripts},
+		{"services", p.aboutServices},
 		{"recording", p.aboutRecording},
 		{"next", p.next(addr)},
 	} {

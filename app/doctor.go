@@ -19,6 +19,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cli"
@@ -179,9 +180,10 @@ func (p *program) probes(ctx context.Context) ([]probe, error) {
 			return checkOpenID(ctx, callers, "MICROSOFT_APP_TENANT_ID, BOT_LOGIN_URL and BOT_CLOUD")
 		}})
 	}
-	if connections := p.connections(); len(connections) > 0 {
-		probes = append(probes, probe{"sign-in", func(ctx context.Context) check { return p.checkSignIn(ctx, client, connections) }})
+	if names := p.connections(); len(names) > 0 {
+		probes = append(probes, probe{"sign-in", func(ctx context.Context) check { return p.checkSignIn(ctx, client, names) }})
 	}
+	probes = append(probes, p.checkServices(ctx)...)
 	if p.SkillsDir != "" {
 		probes = append(probes, probe{"skills", p.checkSkills}, probe{"scripts", p.checkScripts})
 	}
@@ -252,10 +254,10 @@ func (p *program) connections() (all []string) {
 }
 
 // checkSignIn asks the token service for a sign-in link of each connection. Nobody gets it.
-func (p *program) checkSignIn(ctx context.Context, client *connector.Client, connections []string) check {
+func (p *program) checkSignIn(ctx context.Context, client *connector.Client, names []string) check {
 	ref := activity.Reference{ChannelID: activity.Teams}
 	ref.User.ID, ref.Bot.ID, ref.Conversation.ID = "29:doctor", "28:"+p.AppID, "doctor"
-	for _, connection := range connections {
+	for _, connection := range names {
 		_, err := client.SignInResource(ctx, ref, connection)
 		switch {
 		case errors.Is(err, connector.ErrNoTokenService):
@@ -265,7 +267,46 @@ func (p *program) checkSignIn(ctx context.Context, client *connector.Client, con
 				"compare the name with the OAuth connections of the Azure Bot (Configuration); see docs/teams.md, Sign-in")
 		}
 	}
-	return ok("the token service knows " + strings.Join(connections, ", "))
+	return ok("the token service knows " + strings.Join(names, ", "))
+}
+
+// checkServices connects to each service and tells what it offers. A service that does not answer costs
+// its own actions only.
+func (p *program) checkServices(ctx context.Context) (probes []probe) {
+	closeAll, err := p.Connect(ctx)
+	if err != nil {
+		return []probe{{"services", func(context.Context) check {
+			return fail(err.Error(), "see the connections of the bot, in bot.yaml or its code")
+		}}}
+	}
+	p.closers = append(p.closers, closeAll)
+	for _, c := range p.Connected {
+		probes = append(probes, probe{c.Key(), func(context.Context) check { return checkService(list(ctx, []connections.Connection{c})[0]) }})
+	}
+	return probes
+}
+
+func checkService(s service) check {
+	if s.err != nil {
+		return warn("the service cannot be asked, so none of its actions is offered: "+s.err.Error(), "see that it runs, and its connection in bot.yaml")
+	}
+	var offered, others []string
+	for _, one := range s.has {
+		if one.LeftOut == "" {
+			offered = append(offered, one.Name)
+		} else {
+			others = append(others, cli.OneLine(one.Remote)+" is not offered: "+cli.OneLine(one.LeftOut))
+		}
+		for _, note := range one.Notes {
+			others = append(others, cli.OneLine(one.Remote)+": "+cli.OneLine(note))
+		}
+	}
+	c := ok(strings.TrimSuffix(fmt.Sprintf("offers %d actions: %s", len(offered), strings.Join(offered, ", ")), ": "))
+	c.Detail = strings.Join(append([]string{c.Detail}, others...), "\n")
+	if len(others) > 0 {
+		c.Status, c.Hint = warned, "bot actions --pin shows what changed, and accepts it"
+	}
+	return c
 }
 
 // identityHints are for Microsoft Entra's error codes

@@ -105,13 +105,18 @@ func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, box *sandb
 			return nil, "", err
 		}
 	}
-	if len(s.Connected) > 0 {
-		for _, c := range s.Connected {
-			cfg.Actions.AddSource(c.Actions)
-		}
-		cfg.Extensions = append(cfg.Extensions, offerAll(s.Connected))
+	if err := planner.AddPromptFolders(cfg.Actions, *cfg); err != nil || len(s.Connected) == 0 {
+		return provider, about, s.ofPrompts(err)
 	}
-	return provider, about, s.ofPrompts(planner.AddPromptFolders(cfg.Actions, *cfg))
+	choice, err := connections.NewChoice(connections.ChoiceConfig{Connections: s.Connected, Metrics: s.Metrics})
+	if err == nil {
+		err = choice.Register(cfg.Actions)
+	}
+	if err != nil {
+		return nil, "", Fault{err}
+	}
+	cfg.Extensions = append(cfg.Extensions, choice)
+	return provider, about, nil
 }
 
 // Connect makes the bot's connections, for planners that are made after it. It is an error of whoever set
@@ -139,32 +144,6 @@ func Turn(said string) *actions.Turn {
 	a := &activity.Activity{Type: activity.Message, ChannelID: "console", Text: said}
 	temp := state.NewScope()
 	return &actions.Turn{ID: "plan", Activity: a, Text: a.Said(), Conversation: temp, Thread: temp, User: temp, Temp: temp}
-}
-
-// offerAll is an extension that offers all actions of the connections.
-type offerAll []connections.Connection
-
-// Extend asks each connection.
-func (all offerAll) Extend(ctx context.Context, turn *actions.Turn) (actions.Extra, error) {
-	var found []*actions.Action
-	var keys, notes []string
-	for _, c := range all {
-		names, note := c.Offer(ctx, turn)
-		for _, name := range names {
-			if a, ok := c.Actions().Lookup(name); ok {
-				found = append(found, a)
-				keys = append(keys, a.Name, a.Source.Digest)
-			}
-		}
-		if note != "" {
-			notes = append(notes, note)
-		}
-	}
-	text := strings.Join(notes, "\n")
-	return actions.Extra{
-		Key: "connections " + strings.Join(keys, " ") + text, Text: text,
-		Offer: func(offered *actions.Registry) (*actions.Registry, error) { return offered.With(found...) },
-	}, nil
 }
 
 func (s *Settings) loadPrompts() (*prompts.Library, error) {

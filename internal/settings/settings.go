@@ -29,6 +29,7 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/planbot-go/planbot/actions"
@@ -172,10 +173,12 @@ type Settings struct {
 
 	// Connected are the services that [Settings.Connect] has opened.
 	Connected []connections.Connection `kong:"-"`
-	faults    faults                   // in single values
-	flagged   []string                 // variables that were set by flags
-	warnings  []string
-	typos     []string // variables that may be misspelled settings
+	// Metrics count what their actions are used for. nil: nothing does.
+	Metrics  prometheus.Registerer `kong:"-"`
+	faults   faults                // in single values
+	flagged  []string              // variables that were set by flags
+	warnings []string
+	typos    []string // variables that may be misspelled settings
 }
 
 // Bot is the part of app.Bot that settings need. Each field has the name and type that it has
