@@ -57,7 +57,7 @@ func (c runCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams)
 		return cli.Usage(fmt.Errorf("--run: %w", err))
 	}
 	if len(c.Files) == 0 {
-		return cli.Usage(errors.New("name files of scenarios, or a bot.yaml that has tests"))
+		return cli.Usage(errors.New("expected \"<file> ...\", or --file with a bot.yaml that has tests"))
 	}
 	var all []record.Scenario
 	cfg, end, err := c.bot(cli.Logger(std.Err, s, zerolog.ErrorLevel).WithContext(ctx), s)
