@@ -1,0 +1,131 @@
+package connections
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// ErrAddress is wrapped by the error of a dial to an address that a [Dialer] does not allow. Nothing was
+// sent there.
+var ErrAddress = errors.New("the address is not public, and not in a private network that is allowed")
+
+// Dialer connects to services on the public internet. It judges the address that a name resolves to just
+// before it connects, so a name that was public a moment ago cannot lead inside. The zero value is ready to
+// use. It is safe for concurrent use.
+type Dialer struct {
+	// Private are networks to which it also connects, such as 10.1.0.0/16, and 127.0.0.0/8 for this machine.
+	Private []netip.Prefix
+	// Resolver resolves names. nil: that of the system.
+	Resolver *net.Resolver
+}
+
+// DialContext connects to host:port over TCP. Its error wraps [ErrAddress] if all addresses of the host are
+// refused. It is for [http.Transport].
+func (d Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: dialTimeout, Resolver: d.Resolver, Control: func(network, address string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(address)
+		if err != nil || !strings.HasPrefix(network, "tcp") {
+			return fmt.Errorf("%w: %s %s", ErrAddress, network, address)
+		}
+		return d.Allows(at.Addr())
+	}}
+	return dialer.DialContext(ctx, network, address)
+}
+
+const dialTimeout = 10 * time.Second
+
+// Allows returns an error that wraps [ErrAddress] unless the address is public or in Private.
+func (d Dialer) Allows(address netip.Addr) error {
+	inner := address.WithZone("").Unmap() // no prefix contains an address with a zone
+	in := func(p netip.Prefix) bool { return p.Contains(inner) }
+	for {
+		if !inner.IsUnspecified() && !inner.IsMulticast() && slices.ContainsFunc(d.Private, in) {
+			return nil
+		}
+		outer := inner
+		switch b := inner.As16(); {
+		case nat64.Contains(inner):
+			inner = netip.AddrFrom4([4]byte(b[12:]))
+		case sixToFour.Contains(inner):
+			inner = netip.AddrFrom4([4]byte(b[2:6]))
+		}
+		if inner == outer {
+			break
+		}
+	}
+	if !inner.IsValid() || inner.Is6() && !globalUnicast.Contains(inner) || slices.ContainsFunc(special, in) {
+		return fmt.Errorf("%w: %s", ErrAddress, address)
+	}
+	return nil
+}
+
+var (
+	nat64         = netip.MustParsePrefix("64:ff9b::/96")
+	sixToFour     = netip.MustParsePrefix("2002::/16")
+	globalUnicast = netip.MustParsePrefix("2000::/3") // all that IANA has given out
+	// special are the IANA special-purpose ranges that lead to no host on the internet or hide where they
+	// lead, and the address at which Azure serves its machines.
+	special = prefixes(`
+		0.0.0.0/8 10.0.0.0/8 100.64.0.0/10 127.0.0.0/8 168.63.129.16/32 169.254.0.0/16 172.16.0.0/12
+		192.0.0.0/24 192.0.2.0/24 192.88.99.0/24 192.168.0.0/16 198.18.0.0/15 198.51.100.0/24 203.0.113.0/24
+		224.0.0.0/4 240.0.0.0/4
+		2001::/23 2001:db8::/32 3fff::/20`)
+)
+
+func prefixes(list string) (all []netip.Prefix) {
+	for text := range strings.FieldsSeq(list) {
+		all = append(all, netip.MustParsePrefix(text))
+	}
+	return all
+}
+
+// Transport returns a transport that connects with d, for https from TLS 1.2 on. If the environment names a
+// proxy for an address, the transport connects to that one wherever it is, and the proxy decides where it
+// connects to.
+func (d Dialer) Transport() *http.Transport {
+	var proxies sync.Map // at most one for http and one for https
+	return &http.Transport{
+		Proxy: func(r *http.Request) (*url.URL, error) {
+			proxy, err := http.ProxyFromEnvironment(r)
+			if proxy != nil {
+				proxies.Store(addressOf(proxy), true)
+			}
+			return proxy, err
+		},
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if _, trusted := proxies.Load(address); trusted {
+				return (&net.Dialer{Timeout: dialTimeout}).DialContext(ctx, network, address)
+			}
+			return d.DialContext(ctx, network, address)
+		},
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12},
+		ForceAttemptHTTP2:      true,
+		TLSHandshakeTimeout:    dialTimeout,
+		IdleConnTimeout:        90 * time.Second,
+		MaxIdleConnsPerHost:    8,
+		MaxResponseHeaderBytes: 64 << 10,
+	}
+}
+
+// addressOf is the address that a transport dials for a proxy.
+func addressOf(proxy *url.URL) string {
+	port := proxy.Port()
+	if port == "" {
+		port = map[string]string{"https": "443", "socks5": "1080", "socks5h": "1080"}[proxy.Scheme]
+	}
+	if port == "" {
+		port = "80"
+	}
+	return net.JoinHostPort(proxy.Hostname(), port)
+}

@@ -1,0 +1,432 @@
+package openapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/connections"
+	"github.com/planbot-go/planbot/internal/spelling"
+)
+
+const (
+	maxAnswer    = 8 << 20
+	maxComplaint = 64 << 10 // of an answer that is an error
+	maxTries     = 3
+	maxWait      = 10 * time.Second // before another try
+	maxRedirects = 3
+	maxEntries   = 50  // of a list
+	maxReason    = 500 // characters
+)
+
+var errClosed = errors.New("the connection is closed")
+
+// caller returns the function of the operation's action.
+func (c *Connection) caller(o *operation) func(context.Context, *actions.Turn, map[string]any) (actions.Result, error) {
+	return func(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
+		return c.call(ctx, turn, o, entities)
+	}
+}
+
+// call makes a request, more than once only if it just reads or if nothing of it was sent.
+func (c *Connection) call(ctx context.Context, turn *actions.Turn, o *operation, entities map[string]any) (actions.Result, error) {
+	r, err := o.request(entities)
+	if refused, ok := errors.AsType[*refusal](err); ok {
+		return actions.Fail("%s", refused.why), nil
+	}
+	if err != nil {
+		return actions.Result{}, err
+	}
+	if actions.AttemptOf(ctx).Again && !o.safe && o.attempts == "" {
+		return actions.Result{}, o.uncertain(errors.New("an earlier process may have sent it"))
+	}
+	if err := c.complete(ctx, turn, o, r); err != nil {
+		return actions.Result{}, err
+	}
+	outer := ctx
+	ctx, end, err := c.begin(ctx)
+	if err != nil {
+		return actions.Result{}, err
+	}
+	defer end()
+	for try := 1; ; try++ {
+		a, sent, err := c.send(ctx, o, r)
+		if err == nil && a.status < 500 && a.status != http.StatusTooManyRequests && !(o.safe && a.broken != nil && !errors.Is(a.broken, errTooLarge)) {
+			return c.outcome(o, a)
+		}
+		again, wait := try < maxTries && ctx.Err() == nil && !errors.Is(err, connections.ErrAddress), 100*time.Millisecond<<(2*try)
+		switch {
+		case err != nil:
+			again = again && (o.safe || !sent)
+		case !o.safe:
+			again = false
+		default:
+			if after, said := a.retryAfter(); said {
+				again, wait = again && after <= maxWait, after
+			} else {
+				again = again && a.status != http.StatusTooManyRequests
+			}
+		}
+		if again {
+			select {
+			case <-time.After(wait):
+				continue
+			case <-ctx.Done():
+			}
+		}
+		switch {
+		case err == nil && a.status == http.StatusTooManyRequests:
+			return c.outcome(o, a)
+		case err == nil && o.safe:
+			if err = a.broken; err == nil {
+				err = fmt.Errorf("it answered %d", a.status)
+			}
+		case err == nil:
+			return actions.Result{}, o.uncertain(fmt.Errorf("it answered %d", a.status))
+		case !o.safe && sent:
+			return actions.Result{}, o.uncertain(err)
+		}
+		switch {
+		case outer.Err() != nil:
+			return actions.Result{}, outer.Err()
+		case c.closed():
+			return actions.Result{}, errClosed
+		}
+		c.cfg.Log.Warn().Str("connection", c.cfg.Key).Str("action", o.Action.Name).Str("error", err.Error()).Int("tries", try).Msg("service does not answer")
+		switch {
+		case ctx.Err() != nil:
+			return actions.Fail("%s did not answer in time.", c.cfg.Key), nil
+		case a != nil && a.broken == nil:
+			return actions.Fail("%s answered %d: it does not work right now.", c.cfg.Key, a.status), nil
+		}
+		return actions.Fail("%s cannot be reached right now, so nothing was done.", c.cfg.Key), nil
+	}
+}
+
+// uncertain is the error of a call that may have been done.
+func (o *operation) uncertain(cause error) error {
+	return fmt.Errorf("%s %s: %w: %w", o.Method, o.path, actions.ErrUncertain, cause)
+}
+
+// complete adds what no model says. What the operator and the person say comes last, so it wins.
+func (c *Connection) complete(ctx context.Context, turn *actions.Turn, o *operation, r *request) error {
+	r.header.Set("Accept", o.accept)
+	r.header.Set("User-Agent", userAgent)
+	if r.hasBody {
+		r.header.Set("Content-Type", r.mediaType)
+	}
+	if o.attempts != "" {
+		key := actions.AttemptOf(ctx).Key
+		if key == "" {
+			key = uuid.NewString()
+		}
+		r.header.Set(o.attempts, key)
+	}
+	if !o.inside {
+		return nil
+	}
+	for name, values := range c.cfg.Header {
+		r.header[http.CanonicalHeaderKey(name)] = slices.Clone(values)
+	}
+	if len(c.cfg.Query) > 0 {
+		parts := slices.DeleteFunc(strings.Split(r.url.RawQuery, "&"), func(part string) bool {
+			name, _, _ := strings.Cut(part, "=")
+			plain, err := url.QueryUnescape(name)
+			_, own := c.cfg.Query[plain]
+			return part == "" || err != nil || own
+		})
+		own := url.Values{}
+		for name, value := range c.cfg.Query {
+			own.Set(name, value)
+		}
+		r.url.RawQuery = strings.Join(append(parts, own.Encode()), "&")
+	}
+	if c.cfg.SignIn == "" {
+		return nil
+	}
+	if turn == nil || turn.UserToken == nil {
+		return errors.New("no bot runs the turn, so there is no token of the person")
+	}
+	token, err := turn.UserToken(ctx, c.cfg.SignIn)
+	if err != nil {
+		return err
+	}
+	r.header.Set("Authorization", "Bearer "+token.Secret())
+	return nil
+}
+
+// begin waits until the call may run. It ends when the connection is closed, and in time.
+func (c *Connection) begin(ctx context.Context) (within context.Context, end func(), err error) {
+	c.mu.Lock()
+	if c.closed() {
+		c.mu.Unlock()
+		return nil, nil, errClosed
+	}
+	c.running.Add(1)
+	c.mu.Unlock()
+	within, cancel := context.WithTimeout(ctx, callTimeout)
+	c.running.Go(func() {
+		select {
+		case <-c.closing:
+			cancel()
+		case <-within.Done():
+		}
+	})
+	select {
+	case c.slots <- struct{}{}:
+		return within, func() { <-c.slots; cancel(); c.running.Done() }, nil
+	case <-within.Done():
+	}
+	err = within.Err()
+	cancel()
+	c.running.Done()
+	if c.closed() {
+		err = errClosed
+	}
+	return nil, nil, fmt.Errorf("wait for %d other calls: %w", maxCalls, err)
+}
+
+func (c *Connection) closed() bool {
+	select {
+	case <-c.closing:
+		return true
+	default:
+		return false
+	}
+}
+
+// answer is what the service said.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+	broken error // the body could not be read to its end
+}
+
+// send sends a request once. sent says that the service may have read it. The error shows nothing of the
+// address but its host.
+func (c *Connection) send(ctx context.Context, o *operation, r *request) (a *answer, sent bool, err error) {
+	var wrote atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { wrote.Store(true) }})
+	request, err := http.NewRequestWithContext(ctx, o.Method, r.url.String(), r.reader())
+	if err != nil {
+		return nil, false, fmt.Errorf("a request of %s cannot be made", o.Remote)
+	}
+	request.Header = r.header.Clone()
+	response, err := c.client.Do(request)
+	if err != nil {
+		if outer, ok := errors.AsType[*url.Error](err); ok {
+			err = outer.Err // without the address, which may have a secret in its query
+		}
+		return nil, wrote.Load(), fmt.Errorf("%s: %w", r.url.Host, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	a = &answer{status: response.StatusCode, header: response.Header}
+	if a.status/100 == 2 {
+		a.body, a.broken = readAll(response.Body, maxAnswer)
+	} else {
+		a.body, _ = io.ReadAll(io.LimitReader(response.Body, maxComplaint))
+	}
+	return a, true, nil
+}
+
+// redirect allows a redirect only of what reads, and only within the origin.
+func (c *Connection) redirect(next *http.Request, before []*http.Request) error {
+	reads := func(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
+	if first := before[0]; !c.cfg.FollowRedirects || len(before) > maxRedirects || !reads(first) || !reads(next) || next.URL.User != nil || origin(next.URL) != origin(first.URL) {
+		return http.ErrUseLastResponse
+	}
+	return nil
+}
+
+// retryAfter says how long the service wants to be left alone, if it does.
+func (a *answer) retryAfter() (time.Duration, bool) {
+	text := a.header.Get("Retry-After")
+	if seconds, err := strconv.Atoi(text); err == nil && seconds >= 0 && seconds < 1e6 {
+		return time.Duration(seconds) * time.Second, true
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, time.Until(at)), true
+	}
+	return 0, false
+}
+
+// outcome is what an answer means.
+func (c *Connection) outcome(o *operation, a *answer) (actions.Result, error) {
+	switch {
+	case a.status/100 == 2:
+		return c.result(o, a), nil
+	case a.status/100 == 3 && a.header.Get("Location") != "":
+		to := "elsewhere"
+		if location, err := url.Parse(a.header.Get("Location")); err == nil && location.Host != "" {
+			to = "to " + spelling.Clip(location.Host)
+		}
+		if !o.safe && a.status < http.StatusNotModified { // 303 says that it was done, 301 and 302 may say so
+			return actions.Result{}, o.uncertain(fmt.Errorf("it answered %d and redirects %s", a.status, to))
+		}
+		c.refused(o, a)
+		return actions.Fail("%s answered %d: it redirects %s, which is not followed.", c.cfg.Key, a.status, to), nil
+	case a.status == http.StatusUnauthorized || a.status == http.StatusForbidden:
+		c.refused(o, a)
+		return actions.Fail("%s does not allow this: it answered %d.", c.cfg.Key, a.status), nil
+	case a.status == http.StatusTooManyRequests:
+		when := "later"
+		if after, said := a.retryAfter(); said {
+			when = fmt.Sprintf("in %d seconds", int(after.Seconds()))
+		}
+		return actions.Fail("%s answered 429: it is busy. Try again %s.", c.cfg.Key, when), nil
+	}
+	text := fmt.Sprintf("%s answered %d", c.cfg.Key, a.status)
+	if why := a.complaint(); why != "" {
+		text += ": " + why
+	}
+	return actions.Fail("%s", text), nil
+}
+
+func (c *Connection) refused(o *operation, a *answer) {
+	c.cfg.Log.Warn().Str("connection", c.cfg.Key).Str("action", o.Action.Name).Int("status", a.status).Msg("service refused a call")
+}
+
+// complaint is what an answer says about an error, on one line.
+func (a *answer) complaint() string {
+	var problem struct{ Title, Detail string }
+	if isJSON(a.mediaType()) && json.Unmarshal(a.body, &problem) == nil && problem.Title+problem.Detail != "" {
+		if problem.Title != "" && problem.Detail != "" {
+			problem.Title += ": "
+		}
+		return spelling.OneLine(problem.Title+problem.Detail, maxReason)
+	}
+	if !isJSON(a.mediaType()) && !strings.HasPrefix(a.mediaType(), "text/plain") {
+		return ""
+	}
+	return spelling.OneLine(string(a.body), maxReason)
+}
+
+func (a *answer) mediaType() string {
+	mediaType, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
+	if err != nil {
+		return ""
+	}
+	return mediaType
+}
+
+// result is what the model gets of an answer.
+func (c *Connection) result(o *operation, a *answer) actions.Result {
+	unreadable := func(why string) actions.Result {
+		if o.safe {
+			return actions.Fail("The answer of %s cannot be used: %s.", c.cfg.Key, why)
+		}
+		return actions.Text("Done, but its answer could not be read: %s.", why)
+	}
+	mediaType := a.mediaType()
+	switch {
+	case errors.Is(a.broken, errTooLarge):
+		return unreadable(fmt.Sprintf("it is larger than %d MB", maxAnswer>>20))
+	case a.broken != nil:
+		return unreadable("it broke off")
+	case len(a.body) == 0:
+		return actions.Done
+	case isJSON(mediaType):
+		var value any
+		dec := json.NewDecoder(bytes.NewReader(a.body))
+		dec.UseNumber()
+		if err := dec.Decode(&value); err != nil {
+			return unreadable("it is no JSON")
+		}
+		if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+			return unreadable("it is no JSON")
+		}
+		value, ok := o.answer.of(value)
+		if !ok {
+			return unreadable("it has no " + o.answer.Data)
+		}
+		return actions.JSON(shorten(value))
+	case strings.HasPrefix(mediaType, "text/"):
+		return actions.Text("%s", strings.ToValidUTF8(string(a.body), "\uFFFD"))
+	}
+	if mediaType == "" {
+		mediaType = "no type"
+	}
+	return actions.Text("[%s, %s]", mediaType, size(len(a.body)))
+}
+
+// size writes a number of bytes for people.
+func size(n int) string {
+	switch {
+	case n < 1<<10:
+		return fmt.Sprintf("%d bytes", n)
+	case n < 1<<20:
+		return fmt.Sprintf("%d KB", n>>10)
+	}
+	return fmt.Sprintf("%d MB", n>>20)
+}
+
+// of returns the part of a value that the model gets.
+func (want Answer) of(value any) (any, bool) {
+	if want.Data != "" {
+		for token := range strings.SplitSeq(want.Data[1:], "/") {
+			var ok bool
+			if value, ok = member(value, token); !ok {
+				return nil, false
+			}
+		}
+	}
+	if want.Fields == nil {
+		return value, true
+	}
+	if list, isList := value.([]any); isList {
+		for i := range list {
+			list[i] = want.fields(list[i])
+		}
+		return list, true
+	}
+	return want.fields(value), true
+}
+
+func (want Answer) fields(value any) any {
+	object, isObject := value.(map[string]any)
+	if !isObject {
+		return value
+	}
+	kept := map[string]any{}
+	for _, name := range want.Fields {
+		if field, has := object[name]; has {
+			kept[name] = field
+		}
+	}
+	return kept
+}
+
+// shorten cuts each list in a value, and says so in its last entry.
+func shorten(value any) any {
+	switch value := value.(type) {
+	case []any:
+		if more := len(value) - maxEntries; more > 0 {
+			value = append(value[:maxEntries:maxEntries], fmt.Sprintf("and %d more", more))
+		}
+		for i := range value {
+			value[i] = shorten(value[i])
+		}
+		return value
+	case map[string]any:
+		for name := range value {
+			value[name] = shorten(value[name])
+		}
+	}
+	return value
+}

@@ -1,0 +1,394 @@
+package openapi
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/planbot-go/planbot/internal/spelling"
+)
+
+// refusal says why no request can be made of the entities, in words that the model may read.
+type refusal struct{ why string }
+
+func (r *refusal) Error() string { return r.why }
+
+func refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(format, args...)} }
+
+// request is what a call sends, but for the secrets.
+type request struct {
+	url       *url.URL
+	header    http.Header
+	body      []byte
+	hasBody   bool
+	mediaType string
+}
+
+// request writes the entities as the document says. Its error is a [refusal] or a fault of the program.
+func (o *operation) request(entities map[string]any) (*request, error) {
+	r := &request{header: http.Header{}}
+	known := map[string]bool{}
+	segments, query := map[string]string{}, []string{}
+	for _, in := range o.inputs {
+		known[in.entity] = true
+		value, given := entities[in.entity]
+		if text, isText := value.(string); value == nil || isText && text == "" && !in.allowEmpty {
+			given = false
+		}
+		if !given {
+			if in.required {
+				return nil, refuse("%s has no value.", in.entity)
+			}
+			continue
+		}
+		if in.asJSON {
+			raw, err := encode(value)
+			if err != nil {
+				return nil, err
+			}
+			value = string(raw)
+		}
+		switch in.in {
+		case "path":
+			text, err := in.segment(value)
+			if err != nil {
+				return nil, err
+			}
+			segments["{"+in.name+"}"] = text
+		case "query":
+			query = append(query, in.query(value)...)
+		case "header":
+			text := in.simple(value, func(text string) string { return text })
+			if !httpguts.ValidHeaderFieldValue(text) {
+				return nil, refuse("%s has characters that a header cannot have.", in.entity)
+			}
+			r.header.Set(in.name, text)
+		}
+	}
+	if o.body != nil {
+		known[bodyEntity] = true
+		if err := o.body.write(r, entities[bodyEntity]); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(entities)) {
+		if !known[name] {
+			return nil, refuse("There is no entity %q.", spelling.Clip(name))
+		}
+	}
+	var err error
+	r.url, err = o.target(segments, strings.Join(query, "&"))
+	return r, err
+}
+
+// target puts the address together, and makes sure that it is below the server's.
+func (o *operation) target(segments map[string]string, query string) (*url.URL, error) {
+	path := serverVariable.ReplaceAllStringFunc(o.path, func(match string) string {
+		if text, ok := segments[match]; ok {
+			return text
+		}
+		return escapeWith(match, "")
+	})
+	base := strings.TrimSuffix(o.base.EscapedPath(), "/")
+	target := &url.URL{Scheme: o.base.Scheme, Host: o.base.Host, RawQuery: query}
+	full := base + plainPath(path)
+	var err error
+	if target.Path, err = url.PathUnescape(full); err != nil {
+		return nil, refuse("the path of the request cannot be written.")
+	}
+	target.RawPath = full
+	again, err := url.Parse(target.String())
+	switch {
+	case err != nil || again.Scheme != o.base.Scheme || again.Host != o.base.Host || again.User != nil || again.Fragment != "" || again.Opaque != "":
+		return nil, errors.New("the request would leave its server")
+	case again.EscapedPath() != full || !strings.HasPrefix(full, base+"/") || dotted(full):
+		return nil, refuse("a value leads out of the path of the request.")
+	}
+	return again, nil
+}
+
+// plainPath escapes what a path may not have, and nothing that is escaped already.
+func plainPath(path string) string {
+	var out strings.Builder
+	for i := range len(path) {
+		switch c := path[i]; {
+		case unreserved(c), strings.IndexByte("/%:@!$&'()*+,;=", c) >= 0:
+			out.WriteByte(c)
+		default:
+			fmt.Fprintf(&out, "%%%02X", c)
+		}
+	}
+	return out.String()
+}
+
+// dotted reports whether a path has a segment that leads elsewhere, as servers may read it: split at
+// either slash, without what follows a semicolon, and decoded up to twice.
+func dotted(path string) bool {
+	for range 3 {
+		for segment := range strings.FieldsFuncSeq(path, func(r rune) bool { return r == '/' || r == '\\' }) {
+			name, _, _ := strings.Cut(segment, ";")
+			if name = strings.TrimFunc(name, func(r rune) bool { return r <= ' ' }); name == "." || name == ".." {
+				return true
+			}
+		}
+		path = escaped.ReplaceAllStringFunc(path, func(triplet string) string {
+			decoded, _ := hex.DecodeString(triplet[1:])
+			return string(decoded)
+		})
+	}
+	return false
+}
+
+var escaped = regexp.MustCompile(`%[0-9A-Fa-f]{2}`)
+
+// segment writes a value of the path.
+func (in *input) segment(value any) (string, error) {
+	for _, text := range texts(value) {
+		if dotted(text) {
+			return "", refuse("%s has a part . or .., which is not sent.", in.entity)
+		}
+	}
+	escape := url.PathEscape
+	var text string
+	switch in.style {
+	case "label":
+		separator := ","
+		if in.explode {
+			separator = "."
+		}
+		text = "." + strings.Join(pieces(value, in.explode, escape), separator)
+	case "matrix":
+		switch list, isList := value.([]any); {
+		case isList && in.explode:
+			for _, one := range list {
+				text += ";" + escape(in.name) + "=" + escape(plain(one))
+			}
+		case in.explode && isObject(value):
+			text = ";" + strings.Join(pieces(value, true, escape), ";")
+		default:
+			text = ";" + escape(in.name) + "=" + strings.Join(pieces(value, false, escape), ",")
+		}
+	default:
+		text = in.simple(value, escape)
+	}
+	if text == "" {
+		return "", refuse("%s has no value that a path can have.", in.entity)
+	}
+	return text, nil
+}
+
+func isObject(value any) bool {
+	_, is := value.(map[string]any)
+	return is
+}
+
+// simple writes a value with commas.
+func (in *input) simple(value any, escape func(string) string) string {
+	return strings.Join(pieces(value, in.explode, escape), ",")
+}
+
+// pieces writes a value, the values of a list, or the names and values of an object: paired, or one after
+// the other.
+func pieces(value any, paired bool, escape func(string) string) (all []string) {
+	switch value := value.(type) {
+	case []any:
+		for _, one := range value {
+			all = append(all, escape(plain(one)))
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			if value[name] == nil {
+				continue
+			}
+			if paired {
+				all = append(all, escape(name)+"="+escape(plain(value[name])))
+			} else {
+				all = append(all, escape(name), escape(plain(value[name])))
+			}
+		}
+	default:
+		all = append(all, escape(plain(value)))
+	}
+	return all
+}
+
+// texts are all texts in a value.
+func texts(value any) (all []string) {
+	switch value := value.(type) {
+	case []any:
+		for _, one := range value {
+			all = append(all, texts(one)...)
+		}
+	case map[string]any:
+		for name, one := range value {
+			all = append(append(all, name), texts(one)...)
+		}
+	default:
+		all = append(all, plain(value))
+	}
+	return all
+}
+
+// plain writes a value as text; a list or an object in a place that has none as JSON.
+func plain(value any) string {
+	switch value := value.(type) {
+	case nil:
+		return ""
+	case string:
+		return value
+	case json.Number:
+		return value.String()
+	}
+	raw, err := encode(value)
+	if err != nil {
+		return ""
+	}
+	return string(raw)
+}
+
+// encode writes JSON with numbers as they are.
+func encode(value any) ([]byte, error) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	err := enc.Encode(value)
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
+}
+
+// query writes a value as parts of the query, such as a=1.
+func (in *input) query(value any) (parts []string) {
+	escape := func(text string) string {
+		if in.reserved {
+			return escapeWith(text, ":/?@!$'()*,;")
+		}
+		return escapeWith(text, "")
+	}
+	name := escapeWith(in.name, "")
+	list, isList := value.([]any)
+	object, isObject := value.(map[string]any)
+	switch {
+	case isList && len(list) == 0, isObject && len(object) == 0:
+		return nil
+	case in.style == "deepObject" && isObject:
+		return deep(name, object, escape)
+	case in.explode && isList:
+		for _, one := range list {
+			parts = append(parts, name+"="+escape(plain(one)))
+		}
+		return parts
+	case in.explode && isObject:
+		return pieces(value, true, escape)
+	}
+	separator := map[string]string{"spaceDelimited": "%20", "pipeDelimited": "%7C"}[in.style]
+	if separator == "" {
+		separator = ","
+	}
+	return []string{name + "=" + strings.Join(pieces(value, false, escape), separator)}
+}
+
+// deep writes an object as name[member]=value.
+func deep(name string, object map[string]any, escape func(string) string) (parts []string) {
+	for _, member := range slices.Sorted(maps.Keys(object)) {
+		inner := name + "%5B" + escapeWith(member, "") + "%5D"
+		switch value := object[member].(type) {
+		case nil:
+		case map[string]any:
+			parts = append(parts, deep(inner, value, escape)...)
+		case []any:
+			for _, one := range value {
+				parts = append(parts, inner+"="+escape(plain(one)))
+			}
+		default:
+			parts = append(parts, inner+"="+escape(plain(value)))
+		}
+	}
+	return parts
+}
+
+func unreserved(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || strings.IndexByte("-._~", c) >= 0
+}
+
+// escapeWith escapes a text for a query, but for the characters to keep.
+func escapeWith(text, keep string) string {
+	var out strings.Builder
+	for i := range len(text) {
+		if c := text[i]; unreserved(c) || strings.IndexByte(keep, c) >= 0 {
+			out.WriteByte(c)
+		} else {
+			fmt.Fprintf(&out, "%%%02X", c)
+		}
+	}
+	return out.String()
+}
+
+// write puts the body into the request. What nothing was given for is left out if it may be.
+func (b *body) write(r *request, value any) error {
+	if object, isObject := value.(map[string]any); value == nil || isObject && len(object) == 0 && !b.required {
+		if b.required {
+			return refuse("%s has no value.", bodyEntity)
+		}
+		return nil
+	}
+	r.hasBody, r.mediaType = true, b.mediaType
+	switch {
+	case b.isText:
+		r.body = []byte(plain(value))
+	case b.isForm:
+		object, isObject := value.(map[string]any)
+		if !isObject {
+			return refuse("%s is no object.", bodyEntity)
+		}
+		r.body = []byte(strings.ReplaceAll(strings.Join(b.fields(object), "&"), "%20", "+"))
+	default:
+		var err error
+		if r.body, err = encode(value); err != nil {
+			return err
+		}
+	}
+	if len(r.body) > maxRequest {
+		return refuse("%s is larger than %d MB.", bodyEntity, maxRequest>>20)
+	}
+	return nil
+}
+
+const maxRequest = 1 << 20
+
+// fields writes the fields of a form. Where the document does not say how, a list is one field for each
+// value, and an object is JSON.
+func (b *body) fields(object map[string]any) (parts []string) {
+	for _, name := range slices.Sorted(maps.Keys(object)) {
+		value := object[name]
+		if value == nil {
+			continue
+		}
+		in, said := b.form[name]
+		if !said {
+			in = input{name: name, style: "form", explode: true}
+			if isObject(value) {
+				value = plain(value)
+			}
+		}
+		parts = append(parts, in.query(value)...)
+	}
+	return parts
+}
+
+// reader returns the body to send; nil for none.
+func (r *request) reader() io.Reader {
+	if !r.hasBody {
+		return http.NoBody
+	}
+	return bytes.NewReader(r.body)
+}
