@@ -18,6 +18,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions/connections"
+	"github.com/planbot-go/planbot/actions/mcp"
+	"github.com/planbot-go/planbot/actions/openapi"
 	"github.com/planbot-go/planbot/app/botfile"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
@@ -47,8 +49,17 @@ const listTime = 15 * time.Second
 // service is what one service has.
 type service struct {
 	connections.Connection
-	has []connections.Listed
+	has []listed
 	err error
+}
+
+// listed is an action of a service, as it is now.
+type listed struct {
+	remote     string         // the service's own name for it
+	name       string         // in plans; "": it cannot be planned
+	definition jsontext.Value // what a lock keeps of it; nil: nothing
+	leftOut    string         // why it is not offered; "": it is
+	notes      []string       // what else an operator should know
 }
 
 // list asks all services at the same time.
@@ -67,15 +78,33 @@ func list(ctx context.Context, all []connections.Connection) []service {
 	return services
 }
 
-// listOf asks one service. A connection that cannot tell what it has says what it offers.
-func listOf(ctx context.Context, c connections.Connection) (all []connections.Listed, err error) {
-	if lister, ok := c.(connections.Lister); ok {
-		return lister.List(ctx)
+// listOf asks one service. A connection of another kind tells what it offers.
+func listOf(ctx context.Context, c connections.Connection) (all []listed, err error) {
+	switch c := c.(type) {
+	case *mcp.Connection:
+		tools, err := c.Tools(ctx)
+		for _, tool := range tools {
+			all = append(all, listed{remote: tool.Remote, name: tool.Name, definition: tool.Definition, leftOut: tool.LeftOut})
+		}
+		return all, err
+	case *openapi.Connection:
+		for _, o := range c.Operations() {
+			one := listed{remote: o.Remote, leftOut: o.LeftOut, notes: o.Notes}
+			if o.Action != nil {
+				one.name = o.Action.Name
+			}
+			all = append(all, one)
+		}
+		return all, nil
+	case interface {
+		list(context.Context) ([]listed, error)
+	}: // a test's
+		return c.list(ctx)
 	}
 	names, note := c.Offer(ctx, settings.Turn(""))
 	for _, name := range names {
 		if a, ok := c.Actions().Lookup(name); ok {
-			all = append(all, connections.Listed{Remote: a.Source.Remote, Name: name})
+			all = append(all, listed{remote: a.Source.Remote, name: name})
 		}
 	}
 	if len(all) == 0 && note != "" {
@@ -105,12 +134,12 @@ func (c actionsCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 	var away error
 	for _, service := range services {
 		for _, one := range service.has {
-			if a, ok := service.Actions().Lookup(one.Name); ok && one.LeftOut == "" {
+			if a, ok := service.Actions().Lookup(one.name); ok && one.leftOut == "" {
 				all = append(all, a)
-				said[a.Name] = description(one.Definition)
+				said[a.Name] = description(one.definition)
 			}
-			for _, note := range slices.DeleteFunc(append([]string{one.LeftOut}, one.Notes...), func(note string) bool { return note == "" }) {
-				fmt.Fprintf(std.Err, "%s: %s: %s\n", service.Key(), cli.OneLine(one.Remote), cli.OneLine(note))
+			for _, note := range slices.DeleteFunc(append([]string{one.leftOut}, one.notes...), func(note string) bool { return note == "" }) {
+				fmt.Fprintf(std.Err, "%s: %s: %s\n", service.Key(), cli.OneLine(one.remote), cli.OneLine(note))
 			}
 		}
 		if service.err != nil {
@@ -118,16 +147,16 @@ func (c actionsCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 			away = cli.SilentError{Code: cli.ExitFailed}
 		}
 	}
-	var listed []declaredAction
+	var declarations []declaredAction
 	table := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
 	for _, a := range all {
-		listed = append(listed, declaredAction{a.Name, a.Title, a.Description, a.Schema, a.Returns, a.Examples, a.Destructive, a.Approval, a.ReturnsData})
+		declarations = append(declarations, declaredAction{a.Name, a.Title, a.Description, a.Schema, a.Returns, a.Examples, a.Destructive, a.Approval, a.ReturnsData})
 		fmt.Fprintf(table, "%s\t%s\n", cli.Printable(a.Name), cli.OneLine(cmp.Or(said[a.Name], a.Description)))
 	}
 	if !c.JSON {
 		return errors.Join(table.Flush(), away)
 	}
-	raw, err := json.Marshal(listed)
+	raw, err := json.Marshal(declarations)
 	if err != nil {
 		return fmt.Errorf("print actions: %w", err)
 	}
@@ -169,8 +198,8 @@ func pin(s *settings.Settings, services []service, std *cli.Streams) error {
 	for _, service := range services {
 		definitions := map[string]jsontext.Value{}
 		for _, one := range service.has {
-			if one.Definition != nil {
-				definitions[one.Remote] = one.Definition
+			if one.definition != nil {
+				definitions[one.remote] = one.definition
 			}
 		}
 		err := service.err

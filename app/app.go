@@ -82,9 +82,9 @@ type Bot struct {
 	// Texts changes and translates what the bot says by itself, see [bot.Config].
 	Texts map[string]map[string]string
 	// Connections makes the connections to services whose actions the bot may plan, such as MCP
-	// servers. An error stops the start with exit code 2, and closes nothing. Their logger is in the context.
-	// nil: none.
-	Connections func(context.Context) ([]connections.Connection, error)
+	// servers. The bot closes them. Their logger is in the context; metrics may be nil. An error stops
+	// the start with exit code 2. nil: none.
+	Connections func(ctx context.Context, metrics prometheus.Registerer) ([]connections.Connection, error)
 
 	// Manifest says what is in the app package that installs the bot in Teams. Its Name is Name,
 	// and its Prompts are the actions, if they are not set. Its Commands come after help, /reset,
@@ -278,12 +278,12 @@ func (p *program) assemble(ctx context.Context) error {
 	if p.recorder != nil {
 		watch.Model = p.recorder.Model
 	}
+	p.Settings.Metrics = p.metrics
 	closeAll, err := p.Connect(logged)
 	if err != nil {
 		return err
 	}
 	p.closers = append(p.closers, closeAll)
-	p.Settings.Metrics = p.metrics
 	for _, c := range p.Connected {
 		p.aboutServices = strings.TrimPrefix(p.aboutServices+", "+c.Key(), ", ")
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
@@ -81,7 +82,7 @@ func TestABotOfAFile(t *testing.T) {
 type fakeService struct {
 	key  string
 	all  *actions.Registry
-	has  []connections.Listed
+	has  []listed
 	err  error
 	note string
 }
@@ -98,7 +99,7 @@ func (f *fakeService) Offer(context.Context, *actions.Turn) (names []string, not
 	return names, f.note
 }
 
-func (f *fakeService) List(context.Context) ([]connections.Listed, error) { return f.has, f.err }
+func (f *fakeService) list(context.Context) ([]listed, error) { return f.has, f.err }
 
 func service1(t *testing.T, remotes ...string) *fakeService {
 	t.Helper()
@@ -112,7 +113,7 @@ func service1(t *testing.T, remotes ...string) *fakeService {
 			t.Fatal(err)
 		}
 		a.Source = actions.Source{Connection: "crm", Remote: remote}
-		f.has = append(f.has, connections.Listed{Remote: remote, Name: "crm_" + remote, Definition: definition})
+		f.has = append(f.has, listed{remote: remote, name: "crm_" + remote, definition: definition})
 	}
 	return f
 }
@@ -120,7 +121,7 @@ func service1(t *testing.T, remotes ...string) *fakeService {
 // withServices is the default bot with these.
 func withServices(all ...connections.Connection) Bot {
 	b := defaultBot()
-	b.Connections = func(context.Context) ([]connections.Connection, error) { return all, nil }
+	b.Connections = func(context.Context, prometheus.Registerer) ([]connections.Connection, error) { return all, nil }
 	return b
 }
 
@@ -129,7 +130,7 @@ func withServices(all ...connections.Connection) Bot {
 func TestActionsOfServices(t *testing.T) {
 	t.Parallel()
 	crm := service1(t, "send", "read")
-	crm.has[1].LeftOut = "its definition has changed"
+	crm.has[1].leftOut = "its definition has changed"
 	away := &fakeService{key: "away", all: actions.New(), err: errors.New("no answer")}
 	code, out, errs := executeFor(t, withServices(crm, away), "", "actions")
 	if code != cli.ExitFailed || !strings.Contains(out, `Does it\u202e`) || strings.Contains(out, "crm_read") ||
@@ -147,7 +148,7 @@ func TestActionsOfServices(t *testing.T) {
 		t.Errorf("exit code %d\n%s\n%s", code, out, errs)
 	}
 	broken := defaultBot()
-	broken.Connections = func(context.Context) ([]connections.Connection, error) { return nil, errors.New("crm: no URL") }
+	broken.Connections = func(context.Context, prometheus.Registerer) ([]connections.Connection, error) { return nil, errors.New("crm: no URL") }
 	for _, command := range []string{"serve", "plan hi", "actions"} {
 		if code, out, errs := executeFor(t, broken, "", append(strings.Fields(command), "--port=0")...); code != cli.ExitUsage || !strings.Contains(errs, "crm: no URL") {
 			t.Errorf("%s: exit code %d\n%s\n%s", command, code, out, errs)
@@ -189,7 +190,7 @@ func TestPin(t *testing.T) {
 		t.Errorf("the pins of a service that is away are %v", pins)
 	}
 	changed := service1(t, "send", "read")
-	changed.has[0].Definition = jsontext.Value(`{"name":"send","description":"Does more"}`)
+	changed.has[0].definition = jsontext.Value(`{"name":"send","description":"Does more"}`)
 	pinned(`  +   "description": "Does more",`, 0, changed)
 	pinned("removed crm send ", 0, service1(t, "read"))
 	pinned("removed crm read ", 0)

@@ -292,13 +292,13 @@ func checkService(s service) check {
 	}
 	var offered, others []string
 	for _, one := range s.has {
-		if one.LeftOut == "" {
-			offered = append(offered, one.Name)
+		if one.leftOut == "" {
+			offered = append(offered, one.name)
 		} else {
-			others = append(others, cli.OneLine(one.Remote)+" is not offered: "+cli.OneLine(one.LeftOut))
+			others = append(others, cli.OneLine(one.remote)+" is not offered: "+cli.OneLine(one.leftOut))
 		}
-		for _, note := range one.Notes {
-			others = append(others, cli.OneLine(one.Remote)+": "+cli.OneLine(note))
+		for _, note := range one.notes {
+			others = append(others, cli.OneLine(one.remote)+": "+cli.OneLine(note))
 		}
 	}
 	c := ok(strings.TrimSuffix(fmt.Sprintf("offers %d actions: %s", len(offered), strings.Join(offered, ", ")), ": "))

@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"regexp"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/planbot-go/planbot/actions"
 )
 
@@ -30,22 +28,6 @@ type Connection interface {
 	Offer(ctx context.Context, turn *actions.Turn) (names []string, note string)
 	// Close ends what the connection has open, and waits for it.
 	Close()
-}
-
-// Lister is a [Connection] that tells what its service has now, offered or not: for operators, who look at
-// definitions before they accept them.
-type Lister interface {
-	// List asks the service, at most until ctx ends. The error says why it cannot tell.
-	List(ctx context.Context) ([]Listed, error)
-}
-
-// Listed is an action of a service.
-type Listed struct {
-	Remote     string         // the service's own name for it
-	Name       string         // in plans; "": it cannot be planned
-	Definition jsontext.Value // what a [Lock] keeps of it; nil: nothing, as it is the operator's own
-	LeftOut    string         // why it is not offered; "": it is
-	Notes      []string       // what else an operator should know
 }
 
 var keyForm = regexp.MustCompile(`^[a-z][a-z0-9]{0,15}$`)

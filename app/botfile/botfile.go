@@ -19,6 +19,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"golang.org/x/net/http/httpguts"
 
@@ -365,8 +366,8 @@ func (f *File) Apply(s *settings.Settings) error {
 	in, own := &f.in, s.Bot
 	s.Bot = settings.Bot{
 		Name: in.Name, Instructions: string(in.Instructions), Examples: in.Examples, Planner: in.Planner,
-		Functions: own.Functions, Texts: in.Texts, Connections: func(ctx context.Context) ([]connections.Connection, error) {
-			return f.connect(ctx, s.AppID != "")
+		Functions: own.Functions, Texts: in.Texts, Connections: func(ctx context.Context, metrics prometheus.Registerer) ([]connections.Connection, error) {
+			return f.connect(ctx, s.AppID != "", metrics)
 		},
 	}
 	if len(in.Connections) == 0 {
@@ -421,7 +422,7 @@ func (f *File) Manifest() manifest.Config {
 // connect makes the connections of the file, in the order of their keys. onlyPinned says that what a service
 // offers may be used only if it is in the lock file as it is now; otherwise what a service shows first is
 // accepted for those that are not in it.
-func (f *File) connect(ctx context.Context, onlyPinned bool) (all []connections.Connection, err error) {
+func (f *File) connect(ctx context.Context, onlyPinned bool, metrics prometheus.Registerer) (all []connections.Connection, err error) {
 	lock, err := connections.ReadLock(filepath.Join(filepath.Dir(f.name), LockName))
 	if errors.Is(err, fs.ErrNotExist) {
 		lock, err = connections.NewLock(), nil
@@ -430,10 +431,9 @@ func (f *File) connect(ctx context.Context, onlyPinned bool) (all []connections.
 		return nil, err
 	}
 	lock.FirstUse = !onlyPinned
-	log := *zerolog.Ctx(ctx)
 	var faults []error
 	for _, key := range slices.Sorted(maps.Keys(f.in.Connections)) {
-		made, err := f.in.Connections[key].open(ctx, key, filepath.Dir(f.name), lock, log)
+		made, err := f.in.Connections[key].open(ctx, key, filepath.Dir(f.name), lock, metrics)
 		if err != nil {
 			at := fmt.Sprintf("%s:%d: connections.%s: ", f.name, f.lines["connections."+key], key)
 			for line := range strings.Lines(err.Error()) {
@@ -453,9 +453,10 @@ func (f *File) connect(ctx context.Context, onlyPinned bool) (all []connections.
 }
 
 // open makes the connection of that key.
-func (c *connection) open(ctx context.Context, key, dir string, lock *connections.Lock, log zerolog.Logger) (connections.Connection, error) {
+func (c *connection) open(ctx context.Context, key, dir string, lock *connections.Lock, metrics prometheus.Registerer) (connections.Connection, error) {
 	rules := connections.Rules{Allow: c.Allow, Approve: c.Approve, Unapproved: c.Unapproved, Trust: c.Trust != ""}
 	header, query, signIn := c.Auth.parts()
+	log := *zerolog.Ctx(ctx)
 	if c.OpenAPI != "" {
 		cfg := openapi.Config{
 			Key: key, Summary: c.Summary, Document: string(c.OpenAPI), Server: c.Server, Variables: c.Variables, Header: header, Query: query,

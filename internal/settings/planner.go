@@ -115,6 +115,13 @@ func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, box *sandb
 	if err != nil {
 		return nil, "", Fault{err}
 	}
+	for _, c := range s.Connected {
+		if c, ok := c.(interface {
+			Forget(context.Context, *actions.Turn) (string, error)
+		}); ok {
+			cfg.Actions.OnForget(c.Forget)
+		}
+	}
 	cfg.Extensions = append(cfg.Extensions, choice)
 	return provider, about, nil
 }
@@ -125,7 +132,7 @@ func (s *Settings) Connect(ctx context.Context) (closeAll func(), err error) {
 	if s.Bot.Connections == nil {
 		return func() {}, nil
 	}
-	all, err := s.Bot.Connections(ctx)
+	all, err := s.Bot.Connections(ctx, s.Metrics)
 	if err != nil {
 		return nil, Fault{err}
 	}

@@ -192,7 +192,7 @@ type Bot struct {
 	Prompts      fs.FS
 	Functions    map[string]func(context.Context, *actions.Turn, []string) (any, error)
 	Texts        map[string]map[string]string
-	Connections  func(context.Context) ([]connections.Connection, error)
+	Connections  func(ctx context.Context, metrics prometheus.Registerer) ([]connections.Connection, error)
 }
 
 // BotOf returns that part of b, an app.Bot. It panics if b lacks a field.
