@@ -1,13 +1,32 @@
-// Package mcp offers the tools of MCP servers as actions.
+// Package mcp offers the tools of MCP servers as actions, over streamable HTTP or stdio, with the protocol of
+// 2026-07-28 and those before it.
+//
+// What a server says is data that somebody else wrote. Only definitions that an operator has accepted are
+// offered, see [connections.Lock]; each call needs approval unless the operator says otherwise; and a call
+// that may have been done is never made a second time.
 package mcp
 
 import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
 	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
+	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/spelling"
 )
 
 // Config says how to reach an MCP server, and what of it a bot may use. Key, and either URL or Command,
@@ -26,7 +45,7 @@ type Config struct {
 	Dir     string
 	Env     map[string]string
 	// SignIn is the OAuth connection whose token of the person each request carries, see
-	// [actions.NeedsToken]: each person has a session of their own. "": all share one.
+	// [actions.NeedsToken]: each person has a session of their own. It needs URL. "": all share one.
 	SignIn string
 
 	// Rules say which tools may be used, by the names that the server gives them.
@@ -38,5 +57,412 @@ type Config struct {
 	CallTimeout time.Duration
 	Timeouts    map[string]time.Duration
 
+	// Metrics gets planbot_mcp_quarantined_total, the definitions that were not offered because nobody has
+	// accepted them, by connection. nil: nobody counts them.
+	Metrics prometheus.Registerer
+	// Log is silent by default.
 	Log zerolog.Logger
+}
+
+const (
+	defaultCallTimeout = time.Minute
+	maxCallTimeout     = 10 * time.Minute
+	maxCalls           = 8 // at a time
+	maxCallsOfOne      = 2 // of one person
+	listTimeout        = 10 * time.Second
+	minListAge         = 30 * time.Second
+	maxListAge         = time.Hour
+	maxPages           = 20
+	maxTools           = 500
+	maxPrincipals      = 1000
+	maxIdle            = 15 * time.Minute
+	firstPause         = time.Second // between tries to connect; doubles up to maxPause
+	maxPause           = time.Minute
+	logPause           = time.Minute
+)
+
+// Connection is an MCP server. It connects when it is first needed. It is safe for concurrent use.
+type Connection struct {
+	cfg         Config
+	endpoint    *url.URL
+	base        *http.Transport
+	log         zerolog.Logger
+	quarantined prometheus.Counter
+	slots       chan struct{}
+
+	ctx    context.Context //nolint:containedctx // ends with Close
+	cancel context.CancelFunc
+	work   sync.WaitGroup
+
+	mu         sync.Mutex
+	closed     bool
+	principals map[string]*principal
+	persons    map[string]*person
+	accepted   map[string]definition // by remote name
+	version    int                   // of the lock when accepted was made
+	firstUse   bool
+	registry   *actions.Registry
+	reported   map[string]bool // remote names with digests
+	logged     time.Time       // when it was last logged that the server is away
+}
+
+// A Connection is one of several kinds.
+var _ connections.Connection = (*Connection)(nil)
+
+// New checks the configuration and returns a connection that connects when it is needed. The error names
+// every mistake.
+func New(cfg Config) (*Connection, error) {
+	faults := []error{connections.CheckKey(cfg.Key)}
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	var endpoint *url.URL
+	switch {
+	case (cfg.URL == "") == (len(cfg.Command) == 0):
+		fault("want either a URL or a Command")
+	case cfg.URL != "":
+		var err error
+		if endpoint, err = url.Parse(cfg.URL); err != nil || endpoint.Host == "" || endpoint.User != nil {
+			fault("URL: want https://host/path, without a user")
+		} else if endpoint.Scheme != "https" && !(endpoint.Scheme == "http" && loopback(endpoint.Hostname())) {
+			fault("URL: want https, or http to this machine")
+		}
+	case cfg.SignIn != "" || len(cfg.Header) > 0:
+		fault("SignIn and Header need a URL: a server on stdio gets credentials in Env")
+	}
+	for name := range cfg.Header {
+		if slices.Contains([]string{"Host", "Content-Length", "Idempotency-Key", "X-Idempotency-Key"}, http.CanonicalHeaderKey(name)) {
+			fault("Header: %s cannot be set", name) // net/http sends requests with such a key again
+		}
+	}
+	for name, limit := range cfg.Timeouts {
+		if limit <= 0 || limit > maxCallTimeout {
+			fault("Timeouts: %s: want more than 0 and at most %s", name, maxCallTimeout)
+		}
+	}
+	if cfg.CallTimeout < 0 || cfg.CallTimeout > maxCallTimeout {
+		fault("CallTimeout: want at most %s", maxCallTimeout)
+	}
+	if cfg.CallTimeout == 0 {
+		cfg.CallTimeout = defaultCallTimeout
+	}
+	counter, err := counterOf(cfg.Metrics)
+	faults = append(faults, err)
+	if err := errors.Join(faults...); err != nil {
+		return nil, fmt.Errorf("mcp %s: %w", spelling.OneLine(cfg.Key, maxShown), err)
+	}
+	c := &Connection{
+		cfg: cfg, endpoint: endpoint, base: newBase(), log: cfg.Log.With().Str("connection", cfg.Key).Logger(),
+		quarantined: counter.WithLabelValues(cfg.Key), slots: make(chan struct{}, maxCalls),
+		principals: map[string]*principal{}, persons: map[string]*person{}, reported: map[string]bool{}, version: -1,
+	}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
+	return c, nil
+}
+
+// counterOf registers the metric, which all connections share.
+func counterOf(to prometheus.Registerer) (*prometheus.CounterVec, error) {
+	counter := prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: "planbot", Name: "mcp_quarantined_total",
+		Help: "Definitions of tools that were not offered because nobody has accepted them.",
+	}, []string{"connection"})
+	if to == nil {
+		return counter, nil
+	}
+	err := to.Register(counter)
+	if taken, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
+		if same, ok := taken.ExistingCollector.(*prometheus.CounterVec); ok {
+			return same, nil
+		}
+	}
+	return counter, err
+}
+
+// loopback reports whether a host is this machine by its name alone.
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Key implements [connections.Connection].
+func (c *Connection) Key() string { return c.cfg.Key }
+
+// Summary implements [connections.Connection].
+func (c *Connection) Summary() string { return c.cfg.Summary }
+
+// Actions implements [connections.Connection]: it has the accepted tools that the rules allow, whether or not
+// the server was reached.
+func (c *Connection) Actions() *actions.Registry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refreshAccepted()
+	if c.registry == nil {
+		c.registry = c.newRegistry()
+	}
+	return c.registry
+}
+
+// refreshAccepted follows the lock. c.mu is locked.
+func (c *Connection) refreshAccepted() {
+	version := 0
+	if c.cfg.Lock != nil {
+		version = c.cfg.Lock.Version()
+	}
+	if c.version == version {
+		return
+	}
+	var pins map[string]connections.Pin
+	known, firstUse := false, true
+	if c.cfg.Lock != nil {
+		pins, known = c.cfg.Lock.Pins(c.cfg.Key)
+		firstUse = c.cfg.Lock.FirstUse && !known
+	}
+	if c.version >= 0 && firstUse && c.firstUse {
+		c.version = version // the lock of another connection has changed
+		return
+	}
+	c.version, c.firstUse, c.registry, c.accepted = version, firstUse, nil, map[string]definition{}
+	for remote, pin := range pins {
+		d, err := define(pin.Definition)
+		if err == nil && (d.remote != remote || d.digest != pin.Digest) {
+			err = errors.New("the pin is that of another tool")
+		}
+		if err != nil {
+			c.log.Error().Err(err).Str("tool", spelling.OneLine(remote, maxShown)).Msg("a pinned tool cannot be used")
+			continue
+		}
+		c.accepted[remote] = d
+	}
+}
+
+// newRegistry makes actions of the accepted tools. c.mu is locked.
+func (c *Connection) newRegistry() *actions.Registry {
+	registry := actions.New()
+	if c.cfg.SignIn != "" {
+		c.addConnect(registry)
+	}
+	for _, remote := range slices.Sorted(maps.Keys(c.accepted)) {
+		d := c.accepted[remote]
+		if c.nameFault(remote) != nil || !c.cfg.Rules.Allows(remote) {
+			continue
+		}
+		_, err := actions.AddSchema(registry, connections.Name(c.cfg.Key, remote), d.description, d.schema,
+			func(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
+				return c.call(ctx, turn, d, entities)
+			}, c.marks(d), actions.ReturnsData)
+		if err != nil {
+			c.log.Error().Err(err).Str("tool", spelling.OneLine(remote, maxShown)).Msg("a tool cannot be an action")
+		}
+	}
+	return registry
+}
+
+// marks are what the rules and the tool's own words make of it. Words only make it stricter, unless the
+// operator trusts them.
+func (c *Connection) marks(d definition) actions.Option {
+	trusted := c.cfg.Rules.Trust && d.hints.reads()
+	return func(a *actions.Action) {
+		a.Told, a.Returns = d.told, d.returns
+		a.Approval = c.approval(d)
+		a.Destructive, a.Parallel = c.destructive(d), trusted
+		a.Connection = c.cfg.SignIn
+		a.Source = actions.Source{Connection: c.cfg.Key, Remote: d.remote, Digest: d.digest}
+	}
+}
+
+func (c *Connection) approval(d definition) bool {
+	return c.cfg.Rules.Approval(!(c.cfg.Rules.Trust && d.hints.reads()), d.remote)
+}
+
+func (c *Connection) destructive(d definition) bool {
+	switch hint := d.hints.Destructive; {
+	case hint != nil && *hint, !c.cfg.Rules.Trust:
+		return true
+	case hint != nil:
+		return false
+	}
+	return !d.hints.ReadOnly
+}
+
+// repeatable reports whether a call may be made again although it may have been done.
+func (c *Connection) repeatable(d definition) bool {
+	return c.cfg.Rules.Trust && (d.hints.Idempotent || d.hints.reads())
+}
+
+// nameFault says why no action can have the name of a tool; nil: it can. c.mu is locked.
+func (c *Connection) nameFault(remote string) error {
+	name := connections.Name(c.cfg.Key, remote)
+	if c.cfg.SignIn != "" && name == c.connectName() {
+		return errors.New("its name is that of the action that signs in")
+	}
+	for other := range c.accepted {
+		if other != remote && connections.Name(c.cfg.Key, other) == name {
+			return fmt.Errorf("its name in plans, %s, is also that of another tool", name)
+		}
+	}
+	return nil
+}
+
+func (c *Connection) connectName() string { return connections.Name(c.cfg.Key, "connect") }
+
+type noEntities struct{}
+
+// addConnect adds the action with which a person without a token signs in.
+func (c *Connection) addConnect(registry *actions.Registry) {
+	a := actions.Add(registry, c.connectName(), "Connects the person's account of "+c.cfg.Key+", so that its actions can be used",
+		func(ctx context.Context, turn *actions.Turn, _ noEntities) (actions.Result, error) {
+			p, err := c.principalOf(ctx, turn)
+			if err == nil {
+				_, _, err = c.ensure(ctx, p)
+			}
+			if err != nil {
+				if ctx.Err() != nil || errors.Is(err, connector.ErrNoUserToken) {
+					return actions.Result{}, err
+				}
+				return actions.Fail("%s", c.away()), nil
+			}
+			return actions.Observe("The person's account of " + c.cfg.Key + " is connected. Its actions can be used now."), nil
+		}, actions.NeedsToken(c.cfg.SignIn))
+	a.Source = actions.Source{Connection: c.cfg.Key}
+}
+
+// away tells models and people that the server is away.
+func (c *Connection) away() string {
+	return c.cfg.Key + " cannot be reached at the moment. Nothing was done there."
+}
+
+// Offer implements [connections.Connection]. A person who is not signed in is offered one action, with which
+// they do that.
+func (c *Connection) Offer(ctx context.Context, turn *actions.Turn) (names []string, note string) {
+	p, err := c.principalOf(ctx, turn)
+	if errors.Is(err, connector.ErrNoUserToken) {
+		c.Actions()
+		return []string{c.connectName()}, ""
+	}
+	var l *list
+	if err == nil {
+		l, _, err = c.ensure(ctx, p)
+	}
+	if err != nil {
+		return nil, c.cfg.Key + " is away at the moment, so its actions cannot be used."
+	}
+	registry := c.Actions()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l.registry != registry {
+		l.names, l.registry = c.offered(l, registry), registry
+	}
+	return slices.Clone(l.names), ""
+}
+
+// offered are the actions of a registry whose tools a list has as they were accepted. c.mu is locked.
+func (c *Connection) offered(l *list, registry *actions.Registry) (names []string) {
+	for _, a := range registry.All() {
+		if d, ok := l.sound[a.Source.Remote]; ok && d.digest == a.Source.Digest {
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}
+
+// Tool is what a connection knows about one tool, for operators.
+type Tool struct {
+	Name       string         // in plans
+	Remote     string         // the server's own name; it may be any text
+	Digest     string         // of Definition; "": there is none
+	Definition jsontext.Value // what can be pinned; nil: nothing, see Fault
+	Accepted   string         // the digest that was accepted; "": none
+	Approval   bool           // each call needs approval
+	Fault      string         // what is wrong with the definition; "": nothing
+	LeftOut    string         // why it is not offered; "": it is
+}
+
+// Tools asks the server for its tools and returns what became of each, by name, with those that were accepted
+// and are gone. It is for operators: no person's token is used. The error says why there is no list.
+func (c *Connection) Tools(ctx context.Context) ([]Tool, error) {
+	p, err := c.principal("")
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	p.retryAt = time.Time{}
+	if p.session != nil {
+		p.session.stale.Store(true)
+	}
+	c.mu.Unlock()
+	l, _, err := c.ensure(ctx, p)
+	if err != nil {
+		return nil, fmt.Errorf("mcp %s: %w", c.cfg.Key, err)
+	}
+	c.Actions()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var all []Tool
+	listed := map[string]bool{}
+	for _, j := range l.judged {
+		listed[j.definition.remote] = true
+		all = append(all, c.toolOf(j))
+	}
+	for remote, d := range c.accepted {
+		if !listed[remote] {
+			tool := c.toolOf(judged{definition: d})
+			tool.LeftOut = "the server no longer has it"
+			all = append(all, tool)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Tool) int { return strings.Compare(a.Remote, b.Remote) })
+	return all, nil
+}
+
+// toolOf says what became of a tool. c.mu is locked.
+func (c *Connection) toolOf(j judged) Tool {
+	d := j.definition
+	tool := Tool{Remote: d.remote, Digest: d.digest, Accepted: c.accepted[d.remote].digest}
+	if d.remote != "" {
+		tool.Name = connections.Name(c.cfg.Key, d.remote)
+	}
+	if j.fault != nil {
+		tool.Fault, tool.LeftOut = j.fault.Error(), j.fault.Error()
+		return tool
+	}
+	tool.Definition, tool.Approval = d.pinned.Clone(), c.approval(d)
+	switch fault := c.nameFault(d.remote); {
+	case fault != nil:
+		tool.LeftOut = fault.Error()
+	case !c.cfg.Rules.Allows(d.remote):
+		tool.LeftOut = "it is not allowed"
+	case tool.Accepted == "":
+		tool.LeftOut = "quarantined: nobody has accepted it"
+	case tool.Accepted != d.digest:
+		tool.LeftOut = "quarantined: it has changed since it was accepted"
+	}
+	return tool
+}
+
+// Forget ends the session of a person and what is known from it. It has the form of
+// [actions.Registry.OnForget].
+func (c *Connection) Forget(_ context.Context, turn *actions.Turn) (keeps string, err error) {
+	if c.cfg.SignIn == "" {
+		return "", nil
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	key := personOf(turn)
+	if p := c.principals[key]; p != nil {
+		delete(c.principals, key)
+		c.drop(p)
+	}
+	return "", nil
+}
+
+// Close implements [connections.Connection]. Calls that are under way end.
+func (c *Connection) Close() {
+	c.mu.Lock()
+	c.closed = true
+	for key, p := range c.principals {
+		delete(c.principals, key)
+		c.drop(p)
+	}
+	c.mu.Unlock()
+	c.cancel()
+	c.work.Wait()
+	c.base.CloseIdleConnections()
 }

@@ -1,0 +1,384 @@
+package mcp
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/jsonschema-go/jsonschema"
+	validator "github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/connections"
+	"github.com/planbot-go/planbot/internal/spelling"
+)
+
+const (
+	maxDefinition  = 64 << 10 // bytes
+	maxDescription = 1000     // characters, of a tool
+	maxPropertyDoc = 300      // of a property
+	maxTitle       = 100
+	maxEnum        = 100 // values that models are told
+	maxDepth       = 64  // of a schema
+	maxShown       = 128 // characters of a tool's name in errors and logs
+)
+
+// definition is what a server says about a tool: as much of it as is pinned, and what follows from it. It
+// is immutable.
+type definition struct {
+	remote, description string
+	digest              string
+	pinned              jsontext.Value // the members that the digest covers
+	schema, told        *jsonschema.Schema
+	returns             *jsonschema.Schema // the names of the fields of a result; nil: not said
+	output              *validator.Schema  // nil: the server promises nothing
+	hints               hints
+}
+
+// hints are what a server says about a tool's effects.
+type hints struct {
+	ReadOnly    bool  `json:"readOnlyHint"`
+	Destructive *bool `json:"destructiveHint"`
+	Idempotent  bool  `json:"idempotentHint"`
+}
+
+// reads reports whether the tool only reads.
+func (h hints) reads() bool { return h.ReadOnly && (h.Destructive == nil || !*h.Destructive) }
+
+// covered are the members of a tool that its digest covers.
+var covered = []string{"name", "title", "description", "inputSchema", "outputSchema", "annotations"}
+
+// define judges what a server says about a tool. The definition that comes with an error has what is known:
+// the tool's name, and the digest if there is one.
+func define(raw jsontext.Value) (d definition, err error) {
+	if len(raw) > maxDefinition {
+		return d, fmt.Errorf("its definition has %d bytes, and may have %d", len(raw), maxDefinition)
+	}
+	var members map[string]json.RawMessage
+	if err := json.Unmarshal(raw, &members); err != nil || members == nil {
+		return d, errors.New("it is no object")
+	}
+	if err := json.Unmarshal(members["name"], &d.remote); err != nil || d.remote == "" {
+		return d, errors.New("it has no name")
+	}
+	pinned := map[string]json.RawMessage{}
+	for _, name := range covered {
+		if value, ok := members[name]; ok {
+			pinned[name] = value
+		}
+	}
+	// An object with a member twice is refused here, so nothing below depends on which one counts.
+	if _, err := connections.Digest(raw); err != nil {
+		return d, err
+	}
+	if d.pinned, err = json.Marshal(pinned); err != nil {
+		return d, err
+	}
+	if d.digest, err = connections.Digest(d.pinned); err != nil {
+		return d, err
+	}
+	if text, ok := members["description"]; ok && json.Unmarshal(text, &d.description) != nil {
+		return d, errors.New("its description is no text")
+	}
+	d.description = spelling.OneLine(d.description, maxDescription)
+	if text, ok := members["annotations"]; ok && json.Unmarshal(text, &d.hints) != nil {
+		return d, errors.New("its annotations are of the wrong types")
+	}
+	if err := d.readInput(members["inputSchema"]); err != nil {
+		return d, fmt.Errorf("inputSchema: %w", err)
+	}
+	if err := d.readOutput(members["outputSchema"]); err != nil {
+		return d, fmt.Errorf("outputSchema: %w", err)
+	}
+	return d, nil
+}
+
+// readInput makes the schema that calls are checked against, and the one that models are told.
+func (d *definition) readInput(raw json.RawMessage) error {
+	root, err := schemaTree(raw)
+	if err != nil {
+		return err
+	}
+	if kind, ok := root["type"]; ok && kind != "object" {
+		return errors.New("it is not the schema of an object")
+	}
+	checked, told := walk(root, checking).(map[string]any), walk(root, telling).(map[string]any)
+	checked["type"], told["type"] = "object", "object"
+	flatten(told)
+	if d.schema, err = schemaOf(checked); err != nil {
+		return err
+	}
+	if d.told, err = schemaOf(told); err != nil {
+		return err
+	}
+	// A registry of its own says whether it can be an action at all.
+	_, err = actions.AddSchema(actions.New(), "x", "", d.schema, nil)
+	return err
+}
+
+// readOutput prepares the check of results.
+func (d *definition) readOutput(raw json.RawMessage) error {
+	if raw == nil || string(raw) == "null" {
+		return nil
+	}
+	tree, err := validator.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return err
+	}
+	const name = "tool:///output"
+	c := validator.NewCompiler()
+	c.UseLoader(validator.SchemeURLLoader{}) // it loads nothing
+	if err := c.AddResource(name, tree); err != nil {
+		return err
+	}
+	if d.output, err = c.Compile(name); err != nil {
+		return err
+	}
+	root, _ := tree.(map[string]any)
+	properties, _ := root["properties"].(map[string]any)
+	if root["type"] != "object" || len(properties) == 0 {
+		return nil
+	}
+	// Plans may use these fields. That their values fit is checked where an answer is read.
+	d.returns = &jsonschema.Schema{Properties: map[string]*jsonschema.Schema{}}
+	for field := range properties {
+		d.returns.Properties[field] = &jsonschema.Schema{}
+	}
+	return nil
+}
+
+// schemaTree decodes the schema of an object, with numbers as they were written.
+func schemaTree(raw json.RawMessage) (map[string]any, error) {
+	if raw == nil {
+		return nil, errors.New("there is none")
+	}
+	value, err := validator.UnmarshalJSON(bytes.NewReader(raw))
+	if err != nil {
+		return nil, err
+	}
+	root, ok := value.(map[string]any)
+	if !ok {
+		return nil, errors.New("it is no schema of an object")
+	}
+	return root, deeperThan(root, maxDepth)
+}
+
+func deeperThan(value any, left int) error {
+	if left == 0 {
+		return fmt.Errorf("it has more than %d levels", maxDepth)
+	}
+	switch value := value.(type) {
+	case map[string]any:
+		for _, one := range value {
+			if err := deeperThan(one, left-1); err != nil {
+				return err
+			}
+		}
+	case []any:
+		for _, one := range value {
+			if err := deeperThan(one, left-1); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func schemaOf(tree map[string]any) (*jsonschema.Schema, error) {
+	raw, err := json.Marshal(tree)
+	if err != nil {
+		return nil, err
+	}
+	schema := new(jsonschema.Schema)
+	if err := json.Unmarshal(raw, schema); err != nil {
+		return nil, err
+	}
+	return schema, nil
+}
+
+// A reading says what a copy of a schema is for.
+type reading int
+
+const (
+	// checking is without what asserts nothing, but that checks of other actions take at its word: the
+	// server alone fills in defaults, and formats are only notes.
+	checking reading = iota
+	// telling is for models, whose servers take less than all of JSON Schema. It may allow more than the
+	// server does.
+	telling
+)
+
+// Where a schema has more schemas: as its value, in a list, or by name.
+var (
+	inner = []string{
+		"items", "additionalProperties", "additionalItems", "not", "if", "then", "else", "contains", "propertyNames",
+		"unevaluatedItems", "unevaluatedProperties",
+	}
+	listed = []string{"allOf", "anyOf", "oneOf", "prefixItems", "items"}
+	named  = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
+)
+
+// dropped are the keywords that are not copied.
+var dropped = map[reading][]string{
+	checking: {"default", "format", "contentEncoding", "contentMediaType", "contentSchema"},
+	telling:  {"default", "$schema", "$id", "$comment", "$anchor", "$dynamicAnchor", "$vocabulary", "examples"},
+}
+
+// limits are numbers that the schema's type cannot hold if they are so large that they limit nothing.
+var limits = []string{"maxLength", "maxItems", "maxProperties", "maxContains"}
+
+// walk copies a schema.
+func walk(value any, to reading) any {
+	from, ok := value.(map[string]any)
+	if !ok {
+		switch {
+		case to == telling && value == true:
+			return map[string]any{}
+		case to == telling && value == false:
+			return map[string]any{"not": map[string]any{}}
+		}
+		return value
+	}
+	out := make(map[string]any, len(from))
+	for keyword, value := range from {
+		list, isList := value.([]any)
+		object, isObject := value.(map[string]any)
+		number, isNumber := value.(json.Number)
+		switch {
+		case slices.Contains(dropped[to], keyword), to == telling && strings.HasPrefix(keyword, "x-"):
+			continue
+		case isNumber && slices.Contains(limits, keyword) && len(number) > len("999999999"):
+			continue
+		case isList && slices.Contains(listed, keyword):
+			copies := make([]any, len(list))
+			for i, one := range list {
+				copies[i] = walk(one, to)
+			}
+			value = copies
+		case isObject && slices.Contains(named, keyword):
+			copies := make(map[string]any, len(object))
+			for name, one := range object {
+				copies[name] = walk(one, to)
+			}
+			value = copies
+		case slices.Contains(inner, keyword):
+			value = walk(value, to)
+		}
+		out[keyword] = value
+	}
+	if to == telling {
+		simplify(out)
+	}
+	return out
+}
+
+// simplify rewrites the keywords of one schema for models.
+func simplify(s map[string]any) {
+	if text, ok := s["title"].(string); ok {
+		s["title"] = spelling.OneLine(text, maxTitle)
+	}
+	note, _ := s["description"].(string)
+	if only, ok := s["const"]; ok {
+		delete(s, "const")
+		if s["enum"] == nil {
+			s["enum"] = []any{only}
+		}
+	}
+	if options, ok := s["oneOf"].([]any); ok {
+		delete(s, "oneOf")
+		if more, both := s["anyOf"].([]any); both {
+			options = append(slices.Clone(more), options...)
+		}
+		s["anyOf"] = options
+	}
+	note = spelling.OneLine(note, maxPropertyDoc)
+	if values, ok := s["enum"].([]any); ok && len(values) > maxEnum {
+		s["enum"] = values[:maxEnum:maxEnum]
+		more := fmt.Sprintf("%d more values exist.", len(values)-maxEnum)
+		note = strings.TrimSpace(spelling.OneLine(note, maxPropertyDoc-len(more)-1) + " " + more)
+	}
+	if delete(s, "description"); note != "" {
+		s["description"] = note
+	}
+	if s["type"] == "object" && s["properties"] == nil {
+		s["properties"] = map[string]any{}
+	}
+}
+
+// flatten makes a root that is one of several objects, or all of them, a plain object: with all their
+// properties, of which only those are required that all of them require.
+func flatten(root map[string]any) {
+	resolve := func(value any) map[string]any {
+		s, _ := value.(map[string]any)
+		for range maxDepth {
+			ref, ok := s["$ref"].(string)
+			if !ok {
+				break
+			}
+			place, name, _ := strings.Cut(strings.TrimPrefix(ref, "#/"), "/")
+			defs, _ := root[place].(map[string]any)
+			if s, ok = defs[name].(map[string]any); !ok {
+				break
+			}
+		}
+		return s
+	}
+	properties, _ := root["properties"].(map[string]any)
+	properties = maps.Clone(properties)
+	if properties == nil {
+		properties = map[string]any{}
+	}
+	required := textsOf(root["required"])
+	add := func(part map[string]any) (requires []string) {
+		more, _ := part["properties"].(map[string]any)
+		for name, property := range more {
+			if have, ok := properties[name]; !ok {
+				properties[name] = property
+			} else if !reflect.DeepEqual(have, property) {
+				properties[name] = map[string]any{"anyOf": []any{have, property}}
+			}
+		}
+		return textsOf(part["required"])
+	}
+	if _, ok := root["$ref"]; ok {
+		required = append(required, add(resolve(root))...)
+	}
+	all, _ := root["allOf"].([]any)
+	for _, part := range all {
+		required = append(required, add(resolve(part))...)
+	}
+	var common []string
+	options, _ := root["anyOf"].([]any)
+	for i, part := range options {
+		requires := add(resolve(part))
+		if i == 0 {
+			common = requires
+		}
+		common = slices.DeleteFunc(common, func(name string) bool { return !slices.Contains(requires, name) })
+	}
+	required = append(required, common...)
+	slices.Sort(required)
+	for _, keyword := range []string{"$ref", "allOf", "anyOf", "not", "if", "then", "else", "enum", "dependentSchemas", "dependentRequired"} {
+		delete(root, keyword)
+	}
+	root["properties"] = properties
+	if required = slices.Compact(required); len(required) > 0 {
+		root["required"] = required
+	}
+}
+
+func textsOf(list any) (texts []string) {
+	values, _ := list.([]any)
+	for _, value := range values {
+		if text, ok := value.(string); ok {
+			texts = append(texts, text)
+		}
+	}
+	return texts
+}

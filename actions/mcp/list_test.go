@@ -1,0 +1,173 @@
+package mcp_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/planbot-go/planbot/actions/connections"
+	"github.com/planbot-go/planbot/actions/mcp"
+)
+
+func TestTheToolsOfAServerAreActions(t *testing.T) {
+	t.Parallel()
+	for _, legacy := range []bool{false, true} {
+		f := newFake(t, tool("send"), tool("create.issue"))
+		f.legacy = legacy
+		c, _ := connectTo(t, f.URL)
+		if got := f.count("server/discover"); got != 0 {
+			t.Errorf("it has connected before anybody needs it")
+		}
+		if names := offered(t, c); !slices.Equal(names, []string{connections.Name("svc", "create.issue"), "svc_send"}) {
+			t.Errorf("legacy %v: offered %v", legacy, names)
+		}
+		result, err := run(t.Context(), t, c, "svc_send", map[string]any{"to": "x"})
+		if err != nil || result.Text() != "ok" || result.Failed() {
+			t.Errorf("legacy %v: got %+v, %v", legacy, result, err)
+		}
+		if f.count("tools/list") != 1 || f.count("tools/call") != 1 {
+			t.Errorf("legacy %v: %d lists, %d calls", legacy, f.count("tools/list"), f.count("tools/call"))
+		}
+	}
+}
+
+func TestAListWithACursorThatComesTwice(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	f.list = func(string) string { return `{"tools":[` + tool("send") + `],"nextCursor":"x"}` }
+	c, log := connectTo(t, f.URL)
+	names, note := c.Offer(t.Context(), turnOf(t, "ada"))
+	if len(names) != 0 || !strings.Contains(note, "away") {
+		t.Errorf("offered %v, said %q", names, note)
+	}
+	if n := f.count("tools/list"); n != 2 {
+		t.Errorf("%d requests, want 2", n)
+	}
+	if _, err := c.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "broken list") {
+		t.Errorf("operators read %v", err)
+	}
+	if !strings.Contains(log.String(), "broken list") {
+		t.Error("the log does not say that the list is broken")
+	}
+}
+
+func TestAListThatIsTooLong(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	f.list = func(cursor string) string {
+		var tools []string
+		for i := range 300 {
+			tools = append(tools, tool(fmt.Sprintf("t%s%d", cursor, i)))
+		}
+		return `{"tools":[` + strings.Join(tools, ",") + `],"nextCursor":"` + map[string]string{"": "2"}[cursor] + `"}`
+	}
+	c, _ := connectTo(t, f.URL)
+	if names := offered(t, c); len(names) != 0 {
+		t.Errorf("offered %d actions", len(names))
+	}
+	if _, err := c.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "600") {
+		t.Errorf("got %v, want the count", err)
+	}
+	pages := 0
+	f.set(func() {
+		f.list = func(string) string { pages++; return fmt.Sprintf(`{"tools":[],"nextCursor":"p%d"}`, pages) }
+	})
+	if _, err := c.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 20 pages") || pages != 20 {
+		t.Errorf("got %v after %d pages", err, pages)
+	}
+}
+
+func TestAllPagesAreRead(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	f.list = func(cursor string) string {
+		next := map[string]string{"": "b", "b": "c"}[cursor]
+		return `{"tools":[` + tool("t"+cursor) + `],"nextCursor":"` + next + `"}`
+	}
+	c, _ := connectTo(t, f.URL)
+	if names := offered(t, c); !slices.Equal(names, []string{"svc_t", "svc_tb", "svc_tc"}) {
+		t.Errorf("offered %v", names)
+	}
+}
+
+func TestToolsThatAreWrong(t *testing.T) {
+	t.Parallel()
+	again := `{"name":"ok","inputSchema":{"type":"object","properties":{"other":{"type":"string"}}}}`
+	f := newFake(t, tool("ok"), again, tool(""), `{"name":"text","inputSchema":"text"}`, "null", tool("good"))
+	c, _ := connectTo(t, f.URL)
+	if names := offered(t, c); !slices.Equal(names, []string{"svc_good"}) {
+		t.Errorf("offered %v", names)
+	}
+	tools, err := c.Tools(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var faults []string
+	for _, tool := range tools {
+		if tool.Fault != "" {
+			faults = append(faults, tool.Remote+": "+tool.Fault)
+		}
+	}
+	if len(faults) != 4 {
+		t.Errorf("%d faults, want 4: %q", len(faults), faults)
+	}
+}
+
+func TestDefinitionsThatAreLeftOut(t *testing.T) {
+	t.Parallel()
+	schema := func(s string) string { return `{"name":"x","inputSchema":` + s + `}` }
+	deep := strings.Repeat(`{"type":"object","properties":{"a":`, 40) + `{}` + strings.Repeat(`}}`, 40)
+	for definition, want := range map[string]string{
+		schema(`{"type":"object","properties":{"a":{"$ref":"file:///etc/hostname"}}}`):       "inputSchema",
+		schema(`{"type":"object","properties":{"a":{"$ref":"https://example.com/s.json"}}}`): "inputSchema",
+		schema(`{"type":"string"}`): "object",
+		schema(`true`):              "object",
+		`{"name":"x"}`:              "there is none",
+		`{"name":1,"inputSchema":{"type":"object"}}`:                                        "no name",
+		`{"name":"x","description":7,"inputSchema":{"type":"object"}}`:                      "description",
+		`{"name":"x","name":"x","inputSchema":{"type":"object"}}`:                           "duplicate",
+		`{"name":"x","description":"\ud800","inputSchema":{"type":"object"}}`:               "surrogate",
+		`{"name":"x","description":"` + strings.Repeat("a", 65<<10) + `","inputSchema":{}}`: "bytes",
+		schema(deep): "levels",
+		schema(`{"type":"object","properties":{"a":{"type":"object","x-mcp-header":"A"}}}`):         "x-mcp-header",
+		`{"name":"x","inputSchema":{"type":"object"},"outputSchema":{"$ref":"file:///etc/passwd"}}`: "outputSchema",
+		`{"name":"x","annotations":{"readOnlyHint":"yes"},"inputSchema":{"type":"object"}}`:         "annotations",
+	} {
+		f := newFake(t, definition, tool("good"))
+		c, _ := connectTo(t, f.URL)
+		if names := offered(t, c); !slices.Equal(names, []string{"svc_good"}) {
+			t.Errorf("%.80s: offered %v", definition, names)
+		}
+		tools, err := c.Tools(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := slices.IndexFunc(tools, func(one mcp.Tool) bool { return one.Fault != "" })
+		if at < 0 || !strings.Contains(tools[at].Fault, want) {
+			t.Errorf("%.80s: got %+v, want %q", definition, tools, want)
+		}
+	}
+}
+
+func TestAPageThatIsTooLarge(t *testing.T) {
+	t.Parallel()
+	f := newFake(t)
+	f.front = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Header.Get("Mcp-Method") != "tools/list" {
+			return false
+		}
+		w.Header().Set("Content-Type", "application/json")
+		for range 3 << 10 {
+			if _, err := fmt.Fprint(w, strings.Repeat(" ", 1<<10)); err != nil {
+				break
+			}
+		}
+		return true
+	}
+	c, _ := connectTo(t, f.URL)
+	if _, err := c.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 2097152 bytes") {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,208 @@
+package mcp
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	validator "github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/spelling"
+)
+
+// unreadable is the result of a call whose answer came and cannot be read.
+var unreadable = actions.Text("This was done, but its answer could not be read.")
+
+// toolResult is the result of a call.
+type toolResult struct {
+	Content    []block         `json:"content"`
+	Structured json.RawMessage `json:"structuredContent"`
+	IsError    bool            `json:"isError"`
+	ResultType string          `json:"resultType"`
+	Task       json.RawMessage `json:"task"`
+}
+
+// block is a part of a result.
+type block struct {
+	Type     string `json:"type"`
+	Text     string `json:"text"`
+	Data     string `json:"data"`
+	MIMEType string `json:"mimeType"`
+	URI      string `json:"uri"`
+	Name     string `json:"name"`
+	Resource *struct {
+		URI      string `json:"uri"`
+		MIMEType string `json:"mimeType"`
+		Text     string `json:"text"`
+		Blob     string `json:"blob"`
+	} `json:"resource"`
+	Annotations struct {
+		Audience []string `json:"audience"`
+	} `json:"annotations"`
+}
+
+// say is the block in words; known is false if there is no such type.
+func (b block) say() (text string, known bool) {
+	switch b.Type {
+	case "text":
+		return b.Text, true
+	case "image", "audio":
+		return media(b.MIMEType, b.Data), true
+	case "resource_link":
+		return fmt.Sprintf("%s (%s)", spelling.OneLine(b.Name, maxDescription), spelling.OneLine(b.URI, maxDescription)), true
+	case "resource":
+		switch r := b.Resource; {
+		case r == nil:
+			return "", false
+		case r.Blob != "":
+			return media(r.MIMEType, r.Blob), true
+		default:
+			return r.Text, true
+		}
+	}
+	return "", false
+}
+
+// media stands for what models do not read, such as [image/png, 146 KB].
+func media(kind, base64 string) string {
+	size := len(base64) * 3 / 4 //nolint:mnd // four characters are three bytes
+	return fmt.Sprintf("[%s, %d KB]", spelling.OneLine(kind, maxTitle), (size+1<<9)>>10)
+}
+
+// forPersonOnly reports whether the model does not get the block.
+func (b block) forPersonOnly() bool { return slices.Equal(b.Annotations.Audience, []string{"user"}) }
+
+// readResult makes a result of the result of a call.
+func (c *Connection) readResult(ctx context.Context, turn *actions.Turn, d definition, raw json.RawMessage) fate {
+	var r toolResult
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return fate{result: unreadable}
+	}
+	tool := spelling.OneLine(d.remote, maxShown)
+	switch {
+	case r.ResultType == "input_required":
+		return c.asked(ctx, turn, d, raw)
+	case r.ResultType != "" && r.ResultType != "complete", len(r.Task) > 0:
+		return fate{err: c.uncertain(d, errors.New("the server has put it off, which we have not asked for"))}
+	}
+	var texts, alone []string
+	for _, b := range r.Content {
+		text, known := b.say()
+		switch {
+		case !known:
+			if r.IsError {
+				return fate{result: actions.Fail("%s of %s failed, and its answer could not be read.", tool, c.cfg.Key)}
+			}
+			return fate{result: unreadable}
+		case b.forPersonOnly() && !r.IsError:
+			alone = append(alone, text)
+		default:
+			texts = append(texts, text)
+		}
+	}
+	text := strings.Join(texts, "\n")
+	if r.IsError {
+		if text == "" {
+			text = fmt.Sprintf("%s of %s failed, and did not say why.", tool, c.cfg.Key)
+		}
+		return fate{result: actions.Fail("%s", text)}
+	}
+	result := actions.Text("%s", text)
+	switch structured := len(r.Structured) > 0 && string(r.Structured) != "null"; {
+	case structured:
+		value, err := usable(r, d.output)
+		if err != nil {
+			c.log.Error().Str("tool", tool).Str("error", err.Error()).Msg("the answer of an MCP server is not usable")
+			return fate{result: actions.Fail("%s of %s was done, but its answer is not usable.", tool, c.cfg.Key)}
+		}
+		result = actions.JSON(value)
+	case d.output != nil && text == "":
+		return fate{err: c.uncertain(d, errors.New("the answer has nothing of what its outputSchema promises"))}
+	case d.output != nil:
+		c.log.Warn().Str("tool", tool).Msg("the answer of an MCP server is a text, and its outputSchema promises data")
+	case text == "" && alone == nil:
+		result = actions.Text("%s of %s answered without any content.", tool, c.cfg.Key)
+	}
+	if shown := strings.TrimSpace(strings.Join(alone, "\n")); shown != "" {
+		shown = spelling.Cut(shown, maxAlone)
+		result = result.WithCard(activity.Card{Fallback: shown, Body: []any{activity.RichText{{Text: shown}}}})
+	}
+	return fate{result: result}
+}
+
+// maxAlone is how long a text is that only the person sees.
+const maxAlone = 4000
+
+// usable returns the data of a result with its numbers to the digit. A text that is the same JSON is read
+// instead, and then is not told as well. The error has no value of the result in it.
+func usable(r toolResult, promised *validator.Schema) (jsontext.Value, error) {
+	value, twin := jsontext.Value(r.Structured), false
+	wanted := value.Clone()
+	if err := wanted.Canonicalize(); err != nil {
+		return nil, errors.New("it is no JSON that everybody reads in the same way")
+	}
+	for _, b := range r.Content {
+		same := jsontext.Value(b.Text)
+		if b.Type == "text" && same.Canonicalize() == nil && bytes.Equal(same, wanted) {
+			value, twin = jsontext.Value(b.Text), true
+			break
+		}
+	}
+	if !twin && !exact(value) {
+		return nil, errors.New("it has an integer beyond 2^53, which other readers change, and no text with the same")
+	}
+	if promised == nil {
+		return value, nil
+	}
+	tree, err := validator.UnmarshalJSON(bytes.NewReader(value))
+	if err != nil {
+		return nil, errors.New("it is no JSON")
+	}
+	if wrong, ok := errors.AsType[*validator.ValidationError](promised.Validate(tree)); ok {
+		return nil, fmt.Errorf("it does not fit the outputSchema: %s", faultIn(wrong))
+	}
+	return value, nil
+}
+
+// faultIn names the keyword of a schema that a value does not fit, and its place in the schema.
+func faultIn(wrong *validator.ValidationError) string {
+	for len(wrong.Causes) > 0 {
+		wrong = wrong.Causes[0]
+	}
+	_, place, _ := strings.Cut(wrong.SchemaURL, "#")
+	return spelling.OneLine(place+" "+strings.Join(wrong.ErrorKind.KeywordPath(), "/"), maxReason)
+}
+
+// exact reports whether no integer is so large that a double may not hold it.
+func exact(value jsontext.Value) bool {
+	limit := big.NewInt(1 << 53)
+	dec := jsontext.NewDecoder(bytes.NewReader(value))
+	for {
+		token, err := dec.ReadToken()
+		if err != nil {
+			return errors.Is(err, io.EOF)
+		}
+		if token.Kind() != '0' {
+			continue
+		}
+		if n, ok := new(big.Int).SetString(token.String(), 10); ok && n.CmpAbs(limit) > 0 {
+			return false
+		}
+	}
+}
+
+// asked is what becomes of a call for which the server wants something of the person: input, which it asks for
+// in a result (nil: it refused the call because we said that we have none to give). It is declined: the call
+// is not made again, and the model learns why.
+func (c *Connection) asked(_ context.Context, _ *actions.Turn, d definition, _ json.RawMessage) fate {
+	return fate{result: actions.Fail("%s of %s asks the person for something that cannot be asked for here. It was not done.", spelling.OneLine(d.remote, maxShown), c.cfg.Key)}
+}

@@ -1,0 +1,217 @@
+package mcp
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"sync"
+	"time"
+
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/internal/spelling"
+)
+
+const (
+	maxNoise      = 200     // characters of a line in the log
+	maxStderr     = 4 << 10 // bytes a second
+	endPause      = time.Second
+	pipesAfterEnd = time.Second
+)
+
+// inherited are the variables that a server gets from the bot's environment.
+var inherited = []string{"PATH", "HOME", "LANG", "TMPDIR"}
+
+// stdioTransport runs a server as a process. It is for one connection.
+type stdioTransport struct {
+	command []string
+	dir     string
+	env     map[string]string
+	log     zerolog.Logger
+}
+
+// Connect starts the process.
+func (t *stdioTransport) Connect(ctx context.Context) (sdk.Connection, error) {
+	cmd := exec.Command(t.command[0], t.command[1:]...) //nolint:gosec,noctx // the operator's; it ends with the session
+	cmd.Dir, cmd.Env = t.dir, []string{}
+	for _, name := range inherited {
+		if value, ok := os.LookupEnv(name); ok {
+			cmd.Env = append(cmd.Env, name+"="+value)
+		}
+	}
+	for name, value := range t.env {
+		cmd.Env = append(cmd.Env, name+"="+value)
+	}
+	cmd.Stderr = &stderr{log: t.log}
+	cmd.WaitDelay = pipesAfterEnd
+	ownGroup(cmd)
+	stdin, err := cmd.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	stdout, err := cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the server: %w", err)
+	}
+	p := &process{cmd: cmd, stdin: stdin, lines: bufio.NewReaderSize(stdout, maxStderr), log: t.log}
+	conn, err := (&sdk.IOTransport{Reader: io.NopCloser(p), Writer: p, MaxLineLength: maxBody}).Connect(ctx)
+	if err != nil {
+		return nil, errors.Join(err, p.Close())
+	}
+	return &noted{Connection: conn, open: map[jsonrpc.ID]*exchange{}}, nil
+}
+
+// process is a server that runs. What it writes to stdout and is no message is logged and left out.
+type process struct {
+	cmd   *exec.Cmd
+	stdin io.WriteCloser
+	log   zerolog.Logger
+
+	lines *bufio.Reader
+	rest  []byte // of the current line
+
+	once sync.Once
+	err  error
+}
+
+func (p *process) Write(b []byte) (int, error) { return p.stdin.Write(b) }
+
+// Read returns the next line that is a message, or a part of it.
+func (p *process) Read(b []byte) (int, error) {
+	for len(p.rest) == 0 {
+		var line []byte
+		for {
+			part, err := p.lines.ReadSlice('\n')
+			line = append(line, part...)
+			if len(line) > maxBody {
+				return 0, fmt.Errorf("a message of the server has more than %d bytes", maxBody)
+			}
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, bufio.ErrBufferFull) {
+				return 0, err
+			}
+		}
+		text := bytes.TrimSpace(line)
+		switch {
+		case len(text) == 0:
+		case text[0] == '{' || text[0] == '[':
+			p.rest = line
+		default:
+			p.log.Warn().Str("line", spelling.OneLine(string(text[:min(len(text), 4*maxNoise)]), maxNoise)).Msg("an MCP server wrote something to stdout that is no message")
+		}
+	}
+	n := copy(b, p.rest)
+	p.rest = p.rest[n:]
+	return n, nil
+}
+
+// Close ends the process and everything that it started: it closes its stdin, then asks it to end, then
+// kills it, with a second for each.
+func (p *process) Close() error {
+	p.once.Do(func() {
+		_ = p.stdin.Close() // it may be gone
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			_ = p.cmd.Wait() // how a server ends does not matter
+		}()
+		for _, end := range []func(*exec.Cmd) error{nil, terminateGroup, killGroup} {
+			if end != nil {
+				_ = end(p.cmd) // it may have ended
+			}
+			select {
+			case <-ended:
+				_ = killGroup(p.cmd) // what it left behind
+				return
+			case <-time.After(endPause):
+			}
+		}
+		<-ended
+	})
+	return p.err
+}
+
+// stderr logs what a server writes there, line by line, at most maxStderr bytes a second.
+type stderr struct {
+	log  zerolog.Logger
+	line []byte
+	used int
+	from time.Time
+}
+
+func (s *stderr) Write(b []byte) (int, error) {
+	if now := time.Now(); now.Sub(s.from) > time.Second {
+		s.from, s.used = now, 0
+	}
+	for line := range bytes.Lines(b) {
+		if room := maxStderr - s.used; room > 0 {
+			s.line = append(s.line, line[:min(len(line), room)]...)
+			s.used += len(line)
+		}
+		if bytes.HasSuffix(line, []byte("\n")) || len(s.line) >= maxStderr {
+			if text := spelling.OneLine(string(s.line), maxStderr); text != "" {
+				s.log.Debug().Str("line", text).Msg("an MCP server wrote to stderr")
+			}
+			s.line = s.line[:0]
+		}
+	}
+	return len(b), nil
+}
+
+// noted is a connection whose calls are noted in their exchanges.
+type noted struct {
+	sdk.Connection
+
+	mu   sync.Mutex
+	open map[jsonrpc.ID]*exchange
+}
+
+func (n *noted) Write(ctx context.Context, msg jsonrpc.Message) error {
+	if call, ok := msg.(*jsonrpc.Request); ok && call.IsCall() {
+		if x := followed(ctx); x != nil {
+			x.note(func() { x.sent, x.fault, x.answer = true, nil, nil })
+			n.mu.Lock()
+			n.open[call.ID] = x
+			n.mu.Unlock()
+		}
+	}
+	return n.Connection.Write(ctx, msg)
+}
+
+func (n *noted) Read(ctx context.Context) (jsonrpc.Message, error) {
+	msg, err := n.Connection.Read(ctx)
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err != nil {
+		for _, x := range n.open {
+			x.note(func() { x.fault = fmt.Errorf("the server ended the connection: %w", err) })
+		}
+		clear(n.open)
+		return nil, err
+	}
+	if got, ok := msg.(*jsonrpc.Response); ok {
+		x := n.open[got.ID]
+		delete(n.open, got.ID)
+		x.note(func() {
+			x.answer = &answer{Result: got.Result}
+			if wire, ok := errors.AsType[*jsonrpc.Error](got.Error); ok {
+				x.answer.Error = &rpcError{Code: wire.Code, Message: wire.Message}
+			} else if got.Error != nil {
+				x.answer.Error = &rpcError{Code: -32603, Message: "an error of no kind"}
+			}
+		})
+	}
+	return msg, nil
+}
