@@ -472,7 +472,7 @@ func (c *connection) open(ctx context.Context, key, dir string, lock *connection
 	}
 	cfg := mcp.Config{
 		Key: key, Summary: c.Summary, URL: c.MCP, Header: header, Command: c.Command, SignIn: signIn, Rules: rules, Lock: lock,
-		CallTimeout: c.Timeout, Timeouts: c.Timeouts, Log: log,
+		CallTimeout: c.Timeout, Timeouts: c.Timeouts, Metrics: metrics, Log: log,
 	}
 	if c.Command != nil {
 		cfg.Dir = dir
