@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -59,6 +58,7 @@ type listed struct {
 	name       string         // in plans; "": it cannot be planned
 	definition jsontext.Value // what a lock keeps of it; nil: nothing
 	leftOut    string         // why it is not offered; "": it is
+	refused    bool           // the operator's rules leave it out
 	notes      []string       // what else an operator should know
 }
 
@@ -84,12 +84,12 @@ func listOf(ctx context.Context, c connections.Connection) (all []listed, err er
 	case *mcp.Connection:
 		tools, err := c.Tools(ctx)
 		for _, tool := range tools {
-			all = append(all, listed{remote: tool.Remote, name: tool.Name, definition: tool.Definition, leftOut: tool.LeftOut})
+			all = append(all, listed{remote: tool.Remote, name: tool.Name, definition: tool.Definition, leftOut: tool.LeftOut, refused: tool.LeftOut == "it is not allowed"})
 		}
 		return all, err
 	case *openapi.Connection:
 		for _, o := range c.Operations() {
-			one := listed{remote: o.Remote, leftOut: o.LeftOut, notes: o.Notes}
+			one := listed{remote: o.Remote, leftOut: o.LeftOut, notes: o.Notes, refused: o.LeftOut == "it is not in the rules"}
 			if o.Action != nil {
 				one.name = o.Action.Name
 			}
@@ -138,7 +138,11 @@ func (c actionsCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 				all = append(all, a)
 				said[a.Name] = description(one.definition)
 			}
-			for _, note := range slices.DeleteFunc(append([]string{one.leftOut}, one.notes...), func(note string) bool { return note == "" }) {
+			notes := one.notes
+			if one.leftOut != "" && !one.refused {
+				notes = append([]string{one.leftOut}, notes...)
+			}
+			for _, note := range notes {
 				fmt.Fprintf(std.Err, "%s: %s: %s\n", service.Key(), cli.OneLine(one.remote), cli.OneLine(note))
 			}
 		}
@@ -228,6 +232,6 @@ func pin(s *settings.Settings, services []service, std *cli.Streams) error {
 	if err := after.Write(path); err != nil {
 		return err
 	}
-	fmt.Fprintf(std.Out, "%d changes in %s. The bot may use exactly what stands there, after its next start.\n", len(changes), path)
+	fmt.Fprintf(std.Out, "Changes in %[2]s: %[1]d. The bot may use exactly what stands there, after its next start.\n", len(changes), path)
 	return failed
 }

@@ -290,11 +290,14 @@ func checkService(s service) check {
 	if s.err != nil {
 		return warn("the service cannot be asked, so none of its actions is offered: "+s.err.Error(), "see that it runs, and its connection in bot.yaml")
 	}
-	var offered, others []string
+	var offered, refused, others []string
 	for _, one := range s.has {
-		if one.leftOut == "" {
+		switch {
+		case one.leftOut == "":
 			offered = append(offered, one.name)
-		} else {
+		case one.refused:
+			refused = append(refused, cli.OneLine(one.remote))
+		default:
 			others = append(others, cli.OneLine(one.remote)+" is not offered: "+cli.OneLine(one.leftOut))
 		}
 		for _, note := range one.notes {
@@ -302,6 +305,9 @@ func checkService(s service) check {
 		}
 	}
 	c := ok(strings.TrimSuffix(fmt.Sprintf("offers %d actions: %s", len(offered), strings.Join(offered, ", ")), ": "))
+	if len(refused) > 0 {
+		c.Detail += "\nits rules leave out " + strings.Join(refused, ", ")
+	}
 	c.Detail = strings.Join(append([]string{c.Detail}, others...), "\n")
 	if len(others) > 0 {
 		c.Status, c.Hint = warned, "bot actions --pin shows what changed, and accepts it"
