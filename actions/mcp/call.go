@@ -193,7 +193,7 @@ func (c *Connection) fateOf(ctx context.Context, turn *actions.Turn, s *session,
 		if errors.Is(err, sdk.ErrConnectionClosed) || s.http == nil {
 			c.kill(s)
 		}
-		s.stale.Store(true) // so that the next one finds out whether it is away
+		s.stale.Store(true) // the next one finds out whether it is away
 		return fate{result: actions.Fail("%s", c.away()), again: true}
 	case x.tooLarge:
 		return fate{result: unreadable}
@@ -205,6 +205,7 @@ func (c *Connection) fateOf(ctx context.Context, turn *actions.Turn, s *session,
 	if errors.Is(err, sdk.ErrConnectionClosed) || s.http == nil && ctx.Err() == nil {
 		c.kill(s)
 	}
+	s.stale.Store(true)
 	if c.repeatable(d) {
 		return fate{result: actions.Fail("%s did not answer.", c.cfg.Key), again: true}
 	}

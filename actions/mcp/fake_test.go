@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -23,7 +24,14 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain is also the server that tests run on stdio.
+func TestMain(m *testing.M) {
+	if kind := os.Getenv("STDIO_SERVER"); kind != "" {
+		serveStdio(kind)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // message is a request to the fake server.
 type message struct {
@@ -53,6 +61,7 @@ type fake struct {
 	sessions int
 	changed  chan struct{} // tells listeners
 	gone     chan struct{}
+	once     sync.Once
 }
 
 func newFake(t *testing.T, tools ...string) *fake {
@@ -62,8 +71,13 @@ func newFake(t *testing.T, tools ...string) *fake {
 		f.result(w, m, `{"content":[{"type":"text","text":"ok"}]}`)
 	}
 	f.Server = httptest.NewServer(f)
-	t.Cleanup(func() { close(f.gone); f.Close() })
+	t.Cleanup(f.stop)
 	return f
+}
+
+// stop makes the server go away.
+func (f *fake) stop() {
+	f.once.Do(func() { close(f.gone); f.CloseClientConnections(); f.Close() })
 }
 
 const modern = `"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}}`

@@ -129,7 +129,7 @@ func New(cfg Config) (*Connection, error) {
 		fault("SignIn and Header need a URL: a server on stdio gets credentials in Env")
 	}
 	for name := range cfg.Header {
-		if slices.Contains([]string{"Host", "Content-Length", "Idempotency-Key", "X-Idempotency-Key"}, http.CanonicalHeaderKey(name)) {
+		if name = http.CanonicalHeaderKey(name); slices.Contains([]string{"Host", "Content-Length", "Idempotency-Key", "X-Idempotency-Key"}, name) {
 			fault("Header: %s cannot be set", name) // net/http sends requests with such a key again
 		}
 	}

@@ -1,0 +1,175 @@
+package mcp_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/mcp"
+	"github.com/planbot-go/planbot/connector"
+)
+
+// people have tokens, or have not, as a token service keeps them.
+type people struct {
+	client *connector.Client
+	mu     sync.Mutex
+	tokens map[string]string // by the id of the account
+}
+
+func newPeople(t *testing.T) *people {
+	t.Helper()
+	p := &people{tokens: map[string]string{}}
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		token := p.tokens[r.URL.Query().Get("userId")]
+		if token == "" {
+			w.WriteHeader(http.StatusNotFound)
+			return
+		}
+		fmt.Fprintf(w, `{"token":%q}`, token)
+	}))
+	t.Cleanup(s.Close)
+	guard, client, err := connector.New(connector.Config{TokenURL: s.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(guard.Close)
+	t.Cleanup(client.Close)
+	p.client = client
+	return p
+}
+
+func (p *people) sign(who, token string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.tokens["29:"+who] = token
+}
+
+// turn is a turn of a person, who may be signed in.
+func (p *people) turn(t *testing.T, who string) *actions.Turn {
+	t.Helper()
+	turn := turnOf(t, who)
+	turn.UserToken = func(ctx context.Context, connection string) (connector.UserToken, error) {
+		if connection != "crm" {
+			t.Errorf("a token for %s", connection)
+		}
+		return p.client.UserToken(ctx, turn.Activity.Reference(), connection, "")
+	}
+	return turn
+}
+
+func TestEachPersonHasASessionOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	for _, legacy := range []bool{false, true} {
+		all := newPeople(t)
+		f := newFake(t, tool("send"))
+		f.legacy = legacy
+		f.front = func(w http.ResponseWriter, r *http.Request) bool { // it knows two people, who see different tools
+			who := r.Header.Get("Authorization")
+			f.set(func() {
+				switch who {
+				case "Bearer of-ada":
+					f.tools = []string{tool("send"), tool("audit")}
+				case "Bearer of-bob", "Bearer of-bob-2":
+					f.tools = []string{tool("send")}
+				}
+			})
+			if !strings.HasPrefix(who, "Bearer of-") {
+				w.WriteHeader(http.StatusUnauthorized)
+				return true
+			}
+			return false
+		}
+		f.call = func(w http.ResponseWriter, r *http.Request, m message) {
+			f.result(w, m, fmt.Sprintf(`{"content":[{"type":"text","text":%q}]}`, r.Header.Get("Authorization")+r.Header.Get("Mcp-Session-Id")))
+		}
+		c, log := connectTo(t, f.URL, func(cfg *mcp.Config) { cfg.SignIn = "crm" })
+		offer := func(who string) []string {
+			names, _ := c.Offer(t.Context(), all.turn(t, who))
+			return names
+		}
+		send := func(who string) string {
+			a, ok := c.Actions().Lookup("svc_send")
+			if !ok || a.Connection != "crm" {
+				t.Fatalf("got %+v, %v", a, ok)
+			}
+			result, err := a.Call(t.Context(), all.turn(t, who), map[string]any{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return result.Text()
+		}
+		if names := offer("ada"); !slices.Equal(names, []string{"svc_connect"}) || len(f.seen) != 0 {
+			t.Fatalf("offered %v to somebody without a token, after %d requests", names, len(f.seen))
+		}
+		connect, ok := c.Actions().Lookup("svc_connect")
+		if !ok || connect.Connection != "crm" {
+			t.Fatalf("got %+v, %v", connect, ok)
+		}
+		all.sign("ada", "of-ada")
+		result, err := connect.Call(t.Context(), all.turn(t, "ada"), map[string]any{})
+		if err != nil || !result.Observe() {
+			t.Fatalf("got %+v, %v", result, err)
+		}
+		if names := offer("ada"); !slices.Equal(names, []string{"svc_audit", "svc_send"}) {
+			t.Errorf("ada is offered %v", names)
+		}
+		all.sign("bob", "of-bob")
+		if names := offer("bob"); !slices.Equal(names, []string{"svc_send"}) {
+			t.Errorf("bob is offered %v", names)
+		}
+		session := func(n int) string { return map[bool]string{true: fmt.Sprint("s", n)}[legacy] }
+		if got := send("ada"); got != "Bearer of-ada"+session(1) {
+			t.Errorf("ada's call went out as %s", got)
+		}
+		if got := send("bob"); got != "Bearer of-bob"+session(2) {
+			t.Errorf("bob's call went out as %s", got)
+		}
+		all.sign("bob", "of-bob-2") // a fresh one
+		if got := send("bob"); got != "Bearer of-bob-2"+session(2) {
+			t.Errorf("bob's second call went out as %s", got)
+		}
+		a, _ := c.Actions().Lookup("svc_audit")
+		if result, err := a.Call(t.Context(), all.turn(t, "bob"), map[string]any{}); err != nil || !result.Failed() {
+			t.Errorf("bob used what only ada has: %+v, %v", result, err)
+		}
+		// Once the token is gone nothing goes out any more.
+		if _, err := c.Forget(t.Context(), all.turn(t, "ada")); err != nil {
+			t.Error(err)
+		}
+		all.sign("ada", "")
+		before := f.count("tools/call")
+		a, _ = c.Actions().Lookup("svc_send")
+		if result, err := a.Call(t.Context(), all.turn(t, "ada"), map[string]any{}); err == nil || f.count("tools/call") != before {
+			t.Errorf("got %+v, %v", result, err)
+		}
+		if legacy {
+			eventually(t, "ada's session is ended", func() bool { return f.count("DELETE") == 1 })
+		}
+		if strings.Contains(log.String(), "of-ada") {
+			t.Error("the log has a token")
+		}
+	}
+}
+
+func TestAToolCalledConnect(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, tool("connect"), tool("send"))
+	all := newPeople(t)
+	all.sign("ada", "of-ada")
+	c, _ := connectTo(t, f.URL, func(cfg *mcp.Config) { cfg.SignIn = "crm" })
+	if names, _ := c.Offer(t.Context(), all.turn(t, "ada")); !slices.Equal(names, []string{"svc_send"}) {
+		t.Errorf("offered %v", names)
+	}
+	tools, err := c.Tools(t.Context())
+	if err != nil || tools[0].Remote != "connect" || !strings.Contains(tools[0].LeftOut, "signs in") {
+		t.Errorf("operators read %+v, %v", tools, err)
+	}
+}

@@ -1,0 +1,284 @@
+package mcp_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/mcp"
+)
+
+const promises = `,"outputSchema":{"type":"object","properties":{"id":{"type":"integer"}},"required":["id"]}`
+
+func TestResults(t *testing.T) {
+	t.Parallel()
+	quoted := func(text string) string { raw, _ := json.Marshal(text); return string(raw) }
+	text := func(s string) string { return `{"type":"text","text":` + quoted(s) + `}` }
+	const notUsable = "send of svc was done, but its answer is not usable."
+	for what, c := range map[string]struct {
+		schema, result string
+		want           string
+		failed         bool
+	}{
+		"isError":                       {"", `{"isError":true,"content":[` + text("no such repo") + `]}`, "no such repo", true},
+		"isError without a text":        {"", `{"isError":true,"content":[]}`, "send of svc failed, and did not say why.", true},
+		"isError with data":             {promises, `{"isError":true,"content":[` + text("no") + `],"structuredContent":{}}`, "no", true},
+		"texts":                         {"", `{"content":[` + text("a") + `,` + text("b") + `]}`, "a\nb", false},
+		"nothing":                       {"", `{"content":[]}`, "send of svc answered without any content.", false},
+		"null":                          {"", `{"content":null}`, "send of svc answered without any content.", false},
+		"an empty object":               {"", `{}`, "send of svc answered without any content.", false},
+		"a large integer with its text": {"", `{"content":[` + text(`{ "id": 9007199254740993 }`) + `],"structuredContent":{"id":9007199254740993}}`, `{"id":9007199254740993}`, false},
+		"a large integer without it":    {"", `{"content":[],"structuredContent":{"id":9007199254740993}}`, notUsable, true},
+		"a smaller integer":             {"", `{"content":[],"structuredContent":{"id":9007199254740991}}`, `{"id":9007199254740991}`, false},
+		"another text":                  {"", `{"content":[` + text("see there") + `],"structuredContent":{"id":7}}`, `{"id":7}`, false},
+		"a list":                        {"", `{"content":[],"structuredContent":[1,"a"]}`, `[1,"a"]`, false},
+		"as promised":                   {promises, `{"content":[` + text(`{"id":7}`) + `],"structuredContent":{"id":7}}`, `{"id":7}`, false},
+		"a field is missing":            {promises, `{"content":[` + text(`{"id":7}`) + `],"structuredContent":{"name":"x"}}`, notUsable, true},
+		"a field of another type":       {promises, `{"content":[],"structuredContent":{"id":"7"}}`, notUsable, true},
+		"a member twice":                {"", `{"content":[],"structuredContent":{"id":1,"id":2}}`, notUsable, true},
+		"a text in place of data":       {promises, `{"content":[` + text("seven") + `]}`, "seven", false},
+		"a link":                        {"", `{"content":[{"type":"resource_link","name":"Log\n","uri":"file:///x"}]}`, "Log (file:///x)", false},
+		"a resource":                    {"", `{"content":[{"type":"resource","resource":{"uri":"x:1","text":"inside"}}]}`, "inside", false},
+		"a blob":                        {"", `{"content":[{"type":"resource","resource":{"uri":"x:1","mimeType":"application/pdf","blob":"` + strings.Repeat("A", 4096) + `"}}]}`, "[application/pdf, 3 KB]", false},
+	} {
+		f := newFake(t, tool("send", c.schema))
+		f.saying(c.result)
+		conn, _ := connectTo(t, f.URL)
+		result, err := call(t, conn)
+		if err != nil || result.Text() != c.want || result.Failed() != c.failed {
+			t.Errorf("%s: got %q, failed %v, %v, want %q", what, result.Text(), result.Failed(), err, c.want)
+		}
+		if f.count("tools/call") != 1 {
+			t.Errorf("%s: %d requests", what, f.count("tools/call"))
+		}
+	}
+}
+
+func TestALargeIntegerIsExact(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, tool("send", promises))
+	f.saying(`{"content":[{"type":"text","text":"{\"id\":9007199254740993}"}],"structuredContent":{"id":9007199254740993}}`)
+	c, _ := connectTo(t, f.URL)
+	result, err := call(t, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := result.Value()
+	if object, ok := value.(map[string]any); err != nil || !ok || fmt.Sprint(object["id"]) != "9007199254740993" {
+		t.Errorf("got %v, %v", value, err)
+	}
+	a, _ := c.Actions().Lookup("svc_send")
+	if a.Returns == nil || a.Returns.Properties["id"] == nil {
+		t.Error("plans do not know the fields of the result")
+	}
+	// An argument is as exact.
+	f.set(func() {
+		f.tools = []string{strings.Replace(tool("send"), `"to":{"type":"string"}`, `"to":{"type":"integer"}`, 1)}
+	})
+	again, _ := connectTo(t, f.URL)
+	offered(t, again)
+	if _, err := run(t.Context(), t, again, "svc_send", map[string]any{"to": json.Number("9007199254740993")}); err != nil {
+		t.Fatal(err)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if got := string(f.seen[len(f.seen)-1].Params.Arguments); got != `{"to":9007199254740993}` {
+		t.Errorf("the server got %s", got)
+	}
+}
+
+func TestAPromiseThatIsNotKept(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, tool("send", promises))
+	for _, result := range []string{`{"content":[]}`, `{}`, `{"content":[],"structuredContent":null}`} {
+		f.saying(result)
+		c, _ := connectTo(t, f.URL)
+		if got, err := call(t, c); !errors.Is(err, actions.ErrUncertain) {
+			t.Errorf("%s: got %+v, %v: want that nobody knows", result, got, err)
+		}
+	}
+	f.saying(`{"content":[],"structuredContent":{"name":"s3cret"}}`)
+	c, log := connectTo(t, f.URL)
+	if _, err := call(t, c); err != nil {
+		t.Fatal(err)
+	}
+	if text := log.String(); !strings.Contains(text, "does not fit the outputSchema: /required") && !strings.Contains(text, "required") || strings.Contains(text, "s3cret") {
+		t.Errorf("operators read %s", text)
+	}
+}
+
+func TestImagesAreNotTold(t *testing.T) {
+	t.Parallel()
+	data := base64.StdEncoding.EncodeToString(make([]byte, 150<<10))
+	f := newFake(t, tool("send"))
+	f.saying(`{"content":[{"type":"text","text":"a"},{"type":"image","mimeType":"image/png","data":"` + data + `"}]}`)
+	c, _ := connectTo(t, f.URL)
+	if result, err := call(t, c); err != nil || result.Text() != "a\n[image/png, 150 KB]" {
+		t.Errorf("got %.100q, %v", result.Text(), err)
+	}
+}
+
+func TestWhatOnlyThePersonSees(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, tool("send"))
+	f.saying(`{"content":[{"type":"text","text":"for models"},{"type":"text","text":"*for* people","annotations":{"audience":["user"]}},{"type":"text","text":"for both","annotations":{"audience":["user","assistant"]}}]}`)
+	c, _ := connectTo(t, f.URL)
+	result, err := call(t, c)
+	if err != nil || result.Text() != "for models\nfor both" || len(result.Cards()) != 1 || result.Cards()[0].Fallback != "*for* people" {
+		t.Errorf("got %+v, %v", result, err)
+	}
+}
+
+func TestAnswersInStreams(t *testing.T) {
+	t.Parallel()
+	for _, legacy := range []bool{false, true} {
+		f := newFake(t, tool("send"))
+		f.legacy = legacy
+		f.call = func(w http.ResponseWriter, _ *http.Request, m message) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			fmt.Fprint(w, ": hello\n\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":\"x\"}}\n\n")
+			fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\r\ndata: \"result\":{\"content\":[{\"type\":\"text\",\"text\":\"streamed\"}]}}\r\n\r\n", m.ID)
+		}
+		c, _ := connectTo(t, f.URL)
+		if result, err := call(t, c); err != nil || result.Text() != "streamed" {
+			t.Errorf("legacy %v: got %+v, %v", legacy, result, err)
+		}
+	}
+}
+
+func TestWhatModelsAreTold(t *testing.T) {
+	t.Parallel()
+	many := make([]string, 150)
+	for i := range many {
+		many[i] = fmt.Sprintf(`"v%d"`, i)
+	}
+	f := newFake(t, `{"name":"send","description":"Sends","inputSchema":{
+		"$schema":"https://json-schema.org/draft/2020-12/schema","$id":"https://example.com/x","$comment":"c","x-y":1,
+		"$defs":{"who":{"type":"object","properties":{"id":{"type":"integer"}},"examples":[1]}},
+		"type":"object",
+		"properties":{
+			"examples":{"type":"string","default":"d","format":"date-time","examples":["e"]},
+			"kind":{"const":"a"},
+			"who":{"$ref":"#/$defs/who"},
+			"either":{"oneOf":[{"type":"string"},{"type":"integer"}]},
+			"free":true,
+			"bag":{"type":"object"},
+			"many":{"enum":[`+strings.Join(many, ",")+`]}
+		},
+		"anyOf":[{"required":["kind","who"],"properties":{"more":{"type":"string"}}},{"required":["kind"]}]
+	}}`)
+	c, _ := connectTo(t, f.URL)
+	if names := offered(t, c); len(names) != 1 {
+		t.Fatalf("offered %v", names)
+	}
+	a, _ := c.Actions().Lookup("svc_send")
+	raw, err := json.Marshal(a.Told)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var told struct {
+		Type       string
+		Required   []string
+		Properties map[string]struct {
+			Type, Ref, Description string
+			Enum                   []any
+			AnyOf                  []any
+			Properties             *map[string]any
+		}
+	}
+	text := string(raw)
+	if i := strings.Index(text, `"free":true`); i < 0 {
+		t.Errorf("a schema that allows all: %s", text)
+	}
+	if err := json.Unmarshal([]byte(strings.Replace(text, `"free":true`, `"free":{}`, 1)), &told); err != nil {
+		t.Fatal(err)
+	}
+	for _, gone := range []string{"$schema", "$id", "$comment", "x-y", `"examples":[`, "default", "oneOf", "const"} {
+		if strings.Contains(text, gone) {
+			t.Errorf("%s is told: %s", gone, text)
+		}
+	}
+	p := told.Properties
+	if told.Type != "object" || !slices.Equal(told.Required, []string{"kind"}) || !slices.Equal(p["kind"].Enum, []any{"a"}) || len(p["either"].AnyOf) != 2 ||
+		p["bag"].Properties == nil || len(p["many"].Enum) != 100 || !strings.Contains(p["many"].Description, "50 more") || p["more"].Type != "string" || p["examples"].Type != "string" {
+		t.Errorf("told %s", text)
+	}
+	check := func(want string, entities map[string]any) {
+		t.Helper()
+		checked, err := a.Check(entities)
+		if got := fmt.Sprint(err); want == "" && err != nil || want != "" && !strings.Contains(got, want) {
+			t.Errorf("%v: got %v, want %q", entities, err, want)
+		}
+		if _, filled := checked["examples"]; filled && entities["examples"] == nil {
+			t.Error("a default was filled in")
+		}
+	}
+	check("", map[string]any{"kind": "a", "who": map[string]any{"id": json.Number("1")}, "examples": "no date", "many": "v149"})
+	check("", map[string]any{"kind": "a"})
+	check("kind", map[string]any{"kind": "b"})
+	check("kind", map[string]any{"who": map[string]any{}})
+	check("who.id", map[string]any{"kind": "a", "who": map[string]any{"id": "x"}})
+	check("many", map[string]any{"kind": "a", "many": "v150"})
+}
+
+// What a subset of JSON Schema would let through is checked, too.
+func TestCallsAreCheckedWhole(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, `{"name":"send","inputSchema":{"type":"object","properties":{"a":{},"b":{},"list":{"type":"array","prefixItems":[{"type":"integer"}],"contains":{"const":2}}},
+		"patternProperties":{"^n_":{"type":"integer"}},"propertyNames":{"maxLength":5},"dependentRequired":{"a":["b"]},
+		"if":{"properties":{"b":{"const":1}},"required":["b"]},"then":{"required":["list"]},"not":{"required":["never"]}}}`)
+	c, _ := connectTo(t, f.URL)
+	offered(t, c)
+	a, ok := c.Actions().Lookup("svc_send")
+	if !ok {
+		t.Fatal("no action")
+	}
+	number := func(s string) json.Number { return json.Number(s) }
+	for _, bad := range []map[string]any{
+		{"n_x": "text"}, {"toolong": "x"}, {"a": "x"}, {"b": number("1")}, {"never": "x"},
+		{"list": []any{"x", number("2")}}, {"list": []any{number("1")}},
+	} {
+		if _, err := a.Check(bad); err == nil {
+			t.Errorf("%v passes", bad)
+		}
+	}
+	for _, good := range []map[string]any{{"n_x": number("1")}, {"a": "x", "b": "y"}, {"b": number("1"), "list": []any{number("1"), number("2")}}} {
+		if _, err := a.Check(good); err != nil {
+			t.Errorf("%v: %v", good, err)
+		}
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	t.Parallel()
+	for want, cfg := range map[string]mcp.Config{
+		"want a lower-case letter":     {Key: "Git", URL: "https://example.com"},
+		"either a URL or a Command":    {Key: "x"},
+		"want either":                  {Key: "x", URL: "https://example.com", Command: []string{"x"}},
+		"want https, or http to this":  {Key: "x", URL: "http://example.com"},
+		"without a user":               {Key: "x", URL: "https://ada:s3cret@example.com"},
+		"Header: Idempotency-Key":      {Key: "x", URL: "https://example.com", Header: http.Header{"idempotency-key": {"1"}}},
+		"SignIn and Header need a URL": {Key: "x", Command: []string{"x"}, SignIn: "y"},
+		"Timeouts: send":               {Key: "x", URL: "https://example.com", Timeouts: map[string]time.Duration{"send": time.Hour}},
+		"CallTimeout":                  {Key: "x", URL: "https://example.com", CallTimeout: -1},
+	} {
+		if _, err := mcp.New(cfg); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+	for _, address := range []string{"http://127.0.0.1:1/mcp", "http://[::1]:1", "http://localhost", "https://example.com/x?y=z"} {
+		c, err := mcp.New(mcp.Config{Key: "x", URL: address})
+		if err != nil {
+			t.Errorf("%s: %v", address, err)
+			continue
+		}
+		c.Close()
+	}
+}
