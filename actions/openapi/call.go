@@ -2,6 +2,7 @@ package openapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
+	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
@@ -59,7 +61,7 @@ func (c *Connection) call(ctx context.Context, turn *actions.Turn, o *operation,
 		return actions.Result{}, err
 	}
 	outer := ctx
-	ctx, end, err := c.begin(ctx)
+	ctx, end, err := c.begin(ctx, turn)
 	if err != nil {
 		return actions.Result{}, err
 	}
@@ -141,7 +143,7 @@ func (c *Connection) complete(ctx context.Context, turn *actions.Turn, o *operat
 		return nil
 	}
 	for name, values := range c.cfg.Header {
-		r.header[http.CanonicalHeaderKey(name)] = slices.Clone(values)
+		r.header[name] = slices.Clone(values)
 	}
 	if len(c.cfg.Query) > 0 {
 		parts := slices.DeleteFunc(strings.Split(r.url.RawQuery, "&"), func(part string) bool {
@@ -166,18 +168,29 @@ func (c *Connection) complete(ctx context.Context, turn *actions.Turn, o *operat
 	if err != nil {
 		return err
 	}
+	if token.Secret() == "" {
+		return connector.ErrNoUserToken
+	}
 	r.header.Set("Authorization", "Bearer "+token.Secret())
 	return nil
 }
 
 // begin waits until the call may run. It ends when the connection is closed, and in time.
-func (c *Connection) begin(ctx context.Context) (within context.Context, end func(), err error) {
+func (c *Connection) begin(ctx context.Context, turn *actions.Turn) (within context.Context, end func(), err error) {
 	c.mu.Lock()
 	if c.closed() {
 		c.mu.Unlock()
 		return nil, nil, errClosed
 	}
 	c.running.Add(1)
+	who, own := nameOf(turn), (*person)(nil)
+	if who != "" {
+		if own = c.people[who]; own == nil {
+			own = &person{slots: make(chan struct{}, maxOwnCalls)}
+			c.people[who] = own
+		}
+		own.calls++
+	}
 	c.mu.Unlock()
 	within, cancel := context.WithTimeout(ctx, callTimeout)
 	c.running.Go(func() {
@@ -187,18 +200,49 @@ func (c *Connection) begin(ctx context.Context) (within context.Context, end fun
 		case <-within.Done():
 		}
 	})
-	select {
-	case c.slots <- struct{}{}:
-		return within, func() { <-c.slots; cancel(); c.running.Done() }, nil
-	case <-within.Done():
+	var held []chan struct{}
+	end = func() {
+		for _, slots := range held {
+			<-slots
+		}
+		cancel()
+		c.mu.Lock()
+		if own != nil {
+			if own.calls--; own.calls == 0 {
+				delete(c.people, who)
+			}
+		}
+		c.mu.Unlock()
+		c.running.Done()
 	}
-	err = within.Err()
-	cancel()
-	c.running.Done()
-	if c.closed() {
-		err = errClosed
+	wanted := []chan struct{}{c.slots}
+	if own != nil {
+		wanted = []chan struct{}{own.slots, c.slots}
 	}
-	return nil, nil, fmt.Errorf("wait for %d other calls: %w", maxCalls, err)
+	for _, slots := range wanted {
+		select {
+		case slots <- struct{}{}:
+			held = append(held, slots)
+			continue
+		case <-within.Done():
+		}
+		err = within.Err()
+		end()
+		if c.closed() {
+			err = errClosed
+		}
+		return nil, nil, fmt.Errorf("wait for other calls: %w", err)
+	}
+	return within, end, nil
+}
+
+// nameOf tells the people of turns apart; "": nobody is known.
+func nameOf(turn *actions.Turn) string {
+	if turn == nil || turn.Activity == nil {
+		return ""
+	}
+	a := turn.Activity
+	return a.ChannelID + " " + cmp.Or(a.From.AadObjectID, a.From.ID)
 }
 
 func (c *Connection) closed() bool {

@@ -17,6 +17,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 
@@ -30,6 +31,8 @@ const (
 	maxDepth    = 200
 	maxFaults   = 50 // shown
 	maxHops     = 50 // references that lead to references
+
+	documentTimeout = 30 * time.Second
 )
 
 // document is an OpenAPI document with the files that it refers to.
@@ -127,7 +130,7 @@ var errTooLarge = errors.New("too large")
 
 // fetch reads a document from an address, once, and follows no redirect.
 func fetch(ctx context.Context, from *url.URL, private []netip.Prefix) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, callTimeout)
+	ctx, cancel := context.WithTimeout(ctx, documentTimeout)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, from.String(), http.NoBody)
 	if err != nil {

@@ -71,6 +71,7 @@ type Answer struct {
 const (
 	callTimeout = time.Minute // for a call with all its tries
 	maxCalls    = 8           // at a time
+	maxOwnCalls = 2           // of one person
 	userAgent   = "planbot"
 )
 
@@ -84,7 +85,14 @@ type Connection struct {
 	slots      chan struct{} // one for each call that may run
 	closing    chan struct{}
 	running    sync.WaitGroup
-	mu         sync.Mutex // for closing and the start of running
+	mu         sync.Mutex // for closing with the start of running, and for people
+	people     map[string]*person
+}
+
+// person has calls that run, or wait to run.
+type person struct {
+	slots chan struct{}
+	calls int
 }
 
 var _ connections.Connection = (*Connection)(nil)
@@ -94,7 +102,7 @@ var _ connections.Connection = (*Connection)(nil)
 // may be away. An operation that no rule names and that cannot be offered is no fault: see
 // [Connection.Operations].
 func New(ctx context.Context, cfg Config) (*Connection, error) {
-	c := &Connection{cfg: cfg, registry: actions.New(), slots: make(chan struct{}, maxCalls), closing: make(chan struct{})}
+	c := &Connection{cfg: cfg, registry: actions.New(), slots: make(chan struct{}, maxCalls), closing: make(chan struct{}), people: map[string]*person{}}
 	faults := []error{connections.CheckKey(cfg.Key)}
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	if cfg.Document == "" {
@@ -115,12 +123,14 @@ func New(ctx context.Context, cfg Config) (*Connection, error) {
 			fault("Headers: no model may set %q", name)
 		}
 	}
+	c.cfg.Header = http.Header{}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Header)) {
 		wellFormed := httpguts.ValidHeaderFieldName(name) && !slices.ContainsFunc(cfg.Header[name], func(value string) bool { return !httpguts.ValidHeaderFieldValue(value) })
 		canonical := http.CanonicalHeaderKey(name)
 		if !wellFormed || canonical == "Host" || strings.HasPrefix(canonical, "Content-") || canonical == "Transfer-Encoding" {
 			fault("Header: %q or its value cannot be sent", name)
 		}
+		c.cfg.Header[canonical] = slices.Clone(cfg.Header[name])
 		if canonical == "Authorization" && cfg.SignIn != "" {
 			fault("Header: Authorization is that of SignIn")
 		}

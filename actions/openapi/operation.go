@@ -1,6 +1,7 @@
 package openapi
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -34,6 +35,9 @@ type Operation struct {
 	LeftOut string
 	// Notes say what of the operation cannot be used, or is different from what the document says.
 	Notes []string
+	// Definition is what an operator accepts, see [connections.Lock]. nil: the operation is not allowed or
+	// cannot be called.
+	Definition jsontext.Value
 }
 
 // operation is how to call an operation.
@@ -125,14 +129,14 @@ func (c *Connection) operationsOf(d *document) (all []*operation, faults []strin
 			reason = fmt.Errorf("another operation has the name %s, too", name)
 		}
 		if reason == nil {
-			reason = c.offer(o, d)
+			reason = c.offer(o, d, items[o])
 		}
 		if reason == nil {
 			continue
 		}
 		o.Action, o.LeftOut = nil, reason.Error()
 		byName := func(name string) bool { return slices.Contains(c.cfg.Rules.Allow, name) }
-		if !errors.Is(reason, errNotAllowed) && slices.ContainsFunc(o.names[:2], byName) {
+		if !errors.Is(reason, errNotAllowed) && !errors.Is(reason, errNotAccepted) && slices.ContainsFunc(o.names[:2], byName) {
 			faults = append(faults, o.at.fault(d.main, "%s is allowed, but cannot be offered: %v", o.Remote, reason))
 		}
 	}
@@ -167,8 +171,9 @@ func (c *Connection) unknownNames(all []*operation) (faults []string) {
 }
 
 var (
-	errNotAllowed = errors.New("it is not in the rules")
-	errMethod     = errors.New("its method is never offered")
+	errNotAllowed  = errors.New("it is not in the rules")
+	errMethod      = errors.New("its method is never offered")
+	errNotAccepted = errors.New("nobody has accepted its definition, or not in this form")
 )
 
 // read finds out how to call an operation. The error says why it cannot be offered.
@@ -248,6 +253,9 @@ func (c *Connection) server(d *document, used map[string]bool, from ...place) (*
 		}
 		server = d.origin.ResolveReference(server)
 		server.RawQuery = ""
+	}
+	if server.RawQuery != "" {
+		return nil, fmt.Errorf("its server %q has a query", spelling.Clip(text))
 	}
 	return server, checkServer(server, c.cfg.Private, d.origin != nil && origin(server) == origin(d.origin))
 }
@@ -571,7 +579,7 @@ func (o *operation) schema(d *document) (checked, told *jsonschema.Schema, err e
 const maxDescription = 1000
 
 // offer makes the action. The error says why there is none.
-func (c *Connection) offer(o *operation, d *document) error {
+func (c *Connection) offer(o *operation, d *document, item place) error {
 	checked, told, err := o.schema(d)
 	if err != nil {
 		return err
@@ -596,18 +604,20 @@ func (c *Connection) offer(o *operation, d *document) error {
 	case said && c.cfg.Rules.Trust:
 		needs = false
 	}
-	definition, err := json.Marshal(map[string]any{
-		"name": o.Remote, "method": o.Method, "url": o.URL, "description": described, "inputSchema": checked, "told": told, "consequential": consequential,
-	})
+	if o.Definition, err = o.definition(d, item); err != nil {
+		return err
+	}
+	digest, err := connections.Digest(o.Definition)
 	if err != nil {
 		return err
 	}
-	digest, err := connections.Digest(jsontext.Value(definition))
-	if err != nil {
-		return err
+	if !c.accepted(o.Remote, digest, d) {
+		return errNotAccepted
 	}
 	options := []actions.Option{actions.ReturnsData, func(a *actions.Action) {
-		a.Told = told
+		if !same(checked, told) {
+			a.Told = told
+		}
 		a.Detail = spelling.OneLine(o.Method+" "+o.URL, maxDescription)
 		a.Approval = c.cfg.Rules.Approval(needs, o.names...)
 		a.Destructive = o.Method == http.MethodDelete
@@ -622,4 +632,41 @@ func (c *Connection) offer(o *operation, d *document) error {
 	}
 	o.Action, err = actions.AddSchema(c.registry, connections.Name(c.cfg.Key, o.Remote), described, checked, c.caller(o), options...)
 	return err
+}
+
+func same(x, y *jsonschema.Schema) bool {
+	left, err := json.Marshal(x)
+	right, other := json.Marshal(y)
+	return err == nil && other == nil && bytes.Equal(left, right)
+}
+
+// definition is what the document says about how to call the operation, in the document's own words, so
+// that it stays the same when this program reads it in another way.
+func (o *operation) definition(d *document, item place) (jsontext.Value, error) {
+	said, referred := map[string]any{}, map[string]any{}
+	for _, key := range []string{"operationId", "summary", "description", "parameters", "requestBody", "x-openai-isConsequential", "x-oai-isConsequential"} {
+		if value := o.at.child(key).value; value != nil {
+			said[key] = value
+		}
+	}
+	queue := []place{{o.at.file, o.at.pointer, said}, item.child("parameters")}
+	for ; len(queue) > 0; queue = queue[1:] {
+		walk(queue[0], false, 0, func(at place, to string) {
+			target, err := d.follow(place{at.file, at.pointer, map[string]any{"$ref": to}})
+			key := target.file + "#" + target.pointer
+			if _, known := referred[key]; err == nil && !known {
+				referred[key] = target.value
+				queue = append(queue, target)
+			}
+		})
+	}
+	return json.Marshal(map[string]any{
+		"name": o.Remote, "method": o.Method, "url": o.URL, "operation": said, "parameters": item.child("parameters").value, "references": referred,
+	})
+}
+
+// accepted reports whether the operator has accepted a definition of a document from an address. A file is
+// the operator's own.
+func (c *Connection) accepted(remote, digest string, d *document) bool {
+	return c.cfg.Lock == nil || d.origin == nil
 }

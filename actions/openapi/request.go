@@ -270,7 +270,7 @@ func encode(value any) ([]byte, error) {
 func (in *input) query(value any) (parts []string) {
 	escape := func(text string) string {
 		if in.reserved {
-			return escapeWith(text, ":/?@!$'()*,;")
+			return escapeWith(text, ":/?@!$'()*,") // the others have a meaning in queries
 		}
 		return escapeWith(text, "")
 	}

@@ -1,0 +1,272 @@
+package openapi_test
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/planbot-go/planbot/actions/connections"
+	"github.com/planbot-go/planbot/actions/openapi"
+)
+
+// TestReferencesStayInTheFolder is T39, with the other ways out.
+func TestReferencesStayInTheFolder(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	outside := file(t, `{"type":"string"}`)
+	for _, to := range []string{
+		"file:///etc/hostname", s.URL + "/x.json", "//" + strings.TrimPrefix(s.URL, "http://") + "/x", "/etc/hostname", "../other.yaml", "%2e%2e/other.yaml", "..", "sub/x.yaml",
+		`..\\other.yaml`, "x.yaml?y", "link.yaml", "missing.yaml", "#anchor", "#/components/schemas/Nothing", "#/paths/~1a/get/parameters/7", "folder",
+	} {
+		name := file(t, one("get", "/a", `"parameters":[{"name":"x","in":"query","schema":{"$ref":"`+to+`"}}],`))
+		folder := filepath.Dir(name)
+		if err := os.Symlink(outside, filepath.Join(folder, "link.yaml")); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Mkdir(filepath.Join(folder, "folder"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		_, err := openapi.New(t.Context(), openapi.Config{Key: "svc", Document: name, Private: thisMachine})
+		want(t, textOf(err), "/paths/~1a/get/parameters/0/schema: ", strings.TrimPrefix(filepath.Base(to), `..\\`))
+	}
+	if s.count() > 0 {
+		t.Errorf("%d requests", s.count())
+	}
+}
+
+func TestReferencesToFilesOfTheFolder(t *testing.T) {
+	t.Parallel()
+	name := file(t, `
+openapi: 3.1.0
+info: {title: t, version: "1"}
+servers: [{url: "https://x.example"}]
+paths:
+  /a/{id}:
+    get:
+      operationId: act
+      parameters: [{$ref: "parameters.yaml#/id"}, {$ref: "./parameters.yaml#/find"}]
+      responses: {200: {description: ok}}
+`)
+	for other, text := range map[string]string{
+		"parameters.yaml": `
+id: {name: id, in: path, required: true, schema: {$ref: "#/text"}}
+find: {name: find, in: query, schema: {$ref: "types.json#/Find"}}
+text: {type: string, maxLength: 5}
+`,
+		"types.json": `{"Find":{"type":"object","properties":{"by":{"$ref":"parameters.yaml#/text"}}}}`,
+	} {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(name), other), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c, err := openapi.New(t.Context(), openapi.Config{Key: "svc", Document: name})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	a := action(t, c, "svc_act")
+	if _, err := a.Check(map[string]any{"id": "12345", "find": map[string]any{"by": "12345"}}); err != nil {
+		t.Error(err)
+	}
+	if _, err := a.Check(map[string]any{"id": "12345", "find": map[string]any{"by": "123456"}}); err == nil {
+		t.Error("a schema of another file is not checked")
+	}
+}
+
+// TestAllFaultsInOneError, each with its place.
+func TestAllFaultsInOneError(t *testing.T) {
+	t.Parallel()
+	_, err := try(t, nil, `
+openapi: 3.0.0
+info: {title: t}
+servers: [{url: "https://x.example"}]
+paths:
+  /a: {get: {operationId: same, responses: {200: {description: ok}}}, post: {operationId: other}}
+  /b/{id}: {get: {operationId: b, responses: {200: {description: ok}}}}
+components: {schemas: {Odd: {type: oddity}}}
+`)
+	want(t, textOf(err), "/info: ", "/paths/~1a/post: ", "/paths: ", "/components/schemas/Odd: ")
+	_, err = try(t, nil, paths(`
+		"/a":{"get":{"operationId":"same","responses":{"200":{"description":"ok"}}}},
+		"/b":{"get":{"operationId":"same","responses":{"200":{"description":"ok"}}},
+			"put":{"operationId":"put","requestBody":{"required":true,"content":{"multipart/form-data":{}}},"responses":{"200":{"description":"ok"}}},
+			"post":{"operationId":"post","requestBody":{"required":true,"content":{"application/xml":{}}},"responses":{"200":{"description":"ok"}}},
+			"patch":{"operationId":"patch","requestBody":{"required":true,"content":{"application/octet-stream":{}}},"responses":{"200":{"description":"ok"}}}}`),
+		allow("GET", "put", "POST /b", "PATCH"))
+	want(t, textOf(err), `/paths/~1b/get: the operationId "same" is that of /paths/~1a/get`, "/paths/~1b/put: put is allowed, but cannot be offered: its body", "/paths/~1b/post: ", "application/xml")
+	if strings.Contains(textOf(err), "octet-stream") {
+		t.Errorf("no rule names the operation, so it is no fault: %v", err)
+	}
+}
+
+func TestDocumentsThatAreNone(t *testing.T) {
+	t.Parallel()
+	deep := strings.Repeat(`{"allOf":[`, 150) + "{}" + strings.Repeat("]}", 150)
+	for name, c := range map[string]struct{ text, fault string }{
+		"swagger":    {"swagger: '2.0'\ninfo: {title: t, version: '1'}\npaths: {}", "Swagger 2.0 is not supported"},
+		"a number":   {"openapi: 3.1\ninfo: {title: t, version: '1'}\npaths: {}", "as text"},
+		"version 4":  {`{"openapi":"4.0.0"}`, "want 3.0, 3.1 or 3.2"},
+		"version 30": {`{"openapi":"3.0.0.1"}`, "want 3.0, 3.1 or 3.2"},
+		"no version": {`{"info":{}}`, "/openapi"},
+		"a list":     {`[1]`, "no object"},
+		"no YAML":    {"a: [", "document"},
+		"no JSON":    {`{"openapi":`, "document"},
+		"two":        {`{"openapi":"3.1.0"} {}`, "after the end"},
+		"HTML":       {"<html></html>", "document"},
+		"nothing":    {"", "no object"},
+		"large":      {`{"openapi":"3.1.0","x":"` + strings.Repeat("x", 4<<20) + `"}`, "too large"},
+		"deep":       {paths(`"/a":{"get":{"parameters":[{"name":"x","in":"query","schema":` + deep + `}],"responses":{"200":{"description":"ok"}}}}`), "deep"},
+		"a bomb":     {"a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\ng: &g [*f,*f,*f,*f,*f,*f,*f,*f,*f]\nh: &h [*g,*g,*g,*g,*g,*g,*g,*g,*g]\n", "document"},
+		"loop":       {`{"openapi":"3.1.0","info":{"title":"t","version":"1"},"paths":{},"components":{"parameters":{"A":{"$ref":"#/components/parameters/B"},"B":{"$ref":"#/components/parameters/A"}}}}`, "leads to itself"},
+		"self":       {`{"openapi":"3.1.0","info":{"title":"t","version":"1"},"paths":{},"components":{"schemas":{"A":{"$ref":"#/components/schemas/A"}}}}`, "leads to itself"},
+	} {
+		if _, err := try(t, nil, c.text); !strings.Contains(textOf(err), c.fault) || err == nil {
+			t.Errorf("%s: %v, want %q", name, err, c.fault)
+		}
+	}
+	for _, version := range []string{"3.0.4", "3.1.1", "3.2.0", "3.0.9"} {
+		if _, err := try(t, nil, strings.Replace(one("get", "/a", ""), "3.1.0", version, 1)); err != nil {
+			t.Errorf("%s: %v", version, err)
+		}
+	}
+	if _, err := openapi.New(t.Context(), openapi.Config{Key: "svc", Document: filepath.Join(t.TempDir(), "none.yaml")}); err == nil {
+		t.Error("a file that is not there was read")
+	}
+	if _, err := openapi.New(t.Context(), openapi.Config{Key: "svc", Document: t.TempDir()}); err == nil {
+		t.Error("a folder was read")
+	}
+}
+
+// TestCycles: a schema may contain itself, and others that contain it.
+func TestCycles(t *testing.T) {
+	t.Parallel()
+	c := connect(t, nil, `
+openapi: 3.0.0
+info: {title: t, version: "1"}
+servers: [{url: "https://x.example"}]
+paths:
+  /a: {post: {operationId: act, requestBody: {content: {application/json: {schema: {$ref: "#/components/schemas/Tree"}}}}, responses: {200: {description: ok}}}}
+components:
+  schemas:
+    Tree: {type: object, properties: {name: {type: string}, left: {$ref: "#/components/schemas/Tree"}, all: {type: array, items: {$ref: "#/components/schemas/Leaf"}}}}
+    Leaf: {type: object, properties: {of: {$ref: "#/components/schemas/Tree"}, size: {type: integer}}}
+`, allow("act"))
+	a := action(t, c, "svc_act")
+	tree := func(name any) map[string]any {
+		return map[string]any{"body": map[string]any{"left": map[string]any{"left": map[string]any{"all": []any{map[string]any{"of": map[string]any{"name": name}}}}}}}
+	}
+	if _, err := a.Check(tree("x")); err != nil {
+		t.Error(err)
+	}
+	if _, err := a.Check(tree([]any{})); err == nil {
+		t.Error("the inside of a cycle is not checked")
+	}
+}
+
+// TestLargeSchemas: what is written out grows with the power of its depth, references do not.
+func TestLargeSchemas(t *testing.T) {
+	t.Parallel()
+	var schemas []string
+	for i := range 20 {
+		next := `{"$ref":"#/components/schemas/` + string(rune('B'+i)) + `"}`
+		schemas = append(schemas, `"`+string(rune('A'+i))+`":{"type":"object","properties":{"x":`+next+`,"y":`+next+`}}`)
+	}
+	schemas = append(schemas, `"U":{"type":"string","maxLength":2}`)
+	document := strings.TrimSuffix(one("post", "/a", `"requestBody":{"content":{"application/json":{"schema":{"$ref":"#/components/schemas/A"}}}},`), "}") +
+		`,"components":{"schemas":{` + strings.Join(schemas, ",") + `}}}`
+	c := connect(t, nil, document, allow("act"))
+	value := any("long")
+	for range 20 {
+		value = map[string]any{"x": value}
+	}
+	if _, err := action(t, c, "svc_act").Check(map[string]any{"body": value}); err == nil {
+		t.Error("the deepest schema is not checked")
+	}
+	many := one("get", "/a", `"parameters":[{"name":"x","in":"query","schema":{"enum":["`+strings.Repeat(`x","`, 30000)+`"]}}],`)
+	want(t, operation(t, connect(t, nil, many), "act").LeftOut, "bytes")
+}
+
+func TestAThousandOperations(t *testing.T) {
+	t.Parallel()
+	var all []string
+	for i := range 1000 {
+		all = append(all, `"/a`+strings.Repeat("x", i%7)+`/`+strings.Repeat("y", i/7)+`":{"get":{"responses":{"200":{"description":"ok"}}}}`)
+	}
+	if names, _ := connect(t, nil, paths(strings.Join(all, ","))).Offer(t.Context(), nil); len(names) != 1000 {
+		t.Errorf("%d are offered", len(names))
+	}
+}
+
+// TestDocumentFromAnAddress: it is read once, and leads nowhere else.
+func TestDocumentFromAnAddress(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(w http.ResponseWriter, r *http.Request, _ int) {
+		switch r.URL.Path {
+		case "/api/good":
+			replies(200, "application/json", strings.Replace(one("get", "/a", ""), "https://service.example", "v1", 1))(w, r, 1)
+		case "/api/refers":
+			replies(200, "application/json", one("get", "/a", `"parameters":[{"$ref":"good"}],`))(w, r, 1)
+		case "/api/moved":
+			http.Redirect(w, r, "https://elsewhere.example/secret", http.StatusFound)
+		case "/api/large":
+			replies(200, "application/json", strings.Repeat(" ", 5<<20))(w, r, 1)
+		default:
+			http.NotFound(w, r)
+		}
+	})
+	read := func(path string) (*openapi.Connection, error) {
+		c, err := openapi.New(t.Context(), openapi.Config{Key: "svc", Document: s.URL + path, Private: thisMachine})
+		if err == nil {
+			t.Cleanup(c.Close)
+		}
+		return c, err
+	}
+	c, err := read("/api/good?key=secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if o := operation(t, c, "act"); o.URL != s.URL+"/api/v1/a" {
+		t.Errorf("%+v", o)
+	}
+	fails(t, c, "svc_act", `{}`)
+	if got := s.last(t).uri; got != "/api/v1/a" || s.count() != 2 {
+		t.Errorf("asked for %s, %d requests", got, s.count())
+	}
+	for path, fault := range map[string]string{
+		"/api/refers": "/paths/~1a/get/parameters/0: ", "/api/moved?key=secret": "redirects to elsewhere.example", "/api/large": "too large", "/none?key=secret": "answered 404",
+	} {
+		if _, err := read(path); err == nil || !strings.Contains(err.Error(), fault) || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%s: %v, want %q", path, err, fault)
+		}
+	}
+	_, err = openapi.New(t.Context(), openapi.Config{Key: "svc", Document: s.URL + "/api/good"})
+	want(t, textOf(err), "want https")
+	_, err = openapi.New(t.Context(), openapi.Config{Key: "svc", Document: "https://169.254.169.254/openapi.json"})
+	want(t, textOf(err), "not public")
+}
+
+// FuzzDocument: whatever a document is, reading it ends, and what it offers has a form.
+func FuzzDocument(f *testing.F) {
+	f.Add(shop)
+	f.Add(act("post"))
+	f.Add(paths(`"/a/{p}":{"$ref":"#/paths/~1b"},"/b":{"parameters":[{"$ref":"#/paths/~1b/parameters/0"}],"get":{"requestBody":{"$ref":"#"}}}`))
+	f.Add(`{"openapi":"3.2.0","info":{"title":"t","version":"1"},"paths":{"/a":{"query":{"responses":{"200":{"description":"x","content":{"a/b":null}}}},"additionalOperations":{"COPY":{}}}}}`)
+	f.Add(`{"openapi":"3.1.0","info":{"title":"t","version":"1"},"servers":[null],"paths":{"/a":{"get":{"parameters":[null,{"in":"query","name":"x","schema":{"$ref":"#/components/schemas/A","allOf":[true,{"not":false}]}}]}}},"components":{"schemas":{"A":{"properties":{"a":{"$ref":"#/components/schemas/A"}},"items":[]}}}}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := openapi.New(t.Context(), openapi.Config{Key: "svc", Document: file(t, text), Rules: connections.Rules{Allow: []string{"GET", "POST", "QUERY"}}})
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		for _, o := range c.Operations() {
+			if (o.Action == nil) == (o.LeftOut == "") {
+				t.Errorf("%+v", o)
+			}
+			if o.Action != nil {
+				_, _ = o.Action.Check(map[string]any{"body": map[string]any{}})
+			}
+		}
+	})
+}
