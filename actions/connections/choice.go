@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -59,6 +60,7 @@ type ChoiceConfig struct {
 // a Choice is safe for concurrent use.
 type Choice struct {
 	connections         []Connection
+	lead                []string // of the line about each
 	find                *actions.Action
 	own                 *actions.Registry
 	ownBytes, ownTokens func() int
@@ -90,6 +92,11 @@ func NewChoice(cfg ChoiceConfig) (*Choice, error) {
 			faults = append(faults, fmt.Errorf("two connections have the key %q", key))
 		}
 		seen[key] = true
+		lead := "\n- " + key
+		if summary := strings.TrimRight(spelling.OneLine(connection.Summary(), maxSummary), "."); summary != "" {
+			lead += ": " + summary
+		}
+		c.lead = append(c.lead, lead)
 	}
 	c.searches = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: "planbot", Name: "action_searches_total", Help: "Searches of models for actions of connections: found or nothing.",
@@ -225,7 +232,10 @@ func (c *Choice) ask(ctx context.Context, turn *actions.Turn) []offer {
 	for i, connection := range c.connections {
 		asking.Go(func() {
 			names, note := connection.Offer(ctx, turn)
-			offers[i] = offer{names, spelling.OneLine(note, maxNote)}
+			if note != "" {
+				note = spelling.OneLine(note, maxNote)
+			}
+			offers[i] = offer{names, note}
 		})
 	}
 	asking.Wait()
@@ -263,19 +273,22 @@ func (c *Choice) Extend(ctx context.Context, turn *actions.Turn) (actions.Extra,
 	}
 	f.begin(turn.ID)
 	f.note(turn, k)
-	text := c.lines("Other services have more actions than those above. Find what you need with "+findActions+" first:", offers, true)
+	text := c.lines("Other services have more actions than you are offered. Find what you need with "+findActions+" first:", offers, true)
 	return c.extra(k, c.offered(f, k, offers), true, text), nil
 }
 
 // whole returns the names of all that is offered, if models may be told all of it.
 func (c *Choice) whole(k *known, offers []offer) (names []string, ok bool) {
-	for _, o := range offers {
-		names = append(names, o.names...)
-	}
-	if len(names) > 0 && len(c.own.All())+len(names) > maxOffered {
+	if n := sum(offers, func(o offer) int { return len(o.names) }); n > 0 && len(c.own.All())+n > maxOffered {
 		return nil, false
 	}
-	names = slices.DeleteFunc(names, func(name string) bool { _, ok := k.at[name]; return !ok })
+	for _, o := range offers {
+		for _, name := range o.names {
+			if _, ok := k.at[name]; ok {
+				names = append(names, name)
+			}
+		}
+	}
 	if len(names) == 0 {
 		return nil, true
 	}
@@ -288,27 +301,23 @@ func (c *Choice) whole(k *known, offers []offer) (names []string, ok bool) {
 // lines tells of the connections, one line each: of all, or only of those with a note. It is "" if there
 // are none.
 func (c *Choice) lines(heading string, offers []offer, all bool) string {
-	lines := []string{heading}
+	var text strings.Builder
 	for i, o := range offers {
 		if !all && o.note == "" {
 			continue
 		}
-		line := "- " + c.connections[i].Key()
-		if summary := spelling.OneLine(c.connections[i].Summary(), maxSummary); summary != "" {
-			line += ": " + summary
-		}
+		text.WriteString(c.lead[i])
 		if all && len(o.names) > 0 {
-			line += fmt.Sprintf(" (actions: %d)", len(o.names))
+			text.WriteString(" (actions: " + strconv.Itoa(len(o.names)) + ")")
 		}
 		if o.note != "" {
-			line += ". " + o.note
+			text.WriteString(". " + o.note)
 		}
-		lines = append(lines, line)
 	}
-	if len(lines) == 1 {
+	if text.Len() == 0 {
 		return ""
 	}
-	return strings.Join(lines, "\n")
+	return heading + text.String()
 }
 
 // extra offers actions of k, and findActions if the model has to search.
