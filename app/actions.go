@@ -89,7 +89,7 @@ func listOf(ctx context.Context, c connections.Connection) (all []listed, err er
 		return all, err
 	case *openapi.Connection:
 		for _, o := range c.Operations() {
-			one := listed{remote: o.Remote, leftOut: o.LeftOut, notes: o.Notes, refused: o.LeftOut == "it is not in the rules"}
+			one := listed{remote: o.Remote, definition: o.Definition, leftOut: o.LeftOut, notes: o.Notes, refused: o.LeftOut == "it is not in the rules"}
 			if o.Action != nil {
 				one.name = o.Action.Name
 			}

@@ -614,7 +614,7 @@ func (p *program) record(dir string) (err error) {
 	p.recorder, err = record.New(record.Config{
 		Dir: dir, Secrets: p.Secrets(), Log: p.log,
 		MaxSteps: p.MaxSteps, MaxSameCalls: p.MaxSameCalls, Approval: p.ApprovalActions,
-		Settings: unsaid, Same: p.IsSet("BOT_INSTRUCTIONS_FILE", "BOT_PROMPTS_DIR", "BOT_SKILLS_DIR", "BOT_SKILLS_APPROVAL"),
+		Settings: unsaid, Same: p.IsSet("BOT_FILE", "BOT_INSTRUCTIONS_FILE", "BOT_PROMPTS_DIR", "BOT_SKILLS_DIR", "BOT_SKILLS_APPROVAL"),
 		FilteredText: p.FilteredText, Planner: planner,
 	})
 	if err != nil {

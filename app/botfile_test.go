@@ -148,7 +148,9 @@ func TestActionsOfServices(t *testing.T) {
 		t.Errorf("exit code %d\n%s\n%s", code, out, errs)
 	}
 	broken := defaultBot()
-	broken.Connections = func(context.Context, prometheus.Registerer) ([]connections.Connection, error) { return nil, errors.New("crm: no URL") }
+	broken.Connections = func(context.Context, prometheus.Registerer) ([]connections.Connection, error) {
+		return nil, errors.New("crm: no URL")
+	}
 	for _, command := range []string{"serve", "plan hi", "actions"} {
 		if code, out, errs := executeFor(t, broken, "", append(strings.Fields(command), "--port=0")...); code != cli.ExitUsage || !strings.Contains(errs, "crm: no URL") {
 			t.Errorf("%s: exit code %d\n%s\n%s", command, code, out, errs)

@@ -404,7 +404,7 @@ func (c *Connection) Tools(ctx context.Context) ([]Tool, error) {
 	for remote, d := range c.accepted {
 		if !listed[remote] {
 			tool := c.toolOf(judged{definition: d})
-			tool.LeftOut = "the server no longer has it"
+			tool.Definition, tool.LeftOut = nil, "the server no longer has it"
 			all = append(all, tool)
 		}
 	}

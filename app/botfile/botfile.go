@@ -76,6 +76,8 @@ type connection struct {
 	Private   []netip.Prefix    `yaml:"private"`
 	Redirects bool              `yaml:"follow_redirects"`
 	Answers   map[string]answer `yaml:"answers"`
+
+	plugin openapi.Plugin // what Plugin says
 }
 
 // auth is one way to prove who calls.
@@ -142,6 +144,7 @@ type File struct {
 	settings map[string]string // by variable
 	lines    map[string]int
 	hidden   []string
+	warnings []string
 }
 
 // LockName is the name of the file, beside the one that describes a bot, with the definitions of actions
@@ -166,6 +169,9 @@ func Read(name string) (*File, error) {
 		d.check(f)
 	}
 	f.hidden = d.hidden
+	for _, w := range d.warnings {
+		f.warnings = append(f.warnings, fmt.Sprintf("%s:%d: %s", name, w.line, w.text))
+	}
 	if err := d.err(name); err != nil {
 		return nil, err
 	}
@@ -234,8 +240,13 @@ func (d *decoder) checkSettings(f *File) {
 		}
 	}
 	for i, name := range f.in.Approvals.Actions {
-		if strings.Contains(name, ",") {
-			d.at(fmt.Sprintf("approvals.actions.%d", i+1), "is not the name of an action")
+		key, _, _ := strings.Cut(name, "_")
+		path := fmt.Sprintf("approvals.actions.%d", i+1)
+		switch {
+		case strings.Contains(name, ","):
+			d.at(path, "is not the name of an action")
+		case f.in.Connections[key] != nil:
+			d.at(path, "is an action of a connection: name it in connections.%s.approve, as the service does", key)
 		}
 	}
 	add := func(name, v string) {
@@ -326,8 +337,28 @@ func (d *decoder) checkConnection(key string, c *connection) {
 			d.hidden = append(d.hidden, v.text)
 		}
 	}
+	if c.Plugin != "" {
+		d.readPlugin(path, c)
+	}
 	if c.Auth != nil {
 		d.checkAuth(path+".auth", c.Auth, kinds[0])
+	}
+}
+
+// readPlugin reads the plugin manifest of a connection, which is its allow-list.
+func (d *decoder) readPlugin(path string, c *connection) {
+	var err error
+	if c.Allow != nil {
+		d.at(path+".allow", "is what the manifest in plugin says: have one of them")
+	}
+	if c.plugin, err = openapi.ReadPlugin(string(c.Plugin)); err != nil {
+		said := strings.TrimPrefix(err.Error(), fmt.Sprintf("read plugin %s: ", c.Plugin))
+		for line := range strings.Lines(said) {
+			d.at(path+".plugin", "%s", strings.TrimSuffix(line, "\n"))
+		}
+	}
+	for _, warning := range c.plugin.Warnings {
+		d.warnings = append(d.warnings, fault{d.lines[path+".plugin"], path + ".plugin: " + warning})
 	}
 }
 
@@ -390,7 +421,7 @@ func (f *File) Apply(s *settings.Settings) error {
 		s.Bot.Register = own.Register
 	}
 	s.Default(f.settings)
-	s.Hidden = append(s.Hidden, f.hidden...)
+	s.Hidden, s.Notes = append(s.Hidden, f.hidden...), append(s.Notes, f.warnings...)
 	s.LockFile = filepath.Join(filepath.Dir(f.name), LockName)
 	return errors.Join(faults...)
 }
@@ -461,11 +492,15 @@ func (c *connection) open(ctx context.Context, key, dir string, lock *connection
 		cfg := openapi.Config{
 			Key: key, Summary: c.Summary, Document: string(c.OpenAPI), Server: c.Server, Variables: c.Variables, Header: header, Query: query,
 			Headers: c.Headers, Private: c.Private, FollowRedirects: c.Redirects, SignIn: signIn, Rules: rules, Lock: lock, Log: log,
+			Answers: map[string]openapi.Answer{},
+		}
+		if c.Plugin != "" {
+			cfg.Rules.Allow = c.plugin.Rules.Allow
+			cfg.Rules.Approve = slices.Concat(c.Approve, c.plugin.Rules.Approve)
+			cfg.Rules.Unapproved = slices.Concat(c.Unapproved, c.plugin.Rules.Unapproved)
+			maps.Copy(cfg.Answers, c.plugin.Answers)
 		}
 		for name, a := range c.Answers {
-			if cfg.Answers == nil {
-				cfg.Answers = map[string]openapi.Answer{}
-			}
 			cfg.Answers[name] = openapi.Answer(a)
 		}
 		return openapi.New(ctx, cfg)

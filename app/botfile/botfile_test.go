@@ -28,7 +28,7 @@ func faultsOf(t *testing.T, text string) (faults []string) {
 	t.Helper()
 	dir := folder(t, map[string]string{
 		"bot.yaml": text, "secrets/token": "s3cret\n", "prompts/a/prompt.txt": "Hi.", "skills/a/SKILL.md": "x", "icon.png": "x", "shop.yaml": "x",
-		"large.txt": strings.Repeat("x", 1<<17),
+		"plugin.json": `{"schema_version":"v2.1","functions":[{"name":"a"}],"runtimes":[{"type":"OpenApi","run_for_functions":["a"]}]}`, "large.txt": strings.Repeat("x", 1<<17),
 	})
 	f, err := botfile.Read(filepath.Join(dir, "bot.yaml"))
 	if (f == nil) != (err != nil) {
@@ -138,6 +138,12 @@ func TestFaults(t *testing.T) {
 		}},
 		"env": {head + "connections:\n  a:\n    command: [x]\n    env:\n      API_TOKEN: abc\n      LEVEL: debug\n      my-var: a\n      EMPTY_KEY: ''", []string{
 			"7: connections.a.env.API_TOKEN: " + secret, "9: connections.a.env.my-var: is not the name of a variable",
+		}},
+		"plugin": {head + "connections:\n  a: {openapi: shop.yaml, plugin: plugin.json, allow: [x]}\n  b: {openapi: shop.yaml, plugin: shop.yaml}\n  c: {openapi: shop.yaml, plugin: plugin.json}", []string{
+			"4: connections.a.allow: is what the manifest in plugin says: have one of them", "5: connections.b.plugin: jsontext: invalid character 'x' at start of value",
+		}},
+		"approvals of services": {head + "connections: {crm: {openapi: shop.yaml}}\napprovals: {actions: [crm_send, crmSend]}", []string{
+			"4: approvals.actions.1: is an action of a connection: name it in connections.crm.approve, as the service does",
 		}},
 		"approvals": {head + "approvals: {actions: ['a,b'], timeout: long}", []string{`3: approvals.actions.1: is not the name of an action`, `3: approvals.timeout: "long" is not a duration such as 30s or 5m`}},
 		"a bool":    {head + "manifest: {files: on}", []string{`3: manifest.files: "on" is not true or false`}},

@@ -57,6 +57,8 @@ type decoder struct {
 	lines  map[string]int // of the keys, by their path, such as connections.crm.auth
 	faults []fault
 	hidden []string // the secrets that were read
+
+	warnings []fault // that stop nothing
 }
 
 type fault struct {

@@ -114,7 +114,7 @@ connections:
     env: {LEVEL: debug, API_KEY: '${PATH}'}
   shop:
     openapi: shop.yaml
-    plugin: secrets/token
+    plugin: plugin.json
     server: https://shop.example.com/v2
     variables: {region: eu}
     auth: {header: X-Key, value: '${PATH}'}

@@ -170,6 +170,7 @@ type Settings struct {
 	Keep     []string `kong:"-"` // of the actions that Bot registers, if File is set
 	LockFile string   `kong:"-"` // where accepted definitions are; "": actions.lock
 	Hidden   []string `kong:"-"` // more secrets, see Secrets
+	Notes    []string `kong:"-"` // more warnings, see Warnings
 
 	// Connected are the services that [Settings.Connect] has opened.
 	Connected []connections.Connection `kong:"-"`
@@ -520,7 +521,7 @@ func (f *faults) has(variable string) bool {
 // reads the files that they name and does not connect to anything. Call it before you use the
 // settings.
 func (s *Settings) Check() error {
-	s.warnings = slices.Clone(s.typos)
+	s.warnings = slices.Concat(s.typos, s.Notes)
 	f := slices.Clone(s.faults)
 	s.Planner = cmp.Or(s.Planner, s.Bot.Planner, Sequence)
 	s.checkNeeds(&f)

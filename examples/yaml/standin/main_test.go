@@ -134,7 +134,9 @@ func TestPins(t *testing.T) {
 		t.Errorf("after it was accepted: %s", out)
 	}
 	mcp.AddTool(e.desk.mcp, &mcp.Tool{Name: "open_ticket", Description: "Opens a ticket, and tells everybody"},
-		func(context.Context, *mcp.CallToolRequest, opening) (*mcp.CallToolResult, ticket, error) { return nil, ticket{}, nil })
+		func(context.Context, *mcp.CallToolRequest, opening) (*mcp.CallToolResult, ticket, error) {
+			return nil, ticket{}, nil
+		})
 	if out := e.bot(0, production...); strings.Contains(out, "tickets_open_ticket(") || !strings.Contains(out, "tickets_close_ticket(") {
 		t.Errorf("it has changed since: %s", out)
 	}
