@@ -6,11 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strings"
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
@@ -21,20 +23,11 @@ const (
 	tryPause      = 250 * time.Millisecond // doubles
 )
 
-// attemptMeta is where the key of the attempt is in a call's _meta.
-const attemptMeta = "planbot/attempt"
-
-// person is somebody whose calls are under way.
-type person struct {
-	slots chan struct{}
-	calls int // that use it
-}
-
 // call calls a tool. It sends the call at most once, unless the call was refused before anything was done or
 // the operator trusts the server's word that it may be repeated.
 func (c *Connection) call(ctx context.Context, turn *actions.Turn, d definition, entities map[string]any) (actions.Result, error) {
 	if actions.AttemptOf(ctx).Again && !c.repeatable(d) {
-		return actions.Result{}, c.uncertain(d, errors.New("a process died during the call, and it is not made again"))
+		return actions.Result{}, uncertain(spelling.OneLine(d.remote, maxShown)+" of "+c.cfg.Key, errors.New("a process died during the call, and it is not made again"))
 	}
 	arguments, err := json.Marshal(entities)
 	if err != nil {
@@ -56,18 +49,31 @@ func (c *Connection) call(ctx context.Context, turn *actions.Turn, d definition,
 	}
 	defer release()
 	p, err := c.principalOf(limited, turn)
-	for try := 1; err == nil; try++ {
-		var f fate
-		if f, err = c.attempt(limited, turn, p, d, arguments); err != nil {
-			break
+	if err != nil {
+		return c.unreached(ctx, err)
+	}
+	k := calling{Connection: c, turn: turn, principal: p, definition: d, arguments: arguments, tool: spelling.OneLine(d.remote, maxShown) + " of " + c.cfg.Key}
+	for try := 1; ; try++ {
+		f, err := k.try(limited)
+		switch {
+		case err != nil && k.lost != nil:
+			return k.lost.result, k.lost.err
+		case err != nil:
+			return c.unreached(ctx, err)
 		}
 		pause := max(f.after, tryPause<<(try-1))
 		if !f.again || try == maxTries || pause > maxRetryAfter || !sleep(limited, pause) {
+			if f.unsent && k.lost != nil {
+				f = *k.lost
+			}
 			return f.result, f.err
 		}
 	}
-	switch {
-	case errors.Is(err, connector.ErrNoUserToken), ctx.Err() != nil:
+}
+
+// unreached is the result of a call that could not be sent.
+func (c *Connection) unreached(ctx context.Context, err error) (actions.Result, error) {
+	if ctx.Err() != nil || errors.Is(err, connector.ErrNoUserToken) {
 		return actions.Result{}, err
 	}
 	return actions.Fail("%s", c.away()), nil
@@ -121,42 +127,43 @@ func (c *Connection) slot(ctx context.Context, who string) (release func(), err 
 	return release, nil
 }
 
-// fate is what became of a call that was sent, or was refused for good.
+// calling is a call that is under way.
+type calling struct {
+	*Connection
+
+	turn       *actions.Turn
+	principal  *principal
+	definition definition
+	arguments  json.RawMessage
+	tool       string // for people
+	lost       *fate  // of a try that may have been done; nil: there was none
+}
+
+// fate is what became of a try.
 type fate struct {
 	result actions.Result
 	err    error
 	again  bool          // it may be made again
 	after  time.Duration // but not before
+	unsent bool          // the server has done nothing
 }
 
-// attempt makes a call if the tool is still the one that was accepted. The error says that the server cannot
-// be reached, and that nothing was sent.
-func (c *Connection) attempt(ctx context.Context, turn *actions.Turn, p *principal, d definition, arguments json.RawMessage) (fate, error) {
-	l, s, err := c.ensure(ctx, p)
+// try makes the call if the tool is still the one that was accepted. The error says that the server cannot be
+// reached, and that nothing was sent.
+func (k *calling) try(ctx context.Context) (fate, error) {
+	l, s, err := k.ensure(ctx, k.principal)
 	if err != nil {
 		return fate{}, err
 	}
-	if now, listed := l.sound[d.remote]; !listed {
-		return fate{result: actions.Fail("%s of %s is no longer there. It was not called.", spelling.OneLine(d.remote, maxShown), c.cfg.Key)}, nil
-	} else if now.digest != d.digest || !c.accepts(d) {
-		return fate{result: actions.Fail("%s of %s has changed, and nobody has accepted the change yet. It was not called.", spelling.OneLine(d.remote, maxShown), c.cfg.Key)}, nil
+	now, listed := l.sound[k.definition.remote]
+	switch {
+	case !listed:
+		return fate{result: actions.Fail("%s is no longer there. It was not called.", k.tool), unsent: true}, nil
+	case now.digest != k.definition.digest, !k.accepts(k.definition):
+		return fate{result: actions.Fail("%s has changed, and nobody has accepted the change yet. It was not called.", k.tool), unsent: true}, nil
 	}
-	x, err := s.send(ctx, d.remote, arguments)
-	f := c.fateOf(ctx, turn, s, d, x, err)
-	return f, nil
-}
-
-// send sends a call and returns what became of it. The error is the library's.
-func (s *session) send(ctx context.Context, remote string, arguments json.RawMessage) (*exchange, error) {
-	following, cancel := context.WithCancel(ctx)
-	defer cancel()
-	x := &exchange{limit: maxBody, abort: cancel}
-	params := &sdk.CallToolParams{Name: remote, Arguments: arguments}
-	if key := actions.AttemptOf(ctx).Key; key != "" {
-		params.Meta = sdk.Meta{attemptMeta: key}
-	}
-	_, err := s.client.CallTool(x.follow(following), params)
-	return x.outcome(), err
+	x, err := s.send(ctx, k.definition.remote, k.arguments)
+	return k.judge(ctx, s, x, err), nil
 }
 
 // Codes of JSON-RPC with which a server refuses a call, and what they ask for.
@@ -166,55 +173,61 @@ const (
 	codeNeedsURL   = -32042 // that somebody opens a link
 )
 
-// fateOf judges what became of a call.
-func (c *Connection) fateOf(ctx context.Context, turn *actions.Turn, s *session, d definition, x *exchange, err error) fate {
+// judge says what became of a try. err is the library's.
+func (k *calling) judge(ctx context.Context, s *session, x *exchange, err error) fate {
 	refused := x.status >= 400 && x.status < 500 && x.status != http.StatusRequestTimeout && x.status != http.StatusConflict
-	if refused && x.status != http.StatusTooManyRequests && (x.answer == nil || x.status == http.StatusUnauthorized) {
-		c.kill(s) // the server has forgotten it, or does not want us
+	busy := x.status == http.StatusTooManyRequests
+	if refused && !busy && (x.answer == nil || x.status == http.StatusUnauthorized) {
+		k.kill(s) // the server has forgotten it, or does not want us
 	}
-	switch a := x.answer; {
+	a := x.answer
+	if x.status == http.StatusBadGateway || x.status == http.StatusGatewayTimeout {
+		a = nil // somebody else answers for the server, which may be at work
+	}
+	switch {
 	case a != nil && a.Error == nil:
-		return c.readResult(ctx, turn, d, a.Result)
-	case a != nil && (x.status == http.StatusTooManyRequests || x.status == http.StatusServiceUnavailable),
-		x.status == http.StatusTooManyRequests:
-		return fate{result: actions.Fail("%s is busy. This was not done.", c.cfg.Key), again: a != nil, after: x.retryAfter}
+		return k.read(ctx, a.Result)
+	case busy, a != nil && x.status == http.StatusServiceUnavailable:
+		return fate{result: actions.Fail("%s is busy. This was not done.", k.cfg.Key), again: a != nil, after: x.retryAfter, unsent: true}
 	case x.status == http.StatusUnauthorized, x.status == http.StatusForbidden:
-		c.log.Error().Int("status", x.status).Str("tool", spelling.OneLine(d.remote, maxShown)).Msg("an MCP server does not allow a call")
-		return fate{result: actions.Fail("%s does not allow this. It was not done.", c.cfg.Key)}
+		k.log.Error().Int("status", x.status).Str("tool", k.tool).Msg("an MCP server does not allow a call")
+		return fate{result: actions.Fail("%s does not allow this. It was not done.", k.cfg.Key), unsent: true}
 	case a != nil && (a.Error.Code == codeNeedsInput || a.Error.Code == codeNeedsURL):
-		return c.asked(ctx, turn, d, nil)
+		return k.asked(ctx, nil)
 	case a != nil && a.Error.Code == codeBadParams:
 		return fate{result: actions.Fail("%s", spelling.OneLine(a.Error.Message, maxDescription))}
 	case a != nil:
-		return fate{err: fmt.Errorf("%s of %s: %w", spelling.OneLine(d.remote, maxShown), c.cfg.Key, a.Error)}
+		return fate{err: fmt.Errorf("%s: %w", k.tool, a.Error)}
 	case x.redirect != "":
-		return fate{err: fmt.Errorf("%s of %s: %w", spelling.OneLine(d.remote, maxShown), c.cfg.Key, x.fault)}
+		return fate{err: fmt.Errorf("%s: %w", k.tool, x.fault), unsent: true}
 	case !x.sent:
 		if errors.Is(err, sdk.ErrConnectionClosed) || s.http == nil {
-			c.kill(s)
+			k.kill(s)
 		}
 		s.stale.Store(true) // the next one finds out whether it is away
-		return fate{result: actions.Fail("%s", c.away()), again: true}
+		return fate{result: actions.Fail("%s", k.away()), again: true, unsent: true}
 	case x.tooLarge:
 		return fate{result: unreadable}
 	case x.status == http.StatusNotFound:
-		return fate{result: actions.Fail("%s has lost the connection. This was not done.", c.cfg.Key)}
+		return fate{result: actions.Fail("%s has lost the connection. This was not done.", k.cfg.Key), unsent: true}
 	case refused:
-		return fate{err: fmt.Errorf("%s of %s: %w", spelling.OneLine(d.remote, maxShown), c.cfg.Key, x.fault)}
+		return fate{err: fmt.Errorf("%s: %w", k.tool, x.fault), unsent: true}
 	}
 	if errors.Is(err, sdk.ErrConnectionClosed) || s.http == nil && ctx.Err() == nil {
-		c.kill(s)
+		k.kill(s)
 	}
 	s.stale.Store(true)
-	if c.repeatable(d) {
-		return fate{result: actions.Fail("%s did not answer.", c.cfg.Key), again: true}
+	f := fate{err: uncertain(k.tool, s.reason(ctx, x, err)), again: k.repeatable(k.definition)}
+	if k.cfg.Rules.Trust && k.definition.hints.reads() {
+		f = fate{result: actions.Fail("%s did not answer.", k.cfg.Key), again: true} // there is nothing that it may have done
 	}
-	return fate{err: c.uncertain(d, reason(ctx, x, err, c.cfg.URL))}
+	k.lost = &f
+	return f
 }
 
 // uncertain is the error of a call of which nobody knows whether it was done.
-func (c *Connection) uncertain(d definition, why error) error {
-	return fmt.Errorf("%s of %s: %w: %w", spelling.OneLine(d.remote, maxShown), c.cfg.Key, actions.ErrUncertain, why)
+func uncertain(tool string, why error) error {
+	return fmt.Errorf("%s: %w: %w", tool, actions.ErrUncertain, why)
 }
 
 // kill gives up a session, in the background. The next call makes another.
@@ -224,4 +237,68 @@ func (c *Connection) kill(s *session) {
 	if !s.dead.Swap(true) && !c.closed {
 		c.work.Go(s.close)
 	}
+}
+
+// read makes a result of the result of a call.
+func (k *calling) read(ctx context.Context, raw json.RawMessage) fate {
+	var r toolResult
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return fate{result: unreadable}
+	}
+	switch {
+	case r.ResultType == "input_required":
+		return k.asked(ctx, raw)
+	case r.ResultType != "" && r.ResultType != "complete", len(r.Task) > 0:
+		return fate{err: uncertain(k.tool, errors.New("the server has put it off, which we have not asked for"))}
+	}
+	var texts, alone []string
+	for _, b := range r.Content {
+		text, known := b.say()
+		switch {
+		case !known:
+			if r.IsError {
+				return fate{result: actions.Fail("%s failed, and its answer could not be read.", k.tool)}
+			}
+			return fate{result: unreadable}
+		case b.forPersonOnly() && !r.IsError:
+			alone = append(alone, text)
+		default:
+			texts = append(texts, text)
+		}
+	}
+	text := strings.Join(texts, "\n")
+	if r.IsError {
+		if text == "" {
+			text = fmt.Sprintf("%s failed, and did not say why.", k.tool)
+		}
+		return fate{result: actions.Fail("%s", text)}
+	}
+	result := actions.Text("%s", text)
+	switch structured := len(r.Structured) > 0 && string(r.Structured) != "null"; {
+	case structured:
+		value, err := usable(r, k.definition.output)
+		if err != nil {
+			k.log.Error().Str("tool", k.tool).Str("error", err.Error()).Msg("the answer of an MCP server is not usable")
+			return fate{result: actions.Fail("%s was done, but its answer is not usable.", k.tool)}
+		}
+		result = actions.JSON(value)
+	case k.definition.output != nil && text == "":
+		return fate{err: uncertain(k.tool, errors.New("the answer has nothing of what its outputSchema promises"))}
+	case k.definition.output != nil:
+		k.log.Warn().Str("tool", k.tool).Msg("the answer of an MCP server is a text, and its outputSchema promises data")
+	case text == "" && alone == nil:
+		result = actions.Text("%s answered without any content.", k.tool)
+	}
+	if shown := strings.TrimSpace(strings.Join(alone, "\n")); shown != "" {
+		shown = spelling.Cut(shown, maxAlone)
+		result = result.WithCard(activity.Card{Fallback: shown, Body: []any{activity.RichText{{Text: shown}}}})
+	}
+	return fate{result: result}
+}
+
+// asked is what becomes of a call for which the server wants something of the person: input, which it asks for
+// in a result (nil: it refused the call because we said that we have none to give). It is declined: the call
+// is not made again, and the model learns why.
+func (k *calling) asked(_ context.Context, _ json.RawMessage) fate {
+	return fate{result: actions.Fail("%s asks the person for something that cannot be asked for here. It was not done.", k.tool), unsent: true}
 }

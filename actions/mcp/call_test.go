@@ -68,6 +68,7 @@ func TestACallIsNotSentAgainOnceBytesWentOut(t *testing.T) {
 			_ = http.NewResponseController(w).Flush()
 			hangUp(w)
 		},
+		"502 with JSON-RPC":          func(f *fake, w http.ResponseWriter, _ *http.Request, m message) { f.refuse(w, m, 502, -32602, "no") },
 		"a stream without an answer": status(200, "text/event-stream", ": nothing\n\n"),
 		"a task": func(f *fake, w http.ResponseWriter, _ *http.Request, m message) {
 			f.result(w, m, `{"resultType":"task","task":{"taskId":"7"}}`)
@@ -140,6 +141,39 @@ func TestWhatTheOperatorTrustsToBeRepeatableIsRepeated(t *testing.T) {
 			if err != nil || result.Text() != "second" || f.count("tools/call") != want {
 				t.Errorf("%s: got %+v, %v after %d requests", hint, result, err, f.count("tools/call"))
 			}
+		}
+	}
+}
+
+// A tool that may be repeated may have been done all the same.
+func TestWhatIsRepeatedInVain(t *testing.T) {
+	t.Parallel()
+	for hint, failed := range map[string]bool{"idempotentHint": false, "readOnlyHint": true} {
+		f := answering(t, func(_ *fake, w http.ResponseWriter, _ *http.Request, _ message) { hangUp(w) }, `,"annotations":{"`+hint+`":true}`)
+		c, _ := connectTo(t, f.URL, func(cfg *mcp.Config) { cfg.Rules.Trust = true })
+		result, err := call(t, c)
+		if !failed {
+			uncertain(t, hint, result, err)
+		} else if err != nil || !result.Failed() || !strings.Contains(result.Text(), "did not answer") {
+			t.Errorf("%s: got %+v, %v", hint, result, err)
+		}
+		if n := f.count("tools/call"); n != 3 {
+			t.Errorf("%s: %d requests, want 3", hint, n)
+		}
+
+		// The server is away when the call is to be repeated.
+		gone := answering(t, func(f *fake, w http.ResponseWriter, _ *http.Request, _ message) {
+			f.set(func() {
+				f.front = func(w http.ResponseWriter, _ *http.Request) bool { w.WriteHeader(http.StatusBadGateway); return true }
+			})
+			hangUp(w)
+		}, `,"annotations":{"`+hint+`":true}`)
+		c, _ = connectTo(t, gone.URL, func(cfg *mcp.Config) { cfg.Rules.Trust = true })
+		result, err = call(t, c)
+		if !failed {
+			uncertain(t, hint, result, err)
+		} else if err != nil || !strings.Contains(result.Text(), "did not answer") {
+			t.Errorf("%s: got %+v, %v", hint, result, err)
 		}
 	}
 }
@@ -299,6 +333,85 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 		result, err := call(t, c)
 		if err != nil || result.Text() != done || result.Failed() || f.count("tools/call") != 1 {
 			t.Errorf("%s: got %.200q, %v after %d requests", what, result.Text(), err, f.count("tools/call"))
+		}
+	}
+}
+
+func TestManyNotificationsBeforeAnAnswer(t *testing.T) {
+	t.Parallel()
+	f := answering(t, func(_ *fake, w http.ResponseWriter, _ *http.Request, m message) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		note := "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/message\",\"params\":{\"level\":\"info\",\"data\":\"" + strings.Repeat("x", 100<<10) + "\"}}\n\n"
+		for range 100 {
+			fmt.Fprint(w, note)
+		}
+		fmt.Fprintf(w, "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"content\":[{\"type\":\"text\",\"text\":\"at last\"}]}}\n\n", m.ID)
+	})
+	c, _ := connectTo(t, f.URL)
+	if result, err := call(t, c); err != nil || result.Text() != "at last" {
+		t.Errorf("got %.100q, %v", result.Text(), err)
+	}
+}
+
+// A session that has to go waits for the calls of others.
+func TestACallSurvivesTheEndOfItsSession(t *testing.T) {
+	t.Parallel()
+	slow, refused := make(chan struct{}), make(chan struct{})
+	calls := atomic.Int32{}
+	f := answering(t, func(f *fake, w http.ResponseWriter, _ *http.Request, m message) {
+		if calls.Add(1) == 1 {
+			close(slow)
+			<-refused
+			f.result(w, m, `{"content":[{"type":"text","text":"ok"}]}`)
+			return
+		}
+		w.WriteHeader(http.StatusUnauthorized)
+	})
+	f.legacy = true
+	c, _ := connectTo(t, f.URL)
+	offered(t, c)
+	a, _ := c.Actions().Lookup("svc_send")
+	ended := make(chan error, 1)
+	go func() {
+		result, err := a.Call(t.Context(), turnOf(t, "ada"), map[string]any{})
+		if err == nil && result.Text() != "ok" {
+			err = errors.New(result.Text())
+		}
+		ended <- err
+	}()
+	<-slow
+	if result, err := run(t.Context(), t, c, "svc_send", nil); err != nil || !result.Failed() {
+		t.Errorf("got %+v, %v", result, err)
+	}
+	offered(t, c) // over another session
+	if n := f.count("DELETE"); n != 0 {
+		t.Errorf("the session was ended during a call")
+	}
+	close(refused)
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	eventually(t, "the session is ended", func() bool { return f.count("DELETE") == 1 })
+}
+
+func TestAServerThatDoesNotLetUsListen(t *testing.T) {
+	t.Parallel()
+	for _, legacy := range []bool{false, true} {
+		f := newFake(t, tool("send"))
+		f.legacy = legacy
+		f.front = func(_ http.ResponseWriter, r *http.Request) bool {
+			if r.Method != http.MethodGet && r.Header.Get("Mcp-Method") != "subscriptions/listen" {
+				return false
+			}
+			select {
+			case <-r.Context().Done():
+			case <-f.gone:
+			}
+			return true
+		}
+		c, _ := connectTo(t, f.URL)
+		if result, err := call(t, c); err != nil || result.Text() != "ok" {
+			t.Errorf("legacy %v: got %+v, %v", legacy, result, err)
 		}
 	}
 }

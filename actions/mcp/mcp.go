@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
@@ -70,10 +71,6 @@ const (
 	maxCalls           = 8 // at a time
 	maxCallsOfOne      = 2 // of one person
 	listTimeout        = 10 * time.Second
-	minListAge         = 30 * time.Second
-	maxListAge         = time.Hour
-	maxPages           = 20
-	maxTools           = 500
 	maxPrincipals      = 1000
 	maxIdle            = 15 * time.Minute
 	firstPause         = time.Second // between tries to connect; doubles up to maxPause
@@ -84,8 +81,7 @@ const (
 // Connection is an MCP server. It connects when it is first needed. It is safe for concurrent use.
 type Connection struct {
 	cfg         Config
-	endpoint    *url.URL
-	base        *http.Transport
+	target      target
 	log         zerolog.Logger
 	quarantined prometheus.Counter
 	slots       chan struct{}
@@ -104,6 +100,12 @@ type Connection struct {
 	registry   *actions.Registry
 	reported   map[string]bool // remote names with digests
 	logged     time.Time       // when it was last logged that the server is away
+}
+
+// person is somebody whose calls are under way.
+type person struct {
+	slots chan struct{}
+	calls int // that use it
 }
 
 // A Connection is one of several kinds.
@@ -150,10 +152,12 @@ func New(cfg Config) (*Connection, error) {
 		return nil, fmt.Errorf("mcp %s: %w", spelling.OneLine(cfg.Key, maxShown), err)
 	}
 	c := &Connection{
-		cfg: cfg, endpoint: endpoint, base: newBase(), log: cfg.Log.With().Str("connection", cfg.Key).Logger(),
+		cfg: cfg, target: target{address: cfg.URL, endpoint: endpoint, base: newBase(), header: cfg.Header},
+		log:         cfg.Log.With().Str("connection", cfg.Key).Logger(),
 		quarantined: counter.WithLabelValues(cfg.Key), slots: make(chan struct{}, maxCalls),
 		principals: map[string]*principal{}, persons: map[string]*person{}, reported: map[string]bool{}, version: -1,
 	}
+	c.target.stdio = stdioTransport{command: cfg.Command, dir: cfg.Dir, env: cfg.Env, log: c.log}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c, nil
 }
@@ -464,5 +468,239 @@ func (c *Connection) Close() {
 	c.mu.Unlock()
 	c.cancel()
 	c.work.Wait()
-	c.base.CloseIdleConnections()
+	c.target.base.CloseIdleConnections()
+}
+
+// principal is whom a session is for: one person, or everybody. Its fields belong to the connection's mutex.
+type principal struct {
+	token    string // of the person, the newest; "": none
+	session  *session
+	list     *list         // nil: never read
+	flight   chan struct{} // closed when the list was read; nil: nobody reads it
+	err      error         // why the list could not be read the last time
+	failures int           // in a row
+	retryAt  time.Time
+	used     time.Time
+}
+
+// personOf identifies the person of a turn.
+func personOf(turn *actions.Turn) string {
+	if turn == nil || turn.Activity == nil {
+		return ""
+	}
+	tenant, _ := turn.Activity.Tenant()
+	who := turn.Activity.From.AadObjectID
+	if who == "" || tenant == "" {
+		who = turn.Activity.ChannelID + "\n" + turn.Activity.From.ID
+	}
+	return tenant + "\n" + who
+}
+
+// principalOf is the principal of a turn, with the person's token. The error is that of
+// [actions.Turn.UserToken].
+func (c *Connection) principalOf(ctx context.Context, turn *actions.Turn) (*principal, error) {
+	if c.cfg.SignIn == "" {
+		return c.principal("")
+	}
+	if turn == nil || turn.UserToken == nil || personOf(turn) == "" {
+		return nil, errors.New("nobody can be signed in here")
+	}
+	token, err := turn.UserToken(ctx, c.cfg.SignIn)
+	if err != nil {
+		return nil, err
+	}
+	p, err := c.principal(personOf(turn))
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p.token != token.Secret() {
+		p.token, p.retryAt = token.Secret(), time.Time{}
+		if p.session != nil {
+			p.session.http.setToken(p.token)
+		}
+	}
+	return p, nil
+}
+
+var errClosed = errors.New("the connection is closed")
+
+// principal finds or adds a principal. It drops those that nobody has needed for a while.
+func (c *Connection) principal(key string) (*principal, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, errClosed
+	}
+	now := time.Now()
+	p := c.principals[key]
+	if p == nil {
+		var oldest string
+		for other, q := range c.principals {
+			if now.Sub(q.used) > maxIdle && q.flight == nil {
+				delete(c.principals, other)
+				c.drop(q)
+			} else if oldest == "" || q.used.Before(c.principals[oldest].used) {
+				oldest = other
+			}
+		}
+		if len(c.principals) >= maxPrincipals {
+			c.drop(c.principals[oldest])
+			delete(c.principals, oldest)
+		}
+		p = &principal{}
+		c.principals[key] = p
+	}
+	p.used = now
+	return p, nil
+}
+
+// drop ends the session of a principal in the background. c.mu is locked.
+func (c *Connection) drop(p *principal) {
+	s := p.session
+	if p.session = nil; s == nil {
+		return
+	}
+	s.dead.Store(true)
+	c.work.Go(s.close)
+}
+
+// ensure returns the list of a principal as it is now, with the session that it is from. It waits for the
+// server until ctx ends; however many wait, it is asked once. A server that did not answer is left alone for
+// a while.
+func (c *Connection) ensure(ctx context.Context, p *principal) (*list, *session, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	if s := p.session; s != nil && !s.dead.Load() && !s.stale.Load() && p.list != nil && now.Before(p.list.until) {
+		return p.list, s, nil
+	}
+	if p.flight == nil {
+		switch {
+		case c.closed:
+			return nil, nil, errClosed
+		case now.Before(p.retryAt):
+			return nil, nil, p.err
+		}
+		flight := make(chan struct{})
+		p.flight = flight
+		c.work.Go(func() {
+			defer close(flight)
+			c.read(p)
+		})
+	}
+	flight := p.flight
+	c.mu.Unlock()
+	var late error
+	select {
+	case <-flight:
+	case <-ctx.Done():
+		late = ctx.Err()
+	}
+	c.mu.Lock()
+	if late != nil {
+		return nil, nil, late
+	}
+	if p.err == nil && p.session == nil { // dropped meanwhile
+		return nil, nil, errClosed
+	}
+	return p.list, p.session, p.err
+}
+
+// read reads the list of a principal, over a new session if there is none.
+func (c *Connection) read(p *principal) {
+	c.mu.Lock()
+	s, token := p.session, p.token
+	c.mu.Unlock()
+	ctx, cancel := context.WithTimeout(c.ctx, listTimeout)
+	defer cancel()
+	fresh := s == nil || s.dead.Load()
+	l, s, err := c.connectAndList(ctx, s, token)
+	if errors.Is(err, errCached) || err != nil && !fresh && ctx.Err() == nil && !errors.Is(err, errRefused) {
+		// A session that was there may be one that the server has forgotten.
+		s.dead.Store(true)
+		c.work.Go(s.close)
+		l, s, err = c.connectAndList(ctx, nil, token)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p.session != nil && p.session != s && !p.session.dead.Load() {
+		c.drop(p)
+	}
+	p.session, p.err, p.flight = s, err, nil
+	if err != nil {
+		c.drop(p)
+		p.failures++
+		pause := min(firstPause<<min(p.failures-1, 10), maxPause)
+		p.retryAt = time.Now().Add(pause/2 + rand.N(pause/2))
+		if now := time.Now(); now.Sub(c.logged) >= logPause && c.ctx.Err() == nil {
+			c.logged = now
+			c.log.Warn().Str("error", err.Error()).Int("failures", p.failures).Msg("an MCP server is away")
+		}
+		return
+	}
+	if c.closed {
+		c.drop(p)
+	}
+	p.list, p.failures, p.retryAt = l, 0, time.Time{}
+	c.refreshAccepted()
+	c.accept(l)
+}
+
+// connectAndList lists the tools over s; nil or dead: over a new session. It returns the session that it
+// used, if there is one.
+func (c *Connection) connectAndList(ctx context.Context, s *session, token string) (*list, *session, error) {
+	if s == nil || s.dead.Load() {
+		made, err := c.target.connect(ctx, c.ctx, token)
+		if err != nil {
+			return nil, nil, err
+		}
+		s = made
+	}
+	s.stale.Store(false) // what changes from now on is seen by the next one
+	l, err := s.tools(ctx)
+	return l, s, err
+}
+
+// accept accepts what is new in a list, if the first use does that, and reports what nobody has accepted. c.mu
+// is locked.
+func (c *Connection) accept(l *list) {
+	for _, j := range l.judged {
+		d, shown := j.definition, spelling.OneLine(j.definition.remote, maxShown)
+		have, accepted := c.accepted[d.remote]
+		once := d.remote + "\n" + d.digest
+		if j.fault != nil {
+			once += "\n" + j.fault.Error()
+		}
+		switch {
+		case c.reported[once], accepted && have.digest == d.digest && j.fault == nil:
+			continue
+		case j.fault != nil:
+			c.log.Warn().Str("tool", shown).Str("fault", j.fault.Error()).Msg("a tool of an MCP server is left out")
+		case c.firstUse && !accepted:
+			c.accepted[d.remote], c.registry = d, nil
+			continue
+		case !c.cfg.Rules.Allows(d.remote):
+			continue
+		default:
+			c.quarantined.Inc()
+			c.log.Warn().Str("tool", shown).Str("digest", d.digest).Str("accepted", have.digest).Msg("a tool of an MCP server is not offered, because nobody has accepted its definition")
+		}
+		if len(c.reported) >= maxReported {
+			clear(c.reported)
+		}
+		c.reported[once] = true
+	}
+}
+
+// maxReported is how many tools are remembered so that they are reported once.
+const maxReported = 10 * maxTools
+
+// accepts reports whether a definition is the one that was accepted.
+func (c *Connection) accepts(d definition) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refreshAccepted()
+	return c.accepted[d.remote].digest == d.digest
 }

@@ -2,7 +2,6 @@ package mcp
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
@@ -81,64 +79,6 @@ func media(kind, base64 string) string {
 // forPersonOnly reports whether the model does not get the block.
 func (b block) forPersonOnly() bool { return slices.Equal(b.Annotations.Audience, []string{"user"}) }
 
-// readResult makes a result of the result of a call.
-func (c *Connection) readResult(ctx context.Context, turn *actions.Turn, d definition, raw json.RawMessage) fate {
-	var r toolResult
-	if err := json.Unmarshal(raw, &r); err != nil {
-		return fate{result: unreadable}
-	}
-	tool := spelling.OneLine(d.remote, maxShown)
-	switch {
-	case r.ResultType == "input_required":
-		return c.asked(ctx, turn, d, raw)
-	case r.ResultType != "" && r.ResultType != "complete", len(r.Task) > 0:
-		return fate{err: c.uncertain(d, errors.New("the server has put it off, which we have not asked for"))}
-	}
-	var texts, alone []string
-	for _, b := range r.Content {
-		text, known := b.say()
-		switch {
-		case !known:
-			if r.IsError {
-				return fate{result: actions.Fail("%s of %s failed, and its answer could not be read.", tool, c.cfg.Key)}
-			}
-			return fate{result: unreadable}
-		case b.forPersonOnly() && !r.IsError:
-			alone = append(alone, text)
-		default:
-			texts = append(texts, text)
-		}
-	}
-	text := strings.Join(texts, "\n")
-	if r.IsError {
-		if text == "" {
-			text = fmt.Sprintf("%s of %s failed, and did not say why.", tool, c.cfg.Key)
-		}
-		return fate{result: actions.Fail("%s", text)}
-	}
-	result := actions.Text("%s", text)
-	switch structured := len(r.Structured) > 0 && string(r.Structured) != "null"; {
-	case structured:
-		value, err := usable(r, d.output)
-		if err != nil {
-			c.log.Error().Str("tool", tool).Str("error", err.Error()).Msg("the answer of an MCP server is not usable")
-			return fate{result: actions.Fail("%s of %s was done, but its answer is not usable.", tool, c.cfg.Key)}
-		}
-		result = actions.JSON(value)
-	case d.output != nil && text == "":
-		return fate{err: c.uncertain(d, errors.New("the answer has nothing of what its outputSchema promises"))}
-	case d.output != nil:
-		c.log.Warn().Str("tool", tool).Msg("the answer of an MCP server is a text, and its outputSchema promises data")
-	case text == "" && alone == nil:
-		result = actions.Text("%s of %s answered without any content.", tool, c.cfg.Key)
-	}
-	if shown := strings.TrimSpace(strings.Join(alone, "\n")); shown != "" {
-		shown = spelling.Cut(shown, maxAlone)
-		result = result.WithCard(activity.Card{Fallback: shown, Body: []any{activity.RichText{{Text: shown}}}})
-	}
-	return fate{result: result}
-}
-
 // maxAlone is how long a text is that only the person sees.
 const maxAlone = 4000
 
@@ -198,11 +138,4 @@ func exact(value jsontext.Value) bool {
 			return false
 		}
 	}
-}
-
-// asked is what becomes of a call for which the server wants something of the person: input, which it asks for
-// in a result (nil: it refused the call because we said that we have none to give). It is declined: the call
-// is not made again, and the model learns why.
-func (c *Connection) asked(_ context.Context, _ *actions.Turn, d definition, _ json.RawMessage) fate {
-	return fate{result: actions.Fail("%s of %s asks the person for something that cannot be asked for here. It was not done.", spelling.OneLine(d.remote, maxShown), c.cfg.Key)}
 }

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
+	"net/http"
+	"net/url"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -19,17 +21,13 @@ import (
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
-// principal is whom a session is for: one person, or everybody. Its fields belong to the connection's mutex.
-type principal struct {
-	token    string // of the person, the newest; "": none
-	session  *session
-	list     *list         // nil: never read
-	flight   chan struct{} // closed when the list was read; nil: nobody reads it
-	err      error         // why the list could not be read the last time
-	failures int           // in a row
-	retryAt  time.Time
-	used     time.Time
-}
+const (
+	minListAge = 30 * time.Second
+	maxListAge = time.Hour
+	maxPages   = 20
+	maxTools   = 500
+	maxResumes = 2 // of a stream that broke and can be resumed
+)
 
 // list is what a server has told about its tools.
 type list struct {
@@ -49,249 +47,44 @@ type judged struct {
 
 // session is a connection that was made.
 type session struct {
-	client *sdk.ClientSession
-	http   *httpTransport // nil: stdio
-	end    func()         // the context of its connection
+	client  *sdk.ClientSession
+	address string         // which errors do not name; "": none
+	http    *httpTransport // nil: stdio
+	end     func()         // the context of its connection
+	use     sync.RWMutex   // read-locked by calls; closing waits for them
 
 	stale atomic.Bool // the list may have changed
 	dead  atomic.Bool
 	deaf  atomic.Bool // changes are not told
 }
 
-// personOf identifies the person of a turn.
-func personOf(turn *actions.Turn) string {
-	if turn == nil || turn.Activity == nil {
-		return ""
-	}
-	tenant, _ := turn.Activity.Tenant()
-	who := turn.Activity.From.AadObjectID
-	if who == "" || tenant == "" {
-		who = turn.Activity.ChannelID + "\n" + turn.Activity.From.ID
-	}
-	return tenant + "\n" + who
+// target is how to reach a server: by HTTP if it has an endpoint, else by running it.
+type target struct {
+	address  string
+	endpoint *url.URL
+	base     *http.Transport
+	header   http.Header
+
+	stdio stdioTransport
 }
 
-// principalOf is the principal of a turn, with the person's token. The error is that of
-// [actions.Turn.UserToken].
-func (c *Connection) principalOf(ctx context.Context, turn *actions.Turn) (*principal, error) {
-	if c.cfg.SignIn == "" {
-		return c.principal("")
-	}
-	if turn == nil || turn.UserToken == nil || personOf(turn) == "" {
-		return nil, errors.New("nobody can be signed in here")
-	}
-	token, err := turn.UserToken(ctx, c.cfg.SignIn)
-	if err != nil {
-		return nil, err
-	}
-	p, err := c.principal(personOf(turn))
-	if err != nil {
-		return nil, err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if p.token != token.Secret() {
-		p.token, p.retryAt = token.Secret(), time.Time{}
-		if p.session != nil {
-			p.session.http.setToken(p.token)
-		}
-	}
-	return p, nil
-}
-
-var errClosed = errors.New("the connection is closed")
-
-// principal finds or adds a principal. It drops those that nobody has needed for a while.
-func (c *Connection) principal(key string) (*principal, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.closed {
-		return nil, errClosed
-	}
-	now := time.Now()
-	p := c.principals[key]
-	if p == nil {
-		var oldest string
-		for other, q := range c.principals {
-			if now.Sub(q.used) > maxIdle && q.flight == nil {
-				delete(c.principals, other)
-				c.drop(q)
-			} else if oldest == "" || q.used.Before(c.principals[oldest].used) {
-				oldest = other
-			}
-		}
-		if len(c.principals) >= maxPrincipals {
-			c.drop(c.principals[oldest])
-			delete(c.principals, oldest)
-		}
-		p = &principal{}
-		c.principals[key] = p
-	}
-	p.used = now
-	return p, nil
-}
-
-// drop ends the session of a principal in the background. c.mu is locked.
-func (c *Connection) drop(p *principal) {
-	s := p.session
-	if p.session = nil; s == nil {
-		return
-	}
-	s.dead.Store(true)
-	c.work.Go(s.close)
-}
-
-// ensure returns the list of a principal as it is now, with the session that it is from. It waits for the
-// server until ctx ends; however many wait, it is asked once. A server that did not answer is left alone for
-// a while.
-func (c *Connection) ensure(ctx context.Context, p *principal) (*list, *session, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now()
-	if s := p.session; s != nil && !s.dead.Load() && !s.stale.Load() && p.list != nil && now.Before(p.list.until) {
-		return p.list, s, nil
-	}
-	if p.flight == nil {
-		switch {
-		case c.closed:
-			return nil, nil, errClosed
-		case now.Before(p.retryAt):
-			return nil, nil, p.err
-		}
-		flight := make(chan struct{})
-		p.flight = flight
-		c.work.Go(func() {
-			defer close(flight)
-			c.read(p)
-		})
-	}
-	flight := p.flight
-	c.mu.Unlock()
-	var late error
-	select {
-	case <-flight:
-	case <-ctx.Done():
-		late = ctx.Err()
-	}
-	c.mu.Lock()
-	if late != nil {
-		return nil, nil, late
-	}
-	if p.err == nil && p.session == nil { // dropped meanwhile
-		return nil, nil, errClosed
-	}
-	return p.list, p.session, p.err
-}
-
-// read reads the list of a principal, over a new session if there is none.
-func (c *Connection) read(p *principal) {
-	c.mu.Lock()
-	s, token := p.session, p.token
-	c.mu.Unlock()
-	ctx, cancel := context.WithTimeout(c.ctx, listTimeout)
-	defer cancel()
-	fresh := s == nil || s.dead.Load()
-	l, s, err := c.connectAndList(ctx, s, token)
-	if errors.Is(err, errCached) || err != nil && !fresh && ctx.Err() == nil && !errors.Is(err, errRefused) {
-		// A session that was there may be one that the server has forgotten.
-		s.dead.Store(true)
-		c.work.Go(s.close)
-		l, s, err = c.connectAndList(ctx, nil, token)
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if p.session != nil && p.session != s && !p.session.dead.Load() {
-		c.drop(p)
-	}
-	p.session, p.err, p.flight = s, err, nil
-	if err != nil {
-		c.drop(p)
-		p.failures++
-		pause := min(firstPause<<min(p.failures-1, 10), maxPause)
-		p.retryAt = time.Now().Add(pause/2 + rand.N(pause/2))
-		if now := time.Now(); now.Sub(c.logged) >= logPause && c.ctx.Err() == nil {
-			c.logged = now
-			c.log.Warn().Str("error", err.Error()).Int("failures", p.failures).Msg("an MCP server is away")
-		}
-		return
-	}
-	if c.closed {
-		c.drop(p)
-	}
-	p.list, p.failures, p.retryAt = l, 0, time.Time{}
-	c.refreshAccepted()
-	c.accept(l)
-}
-
-// connectAndList lists the tools over s; nil or dead: over a new session. It returns the session that it
-// used, if there is one.
-func (c *Connection) connectAndList(ctx context.Context, s *session, token string) (*list, *session, error) {
-	if s == nil || s.dead.Load() {
-		made, err := c.connect(ctx, token)
-		if err != nil {
-			return nil, nil, err
-		}
-		s = made
-	}
-	s.stale.Store(false) // what changes from now on is seen by the next one
-	l, err := s.tools(ctx, c.cfg.URL)
-	return l, s, err
-}
-
-// accept accepts what is new in a list, if the first use does that, and reports what nobody has accepted. c.mu
-// is locked.
-func (c *Connection) accept(l *list) {
-	for _, j := range l.judged {
-		d, shown := j.definition, spelling.OneLine(j.definition.remote, maxShown)
-		have, accepted := c.accepted[d.remote]
-		once := d.remote + "\n" + d.digest
-		if j.fault != nil {
-			once += "\n" + j.fault.Error()
-		}
-		switch {
-		case c.reported[once], accepted && have.digest == d.digest && j.fault == nil:
-			continue
-		case j.fault != nil:
-			c.log.Warn().Str("tool", shown).Str("fault", j.fault.Error()).Msg("a tool of an MCP server is left out")
-		case c.firstUse && !accepted:
-			c.accepted[d.remote], c.registry = d, nil
-			continue
-		case !c.cfg.Rules.Allows(d.remote):
-			continue
-		default:
-			c.quarantined.Inc()
-			c.log.Warn().Str("tool", shown).Str("digest", d.digest).Str("accepted", have.digest).Msg("a tool of an MCP server is not offered, because nobody has accepted its definition")
-		}
-		if len(c.reported) >= maxReported {
-			clear(c.reported)
-		}
-		c.reported[once] = true
-	}
-}
-
-// maxReported is how many tools are remembered so that they are reported once.
-const maxReported = 10 * maxTools
-
-// connect makes a session.
-func (c *Connection) connect(ctx context.Context, token string) (*session, error) {
-	s := &session{}
-	// The context lives as long as the session: answers to the server go out with it.
-	lasting, end := context.WithCancel(c.ctx)
-	s.end = end
-	stop := context.AfterFunc(ctx, end)
-	var transport sdk.Transport
-	if c.endpoint != nil {
+// connect makes a session, in the time that ctx has. The session ends with lasting at the latest.
+func (t *target) connect(ctx, lasting context.Context, token string) (*session, error) {
+	s := &session{address: t.address}
+	// Its context lives as long as the session: answers to the server go out with it.
+	lasting, s.end = context.WithCancel(lasting)
+	stop := context.AfterFunc(ctx, s.end)
+	var transport sdk.Transport = &t.stdio
+	if t.endpoint != nil {
 		s.http = &httpTransport{
-			base: c.base, endpoint: c.endpoint, header: c.cfg.Header, token: token,
+			base: t.base, endpoint: t.endpoint, header: t.header, token: token,
 			stale: func() { s.stale.Store(true) }, deaf: func() { s.deaf.Store(true) },
 		}
-		s.http.closing, s.http.end = context.WithCancel(context.Background())
-		transport = &sdk.StreamableClientTransport{Endpoint: c.cfg.URL, HTTPClient: s.http.client(), MaxRetries: maxResumes, MaxEventSize: maxBody}
-	} else {
-		transport = &stdioTransport{command: c.cfg.Command, dir: c.cfg.Dir, env: c.cfg.Env, log: c.log}
+		s.http.closing, s.http.end = context.WithCancel(context.WithoutCancel(lasting))
+		transport = &sdk.StreamableClientTransport{Endpoint: t.address, HTTPClient: s.http.client(), MaxRetries: maxResumes, MaxEventSize: maxBody}
 	}
-	x := &exchange{limit: maxPage, abort: end}
-	client := sdk.NewClient(&sdk.Implementation{Name: "planbot", Version: "1"}, c.options(s))
+	x := &exchange{limit: maxPage, abort: s.end}
+	client := sdk.NewClient(&sdk.Implementation{Name: "planbot", Version: "1"}, s.options())
 	made, err := client.Connect(x.follow(lasting), transport, nil)
 	if err == nil && !stop() {
 		s.client = made
@@ -299,21 +92,18 @@ func (c *Connection) connect(ctx context.Context, token string) (*session, error
 		err = cmp.Or(ctx.Err(), context.DeadlineExceeded)
 	}
 	if err != nil {
-		end()
+		s.end()
 		if s.http != nil {
 			s.http.end()
 		}
-		return nil, fmt.Errorf("connect: %w", reason(ctx, x.outcome(), err, c.cfg.URL))
+		return nil, fmt.Errorf("connect: %w", s.reason(ctx, x.outcome(), err))
 	}
 	s.client = made
 	return s, nil
 }
 
-// maxResumes is how often a broken stream that can be resumed is resumed.
-const maxResumes = 2
-
-// options are what we can do for a server. It may ask for nothing: see [Connection.asked].
-func (c *Connection) options(s *session) *sdk.ClientOptions {
+// options are what we can do for a server. It may ask for nothing: see asked.
+func (s *session) options() *sdk.ClientOptions {
 	return &sdk.ClientOptions{
 		Capabilities:           &sdk.ClientCapabilities{},
 		MultiRoundTrip:         &sdk.MultiRoundTripOptions{Disabled: true},
@@ -321,9 +111,11 @@ func (c *Connection) options(s *session) *sdk.ClientOptions {
 	}
 }
 
-// close ends the session. A server that does not let go is cut off.
+// close ends the session once its calls have ended. A server that does not let go is cut off.
 func (s *session) close() {
 	s.dead.Store(true)
+	s.use.Lock()
+	defer s.use.Unlock()
 	if s.http != nil {
 		timer := time.AfterFunc(headerTimeout, s.http.end)
 		defer timer.Stop()
@@ -341,7 +133,7 @@ var (
 )
 
 // tools reads the whole list.
-func (s *session) tools(ctx context.Context, address string) (*list, error) {
+func (s *session) tools(ctx context.Context) (*list, error) {
 	var all []jsontext.Value
 	var withHeaders []string // the names of those whose x-mcp-header the library accepts
 	age, cursor, seen := maxListAge, "", map[string]bool{}
@@ -359,7 +151,7 @@ func (s *session) tools(ctx context.Context, address string) (*list, error) {
 			if a := known.answer; a != nil && a.Error.Code == codeNoMethod {
 				return newList(nil, nil, maxListAge), nil // it has no tools
 			}
-			return nil, fmt.Errorf("list tools: %w", reason(ctx, known, err, address))
+			return nil, fmt.Errorf("list tools: %w", s.reason(ctx, known, err))
 		}
 		var page struct {
 			Tools      []jsontext.Value `json:"tools"`
@@ -442,7 +234,7 @@ func newList(tools []jsontext.Value, withHeaders []string, age time.Duration) *l
 }
 
 // reason says for operators why there is no answer, without what was sent. err is the library's error.
-func reason(ctx context.Context, x *exchange, err error, address string) error {
+func (s *session) reason(ctx context.Context, x *exchange, err error) error {
 	switch {
 	case x.answer != nil && x.answer.Error != nil:
 		return x.answer.Error
@@ -452,16 +244,28 @@ func reason(ctx context.Context, x *exchange, err error, address string) error {
 		return x.fault
 	}
 	text := err.Error()
-	if address != "" {
-		text = strings.ReplaceAll(text, address, "the server")
+	if s.address != "" {
+		text = strings.ReplaceAll(text, s.address, "the server")
 	}
 	return errors.New(spelling.OneLine(text, maxReason))
 }
 
-// accepts reports whether a definition is the one that was accepted.
-func (c *Connection) accepts(d definition) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.refreshAccepted()
-	return c.accepted[d.remote].digest == d.digest
+// attemptMeta is where the key of the attempt is in a call's _meta.
+const attemptMeta = "planbot/attempt"
+
+// send sends a call and returns what became of it. The error is the library's.
+func (s *session) send(ctx context.Context, remote string, arguments json.RawMessage) (*exchange, error) {
+	if s.dead.Load() || !s.use.TryRLock() {
+		return &exchange{}, sdk.ErrConnectionClosed
+	}
+	defer s.use.RUnlock()
+	following, cancel := context.WithCancel(ctx)
+	defer cancel()
+	x := &exchange{limit: maxBody, abort: cancel}
+	params := &sdk.CallToolParams{Name: remote, Arguments: arguments}
+	if key := actions.AttemptOf(ctx).Key; key != "" {
+		params.Meta = sdk.Meta{attemptMeta: key}
+	}
+	_, err := s.client.CallTool(x.follow(following), params)
+	return x.outcome(), err
 }

@@ -23,11 +23,13 @@ import (
 )
 
 const (
+	maxIdleConns  = 8
 	maxBody       = 8 << 20 // bytes of an answer
 	maxPage       = 2 << 20 // bytes of a page of a list
 	maxFault      = 64 << 10
-	maxEvent      = 1 << 20          // bytes of a notification
-	headerTimeout = 10 * time.Second // for requests that do no work
+	maxEvent      = 1 << 20 // bytes of a notification
+	headerTimeout = 10 * time.Second
+	quickTimeout  = 3 * time.Second // for what needs no work: notifications, and listening to them
 	dialTimeout   = 10 * time.Second
 	listenPause   = time.Second // doubles up to maxListenPause
 	maxListenWait = time.Minute
@@ -106,6 +108,15 @@ func (x *exchange) outcome() *exchange {
 	return known
 }
 
+// forget drops the events of the stream that are not the answer. x.mu is locked.
+func (x *exchange) forget() {
+	all := x.stream.Bytes()
+	end := max(bytes.LastIndex(all, []byte("\n\n")), bytes.LastIndex(all, []byte("\n\r\n")))
+	if end >= 0 && answerIn(append(bytes.Clone(all[:end+1]), '\n'), x.id) == nil {
+		x.stream.Next(end + 1)
+	}
+}
+
 // answerIn finds the answer to a request in a stream of events.
 func answerIn(stream []byte, id string) *answer {
 	var data []byte
@@ -161,7 +172,7 @@ func newBase() *http.Transport {
 		TLSHandshakeTimeout: dialTimeout,
 		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12},
 		ForceAttemptHTTP2:   true,
-		MaxIdleConnsPerHost: maxCalls,
+		MaxIdleConnsPerHost: maxIdleConns,
 		IdleConnTimeout:     time.Minute,
 		// An answer has no more headers than this.
 		MaxResponseHeaderBytes: maxFault,
@@ -244,9 +255,10 @@ func (t *httpTransport) exchange(req *http.Request, release func()) (*http.Respo
 		x = nil // a notification is not the call that it follows
 	}
 	if x == nil {
-		timer := time.AfterFunc(headerTimeout, release)
+		timer := time.AfterFunc(quickTimeout, release)
 		defer timer.Stop()
 	}
+	listens := x == nil && id != ""
 	x.note(func() {
 		x.id, x.status, x.fault, x.answer, x.stream, x.redirect, x.tooLarge = id, 0, nil, nil, nil, "", false
 	})
@@ -257,6 +269,9 @@ func (t *httpTransport) exchange(req *http.Request, release func()) (*http.Respo
 	if err != nil {
 		release()
 		x.note(func() { x.fault = err })
+		if listens {
+			t.deaf()
+		}
 		return nil, err
 	}
 	x.note(func() { x.status, x.retryAfter = resp.StatusCode, retryAfter(resp.Header.Get("Retry-After")) })
@@ -278,6 +293,9 @@ func (t *httpTransport) exchange(req *http.Request, release func()) (*http.Respo
 	}
 	defer release()
 	defer resp.Body.Close()
+	if listens {
+		t.deaf()
+	}
 	limit := int64(maxFault)
 	if good && x != nil {
 		limit = x.limit
@@ -343,7 +361,7 @@ func readAll(resp *http.Response, limit int64) (body []byte, tooLarge bool, err 
 	var parts [][]byte
 	size := int64(0)
 	for {
-		part := make([]byte, 64<<10)
+		part := make([]byte, min(64<<10, max(resp.ContentLength+1, 4<<10)))
 		n, err := io.ReadFull(resp.Body, part)
 		parts, size = append(parts, part[:n]), size+int64(n)
 		switch {
@@ -411,6 +429,9 @@ func (s *streamed) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
 	over := false
 	s.x.note(func() {
+		if int64(s.x.stream.Len()+n) > s.x.limit {
+			s.x.forget()
+		}
 		if over = int64(s.x.stream.Len()+n) > s.x.limit; over {
 			s.x.tooLarge, s.x.fault = true, fmt.Errorf("the answer has more than %d bytes", s.x.limit)
 			return
