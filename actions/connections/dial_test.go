@@ -10,6 +10,8 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"os"
+	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -166,5 +168,40 @@ func TestDialerRefusesOtherSpellingsOfThisMachine(t *testing.T) {
 			_ = response.Body.Close()
 			t.Errorf("%s: connected", host)
 		}
+	}
+}
+
+// TestTransportTrustsTheOperatorsProxy, which is in a private network as a rule. The environment is read
+// once in a process, so another process does the asking.
+func TestTransportTrustsTheOperatorsProxy(t *testing.T) {
+	t.Parallel()
+	const child = "CONNECTIONS_TEST_CHILD"
+	transport := connections.Dialer{}.Transport()
+	defer transport.CloseIdleConnections()
+	if os.Getenv(child) != "" {
+		response, err := (&http.Client{Transport: transport}).Get("https://service.example/x")
+		if err == nil {
+			_ = response.Body.Close()
+		}
+		return
+	}
+	asked := make(chan string, 1)
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked <- r.Method + " " + r.Host
+		w.WriteHeader(http.StatusBadGateway)
+	}))
+	defer proxy.Close()
+	again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestTransportTrustsTheOperatorsProxy$")
+	again.Env = append(os.Environ(), child+"=1", "HTTPS_PROXY="+proxy.URL, "NO_PROXY=")
+	if out, err := again.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	select {
+	case got := <-asked:
+		if got != "CONNECT service.example:443" {
+			t.Errorf("the proxy was asked %s", got)
+		}
+	default:
+		t.Error("the proxy was not asked")
 	}
 }

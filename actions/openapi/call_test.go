@@ -334,11 +334,12 @@ func testCallsAtATime(t *testing.T, limit int, turn *actions.Turn) {
 	var mu sync.Mutex
 	var now, most int
 	full, all := make(chan struct{}), make(chan struct{})
+	fill := sync.OnceFunc(func() { close(full) })
 	s := serve(t, func(http.ResponseWriter, *http.Request, int) {
 		mu.Lock()
 		now++
 		if most = max(most, now); now == limit {
-			close(full)
+			fill()
 		}
 		mu.Unlock()
 		<-all

@@ -29,8 +29,9 @@ import (
 const (
 	maxDocument = 4 << 20 // with all its files
 	maxDepth    = 200
-	maxFaults   = 50 // shown
-	maxHops     = 50 // references that lead to references
+	maxFaults   = 50   // shown
+	maxFault    = 1000 // characters
+	maxHops     = 50   // references that lead to references
 
 	documentTimeout = 30 * time.Second
 )
@@ -252,7 +253,7 @@ func (p place) fault(main, format string, args ...any) string {
 	if p.file != main {
 		at = p.file + "#" + at
 	}
-	return at + ": " + fmt.Sprintf(format, args...)
+	return spelling.OneLine(at+": "+fmt.Sprintf(format, args...), maxFault)
 }
 
 // named are keywords whose members have names of the author's, so that a member "example" is no example.
@@ -403,7 +404,7 @@ func (d *document) validate(ctx context.Context, encoded map[string][]byte) (fau
 	}
 	spec, err := loader.LoadFromDataWithPath(encoded[d.main], &url.URL{Path: "/" + d.main})
 	if err != nil {
-		return []string{err.Error()}
+		return []string{spelling.OneLine(err.Error(), maxFault)}
 	}
 	err = spec.Validate(ctx, openapi3.EnableMultiError(), openapi3.DisableExamplesValidation(), openapi3.DisableSchemaDefaultsValidation(), openapi3.DisableSchemaPatternValidation())
 	collect(err, "", &faults)
@@ -434,6 +435,6 @@ func collect(err error, at string, faults *[]string) {
 		collect(e.Cause, at+"/"+section+"/"+escape(e.Name), faults)
 	case *openapi3.DuplicateOperationIDError: // found with their places
 	default:
-		*faults = append(*faults, strings.TrimPrefix(at+": ", ": ")+err.Error())
+		*faults = append(*faults, spelling.OneLine(strings.TrimPrefix(at+": ", ": ")+err.Error(), maxFault))
 	}
 }

@@ -17,7 +17,7 @@ func TestReferencesStayInTheFolder(t *testing.T) {
 	s := serve(t, nil)
 	outside := file(t, `{"type":"string"}`)
 	for _, to := range []string{
-		"file:///etc/hostname", s.URL + "/x.json", "//" + strings.TrimPrefix(s.URL, "http://") + "/x", "/etc/hostname", "../other.yaml", "%2e%2e/other.yaml", "..", "sub/x.yaml",
+		"file:///etc/hostname", "file:document.yaml", s.URL + "/x.json", s.URL, s.URL + "#/info", "//evil.test#/info", "http:document.yaml#/info", s.URL + "/document.yaml", "//" + strings.TrimPrefix(s.URL, "http://") + "/x", "/etc/hostname", "../other.yaml", "%2e%2e/other.yaml", "..", "sub/x.yaml",
 		`..\\other.yaml`, "x.yaml?y", "link.yaml", "missing.yaml", "#anchor", "#/components/schemas/Nothing", "#/paths/~1a/get/parameters/7", "folder",
 	} {
 		name := file(t, one("get", "/a", `"parameters":[{"name":"x","in":"query","schema":{"$ref":"`+to+`"}}],`))

@@ -63,3 +63,30 @@ paths:
 	// desk_deleteTicket needs approval: true
 	// {"id":7,"path":"/tickets/7","title":"Printer"} <nil>
 }
+
+func ExampleReadPlugin() {
+	folder, err := os.MkdirTemp("", "")
+	if err != nil {
+		panic(err)
+	}
+	defer func() { _ = os.RemoveAll(folder) }()
+	manifest := filepath.Join(folder, "ai-plugin.json")
+	if err := os.WriteFile(manifest, []byte(`{
+		"schema_version": "v2.4",
+		"functions": [
+			{"name": "getTicket"},
+			{"name": "deleteTicket", "capabilities": {"confirmation": {"type": "AdaptiveCard", "title": "Delete?"}}}
+		],
+		"runtimes": [{"type": "OpenApi", "run_for_functions": ["*"]}]
+	}`), 0o600); err != nil {
+		panic(err)
+	}
+	plugin, err := openapi.ReadPlugin(manifest)
+	fmt.Println(plugin.Rules.Allow, plugin.Rules.Approve, err)
+	for _, warning := range plugin.Warnings {
+		fmt.Println(warning)
+	}
+	// Output:
+	// [getTicket deleteTicket] [deleteTicket] <nil>
+	// /functions/1/capabilities/confirmation/title: has no effect
+}

@@ -3,6 +3,14 @@
 // An operation is an action: its parameters and its body are the entities, checked against the document's
 // own schemas. What only reads is offered; anything else must be allowed, and needs approval. A model
 // chooses neither the host of a request nor its credentials.
+//
+// # Calls
+//
+// A call has a minute. What only reads is tried up to three times. Anything else is sent once, and if its
+// answer is lost or is a 5xx, the error wraps [actions.ErrUncertain]. Any other answer than 2xx is a
+// failure that the model reads, with the status and what the service says about it. JSON keeps its numbers
+// to the digit, and of each list in it the first 50 entries; text stays text; of anything else the model
+// learns only the type and the size. An answer may have 8 MiB.
 package openapi
 
 import (
@@ -98,8 +106,8 @@ type person struct {
 var _ connections.Connection = (*Connection)(nil)
 
 // New reads and checks the document, and makes an action of each operation that the rules allow. Its error
-// lists every fault of cfg and of the document, with JSON pointers. The service itself is not called, so it
-// may be away. An operation that no rule names and that cannot be offered is no fault: see
+// lists every fault of cfg or, if there is none, of the document, with JSON pointers. The service itself is
+// not called, so it may be away. An operation that cannot be offered and that no rule names is no fault: see
 // [Connection.Operations].
 func New(ctx context.Context, cfg Config) (*Connection, error) {
 	c := &Connection{cfg: cfg, registry: actions.New(), slots: make(chan struct{}, maxCalls), closing: make(chan struct{}), people: map[string]*person{}}

@@ -338,6 +338,19 @@ func TestWhatIsNotAllowedIsNotOffered(t *testing.T) {
 	}
 }
 
+// TestIDsThatReadLikeRules: an operation that calls itself GET is none.
+func TestIDsThatReadLikeRules(t *testing.T) {
+	t.Parallel()
+	c := connect(t, nil, paths(`"/a":{"delete":{"operationId":"GET","responses":{"200":{"description":"ok"}}},"post":{"operationId":"GET /b","responses":{"200":{"description":"ok"}}},
+		"put":{"operationId":"GETs","responses":{"200":{"description":"ok"}}}},"/b":{"get":{"responses":{"200":{"description":"ok"}}}}`),
+		allow("GET", "GET /b", "GETs", "DELETE"))
+	if names, _ := c.Offer(t.Context(), nil); !slices.Equal(names, []string{"svc_GETs", connections.Name("svc", "GET /b")}) {
+		t.Errorf("offered %s", names)
+	}
+	want(t, operation(t, c, "GET").LeftOut, "reads like a method")
+	want(t, c.Operations()[0].LeftOut, "not in the rules")
+}
+
 func TestTheDocumentsWordLoosensOnlyIfTrusted(t *testing.T) {
 	t.Parallel()
 	document := one("post", "/find", `"x-openai-isConsequential":false,`)
@@ -370,6 +383,22 @@ func TestOperationsWithoutIDs(t *testing.T) {
 			t.Errorf("%s was called as %s", path, got)
 		}
 	}
+}
+
+// TestOperationsOfOneName: neither is offered, so that nobody depends on which came first.
+func TestOperationsOfOneName(t *testing.T) {
+	t.Parallel()
+	twin := strings.TrimPrefix(connections.Name("svc", "a b"), "svc_")
+	get := func(id string) string {
+		return `{"get":{"operationId":"` + id + `","responses":{"200":{"description":"ok"}}}}`
+	}
+	c := connect(t, nil, paths(`"/a":`+get("a b")+`,"/b":`+get(twin)+`,"/c":`+get("a_b")))
+	if names, _ := c.Offer(t.Context(), nil); !slices.Equal(names, []string{"svc_a_b"}) {
+		t.Errorf("offered %s", names)
+	}
+	want(t, operation(t, c, twin).LeftOut, "another operation has the name svc_"+twin)
+	_, err := try(t, nil, paths(`"/a":`+get("a b")+`,"/b":`+get(twin)), allow("a b", "GET"))
+	want(t, textOf(err), "/paths/~1a/get: a b is allowed, but cannot be offered")
 }
 
 // TestServers are T33 and T34.

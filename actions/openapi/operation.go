@@ -84,6 +84,15 @@ type body struct {
 // methods are those that may be offered, in the order in which a path's operations are listed.
 var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, "QUERY"}
 
+// otherMethods are never offered.
+var otherMethods = []string{http.MethodOptions, http.MethodTrace, http.MethodConnect}
+
+// ruleLike reports whether a rule that has the text means a method, or a method and a path.
+func ruleLike(id string) bool {
+	method, _, _ := strings.Cut(id, " /")
+	return slices.Contains(methods, method) || slices.Contains(otherMethods, method)
+}
+
 // operationsOf reads all operations of the document. The faults are those that the operator must know of.
 func (c *Connection) operationsOf(d *document) (all []*operation, faults []string) {
 	root := place{d.main, "", d.files[d.main]}
@@ -100,7 +109,7 @@ func (c *Connection) operationsOf(d *document) (all []*operation, faults []strin
 		if err != nil || !strings.HasPrefix(template, "/") {
 			continue
 		}
-		for _, method := range slices.Concat(methods, []string{http.MethodOptions, http.MethodTrace, http.MethodConnect}) {
+		for _, method := range slices.Concat(methods, otherMethods) {
 			at := item.child(strings.ToLower(method))
 			if at.value == nil {
 				continue
@@ -112,9 +121,12 @@ func (c *Connection) operationsOf(d *document) (all []*operation, faults []strin
 			}
 			ids[id] = at.pointer
 			o.Method, o.Remote = method, cmp.Or(id, method+" "+template)
-			o.names = []string{o.Remote, method + " " + template, method}
+			if o.names = []string{o.Remote, method + " " + template, method}; ruleLike(id) {
+				o.names[0] = o.names[1] // so that no rule for others is one for it
+			} else {
+				minted[connections.Name(c.cfg.Key, o.Remote)]++
+			}
 			items[o] = item
-			minted[connections.Name(c.cfg.Key, o.Remote)]++
 			all = append(all, o)
 		}
 		others, _ := item.child("additionalOperations").value.(map[string]any)
@@ -125,6 +137,9 @@ func (c *Connection) operationsOf(d *document) (all []*operation, faults []strin
 	}
 	for _, o := range all {
 		reason := c.read(o, d, root, items[o], usedVariables)
+		if reason == nil && o.Remote != o.names[0] {
+			reason = errors.New("its operationId reads like a method")
+		}
 		if name := connections.Name(c.cfg.Key, o.Remote); reason == nil && minted[name] > 1 {
 			reason = fmt.Errorf("another operation has the name %s, too", name)
 		}
@@ -134,7 +149,7 @@ func (c *Connection) operationsOf(d *document) (all []*operation, faults []strin
 		if reason == nil {
 			continue
 		}
-		o.Action, o.LeftOut = nil, reason.Error()
+		o.Action, o.LeftOut = nil, spelling.OneLine(reason.Error(), maxFault)
 		byName := func(name string) bool { return slices.Contains(c.cfg.Rules.Allow, name) }
 		if !errors.Is(reason, errNotAllowed) && !errors.Is(reason, errNotAccepted) && slices.ContainsFunc(o.names[:2], byName) {
 			faults = append(faults, o.at.fault(d.main, "%s is allowed, but cannot be offered: %v", o.Remote, reason))
