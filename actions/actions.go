@@ -270,6 +270,23 @@ func (r *Registry) All() []*Action { return slices.Clone(r.all) }
 // actions, and a plan may use only those that an [Extension] adds with [Registry.With].
 func (r *Registry) AddSource(current func() *Registry) { r.sources = append(r.sources, current) }
 
+// Connections are the OAuth connections that the actions need, those of sources among them.
+func (r *Registry) Connections() (all []string) {
+	for _, a := range r.all {
+		if a.Connection != "" && !slices.Contains(all, a.Connection) {
+			all = append(all, a.Connection)
+		}
+	}
+	for _, current := range r.sources {
+		for _, name := range current().Connections() {
+			if !slices.Contains(all, name) {
+				all = append(all, name)
+			}
+		}
+	}
+	return all
+}
+
 // WithoutSources returns r without what AddSource has added: r itself if that is nothing.
 func (r *Registry) WithoutSources() *Registry {
 	if len(r.sources) == 0 {

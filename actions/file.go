@@ -19,6 +19,8 @@ var (
 	ErrFileGone = errors.New("the link to the file has expired, so the file has to be sent again")
 	// ErrFileTooLarge says that the file is larger than 20 MiB.
 	ErrFileTooLarge = errors.New("the file is larger than 20 MB")
+	// ErrFileDenied says that the person may not open the file, or has not allowed the bot to.
+	ErrFileDenied = errors.New("the person may not open this file, or has not allowed the bot to")
 )
 
 // maxFile is how many bytes a file for a person may have. The bot stores it until they take it.

@@ -45,6 +45,10 @@ type Turn struct {
 	// this error fails with a sentence that says so. nil if no bot runs the turn.
 	UserToken func(ctx context.Context, connection string) (connector.UserToken, error)
 
+	// Team asks the connector for the team of the turn's channel. The error is the connector's, or says
+	// that the turn is in no team. nil if no bot runs the turn.
+	Team func(ctx context.Context) (connector.Team, error)
+
 	// Rounds are the turn's plans so far, with their outcomes. A planner shows them to the model
 	// when it plans again.
 	Rounds []Round

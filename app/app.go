@@ -36,6 +36,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
+	"github.com/planbot-go/planbot/actions/connections/oauth"
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/teams"
@@ -85,6 +86,11 @@ type Bot struct {
 	// servers. The bot closes them. Their logger is in the context; metrics may be nil. An error stops
 	// the start with exit code 2. nil: none.
 	Connections func(ctx context.Context, metrics prometheus.Registerer) ([]connections.Connection, error)
+
+	// Services are where people sign in for actions with [actions.NeedsToken] besides the OAuth
+	// connections of the Azure Bot, by the name of the connection. They need BOT_PUBLIC_URL and
+	// BOT_TOKEN_KEYS. nil: none.
+	Services map[string]oauth.Service
 
 	// Manifest says what is in the app package that installs the bot in Teams. Its Name is Name,
 	// and its Prompts are the actions, if they are not set. Its Commands come after help, /reset,
@@ -254,6 +260,7 @@ type program struct {
 	metrics  *prometheus.Registry
 	traces   *sdktrace.TracerProvider // nil: none
 	recorder *record.Recorder         // records what the bot does; nil: no recording
+	signIn   *oauth.SignIn            // nil: the bot has no Services
 	closers  []func()
 	away     atomic.Bool // whether the store was unreachable at the last check
 
@@ -301,8 +308,12 @@ func (p *program) assemble(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	tokens, err := p.signPeopleIn(client)
+	if err != nil {
+		return err
+	}
 	cfg := bot.Config{
-		Actions: maker.Actions, Planner: maker, Store: p.store, Channel: client, Tokens: client, Authenticator: bot.Guarded(guard), Log: p.log,
+		Actions: maker.Actions, Planner: maker, Store: p.store, Channel: client, Tokens: tokens, Authenticator: bot.Guarded(guard), Log: p.log,
 		Metrics: p.metrics, FilteredText: p.FilteredText, CommandsOff: p.CommandsOff, Feedback: p.Feedback, HistoryTurns: p.HistoryTurns,
 		Stream:      (p.Stream == "true" || p.Stream != "false" && p.AppID == "") && p.recorder == nil, // scenarios do not stream
 		TurnTimeout: p.TurnTimeout, AckTimeout: p.ackTimeout, ApprovalTimeout: p.ApprovalTimeout, Approvers: p.Approvers,
@@ -406,6 +417,21 @@ func (p *program) connect() (*connector.Guard, *connector.Client, error) {
 	return guard, client, nil
 }
 
+// signPeopleIn returns what signs people in: the token service, and the bot's own Services.
+func (p *program) signPeopleIn(client *connector.Client) (turn.Tokens, error) {
+	if len(p.own.Services) == 0 {
+		return client, nil
+	}
+	keys, err := p.Keys()
+	if err == nil {
+		p.signIn, err = oauth.New(oauth.Config{Store: p.store, Keys: keys, Address: p.PublicURL, Services: p.own.Services, Others: client, Log: p.log})
+	}
+	if err != nil {
+		return nil, cli.Usage(fmt.Errorf("app.Bot.Services need BOT_PUBLIC_URL and BOT_TOKEN_KEYS: %w", err))
+	}
+	return p.signIn, nil
+}
+
 // close closes the parts, last first.
 func (p *program) close() {
 	for _, end := range slices.Backward(p.closers) {
@@ -466,6 +492,10 @@ func (p *program) handler() http.Handler {
 	mux.Handle("/api/messages", webhook)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", p.ready)
+	if p.signIn != nil {
+		mux.Handle(oauth.CallbackPath, p.signIn)
+		mux.Handle(oauth.ClientPath, p.signIn)
+	}
 	return mux
 }
 

@@ -21,6 +21,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/entra"
@@ -40,7 +41,7 @@ func (d doctorCmd) Run(ctx context.Context, own Bot, s *settings.Settings, std *
 	faults := errors.Join(s.Check(), own.checkIcons())
 	probes := []probe{{"settings", func(context.Context) check { return checkSettings(faults, s.Warnings()) }}}
 	if faults == nil {
-		p := &program{Settings: s, log: zerolog.Nop()}
+		p := &program{Settings: s, own: own, log: zerolog.Nop()}
 		defer p.close()
 		more, err := p.probes(ctx)
 		if err != nil {
@@ -180,7 +181,7 @@ func (p *program) probes(ctx context.Context) ([]probe, error) {
 			return checkOpenID(ctx, callers, "MICROSOFT_APP_TENANT_ID, BOT_LOGIN_URL and BOT_CLOUD")
 		}})
 	}
-	if names := p.connections(); len(names) > 0 {
+	if names := p.Actions().Connections(); len(names) > 0 {
 		probes = append(probes, probe{"sign-in", func(ctx context.Context) check { return p.checkSignIn(ctx, client, names) }})
 	}
 	probes = append(probes, p.checkServices(ctx)...)
@@ -243,28 +244,22 @@ func (p *program) checkIdentity(ctx context.Context, client *connector.Client) c
 	return ok(fmt.Sprintf("%s got a token in %s", about, since(start)))
 }
 
-// connections are those that actions need tokens of.
-func (p *program) connections() (all []string) {
-	for _, a := range p.Actions().All() {
-		if a.Connection != "" && !slices.Contains(all, a.Connection) {
-			all = append(all, a.Connection)
-		}
-	}
-	return all
-}
-
 // checkSignIn asks the token service for a sign-in link of each connection. Nobody gets it.
-func (p *program) checkSignIn(ctx context.Context, client *connector.Client, names []string) check {
+func (p *program) checkSignIn(ctx context.Context, client turn.Tokens, names []string) check {
 	ref := activity.Reference{ChannelID: activity.Teams}
 	ref.User.ID, ref.Bot.ID, ref.Conversation.ID = "29:doctor", "28:"+p.AppID, "doctor"
+	resource := strings.ReplaceAll(cmp.Or(p.own.Manifest.WebAppResource, ownResource), "${{BOT_ID}}", p.AppID)
 	for _, connection := range names {
-		_, err := client.SignInResource(ctx, ref, connection)
+		r, err := client.SignInResource(ctx, ref, connection)
 		switch {
 		case errors.Is(err, connector.ErrNoTokenService):
 			return warn("local mode has no token service, so nobody can sign in for the actions that need it", "set MICROSOFT_APP_ID, or BOT_TOKEN_URL")
 		case err != nil:
 			return warn("the token service gives no sign-in link for the connection "+connection+": "+err.Error(),
 				"compare the name with the OAuth connections of the Azure Bot (Configuration); see docs/teams.md, Sign-in")
+		case r.Exchange.URI != "" && r.Exchange.URI != resource && p.AppID != "":
+			return warn("the Token Exchange URL of the connection "+connection+" is "+r.Exchange.URI+", and webApplicationInfo.resource of the app package is "+resource+", so nobody is signed in silently",
+				"make both the Application ID URI of the app registration: in the OAuth connection of the Azure Bot, and with --web-app-resource of \"bot manifest build\"")
 		}
 	}
 	return ok("the token service knows " + strings.Join(names, ", "))

@@ -13,6 +13,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/models"
 )
@@ -224,4 +227,37 @@ fail  model     one
 	if got := out.String(); !strings.HasPrefix(got, "ok    address   free\n") || !strings.HasSuffix(got, "\nAll is well.\n") {
 		t.Errorf("%q", got)
 	}
+}
+
+// tokenService knows one connection, of which it exchanges tokens for that address.
+type tokenService struct {
+	turn.Tokens
+	connection, exchanges string
+}
+
+func (s tokenService) SignInResource(_ context.Context, _ activity.Reference, connection string) (r connector.SignInResource, err error) {
+	r.Link, r.Exchange.URI = "https://token.example.com", s.exchanges
+	if connection != s.connection {
+		err = errors.New("status 404")
+	}
+	return r, err
+}
+
+func TestCheckSignIn(t *testing.T) {
+	t.Parallel()
+	p := &program{Settings: &settings.Settings{AppID: "1d0f"}}
+	for _, tt := range []struct {
+		exchanges, resource string
+		want                status
+		says                string
+	}{
+		{"api://botid-1d0f", "", fine, "knows graph"},
+		{"", "", fine, "knows graph"}, // it signs nobody in silently
+		{"api://botid-2", "", warned, "api://botid-2, and webApplicationInfo.resource of the app package is api://botid-1d0f"},
+		{"api://bot.example.com/botid-1d0f", "api://bot.example.com/botid-${{BOT_ID}}", fine, "knows graph"},
+	} {
+		p.own.Manifest.WebAppResource = tt.resource
+		expect(t, p.checkSignIn(t.Context(), tokenService{nil, "graph", tt.exchanges}, []string{"graph"}), tt.want, tt.says)
+	}
+	expect(t, p.checkSignIn(t.Context(), tokenService{nil, "graph", ""}, []string{"graph", "gihtub"}), warned, "gihtub", "404")
 }

@@ -55,6 +55,9 @@ type manifestFlags struct {
 	TermsURL            string   `name:"terms-url" help:"https address of the terms of use (https://DOMAIN/terms)"`
 }
 
+// ownResource is the application ID URI of a bot whose manifest does not say another one.
+const ownResource = "api://botid-${{BOT_ID}}"
+
 // config returns the manifest of the bot, as the flags change it, in further languages too.
 func (f manifestFlags) config(b Bot, s *settings.Settings, languages ...string) manifest.Config {
 	cfg := b.Manifest
@@ -71,15 +74,19 @@ func (f manifestFlags) config(b Bot, s *settings.Settings, languages ...string) 
 	if cfg.ResourcePermissions == nil {
 		cfg.ResourcePermissions = permissions(b.Teams.Events)
 	}
-	if slices.ContainsFunc(s.Actions().All(), func(a *actions.Action) bool { return a.Connection != "" }) {
+	signsIn := len(s.Actions().Connections()) > 0
+	if signsIn {
 		cfg.ValidDomains = append(cfg.ValidDomains, "token.botframework.com")
-		cfg.WebAppResource = cmp.Or(cfg.WebAppResource, "api://botid-"+cfg.AppID)
+		cfg.WebAppResource = cmp.Or(cfg.WebAppResource, ownResource)
 	}
 	builtIn := []manifest.Command{
 		{Title: "help", Description: string(texts.Text("Shows what I can do"))},
 		{Title: "/reset", Description: string(texts.Text("Forgets our conversation"))},
 		{Title: "/mydata", Description: string(texts.Text("Shows what I keep about you"))},
 		{Title: "/forget", Description: string(texts.Text("Deletes everything I keep about you"))},
+	}
+	if signsIn {
+		builtIn = append(builtIn, manifest.Command{Title: "/signout", Description: string(texts.Text("Signs you out of other services"))})
 	}
 	dropped := func(c manifest.Command) bool {
 		return slices.Contains(s.CommandsOff, c.Title) || slices.ContainsFunc(cfg.Commands, func(own manifest.Command) bool { return own.Title == c.Title })

@@ -293,8 +293,17 @@ func TestManifestOfWhatIsRegistered(t *testing.T) {
 	if texts, err := os.ReadFile(filepath.Join(dir, "de.json")); err != nil || !strings.Contains(string(texts), `"composeExtensions[0].commands[0].title": "Finden"`) {
 		t.Errorf("de.json: %v %s", err, texts)
 	}
+	signsIn := func(r *actions.Registry) {
+		actions.Add(r, "readMail", "Reads mail", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil }, actions.NeedsToken("graph"))
+	}
+	got = manifestOf(Bot{Name: "Hedda", Register: signsIn}, filepath.Join(t.TempDir(), "app"))
+	for _, want := range []string{`{"title":"/signout","description":"Signsyououtofotherservices"}`, `"resource":"api://botid-${{BOT_ID}}"`, `"token.botframework.com"`} {
+		if !strings.Contains(got, want) {
+			t.Errorf("lacks %s: %s", want, got)
+		}
+	}
 	got = manifestOf(Bot{Name: "Hedda"}, filepath.Join(t.TempDir(), "app"))
-	for _, unwanted := range []string{"composeExtensions", "configuration", "authorization", "webApplicationInfo", "copilotAgents"} {
+	for _, unwanted := range []string{"composeExtensions", "configuration", "authorization", "webApplicationInfo", "copilotAgents", "/signout"} {
 		if strings.Contains(got, unwanted) {
 			t.Errorf("has %s: %s", unwanted, got)
 		}

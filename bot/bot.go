@@ -272,8 +272,7 @@ func New(cfg Config) (*Bot, error) {
 		}
 	}
 	if cfg.Actions != nil {
-		needsToken := func(a *actions.Action) bool { return a.Connection != "" }
-		if cfg.Tokens == nil && cfg.Authenticator != nil && slices.ContainsFunc(cfg.Actions.All(), needsToken) {
+		if cfg.Tokens == nil && cfg.Authenticator != nil && len(cfg.Actions.Connections()) > 0 {
 			faults = append(faults, errors.New("no Tokens, which actions with NeedsToken require"))
 		}
 		faults = append(faults, cfg.Actions.Check())

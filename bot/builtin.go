@@ -8,7 +8,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/texts"
@@ -122,11 +121,11 @@ func (b *builtins) inBigTeam(ctx context.Context, a *activity.Activity) bool {
 	if a.Conversation.ConversationType != "channel" || team == "" {
 		return false
 	}
-	members, err := b.cfg.Channel.TeamSize(ctx, a.Reference(), team)
+	details, err := b.cfg.Channel.Team(ctx, a.Reference(), team)
 	if err != nil {
 		zerolog.Ctx(ctx).Info().Err(err).Msg("size of the team unknown")
 	}
-	return members > bigTeam
+	return details.Members > bigTeam
 }
 
 // leave forgets the welcome, so that the bot greets again when it is added again. If the app itself
@@ -267,9 +266,7 @@ const (
 )
 
 // signsIn reports whether there are actions that people sign in for.
-func (b *builtins) signsIn() bool {
-	return slices.ContainsFunc(b.cfg.Actions.All(), func(a *actions.Action) bool { return a.Connection != "" })
-}
+func (b *builtins) signsIn() bool { return len(b.cfg.Actions.Connections()) > 0 }
 
 func (b *builtins) isSignOut(t *Turn) bool { return isCommand(signOutCommand)(t) && b.signsIn() }
 

@@ -442,7 +442,8 @@ func unrefreshed(_ context.Context, t *Turn, _ CardClick) (CardAnswer, error) {
 }
 
 // clicked answers such a click. If nobody waits for the answer any more, the person gets it as a
-// message, or their card is updated; in a group, others would see that card.
+// message, or their card is updated; in a group, others would see that card, so a new one is for the
+// person alone.
 func clicked(ctx context.Context, b *Bot, t *Turn, value any) (InvokeResponse, error) {
 	c := value.(click)
 	answer, err := c.handle(ctx, t, c.CardClick)
@@ -453,6 +454,11 @@ func clicked(ctx context.Context, b *Bot, t *Turn, value any) (InvokeResponse, e
 	case b.unread(t) && t.Activity.Conversation.Personal() && t.Activity.ReplyToID != "":
 		m := t.Message("")
 		m.Type, m.ID, m.Attachments = activity.MessageUpdate, t.Activity.ReplyToID, []activity.Attachment{answer.Card.Attachment()}
+		err = t.Send(ctx, m)
+	case b.unread(t) && t.Activity.ChannelID == activity.Teams && t.Activity.From.ID != "":
+		m := t.Message("")
+		m.Attachments, m.ReplyToID = []activity.Attachment{answer.Card.Attachment()}, ""
+		m.Target(t.Activity.From.ID)
 		err = t.Send(ctx, m)
 	}
 	return InvokeResponse{Body: answer.body()}, err

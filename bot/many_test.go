@@ -21,6 +21,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/connector"
 	plans "github.com/planbot-go/planbot/planner/plan"
 )
 
@@ -56,8 +57,8 @@ func (*sink) CreateConversation(_ context.Context, in activity.Reference, _ stri
 
 func (*sink) React(context.Context, activity.Reference, string, string, bool) error { return nil }
 
-func (*sink) TeamSize(context.Context, activity.Reference, string) (int, error) {
-	return 0, nil
+func (*sink) Team(context.Context, activity.Reference, string) (connector.Team, error) {
+	return connector.Team{}, nil
 }
 
 func (*sink) Identified() bool { return false }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/teams"
 )
@@ -143,9 +144,13 @@ func TestLateAnswerInAGroup(t *testing.T) {
 		time.Sleep(5 * time.Second)
 		return bot.CardAnswer{}, errors.New("no salaries today")
 	})
+	b.bot.OnCardAction("payslip", func(context.Context, *bot.Turn, bot.CardClick) (bot.CardAnswer, error) {
+		time.Sleep(5 * time.Second)
+		return bot.CardAnswer{Card: &activity.Card{Fallback: "You earn a lot."}}, nil
+	})
 	late := []event{
 		invoked("task/submit", event{"data": event{"verb": "salary"}}), invoked("task/submit", event{"data": event{"verb": "refused"}}),
-		pressed("salary", event{}), pressed("broken", event{}),
+		pressed("salary", event{}), pressed("broken", event{}), pressed("payslip", event{}),
 	}
 	var all sync.WaitGroup
 	for i, e := range late {

@@ -352,7 +352,7 @@ func (c *Connector) handler() http.Handler {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"id":%q,"memberCount":%d}`, r.PathValue("team"), c.teamSize)
+		fmt.Fprintf(w, `{"id":%q,"aadGroupId":"group-1","memberCount":%d}`, r.PathValue("team"), c.teamSize)
 	})
 	return mux
 }

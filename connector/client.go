@@ -344,17 +344,21 @@ func (c *Client) CreateConversation(ctx context.Context, ref activity.Reference,
 	return there, nil
 }
 
-// TeamSize returns the number of members of the team with that id, given as in channelData.team.id
-// of an activity. Only Teams supports it.
-func (c *Client) TeamSize(ctx context.Context, ref activity.Reference, id string) (members int, err error) {
-	var team struct {
-		MemberCount int `json:"memberCount"`
-	}
+// Team is a team as the connector describes it. A field that the connector leaves out is zero.
+type Team struct {
+	GroupID string `json:"aadGroupId"` // its id in Microsoft Graph
+	Name    string `json:"name"`
+	Members int    `json:"memberCount"` // how many it has
+}
+
+// Team returns the team with that id, given as in channelData.team.id of an activity. Only Teams
+// supports it.
+func (c *Client) Team(ctx context.Context, ref activity.Reference, id string) (team Team, err error) {
 	err = c.ask(ctx, call{
 		op: "get team " + id, method: http.MethodGet, service: ref.ServiceURL, path: []string{"teams", id},
 		usage: usage{tenant: ref.Conversation.TenantID},
 	}, &team)
-	return team.MemberCount, err
+	return team, err
 }
 
 // Meeting is a meeting of Teams as the connector describes it. A field that the connector leaves out

@@ -133,10 +133,10 @@ func TestOperations(t *testing.T) {
 			},
 			"",
 		},
-		{"team", `{"id":"19:t","name":"Sales","memberCount":7}`, func(r *rest) (string, error) {
-			members, err := r.TeamSize(ctx, r.ref, "19:t/x")
-			return fmt.Sprint(members), err
-		}, sent{"GET", "/amer/v3/teams/19:t%2Fx", token, ""}, `7`},
+		{"team", `{"id":"19:t","aadGroupId":"g-1","name":"Sales","memberCount":7}`, func(r *rest) (string, error) {
+			team, err := r.Team(ctx, r.ref, "19:t/x")
+			return fmt.Sprint(team), err
+		}, sent{"GET", "/amer/v3/teams/19:t%2Fx", token, ""}, `{g-1 Sales 7}`},
 		{"create", `{"id":"a:new","activityId":"1"}`, func(r *rest) (string, error) {
 			first := out(r)
 			first.ID = "mine"
@@ -683,7 +683,7 @@ func TestAnswersOfAQuestion(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRest(t, answer(200, body))
-			if team, err := r.TeamSize(t.Context(), r.ref, "19:t"); err == nil {
+			if team, err := r.Team(t.Context(), r.ref, "19:t"); err == nil {
 				t.Errorf("team %+v", team)
 			}
 			if len(r.calls) != 1 && name != "10 MB" { // that one breaks off like a connection

@@ -10,7 +10,7 @@
 // A reference names a conversation: one from an activity ([activity.Activity.Reference]), or one
 // that was stored. Given a reference, a [Client] sends ([Client.Send], [Client.Reply]), changes
 // what it sent ([Client.Update], [Client.Delete]) and lists members ([Client.Members]). It creates
-// conversations ([Client.CreateConversation]), gets a team's size ([Client.TeamSize]), and fetches
+// conversations ([Client.CreateConversation]), gets a team ([Client.Team]), and fetches
 // pictures and files ([Client.Download]). It signs people in to other services ([Client.UserToken]). What it sends to a Teams channel's own id, without a
 // thread, starts a thread.
 //

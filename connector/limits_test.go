@@ -270,7 +270,7 @@ func TestABusyConversationHoldsUpNoOther(t *testing.T) {
 				t.Errorf("%s of %s waited %v (%v)", ref.Conversation.ID, ref.Conversation.TenantID, time.Since(start), err)
 			}
 		}
-		if _, err := c.TeamSize(t.Context(), thread("busy", "t1"), "19:t"); err != nil || time.Since(l.start) != 0 {
+		if _, err := c.Team(t.Context(), thread("busy", "t1"), "19:t"); err != nil || time.Since(l.start) != 0 {
 			t.Errorf("a question waited for what is sent: %v", err)
 		}
 		wg.Wait()
@@ -382,7 +382,7 @@ func TestLimitsAfterAWaitForTheToken(t *testing.T) {
 			return err
 		}},
 		{"question", 120, 50, func(ctx context.Context, c *connector.Client) error {
-			_, err := c.TeamSize(ctx, thread("busy", "t1"), "19:t")
+			_, err := c.Team(ctx, thread("busy", "t1"), "19:t")
 			return err
 		}},
 	} {

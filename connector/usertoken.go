@@ -68,10 +68,14 @@ func (t UserToken) MarshalText() ([]byte, error) { return []byte(redactedToken),
 // MarshalZerologObject logs the connection.
 func (t UserToken) MarshalZerologObject(e *zerolog.Event) { e.Str("connection", t.Connection) }
 
-// newUserToken hides the secret.
-func newUserToken(connection, secret, expires string) UserToken {
-	t := UserToken{Connection: connection, secret: func() string { return secret }}
-	t.Expires, _ = time.Parse(time.RFC3339, expires) // "": not said
+// NewUserToken hides the secret in a token. It is for a token that another service gave, and for tests.
+func NewUserToken(connection, secret string, expires time.Time) UserToken {
+	return UserToken{Connection: connection, Expires: expires, secret: func() string { return secret }}
+}
+
+// expiry reads when a token expires; zero: the service does not say.
+func expiry(text string) time.Time {
+	t, _ := time.Parse(time.RFC3339, text)
 	return t
 }
 
@@ -114,7 +118,7 @@ func (c *Client) userToken(ctx context.Context, ref activity.Reference, k tokenC
 	case got.Token == "":
 		return UserToken{}, fmt.Errorf("%s: %w", k.op, ErrNoUserToken)
 	}
-	return newUserToken(connection, got.Token, got.Expiration), nil
+	return NewUserToken(connection, got.Token, expiry(got.Expiration)), nil
 }
 
 // SignInResource is how a person signs in: a page, and in Teams an exchange without one.
@@ -128,6 +132,8 @@ type SignInResource struct {
 	Post struct {
 		URL string `json:"sasUrl"`
 	} `json:"tokenPostResource"`
+	// Browser says that Link is no page of the token service: people open it in a browser.
+	Browser bool `json:"-"`
 }
 
 // OAuthCardType is the content type of the card with which a person signs in.
@@ -136,6 +142,13 @@ const OAuthCardType = "application/vnd.microsoft.card.oauth"
 // Card is the card with which a person signs in: a text and a button with that title. silent offers
 // the client to sign in without asking, which it can do in personal and group chats of Teams.
 func (r SignInResource) Card(connection, text, title string, silent bool) activity.Attachment {
+	if r.Browser {
+		raw, err := json.Marshal(map[string]any{"text": text, "buttons": []map[string]string{{"type": "openUrl", "title": title, "value": r.Link}}}, json.Deterministic(true))
+		if err != nil {
+			panic(err) // texts always encode
+		}
+		return activity.Attachment{ContentType: "application/vnd.microsoft.card.signin", Content: raw}
+	}
 	content := map[string]any{
 		"text": text, "connectionName": connection,
 		"buttons": []map[string]string{{"type": "signin", "title": title, "value": r.Link}},
@@ -218,7 +231,7 @@ func (c *Client) AADTokens(ctx context.Context, ref activity.Reference, connecti
 	}
 	all := map[string]UserToken{}
 	for resource, t := range got {
-		all[resource] = newUserToken(connection, t.Token, t.Expiration)
+		all[resource] = NewUserToken(connection, t.Token, expiry(t.Expiration))
 	}
 	return all, nil
 }

@@ -6,15 +6,20 @@ import "slices"
 // allows all and asks for approval as the service's package says.
 type Rules struct {
 	Allow      []string // nil: all
-	Approve    []string // these need approval
-	Unapproved []string // these do not
+	Approve    []string // these are allowed too, and need approval
+	Unapproved []string // these are allowed too, and need none
 	// Trust believes what the service says about its actions: that one only reads, or may be repeated.
 	// Without it such words only make things stricter.
 	Trust bool
 }
 
 // Allows reports whether an action with one of the names may be used.
-func (r Rules) Allows(names ...string) bool { return r.Allow == nil || anyOf(r.Allow, names) }
+func (r Rules) Allows(names ...string) bool { return r.Allow == nil || r.Names(names...) }
+
+// Names reports whether a rule names an action by one of the names.
+func (r Rules) Names(names ...string) bool {
+	return anyOf(r.Allow, names) || anyOf(r.Approve, names) || anyOf(r.Unapproved, names)
+}
 
 // Approval reports whether a call of an action with one of the names needs approval; otherwise says what
 // applies if no rule names it. What is both approved and unapproved needs approval.

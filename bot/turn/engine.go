@@ -68,8 +68,8 @@ type Channel interface {
 	Meeting(ctx context.Context, of activity.Reference, id string) (connector.Meeting, error)
 	Participant(ctx context.Context, of activity.Reference, id, user string) (connector.Participant, error)
 	NotifyMeeting(ctx context.Context, of activity.Reference, id string, n connector.MeetingNotification) (failed []connector.MeetingNotificationFailure, err error)
-	// TeamSize returns how many members a team has.
-	TeamSize(ctx context.Context, of activity.Reference, id string) (int, error)
+	// Team returns what the channel knows of a team.
+	Team(ctx context.Context, of activity.Reference, id string) (connector.Team, error)
 	// Identified reports whether requests carry the bot's token, which may only go to an address
 	// that a caller has proved.
 	Identified() bool
@@ -617,7 +617,7 @@ func (e *Engine) NewTurn(a *activity.Activity, raw []byte, trusted, awaited bool
 
 func (e *Engine) newTurn(a *activity.Activity) *Turn {
 	t := &Turn{engine: e, Turn: &actions.Turn{Activity: a, Budget: e.cfg.Budget, Texts: e.cfg.Texts}}
-	t.Notifier, t.Bot, t.UserToken, t.Files = notifier{t}, t.loadBot, signIns{t}.userToken, filesOf(e, a)
+	t.Notifier, t.Bot, t.UserToken, t.Team, t.Files = notifier{t}, t.loadBot, signIns{t}.userToken, t.team, filesOf(e, a)
 	return t
 }
 

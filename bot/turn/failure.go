@@ -85,6 +85,8 @@ func explain(t *Turn, failure error) texts.Text {
 		return "Sorry, I can't open that file any more. Please send it again."
 	case errors.Is(failure, actions.ErrFileTooLarge):
 		return "Sorry, that file is too large for me. I read files of up to 20 MB."
+	case errors.Is(failure, actions.ErrFileDenied):
+		return "Sorry, I'm not allowed to open that file for you."
 	case errors.Is(failure, actions.ErrUncertain):
 		return "Sorry, I lost the connection in the middle of this. Please check before you ask me again."
 	case errors.Is(failure, errUnsent):

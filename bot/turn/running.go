@@ -641,12 +641,11 @@ func (x *execution) finishCall(ctx context.Context, c *call) {
 		switch {
 		case is[*actions.EntityError](c.err) || is[*refusal](c.err):
 			reason = c.err.Error()
-		case errors.Is(c.err, actions.ErrFileGone):
-			reason = actions.ErrFileGone.Error()
-		case errors.Is(c.err, actions.ErrFileTooLarge):
-			reason = actions.ErrFileTooLarge.Error()
-		case errors.Is(c.err, connector.ErrNoUserToken):
-			reason = connector.ErrNoUserToken.Error()
+		}
+		for _, known := range []error{actions.ErrFileGone, actions.ErrFileTooLarge, actions.ErrFileDenied, connector.ErrNoUserToken} {
+			if errors.Is(c.err, known) {
+				reason = known.Error()
+			}
 		}
 		c.result = actions.Fail("%s", reason)
 	}

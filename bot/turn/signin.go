@@ -90,16 +90,6 @@ func (s *signIn) note() string {
 	return "[The person was asked to sign in, which " + s.Action + " needs. It has not run yet.]"
 }
 
-// connections are the connections that actions need.
-func connections(e *Engine) (all []string) {
-	for _, a := range e.cfg.Actions.All() {
-		if a.Connection != "" && !slices.Contains(all, a.Connection) {
-			all = append(all, a.Connection)
-		}
-	}
-	return all
-}
-
 // signIns is a turn as far as signing in concerns it.
 type signIns struct{ *Turn }
 
@@ -151,7 +141,7 @@ func stateOf(a *activity.Activity) string {
 // signOut is [Turn.SignOut].
 func (t signIns) signOut(ctx context.Context) error {
 	var errs []error
-	for _, connection := range connections(t.engine) {
+	for _, connection := range t.engine.cfg.Actions.Connections() {
 		err := t.engine.cfg.Tokens.SignOutUser(ctx, t.Activity.Reference(), connection)
 		if !errors.Is(err, connector.ErrNoTokenService) {
 			errs = append(errs, err)
@@ -545,7 +535,7 @@ func waitFor(ctx context.Context, d time.Duration) bool {
 // exchange signs the person in with the token of their Teams client. Teams understands 412 as: the
 // person has to consent.
 func (t *signer) exchange(ctx context.Context) error {
-	known := slices.Contains(connections(t.engine), t.Connection)
+	known := slices.Contains(t.engine.cfg.Actions.Connections(), t.Connection)
 	if !t.Given || !known {
 		return t.refuse(http.StatusBadRequest, "there is no token, or no such connection")
 	}

@@ -1099,7 +1099,7 @@ func (t *Turn) Log() *zerolog.Logger {
 }
 
 // SignsIn reports whether the bot has actions that need people to sign in.
-func (t *Turn) SignsIn() bool { return len(connections(t.engine)) > 0 }
+func (t *Turn) SignsIn() bool { return len(t.engine.cfg.Actions.Connections()) > 0 }
 
 // SignInLink returns where the person of the turn signs in to the connection. The link is theirs alone.
 func (t *Turn) SignInLink(ctx context.Context, connection string) (string, error) {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/connector"
 )
 
 func TestWorkersHaveLimitsAndAreFair(t *testing.T) {
@@ -112,8 +113,8 @@ func (c *slowChannel) React(context.Context, activity.Reference, string, string,
 	return nil
 }
 
-func (c *slowChannel) TeamSize(context.Context, activity.Reference, string) (int, error) {
-	return 0, nil
+func (c *slowChannel) Team(context.Context, activity.Reference, string) (connector.Team, error) {
+	return connector.Team{}, nil
 }
 
 func typist(takes time.Duration) (*slowChannel, *Turn) {

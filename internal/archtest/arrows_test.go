@@ -149,27 +149,29 @@ const internalRoom = "internal"
 // layers says how high each room stands. Rooms of one layer are siblings. A room within
 // another one has a layer of its own.
 var layers = map[string]int{
-	"activity":     1,
-	"state":        2,
-	"prompts":      2,
-	"models":       2,
-	"connector":    2,
-	"state/inbox":  3,
-	"actions":      3,
-	"planner/plan": 4,
-	"planner":      5,
-	"skills":       6,
-	"manifest":     6,
-	internalRoom:   7, // what its packages import counts for their importers
-	"bot/turn":     8,
-	"bot":          9,
-	"app":          10,
-	"bottest":      11,
-	"cmd":          12,
-	"examples":     12,
-	"bench":        12,
-	"deploy":       12,
-	"e2e":          12,
+	"activity":        1,
+	"state":           2,
+	"prompts":         2,
+	"models":          2,
+	"connector":       2,
+	"state/inbox":     3,
+	"actions":         3,
+	"actions/mcp":     4,
+	"actions/openapi": 4,
+	"planner/plan":    4,
+	"planner":         5,
+	"skills":          6,
+	"manifest":        6,
+	internalRoom:      7, // what its packages import counts for their importers
+	"bot/turn":        8,
+	"bot":             9,
+	"app":             10,
+	"bottest":         11,
+	"cmd":             12,
+	"examples":        12,
+	"bench":           12,
+	"deploy":          12,
+	"e2e":             12,
 }
 
 // vendors says in which rooms the packages of an SDK may be seen, tests included.
@@ -177,6 +179,8 @@ var vendors = map[string][]string{
 	"github.com/sashabaranov/go-openai":       {"models"},
 	"github.com/redis/go-redis":               {"state", "state/inbox"},
 	"github.com/infracloudio/msbotbuilder-go": {"activity", "connector"},
+	"github.com/modelcontextprotocol/go-sdk":  {"actions/mcp", "examples"},
+	"github.com/getkin/kin-openapi":           {"actions/openapi"},
 }
 
 // roomOf is the room within a room that holds the folder, or else the first folder of its

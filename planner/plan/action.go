@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"cmp"
 	"context"
 	"strings"
 
@@ -36,7 +37,8 @@ func (p *planAction) property(input string) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "string"}
 }
 
-// marks sets the strictest marks of the actions that the plan calls.
+// marks sets the strictest marks of the actions that the plan calls. If they need tokens, the person
+// signs in before the plan begins; but of several connections only the first can be waited for.
 func (p *planAction) marks(a *actions.Action) {
 	a.Detail = p.detail()
 	a.StateOnly, a.Parallel = true, true
@@ -48,6 +50,7 @@ func (p *planAction) marks(a *actions.Action) {
 		a.StateOnly, a.Parallel = a.StateOnly && inner.StateOnly, a.Parallel && inner.Parallel
 		a.Destructive, a.Approval = a.Destructive || inner.Destructive, a.Approval || inner.Approval
 		a.ReturnsData = a.ReturnsData || inner.ReturnsData
+		a.Connection = cmp.Or(a.Connection, inner.Connection)
 	}
 }
 

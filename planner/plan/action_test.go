@@ -67,7 +67,10 @@ func TestInputsHaveTypes(t *testing.T) {
 func TestMarksOfPlans(t *testing.T) {
 	t.Parallel()
 	w := newWorkshop()
-	type marks struct{ StateOnly, Destructive, Approval, Parallel bool }
+	type marks struct {
+		StateOnly, Destructive, Approval, Parallel bool
+		Connection                                 string
+	}
 	for i, test := range []struct {
 		steps string
 		want  marks
@@ -76,11 +79,11 @@ func TestMarksOfPlans(t *testing.T) {
 		{`<function.upper input="x"/><function.times list="[]"/>`, marks{StateOnly: true}},
 		{`<function.upper input="x"/><function.send input="x"/>`, marks{Parallel: true}},
 		{`<function.upper input="x"/><function.erase/>`, marks{StateOnly: true, Destructive: true}},
-		{`<function.pay/><function.erase/>`, marks{Destructive: true, Approval: true}},
-		{`<function.plan4/>`, marks{Destructive: true, Approval: true}},
+		{`<function.pay/><function.erase/>`, marks{Destructive: true, Approval: true, Connection: "bank"}},
+		{`<function.plan4/>`, marks{Destructive: true, Approval: true, Connection: "bank"}},
 	} {
 		a := addPlan(t, w, fmt.Sprint("plan", i), inPlan(test.steps))
-		if got := (marks{a.StateOnly, a.Destructive, a.Approval, a.Parallel}); got != test.want {
+		if got := (marks{a.StateOnly, a.Destructive, a.Approval, a.Parallel, a.Connection}); got != test.want {
 			t.Errorf("%s: got %+v, want %+v", test.steps, got, test.want)
 		}
 	}

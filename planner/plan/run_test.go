@@ -48,7 +48,7 @@ func newWorkshop() *workshop {
 	}, actions.Destructive, actions.StateOnly)
 	actions.Add(w.Registry, "pay", "", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
 		return w.run("pay", actions.Text("paid"))
-	}, actions.NeedsApproval)
+	}, actions.NeedsApproval, actions.NeedsToken("bank"))
 	return w
 }
 

@@ -1,0 +1,827 @@
+// Package oauth signs people in to services that the token service of the Azure Bot does not know, such
+// as MCP servers: by OAuth 2.1 with PKCE (RFC 7636), the resource indicators of RFC 8707 and the metadata
+// of RFC 9728 and RFC 8414. Tokens are kept encrypted in Redis, each for one person and one service.
+package oauth
+
+import (
+	"cmp"
+	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+	"golang.org/x/oauth2"
+	"golang.org/x/sync/singleflight"
+
+	"github.com/planbot-go/planbot/actions/connections"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/state"
+)
+
+const (
+	// CallbackPath and ClientPath are the paths that [SignIn] answers below its address: where people
+	// come back from a service, and what services may know of the bot.
+	CallbackPath = "/oauth/callback"
+	ClientPath   = "/oauth/client.json"
+
+	startWithin = 10 * time.Minute // a person has to sign in, and to send the code
+	callWithin  = 10 * time.Second
+	maxAnswer   = 1 << 20
+	maxTries    = 3           // of a code
+	early       = time.Minute // before it expires, a token is renewed
+	keyBytes    = 32
+)
+
+// Tokens signs people in to the connections that a [SignIn] does not have. [connector.Client] is one.
+type Tokens interface {
+	UserToken(ctx context.Context, ref activity.Reference, connection, code string) (connector.UserToken, error)
+	ExchangeToken(ctx context.Context, ref activity.Reference, connection, token string) (connector.UserToken, error)
+	SignInResource(ctx context.Context, ref activity.Reference, connection string) (connector.SignInResource, error)
+	SignOutUser(ctx context.Context, ref activity.Reference, connection string) error
+}
+
+// Config configures a [SignIn]. Store, Keys, Address and Services are required.
+type Config struct {
+	Store *state.Store
+	// Keys encrypt what is stored: 32 bytes each. The first encrypts, all decrypt.
+	Keys [][]byte
+	// Address is where people reach the bot in a browser, such as https://bot.example.com. It is https,
+	// or this machine.
+	Address string
+	// Services are the services, by the name of their connection.
+	Services map[string]Service
+	// Others has all other connections. nil: there are none.
+	Others Tokens
+	// Private are networks with private addresses in which services may be.
+	Private []netip.Prefix
+	Log     zerolog.Logger
+}
+
+// Service is where people have accounts.
+type Service struct {
+	// Resource is the address of the service: tokens are for it alone. Required.
+	Resource string
+	// Issuer is its authorization server. "": the one that the service names.
+	Issuer string
+	// ClientID and Secret are those of the bot at the authorization server. "": the bot is known there
+	// by the address of its metadata, or registers itself (RFC 7591).
+	ClientID, Secret string
+	// Scopes are what the bot asks for. nil: what the service says it needs.
+	Scopes []string
+}
+
+// SignIn signs people in. It is safe for concurrent use.
+type SignIn struct {
+	cfg     Config
+	sealers []cipher.AEAD
+	http    *http.Client
+	flight  singleflight.Group
+}
+
+// New makes a SignIn. The error lists every fault of cfg.
+func New(cfg Config) (*SignIn, error) {
+	var faults []error
+	s := &SignIn{cfg: cfg}
+	if cfg.Store == nil {
+		faults = append(faults, errors.New("no Store"))
+	}
+	for i, key := range cfg.Keys {
+		block, err := aes.NewCipher(key)
+		if err != nil || len(key) != keyBytes {
+			faults = append(faults, fmt.Errorf("key %d has %d bytes, not %d", i+1, len(key), keyBytes))
+			continue
+		}
+		sealer, err := cipher.NewGCM(block)
+		faults, s.sealers = append(faults, err), append(s.sealers, sealer)
+	}
+	if len(cfg.Keys) == 0 {
+		faults = append(faults, errors.New("no key, and tokens are stored encrypted"))
+	}
+	if err := checkAddress(cfg.Address); err != nil {
+		faults = append(faults, fmt.Errorf("Address: %w", err))
+	}
+	for name, service := range cfg.Services {
+		if err := checkAddress(service.Resource); err != nil {
+			faults = append(faults, fmt.Errorf("service %s: Resource: %w", name, err))
+		}
+		if err := checkAddress(service.Issuer); service.Issuer != "" && err != nil {
+			faults = append(faults, fmt.Errorf("service %s: Issuer: %w", name, err))
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, fmt.Errorf("oauth: %w", err)
+	}
+	s.cfg.Address = strings.TrimSuffix(cfg.Address, "/")
+	private := cfg.Private
+	for _, service := range cfg.Services {
+		if u, _ := url.Parse(service.Resource); u.Scheme == "http" { // it is on this machine
+			private = append(slices.Clip(private), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
+		}
+	}
+	s.http = &http.Client{
+		Timeout:       callWithin,
+		Transport:     capped{&http.Transport{DialContext: connections.Dialer{Private: private}.DialContext, TLSHandshakeTimeout: callWithin, MaxIdleConns: 10, IdleConnTimeout: time.Minute}},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return s, nil
+}
+
+// capped limits answers.
+type capped struct{ next http.RoundTripper }
+
+func (c capped) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := c.next.RoundTrip(r)
+	if err == nil {
+		res.Body = struct {
+			io.Reader
+			io.Closer
+		}{io.LimitReader(res.Body, maxAnswer), res.Body}
+	}
+	return res, err
+}
+
+// checkAddress returns an error unless the address is https, or http to this machine.
+func checkAddress(address string) error {
+	u, err := url.Parse(address)
+	switch {
+	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "":
+		return errors.New("it is no address such as https://bot.example.com")
+	case u.Scheme == "https":
+		return nil
+	}
+	ip, _ := netip.ParseAddr(u.Hostname())
+	if u.Scheme == "http" && (ip.IsLoopback() || u.Hostname() == "localhost") {
+		return nil
+	}
+	return errors.New("it is not https")
+}
+
+// server is an authorization server as its metadata (RFC 8414) describes it.
+type server struct {
+	Issuer        string   `json:"issuer"`
+	Authorize     string   `json:"authorization_endpoint"`
+	Token         string   `json:"token_endpoint"`
+	Revoke        string   `json:"revocation_endpoint"`
+	Register      string   `json:"registration_endpoint"`
+	Challenges    []string `json:"code_challenge_methods_supported"`
+	ByMetadata    bool     `json:"client_id_metadata_document_supported"`
+	NamesItself   bool     `json:"authorization_response_iss_parameter_supported"`
+	defaultScopes []string
+}
+
+// discover finds the authorization server of a service.
+func (s *SignIn) discover(ctx context.Context, service Service) (found server, err error) {
+	issuer, resource := service.Issuer, service.Resource
+	var scopes []string
+	if issuer == "" {
+		var protected struct {
+			Resource string   `json:"resource"`
+			Servers  []string `json:"authorization_servers"`
+			Scopes   []string `json:"scopes_supported"`
+		}
+		if err := s.getJSON(ctx, wellKnown(resource, "oauth-protected-resource"), &protected); err != nil {
+			return found, fmt.Errorf("read what protects the service: %w", err)
+		}
+		if !sameResource(protected.Resource, resource) || len(protected.Servers) == 0 {
+			return found, errors.New("the service describes another one, or names no authorization server")
+		}
+		issuer, scopes = protected.Servers[0], protected.Scopes
+	}
+	if err := checkAddress(issuer); err != nil {
+		return found, fmt.Errorf("the authorization server: %w", err)
+	}
+	err = s.getJSON(ctx, wellKnown(issuer, "oauth-authorization-server"), &found)
+	if err != nil {
+		found = server{}
+		if other := s.getJSON(ctx, strings.TrimSuffix(issuer, "/")+"/.well-known/openid-configuration", &found); other != nil {
+			return found, fmt.Errorf("read the metadata of the authorization server: %w", err)
+		}
+	}
+	switch {
+	case found.Issuer != issuer:
+		return found, errors.New("the metadata is that of another authorization server")
+	case !slices.Contains(found.Challenges, "S256"):
+		return found, errors.New("the authorization server does not do PKCE with S256")
+	}
+	for _, endpoint := range []string{found.Authorize, found.Token, cmp.Or(found.Revoke, found.Token), cmp.Or(found.Register, found.Token)} {
+		if err := checkAddress(endpoint); err != nil {
+			return found, fmt.Errorf("an endpoint of the authorization server: %w", err)
+		}
+	}
+	found.defaultScopes = scopes
+	return found, nil
+}
+
+// wellKnown is where an address has its metadata (RFC 8615): the path of the address follows.
+func wellKnown(address, what string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host + "/.well-known/" + what + strings.TrimSuffix(u.EscapedPath(), "/")
+}
+
+// sameResource reports whether a service that calls itself named is the one at that address.
+func sameResource(named, address string) bool {
+	return strings.TrimSuffix(named, "/") == strings.TrimSuffix(address, "/")
+}
+
+func (s *SignIn) getJSON(ctx context.Context, address string, into any) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, http.NoBody)
+	if err != nil {
+		return err
+	}
+	return s.doJSON(req, into)
+}
+
+func (s *SignIn) doJSON(req *http.Request, into any) error {
+	req.Header.Set("Accept", "application/json")
+	res, err := s.http.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusOK && res.StatusCode != http.StatusCreated {
+		return &statusError{req.URL.Host, res.StatusCode}
+	}
+	if json.NewDecoder(res.Body).Decode(into) != nil {
+		return fmt.Errorf("%s did not answer with JSON", req.URL.Host)
+	}
+	return nil
+}
+
+// statusError is an answer that is no success.
+type statusError struct {
+	host   string
+	status int
+}
+
+func (e *statusError) Error() string { return fmt.Sprintf("%s answered %d", e.host, e.status) }
+
+// refuses reports whether the authorization server does not renew a token.
+func refuses(err error) bool {
+	answer, ok := errors.AsType[*statusError](err)
+	return ok && (answer.status == http.StatusBadRequest || answer.status == http.StatusUnauthorized)
+}
+
+// client returns what the bot is called at an authorization server.
+func (s *SignIn) client(ctx context.Context, service Service, at server) (id, secret string, err error) {
+	switch {
+	case service.ClientID != "":
+		return service.ClientID, service.Secret, nil
+	case at.ByMetadata:
+		return s.cfg.Address + ClientPath, "", nil
+	case at.Register == "":
+		return "", "", errors.New("the authorization server does not know the bot: it needs a client id")
+	}
+	key := documentKey("client", at.Issuer, s.cfg.Address)
+	scopes, err := s.cfg.Store.Load(ctx, key)
+	if err != nil {
+		return "", "", err
+	}
+	if known := *state.Of[registered](scopes[0]); known.ID != "" {
+		return known.ID, "", nil
+	}
+	body, err := json.Marshal(s.metadata())
+	if err != nil {
+		return "", "", err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at.Register, strings.NewReader(string(body)))
+	if err != nil {
+		return "", "", err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	var made struct {
+		ID string `json:"client_id"`
+	}
+	if err := s.doJSON(req, &made); err != nil || made.ID == "" {
+		return "", "", errors.Join(errors.New("the authorization server does not register the bot"), err)
+	}
+	err = s.cfg.Store.Update(ctx, key, func(doc *state.Scope) error {
+		if known := state.Of[registered](doc); known.ID == "" {
+			known.ID = made.ID
+		} else {
+			made.ID = known.ID // another replica was faster
+		}
+		return nil
+	})
+	return made.ID, "", err
+}
+
+// registered is what the bot is called at an authorization server where it registered itself.
+type registered struct {
+	ID string `json:"id"`
+}
+
+// metadata is what authorization servers may know of the bot.
+func (s *SignIn) metadata() map[string]any {
+	return map[string]any{
+		"client_id": s.cfg.Address + ClientPath, "client_name": "Planbot", "redirect_uris": []string{s.cfg.Address + CallbackPath},
+		"grant_types": []string{"authorization_code", "refresh_token"}, "response_types": []string{"code"}, "token_endpoint_auth_method": "none",
+	}
+}
+
+// started is a sign-in that a person began. It is stored under its state, encrypted.
+type started struct {
+	Owner      string `json:"owner"` // see ownerOf
+	Connection string `json:"connection"`
+	Server     server `json:"server"`
+	Client     string `json:"client"`
+	Verifier   string `json:"verifier"`
+}
+
+// granted are the tokens of a person. They are stored encrypted. Until the person has sent Code, nobody
+// uses them.
+type granted struct {
+	Server  server    `json:"server"`
+	Client  string    `json:"client"`
+	Access  string    `json:"access"`
+	Refresh string    `json:"refresh,omitempty"`
+	Expires time.Time `json:"expires,omitzero"`
+	Code    string    `json:"code,omitempty"`
+	Since   time.Time `json:"since"` // when the person came back
+	Tries   int       `json:"tries,omitempty"`
+}
+
+// sealed is the only value of a stored document.
+type sealed struct {
+	Data  []byte    `json:"data,omitempty"`
+	Until time.Time `json:"until,omitzero"` // zero: it stays
+}
+
+// documentKey is the key of a document. Its parts may be of any length.
+func documentKey(kind string, parts ...string) state.Key {
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return state.UserKey("oauth", kind, hex.EncodeToString(sum[:]))
+}
+
+// ownerOf names the person of a reference: in Teams their account in Entra ID, wherever they write.
+func ownerOf(ref activity.Reference) (string, error) {
+	person := cmp.Or(ref.User.AadObjectID, ref.User.ID)
+	if person == "" {
+		return "", connector.ErrNoUserToken
+	}
+	return strings.Join([]string{ref.ChannelID, ref.Conversation.TenantID, person}, "\x00"), nil
+}
+
+// seal encrypts v for the place where it is stored.
+func (s *SignIn) seal(place state.Key, v any) ([]byte, error) {
+	plain, err := json.Marshal(v)
+	if err != nil {
+		return nil, err
+	}
+	first := s.sealers[0]
+	nonce := make([]byte, first.NonceSize(), first.NonceSize()+len(plain)+first.Overhead())
+	if _, err := rand.Read(nonce); err != nil {
+		return nil, err
+	}
+	return first.Seal(nonce, nonce, plain, []byte(place.String())), nil
+}
+
+// open decrypts what seal wrote for that place, and reports whether it could.
+func (s *SignIn) open(place state.Key, data []byte, into any) bool {
+	for _, sealer := range s.sealers {
+		if len(data) < sealer.NonceSize() {
+			return false
+		}
+		plain, err := sealer.Open(nil, data[:sealer.NonceSize()], data[sealer.NonceSize():], []byte(place.String()))
+		if err == nil {
+			return json.Unmarshal(plain, into) == nil
+		}
+	}
+	return false
+}
+
+// config is the OAuth configuration of a client at an authorization server.
+func (s *SignIn) config(service Service, at server, client, secret string) *oauth2.Config {
+	style := oauth2.AuthStyleInParams
+	if secret != "" {
+		style = oauth2.AuthStyleInHeader
+	}
+	scopes := service.Scopes
+	if scopes == nil {
+		scopes = at.defaultScopes
+	}
+	return &oauth2.Config{
+		ClientID: client, ClientSecret: secret, RedirectURL: s.cfg.Address + CallbackPath, Scopes: scopes,
+		Endpoint: oauth2.Endpoint{AuthURL: at.Authorize, TokenURL: at.Token, AuthStyle: style},
+	}
+}
+
+// SignInResource begins a sign-in and returns a link for ref's user alone. They have ten minutes: the page
+// at the end of it shows a code, which they send to the bot.
+func (s *SignIn) SignInResource(ctx context.Context, ref activity.Reference, connection string) (r connector.SignInResource, err error) {
+	service, mine := s.cfg.Services[connection]
+	if !mine {
+		if s.cfg.Others == nil {
+			return r, connector.ErrNoTokenService
+		}
+		return s.cfg.Others.SignInResource(ctx, ref, connection)
+	}
+	owner, err := ownerOf(ref)
+	if err != nil {
+		return r, err
+	}
+	at, err := s.discover(ctx, service)
+	if err != nil {
+		return r, fmt.Errorf("sign in to %s: %w", connection, err)
+	}
+	client, _, err := s.client(ctx, service, at)
+	if err != nil {
+		return r, fmt.Errorf("sign in to %s: %w", connection, err)
+	}
+	ticket, verifier := rand.Text()+rand.Text(), oauth2.GenerateVerifier()
+	key := documentKey("state", ticket)
+	data, err := s.seal(key, started{owner, connection, at, client, verifier})
+	if err != nil {
+		return r, err
+	}
+	err = s.cfg.Store.Update(ctx, key, func(doc *state.Scope) error {
+		*state.Of[sealed](doc) = sealed{data, time.Now().Add(startWithin).UTC()}
+		return nil
+	})
+	if err != nil {
+		return r, err
+	}
+	r.Browser = true
+	r.Link = s.config(service, at, client, "").AuthCodeURL(ticket, oauth2.S256ChallengeOption(verifier), oauth2.SetAuthURLParam("resource", service.Resource))
+	return r, nil
+}
+
+// ServeHTTP answers [CallbackPath] and [ClientPath].
+func (s *SignIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	switch {
+	case r.Method != http.MethodGet:
+		http.Error(w, "only GET", http.StatusMethodNotAllowed)
+	case r.URL.Path == ClientPath:
+		h.Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(s.metadata()) // the caller has left
+	case r.URL.Path == CallbackPath:
+		h.Set("Content-Type", "text/plain; charset=utf-8")
+		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
+		h.Set("Referrer-Policy", "no-referrer")
+		code, err := s.finish(r.Context(), r.URL.Query())
+		if err != nil {
+			s.cfg.Log.Warn().Err(err).Msg("a person came back from a service, and is not signed in")
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprintln(w, "You are not signed in. Please close this page, and ask the bot again for what you need.")
+			return
+		}
+		fmt.Fprintf(w, "%s\n\nSend this code to the bot, within ten minutes. Then close this page.\n", code)
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// finish gets the tokens of a person who came back, and returns the code that they have to send: it proves
+// that who signed in is who asked.
+func (s *SignIn) finish(ctx context.Context, query url.Values) (code string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 3*callWithin)
+	defer cancel()
+	ticket := query.Get("state")
+	if ticket == "" || len(ticket) > 100 {
+		return "", errors.New("no state")
+	}
+	key := documentKey("state", ticket)
+	var data sealed
+	err = s.cfg.Store.Update(ctx, key, func(doc *state.Scope) error { // whoever takes it has it alone
+		data = *state.Of[sealed](doc)
+		doc.Delete()
+		return nil
+	})
+	var begun started
+	switch {
+	case err != nil:
+		return "", err
+	case !s.open(key, data.Data, &begun) || time.Now().After(data.Until):
+		return "", errors.New("the state is unknown, used or too old")
+	}
+	if issuer := query.Get("iss"); issuer != begun.Server.Issuer && (issuer != "" || begun.Server.NamesItself) {
+		return "", errors.New("the answer is that of another authorization server")
+	}
+	if query.Get("code") == "" {
+		return "", errors.New("the person or the authorization server refused")
+	}
+	service, known := s.cfg.Services[begun.Connection]
+	if !known {
+		return "", errors.New("the connection is gone")
+	}
+	secret := ""
+	if begun.Client == service.ClientID {
+		secret = service.Secret
+	}
+	token, err := s.config(service, begun.Server, begun.Client, secret).Exchange(s.with(ctx), query.Get("code"),
+		oauth2.VerifierOption(begun.Verifier), oauth2.SetAuthURLParam("resource", service.Resource))
+	if err != nil {
+		return "", fmt.Errorf("redeem the code: %w", bare(err))
+	}
+	n, err := rand.Int(rand.Reader, big.NewInt(1_000_000))
+	if err != nil {
+		return "", err
+	}
+	code = fmt.Sprintf("%06d", n)
+	now := time.Now().UTC()
+	return code, s.keep(ctx, pending, begun.Owner, begun.Connection, granted{
+		Server: begun.Server, Client: begun.Client, Access: token.AccessToken, Refresh: token.RefreshToken, Expires: token.Expiry.UTC(), Code: code, Since: now,
+	}, now.Add(startWithin))
+}
+
+// with makes oauth2 use the client of s.
+func (s *SignIn) with(ctx context.Context) context.Context {
+	return context.WithValue(ctx, oauth2.HTTPClient, s.http)
+}
+
+// bare is an error of oauth2 without what the server answered.
+func bare(err error) error {
+	if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+		return fmt.Errorf("the authorization server answered %d %s", refused.Response.StatusCode, refused.ErrorCode)
+	}
+	return err
+}
+
+// The two places of a person's tokens: until they have sent the code, and then.
+const (
+	pending = "pending"
+	current = "tokens"
+)
+
+func (s *SignIn) keep(ctx context.Context, place, owner, connection string, g granted, until time.Time) error {
+	key := documentKey(place, owner, connection)
+	data, err := s.seal(key, g)
+	if err != nil {
+		return err
+	}
+	return s.cfg.Store.Update(ctx, key, func(doc *state.Scope) error {
+		*state.Of[sealed](doc) = sealed{data, until}
+		return nil
+	})
+}
+
+// kept reads a person's tokens.
+func (s *SignIn) kept(ctx context.Context, place, owner, connection string) (g granted, err error) {
+	key := documentKey(place, owner, connection)
+	scopes, err := s.cfg.Store.Load(ctx, key)
+	if err != nil {
+		return g, err
+	}
+	data := *state.Of[sealed](scopes[0])
+	switch {
+	case data.Data == nil, !data.Until.IsZero() && time.Now().After(data.Until):
+		return g, connector.ErrNoUserToken
+	case !s.open(key, data.Data, &g):
+		s.cfg.Log.Error().Str("connection", connection).Msg("no key opens the tokens of a person, who has to sign in again")
+		return g, connector.ErrNoUserToken
+	}
+	return g, nil
+}
+
+func (s *SignIn) drop(ctx context.Context, place, owner, connection string) error {
+	return s.cfg.Store.Update(ctx, documentKey(place, owner, connection), func(doc *state.Scope) error {
+		doc.Delete()
+		return nil
+	})
+}
+
+// UserToken returns the token of ref's user, renewed if it is about to expire. code is the one that the
+// page showed them; "": they are signed in already. [connector.ErrNoUserToken]: they are not, the code is
+// wrong, or the service does not renew the token.
+func (s *SignIn) UserToken(ctx context.Context, ref activity.Reference, connection, code string) (connector.UserToken, error) {
+	service, mine := s.cfg.Services[connection]
+	if !mine {
+		if s.cfg.Others == nil {
+			return connector.UserToken{}, connector.ErrNoTokenService
+		}
+		return s.cfg.Others.UserToken(ctx, ref, connection, code)
+	}
+	owner, err := ownerOf(ref)
+	if err == nil && code != "" {
+		err = s.redeem(ctx, owner, connection, code)
+	}
+	if err != nil {
+		return connector.UserToken{}, err
+	}
+	g, err := s.kept(ctx, current, owner, connection)
+	if err == nil && !g.Expires.IsZero() && time.Until(g.Expires) < early {
+		old := g
+		if g, err = s.renew(ctx, service, owner, connection); err != nil && !errors.Is(err, connector.ErrNoUserToken) && time.Now().Before(old.Expires) {
+			s.cfg.Log.Warn().Err(err).Str("connection", connection).Msg("a token was not renewed, and is good for a moment yet")
+			g, err = old, nil
+		}
+	}
+	if err != nil {
+		return connector.UserToken{}, err
+	}
+	return connector.NewUserToken(connection, g.Access, g.Expires), nil
+}
+
+// redeem makes the pending tokens of a person theirs if they sent the code of the page.
+func (s *SignIn) redeem(ctx context.Context, owner, connection, code string) error {
+	key := documentKey(pending, owner, connection)
+	var g granted
+	right := false
+	err := s.cfg.Store.Update(ctx, key, func(doc *state.Scope) error {
+		data := state.Of[sealed](doc)
+		g, right = granted{}, false
+		if !s.open(key, data.Data, &g) || time.Now().After(data.Until) {
+			return connector.ErrNoUserToken
+		}
+		g.Tries++
+		if right = subtle.ConstantTimeCompare([]byte(g.Code), []byte(code)) == 1; right {
+			return nil
+		}
+		if g.Tries >= maxTries {
+			doc.Delete()
+			return nil
+		}
+		again, err := s.seal(key, g)
+		data.Data = again
+		return err
+	})
+	switch {
+	case err != nil:
+		return err
+	case !right:
+		return connector.ErrNoUserToken
+	}
+	g.Code, g.Tries = "", 0
+	if err := s.keep(ctx, current, owner, connection, g, time.Time{}); err != nil {
+		return err
+	}
+	return s.drop(ctx, pending, owner, connection)
+}
+
+// ExchangeToken is for other connections: nobody can be signed in to a [Service] silently.
+func (s *SignIn) ExchangeToken(ctx context.Context, ref activity.Reference, connection, token string) (connector.UserToken, error) {
+	if _, mine := s.cfg.Services[connection]; mine || s.cfg.Others == nil {
+		return connector.UserToken{}, connector.ErrNoUserToken
+	}
+	return s.cfg.Others.ExchangeToken(ctx, ref, connection, token)
+}
+
+// SignOutUser deletes the tokens of ref's user and asks the service to revoke them. A service that does not
+// answer does not keep them from being deleted.
+func (s *SignIn) SignOutUser(ctx context.Context, ref activity.Reference, connection string) error {
+	service, mine := s.cfg.Services[connection]
+	if !mine {
+		if s.cfg.Others == nil {
+			return connector.ErrNoTokenService
+		}
+		return s.cfg.Others.SignOutUser(ctx, ref, connection)
+	}
+	owner, err := ownerOf(ref)
+	if err != nil {
+		return nil // nobody is signed in
+	}
+	for _, place := range []string{pending, current} {
+		g, err := s.kept(ctx, place, owner, connection)
+		if err != nil && !errors.Is(err, connector.ErrNoUserToken) {
+			return err
+		}
+		if err := s.drop(ctx, place, owner, connection); err != nil {
+			return err
+		}
+		if err := s.revoke(ctx, service, g); err != nil {
+			s.cfg.Log.Warn().Err(err).Str("connection", connection).Msg("a service did not revoke tokens that are deleted")
+		}
+	}
+	return nil
+}
+
+// revoke asks the authorization server to forget tokens (RFC 7009).
+func (s *SignIn) revoke(ctx context.Context, service Service, g granted) error {
+	token := cmp.Or(g.Refresh, g.Access)
+	if token == "" || g.Server.Revoke == "" {
+		return nil
+	}
+	form := url.Values{"token": {token}, "client_id": {g.Client}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.Server.Revoke, strings.NewReader(form.Encode()))
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if g.Client == service.ClientID && service.Secret != "" {
+		req.SetBasicAuth(url.QueryEscape(g.Client), url.QueryEscape(service.Secret))
+	}
+	res, err := s.http.Do(req)
+	if err != nil {
+		return err
+	}
+	_ = res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		return &statusError{req.URL.Host, res.StatusCode}
+	}
+	return nil
+}
+
+// renewing marks that a replica is about to renew a person's tokens.
+type renewing struct {
+	Until time.Time `json:"until"`
+}
+
+// renew gets new tokens with the refresh token: one replica at a time, since a refresh token may be good
+// only once.
+func (s *SignIn) renew(ctx context.Context, service Service, owner, connection string) (granted, error) {
+	got := s.flight.DoChan(owner+"\x00"+connection, func() (any, error) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*callWithin)
+		defer cancel()
+		return s.renewOnce(ctx, service, owner, connection)
+	})
+	select {
+	case <-ctx.Done():
+		return granted{}, ctx.Err()
+	case r := <-got:
+		g, _ := r.Val.(granted)
+		return g, r.Err
+	}
+}
+
+var errBusy = errors.New("another replica renews the tokens")
+
+func (s *SignIn) renewOnce(ctx context.Context, service Service, owner, connection string) (g granted, err error) {
+	key := documentKey(current, owner, connection)
+	for {
+		if g, err = s.kept(ctx, current, owner, connection); err != nil || time.Until(g.Expires) >= early {
+			return g, err
+		}
+		err = s.cfg.Store.Update(ctx, key, func(doc *state.Scope) error {
+			if mark := state.Of[renewing](doc); time.Now().Before(mark.Until) {
+				return errBusy
+			}
+			*state.Of[renewing](doc) = renewing{time.Now().Add(callWithin).UTC()}
+			return nil
+		})
+		if !errors.Is(err, errBusy) {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return g, ctx.Err()
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+	if err != nil {
+		return g, err
+	}
+	if g.Refresh == "" {
+		return g, connector.ErrNoUserToken
+	}
+	secret := ""
+	if g.Client == service.ClientID {
+		secret = service.Secret
+	}
+	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.Refresh}, "resource": {service.Resource}, "client_id": {g.Client}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.Server.Token, strings.NewReader(form.Encode()))
+	if err != nil {
+		return g, err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if secret != "" {
+		req.SetBasicAuth(url.QueryEscape(g.Client), url.QueryEscape(secret))
+	}
+	var token struct {
+		Access  string `json:"access_token"`
+		Refresh string `json:"refresh_token"`
+		Seconds int    `json:"expires_in"`
+	}
+	switch err := s.doJSON(req, &token); {
+	case refuses(err), err == nil && token.Access == "":
+		return g, errors.Join(connector.ErrNoUserToken, s.drop(ctx, current, owner, connection))
+	case err != nil:
+		return g, fmt.Errorf("renew a token: %w", err)
+	}
+	g.Access, g.Refresh, g.Expires = token.Access, cmp.Or(token.Refresh, g.Refresh), time.Time{}
+	if token.Seconds > 0 {
+		g.Expires = time.Now().Add(time.Duration(token.Seconds) * time.Second).UTC()
+	}
+	data, err := s.seal(key, g)
+	if err != nil {
+		return g, err
+	}
+	return g, s.cfg.Store.Update(ctx, key, func(doc *state.Scope) error {
+		kept := state.Of[sealed](doc)
+		if kept.Data == nil { // the person signed out meanwhile
+			return connector.ErrNoUserToken
+		}
+		*kept, *state.Of[renewing](doc) = sealed{Data: data}, renewing{}
+		return nil
+	})
+}
