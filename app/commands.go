@@ -46,7 +46,7 @@ func (c *commands) AfterApply(k *kong.Context, own Bot) error {
 	for field, value := range reflect.ValueOf(c.Bot).Fields() {
 		reflect.ValueOf(&own).Elem().FieldByName(field.Name).Set(value)
 	}
-	own.Welcome, own.Manifest = f.Welcome(), f.Manifest()
+	own.Welcome, own.Manifest, own.Services = f.Welcome(), f.Manifest(), f.Services()
 	k.Bind(own)
 	return nil
 }

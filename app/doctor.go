@@ -181,10 +181,15 @@ func (p *program) probes(ctx context.Context) ([]probe, error) {
 			return checkOpenID(ctx, callers, "MICROSOFT_APP_TENANT_ID, BOT_LOGIN_URL and BOT_CLOUD")
 		}})
 	}
-	if names := p.Actions().Connections(); len(names) > 0 {
+	probes = append(probes, p.checkServices(ctx)...)
+	acts := p.Actions()
+	for _, c := range p.Connected {
+		acts.AddSource(c.Actions)
+	}
+	names := slices.DeleteFunc(acts.Connections(), func(name string) bool { _, own := p.own.Services[name]; return own })
+	if len(names) > 0 {
 		probes = append(probes, probe{"sign-in", func(ctx context.Context) check { return p.checkSignIn(ctx, client, names) }})
 	}
-	probes = append(probes, p.checkServices(ctx)...)
 	if p.SkillsDir != "" {
 		probes = append(probes, probe{"skills", p.checkSkills}, probe{"scripts", p.checkScripts})
 	}

@@ -3,6 +3,7 @@
 package botfile
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -25,6 +26,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
+	"github.com/planbot-go/planbot/actions/connections/oauth"
 	"github.com/planbot-go/planbot/actions/mcp"
 	"github.com/planbot-go/planbot/actions/openapi"
 	"github.com/planbot-go/planbot/internal/settings"
@@ -88,6 +90,16 @@ type auth struct {
 	Query  string `yaml:"query"`  // with Value
 	Value  secret `yaml:"value"`
 	SignIn string `yaml:"sign_in"`
+	OAuth  *own   `yaml:"oauth"`
+}
+
+// own is how the bot itself signs people in, see [oauth.Service].
+type own struct {
+	Resource string   `yaml:"resource"`
+	Issuer   string   `yaml:"issuer"`
+	ClientID string   `yaml:"client_id"`
+	Secret   secret   `yaml:"client_secret"`
+	Scopes   []string `yaml:"scopes"`
 }
 
 type basic struct {
@@ -135,6 +147,12 @@ type appPackage struct {
 type command struct {
 	Title       string `yaml:"title"`
 	Description string `yaml:"description"`
+}
+
+// service is where people sign in for the connection, with the bot as the client.
+func (c *connection) service() oauth.Service {
+	o := c.Auth.OAuth
+	return oauth.Service{Resource: cmp.Or(o.Resource, c.MCP, c.Server), Issuer: o.Issuer, ClientID: o.ClientID, Secret: string(o.Secret), Scopes: o.Scopes}
 }
 
 // File is a bot that a file describes. It is immutable and safe for concurrent use.
@@ -341,7 +359,7 @@ func (d *decoder) checkConnection(key string, c *connection) {
 		d.readPlugin(path, c)
 	}
 	if c.Auth != nil {
-		d.checkAuth(path+".auth", c.Auth, kinds[0])
+		d.checkAuth(path+".auth", c, kinds[0])
 	}
 }
 
@@ -362,11 +380,12 @@ func (d *decoder) readPlugin(path string, c *connection) {
 	}
 }
 
-func (d *decoder) checkAuth(path string, a *auth, kind string) {
+func (d *decoder) checkAuth(path string, c *connection, kind string) {
+	a := c.Auth
 	has := func(name string) bool { return d.lines[path+"."+name] > 0 }
-	ways := slices.DeleteFunc([]string{"bearer", "basic", "header", "query", "sign_in"}, func(name string) bool { return !has(name) })
+	ways := slices.DeleteFunc([]string{"bearer", "basic", "header", "query", "sign_in", "oauth"}, func(name string) bool { return !has(name) })
 	if len(ways) != 1 {
-		d.at(path, "wants one of bearer, basic, header, query and sign_in, has %d of them", len(ways))
+		d.at(path, "wants one of bearer, basic, header, query, sign_in and oauth, has %d of them", len(ways))
 		return
 	}
 	way := ways[0]
@@ -384,6 +403,8 @@ func (d *decoder) checkAuth(path string, a *auth, kind string) {
 		d.at(path+".header", "is not the name of a header")
 	case way == "sign_in" && a.SignIn == "":
 		d.at(path+".sign_in", "is missing: the name of the OAuth connection")
+	case way == "oauth" && a.OAuth != nil && c.service().Resource == "":
+		d.at(path+".oauth", "needs resource, the address of the service, as the connection has no server")
 	}
 	if !httpguts.ValidHeaderFieldValue(string(a.Value)) || !httpguts.ValidHeaderFieldValue(string(a.Bearer)) {
 		d.at(path, "the value of its secret cannot be in a header")
@@ -422,12 +443,26 @@ func (f *File) Apply(s *settings.Settings) error {
 	}
 	s.Default(f.settings)
 	s.Hidden, s.Notes = append(s.Hidden, f.hidden...), append(s.Notes, f.warnings...)
+	for _, c := range in.Connections {
+		s.SignsIn = s.SignsIn || c.Auth != nil && c.Auth.SignIn != ""
+	}
 	s.LockFile = filepath.Join(filepath.Dir(f.name), LockName)
 	return errors.Join(faults...)
 }
 
 // Welcome is what the bot says when it is added to a conversation; "" if the file does not say it.
 func (f *File) Welcome() string { return f.in.Welcome }
+
+// Services are where people sign in for connections, by their keys, with the bot as the client.
+func (f *File) Services() map[string]oauth.Service {
+	all := map[string]oauth.Service{}
+	for key, c := range f.in.Connections {
+		if c.Auth != nil && c.Auth.OAuth != nil {
+			all[key] = c.service()
+		}
+	}
+	return all
+}
 
 // Tests are the files of scenarios.
 func (f *File) Tests() []string {
@@ -486,7 +521,7 @@ func (f *File) connect(ctx context.Context, onlyPinned bool, metrics prometheus.
 // open makes the connection of that key.
 func (c *connection) open(ctx context.Context, key, dir string, lock *connections.Lock, metrics prometheus.Registerer) (connections.Connection, error) {
 	rules := connections.Rules{Allow: c.Allow, Approve: c.Approve, Unapproved: c.Unapproved, Trust: c.Trust != ""}
-	header, query, signIn := c.Auth.parts()
+	header, query, signIn := c.Auth.parts(key)
 	log := *zerolog.Ctx(ctx)
 	if c.OpenAPI != "" {
 		cfg := openapi.Config{
@@ -521,8 +556,8 @@ func (c *connection) open(ctx context.Context, key, dir string, lock *connection
 	return mcp.New(cfg)
 }
 
-// parts are what a request carries to prove who calls. a may be nil.
-func (a *auth) parts() (header http.Header, query map[string]string, signIn string) {
+// parts are what a request of the connection with that key carries to prove who calls. a may be nil.
+func (a *auth) parts(key string) (header http.Header, query map[string]string, signIn string) {
 	switch {
 	case a == nil:
 	case a.Bearer != "":
@@ -535,6 +570,8 @@ func (a *auth) parts() (header http.Header, query map[string]string, signIn stri
 		header.Set(a.Header, string(a.Value))
 	case a.Query != "":
 		query = map[string]string{a.Query: string(a.Value)}
+	case a.OAuth != nil:
+		signIn = key
 	default:
 		signIn = a.SignIn
 	}

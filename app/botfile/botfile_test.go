@@ -129,12 +129,16 @@ func TestFaults(t *testing.T) {
 			"  d: {openapi: shop.yaml, auth: {basic: {user: me}}}\n  e: {openapi: shop.yaml, auth: {header: 'X Key', value: '${PATH}'}}\n  f: {command: [x], auth: {sign_in: x}}\n" +
 			"  g: {openapi: shop.yaml, auth: {basic: {user: me, password: pw}}}\n  h: {openapi: shop.yaml, auth: {bearer: '${PLANBOT_NOT_SET:-pw}'}}\n  i: {openapi: shop.yaml, auth: {bearer: 'x${PATH}'}}\n" +
 			"  j: {openapi: shop.yaml, auth: {bearer: {file: ../token}}}\n  k: {openapi: shop.yaml, auth: {bearer: '${PLANBOT_NOT_SET}'}}\n  l: {openapi: shop.yaml, auth: {bearer: [a]}}", []string{
-			"4: connections.a.auth: wants one of bearer, basic, header, query and sign_in, has 0 of them", "5: connections.b.auth.query: is for a connection with openapi",
+			"4: connections.a.auth: wants one of bearer, basic, header, query, sign_in and oauth, has 0 of them", "5: connections.b.auth.query: is for a connection with openapi",
 			"6: connections.c.auth: value is for header and query, which need it", "7: connections.d.auth.basic: needs user and password",
 			"8: connections.e.auth.header: is not the name of a header", "9: connections.f.auth: is not for a command, which gets its secrets as env",
 			"10: connections.g.auth.basic.password: " + secret, "11: connections.h.auth.bearer: " + secret, "12: connections.i.auth.bearer: " + secret,
 			"13: connections.j.auth.bearer: has .. in its path: name what is beside this file or below it", "14: connections.k.auth.bearer: " + variable,
 			"15: connections.l.auth.bearer: want a variable such as ${NAME}, or a file, have a list",
+		}},
+		"oauth": {head + "connections:\n  a: {openapi: shop.yaml, auth: {oauth: {}}}\n  b: {mcp: https://a.example, auth: {oauth: {client_secret: abc, scope: x}}}", []string{
+			"4: connections.a.auth.oauth: needs resource, the address of the service, as the connection has no server",
+			"5: connections.b.auth.oauth.client_secret: " + secret, `5: connections.b.auth.oauth: there is no key "scope"; did you mean scopes?`,
 		}},
 		"env": {head + "connections:\n  a:\n    command: [x]\n    env:\n      API_TOKEN: abc\n      LEVEL: debug\n      my-var: a\n      EMPTY_KEY: ''", []string{
 			"7: connections.a.env.API_TOKEN: " + secret, "9: connections.a.env.my-var: is not the name of a variable",

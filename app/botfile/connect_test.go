@@ -193,7 +193,41 @@ func TestApply(t *testing.T) {
 	if err != nil || !slices.Equal(f.Tests(), []string{filepath.Join(dir, "who.md")}) {
 		t.Errorf("the tests are %s: %v", f.Tests(), err)
 	}
+	if f.Services() == nil || len(f.Services()) > 0 {
+		t.Errorf("people sign in to %v", f.Services())
+	}
 	if err := f.Apply(&settings.Settings{}); err == nil || !strings.Contains(err.Error(), `bot.yaml:5: actions: this program has no action "RUN"`) {
 		t.Errorf("in another program: %v", err)
+	}
+}
+
+// TestSignIn: people sign in to the services that a file says.
+func TestSignIn(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{
+		"bot.yaml": head + "connections:\n  a: {mcp: https://a.example/mcp, auth: {oauth: {}}}\n  b: {openapi: shop.yaml, server: https://b.example/v1, auth: {oauth: {client_id: me, client_secret: {file: token}, scopes: [x]}}}\n" +
+			"  c: {openapi: shop.yaml, server: https://c.example, auth: {sign_in: Graph}}\n", "shop.yaml": document, "token": "s3cret",
+	})
+	s := &settings.Settings{}
+	if err := applied(t, s, dir); err != nil {
+		t.Fatal(err)
+	}
+	f, err := botfile.Read(filepath.Join(dir, "bot.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "map[a:{https://a.example/mcp    []} b:{https://b.example/v1  me s3cret [x]}]"
+	if got := fmt.Sprint(f.Services()); got != want || !s.SignsIn {
+		t.Errorf("people sign in to %s, %v", got, s.SignsIn)
+	}
+	closeAll, err := s.Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll()
+	for i, want := range []string{"b", "Graph"} {
+		if got := s.Connected[i+1].Actions().Connections(); !slices.Equal(got, []string{want}) {
+			t.Errorf("%s needs tokens of %s", s.Connected[i+1].Key(), got)
+		}
 	}
 }

@@ -83,8 +83,8 @@ func TestTheSchemaHasTheKeys(t *testing.T) {
 		}
 	}
 	compare("", schema(t), botfile.Content)
-	if compared != 9 {
-		t.Errorf("compared %d objects, want 9", compared)
+	if compared != 10 {
+		t.Errorf("compared %d objects, want 10", compared)
 	}
 }
 
@@ -125,6 +125,8 @@ connections:
   far: {openapi: 'https://far.example.com/openapi.json', auth: {query: key, value: {file: secrets/token}}}
   basic: {openapi: shop.yaml, auth: {basic: {user: me, password: '${PATH}'}}}
   mine: {mcp: 'https://mine.example.com', auth: {sign_in: Graph}}
+  yours: {mcp: 'https://yours.example.com', auth: {oauth: {issuer: 'https://login.example.com', client_id: x, client_secret: '${PATH}', scopes: [a]}}}
+  theirs: {mcp: 'https://theirs.example.com', auth: {oauth: {}}}
 approvals: {actions: [addItem], approvers: [me], timeout: 1h}
 texts: {de: {"Hello": "Hallo"}}
 settings: {BOT_HISTORY_TURNS: 8, BOT_STREAM: true, PORT: '${PLANBOT_PORT:-3979}', REDIS_URL: '${PLANBOT_REDIS:-}'}

@@ -174,6 +174,7 @@ type Settings struct {
 	LockFile string   `kong:"-"` // where accepted definitions are; "": actions.lock
 	Hidden   []string `kong:"-"` // more secrets, see Secrets
 	Notes    []string `kong:"-"` // more warnings, see Warnings
+	SignsIn  bool     `kong:"-"` // connections need people's tokens from OAuth connections of the Azure Bot
 
 	// Connected are the services that [Settings.Connect] has opened.
 	Connected []connections.Connection `kong:"-"`
