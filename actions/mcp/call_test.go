@@ -161,6 +161,23 @@ func TestWhatIsRepeatedInVain(t *testing.T) {
 			t.Errorf("%s: %d requests, want 3", hint, n)
 		}
 
+		// The server is busy when the call is repeated: that says nothing about the first time.
+		calls := atomic.Int32{}
+		busy := answering(t, func(f *fake, w http.ResponseWriter, _ *http.Request, m message) {
+			if calls.Add(1) == 1 {
+				hangUp(w)
+				return
+			}
+			f.refuse(w, m, 503, -32000, "busy")
+		}, `,"annotations":{"`+hint+`":true}`)
+		c, _ = connectTo(t, busy.URL, func(cfg *mcp.Config) { cfg.Rules.Trust = true })
+		result, err = call(t, c)
+		if !failed {
+			uncertain(t, hint, result, err)
+		} else if err != nil || !strings.Contains(result.Text(), "did not answer") {
+			t.Errorf("%s: got %+v, %v", hint, result, err)
+		}
+
 		// The server is away when the call is to be repeated.
 		gone := answering(t, func(f *fake, w http.ResponseWriter, _ *http.Request, _ message) {
 			f.set(func() {
@@ -320,7 +337,7 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 	}
 	for what, answer := range map[string]func(*fake, http.ResponseWriter, *http.Request, message){
 		"9 MiB":             big("application/json", ""),
-		"9 MiB in a stream": big("text/event-stream", "id: 1\ndata: "),
+		"9 MiB in a stream": big("text/event-stream", "id: 1\ndata:\n\ndata: "),
 		"a hologram": func(f *fake, w http.ResponseWriter, _ *http.Request, m message) {
 			f.result(w, m, `{"content":[{"type":"text","text":"a"},{"type":"hologram","data":"x"}]}`)
 		},
@@ -518,12 +535,37 @@ func TestAServerThatIsAway(t *testing.T) {
 			t.Fatalf("offered %v, said %q", names, note)
 		}
 	}
+	for range 3 { // operators do not wait
+		if _, err := c.Tools(t.Context()); err == nil {
+			t.Error("operators are not told")
+		}
+	}
 	if n := strings.Count(log.String(), "is away"); n != 1 {
 		t.Errorf("%d lines in the log, want 1", n)
 	}
 	if _, ok := c.Actions().Lookup("svc_send"); !ok {
 		t.Error("a plan that waits no longer finds its action")
 	}
+}
+
+func TestAServerThatIsAwayIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, tool("send"))
+	f.front = func(w http.ResponseWriter, _ *http.Request) bool {
+		w.WriteHeader(http.StatusInternalServerError)
+		return true
+	}
+	c, _ := connectTo(t, f.URL)
+	for range 20 {
+		if names := offered(t, c); len(names) != 0 {
+			t.Fatalf("offered %v", names)
+		}
+	}
+	if n := f.count("server/discover"); n != 1 {
+		t.Errorf("it was asked %d times", n)
+	}
+	f.set(func() { f.front = nil })
+	eventually(t, "it is back", func() bool { return len(offered(t, c)) == 1 })
 }
 
 func TestRedirects(t *testing.T) {

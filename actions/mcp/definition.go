@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
@@ -67,17 +68,17 @@ func define(raw jsontext.Value) (d definition, err error) {
 	if err := json.Unmarshal(members["name"], &d.remote); err != nil || d.remote == "" {
 		return d, errors.New("it has no name")
 	}
-	pinned := map[string]json.RawMessage{}
+	pinned := map[string]jsontext.Value{}
 	for _, name := range covered {
 		if value, ok := members[name]; ok {
-			pinned[name] = value
+			pinned[name] = jsontext.Value(value)
 		}
 	}
 	// An object with a member twice is refused here, so nothing below depends on which one counts.
 	if _, err := connections.Digest(raw); err != nil {
 		return d, err
 	}
-	if d.pinned, err = json.Marshal(pinned); err != nil {
+	if d.pinned, err = jsonv2.Marshal(pinned, jsonv2.Deterministic(true)); err != nil {
 		return d, err
 	}
 	if d.digest, err = connections.Digest(d.pinned); err != nil {

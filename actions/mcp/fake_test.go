@@ -64,7 +64,7 @@ type fake struct {
 	once     sync.Once
 }
 
-func newFake(t *testing.T, tools ...string) *fake {
+func newFake(t testing.TB, tools ...string) *fake {
 	t.Helper()
 	f := &fake{tools: tools, ttl: 3_600_000, changed: make(chan struct{}), gone: make(chan struct{})}
 	f.call = func(w http.ResponseWriter, _ *http.Request, m message) {
@@ -212,7 +212,7 @@ func (l *logs) String() string {
 }
 
 // connectTo makes a connection with the key svc.
-func connectTo(t *testing.T, url string, change ...func(*mcp.Config)) (*mcp.Connection, *logs) {
+func connectTo(t testing.TB, url string, change ...func(*mcp.Config)) (*mcp.Connection, *logs) {
 	t.Helper()
 	log := &logs{}
 	cfg := mcp.Config{Key: "svc", URL: url, Log: zerolog.New(log)}
@@ -233,7 +233,7 @@ func connectTo(t *testing.T, url string, change ...func(*mcp.Config)) (*mcp.Conn
 }
 
 // turnOf is a turn of a person.
-func turnOf(t *testing.T, who string) *actions.Turn {
+func turnOf(t testing.TB, who string) *actions.Turn {
 	t.Helper()
 	a := &activity.Activity{}
 	if err := json.Unmarshal(fmt.Appendf(nil, `{"type":"message","channelId":"msteams","from":{"id":"29:%s","aadObjectId":%q},"conversation":{"id":"c","tenantId":"t"}}`, who, who), a); err != nil {

@@ -171,3 +171,100 @@ func TestAPageThatIsTooLarge(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// Servers and proxies end the stream of changes whenever they like, in the middle of an event, too.
+func TestTheStreamOfChangesBreaksOff(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, tool("send"))
+	f.legacy = true
+	gets := 0
+	f.front = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != http.MethodGet {
+			return false
+		}
+		if gets++; gets > 1 {
+			return false
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "data: {\"jsonr")
+		return true
+	}
+	c, _ := connectTo(t, f.URL)
+	offered(t, c)
+	eventually(t, "it listens again", func() bool { return f.count("GET") == 2 })
+	f.change(tool("send"), tool("new"))
+	eventually(t, "the change is seen", func() bool { return len(offered(t, c)) == 2 })
+	if n := f.count("initialize"); n != 1 {
+		t.Errorf("%d sessions", n)
+	}
+}
+
+// An argument that a schema wants in a header, too, is there, even after the list was read again.
+func TestArgumentsInHeaders(t *testing.T) {
+	t.Parallel()
+	send := `{"name":"send","inputSchema":{"type":"object","properties":{"to":{"type":"string","x-mcp-header":"Recipient"}}}}`
+	f := newFake(t, send)
+	c, _ := connectTo(t, f.URL)
+	for range 2 {
+		if result, err := call(t, c); err != nil || result.Text() != "ok" {
+			t.Fatalf("got %+v, %v", result, err)
+		}
+		f.mu.Lock()
+		last := f.headers[len(f.headers)-1]
+		f.mu.Unlock()
+		if last.Get("Mcp-Param-Recipient") != "x" || last.Get("Mcp-Name") != "send" || last.Get("Mcp-Method") != "tools/call" || last.Get("Mcp-Protocol-Version") != "2026-07-28" {
+			t.Errorf("the headers are %v", last)
+		}
+		f.change(send, tool("more"))
+		eventually(t, "the change is seen", func() bool { return len(offered(t, c)) == 2 })
+	}
+	a, _ := c.Actions().Lookup("svc_send")
+	if a.Told.Properties["to"].Extra["x-mcp-header"] != nil {
+		t.Error("models are told of headers")
+	}
+}
+
+func TestAVersionThatNobodyKnows(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, tool("send"))
+	f.front = func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Header.Get("Mcp-Method") == "server/discover" {
+			http.NotFound(w, r)
+			return true
+		}
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprint(w, `{"jsonrpc":"2.0","id":2,"result":{"protocolVersion":"1999-12-31","capabilities":{},"serverInfo":{"name":"x","version":"1"}}}`)
+		return true
+	}
+	c, _ := connectTo(t, f.URL)
+	if _, err := c.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "1999-12-31") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A server's word must not get anywhere near a log or an error.
+func TestWhatIsNotInErrors(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, tool("send"))
+	f.front = func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Content-Type", "text/html")
+		w.WriteHeader(http.StatusInternalServerError)
+		fmt.Fprint(w, "<html>body-of-the-answer</html>")
+		return true
+	}
+	c, log := connectTo(t, f.URL+"/mcp?key=s3cret-query", func(cfg *mcp.Config) { cfg.Header = http.Header{"X-Key": {"s3cret-header"}} })
+	_, err := c.Tools(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "500") {
+		t.Errorf("got %v", err)
+	}
+	f.stop()
+	_, gone := c.Tools(t.Context())
+	if gone == nil {
+		t.Error("a server that is gone has tools")
+	}
+	for _, text := range []string{fmt.Sprint(err), fmt.Sprint(gone), log.String()} {
+		if strings.Contains(text, "s3cret") || strings.Contains(text, "body-of") {
+			t.Errorf("it says too much: %s", text)
+		}
+	}
+}

@@ -341,6 +341,9 @@ func (c *Connection) Offer(ctx context.Context, turn *actions.Turn) (names []str
 		c.Actions()
 		return []string{c.connectName()}, ""
 	}
+	if errors.Is(err, connector.ErrNoTokenService) {
+		return nil, c.cfg.Key + " cannot be used here, because people cannot sign in."
+	}
 	var l *list
 	if err == nil {
 		l, _, err = c.ensure(ctx, p)
@@ -449,11 +452,7 @@ func (c *Connection) Forget(_ context.Context, turn *actions.Turn) (keeps string
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	key := personOf(turn)
-	if p := c.principals[key]; p != nil {
-		delete(c.principals, key)
-		c.drop(p)
-	}
+	c.remove(personOf(turn))
 	return "", nil
 }
 
@@ -461,9 +460,8 @@ func (c *Connection) Forget(_ context.Context, turn *actions.Turn) (keeps string
 func (c *Connection) Close() {
 	c.mu.Lock()
 	c.closed = true
-	for key, p := range c.principals {
-		delete(c.principals, key)
-		c.drop(p)
+	for key := range c.principals {
+		c.remove(key)
 	}
 	c.mu.Unlock()
 	c.cancel()
@@ -481,6 +479,7 @@ type principal struct {
 	failures int           // in a row
 	retryAt  time.Time
 	used     time.Time
+	gone     bool // it was dropped for good
 }
 
 // personOf identifies the person of a turn.
@@ -539,21 +538,28 @@ func (c *Connection) principal(key string) (*principal, error) {
 		var oldest string
 		for other, q := range c.principals {
 			if now.Sub(q.used) > maxIdle && q.flight == nil {
-				delete(c.principals, other)
-				c.drop(q)
+				c.remove(other)
 			} else if oldest == "" || q.used.Before(c.principals[oldest].used) {
 				oldest = other
 			}
 		}
 		if len(c.principals) >= maxPrincipals {
-			c.drop(c.principals[oldest])
-			delete(c.principals, oldest)
+			c.remove(oldest)
 		}
 		p = &principal{}
 		c.principals[key] = p
 	}
 	p.used = now
 	return p, nil
+}
+
+// remove drops a principal for good, if there is one. c.mu is locked.
+func (c *Connection) remove(key string) {
+	if p := c.principals[key]; p != nil {
+		delete(c.principals, key)
+		p.gone = true
+		c.drop(p)
+	}
 }
 
 // drop ends the session of a principal in the background. c.mu is locked.
@@ -573,12 +579,12 @@ func (c *Connection) ensure(ctx context.Context, p *principal) (*list, *session,
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
-	if s := p.session; s != nil && !s.dead.Load() && !s.stale.Load() && p.list != nil && now.Before(p.list.until) {
+	if s := p.session; s != nil && p.list != nil && s.current(p.list, now) {
 		return p.list, s, nil
 	}
 	if p.flight == nil {
 		switch {
-		case c.closed:
+		case p.gone:
 			return nil, nil, errClosed
 		case now.Before(p.retryAt):
 			return nil, nil, p.err
@@ -640,7 +646,7 @@ func (c *Connection) read(p *principal) {
 		}
 		return
 	}
-	if c.closed {
+	if p.gone {
 		c.drop(p)
 	}
 	p.list, p.failures, p.retryAt = l, 0, time.Time{}

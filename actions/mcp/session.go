@@ -24,6 +24,7 @@ import (
 const (
 	minListAge = 30 * time.Second
 	maxListAge = time.Hour
+	maxDeafAge = 5 * time.Minute // of a list whose changes are not told although the server can
 	maxPages   = 20
 	maxTools   = 500
 	maxResumes = 2 // of a stream that broke and can be resumed
@@ -33,6 +34,7 @@ const (
 type list struct {
 	judged []judged
 	sound  map[string]definition // by remote name
+	read   time.Time
 	until  time.Time
 
 	names    []string // of the actions that may be offered
@@ -100,6 +102,11 @@ func (t *target) connect(ctx, lasting context.Context, token string) (*session, 
 	}
 	s.client = made
 	return s, nil
+}
+
+// current reports whether a list that was read over the session need not be read again.
+func (s *session) current(l *list, now time.Time) bool {
+	return !s.dead.Load() && !s.stale.Load() && now.Before(l.until) && !(s.deaf.Load() && now.Sub(l.read) > maxDeafAge)
 }
 
 // options are what we can do for a server. It may ask for nothing: see asked.
@@ -174,9 +181,6 @@ func (s *session) tools(ctx context.Context) (*list, error) {
 		case len(all) > maxTools:
 			return nil, fmt.Errorf("%w: it has more than %d tools, %d so far", errRefused, maxTools, len(all))
 		case page.NextCursor == "":
-			if s.deaf.Load() {
-				age = minListAge
-			}
 			return newList(all, withHeaders, age), nil
 		case seen[page.NextCursor]:
 			return nil, fmt.Errorf("%w: a cursor came twice", errRefused)
@@ -203,7 +207,8 @@ func namesIn(tools []jsontext.Value) (names []string) {
 
 // newList judges tools. withHeaders are the names of those whose x-mcp-header is as it should be.
 func newList(tools []jsontext.Value, withHeaders []string, age time.Duration) *list {
-	l := &list{sound: map[string]definition{}, until: time.Now().Add(age)}
+	now := time.Now()
+	l := &list{sound: map[string]definition{}, read: now, until: now.Add(age)}
 	times := map[string]int{}
 	for _, raw := range tools {
 		d, err := define(raw)

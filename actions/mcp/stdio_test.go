@@ -33,7 +33,7 @@ func serveStdio(kind string) {
 		return
 	case "noise":
 		fmt.Println("Welcome to the \u202e server! " + strings.Repeat("x", 1000))
-	case "stubborn": // does not end when its stdin does, and has a child
+	case "stubborn", "parent": // the one does not end when its stdin does, the other leaves its child behind
 		child := exec.Command("sleep", "600")
 		if child.Start() == nil {
 			_ = os.WriteFile("pids", fmt.Appendf(nil, "%d %d", os.Getpid(), child.Process.Pid), 0o600)
@@ -162,7 +162,15 @@ func TestAServerOnStdioThatSaysNothing(t *testing.T) {
 
 func TestAProcessAndItsChildrenEnd(t *testing.T) {
 	t.Parallel()
-	c, _, dir := onStdio(t, "stubborn")
+	for _, kind := range []string{"stubborn", "parent"} {
+		ends(t, kind)
+	}
+}
+
+// ends runs a server, closes its connection and looks for what it left behind.
+func ends(t *testing.T, kind string) {
+	t.Helper()
+	c, _, dir := onStdio(t, kind)
 	offered(t, c)
 	raw, err := os.ReadFile(filepath.Join(dir, "pids"))
 	if err != nil {

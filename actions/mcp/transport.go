@@ -185,6 +185,15 @@ func (t *httpTransport) setToken(token string) {
 	t.token = token
 }
 
+// authorize adds the person's token to a request.
+func (t *httpTransport) authorize(req *http.Request) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.token != "" {
+		req.Header.Set("Authorization", "Bearer "+t.token)
+	}
+}
+
 // client is an http.Client that does not follow redirects.
 func (t *httpTransport) client() *http.Client {
 	return &http.Client{Transport: t, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -206,11 +215,7 @@ func (t *httpTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 	for name, values := range t.header {
 		req.Header[http.CanonicalHeaderKey(name)] = values
 	}
-	t.mu.Lock()
-	if t.token != "" {
-		req.Header.Set("Authorization", "Bearer "+t.token)
-	}
-	t.mu.Unlock()
+	t.authorize(req)
 	resumes := req.Header.Get("Last-Event-Id") != ""
 	switch {
 	case req.Method == http.MethodGet && !resumes:
@@ -508,7 +513,9 @@ func (l *listening) next() error {
 func (l *listening) open(ctx context.Context) error {
 	timed, cancel := context.WithCancel(ctx)
 	timer := time.AfterFunc(headerTimeout, cancel)
-	resp, err := l.transport.base.RoundTrip(l.req.Clone(timed))
+	req := l.req.Clone(timed)
+	l.transport.authorize(req)
+	resp, err := l.transport.base.RoundTrip(req)
 	if !timer.Stop() && err == nil {
 		_ = resp.Body.Close() // too late
 		err = context.DeadlineExceeded
@@ -524,7 +531,9 @@ func (l *listening) open(ctx context.Context) error {
 		if resp.StatusCode >= http.StatusInternalServerError || resp.StatusCode == http.StatusTooManyRequests {
 			return l.wait(ctx)
 		}
-		l.transport.deaf()
+		if l.transport.deaf(); resp.StatusCode == http.StatusNotFound && l.req.Header.Get("Mcp-Session-Id") != "" {
+			l.transport.stale() // the session may be gone
+		}
 		<-ctx.Done()
 		return ctx.Err()
 	}

@@ -30,7 +30,8 @@ const (
 	maxAnswer    = 8 << 20
 	maxComplaint = 64 << 10 // of an answer that is an error
 	maxTries     = 3
-	maxWait      = 10 * time.Second // before another try
+	pause        = 500 * time.Millisecond // before another try
+	maxWait      = 10 * time.Second       // if the service names a time
 	maxRedirects = 3
 	maxEntries   = 50  // of a list
 	maxReason    = 500 // characters
@@ -60,63 +61,73 @@ func (c *Connection) call(ctx context.Context, turn *actions.Turn, o *operation,
 	if err := c.complete(ctx, turn, o, r); err != nil {
 		return actions.Result{}, err
 	}
-	outer := ctx
-	ctx, end, err := c.begin(ctx, turn)
+	within, end, err := c.begin(ctx, turn)
 	if err != nil {
 		return actions.Result{}, err
 	}
 	defer end()
 	for try := 1; ; try++ {
-		a, sent, err := c.send(ctx, o, r)
-		if err == nil && a.status < 500 && a.status != http.StatusTooManyRequests && !(o.safe && a.broken != nil && !errors.Is(a.broken, errTooLarge)) {
+		a, sent, err := c.send(within, o, r)
+		if err == nil && !a.failed(o.safe) {
 			return c.outcome(o, a)
 		}
-		again, wait := try < maxTries && ctx.Err() == nil && !errors.Is(err, connections.ErrAddress), 100*time.Millisecond<<(2*try)
-		switch {
-		case err != nil:
-			again = again && (o.safe || !sent)
-		case !o.safe:
-			again = false
-		default:
-			if after, said := a.retryAfter(); said {
-				again, wait = again && after <= maxWait, after
-			} else {
-				again = again && a.status != http.StatusTooManyRequests
-			}
-		}
-		if again {
-			select {
-			case <-time.After(wait):
-				continue
-			case <-ctx.Done():
-			}
+		wait, again := o.again(a, sent, err)
+		if again && try < maxTries && sleep(within, wait) {
+			continue
 		}
 		switch {
 		case err == nil && a.status == http.StatusTooManyRequests:
 			return c.outcome(o, a)
-		case err == nil && o.safe:
-			if err = a.broken; err == nil {
-				err = fmt.Errorf("it answered %d", a.status)
-			}
+		case err == nil && a.broken != nil:
+			err = a.broken
 		case err == nil:
-			return actions.Result{}, o.uncertain(fmt.Errorf("it answered %d", a.status))
-		case !o.safe && sent:
-			return actions.Result{}, o.uncertain(err)
+			err = fmt.Errorf("it answered %d", a.status)
 		}
 		switch {
-		case outer.Err() != nil:
-			return actions.Result{}, outer.Err()
+		case !o.safe && sent:
+			return actions.Result{}, o.uncertain(err)
+		case ctx.Err() != nil:
+			return actions.Result{}, ctx.Err()
 		case c.closed():
 			return actions.Result{}, errClosed
 		}
 		c.cfg.Log.Warn().Str("connection", c.cfg.Key).Str("action", o.Action.Name).Str("error", err.Error()).Int("tries", try).Msg("service does not answer")
 		switch {
-		case ctx.Err() != nil:
+		case within.Err() != nil:
 			return actions.Fail("%s did not answer in time.", c.cfg.Key), nil
 		case a != nil && a.broken == nil:
 			return actions.Fail("%s answered %d: it does not work right now.", c.cfg.Key, a.status), nil
 		}
 		return actions.Fail("%s cannot be reached right now, so nothing was done.", c.cfg.Key), nil
+	}
+}
+
+// again says whether a request that did not work may be sent once more, and after how long: if the
+// operation just reads, or if nothing of it was sent.
+func (o *operation) again(a *answer, sent bool, err error) (wait time.Duration, again bool) {
+	wait = pause
+	switch {
+	case errors.Is(err, connections.ErrAddress):
+		return 0, false
+	case err != nil:
+		return wait, o.safe || !sent
+	case !o.safe:
+		return 0, false
+	}
+	after, said := a.retryAfter()
+	if said {
+		wait = after
+	}
+	return wait, wait <= maxWait && (said || a.status != http.StatusTooManyRequests)
+}
+
+// sleep returns false if ctx ends first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	select {
+	case <-time.After(d):
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 
@@ -260,6 +271,11 @@ type answer struct {
 	header http.Header
 	body   []byte
 	broken error // the body could not be read to its end
+}
+
+// failed reports whether the answer is none that a call can end with.
+func (a *answer) failed(safe bool) bool {
+	return a.status >= 500 || a.status == http.StatusTooManyRequests || safe && a.broken != nil && !errors.Is(a.broken, errTooLarge)
 }
 
 // send sends a request once. sent says that the service may have read it. The error shows nothing of the

@@ -38,8 +38,8 @@ type Config struct {
 	Key     string // see [connections.CheckKey]
 	Summary string // what the service is for, in one line
 
-	// Document is the OpenAPI document: the name of a file, or an https address that is read at the start.
-	// A file may refer to others in its folder.
+	// Document is the OpenAPI document, 3.0 to 3.2 in JSON or YAML: the name of a file, or an address as for
+	// Server that is read at the start. A file may refer to others in its folder. All have at most 4 MiB.
 	Document string
 	// Server replaces the servers of the document. It is https, or http to this machine if Private has its
 	// address. Variables are values for the variables of the document's servers.
@@ -88,6 +88,7 @@ type Connection struct {
 	cfg        Config
 	home       *url.URL // gets the secrets of cfg; nil: nothing does
 	registry   *actions.Registry
+	names      []string // of its actions
 	operations []*operation
 	client     *http.Client
 	slots      chan struct{} // one for each call that may run
@@ -166,9 +167,9 @@ func (c *Connection) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	root := place{d.main, "", d.files[d.main]}
+	var noServer error
 	if c.home == nil {
-		if c.home, err = c.server(d, map[string]bool{}, root); err != nil {
+		if c.home, noServer = c.server(d, map[string]bool{}, place{d.main, "", d.files[d.main]}); noServer != nil {
 			c.home = nil
 		}
 	}
@@ -178,6 +179,12 @@ func (c *Connection) load(ctx context.Context) error {
 	var faults []string
 	if c.operations, faults = c.operationsOf(d); len(faults) > 0 {
 		return errors.New(strings.Join(faults, "\n"))
+	}
+	if noServer != nil && len(c.operations) > 0 && !slices.ContainsFunc(c.operations, func(o *operation) bool { return o.base != nil }) {
+		return fmt.Errorf("no operation has a server that can be used: %w", noServer)
+	}
+	for _, a := range c.registry.All() {
+		c.names = append(c.names, a.Name)
 	}
 	for _, o := range c.operations {
 		if o.Action == nil && o.LeftOut != errNotAllowed.Error() && o.LeftOut != errMethod.Error() {
@@ -203,10 +210,7 @@ func (c *Connection) Actions() *actions.Registry { return c.registry }
 
 // Offer implements [connections.Connection]. All actions are offered, and the service is not asked.
 func (c *Connection) Offer(context.Context, *actions.Turn) (names []string, note string) {
-	for _, a := range c.registry.All() {
-		names = append(names, a.Name)
-	}
-	return names, ""
+	return slices.Clone(c.names), ""
 }
 
 // Operations lists all operations of the document, by path, and what was made of each.

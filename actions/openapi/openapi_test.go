@@ -360,6 +360,11 @@ func TestTheDocumentsWordLoosensOnlyIfTrusted(t *testing.T) {
 			t.Errorf("trust %t, approval %t", trust, a.Approval)
 		}
 	}
+	for mark, approval := range map[string]bool{"true": true, `"yes"`: true, "false": false, "null": false} {
+		if a := action(t, connect(t, nil, one("get", "/find", `"x-oai-isConsequential":`+mark+`,`)), "svc_act"); a.Approval != approval {
+			t.Errorf("GET marked %s: approval %t", mark, a.Approval)
+		}
+	}
 }
 
 // TestOperationsWithoutIDs is T38.
@@ -486,6 +491,10 @@ func TestNewListsEveryFaultOfItsConfig(t *testing.T) {
 	_, err = try(t, nil, `{"openapi":"3.1.0","info":{"title":"t","version":"1"},"paths":{"/a":{"get":{"responses":{"200":{"description":"ok"}},"servers":[{"url":"https://x.example"}]}}}}`,
 		func(cfg *openapi.Config) { cfg.Query = map[string]string{"key": "k"} })
 	want(t, textOf(err), "set Server")
+	for _, servers := range []string{"", `"servers":[{"url":"/v1"}],`, `"servers":[{"url":"http://x.example"}],`} {
+		_, err = try(t, nil, strings.Replace(act("get"), `"servers":[{"url":"https://service.example"}],`, servers, 1))
+		want(t, textOf(err), "no operation has a server that can be used: ")
+	}
 }
 
 // TestDefinitions: the digest of an operation changes with what a call of it does or a model reads of it,

@@ -608,15 +608,16 @@ func (c *Connection) offer(o *operation, d *document, item place) error {
 	}
 	described = cmp.Or(spelling.OneLine(described, maxDescription), spelling.OneLine(o.Method+" "+o.path, maxDescription))
 
-	consequential, said := o.at.child("x-openai-isConsequential").value.(bool)
-	if !said {
-		consequential, said = o.at.child("x-oai-isConsequential").value.(bool)
+	mark := o.at.child("x-openai-isConsequential").value
+	if mark == nil {
+		mark = o.at.child("x-oai-isConsequential").value
 	}
 	needs := !o.safe
 	switch {
-	case said && consequential:
+	case mark == nil:
+	case mark != false:
 		needs = true
-	case said && c.cfg.Rules.Trust:
+	case c.cfg.Rules.Trust:
 		needs = false
 	}
 	if o.Definition, err = o.definition(d, item); err != nil {

@@ -226,6 +226,40 @@ func TestBodies(t *testing.T) {
 	want(t, strings.Join(operation(t, get, "act").Notes, ""), "without its body")
 }
 
+// TestNewerDocuments: QUERY is offered like any other method that may write, and what nobody can send is named.
+func TestNewerDocuments(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	document := strings.Replace(paths(`"/a":{"query":{"operationId":"act","requestBody":{"content":{"application/json":{}}},"responses":{"200":{"description":"ok"}}},
+		"additionalOperations":{"COPY":{"operationId":"copy","responses":{"200":{"description":"ok"}}}}}`), "3.1.0", "3.2.0", 1)
+	c := connect(t, s, document, allow("QUERY"))
+	if a := action(t, c, "svc_act"); !a.Approval || a.Parallel {
+		t.Errorf("%+v", a)
+	}
+	must(t, c, "svc_act", `{"body":{"a":1}}`)
+	if got := s.last(t); got.method != "QUERY" || got.body != `{"a":1}` {
+		t.Errorf("%+v", got)
+	}
+	if o := operation(t, c, "COPY /a"); o.Action != nil || o.LeftOut != "its method is never offered" {
+		t.Errorf("%+v", o)
+	}
+}
+
+// TestAccept: a service is asked for the types that its document names.
+func TestAccept(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	for content, accept := range map[string]string{
+		`"application/vnd.x+json":{},"image/png":{}`: "application/vnd.x+json, application/json, text/*;q=0.8, */*;q=0.1",
+		`"text/csv":{}`: "application/json, text/*;q=0.8, */*;q=0.1",
+	} {
+		must(t, connect(t, s, paths(`"/a":{"get":{"operationId":"act","responses":{"200":{"description":"ok","content":{`+content+`}}}}}`)), "svc_act", `{}`)
+		if got := s.last(t).header.Get("Accept"); got != accept {
+			t.Errorf("%s: %s", content, got)
+		}
+	}
+}
+
 // TestSecretsWin over what a model says, and are never told.
 func TestSecretsWin(t *testing.T) {
 	t.Parallel()

@@ -130,7 +130,7 @@ func TestConnections(t *testing.T) {
 func TestFaultsOfServices(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{
-		"bot.yaml": head + "connections:\n  good: {openapi: shop.yaml}\n  bad: {openapi: bad.yaml}\n  worse:\n    mcp: http://mcp.example.com/\n", "shop.yaml": document, "bad.yaml": "a: b",
+		"bot.yaml": head + "connections:\n  good: {openapi: shop.yaml, server: https://shop.example}\n  bad: {openapi: bad.yaml}\n  worse:\n    mcp: http://mcp.example.com/\n", "shop.yaml": document, "bad.yaml": "a: b",
 	})
 	s := &settings.Settings{}
 	if err := applied(t, s, dir); err != nil {
@@ -145,7 +145,7 @@ func TestFaultsOfServices(t *testing.T) {
 	if strings.Contains(err.Error(), "connections.good") || s.Connected != nil {
 		t.Error(err)
 	}
-	dir = folder(t, map[string]string{"bot.yaml": head + "connections: {good: {openapi: shop.yaml}}\n", "shop.yaml": document, botfile.LockName: "{"})
+	dir = folder(t, map[string]string{"bot.yaml": head + "connections: {good: {openapi: shop.yaml, server: 'https://shop.example'}}\n", "shop.yaml": document, botfile.LockName: "{"})
 	s = &settings.Settings{}
 	if err := applied(t, s, dir); err != nil {
 		t.Fatal(err)
