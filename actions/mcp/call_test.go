@@ -568,6 +568,38 @@ func TestAServerThatIsAwayIsLeftAlone(t *testing.T) {
 	eventually(t, "it is back", func() bool { return len(offered(t, c)) == 1 })
 }
 
+// Turns do not wait again and again for a server that takes requests and does not answer.
+func TestAServerThatHangs(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, tool("send"))
+	f.front = func(w http.ResponseWriter, _ *http.Request) bool {
+		w.WriteHeader(http.StatusInternalServerError)
+		return true
+	}
+	c, _ := connectTo(t, f.URL)
+	offered(t, c)
+	f.set(func() {
+		f.front = func(_ http.ResponseWriter, r *http.Request) bool {
+			select {
+			case <-r.Context().Done():
+			case <-f.gone:
+			}
+			return true
+		}
+	})
+	asked := f.count("server/discover")
+	eventually(t, "it is tried again", func() bool {
+		began := time.Now()
+		if names := offered(t, c); len(names) != 0 {
+			t.Fatalf("offered %v", names)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Fatalf("a turn waited for %s", took)
+		}
+		return f.count("server/discover") > asked
+	})
+}
+
 func TestRedirects(t *testing.T) {
 	t.Parallel()
 	reached := atomic.Int32{}

@@ -71,6 +71,7 @@ const (
 	maxCalls           = 8 // at a time
 	maxCallsOfOne      = 2 // of one person
 	listTimeout        = 10 * time.Second
+	awayTimeout        = time.Second // that a turn waits for a server that was away
 	maxPrincipals      = 1000
 	maxIdle            = 15 * time.Minute
 	firstPause         = time.Second // between tries to connect; doubles up to maxPause
@@ -346,6 +347,14 @@ func (c *Connection) Offer(ctx context.Context, turn *actions.Turn) (names []str
 	}
 	var l *list
 	if err == nil {
+		wait := listTimeout
+		c.mu.Lock()
+		if p.failures > 0 {
+			wait = awayTimeout // it goes on in the background
+		}
+		c.mu.Unlock()
+		ctx, cancel := context.WithTimeout(ctx, wait)
+		defer cancel()
 		l, _, err = c.ensure(ctx, p)
 	}
 	if err != nil {
@@ -645,6 +654,9 @@ func (c *Connection) read(p *principal) {
 			c.log.Warn().Str("error", err.Error()).Int("failures", p.failures).Msg("an MCP server is away")
 		}
 		return
+	}
+	if s.http != nil {
+		s.http.setToken(p.token) // there may be a newer one
 	}
 	if p.gone {
 		c.drop(p)

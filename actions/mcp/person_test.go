@@ -159,6 +159,23 @@ func TestEachPersonHasASessionOfTheirOwn(t *testing.T) {
 	}
 }
 
+func TestWhereNobodyCanSignIn(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, tool("send"))
+	c, _ := connectTo(t, f.URL, func(cfg *mcp.Config) { cfg.SignIn = "crm" })
+	turn := turnOf(t, "ada")
+	turn.UserToken = func(context.Context, string) (connector.UserToken, error) {
+		return connector.UserToken{}, connector.ErrNoTokenService
+	}
+	names, note := c.Offer(t.Context(), turn)
+	if len(names) != 0 || !strings.Contains(note, "cannot sign in") || f.count("server/discover") != 0 {
+		t.Errorf("offered %v, said %q", names, note)
+	}
+	if names, note = c.Offer(t.Context(), turnOf(t, "ada")); len(names) != 0 || note == "" {
+		t.Errorf("offered %v, said %q", names, note)
+	}
+}
+
 func TestAToolCalledConnect(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, tool("connect"), tool("send"))

@@ -291,7 +291,8 @@ func (t *httpTransport) exchange(req *http.Request, release func()) (*http.Respo
 		if x == nil { // what listens to changes
 			s.ended = t.deaf
 		} else {
-			x.note(func() { x.stream = new(bytes.Buffer) })
+			s.kept = new(bytes.Buffer)
+			x.note(func() { x.stream = s.kept })
 		}
 		resp.Body = s
 		return resp, nil
@@ -425,7 +426,8 @@ func (b *bounded) Close() error {
 // streamed is a stream of events. What belongs to a call is kept, up to the limit of its exchange.
 type streamed struct {
 	io.ReadCloser
-	x       *exchange // nil: it belongs to no call
+	x       *exchange     // nil: it belongs to no call
+	kept    *bytes.Buffer // the exchange's stream, unless it follows another request by now
 	release func()
 	ended   func()
 }
@@ -434,14 +436,17 @@ func (s *streamed) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
 	over := false
 	s.x.note(func() {
-		if int64(s.x.stream.Len()+n) > s.x.limit {
+		if s.x.stream != s.kept {
+			return
+		}
+		if int64(s.kept.Len()+n) > s.x.limit {
 			s.x.forget()
 		}
-		if over = int64(s.x.stream.Len()+n) > s.x.limit; over {
+		if over = int64(s.kept.Len()+n) > s.x.limit; over {
 			s.x.tooLarge, s.x.fault = true, fmt.Errorf("the answer has more than %d bytes", s.x.limit)
 			return
 		}
-		s.x.stream.Write(p[:n])
+		s.kept.Write(p[:n])
 		if err != nil && !errors.Is(err, io.EOF) {
 			s.x.fault = fmt.Errorf("the answer broke off: %w", err)
 		}

@@ -202,7 +202,7 @@ func (c *Connection) read(o *operation, d *document, root, item place, used map[
 	if !slices.Contains(methods, o.Method) {
 		return errMethod
 	}
-	if none := len(c.cfg.Rules.Allow) == 0; none && !o.safe || !none && !c.cfg.Rules.Allows(o.names...) {
+	if reads := len(c.cfg.Rules.Allow) == 0 && o.safe; !reads && !c.cfg.Rules.Names(o.names...) {
 		return errNotAllowed
 	}
 	if reason != nil {
@@ -684,5 +684,9 @@ func (o *operation) definition(d *document, item place) (jsontext.Value, error) 
 // accepted reports whether the operator has accepted a definition of a document from an address. A file is
 // the operator's own.
 func (c *Connection) accepted(remote, digest string, d *document) bool {
-	return c.cfg.Lock == nil || d.origin == nil
+	if c.cfg.Lock == nil || d.origin == nil {
+		return true
+	}
+	pins, known := c.cfg.Lock.Pins(c.cfg.Key)
+	return !known && c.cfg.Lock.FirstUse || pins[remote].Digest == digest
 }

@@ -1,0 +1,55 @@
+package openapi_test
+
+import (
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/planbot-go/planbot/actions/connections"
+	"github.com/planbot-go/planbot/actions/openapi"
+)
+
+// TestDefinitionsOfAnAddressAreAccepted one by one. A file is the operator's own.
+func TestDefinitionsOfAnAddressAreAccepted(t *testing.T) {
+	t.Parallel()
+	var path atomic.Value
+	path.Store("/a")
+	s := serve(t, func(w http.ResponseWriter, r *http.Request, _ int) {
+		replies(200, "application/json", strings.Replace(one("post", path.Load().(string), ""), "https://service.example", "/", 1))(w, r, 1)
+	})
+	lock := connections.NewLock()
+	offered := func(document string) (openapi.Operation, bool) {
+		c, err := openapi.New(t.Context(), openapi.Config{Key: "svc", Document: document, Server: s.URL, Private: thisMachine, Lock: lock, Rules: connections.Rules{Allow: []string{"act"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(c.Close)
+		names, _ := c.Offer(t.Context(), nil)
+		return operation(t, c, "act"), len(names) == 1
+	}
+	o, is := offered(s.URL)
+	if want(t, o.LeftOut, "nobody has accepted"); is {
+		t.Error("it is offered before anybody accepted it")
+	}
+	if _, is := offered(file(t, act("post"))); !is {
+		t.Error("a file has to be accepted")
+	}
+	if err := lock.Set("svc", map[string]jsontext.Value{"act": o.Definition}); err != nil {
+		t.Fatal(err)
+	}
+	if _, is := offered(s.URL); !is {
+		t.Error("it is not offered, although it was accepted")
+	}
+	path.Store("/b")
+	if o, is := offered(s.URL); is || o.Definition == nil {
+		t.Errorf("it is offered in another form: %+v", o)
+	}
+	lock = connections.NewLock()
+	lock.FirstUse = true
+	if _, is := offered(s.URL); !is {
+		t.Error("it is not offered at first use")
+	}
+}
