@@ -84,12 +84,12 @@ func listOf(ctx context.Context, c connections.Connection) (all []listed, err er
 	case *mcp.Connection:
 		tools, err := c.Tools(ctx)
 		for _, tool := range tools {
-			all = append(all, listed{remote: tool.Remote, name: tool.Name, definition: tool.Definition, leftOut: tool.LeftOut, refused: tool.LeftOut == "it is not allowed"})
+			all = append(all, listed{remote: tool.Remote, name: tool.Name, definition: tool.Definition, leftOut: tool.LeftOut, refused: tool.NotAllowed})
 		}
 		return all, err
 	case *openapi.Connection:
 		for _, o := range c.Operations() {
-			one := listed{remote: o.Remote, definition: o.Definition, leftOut: o.LeftOut, notes: o.Notes, refused: o.LeftOut == "it is not in the rules"}
+			one := listed{remote: o.Remote, definition: o.Definition, leftOut: o.LeftOut, notes: o.Notes, refused: o.NotAllowed}
 			if o.Action != nil {
 				one.name = o.Action.Name
 			}

@@ -565,10 +565,10 @@ func (a *auth) parts(key string) (header http.Header, query map[string]string, s
 	case a.Basic != nil:
 		pair := base64.StdEncoding.EncodeToString([]byte(a.Basic.User + ":" + string(a.Basic.Password)))
 		header = http.Header{"Authorization": {"Basic " + pair}}
-	case a.Header != "":
+	case a.Header != "" && a.Value != "":
 		header = http.Header{}
 		header.Set(a.Header, string(a.Value))
-	case a.Query != "":
+	case a.Query != "" && a.Value != "":
 		query = map[string]string{a.Query: string(a.Value)}
 	case a.OAuth != nil:
 		signIn = key

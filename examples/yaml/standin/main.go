@@ -1,5 +1,6 @@
 // Command standin is what the example talks to: an MCP server with the tickets of a help desk at /mcp, and
-// a service with an OpenAPI document that has the desk's stock at /stock. It forgets everything at exit.
+// a service with an OpenAPI document that has the desk's stock at /stock. With the argument stdio it is the
+// MCP server alone, for a bot that starts it. It forgets everything at exit.
 package main
 
 import (
@@ -21,6 +22,12 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
+	if len(os.Args) == 2 && os.Args[1] == "stdio" { // as a command that the bot starts
+		if err := newDesk("").mcp.Run(ctx, &mcp.StdioTransport{}); err != nil && ctx.Err() == nil {
+			fmt.Fprintln(os.Stderr, err)
+		}
+		return
+	}
 	addr := cmp.Or(os.Getenv("DESK_ADDR"), "127.0.0.1:3979")
 	server := &http.Server{Addr: addr, Handler: newDesk(os.Getenv("DESK_TOKEN")), ReadHeaderTimeout: time.Second}
 	context.AfterFunc(ctx, func() { _ = server.Close() }) // nothing here is worth waiting for

@@ -117,6 +117,23 @@ func TestCommands(t *testing.T) {
 	}
 }
 
+// TestCommand: the bot starts a server that the file names, in the file's folder.
+func TestCommand(t *testing.T) {
+	t.Parallel()
+	e := setup(t)
+	build := exec.CommandContext(t.Context(), "go", "build", "-o", filepath.Join(e.dir, "bin", "desk"), ".")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	const file = "version: 1\nname: Desk\nconnections:\n  desk: {command: [bin/desk, stdio], env: {LEVEL: debug}, allow: [open_ticket]}\n"
+	if err := os.WriteFile(filepath.Join(e.dir, "bot.yaml"), []byte(file), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if out := e.bot(0, "actions"); !strings.HasPrefix(out, "desk_open_ticket  Opens a ticket\n") {
+		t.Error(out)
+	}
+}
+
 // TestPins: with an app id the bot offers what an operator has accepted, and only as long as it stays so.
 func TestPins(t *testing.T) {
 	t.Parallel()
