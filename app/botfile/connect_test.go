@@ -36,6 +36,7 @@ paths:
   /items:
     get:
       operationId: list
+      parameters: [{name: X-Trace, in: header, schema: {type: string}}]
       responses: {"200": {description: all, content: {application/json: {schema: {type: object}}}}}
     post:
       operationId: add
@@ -51,6 +52,10 @@ func TestConnections(t *testing.T) {
 	var mu sync.Mutex
 	asked := map[string]string{} // by the path of the server
 	shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/moved/items" {
+			http.Redirect(w, r, "/there?trace="+r.Header.Get("X-Trace"), http.StatusFound)
+			return
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		asked[r.URL.Path] = r.Header.Get("Authorization") + "|" + r.Header.Get("X-Key") + "|" + r.URL.RawQuery
@@ -68,9 +73,10 @@ func TestConnections(t *testing.T) {
 	add("header", ", auth: {header: x-key, value: {file: token}}")
 	add("query", ", auth: {query: key, value: {file: token}}")
 	add("rules", ", allow: [list, add, DELETE], approve: [list], unapproved: [add], answers: {list: {data: /items, fields: [id]}}")
-	add("plugin", ", plugin: plugin.json")
+	add("plugin", ", plugin: plugin.json, approve: [list]")
+	add("moved", ", follow_redirects: true, headers: [X-Trace]")
 	dir := folder(t, map[string]string{"bot.yaml": file, "shop.yaml": document, "token": "s3cret\n", "plugin.json": `{"schema_version":"v2.1",
-		"functions":[{"name":"add"}],"runtimes":[{"type":"OpenApi","run_for_functions":["add"]}],"logo_url":"x"}`})
+		"functions":[{"name":"list"},{"name":"add"}],"runtimes":[{"type":"OpenApi","run_for_functions":["list","add"]}],"logo_url":"x"}`})
 	s := &settings.Settings{}
 	if err := applied(t, s, dir); err != nil {
 		t.Fatal(err)
@@ -93,7 +99,11 @@ func TestConnections(t *testing.T) {
 			if a.Source.Remote != "list" {
 				continue
 			}
-			result, err := a.Call(t.Context(), settings.Turn(""), nil)
+			entities := map[string]any{}
+			if c.Key() == "moved" {
+				entities["X-Trace"] = "7"
+			}
+			result, err := a.Call(t.Context(), settings.Turn(""), entities)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +120,7 @@ func TestConnections(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	for path, want := range map[string]string{
-		"/none/items": "||", "/bearer/items": "Bearer s3cret||", "/basic/items": "Basic bWU6czNjcmV0||", "/header/items": "|s3cret|", "/query/items": "||key=s3cret", "/rules/items": "||",
+		"/none/items": "||", "/bearer/items": "Bearer s3cret||", "/basic/items": "Basic bWU6czNjcmV0||", "/header/items": "|s3cret|", "/query/items": "||key=s3cret", "/rules/items": "||", "/there": "||trace=7",
 	} {
 		if asked[path] != want {
 			t.Errorf("%s was asked with %q, want %q", path, asked[path], want)
@@ -118,7 +128,7 @@ func TestConnections(t *testing.T) {
 	}
 	want := map[string]bool{
 		"none_list": false, "bearer_list": false, "basic_list": false, "header_list": false, "query_list": false,
-		"rules_list": true, "rules_add": false, "rules_clear": true, "plugin_add": true,
+		"rules_list": true, "rules_add": false, "rules_clear": true, "plugin_add": true, "plugin_list": true, "moved_list": false,
 	}
 	if fmt.Sprint(approved) != fmt.Sprint(want) {
 		t.Errorf("approval is asked as %v, want %v", approved, want)
@@ -130,14 +140,14 @@ func TestConnections(t *testing.T) {
 func TestFaultsOfServices(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{
-		"bot.yaml": head + "connections:\n  good: {openapi: shop.yaml, server: https://shop.example}\n  bad: {openapi: bad.yaml}\n  worse:\n    mcp: http://mcp.example.com/\n", "shop.yaml": document, "bad.yaml": "a: b",
+		"bot.yaml": head + "connections:\n  good: {openapi: shop.yaml, server: https://shop.example}\n  bad: {openapi: bad.yaml}\n  worse:\n    mcp: http://mcp.example.com/\n  slow: {mcp: https://mcp.example.com, timeout: 11m}\n  slower: {mcp: https://mcp.example.com, timeouts: {a: 11m}}\n", "shop.yaml": document, "bad.yaml": "a: b",
 	})
 	s := &settings.Settings{}
 	if err := applied(t, s, dir); err != nil {
 		t.Fatal(err)
 	}
 	_, err := s.Connect(t.Context())
-	for _, want := range []string{"bot.yaml:5: connections.bad: ", "bot.yaml:6: connections.worse: "} {
+	for _, want := range []string{"bot.yaml:5: connections.bad: ", "bot.yaml:6: connections.worse: ", "bot.yaml:8: connections.slow: ", "bot.yaml:9: connections.slower: "} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not have %s", err, want)
 		}
@@ -152,6 +162,16 @@ func TestFaultsOfServices(t *testing.T) {
 	}
 	if _, err := s.Connect(t.Context()); err == nil || !strings.Contains(err.Error(), botfile.LockName) {
 		t.Errorf("with a broken lock: %v", err)
+	}
+}
+
+// TestASecretOfTheOperator: a variable may say where a secret's file is, anywhere.
+func TestASecretOfTheOperator(t *testing.T) {
+	t.Setenv("PLANBOT_TOKEN_FILE", filepath.Join(folder(t, map[string]string{"token": "s3cret"}), "token"))
+	dir := folder(t, map[string]string{"bot.yaml": head + "connections: {a: {openapi: shop.yaml, auth: {bearer: {file: '${PLANBOT_TOKEN_FILE}'}}}}\n", "shop.yaml": document})
+	s := &settings.Settings{}
+	if err := applied(t, s, dir); err != nil || !slices.Equal(s.Secrets(), []string{"s3cret"}) {
+		t.Errorf("the secrets are %q: %v", s.Secrets(), err)
 	}
 }
 
