@@ -194,7 +194,9 @@ func TestPin(t *testing.T) {
 	changed := service1(t, "send", "read")
 	changed.has[0].definition = jsontext.Value(`{"name":"send","description":"Does more"}`)
 	pinned(`  +   "description": "Does more",`, 0, changed)
-	pinned("removed crm send ", 0, service1(t, "read"))
+	gone := service1(t, "send", "read")
+	gone.has[0].definition, gone.has[0].leftOut = nil, "the server no longer has it"
+	pinned("removed crm send ", 0, gone)
 	pinned("removed crm read ", 0)
 	if err := os.WriteFile(filepath.Join(dir, "actions.lock"), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)

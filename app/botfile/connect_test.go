@@ -73,10 +73,10 @@ func TestConnections(t *testing.T) {
 	add("header", ", auth: {header: x-key, value: {file: token}}")
 	add("query", ", auth: {query: key, value: {file: token}}")
 	add("rules", ", allow: [list, add, DELETE], approve: [list], unapproved: [add], answers: {list: {data: /items, fields: [id]}}")
-	add("plugin", ", plugin: plugin.json, approve: [list]")
+	add("plugin", ", plugin: plugin.json")
 	add("moved", ", follow_redirects: true, headers: [X-Trace]")
 	dir := folder(t, map[string]string{"bot.yaml": file, "shop.yaml": document, "token": "s3cret\n", "plugin.json": `{"schema_version":"v2.1",
-		"functions":[{"name":"list"},{"name":"add"}],"runtimes":[{"type":"OpenApi","run_for_functions":["list","add"]}],"logo_url":"x"}`})
+		"functions":[{"name":"list","capabilities":{"confirmation":{"type":"AdaptiveCard"}}},{"name":"add"}],"runtimes":[{"type":"OpenApi","run_for_functions":["list","add"]}],"logo_url":"x"}`})
 	s := &settings.Settings{}
 	if err := applied(t, s, dir); err != nil {
 		t.Fatal(err)
