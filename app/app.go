@@ -35,6 +35,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/actions/connections/oauth"
 	"github.com/planbot-go/planbot/actions/mcp/server"
 	"github.com/planbot-go/planbot/app/record"
@@ -82,6 +83,10 @@ type Bot struct {
 	Functions map[string]func(context.Context, *actions.Turn, []string) (any, error)
 	// Texts changes and translates what the bot says by itself, see [bot.Config].
 	Texts map[string]map[string]string
+	// Connections makes the connections to services whose actions the bot may plan, such as MCP
+	// servers. The bot closes them. Their logger is in the context; metrics may be nil. An error stops
+	// the start with exit code 2. nil: none.
+	Connections func(ctx context.Context, metrics prometheus.Registerer) ([]connections.Connection, error)
 
 	// Services are where people sign in for actions with [actions.NeedsToken] besides the OAuth
 	// connections of the Azure Bot, by the name of the connection. They need BOT_PUBLIC_URL and
@@ -102,9 +107,14 @@ type Bot struct {
 }
 
 // New makes only the bot, on that model: for a test, or for your own server. cfg sets what Bot does
-// not.
+// not. Connections are closed once ctx ends.
 func New(ctx context.Context, b Bot, model models.Model, cfg bot.Config) (*bot.Bot, error) {
 	s := settings.Settings{Bot: settings.BotOf(b), Planner: b.Planner}
+	closeAll, err := s.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, closeAll)
 	maker, err := s.NewPlanner(ctx, s.Actions(), nil, settings.Watch{Model: func(models.Model) models.Model { return model }})
 	if err != nil {
 		return nil, err
@@ -261,8 +271,8 @@ type program struct {
 	closers  []func()
 	away     atomic.Bool // whether the store was unreachable at the last check
 
-	// What the bot runs with, in words; skills only if there are any.
-	aboutState, aboutModel, aboutIdentity, aboutSkills, aboutScripts, aboutRecording string
+	// What the bot runs with, in words; skills and services only if there are any.
+	aboutState, aboutModel, aboutIdentity, aboutSkills, aboutScripts, aboutServices, aboutRecording string
 }
 
 // assemble wires the bot. Close the program when you no longer need it.
@@ -281,6 +291,15 @@ func (p *program) assemble(ctx context.Context) error {
 	watch := settings.Watch{Calls: countModels(p.metrics)}
 	if p.recorder != nil {
 		watch.Model = p.recorder.Model
+	}
+	p.Settings.Metrics = p.metrics
+	closeAll, err := p.Connect(logged)
+	if err != nil {
+		return err
+	}
+	p.closers = append(p.closers, closeAll)
+	for _, c := range p.Connected {
+		p.aboutServices = strings.TrimPrefix(p.aboutServices+", "+c.Key(), ", ")
 	}
 	maker, err := p.NewPlanner(logged, p.Actions(), runner, watch)
 	if err != nil {
@@ -547,6 +566,7 @@ func (p *program) announce(out io.Writer, addr net.Addr) {
 		{"identity", p.aboutIdentity},
 		{"skills", p.aboutSkills},
 		{"scripts", p.aboutScripts},
+		{"services", p.aboutServices},
 		{"recording", p.aboutRecording},
 		{"next", p.next(addr)},
 	} {
@@ -645,7 +665,7 @@ func (p *program) record(dir string) (err error) {
 	p.recorder, err = record.New(record.Config{
 		Dir: dir, Secrets: p.Secrets(), Log: p.log,
 		MaxSteps: p.MaxSteps, MaxSameCalls: p.MaxSameCalls, Approval: p.ApprovalActions,
-		Settings: unsaid, Same: p.IsSet("BOT_INSTRUCTIONS_FILE", "BOT_PROMPTS_DIR", "BOT_SKILLS_DIR", "BOT_SKILLS_APPROVAL"),
+		Settings: unsaid, Same: p.IsSet("BOT_FILE", "BOT_INSTRUCTIONS_FILE", "BOT_PROMPTS_DIR", "BOT_SKILLS_DIR", "BOT_SKILLS_APPROVAL"),
 		FilteredText: p.FilteredText, Planner: planner,
 	})
 	if err != nil {
