@@ -30,6 +30,7 @@ import (
 	"github.com/planbot-go/planbot/actions/mcp"
 	"github.com/planbot-go/planbot/actions/openapi"
 	"github.com/planbot-go/planbot/internal/settings"
+	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/manifest"
 )
 
@@ -41,15 +42,26 @@ type content struct {
 	Welcome      string                       `yaml:"welcome"`
 	Examples     []string                     `yaml:"examples"`
 	Planner      string                       `yaml:"planner"`
+	Prompt       folder                       `yaml:"prompt"`
 	Prompts      folder                       `yaml:"prompts"`
 	Skills       []folder                     `yaml:"skills"`
-	Actions      []string                     `yaml:"actions"`
+	Actions      []rule                       `yaml:"actions"`
 	Connections  map[string]*connection       `yaml:"connections"`
 	Approvals    approvals                    `yaml:"approvals"`
 	Texts        map[string]map[string]string `yaml:"texts"`
 	Settings     map[string]value             `yaml:"settings"`
 	Tests        []local                      `yaml:"tests"`
 	Manifest     appPackage                   `yaml:"manifest"`
+}
+
+// rule names an action of the program, or says which of a connection may be used. That may also stand in
+// the connection itself.
+type rule struct {
+	name       string
+	From       string   `yaml:"from"`
+	Allow      []string `yaml:"allow"`
+	Approve    []string `yaml:"approve"`
+	Unapproved []string `yaml:"unapproved"`
 }
 
 // connection is a service: an MCP server at an address or of a command, or one with an OpenAPI document.
@@ -80,6 +92,7 @@ type connection struct {
 	Answers   map[string]answer `yaml:"answers"`
 
 	plugin openapi.Plugin // what Plugin says
+	ruled  bool           // its rules stand in actions
 }
 
 // auth is one way to prove who calls.
@@ -202,9 +215,11 @@ func (d *decoder) check(f *File) {
 	if in.Version != 1 && !d.faulty("version") {
 		d.at("version", "has to be 1, the version of this format")
 	}
-	if in.Name == "" && !d.faulty("name") {
-		d.at("name", "is missing: what people call the bot")
+	if in.Name == "" {
+		in.Name = "Planbot"
 	}
+	d.checkPrompt(in)
+	d.spreadRules(in)
 	if in.Planner != "" && !slices.Contains(settings.Planners(), in.Planner) {
 		d.at("planner", "has to be one of %s", strings.Join(settings.Planners(), ", "))
 	}
@@ -212,6 +227,45 @@ func (d *decoder) check(f *File) {
 		d.checkConnection(key, in.Connections[key])
 	}
 	d.checkSettings(f)
+}
+
+// checkPrompt makes the folder of a planner's prompt the planner and its library.
+func (d *decoder) checkPrompt(in *content) {
+	if in.Prompt == "" {
+		return
+	}
+	kind := filepath.Base(string(in.Prompt))
+	switch {
+	case in.Prompts != "":
+		d.at("prompt", "is a folder of what prompts has: have one of them")
+	case !slices.Contains(settings.Planners(), kind):
+		d.at("prompt", "has to be a folder with the name of a planner: %s", strings.Join(settings.Planners(), ", "))
+	case in.Planner != "" && in.Planner != kind:
+		d.at("prompt", "is for the planner %s, and planner says %s", kind, in.Planner)
+	default:
+		in.Planner, in.Prompts = kind, folder(filepath.Dir(string(in.Prompt)))
+	}
+}
+
+// spreadRules gives the connections the rules that stand in actions.
+func (d *decoder) spreadRules(in *content) {
+	for i, r := range in.Actions {
+		path := fmt.Sprintf("actions.%d", i+1)
+		if r.name != "" || d.faulty(path) {
+			continue
+		}
+		c := in.Connections[r.From]
+		switch {
+		case c == nil && d.lines["connections."+r.From] > 0:
+			continue // what is wrong with it is told
+		case c == nil:
+			d.at(path+".from", "there is no connection %q", spelling.Clip(r.From))
+			continue
+		case c.ruled, c.Allow != nil, c.Approve != nil, c.Unapproved != nil:
+			d.at(path, "the rules of %s stand elsewhere, too", r.From)
+		}
+		c.Allow, c.Approve, c.Unapproved, c.ruled = r.Allow, r.Approve, r.Unapproved, true
+	}
 }
 
 // faulty reports whether a key has a fault already.
@@ -335,13 +389,9 @@ func (d *decoder) checkConnection(key string, c *connection) {
 			d.at(fmt.Sprintf("%s.unapproved.%d", path, i+1), "%s is in approve as well", name)
 		}
 	}
-	if kinds[0] != "openapi" && c.Allow != nil { // the rules of OpenAPI documents may name methods
-		for list, names := range map[string][]string{"approve": c.Approve, "unapproved": c.Unapproved, "timeouts": slices.Sorted(maps.Keys(c.Timeouts))} {
-			for _, name := range names {
-				if !slices.Contains(c.Allow, name) {
-					d.at(path+"."+list, "%s is not in allow", name)
-				}
-			}
+	for _, name := range slices.Sorted(maps.Keys(c.Timeouts)) {
+		if rules := (connections.Rules{Allow: c.Allow, Approve: c.Approve, Unapproved: c.Unapproved}); !rules.Allows(name) {
+			d.at(path+".timeouts", "%s is not allowed", name)
 		}
 	}
 	for name, v := range c.Env {
@@ -432,11 +482,15 @@ func (f *File) Apply(s *settings.Settings) error {
 		if own.Register != nil {
 			own.Register(all)
 		}
-		for i, name := range in.Actions {
-			if a, ok := all.Lookup(name); ok {
+		s.Keep = []string{}
+		for i, r := range in.Actions {
+			if r.name == "" {
+				continue
+			}
+			if a, ok := all.Lookup(r.name); ok {
 				s.Keep = append(s.Keep, a.Name)
 			} else {
-				faults = append(faults, fmt.Errorf("%s:%d: actions: this program has no action %q", f.name, f.lines[fmt.Sprintf("actions.%d", i+1)], name))
+				faults = append(faults, fmt.Errorf("%s:%d: actions: this program has no action %q", f.name, f.lines[fmt.Sprintf("actions.%d", i+1)], r.name))
 			}
 		}
 		s.Bot.Register = own.Register

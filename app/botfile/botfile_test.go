@@ -27,7 +27,7 @@ func folder(t *testing.T, files map[string]string) string {
 func faultsOf(t *testing.T, text string) (faults []string) {
 	t.Helper()
 	dir := folder(t, map[string]string{
-		"bot.yaml": text, "secrets/token": "s3cret\n", "prompts/a/prompt.txt": "Hi.", "skills/a/SKILL.md": "x", "icon.png": "x", "shop.yaml": "x",
+		"bot.yaml": text, "secrets/token": "s3cret\n", "prompts/a/prompt.txt": "Hi.", "prompts/sequence/prompt.txt": "Hi.", "skills/a/SKILL.md": "x", "icon.png": "x", "shop.yaml": "x",
 		"plugin.json": `{"schema_version":"v2.1","functions":[{"name":"a"}],"runtimes":[{"type":"OpenApi","run_for_functions":["a"]}]}`, "large.txt": strings.Repeat("x", 1<<17),
 	})
 	f, err := botfile.Read(filepath.Join(dir, "bot.yaml"))
@@ -70,7 +70,7 @@ func TestFaults(t *testing.T) {
 		"no YAML":   {head + "a: [", []string{"3: sequence end token ']' not found"}},
 		"two":       {head + "---\n" + head, []string{"3: a second document begins"}},
 		"no map":    {"- a", []string{"1: want names and values, have a list"}},
-		"nothing":   {"x: 1", []string{`1: name: is missing: what people call the bot`, `1: there is no key "x"; there are actions, approvals, connections, examples, instructions, manifest, name, planner, prompts, settings, skills, tests, texts, version, welcome`, "1: version: has to be 1, the version of this format"}},
+		"nothing":   {"x: 1", []string{`1: there is no key "x"; there are actions, approvals, connections, examples, instructions, manifest, name, planner, prompt, prompts, settings, skills, tests, texts, version, welcome`, "1: version: has to be 1, the version of this format"}},
 		"version":   {"version: 2\nname: a", []string{"1: version: has to be 1, the version of this format"}},
 		"versions":  {"name: a\nversion: one", []string{`2: version: "one" is not a whole number`}},
 		"a name":    {"version: 1\nname: [a]", []string{"2: name: want one value, have a list"}},
@@ -122,9 +122,18 @@ func TestFaults(t *testing.T) {
 			"6: connections.c.private.1: \"10.0.0.1\" is not a network such as 10.1.0.0/16", "6: connections.c.server: is not an address without a user name and a password",
 		}},
 		"rules": {head + "connections:\n  a: {mcp: https://a.example, trust: 'yes', allow: [x], approve: [y], unapproved: [x], timeouts: {z: 1m}}\n  b: {openapi: shop.yaml, approve: [x], unapproved: [x], allow: []}", []string{
-			"4: connections.a.approve: y is not in allow", "4: connections.a.timeouts: z is not in allow", "4: connections.a.trust: has to be annotations, or left out",
+			"4: connections.a.timeouts: z is not allowed", "4: connections.a.trust: has to be annotations, or left out",
 			"5: connections.b.allow: is an empty list", "5: connections.b.unapproved.1: x is in approve as well",
 		}},
+		"a file as short as can be": {"version: 1\nprompt: prompts/sequence\nskills: [skills/]\nconnections:\n  github: {mcp: https://mcp.example.com/, auth: {bearer: \"${PATH}\"}, trust: annotations}\n" +
+			"  crm: {openapi: shop.yaml, server: https://crm.example.com/v2, auth: {header: X-Key, value: \"${PATH}\"}}\nactions:\n" +
+			"  - {from: github, allow: [search_issues, create_issue], approve: [create_issue]}\n  - {from: crm, allow: [GET], approve: [POST, PATCH]}\n", nil},
+		"rules in actions": {head + "connections:\n  a: {mcp: https://a.example, allow: [x]}\n  b: {mcp: https://a.example}\nactions:\n  - {from: a, allow: [x]}\n  - {from: c}\n  - {from: b}\n  - {from: b, approve: [x]}\n  - {allow: [x]}", []string{
+			"7: actions.1: the rules of a stand elsewhere, too", `8: actions.2.from: there is no connection "c"`, "10: actions.4: the rules of b stand elsewhere, too",
+			`11: actions.5.from: there is no connection ""`,
+		}},
+		"prompt":             {head + "prompt: prompts/a", []string{"3: prompt: has to be a folder with the name of a planner: sequence, sequential, tools"}},
+		"prompt and planner": {head + "prompt: prompts/sequence\nplanner: tools", []string{"3: prompt: is for the planner sequence, and planner says tools"}},
 		"auth": {head + "connections:\n  a: {mcp: https://a.example, auth: {}}\n  b: {mcp: https://a.example, auth: {query: key, value: '${PATH}'}}\n  c: {openapi: shop.yaml, auth: {header: X-Key}}\n" +
 			"  d: {openapi: shop.yaml, auth: {basic: {user: me}}}\n  e: {openapi: shop.yaml, auth: {header: 'X Key', value: '${PATH}'}}\n  f: {command: [x], auth: {sign_in: x}}\n" +
 			"  g: {openapi: shop.yaml, auth: {basic: {user: me, password: pw}}}\n  h: {openapi: shop.yaml, auth: {bearer: '${PLANBOT_NOT_SET:-pw}'}}\n  i: {openapi: shop.yaml, auth: {bearer: 'x${PATH}'}}\n" +

@@ -148,6 +148,11 @@ func (d *decoder) node(n ast.Node, path string, into reflect.Value) {
 	case *secret:
 		d.secret(n, path, to)
 		return
+	case *rule:
+		if name, ok := textOf(n); ok {
+			to.name = name
+			return
+		}
 	}
 	switch kind := into.Kind(); {
 	case kind == reflect.Pointer:
@@ -199,7 +204,9 @@ func join(path, name string) string { return strings.TrimPrefix(path+"."+name, "
 func (d *decoder) object(n ast.Node, path string, into reflect.Value) {
 	fields := map[string]reflect.Value{}
 	for field, v := range into.Fields() {
-		fields[field.Tag.Get("yaml")] = v
+		if key := field.Tag.Get("yaml"); key != "" {
+			fields[key] = v
+		}
 	}
 	known := slices.Sorted(maps.Keys(fields))
 	for _, entry := range d.entries(n, path) {

@@ -83,8 +83,8 @@ func TestTheSchemaHasTheKeys(t *testing.T) {
 		}
 	}
 	compare("", schema(t), botfile.Content)
-	if compared != 10 {
-		t.Errorf("compared %d objects, want 10", compared)
+	if compared != 11 {
+		t.Errorf("compared %d objects, want 11", compared)
 	}
 }
 
@@ -144,10 +144,10 @@ manifest:
 func TestTheSchemaJudgesAsTheLoader(t *testing.T) {
 	t.Parallel()
 	s := schema(t)
-	samples := map[string]bool{head: true, whole: true, "version: 1": false, "name: Desk": false, "[]": false}
+	samples := map[string]bool{head: true, whole: true, "version: 1": true, "name: Desk": false, "[]": false}
 	for _, good := range []string{
 		"welcome: ''", "planner: sequential", "settings: {BOT_MAX_STEPS: '7'}", "connections: {a: {mcp: 'http://localhost:8080/mcp'}}",
-		"connections: {a: {command: [x]}}", "connections: {a: {openapi: shop.yaml}}", "connections: {}", "manifest: {files: 'false'}",
+		"connections: {a: {command: [x]}}", "connections: {a: {openapi: shop.yaml}}", "connections: {}", "prompt: prompts/sequence", "manifest: {files: 'false'}",
 	} {
 		samples[head+good] = true
 	}
