@@ -32,6 +32,7 @@ func TestGoCodeIsInTheTree(t *testing.T) {
 		"docs/messages.md":  {"bot/example_test.go"},
 		"docs/own-bot.md":   {"app/example_test.go", "actions/actions_test.go"},
 		"docs/prompts.md":   {"planner/example_test.go"},
+		"docs/services.md":  {"app/services_example_test.go"},
 		"docs/skills.md":    {"skills/example_test.go"},
 		"docs/state.md":     {"bot/state_page_test.go", "state/example_test.go"},
 		"docs/teams.md":     {"bot/teams/example_test.go", "bot/teams/meeting_test.go", "actions/example_test.go"},

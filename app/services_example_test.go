@@ -1,0 +1,45 @@
+package app_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions/connections"
+	"github.com/planbot-go/planbot/actions/connections/oauth"
+	"github.com/planbot-go/planbot/actions/mcp"
+	"github.com/planbot-go/planbot/app"
+)
+
+// desk plans over the tools of an MCP server.
+var desk = app.Bot{
+	Name: "Desk",
+	Connections: func(ctx context.Context, metrics prometheus.Registerer) ([]connections.Connection, error) {
+		lock, err := connections.ReadLock("actions.lock")
+		if err != nil {
+			return nil, err
+		}
+		issues, err := mcp.New(mcp.Config{
+			Key: "issues", Summary: "bugs and wishes of the warehouse software",
+			URL: "https://mcp.example.com/", Header: http.Header{"Authorization": {"Bearer " + os.Getenv("ISSUES_TOKEN")}},
+			Rules: connections.Rules{Allow: []string{"create_issue"}, Unapproved: []string{"search_issues"}},
+			Lock:  lock, Metrics: metrics, Log: *zerolog.Ctx(ctx),
+		})
+		return []connections.Connection{issues}, err
+	},
+}
+
+// services are where people of a bot sign in.
+var services = map[string]oauth.Service{"issues": {Resource: "https://mcp.example.com/"}}
+
+// A bot whose people have accounts of their own at a service.
+func ExampleBot_services() {
+	b := desk
+	b.Services = services
+	fmt.Println(b.Name, "signs people in to", len(b.Services), "service")
+	// Output: Desk signs people in to 1 service
+}
