@@ -48,6 +48,9 @@ type Config struct {
 	// SignIn is the OAuth connection whose token of the person each request carries, see
 	// [actions.NeedsToken]: each person has a session of their own. It needs URL. "": all share one.
 	SignIn string
+	// Token returns the bot's own token, which each request carries, such as that of client credentials.
+	// It should keep the token while it is good. It needs URL, and no SignIn. nil: none.
+	Token func(context.Context) (string, error)
 
 	// Rules say which tools may be used, by the names that the server gives them.
 	Rules connections.Rules
@@ -128,8 +131,8 @@ func New(cfg Config) (*Connection, error) {
 		} else if endpoint.Scheme != "https" && !(endpoint.Scheme == "http" && loopback(endpoint.Hostname())) {
 			fault("URL: want https, or http to this machine")
 		}
-	case cfg.SignIn != "" || len(cfg.Header) > 0:
-		fault("SignIn and Header need a URL: a server on stdio gets credentials in Env")
+	case cfg.SignIn != "" || cfg.Token != nil || len(cfg.Header) > 0:
+		fault("SignIn, Token and Header need a URL: a server on stdio gets credentials in Env")
 	}
 	for name := range cfg.Header {
 		if name = http.CanonicalHeaderKey(name); slices.Contains([]string{"Host", "Content-Length", "Idempotency-Key", "X-Idempotency-Key"}, name) {
@@ -395,7 +398,7 @@ type Tool struct {
 // Tools asks the server for its tools and returns what became of each, by name, with those that were accepted
 // and are gone. It is for operators: no person's token is used. The error says why there is no list.
 func (c *Connection) Tools(ctx context.Context) ([]Tool, error) {
-	p, err := c.principal("")
+	p, err := c.shared(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -509,7 +512,7 @@ func personOf(turn *actions.Turn) string {
 // [actions.Turn.UserToken].
 func (c *Connection) principalOf(ctx context.Context, turn *actions.Turn) (*principal, error) {
 	if c.cfg.SignIn == "" {
-		return c.principal("")
+		return c.shared(ctx)
 	}
 	if turn == nil || turn.UserToken == nil || personOf(turn) == "" {
 		return nil, errors.New("nobody can be signed in here")
@@ -522,15 +525,34 @@ func (c *Connection) principalOf(ctx context.Context, turn *actions.Turn) (*prin
 	if err != nil {
 		return nil, err
 	}
+	c.bring(p, token.Secret())
+	return p, nil
+}
+
+// shared is the principal of all who have no session of their own, with the bot's token.
+func (c *Connection) shared(ctx context.Context) (*principal, error) {
+	p, err := c.principal("")
+	if err != nil || c.cfg.Token == nil {
+		return p, err
+	}
+	token, err := c.cfg.Token(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("get the bot's token: %w", err)
+	}
+	c.bring(p, token)
+	return p, nil
+}
+
+// bring makes the requests of a principal carry a token.
+func (c *Connection) bring(p *principal, token string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p.token != token.Secret() {
-		p.token, p.retryAt = token.Secret(), time.Time{}
+	if p.token != token {
+		p.token, p.retryAt = token, time.Time{}
 		if p.session != nil {
-			p.session.http.setToken(p.token)
+			p.session.http.setToken(token)
 		}
 	}
-	return p, nil
 }
 
 var errClosed = errors.New("the connection is closed")

@@ -169,6 +169,13 @@ func (c *Connection) complete(ctx context.Context, turn *actions.Turn, o *operat
 		}
 		r.url.RawQuery = strings.Join(append(parts, own.Encode()), "&")
 	}
+	if c.cfg.Token != nil {
+		token, err := c.cfg.Token(ctx)
+		if err != nil {
+			return fmt.Errorf("get the bot's token: %w", err)
+		}
+		r.header.Set("Authorization", "Bearer "+token)
+	}
 	if c.cfg.SignIn == "" {
 		return nil
 	}

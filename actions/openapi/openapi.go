@@ -58,6 +58,9 @@ type Config struct {
 	FollowRedirects bool
 	// SignIn is the OAuth connection whose token of the person each call carries, where Header goes. "": none.
 	SignIn string
+	// Token returns the bot's own token, which each call carries where Header goes, such as that of
+	// client credentials. It should keep the token while it is good. nil: none.
+	Token func(context.Context) (string, error)
 
 	// Rules say which operations may be used, by operationId, "GET /path" or method. GET and HEAD may be
 	// used if Allow is empty.
@@ -140,8 +143,8 @@ func New(ctx context.Context, cfg Config) (*Connection, error) {
 			fault("Header: %q or its value cannot be sent", name)
 		}
 		c.cfg.Header[canonical] = slices.Clone(cfg.Header[name])
-		if canonical == "Authorization" && cfg.SignIn != "" {
-			fault("Header: Authorization is that of SignIn")
+		if canonical == "Authorization" && (cfg.SignIn != "" || cfg.Token != nil) {
+			fault("Header: Authorization is that of SignIn or Token")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Answers)) {
@@ -196,7 +199,7 @@ func (c *Connection) load(ctx context.Context) error {
 
 // secret reports whether calls carry what only the service may see.
 func (c *Connection) secret() bool {
-	return len(c.cfg.Header) > 0 || len(c.cfg.Query) > 0 || c.cfg.SignIn != ""
+	return len(c.cfg.Header) > 0 || len(c.cfg.Query) > 0 || c.cfg.SignIn != "" || c.cfg.Token != nil
 }
 
 // Key implements [connections.Connection].

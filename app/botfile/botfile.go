@@ -23,6 +23,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"golang.org/x/net/http/httpguts"
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
@@ -97,14 +99,46 @@ type connection struct {
 
 // auth is one way to prove who calls.
 type auth struct {
-	Bearer secret `yaml:"bearer"`
-	Basic  *basic `yaml:"basic"`
-	Header string `yaml:"header"` // with Value
-	Query  string `yaml:"query"`  // with Value
-	Value  secret `yaml:"value"`
-	SignIn string `yaml:"sign_in"`
-	OAuth  *own   `yaml:"oauth"`
+	Bearer secret  `yaml:"bearer"`
+	Basic  *basic  `yaml:"basic"`
+	Header string  `yaml:"header"` // with Value
+	Query  string  `yaml:"query"`  // with Value
+	Value  secret  `yaml:"value"`
+	SignIn string  `yaml:"sign_in"`
+	OAuth  *own    `yaml:"oauth"`
+	Client *client `yaml:"client_credentials"`
 }
+
+// client is the bot's own account at a service.
+type client struct {
+	TokenURL string   `yaml:"token_url"`
+	ID       string   `yaml:"client_id"`
+	Secret   secret   `yaml:"client_secret"`
+	Scopes   []string `yaml:"scopes"`
+}
+
+// token returns a function that returns the bot's token, kept while it is good. nil: c is.
+func (c *client) token() func(context.Context) (string, error) {
+	if c == nil {
+		return nil
+	}
+	cfg := clientcredentials.Config{ClientID: c.ID, ClientSecret: string(c.Secret), TokenURL: c.TokenURL, Scopes: c.Scopes}
+	patient := &http.Client{Timeout: tokenWithin, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	source := cfg.TokenSource(context.WithValue(context.Background(), oauth2.HTTPClient, patient)) // each request has its own deadline
+	return func(context.Context) (string, error) {
+		token, err := source.Token()
+		if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+			return "", fmt.Errorf("the token service answered %d", refused.Response.StatusCode)
+		}
+		if err != nil {
+			return "", errors.New("the token service does not answer")
+		}
+		return token.AccessToken, nil
+	}
+}
+
+// tokenWithin limits a request for a token.
+const tokenWithin = 10 * time.Second
 
 // own is how the bot itself signs people in, see [oauth.Service].
 type own struct {
@@ -433,9 +467,9 @@ func (d *decoder) readPlugin(path string, c *connection) {
 func (d *decoder) checkAuth(path string, c *connection, kind string) {
 	a := c.Auth
 	has := func(name string) bool { return d.lines[path+"."+name] > 0 }
-	ways := slices.DeleteFunc([]string{"bearer", "basic", "header", "query", "sign_in", "oauth"}, func(name string) bool { return !has(name) })
+	ways := slices.DeleteFunc([]string{"bearer", "basic", "header", "query", "sign_in", "oauth", "client_credentials"}, func(name string) bool { return !has(name) })
 	if len(ways) != 1 {
-		d.at(path, "wants one of bearer, basic, header, query, sign_in and oauth, has %d of them", len(ways))
+		d.at(path, "wants one of bearer, basic, header, query, sign_in, oauth and client_credentials, has %d of them", len(ways))
 		return
 	}
 	way := ways[0]
@@ -453,6 +487,8 @@ func (d *decoder) checkAuth(path string, c *connection, kind string) {
 		d.at(path+".header", "is not the name of a header")
 	case way == "sign_in" && a.SignIn == "":
 		d.at(path+".sign_in", "is missing: the name of the OAuth connection")
+	case way == "client_credentials" && a.Client != nil && (a.Client.ID == "" || d.lines[path+".client_credentials.client_secret"] == 0 || !isAddress(a.Client.TokenURL)):
+		d.at(path+".client_credentials", "needs token_url, an https address, and client_id and client_secret")
 	case way == "oauth" && a.OAuth != nil && c.service().Resource == "":
 		d.at(path+".oauth", "needs resource, the address of the service, as the connection has no server")
 	}
@@ -576,11 +612,15 @@ func (f *File) connect(ctx context.Context, onlyPinned bool, metrics prometheus.
 func (c *connection) open(ctx context.Context, key, dir string, lock *connections.Lock, metrics prometheus.Registerer) (connections.Connection, error) {
 	rules := connections.Rules{Allow: c.Allow, Approve: c.Approve, Unapproved: c.Unapproved, Trust: c.Trust != ""}
 	header, query, signIn := c.Auth.parts(key)
+	var token func(context.Context) (string, error)
+	if c.Auth != nil {
+		token = c.Auth.Client.token()
+	}
 	log := *zerolog.Ctx(ctx)
 	if c.OpenAPI != "" {
 		cfg := openapi.Config{
 			Key: key, Summary: c.Summary, Document: string(c.OpenAPI), Server: c.Server, Variables: c.Variables, Header: header, Query: query,
-			Headers: c.Headers, Private: c.Private, FollowRedirects: c.Redirects, SignIn: signIn, Rules: rules, Lock: lock, Log: log,
+			Headers: c.Headers, Private: c.Private, FollowRedirects: c.Redirects, SignIn: signIn, Token: token, Rules: rules, Lock: lock, Log: log,
 			Answers: map[string]openapi.Answer{},
 		}
 		if c.Plugin != "" {
@@ -595,7 +635,7 @@ func (c *connection) open(ctx context.Context, key, dir string, lock *connection
 		return openapi.New(ctx, cfg)
 	}
 	cfg := mcp.Config{
-		Key: key, Summary: c.Summary, URL: c.MCP, Header: header, Command: c.Command, SignIn: signIn, Rules: rules, Lock: lock,
+		Key: key, Summary: c.Summary, URL: c.MCP, Header: header, Command: c.Command, SignIn: signIn, Token: token, Rules: rules, Lock: lock,
 		CallTimeout: c.Timeout, Timeouts: c.Timeouts, Metrics: metrics, Log: log,
 	}
 	if c.Command != nil {
@@ -608,6 +648,16 @@ func (c *connection) open(ctx context.Context, key, dir string, lock *connection
 		cfg.Env[name] = v.text
 	}
 	return mcp.New(cfg)
+}
+
+// isAddress reports whether a text is an address for secrets: https, or http to this machine.
+func isAddress(text string) bool {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil {
+		return false
+	}
+	ip, _ := netip.ParseAddr(u.Hostname())
+	return u.Scheme == "https" || u.Scheme == "http" && (ip.IsLoopback() || u.Hostname() == "localhost")
 }
 
 // parts are what a request of the connection with that key carries to prove who calls. a may be nil.

@@ -132,13 +132,17 @@ func TestFaults(t *testing.T) {
 			"7: actions.1: the rules of a stand elsewhere, too", `8: actions.2.from: there is no connection "c"`, "10: actions.4: the rules of b stand elsewhere, too",
 			`11: actions.5.from: there is no connection ""`,
 		}},
-		"prompt":             {head + "prompt: prompts/a", []string{"3: prompt: has to be a folder with the name of a planner: sequence, sequential, tools"}},
+		"prompt": {head + "prompt: prompts/a", []string{"3: prompt: has to be a folder with the name of a planner: sequence, sequential, tools"}},
+		"client credentials": {head + "connections:\n  a: {mcp: https://a.example, auth: {client_credentials: {token_url: 'http://b.example', client_id: x, client_secret: '${PATH}'}}}\n" +
+			"  b: {mcp: https://a.example, auth: {client_credentials: {token_url: https://b.example, client_id: x, client_secret: abc}}}", []string{
+			"4: connections.a.auth.client_credentials: needs token_url, an https address, and client_id and client_secret", "5: connections.b.auth.client_credentials.client_secret: " + secret,
+		}},
 		"prompt and planner": {head + "prompt: prompts/sequence\nplanner: tools", []string{"3: prompt: is for the planner sequence, and planner says tools"}},
 		"auth": {head + "connections:\n  a: {mcp: https://a.example, auth: {}}\n  b: {mcp: https://a.example, auth: {query: key, value: '${PATH}'}}\n  c: {openapi: shop.yaml, auth: {header: X-Key}}\n" +
 			"  d: {openapi: shop.yaml, auth: {basic: {user: me}}}\n  e: {openapi: shop.yaml, auth: {header: 'X Key', value: '${PATH}'}}\n  f: {command: [x], auth: {sign_in: x}}\n" +
 			"  g: {openapi: shop.yaml, auth: {basic: {user: me, password: pw}}}\n  h: {openapi: shop.yaml, auth: {bearer: '${PLANBOT_NOT_SET:-pw}'}}\n  i: {openapi: shop.yaml, auth: {bearer: 'x${PATH}'}}\n" +
 			"  j: {openapi: shop.yaml, auth: {bearer: {file: ../token}}}\n  k: {openapi: shop.yaml, auth: {bearer: '${PLANBOT_NOT_SET}'}}\n  l: {openapi: shop.yaml, auth: {bearer: [a]}}", []string{
-			"4: connections.a.auth: wants one of bearer, basic, header, query, sign_in and oauth, has 0 of them", "5: connections.b.auth.query: is for a connection with openapi",
+			"4: connections.a.auth: wants one of bearer, basic, header, query, sign_in, oauth and client_credentials, has 0 of them", "5: connections.b.auth.query: is for a connection with openapi",
 			"6: connections.c.auth: value is for header and query, which need it", "7: connections.d.auth.basic: needs user and password",
 			"8: connections.e.auth.header: is not the name of a header", "9: connections.f.auth: is not for a command, which gets its secrets as env",
 			"10: connections.g.auth.basic.password: " + secret, "11: connections.h.auth.bearer: " + secret, "12: connections.i.auth.bearer: " + secret,

@@ -56,6 +56,12 @@ func TestConnections(t *testing.T) {
 			http.Redirect(w, r, "/there?trace="+r.Header.Get("X-Trace"), http.StatusFound)
 			return
 		}
+		if r.URL.Path == "/token" {
+			id, secret, _ := r.BasicAuth()
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"access_token":"of %s %s","token_type":"Bearer","expires_in":3600}`, id, secret)
+			return
+		}
 		mu.Lock()
 		defer mu.Unlock()
 		asked[r.URL.Path] = r.Header.Get("Authorization") + "|" + r.Header.Get("X-Key") + "|" + r.URL.RawQuery
@@ -74,6 +80,7 @@ func TestConnections(t *testing.T) {
 	add("query", ", auth: {query: key, value: {file: token}}")
 	add("rules", ", allow: [list, add, DELETE], approve: [list], unapproved: [add], answers: {list: {data: /items, fields: [id]}}")
 	add("plugin", ", plugin: plugin.json")
+	add("client", ", auth: {client_credentials: {token_url: '"+shop.URL+"/token', client_id: me, client_secret: {file: token}}}")
 	add("moved", ", follow_redirects: true, headers: [X-Trace]")
 	dir := folder(t, map[string]string{"bot.yaml": file, "shop.yaml": document, "token": "s3cret\n", "plugin.json": `{"schema_version":"v2.1",
 		"functions":[{"name":"list","capabilities":{"confirmation":{"type":"AdaptiveCard"}}},{"name":"add"}],"runtimes":[{"type":"OpenApi","run_for_functions":["list","add"]}],"logo_url":"x"}`})
@@ -81,7 +88,7 @@ func TestConnections(t *testing.T) {
 	if err := applied(t, s, dir); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(s.Secrets(), []string{"s3cret", "s3cret", "s3cret", "s3cret"}) {
+	if !slices.Equal(s.Secrets(), []string{"s3cret", "s3cret", "s3cret", "s3cret", "s3cret"}) {
 		t.Errorf("the secrets are %q", s.Secrets())
 	}
 	if notes := strings.Join(s.Notes, "\n"); !strings.HasPrefix(notes, filepath.Join(dir, "bot.yaml")+":10: connections.plugin.plugin: ") || !strings.Contains(notes, "logo_url") {
@@ -120,7 +127,7 @@ func TestConnections(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	for path, want := range map[string]string{
-		"/none/items": "||", "/bearer/items": "Bearer s3cret||", "/basic/items": "Basic bWU6czNjcmV0||", "/header/items": "|s3cret|", "/query/items": "||key=s3cret", "/rules/items": "||", "/there": "||trace=7",
+		"/none/items": "||", "/bearer/items": "Bearer s3cret||", "/basic/items": "Basic bWU6czNjcmV0||", "/header/items": "|s3cret|", "/query/items": "||key=s3cret", "/rules/items": "||", "/there": "||trace=7", "/client/items": "Bearer of me s3cret||",
 	} {
 		if asked[path] != want {
 			t.Errorf("%s was asked with %q, want %q", path, asked[path], want)
@@ -128,7 +135,7 @@ func TestConnections(t *testing.T) {
 	}
 	want := map[string]bool{
 		"none_list": false, "bearer_list": false, "basic_list": false, "header_list": false, "query_list": false,
-		"rules_list": true, "rules_add": false, "rules_clear": true, "plugin_add": true, "plugin_list": true, "moved_list": false,
+		"rules_list": true, "rules_add": false, "rules_clear": true, "plugin_add": true, "plugin_list": true, "moved_list": false, "client_list": false,
 	}
 	if fmt.Sprint(approved) != fmt.Sprint(want) {
 		t.Errorf("approval is asked as %v, want %v", approved, want)

@@ -83,8 +83,8 @@ func TestTheSchemaHasTheKeys(t *testing.T) {
 		}
 	}
 	compare("", schema(t), botfile.Content)
-	if compared != 11 {
-		t.Errorf("compared %d objects, want 11", compared)
+	if compared != 12 {
+		t.Errorf("compared %d objects, want 12", compared)
 	}
 }
 
