@@ -122,6 +122,7 @@ type Run struct {
 	Decided  *decidedCall              `json:"decided,omitempty"`   // the last call that a person decided
 	Approved string                    `json:"approved,omitempty"`  // hash of the next call, if a person approved it
 	SignedIn string                    `json:"signed_in,omitempty"` // the connection that the person signed in to for the next call
+	Judged   []string                  `json:"judged,omitempty"`    // hashes of what has passed moderation
 	Temp     map[string]jsontext.Value `json:"temp,omitempty"`      // values of the turn's temporary state
 }
 

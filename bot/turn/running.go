@@ -22,6 +22,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/texts"
+	"github.com/planbot-go/planbot/models/moderation"
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
@@ -47,6 +48,9 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	if x.Usage.Messages >= x.Budget.Messages {
 		return &LimitError{Limit: limitSays} // nothing that the model writes could be sent
 	}
+	if err := (guard{x}).input(ctx); err != nil {
+		return err
+	}
 	p, err := x.askPlanner(ctx)
 	if x.stream.stopped() {
 		return errPressedStop
@@ -64,7 +68,11 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	case x.Usage.Messages+p.Says() > x.Budget.Messages: // a custom planner or a hook ignored the budget
 		return &LimitError{Limit: limitSays}
 	}
-	run.Progress = p.Start(nil)
+	progress := p.Start(nil)
+	if err := (guard{x}).plan(ctx, progress); err != nil {
+		return err
+	}
+	run.Progress = progress
 	x.Rounds = append(x.Rounds, actions.Round{Preface: p.Preface})
 	if x.progressed || x.bot != nil || changed(x.scopes[1:]...) || !x.moved && changed(x.Conversation) {
 		return nil // a rerun starts at the last save, not at this plan: it has to repeat what was done since then
@@ -108,6 +116,9 @@ func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
 // it, or if the last command had output and nothing came after it.
 func (x *execution) runCommands(ctx context.Context) error {
 	p := x.rec.Run.Progress
+	if err := (guard{x}).plan(ctx, p); err != nil { // another process may have made it without a verdict
+		return err
+	}
 	for !p.Done() {
 		if x.stream.stopped() {
 			return errPressedStop
@@ -216,19 +227,17 @@ func (x *execution) nextText(ctx context.Context) (string, error) {
 }
 
 func (x *execution) beforeSay(ctx context.Context, text string) (string, error) {
-	hook := x.engine.cfg.Hooks.BeforeSay
-	if hook == nil {
-		return text, nil
+	if hook := x.engine.cfg.Hooks.BeforeSay; hook != nil {
+		var err error
+		if text, err = hook(ctx, x.Turn, text); err != nil {
+			return "", fmt.Errorf("hook BeforeSay: %w", err)
+		}
+		if strings.TrimSpace(text) == "" {
+			x.hushed = true
+			return "", nil
+		}
 	}
-	text, err := hook(ctx, x.Turn, text)
-	if err != nil {
-		return "", fmt.Errorf("hook BeforeSay: %w", err)
-	}
-	if strings.TrimSpace(text) == "" {
-		x.hushed = true
-		return "", nil
-	}
-	return text, nil
+	return text, guard{x}.judge(ctx, moderation.PlannedSay, text)
 }
 
 // withhold notes that the last plan left something untold, so that the model is asked to tell it.
@@ -372,6 +381,9 @@ func (x *execution) prepare(ctx context.Context) (calls []call, err error) {
 	}
 	for i := range p.Together(parallel) {
 		c := x.check(p.Next + i)
+		if err := (guard{x}).call(ctx, p.Next+i); err != nil {
+			return nil, err
+		}
 		if err := x.approve(ctx, &c, approved); err != nil {
 			return nil, err
 		}
