@@ -34,8 +34,8 @@ type AuditEntry struct {
 	// Entities is the SHA-256 of the call's entities, or of the texts that were flagged. Equal ones have
 	// equal digests.
 	Entities string `json:"entities"`
-	// ID is that of the approval, or the [actions.Attempt.Key] of the call, or the kind of what was
-	// flagged, see [moderation.Kind].
+	// ID is that of the approval, or the [actions.Attempt.Key] of the call, or what moderation was
+	// asked about: its kinds, such as said, separated by commas.
 	ID   string `json:"id"`
 	Turn string `json:"turn"`
 

@@ -155,7 +155,7 @@ func (g guard) pieces(ctx context.Context, all []moderation.Piece) error {
 		zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("a text could not be judged and is let through")
 	case verdict.Flagged():
 		count(g.engine.meter.moderation, "flagged")
-		return g.flagged(ctx, all[0].Kind, verdict, hashOf(asked))
+		return g.flagged(ctx, all, verdict, hashOf(asked))
 	default:
 		count(g.engine.meter.moderation, "passed")
 	}
@@ -180,10 +180,16 @@ func (g guard) ask(ctx context.Context, all []moderation.Piece) (verdict moderat
 
 // flagged tells the operator, takes the flagged texts out of what the turn keeps, and returns the
 // error that ends the turn.
-func (g guard) flagged(ctx context.Context, kind moderation.Kind, verdict moderation.Verdict, hash string) error {
-	zerolog.Ctx(ctx).Warn().Str("kind", string(kind)).Strs("categories", verdict.Categories).Str("hash", hash).Msg("flagged by moderation")
+func (g guard) flagged(ctx context.Context, all []moderation.Piece, verdict moderation.Verdict, hash string) error {
+	var kinds []string
+	for _, p := range all {
+		kinds = append(kinds, string(p.Kind))
+	}
+	kind := all[0].Kind
+	kinds = slices.Compact(kinds)
+	zerolog.Ctx(ctx).Warn().Strs("kinds", kinds).Strs("categories", verdict.Categories).Str("hash", hash).Msg("flagged by moderation")
 	audit{g.Turn}.add(&g.rec, AuditEntry{
-		What: auditModeration, Outcome: "flagged", Action: strings.Join(verdict.Categories, ","), Entities: hash, ID: string(kind),
+		What: auditModeration, Outcome: "flagged", Action: strings.Join(verdict.Categories, ","), Entities: hash, ID: strings.Join(kinds, ","),
 	})
 	say, done := flaggedSaid, ""
 	switch kind {
