@@ -68,11 +68,7 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	case x.Usage.Messages+p.Says() > x.Budget.Messages: // a custom planner or a hook ignored the budget
 		return &LimitError{Limit: limitSays}
 	}
-	progress := p.Start(nil)
-	if err := (guard{x}).plan(ctx, progress); err != nil {
-		return err
-	}
-	run.Progress = progress
+	run.Progress = p.Start(nil)
 	x.Rounds = append(x.Rounds, actions.Round{Preface: p.Preface})
 	if x.progressed || x.bot != nil || changed(x.scopes[1:]...) || !x.moved && changed(x.Conversation) {
 		return nil // a rerun starts at the last save, not at this plan: it has to repeat what was done since then
@@ -116,7 +112,7 @@ func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
 // it, or if the last command had output and nothing came after it.
 func (x *execution) runCommands(ctx context.Context) error {
 	p := x.rec.Run.Progress
-	if err := (guard{x}).plan(ctx, p); err != nil { // another process may have made it without a verdict
+	if err := (guard{x}).plan(ctx, p); err != nil { // once: the run knows what has passed
 		return err
 	}
 	for !p.Done() {

@@ -76,6 +76,7 @@ func serve(t *testing.T, answer func(n int, r request) (status int, body string)
 			}
 			return
 		}
+		w.Header().Set("Location", "/elsewhere") // counts for some statuses
 		w.WriteHeader(status)
 		_, _ = io.WriteString(w, body)
 	}))
