@@ -319,6 +319,10 @@ func (p *program) assemble(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	moderator, err := p.Moderator()
+	if err != nil {
+		return cli.Usage(err)
+	}
 	cfg := bot.Config{
 		Actions: maker.Actions, Planner: maker, Store: p.store, Channel: client, Tokens: tokens, Authenticator: bot.Guarded(guard), Log: p.log,
 		Metrics: p.metrics, FilteredText: p.FilteredText, CommandsOff: p.CommandsOff, Feedback: p.Feedback, HistoryTurns: p.HistoryTurns,
@@ -337,6 +341,9 @@ func (p *program) assemble(ctx context.Context) error {
 		},
 	}
 	cfg.Requests = p.own.Agents != nil
+	if moderator != nil {
+		cfg.Moderation = turn.Moderation{Moderator: moderator, FailOpen: p.ModerationFail == "open"}
+	}
 	if maker.Skills != nil {
 		cfg.Skills = maker.Skills
 	}
@@ -657,7 +664,7 @@ func (p *program) record(dir string) (err error) {
 	// Settings that change what the bot does but that no scenario can express.
 	unsaid := p.IsSet("BOT_APPROVERS", "BOT_APPROVAL_TIMEOUT", "BOT_ALLOWED_TENANTS", "BOT_ALLOWED_USERS", "BOT_ALLOWED_CHANNELS",
 		"BOT_MAX_TURN_TOKENS", "BOT_MAX_TURN_COST", "BOT_TURN_TIMEOUT", "BOT_USER_TURNS_PER_MINUTE", "BOT_USER_TOKENS_PER_DAY",
-		"BOT_TENANT_TURNS_PER_MINUTE", "BOT_TENANT_TOKENS_PER_DAY", "BOT_COMMANDS_OFF")
+		"BOT_TENANT_TURNS_PER_MINUTE", "BOT_TENANT_TOKENS_PER_DAY", "BOT_COMMANDS_OFF", "BOT_MODERATION")
 	planner := p.Planner
 	if planner == settings.Sequence {
 		planner = "" // the default planner of scenarios

@@ -113,7 +113,8 @@ type Config struct {
 	Feedback bool
 	// Stream shows in personal chats what the bot is doing, and answers while the model writes them,
 	// where the channel supports that (Teams and web chats do). Group chats and channels get whole
-	// messages, and so does everybody if there is a hook BeforeSay.
+	// messages, and so does everybody if there is a hook BeforeSay. With Moderation, people see what the
+	// bot is doing, and answers only when they are whole.
 	Stream bool
 	// Requests lets other programs ask for calls in the name of people, see [Bot.Request]. For that the bot
 	// notes which account a person of Microsoft Entra has.
@@ -147,8 +148,10 @@ type Config struct {
 	Summarize func(ctx context.Context, t *actions.Turn, keep int) (summary string, of int, err error)
 	// Quota limits what a person and a tenant may use over all their turns. Zero: no limit.
 	Quota turn.Quota
-	// FilteredText is what the bot says when the model provider's content filter stops a turn. "":
-	// a default sentence that says so.
+	// Moderation judges what people say, and what the bot is about to say and do. Zero: nobody does.
+	Moderation turn.Moderation
+	// FilteredText is what the bot says when the model provider's content filter or Moderation stops a
+	// turn. "": a default sentence that says so.
 	FilteredText string
 	// CommandsOff are the built-in commands that the bot does not have: any of /reset, /mydata, /forget
 	// and /signout, which is there if actions need tokens. Who says one reads that it is switched off, unless [Bot.OnCommand] replaces it.
@@ -340,7 +343,7 @@ func New(cfg Config) (*Bot, error) {
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
 		MaxWaiting: cfg.MaxWaiting, MaxWaitingPerConversation: cfg.MaxWaitingPerConversation,
-		Budget: cfg.Budget, Quota: cfg.Quota, AuditKeep: cfg.AuditKeep, UploadPiece: cfg.UploadPiece, Feedback: feedbackForm(&cfg), Stream: cfg.Stream, Requests: cfg.Requests,
+		Budget: cfg.Budget, Quota: cfg.Quota, AuditKeep: cfg.AuditKeep, Moderation: cfg.Moderation, UploadPiece: cfg.UploadPiece, Feedback: feedbackForm(&cfg), Stream: cfg.Stream, Requests: cfg.Requests,
 		FilteredText: cfg.FilteredText, CommandsOff: cfg.CommandsOff, Texts: cfg.texts, HistoryTurns: cfg.HistoryTurns,
 		Summarize: cfg.Summarize,
 		Metrics:   cfg.Metrics, Traces: cfg.Traces, Log: cfg.Log,

@@ -259,15 +259,15 @@ func TestCallsAreCheckedWhole(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
 	for want, cfg := range map[string]mcp.Config{
-		"want a lower-case letter":     {Key: "Git", URL: "https://example.com"},
-		"either a URL or a Command":    {Key: "x"},
-		"want either":                  {Key: "x", URL: "https://example.com", Command: []string{"x"}},
-		"want https, or http to this":  {Key: "x", URL: "http://example.com"},
-		"without a user":               {Key: "x", URL: "https://ada:s3cret@example.com"},
-		"Header: Idempotency-Key":      {Key: "x", URL: "https://example.com", Header: http.Header{"idempotency-key": {"1"}}},
-		"SignIn and Header need a URL": {Key: "x", Command: []string{"x"}, SignIn: "y"},
-		"Timeouts: send":               {Key: "x", URL: "https://example.com", Timeouts: map[string]time.Duration{"send": time.Hour}},
-		"CallTimeout":                  {Key: "x", URL: "https://example.com", CallTimeout: -1},
+		"want a lower-case letter":            {Key: "Git", URL: "https://example.com"},
+		"either a URL or a Command":           {Key: "x"},
+		"want either":                         {Key: "x", URL: "https://example.com", Command: []string{"x"}},
+		"want https, or http to this":         {Key: "x", URL: "http://example.com"},
+		"without a user":                      {Key: "x", URL: "https://ada:s3cret@example.com"},
+		"Header: Idempotency-Key":             {Key: "x", URL: "https://example.com", Header: http.Header{"idempotency-key": {"1"}}},
+		"SignIn, Token and Header need a URL": {Key: "x", Command: []string{"x"}, SignIn: "y"},
+		"Timeouts: send":                      {Key: "x", URL: "https://example.com", Timeouts: map[string]time.Duration{"send": time.Hour}},
+		"CallTimeout":                         {Key: "x", URL: "https://example.com", CallTimeout: -1},
 	} {
 		if _, err := mcp.New(cfg); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("got %v, want %q", err, want)

@@ -23,15 +23,19 @@ import (
 // AuditEntry is one entry of the audit. It has ids and nothing that people or models wrote.
 type AuditEntry struct {
 	At time.Time `json:"at"`
-	// What is "approval" or "call".
+	// What is "approval", "call" or "moderation".
 	What string `json:"what"`
 	// Outcome of an approval: asked, approved, approved-always, rejected, expired, or failed if
-	// nobody could be asked. Of a call: ok, unchanged, failed, or unknown if it was cut off.
+	// nobody could be asked. Of a call: ok, unchanged, failed, or unknown if it was cut off. Of
+	// moderation: flagged.
 	Outcome string `json:"outcome"`
-	Action  string `json:"action"`
-	// Entities is the SHA-256 of the call's entities. Equal entities have equal digests.
+	// Action is the action's name. Of moderation it is the categories, separated by commas.
+	Action string `json:"action"`
+	// Entities is the SHA-256 of the call's entities, or of the texts that were flagged. Equal ones have
+	// equal digests.
 	Entities string `json:"entities"`
-	// ID is that of the approval, or the [actions.Attempt.Key] of the call.
+	// ID is that of the approval, or the [actions.Attempt.Key] of the call, or what moderation was
+	// asked about: its kinds, such as said, separated by commas.
 	ID   string `json:"id"`
 	Turn string `json:"turn"`
 
@@ -55,6 +59,8 @@ const (
 	auditApproval = "approval"
 	auditCall     = "call"
 	auditUnknown  = "unknown"
+
+	auditModeration = "moderation"
 )
 
 // ReadAudit passes the entries since then to each, oldest first, until each returns an error. An

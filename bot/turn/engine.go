@@ -114,6 +114,7 @@ type Config struct {
 	MaxTurns, MaxWaiting, MaxWaitingPerConversation int
 	Budget                                          actions.Budget
 	Quota                                           Quota
+	Moderation                                      Moderation
 	AuditKeep                                       time.Duration
 	UploadPiece                                     int
 	Stream, Requests                                bool

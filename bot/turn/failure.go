@@ -10,6 +10,7 @@ import (
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/models/moderation"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
@@ -79,6 +80,8 @@ func explain(t *Turn, failure error) texts.Text {
 	var limit *LimitError
 	unread := t.fault != nil
 	switch {
+	case errors.Is(failure, moderation.ErrUnjudged):
+		return "Sorry, I can't check messages right now, so I stopped. Please try again in a minute."
 	case errors.Is(failure, errNotForgotten):
 		return "Sorry, I could not delete everything that I keep about you. Please try again."
 	case errors.Is(failure, actions.ErrFileGone):

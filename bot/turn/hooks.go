@@ -31,7 +31,7 @@ type Hooks struct {
 	BeforeSend func(ctx context.Context, t *Turn, m *activity.Activity)
 	// Failed sees the failure of a turn and returns what to tell the person; "" leaves that to the
 	// bot. The failure may be a [*models.Error], a [*plan.Fault], a [*LimitError] or an
-	// [*actions.BudgetError].
+	// [*actions.BudgetError], or wrap [moderation.ErrUnjudged].
 	Failed func(ctx context.Context, t *Turn, failure error) string
 	// TurnEnded sees that a turn is over: its changes are saved, its messages are sent, and nothing
 	// of it is repeated. failure is why it failed, if it did. A turn that waits, or that is left to

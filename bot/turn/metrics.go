@@ -12,7 +12,7 @@ import (
 // metrics are for operators. No label contains what people, models or channels wrote: actions are
 // the registered ones, and kinds are this program's own.
 type metrics struct {
-	turns, plans, repairs, refusals, actions, replies, approvals, duplicates, feedback, refused *prometheus.CounterVec
+	turns, plans, repairs, refusals, actions, replies, approvals, duplicates, feedback, refused, moderation *prometheus.CounterVec
 
 	leasesLost                    prometheus.Counter
 	turnTime, waitTime, replyTime prometheus.Observer
@@ -58,6 +58,7 @@ func newMetrics(to prometheus.Registerer, stats func() inbox.Stats) (*metrics, e
 		duplicates: counters("duplicates_total", "Deliveries and clicks that came again and were dropped.", "kind"),
 		refused:    counters("refused_total", "Refused requests, by HTTP status or by access list, and turns over a quota.", "reason"),
 		feedback:   counters("feedback_total", "What people think of replies: like or dislike.", "reaction"),
+		moderation: counters("moderation_total", "Verdicts of moderation: passed, flagged, failed (there was none) or let_through (none, and the bot fails open).", "outcome"),
 		leasesLost: counters("leases_lost_total", "Turns left because another replica may have them.").WithLabelValues(),
 		turnTime:   times("turn_seconds", "How long turns took.").WithLabelValues(),
 		waitTime:   times("queue_wait_seconds", "How long turns waited before they began.").WithLabelValues(),

@@ -22,6 +22,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/texts"
+	"github.com/planbot-go/planbot/models/moderation"
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
@@ -49,6 +50,9 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	e, run := x.engine, x.rec.Run
 	if x.Usage.Messages >= x.Budget.Messages {
 		return &LimitError{Limit: limitSays} // nothing that the model writes could be sent
+	}
+	if err := (guard{x}).input(ctx); err != nil {
+		return err
 	}
 	p, err := x.askPlanner(ctx)
 	if x.stream.stopped() {
@@ -111,6 +115,9 @@ func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
 // it, or if the last command had output and nothing came after it.
 func (x *execution) runCommands(ctx context.Context) error {
 	p := x.rec.Run.Progress
+	if err := (guard{x}).plan(ctx, p); err != nil { // once: the run knows what has passed
+		return err
+	}
 	for !p.Done() {
 		if x.stream.stopped() {
 			return errPressedStop
@@ -219,19 +226,17 @@ func (x *execution) nextText(ctx context.Context) (string, error) {
 }
 
 func (x *execution) beforeSay(ctx context.Context, text string) (string, error) {
-	hook := x.engine.cfg.Hooks.BeforeSay
-	if hook == nil {
-		return text, nil
+	if hook := x.engine.cfg.Hooks.BeforeSay; hook != nil {
+		var err error
+		if text, err = hook(ctx, x.Turn, text); err != nil {
+			return "", fmt.Errorf("hook BeforeSay: %w", err)
+		}
+		if strings.TrimSpace(text) == "" {
+			x.hushed = true
+			return "", nil
+		}
 	}
-	text, err := hook(ctx, x.Turn, text)
-	if err != nil {
-		return "", fmt.Errorf("hook BeforeSay: %w", err)
-	}
-	if strings.TrimSpace(text) == "" {
-		x.hushed = true
-		return "", nil
-	}
-	return text, nil
+	return text, guard{x}.judge(ctx, moderation.PlannedSay, text)
 }
 
 // withhold notes that the last plan left something untold, so that the model is asked to tell it.
@@ -390,6 +395,9 @@ func (x *execution) prepare(ctx context.Context) (calls []call, err error) {
 	}
 	for i := range p.Together(parallel) {
 		c := x.check(p.Next + i)
+		if err := (guard{x}).call(ctx, p.Next+i); err != nil {
+			return nil, err
+		}
 		if err := x.approve(ctx, &c, approved); err != nil {
 			return nil, err
 		}

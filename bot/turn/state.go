@@ -361,6 +361,8 @@ func (t *Turn) remember(texts ...string) {
 		d = t.rec.Run.Decided
 	}
 	switch {
+	case t.withheld != "":
+		note = t.withheld
 	case t.stream.stopped():
 		note = "[The person stopped the answer here.]"
 	case t.rec.Wait != nil && t.rec.Wait.Approval != nil:

@@ -150,7 +150,9 @@ func newStream(t *Turn) *stream {
 		s.hold()
 	}
 	if !s.off {
-		t.Draft, t.OnProgress = s.draft, s.progress
+		if t.OnProgress = s.progress; (guard{t.exec}).off() { // else a whole answer is judged before anybody sees it
+			t.Draft = s.draft
+		}
 	}
 	return s
 }

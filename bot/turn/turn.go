@@ -64,6 +64,7 @@ type Turn struct {
 	saved     int      // how many outcomes are saved
 	uncertain []string // actions that may or may not have run
 	secret    string   // a token or a code that the activity brought; it is stored nowhere
+	withheld  string   // a note for the history: moderation flagged the answer
 	instead   string   // what a hook says about the failure, in place of the bot
 	saveFault error    // a failed save; state changes may not be saved after it
 }
@@ -629,7 +630,7 @@ func (t *Turn) title(name string) string {
 // account adds to a sentence what was done before, and the turn's id for an operator. It never
 // includes an error's own text.
 func (t *Turn) account(said string) string {
-	if untold := t.exec.untold(); untold != "" {
+	if untold := t.exec.untold(); untold != "" && (guard{t.exec}).off() { // else nobody may have judged it
 		said += " " + untold
 	} else if done := t.lasts(); len(done) > 0 {
 		said += " " + t.Translate("Before that I did: %s.", strings.Join(done, ", "))
@@ -655,6 +656,9 @@ func (t *Turn) failed() string {
 	for _, o := range t.Rounds[len(t.Rounds)-1].Outcomes {
 		if !o.Failed {
 			continue
+		}
+		if !(guard{t.exec}).off() { // nobody has judged the reason
+			return t.title(o.Action)
 		}
 		reason := cut(strings.Join(strings.Fields(o.Text), " "), maxReason)
 		return t.title(o.Action) + ", " + cmp.Or(strings.TrimRight(reason, "."), "for no reason given")
@@ -843,11 +847,17 @@ func (t *Turn) Plan(ctx context.Context) error {
 
 // Call calls an action outside of any plan, such as one of [actions.Registry.Clicks]. Neither policy nor
 // hooks are asked, and nobody is told. If it fails, what it changed in state is taken back. The error
-// is an [*actions.EntityError] if the entities are wrong.
+// is an [*actions.EntityError] if the entities are wrong. If moderation flags them, the action does not
+// run and the result is a failure that says so.
 func (t *Turn) Call(ctx context.Context, a *actions.Action, entities map[string]any) (actions.Result, error) {
 	entities, err := a.Check(entities)
 	if err != nil {
 		return actions.Result{}, err
+	}
+	if !t.ReadOnly() {
+		if flagged, err := (guard{t.exec}).click(ctx, entities); err != nil || flagged.Failed() {
+			return flagged, err
+		}
 	}
 	t.snapshot()
 	result, err := a.Call(actions.Attempt{Key: t.ID, Again: t.lease != nil && t.lease.Tries() > 0}.Context(ctx), t.Turn, entities)

@@ -1,0 +1,232 @@
+package turn
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/texts"
+	"github.com/planbot-go/planbot/models/moderation"
+	"github.com/planbot-go/planbot/planner/plan"
+)
+
+// Moderation says who judges what people say and what the bot is about to say and do. A message is
+// judged before the planner or the history gets it, a plan as a whole before its first command runs,
+// and a text with variables when they are filled in. What is flagged ends the turn with one sentence
+// and is kept nowhere. While there is a Moderator, nobody sees an answer before it is whole. The zero
+// value: nobody judges.
+type Moderation struct {
+	Moderator moderation.Moderator // nil: nobody judges
+	// FailOpen lets through what could not be judged. false: the turn fails with an error that wraps
+	// [moderation.ErrUnjudged].
+	FailOpen bool
+}
+
+const (
+	// judgeWithin limits one verdict, if the moderator has no limit of its own.
+	judgeWithin = 10 * time.Second
+	// withheldText replaces a flagged message wherever the turn keeps it.
+	withheldText = "[This message was withheld by moderation.]"
+	// withheldAnswer is what the history has in place of a flagged answer.
+	withheldAnswer = "[The answer was withheld by moderation.]"
+)
+
+// The sentences about what was flagged, unless the bot has a FilteredText.
+const (
+	flaggedSaid     texts.Text = "Sorry, I can't help with that message. Please try other words."
+	flaggedAnswer   texts.Text = "Sorry, my answer did not pass a content check, so I held it back. Please try other words."
+	flaggedDocument texts.Text = "Sorry, something that I read for this did not pass a content check, so I stopped."
+)
+
+// guard asks the moderator about the turn. What has passed is noted in the run, so that nothing is
+// judged twice, and a process that takes the turn over runs no plan without a verdict.
+type guard struct{ *execution }
+
+// off reports whether nobody judges.
+func (g guard) off() bool { return g.engine.cfg.Moderation.Moderator == nil }
+
+// input judges what the planner is about to see: the person's text, and what actions have read.
+func (g guard) input(ctx context.Context) error {
+	if g.off() {
+		return nil
+	}
+	if err := g.judge(ctx, moderation.Said, g.Text); err != nil {
+		return err
+	}
+	var read []string
+	for _, o := range g.Outcomes() {
+		if o.Action != plan.Say {
+			read = append(read, o.Text)
+		}
+	}
+	return g.judge(ctx, moderation.Document, read...)
+}
+
+// plan judges what is left to run of the current plan.
+func (g guard) plan(ctx context.Context, p *plan.Progress) error {
+	if g.off() {
+		return nil
+	}
+	var said, entities []string
+	for _, c := range p.Plan.Commands[p.Next:] {
+		said = append(said, c.Response)
+		entities = append(entities, textsIn(c.Entities)...)
+	}
+	return g.pieces(ctx, append(pieces(moderation.PlannedSay, said), pieces(moderation.PlannedEntity, entities)...))
+}
+
+// call judges the entities of a DO once its variables are filled in.
+func (g guard) call(ctx context.Context, index int) error {
+	if g.off() {
+		return nil
+	}
+	c, err := g.rec.Run.Progress.Command(index)
+	if err != nil {
+		return nil //nolint:nilerr // the check of the call says so
+	}
+	return g.judge(ctx, moderation.PlannedEntity, textsIn(c.Entities)...)
+}
+
+// textsIn lists the texts of a JSON value.
+func textsIn(value any) (all []string) {
+	switch value := value.(type) {
+	case string:
+		return []string{value}
+	case []any:
+		for _, one := range value {
+			all = append(all, textsIn(one)...)
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(value)) {
+			all = append(all, textsIn(value[name])...)
+		}
+	}
+	return all
+}
+
+func pieces(kind moderation.Kind, list []string) (all []moderation.Piece) {
+	for _, text := range list {
+		all = append(all, moderation.Piece{Kind: kind, Text: text})
+	}
+	return all
+}
+
+func (g guard) judge(ctx context.Context, kind moderation.Kind, list ...string) error {
+	if g.off() {
+		return nil
+	}
+	return g.pieces(ctx, pieces(kind, list))
+}
+
+// pieces judges what was not judged before. Its error is a [*stopError] if anything is flagged.
+func (g guard) pieces(ctx context.Context, all []moderation.Piece) error {
+	var known, asked []string // hashes
+	if g.rec.Run != nil {
+		known = g.rec.Run.Judged
+	}
+	all = slices.DeleteFunc(all, func(p moderation.Piece) bool {
+		hash := hashOf(p.Kind, p.Text)[:32]
+		skip := strings.TrimSpace(p.Text) == "" || slices.Contains(known, hash) || slices.Contains(asked, hash)
+		if !skip {
+			asked = append(asked, hash)
+		}
+		return skip
+	})
+	if len(all) == 0 {
+		return nil
+	}
+	verdict, err := g.ask(ctx, all)
+	switch open := g.engine.cfg.Moderation.FailOpen; {
+	case err != nil && ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil && !open:
+		count(g.engine.meter.moderation, "failed")
+		return err
+	case err != nil:
+		count(g.engine.meter.moderation, "let_through")
+		zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("a text could not be judged and is let through")
+	case verdict.Flagged():
+		count(g.engine.meter.moderation, "flagged")
+		return g.flagged(ctx, all, verdict, hashOf(asked))
+	default:
+		count(g.engine.meter.moderation, "passed")
+	}
+	if g.rec.Run != nil {
+		g.rec.Run.Judged = append(slices.Clip(known), asked...)
+	}
+	return nil
+}
+
+// ask asks the moderator. Its error wraps [moderation.ErrUnjudged].
+func (g guard) ask(ctx context.Context, all []moderation.Piece) (verdict moderation.Verdict, err error) {
+	ctx, s := step(ctx, "moderate")
+	defer func() { s.end(err) }()
+	ctx, cancel := context.WithTimeout(ctx, judgeWithin)
+	defer cancel()
+	verdict, err = g.engine.cfg.Moderation.Moderator.Judge(ctx, all)
+	if err != nil && !errors.Is(err, moderation.ErrUnjudged) {
+		err = fmt.Errorf("%w: %w", moderation.ErrUnjudged, err)
+	}
+	return verdict, err
+}
+
+// flagged tells the operator, takes the flagged texts out of what the turn keeps, and returns the
+// error that ends the turn.
+func (g guard) flagged(ctx context.Context, all []moderation.Piece, verdict moderation.Verdict, hash string) error {
+	var kinds []string
+	for _, p := range all {
+		kinds = append(kinds, string(p.Kind))
+	}
+	kind := all[0].Kind
+	kinds = slices.Compact(kinds)
+	zerolog.Ctx(ctx).Warn().Strs("kinds", kinds).Strs("categories", verdict.Categories).Str("hash", hash).Msg("flagged by moderation")
+	audit{g.Turn}.add(&g.rec, AuditEntry{
+		What: auditModeration, Outcome: "flagged", Action: strings.Join(verdict.Categories, ","), Entities: hash, ID: strings.Join(kinds, ","),
+	})
+	say, done := flaggedSaid, ""
+	switch kind {
+	case moderation.Said:
+		g.Text, g.rec.Text = withheldText, withheldText
+	case moderation.Document:
+		say = flaggedDocument
+	default:
+		say = flaggedAnswer
+	}
+	if kind != moderation.Said {
+		g.withheld = withheldAnswer
+		if did := g.titles(completed(g.Outcomes())); len(did) > 0 {
+			done = " " + g.Translate("Before that I did: %s.", strings.Join(did, ", "))
+		}
+		for _, round := range g.Rounds {
+			for i := range round.Outcomes {
+				if o := &round.Outcomes[i]; o.Action != plan.Say { // it may be what was flagged
+					o.Text, o.Shown = "", ""
+				}
+			}
+		}
+	}
+	if g.rec.Run != nil {
+		g.remember()
+	}
+	return &stopError{cmp.Or(g.engine.cfg.FilteredText, g.Translate(say)) + done}
+}
+
+// click judges the texts of a click on a card, which calls an action outside of any plan. It returns
+// what to answer if they are flagged.
+func (g guard) click(ctx context.Context, entities map[string]any) (actions.Result, error) {
+	text, kept := g.Text, g.rec.Text
+	err := g.judge(ctx, moderation.Said, textsIn(entities)...)
+	g.Text, g.rec.Text = text, kept
+	if flagged, ok := errors.AsType[*stopError](err); ok {
+		return actions.Fail("%s", flagged.say), nil
+	}
+	return actions.Result{}, err
+}

@@ -1,0 +1,338 @@
+// Package moderation judges whether texts are fit to be read: what a person said, what a model plans
+// to say and do, and what was read on the way. [NewOpenAI] and [NewAzure] ask a service, [Any] asks
+// several, and any other [Moderator] works as well. Package bot asks one before it plans and before
+// it runs a plan.
+package moderation
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+)
+
+// Moderator judges texts. Concurrent turns call it at the same time.
+type Moderator interface {
+	// Judge judges the pieces together: the verdict is that of the worst. It ignores kinds that it
+	// is not made for. An error means that there is no verdict, whatever Verdict says. Those of this
+	// package wrap [ErrUnjudged] and have no text of a piece in them.
+	Judge(ctx context.Context, pieces []Piece) (Verdict, error)
+}
+
+// Piece is a text to judge.
+type Piece struct {
+	Kind Kind
+	Text string
+}
+
+// Kind says where a text comes from.
+type Kind string
+
+// The kinds of pieces.
+const (
+	Said          Kind = "said"           // by a person
+	PlannedSay    Kind = "planned-say"    // what the bot is about to say
+	PlannedEntity Kind = "planned-entity" // a text that an action is about to get
+	Document      Kind = "document"       // what an action has read; it may try to command the model
+)
+
+// Verdict says what is wrong with the pieces. The zero Verdict: nothing.
+type Verdict struct {
+	// Categories are the names of what was found, sorted, such as "hate". They are short and contain
+	// nothing of the pieces.
+	Categories []string
+}
+
+// Flagged reports whether something is wrong.
+func (v Verdict) Flagged() bool { return len(v.Categories) > 0 }
+
+// ErrUnjudged says that there is no verdict: the service did not answer in time, or with what is
+// none.
+var ErrUnjudged = errors.New("a text could not be judged")
+
+// Any returns a moderator that asks all of these at the same time and flags what any of them flags.
+// If none flags and one has no verdict, there is none. Without moderators there is never one.
+func Any(moderators ...Moderator) Moderator { return all(moderators) }
+
+type all []Moderator
+
+// Judge is documented at [Any].
+func (a all) Judge(ctx context.Context, pieces []Piece) (Verdict, error) {
+	if len(a) == 0 {
+		return Verdict{}, fmt.Errorf("%w: nobody judges", ErrUnjudged)
+	}
+	asks := make([]ask, len(a))
+	for i, m := range a {
+		asks[i] = func(ctx context.Context) (categories []string, err error) {
+			defer func() {
+				if p := recover(); p != nil { // it may be anybody's, and runs in a goroutine of ours
+					err = fmt.Errorf("%w: the moderator panicked: %v", ErrUnjudged, p)
+				}
+			}()
+			v, err := m.Judge(ctx, pieces)
+			return v.Categories, err
+		}
+	}
+	return askAll(ctx, asks)
+}
+
+// ask is one question to a moderator. It returns the categories that are flagged.
+type ask func(ctx context.Context) (categories []string, err error)
+
+// maxAtOnce is how many requests one call of Judge makes at the same time.
+const maxAtOnce = 4
+
+// askAll asks all of them and returns the worst verdict. It waits for all.
+func askAll(ctx context.Context, asks []ask) (v Verdict, err error) {
+	var mu sync.Mutex
+	var running sync.WaitGroup
+	slots := make(chan struct{}, maxAtOnce)
+	for _, one := range asks {
+		slots <- struct{}{}
+		running.Go(func() {
+			defer func() { <-slots }()
+			categories, fault := one(ctx)
+			mu.Lock()
+			defer mu.Unlock()
+			if fault != nil {
+				err = cmp.Or(err, fault)
+				return
+			}
+			v.Categories = append(v.Categories, categories...)
+		})
+	}
+	running.Wait()
+	if !v.Flagged() {
+		return Verdict{}, err
+	}
+	slices.Sort(v.Categories)
+	v.Categories = slices.Compact(v.Categories)
+	return v, nil
+}
+
+const (
+	maxWindow   = 10_000 // characters of one request, which is what Azure takes
+	overlap     = 200    // characters that the next window repeats
+	sentenceIn  = 1_000  // the last characters of a window in which a sentence may end it
+	maxRequests = 64     // of one call of Judge
+	separator   = "\n\n" // between texts that are sent as one
+)
+
+// ends are where a sentence ends.
+var ends = []string{"\n", ". ", "! ", "? ", "。", "！", "？"}
+
+// windows cuts a text into parts of at most maxWindow characters, at the end of a sentence if there
+// is one near. Each begins with the last characters of the one before it, so that nothing is cut in
+// two everywhere.
+func windows(text string) (all []string) {
+	runes := []rune(text)
+	for len(runes) > maxWindow {
+		end := maxWindow
+		last := string(runes[maxWindow-sentenceIn : maxWindow])
+		if at := endOfSentence(last); at > 0 {
+			end += utf8.RuneCountInString(last[:at]) - sentenceIn
+		}
+		all = append(all, string(runes[:end]))
+		runes = runes[end-overlap:]
+	}
+	return append(all, string(runes))
+}
+
+// endOfSentence returns the index behind the last sentence; 0: there is no end of one.
+func endOfSentence(text string) (at int) {
+	for _, end := range ends {
+		if i := strings.LastIndex(text, end); i >= 0 {
+			at = max(at, i+len(end))
+		}
+	}
+	return at
+}
+
+// batches packs texts into requests of at most maxWindow characters, and at most so many texts each.
+// Long texts are cut into windows. Blank texts are left out.
+func batches(pieces []Piece, most int, kinds ...Kind) (all [][]string, err error) {
+	room := 0
+	for _, p := range pieces {
+		if !slices.Contains(kinds, p.Kind) || strings.TrimSpace(p.Text) == "" {
+			continue
+		}
+		if len(p.Text) > maxRequests*maxWindow*utf8.UTFMax {
+			return nil, errTooLong
+		}
+		for _, window := range windows(p.Text) {
+			n := utf8.RuneCountInString(window)
+			if len(all) == 0 || n > room || len(all[len(all)-1]) == most {
+				all, room = append(all, nil), maxWindow
+			}
+			all[len(all)-1] = append(all[len(all)-1], window)
+			room -= n + len(separator)
+		}
+	}
+	if len(all) > maxRequests {
+		return nil, errTooLong
+	}
+	return all, nil
+}
+
+var errTooLong = errors.New("the text is too long to be judged")
+
+const (
+	defaultTimeout = 3 * time.Second
+	tries          = 2
+	pause          = 100 * time.Millisecond // before the second try
+	maxAnswer      = 1 << 20                // bytes
+)
+
+// service is the HTTP side of a moderator.
+type service struct {
+	name    string
+	base    string // address, to which paths are added
+	header  string // has the key
+	key     string
+	timeout time.Duration // of one try
+	client  *http.Client
+}
+
+// newService checks what all services have in common. faults get what is wrong.
+func newService(s service, transport http.RoundTripper, faults *[]error) service {
+	fault := func(format string, args ...any) { *faults = append(*faults, fmt.Errorf(format, args...)) }
+	u, err := url.Parse(s.base)
+	switch {
+	case err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http":
+		fault("URL: not an absolute https address")
+	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
+		fault("URL: holds more than an address")
+	case u.Scheme != "https" && !isLoopback(u.Hostname()):
+		fault("URL: %s is not https", u.Host)
+	}
+	switch {
+	case s.key == "" && (err != nil || !isLoopback(u.Hostname())):
+		fault("no Key")
+	case strings.ContainsFunc(s.key, func(r rune) bool { return r <= ' ' || r > '~' }):
+		fault("Key: holds a space, line end or other character that no key has")
+	}
+	if s.timeout < 0 {
+		fault("Timeout: %s is below zero", s.timeout)
+	}
+	s.base = strings.TrimRight(s.base, "/")
+	s.timeout = cmp.Or(s.timeout, defaultTimeout)
+	if transport == nil {
+		transport = &http.Transport{
+			Proxy:               http.ProxyFromEnvironment, // never for loopback
+			DialContext:         (&net.Dialer{Timeout: defaultTimeout}).DialContext,
+			ForceAttemptHTTP2:   true,
+			MaxIdleConnsPerHost: 256,
+			IdleConnTimeout:     90 * time.Second,
+			TLSHandshakeTimeout: defaultTimeout,
+		}
+	}
+	s.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return s
+}
+
+func isLoopback(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
+}
+
+// judge asks all, within the time of all tries of one request.
+func (s *service) judge(ctx context.Context, asks []ask) (Verdict, error) {
+	ctx, cancel := context.WithTimeout(ctx, tries*s.timeout)
+	defer cancel()
+	v, err := askAll(ctx, asks)
+	if err != nil {
+		err = s.unjudged(err)
+	}
+	return v, err
+}
+
+func (s *service) unjudged(err error) error {
+	return fmt.Errorf("%w: %s: %w", ErrUnjudged, s.name, err)
+}
+
+// post asks the service, twice if it is away or too busy, and reads its answer.
+func (s *service) post(ctx context.Context, path string, body, into any) error {
+	raw, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	for try := 1; ; try++ {
+		answer, again, err := s.once(ctx, path, raw)
+		if err == nil {
+			if err = json.Unmarshal(answer, into); err != nil {
+				err = errors.New("the answer is not the JSON that it should be") // the cause may quote it
+			}
+			return err
+		}
+		if !again || try == tries || !wait(ctx, pause) {
+			return err
+		}
+	}
+}
+
+// once makes one try. again says that another one may help.
+func (s *service) once(ctx context.Context, path string, body []byte) (answer []byte, again bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.base+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, false, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if s.key != "" {
+		req.Header.Set(s.header, s.key)
+	}
+	resp, err := s.client.Do(req)
+	if err != nil {
+		return nil, true, err
+	}
+	defer func() { _ = resp.Body.Close() }() // read only
+	if resp.StatusCode != http.StatusOK {
+		again = resp.StatusCode >= http.StatusInternalServerError || resp.StatusCode == http.StatusTooManyRequests
+		return nil, again, fmt.Errorf("it answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+	}
+	answer, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	if err == nil && len(answer) > maxAnswer {
+		return nil, false, fmt.Errorf("its answer has more than %d bytes", maxAnswer)
+	}
+	return answer, true, err
+}
+
+// wait returns false if ctx ends first.
+func wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// other is the category of what a service names with more than a name.
+const other = "other"
+
+var isCategory = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9/_-]{0,63}$`)
+
+// category returns the name of a category as a service writes it, in lower case. Names go to logs,
+// so nothing else may pass for one.
+func category(name string) string {
+	if !isCategory.MatchString(name) {
+		return other
+	}
+	return strings.ToLower(name)
+}

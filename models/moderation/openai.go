@@ -1,0 +1,130 @@
+package moderation
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"time"
+)
+
+const (
+	openAIURL     = "https://api.openai.com/v1"
+	openAIModel   = "omni-moderation-latest"
+	authorization = "Authorization"
+	maxInputs     = 32 // of one request
+)
+
+// openAICategories are those that OpenAI has. It may add some.
+var openAICategories = []string{
+	"harassment", "harassment/threatening", "hate", "hate/threatening", "illicit", "illicit/violent", "self-harm", "self-harm/intent",
+	"self-harm/instructions", "sexual", "sexual/minors", "violence", "violence/graphic",
+}
+
+// OpenAIConfig says how to ask OpenAI. Key is required, except on this machine; the zero value of
+// every other field is a working default.
+type OpenAIConfig struct {
+	Key   string
+	URL   string // up to and excluding /moderations; https, or http on this machine. "": OpenAI's
+	Model string // "": omni-moderation-latest
+	// Threshold is a score, at most 1, from which a category counts although OpenAI does not flag it.
+	// Limits has other thresholds for some categories. 0: only what OpenAI flags counts.
+	Threshold float64
+	Limits    map[string]float64
+	Timeout   time.Duration     // of one of two tries; 0: 3 seconds
+	Transport http.RoundTripper // carries the requests; nil: its own connection pool
+}
+
+type openAI struct {
+	service
+	model     string
+	threshold float64
+	limits    map[string]float64
+}
+
+// NewOpenAI returns a moderator that asks OpenAI's moderation endpoint, or a server that answers like
+// it. What OpenAI flags is flagged, and what reaches a threshold of cfg. Documents are not judged. The
+// error lists every mistake in cfg. Nothing is asked before Judge.
+func NewOpenAI(cfg OpenAIConfig) (Moderator, error) {
+	var faults []error
+	s := service{name: "OpenAI", base: cmp.Or(cfg.URL, openAIURL), header: authorization, key: cfg.Key, timeout: cfg.Timeout}
+	s = newService(s, cfg.Transport, &faults)
+	if s.key != "" {
+		s.key = "Bearer " + s.key
+	}
+	if !(cfg.Threshold >= 0 && cfg.Threshold <= 1) {
+		faults = append(faults, fmt.Errorf("Threshold: %v is no score up to 1", cfg.Threshold))
+	}
+	for _, name := range slices.Sorted(maps.Keys(cfg.Limits)) {
+		if limit := cfg.Limits[name]; !(limit > 0 && limit <= 1) {
+			faults = append(faults, fmt.Errorf("Limits: %v of %.40q is no score above 0 and up to 1", limit, name))
+		}
+		if !slices.Contains(openAICategories, name) {
+			faults = append(faults, fmt.Errorf("Limits: OpenAI has no category %.40q", name))
+		}
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, fmt.Errorf("openai moderation config: %w", err)
+	}
+	return &openAI{service: s, model: cmp.Or(cfg.Model, openAIModel), threshold: cfg.Threshold, limits: maps.Clone(cfg.Limits)}, nil
+}
+
+// Judge is documented at [Moderator].
+func (o *openAI) Judge(ctx context.Context, pieces []Piece) (Verdict, error) {
+	requests, err := batches(pieces, maxInputs, Said, PlannedSay, PlannedEntity)
+	if err != nil {
+		return Verdict{}, o.unjudged(err)
+	}
+	asks := make([]ask, len(requests))
+	for i, inputs := range requests {
+		asks[i] = func(ctx context.Context) ([]string, error) { return o.ask(ctx, inputs) }
+	}
+	return o.judge(ctx, asks)
+}
+
+// openAIResult is the verdict about one input.
+type openAIResult struct {
+	Flagged    *bool              `json:"flagged"`
+	Categories map[string]bool    `json:"categories"`
+	Scores     map[string]float64 `json:"category_scores"`
+}
+
+func (o *openAI) ask(ctx context.Context, inputs []string) (categories []string, err error) {
+	var answer struct {
+		Results []openAIResult `json:"results"`
+	}
+	if err := o.post(ctx, "/moderations", map[string]any{"model": o.model, "input": inputs}, &answer); err != nil {
+		return nil, err
+	}
+	if len(answer.Results) != len(inputs) {
+		return nil, fmt.Errorf("the answer has %d results for %d texts", len(answer.Results), len(inputs))
+	}
+	for _, result := range answer.Results {
+		if result.Flagged == nil {
+			return nil, errors.New("a result of the answer does not say whether it is flagged")
+		}
+		categories = append(categories, o.found(result)...)
+	}
+	return categories, nil
+}
+
+// found returns the categories that count.
+func (o *openAI) found(r openAIResult) (all []string) {
+	for name, is := range r.Categories {
+		if is && (*r.Flagged || slices.Contains(openAICategories, name)) {
+			all = append(all, category(name))
+		}
+	}
+	for name, score := range r.Scores {
+		if limit := cmp.Or(o.limits[name], o.threshold); limit > 0 && score >= limit {
+			all = append(all, category(name))
+		}
+	}
+	if *r.Flagged && len(all) == 0 {
+		all = append(all, other)
+	}
+	return all
+}
