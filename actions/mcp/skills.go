@@ -290,8 +290,10 @@ func (c *Connection) withSession(ctx context.Context, p *principal, do func(*ses
 		if answered, ok := errors.AsType[*rpcError](err); err == nil || ok && answered != nil || errors.Is(err, errRefused) || errors.Is(err, errNotListed) {
 			return err
 		}
-		c.kill(s)
-		if again || ctx.Err() != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		if c.kill(s); again {
 			return err
 		}
 	}
