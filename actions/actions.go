@@ -205,18 +205,31 @@ func (a *Action) Call(ctx context.Context, turn *Turn, entities map[string]any) 
 			result, err = Result{}, fmt.Errorf("action %s: %w: %v\n%s", a.Name, ErrPanic, p, debug.Stack())
 		}
 	}()
+	attempt := AttemptOf(ctx)
 	if outer, ok := ctx.Value(nestedKey{}).(*atomic.Bool); ok {
 		outer.Store(true)
+		attempt.MayAsk, attempt.Answer = false, nil // those are for the outer call
 	}
 	var nested atomic.Bool
-	result, err = a.call(context.WithValue(ctx, nestedKey{}, &nested), turn, entities)
-	if err == nil {
+	ctx = context.WithValue(ctx, nestedKey{}, &nested)
+	for asked := 0; ; asked++ {
+		result, err = a.call(attempt.Context(ctx), turn, entities)
+		if err != nil || result.asks == nil || attempt.MayAsk {
+			break
+		}
+		if asked == maxAsked {
+			result, err = Result{}, errAsks
+			break
+		}
+		attempt.Answer = &Answer{Declined: true, Unanswered: true, State: result.state}
+	}
+	if err == nil && result.asks == nil {
 		err = a.checkReturned(&result)
 	}
 	if err != nil {
 		err = fmt.Errorf("action %s: %w", a.Name, err)
 	}
-	if result.Unchanged() && AttemptOf(ctx).Again && !a.StateOnly && !nested.Load() {
+	if result.Unchanged() && attempt.Again && !a.StateOnly && !nested.Load() {
 		// The process that died may have done it. This does not apply to state-only actions, whose changes
 		// died with the process, nor to actions that call others, which report this themselves.
 		result = Text("Done.")

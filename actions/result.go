@@ -22,6 +22,8 @@ type Result struct {
 	cards       []activity.Card
 	files       []File
 	absent      []string // fields that the action declares and json lacks
+	asks        *Form    // nil: the call asks nothing
+	state       []byte   // what the call gets back with the answer
 }
 
 // Done is the result of an action that has nothing to report.

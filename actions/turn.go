@@ -214,9 +214,14 @@ type Attempt struct {
 	// Again says that a process may have started the call, and died before it saved the outcome. The
 	// call may not have begun, or be done partly or completely.
 	Again bool
+	// Answer is what came of the question of this call's last attempt, see [Ask]. nil: it asked none.
+	Answer *Answer
+	// MayAsk says that the call may ask the person a question. Without it, [Action.Call] makes a call that
+	// asks again at once, with a declined answer.
+	MayAsk bool
 }
 
-// Within is the attempt of the i-th nested call.
+// Within is the attempt of the i-th nested call. It may ask nothing.
 func (a Attempt) Within(i int) Attempt {
 	if a.Key == "" {
 		return a

@@ -129,6 +129,7 @@ type Button struct {
 	Verb  string // identifies the button
 	Data  any    // with a Verb, an object (a map or a struct) or nil
 	Style string // "positive", "destructive" or ""
+	Bare  bool   // without the card's inputs, which may then be left empty
 }
 
 // buttonAction is a button in the form that cards use.
@@ -138,12 +139,16 @@ type buttonAction struct {
 	Verb     string        `json:"verb,omitempty"`
 	Style    string        `json:"style,omitempty"`
 	Data     any           `json:"data,omitzero"`
+	Inputs   string        `json:"associatedInputs,omitempty"`
 	Fallback *buttonAction `json:"fallback,omitempty"`
 }
 
 // MarshalJSON writes the action.
 func (b Button) MarshalJSON() ([]byte, error) {
 	submit := buttonAction{Type: "Action.Submit", Title: b.Title, Style: b.Style, Data: b.Data}
+	if b.Bare {
+		submit.Inputs = "none"
+	}
 	if b.Verb == "" {
 		return marshal(submit)
 	}
@@ -160,7 +165,7 @@ func (b Button) MarshalJSON() ([]byte, error) {
 	}
 	members["verb"] = raw(b.Verb)
 	submit.Data = members
-	return marshal(buttonAction{"Action.Execute", b.Title, b.Verb, b.Style, b.Data, &submit})
+	return marshal(buttonAction{"Action.Execute", b.Title, b.Verb, b.Style, b.Data, submit.Inputs, &submit})
 }
 
 func marshal(v any) ([]byte, error) {

@@ -17,6 +17,7 @@ func TestCard(t *testing.T) {
 	}, Actions: []any{
 		activity.Button{Title: "Book", Verb: "book", Style: "positive", Data: map[string]any{"floor": 3}},
 		activity.Button{Title: "Again", Verb: "again"},
+		activity.Button{Title: "Cancel", Verb: "cancel", Bare: true},
 		activity.Button{Title: "Old", Data: map[string]any{"say": "old"}},
 		map[string]any{"type": "Action.ShowCard"},
 	}}
@@ -28,6 +29,7 @@ func TestCard(t *testing.T) {
 	"actions":[
 		{"type":"Action.Execute","title":"Book","verb":"book","style":"positive","data":{"floor":3},"fallback":{"type":"Action.Submit","title":"Book","style":"positive","data":{"floor":3,"verb":"book"}}},
 		{"type":"Action.Execute","title":"Again","verb":"again","fallback":{"type":"Action.Submit","title":"Again","data":{"verb":"again"}}},
+		{"type":"Action.Execute","title":"Cancel","verb":"cancel","associatedInputs":"none","fallback":{"type":"Action.Submit","title":"Cancel","data":{"verb":"cancel"},"associatedInputs":"none"}},
 		{"type":"Action.Submit","title":"Old","data":{"say":"old"}},
 		{"type":"Action.ShowCard"}]}`
 	at := card.Attachment()

@@ -1,19 +1,32 @@
 package app
 
 import (
+	"cmp"
+	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
+	"sync"
 	"text/tabwriter"
+	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/actions/connections"
+	"github.com/planbot-go/planbot/actions/mcp"
+	"github.com/planbot-go/planbot/actions/openapi"
+	"github.com/planbot-go/planbot/app/botfile"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 )
 
 type actionsCmd struct {
 	JSON bool `name:"json" help:"print JSON, for bottest --actions: all that a model is told of them, BOT_PROMPTS_DIR, and the bot's instructions"`
+	Pin  bool `help:"accept what the services of the bot have now: write it to actions.lock, beside bot.yaml, and show what changed"`
 }
 
 // declaredAction is an action in the form of Teams AI's actions.json.
@@ -29,22 +42,125 @@ type declaredAction struct {
 	ReturnsData bool               `json:"returns_data,omitempty"`
 }
 
-// Run prints the actions.
-func (c actionsCmd) Run(s *settings.Settings, std *cli.Streams) error {
+// listTime limits how long a service may take to say what it has.
+const listTime = 15 * time.Second
+
+// service is what one service has.
+type service struct {
+	connections.Connection
+	has []listed
+	err error
+}
+
+// listed is an action of a service, as it is now.
+type listed struct {
+	remote     string         // the service's own name for it
+	name       string         // in plans; "": it cannot be planned
+	definition jsontext.Value // what a lock keeps of it; nil: nothing
+	leftOut    string         // why it is not offered; "": it is
+	refused    bool           // the operator's rules leave it out
+	notes      []string       // what else an operator should know
+}
+
+// list asks all services at the same time.
+func list(ctx context.Context, all []connections.Connection) []service {
+	ctx, cancel := context.WithTimeout(ctx, listTime)
+	defer cancel()
+	services := make([]service, len(all))
+	var asking sync.WaitGroup
+	for i, c := range all {
+		asking.Go(func() {
+			has, err := listOf(ctx, c)
+			services[i] = service{c, has, err}
+		})
+	}
+	asking.Wait()
+	return services
+}
+
+// listOf asks one service. A connection of another kind tells what it offers.
+func listOf(ctx context.Context, c connections.Connection) (all []listed, err error) {
+	switch c := c.(type) {
+	case *mcp.Connection:
+		tools, err := c.Tools(ctx)
+		for _, tool := range tools {
+			all = append(all, listed{remote: tool.Remote, name: tool.Name, definition: tool.Definition, leftOut: tool.LeftOut, refused: tool.NotAllowed})
+		}
+		return all, err
+	case *openapi.Connection:
+		for _, o := range c.Operations() {
+			one := listed{remote: o.Remote, definition: o.Definition, leftOut: o.LeftOut, notes: o.Notes, refused: o.NotAllowed}
+			if o.Action != nil {
+				one.name = o.Action.Name
+			}
+			all = append(all, one)
+		}
+		return all, nil
+	case interface {
+		list(context.Context) ([]listed, error)
+	}: // a test's
+		return c.list(ctx)
+	}
+	names, note := c.Offer(ctx, settings.Turn(""))
+	for _, name := range names {
+		if a, ok := c.Actions().Lookup(name); ok {
+			all = append(all, listed{remote: a.Source.Remote, name: name})
+		}
+	}
+	if len(all) == 0 && note != "" {
+		err = errors.New(note)
+	}
+	return all, err
+}
+
+// Run prints the actions, those of services as well.
+func (c actionsCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
 	registry := s.Actions()
 	if err := registry.Check(); err != nil {
 		return cli.Usage(err)
 	}
-	var list []declaredAction
+	ctx = cli.Logger(std.Err, s, zerolog.WarnLevel).WithContext(ctx)
+	closeAll, err := s.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+	services := list(ctx, s.Connected)
+	if c.Pin {
+		return pin(s, services, std)
+	}
+	all := registry.All()
+	said := map[string]string{} // what services say of their actions, by name
+	var away error
+	for _, service := range services {
+		for _, one := range service.has {
+			if a, ok := service.Actions().Lookup(one.name); ok && one.leftOut == "" {
+				all = append(all, a)
+				said[a.Name] = description(one.definition)
+			}
+			notes := one.notes
+			if one.leftOut != "" && !one.refused {
+				notes = append([]string{one.leftOut}, notes...)
+			}
+			for _, note := range notes {
+				fmt.Fprintf(std.Err, "%s: %s: %s\n", service.Key(), cli.OneLine(one.remote), cli.OneLine(note))
+			}
+		}
+		if service.err != nil {
+			fmt.Fprintf(std.Err, "%s: %s\n", service.Key(), cli.OneLine(service.err.Error()))
+			away = cli.SilentError{Code: cli.ExitFailed}
+		}
+	}
+	var declarations []declaredAction
 	table := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
-	for _, a := range registry.All() {
-		list = append(list, declaredAction{a.Name, a.Title, a.Description, a.Schema, a.Returns, a.Examples, a.Destructive, a.Approval, a.ReturnsData})
-		fmt.Fprintf(table, "%s\t%s\n", cli.Printable(a.Name), cli.OneLine(a.Description))
+	for _, a := range all {
+		declarations = append(declarations, declaredAction{a.Name, a.Title, a.Description, a.Schema, a.Returns, a.Examples, a.Destructive, a.Approval, a.ReturnsData})
+		fmt.Fprintf(table, "%s\t%s\n", cli.Printable(a.Name), cli.OneLine(cmp.Or(said[a.Name], a.Description)))
 	}
 	if !c.JSON {
-		return table.Flush()
+		return errors.Join(table.Flush(), away)
 	}
-	raw, err := json.Marshal(list)
+	raw, err := json.Marshal(declarations)
 	if err != nil {
 		return fmt.Errorf("print actions: %w", err)
 	}
@@ -57,5 +173,65 @@ func (c actionsCmd) Run(s *settings.Settings, std *cli.Streams) error {
 			return fmt.Errorf("BOT_PROMPTS_DIR: %w", err)
 		}
 	}
-	return cli.PrintJSON(std.Out, declared)
+	return errors.Join(cli.PrintJSON(std.Out, declared), away)
+}
+
+// description is what a service says of an action, in full: what is not seen is shown as \u and its
+// number. It is "" if the definition has none.
+func description(definition jsontext.Value) string {
+	var in struct {
+		Description string `json:"description"`
+	}
+	_ = json.Unmarshal(definition, &in) // a definition of another form has none
+	return connections.Visible(in.Description)
+}
+
+// pin accepts what the services have now, and shows what that changes. What was accepted of a service that
+// cannot tell what it has stays; then pin fails.
+func pin(s *settings.Settings, services []service, std *cli.Streams) error {
+	path := cmp.Or(s.LockFile, botfile.LockName)
+	before, err := connections.ReadLock(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		before, err = connections.NewLock(), nil
+	}
+	if err != nil {
+		return cli.Usage(err)
+	}
+	after := connections.NewLock()
+	failed := error(nil)
+	for _, service := range services {
+		definitions := map[string]jsontext.Value{}
+		for _, one := range service.has {
+			if one.definition != nil {
+				definitions[one.remote] = one.definition
+			}
+		}
+		err := service.err
+		if err == nil && (len(definitions) > 0 || len(service.has) == 0) {
+			err = after.Set(service.Key(), definitions)
+		}
+		if err == nil {
+			continue
+		}
+		fmt.Fprintf(std.Err, "%s: nothing is accepted anew: %s\n", service.Key(), cli.OneLine(err.Error()))
+		failed = cli.SilentError{Code: cli.ExitFailed}
+		if pins, known := before.Pins(service.Key()); known {
+			clear(definitions)
+			for remote, pin := range pins {
+				definitions[remote] = pin.Definition
+			}
+			if err := after.Set(service.Key(), definitions); err != nil {
+				return err // they were read
+			}
+		}
+	}
+	changes := before.Diff(after)
+	for _, change := range changes {
+		fmt.Fprintln(std.Out, change.Text())
+	}
+	if err := after.Write(path); err != nil {
+		return err
+	}
+	fmt.Fprintf(std.Out, "Changes in %[2]s: %[1]d. The bot may use exactly what stands there, after its next start.\n", len(changes), path)
+	return failed
 }

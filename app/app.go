@@ -35,7 +35,9 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/actions/connections/oauth"
+	"github.com/planbot-go/planbot/actions/mcp/server"
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/teams"
@@ -81,11 +83,20 @@ type Bot struct {
 	Functions map[string]func(context.Context, *actions.Turn, []string) (any, error)
 	// Texts changes and translates what the bot says by itself, see [bot.Config].
 	Texts map[string]map[string]string
+	// Connections makes the connections to services whose actions the bot may plan, such as MCP
+	// servers. The bot closes them. Their logger is in the context; metrics may be nil. An error stops
+	// the start with exit code 2. nil: none.
+	Connections func(ctx context.Context, metrics prometheus.Registerer) ([]connections.Connection, error)
 
 	// Services are where people sign in for actions with [actions.NeedsToken] besides the OAuth
 	// connections of the Azure Bot, by the name of the connection. They need BOT_PUBLIC_URL and
 	// BOT_TOKEN_KEYS. nil: none.
 	Services map[string]oauth.Service
+
+	// Agents offers the bot to other agents as an MCP server at /mcp: they ask people in Teams, have them
+	// approve things, and call the actions that it lists. Bot, Actions and Log are filled in. A wrong one
+	// stops the start with exit code 2. nil: it is not offered.
+	Agents *server.Config
 
 	// Manifest says what is in the app package that installs the bot in Teams. Its Name is Name,
 	// and its Prompts are the actions, if they are not set. Its Commands come after help, /reset,
@@ -96,9 +107,14 @@ type Bot struct {
 }
 
 // New makes only the bot, on that model: for a test, or for your own server. cfg sets what Bot does
-// not.
+// not. Connections are closed once ctx ends.
 func New(ctx context.Context, b Bot, model models.Model, cfg bot.Config) (*bot.Bot, error) {
 	s := settings.Settings{Bot: settings.BotOf(b), Planner: b.Planner}
+	closeAll, err := s.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	context.AfterFunc(ctx, closeAll)
 	maker, err := s.NewPlanner(ctx, s.Actions(), nil, settings.Watch{Model: func(models.Model) models.Model { return model }})
 	if err != nil {
 		return nil, err
@@ -251,11 +267,12 @@ type program struct {
 	traces   *sdktrace.TracerProvider // nil: none
 	recorder *record.Recorder         // records what the bot does; nil: no recording
 	signIn   *oauth.SignIn            // nil: the bot has no Services
+	agents   *server.Server           // nil: other agents do not reach the bot
 	closers  []func()
 	away     atomic.Bool // whether the store was unreachable at the last check
 
-	// What the bot runs with, in words; skills only if there are any.
-	aboutState, aboutModel, aboutIdentity, aboutSkills, aboutScripts, aboutRecording string
+	// What the bot runs with, in words; skills and services only if there are any.
+	aboutState, aboutModel, aboutIdentity, aboutSkills, aboutScripts, aboutServices, aboutRecording string
 }
 
 // assemble wires the bot. Close the program when you no longer need it.
@@ -274,6 +291,15 @@ func (p *program) assemble(ctx context.Context) error {
 	watch := settings.Watch{Calls: countModels(p.metrics)}
 	if p.recorder != nil {
 		watch.Model = p.recorder.Model
+	}
+	p.Settings.Metrics = p.metrics
+	closeAll, err := p.Connect(logged)
+	if err != nil {
+		return err
+	}
+	p.closers = append(p.closers, closeAll)
+	for _, c := range p.Connected {
+		p.aboutServices = strings.TrimPrefix(p.aboutServices+", "+c.Key(), ", ")
 	}
 	maker, err := p.NewPlanner(logged, p.Actions(), runner, watch)
 	if err != nil {
@@ -310,6 +336,7 @@ func (p *program) assemble(ctx context.Context) error {
 			return actions.DefaultPolicy(ctx, turn, call)
 		},
 	}
+	cfg.Requests = p.own.Agents != nil
 	if maker.Skills != nil {
 		cfg.Skills = maker.Skills
 	}
@@ -324,6 +351,14 @@ func (p *program) assemble(ctx context.Context) error {
 	}
 	if p.bot, err = p.own.assemble(cfg); err != nil {
 		return err
+	}
+	if p.own.Agents != nil {
+		agents := *p.own.Agents
+		agents.Bot, agents.Actions, agents.Log = p.bot, maker.Actions, p.log
+		if p.agents, err = server.New(agents); err != nil {
+			return cli.Usage(fmt.Errorf("app.Bot.Agents: %w", err))
+		}
+		p.closers = append(p.closers, p.agents.Close)
 	}
 	if store := p.bot.Store(); store != p.store { // Setup replaced it
 		p.aboutState = store.String()
@@ -477,6 +512,11 @@ func (p *program) handler() http.Handler {
 		mux.Handle(oauth.CallbackPath, p.signIn)
 		mux.Handle(oauth.ClientPath, p.signIn)
 	}
+	if p.agents != nil {
+		mux.Handle("/mcp", p.agents)
+		mux.Handle("/.well-known/oauth-protected-resource", p.agents)
+		mux.Handle("/.well-known/oauth-protected-resource/", p.agents)
+	}
 	return mux
 }
 
@@ -526,6 +566,7 @@ func (p *program) announce(out io.Writer, addr net.Addr) {
 		{"identity", p.aboutIdentity},
 		{"skills", p.aboutSkills},
 		{"scripts", p.aboutScripts},
+		{"services", p.aboutServices},
 		{"recording", p.aboutRecording},
 		{"next", p.next(addr)},
 	} {
@@ -624,7 +665,7 @@ func (p *program) record(dir string) (err error) {
 	p.recorder, err = record.New(record.Config{
 		Dir: dir, Secrets: p.Secrets(), Log: p.log,
 		MaxSteps: p.MaxSteps, MaxSameCalls: p.MaxSameCalls, Approval: p.ApprovalActions,
-		Settings: unsaid, Same: p.IsSet("BOT_INSTRUCTIONS_FILE", "BOT_PROMPTS_DIR", "BOT_SKILLS_DIR", "BOT_SKILLS_APPROVAL"),
+		Settings: unsaid, Same: p.IsSet("BOT_FILE", "BOT_INSTRUCTIONS_FILE", "BOT_PROMPTS_DIR", "BOT_SKILLS_DIR", "BOT_SKILLS_APPROVAL"),
 		FilteredText: p.FilteredText, Planner: planner,
 	})
 	if err != nil {

@@ -3,8 +3,12 @@ package app
 import (
 	"context"
 	"fmt"
+	"reflect"
 	"runtime"
 
+	"github.com/alecthomas/kong"
+
+	"github.com/planbot-go/planbot/app/botfile"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 )
@@ -25,6 +29,26 @@ type commands struct {
 
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask the running bot whether it is ready; for containers."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`
+}
+
+// AfterApply makes the bot that BOT_FILE describes the one that the command is about.
+func (c *commands) AfterApply(k *kong.Context, own Bot) error {
+	if c.File == "" {
+		return nil
+	}
+	f, err := botfile.Read(c.File)
+	if err == nil {
+		err = f.Apply(&c.Settings)
+	}
+	if err != nil {
+		return cli.Usage(err)
+	}
+	for field, value := range reflect.ValueOf(c.Bot).Fields() {
+		reflect.ValueOf(&own).Elem().FieldByName(field.Name).Set(value)
+	}
+	own.Welcome, own.Manifest, own.Services = f.Welcome(), f.Manifest(), f.Services()
+	k.Bind(own)
+	return nil
 }
 
 // Main runs the command line for that bot, and exits. Settings come from the environment or from

@@ -14,6 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/connections"
+	"github.com/planbot-go/planbot/actions/mcp"
 	"github.com/planbot-go/planbot/bot"
 )
 
@@ -47,6 +49,12 @@ func counted(t *testing.T) []string {
 	d := &described{prometheus.NewRegistry(), map[string]bool{}}
 	countModels(d)
 	showVersion(d)
+	if _, err := mcp.New(mcp.Config{Key: "crm", URL: "https://mcp.example.com", Metrics: d}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := connections.NewChoice(connections.ChoiceConfig{Metrics: d}); err != nil {
+		t.Fatal(err)
+	}
 	made, err := bot.New(bot.Config{Actions: actions.New(), Planner: bot.PlannerFunc(nil), Metrics: d})
 	if err == nil {
 		err = made.Drain(t.Context())

@@ -19,6 +19,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/connector"
@@ -180,8 +181,14 @@ func (p *program) probes(ctx context.Context) ([]probe, error) {
 			return checkOpenID(ctx, callers, "MICROSOFT_APP_TENANT_ID, BOT_LOGIN_URL and BOT_CLOUD")
 		}})
 	}
-	if connections := p.Actions().Connections(); len(connections) > 0 {
-		probes = append(probes, probe{"sign-in", func(ctx context.Context) check { return p.checkSignIn(ctx, client, connections) }})
+	probes = append(probes, p.checkServices(ctx)...)
+	acts := p.Actions()
+	for _, c := range p.Connected {
+		acts.AddSource(c.Actions)
+	}
+	names := slices.DeleteFunc(acts.Connections(), func(name string) bool { _, own := p.own.Services[name]; return own })
+	if len(names) > 0 {
+		probes = append(probes, probe{"sign-in", func(ctx context.Context) check { return p.checkSignIn(ctx, client, names) }})
 	}
 	if p.SkillsDir != "" {
 		probes = append(probes, probe{"skills", p.checkSkills}, probe{"scripts", p.checkScripts})
@@ -243,11 +250,11 @@ func (p *program) checkIdentity(ctx context.Context, client *connector.Client) c
 }
 
 // checkSignIn asks the token service for a sign-in link of each connection. Nobody gets it.
-func (p *program) checkSignIn(ctx context.Context, client turn.Tokens, connections []string) check {
+func (p *program) checkSignIn(ctx context.Context, client turn.Tokens, names []string) check {
 	ref := activity.Reference{ChannelID: activity.Teams}
 	ref.User.ID, ref.Bot.ID, ref.Conversation.ID = "29:doctor", "28:"+p.AppID, "doctor"
 	resource := strings.ReplaceAll(cmp.Or(p.own.Manifest.WebAppResource, ownResource), "${{BOT_ID}}", p.AppID)
-	for _, connection := range connections {
+	for _, connection := range names {
 		r, err := client.SignInResource(ctx, ref, connection)
 		switch {
 		case errors.Is(err, connector.ErrNoTokenService):
@@ -260,7 +267,52 @@ func (p *program) checkSignIn(ctx context.Context, client turn.Tokens, connectio
 				"make both the Application ID URI of the app registration: in the OAuth connection of the Azure Bot, and with --web-app-resource of \"bot manifest build\"")
 		}
 	}
-	return ok("the token service knows " + strings.Join(connections, ", "))
+	return ok("the token service knows " + strings.Join(names, ", "))
+}
+
+// checkServices connects to each service and tells what it offers. A service that does not answer costs
+// its own actions only.
+func (p *program) checkServices(ctx context.Context) (probes []probe) {
+	closeAll, err := p.Connect(ctx)
+	if err != nil {
+		return []probe{{"services", func(context.Context) check {
+			return fail(err.Error(), "see the connections of the bot, in bot.yaml or its code")
+		}}}
+	}
+	p.closers = append(p.closers, closeAll)
+	for _, c := range p.Connected {
+		probes = append(probes, probe{c.Key(), func(context.Context) check { return checkService(list(ctx, []connections.Connection{c})[0]) }})
+	}
+	return probes
+}
+
+func checkService(s service) check {
+	if s.err != nil {
+		return warn("the service cannot be asked, so none of its actions is offered: "+s.err.Error(), "see that it runs, and its connection in bot.yaml")
+	}
+	var offered, refused, others []string
+	for _, one := range s.has {
+		switch {
+		case one.leftOut == "":
+			offered = append(offered, one.name)
+		case one.refused:
+			refused = append(refused, cli.OneLine(one.remote))
+		default:
+			others = append(others, cli.OneLine(one.remote)+" is not offered: "+cli.OneLine(one.leftOut))
+		}
+		for _, note := range one.notes {
+			others = append(others, cli.OneLine(one.remote)+": "+cli.OneLine(note))
+		}
+	}
+	c := ok(strings.TrimSuffix(fmt.Sprintf("offers %d actions: %s", len(offered), strings.Join(offered, ", ")), ": "))
+	if len(refused) > 0 {
+		c.Detail += "\nits rules leave out " + strings.Join(refused, ", ")
+	}
+	c.Detail = strings.Join(append([]string{c.Detail}, others...), "\n")
+	if len(others) > 0 {
+		c.Status, c.Hint = warned, "bot actions --pin shows what changed, and accepts it"
+	}
+	return c
 }
 
 // identityHints are for Microsoft Entra's error codes

@@ -74,8 +74,9 @@ func (f manifestFlags) config(b Bot, s *settings.Settings, languages ...string) 
 	if cfg.ResourcePermissions == nil {
 		cfg.ResourcePermissions = permissions(b.Teams.Events)
 	}
-	signsIn := len(s.Actions().Connections()) > 0
-	if signsIn {
+	byAzure := s.SignsIn || slices.ContainsFunc(s.Actions().Connections(), func(name string) bool { _, own := b.Services[name]; return !own })
+	signsIn := byAzure || len(b.Services) > 0
+	if byAzure {
 		cfg.ValidDomains = append(cfg.ValidDomains, "token.botframework.com")
 		cfg.WebAppResource = cmp.Or(cfg.WebAppResource, ownResource)
 	}

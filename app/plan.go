@@ -12,11 +12,9 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/planner/plan"
-	"github.com/planbot-go/planbot/state"
 )
 
 // maxOutputBytes limits the text read as one model output, and the lines of --jsonl.
@@ -38,13 +36,16 @@ func (c planShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Str
 		return err
 	}
 	ctx = cli.Logger(std.Err, s, zerolog.WarnLevel).WithContext(ctx)
+	closeAll, err := s.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
 	maker, err := s.NewPlanner(ctx, s.Actions(), nil, settings.Watch{})
 	if err != nil {
 		return err
 	}
-	a := &activity.Activity{Type: activity.Message, ChannelID: "console", Text: c.Text}
-	temp := state.NewScope()
-	turn := &actions.Turn{ID: "plan", Activity: a, Text: a.Said(), Conversation: temp, Thread: temp, User: temp, Temp: temp}
+	turn := settings.Turn(c.Text)
 	messages, err := maker.Messages(ctx, turn)
 	if err != nil {
 		return fmt.Errorf("prompt: %w", err)

@@ -47,6 +47,30 @@ func TestWhatThePageShowsOfNotices(t *testing.T) {
 	b.expect("Your tea is ready.")
 }
 
+func orderCoffee(ctx context.Context, _ *actions.Turn, _ struct{}) (actions.Result, error) {
+	answer := actions.AttemptOf(ctx).Answer
+	switch {
+	case answer == nil:
+		size := actions.Field{Name: "size", Required: true, Choices: []actions.Choice{{Value: "s", Title: "Small"}, {Value: "l", Title: "Large"}}}
+		return actions.Ask(actions.Form{Text: "Which size?", Fields: []actions.Field{size}}, nil), nil
+	case answer.Declined:
+		return actions.Fail("The person did not say which size."), nil
+	}
+	return actions.Text("ordered in size %s", answer.Values["size"]), nil
+}
+
+func TestWhatThePageShowsOfQuestions(t *testing.T) {
+	acts := actions.New()
+	actions.Add(acts, "orderCoffee", "Orders a coffee", orderCoffee)
+	bottest.Test(t, bottest.Config{Actions: acts}, func(_ *testing.T, kit *bottest.Kit) {
+		kit.Model.Says(`{"type":"plan","commands":[{"type":"DO","action":"orderCoffee","entities":{},"saveAs":"C"},{"type":"SAY","response":"It is $C."}]}`)
+		chat := kit.Personal("Mia")
+		chat.Say("coffee, please")
+		chat.ExpectCard("Which size?").Press("Send", "f0", "l")
+		chat.Expect("It is ordered in size l.")
+	})
+}
+
 func lunch(ctx context.Context, t *bot.Turn) error {
 	m := t.Activity.Reply("")
 	m.Summary = "Lunch at noon?"

@@ -115,6 +115,9 @@ type Config struct {
 	// where the channel supports that (Teams and web chats do). Group chats and channels get whole
 	// messages, and so does everybody if there is a hook BeforeSay.
 	Stream bool
+	// Requests lets other programs ask for calls in the name of people, see [Bot.Request]. For that the bot
+	// notes which account a person of Microsoft Entra has.
+	Requests bool
 	// TurnTimeout ends a turn, including its current model call and action. 0: 5 minutes.
 	TurnTimeout time.Duration
 	// AckTimeout is how long a request waits for its turn before it is acknowledged, for tests and
@@ -337,7 +340,7 @@ func New(cfg Config) (*Bot, error) {
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
 		MaxWaiting: cfg.MaxWaiting, MaxWaitingPerConversation: cfg.MaxWaitingPerConversation,
-		Budget: cfg.Budget, Quota: cfg.Quota, AuditKeep: cfg.AuditKeep, UploadPiece: cfg.UploadPiece, Feedback: feedbackForm(&cfg), Stream: cfg.Stream,
+		Budget: cfg.Budget, Quota: cfg.Quota, AuditKeep: cfg.AuditKeep, UploadPiece: cfg.UploadPiece, Feedback: feedbackForm(&cfg), Stream: cfg.Stream, Requests: cfg.Requests,
 		FilteredText: cfg.FilteredText, CommandsOff: cfg.CommandsOff, Texts: cfg.texts, HistoryTurns: cfg.HistoryTurns,
 		Summarize: cfg.Summarize,
 		Metrics:   cfg.Metrics, Traces: cfg.Traces, Log: cfg.Log,
@@ -406,6 +409,17 @@ func (b *Bot) Drain(ctx context.Context) error {
 // [turn.Engine.Notify].
 func (b *Bot) Notify(ctx context.Context, n actions.Notice) (id string, err error) {
 	return b.engine.Notify(ctx, n)
+}
+
+// Request has an action called that another program asks for in the name of a person, and Requested says
+// what came of it. They need [Config].Requests. See [turn.Engine.Request].
+func (b *Bot) Request(ctx context.Context, r actions.Request) (id string, err error) {
+	return b.engine.Request(ctx, r)
+}
+
+// Requested says how far a request is. See [turn.Engine.Requested].
+func (b *Bot) Requested(ctx context.Context, r actions.Request, id string) (actions.Requested, error) {
+	return b.engine.Requested(ctx, r, id)
 }
 
 // Withdraw drops the waiting notices with the Key in the conversation, or of the person, in To. See

@@ -18,8 +18,8 @@ import (
 	"github.com/planbot-go/planbot/planner"
 )
 
-// tracker stands in for a service that gives tokens itself.
-func tracker(t *testing.T) string {
+// issueTracker stands in for a service that gives tokens itself.
+func issueTracker(t *testing.T) string {
 	t.Helper()
 	var server *httptest.Server
 	server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -44,7 +44,7 @@ func tracker(t *testing.T) string {
 // goes on once, in another process. Nobody else sees the link.
 func TestSignInToAService(t *testing.T) {
 	t.Parallel()
-	address := tracker(t)
+	address := issueTracker(t)
 	var mu sync.Mutex
 	var page *oauth.SignIn
 	var used []string

@@ -285,12 +285,13 @@ func (r reply) is(want string, acts *actions.Registry, resumed func(reply) bool)
 	case "split": // any text; matches counts them
 		return r.card == ""
 	case "card":
-		return r.card != "" && questionOf(r.card, acts) == nil && shows(r.card, call)
+		return r.card != "" && questionOf(r.card, acts, "") == nil && shows(r.card, call)
 	case "approval_card":
 		if r.card == "" {
 			return false
 		}
-		q := questionOf(r.card, acts)
+		name, _, _ := strings.Cut(call, " ")
+		q := questionOf(r.card, acts, name)
 		if q == nil {
 			return false
 		}

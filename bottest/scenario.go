@@ -683,7 +683,7 @@ func (r *run) asking(e *delivery, verb string) (card Sent, button map[string]any
 
 // saidOf reports whether the card shows what the click says beside its decision.
 func saidOf(e *record.Event, card string, acts *actions.Registry) bool {
-	q := questionOf(card, acts)
+	q := questionOf(card, acts, "")
 	for name, value := range beside(e) {
 		raw, err := json.Marshal(value)
 		if q == nil {
@@ -1065,8 +1065,9 @@ func (q *question) name() string {
 	return q.action.Name
 }
 
-// questionOf reads a card; nil if it does not ask for an approval.
-func questionOf(card string, acts *actions.Registry) *question {
+// questionOf reads a card; nil if it does not ask for an approval. maybe is the action that it may ask
+// about, if that is none of acts' own.
+func questionOf(card string, acts *actions.Registry, maybe string) *question {
 	var tree struct {
 		Body []struct {
 			Text    string `json:"text"`
@@ -1090,6 +1091,9 @@ func questionOf(card string, acts *actions.Registry) *question {
 		}
 	}
 	all := acts.All()
+	if a, ok := acts.Lookup(maybe); ok {
+		all = append(all, a)
+	}
 	i := slices.IndexFunc(all, func(a *actions.Action) bool { return a.Title == q.title })
 	if i < 0 {
 		return q

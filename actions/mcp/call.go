@@ -61,6 +61,9 @@ func (c *Connection) call(ctx context.Context, turn *actions.Turn, d definition,
 		case err != nil:
 			return c.unreached(ctx, err)
 		}
+		if f.declines != nil {
+			return k.decline(limited, f)
+		}
 		pause := max(f.after, tryPause<<(try-1))
 		if !f.again || try == maxTries || pause > maxRetryAfter || !sleep(limited, pause) {
 			if f.unsent && k.lost != nil {
@@ -146,6 +149,10 @@ type fate struct {
 	again  bool          // it may be made again
 	after  time.Duration // but not before
 	unsent bool          // the server has done nothing
+
+	// declines is the state of a question that the server is to be told is declined, and why.
+	declines []byte
+	why      error
 }
 
 // try makes the call if the tool is still the one that was accepted. The error says that the server cannot be
@@ -186,14 +193,14 @@ func (k *calling) judge(ctx context.Context, s *session, x *exchange, err error)
 	}
 	switch {
 	case a != nil && a.Error == nil:
-		return k.read(ctx, a.Result)
+		return k.read(a)
 	case busy, a != nil && x.status == http.StatusServiceUnavailable:
 		return fate{result: actions.Fail("%s is busy. This was not done.", k.cfg.Key), again: a != nil, after: x.retryAfter, unsent: true}
 	case x.status == http.StatusUnauthorized, x.status == http.StatusForbidden:
 		k.log.Error().Int("status", x.status).Str("tool", k.tool).Msg("an MCP server does not allow a call")
 		return fate{result: actions.Fail("%s does not allow this. It was not done.", k.cfg.Key), unsent: true}
 	case a != nil && (a.Error.Code == codeNeedsInput || a.Error.Code == codeNeedsURL):
-		return k.asked(ctx, nil)
+		return k.asked(a)
 	case a != nil && a.Error.Code == codeBadParams:
 		return fate{result: actions.Fail("%s", spelling.OneLine(a.Error.Message, maxDescription))}
 	case a != nil:
@@ -240,14 +247,15 @@ func (c *Connection) kill(s *session) {
 }
 
 // read makes a result of the result of a call.
-func (k *calling) read(ctx context.Context, raw json.RawMessage) fate {
+func (k *calling) read(a *answer) fate {
+	raw := a.Result
 	var r toolResult
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return fate{result: unreadable}
 	}
 	switch {
 	case r.ResultType == "input_required":
-		return k.asked(ctx, raw)
+		return k.asked(a)
 	case r.ResultType != "" && r.ResultType != "complete", len(r.Task) > 0:
 		return fate{err: uncertain(k.tool, errors.New("the server has put it off, which we have not asked for"))}
 	}
@@ -297,8 +305,44 @@ func (k *calling) read(ctx context.Context, raw json.RawMessage) fate {
 }
 
 // asked is what becomes of a call for which the server wants something of the person: input, which it asks for
-// in a result (nil: it refused the call because we said that we have none to give). It is declined: the call
-// is not made again, and the model learns why.
-func (k *calling) asked(_ context.Context, _ json.RawMessage) fate {
+// in a result, or something that we do not have, in an error. What people can be asked for, the call asks them.
+// For anything else the server is told that they decline.
+func (k *calling) asked(a *answer) fate {
+	if a.Result != nil {
+		form, state, err := elicit(a.Result, string(a.ID))
+		if err == nil {
+			return fate{result: actions.Ask(form, state)}
+		}
+		k.log.Warn().Err(err).Str("tool", k.tool).Msg("a question of an MCP server was declined")
+		if state != nil {
+			return fate{declines: state, why: err}
+		}
+	}
 	return fate{result: actions.Fail("%s asks the person for something that cannot be asked for here. It was not done.", k.tool), unsent: true}
+}
+
+// decline makes the call again, with a declined answer to the question that it asked.
+func (k *calling) decline(ctx context.Context, asked fate) (actions.Result, error) {
+	attempt := actions.AttemptOf(ctx)
+	attempt.Answer = &actions.Answer{Declined: true, State: asked.declines}
+	f, err := k.try(attempt.Context(ctx))
+	note := fmt.Sprintf("%s asked the person for something that cannot be asked for here. It was declined.", k.cfg.Key)
+	if errors.Is(asked.why, errSecret) {
+		note = fmt.Sprintf("%s asked the person for a secret. Nothing secret is asked for with cards, so it was declined.", k.cfg.Key)
+	}
+	form, _ := f.result.Asks()
+	switch {
+	case f.err != nil:
+		return f.result, f.err
+	case err != nil, f.declines != nil, form != nil:
+		return actions.Fail("%s It was not done.", note), nil
+	case f.result.Failed():
+		return actions.Fail("%s %s", note, f.result.Text()), nil
+	}
+	if value, err := f.result.Value(); err == nil {
+		if _, words := value.(string); words {
+			return actions.Text("%s\n%s", f.result.Text(), note), nil
+		}
+	}
+	return f.result, nil
 }

@@ -1,7 +1,9 @@
 package mcp_test
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -498,20 +500,76 @@ func TestRefusals(t *testing.T) {
 
 func TestInputThatTheServerAsksFor(t *testing.T) {
 	t.Parallel()
-	f := answering(t, func(f *fake, w http.ResponseWriter, _ *http.Request, m message) {
-		f.result(w, m, `{"resultType":"input_required","inputRequests":{"1":{"method":"elicitation/create","params":{"message":"Why?","requestedSchema":{"type":"object","properties":{"reason":{"type":"string"}}}}}},"requestState":"s"}`)
-	})
+	f := answering(t, asking(`{"reason":{"type":"string"}}`, `{"content":[{"type":"text","text":"closed"}]}`))
 	c, _ := connectTo(t, f.URL)
-	result, err := call(t, c)
-	if err != nil || !result.Failed() || !strings.Contains(result.Text(), "cannot be asked for here") || f.count("tools/call") != 1 {
-		t.Errorf("got %+v, %v after %d requests", result, err, f.count("tools/call"))
+	offered(t, c)
+	first, err := run(actions.Attempt{Key: "k", MayAsk: true}.Context(t.Context()), t, c, "svc_send", map[string]any{"to": "x"})
+	form, state := first.Asks()
+	if err != nil || form == nil || form.Text != "Why?" || len(form.Fields) != 1 {
+		t.Fatalf("got %+v, %v", first, err)
+	}
+	answer := &actions.Answer{Values: map[string]any{form.Fields[0].Name: "because"}, State: state}
+	second, err := run(actions.Attempt{Key: "k", MayAsk: true, Answer: answer}.Context(t.Context()), t, c, "svc_send", map[string]any{"to": "x"})
+	if err != nil || second.Text() != "closed" {
+		t.Errorf("got %+v, %v", second, err)
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for _, m := range f.seen {
-		if can, ok := m.Params.Meta["io.modelcontextprotocol/clientCapabilities"]; ok && len(can.(map[string]any)) != 0 {
-			t.Errorf("%s claims to be able to %v", m.Method, can)
+	calls := slices.DeleteFunc(slices.Clone(f.seen), func(m message) bool { return m.Method != "tools/call" })
+	if len(calls) != 2 || calls[0].Params.State != "" || len(calls[0].Params.Answers) != 0 || bytes.Equal(calls[0].ID, calls[1].ID) ||
+		calls[1].Params.State != "s" || string(calls[1].Params.Answers) != `{"1":{"action":"accept","content":{"reason":"because"}}}` || string(calls[1].Params.Arguments) != `{"to":"x"}` {
+		t.Errorf("the server saw %+v", calls)
+	}
+	for _, m := range calls {
+		if raw, _ := json.Marshal(m.Params.Meta["io.modelcontextprotocol/clientCapabilities"]); string(raw) != `{"elicitation":{"form":{}}}` {
+			t.Errorf("claims to be able to %s", raw)
 		}
+	}
+}
+
+// asking answers a call with a question, and with the result once the question is answered or declined.
+func asking(properties, result string) func(f *fake, w http.ResponseWriter, _ *http.Request, m message) {
+	return func(f *fake, w http.ResponseWriter, _ *http.Request, m message) {
+		if m.Params.State == "s" && len(m.Params.Answers) > 0 && result != "" {
+			f.result(w, m, result)
+			return
+		}
+		f.result(w, m, `{"resultType":"input_required","inputRequests":{"1":{"method":"elicitation/create","params":{"message":"Why?","requestedSchema":{"type":"object","properties":`+properties+`}}}},"requestState":"s"}`)
+	}
+}
+
+// TestInputThatIsDeclined: the server is told, and the model learns what cannot be asked for.
+func TestInputThatIsDeclined(t *testing.T) {
+	t.Parallel()
+	const secret, flat = `{"password":{"type":"string"}}`, `{"reason":{"type":"string"}}`
+	for name, tt := range map[string]struct {
+		properties, result string
+		mayAsk             bool
+		sent, says         string
+		failed             bool
+		calls              int
+	}{
+		"a secret":           {secret, `{"content":[{"type":"text","text":"closed"}]}`, true, "decline", "closed\nsvc asked the person for a secret. Nothing secret is asked for with cards, so it was declined.", false, 2},
+		"a secret, or not":   {secret, `{"isError":true,"content":[{"type":"text","text":"no"}]}`, true, "decline", "svc asked the person for a secret. Nothing secret is asked for with cards, so it was declined. no", true, 2},
+		"a secret, always":   {secret, "", true, "decline", "svc asked the person for a secret. Nothing secret is asked for with cards, so it was declined. It was not done.", true, 2},
+		"a list":             {`{"x":{"type":"array"}}`, `{"structuredContent":{"a":1},"content":[]}`, true, "decline", `{"a":1}`, false, 2},
+		"nobody to be asked": {flat, `{"content":[{"type":"text","text":"closed"}]}`, false, "cancel", "closed", false, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := answering(t, asking(tt.properties, tt.result))
+			c, _ := connectTo(t, f.URL)
+			offered(t, c)
+			result, err := run(actions.Attempt{MayAsk: tt.mayAsk}.Context(t.Context()), t, c, "svc_send", map[string]any{"to": "x"})
+			if err != nil || result.Failed() != tt.failed || result.Text() != tt.says || f.count("tools/call") != tt.calls {
+				t.Errorf("got %q, %v after %d calls, want %q", result.Text(), err, f.count("tools/call"), tt.says)
+			}
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			if last := f.seen[len(f.seen)-1]; string(last.Params.Answers) != `{"1":{"action":"`+tt.sent+`"}}` {
+				t.Errorf("the server was told %s", last.Params.Answers)
+			}
+		})
 	}
 }
 

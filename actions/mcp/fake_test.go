@@ -42,6 +42,8 @@ type message struct {
 		Cursor    string          `json:"cursor"`
 		Arguments json.RawMessage `json:"arguments"`
 		Meta      map[string]any  `json:"_meta"`
+		Answers   json.RawMessage `json:"inputResponses"`
+		State     string          `json:"requestState"`
 	} `json:"params"`
 }
 

@@ -400,6 +400,7 @@ type Tool struct {
 	Approval   bool           // each call needs approval
 	Fault      string         // what is wrong with the definition; "": nothing
 	LeftOut    string         // why it is not offered; "": it is
+	NotAllowed bool           // the rules leave it out
 }
 
 // Tools asks the server for its tools and returns what became of each, by name, with those that were accepted
@@ -431,7 +432,7 @@ func (c *Connection) Tools(ctx context.Context) ([]Tool, error) {
 	for remote, d := range c.accepted {
 		if !listed[remote] {
 			tool := c.toolOf(judged{definition: d})
-			tool.LeftOut = "the server no longer has it"
+			tool.Definition, tool.LeftOut = nil, "the server no longer has it"
 			all = append(all, tool)
 		}
 	}
@@ -455,7 +456,7 @@ func (c *Connection) toolOf(j judged) Tool {
 	case fault != nil:
 		tool.LeftOut = fault.Error()
 	case !c.cfg.Rules.Allows(d.remote):
-		tool.LeftOut = "it is not allowed"
+		tool.NotAllowed, tool.LeftOut = true, "it is not allowed"
 	case tool.Accepted == "":
 		tool.LeftOut = "quarantined: nobody has accepted it"
 	case tool.Accepted != d.digest:

@@ -118,6 +118,7 @@ func (s *session) current(l *list, now time.Time) bool {
 func (s *session) options() *sdk.ClientOptions {
 	return &sdk.ClientOptions{
 		Capabilities:           &sdk.ClientCapabilities{},
+		ElicitationHandler:     declineNow,
 		MultiRoundTrip:         &sdk.MultiRoundTripOptions{Disabled: true},
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { s.stale.Store(true) },
 	}
@@ -271,11 +272,24 @@ func (s *session) send(ctx context.Context, remote string, arguments json.RawMes
 	defer s.use.RUnlock()
 	following, cancel := context.WithCancel(ctx)
 	defer cancel()
-	x := &exchange{limit: maxBody, abort: cancel}
 	params := &sdk.CallToolParams{Name: remote, Arguments: arguments}
-	if key := actions.AttemptOf(ctx).Key; key != "" {
-		params.Meta = sdk.Meta{attemptMeta: key}
+	attempt, used := actions.AttemptOf(ctx), ""
+	if attempt.Key != "" {
+		params.Meta = sdk.Meta{attemptMeta: attempt.Key}
 	}
-	_, err := s.client.CallTool(x.follow(following), params)
-	return x.outcome(), err
+	if attempt.Answer != nil {
+		var err error
+		if params.InputResponses, params.RequestState, used, err = responses(attempt.Answer); err != nil {
+			return &exchange{}, err
+		}
+	}
+	for {
+		x := &exchange{limit: maxBody, abort: cancel, used: used}
+		_, err := s.client.CallTool(x.follow(following), params)
+		known := x.outcome()
+		if !known.repeats {
+			return known, err
+		}
+		used = "" // the library counts on
+	}
 }

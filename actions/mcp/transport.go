@@ -16,6 +16,7 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -51,6 +52,8 @@ type exchange struct {
 	redirect   string // the host that the server wants us to go to
 	stream     *bytes.Buffer
 	id         string
+	used       string // an id that it must not have: that of the request whose question it answers; "": none
+	repeats    bool   // it would have had it, so nothing was sent
 }
 
 // answer is a response of JSON-RPC: a result or an error.
@@ -100,7 +103,7 @@ func (x *exchange) outcome() *exchange {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	known := &exchange{
-		sent: x.sent, status: x.status, retryAfter: x.retryAfter, answer: x.answer, tooLarge: x.tooLarge, fault: x.fault, redirect: x.redirect,
+		sent: x.sent, status: x.status, retryAfter: x.retryAfter, answer: x.answer, tooLarge: x.tooLarge, fault: x.fault, redirect: x.redirect, repeats: x.repeats,
 	}
 	if known.answer == nil && x.stream != nil {
 		known.answer = answerIn(x.stream.Bytes(), x.id)
@@ -267,6 +270,11 @@ func (t *httpTransport) exchange(req *http.Request, release func()) (*http.Respo
 	x.note(func() {
 		x.id, x.status, x.fault, x.answer, x.stream, x.redirect, x.tooLarge = id, 0, nil, nil, nil, "", false
 	})
+	if x != nil && id == x.used {
+		release()
+		x.note(func() { x.repeats = true })
+		return response(req, "application/json", io.NopCloser(strings.NewReader(`{"jsonrpc":"2.0","id":`+id+`,"error":{"code":-32603,"message":"the id was used"}}`))), nil
+	}
 	req = req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		WroteHeaders: func() { x.note(func() { x.sent = true }) },
 	}))

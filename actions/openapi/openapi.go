@@ -187,7 +187,7 @@ func (c *Connection) load(ctx context.Context) error {
 		c.names = append(c.names, a.Name)
 	}
 	for _, o := range c.operations {
-		if o.Action == nil && o.LeftOut != errNotAllowed.Error() && o.LeftOut != errMethod.Error() {
+		if o.Action == nil && !o.NotAllowed {
 			c.cfg.Log.Warn().Str("connection", c.cfg.Key).Str("operation", o.Remote).Str("reason", o.LeftOut).Msg("operation is not offered")
 		}
 	}

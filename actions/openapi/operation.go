@@ -33,6 +33,8 @@ type Operation struct {
 	// Action is what a plan may call. nil: none, and LeftOut says why.
 	Action  *actions.Action
 	LeftOut string
+	// NotAllowed says that the rules leave it out.
+	NotAllowed bool
 	// Notes say what of the operation cannot be used, or is different from what the document says.
 	Notes []string
 	// Definition is what an operator accepts, see [connections.Lock]. nil: the operation is not allowed or
@@ -150,6 +152,7 @@ func (c *Connection) operationsOf(d *document) (all []*operation, faults []strin
 			continue
 		}
 		o.Action, o.LeftOut = nil, spelling.OneLine(reason.Error(), maxFault)
+		o.NotAllowed = errors.Is(reason, errNotAllowed) || errors.Is(reason, errMethod)
 		byName := func(name string) bool { return slices.Contains(c.cfg.Rules.Allow, name) }
 		if !errors.Is(reason, errNotAllowed) && !errors.Is(reason, errNotAccepted) && slices.ContainsFunc(o.names[:2], byName) {
 			faults = append(faults, o.at.fault(d.main, "%s is allowed, but cannot be offered: %v", o.Remote, reason))

@@ -72,7 +72,7 @@ type standing struct {
 	At    time.Time `json:"at"`
 }
 
-// decided is what to say about an approval that nobody waits for any more.
+// decided is what to say about an approval or a question that nobody waits for any more.
 type decided struct {
 	ID    string `json:"id"`
 	Asker string `json:"asker"`
@@ -251,6 +251,9 @@ func (x *execution) decided(ctx context.Context, a *Approval) error {
 	case d == nil:
 		count(x.engine.meter.approvals, "expired")
 		audit{x.Turn}.approval(&x.rec, a, "expired")
+		if r := (requests{x.Turn}).of(); r != nil {
+			r.Status = actions.RequestExpired
+		}
 		x.renote(a, "["+a.Action+" was not approved in time. It did not run.]")
 		x.rec.Run, x.rec.Phase = nil, done
 	case d.Approved:
@@ -263,6 +266,9 @@ func (x *execution) decided(ctx context.Context, a *Approval) error {
 		run.Decided = &decidedCall{Action: a.Action}
 		x.goOnWithout(waitingNote(a), rejected)
 	default:
+		if r := (requests{x.Turn}).of(); r != nil {
+			r.Status = actions.RequestRejected
+		}
 		said = x.wontDo(a.Action)
 		x.renote(a, "["+said+"]")
 		x.rec.Run = nil
@@ -406,13 +412,19 @@ type decider struct {
 	decision
 }
 
-func (t *decider) decide(ctx context.Context) error {
+// until tries again, for a while, as long as the record that the turn looks for may be about to wait.
+func (t *Turn) until(ctx context.Context, try func(context.Context) error) error {
 	until := time.Now().Add(decideWithin)
-	err := t.try(ctx)
+	err := try(ctx)
 	for errors.Is(err, errNotYet) && time.Now().Before(until) {
 		wait(ctx, 100*time.Millisecond, nil)
-		err = t.try(ctx)
+		err = try(ctx)
 	}
+	return err
+}
+
+func (t *decider) decide(ctx context.Context) error {
+	err := t.until(ctx, t.try)
 	if errors.Is(err, errNotYet) {
 		err = t.refuse(noLonger)
 	}
@@ -439,7 +451,7 @@ func (t *decider) try(ctx context.Context) error {
 	}
 	w, err := e.inbox.Find(ctx, queue, id)
 	if errors.Is(err, inbox.ErrNoRecord) {
-		return t.past(ctx, queue, running > 0)
+		return t.past(ctx, queue, t.Approval, running > 0, noLonger)
 	}
 	if err != nil {
 		return err
@@ -453,7 +465,7 @@ func (t *decider) try(ctx context.Context) error {
 		return err
 	}
 	if rec.Wait.For != forApproval || rec.Wait.Approval.ID != t.Approval {
-		return t.past(ctx, queue, false)
+		return t.past(ctx, queue, t.Approval, false, noLonger)
 	}
 	a := rec.Wait.Approval
 	t.Activity.Locale = cmp.Or(t.Activity.Locale, asked.Locale)
@@ -506,22 +518,22 @@ func (t *decider) try(ctx context.Context) error {
 	return nil
 }
 
-// past says what became of an approval that nobody waits for.
-func (t *decider) past(ctx context.Context, queue state.Key, running bool) error {
+// past says what became of an approval or a question that nobody waits for; unknown, if that is not known.
+func (t *Turn) past(ctx context.Context, queue state.Key, id string, running bool, unknown texts.Text) error {
 	scopes, err := t.engine.cfg.Store.Load(ctx, queue)
 	if err != nil {
 		return err
 	}
 	t.Activity.Locale = cmp.Or(t.Activity.Locale, state.Of[reference](scopes[0]).Locale)
 	list := state.Of[approvals](scopes[0]).Decided
-	if at := slices.IndexFunc(list, func(d decided) bool { return d.ID == t.Approval }); at >= 0 {
+	if at := slices.IndexFunc(list, func(d decided) bool { return d.ID == id }); at >= 0 {
 		count(t.engine.meter.duplicates, "click")
 		return &refusal{list[at].Said}
 	}
 	if running {
 		return errNotYet
 	}
-	return t.refuse(noLonger)
+	return &refusal{t.Translate(unknown)}
 }
 
 // mayDecide reports whether that person may decide.
@@ -629,6 +641,9 @@ func (a *Approval) describe(t *Turn, asker activity.Account) []any {
 	}
 	if a.Reason != "" {
 		rows = append(rows, small(a.Reason))
+	}
+	if r := (requests{t}).asks(); r != "" {
+		return append(rows, small(r))
 	}
 	return append(rows, small(t.Translate("Asked by %s.", cmp.Or(titles.Visible(asker.Name), t.Translate("the person of this message")))))
 }

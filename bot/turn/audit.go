@@ -43,6 +43,8 @@ type AuditEntry struct {
 	Account      string `json:"account,omitempty"`
 	Channel      string `json:"channel,omitempty"`
 	Conversation string `json:"conversation,omitempty"`
+	// By is the program that asked in the person's name, see [actions.Request]. "": the person did.
+	By string `json:"by,omitempty"`
 }
 
 const (
@@ -77,10 +79,10 @@ func (t audit) approval(rec *Record, a *Approval, outcome string) {
 }
 
 // call adds an entry about a call to the turn's record, unless the action changes only state or was
-// not called. step is how many calls the turn made before.
-func (t audit) call(c *call, step int, outcome string) {
+// not called.
+func (t audit) call(c *call, outcome string) {
 	if c.made && (c.action == nil || !c.action.StateOnly) {
-		t.add(&t.rec, AuditEntry{What: auditCall, Outcome: outcome, Action: c.command.Action, Entities: hashOf(c.command.Entities), ID: attemptKey(t.rec.ID, step)})
+		t.add(&t.rec, AuditEntry{What: auditCall, Outcome: outcome, Action: c.command.Action, Entities: hashOf(c.command.Entities), ID: c.key})
 	}
 }
 
@@ -96,11 +98,10 @@ func attemptKey(turn string, step int) string { return fmt.Sprintf("%s.%d", turn
 
 // unknown adds entries about the next calls of the plan, of which nobody knows what they did.
 func (t audit) unknown(calls int) {
-	run := t.rec.Run
 	for i := range calls {
-		c := t.exec.check(run.Progress.Next + i)
-		c.made = true
-		t.call(&c, run.Steps+i, auditUnknown)
+		c := t.exec.check(t.rec.Run.Progress.Next + i)
+		c.made, c.key = true, t.exec.key(i)
+		t.call(&c, auditUnknown)
 	}
 }
 
@@ -111,6 +112,9 @@ func (t audit) add(rec *Record, entry AuditEntry) {
 	entry.At, entry.Turn = time.Now().UTC().Truncate(time.Microsecond), rec.ID
 	entry.User, entry.Tenant = provedIDs(t.Turn)
 	entry.Account, entry.Channel, entry.Conversation = t.Activity.From.ID, t.Activity.ChannelID, t.Activity.Conversation.ID
+	if r := (requests{t.Turn}).of(); r != nil {
+		entry.By = r.By
+	}
 	rec.Audit = append(rec.Audit, entry)
 }
 

@@ -36,6 +36,7 @@ var ownValues = map[string]texts.Text{
 	"skills":        "loaded skills",
 	"greeted":       "whether I said hello",
 	"handoffs":      "what you can go on with elsewhere",
+	"keptrequests":  "what programs asked for in your name",
 }
 
 // errTooMuch says that there is more data than may be sent.
@@ -53,6 +54,12 @@ type personData struct {
 func (d *personData) texts(ctx context.Context) ([]string, error) {
 	about := map[string]any{}
 	err := d.all(d.User, about)
+	if err == nil && d.engine.cfg.Requests {
+		var docs []*state.Scope
+		if docs, err = d.engine.cfg.Store.Load(ctx, requestsKey(userKey(d.Activity))); len(docs) > 0 {
+			err = d.all(docs[0], about)
+		}
+	}
 	if err == nil {
 		err = d.add(d.Translate("About you"), about)
 	}
@@ -193,7 +200,7 @@ func (d *personData) mine(scope *state.Scope, values map[string]any) {
 
 // waiting describes what waits for the owner in a queue; "" is everybody.
 func (d *personData) waiting(ctx context.Context, queue state.Key, owner string) (list []map[string]any, err error) {
-	all, err := d.waitsOf(ctx, queue, owner, forTime, forApproval, forSignIn, forFile, forOperator)
+	all, err := d.waitsOf(ctx, queue, owner, forTime, forApproval, forSignIn, forAnswer, forFile, forOperator)
 	if err != nil {
 		return nil, err
 	}
@@ -242,6 +249,9 @@ func (d *personData) describe(w Wait, found inbox.Waiting) map[string]any {
 	}
 	if rec.File != nil {
 		one["file"] = rec.File.Name
+	}
+	if rec.Wait != nil && rec.Wait.Question != nil {
+		one["action"], one["question"] = d.title(rec.Wait.Question.Action), rec.Wait.Question.Form.Text
 	}
 	if rec.Wait != nil && rec.Wait.Approval != nil {
 		one["action"], one["entities"] = d.title(rec.Wait.Approval.Action), rec.Wait.Approval.Entities

@@ -108,6 +108,7 @@ type post struct {
 	attempt string // key of the action call that sends it; "": none
 	known   reference
 	person  string // who alone may read it; "": everybody
+	request *request
 }
 
 func (e *Engine) notify(ctx context.Context, p *post) (string, error) {
@@ -130,6 +131,8 @@ func (e *Engine) notify(ctx context.Context, p *post) (string, error) {
 // check refuses a notice that could never be sent, or never run.
 func (e *Engine) check(p *post) error {
 	switch {
+	case p.request != nil:
+		return nil
 	case p.Run != "" && e.cfg.Notice(p.Run) == nil:
 		return fmt.Errorf("no handler is registered with OnNotice for %q", p.Run)
 	case p.Run != "" && len(p.Activities) > 0:
@@ -242,6 +245,9 @@ func (e *Engine) meet(ctx context.Context, p *post) error {
 // that wait.
 func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 	a := p.known.in(p.To)
+	if p.request != nil {
+		a.From.AadObjectID = p.request.Person
+	}
 	raw, err := a.Encode()
 	if err != nil {
 		return "", err
@@ -252,7 +258,7 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 		return "", err
 	}
 	entry, key := inbox.Entry{Queue: queueOf(p.To)}, p.key(messages)
-	t.rec.Notice = &pendingNotice{Messages: messages, Known: p.known, Keyed: key != "" && p.Every == "", Run: p.Run, Person: p.person}
+	t.rec.Notice = &pendingNotice{Messages: messages, Known: p.known, Keyed: key != "" && p.Every == "", Run: p.Run, Person: p.person, Request: p.request}
 	t.rec.Trace = traceparent(ctx)
 	if p.Run != "" {
 		t.rec.Text, t.Text = p.Text, p.Text
@@ -398,6 +404,10 @@ func sendNotice(ctx context.Context, t *Turn) error {
 			return nil
 		}
 		sent.Turns, t.rec.Notice.Keyed = newest(append(sent.Turns, t.ID), maxSentNotices), false
+	}
+	if r := t.rec.Notice.Request; r != nil {
+		t.Activity.From.AadObjectID = r.Person
+		return requests{t}.run(ctx)
 	}
 	if run := t.rec.Notice.Run; run != "" {
 		h := t.engine.cfg.Notice(run)

@@ -114,15 +114,19 @@ type Run struct {
 	Progress *plan.Progress `json:"progress,omitempty"`
 	// InFlight is how many of the next commands were about to be called when the record was saved.
 	// After a crash nobody knows whether they started or what they did.
-	InFlight int                       `json:"in_flight,omitempty"`
-	Steps    int                       `json:"steps,omitempty"`  // action calls so far
-	Rounds   []actions.Round           `json:"rounds,omitempty"` // each plan and its outcomes
-	Usage    actions.Usage             `json:"usage"`
-	Asked    int                       `json:"asked,omitempty"`     // approvals asked for so far
-	Decided  *decidedCall              `json:"decided,omitempty"`   // the last call that a person decided
-	Approved string                    `json:"approved,omitempty"`  // hash of the next call, if a person approved it
-	SignedIn string                    `json:"signed_in,omitempty"` // the connection that the person signed in to for the next call
-	Temp     map[string]jsontext.Value `json:"temp,omitempty"`      // values of the turn's temporary state
+	InFlight int             `json:"in_flight,omitempty"`
+	Steps    int             `json:"steps,omitempty"`  // action calls so far
+	Rounds   []actions.Round `json:"rounds,omitempty"` // each plan and its outcomes
+	Usage    actions.Usage   `json:"usage"`
+	Asked    int             `json:"asked,omitempty"`     // approvals and answers asked for so far
+	Decided  *decidedCall    `json:"decided,omitempty"`   // the last call that a person decided
+	Approved string          `json:"approved,omitempty"`  // hash of the next call, if a person approved it
+	SignedIn string          `json:"signed_in,omitempty"` // the connection that the person signed in to for the next call
+	// Question is what the next call asked the person, with the answer once that is there. Asking are the
+	// keys of the next calls, of which each has asked.
+	Question *question                 `json:"question,omitempty"`
+	Asking   []string                  `json:"asking,omitempty"`
+	Temp     map[string]jsontext.Value `json:"temp,omitempty"` // values of the turn's temporary state
 }
 
 // decidedCall is a call that a person approved or rejected.
@@ -176,6 +180,7 @@ type Wait struct {
 	Reason   string    `json:"reason,omitempty"`
 	Approval *Approval `json:"approval,omitempty"`
 	SignIn   *signIn   `json:"sign_in,omitempty"`
+	Question *question `json:"question,omitempty"`
 	// Owner is who may withdraw it. Topic, Memo and Conversation are those of a notice.
 	Owner        string `json:"owner,omitempty"`
 	Topic        string `json:"topic,omitempty"`
@@ -191,9 +196,9 @@ type Wait struct {
 	Replaces string `json:"replaces,omitempty"`
 }
 
-// listed is the wait as the inbox lists it: all but the approval.
+// listed is the wait as the inbox lists it: all but the approval and the question.
 func (w Wait) listed() inbox.Wait {
-	w.Approval = nil
+	w.Approval, w.Question = nil, nil
 	about, err := json.Marshal(w)
 	if err != nil {
 		panic(err) // texts and times always encode
@@ -218,6 +223,7 @@ type waitKind string
 const (
 	forApproval waitKind = "approval"
 	forSignIn   waitKind = "sign_in"
+	forAnswer   waitKind = "answer" // to a question of an action
 	forTime     waitKind = "time"
 	forChannel  waitKind = "channel"
 	forOperator waitKind = "operator" // a dead letter
@@ -256,6 +262,8 @@ type pendingNotice struct {
 	Due   time.Time `json:"due,omitzero"`   // in the time zone that people read it in
 	Keyed bool      `json:"keyed,omitzero"` // the record's id is made from the notice's key
 	Run   string    `json:"run,omitempty"`  // the handler that runs instead of sending Messages
+	// Request is the call that it runs, if another program asked for one.
+	Request *request `json:"request,omitempty"`
 	// Person is who alone may read it, because they asked for it in private.
 	Person string `json:"person,omitempty"`
 }

@@ -30,6 +30,9 @@ var errNoCommands = errors.New("the planner made an empty plan")
 // makePlan is the phase Planning: it asks the planner for the next plan. A plan that exceeds a
 // limit does not start.
 func (x *execution) makePlan(ctx context.Context) error {
+	if r := (requests{x.Turn}); r.of() != nil {
+		return r.plan(ctx)
+	}
 	err := x.nextPlan(ctx)
 	if err == nil {
 		x.rec.Phase, x.progressed = running, true
@@ -64,7 +67,7 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	case x.Usage.Messages+p.Says() > x.Budget.Messages: // a custom planner or a hook ignored the budget
 		return &LimitError{Limit: limitSays}
 	}
-	run.Progress = p.Start(nil)
+	run.Progress, run.Question, run.Asking = p.Start(nil), nil, nil
 	x.Rounds = append(x.Rounds, actions.Round{Preface: p.Preface})
 	if x.progressed || x.bot != nil || changed(x.scopes[1:]...) || !x.moved && changed(x.Conversation) {
 		return nil // a rerun starts at the last save, not at this plan: it has to repeat what was done since then
@@ -299,6 +302,7 @@ type execution struct {
 // result is added.
 type call struct {
 	command plan.Command
+	key     string // of its attempt
 	action  *actions.Action
 	result  actions.Result
 	asks    actions.Approval // the approval that it needs
@@ -321,6 +325,9 @@ func (x *execution) do(ctx context.Context) error {
 		if x.stream.shows() { // what was shown is not what is to be said once this is done
 			return x.put(nil)
 		}
+		if q := x.rec.Run.Question; q != nil && q.Answer == nil {
+			return x.askPerson(ctx)
+		}
 		var err error
 		if calls, err = x.prepare(ctx); err != nil {
 			return err
@@ -341,6 +348,9 @@ func (x *execution) do(ctx context.Context) error {
 			return nil
 		}
 	}
+	for i := range calls {
+		calls[i].key = x.key(i)
+	}
 	x.calls, x.granted, x.outage = nil, calls[0].granted, nil
 	x.snapshot()
 	if !x.invoke(ctx, calls) {
@@ -350,13 +360,21 @@ func (x *execution) do(ctx context.Context) error {
 		return x.outage // the calls are repeated once redis is back
 	}
 	for i := range calls {
-		x.offerFiles(ctx, &calls[i], i)
+		x.offerFiles(ctx, &calls[i])
 	}
 	x.progressed = true
-	x.begun, x.rec.Run.InFlight, x.rec.Run.Approved, x.rec.Run.SignedIn, x.tokens = 0, 0, "", "", nil
-	err := x.settle(ctx, calls)
+	x.begun, x.rec.Run.InFlight, x.rec.Run.SignedIn, x.tokens = 0, 0, "", nil
+	made := len(calls) - x.deferAsking(calls)
+	if made > 0 { // else the approved call is made again
+		x.rec.Run.Approved = ""
+	} else {
+		x.rollback()
+	}
+	err := x.settle(ctx, calls[:made])
 	if err != nil {
 		x.saveLate(ctx)
+	} else if made < len(calls) && x.rec.Run != nil && x.rec.Run.Progress != nil {
+		x.noteAsking(calls[made:])
 	}
 	return err
 }
@@ -378,7 +396,7 @@ func (x *execution) prepare(ctx context.Context) (calls []call, err error) {
 		if err := (signingIn{x}).token(ctx, &c); err != nil {
 			return nil, err
 		}
-		alone := c.err != nil || c.asks.Required || c.granted || c.signsIn
+		alone := c.err != nil || c.asks.Required || c.granted || c.signsIn || i == 0 && x.rec.Run.Question != nil
 		if alone && i > 0 {
 			break // it comes first next time
 		}
@@ -408,13 +426,13 @@ func (x *execution) check(index int) call {
 	return call{command: c, action: action, err: err}
 }
 
-// offerFiles stores the files that the i-th of the calls has for the person.
-func (x *execution) offerFiles(ctx context.Context, c *call, i int) {
+// offerFiles stores the files that the call has for the person.
+func (x *execution) offerFiles(ctx context.Context, c *call) {
 	for n, f := range c.result.Files() {
 		if c.err != nil {
 			return
 		}
-		offer, err := fileTurn{x.Turn}.offer(ctx, f, attemptKey(x.ID, x.rec.Run.Steps+i)+"\n"+strconv.Itoa(n))
+		offer, err := fileTurn{x.Turn}.offer(ctx, f, c.key+"\n"+strconv.Itoa(n))
 		c.offers, c.err = append(c.offers, offer), err
 	}
 }
@@ -475,7 +493,11 @@ func (x *execution) make(ctx context.Context, c *call, i int) {
 	if c.err != nil {
 		return
 	}
-	ctx = actions.Attempt{Key: attemptKey(x.ID, x.rec.Run.Steps+i), Again: i < x.begun}.Context(ctx)
+	attempt := actions.Attempt{Key: c.key, Again: i < x.begun, MayAsk: x.mayAsk(i)}
+	if i == 0 {
+		attempt.Answer = x.rec.Run.Question.answer()
+	}
+	ctx = attempt.Context(ctx)
 	ctx, s := command(ctx, c.action)
 	began := time.Now()
 	if x.engine.cfg.Hooks.Call == nil {
@@ -577,9 +599,10 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 	for i := range calls {
 		c := &calls[i]
 		x.rec.Run.Steps++
+		x.rec.Run.Question, x.rec.Run.Asking = nil, x.rec.Run.Asking[min(len(x.rec.Run.Asking), 1):]
 		if unknown := errors.Is(c.err, actions.ErrUncertain); unknown || c.err != nil && ctx.Err() != nil {
 			x.uncertain = append(x.uncertain, c.command.Action)
-			audit{x.Turn}.call(c, x.rec.Run.Steps-1, auditUnknown)
+			audit{x.Turn}.call(c, auditUnknown)
 			x.engine.meter.action(c, "cut_off")
 			if unknown {
 				zerolog.Ctx(ctx).Error().Str("action", c.command.Action).Str("error", cause(c.err)).Msg("nobody knows whether a call was done")
@@ -590,7 +613,7 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 		x.outside = x.outside || c.action != nil && !c.action.StateOnly
 		stop = cmp.Or(stop, c.stop)
 		x.finishCall(ctx, c)
-		audit{x.Turn}.call(c, x.rec.Run.Steps-1, outcomeOf(c.result))
+		audit{x.Turn}.call(c, outcomeOf(c.result))
 		if c.result.Failed() {
 			again = true
 			if len(calls) == 1 { // parallel calls change no state
@@ -618,7 +641,7 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 		x.leaveOut()
 		err = cmp.Or(err, x.planAgain())
 	}
-	if err == nil && len(shown) > 0 { // the save that has the outcomes has the cards, too
+	if err == nil && len(shown) > 0 && (requests{x.Turn}).of() == nil { // the save that has the outcomes has the cards, too
 		return x.put(shown)
 	}
 	return err

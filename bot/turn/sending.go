@@ -161,7 +161,7 @@ func (o *outbox) later(ctx context.Context, err error) error {
 	asked := o.rec.Wait
 	o.rec.Phase, o.rec.Wait = waiting, &Wait{For: forChannel, Until: time.Now().Add(after).UTC(), Then: sending}
 	if asked != nil {
-		o.rec.Wait.Approval, o.rec.Wait.SignIn = asked.Approval, asked.SignIn
+		o.rec.Wait.Approval, o.rec.Wait.SignIn, o.rec.Wait.Question = asked.Approval, asked.SignIn, asked.Question
 	}
 	if err := o.Save(ctx); err != nil {
 		return err

@@ -97,14 +97,15 @@ func (t *Turn) elsewhere(conversation string) actions.Recipient {
 	return to
 }
 
-// queue is the queue of the turn's conversation. Decisions about approvals have a queue of their
-// own, so that none waits for a running turn.
+// queue is the queue of the turn's conversation. Decisions about approvals and answers to questions have
+// a queue of their own, so that none waits for a running turn.
 func (t *Turn) queue() state.Key {
 	queue := queueOf(actions.To(t.Activity))
 	if _, ok := answersCard(t.Activity); ok && t.SignsIn() {
 		return signIns{t}.queueOfAnswer(queue)
 	}
-	if _, ok := decisionOf(t); ok {
+	_, decides := decisionOf(t)
+	if _, ok := answerOf(t); ok || decides {
 		return queue.Under("queues", "decisions")
 	}
 	if t.beside != "" {
@@ -366,6 +367,8 @@ func (t *Turn) remember(texts ...string) {
 		note = waitingNote(t.rec.Wait.Approval)
 	case t.rec.Wait != nil && t.rec.Wait.SignIn != nil:
 		note = t.rec.Wait.SignIn.note()
+	case t.rec.Wait != nil && t.rec.Wait.Question != nil:
+		note = t.rec.Wait.Question.note()
 	case d != nil && d.Approved:
 		note = "[" + d.Action + " was approved.]"
 	case d != nil:
@@ -423,6 +426,8 @@ type reference struct {
 // and that must not affect their state.
 type home struct {
 	Conversation string `json:"c,omitempty"`
+	// Directory is how the directory knows the person, see [requests.directoryID].
+	Directory string `json:"d,omitempty"`
 }
 
 func homeKey(person state.Key) state.Key { return person.Under("notes", "home") }
@@ -432,6 +437,12 @@ func homeKey(person state.Key) state.Key { return person.Under("notes", "home") 
 func (t *Turn) keepHome(ctx context.Context) {
 	if t.home == nil {
 		return
+	}
+	if changed, err := t.home.Changed(); err == nil && changed && state.Peek[home](t.home).Directory != "" {
+		if err := (requests{t}).list(ctx); err != nil && !errors.Is(err, state.ErrConflict) {
+			zerolog.Ctx(ctx).Warn().Err(err).Msg("could not note which account the person has")
+			return
+		}
 	}
 	err := t.engine.cfg.Store.Save(ctx, t.home)
 	if err != nil && !errors.Is(err, state.ErrConflict) {
@@ -461,6 +472,9 @@ func (t *Turn) noteReference() {
 		now.Person = a.From.ID
 		if t.home != nil && state.Peek[home](t.home).Conversation != c.ID {
 			state.Of[home](t.home).Conversation = c.ID
+		}
+		if id := (requests{t}).directoryID(); t.home != nil && id != "" && state.Peek[home](t.home).Directory != id {
+			state.Of[home](t.home).Directory = id
 		}
 	}
 	if t.moved = *before != now; t.moved {
@@ -618,6 +632,9 @@ func (t *Turn) forgetPerson(ctx context.Context) error {
 		return err
 	}
 	t.home = nil
+	if err := (requests{t}).forget(ctx); err != nil {
+		return err
+	}
 	t.User.Delete()
 	if err := t.forgetHere(ctx); err != nil {
 		return err
@@ -645,7 +662,7 @@ func (t *Turn) forgetHere(ctx context.Context) error {
 	}
 	t.forgetStanding(t.Conversation, t.Activity.From.ID)
 	state.Of[prompts.History](t.Thread).Forget(t.Activity.From.ID)
-	return t.dropWaits(ctx, t.Activity.Conversation.ID, t.Activity.From.ID, forTime, forApproval, forSignIn, forFile, forOperator)
+	return t.dropWaits(ctx, t.Activity.Conversation.ID, t.Activity.From.ID, forTime, forApproval, forSignIn, forAnswer, forFile, forOperator)
 }
 
 // sharedValues names what the bot keeps in conversations that the person shares with others.
@@ -684,7 +701,7 @@ func (t *Turn) sharedValues(ctx context.Context) (names []string, err error) {
 // ForgetConversation deletes everything stored about the turn's conversation, including what waits
 // in it.
 func (t *Turn) ForgetConversation(ctx context.Context) error {
-	if err := t.dropWaits(ctx, t.Activity.Conversation.ID, "", forTime, forApproval, forSignIn, forFile, forOperator); err != nil {
+	if err := t.dropWaits(ctx, t.Activity.Conversation.ID, "", forTime, forApproval, forSignIn, forAnswer, forFile, forOperator); err != nil {
 		return err
 	}
 	t.Conversation.Delete()
@@ -692,10 +709,11 @@ func (t *Turn) ForgetConversation(ctx context.Context) error {
 	return nil
 }
 
-// ForgetApprovals drops all approvals that the conversation waits for or that were given for good.
+// ForgetApprovals drops all approvals and answers that the conversation waits for, and the approvals that
+// were given for good.
 func (t *Turn) ForgetApprovals(ctx context.Context) error {
 	t.forgetStanding(t.Conversation, "")
-	return t.dropWaits(ctx, t.Activity.Conversation.ID, "", forApproval, forSignIn)
+	return t.dropWaits(ctx, t.Activity.Conversation.ID, "", forApproval, forSignIn, forAnswer)
 }
 
 // forgetStanding deletes from the conversation's state the approvals and decisions that one person
@@ -801,7 +819,7 @@ func (t *Turn) forgetIn(ctx context.Context, place string) error {
 	if personal {
 		owner = ""
 	}
-	if err := t.dropWaits(ctx, conversation, owner, forTime, forApproval, forSignIn, forFile, forOperator); err != nil {
+	if err := t.dropWaits(ctx, conversation, owner, forTime, forApproval, forSignIn, forAnswer, forFile, forOperator); err != nil {
 		return err
 	}
 	t.forgetStanding(scopes[len(scopes)-1], owner)

@@ -302,6 +302,11 @@ func (t *Turn) resume(ctx context.Context) error {
 		return signingIn{t.exec}.ended(ctx, w.SignIn)
 	case w.SignIn != nil: // the card is still to be sent
 		t.rec.Wait = w.SignIn.wait()
+	case w.Question != nil && (w.For == forAnswer || w.Then == waiting):
+		t.exec.answered(ctx, w.Question)
+		return nil
+	case w.Question != nil: // the card is still to be sent
+		t.rec.Wait = w.Question.wait()
 	case w.For == forApproval, w.Then == waiting: // or it became a dead letter meanwhile
 		return t.exec.decided(ctx, w.Approval)
 	case w.Approval != nil: // the question is still to be sent
@@ -390,6 +395,9 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 		}
 	}
 	t.keepHome(ctx)
+	if err := (requests{t}).keep(ctx); err != nil {
+		return false, err
+	}
 	quotas{t}.spend(ctx)
 	id := t.rec.ID
 	for again := true; again; {
@@ -517,6 +525,10 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 	}
 	if w != nil && w.SignIn != nil && t.saveFault == nil {
 		t.exec.replaceNote(w.SignIn.note(), "["+w.SignIn.Action+" needs a sign-in, but the person could not be asked.]")
+		keep = true
+	}
+	if w != nil && w.Question != nil && t.saveFault == nil {
+		t.exec.replaceNote(w.Question.note(), "["+w.Question.Action+" needs an answer, but the person could not be asked.]")
 		keep = true
 	}
 	switch {
@@ -778,11 +790,16 @@ func (t *Turn) Answer(a Answer) {
 }
 
 // Decision returns the handler of an activity that decides an approval; it needs no state of the
-// conversation. nil: the activity decides nothing. An answer to a sign-in card is a decision, too.
+// conversation. nil: the activity decides nothing. An answer to a sign-in card or to a question is a
+// decision, too.
 func (t *Turn) Decision() Handler {
 	if s, ok := answersCard(t.Activity); ok && t.SignsIn() {
 		t.LeaveState()
 		return func(ctx context.Context, t *Turn) error { return (&signer{t, s}).answer(ctx) }
+	}
+	if a, ok := answerOf(t); ok {
+		t.LeaveState()
+		return func(ctx context.Context, t *Turn) error { return (&answerer{t, a}).answer(ctx) }
 	}
 	d, ok := decisionOf(t)
 	if !ok {
@@ -1083,8 +1100,11 @@ func (t *Turn) repliesInResponse() bool { return t.rec.Answer != nil && t.rec.An
 // Log is the bot's log with the ids of the turn.
 func (t *Turn) Log() *zerolog.Logger {
 	id := t.Activity.ID
-	if w := t.rec.Wait; w != nil && w.Approval != nil && w.Approval.Decision != nil {
+	switch w := t.rec.Wait; {
+	case w != nil && w.Approval != nil && w.Approval.Decision != nil:
 		id = cmp.Or(w.Approval.Decision.Click, id)
+	case w != nil && w.Question != nil && w.Question.Answer != nil:
+		id = cmp.Or(w.Question.Answer.Click, id)
 	}
 	with := t.engine.cfg.Log.With().
 		Str("turn", t.ID).

@@ -44,6 +44,11 @@ func (c evalCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams
 	if err := cli.Check(s); err != nil {
 		return err
 	}
+	closeAll, err := s.Connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeAll()
 	sides := []*settings.Settings{s}
 	if len(c.Against) > 0 {
 		other, err := s.Against(c.Against)

@@ -12,6 +12,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/actions/reminders"
+	"github.com/planbot-go/planbot/app/botfile"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 )
@@ -22,6 +23,25 @@ type commands struct {
 
 	Run  runCmd  `cmd:"" help:"Play scenarios: conversations that are written down, with what the model says and the bot has to do."`
 	Eval evalCmd `cmd:"" help:"Measure how well the model plans, alone or beside another set of settings; run nothing."`
+}
+
+// AfterApply makes the bot that BOT_FILE describes the one that is tested.
+func (c *commands) AfterApply() error {
+	if c.Settings.File == "" {
+		return nil
+	}
+	f, err := botfile.Read(c.Settings.File)
+	if err == nil {
+		err = f.Apply(&c.Settings)
+	}
+	if err != nil {
+		return cli.Usage(err)
+	}
+	c.Run.welcome = f.Welcome()
+	if len(c.Run.Files) == 0 {
+		c.Run.Files = f.Tests()
+	}
+	return nil
 }
 
 func main() { cli.Main(run) }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
@@ -27,13 +28,15 @@ import (
 )
 
 type runCmd struct {
-	Files []string `arg:"" name:"file" help:"scenarios as JSON or YAML: files, folders whose *.json, *.yaml and *.yml are played, or - for standard input"`
+	Files []string `arg:"" optional:"" name:"file" help:"scenarios as JSON or YAML: files, folders whose *.json, *.yaml and *.yml are played, or - for standard input; without one the tests of bot.yaml (--file)"`
 	actionsFlag
 	Only    string `name:"run" placeholder:"REGEXP" help:"only the scenarios with such a name"`
 	JUnit   string `name:"junit" type:"path" placeholder:"FILE" help:"also write the results as JUnit's XML"`
 	JSON    bool   `help:"print a JSON object; the last line then goes to standard error"`
 	Verbose bool   `short:"v" help:"show also what passed, and what happened in it"`
 	Update  bool   `help:"take changed prompts: write the cassettes of recordings anew, where all else is right"`
+
+	welcome string // of the bot in a file
 }
 
 // Help says what the registry is for.
@@ -41,6 +44,7 @@ func (runCmd) Help() string {
 	return "Plays conversations that are written down, with a model that says what is written there. " +
 		"With --actions the actions do what the scenarios say, else they are those of Planbot's own bot, and real, " +
 		"with the prompts of BOT_PROMPTS_DIR and the skills of BOT_SKILLS_DIR. " +
+		"With --file the bot is the one in that file, with its connections to real services. " +
 		"Beside a recording NAME.scenario.yaml, prompts are compared with those in NAME.cassette.yaml. " +
 		"The exit code is 1 when anything failed, or nothing was played."
 }
@@ -52,8 +56,12 @@ func (c runCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams)
 	if err != nil {
 		return cli.Usage(fmt.Errorf("--run: %w", err))
 	}
+	if len(c.Files) == 0 {
+		return cli.Usage(errors.New("expected \"<file> ...\", or --file with a bot.yaml that has tests"))
+	}
 	var all []record.Scenario
-	cfg, err := c.bot(cli.Logger(std.Err, s, zerolog.ErrorLevel).WithContext(ctx), s)
+	cfg, end, err := c.bot(cli.Logger(std.Err, s, zerolog.ErrorLevel).WithContext(ctx), s)
+	defer end()
 	if err == nil {
 		all = c.read(std.In, only)
 	} else {
@@ -171,14 +179,15 @@ func (c runCmd) hasScenarios(name string) bool {
 }
 
 // bot is what scenarios are played on: actions that do what these say or, without them, the
-// bot of the settings, as far as its prompts and actions go.
-func (c runCmd) bot(ctx context.Context, s *settings.Settings) (bottest.Config, error) {
+// bot of the settings, as far as its prompts and actions go. Call end when all are played.
+func (c runCmd) bot(ctx context.Context, s *settings.Settings) (_ bottest.Config, end func(), err error) {
+	end = func() {}
 	registry, err := c.registry(s)
 	if err != nil || c.Actions != "" {
-		return bottest.Config{Actions: registry, Scripted: true}, err
+		return bottest.Config{Actions: registry, Scripted: true}, end, err
 	}
 	if err := cli.Check(s); err != nil {
-		return bottest.Config{}, err
+		return bottest.Config{}, end, err
 	}
 	s.PromptsReload, s.SkillsReload = false, false // what is tested stays as it is meanwhile
 	if s.Planner != settings.Sequence {
@@ -186,14 +195,28 @@ func (c runCmd) bot(ctx context.Context, s *settings.Settings) (bottest.Config, 
 	}
 	runner, _, err := s.ScriptSandbox(ctx)
 	if err != nil {
-		return bottest.Config{}, err
+		return bottest.Config{}, end, err
+	}
+	closeAll, err := s.Connect(ctx)
+	if err != nil {
+		return bottest.Config{}, end, err
+	}
+	out := newOutside()
+	end = func() {
+		closeAll()
+		out.close()
+	}
+	s.Connected = slices.Clone(s.Connected)
+	for i, connection := range s.Connected {
+		connection.Offer(ctx, settings.Turn("")) // so that what it has is known before the first scenario
+		s.Connected[i] = &outsider{Connection: connection, out: out}
 	}
 	offline := func(string) (models.Model, error) { return models.Offline{}, nil }
 	all := planner.Config{Model: models.Offline{}, Named: offline, Actions: registry}
 	if _, _, err = s.Complete(ctx, &all, runner); err != nil {
-		return bottest.Config{}, err
+		return bottest.Config{}, end, err
 	}
-	return bottest.Config{New: func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
+	return bottest.Config{Name: c.name(s), New: func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
 		of, cfg := planner.Config{Model: parts.Model, Named: parts.Named, Actions: s.Actions()}, parts.Bot
 		provider, _, err := s.Complete(ctx, &of, runner)
 		if err != nil {
@@ -202,12 +225,30 @@ func (c runCmd) bot(ctx context.Context, s *settings.Settings) (bottest.Config, 
 		if provider != nil {
 			cfg.Skills = provider
 		}
+		if s.File != "" {
+			cfg.Name, cfg.Examples, cfg.Texts, cfg.Welcome = s.Bot.Name, s.Bot.Examples, s.Bot.Texts, c.welcome
+			asked := cfg.Policy
+			cfg.Policy = func(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
+				if slices.Contains(s.ApprovalActions, call.Action.Name) {
+					return actions.Approval{Required: true}, nil
+				}
+				return asked(ctx, turn, call)
+			}
+		}
 		cfg.Actions = of.Actions
 		if cfg.Planner, err = parts.Planner(ctx, settings.Sequence, of); err != nil {
 			return nil, err
 		}
 		return bot.New(cfg)
-	}}, nil
+	}}, end, nil
+}
+
+// name is how people mention the bot in a file; "": that of scenarios.
+func (c runCmd) name(s *settings.Settings) string {
+	if s.File == "" {
+		return ""
+	}
+	return s.Bot.Name
 }
 
 // The endings of what a recording writes of a conversation.

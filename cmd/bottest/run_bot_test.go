@@ -95,3 +95,30 @@ func write(t *testing.T, dir, name, text string) (file string) {
 	}
 	return file
 }
+
+// TestTestOfAFile: the bot in a file is played, with what the file says of it, and its own tests without others.
+func TestTestOfAFile(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const bot = "version: 1\nname: Stock\nwelcome: Hi there!\nactions: [addItem]\napprovals: {actions: [addItem]}\n"
+	scenario := func(steps string) string { return "scenarios:\n  - name: one\n    steps:\n" + steps }
+	const added = `'{"type":"plan","commands":[{"type":"DO","action":"addItem","entities":{"list":"x","item":"y"}}]}'`
+	write(t, dir, "good.yaml", scenario("      - event: {type: conversationUpdate, conversation: c1, from: ann, membersAdded: [{id: \"28:bot\"}]}\n        expect: {replies: [Hi there!]}\n"+
+		"      - event: {type: message, conversation: c1, from: ann, text: add y to x}\n        model: ["+added+"]\n        expect: {replies: [<approval_card addItem list=x item=y>]}\n"))
+	other := write(t, dir, "other.yaml", scenario("      - event: {type: message, conversation: c1, from: ann, text: hi}\n        model: ['{\"type\":\"plan\",\"commands\":[{\"type\":\"DO\",\"action\":\"removeItem\",\"entities\":{\"list\":\"x\",\"item\":\"y\"}}]}', Hm.]\n        expect: {replies: [Hm.], actions: []}\n"))
+	tested := write(t, dir, "tested.yaml", bot+"tests: [good.yaml]\n")
+	for _, c := range []struct {
+		args []string
+		code int
+		out  string
+	}{
+		{[]string{"--file=" + tested}, 0, "1 passed, 0 failed\n"},
+		{[]string{"--file=" + tested, other}, 0, "1 passed, 0 failed\n"},
+		{[]string{"--file=" + write(t, dir, "bot.yaml", bot)}, cli.ExitUsage, ""},
+		{[]string{"--file=" + write(t, dir, "broken.yaml", "version: 1\n")}, cli.ExitUsage, ""},
+	} {
+		if code, out, errs := execute(t, "", append([]string{"run"}, c.args...)...); code != c.code || out != c.out {
+			t.Errorf("%s: exit code %d\n%s%s", c.args, code, out, errs)
+		}
+	}
+}

@@ -13,12 +13,15 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/connections"
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/internal/entra"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
@@ -26,6 +29,7 @@ import (
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/skills"
 	"github.com/planbot-go/planbot/skills/sandbox"
+	"github.com/planbot-go/planbot/state"
 )
 
 // Planner is the planner that the settings describe, with its parts.
@@ -101,7 +105,52 @@ func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, box *sandb
 			return nil, "", err
 		}
 	}
-	return provider, about, s.ofPrompts(planner.AddPromptFolders(cfg.Actions, *cfg))
+	if err := planner.AddPromptFolders(cfg.Actions, *cfg); err != nil || len(s.Connected) == 0 {
+		return provider, about, s.ofPrompts(err)
+	}
+	choice, err := connections.NewChoice(connections.ChoiceConfig{Connections: s.Connected, Metrics: s.Metrics})
+	if err == nil {
+		err = choice.Register(cfg.Actions)
+	}
+	if err != nil {
+		return nil, "", Fault{err}
+	}
+	for _, c := range s.Connected {
+		if c, ok := c.(interface {
+			Forget(context.Context, *actions.Turn) (string, error)
+		}); ok {
+			cfg.Actions.OnForget(c.Forget)
+		}
+	}
+	cfg.Extensions = append(cfg.Extensions, choice)
+	return provider, about, nil
+}
+
+// Connect makes the bot's connections, for planners that are made after it. It is an error of whoever set
+// the bot up. Call close at the end; it waits for them.
+func (s *Settings) Connect(ctx context.Context) (closeAll func(), err error) {
+	if s.Bot.Connections == nil {
+		return func() {}, nil
+	}
+	all, err := s.Bot.Connections(ctx, s.Metrics)
+	if err != nil {
+		return nil, Fault{err}
+	}
+	s.Connected = all
+	return func() {
+		var closing sync.WaitGroup
+		for _, c := range all {
+			closing.Go(c.Close)
+		}
+		closing.Wait()
+	}, nil
+}
+
+// Turn is a turn of nobody, in which somebody says that.
+func Turn(said string) *actions.Turn {
+	a := &activity.Activity{Type: activity.Message, ChannelID: "console", Text: said}
+	temp := state.NewScope()
+	return &actions.Turn{ID: "plan", Activity: a, Text: a.Said(), Conversation: temp, Thread: temp, User: temp, Temp: temp}
 }
 
 func (s *Settings) loadPrompts() (*prompts.Library, error) {

@@ -30,9 +30,11 @@ import (
 
 	"github.com/alecthomas/kong"
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/entra"
 	"github.com/planbot-go/planbot/internal/spelling"
@@ -164,10 +166,22 @@ type Settings struct {
 	LogLevel     string        `env:"BOT_LOG_LEVEL" oneof:"trace,debug,info,warn,error,disabled" else:"info" help:"trace, debug, info, warn, error or disabled"`
 	LogFormat    string        `env:"BOT_LOG_FORMAT" oneof:"json,console" else:"console on a terminal, else json" help:"json or console"`
 
+	File string `env:"BOT_FILE" name:"file" else:"none" help:"bot.yaml, a bot that a file describes instead of a program; its flag is --file"`
+
 	Bot Bot `kong:"-"` // that has these settings
 
-	faults   faults   // in single values
-	flagged  []string // variables that were set by flags
+	Keep     []string `kong:"-"` // of the actions that Bot registers, if File is set
+	LockFile string   `kong:"-"` // where accepted definitions are; "": actions.lock
+	Hidden   []string `kong:"-"` // more secrets, see Secrets
+	Notes    []string `kong:"-"` // more warnings, see Warnings
+	SignsIn  bool     `kong:"-"` // connections need people's tokens from OAuth connections of the Azure Bot
+
+	// Connected are the services that [Settings.Connect] has opened.
+	Connected []connections.Connection `kong:"-"`
+	// Metrics count what their actions are used for. nil: nothing does.
+	Metrics  prometheus.Registerer `kong:"-"`
+	faults   faults                // in single values
+	flagged  []string              // variables that were set by flags
 	warnings []string
 	typos    []string // variables that may be misspelled settings
 }
@@ -183,6 +197,7 @@ type Bot struct {
 	Prompts      fs.FS
 	Functions    map[string]func(context.Context, *actions.Turn, []string) (any, error)
 	Texts        map[string]map[string]string
+	Connections  func(ctx context.Context, metrics prometheus.Registerer) ([]connections.Connection, error)
 }
 
 // BotOf returns that part of b, an app.Bot. It panics if b lacks a field.
@@ -298,6 +313,43 @@ func (s *Settings) set(variable, text string, tags tags, into reflect.Value) {
 			s.faults.add(variable, "%s", line)
 		}
 	}
+}
+
+// Default sets settings, by variable, that neither a flag nor the environment has set.
+func (s *Settings) Default(values map[string]string) {
+	for variable, text := range values {
+		field, value := s.field(variable)
+		names := strings.Split(field.Tag.Get("env"), ",")
+		given := slices.ContainsFunc(names, func(name string) bool {
+			return strings.TrimSpace(os.Getenv(name)) != "" || slices.Contains(s.flagged, name)
+		})
+		if field.Name != "" && !given {
+			s.set(names[0], text, field.Tag, value)
+		}
+	}
+}
+
+// ErrUnknown is what [CheckValue] returns if there is no such setting.
+var ErrUnknown = errors.New("there is no such setting")
+
+// CheckValue says what is wrong with a value of the setting with that variable.
+func CheckValue(variable, text string) error {
+	field, value := new(Settings).field(variable)
+	if field.Name == "" {
+		return ErrUnknown
+	}
+	return read(strings.TrimSpace(text), field.Tag, value)
+}
+
+// Secret reports whether that value of a setting must not be shown.
+func Secret(variable, text string) bool {
+	field, _ := new(Settings).field(variable)
+	if u, err := url.Parse(text); err == nil && u.User != nil {
+		if _, has := u.User.Password(); has {
+			return true
+		}
+	}
+	return field.Tag.Get("secret") != ""
 }
 
 type tags interface{ Get(name string) string }
@@ -473,7 +525,7 @@ func (f *faults) has(variable string) bool {
 // reads the files that they name and does not connect to anything. Call it before you use the
 // settings.
 func (s *Settings) Check() error {
-	s.warnings = slices.Clone(s.typos)
+	s.warnings = slices.Concat(s.typos, s.Notes)
 	f := slices.Clone(s.faults)
 	s.Planner = cmp.Or(s.Planner, s.Bot.Planner, Sequence)
 	s.checkNeeds(&f)
@@ -910,7 +962,16 @@ func (s *Settings) Actions() *actions.Registry {
 	if s.Bot.Register != nil {
 		s.Bot.Register(registry)
 	}
-	return registry
+	if s.Keep == nil || registry.Check() != nil {
+		return registry
+	}
+	offers := make([]actions.Offer, len(s.Keep))
+	for i, name := range s.Keep {
+		offers[i].Name = name
+	}
+	kept, _ := registry.Only(offers...) // they were looked up there
+	kept.Collect = true
+	return kept
 }
 
 // maxInstructions limits the bytes of the instructions.
@@ -1061,6 +1122,7 @@ func (s *Settings) Keys() (keys [][]byte, err error) {
 
 // Secrets returns the values that must not be shown.
 func (s *Settings) Secrets() (all []string) {
+	all = append(all, s.Hidden...)
 	for _, pair := range s.OTelHeaders {
 		all = append(all, pair[1])
 	}

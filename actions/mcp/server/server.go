@@ -1,0 +1,383 @@
+// Package server offers a bot to other agents as an MCP server: they ask a person something, have a person
+// approve something, and call the actions that the operator lists. Whoever calls has a token that names a
+// person, and everything happens in the name of that person, in their own conversation with the bot: each
+// call is a turn of its own, with the same checks, policy, hooks and audit as any other.
+//
+// A call that waits for a person is answered at once with an id. get_answer says what came of it, also
+// after the program was restarted, and only to the one who asked.
+package server
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/modelcontextprotocol/go-sdk/auth"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/modelcontextprotocol/go-sdk/oauthex"
+	"github.com/rs/zerolog"
+	"golang.org/x/time/rate"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/spelling"
+)
+
+// Bot runs requests. A bot.Bot whose Config.Requests is set does, and says what the methods do.
+type Bot interface {
+	Request(ctx context.Context, r actions.Request) (id string, err error)
+	Requested(ctx context.Context, r actions.Request, id string) (actions.Requested, error)
+}
+
+// Config says what is offered, and to whom. Bot, Actions, Resource, and Issuers or Tokens are required.
+type Config struct {
+	Bot Bot
+	// Actions are those of the bot. [New] adds two to it, for questions to people, which no plan may use.
+	Actions *actions.Registry
+	// Exposed are the names of the actions that are offered as tools. None: only what asks a person.
+	Exposed []string
+
+	// Resource is the address of the server as clients reach it, such as https://bot.example/mcp: https, or
+	// http to this machine.
+	Resource string
+	// Issuers are the OpenID Connect issuers of tokens for the Audience; "" is Resource. The claims tid and
+	// oid of a token name the person.
+	Issuers  []string
+	Audience string
+	// Tokens are fixed tokens, for development.
+	Tokens []Token
+	// Origins are the web pages that may call the server, such as https://tools.example. None: no page.
+	Origins []string
+
+	// Wait is how long a call of an exposed action waits for its result before it is answered with an id.
+	// 0: 20 seconds.
+	Wait time.Duration
+	Log  zerolog.Logger
+}
+
+// Token is a fixed token. All fields are required.
+type Token struct {
+	Name           string // of the program that has it; people read it
+	SHA256         string // of the token, in hex
+	Tenant, Person string // ids of the person in Microsoft Entra
+}
+
+const (
+	maxBody = 1 << 20
+	// perSecond and burst limit the calls with one token, and maxCallers the tokens that are counted.
+	perSecond, burst, maxCallers = 20, 40, 10_000
+	// defaultWait and pollEvery are about results.
+	defaultWait, pollEvery = 20 * time.Second, 200 * time.Millisecond
+	// maxWait is how long get_answer may wait.
+	maxWait = 30 * time.Second
+	// maxText is how many bytes of a question or an id are taken.
+	maxText, maxID = 4000, 64
+)
+
+// Server is the MCP server: an [http.Handler] for its endpoint, and for its metadata at
+// /.well-known/oauth-protected-resource and below. It is safe for concurrent use.
+type Server struct {
+	cfg       Config
+	verifier  *connector.Verifier
+	mcp       http.Handler
+	metadata  http.Handler
+	described string // URL of the metadata
+
+	mu     sync.Mutex
+	limits map[string]*rate.Limiter // by subject
+}
+
+var hexDigest = regexp.MustCompile(`^[0-9a-f]{64}$`)
+
+// New returns a server. One error reports every fault in cfg. Call it before the bot's first turn.
+func New(cfg Config) (*Server, error) {
+	s := &Server{cfg: cfg, limits: map[string]*rate.Limiter{}}
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	if cfg.Bot == nil || cfg.Actions == nil {
+		fault("no Bot or no Actions")
+	}
+	resource, err := url.Parse(cfg.Resource)
+	switch {
+	case err != nil || resource.Host == "" || resource.RawQuery != "" || resource.Fragment != "":
+		fault("Resource: %q is no address", cfg.Resource)
+		resource = &url.URL{}
+	case resource.Scheme != "https" && !(resource.Scheme == "http" && loopback(resource.Hostname())):
+		fault("Resource: %q is not https", cfg.Resource)
+	}
+	if len(cfg.Issuers)+len(cfg.Tokens) == 0 {
+		fault("neither Issuers nor Tokens: nobody could call")
+	}
+	for i, t := range cfg.Tokens {
+		if t.Name == "" || t.Tenant == "" || t.Person == "" || !hexDigest.MatchString(t.SHA256) {
+			fault("Tokens: number %d lacks a Name, a Tenant, a Person or a SHA256 of 64 lower-case hex digits", i+1)
+		}
+	}
+	if s.verifier, err = connector.NewVerifier(cfg.Issuers, cmp.Or(cfg.Audience, cfg.Resource)); err != nil {
+		faults = append(faults, err)
+	}
+	protection := http.NewCrossOriginProtection()
+	for _, origin := range cfg.Origins {
+		if err := protection.AddTrustedOrigin(origin); err != nil {
+			fault("Origins: %w", err)
+		}
+	}
+	server := sdk.NewServer(&sdk.Implementation{Name: "planbot", Version: "1"}, &sdk.ServerOptions{
+		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
+		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
+	})
+	if cfg.Actions != nil {
+		faults = append(faults, s.expose(server))
+	}
+	if err := errors.Join(faults...); err != nil {
+		return nil, fmt.Errorf("mcp server config: %w", err)
+	}
+	s.cfg.Wait = cmp.Or(cfg.Wait, defaultWait)
+	s.offerHumans(server)
+	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
+		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxBody,
+		DisableLocalhostProtection: !loopback(resource.Hostname()), // behind a proxy the host is another
+	})
+	bearer := auth.RequireBearerToken(infoOf, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
+	s.mcp = protection.Handler(s.authorize(bearer(handler)))
+	s.described = resource.Scheme + "://" + resource.Host + wellKnown + strings.TrimSuffix(resource.Path, "/")
+	s.metadata = auth.ProtectedResourceMetadataHandler(&oauthex.ProtectedResourceMetadata{
+		Resource: cfg.Resource, AuthorizationServers: cfg.Issuers, BearerMethodsSupported: []string{"header"},
+	})
+	return s, nil
+}
+
+const wellKnown = "/.well-known/oauth-protected-resource"
+
+func loopback(host string) bool { return host == "localhost" || host == "127.0.0.1" || host == "::1" }
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path == wellKnown || strings.HasPrefix(r.URL.Path, wellKnown+"/") {
+		s.metadata.ServeHTTP(w, r)
+		return
+	}
+	s.mcp.ServeHTTP(w, r)
+}
+
+// Close closes idle connections.
+func (s *Server) Close() { s.verifier.Close() }
+
+// caller is who calls.
+type caller struct{ subject, by, tenant, person string }
+
+type callerKey struct{}
+
+// authorize lets only those in who have a token, and not too often.
+func (s *Server) authorize(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, err := s.callerOf(r)
+		refused, ok := errors.AsType[*connector.AuthError](err)
+		switch {
+		case err != nil && (!ok || refused.Status != http.StatusUnauthorized):
+			s.cfg.Log.Warn().Err(err).Msg("the token of an MCP client could not be checked")
+			w.Header().Set("Retry-After", "2")
+			http.Error(w, "the token cannot be checked now", http.StatusServiceUnavailable)
+			return
+		case err != nil:
+			s.cfg.Log.Info().Err(err).Str("from", r.RemoteAddr).Msg("MCP client refused")
+			w.Header().Set("WWW-Authenticate", fmt.Sprintf("Bearer resource_metadata=%q", s.described))
+			http.Error(w, "no token that this server accepts", http.StatusUnauthorized)
+			return
+		case !s.allow(c.subject):
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "too many calls", http.StatusTooManyRequests)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
+	})
+}
+
+// callerOf reads the token.
+func (s *Server) callerOf(r *http.Request) (caller, error) {
+	unauthorized := func(why string) error {
+		return &connector.AuthError{Status: http.StatusUnauthorized, Err: errors.New(why)}
+	}
+	all := r.Header.Values("Authorization")
+	if len(all) != 1 {
+		return caller{}, unauthorized("not one authorization header")
+	}
+	token, ok := strings.CutPrefix(all[0], "Bearer ")
+	if !ok || token == "" {
+		return caller{}, unauthorized("authorization is no bearer token")
+	}
+	sum := sha256.Sum256([]byte(token))
+	digest := hex.EncodeToString(sum[:])
+	for _, t := range s.cfg.Tokens {
+		if t.SHA256 == digest { // of a digest nobody learns by the time it takes
+			return caller{"token " + t.Name + " " + digest, t.Name, t.Tenant, t.Person}, nil
+		}
+	}
+	if len(s.cfg.Issuers) == 0 {
+		return caller{}, unauthorized("unknown token")
+	}
+	b, err := s.verifier.Verify(r.Context(), token)
+	if err != nil {
+		return caller{}, err
+	}
+	return caller{b.Issuer + " " + b.Subject + " " + b.Client, spelling.OneLine(cmp.Or(b.Client, b.Issuer), 100), b.Tenant, b.Person}, nil
+}
+
+// infoOf hands the caller to the calls of tools.
+func infoOf(_ context.Context, _ string, r *http.Request) (*auth.TokenInfo, error) {
+	c, ok := r.Context().Value(callerKey{}).(caller)
+	if !ok {
+		return nil, auth.ErrInvalidToken
+	}
+	return &auth.TokenInfo{UserID: c.subject, Extra: map[string]any{"caller": c}}, nil
+}
+
+// allow counts a call.
+func (s *Server) allow(subject string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	l := s.limits[subject]
+	if l == nil {
+		if len(s.limits) >= maxCallers {
+			clear(s.limits)
+		}
+		l = rate.NewLimiter(perSecond, burst)
+		s.limits[subject] = l
+	}
+	return l.Allow()
+}
+
+// expose offers the listed actions.
+func (s *Server) expose(server *sdk.Server) error {
+	var faults []error
+	for _, name := range s.cfg.Exposed {
+		a, ok := s.cfg.Actions.Lookup(name)
+		if !ok || a.Name != name || isHuman(name) {
+			faults = append(faults, fmt.Errorf("Exposed: there is no action %q that could be", name))
+			continue
+		}
+		server.AddTool(&sdk.Tool{
+			Name: a.Name, Title: a.Title, Description: a.Description, InputSchema: a.ForModels(),
+			Annotations: &sdk.ToolAnnotations{DestructiveHint: &a.Destructive},
+		}, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
+			return s.run(ctx, r, a.Name, nil, s.cfg.Wait)
+		})
+	}
+	return errors.Join(faults...)
+}
+
+// run has an action called. With entities of nil they are the arguments of the tool.
+func (s *Server) run(ctx context.Context, r *sdk.CallToolRequest, action string, entities map[string]any, wait time.Duration) (*sdk.CallToolResult, error) {
+	c, ok := s.from(r)
+	if !ok {
+		return failed("the token names no person"), nil
+	}
+	if entities == nil {
+		dec := json.NewDecoder(strings.NewReader(string(r.Params.Arguments)))
+		dec.UseNumber()
+		if len(r.Params.Arguments) > 0 && dec.Decode(&entities) != nil {
+			return failed("the arguments are no object"), nil
+		}
+	}
+	request := c.request()
+	request.Action, request.Entities = action, entities
+	if key, ok := r.Params.Meta[attemptMeta].(string); ok && len(key) <= maxID {
+		request.Key = r.Params.Name + "\n" + key
+	}
+	id, err := s.cfg.Bot.Request(ctx, request)
+	if wrong, ok := errors.AsType[*actions.EntityError](err); ok {
+		return failed(wrong.Error()), nil
+	}
+	if errors.Is(err, actions.ErrUnknownRecipient) || errors.Is(err, actions.ErrUnreachable) {
+		return failed("the person of the token has no conversation with the bot: they have to write to it first"), nil
+	}
+	if errors.Is(err, actions.ErrFull) {
+		return failed("too much waits for the person already"), nil
+	}
+	if err != nil {
+		s.cfg.Log.Error().Err(err).Str("action", action).Msg("the call of an MCP client was not taken")
+		return nil, errors.New("the bot could not take the call")
+	}
+	s.cfg.Log.Info().Str("action", action).Str("by", c.by).Str("turn", id).Msg("call of an MCP client")
+	return s.result(ctx, c, id, wait)
+}
+
+// attemptMeta is where a client that may repeat a call names its attempt.
+const attemptMeta = "planbot/attempt"
+
+// from is who calls. It is false if the token names no person.
+func (s *Server) from(r *sdk.CallToolRequest) (c caller, ok bool) {
+	if r.Extra == nil || r.Extra.TokenInfo == nil {
+		return c, false
+	}
+	c, _ = r.Extra.TokenInfo.Extra["caller"].(caller)
+	return c, c.subject != "" && c.tenant != "" && c.person != ""
+}
+
+func (c caller) request() actions.Request {
+	return actions.Request{Tenant: c.tenant, Person: c.person, Subject: c.subject, By: c.by}
+}
+
+// result waits for the result of a request, for a while.
+func (s *Server) result(ctx context.Context, c caller, id string, wait time.Duration) (*sdk.CallToolResult, error) {
+	ticker := time.NewTicker(pollEvery)
+	defer ticker.Stop()
+	for until := time.Now().Add(wait); ; {
+		came, err := s.cfg.Bot.Requested(ctx, c.request(), id)
+		switch {
+		case errors.Is(err, actions.ErrNoRequest):
+			return failed("there is no such request of yours, or none any more"), nil
+		case err != nil:
+			s.cfg.Log.Error().Err(err).Str("turn", id).Msg("the result of a request could not be read")
+			return nil, errors.New("the bot could not be asked")
+		case came.Status != actions.RequestPending || time.Now().After(until):
+			return said(came), nil
+		}
+		select {
+		case <-ticker.C:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+// said is what the client reads of a request.
+func said(came actions.Requested) *sdk.CallToolResult {
+	text := came.Text
+	switch came.Status {
+	case actions.RequestPending:
+		text = "Not decided yet. Call get_answer with the id."
+	case actions.RequestRejected:
+		text = "A person rejected it. It was not done."
+	case actions.RequestExpired:
+		text = "Nobody decided in time. It was not done."
+	case actions.RequestUnknown:
+		text = "It is not known whether it was done. Somebody has to look at it."
+	}
+	structured := map[string]any{"id": came.ID, "status": came.Status, "text": text}
+	raw, _ := json.Marshal(structured) // texts always encode
+	return &sdk.CallToolResult{
+		Content: []sdk.Content{&sdk.TextContent{Text: string(raw)}}, StructuredContent: json.RawMessage(raw),
+		IsError: came.Status == actions.RequestFailed || came.Status == actions.RequestUnknown,
+	}
+}
+
+func failed(why string) *sdk.CallToolResult {
+	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: why}}, IsError: true}
+}
+
+// schemaOf is the schema of a tool's arguments.
+func schemaOf(required []string, properties map[string]*jsonschema.Schema) *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "object", Required: required, Properties: properties}
+}

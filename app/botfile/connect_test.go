@@ -1,0 +1,253 @@
+package botfile_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/connections"
+	"github.com/planbot-go/planbot/app/botfile"
+	"github.com/planbot-go/planbot/internal/settings"
+)
+
+// applied are settings with the bot of a file in them.
+func applied(t *testing.T, s *settings.Settings, dir string) error {
+	t.Helper()
+	f, err := botfile.Read(filepath.Join(dir, "bot.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f.Apply(s)
+}
+
+const document = `openapi: 3.1.0
+info: {title: Shop, version: 1.0.0}
+paths:
+  /items:
+    get:
+      operationId: list
+      parameters: [{name: X-Trace, in: header, schema: {type: string}}]
+      responses: {"200": {description: all, content: {application/json: {schema: {type: object}}}}}
+    post:
+      operationId: add
+      responses: {"204": {description: added}}
+    delete:
+      operationId: clear
+      responses: {"204": {description: cleared}}
+`
+
+// TestConnections: what a file says of a connection is what its requests and actions have.
+func TestConnections(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	asked := map[string]string{} // by the path of the server
+	shop := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/moved/items" {
+			http.Redirect(w, r, "/there?trace="+r.Header.Get("X-Trace"), http.StatusFound)
+			return
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		asked[r.URL.Path] = r.Header.Get("Authorization") + "|" + r.Header.Get("X-Key") + "|" + r.URL.RawQuery
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"items":[{"id":1,"secret":2}],"more":true}`))
+	}))
+	defer shop.Close()
+	file := head + "connections:\n"
+	add := func(key, more string) {
+		file += fmt.Sprintf("  %s: {openapi: shop.yaml, server: '%s/%s', private: [127.0.0.0/8]%s}\n", key, shop.URL, key, more)
+	}
+	add("none", "")
+	add("bearer", ", auth: {bearer: {file: token}}")
+	add("basic", ", auth: {basic: {user: me, password: {file: token}}}")
+	add("header", ", auth: {header: x-key, value: {file: token}}")
+	add("query", ", auth: {query: key, value: {file: token}}")
+	add("rules", ", allow: [list, add, DELETE], approve: [list], unapproved: [add], answers: {list: {data: /items, fields: [id]}}")
+	add("plugin", ", plugin: plugin.json")
+	add("moved", ", follow_redirects: true, headers: [X-Trace]")
+	dir := folder(t, map[string]string{"bot.yaml": file, "shop.yaml": document, "token": "s3cret\n", "plugin.json": `{"schema_version":"v2.1",
+		"functions":[{"name":"list","capabilities":{"confirmation":{"type":"AdaptiveCard"}}},{"name":"add"}],"runtimes":[{"type":"OpenApi","run_for_functions":["list","add"]}],"logo_url":"x"}`})
+	s := &settings.Settings{}
+	if err := applied(t, s, dir); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(s.Secrets(), []string{"s3cret", "s3cret", "s3cret", "s3cret"}) {
+		t.Errorf("the secrets are %q", s.Secrets())
+	}
+	if notes := strings.Join(s.Notes, "\n"); !strings.HasPrefix(notes, filepath.Join(dir, "bot.yaml")+":10: connections.plugin.plugin: ") || !strings.Contains(notes, "logo_url") {
+		t.Errorf("the notes are %q", notes)
+	}
+	closeAll, err := s.Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll()
+	approved := map[string]bool{}
+	for _, c := range s.Connected {
+		for _, a := range c.Actions().All() {
+			approved[a.Name] = a.Approval
+			if a.Source.Remote != "list" {
+				continue
+			}
+			entities := map[string]any{}
+			if c.Key() == "moved" {
+				entities["X-Trace"] = "7"
+			}
+			result, err := a.Call(t.Context(), settings.Turn(""), entities)
+			if err != nil {
+				t.Fatal(err)
+			}
+			value, err := result.Value()
+			if err != nil {
+				t.Fatal(err)
+			}
+			raw, err := json.Marshal(value)
+			if want := map[bool]string{true: `[{"id":1}]`, false: `{"items":[{"id":1,"secret":2}],"more":true}`}[c.Key() == "rules"]; err != nil || string(raw) != want {
+				t.Errorf("%s answers %s, want %s: %v", c.Key(), raw, want, err)
+			}
+		}
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	for path, want := range map[string]string{
+		"/none/items": "||", "/bearer/items": "Bearer s3cret||", "/basic/items": "Basic bWU6czNjcmV0||", "/header/items": "|s3cret|", "/query/items": "||key=s3cret", "/rules/items": "||", "/there": "||trace=7",
+	} {
+		if asked[path] != want {
+			t.Errorf("%s was asked with %q, want %q", path, asked[path], want)
+		}
+	}
+	want := map[string]bool{
+		"none_list": false, "bearer_list": false, "basic_list": false, "header_list": false, "query_list": false,
+		"rules_list": true, "rules_add": false, "rules_clear": true, "plugin_add": true, "plugin_list": true, "moved_list": false,
+	}
+	if fmt.Sprint(approved) != fmt.Sprint(want) {
+		t.Errorf("approval is asked as %v, want %v", approved, want)
+	}
+}
+
+// TestFaultsOfServices: what shows up only in a document or a lock has the line of its connection, too, and
+// nothing stays open.
+func TestFaultsOfServices(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{
+		"bot.yaml": head + "connections:\n  good: {openapi: shop.yaml, server: https://shop.example}\n  bad: {openapi: bad.yaml}\n  worse:\n    mcp: http://mcp.example.com/\n  slow: {mcp: https://mcp.example.com, timeout: 11m}\n  slower: {mcp: https://mcp.example.com, timeouts: {a: 11m}}\n", "shop.yaml": document, "bad.yaml": "a: b",
+	})
+	s := &settings.Settings{}
+	if err := applied(t, s, dir); err != nil {
+		t.Fatal(err)
+	}
+	_, err := s.Connect(t.Context())
+	for _, want := range []string{"bot.yaml:5: connections.bad: ", "bot.yaml:6: connections.worse: ", "bot.yaml:8: connections.slow: ", "bot.yaml:9: connections.slower: "} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v does not have %s", err, want)
+		}
+	}
+	if strings.Contains(err.Error(), "connections.good") || s.Connected != nil {
+		t.Error(err)
+	}
+	dir = folder(t, map[string]string{"bot.yaml": head + "connections: {good: {openapi: shop.yaml, server: 'https://shop.example'}}\n", "shop.yaml": document, botfile.LockName: "{"})
+	s = &settings.Settings{}
+	if err := applied(t, s, dir); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Connect(t.Context()); err == nil || !strings.Contains(err.Error(), botfile.LockName) {
+		t.Errorf("with a broken lock: %v", err)
+	}
+}
+
+// TestASecretOfTheOperator: a variable may say where a secret's file is, anywhere.
+func TestASecretOfTheOperator(t *testing.T) {
+	t.Setenv("PLANBOT_TOKEN_FILE", filepath.Join(folder(t, map[string]string{"token": "s3cret"}), "token"))
+	dir := folder(t, map[string]string{"bot.yaml": head + "connections: {a: {openapi: shop.yaml, auth: {bearer: {file: '${PLANBOT_TOKEN_FILE}'}}}}\n", "shop.yaml": document})
+	s := &settings.Settings{}
+	if err := applied(t, s, dir); err != nil || !slices.Equal(s.Secrets(), []string{"s3cret"}) {
+		t.Errorf("the secrets are %q: %v", s.Secrets(), err)
+	}
+}
+
+// TestApply: the settings get the bot of the file, and keep what flags and the environment say.
+func TestApply(t *testing.T) {
+	t.Parallel()
+	own := settings.Bot{
+		Name: "Own", Examples: []string{"an example"}, Register: func(r *actions.Registry) {
+			for _, name := range []string{"walk", "run"} {
+				actions.Add(r, name, "Moves", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil })
+			}
+		},
+		Connections: func(context.Context, prometheus.Registerer) ([]connections.Connection, error) { return nil, nil },
+	}
+	dir := folder(t, map[string]string{
+		"bot.yaml": head + "instructions: {file: who.md}\nexamples: [Go!]\nactions: [RUN]\nplanner: tools\nskills: [s, t]\ntests: [who.md]\n" +
+			"settings: {BOT_MAX_STEPS: 7, BOT_HISTORY_TURNS: 3, BOT_DATA_DIR: data, PORT: 4000}\napprovals: {actions: [run], approvers: [a, b], timeout: 90m}\n",
+		"who.md": "You ${RUN}.\n", "s/x": "", "t/x": "",
+	})
+	s, err := settings.Read(own, "--port=4001")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := applied(t, s, dir); err != nil {
+		t.Fatal(err)
+	}
+	names := ""
+	for _, a := range s.Actions().All() {
+		names += a.Name
+	}
+	got := fmt.Sprintln(s.Bot.Name, s.Bot.Instructions, s.Bot.Examples, s.Bot.Planner, names, s.MaxSteps, s.HistoryTurns, s.Port, s.ApprovalActions, s.Approvers, s.ApprovalTimeout, s.Bot.Connections == nil)
+	if want := "Desk You ${RUN}.\n [Go!] tools run 7 3 4001 [run] [a b] 1h30m0s true"; strings.Join(strings.Fields(got), " ") != strings.Join(strings.Fields(want), " ") {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if s.DataDir != filepath.Join(dir, "data") || !slices.Equal(s.SkillDirs(), []string{filepath.Join(dir, "s"), filepath.Join(dir, "t")}) || s.LockFile != filepath.Join(dir, "actions.lock") {
+		t.Errorf("paths are %s, %s, %s", s.DataDir, s.SkillDirs(), s.LockFile)
+	}
+	f, err := botfile.Read(filepath.Join(dir, "bot.yaml"))
+	if err != nil || !slices.Equal(f.Tests(), []string{filepath.Join(dir, "who.md")}) {
+		t.Errorf("the tests are %s: %v", f.Tests(), err)
+	}
+	if f.Services() == nil || len(f.Services()) > 0 {
+		t.Errorf("people sign in to %v", f.Services())
+	}
+	if err := f.Apply(&settings.Settings{}); err == nil || !strings.Contains(err.Error(), `bot.yaml:5: actions: this program has no action "RUN"`) {
+		t.Errorf("in another program: %v", err)
+	}
+}
+
+// TestSignIn: people sign in to the services that a file says.
+func TestSignIn(t *testing.T) {
+	t.Parallel()
+	dir := folder(t, map[string]string{
+		"bot.yaml": head + "connections:\n  a: {mcp: https://a.example/mcp, auth: {oauth: {}}}\n  b: {openapi: shop.yaml, server: https://b.example/v1, auth: {oauth: {client_id: me, client_secret: {file: token}, scopes: [x]}}}\n" +
+			"  c: {openapi: shop.yaml, server: https://c.example, auth: {sign_in: Graph}}\n", "shop.yaml": document, "token": "s3cret",
+	})
+	s := &settings.Settings{}
+	if err := applied(t, s, dir); err != nil {
+		t.Fatal(err)
+	}
+	f, err := botfile.Read(filepath.Join(dir, "bot.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "map[a:{https://a.example/mcp    []} b:{https://b.example/v1  me s3cret [x]}]"
+	if got := fmt.Sprint(f.Services()); got != want || !s.SignsIn {
+		t.Errorf("people sign in to %s, %v", got, s.SignsIn)
+	}
+	closeAll, err := s.Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeAll()
+	for i, want := range []string{"b", "Graph"} {
+		if got := s.Connected[i+1].Actions().Connections(); !slices.Equal(got, []string{want}) {
+			t.Errorf("%s needs tokens of %s", s.Connected[i+1].Key(), got)
+		}
+	}
+}

@@ -1,0 +1,6 @@
+package botfile
+
+import "reflect"
+
+// Content has the keys of a file.
+var Content = reflect.TypeFor[content]()

@@ -1,0 +1,508 @@
+package turn
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/texts"
+	"github.com/planbot-go/planbot/internal/titles"
+	"github.com/planbot-go/planbot/state"
+	"github.com/planbot-go/planbot/state/inbox"
+)
+
+// An action may ask the person something, see [actions.Ask]. The bot sends a card, and the record waits
+// outside of its queue as it does for an approval. The answer is a turn of its own, in the queue of
+// decisions. It puts the answer into the record and the record back into its queue, in one step that
+// works only once. Then the same call is made again, with the answer.
+//
+// What the person typed is in that record until the call was made, and in no log.
+
+const (
+	// answerWithin is how long a person has to answer if the action does not say.
+	answerWithin = 15 * time.Minute
+	// maxQuestions is how many questions one call may ask, and maxPending limits those that one
+	// conversation waits for.
+	maxQuestions, maxPending = 3, 16
+)
+
+// question is what the next call asks.
+type question struct {
+	ID     string       `json:"id,omitempty"` // "": it is still to be asked
+	Action string       `json:"action"`
+	Form   actions.Form `json:"form"`
+	State  []byte       `json:"state,omitempty"`
+	// Asked is how many questions the call has asked, with this one.
+	Asked   int       `json:"asked"`
+	Expires time.Time `json:"expires,omitzero"`
+	CardID  string    `json:"card,omitempty"` // id of the message that asks
+	Answer  *reply    `json:"answer,omitempty"`
+}
+
+// reply is what came of a question.
+type reply struct {
+	Values     map[string]any `json:"values,omitempty"`
+	Declined   bool           `json:"declined,omitzero"`
+	Unanswered bool           `json:"unanswered,omitzero"` // nobody declined it, but there is no answer
+	At         time.Time      `json:"at,omitzero"`
+	Click      string         `json:"click,omitempty"` // the activity that answered
+}
+
+func (q *question) wait() *Wait {
+	return &Wait{For: forAnswer, Until: q.Expires.Add(afterExpiry), Then: running, Question: q}
+}
+
+// note is what the history says about a turn while it waits.
+func (q *question) note() string {
+	return "[The person was asked something that " + q.Action + " needs, " + q.ID + ". It is not done yet.]"
+}
+
+// answer is what the call gets.
+func (q *question) answer() *actions.Answer {
+	if q == nil || q.Answer == nil {
+		return nil
+	}
+	return &actions.Answer{Values: q.Answer.Values, Declined: q.Answer.Declined, Unanswered: q.Answer.Unanswered, State: q.State}
+}
+
+// mayAsk reports whether the i-th of the next calls may ask the person something.
+func (x *execution) mayAsk(i int) bool {
+	if q := x.rec.Run.Question; i == 0 && q != nil && q.Asked >= maxQuestions {
+		return false
+	}
+	return x.Activity.From.ID != "" && x.ShowsCards() && (x.rec.Notice == nil || x.rec.Notice.Request != nil)
+}
+
+// key is the [actions.Attempt.Key] of the i-th of the next calls. A call that has asked keeps its key.
+func (x *execution) key(i int) string {
+	run := x.rec.Run
+	if i < len(run.Asking) {
+		return run.Asking[i]
+	}
+	return attemptKey(x.ID, run.Steps+i)
+}
+
+// deferAsking puts the calls that asked behind those that did not: calls that run together may run in any
+// order. It returns how many there are.
+func (x *execution) deferAsking(calls []call) (asking int) {
+	asks := func(c *call) bool {
+		form, _ := c.result.Asks()
+		return form != nil && c.err == nil && c.stop == nil
+	}
+	for i := range calls {
+		if asks(&calls[i]) {
+			asking++
+		}
+	}
+	if asking == 0 || asking == len(calls) {
+		return asking
+	}
+	p := x.rec.Run.Progress
+	commands, sorted, first, last := slices.Clone(p.Plan.Commands), slices.Clone(calls), 0, len(calls)-asking
+	for i := range calls {
+		to := &first
+		if asks(&calls[i]) {
+			to = &last
+		}
+		commands[p.Next+*to], sorted[*to] = p.Plan.Commands[p.Next+i], calls[i]
+		*to++
+	}
+	p.Plan.Commands = commands
+	copy(calls, sorted)
+	return asking
+}
+
+// noteAsking notes the questions of these calls, which come next in the plan. The first is asked next;
+// the others are made again after it.
+func (x *execution) noteAsking(calls []call) {
+	run, asked := x.rec.Run, 1
+	if run.Question != nil {
+		asked += run.Question.Asked
+	}
+	run.Asking = nil
+	for i := range calls {
+		run.Asking = append(run.Asking, calls[i].key)
+	}
+	form, state := calls[0].result.Asks()
+	run.Question = &question{Action: calls[0].action.Name, Form: *form, State: state, Asked: asked}
+}
+
+// askPerson asks the question of the next call. Once the card is sent, the record waits. If nobody can
+// be asked, the call gets a declined answer at once.
+func (x *execution) askPerson(ctx context.Context) error {
+	run := x.rec.Run
+	q, log := run.Question, zerolog.Ctx(ctx)
+	waiting, err := x.waitsOf(ctx, queueOf(actions.To(x.Activity)), "", forAnswer)
+	if err != nil {
+		return err
+	}
+	run.Asked++
+	q.ID = x.ID
+	if run.Asked > 1 {
+		q.ID += strconv.Itoa(run.Asked)
+	}
+	q.Expires = time.Now().Add(cmp.Or(q.Form.Within, answerWithin)).UTC().Truncate(time.Second)
+	m := signingIn{x}.privately("")
+	m.Summary, m.TextFormat = x.Translate("I have a question."), ""
+	m.Attachments = []activity.Attachment{q.askingCard(x.Turn).Attachment()}
+	switch raw, err := m.Encode(); {
+	case err != nil || len(raw) > maxQuestion:
+		log.Warn().Str("action", q.Action).Msg("a question is too long to be shown, so nobody was asked")
+	case len(waiting) >= maxPending:
+		log.Warn().Str("action", q.Action).Msg("too many questions wait in this conversation, so nobody was asked")
+	default:
+		run.Question, x.rec.Wait = nil, q.wait()
+		x.remember()
+		log.Info().Str("question", q.ID).Str("action", q.Action).Msg("waits for an answer")
+		return x.put([]*activity.Activity{m})
+	}
+	q.Answer, x.saveDue = &reply{Declined: true, Unanswered: true}, true
+	return nil
+}
+
+// answered goes on with the answer. Without one, the question has expired.
+func (x *execution) answered(ctx context.Context, q *question) {
+	x.resumed, x.progressed, x.rec.Phase = true, true, running
+	if q.Answer == nil {
+		q.Answer = &reply{Declined: true, Unanswered: true}
+	}
+	list := state.Of[approvals](x.Conversation)
+	list.Decided = newest(append(list.Decided, decided{q.ID, x.Activity.From.ID, q.inWords(x.Turn)}), maxDecided)
+	x.replaceNote(q.note(), "")
+	x.rec.Run.Question = q
+	if q.CardID == "" || x.repliesInResponse() {
+		return
+	}
+	m := signingIn{x}.privately("")
+	m.ReplyToID, m.TextFormat = "", ""
+	m.Attachments = []activity.Attachment{q.answeredCard(x.Turn).Attachment()}
+	if err := x.engine.cfg.Channel.Update(ctx, x.Activity.Reference(), q.CardID, m); err != nil { // harmless
+		zerolog.Ctx(ctx).Info().Str("error", cause(err)).Msg("the card of a question was not updated")
+	}
+}
+
+const (
+	noAnswer   texts.Text = "I'm no longer waiting for this answer."
+	lateAnswer texts.Text = "This was not answered in time."
+)
+
+// inWords says what became of the question.
+func (q *question) inWords(t *Turn) string {
+	switch {
+	case q.Answer.Unanswered:
+		return t.Translate(lateAnswer)
+	case q.Answer.Declined:
+		return t.Translate("You declined to answer, %s.", viewOf(t).Clock(q.Answer.At))
+	}
+	return t.Translate("You answered this, %s.", viewOf(t).Clock(q.Answer.At))
+}
+
+const (
+	verbAnswer  = OwnVerbs + "answer"
+	verbDecline = OwnVerbs + "decline"
+)
+
+// answering is the data of the buttons of a question, and with inputs that of a click.
+type answering struct {
+	Question string `json:"question"`
+	Verb     string `json:"verb"`
+
+	inputs map[string]json.RawMessage
+}
+
+// answerOf reads the answer to a question in a turn.
+func answerOf(t *Turn) (a answering, ok bool) {
+	var data json.RawMessage
+	switch {
+	case t.IsExecute():
+		var click struct {
+			Action struct {
+				Type, Verb string
+				Data       json.RawMessage
+			}
+		}
+		if json.Unmarshal(t.Activity.Value, &click) != nil || click.Action.Type != "Action.Execute" || click.Action.Verb != verbAnswer && click.Action.Verb != verbDecline {
+			return a, false
+		}
+		data = click.Action.Data
+	case t.IsSubmit():
+		data = json.RawMessage(t.Activity.Value)
+	default:
+		return a, false
+	}
+	if json.Unmarshal(data, &a) != nil || a.Question == "" || a.Verb != verbAnswer && a.Verb != verbDecline {
+		return a, false
+	}
+	return a, json.Unmarshal(data, &a.inputs) == nil
+}
+
+// answerer is a turn that brings an answer.
+type answerer struct {
+	*Turn
+	answering
+}
+
+// answer is the handler of such a turn. Whoever may not answer, is late, or wrote what does not fit,
+// reads so, and the question stays.
+func (t *answerer) answer(ctx context.Context) error {
+	err := t.until(ctx, t.try)
+	if errors.Is(err, errNotYet) {
+		err = &refusal{t.Translate(noAnswer)}
+	}
+	refused, ok := errors.AsType[*refusal](err)
+	switch {
+	case !ok:
+		return err
+	case t.Activity.Type != activity.Invoke:
+		return t.TellAlone(ctx, refused.reason)
+	}
+	t.Answer(t.engine.cfg.Clicked(nil, refused.reason)) // only the person who clicked reads it
+	return nil
+}
+
+// try is one attempt. It returns a refusal if the answer does not count.
+func (t *answerer) try(ctx context.Context) error {
+	e, queue := t.engine, queueOf(actions.To(t.Activity))
+	id := t.Question[:min(len(t.Question), idLen)]
+	running, err := e.inbox.Queued(ctx, queue) // ask before Find: the record may begin to wait in between
+	if err != nil {
+		return err
+	}
+	w, err := e.inbox.Find(ctx, queue, id)
+	if errors.Is(err, inbox.ErrNoRecord) {
+		return t.past(ctx, queue, t.Question, running > 0, noAnswer)
+	}
+	if err != nil {
+		return err
+	}
+	rec, err := Decode(w.Record)
+	if err != nil {
+		return err
+	}
+	asked, err := rec.Read()
+	if err != nil {
+		return err
+	}
+	if rec.Wait.For != forAnswer || rec.Wait.Question == nil || rec.Wait.Question.ID != t.Question {
+		return t.past(ctx, queue, t.Question, false, noAnswer)
+	}
+	q := rec.Wait.Question
+	t.Activity.Locale = cmp.Or(t.Activity.Locale, asked.Locale)
+	now, by := time.Now(), t.Activity.From
+	switch {
+	case by.ID == "" || by.ID != asked.From.ID:
+		zerolog.Ctx(ctx).Warn().Str("audit", "question").Str("user", by.ID).Msg("somebody else answered a question, ignored")
+		return &refusal{t.Translate("This question is for somebody else.")}
+	case now.After(q.Expires):
+		return &refusal{t.Translate(lateAnswer)}
+	}
+	q.Answer = &reply{Declined: t.Verb == verbDecline, At: now.UTC().Truncate(time.Second), Click: t.Activity.ID}
+	if !q.Answer.Declined {
+		if q.Answer.Values, err = t.values(q); err != nil {
+			return err
+		}
+	}
+	q.CardID = t.Activity.ReplyToID
+	rec.Caller = t.rec.Caller // the click just proved its address
+	rec.Caller.ServiceURL = t.Activity.ServiceURL
+	rec.Awaited, rec.Answer = false, nil
+	answer := Answer{}
+	if t.repliesInResponse() {
+		rec.Awaited, rec.Answer, answer.Follows = true, &Answer{Activities: t.rec.Answer.Activities}, rec.ID
+	}
+	raw, err := rec.Encode()
+	if err == nil {
+		err = e.inbox.Wake(ctx, w, raw)
+	}
+	if errors.Is(err, inbox.ErrNoRecord) {
+		return errNotYet
+	}
+	if err != nil {
+		return err
+	}
+	zerolog.Ctx(ctx).Info().Str("question", q.ID).Str("of_turn", rec.ID).Str("action", q.Action).Bool("declined", q.Answer.Declined).Msg("question answered")
+	if t.Activity.Type == activity.Invoke {
+		card := q.answeredCard(t.Turn)
+		answer = e.cfg.Clicked(&card, "")
+	}
+	t.Answer(answer)
+	return nil
+}
+
+// values reads the inputs of the card. A refusal says which one does not fit its field.
+func (t *answerer) values(q *question) (map[string]any, error) {
+	values := map[string]any{}
+	for i := range q.Form.Fields {
+		f := &q.Form.Fields[i]
+		given := ""
+		if raw := t.inputs[inputID(i)]; len(raw) > 0 && raw[0] != '"' {
+			given = string(raw) // some clients send numbers and booleans as such
+		} else if json.Unmarshal(raw, &given) != nil {
+			given = ""
+		}
+		if strings.TrimSpace(given) == "" || given == "null" {
+			if f.Kind == actions.YesNoField {
+				given = "false"
+			} else if f.Required {
+				return nil, t.wrong("Please fill in %s.", fieldTitle(t.Turn, f))
+			} else {
+				continue
+			}
+		}
+		value, err := t.value(f, given)
+		if err != nil {
+			return nil, err
+		}
+		values[f.Name] = value
+	}
+	return values, nil
+}
+
+// value reads what the person gave for the field.
+func (t *answerer) value(f *actions.Field, given string) (any, error) {
+	title := fieldTitle(t.Turn, f)
+	switch f.Kind {
+	case actions.YesNoField:
+		if given != "true" && given != "false" {
+			return nil, t.wrong("%s has to be yes or no.", title)
+		}
+		return given == "true", nil
+	case actions.NumberField, actions.IntegerField:
+		given = strings.TrimSpace(given)
+		n, err := strconv.ParseFloat(given, 64)
+		switch {
+		case err != nil || len(given) > maxDigits || !json.Valid([]byte(given)):
+			return nil, t.wrong("%s has to be a number.", title)
+		case f.Kind == actions.IntegerField && strings.ContainsAny(given, ".eE"):
+			return nil, t.wrong("%s has to be a whole number.", title)
+		case f.Min != nil && n < *f.Min:
+			return nil, t.wrong("%s has to be at least %s.", title, decimal(*f.Min))
+		case f.Max != nil && n > *f.Max:
+			return nil, t.wrong("%s has to be at most %s.", title, decimal(*f.Max))
+		}
+		return json.Number(given), nil
+	}
+	n := utf8.RuneCountInString(given)
+	switch {
+	case len(f.Choices) > 0 && !slices.ContainsFunc(f.Choices, func(c actions.Choice) bool { return c.Value == given }):
+		return nil, t.wrong("%s has to be one of the choices.", title)
+	case len(f.Choices) > 0:
+	case n > f.Most():
+		return nil, t.wrong("%s may have at most %d characters.", title, f.Most())
+	case n < f.MinLength:
+		return nil, t.wrong("%s needs at least %d characters.", title, f.MinLength)
+	}
+	return given, nil
+}
+
+// maxDigits is how many characters a number may have.
+const maxDigits = 40
+
+func decimal(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
+
+func (t *answerer) wrong(sentence texts.Text, args ...any) error {
+	return &refusal{t.Translate(sentence, args...)}
+}
+
+// inputID is the id of a field's input on the card.
+func inputID(i int) string { return "f" + strconv.Itoa(i) }
+
+// fieldTitle is what the person reads of a field.
+func fieldTitle(t *Turn, f *actions.Field) string {
+	return titles.Visible(t.Translate(texts.Text(cmp.Or(f.Title, titles.Words(f.Name)))))
+}
+
+// askingCard shows the question, with an input for each field.
+func (q *question) askingCard(t *Turn) activity.Card {
+	body := q.describe(t, t.Translate("I have a question."))
+	for i := range q.Form.Fields {
+		f := &q.Form.Fields[i]
+		if f.Hint != "" {
+			body = append(body, small(titles.Visible(f.Hint)))
+		}
+		body = append(body, input(t, f, inputID(i)))
+	}
+	body = append(body, small(t.Translate("Expires %s.", viewOf(t).Clock(q.Expires))))
+	button := func(title, style, verb string) activity.Button {
+		return activity.Button{Title: title, Style: style, Verb: verb, Data: answering{Question: q.ID, Verb: verb}, Bare: verb == verbDecline}
+	}
+	yes, no := texts.Text("Send"), texts.Text("Decline")
+	if len(q.Form.Fields) == 0 {
+		yes, no = "Approve", "Reject"
+	}
+	return activity.Card{
+		Fallback: t.Translate("I have a question. Please open this message in a client that shows cards."),
+		Body:     body, Version: approvalVersion,
+		Actions: []any{button(t.Translate(yes), "positive", verbAnswer), button(t.Translate(no), "", verbDecline)},
+	}
+}
+
+// answeredCard is the card after the answer. It does not repeat what the person typed.
+func (q *question) answeredCard(t *Turn) activity.Card {
+	said := q.inWords(t)
+	return activity.Card{Fallback: said, Body: q.describe(t, said), Version: approvalVersion}
+}
+
+// describe says what is asked, and for what, as text without markup.
+func (q *question) describe(t *Turn, head string) []any {
+	body := []any{heading(head)}
+	for one := range strings.Lines(q.Form.Text) {
+		body = append(body, activity.RichText{{Text: titles.Visible(strings.TrimRight(one, "\r\n"))}})
+	}
+	said := t.Translate("I need this for: %s.", t.title(q.Action))
+	if r := (requests{t}).asks(); r != "" {
+		said = r
+	}
+	if action, ok := t.engine.cfg.Actions.Lookup(q.Action); ok && action.Source.Connection != "" {
+		said = t.Translate("%s asks this, for: %s. What you answer goes there. Never answer with a password.", action.Source.Connection, t.title(q.Action))
+	}
+	return append(body, small(said))
+}
+
+// input is the input of a field, as cards have it.
+func input(t *Turn, f *actions.Field, id string) map[string]any {
+	title := fieldTitle(t, f)
+	in := map[string]any{"id": id, "label": title}
+	if f.Required && f.Kind != actions.YesNoField { // it would have to be yes
+		in["isRequired"], in["errorMessage"] = true, t.Translate("Please fill in %s.", title)
+	}
+	if f.Default != nil {
+		in["value"] = fmt.Sprint(f.Default)
+	}
+	switch {
+	case len(f.Choices) > 0:
+		choices := make([]map[string]string, len(f.Choices))
+		for i, c := range f.Choices {
+			choices[i] = map[string]string{"title": titles.Visible(t.Translate(texts.Text(cmp.Or(c.Title, c.Value)))), "value": c.Value}
+		}
+		in["type"], in["choices"], in["style"] = "Input.ChoiceSet", choices, "compact"
+	case f.Kind == actions.YesNoField:
+		in["type"], in["title"], in["valueOn"], in["valueOff"] = "Input.Toggle", title, "true", "false"
+		delete(in, "label")
+	case f.Kind == actions.NumberField, f.Kind == actions.IntegerField:
+		in["type"] = "Input.Number"
+		if f.Default != nil {
+			in["value"] = jsontext.Value(fmt.Sprint(f.Default))
+		}
+		for name, limit := range map[string]*float64{"min": f.Min, "max": f.Max} {
+			if limit != nil {
+				in[name] = *limit
+			}
+		}
+	default:
+		in["type"], in["maxLength"], in["isMultiline"] = "Input.Text", f.Most(), f.Long
+	}
+	return in
+}

@@ -1,0 +1,295 @@
+package turn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/titles"
+	"github.com/planbot-go/planbot/planner/plan"
+	"github.com/planbot-go/planbot/state"
+)
+
+// A request is a call that another program asks for in the name of a person. It is a notice in their own
+// conversation, whose turn runs a plan of that one call. What comes of it is kept for a while in a document
+// of the person, which is written before the turn ends: so it outlives the program.
+
+// request is a pending [actions.Request].
+type request struct {
+	Subject  string         `json:"subject"`
+	Person   string         `json:"person"` // id in Microsoft Entra
+	By       string         `json:"by,omitempty"`
+	Action   string         `json:"action"`
+	Entities jsontext.Value `json:"entities,omitempty"`
+	// Status is there once it is over. "": the outcome of the call says it.
+	Status actions.RequestStatus `json:"status,omitempty"`
+}
+
+const (
+	// requestRun marks the notices that are requests. It is no name of a handler.
+	requestRun = "planbot/request"
+	// maxResultKept is how many bytes of a result are kept, and maxRequestsKept how many results.
+	maxResultKept, maxRequestsKept = 16 << 10, 40
+	// requestKept is how long.
+	requestKept = 24 * time.Hour
+)
+
+// keptRequest is what came of a request.
+type keptRequest struct {
+	actions.Requested
+	Subject string    `json:"subject"`
+	At      time.Time `json:"at"`
+}
+
+// keptRequests is a document of the person.
+type keptRequests struct {
+	List []keptRequest `json:"list,omitempty"`
+}
+
+func requestsKey(person state.Key) state.Key { return person.Under("notes", "requests") }
+
+// directory says which account a person of Microsoft Entra has here. It is a document of its own, found
+// by their ids there.
+type directory struct {
+	Channel string `json:"channel,omitempty"`
+	Bot     string `json:"bot,omitempty"`
+	Caller  string `json:"caller,omitempty"`
+	User    string `json:"user,omitempty"`
+}
+
+func directoryKey(tenant, person string) state.Key {
+	return state.UserKey("directory", strings.ToLower(tenant), strings.ToLower(person))
+}
+
+func (d *directory) recipient() actions.Recipient {
+	return actions.Recipient{Channel: d.Channel, Bot: d.Bot, Caller: d.Caller, User: d.User}
+}
+
+// requests is a turn as far as requests concern it.
+type requests struct{ *Turn }
+
+// directoryID is how the directory knows the person of a personal conversation. "": not at all.
+func (t requests) directoryID() string {
+	user, tenant := provedIDs(t.Turn)
+	if !t.engine.cfg.Requests || user == "" || tenant == "" || !t.Activity.Conversation.Personal() {
+		return ""
+	}
+	return tenant + "/" + user
+}
+
+// list puts the person into the directory.
+func (t requests) list(ctx context.Context) error {
+	user, tenant := provedIDs(t.Turn)
+	docs, err := t.engine.cfg.Store.Load(ctx, directoryKey(tenant, user))
+	if err != nil {
+		return err
+	}
+	to := actions.To(t.Activity)
+	*state.Of[directory](docs[0]) = directory{to.Channel, to.Bot, to.Caller, t.Activity.From.ID}
+	return t.engine.cfg.Store.Save(ctx, docs...)
+}
+
+// forget deletes the person from the directory, and what came of the requests in their name.
+func (t requests) forget(ctx context.Context) error {
+	if !t.engine.cfg.Requests {
+		return nil
+	}
+	keys := []state.Key{requestsKey(userKey(t.Activity))}
+	if user, tenant := provedIDs(t.Turn); user != "" && tenant != "" {
+		keys = append(keys, directoryKey(tenant, user))
+	}
+	docs, err := t.engine.cfg.Store.Load(ctx, keys...)
+	if len(docs) == 0 {
+		return err
+	}
+	for _, doc := range docs {
+		doc.Delete() // even if it cannot be read
+		if err := t.engine.cfg.Store.Save(ctx, doc); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Request saves the request and returns its id. From then on it is run, whatever happens to this process.
+// The call waits for approvals and answers of its person as any other. [Engine.Requested] says what came
+// of it.
+//
+// Errors, for errors.Is and errors.As: [actions.ErrUnknownRecipient] if the person has no conversation with
+// the bot; [*actions.EntityError]; [actions.ErrNoRequest] if there is no such action; those of
+// [Engine.Notify].
+func (e *Engine) Request(ctx context.Context, r actions.Request) (id string, err error) {
+	action, ok := e.cfg.Actions.Lookup(r.Action)
+	if !ok || r.Subject == "" {
+		return "", fmt.Errorf("request %s: %w", r.Action, actions.ErrNoRequest)
+	}
+	if _, err := action.Check(r.Entities); err != nil {
+		return "", fmt.Errorf("request %s: %w", r.Action, err)
+	}
+	raw, err := encode(r.Entities)
+	if err != nil {
+		return "", fmt.Errorf("request %s: %w", r.Action, err)
+	}
+	known, err := e.personOf(ctx, r)
+	if err != nil {
+		return "", fmt.Errorf("request %s: %w", r.Action, err)
+	}
+	n := actions.Notice{To: known.recipient(), Run: requestRun}
+	if r.Key != "" {
+		n.Key = "request\n" + hashOf(r.Subject, r.Key)
+	}
+	return e.notify(ctx, &post{Notice: n, request: &request{Subject: r.Subject, Person: r.Person, By: r.By, Action: action.Name, Entities: raw}})
+}
+
+// personOf finds the account of the request's person.
+func (e *Engine) personOf(ctx context.Context, r actions.Request) (directory, error) {
+	if r.Tenant == "" || r.Person == "" || !e.cfg.Requests {
+		return directory{}, actions.ErrUnknownRecipient
+	}
+	docs, err := e.cfg.Store.Load(ctx, directoryKey(r.Tenant, r.Person))
+	if err != nil {
+		return directory{}, err
+	}
+	known := *state.Peek[directory](docs[0])
+	if known.User == "" {
+		return directory{}, actions.ErrUnknownRecipient
+	}
+	return known, nil
+}
+
+// Requested says how far the request with that id is, of the person and the Subject of r. It is known for a
+// day after it is over. Errors: [actions.ErrNoRequest] and those of the store.
+func (e *Engine) Requested(ctx context.Context, r actions.Request, id string) (actions.Requested, error) {
+	none := actions.Requested{}
+	known, err := e.personOf(ctx, r)
+	if errors.Is(err, actions.ErrUnknownRecipient) {
+		return none, actions.ErrNoRequest
+	}
+	to := known.recipient()
+	person := keyOf(to)
+	if err == nil {
+		err = e.locate(ctx, &to)
+	}
+	if err != nil && !errors.Is(err, actions.ErrUnknownRecipient) {
+		return none, fmt.Errorf("request %s: %w", id, err)
+	}
+	if err == nil {
+		records, err := e.inbox.Records(ctx, queueOf(to)) // before what is kept: it is written before the record goes
+		if err != nil {
+			return none, fmt.Errorf("request %s: %w", id, err)
+		}
+		if rec, err := Decode(records[id]); err == nil && rec.Notice != nil && rec.Notice.Request != nil && rec.Notice.Request.Subject == r.Subject {
+			status := actions.RequestPending
+			if rec.Wait != nil && rec.Wait.For == forOperator {
+				status = actions.RequestUnknown
+			}
+			return actions.Requested{ID: id, Status: status}, nil
+		}
+	}
+	docs, err := e.cfg.Store.Load(ctx, requestsKey(person))
+	if err != nil {
+		return none, fmt.Errorf("request %s: %w", id, err)
+	}
+	for _, kept := range state.Peek[keptRequests](docs[0]).List {
+		if kept.ID == id && kept.Subject == r.Subject && time.Since(kept.At) < requestKept {
+			return kept.Requested, nil
+		}
+	}
+	return none, actions.ErrNoRequest
+}
+
+// of is the request that the turn runs; nil: it runs none.
+func (t requests) of() *request {
+	if t.rec.Notice == nil {
+		return nil
+	}
+	return t.rec.Notice.Request
+}
+
+// asks says which program asks; "": none does.
+func (t requests) asks() string {
+	if r := t.of(); r != nil {
+		return t.Translate("The program %s asks for this in your name.", titles.Visible(r.By))
+	}
+	return ""
+}
+
+// run is the handler of the turn of a request.
+func (t requests) run(ctx context.Context) error {
+	t.rec.Run, t.rec.Phase = &Run{}, planning
+	return t.move(ctx)
+}
+
+// plan is the phase Planning of such a turn: its plan is the one call, and after that it is over.
+func (t requests) plan(ctx context.Context) error {
+	if len(t.Rounds) > 0 {
+		t.rec.Run, t.rec.Phase = nil, done
+		return nil
+	}
+	r := t.of()
+	var entities map[string]any
+	dec := json.NewDecoder(strings.NewReader(string(r.Entities)))
+	dec.UseNumber()
+	if err := dec.Decode(&entities); err != nil {
+		return fmt.Errorf("read the entities of a request: %w", err)
+	}
+	p := plan.Plan{Commands: []plan.Command{{Kind: plan.Do, Action: r.Action, Entities: entities}}, Observe: true}
+	p, err := p.Validate(t.engine.cfg.Actions)
+	if err != nil {
+		return fmt.Errorf("plan a request: %w", err)
+	}
+	zerolog.Ctx(ctx).Info().Str("action", r.Action).Str("by", r.By).Msg("runs the request of another program")
+	t.rec.Run.Progress, t.rec.Phase, t.progressed = p.Start(nil), running, true
+	t.Rounds = append(t.Rounds, actions.Round{})
+	return nil
+}
+
+// keep keeps what came of a request, before its turn ends. It may be done twice.
+func (t requests) keep(ctx context.Context) error {
+	r := t.of()
+	if r == nil || t.rec.Phase == waiting {
+		return nil
+	}
+	kept := keptRequest{Requested: t.came(r), Subject: r.Subject, At: time.Now().UTC().Truncate(time.Second)}
+	for range maxReruns {
+		docs, err := t.engine.cfg.Store.Load(ctx, requestsKey(userKey(t.Activity)))
+		if err != nil {
+			return err
+		}
+		all := state.Of[keptRequests](docs[0])
+		all.List = slices.DeleteFunc(all.List, func(k keptRequest) bool { return k.ID == kept.ID || time.Since(k.At) > requestKept })
+		all.List = newest(append(all.List, kept), maxRequestsKept)
+		if err = t.engine.cfg.Store.Save(ctx, docs...); !errors.Is(err, state.ErrConflict) {
+			return err
+		}
+	}
+	return nil // others write faster: whoever asks hears that there is no such request
+}
+
+// came is what came of the request.
+func (t requests) came(r *request) actions.Requested {
+	result := actions.Requested{ID: t.rec.ID, Status: r.Status}
+	outcomes := t.Outcomes()
+	switch {
+	case r.Status != "":
+	case len(t.uncertain) > 0:
+		result.Status = actions.RequestUnknown
+	case len(outcomes) == 0 || t.rec.Phase == failed:
+		result.Status, result.Text = actions.RequestFailed, "It could not be done."
+	default:
+		last := outcomes[len(outcomes)-1]
+		result.Status, result.Text = actions.RequestDone, cut(last.Text, maxResultKept)
+		if last.Failed {
+			result.Status = actions.RequestFailed
+		}
+	}
+	return result
+}
