@@ -181,6 +181,7 @@ func (c *Connection) readSkills(p *principal, who string) {
 
 // reportSkill logs something about a skill, once. c.mu is locked.
 func (c *Connection) reportSkill(uri, fault, message string) {
+	fault = spelling.OneLine(fault, maxReason)
 	once := uri + "\n" + fault + "\n" + message
 	if c.reported[once] {
 		return
