@@ -99,7 +99,27 @@ func (c *Connection) Skills(ctx context.Context, turn *actions.Turn) ([]*Skill, 
 	if err != nil {
 		return nil, fmt.Errorf("mcp %s: list skills: %w", c.cfg.Key, err)
 	}
-	return list, nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.unchanged(list), nil
+}
+
+// AllSkills asks the server for its skills and returns them with those that have changed since they were accepted,
+// so that an operator can accept them: a pin of URI and Definition in [Config.Lock]. No person's token is used.
+// The error says why there is no list.
+func (c *Connection) AllSkills(ctx context.Context) ([]*Skill, error) {
+	p, err := c.principal("")
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	p.retryAt, p.skills.retryAt, p.skills.until = time.Time{}, time.Time{}, time.Time{}
+	c.mu.Unlock()
+	list, err := c.ensureSkills(ctx, p, "")
+	if err != nil {
+		return nil, fmt.Errorf("mcp %s: list skills: %w", c.cfg.Key, err)
+	}
+	return slices.Clone(list), nil
 }
 
 // ensureSkills returns the skills of a principal. It waits for the server, but not long for one that was away.
@@ -109,7 +129,7 @@ func (c *Connection) ensureSkills(ctx context.Context, p *principal, who string)
 	defer c.mu.Unlock()
 	l, now := &p.skills, time.Now()
 	if now.Before(l.until) {
-		return c.unchanged(l.skills), nil
+		return l.skills, nil
 	}
 	if l.flight == nil {
 		switch {
@@ -145,7 +165,7 @@ func (c *Connection) ensureSkills(ctx context.Context, p *principal, who string)
 	if late != nil {
 		return nil, late
 	}
-	return c.unchanged(l.skills), l.err
+	return l.skills, l.err
 }
 
 // readSkills reads the skills of a principal.
