@@ -105,6 +105,9 @@ func (c *catalogue) lines(ctx context.Context, budget int) string {
 				continue
 			}
 			line := inElement.Replace(inLine(s.Name))
+			if s.remote != nil {
+				line += " (of the server " + s.remote.server() + ")"
+			}
 			if description := cut(inLine(s.Description), most); description != "" {
 				line += ": " + inElement.Replace(description)
 			}

@@ -299,11 +299,8 @@ func (f *files) scan(ctx context.Context, at folder, inside string) {
 // add lists a file if its name makes it a resource or a script, it is readable, and its name is
 // safe to show. SKILL.md and licences are not resources.
 func (f *files) add(at folder, name string) error {
-	lower := strings.ToLower(path.Base(name))
-	ext := path.Ext(lower)
-	isResource := slices.Contains(resourceFiles, ext)
-	if !isResource && !slices.Contains(scriptFiles, ext) || lower == strings.ToLower(fileName) ||
-		slices.Contains([]string{"license", "licence", "copying", "notice"}, strings.TrimSuffix(lower, ext)) {
+	isResource, isScript := partOf(name)
+	if !isResource && !isScript {
 		return nil
 	}
 	file, err := at.file()
@@ -315,18 +312,37 @@ func (f *files) add(at folder, name string) error {
 	switch {
 	case err != nil:
 		return err
-	case info.Size() > maxResource:
-		return fmt.Errorf("it has %d bytes, more than %d", info.Size(), maxResource)
-	case len(name) > maxFileName:
-		return fmt.Errorf("its name has %d bytes, more than %d", len(name), maxFileName)
-	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) || isBlank(r) }):
-		return errors.New("its name is no plain text")
+	case partFault(name, info.Size()) != nil:
+		return partFault(name, info.Size())
 	case isResource:
 		f.skill.Resources = append(f.skill.Resources, Resource{Name: name, file: at.place, size: info.Size()})
 	case at.linked:
 		return errors.New("scripts run in a copy of their skill, and links do not come along")
 	default:
 		f.skill.Scripts = append(f.skill.Scripts, Script{Name: name})
+	}
+	return nil
+}
+
+// partOf says what a file's name makes it in a skill.
+func partOf(name string) (isResource, isScript bool) {
+	lower := strings.ToLower(path.Base(name))
+	ext := path.Ext(lower)
+	if lower == strings.ToLower(fileName) || slices.Contains([]string{"license", "licence", "copying", "notice"}, strings.TrimSuffix(lower, ext)) {
+		return false, false
+	}
+	return slices.Contains(resourceFiles, ext), slices.Contains(scriptFiles, ext)
+}
+
+// partFault says why a file of this name and size cannot be part of a skill.
+func partFault(name string, size int64) error {
+	switch {
+	case size > maxResource:
+		return fmt.Errorf("it has %d bytes, more than %d", size, maxResource)
+	case len(name) > maxFileName:
+		return fmt.Errorf("its name has %d bytes, more than %d", len(name), maxFileName)
+	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) || isBlank(r) }):
+		return errors.New("its name is no plain text")
 	}
 	return nil
 }

@@ -72,3 +72,6 @@ func RunBy(r Runner, cfg ProviderConfig) ProviderConfig {
 
 // Sandboxed runs scripts in a sandbox.
 func Sandboxed(box *sandbox.Sandbox) Runner { return sandboxed{box} }
+
+// Digest identifies parts of a skill.
+var Digest = digest

@@ -50,9 +50,13 @@ func (u use) changed() error {
 }
 
 // digest identifies what is used: the skill's content plus a resource's bytes (unless a function
-// makes them each time), or the description and schema of a script in Go.
+// makes them each time), or the description and schema of a script in Go, or all files of a skill that a
+// server has.
 func (u use) digest(data Data) string {
 	words := []string{u.skill.Dir, u.skill.Name, u.skill.Content(), u.part()}
+	if u.skill.remote != nil {
+		words = append(words, u.skill.remote.listed.Digest) // that of all files
+	}
 	switch {
 	case u.tool == readResource && u.resource.Func == nil:
 		words = append(words, string(data.Bytes))

@@ -189,6 +189,9 @@ func (p *Provider) Prompt(ctx context.Context, turn *actions.Turn, skill string)
 		if err != nil {
 			return "", err
 		}
+		if c, err = p.whole(ctx, c, i); err != nil {
+			return "", err
+		}
 		return c.told[i](), nil
 	}
 	if len(c.skills) == 0 {
@@ -219,16 +222,41 @@ func (p *Provider) catalogue(ctx context.Context, turn *actions.Turn, person boo
 	if slices.ContainsFunc(list, hidden) {
 		list = slices.DeleteFunc(slices.Clone(list), hidden)
 	}
+	active := activeIn(turn)
+	return p.catalogueOf(ctx, withInstructions(ctx, list, func(s *Skill) bool { return active.has(s.Name) })), nil
+}
+
+// catalogueOf is the catalogue of a list.
+func (p *Provider) catalogueOf(ctx context.Context, list []*Skill) *catalogue {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, c := range p.recent {
 		if slices.Equal(c.list, list) {
-			return c, nil
+			return c
 		}
 	}
 	c := newCatalogue(ctx, list, p.offered, p.cfg.Template)
 	p.recent = append(p.recent[max(0, len(p.recent)+1-keptCatalogues):], c)
-	return c, nil
+	return c
+}
+
+// whole reads the instructions of a skill that a server has, before it is loaded. The catalogue that it returns
+// has the same names in the same order. The error is a [fault], or that of ctx.
+func (p *Provider) whole(ctx context.Context, c *catalogue, i int) (*catalogue, error) {
+	part := c.skills[i]
+	if part.remote == nil || part.remote.whole {
+		return c, nil
+	}
+	s, err := part.remote.fill(ctx, part)
+	if err != nil {
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, p.failure(ctx, err, fmt.Sprintf("Failed to load skill '%s'.", inLine(part.Name)))
+	}
+	list := slices.Clone(c.list)
+	list[slices.Index(list, part)] = s
+	return p.catalogueOf(ctx, list), nil
 }
 
 // offered is the skill as models see it: without scripts that cannot run here.
@@ -265,6 +293,15 @@ func (p *Provider) Command(ctx context.Context, turn *actions.Turn, words string
 		hint := strings.TrimSpace(markdown(didYouMean(name, c.names)) + " " + turn.Translate("Say **/skill** for a list."))
 		return turn.Translate("I have no skill '%s'.", markdown(clip(name))) + " " + hint, "", nil
 	}
+	whole, err := p.whole(ctx, c, i)
+	if err != nil {
+		wrong := fault("")
+		if !errors.As(err, &wrong) {
+			return "", "", err
+		}
+		return "**" + markdown(clip(c.names[i])) + "**: " + turn.Translate("cannot be read"), "", nil
+	}
+	c = whole
 	if rest != "" {
 		active.begin(turn.ID)
 	}
@@ -395,6 +432,11 @@ func (p *Provider) find(ctx context.Context, turn *actions.Turn, tool string, en
 	i, err := u.catalogue.find(skill)
 	if err != nil {
 		return u, err
+	}
+	if tool == loadSkill {
+		if u.catalogue, err = p.whole(ctx, u.catalogue, i); err != nil {
+			return u, err
+		}
 	}
 	u.skill = u.catalogue.skills[i]
 	if tool == loadSkill {

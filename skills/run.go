@@ -62,11 +62,11 @@ func (r sandboxed) Digest(ctx context.Context, s *Skill) (string, error) {
 	if err := ctx.Err(); err != nil || r.box == nil {
 		return "", err
 	}
-	dir, err := s.open()
+	dir, done, err := s.open(ctx)
 	if err != nil {
 		return "", fmt.Errorf("open skill %q: %w", s.Name, err)
 	}
-	defer dir.Close() //nolint:errcheck // opened to read only
+	defer done()
 	digest, err := r.box.Digest(ctx, dir)
 	if err != nil {
 		return "", fmt.Errorf("digest of skill %q: %w", s.Name, err)
@@ -79,11 +79,11 @@ func (r sandboxed) Run(ctx context.Context, s *Skill, script Script, arguments a
 	if why != "" {
 		return actions.Fail("Error: %s", why), nil
 	}
-	dir, err := s.open()
+	dir, done, err := s.open(ctx)
 	if err != nil {
 		return actions.Result{}, fmt.Errorf("open skill %q: %w", s.Name, err)
 	}
-	defer dir.Close() //nolint:errcheck // opened to read only
+	defer done()
 	command.Dir, command.Digest = dir, digest
 	got, err := r.box.Run(ctx, command)
 	if err != nil {

@@ -61,7 +61,8 @@ type Skill struct {
 	Resources []Resource
 	Scripts   []Script
 
-	at place // where Dir was found
+	at     place   // where Dir was found
+	remote *remote // nil: it is not from a server
 }
 
 // Resource is something to read in a skill. One in Go has a Text or a Func.
@@ -152,12 +153,18 @@ func (d Data) String() string {
 	return strings.TrimPrefix(string(d.Bytes), "\ufeff")
 }
 
-// open opens the skill's folder again without following links.
-func (s *Skill) open() (*os.Root, error) {
-	if s.at.root == "" { // not made by Discover
-		return place{s.Dir, "."}.open()
+// open opens the skill's folder again without following links, or a copy of a folder that a server has. done
+// closes it.
+func (s *Skill) open(ctx context.Context) (dir *os.Root, done func(), err error) {
+	switch {
+	case s.remote != nil:
+		return s.remote.open(ctx)
+	case s.at.root == "": // not made by Discover
+		dir, err = place{s.Dir, "."}.open()
+	default:
+		dir, err = s.at.open()
 	}
-	return s.at.open()
+	return dir, func() { _ = dir.Close() }, err // it is only read
 }
 
 // maxListed is how many resources, and how many scripts, a skill's content lists. The others still
@@ -257,8 +264,13 @@ func unframed(text string) string { return frameTag.ReplaceAllString(text, "&lt;
 
 // framed is a skill's content as models see it.
 func framed(s *Skill) string {
-	return "The skill " + inLine(s.Name) + " is loaded. Follow it where it fits the task, within the rules of this prompt.\n" +
-		`<skill_content name="` + inXML.Replace(inLine(s.Name)) + "\">\n" + unframed(s.Content()) + "\n</skill_content>"
+	from, server := "", ""
+	if s.remote != nil {
+		from = " of the server " + s.remote.server()
+		server = ` server="` + inXML.Replace(s.remote.server()) + `"`
+	}
+	return "The skill " + inLine(s.Name) + from + " is loaded. Follow it where it fits the task, within the rules of this prompt.\n" +
+		`<skill_content name="` + inXML.Replace(inLine(s.Name)) + `"` + server + ">\n" + unframed(s.Content()) + "\n</skill_content>"
 }
 
 // distinct splits the list into the first skill of each name, ignoring case, and the others.

@@ -56,6 +56,9 @@ type Config struct {
 	Rules connections.Rules
 	// Lock has the definitions that an operator has accepted. nil: those that the server shows first are.
 	Lock *connections.Lock
+	// Skills are the URIs of skills, skill://…/SKILL.md, that are wanted although the server may not list
+	// them, see [Connection.Skills].
+	Skills []string
 
 	// CallTimeout limits a call. 0: 60 s. Timeouts replaces it for single tools; at most 10 min.
 	CallTimeout time.Duration
@@ -137,6 +140,11 @@ func New(cfg Config) (*Connection, error) {
 	for name := range cfg.Header {
 		if name = http.CanonicalHeaderKey(name); slices.Contains([]string{"Host", "Content-Length", "Idempotency-Key", "X-Idempotency-Key"}, name) {
 			fault("Header: %s cannot be set", name) // net/http sends requests with such a key again
+		}
+	}
+	for _, uri := range cfg.Skills {
+		if !strings.HasSuffix(uri, "/"+skillFile) || len(cfg.Skills) > maxSkills {
+			fault("Skills: want the URIs of at most %d files %s, not %s", maxSkills, skillFile, spelling.OneLine(uri, maxShown))
 		}
 	}
 	for name, limit := range cfg.Timeouts {
@@ -229,6 +237,9 @@ func (c *Connection) refreshAccepted() {
 	}
 	c.version, c.firstUse, c.registry, c.accepted = version, firstUse, nil, map[string]definition{}
 	for remote, pin := range pins {
+		if isSkill(pin.Definition) {
+			continue
+		}
 		d, err := define(pin.Definition)
 		if err == nil && (d.remote != remote || d.digest != pin.Digest) {
 			err = errors.New("the pin is that of another tool")
@@ -493,6 +504,8 @@ type principal struct {
 	retryAt  time.Time
 	used     time.Time
 	gone     bool // it was dropped for good
+
+	skills skillList
 }
 
 // personOf identifies the person of a turn.

@@ -57,7 +57,8 @@ type session struct {
 
 	stale atomic.Bool // the list may have changed
 	dead  atomic.Bool
-	deaf  atomic.Bool // changes are not told
+	deaf  atomic.Bool  // changes are not told
+	read  atomic.Int64 // bytes of resources
 }
 
 // target is how to reach a server: by HTTP if it has an endpoint, else by running it.
@@ -87,7 +88,11 @@ func (t *target) connect(ctx, lasting context.Context, token string) (*session, 
 	}
 	x := &exchange{limit: maxPage, abort: s.end}
 	client := sdk.NewClient(&sdk.Implementation{Name: "planbot", Version: "1"}, s.options())
-	made, err := client.Connect(x.follow(lasting), transport, nil)
+	var made *sdk.ClientSession
+	err := addSkills(client)
+	if err == nil {
+		made, err = client.Connect(x.follow(lasting), transport, nil)
+	}
 	if err == nil && !stop() {
 		s.client = made
 		s.close()

@@ -1,0 +1,586 @@
+package mcp
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	jsonv2 "github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/connections"
+	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/spelling"
+)
+
+// The extension of the protocol by which servers have skills, and its methods.
+const (
+	skillsExtension = "io.modelcontextprotocol/skills"
+	listSkills      = "skills/list"
+	getSkill        = "skills/get"
+	skillFile       = "SKILL.md"
+)
+
+const (
+	maxSkills     = 200       // of one server
+	maxSkillEntry = 256 << 10 // bytes of what a server says about a skill
+	maxSkillFiles = 512
+	maxSkillBytes = 16 << 20 // of all files of a skill
+	maxSkillFile  = 1 << 20  // of a file that is read
+	maxSkillURI   = 2000
+	maxRead       = 64 << 20 // bytes of resources over one session, because the library keeps them all
+)
+
+// Skill is what a server says about one of its skills. Somebody else wrote all of it. Do not change it.
+type Skill struct {
+	URI         string         // of its SKILL.md
+	Name        string         // which other skills of the server may have, too
+	Frontmatter jsontext.Value // of SKILL.md: an object
+	Files       []SkillFile    // all, with SKILL.md, by path
+	Definition  jsontext.Value // what can be pinned under URI: everything above
+	Digest      string         // of Definition
+
+	who string // the principal that it was listed for
+}
+
+// SkillFile is a file of a skill.
+type SkillFile struct {
+	Path   string // in the folder of the skill, slash-separated; it may not lead out of it
+	URI    string
+	Size   int64
+	SHA256 string // in hex
+}
+
+// skillList is what a principal knows about the skills of a server.
+type skillList struct {
+	skills   []*Skill
+	read     time.Time
+	until    time.Time
+	flight   chan struct{} // closed when the list was read; nil: nobody reads it
+	err      error         // why it could not be read the last time
+	failures int           // in a row
+	retryAt  time.Time
+}
+
+// Skills returns the skills that the server lists, and those of [Config.Skills], for the person of the turn. It
+// leaves out, with a line in the log, those that are broken, whose contents have no digests, or that an operator
+// has accepted in another form. There are none if the server does not know skills, or the person is not signed
+// in. The skills are the same ones while the server says the same. The error says why there is no list.
+func (c *Connection) Skills(ctx context.Context, turn *actions.Turn) ([]*Skill, error) {
+	if c.cfg.SignIn != "" && turn == nil {
+		return nil, nil
+	}
+	p, err := c.principalOf(ctx, turn)
+	if errors.Is(err, connector.ErrNoUserToken) || errors.Is(err, connector.ErrNoTokenService) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("mcp %s: %w", c.cfg.Key, err)
+	}
+	who := ""
+	if c.cfg.SignIn != "" {
+		who = personOf(turn)
+	}
+	list, err := c.ensureSkills(ctx, p, who)
+	if err != nil {
+		return nil, fmt.Errorf("mcp %s: list skills: %w", c.cfg.Key, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.unchanged(list), nil
+}
+
+// AllSkills asks the server for its skills and returns them with those that have changed since they were accepted,
+// so that an operator can accept them: a pin of URI and Definition in [Config.Lock]. No person's token is used.
+// The error says why there is no list.
+func (c *Connection) AllSkills(ctx context.Context) ([]*Skill, error) {
+	p, err := c.principal("")
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	p.retryAt, p.skills.retryAt, p.skills.until = time.Time{}, time.Time{}, time.Time{}
+	c.mu.Unlock()
+	list, err := c.ensureSkills(ctx, p, "")
+	if err != nil {
+		return nil, fmt.Errorf("mcp %s: list skills: %w", c.cfg.Key, err)
+	}
+	return slices.Clone(list), nil
+}
+
+// ensureSkills returns the skills of a principal. It waits for the server, but not long for one that was away.
+// However many wait, the server is asked once.
+func (c *Connection) ensureSkills(ctx context.Context, p *principal, who string) ([]*Skill, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l, now := &p.skills, time.Now()
+	if now.Before(l.until) {
+		return l.skills, nil
+	}
+	if l.flight == nil {
+		switch {
+		case p.gone:
+			return nil, errClosed
+		case now.Before(l.retryAt):
+			return nil, l.err
+		}
+		flight := make(chan struct{})
+		l.flight = flight
+		c.work.Go(func() {
+			defer close(flight)
+			c.readSkills(p, who)
+		})
+	}
+	wait := listTimeout
+	if p.failures > 0 || l.failures > 0 {
+		wait = awayTimeout // it goes on in the background
+	}
+	flight := l.flight
+	c.mu.Unlock()
+	timer := time.NewTimer(wait)
+	var late error
+	select {
+	case <-flight:
+	case <-timer.C:
+		late = context.DeadlineExceeded
+	case <-ctx.Done():
+		late = ctx.Err()
+	}
+	timer.Stop()
+	c.mu.Lock()
+	if late != nil {
+		return nil, late
+	}
+	return l.skills, l.err
+}
+
+// readSkills reads the skills of a principal.
+func (c *Connection) readSkills(p *principal, who string) {
+	ctx, cancel := context.WithTimeout(c.ctx, listTimeout)
+	defer cancel()
+	var found *skillsFound
+	err := c.withSession(ctx, p, func(s *session) (err error) {
+		found, err = s.skills(ctx, who, c.cfg.Skills)
+		return err
+	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l, now := &p.skills, time.Now()
+	l.flight, l.err = nil, err
+	if err != nil {
+		l.skills = nil
+		l.failures++
+		pause := min(firstPause<<min(l.failures-1, 10), maxPause)
+		l.retryAt = now.Add(pause/2 + rand.N(pause/2))
+		return
+	}
+	for i, s := range found.skills { // what is the same stays the same
+		if j := slices.IndexFunc(l.skills, func(old *Skill) bool { return old.URI == s.URI && old.Digest == s.Digest }); j >= 0 {
+			found.skills[i] = l.skills[j]
+		}
+	}
+	l.skills, l.failures, l.read, l.until = found.skills, 0, now, now.Add(found.age)
+	for _, fault := range found.faults {
+		c.reportSkill(fault[0], fault[1], "a skill of an MCP server is left out")
+	}
+}
+
+// reportSkill logs something about a skill, once. c.mu is locked.
+func (c *Connection) reportSkill(uri, fault, message string) {
+	fault = spelling.OneLine(fault, maxReason)
+	once := uri + "\n" + fault + "\n" + message
+	if c.reported[once] {
+		return
+	}
+	if len(c.reported) >= maxReported {
+		clear(c.reported)
+	}
+	c.reported[once] = true
+	c.log.Warn().Str("skill", spelling.OneLine(uri, maxShown)).Str("fault", fault).Msg(message)
+}
+
+// unchanged leaves out the skills that an operator has accepted in another form. c.mu is locked.
+func (c *Connection) unchanged(all []*Skill) []*Skill {
+	if c.cfg.Lock == nil {
+		return all
+	}
+	pins, _ := c.cfg.Lock.Pins(c.cfg.Key)
+	changed := func(s *Skill) bool {
+		pin, ok := pins[s.URI]
+		return ok && pin.Digest != s.Digest
+	}
+	if !slices.ContainsFunc(all, changed) {
+		return all
+	}
+	return slices.DeleteFunc(slices.Clone(all), func(s *Skill) bool {
+		if changed(s) {
+			c.reportSkill(s.URI, s.Digest, "a skill of an MCP server is not offered, because it has changed since somebody accepted it")
+			return true
+		}
+		return false
+	})
+}
+
+// Trusts reports whether an operator trusts the server and has accepted the skill as it is, with all its files:
+// the lock has its digest. Otherwise nothing of it may run.
+func (c *Connection) Trusts(s *Skill) bool {
+	if !c.cfg.Rules.Trust || c.cfg.Lock == nil {
+		return false
+	}
+	pins, _ := c.cfg.Lock.Pins(c.cfg.Key)
+	pin, ok := pins[s.URI]
+	return ok && pin.Digest == s.Digest
+}
+
+// ReadSkillFile reads one of the skill's Files from the server, as the person for whom it was listed. It is an
+// error if the content is not the one that was listed, or has more than 1 MiB; nothing of it is returned.
+func (c *Connection) ReadSkillFile(ctx context.Context, s *Skill, f SkillFile) ([]byte, error) {
+	fail := func(err error) ([]byte, error) {
+		return nil, fmt.Errorf("mcp %s: read %s: %w", c.cfg.Key, spelling.OneLine(f.URI, maxShown), err)
+	}
+	switch {
+	case !slices.Contains(s.Files, f):
+		return fail(errors.New("the skill has no such file"))
+	case f.Size > maxSkillFile:
+		return fail(fmt.Errorf("it has %d bytes, and may have %d", f.Size, maxSkillFile))
+	}
+	limited, cancel := context.WithTimeout(ctx, listTimeout)
+	defer cancel()
+	defer context.AfterFunc(c.ctx, cancel)()
+	select {
+	case c.slots <- struct{}{}:
+		defer func() { <-c.slots }()
+	case <-limited.Done():
+		return fail(limited.Err())
+	}
+	p, err := c.principal(s.who)
+	if err != nil {
+		return fail(err)
+	}
+	c.mu.Lock()
+	signedOut := c.cfg.SignIn != "" && p.token == ""
+	c.mu.Unlock()
+	if signedOut {
+		return fail(connector.ErrNoUserToken)
+	}
+	var content []byte
+	err = c.withSession(limited, p, func(s *session) (err error) {
+		content, err = s.readFile(limited, f)
+		return err
+	})
+	if errors.Is(err, errNotListed) { // the server may have a newer one
+		c.mu.Lock()
+		p.skills.until = p.skills.read.Add(min(minListAge, p.skills.until.Sub(p.skills.read)))
+		c.mu.Unlock()
+	}
+	if err != nil {
+		if ctx.Err() != nil {
+			err = ctx.Err()
+		}
+		return fail(err)
+	}
+	return content, nil
+}
+
+// withSession does what only reads. It does it again over another session if the first one may be one that the
+// server has forgotten.
+func (c *Connection) withSession(ctx context.Context, p *principal, do func(*session) error) error {
+	for again := false; ; again = true {
+		_, s, err := c.ensure(ctx, p)
+		if err != nil {
+			return err
+		}
+		err = s.using(func() error { return do(s) })
+		if s.read.Load() > maxRead {
+			c.kill(s) // the next one begins without what the library has kept
+		}
+		if answered, ok := errors.AsType[*rpcError](err); err == nil || ok && answered != nil || errors.Is(err, errRefused) || errors.Is(err, errNotListed) {
+			return err
+		}
+		if ctx.Err() != nil {
+			return err
+		}
+		if c.kill(s); again {
+			return err
+		}
+	}
+}
+
+// using keeps the session from being closed meanwhile.
+func (s *session) using(do func() error) error {
+	if s.dead.Load() || !s.use.TryRLock() {
+		return sdk.ErrConnectionClosed
+	}
+	defer s.use.RUnlock()
+	return do()
+}
+
+// skillsParams are the parameters of both methods of the extension.
+type skillsParams struct {
+	sdk.ParamsBase
+
+	Cursor string `json:"cursor,omitempty"`
+	URI    string `json:"uri,omitempty"`
+}
+
+// skillsResult is decoded from the answer as it came.
+type skillsResult struct {
+	sdk.ResultBase
+}
+
+// addSkills makes the library know the methods of the extension.
+func addSkills(client *sdk.Client) error {
+	return errors.Join(
+		sdk.AddSendingCustomMethod[*skillsParams, *skillsResult](client, listSkills),
+		sdk.AddSendingCustomMethod[*skillsParams, *skillsResult](client, getSkill),
+	)
+}
+
+// ask calls a method of the extension, and decodes the result.
+func (s *session) ask(ctx context.Context, method string, params *skillsParams, result any) error {
+	following, cancel := context.WithCancel(ctx)
+	defer cancel()
+	x := &exchange{limit: maxPage, abort: cancel}
+	_, err := sdk.CallCustomMethod[*skillsParams, *skillsResult](x.follow(following), s.client, method, params)
+	known := x.outcome()
+	if known.answer == nil || known.answer.Error != nil {
+		return fmt.Errorf("%s: %w", method, s.reason(ctx, known, cmp.Or(err, errCached)))
+	}
+	var kind struct {
+		ResultType string `json:"resultType"`
+	}
+	if json.Unmarshal(known.answer.Result, &kind) != nil || kind.ResultType != "" && kind.ResultType != "complete" ||
+		json.Unmarshal(known.answer.Result, result) != nil {
+		return fmt.Errorf("%s: %w: it is not what the method promises", method, errRefused)
+	}
+	return nil
+}
+
+// skillsFound is what reading the skills found.
+type skillsFound struct {
+	skills []*Skill
+	faults [][2]string // URI and fault of those that are left out
+	age    time.Duration
+}
+
+func (f *skillsFound) add(raw jsontext.Value, who string) {
+	s, err := skillOf(raw, who)
+	switch {
+	case err != nil:
+		f.faults = append(f.faults, [2]string{s.URI, err.Error()})
+	case slices.ContainsFunc(f.skills, func(other *Skill) bool { return other.URI == s.URI }):
+		f.faults = append(f.faults, [2]string{s.URI, "it is listed twice: the first one counts"})
+	default:
+		f.skills = append(f.skills, s)
+	}
+}
+
+// skills reads the list of skills, and those of the URIs that it does not have.
+func (s *session) skills(ctx context.Context, who string, more []string) (*skillsFound, error) {
+	f := &skillsFound{age: maxListAge}
+	if said := s.client.InitializeResult(); said == nil || said.Capabilities == nil || said.Capabilities.Extensions[skillsExtension] == nil {
+		f.age = maxDeafAge
+		return f, nil
+	}
+	cursor, seen := "", map[string]bool{}
+	for pages := 1; ; pages++ {
+		seen[cursor] = true
+		var page struct {
+			Skills     []jsontext.Value `json:"skills"`
+			NextCursor string           `json:"nextCursor"`
+			TTL        float64          `json:"ttlMs"`
+		}
+		if err := s.ask(ctx, listSkills, &skillsParams{Cursor: cursor}, &page); err != nil {
+			return nil, err
+		}
+		f.age = min(f.age, max(time.Duration(min(page.TTL, float64(maxListAge.Milliseconds())))*time.Millisecond, minListAge))
+		for i, raw := range page.Skills {
+			if len(f.skills)+len(f.faults) == maxSkills {
+				f.faults = append(f.faults, [2]string{"", fmt.Sprintf("there are more than %d skills, %d more on this page", maxSkills, len(page.Skills)-i)})
+				break
+			}
+			f.add(raw, who)
+		}
+		switch cursor = page.NextCursor; {
+		case cursor != "" && seen[cursor]:
+			return nil, fmt.Errorf("%w: a cursor came twice", errRefused)
+		case cursor != "" && pages == maxPages:
+			return nil, fmt.Errorf("%w: it has more than %d pages", errRefused, maxPages)
+		case cursor != "" && len(f.skills)+len(f.faults) <= maxSkills:
+			continue
+		}
+		break
+	}
+	for _, uri := range more {
+		if slices.ContainsFunc(f.skills, func(s *Skill) bool { return s.URI == uri }) {
+			continue
+		}
+		var one struct {
+			Skill jsontext.Value `json:"skill"`
+		}
+		err := s.ask(ctx, getSkill, &skillsParams{URI: uri}, &one)
+		if _, answered := errors.AsType[*rpcError](err); answered || errors.Is(err, errRefused) {
+			f.faults = append(f.faults, [2]string{uri, err.Error()})
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if found, err := skillOf(one.Skill, who); err == nil && found.URI != uri {
+			f.faults = append(f.faults, [2]string{uri, "the server answered with another skill"})
+			continue
+		}
+		f.add(one.Skill, who)
+	}
+	return f, nil
+}
+
+var sha256Form = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
+
+// skillOf judges what a server says about a skill. The skill that comes with an error has at most its URI.
+func skillOf(raw jsontext.Value, who string) (*Skill, error) {
+	var entry struct {
+		URI         string         `json:"uri"`
+		Frontmatter jsontext.Value `json:"frontmatter"`
+		Resources   jsontext.Value `json:"resources"`
+	}
+	fault := func(format string, args ...any) (*Skill, error) {
+		return &Skill{URI: spelling.OneLine(entry.URI, maxShown)}, fmt.Errorf(format, args...)
+	}
+	if len(raw) > maxSkillEntry {
+		return fault("what the server says about it has %d bytes, and may have %d", len(raw), maxSkillEntry)
+	}
+	// An object with a member twice is refused here, so nothing below depends on which one counts.
+	if _, err := connections.Digest(raw); err != nil {
+		return fault("%w", err)
+	}
+	if json.Unmarshal(raw, &entry) != nil {
+		return fault("it is no object with a uri, frontmatter and resources")
+	}
+	var front struct {
+		Name        string `json:"name"`
+		Description string `json:"description"`
+	}
+	root, isSkill := strings.CutSuffix(entry.URI, "/"+skillFile)
+	switch {
+	case !isSkill || len(entry.URI) > maxSkillURI || !strings.Contains(root, "://") || strings.ContainsAny(entry.URI, "?# \\"):
+		return fault("its uri is not that of a %s", skillFile)
+	case entry.Frontmatter.Kind() != '{' || json.Unmarshal(entry.Frontmatter, &front) != nil || front.Name == "" || front.Description == "":
+		return fault("its frontmatter has no name and description")
+	}
+	if folder, err := url.PathUnescape(path.Base(root)); err != nil || folder != front.Name {
+		return fault("its uri does not end with its name")
+	}
+	var resources []skillResource
+	switch kind := entry.Resources.Kind(); {
+	case kind == '"' && string(entry.Resources) == `"dynamic"`:
+		return fault("its contents have no digests")
+	case kind != '[' || json.Unmarshal(entry.Resources, &resources) != nil:
+		return fault("it has no list of files")
+	case len(resources) > maxSkillFiles:
+		return fault("it has %d files, and may have %d", len(resources), maxSkillFiles)
+	}
+	slices.SortFunc(resources, func(a, b skillResource) int { return strings.Compare(a.URI, b.URI) })
+	s := &Skill{URI: entry.URI, Name: front.Name, Frontmatter: entry.Frontmatter.Clone(), who: who}
+	paths, total := map[string]bool{}, int64(0)
+	for _, r := range resources {
+		f, err := r.file(root)
+		if err != nil {
+			return fault("the file %s: %w", spelling.OneLine(r.URI, maxShown), err)
+		}
+		if paths[f.Path] {
+			return fault("the file %s: it is listed twice", spelling.OneLine(r.URI, maxShown))
+		}
+		paths[f.Path] = true
+		if total += f.Size; total > maxSkillBytes {
+			return fault("its files have more than %d bytes", maxSkillBytes)
+		}
+		s.Files = append(s.Files, f)
+	}
+	if !paths[skillFile] {
+		return fault("its list of files has no %s", skillFile)
+	}
+	slices.SortFunc(s.Files, func(a, b SkillFile) int { return strings.Compare(a.Path, b.Path) })
+	var err error
+	if s.Definition, err = jsonv2.Marshal(map[string]any{"uri": s.URI, "frontmatter": s.Frontmatter, "resources": resources}, jsonv2.Deterministic(true)); err != nil {
+		return fault("%w", err)
+	}
+	if s.Digest, err = connections.Digest(s.Definition); err != nil {
+		return fault("%w", err)
+	}
+	return s, nil
+}
+
+// isSkill reports whether a pin is that of a skill. No pin of a tool has such a member.
+func isSkill(definition jsontext.Value) bool {
+	var members map[string]json.RawMessage
+	return json.Unmarshal(definition, &members) == nil && members["frontmatter"] != nil
+}
+
+// skillResource is a file as servers list it.
+type skillResource struct {
+	URI    string `json:"uri"`
+	Digest string `json:"digest"`
+	Size   *int64 `json:"size"`
+}
+
+func (r skillResource) file(root string) (SkillFile, error) {
+	inside, below := strings.CutPrefix(r.URI, root+"/")
+	name, err := url.PathUnescape(inside)
+	switch {
+	case !below || err != nil || len(r.URI) > maxSkillURI || !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\\x00") || strings.ContainsAny(inside, "?#"):
+		return SkillFile{}, errors.New("its uri is not in the folder of the skill")
+	case !sha256Form.MatchString(r.Digest):
+		return SkillFile{}, errors.New("it has no digest sha256:…")
+	case r.Size == nil || *r.Size < 0 || *r.Size > maxSkillBytes:
+		return SkillFile{}, fmt.Errorf("it has no size of at most %d bytes", maxSkillBytes)
+	}
+	return SkillFile{Path: name, URI: r.URI, Size: *r.Size, SHA256: strings.TrimPrefix(r.Digest, "sha256:")}, nil
+}
+
+// errNotListed says that a file is not the one that was listed.
+var errNotListed = errors.New("the content is not the one that the server listed")
+
+// readFile reads a file and checks that it is the one that was listed.
+func (s *session) readFile(ctx context.Context, f SkillFile) ([]byte, error) {
+	following, cancel := context.WithCancel(ctx)
+	defer cancel()
+	x := &exchange{limit: maxBody, abort: cancel}
+	got, err := s.client.ReadResource(x.follow(following), &sdk.ReadResourceParams{URI: f.URI})
+	known := x.outcome()
+	if err != nil {
+		return nil, s.reason(ctx, known, err)
+	}
+	cached := known.answer == nil
+	if !cached {
+		s.read.Add(int64(len(known.answer.Result)))
+	}
+	if got.NeedsInput() || len(got.Contents) != 1 || got.Contents[0] == nil {
+		return nil, fmt.Errorf("%w: it is no single file", errNotListed)
+	}
+	content := got.Contents[0].Blob
+	if content == nil {
+		content = []byte(got.Contents[0].Text)
+	}
+	if sum := sha256.Sum256(content); got.Contents[0].URI == f.URI && int64(len(content)) == f.Size && hex.EncodeToString(sum[:]) == f.SHA256 {
+		return content, nil
+	}
+	if cached { // an older one, which only another session forgets
+		return nil, errCached
+	}
+	return nil, errNotListed
+}
