@@ -1,6 +1,7 @@
 package knowledge
 
 import (
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -46,7 +47,7 @@ type chunker struct {
 	headings []string // by level
 	done     []piece
 	text     string // of the chunk that grows
-	tokens   int    // at least those of text
+	tokens   int
 }
 
 // cut cuts a document at headings, then at blank lines, lines, sentences and words, so that no chunk is
@@ -95,16 +96,11 @@ func (c *chunker) join(mark, text string) bool {
 	if c.text == "" {
 		mark = ""
 	}
-	more := c.count(text)
-	tokens := c.tokens + more
-	if mark != "" {
-		tokens++
-	}
-	joined := c.text + mark + text
-	if tokens > c.most && (c.tokens+more > 2*c.most || c.count(joined) > c.most) {
+	tokens := c.tokens + c.count(mark+text)
+	if tokens > c.most {
 		return false
 	}
-	c.text, c.tokens = joined, min(tokens, c.most)
+	c.text, c.tokens = c.text+mark+text, tokens
 	return true
 }
 
@@ -150,27 +146,30 @@ func (c *chunker) units(line string) (units []string) {
 
 // words cuts a text at words, and words that are too long anywhere.
 func (c *chunker) words(text string, most int) (parts []string) {
-	part := ""
-	for _, word := range strings.Fields(text) {
-		if joined := strings.TrimSpace(part + " " + word); c.count(joined) <= most {
-			part = joined
-			continue
-		}
+	part, tokens := "", 0
+	flush := func() {
 		if part != "" {
 			parts = append(parts, part)
 		}
-		for part = word; c.count(part) > most && utf8.RuneCountInString(part) > 1; {
-			runes := []rune(part)
-			n := len(runes) / 2
-			for n > 1 && c.count(string(runes[:n])) > most {
-				n /= 2
-			}
-			parts, part = append(parts, string(runes[:n])), string(runes[n:])
+		part, tokens = "", 0
+	}
+	add := func(mark, word string, n int) {
+		if tokens+n > most {
+			flush()
+		}
+		part, tokens = strings.TrimSpace(part+mark+word), tokens+n
+	}
+	for _, word := range strings.Fields(text) {
+		if n := c.count(" " + word); n <= most {
+			add(" ", word, n)
+			continue
+		}
+		flush()
+		for some := range slices.Chunk([]rune(word), max(most/4, 1)) { // a character may have four tokens
+			add("", string(some), c.count(string(some)))
 		}
 	}
-	if part != "" {
-		parts = append(parts, part)
-	}
+	flush()
 	return parts
 }
 
@@ -189,17 +188,12 @@ func (c *chunker) cutRows(b block) {
 	if room < c.most/2 { // then the head is no help
 		b.head, end, room = "", "", c.most
 	}
-	chunk := ""
 	add := func(row string) {
-		if grown := chunk + "\n" + row; chunk != "" && c.count(strings.TrimPrefix(grown, "\n")+end) <= c.most {
-			chunk = grown
+		if c.text != "" && c.join("\n", row) {
 			return
 		}
-		if chunk != "" {
-			c.text = strings.TrimPrefix(chunk, "\n") + end
-			c.flush()
-		}
-		chunk = b.head + "\n" + row
+		c.endRows(end)
+		c.text, c.tokens = strings.TrimPrefix(b.head+"\n"+row, "\n"), c.most-room+c.count("\n"+row)
 	}
 	for row := range strings.Lines(b.text) {
 		row = strings.TrimRight(row, "\n")
@@ -211,7 +205,14 @@ func (c *chunker) cutRows(b block) {
 			add(part)
 		}
 	}
-	c.text = strings.TrimPrefix(chunk, "\n") + end
+	c.endRows(end)
+}
+
+// endRows ends a chunk of rows.
+func (c *chunker) endRows(end string) {
+	if c.text != "" {
+		c.text += end
+	}
 	c.flush()
 }
 

@@ -129,7 +129,8 @@ func New(cfg Config) (*Base, error) {
 	return &Base{cfg: cfg, count: countTokens}, nil
 }
 
-func countTokens(text string) int { return prompts.Tokens(text) }
+// countTokens counts the tokens of a text alone.
+func countTokens(text string) int { return prompts.Tokens(text) - prompts.Tokens() }
 
 // Register adds the action searchKnowledge, by which a model searches. It fails if the name is taken.
 func (b *Base) Register(r *actions.Registry) error {
