@@ -395,6 +395,10 @@ func (x *Index) add(ctx context.Context, f Folder) (Report, error) {
 	}
 	defer func() { _ = root.Close() }() // it was only read
 	old, err := x.check(ctx)
+	if errors.Is(err, errGone) { // it expired in part: begin again
+		old = &generation{}
+		old.manifest, err = x.readManifest(ctx)
+	}
 	if err != nil {
 		return Report{}, err
 	}

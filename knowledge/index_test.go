@@ -287,6 +287,19 @@ func TestOldGenerationsGo(t *testing.T) {
 	if after := server.Keys(); before != 2 || len(after) != 2 {
 		t.Errorf("%d keys before, after that %q", before, after)
 	}
+	// A part that is gone is an error for those who search, and not for those who add.
+	for _, key := range server.Keys() {
+		if strings.Contains(key, "/blocks/") {
+			server.Del(key)
+		}
+	}
+	b.Index = b.index(knowledge.IndexConfig{})
+	if _, err := b.Search(t.Context(), knowledge.Query{Text: "apples4", Caller: everyone}); err == nil {
+		t.Error("found something in an index that is gone")
+	}
+	if report := b.add(nil); report.String() != "1 added" || b.found(everyone, "apples4") != "a.txt#1" {
+		t.Errorf("added again: %s", report)
+	}
 }
 
 // TestAddAtOnce: of two processes that add at the same time, one is told that it was overtaken.

@@ -129,7 +129,7 @@ func readDOCX(entries map[string]*zip.File) (*read, error) {
 		return nil, unreadable
 	}
 	defer func() { _ = in.Close() }()
-	if err := d.document(xml.NewDecoder(in)); err != nil {
+	if err := d.document(xml.NewDecoder(&shortRuns{in: in})); err != nil {
 		return nil, err
 	}
 	r.title = oneLine(r.title)
@@ -146,7 +146,7 @@ func inXML(entry *zip.File, each func(name xml.Name, dec *xml.Decoder, start xml
 		return unreadable
 	}
 	defer func() { _ = in.Close() }()
-	for dec := xml.NewDecoder(in); ; {
+	for dec := xml.NewDecoder(&shortRuns{in: in}); ; {
 		token, err := dec.Token()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -160,6 +160,25 @@ func inXML(entry *zip.File, each func(name xml.Name, dec *xml.Decoder, start xml
 			}
 		}
 	}
+}
+
+// shortRuns reads XML and fails when there is no tag for a long time, because the decoder keeps text whole.
+type shortRuns struct {
+	in  io.Reader
+	run int
+}
+
+func (s *shortRuns) Read(p []byte) (int, error) {
+	n, err := s.in.Read(p)
+	if at := bytes.LastIndexByte(p[:n], '<'); at >= 0 {
+		s.run = n - at
+	} else {
+		s.run += n
+	}
+	if s.run > maxCharacters {
+		return 0, tooMuchText
+	}
+	return n, err
 }
 
 // headingStyles returns the level of each style that is a heading. The ids of styles are in the language
