@@ -204,7 +204,10 @@ func (x *Index) Search(ctx context.Context, q Query) ([]Passage, error) {
 	}
 	among := func(i int) bool { return allowed[g.chunks[i].Document] }
 	limit := min(cmp.Or(max(q.Limit, 0), 10), maxPassages)
-	hits := g.words.Rank(wordsOf(text), among, maxPassages)
+	var hits []hit
+	if e == nil || x.cfg.Hybrid {
+		hits = g.words.Rank(wordsOf(text), among, maxPassages)
+	}
 	if e != nil {
 		vectors, err := embed(ctx, e, []string{text})
 		if err != nil {
