@@ -186,13 +186,13 @@ func zeros(t *testing.T, said uint64) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := deflate.Write(make([]byte, 64<<20)); err != nil {
+	if _, err := deflate.Write(make([]byte, 4<<20)); err != nil {
 		t.Fatal(err)
 	}
 	if err := deflate.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	packed := slices.Concat(bytes.Repeat(once.Bytes(), 80), []byte{3, 0}) // 5 GB
+	packed := slices.Concat(bytes.Repeat(once.Bytes(), 1280), []byte{3, 0}) // 5 GB
 	w := zip.NewWriter(&out)
 	e, err := w.CreateRaw(&zip.FileHeader{Name: "word/document.xml", Method: zip.Deflate, CompressedSize64: uint64(len(packed)), UncompressedSize64: said})
 	if err != nil {
