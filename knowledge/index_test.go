@@ -250,7 +250,7 @@ func TestSwap(t *testing.T) {
 		b.add(map[string]string{"a.txt": "pears"})
 		time.Sleep(5 * time.Second)
 		for name, x := range map[string]*knowledge.Index{"one that runs": other, "one that only searches": searching} {
-			if got := found(t, x, everyone, "pears") + found(t, x, everyone, "apples"); got != "a.txt#1" {
+			if got := found(t, x, everyone, "pears") + ", " + found(t, x, everyone, "apples"); got != "a.txt#1, " {
 				t.Errorf("%s finds %q", name, got)
 			}
 		}
