@@ -17,6 +17,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/bm25"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
@@ -144,7 +145,7 @@ type known struct {
 	registry *actions.Registry // with findActions
 	all      []definition
 	at       map[string]int // index in all, by name
-	index    func() *documents
+	index    func() *bm25.Index
 }
 
 // definition is an action of a connection.
@@ -186,12 +187,10 @@ func (c *Choice) current() *known {
 		}
 	}
 	k.registry, _ = actions.New().With(append(all, c.find)...) // each name is there once
-	k.index = sync.OnceValue(func() *documents {
-		texts := make([][]string, len(k.all))
-		for i, d := range k.all {
-			texts[i] = documentOf(c.connections[d.connection].Key(), d.Action)
-		}
-		return newDocuments(texts)
+	k.index = sync.OnceValue(func() *bm25.Index {
+		return bm25.New(len(k.all), func(i int) []string {
+			return documentOf(c.connections[k.all[i].connection].Key(), k.all[i].Action)
+		})
 	})
 	c.known = k
 	return k
@@ -401,7 +400,7 @@ func (c *Choice) search(ctx context.Context, turn *actions.Turn, q query) (actio
 		}
 	}
 	words := wordsOf(q.Words)
-	hits := k.index().rank(words[:min(len(words), maxWords)], func(i int) bool { return offered[k.all[i].Name] })
+	hits := rank(k.index(), words[:min(len(words), maxWords)], func(i int) bool { return offered[k.all[i].Name] })
 	if len(hits) == 0 {
 		c.searches.WithLabelValues("nothing").Inc()
 		return actions.Observe("Nothing was found. Search with other words for the same; if that finds nothing, no service can do it."), nil
@@ -410,7 +409,7 @@ func (c *Choice) search(ctx context.Context, turn *actions.Turn, q query) (actio
 	names, lines := []string{}, []string{"You can plan these now, the best match first:"}
 	tokens := 0
 	for i, h := range hits[:min(len(hits), maxHits)] {
-		d := &k.all[h.document]
+		d := &k.all[h.Text]
 		if tokens += d.tokens(); i > 0 && tokens > maxTokens {
 			break
 		}

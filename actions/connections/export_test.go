@@ -1,6 +1,10 @@
 package connections
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/planbot-go/planbot/internal/bm25"
+)
 
 // Ranked is a document that was found, by its number from 1.
 type Ranked struct {
@@ -10,12 +14,9 @@ type Ranked struct {
 
 // Rank ranks documents of plain words.
 func Rank(texts []string, query string) (ranked []Ranked) {
-	var documents [][]string
-	for _, text := range texts {
-		documents = append(documents, strings.Fields(text))
-	}
-	for _, h := range newDocuments(documents).rank(strings.Fields(query), func(int) bool { return true }) {
-		ranked = append(ranked, Ranked{h.document + 1, h.score})
+	index := bm25.New(len(texts), func(i int) []string { return strings.Fields(texts[i]) })
+	for _, h := range rank(index, strings.Fields(query), func(int) bool { return true }) {
+		ranked = append(ranked, Ranked{h.Text + 1, h.Score})
 	}
 	return ranked
 }

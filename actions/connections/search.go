@@ -3,12 +3,12 @@ package connections
 import (
 	"cmp"
 	"maps"
-	"math"
 	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/bm25"
 )
 
 const (
@@ -17,74 +17,20 @@ const (
 	nameWeight     = 3
 )
 
-// documents are texts that can be ranked by the words of a query with BM25. They never change.
-type documents struct {
-	lengths []int
-	average float64
-	by      map[string][]posting
-}
-
-// posting is a document that has a word, and how often.
-type posting struct{ document, times int }
-
-// hit is a document that was found.
-type hit struct {
-	document int
-	score    float64
-}
-
-// newDocuments makes documents of their words.
-func newDocuments(texts [][]string) *documents {
-	d := &documents{lengths: make([]int, len(texts)), by: map[string][]posting{}}
-	total := 0
-	for i, words := range texts {
-		d.lengths[i] = len(words)
-		total += len(words)
-		for _, word := range words {
-			all := d.by[word]
-			if n := len(all); n > 0 && all[n-1].document == i {
-				all[n-1].times++
-			} else {
-				d.by[word] = append(all, posting{i, 1})
-			}
-		}
-	}
-	d.average = float64(total) / float64(max(len(texts), 1))
-	return d
-}
-
-// rank returns the documents that have any of the words, best first, among those for which among returns
-// true. It returns none if none of these has the rarest word of those that any document has: what they
+// rank returns the texts that have any of the words, best first, among those for which among returns
+// true. It returns none if none of these has the rarest word of those that any text has: what they
 // have in common with the query is then only what many have.
-func (d *documents) rank(words []string, among func(document int) bool) []hit {
-	const k1, b = 1.2, 0.75
-	words = slices.DeleteFunc(slices.Compact(slices.Sorted(slices.Values(words))), func(word string) bool { return d.by[word] == nil })
-	if len(words) == 0 {
-		return nil
-	}
-	rarest := slices.MinFunc(words, func(a, b string) int { return cmp.Compare(len(d.by[a]), len(d.by[b])) })
-	if !slices.ContainsFunc(d.by[rarest], func(p posting) bool { return among(p.document) }) {
-		return nil
-	}
-	scores := map[int]float64{}
-	for _, word := range words {
-		has := float64(len(d.by[word]))
-		weight := math.Log(1 + (float64(len(d.lengths))-has+0.5)/(has+0.5))
-		for _, p := range d.by[word] {
-			if among(p.document) {
-				times := float64(p.times)
-				scores[p.document] += weight * times * (k1 + 1) / (times + k1*(1-b+b*float64(d.lengths[p.document])/d.average))
-			}
+func rank(index *bm25.Index, words []string, among func(text int) bool) []bm25.Hit {
+	var rarest []int
+	for _, word := range slices.Compact(slices.Sorted(slices.Values(words))) {
+		if having := index.Having(word); len(having) > 0 && (rarest == nil || len(having) < len(rarest)) {
+			rarest = having
 		}
 	}
-	hits := make([]hit, 0, len(scores))
-	for document, score := range scores {
-		hits = append(hits, hit{document, score})
+	if !slices.ContainsFunc(rarest, among) {
+		return nil
 	}
-	slices.SortFunc(hits, func(a, b hit) int {
-		return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.document, b.document))
-	})
-	return hits
+	return index.Rank(words, among, 0)
 }
 
 // wordsOf splits a text into words in lower case, at everything but letters and digits. A word in camel

@@ -160,6 +160,7 @@ var layers = map[string]int{
 	"actions/openapi": 4,
 	"planner/plan":    4,
 	"planner":         5,
+	"knowledge":       6,
 	"skills":          6,
 	"manifest":        6,
 	internalRoom:      7, // what its packages import counts for their importers

@@ -1,0 +1,716 @@
+package knowledge
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/internal/bm25"
+	"github.com/planbot-go/planbot/state"
+)
+
+const (
+	maxFiles     = 20_000
+	maxStuck     = 2 // files whose reader goes on by itself
+	maxPassages  = 50
+	freshFor     = 4 * time.Second
+	checkEvery   = 2 * time.Second
+	refreshEvery = time.Hour
+	swapTime     = 30 * time.Second
+)
+
+// Errors of this package, for errors.Is.
+var (
+	// ErrNotBuilt says that nothing was ever added to an index, or that it has expired.
+	ErrNotBuilt = errors.New("the index was never built")
+	// ErrModel says that an index was made with another embedding model than the one that is
+	// configured.
+	ErrModel = errors.New("the index was made with another embedding model")
+	// ErrShrinks says that more than 30 % of the documents of a folder have vanished at once.
+	ErrShrinks = errors.New("too many documents have vanished at once")
+)
+
+// IndexConfig configures an [Index]. Store is required; the zero value of every other field is a working
+// default.
+type IndexConfig struct {
+	// Store keeps the index. All processes with the same Store have the same index.
+	Store *state.Store
+	// Name tells indexes of one Store apart: up to 40 small letters, digits and hyphens. "": main.
+	Name string
+	// Tenant is the id of the tenant whose people may read. People of others find nothing. "": the
+	// people of channels that state no tenant, such as the Emulator.
+	Tenant string
+	// Embedder adds vectors. nil: documents are found by words alone.
+	Embedder Embedder
+	// Hybrid ranks by words and by vectors, which helps if both are good for the texts. It needs an
+	// Embedder. false: by vectors if there is an Embedder.
+	Hybrid bool
+	// Floor is the least cosine of what vectors find. 0: 0.2.
+	Floor float64
+}
+
+// Index is documents in a [state.Store] that can be searched, in the memory of the process. Add and Remove
+// make a new generation beside the one in use, and swap it in as a whole; other processes have it within
+// five seconds. A search sees one generation. An Index expires with the state that nobody uses, unless a
+// process runs it ([Index.Run]). It is safe for concurrent use.
+type Index struct {
+	cfg     IndexConfig
+	key     state.Key
+	count   func(text string) int // tokens
+	most    int                   // tokens of a chunk
+	loading chan struct{}         // has room for one
+	loaded  atomic.Pointer[loaded]
+}
+
+// loaded is a generation and when it was last known to be the one in use.
+type loaded struct {
+	*generation
+	at time.Time
+}
+
+var _ Source = (*Index)(nil)
+
+var indexName = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
+
+// NewIndex checks all of cfg. It does not ask the store for anything.
+func NewIndex(cfg IndexConfig) (*Index, error) {
+	var errs []error
+	cfg.Name, cfg.Floor = cmp.Or(cfg.Name, "main"), cmp.Or(cfg.Floor, 0.2)
+	if cfg.Store == nil {
+		errs = append(errs, errors.New("no Store"))
+	}
+	if !indexName.MatchString(cfg.Name) {
+		errs = append(errs, fmt.Errorf("the Name %.50q is not up to 40 small letters, digits and hyphens", cfg.Name))
+	}
+	if cfg.Hybrid && cfg.Embedder == nil {
+		errs = append(errs, errors.New("Hybrid needs an Embedder"))
+	}
+	if cfg.Embedder != nil && (cfg.Embedder.Model() == "" || cfg.Embedder.Dimensions() < 1) {
+		errs = append(errs, errors.New("the Embedder has no model or no dimensions"))
+	}
+	if !(cfg.Floor >= -1 && cfg.Floor <= 1) {
+		errs = append(errs, errors.New("the Floor is no cosine"))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, fmt.Errorf("knowledge index: %w", err)
+	}
+	return &Index{
+		cfg: cfg, key: state.BotKey().Under("knowledge", cfg.Name), loading: make(chan struct{}, 1),
+		count: countTokens, most: maxChunkTokens,
+	}, nil
+}
+
+// current returns the generation in use, as it was at most freshFor ago.
+func (x *Index) current(ctx context.Context) (*generation, error) {
+	if have := x.loaded.Load(); have != nil && time.Since(have.at) < freshFor {
+		return have.generation, nil
+	}
+	return x.check(ctx)
+}
+
+// check loads the generation in use if it is not loaded.
+func (x *Index) check(ctx context.Context) (*generation, error) {
+	asked := time.Now()
+	select {
+	case x.loading <- struct{}{}:
+		defer func() { <-x.loading }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	var have *generation
+	if l := x.loaded.Load(); l != nil {
+		if have = l.generation; !l.at.Before(asked) {
+			return have, nil // somebody else checked meanwhile
+		}
+	}
+	now := time.Now()
+	g, err := x.loadCurrent(ctx, have)
+	if err != nil {
+		return nil, err
+	}
+	x.loaded.Store(&loaded{g, now})
+	return g, nil
+}
+
+// Run keeps the newest generation in memory until ctx ends, so that no search waits for it, and keeps the
+// index from expiring. It logs what goes wrong and tries again. Without Run, searches look for a newer
+// generation themselves.
+func (x *Index) Run(ctx context.Context) {
+	every := time.NewTicker(checkEvery)
+	defer every.Stop()
+	var refreshed time.Time
+	broken := false
+	for {
+		g, err := x.check(ctx)
+		if err == nil && time.Since(refreshed) >= refreshEvery {
+			if err = x.each(ctx, g.manifest, func(*state.Scope) {}); err == nil {
+				refreshed = time.Now()
+			}
+		}
+		if err != nil && !broken && ctx.Err() == nil {
+			zerolog.Ctx(ctx).Error().Err(err).Str("index", x.cfg.Name).Msg("cannot load the knowledge index")
+		}
+		broken = err != nil
+		select {
+		case <-ctx.Done():
+			return
+		case <-every.C:
+		}
+	}
+}
+
+// Search returns the passages that fit q best, best first, of the documents that q.Caller may read. If
+// nothing fits, there are none. Errors: [ErrNotBuilt], [ErrModel], those of the store, of the Embedder and
+// of ctx.
+func (x *Index) Search(ctx context.Context, q Query) ([]Passage, error) {
+	g, err := x.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e := x.cfg.Embedder
+	switch {
+	case g.Generation == "":
+		return nil, fmt.Errorf("search index %s: %w", x.cfg.Name, ErrNotBuilt)
+	case e != nil && (g.Model != e.Model() || g.Dimensions != e.Dimensions()):
+		return nil, fmt.Errorf("search index %s: %w: it has %s, the question has %s; add its folders again", x.cfg.Name, ErrModel,
+			modelText(g.Model, g.Dimensions), modelText(e.Model(), e.Dimensions()))
+	}
+	rights, allowed, some := q.Caller.tokens(x.cfg.Tenant), make([]bool, len(g.documents)), false
+	for i := range g.documents {
+		allowed[i] = slices.ContainsFunc(g.documents[i].Access, func(token string) bool { return rights[token] })
+		some = some || allowed[i]
+	}
+	text := strings.TrimSpace(clip(q.Text, maxQuery))
+	if text == "" || !some {
+		return nil, nil
+	}
+	among := func(i int) bool { return allowed[g.chunks[i].Document] }
+	limit := min(cmp.Or(max(q.Limit, 0), 10), maxPassages)
+	var hits []hit
+	if e == nil || x.cfg.Hybrid {
+		hits = g.words.Rank(wordsOf(text), among, maxPassages)
+	}
+	if e != nil {
+		vectors, err := embed(ctx, e, []string{text})
+		if err != nil {
+			return nil, fmt.Errorf("search index %s: %w", x.cfg.Name, err)
+		}
+		near := nearest(g.vectors, vectors[0], among, maxPassages)
+		for i, hit := range near {
+			if hit.Score < x.cfg.Floor {
+				near = near[:i]
+				break
+			}
+		}
+		if x.cfg.Hybrid {
+			var lists [2][]string
+			numbers := map[string]int{}
+			for i, list := range [][]hit{hits, near} {
+				for _, h := range list {
+					id := fmt.Sprintf("%08d", h.Text) // in the order of ids
+					numbers[id], lists[i] = h.Text, append(lists[i], id)
+				}
+			}
+			near = nil
+			for _, r := range fuse(lists[:]...) {
+				near = append(near, hit{Text: numbers[r.id], Score: r.score})
+			}
+		}
+		hits = near
+	}
+	var passages []Passage
+	for _, h := range hits[:min(len(hits), limit)] {
+		passages = append(passages, g.passage(h))
+	}
+	return passages, nil
+}
+
+func modelText(model string, dimensions int) string {
+	if model == "" {
+		return "no vectors"
+	}
+	return fmt.Sprintf("%s with %d dimensions", model, dimensions)
+}
+
+// hit is a chunk that was found.
+type hit = bm25.Hit
+
+func (g *generation) passage(h hit) Passage {
+	c := &g.chunks[h.Text]
+	d := &g.documents[c.Document]
+	first := h.Text
+	for first > 0 && g.chunks[first-1].Document == c.Document {
+		first--
+	}
+	return Passage{
+		ID: d.ID + "#" + strconv.Itoa(h.Text-first+1), Document: d.ID, Title: cmp.Or(d.Title, path.Base(d.ID)), URL: d.URL,
+		Path: c.Path, Text: c.Text, Score: h.Score, Updated: d.Updated,
+	}
+}
+
+// Document is a document of an [Index], as [Index.List] returns it.
+type Document struct {
+	ID, Title, URL string
+	Updated        time.Time // as the document states it; often zero
+	Chunks         int
+	Readable       bool // somebody may read it
+}
+
+// List returns all documents, by ID, for the operator: it asks for no rights. An index that was never
+// built has none.
+func (x *Index) List(ctx context.Context) ([]Document, error) {
+	g, err := x.check(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var all []Document
+	for _, d := range g.documents {
+		all = append(all, Document{d.ID, d.Title, d.URL, d.Updated, d.Chunks, len(d.Access) > 0})
+	}
+	return all, nil
+}
+
+// Remove removes the folder with that name, or the document with that ID, and returns how many documents
+// that were. If there is none, it changes nothing.
+func (x *Index) Remove(ctx context.Context, name string) (removed int, err error) {
+	old, err := x.check(ctx)
+	if err != nil {
+		return 0, err
+	}
+	next := old.without(func(d *document) bool { return d.Folder == name || d.ID == name })
+	removed = len(old.documents) - len(next.documents)
+	if removed == 0 {
+		return 0, nil
+	}
+	if _, err := x.swap(ctx, old, next); err != nil {
+		return 0, fmt.Errorf("remove from index %s: %w", x.cfg.Name, err)
+	}
+	return removed, nil
+}
+
+// without returns a generation that has only the documents and chunks for which gone returns false.
+func (g *generation) without(gone func(*document) bool) *generation {
+	next, at := &generation{}, 0
+	for i := range g.documents {
+		d := g.documents[i]
+		chunks := g.chunks[at : at+d.Chunks]
+		at += d.Chunks
+		if !gone(&d) {
+			next.add(d, chunks)
+		}
+	}
+	return next
+}
+
+// add adds a document behind the others.
+func (g *generation) add(d document, chunks []chunk) {
+	for _, c := range chunks {
+		c.Document = len(g.documents)
+		g.chunks = append(g.chunks, c)
+	}
+	d.Chunks = len(chunks)
+	g.documents = append(g.documents, d)
+}
+
+// Folder is documents to add to an index.
+type Folder struct {
+	// Path is a folder with all its folders, or one file.
+	Path string
+	// Name is what the IDs of its documents begin with. Adding a folder replaces what was added with
+	// the same Name. "": the last part of Path.
+	Name string
+	// Access says who may read the documents that do not say so themselves, in their front matter
+	// ("access: person:ID"). It is required: [EveryoneInTenant], [Nobody], or "person:", "group:",
+	// "team:" and "conversation:" with an id behind it.
+	Access []string
+	// URL is an https address to which the path of a file is added for its own. "": files have only
+	// the addresses in their front matter.
+	URL string
+	// Shrink allows that more than 30 % of the documents have vanished.
+	Shrink bool
+}
+
+// Report says what [Index.Add] did.
+type Report struct {
+	Added, Changed, Removed, Kept int // documents
+	Embedded                      int // chunks that the Embedder has seen
+	NotTaken                      []NotTaken
+}
+
+// NotTaken is a file that is not in the index, or not as it is now, and why, as the end of a sentence.
+type NotTaken struct{ File, Why string }
+
+// String lists the counts that are not zero: "1 changed, 1 removed, 1 kept".
+func (r Report) String() string {
+	var parts []string
+	for _, p := range []struct {
+		n    int
+		what string
+	}{{r.Added, "added"}, {r.Changed, "changed"}, {r.Removed, "removed"}, {r.Kept, "kept"}, {len(r.NotTaken), "not taken"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
+		}
+	}
+	return cmp.Or(strings.Join(parts, ", "), "nothing there")
+}
+
+// Add brings the index up to date with a folder: it reads what is new and what has changed, and removes
+// what has vanished. Until it returns, searches see the index as it was. Files that cannot be taken are
+// no error: the Report names them. If the store or the Embedder fails, or if ctx ends, the index stays as
+// it was. Errors besides: [ErrShrinks], and [state.ErrConflict] if somebody else changed the index meanwhile.
+//
+// A few parsers may get stuck on damaged files. Add leaves them behind after ten seconds, and after the
+// second one it takes no more files that need reading.
+func (x *Index) Add(ctx context.Context, f Folder) (Report, error) {
+	report, err := x.add(ctx, f)
+	if err != nil {
+		return report, fmt.Errorf("add to index %s: %w", x.cfg.Name, err)
+	}
+	return report, nil
+}
+
+func (x *Index) add(ctx context.Context, f Folder) (Report, error) {
+	access, err := f.check(x.cfg.Tenant)
+	if err != nil {
+		return Report{}, err
+	}
+	root, files, err := f.open()
+	if err != nil {
+		return Report{}, err
+	}
+	defer func() { _ = root.Close() }() // it was only read
+	old, err := x.check(ctx)
+	if errors.Is(err, errGone) { // it expired in part: begin again
+		old = &generation{}
+		old.manifest, err = x.readManifest(ctx)
+	}
+	if err != nil {
+		return Report{}, err
+	}
+	a := &adding{Index: x, folder: f, access: access, root: root, old: old, was: map[string]int{}}
+	for i, d := range old.documents {
+		if d.Folder == f.Name {
+			a.was[d.ID] = i
+		}
+	}
+	before := len(a.was)
+	if err := a.walk(ctx, files); err != nil {
+		return a.report, err
+	}
+	gone := len(a.was)
+	if gone > 0 && !f.Shrink && (gone == before || gone > max(1, before*3/10)) {
+		return a.report, fmt.Errorf("%w: %d of %d in %s; allow it if that is meant", ErrShrinks, gone, before, f.Name)
+	}
+	a.report.Removed = gone
+	next := a.merge()
+	if len(next.chunks) > maxChunks {
+		return a.report, fmt.Errorf("the index would have %d chunks, at most %d are kept", len(next.chunks), maxChunks)
+	}
+	if old.Generation != "" && old.Form == formVersion && reflect.DeepEqual(next.documents, old.documents) && x.sameModel(old) {
+		return a.report, nil
+	}
+	a.report.Embedded, err = x.swap(ctx, old, next)
+	return a.report, err
+}
+
+func (x *Index) sameModel(g *generation) bool {
+	if x.cfg.Embedder == nil {
+		return g.Model == ""
+	}
+	return g.Model == x.cfg.Embedder.Model() && g.Dimensions == x.cfg.Embedder.Dimensions()
+}
+
+// check checks a folder, fills in its name and returns its rights.
+func (f *Folder) check(tenant string) (access []string, err error) {
+	if f.Path == "" {
+		return nil, errors.New("no Path")
+	}
+	if f.Name == "" {
+		whole, err := filepath.Abs(f.Path)
+		if err != nil {
+			return nil, err
+		}
+		f.Name = filepath.Base(whole)
+	}
+	if strings.ContainsAny(f.Name, "/\\\n#") || len(f.Name) > 200 {
+		return nil, fmt.Errorf("%.60q cannot be the name of a folder", f.Name)
+	}
+	if f.URL != "" && secureURL(f.URL) == "" {
+		return nil, errors.New("the URL is no https address")
+	}
+	if len(f.Access) == 0 {
+		return nil, fmt.Errorf("no Access: say who may read the documents, such as %s or %s", EveryoneInTenant, Nobody)
+	}
+	return accessTokens(tenant, f.Access)
+}
+
+// secureURL returns an https address, "" for everything else.
+func secureURL(address string) string {
+	u, err := url.Parse(strings.TrimSpace(address))
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil || len(address) > 2000 {
+		return ""
+	}
+	return u.String()
+}
+
+// open opens the folder, or the folder of the one file. Nothing outside of it can be read.
+func (f *Folder) open() (root *os.Root, only string, err error) {
+	info, err := os.Stat(f.Path)
+	if err != nil {
+		return nil, "", err
+	}
+	folder, only := f.Path, "."
+	if !info.IsDir() {
+		folder, only = filepath.Split(f.Path)
+	}
+	root, err = os.OpenRoot(cmp.Or(folder, "."))
+	return root, only, err
+}
+
+// adding is one run of Add.
+type adding struct {
+	*Index
+	folder Folder
+	access []string
+	root   *os.Root
+	old    *generation
+	was    map[string]int // documents of the folder that were not met yet, by ID
+	stuck  int
+	files  int
+	now    []added
+	report Report
+}
+
+// added is a document of the next generation.
+type added struct {
+	document
+	chunks []chunk
+}
+
+func (a *adding) id(name string) string {
+	if name == a.folder.Name {
+		return name // the one file
+	}
+	return a.folder.Name + "/" + name
+}
+
+// notTaken notes a file. stays says that what the index has of it stays.
+func (a *adding) notTaken(name, why string, stays bool) {
+	id := a.id(name)
+	for was, i := range a.was {
+		if stays && (was == id || strings.HasPrefix(was, id+"/") || name == ".") {
+			a.keep(i, a.old.documents[i].Hash)
+			why = strings.TrimSuffix(why, "; its earlier version stays") + "; its earlier version stays"
+		}
+	}
+	a.report.NotTaken = append(a.report.NotTaken, NotTaken{name, why})
+}
+
+// keep takes a document over from the old generation, with the rights that it has now.
+func (a *adding) keep(i int, hash [32]byte) {
+	d := a.old.documents[i]
+	first := 0
+	for _, before := range a.old.documents[:i] {
+		first += before.Chunks
+	}
+	if !d.Own {
+		d.Access = a.access
+	}
+	if !d.OwnURL {
+		d.URL = a.address(d.ID)
+	}
+	a.now = append(a.now, added{d, a.old.chunks[first : first+d.Chunks]})
+	delete(a.was, d.ID)
+	a.report.Kept++
+}
+
+// address is the address of a document below that of its folder.
+func (a *adding) address(id string) string {
+	if a.folder.URL == "" {
+		return ""
+	}
+	joined, err := url.JoinPath(a.folder.URL, strings.Split(strings.TrimPrefix(id, a.folder.Name+"/"), "/")...)
+	if err != nil {
+		return ""
+	}
+	return secureURL(joined)
+}
+
+// walk reads all files.
+func (a *adding) walk(ctx context.Context, start string) error {
+	return fs.WalkDir(a.root.FS(), start, func(name string, entry fs.DirEntry, err error) error {
+		hidden := strings.HasPrefix(path.Base(name), ".") && name != "."
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			a.notTaken(name, "cannot be opened", true)
+			return nil
+		case hidden && entry.IsDir():
+			a.notTaken(name, "is a hidden folder", false)
+			return fs.SkipDir
+		case entry.IsDir():
+			return nil
+		}
+		if a.files++; a.files > maxFiles {
+			return fmt.Errorf("%s has more than %d files", a.folder.Name, maxFiles)
+		}
+		switch {
+		case hidden:
+			a.notTaken(name, "is hidden", false)
+		case entry.Type()&fs.ModeSymlink != 0:
+			a.notTaken(name, "is a symbolic link, which is not followed", false)
+		case !entry.Type().IsRegular():
+			a.notTaken(name, "is no ordinary file", false)
+		default:
+			return a.take(ctx, name)
+		}
+		return nil
+	})
+}
+
+// take reads one file.
+func (a *adding) take(ctx context.Context, name string) error {
+	data, err := a.bytes(name)
+	switch {
+	case err != nil:
+		a.notTaken(name, "cannot be read", true)
+		return nil
+	case len(data) > maxFileBytes:
+		a.notTaken(name, "is larger than 20 MB", false)
+		return nil
+	}
+	id, hash := a.id(name), sha256.Sum256(data)
+	i, known := a.was[id]
+	if known && a.old.Form == formVersion && a.old.documents[i].Hash == hash {
+		a.keep(i, hash)
+		return nil
+	}
+	if a.stuck >= maxStuck {
+		a.notTaken(name, "was not read, because the readers of files before it are stuck", false)
+		return nil
+	}
+	r, stuck, err := readFile(ctx, name, data)
+	if stuck {
+		a.stuck++
+	}
+	var why refusal
+	switch {
+	case errors.As(err, &why):
+		a.notTaken(name, why.Error(), false)
+		return nil
+	case err != nil:
+		return err
+	}
+	pieces := (&chunker{most: a.most, count: a.count}).cut(r.blocks)
+	if len(pieces) == 0 {
+		a.notTaken(name, "has no text", false)
+		return nil
+	}
+	d := document{
+		ID: id, Folder: a.folder.Name, Title: clip(r.title, maxHeading), URL: secureURL(r.url), Updated: r.updated,
+		Hash: hash, Access: a.access, Own: r.access != nil, OwnURL: r.url != "", Chunks: len(pieces),
+	}
+	if d.Own {
+		if d.Access, err = accessTokens(a.cfg.Tenant, r.access); err != nil {
+			return err
+		}
+	}
+	if !d.OwnURL {
+		d.URL = a.address(id)
+	}
+	chunks := make([]chunk, len(pieces))
+	for i, p := range pieces {
+		chunks[i] = chunk{Path: p.path, Text: p.text}
+	}
+	a.now = append(a.now, added{d, chunks})
+	if known {
+		delete(a.was, id)
+		a.report.Changed++
+	} else {
+		a.report.Added++
+	}
+	return nil
+}
+
+// bytes reads a file, and one byte more than it may have.
+func (a *adding) bytes(name string) (_ []byte, err error) {
+	file, err := a.root.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	return io.ReadAll(io.LimitReader(file, maxFileBytes+1))
+}
+
+// merge returns the next generation: the other folders as they are, and this one as it is now.
+func (a *adding) merge() *generation {
+	at := 0
+	for _, d := range a.old.documents {
+		if d.Folder != a.folder.Name {
+			a.now = append(a.now, added{d, a.old.chunks[at : at+d.Chunks]})
+		}
+		at += d.Chunks
+	}
+	slices.SortFunc(a.now, func(a, b added) int { return cmp.Compare(a.ID, b.ID) })
+	next := &generation{}
+	for _, d := range a.now {
+		next.add(d.document, d.chunks)
+	}
+	return next
+}
+
+// swap stores the next generation, puts it into use in one step, and removes the old one.
+func (x *Index) swap(ctx context.Context, old, next *generation) (embedded int, err error) {
+	next.manifest = manifest{Generation: rand.Text(), Made: time.Now().UTC(), Form: formVersion}
+	if embedded, err = next.index(ctx, x.cfg.Embedder, old); err != nil {
+		return 0, err
+	}
+	err = x.write(ctx, next)
+	if err == nil {
+		err = x.cfg.Store.Update(ctx, x.key, func(s *state.Scope) error {
+			m := state.At[manifest](s, "manifest")
+			if m.Generation != old.Generation {
+				return fmt.Errorf("%w: another process added or removed documents; try again", state.ErrConflict)
+			}
+			*m = next.manifest
+			return nil
+		})
+	}
+	if errors.Is(err, state.ErrUnavailable) {
+		return 0, err // and it is not known which of the two is in use: the other one expires
+	}
+	unused := old.manifest
+	if err != nil {
+		unused = next.manifest
+	}
+	// What is not removed expires.
+	cleaning, cancel := context.WithTimeout(context.WithoutCancel(ctx), swapTime)
+	defer cancel()
+	if failed := x.each(cleaning, unused, (*state.Scope).Delete); failed != nil {
+		zerolog.Ctx(ctx).Warn().Err(failed).Str("index", x.cfg.Name).Msg("cannot remove an unused generation of the knowledge index")
+	}
+	if err != nil {
+		return 0, err
+	}
+	x.loaded.Store(&loaded{next, time.Now()})
+	return embedded, nil
+}

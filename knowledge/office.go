@@ -1,0 +1,361 @@
+package knowledge
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"github.com/xuri/excelize/v2"
+)
+
+const (
+	maxEntries       = 2000
+	maxUnpackedBytes = 200 << 20
+	maxRatio         = 100
+	freeRatioBytes   = 1 << 20 // so small a thing may have any ratio
+)
+
+// readZip reads the Office formats, which are archives. What is in it says which one it is.
+func readZip(data []byte) (*read, error) {
+	archive, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		return nil, unreadable
+	}
+	if len(archive.File) > maxEntries {
+		return nil, refusal(fmt.Sprintf("is an archive of %d entries, %d are read at most", len(archive.File), maxEntries))
+	}
+	total := uint64(0)
+	entries := map[string]*zip.File{}
+	for _, f := range archive.File {
+		// archive/zip stops reading an entry that is larger than it says.
+		size := f.UncompressedSize64
+		if total += size; size > maxUnpackedBytes || total > maxUnpackedBytes {
+			return nil, refusal("is an archive that is larger than 200 MB when it is unpacked")
+		}
+		if size > freeRatioBytes && size/max(f.CompressedSize64, 1) > maxRatio {
+			return nil, refusal("is an archive that is packed more than a hundredfold, as only an attack is")
+		}
+		entries[f.Name] = f
+	}
+	begins := func(folder string) bool {
+		for name := range entries {
+			if strings.HasPrefix(name, folder) {
+				return true
+			}
+		}
+		return false
+	}
+	switch {
+	case entries["word/document.xml"] != nil:
+		return readDOCX(entries)
+	case entries["xl/workbook.xml"] != nil:
+		return readXLSX(data)
+	case begins("ppt/"):
+		return nil, refusal("is a presentation (PPTX), which is not read; save it as PDF")
+	case entries["mimetype"] != nil && entries["content.xml"] != nil:
+		return nil, refusal("is an OpenDocument file (ODT, ODS or ODP), which is not read; save it as DOCX, XLSX or PDF")
+	}
+	return nil, refusal("is an archive; only DOCX and XLSX are read of those")
+}
+
+// readXLSX reads the sheets that people see. Each begins with its head row.
+func readXLSX(data []byte) (_ *read, err error) {
+	file, err := excelize.OpenReader(bytes.NewReader(data), excelize.Options{UnzipSizeLimit: maxUnpackedBytes, UnzipXMLSizeLimit: maxUnpackedBytes})
+	if err != nil {
+		return nil, unreadable
+	}
+	defer func() { err = errors.Join(err, file.Close()) }()
+	r := &read{}
+	left := maxCharacters
+	for _, sheet := range file.GetSheetList() {
+		if visible, err := file.GetSheetVisible(sheet); err != nil || !visible {
+			continue
+		}
+		rows, err := file.Rows(sheet)
+		if err != nil {
+			continue // a chart
+		}
+		b := block{kind: table}
+		for rows.Next() {
+			cells, err := rows.Columns()
+			if err != nil {
+				return nil, errors.Join(unreadable, rows.Close())
+			}
+			for _, cell := range cells {
+				left -= len(cell) + 3
+			}
+			if left < 0 {
+				return nil, errors.Join(tooMuchText, rows.Close())
+			}
+			if strings.TrimSpace(strings.Join(cells, "")) != "" && !rows.GetRowOpts().Hidden {
+				b.addRow(cells)
+			}
+		}
+		if err := errors.Join(rows.Error(), rows.Close()); err != nil {
+			return nil, unreadable
+		}
+		if b.text == "" {
+			b = block{kind: paragraph, text: b.head}
+		}
+		r.blocks = append(r.blocks, block{kind: heading, level: 1, text: sheet}, b)
+	}
+	return r, nil
+}
+
+// readDOCX reads a document of Word: headings, paragraphs and tables, as they are when all changes are
+// accepted, without hidden text.
+func readDOCX(entries map[string]*zip.File) (*read, error) {
+	levels, err := headingStyles(entries["word/styles.xml"])
+	if err != nil {
+		return nil, err
+	}
+	r := &read{}
+	if err := inXML(entries["docProps/core.xml"], func(name xml.Name, dec *xml.Decoder, start xml.StartElement) error {
+		if name.Local != "title" {
+			return nil
+		}
+		return dec.DecodeElement(&r.title, &start)
+	}); err != nil {
+		return nil, err
+	}
+	d := docxReader{read: r, levels: levels}
+	in, err := entries["word/document.xml"].Open()
+	if err != nil {
+		return nil, unreadable
+	}
+	defer func() { _ = in.Close() }()
+	if err := d.document(xml.NewDecoder(&shortRuns{in: in})); err != nil {
+		return nil, err
+	}
+	r.title = oneLine(r.title)
+	return r, nil
+}
+
+// inXML calls each for the elements of an entry, if there is one.
+func inXML(entry *zip.File, each func(name xml.Name, dec *xml.Decoder, start xml.StartElement) error) error {
+	if entry == nil {
+		return nil
+	}
+	in, err := entry.Open()
+	if err != nil {
+		return unreadable
+	}
+	defer func() { _ = in.Close() }()
+	for dec := xml.NewDecoder(&shortRuns{in: in}); ; {
+		token, err := dec.Token()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return unreadable
+		}
+		if start, ok := token.(xml.StartElement); ok {
+			if err := each(start.Name, dec, start); err != nil {
+				return unreadable
+			}
+		}
+	}
+}
+
+// shortRuns reads XML and fails when there is no tag for a long time, because the decoder keeps text whole.
+type shortRuns struct {
+	in  io.Reader
+	run int
+}
+
+func (s *shortRuns) Read(p []byte) (int, error) {
+	n, err := s.in.Read(p)
+	if at := bytes.LastIndexByte(p[:n], '<'); at >= 0 {
+		s.run = n - at
+	} else {
+		s.run += n
+	}
+	if s.run > maxCharacters {
+		return 0, tooMuchText
+	}
+	return n, err
+}
+
+// headingStyles returns the level of each style that is a heading. The ids of styles are in the language
+// of whoever wrote the document, their names are not.
+func headingStyles(entry *zip.File) (map[string]int, error) {
+	levels, id := map[string]int{}, ""
+	err := inXML(entry, func(name xml.Name, _ *xml.Decoder, start xml.StartElement) error {
+		switch name.Local {
+		case "style":
+			id = attribute(start, "styleId")
+		case "name":
+			style := strings.ToLower(attribute(start, "val"))
+			if level, err := strconv.Atoi(strings.TrimPrefix(style, "heading ")); err == nil && level > 0 {
+				levels[id] = min(level, 9)
+			} else if style == "title" {
+				levels[id] = 1
+			}
+		}
+		return nil
+	})
+	if len(levels) == 0 {
+		for level := 1; level <= 9; level++ {
+			levels["Heading"+strconv.Itoa(level)] = level
+		}
+		levels["Title"] = 1
+	}
+	return levels, err
+}
+
+func attribute(start xml.StartElement, name string) string {
+	for _, a := range start.Attr {
+		if a.Name.Local == name {
+			return a.Value
+		}
+	}
+	return ""
+}
+
+// docxReader turns the elements of a document into blocks.
+type docxReader struct {
+	*read
+	levels map[string]int
+
+	text   strings.Builder // of the paragraph or cell that grows
+	level  int             // of the paragraph, 0: it is no heading
+	item   bool            // the paragraph is one of a list
+	hidden bool            // the run is
+	inText bool            // in an element of text
+	tables int             // around here
+	rows   block
+	cells  []string
+	size   int
+}
+
+func (d *docxReader) document(dec *xml.Decoder) error {
+	for {
+		token, err := dec.Token()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return unreadable
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			if err := d.start(dec, token); err != nil {
+				return err
+			}
+		case xml.EndElement:
+			d.end(token.Name.Local)
+		case xml.CharData:
+			if d.inText && !d.hidden {
+				if d.size += len(token); d.size > 4*maxCharacters {
+					return tooMuchText
+				}
+				d.text.Write(token)
+			}
+		}
+	}
+}
+
+func (d *docxReader) start(dec *xml.Decoder, e xml.StartElement) error {
+	switch e.Name.Local {
+	case "del", "moveFrom", "Fallback", "instrText", "delText", "pPrChange", "rPrChange", "footnotePr":
+		// Deleted text, the old place of moved text, and the copy of a drawing for old readers. An empty
+		// del marks a deleted paragraph mark.
+		if err := dec.Skip(); err != nil {
+			return unreadable
+		}
+	case "p":
+		if d.tables == 0 {
+			d.paragraph()
+		}
+	case "pStyle":
+		d.level = d.levels[attribute(e, "val")]
+	case "outlineLvl":
+		if level, err := strconv.Atoi(attribute(e, "val")); err == nil && level >= 0 && level < 9 && d.level == 0 {
+			d.level = level + 1
+		}
+	case "numPr":
+		d.item = true
+	case "r":
+		d.hidden = false
+	case "vanish", "webHidden":
+		if value := attribute(e, "val"); e.Name.Local == "vanish" && value != "0" && value != "false" && value != "off" {
+			d.hidden = true
+		}
+	case "t":
+		d.inText = true
+	case "tab":
+		d.text.WriteByte(' ')
+	case "br", "cr":
+		d.text.WriteByte('\n')
+	case "noBreakHyphen":
+		d.text.WriteByte('-')
+	case "tbl":
+		if d.tables++; d.tables == 1 {
+			d.paragraph()
+			d.rows = block{kind: table}
+		}
+	}
+	return nil
+}
+
+func (d *docxReader) end(name string) {
+	switch name {
+	case "t":
+		d.inText = false
+	case "r":
+		d.hidden = false
+	case "p":
+		if d.tables == 0 {
+			d.paragraph()
+		} else {
+			d.text.WriteByte(' ')
+			d.level, d.item = 0, false
+		}
+	case "tc":
+		if d.tables == 1 {
+			d.cells = append(d.cells, d.text.String())
+			d.text.Reset()
+		}
+	case "tr":
+		if d.tables == 1 {
+			if strings.TrimSpace(strings.Join(d.cells, "")) != "" {
+				d.rows.addRow(d.cells)
+			}
+			d.cells = nil
+		}
+	case "tbl":
+		if d.tables--; d.tables == 0 {
+			if d.rows.text == "" {
+				d.rows = block{kind: paragraph, text: d.rows.head}
+			}
+			d.blocks = append(d.blocks, d.rows)
+			d.text.Reset()
+		}
+	}
+}
+
+// paragraph ends the paragraph that grows.
+func (d *docxReader) paragraph() {
+	text := strings.TrimSpace(d.text.String())
+	b := block{kind: paragraph, text: text}
+	last := len(d.blocks) - 1
+	switch {
+	case text == "":
+	case d.level > 0:
+		d.blocks = append(d.blocks, block{kind: heading, level: d.level, text: oneLine(text)})
+	case d.item && last >= 0 && d.blocks[last].kind == paragraph && strings.HasPrefix(d.blocks[last].text, "- "):
+		d.blocks[last].text += "\n- " + text
+	case d.item:
+		b.text = "- " + text
+		d.blocks = append(d.blocks, b)
+	default:
+		d.blocks = append(d.blocks, b)
+	}
+	d.text.Reset()
+	d.level, d.item = 0, false
+}

@@ -1,0 +1,615 @@
+package knowledge
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/mail"
+	"path"
+	"strings"
+	"time"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	extast "github.com/yuin/goldmark/extension/ast"
+	markdown "github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+	"golang.org/x/net/html"
+	"golang.org/x/net/html/atom"
+
+	"github.com/planbot-go/planbot/internal/yamltext"
+)
+
+const (
+	maxFileBytes  = 20 << 20
+	maxCharacters = 2_000_000
+	maxFileTime   = 10 * time.Second
+	maxDepth      = 200 // of elements within elements
+)
+
+// read is what a reader found in a file.
+type read struct {
+	title, url string
+	updated    time.Time
+	access     []string // that the file itself states; nil: it states none
+	blocks     []block
+}
+
+// size counts the characters of the text.
+func (r *read) size() (n int) {
+	for _, b := range r.blocks {
+		n += len(b.head) + utf8.RuneCountInString(b.text)
+	}
+	return n
+}
+
+// refusal is why a file is not taken, as the end of a sentence that begins with its name.
+type refusal string
+
+func (r refusal) Error() string { return string(r) }
+
+const (
+	tooMuchText = refusal("has more than 2 million characters of text")
+	tooSlow     = refusal("took longer than 10 seconds to read")
+	unreadable  = refusal("is damaged: the reader of its format gave up")
+)
+
+// readFile reads a file by what its bytes are. Its name counts only between Markdown and plain text. A
+// reader that does not end in time goes on by itself: stuck is then true.
+func readFile(ctx context.Context, name string, data []byte) (r *read, stuck bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, maxFileTime)
+	defer cancel()
+	type answer struct {
+		r   *read
+		err error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		a := answer{err: unreadable} // what stays after a panic
+		defer func() {
+			_ = recover() // a reader of a damaged file panicked
+			answers <- a
+		}()
+		a.r, a.err = readBytes(ctx, name, data)
+	}()
+	select {
+	case a := <-answers:
+		var why refusal
+		switch {
+		case ctx.Err() != nil && a.err != nil:
+			return nil, false, whyEnded(ctx)
+		case a.err != nil && !errors.As(a.err, &why):
+			a.err = unreadable
+		case a.err == nil && a.r.size() > maxCharacters:
+			a.err = tooMuchText
+		}
+		return a.r, false, a.err
+	case <-ctx.Done():
+		return nil, true, whyEnded(ctx)
+	}
+}
+
+// whyEnded is the refusal of a file that took too long, or the end of the caller's context.
+func whyEnded(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return tooSlow
+	}
+	return ctx.Err()
+}
+
+// readBytes chooses a reader.
+func readBytes(ctx context.Context, name string, data []byte) (*read, error) {
+	begins := func(magic string) bool { return bytes.HasPrefix(data, []byte(magic)) }
+	kind := http.DetectContentType(data)
+	switch {
+	case len(bytes.TrimSpace(data)) == 0:
+		return nil, refusal("is empty")
+	case bytes.Contains(data[:min(len(data), 1024)], []byte("%PDF-")):
+		return readPDF(ctx, data)
+	case begins("PK\x03\x04"), begins("PK\x05\x06"):
+		return readZip(data)
+	case begins("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
+		return nil, refusal("is an old or an encrypted Office file; save it as DOCX, XLSX or PDF without a password")
+	case begins(`{\rtf`):
+		return nil, refusal("is RTF, which is not read; save it as DOCX")
+	case strings.HasPrefix(kind, "image/"):
+		return nil, refusal("is a picture: it has no text")
+	}
+	text, err := textOf(data)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case isMail(text):
+		return nil, refusal("is an e-mail (EML), which is not read")
+	case strings.HasPrefix(http.DetectContentType([]byte(text[:min(len(text), 512)])), "text/html"):
+		return readHTML(text)
+	case path.Ext(strings.ToLower(name)) == ".md", path.Ext(strings.ToLower(name)) == ".markdown":
+		return readMarkdown(text)
+	}
+	r := &read{}
+	for _, p := range paragraphs(text) {
+		r.blocks = append(r.blocks, block{kind: paragraph, text: p})
+	}
+	return r, nil
+}
+
+// textOf decodes a text: UTF-8, or UTF-16 with a mark. Its lines end with \n.
+func textOf(data []byte) (string, error) {
+	text := ""
+	switch {
+	case len(data) >= 2 && (data[0] == 0xff && data[1] == 0xfe || data[0] == 0xfe && data[1] == 0xff):
+		little := data[0] == 0xff
+		units := make([]uint16, 0, len(data)/2)
+		for pair := data[2:]; len(pair) >= 2; pair = pair[2:] {
+			low, high := pair[0], pair[1]
+			if !little {
+				low, high = high, low
+			}
+			units = append(units, uint16(low)|uint16(high)<<8)
+		}
+		text = string(utf16.Decode(units))
+	case bytes.IndexByte(data, 0) >= 0:
+		return "", refusal("is of no format that is read")
+	case !utf8.Valid(data):
+		return "", refusal("is of no format that is read; if it is text, save it as UTF-8")
+	default:
+		text = strings.TrimPrefix(string(data), "\ufeff")
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n"), nil
+}
+
+// isMail reports whether a text begins with the header of an e-mail.
+func isMail(text string) bool {
+	m, err := mail.ReadMessage(strings.NewReader(text[:min(len(text), 64<<10)]))
+	if err != nil {
+		return false
+	}
+	known := 0
+	for _, field := range []string{"From", "Received", "Message-Id", "Mime-Version", "Date", "Return-Path"} {
+		if m.Header.Get(field) != "" {
+			known++
+		}
+	}
+	return known >= 2
+}
+
+// paragraphs splits a text at blank lines.
+func paragraphs(text string) (all []string) {
+	var lines []string
+	flush := func() {
+		if len(lines) > 0 {
+			all = append(all, strings.Join(lines, "\n"))
+		}
+		lines = nil
+	}
+	for line := range strings.Lines(text) {
+		if line = strings.TrimRight(line, " \t\n\f"); line == "" {
+			flush()
+		} else {
+			lines = append(lines, line)
+		}
+	}
+	flush()
+	return all
+}
+
+// frontMatter takes the YAML between two lines --- off the beginning of a text.
+func (r *read) frontMatter(text string) (rest string, err error) {
+	const mark = "---\n"
+	after, ok := strings.CutPrefix(text, mark)
+	if !ok {
+		return text, nil
+	}
+	matter, rest, ok := strings.Cut(after, "\n"+mark)
+	if !ok {
+		return text, nil // a line
+	}
+	var fields struct {
+		Title   any             `json:"title"`
+		URL     any             `json:"url"`
+		Updated any             `json:"updated"`
+		Access  json.RawMessage `json:"access"`
+	}
+	raw, err := yamltext.JSON([]byte(matter))
+	if err != nil || json.Unmarshal(raw, &fields) != nil {
+		return "", refusal("has front matter that is no YAML with fields")
+	}
+	r.title, _ = fields.Title.(string)
+	r.url, _ = fields.URL.(string)
+	if updated, ok := fields.Updated.(string); ok {
+		if r.updated, err = time.Parse(time.DateOnly, updated[:min(len(updated), 10)]); err != nil {
+			return "", refusal("has front matter whose updated is no date such as 2026-01-31")
+		}
+	}
+	if len(fields.Access) > 0 {
+		one := ""
+		if json.Unmarshal(fields.Access, &one) == nil {
+			r.access = []string{one}
+		} else if json.Unmarshal(fields.Access, &r.access) != nil || len(r.access) == 0 {
+			return "", refusal("has front matter whose access is no name and no list of names")
+		}
+		if _, err := accessTokens("", r.access); err != nil {
+			return "", refusal("has front matter with wrong access: " + err.Error())
+		}
+	}
+	return rest, nil
+}
+
+// readMarkdown reads Markdown with tables. Of raw HTML it keeps what people see.
+func readMarkdown(text string) (*read, error) {
+	r := &read{}
+	text, err := r.frontMatter(text)
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(text) {
+		nested := strings.TrimLeft(line, " \t>-+*0123456789.)")
+		if strings.Count(line[:len(line)-len(nested)], ">")+strings.Count(line[:len(line)-len(nested)], "- ") > maxDepth {
+			return nil, refusal("nests quotes and lists too deeply")
+		}
+	}
+	source := []byte(text)
+	root := goldmark.New(goldmark.WithExtensions(extension.Table)).Parser().Parse(markdown.NewReader(source))
+	m := markdownReader{read: r, source: source}
+	m.blocks(root, 0)
+	return r, nil
+}
+
+// markdownReader turns a tree of Markdown into blocks.
+type markdownReader struct {
+	*read
+	source []byte
+}
+
+func (m markdownReader) blocks(parent ast.Node, depth int) {
+	if depth > maxDepth {
+		return
+	}
+	for n := parent.FirstChild(); n != nil; n = n.NextSibling() {
+		b := block{kind: paragraph}
+		switch n := n.(type) {
+		case *ast.Heading:
+			b = block{kind: heading, level: n.Level, text: m.inline(n, depth)}
+			if m.title == "" && n.Level == 1 {
+				m.title = oneLine(b.text)
+			}
+		case *ast.FencedCodeBlock:
+			b = block{kind: code, head: string(n.Language(m.source)), text: m.lines(n)}
+		case *ast.CodeBlock:
+			b = block{kind: code, text: m.lines(n)}
+		case *ast.HTMLBlock:
+			if within, err := readHTML(m.lines(n)); err == nil {
+				m.read.blocks = append(m.read.blocks, within.blocks...)
+			}
+			continue
+		case *ast.List:
+			b.text = m.list(n, depth, "")
+		case *extast.Table:
+			b = block{kind: table}
+			for row := n.FirstChild(); row != nil; row = row.NextSibling() {
+				var cells []string
+				for cell := row.FirstChild(); cell != nil; cell = cell.NextSibling() {
+					cells = append(cells, m.inline(cell, depth))
+				}
+				b.addRow(cells)
+			}
+		case *ast.Paragraph, *ast.TextBlock:
+			b.text = m.inline(n, depth)
+		default: // quotes
+			m.blocks(n, depth+1)
+			continue
+		}
+		m.read.blocks = append(m.read.blocks, b)
+	}
+}
+
+// addRow adds a row to a table, whose first row is its head.
+func (b *block) addRow(cells []string) {
+	for i, cell := range cells {
+		cells[i] = oneLine(cell)
+	}
+	row := "| " + strings.Join(cells, " | ") + " |"
+	if b.head == "" {
+		b.head = row
+	} else {
+		b.text += row + "\n"
+	}
+}
+
+func (m markdownReader) lines(n ast.Node) string {
+	return string(n.Lines().Value(m.source))
+}
+
+// list writes a line for each item, with what is in it below it.
+func (m markdownReader) list(list *ast.List, depth int, indent string) string {
+	if depth > maxDepth {
+		return ""
+	}
+	var b strings.Builder
+	number := list.Start
+	for item := list.FirstChild(); item != nil; item = item.NextSibling() {
+		mark := indent + "- "
+		if list.IsOrdered() {
+			mark = fmt.Sprintf("%s%d. ", indent, number)
+			number++
+		}
+		for n := item.FirstChild(); n != nil; n = n.NextSibling() {
+			switch n := n.(type) {
+			case *ast.List:
+				b.WriteString(m.list(n, depth+1, indent+"  "))
+				continue
+			case *ast.FencedCodeBlock, *ast.CodeBlock:
+				b.WriteString(mark + m.lines(n))
+			default:
+				b.WriteString(mark + oneLine(m.inline(n, depth+1)) + "\n")
+			}
+			mark = indent + "  "
+		}
+	}
+	return b.String()
+}
+
+// inline is the text of what is within a block, without marks.
+func (m markdownReader) inline(parent ast.Node, depth int) string {
+	if depth > maxDepth {
+		return ""
+	}
+	var b strings.Builder
+	for n := parent.FirstChild(); n != nil; n = n.NextSibling() {
+		switch n := n.(type) {
+		case *ast.Text:
+			text := n.Segment.Value(m.source)
+			if parent.Kind() != ast.KindCodeSpan {
+				text = util.ResolveEntityNames(util.ResolveNumericReferences(util.UnescapePunctuations(text)))
+			}
+			b.Write(text)
+			switch {
+			case n.HardLineBreak():
+				b.WriteByte('\n')
+			case n.SoftLineBreak():
+				b.WriteByte(' ')
+			}
+		case *ast.String:
+			b.Write(n.Value)
+		case *ast.AutoLink:
+			b.Write(n.Label(m.source))
+		case *ast.RawHTML:
+		default:
+			b.WriteString(m.inline(n, depth+1))
+			if n.Type() == ast.TypeBlock {
+				b.WriteByte('\n')
+			}
+		}
+	}
+	return b.String()
+}
+
+// readHTML reads what people see of a page: no scripts, nothing hidden, and of a page with one main part
+// only that.
+func readHTML(text string) (*read, error) {
+	root, err := html.Parse(strings.NewReader(text))
+	if err != nil {
+		return nil, unreadable
+	}
+	h := htmlReader{read: &read{}}
+	if title := find(root, atom.Title, 0); title != nil && title.FirstChild != nil {
+		h.title = oneLine(title.FirstChild.Data)
+	}
+	start := root
+	if main := find(root, atom.Main, 0); main != nil {
+		start = main
+	}
+	h.walk(start, 0)
+	h.flush()
+	return h.read, nil
+}
+
+func find(n *html.Node, tag atom.Atom, depth int) *html.Node {
+	if n.Type == html.ElementNode && n.DataAtom == tag {
+		return n
+	}
+	for c := n.FirstChild; c != nil && depth < 1000; c = c.NextSibling {
+		if found := find(c, tag, depth+1); found != nil {
+			return found
+		}
+	}
+	return nil
+}
+
+// htmlReader turns a page into blocks.
+type htmlReader struct {
+	*read
+	text strings.Builder // of the paragraph that grows
+	rows *block          // the table around it
+}
+
+func (h *htmlReader) flush() {
+	if text := strings.TrimSpace(h.text.String()); text != "" {
+		h.blocks = append(h.blocks, block{kind: paragraph, text: text})
+	}
+	h.text.Reset()
+}
+
+// line begins a line, unless it has just begun.
+func (h *htmlReader) line() {
+	if text := h.text.String(); text != "" && !strings.HasSuffix(text, "\n") {
+		h.text.WriteByte('\n')
+	}
+}
+
+func (h *htmlReader) walk(n *html.Node, depth int) {
+	if depth > 1000 {
+		return
+	}
+	if n.Type == html.TextNode {
+		text := oneLine(n.Data)
+		if text == "" {
+			if n.Data != "" && h.text.Len() > 0 {
+				h.text.WriteByte(' ')
+			}
+			return
+		}
+		if first, _ := utf8.DecodeRuneInString(n.Data); strings.ContainsRune(" \t\n", first) {
+			h.text.WriteByte(' ')
+		}
+		h.text.WriteString(text)
+		if last, _ := utf8.DecodeLastRuneInString(n.Data); strings.ContainsRune(" \t\n", last) {
+			h.text.WriteByte(' ')
+		}
+		return
+	}
+	if n.Type == html.ElementNode && hidden(n) {
+		return
+	}
+	within := func() {
+		for c := n.FirstChild; c != nil; c = c.NextSibling {
+			h.walk(c, depth+1)
+		}
+	}
+	switch n.DataAtom {
+	case atom.H1, atom.H2, atom.H3, atom.H4, atom.H5, atom.H6:
+		h.flush()
+		within()
+		text := oneLine(h.text.String())
+		h.text.Reset()
+		h.blocks = append(h.blocks, block{kind: heading, level: int(n.Data[1] - '0'), text: text})
+		if h.title == "" {
+			h.title = text
+		}
+	case atom.Table:
+		if h.rows != nil { // a table in a cell is text
+			within()
+			return
+		}
+		h.flush()
+		h.rows = &block{kind: table}
+		within()
+		b := *h.rows
+		h.rows = nil
+		h.text.Reset()
+		if b.text == "" {
+			b = block{kind: paragraph, text: b.head}
+		}
+		h.blocks = append(h.blocks, b)
+	case atom.Tr:
+		if h.rows == nil {
+			within()
+			return
+		}
+		var cells []string
+		for c := n.FirstChild; c != nil; c = c.NextSibling {
+			if c.DataAtom == atom.Td || c.DataAtom == atom.Th {
+				h.text.Reset()
+				h.walk(c, depth+1)
+				cells = append(cells, h.text.String())
+			}
+		}
+		h.text.Reset()
+		if len(cells) > 0 {
+			h.rows.addRow(cells)
+		}
+	case atom.Pre:
+		h.flush()
+		h.blocks = append(h.blocks, block{kind: code, text: textWithin(n, 0)})
+	case atom.Br:
+		h.text.WriteByte('\n')
+	case atom.Li:
+		h.line()
+		h.text.WriteString("- ")
+		within()
+		h.line()
+	case atom.P, atom.Div, atom.Section, atom.Article, atom.Blockquote, atom.Ul, atom.Ol, atom.Dl, atom.Body, atom.Main, atom.Header, atom.Figure, atom.Details:
+		if h.rows != nil || n.Parent != nil && n.Parent.DataAtom == atom.Li {
+			h.line()
+			within()
+			h.line()
+			return
+		}
+		h.flush()
+		within()
+		h.flush()
+	case atom.Dt, atom.Dd, atom.Summary, atom.Figcaption:
+		h.line()
+		within()
+		h.line()
+	default:
+		within()
+	}
+}
+
+func textWithin(n *html.Node, depth int) string {
+	if n.Type == html.TextNode {
+		return n.Data
+	}
+	if depth > 1000 || n.Type == html.ElementNode && hidden(n) {
+		return ""
+	}
+	var b strings.Builder
+	for c := n.FirstChild; c != nil; c = c.NextSibling {
+		b.WriteString(textWithin(c, depth+1))
+	}
+	return b.String()
+}
+
+// hidden reports whether people do not see an element, or see it on every page.
+func hidden(n *html.Node) bool {
+	switch n.DataAtom {
+	case atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Head, atom.Iframe, atom.Object, atom.Svg, atom.Nav, atom.Footer, atom.Form, atom.Button, atom.Select:
+		return true
+	}
+	for _, a := range n.Attr {
+		switch strings.ToLower(a.Key) {
+		case "hidden":
+			return true
+		case "aria-hidden":
+			if strings.EqualFold(strings.TrimSpace(a.Val), "true") {
+				return true
+			}
+		case "style":
+			if hiddenStyle(a.Val) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hiddenStyle reports whether a style hides text, also as white text on no other ground.
+func hiddenStyle(style string) bool {
+	white, ground := false, false
+	for rule := range strings.SplitSeq(strings.ToLower(style), ";") {
+		name, value, _ := strings.Cut(rule, ":")
+		value = strings.Join(strings.Fields(strings.TrimSuffix(strings.TrimSpace(value), "!important")), "")
+		switch name = strings.TrimSpace(name); name {
+		case "display":
+			if value == "none" {
+				return true
+			}
+		case "visibility":
+			if value == "hidden" || value == "collapse" {
+				return true
+			}
+		case "opacity", "font-size":
+			if value != "" && strings.Trim(value, "0.pxemrt%") == "" {
+				return true
+			}
+		case "color":
+			switch value {
+			case "transparent":
+				return true
+			case "white", "#fff", "#ffffff", "rgb(255,255,255)":
+				white = true
+			}
+		case "background", "background-color", "background-image":
+			ground = value != "white" && value != "#fff" && value != "#ffffff" && value != "none" && value != "transparent"
+		}
+	}
+	return white && !ground
+}

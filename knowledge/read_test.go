@@ -1,0 +1,238 @@
+package knowledge_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"compress/flate"
+	"fmt"
+	"io"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf16"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/xuri/excelize/v2"
+
+	"github.com/planbot-go/planbot/knowledge"
+)
+
+// archive makes a zip.
+func archive(t *testing.T, entries map[string]string) string {
+	t.Helper()
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	for name, text := range entries {
+		e, err := w.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.WriteString(e, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+// docx makes a document of Word of a body.
+func docx(t *testing.T, body string) string {
+	t.Helper()
+	return archive(t, map[string]string{
+		"[Content_Types].xml": "<Types/>",
+		"docProps/core.xml":   `<cp:coreProperties xmlns:cp="c" xmlns:dc="d"><dc:title>Travel</dc:title></cp:coreProperties>`,
+		"word/styles.xml":     `<w:styles xmlns:w="w"><w:style w:styleId="berschrift1"><w:name w:val="heading 1"/></w:style></w:styles>`,
+		"word/document.xml":   `<w:document xmlns:w="w"><w:body>` + body + `</w:body></w:document>`,
+	})
+}
+
+func xlsx(t *testing.T) string {
+	t.Helper()
+	f := excelize.NewFile()
+	rows := [][]any{{"Part", "Price"}, {"Bolt", 3}, {}, {"Nut", 2.5}}
+	for i, row := range rows {
+		if err := f.SetSheetRow("Sheet1", fmt.Sprintf("A%d", i+1), &row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := f.NewSheet("Hidden"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.SetCellStr("Hidden", "A1", "secret"); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.SetSheetVisible("Hidden", false); err != nil {
+		t.Fatal(err)
+	}
+	data, err := f.WriteToBuffer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data.String()
+}
+
+// pdf makes a PDF with these contents of pages; count is how many pages it says it has.
+func pdf(count int, pages ...string) string {
+	var b strings.Builder
+	var at []int
+	object := func(text string) {
+		at = append(at, b.Len())
+		fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", len(at), text)
+	}
+	b.WriteString("%PDF-1.4\n")
+	kids := ""
+	for i := range pages {
+		kids += fmt.Sprintf("%d 0 R ", 4+2*i)
+	}
+	object("<< /Type /Catalog /Pages 2 0 R >>")
+	object(fmt.Sprintf("<< /Type /Pages /Kids [%s] /Count %d >>", kids, count))
+	object("<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>")
+	for i, page := range pages {
+		object(fmt.Sprintf("<< /Type /Page /Parent 2 0 R /Resources << /Font << /F1 3 0 R >> >> /MediaBox [0 0 600 800] /Contents %d 0 R >>", 5+2*i))
+		object(fmt.Sprintf("<< /Length %d >>\nstream\n%s\nendstream", len(page), page))
+	}
+	start := b.Len()
+	fmt.Fprintf(&b, "xref\n0 %d\n0000000000 65535 f \n", len(at)+1)
+	for _, offset := range at {
+		fmt.Fprintf(&b, "%010d 00000 n \n", offset)
+	}
+	fmt.Fprintf(&b, "trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n", len(at)+1, start)
+	return b.String()
+}
+
+func TestReaders(t *testing.T) {
+	t.Parallel()
+	type piece = knowledge.Piece
+	for name, tt := range map[string]struct {
+		data string
+		want []piece
+	}{
+		"page.bin": {`<!DOCTYPE html><title>T</title><nav>menu</nav><script>bad()</script><h1>A</h1><p>One <b>two</b>three.</p><p style="display: none">hidden</p>
+			<p style="color:#FFF">white</p><div hidden>hidden</div><ul><li>x<li>y</ul><!-- hidden --><table><tr><th>h</th><th>k</th></tr><tr><td>a <p>b</td><td>c</td></tr></table><pre>z
+ z</pre>`, []piece{{"A", "One twothree.\n\n- x\n- y\n\n| h | k |\n| a b | c |\n\n```\nz\n z\n```"}}},
+		"main.html": {"<html><body>menu<main><h2>A</h2>text</main>foot", []piece{{"A", "text"}}},
+		"in.md":     {"a\n\n<div>b<script>bad()</script></div>\n\n<!-- hidden -->", []piece{{"", "a\n\nb"}}},
+		"word.pdf": {docx(t, `<w:p><w:pPr><w:pStyle w:val="berschrift1"/></w:pPr><w:r><w:t>Rail</w:t></w:r></w:p>
+			<w:p><w:r><w:t xml:space="preserve">Second </w:t></w:r><w:ins><w:r><w:t>class</w:t></w:r></w:ins><w:del><w:r><w:delText>secret</w:delText><w:t>secret</w:t></w:r></w:del><w:r><w:tab/><w:t>only</w:t></w:r>
+			<w:r><w:rPr><w:vanish/></w:rPr><w:t>secret</w:t></w:r></w:p>
+			<w:p><w:pPr><w:numPr/></w:pPr><w:r><w:t>x</w:t></w:r></w:p><w:p><w:pPr><w:numPr/></w:pPr><w:r><w:t>y</w:t></w:r></w:p>
+			<w:tbl><w:tr><w:tc><w:p><w:r><w:t>h</w:t></w:r></w:p></w:tc><w:tc><w:p><w:r><w:t>k</w:t></w:r></w:p></w:tc></w:tr><w:tr><w:tc><w:p/></w:tc><w:tc><w:p><w:r><w:t>v</w:t></w:r></w:p></w:tc></w:tr></w:tbl>`),
+			[]piece{{"Rail", "Second class only\n\n- x\n- y\n\n| h | k |\n|  | v |"}}},
+		"table.docx": {xlsx(t), []piece{{"Sheet1", "| Part | Price |\n| Bolt | 3 |\n| Nut | 2.5 |"}}},
+		"page.txt": {pdf(2, "BT /F1 12 Tf 50 700 Td (Gr\\374n one) Tj 0 -14 Td (two) Tj ET", "BT /F1 12 Tf 50 700 Td (three) Tj ET"),
+			[]piece{{"page 1", "Grün one\ntwo"}, {"page 2", "three"}}},
+		"wide.txt": {utf16Text("Füße\n\nb"), []piece{{"", "Füße\n\nb"}}},
+		"plain":    {"# a\n* b", []piece{{"", "# a\n* b"}}},
+	} {
+		got, err := knowledge.Cut(t.Context(), name, tt.data, 50)
+		if diff := cmp.Diff(tt.want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v %s", name, err, diff)
+		}
+	}
+}
+
+func utf16Text(text string) string {
+	data := []byte{0xff, 0xfe}
+	for _, unit := range utf16.Encode([]rune(text)) {
+		data = append(data, byte(unit), byte(unit>>8))
+	}
+	return string(data)
+}
+
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	many := map[string]string{}
+	for i := range 2001 {
+		many[fmt.Sprint(i)] = ""
+	}
+	for why, data := range map[string]string{
+		"presentation (PPTX)":   archive(t, map[string]string{"ppt/presentation.xml": "x"}),
+		"OpenDocument":          archive(t, map[string]string{"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": "x"}),
+		"is an archive; only":   archive(t, map[string]string{"x": "y"}),
+		"e-mail (EML)":          "From: a@b.test\nDate: Mon, 1 Jan 2026 10:00:00 +0000\nSubject: x\n\nHello",
+		"old or an encrypted":   "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1xxxx",
+		"is RTF":                "{\\rtf1 x}",
+		"is a picture":          "\x89PNG\r\n\x1a\nxxxx",
+		"no format that is":     "a\x00b",
+		"save it as UTF-8":      "Gr\xfcn",
+		"is empty":              " \n",
+		"archive of 2001":       archive(t, many),
+		"damaged":               "%PDF-1.4\nnothing",
+		"has 100000 pages":      pdf(100_000, "BT ET"),
+		"as a scan has":         pdf(1, "q Q"),
+		"is damaged: ":          "PK\x03\x04 and no more",
+		"front matter that is":  "---\n: [\n---\nx",
+		"wrong access":          "---\naccess: anybody\n---\nx",
+		"whose access is no":    "---\naccess: {a: b}\n---\nx",
+		"is no date":            "---\nupdated: soon\n---\nx",
+		"too deeply":            strings.Repeat(">", 10_000) + "x",
+		"packed more than a hu": archive(t, map[string]string{"word/document.xml": strings.Repeat(" ", 2<<20)}),
+	} {
+		if pieces, err := knowledge.Cut(t.Context(), "a.md", data, 50); err == nil || !strings.Contains(err.Error(), why) {
+			t.Errorf("%s: %v, %v", why, pieces, err)
+		}
+	}
+}
+
+// zeros is a document whose text has so many GB of zeros. said is how large it says it is.
+func zeros(t *testing.T, said uint64) string {
+	t.Helper()
+	var once, out bytes.Buffer
+	deflate, err := flate.NewWriter(&once, flate.BestCompression)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := deflate.Write(make([]byte, 4<<20)); err != nil {
+		t.Fatal(err)
+	}
+	if err := deflate.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	packed := slices.Concat(bytes.Repeat(once.Bytes(), 1280), []byte{3, 0}) // 5 GB
+	w := zip.NewWriter(&out)
+	e, err := w.CreateRaw(&zip.FileHeader{Name: "word/document.xml", Method: zip.Deflate, CompressedSize64: uint64(len(packed)), UncompressedSize64: said})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.Write(packed); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.String()
+}
+
+func TestZipBomb(t *testing.T) { //nolint:paralleltest // it measures memory
+	for _, said := range []uint64{5 << 30, 1000, 199 << 20} {
+		bomb := zeros(t, said)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		start := time.Now()
+		pieces, err := knowledge.Cut(t.Context(), "a.docx", bomb, 50)
+		took := time.Since(start)
+		runtime.ReadMemStats(&after)
+		if used := after.TotalAlloc - before.TotalAlloc; err == nil || took > time.Second || used > 50<<20 {
+			t.Errorf("said %d: %v, %v after %v and %d bytes", said, pieces, err, took, used)
+		}
+	}
+}
+
+// TestParserPanics: a file that makes a parser panic does not keep its neighbours out.
+func TestParserPanics(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	good := func(text string) string { return pdf(1, "BT /F1 12 Tf 50 700 Td ("+text+") Tj ET") }
+	report := b.add(map[string]string{"1.pdf": good("apples"), "2.pdf": pdf(1, "BT (x) Tf ET"), "3.pdf": good("cherries")})
+	want := []knowledge.NotTaken{{File: "2.pdf", Why: "is damaged: the reader of its format gave up"}}
+	if diff := cmp.Diff(want, report.NotTaken); diff != "" || report.String() != "2 added, 1 not taken" {
+		t.Error(report, diff)
+	}
+	if got := b.found(everyone, "apples cherries"); got != "1.pdf#1 3.pdf#1" {
+		t.Errorf("found %s", got)
+	}
+}
