@@ -292,7 +292,7 @@ func (p *program) assemble(ctx context.Context) error {
 	if p.recorder != nil {
 		watch.Model = p.recorder.Model
 	}
-	p.Settings.Metrics = p.metrics
+	p.Metrics = p.metrics
 	closeAll, err := p.Connect(logged)
 	if err != nil {
 		return err

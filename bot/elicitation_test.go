@@ -78,7 +78,7 @@ func (s *tracker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 type offers struct{ connections.Connection }
 
 func (o offers) Extend(ctx context.Context, turn *actions.Turn) (actions.Extra, error) {
-	names, _ := o.Connection.Offer(ctx, turn)
+	names, _ := o.Offer(ctx, turn)
 	return actions.Extra{Key: strings.Join(names, " ") + "!", Offer: func(all *actions.Registry) (*actions.Registry, error) {
 		var more []*actions.Action
 		for _, name := range names {

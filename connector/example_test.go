@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"time"
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
@@ -66,4 +67,13 @@ func ExampleClient_Download() {
 	// Output:
 	// image/png 5 <nil>
 	//  0 download attachment: service host not allowed: files.example:443
+}
+
+func ExampleNewUserToken() {
+	token := connector.NewUserToken("calendar", "eyJ0eXAi…", time.Time{})
+	fmt.Println(token) // logs and errors never have the secret
+	fmt.Println(token.Secret() == "eyJ0eXAi…")
+	// Output:
+	// [user token]
+	// true
 }

@@ -41,6 +41,9 @@ func ExampleNewIndex() {
 		Text:   "how many days of leave?",
 		Caller: knowledge.Caller{Tenant: "contoso", Conversation: "a:1", Personal: true, Person: "anna"},
 	})
+	if err != nil {
+		fmt.Println(err)
+	}
 	for _, p := range passages {
 		fmt.Println(p.Document, p.Path, p.Text)
 	}
@@ -66,9 +69,9 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
+	// bot.Config{Policy: base.Policy(nil), …}, and go index.Run(ctx)
 	registry := actions.New()
 	fmt.Println(base.Register(registry), registry.All()[0].Name)
-	// bot.Config{Policy: base.Policy(nil), …}, and go index.Run(ctx)
 	// Output:
 	// <nil> searchKnowledge
 }

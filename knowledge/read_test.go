@@ -116,15 +116,19 @@ func TestReaders(t *testing.T) {
  z</pre>`, []piece{{"A", "One twothree.\n\n- x\n- y\n\n| h | k |\n| a b | c |\n\n```\nz\n z\n```"}}},
 		"main.html": {"<html><body>menu<main><h2>A</h2>text</main>foot", []piece{{"A", "text"}}},
 		"in.md":     {"a\n\n<div>b<script>bad()</script></div>\n\n<!-- hidden -->", []piece{{"", "a\n\nb"}}},
-		"word.pdf": {docx(t, `<w:p><w:pPr><w:pStyle w:val="berschrift1"/></w:pPr><w:r><w:t>Rail</w:t></w:r></w:p>
+		"word.pdf": {
+			docx(t, `<w:p><w:pPr><w:pStyle w:val="berschrift1"/></w:pPr><w:r><w:t>Rail</w:t></w:r></w:p>
 			<w:p><w:r><w:t xml:space="preserve">Second </w:t></w:r><w:ins><w:r><w:t>class</w:t></w:r></w:ins><w:del><w:r><w:delText>secret</w:delText><w:t>secret</w:t></w:r></w:del><w:r><w:tab/><w:t>only</w:t></w:r>
 			<w:r><w:rPr><w:vanish/></w:rPr><w:t>secret</w:t></w:r></w:p>
 			<w:p><w:pPr><w:numPr/></w:pPr><w:r><w:t>x</w:t></w:r></w:p><w:p><w:pPr><w:numPr/></w:pPr><w:r><w:t>y</w:t></w:r></w:p>
 			<w:tbl><w:tr><w:tc><w:p><w:r><w:t>h</w:t></w:r></w:p></w:tc><w:tc><w:p><w:r><w:t>k</w:t></w:r></w:p></w:tc></w:tr><w:tr><w:tc><w:p/></w:tc><w:tc><w:p><w:r><w:t>v</w:t></w:r></w:p></w:tc></w:tr></w:tbl>`),
-			[]piece{{"Rail", "Second class only\n\n- x\n- y\n\n| h | k |\n|  | v |"}}},
+			[]piece{{"Rail", "Second class only\n\n- x\n- y\n\n| h | k |\n|  | v |"}},
+		},
 		"table.docx": {xlsx(t), []piece{{"Sheet1", "| Part | Price |\n| Bolt | 3 |\n| Nut | 2.5 |"}}},
-		"page.txt": {pdf(2, "BT /F1 12 Tf 50 700 Td (Gr\\374n one) Tj 0 -14 Td (two) Tj ET", "BT /F1 12 Tf 50 700 Td (three) Tj ET"),
-			[]piece{{"page 1", "Grün one\ntwo"}, {"page 2", "three"}}},
+		"page.txt": {
+			pdf(2, "BT /F1 12 Tf 50 700 Td (Gr\\374n one) Tj 0 -14 Td (two) Tj ET", "BT /F1 12 Tf 50 700 Td (three) Tj ET"),
+			[]piece{{"page 1", "Grün one\ntwo"}, {"page 2", "three"}},
+		},
 		"wide.txt": {utf16Text("Füße\n\nb"), []piece{{"", "Füße\n\nb"}}},
 		"plain":    {"# a\n* b", []piece{{"", "# a\n* b"}}},
 	} {

@@ -39,7 +39,7 @@ func ExampleReadLock() {
 		fmt.Println(err)
 		return
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	path := filepath.Join(dir, "actions.lock")
 	lock, err := connections.ReadLock(path)
 	if errors.Is(err, os.ErrNotExist) {

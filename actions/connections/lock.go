@@ -71,7 +71,7 @@ func ReadLock(path string) (*Lock, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read lock: %w", err)
 	}
-	defer f.Close()
+	defer func() { _ = f.Close() }()
 	raw, err := io.ReadAll(io.LimitReader(f, maxLockBytes+1))
 	if err == nil && len(raw) > maxLockBytes {
 		err = fmt.Errorf("more than %d bytes", maxLockBytes)

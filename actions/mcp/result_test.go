@@ -242,8 +242,13 @@ func TestCallsAreCheckedWhole(t *testing.T) {
 	}
 	number := func(s string) json.Number { return json.Number(s) }
 	for _, bad := range []map[string]any{
-		{"n_x": "text"}, {"toolong": "x"}, {"a": "x"}, {"b": number("1")}, {"never": "x"},
-		{"list": []any{"x", number("2")}}, {"list": []any{number("1")}},
+		{"n_x": "text"},
+		{"toolong": "x"},
+		{"a": "x"},
+		{"b": number("1")},
+		{"never": "x"},
+		{"list": []any{"x", number("2")}},
+		{"list": []any{number("1")}},
 	} {
 		if _, err := a.Check(bad); err == nil {
 			t.Errorf("%v passes", bad)

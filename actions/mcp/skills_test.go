@@ -54,7 +54,7 @@ func newLibrary(t *testing.T) *library {
 	l := &library{fake: newFake(t, tool("send")), files: map[string]string{refundsURI: refundsMD, mailURI: mailMD}}
 	l.list = func(string) string { return listing(l.entry(refundsURI)) }
 	l.get = func(string) string { return "" }
-	l.fake.set(func() { l.front = l.serve })
+	l.set(func() { l.front = l.serve })
 	return l
 }
 
@@ -296,11 +296,11 @@ func TestAnOldAnswerIsNotKept(t *testing.T) {
 	l.ttl = "3600000"
 	c, _ := connectTo(t, l.URL)
 	s, f := one(t, c, "examples/e mail.md")
-	l.fake.set(func() { l.files[mailURI] = "wrong" })
+	l.set(func() { l.files[mailURI] = "wrong" })
 	if _, err := c.ReadSkillFile(t.Context(), s, f); err == nil {
 		t.Fatal("read a wrong file")
 	}
-	l.fake.set(func() { l.files[mailURI] = mailMD })
+	l.set(func() { l.files[mailURI] = mailMD })
 	if got, err := c.ReadSkillFile(t.Context(), s, f); string(got) != mailMD || err != nil {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -363,7 +363,7 @@ func TestSkillsOfEachPerson(t *testing.T) {
 	t.Parallel()
 	l, p := newLibrary(t), newPeople(t)
 	var mixed atomic.Bool
-	l.fake.set(func() {
+	l.set(func() {
 		l.front = func(w http.ResponseWriter, r *http.Request) bool {
 			token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
 			body, _ := io.ReadAll(r.Body)
@@ -517,7 +517,7 @@ func TestTheDigestIsThatOfEveryFile(t *testing.T) {
 	t.Parallel()
 	l := newLibrary(t)
 	digest := func(files ...string) string {
-		l.fake.set(func() {
+		l.set(func() {
 			l.list = func(string) string {
 				return listing(`{"uri":"` + refundsURI + `","resources":[` + strings.Join(files, ",") + `],"frontmatter":{"name":"refunds","description":"d"}}`)
 			}

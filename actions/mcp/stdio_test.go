@@ -203,7 +203,8 @@ func TestTheLibrarysOwnServer(t *testing.T) {
 			server := sdk.NewServer(&sdk.Implementation{Name: "own", Version: "1"}, nil)
 			sdk.AddTool(server, &sdk.Tool{Name: "twice", Description: "Doubles"}, func(_ context.Context, _ *sdk.CallToolRequest, in struct {
 				N int `json:"n"`
-			}) (*sdk.CallToolResult, out, error) {
+			},
+			) (*sdk.CallToolResult, out, error) {
 				if in.N == 0 {
 					return nil, out{}, errors.New("nothing to double")
 				}

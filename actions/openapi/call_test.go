@@ -268,7 +268,7 @@ func TestAddresses(t *testing.T) {
 func TestAServiceThatIsAway(t *testing.T) {
 	t.Parallel()
 	s := serve(t, nil)
-	s.Server.Close()
+	s.Close()
 	c := connect(t, s, act("post"), allow("act"), func(cfg *openapi.Config) {
 		cfg.Query, cfg.Header = map[string]string{"key": "hidden"}, http.Header{"X-Key": {"hidden"}}
 	})

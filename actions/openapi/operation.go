@@ -176,7 +176,9 @@ func (c *Connection) unknownNames(all []*operation) (faults []string) {
 		in    string
 		names []string
 	}{
-		{"Rules.Allow", c.cfg.Rules.Allow}, {"Rules.Approve", c.cfg.Rules.Approve}, {"Rules.Unapproved", c.cfg.Rules.Unapproved},
+		{"Rules.Allow", c.cfg.Rules.Allow},
+		{"Rules.Approve", c.cfg.Rules.Approve},
+		{"Rules.Unapproved", c.cfg.Rules.Unapproved},
 		{"Answers", slices.Sorted(maps.Keys(c.cfg.Answers))},
 	} {
 		for _, name := range list.names {

@@ -201,12 +201,12 @@ func ExampleRead() {
 		panic(err)
 	}
 	_, err = botfile.Read(file)
-	os.Stdout.WriteString(strings.TrimPrefix(err.Error(), dir+string(filepath.Separator)) + "\n")
+	_, _ = os.Stdout.WriteString(strings.TrimPrefix(err.Error(), dir+string(filepath.Separator)) + "\n")
 	if err := os.WriteFile(file, []byte(strings.Replace(text, "promts: folder\n", "", 1)), 0o600); err != nil {
 		panic(err)
 	}
 	f, err := botfile.Read(file)
-	os.Stdout.WriteString(f.Welcome() + "\n")
+	_, _ = os.Stdout.WriteString(f.Welcome() + "\n")
 	// Output:
 	// bot.yaml:4: there is no key "promts"; did you mean prompts?
 	// Hello!

@@ -118,7 +118,7 @@ func (t audit) add(rec *Record, entry AuditEntry) {
 	entry.At, entry.Turn = time.Now().UTC().Truncate(time.Microsecond), rec.ID
 	entry.User, entry.Tenant = provedIDs(t.Turn)
 	entry.Account, entry.Channel, entry.Conversation = t.Activity.From.ID, t.Activity.ChannelID, t.Activity.Conversation.ID
-	if r := (requests{t.Turn}).of(); r != nil {
+	if r := requests(t).of(); r != nil {
 		entry.By = r.By
 	}
 	rec.Audit = append(rec.Audit, entry)

@@ -27,10 +27,10 @@ type commands struct {
 
 // AfterApply makes the bot that BOT_FILE describes the one that is tested.
 func (c *commands) AfterApply() error {
-	if c.Settings.File == "" {
+	if c.File == "" {
 		return nil
 	}
-	f, err := botfile.Read(c.Settings.File)
+	f, err := botfile.Read(c.File)
 	if err == nil {
 		err = f.Apply(&c.Settings)
 	}

@@ -34,12 +34,15 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
+// The paths that [SignIn] answers below its address.
 const (
-	// CallbackPath and ClientPath are the paths that [SignIn] answers below its address: where people
-	// come back from a service, and what services may know of the bot.
+	// CallbackPath is where people come back to from a service.
 	CallbackPath = "/oauth/callback"
-	ClientPath   = "/oauth/client.json"
+	// ClientPath has what services may know of the bot.
+	ClientPath = "/oauth/client.json"
+)
 
+const (
 	startWithin = 10 * time.Minute // a person has to sign in, and to send the code
 	callWithin  = 10 * time.Second
 	maxAnswer   = 1 << 20

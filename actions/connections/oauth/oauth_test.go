@@ -160,7 +160,7 @@ var codeForm = regexp.MustCompile(`^[0-9]{6}\n`)
 func (r rig) visits(t *testing.T, address string) (status int, body string) {
 	t.Helper()
 	w := httptest.NewRecorder()
-	r.SignIn.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, strings.TrimPrefix(address, "https://bot.example.com"), http.NoBody))
+	r.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, strings.TrimPrefix(address, "https://bot.example.com"), http.NoBody))
 	return w.Code, w.Body.String()
 }
 
