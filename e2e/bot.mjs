@@ -33,3 +33,15 @@ export async function startBot(bin, dir, settings = {}) {
     },
   };
 }
+
+// startBeside runs a program that the bot needs, and resolves once it answers.
+export async function startBeside(program, dir, settings) {
+  const address = `127.0.0.1:${await freePort()}`;
+  const { PATH, HOME } = process.env;
+  const child = start(botBinary(program), [], { cwd: dir, log: path.join(dir, 'beside.log'), env: { PATH, HOME, ...settings, DESK_ADDR: address } });
+  if (!await until(() => child.over() || fetch(`http://${address}`).then(() => true, () => false), 15_000) || child.over()) {
+    await child.stop(0);
+    throw new Error(`${program} did not start: ${child.output().slice(-2000)}`);
+  }
+  return { settings: { DESK_URL: `http://${address}` }, stop: () => child.stop(5_000) };
+}

@@ -63,7 +63,7 @@ export function textOf(message) {
     if (Array.isArray(node)) node.forEach(walk);
     else if (node && typeof node === 'object') {
       for (const [key, value] of Object.entries(node)) {
-        if (key === 'selectAction') continue; // its title is for screen readers
+        if (key === 'selectAction' || key === 'choices') continue; // a title for screen readers, and what is folded away
         if (typeof value !== 'string') walk(value);
         else if (['text', 'title', 'subtitle', 'label'].includes(key)) found.push(value);
       }

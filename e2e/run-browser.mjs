@@ -61,7 +61,7 @@ await runAll('browser', async (client, dir) => {
       await button(place === 'channel' ? 'Post' : 'Send Message').first().click();
     },
     async press(title, fill) {
-      for (const [label, value] of Object.entries(fill)) await page.getByLabel(label, { exact: true }).last().fill(value);
+      for (const [label, value] of Object.entries(fill)) await page.getByLabel(new RegExp(`^${label}( ?\\*)?$`)).last().fill(value);
       await button(title).last().click();
     },
     submit(value) {

@@ -13,10 +13,11 @@
 //   ai          true: every new message carries the AI-generated label
 //   within_ms   how long to wait for expect (5000)
 // A first element with settings holds the environment that the bot is started with, in a folder e2e/out/KIND/NAME,
-// program the folder of another bot than cmd/bot, and model what the model answers, in order (model.mjs); without, it is the offline one.
+// program the folder of another bot than cmd/bot, beside a program that it needs (it gets an address as DESK_ADDR, the bot its URL as DESK_URL),
+// and model what the model answers, in order (model.mjs); without, it is the offline one.
 import fs from 'node:fs';
 import path from 'node:path';
-import { botBinary, startBot } from './bot.mjs';
+import { botBinary, startBeside, startBot } from './bot.mjs';
 import { startModel } from './model.mjs';
 import { startPlayground, textOf } from './playground.mjs';
 import { here, sleep, until } from './process.mjs';
@@ -61,12 +62,13 @@ export async function runAll(kind, open) {
 const all = (dir) => fs.readdirSync(dir).filter((file) => file.endsWith('.json')).sort().map((file) => path.join(dir, file));
 
 async function runOne(elements, bin, dir, open, count) {
-  const { settings, program, model: answers } = elements[0];
+  const { settings, program, beside, model: answers } = elements[0];
   const steps = settings ? elements.slice(1) : elements;
   const model = answers && await startModel(answers);
-  let bot, client, driver;
+  let desk, bot, client, driver;
   try {
-    bot = await startBot(program ? botBinary(program) : bin, dir, { ...model?.settings, ...settings });
+    desk = beside && await startBeside(beside, dir, settings);
+    bot = await startBot(program ? botBinary(program) : bin, dir, { ...model?.settings, ...desk?.settings, ...settings });
     client = await startPlayground(bot.endpoint, dir);
     driver = await open(client, dir);
     for (const [i, step] of steps.entries()) {
@@ -81,6 +83,7 @@ async function runOne(elements, bin, dir, open, count) {
     await driver?.close();
     await client?.stop();
     await bot?.stop();
+    await desk?.stop();
     await model?.stop();
   }
 }

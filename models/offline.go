@@ -391,7 +391,7 @@ func (r *phraseReader) read(text string) []Call {
 	text = shortIs.ReplaceAllString(text, "$1 is ")
 	for _, a := range r.actions {
 		rest, ok := strings.CutPrefix(text+" ", a.Name+" ")
-		if rest = strings.TrimSpace(rest); ok && (rest == "" || callValue.MatchString(rest)) {
+		if rest = strings.TrimSpace(rest); ok && (rest == "" || callValue.MatchString(rest) || nestedValue.MatchString(rest)) {
 			return r.readCall(a, rest)
 		}
 	}
@@ -431,10 +431,22 @@ func bare(word string) string { return strings.TrimRight(word, ".,;:!?\ue002") }
 
 var callValue = regexp.MustCompile(`^([A-Za-z_]\w*)=(?:"([^"]*)"|([^\s"]+))(?:\s+|$)`)
 
+// nestedValue is a name with an object or a list as JSON, and what follows.
+var nestedValue = regexp.MustCompile(`^([A-Za-z_]\w*)=([{\[](?s:.*))`)
+
 // readCall reads the name=value pairs of a call.
 func (r *phraseReader) readCall(a *offlineAction, text string) []Call {
 	values := map[string]any{}
 	for text != "" {
+		if m := nestedValue.FindStringSubmatch(text); m != nil && (a.schema.Properties == nil || a.schema.Properties[m[1]] != nil) {
+			var value any
+			d := json.NewDecoder(strings.NewReader(m[2]))
+			d.UseNumber()
+			if d.Decode(&value) == nil {
+				values[m[1]], text = value, strings.TrimSpace(m[2][d.InputOffset():])
+				continue
+			}
+		}
 		m := callValue.FindStringSubmatch(text)
 		if m == nil {
 			r.lacking = a.needs("“" + text + "”")

@@ -447,3 +447,20 @@ func ExampleOffline() {
 	fmt.Println(res.Text)
 	// Output: {"type":"plan","commands":[{"type":"DO","action":"store","entities":{"place":"bay 7","what":"3 crates"},"saveAs":"R1"},{"type":"SAY","response":"$R1"}]}
 }
+
+// TestOfflineTakesJSON: an object or a list is a value of a call, so that actions of services can be tried.
+func TestOfflineTakesJSON(t *testing.T) {
+	t.Parallel()
+	req := &models.Request{Actions: []models.Tool{{Name: "placeOrder", Schema: []byte(`{"type":"object","properties":{"body":{"type":"object"},"tags":{"type":"array"},"note":{"type":"string"}}}`)}}}
+	for text, want := range map[string]string{
+		`placeOrder body={"item": "toner", "quantity": 1} note="soon"`: `placeOrder{"body":{"item":"toner","quantity":1},"note":"soon"}`,
+		`placeOrder note=soon tags=["a b", "c"]`:                       `placeOrder{"note":"soon","tags":["a b","c"]}`,
+		`placeOrder body={"item": `:                                    "I understood “Place order”, but not “body={\"item\":”.",
+	} {
+		req.Messages = []models.Message{user(text)}
+		calls, say := offline(t, req)
+		if got := strings.Join(calls, "; "); got != want && (len(calls) > 0 || !strings.HasPrefix(say, want)) {
+			t.Errorf("%q: %s, %q, want %s", text, got, say, want)
+		}
+	}
+}

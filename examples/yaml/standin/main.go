@@ -102,6 +102,11 @@ type closing struct {
 	Why string `json:"why" jsonschema:"what solved it"`
 }
 
+type loan struct {
+	Size  string `json:"size"`
+	Until string `json:"until"`
+}
+
 // tools is the MCP server.
 func (d *desk) tools() *mcp.Server {
 	server := mcp.NewServer(&mcp.Implementation{Name: "desk", Version: "1.0.0"}, nil)
@@ -135,11 +140,32 @@ func (d *desk) tools() *mcp.Server {
 		t.Closed, t.Why = true, in.Why
 		return nil, *t, nil
 	})
+	mcp.AddTool(server, &mcp.Tool{Name: "lend_laptop", Description: "Lends a laptop; asks the person which one, and until when"}, lend)
 	mcp.AddTool(server, &mcp.Tool{Name: "delete_everything", Description: "Deletes all tickets"}, func(context.Context, *mcp.CallToolRequest, struct{}) (*mcp.CallToolResult, struct{}, error) {
 		return nil, struct{}{}, errors.New("the bot must not come here: bot.yaml does not allow it")
 	})
 	return server
 }
+
+// lend asks the person before it answers.
+func lend(_ context.Context, req *mcp.CallToolRequest, _ struct{}) (*mcp.CallToolResult, loan, error) {
+	answer, ok := req.Params.InputResponses["laptop"].(*mcp.ElicitResult)
+	if !ok {
+		return &mcp.CallToolResult{InputRequests: mcp.InputRequestMap{"laptop": &mcp.ElicitParams{
+			Mode: "form", Message: "Which laptop, and until when?", RequestedSchema: json.RawMessage(laptopForm),
+		}}}, loan{}, nil
+	}
+	if answer.Action != "accept" {
+		return nil, loan{}, errors.New("nothing was lent: the person did not say which laptop")
+	}
+	size, _ := answer.Content["size"].(string)
+	until, _ := answer.Content["until"].(string)
+	return nil, loan{Size: size, Until: until}, nil
+}
+
+const laptopForm = `{"type":"object","required":["size","until"],"properties":{
+	"size":{"type":"string","title":"Size","enum":["13 inches","16 inches"],"default":"13 inches"},
+	"until":{"type":"string","title":"Until","description":"a day, such as Friday"}}}`
 
 // items lists what is left.
 func (d *desk) items(w http.ResponseWriter, r *http.Request) {

@@ -93,7 +93,7 @@ func TestScenarios(t *testing.T) {
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
-	const all = "stock_listItems stock_placeOrder tickets_close_ticket tickets_open_ticket tickets_search_tickets"
+	const all = "stock_listItems stock_placeOrder tickets_close_ticket tickets_lend_laptop tickets_open_ticket tickets_search_tickets"
 	listed := e.bot(0, "actions")
 	checked := e.bot(0, "doctor", "--port=0")
 	prompt := e.bot(0, "plan", "hi")
