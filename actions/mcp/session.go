@@ -104,6 +104,15 @@ func (t *target) connect(ctx, lasting context.Context, token string) (*session, 
 	return s, nil
 }
 
+// forgotten reports whether the server no longer knows the session, as servers before 2026-07-28 say it: with
+// 404, or with 400 and an error of their own.
+func (s *session) forgotten(x *exchange) bool {
+	if s.http == nil || s.client.ID() == "" {
+		return false
+	}
+	return x.status == http.StatusNotFound || x.status == http.StatusBadRequest && x.answer != nil && x.answer.Error != nil && x.answer.Error.Code == codeNoSession
+}
+
 // current reports whether a list that was read over the session need not be read again.
 func (s *session) current(l *list, now time.Time) bool {
 	return !s.dead.Load() && !s.stale.Load() && now.Before(l.until) && !(s.deaf.Load() && now.Sub(l.read) > maxDeafAge)
