@@ -162,7 +162,7 @@ func (s *session) tools(ctx context.Context) (*list, error) {
 		cancel()
 		known := x.outcome()
 		if known.answer == nil || known.answer.Error != nil {
-			if err == nil {
+			if err == nil && !known.tooLarge {
 				return nil, errCached
 			}
 			if a := known.answer; a != nil && a.Error.Code == codeNoMethod {
