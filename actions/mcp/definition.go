@@ -58,15 +58,15 @@ var covered = []string{"name", "title", "description", "inputSchema", "outputSch
 // define judges what a server says about a tool. The definition that comes with an error has what is known:
 // the tool's name, and the digest if there is one.
 func define(raw jsontext.Value) (d definition, err error) {
-	if len(raw) > maxDefinition {
-		return d, fmt.Errorf("its definition has %d bytes, and may have %d", len(raw), maxDefinition)
-	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil || members == nil {
 		return d, errors.New("it is no object")
 	}
 	if err := json.Unmarshal(members["name"], &d.remote); err != nil || d.remote == "" {
 		return d, errors.New("it has no name")
+	}
+	if len(raw) > maxDefinition {
+		return d, fmt.Errorf("its definition has %d bytes, and may have %d", len(raw), maxDefinition)
 	}
 	pinned := map[string]jsontext.Value{}
 	for _, name := range covered {

@@ -109,6 +109,15 @@ func (t *target) connect(ctx, lasting context.Context, token string) (*session, 
 	return s, nil
 }
 
+// forgotten reports whether the server no longer knows the session, as servers before 2026-07-28 say it: with
+// 404, or with 400 and an error of their own.
+func (s *session) forgotten(x *exchange) bool {
+	if s.http == nil || s.client.ID() == "" {
+		return false
+	}
+	return x.status == http.StatusNotFound || x.status == http.StatusBadRequest && x.answer != nil && x.answer.Error != nil && x.answer.Error.Code == codeNoSession
+}
+
 // current reports whether a list that was read over the session need not be read again.
 func (s *session) current(l *list, now time.Time) bool {
 	return !s.dead.Load() && !s.stale.Load() && now.Before(l.until) && !(s.deaf.Load() && now.Sub(l.read) > maxDeafAge)
@@ -158,7 +167,7 @@ func (s *session) tools(ctx context.Context) (*list, error) {
 		cancel()
 		known := x.outcome()
 		if known.answer == nil || known.answer.Error != nil {
-			if err == nil {
+			if err == nil && !known.tooLarge {
 				return nil, errCached
 			}
 			if a := known.answer; a != nil && a.Error.Code == codeNoMethod {

@@ -307,6 +307,9 @@ func (t *httpTransport) exchange(req *http.Request, release func()) (*http.Respo
 	}
 	defer release()
 	defer resp.Body.Close()
+	if resp.StatusCode < http.StatusOK { // it speaks something else now, which would never end
+		resp.Body.Close()
+	}
 	if listens {
 		t.deaf()
 	}
@@ -315,11 +318,12 @@ func (t *httpTransport) exchange(req *http.Request, release func()) (*http.Respo
 		limit = x.limit
 	}
 	body, tooLarge, err := readAll(resp, limit)
+	moved := resp.StatusCode >= 300 && resp.StatusCode < 400 // whatever else it says
 	var a *answer
-	if err == nil && !tooLarge {
+	if err == nil && !tooLarge && !moved {
 		a = answerOf(body, id)
 	}
-	if a == nil && !good && json.Valid(body) { // an error need not name the request
+	if a == nil && !good && !moved && json.Valid(body) { // an error need not name the request
 		var foreign answer
 		if json.Unmarshal(body, &foreign) == nil && foreign.Error != nil && foreign.Method == "" {
 			a = &foreign
@@ -329,7 +333,7 @@ func (t *httpTransport) exchange(req *http.Request, release func()) (*http.Respo
 		x.answer, x.tooLarge = a, tooLarge && good && media == "application/json"
 		switch {
 		case a != nil:
-		case resp.StatusCode >= 300 && resp.StatusCode < 400:
+		case moved:
 			x.redirect = redirectHost(t.endpoint, resp.Header.Get("Location"))
 			x.fault = fmt.Errorf("the server answered %d, a redirect to %s, which is not followed", resp.StatusCode, x.redirect)
 		case !good:
@@ -391,7 +395,7 @@ func readAll(resp *http.Response, limit int64) (body []byte, tooLarge bool, err 
 
 // retryAfter reads the header of that name; 0: it says nothing.
 func retryAfter(text string) time.Duration {
-	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) {
 		return time.Duration(seconds) * time.Second
 	}
 	if at, err := http.ParseTime(text); err == nil {

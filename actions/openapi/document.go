@@ -276,6 +276,9 @@ func walk(at place, names bool, depth int, f func(at place, to string)) bool {
 		if to, isText := value["$ref"].(string); isText && !names {
 			f(at, to)
 		}
+		if to, isText := value["$dynamicRef"].(string); isText && !names && !strings.HasPrefix(to, "#") {
+			f(at, to)
+		}
 		for _, key := range slices.Sorted(maps.Keys(value)) {
 			_, isList := value[key].([]any)
 			if !names && (strings.HasPrefix(key, "x-") || slices.Contains(data, key) || key == "examples" && isList) {
@@ -406,10 +409,17 @@ func (d *document) validate(ctx context.Context, encoded map[string][]byte) (fau
 	if err != nil {
 		return []string{spelling.OneLine(err.Error(), maxFault)}
 	}
-	err = spec.Validate(ctx, openapi3.EnableMultiError(), openapi3.DisableExamplesValidation(), openapi3.DisableSchemaDefaultsValidation(), openapi3.DisableSchemaPatternValidation())
+	options := []openapi3.ValidationOption{openapi3.EnableMultiError(), openapi3.DisableExamplesValidation(), openapi3.DisableSchemaDefaultsValidation(), openapi3.DisableSchemaPatternValidation()}
+	if !d.old {
+		options = append(options, openapi3.AllowExtraSiblingFields(newer...))
+	}
+	err = spec.Validate(ctx, options...)
 	collect(err, "", &faults)
 	return slices.Compact(slices.Sorted(slices.Values(faults)))
 }
+
+// newer are fields of 3.1 and 3.2 that the library does not know.
+var newer = []string{"pathItems", "$self", "name", "summary", "parent", "kind", "mediaTypes", "deviceAuthorization", "prefixEncoding", "itemEncoding"}
 
 // collect lists the library's errors, with their places as far as it tells them.
 func collect(err error, at string, faults *[]string) {

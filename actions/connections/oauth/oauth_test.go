@@ -465,6 +465,135 @@ func TestSigningOut(t *testing.T) {
 	}
 }
 
+// TestComingBackAfterSigningOut: a sign-in that a person left does not count any more.
+func TestComingBackAfterSigningOut(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	mia := person("mia")
+	first, err := r.SignInResource(t.Context(), mia, "issues")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.SignOutUser(t.Context(), mia, "issues"); err != nil {
+		t.Fatal(err)
+	}
+	if status, page := r.visits(t, r.allows(t, first.Link)); status != http.StatusBadRequest || r.issued != 0 {
+		t.Errorf("%d %s, %d tokens issued", status, page, r.issued)
+	}
+	for range 2 { // each link of a round counts
+		first, err = r.SignInResource(t.Context(), mia, "issues")
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	code := r.comesBack(t, mia)
+	if got := r.token(t, mia, code); got != "access-1" {
+		t.Error(got)
+	}
+	if status, page := r.visits(t, r.allows(t, first.Link)); status != http.StatusOK {
+		t.Errorf("the older link: %d %s", status, page)
+	}
+	if got := r.token(t, mia, ""); got != "access-1" {
+		t.Errorf("without the second code: %s", got)
+	}
+}
+
+// TestSigningOutWhileTokensCome: what comes too late is revoked.
+func TestSigningOutWhileTokensCome(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	mia := person("mia")
+	leave := func(path string, _ map[string]any) {
+		if path == "/token" {
+			r.change = nil
+			r.mu.Unlock() // it has the service revoke tokens
+			defer r.mu.Lock()
+			if err := r.SignOutUser(t.Context(), mia, "issues"); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	resource, err := r.SignInResource(t.Context(), mia, "issues")
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := r.allows(t, resource.Link)
+	r.change = leave
+	if status, page := r.visits(t, back); status != http.StatusBadRequest || strings.Join(r.revoked, " ") != "refresh-1" {
+		t.Errorf("%d %s, revoked %v", status, page, r.revoked)
+	}
+	r.lifetime = 30
+	code := r.comesBack(t, mia)
+	r.change = leave
+	if got := r.token(t, mia, code); got != connector.ErrNoUserToken.Error() || strings.Join(r.revoked, " ") != "refresh-1 refresh-2 refresh-3" {
+		t.Errorf("%s, revoked %v", got, r.revoked)
+	}
+}
+
+// TestSigningInAnewWhileTokensAreRenewed: the newer tokens stay.
+func TestSigningInAnewWhileTokensAreRenewed(t *testing.T) {
+	t.Parallel()
+	for _, refused := range []bool{false, true} {
+		r := setup(t)
+		mia := person("mia")
+		r.lifetime = 30
+		r.change = func(path string, m map[string]any) {
+			if path != "/token" || r.refreshes == 0 {
+				return
+			}
+			r.change = nil
+			r.lifetime = 3600
+			r.mu.Unlock()
+			defer r.mu.Lock()
+			if err := r.SignOutUser(t.Context(), mia, "issues"); err != nil {
+				t.Error(err)
+			}
+			r.token(t, mia, r.comesBack(t, mia))
+			if refused {
+				delete(m, "access_token")
+			}
+		}
+		if got := r.token(t, mia, r.comesBack(t, mia)); got != "access-3" {
+			t.Errorf("refused %t: %s", refused, got)
+		}
+		if got := r.token(t, mia, ""); got != "access-3" {
+			t.Errorf("refused %t, later: %s", refused, got)
+		}
+	}
+}
+
+// TestLifetimes: a token that cannot be renewed is good to its end, and services write its time as they like.
+func TestLifetimes(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	mia := person("mia")
+	r.lifetime = 30
+	r.change = func(path string, m map[string]any) {
+		if path == "/token" {
+			delete(m, "refresh_token")
+		}
+	}
+	if got := r.token(t, mia, r.comesBack(t, mia)); got != "access-1" {
+		t.Errorf("without a refresh token: %s", got)
+	}
+	for _, seconds := range []any{"3600", 3600.5, 1e15, nil} {
+		r := setup(t)
+		r.lifetime = 30
+		code := r.comesBack(t, mia)
+		r.change = func(path string, m map[string]any) {
+			if path == "/token" {
+				m["expires_in"] = seconds
+			}
+		}
+		for range 2 {
+			if got := r.token(t, mia, code); got != "access-2" {
+				t.Errorf("%v: %s", seconds, got)
+			}
+			code = ""
+		}
+	}
+}
+
 // others are the connections of the token service.
 type others struct{ oauth.Tokens }
 
