@@ -56,6 +56,9 @@ func serveByHand(kind string) {
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{%s}}`+"\n", m.ID, modern)
 		case "tools/list":
 			fmt.Printf(`{"jsonrpc":"2.0","id":%s,"result":{"tools":[%s]}}`+"\n", m.ID, listed)
+			for i := 0; kind == "flood"; i++ {
+				fmt.Printf(`{"jsonrpc":"2.0","id":"p%d","method":"ping"}`+"\n", i)
+			}
 			if kind == "deaf" {
 				time.Sleep(time.Hour)
 			}
@@ -93,10 +96,20 @@ func TestAServerOnStdioThatNeverStopsLogging(t *testing.T) {
 	}
 }
 
-// A server that does not read takes no call in: the pipe is full.
+// A server that does not read takes no call in: the pipe is full, of what we send or of answers to it.
 func TestAServerOnStdioThatDoesNotRead(t *testing.T) {
 	t.Parallel()
-	c, _, _ := onStdio(t, "deaf", func(cfg *mcp.Config) { cfg.CallTimeout = time.Second })
+	for _, kind := range []string{"deaf", "flood"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			doesNotRead(t, kind)
+		})
+	}
+}
+
+func doesNotRead(t *testing.T, kind string) {
+	t.Helper()
+	c, _, _ := onStdio(t, kind, func(cfg *mcp.Config) { cfg.CallTimeout = time.Second })
 	offered(t, c)
 	done := make(chan struct{})
 	go func() {
@@ -109,7 +122,7 @@ func TestAServerOnStdioThatDoesNotRead(t *testing.T) {
 	}()
 	select {
 	case <-done:
-	case <-time.After(10 * time.Second):
+	case <-time.After(25 * time.Second):
 		t.Error("the call goes on")
 		c.Close()
 		<-done

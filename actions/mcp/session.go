@@ -178,7 +178,7 @@ func (s *session) tools(ctx context.Context) (*list, error) {
 		var page struct {
 			Tools      []jsontext.Value `json:"tools"`
 			NextCursor string           `json:"nextCursor"`
-			TTL        float64          `json:"ttlMs"`
+			TTL        json.RawMessage  `json:"ttlMs"`
 		}
 		if err := json.Unmarshal(known.answer.Result, &page); err != nil {
 			return nil, fmt.Errorf("%w: it is no list of tools", errRefused)
@@ -191,7 +191,9 @@ func (s *session) tools(ctx context.Context) (*list, error) {
 		} else {
 			withHeaders = append(withHeaders, namesIn(page.Tools)...)
 		}
-		age = min(age, max(time.Duration(min(page.TTL, float64(maxListAge.Milliseconds())))*time.Millisecond, minListAge))
+		ttl := 0.0
+		_ = json.Unmarshal(page.TTL, &ttl) // only a hint
+		age = min(age, max(time.Duration(min(max(ttl, 0), float64(maxListAge.Milliseconds())))*time.Millisecond, minListAge))
 		switch {
 		case len(all) > maxTools:
 			return nil, fmt.Errorf("%w: it has more than %d tools, %d so far", errRefused, maxTools, len(all))
@@ -262,6 +264,8 @@ func (s *session) reason(ctx context.Context, x *exchange, err error) error {
 		return ctx.Err()
 	case x.fault != nil:
 		return x.fault
+	case err == nil:
+		return errors.New("the answer was not found in what the server sent")
 	}
 	text := err.Error()
 	if s.address != "" {

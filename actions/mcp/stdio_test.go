@@ -28,7 +28,7 @@ import (
 // serveStdio is a server on stdin and stdout.
 func serveStdio(kind string) {
 	switch kind {
-	case "chatty", "deaf", "wide", "storm", "fork":
+	case "chatty", "deaf", "flood", "wide", "storm", "fork":
 		serveByHand(kind)
 		return
 	case "silent":

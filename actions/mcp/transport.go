@@ -120,13 +120,11 @@ func (x *exchange) forget() {
 	}
 }
 
-// answerIn finds the answer to a request in a stream of events.
+// answerIn finds the answer to a request in a stream of events. The stream may have ended in the middle of one:
+// half an answer is no JSON.
 func answerIn(stream []byte, id string) *answer {
 	var data []byte
 	for line := range bytes.Lines(stream) {
-		if !bytes.HasSuffix(line, []byte("\n")) {
-			break // torn
-		}
 		line = bytes.TrimRight(line, "\r\n")
 		if len(line) > 0 {
 			if text, ok := bytes.CutPrefix(line, []byte("data:")); ok {
@@ -139,7 +137,7 @@ func answerIn(stream []byte, id string) *answer {
 		}
 		data = nil
 	}
-	return nil
+	return answerOf(data, id)
 }
 
 // answerOf decodes the answer to a request; nil: it is none.
