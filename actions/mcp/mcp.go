@@ -352,10 +352,6 @@ func (c *Connection) away() string {
 // they do that.
 func (c *Connection) Offer(ctx context.Context, turn *actions.Turn) (names []string, note string) {
 	p, err := c.principalOf(ctx, turn)
-	if errors.Is(err, connector.ErrNoUserToken) {
-		c.Actions()
-		return []string{c.connectName()}, ""
-	}
 	if errors.Is(err, connector.ErrNoTokenService) {
 		return nil, c.cfg.Key + " cannot be used here, because people cannot sign in."
 	}
@@ -370,6 +366,10 @@ func (c *Connection) Offer(ctx context.Context, turn *actions.Turn) (names []str
 		ctx, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
 		l, _, err = c.ensure(ctx, p)
+	}
+	if errors.Is(err, connector.ErrNoUserToken) { // or the server does not take their token
+		c.Actions()
+		return []string{c.connectName()}, ""
 	}
 	if err != nil {
 		return nil, c.cfg.Key + " is away at the moment, so its actions cannot be used."
@@ -564,6 +564,7 @@ func (c *Connection) bring(p *principal, token string) {
 		p.token, p.retryAt = token, time.Time{}
 		if p.session != nil {
 			p.session.http.setToken(token)
+			p.session.stale.Store(true) // it may be of another account, which has other tools
 		}
 	}
 }
@@ -673,6 +674,9 @@ func (c *Connection) read(p *principal) {
 		s.dead.Store(true)
 		c.work.Go(s.close)
 		l, s, err = c.connectAndList(ctx, nil, token)
+	}
+	if c.cfg.SignIn != "" && errors.Is(err, errUnauthorized) {
+		err = fmt.Errorf("%w: %w", connector.ErrNoUserToken, err)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

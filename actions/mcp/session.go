@@ -152,6 +152,8 @@ var (
 	errCached = errors.New("the list was not read")
 	// errRefused says that the list was read, and is not one that we take.
 	errRefused = errors.New("broken list")
+	// errUnauthorized says that the server does not take the key or token.
+	errUnauthorized = errors.New("the server answered 401 Unauthorized")
 )
 
 // tools reads the whole list.
@@ -258,6 +260,8 @@ func newList(tools []jsontext.Value, withHeaders []string, age time.Duration) *l
 // reason says for operators why there is no answer, without what was sent. err is the library's error.
 func (s *session) reason(ctx context.Context, x *exchange, err error) error {
 	switch {
+	case x.status == http.StatusUnauthorized:
+		return errUnauthorized
 	case x.answer != nil && x.answer.Error != nil:
 		return x.answer.Error
 	case ctx.Err() != nil:

@@ -348,6 +348,8 @@ func (c *Connection) outcome(o *operation, a *answer) (actions.Result, error) {
 		}
 		c.refused(o, a)
 		return actions.Fail("%s answered %d: it redirects %s, which is not followed.", c.cfg.Key, a.status, to), nil
+	case a.status == http.StatusUnauthorized && c.cfg.SignIn != "" && o.inside:
+		return actions.Result{}, fmt.Errorf("%s %s: %w: it answered 401", o.Method, o.path, connector.ErrNoUserToken)
 	case a.status == http.StatusUnauthorized || a.status == http.StatusForbidden:
 		c.refused(o, a)
 		return actions.Fail("%s does not allow this: it answered %d.", c.cfg.Key, a.status), nil
