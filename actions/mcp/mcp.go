@@ -352,6 +352,11 @@ func (c *Connection) away() string {
 // they do that.
 func (c *Connection) Offer(ctx context.Context, turn *actions.Turn) (names []string, note string) {
 	p, err := c.principalOf(ctx, turn)
+	if err != nil && !errors.Is(err, connector.ErrNoUserToken) {
+		c.mu.Lock()
+		c.logAway(err, 0)
+		c.mu.Unlock()
+	}
 	if errors.Is(err, connector.ErrNoTokenService) {
 		return nil, c.cfg.Key + " cannot be used here, because people cannot sign in."
 	}
@@ -689,10 +694,7 @@ func (c *Connection) read(p *principal) {
 		p.failures++
 		pause := min(firstPause<<min(p.failures-1, 10), maxPause)
 		p.retryAt = time.Now().Add(pause/2 + rand.N(pause/2))
-		if now := time.Now(); now.Sub(c.logged) >= logPause && c.ctx.Err() == nil {
-			c.logged = now
-			c.log.Warn().Str("error", err.Error()).Int("failures", p.failures).Msg("an MCP server is away")
-		}
+		c.logAway(err, p.failures)
 		return
 	}
 	if s.http != nil {
@@ -704,6 +706,14 @@ func (c *Connection) read(p *principal) {
 	p.list, p.failures, p.retryAt = l, 0, time.Time{}
 	c.refreshAccepted()
 	c.accept(l)
+}
+
+// logAway logs why nothing is offered, at most once a minute. c.mu is locked.
+func (c *Connection) logAway(why error, failures int) {
+	if now := time.Now(); now.Sub(c.logged) >= logPause && c.ctx.Err() == nil {
+		c.logged = now
+		c.log.Warn().Str("error", why.Error()).Int("failures", failures).Msg("an MCP server is away")
+	}
 }
 
 // connectAndList lists the tools over s; nil or dead: over a new session. It returns the session that it

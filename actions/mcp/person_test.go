@@ -163,7 +163,7 @@ func TestEachPersonHasASessionOfTheirOwn(t *testing.T) {
 func TestWhereNobodyCanSignIn(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, tool("send"))
-	c, _ := connectTo(t, f.URL, func(cfg *mcp.Config) { cfg.SignIn = "crm" })
+	c, log := connectTo(t, f.URL, func(cfg *mcp.Config) { cfg.SignIn = "crm" })
 	turn := turnOf(t, "ada")
 	turn.UserToken = func(context.Context, string) (connector.UserToken, error) {
 		return connector.UserToken{}, connector.ErrNoTokenService
@@ -174,6 +174,9 @@ func TestWhereNobodyCanSignIn(t *testing.T) {
 	}
 	if names, note = c.Offer(t.Context(), turnOf(t, "ada")); len(names) != 0 || note == "" {
 		t.Errorf("offered %v, said %q", names, note)
+	}
+	if n := strings.Count(log.String(), "is away"); n != 1 {
+		t.Errorf("%d lines in the log, want 1", n)
 	}
 }
 
