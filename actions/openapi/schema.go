@@ -270,7 +270,9 @@ func forChecks(schema map[string]any) {
 	if patterns, isObject := schema["patternProperties"].(map[string]any); isObject {
 		for pattern := range patterns {
 			if _, err := regexp.Compile(pattern); err != nil {
-				delete(patterns, pattern)
+				delete(patterns, pattern) // so there may be properties of more names
+				delete(schema, "additionalProperties")
+				delete(schema, "unevaluatedProperties")
 			}
 		}
 	}
