@@ -187,9 +187,9 @@ var ignoredFormats = []string{
 // checker converts the entities of a call to what their schema wants.
 type checker struct {
 	later  func(string) bool
-	strict bool // unknown entities are faults, if the schema says so: they would be sent to another service
-	open  [][]string // the places of texts that are not final
-	parts int        // parts of schemas followed so far, to stop cycles
+	strict bool       // unknown entities are faults, if the schema says so: they would be sent to another service
+	open   [][]string // the places of texts that are not final
+	parts  int        // parts of schemas followed so far, to stop cycles
 }
 
 // maxParts limits the references and alternatives that one check follows.

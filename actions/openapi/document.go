@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/internal/spelling"
@@ -176,6 +177,10 @@ func (d *document) parse(name string, raw []byte) ([]byte, error) {
 		}
 	}
 	raw = bytes.TrimPrefix(raw, []byte("\ufeff"))
+	_, err := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowInvalidUTF8(true)).ReadValue()
+	if wrong, ok := errors.AsType[*jsontext.SyntacticError](err); ok && errors.Is(err, jsontext.ErrDuplicateName) {
+		return nil, fmt.Errorf("%s: it is given twice", wrong.JSONPointer) // people would read one, and programs another
+	}
 	if err := decode(); err != nil {
 		return nil, err
 	}
