@@ -196,10 +196,13 @@ func (s *SignIn) discover(ctx context.Context, service Service) (found server, e
 			Servers  []string `json:"authorization_servers"`
 			Scopes   []string `json:"scopes_supported"`
 		}
-		if err := s.getJSON(ctx, wellKnown(resource, "oauth-protected-resource"), &protected); err != nil {
+		root := origin(resource)
+		err := s.getJSON(ctx, wellKnown(resource, "oauth-protected-resource"), &protected)
+		ofAll := err != nil // what is at the root is for all paths
+		if ofAll && s.getJSON(ctx, wellKnown(root, "oauth-protected-resource"), &protected) != nil {
 			return found, fmt.Errorf("read what protects the service: %w", err)
 		}
-		if !sameResource(protected.Resource, resource) || len(protected.Servers) == 0 {
+		if !sameResource(protected.Resource, resource) && !(ofAll && sameResource(protected.Resource, root)) || len(protected.Servers) == 0 {
 			return found, errors.New("the service describes another one, or names no authorization server")
 		}
 		issuer, scopes = protected.Servers[0], protected.Scopes
@@ -207,12 +210,20 @@ func (s *SignIn) discover(ctx context.Context, service Service) (found server, e
 	if err := checkAddress(issuer); err != nil {
 		return found, fmt.Errorf("the authorization server: %w", err)
 	}
-	err = s.getJSON(ctx, wellKnown(issuer, "oauth-authorization-server"), &found)
-	if err != nil {
+	var first error
+	for i, address := range []string{
+		wellKnown(issuer, "oauth-authorization-server"), wellKnown(issuer, "openid-configuration"), strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration",
+	} {
 		found = server{}
-		if other := s.getJSON(ctx, strings.TrimSuffix(issuer, "/")+"/.well-known/openid-configuration", &found); other != nil {
-			return found, fmt.Errorf("read the metadata of the authorization server: %w", err)
+		if err = s.getJSON(ctx, address, &found); err == nil {
+			break
 		}
+		if i == 0 {
+			first = err
+		}
+	}
+	if err != nil {
+		return found, fmt.Errorf("read the metadata of the authorization server: %w", first)
 	}
 	switch {
 	case found.Issuer != issuer:
@@ -235,7 +246,16 @@ func wellKnown(address, what string) string {
 	if err != nil {
 		return ""
 	}
-	return u.Scheme + "://" + u.Host + "/.well-known/" + what + strings.TrimSuffix(u.EscapedPath(), "/")
+	return origin(address) + "/.well-known/" + what + strings.TrimSuffix(u.EscapedPath(), "/")
+}
+
+// origin is an address without its path.
+func origin(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
 }
 
 // sameResource reports whether a service that calls itself named is the one at that address.

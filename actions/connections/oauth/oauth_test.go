@@ -34,6 +34,7 @@ type service struct {
 
 	mu        sync.Mutex
 	change    func(path string, metadata map[string]any) // of its metadata
+	elsewhere map[string]string                          // paths of metadata by where they are instead
 	status    int                                        // of the token endpoint; 0: 200
 	lifetime  int                                        // seconds
 	issued    int
@@ -58,8 +59,16 @@ func (s *service) serve(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	answer := map[string]any{}
-	switch r.URL.Path {
+	answer, path := map[string]any{}, r.URL.Path
+	for from, to := range s.elsewhere {
+		switch r.URL.Path {
+		case from:
+			path = to
+		case to:
+			path = "nowhere"
+		}
+	}
+	switch path {
 	case "/.well-known/oauth-protected-resource/mcp":
 		answer = map[string]any{"resource": s.URL + "/mcp", "authorization_servers": []string{s.URL + "/as"}, "scopes_supported": []string{"issues"}}
 	case "/.well-known/oauth-authorization-server/as":
@@ -96,7 +105,7 @@ func (s *service) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if s.change != nil {
-		s.change(r.URL.Path, answer)
+		s.change(path, answer)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(answer)
@@ -378,6 +387,33 @@ func TestServersThatAreRefused(t *testing.T) {
 	})
 	if _, err := r.SignInResource(t.Context(), person("mia"), "issues"); !errors.Is(err, connections.ErrAddress) {
 		t.Errorf("a private address: %v", err)
+	}
+}
+
+// Services have their metadata where the standards allow it.
+func TestWhereMetadataIs(t *testing.T) {
+	t.Parallel()
+	const resource, issuer = "/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-authorization-server/as"
+	for at, of := range map[string]string{
+		"/.well-known/oauth-protected-resource": resource, "/.well-known/openid-configuration/as": issuer, "/as/.well-known/openid-configuration": issuer,
+	} {
+		r := setup(t)
+		r.elsewhere = map[string]string{at: of}
+		if _, err := r.SignInResource(t.Context(), person("mia"), "issues"); err != nil {
+			t.Errorf("%s: %v", at, err)
+		}
+	}
+	for named, fine := range map[string]bool{"": true, "/": true, "/mcp": true, "/other": false} {
+		r := setup(t)
+		r.elsewhere = map[string]string{"/.well-known/oauth-protected-resource": resource}
+		r.change = func(path string, m map[string]any) {
+			if path == resource {
+				m["resource"] = r.URL + named
+			}
+		}
+		if _, err := r.SignInResource(t.Context(), person("mia"), "issues"); (err == nil) != fine {
+			t.Errorf("the root describes %q: %v", named, err)
+		}
 	}
 }
 
