@@ -77,7 +77,7 @@ func (a *Action) check(entities map[string]any, later func(string) bool) (map[st
 	if err != nil {
 		return nil, fmt.Errorf("action %s: %w", a.Name, err)
 	}
-	c := checker{later: later}
+	c := checker{later: later, strict: a.Source.Connection != ""}
 	checked, _ := c.fit(schema, entities, make([]string, 0, 4)).(map[string]any)
 	if wrong, ok := errors.AsType[*jsonschema.ValidationError](schema.Validate(checked)); ok {
 		if wrong = c.first(wrong); wrong != nil {
@@ -186,9 +186,10 @@ var ignoredFormats = []string{
 
 // checker converts the entities of a call to what their schema wants.
 type checker struct {
-	later func(string) bool
-	open  [][]string // the places of texts that are not final
-	parts int        // parts of schemas followed so far, to stop cycles
+	later  func(string) bool
+	strict bool       // unknown entities are faults, if the schema says so: they would be sent to another service
+	open   [][]string // the places of texts that are not final
+	parts  int        // parts of schemas followed so far, to stop cycles
 }
 
 // maxParts limits the references and alternatives that one check follows.
@@ -244,7 +245,7 @@ func (c *checker) fit(s *jsonschema.Schema, value any, at []string) any {
 func (c *checker) fitOne(options []*jsonschema.Schema, value any, at []string) any {
 	accepts := func(s *jsonschema.Schema, value any) bool {
 		wrong, ok := s.Validate(value).(*jsonschema.ValidationError) //nolint:errorlint // it returns no other
-		return !ok || (&checker{}).first(wrong) == nil               // unknown entities are no faults
+		return !ok || (&checker{strict: c.strict}).first(wrong) == nil
 	}
 	if i := slices.IndexFunc(options, func(s *jsonschema.Schema) bool { return accepts(s, value) }); i >= 0 {
 		options = options[i : i+1]
@@ -321,13 +322,15 @@ func convert(s *jsonschema.Schema, value any) any {
 // number matches a number in JSON that is not too large to compute with.
 var number = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]{1,3})?$`)
 
-// first returns the first fault in e by its place, or nil. Unknown entities and texts that are not
-// final are no faults.
+// first returns the first fault in e by its place, or nil. Texts that are not final are no faults, and unknown
+// entities only if c is strict.
 func (c *checker) first(e *jsonschema.ValidationError) (first *jsonschema.ValidationError) {
 	oneIsEnough := false
 	switch e.ErrorKind.(type) {
 	case *kind.AdditionalProperties:
-		return nil
+		if !c.strict {
+			return nil
+		}
 	case *kind.AnyOf, *kind.OneOf:
 		oneIsEnough = true
 	}
@@ -356,9 +359,16 @@ func explain(s *jsonschema.Schema, e *jsonschema.ValidationError, entities any) 
 	case *kind.Required:
 		fault = locate(s, entities, append(e.InstanceLocation, k.Missing[0]))
 		fault.Want, fault.Got = "a value", "none"
+	case *kind.AdditionalProperties:
+		fault = locate(s, entities, append(e.InstanceLocation, slices.Min(k.Properties)))
+		fault.Want = "nothing, since there is no such entity"
 	case *kind.Enum:
-		for _, option := range k.Want {
-			want = append(want, fmt.Sprint(option))
+		for i, option := range k.Want {
+			if i == maxOptions {
+				want = append(want, fmt.Sprintf("%d more values", len(k.Want)-i))
+				break
+			}
+			want = append(want, spelling.OneLine(fmt.Sprint(option), maxOption))
 		}
 		fault.Want = "one of " + strings.Join(want, ", ")
 	case *kind.Type:
@@ -386,6 +396,9 @@ func explain(s *jsonschema.Schema, e *jsonschema.ValidationError, entities any) 
 	}
 	return fault
 }
+
+// maxOptions is how many values a fault names that would do, and maxOption how many characters of each.
+const maxOptions, maxOption = 50, 100
 
 // locate follows the steps of a path to a value.
 func locate(s *jsonschema.Schema, value any, steps []string) *EntityError {

@@ -42,7 +42,9 @@ type Turn struct {
 	// service. It is for actions with [NeedsToken], during their call only, and may be called from
 	// several goroutines. It is never the token of somebody who approved the call. Do not put it into
 	// state or results. [connector.ErrNoUserToken]: the person is not signed in; an action that returns
-	// this error fails with a sentence that says so. nil if no bot runs the turn.
+	// this error fails with a sentence that says so. If there was a token, the service does not take it any
+	// more: the person is signed out, and signs in when the action is planned again. nil if no bot runs the
+	// turn.
 	UserToken func(ctx context.Context, connection string) (connector.UserToken, error)
 
 	// Team asks the connector for the team of the turn's channel. The error is the connector's, or says

@@ -56,6 +56,9 @@ func testAgents(t *testing.T, f func(t *testing.T, s *agents)) {
 				if in.Where == "nowhere" {
 					return actions.Fail("there is no such place"), nil
 				}
+				if in.Where == "everywhere" {
+					return actions.Text("%s", strings.Repeat("\"", 20<<10)), nil // twice as long in JSON
+				}
 				return actions.Text("did it"), nil
 			}, opts...)
 		}
@@ -238,6 +241,23 @@ func TestAgentCallsActions(t *testing.T) {
 			if _, err := s.bot.Request(t.Context(), r); !errors.Is(err, actions.ErrNoRequest) {
 				t.Errorf("%+v: %v", r, err)
 			}
+		}
+	})
+}
+
+// TestAgentsGetMuch: however much a program gets, its calls end, and it takes nothing from another.
+func TestAgentsGetMuch(t *testing.T) {
+	testAgents(t, func(t *testing.T, s *agents) {
+		s.meet()
+		other := s.call(t, "mia-2", "look", map[string]any{"where": "here"})
+		for i := range 45 {
+			if got := s.call(t, "mia-1", "look", map[string]any{"where": "everywhere"}); got.Status != "done" || len(got.Text) < 16<<10 {
+				t.Fatalf("call %d: %s %.100s", i, got.Status, got.Text)
+			}
+		}
+		s.Settle()
+		if got := s.call(t, "mia-2", "get_answer", map[string]any{"id": other.ID}); got.Status != "done" || got.Text != "did it" {
+			t.Errorf("the other program: %.200v", got)
 		}
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 )
@@ -25,6 +26,7 @@ type signing struct {
 
 	mu   sync.Mutex
 	used []string // action, and the token that it got
+	bad  int      // how many calls find that the service does not take the token
 }
 
 // testSignIn runs f with a bot that has readMail and sendMail (graph), and openIssue (github), of which
@@ -43,6 +45,10 @@ func testSignIn(t *testing.T, cfg bottest.Config, f func(t *testing.T, s *signin
 			turn.Activity.Text = fmt.Sprintf("%v %+v %#v %s %q", token, token, token, token, struct{ a any }{token}) // whatever it prints
 			s.mu.Lock()
 			defer s.mu.Unlock()
+			if s.bad > 0 {
+				s.bad--
+				return actions.Done, fmt.Errorf("it answered 401: %w", connector.ErrNoUserToken)
+			}
 			s.used = append(s.used, name+" "+token.Secret())
 			return actions.Text("did it"), nil
 		}, append(opts, actions.NeedsToken(connection))...)
@@ -542,4 +548,29 @@ func TestSignInNeedsTokens(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "no Tokens") {
 		t.Errorf("error %v", err)
 	}
+}
+
+// TestSignInThatIsNoLongerGood: a service may revoke what the token service keeps. Then the person signs in
+// again, once.
+func TestSignInThatIsNoLongerGood(t *testing.T) {
+	testSignIn(t, bottest.Config{}, func(t *testing.T, s *signing) {
+		chat := s.Personal("Mia")
+		s.Model.Says(readsMail)
+		chat.Say("read my mail")
+		wantStatus(t, wantCard(t, chat.Next(), "graph").SignIn(), http.StatusOK)
+		chat.Expect("You have 2 mails.")
+		s.mu.Lock()
+		s.bad = 1
+		s.mu.Unlock()
+		s.Model.Says(readsMail)
+		s.Model.Says(readsMail)
+		chat.Say("read my mail")
+		card := wantCard(t, chat.Next(), "graph")
+		wantStatus(t, card.SignIn(), http.StatusOK)
+		chat.Expect("You have 2 mails.")
+		s.ran(t, "note", "readMail graph of 29:mia", "note", "note", "readMail graph of 29:mia")
+		if !strings.Contains(s.log.String(), "does not take the token") {
+			t.Error("the log does not say so")
+		}
+	})
 }

@@ -254,6 +254,29 @@ func TestActiveSkillsAreKeptInRedis(t *testing.T) {
 	}
 }
 
+// TestFindingIsAllowed: a skill may name actions that the model has to find first. It reaches no others.
+func TestFindingIsAllowed(t *testing.T) {
+	t.Parallel()
+	s := poem(t, "haiku")
+	s.AllowedTools = []string{"desk_get_ticket"}
+	r := provide(t, skills.ProviderConfig{}, s)
+	turn := r.turn("mia")
+	r.told(turn, skills.LoadSkill, `{"skillName":"haiku"}`)
+	policy := r.Policy(nil)
+	for _, c := range []struct {
+		name   string
+		option actions.Option
+		denied bool
+	}{
+		{"findActions", actions.StateOnly, false}, {"findActions", actions.ReturnsData, true}, {"desk_get_ticket", actions.ReturnsData, false}, {"desk_close_ticket", actions.ReturnsData, true},
+	} {
+		a := actions.Add(actions.New(), c.name, "Does it", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil }, c.option)
+		if approval, err := policy(t.Context(), turn, actions.Call{Action: a}); err != nil || (approval.Denied != "") != c.denied {
+			t.Errorf("%s: %+v, %v, want it denied: %t", c.name, approval, err, c.denied)
+		}
+	}
+}
+
 func TestAuditNamesWhatWasUsed(t *testing.T) {
 	t.Parallel()
 	s := poem(t, "haiku")

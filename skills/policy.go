@@ -102,9 +102,16 @@ func (p *Provider) Policy(next actions.Policy) actions.Policy {
 	}
 }
 
+// findActions only makes actions of connections known to the model, see connections.Choice. Without it, a skill
+// could not use those that its allowed-tools name.
+const findActions = "findActions"
+
 // approval is the skills' decision about a call.
 func (p *Provider) approval(ctx context.Context, turn *actions.Turn, call actions.Call) (a actions.Approval, err error) {
 	tool := call.Action.Name
+	if tool == findActions && call.Action.StateOnly { // calls of what it finds are judged like any other
+		return a, nil
+	}
 	if !isTool(tool) {
 		a.Denied, err = p.denied(ctx, turn, tool, use{})
 		return a, err

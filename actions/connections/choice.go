@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/internal/bm25"
@@ -36,7 +35,6 @@ const (
 	maxHits  = 8 // of one search
 
 	offerWithin = 10 * time.Second // how long a turn waits for connections
-	logEvery    = time.Minute      // that a connection offers nothing
 
 	maxSummary = 200 // characters
 	maxNote    = 300
@@ -68,9 +66,8 @@ type Choice struct {
 	searches            *prometheus.CounterVec
 	misses              prometheus.Counter
 
-	mu     sync.Mutex
-	known  *known
-	logged map[string]time.Time // when it was last logged that a connection offers nothing, by key
+	mu    sync.Mutex
+	known *known
 }
 
 var _ actions.Extension = (*Choice)(nil)
@@ -78,7 +75,7 @@ var _ actions.Extension = (*Choice)(nil)
 // NewChoice checks cfg. The error lists every fault: a connection that is nil, a key that is wrong or
 // taken, metrics that are taken.
 func NewChoice(cfg ChoiceConfig) (*Choice, error) {
-	c := &Choice{connections: slices.Clone(cfg.Connections), own: actions.New(), logged: map[string]time.Time{}}
+	c := &Choice{connections: slices.Clone(cfg.Connections), own: actions.New()}
 	c.ownBytes = sync.OnceValue(func() int { return sum(c.own.All(), bytesOf) })
 	c.ownTokens = sync.OnceValue(func() int { return sum(c.own.All(), tokensOf) })
 	var faults []error
@@ -222,7 +219,7 @@ type offer struct {
 	note  string
 }
 
-// ask asks all connections at the same time what they offer. It logs those that offer nothing.
+// ask asks all connections at the same time what they offer.
 func (c *Choice) ask(ctx context.Context, turn *actions.Turn) []offer {
 	ctx, cancel := context.WithTimeout(ctx, offerWithin)
 	defer cancel()
@@ -238,24 +235,7 @@ func (c *Choice) ask(ctx context.Context, turn *actions.Turn) []offer {
 		})
 	}
 	asking.Wait()
-	for i, o := range offers {
-		if len(o.names) == 0 && o.note != "" {
-			c.logAway(ctx, c.connections[i].Key(), o.note)
-		}
-	}
 	return offers
-}
-
-// logAway logs once a minute that a connection offers nothing.
-func (c *Choice) logAway(ctx context.Context, key, note string) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	now := time.Now()
-	if last, ok := c.logged[key]; ok && now.Sub(last) < logEvery {
-		return
-	}
-	c.logged[key] = now
-	zerolog.Ctx(ctx).Warn().Str("connection", key).Str("note", note).Msg("a connection offers no actions")
 }
 
 // Extend returns what the connections add to a turn, see [Choice]. The error is that of the state of the

@@ -437,7 +437,7 @@ func TestResetForgetsWhatWasFound(t *testing.T) {
 	}
 }
 
-// TestAConnectionThatIsAway costs its own actions, and one line of the log a minute.
+// TestAConnectionThatIsAway costs its own actions.
 func TestAConnectionThatIsAway(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -463,21 +463,8 @@ func TestAConnectionThatIsAway(t *testing.T) {
 			if _, ok := b.own.Lookup("desk_get_ticket"); !ok {
 				t.Error("a plan that waited does not find its action")
 			}
-			lines := func() int {
-				return strings.Count(log.String(), `"connection":"desk","note":"The service is away now.","message":"a connection offers no actions"`)
-			}
-			if got := lines(); got != 1 || strings.Count(log.String(), "\n") != 1 {
-				t.Errorf("%d lines in the log: %s", got, log.String())
-			}
-			time.Sleep(59 * time.Second)
-			b.offered(b.turn())
-			if got := lines(); got != 1 {
-				t.Errorf("within a minute %d lines", got)
-			}
-			time.Sleep(time.Second)
-			b.offered(b.turn())
-			if got := lines(); got != 2 {
-				t.Errorf("after a minute %d lines", got)
+			if log.Len() > 0 { // the connection logs it, with the reason
+				t.Errorf("logged %s", log.String())
 			}
 			services[1].Say(false, "")
 			if each == 10 && len(b.offered(b.turn())) != 20 {

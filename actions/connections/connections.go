@@ -24,7 +24,8 @@ type Connection interface {
 	Actions() *actions.Registry
 	// Offer returns which of them a turn may plan now, by name, and what the model has to know about the
 	// connection, such as that it is away; "" for nothing. It waits for the service at most until ctx
-	// ends, and never fails: a service that is away costs its own actions only. All connections are asked
+	// ends, and never fails: a service that is away costs its own actions only, and a line of the
+	// connection's log, at most once a minute, which has the reason. All connections are asked
 	// at the same time, so it leaves the turn's state alone.
 	Offer(ctx context.Context, turn *actions.Turn) (names []string, note string)
 	// Close ends what the connection has open, and waits for it.

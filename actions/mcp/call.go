@@ -71,6 +71,11 @@ func (c *Connection) call(ctx context.Context, turn *actions.Turn, d definition,
 			}
 			return f.result, f.err
 		}
+		if f.with != nil {
+			attempt := actions.AttemptOf(limited)
+			attempt.Answer = &actions.Answer{State: f.with}
+			limited = attempt.Context(limited)
+		}
 	}
 }
 
@@ -148,6 +153,7 @@ type fate struct {
 	err    error
 	again  bool          // it may be made again
 	after  time.Duration // but not before
+	with   []byte        // and with this state of the server; nil: as it was
 	unsent bool          // the server has done nothing
 
 	// declines is the state of a question that the server is to be told is declined, and why.
@@ -176,6 +182,7 @@ func (k *calling) try(ctx context.Context) (fate, error) {
 // Codes of JSON-RPC with which a server refuses a call, and what they ask for.
 const (
 	codeBadParams  = -32602
+	codeNoSession  = -32000 // with 400, before 2026-07-28
 	codeNeedsInput = -32021 // a capability that we do not have
 	codeNeedsURL   = -32042 // that somebody opens a link
 )
@@ -184,7 +191,8 @@ const (
 func (k *calling) judge(ctx context.Context, s *session, x *exchange, err error) fate {
 	refused := x.status >= 400 && x.status < 500 && x.status != http.StatusRequestTimeout && x.status != http.StatusConflict
 	busy := x.status == http.StatusTooManyRequests
-	if refused && !busy && (x.answer == nil || x.status == http.StatusUnauthorized) {
+	forgotten := s.forgotten(x)
+	if refused && !busy && (x.answer == nil || x.status == http.StatusUnauthorized || forgotten) {
 		k.kill(s) // the server has forgotten it, or does not want us
 	}
 	a := x.answer
@@ -194,8 +202,12 @@ func (k *calling) judge(ctx context.Context, s *session, x *exchange, err error)
 	switch {
 	case a != nil && a.Error == nil:
 		return k.read(a)
+	case forgotten:
+		return fate{result: actions.Fail("%s has lost the connection. This was not done.", k.cfg.Key), unsent: true}
 	case busy, a != nil && x.status == http.StatusServiceUnavailable:
 		return fate{result: actions.Fail("%s is busy. This was not done.", k.cfg.Key), again: a != nil, after: x.retryAfter, unsent: true}
+	case x.status == http.StatusUnauthorized && k.cfg.SignIn != "":
+		return fate{err: fmt.Errorf("%s: %w: %w", k.tool, connector.ErrNoUserToken, errUnauthorized), unsent: true}
 	case x.status == http.StatusUnauthorized, x.status == http.StatusForbidden:
 		k.log.Error().Int("status", x.status).Str("tool", k.tool).Msg("an MCP server does not allow a call")
 		return fate{result: actions.Fail("%s does not allow this. It was not done.", k.cfg.Key), unsent: true}
@@ -251,6 +263,9 @@ func (k *calling) read(a *answer) fate {
 	raw := a.Result
 	var r toolResult
 	if err := json.Unmarshal(raw, &r); err != nil {
+		if r.IsError {
+			return fate{result: actions.Fail("%s failed, and its answer could not be read.", k.tool)}
+		}
 		return fate{result: unreadable}
 	}
 	switch {
@@ -298,10 +313,14 @@ func (k *calling) read(a *answer) fate {
 		result = actions.Text("%s answered without any content.", k.tool)
 	}
 	if shown := strings.TrimSpace(strings.Join(alone, "\n")); shown != "" {
-		shown = spelling.Cut(shown, maxAlone)
-		result = result.WithCard(activity.Card{Fallback: shown, Body: []any{activity.RichText{{Text: shown}}}})
+		result = result.WithCard(forPerson(spelling.Cut(shown, maxAlone)))
 	}
 	return fate{result: result}
+}
+
+// forPerson is a card with a text that the model does not get.
+func forPerson(text string) activity.Card {
+	return activity.Card{Fallback: text, Body: []any{activity.RichText{{Text: text}}}}
 }
 
 // asked is what becomes of a call for which the server wants something of the person: input, which it asks for
@@ -312,6 +331,9 @@ func (k *calling) asked(a *answer) fate {
 		form, state, err := elicit(a.Result, string(a.ID))
 		if err == nil {
 			return fate{result: actions.Ask(form, state)}
+		}
+		if errors.Is(err, errNothing) {
+			return fate{result: actions.Fail("%s is busy. This was not done.", k.cfg.Key), again: true, with: state, unsent: true}
 		}
 		k.log.Warn().Err(err).Str("tool", k.tool).Msg("a question of an MCP server was declined")
 		if state != nil {
@@ -344,5 +366,5 @@ func (k *calling) decline(ctx context.Context, asked fate) (actions.Result, erro
 			return actions.Text("%s\n%s", f.result.Text(), note), nil
 		}
 	}
-	return f.result, nil
+	return f.result.WithCard(forPerson(note)), nil
 }

@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	jsonv2 "github.com/go-json-experiment/json"
@@ -58,15 +61,18 @@ var covered = []string{"name", "title", "description", "inputSchema", "outputSch
 // define judges what a server says about a tool. The definition that comes with an error has what is known:
 // the tool's name, and the digest if there is one.
 func define(raw jsontext.Value) (d definition, err error) {
-	if len(raw) > maxDefinition {
-		return d, fmt.Errorf("its definition has %d bytes, and may have %d", len(raw), maxDefinition)
-	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil || members == nil {
 		return d, errors.New("it is no object")
 	}
 	if err := json.Unmarshal(members["name"], &d.remote); err != nil || d.remote == "" {
 		return d, errors.New("it has no name")
+	}
+	if !plainly(d.remote) {
+		return d, errors.New("its name has characters that are not seen")
+	}
+	if len(raw) > maxDefinition {
+		return d, fmt.Errorf("its definition has %d bytes, and may have %d", len(raw), maxDefinition)
 	}
 	pinned := map[string]jsontext.Value{}
 	for _, name := range covered {
@@ -100,6 +106,9 @@ func define(raw jsontext.Value) (d definition, err error) {
 	return d, nil
 }
 
+// plainly reports whether a name is what people see of it.
+func plainly(name string) bool { return spelling.OneLine(name, maxDefinition) == name }
+
 // readInput makes the schema that calls are checked against, and the one that models are told.
 func (d *definition) readInput(raw json.RawMessage) error {
 	root, err := schemaTree(raw)
@@ -112,11 +121,17 @@ func (d *definition) readInput(raw json.RawMessage) error {
 	checked, told := walk(root, checking).(map[string]any), walk(root, telling).(map[string]any)
 	checked["type"], told["type"] = "object", "object"
 	flatten(told)
+	dropLoose(told, told)
 	if d.schema, err = schemaOf(checked); err != nil {
 		return err
 	}
 	if d.told, err = schemaOf(told); err != nil {
 		return err
+	}
+	for field := range d.schema.Properties {
+		if !plainly(field) {
+			return errors.New("the name of a property has characters that are not seen")
+		}
 	}
 	// A registry of its own says whether it can be an action at all.
 	_, err = actions.AddSchema(actions.New(), "x", "", d.schema, nil)
@@ -132,6 +147,7 @@ func (d *definition) readOutput(raw json.RawMessage) error {
 	if err != nil {
 		return err
 	}
+	tree = walk(tree, promising)
 	const name = "tool:///output"
 	c := validator.NewCompiler()
 	c.UseLoader(validator.SchemeURLLoader{}) // it loads nothing
@@ -210,6 +226,8 @@ const (
 	// checking is without what asserts nothing, but that checks of other actions take at its word: the
 	// server alone fills in defaults, and formats are only notes.
 	checking reading = iota
+	// promising is for checks of results.
+	promising
 	// telling is for models, whose servers take less than all of JSON Schema. It may allow more than the
 	// server does.
 	telling
@@ -228,7 +246,10 @@ var (
 // dropped are the keywords that are not copied.
 var dropped = map[reading][]string{
 	checking: {"default", "format", "contentEncoding", "contentMediaType", "contentSchema"},
-	telling:  {"default", "$schema", "$id", "$comment", "$anchor", "$dynamicAnchor", "$vocabulary", "examples"},
+	telling: {
+		"default", "$schema", "$id", "$comment", "$anchor", "$dynamicAnchor", "$dynamicRef", "$vocabulary", "examples",
+		"contentEncoding", "contentMediaType", "contentSchema",
+	},
 }
 
 // limits are numbers that the schema's type cannot hold if they are so large that they limit nothing.
@@ -247,12 +268,15 @@ func walk(value any, to reading) any {
 		return value
 	}
 	out := make(map[string]any, len(from))
+	open := false // a property may have more names than we can tell
 	for keyword, value := range from {
 		list, isList := value.([]any)
 		object, isObject := value.(map[string]any)
 		number, isNumber := value.(json.Number)
 		switch {
 		case slices.Contains(dropped[to], keyword), to == telling && strings.HasPrefix(keyword, "x-"):
+			continue
+		case keyword == "pattern" && !isPattern(value):
 			continue
 		case isNumber && slices.Contains(limits, keyword) && len(number) > len("999999999"):
 			continue
@@ -265,6 +289,10 @@ func walk(value any, to reading) any {
 		case isObject && slices.Contains(named, keyword):
 			copies := make(map[string]any, len(object))
 			for name, one := range object {
+				if keyword == "patternProperties" && !isPattern(name) {
+					open = true
+					continue
+				}
 				copies[name] = walk(one, to)
 			}
 			value = copies
@@ -273,10 +301,71 @@ func walk(value any, to reading) any {
 		}
 		out[keyword] = value
 	}
+	if open {
+		delete(out, "additionalProperties")
+		delete(out, "unevaluatedProperties")
+	}
 	if to == telling {
 		simplify(out)
 	}
 	return out
+}
+
+// isPattern reports whether a pattern can be checked here: those of other languages may look ahead. The server
+// checks them all.
+func isPattern(value any) bool {
+	text, ok := value.(string)
+	_, err := regexp.Compile(text)
+	return !ok || err == nil
+}
+
+// dropLoose drops references that lead nowhere in what models are told: what they led to is not told, or stands
+// elsewhere by now.
+func dropLoose(value any, root map[string]any) {
+	switch value := value.(type) {
+	case map[string]any:
+		if ref, ok := value["$ref"].(string); ok && !leads(ref, root) {
+			delete(value, "$ref")
+		}
+		for keyword, inner := range value {
+			if _, data := inner.([]any); keyword != "enum" || !data {
+				dropLoose(inner, root)
+			}
+		}
+	case []any:
+		for _, inner := range value {
+			dropLoose(inner, root)
+		}
+	}
+}
+
+// leads reports whether a reference is a pointer to a place in a schema.
+func leads(ref string, root map[string]any) bool {
+	pointer, err := url.PathUnescape(strings.TrimPrefix(ref, "#"))
+	if err != nil || ref == pointer || pointer != "" && pointer[0] != '/' {
+		return false
+	}
+	var at any = root
+	for i, token := range strings.Split(pointer, "/") {
+		if i == 0 {
+			continue
+		}
+		token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+		found := false
+		switch holder := at.(type) {
+		case map[string]any:
+			at, found = holder[token]
+		case []any:
+			n, err := strconv.Atoi(token)
+			if found = err == nil && n >= 0 && n < len(holder); found {
+				at = holder[n]
+			}
+		}
+		if !found {
+			return false
+		}
+	}
+	return true
 }
 
 // simplify rewrites the keywords of one schema for models.

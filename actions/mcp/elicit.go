@@ -27,6 +27,7 @@ import (
 var (
 	errSecret  = errors.New("it asks for a secret")
 	errNotFlat = errors.New("it asks in a form that is not supported")
+	errNothing = errors.New("it asks nothing, and wants to be called again with its state")
 )
 
 const (
@@ -45,7 +46,7 @@ type elicitState struct {
 
 // elicit makes the form that asks what a server wants to know, from the result of the request with that id. state is for
 // [responses], also with an error: then the server is to be told that the person declined. The error is
-// [errSecret] or [errNotFlat].
+// [errSecret], [errNotFlat] or [errNothing].
 func elicit(result json.RawMessage, id string) (form actions.Form, state []byte, err error) {
 	var r struct {
 		State    string `json:"requestState"`
@@ -58,7 +59,7 @@ func elicit(result json.RawMessage, id string) (form actions.Form, state []byte,
 			} `json:"params"`
 		} `json:"inputRequests"`
 	}
-	if json.Unmarshal(result, &r) != nil || len(r.Requests) == 0 {
+	if json.Unmarshal(result, &r) != nil || len(r.Requests) == 0 && r.State == "" {
 		return form, nil, errNotFlat
 	}
 	kept, texts := elicitState{State: r.State, ID: id, Asked: map[string][]string{}}, []string(nil)
@@ -83,6 +84,9 @@ func elicit(result json.RawMessage, id string) (form actions.Form, state []byte,
 	const maxText, maxFields, maxState = 4 << 10, 20, 60 << 10 // what [actions.Ask] takes
 	state, _ = json.Marshal(kept)                              // texts always encode
 	form.Text = strings.Join(texts, "\n\n")
+	if len(r.Requests) == 0 && len(state) <= maxState {
+		return form, state, errNothing
+	}
 	if err == nil && (form.Text == "" || len(form.Text) > maxText || len(form.Fields) > maxFields || len(state) > maxState) {
 		err = errNotFlat
 	}

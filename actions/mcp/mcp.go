@@ -352,9 +352,10 @@ func (c *Connection) away() string {
 // they do that.
 func (c *Connection) Offer(ctx context.Context, turn *actions.Turn) (names []string, note string) {
 	p, err := c.principalOf(ctx, turn)
-	if errors.Is(err, connector.ErrNoUserToken) {
-		c.Actions()
-		return []string{c.connectName()}, ""
+	if err != nil && !errors.Is(err, connector.ErrNoUserToken) {
+		c.mu.Lock()
+		c.logAway(err, 0)
+		c.mu.Unlock()
 	}
 	if errors.Is(err, connector.ErrNoTokenService) {
 		return nil, c.cfg.Key + " cannot be used here, because people cannot sign in."
@@ -370,6 +371,10 @@ func (c *Connection) Offer(ctx context.Context, turn *actions.Turn) (names []str
 		ctx, cancel := context.WithTimeout(ctx, wait)
 		defer cancel()
 		l, _, err = c.ensure(ctx, p)
+	}
+	if errors.Is(err, connector.ErrNoUserToken) { // or the server does not take their token
+		c.Actions()
+		return []string{c.connectName()}, ""
 	}
 	if err != nil {
 		return nil, c.cfg.Key + " is away at the moment, so its actions cannot be used."
@@ -564,6 +569,7 @@ func (c *Connection) bring(p *principal, token string) {
 		p.token, p.retryAt = token, time.Time{}
 		if p.session != nil {
 			p.session.http.setToken(token)
+			p.session.stale.Store(true) // it may be of another account, which has other tools
 		}
 	}
 }
@@ -674,6 +680,9 @@ func (c *Connection) read(p *principal) {
 		c.work.Go(s.close)
 		l, s, err = c.connectAndList(ctx, nil, token)
 	}
+	if c.cfg.SignIn != "" && errors.Is(err, errUnauthorized) {
+		err = fmt.Errorf("%w: %w", connector.ErrNoUserToken, err)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p.session != nil && p.session != s && !p.session.dead.Load() {
@@ -685,10 +694,7 @@ func (c *Connection) read(p *principal) {
 		p.failures++
 		pause := min(firstPause<<min(p.failures-1, 10), maxPause)
 		p.retryAt = time.Now().Add(pause/2 + rand.N(pause/2))
-		if now := time.Now(); now.Sub(c.logged) >= logPause && c.ctx.Err() == nil {
-			c.logged = now
-			c.log.Warn().Str("error", err.Error()).Int("failures", p.failures).Msg("an MCP server is away")
-		}
+		c.logAway(err, p.failures)
 		return
 	}
 	if s.http != nil {
@@ -700,6 +706,14 @@ func (c *Connection) read(p *principal) {
 	p.list, p.failures, p.retryAt = l, 0, time.Time{}
 	c.refreshAccepted()
 	c.accept(l)
+}
+
+// logAway logs why nothing is offered, at most once a minute. c.mu is locked.
+func (c *Connection) logAway(why error, failures int) {
+	if now := time.Now(); now.Sub(c.logged) >= logPause && c.ctx.Err() == nil {
+		c.logged = now
+		c.log.Warn().Str("error", why.Error()).Int("failures", failures).Msg("an MCP server is away")
+	}
 }
 
 // connectAndList lists the tools over s; nil or dead: over a new session. It returns the session that it

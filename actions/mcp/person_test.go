@@ -2,6 +2,7 @@ package mcp_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -162,7 +163,7 @@ func TestEachPersonHasASessionOfTheirOwn(t *testing.T) {
 func TestWhereNobodyCanSignIn(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, tool("send"))
-	c, _ := connectTo(t, f.URL, func(cfg *mcp.Config) { cfg.SignIn = "crm" })
+	c, log := connectTo(t, f.URL, func(cfg *mcp.Config) { cfg.SignIn = "crm" })
 	turn := turnOf(t, "ada")
 	turn.UserToken = func(context.Context, string) (connector.UserToken, error) {
 		return connector.UserToken{}, connector.ErrNoTokenService
@@ -173,6 +174,9 @@ func TestWhereNobodyCanSignIn(t *testing.T) {
 	}
 	if names, note = c.Offer(t.Context(), turnOf(t, "ada")); len(names) != 0 || note == "" {
 		t.Errorf("offered %v, said %q", names, note)
+	}
+	if n := strings.Count(log.String(), "is away"); n != 1 {
+		t.Errorf("%d lines in the log, want 1", n)
 	}
 }
 
@@ -188,5 +192,76 @@ func TestAToolCalledConnect(t *testing.T) {
 	tools, err := c.Tools(t.Context())
 	if err != nil || tools[0].Remote != "connect" || !strings.Contains(tools[0].LeftOut, "signs in") {
 		t.Errorf("operators read %+v, %v", tools, err)
+	}
+}
+
+// A token that the server does not take, since it was revoked there, is as good as none: the person signs in
+// again.
+func TestATokenThatIsNoLongerGood(t *testing.T) {
+	t.Parallel()
+	for _, legacy := range []bool{false, true} {
+		all := newPeople(t)
+		f := newFake(t, tool("send"))
+		f.legacy = legacy
+		good := "Bearer of-ada"
+		f.front = func(w http.ResponseWriter, r *http.Request) bool {
+			var bad bool
+			f.set(func() { bad = r.Header.Get("Authorization") != good })
+			if bad {
+				w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+				w.WriteHeader(http.StatusUnauthorized)
+				fmt.Fprint(w, `{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"invalid token"}}`)
+			}
+			return bad
+		}
+		c, _ := connectTo(t, f.URL, func(cfg *mcp.Config) { cfg.SignIn = "crm" })
+		all.sign("ada", "of-ada")
+		offer := func() []string {
+			names, _ := c.Offer(t.Context(), all.turn(t, "ada"))
+			return names
+		}
+		do := func(name string) error {
+			a, ok := c.Actions().Lookup(name)
+			if !ok {
+				t.Fatalf("no %s", name)
+			}
+			_, err := a.Call(t.Context(), all.turn(t, "ada"), map[string]any{})
+			return err
+		}
+		if names := offer(); !slices.Equal(names, []string{"svc_send"}) || do("svc_send") != nil {
+			t.Fatalf("offered %v", names)
+		}
+		f.set(func() { good = "Bearer of-ada-2" })
+		if err := do("svc_send"); !errors.Is(err, connector.ErrNoUserToken) || errors.Is(err, actions.ErrUncertain) {
+			t.Errorf("legacy %v: a call: %v", legacy, err)
+		}
+		if names := offer(); !slices.Equal(names, []string{"svc_connect"}) {
+			t.Errorf("legacy %v: offered %v", legacy, names)
+		}
+		if err := do("svc_connect"); !errors.Is(err, connector.ErrNoUserToken) {
+			t.Errorf("legacy %v: connect: %v", legacy, err)
+		}
+		all.sign("ada", "of-ada-2")
+		if names := offer(); !slices.Equal(names, []string{"svc_send"}) || do("svc_send") != nil {
+			t.Errorf("legacy %v: offered %v", legacy, names)
+		}
+	}
+}
+
+// Another token may be that of another account, with other tools.
+func TestAnotherAccountOfAPerson(t *testing.T) {
+	t.Parallel()
+	all := newPeople(t)
+	f := newFake(t)
+	f.front = func(_ http.ResponseWriter, r *http.Request) bool {
+		f.set(func() { f.tools = []string{tool(strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer of-"))} })
+		return false
+	}
+	c, _ := connectTo(t, f.URL, func(cfg *mcp.Config) { cfg.SignIn = "crm" })
+	for _, account := range []string{"work", "home"} {
+		all.sign("ada", "of-"+account)
+		if names, _ := c.Offer(t.Context(), all.turn(t, "ada")); !slices.Equal(names, []string{"svc_" + account}) {
+			t.Errorf("offered %v with the account %s", names, account)
+		}
 	}
 }

@@ -287,3 +287,126 @@ func TestNewRefuses(t *testing.T) {
 		c.Close()
 	}
 }
+
+// Schemas from other languages have patterns that look ahead, such as those of zod for addresses. The server
+// checks them.
+func TestPatternsOfOtherLanguages(t *testing.T) {
+	t.Parallel()
+	const ahead = `^(?!\\.)(?!.*\\.\\.)([A-Za-z0-9_'+\\-\\.]*)[A-Za-z0-9_+-]@([A-Za-z0-9][A-Za-z0-9\\-]*\\.)+[A-Za-z]{2,}$`
+	f := newFake(t, `{"name":"send","inputSchema":{"type":"object","properties":{
+		"to":{"type":"string","format":"email","pattern":"`+ahead+`"},"n":{"type":"string","pattern":"^[0-9]+$"},"pattern":{"type":"string"},
+		"tags":{"type":"object","patternProperties":{"^(?!x)":{"type":"integer"},"^y":{"type":"string"}},"additionalProperties":false}},"additionalProperties":false},
+		"outputSchema":{"type":"object","properties":{"from":{"type":"string","pattern":"`+ahead+`"},"n":{"type":"string","pattern":"^[0-9]+$"}}}}`)
+	f.saying(`{"content":[],"structuredContent":{"from":"a@b.example","n":"7"}}`)
+	c, _ := connectTo(t, f.URL)
+	result, err := call(t, c)
+	if err != nil || result.Text() != `{"from":"a@b.example","n":"7"}` {
+		t.Fatalf("got %q, %v", result.Text(), err)
+	}
+	a, _ := c.Actions().Lookup("svc_send")
+	if a.Told.Properties["to"].Pattern != "" || a.Told.Properties["n"].Pattern == "" || a.Told.Properties["pattern"] == nil {
+		t.Errorf("models are told %+v", a.Told.Properties)
+	}
+	for entities, fine := range map[string]bool{`{"n":"7"}`: true, `{"n":"x"}`: false, `{"tags":{"a":1}}`: true, `{"tags":{"y":1}}`: false, `{"other":1}`: false} {
+		var values map[string]any
+		if err := json.Unmarshal([]byte(entities), &values); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.Check(values); (err == nil) != fine {
+			t.Errorf("%s: %v", entities, err)
+		}
+	}
+	f.saying(`{"content":[],"structuredContent":{"n":"x"}}`)
+	if result, err := call(t, c); err != nil || !result.Failed() {
+		t.Errorf("got %q, %v", result.Text(), err)
+	}
+}
+
+// References that models could not follow are not told, or the whole request would be refused.
+func TestReferencesThatModelsCannotFollow(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, `{"name":"send","inputSchema":{"type":"object","$defs":{"A":{"$anchor":"foo","type":"string"},"b c":{"type":"string"},"x/y":{"type":"string"}},
+		"allOf":[{"properties":{"p":{"type":"string"}}}],"properties":{
+		"anchor":{"$ref":"#foo"},"moved":{"$ref":"#/allOf/0/properties/p"},"one":{"$ref":"#/properties/or/oneOf/0"},"or":{"oneOf":[{"type":"string"}]},
+		"def":{"$ref":"#/$defs/A"},"space":{"$ref":"#/$defs/b%20c"},"slash":{"$ref":"#/$defs/x~1y"},"self":{"$ref":"#"},"any":{"anyOf":[{"$ref":"#foo"}]},
+		"content":{"type":"string","contentSchema":{"$ref":"https://example.com/x"}},"enum":{"$ref":"#foo"}}}}`)
+	c, _ := connectTo(t, f.URL)
+	if names := offered(t, c); !slices.Equal(names, []string{"svc_send"}) {
+		t.Fatalf("offered %v", names)
+	}
+	a, _ := c.Actions().Lookup("svc_send")
+	refs := map[string]string{"anchor": "", "moved": "", "one": "", "def": "#/$defs/A", "space": "#/$defs/b%20c", "slash": "#/$defs/x~1y", "self": "#", "enum": ""}
+	for name, want := range refs {
+		if p := a.Told.Properties[name]; p == nil || p.Ref != want {
+			t.Errorf("%s: told %+v, want a reference to %q", name, p, want)
+		}
+	}
+	if raw, err := json.Marshal(a.Told); err != nil || strings.Contains(string(raw), "#foo") || strings.Contains(string(raw), "example.com") {
+		t.Errorf("told %s, %v", raw, err)
+	}
+	if _, err := a.Check(map[string]any{"anchor": 7.5, "or": []any{}}); err == nil {
+		t.Error("what is not told is not checked")
+	}
+}
+
+func TestNamesThatAreNotSeen(t *testing.T) {
+	t.Parallel()
+	for _, bad := range []string{
+		`{"name":"se\u202end","inputSchema":{"type":"object"}}`, `{"name":"send\n","inputSchema":{"type":"object"}}`, `{"name":" ","inputSchema":{"type":"object"}}`,
+		`{"name":"\u0000","inputSchema":{"type":"object"}}`, `{"name":"x","inputSchema":{"type":"object","properties":{"to\nIgnore":{}}}}`,
+		`{"name":"x","inputSchema":{"type":"object","properties":{"to\u2066":{}}}}`,
+	} {
+		f := newFake(t, bad, tool("größe"))
+		c, _ := connectTo(t, f.URL)
+		if names := offered(t, c); len(names) != 1 || !strings.HasPrefix(names[0], "svc_gr__e_") {
+			t.Errorf("%s: offered %v", bad, names)
+		} else if result, err := run(t.Context(), t, c, names[0], nil); err != nil || result.Text() != "ok" {
+			t.Errorf("a call: %q, %v", result.Text(), err)
+		}
+		tools, err := c.Tools(t.Context())
+		if err != nil || !slices.ContainsFunc(tools, func(one mcp.Tool) bool { return strings.Contains(one.Fault, "not seen") }) {
+			t.Errorf("%s: operators read %+v, %v", bad, tools, err)
+		}
+	}
+}
+
+// What the schema does not have is not sent: unknown entities are faults, and long lists of values are cut.
+func TestUnknownEntities(t *testing.T) {
+	t.Parallel()
+	var values []string
+	for i := range 1000 {
+		values = append(values, fmt.Sprintf(`"v%d\u202e\n"`, i))
+	}
+	f := newFake(t, `{"name":"send","inputSchema":{"type":"object","additionalProperties":false,"properties":{"to":{"type":"string"},
+		"who":{"type":"object","additionalProperties":false,"properties":{"id":{"type":"string"}}},
+		"one":{"oneOf":[{"type":"object","additionalProperties":false,"properties":{"a":{"type":"string"}}},{"type":"object","additionalProperties":false,"properties":{"b":{"type":"string"}}}]},
+		"kind":{"enum":[`+strings.Join(values, ",")+`]}}}}`, `{"name":"free","inputSchema":{"type":"object","properties":{"to":{"type":"string"}}}}`)
+	c, _ := connectTo(t, f.URL)
+	if names := offered(t, c); len(names) != 2 {
+		t.Fatalf("offered %v", names)
+	}
+	send, _ := c.Actions().Lookup("svc_send")
+	for entities, fault := range map[string]string{
+		`{"to":"x","cc":"y"}`:          "entity cc: want nothing, since there is no such entity",
+		`{"who":{"id":"x","name":7}}`:  "entity who.name: want nothing, since there is no such entity",
+		`{"one":{"b":"x"}}`:            "",
+		`{"one":{"c":"x"}}`:            "entity one.c: want nothing, since there is no such entity",
+		`{"to":null,"who":{"id":"x"}}`: "",
+		`{"kind":"x"}`:                 "950 more values",
+	} {
+		var values map[string]any
+		if err := json.Unmarshal([]byte(entities), &values); err != nil {
+			t.Fatal(err)
+		}
+		switch _, err := send.Check(values); {
+		case (err != nil) != (fault != ""), err != nil && !strings.Contains(err.Error(), fault):
+			t.Errorf("%s: %v, want %s", entities, err, fault)
+		case err != nil && (len(err.Error()) > 1000 || strings.ContainsAny(err.Error(), "\n\u202e")):
+			t.Errorf("%s: %d bytes: %.200q", entities, len(err.Error()), err)
+		}
+	}
+	free, _ := c.Actions().Lookup("svc_free")
+	if _, err := free.Check(map[string]any{"cc": "y"}); err != nil {
+		t.Errorf("what the schema allows is refused: %v", err)
+	}
+}

@@ -109,6 +109,15 @@ func (t *target) connect(ctx, lasting context.Context, token string) (*session, 
 	return s, nil
 }
 
+// forgotten reports whether the server no longer knows the session, as servers before 2026-07-28 say it: with
+// 404, or with 400 and an error of their own.
+func (s *session) forgotten(x *exchange) bool {
+	if s.http == nil || s.client.ID() == "" {
+		return false
+	}
+	return x.status == http.StatusNotFound || x.status == http.StatusBadRequest && x.answer != nil && x.answer.Error != nil && x.answer.Error.Code == codeNoSession
+}
+
 // current reports whether a list that was read over the session need not be read again.
 func (s *session) current(l *list, now time.Time) bool {
 	return !s.dead.Load() && !s.stale.Load() && now.Before(l.until) && !(s.deaf.Load() && now.Sub(l.read) > maxDeafAge)
@@ -143,6 +152,8 @@ var (
 	errCached = errors.New("the list was not read")
 	// errRefused says that the list was read, and is not one that we take.
 	errRefused = errors.New("broken list")
+	// errUnauthorized says that the server does not take the key or token.
+	errUnauthorized = errors.New("the server answered 401 Unauthorized")
 )
 
 // tools reads the whole list.
@@ -158,7 +169,7 @@ func (s *session) tools(ctx context.Context) (*list, error) {
 		cancel()
 		known := x.outcome()
 		if known.answer == nil || known.answer.Error != nil {
-			if err == nil {
+			if err == nil && !known.tooLarge {
 				return nil, errCached
 			}
 			if a := known.answer; a != nil && a.Error.Code == codeNoMethod {
@@ -169,7 +180,7 @@ func (s *session) tools(ctx context.Context) (*list, error) {
 		var page struct {
 			Tools      []jsontext.Value `json:"tools"`
 			NextCursor string           `json:"nextCursor"`
-			TTL        float64          `json:"ttlMs"`
+			TTL        json.RawMessage  `json:"ttlMs"`
 		}
 		if err := json.Unmarshal(known.answer.Result, &page); err != nil {
 			return nil, fmt.Errorf("%w: it is no list of tools", errRefused)
@@ -182,7 +193,9 @@ func (s *session) tools(ctx context.Context) (*list, error) {
 		} else {
 			withHeaders = append(withHeaders, namesIn(page.Tools)...)
 		}
-		age = min(age, max(time.Duration(min(page.TTL, float64(maxListAge.Milliseconds())))*time.Millisecond, minListAge))
+		ttl := 0.0
+		_ = json.Unmarshal(page.TTL, &ttl) // only a hint
+		age = min(age, max(time.Duration(min(max(ttl, 0), float64(maxListAge.Milliseconds())))*time.Millisecond, minListAge))
 		switch {
 		case len(all) > maxTools:
 			return nil, fmt.Errorf("%w: it has more than %d tools, %d so far", errRefused, maxTools, len(all))
@@ -247,12 +260,16 @@ func newList(tools []jsontext.Value, withHeaders []string, age time.Duration) *l
 // reason says for operators why there is no answer, without what was sent. err is the library's error.
 func (s *session) reason(ctx context.Context, x *exchange, err error) error {
 	switch {
+	case x.status == http.StatusUnauthorized:
+		return errUnauthorized
 	case x.answer != nil && x.answer.Error != nil:
 		return x.answer.Error
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case x.fault != nil:
 		return x.fault
+	case err == nil:
+		return errors.New("the answer was not found in what the server sent")
 	}
 	text := err.Error()
 	if s.address != "" {

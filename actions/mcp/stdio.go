@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"time"
 
@@ -21,7 +23,9 @@ import (
 
 const (
 	maxNoise      = 200     // characters of a line in the log
+	maxNoiseLines = 10      // a second
 	maxStderr     = 4 << 10 // bytes a second
+	writeTimeout  = 10 * time.Second
 	endPause      = time.Second
 	pipesAfterEnd = time.Second
 )
@@ -68,7 +72,7 @@ func (t *stdioTransport) Connect(ctx context.Context) (sdk.Connection, error) {
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
 	}
-	return &noted{Connection: conn, open: map[jsonrpc.ID]*exchange{}}, nil
+	return &noted{Connection: conn, process: p, writing: make(chan struct{}, 1), open: map[jsonrpc.ID]*exchange{}}, nil
 }
 
 // process is a server that runs. What it writes to stdout and is no message is logged and left out.
@@ -79,12 +83,43 @@ type process struct {
 
 	lines *bufio.Reader
 	rest  []byte // of the current line
+	noise int    // lines that were no messages since from
+	from  time.Time
 
 	once sync.Once
 	err  error
 }
 
-func (p *process) Write(b []byte) (int, error) { return p.stdin.Write(b) }
+// Write writes a message, or ends the process's input: half a message cannot be taken back.
+func (p *process) Write(b []byte) (int, error) {
+	n, err := p.stdin.Write(b)
+	if err != nil {
+		_ = p.stdin.Close() // it may be closed
+	}
+	return n, err
+}
+
+// writeUntil sets when writing ends; the zero value: never.
+func (p *process) writeUntil(at time.Time) {
+	if pipe, ok := p.stdin.(*os.File); ok {
+		_ = pipe.SetWriteDeadline(at) // it may be closed
+	}
+}
+
+// isMessage reports whether a line is a message of JSON-RPC, or several.
+func isMessage(line []byte) bool {
+	type version struct {
+		Version string `json:"jsonrpc"`
+	}
+	all := make([]version, 1)
+	var err error
+	if line[0] == '[' {
+		err = json.Unmarshal(line, &all)
+	} else {
+		err = json.Unmarshal(line, &all[0])
+	}
+	return err == nil && len(all) > 0 && !slices.ContainsFunc(all, func(v version) bool { return v.Version != "2.0" })
+}
 
 // Read returns the next line that is a message, or a part of it.
 func (p *process) Read(b []byte) (int, error) {
@@ -106,9 +141,15 @@ func (p *process) Read(b []byte) (int, error) {
 		text := bytes.TrimSpace(line)
 		switch {
 		case len(text) == 0:
-		case text[0] == '{' || text[0] == '[':
+		case isMessage(text):
 			p.rest = line
 		default:
+			if now := time.Now(); now.Sub(p.from) > time.Second {
+				p.from, p.noise = now, 0
+			}
+			if p.noise++; p.noise > maxNoiseLines {
+				continue
+			}
 			p.log.Warn().Str("line", spelling.OneLine(string(text[:min(len(text), 4*maxNoise)]), maxNoise)).Msg("an MCP server wrote something to stdout that is no message")
 		}
 	}
@@ -174,11 +215,31 @@ func (s *stderr) Write(b []byte) (int, error) {
 type noted struct {
 	sdk.Connection
 
+	process *process
+	writing chan struct{} // held by whoever writes
+
 	mu   sync.Mutex
 	open map[jsonrpc.ID]*exchange
 }
 
+// Write writes a message until ctx ends: the server may not read.
 func (n *noted) Write(ctx context.Context, msg jsonrpc.Message) error {
+	ctx, cancel := context.WithTimeout(ctx, writeTimeout)
+	defer cancel()
+	select {
+	case n.writing <- struct{}{}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	defer func() { <-n.writing }()
+	late := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() { defer close(late); n.process.writeUntil(time.Now()) })
+	defer func() {
+		if !stop() {
+			<-late
+			n.process.writeUntil(time.Time{})
+		}
+	}()
 	if call, ok := msg.(*jsonrpc.Request); ok && call.IsCall() {
 		if x := followed(ctx); x != nil {
 			x.note(func() { x.sent, x.fault, x.answer = true, nil, nil })
@@ -205,6 +266,10 @@ func (n *noted) Read(ctx context.Context) (jsonrpc.Message, error) {
 		x := n.open[got.ID]
 		delete(n.open, got.ID)
 		x.note(func() {
+			if int64(len(got.Result)) > x.limit {
+				x.tooLarge, x.fault = true, fmt.Errorf("the answer has more than %d bytes", x.limit)
+				return
+			}
 			x.answer = &answer{Result: got.Result}
 			if wire, ok := errors.AsType[*jsonrpc.Error](got.Error); ok {
 				x.answer.Error = &rpcError{Code: wire.Code, Message: wire.Message}

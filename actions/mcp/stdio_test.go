@@ -28,6 +28,9 @@ import (
 // serveStdio is a server on stdin and stdout.
 func serveStdio(kind string) {
 	switch kind {
+	case "chatty", "deaf", "flood", "wide", "storm", "fork":
+		serveByHand(kind)
+		return
 	case "silent":
 		_, _ = bufio.NewReader(os.Stdin).ReadString(0)
 		return

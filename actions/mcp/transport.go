@@ -120,13 +120,11 @@ func (x *exchange) forget() {
 	}
 }
 
-// answerIn finds the answer to a request in a stream of events.
+// answerIn finds the answer to a request in a stream of events. The stream may have ended in the middle of one:
+// half an answer is no JSON.
 func answerIn(stream []byte, id string) *answer {
 	var data []byte
 	for line := range bytes.Lines(stream) {
-		if !bytes.HasSuffix(line, []byte("\n")) {
-			break // torn
-		}
 		line = bytes.TrimRight(line, "\r\n")
 		if len(line) > 0 {
 			if text, ok := bytes.CutPrefix(line, []byte("data:")); ok {
@@ -139,7 +137,7 @@ func answerIn(stream []byte, id string) *answer {
 		}
 		data = nil
 	}
-	return nil
+	return answerOf(data, id)
 }
 
 // answerOf decodes the answer to a request; nil: it is none.
@@ -307,6 +305,9 @@ func (t *httpTransport) exchange(req *http.Request, release func()) (*http.Respo
 	}
 	defer release()
 	defer resp.Body.Close()
+	if resp.StatusCode < http.StatusOK { // it speaks something else now, which would never end
+		resp.Body.Close()
+	}
 	if listens {
 		t.deaf()
 	}
@@ -315,11 +316,12 @@ func (t *httpTransport) exchange(req *http.Request, release func()) (*http.Respo
 		limit = x.limit
 	}
 	body, tooLarge, err := readAll(resp, limit)
+	moved := resp.StatusCode >= 300 && resp.StatusCode < 400 // whatever else it says
 	var a *answer
-	if err == nil && !tooLarge {
+	if err == nil && !tooLarge && !moved {
 		a = answerOf(body, id)
 	}
-	if a == nil && !good && json.Valid(body) { // an error need not name the request
+	if a == nil && !good && !moved && json.Valid(body) { // an error need not name the request
 		var foreign answer
 		if json.Unmarshal(body, &foreign) == nil && foreign.Error != nil && foreign.Method == "" {
 			a = &foreign
@@ -329,7 +331,7 @@ func (t *httpTransport) exchange(req *http.Request, release func()) (*http.Respo
 		x.answer, x.tooLarge = a, tooLarge && good && media == "application/json"
 		switch {
 		case a != nil:
-		case resp.StatusCode >= 300 && resp.StatusCode < 400:
+		case moved:
 			x.redirect = redirectHost(t.endpoint, resp.Header.Get("Location"))
 			x.fault = fmt.Errorf("the server answered %d, a redirect to %s, which is not followed", resp.StatusCode, x.redirect)
 		case !good:
@@ -391,7 +393,7 @@ func readAll(resp *http.Response, limit int64) (body []byte, tooLarge bool, err 
 
 // retryAfter reads the header of that name; 0: it says nothing.
 func retryAfter(text string) time.Duration {
-	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil {
+	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) {
 		return time.Duration(seconds) * time.Second
 	}
 	if at, err := http.ParseTime(text); err == nil {

@@ -338,7 +338,7 @@ func (c *Connection) outcome(o *operation, a *answer) (actions.Result, error) {
 	switch {
 	case a.status/100 == 2:
 		return c.result(o, a), nil
-	case a.status/100 == 3 && a.header.Get("Location") != "":
+	case a.status/100 == 3 && (a.header.Get("Location") != "" || !o.safe && a.status < http.StatusNotModified):
 		to := "elsewhere"
 		if location, err := url.Parse(a.header.Get("Location")); err == nil && location.Host != "" {
 			to = "to " + spelling.Clip(location.Host)
@@ -348,6 +348,8 @@ func (c *Connection) outcome(o *operation, a *answer) (actions.Result, error) {
 		}
 		c.refused(o, a)
 		return actions.Fail("%s answered %d: it redirects %s, which is not followed.", c.cfg.Key, a.status, to), nil
+	case a.status == http.StatusUnauthorized && c.cfg.SignIn != "" && o.inside:
+		return actions.Result{}, fmt.Errorf("%s %s: %w: it answered 401", o.Method, o.path, connector.ErrNoUserToken)
 	case a.status == http.StatusUnauthorized || a.status == http.StatusForbidden:
 		c.refused(o, a)
 		return actions.Fail("%s does not allow this: it answered %d.", c.cfg.Key, a.status), nil
@@ -386,7 +388,7 @@ func (a *answer) complaint() string {
 
 func (a *answer) mediaType() string {
 	mediaType, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
-	if err != nil {
+	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) { // services write parameters as they like
 		return ""
 	}
 	return mediaType
@@ -410,7 +412,7 @@ func (c *Connection) result(o *operation, a *answer) actions.Result {
 		return actions.Done
 	case isJSON(mediaType):
 		var value any
-		dec := json.NewDecoder(bytes.NewReader(a.body))
+		dec := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(a.body, []byte("\ufeff"))))
 		dec.UseNumber()
 		if err := dec.Decode(&value); err != nil {
 			return unreadable("it is no JSON")

@@ -449,6 +449,13 @@ func TestTokens(t *testing.T) {
 			t.Errorf("%s: %s", who, got)
 		}
 	}
+	refusing := serve(t, replies(401, "text/plain", "no"))
+	revoked := action(t, connect(t, refusing, act("get"), signIn), "svc_act")
+	if _, err := revoked.Call(t.Context(), &actions.Turn{UserToken: func(context.Context, string) (connector.UserToken, error) {
+		return connector.NewUserToken("crm", "revoked", time.Time{}), nil
+	}}, nil); !errors.Is(err, connector.ErrNoUserToken) || refusing.count() != 1 {
+		t.Errorf("%v, %d requests", err, refusing.count())
+	}
 	elsewhere := connect(t, nil, paths(`"/a":{"get":{"operationId":"act","servers":[{"url":"https://other.example"}],"responses":{"200":{"description":"ok"}}}}`), signIn)
 	if a := action(t, elsewhere, "svc_act"); a.Connection != "" {
 		t.Errorf("another host would get the token of %s", a.Connection)

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/internal/spelling"
@@ -176,6 +177,10 @@ func (d *document) parse(name string, raw []byte) ([]byte, error) {
 		}
 	}
 	raw = bytes.TrimPrefix(raw, []byte("\ufeff"))
+	_, err := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowInvalidUTF8(true)).ReadValue()
+	if wrong, ok := errors.AsType[*jsontext.SyntacticError](err); ok && errors.Is(err, jsontext.ErrDuplicateName) {
+		return nil, fmt.Errorf("%s: it is given twice", wrong.JSONPointer) // people would read one, and programs another
+	}
 	if err := decode(); err != nil {
 		return nil, err
 	}
@@ -274,6 +279,9 @@ func walk(at place, names bool, depth int, f func(at place, to string)) bool {
 	switch value := at.value.(type) {
 	case map[string]any:
 		if to, isText := value["$ref"].(string); isText && !names {
+			f(at, to)
+		}
+		if to, isText := value["$dynamicRef"].(string); isText && !names && !strings.HasPrefix(to, "#") {
 			f(at, to)
 		}
 		for _, key := range slices.Sorted(maps.Keys(value)) {
@@ -406,10 +414,17 @@ func (d *document) validate(ctx context.Context, encoded map[string][]byte) (fau
 	if err != nil {
 		return []string{spelling.OneLine(err.Error(), maxFault)}
 	}
-	err = spec.Validate(ctx, openapi3.EnableMultiError(), openapi3.DisableExamplesValidation(), openapi3.DisableSchemaDefaultsValidation(), openapi3.DisableSchemaPatternValidation())
+	options := []openapi3.ValidationOption{openapi3.EnableMultiError(), openapi3.DisableExamplesValidation(), openapi3.DisableSchemaDefaultsValidation(), openapi3.DisableSchemaPatternValidation()}
+	if !d.old {
+		options = append(options, openapi3.AllowExtraSiblingFields(newer...))
+	}
+	err = spec.Validate(ctx, options...)
 	collect(err, "", &faults)
 	return slices.Compact(slices.Sorted(slices.Values(faults)))
 }
+
+// newer are fields of 3.1 and 3.2 that the library does not know.
+var newer = []string{"pathItems", "$self", "name", "summary", "parent", "kind", "mediaTypes", "deviceAuthorization", "prefixEncoding", "itemEncoding"}
 
 // collect lists the library's errors, with their places as far as it tells them.
 func collect(err error, at string, faults *[]string) {

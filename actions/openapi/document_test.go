@@ -105,6 +105,7 @@ func TestDocumentsThatAreNone(t *testing.T) {
 	t.Parallel()
 	deep := strings.Repeat(`{"allOf":[`, 150) + "{}" + strings.Repeat("]}", 150)
 	for name, c := range map[string]struct{ text, fault string }{
+		"twice":      {`{"openapi":"3.1.0","info":{"title":"t","version":"1"},"paths":{},"paths":{"/a":{"get":{"operationId":"act","responses":{"200":{"description":"ok"}}}}}}`, "/paths: it is given twice"},
 		"swagger":    {"swagger: '2.0'\ninfo: {title: t, version: '1'}\npaths: {}", "Swagger 2.0 is not supported"},
 		"a number":   {"openapi: 3.1\ninfo: {title: t, version: '1'}\npaths: {}", "as text"},
 		"version 4":  {`{"openapi":"4.0.0"}`, "want 3.0, 3.1 or 3.2"},

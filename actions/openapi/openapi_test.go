@@ -438,10 +438,11 @@ paths:
 	want(t, operation(t, c, "e").LeftOut, "user name")
 	want(t, operation(t, c, "f").LeftOut, "segment")
 	want(t, operation(t, c, "g").LeftOut, "set Server")
-	if _, err := action(t, c, "svc_a").Check(map[string]any{"region": "evil.test/#"}); err != nil {
-		t.Fatal(err) // as for each unknown entity, the call refuses it
-	}
-	want(t, fails(t, c, "svc_a", `{"region":"evil.test/#"}`), `no entity "region"`)
+	model := map[string]any{"region": "evil.test/#"}
+	_, err := action(t, c, "svc_a").Check(model)
+	want(t, textOf(err), "entity region", "no such entity")
+	result, err := action(t, c, "svc_a").Call(t.Context(), &actions.Turn{}, model)
+	want(t, result.Text()+textOf(err), `no entity "region"`)
 
 	c = connect(t, nil, document, func(cfg *openapi.Config) { cfg.Variables = map[string]string{"region": "us"} })
 	if o := operation(t, c, "a"); o.URL != "https://us.example.com/v1/a" {
@@ -449,7 +450,7 @@ paths:
 	}
 	c = connect(t, nil, document, func(cfg *openapi.Config) { cfg.Variables = map[string]string{"region": "evil.test/#"} })
 	want(t, operation(t, c, "a").LeftOut, "no value", "region")
-	_, err := try(t, nil, document, func(cfg *openapi.Config) { cfg.Variables = map[string]string{"nation": "x"} })
+	_, err = try(t, nil, document, func(cfg *openapi.Config) { cfg.Variables = map[string]string{"nation": "x"} })
 	want(t, textOf(err), `no server has a variable "nation"`)
 
 	c = connect(t, nil, document, func(cfg *openapi.Config) { cfg.Server = "https://mine.example.com/base/" })

@@ -358,6 +358,9 @@ func (c *Connection) readInput(o *operation, d *document, p place) error {
 		o.Notes = append(o.Notes, fmt.Sprintf("without its parameter %s: %s", in.name, fmt.Sprintf(format, args...)))
 		return nil
 	}
+	if spelling.OneLine(in.name, maxSchema) != in.name {
+		return unusable("its name has characters that are not seen")
+	}
 	switch in.in {
 	case "path":
 		if !strings.Contains(o.path, "{"+in.name+"}") {

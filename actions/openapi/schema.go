@@ -111,6 +111,9 @@ func (s *schemas) of(p place) any {
 		s.open = s.open[:len(s.open)-1]
 	default:
 		out = map[string]any{"$ref": "#/$defs/" + s.define(key, to, inner)}
+		if inner["readOnly"] == true {
+			out[readOnlyMark] = true
+		}
 	}
 	if !s.doc.old { // from 3.1 on, a schema may say more beside a reference
 		beside := maps.Clone(object)
@@ -162,7 +165,7 @@ func (s *schemas) plain(p place, object map[string]any) map[string]any {
 
 // notSchema are keywords that say nothing about values that are sent, or that would make the schema
 // depend on others.
-var notSchema = []string{"$schema", "$id", "$comment", "example", "examples", "externalDocs", "xml", "discriminator", "nullable", "readOnly", "writeOnly", "allowEmptyValue"}
+var notSchema = []string{"$schema", "$id", "$anchor", "$dynamicAnchor", "$comment", "example", "examples", "externalDocs", "xml", "discriminator", "nullable", "readOnly", "writeOnly", "allowEmptyValue"}
 
 // modernize rewrites what OpenAPI 3.0 says in its own way.
 func modernize(schema map[string]any) {
@@ -182,33 +185,52 @@ func modernize(schema map[string]any) {
 	}
 }
 
-// dropReadOnly leaves out what only answers have.
+// dropReadOnly leaves out what only answers have. What all parts of a schema say holds for each of them.
 func dropReadOnly(schema map[string]any) {
 	properties, _ := schema["properties"].(map[string]any)
-	required, _ := schema["required"].([]any)
+	var gone []any
 	for name, property := range properties {
 		// readOnly is gone from it by now, but for the mark
 		if object, _ := property.(map[string]any); object[readOnlyMark] == true {
 			delete(properties, name)
-			required = slices.DeleteFunc(slices.Clone(required), func(r any) bool { return r == name })
-			if schema["required"] = required; len(required) == 0 {
-				delete(schema, "required")
+			gone = append(gone, name)
+		}
+	}
+	parts, _ := schema["allOf"].([]any)
+	for _, part := range parts {
+		object, _ := part.(map[string]any)
+		names, _ := object[goneMark].([]any)
+		gone = append(gone, names...)
+	}
+	for _, part := range append([]any{schema}, parts...) {
+		object, _ := part.(map[string]any)
+		if required, _ := object["required"].([]any); len(required) > 0 && len(gone) > 0 {
+			required = slices.DeleteFunc(slices.Clone(required), func(r any) bool { return slices.Contains(gone, r) })
+			if object["required"] = required; len(required) == 0 {
+				delete(object, "required")
 			}
 		}
+	}
+	if len(gone) > 0 {
+		schema[goneMark] = gone
 	}
 	if schema["readOnly"] == true {
 		schema[readOnlyMark] = true
 	}
 }
 
-const readOnlyMark = "\x00readOnly"
+// The marks of a schema that is left out, and of one with the names of what was left out of it.
+const readOnlyMark, goneMark = "\x00readOnly", "\x00gone"
 
 // build writes the schema of entities, as calls are checked against, and as models see it if that differs.
 func (s *schemas) build(entities map[string]any) (checked, told *jsonschema.Schema, err error) {
 	if len(s.defs) > 0 {
 		entities["$defs"] = s.defs
 	}
-	unmarked := everyPart(entities, func(schema map[string]any) { delete(schema, readOnlyMark) })
+	unmarked := everyPart(entities, func(schema map[string]any) {
+		delete(schema, readOnlyMark)
+		delete(schema, goneMark)
+	})
 	checked, err = read(everyPart(unmarked, forChecks))
 	if err != nil {
 		return nil, nil, err
@@ -248,7 +270,9 @@ func forChecks(schema map[string]any) {
 	if patterns, isObject := schema["patternProperties"].(map[string]any); isObject {
 		for pattern := range patterns {
 			if _, err := regexp.Compile(pattern); err != nil {
-				delete(patterns, pattern)
+				delete(patterns, pattern) // so there may be properties of more names
+				delete(schema, "additionalProperties")
+				delete(schema, "unevaluatedProperties")
 			}
 		}
 	}

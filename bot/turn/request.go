@@ -36,8 +36,9 @@ type request struct {
 const (
 	// requestRun marks the notices that are requests. It is no name of a handler.
 	requestRun = "planbot/request"
-	// maxResultKept is how many bytes of a result are kept, and maxRequestsKept how many results.
-	maxResultKept, maxRequestsKept = 16 << 10, 40
+	// maxResultKept is how many bytes of a result are kept, maxRequestsKept how many results, and maxAllKept how
+	// many bytes of all of them, as JSON.
+	maxResultKept, maxRequestsKept, maxAllKept = 16 << 10, 40, 512 << 10
 	// requestKept is how long.
 	requestKept = 24 * time.Hour
 )
@@ -52,6 +53,28 @@ type keptRequest struct {
 // keptRequests is a document of the person.
 type keptRequests struct {
 	List []keptRequest `json:"list,omitempty"`
+}
+
+// add adds a result, and drops what is too much: the oldest of the program that keeps most.
+func (k *keptRequests) add(one keptRequest) {
+	k.List = slices.DeleteFunc(k.List, func(old keptRequest) bool { return old.ID == one.ID || time.Since(old.At) > requestKept })
+	k.List = append(k.List, one)
+	all, of := 0, map[string]int{}
+	size := func(one keptRequest) int {
+		raw, _ := json.Marshal(one) // texts always encode
+		return len(raw)
+	}
+	for _, one := range k.List {
+		n := size(one)
+		all, of[one.Subject] = all+n, of[one.Subject]+n
+	}
+	for len(k.List) > maxRequestsKept || all > maxAllKept {
+		most := slices.MaxFunc(k.List, func(a, b keptRequest) int { return of[a.Subject] - of[b.Subject] }).Subject
+		i := slices.IndexFunc(k.List, func(one keptRequest) bool { return one.Subject == most })
+		n := size(k.List[i])
+		all, of[most] = all-n, of[most]-n
+		k.List = slices.Delete(k.List, i, i+1)
+	}
 }
 
 func requestsKey(person state.Key) state.Key { return person.Under("notes", "requests") }
@@ -264,9 +287,7 @@ func (t requests) keep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		all := state.Of[keptRequests](docs[0])
-		all.List = slices.DeleteFunc(all.List, func(k keptRequest) bool { return k.ID == kept.ID || time.Since(k.At) > requestKept })
-		all.List = newest(append(all.List, kept), maxRequestsKept)
+		state.Of[keptRequests](docs[0]).add(kept)
 		if err = t.engine.cfg.Store.Save(ctx, docs...); !errors.Is(err, state.ErrConflict) {
 			return err
 		}

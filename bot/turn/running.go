@@ -367,6 +367,9 @@ func (x *execution) do(ctx context.Context) error {
 	for i := range calls {
 		x.offerFiles(ctx, &calls[i])
 	}
+	for i := range calls {
+		signingIn{x}.refused(ctx, &calls[i])
+	}
 	x.progressed = true
 	x.begun, x.rec.Run.InFlight, x.rec.Run.SignedIn, x.tokens = 0, 0, "", nil
 	made := len(calls) - x.deferAsking(calls)

@@ -175,6 +175,20 @@ func (x signingIn) token(ctx context.Context, c *call) error {
 	return nil
 }
 
+// refused forgets a token that the service does not take any more, such as one that was revoked there: the
+// call says that the person is not signed in, although there was a token. If it is planned again, they are
+// asked to sign in.
+func (x signingIn) refused(ctx context.Context, c *call) {
+	if c.action == nil || !errors.Is(c.err, connector.ErrNoUserToken) {
+		return
+	}
+	if _, had := x.tokens[c.action.Connection]; !had {
+		return
+	}
+	err := x.engine.cfg.Tokens.SignOutUser(ctx, x.Activity.Reference(), c.action.Connection)
+	zerolog.Ctx(ctx).Warn().AnErr("error", err).Str("connection", c.action.Connection).Str("action", c.action.Name).Msg("a service does not take the token of a person, who is signed out")
+}
+
 // noSignIn is why a call fails that needs a token.
 func (x signingIn) noSignIn(ctx context.Context, err error) error {
 	zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("the token service was of no use")

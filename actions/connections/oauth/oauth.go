@@ -49,6 +49,7 @@ const (
 	maxTries    = 3           // of a code
 	early       = time.Minute // before it expires, a token is renewed
 	keyBytes    = 32
+	maxSeconds  = 1e9 // that a token is said to live
 )
 
 // Tokens signs people in to the connections that a [SignIn] does not have. [connector.Client] is one.
@@ -198,10 +199,13 @@ func (s *SignIn) discover(ctx context.Context, service Service) (found server, e
 			Servers  []string `json:"authorization_servers"`
 			Scopes   []string `json:"scopes_supported"`
 		}
-		if err := s.getJSON(ctx, wellKnown(resource, "oauth-protected-resource"), &protected); err != nil {
+		root := origin(resource)
+		err := s.getJSON(ctx, wellKnown(resource, "oauth-protected-resource"), &protected)
+		ofAll := err != nil // what is at the root is for all paths
+		if ofAll && s.getJSON(ctx, wellKnown(root, "oauth-protected-resource"), &protected) != nil {
 			return found, fmt.Errorf("read what protects the service: %w", err)
 		}
-		if !sameResource(protected.Resource, resource) || len(protected.Servers) == 0 {
+		if !sameResource(protected.Resource, resource) && !(ofAll && sameResource(protected.Resource, root)) || len(protected.Servers) == 0 {
 			return found, errors.New("the service describes another one, or names no authorization server")
 		}
 		issuer, scopes = protected.Servers[0], protected.Scopes
@@ -209,12 +213,20 @@ func (s *SignIn) discover(ctx context.Context, service Service) (found server, e
 	if err := checkAddress(issuer); err != nil {
 		return found, fmt.Errorf("the authorization server: %w", err)
 	}
-	err = s.getJSON(ctx, wellKnown(issuer, "oauth-authorization-server"), &found)
-	if err != nil {
+	var first error
+	for i, address := range []string{
+		wellKnown(issuer, "oauth-authorization-server"), wellKnown(issuer, "openid-configuration"), strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration",
+	} {
 		found = server{}
-		if other := s.getJSON(ctx, strings.TrimSuffix(issuer, "/")+"/.well-known/openid-configuration", &found); other != nil {
-			return found, fmt.Errorf("read the metadata of the authorization server: %w", err)
+		if err = s.getJSON(ctx, address, &found); err == nil {
+			break
 		}
+		if i == 0 {
+			first = err
+		}
+	}
+	if err != nil {
+		return found, fmt.Errorf("read the metadata of the authorization server: %w", first)
 	}
 	switch {
 	case found.Issuer != issuer:
@@ -237,7 +249,16 @@ func wellKnown(address, what string) string {
 	if err != nil {
 		return ""
 	}
-	return u.Scheme + "://" + u.Host + "/.well-known/" + what + strings.TrimSuffix(u.EscapedPath(), "/")
+	return origin(address) + "/.well-known/" + what + strings.TrimSuffix(u.EscapedPath(), "/")
+}
+
+// origin is an address without its path.
+func origin(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
 }
 
 // sameResource reports whether a service that calls itself named is the one at that address.
@@ -347,7 +368,16 @@ type started struct {
 	Server     server `json:"server"`
 	Client     string `json:"client"`
 	Verifier   string `json:"verifier"`
+	Round      string `json:"round"` // see round
 }
+
+// round is beside the pending tokens of a person. A sign-in that began in another round does not count: the
+// person has signed out since.
+type round struct {
+	ID string `json:"id,omitempty"`
+}
+
+var errSignedOut = errors.New("the person signed out meanwhile")
 
 // granted are the tokens of a person. They are stored encrypted. Until the person has sent Code, nobody
 // uses them.
@@ -449,9 +479,19 @@ func (s *SignIn) SignInResource(ctx context.Context, ref activity.Reference, con
 	if err != nil {
 		return r, fmt.Errorf("sign in to %s: %w", connection, err)
 	}
+	var now round
+	err = s.cfg.Store.Update(ctx, documentKey(pending, owner, connection), func(doc *state.Scope) error {
+		kept := state.Of[round](doc)
+		kept.ID = cmp.Or(kept.ID, rand.Text())
+		now = *kept
+		return nil
+	})
+	if err != nil {
+		return r, err
+	}
 	ticket, verifier := rand.Text()+rand.Text(), oauth2.GenerateVerifier()
 	key := documentKey("state", ticket)
-	data, err := s.seal(key, started{owner, connection, at, client, verifier})
+	data, err := s.seal(key, started{owner, connection, at, client, verifier, now.ID})
 	if err != nil {
 		return r, err
 	}
@@ -532,6 +572,14 @@ func (s *SignIn) finish(ctx context.Context, query url.Values) (code string, err
 	if begun.Client == service.ClientID {
 		secret = service.Secret
 	}
+	place := documentKey(pending, begun.Owner, begun.Connection)
+	scopes, err := s.cfg.Store.Load(ctx, place)
+	if err != nil {
+		return "", err
+	}
+	if state.Of[round](scopes[0]).ID != begun.Round {
+		return "", errSignedOut
+	}
 	token, err := s.config(service, begun.Server, begun.Client, secret).Exchange(s.with(ctx), query.Get("code"),
 		oauth2.VerifierOption(begun.Verifier), oauth2.SetAuthURLParam("resource", service.Resource))
 	if err != nil {
@@ -543,9 +591,24 @@ func (s *SignIn) finish(ctx context.Context, query url.Values) (code string, err
 	}
 	code = fmt.Sprintf("%06d", n)
 	now := time.Now().UTC()
-	return code, s.keep(ctx, pending, begun.Owner, begun.Connection, granted{
+	g := granted{
 		Server: begun.Server, Client: begun.Client, Access: token.AccessToken, Refresh: token.RefreshToken, Expires: token.Expiry.UTC(), Code: code, Since: now,
-	}, now.Add(startWithin))
+	}
+	closed, err := s.seal(place, g)
+	if err != nil {
+		return "", err
+	}
+	err = s.cfg.Store.Update(ctx, place, func(doc *state.Scope) error {
+		if state.Of[round](doc).ID != begun.Round {
+			return errSignedOut
+		}
+		*state.Of[sealed](doc) = sealed{closed, now.Add(startWithin)}
+		return nil
+	})
+	if errors.Is(err, errSignedOut) {
+		err = errors.Join(err, s.revoke(ctx, service, g))
+	}
+	return code, err
 }
 
 // with makes oauth2 use the client of s.
@@ -567,14 +630,14 @@ const (
 	current = "tokens"
 )
 
-func (s *SignIn) keep(ctx context.Context, place, owner, connection string, g granted, until time.Time) error {
-	key := documentKey(place, owner, connection)
+func (s *SignIn) keep(ctx context.Context, owner, connection string, g granted) error {
+	key := documentKey(current, owner, connection)
 	data, err := s.seal(key, g)
 	if err != nil {
 		return err
 	}
 	return s.cfg.Store.Update(ctx, key, func(doc *state.Scope) error {
-		*state.Of[sealed](doc) = sealed{data, until}
+		*state.Of[sealed](doc) = sealed{Data: data}
 		return nil
 	})
 }
@@ -623,7 +686,7 @@ func (s *SignIn) UserToken(ctx context.Context, ref activity.Reference, connecti
 		return connector.UserToken{}, err
 	}
 	g, err := s.kept(ctx, current, owner, connection)
-	if err == nil && !g.Expires.IsZero() && time.Until(g.Expires) < early {
+	if err == nil && !g.Expires.IsZero() && time.Until(g.Expires) < early && (g.Refresh != "" || !time.Now().Before(g.Expires)) {
 		old := g
 		if g, err = s.renew(ctx, service, owner, connection); err != nil && !errors.Is(err, connector.ErrNoUserToken) && time.Now().Before(old.Expires) {
 			s.cfg.Log.Warn().Err(err).Str("connection", connection).Msg("a token was not renewed, and is good for a moment yet")
@@ -652,7 +715,7 @@ func (s *SignIn) redeem(ctx context.Context, owner, connection, code string) err
 			return nil
 		}
 		if g.Tries >= maxTries {
-			doc.Delete()
+			*data = sealed{}
 			return nil
 		}
 		again, err := s.seal(key, g)
@@ -666,10 +729,13 @@ func (s *SignIn) redeem(ctx context.Context, owner, connection, code string) err
 		return connector.ErrNoUserToken
 	}
 	g.Code, g.Tries = "", 0
-	if err := s.keep(ctx, current, owner, connection, g, time.Time{}); err != nil {
+	if err := s.keep(ctx, owner, connection, g); err != nil {
 		return err
 	}
-	return s.drop(ctx, pending, owner, connection)
+	return s.cfg.Store.Update(ctx, key, func(doc *state.Scope) error {
+		*state.Of[sealed](doc) = sealed{} // the round goes on
+		return nil
+	})
 }
 
 // ExchangeToken is for other connections: nobody can be signed in to a [Service] silently.
@@ -801,30 +867,56 @@ func (s *SignIn) renewOnce(ctx context.Context, service Service, owner, connecti
 		req.SetBasicAuth(url.QueryEscape(g.Client), url.QueryEscape(secret))
 	}
 	var token struct {
-		Access  string `json:"access_token"`
-		Refresh string `json:"refresh_token"`
-		Seconds int    `json:"expires_in"`
+		Access  string      `json:"access_token"`
+		Refresh string      `json:"refresh_token"`
+		Seconds json.Number `json:"expires_in"` // some services write it as text
 	}
 	switch err := s.doJSON(req, &token); {
 	case refuses(err), err == nil && token.Access == "":
-		return g, errors.Join(connector.ErrNoUserToken, s.drop(ctx, current, owner, connection))
+		err := s.cfg.Store.Update(ctx, key, func(doc *state.Scope) error {
+			if s.has(key, doc, g) {
+				doc.Delete()
+			}
+			return nil
+		})
+		if err != nil {
+			return g, errors.Join(connector.ErrNoUserToken, err)
+		}
+		return s.kept(ctx, current, owner, connection) // they may have signed in anew
 	case err != nil:
 		return g, fmt.Errorf("renew a token: %w", err)
 	}
+	old := g
 	g.Access, g.Refresh, g.Expires = token.Access, cmp.Or(token.Refresh, g.Refresh), time.Time{}
-	if token.Seconds > 0 {
-		g.Expires = time.Now().Add(time.Duration(token.Seconds) * time.Second).UTC()
+	if seconds, err := token.Seconds.Float64(); err == nil && seconds > 0 {
+		g.Expires = time.Now().Add(time.Duration(min(seconds, maxSeconds)) * time.Second).UTC()
 	}
 	data, err := s.seal(key, g)
 	if err != nil {
 		return g, err
 	}
-	return g, s.cfg.Store.Update(ctx, key, func(doc *state.Scope) error {
+	var gone, other bool
+	err = s.cfg.Store.Update(ctx, key, func(doc *state.Scope) error {
 		kept := state.Of[sealed](doc)
-		if kept.Data == nil { // the person signed out meanwhile
-			return connector.ErrNoUserToken
+		gone, other = kept.Data == nil, !s.has(key, doc, old)
+		if !other {
+			*kept, *state.Of[renewing](doc) = sealed{Data: data}, renewing{}
 		}
-		*kept, *state.Of[renewing](doc) = sealed{Data: data}, renewing{}
 		return nil
 	})
+	switch {
+	case err != nil:
+		return g, err
+	case gone: // the person signed out meanwhile
+		return g, errors.Join(connector.ErrNoUserToken, s.revoke(ctx, service, g))
+	case other: // and in again
+		return s.kept(ctx, current, owner, connection)
+	}
+	return g, nil
+}
+
+// has reports whether a document has these tokens still.
+func (s *SignIn) has(key state.Key, doc *state.Scope, g granted) bool {
+	var now granted
+	return s.open(key, state.Of[sealed](doc).Data, &now) && now.Access == g.Access && now.Refresh == g.Refresh
 }

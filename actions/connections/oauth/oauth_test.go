@@ -34,6 +34,7 @@ type service struct {
 
 	mu        sync.Mutex
 	change    func(path string, metadata map[string]any) // of its metadata
+	elsewhere map[string]string                          // paths of metadata by where they are instead
 	status    int                                        // of the token endpoint; 0: 200
 	lifetime  int                                        // seconds
 	issued    int
@@ -58,8 +59,16 @@ func (s *service) serve(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusBadRequest)
 		return
 	}
-	answer := map[string]any{}
-	switch r.URL.Path {
+	answer, path := map[string]any{}, r.URL.Path
+	for from, to := range s.elsewhere {
+		switch r.URL.Path {
+		case from:
+			path = to
+		case to:
+			path = "nowhere"
+		}
+	}
+	switch path {
 	case "/.well-known/oauth-protected-resource/mcp":
 		answer = map[string]any{"resource": s.URL + "/mcp", "authorization_servers": []string{s.URL + "/as"}, "scopes_supported": []string{"issues"}}
 	case "/.well-known/oauth-authorization-server/as":
@@ -96,7 +105,7 @@ func (s *service) serve(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if s.change != nil {
-		s.change(r.URL.Path, answer)
+		s.change(path, answer)
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(answer)
@@ -381,6 +390,33 @@ func TestServersThatAreRefused(t *testing.T) {
 	}
 }
 
+// Services have their metadata where the standards allow it.
+func TestWhereMetadataIs(t *testing.T) {
+	t.Parallel()
+	const resource, issuer = "/.well-known/oauth-protected-resource/mcp", "/.well-known/oauth-authorization-server/as"
+	for at, of := range map[string]string{
+		"/.well-known/oauth-protected-resource": resource, "/.well-known/openid-configuration/as": issuer, "/as/.well-known/openid-configuration": issuer,
+	} {
+		r := setup(t)
+		r.elsewhere = map[string]string{at: of}
+		if _, err := r.SignInResource(t.Context(), person("mia"), "issues"); err != nil {
+			t.Errorf("%s: %v", at, err)
+		}
+	}
+	for named, fine := range map[string]bool{"": true, "/": true, "/mcp": true, "/other": false} {
+		r := setup(t)
+		r.elsewhere = map[string]string{"/.well-known/oauth-protected-resource": resource}
+		r.change = func(path string, m map[string]any) {
+			if path == resource {
+				m["resource"] = r.URL + named
+			}
+		}
+		if _, err := r.SignInResource(t.Context(), person("mia"), "issues"); (err == nil) != fine {
+			t.Errorf("the root describes %q: %v", named, err)
+		}
+	}
+}
+
 func TestTokensAreRenewed(t *testing.T) {
 	t.Parallel()
 	r := setup(t)
@@ -462,6 +498,135 @@ func TestSigningOut(t *testing.T) {
 	}
 	if got := strings.Join(r.revoked, " "); got != "refresh-3 refresh-1" {
 		t.Errorf("revoked %s", got)
+	}
+}
+
+// TestComingBackAfterSigningOut: a sign-in that a person left does not count any more.
+func TestComingBackAfterSigningOut(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	mia := person("mia")
+	first, err := r.SignInResource(t.Context(), mia, "issues")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.SignOutUser(t.Context(), mia, "issues"); err != nil {
+		t.Fatal(err)
+	}
+	if status, page := r.visits(t, r.allows(t, first.Link)); status != http.StatusBadRequest || r.issued != 0 {
+		t.Errorf("%d %s, %d tokens issued", status, page, r.issued)
+	}
+	for range 2 { // each link of a round counts
+		first, err = r.SignInResource(t.Context(), mia, "issues")
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	code := r.comesBack(t, mia)
+	if got := r.token(t, mia, code); got != "access-1" {
+		t.Error(got)
+	}
+	if status, page := r.visits(t, r.allows(t, first.Link)); status != http.StatusOK {
+		t.Errorf("the older link: %d %s", status, page)
+	}
+	if got := r.token(t, mia, ""); got != "access-1" {
+		t.Errorf("without the second code: %s", got)
+	}
+}
+
+// TestSigningOutWhileTokensCome: what comes too late is revoked.
+func TestSigningOutWhileTokensCome(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	mia := person("mia")
+	leave := func(path string, _ map[string]any) {
+		if path == "/token" {
+			r.change = nil
+			r.mu.Unlock() // it has the service revoke tokens
+			defer r.mu.Lock()
+			if err := r.SignOutUser(t.Context(), mia, "issues"); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	resource, err := r.SignInResource(t.Context(), mia, "issues")
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := r.allows(t, resource.Link)
+	r.change = leave
+	if status, page := r.visits(t, back); status != http.StatusBadRequest || strings.Join(r.revoked, " ") != "refresh-1" {
+		t.Errorf("%d %s, revoked %v", status, page, r.revoked)
+	}
+	r.lifetime = 30
+	code := r.comesBack(t, mia)
+	r.change = leave
+	if got := r.token(t, mia, code); got != connector.ErrNoUserToken.Error() || strings.Join(r.revoked, " ") != "refresh-1 refresh-2 refresh-3" {
+		t.Errorf("%s, revoked %v", got, r.revoked)
+	}
+}
+
+// TestSigningInAnewWhileTokensAreRenewed: the newer tokens stay.
+func TestSigningInAnewWhileTokensAreRenewed(t *testing.T) {
+	t.Parallel()
+	for _, refused := range []bool{false, true} {
+		r := setup(t)
+		mia := person("mia")
+		r.lifetime = 30
+		r.change = func(path string, m map[string]any) {
+			if path != "/token" || r.refreshes == 0 {
+				return
+			}
+			r.change = nil
+			r.lifetime = 3600
+			r.mu.Unlock()
+			defer r.mu.Lock()
+			if err := r.SignOutUser(t.Context(), mia, "issues"); err != nil {
+				t.Error(err)
+			}
+			r.token(t, mia, r.comesBack(t, mia))
+			if refused {
+				delete(m, "access_token")
+			}
+		}
+		if got := r.token(t, mia, r.comesBack(t, mia)); got != "access-3" {
+			t.Errorf("refused %t: %s", refused, got)
+		}
+		if got := r.token(t, mia, ""); got != "access-3" {
+			t.Errorf("refused %t, later: %s", refused, got)
+		}
+	}
+}
+
+// TestLifetimes: a token that cannot be renewed is good to its end, and services write its time as they like.
+func TestLifetimes(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	mia := person("mia")
+	r.lifetime = 30
+	r.change = func(path string, m map[string]any) {
+		if path == "/token" {
+			delete(m, "refresh_token")
+		}
+	}
+	if got := r.token(t, mia, r.comesBack(t, mia)); got != "access-1" {
+		t.Errorf("without a refresh token: %s", got)
+	}
+	for _, seconds := range []any{"3600", 3600.5, 1e15, nil} {
+		r := setup(t)
+		r.lifetime = 30
+		code := r.comesBack(t, mia)
+		r.change = func(path string, m map[string]any) {
+			if path == "/token" {
+				m["expires_in"] = seconds
+			}
+		}
+		for range 2 {
+			if got := r.token(t, mia, code); got != "access-2" {
+				t.Errorf("%v: %s", seconds, got)
+			}
+			code = ""
+		}
 	}
 }
 

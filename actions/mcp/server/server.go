@@ -213,8 +213,8 @@ func (s *Server) callerOf(r *http.Request) (caller, error) {
 	if len(all) != 1 {
 		return caller{}, unauthorized("not one authorization header")
 	}
-	token, ok := strings.CutPrefix(all[0], "Bearer ")
-	if !ok || token == "" {
+	scheme, token, _ := strings.Cut(all[0], " ")
+	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return caller{}, unauthorized("authorization is no bearer token")
 	}
 	sum := sha256.Sum256([]byte(token))

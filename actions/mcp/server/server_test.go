@@ -295,6 +295,10 @@ func TestServerLetsNobodyIn(t *testing.T) {
 	if status, _, body := post(t, endpoint, valid); status != http.StatusOK {
 		t.Errorf("valid: %d %s", status, body)
 	}
+	lower := map[string]string{"Authorization": "bearer " + entra.token(t, endpoint, nil)} // schemes have no case
+	if status, _, body := post(t, endpoint, lower); status != http.StatusOK {
+		t.Errorf("in lower case: %d %s", status, body)
+	}
 	valid["Origin"] = "https://evil.example"
 	if status, _, body := post(t, endpoint, valid); status != http.StatusForbidden {
 		t.Errorf("a foreign page: %d %s", status, body)
