@@ -315,6 +315,7 @@ type plannerPrompt struct {
 	extended *extended // variants of this prompt
 	skills   string
 	pinned   []string
+	quoted   []string
 	rephrase func(actions.Outcome) (string, bool)
 }
 
@@ -473,6 +474,11 @@ func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, e
 			}
 			return b.retell(transcript)
 		})
+	}
+	for _, text := range b.quoted {
+		if text != "" {
+			t.ending = append(t.ending, models.Message{Role: "user", Text: text})
+		}
 	}
 	if c := &turn.Activity.Conversation; !c.Personal() {
 		kind := "group chat"
@@ -659,7 +665,7 @@ func extendAll(ctx context.Context, turn *actions.Turn, all []actions.Extension)
 		if extra.Key != "" && extra.Offer != nil {
 			offers = append(offers, extra.Offer)
 		}
-		sum.Pinned = append(sum.Pinned, extra.Pinned...)
+		sum.Pinned, sum.Quoted = append(sum.Pinned, extra.Pinned...), append(sum.Quoted, extra.Quoted...)
 		if extra.Tell != nil {
 			tells = append(tells, extra.Tell)
 		}
@@ -721,7 +727,7 @@ func (b *plannerPrompt) extend(extra actions.Extra) (*plannerPrompt, error) {
 		}
 		now = *with
 	}
-	now.pinned, now.rephrase = extra.Pinned, extra.Tell
+	now.pinned, now.quoted, now.rephrase = extra.Pinned, extra.Quoted, extra.Tell
 	return &now, nil
 }
 
