@@ -122,7 +122,7 @@ func byID(all []Fact) map[string]Fact {
 // trim puts the facts in order, and drops those of an owner that have not been used for longest if there
 // are too many.
 func (f *facts) trim() {
-	slices.SortStableFunc(f.All, func(a, b Fact) int { return cmp.Or(a.Learnt.Compare(b.Learnt), cmp.Compare(a.ID, b.ID)) })
+	slices.SortStableFunc(f.All, func(a, b Fact) int { return a.Learnt.Compare(b.Learnt) })
 	count := map[string]int{}
 	for _, one := range f.All {
 		count[one.Owner]++
@@ -221,7 +221,7 @@ func remember(ctx context.Context, turn *actions.Turn, in rememberIn) (actions.R
 		known.Used, known.Expires, known.Until = now.Truncate(time.Second), until.Truncate(time.Second), !in.Until.IsZero()
 	} else {
 		all.All = append(all.All, Fact{
-			ID: id, Owner: owner, Text: text, Learnt: now.Truncate(time.Second), Used: now.Truncate(time.Second),
+			ID: id, Owner: owner, Text: text, Learnt: now.Truncate(time.Millisecond), Used: now.Truncate(time.Second),
 			Conversation: turn.Activity.Conversation.ID, Turn: turn.ID, Expires: until.Truncate(time.Second), Until: !in.Until.IsZero(),
 		})
 		all.trim()
@@ -349,7 +349,7 @@ func use(turn *actions.Turn, all []Fact, found []int) {
 // quote writes the facts that fit for a model. Each is one JSON string, which nothing in it can end.
 func quote(all []Fact, found []int) string {
 	var others []int
-	for i := range all {
+	for i := range slices.Backward(all) { // of those used on one day, the newest come first
 		if !slices.Contains(found, i) {
 			others = append(others, i)
 		}
