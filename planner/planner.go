@@ -117,10 +117,7 @@ func (c *Config) check() error {
 		{c.Actions == nil, "no Actions"},
 		{c.HistoryTokens < 0, "HistoryTokens is negative"},
 		{c.MaxTokens < 0, "MaxTokens is negative"},
-		{
-			!slices.Contains([]string{"", jsonSchema, jsonObject, plainText}, c.ResponseFormat),
-			fmt.Sprintf("ResponseFormat is %q, not json_schema, json_object or text", c.ResponseFormat),
-		},
+		{checkFormat(c.ResponseFormat) != nil, fmt.Sprint(checkFormat(c.ResponseFormat))},
 		{
 			slices.ContainsFunc(ownFunctions, func(name string) bool { return c.Functions[name] != nil }),
 			"Functions has actions, manual, examples, skills or instructions, which are the planner's",
@@ -137,6 +134,13 @@ func (c *Config) check() error {
 		}
 	}
 	return errors.Join(faults...)
+}
+
+func checkFormat(name string) error {
+	if !slices.Contains([]string{"", jsonSchema, jsonObject, plainText}, name) {
+		return fmt.Errorf("ResponseFormat is %q, not json_schema, json_object or text", name)
+	}
+	return nil
 }
 
 // Planner asks a model for plans. It is safe for concurrent use.

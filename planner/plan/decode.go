@@ -99,6 +99,8 @@ type answer struct {
 	thoughts  string // of the last one that was read, as JSON; "": none was
 	idle      bool   // one has thoughts and no action
 
+	objects bool // any object counts, see [DecodeObject]
+
 	// For an answer to the sequential planner:
 	xml    bool
 	plans  []xmlPlan
@@ -151,7 +153,7 @@ func (a *answer) restart(pos int) {
 	text = openFence(text, &a.done)
 	*a = answer{
 		text: text, done: a.done, jsonFirst: looksJSON(text), quotedLine: -1,
-		reader: reader{text: text, steps: a.reader.steps}, budget: a.budget, xml: a.xml, monologue: a.monologue,
+		reader: reader{text: text, steps: a.reader.steps}, budget: a.budget, xml: a.xml, monologue: a.monologue, objects: a.objects,
 	}
 }
 
@@ -335,7 +337,7 @@ func (a *answer) bracket(rest string) *Fault {
 		a.marks.torn = a.marks.torn || strings.ContainsFunc(a.text[start:r.pos], isQuote)
 		a.mark()
 		return nil
-	case f.shape >= commandShape || a.jsonFirst:
+	case f.shape >= commandShape || a.jsonFirst || a.objects:
 		a.found = append(a.found, f)
 		a.parts = append(a.parts, part{start, r.pos, true})
 	}
@@ -351,7 +353,7 @@ func (a *answer) bracket(rest string) *Fault {
 func (a *answer) unreadable(start, end int) *Fault {
 	r := &a.reader
 	closed := end < len(a.text) || strings.IndexByte("}]", a.text[end-1]) >= 0
-	meant := a.jsonFirst || planKey.MatchString(a.text[start:end]) || a.monologue && monologueKey.MatchString(a.text[start:end])
+	meant := a.jsonFirst || planKey.MatchString(a.text[start:end]) || a.objects || a.monologue && monologueKey.MatchString(a.text[start:end])
 	near := a.text[min(r.pos, len(a.text)):]
 	switch first := strings.TrimLeftFunc(a.text[start:], func(c rune) bool { return c == '{' || c == '[' || isBlank(c) }); {
 	case meant && (r.cut || !closed):
