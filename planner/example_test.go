@@ -86,13 +86,13 @@ func ExampleAddPromptFolders() {
 
 // A Go value from what a person wrote: the model's answer is checked, and asked for again if it does not fit.
 func ExampleAsk() {
+	model := fixed("Sure! {\"item\": \"espresso\", \"count\": \"2\", \"size\": \"small\"}")
+
 	type order struct {
 		Item  string `json:"item"`
 		Count int    `json:"count"`
 		Size  string `json:"size" enum:"small,large"`
 	}
-	model := fixed("Sure! {\"item\": \"espresso\", \"count\": \"2\", \"size\": \"small\"}")
-
 	got, err := planner.Ask[order](context.Background(), planner.Question{
 		Model: model, Instructions: "Find out what is ordered.", Text: "two small espressos, please",
 	})
