@@ -21,6 +21,10 @@ type Extra struct {
 	Offer func(all *Registry) (*Registry, error)
 	// Pinned are texts that always follow the prompt in full, however long the conversation gets.
 	Pinned []string
+	// Quoted are texts of others, such as what people wrote before. They are data and no instructions:
+	// each is a message of the user's role between the history and what the person says, so it has to
+	// say itself what it quotes, and quote it such that nothing in it can end the quotation.
+	Quoted []string
 	// Tell replaces the text of an outcome of this turn if it returns true. nil: replaces none.
 	Tell func(o Outcome) (text string, ok bool)
 }

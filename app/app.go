@@ -75,6 +75,9 @@ type Bot struct {
 	// extension, choices that are looked up.
 	Teams teams.Routes
 
+	// Memory lets the bot remember facts that people ask it to, in personal chats, as BOT_MEMORY does.
+	// People see and delete them with /memory. See package memory.
+	Memory bool
 	// Planner is the planner used if BOT_PLANNER is not set. "": sequence.
 	Planner string
 	// Prompts has a folder prompts, used if BOT_PROMPTS_DIR is not set. nil: the built-in prompts.
@@ -119,7 +122,7 @@ func New(ctx context.Context, b Bot, model models.Model, cfg bot.Config) (*bot.B
 	if err != nil {
 		return nil, err
 	}
-	cfg.Actions, cfg.Planner = maker.Actions, maker
+	cfg.Actions, cfg.Planner, cfg.Memory = maker.Actions, maker, b.Memory
 	return b.assemble(cfg)
 }
 
@@ -340,7 +343,7 @@ func (p *program) assemble(ctx context.Context) error {
 			return actions.DefaultPolicy(ctx, turn, call)
 		},
 	}
-	cfg.Requests = p.own.Agents != nil
+	cfg.Requests, cfg.Memory = p.own.Agents != nil, p.Remembers()
 	if moderator != nil {
 		cfg.Moderation = turn.Moderation{Moderator: moderator, FailOpen: p.ModerationFail == "open"}
 	}
@@ -664,7 +667,7 @@ func (p *program) record(dir string) (err error) {
 	// Settings that change what the bot does but that no scenario can express.
 	unsaid := p.IsSet("BOT_APPROVERS", "BOT_APPROVAL_TIMEOUT", "BOT_ALLOWED_TENANTS", "BOT_ALLOWED_USERS", "BOT_ALLOWED_CHANNELS",
 		"BOT_MAX_TURN_TOKENS", "BOT_MAX_TURN_COST", "BOT_TURN_TIMEOUT", "BOT_USER_TURNS_PER_MINUTE", "BOT_USER_TOKENS_PER_DAY",
-		"BOT_TENANT_TURNS_PER_MINUTE", "BOT_TENANT_TOKENS_PER_DAY", "BOT_COMMANDS_OFF", "BOT_MODERATION")
+		"BOT_TENANT_TURNS_PER_MINUTE", "BOT_TENANT_TOKENS_PER_DAY", "BOT_COMMANDS_OFF", "BOT_MODERATION", "BOT_MEMORY")
 	planner := p.Planner
 	if planner == settings.Sequence {
 		planner = "" // the default planner of scenarios

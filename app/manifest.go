@@ -86,6 +86,9 @@ func (f manifestFlags) config(b Bot, s *settings.Settings, languages ...string) 
 		{Title: "/mydata", Description: string(texts.Text("Shows what I keep about you"))},
 		{Title: "/forget", Description: string(texts.Text("Deletes everything I keep about you"))},
 	}
+	if s.Remembers() {
+		builtIn = append(builtIn, manifest.Command{Title: "/memory", Description: string(texts.Text("Shows what you asked me to remember"))})
+	}
 	if signsIn {
 		builtIn = append(builtIn, manifest.Command{Title: "/signout", Description: string(texts.Text("Signs you out of other services"))})
 	}

@@ -156,6 +156,9 @@ type Config struct {
 	// CommandsOff are the built-in commands that the bot does not have: any of /reset, /mydata, /forget
 	// and /signout, which is there if actions need tokens. Who says one reads that it is switched off, unless [Bot.OnCommand] replaces it.
 	CommandsOff []string
+	// Memory adds the command /memory, with which people see and delete what the bot remembers about
+	// them. It needs the actions of [memory.Register], and a planner with [memory.Extension].
+	Memory bool
 	// Texts changes what the bot says by itself: by language (a BCP 47 tag such as de or pt-BR), then
 	// by the English sentence with its verbs of package fmt. Planbot has English, German, French,
 	// Spanish, Chinese, Japanese and Italian, and says everything in the language of the person's
@@ -280,6 +283,9 @@ func New(cfg Config) (*Bot, error) {
 	if cfg.Actions != nil {
 		if cfg.Tokens == nil && cfg.Authenticator != nil && len(cfg.Actions.Connections()) > 0 {
 			faults = append(faults, errors.New("no Tokens, which actions with NeedsToken require"))
+		}
+		if _, ok := cfg.Actions.Lookup("rememberFact"); cfg.Memory && !ok {
+			faults = append(faults, errors.New("Memory without the actions of memory.Register"))
 		}
 		faults = append(faults, cfg.Actions.Check())
 	}

@@ -4,10 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/actions/memory"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/texts"
@@ -38,6 +41,7 @@ func (b *builtins) routes() []route {
 		{isCommand(dataCommand), b.unlessOff(dataCommand, myData)},
 		{begins(dataCommand), b.unlessOff(dataCommand, standsAlone(dataCommand))},
 		{b.isSignOut, b.unlessOff(signOutCommand, signOut)},
+		{func(t *Turn) bool { return b.cfg.Memory && begins(memoryCommand)(t) }, memories},
 		{begins(forgetCommand), b.unlessOff(forgetCommand, b.forget)},
 		{isForgetClick, b.unlessOff(forgetCommand, b.forgetClicked)},
 		{func(t *Turn) bool { _, ok := b.own.submittedClick(t); return ok }, b.own.clickedSubmitted},
@@ -162,10 +166,11 @@ func (b *builtins) helpText(t *Turn) string {
 	listed := slices.DeleteFunc([]listedCommand{
 		{resetCommand, "clears our conversation"},
 		{dataCommand, "shows what I keep about you, in a personal chat"},
+		{memoryCommand, "shows what you asked me to remember, in a personal chat"},
 		{forgetCommand, "deletes everything I keep about you"},
 		{signOutCommand, "signs you out of other services"},
 	}, func(c listedCommand) bool {
-		return slices.Contains(b.cfg.CommandsOff, c.name) || c.name == signOutCommand && !b.signsIn()
+		return slices.Contains(b.cfg.CommandsOff, c.name) || c.name == signOutCommand && !b.signsIn() || c.name == memoryCommand && !b.cfg.Memory
 	})
 	var s strings.Builder
 	s.WriteString(t.Translate("I am %s. Tell me what you need in your own words. I can use these actions:", b.cfg.Name) + "\n")
@@ -302,6 +307,47 @@ func myData(ctx context.Context, t *Turn) error {
 	return t.Send(ctx, messages...)
 }
 
+// memoryCommand is there with [Config.Memory].
+const memoryCommand = "/memory"
+
+// memories lists what is remembered about the person, with numbers, or forgets one of them, where nobody
+// else reads it.
+func memories(ctx context.Context, t *Turn) error {
+	if !t.Activity.Conversation.Personal() {
+		return t.Tell(ctx, t.Translate("Please ask me that in a personal chat, where only you can read the answer."))
+	}
+	all, err := memory.Of(t.Turn)
+	if err != nil {
+		return t.Tell(ctx, t.Translate("I do not know who you are here, so I remember nothing about you."))
+	}
+	words, _ := commandWords(t, memoryCommand)
+	if words == "" {
+		return t.Tell(ctx, listMemories(t, all))
+	}
+	verb, rest, _ := strings.Cut(words, " ")
+	number, err := strconv.Atoi(strings.Trim(rest, " .#"))
+	if !strings.EqualFold(verb, "forget") || err != nil {
+		return t.Tell(ctx, t.Translate("I did nothing. Say %s or %s.", "**"+memoryCommand+"**", "**"+memoryCommand+" forget 3**"))
+	}
+	gone, ok := memory.Forget(t.Turn, number)
+	if !ok {
+		return t.Tell(ctx, t.Translate("I did nothing. There is no fact with the number %d.", number))
+	}
+	return t.Tell(ctx, t.Translate("Forgotten: %s.", gone.Text))
+}
+
+func listMemories(t *Turn, all []memory.Fact) string {
+	if len(all) == 0 {
+		return t.Translate("You have not asked me to remember anything.")
+	}
+	said := t.Translate("You asked me to remember this:")
+	for i, one := range all {
+		said += "\n" + strconv.Itoa(i+1) + ". " + one.Text + " (" +
+			t.Translate("said on %s, until %s", one.Learnt.In(t.Activity.Zone()).Format(time.DateOnly), one.Expires.In(t.Activity.Zone()).Format(time.DateOnly)) + ")"
+	}
+	return said + "\n\n" + t.Translate("Say %s to have me forget one.", "**"+memoryCommand+" forget 1**")
+}
+
 // forget asks whether to delete everything about the person, or deletes it if they say yes.
 func (b *builtins) forget(ctx context.Context, t *Turn) error {
 	if words, _ := commandWords(t, forgetCommand); strings.EqualFold(words, "yes") {
@@ -349,7 +395,7 @@ func (b *builtins) forgetClicked(ctx context.Context, t *Turn) error {
 
 // forgetNow deletes everything stored about the person but the audit, and says what stays.
 func (b *builtins) forgetNow(ctx context.Context, t *Turn) error {
-	keeps, err := t.ForgetPerson(ctx)
+	forgot, err := t.ForgetPerson(ctx)
 	if err != nil {
 		return err
 	}
@@ -357,8 +403,11 @@ func (b *builtins) forgetNow(ctx context.Context, t *Turn) error {
 	if b.cfg.AuditKeep > 0 {
 		said = t.Translate("I've deleted everything I kept about you, except the audit of approvals and actions.")
 	}
-	if len(keeps) > 0 {
-		said += " " + t.Translate("This stays, because it belongs to others: %s.", strings.Join(keeps, ", "))
+	if b.cfg.Memory {
+		said += " " + t.Translate("Facts that I remembered and deleted: %d. I have checked that none is left. I cannot reach backups, nor what the provider of the AI model logs.", forgot.Facts)
+	}
+	if len(forgot.Keeps) > 0 {
+		said += " " + t.Translate("This stays, because it belongs to others: %s.", strings.Join(forgot.Keeps, ", "))
 	}
 	return t.Tell(ctx, said)
 }

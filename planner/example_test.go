@@ -83,3 +83,19 @@ func ExampleAddPromptFolders() {
 	// Poem - Writes a short poem
 	// <nil>
 }
+
+// A Go value from what a person wrote: the model's answer is checked, and asked for again if it does not fit.
+func ExampleAsk() {
+	model := fixed("Sure! {\"item\": \"espresso\", \"count\": \"2\", \"size\": \"small\"}")
+
+	type order struct {
+		Item  string `json:"item"`
+		Count int    `json:"count"`
+		Size  string `json:"size" enum:"small,large"`
+	}
+	got, err := planner.Ask[order](context.Background(), planner.Question{
+		Model: model, Instructions: "Find out what is ordered.", Text: "two small espressos, please",
+	})
+	fmt.Printf("%+v %v\n", got, err)
+	// Output: {Item:espresso Count:2 Size:small} <nil>
+}

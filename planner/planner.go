@@ -29,6 +29,9 @@ const (
 	tools      = "tools"
 )
 
+// monologue is a form of answers that a prompt of the planner sequence may ask for.
+const monologue = "monologue"
+
 // ownFunctions are the functions that every planner's prompt may call.
 var ownFunctions = []string{"actions", "manual", "examples", "skills", "instructions"}
 
@@ -114,10 +117,7 @@ func (c *Config) check() error {
 		{c.Actions == nil, "no Actions"},
 		{c.HistoryTokens < 0, "HistoryTokens is negative"},
 		{c.MaxTokens < 0, "MaxTokens is negative"},
-		{
-			!slices.Contains([]string{"", jsonSchema, jsonObject, plainText}, c.ResponseFormat),
-			fmt.Sprintf("ResponseFormat is %q, not json_schema, json_object or text", c.ResponseFormat),
-		},
+		{checkFormat(c.ResponseFormat) != nil, fmt.Sprint(checkFormat(c.ResponseFormat))},
 		{
 			slices.ContainsFunc(ownFunctions, func(name string) bool { return c.Functions[name] != nil }),
 			"Functions has actions, manual, examples, skills or instructions, which are the planner's",
@@ -136,6 +136,13 @@ func (c *Config) check() error {
 	return errors.Join(faults...)
 }
 
+func checkFormat(name string) error {
+	if !slices.Contains([]string{"", jsonSchema, jsonObject, plainText}, name) {
+		return fmt.Errorf("ResponseFormat is %q, not json_schema, json_object or text", name)
+	}
+	return nil
+}
+
 // Planner asks a model for plans. It is safe for concurrent use.
 type Planner struct {
 	cfg    Config
@@ -144,8 +151,9 @@ type Planner struct {
 
 // NewSequence makes a planner that asks the model for a whole plan at once, as one JSON object of
 // DO and SAY commands: the sequence planner of Teams AI. It uses the prompt "sequence" or the one
-// that cfg names, and renders the part that is the same for every turn. The error lists every fault
-// of cfg.
+// that cfg names, and renders the part that is the same for every turn. If the config.json of the prompt
+// has the augmentation monologue, the model takes one action at a time, as in the monologue of Teams AI:
+// see [plan.DecodeMonologue]. The error lists every fault of cfg.
 func NewSequence(ctx context.Context, cfg Config) (*Planner, error) {
 	return newPlanner(ctx, sequence, cfg)
 }
@@ -403,8 +411,14 @@ func (b *plannerPrompt) read(answer *models.Response, request *models.Request, t
 	p, err := plan.Plan{}, error(nil)
 	if b.kind == sequential {
 		p, err = plan.DecodeXML(answer.Text, turn.Text, b.offered)
-	} else if p, err = plan.Decode(answer.Text); err == nil {
-		p, err = p.Validate(b.offered)
+	} else {
+		decode := plan.Decode
+		if b.monologue {
+			decode = plan.DecodeMonologue
+		}
+		if p, err = decode(answer.Text); err == nil {
+			p, err = p.Validate(b.offered)
+		}
 	}
 	if left := turn.Budget.Messages - turn.Usage.Messages; err == nil && turn.Budget.Messages > 0 && p.Says() > left {
 		err = plan.InvalidPlan.Faultf("the plan has %d SAYs, but this turn has only %d left; combine them", p.Says(), max(left, 0))
@@ -431,6 +445,8 @@ func (b *plannerPrompt) refusal(answer *models.Response, r reading, request *mod
 		form = "plain text, or call the functions that you are given"
 	case b.kind == tools:
 		form = "plain text"
+	case b.monologue:
+		form = "one JSON object with thoughts and one action and nothing else"
 	case b.kind == sequential:
 		form = "one XML plan and nothing else or, if there is nothing to do, with plain text"
 	}

@@ -298,15 +298,17 @@ func sizeOf(count func(texts ...string) int, parts ...[]models.Message) int {
 // what it may plan. It is immutable.
 type plannerPrompt struct {
 	modelPrompt
-	cfg     *Config
-	kind    string
-	offered *actions.Registry // what a plan may do
-	tools   []models.Tool     // with [NewTools]: the offered actions
-	own     map[string]string // results of the planner's own functions
-	mark    string            // placeholder for the list of actions, which has two forms
-	list    string
-	brief   string // list for a server that gets the schema; "": list
-	minute  bool   // the model needs the time, not just the date
+	cfg  *Config
+	kind string
+	// monologue says that the model takes one action at a time, with the planner sequence.
+	monologue bool
+	offered   *actions.Registry // what a plan may do
+	tools     []models.Tool     // with [NewTools]: the offered actions
+	own       map[string]string // results of the planner's own functions
+	mark      string            // placeholder for the list of actions, which has two forms
+	list      string
+	brief     string // list for a server that gets the schema; "": list
+	minute    bool   // the model needs the time, not just the date
 	// last is the newest system message, if all turns with the same clock have the same. nil: they
 	// have not, or not always.
 	last *atomic.Pointer[opening]
@@ -315,6 +317,7 @@ type plannerPrompt struct {
 	extended *extended // variants of this prompt
 	skills   string
 	pinned   []string
+	quoted   []string
 	rephrase func(actions.Outcome) (string, bool)
 }
 
@@ -322,7 +325,7 @@ type plannerPrompt struct {
 func newPlannerPrompt(kind string, prompt *prompts.Prompt, cfg *Config) (*plannerPrompt, error) {
 	b := &plannerPrompt{
 		modelPrompt: modelPrompt{prompt: prompt, model: cfg.Model, functions: cfg.Functions, maxTokens: cfg.MaxTokens, historyTokens: cfg.HistoryTokens},
-		cfg:         cfg, kind: kind, extended: &extended{made: map[string]*plannerPrompt{}}, mark: rand.Text(),
+		cfg:         cfg, kind: kind, monologue: prompt.Config.Augmentation == monologue, extended: &extended{made: map[string]*plannerPrompt{}}, mark: rand.Text(),
 	}
 	allowed, choosing := choose(cfg)
 	var offering error
@@ -339,7 +342,7 @@ func (b *plannerPrompt) checkUse() error {
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf("config.json: "+format, args...)) }
 	c := &b.prompt.Config
-	if a := c.Augmentation; a != "" && a != b.kind {
+	if a := c.Augmentation; a != "" && a != b.kind && (a != monologue || b.kind != sequence) {
 		fault("augmentation_type %s contradicts the planner, which is %s", a, b.kind)
 	}
 	if c.Input != nil {
@@ -373,8 +376,21 @@ func (b *plannerPrompt) complete() (err error) {
 	} else {
 		b.actions = append([]models.Tool{}, all...)
 	}
-	b.list = plan.List(b.offered, false)
-	if b.kind == sequence {
+	listed := b.offered
+	if b.monologue {
+		if listed, err = withoutResults(b.offered); err != nil {
+			return err
+		}
+	}
+	b.list = plan.List(listed, false)
+	if b.monologue {
+		if b.format, err = monologueFormat(b.cfg.ResponseFormat, b.offered); err != nil {
+			return err
+		}
+		if b.format != nil && b.format.Schema != nil {
+			b.brief = plan.List(listed, true)
+		}
+	} else if b.kind == sequence {
 		if b.format, err = formatOf(b.cfg.ResponseFormat, b.offered, false); err != nil {
 			return err
 		}
@@ -448,7 +464,7 @@ func (b *plannerPrompt) request(turn *actions.Turn) *models.Request {
 
 // declares reports whether the plan is to say first whether it is an answer.
 func (b *plannerPrompt) declares(turn *actions.Turn) bool {
-	return b.kind == sequence && turn.Draft != nil
+	return b.kind == sequence && !b.monologue && turn.Draft != nil
 }
 
 // declare is how the model is told so.
@@ -473,6 +489,11 @@ func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, e
 			}
 			return b.retell(transcript)
 		})
+	}
+	for _, text := range b.quoted {
+		if text != "" {
+			t.ending = append(t.ending, models.Message{Role: "user", Text: text})
+		}
 	}
 	if c := &turn.Activity.Conversation; !c.Personal() {
 		kind := "group chat"
@@ -528,6 +549,12 @@ func (b *plannerPrompt) system(ctx context.Context, turn *actions.Turn) (models.
 			text = strings.TrimRight(text, "\n") + "\n\n" + section.heading + b.own[section.name]
 		}
 	}
+	if b.monologue {
+		if !slices.Contains(b.prompt.Functions(), "actions") {
+			text = strings.TrimRight(text, "\n") + "\n\nActions:\n" + b.mark
+		}
+		text += "\n\n" + monologueRules
+	}
 	text += "\n\n" + clock
 	m := models.Message{Role: "system", Text: strings.ReplaceAll(text, b.mark, b.list)}
 	if b.brief != "" && strings.Contains(text, b.mark) {
@@ -561,10 +588,12 @@ func (b *plannerPrompt) offers(name string) bool {
 
 // retell writes an answer of an earlier turn in the planner's own format.
 func (b *plannerPrompt) retell(transcript string) []models.Message {
-	switch b.kind {
-	case tools:
+	switch {
+	case b.kind == tools:
 		return b.retellCalls(transcript)
-	case sequential:
+	case b.monologue:
+		return retellMonologue(transcript)
+	case b.kind == sequential:
 		if commands, _ := readTranscript(transcript); commands != nil {
 			transcript = plan.Plan{Commands: commands}.TranscriptXML()
 		}
@@ -602,6 +631,9 @@ func (b *plannerPrompt) results(turn *actions.Turn) (out []models.Message) {
 		}
 		if calls != nil {
 			out = append(out, withAnswers(round.Preface, calls...)...)
+		}
+		if b.monologue && round.Preface != "" && len(others) > 0 {
+			out = append(out, monologueMessage(jsontext.Value(round.Preface), others[0].Action, others[0].Entities))
 		}
 		if others != nil {
 			out = append(out, models.Message{Role: "system", Text: "Results of the last plan:\n" + listResults(others)})
@@ -659,7 +691,7 @@ func extendAll(ctx context.Context, turn *actions.Turn, all []actions.Extension)
 		if extra.Key != "" && extra.Offer != nil {
 			offers = append(offers, extra.Offer)
 		}
-		sum.Pinned = append(sum.Pinned, extra.Pinned...)
+		sum.Pinned, sum.Quoted = append(sum.Pinned, extra.Pinned...), append(sum.Quoted, extra.Quoted...)
 		if extra.Tell != nil {
 			tells = append(tells, extra.Tell)
 		}
@@ -721,7 +753,7 @@ func (b *plannerPrompt) extend(extra actions.Extra) (*plannerPrompt, error) {
 		}
 		now = *with
 	}
-	now.pinned, now.rephrase = extra.Pinned, extra.Tell
+	now.pinned, now.quoted, now.rephrase = extra.Pinned, extra.Quoted, extra.Tell
 	return &now, nil
 }
 

@@ -131,8 +131,8 @@ func TestConfigFaults(t *testing.T) {
 		},
 		{`{"completion": [], "augmentation": "sequence"}`, []string{"augmentation: got string, want object", "completion: got array, want object"}},
 		{
-			`{"augmentation": {"augmentation_type": "monologue", "data_sources": {"wiki": 900}}}`,
-			[]string{"augmentation.augmentation_type: value must be one of 'none', 'sequence', 'sequential', 'tools'", "augmentation.data_sources: maxProperties: got 1, want 0"},
+			`{"augmentation": {"augmentation_type": "chant", "data_sources": {"wiki": 900}}}`,
+			[]string{"augmentation.augmentation_type: value must be one of 'none', 'monologue', 'sequence', 'sequential', 'tools'", "augmentation.data_sources: maxProperties: got 1, want 0"},
 		},
 		{
 			`{"name": "p", "input_variables": [], "execution_settings": {}, "template_format": "handlebars"}`,

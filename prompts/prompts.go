@@ -44,7 +44,7 @@ type offer struct {
 // Config is the config.json of a prompt. A zero field is not set.
 type Config struct {
 	Description  string  `json:"-"`
-	Augmentation string  `json:"-"` // how the model plans: none, sequence, sequential or tools
+	Augmentation string  `json:"-"` // how the model plans: none, monologue, sequence, sequential or tools
 	Input        []Input `json:"-"` // parameters of a prompt action; nil: not an action
 
 	MaxTokens      int    `json:"max_tokens"`       // of the answer

@@ -29,6 +29,7 @@ const (
 // call it.
 var ownValues = map[string]texts.Text{
 	"history":       "what we said",
+	"facts":         "what you asked me to remember",
 	"targetedcards": "which messages only one person sees",
 	"approvals":     "approvals",
 	"reference":     "how I reach you",

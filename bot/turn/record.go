@@ -64,9 +64,10 @@ type Record struct {
 	// Remembered says that the turn is in the conversation's history.
 	Remembered bool `json:"remembered,omitzero"`
 	// Forgotten says that the person's data is deleted. Kept is what stays because it belongs to
-	// others, see [Turn.ForgetPerson].
+	// others, and Facts how many remembered facts were deleted, see [Turn.ForgetPerson].
 	Forgotten bool     `json:"forgotten,omitzero"`
 	Kept      []string `json:"kept,omitempty"`
+	Facts     int      `json:"facts,omitzero"`
 	// Audit is what is not in the log of the audit yet.
 	Audit []AuditEntry `json:"audit,omitempty"`
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/memory"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/texts"
@@ -601,18 +602,39 @@ const (
 	resetCommand  = "/reset"
 )
 
+// Forgot is what came of [Turn.ForgetPerson].
+type Forgot struct {
+	Keeps []string // what stays because it belongs to others, in the person's words
+	Facts int      // how many remembered facts were deleted, see package memory
+}
+
 // ForgetPerson deletes everything that the bot keeps about the person: first what
 // [actions.Registry.OnForget] is for, then their state, their personal conversations, and what they
-// said in others. It returns what stays because it belongs to others, in the person's words.
-// ForgetPerson saves the turn. After an error some of it may be deleted; call it again, in any turn.
-func (t *Turn) ForgetPerson(ctx context.Context) (keeps []string, err error) {
+// said in others. It reads back that remembered facts are gone. ForgetPerson saves the turn. After an
+// error some of it may be deleted; call it again, in any turn.
+func (t *Turn) ForgetPerson(ctx context.Context) (Forgot, error) {
 	if t.ReadOnly() {
-		return nil, errReadOnly
+		return Forgot{}, errReadOnly
 	}
 	if err := t.forgetPerson(ctx); err != nil {
-		return nil, fmt.Errorf("%w: %w", errNotForgotten, err)
+		return Forgot{}, fmt.Errorf("%w: %w", errNotForgotten, err)
 	}
-	return t.rec.Kept, nil
+	return Forgot{t.rec.Kept, t.rec.Facts}, nil
+}
+
+// errFactsLeft says that facts are still there after they were deleted.
+var errFactsLeft = errors.New("remembered facts are still there")
+
+// checkForgotten reads back that no remembered fact is left, if there were any.
+func (t *Turn) checkForgotten(ctx context.Context) error {
+	if t.rec.Facts == 0 {
+		return nil
+	}
+	left, err := t.engine.cfg.Store.Load(ctx, userKey(t.Activity))
+	if err == nil && memory.Count(left[0]) > 0 {
+		err = errFactsLeft
+	}
+	return err
 }
 
 func (t *Turn) forgetPerson(ctx context.Context) error {
@@ -637,6 +659,7 @@ func (t *Turn) forgetPerson(ctx context.Context) error {
 	if err := (requests{t}).forget(ctx); err != nil {
 		return err
 	}
+	t.rec.Facts = max(t.rec.Facts, memory.Count(t.User)) // a process that died may have deleted them
 	t.User.Delete()
 	if err := t.forgetHere(ctx); err != nil {
 		return err
@@ -649,6 +672,9 @@ func (t *Turn) forgetPerson(ctx context.Context) error {
 	}
 	// Save what stays before the list of places goes: a process that takes over could not find out.
 	if err := t.Save(ctx); err != nil {
+		return err
+	}
+	if err := t.checkForgotten(ctx); err != nil {
 		return err
 	}
 	if err := t.forgetElsewhere(ctx); err != nil {

@@ -235,7 +235,7 @@ func (c runCmd) bot(ctx context.Context, s *settings.Settings) (_ bottest.Config
 				return asked(ctx, turn, call)
 			}
 		}
-		cfg.Actions = of.Actions
+		cfg.Actions, cfg.Memory = of.Actions, s.Remembers()
 		if cfg.Planner, err = parts.Planner(ctx, settings.Sequence, of); err != nil {
 			return nil, err
 		}

@@ -177,6 +177,7 @@ func (t *talk) activity(kind activity.Type) *activity.Activity {
 		Type: kind, ID: rand.Text(), ChannelID: "console", ServiceURL: t.serviceURL,
 		Extra: jsontext.Value(fmt.Sprintf(`{"timestamp":%q,"localTimestamp":%q}`, now.UTC().Format(time.RFC3339Nano), now.Format(time.RFC3339Nano))),
 	}
+	a.From.AadObjectID, a.Conversation.TenantID = "console-user", "console" // the person has a memory
 	a.From.ID, a.From.Name, a.Recipient.ID, a.Recipient.Name = "console-user", "Terminal user", "bot", t.BotName
 	a.Conversation.ID, a.Conversation.ConversationType, a.Locale = t.conversation, "personal", t.Locale
 	return a

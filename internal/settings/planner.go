@@ -21,6 +21,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
+	"github.com/planbot-go/planbot/actions/memory"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/internal/entra"
 	"github.com/planbot-go/planbot/models"
@@ -95,6 +96,9 @@ func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, box *sandb
 	cfg.ResponseFormat, cfg.Functions = s.ResponseFormat, s.Bot.Functions
 	if cfg.Instructions, err = s.Instructions(); err != nil {
 		return nil, "", Fault{err}
+	}
+	if s.Remembers() { // before others, which may add actions
+		cfg.Extensions = append(cfg.Extensions, memory.Extension{})
 	}
 	if provider, about, err = s.newSkills(ctx, box); err != nil {
 		return nil, "", err

@@ -35,6 +35,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
+	"github.com/planbot-go/planbot/actions/memory"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/entra"
 	"github.com/planbot-go/planbot/internal/spelling"
@@ -133,6 +134,8 @@ type Settings struct {
 	HistoryTokens  int  `env:"BOT_HISTORY_TOKENS" else:"4000" help:"tokens that these may have; the oldest turns go first"`
 	HistorySummary bool `env:"BOT_HISTORY_SUMMARY" needs:"OPENAI_API_KEY,OPENAI_BASE_URL,AZURE_OPENAI_ENDPOINT" help:"true: after a reply, the model sums up older turns instead of forgetting them; that is a call of the model for each BOT_HISTORY_TURNS turns"`
 
+	Memory bool `env:"BOT_MEMORY" help:"true: the bot remembers facts that people ask it to, in personal chats; /memory shows them"`
+
 	UserTurns    int `env:"BOT_USER_TURNS_PER_MINUTE" else:"no limit" help:"messages of one person for which a model is asked, over all replicas"`
 	UserTokens   int `env:"BOT_USER_TOKENS_PER_DAY" else:"no limit" help:"tokens of one person's turns"`
 	TenantTurns  int `env:"BOT_TENANT_TURNS_PER_MINUTE" else:"no limit" help:"the same for all people of a tenant"`
@@ -201,6 +204,7 @@ type Bot struct {
 	Instructions string
 	Register     func(*actions.Registry)
 	Examples     []string
+	Memory       bool
 	Planner      string
 	Prompts      fs.FS
 	Functions    map[string]func(context.Context, *actions.Turn, []string) (any, error)
@@ -1031,7 +1035,7 @@ func (s *Settings) Actions() *actions.Registry {
 		s.Bot.Register(registry)
 	}
 	if s.Keep == nil || registry.Check() != nil {
-		return registry
+		return s.remembering(registry)
 	}
 	offers := make([]actions.Offer, len(s.Keep))
 	for i, name := range s.Keep {
@@ -1039,7 +1043,18 @@ func (s *Settings) Actions() *actions.Registry {
 	}
 	kept, _ := registry.Only(offers...) // they were looked up there
 	kept.Collect = true
-	return kept
+	return s.remembering(kept)
+}
+
+// Remembers reports whether the bot remembers facts about people.
+func (s *Settings) Remembers() bool { return s.Memory || s.Bot.Memory }
+
+// remembering adds the actions of the memory, if there is one.
+func (s *Settings) remembering(registry *actions.Registry) *actions.Registry {
+	if s.Remembers() {
+		memory.Register(registry)
+	}
+	return registry
 }
 
 // maxInstructions limits the bytes of the instructions.

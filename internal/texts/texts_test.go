@@ -13,6 +13,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/actions/memory"
 	"github.com/planbot-go/planbot/actions/reminders"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
@@ -24,6 +25,7 @@ func ofActions(t *testing.T) map[string]bool {
 	t.Helper()
 	registry := actions.New()
 	lists.Register(registry)
+	memory.Register(registry)
 	reminders.Register(registry)
 	provider, err := skills.NewProvider(skills.ProviderConfig{})
 	if err == nil {

@@ -24,10 +24,11 @@ const maxBytes = 1 << 20
 // own: on separate lines, or at the start or end of the text; never in a comment, a block quote or
 // another, broken plan. Several plans count only if they are equal. Decode takes linear time. It
 // does not know the actions: the plan must pass [Plan.Validate] before it runs.
-func Decode(text string) (Plan, error) { return decode(text, false) }
+func Decode(text string) (Plan, error) { return decode(text, false, false) }
 
-// decode reads a text; wrapped says that it came from a JSON string.
-func decode(text string, wrapped bool) (Plan, error) {
+// decode reads a text; wrapped says that it came from a JSON string, and monologue is for
+// [DecodeMonologue].
+func decode(text string, wrapped, monologue bool) (Plan, error) {
 	if len(text) > maxBytes {
 		return Plan{}, InvalidPlan.Faultf("the answer is longer than %d bytes", maxBytes)
 	}
@@ -37,7 +38,7 @@ func decode(text string, wrapped bool) (Plan, error) {
 		if wrapped {
 			return Plan{}, errWrapped
 		}
-		p, err := decode(inner, true)
+		p, err := decode(inner, true, monologue)
 		switch {
 		case err != nil:
 			return Plan{}, err
@@ -56,10 +57,18 @@ func decode(text string, wrapped bool) (Plan, error) {
 		return Plan{}, fault
 	}
 	a := newAnswer(text, done)
+	a.monologue = monologue
 	if fault := a.scan(); fault != nil {
 		return Plan{}, fault
 	}
-	return a.plan(wrapped)
+	if a.idle {
+		return Plan{}, errNoAction
+	}
+	p, err := a.plan(wrapped)
+	if a.thoughts != "" && p.LastDo() >= 0 {
+		p.Observe, p.Preface = true, a.thoughts
+	}
+	return p, err
 }
 
 // stringOfJSON matches the start of JSON encoded as a JSON string.
@@ -84,6 +93,13 @@ type answer struct {
 	thinking       bool // a reasoning tag was opened within a line and never closed
 	struck         bool // there was an HTML <s>, so </s> does not end the turn
 	quotedLine     int  // a line with a closing tag inside a quote; -1 for none
+
+	// For a monologue:
+	monologue bool
+	thoughts  string // of the last one that was read, as JSON; "": none was
+	idle      bool   // one has thoughts and no action
+
+	objects bool // any object counts, see [DecodeObject]
 
 	// For an answer to the sequential planner:
 	xml    bool
@@ -137,7 +153,7 @@ func (a *answer) restart(pos int) {
 	text = openFence(text, &a.done)
 	*a = answer{
 		text: text, done: a.done, jsonFirst: looksJSON(text), quotedLine: -1,
-		reader: reader{text: text, steps: a.reader.steps}, budget: a.budget, xml: a.xml,
+		reader: reader{text: text, steps: a.reader.steps}, budget: a.budget, xml: a.xml, monologue: a.monologue, objects: a.objects,
 	}
 }
 
@@ -305,6 +321,9 @@ func (a *answer) bracket(rest string) *Fault {
 		a.mark()
 		return nil
 	}
+	if a.monologue {
+		v = a.acted(v)
+	}
 	f := found{
 		start: start, end: r.pos, lineStart: a.lineStart, value: v, shape: shapeOf(v),
 		notes: r.notes, unclosed: r.unclosed, torn: r.torn, top: top,
@@ -318,7 +337,7 @@ func (a *answer) bracket(rest string) *Fault {
 		a.marks.torn = a.marks.torn || strings.ContainsFunc(a.text[start:r.pos], isQuote)
 		a.mark()
 		return nil
-	case f.shape >= commandShape || a.jsonFirst:
+	case f.shape >= commandShape || a.jsonFirst || a.objects:
 		a.found = append(a.found, f)
 		a.parts = append(a.parts, part{start, r.pos, true})
 	}
@@ -334,7 +353,7 @@ func (a *answer) bracket(rest string) *Fault {
 func (a *answer) unreadable(start, end int) *Fault {
 	r := &a.reader
 	closed := end < len(a.text) || strings.IndexByte("}]", a.text[end-1]) >= 0
-	meant := a.jsonFirst || planKey.MatchString(a.text[start:end])
+	meant := a.jsonFirst || planKey.MatchString(a.text[start:end]) || a.objects || a.monologue && monologueKey.MatchString(a.text[start:end])
 	near := a.text[min(r.pos, len(a.text)):]
 	switch first := strings.TrimLeftFunc(a.text[start:], func(c rune) bool { return c == '{' || c == '[' || isBlank(c) }); {
 	case meant && (r.cut || !closed):

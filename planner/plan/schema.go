@@ -53,29 +53,8 @@ func planForm(registry *actions.Registry, declared, grammar bool) (plan *form, s
 	if grammar {
 		response.MinLength, list.MinItems = 1, 1
 	}
-	type branch struct {
-		names  []any // of actions
-		shapes []*form
-	}
-	// A grammar has a branch for each shape. OpenAI's models need only one, and each costs 200 bytes.
-	var branches []branch
-	for _, action := range registry.All() {
-		f.root = action.ForModels()
-		entities := f.object(f.root)
-		f.orVariable(entities)
-		same := func(shape *form) bool { return reflect.DeepEqual(shape, entities) }
-		at := slices.IndexFunc(branches, func(b branch) bool { return !grammar || same(b.shapes[0]) })
-		if at < 0 {
-			at, branches = len(branches), append(branches, branch{})
-		}
-		b := &branches[at]
-		b.names = append(b.names, action.Name)
-		if !slices.ContainsFunc(b.shapes, same) {
-			b.shapes = append(b.shapes, entities)
-		}
-	}
 	commands := []*form{f.closed(property{name: "type", form: f.options(Say)}, property{name: "response", form: response})}
-	for _, b := range branches {
+	for _, b := range f.branches(registry, true) {
 		saveAs := ofType("string")
 		if grammar {
 			saveAs = f.options(variableNames("")...)
@@ -99,6 +78,35 @@ func planForm(registry *actions.Registry, declared, grammar bool) (plan *form, s
 		plan = typed(commands, planType)
 	}
 	return plan, !f.loose
+}
+
+// branch is a form of a call: some actions, with the forms of their entities.
+type branch struct {
+	names  []any // of actions
+	shapes []*form
+}
+
+// branches are the forms of calls. A grammar has a branch for each shape. OpenAI's models need only one,
+// and each costs 200 bytes.
+func (f *former) branches(registry *actions.Registry, variables bool) (branches []branch) {
+	for _, action := range registry.All() {
+		f.root = action.ForModels()
+		entities := f.object(f.root)
+		if variables {
+			f.orVariable(entities)
+		}
+		same := func(shape *form) bool { return reflect.DeepEqual(shape, entities) }
+		at := slices.IndexFunc(branches, func(b branch) bool { return !f.grammar || same(b.shapes[0]) })
+		if at < 0 {
+			at, branches = len(branches), append(branches, branch{})
+		}
+		b := &branches[at]
+		b.names = append(b.names, action.Name)
+		if !slices.ContainsFunc(b.shapes, same) {
+			b.shapes = append(b.shapes, entities)
+		}
+	}
+	return branches
 }
 
 // variableNames are the variable names of a grammar.
