@@ -73,19 +73,14 @@ func (r refusal) forPerson() error {
 	return errUnread
 }
 
-// Looked is how much of a file is shown.
-type Looked struct {
-	At, Of int  // so many pages or parts of so many
-	Pages  bool // or else parts
-}
-
 // Show returns of a text that Read returned what fits into so many tokens: all of it, or the parts that
-// have the question's words, and then those at its beginning, in the order of the file. It is empty if
-// the text is not one that Read returned.
-func (Files) Show(text []byte, question string, tokens int) (shown string, looked Looked) {
+// have the question's words, and then those at its beginning, in the order of the file. looked is how
+// many pages or, if pages is unset, parts of so many that is. shown is empty if the text is not one that
+// Read returned.
+func (Files) Show(text []byte, question string, tokens int) (shown string, looked, of int, pages bool) {
 	var kept fileText
 	if json.Unmarshal(text, &kept) != nil || len(kept.Parts) == 0 {
-		return "", Looked{}
+		return "", 0, 0, false
 	}
 	words := bm25.New(len(kept.Parts), func(i int) []string { return wordsOf(kept.Parts[i].Path + "\n" + kept.Parts[i].Text) })
 	var order []int
@@ -107,7 +102,8 @@ func (Files) Show(text []byte, question string, tokens int) (shown string, looke
 		taken = append(taken, i)
 	}
 	slices.Sort(taken)
-	return kept.write(taken), kept.looked(taken)
+	looked, of = kept.looked(taken)
+	return kept.write(taken), looked, of, kept.Pages > 0
 }
 
 // write writes the parts with the headings above them.
@@ -132,17 +128,17 @@ func (f *fileText) write(taken []int) string {
 }
 
 // looked counts the pages of the parts, or the parts.
-func (f *fileText) looked(taken []int) Looked {
+func (f *fileText) looked(taken []int) (looked, of int) {
 	if f.Pages == 0 {
-		return Looked{At: len(taken), Of: len(f.Parts)}
+		return len(taken), len(f.Parts)
 	}
 	if len(taken) == len(f.Parts) { // pages without text count as well
-		return Looked{At: f.Pages, Of: f.Pages, Pages: true}
+		return f.Pages, f.Pages
 	}
 	pages := map[string]bool{}
 	for _, i := range taken {
 		page, _, _ := strings.Cut(f.Parts[i].Path, pathMark)
 		pages[page] = true
 	}
-	return Looked{At: len(pages), Of: f.Pages, Pages: true}
+	return len(pages), f.Pages
 }

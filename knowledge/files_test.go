@@ -27,25 +27,25 @@ func TestFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shown, looked := files.Show(text, "How long is the warranty?", 500)
-	if !strings.Contains(shown, "warranty of the coffee machine") || looked.Of != 40 || !looked.Pages || looked.At < 2 || looked.At > 10 {
-		t.Errorf("%+v of\n%s", looked, shown)
+	shown, looked, of, byPage := files.Show(text, "How long is the warranty?", 500)
+	if !strings.Contains(shown, "warranty of the coffee machine") || of != 40 || !byPage || looked < 2 || looked > 10 {
+		t.Errorf("%d of %d\n%s", looked, of, shown)
 	}
 	if first, last := strings.Index(shown, "Page 1 "), strings.Index(shown, "warranty"); first < 0 || last < first || !strings.Contains(shown, "# page 31") || !strings.Contains(shown, "[…]") {
 		t.Errorf("the order or the headings are wrong:\n%s", shown)
 	}
-	if _, looked := files.Show(text, "", 1_000_000); looked.At != 40 || looked.Of != 40 {
-		t.Errorf("all of it is %+v", looked)
+	if _, looked, of, _ := files.Show(text, "", 1_000_000); looked != 40 || of != 40 {
+		t.Errorf("all of it is %d of %d", looked, of)
 	}
 	short, err := files.Read(t.Context(), "notes.md", []byte("---\naccess: 7\n---\n# Notes\n\nBuy milk.\u202e"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if shown, looked := files.Show(short, "?", 100); !strings.Contains(shown, "Buy milk.") || strings.Contains(shown, "\u202e") || looked.At != looked.Of || looked.Pages {
-		t.Errorf("%+v %q", looked, shown)
+	if shown, looked, of, byPage := files.Show(short, "?", 100); !strings.Contains(shown, "Buy milk.") || strings.Contains(shown, "\u202e") || looked != of || byPage {
+		t.Errorf("%d of %d %q", looked, of, shown)
 	}
-	if shown, looked := files.Show([]byte("nonsense"), "?", 100); shown != "" || looked.Of != 0 {
-		t.Errorf("%+v %q", looked, shown)
+	if shown, _, of, _ := files.Show([]byte("nonsense"), "?", 100); shown != "" || of != 0 {
+		t.Errorf("%d %q", of, shown)
 	}
 }
 

@@ -3,6 +3,7 @@ package turn
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -70,6 +71,24 @@ func (g guard) input(ctx context.Context) error {
 	return g.judge(ctx, moderation.Document, read...)
 }
 
+// attached judges what the model is about to see of what came with the message: as what a person said,
+// and as what may try to command the model.
+func (g guard) attached(ctx context.Context) error {
+	if g.off() {
+		return nil
+	}
+	var all []moderation.Piece
+	for _, a := range g.Attached {
+		if len(a.Picture) > 0 {
+			all = append(all, moderation.Piece{Kind: moderation.Image, Picture: a.Picture})
+		} else {
+			all = append(all, pieces(moderation.Said, []string{a.Text})...)
+			all = append(all, pieces(moderation.Document, []string{a.Text})...)
+		}
+	}
+	return g.pieces(ctx, all)
+}
+
 // plan judges what is left to run of the current plan.
 func (g guard) plan(ctx context.Context, p *plan.Progress) error {
 	if g.off() {
@@ -134,7 +153,10 @@ func (g guard) pieces(ctx context.Context, all []moderation.Piece) error {
 	}
 	all = slices.DeleteFunc(all, func(p moderation.Piece) bool {
 		hash := hashOf(p.Kind, p.Text)[:32]
-		skip := strings.TrimSpace(p.Text) == "" || slices.Contains(known, hash) || slices.Contains(asked, hash)
+		if len(p.Picture) > 0 {
+			hash = hashOf(p.Kind, sha256.Sum256(p.Picture))[:32]
+		}
+		skip := strings.TrimSpace(p.Text) == "" && len(p.Picture) == 0 || slices.Contains(known, hash) || slices.Contains(asked, hash)
 		if !skip {
 			asked = append(asked, hash)
 		}
@@ -193,8 +215,9 @@ func (g guard) flagged(ctx context.Context, all []moderation.Piece, verdict mode
 	})
 	say, done := flaggedSaid, ""
 	switch kind {
-	case moderation.Said:
-		g.Text, g.rec.Text = withheldText, withheldText
+	case moderation.Said, moderation.Image:
+		kind = moderation.Said
+		g.Text, g.rec.Text, g.Attached = withheldText, withheldText, nil
 	case moderation.Document:
 		say = flaggedDocument
 	default:

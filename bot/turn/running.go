@@ -34,6 +34,9 @@ func (x *execution) makePlan(ctx context.Context) error {
 	if r := (requests{x.Turn}); r.of() != nil {
 		return r.plan(ctx)
 	}
+	if tells, err := x.take(ctx); err != nil || tells {
+		return err
+	}
 	err := x.nextPlan(ctx)
 	if err == nil {
 		x.rec.Phase, x.progressed = running, true
@@ -63,6 +66,7 @@ func (x *execution) nextPlan(ctx context.Context) error {
 		return fmt.Errorf("plan: %w", err)
 	}
 	e.meter.plan(p)
+	p.Salvaged = p.Salvaged || run.Attached != nil && run.Attached.Quote
 	switch {
 	case len(p.Commands) == 0 && !x.shown():
 		return fmt.Errorf("plan: %w", errNoCommands)
@@ -130,13 +134,13 @@ func (x *execution) runCommands(ctx context.Context) error {
 			return err
 		}
 	}
-	outcomes := x.round().Outcomes
+	outcomes, run := x.round().Outcomes, x.rec.Run
 	switch owes := p.Owes() && !p.Plan.Observe; {
 	case owes && (x.rec.Run.Steps >= x.engine.cfg.MaxSteps || !x.withhold()):
 		return x.tellUnchanged(ctx)
 	case owes || p.Plan.Observe || tells(outcomes):
 		return x.planAgain()
-	case len(x.rec.Sent) == 0, x.rec.Stream != nil && x.rec.Stream.State == streamEnded: // always give an answer
+	case len(x.rec.Sent) == 0, run.Attached != nil && len(x.rec.Sent) == run.Attached.Sent, x.rec.Stream != nil && x.rec.Stream.State == streamEnded: // always give an answer
 		return x.sayLast(ctx, nil)
 	}
 	return x.conclude(nil, nil)
@@ -299,6 +303,7 @@ type execution struct {
 	begun   int    // how many of the next commands a dead process may have started
 	granted bool   // a person approved the current call
 	hushed  bool   // a hook blanked what was to be said
+	taken   bool   // this process has taken what came with the message
 
 	tokens map[string]connector.UserToken // of the person, by connection, for the current calls
 }
