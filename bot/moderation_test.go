@@ -449,3 +449,65 @@ func TestModerationIsOffByDefault(t *testing.T) {
 	b.say(flagged)
 	b.expect("You " + flagged)
 }
+
+// TestSentencesAppearOnceTheyHavePassed: what a person sees early was judged, sentence by sentence, each
+// with the end of what is before it. What is flagged is never seen, and what was seen is replaced.
+func TestSentencesAppearOnceTheyHavePassed(t *testing.T) {
+	for name, tt := range map[string]struct {
+		second, said string
+		wire         []string
+		asked        []string
+	}{
+		"passes": {
+			"There are two of them, Mia. Bye", "You have some lists here. There are two of them, Mia. Bye",
+			[]string{"streaming You have some lists here.", "streaming You have some lists here. There are two of them, Mia.", "final You have some lists here. There are two of them, Mia. Bye"},
+			[]string{"You have some lists here.", "You have some lists here. There are two of them, Mia.", "You have some lists here. There are two of them, Mia. Bye"},
+		},
+		"is flagged": {
+			"You are a " + flagged + ". Bye", heldBack,
+			[]string{"streaming You have some lists here.", "final You have some lists here.", "PUT " + heldBack},
+			[]string{"You have some lists here.", "You have some lists here. You are a " + flagged + "."},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
+			var asked []string
+			by := moderatorOf(func(p moderation.Piece) bool {
+				mu.Lock()
+				defer mu.Unlock()
+				if p.Kind == moderation.PlannedSay {
+					asked = append(asked, p.Text)
+				}
+				return strings.Contains(p.Text, flagged)
+			})
+			streamed(t, nil, func(t *testing.T, kit *bottest.Kit) {
+				kit.Model.Answers(writes(300*time.Millisecond, answerOpens+"You have some lists ", 600*time.Millisecond, "here. "+tt.second[:3],
+					3*time.Second, tt.second[3:], 6*time.Second, answerEnds))
+				mia := kit.Personal("Mia")
+				mia.Say("Which lists do I have?")
+				mia.Expect(tt.said)
+				expectWire(t, kit, tt.wire...)
+				mu.Lock()
+				defer mu.Unlock()
+				if diff := cmp.Diff(tt.asked, asked); diff != "" {
+					t.Error(diff)
+				}
+			}, func(c *bot.Config) { c.Moderation.Moderator = by })
+		})
+	}
+}
+
+// TestResultsOfAFlaggedTurn are kept from hooks, too: what was flagged may be in them.
+func TestResultsOfAFlaggedTurn(t *testing.T) {
+	t.Parallel()
+	ended := make(chan []actions.Outcome, 1)
+	m := newModerated(t, func(c *bot.Config) {
+		c.Hooks.TurnEnded = func(_ context.Context, t *bot.Turn, _ error) { ended <- t.Outcomes() }
+	})
+	m.model.Says(plan(saved(do("cite", `{}`), "B"), say("The book says: $B")))
+	m.say("cite it")
+	m.expect(heldBack + " Before that I did: Cite.")
+	if outcomes := <-ended; len(outcomes) != 1 || outcomes[0].Action != "cite" || outcomes[0].Text != "" || outcomes[0].Shown != "" {
+		t.Errorf("outcomes %+v", outcomes)
+	}
+}

@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
@@ -69,7 +70,7 @@ const (
 	maxTexts      = 5    // files of a message that are read, and files that are kept
 	fileTokens    = 4000 // of all texts of files that a turn shows
 	maxSound      = 25 << 20
-	maxHeard      = 10_000 // characters of what was heard
+	maxHeard      = 10_000 // bytes of what was heard
 	maxKept       = 20     // parts of a text that is kept
 	picturesAtOne = 2      // that a process decodes at once: each takes up to 200 MB
 	keepTextsFor  = time.Hour
@@ -250,6 +251,13 @@ func (t *attaching) name(i int, at activity.Attachment) string {
 	return t.Translate(aPicture, fmt.Sprint(n))
 }
 
+func shortened(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return spelling.Shorten(text, most)
+}
+
 func baseName(name string) string { return name[strings.LastIndexAny(name, `/\`)+1:] }
 
 // line is a line of the turn's text about a file, such as [file: "a.pdf"].
@@ -402,7 +410,7 @@ func (t *attaching) listen(ctx context.Context, i int, at activity.Attachment, e
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	text = spelling.Shorten(strings.TrimSpace(strings.ToValidUTF8(text, "")), maxHeard)
+	text = shortened(strings.TrimSpace(strings.ToValidUTF8(text, "")), maxHeard)
 	if err != nil || text == "" {
 		if err != nil {
 			zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("a voice message was not transcribed")
@@ -446,7 +454,7 @@ func (t *attaching) readFile(ctx context.Context, i int, at activity.Attachment,
 	hash := hex.EncodeToString(sum[:])
 	t.lines[i] = t.line("file", at)
 	t.read = append(t.read, readText{keptText{
-		Name: spelling.Shorten(strings.ToValidUTF8(baseName(at.Name), "?"), 200), SHA256: hash, Size: len(content), ID: t.keptID(i),
+		Name: shortened(strings.ToValidUTF8(baseName(at.Name), "?"), 200), SHA256: hash, Size: len(content), ID: t.keptID(i),
 	}, i, text})
 	return nil
 }
@@ -611,7 +619,9 @@ func isFile(at activity.Attachment) bool {
 	case at.ContentType == fileInfo, at.ContentType == "reference", strings.HasPrefix(at.ContentType, "audio/"):
 		return true
 	case strings.HasPrefix(at.ContentType, "text/html"):
-		return at.ContentURL == "" && fileMark.Match(at.Content)
+		var text string
+		_ = json.Unmarshal(at.Content, &text) // something else has no mark
+		return at.ContentURL == "" && fileMark.MatchString(text)
 	}
 	return !isPicture(at) && at.ContentURL != "" && !strings.HasPrefix(at.ContentType, "application/vnd.microsoft.")
 }

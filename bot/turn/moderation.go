@@ -22,8 +22,8 @@ import (
 // Moderation says who judges what people say and what the bot is about to say and do. A message is
 // judged before the planner or the history gets it, a plan as a whole before its first command runs,
 // and a text with variables when they are filled in. What is flagged ends the turn with one sentence
-// and is kept nowhere. While there is a Moderator, nobody sees an answer before it is whole. The zero
-// value: nobody judges.
+// and is kept nowhere. Where people see answers while they are written, each sentence is held back until it
+// has passed. The zero value: nobody judges.
 type Moderation struct {
 	Moderator moderation.Moderator // nil: nobody judges
 	// FailOpen lets through what could not be judged. false: the turn fails with an error that wraps
@@ -165,7 +165,11 @@ func (g guard) pieces(ctx context.Context, all []moderation.Piece) error {
 	if len(all) == 0 {
 		return nil
 	}
-	verdict, err := g.ask(ctx, all)
+	verdict := g.stream.flaggedEarly()
+	err := error(nil)
+	if kind := all[0].Kind; !verdict.Flagged() || kind != moderation.PlannedSay && kind != moderation.PlannedEntity {
+		verdict, err = g.ask(ctx, all)
+	}
 	switch open := g.engine.cfg.Moderation.FailOpen; {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()

@@ -102,6 +102,7 @@ func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
 	defer cancel()
 	x.does(thinking, false)
 	defer x.does("", false)
+	defer x.stream.settleDraft()
 	ask := func(ctx context.Context) (plan.Plan, error) { return x.engine.cfg.Planner.Plan(ctx, x.Turn.Turn) }
 	if hook := x.engine.cfg.Hooks.Plan; hook == nil {
 		p, err = ask(ctx)
