@@ -19,6 +19,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/bottest"
@@ -464,7 +465,7 @@ func TestSentencesAppearOnceTheyHavePassed(t *testing.T) {
 			[]string{"You have some lists here.", "You have some lists here. There are two of them, Mia.", "You have some lists here. There are two of them, Mia. Bye"},
 		},
 		"is flagged": {
-			"You are a " + flagged + ". Bye", heldBack,
+			"You are a " + flagged + ". Bye", "You have some lists here.",
 			[]string{"streaming You have some lists here.", "final You have some lists here.", "PUT " + heldBack},
 			[]string{"You have some lists here.", "You have some lists here. You are a " + flagged + "."},
 		},
@@ -509,5 +510,25 @@ func TestResultsOfAFlaggedTurn(t *testing.T) {
 	m.expect(heldBack + " Before that I did: Cite.")
 	if outcomes := <-ended; len(outcomes) != 1 || outcomes[0].Action != "cite" || outcomes[0].Text != "" || outcomes[0].Shown != "" {
 		t.Errorf("outcomes %+v", outcomes)
+	}
+}
+
+// TestCardsAreJudged before anybody sees them, though an action made them: words of the model may be in
+// them.
+func TestCardsAreJudged(t *testing.T) {
+	t.Parallel()
+	m := newModerated(t)
+	actions.Add(m.actions, "draw", "Draws a card", func(_ context.Context, _ *actions.Turn, in struct {
+		First string `json:"first"`
+	},
+	) (actions.Result, error) {
+		return actions.Card(activity.Card{Fallback: "a card", Body: []any{activity.TextBlock{Text: in.First + "bian"}}}, "drawn"), nil
+	})
+	m.model.Says(plan(do("draw", `{"first":"gro"}`)))
+	m.say("draw")
+	m.expect(heldBack + " Before that I did: Draw.")
+	m.connector.None(t)
+	if asked := m.by.asked(); !slices.Contains(asked, flagged) || slices.Contains(asked, "TextBlock") {
+		t.Errorf("asked about %q", asked)
 	}
 }

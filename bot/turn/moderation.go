@@ -11,9 +11,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/models/moderation"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -112,6 +114,42 @@ func (g guard) call(ctx context.Context, index int) error {
 		return nil //nolint:nilerr // the check of the call says so
 	}
 	return g.judge(ctx, moderation.PlannedEntity, textsIn(c.Entities)...)
+}
+
+// cards judges what people read on the cards of results.
+func (g guard) cards(ctx context.Context, cards []activity.Card) error {
+	if g.off() || len(cards) == 0 {
+		return nil
+	}
+	var all []string
+	for _, card := range cards {
+		var content any
+		_ = json.Unmarshal(card.Attachment().Content, &content) // it was encoded here
+		all = append(append(all, card.Fallback), shownIn(content)...)
+	}
+	return g.judge(ctx, moderation.PlannedSay, all...)
+}
+
+// readOn are the fields of a card that people read.
+var readOn = []string{"text", "title", "subtitle", "value", "label", "placeholder", "altText", "fallbackText", "errorMessage", "tooltip", "name"}
+
+// shownIn lists the texts of a card that people read.
+func shownIn(card any) (all []string) {
+	switch card := card.(type) {
+	case []any:
+		for _, one := range card {
+			all = append(all, shownIn(one)...)
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(card)) {
+			if text, ok := card[name].(string); !ok {
+				all = append(all, shownIn(card[name])...)
+			} else if slices.Contains(readOn, name) {
+				all = append(all, text)
+			}
+		}
+	}
+	return all
 }
 
 // textsIn lists the texts of a JSON value.

@@ -610,6 +610,7 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 	again := false
 	var stop, lost error
 	var shown []*activity.Activity
+	var drawn []activity.Card
 	for i := range calls {
 		c := &calls[i]
 		x.rec.Run.Steps++
@@ -635,6 +636,7 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 			}
 		}
 		x.record(c)
+		drawn = append(drawn, c.result.Cards()...)
 		shown = append(shown, x.cards(ctx, c.result.Cards())...)
 		if !c.result.Failed() {
 			shown = append(shown, c.offers...)
@@ -651,6 +653,9 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 	}
 	x.outside = x.outside || x.bot != nil && changed(x.bot) // saved before the next step, so that turns elsewhere seldom meet it
 	err := cmp.Or(ctx.Err(), lost, stop, x.circles())
+	if err == nil {
+		err = guard{x}.cards(ctx, drawn)
+	}
 	if again {
 		x.leaveOut()
 		err = cmp.Or(err, x.planAgain())
