@@ -474,7 +474,8 @@ func (s *stream) end() {
 	s.hold()
 	s.quit()
 	<-s.ended
-	s.mu.Lock() // from here on nothing is asked any more
+	s.mu.Lock()
+	s.asked = nil // from here on nothing is asked any more
 	s.mu.Unlock()
 	s.judging.Wait()
 }
