@@ -124,7 +124,7 @@ func newModerated(t *testing.T, change ...func(*bot.Config)) *moderated {
 func (m *moderated) keptNothing() {
 	m.Helper()
 	m.until("that the turn is over", func() bool { _, id, _ := m.record(`"id"`); return id == "" })
-	for where, text := range map[string]string{"the log": m.log.String(), "Redis": m.redis.Dump(), "the metrics": fmt.Sprint(m.gather(m.metrics))} {
+	for where, text := range map[string]string{"the log": m.log.String(), "Redis": m.kept(), "the metrics": fmt.Sprint(m.gather(m.metrics))} {
 		if strings.Contains(text, flagged) || strings.Contains(text, "key-of-the-moderator") {
 			m.Errorf("%s has what was flagged, or the key:\n%s", where, text)
 		}
