@@ -21,6 +21,10 @@ var (
 	ErrFileTooLarge = errors.New("the file is larger than 20 MB")
 	// ErrFileDenied says that the person may not open the file, or has not allowed the bot to.
 	ErrFileDenied = errors.New("the person may not open this file, or has not allowed the bot to")
+	// ErrFileNoText says that a document has pages and no text, as a scan has.
+	ErrFileNoText = errors.New("the file has no text, as a scan has")
+	// ErrFileLocked says that a file needs a password.
+	ErrFileLocked = errors.New("the file needs a password")
 )
 
 // maxFile is how many bytes a file for a person may have. The bot stores it until they take it.
@@ -37,6 +41,16 @@ type File struct {
 	// Content is all of it. nil: Fetch gets it.
 	Content []byte
 	Fetch   func(ctx context.Context) ([]byte, error)
+}
+
+// Attached is what a model is shown of a file that a person sent: a picture, or text.
+type Attached struct {
+	Name string // of the file; "": it has none
+	// Picture is a PNG or JPEG, as Type says, and About describes it: "image: 1024×768 png".
+	Picture     []byte
+	Type, About string
+	// Text is from the file. The person may not have written it, so it is to be quoted.
+	Text string
 }
 
 // Open returns a reader of the file, whose Size is the file's. A file that a person sent is downloaded

@@ -28,6 +28,10 @@ type Turn struct {
 	// only in personal chats, to an app whose manifest says supportsFiles. nil: none.
 	Files []File
 
+	// Attached is what of the files a model is to be shown, in their order. A bot fills it in before it
+	// plans, if it is set up for that. Nothing of it is saved. nil: nothing.
+	Attached []Attached
+
 	// Conversation is the state of the whole conversation: in a channel, of all its threads. Thread
 	// is the state of one thread; outside channels it is the same as Conversation, but for a private
 	// question ([activity.Activity.Targeted]), which has a thread of its own. User is the

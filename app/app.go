@@ -46,6 +46,7 @@ import (
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/otlp"
 	"github.com/planbot-go/planbot/internal/settings"
+	"github.com/planbot-go/planbot/knowledge"
 	"github.com/planbot-go/planbot/manifest"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/state"
@@ -346,6 +347,16 @@ func (p *program) assemble(ctx context.Context) error {
 	cfg.Requests, cfg.Memory = p.own.Agents != nil, p.Remembers()
 	if moderator != nil {
 		cfg.Moderation = turn.Moderation{Moderator: moderator, FailOpen: p.ModerationFail == "open"}
+	}
+	if p.Attachments == "shown" {
+		listen, err := p.Transcriber()
+		if err != nil {
+			return cli.Usage(fmt.Errorf("BOT_TRANSCRIBE_MODEL: %w", err))
+		}
+		cfg.Attachments = turn.Attachments{Shown: true, Files: knowledge.Files{}, Keep: cmp.Or(p.FilesKeep, -1)}
+		if listen != nil {
+			cfg.Attachments.Transcribe = listen.Transcribe
+		}
 	}
 	if maker.Skills != nil {
 		cfg.Skills = maker.Skills

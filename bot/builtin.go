@@ -239,6 +239,9 @@ func (b *builtins) reset(ctx context.Context, t *Turn) error {
 		b.cfg.Skills.Reset(t.Turn)
 	}
 	b.cfg.Actions.Reset(t.Turn)
+	if err := t.ForgetFiles(ctx); err != nil {
+		return err
+	}
 	if err := t.ForgetApprovals(ctx); err != nil {
 		return err
 	}

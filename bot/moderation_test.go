@@ -19,6 +19,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/bottest"
@@ -123,7 +124,7 @@ func newModerated(t *testing.T, change ...func(*bot.Config)) *moderated {
 func (m *moderated) keptNothing() {
 	m.Helper()
 	m.until("that the turn is over", func() bool { _, id, _ := m.record(`"id"`); return id == "" })
-	for where, text := range map[string]string{"the log": m.log.String(), "Redis": m.redis.Dump(), "the metrics": fmt.Sprint(m.gather(m.metrics))} {
+	for where, text := range map[string]string{"the log": m.log.String(), "Redis": m.kept(), "the metrics": fmt.Sprint(m.gather(m.metrics))} {
 		if strings.Contains(text, flagged) || strings.Contains(text, "key-of-the-moderator") {
 			m.Errorf("%s has what was flagged, or the key:\n%s", where, text)
 		}
@@ -448,4 +449,86 @@ func TestModerationIsOffByDefault(t *testing.T) {
 	b.model.Says(plan(say("You " + flagged)))
 	b.say(flagged)
 	b.expect("You " + flagged)
+}
+
+// TestSentencesAppearOnceTheyHavePassed: what a person sees early was judged, sentence by sentence, each
+// with the end of what is before it. What is flagged is never seen, and what was seen is replaced.
+func TestSentencesAppearOnceTheyHavePassed(t *testing.T) {
+	for name, tt := range map[string]struct {
+		second, said string
+		wire         []string
+		asked        []string
+	}{
+		"passes": {
+			"There are two of them, Mia. Bye", "You have some lists here. There are two of them, Mia. Bye",
+			[]string{"streaming You have some lists here.", "streaming You have some lists here. There are two of them, Mia.", "final You have some lists here. There are two of them, Mia. Bye"},
+			[]string{"You have some lists here.", "You have some lists here. There are two of them, Mia.", "You have some lists here. There are two of them, Mia. Bye"},
+		},
+		"is flagged": {
+			"You are a " + flagged + ". Bye", "You have some lists here.",
+			[]string{"streaming You have some lists here.", "final You have some lists here.", "PUT " + heldBack},
+			[]string{"You have some lists here.", "You have some lists here. You are a " + flagged + "."},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
+			var asked []string
+			by := moderatorOf(func(p moderation.Piece) bool {
+				mu.Lock()
+				defer mu.Unlock()
+				if p.Kind == moderation.PlannedSay {
+					asked = append(asked, p.Text)
+				}
+				return strings.Contains(p.Text, flagged)
+			})
+			streamed(t, nil, func(t *testing.T, kit *bottest.Kit) {
+				kit.Model.Answers(writes(300*time.Millisecond, answerOpens+"You have some lists ", 600*time.Millisecond, "here. "+tt.second[:3],
+					3*time.Second, tt.second[3:], 6*time.Second, answerEnds))
+				mia := kit.Personal("Mia")
+				mia.Say("Which lists do I have?")
+				mia.Expect(tt.said)
+				expectWire(t, kit, tt.wire...)
+				mu.Lock()
+				defer mu.Unlock()
+				if diff := cmp.Diff(tt.asked, asked); diff != "" {
+					t.Error(diff)
+				}
+			}, func(c *bot.Config) { c.Moderation.Moderator = by })
+		})
+	}
+}
+
+// TestResultsOfAFlaggedTurn are kept from hooks, too: what was flagged may be in them.
+func TestResultsOfAFlaggedTurn(t *testing.T) {
+	t.Parallel()
+	ended := make(chan []actions.Outcome, 1)
+	m := newModerated(t, func(c *bot.Config) {
+		c.Hooks.TurnEnded = func(_ context.Context, t *bot.Turn, _ error) { ended <- t.Outcomes() }
+	})
+	m.model.Says(plan(saved(do("cite", `{}`), "B"), say("The book says: $B")))
+	m.say("cite it")
+	m.expect(heldBack + " Before that I did: Cite.")
+	if outcomes := <-ended; len(outcomes) != 1 || outcomes[0].Action != "cite" || outcomes[0].Text != "" || outcomes[0].Shown != "" {
+		t.Errorf("outcomes %+v", outcomes)
+	}
+}
+
+// TestCardsAreJudged before anybody sees them, though an action made them: words of the model may be in
+// them.
+func TestCardsAreJudged(t *testing.T) {
+	t.Parallel()
+	m := newModerated(t)
+	actions.Add(m.actions, "draw", "Draws a card", func(_ context.Context, _ *actions.Turn, in struct {
+		First string `json:"first"`
+	},
+	) (actions.Result, error) {
+		return actions.Card(activity.Card{Fallback: "a card", Body: []any{activity.TextBlock{Text: in.First + "bian"}}}, "drawn"), nil
+	})
+	m.model.Says(plan(do("draw", `{"first":"gro"}`)))
+	m.say("draw")
+	m.expect(heldBack + " Before that I did: Draw.")
+	m.connector.None(t)
+	if asked := m.by.asked(); !slices.Contains(asked, flagged) || slices.Contains(asked, "TextBlock") {
+		t.Errorf("asked about %q", asked)
+	}
 }

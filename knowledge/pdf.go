@@ -43,7 +43,7 @@ func readPDF(ctx context.Context, data []byte) (*read, error) {
 	case pages < 1:
 		return nil, unreadable
 	}
-	r := &read{title: oneLine(file.Trailer().Key("Info").Key("Title").Text())}
+	r := &read{pages: pages, title: oneLine(file.Trailer().Key("Info").Key("Title").Text())}
 	left := maxCharacters
 	for number := 1; number <= pages; number++ {
 		if err := ctx.Err(); err != nil {

@@ -39,6 +39,7 @@ type read struct {
 	updated    time.Time
 	access     []string // that the file itself states; nil: it states none
 	blocks     []block
+	pages      int // 0: it has none
 }
 
 // size counts the characters of the text.

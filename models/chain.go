@@ -278,8 +278,8 @@ func (e *Error) passing() bool {
 func (e *Error) unreadable() bool { return e.Code == codeMalformed || e.Code == codeTooLarge }
 
 // withoutOldTurns returns the request without the earlier turns, or nil if there are none. It keeps
-// the system messages at the start, and the last turn: the person's text, the system messages right
-// before it, and everything after.
+// the system messages at the start, and the last turn: the person's text, the messages of the system
+// and the person right before it, and everything after.
 func (r *Request) withoutOldTurns() *Request {
 	from, end := 0, len(r.Messages)-1
 	for from < len(r.Messages) && r.Messages[from].Role == "system" {
@@ -288,7 +288,7 @@ func (r *Request) withoutOldTurns() *Request {
 	for end >= 0 && r.Messages[end].Role != "user" {
 		end--
 	}
-	for end > 0 && r.Messages[end-1].Role == "system" {
+	for end > 0 && (r.Messages[end-1].Role == "system" || r.Messages[end-1].Role == "user") {
 		end--
 	}
 	if end <= from {

@@ -8,12 +8,13 @@ package models
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"time"
 )
 
-// Message is one message of a prompt. A message without text and calls is not sent, because servers
+// Message is one message of a prompt. A message without text, pictures and calls is not sent, because servers
 // refuse it, unless it answers a call.
 type Message struct {
 	// Role is system (the runtime: instructions, results of actions), user (the person), assistant
@@ -23,12 +24,30 @@ type Message struct {
 	// WithSchema replaces Text when the schema of the request's [Format] is sent along, so that
 	// nothing is said twice. "": Text.
 	WithSchema string
+	// Pictures come with the text of a user message. Give them only to a model that sees.
+	Pictures []Picture
 
 	// Calls are the calls that the model made, in an assistant message. Each must be answered by
 	// its own message with the call's id, right after it.
 	Calls []Call
 	// CallID is the id of the call that a tool message answers.
 	CallID string
+}
+
+// Picture is a picture in a message.
+type Picture struct {
+	Type string // image/png, image/jpeg or another type that the model takes
+	Data []byte
+	// About stands for the picture in logs and recordings, such as "image: 1024×768 png".
+	About string
+}
+
+// MarshalJSON writes About, so that no log has a picture in it.
+func (p Picture) MarshalJSON() ([]byte, error) { return json.Marshal(p.About) }
+
+// url has the whole picture in it.
+func (p Picture) url() string {
+	return "data:" + p.Type + ";base64," + base64.StdEncoding.EncodeToString(p.Data)
 }
 
 // Tool is a function that the model may call. Name has at most 64 letters, digits, _ and -. Schema

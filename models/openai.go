@@ -526,7 +526,7 @@ func arrange(messages []Message, system string) []Message {
 	}
 	out := make([]Message, 0, len(messages))
 	for _, m := range messages {
-		if m.Text == "" && len(m.Calls) == 0 && m.Role != "tool" {
+		if m.Text == "" && len(m.Calls) == 0 && len(m.Pictures) == 0 && m.Role != "tool" {
 			continue
 		}
 		var last *Message
@@ -542,6 +542,7 @@ func arrange(messages []Message, system string) []Message {
 		switch {
 		case last != nil && last.Role == m.Role && m.Role != "tool" && len(last.Calls) == 0:
 			last.Text, last.Calls = strings.TrimSpace(last.Text+"\n\n"+m.Text), m.Calls
+			last.Pictures = slices.Concat(last.Pictures, m.Pictures)
 		case last != nil && last.Role == "tool" && m.Role == "user":
 			out = append(out, Message{Role: "assistant", Text: noAnswer}, m)
 		default:
@@ -559,8 +560,10 @@ func wireMessages(messages []Message) []openai.ChatCompletionMessage {
 		switch {
 		case m.Role == "tool":
 			wire.ToolCallID, wire.Content = m.CallID, cmp.Or(m.Text, noText)
-		case m.Text == "" && len(m.Calls) == 0:
+		case m.Text == "" && len(m.Calls) == 0 && len(m.Pictures) == 0:
 			continue
+		case len(m.Pictures) > 0: // either content or parts, never both
+			wire.Content, wire.MultiContent = "", wireParts(m)
 		}
 		for _, c := range m.Calls {
 			if !isObject(c.Arguments) { // many servers and chat templates parse them, and fail on anything else
@@ -573,6 +576,17 @@ func wireMessages(messages []Message) []openai.ChatCompletionMessage {
 		out = append(out, wire)
 	}
 	return out
+}
+
+// wireParts writes a message with pictures.
+func wireParts(m Message) (parts []openai.ChatMessagePart) {
+	if m.Text != "" {
+		parts = append(parts, openai.ChatMessagePart{Type: openai.ChatMessagePartTypeText, Text: m.Text})
+	}
+	for _, p := range m.Pictures {
+		parts = append(parts, openai.ChatMessagePart{Type: openai.ChatMessagePartTypeImageURL, ImageURL: &openai.ChatMessageImageURL{URL: p.url()}})
+	}
+	return parts
 }
 
 // wireName turns an earlier call's name into one that servers accept: models make up names, but
@@ -709,16 +723,27 @@ var asBody = jsonv2.JoinOptions(
 	jsontext.AllowInvalidUTF8(true),
 	jsonv2.Deterministic(true),
 	jsonv2.WithMarshalers(jsonv2.MarshalToFunc(func(out *jsontext.Encoder, m openai.ChatCompletionMessage) error {
-		return jsonv2.MarshalEncode(out, bodyMessage{m.Role, m.Content, m.ToolCalls, m.ToolCallID})
+		return jsonv2.MarshalEncode(out, bodyMessage{m.Role, contentOf(m), m.ToolCalls, m.ToolCallID})
 	})),
 )
 
 // bodyMessage has the fields that [wireMessages] fills in.
 type bodyMessage struct {
 	Role       string            `json:"role"`
-	Content    string            `json:"content,omitempty"`
+	Content    any               `json:"content,omitempty"` // a text or parts
 	ToolCalls  []openai.ToolCall `json:"tool_calls,omitempty"`
 	ToolCallID string            `json:"tool_call_id,omitempty"`
+}
+
+// contentOf is a message's text or its parts; nil: it has neither.
+func contentOf(m openai.ChatCompletionMessage) any {
+	switch {
+	case len(m.MultiContent) > 0:
+		return m.MultiContent
+	case m.Content != "":
+		return m.Content
+	}
+	return nil
 }
 
 // doer sends the client library's requests. It uses the transport directly, so nothing follows a

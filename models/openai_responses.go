@@ -66,12 +66,26 @@ func (r responses) complete(ctx context.Context, req openai.ChatCompletionReques
 	return res, nil
 }
 
+// responseParts translates the parts of a message.
+func responseParts(parts []openai.ChatMessagePart) (all []map[string]string) {
+	for _, p := range parts {
+		if p.ImageURL != nil {
+			all = append(all, map[string]string{"type": "input_image", "image_url": p.ImageURL.URL})
+		} else {
+			all = append(all, map[string]string{"type": "input_text", "text": p.Text})
+		}
+	}
+	return all
+}
+
 // responseInput translates messages.
 func responseInput(messages []openai.ChatCompletionMessage) (input []any) {
 	for _, m := range messages {
 		switch {
 		case m.Role == openai.ChatMessageRoleTool:
 			input = append(input, openai.ResponseFunctionCallOutput{Type: "function_call_output", CallID: m.ToolCallID, Output: m.Content})
+		case len(m.MultiContent) > 0:
+			input = append(input, openai.ResponseInputMessage{Role: m.Role, Content: responseParts(m.MultiContent)})
 		case m.Content != "":
 			input = append(input, openai.ResponseInputMessage{Role: m.Role, Content: m.Content})
 		}

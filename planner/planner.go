@@ -75,6 +75,10 @@ type Config struct {
 	// when the planner is made and when a prompt has changed. nil: a prompt must not name a model.
 	Named func(name string) (models.Model, error)
 
+	// Sees says that Model, and those that Named returns, take pictures. Those of a message are in the
+	// prompts whose config.json has include_images, as the embedded ones have.
+	Sees bool
+
 	// HistoryTokens limits the history in the prompt. 0: 4000.
 	HistoryTokens int
 	// MaxRepairs is how many times the model may correct a plan that cannot run. 0: 2; negative:
@@ -255,6 +259,12 @@ func (p *Planner) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, erro
 			request.Tools = nil
 		}
 	}
+}
+
+// Sees reports whether the model is shown the pictures of messages: it takes some, and the prompt
+// includes them.
+func (p *Planner) Sees(ctx context.Context) bool {
+	return p.cfg.Sees && p.prompt.get(ctx).prompt.Config.IncludeImages
 }
 
 // draft returns the Stream of a request: it finds in each answer the text that the person may see

@@ -101,6 +101,7 @@ type promptTask struct {
 	modelPrompt
 	description string
 	main        string // the parameter that is {{$input}}; "": none
+	sees        bool   // the model gets the pictures of the person's message
 }
 
 // newPromptTasks checks cfg, and a prompt against an action with these parameters.
@@ -125,6 +126,7 @@ func newPromptTask(description string, cfg Config, prompt *prompts.Prompt, param
 			maxTokens: cmp.Or(cfg.MaxTokens, defaultMaxTokens), historyTokens: defaultHistoryTokens,
 		},
 		description: cmp.Or(description, prompt.Config.Description),
+		sees:        cfg.Sees && prompt.Config.IncludeImages,
 	}
 	if slices.Contains(parameters, "input") || len(parameters) == 1 {
 		t.main = parameters[max(0, slices.Index(parameters, "input"))]
@@ -227,8 +229,12 @@ func (t *promptTask) answer(ctx context.Context, turn *actions.Turn, inputs map[
 	if wanted(t.prompt.Config.IncludeHistory) {
 		in.summary, in.history = summaryOf(turn), historyOf(turn, spoken)
 	}
-	if text != "" {
-		in.ending = append(in.ending, models.Message{Role: "user", Text: text})
+	said := models.Message{Role: "user", Text: text}
+	if t.sees {
+		said.Pictures = picturesOf(turn.Attached)
+	}
+	if said.Text != "" || len(said.Pictures) > 0 {
+		in.ending = append(in.ending, said)
 	}
 	request := t.request()
 	if request.Messages, err = t.fit(in, nil, nil); err != nil {

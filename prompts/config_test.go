@@ -121,10 +121,10 @@ func TestConfigFaults(t *testing.T) {
 			},
 		},
 		{
-			`{"completion": {"stop_sequences": ["a","b","c","d","e"], "include_history": "yes", "include_images": true, "completion_type": "text", "model": " ", "tool_choice": {"type":"function"}, "echo": 1}}`,
+			`{"completion": {"stop_sequences": ["a","b","c","d","e"], "include_history": "yes", "include_images": 1, "completion_type": "text", "model": " ", "tool_choice": {"type":"function"}, "echo": 1}}`,
 			[]string{
 				"completion.completion_type: value must be 'chat'", "completion.include_history: got string, want boolean",
-				"completion.include_images: value must be false", "completion.model: ' ' does not match pattern",
+				"completion.include_images: got number, want boolean", "completion.model: ' ' does not match pattern",
 				"completion.stop_sequences: maxItems: got 5, want 4", "completion.tool_choice: value must be one of 'auto', 'required', 'none'",
 				"completion: additional properties 'echo' not allowed",
 			},

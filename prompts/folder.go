@@ -107,7 +107,7 @@ func readTemplate(fsys fs.FS, name string) ([]node, error) {
 	return t.nodes, err
 }
 
-//go:embed */prompt.txt
+//go:embed */prompt.txt */config.json
 var embedded embed.FS
 
 // Library is a set of prompts by name. After loading, only [Library.Reload] changes it. It is safe

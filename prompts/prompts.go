@@ -59,6 +59,7 @@ type Config struct {
 
 	IncludeHistory *bool `json:"include_history"` // earlier turns
 	IncludeInput   *bool `json:"include_input"`   // the person's text, as a separate message
+	IncludeImages  bool  `json:"include_images"`  // pictures of the person's message, for a model that sees
 
 	ToolChoice    string `json:"tool_choice"`         // auto, required or none
 	ParallelCalls *bool  `json:"parallel_tool_calls"` // more than one tool call at a time

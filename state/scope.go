@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -24,15 +25,16 @@ import (
 // Save detects the change by comparing the value's encoding with the loaded one.
 type Scope struct {
 	key       Key
-	version   string   // start of the stored document; "" if there is none
-	writtenAt int64    // Unix seconds of its last write; 0 if there is none
-	stored    string   // the document as loaded or last saved; "" if there is none or it could not be parsed
-	values    []value  // in document order, then in order of first use
-	unsure    []string // versions that saves without a reply may have left
-	deleted   bool     // by Delete, and not saved since
-	rebases   int      // how often others' changes were merged in
-	fault     error    // the whole document is unusable
-	load      func()   // loads the document, see [Store.LoadLater]; nil: it is loaded
+	version   string        // start of the stored document; "" if there is none
+	writtenAt int64         // Unix seconds of its last write; 0 if there is none
+	stored    string        // the document as loaded or last saved; "" if there is none or it could not be parsed
+	values    []value       // in document order, then in order of first use
+	unsure    []string      // versions that saves without a reply may have left
+	deleted   bool          // by Delete, and not saved since
+	rebases   int           // how often others' changes were merged in
+	fault     error         // the whole document is unusable
+	lasts     time.Duration // how long Redis keeps it after a save; 0: [Config.TTL]
+	load      func()        // loads the document, see [Store.LoadLater]; nil: it is loaded
 }
 
 // value is one named value. Until it is asked for it has no live pointer and keeps its stored form.
@@ -154,6 +156,11 @@ func (s *Scope) Remove(name string) {
 	s.ready()
 	s.values = slices.DeleteFunc(s.values, func(v value) bool { return v.name == name })
 }
+
+// Expire has the next save of s keep the document for that long at most, in milliseconds; [Config.TTL]
+// counts no more. Save it alone: documents of one partition with different times are not saved in one
+// step.
+func (s *Scope) Expire(after time.Duration) { s.lasts = max(after, time.Millisecond) }
 
 // Delete removes all values and faults from s; Save then deletes the document. If you write to s
 // after Delete and before Save, the document holds only that.

@@ -339,7 +339,7 @@ type write struct {
 }
 
 // Batches checks and encodes the changed scopes as [Store.Save] does and returns one Batch per
-// partition. idle are calls that refresh the TTL of unchanged scopes last written more than a tenth
+// partition and time to live. idle are calls that refresh the TTL of unchanged scopes last written more than a tenth
 // of the TTL ago.
 func (s *Store) Batches(scopes []*Scope) (batches []*Batch, idle []*rdb.Call, err error) {
 	now := time.Now()
@@ -367,10 +367,11 @@ func (s *Store) Batches(scopes []*Scope) (batches []*Batch, idle []*rdb.Call, er
 			}
 			continue
 		}
-		at := slices.IndexFunc(batches, func(b *Batch) bool { return b.Partition() == scope.key.partition })
+		lasts := cmp.Or(scope.lasts, s.cfg.TTL).Milliseconds()
+		at := slices.IndexFunc(batches, func(b *Batch) bool { return b.Partition() == scope.key.partition && b.TTL == lasts })
 		if at < 0 {
 			at = len(batches)
-			batches = append(batches, &Batch{TTL: s.cfg.TTL.Milliseconds()})
+			batches = append(batches, &Batch{TTL: lasts})
 		}
 		b := batches[at]
 		if slices.Contains(b.Keys(), scope.key) {

@@ -115,6 +115,7 @@ type Config struct {
 	Budget                                          actions.Budget
 	Quota                                           Quota
 	Moderation                                      Moderation
+	Attachments                                     Attachments
 	AuditKeep                                       time.Duration
 	UploadPiece                                     int
 	Stream, Requests                                bool
@@ -139,6 +140,8 @@ type Engine struct {
 	tracer  tracer
 	newer   newer
 
+	decoding chan struct{} // has a token for each picture that is decoded
+
 	reading sync.WaitGroup
 	stop    context.CancelFunc // ends the reading
 	start   sync.Once
@@ -147,7 +150,7 @@ type Engine struct {
 
 // New opens the inbox. Nothing is read from it before [Engine.Start].
 func New(cfg Config) (*Engine, error) {
-	e := &Engine{cfg: cfg, tracer: newTracer(cfg.Traces), workers: newWorkers(cfg.MaxTurns)}
+	e := &Engine{cfg: cfg, tracer: newTracer(cfg.Traces), workers: newWorkers(cfg.MaxTurns), decoding: make(chan struct{}, picturesAtOne)}
 	var err error
 	e.inbox, err = inbox.Open(cfg.Store, inbox.Config{
 		Lease: cfg.Lease, Patience: cfg.Patience, MaxWaiting: cfg.MaxWaiting, MaxWaitingPerQueue: cfg.MaxWaitingPerConversation, Log: cfg.Log,

@@ -57,7 +57,7 @@ func filesOf(e *Engine, a *activity.Activity) (files []actions.File) {
 		if sent || picture || other {
 			files = append(files, actions.File{
 				Name:  at.Name[strings.LastIndexAny(at.Name, `/\`)+1:],
-				Fetch: func(ctx context.Context) ([]byte, error) { return keptFiles{e}.fetch(ctx, at) },
+				Fetch: func(ctx context.Context) ([]byte, error) { return keptFiles{e}.fetch(ctx, at, 0) },
 			})
 		}
 	}
@@ -73,9 +73,9 @@ func (t *Turn) team(ctx context.Context) (connector.Team, error) {
 	return t.engine.cfg.Channel.Team(ctx, t.Activity.Reference(), id)
 }
 
-// fetch downloads a file that a person sent.
-func (e keptFiles) fetch(ctx context.Context, at activity.Attachment) ([]byte, error) {
-	content, _, err := e.cfg.Channel.Download(ctx, at, 0)
+// fetch downloads a file that a person sent, of at most so many bytes; 0: as the channel likes.
+func (e keptFiles) fetch(ctx context.Context, at activity.Attachment, most int64) ([]byte, error) {
+	content, _, err := e.cfg.Channel.Download(ctx, at, most)
 	refused, ok := errors.AsType[*connector.Error](err)
 	if !ok {
 		return content, err

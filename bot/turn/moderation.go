@@ -3,6 +3,7 @@ package turn
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,9 +11,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/models/moderation"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -21,8 +24,8 @@ import (
 // Moderation says who judges what people say and what the bot is about to say and do. A message is
 // judged before the planner or the history gets it, a plan as a whole before its first command runs,
 // and a text with variables when they are filled in. What is flagged ends the turn with one sentence
-// and is kept nowhere. While there is a Moderator, nobody sees an answer before it is whole. The zero
-// value: nobody judges.
+// and is kept nowhere. Where people see answers while they are written, each sentence is held back until it
+// has passed. The zero value: nobody judges.
 type Moderation struct {
 	Moderator moderation.Moderator // nil: nobody judges
 	// FailOpen lets through what could not be judged. false: the turn fails with an error that wraps
@@ -70,6 +73,24 @@ func (g guard) input(ctx context.Context) error {
 	return g.judge(ctx, moderation.Document, read...)
 }
 
+// attached judges what the model is about to see of what came with the message: as what a person said,
+// and as what may try to command the model.
+func (g guard) attached(ctx context.Context) error {
+	if g.off() {
+		return nil
+	}
+	var all []moderation.Piece
+	for _, a := range g.Attached {
+		if len(a.Picture) > 0 {
+			all = append(all, moderation.Piece{Kind: moderation.Image, Picture: a.Picture})
+		} else {
+			all = append(all, pieces(moderation.Said, []string{a.Text})...)
+			all = append(all, pieces(moderation.Document, []string{a.Text})...)
+		}
+	}
+	return g.pieces(ctx, all)
+}
+
 // plan judges what is left to run of the current plan.
 func (g guard) plan(ctx context.Context, p *plan.Progress) error {
 	if g.off() {
@@ -93,6 +114,42 @@ func (g guard) call(ctx context.Context, index int) error {
 		return nil //nolint:nilerr // the check of the call says so
 	}
 	return g.judge(ctx, moderation.PlannedEntity, textsIn(c.Entities)...)
+}
+
+// cards judges what people read on the cards of results.
+func (g guard) cards(ctx context.Context, cards []activity.Card) error {
+	if g.off() || len(cards) == 0 {
+		return nil
+	}
+	var all []string
+	for _, card := range cards {
+		var content any
+		_ = json.Unmarshal(card.Attachment().Content, &content) // it was encoded here
+		all = append(append(all, card.Fallback), shownIn(content)...)
+	}
+	return g.judge(ctx, moderation.PlannedSay, all...)
+}
+
+// readOn are the fields of a card that people read.
+var readOn = []string{"text", "title", "subtitle", "value", "label", "placeholder", "altText", "fallbackText", "errorMessage", "tooltip", "name"}
+
+// shownIn lists the texts of a card that people read.
+func shownIn(card any) (all []string) {
+	switch card := card.(type) {
+	case []any:
+		for _, one := range card {
+			all = append(all, shownIn(one)...)
+		}
+	case map[string]any:
+		for _, name := range slices.Sorted(maps.Keys(card)) {
+			if text, ok := card[name].(string); !ok {
+				all = append(all, shownIn(card[name])...)
+			} else if slices.Contains(readOn, name) {
+				all = append(all, text)
+			}
+		}
+	}
+	return all
 }
 
 // textsIn lists the texts of a JSON value.
@@ -134,7 +191,10 @@ func (g guard) pieces(ctx context.Context, all []moderation.Piece) error {
 	}
 	all = slices.DeleteFunc(all, func(p moderation.Piece) bool {
 		hash := hashOf(p.Kind, p.Text)[:32]
-		skip := strings.TrimSpace(p.Text) == "" || slices.Contains(known, hash) || slices.Contains(asked, hash)
+		if len(p.Picture) > 0 {
+			hash = hashOf(p.Kind, sha256.Sum256(p.Picture))[:32]
+		}
+		skip := strings.TrimSpace(p.Text) == "" && len(p.Picture) == 0 || slices.Contains(known, hash) || slices.Contains(asked, hash)
 		if !skip {
 			asked = append(asked, hash)
 		}
@@ -143,7 +203,11 @@ func (g guard) pieces(ctx context.Context, all []moderation.Piece) error {
 	if len(all) == 0 {
 		return nil
 	}
-	verdict, err := g.ask(ctx, all)
+	verdict := g.stream.flaggedEarly()
+	err := error(nil)
+	if kind := all[0].Kind; !verdict.Flagged() || kind != moderation.PlannedSay && kind != moderation.PlannedEntity {
+		verdict, err = g.ask(ctx, all)
+	}
 	switch open := g.engine.cfg.Moderation.FailOpen; {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
@@ -193,8 +257,9 @@ func (g guard) flagged(ctx context.Context, all []moderation.Piece, verdict mode
 	})
 	say, done := flaggedSaid, ""
 	switch kind {
-	case moderation.Said:
-		g.Text, g.rec.Text = withheldText, withheldText
+	case moderation.Said, moderation.Image:
+		kind = moderation.Said
+		g.Text, g.rec.Text, g.Attached = withheldText, withheldText, nil
 	case moderation.Document:
 		say = flaggedDocument
 	default:

@@ -35,6 +35,7 @@ var ownValues = map[string]texts.Text{
 	"reference":     "how I reach you",
 	"sentnotices":   "messages that I sent unasked",
 	"skills":        "loaded skills",
+	"filetexts":     "files that you sent lately",
 	"greeted":       "whether I said hello",
 	"handoffs":      "what you can go on with elsewhere",
 	"keptrequests":  "what programs asked for in your name",

@@ -127,8 +127,9 @@ type Run struct {
 	// keys of the next calls, of which each has asked.
 	Question *question                 `json:"question,omitempty"`
 	Asking   []string                  `json:"asking,omitempty"`
-	Judged   []string                  `json:"judged,omitempty"` // hashes of what has passed moderation
-	Temp     map[string]jsontext.Value `json:"temp,omitempty"`   // values of the turn's temporary state
+	Judged   []string                  `json:"judged,omitempty"`   // hashes of what has passed moderation
+	Attached *attachedFiles            `json:"attached,omitempty"` // what was taken of what came with the message; nil: nothing yet
+	Temp     map[string]jsontext.Value `json:"temp,omitempty"`     // values of the turn's temporary state
 }
 
 // decidedCall is a call that a person approved or rejected.

@@ -34,6 +34,9 @@ func (x *execution) makePlan(ctx context.Context) error {
 	if r := (requests{x.Turn}); r.of() != nil {
 		return r.plan(ctx)
 	}
+	if tells, err := x.take(ctx); err != nil || tells {
+		return err
+	}
 	err := x.nextPlan(ctx)
 	if err == nil {
 		x.rec.Phase, x.progressed = running, true
@@ -63,6 +66,7 @@ func (x *execution) nextPlan(ctx context.Context) error {
 		return fmt.Errorf("plan: %w", err)
 	}
 	e.meter.plan(p)
+	p.Salvaged = p.Salvaged || run.Attached != nil && run.Attached.Quote
 	switch {
 	case len(p.Commands) == 0 && !x.shown():
 		return fmt.Errorf("plan: %w", errNoCommands)
@@ -98,6 +102,7 @@ func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
 	defer cancel()
 	x.does(thinking, false)
 	defer x.does("", false)
+	defer x.stream.settleDraft()
 	ask := func(ctx context.Context) (plan.Plan, error) { return x.engine.cfg.Planner.Plan(ctx, x.Turn.Turn) }
 	if hook := x.engine.cfg.Hooks.Plan; hook == nil {
 		p, err = ask(ctx)
@@ -130,13 +135,13 @@ func (x *execution) runCommands(ctx context.Context) error {
 			return err
 		}
 	}
-	outcomes := x.round().Outcomes
+	outcomes, run := x.round().Outcomes, x.rec.Run
 	switch owes := p.Owes() && !p.Plan.Observe; {
 	case owes && (x.rec.Run.Steps >= x.engine.cfg.MaxSteps || !x.withhold()):
 		return x.tellUnchanged(ctx)
 	case owes || p.Plan.Observe || tells(outcomes):
 		return x.planAgain()
-	case len(x.rec.Sent) == 0, x.rec.Stream != nil && x.rec.Stream.State == streamEnded: // always give an answer
+	case len(x.rec.Sent) == 0, run.Attached != nil && len(x.rec.Sent) == run.Attached.Sent, x.rec.Stream != nil && x.rec.Stream.State == streamEnded: // always give an answer
 		return x.sayLast(ctx, nil)
 	}
 	return x.conclude(nil, nil)
@@ -299,6 +304,7 @@ type execution struct {
 	begun   int    // how many of the next commands a dead process may have started
 	granted bool   // a person approved the current call
 	hushed  bool   // a hook blanked what was to be said
+	taken   bool   // this process has taken what came with the message
 
 	tokens map[string]connector.UserToken // of the person, by connection, for the current calls
 }
@@ -607,6 +613,7 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 	again := false
 	var stop, lost error
 	var shown []*activity.Activity
+	var drawn []activity.Card
 	for i := range calls {
 		c := &calls[i]
 		x.rec.Run.Steps++
@@ -632,6 +639,7 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 			}
 		}
 		x.record(c)
+		drawn = append(drawn, c.result.Cards()...)
 		shown = append(shown, x.cards(ctx, c.result.Cards())...)
 		if !c.result.Failed() {
 			shown = append(shown, c.offers...)
@@ -648,6 +656,9 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 	}
 	x.outside = x.outside || x.bot != nil && changed(x.bot) // saved before the next step, so that turns elsewhere seldom meet it
 	err := cmp.Or(ctx.Err(), lost, stop, x.circles())
+	if err == nil {
+		err = guard{x}.cards(ctx, drawn)
+	}
 	if again {
 		x.leaveOut()
 		err = cmp.Or(err, x.planAgain())

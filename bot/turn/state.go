@@ -732,6 +732,9 @@ func (t *Turn) ForgetConversation(ctx context.Context) error {
 	if err := t.dropWaits(ctx, t.Activity.Conversation.ID, "", forTime, forApproval, forSignIn, forAnswer, forFile, forOperator); err != nil {
 		return err
 	}
+	if err := t.engine.dropTexts(ctx, queueOf(actions.To(t.Activity)), t.Conversation); err != nil {
+		return err
+	}
 	t.Conversation.Delete()
 	t.Thread.Delete()
 	return nil
@@ -851,6 +854,9 @@ func (t *Turn) forgetIn(ctx context.Context, place string) error {
 		return err
 	}
 	t.forgetStanding(scopes[len(scopes)-1], owner)
+	if err := t.engine.dropTexts(ctx, queueOf(t.elsewhere(conversation)), scopes[len(scopes)-1]); personal && err != nil {
+		return err
+	}
 	for _, scope := range scopes {
 		if personal {
 			scope.Delete()

@@ -12,12 +12,14 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf16"
+	"unicode/utf8"
 
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/texts"
+	"github.com/planbot-go/planbot/models/moderation"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -123,6 +125,18 @@ type stream struct {
 	inCall bool      // an action runs
 	halted bool      // the person pressed Stop
 	cancel context.CancelFunc
+
+	// judge asks the moderator; nil: there is none. The rest is also for mu.
+	judge    func(ctx context.Context, all []moderation.Piece) (moderation.Verdict, error)
+	judging  sync.WaitGroup
+	waits    string             // the draft of which not all is judged
+	passed   int                // how many bytes of it are
+	news     string             // the newest progress that is not judged
+	asking   bool               // the moderator is being asked
+	unfit    bool               // something was flagged or not judged, so no more of the answer is shown early
+	flagged  moderation.Verdict // about a part of the answer
+	asked    context.Context    //nolint:containedctx // that of the goroutine
+	draftNum int                // counts the answers that began
 }
 
 // newStream returns nil, which is safe to use, if there is nothing to show and no message open that
@@ -150,8 +164,10 @@ func newStream(t *Turn) *stream {
 		s.hold()
 	}
 	if !s.off {
-		if t.OnProgress = s.progress; (guard{t.exec}).off() { // else a whole answer is judged before anybody sees it
-			t.Draft = s.draft
+		t.OnProgress, t.Draft = s.progress, s.draft
+		if g := (guard{t.exec}); !g.off() { // then nobody reads what was not judged
+			s.judge = g.ask
+			t.OnProgress, t.Draft = s.judgeProgress, s.judgeDraft
 		}
 	}
 	return s
@@ -163,6 +179,7 @@ func (s *stream) start(ctx context.Context) {
 		return
 	}
 	ctx, s.quit = context.WithCancel(ctx)
+	s.asked = ctx
 	s.ended = make(chan struct{})
 	go s.run(ctx)
 }
@@ -203,6 +220,16 @@ func leftOpen(t *Turn) *openMessage {
 // draft is [actions.Turn.Draft].
 func (s *stream) draft(text string) {
 	s.mu.Lock()
+	s.grow(text)
+	timed := s.timed
+	s.mu.Unlock()
+	if !timed { // a wake-up for each token is not worth its CPU
+		s.rouse()
+	}
+}
+
+// grow takes the text so far. It needs mu.
+func (s *stream) grow(text string) {
 	switch full := len(s.text) >= maxPart && strings.HasPrefix(text, s.text); {
 	case text == "":
 		s.text, s.grew, s.enough, s.timed = "", time.Time{}, time.Time{}, false
@@ -218,11 +245,118 @@ func (s *stream) draft(text string) {
 			s.enough = time.Now()
 		}
 	}
-	timed := s.timed
-	s.mu.Unlock()
-	if !timed { // a wake-up for each token is not worth its CPU
-		s.rouse()
+}
+
+// overlap is how much of what was judged is judged again with what follows it.
+const overlap = 200 // bytes
+
+// judgeDraft is draft where there is a moderator. It holds a text back until whole sentences of it have
+// passed, each with the end of what is before it.
+func (s *stream) judgeDraft(text string) {
+	if text == "" {
+		s.settleDraft()
+		s.mu.Lock()
+		s.unfit, s.flagged = false, moderation.Verdict{}
+		s.mu.Unlock()
+		s.draft("")
+		return
 	}
+	s.mu.Lock()
+	s.waits = text
+	s.mu.Unlock()
+	s.judgeNext()
+}
+
+// judgeProgress is progress where there is a moderator.
+func (s *stream) judgeProgress(text string) {
+	s.mu.Lock()
+	s.news = text
+	s.mu.Unlock()
+	s.judgeNext()
+}
+
+// settleDraft ends the judging of the answer so far: the plan is there, or it begins anew.
+func (s *stream) settleDraft() {
+	if s == nil {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.draftNum++
+	s.waits, s.passed = "", 0
+}
+
+// flaggedEarly is the verdict about a part of the answer, if it was flagged.
+func (s *stream) flaggedEarly() (v moderation.Verdict) {
+	if s == nil {
+		return v
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.flagged
+}
+
+// judgeNext asks about what is next, unless the moderator is being asked.
+func (s *stream) judgeNext() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ctx, end := s.asked, 0
+	if !s.unfit {
+		end = s.passed + sentenceEnd(s.waits[min(s.passed, len(s.waits)):])
+	}
+	switch {
+	case s.asking || ctx == nil || ctx.Err() != nil:
+	case end > s.passed:
+		from := max(s.passed-overlap, 0)
+		for from > 0 && !utf8.RuneStart(s.waits[from]) {
+			from--
+		}
+		window, answer := s.waits[from:end], s.draftNum
+		s.ask(ctx, window, func(v moderation.Verdict, err error) {
+			switch {
+			case answer != s.draftNum: // it is about another answer
+			case err != nil || v.Flagged():
+				s.unfit, s.flagged = true, v
+			default:
+				s.passed = end
+				s.grow(s.waits[:end])
+			}
+		})
+	case s.news != "":
+		text := s.news
+		s.news = ""
+		s.ask(ctx, text, func(v moderation.Verdict, err error) {
+			if err == nil && !v.Flagged() && s.inCall {
+				s.doing = text
+			}
+		})
+	}
+}
+
+// ask asks the moderator beside the turn. then is called with mu locked.
+func (s *stream) ask(ctx context.Context, text string, then func(moderation.Verdict, error)) {
+	s.asking = true
+	s.judging.Go(func() {
+		v, err := s.judge(ctx, []moderation.Piece{{Kind: moderation.PlannedSay, Text: text}})
+		s.mu.Lock()
+		s.asking = false
+		then(v, err)
+		s.mu.Unlock()
+		s.rouse()
+		s.judgeNext()
+	})
+}
+
+// sentenceEnd is the index behind the last whole sentence; 0: there is none.
+func sentenceEnd(text string) (end int) {
+	for i, r := range text {
+		after := text[i+utf8.RuneLen(r):]
+		next, _ := utf8.DecodeRuneInString(after)
+		if r == '\n' || strings.ContainsRune("。！？", r) || strings.ContainsRune(".!?…:;", r) && after != "" && unicode.IsSpace(next) {
+			end = i + utf8.RuneLen(r)
+		}
+	}
+	return end
 }
 
 // progress is [actions.Turn.OnProgress].
@@ -259,6 +393,7 @@ func (s *stream) planning(ctx context.Context) (context.Context, context.CancelF
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.unfit, s.flagged = false, moderation.Verdict{}
 	if s.cancel = cancel; s.halted {
 		cancel()
 	}
@@ -339,6 +474,10 @@ func (s *stream) end() {
 	s.hold()
 	s.quit()
 	<-s.ended
+	s.mu.Lock()
+	s.asked = nil // from here on nothing is asked any more
+	s.mu.Unlock()
+	s.judging.Wait()
 }
 
 // run sends what is due.

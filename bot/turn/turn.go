@@ -744,14 +744,17 @@ func said(a *activity.Activity) string {
 	}
 	var kinds []string
 	for _, at := range a.Attachments {
-		if !strings.HasPrefix(at.ContentType, "text/html") { // a copy of the text
+		switch {
+		case !strings.HasPrefix(at.ContentType, "text/html"): // a copy of the text
 			kinds = append(kinds, at.ContentType)
+		case isFile(at):
+			kinds = append(kinds, "file")
 		}
 	}
 	if len(kinds) == 0 {
 		return ""
 	}
-	return "[sent without text: " + strings.Join(kinds, ", ") + "]"
+	return withoutText + strings.Join(kinds, ", ") + "]"
 }
 
 // IsMessage reports whether the turn answers a message.

@@ -48,6 +48,7 @@ type PromptMaker interface {
 	Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error)
 	Messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error)
 	Summarize(ctx context.Context, turn *actions.Turn, keep int) (summary string, of int, err error)
+	Sees(ctx context.Context) bool
 }
 
 // Fault is a mistake in the settings that shows up only in use.
@@ -65,7 +66,7 @@ func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, box *
 		return nil, Fault{err}
 	}
 	p = &Planner{Actions: acts}
-	cfg := planner.Config{Actions: acts, HistoryTokens: s.HistoryTokens}
+	cfg := planner.Config{Actions: acts, HistoryTokens: s.HistoryTokens, Sees: s.ModelSees}
 	if cfg.Model, p.AboutModel, err = s.NewModel(watch); err != nil {
 		return nil, err
 	}
@@ -215,6 +216,17 @@ func (s *Settings) NewModel(watch Watch) (model models.Model, about string, err 
 		model = watch.Model(model)
 	}
 	return model, about, nil
+}
+
+// Transcriber makes what writes down voice messages; nil: nothing does.
+func (s *Settings) Transcriber() (*models.Transcriber, error) {
+	configs := s.modelConfigs()
+	if s.TranscribeModel == "" || configs == nil {
+		return nil, nil //nolint:nilnil // nobody asked for one
+	}
+	cfg := configs[0]
+	cfg.Model, cfg.AzureDeployment = s.TranscribeModel, s.TranscribeModel
+	return models.NewTranscriber(cfg)
 }
 
 // EntraID reports whether the first model takes the process's Microsoft Entra identity instead of a

@@ -103,6 +103,11 @@ type Settings struct {
 	SystemMessages  string        `env:"BOT_MODEL_SYSTEM_MESSAGES" oneof:"anywhere,first,nowhere" else:"anywhere" help:"where the server takes system messages: anywhere, first or nowhere"`
 	MaxTokensField  string        `env:"BOT_MAX_TOKENS_FIELD" oneof:"max_completion_tokens,max_tokens" else:"max_completion_tokens" help:"how the server calls the token limit; max_tokens for old ones such as Ollama"`
 
+	ModelSees       bool          `env:"BOT_MODEL_SEES" needs:"OPENAI_API_KEY,OPENAI_BASE_URL,AZURE_OPENAI_ENDPOINT" help:"true: the model and its fallbacks take pictures; those of messages are shown to it by prompts with include_images"`
+	TranscribeModel string        `env:"BOT_TRANSCRIBE_MODEL" else:"none" needs:"OPENAI_API_KEY,OPENAI_BASE_URL,AZURE_OPENAI_ENDPOINT" help:"model of the same server (on Azure a deployment) that writes down voice messages, such as whisper-1"`
+	Attachments     string        `env:"BOT_ATTACHMENTS" oneof:"shown,actions" default:"shown" help:"shown: the model gets files, pictures and voice messages of people, and they are told of what is left out; actions: only actions get them"`
+	FilesKeep       time.Duration `env:"BOT_FILES_KEEP" default:"1h" min:"0" help:"how long texts of files stay for the next messages of a personal chat; 0: not"`
+
 	Planner        string `env:"BOT_PLANNER" oneof:"sequence,sequential,tools" else:"sequence" help:"sequence (JSON), sequential (XML) or tools (function calling)"`
 	ResponseFormat string `env:"BOT_RESPONSE_FORMAT" oneof:"json_schema,json_object,text" else:"json_schema, or what the server takes" help:"json_schema, json_object or text, for the planner sequence"`
 	PromptsDir     string `env:"BOT_PROMPTS_DIR" else:"embedded" help:"folder of prompts that replace or add to ours"`
@@ -395,7 +400,7 @@ func read(text string, tags tags, into reflect.Value) (err error) {
 		*into, err = amount(text, tags)
 		return err
 	case *time.Duration:
-		if *into, err = time.ParseDuration(text); err != nil || *into <= 0 {
+		if *into, err = time.ParseDuration(text); err != nil || *into < 0 || *into == 0 && tags.Get("min") != "0" {
 			return fmt.Errorf("%q is not a positive duration such as 30s or 5m", text)
 		}
 	case *[]string:

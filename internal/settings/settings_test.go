@@ -61,6 +61,18 @@ func TestSettings(t *testing.T) {
 			m, err := s.Moderator()
 			return m != nil && err == nil && s.ModerationFail == "open"
 		}},
+		"what people send": {env{}, func(s *Settings) bool {
+			m, err := s.Transcriber()
+			return m == nil && err == nil && s.Attachments == "shown" && s.FilesKeep == time.Hour && !s.ModelSees
+		}},
+		"pictures, no files, voice": {env{"openai-api-key": "k", "bot-model-sees": "true", "bot-files-keep": "0", "bot-transcribe-model": "whisper-1"}, func(s *Settings) bool {
+			m, err := s.Transcriber()
+			return m != nil && err == nil && s.FilesKeep == 0 && s.ModelSees
+		}},
+		"voice on Azure": {env{"azure-openai-endpoint": "https://x.openai.azure.com", "azure-openai-api-key": "k", "azure-openai-deployment": "d", "bot-transcribe-model": "whisper"}, func(s *Settings) bool {
+			m, err := s.Transcriber()
+			return m != nil && err == nil
+		}},
 		"loopback overrides":      {env{"bot-openid-metadata-url": "http://127.0.0.1:1/x", "bot-login-url": "http://[::1]:2"}, func(*Settings) bool { return true }},
 		"local compatible server": {env{"openai-base-url": "http://ollama:11434/v1"}, func(*Settings) bool { return true }},
 		"hosts":                   {env{"bot-allowed-service-hosts": " a.example, ,127.0.0.1:8080 "}, func(s *Settings) bool { return strings.Join(s.AllowedHosts, "|") == "a.example|127.0.0.1:8080" }},

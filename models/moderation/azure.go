@@ -14,6 +14,7 @@ import (
 const (
 	azureVersion = "?api-version=2024-09-01"
 	azureAnalyze = "/contentsafety/text:analyze" + azureVersion
+	azureImage   = "/contentsafety/image:analyze" + azureVersion
 	azureShield  = "/contentsafety/text:shieldPrompt" + azureVersion
 	maxSeverity  = 7
 	maxDocuments = 5 // of one request
@@ -79,6 +80,9 @@ func (a *azure) Judge(ctx context.Context, pieces []Piece) (Verdict, error) {
 	for _, batch := range texts {
 		asks = append(asks, func(ctx context.Context) ([]string, error) { return a.analyze(ctx, strings.Join(batch, separator)) })
 	}
+	for _, picture := range pictures(pieces) {
+		asks = append(asks, func(ctx context.Context) ([]string, error) { return a.look(ctx, picture) })
+	}
 	if a.shields {
 		prompts, tooLong := batches(pieces, 1, Said)
 		for _, prompt := range prompts {
@@ -102,6 +106,16 @@ func (a *azure) analyze(ctx context.Context, text string) (found []string, err e
 	if len(a.blocklists) > 0 {
 		request["blocklistNames"] = a.blocklists
 	}
+	return a.severe(ctx, azureAnalyze, request)
+}
+
+// look asks how severe a picture is. There are four severities: 0, 2, 4 and 6.
+func (a *azure) look(ctx context.Context, picture []byte) (found []string, err error) {
+	return a.severe(ctx, azureImage, map[string]any{"image": map[string]any{"content": picture}, "outputType": "FourSeverityLevels"})
+}
+
+// severe returns the categories whose severity counts.
+func (a *azure) severe(ctx context.Context, path string, request map[string]any) (found []string, err error) {
 	var answer struct {
 		Matches    []struct{} `json:"blocklistsMatch"`
 		Categories []struct {
@@ -109,7 +123,7 @@ func (a *azure) analyze(ctx context.Context, text string) (found []string, err e
 			Severity *int   `json:"severity"`
 		} `json:"categoriesAnalysis"`
 	}
-	if err := a.post(ctx, azureAnalyze, request, &answer); err != nil {
+	if err := a.post(ctx, path, request, &answer); err != nil {
 		return nil, err
 	}
 	if len(answer.Categories) == 0 {

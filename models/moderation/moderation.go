@@ -1,5 +1,5 @@
-// Package moderation judges whether texts are fit to be read: what a person said, what a model plans
-// to say and do, and what was read on the way. [NewOpenAI] and [NewAzure] ask a service, [Any] asks
+// Package moderation judges whether texts and pictures are fit to be read: what a person said and sent,
+// what a model plans to say and do, and what was read on the way. [NewOpenAI] and [NewAzure] ask a service, [Any] asks
 // several, and any other [Moderator] works as well. Package bot asks one before it plans and before
 // it runs a plan.
 package moderation
@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -32,10 +33,12 @@ type Moderator interface {
 	Judge(ctx context.Context, pieces []Piece) (Verdict, error)
 }
 
-// Piece is a text to judge.
+// Piece is a text or a picture to judge.
 type Piece struct {
 	Kind Kind
 	Text string
+	// Picture is a PNG or JPEG, of the kind Image.
+	Picture []byte
 }
 
 // Kind says where a text comes from.
@@ -46,7 +49,8 @@ const (
 	Said          Kind = "said"           // by a person
 	PlannedSay    Kind = "planned-say"    // what the bot is about to say
 	PlannedEntity Kind = "planned-entity" // a text that an action is about to get
-	Document      Kind = "document"       // what an action has read; it may try to command the model
+	Document      Kind = "document"       // what an action or a file has; it may try to command the model
+	Image         Kind = "image"          // a picture that a person sent
 )
 
 // Verdict says what is wrong with the pieces. The zero Verdict: nothing.
@@ -185,6 +189,21 @@ func batches(pieces []Piece, most int, kinds ...Kind) (all [][]string, err error
 		return nil, errTooLong
 	}
 	return all, nil
+}
+
+// pictures are those of the pieces.
+func pictures(pieces []Piece) (all [][]byte) {
+	for _, p := range pieces {
+		if p.Kind == Image && len(p.Picture) > 0 {
+			all = append(all, p.Picture)
+		}
+	}
+	return all
+}
+
+// dataURL has the whole picture in it.
+func dataURL(picture []byte) string {
+	return "data:" + http.DetectContentType(picture) + ";base64," + base64.StdEncoding.EncodeToString(picture)
 }
 
 var errTooLong = errors.New("the text is too long to be judged")

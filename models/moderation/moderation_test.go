@@ -2,6 +2,7 @@ package moderation_test
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -497,4 +498,36 @@ func TestAny(t *testing.T) {
 		}
 	}
 	judged(t, moderation.Any(slices.Repeat([]moderation.Moderator{verdict("a")}, 20)...), said("x"), "a")
+}
+
+// TestPictures are judged, each in a request of its own.
+func TestPictures(t *testing.T) {
+	t.Parallel()
+	const png = "\x89PNG\r\n\x1a\n"
+	s := serve(t, func(_ int, r request) (int, string) {
+		raw, _ := json.Marshal(r.body)
+		bad := strings.Contains(string(raw), base64.StdEncoding.EncodeToString([]byte(png+"bad")))
+		severity := map[bool]int{true: 6}[bad]
+		return http.StatusOK, fmt.Sprintf(`{"results":[{"flagged":%t,"categories":{"violence":%[1]t}}],"categoriesAnalysis":[{"category":"Violence","severity":%d}]}`, bad, severity)
+	})
+	good := []moderation.Piece{{Kind: moderation.Image, Picture: []byte(png + "good")}, {Kind: moderation.Image, Picture: []byte(png + "fine")}}
+	all := append(slices.Clone(good), moderation.Piece{Kind: moderation.Image, Picture: []byte(png + "bad")})
+	for _, m := range []moderation.Moderator{newOpenAI(t, moderation.OpenAIConfig{URL: s.URL, Key: "k"}), newAzure(t, moderation.AzureConfig{URL: s.URL, Threshold: 4})} {
+		judged(t, m, good)
+		judged(t, m, all, "violence")
+	}
+	var paths []string
+	for _, r := range s.requests() {
+		paths = append(paths, r.path)
+	}
+	if n := len(paths); n != 2*(2+3) || !slices.Contains(paths, "/contentsafety/image:analyze?api-version=2024-09-01") {
+		t.Errorf("%d requests: %v", n, paths)
+	}
+	for _, r := range s.requests() {
+		raw, _ := json.Marshal(r.body)
+		if r.body["input"] != nil && !strings.Contains(string(raw), `"type":"image_url"`) || r.body["input"] == nil && r.body["image"] == nil {
+			t.Errorf("asked %s", raw)
+		}
+	}
+	unjudged(t, newOpenAI(t, moderation.OpenAIConfig{URL: says(t, http.StatusOK, `{"results":[]}`).URL, Key: "k"}), all, "0 results")
 }

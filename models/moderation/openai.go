@@ -46,7 +46,8 @@ type openAI struct {
 }
 
 // NewOpenAI returns a moderator that asks OpenAI's moderation endpoint, or a server that answers like
-// it. What OpenAI flags is flagged, and what reaches a threshold of cfg. Documents are not judged. The
+// it. What OpenAI flags is flagged, and what reaches a threshold of cfg. Pictures are judged, and documents
+// are not. The
 // error lists every mistake in cfg. Nothing is asked before Judge.
 func NewOpenAI(cfg OpenAIConfig) (Moderator, error) {
 	var faults []error
@@ -78,9 +79,13 @@ func (o *openAI) Judge(ctx context.Context, pieces []Piece) (Verdict, error) {
 	if err != nil {
 		return Verdict{}, o.unjudged(err)
 	}
-	asks := make([]ask, len(requests))
-	for i, inputs := range requests {
-		asks[i] = func(ctx context.Context) ([]string, error) { return o.ask(ctx, inputs) }
+	var asks []ask
+	for _, inputs := range requests {
+		asks = append(asks, func(ctx context.Context) ([]string, error) { return o.ask(ctx, inputs, len(inputs)) })
+	}
+	for _, picture := range pictures(pieces) { // one in a request is what the endpoint takes
+		part := map[string]any{"type": "image_url", "image_url": map[string]string{"url": dataURL(picture)}}
+		asks = append(asks, func(ctx context.Context) ([]string, error) { return o.ask(ctx, []any{part}, 1) })
 	}
 	return o.judge(ctx, asks)
 }
@@ -92,15 +97,16 @@ type openAIResult struct {
 	Scores     map[string]float64 `json:"category_scores"`
 }
 
-func (o *openAI) ask(ctx context.Context, inputs []string) (categories []string, err error) {
+// ask asks about so many inputs.
+func (o *openAI) ask(ctx context.Context, inputs any, n int) (categories []string, err error) {
 	var answer struct {
 		Results []openAIResult `json:"results"`
 	}
 	if err := o.post(ctx, "/moderations", map[string]any{"model": o.model, "input": inputs}, &answer); err != nil {
 		return nil, err
 	}
-	if len(answer.Results) != len(inputs) {
-		return nil, fmt.Errorf("the answer has %d results for %d texts", len(answer.Results), len(inputs))
+	if len(answer.Results) != n {
+		return nil, fmt.Errorf("the answer has %d results for %d texts or pictures", len(answer.Results), n)
 	}
 	for _, result := range answer.Results {
 		if result.Flagged == nil {
