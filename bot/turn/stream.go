@@ -151,7 +151,7 @@ func newStream(t *Turn) *stream {
 	}
 	if !s.off {
 		if t.OnProgress = s.progress; (guard{t.exec}).off() { // else a whole answer is judged before anybody sees it
-			t.Draft = s.draft
+			t.Draft = func(text string) { s.draft(t.citeDraft(text)) }
 		}
 	}
 	return s
