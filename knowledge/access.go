@@ -59,6 +59,12 @@ func (c Caller) tokens(tenant string) map[string]bool {
 	return all
 }
 
+// CheckAccess says what is wrong with rights as [Folder] has them.
+func CheckAccess(access []string) error {
+	_, err := accessTokens("", access)
+	return err
+}
+
 // accessTokens turns rights as people write them into tokens. Values are hashed, so they are never part
 // of a key, a query or a log line.
 func accessTokens(tenant string, access []string) ([]string, error) {

@@ -267,6 +267,9 @@ func (g *generation) passage(h hit) Passage {
 	}
 }
 
+// Tenant is the tenant whose people may read.
+func (x *Index) Tenant() string { return x.cfg.Tenant }
+
 // Document is a document of an [Index], as [Index.List] returns it.
 type Document struct {
 	ID, Title, URL string

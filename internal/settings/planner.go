@@ -96,6 +96,13 @@ func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, box *sandb
 	if cfg.Instructions, err = s.Instructions(); err != nil {
 		return nil, "", Fault{err}
 	}
+	base, err := s.KnowledgeBase()
+	if err != nil {
+		return nil, "", err
+	}
+	if base != nil {
+		cfg.DataSources = base.DataSources()
+	}
 	if provider, about, err = s.newSkills(ctx, box); err != nil {
 		return nil, "", err
 	}
