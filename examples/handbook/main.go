@@ -37,7 +37,11 @@ Search before you answer. Say so if the handbook does not answer it.`,
 	}
 }
 
-// groupsOf stands in for a directory.
+// groupsOf stands in for a directory. The people are those of the Agents Playground.
 func groupsOf(_ context.Context, _, person string) ([]string, error) {
-	return map[string][]string{"ada": {"leads"}}[person], nil
+	switch person {
+	case "00000000-0000-0000-0000-0000000000020": // Alex Wilber
+		return []string{"leads", "party"}, nil
+	}
+	return nil, nil
 }
