@@ -168,8 +168,7 @@ type knowledgeAddCmd struct {
 
 // Run adds the documents, once or until it is stopped.
 func (c knowledgeAddCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
-	access := settings.Access(c.Access)
-	if err := knowledge.CheckAccess(access); err != nil {
+	if err := knowledge.CheckAccess(c.Access); err != nil {
 		return cli.Usage(fmt.Errorf("--access: %w", err))
 	}
 	if len(c.Paths) > 1 && c.Name != "" {
@@ -192,7 +191,7 @@ func (c knowledgeAddCmd) Run(ctx context.Context, s *settings.Settings, std *cli
 		for {
 			failed, partial := false, false
 			for _, path := range c.Paths {
-				report, err := index.Add(ctx, knowledge.Folder{Path: path, Name: c.Name, Access: access, URL: c.URL, Shrink: c.Shrink})
+				report, err := index.Add(ctx, knowledge.Folder{Path: path, Name: c.Name, Access: c.Access, URL: c.URL, Shrink: c.Shrink})
 				if ctx.Err() != nil && timer != nil {
 					return nil // stopped
 				}

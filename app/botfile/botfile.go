@@ -405,7 +405,7 @@ func (d *decoder) checkKnowledge(k *documents) {
 	}
 	for i, right := range k.Access {
 		path := fmt.Sprintf("knowledge.access.%d", i+1)
-		if err := knowledge.CheckAccess(settings.Access([]string{right})); d.faulty(path) {
+		if err := knowledge.CheckAccess([]string{right}); d.faulty(path) {
 			continue
 		} else if err != nil || strings.Contains(right, ",") {
 			d.at(path, "is not everyone, nobody, or person:, team:, conversation: or group: with an id behind it")

@@ -18,9 +18,6 @@ import (
 // documents is the name of the bot's own index among its sources.
 const documents = "documents"
 
-// everyone is how settings and commands call knowledge.EveryoneInTenant.
-const everyone = "everyone"
-
 // UsesIndex reports whether the bot answers from an index of its own.
 func (s *Settings) UsesIndex() bool {
 	return s.KnowledgeOn || s.KnowledgeDir != "" || len(s.Bot.Documents) > 0
@@ -124,23 +121,12 @@ func (s *Settings) Embedder() (*models.Embedder, error) {
 	return models.NewEmbedder(cfg)
 }
 
-// Access returns rights for [knowledge.Folder] of how settings and commands write them.
-func Access(words []string) []string {
-	rights := slices.Clone(words)
-	for i, word := range rights {
-		if strings.EqualFold(word, everyone) {
-			rights[i] = knowledge.EveryoneInTenant
-		}
-	}
-	return rights
-}
-
 // Folders are what the bot itself adds to its index.
 func (s *Settings) Folders() []knowledge.Folder {
 	all := slices.Clone(s.Bot.Documents)
 	for _, dir := range filepath.SplitList(s.KnowledgeDir) {
 		if dir = strings.TrimSpace(dir); dir != "" {
-			all = append(all, knowledge.Folder{Path: dir, Name: nameOf(dir), Access: Access(s.KnowledgeAccess)})
+			all = append(all, knowledge.Folder{Path: dir, Name: nameOf(dir), Access: s.KnowledgeAccess})
 		}
 	}
 	return all
@@ -159,7 +145,7 @@ func (s *Settings) checkKnowledge(f *faults) {
 	if s.KnowledgeDir != "" && len(s.KnowledgeAccess) == 0 && !f.has("BOT_KNOWLEDGE_ACCESS") {
 		f.add("BOT_KNOWLEDGE_ACCESS", "is needed with BOT_KNOWLEDGE_DIR: everyone, nobody, or person:ID, team:ID, conversation:ID, group:NAME")
 	}
-	f.ask("BOT_KNOWLEDGE_ACCESS", knowledge.CheckAccess(Access(s.KnowledgeAccess)))
+	f.ask("BOT_KNOWLEDGE_ACCESS", knowledge.CheckAccess(s.KnowledgeAccess))
 	seen := map[string]bool{}
 	for _, folder := range s.Folders() {
 		if name := strings.ToLower(folder.Name); seen[name] {
