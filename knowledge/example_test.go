@@ -42,11 +42,11 @@ func ExampleNewIndex() {
 		Caller: knowledge.Caller{Tenant: "contoso", Conversation: "a:1", Personal: true, Person: "anna"},
 	})
 	for _, p := range passages {
-		fmt.Println(p.Document, p.Path, p.Text)
+		fmt.Println(p.Document, p.Path, p.Text, err)
 	}
 	// Output:
 	// 1 added <nil>
-	// handbook/leave.md Leave Thirty days a year.
+	// handbook/leave.md Leave Thirty days a year. <nil>
 }
 
 func ExampleNew() {
@@ -66,9 +66,9 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
+	// A bot has the action, bot.Config{Policy: base.Policy(nil), …}, and runs the index: go index.Run(ctx).
 	registry := actions.New()
 	fmt.Println(base.Register(registry), registry.All()[0].Name)
-	// bot.Config{Policy: base.Policy(nil), …}, and go index.Run(ctx)
 	// Output:
 	// <nil> searchKnowledge
 }

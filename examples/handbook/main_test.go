@@ -90,6 +90,26 @@ func TestGroupsAreAway(t *testing.T) {
 	})
 }
 
+// TestTwoTurnsAtOnce: nobody gets the sources of another's turn.
+func TestTwoTurnsAtOnce(t *testing.T) {
+	t.Parallel()
+	test(t, &groups{}, func(t *testing.T, kit *bottest.Kit) {
+		wants := map[string]string{"Mia": "Expenses and travel › Hotels", "Otto": "Computers and security › Passwords"}
+		for range 200 {
+			kit.Together(
+				func() { kit.Personal("Mia").Say("search the documents for hotels in Zurich") },
+				func() { kit.Personal("Otto").Say("search the documents for passwords with characters") },
+			)
+			for person, want := range wants {
+				got := kit.Personal(person).Next().JSON
+				if strings.Count(got, `"@type":"Claim"`) != 1 || !strings.Contains(got, `"name":"`+want+`"`) {
+					t.Fatalf("%s got %s", person, got)
+				}
+			}
+		}
+	})
+}
+
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	bottest.RunScenarios(t, handbook((&groups{}).of), "scenarios.yaml")

@@ -202,7 +202,8 @@ func answer(ctx context.Context, model models.Model, q Question, result knowledg
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
 	response, err := model.Complete(ctx, &models.Request{MaxTokens: 1000, Messages: []models.Message{
-		{Role: "system", Text: instruction}, {Role: "user", Text: q.Ask},
+		{Role: "system", Text: instruction},
+		{Role: "user", Text: q.Ask},
 		{Role: "system", Text: "Results of the last plan:\n- searchKnowledge: " + strings.ReplaceAll(result.Text, "\n", "\n  ")},
 	}})
 	if err != nil {
