@@ -174,12 +174,13 @@ func (t *Turn) Translate(sentence texts.Text, args ...any) string {
 
 // Cite notes a source that an action has read, and returns the mark for it, such as "[1]". Put the mark
 // into the action's result, beside what it is from: a message of the turn in which the model writes the
-// mark shows the source, where the channel can ([activity.Activity.Cite]). The same source has one mark,
-// until the turn ends. A channel shows at most twenty sources of a message. Actions that run at the
-// same time must not call it at the same time.
+// mark shows the source, where the channel can ([activity.Activity.Cite]). Marks are numbered anew in each
+// message, in the order of their first use; those of no source vanish. The same title, address and abstract
+// have one mark, until the turn ends. A message shows at most twenty sources. Actions that run at the same
+// time must not call it at the same time.
 func (t *Turn) Cite(source activity.Citation) (mark string) {
 	all := state.Of[cited](t.Temp)
-	at := slices.IndexFunc(all.Read, func(s activity.Citation) bool { return s.Title == source.Title && s.URL == source.URL })
+	at := slices.IndexFunc(all.Read, func(s activity.Citation) bool { return s.Title == source.Title && s.URL == source.URL && s.Abstract == source.Abstract })
 	if at < 0 {
 		at = len(all.Read)
 		all.Read = append(all.Read, source)

@@ -92,6 +92,13 @@ type Bot struct {
 	// the start with exit code 2. nil: none.
 	Connections func(ctx context.Context, metrics prometheus.Registerer) ([]connections.Connection, error)
 
+	// Documents are what the bot answers from, besides those of BOT_KNOWLEDGE_DIR and "bot knowledge add".
+	// It reads them at start and every BOT_KNOWLEDGE_EVERY.
+	Documents []knowledge.Folder
+	// Knowledge has more sources that the bot can search, the groups of people, and how much of what is
+	// found a model gets. Its Sources may be empty, and none may be called documents.
+	Knowledge knowledge.Config
+
 	// Services are where people sign in for actions with [actions.NeedsToken] besides the OAuth
 	// connections of the Azure Bot, by the name of the connection. They need BOT_PUBLIC_URL and
 	// BOT_TOKEN_KEYS. nil: none.
@@ -114,6 +121,14 @@ type Bot struct {
 // not. Connections are closed once ctx ends.
 func New(ctx context.Context, b Bot, model models.Model, cfg bot.Config) (*bot.Bot, error) {
 	s := settings.Settings{Bot: settings.BotOf(b), Planner: b.Planner}
+	if guard, ok := cfg.Authenticator.(interface{ Local() bool }); cfg.Authenticator != nil && (!ok || !guard.Local()) {
+		s.Proven = true
+		if s.UsesIndex() && len(cfg.Access.Tenants) != 1 {
+			return nil, errors.New("app.New: Documents are for the people of one tenant: name it in Access.Tenants")
+		} else if s.UsesIndex() {
+			s.KnowledgeTenant = cfg.Access.Tenants[0]
+		}
+	}
 	closeAll, err := s.Connect(ctx)
 	if err != nil {
 		return nil, err
@@ -123,12 +138,25 @@ func New(ctx context.Context, b Bot, model models.Model, cfg bot.Config) (*bot.B
 	if err != nil {
 		return nil, err
 	}
+	if s.UsesIndex() {
+		if cfg.Store == nil {
+			if cfg.Store, err = state.Open(ctx, "", state.Config{}); err != nil {
+				return nil, err
+			}
+			context.AfterFunc(ctx, func() { _ = cfg.Store.Close() })
+		}
+		done, err := openKnowledge(cfg.Log.WithContext(ctx), &s, cfg.Store)
+		if err != nil {
+			return nil, err
+		}
+		context.AfterFunc(ctx, done)
+	}
 	cfg.Actions, cfg.Planner, cfg.Memory = maker.Actions, maker, b.Memory
-	return b.assemble(cfg)
+	return b.assemble(&s, cfg)
 }
 
-// assemble makes the bot. cfg has everything but what b says.
-func (b *Bot) assemble(cfg bot.Config) (*bot.Bot, error) {
+// assemble makes the bot. cfg has everything but what b says, and what s has of it.
+func (b *Bot) assemble(s *settings.Settings, cfg bot.Config) (*bot.Bot, error) {
 	cfg.Name, cfg.Examples, cfg.Texts, cfg.Welcome, cfg.Teams = b.Name, b.Examples, b.describeCommands(), cmp.Or(b.Welcome, cfg.Welcome), b.Teams
 	if cfg.Policy == nil {
 		cfg.Policy = actions.DefaultPolicy // so that Setup can wrap it
@@ -140,6 +168,13 @@ func (b *Bot) assemble(cfg bot.Config) (*bot.Bot, error) {
 			return nil, cli.Usage(fmt.Errorf("set up the bot: %w", err))
 		}
 		cfg.Hooks = cfg.Hooks.Around(watching)
+	}
+	base, err := s.KnowledgeBase()
+	if err != nil {
+		return nil, err
+	}
+	if base != nil {
+		cfg.Policy = base.Policy(cfg.Policy)
 	}
 	made, err := bot.New(cfg)
 	if err == nil && b.Routes != nil {
@@ -315,6 +350,11 @@ func (p *program) assemble(ctx context.Context) error {
 			return err
 		}
 	}
+	done, err := openKnowledge(logged, p.Settings, p.store)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	p.closers = append(p.closers, done)
 	guard, client, err := p.connect()
 	if err != nil {
 		return err
@@ -370,7 +410,7 @@ func (p *program) assemble(ctx context.Context) error {
 	if r := p.recorder; r != nil {
 		cfg.Channel, cfg.Authenticator, cfg.Hooks = r.Channel(cfg.Channel), r.Authenticator(cfg.Authenticator), r.Hooks()
 	}
-	if p.bot, err = p.own.assemble(cfg); err != nil {
+	if p.bot, err = p.own.assemble(p.Settings, cfg); err != nil {
 		return err
 	}
 	if p.own.Agents != nil {

@@ -17,15 +17,16 @@ import (
 type commands struct {
 	settings.Settings `group:"settings" prefix:"settings-"`
 
-	Serve    serveCmd    `cmd:"" default:"1" help:"Serve the bot (the default)."`
-	Chat     chatCmd     `cmd:"" help:"Talk with the bot in this terminal."`
-	Plan     planCmd     `cmd:"" help:"Show what the model is asked and plans, or decode what a model wrote."`
-	Skills   skillsCmd   `cmd:"" help:"Check, list or show skills: folders with a SKILL.md."`
-	Actions  actionsCmd  `cmd:"" help:"List the actions of the bot; with --json for bottest."`
-	Manifest manifestCmd `cmd:"" help:"Write, build or validate the Teams app package."`
-	Turns    turnsCmd    `cmd:"" help:"Look at dead letters, retry or drop them; needs REDIS_URL."`
-	Audit    auditCmd    `cmd:"" help:"List approvals and calls of actions with effects; needs REDIS_URL and BOT_AUDIT_KEEP."`
-	Doctor   doctorCmd   `cmd:"" help:"Check and explain the settings."`
+	Serve     serveCmd     `cmd:"" default:"1" help:"Serve the bot (the default)."`
+	Chat      chatCmd      `cmd:"" help:"Talk with the bot in this terminal."`
+	Plan      planCmd      `cmd:"" help:"Show what the model is asked and plans, or decode what a model wrote."`
+	Skills    skillsCmd    `cmd:"" help:"Check, list or show skills: folders with a SKILL.md."`
+	Knowledge knowledgeCmd `cmd:"" help:"Add, list, remove or search documents that the bot answers from."`
+	Actions   actionsCmd   `cmd:"" help:"List the actions of the bot; with --json for bottest."`
+	Manifest  manifestCmd  `cmd:"" help:"Write, build or validate the Teams app package."`
+	Turns     turnsCmd     `cmd:"" help:"Look at dead letters, retry or drop them; needs REDIS_URL."`
+	Audit     auditCmd     `cmd:"" help:"List approvals and calls of actions with effects; needs REDIS_URL and BOT_AUDIT_KEEP."`
+	Doctor    doctorCmd    `cmd:"" help:"Check and explain the settings."`
 
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask the running bot whether it is ready; for containers."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`

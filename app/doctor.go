@@ -193,6 +193,9 @@ func (p *program) probes(ctx context.Context) ([]probe, error) {
 	if p.SkillsDir != "" {
 		probes = append(probes, probe{"skills", p.checkSkills}, probe{"scripts", p.checkScripts})
 	}
+	if p.UsesIndex() {
+		probes = append(probes, probe{"knowledge", p.checkKnowledge})
+	}
 	return probes, nil
 }
 

@@ -118,7 +118,8 @@ func TestEditedQuestion(t *testing.T) {
 	}
 }
 
-// TestWhatWasReadIsCited: each source has one mark in a turn, and a message shows those it names.
+// TestWhatWasReadIsCited: each source has one mark in a turn, and a message shows those it names, numbered
+// from one.
 func TestWhatWasReadIsCited(t *testing.T) {
 	t.Parallel()
 	b := setup(t, func(c *bot.Config) { c.AckTimeout = 0 })
@@ -132,7 +133,7 @@ func TestWhatWasReadIsCited(t *testing.T) {
 	})
 	b.model.Says(plan(do("read", `{"about":"tea"}`)), plan(do("read", `{"about":"coffee"}`)), plan(say("Tea takes three minutes [1]."), say("So does coffee [3].")))
 	b.say("how long?")
-	for _, want := range []string{`"citation":[{"@type":"Claim","position":1,"appearance":{"@type":"DigitalDocument","name":"The tea book","abstract":"All of it.","url":"https://contoso.com/tea"}}]}`, `"citation":[{"@type":"Claim","position":3,"appearance":{"@type":"DigitalDocument","name":"The coffee book","abstract":"All of it.","url":"https://contoso.com/coffee"}}]}`} {
+	for _, want := range []string{`"citation":[{"@type":"Claim","position":1,"appearance":{"@type":"DigitalDocument","name":"The tea book","abstract":"All of it.","url":"https://contoso.com/tea"}}]}`, `"citation":[{"@type":"Claim","position":1,"appearance":{"@type":"DigitalDocument","name":"The coffee book","abstract":"All of it.","url":"https://contoso.com/coffee"}}]}`} {
 		if got := b.connector.Next(t); !strings.Contains(got.JSON, want) {
 			t.Errorf("%s\nwant %s", got.JSON, want)
 		}
@@ -140,6 +141,48 @@ func TestWhatWasReadIsCited(t *testing.T) {
 	if told := b.told(); !strings.Contains(told, "coffee takes three minutes [3]. Stones do not [2].") {
 		t.Errorf("the model was told %s", told)
 	}
+}
+
+// TestCitations: marks are numbered by their first use, invented ones vanish, code stays, and Teams takes what
+// is sent.
+func TestCitations(t *testing.T) {
+	t.Parallel()
+	b := setup(t, func(c *bot.Config) { c.AckTimeout = 0 })
+	actions.Add(b.actions, "read", "Reads pages", func(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+		return actions.Observe(turn.Cite(activity.Citation{Title: "One", Abstract: strings.Repeat("long ", 60)}) +
+			turn.Cite(activity.Citation{Title: "Two", URL: "javascript:x"}) + turn.Cite(activity.Citation{Abstract: "third"})), nil
+	})
+	for said, want := range map[string]string{
+		"A [3]. B [1]. C [7].":  `"text":"A [1]. B [2]. C.", Source 3 third, One ` + strings.TrimSpace(strings.Repeat("long ", 32)),
+		"`arr[1]` is first [2]": "\"text\":\"`arr[1]` is first [1]\", Two Two",
+	} {
+		b.model.Says(plan(do("read", `{}`)), plan(say(said)))
+		b.say("go")
+		got := b.connector.Next(t)
+		var m struct {
+			Entities []struct {
+				Citation []struct {
+					Position   int
+					Appearance struct{ Name, Abstract, URL string }
+				}
+			}
+		}
+		must(t, json.Unmarshal([]byte(got.JSON), &m))
+		shown := got.JSON[strings.Index(got.JSON, `"text":`):]
+		shown = shown[:strings.Index(shown[8:], `"`)+9]
+		for i, c := range m.Entities[0].Citation {
+			if c.Position != i+1 || c.Appearance.URL != "" {
+				t.Errorf("%s", got.JSON)
+			}
+			shown += ", " + c.Appearance.Name + " " + strings.TrimSuffix(c.Appearance.Abstract, "…")
+		}
+		if strings.TrimSpace(shown) != want {
+			t.Errorf("%s\nwant %s", shown, want)
+		}
+	}
+	b.model.Says(plan(say("Nothing was read [1].")))
+	b.say("and now?") // without sources and without knowledge, texts are left alone
+	b.expect("Nothing was read [1].")
 }
 
 // TestOnOtherChannels: what the bot says there has nothing that only Teams knows. The samples are

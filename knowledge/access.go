@@ -11,7 +11,7 @@ import (
 // Names of rights for [Folder.Access]; the others have a value behind them, such as "person:" and an
 // object id.
 const (
-	// EveryoneInTenant lets everybody of the index's tenant read.
+	// EveryoneInTenant lets everybody of the index's tenant read. "everyone" is the same.
 	EveryoneInTenant = "everyone-in-tenant"
 	// Nobody lets nobody read.
 	Nobody = "nobody"
@@ -59,6 +59,12 @@ func (c Caller) tokens(tenant string) map[string]bool {
 	return all
 }
 
+// CheckAccess says what is wrong with rights as [Folder] has them.
+func CheckAccess(access []string) error {
+	_, err := accessTokens("", access)
+	return err
+}
+
 // accessTokens turns rights as people write them into tokens. Values are hashed, so they are never part
 // of a key, a query or a log line.
 func accessTokens(tenant string, access []string) ([]string, error) {
@@ -69,12 +75,12 @@ func accessTokens(tenant string, access []string) ([]string, error) {
 		value = strings.TrimSpace(value)
 		switch {
 		case right == Nobody:
-		case right == EveryoneInTenant:
+		case right == EveryoneInTenant, strings.EqualFold(right, "everyone"):
 			tokens = append(tokens, hashed(tenant, EveryoneInTenant, ""))
 		case slices.Contains(kinds, kind) && value != "":
 			tokens = append(tokens, hashed(tenant, kind, value))
 		default:
-			return nil, fmt.Errorf("%.60q is no right; write %s, %s, or %s: with an id behind it", right, EveryoneInTenant, Nobody, strings.Join(kinds, ":, "))
+			return nil, fmt.Errorf("%.60q is no right; write everyone, %s, or %s: with an id behind it", right, Nobody, strings.Join(kinds, ":, "))
 		}
 	}
 	slices.Sort(tokens)

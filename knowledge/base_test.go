@@ -340,7 +340,7 @@ func TestSeveralSources(t *testing.T) {
 		turn := turnOf(t, "anna", "personal")
 		result, err := search.Call(t.Context(), turn, entities)
 		got := strings.Join(regexp.MustCompile(`(?m)^[ab]\d$`).FindAllString(result.Text(), -1), " ")
-		if got != want || err != nil || !result.Stops(false) || result.Stops(true) {
+		if got != want || err != nil || !result.Stops(false) || !result.Stops(true) {
 			t.Errorf("source %q: %s, %v", source, got, err)
 		}
 		if strings.Contains(result.Text(), "Some sources could not") != (source == "") {

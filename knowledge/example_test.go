@@ -49,7 +49,7 @@ func ExampleNewIndex() {
 	}
 	// Output:
 	// 1 added <nil>
-	// handbook/leave.md Leave Thirty days a year.
+	// handbook/leave.md Leave Thirty days a year. <nil>
 }
 
 func ExampleNew() {
@@ -69,7 +69,7 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	// bot.Config{Policy: base.Policy(nil), …}, and go index.Run(ctx)
+	// A bot has the action, bot.Config{Policy: base.Policy(nil), …}, and runs the index: go index.Run(ctx).
 	registry := actions.New()
 	fmt.Println(base.Register(registry), registry.All()[0].Name)
 	// Output:

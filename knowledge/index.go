@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"path"
@@ -266,6 +267,9 @@ func (g *generation) passage(h hit) Passage {
 	}
 }
 
+// Tenant is the tenant whose people may read.
+func (x *Index) Tenant() string { return x.cfg.Tenant }
+
 // Document is a document of an [Index], as [Index.List] returns it.
 type Document struct {
 	ID, Title, URL string
@@ -288,6 +292,48 @@ func (x *Index) List(ctx context.Context) ([]Document, error) {
 	return all, nil
 }
 
+// maxNotTaken is how many files of a folder are kept in mind.
+const maxNotTaken = 100
+
+// refused are the files that were not taken when their folders were last added, by folder.
+type refused map[string][]NotTaken
+
+// noteNotTaken keeps in mind what was not taken of a folder.
+func (x *Index) noteNotTaken(ctx context.Context, folder string, files []NotTaken) error {
+	return x.cfg.Store.Update(ctx, x.key.Under("refused", "files"), func(s *state.Scope) error {
+		all := state.At[refused](s, "files")
+		if len(files) == 0 {
+			delete(*all, folder)
+			return nil
+		}
+		if *all == nil {
+			*all = refused{}
+		}
+		(*all)[folder] = files[:min(len(files), maxNotTaken)]
+		return nil
+	})
+}
+
+// NotTaken returns the files that were not taken when their folders were last added, at most 100 of each
+// folder, with the names of their folders.
+func (x *Index) NotTaken(ctx context.Context) ([]NotTaken, error) {
+	scopes, err := x.cfg.Store.Load(ctx, x.key.Under("refused", "files"))
+	if err != nil {
+		return nil, err
+	}
+	folders := *state.At[refused](scopes[0], "files")
+	var all []NotTaken
+	for _, folder := range slices.Sorted(maps.Keys(folders)) {
+		for _, f := range folders[folder] {
+			if f.File != folder {
+				f.File = folder + "/" + f.File
+			}
+			all = append(all, f)
+		}
+	}
+	return all, nil
+}
+
 // Remove removes the folder with that name, or the document with that ID, and returns how many documents
 // that were. If there is none, it changes nothing.
 func (x *Index) Remove(ctx context.Context, name string) (removed int, err error) {
@@ -303,7 +349,7 @@ func (x *Index) Remove(ctx context.Context, name string) (removed int, err error
 	if _, err := x.swap(ctx, old, next); err != nil {
 		return 0, fmt.Errorf("remove from index %s: %w", x.cfg.Name, err)
 	}
-	return removed, nil
+	return removed, x.noteNotTaken(ctx, name, nil)
 }
 
 // without returns a generation that has only the documents and chunks for which gone returns false.
@@ -334,6 +380,9 @@ func (g *generation) add(d document, chunks []chunk) {
 type Folder struct {
 	// Path is a folder with all its folders, or one file.
 	Path string
+	// FS has the documents instead, such as embedded ones. Path is then a folder in it; "": all of it.
+	// Folders with an FS need a Name.
+	FS fs.FS
 	// Name is what the IDs of its documents begin with. Adding a folder replaces what was added with
 	// the same Name. "": the last part of Path.
 	Name string
@@ -392,11 +441,11 @@ func (x *Index) add(ctx context.Context, f Folder) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	root, files, err := f.open()
+	root, files, done, err := f.open()
 	if err != nil {
 		return Report{}, err
 	}
-	defer func() { _ = root.Close() }() // it was only read
+	defer done()
 	old, err := x.check(ctx)
 	if errors.Is(err, errGone) { // it expired in part: begin again
 		old = &generation{}
@@ -413,6 +462,9 @@ func (x *Index) add(ctx context.Context, f Folder) (Report, error) {
 	}
 	before := len(a.was)
 	if err := a.walk(ctx, files); err != nil {
+		return a.report, err
+	}
+	if err := x.noteNotTaken(ctx, f.Name, a.report.NotTaken); err != nil {
 		return a.report, err
 	}
 	gone := len(a.was)
@@ -440,8 +492,11 @@ func (x *Index) sameModel(g *generation) bool {
 
 // check checks a folder, fills in its name and returns its rights.
 func (f *Folder) check(tenant string) (access []string, err error) {
-	if f.Path == "" {
+	switch {
+	case f.Path == "" && f.FS == nil:
 		return nil, errors.New("no Path")
+	case f.FS != nil && f.Name == "":
+		return nil, errors.New("no Name")
 	}
 	if f.Name == "" {
 		whole, err := filepath.Abs(f.Path)
@@ -471,18 +526,29 @@ func secureURL(address string) string {
 	return u.String()
 }
 
-// open opens the folder, or the folder of the one file. Nothing outside of it can be read.
-func (f *Folder) open() (root *os.Root, only string, err error) {
+// open opens the folder, or the folder of the one file. Nothing outside of it can be read. Call done at the
+// end.
+func (f *Folder) open() (root fs.FS, only string, done func(), err error) {
+	if f.FS != nil {
+		if _, err := fs.Stat(f.FS, cmp.Or(f.Path, ".")); err != nil {
+			return nil, "", nil, err
+		}
+		root, err = fs.Sub(f.FS, cmp.Or(f.Path, "."))
+		return root, ".", func() {}, err
+	}
 	info, err := os.Stat(f.Path)
 	if err != nil {
-		return nil, "", err
+		return nil, "", nil, err
 	}
 	folder, only := f.Path, "."
 	if !info.IsDir() {
 		folder, only = filepath.Split(f.Path)
 	}
-	root, err = os.OpenRoot(cmp.Or(folder, "."))
-	return root, only, err
+	opened, err := os.OpenRoot(cmp.Or(folder, "."))
+	if err != nil {
+		return nil, "", nil, err
+	}
+	return opened.FS(), only, func() { _ = opened.Close() }, nil // it was only read
 }
 
 // adding is one run of Add.
@@ -490,7 +556,7 @@ type adding struct {
 	*Index
 	folder Folder
 	access []string
-	root   *os.Root
+	root   fs.FS
 	old    *generation
 	was    map[string]int // documents of the folder that were not met yet, by ID
 	stuck  int
@@ -556,7 +622,7 @@ func (a *adding) address(id string) string {
 
 // walk reads all files.
 func (a *adding) walk(ctx context.Context, start string) error {
-	return fs.WalkDir(a.root.FS(), start, func(name string, entry fs.DirEntry, err error) error {
+	return fs.WalkDir(a.root, start, func(name string, entry fs.DirEntry, err error) error {
 		hidden := strings.HasPrefix(path.Base(name), ".") && name != "."
 		switch {
 		case ctx.Err() != nil:

@@ -158,10 +158,11 @@ func (b *Base) Register(r *actions.Registry) error {
 		if err != nil {
 			return actions.Result{}, err
 		}
-		return actions.Observe(found.Text).UnlessSaved(), nil
+		return actions.Observe(found.Text), nil // also if the plan saves it: it is for the model alone
 	}
 	_, err := actions.AddSchema(r, searchAction, strings.TrimSuffix(strings.TrimSpace(description), ";"), schema, call,
-		actions.StateOnly, actions.ReturnsData, actions.Title("Search documents"), actions.Doing("Searching documents"))
+		actions.StateOnly, actions.ReturnsData, actions.Title("Search documents"), actions.Doing("Searching documents"),
+		actions.Example("search the documents for {query...}", "what do the documents say about {query...}"))
 	if err != nil {
 		return fmt.Errorf("register %s: %w", searchAction, err)
 	}
@@ -237,6 +238,23 @@ func (b *Base) Search(ctx context.Context, turn *actions.Turn, q Question) (Foun
 	found.Text = envelope(turn, found)
 	zerolog.Ctx(ctx).Info().Int("passages", len(found.Passages)).Int("left_out", found.LeftOut).Bool("failed", found.Failed).Msg("searched knowledge")
 	return found, nil
+}
+
+// DataSources are functions for planners that search one source each, by its name, for a prompt whose config.json
+// has augmentation.data_sources. They return what a model reads of what was found, of at most so many tokens;
+// "" if there is nothing.
+func (b *Base) DataSources() map[string]func(ctx context.Context, turn *actions.Turn, query string, tokens int) (string, error) {
+	all := map[string]func(context.Context, *actions.Turn, string, int) (string, error){}
+	for _, s := range b.cfg.Sources {
+		all[s.Name] = func(ctx context.Context, turn *actions.Turn, query string, tokens int) (string, error) {
+			found, err := b.Search(ctx, turn, Question{Text: query, Source: s.Name, Tokens: tokens})
+			if err != nil || len(found.Passages) == 0 && !found.Failed {
+				return "", err
+			}
+			return found.Text, nil
+		}
+	}
+	return all
 }
 
 // knowledgeSeen is a value of the turn's temporary state.

@@ -238,10 +238,16 @@ func aboutUsage(u Usage) (all []attribute.KeyValue) {
 // try returns the first answer, or the fault after which there is no retry. It retries a single
 // model call, so no action can run twice because of it.
 func (l *link) try(ctx context.Context, req *Request, retries int, left time.Duration) (*Response, error) {
+	return again(ctx, l.name, retries, left, func() (*Response, error) { return l.model.Complete(ctx, req) })
+}
+
+// again asks until there is an answer, or a fault after which there is no retry. All waits together take at
+// most left.
+func again[T any](ctx context.Context, name string, retries int, left time.Duration, ask func() (T, error)) (T, error) {
 	pause := backoff.ExponentialBackOff{InitialInterval: 500 * time.Millisecond, RandomizationFactor: 0.3, Multiplier: 2, MaxInterval: 8 * time.Second}
 	pause.Reset()
 	for attempt := 1; ; attempt++ {
-		answer, err := l.model.Complete(ctx, req)
+		answer, err := ask()
 		fault, ok := errors.AsType[*Error](err)
 		if !ok || attempt > retries || ctx.Err() != nil || !fault.passing() {
 			return answer, err
@@ -255,14 +261,14 @@ func (l *link) try(ctx context.Context, req *Request, retries int, left time.Dur
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= wait {
 			return answer, err
 		}
-		zerolog.Ctx(ctx).Info().Str("model", l.name).Str("kind", fault.Kind).Int("status", fault.Status).
+		zerolog.Ctx(ctx).Info().Str("model", name).Str("kind", fault.Kind).Int("status", fault.Status).
 			Int("attempt", attempt).Dur("wait", wait).Msg("model asked again after a wait")
 		timer := time.NewTimer(wait)
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
 			timer.Stop()
-			return nil, fmt.Errorf("wait to ask the model again: %w", ctx.Err())
+			return *new(T), fmt.Errorf("wait to ask the model again: %w", ctx.Err())
 		}
 		left -= wait
 	}

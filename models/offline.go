@@ -72,6 +72,9 @@ func offlineAnswer(req *Request) (calls []Call, say string) {
 	if n := len(req.Messages); n > 0 && req.Messages[n-1].Role == "system" {
 		told = req.Messages[n-1].Text
 		results, ok := strings.CutPrefix(told, "Results of the last plan:\n")
+		if answer := fromPassages(results); ok && answer != "" {
+			return nil, answer
+		}
 		if ok {
 			return nil, planResult.ReplaceAllStringFunc(results, func(line string) string {
 				name := planResult.FindStringSubmatch(line)[1]
@@ -93,6 +96,7 @@ func offlineAnswer(req *Request) (calls []Call, say string) {
 			}
 		case "tool":
 			text := strings.TrimSpace(m.Text)
+			text = cmp.Or(fromPassages(text), text)
 			if text, failed = strings.CutPrefix(text, "Error: "); failed {
 				text = called[m.CallID] + " failed: " + text
 			} else if text == "" || strings.ContainsAny(text[:1], "{[") { // JSON alone could pass for a plan
@@ -117,6 +121,27 @@ func offlineAnswer(req *Request) (calls []Call, say string) {
 		return nil, strings.TrimSpace(strings.Join(results, "\n"))
 	}
 	return calls, say
+}
+
+// passages match what package knowledge found: its first passage, or that there is none.
+var (
+	firstPassage = regexp.MustCompile(`(?s)These passages of documents were found\..*?\n\s*\n\s*(\[\d+\]) [^\n]*\n(.*?)\n\s*\n\s*(?:\[\d+\] |END OF PASSAGES )`)
+	noPassage    = regexp.MustCompile(`(Nothing was found in the documents|The documents could not be searched)`)
+)
+
+// fromPassages answers with the passage that fits best; "" if results have no passages.
+func fromPassages(results string) string {
+	if m := firstPassage.FindStringSubmatch(results); m != nil {
+		var lines []string
+		for line := range strings.SplitSeq(m[2], "\n") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+		return strings.TrimSpace(strings.Join(lines, "\n")) + " " + m[1]
+	}
+	if m := noPassage.FindString(results); m != "" {
+		return m + "."
+	}
+	return ""
 }
 
 // offlineShown ends the results that the planner says need no words.

@@ -71,6 +71,11 @@ type Config struct {
 	// rendered for each turn, and several turns may call it at once. [prompts.Format] writes the
 	// result into the prompt. An error ends the turn.
 	Functions map[string]func(ctx context.Context, turn *actions.Turn, args []string) (any, error)
+	// DataSources search for what a prompt with augmentation.data_sources puts in front of the person's
+	// text, by the names of the sources, such as those of a knowledge base. They get the text, or with
+	// a short one also the person's question before it, and how many tokens the result may have. "" puts
+	// nothing in. An error ends the turn. nil: no prompt may name one.
+	DataSources map[string]func(ctx context.Context, turn *actions.Turn, query string, tokens int) (string, error)
 	// Named returns the model with a name, for a prompt whose config.json names one. It is called
 	// when the planner is made and when a prompt has changed. nil: a prompt must not name a model.
 	Named func(name string) (models.Model, error)

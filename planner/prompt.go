@@ -351,6 +351,11 @@ func (b *plannerPrompt) checkUse() error {
 	if c.Input != nil {
 		fault("input.parameters are for a prompt that is an action, this one is a planner's")
 	}
+	for _, name := range slices.Sorted(maps.Keys(c.DataSources)) {
+		if b.cfg.DataSources[name] == nil {
+			fault("augmentation.data_sources: there is no source %s, have %s", name, list(slices.Sorted(maps.Keys(b.cfg.DataSources))))
+		}
+	}
 	if b.kind != tools && (c.ToolChoice != "" || c.ParallelCalls != nil) {
 		fault("tool_choice and parallel_tool_calls have no effect with the planner %s", b.kind)
 	}
@@ -505,6 +510,11 @@ func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, e
 		}
 		t.ending = append(t.ending, speaks(turn.Activity.From.Name, kind)...)
 	}
+	passages, err := b.passages(ctx, turn)
+	if err != nil {
+		return t, err
+	}
+	t.ending = append(t.ending, passages...)
 	t.ending = append(t.ending, brings(turn.Files)...)
 	t.ending = append(t.ending, contents(turn.Attached)...)
 	said := models.Message{Role: "user"}
@@ -520,6 +530,55 @@ func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, e
 	}
 	t.ending = append(t.ending, b.results(turn)...)
 	return t, nil
+}
+
+// passages is what the prompt's data sources have for the person's text. They are searched once in a turn.
+func (b *plannerPrompt) passages(ctx context.Context, turn *actions.Turn) (all []models.Message, err error) {
+	sources := b.prompt.Config.DataSources
+	if len(sources) == 0 || strings.TrimSpace(turn.Text) == "" {
+		return nil, nil
+	}
+	found := state.Of[lookedUp](turn.Temp)
+	if found.Texts == nil {
+		texts, query := map[string]string{}, questionOf(turn)
+		for _, name := range slices.Sorted(maps.Keys(sources)) {
+			if texts[name], err = b.cfg.DataSources[name](ctx, turn, query, sources[name]); err != nil {
+				return nil, fmt.Errorf("search %s: %w", name, err)
+			}
+		}
+		found.Texts = texts
+	}
+	for _, name := range slices.Sorted(maps.Keys(found.Texts)) {
+		if text := found.Texts[name]; text != "" {
+			all = append(all, models.Message{Role: "user", Text: text})
+		}
+	}
+	return all, nil
+}
+
+// lookedUp is what data sources had for the text of a turn. It is a value of the turn's temporary state.
+type lookedUp struct{ Texts map[string]string }
+
+// shortQuestion is how many words a text has at most that may make no sense without the one before.
+const shortQuestion = 6
+
+// questionOf is what to search for: the person's text, if it is short behind their question before it. What
+// others said in the conversation does not count.
+func questionOf(turn *actions.Turn) string {
+	if len(strings.Fields(turn.Text)) > shortQuestion {
+		return turn.Text
+	}
+	for _, earlier := range slices.Backward(state.Peek[prompts.History](turn.Thread).Turns) {
+		if earlier.From != turn.Activity.From.ID {
+			continue
+		}
+		for _, m := range slices.Backward(earlier.Messages) {
+			if m.Role == "user" {
+				return m.Text + "\n" + turn.Text
+			}
+		}
+	}
+	return turn.Text
 }
 
 // contents quote the texts of files. They are the person's, so no system message has them, and nothing

@@ -165,6 +165,9 @@ func (t *promptTask) checkUse(parameters []string) error {
 	if c.ToolChoice != "" || c.ParallelCalls != nil {
 		fault("tool_choice and parallel_tool_calls have no effect in a prompt that is an action")
 	}
+	if len(c.DataSources) > 0 {
+		fault("augmentation.data_sources are for the prompt of a planner, this one is an action")
+	}
 	if wanted(c.IncludeInput) && t.main == "" {
 		fault("include_input is true, but no parameter is called input")
 	}

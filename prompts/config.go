@@ -39,7 +39,8 @@ type configFile struct {
 	Description  string `json:"description"`
 	Completion   Config `json:"completion"`
 	Augmentation struct {
-		Type string `json:"augmentation_type"`
+		Type        string         `json:"augmentation_type"`
+		DataSources map[string]int `json:"data_sources"`
 	} `json:"augmentation"`
 	Input struct {
 		Parameters []struct {
@@ -57,7 +58,7 @@ func readConfig(fsys fs.FS, file string) (Config, error) {
 		return Config{}, err
 	}
 	c := f.Completion
-	c.Description, c.Augmentation = f.Description, f.Augmentation.Type
+	c.Description, c.Augmentation, c.DataSources = f.Description, f.Augmentation.Type, f.Augmentation.DataSources
 	var faults []error
 	if f.Input.Parameters != nil {
 		c.Input = []Input{}

@@ -50,10 +50,10 @@ func TestConfig(t *testing.T) {
 				"include_history": true, "include_input": false, "include_images": false,
 				"tool_choice": "required", "parallel_tool_calls": false
 			},
-			"augmentation": {"augmentation_type": "tools", "data_sources": { }}
+			"augmentation": {"augmentation_type": "tools", "data_sources": {"wiki": 900}}
 			}`,
 			prompts.Config{
-				Description: "plans", Augmentation: "tools",
+				Description: "plans", Augmentation: "tools", DataSources: map[string]int{"wiki": 900},
 				Model: "gpt-5", MaxTokens: 150, MaxInputTokens: 2048,
 				Temperature: pointer(0.0), TopP: pointer(0.0), PresencePenalty: pointer(-2.0), FrequencyPenalty: pointer(0.5),
 				Stop: []string{"END"}, IncludeHistory: pointer(true), IncludeInput: pointer(false),
@@ -131,8 +131,8 @@ func TestConfigFaults(t *testing.T) {
 		},
 		{`{"completion": [], "augmentation": "sequence"}`, []string{"augmentation: got string, want object", "completion: got array, want object"}},
 		{
-			`{"augmentation": {"augmentation_type": "chant", "data_sources": {"wiki": 900}}}`,
-			[]string{"augmentation.augmentation_type: value must be one of 'none', 'monologue', 'sequence', 'sequential', 'tools'", "augmentation.data_sources: maxProperties: got 1, want 0"},
+			`{"augmentation": {"augmentation_type": "chant", "data_sources": {"wiki": 0}}}`,
+			[]string{"augmentation.augmentation_type: value must be one of 'none', 'monologue', 'sequence', 'sequential', 'tools'", "augmentation.data_sources.wiki: minimum: got 0, want 1"},
 		},
 		{
 			`{"name": "p", "input_variables": [], "execution_settings": {}, "template_format": "handlebars"}`,

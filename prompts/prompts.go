@@ -47,6 +47,10 @@ type Config struct {
 	Augmentation string  `json:"-"` // how the model plans: none, monologue, sequence, sequential or tools
 	Input        []Input `json:"-"` // parameters of a prompt action; nil: not an action
 
+	// DataSources are searched with what the person says before the model is asked: how many tokens what is
+	// found may have, by the name of the source.
+	DataSources map[string]int `json:"-"`
+
 	MaxTokens      int    `json:"max_tokens"`       // of the answer
 	MaxInputTokens int    `json:"max_input_tokens"` // of everything sent to the model
 	Model          string `json:"model"`

@@ -33,6 +33,7 @@ import (
 	"github.com/planbot-go/planbot/actions/openapi"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/internal/spelling"
+	"github.com/planbot-go/planbot/knowledge"
 	"github.com/planbot-go/planbot/manifest"
 )
 
@@ -47,6 +48,7 @@ type content struct {
 	Prompt       folder                       `yaml:"prompt"`
 	Prompts      folder                       `yaml:"prompts"`
 	Skills       []folder                     `yaml:"skills"`
+	Knowledge    *documents                   `yaml:"knowledge"`
 	Actions      []rule                       `yaml:"actions"`
 	Connections  map[string]*connection       `yaml:"connections"`
 	Approvals    approvals                    `yaml:"approvals"`
@@ -54,6 +56,13 @@ type content struct {
 	Settings     map[string]value             `yaml:"settings"`
 	Tests        []local                      `yaml:"tests"`
 	Manifest     appPackage                   `yaml:"manifest"`
+}
+
+// documents are what the bot answers from.
+type documents struct {
+	Folders []folder      `yaml:"folders"`
+	Access  []string      `yaml:"access"`
+	Every   time.Duration `yaml:"every"`
 }
 
 // rule names an action of the program, or says which of a connection may be used. That may also stand in
@@ -311,6 +320,7 @@ func (d *decoder) faulty(path string) bool {
 var elsewhere = map[string]string{
 	"BOT_PLANNER": "planner", "BOT_PROMPTS_DIR": "prompts", "BOT_SKILLS_DIR": "skills", "BOT_INSTRUCTIONS_FILE": "instructions",
 	"BOT_APPROVAL_ACTIONS": "approvals.actions", "BOT_APPROVERS": "approvals.approvers", "BOT_APPROVAL_TIMEOUT": "approvals.timeout",
+	"BOT_KNOWLEDGE_DIR": "knowledge.folders", "BOT_KNOWLEDGE_ACCESS": "knowledge.access", "BOT_KNOWLEDGE_EVERY": "knowledge.every",
 	"BOT_FILE": "",
 }
 
@@ -364,12 +374,42 @@ func (d *decoder) checkSettings(f *File) {
 	for i, dir := range f.in.Skills {
 		skills[i] = string(dir)
 	}
+	if k := f.in.Knowledge; k != nil {
+		d.checkKnowledge(k)
+		folders := make([]string, len(k.Folders))
+		for i, dir := range k.Folders {
+			folders[i] = string(dir)
+		}
+		add("BOT_KNOWLEDGE_DIR", strings.Join(folders, string(os.PathListSeparator)))
+		add("BOT_KNOWLEDGE_ACCESS", strings.Join(k.Access, ","))
+		if k.Every > 0 {
+			add("BOT_KNOWLEDGE_EVERY", k.Every.String())
+		}
+	}
 	add("BOT_PROMPTS_DIR", string(f.in.Prompts))
 	add("BOT_SKILLS_DIR", strings.Join(skills, string(os.PathListSeparator)))
 	add("BOT_APPROVAL_ACTIONS", strings.Join(f.in.Approvals.Actions, ","))
 	add("BOT_APPROVERS", strings.Join(f.in.Approvals.Approvers, ","))
 	if t := f.in.Approvals.Timeout; t > 0 {
 		add("BOT_APPROVAL_TIMEOUT", t.String())
+	}
+}
+
+// checkKnowledge checks who may read what the bot answers from: it has to be said.
+func (d *decoder) checkKnowledge(k *documents) {
+	for _, name := range []string{"folders", "access"} {
+		if d.lines["knowledge."+name] == 0 && !d.faulty("knowledge") {
+			d.at("knowledge", "needs folders and access: who may read them, such as everyone or nobody")
+			return
+		}
+	}
+	for i, right := range k.Access {
+		path := fmt.Sprintf("knowledge.access.%d", i+1)
+		if err := knowledge.CheckAccess([]string{right}); d.faulty(path) {
+			continue
+		} else if err != nil || strings.Contains(right, ",") {
+			d.at(path, "is not everyone, nobody, or person:, team:, conversation: or group: with an id behind it")
+		}
 	}
 }
 

@@ -215,8 +215,6 @@ func (d *decoder) object(n ast.Node, path string, into reflect.Value) {
 		switch {
 		case ok:
 			d.node(entry.Value, join(path, name), field)
-		case join(path, name) == "knowledge":
-			d.fault(lineOf(entry.Key), "", "knowledge is not supported yet")
 		default:
 			hint := "; there are " + strings.Join(known, ", ")
 			near := spelling.Nearest(known, func(key string) (int, bool) {

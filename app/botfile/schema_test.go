@@ -83,8 +83,8 @@ func TestTheSchemaHasTheKeys(t *testing.T) {
 		}
 	}
 	compare("", schema(t), botfile.Content)
-	if compared != 12 {
-		t.Errorf("compared %d objects, want 12", compared)
+	if compared != 13 {
+		t.Errorf("compared %d objects, want 13", compared)
 	}
 }
 
@@ -97,6 +97,7 @@ examples: [one, 2, true]
 planner: tools
 prompts: prompts
 skills: [skills]
+knowledge: {folders: [skills], access: [everyone, 'person:a'], every: 1h}
 actions: [addItem]
 connections:
   tracker:
@@ -152,7 +153,7 @@ func TestTheSchemaJudgesAsTheLoader(t *testing.T) {
 		samples[head+good] = true
 	}
 	for _, bad := range []string{
-		"promts: x", "knowledge: docs", "welcome:", "examples: hi", "examples: []", "examples: [[a]]", "planner: best", "prompts: /etc", "prompts: ../x", "prompts: a/../b",
+		"promts: x", "knowledge: docs", "knowledge: {}", "knowledge: {folders: [skills]}", "knowledge: {folders: [skills], access: [all]}", "knowledge: {folders: [skills], access: ['team:']}", "settings: {BOT_KNOWLEDGE_DIR: skills}", "welcome:", "examples: hi", "examples: []", "examples: [[a]]", "planner: best", "prompts: /etc", "prompts: ../x", "prompts: a/../b",
 		"skills: ['C:\\x']", "instructions: {fiel: a}", "instructions: {}", "connections: {Git: {mcp: 'https://a.example'}}", "connections: {a: {}}", "connections: {a: }",
 		"connections: {a: {mcp: 'https://a.example', openapi: shop.yaml}}", "connections: {a: {mcp: 'https://a.example', env: {A: b}}}",
 		"connections: {a: {mcp: 'https://a.example', server: 'https://b.example'}}", "connections: {a: {openapi: shop.yaml, timeout: 1m}}",

@@ -164,10 +164,10 @@ func newStream(t *Turn) *stream {
 		s.hold()
 	}
 	if !s.off {
-		t.OnProgress, t.Draft = s.progress, s.draft
+		t.OnProgress, t.Draft = s.progress, func(text string) { s.draft(t.citeDraft(text)) }
 		if g := (guard{t.exec}); !g.off() { // then nobody reads what was not judged
 			s.judge = g.ask
-			t.OnProgress, t.Draft = s.judgeProgress, s.judgeDraft
+			t.OnProgress, t.Draft = s.judgeProgress, func(text string) { s.judgeDraft(t.citeDraft(text)) }
 		}
 	}
 	return s

@@ -1069,9 +1069,13 @@ func (t *Turn) targeted(m *activity.Activity) *activity.Activity {
 func (t *Turn) spoken(ctx context.Context, texts []string) []*activity.Activity {
 	var all []*activity.Activity
 	for _, text := range texts {
+		var sources []activity.Citation
+		if t.cites() {
+			text, sources = cite(text, t.Sources())
+		}
 		for _, m := range t.messages(text) {
 			m.LabelAI()
-			if sources := t.Sources(); len(sources) > 0 {
+			if len(sources) > 0 {
 				m.Cite(sources...)
 			}
 			all = append(all, m)

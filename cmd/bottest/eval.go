@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -14,7 +16,9 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bottest/eval"
 	"github.com/planbot-go/planbot/internal/cli"
+	"github.com/planbot-go/planbot/internal/retrieval"
 	"github.com/planbot-go/planbot/internal/settings"
+	"github.com/planbot-go/planbot/knowledge"
 )
 
 // Exit codes of an evaluation that was stopped: by its limit, and by whoever ran it.
@@ -24,7 +28,7 @@ const (
 )
 
 type evalCmd struct {
-	File string `arg:"" optional:"" placeholder:"FILE" help:"utterances with what should be planned for them, as YAML, - for standard input; see examples/eval; without it the examples of the actions"`
+	File string `arg:"" optional:"" placeholder:"FILE" help:"utterances with what should be planned for them, as YAML, - for standard input; see examples/eval; without it the examples of the actions. Or questions with the passages that answer them; see examples/handbook"`
 	actionsFlag
 	Against     []string `sep:"none" placeholder:"NAME=VALUE" help:"compare with other settings of models, prompts or planner: a variable as in the environment, with its own key for another server; repeatable"`
 	Only        string   `name:"run" placeholder:"REGEXP" help:"only cases whose name matches"`
@@ -32,7 +36,7 @@ type evalCmd struct {
 	Concurrency int      `default:"1" help:"how many cases are asked at once"`
 	LimitTokens *int     `placeholder:"N" help:"stop before the next call of a model once so many tokens were used, in and out; exit code 3"`
 	LimitCost   *float64 `placeholder:"MONEY" help:"the same in money; needs BOT_MODEL_PRICE"`
-	Min         float64  `placeholder:"SHARE" help:"fail, with exit code 1, when less than this share of the plans is all right, such as 0.9, of either side with --against"`
+	Min         float64  `placeholder:"SHARE" help:"fail, with exit code 1, when less than this share of the plans is all right, or of the questions finds its passage, such as 0.9, of either side with --against"`
 	JSON        bool     `name:"json" help:"print JSON"`
 }
 
@@ -43,6 +47,9 @@ func (c evalCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams
 	}
 	if err := cli.Check(s); err != nil {
 		return err
+	}
+	if text, err := os.ReadFile(c.File); err == nil && retrieval.IsSet(text) { // else it is told below
+		return c.questions(ctx, s, std, text)
 	}
 	closeAll, err := s.Connect(ctx)
 	if err != nil {
@@ -73,6 +80,40 @@ func (c evalCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams
 		return cli.Usage(err)
 	}
 	return errors.Join(c.print(std, report), c.verdict(report, err))
+}
+
+// questions measures how well documents answer questions.
+func (c evalCmd) questions(ctx context.Context, s *settings.Settings, std *cli.Streams, text []byte) error {
+	if len(c.Against) > 0 || c.Times > 1 || c.Only != "" || c.LimitTokens != nil || c.LimitCost != nil {
+		return cli.Usage(errors.New("--against, --run, --times, --limit-tokens and --limit-cost are for utterances, these are questions"))
+	}
+	set, err := retrieval.Read(c.File, text)
+	if err != nil {
+		return cli.Usage(err)
+	}
+	model, about, err := s.NewModel(settings.Watch{})
+	if err != nil {
+		return err
+	}
+	var embedder knowledge.Embedder
+	if s.EmbeddingModel != "" {
+		if embedder, err = s.Embedder(); err != nil {
+			return cli.Usage(err)
+		}
+	}
+	report, err := retrieval.Run(cli.Logger(std.Err, s, zerolog.ErrorLevel).WithContext(ctx), set, model, embedder, s.KnowledgeHybrid)
+	if err != nil {
+		return err
+	}
+	if c.JSON {
+		err = cli.PrintJSON(std.Out, report)
+	} else {
+		fmt.Fprintf(std.Out, "%s; found by %s\n%s", about, cmp.Or(s.EmbeddingModel, "words"), report)
+	}
+	if err == nil && report.All.Recall < c.Min {
+		err = cli.SilentError{Code: cli.ExitFailed}
+	}
+	return err
 }
 
 // check finds what the command line cannot mean.

@@ -242,6 +242,7 @@ func newReader(t *testing.T, page string) *reader {
 	r.must(os.Symlink(whole, filepath.Join(folder, "planbot")))
 	r.must(os.Symlink(filepath.Join(whole, "examples"), filepath.Join(r.dir, "examples")))
 	r.must(os.Symlink(filepath.Join(whole, "examples/skills"), filepath.Join(r.dir, "my-skills")))
+	r.must(os.Symlink(filepath.Join(whole, "examples/handbook/documents/en"), filepath.Join(r.dir, "handbook")))
 	if page == testingPage {
 		r.must(os.CopyFS(r.dir, os.DirFS(filepath.Join(whole, "examples/coffee"))))
 	} else {
@@ -345,7 +346,7 @@ func (r *reader) command(ctx context.Context, command string) *exec.Cmd {
 	if r.exports != "" { // nothing of a bot with an app id leaves this machine
 		cmd.Env = append(cmd.Env, "BOT_LOGIN_URL=http://127.0.0.1:1", "BOT_OPENID_METADATA_URL=http://127.0.0.1:1")
 	}
-	if strings.Contains(command, " turns") || strings.Contains(command, "bot audit") {
+	if strings.Contains(command, " turns") || strings.Contains(command, "bot audit") || strings.Contains(command, "bot knowledge") {
 		cmd.Env = append(cmd.Env, "REDIS_URL=redis://"+r.redis.Addr())
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -101,6 +101,13 @@ func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, box *sandb
 	if s.Remembers() { // before others, which may add actions
 		cfg.Extensions = append(cfg.Extensions, memory.Extension{})
 	}
+	base, err := s.KnowledgeBase()
+	if err != nil {
+		return nil, "", err
+	}
+	if base != nil {
+		cfg.DataSources = base.DataSources()
+	}
 	if provider, about, err = s.newSkills(ctx, box); err != nil {
 		return nil, "", err
 	}

@@ -24,6 +24,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -41,6 +42,7 @@ import (
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
+	"github.com/planbot-go/planbot/knowledge"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/models/moderation"
 	"github.com/planbot-go/planbot/planner"
@@ -122,6 +124,18 @@ type Settings struct {
 	SkillsApproval []string `env:"BOT_SKILLS_APPROVAL" else:"run" needs:"BOT_SKILLS_DIR" help:"what of skills needs approval: load, read, run, comma separated, or all or none"`
 	SkillsSandbox  string   `env:"BOT_SKILLS_SANDBOX" oneof:"auto,bubblewrap,landlock,none" default:"auto" help:"what scripts of skills run in: auto, bubblewrap, landlock, or none to refuse them"`
 
+	KnowledgeOn     bool          `env:"BOT_KNOWLEDGE" help:"true: answer from the documents that bot knowledge add has put into the bot's state"`
+	KnowledgeDir    string        `env:"BOT_KNOWLEDGE_DIR" else:"none" help:"folders of documents to answer from, separated as in PATH; the bot reads them at start, and again when they change"`
+	KnowledgeAccess []string      `env:"BOT_KNOWLEDGE_ACCESS" needs:"BOT_KNOWLEDGE_DIR" else:"none, it has to be said" help:"who may read these documents, if they do not say it themselves: everyone, nobody, or person:ID, team:ID, conversation:ID, group:NAME, comma separated"`
+	KnowledgeEvery  time.Duration `env:"BOT_KNOWLEDGE_EVERY" default:"5m" help:"how often the bot looks for changes in these folders"`
+	KnowledgeTenant string        `env:"BOT_KNOWLEDGE_TENANT" else:"MICROSOFT_APP_TENANT_ID" help:"tenant whose people may read documents"`
+	KnowledgeHybrid bool          `env:"BOT_KNOWLEDGE_HYBRID" needs:"BOT_EMBEDDING_MODEL" help:"true: rank by words and by the embedding model, for texts with exact names and numbers"`
+
+	EmbeddingModel      string `env:"BOT_EMBEDDING_MODEL" else:"none, documents are found by their words" help:"embedding model (on Azure its deployment), so that documents are found by their meaning"`
+	EmbeddingDimensions int    `env:"BOT_EMBEDDING_DIMENSIONS" default:"512" max:"4096" help:"length of its vectors"`
+	EmbeddingBaseURL    string `env:"BOT_EMBEDDING_BASE_URL" url:"http" else:"the model's; with a key of its own OpenAI's" needs:"BOT_EMBEDDING_MODEL" help:"server of the embedding model"`
+	EmbeddingKey        string `env:"BOT_EMBEDDING_API_KEY" secret:"true" else:"on the model's server that one's" needs:"BOT_EMBEDDING_MODEL" help:"key of that server, which never gets the model's"`
+
 	MaxTurns       int `env:"BOT_MAX_TURNS" else:"1024" help:"turns at work in this process at once"`
 	MaxWaiting     int `env:"BOT_MAX_WAITING" else:"10000" help:"waiting messages; beyond that, the channel has to retry"`
 	MaxWaitingEach int `env:"BOT_MAX_WAITING_PER_CONVERSATION" else:"256" help:"the same for one conversation"`
@@ -190,14 +204,16 @@ type Settings struct {
 	LockFile string   `kong:"-"` // where accepted definitions are; "": actions.lock
 	Hidden   []string `kong:"-"` // more secrets, see Secrets
 	Notes    []string `kong:"-"` // more warnings, see Warnings
+	Proven   bool     `kong:"-"` // people's tenants are proven, though there is no AppID
 	SignsIn  bool     `kong:"-"` // connections need people's tokens from OAuth connections of the Azure Bot
 
 	// Connected are the services that [Settings.Connect] has opened.
 	Connected []connections.Connection `kong:"-"`
 	// Metrics count what their actions are used for. nil: nothing does.
-	Metrics  prometheus.Registerer `kong:"-"`
-	faults   faults                // in single values
-	flagged  []string              // variables that were set by flags
+	Metrics  prometheus.Registerer            `kong:"-"`
+	index    *atomic.Pointer[knowledge.Index] // see KnowledgeBase
+	faults   faults                           // in single values
+	flagged  []string                         // variables that were set by flags
 	warnings []string
 	typos    []string // variables that may be misspelled settings
 }
@@ -215,6 +231,8 @@ type Bot struct {
 	Functions    map[string]func(context.Context, *actions.Turn, []string) (any, error)
 	Texts        map[string]map[string]string
 	Connections  func(ctx context.Context, metrics prometheus.Registerer) ([]connections.Connection, error)
+	Knowledge    knowledge.Config
+	Documents    []knowledge.Folder
 }
 
 // BotOf returns that part of b, an app.Bot. It panics if b lacks a field.
@@ -553,6 +571,7 @@ func (s *Settings) Check() error {
 	s.checkModels(&f)
 	s.checkModeration(&f)
 	s.checkExplicit(&f)
+	s.checkKnowledge(&f)
 	s.checkSkills(&f)
 	s.checkTraces(&f)
 	if s.RedisURL != "" {
@@ -1039,28 +1058,25 @@ func (s *Settings) Actions() *actions.Registry {
 	if s.Bot.Register != nil {
 		s.Bot.Register(registry)
 	}
-	if s.Keep == nil || registry.Check() != nil {
-		return s.remembering(registry)
+	if s.Keep != nil && registry.Check() == nil {
+		offers := make([]actions.Offer, len(s.Keep))
+		for i, name := range s.Keep {
+			offers[i].Name = name
+		}
+		registry, _ = registry.Only(offers...) // they were looked up there
+		registry.Collect = true
 	}
-	offers := make([]actions.Offer, len(s.Keep))
-	for i, name := range s.Keep {
-		offers[i].Name = name
+	if base, err := s.KnowledgeBase(); base != nil && err == nil { // Check reports the error
+		_ = base.Register(registry) // the registry collects it
 	}
-	kept, _ := registry.Only(offers...) // they were looked up there
-	kept.Collect = true
-	return s.remembering(kept)
-}
-
-// Remembers reports whether the bot remembers facts about people.
-func (s *Settings) Remembers() bool { return s.Memory || s.Bot.Memory }
-
-// remembering adds the actions of the memory, if there is one.
-func (s *Settings) remembering(registry *actions.Registry) *actions.Registry {
 	if s.Remembers() {
 		memory.Register(registry)
 	}
 	return registry
 }
+
+// Remembers reports whether the bot remembers facts about people.
+func (s *Settings) Remembers() bool { return s.Memory || s.Bot.Memory }
 
 // maxInstructions limits the bytes of the instructions.
 const maxInstructions = 64 << 10
@@ -1127,6 +1143,9 @@ func (s *Settings) checkPrompts(f *faults) *actions.Registry {
 	cfg := planner.Config{
 		Model: models.Offline{}, Prompts: library, Actions: registry, ResponseFormat: s.ResponseFormat, Functions: s.Bot.Functions,
 		Named: func(string) (models.Model, error) { return models.Offline{}, nil },
+	}
+	if base, err := s.KnowledgeBase(); base != nil && err == nil {
+		cfg.DataSources = base.DataSources()
 	}
 	faulty := planner.AddPromptFolders(registry, cfg)
 	_, misfit := newPlanner(context.Background(), s.Planner, cfg)

@@ -17,6 +17,7 @@ import (
 	"github.com/planbot-go/planbot/actions/reminders"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
+	"github.com/planbot-go/planbot/knowledge"
 	"github.com/planbot-go/planbot/skills"
 )
 
@@ -35,6 +36,12 @@ func ofActions(t *testing.T) map[string]bool {
 		t.Fatal(err)
 	}
 	said := map[string]bool{}
+	for _, a := range search(t) { // its description is for models, and names the sources
+		said[a.Title], said[a.Doing], said[a.Examples[0]] = true, true, true
+		for name, property := range a.Schema.Properties {
+			said[titles.Of(property, name)] = true
+		}
+	}
 	for _, a := range registry.All() {
 		said[a.Title], said[a.Description] = true, true
 		if len(a.Examples) > 0 {
@@ -45,6 +52,23 @@ func ofActions(t *testing.T) map[string]bool {
 		}
 	}
 	return said
+}
+
+// search is the action of two sources of knowledge.
+func search(t *testing.T) []*actions.Action {
+	t.Helper()
+	one := knowledge.NamedSource{Name: "one", Source: new(knowledge.AzureSearch)}
+	two := one
+	two.Name = "two"
+	base, err := knowledge.New(knowledge.Config{Sources: []knowledge.NamedSource{one, two}})
+	registry := actions.New()
+	if err == nil {
+		err = base.Register(registry)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return registry.All()
 }
 
 // TestCatalogsAreComplete: every sentence of the code and every title is in every catalogue, and

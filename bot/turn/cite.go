@@ -1,0 +1,94 @@
+package turn
+
+import (
+	"cmp"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/planbot-go/planbot/activity"
+)
+
+const (
+	// searchAction is the action of bots that can look things up, see package knowledge. Whatever mark such
+	// a bot writes, it means a source.
+	searchAction = "searchKnowledge"
+	maxCited     = 20 // sources of a message, in Teams
+)
+
+// marks matches code, and the marks of sources with the space before them: [1], [1, 2], [^1] and 【1†source】.
+var marks = regexp.MustCompile("(?s)(```.*?(?:```|\\z)|``.*?``|`[^`\n]*`)|" +
+	`([ \t]*)(\[\^?\d{1,4}(?:\s*[,;]\s*\^?\d{1,4})*\]|【\d{1,4}(?:[:†][^】\n]{0,200})?】)`)
+
+var digits = regexp.MustCompile(`\d+`)
+
+// unfinished matches what may become a mark, or code, at the end of a text that grows.
+var unfinished = regexp.MustCompile("[ \t]*(?:\\[[\\^\\d,; \t]*|【[^】\n]{0,210}|`+)?$")
+
+// cites reports whether marks in what a model writes are marks of sources.
+func (t *Turn) cites() bool {
+	if len(t.Sources()) > 0 {
+		return true
+	}
+	_, searches := t.engine.cfg.Actions.Lookup(searchAction)
+	return searches
+}
+
+// cite numbers the marks of a text in the order of their first use, and returns the sources in that order. It
+// removes the marks of what the turn has not read, and those after twenty sources. It leaves code alone.
+func cite(text string, read []activity.Citation) (string, []activity.Citation) {
+	var out strings.Builder
+	var used []activity.Citation
+	number := map[string]int{} // by the model's
+	end := 0
+	for _, at := range marks.FindAllStringSubmatchIndex(text, -1) {
+		isCode, isLink := at[2] >= 0, at[1] < len(text) && text[at[1]] == '('
+		if isCode || isLink {
+			continue
+		}
+		out.WriteString(text[end:at[0]])
+		end = at[1]
+		mark, _, _ := strings.Cut(text[at[6]:at[7]], "†")
+		kept := ""
+		for _, said := range digits.FindAllString(mark, -1) {
+			n, _ := strconv.Atoi(said) // digits
+			if number[said] == 0 && n >= 1 && n <= len(read) && len(used) < maxCited {
+				source := read[n-1]
+				source.Title = cmp.Or(strings.TrimSpace(source.Title), "Source "+said)
+				used = append(used, source)
+				number[said] = len(used)
+			}
+			if one := "[" + strconv.Itoa(number[said]) + "]"; number[said] > 0 && !strings.Contains(kept, one) {
+				kept += one
+			}
+		}
+		if kept != "" {
+			out.WriteString(text[at[4]:at[5]] + kept)
+		}
+	}
+	return out.String() + text[end:], used
+}
+
+// citeDraft is cite for a text that grows, where marks are those of sources.
+func (t *Turn) citeDraft(text string) string {
+	if text == "" || !t.cites() {
+		return text
+	}
+	return citeBeginning(text, t.Sources())
+}
+
+// citeBeginning is cite for the beginning of a text. It holds back what the rest of the text decides about.
+func citeBeginning(text string, read []activity.Citation) string {
+	last := 0 // the end of the last code or mark
+	for _, at := range marks.FindAllStringIndex(text, -1) {
+		last = at[1]
+	}
+	switch open := strings.IndexByte(text[last:], '`'); {
+	case open >= 0: // code that has not ended
+		text = text[:last+open]
+	case last == len(text): // a link may follow
+		text = strings.TrimRight(text, "0123456789,;^ []")
+	}
+	text, _ = cite(text[:unfinished.FindStringIndex(text)[0]], read)
+	return text
+}

@@ -1,0 +1,72 @@
+package turn
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/planbot-go/planbot/activity"
+)
+
+// TestCite: marks of sources are numbered in the order of their first use, all others vanish, and code stays.
+func TestCite(t *testing.T) {
+	t.Parallel()
+	three := []activity.Citation{{Title: "one"}, {Title: "two"}, {Title: " "}}
+	var many []activity.Citation
+	for range 25 {
+		many = append(many, activity.Citation{Title: "x"})
+	}
+	for text, want := range map[string]string{
+		"A [3]. B [1]. C [7].":                 "A [1]. B [2]. C. | Source 3, one",
+		"`arr[1]` is first [2]":                "`arr[1]` is first [1] | two",
+		"```\na[1]\n```\nx [2].":               "```\na[1]\n```\nx [1]. | two",
+		"``a`[1]`` [1]":                        "``a`[1]`` [1] | one",
+		"``` open [1]":                         "``` open [1] | ",
+		"both [1][2], [2, 1] and [9, 2]":       "both [1][2], [2][1] and [2] | one, two",
+		"wide 【2】, note [^1], both【2†a.md】":    "wide [1], note [2], both[1] | two, one",
+		"[link](https://a.example) [1](b) [2]": "[link](https://a.example) [1](b) [1] | two",
+		"[0] [99999] [x] [] 1]":                "[99999] [x] [] 1] | ",
+		"- [ ] to do [2]\n[1] said":            "- [ ] to do [1]\n[2] said | two, one",
+		"a `b [2]":                             "a `b [1] | two",
+	} {
+		got, used := cite(text, three)
+		var titles []string
+		for _, u := range used {
+			titles = append(titles, u.Title)
+		}
+		if got += " | " + strings.Join(titles, ", "); strings.TrimLeft(got, " ") != want && got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	text := ""
+	for i := range 25 {
+		text += " [" + string("123456789"[i%9]) + "]"
+		if i >= 9 {
+			text += " [1" + string("0123456789"[i%10]) + "] [2" + string("012345"[i%6]) + "]"
+		}
+	}
+	if got, used := cite(text, many); len(used) != maxCited || strings.Contains(got, "[21]") {
+		t.Errorf("%d sources: %s", len(used), got)
+	}
+}
+
+// TestCiteDraft: what is shown of a growing text is always the beginning of what is shown in the end.
+func TestCiteDraft(t *testing.T) {
+	t.Parallel()
+	read := []activity.Citation{{Title: "one"}, {Title: "two"}, {Title: "three"}}
+	for _, text := range []string{
+		"A [3]. B [1, 2]. C [7]. And 2026 [2](link) end", "see `arr[1]` and [2] ``x`` [9]", "```go\na[1]\n``` then [3]\n\n- [ ] x 【2†b】.", "one [2][1]",
+	} {
+		whole, _ := cite(text, read)
+		longest := 0
+		for i := range text {
+			shown := citeBeginning(text[:i], read)
+			if !strings.HasPrefix(whole, shown) {
+				t.Errorf("%q: shown %q, in the end %q", text[:i], shown, whole)
+			}
+			longest = max(longest, len(shown))
+		}
+		if longest < len(whole)/2 {
+			t.Errorf("%q: only %d bytes were shown early", text, longest)
+		}
+	}
+}

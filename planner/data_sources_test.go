@@ -1,0 +1,80 @@
+package planner_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/state"
+)
+
+// TestDataSources: passages stand behind the history and in front of the person's text, and a short text is
+// searched with the same person's question before it.
+func TestDataSources(t *testing.T) {
+	t.Parallel()
+	var asked []string
+	found := "PASSAGES"
+	var failed error
+	search := func(_ context.Context, _ *actions.Turn, query string, tokens int) (string, error) {
+		asked = append(asked, fmt.Sprint(query, " ", tokens))
+		return found, failed
+	}
+	files := map[string]string{"prompt.txt": "Hello.", "config.json": `{"augmentation": {"augmentation_type": "sequence", "data_sources": {"wiki": 900}}}`}
+	withSource := func(cfg *planner.Config) {
+		cfg.DataSources = map[string]func(context.Context, *actions.Turn, string, int) (string, error){"wiki": search}
+	}
+	model := &recorder{answer: "Hi."}
+	s, err := briefed(t, model, files, withSource)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roles := func() (all string) {
+		for _, m := range model.asked[len(model.asked)-1].Messages[1:] {
+			all += m.Role + " " + m.Text + "|"
+		}
+		return all
+	}
+	follows := func(who, text string) {
+		t.Helper()
+		in := turn(text)
+		in.Temp = state.NewScope()
+		in.Activity.From.ID = who
+		h := state.Of[prompts.History](in.Thread)
+		for _, from := range []string{"mia", "otto"} {
+			h.Append(prompts.Turn{From: from, Messages: []prompts.Message{
+				{Role: "user", Text: "question of " + from}, {Role: "assistant", Text: "answer"},
+			}}, 0)
+		}
+		for range 2 { // the second round searches no more
+			if _, err := s.Plan(t.Context(), in); !errors.Is(err, failed) {
+				t.Fatal(err)
+			}
+		}
+	}
+	follows("mia", "and in the first year?")
+	if want := "user PASSAGES|user and in the first year?|"; !strings.HasSuffix(roles(), "|"+want) {
+		t.Errorf("told %s", roles())
+	}
+	follows("ada", "and in the first year?")
+	found = ""
+	follows("otto", "how many days of vacation does the law demand here?")
+	if strings.Contains(roles(), "PASSAGES") {
+		t.Errorf("told %s", roles())
+	}
+	want := []string{"question of mia\nand in the first year? 900", "and in the first year? 900", "how many days of vacation does the law demand here? 900"}
+	if got := slices.DeleteFunc(asked, func(s string) bool { return s == "" }); !slices.Equal(got, want) {
+		t.Errorf("asked for %q", got)
+	}
+	failed = errors.New("no store")
+	follows("mia", "what is it?")
+
+	if _, err := briefed(t, model, files); err == nil || !strings.Contains(err.Error(), "augmentation.data_sources: there is no source wiki, have none") {
+		t.Errorf("without the source: %v", err)
+	}
+}
