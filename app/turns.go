@@ -28,6 +28,7 @@ import (
 
 type turnsCmd struct {
 	List   turnsListCmd   `cmd:"" default:"withargs" help:"List the dead letters: turns that an operator has to look at."`
+	Find   turnsFindCmd   `cmd:"" help:"Say when a turn was, for whom and how it ended, also if it ended well; needs BOT_TURNS_KEEP."`
 	Show   turnsShowCmd   `cmd:"" help:"Show what is known of a dead letter."`
 	Retry  turnsRetryCmd  `cmd:"" help:"Put dead letters back: a running bot goes on where they were."`
 	Drop   turnsDropCmd   `cmd:"" help:"Forget dead letters for good, or with --old what an older version left."`

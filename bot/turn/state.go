@@ -637,6 +637,9 @@ func (t *Turn) forgetPerson(ctx context.Context) error {
 	if err := (requests{t}).forget(ctx); err != nil {
 		return err
 	}
+	if err := (heads{t.engine}).forget(ctx, t.Activity); err != nil {
+		return err
+	}
 	t.User.Delete()
 	if err := t.forgetHere(ctx); err != nil {
 		return err

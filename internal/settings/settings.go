@@ -153,6 +153,7 @@ type Settings struct {
 	Approvers       []string      `env:"BOT_APPROVERS" else:"who asked" help:"who may approve, by id or aadObjectId, comma separated; they have to see the conversation"`
 	ApprovalTimeout time.Duration `env:"BOT_APPROVAL_TIMEOUT" default:"24h" help:"when an approval expires, at most 720h"`
 	AuditKeep       time.Duration `env:"BOT_AUDIT_KEEP" else:"no audit" needs:"REDIS_URL,BOT_DATA_DIR" help:"how long bot audit lists approvals and calls of actions with effects, such as 720h"`
+	TurnsKeep       time.Duration `env:"BOT_TURNS_KEEP" else:"they are not kept" help:"how long bot turns find tells of each turn when it was, for whom and how it ended, without content, such as 168h; of at most 100,000 turns"`
 
 	MetricsAddr     string      `env:"BOT_METRICS_ADDR" else:"no metrics" help:"host:port of GET /metrics for Prometheus"`
 	OTelEndpoint    string      `env:"OTEL_EXPORTER_OTLP_ENDPOINT" url:"http" else:"no traces" help:"OpenTelemetry collector, such as http://localhost:4318; turns traces on"`
