@@ -553,7 +553,8 @@ func (p *program) ready(w http.ResponseWriter, r *http.Request) {
 // announce says where the bot listens, what is not set up, and what to do next: sentences for a
 // person, one line for a log.
 func (p *program) announce(out io.Writer, addr net.Addr) {
-	url := "http://" + addr.String() + "/api/messages"
+	reached := cmp.Or(p.PageAddr, addr.String())
+	url := "http://" + reached + "/api/messages"
 	if p.NoAuth {
 		p.log.Warn().Msg("BOT_DANGEROUSLY_NO_AUTH is true: nobody is checked, so keep this bot on a closed network")
 	}
@@ -575,7 +576,7 @@ func (p *program) announce(out io.Writer, addr net.Addr) {
 		{"scripts", p.aboutScripts},
 		{"services", p.aboutServices},
 		{"recording", p.aboutRecording},
-		{"next", p.next(addr)},
+		{"next", p.next(reached)},
 	} {
 		if part[1] != "" {
 			line = line.Str(part[0], part[1])
@@ -587,7 +588,7 @@ func (p *program) announce(out io.Writer, addr net.Addr) {
 }
 
 // next says what to do now that the bot runs.
-func (p *program) next(addr net.Addr) string {
+func (p *program) next(addr string) string {
 	if p.AppID != "" {
 		return "point the Azure Bot's messaging endpoint to https://YOUR_HOST/api/messages, see README.md"
 	}

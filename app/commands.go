@@ -18,6 +18,7 @@ type commands struct {
 	settings.Settings `group:"settings" prefix:"settings-"`
 
 	Serve    serveCmd    `cmd:"" default:"1" help:"Serve the bot (the default)."`
+	Dev      devCmd      `cmd:"" help:"Serve the bot of a Go package, and build it again whenever its files change."`
 	Chat     chatCmd     `cmd:"" help:"Talk with the bot in this terminal."`
 	Plan     planCmd     `cmd:"" help:"Show what the model is asked and plans, or decode what a model wrote."`
 	Skills   skillsCmd   `cmd:"" help:"Check, list or show skills: folders with a SKILL.md."`

@@ -51,9 +51,11 @@ import (
 // The other tags say which values are allowed (oneof, min, max, url), the default (default, else),
 // and that the value must not be shown (secret). See [Settings.Flags].
 type Settings struct {
-	Port   int    `env:"PORT" default:"3978" min:"0" max:"65535" help:"port to listen on; BOT_ADDR wins"`
-	Addr   string `env:"BOT_ADDR" else:"127.0.0.1 and the port; with an app id all interfaces" help:"host:port to listen on; without an app id only loopback"`
-	NoAuth bool   `env:"BOT_DANGEROUSLY_NO_AUTH" help:"true: no app id, yet reachable by others; for closed networks only"`
+	Port int    `env:"PORT" default:"3978" min:"0" max:"65535" help:"port to listen on; BOT_ADDR wins"`
+	Addr string `env:"BOT_ADDR" else:"127.0.0.1 and the port; with an app id all interfaces" help:"host:port to listen on; without an app id only loopback"`
+	// PageAddr is what bot dev tells the bot that it runs.
+	PageAddr string `env:"BOT_PAGE_ADDR" else:"where it listens" help:"host:port at which browsers of this machine reach the bot, if a program passes requests on to it; bot dev sets it"`
+	NoAuth   bool   `env:"BOT_DANGEROUSLY_NO_AUTH" help:"true: no app id, yet reachable by others; for closed networks only"`
 
 	AppID          string `env:"MICROSOFT_APP_ID,MicrosoftAppId" else:"local mode" help:"app id of the bot; without it nobody is checked, and only this machine may connect"`
 	AppPassword    string `env:"MICROSOFT_APP_PASSWORD,MicrosoftAppPassword" secret:"true" needs:"MICROSOFT_APP_ID" help:"client secret"`
@@ -191,6 +193,7 @@ type Settings struct {
 	Metrics  prometheus.Registerer `kong:"-"`
 	faults   faults                // in single values
 	flagged  []string              // variables that were set by flags
+	texts    map[string]string     // what they were set to
 	warnings []string
 	typos    []string // variables that may be misspelled settings
 }
@@ -308,6 +311,10 @@ func (s *Settings) decode(ctx *kong.DecodeContext, into reflect.Value) error {
 	variable := ctx.Value.Tag.Envs[0]
 	if into.Addr().Pointer() != ctx.Value.Target.Addr().Pointer() { // kong reads flags before the environment
 		s.flagged = append(s.flagged, variable)
+		if s.texts == nil {
+			s.texts = map[string]string{}
+		}
+		s.texts[variable] = text
 	} else if slices.Contains(s.flagged, variable) {
 		return nil
 	}
@@ -322,6 +329,16 @@ func (s *Settings) set(variable, text string, tags tags, into reflect.Value) {
 			s.faults.add(variable, "%s", line)
 		}
 	}
+}
+
+// Environ returns what flags have set as variables, NAME=value, for another process. Values may be
+// secret.
+func (s *Settings) Environ() (list []string) {
+	for variable, text := range s.texts {
+		list = append(list, variable+"="+text)
+	}
+	slices.Sort(list)
+	return list
 }
 
 // Default sets settings, by variable, that neither a flag nor the environment has set.
@@ -659,6 +676,9 @@ func (s *Settings) checkAddresses(f *faults) {
 	if s.Addr != "" && !f.has("BOT_ADDR") && s.AppID == "" && !s.NoAuth && !loopback(host) {
 		f.add("BOT_ADDR", "%s is reachable by others, and without MICROSOFT_APP_ID nobody is checked: set an app id, "+
 			"listen on 127.0.0.1, or set BOT_DANGEROUSLY_NO_AUTH=true on a closed network", s.Addr)
+	}
+	if s.PageAddr != "" {
+		hostPort(f, "BOT_PAGE_ADDR", s.PageAddr)
 	}
 	if s.MetricsAddr == "" {
 		return
