@@ -19,6 +19,7 @@ type commands struct {
 
 	Serve    serveCmd    `cmd:"" default:"1" help:"Serve the bot (the default)."`
 	Dev      devCmd      `cmd:"" help:"Serve the bot of a Go package, and build it again whenever its files change."`
+	New      newCmd      `cmd:"" help:"Write a bot of your own to a new folder."`
 	Chat     chatCmd     `cmd:"" help:"Talk with the bot in this terminal."`
 	Plan     planCmd     `cmd:"" help:"Show what the model is asked and plans, or decode what a model wrote."`
 	Skills   skillsCmd   `cmd:"" help:"Check, list or show skills: folders with a SKILL.md."`
