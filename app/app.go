@@ -213,6 +213,9 @@ func (cmd serveCmd) Run(ctx context.Context, own Bot, s *settings.Settings, std 
 	if err := p.showMetrics(ctx); err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	if err := p.showTurns(ctx); err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	p.announce(std.Out, listener.Addr())
 	return p.serve(ctx, listener)
 }

@@ -92,6 +92,17 @@ func turnID(text string) (string, error) {
 
 // printHead prints what is known about one turn.
 func printHead(out io.Writer, h turn.Head) error {
+	if err := cli.PrintFields(out, headRows(h)); err != nil {
+		return err
+	}
+	if h.Outcome == "dead_letter" {
+		fmt.Fprintf(out, "What it did so far: bot turns show %s\n", cli.Printable(h.Turn))
+	}
+	return nil
+}
+
+// headRows are names and values of what is known; values may be empty.
+func headRows(h turn.Head) [][2]string {
 	outcome := h.Outcome
 	if h.Reason != "" {
 		outcome += " (" + h.Reason + ")"
@@ -122,14 +133,7 @@ func printHead(out io.Writer, h turn.Head) error {
 	if h.Cost > 0 {
 		rows = append(rows, [2]string{"cost", strconv.FormatFloat(h.Cost, 'f', -1, 64)})
 	}
-	rows = append(rows, [2]string{"sent", count(h.Sent, "message")}, [2]string{"trace", h.Trace})
-	if err := cli.PrintFields(out, rows); err != nil {
-		return err
-	}
-	if h.Outcome == "dead_letter" {
-		fmt.Fprintf(out, "What it did so far: bot turns show %s\n", cli.Printable(h.Turn))
-	}
-	return nil
+	return append(rows, [2]string{"sent", count(h.Sent, "message")}, [2]string{"trace", h.Trace})
 }
 
 func seconds(ms int64) string { return (time.Duration(ms) * time.Millisecond).String() }

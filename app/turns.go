@@ -241,7 +241,10 @@ func readDeadLetter(w inbox.Waiting, content bool) deadLetter {
 }
 
 // printTurn prints what is known about one turn.
-func printTurn(out io.Writer, t deadLetter) error {
+func printTurn(out io.Writer, t deadLetter) error { return cli.PrintFields(out, t.rows()) }
+
+// rows are names and values of what is known; values may be empty.
+func (t deadLetter) rows() [][2]string {
 	rows := [][2]string{
 		{"turn", t.Turn},
 		{"reason", t.Reason},
@@ -264,7 +267,7 @@ func printTurn(out io.Writer, t deadLetter) error {
 	if t.Unsent > 0 {
 		rows = append(rows, [2]string{"to be sent", strconv.Itoa(t.Unsent)})
 	}
-	return cli.PrintFields(out, append(rows, [2]string{"not read", t.Unread}, [2]string{"queue", t.Queue}))
+	return append(rows, [2]string{"not read", t.Unread}, [2]string{"queue", t.Queue})
 }
 
 // turnsNamed selects the turns for a command.

@@ -157,6 +157,12 @@ type Settings struct {
 	AuditKeep       time.Duration `env:"BOT_AUDIT_KEEP" else:"no audit" needs:"REDIS_URL,BOT_DATA_DIR" help:"how long bot audit lists approvals and calls of actions with effects, such as 720h"`
 	TurnsKeep       time.Duration `env:"BOT_TURNS_KEEP" else:"they are not kept" help:"how long bot turns find tells of each turn when it was, for whom and how it ended, without content, such as 168h; of at most 100,000 turns"`
 
+	ViewerAddr   string `env:"BOT_VIEWER_ADDR" else:"no viewer" help:"host:port of pages on which operators look at turns; only on loopback without the other settings of the viewer"`
+	ViewerURL    string `env:"BOT_VIEWER_URL" url:"https" needs:"BOT_VIEWER_ADDR" else:"none" help:"where browsers reach the viewer, such as https://turns.example.com; its redirect address in Entra is that with /signed-in"`
+	ViewerTenant string `env:"BOT_VIEWER_TENANT_ID" needs:"BOT_VIEWER_ADDR" else:"none" help:"id of the tenant whose people may sign in to the viewer"`
+	ViewerClient string `env:"BOT_VIEWER_CLIENT_ID" needs:"BOT_VIEWER_ADDR" else:"none" help:"app registration of the viewer, with the app roles Turns.Read, Turns.Content and Turns.Act"`
+	ViewerSecret string `env:"BOT_VIEWER_CLIENT_SECRET" secret:"true" needs:"BOT_VIEWER_ADDR" else:"none" help:"client secret of that app registration"`
+
 	MetricsAddr     string      `env:"BOT_METRICS_ADDR" else:"no metrics" help:"host:port of GET /metrics for Prometheus"`
 	OTelEndpoint    string      `env:"OTEL_EXPORTER_OTLP_ENDPOINT" url:"http" else:"no traces" help:"OpenTelemetry collector, such as http://localhost:4318; turns traces on"`
 	OTelTraces      string      `env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" url:"http" help:"the same, with its path"`
@@ -562,6 +568,7 @@ func (s *Settings) Check() error {
 	s.checkModels(&f)
 	s.checkModeration(&f)
 	s.checkExplicit(&f)
+	s.checkViewer(&f)
 	s.checkSkills(&f)
 	s.checkTraces(&f)
 	if s.RedisURL != "" {
@@ -690,6 +697,53 @@ func (s *Settings) checkAddresses(f *faults) {
 	if same && port == otherPort && port != 0 && !f.has("BOT_METRICS_ADDR") {
 		f.add("BOT_METRICS_ADDR", "%s is where the bot itself listens (BOT_ADDR, PORT)", s.MetricsAddr)
 	}
+}
+
+// checkViewer: operators sign in, unless only this machine reaches the viewer.
+func (s *Settings) checkViewer(f *faults) {
+	if s.ViewerAddr == "" {
+		return
+	}
+	host, port := hostPort(f, "BOT_VIEWER_ADDR", s.ViewerAddr)
+	var missing []string
+	for _, part := range [][2]string{
+		{"BOT_VIEWER_URL", s.ViewerURL}, {"BOT_VIEWER_TENANT_ID", s.ViewerTenant}, {"BOT_VIEWER_CLIENT_ID", s.ViewerClient}, {"BOT_VIEWER_CLIENT_SECRET", s.ViewerSecret},
+	} {
+		if part[1] == "" && !f.has(part[0]) {
+			missing = append(missing, part[0])
+		}
+	}
+	const all = 4
+	if n := len(missing); n > 0 && (n < all || !loopback(host)) && !f.has("BOT_VIEWER_ADDR") {
+		f.add("BOT_VIEWER_ADDR", "operators have to sign in, unless it is on loopback and none of its other settings is there: set %s", strings.Join(missing, ", "))
+	}
+	if s.ViewerTenant != "" && !isGUID.MatchString(s.ViewerTenant) {
+		f.add("BOT_VIEWER_TENANT_ID", "is no GUID: the viewer is for one tenant, by its id")
+	}
+	if u, err := url.Parse(s.ViewerURL); err == nil && strings.Trim(u.Path, "/") != "" {
+		f.add("BOT_VIEWER_URL", "has a path; the viewer has a host of its own")
+	}
+	if s.LogLevel == "disabled" {
+		f.add("BOT_VIEWER_ADDR", "contradicts BOT_LOG_LEVEL=disabled: the log has who looked at what")
+	}
+	for variable, addr := range map[string]string{"BOT_ADDR, PORT": s.Listen(), "BOT_METRICS_ADDR": s.MetricsAddr} {
+		if _, other, err := net.SplitHostPort(addr); err == nil && other == strconv.FormatUint(port, 10) && port != 0 {
+			f.add("BOT_VIEWER_ADDR", "%s has the same port as %s", s.ViewerAddr, variable)
+		}
+	}
+}
+
+// ViewerLogin is the login service of the cloud, where operators sign in.
+func (s *Settings) ViewerLogin() string {
+	switch {
+	case s.LoginURL != "":
+		return s.LoginURL
+	case s.Cloud == "gcch", s.Cloud == "dod":
+		return "https://login.microsoftonline.us"
+	case s.Cloud == "china":
+		return "https://login.partner.microsoftonline.cn"
+	}
+	return "https://login.microsoftonline.com"
 }
 
 func hostPort(f *faults, variable, addr string) (host string, port uint64) {
