@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log"
 	"maps"
 	"net"
 	"net/http"
@@ -146,7 +145,7 @@ func (d *developer) run(ctx context.Context, listener net.Listener) error {
 			}
 		})
 	}
-	server := &http.Server{Handler: d.proxy(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0)}
+	server := &http.Server{Handler: d.proxy(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
 	work.Go(func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			failed <- err
@@ -445,7 +444,6 @@ func (d *developer) proxy() http.Handler {
 			}
 		},
 		Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute},
-		ErrorLog:  log.New(io.Discard, "", 0),
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
 			http.Error(w, "the bot does not answer; bot dev says why in its terminal", http.StatusBadGateway)
 		},
