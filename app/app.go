@@ -252,6 +252,9 @@ func (cmd serveCmd) Run(ctx context.Context, own Bot, s *settings.Settings, std 
 	if err := p.showMetrics(ctx); err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	if err := p.showTurns(ctx); err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	p.announce(std.Out, listener.Addr())
 	return p.serve(ctx, listener)
 }
@@ -374,7 +377,7 @@ func (p *program) assemble(ctx context.Context) error {
 		TurnTimeout: p.TurnTimeout, AckTimeout: p.ackTimeout, ApprovalTimeout: p.ApprovalTimeout, Approvers: p.Approvers,
 		MaxSteps: p.MaxSteps, MaxSameCalls: p.MaxSameCalls, Budget: p.Budget(), Quota: turn.Quota{
 			UserTurnsPerMinute: p.UserTurns, UserTokensPerDay: p.UserTokens, TenantTurnsPerMinute: p.TenantTurns, TenantTokensPerDay: p.TenantTokens,
-		}, AuditKeep: p.AuditKeep, MaxTurns: p.MaxTurns,
+		}, AuditKeep: p.AuditKeep, TurnsKeep: p.TurnsKeep, MaxTurns: p.MaxTurns,
 		MaxWaiting: p.MaxWaiting, MaxWaitingPerConversation: p.MaxWaitingEach, MaxConnections: p.MaxConnections, MaxRequests: p.MaxRequests,
 		Access: bot.Access{Tenants: p.AllowedTenants, Users: p.AllowedUsers, Channels: p.AllowedChannels},
 		Policy: func(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
@@ -607,7 +610,8 @@ func (p *program) ready(w http.ResponseWriter, r *http.Request) {
 // announce says where the bot listens, what is not set up, and what to do next: sentences for a
 // person, one line for a log.
 func (p *program) announce(out io.Writer, addr net.Addr) {
-	url := "http://" + addr.String() + "/api/messages"
+	reached := cmp.Or(p.PageAddr, addr.String())
+	url := "http://" + reached + "/api/messages"
 	if p.NoAuth {
 		p.log.Warn().Msg("BOT_DANGEROUSLY_NO_AUTH is true: nobody is checked, so keep this bot on a closed network")
 	}
@@ -629,7 +633,7 @@ func (p *program) announce(out io.Writer, addr net.Addr) {
 		{"scripts", p.aboutScripts},
 		{"services", p.aboutServices},
 		{"recording", p.aboutRecording},
-		{"next", p.next(addr)},
+		{"next", p.next(reached)},
 	} {
 		if part[1] != "" {
 			line = line.Str(part[0], part[1])
@@ -641,7 +645,7 @@ func (p *program) announce(out io.Writer, addr net.Addr) {
 }
 
 // next says what to do now that the bot runs.
-func (p *program) next(addr net.Addr) string {
+func (p *program) next(addr string) string {
 	if p.AppID != "" {
 		return "point the Azure Bot's messaging endpoint to https://YOUR_HOST/api/messages, see README.md"
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"reflect"
 	"runtime"
+	"runtime/debug"
 
 	"github.com/alecthomas/kong"
 
@@ -18,6 +19,8 @@ type commands struct {
 	settings.Settings `group:"settings" prefix:"settings-"`
 
 	Serve     serveCmd     `cmd:"" default:"1" help:"Serve the bot (the default)."`
+	Dev       devCmd       `cmd:"" help:"Serve the bot of a Go package, and build it again whenever its files change."`
+	New       newCmd       `cmd:"" help:"Write a bot of your own to a new folder."`
 	Chat      chatCmd      `cmd:"" help:"Talk with the bot in this terminal."`
 	Plan      planCmd      `cmd:"" help:"Show what the model is asked and plans, or decode what a model wrote."`
 	Skills    skillsCmd    `cmd:"" help:"Check, list or show skills: folders with a SKILL.md."`
@@ -29,6 +32,7 @@ type commands struct {
 	Doctor    doctorCmd    `cmd:"" help:"Check and explain the settings."`
 
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask the running bot whether it is ready; for containers."`
+	Completion  completionCmd  `cmd:"" help:"Print what makes a shell complete commands and flags."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`
 }
 
@@ -67,12 +71,38 @@ func run(ctx context.Context, bot Bot, args []string, std *cli.Streams) int {
 	return cli.Run(ctx, "bot", about, args, std, &all, &all.Settings, bot)
 }
 
-type versionCmd struct{}
+type versionCmd struct {
+	JSON bool `name:"json" help:"print JSON"`
+}
+
+// about is a build of the program. Commit is "" if it is not known; Modified says that there were
+// changes beside it.
+type about struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit"`
+	Modified bool   `json:"modified"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
 
 // Run prints the versions of the program and of what it was built with.
-func (versionCmd) Run(std *cli.Streams) error {
-	fmt.Fprintln(std.Out, "bot", versionText(), runtime.Version(), runtime.GOOS+"/"+runtime.GOARCH)
-	return nil
+func (c versionCmd) Run(std *cli.Streams) error {
+	v := about{Version: versionText(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if !c.JSON {
+		fmt.Fprintln(std.Out, "bot", v.Version, v.Go, v.Platform)
+		return nil
+	}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				v.Commit = s.Value
+			case "vcs.modified":
+				v.Modified = s.Value == "true"
+			}
+		}
+	}
+	return cli.PrintJSON(std.Out, v)
 }
 
 type healthcheckCmd struct{}

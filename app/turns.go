@@ -28,6 +28,7 @@ import (
 
 type turnsCmd struct {
 	List   turnsListCmd   `cmd:"" default:"withargs" help:"List the dead letters: turns that an operator has to look at."`
+	Find   turnsFindCmd   `cmd:"" help:"Say when a turn was, for whom and how it ended, also if it ended well; needs BOT_TURNS_KEEP."`
 	Show   turnsShowCmd   `cmd:"" help:"Show what is known of a dead letter."`
 	Retry  turnsRetryCmd  `cmd:"" help:"Put dead letters back: a running bot goes on where they were."`
 	Drop   turnsDropCmd   `cmd:"" help:"Forget dead letters for good, or with --old what an older version left."`
@@ -240,7 +241,10 @@ func readDeadLetter(w inbox.Waiting, content bool) deadLetter {
 }
 
 // printTurn prints what is known about one turn.
-func printTurn(out io.Writer, t deadLetter) error {
+func printTurn(out io.Writer, t deadLetter) error { return cli.PrintFields(out, t.rows()) }
+
+// rows are names and values of what is known; values may be empty.
+func (t deadLetter) rows() [][2]string {
 	rows := [][2]string{
 		{"turn", t.Turn},
 		{"reason", t.Reason},
@@ -263,7 +267,7 @@ func printTurn(out io.Writer, t deadLetter) error {
 	if t.Unsent > 0 {
 		rows = append(rows, [2]string{"to be sent", strconv.Itoa(t.Unsent)})
 	}
-	return cli.PrintFields(out, append(rows, [2]string{"not read", t.Unread}, [2]string{"queue", t.Queue}))
+	return append(rows, [2]string{"not read", t.Unread}, [2]string{"queue", t.Queue})
 }
 
 // turnsNamed selects the turns for a command.

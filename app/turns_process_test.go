@@ -27,7 +27,7 @@ func TestADeadLetterIsRetried(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	first := startBot(t, "REDIS_URL="+l.url, "OPENAI_BASE_URL="+model.URL)
+	first := startBot(t, "REDIS_URL="+l.url, "OPENAI_BASE_URL="+model.URL, "BOT_TURNS_KEEP=1h")
 	const said = "Sorry, I could not finish this. Somebody has to look at it. (turn turn1)"
 	if got := connector.next(t); got != said {
 		t.Errorf("said %q", got)
@@ -44,6 +44,9 @@ func TestADeadLetterIsRetried(t *testing.T) {
 	}
 	first.until("dead letter: an operator has to look at this turn")
 	first.stop()
+	if _, out, errs := l.turns("find", said); !strings.Contains(out, "outcome       dead_letter\n") || !strings.HasSuffix(out, "bot turns show turn1\n") {
+		t.Errorf("find: %s%s", out, errs)
+	}
 
 	model.Says("Cats purr.")
 	startBot(t, "REDIS_URL="+l.url, "OPENAI_BASE_URL="+model.URL, "BOT_PROMPTS_DIR="+prompts)

@@ -181,6 +181,9 @@ type Config struct {
 	// AuditKeep is how long the bot keeps an audit of approvals and of calls of actions that are not
 	// StateOnly: who, what, when and the outcome, without content. See [turn.ReadAudit]. 0: no audit.
 	AuditKeep time.Duration
+	// TurnsKeep is how long the bot keeps of each turn when it was, for whom and how it ended, without
+	// content. See [turn.ReadHead]. 0: it does not.
+	TurnsKeep time.Duration
 	// UploadPiece is how many bytes of a file for a person one request uploads: a multiple of 327,680,
 	// and at most 60 MiB. See [actions.Result.WithFile]. 0: 10 MiB, the largest file that can be sent.
 	UploadPiece int
@@ -265,6 +268,7 @@ func New(cfg Config) (*Bot, error) {
 		{"Quota.TenantTokensPerDay", int64(cfg.Quota.TenantTokensPerDay)},
 		{"ApprovalTimeout", int64(cfg.ApprovalTimeout)},
 		{"AuditKeep", int64(cfg.AuditKeep)},
+		{"TurnsKeep", int64(cfg.TurnsKeep)},
 		{"MaxTurns", int64(cfg.MaxTurns)},
 		{"MaxWaiting", int64(cfg.MaxWaiting)},
 		{"MaxWaitingPerConversation", int64(cfg.MaxWaitingPerConversation)},
@@ -352,7 +356,7 @@ func New(cfg Config) (*Bot, error) {
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
 		MaxWaiting: cfg.MaxWaiting, MaxWaitingPerConversation: cfg.MaxWaitingPerConversation,
-		Budget: cfg.Budget, Quota: cfg.Quota, AuditKeep: cfg.AuditKeep, Moderation: cfg.Moderation, Attachments: cfg.Attachments, UploadPiece: cfg.UploadPiece, Feedback: feedbackForm(&cfg), Stream: cfg.Stream, Requests: cfg.Requests,
+		Budget: cfg.Budget, Quota: cfg.Quota, AuditKeep: cfg.AuditKeep, TurnsKeep: cfg.TurnsKeep, Moderation: cfg.Moderation, Attachments: cfg.Attachments, UploadPiece: cfg.UploadPiece, Feedback: feedbackForm(&cfg), Stream: cfg.Stream, Requests: cfg.Requests,
 		FilteredText: cfg.FilteredText, CommandsOff: cfg.CommandsOff, Texts: cfg.texts, HistoryTurns: cfg.HistoryTurns,
 		Summarize: cfg.Summarize,
 		Metrics:   cfg.Metrics, Traces: cfg.Traces, Log: cfg.Log,

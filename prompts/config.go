@@ -23,7 +23,7 @@ var schemaFile []byte
 // schemas are the schemas of the files, by file name. A field without any effect is a fault, unless
 // the schema says what happens instead.
 var schemas = sync.OnceValue(func() map[string]*jsonschema.Schema {
-	const name = "prompt.schema.json"
+	const name = "planbot:///prompt.schema.json" // not a file: a folder whose name has a space makes no URL
 	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(schemaFile))
 	c := jsonschema.NewCompiler()
 	if err := cmp.Or(err, c.AddResource(name, tree)); err != nil {

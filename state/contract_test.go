@@ -56,6 +56,7 @@ func testStore(t *testing.T, open func(t *testing.T) *state.Store) {
 		"a member that comes back":           testComesBack,
 		"counters add up":                    testCount,
 		"a log is in order":                  testLog,
+		"rows of a table":                    testRows,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -761,5 +762,63 @@ func testLog(t *testing.T, b *bundle) {
 	stop := errors.New("enough")
 	if err := b.Lines(t.Context(), log, now, func(string) error { return stop }); !errors.Is(err, stop) {
 		t.Error(err)
+	}
+}
+
+func testRows(t *testing.T, b *bundle) {
+	table, now := b.namespace, time.Now()
+	put := func(most int, rows ...state.Row) {
+		t.Helper()
+		for _, r := range rows {
+			if err := b.PutRow(t.Context(), table, most, r); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	find := func(id, want string) {
+		t.Helper()
+		r, err := b.FindRow(t.Context(), table, id)
+		if got := r.Owner + ": " + r.Text; err == nil && got != want || err != nil && (want != "" || !errors.Is(err, state.ErrNoRow)) {
+			t.Errorf("%s: %q, %v", id, got, err)
+		}
+	}
+	find("1", "")
+	hour := now.Add(time.Hour)
+	put(6400, state.Row{ID: "1", Owner: "mia", Text: "one\ntwo", Until: hour}, state.Row{ID: "2", Owner: "mia", Until: hour},
+		state.Row{ID: "3", Owner: "otto", Text: "o", Until: hour}, state.Row{ID: "4", Owner: "otto", Text: "gone", Until: now.Add(-time.Second)},
+		state.Row{ID: "5", Text: "mia", Until: hour})
+	find("1", "mia: one\ntwo")
+	find("4", "")
+	put(6400, state.Row{ID: "1", Owner: "mia", Text: "other", Until: hour})
+	find("1", "mia: other")
+	if err := errors.Join(b.DropRow(t.Context(), table, "1"), b.DropRow(t.Context(), table, "unknown")); err != nil {
+		t.Error(err)
+	}
+	find("1", "")
+	find("2", "mia: ")
+	if err := b.DropRows(t.Context(), table, "mia"); err != nil {
+		t.Error(err)
+	}
+	find("2", "")
+	find("3", "otto: o")
+	find("5", ": mia")
+	const most = 128 // two in each part
+	for i := range 1000 {
+		put(most, state.Row{ID: fmt.Sprint("many", i), Owner: "many", Until: hour.Add(time.Duration(i) * time.Second)})
+	}
+	left := 0
+	for i := range 1000 {
+		if _, err := b.FindRow(t.Context(), table, fmt.Sprint("many", i)); err == nil {
+			left++
+		}
+	}
+	if left != most {
+		t.Errorf("%d rows are left, want %d", left, most)
+	}
+	find("many999", "many: ")
+	for _, bad := range []state.Row{{Until: hour}, {ID: strings.Repeat("x", 2000), Until: hour}, {ID: "1", Owner: "a\nb", Until: hour}} {
+		if err := b.PutRow(t.Context(), table, most, bad); !errors.Is(err, state.ErrKey) {
+			t.Errorf("%.20q: %v", bad.ID, err)
+		}
 	}
 }

@@ -150,6 +150,21 @@ func Open(ctx context.Context, url string, cfg Config) (*Store, error) {
 	return &Store{db: db, cfg: cfg}, nil
 }
 
+// Serve runs an embedded Redis for other processes until ctx ends: they connect to the listener with
+// the password, and all data is lost in the end. Serve closes the listener. An empty password is an
+// error.
+func Serve(ctx context.Context, l net.Listener, password string) error {
+	if password == "" {
+		return errors.Join(errors.New("serve redis: no password"), l.Close())
+	}
+	server, err := rdb.StartServer()
+	if err != nil {
+		return errors.Join(err, l.Close())
+	}
+	defer server.Close()
+	return server.Serve(ctx, l, password)
+}
+
 // Dial connects to the Redis of an embedded store and ignores the address. Tests use it as the Dial
 // of other stores, which then share one Redis as the replicas of a bot do.
 func (s *Store) Dial(ctx context.Context, network, addr string) (net.Conn, error) {

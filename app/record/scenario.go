@@ -234,7 +234,7 @@ var schemaFile []byte
 
 // fileSchema is the schema of an object with scenarios.
 var fileSchema = sync.OnceValue(func() *jsonschema.Schema {
-	const name = "scenario.schema.json"
+	const name = "planbot:///scenario.schema.json" // not a file: a folder whose name has a space makes no URL
 	tree, err := jsonschema.UnmarshalJSON(bytes.NewReader(schemaFile))
 	c := jsonschema.NewCompiler()
 	if err := cmp.Or(err, c.AddResource(name, tree)); err != nil {

@@ -116,7 +116,7 @@ type Config struct {
 	Quota                                           Quota
 	Moderation                                      Moderation
 	Attachments                                     Attachments
-	AuditKeep                                       time.Duration
+	AuditKeep, TurnsKeep                            time.Duration
 	UploadPiece                                     int
 	Stream, Requests                                bool
 	Feedback                                        string // the form that people rate replies with; "": none
@@ -426,7 +426,8 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, reason string, an
 	defer cancel()
 	id, w := lease.ID(), &Wait{For: forOperator, Reason: reason}
 	var raw []byte // nil: what cannot be read stays as it is
-	if rec, err := Decode(lease.Record()); err == nil {
+	rec, err := Decode(lease.Record())
+	if err == nil {
 		w.Then = rec.Phase
 		if a, _ := rec.Read(); a != nil { // /forget drops it
 			w.Owner = a.From.ID
@@ -442,7 +443,7 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, reason string, an
 		rec.Phase, rec.Wait = waiting, w
 		raw, _ = rec.Encode() // it was decoded before
 	}
-	more, err := lease.Wait(ctx, raw, w.listed(), answer)
+	more, err = lease.Wait(ctx, raw, w.listed(), answer)
 	if errors.Is(err, state.ErrTooLarge) && answer != nil { // the answer is what is too large
 		answer = []byte(`{"status":500}`)
 		more, err = lease.Wait(ctx, raw, w.listed(), answer)
@@ -454,6 +455,9 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, reason string, an
 	}
 	count(e.meter.turns, "dead_letter")
 	e.cfg.Log.Error().Str("turn", id).Stringer("queue", lease.Queue()).Str("reason", reason).Msg("dead letter: an operator has to look at this turn")
+	if a, _ := rec.Read(); a != nil {
+		heads{e}.dead(ctx, &rec, a, lease.Tries())
+	}
 	e.tell(id, answer)
 	return more
 }

@@ -79,6 +79,9 @@ func (d *personData) texts(ctx context.Context) ([]string, error) {
 	if d.engine.cfg.AuditKeep > 0 {
 		said[0] += " " + d.Translate("I also keep an audit of approvals and actions.")
 	}
+	if d.engine.cfg.TurnsKeep > 0 {
+		said[0] += " " + d.Translate("I also keep for a while when you wrote and how that ended.")
+	}
 	if tooMuch {
 		said[0] += " " + d.Translate("There is more than I can send here. Please ask whoever runs this bot.")
 	}

@@ -660,6 +660,9 @@ func (t *Turn) forgetPerson(ctx context.Context) error {
 		return err
 	}
 	t.rec.Facts = max(t.rec.Facts, memory.Count(t.User)) // a process that died may have deleted them
+	if err := (heads{t.engine}).forget(ctx, t.Activity); err != nil {
+		return err
+	}
 	t.User.Delete()
 	if err := t.forgetHere(ctx); err != nil {
 		return err

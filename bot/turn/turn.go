@@ -115,6 +115,7 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 	if t.rec.Phase != waiting && t.rec.Summary == nil {
 		t.report(ctx, failure, time.Since(began))
 	}
+	heads{t.engine}.ended(ctx, t, failure, began)
 	summarizer{t}.start()
 	return more
 }

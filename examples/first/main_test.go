@@ -51,3 +51,9 @@ func TestPrompts(t *testing.T) {
 	chat.Expect("There is no such die.")
 	kit.GoldenPrompt("testdata/prompts.txt")
 }
+
+// TestScenarios plays scenarios.yaml, as "bottest run" does.
+func TestScenarios(t *testing.T) {
+	t.Parallel()
+	bottest.RunScenarios(t, dicebot, "scenarios.yaml")
+}

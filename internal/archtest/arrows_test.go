@@ -170,6 +170,7 @@ var layers = map[string]int{
 	"bottest":         11,
 	"cmd":             12,
 	"examples":        12,
+	exampleFiles:      1,
 	"bench":           12,
 	"deploy":          12,
 	"e2e":             12,
@@ -184,9 +185,15 @@ var vendors = map[string][]string{
 	"github.com/getkin/kin-openapi":           {"actions/openapi"},
 }
 
+// exampleFiles is the package examples itself, which has nothing but files, for bot new.
+const exampleFiles = "files of the examples"
+
 // roomOf is the room within a room that holds the folder, or else the first folder of its
 // path, "." for the module's root.
 func roomOf(dir string) string {
+	if dir == "examples" {
+		return exampleFiles
+	}
 	first, rest, nested := strings.Cut(dir, "/")
 	if nested {
 		second, _, _ := strings.Cut(rest, "/")

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/planbot-go/planbot/internal/settings"
+	"github.com/planbot-go/planbot/internal/spelling"
 )
 
 // Exit codes: 1 for what failed, 2 for wrong use and wrong settings.
@@ -79,7 +80,7 @@ func Run(ctx context.Context, name, about string, args []string, std *Streams, c
 	if err == nil {
 		err = command.Run()
 	} else {
-		err = Usage(err)
+		err = Usage(suggest(err))
 	}
 	format := s.LogFormat
 	if format == "" { // maybe the command line could not be parsed, so that nothing is set yet
@@ -87,6 +88,48 @@ func Run(ctx context.Context, name, about string, args []string, std *Streams, c
 		format, _, _ = strings.Cut(cmp.Or(flag, os.Getenv("BOT_LOG_FORMAT")), "=")
 	}
 	return report(name, std.Err, strings.EqualFold(strings.TrimSpace(format), "json"), err)
+}
+
+// suggest adds the nearest command or flag to the error about a word that is neither.
+func suggest(err error) error {
+	parse, ok := errors.AsType[*kong.ParseError](err)
+	if !ok || strings.Contains(err.Error(), "did you mean") {
+		return err
+	}
+	_, said, ok := strings.Cut(err.Error(), "unexpected argument ")
+	if !ok {
+		_, said, ok = strings.Cut(err.Error(), "unknown flag ")
+	}
+	word, _, _ := strings.Cut(said, " ")
+	if !ok || word == "" {
+		return err
+	}
+	node := parse.Context.Model.Node
+	for _, p := range parse.Context.Path {
+		if p.Command != nil {
+			node = p.Command
+		}
+	}
+	var names []string
+	for _, one := range []*kong.Node{node, node.Parent} { // the argument may be one of a default command
+		if one == nil {
+			continue
+		}
+		for _, child := range one.Children {
+			names = append(names, child.Name)
+		}
+		for _, flag := range one.Flags {
+			names = append(names, "--"+flag.Name)
+		}
+	}
+	near := spelling.Nearest(names, func(name string) (int, bool) {
+		edits := spelling.Edits(word, name)
+		return edits, edits <= 2
+	})
+	if near == nil {
+		return err
+	}
+	return fmt.Errorf("%w, did you mean %q?", err, near[0])
 }
 
 // help shows the settings with a command only, and the commands alone without one.

@@ -82,6 +82,9 @@ var notRun = []struct{ begin, why string }{
 	{"mkdir coffee ", begins},
 	{"cp -r ", begins},
 	{"go mod ", begins},
+	{"bot new", "TestNew in app makes one, and runs its tests"},
+	{"bot dev", "serves until a signal; TestDev in app plays it"},
+	{"bot turns find ", "TestATurnIsFound in app plays it"},
 }
 
 const (

@@ -54,9 +54,11 @@ import (
 // The other tags say which values are allowed (oneof, min, max, url), the default (default, else),
 // and that the value must not be shown (secret). See [Settings.Flags].
 type Settings struct {
-	Port   int    `env:"PORT" default:"3978" min:"0" max:"65535" help:"port to listen on; BOT_ADDR wins"`
-	Addr   string `env:"BOT_ADDR" else:"127.0.0.1 and the port; with an app id all interfaces" help:"host:port to listen on; without an app id only loopback"`
-	NoAuth bool   `env:"BOT_DANGEROUSLY_NO_AUTH" help:"true: no app id, yet reachable by others; for closed networks only"`
+	Port int    `env:"PORT" default:"3978" min:"0" max:"65535" help:"port to listen on; BOT_ADDR wins"`
+	Addr string `env:"BOT_ADDR" else:"127.0.0.1 and the port; with an app id all interfaces" help:"host:port to listen on; without an app id only loopback"`
+	// PageAddr is what bot dev tells the bot that it runs.
+	PageAddr string `env:"BOT_PAGE_ADDR" else:"where it listens" help:"host:port at which browsers of this machine reach the bot, if a program passes requests on to it; bot dev sets it"`
+	NoAuth   bool   `env:"BOT_DANGEROUSLY_NO_AUTH" help:"true: no app id, yet reachable by others; for closed networks only"`
 
 	AppID          string `env:"MICROSOFT_APP_ID,MicrosoftAppId" else:"local mode" help:"app id of the bot; without it nobody is checked, and only this machine may connect"`
 	AppPassword    string `env:"MICROSOFT_APP_PASSWORD,MicrosoftAppPassword" secret:"true" needs:"MICROSOFT_APP_ID" help:"client secret"`
@@ -175,6 +177,13 @@ type Settings struct {
 	Approvers       []string      `env:"BOT_APPROVERS" else:"who asked" help:"who may approve, by id or aadObjectId, comma separated; they have to see the conversation"`
 	ApprovalTimeout time.Duration `env:"BOT_APPROVAL_TIMEOUT" default:"24h" help:"when an approval expires, at most 720h"`
 	AuditKeep       time.Duration `env:"BOT_AUDIT_KEEP" else:"no audit" needs:"REDIS_URL,BOT_DATA_DIR" help:"how long bot audit lists approvals and calls of actions with effects, such as 720h"`
+	TurnsKeep       time.Duration `env:"BOT_TURNS_KEEP" else:"they are not kept" help:"how long bot turns find tells of each turn when it was, for whom and how it ended, without content, such as 168h; of at most 100,000 turns"`
+
+	ViewerAddr   string `env:"BOT_VIEWER_ADDR" else:"no viewer" help:"host:port of pages on which operators look at turns; only on loopback without the other settings of the viewer"`
+	ViewerURL    string `env:"BOT_VIEWER_URL" url:"https" needs:"BOT_VIEWER_ADDR" else:"none" help:"where browsers reach the viewer, such as https://turns.example.com; its redirect address in Entra is that with /signed-in"`
+	ViewerTenant string `env:"BOT_VIEWER_TENANT_ID" needs:"BOT_VIEWER_ADDR" else:"none" help:"id of the tenant whose people may sign in to the viewer"`
+	ViewerClient string `env:"BOT_VIEWER_CLIENT_ID" needs:"BOT_VIEWER_ADDR" else:"none" help:"app registration of the viewer, with the app roles Turns.Read, Turns.Content and Turns.Act"`
+	ViewerSecret string `env:"BOT_VIEWER_CLIENT_SECRET" secret:"true" needs:"BOT_VIEWER_ADDR" else:"none" help:"client secret of that app registration"`
 
 	MetricsAddr     string      `env:"BOT_METRICS_ADDR" else:"no metrics" help:"host:port of GET /metrics for Prometheus"`
 	OTelEndpoint    string      `env:"OTEL_EXPORTER_OTLP_ENDPOINT" url:"http" else:"no traces" help:"OpenTelemetry collector, such as http://localhost:4318; turns traces on"`
@@ -214,6 +223,7 @@ type Settings struct {
 	index    *atomic.Pointer[knowledge.Index] // see KnowledgeBase
 	faults   faults                           // in single values
 	flagged  []string                         // variables that were set by flags
+	texts    map[string]string                // what they were set to
 	warnings []string
 	typos    []string // variables that may be misspelled settings
 }
@@ -334,6 +344,10 @@ func (s *Settings) decode(ctx *kong.DecodeContext, into reflect.Value) error {
 	variable := ctx.Value.Tag.Envs[0]
 	if into.Addr().Pointer() != ctx.Value.Target.Addr().Pointer() { // kong reads flags before the environment
 		s.flagged = append(s.flagged, variable)
+		if s.texts == nil {
+			s.texts = map[string]string{}
+		}
+		s.texts[variable] = text
 	} else if slices.Contains(s.flagged, variable) {
 		return nil
 	}
@@ -348,6 +362,16 @@ func (s *Settings) set(variable, text string, tags tags, into reflect.Value) {
 			s.faults.add(variable, "%s", line)
 		}
 	}
+}
+
+// Environ returns what flags have set as variables, NAME=value, for another process. Values may be
+// secret.
+func (s *Settings) Environ() (list []string) {
+	for variable, text := range s.texts {
+		list = append(list, variable+"="+text)
+	}
+	slices.Sort(list)
+	return list
 }
 
 // Default sets settings, by variable, that neither a flag nor the environment has set.
@@ -572,6 +596,7 @@ func (s *Settings) Check() error {
 	s.checkModeration(&f)
 	s.checkExplicit(&f)
 	s.checkKnowledge(&f)
+	s.checkViewer(&f)
 	s.checkSkills(&f)
 	s.checkTraces(&f)
 	if s.RedisURL != "" {
@@ -687,6 +712,9 @@ func (s *Settings) checkAddresses(f *faults) {
 		f.add("BOT_ADDR", "%s is reachable by others, and without MICROSOFT_APP_ID nobody is checked: set an app id, "+
 			"listen on 127.0.0.1, or set BOT_DANGEROUSLY_NO_AUTH=true on a closed network", s.Addr)
 	}
+	if s.PageAddr != "" {
+		hostPort(f, "BOT_PAGE_ADDR", s.PageAddr)
+	}
 	if s.MetricsAddr == "" {
 		return
 	}
@@ -697,6 +725,53 @@ func (s *Settings) checkAddresses(f *faults) {
 	if same && port == otherPort && port != 0 && !f.has("BOT_METRICS_ADDR") {
 		f.add("BOT_METRICS_ADDR", "%s is where the bot itself listens (BOT_ADDR, PORT)", s.MetricsAddr)
 	}
+}
+
+// checkViewer: operators sign in, unless only this machine reaches the viewer.
+func (s *Settings) checkViewer(f *faults) {
+	if s.ViewerAddr == "" {
+		return
+	}
+	host, port := hostPort(f, "BOT_VIEWER_ADDR", s.ViewerAddr)
+	var missing []string
+	for _, part := range [][2]string{
+		{"BOT_VIEWER_URL", s.ViewerURL}, {"BOT_VIEWER_TENANT_ID", s.ViewerTenant}, {"BOT_VIEWER_CLIENT_ID", s.ViewerClient}, {"BOT_VIEWER_CLIENT_SECRET", s.ViewerSecret},
+	} {
+		if part[1] == "" && !f.has(part[0]) {
+			missing = append(missing, part[0])
+		}
+	}
+	const all = 4
+	if n := len(missing); n > 0 && (n < all || !loopback(host)) && !f.has("BOT_VIEWER_ADDR") {
+		f.add("BOT_VIEWER_ADDR", "operators have to sign in, unless it is on loopback and none of its other settings is there: set %s", strings.Join(missing, ", "))
+	}
+	if s.ViewerTenant != "" && !isGUID.MatchString(s.ViewerTenant) {
+		f.add("BOT_VIEWER_TENANT_ID", "is no GUID: the viewer is for one tenant, by its id")
+	}
+	if u, err := url.Parse(s.ViewerURL); err == nil && strings.Trim(u.Path, "/") != "" {
+		f.add("BOT_VIEWER_URL", "has a path; the viewer has a host of its own")
+	}
+	if s.LogLevel == "disabled" {
+		f.add("BOT_VIEWER_ADDR", "contradicts BOT_LOG_LEVEL=disabled: the log has who looked at what")
+	}
+	for variable, addr := range map[string]string{"BOT_ADDR, PORT": s.Listen(), "BOT_METRICS_ADDR": s.MetricsAddr} {
+		if _, other, err := net.SplitHostPort(addr); err == nil && other == strconv.FormatUint(port, 10) && port != 0 {
+			f.add("BOT_VIEWER_ADDR", "%s has the same port as %s", s.ViewerAddr, variable)
+		}
+	}
+}
+
+// ViewerLogin is the login service of the cloud, where operators sign in.
+func (s *Settings) ViewerLogin() string {
+	switch {
+	case s.LoginURL != "":
+		return s.LoginURL
+	case s.Cloud == "gcch", s.Cloud == "dod":
+		return "https://login.microsoftonline.us"
+	case s.Cloud == "china":
+		return "https://login.partner.microsoftonline.cn"
+	}
+	return "https://login.microsoftonline.com"
 }
 
 func hostPort(f *faults, variable, addr string) (host string, port uint64) {

@@ -3,6 +3,7 @@ package rdb
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"sync"
 	"time"
@@ -53,6 +54,23 @@ func (s *Server) Dial(context.Context, string, string) (net.Conn, error) {
 	client, server := pipe.New()
 	s.srv.ServeConn(aging{server, s})
 	return client, nil
+}
+
+// Serve serves connections of other processes that know the password, until ctx ends. It closes the
+// listener. Dial needs the password from then on, too.
+func (s *Server) Serve(ctx context.Context, l net.Listener, password string) error {
+	s.mini.RequireAuth(password)
+	defer context.AfterFunc(ctx, func() { _ = l.Close() })()
+	for {
+		conn, err := l.Accept()
+		if ctx.Err() != nil {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("serve the embedded redis: %w", err)
+		}
+		s.srv.ServeConn(aging{conn, s})
+	}
 }
 
 // before runs before each command, including those of scripts, and under their lock.

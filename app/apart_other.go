@@ -1,0 +1,8 @@
+//go:build !unix
+
+package app
+
+import "syscall"
+
+// apart does nothing here: the parent stops a child.
+func apart() *syscall.SysProcAttr { return nil }

@@ -1,0 +1,497 @@
+package app
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	crand "crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/planbot-go/planbot/internal/cli"
+	"github.com/planbot-go/planbot/internal/settings"
+	"github.com/planbot-go/planbot/state"
+)
+
+type devCmd struct {
+	Package string `arg:"" optional:"" default:"." placeholder:"PACKAGE" help:"Go package of the bot; without it the one of this folder, or with --file that file"`
+	Open    bool   `help:"open the bot's page in a browser once it answers"`
+}
+
+// Help explains what stays.
+func (devCmd) Help() string {
+	return "Keeps the port and the state, and runs the bot beside: conversations, and turns that wait for somebody, outlive each build. " +
+		"A build that fails is shown, and the last good bot goes on."
+}
+
+const (
+	// devPoll is how often files are looked at.
+	devPoll = 500 * time.Millisecond
+	// devStart limits how long a new bot may take until it is ready, and devBuild how long its build.
+	devStart = 30 * time.Second
+	devBuild = 10 * time.Minute
+	// devStop is how much longer than BOT_DRAIN_TIMEOUT an old one may take to end.
+	devStop = 5 * time.Second
+	// maxWatched limits the files that are looked at.
+	maxWatched = 20_000
+)
+
+// Run serves until the process is told to stop, and then drains the bot.
+func (c devCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+	var own error
+	if s.DataDir != "" {
+		own = errors.New("BOT_DATA_DIR: bot dev keeps state itself, until it ends; set REDIS_URL to keep it for longer")
+	}
+	if s.NoAuth {
+		own = errors.Join(own, errors.New("BOT_DANGEROUSLY_NO_AUTH: bot dev is for this machine only"))
+	}
+	if err := cli.Check(s, own); err != nil {
+		return err
+	}
+	listener, err := listen(ctx, s.Listen(), "BOT_ADDR, PORT")
+	if err != nil {
+		return err
+	}
+	d := &developer{Settings: s, std: std, addr: listener.Addr().String(), open: c.Open}
+	if d.dir, err = os.MkdirTemp("", "planbot-dev"); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	defer func() { _ = os.RemoveAll(d.dir) }() // in the temporary folder, which the system empties
+	if err := d.source(ctx, c.Package); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	return d.run(ctx, listener)
+}
+
+// developer is the parent of the bot that is developed.
+type developer struct {
+	*settings.Settings
+	std  *cli.Streams
+	addr string // where people reach the bot
+	open bool
+	dir  string // for programs
+	pkg  string // "": the program is this one
+	root string // of its module
+
+	redisURL string
+	target   atomic.Pointer[url.URL] // of the bot that answers; nil: there is none
+	now      *child                  // nil: none
+	sum      [sha256.Size]byte       // of its program
+	built    int
+}
+
+// source finds the package, or decides that this program is the one that runs.
+func (d *developer) source(ctx context.Context, pkg string) error {
+	if d.File != "" && pkg == "." {
+		d.root = filepath.Dir(d.File)
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, devStart)
+	defer cancel()
+	list := exec.CommandContext(ctx, "go", "list", "-e", "-f", "{{.Name}}\n{{if .Module}}{{.Module.Dir}}{{end}}\n{{.Dir}}\n{{if .Error}}{{.Error}}{{end}}", "--", pkg) //nolint:gosec // a package that the person named
+	var out, faults bytes.Buffer
+	list.Stdout, list.Stderr = &out, &faults
+	if err := list.Run(); err != nil {
+		return cli.Usage(fmt.Errorf("look for the package %s with the go command: %w: %s", pkg, err, cli.OneLine(faults.String())))
+	}
+	lines := strings.SplitN(out.String(), "\n", 4)
+	if _, err := os.Stat(lines[2]); lines[2] == "" || err != nil {
+		return cli.Usage(fmt.Errorf("there is no package %s: %s", pkg, cli.OneLine(lines[3])))
+	}
+	if lines[0] != "" && lines[0] != "main" { // "": its files cannot be read yet
+		return cli.Usage(fmt.Errorf("the package %s is no program, it is called %s", pkg, lines[0]))
+	}
+	d.pkg, d.root = pkg, cmp.Or(lines[1], lines[2])
+	return nil
+}
+
+// run answers at the listener until ctx ends, by the bot that was built last.
+func (d *developer) run(ctx context.Context, listener net.Listener) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var work sync.WaitGroup
+	defer work.Wait()
+	failed := make(chan error, 2)
+	stateCtx, forget := context.WithCancel(context.WithoutCancel(ctx)) // state outlives the bot
+	defer forget()
+	if d.redisURL = d.RedisURL; d.redisURL == "" {
+		l, err := listen(ctx, "127.0.0.1:0", "state")
+		if err != nil {
+			return errors.Join(err, listener.Close())
+		}
+		password := crand.Text()
+		d.redisURL = "redis://:" + password + "@" + l.Addr().String() + "/0"
+		work.Go(func() {
+			if err := state.Serve(stateCtx, l, password); err != nil {
+				failed <- err
+			}
+		})
+	}
+	server := &http.Server{Handler: d.proxy(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: time.Minute}
+	work.Go(func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			failed <- err
+		}
+	})
+	d.say("%s: building %s, at http://%s", d.Bot.Name, cmp.Or(d.pkg, d.File), d.addr)
+	d.say("%s", tunnelHint(d.Settings, d.addr, exec.LookPath))
+	err := d.watch(ctx, failed)
+	closing, done := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
+	defer done()
+	d.stop(d.now)
+	if server.Shutdown(closing) != nil {
+		_ = server.Close() // streams do not end by themselves
+	}
+	forget()
+	return err
+}
+
+func (d *developer) say(format string, args ...any) {
+	fmt.Fprintf(d.std.Err, "bot dev: "+format+"\n", args...)
+}
+
+// watch builds and runs the bot, and again after each change.
+func (d *developer) watch(ctx context.Context, failed <-chan error) error {
+	tick := time.NewTicker(devPoll)
+	defer tick.Stop()
+	seen, err := d.files()
+	if err != nil {
+		return err
+	}
+	d.renew(ctx, true)
+	for dirty := false; ; {
+		var ended <-chan struct{}
+		if d.now != nil {
+			ended = d.now.ended
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			return err
+		case <-ended:
+			d.say("the bot has ended (%v); it starts again when a file changes", d.now.err)
+			d.target.Store(nil)
+			d.now, d.sum = nil, [sha256.Size]byte{}
+		case <-tick.C:
+			files, err := d.files()
+			if err != nil {
+				return err
+			}
+			if !maps.Equal(files, seen) {
+				seen, dirty = files, true // more may be on its way
+				continue
+			}
+			if dirty {
+				dirty = false
+				d.renew(ctx, false)
+			}
+		}
+	}
+}
+
+// stamp is what a change of a file changes.
+type stamp struct {
+	size int64
+	at   time.Time
+}
+
+// watchedKinds are the ends of the names of files that a bot may be made of.
+var watchedKinds = []string{".go", ".mod", ".sum", ".txt", ".json", ".yaml", ".yml", ".md", ".tmpl"}
+
+// files looks at what the bot may be made of: the files of its module, and the folders and files
+// that settings name.
+func (d *developer) files() (map[string]stamp, error) {
+	all := map[string]stamp{}
+	for _, root := range append(d.read(), d.root) {
+		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil {
+				return nil //nolint:nilerr // it went away meanwhile, or does not exist yet
+			}
+			name := entry.Name()
+			if entry.IsDir() {
+				if path != root && (strings.HasPrefix(name, ".") || name == "node_modules" || name == "vendor" || name == "testdata") {
+					return fs.SkipDir
+				}
+				return nil
+			}
+			if strings.HasSuffix(name, "_test.go") || !slices.Contains(watchedKinds, filepath.Ext(name)) && path != root {
+				return nil
+			}
+			if info, err := entry.Info(); err == nil {
+				all[path] = stamp{info.Size(), info.ModTime()}
+			}
+			if len(all) > maxWatched {
+				return fmt.Errorf("%s has more than %d files to look at: start bot dev in the folder of the bot's own module", root, maxWatched)
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, cli.Usage(err)
+		}
+	}
+	return all, nil
+}
+
+// read are the files and folders that the bot reads when it starts.
+func (d *developer) read() (all []string) {
+	for _, path := range append(filepath.SplitList(d.SkillsDir), d.PromptsDir, d.InstructionsFile, d.File) {
+		if path != "" {
+			all = append(all, path)
+		}
+	}
+	return all
+}
+
+// renew builds the bot, starts it and lets it answer in the place of the last one. If that is not
+// possible, the last one goes on.
+func (d *developer) renew(ctx context.Context, first bool) {
+	began := time.Now()
+	program, sum, err := d.build(ctx)
+	if err == nil && d.now != nil && sum == d.sum {
+		return
+	}
+	var next *child
+	if err == nil {
+		next, err = d.start(ctx, program)
+	}
+	if ctx.Err() != nil {
+		d.stop(next)
+		return
+	}
+	if err != nil {
+		goesOn := "there is no bot until a change repairs it"
+		if d.now != nil {
+			goesOn = "the last good bot goes on"
+		}
+		d.say("%v\nbot dev: %s", err, goesOn)
+		return
+	}
+	old := d.now
+	d.now, d.sum = next, sum
+	d.target.Store(next.url)
+	d.say("ready after %s: http://%s", time.Since(began).Round(10*time.Millisecond), d.addr)
+	d.stop(old)
+	if first && d.open {
+		if err := openBrowser(ctx, "http://"+d.addr+"/"); err != nil {
+			d.say("cannot open a browser: %v", err)
+		}
+	}
+}
+
+// build builds the program. sum also covers what the program reads when it starts.
+func (d *developer) build(ctx context.Context) (program string, sum [sha256.Size]byte, err error) {
+	if d.pkg == "" {
+		if program, err = os.Executable(); err != nil {
+			return "", sum, err
+		}
+	} else {
+		d.built++
+		program = filepath.Join(d.dir, fmt.Sprintf("bot%d", d.built%2)) // the other one runs
+		if runtime.GOOS == "windows" {
+			program += ".exe"
+		}
+		ctx, cancel := context.WithTimeout(ctx, devBuild)
+		defer cancel()
+		cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", program, "--", d.pkg) //nolint:gosec // a package that the person named
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", sum, fmt.Errorf("cannot build %s: %w\n%s", d.pkg, err, bytes.TrimSpace(out))
+		}
+	}
+	hash := sha256.New()
+	if d.pkg != "" {
+		if err := addFile(hash, program); err != nil {
+			return "", sum, err
+		}
+	}
+	for _, root := range d.read() {
+		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return nil //nolint:nilerr // the bot says what is missing
+			}
+			info, err := entry.Info()
+			if err == nil {
+				fmt.Fprintln(hash, path, info.Size(), info.ModTime())
+			}
+			return nil //nolint:nilerr // it went away meanwhile
+		})
+		if err != nil {
+			return "", sum, err
+		}
+	}
+	return program, [sha256.Size]byte(hash.Sum(nil)), nil
+}
+
+func addFile(to io.Writer, name string) error {
+	file, err := os.Open(name) //nolint:gosec // our own
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }() // read only
+	_, err = io.Copy(to, file)
+	return err
+}
+
+// child is a running bot.
+type child struct {
+	url   *url.URL
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when it has
+	err   error         // of its end; read it once ended is closed
+}
+
+// start starts the program at a port of its own, and waits until it is ready.
+func (d *developer) start(ctx context.Context, program string) (*child, error) {
+	l, err := listen(ctx, "127.0.0.1:0", "the bot's own port")
+	if err != nil {
+		return nil, err
+	}
+	addr := l.Addr().String()
+	if err := l.Close(); err != nil { // for the bot
+		return nil, err
+	}
+	c := &child{url: &url.URL{Scheme: "http", Host: addr}, ended: make(chan struct{})}
+	c.cmd = exec.Command(program, "serve") //nolint:gosec,noctx // built here; stop ends it
+	c.cmd.Env = append(append(os.Environ(), d.Environ()...), "BOT_ADDR="+addr, "BOT_PAGE_ADDR="+d.addr, "REDIS_URL="+d.redisURL, "BOT_STATE=")
+	c.cmd.Stdout, c.cmd.Stderr = d.std.Out, d.std.Err
+	c.cmd.SysProcAttr = apart()
+	started := make(chan error, 1)
+	go func() { // ends with the process, which ends with this thread where the system can do that
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := c.cmd.Start()
+		started <- err
+		if err == nil {
+			c.err = c.cmd.Wait()
+			if c.err == nil {
+				c.err = errors.New("exit status 0")
+			}
+			close(c.ended)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, fmt.Errorf("start the bot: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, devStart)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-c.ended:
+			return nil, fmt.Errorf("the bot ends at its start: %w", c.err)
+		case <-ctx.Done():
+			d.stop(c)
+			return nil, fmt.Errorf("the bot is not ready after %s", devStart)
+		case <-tick.C:
+			if _, err := getLocal(ctx, addr, "/readyz"); err == nil {
+				return c, nil
+			}
+		}
+	}
+}
+
+// stop drains the bot and waits for its end. nil: nothing to do.
+func (d *developer) stop(c *child) {
+	if c == nil {
+		return
+	}
+	if err := c.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		_ = c.cmd.Process.Kill() // it may have ended
+	}
+	timer := time.NewTimer(d.DrainTimeout + devStop)
+	defer timer.Stop()
+	select {
+	case <-c.ended:
+	case <-timer.C:
+		_ = c.cmd.Process.Kill() // it may have ended
+		<-c.ended
+	}
+}
+
+// forwarded are headers of programs that pass requests on, which a proxy of Go's takes away. The bot
+// without an app id refuses requests that have one.
+var forwarded = []string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"}
+
+// proxy passes requests on to the bot as they came.
+func (d *developer) proxy() http.Handler {
+	by := &httputil.ReverseProxy{
+		Rewrite: func(r *httputil.ProxyRequest) {
+			r.Out.URL.Scheme, r.Out.URL.Host = "http", r.In.Context().Value(targetKey{}).(*url.URL).Host
+			r.Out.Host, r.Out.URL.RawQuery = r.In.Host, r.In.URL.RawQuery
+			for _, name := range forwarded {
+				if values := r.In.Header.Values(name); len(values) > 0 {
+					r.Out.Header[name] = values
+				}
+			}
+		},
+		Transport: &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 64, IdleConnTimeout: time.Minute},
+		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, _ error) {
+			http.Error(w, "the bot does not answer; bot dev says why in its terminal", http.StatusBadGateway)
+		},
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		target := d.target.Load()
+		if target == nil {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "there is no bot that could be built and started; bot dev says why in its terminal", http.StatusServiceUnavailable)
+			return
+		}
+		by.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), targetKey{}, target)))
+	})
+}
+
+// targetKey is where a request's context has the address of the bot.
+type targetKey struct{}
+
+// tunnelHint says how channels reach the bot from outside, or why they must not.
+func tunnelHint(s *settings.Settings, addr string, look func(string) (string, error)) string {
+	if s.AppID == "" {
+		return "no tunnel: without MICROSOFT_APP_ID the bot checks nobody, so it must not be reachable from outside"
+	}
+	_, port, _ := net.SplitHostPort(addr)
+	for _, t := range [][2]string{
+		{"devtunnel", "devtunnel host --port-numbers %s --allow-anonymous"},
+		{"cloudflared", "cloudflared tunnel --url http://127.0.0.1:%s"},
+		{"ngrok", "ngrok http %s"},
+	} {
+		if _, err := look(t[0]); err == nil {
+			return fmt.Sprintf("tunnel: "+t[1]+", and make https://THE_HOST_IT_NAMES/api/messages the messaging endpoint of the Azure Bot", port)
+		}
+	}
+	return "tunnel: install devtunnel, cloudflared or ngrok, so that the Azure Bot reaches this machine"
+}
+
+// openBrowser shows the address to the person.
+func openBrowser(ctx context.Context, address string) error {
+	command := []string{"xdg-open"}
+	switch {
+	case os.Getenv("BROWSER") != "":
+		command = []string{os.Getenv("BROWSER")}
+	case runtime.GOOS == "darwin":
+		command = []string{"open"}
+	case runtime.GOOS == "windows":
+		command = []string{"rundll32", "url.dll,FileProtocolHandler"}
+	}
+	ctx, cancel := context.WithTimeout(ctx, devStart)
+	defer cancel()
+	return exec.CommandContext(ctx, command[0], append(command[1:], address)...).Run() //nolint:gosec // what the person's machine opens pages with
+}
