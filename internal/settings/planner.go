@@ -64,7 +64,7 @@ func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, box *
 		return nil, Fault{err}
 	}
 	p = &Planner{Actions: acts}
-	cfg := planner.Config{Actions: acts, HistoryTokens: s.HistoryTokens}
+	cfg := planner.Config{Actions: acts, HistoryTokens: s.HistoryTokens, Watch: watch.Planner}
 	if cfg.Model, p.AboutModel, err = s.NewModel(watch); err != nil {
 		return nil, err
 	}
@@ -179,10 +179,11 @@ func newPlanner(ctx context.Context, name string, cfg planner.Config) (PromptMak
 	return planner.NewSequence(ctx, cfg)
 }
 
-// Watch observes the models. The zero value observes nothing.
+// Watch observes the models and the planner. The zero value observes nothing.
 type Watch struct {
-	Calls func(outcome string, took time.Duration, usage models.Usage)
-	Model func(models.Model) models.Model
+	Planner func(planner.Event)
+	Calls   func(outcome string, took time.Duration, usage models.Usage)
+	Model   func(models.Model) models.Model
 }
 
 // NewModel makes the first model with the others as fallbacks, each on its server, and describes

@@ -154,6 +154,7 @@ type Settings struct {
 	ApprovalTimeout time.Duration `env:"BOT_APPROVAL_TIMEOUT" default:"24h" help:"when an approval expires, at most 720h"`
 	AuditKeep       time.Duration `env:"BOT_AUDIT_KEEP" else:"no audit" needs:"REDIS_URL,BOT_DATA_DIR" help:"how long bot audit lists approvals and calls of actions with effects, such as 720h"`
 
+	Page            bool        `env:"BOT_PAGE" default:"true" help:"false: no page at http://127.0.0.1:3978/, which shows turns; there is one in local mode only"`
 	MetricsAddr     string      `env:"BOT_METRICS_ADDR" else:"no metrics" help:"host:port of GET /metrics for Prometheus"`
 	OTelEndpoint    string      `env:"OTEL_EXPORTER_OTLP_ENDPOINT" url:"http" else:"no traces" help:"OpenTelemetry collector, such as http://localhost:4318; turns traces on"`
 	OTelTraces      string      `env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" url:"http" help:"the same, with its path"`
