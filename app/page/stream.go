@@ -100,6 +100,7 @@ func (h *hub) since(seen uint64) (turns, rooms []string, last uint64, ok bool) {
 	if seen > h.last || h.last-seen > uint64(len(h.events)) {
 		return nil, nil, h.last, false
 	}
+	turns, rooms = []string{}, []string{} // not null
 	for _, e := range h.events[len(h.events)-int(h.last-seen):] {
 		if e.Turn != "" && !slices.Contains(turns, e.Turn) {
 			turns = append(turns, e.Turn)

@@ -110,11 +110,13 @@ func (l *Log) Turn(id string) (Record, bool) {
 		return Record{}, false
 	}
 	c := *r
-	c.Rounds, c.Commands, c.Journal = slices.Clone(r.Rounds), slices.Clone(r.Commands), slices.Clone(r.Journal)
-	c.Sent, c.Log, c.Plans, c.Changes = slices.Clone(r.Sent), slices.Clone(r.Log), slices.Clone(r.Plans), slices.Clone(r.Changes)
-	c.Actions = slices.Clone(r.Actions)
+	c.Rounds, c.Commands, c.Journal = copied(r.Rounds), copied(r.Commands), copied(r.Journal)
+	c.Sent, c.Log, c.Plans, c.Changes = copied(r.Sent), copied(r.Log), copied(r.Plans), copied(r.Changes)
 	return c, true
 }
+
+// copied is a copy that is an empty list in JSON if there is nothing in it.
+func copied[T any](all []T) []T { return append(make([]T, 0, len(all)), all...) }
 
 // Settle waits until what has happened so far is recorded, or ctx ends.
 func (l *Log) Settle(ctx context.Context) error {
@@ -286,7 +288,7 @@ func (l *Log) find(id string) *Record {
 func (l *Log) turnEvent(e turn.Event) *Record {
 	r := l.find(e.Turn)
 	if r == nil && (e.Received != nil || e.Began != nil) {
-		r = &Record{Version: Version, Head: Head{ID: e.Turn, Outcome: Running, At: e.At}}
+		r = &Record{Version: Version, Head: Head{ID: e.Turn, Outcome: Running, At: e.At, Actions: []string{}}}
 		l.turns[e.Turn], l.order = r, append(l.order, e.Turn)
 	}
 	if r != nil {
