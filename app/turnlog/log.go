@@ -456,6 +456,8 @@ func (b builder) began(at time.Time, e *turn.Began) {
 	if r.Before == nil {
 		r.Before, r.WaitedNS = b.state(e.State), at.Sub(r.At)
 		r.After = r.Before
+	} else {
+		b.became(e.State, "") // what the turn itself changed before it waited, and others meanwhile
 	}
 }
 
