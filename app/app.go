@@ -38,6 +38,7 @@ import (
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/actions/connections/oauth"
 	"github.com/planbot-go/planbot/actions/mcp/server"
+	"github.com/planbot-go/planbot/app/page"
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/teams"
@@ -236,6 +237,9 @@ func (cmd serveCmd) Run(ctx context.Context, own Bot, s *settings.Settings, std 
 	}
 	p := &program{Settings: s, own: own, log: cli.Logger(std.Err, s, zerolog.InfoLevel)}
 	defer p.close()
+	if err := p.openPage(std.Err); err != nil {
+		return err
+	}
 	if err := p.record(cmd.Record); err != nil {
 		return err
 	}
@@ -307,6 +311,7 @@ type program struct {
 	store    *state.Store
 	metrics  *prometheus.Registry
 	traces   *sdktrace.TracerProvider // nil: none
+	page     *page.Page               // shows turns in local mode; nil: there is none
 	recorder *record.Recorder         // records what the bot does; nil: no recording
 	signIn   *oauth.SignIn            // nil: the bot has no Services
 	agents   *server.Server           // nil: other agents do not reach the bot
@@ -333,6 +338,9 @@ func (p *program) assemble(ctx context.Context) error {
 	watch := settings.Watch{Calls: countModels(p.metrics)}
 	if p.recorder != nil {
 		watch.Model = p.recorder.Model
+	}
+	if p.page != nil {
+		watch.Planner = p.page.Turns().WatchPlanner
 	}
 	p.Metrics = p.metrics
 	closeAll, err := p.Connect(logged)
@@ -412,6 +420,9 @@ func (p *program) assemble(ctx context.Context) error {
 	}
 	if r := p.recorder; r != nil {
 		cfg.Channel, cfg.Authenticator, cfg.Hooks = r.Channel(cfg.Channel), r.Authenticator(cfg.Authenticator), r.Hooks()
+	}
+	if p.page != nil {
+		cfg.Channel, cfg.Watch = p.page.Turns().Channel(cfg.Channel), p.page.Turns().WatchTurn
 	}
 	if p.bot, err = p.own.assemble(p.Settings, cfg); err != nil {
 		return err
@@ -523,7 +534,14 @@ func (p *program) close() {
 // serve answers requests until ctx ends, and then drains: it refuses new activities, lets running
 // turns end, and closes connections.
 func (p *program) serve(ctx context.Context, listener net.Listener) error {
-	server := p.bot.NewServer(p.handler())
+	handler, err := p.withPage(listener.Addr())
+	if err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	server := p.bot.NewServer(handler)
+	if p.page != nil {
+		server.RegisterOnShutdown(p.page.HangUp)
+	}
 	server.BaseContext = func(net.Listener) context.Context { return p.log.WithContext(context.WithoutCancel(ctx)) }
 	p.bot.Start()
 	failed := make(chan error, 1)
@@ -533,7 +551,7 @@ func (p *program) serve(ctx context.Context, listener net.Listener) error {
 		return fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
 	}
-	err := p.drain(server)
+	err = p.drain(server)
 	if ended := <-failed; !errors.Is(ended, http.ErrServerClosed) {
 		err = errors.Join(err, ended)
 	}
@@ -561,6 +579,45 @@ func (p *program) drain(server *http.Server) error {
 	}
 	p.log.Info().Msg("stopped")
 	return nil
+}
+
+// openPage makes the page of a bot in local mode. It watches from the beginning, and is served with
+// the bot.
+func (p *program) openPage(stderr io.Writer) (err error) {
+	host, _, _ := net.SplitHostPort(p.Listen())
+	if !p.Page || p.AppID != "" || p.NoAuth || host != "localhost" && !net.ParseIP(host).IsLoopback() {
+		return nil
+	}
+	p.page, err = page.New(page.Config{Name: p.own.Name, Examples: p.own.Examples, Secrets: p.Secrets(), Log: p.log})
+	if err != nil {
+		return err
+	}
+	p.closers = append(p.closers, p.page.Close)
+	p.log = cli.Logger(stderr, p.Settings, zerolog.InfoLevel, p.page.Turns().Writer())
+	return nil
+}
+
+// withPage is the handler with the page, which is told where it is served.
+func (p *program) withPage(addr net.Addr) (http.Handler, error) {
+	if p.page == nil {
+		return p.handler(), nil
+	}
+	if p.PageAddr != "" { // bot dev is in front of it
+		outer, err := net.ResolveTCPAddr("tcp", p.PageAddr)
+		if err != nil {
+			return nil, fmt.Errorf("BOT_PAGE_ADDR: %w", err)
+		}
+		addr = outer
+	}
+	shown, err := p.page.Handler(addr)
+	if err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", p.handler())
+	mux.Handle("/{$}", shown)
+	mux.Handle("/dev/", shown)
+	return mux, nil
 }
 
 func (p *program) handler() http.Handler {
@@ -624,8 +681,13 @@ func (p *program) announce(out io.Writer, addr net.Addr) {
 	} else {
 		line = p.log.Debug() // the sentences say the same
 	}
+	shown := ""
+	if p.page != nil {
+		shown = "http://" + addr.String() + "/ to talk to it, and to see each turn"
+	}
 	fmt.Fprintf(out, "%s listens on %s\n", p.Bot.Name, url)
 	for _, part := range [][2]string{
+		{"page", shown},
 		{"state", p.aboutState},
 		{"model", p.aboutModel},
 		{"identity", p.aboutIdentity},

@@ -192,6 +192,9 @@ type Config struct {
 	Skills Skills
 	// Hooks see what plans do, and may change or stop it.
 	Hooks Hooks
+	// Watch sees what turns do, such as for a page that shows it. It is called by several turns at
+	// once, gets copies, and must not block. nil: nobody watches, at no cost.
+	Watch func(turn.Event)
 	// Teams is what the bot answers besides messages and clicks on cards: dialogs, the message
 	// extension, choices that are looked up. Zero: nothing.
 	Teams teams.Routes
@@ -352,7 +355,7 @@ func New(cfg Config) (*Bot, error) {
 	engine, err := turn.New(turn.Config{
 		Actions: cfg.Actions, Planner: cfg.Planner, Store: cfg.Store, Channel: cfg.Channel, Tokens: cfg.Tokens,
 		Handler: b.handler, Notice: b.routes.notice, OwnAnswer: func(t *Turn, said string) turn.Answer { return failedInvoke(b, t, said) }, Unread: b.unread, Clicked: decidedClick,
-		Hooks: cfg.Hooks, Policy: cfg.Policy, Approvers: cfg.Approvers, ApprovalTimeout: cfg.ApprovalTimeout,
+		Watch: cfg.Watch, Hooks: cfg.Hooks, Policy: cfg.Policy, Approvers: cfg.Approvers, ApprovalTimeout: cfg.ApprovalTimeout,
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
 		MaxWaiting: cfg.MaxWaiting, MaxWaitingPerConversation: cfg.MaxWaitingPerConversation,

@@ -169,6 +169,7 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 	}
 	if !b.answers(t) {
 		t.Log().Debug().Msg("no route")
+		t.Dropped("nothing answers it")
 		write(w, nobodyAnswers(a))
 		return nil
 	}
@@ -253,6 +254,7 @@ func (b *Bot) ignores(t *Turn) bool {
 		return false
 	}
 	t.Log().Info().Str("reason", reason).Msg("activity ignored")
+	t.Dropped(reason)
 	b.engine.Ignored()
 	return true
 }
@@ -265,6 +267,7 @@ func (b *Bot) twoTenants(t *Turn) bool {
 	}
 	t.Log().Warn().Str("audit", "tenant").Str("channel", a.ChannelID).Str("tenant", brief(a.ChannelTenant())).
 		Str("other_tenant", brief(a.Conversation.TenantID)).Str("user", brief(a.From.AadObjectID)).Msg("denied")
+	t.Dropped("it names two tenants")
 	b.engine.Ignored()
 	return true
 }
@@ -277,9 +280,11 @@ func (b *Bot) deny(w http.ResponseWriter, t *Turn, list string) (answered bool) 
 	t.Log().Warn().Str("audit", "access").Str("list", list).Str("channel", a.ChannelID).
 		Str("tenant", brief(tenant)).Str("user", brief(a.From.AadObjectID)).Msg("denied")
 	b.engine.Refused(list)
-	switch a.Type {
-	case activity.Message:
+	if a.Type == activity.Message {
 		return false
+	}
+	t.Dropped("denied by " + list)
+	switch a.Type {
 	case activity.Invoke:
 		write(w, turn.Answer{Status: http.StatusForbidden})
 	default:

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/rs/zerolog"
@@ -83,6 +84,10 @@ type Config struct {
 	// Sees says that Model, and those that Named returns, take pictures. Those of a message are in the
 	// prompts whose config.json has include_images, as the embedded ones have.
 	Sees bool
+
+	// Watch sees what the model is asked for a plan, and its answers. It is called by several turns at
+	// once, and must not block or panic. nil: nobody watches, at no cost.
+	Watch func(Event)
 
 	// HistoryTokens limits the history in the prompt. 0: 4000.
 	HistoryTokens int
@@ -233,29 +238,40 @@ func (p *Planner) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, erro
 		if request.Messages, err = pr.fit(told, fork, request.Tools); err != nil {
 			return plan.Plan{}, err
 		}
+		if p.cfg.Watch != nil {
+			p.see(turn.ID, Event{Asked: pr.asked(told, fork, request)})
+		}
+		began := time.Now()
 		answer, err := complete(ctx, turn, pr.model, request)
 		if err != nil {
+			p.see(turn.ID, Event{Answered: &Answered{Err: err, Took: time.Since(began)}})
 			return plan.Plan{}, err
 		}
+		took := time.Since(began)
 		r := pr.read(answer, request, turn)
 		if r.fault == nil && drafted && r.plan.LastDo() >= 0 {
 			r.fault = plan.InvalidPlan.Faultf("the person was shown its text as an answer, and an answer has no DO")
 		}
 		if r.fault == nil {
 			r.plan.Refused = refused
+			p.see(turn.ID, Event{Answered: &Answered{Response: answer, Plan: &r.plan, Took: took}})
 			logPlan(ctx, r.plan, attempt)
 			return r.plan, nil
 		}
 		if faultKind(r.fault) == plan.NoPlan && answer.Finish != "length" && seen(turn) {
+			p.see(turn.ID, Event{Answered: &Answered{Response: answer, Plan: &plan.Plan{}, Took: took}})
 			return plan.Plan{}, nil
 		}
 		forbidden := len(answer.Calls) > 0 && !mayCall(request)
 		if attempt >= p.cfg.MaxRepairs || forbidden && len(request.Tools) == 0 {
+			p.see(turn.ID, Event{Answered: &Answered{Response: answer, Fault: r.fault, Took: took}})
 			return plan.Plan{}, after(refused, r.fault)
 		}
 		refused = append(refused, faultKind(r.fault))
 		logRefusal(ctx, r.fault, attempt+1)
-		fork = append(fork, pr.refusal(answer, r, request)...)
+		correction := pr.refusal(answer, r, request)
+		p.see(turn.ID, Event{Answered: &Answered{Response: answer, Fault: r.fault, Told: lastText(correction), Took: took}})
+		fork = append(fork, correction...)
 		if drafted {
 			turn.Draft("")
 		}

@@ -732,7 +732,7 @@ func (b *plannerPrompt) results(turn *actions.Turn) (out []models.Message) {
 			out = append(out, monologueMessage(jsontext.Value(round.Preface), others[0].Action, others[0].Entities))
 		}
 		if others != nil {
-			out = append(out, models.Message{Role: "system", Text: "Results of the last plan:\n" + listResults(others)})
+			out = append(out, models.Message{Role: "system", Text: resultsOf + listResults(others)})
 		}
 	}
 	if b.kind == tools && len(turn.Rounds) >= b.cfg.MaxRounds {

@@ -213,7 +213,7 @@ func (x *execution) notHere() error {
 // refuseCall fails a call before it is made.
 func (x *execution) refuseCall(ctx context.Context, c *call, reason string) error {
 	c.err = &refusal{reason}
-	return x.settle(ctx, []call{*c})
+	return x.settle(ctx, []call{*c}, 0)
 }
 
 // waitingNote is what the history says about a turn while it waits.

@@ -105,6 +105,9 @@ type Config struct {
 	// Summarize has a model sum up the conversation, see [bot.Config]; nil: the history forgets.
 	Summarize func(ctx context.Context, t *actions.Turn, keep int) (summary string, of int, err error)
 
+	// Watch sees what turns do. nil: nobody does.
+	Watch func(Event)
+
 	Hooks                                           Hooks
 	Policy                                          actions.Policy
 	Approvers                                       []string
@@ -150,6 +153,7 @@ type Engine struct {
 
 // New opens the inbox. Nothing is read from it before [Engine.Start].
 func New(cfg Config) (*Engine, error) {
+	cfg.Watch = watching(cfg.Watch, cfg.Log)
 	e := &Engine{cfg: cfg, tracer: newTracer(cfg.Traces), workers: newWorkers(cfg.MaxTurns), decoding: make(chan struct{}, picturesAtOne)}
 	var err error
 	e.inbox, err = inbox.Open(cfg.Store, inbox.Config{
@@ -227,9 +231,14 @@ func (e *Engine) Accept(ctx context.Context, t *Turn, known ...inbox.Duplicate) 
 	if t.IsMessage() && !t.aside { // the conversation will have the person's words
 		entry.Set, entry.Member = placesKey(userKey(t.Activity)), t.here()
 	}
+	received := watch{t}.received()
+	received("", "")
 	id, duplicate, err = e.submit(ctx, t, entry)
 	if duplicate {
 		count(e.meter.duplicates, "delivery")
+		received(id, "")
+	} else if err != nil {
+		received("", "it could not be accepted: "+err.Error())
 	}
 	return id, duplicate, err
 }
@@ -710,7 +719,10 @@ func (e *Engine) Aside(ctx context.Context, t *Turn, h Handler) (Answer, error) 
 		defer e.workers.work.Done()
 		defer stop()
 		defer cancel()
+		watch{t}.received()("", "")
+		began := time.Now()
 		answer, err := answerAside(running, t, h)
+		watch{t}.answered(answer, err, began)
 		count(e.meter.turns, asideOutcome(err))
 		if err != nil {
 			t.Log().Error().Str("error", cause(err)).Str("invoke", t.Activity.Name).Msg("invoke not answered as it should be")

@@ -67,6 +67,7 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	}
 	e.meter.plan(p)
 	p.Salvaged = p.Salvaged || run.Attached != nil && run.Attached.Quote
+	watch{x.Turn}.planned(p)
 	switch {
 	case len(p.Commands) == 0 && !x.shown():
 		return fmt.Errorf("plan: %w", errNoCommands)
@@ -377,6 +378,7 @@ func (x *execution) do(ctx context.Context) error {
 		signingIn{x}.refused(ctx, &calls[i])
 	}
 	x.progressed = true
+	begun := x.begun
 	x.begun, x.rec.Run.InFlight, x.rec.Run.SignedIn, x.tokens = 0, 0, "", nil
 	made := len(calls) - x.deferAsking(calls)
 	if made > 0 { // else the approved call is made again
@@ -384,7 +386,7 @@ func (x *execution) do(ctx context.Context) error {
 	} else {
 		x.rollback()
 	}
-	err := x.settle(ctx, calls[:made])
+	err := x.settle(ctx, calls[:made], begun)
 	if err != nil {
 		x.saveLate(ctx)
 	} else if made < len(calls) && x.rec.Run != nil && x.rec.Run.Progress != nil {
@@ -607,10 +609,11 @@ func (x *execution) abandon(calls []call) error {
 	}
 }
 
-// settle records what came of the calls, in their order, and decides how the plan continues.
-func (x *execution) settle(ctx context.Context, calls []call) error {
+// settle records what came of the calls, in their order, and decides how the plan continues. An
+// earlier process may have begun the first ones.
+func (x *execution) settle(ctx context.Context, calls []call, begun int) error {
 	p := x.rec.Run.Progress
-	again := false
+	first, again := p.Next, false
 	var stop, lost error
 	var shown []*activity.Activity
 	var drawn []activity.Card
@@ -621,6 +624,7 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 		if unknown := errors.Is(c.err, actions.ErrUncertain); unknown || c.err != nil && ctx.Err() != nil {
 			x.uncertain = append(x.uncertain, c.command.Action)
 			audit{x.Turn}.call(c, auditUnknown)
+			watch{x.Turn}.called(c, first+i, p.Plan.Commands[first+i], i < begun)
 			x.engine.meter.action(c, "cut_off")
 			if unknown {
 				zerolog.Ctx(ctx).Error().Str("action", c.command.Action).Str("error", cause(c.err)).Msg("nobody knows whether a call was done")
@@ -640,6 +644,7 @@ func (x *execution) settle(ctx context.Context, calls []call) error {
 		}
 		x.record(c)
 		drawn = append(drawn, c.result.Cards()...)
+		watch{x.Turn}.called(c, first+i, p.Plan.Commands[first+i], i < begun)
 		shown = append(shown, x.cards(ctx, c.result.Cards())...)
 		if !c.result.Failed() {
 			shown = append(shown, c.offers...)

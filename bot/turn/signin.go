@@ -213,7 +213,7 @@ func (x signingIn) askSignIn(ctx context.Context, c *call) error {
 			return ctx.Err()
 		}
 		c.err = x.noSignIn(ctx, err)
-		return x.settle(ctx, []call{*c})
+		return x.settle(ctx, []call{*c}, 0)
 	}
 	if err := x.replaceSignIn(ctx, connection); err != nil {
 		return err

@@ -209,12 +209,15 @@ func (t *Turn) Save(ctx context.Context) (err error) {
 	}
 	ctx = t.lasting(ctx) // the turn timeout does not cut off a save
 	if err = t.listPlace(ctx); err == nil {
+		began := time.Now()
 		err = t.merging(ctx, func() error {
 			raw, err := t.encode()
 			if err != nil {
 				return err
 			}
-			return t.lease.Save(ctx, raw, t.progressed, t.loaded()...)
+			err = t.lease.Save(ctx, raw, t.progressed, t.loaded()...)
+			watch{t}.saved(raw, began, err)
+			return err
 		})
 	}
 	if err != nil {

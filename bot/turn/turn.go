@@ -110,8 +110,11 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 	defer func() { s.end(failure) }()
 	if err != nil {
 		failure = err
-		return t.leave(ctx, err)
+		more = t.leave(ctx, err)
+		watch{t}.ended(t.left(err), err, began)
+		return more
 	}
+	watch{t}.ended(watch{t}.outcome(), failure, began)
 	if t.rec.Phase != waiting && t.rec.Summary == nil {
 		t.report(ctx, failure, time.Since(began))
 	}
@@ -179,6 +182,7 @@ func (t *Turn) begin(ctx context.Context) error {
 	if !t.aside && t.rec.Notice == nil && !t.rec.Forgotten {
 		t.noteReference()
 	}
+	watch{t}.began(t.rec.Phase)
 	if t.stream == nil {
 		t.stream = newStream(t)
 		t.stream.start(t.lasting(ctx))
@@ -407,9 +411,11 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 			err = audit{t}.write(ctx)
 		}
 		if err == nil {
+			began := time.Now()
 			err = t.merging(ctx, func() (err error) {
 				if t.rec.Phase != waiting {
 					more, err = t.lease.Finish(ctx, answer, scopes...)
+					watch{t}.saved(nil, began, err)
 					return err
 				}
 				t.rec.Awaited, t.rec.Answer = false, nil // the request that waits gets it now
@@ -419,6 +425,7 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 				raw, err := t.encode()
 				if err == nil {
 					more, err = t.lease.Wait(ctx, raw, t.rec.Wait.listed(), answer, scopes...)
+					watch{t}.saved(raw, began, err)
 				}
 				return err
 			})
@@ -490,6 +497,17 @@ func (t *Turn) leave(ctx context.Context, err error) (more bool) {
 		return t.leave(ctx, &deadLetter{reason: "it could not be ended", err: err})
 	}
 	return false
+}
+
+// left is the outcome of a turn that was left with that error.
+func (t *Turn) left(err error) string {
+	switch {
+	case is[*deadLetter](err):
+		return parkedTurn
+	case errors.Is(err, errLater):
+		return waitingTurn
+	}
+	return leftTurn
 }
 
 const (

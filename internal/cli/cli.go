@@ -177,9 +177,12 @@ func Check(s *settings.Settings, more ...error) error {
 
 // Logger writes to w as the settings say: for people on a terminal, else JSON. The level counts
 // where they name none.
-func Logger(w io.Writer, s *settings.Settings, level zerolog.Level) zerolog.Logger {
+func Logger(w io.Writer, s *settings.Settings, level zerolog.Level, copies ...io.Writer) zerolog.Logger {
 	if !JSONLog(w, s) {
 		w = zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: !IsTerminal(w) || os.Getenv("NO_COLOR") != ""}
+	}
+	if len(copies) > 0 {
+		w = zerolog.MultiLevelWriter(append([]io.Writer{w}, copies...)...)
 	}
 	if set, err := zerolog.ParseLevel(s.LogLevel); err == nil && s.LogLevel != "" {
 		level = set

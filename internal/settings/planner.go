@@ -66,7 +66,7 @@ func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, box *
 		return nil, Fault{err}
 	}
 	p = &Planner{Actions: acts}
-	cfg := planner.Config{Actions: acts, HistoryTokens: s.HistoryTokens, Sees: s.ModelSees}
+	cfg := planner.Config{Actions: acts, HistoryTokens: s.HistoryTokens, Sees: s.ModelSees, Watch: watch.Planner}
 	if cfg.Model, p.AboutModel, err = s.NewModel(watch); err != nil {
 		return nil, err
 	}
@@ -191,10 +191,11 @@ func newPlanner(ctx context.Context, name string, cfg planner.Config) (PromptMak
 	return planner.NewSequence(ctx, cfg)
 }
 
-// Watch observes the models. The zero value observes nothing.
+// Watch observes the models and the planner. The zero value observes nothing.
 type Watch struct {
-	Calls func(outcome string, took time.Duration, usage models.Usage)
-	Model func(models.Model) models.Model
+	Planner func(planner.Event)
+	Calls   func(outcome string, took time.Duration, usage models.Usage)
+	Model   func(models.Model) models.Model
 }
 
 // NewModel makes the first model with the others as fallbacks, each on its server, and describes

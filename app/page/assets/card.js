@@ -1,0 +1,91 @@
+// Draws cards with Microsoft's library. Their texts come as HTML from the server, which makes it safe.
+import { nodesOf } from './live.js';
+import { isDark } from './theme.js';
+
+const config = (dark) => {
+  const c = (light, onDark) => ({ default: dark ? onDark : light, subtle: dark ? onDark : light });
+  const set = {
+    default: c('#1b1c20', '#ececf1'), accent: c('#4549a8', '#a9acff'), good: c('#1b6e3c', '#7fd6a2'), warning: c('#7a5200', '#f0c674'),
+    attention: c('#a3231f', '#ff9d97'), light: c('#55575f', '#b3b5bf'), dark: c('#000000', '#ffffff'),
+  };
+  const style = (back, border) => ({ backgroundColor: back, borderColor: border, foregroundColors: set });
+  const line = dark ? '#3d404a' : '#d5d6de';
+  return {
+    fontFamily: 'system-ui, sans-serif', supportsInteractivity: true,
+    fontSizes: { small: 12, default: 14, medium: 16, large: 19, extraLarge: 23 },
+    separator: { lineThickness: 1, lineColor: line },
+    containerStyles: {
+      default: style(dark ? '#212329' : '#ffffff', line), emphasis: style(dark ? '#2a2d35' : '#f0f0f5', line), accent: style(dark ? '#2c2f52' : '#e9eaf9', line),
+      good: style(dark ? '#1d3527' : '#e7f4ec', line), attention: style(dark ? '#43201f' : '#fdeceb', line), warning: style(dark ? '#3a2f16' : '#fdf3dc', line),
+    },
+    actions: { maxActions: 6, buttonSpacing: 8, actionsOrientation: 'horizontal', actionAlignment: 'left', showCard: { actionMode: 'inline', inlineTopMargin: 8 } },
+  };
+};
+
+/** Whether a card may lead there. */
+const leads = (url) => { try { return ['http:', 'https:', 'mailto:'].includes(new URL(url).protocol); } catch { return false; } };
+
+let Card; // made once, when the library is there
+function library() {
+  const ac = globalThis.AdaptiveCards;
+  if (!ac || Card) return ac;
+  ac.GlobalRegistry.elements.unregister('Carousel'); // it needs a policy of its own, and Teams shows none
+  Card = class extends ac.AdaptiveCard {};
+  return ac;
+}
+
+function draw(part, press) {
+  const ac = library();
+  if (!ac) return;
+  const card = new Card();
+  const json = JSON.parse(part.dataset.card);
+  const texts = JSON.parse(part.dataset.texts);
+  card.hostConfig = new ac.HostConfig(config(isDark()));
+  card.onExecuteAction = (action) => {
+    if (action instanceof ac.OpenUrlAction) {
+      if (leads(action.url) && confirm(`Open ${action.url}?`)) open(action.url, '_blank', 'noopener,noreferrer');
+      return;
+    }
+    const type = action.getJsonTypeName();
+    if (type !== 'Action.Execute' && type !== 'Action.Submit') return;
+    const data = typeof action.data === 'object' ? action.data : { data: action.data };
+    press(part.closest('[data-message]').dataset.message, { type, title: action.title ?? '', verb: action.verb ?? '', id: action.id ?? '', data });
+  };
+  ac.AdaptiveCard.onProcessMarkdown = (text, result) => {
+    if (Object.hasOwn(texts, text)) {
+      result.outputHtml = texts[text];
+      result.didProcess = true;
+    }
+  };
+  const context = new ac.SerializationContext();
+  try {
+    card.parse(json, context);
+    const made = card.render();
+    if (!made) return;
+    part.querySelectorAll(':scope > :not(.words)').forEach((el) => el.remove());
+    part.append(made);
+    part.classList.add('drawn');
+    const unknown = [];
+    for (let i = 0; i < context.eventCount; i++) unknown.push(context.getEventAt(i).message);
+    if (unknown.length) {
+      const note = document.createElement('p');
+      note.className = 'dim';
+      note.textContent = `Teams shows more here: ${unknown.slice(0, 3).join(' ')}`;
+      part.append(note);
+    }
+  } catch (err) {
+    const note = document.createElement('p');
+    note.className = 'fault';
+    note.textContent = `This card cannot be drawn: ${err.message}`;
+    part.append(note);
+  }
+}
+
+/** Draws the cards of a part that are not drawn yet, or all of them. */
+export function drawCards(part, press, again = false) {
+  for (const one of part.querySelectorAll('.card')) {
+    if (again || !one.classList.contains('drawn')) draw(one, press);
+  }
+}
+
+export { nodesOf };

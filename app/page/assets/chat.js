@@ -1,0 +1,124 @@
+// The chat: the composer, mentions, and what is sent without loading the page anew.
+import { drawCards } from './card.js';
+import { onChange, refresh } from './live.js';
+
+const form = document.getElementById('say');
+const box = document.getElementById('text');
+const list = document.getElementById('names');
+const log = document.getElementById('messages');
+const names = JSON.parse(box.dataset.names);
+
+/** Posts a form, and shows why when it fails. */
+async function post(of, button) {
+  const data = new URLSearchParams(new FormData(of, button));
+  const as = document.getElementById('as');
+  if (as && of !== form) data.set('as', as.value);
+  const answer = await fetch(of.action, { method: 'POST', body: data, headers: { accept: 'application/json' } }).catch((err) => ({ ok: false, text: () => String(err) }));
+  if (!answer.ok) say(`This did not work: ${await answer.text()}`);
+  return answer.ok;
+}
+
+function say(text) {
+  const note = document.createElement('p');
+  note.className = 'fault';
+  note.textContent = text;
+  log.append(note);
+  note.scrollIntoView();
+}
+
+document.addEventListener('submit', async (e) => {
+  const of = e.target;
+  if (of !== form && of.dataset.quiet === undefined) return;
+  e.preventDefault();
+  if (of !== form) { await post(of, e.submitter); return; }
+  const text = box.value;
+  if (!text.trim()) return;
+  box.value = '';
+  sent.push(text);
+  const data = new URLSearchParams(new FormData(form));
+  data.set('text', text);
+  const answer = await fetch(form.action, { method: 'POST', body: data, headers: { accept: 'application/json' } }).catch((err) => ({ ok: false, text: () => String(err) }));
+  if (!answer.ok) { box.value ||= text; say(`This was not sent: ${await answer.text()}`); }
+  log.scrollTop = log.scrollHeight;
+  refresh('messages');
+});
+
+const sent = [];
+let chosen = 0;
+const begun = () => /(^|\s)@([^@\n]*)$/.exec(box.value.slice(0, box.selectionStart));
+const found = () => {
+  const at = begun();
+  return at ? names.filter((name) => name.toLowerCase().startsWith(at[2].toLowerCase()) && name.toLowerCase() !== at[2].trim().toLowerCase()) : [];
+};
+
+function offer() {
+  const all = found();
+  chosen = Math.min(chosen, Math.max(0, all.length - 1));
+  list.hidden = !all.length;
+  list.replaceChildren(...all.map((name, i) => {
+    const option = document.createElement('div');
+    option.role = 'option';
+    option.id = `name-${i}`;
+    option.textContent = name;
+    option.ariaSelected = String(i === chosen);
+    option.addEventListener('mousedown', (e) => { e.preventDefault(); pick(name); });
+    return option;
+  }));
+  box.setAttribute('aria-controls', 'names');
+  if (all.length) box.setAttribute('aria-activedescendant', `name-${chosen}`);
+  else box.removeAttribute('aria-activedescendant');
+}
+
+function pick(name) {
+  const at = begun();
+  const from = box.selectionStart - at[2].length;
+  box.setRangeText(`${name} `, from, box.selectionStart, 'end');
+  chosen = 0;
+  offer();
+}
+
+box.addEventListener('input', () => { chosen = 0; offer(); });
+box.addEventListener('blur', () => { list.hidden = true; });
+box.addEventListener('keydown', (e) => {
+  const all = list.hidden ? [] : found();
+  if (all.length && (e.key === 'ArrowDown' || e.key === 'ArrowUp')) {
+    chosen = (chosen + (e.key === 'ArrowDown' ? 1 : all.length - 1)) % all.length;
+    offer();
+    e.preventDefault();
+  } else if (all.length && (e.key === 'Enter' || e.key === 'Tab')) {
+    pick(all[chosen]);
+    e.preventDefault();
+  } else if (all.length && e.key === 'Escape') {
+    list.hidden = true;
+    e.stopPropagation();
+  } else if (e.key === 'Enter' && !e.shiftKey && !e.isComposing) {
+    e.preventDefault();
+    form.requestSubmit();
+  } else if (e.key === 'ArrowUp' && !box.value && sent.length) {
+    box.value = sent.at(-1);
+    e.preventDefault();
+  }
+});
+
+/** Delivers a click on a card. */
+export async function press(message, action) {
+  const body = { room: document.querySelector('[data-room]').dataset.room, as: document.getElementById('as').value, message, ...action };
+  const answer = await fetch('/dev/chat/click', { method: 'POST', headers: { 'content-type': 'application/json', accept: 'application/json' }, body: JSON.stringify(body) });
+  if (!answer.ok) say(`This did not work: ${await answer.text()}`);
+  refresh('messages');
+}
+
+const draw = () => drawCards(log, press);
+onChange(draw);
+document.addEventListener('theme', () => drawCards(log, press, true));
+const atEnd = () => { log.scrollTop = log.scrollHeight; };
+if (document.readyState === 'complete') { draw(); atEnd(); } else addEventListener('load', () => { draw(); atEnd(); });
+log.addEventListener('mouseover', (e) => near(e, '[data-of]', 'of', (id) => `[data-turn="${id}"]`));
+document.getElementById('turns')?.addEventListener('mouseover', (e) => near(e, '[data-turn]', 'turn', (id) => `[data-of="${id}"]`));
+
+/** Marks what belongs to the turn under the pointer. */
+function near(e, from, name, to) {
+  document.querySelectorAll('.near').forEach((el) => el.classList.remove('near'));
+  const id = e.target instanceof Element && e.target.closest(from)?.dataset[name];
+  if (id) document.querySelectorAll(to(id)).forEach((el) => el.classList.add('near'));
+}

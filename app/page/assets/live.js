@@ -1,0 +1,176 @@
+// Keeps what is shown up to date. One tab of a browser has the stream and tells the others, since a
+// browser opens only six connections.
+const policy = globalThis.trustedTypes
+  ? trustedTypes.createPolicy('planbot', { createHTML: (html) => html })
+  : { createHTML: (html) => html };
+
+/** Makes nodes of HTML that this server wrote. It is the only place where a script does. */
+export function nodesOf(html) {
+  const made = document.createElement('template');
+  made.innerHTML = policy.createHTML(html);
+  return made.content;
+}
+
+const drawn = new WeakMap(); // element -> the HTML that it was made of
+const after = []; // what is done with a part that has changed
+
+/** Calls f with each part that was loaded anew, and now. */
+export function onChange(f) { after.push(f); }
+
+/** Makes the children of a list the new ones: those that did not change stay as they are. */
+function merge(list, fresh) {
+  const had = new Map([...list.children].filter((el) => el.dataset.key).map((el) => [el.dataset.key, el]));
+  let at = list.firstElementChild;
+  for (const next of [...fresh.children]) {
+    const old = had.get(next.dataset.key);
+    let now = next;
+    if (old && (drawn.get(old) ?? old.outerHTML) === next.outerHTML) now = old;
+    else drawn.set(next, next.outerHTML);
+    had.delete(next.dataset.key);
+    if (old && now !== old) {
+      const open = [...old.querySelectorAll('details')].map((d) => d.open);
+      if (at === old) at = old.nextElementSibling;
+      old.replaceWith(now);
+      now.querySelectorAll('details').forEach((d, i) => { d.open = open[i] ?? d.open; });
+      if (at === now) at = now.nextElementSibling;
+    } else if (now === at) {
+      at = at.nextElementSibling;
+    } else {
+      list.insertBefore(now, at);
+    }
+  }
+  for (const gone of had.values()) gone.remove();
+}
+
+async function load(part) {
+  const query = new URLSearchParams(location.search);
+  const turn = document.getElementById('turn')?.dataset.open;
+  if (turn) query.set('turn', turn);
+  const as = document.getElementById('as')?.value;
+  if (as) query.set('as', as);
+  const answer = await fetch(`/dev/parts/${part}?${query}`, { headers: { accept: 'text/html' } });
+  if (!answer.ok) throw new Error(`${part}: ${answer.status}`);
+  return nodesOf(await answer.text());
+}
+
+async function messages() {
+  const log = document.getElementById('messages');
+  if (!log) return;
+  const atEnd = log.scrollHeight - log.scrollTop - log.clientHeight < 80;
+  merge(log, await load('messages'));
+  for (const f of after) f(log);
+  if (atEnd) log.scrollTop = log.scrollHeight;
+}
+
+async function turns() {
+  const part = document.getElementById('turns');
+  if (part) merge(part.querySelector('ul'), (await load('turns')).querySelector('ul'));
+}
+
+/** Loads the open turn anew. What is open in it, and the focus, stay. */
+async function turn() {
+  const part = document.getElementById('turn');
+  if (!part?.dataset.open) return;
+  let fresh;
+  if (part.dataset.page === undefined) fresh = await load('turn');
+  else {
+    const answer = await fetch(location.href, { headers: { accept: 'text/html' } });
+    if (!answer.ok) return;
+    fresh = nodesOf(await answer.text()).querySelector('#turn');
+  }
+  const open = new Set([...part.querySelectorAll('details[open]')].map((d) => nameOf(d)));
+  const focus = document.activeElement && part.contains(document.activeElement) ? nameOf(document.activeElement) : '';
+  part.replaceChildren(...fresh.childNodes);
+  for (const d of part.querySelectorAll('details')) d.open = open.has(nameOf(d));
+  if (focus) [...part.querySelectorAll('a, summary')].find((el) => nameOf(el) === focus)?.focus();
+  bars(part);
+}
+
+const nameOf = (el) => {
+  const section = el.closest('section[aria-labelledby]');
+  const all = section ? [...section.querySelectorAll(el.tagName)] : [];
+  return `${section?.getAttribute('aria-labelledby')} ${el.tagName} ${all.indexOf(el)} ${section ? '' : el.textContent}`;
+};
+
+/** Draws the bars of the waterfall: styles cannot be written into the page. */
+function bars(part) {
+  for (const bar of part.querySelectorAll('.bar')) {
+    bar.style.marginLeft = `${bar.dataset.from}%`;
+    bar.style.width = `${bar.dataset.wide}%`;
+    bar.style.backgroundSize = '100% 100%';
+  }
+}
+
+/** Opens a turn beside the chat. */
+export async function openTurn(id) {
+  const part = document.getElementById('turn');
+  part.dataset.open = id;
+  const query = new URLSearchParams(location.search);
+  query.set('turn', id);
+  history.replaceState(null, '', `?${query}`);
+  await turn();
+}
+
+// Changes are collected for a moment, and one load runs at a time.
+const due = new Set();
+let busy = false;
+export async function refresh(...what) {
+  for (const one of what) due.add(one);
+  if (busy) return;
+  busy = true;
+  try {
+    while (due.size) {
+      const now = [...due];
+      due.clear();
+      for (const one of now) await { messages, turns, turn }[one]().catch(() => {});
+      await new Promise((done) => { setTimeout(done, 80); });
+    }
+  } finally { busy = false; }
+}
+
+let seen = Number(document.querySelector('[data-last]')?.dataset.last ?? 0);
+const others = 'BroadcastChannel' in globalThis ? new BroadcastChannel('planbot') : null;
+
+function changed({ id, kind, turns: ids = [], rooms = [] }) {
+  seen = Math.max(seen, id);
+  const room = document.querySelector('[data-room]')?.dataset.room;
+  const open = document.getElementById('turn')?.dataset.open;
+  if (kind === 'reset') refresh('messages', 'turns', 'turn');
+  if (rooms.includes(room) || ids.length) refresh('messages');
+  if (ids.length) refresh('turns');
+  if (ids.includes(open)) refresh('turn');
+}
+
+function stream() {
+  return new Promise((gone) => {
+    const source = new EventSource(`/dev/stream?after=${seen}`);
+    const take = (e) => {
+      const what = { ...JSON.parse(e.data), id: Number(e.lastEventId), kind: e.type };
+      if (e.type === 'reset') seen = 0;
+      changed(what);
+      others?.postMessage(what);
+    };
+    source.addEventListener('change', take);
+    source.addEventListener('reset', take);
+    source.addEventListener('hello', () => { document.documentElement.dataset.live = 'yes'; });
+    source.addEventListener('bye', () => { document.documentElement.dataset.live = 'no'; source.close(); setTimeout(gone, 1000); });
+    source.addEventListener('error', () => { if (source.readyState === EventSource.CLOSED) setTimeout(gone, 1000); });
+  });
+}
+
+async function live() {
+  for (;;) await stream();
+}
+
+if (others) others.onmessage = (e) => changed(e.data);
+if (navigator.locks) navigator.locks.request('planbot-stream', live);
+else live();
+
+document.addEventListener('click', (e) => {
+  const link = e.target instanceof Element && e.target.closest('[data-turn-link]');
+  const part = document.getElementById('turn');
+  if (!link || !part || part.dataset.page !== undefined || e.ctrlKey || e.metaKey || e.shiftKey || e.button !== 0) return;
+  e.preventDefault();
+  openTurn(link.dataset.turnLink);
+});
+bars(document);

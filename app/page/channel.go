@@ -1,0 +1,297 @@
+package page
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/planbot-go/planbot/activity"
+)
+
+// This file is the page as a channel: how activities reach the bot, and the connector that the bot
+// answers to.
+
+// connectorPath is where the connector is, before its secret.
+const connectorPath = "/dev/channel/"
+
+// send posts an activity to the bot's webhook.
+func (c *chat) send(ctx context.Context, raw []byte) ([]byte, error) {
+	c.mu.Lock()
+	webhook := c.webhook
+	c.mu.Unlock()
+	req, err := http.NewRequestWithContext(context.WithoutCancel(ctx), http.MethodPost, webhook, bytes.NewReader(raw)) // the client has a timeout
+	if err != nil {
+		return nil, fmt.Errorf("deliver: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json; charset=utf-8")
+	res, err := c.client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("deliver: %w", err)
+	}
+	defer func() { _ = res.Body.Close() }() // read only
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxBody))
+	if err != nil {
+		return nil, fmt.Errorf("deliver: %w", err)
+	}
+	if res.StatusCode >= http.StatusMultipleChoices {
+		return body, fmt.Errorf("the bot answered %s", res.Status)
+	}
+	return body, nil
+}
+
+// connector answers as the Bot Framework connector does.
+func (p *Page) connector(mux *http.ServeMux) {
+	c, at := p.chat, connectorPath+"{secret}/v3"
+	handle := func(pattern string, h http.HandlerFunc) {
+		method, path, _ := strings.Cut(pattern, " ")
+		mux.HandleFunc(method+" "+at+path, func(w http.ResponseWriter, r *http.Request) {
+			if r.PathValue("secret") != p.secret {
+				http.NotFound(w, r)
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			h(w, r)
+		})
+	}
+	handle("POST /conversations/{conversation}/activities", c.take)
+	handle("POST /conversations/{conversation}/activities/{reply}", c.take)
+	handle("PUT /conversations/{conversation}/activities/{id}", c.update)
+	handle("DELETE /conversations/{conversation}/activities/{id}", c.remove)
+	handle("PUT /conversations/{conversation}/activities/{id}/reactions/{reaction}", c.react)
+	handle("DELETE /conversations/{conversation}/activities/{id}/reactions/{reaction}", c.react)
+	handle("POST /conversations", c.create)
+	handle("GET /conversations/{conversation}/members", c.members)
+	handle("GET /conversations/{conversation}/pagedmembers", c.members)
+	handle("GET /conversations/{conversation}/members/{id}", c.member)
+	handle("GET /teams/{id}", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"id":%q,"name":"Team","aadGroupId":"0d5b7c19-3e84-4a2f-96b0-d7e1f3a5c704","memberCount":%d}`, team, len(c.people))
+	})
+}
+
+// refused is the connector's answer to what it cannot do.
+func refused(w http.ResponseWriter, status int, code, why string) {
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(map[string]any{"error": map[string]string{"code": code, "message": why}}) // the bot is gone if it fails
+}
+
+func accepted(w http.ResponseWriter, status int, id string) {
+	w.WriteHeader(status)
+	fmt.Fprintf(w, `{"id":%q}`, id)
+}
+
+// read returns the activity of a request, and the room that it is for. ok is false if there is none.
+func (c *chat) read(w http.ResponseWriter, r *http.Request) (a *activity.Activity, to *room, ok bool) {
+	raw, err := io.ReadAll(r.Body)
+	a = &activity.Activity{}
+	if err == nil && len(raw) > 0 {
+		err = json.Unmarshal(raw, a)
+	}
+	if err != nil {
+		refused(w, http.StatusBadRequest, "BadArgument", "no activity: "+err.Error())
+		return nil, nil, false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if to = c.room(r.PathValue("conversation")); to == nil {
+		refused(w, http.StatusNotFound, "ConversationNotFound", "the page has no such conversation")
+		return nil, nil, false
+	}
+	return a, to, true
+}
+
+// thread is the thread in the id of a conversation.
+func thread(conversation string) string {
+	_, id, _ := strings.Cut(conversation, ";messageid=")
+	return id
+}
+
+// take takes what the bot says.
+func (c *chat) take(w http.ResponseWriter, r *http.Request) {
+	a, to, ok := c.read(w, r)
+	if !ok {
+		return
+	}
+	id, status := c.put(a, to, thread(r.PathValue("conversation")), r.PathValue("reply"))
+	accepted(w, status, id)
+	c.changed(to.Key)
+}
+
+// put shows what the bot says, and returns its id.
+func (c *chat) put(a *activity.Activity, to *room, thread, reply string) (id string, status int) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	stream := a.Stream()
+	if a.Type == activity.Typing && stream.Type == "" {
+		to.typing = time.Now().Add(typingFor)
+		return c.nextID(), http.StatusAccepted
+	}
+	to.typing = time.Time{}
+	if stream.ID != "" {
+		if m := to.message(stream.ID); m != nil {
+			m.Activity, m.Streaming = a, stream.Type != activity.StreamFinal
+			return m.ID, http.StatusAccepted
+		}
+	}
+	m := &message{ID: c.nextID(), Thread: thread, At: time.Now(), Activity: a, ReplyTo: reply, Streaming: a.Type == activity.Typing}
+	if m.ReplyTo == "" {
+		m.ReplyTo = a.ReplyToID
+	}
+	if to.Kind == "channel" && m.Thread == "" {
+		m.Thread = m.ID
+	}
+	if a.Targeted() {
+		m.Note = "only one person sees this"
+	}
+	if a.Type == activity.Message || m.Streaming {
+		to.add(m)
+	}
+	return m.ID, http.StatusCreated
+}
+
+func (c *chat) update(w http.ResponseWriter, r *http.Request) {
+	a, to, ok := c.read(w, r)
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	m := to.message(r.PathValue("id"))
+	if m != nil {
+		m.Activity, m.Edited, m.Streaming = a, true, false
+	}
+	c.mu.Unlock()
+	if m == nil {
+		refused(w, http.StatusNotFound, "ActivityNotFoundInConversation", "there is no such message")
+		return
+	}
+	accepted(w, http.StatusOK, m.ID)
+	c.changed(to.Key)
+}
+
+func (c *chat) remove(w http.ResponseWriter, r *http.Request) {
+	_, to, ok := c.read(w, r)
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	m := to.message(r.PathValue("id"))
+	if m != nil && m.Streaming { // its status is over
+		to.messages = slices.DeleteFunc(to.messages, func(other *message) bool { return other == m })
+	} else if m != nil {
+		m.Deleted = true
+	}
+	c.mu.Unlock()
+	if m == nil {
+		refused(w, http.StatusNotFound, "ActivityNotFoundInConversation", "there is no such message")
+		return
+	}
+	c.changed(to.Key)
+}
+
+func (c *chat) react(w http.ResponseWriter, r *http.Request) {
+	_, to, ok := c.read(w, r)
+	if !ok {
+		return
+	}
+	c.mu.Lock()
+	if m := to.message(r.PathValue("id")); m != nil {
+		reaction := "bot: " + r.PathValue("reaction")
+		m.Reactions = slices.DeleteFunc(slices.Clone(m.Reactions), func(one string) bool { return one == reaction })
+		if r.Method == http.MethodPut {
+			m.Reactions = append(m.Reactions, reaction)
+		}
+	}
+	c.mu.Unlock()
+	c.changed(to.Key)
+}
+
+// create opens the personal chat of a person.
+func (c *chat) create(w http.ResponseWriter, r *http.Request) {
+	var wanted struct {
+		IsGroup bool `json:"isGroup"`
+		Members []struct {
+			ID string `json:"id"`
+		} `json:"members"`
+		Activity    json.RawMessage `json:"activity"`
+		ChannelData struct {
+			Channel struct {
+				ID string `json:"id"`
+			} `json:"channel"`
+		} `json:"channelData"`
+	}
+	if err := json.NewDecoder(r.Body).Decode(&wanted); err != nil {
+		refused(w, http.StatusBadRequest, "BadArgument", "no conversation")
+		return
+	}
+	c.mu.Lock()
+	var to *room
+	for _, one := range c.rooms {
+		inChannel := wanted.ChannelData.Channel.ID != "" && one.ID == wanted.ChannelData.Channel.ID
+		if len(wanted.Members) == 1 && one.Kind == "personal" && (one.People[0].ID == wanted.Members[0].ID || one.People[0].Directory == wanted.Members[0].ID) || inChannel {
+			to = one
+			break
+		}
+	}
+	c.mu.Unlock()
+	if to == nil {
+		refused(w, http.StatusNotFound, "BadArgument", "the page has no such person")
+		return
+	}
+	id := to.ID
+	if len(wanted.Activity) > 0 && string(wanted.Activity) != "null" {
+		a := &activity.Activity{}
+		if err := json.Unmarshal(wanted.Activity, a); err != nil {
+			refused(w, http.StatusBadRequest, "BadArgument", "no activity")
+			return
+		}
+		if sent, _ := c.put(a, to, "", ""); to.Kind == "channel" {
+			id += ";messageid=" + sent
+		}
+		c.changed(to.Key)
+	}
+	accepted(w, http.StatusCreated, id)
+}
+
+func (c *chat) members(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	to := c.room(r.PathValue("conversation"))
+	if to == nil {
+		refused(w, http.StatusNotFound, "ConversationNotFound", "the page has no such conversation")
+		return
+	}
+	all := []map[string]any{}
+	for _, p := range to.People {
+		all = append(all, memberOf(p))
+	}
+	var answer any = all
+	if strings.HasSuffix(r.URL.Path, "/pagedmembers") {
+		answer = map[string]any{"members": all}
+	}
+	_ = json.NewEncoder(w).Encode(answer) // the bot is gone if it fails
+}
+
+func (c *chat) member(w http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	to := c.room(r.PathValue("conversation"))
+	if to != nil {
+		if p, ok := to.person(r.PathValue("id")); ok {
+			_ = json.NewEncoder(w).Encode(memberOf(p)) // the bot is gone if it fails
+			return
+		}
+	}
+	refused(w, http.StatusNotFound, "MemberNotFoundInConversation", "the page has no such person there")
+}
+
+func memberOf(p person) map[string]any {
+	m := p.account()
+	m["objectId"], m["tenantId"], m["userRole"], m["userPrincipalName"] = p.Directory, tenant, "user", url.PathEscape(p.Key)+"@example.com"
+	return m
+}

@@ -1,0 +1,541 @@
+package page
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/planbot-go/planbot/activity"
+)
+
+// person is somebody who talks to the bot on the page. The ids look like those of Teams.
+type person struct {
+	Key, Name, ID, Directory, Locale, Zone string
+}
+
+// account is the person as an activity names them.
+func (p person) account() map[string]any {
+	return map[string]any{"id": p.ID, "name": p.Name, "aadObjectId": p.Directory}
+}
+
+// room is a conversation.
+type room struct {
+	Key, Name, Kind, ID string
+	People              []person
+	Added               bool // the bot was told that it is in it
+	messages            []*message
+	typing              time.Time // until when the bot types
+}
+
+// message is a message in a room.
+type message struct {
+	ID, Thread, Person string // Person: the key; "": the bot
+	At                 time.Time
+	Activity           *activity.Activity
+	ReplyTo            string
+	Note               string // what the page has to say about it
+	Streaming          bool   // it still grows
+	Edited, Deleted    bool
+	Reactions          []string
+	rated              string
+}
+
+const (
+	tenant      = "5e8f1d3a-7c24-4b6d-9a51-0c3e7d2b9f10"
+	botAccount  = "28:3f0c9a52-6d1e-4e0b-8b7c-51a2d4c6e8f0"
+	team        = "19:8d3c5f7b1a2e4d6089b1c3e5f7a9d2b4@thread.tacv2"
+	maxMessages = 500 // of a room
+	// typingFor is how long a typing indicator is shown.
+	typingFor = 10 * time.Second
+	// postWithin limits one request to the bot: an invoke waits for its turn.
+	postWithin = 30 * time.Second
+)
+
+// chat holds the conversations of the page. It is safe for concurrent use.
+type chat struct {
+	bot     string
+	changed func(room string)
+	client  *http.Client
+	webhook string
+	service string // where the bot reaches the page
+
+	mu     sync.Mutex
+	people []person
+	rooms  []*room
+	lastID int64
+	last   []byte // the last activity that was posted
+}
+
+func newChat(bot string, changed func(room string)) *chat {
+	c := &chat{bot: bot, changed: changed, client: &http.Client{Timeout: postWithin, Transport: &http.Transport{Proxy: nil}}}
+	c.people = []person{
+		{"mia", "Mia Meyer", "29:1x7Qm2mia-R4nE8sKd0wPzVb", "6f1c2c1e-4b7d-4c58-9c0e-2f5b1a7d3e01", "en-US", "Europe/Berlin"},
+		{"otto", "Otto Oduya", "29:1x7Qm2otto-T9yH3uLf6cXaJq", "a42d7b90-15e3-4f6a-8d2c-7e90b3c5f102", "en-US", "America/New_York"},
+		{"ada", "Ada Lund", "29:1x7Qm2ada-W5vB1iNg7rZoMe", "c9e05d38-62fb-4a17-b38e-10d4f6a8c203", "de-DE", "Europe/Berlin"},
+	}
+	for _, p := range c.people {
+		c.rooms = append(c.rooms, &room{Key: p.Key, Name: p.Name, Kind: "personal", ID: "a:1pX" + p.Key + "-Zk8Lq3VtYb6Wn2", People: []person{p}})
+	}
+	c.rooms = append(c.rooms,
+		&room{Key: "lunch", Name: "Lunch", Kind: "groupChat", ID: "19:2f7a9c1e5b3d4860a1c3e5f7b9d2a4c6@thread.v2", People: c.people},
+		&room{Key: "general", Name: "General", Kind: "channel", ID: "19:4b6d8f0a2c4e4688b0d2f4a6c8e0a2c4@thread.tacv2", People: c.people},
+	)
+	return c
+}
+
+// connect says where the bot is, and where it reaches the page.
+func (c *chat) connect(webhook, service string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.webhook, c.service = webhook, service
+}
+
+// room returns a room by its key or the id of its conversation, with or without a thread. The caller
+// holds the lock.
+func (c *chat) room(key string) *room {
+	base, _, _ := strings.Cut(key, ";")
+	for _, r := range c.rooms {
+		if r.Key == key || r.ID == base {
+			return r
+		}
+	}
+	return nil
+}
+
+func (r *room) person(key string) (person, bool) {
+	i := slices.IndexFunc(r.People, func(p person) bool { return p.Key == key || p.ID == key || p.Directory == key })
+	if i < 0 {
+		return person{}, false
+	}
+	return r.People[i], true
+}
+
+func (r *room) message(id string) *message {
+	for _, m := range r.messages {
+		if m.ID == id {
+			return m
+		}
+	}
+	return nil
+}
+
+// nextID is the id of a new message: like those of Teams, the time in milliseconds. The caller holds
+// the lock.
+func (c *chat) nextID() string {
+	c.lastID = max(c.lastID+1, time.Now().UnixMilli())
+	return strconv.FormatInt(c.lastID, 10)
+}
+
+// add appends a message. The caller holds the lock.
+func (r *room) add(m *message) {
+	if len(r.messages) == maxMessages {
+		r.messages = slices.Delete(r.messages, 0, 1)
+	}
+	r.messages = append(r.messages, m)
+}
+
+// snapshot is a room as a view shows it.
+type snapshot struct {
+	room
+	Messages []message
+	Typing   bool
+	Threads  []message // the first message of each, in a channel
+}
+
+// show returns a copy of a room, and the list of all.
+func (c *chat) show(key string) (s snapshot, all []room) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.room(key)
+	if r == nil {
+		r = c.rooms[0]
+	}
+	s.room, s.Typing = *r, time.Now().Before(r.typing)
+	s.room.messages = nil
+	for _, m := range r.messages {
+		s.Messages = append(s.Messages, *m)
+		if r.Kind == "channel" && m.Thread == m.ID {
+			s.Threads = append(s.Threads, *m)
+		}
+	}
+	for _, one := range c.rooms {
+		one := *one
+		one.messages = nil
+		all = append(all, one)
+	}
+	return s, all
+}
+
+// errNobody says that a request names a person, a room or a message that is not there.
+var errNobody = errors.New("there is no such person, conversation or message")
+
+// activity makes an activity of a person in a room. The caller holds the lock.
+func (c *chat) activity(r *room, p person, thread string, fields map[string]any) map[string]any {
+	now, id := time.Now(), r.ID
+	if r.Kind == "channel" && thread != "" {
+		id += ";messageid=" + thread
+	}
+	data := map[string]any{"tenant": map[string]any{"id": tenant}}
+	if r.Kind == "channel" {
+		data["team"] = map[string]any{"id": team, "name": "Team"}
+		data["teamsTeamId"], data["teamsChannelId"] = team, r.ID
+		data["channel"] = map[string]any{"id": r.ID}
+	}
+	local := now
+	if zone, err := time.LoadLocation(p.Zone); err == nil {
+		local = now.In(zone)
+	}
+	a := map[string]any{
+		"id": c.nextID(), "channelId": activity.Teams, "serviceUrl": c.service, "timestamp": now.UTC().Format(time.RFC3339Nano),
+		"localTimestamp": local.Format(time.RFC3339Nano), "localTimezone": p.Zone, "locale": p.Locale,
+		"from": p.account(), "recipient": map[string]any{"id": botAccount, "name": c.bot},
+		"conversation": map[string]any{"id": id, "conversationType": r.Kind, "isGroup": r.Kind != "personal", "tenantId": tenant},
+		"channelData":  data,
+		"entities":     []any{map[string]any{"type": "clientInfo", "locale": p.Locale, "timezone": p.Zone, "platform": "Web", "country": "DE"}},
+	}
+	for name, value := range fields {
+		switch merged, ok := value.(map[string]any); {
+		case name == "channelData" && ok:
+			for k, v := range merged {
+				data[k] = v
+			}
+		case name == "entities":
+			a["entities"] = append(a["entities"].([]any), value.([]any)...) //nolint:forcetypeassert // made above
+		default:
+			a[name] = value
+		}
+	}
+	return a
+}
+
+// mentions finds @NAME of the bot and of people in what somebody typed, and writes it as Teams does.
+func (c *chat) mentions(r *room, text string) (marked string, entities []any, ofBot bool) {
+	type named struct{ name, id string }
+	all := []named{{c.bot, botAccount}}
+	for _, p := range r.People {
+		all = append(all, named{p.Name, p.ID})
+	}
+	slices.SortFunc(all, func(a, b named) int { return cmp.Compare(len(b.name), len(a.name)) })
+	forms := make([]string, len(all))
+	for i, one := range all {
+		forms[i] = regexp.QuoteMeta(one.name)
+	}
+	found := regexp.MustCompile(`(?i)(^|\s)@(` + strings.Join(forms, "|") + `)\b`)
+	marked = found.ReplaceAllStringFunc(text, func(match string) string {
+		parts := found.FindStringSubmatch(match)
+		i := slices.IndexFunc(all, func(one named) bool { return strings.EqualFold(one.name, parts[2]) })
+		at := "<at>" + all[i].name + "</at>"
+		ofBot = ofBot || all[i].id == botAccount
+		entities = append(entities, map[string]any{"type": "mention", "text": at, "mentioned": map[string]any{"id": all[i].id, "name": all[i].name}})
+		return parts[1] + at
+	})
+	return marked, entities, ofBot
+}
+
+// said is what a person sends.
+type said struct {
+	Room, As, Thread, Text string
+	All                    bool // the bot hears all messages
+}
+
+// say shows what a person says, and delivers it if Teams would.
+func (c *chat) say(ctx context.Context, s said) error {
+	c.mu.Lock()
+	r := c.room(s.Room)
+	if r == nil || strings.TrimSpace(s.Text) == "" {
+		c.mu.Unlock()
+		return errNobody
+	}
+	p, ok := r.person(s.As)
+	if !ok {
+		p = r.People[0]
+	}
+	text, entities, toBot := c.mentions(r, s.Text)
+	m := &message{ID: c.nextID(), Person: p.Key, At: time.Now()}
+	if r.Kind == "channel" {
+		m.Thread = cmp.Or(s.Thread, m.ID)
+	}
+	a := c.activity(r, p, m.Thread, map[string]any{"type": "message", "id": m.ID, "text": text, "textFormat": "plain", "entities": entities})
+	m.Activity = decode(a)
+	r.add(m)
+	deliver := r.Kind == "personal" || toBot || s.All
+	if !deliver {
+		m.Note = "not delivered: Teams would not tell the bot, because nobody mentioned it"
+	}
+	c.mu.Unlock()
+	c.changed(r.Key)
+	if !deliver {
+		return nil
+	}
+	_, err := c.post(ctx, r, a)
+	if err != nil {
+		c.note(r, m.ID, err.Error())
+	}
+	return nil
+}
+
+// decode reads an activity that the page made.
+func decode(a map[string]any) *activity.Activity {
+	raw, err := json.Marshal(a)
+	if err != nil {
+		return &activity.Activity{}
+	}
+	read, err := activity.Decode(raw)
+	if err != nil {
+		return &activity.Activity{}
+	}
+	return read
+}
+
+func (c *chat) note(r *room, id, note string) {
+	c.mu.Lock()
+	if m := r.message(id); m != nil {
+		m.Note = note
+	}
+	c.mu.Unlock()
+	c.changed(r.Key)
+}
+
+// event tells the bot of something that is not a message: who came and went.
+func (c *chat) event(ctx context.Context, roomKey, as, kind string) error {
+	c.mu.Lock()
+	r := c.room(roomKey)
+	if r == nil {
+		c.mu.Unlock()
+		return errNobody
+	}
+	p, ok := r.person(as)
+	if !ok {
+		p = r.People[0]
+	}
+	bot, other := []any{map[string]any{"id": botAccount, "name": c.bot}}, []any{c.people[len(c.people)-1].account()}
+	fields := map[string]any{"type": "conversationUpdate"}
+	switch kind {
+	case "botAdded":
+		fields["membersAdded"], r.Added = bot, true
+	case "botRemoved":
+		fields["membersRemoved"], r.Added = bot, false
+	case "userAdded":
+		fields["membersAdded"] = other
+	case "userRemoved":
+		fields["membersRemoved"] = other
+	case "install":
+		fields["type"], fields["action"], r.Added = "installationUpdate", "add", true
+	case "uninstall":
+		fields["type"], fields["action"], r.Added = "installationUpdate", "remove", false
+	default:
+		c.mu.Unlock()
+		return errNobody
+	}
+	a := c.activity(r, p, "", fields)
+	c.mu.Unlock()
+	c.changed(r.Key)
+	_, err := c.post(ctx, r, a)
+	return err
+}
+
+// again delivers the last activity once more, as channels do when an answer was late.
+func (c *chat) again(ctx context.Context) error {
+	c.mu.Lock()
+	raw := c.last
+	c.mu.Unlock()
+	if raw == nil {
+		return errors.New("nothing was delivered yet")
+	}
+	_, err := c.send(ctx, raw)
+	return err
+}
+
+// change edits or deletes a person's own message, or has somebody react to one.
+func (c *chat) change(ctx context.Context, roomKey, as, id, kind, text string) error {
+	c.mu.Lock()
+	r := c.room(roomKey)
+	if r == nil || r.message(id) == nil {
+		c.mu.Unlock()
+		return errNobody
+	}
+	m := r.message(id)
+	p, ok := r.person(cmp.Or(m.Person, as))
+	if kind == "react" {
+		p, ok = r.person(as)
+	}
+	if !ok {
+		p = r.People[0]
+	}
+	var a map[string]any
+	switch {
+	case kind == "edit" && m.Person != "":
+		marked, entities, _ := c.mentions(r, text)
+		a = c.activity(r, p, m.Thread, map[string]any{
+			"type": "messageUpdate", "id": id, "text": marked, "textFormat": "plain", "entities": entities, "channelData": map[string]any{"eventType": "editMessage"},
+		})
+		m.Activity, m.Edited = decode(a), true
+	case kind == "delete" && m.Person != "":
+		a = c.activity(r, p, m.Thread, map[string]any{"type": "messageDelete", "id": id, "channelData": map[string]any{"eventType": "softDeleteMessage"}})
+		m.Deleted = true
+	case kind == "react":
+		field := "reactionsAdded"
+		if i := slices.Index(m.Reactions, text); i >= 0 {
+			field, m.Reactions = "reactionsRemoved", slices.Delete(slices.Clone(m.Reactions), i, i+1)
+		} else {
+			m.Reactions = append(slices.Clip(m.Reactions), text)
+		}
+		a = c.activity(r, p, m.Thread, map[string]any{"type": "messageReaction", "replyToId": id, field: []any{map[string]any{"type": text}}})
+	default:
+		c.mu.Unlock()
+		return errNobody
+	}
+	c.mu.Unlock()
+	c.changed(r.Key)
+	_, err := c.post(ctx, r, a)
+	return err
+}
+
+// click is a click on a button of a card.
+type click struct {
+	Room    string         `json:"room"`
+	As      string         `json:"as"`
+	Message string         `json:"message"`
+	Type    string         `json:"type"` // Action.Execute or Action.Submit
+	Title   string         `json:"title"`
+	Verb    string         `json:"verb"`
+	ID      string         `json:"id"`
+	Data    map[string]any `json:"data"`
+}
+
+// press delivers a click. It returns what the bot's answer says to whoever clicked.
+func (c *chat) press(ctx context.Context, k click) error {
+	c.mu.Lock()
+	r := c.room(k.Room)
+	if r == nil || r.message(k.Message) == nil {
+		c.mu.Unlock()
+		return errNobody
+	}
+	m := r.message(k.Message)
+	p, ok := r.person(k.As)
+	if !ok {
+		p = r.People[0]
+	}
+	if k.Data == nil {
+		k.Data = map[string]any{}
+	}
+	fields := map[string]any{"type": "message", "replyToId": m.ID, "value": k.Data}
+	if teams, ok := k.Data["msteams"].(map[string]any); ok && k.Type == "Action.Submit" {
+		text, _ := cmpAny(teams["text"], teams["value"]).(string)
+		switch teams["type"] {
+		case "imBack":
+			c.mu.Unlock()
+			return c.say(ctx, said{Room: r.Key, As: p.Key, Thread: m.Thread, Text: text, All: true})
+		case "messageBack":
+			fields["text"], fields["value"] = text, cmpAny(teams["value"], k.Data)
+		}
+	}
+	if k.Type == "Action.Execute" {
+		action := map[string]any{"type": k.Type, "title": k.Title, "verb": k.Verb, "id": k.ID, "data": k.Data}
+		fields = map[string]any{
+			"type": "invoke", "name": "adaptiveCard/action", "replyToId": m.ID,
+			"value": map[string]any{"action": action, "trigger": "manual"},
+		}
+	}
+	a := c.activity(r, p, m.Thread, fields)
+	c.mu.Unlock()
+	body, err := c.post(ctx, r, a)
+	if err != nil {
+		c.note(r, m.ID, err.Error())
+		return nil
+	}
+	c.answered(r, m.ID, body)
+	return nil
+}
+
+// cmpAny returns the first value that is there.
+func cmpAny(values ...any) any {
+	for _, v := range values {
+		if v != nil {
+			return v
+		}
+	}
+	return nil
+}
+
+// answered shows the answer to a click: a card in place of the one that was clicked, or a text.
+func (c *chat) answered(r *room, id string, body []byte) {
+	var answer struct {
+		Type  string          `json:"type"`
+		Value json.RawMessage `json:"value"`
+	}
+	if json.Unmarshal(body, &answer) != nil || answer.Value == nil {
+		return
+	}
+	c.mu.Lock()
+	m := r.message(id)
+	switch {
+	case m == nil:
+	case answer.Type == activity.CardContentType:
+		now := *m.Activity
+		now.Attachments = []activity.Attachment{{ContentType: answer.Type, Content: []byte(answer.Value)}}
+		m.Activity, m.Edited = &now, true
+	default:
+		var text string
+		if json.Unmarshal(answer.Value, &text) != nil {
+			var fault struct {
+				Message string `json:"message"`
+			}
+			_ = json.Unmarshal(answer.Value, &fault) // else it is empty
+			text = fault.Message
+		}
+		if text != "" {
+			shown := activity.To(activity.Reference{}, activity.Message)
+			shown.Text = text
+			r.add(&message{ID: c.nextID(), Thread: m.Thread, At: time.Now(), Activity: shown, ReplyTo: id, Note: "shown to whoever clicked"})
+		}
+	}
+	c.mu.Unlock()
+	c.changed(r.Key)
+}
+
+// rate tells the bot what a person thinks of a message.
+func (c *chat) rate(ctx context.Context, roomKey, as, id, reaction, text string) error {
+	c.mu.Lock()
+	r := c.room(roomKey)
+	if r == nil || r.message(id) == nil || reaction != "like" && reaction != "dislike" {
+		c.mu.Unlock()
+		return errNobody
+	}
+	p, ok := r.person(as)
+	if !ok {
+		p = r.People[0]
+	}
+	m := r.message(id)
+	m.rated = reaction
+	feedback, _ := json.Marshal(map[string]string{"feedbackText": text}) // a text
+	a := c.activity(r, p, m.Thread, map[string]any{
+		"type": "invoke", "name": "message/submitAction", "replyToId": id,
+		"value": map[string]any{"actionName": "feedback", "actionValue": map[string]any{"reaction": reaction, "feedback": string(feedback)}},
+	})
+	c.mu.Unlock()
+	c.changed(r.Key)
+	_, err := c.post(ctx, r, a)
+	return err
+}
+
+// post delivers an activity to the bot and returns its answer.
+func (c *chat) post(ctx context.Context, _ *room, a map[string]any) ([]byte, error) {
+	raw, err := json.Marshal(a)
+	if err != nil {
+		return nil, fmt.Errorf("write the activity: %w", err)
+	}
+	c.mu.Lock()
+	c.last = raw
+	c.mu.Unlock()
+	return c.send(ctx, raw)
+}

@@ -1,0 +1,89 @@
+package page
+
+import (
+	"crypto/subtle"
+	"mime"
+	"net/http"
+	"slices"
+	"strconv"
+)
+
+// policy lets the page run nothing that was not shipped with it, and show no picture from elsewhere.
+// The last three names are those that the library for cards makes when it is loaded.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; " +
+	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types planbot " +
+	"adaptivecards#markdownPassthroughPolicy adaptivecards#restoreContentsPolicy adaptivecards#deprecatedExportedFunctionPolicy"
+
+// maxBody limits what a browser or the bot may send to the page.
+const maxBody = 4 << 20
+
+// proxyHeaders are what proxies and tunnels add.
+var proxyHeaders = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Server", "X-Real-Ip"}
+
+// guard lets only pages of this origin, and programs of this machine, reach h. It looks at every
+// request before it is routed.
+func guard(port int, h http.Handler) http.Handler {
+	hosts := []string{}
+	for _, name := range []string{"127.0.0.1", "[::1]", "localhost"} {
+		hosts = append(hosts, name+":"+strconv.Itoa(port))
+		if port == 80 {
+			hosts = append(hosts, name)
+		}
+	}
+	crossOrigin := http.NewCrossOriginProtection()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		set := w.Header().Set
+		set("Content-Security-Policy", policy)
+		set("Cross-Origin-Opener-Policy", "same-origin")
+		set("Cross-Origin-Resource-Policy", "same-origin")
+		set("X-Content-Type-Options", "nosniff")
+		set("Referrer-Policy", "no-referrer")
+		set("Cache-Control", "no-store")
+		why := ""
+		switch {
+		case !slices.Contains(hosts, r.Host): // a name that was made to lead here
+			why = "The page is at http://" + hosts[0] + "/ only."
+		case slices.ContainsFunc(proxyHeaders, func(name string) bool { return r.Header.Values(name) != nil }):
+			why = "The page is not for proxies and tunnels."
+		case crossOrigin.Check(r) != nil, !sameSite(r):
+			why = "The page is not for other sites."
+		}
+		if why != "" {
+			http.Error(w, why, http.StatusForbidden)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxBody)
+		h.ServeHTTP(w, r)
+	})
+}
+
+// sameSite reports whether a request that only reads comes from the page itself, from the person who
+// types its address, or from no browser.
+func sameSite(r *http.Request) bool {
+	switch r.Header.Get("Sec-Fetch-Site") {
+	case "", "same-origin", "none":
+		return true
+	}
+	return r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Method == http.MethodGet
+}
+
+// acts guards what does more than chat: it needs the page's token, in a header or a form.
+func (p *Page) acts(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		token := r.Header.Get("X-Planbot-Token")
+		if token == "" {
+			token = r.PostFormValue("token")
+		}
+		if subtle.ConstantTimeCompare([]byte(token), []byte(p.token)) != 1 {
+			p.fail(w, http.StatusForbidden, "This page is out of date. Load it again.")
+			return
+		}
+		h(w, r)
+	}
+}
+
+// isJSON reports whether the body says that it is JSON, which no form of another site can.
+func isJSON(r *http.Request) bool {
+	kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	return err == nil && kind == "application/json"
+}

@@ -1,0 +1,54 @@
+package page
+
+import (
+	"strings"
+	"testing"
+
+	nethtml "golang.org/x/net/html"
+)
+
+// This test is inside the package: a text becomes HTML in one function, which no view calls alone.
+
+// FuzzMarkdown reads the HTML of any text with a second parser.
+func FuzzMarkdown(f *testing.F) {
+	for _, text := range []string{
+		"**bold** and `code`", `<img src=x onerror=alert(1)>`, "[x](javascript:alert(1))", "[x](javascript&colon;alert(1))", "![p](https://example.invalid/?q=1)",
+		"<script>alert(1)</script>", "<https://a.example>", "| a | b |\n|---|---|\n| <b> | [c](https://d.example) |", "a\u202eb", "<!-- c -->\n<div onclick=x>",
+	} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		tokens := nethtml.NewTokenizer(strings.NewReader(string(toHTML(text))))
+		for tokens.Next() != nethtml.ErrorToken {
+			token := tokens.Token()
+			if token.Type == nethtml.TextToken || token.Type == nethtml.EndTagToken {
+				continue
+			}
+			for _, a := range token.Attr {
+				if token.Data != "a" || a.Key == "href" && !strings.HasPrefix(a.Val, "http:") && !strings.HasPrefix(a.Val, "https:") && !strings.HasPrefix(a.Val, "mailto:") {
+					t.Errorf("%q has <%s %s=%q>", text, token.Data, a.Key, a.Val)
+				}
+			}
+			if strings.Contains(" img script style div iframe svg form input object embed link meta base ", " "+token.Data+" ") || token.Type == nethtml.CommentToken {
+				t.Errorf("%q became <%s>", text, token.Data)
+			}
+		}
+	})
+}
+
+// TestMarkdownShows holds on to what must stay readable.
+func TestMarkdownShows(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		`a <img src=x onerror=y>`:      "&lt;img src=x onerror=y&gt;",
+		"[x](javascript:alert(1))":     "x (javascript:alert(1))",
+		"![p](https://e.invalid/?q=1)": "[picture: p, https://e.invalid/?q=1]",
+		"[x](https://a.example/b)":     `<a href="https://a.example/b" rel="noopener noreferrer" target="_blank">x</a> (a.example)`,
+		"a\u202eb":                     "⟦U+202E⟧",
+		"**b**":                        "<strong>b</strong>",
+	} {
+		if got := string(toHTML(text)); !strings.Contains(got, want) {
+			t.Errorf("%q became %q, want %q in it", text, got, want)
+		}
+	}
+}

@@ -1,0 +1,274 @@
+// Package page serves a page at /dev/ on which the author of a bot talks to it and sees each turn
+// whole: what came in, what the model was asked and answered, what ran and what was sent.
+//
+// The page is for local mode only. It is a channel like any other: its server posts to the bot's
+// webhook and is the connector that the bot answers to, so what works there works in Teams.
+package page
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha256"
+	"embed"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/app/turnlog"
+	"github.com/planbot-go/planbot/prompts"
+)
+
+// Config says what the page shows. Name is required.
+type Config struct {
+	Name     string   // of the bot
+	Examples []string // what people may say to it
+	Secrets  []string // that the page must never show
+	// Port is the port in the address that browsers use; 0: the one that the page is served on.
+	Port int
+	Log  zerolog.Logger
+}
+
+// Page is the page and what it shows. It is safe for concurrent use. Close ends it.
+type Page struct {
+	cfg    Config
+	secret string // in the path of the page's connector
+	token  string // for what acts beyond chatting
+	turns  *turnlog.Log
+	hub    *hub
+	chat   *chat
+	views  *template.Template
+	assets string // hash of the assets
+	tabs   []tabOf
+}
+
+// tabOf is an entry of the page's navigation.
+type tabOf struct{ Name, Path string }
+
+//go:embed views/*.html
+var viewFiles embed.FS
+
+//go:embed assets/* vendored/*/*
+var assetFiles embed.FS
+
+// cardLibrary draws the cards.
+const cardLibrary = "vendored/adaptivecards-3.0.6/adaptivecards.min.js"
+
+// New makes the page of a bot, which is not served yet.
+func New(cfg Config) (*Page, error) {
+	if cfg.Name == "" {
+		return nil, errors.New("page: no Name")
+	}
+	p := &Page{cfg: cfg, secret: rand.Text(), token: rand.Text(), hub: newHub()}
+	p.tabs = []tabOf{{"Chat", "/dev/"}, {"Turns", "/dev/turns"}, {"Help", "/dev/help"}}
+	hash := sha256.New()
+	err := fs.WalkDir(assetFiles, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		raw, err := assetFiles.ReadFile(name)
+		fmt.Fprintf(hash, "%s %d\n", name, len(raw))
+		hash.Write(raw)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("page: read assets: %w", err)
+	}
+	p.assets = fmt.Sprintf("%x", hash.Sum(nil)[:8])
+	if p.views, err = template.New("").Funcs(p.functions()).ParseFS(viewFiles, "views/*.html"); err != nil {
+		return nil, fmt.Errorf("page: %w", err)
+	}
+	p.chat = newChat(cfg.Name, func(room string) { p.hub.tell(event{Room: room}) })
+	p.turns = turnlog.New(turnlog.Config{
+		Secrets: append([]string{p.secret, p.token}, cfg.Secrets...),
+		Changed: func(h turnlog.Head) {
+			p.hub.tell(event{Turn: h.ID})
+		},
+	})
+	return p, nil
+}
+
+// Turns is the log of the turns. The page shows what it sees.
+func (p *Page) Turns() *turnlog.Log { return p.turns }
+
+// HangUp ends the streams of open pages: call it when the server shuts down, since they would keep
+// it waiting.
+func (p *Page) HangUp() { p.hub.close() }
+
+// Close ends what New started.
+func (p *Page) Close() {
+	p.hub.close()
+	p.turns.Close()
+}
+
+// Handler returns what serves the page on that address, which must be a loopback address: / and all
+// below /dev/. The bot's webhook is /api/messages at the same address.
+func (p *Page) Handler(addr net.Addr) (http.Handler, error) {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsLoopback() {
+		return nil, fmt.Errorf("page: %s is no loopback address", addr)
+	}
+	p.chat.connect("http://"+addr.String()+"/api/messages", "http://"+addr.String()+connectorPath+p.secret+"/")
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/dev/", http.StatusSeeOther) })
+	mux.HandleFunc("GET /dev/assets/{hash}/{name}", p.asset)
+	mux.HandleFunc("GET /dev/stream", p.hub.serve)
+	p.chatRoutes(mux)
+	p.turnRoutes(mux)
+	mux.HandleFunc("GET /dev/help", func(w http.ResponseWriter, _ *http.Request) { p.show(w, "help", "Help", nil) })
+	mux.HandleFunc("/dev/", func(w http.ResponseWriter, _ *http.Request) { p.fail(w, http.StatusNotFound, "There is no such page.") })
+	port := p.cfg.Port
+	if port == 0 {
+		port = tcp.Port
+	}
+	return guard(port, mux), nil
+}
+
+// asset serves one of the page's files. Its address has the hash of all of them, so it never changes.
+func (p *Page) asset(w http.ResponseWriter, r *http.Request) {
+	name := r.PathValue("name")
+	file := "assets/" + name
+	if name == path.Base(cardLibrary) {
+		file = cardLibrary
+	}
+	raw, err := assetFiles.ReadFile(file)
+	if err != nil || r.PathValue("hash") != p.assets {
+		p.fail(w, http.StatusNotFound, "There is no such file.")
+		return
+	}
+	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(raw))
+}
+
+// view is what every template gets.
+type view struct {
+	Title string
+	Bot   string
+	Path  string // of the tab
+	Tabs  []tabOf
+	Token string
+	Data  any
+}
+
+// show writes a view.
+func (p *Page) show(w http.ResponseWriter, name, title string, data any) {
+	p.write(w, http.StatusOK, name, view{Title: title, Bot: p.cfg.Name, Path: pathOf(name), Tabs: p.tabs, Token: p.token, Data: data})
+}
+
+// pathOf is the path of a view's tab.
+func pathOf(name string) string {
+	switch name {
+	case "workbench":
+		return "/dev/"
+	case "turn-page", "turns-page":
+		return "/dev/turns"
+	}
+	return "/dev/" + name
+}
+
+// part writes a fragment of a view, for the page's script.
+func (p *Page) part(w http.ResponseWriter, name string, data any) {
+	p.write(w, http.StatusOK, name, data)
+}
+
+func (p *Page) fail(w http.ResponseWriter, status int, why string) {
+	p.write(w, status, "fault", view{Title: http.StatusText(status), Bot: p.cfg.Name, Tabs: p.tabs, Token: p.token, Data: why})
+}
+
+// write renders all of a template before it writes any of it.
+func (p *Page) write(w http.ResponseWriter, status int, name string, data any) {
+	var out bytes.Buffer
+	if err := p.views.ExecuteTemplate(&out, name, data); err != nil {
+		p.cfg.Log.Error().Err(err).Str("view", name).Msg("the page cannot show this")
+		http.Error(w, "This cannot be shown.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(out.Bytes()) // if this fails, nobody reads it
+}
+
+// writeJSON writes the JSON twin of a view.
+func writeJSON(w http.ResponseWriter, v any) {
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(v); err != nil {
+		http.Error(w, "This cannot be shown.", http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_, _ = w.Write(out.Bytes()) // if this fails, nobody reads it
+}
+
+// functions are what templates may call.
+func (p *Page) functions() template.FuncMap {
+	return template.FuncMap{
+		"asset":    func(name string) string { return "/dev/assets/" + p.assets + "/" + name },
+		"markdown": toHTML,
+		"marked":   marked,
+		"pretty":   pretty,
+		"json":     func(v any) (string, error) { raw, err := json.Marshal(v); return string(raw), err },
+		"tokens":   func(text string) int { return prompts.Tokens(text) },
+		"clock":    func(t time.Time) string { return t.Local().Format("15:04:05.000") },
+		"short":    func(t time.Time) string { return t.Local().Format("15:04") },
+		"took":     took,
+		"add":      func(a, b int) int { return a + b },
+		"percent":  func(part, of int) int { return min(100, 100*part/max(1, of)) },
+		"query":    url.QueryEscape,
+		"join":     strings.Join,
+		"reversed": func(all []string) []string { all = slices.Clone(all); slices.Reverse(all); return all },
+		"dict": func(pairs ...any) (map[string]any, error) {
+			d := map[string]any{}
+			for pair := range slices.Chunk(pairs, 2) {
+				name, ok := pair[0].(string)
+				if !ok || len(pair) < 2 {
+					return nil, errors.New("dict: want names and values")
+				}
+				d[name] = pair[1]
+			}
+			return d, nil
+		},
+	}
+}
+
+// took writes a duration for people.
+func took(d time.Duration) string {
+	switch {
+	case d <= 0:
+		return "0 ms"
+	case d < 10*time.Millisecond:
+		return strconv.FormatFloat(float64(d.Microseconds())/1000, 'f', 1, 64) + " ms"
+	case d < 10*time.Second:
+		return strconv.FormatInt(d.Milliseconds(), 10) + " ms"
+	}
+	return d.Round(100 * time.Millisecond).String()
+}
+
+// pretty indents JSON; any other text stays.
+func pretty(v any) string {
+	raw, ok := v.(string)
+	if !ok {
+		b, err := json.Marshal(v)
+		if err != nil {
+			return err.Error()
+		}
+		raw = string(b)
+	}
+	var out bytes.Buffer
+	if raw == "" || json.Indent(&out, []byte(raw), "", "  ") != nil {
+		return raw
+	}
+	return out.String()
+}

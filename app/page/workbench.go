@@ -1,0 +1,289 @@
+package page
+
+import (
+	"encoding/json"
+	"errors"
+	"html/template"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/app/turnlog"
+)
+
+func (p *Page) chatRoutes(mux *http.ServeMux) {
+	p.connector(mux)
+	mux.HandleFunc("GET /dev/{$}", p.workbench)
+	mux.HandleFunc("GET /dev/parts/{part}", p.parts)
+	post := func(name string, do func(r *http.Request) error) {
+		mux.HandleFunc("POST /dev/chat/"+name, func(w http.ResponseWriter, r *http.Request) { p.done(w, r, do(r)) })
+	}
+	post("say", func(r *http.Request) error {
+		f := r.PostFormValue
+		return p.chat.say(r.Context(), said{Room: f("room"), As: f("as"), Thread: f("thread"), Text: f("text"), All: f("all") != ""})
+	})
+	post("event", func(r *http.Request) error {
+		return p.chat.event(r.Context(), r.PostFormValue("room"), r.PostFormValue("as"), r.PostFormValue("event"))
+	})
+	post("again", func(r *http.Request) error { return p.chat.again(r.Context()) })
+	post("change", func(r *http.Request) error {
+		f := r.PostFormValue
+		return p.chat.change(r.Context(), f("room"), f("as"), f("message"), f("change"), f("text"))
+	})
+	post("rate", func(r *http.Request) error {
+		f := r.PostFormValue
+		return p.chat.rate(r.Context(), f("room"), f("as"), f("message"), f("reaction"), f("text"))
+	})
+	post("click", func(r *http.Request) error {
+		var k click
+		if !isJSON(r) {
+			return errors.New("a click is JSON")
+		}
+		if err := json.NewDecoder(r.Body).Decode(&k); err != nil {
+			return errors.New("this is no click")
+		}
+		return p.chat.press(r.Context(), k)
+	})
+}
+
+// done answers a request that did something: a form leads back to the page, a script reads nothing.
+func (p *Page) done(w http.ResponseWriter, r *http.Request, err error) {
+	byForm := strings.Contains(r.Header.Get("Accept"), "text/html")
+	switch {
+	case err != nil && byForm:
+		p.fail(w, http.StatusBadRequest, "This did not work: "+err.Error()+".")
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusBadRequest)
+	case byForm:
+		http.Redirect(w, r, "/dev/?"+url.Values{"room": {r.PostFormValue("room")}, "as": {r.PostFormValue("as")}}.Encode(), http.StatusSeeOther)
+	default:
+		w.WriteHeader(http.StatusNoContent)
+	}
+}
+
+// workbenchView is what the first view shows.
+type workbenchView struct {
+	Room     snapshot
+	Rooms    []room
+	As       string
+	Thread   string
+	Messages []shownMessage
+	Turns    []turnlog.Head
+	Turn     *turnView // nil: none is open
+	Examples []string
+	Last     uint64 // the last event before the view was made
+	Bot      string
+	Names    []string // that can be mentioned
+	Draft    string
+}
+
+// shownMessage is a message as it is shown.
+type shownMessage struct {
+	message
+	Name    string // of who speaks
+	HTML    template.HTML
+	Cards   []shownCard
+	Files   []activity.Attachment
+	AI      bool
+	Sources []string
+	Suggest []suggestion
+	Rates   bool
+	Turn    string // the turn that it belongs to
+	Room    string
+	As      string
+	JSON    string // the activity, for scripts
+	Rated   string
+}
+
+// shownCard is a card with its texts.
+type shownCard struct {
+	JSON  string
+	Texts string // JSON: HTML by text
+	Words string // for who has no script
+}
+
+// suggestion is a suggested action.
+type suggestion struct{ Title, Value string }
+
+func (p *Page) workbench(w http.ResponseWriter, r *http.Request) {
+	p.show(w, "workbench", "Chat", p.workbenchView(r))
+}
+
+func (p *Page) workbenchView(r *http.Request) workbenchView {
+	q := r.URL.Query()
+	_, _, last, _ := p.hub.since(0)
+	v := workbenchView{Turns: p.turns.Turns(), Last: last, Bot: p.cfg.Name, Examples: p.cfg.Examples[:min(3, len(p.cfg.Examples))], Thread: q.Get("thread")}
+	v.Room, v.Rooms = p.chat.show(q.Get("room"))
+	v.As = v.Room.People[0].Key
+	if _, ok := v.Room.person(q.Get("as")); ok {
+		v.As = q.Get("as")
+	}
+	v.Names = []string{p.cfg.Name}
+	if v.Room.Kind != "personal" {
+		for _, one := range v.Room.People {
+			v.Names = append(v.Names, one.Name)
+		}
+		v.Draft = "@" + p.cfg.Name + " "
+	}
+	ofActivity := map[string]string{}
+	for _, h := range v.Turns {
+		if h.Outcome != turnlog.Duplicate {
+			ofActivity[h.Activity] = h.ID
+		}
+	}
+	for _, m := range v.Room.Messages {
+		s := p.shown(m, v.Room)
+		s.As = v.As
+		if s.Turn = ofActivity[m.ID]; m.Person == "" {
+			s.Turn = ofActivity[m.ReplyTo]
+		}
+		v.Messages = append(v.Messages, s)
+	}
+	if rec, ok := p.turns.Turn(q.Get("turn")); ok {
+		v.Turn = p.turnView(rec, false)
+	}
+	return v
+}
+
+// parts are the pieces of the workbench that the script loads anew when something has changed.
+func (p *Page) parts(w http.ResponseWriter, r *http.Request) {
+	switch part := r.PathValue("part"); part {
+	case "messages", "turns", "turn", "rooms":
+		p.part(w, part, p.workbenchView(r))
+	default:
+		http.NotFound(w, r)
+	}
+}
+
+// shown prepares a message for the template.
+func (p *Page) shown(m message, in snapshot) shownMessage {
+	s := shownMessage{message: m, Name: p.cfg.Name, Room: in.Key, Rated: m.rated}
+	if who, ok := in.person(m.Person); ok && m.Person != "" {
+		s.Name = who.Name
+	}
+	a := m.Activity
+	if a == nil {
+		return s
+	}
+	text := a.Text
+	for at, who := range a.Mentions() {
+		text = strings.ReplaceAll(text, at, "@"+who.Name)
+	}
+	switch {
+	case m.Person != "" || a.TextFormat == "plain":
+		s.HTML = plainHTML(text)
+	case text != "":
+		s.HTML = toHTML(text)
+	}
+	for _, at := range a.Attachments {
+		if at.ContentType == activity.CardContentType {
+			s.Cards = append(s.Cards, newCard(at.Content))
+		} else {
+			s.Files = append(s.Files, at)
+		}
+	}
+	if a.SuggestedActions != nil && m.Person == "" {
+		for _, raw := range a.SuggestedActions.Actions {
+			var one struct {
+				Title string `json:"title"`
+				Value any    `json:"value"`
+			}
+			if json.Unmarshal(raw, &one) == nil {
+				value, isText := one.Value.(string)
+				if !isText {
+					value = one.Title
+				}
+				s.Suggest = append(s.Suggest, suggestion{one.Title, value})
+			}
+		}
+	}
+	for _, raw := range a.Entities {
+		var root struct {
+			Type     string   `json:"type"`
+			About    []string `json:"additionalType"`
+			Citation []struct {
+				Position   int `json:"position"`
+				Appearance struct {
+					Name string `json:"name"`
+				} `json:"appearance"`
+			} `json:"citation"`
+		}
+		if json.Unmarshal(raw, &root) != nil || !strings.HasSuffix(root.Type, "Message") {
+			continue
+		}
+		s.AI = s.AI || slices.Contains(root.About, "AIGeneratedContent")
+		for _, c := range root.Citation {
+			s.Sources = append(s.Sources, c.Appearance.Name)
+		}
+	}
+	s.Rates = strings.Contains(string(a.ChannelData), `"feedbackLoop`)
+	if raw, err := a.Encode(); err == nil && len(raw) < maxMarkdown {
+		s.JSON = string(raw)
+	}
+	return s
+}
+
+// newCard prepares a card: its texts become HTML here, since the script must not make any.
+func newCard(raw []byte) shownCard {
+	c := shownCard{JSON: string(raw), Texts: "{}"}
+	var card any
+	if json.Unmarshal(raw, &card) != nil {
+		c.Words = string(raw)
+		return c
+	}
+	texts, words := map[string]template.HTML{}, []string{}
+	walk(card, func(key, text string) {
+		if !slices.Contains([]string{"text", "title", "value", "label", "placeholder", "fallbackText", "altText", "errorMessage"}, key) {
+			return
+		}
+		if text != "" && key != "fallbackText" && key != "placeholder" && len(words) < 1000 {
+			words = append(words, text)
+		}
+		if _, known := texts[text]; !known && len(texts) < 1000 {
+			texts[text] = toHTML(text)
+		}
+	})
+	encoded, err := json.Marshal(texts)
+	if err == nil {
+		c.Texts = string(encoded)
+	}
+	c.Words = strings.Join(words, "\n")
+	return c
+}
+
+// walk calls f for each text in JSON that people read.
+func walk(node any, f func(key, text string)) {
+	switch node := node.(type) {
+	case []any:
+		for _, one := range node {
+			walk(one, f)
+		}
+	case map[string]any:
+		keys := make([]string, 0, len(node))
+		for key := range node {
+			keys = append(keys, key)
+		}
+		slices.Sort(keys)
+		for _, key := range keys {
+			if text, ok := node[key].(string); ok {
+				f(key, text)
+			} else if key != "data" && key != "selectAction" {
+				walk(node[key], f)
+			}
+		}
+	}
+}
+
+// plainHTML is a text as it is, with its lines.
+func plainHTML(text string) template.HTML {
+	return template.HTML("<p>" + strings.ReplaceAll(template.HTMLEscapeString(marked(text)), "\n", "<br>") + "</p>") //nolint:gosec // it is escaped
+}
+
+// Ago is when the message came, for its time element.
+func (s shownMessage) Ago() string { return s.At.Format(time.RFC3339) }
+
+// ThreadReply reports whether the message is in a thread that another one began.
+func (s shownMessage) ThreadReply() bool { return s.Thread != "" && s.Thread != s.ID }

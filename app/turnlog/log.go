@@ -1,0 +1,706 @@
+package turnlog
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http/httptrace"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/scrub"
+	"github.com/planbot-go/planbot/internal/spelling"
+	internal "github.com/planbot-go/planbot/internal/turnlog"
+	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
+)
+
+// Config limits what a [Log] keeps. The zero value is a working default.
+type Config struct {
+	// Secrets are removed wherever they appear, as is anything that looks like a secret.
+	Secrets []string
+	// MaxTurns and MaxBytes limit what is kept in all: 0: 200 turns, 64 MiB. The oldest turns go
+	// first, and those that ended well before those that an operator has to look at.
+	MaxTurns, MaxBytes int
+	// MaxTurnBytes limits one turn, MaxTextBytes one text. What is longer is cut, with its length and
+	// its hash in its place. 0: 2 MiB, 256 KiB.
+	MaxTurnBytes, MaxTextBytes int
+	// Changed is told of each turn that changed. It must not block. nil: nobody is.
+	Changed func(Head)
+}
+
+// Log keeps records of the last turns. Its methods that watch never block: what it cannot take is
+// lost, and the record says so. It is safe for concurrent use. Close ends it.
+type Log struct {
+	cfg    Config
+	scrub  *scrub.Scrubber
+	events chan any
+	lost   sync.Map // ids of turns of which something was lost
+	stop   context.CancelFunc
+	ended  sync.WaitGroup
+
+	mu    sync.Mutex
+	turns map[string]*Record
+	order []string // ids, oldest first
+	size  int
+
+	clean   map[string]string // texts that come again, such as prompts, without secrets
+	version int               // of the scrubber when clean was made
+}
+
+// waiting is how many events may wait to be recorded.
+const waitingEvents = 1024
+
+// New starts a log.
+func New(cfg Config) *Log {
+	cfg.MaxTurns, cfg.MaxBytes = cmp.Or(cfg.MaxTurns, 200), cmp.Or(cfg.MaxBytes, 64<<20)
+	cfg.MaxTurnBytes, cfg.MaxTextBytes = cmp.Or(cfg.MaxTurnBytes, 2<<20), cmp.Or(cfg.MaxTextBytes, 256<<10)
+	l := &Log{cfg: cfg, scrub: scrub.NewForSecrets(cfg.Secrets...), events: make(chan any, waitingEvents), turns: map[string]*Record{}, clean: map[string]string{}}
+	ctx, stop := context.WithCancel(context.Background()) // ends with Close
+	l.stop = stop
+	l.ended.Go(func() {
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case e := <-l.events:
+				l.take(e)
+			}
+		}
+	})
+	return l
+}
+
+// Close ends the recording. What was recorded can still be read.
+func (l *Log) Close() {
+	l.stop()
+	l.ended.Wait()
+}
+
+// Turns returns the heads of the turns, newest first.
+func (l *Log) Turns() []Head {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := make([]Head, 0, len(l.order))
+	for _, id := range slices.Backward(l.order) {
+		all = append(all, l.turns[id].Head)
+	}
+	return all
+}
+
+// Turn returns the record of a turn as it is now. Do not change what it refers to.
+func (l *Log) Turn(id string) (Record, bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r, ok := l.turns[id]
+	if !ok {
+		return Record{}, false
+	}
+	c := *r
+	c.Rounds, c.Commands, c.Journal = copied(r.Rounds), copied(r.Commands), copied(r.Journal)
+	c.Sent, c.Log, c.Plans, c.Changes = copied(r.Sent), copied(r.Log), copied(r.Plans), copied(r.Changes)
+	return c, true
+}
+
+// copied is a copy that is an empty list in JSON if there is nothing in it.
+func copied[T any](all []T) []T { return append(make([]T, 0, len(all)), all...) }
+
+// Settle waits until what has happened so far is recorded, or ctx ends.
+func (l *Log) Settle(ctx context.Context) error {
+	done := make(chan struct{})
+	select {
+	case l.events <- done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// WatchTurn is for [bot.Config].Watch.
+func (l *Log) WatchTurn(e turn.Event) { l.put(e.Turn, e) }
+
+// WatchPlanner is for [planner.Config].Watch.
+func (l *Log) WatchPlanner(e planner.Event) { l.put(e.Turn, e) }
+
+// put hands an event to the recording, or notes that there is no room for it.
+func (l *Log) put(id string, e any) {
+	select {
+	case l.events <- e:
+	default:
+		l.lost.Store(id, true)
+	}
+}
+
+// Writer returns a writer for a second copy of the bot's log, as JSON, one line a call. It keeps the
+// lines that belong to a turn.
+func (l *Log) Writer() io.Writer { return lines{l} }
+
+type lines struct{ of *Log }
+
+func (w lines) Write(p []byte) (int, error) {
+	if bytes.Contains(p, []byte(`"turn":"`)) {
+		w.of.put("", line(bytes.Clone(p)))
+	}
+	return len(p), nil
+}
+
+// line is a line of the log.
+type line []byte
+
+// Channel wraps the bot's channel. The log sees what is sent there.
+func (l *Log) Channel(c turn.Channel) turn.Channel { return watched{c, l} }
+
+type watched struct {
+	turn.Channel
+	of *Log
+}
+
+// sending is a request to the channel.
+type sending struct {
+	turn, kind string
+	activity   *activity.Activity
+	sent       Sent
+	err        error
+}
+
+// see makes a request and records it.
+func (w watched) see(ctx context.Context, kind string, a *activity.Activity, send func(context.Context) (string, error)) (string, error) {
+	var tries atomic.Int32
+	began := time.Now()
+	id, err := send(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { tries.Add(1) }}))
+	of := internal.From(ctx).Turn
+	if of == "" {
+		return id, err
+	}
+	s := sending{turn: of, kind: kind, err: err, sent: Sent{At: began, ID: id, Tries: int(tries.Load()), TookNS: time.Since(began), Times: 1}}
+	if a != nil {
+		kept := *a
+		s.activity = &kept
+	}
+	w.of.put(of, s)
+	return id, err
+}
+
+func (w watched) Send(ctx context.Context, to activity.Reference, a *activity.Activity) (string, error) {
+	return w.see(ctx, "send", a, func(ctx context.Context) (string, error) { return w.Channel.Send(ctx, to, a) })
+}
+
+func (w watched) Reply(ctx context.Context, to activity.Reference, replyTo string, a *activity.Activity) (string, error) {
+	return w.see(ctx, "reply", a, func(ctx context.Context) (string, error) { return w.Channel.Reply(ctx, to, replyTo, a) })
+}
+
+func (w watched) Update(ctx context.Context, to activity.Reference, id string, a *activity.Activity) error {
+	_, err := w.see(ctx, "update", a, func(ctx context.Context) (string, error) { return id, w.Channel.Update(ctx, to, id, a) })
+	return err
+}
+
+func (w watched) Delete(ctx context.Context, to activity.Reference, id string, targeted bool) error {
+	_, err := w.see(ctx, "delete", nil, func(ctx context.Context) (string, error) { return id, w.Channel.Delete(ctx, to, id, targeted) })
+	return err
+}
+
+// take records an event. A panic loses that event and nothing else.
+func (l *Log) take(e any) {
+	if done, ok := e.(chan struct{}); ok {
+		close(done)
+		return
+	}
+	l.mu.Lock()
+	var changed *Head
+	func() {
+		defer l.mu.Unlock()
+		defer func() { _ = recover() }()
+		if r := l.record(e); r != nil {
+			head := r.Head
+			changed = &head
+			l.evict(r)
+		}
+	}()
+	if changed != nil && l.cfg.Changed != nil {
+		l.cfg.Changed(*changed)
+	}
+}
+
+// record changes the record that an event belongs to, and returns it. nil: there is none.
+func (l *Log) record(e any) *Record {
+	switch e := e.(type) {
+	case turn.Event:
+		return l.turnEvent(e)
+	case planner.Event:
+		if r := l.find(e.Turn); r != nil {
+			builder{l, r}.planner(e)
+			return r
+		}
+	case sending:
+		if r := l.find(e.turn); r != nil {
+			builder{l, r}.sent(e)
+			return r
+		}
+	case line:
+		var head struct {
+			Turn, Level, Time, Message, Error string
+		}
+		if json.Unmarshal(e, &head) != nil {
+			return nil
+		}
+		if r := l.find(head.Turn); r != nil {
+			b := builder{l, r}
+			text := head.Message
+			if head.Error != "" {
+				text += ": " + head.Error
+			}
+			r.Log = append(r.Log, Line{At: head.Time, Level: head.Level, Text: b.text(text), Line: b.json(bytes.TrimSpace(e))})
+			return r
+		}
+	}
+	return nil
+}
+
+// find returns the record of a turn, and marks it if something of it was lost.
+func (l *Log) find(id string) *Record {
+	r := l.turns[id]
+	if r != nil {
+		if _, lost := l.lost.LoadAndDelete(id); lost {
+			r.Incomplete = true
+		}
+	}
+	return r
+}
+
+func (l *Log) turnEvent(e turn.Event) *Record {
+	r := l.find(e.Turn)
+	if r == nil && (e.Received != nil || e.Began != nil) {
+		r = &Record{Version: Version, Head: Head{ID: e.Turn, Outcome: Running, At: e.At, Actions: []string{}}}
+		l.turns[e.Turn], l.order = r, append(l.order, e.Turn)
+	}
+	if r != nil {
+		builder{l, r}.turn(e)
+	}
+	return r
+}
+
+// evict drops the oldest turns beyond the limits. now is the one that grew.
+func (l *Log) evict(now *Record) {
+	same := 0
+	for _, r := range l.turns {
+		if r.Conversation == now.Conversation {
+			same++
+		}
+	}
+	for len(l.order) > 1 && (len(l.order) > l.cfg.MaxTurns || l.size > l.cfg.MaxBytes) {
+		at := -1
+		for pass := 0; pass < 3 && at < 0; pass++ {
+			at = slices.IndexFunc(l.order, func(id string) bool {
+				r := l.turns[id]
+				mine := same <= l.cfg.MaxTurns/2 || r.Conversation == now.Conversation // one conversation gets half
+				return r != now && (pass == 2 || r.Outcome != Parked && (pass == 1 || mine))
+			})
+		}
+		if at < 0 {
+			return
+		}
+		l.size -= l.turns[l.order[at]].size
+		delete(l.turns, l.order[at])
+		l.order = slices.Delete(l.order, at, at+1)
+	}
+}
+
+// builder adds to a record. The caller holds the log's lock.
+type builder struct {
+	*Log
+	r *Record
+}
+
+// repeated is from how many bytes on a text is looked for among the last ones; maxClean is how many
+// are kept.
+const repeated, maxClean = 1 << 10, 64
+
+// text is a text without secrets, as far as there is room for it.
+func (b builder) text(text string) string {
+	if len(text) > b.cfg.MaxTextBytes || b.r.size+len(text) > b.cfg.MaxTurnBytes {
+		b.r.Cut = true
+		text = fmt.Sprintf("[left out: %d bytes, sha256 %x]", len(text), sha256.Sum256([]byte(text)))
+	}
+	is := ""
+	if len(text) < repeated {
+		is = b.scrub.Text(text)
+	} else {
+		known := false
+		if v := b.scrub.Version(); v != b.version || len(b.clean) >= maxClean {
+			b.version, b.Log.clean = v, map[string]string{}
+		}
+		if is, known = b.clean[text]; !known {
+			is = b.scrub.Text(text)
+			b.clean[text] = is
+		}
+	}
+	b.r.size += len(is)
+	b.size += len(is)
+	return is
+}
+
+// json is the same for JSON.
+func (b builder) json(raw []byte) jsontext.Value {
+	if len(raw) == 0 {
+		return nil
+	}
+	text := b.text(string(raw))
+	if !json.Valid([]byte(text)) {
+		quoted, _ := json.Marshal(text) // a string
+		return quoted
+	}
+	return jsontext.Value(text)
+}
+
+// encoded writes a value as JSON.
+func (b builder) encoded(v any) string {
+	if v == nil {
+		return ""
+	}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return err.Error()
+	}
+	return b.text(strings.TrimSpace(out.String()))
+}
+
+func (b builder) turn(e turn.Event) {
+	switch {
+	case e.Received != nil:
+		b.received(e.Received)
+	case e.Began != nil:
+		b.began(e.At, e.Began)
+	case e.Planned != nil:
+		b.r.Plans = append(b.r.Plans, *b.plan(e.At, e.Planned))
+	case e.Called != nil:
+		b.called(e.At, e.Called)
+	case e.Saved != nil:
+		b.saved(e.At, e.Saved)
+	case e.Ended != nil:
+		b.over(e.At, e.Ended)
+	}
+}
+
+// maxWords is how much of a text a list of turns shows.
+const maxWords = 120
+
+func (b builder) received(e *turn.Received) {
+	r := b.r
+	if r.Received.Activity == nil {
+		r.Received.Activity, r.Received.Text = b.json(e.Activity), b.text(e.Text)
+		b.about(e)
+	}
+	switch {
+	case e.Duplicate != "":
+		r.Outcome, r.Received.Duplicate = Duplicate, e.Duplicate
+	case e.Dropped != "":
+		r.Outcome, r.Received.Dropped = Ignored, b.text(e.Dropped)
+	case len(r.Journal) == 0:
+		r.Journal = append(r.Journal, Save{At: r.At, Phase: "accepted", Bytes: len(e.Activity), Words: "a crash here would begin the turn anew"})
+	}
+}
+
+// about fills in the head.
+func (b builder) about(e *turn.Received) {
+	a, err := activity.Decode(e.Activity)
+	if err != nil {
+		return
+	}
+	h := &b.r.Head
+	h.Conversation, h.Kind, h.Channel = a.Conversation.ID, cmp.Or(a.Conversation.ConversationType, "personal"), a.ChannelID
+	h.Person, h.PersonID, h.Activity = b.text(a.From.Name), a.From.ID, a.ID
+	h.Type = string(a.Type)
+	if a.Type == activity.Invoke || a.Type == activity.Event {
+		h.Type += " " + a.Name
+	}
+	h.Text = b.text(spelling.OneLine(cmp.Or(e.Text, h.Type), maxWords))
+	b.findParent(a.Value)
+}
+
+// idLen is the length of a turn's id. The ids of what it asks begin with it.
+const idLen = 12
+
+// findParent looks in what a click sends for the turn whose card was clicked.
+func (b builder) findParent(value []byte) {
+	for part := range strings.SplitSeq(string(value), `"`) {
+		if len(part) >= idLen && b.turns[part[:idLen]] != nil && part[:idLen] != b.r.ID {
+			b.r.Parent = part[:idLen]
+			return
+		}
+	}
+}
+
+func (b builder) began(at time.Time, e *turn.Began) {
+	r := b.r
+	r.Tries, r.Outcome = e.Tries, Running
+	if r.Before == nil {
+		r.Before, r.WaitedNS = b.state(e.State), at.Sub(r.At)
+		r.After = r.Before
+	} else {
+		b.became(e.State, "") // what the turn itself changed before it waited, and others meanwhile
+	}
+}
+
+func (b builder) state(s turn.State) turn.State {
+	kept := turn.State{}
+	for scope, values := range s {
+		kept[scope] = map[string]jsontext.Value{}
+		for name, raw := range values {
+			if had := b.r.After[scope][name]; bytes.Equal(had, raw) {
+				kept[scope][name] = had // unless it has secrets, the memory is shared
+				continue
+			}
+			kept[scope][name] = b.json(raw)
+		}
+	}
+	return kept
+}
+
+// became notes what changed in the state.
+func (b builder) became(s turn.State, by string) {
+	if s == nil {
+		return
+	}
+	now := b.state(s)
+	b.r.Changes = append(b.r.Changes, Compare(b.r.After, now, by)...)
+	b.r.After = now
+}
+
+func (b builder) plan(at time.Time, p *plan.Plan) *Plan {
+	kept := &Plan{At: at, Repairs: p.Repairs, Salvaged: p.Salvaged, Observe: p.Observe, Prose: p.Prose}
+	for _, c := range p.Commands {
+		one := PlanCommand{Kind: c.Kind, Action: c.Action, SaveAs: c.SaveAs, Response: b.text(c.Response)}
+		if c.Kind == plan.Do {
+			one.Entities = b.encoded(c.Entities)
+		}
+		kept.Commands = append(kept.Commands, one)
+	}
+	return kept
+}
+
+func (b builder) called(at time.Time, e *turn.Called) {
+	c := Command{
+		At: at, Number: e.Index + 1, Plan: len(b.r.Plans), Action: e.Command.Action, Planned: b.encoded(e.Command.Entities), Resolved: b.encoded(e.Entities),
+		Key: e.Key, Again: e.Again, Approved: e.Approved, SaveAs: e.Command.SaveAs, Result: "ok", Text: b.text(e.Result.Text()), Error: b.text(e.Err), TookNS: e.Took,
+	}
+	switch {
+	case e.Result.Failed() || e.Err != "":
+		c.Result = "failed"
+	case e.Result.Unchanged():
+		c.Result = "unchanged"
+	}
+	if v, err := e.Result.Value(); err == nil {
+		if _, isText := v.(string); !isText {
+			c.Data = b.encoded(v)
+		}
+	}
+	b.r.Commands = append(b.r.Commands, c)
+	if !slices.Contains(b.r.Actions, c.Action) {
+		b.r.Actions = append(slices.Clip(b.r.Actions), c.Action)
+	}
+	b.became(e.State, c.Action)
+}
+
+func (b builder) over(at time.Time, e *turn.Ended) {
+	r := b.r
+	r.Outcome, r.Error, r.TookNS = e.Outcome, b.text(e.Err), at.Sub(r.At)-r.WaitedNS
+	if e.Usage.ModelCalls > 0 {
+		r.ModelCalls, r.TokensIn, r.TokensOut, r.Cost = e.Usage.ModelCalls, e.Usage.PromptTokens, e.Usage.CompletionTokens, e.Usage.Cost
+	}
+	r.Received.Answer = b.json(e.Answer)
+	b.became(e.State, "")
+}
+
+func (b builder) planner(e planner.Event) {
+	r := b.r
+	if q := e.Asked; q != nil {
+		round := Round{
+			At: e.At, Planner: q.Planner, Prompt: q.Prompt, MaxTokens: q.Request.MaxTokens, Temperature: q.Request.Temperature, HistoryTokens: q.HistoryTokens,
+		}
+		for _, s := range q.Sections {
+			text := s.Text
+			for _, c := range s.Calls {
+				text += "\n" + c.Name + " " + c.Arguments
+			}
+			round.Sections = append(round.Sections, Section{Name: s.Name, Role: s.Role, Text: b.text(strings.TrimSpace(text)), Bytes: len(text), Left: s.Left})
+		}
+		for _, t := range slices.Concat(q.Request.Tools, q.Request.Actions) {
+			round.Offered = append(round.Offered, t.Name)
+		}
+		switch f := q.Request.Format; {
+		case f == nil:
+		case f.Schema == nil:
+			round.Format = "json_object"
+		default:
+			round.Format = "json_schema"
+		}
+		r.Rounds, r.ModelCalls = append(r.Rounds, round), r.ModelCalls+1
+		return
+	}
+	if len(r.Rounds) == 0 || e.Answered == nil {
+		r.Incomplete = true
+		return
+	}
+	a, round := e.Answered, &r.Rounds[len(r.Rounds)-1]
+	round.Answer = &Answer{TookNS: a.Took}
+	if a.Err != nil {
+		round.Answer.Error = b.text(a.Err.Error())
+	}
+	if m := a.Response; m != nil {
+		round.Answer.Text, round.Answer.Finish = b.text(m.Text), m.Finish
+		round.Answer.In, round.Answer.Out, round.Answer.Cached, round.Answer.Cost = m.Usage.Prompt, m.Usage.Completion, m.Usage.Cached, m.Usage.Cost
+		r.TokensIn, r.TokensOut, r.TokensCached, r.Cost = r.TokensIn+m.Usage.Prompt, r.TokensOut+m.Usage.Completion, r.TokensCached+m.Usage.Cached, r.Cost+m.Usage.Cost
+		for _, c := range m.Calls {
+			round.Answer.Calls = append(round.Answer.Calls, Call{c.Name, b.text(c.Arguments)})
+		}
+	}
+	if a.Fault != nil {
+		round.Refused = &Refused{Kind: string(plan.InvalidPlan), Detail: b.text(a.Fault.Error()), Told: b.text(a.Told)}
+		if fault, ok := errors.AsType[*plan.Fault](a.Fault); ok {
+			round.Refused.Kind, round.Refused.Detail = string(fault.Kind), b.text(fault.Detail)
+		}
+	}
+	if a.Plan != nil {
+		round.Plan = b.plan(e.At, a.Plan)
+	}
+}
+
+// maxLabel is how much of a stream's text is kept.
+const maxLabel = 200
+
+func (b builder) sent(e sending) {
+	s := e.sent
+	s.Kind = e.kind
+	if a := e.activity; a != nil {
+		s.Text = a.Text
+		if a.Type == activity.Typing {
+			s.Kind = "typing"
+			if a.Stream() != (activity.StreamInfo{}) {
+				s.Kind = "stream"
+			}
+			s.Text = spelling.OneLine(a.Text, maxLabel)
+		} else if raw, err := a.Encode(); err == nil {
+			s.Activity = b.json(raw)
+		}
+		s.Text = b.text(s.Text)
+	}
+	s.Status = 200
+	if refused, ok := errors.AsType[*connector.Error](e.err); ok {
+		s.Status = refused.Status
+	} else if e.err != nil {
+		s.Status = 0
+	}
+	if e.err != nil {
+		s.Error = b.text(e.err.Error())
+	}
+	if n := len(b.r.Sent); n > 0 && s.Activity == nil && s.Error == "" && b.r.Sent[n-1].Kind == s.Kind && s.Kind != "delete" {
+		last := &b.r.Sent[n-1]
+		last.Times, last.Text, last.TookNS = last.Times+1, s.Text, last.TookNS+s.TookNS
+		return
+	}
+	b.r.Sent = append(b.r.Sent, s)
+}
+
+// saved notes a save, and what a crash after it would do.
+func (b builder) saved(at time.Time, e *turn.Saved) {
+	s := Save{At: at, Bytes: len(e.Record), TookNS: e.Took, Error: b.text(e.Err), Phase: "over", Words: "nothing is left that a crash could repeat"}
+	if e.Record != nil {
+		s.Phase, s.Words = afterCrash(e.Record)
+	}
+	if e.Err != "" {
+		s.Words = "it was not saved: a crash here would go on from the save before"
+	}
+	b.r.Journal = append(b.r.Journal, s)
+}
+
+// afterCrash reads off a record what the next process would do.
+func afterCrash(raw []byte) (phase, words string) {
+	var rec struct {
+		Phase string `json:"phase"`
+		Run   *struct {
+			Progress *plan.Progress `json:"progress"`
+			InFlight int            `json:"in_flight"`
+		} `json:"run"`
+		Outbox []struct{} `json:"outbox"`
+		Sent   []string   `json:"sent"`
+		Wait   *struct {
+			For    string    `json:"for"`
+			Until  time.Time `json:"until"`
+			Reason string    `json:"reason"`
+		} `json:"wait"`
+	}
+	if err := json.Unmarshal(raw, &rec); err != nil {
+		return "unknown", "the record cannot be read here"
+	}
+	switch run := rec.Run; rec.Phase {
+	case "planning":
+		if run == nil {
+			return rec.Phase, "a crash here would begin the turn anew"
+		}
+		return rec.Phase, "a crash here would ask the model for the next plan, with what was done so far"
+	case "running":
+		if run == nil || run.Progress == nil || run.Progress.Done() {
+			return rec.Phase, "a crash here would go on after the last command"
+		}
+		c, n := run.Progress.Plan.Commands[run.Progress.Next], run.Progress.Next+1
+		name := cmp.Or(c.Action, c.Kind)
+		switch {
+		case run.InFlight > 1:
+			return rec.Phase, fmt.Sprintf("a crash here would go on at command %d (%s), and tell it and the %d after it that they may have run before", n, name, run.InFlight-1)
+		case run.InFlight == 1:
+			return rec.Phase, fmt.Sprintf("a crash here would go on at command %d (%s), and tell it that it may have run before", n, name)
+		}
+		return rec.Phase, fmt.Sprintf("a crash here would go on at command %d (%s)", n, name)
+	case "sending":
+		n := len(rec.Sent) + 1
+		if len(rec.Outbox) > 1 {
+			return rec.Phase, fmt.Sprintf("a crash here would send message %d, which may then arrive twice, and the %d after it", n, len(rec.Outbox)-1)
+		}
+		return rec.Phase, fmt.Sprintf("a crash here would send message %d, which may then arrive twice", n)
+	case "waiting":
+		if rec.Wait != nil {
+			return rec.Phase, "a crash here would change nothing: it waits for " + waitsFor(rec.Wait.For, rec.Wait.Until, rec.Wait.Reason)
+		}
+	}
+	return rec.Phase, "a crash here would finish the turn"
+}
+
+func waitsFor(what string, until time.Time, reason string) string {
+	switch what {
+	case "approval":
+		return "a person's approval"
+	case "sign_in":
+		return "a person to sign in"
+	case "answer":
+		return "a person's answer"
+	case "time":
+		return until.UTC().Format("2006-01-02 15:04:05 MST")
+	case "channel":
+		return "the channel, which did not take a message"
+	case "operator":
+		return "an operator: " + reason
+	case "file":
+		return "a person to take a file"
+	}
+	return what
+}

@@ -1,0 +1,216 @@
+// Package turnlog keeps what happened in the last turns of a bot, for a page that shows them. A
+// [Log] watches a bot, its planner, its channel and its log, and makes a [Record] of each turn. The
+// bot never waits for it.
+package turnlog
+
+import (
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/planbot-go/planbot/bot/turn"
+)
+
+// Version is the format of the JSON of a [Record].
+const Version = 1
+
+// The outcomes of a turn.
+const (
+	Running   = "running"
+	OK        = "ok"
+	Failed    = "failed"
+	Parked    = "parked" // a dead letter
+	Waiting   = "waiting"
+	Ignored   = "ignored"
+	Duplicate = "duplicate"
+)
+
+// Head is what a list of turns shows.
+type Head struct {
+	ID           string        `json:"id"`
+	Outcome      string        `json:"outcome"`
+	Conversation string        `json:"conversation"`
+	Kind         string        `json:"kind"` // of the conversation: personal, groupChat or channel
+	Channel      string        `json:"channel"`
+	Person       string        `json:"person"` // the name
+	PersonID     string        `json:"personId"`
+	Activity     string        `json:"activity"` // its id
+	Type         string        `json:"type"`     // of the activity
+	Text         string        `json:"text"`     // the first words
+	At           time.Time     `json:"at"`       // when the activity came
+	WaitedNS     time.Duration `json:"waitedNs"` // in the queue
+	TookNS       time.Duration `json:"tookNs"`
+	Tries        int           `json:"tries"`   // how often a process lost it
+	Actions      []string      `json:"actions"` // that were called
+	ModelCalls   int           `json:"modelCalls"`
+	TokensIn     int           `json:"tokensIn"`
+	TokensOut    int           `json:"tokensOut"`
+	TokensCached int           `json:"tokensCached"`
+	Cost         float64       `json:"cost"`
+	// Parent is the turn whose card was clicked.
+	Parent string `json:"parent,omitempty"`
+	Error  string `json:"error,omitempty"` // why it failed, for the operator
+	// Incomplete says that some of it was not seen, because too much happened at once. Cut says that
+	// some of it was too large to be kept.
+	Incomplete bool `json:"incomplete,omitempty"`
+	Cut        bool `json:"cut,omitempty"`
+}
+
+// Record is a turn, as far as it got.
+type Record struct {
+	Version int `json:"version"`
+	Head
+	Received Received   `json:"received"`
+	Before   turn.State `json:"before"`
+	After    turn.State `json:"after"`
+	Changes  []Change   `json:"changes"` // of the state, in the order in which they happened
+	Rounds   []Round    `json:"rounds"`
+	Plans    []Plan     `json:"plans"` // that began to run
+	Commands []Command  `json:"commands"`
+	Journal  []Save     `json:"journal"`
+	Sent     []Sent     `json:"sent"`
+	Log      []Line     `json:"log"`
+
+	size int // bytes of what it holds
+}
+
+// Received is the activity that came in.
+type Received struct {
+	Activity  jsontext.Value `json:"activity,omitzero"`
+	Text      string         `json:"text"` // as the planner gets it
+	Duplicate string         `json:"duplicate,omitempty"`
+	Dropped   string         `json:"dropped,omitempty"`
+	Answer    jsontext.Value `json:"answer,omitzero"` // to the HTTP request
+}
+
+// Change is a value of the state that became another one. A missing value is empty.
+type Change struct {
+	Path   string `json:"path"` // such as conversation.lists.groceries[0]
+	Before string `json:"before,omitempty"`
+	After  string `json:"after,omitempty"`
+	// By is the action that changed it; "": the bot itself.
+	By string `json:"by,omitempty"`
+}
+
+// Round is one question to the model and its answer.
+type Round struct {
+	At            time.Time `json:"at"`
+	Planner       string    `json:"planner"`
+	Prompt        string    `json:"prompt"`
+	Sections      []Section `json:"sections"`
+	Offered       []string  `json:"offered"` // names of actions
+	Format        string    `json:"format,omitempty"`
+	MaxTokens     int       `json:"maxTokens"`
+	Temperature   *float64  `json:"temperature,omitempty"`
+	HistoryTokens int       `json:"historyTokens"` // the most that summary and history may take
+	Answer        *Answer   `json:"answer,omitempty"`
+	Refused       *Refused  `json:"refused,omitempty"`
+	Plan          *Plan     `json:"plan,omitempty"`
+}
+
+// Section is a part of the prompt.
+type Section struct {
+	Name  string `json:"name"`
+	Role  string `json:"role"`
+	Text  string `json:"text"`
+	Bytes int    `json:"bytes"`
+	// Tokens are counted by whoever shows them: that takes time.
+	Tokens int  `json:"tokens,omitempty"`
+	Left   bool `json:"left,omitempty"` // there was no room for it
+}
+
+// Answer is what the model wrote.
+type Answer struct {
+	Text   string        `json:"text"`
+	Calls  []Call        `json:"calls,omitempty"`
+	Finish string        `json:"finish,omitempty"`
+	In     int           `json:"tokensIn"`
+	Out    int           `json:"tokensOut"`
+	Cached int           `json:"tokensCached"`
+	Cost   float64       `json:"cost"`
+	TookNS time.Duration `json:"tookNs"`
+	Error  string        `json:"error,omitempty"`
+}
+
+// Call is a call that the model wrote.
+type Call struct {
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"`
+}
+
+// Refused says why an answer is not a plan that can run.
+type Refused struct {
+	Kind   string `json:"kind"`
+	Detail string `json:"detail"`
+	Told   string `json:"told,omitempty"` // to the model
+}
+
+// Plan is a plan as it was read.
+type Plan struct {
+	At       time.Time     `json:"at"`
+	Commands []PlanCommand `json:"commands"`
+	Repairs  []string      `json:"repairs,omitempty"`
+	Salvaged bool          `json:"salvaged,omitempty"`
+	Observe  bool          `json:"observe,omitempty"`
+	Prose    bool          `json:"prose,omitempty"`
+}
+
+// PlanCommand is one command of a plan.
+type PlanCommand struct {
+	Kind     string `json:"type"` // DO or SAY
+	Action   string `json:"action,omitempty"`
+	Entities string `json:"entities,omitempty"` // JSON
+	SaveAs   string `json:"saveAs,omitempty"`
+	Response string `json:"response,omitempty"`
+}
+
+// Command is a call of an action.
+type Command struct {
+	At       time.Time     `json:"at"`
+	Number   int           `json:"number"` // in its plan, from 1
+	Plan     int           `json:"plan"`   // from 1
+	Action   string        `json:"action"`
+	Planned  string        `json:"planned"`  // entities, JSON
+	Resolved string        `json:"resolved"` // the same with variables and what the bot fills in
+	Key      string        `json:"key"`
+	Again    bool          `json:"again,omitempty"`
+	Approved bool          `json:"approved,omitempty"`
+	SaveAs   string        `json:"saveAs,omitempty"`
+	Result   string        `json:"result"` // ok, failed or unchanged
+	Text     string        `json:"text"`
+	Data     string        `json:"data,omitempty"` // JSON
+	Error    string        `json:"error,omitempty"`
+	TookNS   time.Duration `json:"tookNs"`
+}
+
+// Save is one entry of the journal.
+type Save struct {
+	At     time.Time     `json:"at"`
+	Phase  string        `json:"phase"`
+	Words  string        `json:"words"` // what a crash until the next save would do
+	Bytes  int           `json:"bytes"`
+	TookNS time.Duration `json:"tookNs"`
+	Error  string        `json:"error,omitempty"`
+}
+
+// Sent is a request to the channel, or several of the same kind that show progress.
+type Sent struct {
+	At       time.Time      `json:"at"`
+	Kind     string         `json:"kind"` // send, reply, update, delete, typing or stream
+	Activity jsontext.Value `json:"activity,omitzero"`
+	Text     string         `json:"text,omitempty"`
+	ID       string         `json:"id,omitempty"` // that the channel gave
+	Status   int            `json:"status,omitempty"`
+	Times    int            `json:"times"`
+	Tries    int            `json:"tries"`
+	TookNS   time.Duration  `json:"tookNs"`
+	Error    string         `json:"error,omitempty"`
+}
+
+// Line is a line of the log.
+type Line struct {
+	At    string         `json:"at"`
+	Level string         `json:"level"`
+	Text  string         `json:"text"`
+	Line  jsontext.Value `json:"line,omitzero"`
+}
