@@ -180,7 +180,9 @@ func (t *Turn) Translate(sentence texts.Text, args ...any) string {
 // time must not call it at the same time.
 func (t *Turn) Cite(source activity.Citation) (mark string) {
 	all := state.Of[cited](t.Temp)
-	at := slices.IndexFunc(all.Read, func(s activity.Citation) bool { return s.Title == source.Title && s.URL == source.URL && s.Abstract == source.Abstract })
+	at := slices.IndexFunc(all.Read, func(s activity.Citation) bool {
+		return s.Title == source.Title && s.URL == source.URL && s.Abstract == source.Abstract
+	})
 	if at < 0 {
 		at = len(all.Read)
 		all.Read = append(all.Read, source)

@@ -49,7 +49,7 @@ func ExampleNewIndex() {
 	}
 	// Output:
 	// 1 added <nil>
-	// handbook/leave.md Leave Thirty days a year. <nil>
+	// handbook/leave.md Leave Thirty days a year.
 }
 
 func ExampleNew() {

@@ -160,7 +160,7 @@ func (c *chat) show(key string) (s snapshot, all []room) {
 		r = c.rooms[0]
 	}
 	s.room, s.Typing = *r, time.Now().Before(r.typing)
-	s.room.messages = nil
+	s.messages = nil
 	for _, m := range r.messages {
 		s.Messages = append(s.Messages, *m)
 		if r.Kind == "channel" && m.Thread == m.ID {

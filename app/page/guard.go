@@ -1,7 +1,6 @@
 package page
 
 import (
-	"crypto/subtle"
 	"mime"
 	"net/http"
 	"slices"
@@ -65,21 +64,6 @@ func sameSite(r *http.Request) bool {
 		return true
 	}
 	return r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Method == http.MethodGet
-}
-
-// acts guards what does more than chat: it needs the page's token, in a header or a form.
-func (p *Page) acts(h http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		token := r.Header.Get("X-Planbot-Token")
-		if token == "" {
-			token = r.PostFormValue("token")
-		}
-		if subtle.ConstantTimeCompare([]byte(token), []byte(p.token)) != 1 {
-			p.fail(w, http.StatusForbidden, "This page is out of date. Load it again.")
-			return
-		}
-		h(w, r)
-	}
 }
 
 // isJSON reports whether the body says that it is JSON, which no form of another site can.

@@ -209,10 +209,10 @@ func marked(text string) string {
 }
 
 func isHidden(r rune) bool {
-	switch {
-	case r == '\n', r == '\t', r == '\r':
+	switch r {
+	case '\n', '\t', '\r':
 		return false
-	case r == '\u200d', r == '\u200c': // they join letters and emojis
+	case '\u200d', '\u200c': // they join letters and emojis
 		return false
 	}
 	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r == '\u2028' || r == '\u2029' || r == unicode.ReplacementChar

@@ -44,7 +44,6 @@ type Config struct {
 type Page struct {
 	cfg    Config
 	secret string // in the path of the page's connector
-	token  string // for what acts beyond chatting
 	turns  *turnlog.Log
 	hub    *hub
 	chat   *chat
@@ -70,7 +69,7 @@ func New(cfg Config) (*Page, error) {
 	if cfg.Name == "" {
 		return nil, errors.New("page: no Name")
 	}
-	p := &Page{cfg: cfg, secret: rand.Text(), token: rand.Text(), hub: newHub()}
+	p := &Page{cfg: cfg, secret: rand.Text(), hub: newHub()}
 	p.tabs = []tabOf{{"Chat", "/dev/"}, {"Turns", "/dev/turns"}, {"Help", "/dev/help"}}
 	hash := sha256.New()
 	err := fs.WalkDir(assetFiles, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -91,7 +90,7 @@ func New(cfg Config) (*Page, error) {
 	}
 	p.chat = newChat(cfg.Name, func(room string) { p.hub.tell(event{Room: room}) })
 	p.turns = turnlog.New(turnlog.Config{
-		Secrets: append([]string{p.secret, p.token}, cfg.Secrets...),
+		Secrets: append([]string{p.secret}, cfg.Secrets...),
 		Changed: func(h turnlog.Head) {
 			p.hub.tell(event{Turn: h.ID})
 		},
@@ -157,13 +156,12 @@ type view struct {
 	Bot   string
 	Path  string // of the tab
 	Tabs  []tabOf
-	Token string
 	Data  any
 }
 
 // show writes a view.
 func (p *Page) show(w http.ResponseWriter, name, title string, data any) {
-	p.write(w, http.StatusOK, name, view{Title: title, Bot: p.cfg.Name, Path: pathOf(name), Tabs: p.tabs, Token: p.token, Data: data})
+	p.write(w, http.StatusOK, name, view{Title: title, Bot: p.cfg.Name, Path: pathOf(name), Tabs: p.tabs, Data: data})
 }
 
 // pathOf is the path of a view's tab.
@@ -183,7 +181,7 @@ func (p *Page) part(w http.ResponseWriter, name string, data any) {
 }
 
 func (p *Page) fail(w http.ResponseWriter, status int, why string) {
-	p.write(w, status, "fault", view{Title: http.StatusText(status), Bot: p.cfg.Name, Tabs: p.tabs, Token: p.token, Data: why})
+	p.write(w, status, "fault", view{Title: http.StatusText(status), Bot: p.cfg.Name, Tabs: p.tabs, Data: why})
 }
 
 // write renders all of a template before it writes any of it.

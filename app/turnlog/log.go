@@ -345,7 +345,7 @@ func (b builder) text(text string) string {
 	} else {
 		known := false
 		if v := b.scrub.Version(); v != b.version || len(b.clean) >= maxClean {
-			b.version, b.Log.clean = v, map[string]string{}
+			b.version, b.clean = v, map[string]string{}
 		}
 		if is, known = b.clean[text]; !known {
 			is = b.scrub.Text(text)

@@ -17,18 +17,26 @@ import (
 
 // withoutExample are constructors that need no Example, and why.
 var withoutExample = map[string]string{
-	"bot/turn.New":          insideOfBot,
-	"bot/turn.Decode":       insideOfBot,
-	"state/inbox.Open":      insideOfBot,
-	"actions.DefaultPolicy": "is a policy, not a constructor",
-	"app/record.DeadLetter": "bot turns export calls it",
-	"bottest.New":           "needs a test that runs; the package's Example shows a kit",
-	"bottest.NewConnector":  "is for bots that run without a kit",
-	"bottest.Record":        "needs a test that runs; docs/testing.md shows one",
-	"bottest.Eval":          "asks the model of the environment; eval.ExampleRun asks the offline one",
+	"actions/memory.Forget":        insideOfBot,
+	"app/page.New":                 insideOfApp,
+	"app/turnlog.Compare":          insideOfApp,
+	"app/turnlog.New":              insideOfApp,
+	"bot/turn.New":                 insideOfBot,
+	"bot/turn.Decode":              insideOfBot,
+	"state/inbox.Open":             insideOfBot,
+	"actions.DefaultPolicy":        "is a policy, not a constructor",
+	"app/record.DeadLetter":        "bot turns export calls it",
+	"planner/plan.DecodeMonologue": "package planner calls it",
+	"bottest.New":                  "needs a test that runs; the package's Example shows a kit",
+	"bottest.NewConnector":         "is for bots that run without a kit",
+	"bottest.Record":               "needs a test that runs; docs/testing.md shows one",
+	"bottest.Eval":                 "asks the model of the environment; eval.ExampleRun asks the offline one",
 }
 
-const insideOfBot = "package bot calls it"
+const (
+	insideOfBot = "package bot calls it"
+	insideOfApp = "package app calls it"
+)
 
 // notRun are Examples that are compiled and not run, and why.
 var notRun = map[string]string{
