@@ -467,7 +467,7 @@ func cmpAny(values ...any) any {
 	return nil
 }
 
-// answered shows the answer to a click: a card in place of the one that was clicked, or a text.
+// answered shows the answer to a click: a card in place of the one that was clicked, or a text below it.
 func (c *chat) answered(r *room, id string, body []byte) {
 	var answer struct {
 		Type  string          `json:"type"`
@@ -494,9 +494,7 @@ func (c *chat) answered(r *room, id string, body []byte) {
 			text = fault.Message
 		}
 		if text != "" {
-			shown := activity.To(activity.Reference{}, activity.Message)
-			shown.Text = text
-			r.add(&message{ID: c.nextID(), Thread: m.Thread, At: time.Now(), Activity: shown, ReplyTo: id, Note: "shown to whoever clicked"})
+			m.Note = text // Teams shows it to whoever clicked, for a moment
 		}
 	}
 	c.mu.Unlock()
