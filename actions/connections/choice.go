@@ -22,9 +22,10 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-const (
-	findActions = "findActions"
+// FindActions is the name of the action with which a model finds actions, see [Choice].
+const FindActions = "findActions"
 
+const (
 	// A model is offered all actions if there are no more than these, and definitions of no more tokens.
 	// The same limits hold for those that it has found.
 	maxOffered = 40
@@ -108,7 +109,7 @@ func NewChoice(cfg ChoiceConfig) (*Choice, error) {
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("choice of actions: %w", err)
 	}
-	c.find = actions.Add(actions.New(), findActions, "Finds actions of other services. Those it finds can be planned from then on", c.search,
+	c.find = actions.Add(actions.New(), FindActions, "Finds actions of other services. Those it finds can be planned from then on", c.search,
 		actions.StateOnly, actions.ReturnsData)
 	return c, nil
 }
@@ -117,8 +118,8 @@ func NewChoice(cfg ChoiceConfig) (*Choice, error) {
 // [actions.Registry.AddSource]. The actions of r are the bot's own. Call it once, before the first turn.
 // It returns an error if r has an action findActions.
 func (c *Choice) Register(r *actions.Registry) error {
-	if _, taken := r.Lookup(findActions); taken {
-		return fmt.Errorf("register a choice of actions: the name %s is taken", findActions)
+	if _, taken := r.Lookup(FindActions); taken {
+		return fmt.Errorf("register a choice of actions: the name %s is taken", FindActions)
 	}
 	c.own = r
 	r.AddSource(func() *actions.Registry { return c.current().registry })
@@ -252,7 +253,7 @@ func (c *Choice) Extend(ctx context.Context, turn *actions.Turn) (actions.Extra,
 	}
 	f.begin(turn.ID)
 	f.note(turn, k)
-	text := c.lines("Other services have more actions than you are offered. Find what you need with "+findActions+" first:", offers, true)
+	text := c.lines("Other services have more actions than you are offered. Find what you need with "+FindActions+" first:", offers, true)
 	return c.extra(k, c.offered(f, k, offers), true, text), nil
 }
 
@@ -344,7 +345,7 @@ func (c *Choice) missing(name string, search bool) string {
 		return ""
 	case search:
 		c.misses.Inc()
-		return "; it is not offered now: call " + findActions + " first, and plan again with what it finds"
+		return "; it is not offered now: call " + FindActions + " first, and plan again with what it finds"
 	}
 	c.misses.Inc()
 	return "; it is not offered now"

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
 	"golang.org/x/sync/errgroup"
@@ -22,6 +23,43 @@ type Side struct {
 		Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error)
 	}
 	Actions *actions.Registry
+}
+
+// maxSearches is how often a model may look for actions before its plan is judged, as in a chat.
+const maxSearches = 3
+
+// plan asks for a plan. One that does nothing but look for actions of services is not judged: the model
+// plans again with what that finds.
+func (s *Side) plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error) {
+	for {
+		p, err := s.Planner.Plan(ctx, turn)
+		if err != nil || len(turn.Rounds) == maxSearches {
+			return p, err
+		}
+		round := actions.Round{Preface: p.Preface}
+		for _, c := range p.Commands {
+			if c.Kind != plan.Do {
+				continue
+			}
+			a, ok := s.Actions.Lookup(c.Action)
+			if !ok || a.Name != connections.FindActions {
+				return p, nil
+			}
+			entities, err := a.Check(c.Entities)
+			if err != nil {
+				return p, nil // is judged as it is
+			}
+			result, err := a.Call(ctx, turn, entities)
+			if err != nil {
+				return plan.Plan{}, fmt.Errorf("look for actions: %w", err)
+			}
+			round.Outcomes = append(round.Outcomes, actions.Outcome{Action: c.Action, Entities: c.Entities, CallID: c.CallID, Text: result.Text(), Failed: result.Failed()})
+		}
+		if len(round.Outcomes) == 0 {
+			return p, nil
+		}
+		turn.Rounds = append(turn.Rounds, round)
+	}
 }
 
 // Config configures a run. Cases and Sides are required; the zero value of every other field is a
@@ -155,7 +193,7 @@ func (r *run) ask(ctx context.Context, c *testCase, first, side int) error {
 	meter := r.meter()
 	turn.Quota = meter
 	began := time.Now()
-	p, err := r.cfg.Sides[side].Planner.Plan(timed, turn)
+	p, err := r.cfg.Sides[side].plan(timed, turn)
 	came := &result{Case: c.Name, Lang: c.Lang, Took: rounded(time.Since(began).Seconds()), Usage: usage(turn.Usage)}
 	_ = meter(turn.Usage) // counts the last call; the next plan checks the limit
 	r.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -332,5 +333,33 @@ func TestEvalOfOtherActions(t *testing.T) {
 	}
 	if code, _, errs := execute(t, "", append(args, "--actions=/nowhere")...); code != cli.ExitUsage || !strings.Contains(errs, "/nowhere") {
 		t.Errorf("with no actions: exit %d, %s", code, errs)
+	}
+}
+
+// TestEvalFindsActions: a model that looks for an action of a service first is judged by what it plans then.
+func TestEvalFindsActions(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var doc strings.Builder
+	doc.WriteString("openapi: 3.1.0\ninfo: {title: Shop, version: '1'}\nservers: [{url: https://shop.example}]\npaths:\n")
+	for i := range 60 {
+		fmt.Fprintf(&doc, "  /thing%d: {get: {operationId: getThing%d, summary: Reads thing %d, responses: {'200': {description: ok}}}}\n", i, i, i)
+	}
+	doc.WriteString("  /invoices: {get: {operationId: listInvoices, summary: Lists the invoices, responses: {'200': {description: ok}}}}\n")
+	for name, text := range map[string]string{
+		"shop.yaml": doc.String(), "bot.yaml": "version: 1\nname: Shop\nconnections:\n  shop: {openapi: shop.yaml}\n",
+		"eval.yaml": "cases:\n- {name: invoices, lang: en, say: Which invoices are there?, want: [shop_listInvoices: {}]}\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	model := fakemodel.New(t)
+	model.Says(`{"type":"plan","commands":[{"type":"DO","action":"findActions","entities":{"words":"list invoices"}}]}`,
+		`{"type":"plan","commands":[{"type":"DO","action":"shop_listInvoices","entities":{},"saveAs":"I"},{"type":"SAY","response":"$I"}]}`)
+	code, out, errs := execute(t, "", "eval", filepath.Join(dir, "eval.yaml"), "--file="+filepath.Join(dir, "bot.yaml"), "--min=1", "--openai-base-url="+model.URL)
+	calls := model.Calls()
+	if code != 0 || len(calls) != 2 || strings.Contains(calls[0].Text(), "listInvoices") || !strings.Contains(calls[1].Text(), "shop_listInvoices") {
+		t.Errorf("exit %d after %d calls: %s\n%s", code, len(calls), out, errs)
 	}
 }
