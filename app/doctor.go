@@ -26,6 +26,7 @@ import (
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/entra"
 	"github.com/planbot-go/planbot/internal/settings"
+	"github.com/planbot-go/planbot/knowledge"
 	"github.com/planbot-go/planbot/models"
 )
 
@@ -511,6 +512,54 @@ func (p *program) checkRedis(ctx context.Context) check {
 	}
 	snapshots, err := p.store.Setting(ctx, "save")
 	c.redis(text, snapshots, err)
+	return c
+}
+
+// checkKnowledge says what the bot can look up, and what was refused.
+func (p *program) checkKnowledge(ctx context.Context) check {
+	const hint = "bot knowledge list shows the documents; docs/knowledge.md explains what can be read"
+	index, err := p.OpenIndex(p.store)
+	if err != nil {
+		return fail(err.Error(), hint)
+	}
+	if p.store.Embedded() { // the running bot has an index of its own
+		(&reader{index: index, folders: p.Folders(), said: map[string]string{}}).read(ctx)
+	}
+	all, err := index.List(ctx)
+	if err == nil {
+		_, err = index.Search(ctx, knowledge.Query{Text: "doctor"}) // on behalf of nobody: it asks for the model of the index only
+	}
+	var refused []knowledge.NotTaken
+	if err == nil {
+		refused, err = index.NotTaken(ctx)
+	}
+	switch {
+	case errors.Is(err, knowledge.ErrNotBuilt):
+		return warn("the index main has no documents", "add some: bot knowledge add FOLDER --access everyone, or set BOT_KNOWLEDGE_DIR")
+	case err != nil:
+		return fail("the index main cannot be used: "+err.Error(), hint)
+	}
+	passages, unread := 0, 0
+	for _, d := range all {
+		passages += d.Chunks
+		if !d.Readable {
+			unread++
+		}
+	}
+	c := ok(fmt.Sprintf("the index main has %s, %s, found by %s", count(len(all), "document"), count(passages, "passage"), cmp.Or(p.EmbeddingModel, "their words")))
+	if unread > 0 {
+		c.Detail += fmt.Sprintf("; %d of them nobody may read", unread)
+	}
+	for i, n := range refused {
+		if i == 10 {
+			c.Detail += fmt.Sprintf("\nand %d more", len(refused)-i)
+			break
+		}
+		c.Detail += "\nnot taken: " + cli.OneLine(n.File) + ": " + cli.OneLine(n.Why)
+	}
+	if len(refused) > 0 || len(all) == 0 {
+		c.Status, c.Hint = warned, hint
+	}
 	return c
 }
 

@@ -866,6 +866,107 @@ func (b *plannerPrompt) with(extra actions.Extra) (*plannerPrompt, error) {
 	return &with, with.complete()
 }
 
+// asked describes a request that fit made of t and the fork.
+func (b *plannerPrompt) asked(t told, fork []models.Message, request *models.Request) *Asked {
+	a := &Asked{Planner: b.kind, Prompt: b.prompt.Name(), Request: *request, HistoryTokens: b.historyTokens}
+	a.Request.Stream = nil
+	rest := request.Messages
+	take := func(n int, name func(i int, m models.Message) string) {
+		for i, m := range rest[:n] {
+			if m.WithSchema != "" && request.Format != nil && request.Format.Schema != nil {
+				m.Text = m.WithSchema
+			}
+			a.Sections = append(a.Sections, Section{Name: name(i, m), Message: m})
+		}
+		rest = rest[n:]
+	}
+	called := func(name string) func(int, models.Message) string {
+		return func(int, models.Message) string { return name }
+	}
+	leave := func(name string, m models.Message) {
+		a.Sections = append(a.Sections, Section{Name: name, Message: m, Left: true})
+	}
+	take(len(t.opening), func(i int, _ models.Message) string {
+		if i == 0 {
+			return "prompt"
+		}
+		return "pinned"
+	})
+	for _, m := range t.summary {
+		if len(rest) > 0 && rest[0].Text == m.Text {
+			take(1, called("summary"))
+		} else {
+			leave("summary", m)
+		}
+	}
+	history := len(rest) - len(t.ending) - len(fork)
+	all, told := 0, 0
+	for _, m := range rest[:history] {
+		if m.Role != "system" { // else it names the speaker
+			told++
+		}
+	}
+	for _, turn := range t.history {
+		all += len(turn.messages)
+	}
+	for _, turn := range t.history {
+		for _, m := range turn.messages {
+			if all > told {
+				leave("history", m)
+			}
+			all--
+		}
+	}
+	take(history, called("history"))
+	results := false
+	take(len(t.ending), func(_ int, m models.Message) string {
+		switch {
+		case m.Role == "user":
+			results = true
+			return "person"
+		case results || len(m.Calls) > 0 || m.CallID != "" || strings.HasPrefix(m.Text, resultsOf):
+			return "results"
+		}
+		return "context"
+	})
+	take(len(fork), called("correction"))
+	return a
+}
+
+// retellCalls retells an earlier answer: each DO as a separate call, whichever planner made it, so
+// the model does not see plans as examples. A DO whose action is not offered any more is text: servers
+// may refuse such a call, and it is no example either.
+func (b *plannerPrompt) retellCalls(transcript string) (out []models.Message) {
+	commands, text := readTranscript(transcript)
+	if text != "" {
+		return []models.Message{{Role: "assistant", Text: text}}
+	}
+	var texts []string
+	said := func() (text string) {
+		text, texts = strings.Join(texts, "\n"), nil
+		return text
+	}
+	for _, c := range commands {
+		o := actions.Outcome{Action: c.Action, Entities: c.Entities, Text: c.Result, CallID: c.CallID}
+		switch {
+		case c.Kind == plan.Say:
+			texts = append(texts, c.Response)
+		case b.offers(c.Action):
+			out = append(out, withAnswers(said(), answeredBy(o))...)
+		default:
+			if text := said(); text != "" {
+				out = append(out, models.Message{Role: "assistant", Text: text})
+			}
+			o.Action += " " + arguments(o.Entities)
+			out = append(out, models.Message{Role: "system", Text: "Done with an action that is not offered now:\n" + listResults([]actions.Outcome{o})})
+		}
+	}
+	if text := said(); text != "" {
+		out = append(out, models.Message{Role: "assistant", Text: text})
+	}
+	return out
+}
+
 // choose returns a registry of the actions that Include and Exclude leave. An entry that matches no
 // action is misspelt: an error.
 func choose(cfg *Config) (*actions.Registry, error) {

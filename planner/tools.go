@@ -215,40 +215,6 @@ func readTranscript(transcript string) (commands []plan.Command, text string) {
 	return p.Commands, ""
 }
 
-// retellCalls retells an earlier answer: each DO as a separate call, whichever planner made it, so
-// the model does not see plans as examples. A DO whose action is not offered any more is text: servers
-// may refuse such a call, and it is no example either.
-func (b *plannerPrompt) retellCalls(transcript string) (out []models.Message) {
-	commands, text := readTranscript(transcript)
-	if text != "" {
-		return []models.Message{{Role: "assistant", Text: text}}
-	}
-	var texts []string
-	said := func() (text string) {
-		text, texts = strings.Join(texts, "\n"), nil
-		return text
-	}
-	for _, c := range commands {
-		o := actions.Outcome{Action: c.Action, Entities: c.Entities, Text: c.Result, CallID: c.CallID}
-		switch {
-		case c.Kind == plan.Say:
-			texts = append(texts, c.Response)
-		case b.offers(c.Action):
-			out = append(out, withAnswers(said(), answeredBy(o))...)
-		default:
-			if text := said(); text != "" {
-				out = append(out, models.Message{Role: "assistant", Text: text})
-			}
-			o.Action += " " + arguments(o.Entities)
-			out = append(out, models.Message{Role: "system", Text: "Done with an action that is not offered now:\n" + listResults([]actions.Outcome{o})})
-		}
-	}
-	if text := said(); text != "" {
-		out = append(out, models.Message{Role: "assistant", Text: text})
-	}
-	return out
-}
-
 // answeredBy turns an outcome into a call and its answer.
 func answeredBy(o actions.Outcome) answered {
 	answer := strings.TrimSpace(o.Text)

@@ -2,7 +2,6 @@ package planner
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/planbot-go/planbot/models"
@@ -52,73 +51,6 @@ func (p *Planner) see(turn string, e Event) {
 		e.Turn, e.At = turn, time.Now()
 		p.cfg.Watch(e)
 	}
-}
-
-// asked describes a request that fit made of t and the fork.
-func (b *plannerPrompt) asked(t told, fork []models.Message, request *models.Request) *Asked {
-	a := &Asked{Planner: b.kind, Prompt: b.prompt.Name(), Request: *request, HistoryTokens: b.historyTokens}
-	a.Request.Stream = nil
-	rest := request.Messages
-	take := func(n int, name func(i int, m models.Message) string) {
-		for i, m := range rest[:n] {
-			if m.WithSchema != "" && request.Format != nil && request.Format.Schema != nil {
-				m.Text = m.WithSchema
-			}
-			a.Sections = append(a.Sections, Section{Name: name(i, m), Message: m})
-		}
-		rest = rest[n:]
-	}
-	called := func(name string) func(int, models.Message) string {
-		return func(int, models.Message) string { return name }
-	}
-	leave := func(name string, m models.Message) {
-		a.Sections = append(a.Sections, Section{Name: name, Message: m, Left: true})
-	}
-	take(len(t.opening), func(i int, _ models.Message) string {
-		if i == 0 {
-			return "prompt"
-		}
-		return "pinned"
-	})
-	for _, m := range t.summary {
-		if len(rest) > 0 && rest[0].Text == m.Text {
-			take(1, called("summary"))
-		} else {
-			leave("summary", m)
-		}
-	}
-	history := len(rest) - len(t.ending) - len(fork)
-	all, told := 0, 0
-	for _, m := range rest[:history] {
-		if m.Role != "system" { // else it names the speaker
-			told++
-		}
-	}
-	for _, turn := range t.history {
-		all += len(turn.messages)
-	}
-	for _, turn := range t.history {
-		for _, m := range turn.messages {
-			if all > told {
-				leave("history", m)
-			}
-			all--
-		}
-	}
-	take(history, called("history"))
-	results := false
-	take(len(t.ending), func(_ int, m models.Message) string {
-		switch {
-		case m.Role == "user":
-			results = true
-			return "person"
-		case results || len(m.Calls) > 0 || m.CallID != "" || strings.HasPrefix(m.Text, resultsOf):
-			return "results"
-		}
-		return "context"
-	})
-	take(len(fork), called("correction"))
-	return a
 }
 
 // resultsOf begins the message with the results of a plan.

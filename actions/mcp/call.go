@@ -23,70 +23,6 @@ const (
 	tryPause      = 250 * time.Millisecond // doubles
 )
 
-// call calls a tool. It sends the call at most once, unless the call was refused before anything was done or
-// the operator trusts the server's word that it may be repeated.
-func (c *Connection) call(ctx context.Context, turn *actions.Turn, d definition, entities map[string]any) (actions.Result, error) {
-	if actions.AttemptOf(ctx).Again && !c.repeatable(d) {
-		return actions.Result{}, uncertain(spelling.OneLine(d.remote, maxShown)+" of "+c.cfg.Key, errors.New("a process died during the call, and it is not made again"))
-	}
-	arguments, err := json.Marshal(entities)
-	if err != nil {
-		return actions.Result{}, err
-	}
-	limit := c.cfg.CallTimeout
-	if own, ok := c.cfg.Timeouts[d.remote]; ok {
-		limit = own
-	}
-	limited, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	defer context.AfterFunc(c.ctx, cancel)()
-	release, err := c.slot(limited, personOf(turn))
-	if err != nil {
-		if ctx.Err() != nil {
-			return actions.Result{}, ctx.Err()
-		}
-		return actions.Fail("%s is busy with other calls. This was not done.", c.cfg.Key), nil
-	}
-	defer release()
-	p, err := c.principalOf(limited, turn)
-	if err != nil {
-		return c.unreached(ctx, err)
-	}
-	k := calling{Connection: c, turn: turn, principal: p, definition: d, arguments: arguments, tool: spelling.OneLine(d.remote, maxShown) + " of " + c.cfg.Key}
-	for try := 1; ; try++ {
-		f, err := k.try(limited)
-		switch {
-		case err != nil && k.lost != nil:
-			return k.lost.result, k.lost.err
-		case err != nil:
-			return c.unreached(ctx, err)
-		}
-		if f.declines != nil {
-			return k.decline(limited, f)
-		}
-		pause := max(f.after, tryPause<<(try-1))
-		if !f.again || try == maxTries || pause > maxRetryAfter || !sleep(limited, pause) {
-			if f.unsent && k.lost != nil {
-				f = *k.lost
-			}
-			return f.result, f.err
-		}
-		if f.with != nil {
-			attempt := actions.AttemptOf(limited)
-			attempt.Answer = &actions.Answer{State: f.with}
-			limited = attempt.Context(limited)
-		}
-	}
-}
-
-// unreached is the result of a call that could not be sent.
-func (c *Connection) unreached(ctx context.Context, err error) (actions.Result, error) {
-	if ctx.Err() != nil || errors.Is(err, connector.ErrNoUserToken) {
-		return actions.Result{}, err
-	}
-	return actions.Fail("%s", c.away()), nil
-}
-
 // sleep waits, and reports whether ctx lasted.
 func sleep(ctx context.Context, pause time.Duration) bool {
 	timer := time.NewTimer(pause)
@@ -97,42 +33,6 @@ func sleep(ctx context.Context, pause time.Duration) bool {
 	case <-timer.C:
 		return true
 	}
-}
-
-// slot waits until one more call may be made: by that person, and of all.
-func (c *Connection) slot(ctx context.Context, who string) (release func(), err error) {
-	c.mu.Lock()
-	p := c.persons[who]
-	if p == nil {
-		p = &person{slots: make(chan struct{}, maxCallsOfOne)}
-		c.persons[who] = p
-	}
-	p.calls++
-	c.mu.Unlock()
-	leave := func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if p.calls--; p.calls == 0 {
-			delete(c.persons, who)
-		}
-	}
-	var held []chan struct{}
-	release = func() {
-		for _, slots := range held {
-			<-slots
-		}
-		leave()
-	}
-	for _, slots := range []chan struct{}{p.slots, c.slots} {
-		select {
-		case slots <- struct{}{}:
-			held = append(held, slots)
-		case <-ctx.Done():
-			release()
-			return nil, ctx.Err()
-		}
-	}
-	return release, nil
 }
 
 // calling is a call that is under way.
@@ -247,15 +147,6 @@ func (k *calling) judge(ctx context.Context, s *session, x *exchange, err error)
 // uncertain is the error of a call of which nobody knows whether it was done.
 func uncertain(tool string, why error) error {
 	return fmt.Errorf("%s: %w: %w", tool, actions.ErrUncertain, why)
-}
-
-// kill gives up a session, in the background. The next call makes another.
-func (c *Connection) kill(s *session) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if !s.dead.Swap(true) && !c.closed {
-		c.work.Go(s.close)
-	}
 }
 
 // read makes a result of the result of a call.

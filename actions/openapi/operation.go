@@ -17,9 +17,9 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
@@ -95,190 +95,11 @@ func ruleLike(id string) bool {
 	return slices.Contains(methods, method) || slices.Contains(otherMethods, method)
 }
 
-// operationsOf reads all operations of the document. The faults are those that the operator must know of.
-func (c *Connection) operationsOf(d *document) (all []*operation, faults []string) {
-	root := place{d.main, "", d.files[d.main]}
-	ids := map[string]string{} // places by operationId
-	usedVariables := map[string]bool{}
-	paths, err := d.follow(root.child("paths"))
-	if err != nil {
-		return nil, nil
-	}
-	templates, _ := paths.value.(map[string]any)
-	items, minted := map[*operation]place{}, map[string]int{}
-	for _, template := range slices.Sorted(maps.Keys(templates)) {
-		item, err := d.follow(paths.child(template))
-		if err != nil || !strings.HasPrefix(template, "/") {
-			continue
-		}
-		for _, method := range slices.Concat(methods, otherMethods) {
-			at := item.child(strings.ToLower(method))
-			if at.value == nil {
-				continue
-			}
-			o := &operation{at: at, path: template, safe: method == http.MethodGet || method == http.MethodHead}
-			id := at.text("operationId")
-			if first, taken := ids[id]; taken && id != "" {
-				faults = append(faults, at.fault(d.main, "the operationId %q is that of %s, too", spelling.Clip(id), first))
-			}
-			ids[id] = at.pointer
-			o.Method, o.Remote = method, cmp.Or(id, method+" "+template)
-			if o.names = []string{o.Remote, method + " " + template, method}; ruleLike(id) {
-				o.names[0] = o.names[1] // so that no rule for others is one for it
-			} else {
-				minted[connections.Name(c.cfg.Key, o.Remote)]++
-			}
-			items[o] = item
-			all = append(all, o)
-		}
-		others, _ := item.child("additionalOperations").value.(map[string]any)
-		for _, method := range slices.Sorted(maps.Keys(others)) {
-			name := method + " " + template
-			all = append(all, &operation{at: item, Operation: Operation{Remote: name, Method: method}, path: template, names: []string{name, name, method}})
-		}
-	}
-	for _, o := range all {
-		reason := c.read(o, d, root, items[o], usedVariables)
-		if reason == nil && o.Remote != o.names[0] {
-			reason = errors.New("its operationId reads like a method")
-		}
-		if name := connections.Name(c.cfg.Key, o.Remote); reason == nil && minted[name] > 1 {
-			reason = fmt.Errorf("another operation has the name %s, too", name)
-		}
-		if reason == nil {
-			reason = c.offer(o, d, items[o])
-		}
-		if reason == nil {
-			continue
-		}
-		o.Action, o.LeftOut = nil, spelling.OneLine(reason.Error(), maxFault)
-		o.NotAllowed = errors.Is(reason, errNotAllowed) || errors.Is(reason, errMethod)
-		byName := func(name string) bool { return slices.Contains(c.cfg.Rules.Allow, name) }
-		if !errors.Is(reason, errNotAllowed) && !errors.Is(reason, errNotAccepted) && slices.ContainsFunc(o.names[:2], byName) {
-			faults = append(faults, o.at.fault(d.main, "%s is allowed, but cannot be offered: %v", o.Remote, reason))
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(c.cfg.Variables)) {
-		if !usedVariables[name] {
-			faults = append(faults, fmt.Sprintf("Variables: no server has a variable %q", name))
-		}
-	}
-	return all, append(faults, c.unknownNames(all)...)
-}
-
-// unknownNames finds names in the config that no operation has.
-func (c *Connection) unknownNames(all []*operation) (faults []string) {
-	known := slices.Clone(methods)
-	for _, o := range all {
-		known = append(known, o.names...)
-	}
-	for _, list := range []struct {
-		in    string
-		names []string
-	}{
-		{"Rules.Allow", c.cfg.Rules.Allow},
-		{"Rules.Approve", c.cfg.Rules.Approve},
-		{"Rules.Unapproved", c.cfg.Rules.Unapproved},
-		{"Answers", slices.Sorted(maps.Keys(c.cfg.Answers))},
-	} {
-		for _, name := range list.names {
-			if !slices.Contains(known, name) {
-				faults = append(faults, fmt.Sprintf("%s: the document has no operation %q%s", list.in, name, spelling.Suggest(name, known)))
-			}
-		}
-	}
-	return faults
-}
-
 var (
 	errNotAllowed  = errors.New("it is not in the rules")
 	errMethod      = errors.New("its method is never offered")
 	errNotAccepted = errors.New("nobody has accepted its definition, or not in this form")
 )
-
-// read finds out how to call an operation. The error says why it cannot be offered.
-func (c *Connection) read(o *operation, d *document, root, item place, used map[string]bool) error {
-	server, reason := c.server(d, used, o.at, item, root)
-	if reason == nil {
-		o.base = server
-		o.URL = strings.TrimSuffix(server.String(), "/") + o.path
-		o.inside = c.home != nil && origin(c.home) == origin(server)
-	}
-	if !slices.Contains(methods, o.Method) {
-		return errMethod
-	}
-	if reads := len(c.cfg.Rules.Allow) == 0 && o.safe; !reads && !c.cfg.Rules.Names(o.names...) {
-		return errNotAllowed
-	}
-	if reason != nil {
-		return reason
-	}
-	if !o.inside && c.secret() {
-		o.Notes = append(o.Notes, "it goes to "+server.Host+", which gets no header, query or token of the connection")
-	}
-	for _, name := range o.names {
-		if answer, has := c.cfg.Answers[name]; has {
-			o.answer = answer
-			break
-		}
-	}
-	if err := c.readInputs(o, d, item); err != nil {
-		return err
-	}
-	if err := o.readBody(d); err != nil {
-		return err
-	}
-	o.readAnswers(d)
-	return o.nameEntities()
-}
-
-// server is where an operation's requests go: the operator's choice, or else the closest in the document.
-func (c *Connection) server(d *document, used map[string]bool, from ...place) (*url.URL, error) {
-	text, variables := "/", place{}
-	for _, p := range from {
-		if list, _ := p.child("servers").value.([]any); len(list) > 0 {
-			first := place{p.file, p.pointer + "/servers/0", list[0]}
-			text, variables = first.text("url"), first.child("variables")
-			break
-		}
-	}
-	var fault error
-	text = serverVariable.ReplaceAllStringFunc(text, func(match string) string {
-		name := match[1 : len(match)-1]
-		used[name] = true
-		variable := variables.child(name)
-		value, chosen := c.cfg.Variables[name]
-		if !chosen {
-			value = variable.text("default")
-		}
-		options, _ := variable.child("enum").value.([]any)
-		if value == "" || len(options) > 0 && !slices.Contains(options, any(value)) {
-			fault = cmp.Or(fault, fmt.Errorf("its server has no value %q for the variable %s", value, name))
-		}
-		return value
-	})
-	if c.cfg.Server != "" {
-		return c.home, nil
-	}
-	if fault != nil {
-		return nil, fault
-	}
-	server, err := url.Parse(text)
-	if err != nil {
-		return nil, fmt.Errorf("its server %q cannot be parsed", spelling.Clip(text))
-	}
-	if server.Scheme == "" && server.Host == "" {
-		if d.origin == nil {
-			return nil, fmt.Errorf("its server is %q, which has no host: set Server", spelling.Clip(text))
-		}
-		server = d.origin.ResolveReference(server)
-		server.RawQuery = ""
-	}
-	if server.RawQuery != "" {
-		return nil, fmt.Errorf("its server %q has a query", spelling.Clip(text))
-	}
-	return server, checkServer(server, c.cfg.Private, d.origin != nil && origin(server) == origin(d.origin))
-}
 
 var serverVariable = regexp.MustCompile(`\{[^{}]*\}`)
 
@@ -318,99 +139,6 @@ func checkServer(u *url.URL, private []netip.Prefix, named bool) error {
 func origin(u *url.URL) string {
 	port := cmp.Or(u.Port(), map[string]string{"https": "443", "http": "80"}[u.Scheme])
 	return u.Scheme + "://" + strings.ToLower(u.Hostname()) + ":" + port
-}
-
-// readInputs reads the parameters. The operation's own come before those of its path.
-func (c *Connection) readInputs(o *operation, d *document, item place) error {
-	seen := map[string]bool{}
-	for _, from := range []place{o.at, item} {
-		list, _ := from.child("parameters").value.([]any)
-		for i := range list {
-			p, err := d.follow(place{from.file, fmt.Sprintf("%s/parameters/%d", from.pointer, i), list[i]})
-			if err != nil {
-				return err
-			}
-			key := p.text("in") + " " + p.text("name")
-			if seen[key] {
-				continue
-			}
-			seen[key] = true
-			if err := c.readInput(o, d, p); err != nil {
-				return err
-			}
-		}
-	}
-	for _, match := range serverVariable.FindAllString(o.path, -1) {
-		if !seen["path "+match[1:len(match)-1]] {
-			return fmt.Errorf("nothing says what %s in its path is", match)
-		}
-	}
-	return nil
-}
-
-func (c *Connection) readInput(o *operation, d *document, p place) error {
-	in := input{name: p.text("name"), in: p.text("in"), style: p.text("style"), required: p.is("required"), reserved: p.is("allowReserved"), allowEmpty: p.is("allowEmptyValue")}
-	in.entity, in.text = in.name, p.text("description")
-	unusable := func(format string, args ...any) error {
-		if in.required {
-			return fmt.Errorf("its parameter %s: %s", in.name, fmt.Sprintf(format, args...))
-		}
-		o.Notes = append(o.Notes, fmt.Sprintf("without its parameter %s: %s", in.name, fmt.Sprintf(format, args...)))
-		return nil
-	}
-	if spelling.OneLine(in.name, maxSchema) != in.name {
-		return unusable("its name has characters that are not seen")
-	}
-	switch in.in {
-	case "path":
-		if !strings.Contains(o.path, "{"+in.name+"}") {
-			return nil
-		}
-		in.required, in.style = true, cmp.Or(in.style, "simple")
-	case "query":
-		if _, set := c.cfg.Query[in.name]; set && o.inside {
-			return nil
-		}
-		in.style = cmp.Or(in.style, "form")
-	case "header":
-		name := http.CanonicalHeaderKey(in.name)
-		switch {
-		case name == "Accept" || name == "Content-Type" || name == "Authorization": // the standard says that they are no parameters
-			return nil
-		case len(c.cfg.Header.Values(name)) > 0 && o.inside:
-			return nil
-		case name == "Idempotency-Key":
-			o.attempts = name
-			return nil
-		case ownHeader(name):
-			return unusable("no model may set the header")
-		case !slices.ContainsFunc(c.cfg.Headers, func(allowed string) bool { return strings.EqualFold(allowed, in.name) }):
-			return unusable("the header is not in Headers")
-		}
-		in.style = cmp.Or(in.style, "simple")
-	case "cookie":
-		return unusable("no cookies are sent")
-	default:
-		return unusable("a parameter in %q is not supported", in.in)
-	}
-	styles := map[string][]string{"path": {"simple", "label", "matrix"}, "query": {"form", "spaceDelimited", "pipeDelimited", "deepObject"}, "header": {"simple"}}
-	if !slices.Contains(styles[in.in], in.style) {
-		return unusable("the style %s is not supported", in.style)
-	}
-	in.explode = in.style == "form" || in.style == "deepObject"
-	if explode, said := p.child("explode").value.(bool); said && in.style != "deepObject" {
-		in.explode = explode
-	}
-	in.schema = p.child("schema")
-	if content, _ := p.child("content").value.(map[string]any); in.schema.value == nil && len(content) > 0 {
-		mediaType := slices.Sorted(maps.Keys(content))[0]
-		if in.asJSON = isJSON(mediaType); !in.asJSON {
-			return unusable("its type %s is not supported", mediaType)
-		}
-		in.schema = p.child("content").child(mediaType).child("schema")
-	}
-	o.inputs = append(o.inputs, in)
-	return nil
 }
 
 // ownHeader reports whether only the program and its operator may set a header.
@@ -601,63 +329,6 @@ func (o *operation) schema(d *document) (checked, told *jsonschema.Schema, err e
 
 const maxDescription = 1000
 
-// offer makes the action. The error says why there is none.
-func (c *Connection) offer(o *operation, d *document, item place) error {
-	checked, told, err := o.schema(d)
-	if err != nil {
-		return err
-	}
-	described := spelling.OneLine(o.at.text("summary"), maxDescription)
-	if text := spelling.OneLine(o.at.text("description"), maxDescription); text != "" && text != described {
-		if described != "" && !strings.ContainsAny(described[len(described)-1:], ".!?:") {
-			described += "."
-		}
-		described = strings.TrimSpace(described + " " + text)
-	}
-	described = cmp.Or(spelling.OneLine(described, maxDescription), spelling.OneLine(o.Method+" "+o.path, maxDescription))
-
-	mark := o.at.child("x-openai-isConsequential").value
-	if mark == nil {
-		mark = o.at.child("x-oai-isConsequential").value
-	}
-	needs := !o.safe
-	switch {
-	case mark == nil:
-	case mark != false:
-		needs = true
-	case c.cfg.Rules.Trust:
-		needs = false
-	}
-	if o.Definition, err = o.definition(d, item); err != nil {
-		return err
-	}
-	digest, err := connections.Digest(o.Definition)
-	if err != nil {
-		return err
-	}
-	if !c.accepted(o.Remote, digest, d) {
-		return errNotAccepted
-	}
-	options := []actions.Option{actions.ReturnsData, func(a *actions.Action) {
-		if !same(checked, told) {
-			a.Told = told
-		}
-		a.Detail = spelling.OneLine(o.Method+" "+o.URL, maxDescription)
-		a.Approval = c.cfg.Rules.Approval(needs, o.names...)
-		a.Destructive = o.Method == http.MethodDelete
-		a.Parallel = o.safe
-		a.Source = actions.Source{Connection: c.cfg.Key, Remote: o.Remote, Digest: digest}
-		if o.Remote == o.Method+" "+o.path {
-			a.Title = spelling.OneLine(c.cfg.Key+": "+o.Remote, 100)
-		}
-	}}
-	if c.cfg.SignIn != "" && o.inside {
-		options = append(options, actions.NeedsToken(c.cfg.SignIn))
-	}
-	o.Action, err = actions.AddSchema(c.registry, connections.Name(c.cfg.Key, o.Remote), described, checked, c.caller(o), options...)
-	return err
-}
-
 func same(x, y *jsonschema.Schema) bool {
 	left, err := json.Marshal(x)
 	right, other := json.Marshal(y)
@@ -689,12 +360,85 @@ func (o *operation) definition(d *document, item place) (jsontext.Value, error) 
 	})
 }
 
-// accepted reports whether the operator has accepted a definition of a document from an address. A file is
-// the operator's own.
-func (c *Connection) accepted(remote, digest string, d *document) bool {
-	if c.cfg.Lock == nil || d.origin == nil {
-		return true
+// request writes the entities as the document says. Its error is a [refusal] or a fault of the program.
+func (o *operation) request(entities map[string]any) (*request, error) {
+	r := &request{header: http.Header{}}
+	known := map[string]bool{}
+	segments, query := map[string]string{}, []string{}
+	for _, in := range o.inputs {
+		known[in.entity] = true
+		value, given := entities[in.entity]
+		if text, isText := value.(string); value == nil || isText && text == "" && !in.allowEmpty {
+			given = false
+		}
+		if !given {
+			if in.required {
+				return nil, refuse("%s has no value.", in.entity)
+			}
+			continue
+		}
+		if in.asJSON {
+			raw, err := encode(value)
+			if err != nil {
+				return nil, err
+			}
+			value = string(raw)
+		}
+		switch in.in {
+		case "path":
+			text, err := in.segment(value)
+			if err != nil {
+				return nil, err
+			}
+			segments["{"+in.name+"}"] = text
+		case "query":
+			query = append(query, in.query(value)...)
+		case "header":
+			text := in.simple(value, func(text string) string { return text })
+			if !httpguts.ValidHeaderFieldValue(text) {
+				return nil, refuse("%s has characters that a header cannot have.", in.entity)
+			}
+			r.header.Set(in.name, text)
+		}
 	}
-	pins, known := c.cfg.Lock.Pins(c.cfg.Key)
-	return !known && c.cfg.Lock.FirstUse || pins[remote].Digest == digest
+	if o.body != nil {
+		known[bodyEntity] = true
+		if err := o.body.write(r, entities[bodyEntity]); err != nil {
+			return nil, err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(entities)) {
+		if !known[name] {
+			return nil, refuse("There is no entity %q.", spelling.Clip(name))
+		}
+	}
+	var err error
+	r.url, err = o.target(segments, strings.Join(query, "&"))
+	return r, err
+}
+
+// target puts the address together, and makes sure that it is below the server's.
+func (o *operation) target(segments map[string]string, query string) (*url.URL, error) {
+	path := serverVariable.ReplaceAllStringFunc(o.path, func(match string) string {
+		if text, ok := segments[match]; ok {
+			return text
+		}
+		return escapeWith(match, "")
+	})
+	base := strings.TrimSuffix(o.base.EscapedPath(), "/")
+	target := &url.URL{Scheme: o.base.Scheme, Host: o.base.Host, RawQuery: query}
+	full := base + plainPath(path)
+	var err error
+	if target.Path, err = url.PathUnescape(full); err != nil {
+		return nil, refuse("the path of the request cannot be written.")
+	}
+	target.RawPath = full
+	again, err := url.Parse(target.String())
+	switch {
+	case err != nil || again.Scheme != o.base.Scheme || again.Host != o.base.Host || again.User != nil || again.Fragment != "" || again.Opaque != "":
+		return nil, errors.New("the request would leave its server")
+	case again.EscapedPath() != full || !strings.HasPrefix(full, base+"/") || dotted(full):
+		return nil, refuse("a value leads out of the path of the request.")
+	}
+	return again, nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -13,10 +12,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-
-	"golang.org/x/net/http/httpguts"
-
-	"github.com/planbot-go/planbot/internal/spelling"
 )
 
 // refusal says why no request can be made of the entities, in words that the model may read.
@@ -33,89 +28,6 @@ type request struct {
 	body      []byte
 	hasBody   bool
 	mediaType string
-}
-
-// request writes the entities as the document says. Its error is a [refusal] or a fault of the program.
-func (o *operation) request(entities map[string]any) (*request, error) {
-	r := &request{header: http.Header{}}
-	known := map[string]bool{}
-	segments, query := map[string]string{}, []string{}
-	for _, in := range o.inputs {
-		known[in.entity] = true
-		value, given := entities[in.entity]
-		if text, isText := value.(string); value == nil || isText && text == "" && !in.allowEmpty {
-			given = false
-		}
-		if !given {
-			if in.required {
-				return nil, refuse("%s has no value.", in.entity)
-			}
-			continue
-		}
-		if in.asJSON {
-			raw, err := encode(value)
-			if err != nil {
-				return nil, err
-			}
-			value = string(raw)
-		}
-		switch in.in {
-		case "path":
-			text, err := in.segment(value)
-			if err != nil {
-				return nil, err
-			}
-			segments["{"+in.name+"}"] = text
-		case "query":
-			query = append(query, in.query(value)...)
-		case "header":
-			text := in.simple(value, func(text string) string { return text })
-			if !httpguts.ValidHeaderFieldValue(text) {
-				return nil, refuse("%s has characters that a header cannot have.", in.entity)
-			}
-			r.header.Set(in.name, text)
-		}
-	}
-	if o.body != nil {
-		known[bodyEntity] = true
-		if err := o.body.write(r, entities[bodyEntity]); err != nil {
-			return nil, err
-		}
-	}
-	for _, name := range slices.Sorted(maps.Keys(entities)) {
-		if !known[name] {
-			return nil, refuse("There is no entity %q.", spelling.Clip(name))
-		}
-	}
-	var err error
-	r.url, err = o.target(segments, strings.Join(query, "&"))
-	return r, err
-}
-
-// target puts the address together, and makes sure that it is below the server's.
-func (o *operation) target(segments map[string]string, query string) (*url.URL, error) {
-	path := serverVariable.ReplaceAllStringFunc(o.path, func(match string) string {
-		if text, ok := segments[match]; ok {
-			return text
-		}
-		return escapeWith(match, "")
-	})
-	base := strings.TrimSuffix(o.base.EscapedPath(), "/")
-	target := &url.URL{Scheme: o.base.Scheme, Host: o.base.Host, RawQuery: query}
-	full := base + plainPath(path)
-	var err error
-	if target.Path, err = url.PathUnescape(full); err != nil {
-		return nil, refuse("the path of the request cannot be written.")
-	}
-	target.RawPath = full
-	again, err := url.Parse(target.String())
-	switch {
-	case err != nil || again.Scheme != o.base.Scheme || again.Host != o.base.Host || again.User != nil || again.Fragment != "" || again.Opaque != "":
-		return nil, errors.New("the request would leave its server")
-	case again.EscapedPath() != full || !strings.HasPrefix(full, base+"/") || dotted(full):
-		return nil, refuse("a value leads out of the path of the request.")
-	}
-	return again, nil
 }
 
 // plainPath escapes what a path may not have, and nothing that is escaped already.

@@ -46,35 +46,6 @@ func (c *chat) send(ctx context.Context, raw []byte) ([]byte, error) {
 	return body, nil
 }
 
-// connector answers as the Bot Framework connector does.
-func (p *Page) connector(mux *http.ServeMux) {
-	c, at := p.chat, connectorPath+"{secret}/v3"
-	handle := func(pattern string, h http.HandlerFunc) {
-		method, path, _ := strings.Cut(pattern, " ")
-		mux.HandleFunc(method+" "+at+path, func(w http.ResponseWriter, r *http.Request) {
-			if r.PathValue("secret") != p.secret {
-				http.NotFound(w, r)
-				return
-			}
-			w.Header().Set("Content-Type", "application/json")
-			h(w, r)
-		})
-	}
-	handle("POST /conversations/{conversation}/activities", c.take)
-	handle("POST /conversations/{conversation}/activities/{reply}", c.take)
-	handle("PUT /conversations/{conversation}/activities/{id}", c.update)
-	handle("DELETE /conversations/{conversation}/activities/{id}", c.remove)
-	handle("PUT /conversations/{conversation}/activities/{id}/reactions/{reaction}", c.react)
-	handle("DELETE /conversations/{conversation}/activities/{id}/reactions/{reaction}", c.react)
-	handle("POST /conversations", c.create)
-	handle("GET /conversations/{conversation}/members", c.members)
-	handle("GET /conversations/{conversation}/pagedmembers", c.members)
-	handle("GET /conversations/{conversation}/members/{id}", c.member)
-	handle("GET /teams/{id}", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, `{"id":%q,"name":"Team","aadGroupId":"0d5b7c19-3e84-4a2f-96b0-d7e1f3a5c704","memberCount":%d}`, team, len(c.people))
-	})
-}
-
 // refused is the connector's answer to what it cannot do.
 func refused(w http.ResponseWriter, status int, code, why string) {
 	w.WriteHeader(status)

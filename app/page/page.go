@@ -241,6 +241,90 @@ func (p *Page) functions() template.FuncMap {
 	}
 }
 
+func (p *Page) turnRoutes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /dev/turns", p.turnList)
+	mux.HandleFunc("GET /dev/turns.json", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, map[string]any{"version": turnlog.Version, "turns": p.turns.Turns()})
+	})
+	mux.HandleFunc("GET /dev/turns/{id}", func(w http.ResponseWriter, r *http.Request) {
+		id, asJSON := strings.CutSuffix(r.PathValue("id"), ".json")
+		rec, ok := p.turns.Turn(id)
+		switch {
+		case !ok:
+			p.fail(w, http.StatusNotFound, "There is no turn "+id+" here. The page keeps the last ones, for as long as the bot runs.")
+		case asJSON:
+			countTokens(&rec)
+			writeJSON(w, rec)
+		default:
+			p.show(w, "turn-page", "Turn "+id, p.turnView(rec, true))
+		}
+	})
+}
+
+// turnList shows all turns, or those that match a filter.
+func (p *Page) turnList(w http.ResponseWriter, r *http.Request) {
+	want := strings.ToLower(r.URL.Query().Get("q"))
+	outcome := r.URL.Query().Get("outcome")
+	all := slices.DeleteFunc(p.turns.Turns(), func(h turnlog.Head) bool {
+		about := strings.ToLower(strings.Join([]string{h.ID, h.Person, h.Text, h.Outcome, strings.Join(h.Actions, " ")}, " "))
+		return !strings.Contains(about, want) || outcome != "" && h.Outcome != outcome
+	})
+	p.show(w, "turns-page", "Turns", map[string]any{"Turns": all, "Query": r.URL.Query().Get("q"), "Outcome": outcome, "Outcomes": []string{
+		turnlog.Running, turnlog.OK, turnlog.Failed, turnlog.Parked, turnlog.Waiting, turnlog.Ignored, turnlog.Duplicate,
+	}})
+}
+
+func (p *Page) turnView(rec turnlog.Record, page bool) *turnView {
+	countTokens(&rec)
+	v := &turnView{Record: rec, Page: page, Before: pretty(rec.Before), After: pretty(rec.After)}
+	all := p.turns.Turns()
+	for i, h := range all {
+		if h.ID == rec.ID {
+			if i > 0 {
+				v.Next = all[i-1].ID
+			}
+			if i+1 < len(all) {
+				v.Prev = all[i+1].ID
+			}
+		}
+		if h.Parent == rec.ID {
+			v.Follows = append(v.Follows, h.ID)
+		}
+	}
+	v.ByPath = merged(rec.Changes)
+	v.Spans = waterfall(rec)
+	return v
+}
+
+// connector answers as the Bot Framework connector does.
+func (p *Page) connector(mux *http.ServeMux) {
+	c, at := p.chat, connectorPath+"{secret}/v3"
+	handle := func(pattern string, h http.HandlerFunc) {
+		method, path, _ := strings.Cut(pattern, " ")
+		mux.HandleFunc(method+" "+at+path, func(w http.ResponseWriter, r *http.Request) {
+			if r.PathValue("secret") != p.secret {
+				http.NotFound(w, r)
+				return
+			}
+			w.Header().Set("Content-Type", "application/json")
+			h(w, r)
+		})
+	}
+	handle("POST /conversations/{conversation}/activities", c.take)
+	handle("POST /conversations/{conversation}/activities/{reply}", c.take)
+	handle("PUT /conversations/{conversation}/activities/{id}", c.update)
+	handle("DELETE /conversations/{conversation}/activities/{id}", c.remove)
+	handle("PUT /conversations/{conversation}/activities/{id}/reactions/{reaction}", c.react)
+	handle("DELETE /conversations/{conversation}/activities/{id}/reactions/{reaction}", c.react)
+	handle("POST /conversations", c.create)
+	handle("GET /conversations/{conversation}/members", c.members)
+	handle("GET /conversations/{conversation}/pagedmembers", c.members)
+	handle("GET /conversations/{conversation}/members/{id}", c.member)
+	handle("GET /teams/{id}", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"id":%q,"name":"Team","aadGroupId":"0d5b7c19-3e84-4a2f-96b0-d7e1f3a5c704","memberCount":%d}`, team, len(c.people))
+	})
+}
+
 // took writes a duration for people.
 func took(d time.Duration) string {
 	switch {

@@ -3,7 +3,6 @@ package page
 import (
 	"cmp"
 	"encoding/json"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -11,39 +10,6 @@ import (
 	"github.com/planbot-go/planbot/app/turnlog"
 	"github.com/planbot-go/planbot/prompts"
 )
-
-func (p *Page) turnRoutes(mux *http.ServeMux) {
-	mux.HandleFunc("GET /dev/turns", p.turnList)
-	mux.HandleFunc("GET /dev/turns.json", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, map[string]any{"version": turnlog.Version, "turns": p.turns.Turns()})
-	})
-	mux.HandleFunc("GET /dev/turns/{id}", func(w http.ResponseWriter, r *http.Request) {
-		id, asJSON := strings.CutSuffix(r.PathValue("id"), ".json")
-		rec, ok := p.turns.Turn(id)
-		switch {
-		case !ok:
-			p.fail(w, http.StatusNotFound, "There is no turn "+id+" here. The page keeps the last ones, for as long as the bot runs.")
-		case asJSON:
-			countTokens(&rec)
-			writeJSON(w, rec)
-		default:
-			p.show(w, "turn-page", "Turn "+id, p.turnView(rec, true))
-		}
-	})
-}
-
-// turnList shows all turns, or those that match a filter.
-func (p *Page) turnList(w http.ResponseWriter, r *http.Request) {
-	want := strings.ToLower(r.URL.Query().Get("q"))
-	outcome := r.URL.Query().Get("outcome")
-	all := slices.DeleteFunc(p.turns.Turns(), func(h turnlog.Head) bool {
-		about := strings.ToLower(strings.Join([]string{h.ID, h.Person, h.Text, h.Outcome, strings.Join(h.Actions, " ")}, " "))
-		return !strings.Contains(about, want) || outcome != "" && h.Outcome != outcome
-	})
-	p.show(w, "turns-page", "Turns", map[string]any{"Turns": all, "Query": r.URL.Query().Get("q"), "Outcome": outcome, "Outcomes": []string{
-		turnlog.Running, turnlog.OK, turnlog.Failed, turnlog.Parked, turnlog.Waiting, turnlog.Ignored, turnlog.Duplicate,
-	}})
-}
 
 // turnView is what a view of a turn shows.
 type turnView struct {
@@ -65,28 +31,6 @@ type span struct {
 	From int // per cent of the turn's time, as is Wide
 	Wide int
 	Took time.Duration
-}
-
-func (p *Page) turnView(rec turnlog.Record, page bool) *turnView {
-	countTokens(&rec)
-	v := &turnView{Record: rec, Page: page, Before: pretty(rec.Before), After: pretty(rec.After)}
-	all := p.turns.Turns()
-	for i, h := range all {
-		if h.ID == rec.ID {
-			if i > 0 {
-				v.Next = all[i-1].ID
-			}
-			if i+1 < len(all) {
-				v.Prev = all[i+1].ID
-			}
-		}
-		if h.Parent == rec.ID {
-			v.Follows = append(v.Follows, h.ID)
-		}
-	}
-	v.ByPath = merged(rec.Changes)
-	v.Spans = waterfall(rec)
-	return v
 }
 
 // merged has one change for each path: from the first value to the last. What is as it was is left

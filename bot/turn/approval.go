@@ -412,17 +412,6 @@ type decider struct {
 	decision
 }
 
-// until tries again, for a while, as long as the record that the turn looks for may be about to wait.
-func (t *Turn) until(ctx context.Context, try func(context.Context) error) error {
-	until := time.Now().Add(decideWithin)
-	err := try(ctx)
-	for errors.Is(err, errNotYet) && time.Now().Before(until) {
-		wait(ctx, 100*time.Millisecond, nil)
-		err = try(ctx)
-	}
-	return err
-}
-
 func (t *decider) decide(ctx context.Context) error {
 	err := t.until(ctx, t.try)
 	if errors.Is(err, errNotYet) {
@@ -516,24 +505,6 @@ func (t *decider) try(ctx context.Context) error {
 	}
 	t.Answer(answer)
 	return nil
-}
-
-// past says what became of an approval or a question that nobody waits for; unknown, if that is not known.
-func (t *Turn) past(ctx context.Context, queue state.Key, id string, running bool, unknown texts.Text) error {
-	scopes, err := t.engine.cfg.Store.Load(ctx, queue)
-	if err != nil {
-		return err
-	}
-	t.Activity.Locale = cmp.Or(t.Activity.Locale, state.Of[reference](scopes[0]).Locale)
-	list := state.Of[approvals](scopes[0]).Decided
-	if at := slices.IndexFunc(list, func(d decided) bool { return d.ID == id }); at >= 0 {
-		count(t.engine.meter.duplicates, "click")
-		return &refusal{list[at].Said}
-	}
-	if running {
-		return errNotYet
-	}
-	return &refusal{t.Translate(unknown)}
 }
 
 // mayDecide reports whether that person may decide.

@@ -144,20 +144,6 @@ type readText struct {
 	text []byte
 }
 
-// take takes what came with the message, once in each process. It reports whether there is something to
-// tell the person first; then the loop plans once that is sent.
-func (x *execution) take(ctx context.Context) (tells bool, err error) {
-	if x.taken || !x.engine.cfg.Attachments.Shown || !x.IsMessage() || x.rec.Notice != nil || x.aside {
-		return false, nil
-	}
-	x.taken, x.Attached = true, nil
-	t := &attaching{execution: x, before: x.rec.Run.Attached, lines: make([]string, len(x.Activity.Attachments))}
-	if !hasFiles(x.Activity) {
-		return false, t.recall(ctx)
-	}
-	return t.takeAll(ctx)
-}
-
 func (t *attaching) takeAll(ctx context.Context) (tells bool, err error) {
 	ctx, s := step(ctx, "attachments")
 	defer func() { s.end(err) }()
@@ -573,31 +559,8 @@ func (t *attaching) recall(ctx context.Context) error {
 	return (guard{t.execution}).attached(ctx)
 }
 
-// ForgetFiles deletes the texts of files that the bot keeps for the turn's conversation. The turn's next
-// save forgets that there were any.
-func (t *Turn) ForgetFiles(ctx context.Context) error {
-	if t.Conversation == nil || !t.Conversation.Has(fileTexts{}.StateName()) {
-		return nil
-	}
-	if err := t.engine.dropTexts(ctx, queueOf(actions.To(t.Activity)), t.Conversation); err != nil {
-		return err
-	}
-	t.Conversation.Remove(fileTexts{}.StateName())
-	return nil
-}
-
 // StateName names the value in the conversation's state.
 func (fileTexts) StateName() string { return "filetexts" }
-
-// dropTexts deletes the texts of files that a conversation's state knows of.
-func (e *Engine) dropTexts(ctx context.Context, queue state.Key, conversation *state.Scope) error {
-	for _, k := range state.Peek[fileTexts](conversation).Files {
-		if err := (keptFiles{e}).dropText(ctx, queue, k); err != nil {
-			return err
-		}
-	}
-	return nil
-}
 
 // dropText deletes the text of a file.
 func (e keptFiles) dropText(ctx context.Context, queue state.Key, k keptText) error {

@@ -25,15 +25,6 @@ var digits = regexp.MustCompile(`\d+`)
 // unfinished matches what may become a mark, or code, at the end of a text that grows.
 var unfinished = regexp.MustCompile("[ \t]*(?:\\[[\\^\\d,; \t]*|【[^】\n]{0,210}|`+)?$")
 
-// cites reports whether marks in what a model writes are marks of sources.
-func (t *Turn) cites() bool {
-	if len(t.Sources()) > 0 {
-		return true
-	}
-	_, searches := t.engine.cfg.Actions.Lookup(searchAction)
-	return searches
-}
-
 // cite numbers the marks of a text in the order of their first use, and returns the sources in that order. It
 // removes the marks of what the turn has not read, and those after twenty sources. It leaves code alone.
 func cite(text string, read []activity.Citation) (string, []activity.Citation) {
@@ -67,14 +58,6 @@ func cite(text string, read []activity.Citation) (string, []activity.Citation) {
 		}
 	}
 	return out.String() + text[end:], used
-}
-
-// citeDraft is cite for a text that grows, where marks are those of sources.
-func (t *Turn) citeDraft(text string) string {
-	if text == "" || !t.cites() {
-		return text
-	}
-	return citeBeginning(text, t.Sources())
 }
 
 // citeBeginning is cite for the beginning of a text. It holds back what the rest of the text decides about.

@@ -737,3 +737,100 @@ func (e *Engine) Aside(ctx context.Context, t *Turn, h Handler) (Answer, error) 
 		return e.cfg.OwnAnswer(late, late.Translate(explain(late, context.DeadlineExceeded))), ErrLateAnswer
 	}
 }
+
+// dropTexts deletes the texts of files that a conversation's state knows of.
+func (e *Engine) dropTexts(ctx context.Context, queue state.Key, conversation *state.Scope) error {
+	for _, k := range state.Peek[fileTexts](conversation).Files {
+		if err := (keptFiles{e}).dropText(ctx, queue, k); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Request saves the request and returns its id. From then on it is run, whatever happens to this process.
+// The call waits for approvals and answers of its person as any other. [Engine.Requested] says what came
+// of it.
+//
+// Errors, for errors.Is and errors.As: [actions.ErrUnknownRecipient] if the person has no conversation with
+// the bot; [*actions.EntityError]; [actions.ErrNoRequest] if there is no such action; those of
+// [Engine.Notify].
+func (e *Engine) Request(ctx context.Context, r actions.Request) (id string, err error) {
+	action, ok := e.cfg.Actions.Lookup(r.Action)
+	if !ok || r.Subject == "" {
+		return "", fmt.Errorf("request %s: %w", r.Action, actions.ErrNoRequest)
+	}
+	if _, err := action.Check(r.Entities); err != nil {
+		return "", fmt.Errorf("request %s: %w", r.Action, err)
+	}
+	raw, err := encode(r.Entities)
+	if err != nil {
+		return "", fmt.Errorf("request %s: %w", r.Action, err)
+	}
+	known, err := e.personOf(ctx, r)
+	if err != nil {
+		return "", fmt.Errorf("request %s: %w", r.Action, err)
+	}
+	n := actions.Notice{To: known.recipient(), Run: requestRun}
+	if r.Key != "" {
+		n.Key = "request\n" + hashOf(r.Subject, r.Key)
+	}
+	return e.notify(ctx, &post{Notice: n, request: &request{Subject: r.Subject, Person: r.Person, By: r.By, Action: action.Name, Entities: raw}})
+}
+
+// personOf finds the account of the request's person.
+func (e *Engine) personOf(ctx context.Context, r actions.Request) (directory, error) {
+	if r.Tenant == "" || r.Person == "" || !e.cfg.Requests {
+		return directory{}, actions.ErrUnknownRecipient
+	}
+	docs, err := e.cfg.Store.Load(ctx, directoryKey(r.Tenant, r.Person))
+	if err != nil {
+		return directory{}, err
+	}
+	known := *state.Peek[directory](docs[0])
+	if known.User == "" {
+		return directory{}, actions.ErrUnknownRecipient
+	}
+	return known, nil
+}
+
+// Requested says how far the request with that id is, of the person and the Subject of r. It is known for a
+// day after it is over. Errors: [actions.ErrNoRequest] and those of the store.
+func (e *Engine) Requested(ctx context.Context, r actions.Request, id string) (actions.Requested, error) {
+	none := actions.Requested{}
+	known, err := e.personOf(ctx, r)
+	if errors.Is(err, actions.ErrUnknownRecipient) {
+		return none, actions.ErrNoRequest
+	}
+	to := known.recipient()
+	person := keyOf(to)
+	if err == nil {
+		err = e.locate(ctx, &to)
+	}
+	if err != nil && !errors.Is(err, actions.ErrUnknownRecipient) {
+		return none, fmt.Errorf("request %s: %w", id, err)
+	}
+	if err == nil {
+		records, err := e.inbox.Records(ctx, queueOf(to)) // before what is kept: it is written before the record goes
+		if err != nil {
+			return none, fmt.Errorf("request %s: %w", id, err)
+		}
+		if rec, err := Decode(records[id]); err == nil && rec.Notice != nil && rec.Notice.Request != nil && rec.Notice.Request.Subject == r.Subject {
+			status := actions.RequestPending
+			if rec.Wait != nil && rec.Wait.For == forOperator {
+				status = actions.RequestUnknown
+			}
+			return actions.Requested{ID: id, Status: status}, nil
+		}
+	}
+	docs, err := e.cfg.Store.Load(ctx, requestsKey(person))
+	if err != nil {
+		return none, fmt.Errorf("request %s: %w", id, err)
+	}
+	for _, kept := range state.Peek[keptRequests](docs[0]).List {
+		if kept.ID == id && kept.Subject == r.Subject && time.Since(kept.At) < requestKept {
+			return kept.Requested, nil
+		}
+	}
+	return none, actions.ErrNoRequest
+}

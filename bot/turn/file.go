@@ -64,15 +64,6 @@ func filesOf(e *Engine, a *activity.Activity) (files []actions.File) {
 	return files
 }
 
-// team is [actions.Turn.Team].
-func (t *Turn) team(ctx context.Context) (connector.Team, error) {
-	id := t.Activity.TeamID()
-	if id == "" {
-		return connector.Team{}, errors.New("the turn is in no team")
-	}
-	return t.engine.cfg.Channel.Team(ctx, t.Activity.Reference(), id)
-}
-
 // fetch downloads a file that a person sent, of at most so many bytes; 0: as the channel likes.
 func (e keptFiles) fetch(ctx context.Context, at activity.Attachment, most int64) ([]byte, error) {
 	content, _, err := e.cfg.Channel.Download(ctx, at, most)

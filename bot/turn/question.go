@@ -19,7 +19,6 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
-	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
@@ -75,122 +74,6 @@ func (q *question) answer() *actions.Answer {
 		return nil
 	}
 	return &actions.Answer{Values: q.Answer.Values, Declined: q.Answer.Declined, Unanswered: q.Answer.Unanswered, State: q.State}
-}
-
-// mayAsk reports whether the i-th of the next calls may ask the person something.
-func (x *execution) mayAsk(i int) bool {
-	if q := x.rec.Run.Question; i == 0 && q != nil && q.Asked >= maxQuestions {
-		return false
-	}
-	return x.Activity.From.ID != "" && x.ShowsCards() && (x.rec.Notice == nil || x.rec.Notice.Request != nil)
-}
-
-// key is the [actions.Attempt.Key] of the i-th of the next calls. A call that has asked keeps its key.
-func (x *execution) key(i int) string {
-	run := x.rec.Run
-	if i < len(run.Asking) {
-		return run.Asking[i]
-	}
-	return attemptKey(x.ID, run.Steps+i)
-}
-
-// deferAsking puts the calls that asked behind those that did not: calls that run together may run in any
-// order. It returns how many there are.
-func (x *execution) deferAsking(calls []call) (asking int) {
-	asks := func(c *call) bool {
-		form, _ := c.result.Asks()
-		return form != nil && c.err == nil && c.stop == nil
-	}
-	for i := range calls {
-		if asks(&calls[i]) {
-			asking++
-		}
-	}
-	if asking == 0 || asking == len(calls) {
-		return asking
-	}
-	p := x.rec.Run.Progress
-	commands, sorted, first, last := slices.Clone(p.Plan.Commands), slices.Clone(calls), 0, len(calls)-asking
-	for i := range calls {
-		to := &first
-		if asks(&calls[i]) {
-			to = &last
-		}
-		commands[p.Next+*to], sorted[*to] = p.Plan.Commands[p.Next+i], calls[i]
-		*to++
-	}
-	p.Plan.Commands = commands
-	copy(calls, sorted)
-	return asking
-}
-
-// noteAsking notes the questions of these calls, which come next in the plan. The first is asked next;
-// the others are made again after it.
-func (x *execution) noteAsking(calls []call) {
-	run, asked := x.rec.Run, 1
-	if run.Question != nil {
-		asked += run.Question.Asked
-	}
-	run.Asking = nil
-	for i := range calls {
-		run.Asking = append(run.Asking, calls[i].key)
-	}
-	form, state := calls[0].result.Asks()
-	run.Question = &question{Action: calls[0].action.Name, Form: *form, State: state, Asked: asked}
-}
-
-// askPerson asks the question of the next call. Once the card is sent, the record waits. If nobody can
-// be asked, the call gets a declined answer at once.
-func (x *execution) askPerson(ctx context.Context) error {
-	run := x.rec.Run
-	q, log := run.Question, zerolog.Ctx(ctx)
-	waiting, err := x.waitsOf(ctx, queueOf(actions.To(x.Activity)), "", forAnswer)
-	if err != nil {
-		return err
-	}
-	run.Asked++
-	q.ID = x.ID
-	if run.Asked > 1 {
-		q.ID += strconv.Itoa(run.Asked)
-	}
-	q.Expires = time.Now().Add(cmp.Or(q.Form.Within, answerWithin)).UTC().Truncate(time.Second)
-	m := signingIn{x}.privately("")
-	m.Summary, m.TextFormat = x.Translate("I have a question."), ""
-	m.Attachments = []activity.Attachment{q.askingCard(x.Turn).Attachment()}
-	switch raw, err := m.Encode(); {
-	case err != nil || len(raw) > maxQuestion:
-		log.Warn().Str("action", q.Action).Msg("a question is too long to be shown, so nobody was asked")
-	case len(waiting) >= maxPending:
-		log.Warn().Str("action", q.Action).Msg("too many questions wait in this conversation, so nobody was asked")
-	default:
-		run.Question, x.rec.Wait = nil, q.wait()
-		x.remember()
-		log.Info().Str("question", q.ID).Str("action", q.Action).Msg("waits for an answer")
-		return x.put([]*activity.Activity{m})
-	}
-	q.Answer, x.saveDue = &reply{Declined: true, Unanswered: true}, true
-	return nil
-}
-
-// answered goes on with the answer. Without one, the question has expired.
-func (x *execution) answered(ctx context.Context, q *question) {
-	x.resumed, x.progressed, x.rec.Phase = true, true, running
-	if q.Answer == nil {
-		q.Answer = &reply{Declined: true, Unanswered: true}
-	}
-	list := state.Of[approvals](x.Conversation)
-	list.Decided = newest(append(list.Decided, decided{q.ID, x.Activity.From.ID, q.inWords(x.Turn)}), maxDecided)
-	x.replaceNote(q.note(), "")
-	x.rec.Run.Question = q
-	if q.CardID == "" || x.repliesInResponse() {
-		return
-	}
-	m := signingIn{x}.privately("")
-	m.ReplyToID, m.TextFormat = "", ""
-	m.Attachments = []activity.Attachment{q.answeredCard(x.Turn).Attachment()}
-	if err := x.engine.cfg.Channel.Update(ctx, x.Activity.Reference(), q.CardID, m); err != nil { // harmless
-		zerolog.Ctx(ctx).Info().Str("error", cause(err)).Msg("the card of a question was not updated")
-	}
 }
 
 const (

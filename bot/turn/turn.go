@@ -1219,3 +1219,74 @@ func (t *Turn) NotifyMeeting(ctx context.Context, n connector.MeetingNotificatio
 	}
 	return t.engine.cfg.Channel.NotifyMeeting(ctx, t.Activity.Reference(), id, n)
 }
+
+// until tries again, for a while, as long as the record that the turn looks for may be about to wait.
+func (t *Turn) until(ctx context.Context, try func(context.Context) error) error {
+	until := time.Now().Add(decideWithin)
+	err := try(ctx)
+	for errors.Is(err, errNotYet) && time.Now().Before(until) {
+		wait(ctx, 100*time.Millisecond, nil)
+		err = try(ctx)
+	}
+	return err
+}
+
+// past says what became of an approval or a question that nobody waits for; unknown, if that is not known.
+func (t *Turn) past(ctx context.Context, queue state.Key, id string, running bool, unknown texts.Text) error {
+	scopes, err := t.engine.cfg.Store.Load(ctx, queue)
+	if err != nil {
+		return err
+	}
+	t.Activity.Locale = cmp.Or(t.Activity.Locale, state.Of[reference](scopes[0]).Locale)
+	list := state.Of[approvals](scopes[0]).Decided
+	if at := slices.IndexFunc(list, func(d decided) bool { return d.ID == id }); at >= 0 {
+		count(t.engine.meter.duplicates, "click")
+		return &refusal{list[at].Said}
+	}
+	if running {
+		return errNotYet
+	}
+	return &refusal{t.Translate(unknown)}
+}
+
+// ForgetFiles deletes the texts of files that the bot keeps for the turn's conversation. The turn's next
+// save forgets that there were any.
+func (t *Turn) ForgetFiles(ctx context.Context) error {
+	if t.Conversation == nil || !t.Conversation.Has(fileTexts{}.StateName()) {
+		return nil
+	}
+	if err := t.engine.dropTexts(ctx, queueOf(actions.To(t.Activity)), t.Conversation); err != nil {
+		return err
+	}
+	t.Conversation.Remove(fileTexts{}.StateName())
+	return nil
+}
+
+// cites reports whether marks in what a model writes are marks of sources.
+func (t *Turn) cites() bool {
+	if len(t.Sources()) > 0 {
+		return true
+	}
+	_, searches := t.engine.cfg.Actions.Lookup(searchAction)
+	return searches
+}
+
+// citeDraft is cite for a text that grows, where marks are those of sources.
+func (t *Turn) citeDraft(text string) string {
+	if text == "" || !t.cites() {
+		return text
+	}
+	return citeBeginning(text, t.Sources())
+}
+
+// team is [actions.Turn.Team].
+func (t *Turn) team(ctx context.Context) (connector.Team, error) {
+	id := t.Activity.TeamID()
+	if id == "" {
+		return connector.Team{}, errors.New("the turn is in no team")
+	}
+	return t.engine.cfg.Channel.Team(ctx, t.Activity.Reference(), id)
+}
+
+// Dropped tells the watcher that no turn runs for the activity, and why.
+func (t *Turn) Dropped(why string) { watch{t}.received()("", why) }

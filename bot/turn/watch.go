@@ -219,6 +219,3 @@ func (w watch) state() State {
 	add("temp", w.Temp)
 	return all
 }
-
-// Dropped tells the watcher that no turn runs for the activity, and why.
-func (t *Turn) Dropped(why string) { watch{t}.received()("", why) }

@@ -968,3 +968,54 @@ func (a *answer) say(f map[string]any) (Command, *Fault) {
 	}
 	return c, nil
 }
+
+// acted returns a monologue as the plan that it stands for, and any other value as it is.
+func (a *answer) acted(value any) any {
+	if list, ok := value.([]any); ok && len(list) == 1 {
+		return []any{a.acted(list[0])}
+	}
+	object, ok := value.(map[string]any)
+	f, fault := fieldsOf(object)
+	_, thinks := f["thoughts"]
+	if _, flat := f["thought"]; flat {
+		thinks = true
+	}
+	action, isObject := f["action"].(map[string]any)
+	if a.reader.unclosed && !isObject {
+		return value // what follows the name of the action may be missing
+	}
+	if !ok || fault != nil || f["type"] != nil || f[commandKeys[0]] != nil || !thinks && !isObject {
+		return value
+	}
+	if inner, fault := fieldsOf(action); isObject && fault == nil {
+		f = inner
+	} else if isObject {
+		return map[string]any{commandKeys[0]: []any{action}} // which is refused
+	}
+	name, _ := firstOf(f, "name", "action").(string)
+	if name = strings.TrimSpace(name); name == "" {
+		a.idle = true
+		return value
+	}
+	if !isObject {
+		a.done.add("shape")
+	}
+	thoughts, err := json.Marshal(object["thoughts"])
+	if a.thoughts = string(thoughts); err != nil || object["thoughts"] == nil || len(thoughts) > maxThoughts {
+		a.thoughts = "{}"
+	}
+	command := map[string]any{"type": Do, "action": name}
+	for _, key := range []string{"parameters", "entities", "arguments"} {
+		if f[key] != nil {
+			command[key] = f[key]
+		}
+	}
+	if strings.EqualFold(name, Say) {
+		said, _ := firstOf(f, "parameters", "entities", "arguments").(map[string]any)
+		if said, _ = fieldsOf(said); said == nil {
+			said = f
+		}
+		command = map[string]any{"type": Say, "response": firstOf(said, "text", "response", "message", "content")}
+	}
+	return map[string]any{commandKeys[0]: []any{command}}
+}
