@@ -610,7 +610,7 @@ func (p *program) withPage(addr net.Addr) (http.Handler, error) {
 		}
 		addr = outer
 	}
-	shown, err := p.page.Handler(addr)
+	shown, err := p.page.Handler(addr, page.Parts{Bot: p.bot})
 	if err != nil {
 		return nil, err
 	}

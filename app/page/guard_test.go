@@ -18,11 +18,11 @@ func TestGuard(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
-	h, err := p.Handler(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 3978})
+	h, err := p.Handler(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 3978}, page.Parts{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := p.Handler(&net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 3978}); err == nil {
+	if _, err := p.Handler(&net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 3978}, page.Parts{}); err == nil {
 		t.Error("the page is served to the network")
 	}
 	const own = "127.0.0.1:3978"

@@ -27,6 +27,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/app/turnlog"
+	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/prompts"
 )
 
@@ -40,10 +41,17 @@ type Config struct {
 	Log  zerolog.Logger
 }
 
+// Parts are what the views read and what they act on.
+type Parts struct {
+	Bot *bot.Bot
+}
+
 // Page is the page and what it shows. It is safe for concurrent use. Close ends it.
 type Page struct {
 	cfg    Config
+	of     Parts
 	secret string // in the path of the page's connector
+	token  string // that forms which do more than chat must send
 	turns  *turnlog.Log
 	hub    *hub
 	chat   *chat
@@ -69,7 +77,7 @@ func New(cfg Config) (*Page, error) {
 	if cfg.Name == "" {
 		return nil, errors.New("page: no Name")
 	}
-	p := &Page{cfg: cfg, secret: rand.Text(), hub: newHub()}
+	p := &Page{cfg: cfg, secret: rand.Text(), token: rand.Text(), hub: newHub()}
 	p.tabs = []tabOf{{"Chat", "/dev/"}, {"Turns", "/dev/turns"}, {"Help", "/dev/help"}}
 	hash := sha256.New()
 	err := fs.WalkDir(assetFiles, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -90,7 +98,7 @@ func New(cfg Config) (*Page, error) {
 	}
 	p.chat = newChat(cfg.Name, func(room string) { p.hub.tell(event{Room: room}) })
 	p.turns = turnlog.New(turnlog.Config{
-		Secrets: append([]string{p.secret}, cfg.Secrets...),
+		Secrets: append([]string{p.secret, p.token}, cfg.Secrets...),
 		Changed: func(h turnlog.Head) {
 			p.hub.tell(event{Turn: h.ID})
 		},
@@ -112,12 +120,13 @@ func (p *Page) Close() {
 }
 
 // Handler returns what serves the page on that address, which must be a loopback address: / and all
-// below /dev/. The bot's webhook is /api/messages at the same address.
-func (p *Page) Handler(addr net.Addr) (http.Handler, error) {
+// below /dev/. The bot's webhook is /api/messages at the same address. Call it once.
+func (p *Page) Handler(addr net.Addr, of Parts) (http.Handler, error) {
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok || !tcp.IP.IsLoopback() {
 		return nil, fmt.Errorf("page: %s is no loopback address", addr)
 	}
+	p.of = of
 	p.chat.connect("http://"+addr.String()+"/api/messages", "http://"+addr.String()+connectorPath+p.secret+"/")
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/dev/", http.StatusSeeOther) })
@@ -214,6 +223,7 @@ func writeJSON(w http.ResponseWriter, v any) {
 func (p *Page) functions() template.FuncMap {
 	return template.FuncMap{
 		"asset":    func(name string) string { return "/dev/assets/" + p.assets + "/" + name },
+		"token":    func() string { return p.token },
 		"markdown": toHTML,
 		"marked":   marked,
 		"pretty":   pretty,
