@@ -1,8 +1,6 @@
 package page
 
 import (
-	"cmp"
-	"crypto/subtle"
 	"mime"
 	"net/http"
 	"slices"
@@ -66,19 +64,6 @@ func sameSite(r *http.Request) bool {
 		return true
 	}
 	return r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Method == http.MethodGet
-}
-
-// acts serves what does more than chat, such as running an action. The request needs the page's token,
-// which forms send as "token" and scripts as X-Planbot-Token: it stops those who cannot read the page.
-func (p *Page) acts(h http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		got := cmp.Or(r.Header.Get("X-Planbot-Token"), r.PostFormValue("token"))
-		if subtle.ConstantTimeCompare([]byte(got), []byte(p.token)) != 1 {
-			p.fail(w, http.StatusForbidden, "This needs the page's token: load the page again, then send the form again.")
-			return
-		}
-		h(w, r)
-	}
 }
 
 // isJSON reports whether the body says that it is JSON, which no form of another site can.

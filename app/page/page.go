@@ -7,8 +7,10 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
+	"crypto/subtle"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -191,6 +193,19 @@ func (p *Page) part(w http.ResponseWriter, name string, data any) {
 
 func (p *Page) fail(w http.ResponseWriter, status int, why string) {
 	p.write(w, status, "fault", view{Title: http.StatusText(status), Bot: p.cfg.Name, Tabs: p.tabs, Data: why})
+}
+
+// acts serves what does more than chat, such as running an action. The request needs the page's token,
+// which forms send as "token" and scripts as X-Planbot-Token: it stops those who cannot read the page.
+func (p *Page) acts(h http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		got := cmp.Or(r.Header.Get("X-Planbot-Token"), r.PostFormValue("token"))
+		if subtle.ConstantTimeCompare([]byte(got), []byte(p.token)) != 1 {
+			p.fail(w, http.StatusForbidden, "This needs the page's token: load the page again, then send the form again.")
+			return
+		}
+		h(w, r)
+	}
 }
 
 // write renders all of a template before it writes any of it.
