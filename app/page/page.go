@@ -269,7 +269,7 @@ func (p *Page) functions() template.FuncMap {
 func (p *Page) turnRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /dev/turns", p.turnList)
 	mux.HandleFunc("GET /dev/turns.json", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, map[string]any{"version": turnlog.Version, "turns": p.turns.Turns()})
+		writeJSON(w, map[string]any{"version": turnlog.Version, "turns": p.turns.Turns(), "tooFast": p.turns.TooFast()})
 	})
 	mux.HandleFunc("GET /dev/turns/{id}", func(w http.ResponseWriter, r *http.Request) {
 		id, asJSON := strings.CutSuffix(r.PathValue("id"), ".json")
@@ -294,7 +294,7 @@ func (p *Page) turnList(w http.ResponseWriter, r *http.Request) {
 		about := strings.ToLower(strings.Join([]string{h.ID, h.Person, h.Text, h.Outcome, strings.Join(h.Actions, " ")}, " "))
 		return !strings.Contains(about, want) || outcome != "" && h.Outcome != outcome
 	})
-	p.show(w, "turns-page", "Turns", map[string]any{"Turns": all, "Query": r.URL.Query().Get("q"), "Outcome": outcome, "Outcomes": []string{
+	p.show(w, "turns-page", "Turns", map[string]any{"Turns": all, "TooFast": p.turns.TooFast(), "Query": r.URL.Query().Get("q"), "Outcome": outcome, "Outcomes": []string{
 		turnlog.Running, turnlog.OK, turnlog.Failed, turnlog.Parked, turnlog.Waiting, turnlog.Ignored, turnlog.Duplicate,
 	}})
 }

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/time/rate"
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn"
@@ -38,6 +39,9 @@ type Config struct {
 	// MaxTurnBytes limits one turn, MaxTextBytes one text. What is longer is cut, with its length and
 	// its hash in its place. 0: 2 MiB, 256 KiB.
 	MaxTurnBytes, MaxTextBytes int
+	// MaxPerSecond is how many turns a second are kept, after a burst of three times as many. The
+	// others are only counted: a bot under load must not notice that it is watched. 0: 10.
+	MaxPerSecond int
 	// Changed is told of each turn that changed. It must not block. nil: nobody is.
 	Changed func(Head)
 }
@@ -56,19 +60,27 @@ type Log struct {
 	turns map[string]*Record
 	order []string // ids, oldest first
 	size  int
+	rate  *rate.Limiter
+	// skipped are the turns that came too fast and are not over yet, tooFast is how many there were.
+	skipped map[string]bool
+	tooFast int
 
 	clean   map[string]string // texts that come again, such as prompts, without secrets
 	version int               // of the scrubber when clean was made
 }
 
-// waiting is how many events may wait to be recorded.
-const waitingEvents = 1024
+const (
+	waitingEvents = 1024   // how many events may wait to be recorded
+	maxSkipped    = 10_000 // how many turns under way may be skipped
+)
 
 // New starts a log.
 func New(cfg Config) *Log {
 	cfg.MaxTurns, cfg.MaxBytes = cmp.Or(cfg.MaxTurns, 200), cmp.Or(cfg.MaxBytes, 64<<20)
 	cfg.MaxTurnBytes, cfg.MaxTextBytes = cmp.Or(cfg.MaxTurnBytes, 2<<20), cmp.Or(cfg.MaxTextBytes, 256<<10)
+	cfg.MaxPerSecond = cmp.Or(cfg.MaxPerSecond, 10)
 	l := &Log{cfg: cfg, scrub: scrub.NewForSecrets(cfg.Secrets...), events: make(chan any, waitingEvents), turns: map[string]*Record{}, clean: map[string]string{}}
+	l.rate, l.skipped = rate.NewLimiter(rate.Limit(cfg.MaxPerSecond), 3*cfg.MaxPerSecond), map[string]bool{}
 	ctx, stop := context.WithCancel(context.Background()) // ends with Close
 	l.stop = stop
 	l.ended.Go(func() {
@@ -99,6 +111,13 @@ func (l *Log) Turns() []Head {
 		all = append(all, l.turns[id].Head)
 	}
 	return all
+}
+
+// TooFast returns how many turns are not here because they came too fast.
+func (l *Log) TooFast() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.tooFast
 }
 
 // Turn returns the record of a turn as it is now. Do not change what it refers to.
@@ -288,13 +307,35 @@ func (l *Log) find(id string) *Record {
 func (l *Log) turnEvent(e turn.Event) *Record {
 	r := l.find(e.Turn)
 	if r == nil && (e.Received != nil || e.Began != nil) {
+		if l.skip(e.Turn) {
+			return nil
+		}
 		r = &Record{Version: Version, Head: Head{ID: e.Turn, Outcome: Running, At: e.At, Actions: []string{}}}
 		l.turns[e.Turn], l.order = r, append(l.order, e.Turn)
+	}
+	if e.Ended != nil {
+		delete(l.skipped, e.Turn)
 	}
 	if r != nil {
 		builder{l, r}.turn(e)
 	}
 	return r
+}
+
+// skip reports whether a turn that is new here came too fast.
+func (l *Log) skip(id string) bool {
+	if l.skipped[id] {
+		return true
+	}
+	if l.rate.Allow() {
+		return false
+	}
+	if len(l.skipped) >= maxSkipped {
+		clear(l.skipped) // the rest of some may then be kept
+	}
+	l.skipped[id] = true
+	l.tooFast++
+	return true
 }
 
 // evict drops the oldest turns beyond the limits. now is the one that grew.

@@ -36,9 +36,9 @@ func form(expression string, signs ...string) secretForm {
 	return secretForm{find: lazy.Regexp(expression), signs: signs}
 }
 
-// valueForm is the form of a value behind the name of a secret.
+// valueForm is the form of a value behind the name of a secret. It has no signs: those are valueSigns.
 func valueForm(expression string) secretForm {
-	f := form(expression, "key", "secret", "pass", "kennwort", "contraseña", "senha", "pwd", "token", "sig", "密", "口令", "パスワード")
+	f := form(expression)
 	f.learn = true
 	return f
 }
@@ -59,6 +59,11 @@ var secrets = []secretForm{
 	form(`(`+begin+`)([\w~.-]{3}\dQ~[\w~.-]{20,})`, "q~"),
 	form(`((?i)`+begin+`(?:hooks\.slack\.com/\w+|[\w.-]*webhook\.office\.com/webhookb2)/)([^\s"'<>\\]+)`, "hooks.slack", "webhook.office"),
 	form(`(`+begin+`[A-Za-z][A-Za-z0-9+.-]*://)([^/\s:@"'<>]*:[^/\s@"'<>]+)@`, "://"),
+}
+
+// values are the forms of values behind the names of secrets. Each text with one has one of valueSigns,
+// in lower case.
+var values = []secretForm{
 	valueForm(`(?i)(` + begin + named + `\\?["']?\s*=\s*)(` + quoted + `|\\?["']?` + inQuery + `)`),
 	valueForm(`(?i)(` + begin + named + `\\?["']?\s*[:：]\*{0,2}\s*)(` + quoted + `|\\?["']?` + bare + `)`),
 	valueForm(`(?i)(` + inHan + `\s*[:：=是为為は]\s*)(` + quoted + `|[!-~]{3,})`),
@@ -66,6 +71,8 @@ var secrets = []secretForm{
 		begin + `pass\s*[:=]\s*)(` + quoted + `|` + bare + `)`)),
 	valueForm(`(?i)((?:^|\s)--?` + named + `\s+)(` + quoted + `|` + bare + `)`),
 }
+
+var valueSigns = []string{"key", "secret", "pass", "kennwort", "contraseña", "senha", "pwd", "token", "sig", "密", "口令", "パスワード"}
 
 var (
 	mail = lazy.Regexp(`((?:\\(?:[bfnrt"/\\]|u[0-9A-Fa-f]{4}))?)([\w\p{Latin}.+-]+@[\w\p{Latin}-]+(?:\.[\w\p{Latin}-]+)+)`)
