@@ -50,10 +50,6 @@ const (
 	tooLate  texts.Text = "This was not decided in time. Nothing was done."
 )
 
-// errNotYet says that no record waits for the decision, but a turn is running that may be about to
-// ask.
-var errNotYet = errors.New("the approval is not waiting yet")
-
 // errChanged ends an approved turn if the bot has changed meanwhile and would do something else
 // than the person saw.
 var errChanged = errors.New("the approved call is not the one that would be made now")
@@ -404,68 +400,29 @@ func saidDecision(text string) (d decision, ok bool) {
 	return d, d.Verb != ""
 }
 
-// decider is a turn that brings a decision. It puts the decision into the record that waits for it,
-// and that record back into its queue, in one step. So the click is answered at once and the
-// decision is not lost. A person who may not decide, or is late, changes nothing.
+// decider is a turn that brings a decision.
 type decider struct {
 	*Turn
 	decision
 }
 
 func (t *decider) decide(ctx context.Context) error {
-	err := t.until(ctx, t.try)
-	if errors.Is(err, errNotYet) {
-		err = t.refuse(noLonger)
-	}
-	refused, ok := errors.AsType[*refusal](err)
-	switch {
-	case !ok:
-		return err
-	case t.Activity.Type != activity.Invoke:
-		return t.Tell(ctx, refused.reason)
-	}
-	t.Answer(t.engine.cfg.Clicked(nil, refused.reason)) // only the person who clicked reads it
-	return nil
+	return t.bring(ctx, t.Approval, noLonger, t, t.Tell)
 }
 
 func (t *decider) refuse(sentence texts.Text) error { return &refusal{t.Translate(sentence)} }
 
-// try is one attempt. It returns a refusal if the decision does not count.
-func (t *decider) try(ctx context.Context) error {
-	e, queue := t.engine, queueOf(actions.To(t.Activity))
-	id := t.Approval[:min(len(t.Approval), idLen)]
-	running, err := e.inbox.Queued(ctx, queue) // ask before Find: the record may begin to wait in between
-	if err != nil {
-		return err
-	}
-	w, err := e.inbox.Find(ctx, queue, id)
-	if errors.Is(err, inbox.ErrNoRecord) {
-		return t.past(ctx, queue, t.Approval, running > 0, noLonger)
-	}
-	if err != nil {
-		return err
-	}
-	rec, err := Decode(w.Record)
-	if err != nil {
-		return err
-	}
-	asked, err := rec.Read()
-	if err != nil {
-		return err
-	}
-	if rec.Wait.For != forApproval || rec.Wait.Approval.ID != t.Approval {
-		return t.past(ctx, queue, t.Approval, false, noLonger)
-	}
-	a := rec.Wait.Approval
-	t.Activity.Locale = cmp.Or(t.Activity.Locale, asked.Locale)
-	now, by := time.Now(), t.Activity.From
+func (t *decider) take(_ context.Context, rec *Record, asked *activity.Activity) (bool, error) {
+	a, by, now := rec.Wait.Approval, t.Activity.From, time.Now()
 	switch {
+	case rec.Wait.For != forApproval || a.ID != t.Approval:
+		return false, nil
 	case t.Hash != "" && t.Hash != a.Hash:
-		return t.refuse("This card is for a different call. Nothing was done.")
+		return true, t.refuse("This card is for a different call. Nothing was done.")
 	case now.After(a.Expires):
-		return t.refuse(tooLate)
+		return true, t.refuse(tooLate)
 	case !a.mayDecide(by, asked.From):
-		return t.refuse("You can't decide this. Nothing was done.")
+		return true, t.refuse("You can't decide this. Nothing was done.")
 	}
 	a.Decision = &Decision{
 		Approved: t.approves(), Always: t.Verb == verbAlways && a.Standing,
@@ -474,37 +431,20 @@ func (t *decider) try(ctx context.Context) error {
 	if a.CardID == "" && (t.Activity.Type == activity.Invoke || t.IsSubmit()) {
 		a.CardID = t.Activity.ReplyToID
 	}
-	rec.Caller = t.rec.Caller // the click just proved its address
-	rec.Caller.ServiceURL = t.Activity.ServiceURL
-	rec.Awaited, rec.Answer = false, nil
 	outcome := a.Decision.word()
 	if a.Decision.Always {
 		outcome += "-always"
 	}
-	audit{t.Turn}.approval(&rec, a, outcome)
-	answer := Answer{}
-	if t.repliesInResponse() {
-		rec.Awaited, rec.Answer, answer.Follows = true, &Answer{Activities: t.rec.Answer.Activities}, rec.ID
-	}
-	raw, err := rec.Encode()
-	if err == nil {
-		err = e.inbox.Wake(ctx, w, raw)
-	}
-	if errors.Is(err, inbox.ErrNoRecord) {
-		return errNotYet
-	}
-	if err != nil {
-		return err
-	}
-	count(e.meter.approvals, a.Decision.word())
+	audit{t.Turn}.approval(rec, a, outcome)
+	return true, nil
+}
+
+func (t *decider) taken(ctx context.Context, rec *Record, asked *activity.Activity) activity.Card {
+	a := rec.Wait.Approval
+	count(t.engine.meter.approvals, a.Decision.word())
 	zerolog.Ctx(ctx).Info().Str("approval", a.ID).Str("of_turn", rec.ID).Str("action", a.Action).
-		Str("by", by.ID).Bool("approved", a.Decision.Approved).Msg("approval decided")
-	if t.Activity.Type == activity.Invoke {
-		card := a.decidedCard(t.Turn, asked.From)
-		answer = e.cfg.Clicked(&card, "")
-	}
-	t.Answer(answer)
-	return nil
+		Str("by", t.Activity.From.ID).Bool("approved", a.Decision.Approved).Msg("approval decided")
+	return a.decidedCard(t.Turn, asked.From)
 }
 
 // mayDecide reports whether that person may decide.

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -19,7 +18,6 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
-	"github.com/planbot-go/planbot/state/inbox"
 )
 
 // An action may ask the person something, see [actions.Ask]. The bot sends a card, and the record waits
@@ -137,91 +135,33 @@ type answerer struct {
 	answering
 }
 
-// answer is the handler of such a turn. Whoever may not answer, is late, or wrote what does not fit,
-// reads so, and the question stays.
 func (t *answerer) answer(ctx context.Context) error {
-	err := t.until(ctx, t.try)
-	if errors.Is(err, errNotYet) {
-		err = &refusal{t.Translate(noAnswer)}
-	}
-	refused, ok := errors.AsType[*refusal](err)
-	switch {
-	case !ok:
-		return err
-	case t.Activity.Type != activity.Invoke:
-		return t.TellAlone(ctx, refused.reason)
-	}
-	t.Answer(t.engine.cfg.Clicked(nil, refused.reason)) // only the person who clicked reads it
-	return nil
+	return t.bring(ctx, t.Question, noAnswer, t, t.TellAlone)
 }
 
-// try is one attempt. It returns a refusal if the answer does not count.
-func (t *answerer) try(ctx context.Context) error {
-	e, queue := t.engine, queueOf(actions.To(t.Activity))
-	id := t.Question[:min(len(t.Question), idLen)]
-	running, err := e.inbox.Queued(ctx, queue) // ask before Find: the record may begin to wait in between
-	if err != nil {
-		return err
-	}
-	w, err := e.inbox.Find(ctx, queue, id)
-	if errors.Is(err, inbox.ErrNoRecord) {
-		return t.past(ctx, queue, t.Question, running > 0, noAnswer)
-	}
-	if err != nil {
-		return err
-	}
-	rec, err := Decode(w.Record)
-	if err != nil {
-		return err
-	}
-	asked, err := rec.Read()
-	if err != nil {
-		return err
-	}
-	if rec.Wait.For != forAnswer || rec.Wait.Question == nil || rec.Wait.Question.ID != t.Question {
-		return t.past(ctx, queue, t.Question, false, noAnswer)
-	}
-	q := rec.Wait.Question
-	t.Activity.Locale = cmp.Or(t.Activity.Locale, asked.Locale)
-	now, by := time.Now(), t.Activity.From
+func (t *answerer) take(ctx context.Context, rec *Record, asked *activity.Activity) (ours bool, err error) {
+	q, by, now := rec.Wait.Question, t.Activity.From, time.Now()
 	switch {
+	case rec.Wait.For != forAnswer || q == nil || q.ID != t.Question:
+		return false, nil
 	case by.ID == "" || by.ID != asked.From.ID:
 		zerolog.Ctx(ctx).Warn().Str("audit", "question").Str("user", by.ID).Msg("somebody else answered a question, ignored")
-		return &refusal{t.Translate("This question is for somebody else.")}
+		return true, &refusal{t.Translate("This question is for somebody else.")}
 	case now.After(q.Expires):
-		return &refusal{t.Translate(lateAnswer)}
+		return true, &refusal{t.Translate(lateAnswer)}
 	}
 	q.Answer = &reply{Declined: t.Verb == verbDecline, At: now.UTC().Truncate(time.Second), Click: t.Activity.ID}
-	if !q.Answer.Declined {
-		if q.Answer.Values, err = t.values(q); err != nil {
-			return err
-		}
-	}
 	q.CardID = t.Activity.ReplyToID
-	rec.Caller = t.rec.Caller // the click just proved its address
-	rec.Caller.ServiceURL = t.Activity.ServiceURL
-	rec.Awaited, rec.Answer = false, nil
-	answer := Answer{}
-	if t.repliesInResponse() {
-		rec.Awaited, rec.Answer, answer.Follows = true, &Answer{Activities: t.rec.Answer.Activities}, rec.ID
+	if !q.Answer.Declined {
+		q.Answer.Values, err = t.values(q)
 	}
-	raw, err := rec.Encode()
-	if err == nil {
-		err = e.inbox.Wake(ctx, w, raw)
-	}
-	if errors.Is(err, inbox.ErrNoRecord) {
-		return errNotYet
-	}
-	if err != nil {
-		return err
-	}
+	return true, err
+}
+
+func (t *answerer) taken(ctx context.Context, rec *Record, _ *activity.Activity) activity.Card {
+	q := rec.Wait.Question
 	zerolog.Ctx(ctx).Info().Str("question", q.ID).Str("of_turn", rec.ID).Str("action", q.Action).Bool("declined", q.Answer.Declined).Msg("question answered")
-	if t.Activity.Type == activity.Invoke {
-		card := q.answeredCard(t.Turn)
-		answer = e.cfg.Clicked(&card, "")
-	}
-	t.Answer(answer)
-	return nil
+	return q.answeredCard(t.Turn)
 }
 
 // values reads the inputs of the card. A refusal says which one does not fit its field.

@@ -1220,15 +1220,94 @@ func (t *Turn) NotifyMeeting(ctx context.Context, n connector.MeetingNotificatio
 	return t.engine.cfg.Channel.NotifyMeeting(ctx, t.Activity.Reference(), id, n)
 }
 
-// until tries again, for a while, as long as the record that the turn looks for may be about to wait.
-func (t *Turn) until(ctx context.Context, try func(context.Context) error) error {
+// click is what a person brings to a record that waits for it: a decision, or an answer.
+type click interface {
+	// take puts it into the record. It returns false if the record waits for something else, and a refusal
+	// if it does not count.
+	take(ctx context.Context, rec *Record, asked *activity.Activity) (ours bool, err error)
+	// taken returns the card that shows what became of it. The record is back in its queue.
+	taken(ctx context.Context, rec *Record, asked *activity.Activity) activity.Card
+}
+
+// errNotYet says that no record waits for a click, but a turn is running that may be about to ask.
+var errNotYet = errors.New("nothing is waiting yet")
+
+// bring puts a click into the record that waits for it, and that record back into its queue, in one
+// step: so the click is answered at once, and what it brought is not lost. id is that of what waits. A
+// click that does not count changes nothing, and the person reads why: gone if nothing waits for it.
+// Those who did not click a card are told by tell.
+func (t *Turn) bring(ctx context.Context, id string, gone texts.Text, c click, tell func(context.Context, string) error) error {
 	until := time.Now().Add(decideWithin)
-	err := try(ctx)
+	err := t.bringOnce(ctx, id, gone, c)
 	for errors.Is(err, errNotYet) && time.Now().Before(until) {
 		wait(ctx, 100*time.Millisecond, nil)
-		err = try(ctx)
+		err = t.bringOnce(ctx, id, gone, c)
 	}
-	return err
+	if errors.Is(err, errNotYet) {
+		err = &refusal{t.Translate(gone)}
+	}
+	refused, ok := errors.AsType[*refusal](err)
+	switch {
+	case !ok:
+		return err
+	case t.Activity.Type != activity.Invoke:
+		return tell(ctx, refused.reason)
+	}
+	t.Answer(t.engine.cfg.Clicked(nil, refused.reason)) // only the person who clicked reads it
+	return nil
+}
+
+func (t *Turn) bringOnce(ctx context.Context, id string, gone texts.Text, c click) error {
+	e, queue := t.engine, queueOf(actions.To(t.Activity))
+	running, err := e.inbox.Queued(ctx, queue) // ask before Find: the record may begin to wait in between
+	if err != nil {
+		return err
+	}
+	w, err := e.inbox.Find(ctx, queue, id[:min(len(id), idLen)])
+	if errors.Is(err, inbox.ErrNoRecord) {
+		return t.past(ctx, queue, id, running > 0, gone)
+	}
+	if err != nil {
+		return err
+	}
+	rec, err := Decode(w.Record)
+	if err != nil {
+		return err
+	}
+	asked, err := rec.Read()
+	if err != nil {
+		return err
+	}
+	own := t.Activity.Locale
+	t.Activity.Locale = cmp.Or(own, asked.Locale)
+	if ours, err := c.take(ctx, &rec, asked); !ours {
+		t.Activity.Locale = own
+		return t.past(ctx, queue, id, false, gone)
+	} else if err != nil {
+		return err
+	}
+	rec.Caller = t.rec.Caller // the click just proved its address
+	rec.Caller.ServiceURL = t.Activity.ServiceURL
+	rec.Awaited, rec.Answer = false, nil
+	answer := Answer{}
+	if t.repliesInResponse() {
+		rec.Awaited, rec.Answer, answer.Follows = true, &Answer{Activities: t.rec.Answer.Activities}, rec.ID
+	}
+	raw, err := rec.Encode()
+	if err == nil {
+		err = e.inbox.Wake(ctx, w, raw)
+	}
+	if errors.Is(err, inbox.ErrNoRecord) {
+		return errNotYet
+	}
+	if err != nil {
+		return err
+	}
+	if card := c.taken(ctx, &rec, asked); t.Activity.Type == activity.Invoke {
+		answer = e.cfg.Clicked(&card, "")
+	}
+	t.Answer(answer)
+	return nil
 }
 
 // past says what became of an approval or a question that nobody waits for; unknown, if that is not known.
