@@ -257,10 +257,10 @@ func (s *Scope) Restore(c *Scope) {
 // Rebase resolves a lost race. fresh is the document loaded again. After Rebase s holds fresh plus
 // its own changes and can be saved. fresh does not change.
 //
-// Values merge as a whole. If only one side changed a value, that side wins. If both changed it, to
-// different JSON, it is merged if its type T has a method Merge(was, theirs *T), such as [Counter]
-// and [Set]. Otherwise Rebase returns a [ConflictError], and the caller loads again and decides
-// again. A deleted scope stays deleted, except for what was written to it afterwards. Pointers from
+// Values merge as a whole. If only one side changed a value, that side wins. If both changed it, it is
+// merged if its type T has a method Merge(was, theirs *T), such as [Counter] and [Set]. Otherwise
+// Rebase returns a [ConflictError], and the caller loads again and decides again, also if both made
+// the same of it: they may both have counted one up. A deleted scope stays deleted, except for what was written to it afterwards. Pointers from
 // [Of] and [At] stay live; what they point to is replaced where it differs.
 //
 // The error may also be s.Err, fresh.Err or an [ErrValue] for a value that no longer fits its type.
@@ -312,7 +312,7 @@ func (s *Scope) rebased(was, theirs map[string]string) ([]rebased, error) {
 		r, was, theirs := rebased{value: *v}, was[v.name], theirs[v.name]
 		r.raw = theirs
 		switch {
-		case ours == theirs:
+		case ours == theirs && (ours == "" || len(s.unsure) > 0): // both removed it, or it may be our own write
 		case theirs == was, s.deleted:
 			r.raw = ours
 		case ours == was:
