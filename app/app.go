@@ -341,7 +341,11 @@ func (p *program) assemble(ctx context.Context) error {
 		watch.Model = p.recorder.Model
 	}
 	if p.page != nil {
-		watch.Planner = p.page.Turns().WatchPlanner
+		seen := watch.Model
+		watch.Planner, watch.Model = p.page.Turns().WatchPlanner, p.page.Model
+		if seen != nil {
+			watch.Model = func(m models.Model) models.Model { return seen(p.page.Model(m)) }
+		}
 	}
 	p.Metrics = p.metrics
 	closeAll, err := p.Connect(logged)
@@ -423,7 +427,7 @@ func (p *program) assemble(ctx context.Context) error {
 		cfg.Channel, cfg.Authenticator, cfg.Hooks = r.Channel(cfg.Channel), r.Authenticator(cfg.Authenticator), r.Hooks()
 	}
 	if p.page != nil {
-		cfg.Channel, cfg.Watch = p.page.Turns().Channel(cfg.Channel), p.page.Turns().WatchTurn
+		cfg.Channel, cfg.Watch = p.page.Turns().Channel(cfg.Channel), p.page.WatchTurn
 	}
 	if p.bot, err = p.own.assemble(p.Settings, cfg); err != nil {
 		return err
@@ -610,7 +614,11 @@ func (p *program) withPage(addr net.Addr) (http.Handler, error) {
 		}
 		addr = outer
 	}
-	shown, err := p.page.Handler(addr, page.Parts{Bot: p.bot})
+	parts := page.Parts{Bot: p.bot}
+	if !p.bot.Store().Embedded() {
+		parts.Crash = func() { os.Exit(exitCrashed) }
+	}
+	shown, err := p.page.Handler(addr, parts)
 	if err != nil {
 		return nil, err
 	}

@@ -50,6 +50,8 @@ const (
 	devBuild = 10 * time.Minute
 	// devStop is how much longer than BOT_DRAIN_TIMEOUT an old one may take to end.
 	devStop = 5 * time.Second
+	// exitCrashed is the exit code of a bot that crashes because its page was told so.
+	exitCrashed = 86
 	// maxWatched limits the files that are looked at.
 	maxWatched = 20_000
 )
@@ -188,9 +190,15 @@ func (d *developer) watch(ctx context.Context, failed <-chan error) error {
 		case err := <-failed:
 			return err
 		case <-ended:
-			d.say("the bot has ended (%v); it starts again when a file changes", d.now.err)
+			code, err := d.now.cmd.ProcessState.ExitCode(), d.now.err
 			d.target.Store(nil)
 			d.now, d.sum = nil, [sha256.Size]byte{}
+			if code == exitCrashed {
+				d.say("the bot has crashed on purpose, and starts again")
+				d.renew(ctx, false)
+				continue
+			}
+			d.say("the bot has ended (%v); it starts again when a file changes", err)
 		case <-tick.C:
 			files, err := d.files()
 			if err != nil {

@@ -28,6 +28,8 @@ import (
 
 	"github.com/planbot-go/planbot/app/turnlog"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/prompts"
 )
 
@@ -44,6 +46,8 @@ type Config struct {
 // Parts are what the views read and what they act on.
 type Parts struct {
 	Bot *bot.Bot
+	// Crash ends the process at once. nil: its state would be gone, too.
+	Crash func()
 }
 
 // Page is the page and what it shows. It is safe for concurrent use. Close ends it.
@@ -55,6 +59,7 @@ type Page struct {
 	turns  *turnlog.Log
 	hub    *hub
 	chat   *chat
+	faults *faults
 	views  *template.Template
 	assets string // hash of the assets
 	tabs   []tabOf
@@ -78,6 +83,7 @@ func New(cfg Config) (*Page, error) {
 		return nil, errors.New("page: no Name")
 	}
 	p := &Page{cfg: cfg, secret: rand.Text(), token: rand.Text(), hub: newHub()}
+	p.faults = &faults{page: p}
 	p.tabs = []tabOf{{"Chat", "/dev/"}, {"Turns", "/dev/turns"}, {"Help", "/dev/help"}}
 	hash := sha256.New()
 	err := fs.WalkDir(assetFiles, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -109,6 +115,15 @@ func New(cfg Config) (*Page, error) {
 // Turns is the log of the turns. The page shows what it sees.
 func (p *Page) Turns() *turnlog.Log { return p.turns }
 
+// WatchTurn is for [bot.Config].Watch: the log sees what happens, and faults that were set happen.
+func (p *Page) WatchTurn(e turn.Event) {
+	p.turns.WatchTurn(e)
+	p.faults.watch(e)
+}
+
+// Model wraps the bot's model, so that faults of it can be set.
+func (p *Page) Model(m models.Model) models.Model { return faulty{m, p.faults} }
+
 // HangUp ends the streams of open pages: call it when the server shuts down, since they would keep
 // it waiting.
 func (p *Page) HangUp() { p.hub.close() }
@@ -134,6 +149,7 @@ func (p *Page) Handler(addr net.Addr, of Parts) (http.Handler, error) {
 	mux.HandleFunc("GET /dev/stream", p.hub.serve)
 	p.chatRoutes(mux)
 	p.turnRoutes(mux)
+	p.faults.routes(mux)
 	mux.HandleFunc("GET /dev/help", func(w http.ResponseWriter, _ *http.Request) { p.show(w, "help", "Help", nil) })
 	mux.HandleFunc("/dev/", func(w http.ResponseWriter, _ *http.Request) { p.fail(w, http.StatusNotFound, "There is no such page.") })
 	port := p.cfg.Port
@@ -224,6 +240,7 @@ func (p *Page) functions() template.FuncMap {
 	return template.FuncMap{
 		"asset":    func(name string) string { return "/dev/assets/" + p.assets + "/" + name },
 		"token":    func() string { return p.token },
+		"faults":   p.faults.view,
 		"markdown": toHTML,
 		"marked":   marked,
 		"pretty":   pretty,
@@ -320,9 +337,9 @@ func (p *Page) connector(mux *http.ServeMux) {
 			h(w, r)
 		})
 	}
-	handle("POST /conversations/{conversation}/activities", c.take)
-	handle("POST /conversations/{conversation}/activities/{reply}", c.take)
-	handle("PUT /conversations/{conversation}/activities/{id}", c.update)
+	handle("POST /conversations/{conversation}/activities", p.faults.send(c.take))
+	handle("POST /conversations/{conversation}/activities/{reply}", p.faults.send(c.take))
+	handle("PUT /conversations/{conversation}/activities/{id}", p.faults.send(c.update))
 	handle("DELETE /conversations/{conversation}/activities/{id}", c.remove)
 	handle("PUT /conversations/{conversation}/activities/{id}/reactions/{reaction}", c.react)
 	handle("DELETE /conversations/{conversation}/activities/{id}/reactions/{reaction}", c.react)

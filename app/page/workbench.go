@@ -151,7 +151,7 @@ func (p *Page) workbenchView(r *http.Request) workbenchView {
 // parts are the pieces of the workbench that the script loads anew when something has changed.
 func (p *Page) parts(w http.ResponseWriter, r *http.Request) {
 	switch part := r.PathValue("part"); part {
-	case "messages", "turns", "turn", "rooms":
+	case "messages", "turns", "turn", "rooms", "alarm":
 		p.part(w, part, p.workbenchView(r))
 	default:
 		http.NotFound(w, r)
