@@ -614,7 +614,21 @@ func (p *program) withPage(addr net.Addr) (http.Handler, error) {
 		}
 		addr = outer
 	}
-	parts := page.Parts{Bot: p.bot}
+	in, err := inbox.Open(p.bot.Store(), inbox.Config{Patience: turnsPatience, Log: p.log})
+	if err != nil {
+		return nil, err
+	}
+	p.closers = append(p.closers, in.Close)
+	parts := page.Parts{Bot: p.bot, Inbox: in, Dead: page.DeadLetters{
+		About: func(w inbox.Waiting) ([][2]string, any) {
+			known := readDeadLetter(w, true)
+			return known.rows(), known
+		},
+		Export: func(w inbox.Waiting) ([]byte, error) {
+			data, left := turnsExportCmd{}.render([]inbox.Waiting{w}, p.Settings)
+			return data, left
+		},
+	}}
 	if !p.bot.Store().Embedded() {
 		parts.Crash = func() { os.Exit(exitCrashed) }
 	}

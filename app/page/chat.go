@@ -111,6 +111,16 @@ func (c *chat) room(key string) *room {
 	return nil
 }
 
+// nameOf is the name of the room with that conversation; "": there is none.
+func (c *chat) nameOf(conversation string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.room(conversation); r != nil {
+		return r.Name
+	}
+	return ""
+}
+
 func (r *room) person(key string) (person, bool) {
 	i := slices.IndexFunc(r.People, func(p person) bool { return p.Key == key || p.ID == key || p.Directory == key })
 	if i < 0 {

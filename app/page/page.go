@@ -31,6 +31,7 @@ import (
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/state/inbox"
 )
 
 // Config says what the page shows. Name is required.
@@ -46,6 +47,9 @@ type Config struct {
 // Parts are what the views read and what they act on.
 type Parts struct {
 	Bot *bot.Bot
+	// Inbox has what is parked, and Dead says more about dead letters. nil: nothing shows them.
+	Inbox *inbox.Inbox
+	Dead  DeadLetters
 	// Crash ends the process at once. nil: its state would be gone, too.
 	Crash func()
 }
@@ -84,7 +88,7 @@ func New(cfg Config) (*Page, error) {
 	}
 	p := &Page{cfg: cfg, secret: rand.Text(), token: rand.Text(), hub: newHub()}
 	p.faults = &faults{page: p}
-	p.tabs = []tabOf{{"Chat", "/dev/"}, {"Turns", "/dev/turns"}, {"Help", "/dev/help"}}
+	p.tabs = []tabOf{{"Chat", "/dev/"}, {"Turns", "/dev/turns"}, {"Parked", "/dev/parked"}, {"Numbers", "/dev/numbers"}, {"Help", "/dev/help"}}
 	hash := sha256.New()
 	err := fs.WalkDir(assetFiles, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -150,6 +154,7 @@ func (p *Page) Handler(addr net.Addr, of Parts) (http.Handler, error) {
 	p.chatRoutes(mux)
 	p.turnRoutes(mux)
 	p.faults.routes(mux)
+	parked{p}.routes(mux)
 	mux.HandleFunc("GET /dev/help", func(w http.ResponseWriter, _ *http.Request) { p.show(w, "help", "Help", nil) })
 	mux.HandleFunc("/dev/", func(w http.ResponseWriter, _ *http.Request) { p.fail(w, http.StatusNotFound, "There is no such page.") })
 	port := p.cfg.Port
@@ -194,6 +199,8 @@ func pathOf(name string) string {
 	switch name {
 	case "workbench":
 		return "/dev/"
+	case "parked-drop":
+		return "/dev/parked"
 	case "turn-page", "turns-page":
 		return "/dev/turns"
 	}
@@ -248,6 +255,8 @@ func (p *Page) functions() template.FuncMap {
 		"tokens":   func(text string) int { return prompts.Tokens(text) },
 		"clock":    func(t time.Time) string { return t.Local().Format("15:04:05.000") },
 		"short":    func(t time.Time) string { return t.Local().Format("15:04") },
+		"day":      func(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") },
+		"date":     func(t time.Time) string { return t.Format(time.RFC3339) },
 		"took":     took,
 		"add":      func(a, b int) int { return a + b },
 		"percent":  func(part, of int) int { return min(100, 100*part/max(1, of)) },
