@@ -619,7 +619,7 @@ func (p *program) withPage(addr net.Addr) (http.Handler, error) {
 		return nil, err
 	}
 	p.closers = append(p.closers, in.Close)
-	parts := page.Parts{Bot: p.bot, Inbox: in, Dead: page.DeadLetters{
+	parts := page.Parts{Bot: p.bot, Metrics: p.metrics, Inbox: in, Dead: page.DeadLetters{
 		About: func(w inbox.Waiting) ([][2]string, any) {
 			known := readDeadLetter(w, true)
 			return known.rows(), known

@@ -24,6 +24,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/app/turnlog"
@@ -50,6 +51,8 @@ type Parts struct {
 	// Inbox has what is parked, and Dead says more about dead letters. nil: nothing shows them.
 	Inbox *inbox.Inbox
 	Dead  DeadLetters
+	// Metrics are what operators see. nil: nothing shows them.
+	Metrics prometheus.Gatherer
 	// Crash ends the process at once. nil: its state would be gone, too.
 	Crash func()
 }
@@ -64,6 +67,7 @@ type Page struct {
 	hub    *hub
 	chat   *chat
 	faults *faults
+	nums   *numbers
 	views  *template.Template
 	assets string // hash of the assets
 	tabs   []tabOf
@@ -87,7 +91,7 @@ func New(cfg Config) (*Page, error) {
 		return nil, errors.New("page: no Name")
 	}
 	p := &Page{cfg: cfg, secret: rand.Text(), token: rand.Text(), hub: newHub()}
-	p.faults = &faults{page: p}
+	p.faults, p.nums = &faults{page: p}, &numbers{page: p}
 	p.tabs = []tabOf{{"Chat", "/dev/"}, {"Turns", "/dev/turns"}, {"Parked", "/dev/parked"}, {"Numbers", "/dev/numbers"}, {"Help", "/dev/help"}}
 	hash := sha256.New()
 	err := fs.WalkDir(assetFiles, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -135,6 +139,7 @@ func (p *Page) HangUp() { p.hub.close() }
 // Close ends what New started.
 func (p *Page) Close() {
 	p.hub.close()
+	p.nums.close()
 	p.turns.Close()
 }
 
@@ -155,6 +160,7 @@ func (p *Page) Handler(addr net.Addr, of Parts) (http.Handler, error) {
 	p.turnRoutes(mux)
 	p.faults.routes(mux)
 	parked{p}.routes(mux)
+	p.nums.routes(mux)
 	mux.HandleFunc("GET /dev/help", func(w http.ResponseWriter, _ *http.Request) { p.show(w, "help", "Help", nil) })
 	mux.HandleFunc("/dev/", func(w http.ResponseWriter, _ *http.Request) { p.fail(w, http.StatusNotFound, "There is no such page.") })
 	port := p.cfg.Port
