@@ -5,8 +5,11 @@ package app
 import (
 	"cmp"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -593,7 +596,13 @@ func (p *program) openPage(stderr io.Writer) (err error) {
 	if !p.Page || p.AppID != "" || p.NoAuth || host != "localhost" && !net.ParseIP(host).IsLoopback() {
 		return nil
 	}
-	p.page, err = page.New(page.Config{Name: p.own.Name, Examples: p.own.Examples, Secrets: p.Secrets(), Log: p.log})
+	secret := ""
+	if p.RedisURL != "" || p.DataDir != "" {
+		sum := hmac.New(sha256.New, []byte(p.RedisURL+"\n"+p.DataDir))
+		sum.Write([]byte("the address of the page's connector"))
+		secret = hex.EncodeToString(sum.Sum(nil))
+	}
+	p.page, err = page.New(page.Config{Name: p.own.Name, Examples: p.own.Examples, Secrets: p.Secrets(), Secret: secret, Log: p.log})
 	if err != nil {
 		return err
 	}

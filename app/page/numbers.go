@@ -196,9 +196,9 @@ func (n *numbers) tiles() []tile {
 
 // Name is the metric in words.
 func (t tile) Name() string {
-	name := strings.TrimPrefix(t.Metric, ownMetrics)
-	for _, unit := range []string{"_total", "_seconds"} {
-		name = strings.TrimSuffix(name, unit)
+	name := strings.TrimSuffix(strings.TrimPrefix(t.Metric, ownMetrics), "_total")
+	if of, ok := strings.CutSuffix(name, "_seconds"); ok {
+		name = of + " time" // there is a metric that counts them, too
 	}
 	name = strings.ReplaceAll(name, "_", " ")
 	return strings.ToUpper(name[:1]) + name[1:]
@@ -227,7 +227,7 @@ func (t tile) Now(r tileRow) string {
 	if r.Counts[last] == 0 {
 		return "none"
 	}
-	return t.value(r.Values[last]/r.Counts[last]) + " (" + number(r.Counts[last]) + " times)"
+	return t.value(r.Values[last]/r.Counts[last]) + ", " + number(r.Counts[last]) + "×"
 }
 
 // Lately is what came since the first reading, in words; "": nothing that can be said.
@@ -241,7 +241,7 @@ func (t tile) Lately(r tileRow) string {
 	case counts == 0:
 		return "none"
 	}
-	return t.value(values/counts) + " (" + number(counts) + " times)"
+	return t.value(values/counts) + ", " + number(counts) + "×"
 }
 
 // value writes a value in the unit of the metric.

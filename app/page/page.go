@@ -7,6 +7,7 @@ package page
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"crypto/sha256"
 	"embed"
@@ -40,6 +41,9 @@ type Config struct {
 	Name     string   // of the bot
 	Examples []string // what people may say to it
 	Secrets  []string // that the page must never show
+	// Secret is in the address to which the bot sends. It must stay the same where state outlives the
+	// process, since what waits there goes to that address. "": a random one.
+	Secret string
 	// Port is the port in the address that browsers use; 0: the one that the page is served on.
 	Port int
 	Log  zerolog.Logger
@@ -90,7 +94,7 @@ func New(cfg Config) (*Page, error) {
 	if cfg.Name == "" {
 		return nil, errors.New("page: no Name")
 	}
-	p := &Page{cfg: cfg, secret: rand.Text(), token: rand.Text(), hub: newHub()}
+	p := &Page{cfg: cfg, secret: cmp.Or(cfg.Secret, rand.Text()), token: rand.Text(), hub: newHub()}
 	p.faults, p.nums = &faults{page: p}, &numbers{page: p}
 	p.tabs = []tabOf{{"Chat", "/dev/"}, {"Turns", "/dev/turns"}, {"Parked", "/dev/parked"}, {"Numbers", "/dev/numbers"}, {"Help", "/dev/help"}}
 	hash := sha256.New()
