@@ -165,6 +165,7 @@ func (p *Page) Handler(addr net.Addr, of Parts) (http.Handler, error) {
 	p.faults.routes(mux)
 	parked{p}.routes(mux)
 	p.nums.routes(mux)
+	compared{p}.routes(mux)
 	mux.HandleFunc("GET /dev/help", func(w http.ResponseWriter, _ *http.Request) { p.show(w, "help", "Help", nil) })
 	mux.HandleFunc("/dev/", func(w http.ResponseWriter, _ *http.Request) { p.fail(w, http.StatusNotFound, "There is no such page.") })
 	port := p.cfg.Port
@@ -211,7 +212,7 @@ func pathOf(name string) string {
 		return "/dev/"
 	case "parked-drop":
 		return "/dev/parked"
-	case "turn-page", "turns-page":
+	case "turn-page", "turns-page", "compare":
 		return "/dev/turns"
 	}
 	return "/dev/" + name
@@ -292,6 +293,17 @@ func (p *Page) turnRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /dev/turns.json", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, map[string]any{"version": turnlog.Version, "turns": p.turns.Turns()})
 	})
+	mux.HandleFunc("POST /dev/turns/{id}/pin", p.acts(func(w http.ResponseWriter, r *http.Request) {
+		if !p.turns.Pin(r.PathValue("id"), r.PostFormValue("pinned") != "") {
+			p.fail(w, http.StatusNotFound, "There is no such turn here any more.")
+			return
+		}
+		if !byForm(r) {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		http.Redirect(w, r, "/dev/turns", http.StatusSeeOther)
+	}))
 	mux.HandleFunc("GET /dev/turns/{id}", func(w http.ResponseWriter, r *http.Request) {
 		id, asJSON := strings.CutSuffix(r.PathValue("id"), ".json")
 		rec, ok := p.turns.Turn(id)
@@ -362,6 +374,13 @@ func (p *Page) connector(mux *http.ServeMux) {
 	handle("DELETE /conversations/{conversation}/activities/{id}", c.remove)
 	handle("PUT /conversations/{conversation}/activities/{id}/reactions/{reaction}", c.react)
 	handle("DELETE /conversations/{conversation}/activities/{id}/reactions/{reaction}", c.react)
+	mux.HandleFunc("GET "+connectorPath+"{secret}/"+filesPath+"{id}", func(w http.ResponseWriter, r *http.Request) {
+		if r.PathValue("secret") != p.secret {
+			http.NotFound(w, r)
+			return
+		}
+		c.download(w, r)
+	})
 	handle("POST /conversations", c.create)
 	handle("GET /conversations/{conversation}/members", c.members)
 	handle("GET /conversations/{conversation}/pagedmembers", c.members)
