@@ -163,7 +163,7 @@ func TestCompareAndPin(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, body := w.do(http.MethodGet, "/dev/turns/compare?a=one&b=two", nil)
-	for _, want := range []string{"SAY I am one</pre>", "SAY I am two</pre>", "hello &lt;b&gt;", `<tr data-same="true"><th scope="row">received`, `<tr data-same="false"><th scope="row">plan 1`} {
+	for _, want := range []string{"SAY I am one</td>", "SAY I am two</td>", "hello &lt;b&gt;", `<tr data-same="true"><th scope="row">received`, `<tr data-same="false"><th scope="row">plan 1`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("no %q in\n%s", want, body)
 		}

@@ -3,6 +3,7 @@ package page
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -45,6 +46,14 @@ type sides struct {
 // Same reports whether both turns have the same there.
 func (s sides) Same() bool { return s.A == s.B }
 
+// maxInline is how long a text may be that is shown without a frame.
+const maxInline = 60
+
+// Inline reports whether both fit into a line.
+func (s sides) Inline() bool {
+	return max(len(s.A), len(s.B)) <= maxInline && !strings.Contains(s.A+s.B, "\n")
+}
+
 // compareView is two turns side by side.
 type compareView struct {
 	Version int            `json:"version"`
@@ -76,9 +85,8 @@ func compare(a, b turnlog.Record) compareView {
 	fact("cost", func(h turnlog.Head) string { return strconv.FormatFloat(h.Cost, 'f', 4, 64) })
 	for i := range max(len(a.Rounds), len(b.Rounds)) {
 		x, y := at(a.Rounds, i), at(b.Rounds, i)
-		for j := range max(len(x.Sections), len(y.Sections)) {
-			s, other := at(x.Sections, j), at(y.Sections, j)
-			prompt = append(prompt, sides{fmt.Sprintf("question %d: %s", i+1, names(s.Name, other.Name)), section(s), section(other)})
+		for _, name := range sectionsOf(x, y) {
+			prompt = append(prompt, sides{fmt.Sprintf("question %d: %s", i+1, name), section(x, name), section(y, name)})
 		}
 		answer = append(answer, sides{fmt.Sprintf("answer %d", i+1), answerOf(x), answerOf(y)})
 	}
@@ -97,22 +105,34 @@ func at[T any](all []T, i int) (one T) {
 	return one
 }
 
-// names are both names, or the one that there is.
-func names(a, b string) string {
-	if a == b || b == "" {
-		return a
+// sectionsOf are the names of the sections of both questions.
+func sectionsOf(x, y turnlog.Round) (names []string) {
+	for _, s := range slices.Concat(x.Sections, y.Sections) {
+		if !slices.Contains(names, s.Name) {
+			names = append(names, s.Name)
+		}
 	}
-	return strings.TrimPrefix(a+", "+b, ", ")
+	return names
 }
 
-func section(s turnlog.Section) string {
-	switch {
-	case s.Name == "":
-		return ""
-	case s.Left:
-		return fmt.Sprintf("%d tokens, left out\n%s", s.Tokens, s.Text)
+// section is all that a question has under that name.
+func section(r turnlog.Round, name string) string {
+	var lines []string
+	tokens := 0
+	for _, s := range r.Sections {
+		switch {
+		case s.Name != name:
+		case s.Left:
+			lines = append(lines, "(left out) "+s.Text)
+		default:
+			lines = append(lines, s.Text)
+			tokens += s.Tokens
+		}
 	}
-	return fmt.Sprintf("%d tokens\n%s", s.Tokens, s.Text)
+	if lines == nil {
+		return ""
+	}
+	return fmt.Sprintf("%d tokens\n%s", tokens, strings.Join(lines, "\n"))
 }
 
 func answerOf(r turnlog.Round) string {
