@@ -225,6 +225,8 @@ const (
 	// BOT_DRAIN_TIMEOUT leaves that much.
 	closeTimeout   = 2 * time.Second
 	leastCloseTime = 100 * time.Millisecond
+	// exitCrashed is the exit code of a bot that crashes because somebody set that on its page.
+	exitCrashed = 86
 	// cutOffTime is the part of BOT_DRAIN_TIMEOUT, at most a quarter of it, in which turns tell
 	// people that they were cut off.
 	cutOffTime = 3 * time.Second

@@ -50,8 +50,6 @@ const (
 	devBuild = 10 * time.Minute
 	// devStop is how much longer than BOT_DRAIN_TIMEOUT an old one may take to end.
 	devStop = 5 * time.Second
-	// exitCrashed is the exit code of a bot that crashes because its page was told so.
-	exitCrashed = 86
 	// maxWatched limits the files that are looked at.
 	maxWatched = 20_000
 )

@@ -117,7 +117,7 @@ func TestFile(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		res, err := http.Post(w.url+"/dev/chat/file", out.FormDataContentType(), &form) //nolint:noctx // a test
+		res, err := http.Post(w.url+"/dev/chat/file", out.FormDataContentType(), &form)
 		if err != nil {
 			t.Fatal(err)
 		}

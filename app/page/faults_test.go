@@ -174,7 +174,7 @@ func TestFaultsOfSends(t *testing.T) {
 			}
 			to := a.ServiceURL + "v3/conversations/" + a.Conversation.ID + "/activities"
 			send := func(text string) (int, http.Header) {
-				res, err := http.Post(to, "application/json", strings.NewReader(text)) //nolint:noctx // a test
+				res, err := http.Post(to, "application/json", strings.NewReader(text))
 				if err != nil {
 					return 0, nil
 				}

@@ -221,8 +221,8 @@ func TestScrubbed(t *testing.T) {
 	both := "my " + secret + " and " + known
 	l := newLog(t, turnlog.Config{Secrets: []string{secret}})
 	state := turn.State{"user": {"note": []byte(`"` + both + `"`)}}
-	l.WatchTurn(turn.Event{Turn: "one", Received: &turn.Received{Text: both, Dropped: both,
-		Activity: []byte(`{"type":"message","id":"1","from":{"id":"u","name":"` + both + `"},"conversation":{"id":"c"},"text":"` + both + `"}`)}})
+	raw := `{"type":"message","id":"1","from":{"id":"u","name":"` + both + `"},"conversation":{"id":"c"},"text":"` + both + `"}`
+	l.WatchTurn(turn.Event{Turn: "one", Received: &turn.Received{Text: both, Dropped: both, Activity: []byte(raw)}})
 	l.WatchTurn(turn.Event{Turn: "one", Began: &turn.Began{State: state}})
 	l.WatchPlanner(planner.Event{Turn: "one", Asked: &planner.Asked{Sections: []planner.Section{{Name: "person", Message: models.Message{Role: "user", Text: both, Calls: []models.Call{{Arguments: both}}}}}}})
 	p := plan.Plan{Commands: []plan.Command{{Kind: plan.Say, Response: both}, {Kind: plan.Do, Action: "a", Entities: map[string]any{"x": both}}}}
@@ -240,20 +240,20 @@ func TestScrubbed(t *testing.T) {
 	l.WatchTurn(turn.Event{Turn: "one", Ended: &turn.Ended{Outcome: turnlog.Failed, Err: both, Answer: []byte(`{"value":"` + both + `"}`), State: state}})
 	l.settle()
 	r := l.turn("one")
-	raw, err := json.MarshalIndent(r, "", " ")
+	kept, err := json.MarshalIndent(r, "", " ")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(r.Rounds) != 1 || len(r.Plans) != 1 || len(r.Commands) != 1 || len(r.Journal) == 0 || len(r.Sent) != 1 || len(r.Log) != 1 || len(r.Changes) < 2 || r.Error == "" {
-		t.Errorf("not all is recorded: %s", raw)
+		t.Errorf("not all is recorded: %s", kept)
 	}
-	for line := range strings.SplitSeq(string(raw), "\n") {
+	for line := range strings.SplitSeq(string(kept), "\n") {
 		if strings.Contains(line, secret) || strings.Contains(line, known) {
 			t.Errorf("a secret is kept: %s", line)
 		}
 	}
-	if n := strings.Count(string(raw), "[secret]"); n < 30 {
-		t.Errorf("only %d secrets were found: %s", n, raw)
+	if n := strings.Count(string(kept), "[secret]"); n < 30 {
+		t.Errorf("only %d secrets were found: %s", n, kept)
 	}
 }
 
