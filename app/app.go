@@ -630,16 +630,16 @@ func (p *program) withPage(addr net.Addr) (http.Handler, error) {
 		return nil, err
 	}
 	p.closers = append(p.closers, in.Close)
-	parts := page.Parts{Bot: p.bot, Metrics: p.metrics, Inbox: in, Dead: page.DeadLetters{
-		About: func(w inbox.Waiting) ([][2]string, any) {
+	parts := page.Parts{
+		Bot: p.bot, Metrics: p.metrics, Inbox: in,
+		Dead: func(w inbox.Waiting) ([][2]string, any) {
 			known := readDeadLetter(w, true)
 			return known.rows(), known
 		},
 		Export: func(w inbox.Waiting) ([]byte, error) {
-			data, left := turnsExportCmd{}.render([]inbox.Waiting{w}, p.Settings)
-			return data, left
+			return turnsExportCmd{}.render([]inbox.Waiting{w}, p.Settings)
 		},
-	}}
+	}
 	if !p.bot.Store().Embedded() {
 		parts.Crash = func() { os.Exit(exitCrashed) }
 	}

@@ -134,13 +134,27 @@ func TestParked(t *testing.T) {
 			l.bury("first", secretRecord, "its plan <b>does not fit")
 			l.bury("second", strings.ReplaceAll(secretRecord, `"first"`, `"second"`), "why")
 			at := time.Now().Add(time.Hour)
+			for id, wait := range map[string]string{
+				"approve": `"for":"approval","approval":{"id":"x","action":"deleteList","hash":"x","expires":"2026-01-02T03:04:05Z"}`,
+				"answer":  `"for":"answer","question":{"action":"book","form":{}}`,
+				"sign":    `"for":"sign_in","sign_in":{}`,
+				"every":   `"for":"time","every":"0 9 * * 1","zone":"Europe/Berlin"`,
+			} {
+				record := strings.NewReplacer(`"first"`, `"`+id+`"`, `"phase":"planning"`, `"phase":"waiting","wait":{`+wait+`}`).Replace(secretNew)
+				if _, err := in.Accept(t.Context(), inbox.Entry{Queue: theQueue(), ID: id, Record: []byte(record), Wait: &inbox.Wait{Until: at}}); err != nil {
+					t.Fatal(err)
+				}
+			}
 			waits := strings.Replace(secretNew, `"phase":"planning"`, `"phase":"waiting","wait":{"for":"time","memo":"call mum","topic":"reminders"}`, 1)
 			entry := inbox.Entry{Queue: theQueue(), ID: "third", Record: []byte(strings.Replace(waits, `"first"`, `"third"`, 1)), Wait: &inbox.Wait{Until: at}}
 			if _, err := in.Accept(t.Context(), entry); err != nil {
 				t.Fatal(err)
 			}
 			_, body := s.get("/dev/parked")
-			for _, want := range []string{`data-dead="first"`, "its plan &lt;b&gt;does not fit", "createList", "my secret", `data-waiting="third" data-for="time"`, "a notice of reminders: call mum"} {
+			for _, want := range []string{
+				`data-dead="first"`, "its plan &lt;b&gt;does not fit", "createList", "my secret", `data-waiting="third" data-for="time"`, "a notice of reminders: call mum",
+				`data-waiting="approve" data-for="approval"><td>approval of deleteList`, "an answer for book", "a person to sign in", "a notice at 0 9 * * 1 Europe/Berlin",
+			} {
 				if !strings.Contains(body, want) {
 					t.Errorf("no %q in\n%s", want, body)
 				}
@@ -154,7 +168,7 @@ func TestParked(t *testing.T) {
 				}
 				Waiting []struct{ ID, About string }
 			}
-			if err := json.Unmarshal([]byte(body), &twin); err != nil || twin.Version != 1 || len(twin.Dead) != 2 || len(twin.Dead[0].About.Done) == 0 || len(twin.Waiting) != 1 {
+			if err := json.Unmarshal([]byte(body), &twin); err != nil || twin.Version != 1 || len(twin.Dead) != 2 || len(twin.Dead[0].About.Done) == 0 || len(twin.Waiting) != 5 {
 				t.Errorf("%v: %s", err, body)
 			}
 			if got, body := s.get("/dev/parked/first/export"); got != http.StatusOK || !strings.Contains(body, "name: turn first") {
@@ -178,7 +192,7 @@ func TestParked(t *testing.T) {
 				t.Errorf("%+v, %v", dead, err)
 			}
 			left, err := in.Records(t.Context(), theQueue())
-			if rec, fault := turn.Decode(left["second"]); cmp.Or(err, fault) != nil || rec.ID != "second" || len(left) != 2 {
+			if rec, fault := turn.Decode(left["second"]); cmp.Or(err, fault) != nil || rec.ID != "second" || len(left) != 6 {
 				t.Errorf("the turn to try again: %v, %v: %v", err, fault, left)
 			}
 		})

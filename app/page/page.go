@@ -52,9 +52,12 @@ type Config struct {
 // Parts are what the views read and what they act on.
 type Parts struct {
 	Bot *bot.Bot
-	// Inbox has what is parked, and Dead says more about dead letters. nil: nothing shows them.
+	// Inbox has what is parked. nil: nothing shows it, and Dead and Export may be nil, too.
 	Inbox *inbox.Inbox
-	Dead  DeadLetters
+	// Dead is what is known of a dead letter: names and values for people, and a value for JSON. Export
+	// makes a scenario of one.
+	Dead   func(inbox.Waiting) (rows [][2]string, asJSON any)
+	Export func(inbox.Waiting) ([]byte, error)
 	// Metrics are what operators see. nil: nothing shows them.
 	Metrics prometheus.Gatherer
 	// Crash ends the process at once. nil: its state would be gone, too.

@@ -17,14 +17,6 @@ import (
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// DeadLetters say what the views of dead letters cannot know.
-type DeadLetters struct {
-	// About is what is known of a dead letter: names and values for people, and a value for JSON.
-	About func(inbox.Waiting) (rows [][2]string, asJSON any)
-	// Export makes a scenario of one.
-	Export func(inbox.Waiting) ([]byte, error)
-}
-
 // maxParked limits how many records one view lists.
 const maxParked = 200
 
@@ -61,7 +53,7 @@ func (k parked) routes(mux *http.ServeMux) {
 		p.show(w, "parked-drop", "Drop turn "+letter.ID, k.about(letter))
 	})
 	one("GET /dev/parked/{id}/export", func(w http.ResponseWriter, _ *http.Request, letter inbox.Waiting) {
-		file, err := p.of.Dead.Export(letter)
+		file, err := p.of.Export(letter)
 		if err != nil {
 			p.fail(w, http.StatusUnprocessableEntity, "No scenario can be made of this turn: "+err.Error()+".")
 			return
@@ -176,7 +168,7 @@ func (k parked) view(w http.ResponseWriter, r *http.Request) (v parkedView, ok b
 // about says what is known of a dead letter.
 func (k parked) about(letter inbox.Waiting) deadRow {
 	d := deadRow{ID: letter.ID, Reason: turn.Reason(letter), Since: letter.Since}
-	d.Rows, d.About = k.page.of.Dead.About(letter)
+	d.Rows, d.About = k.page.of.Dead(letter)
 	d.Rows = slices.DeleteFunc(d.Rows, func(row [2]string) bool {
 		if row[0] == "text" {
 			d.Text = row[1]
