@@ -94,7 +94,10 @@ func (w *wired) post(path string, pairs ...string) {
 // said is a model that says always the same.
 type said models.Response
 
-func (s said) Complete(context.Context, *models.Request) (*models.Response, error) {
+func (s said) Complete(_ context.Context, req *models.Request) (*models.Response, error) {
+	if req.Stream != nil {
+		req.Stream()(s.Text)
+	}
 	r := models.Response(s)
 	return &r, nil
 }
@@ -115,7 +118,7 @@ func TestFaultsOfTheModel(t *testing.T) {
 				if _, body := w.do(http.MethodGet, "/dev/", nil); !strings.Contains(body, "<strong>Faults are set.</strong>") {
 					t.Error("there is no bar of the faults")
 				}
-				res, err := model.Complete(t.Context(), &models.Request{Stream: func() func(string) { t.Error("a fault is streamed"); return nil }})
+				res, err := model.Complete(t.Context(), &models.Request{Stream: func() func(string) { t.Error("a fault is streamed"); return func(string) {} }})
 				fault, isFault := errors.AsType[*models.Error](err)
 				switch {
 				case want != "" && (!isFault || fault.Kind != want):
