@@ -5,8 +5,11 @@ package app
 import (
 	"cmp"
 	"context"
+	"crypto/hmac"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -222,6 +225,8 @@ const (
 	// BOT_DRAIN_TIMEOUT leaves that much.
 	closeTimeout   = 2 * time.Second
 	leastCloseTime = 100 * time.Millisecond
+	// exitCrashed is the exit code of a bot that crashes because somebody set that on its page.
+	exitCrashed = 86
 	// cutOffTime is the part of BOT_DRAIN_TIMEOUT, at most a quarter of it, in which turns tell
 	// people that they were cut off.
 	cutOffTime = 3 * time.Second
@@ -341,7 +346,11 @@ func (p *program) assemble(ctx context.Context) error {
 		watch.Model = p.recorder.Model
 	}
 	if p.page != nil {
-		watch.Planner = p.page.Turns().WatchPlanner
+		seen := watch.Model
+		watch.Planner, watch.Model = p.page.Turns().WatchPlanner, p.page.Model
+		if seen != nil {
+			watch.Model = func(m models.Model) models.Model { return seen(p.page.Model(m)) }
+		}
 	}
 	p.Metrics = p.metrics
 	closeAll, err := p.Connect(logged)
@@ -423,7 +432,7 @@ func (p *program) assemble(ctx context.Context) error {
 		cfg.Channel, cfg.Authenticator, cfg.Hooks = r.Channel(cfg.Channel), r.Authenticator(cfg.Authenticator), r.Hooks()
 	}
 	if p.page != nil {
-		cfg.Channel, cfg.Watch = p.page.Turns().Channel(cfg.Channel), p.page.Turns().WatchTurn
+		cfg.Channel, cfg.Watch = p.page.Turns().Channel(cfg.Channel), p.page.WatchTurn
 	}
 	if p.bot, err = p.own.assemble(p.Settings, cfg); err != nil {
 		return err
@@ -589,7 +598,13 @@ func (p *program) openPage(stderr io.Writer) (err error) {
 	if !p.Page || p.AppID != "" || p.NoAuth || host != "localhost" && !net.ParseIP(host).IsLoopback() {
 		return nil
 	}
-	p.page, err = page.New(page.Config{Name: p.own.Name, Examples: p.own.Examples, Secrets: p.Secrets(), Log: p.log})
+	secret := ""
+	if p.RedisURL != "" || p.DataDir != "" {
+		sum := hmac.New(sha256.New, []byte(p.RedisURL+"\n"+p.DataDir))
+		sum.Write([]byte("the address of the page's connector"))
+		secret = hex.EncodeToString(sum.Sum(nil))
+	}
+	p.page, err = page.New(page.Config{Name: p.own.Name, Examples: p.own.Examples, Secrets: p.Secrets(), Secret: secret, Log: p.log})
 	if err != nil {
 		return err
 	}
@@ -610,7 +625,25 @@ func (p *program) withPage(addr net.Addr) (http.Handler, error) {
 		}
 		addr = outer
 	}
-	shown, err := p.page.Handler(addr, page.Parts{Bot: p.bot})
+	in, err := inbox.Open(p.bot.Store(), inbox.Config{Patience: turnsPatience, Log: p.log})
+	if err != nil {
+		return nil, err
+	}
+	p.closers = append(p.closers, in.Close)
+	parts := page.Parts{
+		Bot: p.bot, Metrics: p.metrics, Inbox: in,
+		Dead: func(w inbox.Waiting) ([][2]string, any) {
+			known := readDeadLetter(w, true)
+			return known.rows(), known
+		},
+		Export: func(w inbox.Waiting) ([]byte, error) {
+			return turnsExportCmd{}.render([]inbox.Waiting{w}, p.Settings)
+		},
+	}
+	if !p.bot.Store().Embedded() {
+		parts.Crash = func() { os.Exit(exitCrashed) }
+	}
+	shown, err := p.page.Handler(addr, parts)
 	if err != nil {
 		return nil, err
 	}

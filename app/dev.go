@@ -188,9 +188,15 @@ func (d *developer) watch(ctx context.Context, failed <-chan error) error {
 		case err := <-failed:
 			return err
 		case <-ended:
-			d.say("the bot has ended (%v); it starts again when a file changes", d.now.err)
+			code, err := d.now.cmd.ProcessState.ExitCode(), d.now.err
 			d.target.Store(nil)
 			d.now, d.sum = nil, [sha256.Size]byte{}
+			if code == exitCrashed {
+				d.say("the bot has crashed on purpose, and starts again")
+				d.renew(ctx, false)
+				continue
+			}
+			d.say("the bot has ended (%v); it starts again when a file changes", err)
 		case <-tick.C:
 			files, err := d.files()
 			if err != nil {

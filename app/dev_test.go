@@ -37,6 +37,7 @@ func main() {
 	signal.Notify(ended, syscall.SIGTERM)
 	go func() { <-ended; fmt.Println("drained", version); os.Exit(0) }()
 	http.HandleFunc("/readyz", func(http.ResponseWriter, *http.Request) {})
+	http.HandleFunc("/crash", func(http.ResponseWriter, *http.Request) { os.Exit(86) })
 	http.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, version, os.Args[1], r.Host, os.Getenv("BOT_PAGE_ADDR"), os.Getenv("REDIS_URL"), len(r.Header["X-Forwarded-For"]), r.Header.Get("X-Forwarded-For"), r.URL.RawQuery)
 	})
@@ -147,6 +148,15 @@ func TestDev(t *testing.T) {
 		t.Errorf("answered %q", again)
 	}
 	change(`= two`, `= "three"`)
+	answerOf(t, addr, "three serve ")
+	crash, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+addr+"/crash", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := http.DefaultClient.Do(crash); err != nil || resp.Body.Close() != nil || resp.StatusCode != http.StatusBadGateway {
+		t.Fatalf("a crash was answered %+v, %v", resp, err)
+	}
+	said.until(t, "crashed on purpose")
 	answerOf(t, addr, "three serve ")
 	if err := stop(); err != nil {
 		t.Errorf("it ended with %v", err)

@@ -85,7 +85,7 @@ type Config struct {
 	// prompts whose config.json has include_images, as the embedded ones have.
 	Sees bool
 
-	// Watch sees what the model is asked for a plan, and its answers. It is called by several turns at
+	// Watch sees what the model is asked for a plan, or by an action that is a prompt, and its answers. It is called by several turns at
 	// once, and must not block or panic. nil: nobody watches, at no cost.
 	Watch func(Event)
 
@@ -239,12 +239,12 @@ func (p *Planner) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, erro
 			return plan.Plan{}, err
 		}
 		if p.cfg.Watch != nil {
-			p.see(turn.ID, Event{Asked: pr.asked(told, fork, request)})
+			p.cfg.see(turn.ID, Event{Asked: pr.asked(pr.kind, told, fork, request)})
 		}
 		began := time.Now()
 		answer, err := complete(ctx, turn, pr.model, request)
 		if err != nil {
-			p.see(turn.ID, Event{Answered: &Answered{Err: err, Took: time.Since(began)}})
+			p.cfg.see(turn.ID, Event{Answered: &Answered{Err: err, Took: time.Since(began)}})
 			return plan.Plan{}, err
 		}
 		took := time.Since(began)
@@ -254,23 +254,23 @@ func (p *Planner) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, erro
 		}
 		if r.fault == nil {
 			r.plan.Refused = refused
-			p.see(turn.ID, Event{Answered: &Answered{Response: answer, Plan: &r.plan, Took: took}})
+			p.cfg.see(turn.ID, Event{Answered: &Answered{Response: answer, Plan: &r.plan, Took: took}})
 			logPlan(ctx, r.plan, attempt)
 			return r.plan, nil
 		}
 		if faultKind(r.fault) == plan.NoPlan && answer.Finish != "length" && seen(turn) {
-			p.see(turn.ID, Event{Answered: &Answered{Response: answer, Plan: &plan.Plan{}, Took: took}})
+			p.cfg.see(turn.ID, Event{Answered: &Answered{Response: answer, Plan: &plan.Plan{}, Took: took}})
 			return plan.Plan{}, nil
 		}
 		forbidden := len(answer.Calls) > 0 && !mayCall(request)
 		if attempt >= p.cfg.MaxRepairs || forbidden && len(request.Tools) == 0 {
-			p.see(turn.ID, Event{Answered: &Answered{Response: answer, Fault: r.fault, Took: took}})
+			p.cfg.see(turn.ID, Event{Answered: &Answered{Response: answer, Fault: r.fault, Took: took}})
 			return plan.Plan{}, after(refused, r.fault)
 		}
 		refused = append(refused, faultKind(r.fault))
 		logRefusal(ctx, r.fault, attempt+1)
 		correction := pr.refusal(answer, r, request)
-		p.see(turn.ID, Event{Answered: &Answered{Response: answer, Fault: r.fault, Told: lastText(correction), Took: took}})
+		p.cfg.see(turn.ID, Event{Answered: &Answered{Response: answer, Fault: r.fault, Told: lastText(correction), Took: took}})
 		fork = append(fork, correction...)
 		if drafted {
 			turn.Draft("")

@@ -866,17 +866,17 @@ func (b *plannerPrompt) with(extra actions.Extra) (*plannerPrompt, error) {
 	return &with, with.complete()
 }
 
-// asked describes a request that fit made of t and the fork.
-func (b *plannerPrompt) asked(t told, fork []models.Message, request *models.Request) *Asked {
-	a := &Asked{Planner: b.kind, Prompt: b.prompt.Name(), Request: *request, HistoryTokens: b.historyTokens}
-	a.Request.Stream = nil
+// asked describes a request that fit made of t and the fork, for a planner or an action of that kind.
+func (a *modelPrompt) asked(kind string, t told, fork []models.Message, request *models.Request) *Asked {
+	asked := &Asked{Planner: kind, Prompt: a.prompt.Name(), Request: *request, HistoryTokens: a.historyTokens}
+	asked.Request.Stream = nil
 	rest := request.Messages
 	take := func(n int, name func(i int, m models.Message) string) {
 		for i, m := range rest[:n] {
 			if m.WithSchema != "" && request.Format != nil && request.Format.Schema != nil {
 				m.Text = m.WithSchema
 			}
-			a.Sections = append(a.Sections, Section{Name: name(i, m), Message: m})
+			asked.Sections = append(asked.Sections, Section{Name: name(i, m), Message: m})
 		}
 		rest = rest[n:]
 	}
@@ -884,7 +884,7 @@ func (b *plannerPrompt) asked(t told, fork []models.Message, request *models.Req
 		return func(int, models.Message) string { return name }
 	}
 	leave := func(name string, m models.Message) {
-		a.Sections = append(a.Sections, Section{Name: name, Message: m, Left: true})
+		asked.Sections = append(asked.Sections, Section{Name: name, Message: m, Left: true})
 	}
 	take(len(t.opening), func(i int, _ models.Message) string {
 		if i == 0 {
@@ -921,6 +921,8 @@ func (b *plannerPrompt) asked(t told, fork []models.Message, request *models.Req
 	results := false
 	take(len(t.ending), func(_ int, m models.Message) string {
 		switch {
+		case m.Role == "user" && len(t.opening) == 0:
+			return "prompt"
 		case m.Role == "user":
 			results = true
 			return "person"
@@ -930,7 +932,7 @@ func (b *plannerPrompt) asked(t told, fork []models.Message, request *models.Req
 		return "context"
 	})
 	take(len(fork), called("correction"))
-	return a
+	return asked
 }
 
 // retellCalls retells an earlier answer: each DO as a separate call, whichever planner made it, so

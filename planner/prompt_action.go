@@ -27,7 +27,7 @@ import (
 // {{$conversation.name}}.
 //
 // It needs Model and Prompts of cfg, and reads Prompt (the name of the prompt; "": that of the
-// action), Named, Functions and MaxTokens. An empty description means the one in the prompt's
+// action), Named, Functions, Watch and MaxTokens. An empty description means the one in the prompt's
 // config.json; one of the two must be set.
 //
 // The rendered prompt goes to the model as a user message, without history, with the prompt's
@@ -99,6 +99,7 @@ func writeDuration(enc *jsontext.Encoder, d time.Duration) error {
 // promptTask is the function of a prompt action.
 type promptTask struct {
 	modelPrompt
+	cfg         Config
 	description string
 	main        string // the parameter that is {{$input}}; "": none
 	sees        bool   // the model gets the pictures of the person's message
@@ -125,6 +126,7 @@ func newPromptTask(description string, cfg Config, prompt *prompts.Prompt, param
 			prompt: prompt, model: cfg.Model, functions: cfg.Functions,
 			maxTokens: cmp.Or(cfg.MaxTokens, defaultMaxTokens), historyTokens: defaultHistoryTokens,
 		},
+		cfg:         cfg,
 		description: cmp.Or(description, prompt.Config.Description),
 		sees:        cfg.Sees && prompt.Config.IncludeImages,
 	}
@@ -243,9 +245,22 @@ func (t *promptTask) answer(ctx context.Context, turn *actions.Turn, inputs map[
 	if request.Messages, err = t.fit(in, nil, nil); err != nil {
 		return nil, err
 	}
-	answer, err := complete(ctx, turn, t.model, request)
+	ask := func() (*models.Response, error) {
+		if t.cfg.Watch != nil {
+			t.cfg.see(turn.ID, Event{Asked: t.asked("action", in, nil, request)})
+		}
+		began := time.Now()
+		answer, err := complete(ctx, turn, t.model, request)
+		seen := &Answered{Err: err, Took: time.Since(began)}
+		if err == nil {
+			seen.Response = answer
+		}
+		t.cfg.see(turn.ID, Event{Answered: seen})
+		return answer, err
+	}
+	answer, err := ask()
 	if err == nil && strings.TrimSpace(answer.Text) == "" {
-		answer, err = complete(ctx, turn, t.model, request)
+		answer, err = ask()
 	}
 	return answer, err
 }

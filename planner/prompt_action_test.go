@@ -346,3 +346,53 @@ func TestFoldersThatAreNoActions(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// TestAPromptActionIsWatched: what it asks is seen as what a planner asks, and so is an empty answer.
+func TestAPromptActionIsWatched(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		config string
+		want   []string
+	}{
+		"alone":      {`{}`, []string{"prompt: A poem about rain."}},
+		"with input": {`{"completion":{"include_input":true}}`, []string{"prompt: A poem about rain.", "person: rain"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var events []planner.Event
+			asked := 0
+			model := modelFunc(func(context.Context, *models.Request) (*models.Response, error) {
+				if asked++; asked == 1 {
+					return nil, &models.Error{Kind: models.Empty}
+				}
+				return &models.Response{Text: "Drip.", Usage: models.Usage{Prompt: 7}}, nil
+			})
+			a := planner.AddPrompt[struct {
+				Input string `json:"input"`
+			}](actions.New(), "ShortPoem", "Writes a poem", planner.Config{
+				Model: model, Prompts: folder(t, map[string]string{"ShortPoem/prompt.txt": "A poem about {{$input}}.", "ShortPoem/config.json": c.config}),
+				Watch: func(e planner.Event) { events = append(events, e) },
+			})
+			turn := &actions.Turn{ID: "one"}
+			if got := call(t, a, turn, map[string]any{"input": "rain"}).Text(); got != "Drip." {
+				t.Fatal(got)
+			}
+			if len(events) != 4 || events[0].Asked == nil || events[2].Asked == nil || events[1].Answered.Response.Text != "" || events[3].Answered.Response.Usage.Prompt != 7 {
+				t.Fatalf("%+v", events)
+			}
+			var sections []string
+			for _, s := range events[0].Asked.Sections {
+				sections = append(sections, s.Name+": "+s.Text)
+			}
+			if q := events[0]; cmp.Diff(c.want, sections) != "" || q.Turn != "one" || q.Asked.Planner != "action" || q.Asked.Prompt != "ShortPoem" || events[1].Answered.Plan != nil {
+				t.Errorf("%v of %+v", sections, q.Asked)
+			}
+		})
+	}
+}
+
+type modelFunc func(context.Context, *models.Request) (*models.Response, error)
+
+func (f modelFunc) Complete(ctx context.Context, req *models.Request) (*models.Response, error) {
+	return f(ctx, req)
+}

@@ -8,7 +8,8 @@ import (
 	"github.com/planbot-go/planbot/planner/plan"
 )
 
-// Event is one step of making a plan, as [Config].Watch sees it: exactly one of the pointers is set.
+// Event is one question to a model or its answer, as [Config].Watch sees it: exactly one of the
+// pointers is set.
 // Nobody changes what it holds any more.
 type Event struct {
 	Turn     string // the turn's id
@@ -19,7 +20,7 @@ type Event struct {
 
 // Asked is what the model is asked.
 type Asked struct {
-	Planner  string // sequence, sequential or tools
+	Planner  string // sequence, sequential, tools, or action if an action that is a prompt asks
 	Prompt   string // its name
 	Sections []Section
 	Request  models.Request // without Stream
@@ -35,7 +36,7 @@ type Section struct {
 	Left bool // there was no room for it
 }
 
-// Answered is what came of the model's answer.
+// Answered is what came of the model's answer. That to an action is no plan.
 type Answered struct {
 	Response *models.Response // nil: there was none
 	Err      error            // why not
@@ -46,10 +47,10 @@ type Answered struct {
 }
 
 // see tells the watcher, if there is one.
-func (p *Planner) see(turn string, e Event) {
-	if p.cfg.Watch != nil {
+func (c *Config) see(turn string, e Event) {
+	if c.Watch != nil {
 		e.Turn, e.At = turn, time.Now()
-		p.cfg.Watch(e)
+		c.Watch(e)
 	}
 }
 

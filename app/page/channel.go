@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"mime"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +22,25 @@ import (
 
 // connectorPath is where the connector is, before its secret.
 const connectorPath = "/dev/channel/"
+
+// filesPath is where the files are that people sent, behind the secret.
+const filesPath = "files/"
+
+// download serves a file that a person sent.
+func (c *chat) download(w http.ResponseWriter, r *http.Request) {
+	f := c.file(r.PathValue("id"))
+	if f == nil {
+		refused(w, http.StatusNotFound, "NotFound", "the page has no such file, or no more")
+		return
+	}
+	kind := mime.TypeByExtension(path.Ext(f.Name))
+	if kind == "" {
+		kind = "application/octet-stream"
+	}
+	w.Header().Set("Content-Type", kind)
+	w.Header().Set("Content-Disposition", "attachment")
+	_, _ = w.Write(f.Content) // the bot is gone if it fails
+}
 
 // send posts an activity to the bot's webhook.
 func (c *chat) send(ctx context.Context, raw []byte) ([]byte, error) {

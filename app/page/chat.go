@@ -3,16 +3,19 @@ package page
 import (
 	"cmp"
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/planbot-go/planbot/activity"
 )
@@ -54,6 +57,10 @@ const (
 	botAccount  = "28:3f0c9a52-6d1e-4e0b-8b7c-51a2d4c6e8f0"
 	team        = "19:8d3c5f7b1a2e4d6089b1c3e5f7a9d2b4@thread.tacv2"
 	maxMessages = 500 // of a room
+	maxPeople   = 30
+	maxRooms    = 60
+	maxFiles    = 10
+	maxName     = 60
 	// typingFor is how long a typing indicator is shown.
 	typingFor = 10 * time.Second
 	// postWithin limits one request to the bot: an invoke waits for its turn.
@@ -71,8 +78,15 @@ type chat struct {
 	mu     sync.Mutex
 	people []person
 	rooms  []*room
+	files  []*sharedFile // the last ones
 	lastID int64
 	last   []byte // the last activity that was posted
+}
+
+// sharedFile is a file that a person sent to the bot.
+type sharedFile struct {
+	ID, Name string
+	Content  []byte
 }
 
 func newChat(bot string, changed func(room string)) *chat {
@@ -109,6 +123,16 @@ func (c *chat) room(key string) *room {
 		}
 	}
 	return nil
+}
+
+// nameOf is the name of the room with that conversation; "": there is none.
+func (c *chat) nameOf(conversation string) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if r := c.room(conversation); r != nil {
+		return r.Name
+	}
+	return ""
 }
 
 func (r *room) person(key string) (person, bool) {
@@ -244,16 +268,126 @@ func (c *chat) mentions(r *room, text string) (marked string, entities []any, of
 // said is what a person sends.
 type said struct {
 	Room, As, Thread, Text string
-	All                    bool // the bot hears all messages
+	All                    bool        // the bot hears all messages
+	File                   *sharedFile // in a personal chat; nil: none
+}
+
+// pasted is what a JSON object in the message box stands for: a card, or an activity of that person.
+// nil: it is a text.
+func pasted(text string) map[string]any {
+	var fields map[string]any
+	if !strings.HasPrefix(strings.TrimSpace(text), "{") || json.Unmarshal([]byte(text), &fields) != nil {
+		return nil
+	}
+	switch kind, _ := fields["type"].(string); kind {
+	case "":
+		return nil
+	case "AdaptiveCard":
+		return map[string]any{"type": "message", "attachments": []any{map[string]any{"contentType": activity.CardContentType, "content": fields}}}
+	}
+	for _, name := range []string{"id", "serviceUrl", "channelId", "conversation", "from", "recipient"} { // those of this chat
+		delete(fields, name)
+	}
+	if _, ok := fields["entities"].([]any); !ok {
+		delete(fields, "entities")
+	}
+	return fields
+}
+
+// share keeps a file for the bot, and returns how Teams tells of it. The caller holds the lock.
+func (c *chat) share(f *sharedFile) map[string]any {
+	f.ID = rand.Text()
+	if len(c.files) == maxFiles {
+		c.files = slices.Delete(c.files, 0, 1)
+	}
+	c.files = append(c.files, f)
+	address := c.service + filesPath + f.ID
+	kind := strings.TrimPrefix(path.Ext(f.Name), ".")
+	return map[string]any{
+		"contentType": "application/vnd.microsoft.teams.file.download.info", "name": f.Name, "contentUrl": address,
+		"content": map[string]any{"downloadUrl": address, "uniqueId": f.ID, "fileType": kind},
+	}
+}
+
+// file is a file that a person sent; nil: there is none, or no more.
+func (c *chat) file(id string) *sharedFile {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, f := range c.files {
+		if f.ID == id {
+			return f
+		}
+	}
+	return nil
+}
+
+// nameFor checks the name of a new person or conversation.
+func nameFor(name string) (string, error) {
+	name = strings.Join(strings.Fields(name), " ")
+	if name == "" || len(name) > maxName || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return "", fmt.Errorf("the name must have 1 to %d characters that can be seen", maxName)
+	}
+	return name, nil
+}
+
+// addPerson adds somebody to the page, and to its groups and channels.
+func (c *chat) addPerson(name string) error {
+	name, err := nameFor(name)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.people) == maxPeople || len(c.rooms) == maxRooms {
+		return errors.New("there is no room for more people")
+	}
+	key, id := "person"+strconv.Itoa(len(c.people)+1), rand.Text()
+	p := person{key, name, "29:1x" + id, guid(), "en-US", "Europe/Berlin"}
+	c.people = append(slices.Clip(c.people), p)
+	for _, r := range c.rooms {
+		if r.Kind != "personal" {
+			r.People = c.people
+		}
+	}
+	c.rooms = append(c.rooms, &room{Key: key, Name: name, Kind: "personal", ID: "a:1pX" + id, People: []person{p}})
+	return nil
+}
+
+// addRoom adds a group chat with all people.
+func (c *chat) addRoom(name string) error {
+	name, err := nameFor(name)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.rooms) == maxRooms {
+		return errors.New("there is no room for more conversations")
+	}
+	id := strings.ToLower(rand.Text())
+	c.rooms = append(c.rooms, &room{Key: "group" + id, Name: name, Kind: "groupChat", ID: "19:" + id + "@thread.v2", People: c.people})
+	return nil
+}
+
+// guid is a random one.
+func guid() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // say shows what a person says, and delivers it if Teams would.
 func (c *chat) say(ctx context.Context, s said) error {
 	c.mu.Lock()
 	r := c.room(s.Room)
-	if r == nil || strings.TrimSpace(s.Text) == "" {
+	if r == nil || strings.TrimSpace(s.Text) == "" && s.File == nil {
 		c.mu.Unlock()
 		return errNobody
+	}
+	if s.File != nil && r.Kind != "personal" {
+		c.mu.Unlock()
+		return errors.New("Teams hands files to a bot in personal chats only")
 	}
 	p, ok := r.person(s.As)
 	if !ok {
@@ -264,7 +398,18 @@ func (c *chat) say(ctx context.Context, s said) error {
 	if r.Kind == "channel" {
 		m.Thread = cmp.Or(s.Thread, m.ID)
 	}
-	a := c.activity(r, p, m.Thread, map[string]any{"type": "message", "id": m.ID, "text": text, "textFormat": "plain", "entities": entities})
+	other := false // it is no message
+	fields := map[string]any{"type": "message", "text": text, "textFormat": "plain", "entities": entities}
+	if s.File != nil {
+		fields["attachments"] = []any{c.share(s.File)}
+	} else if own := pasted(s.Text); own != nil {
+		fields, toBot = own, true
+		if other = own["type"] != string(activity.Message); other {
+			m.Note = fmt.Sprintf("sent as an activity of the type %v", own["type"])
+		}
+	}
+	fields["id"] = m.ID
+	a := c.activity(r, p, m.Thread, fields)
 	m.Activity = decode(a)
 	r.add(m)
 	deliver := r.Kind == "personal" || toBot || s.All
@@ -276,9 +421,11 @@ func (c *chat) say(ctx context.Context, s said) error {
 	if !deliver {
 		return nil
 	}
-	_, err := c.post(ctx, r, a)
+	body, err := c.post(ctx, r, a)
 	if err != nil {
 		c.note(r, m.ID, err.Error())
+	} else if other {
+		c.answered(r, m.ID, body)
 	}
 	return nil
 }

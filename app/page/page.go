@@ -26,11 +26,15 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/app/turnlog"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/state/inbox"
 )
 
 // Config says what the page shows. Name is required.
@@ -38,6 +42,9 @@ type Config struct {
 	Name     string   // of the bot
 	Examples []string // what people may say to it
 	Secrets  []string // that the page must never show
+	// Secret is in the address to which the bot sends. It must stay the same where state outlives the
+	// process, since what waits there goes to that address. "": a random one.
+	Secret string
 	// Port is the port in the address that browsers use; 0: the one that the page is served on.
 	Port int
 	Log  zerolog.Logger
@@ -46,6 +53,16 @@ type Config struct {
 // Parts are what the views read and what they act on.
 type Parts struct {
 	Bot *bot.Bot
+	// Inbox has what is parked. nil: nothing shows it, and Dead and Export may be nil, too.
+	Inbox *inbox.Inbox
+	// Dead is what is known of a dead letter: names and values for people, and a value for JSON. Export
+	// makes a scenario of one.
+	Dead   func(inbox.Waiting) (rows [][2]string, asJSON any)
+	Export func(inbox.Waiting) ([]byte, error)
+	// Metrics are what operators see. nil: nothing shows them.
+	Metrics prometheus.Gatherer
+	// Crash ends the process at once. nil: its state would be gone, too.
+	Crash func()
 }
 
 // Page is the page and what it shows. It is safe for concurrent use. Close ends it.
@@ -57,6 +74,8 @@ type Page struct {
 	turns  *turnlog.Log
 	hub    *hub
 	chat   *chat
+	faults *faults
+	nums   *numbers
 	views  *template.Template
 	assets string // hash of the assets
 	tabs   []tabOf
@@ -79,8 +98,9 @@ func New(cfg Config) (*Page, error) {
 	if cfg.Name == "" {
 		return nil, errors.New("page: no Name")
 	}
-	p := &Page{cfg: cfg, secret: rand.Text(), token: rand.Text(), hub: newHub()}
-	p.tabs = []tabOf{{"Chat", "/dev/"}, {"Turns", "/dev/turns"}, {"Help", "/dev/help"}}
+	p := &Page{cfg: cfg, secret: cmp.Or(cfg.Secret, rand.Text()), token: rand.Text(), hub: newHub()}
+	p.faults, p.nums = &faults{page: p}, &numbers{page: p}
+	p.tabs = []tabOf{{"Chat", "/dev/"}, {"Turns", "/dev/turns"}, {"Parked", "/dev/parked"}, {"Numbers", "/dev/numbers"}, {"Help", "/dev/help"}}
 	hash := sha256.New()
 	err := fs.WalkDir(assetFiles, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -111,6 +131,15 @@ func New(cfg Config) (*Page, error) {
 // Turns is the log of the turns. The page shows what it sees.
 func (p *Page) Turns() *turnlog.Log { return p.turns }
 
+// WatchTurn is for [bot.Config].Watch: the log sees what happens, and faults that were set happen.
+func (p *Page) WatchTurn(e turn.Event) {
+	p.turns.WatchTurn(e)
+	p.faults.watch(e)
+}
+
+// Model wraps the bot's model, so that faults of it can be set.
+func (p *Page) Model(m models.Model) models.Model { return faulty{m, p.faults} }
+
 // HangUp ends the streams of open pages: call it when the server shuts down, since they would keep
 // it waiting.
 func (p *Page) HangUp() { p.hub.close() }
@@ -118,6 +147,7 @@ func (p *Page) HangUp() { p.hub.close() }
 // Close ends what New started.
 func (p *Page) Close() {
 	p.hub.close()
+	p.nums.close()
 	p.turns.Close()
 }
 
@@ -136,6 +166,10 @@ func (p *Page) Handler(addr net.Addr, of Parts) (http.Handler, error) {
 	mux.HandleFunc("GET /dev/stream", p.hub.serve)
 	p.chatRoutes(mux)
 	p.turnRoutes(mux)
+	p.faults.routes(mux)
+	parked{p}.routes(mux)
+	p.nums.routes(mux)
+	compared{p}.routes(mux)
 	mux.HandleFunc("GET /dev/help", func(w http.ResponseWriter, _ *http.Request) { p.show(w, "help", "Help", nil) })
 	mux.HandleFunc("/dev/", func(w http.ResponseWriter, _ *http.Request) { p.fail(w, http.StatusNotFound, "There is no such page.") })
 	port := p.cfg.Port
@@ -180,7 +214,9 @@ func pathOf(name string) string {
 	switch name {
 	case "workbench":
 		return "/dev/"
-	case "turn-page", "turns-page":
+	case "parked-drop":
+		return "/dev/parked"
+	case "turn-page", "turns-page", "compare":
 		return "/dev/turns"
 	}
 	return "/dev/" + name
@@ -239,6 +275,7 @@ func (p *Page) functions() template.FuncMap {
 	return template.FuncMap{
 		"asset":    func(name string) string { return "/dev/assets/" + p.assets + "/" + name },
 		"token":    func() string { return p.token },
+		"faults":   p.faults.view,
 		"markdown": toHTML,
 		"marked":   marked,
 		"pretty":   pretty,
@@ -246,6 +283,8 @@ func (p *Page) functions() template.FuncMap {
 		"tokens":   func(text string) int { return prompts.Tokens(text) },
 		"clock":    func(t time.Time) string { return t.Local().Format("15:04:05.000") },
 		"short":    func(t time.Time) string { return t.Local().Format("15:04") },
+		"day":      func(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") },
+		"date":     func(t time.Time) string { return t.Format(time.RFC3339) },
 		"took":     took,
 		"add":      func(a, b int) int { return a + b },
 		"percent":  func(part, of int) int { return min(100, 100*part/max(1, of)) },
@@ -271,6 +310,17 @@ func (p *Page) turnRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /dev/turns.json", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, map[string]any{"version": turnlog.Version, "turns": p.turns.Turns(), "tooFast": p.turns.TooFast()})
 	})
+	mux.HandleFunc("POST /dev/turns/{id}/pin", p.acts(func(w http.ResponseWriter, r *http.Request) {
+		if !p.turns.Pin(r.PathValue("id"), r.PostFormValue("pinned") != "") {
+			p.fail(w, http.StatusNotFound, "There is no such turn here any more.")
+			return
+		}
+		if !byForm(r) {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		http.Redirect(w, r, "/dev/turns", http.StatusSeeOther)
+	}))
 	mux.HandleFunc("GET /dev/turns/{id}", func(w http.ResponseWriter, r *http.Request) {
 		id, asJSON := strings.CutSuffix(r.PathValue("id"), ".json")
 		rec, ok := p.turns.Turn(id)
@@ -335,12 +385,19 @@ func (p *Page) connector(mux *http.ServeMux) {
 			h(w, r)
 		})
 	}
-	handle("POST /conversations/{conversation}/activities", c.take)
-	handle("POST /conversations/{conversation}/activities/{reply}", c.take)
-	handle("PUT /conversations/{conversation}/activities/{id}", c.update)
+	handle("POST /conversations/{conversation}/activities", p.faults.send(c.take))
+	handle("POST /conversations/{conversation}/activities/{reply}", p.faults.send(c.take))
+	handle("PUT /conversations/{conversation}/activities/{id}", p.faults.send(c.update))
 	handle("DELETE /conversations/{conversation}/activities/{id}", c.remove)
 	handle("PUT /conversations/{conversation}/activities/{id}/reactions/{reaction}", c.react)
 	handle("DELETE /conversations/{conversation}/activities/{id}/reactions/{reaction}", c.react)
+	mux.HandleFunc("GET "+connectorPath+"{secret}/"+filesPath+"{id}", func(w http.ResponseWriter, r *http.Request) {
+		if r.PathValue("secret") != p.secret {
+			http.NotFound(w, r)
+			return
+		}
+		c.download(w, r)
+	})
 	handle("POST /conversations", c.create)
 	handle("GET /conversations/{conversation}/members", c.members)
 	handle("GET /conversations/{conversation}/pagedmembers", c.members)

@@ -3,7 +3,9 @@ package page
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"html/template"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -37,6 +39,21 @@ func (p *Page) chatRoutes(mux *http.ServeMux) {
 		f := r.PostFormValue
 		return p.chat.rate(r.Context(), f("room"), f("as"), f("message"), f("reaction"), f("text"))
 	})
+	post("person", func(r *http.Request) error { return p.chat.addPerson(r.PostFormValue("name")) })
+	post("room", func(r *http.Request) error { return p.chat.addRoom(r.PostFormValue("name")) })
+	post("file", func(r *http.Request) error {
+		file, about, err := r.FormFile("file")
+		if err != nil {
+			return errors.New("choose a file of at most 4 MB")
+		}
+		defer func() { _ = file.Close() }() // in memory
+		raw, err := io.ReadAll(file)
+		if err != nil {
+			return fmt.Errorf("read the file: %w", err)
+		}
+		f := r.PostFormValue
+		return p.chat.say(r.Context(), said{Room: f("room"), As: f("as"), Text: f("text"), File: &sharedFile{Name: about.Filename, Content: raw}})
+	})
 	post("click", func(r *http.Request) error {
 		var k click
 		if !isJSON(r) {
@@ -51,18 +68,20 @@ func (p *Page) chatRoutes(mux *http.ServeMux) {
 
 // done answers a request that did something: a form leads back to the page, a script reads nothing.
 func (p *Page) done(w http.ResponseWriter, r *http.Request, err error) {
-	byForm := strings.Contains(r.Header.Get("Accept"), "text/html")
 	switch {
-	case err != nil && byForm:
+	case err != nil && byForm(r):
 		p.fail(w, http.StatusBadRequest, "This did not work: "+err.Error()+".")
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusBadRequest)
-	case byForm:
+	case byForm(r):
 		http.Redirect(w, r, "/dev/?"+url.Values{"room": {r.PostFormValue("room")}, "as": {r.PostFormValue("as")}}.Encode(), http.StatusSeeOther)
 	default:
 		w.WriteHeader(http.StatusNoContent)
 	}
 }
+
+// byForm reports whether a browser sends a form without the page's script.
+func byForm(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }
 
 // workbenchView is what the first view shows.
 type workbenchView struct {
@@ -151,7 +170,7 @@ func (p *Page) workbenchView(r *http.Request) workbenchView {
 // parts are the pieces of the workbench that the script loads anew when something has changed.
 func (p *Page) parts(w http.ResponseWriter, r *http.Request) {
 	switch part := r.PathValue("part"); part {
-	case "messages", "turns", "turn", "rooms":
+	case "messages", "turns", "turn", "rooms", "alarm":
 		p.part(w, part, p.workbenchView(r))
 	default:
 		http.NotFound(w, r)

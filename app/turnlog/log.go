@@ -34,7 +34,7 @@ type Config struct {
 	// Secrets are removed wherever they appear, as is anything that looks like a secret.
 	Secrets []string
 	// MaxTurns and MaxBytes limit what is kept in all: 0: 200 turns, 64 MiB. The oldest turns go
-	// first, and those that ended well before those that an operator has to look at.
+	// first, those that ended well before those that an operator has to look at, and pinned ones last.
 	MaxTurns, MaxBytes int
 	// MaxTurnBytes limits one turn, MaxTextBytes one text. What is longer is cut, with its length and
 	// its hash in its place. 0: 2 MiB, 256 KiB.
@@ -132,6 +132,22 @@ func (l *Log) Turn(id string) (Record, bool) {
 	c.Rounds, c.Commands, c.Journal = copied(r.Rounds), copied(r.Commands), copied(r.Journal)
 	c.Sent, c.Log, c.Plans, c.Changes = copied(r.Sent), copied(r.Log), copied(r.Plans), copied(r.Changes)
 	return c, true
+}
+
+// Pin keeps a turn for longer than the others, or no longer. It reports whether there is such a turn.
+func (l *Log) Pin(id string, pinned bool) bool {
+	l.mu.Lock()
+	r, ok := l.turns[id]
+	var head Head
+	if ok {
+		r.Pinned = pinned
+		head = r.Head
+	}
+	l.mu.Unlock()
+	if ok && l.cfg.Changed != nil {
+		l.cfg.Changed(head)
+	}
+	return ok
 }
 
 // copied is a copy that is an empty list in JSON if there is nothing in it.
@@ -239,6 +255,7 @@ func (w watched) Delete(ctx context.Context, to activity.Reference, id string, t
 // take records an event. A panic loses that event and nothing else.
 func (l *Log) take(e any) {
 	if done, ok := e.(chan struct{}); ok {
+		l.markLost()
 		close(done)
 		return
 	}
@@ -255,6 +272,35 @@ func (l *Log) take(e any) {
 	}()
 	if changed != nil && l.cfg.Changed != nil {
 		l.cfg.Changed(*changed)
+	}
+	if len(l.events) == 0 {
+		l.markLost()
+	}
+}
+
+// maxLost is how many turns may be known of which something was lost and nothing is kept.
+const maxLost = 1000
+
+// markLost marks the turns of which something was lost: perhaps nothing more comes of them.
+func (l *Log) markLost() {
+	unknown := 0
+	for id := range l.lost.Range {
+		l.mu.Lock()
+		r := l.find(id.(string)) //nolint:forcetypeassert // put stored it
+		var head Head
+		if r != nil {
+			head = r.Head
+		}
+		l.mu.Unlock()
+		if r != nil && l.cfg.Changed != nil {
+			l.cfg.Changed(head)
+		}
+		if r == nil {
+			unknown++
+		}
+		if unknown > maxLost {
+			l.lost.Delete(id)
+		}
 	}
 }
 
@@ -348,11 +394,11 @@ func (l *Log) evict(now *Record) {
 	}
 	for len(l.order) > 1 && (len(l.order) > l.cfg.MaxTurns || l.size > l.cfg.MaxBytes) {
 		at := -1
-		for pass := 0; pass < 3 && at < 0; pass++ {
+		for pass := 0; pass < 4 && at < 0; pass++ {
 			at = slices.IndexFunc(l.order, func(id string) bool {
 				r := l.turns[id]
 				mine := same <= l.cfg.MaxTurns/2 || r.Conversation == now.Conversation // one conversation gets half
-				return r != now && (pass == 2 || r.Outcome != Parked && (pass == 1 || mine))
+				return r != now && (pass == 3 || !r.Pinned && (pass == 2 || r.Outcome != Parked && (pass == 1 || mine)))
 			})
 		}
 		if at < 0 {
@@ -475,21 +521,30 @@ func (b builder) about(e *turn.Received) {
 		h.Type += " " + a.Name
 	}
 	h.Text = b.text(spelling.OneLine(cmp.Or(e.Text, h.Type), maxWords))
-	b.findParent(a.Value)
+	b.clicked(a)
 }
 
-// idLen is the length of a turn's id. The ids of what it asks begin with it.
-const idLen = 12
-
-// findParent looks in what a click sends for the turn whose card was clicked.
-func (b builder) findParent(value []byte) {
-	for part := range strings.SplitSeq(string(value), `"`) {
-		if len(part) >= idLen && b.turns[part[:idLen]] != nil && part[:idLen] != b.r.ID {
-			b.r.Parent = part[:idLen]
+// clicked notes on which message a click was, and looks for the turn that sent it.
+func (b builder) clicked(a *activity.Activity) {
+	b.r.room = a.Conversation.BaseID()
+	if a.Type == activity.Invoke && a.Name == cardAction || a.Type == activity.Message && len(a.Value) > 0 {
+		b.r.clicked = a.ReplyToID
+	}
+	for _, id := range slices.Backward(b.order) {
+		if from := b.turns[id]; slices.ContainsFunc(from.Sent, func(s Sent) bool { return b.r.follows(from, s) }) {
+			b.r.Parent = id
 			return
 		}
 	}
 }
+
+// follows reports whether r is a click on what another turn sent.
+func (r *Record) follows(from *Record, s Sent) bool {
+	return r.clicked != "" && r.clicked == s.ID && r != from && r.room == from.room
+}
+
+// cardAction is the name of an invoke that is a click on a card.
+const cardAction = "adaptiveCard/action"
 
 func (b builder) began(at time.Time, e *turn.Began) {
 	r := b.r
@@ -660,6 +715,11 @@ func (b builder) sent(e sending) {
 		return
 	}
 	b.r.Sent = append(b.r.Sent, s)
+	for _, r := range b.turns { // a click may be faster than the answer to who sent the card
+		if r.Parent == "" && r.follows(b.r, s) {
+			r.Parent = b.r.ID
+		}
+	}
 }
 
 // saved notes a save, and what a crash after it would do.

@@ -47,13 +47,15 @@ type Head struct {
 	TokensOut    int           `json:"tokensOut"`
 	TokensCached int           `json:"tokensCached"`
 	Cost         float64       `json:"cost"`
-	// Parent is the turn whose card was clicked.
+	// Parent is the turn that sent the card on which this click was.
 	Parent string `json:"parent,omitempty"`
 	Error  string `json:"error,omitempty"` // why it failed, for the operator
 	// Incomplete says that some of it was not seen, because too much happened at once. Cut says that
 	// some of it was too large to be kept.
 	Incomplete bool `json:"incomplete,omitempty"`
 	Cut        bool `json:"cut,omitempty"`
+	// Pinned says that it goes last when there is no room.
+	Pinned bool `json:"pinned,omitempty"`
 }
 
 // Record is a turn, as far as it got.
@@ -71,7 +73,9 @@ type Record struct {
 	Sent     []Sent     `json:"sent"`
 	Log      []Line     `json:"log"`
 
-	size int // bytes of what it holds
+	size    int    // bytes of what it holds
+	room    string // the conversation without a thread
+	clicked string // the message on which the click was that the turn is about
 }
 
 // Received is the activity that came in.
@@ -95,7 +99,7 @@ type Change struct {
 // Round is one question to the model and its answer.
 type Round struct {
 	At            time.Time `json:"at"`
-	Planner       string    `json:"planner"`
+	Planner       string    `json:"planner"` // action: an action that is a prompt asks
 	Prompt        string    `json:"prompt"`
 	Sections      []Section `json:"sections"`
 	Offered       []string  `json:"offered"` // names of actions

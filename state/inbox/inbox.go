@@ -609,8 +609,25 @@ func parseWaiting(q state.Key, id, text string) (Waiting, error) {
 // Dead lists the dead letters: records that wait for an operator. Record is set. The oldest comes
 // first.
 func (i *Inbox) Dead(ctx context.Context) ([]Waiting, error) {
-	const doing = "list dead letters"
-	calls, err := i.everywhere(ctx, doing, func(p int) *rdb.Call { return rdb.Plain("zrange", shared(p, "dead"), 0, -1) })
+	all, err := i.listed(ctx, "list dead letters", "dead", -1)
+	slices.SortStableFunc(all, func(a, b Waiting) int { return a.Since.Compare(b.Since) })
+	return all, err
+}
+
+// Timed lists records of all queues that wait and go on by themselves at some time, at most that many.
+// Record is set. The one due next comes first.
+func (i *Inbox) Timed(ctx context.Context, most int) ([]Waiting, error) {
+	if most < 1 {
+		return nil, nil
+	}
+	all, err := i.listed(ctx, "list what waits for a time", "timers", most-1)
+	slices.SortStableFunc(all, func(a, b Waiting) int { return a.Until.Compare(b.Until) })
+	return all[:min(most, len(all))], err
+}
+
+// listed reads the records whose names are in that sorted set of each partition, up to an index of it.
+func (i *Inbox) listed(ctx context.Context, doing, set string, last int) ([]Waiting, error) {
+	calls, err := i.everywhere(ctx, doing, func(p int) *rdb.Call { return rdb.Plain("zrange", shared(p, set), 0, last) })
 	if err != nil {
 		return nil, err
 	}
@@ -621,7 +638,7 @@ func (i *Inbox) Dead(ctx context.Context) ([]Waiting, error) {
 			var w Waiting
 			path, id, _ := strings.Cut(member, "\n")
 			if err := w.Queue.UnmarshalText([]byte(path)); err != nil {
-				i.cfg.Log.Error().Err(err).Msg("a dead letter that is not the inbox's")
+				i.cfg.Log.Error().Err(err).Str("set", set).Msg("a record that is not the inbox's")
 				continue
 			}
 			w.ID = id
@@ -642,7 +659,6 @@ func (i *Inbox) Dead(ctx context.Context) ([]Waiting, error) {
 			return nil, fmt.Errorf("%s: %w", doing, err)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Waiting) int { return a.Since.Compare(b.Since) })
 	return all, nil
 }
 

@@ -682,6 +682,31 @@ func TestDeadLetters(t *testing.T) {
 	})
 }
 
+// What waits for a time is listed over all queues, the next one first.
+func TestTimed(t *testing.T) {
+	t.Parallel()
+	setup(t, func(t *testing.T, b *bundle) {
+		at := time.Now().Add(time.Hour).Truncate(time.Millisecond)
+		for record, w := range map[string]inbox.Wait{"later": {Until: at.Add(time.Hour)}, "first": {Until: at, About: []byte("Mia")}, "never": {}, "dead": {Operator: true}} {
+			b.accept(b.waiting(record, w))
+		}
+		all, err := b.in.Timed(t.Context(), 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = slices.DeleteFunc(all, func(w inbox.Waiting) bool { return w.Queue != b.q })
+		if len(all) != 2 || string(all[0].Record) != "first" || !all[0].Until.Equal(at) || string(all[0].About) != "Mia" || string(all[1].Record) != "later" {
+			t.Fatalf("%+v", all)
+		}
+		if one, err := b.in.Timed(t.Context(), 1); err != nil || len(one) != 1 {
+			t.Errorf("%+v, %v", one, err)
+		}
+		if none, err := b.in.Timed(t.Context(), 0); err != nil || len(none) != 0 {
+			t.Errorf("%+v, %v", none, err)
+		}
+	})
+}
+
 // A record that waits comes back when it is due, and one that replaces it at its time.
 func TestTimers(t *testing.T) {
 	t.Parallel()

@@ -67,6 +67,13 @@ async function turns() {
   if (part) merge(part.querySelector('ul'), (await load('turns')).querySelector('ul'));
 }
 
+/** Keeps the bar of the faults up to date. */
+async function alarm() {
+  const words = document.getElementById('alarm-words');
+  words?.replaceChildren(await load('alarm'));
+  if (words) document.getElementById('alarm').hidden = !words.textContent.trim();
+}
+
 /** Loads the open turn anew. What is open in it, and the focus, stay. */
 async function turn() {
   const part = document.getElementById('turn');
@@ -122,7 +129,7 @@ export async function refresh(...what) {
     while (due.size) {
       const now = [...due];
       due.clear();
-      for (const one of now) await { messages, turns, turn }[one]().catch(() => {});
+      for (const one of now) await { messages, turns, turn, alarm }[one]().catch(() => {});
       await new Promise((done) => { setTimeout(done, 80); });
     }
   } finally { busy = false; }
@@ -138,6 +145,7 @@ function changed({ id, kind, turns: ids = [], rooms = [] }) {
   if (kind === 'reset') refresh('messages', 'turns', 'turn');
   if (rooms.includes(room) || ids.length) refresh('messages');
   if (ids.length) refresh('turns');
+  if (ids.length && document.getElementById('alarm')?.hidden === false) refresh('alarm');
   if (ids.includes(open)) refresh('turn');
 }
 

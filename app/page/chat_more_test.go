@@ -1,0 +1,197 @@
+package page_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/app/page"
+	"github.com/planbot-go/planbot/app/turnlog"
+	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/planner/plan"
+)
+
+// next is the activity that the bot got next.
+func (w *wired) next() *activity.Activity {
+	w.Helper()
+	a, err := activity.Decode(<-w.got)
+	if err != nil {
+		w.Fatal(err)
+	}
+	return a
+}
+
+// TestPasted sends JSON from the message box.
+func TestPasted(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		text, want string // want: of the activity
+	}{
+		"text":             {"hello {", `"text":"hello {"`},
+		"JSON of somebody": {`{"a":1}`, `"text":"{\"a\":1}"`},
+		"card":             {`{"type":"AdaptiveCard","version":"1.5","body":[]}`, `"content":{"body":[],"type":"AdaptiveCard","version":"1.5"}`},
+		"activity":         {`{"type":"event","name":"x","value":{"n":1},"entities":"none","channelData":7}`, `"name":"x"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := wire(t, page.Parts{})
+			w.post("/dev/chat/say", "room", "mia", "text", c.text)
+			if raw := string(<-w.got); !strings.Contains(raw, c.want) {
+				t.Errorf("no %s in %s", c.want, raw)
+			}
+		})
+	}
+	w := wire(t, page.Parts{})
+	w.post("/dev/chat/say", "room", "lunch", "text", `{"type":"event","name":"x","id":"me","serviceUrl":"https://example.invalid/","from":{"id":"me"},"conversation":{"id":"me"},"recipient":{"id":"me"},"channelId":"me"}`)
+	raw := string(<-w.got)
+	if strings.Contains(raw, `"me"`) || strings.Contains(raw, "invalid") || !strings.Contains(raw, `"name":"Mia Meyer"`) {
+		t.Errorf("an activity of somebody else: %s", raw)
+	}
+	if _, body := w.do(http.MethodGet, "/dev/?room=lunch", nil); !strings.Contains(body, "sent as an activity of the type event") {
+		t.Error("the page does not say what it sent")
+	}
+}
+
+// TestNewPeople adds somebody, who is then in groups and in a chat of their own, and a group.
+func TestNewPeople(t *testing.T) {
+	t.Parallel()
+	w := wire(t, page.Parts{})
+	w.post("/dev/chat/person", "name", "  Bo <b>  Berg ")
+	w.post("/dev/chat/room", "name", "Plans")
+	_, body := w.do(http.MethodGet, "/dev/?room=lunch", nil)
+	key := regexp.MustCompile(`<option value="([^"]+)">Bo &lt;b&gt; Berg</option>`).FindStringSubmatch(body)
+	group := regexp.MustCompile(`room=(group[^"]+)"[^>]*>Plans<`).FindStringSubmatch(body)
+	if key == nil || group == nil {
+		t.Fatalf("no new person or no new group in\n%s", body)
+	}
+	w.post("/dev/chat/say", "room", group[1], "as", key[1], "text", "@Hedda hi")
+	a := w.next()
+	if a.From.Name != "Bo <b> Berg" || !regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`).MatchString(a.From.AadObjectID) || a.Conversation.ConversationType != "groupChat" {
+		t.Errorf("%+v", a)
+	}
+	w.post("/dev/chat/say", "room", key[1], "text", "hi")
+	if own := w.next(); own.From.ID != a.From.ID || own.Conversation.ConversationType != "personal" {
+		t.Errorf("%+v", own)
+	}
+	for _, name := range []string{"", " ", strings.Repeat("x", 61), "a\u202eb"} {
+		if status, _ := w.do(http.MethodPost, "/dev/chat/person", url.Values{"name": {name}}); status != http.StatusBadRequest {
+			t.Errorf("the name %q: %d", name, status)
+		}
+	}
+	for i := range 100 {
+		status, _ := w.do(http.MethodPost, "/dev/chat/room", url.Values{"name": {fmt.Sprint(i)}})
+		if status == http.StatusBadRequest && i > 40 {
+			return
+		}
+	}
+	t.Error("there is no end of conversations")
+}
+
+// TestFile sends a file, which the bot gets as from Teams.
+func TestFile(t *testing.T) {
+	t.Parallel()
+	w := wire(t, page.Parts{})
+	send := func(room string) int {
+		var form bytes.Buffer
+		out := multipart.NewWriter(&form)
+		part, err := out.CreateFormFile("file", "a report.txt")
+		if err == nil {
+			_, err = io.WriteString(part, "all is well")
+		}
+		for name, value := range map[string]string{"room": room, "as": "mia", "text": "look"} {
+			if err == nil {
+				err = out.WriteField(name, value)
+			}
+		}
+		if err == nil {
+			err = out.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.Post(w.url+"/dev/chat/file", out.FormDataContentType(), &form)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		return res.StatusCode
+	}
+	if status := send("lunch"); status != http.StatusBadRequest {
+		t.Errorf("a file in a group: %d", status)
+	}
+	if status := send("mia"); status != http.StatusNoContent {
+		t.Fatal(status)
+	}
+	a := w.next()
+	if a.Text != "look" || len(a.Attachments) != 1 || a.Attachments[0].Name != "a report.txt" || a.Attachments[0].ContentType != "application/vnd.microsoft.teams.file.download.info" {
+		t.Fatalf("%+v", a)
+	}
+	var info struct{ DownloadURL, FileType string }
+	if err := json.Unmarshal(a.Attachments[0].Content, &info); err != nil || info.FileType != "txt" {
+		t.Fatal(err, info)
+	}
+	path := strings.TrimPrefix(info.DownloadURL, w.url)
+	if status, body := w.do(http.MethodGet, path, nil); status != http.StatusOK || body != "all is well" {
+		t.Errorf("%d %s", status, body)
+	}
+	for _, wrong := range []string{path + "x", regexp.MustCompile(`channel/[^/]+`).ReplaceAllString(path, "channel/x")} {
+		if status, _ := w.do(http.MethodGet, wrong, nil); status != http.StatusNotFound {
+			t.Errorf("%s: %d", wrong, status)
+		}
+	}
+}
+
+// TestCompareAndPin looks at two turns side by side, and pins one.
+func TestCompareAndPin(t *testing.T) {
+	t.Parallel()
+	w := wire(t, page.Parts{})
+	for _, id := range []string{"one", "two"} {
+		raw := `{"type":"message","id":"` + id + `","from":{"id":"u","name":"Mia"},"conversation":{"id":"c"},"text":"hello <b>"}`
+		w.page.WatchTurn(turn.Event{Turn: id, Received: &turn.Received{Activity: []byte(raw), Text: "hello <b>"}})
+		w.page.WatchTurn(turn.Event{Turn: id, Planned: &plan.Plan{Commands: []plan.Command{{Kind: plan.Say, Response: "I am " + id}}}})
+		w.page.WatchTurn(turn.Event{Turn: id, Ended: &turn.Ended{Outcome: turnlog.OK}})
+	}
+	if err := w.page.Turns().Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, body := w.do(http.MethodGet, "/dev/turns/compare?a=one&b=two", nil)
+	for _, want := range []string{"SAY I am one</td>", "SAY I am two</td>", "hello &lt;b&gt;", `<tr data-same="true"><th scope="row">received`, `<tr data-same="false"><th scope="row">plan 1`} {
+		if !strings.Contains(body, want) {
+			t.Errorf("no %q in\n%s", want, body)
+		}
+	}
+	_, body = w.do(http.MethodGet, "/dev/turns/compare.json?a=one&b=two", nil)
+	var twin struct {
+		Version int
+		Parts   []struct{ Name string }
+	}
+	if err := json.Unmarshal([]byte(body), &twin); err != nil || twin.Version != 1 || len(twin.Parts) != 4 || twin.Parts[3].Name != "Plan" {
+		t.Errorf("%v: %s", err, body)
+	}
+	if status, _ := w.do(http.MethodGet, "/dev/turns/compare?a=one&b=three", nil); status != http.StatusNotFound {
+		t.Errorf("a turn that there is not: %d", status)
+	}
+	pinned := func() bool {
+		rec, _ := w.page.Turns().Turn("one")
+		return rec.Pinned
+	}
+	if status, _ := w.do(http.MethodPost, "/dev/turns/one/pin", url.Values{"token": {"x"}, "pinned": {"1"}}); status != http.StatusForbidden || pinned() {
+		t.Errorf("without the token: %d", status)
+	}
+	w.post("/dev/turns/one/pin", "pinned", "1")
+	if _, body := w.do(http.MethodGet, "/dev/turns", nil); !pinned() || !strings.Contains(body, "Unpin<span") {
+		t.Error("it is not pinned")
+	}
+	w.post("/dev/turns/one/pin")
+	if pinned() {
+		t.Error("it is still pinned")
+	}
+}

@@ -1,0 +1,230 @@
+package page
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/internal/spelling"
+	"github.com/planbot-go/planbot/state/inbox"
+)
+
+// maxParked limits how many records one view lists.
+const maxParked = 200
+
+// parked shows what waits, and the dead letters.
+type parked struct{ page *Page }
+
+func (k parked) routes(mux *http.ServeMux) {
+	p := k.page
+	if p.of.Inbox == nil {
+		return
+	}
+	mux.HandleFunc("GET /dev/parked", func(w http.ResponseWriter, r *http.Request) {
+		if v, ok := k.view(w, r); ok {
+			p.show(w, "parked", "Parked", v)
+		}
+	})
+	mux.HandleFunc("GET /dev/parked.json", func(w http.ResponseWriter, r *http.Request) {
+		if v, ok := k.view(w, r); ok {
+			writeJSON(w, v)
+		}
+	})
+	one := func(pattern string, do func(w http.ResponseWriter, r *http.Request, letter inbox.Waiting)) {
+		h := func(w http.ResponseWriter, r *http.Request) {
+			if letter, ok := k.find(w, r); ok {
+				do(w, r, letter)
+			}
+		}
+		if strings.HasPrefix(pattern, http.MethodPost) {
+			h = p.acts(h)
+		}
+		mux.HandleFunc(pattern, h)
+	}
+	one("GET /dev/parked/{id}/drop", func(w http.ResponseWriter, _ *http.Request, letter inbox.Waiting) {
+		p.show(w, "parked-drop", "Drop turn "+letter.ID, k.about(letter))
+	})
+	one("GET /dev/parked/{id}/export", func(w http.ResponseWriter, _ *http.Request, letter inbox.Waiting) {
+		file, err := p.of.Export(letter)
+		if err != nil {
+			p.fail(w, http.StatusUnprocessableEntity, "No scenario can be made of this turn: "+err.Error()+".")
+			return
+		}
+		w.Header().Set("Content-Type", "application/yaml; charset=utf-8")
+		w.Header().Set("Content-Disposition", `attachment; filename="turn-`+url.PathEscape(letter.ID)+`.yaml"`)
+		_, _ = w.Write(file) // if this fails, nobody reads it
+	})
+	one("POST /dev/parked/{id}/retry", func(w http.ResponseWriter, r *http.Request, letter inbox.Waiting) {
+		k.did(w, r, p.of.Inbox.Wake(r.Context(), letter, nil))
+	})
+	one("POST /dev/parked/{id}/drop", func(w http.ResponseWriter, r *http.Request, letter inbox.Waiting) {
+		dropped, err := p.of.Inbox.Drop(r.Context(), letter.Queue, letter.ID)
+		if err == nil && !dropped {
+			err = inbox.ErrNoRecord
+		}
+		k.did(w, r, err)
+	})
+}
+
+// did answers a form that did something to a dead letter.
+func (k parked) did(w http.ResponseWriter, r *http.Request, err error) {
+	switch {
+	case errors.Is(err, inbox.ErrNoRecord):
+		k.page.fail(w, http.StatusConflict, "This turn is not parked any more. Perhaps somebody was faster.")
+	case err != nil:
+		k.away(w, err)
+	default:
+		http.Redirect(w, r, "/dev/parked", http.StatusSeeOther)
+	}
+}
+
+// away says that the state cannot be reached.
+func (k parked) away(w http.ResponseWriter, err error) {
+	k.page.cfg.Log.Error().Err(err).Msg("the page cannot read what is parked")
+	k.page.fail(w, http.StatusServiceUnavailable, "The state of the bot cannot be reached now. Its log says why.")
+}
+
+// find finds the dead letter of the path.
+func (k parked) find(w http.ResponseWriter, r *http.Request) (letter inbox.Waiting, ok bool) {
+	dead, err := k.page.of.Inbox.Dead(r.Context())
+	if err != nil {
+		k.away(w, err)
+		return letter, false
+	}
+	i := slices.IndexFunc(dead, func(w inbox.Waiting) bool { return w.ID == r.PathValue("id") })
+	if i < 0 {
+		k.page.fail(w, http.StatusNotFound, "No turn with this id is parked. Perhaps somebody was faster.")
+		return letter, false
+	}
+	return dead[i], true
+}
+
+// waitingRow is something that waits.
+type waitingRow struct {
+	ID           string    `json:"id"`
+	For          string    `json:"for"` // approval, answer, sign_in, file or time
+	About        string    `json:"about"`
+	Conversation string    `json:"conversation"`
+	Person       string    `json:"person,omitempty"`
+	Since        time.Time `json:"since"`
+	Until        time.Time `json:"until"`
+
+	Room string `json:"-"`
+	Seen bool   `json:"-"` // the turn can be shown
+}
+
+// deadRow is a dead letter.
+type deadRow struct {
+	ID     string      `json:"id"`
+	Reason string      `json:"reason"`
+	Since  time.Time   `json:"since"`
+	About  any         `json:"about"`
+	Rows   [][2]string `json:"-"`
+	Text   string      `json:"-"` // what it is about, in a few words
+	Seen   bool        `json:"-"`
+}
+
+// parkedView is what waits.
+type parkedView struct {
+	Version int          `json:"version"`
+	Waiting []waitingRow `json:"waiting"`
+	Dead    []deadRow    `json:"dead"`
+	Most    int          `json:"-"` // of each
+}
+
+// view reads all of it. ok is false if that failed, and was answered.
+func (k parked) view(w http.ResponseWriter, r *http.Request) (v parkedView, ok bool) {
+	v = parkedView{Version: 1, Waiting: []waitingRow{}, Dead: []deadRow{}, Most: maxParked}
+	read := func(list func(context.Context) ([]inbox.Waiting, error), add func(inbox.Waiting)) error {
+		all, err := list(r.Context())
+		for _, one := range all[:min(maxParked, len(all))] {
+			add(one)
+		}
+		return err
+	}
+	in := k.page.of.Inbox
+	err := errors.Join(
+		read(in.Dead, func(one inbox.Waiting) { v.Dead = append(v.Dead, k.about(one)) }),
+		read(func(ctx context.Context) ([]inbox.Waiting, error) { return in.Timed(ctx, maxParked) }, func(one inbox.Waiting) {
+			if !one.Operator {
+				v.Waiting = append(v.Waiting, k.waiting(one))
+			}
+		}),
+	)
+	if err != nil {
+		k.away(w, err)
+	}
+	return v, err == nil
+}
+
+// about says what is known of a dead letter.
+func (k parked) about(letter inbox.Waiting) deadRow {
+	d := deadRow{ID: letter.ID, Reason: turn.Reason(letter), Since: letter.Since}
+	d.Rows, d.About = k.page.of.Dead(letter)
+	d.Rows = slices.DeleteFunc(d.Rows, func(row [2]string) bool {
+		if row[0] == "text" {
+			d.Text = row[1]
+		}
+		return row[1] == "" || row[0] == "turn" || row[0] == "since" || row[0] == "reason"
+	})
+	_, d.Seen = k.page.turns.Turn(letter.ID)
+	return d
+}
+
+// maxAbout is how much of a text a list shows.
+const maxAbout = 200
+
+// waiting says what a record waits for.
+func (k parked) waiting(one inbox.Waiting) waitingRow {
+	row := waitingRow{ID: one.ID, Since: one.Since, Until: one.Until, For: "unknown"}
+	_, row.Seen = k.page.turns.Turn(one.ID)
+	rec, err := turn.Decode(one.Record)
+	if a, _ := rec.Read(); a != nil {
+		row.Conversation, row.Person = a.Conversation.ID, a.From.Name
+		row.Room = cmp.Or(k.page.chat.nameOf(row.Conversation), row.Conversation)
+	}
+	wait := rec.Wait
+	switch {
+	case err != nil:
+		row.About = err.Error()
+	case wait == nil:
+	case wait.Approval != nil:
+		row.About = "approval of " + wait.Approval.Action
+	case wait.Question != nil:
+		row.About = "an answer for " + wait.Question.Action
+	case wait.SignIn != nil:
+		row.About = "a person to sign in"
+	case rec.File != nil:
+		row.About = "a person to take a file"
+	case wait.Every != "":
+		row.About = fmt.Sprintf("a notice at %s %s", wait.Every, wait.Zone)
+	case wait.Topic != "":
+		row.About = "a notice of " + wait.Topic
+	default:
+		row.About = "a notice"
+	}
+	if wait != nil {
+		row.For = string(wait.For)
+		text := wait.Memo
+		if rec.Notice != nil && text == "" {
+			text = rec.Notice.Run
+			for _, raw := range rec.Notice.Messages {
+				if m, err := activity.Decode(raw); err == nil {
+					text = cmp.Or(text, m.Text, m.Summary)
+				}
+			}
+		}
+		if text != "" {
+			row.About += ": " + spelling.OneLine(text, maxAbout)
+		}
+	}
+	return row
+}

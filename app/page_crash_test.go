@@ -1,0 +1,84 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/url"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/planbot-go/planbot/app/turnlog"
+)
+
+// TestCrashOnPurpose sets a crash on the page. The next process goes on with the turn, and its answer
+// comes to the page.
+func TestCrashOnPurpose(t *testing.T) {
+	t.Parallel()
+	addr := freeAddr(t)
+	environment := []string{"BOT_ADDR=" + addr, "BOT_LOG_FORMAT=json", "REDIS_URL=" + redisServer(t)}
+	start := func() *process {
+		return startProcess(t, botProcess(context.WithoutCancel(t.Context()), environment))
+	}
+	ask := func(method, path string, fields url.Values) (int, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+addr+path, strings.NewReader(fields.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		res, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = res.Body.Close() }()
+		body, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.StatusCode, string(body)
+	}
+	first := start()
+	_, help := ask(http.MethodGet, "/dev/help", nil)
+	token := regexp.MustCompile(`planbot-token" content="([^"]+)`).FindStringSubmatch(help)[1]
+	if status, body := ask(http.MethodPost, "/dev/faults", url.Values{"token": {token}, "of": {"crash"}, "fault": {"called"}, "n": {"1"}}); status != http.StatusSeeOther {
+		t.Fatalf("%d %s", status, body)
+	}
+	if status, body := ask(http.MethodPost, "/dev/chat/say", url.Values{"room": {"mia"}, "text": {"create a list Home and add milk to it"}}); status >= http.StatusBadRequest {
+		t.Fatalf("%d %s", status, body)
+	}
+	select {
+	case <-first.ended:
+	case <-withPatience(t).Done():
+		t.Fatal("it does not crash")
+	}
+	if exit, ok := errors.AsType[*exec.ExitError](first.err); !ok || exit.ExitCode() != exitCrashed {
+		t.Fatalf("it ended with %v", first.err)
+	}
+	second := start()
+	second.until("turn ended")
+	var is struct{ Turns []turnlog.Head }
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for ctx := withPatience(t); len(is.Turns) != 1 || is.Turns[0].Outcome != turnlog.OK; <-tick.C {
+		if ctx.Err() != nil {
+			t.Fatalf("%+v", is)
+		}
+		_, body := ask(http.MethodGet, "/dev/turns.json", nil)
+		if err := json.Unmarshal([]byte(body), &is); err != nil {
+			t.Fatal(err, body)
+		}
+	}
+	if h := is.Turns[0]; h.Tries != 1 || strings.Join(h.Actions, " ") != "createList addItem" {
+		t.Errorf("%+v", h)
+	}
+	if _, body := ask(http.MethodGet, "/dev/parts/messages?room=mia", nil); !strings.Contains(body, "Added milk to the list Home.") {
+		t.Errorf("the answer is not on the page:\n%s", body)
+	}
+	second.stop()
+}

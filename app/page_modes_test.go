@@ -1,0 +1,200 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/state/inbox"
+)
+
+// pageHost is where the page of a test says that it is.
+const pageHost = "127.0.0.1:3978"
+
+// shown is the handler of a bot with these settings as it is served there, with its page if it has one.
+type shown struct {
+	*testing.T
+	*program
+	handler http.Handler
+}
+
+func show(t *testing.T, e env) *shown {
+	t.Helper()
+	s, err := e.read()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &program{Settings: s, own: defaultBot(), log: zerolog.Nop()}
+	t.Cleanup(p.close)
+	if err := p.openPage(io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.assemble(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = p.bot.Drain(context.Background()) })
+	h, err := p.withPage(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 3978})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &shown{t, p, h}
+}
+
+// get returns the status and the body.
+func (s *shown) get(path string) (int, string) {
+	s.Helper()
+	return s.serve(httptest.NewRequestWithContext(s.Context(), http.MethodGet, path, http.NoBody))
+}
+
+func (s *shown) serve(r *http.Request) (int, string) {
+	r.Host = pageHost
+	r.Header.Set("Accept", "text/html")
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, r)
+	return w.Code, w.Body.String()
+}
+
+// post sends a form with the page's token.
+func (s *shown) post(path string) (int, string) {
+	s.Helper()
+	_, body := s.get("/dev/help")
+	token := regexp.MustCompile(`planbot-token" content="([^"]+)`).FindStringSubmatch(body)[1]
+	r := httptest.NewRequestWithContext(s.Context(), http.MethodPost, path, strings.NewReader(url.Values{"token": {token}}.Encode()))
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	return s.serve(r)
+}
+
+// TestPageIsForLocalModeOnly asks for the page in each mode: its routes do not exist but in one.
+func TestPageIsForLocalModeOnly(t *testing.T) {
+	t.Parallel()
+	_, help := show(t, env{"port": "0"}).get("/dev/help")
+	asset := regexp.MustCompile(`/dev/assets/[^"]+/page.css`).FindString(help)
+	if asset == "" {
+		t.Fatalf("the help has no asset:\n%s", help)
+	}
+	for name, c := range map[string]struct {
+		env  env
+		page bool
+	}{
+		"local":           {env{"port": "0"}, true},
+		"app id":          {env{"port": "0", "microsoft-app-id": guid, "microsoft-app-password": "p", "bot-model": "offline", "bot-state": "embedded"}, false},
+		"no auth":         {env{"bot-dangerously-no-auth": "true", "bot-addr": "0.0.0.0:0"}, false},
+		"no auth, here":   {env{"bot-dangerously-no-auth": "true", "bot-addr": "127.0.0.1:0"}, false},
+		"switched off":    {env{"port": "0", "bot-page": "false"}, false},
+		"another address": {env{"bot-dangerously-no-auth": "true", "bot-addr": ":0"}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := show(t, c.env)
+			for _, path := range []string{"/", "/dev/", "/dev/help", "/dev/turns.json", "/dev/faults", "/dev/parked", "/dev/numbers", asset} {
+				got, _ := s.get(path)
+				if is := got != http.StatusNotFound; is != c.page {
+					t.Errorf("%s: %d", path, got)
+				}
+			}
+			ended, stop := context.WithCancel(t.Context())
+			stop() // the stream ends with its request
+			got, _ := s.serve(httptest.NewRequestWithContext(ended, http.MethodGet, "/dev/stream", http.NoBody))
+			if is := got != http.StatusNotFound; is != c.page {
+				t.Errorf("the stream: %d", got)
+			}
+			if got, _ := s.get("/healthz"); got != http.StatusOK {
+				t.Errorf("the bot itself: %d", got)
+			}
+		})
+	}
+}
+
+// TestParked shows what is parked, in the Redis of this process and in another one.
+func TestParked(t *testing.T) {
+	t.Parallel()
+	for name, e := range map[string]env{"embedded": {"port": "0"}, "server": {"port": "0", "redis-url": "redis://" + miniredis.RunT(t).Addr()}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := show(t, e)
+			in, err := inbox.Open(s.bot.Store(), inbox.Config{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(in.Close)
+			l := &letters{T: t, inbox: in}
+			l.bury("first", secretRecord, "its plan <b>does not fit")
+			l.bury("second", strings.ReplaceAll(secretRecord, `"first"`, `"second"`), "why")
+			at := time.Now().Add(time.Hour)
+			for id, wait := range map[string]string{
+				"approve": `"for":"approval","approval":{"id":"x","action":"deleteList","hash":"x","expires":"2026-01-02T03:04:05Z"}`,
+				"answer":  `"for":"answer","question":{"action":"book","form":{}}`,
+				"sign":    `"for":"sign_in","sign_in":{}`,
+				"every":   `"for":"time","every":"0 9 * * 1","zone":"Europe/Berlin"`,
+			} {
+				record := strings.NewReplacer(`"first"`, `"`+id+`"`, `"phase":"planning"`, `"phase":"waiting","wait":{`+wait+`}`).Replace(secretNew)
+				if _, err := in.Accept(t.Context(), inbox.Entry{Queue: theQueue(), ID: id, Record: []byte(record), Wait: &inbox.Wait{Until: at}}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			waits := strings.Replace(secretNew, `"phase":"planning"`, `"phase":"waiting","wait":{"for":"time","memo":"call mum","topic":"reminders"}`, 1)
+			entry := inbox.Entry{Queue: theQueue(), ID: "third", Record: []byte(strings.Replace(waits, `"first"`, `"third"`, 1)), Wait: &inbox.Wait{Until: at}}
+			if _, err := in.Accept(t.Context(), entry); err != nil {
+				t.Fatal(err)
+			}
+			_, body := s.get("/dev/parked")
+			for _, want := range []string{
+				`data-dead="first"`, "its plan &lt;b&gt;does not fit", "createList", "my secret", `data-waiting="third" data-for="time"`, "a notice of reminders: call mum",
+				`data-waiting="approve" data-for="approval"><td>approval of deleteList`, "an answer for book", "a person to sign in", "a notice at 0 9 * * 1 Europe/Berlin",
+			} {
+				if !strings.Contains(body, want) {
+					t.Errorf("no %q in\n%s", want, body)
+				}
+			}
+			_, body = s.get("/dev/parked.json")
+			var twin struct {
+				Version int
+				Dead    []struct {
+					ID    string
+					About struct{ Done []string }
+				}
+				Waiting []struct{ ID, About string }
+			}
+			if err := json.Unmarshal([]byte(body), &twin); err != nil || twin.Version != 1 || len(twin.Dead) != 2 || len(twin.Dead[0].About.Done) == 0 || len(twin.Waiting) != 5 {
+				t.Errorf("%v: %s", err, body)
+			}
+			if got, body := s.get("/dev/parked/first/export"); got != http.StatusOK || !strings.Contains(body, "name: turn first") {
+				t.Errorf("export: %d %s", got, body)
+			}
+			if got, body := s.get("/dev/parked/first/drop"); got != http.StatusOK || !strings.Contains(body, "Drop turn first?") || !strings.Contains(body, "my secret") {
+				t.Errorf("the question: %d %s", got, body)
+			}
+			if got, _ := s.serve(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/dev/parked/first/drop", http.NoBody)); got != http.StatusForbidden {
+				t.Errorf("without the token: %d", got)
+			}
+			for _, path := range []string{"/dev/parked/first/drop", "/dev/parked/second/retry"} {
+				if got, body := s.post(path); got != http.StatusSeeOther {
+					t.Errorf("%s: %d %s", path, got, body)
+				}
+				if got, _ := s.post(path); got != http.StatusNotFound {
+					t.Errorf("%s again: %d", path, got)
+				}
+			}
+			if dead, err := in.Dead(t.Context()); err != nil || len(dead) != 0 {
+				t.Errorf("%+v, %v", dead, err)
+			}
+			left, err := in.Records(t.Context(), theQueue())
+			if rec, fault := turn.Decode(left["second"]); cmp.Or(err, fault) != nil || rec.ID != "second" || len(left) != 6 {
+				t.Errorf("the turn to try again: %v, %v: %v", err, fault, left)
+			}
+		})
+	}
+}
