@@ -7,6 +7,7 @@ package page
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"embed"
@@ -26,9 +27,16 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app/turnlog"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/spelling"
+	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/skills"
+	"github.com/planbot-go/planbot/skills/sandbox"
 )
 
 // Config says what the page shows. Name is required.
@@ -41,9 +49,32 @@ type Config struct {
 	Log  zerolog.Logger
 }
 
-// Parts are what the views read and what they act on.
+// Parts are what the views read and what they act on. A view of a nil part says that there is nothing.
 type Parts struct {
 	Bot *bot.Bot
+	// Services returns the actions of the bot's services as they are now.
+	Services func() []*actions.Action
+	// UserToken is that of [actions.Turn], for the person of an activity.
+	UserToken func(ctx context.Context, of activity.Reference, connection string) (connector.UserToken, error)
+
+	// Prompts has the bot's own prompts, a folder each, and Prompt is the name of the planner's one.
+	Prompts fs.FS
+	Prompt  string
+	// Preview returns what a model would be asked in a turn with the prompt of that name, if the bot had
+	// the prompts in the folder "prompts" of own. It asks no model.
+	Preview func(ctx context.Context, turn *actions.Turn, own fs.FS, name string) (*planner.Asked, error)
+
+	// Skills says where the bot looks for skills. Sandbox runs their scripts, and Scripts says so in words.
+	Skills  skills.Config
+	Sandbox *sandbox.Sandbox
+	Scripts string
+
+	// Settings are the bot's. Doctor examines them, which takes a while and may cost a call of the model.
+	Settings []Setting
+	Doctor   func(ctx context.Context) ([]Check, error)
+
+	// Evals is the folder with the reports of bottest eval.
+	Evals string
 }
 
 // Page is the page and what it shows. It is safe for concurrent use. Close ends it.
@@ -78,7 +109,10 @@ func New(cfg Config) (*Page, error) {
 		return nil, errors.New("page: no Name")
 	}
 	p := &Page{cfg: cfg, secret: rand.Text(), token: rand.Text(), hub: newHub()}
-	p.tabs = []tabOf{{"Chat", "/dev/"}, {"Turns", "/dev/turns"}, {"Help", "/dev/help"}}
+	p.tabs = []tabOf{
+		{"Chat", "/dev/"}, {"Turns", "/dev/turns"}, {"Actions", "/dev/actions"}, {"Prompts", "/dev/prompts"}, {"Skills", "/dev/skills"},
+		{"Evals", "/dev/evals"}, {"Settings", "/dev/settings"}, {"Help", "/dev/help"},
+	}
 	hash := sha256.New()
 	err := fs.WalkDir(assetFiles, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -134,6 +168,11 @@ func (p *Page) Handler(addr net.Addr, of Parts) (http.Handler, error) {
 	mux.HandleFunc("GET /dev/stream", p.hub.serve)
 	p.chatRoutes(mux)
 	p.turnRoutes(mux)
+	newActionViews(p).routes(mux)
+	newPromptViews(p).routes(mux)
+	skillViews{p}.routes(mux)
+	newSettingViews(p).routes(mux)
+	evalViews{p}.routes(mux)
 	mux.HandleFunc("GET /dev/help", func(w http.ResponseWriter, _ *http.Request) { p.show(w, "help", "Help", nil) })
 	mux.HandleFunc("/dev/", func(w http.ResponseWriter, _ *http.Request) { p.fail(w, http.StatusNotFound, "There is no such page.") })
 	port := p.cfg.Port
@@ -180,6 +219,10 @@ func pathOf(name string) string {
 		return "/dev/"
 	case "turn-page", "turns-page":
 		return "/dev/turns"
+	case "action":
+		return "/dev/actions"
+	case "prompt":
+		return "/dev/prompts"
 	}
 	return "/dev/" + name
 }
@@ -226,6 +269,8 @@ func (p *Page) functions() template.FuncMap {
 		"token":    func() string { return p.token },
 		"markdown": toHTML,
 		"marked":   marked,
+		"shown":    shownText,
+		"oneLine":  func(text string) string { return spelling.OneLine(marked(text), maxLine) },
 		"pretty":   pretty,
 		"json":     func(v any) (string, error) { raw, err := json.Marshal(v); return string(raw), err },
 		"tokens":   func(text string) int { return prompts.Tokens(text) },

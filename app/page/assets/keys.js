@@ -1,7 +1,7 @@
 // Keys. Each has a visible way, and all are listed at /dev/help.
 import { nextTheme } from './theme.js';
 
-const places = { c: '/dev/', t: '/dev/turns' };
+const places = { c: '/dev/', t: '/dev/turns', a: '/dev/actions', p: '/dev/prompts', s: '/dev/settings', e: '/dev/evals' };
 let went = 0; // when g was pressed
 
 function row(step) {
