@@ -36,7 +36,7 @@ func pageParts(p *program) (page.Parts, error) {
 		Preview: func(ctx context.Context, turn *actions.Turn, own fs.FS, name string) (*planner.Asked, error) {
 			return previewPrompt(ctx, *p.Settings, turn, own, name)
 		},
-		Doctor: func(ctx context.Context) ([]page.Check, error) { return examineRunning(ctx, p.own, *p.Settings) },
+		Doctor: func(ctx context.Context) ([]page.Check, error) { return examineRunning(ctx, p.own, p.Apart()) },
 	}
 	for _, g := range p.Given() {
 		of.Settings = append(of.Settings, page.Setting{Name: g.Variable, From: g.From, About: g.About, Default: g.Default, Secret: g.Secret})
@@ -116,9 +116,8 @@ func previewPrompt(ctx context.Context, s settings.Settings, turn *actions.Turn,
 }
 
 // examineRunning is what the doctor says of a bot that runs with these settings.
-func examineRunning(ctx context.Context, own Bot, s settings.Settings) ([]page.Check, error) {
-	s.Metrics, s.Connected = nil, nil // those are the running bot's
-	checks, err := diagnose(ctx, own, &s, "address")
+func examineRunning(ctx context.Context, own Bot, s *settings.Settings) ([]page.Check, error) {
+	checks, err := diagnose(ctx, own, s, "address") // the bot itself has that
 	all := make([]page.Check, len(checks))
 	for i, c := range checks {
 		all[i] = page.Check{Name: c.Name, Status: string(c.Status), Detail: c.Detail, Hint: c.Hint}

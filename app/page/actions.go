@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -40,9 +41,7 @@ const (
 	maxKept     = 20       // results of forms
 	maxRuns     = 4        // that have not returned
 	maxTyped    = 64 << 10 // bytes of a form that is filled in again
-	// runWithin limits one run of an action, and graceful is how long after that it may still return.
-	runWithin = 30 * time.Second
-	graceful  = time.Second
+	runWithin   = 30 * time.Second
 )
 
 // actionViews show what the bot can do, and run one action by hand.
@@ -51,10 +50,14 @@ type actionViews struct {
 	scrub *scrub.Scrubber
 	runs  kept[run]
 	slots chan struct{} // one for each run that has not returned
+	// within limits one run, and after that it has a little longer to return.
+	within, grace time.Duration
 }
 
 func newActionViews(p *Page) *actionViews {
-	return &actionViews{Page: p, scrub: scrub.NewForSecrets(p.cfg.Secrets...), slots: make(chan struct{}, maxRuns)}
+	return &actionViews{
+		Page: p, scrub: scrub.NewForSecrets(p.cfg.Secrets...), slots: make(chan struct{}, maxRuns), within: runWithin, grace: time.Second,
+	}
 }
 
 func (v *actionViews) routes(mux *http.ServeMux) {
@@ -233,7 +236,7 @@ func (v *actionViews) one(w http.ResponseWriter, r *http.Request) {
 		said.Run, said.Room, said.As, said.Keep, said.Whole = &last, last.Room, last.As, last.Keep, last.typed.Get("entities")
 		for i := range said.Fields {
 			f := &said.Fields[i]
-			f.Value = last.typed.Get("e." + f.Name)
+			f.Value = last.typed.Get(f.Key)
 			if slices.Contains(last.wrong, f.Name) {
 				f.Fault = last.Fault
 			}
@@ -245,6 +248,7 @@ func (v *actionViews) one(w http.ResponseWriter, r *http.Request) {
 // field is one entity in the form of an action.
 type field struct {
 	Name, Title, About string
+	Key                string // in the form
 	Kind               string // text, number, choice or json
 	Want               string // what it takes, in words
 	Required           bool
@@ -253,8 +257,20 @@ type field struct {
 	Fault              string
 }
 
-// option is a value of a choice. Value is JSON.
-type option struct{ Value, Title string }
+// option is a value of a choice, with the key that the form sends for it.
+type option struct {
+	Key, Title string
+	value      string // JSON
+}
+
+// keyOf is what a form sends for a text: the text itself, or its number where that is long or not what it
+// seems to be.
+func keyOf(text string, number int) string {
+	if len(text) > maxLine || marked(text) != text {
+		return "#" + strconv.Itoa(number)
+	}
+	return text
+}
 
 // fieldsOf makes the fields of an action's form. nil: there are none, or too many.
 func fieldsOf(a *actions.Action) (all []field) {
@@ -275,6 +291,7 @@ func fieldsOf(a *actions.Action) (all []field) {
 		}
 		f := fieldOf(s)
 		f.Name, f.Title, f.About, f.Required = name, titles.Of(s, name), s.Description, slices.Contains(a.Schema.Required, name)
+		f.Key = "e." + keyOf(name, len(all))
 		if s.Default != nil {
 			f.Want += ", or else " + string(s.Default)
 		}
@@ -293,13 +310,13 @@ func fieldOf(s *jsonschema.Schema) field {
 	plain := kind == "string" || kind == "integer" || kind == "number"
 	switch {
 	case kind == "boolean":
-		return field{Kind: "choice", Want: "yes or no", Options: []option{{"true", "yes"}, {"false", "no"}}}
+		return field{Kind: "choice", Want: "yes or no", Options: []option{{"true", "yes", "true"}, {"false", "no", "false"}}}
 	case plain && len(s.Enum) > 0 && len(s.Enum) <= maxFields:
 		f := field{Kind: "choice", Want: "one of these"}
-		for _, value := range s.Enum {
+		for i, value := range s.Enum {
 			raw, err := json.Marshal(value)
 			if err == nil {
-				f.Options = append(f.Options, option{string(raw), cmp.Or(titles.Label(s, value), fmt.Sprint(value))})
+				f.Options = append(f.Options, option{keyOf(string(raw), i), cmp.Or(titles.Label(s, value), fmt.Sprint(value)), string(raw)})
 			}
 		}
 		return f
@@ -321,7 +338,12 @@ func entitiesOf(a *actions.Action, typed url.Values) (entities map[string]any, w
 		return entities, "", nil
 	}
 	for _, f := range fieldsOf(a) {
-		text := typed.Get("e." + f.Name)
+		text := typed.Get(f.Key)
+		for _, o := range f.Options {
+			if o.Key == text {
+				text = o.value
+			}
+		}
 		switch f.Kind {
 		case "text", "number":
 			if text != "" {
@@ -544,7 +566,7 @@ func (v *actionViews) call(ctx context.Context, a *actions.Action, entities map[
 		done.Fault = "Other runs have not returned yet. Try again when they have."
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, runWithin)
+	ctx, cancel := context.WithTimeout(ctx, v.within)
 	defer cancel()
 	ctx = v.cfg.Log.With().Str("try", done.ID).Logger().WithContext(ctx)
 	sends := &noticed{page: v.Page, of: in, outside: done.Outside}
@@ -584,7 +606,7 @@ func (v *actionViews) call(ctx context.Context, a *actions.Action, entities map[
 	select {
 	case came = <-over:
 	case <-ctx.Done():
-		late := time.NewTimer(graceful)
+		late := time.NewTimer(v.grace)
 		defer late.Stop()
 		select {
 		case came = <-over:

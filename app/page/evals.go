@@ -115,7 +115,9 @@ func (v evalViews) view(r *http.Request) evalsView {
 	said.Rows, said.Faults = readReports(v.of.Evals)
 	for i := range said.Rows {
 		row := &said.Rows[i]
-		same := func(other evalRow) bool { return other.Side == row.Side && other.About == row.About && other.Of == row.Of }
+		same := func(other evalRow) bool {
+			return other.Side == row.Side && other.About == row.About && other.Of == row.Of
+		}
 		if j := slices.IndexFunc(said.Rows[i+1:], same); j >= 0 {
 			points := percent(row.Entities) - percent(said.Rows[i+1+j].Entities)
 			row.Since = &points
@@ -296,6 +298,14 @@ func (r evalResult) Text() string { return shownText(cmp.Or(strings.Join(r.Plan,
 // Label is the row in a list to choose from.
 func (r evalRow) Label() string {
 	return spelling.OneLine(marked(r.File+" "+r.Side+": "+r.About), maxLine/2)
+}
+
+// Trend is Since in words.
+func (r evalRow) Trend() string {
+	if r.Since == nil {
+		return ""
+	}
+	return fmt.Sprintf("%+d points", *r.Since)
 }
 
 // Percent is a share in points, for the template.

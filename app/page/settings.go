@@ -48,7 +48,15 @@ func newSettingViews(p *Page) *settingViews { return &settingViews{Page: p} }
 
 func (v *settingViews) routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /dev/settings", func(w http.ResponseWriter, _ *http.Request) {
-		v.show(w, "settings", "Settings", map[string]any{"Settings": v.of.Settings, "Doctor": v.examined(), "CanExamine": v.of.Doctor != nil})
+		var set, unset []Setting
+		for _, one := range v.of.Settings {
+			if one.From != "" {
+				set = append(set, one)
+			} else {
+				unset = append(unset, one)
+			}
+		}
+		v.show(w, "settings", "Settings", map[string]any{"Set": set, "Unset": unset, "Doctor": v.examined(), "CanExamine": v.of.Doctor != nil})
 	})
 	mux.HandleFunc("GET /dev/settings.json", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, map[string]any{"version": madeVersion, "settings": append([]Setting{}, v.of.Settings...), "doctor": v.examined()})

@@ -1321,6 +1321,14 @@ func (s *Settings) Secrets() (all []string) {
 	return slices.DeleteFunc(all, func(secret string) bool { return secret == "" })
 }
 
+// Apart returns a copy with services, metrics and an index of its own: to examine the settings of a bot
+// that runs.
+func (s *Settings) Apart() *Settings {
+	apart := *s
+	apart.Connected, apart.Metrics, apart.index = nil, nil, nil
+	return &apart
+}
+
 // Given says of a setting where its value comes from, without the value.
 type Given struct {
 	Variable string
