@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
@@ -216,7 +217,7 @@ func (v *actionViews) one(w http.ResponseWriter, r *http.Request) {
 	name, asJSON := strings.CutSuffix(r.PathValue("name"), ".json")
 	a, ok := v.lookUp(name)
 	if !ok {
-		v.fail(w, http.StatusNotFound, "The bot has no action "+spelling.OneLine(name, maxLine)+".")
+		v.fail(w, http.StatusNotFound, "The bot has no action "+oneLine(name)+".")
 		return
 	}
 	said := actionView{actionShown: shownAction(a, v.calls()[name]), Fields: fieldsOf(a)}
@@ -242,7 +243,7 @@ func (v *actionViews) one(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	v.show(w, "action", cmp.Or(a.Title, a.Name), said)
+	v.show(w, "action", oneLine(cmp.Or(a.Title, a.Name)), said)
 }
 
 // field is one entity in the form of an action.
@@ -566,8 +567,6 @@ func (v *actionViews) call(ctx context.Context, a *actions.Action, entities map[
 		done.Fault = "Other runs have not returned yet. Try again when they have."
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, v.within)
-	defer cancel()
 	ctx = v.cfg.Log.With().Str("try", done.ID).Logger().WithContext(ctx)
 	sends := &noticed{page: v.Page, of: in, outside: done.Outside}
 	s := &stage{store: v.of.Bot.Store(), turn: &actions.Turn{ID: done.ID, Activity: in, Notifier: sends}}
@@ -595,6 +594,8 @@ func (v *actionViews) call(ctx context.Context, a *actions.Action, entities map[
 		result actions.Result
 		err    error
 	}
+	ctx, cancel := context.WithTimeout(ctx, v.within)
+	defer cancel()
 	began, over := time.Now(), make(chan returned, 1)
 	attempt := actions.Attempt{Key: done.ID + ".0", MayAsk: true}
 	go func() { // ends when the action returns; the slot is taken until then
@@ -706,7 +707,7 @@ func (n *noticed) Notify(ctx context.Context, notice actions.Notice) (string, er
 	}
 	n.mu.Lock()
 	if len(n.said) < maxKept {
-		n.said = append(n.said, spelling.OneLine(about, maxLine))
+		n.said = append(n.said, oneLine(about))
 	}
 	n.mu.Unlock()
 	if !n.outside {
@@ -763,6 +764,15 @@ func shownText(text string) string {
 	}
 	start := spelling.Shorten(text, maxShown)
 	return fmt.Sprintf("%s … and %d more bytes", marked(start), len(text)-len(start))
+}
+
+// oneLine is a text in a list.
+func oneLine(text string) string {
+	const most = 4 * utf8.UTFMax * maxLine // some of it may be white space
+	if len(text) > most {
+		text = spelling.Shorten(text, most) + "…"
+	}
+	return spelling.OneLine(marked(text), maxLine)
 }
 
 // jsonText is a value as JSON that people can read.

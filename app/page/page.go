@@ -32,7 +32,6 @@ import (
 	"github.com/planbot-go/planbot/app/turnlog"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/connector"
-	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/skills"
@@ -270,7 +269,7 @@ func (p *Page) functions() template.FuncMap {
 		"markdown": toHTML,
 		"marked":   marked,
 		"shown":    shownText,
-		"oneLine":  func(text string) string { return spelling.OneLine(marked(text), maxLine) },
+		"oneLine":  oneLine,
 		"pretty":   pretty,
 		"json":     func(v any) (string, error) { raw, err := json.Marshal(v); return string(raw), err },
 		"tokens":   func(text string) int { return prompts.Tokens(text) },

@@ -21,7 +21,6 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app/turnlog"
 	"github.com/planbot-go/planbot/internal/scrub"
-	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
@@ -184,7 +183,7 @@ func (v *promptViews) one(w http.ResponseWriter, r *http.Request) {
 	name, asJSON := strings.CutSuffix(r.PathValue("name"), ".json")
 	f, ok := v.find(name)
 	if !ok {
-		v.fail(w, http.StatusNotFound, "The bot has no prompt "+spelling.OneLine(name, maxLine)+".")
+		v.fail(w, http.StatusNotFound, "The bot has no prompt "+oneLine(name)+".")
 		return
 	}
 	last, made := v.previews.get(r.URL.Query().Get("preview"))
@@ -215,7 +214,7 @@ func (v *promptViews) one(w http.ResponseWriter, r *http.Request) {
 	if said.Turn == "" && len(said.Turns) > 0 && !made {
 		said.Turn = said.Turns[0].ID
 	}
-	v.show(w, "prompt", "Prompt "+name, said)
+	v.show(w, "prompt", "Prompt "+oneLine(name), said)
 }
 
 // try makes a preview. A script gets only that; a form leads back to the prompt.
