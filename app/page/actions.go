@@ -63,10 +63,10 @@ func newActionViews(p *Page) *actionViews {
 
 func (v *actionViews) routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /dev/actions", func(w http.ResponseWriter, _ *http.Request) {
-		v.show(w, "actions", "Actions", v.list())
+		v.show(w, "actions", "Actions", v.list(false))
 	})
 	mux.HandleFunc("GET /dev/actions.json", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, map[string]any{"version": madeVersion, "actions": v.list()})
+		writeJSON(w, map[string]any{"version": madeVersion, "actions": v.list(true)})
 	})
 	mux.HandleFunc("GET /dev/actions/{name}", v.one)
 	mux.HandleFunc("POST /dev/actions/{name}", v.acts(v.run))
@@ -117,11 +117,12 @@ func (v *actionViews) all() (all []*actions.Action) {
 	return all[:min(len(all), maxActions)]
 }
 
-func (v *actionViews) list() []actionShown {
+// list has all actions, with or without their schemas.
+func (v *actionViews) list(schemas bool) []actionShown {
 	all := []actionShown{}
 	calls := v.calls()
 	for _, a := range v.all() {
-		all = append(all, shownAction(a, calls[a.Name]))
+		all = append(all, shownAction(a, calls[a.Name], schemas))
 	}
 	return all
 }
@@ -141,10 +142,13 @@ func (v *actionViews) calls() map[string][]lastCall {
 	return all
 }
 
-func shownAction(a *actions.Action, calls []lastCall) actionShown {
+func shownAction(a *actions.Action, calls []lastCall, schemas bool) actionShown {
 	s := actionShown{
 		Name: a.Name, Title: a.Title, Description: a.Description, Detail: a.Detail, Doing: a.Doing, Examples: append([]string{}, a.Examples...),
-		Effects: effectsOf(a), StateOnly: a.StateOnly, Schema: encoded(a.Schema), Told: encoded(a.Told), Returns: encoded(a.Returns), Calls: len(calls),
+		Effects: effectsOf(a), StateOnly: a.StateOnly, Calls: len(calls),
+	}
+	if schemas {
+		s.Schema, s.Told, s.Returns = encoded(a.Schema), encoded(a.Told), encoded(a.Returns)
 	}
 	for _, c := range calls {
 		s.MeanNS += c.TookNS
@@ -220,7 +224,7 @@ func (v *actionViews) one(w http.ResponseWriter, r *http.Request) {
 		v.fail(w, http.StatusNotFound, "The bot has no action "+oneLine(name)+".")
 		return
 	}
-	said := actionView{actionShown: shownAction(a, v.calls()[name]), Fields: fieldsOf(a)}
+	said := actionView{actionShown: shownAction(a, v.calls()[name], true), Fields: fieldsOf(a)}
 	last, ran := v.runs.get(r.URL.Query().Get("run"))
 	ran = ran && last.Action == name
 	if asJSON {

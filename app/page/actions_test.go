@@ -284,8 +284,10 @@ func TestRunThatGoesWrong(t *testing.T) {
 	t.Parallel()
 	type note struct{ Text string }
 	how := map[string]func() (actions.Result, error){
-		"fails":  func() (actions.Result, error) { return actions.Fail("not today"), nil },
-		"errs":   func() (actions.Result, error) { return actions.Result{}, errors.New("the cable is cut, key sk-verysecret1") },
+		"fails": func() (actions.Result, error) { return actions.Fail("not today"), nil },
+		"errs": func() (actions.Result, error) {
+			return actions.Result{}, errors.New("the cable is cut, key sk-verysecret1")
+		},
 		"panics": func() (actions.Result, error) { panic("no cable") },
 		"asks":   func() (actions.Result, error) { return actions.Ask(actions.Form{Text: "Which one?"}, nil), nil },
 		"says":   func() (actions.Result, error) { return actions.Text("the key is sk-verysecret1"), nil },
@@ -333,13 +335,13 @@ func TestRunThatGoesWrong(t *testing.T) {
 // TestHostileAction shows and runs an action whose texts strangers wrote.
 func TestHostileAction(t *testing.T) {
 	t.Parallel()
-	long := strings.Repeat("A", 1<<20)
+	long, endless := strings.Repeat("A", 40<<10), strings.Repeat("A", 1<<20)
 	c := setup(t, set{register: func(r *actions.Registry) {
 		schema := &jsonschema.Schema{Type: "object", Properties: map[string]*jsonschema.Schema{
 			hostile: {Type: "string", Title: hostile, Description: hostile + long, Enum: []any{hostile, long}},
 			"deep":  {Type: "object", Description: long, Default: json.RawMessage(`"` + long + `"`)},
 		}}
-		a, err := actions.AddSchema(r, "strange", hostile+long, schema, func(context.Context, *actions.Turn, map[string]any) (actions.Result, error) {
+		a, err := actions.AddSchema(r, "strange", hostile+endless, schema, func(context.Context, *actions.Turn, map[string]any) (actions.Result, error) {
 			return actions.JSON(map[string]string{hostile: long}).WithCard(activity.Card{Fallback: hostile, Body: []any{}}), nil
 		}, actions.Title(hostile), actions.StateOnly, actions.Doing(hostile+long), actions.Returns[map[string]string]())
 		if err != nil {
@@ -361,7 +363,7 @@ func TestHostileAction(t *testing.T) {
 		c.get("/dev/actions"), c.get("/dev/actions/strange"), c.get("/dev/actions/many"),
 		c.submit("/dev/actions/strange", url.Values{"entities": {`{"deep":` + long}}),
 		c.submit("/dev/actions/strange", url.Values{"entities": {`{"deep":{}}`}}),
-		c.submit("/dev/actions/strange", url.Values{"e.#0": {"#1"}, "e.deep": {hostile + long}}),
+		c.submit("/dev/actions/strange", url.Values{"e.#0": {"#1"}, "e.deep": {hostile + endless}}), // too long to be filled in again
 	} {
 		noScript(t, body)
 	}

@@ -109,8 +109,14 @@ func New(cfg Config) (*Page, error) {
 	}
 	p := &Page{cfg: cfg, secret: rand.Text(), token: rand.Text(), hub: newHub()}
 	p.tabs = []tabOf{
-		{"Chat", "/dev/"}, {"Turns", "/dev/turns"}, {"Actions", "/dev/actions"}, {"Prompts", "/dev/prompts"}, {"Skills", "/dev/skills"},
-		{"Evals", "/dev/evals"}, {"Settings", "/dev/settings"}, {"Help", "/dev/help"},
+		{"Chat", "/dev/"},
+		{"Turns", "/dev/turns"},
+		{"Actions", "/dev/actions"},
+		{"Prompts", "/dev/prompts"},
+		{"Skills", "/dev/skills"},
+		{"Evals", "/dev/evals"},
+		{"Settings", "/dev/settings"},
+		{"Help", "/dev/help"},
 	}
 	hash := sha256.New()
 	err := fs.WalkDir(assetFiles, ".", func(name string, entry fs.DirEntry, err error) error {

@@ -142,7 +142,9 @@ func TestPrompts(t *testing.T) {
 			t.Errorf("%s: no tokens are counted", name)
 		}
 	}
-	var kept struct{ Prompts []struct{ Files []struct{ Text string } } }
+	var kept struct {
+		Prompts []struct{ Files []struct{ Text string } }
+	}
 	if err := json.Unmarshal([]byte(c.get("/dev/prompts.json")), &kept); err != nil || kept.Prompts[1].Files[0].Text != all.Prompts[1].Files[0].Text {
 		t.Errorf("a preview has changed the prompt: %v", err)
 	}
