@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -53,10 +54,12 @@ type previewed struct {
 	Fault    string
 	Draft    bool
 	Tokens   int
-	Sections []struct {
-		Name, Role, Text string
-		Tokens           int
-	}
+	Sections []section
+}
+
+type section struct {
+	Name, Role, Text string
+	Tokens           int
 }
 
 func TestPrompts(t *testing.T) {
@@ -120,7 +123,7 @@ func TestPrompts(t *testing.T) {
 		want string // in the first section, or in the fault
 	}{
 		"as it is":            {"sequence", url.Values{"turn": {id}}, "You are Hedda"},
-		"variables":           {"sequence", url.Values{"turn": {id}, "draft": {"{{actions}} in JSON. Says {{$temp.input}}."}}, "Says show Home."},
+		"variables":           {"sequence", url.Values{"turn": {id}, "draft": {"{{actions}} in JSON. Says {{$temp.input}} of {{$user.lists}}."}}, "Says show Home of all:\n- name: Home\n"},
 		"of nobody":           {"sequence", url.Values{"draft": {"A draft in JSON. {{actions}}"}}, "A draft in JSON."},
 		"with a secret":       {"sequence", url.Values{"draft": {"sk-verysecret1 in JSON. {{actions}}"}}, "[secret] in JSON"},
 		"built in":            {"other", url.Values{"turn": {id}, "draft": {"Changed, in JSON. {{actions}}"}}, "Changed, in JSON."},
@@ -137,6 +140,10 @@ func TestPrompts(t *testing.T) {
 		}
 		if !strings.Contains(text, p.want) || strings.Contains(text, "verysecret") {
 			t.Errorf("%s: got %q", name, text)
+		}
+		told := slices.ContainsFunc(got.Sections, func(s section) bool { return s.Name == "history" && strings.Contains(s.Text, "add milk") })
+		if got.Fault == "" && p.form.Has("turn") != told {
+			t.Errorf("%s: the history of the turn is told: %v", name, told)
 		}
 		if got.Fault == "" && (got.Tokens == 0 || got.Sections[0].Tokens == 0) {
 			t.Errorf("%s: no tokens are counted", name)

@@ -14,14 +14,18 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/knowledge"
 	"github.com/planbot-go/planbot/skills"
 )
 
@@ -551,5 +555,15 @@ func TestGiven(t *testing.T) {
 		if g.Variable == "BOT_MAX_STEPS" && g.From != "the file of the bot" {
 			t.Errorf("what the file sets is from %q", g.From)
 		}
+	}
+}
+
+// TestApart examines a copy, which must not get at what the running bot uses.
+func TestApart(t *testing.T) {
+	t.Parallel()
+	s := &Settings{Planner: Sequence, Connected: make([]connections.Connection, 1), Metrics: prometheus.NewRegistry(), index: new(atomic.Pointer[knowledge.Index])}
+	apart := s.Apart()
+	if apart.Connected != nil || apart.Metrics != nil || apart.index != nil || apart.Planner != Sequence || s.index == nil || s.Connected == nil {
+		t.Errorf("got %+v", apart)
 	}
 }
