@@ -204,6 +204,7 @@ type actionView struct {
 	People []person
 	Room   string
 	As     string
+	Said   string
 	Keep   bool
 	Run    *run // nil: it has not run
 }
@@ -239,6 +240,7 @@ func (v *actionViews) one(w http.ResponseWriter, r *http.Request) {
 	said.People = v.people()
 	if ran {
 		said.Run, said.Room, said.As, said.Keep, said.Whole = &last, last.Room, last.As, last.Keep, last.typed.Get("entities")
+		said.Said = last.typed.Get("said")
 		for i := range said.Fields {
 			f := &said.Fields[i]
 			f.Value = last.typed.Get(f.Key)
@@ -461,7 +463,7 @@ func (v *actionViews) try(ctx context.Context, a *actions.Action, typed url.Valu
 		name, _, _ := strings.Cut(faulty.Path, ".")
 		done.wrong = append(slices.Clone(faulty.Missing), name)
 	}
-	of, who := v.somebody(typed.Get("room"), typed.Get("as"))
+	of, who := v.somebody(typed.Get("room"), typed.Get("as"), typed.Get("said"))
 	done.Room, done.As = of.key, who.Key
 	switch {
 	case err != nil:
@@ -491,7 +493,7 @@ type place struct {
 }
 
 // somebody is a person in a conversation of the page, with a message of theirs that the bot did not get.
-func (v *actionViews) somebody(key, as string) (place, person) {
+func (v *actionViews) somebody(key, as, said string) (place, person) {
 	c := v.chat
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -503,7 +505,7 @@ func (v *actionViews) somebody(key, as string) (place, person) {
 	if !ok {
 		p = r.People[0]
 	}
-	return place{r.Key, decode(c.activity(r, p, "", map[string]any{"type": "message", "text": "", "textFormat": "plain"}))}, p
+	return place{r.Key, decode(c.activity(r, p, "", map[string]any{"type": "message", "text": said, "textFormat": "plain"}))}, p
 }
 
 // stage is the state that an action runs on.
@@ -573,7 +575,7 @@ func (v *actionViews) call(ctx context.Context, a *actions.Action, entities map[
 	}
 	ctx = v.cfg.Log.With().Str("try", done.ID).Logger().WithContext(ctx)
 	sends := &noticed{page: v.Page, of: in, outside: done.Outside}
-	s := &stage{store: v.of.Bot.Store(), turn: &actions.Turn{ID: done.ID, Activity: in, Notifier: sends}}
+	s := &stage{store: v.of.Bot.Store(), turn: &actions.Turn{ID: done.ID, Activity: in, Text: in.Said(), Notifier: sends}}
 	s.turn.UserToken = func(ctx context.Context, connection string) (connector.UserToken, error) {
 		if v.of.UserToken == nil {
 			return connector.UserToken{}, connector.ErrNoUserToken

@@ -172,7 +172,7 @@ func TestRunOutside(t *testing.T) {
 		reminders.Register(r)
 		actions.Add(r, "order", "Orders", func(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
 			calls.Add(1)
-			return actions.Text("ordered for %s", turn.Activity.From.Name), nil
+			return actions.Text("ordered for %s, who said %s in %s", turn.Activity.From.Name, turn.Text, turn.Activity.Conversation.ConversationType), nil
 		})
 		actions.Add(r, "nest", "Calls order", func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
 			inner, _ := r.Lookup("order")
@@ -183,7 +183,7 @@ func TestRunOutside(t *testing.T) {
 		}, actions.StateOnly)
 	}})
 	var got tried
-	form := url.Values{"room": {"lunch"}, "as": {"otto"}}
+	form := url.Values{"room": {"lunch"}, "as": {"otto"}, "said": {"please"}}
 	if status := c.post("/dev/actions/order", form, &got); status != http.StatusUnprocessableEntity || !strings.Contains(got.Fault, "This has effects outside") || calls.Load() != 0 {
 		t.Errorf("it ran, or does not say why not: %d %+v", status, got)
 	}
@@ -192,7 +192,7 @@ func TestRunOutside(t *testing.T) {
 	}
 	form.Set("outside", "1")
 	got = tried{}
-	if c.post("/dev/actions/order", form, &got); got.Text != "ordered for Otto Oduya" || calls.Load() != 1 {
+	if c.post("/dev/actions/order", form, &got); got.Text != "ordered for Otto Oduya, who said please in groupChat" || calls.Load() != 1 {
 		t.Errorf("got %+v", got)
 	}
 	if body := c.get("/dev/actions/order"); !strings.Contains(body, `name="outside" value="1">`) {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -47,7 +48,7 @@ type evalsView struct {
 
 // evalRow is one side of a report.
 type evalRow struct {
-	ID    string    `json:"id"` // file/side
+	ID    string    `json:"id"` // file and number of the side
 	File  string    `json:"file"`
 	At    time.Time `json:"at"` // when the file was written
 	Side  string    `json:"side"`
@@ -221,9 +222,9 @@ func rowsOf(info fs.FileInfo, raw []byte) (rows []evalRow, err error) {
 	if len(report.Sides) == 0 {
 		return nil, errors.New("it is no report of bottest eval --json: it has no sides")
 	}
-	for _, side := range report.Sides[:min(len(report.Sides), maxSides)] {
+	for i, side := range report.Sides[:min(len(report.Sides), maxSides)] {
 		rows = append(rows, evalRow{
-			ID: info.Name() + "/" + side.Name, File: info.Name(), At: info.ModTime(), Side: side.Name, About: side.About,
+			ID: info.Name() + "/" + strconv.Itoa(i+1), File: info.Name(), At: info.ModTime(), Side: side.Name, About: side.About,
 			Asked: side.All.Asked, Of: report.Of, Stop: report.Stop, evalShares: side.All.evalShares,
 			results: side.Results[:min(len(side.Results), maxCases)],
 		})

@@ -24,7 +24,11 @@ func report(about string, right ...bool) string {
 	var results []result
 	n := 0
 	for i, is := range right {
-		results = append(results, result{fmt.Sprintf("case %d", i), []string{fmt.Sprintf("addItem %v", is)}, true, is, is})
+		name, plan := fmt.Sprintf("case %d", i), fmt.Sprintf("addItem %v", is)
+		if about == hostile {
+			name, plan = name+hostile, plan+hostile+strings.Repeat("G", 1<<20)
+		}
+		results = append(results, result{name, []string{plan}, true, is, is})
 		if is {
 			n++
 		}
@@ -41,10 +45,10 @@ func report(about string, right ...bool) string {
 func TestEvals(t *testing.T) {
 	t.Parallel()
 	dir := folderWith(t, map[string]string{
-		"first.json": report("small", true, false, false, true), "second.json": report("small", true, true, true, false), "other.json": report(hostile, true, true, true, true, true),
+		"first.json": report("small", true, false, false, true), "second.json": report("small", true, true, true, false), "other.json": report(hostile, true, true), "worse.json": report(hostile, false, false),
 		"broken.json": `{"sides":`, "foreign.json": `{"x":1}`, "notes.txt": "x", "big.json": `{"sides":[{"about":"` + strings.Repeat("F", 9<<20) + `"}]}`, "dir.json/x": "x",
 	})
-	for i, name := range []string{"first.json", "second.json", "other.json"} {
+	for i, name := range []string{"worse.json", "first.json", "second.json", "other.json"} {
 		at := time.Date(2026, 11, 1+i, 12, 0, 0, 0, time.UTC)
 		if err := os.Chtimes(filepath.Join(dir, name), at, at); err != nil {
 			t.Fatal(err)
@@ -65,13 +69,13 @@ func TestEvals(t *testing.T) {
 			Differs                           []struct{ Case string }
 		}
 	}
-	if err := json.Unmarshal([]byte(c.get("/dev/evals.json?a=first.json/a&b=second.json/a")), &seen); err != nil || seen.Version != 1 {
+	if err := json.Unmarshal([]byte(c.get("/dev/evals.json?a=first.json/1&b=second.json/1")), &seen); err != nil || seen.Version != 1 {
 		t.Fatal(err, seen.Version)
 	}
-	if len(seen.Reports) != 3 || seen.Reports[0].ID != "other.json/a" || seen.Reports[1].ID != "second.json/a" || seen.Reports[2].ID != "first.json/a" {
+	if len(seen.Reports) != 4 || seen.Reports[0].ID != "other.json/1" || seen.Reports[1].ID != "second.json/1" || seen.Reports[2].ID != "first.json/1" {
 		t.Fatalf("the reports: %+v", seen.Reports)
 	}
-	if seen.Reports[0].Since != nil || seen.Reports[2].Since != nil || seen.Reports[1].Since == nil || *seen.Reports[1].Since != 25 {
+	if seen.Reports[2].Since != nil || seen.Reports[3].Since != nil || seen.Reports[1].Since == nil || *seen.Reports[1].Since != 25 {
 		t.Errorf("what changed since the one before: %+v", seen.Reports)
 	}
 	faults := strings.Join(seen.Faults, "\n")
@@ -83,14 +87,18 @@ func TestEvals(t *testing.T) {
 	if d := seen.Comparison; d == nil || d.Better != 2 || d.Worse != 1 || d.Same != 1 || d.OnlyA+d.OnlyB != 0 || len(d.Differs) != 3 || d.Differs[0].Case != "case 3" {
 		t.Errorf("the comparison: %+v", d)
 	}
-	body := c.get("/dev/evals?a=first.json/a&b=second.json/a")
+	body := c.get("/dev/evals?a=first.json/1&b=second.json/1")
 	noScript(t, body)
-	for _, want := range []string{`data-report="second.json/a"`, "&#43;25 points", `data-better="2" data-worse="1"`, "wrong actions", `<option value="first.json/a" selected>`} {
+	for _, want := range []string{`data-report="second.json/1"`, "&#43;25 points", `data-better="2" data-worse="1"`, "wrong actions", `<option value="first.json/1" selected>`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the view lacks %q", want)
 		}
 	}
-	if body := c.get("/dev/evals?a=../../etc/passwd&b=first.json/a"); strings.Contains(body, "data-better") {
+	body = c.get("/dev/evals?a=other.json/1&b=worse.json/1")
+	if noScript(t, body); !strings.Contains(body, `data-better="0" data-worse="2"`) {
+		t.Error("the hostile reports are not compared")
+	}
+	if body := c.get("/dev/evals?a=../../etc/passwd&b=first.json/1"); strings.Contains(body, "data-better") {
 		t.Error("it compares what is not there")
 	}
 }
@@ -136,7 +144,7 @@ func TestEvalsWithoutEnd(t *testing.T) {
 	if err := json.Unmarshal([]byte(c.get("/dev/evals.json")), &seen); err != nil || len(seen.Reports) != 100 || len(seen.Faults) != 1 {
 		t.Fatal(err, len(seen.Reports), seen.Faults)
 	}
-	if err := json.Unmarshal([]byte(c.get("/dev/evals.json?a=y.json/a&b=z.json/a")), &seen); err != nil || len(seen.Comparison.Differs) != 500 || seen.Comparison.More != 200 {
+	if err := json.Unmarshal([]byte(c.get("/dev/evals.json?a=y.json/1&b=z.json/1")), &seen); err != nil || len(seen.Comparison.Differs) != 500 || seen.Comparison.More != 200 {
 		t.Error(err, len(seen.Comparison.Differs), seen.Comparison.More)
 	}
 }

@@ -11,7 +11,7 @@ import (
 // doctorWithin limits one examination of the settings.
 const doctorWithin = 30 * time.Second
 
-// Setting says of a setting where its value comes from. The page never gets the value.
+// Setting says of a setting where its value comes from. It has no place for the value.
 type Setting struct {
 	Name    string `json:"name"` // of the variable
 	From    string `json:"from"` // what set it, such as a flag; "": nothing, so Default counts
