@@ -54,6 +54,7 @@ import (
 	"github.com/planbot-go/planbot/knowledge"
 	"github.com/planbot-go/planbot/manifest"
 	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/skills/sandbox"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -320,6 +321,8 @@ type program struct {
 	page     *page.Page               // shows turns in local mode; nil: there is none
 	recorder *record.Recorder         // records what the bot does; nil: no recording
 	signIn   *oauth.SignIn            // nil: the bot has no Services
+	tokens   turn.Tokens              // of people, for other services
+	sandbox  *sandbox.Sandbox         // for scripts of skills; nil: they are refused
 	agents   *server.Server           // nil: other agents do not reach the bot
 	closers  []func()
 	away     atomic.Bool // whether the store was unreachable at the last check
@@ -365,7 +368,7 @@ func (p *program) assemble(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p.aboutModel, p.aboutSkills, p.aboutScripts = maker.AboutModel, maker.AboutSkills, aboutScripts
+	p.sandbox, p.aboutModel, p.aboutSkills, p.aboutScripts = runner, maker.AboutModel, maker.AboutSkills, aboutScripts
 	if p.store == nil {
 		if err := p.ownStore(ctx); err != nil {
 			return err
@@ -380,8 +383,7 @@ func (p *program) assemble(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tokens, err := p.signPeopleIn(client)
-	if err != nil {
+	if p.tokens, err = p.signPeopleIn(client); err != nil {
 		return err
 	}
 	moderator, err := p.Moderator()
@@ -389,7 +391,7 @@ func (p *program) assemble(ctx context.Context) error {
 		return cli.Usage(err)
 	}
 	cfg := bot.Config{
-		Actions: maker.Actions, Planner: maker, Store: p.store, Channel: client, Tokens: tokens, Authenticator: bot.Guarded(guard), Log: p.log,
+		Actions: maker.Actions, Planner: maker, Store: p.store, Channel: client, Tokens: p.tokens, Authenticator: bot.Guarded(guard), Log: p.log,
 		Metrics: p.metrics, FilteredText: p.FilteredText, CommandsOff: p.CommandsOff, Feedback: p.Feedback, HistoryTurns: p.HistoryTurns,
 		Stream:      (p.Stream == "true" || p.Stream != "false" && p.AppID == "") && p.recorder == nil, // scenarios do not stream
 		TurnTimeout: p.TurnTimeout, AckTimeout: p.ackTimeout, ApprovalTimeout: p.ApprovalTimeout, Approvers: p.Approvers,
@@ -625,23 +627,9 @@ func (p *program) withPage(addr net.Addr) (http.Handler, error) {
 		}
 		addr = outer
 	}
-	in, err := inbox.Open(p.bot.Store(), inbox.Config{Patience: turnsPatience, Log: p.log})
+	parts, err := pageParts(p)
 	if err != nil {
 		return nil, err
-	}
-	p.closers = append(p.closers, in.Close)
-	parts := page.Parts{
-		Bot: p.bot, Metrics: p.metrics, Inbox: in,
-		Dead: func(w inbox.Waiting) ([][2]string, any) {
-			known := readDeadLetter(w, true)
-			return known.rows(), known
-		},
-		Export: func(w inbox.Waiting) ([]byte, error) {
-			return turnsExportCmd{}.render([]inbox.Waiting{w}, p.Settings)
-		},
-	}
-	if !p.bot.Store().Embedded() {
-		parts.Crash = func() { os.Exit(exitCrashed) }
 	}
 	shown, err := p.page.Handler(addr, parts)
 	if err != nil {

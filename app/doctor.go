@@ -39,18 +39,10 @@ const probeTimeout = 5 * time.Second
 
 // Run prints the checks and fails if the bot would not work.
 func (d doctorCmd) Run(ctx context.Context, own Bot, s *settings.Settings, std *cli.Streams) error {
-	faults := errors.Join(s.Check(), own.checkIcons())
-	probes := []probe{{"settings", func(context.Context) check { return checkSettings(faults, s.Warnings()) }}}
-	if faults == nil {
-		p := &program{Settings: s, own: own, log: zerolog.Nop()}
-		defer p.close()
-		more, err := p.probes(ctx)
-		if err != nil {
-			return err
-		}
-		probes = append(probes, more...)
+	checks, err := diagnose(ctx, own, s)
+	if err != nil {
+		return err
 	}
-	checks := examine(ctx, probes, s.Secrets())
 	if d.JSON {
 		if err := cli.PrintJSON(std.Out, checks); err != nil {
 			return fmt.Errorf("doctor: %w", err)
@@ -62,6 +54,23 @@ func (d doctorCmd) Run(ctx context.Context, own Bot, s *settings.Settings, std *
 		return cli.SilentError{Code: cli.ExitFailed}
 	}
 	return nil
+}
+
+// diagnose examines the settings and what they name, except the checks that skip names.
+func diagnose(ctx context.Context, own Bot, s *settings.Settings, skip ...string) ([]check, error) {
+	faults := errors.Join(s.Check(), own.checkIcons())
+	probes := []probe{{"settings", func(context.Context) check { return checkSettings(faults, s.Warnings()) }}}
+	if faults == nil {
+		p := &program{Settings: s, own: own, log: zerolog.Nop()}
+		defer p.close()
+		more, err := p.probes(ctx)
+		if err != nil {
+			return nil, err
+		}
+		probes = append(probes, more...)
+	}
+	probes = slices.DeleteFunc(probes, func(p probe) bool { return slices.Contains(skip, p.name) })
+	return examine(ctx, probes, s.Secrets()), nil
 }
 
 // status is the outcome of a check. Only failed means that the bot will not work.

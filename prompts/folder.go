@@ -271,3 +271,6 @@ func (l *Library) Reload(ctx context.Context) {
 		zerolog.Ctx(ctx).Info().Str("dir", l.dir).Msg("prompts loaded anew")
 	}
 }
+
+// Builtin has the embedded prompts, one folder each. They are what [Load] begins with.
+func Builtin() fs.FS { return embedded }

@@ -8,6 +8,7 @@ package page
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -29,11 +30,17 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app/turnlog"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/skills"
+	"github.com/planbot-go/planbot/skills/sandbox"
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
@@ -50,7 +57,7 @@ type Config struct {
 	Log  zerolog.Logger
 }
 
-// Parts are what the views read and what they act on.
+// Parts are what the views read and what they act on. A view of a nil part says that there is nothing.
 type Parts struct {
 	Bot *bot.Bot
 	// Inbox has what is parked. nil: nothing shows it, and Dead and Export may be nil, too.
@@ -63,6 +70,30 @@ type Parts struct {
 	Metrics prometheus.Gatherer
 	// Crash ends the process at once. nil: its state would be gone, too.
 	Crash func()
+
+	// Services returns the actions of the bot's services as they are now.
+	Services func() []*actions.Action
+	// UserToken is that of [actions.Turn], for the person of an activity.
+	UserToken func(ctx context.Context, of activity.Reference, connection string) (connector.UserToken, error)
+
+	// Prompts has the bot's own prompts, a folder each, and Prompt is the name of the planner's one.
+	Prompts fs.FS
+	Prompt  string
+	// Preview returns what a model would be asked in a turn with the prompt of that name, if the bot had
+	// the prompts in the folder "prompts" of own. It asks no model.
+	Preview func(ctx context.Context, turn *actions.Turn, own fs.FS, name string) (*planner.Asked, error)
+
+	// Skills says where the bot looks for skills. Sandbox runs their scripts, and Scripts says so in words.
+	Skills  skills.Config
+	Sandbox *sandbox.Sandbox
+	Scripts string
+
+	// Settings are the bot's. Doctor examines them, which takes a while and may cost a call of the model.
+	Settings []Setting
+	Doctor   func(ctx context.Context) ([]Check, error)
+
+	// Evals is the folder with the reports of bottest eval.
+	Evals string
 }
 
 // Page is the page and what it shows. It is safe for concurrent use. Close ends it.
@@ -100,7 +131,18 @@ func New(cfg Config) (*Page, error) {
 	}
 	p := &Page{cfg: cfg, secret: cmp.Or(cfg.Secret, rand.Text()), token: rand.Text(), hub: newHub()}
 	p.faults, p.nums = &faults{page: p}, &numbers{page: p}
-	p.tabs = []tabOf{{"Chat", "/dev/"}, {"Turns", "/dev/turns"}, {"Parked", "/dev/parked"}, {"Numbers", "/dev/numbers"}, {"Help", "/dev/help"}}
+	p.tabs = []tabOf{
+		{"Chat", "/dev/"},
+		{"Turns", "/dev/turns"},
+		{"Actions", "/dev/actions"},
+		{"Prompts", "/dev/prompts"},
+		{"Skills", "/dev/skills"},
+		{"Parked", "/dev/parked"},
+		{"Numbers", "/dev/numbers"},
+		{"Evals", "/dev/evals"},
+		{"Settings", "/dev/settings"},
+		{"Help", "/dev/help"},
+	}
 	hash := sha256.New()
 	err := fs.WalkDir(assetFiles, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -170,6 +212,11 @@ func (p *Page) Handler(addr net.Addr, of Parts) (http.Handler, error) {
 	parked{p}.routes(mux)
 	p.nums.routes(mux)
 	compared{p}.routes(mux)
+	newActionViews(p).routes(mux)
+	newPromptViews(p).routes(mux)
+	skillViews{p}.routes(mux)
+	newSettingViews(p).routes(mux)
+	evalViews{p}.routes(mux)
 	mux.HandleFunc("GET /dev/help", func(w http.ResponseWriter, _ *http.Request) { p.show(w, "help", "Help", nil) })
 	mux.HandleFunc("/dev/", func(w http.ResponseWriter, _ *http.Request) { p.fail(w, http.StatusNotFound, "There is no such page.") })
 	port := p.cfg.Port
@@ -218,6 +265,10 @@ func pathOf(name string) string {
 		return "/dev/parked"
 	case "turn-page", "turns-page", "compare":
 		return "/dev/turns"
+	case "action":
+		return "/dev/actions"
+	case "prompt":
+		return "/dev/prompts"
 	}
 	return "/dev/" + name
 }
@@ -278,6 +329,8 @@ func (p *Page) functions() template.FuncMap {
 		"faults":   p.faults.view,
 		"markdown": toHTML,
 		"marked":   marked,
+		"shown":    shownText,
+		"oneLine":  oneLine,
 		"pretty":   pretty,
 		"json":     func(v any) (string, error) { raw, err := json.Marshal(v); return string(raw), err },
 		"tokens":   func(text string) int { return prompts.Tokens(text) },

@@ -31,6 +31,7 @@ type tested struct {
 
 func newLog(t *testing.T, cfg turnlog.Config) tested {
 	t.Helper()
+	cfg.MaxPerSecond = 10_000 // tests are fast
 	l := turnlog.New(cfg)
 	t.Cleanup(l.Close)
 	return tested{t, l}

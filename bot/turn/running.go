@@ -105,7 +105,12 @@ func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
 	x.does(thinking, false)
 	defer x.does("", false)
 	defer x.stream.settleDraft()
-	ask := func(ctx context.Context) (plan.Plan, error) { return x.engine.cfg.Planner.Plan(ctx, x.Turn.Turn) }
+	ask := func(ctx context.Context) (plan.Plan, error) {
+		if err := x.lease.Err(); err != nil && !x.engine.cfg.Store.Embedded() { // this process was stopped for a while
+			return plan.Plan{}, err
+		}
+		return x.engine.cfg.Planner.Plan(ctx, x.Turn.Turn)
+	}
 	if hook := x.engine.cfg.Hooks.Plan; hook == nil {
 		p, err = ask(ctx)
 	} else if p, err = hook(ctx, x.Turn, ask); err == nil && len(p.Commands) > 0 {

@@ -1321,6 +1321,45 @@ func (s *Settings) Secrets() (all []string) {
 	return slices.DeleteFunc(all, func(secret string) bool { return secret == "" })
 }
 
+// Apart returns a copy with services, metrics and an index of its own: to examine the settings of a bot
+// that runs.
+func (s *Settings) Apart() *Settings {
+	apart := *s
+	apart.Connected, apart.Metrics, apart.index = nil, nil, nil
+	return &apart
+}
+
+// Given says of a setting where its value comes from, without the value.
+type Given struct {
+	Variable string
+	From     string // what set it, in words; "": nothing
+	About    string
+	Default  string // in words
+	Secret   bool
+}
+
+// Given lists all settings, in their order.
+func (s *Settings) Given() (all []Given) {
+	for field := range reflect.ValueOf(s).Elem().Fields() {
+		names := strings.Split(field.Tag.Get("env"), ",")
+		if names[0] == "" {
+			continue
+		}
+		g := Given{Variable: names[0], About: field.Tag.Get("help"), Default: cmp.Or(field.Tag.Get("else"), field.Tag.Get("default")), Secret: field.Tag.Get("secret") != ""}
+		inEnvironment := slices.IndexFunc(names, func(name string) bool { return os.Getenv(name) != "" })
+		switch {
+		case slices.Contains(s.flagged, names[0]):
+			g.From = "a flag"
+		case inEnvironment >= 0:
+			g.From = "the environment, as " + names[inEnvironment]
+		case s.File != "" && len(s.IsSet(names[0])) > 0:
+			g.From = "the file of the bot"
+		}
+		all = append(all, g)
+	}
+	return all
+}
+
 // IsSet lists those of the variables whose value differs from the default.
 func (s *Settings) IsSet(variables ...string) (set []string) {
 	for _, variable := range variables {

@@ -7,20 +7,25 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"maps"
 	"math/big"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/knowledge"
 	"github.com/planbot-go/planbot/skills"
 )
 
@@ -514,5 +519,51 @@ func TestMisspelledVariables(t *testing.T) {
 	got := misspelled([]string{"BOT_MODLE=offline", "BOT_MODEL=x", "BOT_WAREHOUSE=y", "HOME=/"}, []string{"BOT_ADDR", "BOT_MODEL"})
 	if want := []string{"BOT_MODLE: there is no such setting; did you mean BOT_MODEL?"}; !slices.Equal(got, want) {
 		t.Errorf("%q", got)
+	}
+}
+
+// TestGiven lists where values come from, and no value.
+func TestGiven(t *testing.T) {
+	t.Setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
+	t.Setenv("MicrosoftAppTenantId", "")
+	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "key=sk-verysecret1")
+	s, err := Read(Bot{Name: "Hedda"}, "--openai-api-key=sk-verysecret1", "--bot-planner=tools", "--otel-exporter-otlp-endpoint=http://127.0.0.1:9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	from := map[string]Given{}
+	for _, g := range s.Given() {
+		from[g.Variable] = g
+		if strings.Contains(fmt.Sprint(g), "verysecret") || strings.Contains(fmt.Sprint(g), "127.0.0.1:9") {
+			t.Errorf("%s has its value: %+v", g.Variable, g)
+		}
+	}
+	for name, want := range map[string]string{
+		"OPENAI_API_KEY": "a flag", "BOT_PLANNER": "a flag", "OPENAI_BASE_URL": "the environment, as OPENAI_BASE_URL", "MICROSOFT_APP_TENANT_ID": "", "BOT_MAX_STEPS": "",
+		"OTEL_EXPORTER_OTLP_TRACES_HEADERS": "the environment, as OTEL_EXPORTER_OTLP_HEADERS",
+	} {
+		if g, known := from[name]; !known || g.From != want || g.About == "" {
+			t.Errorf("%s is %+v, want %q", name, g, want)
+		}
+	}
+	if !from["OPENAI_API_KEY"].Secret || from["BOT_PLANNER"].Secret || from["BOT_PLANNER"].Default != "sequence" || from["BOT_MODEL_RETRIES"].Default != "3" {
+		t.Errorf("secrets and defaults: %+v", from["OPENAI_API_KEY"])
+	}
+	s.File = "bot.yaml"
+	s.Default(map[string]string{"BOT_MAX_STEPS": "7"})
+	for _, g := range s.Given() {
+		if g.Variable == "BOT_MAX_STEPS" && g.From != "the file of the bot" {
+			t.Errorf("what the file sets is from %q", g.From)
+		}
+	}
+}
+
+// TestApart examines a copy, which must not get at what the running bot uses.
+func TestApart(t *testing.T) {
+	t.Parallel()
+	s := &Settings{Planner: Sequence, Connected: make([]connections.Connection, 1), Metrics: prometheus.NewRegistry(), index: new(atomic.Pointer[knowledge.Index])}
+	apart := s.Apart()
+	if apart.Connected != nil || apart.Metrics != nil || apart.index != nil || apart.Planner != Sequence || s.index == nil || s.Connected == nil {
+		t.Errorf("got %+v", apart)
 	}
 }

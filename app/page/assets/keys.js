@@ -1,7 +1,9 @@
 // Keys. Each has a visible way, and all are listed at /dev/help.
 import { nextTheme } from './theme.js';
 
-const places = { c: '/dev/', t: '/dev/turns', k: '/dev/parked', n: '/dev/numbers' };
+const places = {
+  c: '/dev/', t: '/dev/turns', a: '/dev/actions', p: '/dev/prompts', k: '/dev/parked', n: '/dev/numbers', e: '/dev/evals', s: '/dev/settings',
+};
 let went = 0; // when g was pressed
 
 function row(step) {

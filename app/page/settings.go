@@ -1,0 +1,107 @@
+package page
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// doctorWithin limits one examination of the settings.
+const doctorWithin = 30 * time.Second
+
+// Setting says of a setting where its value comes from. It has no place for the value.
+type Setting struct {
+	Name    string `json:"name"` // of the variable
+	From    string `json:"from"` // what set it, such as a flag; "": nothing, so Default counts
+	About   string `json:"about"`
+	Default string `json:"default"` // in words
+	Secret  bool   `json:"secret"`
+}
+
+// Check is one result of an examination. Status is ok, warn or fail; Hint says what to do next.
+type Check struct {
+	Name   string `json:"name"`
+	Status string `json:"status"`
+	Detail string `json:"detail"`
+	Hint   string `json:"hint,omitempty"`
+}
+
+// settingViews show the settings, and what the doctor says of them.
+type settingViews struct {
+	*Page
+	mu      sync.Mutex
+	last    *examination // nil: none was made
+	running bool
+}
+
+// examination is what the doctor said.
+type examination struct {
+	At     time.Time     `json:"at"`
+	TookNS time.Duration `json:"tookNs"`
+	Checks []Check       `json:"checks"`
+	Fault  string        `json:"fault,omitempty"`
+}
+
+func newSettingViews(p *Page) *settingViews { return &settingViews{Page: p} }
+
+func (v *settingViews) routes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /dev/settings", func(w http.ResponseWriter, _ *http.Request) {
+		var set, unset []Setting
+		for _, one := range v.of.Settings {
+			if one.From != "" {
+				set = append(set, one)
+			} else {
+				unset = append(unset, one)
+			}
+		}
+		v.show(w, "settings", "Settings", map[string]any{"Set": set, "Unset": unset, "Doctor": v.examined(), "CanExamine": v.of.Doctor != nil})
+	})
+	mux.HandleFunc("GET /dev/settings.json", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, map[string]any{"version": madeVersion, "settings": append([]Setting{}, v.of.Settings...), "doctor": v.examined()})
+	})
+	mux.HandleFunc("POST /dev/settings/doctor", v.acts(v.examine))
+}
+
+func (v *settingViews) examined() *examination {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.last
+}
+
+// examine asks the doctor, and leads back to the settings.
+func (v *settingViews) examine(w http.ResponseWriter, r *http.Request) {
+	if v.of.Doctor == nil {
+		v.fail(w, http.StatusNotFound, "Nothing here can examine the settings.")
+		return
+	}
+	v.mu.Lock()
+	busy := v.running
+	v.running = true
+	v.mu.Unlock()
+	if busy {
+		v.fail(w, http.StatusConflict, "The doctor is at work. Load the settings again in a moment.")
+		return
+	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(doctorWithin + 10*time.Second)) // else the server's counts
+	ctx, cancel := context.WithTimeout(r.Context(), doctorWithin)
+	defer cancel()
+	e := &examination{At: time.Now(), Checks: []Check{}}
+	defer func() {
+		v.mu.Lock()
+		v.last, v.running = e, false
+		v.mu.Unlock()
+	}()
+	checks, err := v.of.Doctor(ctx)
+	e.TookNS = time.Since(e.At)
+	e.Checks = append(e.Checks, checks...)
+	if err != nil {
+		e.Fault = shownText(err.Error())
+	}
+	if strings.Contains(r.Header.Get("Accept"), "text/html") {
+		http.Redirect(w, r, "/dev/settings#doctor", http.StatusSeeOther)
+		return
+	}
+	writeJSON(w, map[string]any{"version": madeVersion, "doctor": e})
+}
