@@ -228,6 +228,7 @@ type docxReader struct {
 	hidden bool            // the run is
 	inText bool            // in an element of text
 	tables int             // around here
+	inRow  bool            // in the properties of a row
 	rows   block
 	cells  []string
 	size   int
@@ -261,12 +262,18 @@ func (d *docxReader) document(dec *xml.Decoder) error {
 }
 
 func (d *docxReader) start(dec *xml.Decoder, e xml.StartElement) error {
+	levels := 0 // of elements to leave out
 	switch e.Name.Local {
+	case "trPr":
+		d.inRow = true
+	case "cellDel": // the whole cell, which is around its properties
+		levels = 3
 	case "del", "moveFrom", "Fallback", "instrText", "delText", "pPrChange", "rPrChange", "footnotePr":
 		// Deleted text, the old place of moved text, and the copy of a drawing for old readers. An empty
 		// del marks a deleted paragraph mark.
-		if err := dec.Skip(); err != nil {
-			return unreadable
+		levels = 1
+		if d.inRow { // the whole row
+			d.inRow, levels = false, 3
 		}
 	case "p":
 		if d.tables == 0 {
@@ -300,6 +307,11 @@ func (d *docxReader) start(dec *xml.Decoder, e xml.StartElement) error {
 			d.rows = block{kind: table}
 		}
 	}
+	for range levels {
+		if err := dec.Skip(); err != nil {
+			return unreadable
+		}
+	}
 	return nil
 }
 
@@ -307,6 +319,8 @@ func (d *docxReader) end(name string) {
 	switch name {
 	case "t":
 		d.inText = false
+	case "trPr":
+		d.inRow = false
 	case "r":
 		d.hidden = false
 	case "p":
