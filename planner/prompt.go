@@ -737,13 +737,30 @@ func (b *plannerPrompt) results(turn *actions.Turn) (out []models.Message) {
 			out = append(out, monologueMessage(jsontext.Value(round.Preface), others[0].Action, others[0].Entities))
 		}
 		if others != nil {
+			found := quotable(others)
 			out = append(out, models.Message{Role: "system", Text: resultsOf + listResults(others)})
+			out = append(out, found...)
 		}
 	}
 	if b.kind == tools && len(turn.Rounds) >= b.cfg.MaxRounds {
 		out = append(out, models.Message{Role: "system", Text: "You cannot call functions any more in this turn. Tell the person what was done, and what was not."})
 	}
 	return out
+}
+
+// searchAction is the action of package knowledge. What it finds was written by others.
+const searchAction = "searchKnowledge"
+
+// quotable takes what was found out of outcomes, for messages of the role user: a system message has more
+// weight than what somebody wrote in a document may have.
+func quotable(outcomes []actions.Outcome) (found []models.Message) {
+	for i := range outcomes {
+		if o := &outcomes[i]; o.Action == searchAction && !o.Failed && o.Text != "" {
+			found = append(found, models.Message{Role: "user", Text: o.Text})
+			o.Text = "see below"
+		}
+	}
+	return found
 }
 
 // listResults lists outcomes, each at the start of a line. It indents the lines of a longer text,
@@ -923,14 +940,15 @@ func (b *plannerPrompt) asked(t told, fork []models.Message, request *models.Req
 		}
 	}
 	take(history, called("history"))
-	results := false
+	spoke, results := false, false
 	take(len(t.ending), func(_ int, m models.Message) string {
+		results = results || spoke && m.Role != "user" || len(m.Calls) > 0 || m.CallID != "" || strings.HasPrefix(m.Text, resultsOf)
 		switch {
-		case m.Role == "user":
-			results = true
-			return "person"
-		case results || len(m.Calls) > 0 || m.CallID != "" || strings.HasPrefix(m.Text, resultsOf):
+		case results:
 			return "results"
+		case m.Role == "user":
+			spoke = true
+			return "person"
 		}
 		return "context"
 	})
