@@ -63,7 +63,7 @@ func (r refusal) forPerson() error {
 		return slices.ContainsFunc(any, func(with string) bool { return strings.HasPrefix(string(r), with) })
 	}
 	switch {
-	case r == tooMuchText, r == tooSlow, begins("has ") && strings.Contains(string(r), " pages, "), begins("is an archive of", "is an archive that"):
+	case r == tooMuchText, r == tooSlow, begins("has ") && strings.Contains(string(r), " pages, "), begins("is an archive of", "is an archive that", "has a page that is too"):
 		return actions.ErrFileTooLarge
 	case begins("has pages and no text", "is empty"):
 		return actions.ErrFileNoText
