@@ -7,6 +7,7 @@ import (
 	"compress/zlib"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"runtime"
 	"slices"
 	"strings"
@@ -154,6 +155,14 @@ func utf16Text(text string) string {
 	return string(data)
 }
 
+// noise is what no archive makes smaller.
+func noise() string {
+	text := make([]byte, 1<<20)
+	random := rand.NewChaCha8([32]byte{})
+	_, _ = random.Read(text)
+	return string(text)
+}
+
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	many := map[string]string{}
@@ -178,13 +187,14 @@ func TestRefused(t *testing.T) {
 		"is damaged: ":            "PK\x03\x04 and no more",
 		"complex to read, page 2": pdf(2, "BT ET", strings.Repeat("q ", 200_000)),
 		"complex to read, page 1": pdf(1, "BT ("+strings.Repeat("a", 300_000)+") Tj ET"),
-		"complex to read":         strings.Replace(pdf(1, "2000000000 beginbfchar endbfchar"), "/Encoding /WinAnsiEncoding", "/ToUnicode 5 0 R          ", 1),
+		"a page that is too":      strings.Replace(pdf(1, "2000000000 beginbfchar endbfchar"), "/Encoding /WinAnsiEncoding", "/ToUnicode 5 0 R          ", 1),
 		"too complex to":          strings.Replace(pdf(1, strings.Repeat("9999 beginbfchar endbfchar ", 999)), "/Encoding /WinAnsiEncoding", "/ToUnicode 5 0 R          ", 1),
 		"front matter that is":    "---\n: [\n---\nx",
 		"wrong access":            "---\naccess: anybody\n---\nx",
 		"whose access is no":      "---\naccess: {a: b}\n---\nx",
 		"is no date":              "---\nupdated: soon\n---\nx",
 		"too deeply":              strings.Repeat(">", 10_000) + "x",
+		"too complex to read":     archive(t, map[string]string{"xl/workbook.xml": "x", `xl\SharedStrings.xml`: strings.Repeat("<si><t>a</t></si>", 500_001) + noise()}),
 		"packed more than a hu":   archive(t, map[string]string{"word/document.xml": strings.Repeat(" ", 2<<20)}),
 	} {
 		if pieces, err := knowledge.Cut(t.Context(), "a.md", data, 50); err == nil || !strings.Contains(err.Error(), why) {
