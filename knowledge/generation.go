@@ -309,7 +309,7 @@ func (g *generation) index(ctx context.Context, e Embedder, old *generation) (em
 	var missing []string
 	for i := range g.chunks {
 		if text := g.chunks[i].searched(); known[text] == nil {
-			known[text] = []float32{} // it is on the list
+			known[text] = []float32{} // to embed it once
 			missing = append(missing, text)
 		}
 	}
