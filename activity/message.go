@@ -215,6 +215,8 @@ func (a *Activity) LabelPurview(id string) {
 
 // Citation is a source of a message.
 type Citation struct {
+	// ID is what the bot knows the source by. It is not sent.
+	ID string
 	// Title names the source; without a title it is not shown. It is cut at 80 characters.
 	Title string
 	// Abstract is what the source says, at most 160 characters. "": the title.

@@ -22,6 +22,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/internal/fakemodel"
 	"github.com/planbot-go/planbot/knowledge"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/models/moderation"
@@ -181,6 +182,24 @@ const noPictureSent = "because it is no PNG, JPEG, WebP or GIF picture."
 func TestPicturesReachTheModel(t *testing.T) {
 	t.Parallel()
 	s := newSeeing(t, map[string][]byte{"/1": pngOf(t, 1024, 768)})
+	grown := func(attachments ...any) (during, after int) {
+		s.model.Answers(func(w http.ResponseWriter, r *http.Request) {
+			during = len(s.everything())
+			fakemodel.Answer{Text: plan(say("A wall."))}.Write(w, r, fakemodel.Call{})
+		})
+		before := len(s.everything())
+		s.send("look", attachments...)
+		s.expect("A wall.")
+		s.until("that the turn is over", func() bool { _, id, _ := s.record(`"id"`); return id == "" })
+		return during - before, len(s.everything()) - before
+	}
+	grown() // what a first turn notes about the conversation
+	during, after := grown()
+	withDuring, withAfter := grown(s.picture("/1"))
+	if by, at := withDuring-during, withAfter-after; by <= 0 || by >= 1024 || at <= 0 || at >= 1024 {
+		t.Errorf("a picture takes %d bytes of Redis in its turn and %d after it", by, at)
+	}
+	s = newSeeing(t, s.files)
 	s.model.Says(plan(say("A grey wall.")))
 	s.send("what is that?", event{"contentType": "text/html", "content": "<p>what is that?</p>"}, s.picture("/1"))
 	s.expect("A grey wall.")

@@ -406,8 +406,8 @@ func (b *builtins) forgetNow(ctx context.Context, t *Turn) error {
 	if b.cfg.AuditKeep > 0 {
 		said = t.Translate("I've deleted everything I kept about you, except the audit of approvals and actions.")
 	}
-	if b.cfg.Memory {
-		said += " " + t.Translate("Facts that I remembered and deleted: %d. I have checked that none is left. I cannot reach backups, nor what the provider of the AI model logs.", forgot.Facts)
+	if b.cfg.Memory || forgot.FileTexts > 0 {
+		said += " " + t.Translate("Deleted facts: %d, texts of files: %d, vectors: 0 (I keep none of what people say or send). I have checked that none is left. I cannot reach backups, nor what the provider of the AI model logs.", forgot.Facts, forgot.FileTexts)
 	}
 	if len(forgot.Keeps) > 0 {
 		said += " " + t.Translate("This stays, because it belongs to others: %s.", strings.Join(forgot.Keeps, ", "))

@@ -142,6 +142,40 @@ func (b *bundle) kept() string {
 	return all.String()
 }
 
+// everything is all keys of Redis with their values, without the audit.
+func (b *bundle) everything() string {
+	b.Helper()
+	var all strings.Builder
+	for _, key := range b.redis.Keys() {
+		var value any
+		var err error
+		switch kind := b.redis.Type(key); {
+		case strings.Contains(key, "audit"):
+			continue
+		case kind == "string":
+			value, err = b.redis.Get(key)
+		case kind == "hash":
+			fields, failed := b.redis.HKeys(key)
+			values := map[string]string{}
+			for _, field := range fields {
+				values[field] = b.redis.HGet(key, field)
+			}
+			value, err = values, failed
+		case kind == "list":
+			value, err = b.redis.List(key)
+		case kind == "set":
+			value, err = b.redis.SMembers(key)
+		case kind == "zset":
+			value, err = b.redis.SortedSet(key)
+		case kind == "stream":
+			value, err = b.redis.Stream(key)
+		}
+		b.must(err)
+		fmt.Fprintln(&all, key, value)
+	}
+	return all.String()
+}
+
 // event is an activity's fields over the defaults of a personal chat in Teams.
 type event map[string]any
 

@@ -174,10 +174,11 @@ func TestForgettingAFact(t *testing.T) {
 	}
 }
 
-// TestForgetDeletesFacts, says how many, and leaves nothing with the person's id. (K39)
-func TestForgetDeletesFacts(t *testing.T) {
+// TestForgetDeletesWhatIsRemembered, facts and texts of files, says how many, and leaves nothing of the
+// person but in the audit. (K39)
+func TestForgetDeletesWhatIsRemembered(t *testing.T) {
 	t.Parallel()
-	b := remembering(t, "sequence", func(c *bot.Config) { c.AuditKeep = time.Hour })
+	b := remembering(t, "sequence", attends, func(c *bot.Config) { c.AuditKeep = time.Hour })
 	b.learns("is vegetarian", "")
 	b.learns("lives in Bern", "")
 	b.say("/mydata")
@@ -185,14 +186,26 @@ func TestForgetDeletesFacts(t *testing.T) {
 		t.Errorf("shown %s", got)
 	}
 	const checked = " I have checked that none is left. I cannot reach backups, nor what the provider of the AI model logs."
-	for _, n := range []string{"2", "0"} {
-		b.tell(event{"text": "/forget yes"}, "I've deleted everything I kept about you, except the audit of approvals and actions. Facts that I remembered and deleted: "+n+"."+checked)
+	home := newDepot(t, map[string][]byte{"/notes.txt": []byte("The door is mauve.")})
+	for _, conversation := range []string{"a:mia", "a:mia-too"} {
+		b.model.Says(plan(say("A door.")))
+		b.tell(event{
+			"text": "what is it?", "attachments": []any{home.file("notes.txt")},
+			"conversation": event{"id": conversation, "conversationType": "personal", "tenantId": "t1"},
+		}, "A door.")
+	}
+	b.model.Says(plan(say("Pizza.")))
+	b.tell(in(inGroup, event{"text": "<at>Planbot</at> what shall I eat?"}), "Pizza.")
+	if kept := b.everything(); !strings.Contains(kept, "29:mia") || strings.Count(kept, "notes.txt") < 2 {
+		t.Errorf("Redis has too little to forget: %s", kept)
+	}
+	for _, n := range []string{"2, texts of files: 2", "0, texts of files: 0"} {
+		b.tell(event{"text": "/forget yes"}, "I've deleted everything I kept about you, except the audit of approvals and actions. "+
+			"Deleted facts: "+n+", vectors: 0 (I keep none of what people say or send)."+checked)
 	}
 	b.until("that nothing is left", func() bool {
-		return !slices.ContainsFunc(b.redis.Keys(), func(key string) bool {
-			value, err := b.redis.Get(key)
-			return strings.Contains(key, "mia") && !strings.Contains(key, "audit") || err == nil && (strings.Contains(value, "mia") || strings.Contains(value, "vegetarian"))
-		})
+		kept := b.everything()
+		return !slices.ContainsFunc([]string{"mia", "Mia", "vegetarian", "mauve", "notes.txt"}, func(s string) bool { return strings.Contains(kept, s) })
 	})
 	b.tell(event{"text": "/memory"}, "You have not asked me to remember anything.")
 	b.model.Says(plan(say("Steak.")))

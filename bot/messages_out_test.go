@@ -13,6 +13,8 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/knowledge"
+	"github.com/planbot-go/planbot/models"
 )
 
 // TestReact: a reaction is one call, whose failure harms nothing.
@@ -226,5 +228,89 @@ func TestOnOtherChannels(t *testing.T) {
 		if !strings.Contains(got.JSON, want.has) || got.To != sample["conversation"].(map[string]any)["id"] {
 			t.Errorf("%s: to %s %s\nwant %s", file, got.To, got.JSON, want.has)
 		}
+	}
+}
+
+// passages is a source of knowledge.
+type passages []knowledge.Passage
+
+func (p passages) Search(context.Context, knowledge.Query) ([]knowledge.Passage, error) {
+	return p, nil
+}
+
+// searching adds searchKnowledge with two passages to a bundle.
+func searching(b *bundle) {
+	b.Helper()
+	base, err := knowledge.New(knowledge.Config{Sources: []knowledge.NamedSource{{Name: "documents", Source: passages{
+		{ID: "hr/paint.md#1", Document: "hr/paint.md", Title: "Paint", URL: "https://wiki.test/paint", Text: "The door is mauve."},
+		{ID: "hr/walls_and*doors*.md#7", Document: "hr/walls_and*doors*.md", Text: "The wall is teal."},
+	}}}})
+	b.must(err)
+	b.must(base.Register(b.actions))
+}
+
+// TestHistoryHasSources: it keeps what people read and the ids of its sources, and no passage, because who may
+// read that may change.
+func TestHistoryHasSources(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"sequence", "tools"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setupPlanner(t, name)
+			searching(b)
+			const said, read = "Teal [2], mauve [1], teal [2][9].", "Teal [1], mauve [2], teal [1]."
+			if name == "tools" {
+				b.model.CallsTools("", models.Call{ID: "c1", Name: "searchKnowledge", Arguments: `{"query":"colours"}`})
+				b.model.Says(said)
+				b.model.Says("Yes.")
+			} else {
+				b.model.Says(plan(do("searchKnowledge", `{"query":"colours"}`)), plan(say(said)), plan(say("Yes.")))
+			}
+			b.tell(event{"text": "which colours?"}, read)
+			if told := b.lastPrompt(); !strings.Contains(told, "The door is mauve.") {
+				t.Errorf("the model is told %s", told)
+			}
+			b.until("that the turn is over", func() bool { _, id, _ := b.record(`"id"`); return id == "" })
+			if kept := b.everything(); strings.Contains(kept, "The door is mauve.") || !strings.Contains(kept, read) || !strings.Contains(kept, `"sources":["hr/walls_and*doors*.md#7","hr/paint.md#1"]`) {
+				t.Errorf("Redis keeps %s", kept)
+			}
+			b.tell(event{"text": "are you sure?"}, "Yes.")
+			if told := b.lastPrompt(); strings.Contains(told, "The door is mauve.") || !strings.Contains(told, read) || strings.Contains(told, "[What was found is not kept.") != (name == "tools") {
+				t.Errorf("the model is told %s", told)
+			}
+		})
+	}
+}
+
+// TestSourcesOnOtherChannels stand below the text, which they cannot change.
+func TestSourcesOnOtherChannels(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	searching(b)
+	for channel, want := range map[string]string{
+		"msteams": "Teal [1], mauve [2].",
+		"webchat": "Teal [1], mauve [2].\n\nSources:\n\n- [1] `walls_and*doors*.md`\n- [2] `Paint` https://wiki.test/paint",
+	} {
+		b.model.Says(plan(do("searchKnowledge", `{"query":"colours"}`)), plan(say("Teal [2], mauve [1].")))
+		b.tell(event{"channelId": channel, "text": "which colours?"}, want)
+	}
+	b.model.Says(plan(say("Hello [1].")))
+	b.tell(event{"channelId": "webchat", "text": "hello"}, "Hello.")
+}
+
+// TestFilesAreSources: an answer cites the file that the person sent.
+func TestFilesAreSources(t *testing.T) {
+	t.Parallel()
+	s := newSeeing(t, map[string][]byte{"/notes.txt": []byte("The code of the door is mauve."), "/more.txt": []byte("The wall is teal.")})
+	s.model.Says(plan(say("The wall is teal [2]. Nobody says why [3].")))
+	s.send("which colours?", s.file("notes.txt"), s.file("more.txt"))
+	got := s.connector.Next(t)
+	for _, want := range []string{`"text":"The wall is teal [1]. Nobody says why."`, `"position":1,"appearance":{"@type":"DigitalDocument","name":"more.txt","abstract":"The wall is teal."}`} {
+		if !strings.Contains(got.JSON, want) {
+			t.Errorf("%s\nlacks %s", got.JSON, want)
+		}
+	}
+	if body := s.bodies()[0]; !strings.Contains(body, `from the file \"more.txt\", whose mark is [2]`) {
+		t.Errorf("the model got %.3000s", body)
 	}
 }

@@ -532,3 +532,42 @@ func TestCardsAreJudged(t *testing.T) {
 		t.Errorf("asked about %q", asked)
 	}
 }
+
+// TestQuestionsAreJudged before the person reads them, and what the person types before the call gets it.
+func TestQuestionsAreJudged(t *testing.T) {
+	t.Parallel()
+	by := moderatorOf(func(p moderation.Piece) bool { return strings.Contains(p.Text, flagged) })
+	acts, got := actions.New(), make(chan map[string]any, 9)
+	actions.Add(acts, "order", "Orders it", func(ctx context.Context, _ *actions.Turn, in struct {
+		Hint string `json:"hint"`
+	},
+	) (actions.Result, error) {
+		if answer := actions.AttemptOf(ctx).Answer; answer != nil {
+			got <- answer.Values
+			return actions.Text("ordered"), nil
+		}
+		return actions.Ask(actions.Form{Text: "Where to?", Fields: []actions.Field{{Name: "place", Hint: in.Hint + "bian"}}}, nil), nil
+	})
+	bottest.Test(t, bottest.Config{Actions: acts, Change: func(c *bot.Config) { c.Moderation.Moderator = by }}, func(t *testing.T, kit *bottest.Kit) {
+		mia := kit.Personal("Mia")
+		kit.Model.Says(plan(do("order", `{"hint":"gro"}`)))
+		mia.Say("order it")
+		mia.Expect(heldBack)
+		kit.Settle()
+		for typed, want := range map[string]string{"gate 7": "ordered", "you " + flagged: saysNoToInput} {
+			kit.Model.Says(plan(saved(do("order", `{"hint":"nu"}`), "O"), say("$O")))
+			mia.Say("order it")
+			mia.ExpectCard("nubian").Press("Send", "f0", typed)
+			mia.Expect(want)
+		}
+		if len(got) != 1 || (<-got)["place"] != "gate 7" {
+			t.Error("the action was called with what was flagged")
+		}
+		kit.Model.Says(plan(say("Hello.")))
+		mia.Say("hello")
+		mia.Expect("Hello.")
+		if prompt := kit.Model.LastCall().Prompt(); strings.Contains(prompt, flagged) || strings.Count(prompt, "order it") != 3 {
+			t.Errorf("the model is told %s", prompt)
+		}
+	})
+}

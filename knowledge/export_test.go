@@ -2,6 +2,8 @@ package knowledge
 
 import (
 	"context"
+	"encoding/xml"
+	"io"
 	"strings"
 )
 
@@ -18,6 +20,15 @@ func Cut(ctx context.Context, name, text string, words int) (pieces []Piece, err
 		pieces = append(pieces, Piece{p.path, p.text})
 	}
 	return pieces, nil
+}
+
+// ReadXML reads XML as the reader of DOCX does, to its end or until that gives up.
+func ReadXML(in io.Reader) error {
+	for dec := xml.NewDecoder(&shortRuns{in: in}); ; {
+		if _, err := dec.Token(); err != nil {
+			return err
+		}
+	}
 }
 
 func countWords(text string) int { return len(strings.Fields(text)) }

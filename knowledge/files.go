@@ -27,17 +27,14 @@ type filePart struct {
 	Text string `json:"text"`
 }
 
-// Read returns the text of a file in the form that Show takes. Bytes count, and the name only between
-// Markdown and plain text. Errors: [actions.ErrFileTooLarge], [actions.ErrFileNoText],
+// Read returns the text of a file in the form that Show takes. Only its bytes count, not its name. Markdown
+// is read as it is written. Errors: [actions.ErrFileTooLarge], [actions.ErrFileNoText],
 // [actions.ErrFileLocked], ctx's, or one that says what else is wrong, for the operator.
-func (Files) Read(ctx context.Context, name string, content []byte) (text []byte, err error) {
+func (Files) Read(ctx context.Context, _ string, content []byte) (text []byte, err error) {
 	if len(content) > maxFileBytes {
 		return nil, actions.ErrFileTooLarge
 	}
-	r, _, err := readFile(ctx, name, content)
-	if why, ok := errors.AsType[refusal](err); ok && strings.HasPrefix(string(why), "has front matter") { // of a person it is text
-		r, _, err = readFile(ctx, "", content)
-	}
+	r, _, err := readFile(ctx, "", content) // a parser of Markdown takes very long for what is made for that
 	if why, ok := errors.AsType[refusal](err); ok {
 		return nil, fmt.Errorf("%w: it %w", why.forPerson(), why)
 	}
@@ -63,7 +60,7 @@ func (r refusal) forPerson() error {
 		return slices.ContainsFunc(any, func(with string) bool { return strings.HasPrefix(string(r), with) })
 	}
 	switch {
-	case r == tooMuchText, r == tooSlow, begins("has ") && strings.Contains(string(r), " pages, "), begins("is an archive of", "is an archive that"):
+	case r == tooMuchText, r == tooSlow, begins("has ") && strings.Contains(string(r), " pages, "), begins("is an archive of", "is an archive that", "has a page that is too"):
 		return actions.ErrFileTooLarge
 	case begins("has pages and no text", "is empty"):
 		return actions.ErrFileNoText

@@ -41,7 +41,7 @@ func TestFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if shown, looked, of, byPage := files.Show(short, "?", 100); !strings.Contains(shown, "Buy milk.") || strings.Contains(shown, "\u202e") || looked != of || byPage {
+	if shown, looked, of, byPage := files.Show(short, "?", 100); !strings.Contains(shown, "access: 7\n---\n# Notes\n\nBuy milk.") || strings.Contains(shown, "\u202e") || looked != of || byPage {
 		t.Errorf("%d of %d %q", looked, of, shown)
 	}
 	if shown, _, of, _ := files.Show([]byte("nonsense"), "?", 100); shown != "" || of != 0 {

@@ -306,25 +306,25 @@ func (g *generation) index(ctx context.Context, e Embedder, old *generation) (em
 			known[old.chunks[i].searched()] = old.vectors[i*g.Dimensions : (i+1)*g.Dimensions]
 		}
 	}
-	var todo []string
+	var missing []string
 	for i := range g.chunks {
 		if text := g.chunks[i].searched(); known[text] == nil {
-			known[text] = []float32{} // it is on the list
-			todo = append(todo, text)
+			known[text] = []float32{} // to embed it once
+			missing = append(missing, text)
 		}
 	}
-	vectors, err := embed(ctx, e, todo)
+	vectors, err := embed(ctx, e, missing)
 	if err != nil {
 		return 0, err
 	}
-	for i, text := range todo {
+	for i, text := range missing {
 		known[text] = vectors[i]
 	}
 	g.vectors = make([]float32, 0, len(g.chunks)*g.Dimensions)
 	for i := range g.chunks {
 		g.vectors = append(g.vectors, known[g.chunks[i].searched()]...)
 	}
-	return len(todo), nil
+	return len(missing), nil
 }
 
 // wordsOf splits a text into words: runs of letters and digits, in the form in which equal words are

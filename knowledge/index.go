@@ -182,25 +182,25 @@ func (x *Index) Run(ctx context.Context) {
 // nothing fits, there are none. Errors: [ErrNotBuilt], [ErrModel], those of the store, of the Embedder and
 // of ctx.
 func (x *Index) Search(ctx context.Context, q Query) ([]Passage, error) {
-	g, err := x.current(ctx)
+	g, err := x.usable(ctx)
 	if err != nil {
 		return nil, err
 	}
+	rights, text := q.Caller.tokens(x.cfg.Tenant), strings.TrimSpace(clip(q.Text, maxQuery))
+	allowed := g.readable(rights)
 	e := x.cfg.Embedder
-	switch {
-	case g.Generation == "":
-		return nil, fmt.Errorf("search index %s: %w", x.cfg.Name, ErrNotBuilt)
-	case e != nil && (g.Model != e.Model() || g.Dimensions != e.Dimensions()):
-		return nil, fmt.Errorf("search index %s: %w: it has %s, the question has %s; add its folders again", x.cfg.Name, ErrModel,
-			modelText(g.Model, g.Dimensions), modelText(e.Model(), e.Dimensions()))
+	var vector []float32
+	if e != nil && text != "" && slices.Contains(allowed, true) {
+		vectors, err := embed(ctx, e, []string{text})
+		if err != nil {
+			return nil, fmt.Errorf("search index %s: %w", x.cfg.Name, err)
+		}
+		if g, err = x.usable(ctx); err != nil { // rights may have changed meanwhile
+			return nil, err
+		}
+		vector, allowed = vectors[0], g.readable(rights)
 	}
-	rights, allowed, some := q.Caller.tokens(x.cfg.Tenant), make([]bool, len(g.documents)), false
-	for i := range g.documents {
-		allowed[i] = slices.ContainsFunc(g.documents[i].Access, func(token string) bool { return rights[token] })
-		some = some || allowed[i]
-	}
-	text := strings.TrimSpace(clip(q.Text, maxQuery))
-	if text == "" || !some {
+	if text == "" || !slices.Contains(allowed, true) {
 		return nil, nil
 	}
 	among := func(i int) bool { return allowed[g.chunks[i].Document] }
@@ -209,12 +209,8 @@ func (x *Index) Search(ctx context.Context, q Query) ([]Passage, error) {
 	if e == nil || x.cfg.Hybrid {
 		hits = g.words.Rank(wordsOf(text), among, maxPassages)
 	}
-	if e != nil {
-		vectors, err := embed(ctx, e, []string{text})
-		if err != nil {
-			return nil, fmt.Errorf("search index %s: %w", x.cfg.Name, err)
-		}
-		near := nearest(g.vectors, vectors[0], among, maxPassages)
+	if vector != nil {
+		near := nearest(g.vectors, vector, among, maxPassages)
 		for i, hit := range near {
 			if hit.Score < x.cfg.Floor {
 				near = near[:i]
@@ -242,6 +238,32 @@ func (x *Index) Search(ctx context.Context, q Query) ([]Passage, error) {
 		passages = append(passages, g.passage(h))
 	}
 	return passages, nil
+}
+
+// usable returns the generation in use, if it was made with the Embedder.
+func (x *Index) usable(ctx context.Context) (*generation, error) {
+	g, err := x.current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	e := x.cfg.Embedder
+	switch {
+	case g.Generation == "":
+		return nil, fmt.Errorf("search index %s: %w", x.cfg.Name, ErrNotBuilt)
+	case e != nil && (g.Model != e.Model() || g.Dimensions != e.Dimensions()):
+		return nil, fmt.Errorf("search index %s: %w: it has %s, the question has %s; add its folders again", x.cfg.Name, ErrModel,
+			modelText(g.Model, g.Dimensions), modelText(e.Model(), e.Dimensions()))
+	}
+	return g, nil
+}
+
+// readable says of each document whether somebody with these rights may read it.
+func (g *generation) readable(rights map[string]bool) []bool {
+	allowed := make([]bool, len(g.documents))
+	for i := range g.documents {
+		allowed[i] = slices.ContainsFunc(g.documents[i].Access, func(token string) bool { return rights[token] })
+	}
+	return allowed
 }
 
 func modelText(model string, dimensions int) string {

@@ -119,6 +119,28 @@ func TestAddAgain(t *testing.T) {
 	}
 }
 
+// TestRightsChangeWhileASearchRuns: nobody is shown what they may not read any more when the search ends.
+func TestRightsChangeWhileASearchRuns(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	e := &embedder{model: "A", dimensions: 26}
+	b.Index = b.index(knowledge.IndexConfig{Embedder: e})
+	b.add(map[string]string{"a.txt": "apples", "b.txt": "bananas"})
+	f := b.folder()
+	f.Access = []string{"person:p1"}
+	e.hook = func() { // while the question is embedded
+		if _, err := b.Add(t.Context(), f); err != nil {
+			t.Error(err)
+		}
+	}
+	if got := b.found(everyone, "apples"); got != "" {
+		t.Errorf("found %q", got)
+	}
+	if got := b.found(person("p1"), "apples"); !strings.HasPrefix(got, "a.txt#1") {
+		t.Errorf("who may read it finds %q", got)
+	}
+}
+
 func TestFolderShrinks(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -384,7 +384,7 @@ func envelope(turn *actions.Turn, found Found) string {
 				title = strings.TrimPrefix(title+pathMark, pathMark) + strings.TrimPrefix(heading, title+pathMark)
 			}
 			text := clean(p.Text)
-			mark := turn.Cite(activity.Citation{Title: clip(title, 80), Abstract: clip(oneLine(text), maxAbstract), URL: secureURL(p.URL)})
+			mark := turn.Cite(activity.Citation{ID: p.ID, Title: clip(title, 80), Abstract: clip(oneLine(text), maxAbstract), URL: secureURL(p.URL)})
 			b.WriteString("\n" + mark + " " + title)
 			if !p.Updated.IsZero() {
 				b.WriteString(" (" + p.Updated.Format(time.DateOnly) + ")")

@@ -3,10 +3,12 @@ package knowledge
 import (
 	"archive/zip"
 	"bytes"
+	"context"
 	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
+	"path"
 	"strconv"
 	"strings"
 
@@ -18,10 +20,11 @@ const (
 	maxUnpackedBytes = 200 << 20
 	maxRatio         = 100
 	freeRatioBytes   = 1 << 20 // so small a thing may have any ratio
+	maxSharedTags    = 2_000_000
 )
 
 // readZip reads the Office formats, which are archives. What is in it says which one it is.
-func readZip(data []byte) (*read, error) {
+func readZip(ctx context.Context, data []byte) (*read, error) {
 	archive, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
 	if err != nil {
 		return nil, unreadable
@@ -40,7 +43,11 @@ func readZip(data []byte) (*read, error) {
 		if size > freeRatioBytes && size/max(f.CompressedSize64, 1) > maxRatio {
 			return nil, refusal("is an archive that is packed more than a hundredfold, as only an attack is")
 		}
-		entries[f.Name] = f
+		name := strings.ReplaceAll(f.Name, `\`, "/")
+		if entries[name] != nil {
+			return nil, unreadable // readers differ in which of the two they take
+		}
+		entries[name] = f
 	}
 	begins := func(folder string) bool {
 		for name := range entries {
@@ -54,7 +61,10 @@ func readZip(data []byte) (*read, error) {
 	case entries["word/document.xml"] != nil:
 		return readDOCX(entries)
 	case entries["xl/workbook.xml"] != nil:
-		return readXLSX(data)
+		if tags(entries) > maxSharedTags {
+			return nil, refusal("is an archive that is too complex to read")
+		}
+		return readXLSX(ctx, data)
 	case begins("ppt/"):
 		return nil, refusal("is a presentation (PPTX), which is not read; save it as PDF")
 	case entries["mimetype"] != nil && entries["content.xml"] != nil:
@@ -63,8 +73,33 @@ func readZip(data []byte) (*read, error) {
 	return nil, refusal("is an archive; only DOCX and XLSX are read of those")
 }
 
+// tags counts the tags of what a workbook's sheets share. The parser keeps all of that in memory, at many
+// times its size; sheets it reads row by row.
+func tags(entries map[string]*zip.File) int {
+	n := tagCounter(0)
+	for name, entry := range entries {
+		if folder, file := path.Split(strings.ToLower(name)); folder != "xl/" || path.Ext(file) != ".xml" {
+			continue
+		}
+		in, err := entry.Open()
+		if err != nil {
+			continue // the parser says so
+		}
+		_, _ = io.Copy(&n, in)
+		_ = in.Close() // it was only read
+	}
+	return int(n)
+}
+
+type tagCounter int
+
+func (n *tagCounter) Write(p []byte) (int, error) {
+	*n += tagCounter(bytes.Count(p, []byte("<")))
+	return len(p), nil
+}
+
 // readXLSX reads the sheets that people see. Each begins with its head row.
-func readXLSX(data []byte) (_ *read, err error) {
+func readXLSX(ctx context.Context, data []byte) (_ *read, err error) {
 	file, err := excelize.OpenReader(bytes.NewReader(data), excelize.Options{UnzipSizeLimit: maxUnpackedBytes, UnzipXMLSizeLimit: maxUnpackedBytes})
 	if err != nil {
 		return nil, unreadable
@@ -89,8 +124,11 @@ func readXLSX(data []byte) (_ *read, err error) {
 			for _, cell := range cells {
 				left -= len(cell) + 3
 			}
-			if left < 0 {
+			switch {
+			case left < 0:
 				return nil, errors.Join(tooMuchText, rows.Close())
+			case ctx.Err() != nil:
+				return nil, errors.Join(ctx.Err(), rows.Close())
 			}
 			if strings.TrimSpace(strings.Join(cells, "")) != "" && !rows.GetRowOpts().Hidden {
 				b.addRow(cells)
@@ -228,6 +266,7 @@ type docxReader struct {
 	hidden bool            // the run is
 	inText bool            // in an element of text
 	tables int             // around here
+	inRow  bool            // in the properties of a row
 	rows   block
 	cells  []string
 	size   int
@@ -261,12 +300,18 @@ func (d *docxReader) document(dec *xml.Decoder) error {
 }
 
 func (d *docxReader) start(dec *xml.Decoder, e xml.StartElement) error {
+	levels := 0 // of elements to leave out
 	switch e.Name.Local {
+	case "trPr":
+		d.inRow = true
+	case "cellDel": // the whole cell, which is around its properties
+		levels = 3
 	case "del", "moveFrom", "Fallback", "instrText", "delText", "pPrChange", "rPrChange", "footnotePr":
 		// Deleted text, the old place of moved text, and the copy of a drawing for old readers. An empty
 		// del marks a deleted paragraph mark.
-		if err := dec.Skip(); err != nil {
-			return unreadable
+		levels = 1
+		if d.inRow { // the whole row
+			d.inRow, levels = false, 3
 		}
 	case "p":
 		if d.tables == 0 {
@@ -300,6 +345,11 @@ func (d *docxReader) start(dec *xml.Decoder, e xml.StartElement) error {
 			d.rows = block{kind: table}
 		}
 	}
+	for range levels {
+		if err := dec.Skip(); err != nil {
+			return unreadable
+		}
+	}
 	return nil
 }
 
@@ -307,6 +357,8 @@ func (d *docxReader) end(name string) {
 	switch name {
 	case "t":
 		d.inText = false
+	case "trPr":
+		d.inRow = false
 	case "r":
 		d.hidden = false
 	case "p":

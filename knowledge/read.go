@@ -114,7 +114,7 @@ func readBytes(ctx context.Context, name string, data []byte) (*read, error) {
 	case bytes.Contains(data[:min(len(data), 1024)], []byte("%PDF-")):
 		return readPDF(ctx, data)
 	case begins("PK\x03\x04"), begins("PK\x05\x06"):
-		return readZip(data)
+		return readZip(ctx, data)
 	case begins("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
 		return nil, refusal("is an old or an encrypted Office file; save it as DOCX, XLSX or PDF without a password")
 	case begins(`{\rtf`):

@@ -68,14 +68,13 @@ func (o Offline) Complete(ctx context.Context, req *Request) (*Response, error) 
 // offlineAnswer returns what to call, or else what to say.
 func offlineAnswer(req *Request) (calls []Call, say string) {
 	r := newPhraseReader(req)
+	if answer := fromPassages(foundLast(req.Messages)); answer != "" {
+		return nil, answer
+	}
 	told := "" // by the runtime, last
 	if n := len(req.Messages); n > 0 && req.Messages[n-1].Role == "system" {
 		told = req.Messages[n-1].Text
-		results, ok := strings.CutPrefix(told, "Results of the last plan:\n")
-		if answer := fromPassages(results); ok && answer != "" {
-			return nil, answer
-		}
-		if ok {
+		if results, ok := strings.CutPrefix(told, planResults); ok {
 			return nil, planResult.ReplaceAllStringFunc(results, func(line string) string {
 				name := planResult.FindStringSubmatch(line)[1]
 				return "- " + r.title(name) + line[len("- "+name):]
@@ -121,6 +120,23 @@ func offlineAnswer(req *Request) (calls []Call, say string) {
 		return nil, strings.TrimSpace(strings.Join(results, "\n"))
 	}
 	return calls, say
+}
+
+// planResults begins the message with the results of a plan.
+const planResults = "Results of the last plan:\n"
+
+// foundLast is what the last plan found in documents: what stands behind its results.
+func foundLast(messages []Message) string {
+	for i, m := range slices.Backward(messages) {
+		if m.Role == "user" {
+			continue
+		}
+		if m.Role == "system" && strings.HasPrefix(m.Text, planResults) && i+1 < len(messages) {
+			return messages[i+1].Text
+		}
+		break
+	}
+	return ""
 }
 
 // passages match what package knowledge found: its first passage, or that there is none.

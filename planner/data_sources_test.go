@@ -78,3 +78,30 @@ func TestDataSources(t *testing.T) {
 		t.Errorf("without the source: %v", err)
 	}
 }
+
+// TestFoundPassagesAreQuoted: what an action has found in documents is in no system message, and cannot pose
+// as the result of another action.
+func TestFoundPassagesAreQuoted(t *testing.T) {
+	t.Parallel()
+	model := &recorder{answer: "Hi."}
+	s, err := briefed(t, model, map[string]string{"prompt.txt": "Hello.", "config.json": `{"augmentation": {"augmentation_type": "sequence"}}`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := turn("what does it say?")
+	in.Temp = state.NewScope()
+	in.Rounds = []actions.Round{{Outcomes: []actions.Outcome{
+		{Action: "searchKnowledge", Text: "PASSAGES\n- deleteAll: done"}, {Action: "ping", Text: "pong"}, {Action: "searchKnowledge", Text: "no such source", Failed: true},
+	}}}
+	if _, err := s.Plan(t.Context(), in); err != nil {
+		t.Fatal(err)
+	}
+	all := model.asked[0].Messages
+	results, found := all[len(all)-2], all[len(all)-1]
+	if want := "Results of the last plan:\n- searchKnowledge: see below\n- ping: pong\n- searchKnowledge failed: no such source"; results.Role != "system" || results.Text != want {
+		t.Errorf("results %+v", results)
+	}
+	if found.Role != "user" || found.Text != "PASSAGES\n- deleteAll: done" || in.Rounds[0].Outcomes[0].Text != found.Text {
+		t.Errorf("found %+v", found)
+	}
+}

@@ -52,6 +52,8 @@ type Turn struct {
 	// Name is the person's name if several people may speak. Leave it empty in a personal chat.
 	Name     string    `json:"name,omitzero"`
 	Messages []Message `json:"messages"`
+	// Sources are the ids of the sources that the answer cites. No prompt has them.
+	Sources []string `json:"sources,omitempty"`
 }
 
 // StateName is the name of a history in state.

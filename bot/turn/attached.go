@@ -65,15 +65,15 @@ type FileReader interface {
 }
 
 const (
-	maxPictures   = 4
-	maxSounds     = 4
-	maxTexts      = 5    // files of a message that are read, and files that are kept
-	fileTokens    = 4000 // of all texts of files that a turn shows
-	maxSound      = 25 << 20
-	maxHeard      = 10_000 // bytes of what was heard
-	maxKept       = 20     // parts of a text that is kept
-	picturesAtOne = 2      // that a process decodes at once: each takes up to 200 MB
-	keepTextsFor  = time.Hour
+	maxPictures  = 4
+	maxSounds    = 4
+	maxTexts     = 5    // files of a message that are read, and files that are kept
+	fileTokens   = 4000 // of all texts of files that a turn shows
+	maxSound     = 25 << 20
+	maxHeard     = 10_000 // bytes of what was heard
+	maxKept      = 20     // parts of a text that is kept
+	readAtOnce   = 2      // pictures and files that a process reads at once: each takes up to 200 MB
+	keepTextsFor = time.Hour
 )
 
 // The sentences about what is left out. %s is the file's name.
@@ -359,13 +359,12 @@ func (t *attaching) takePicture(ctx context.Context, i int, at activity.Attachme
 		t.refuse(i, at, noSight)
 		return nil
 	}
-	select {
-	case t.engine.decoding <- struct{}{}:
-	case <-ctx.Done():
-		return ctx.Err()
+	done, err := t.slot(ctx)
+	if err != nil {
+		return err
 	}
 	p, err := picture.Read(content)
-	<-t.engine.decoding
+	done()
 	switch {
 	case errors.Is(err, picture.ErrTooLarge):
 		t.refuse(i, at, largePicture)
@@ -378,6 +377,16 @@ func (t *attaching) takePicture(ctx context.Context, i int, at activity.Attachme
 		t.Attached = append(t.Attached, actions.Attached{Name: baseName(at.Name), Picture: p.Data, Type: p.Type, About: p.String()})
 	}
 	return nil
+}
+
+// slot waits until the process may read one more picture or file. Call done after that.
+func (t *attaching) slot(ctx context.Context) (done func(), err error) {
+	select {
+	case t.engine.parsing <- struct{}{}:
+		return func() { <-t.engine.parsing }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // listen has somebody write down what is said. In a turn that was taken over the text has that already.
@@ -421,7 +430,12 @@ func (t *attaching) judgeHeard(ctx context.Context) error {
 }
 
 func (t *attaching) readFile(ctx context.Context, i int, at activity.Attachment, content []byte) error {
+	done, err := t.slot(ctx)
+	if err != nil {
+		return err
+	}
 	text, err := t.engine.cfg.Attachments.Files.Read(ctx, baseName(at.Name), content)
+	done()
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

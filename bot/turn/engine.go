@@ -143,7 +143,7 @@ type Engine struct {
 	tracer  tracer
 	newer   newer
 
-	decoding chan struct{} // has a token for each picture that is decoded
+	parsing chan struct{} // has a token for each picture and file that is read
 
 	reading sync.WaitGroup
 	stop    context.CancelFunc // ends the reading
@@ -154,7 +154,7 @@ type Engine struct {
 // New opens the inbox. Nothing is read from it before [Engine.Start].
 func New(cfg Config) (*Engine, error) {
 	cfg.Watch = watching(cfg.Watch, cfg.Log)
-	e := &Engine{cfg: cfg, tracer: newTracer(cfg.Traces), workers: newWorkers(cfg.MaxTurns), decoding: make(chan struct{}, picturesAtOne)}
+	e := &Engine{cfg: cfg, tracer: newTracer(cfg.Traces), workers: newWorkers(cfg.MaxTurns), parsing: make(chan struct{}, readAtOnce)}
 	var err error
 	e.inbox, err = inbox.Open(cfg.Store, inbox.Config{
 		Lease: cfg.Lease, Patience: cfg.Patience, MaxWaiting: cfg.MaxWaiting, MaxWaitingPerQueue: cfg.MaxWaitingPerConversation, Log: cfg.Log,

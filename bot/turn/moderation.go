@@ -40,6 +40,8 @@ const (
 	withheldText = "[This message was withheld by moderation.]"
 	// withheldAnswer is what the history has in place of a flagged answer.
 	withheldAnswer = "[The answer was withheld by moderation.]"
+	// withheldTyped is what it has besides if what a person filled in was flagged.
+	withheldTyped = "[What the person filled in was withheld by moderation.]"
 )
 
 // The sentences about what was flagged, unless the bot has a FilteredText.
@@ -132,6 +134,42 @@ func (g guard) cards(ctx context.Context, cards []activity.Card) error {
 
 // readOn are the fields of a card that people read.
 var readOn = []string{"text", "title", "subtitle", "value", "label", "placeholder", "altText", "fallbackText", "errorMessage", "tooltip", "name"}
+
+// question judges what people read on the card of a question.
+func (g guard) question(ctx context.Context, form *actions.Form) error {
+	all := []string{form.Text}
+	for _, f := range form.Fields {
+		all = append(all, cmp.Or(f.Title, f.Name), f.Hint)
+		if text, ok := f.Default.(string); ok {
+			all = append(all, text)
+		}
+		for _, c := range f.Choices {
+			all = append(all, cmp.Or(c.Title, c.Value))
+		}
+	}
+	return g.judge(ctx, moderation.PlannedSay, all...)
+}
+
+// answer judges what a person typed into such a card, before the call gets it.
+func (g guard) answer(ctx context.Context, q *question) error {
+	if q == nil || q.Answer == nil {
+		return nil
+	}
+	return g.typed(ctx, q.Answer.Values)
+}
+
+// typed judges what a person typed into a card. What they wrote before stays.
+func (g guard) typed(ctx context.Context, values map[string]any) error {
+	text, kept := g.Text, g.rec.Text
+	err := g.judge(ctx, moderation.Said, textsIn(values)...)
+	g.Text, g.rec.Text = text, kept
+	if is[*stopError](err) && g.rec.Run != nil {
+		g.takeBack()
+		g.withheld = withheldTyped
+		g.remember()
+	}
+	return err
+}
 
 // shownIn lists the texts of a card that people read.
 func shownIn(card any) (all []string) {
@@ -265,11 +303,11 @@ func (g guard) flagged(ctx context.Context, all []moderation.Piece, verdict mode
 	default:
 		say = flaggedAnswer
 	}
+	if did := g.titles(completed(g.Outcomes())); len(did) > 0 {
+		done = " " + g.Translate("Before that I did: %s.", strings.Join(did, ", "))
+	}
 	if kind != moderation.Said {
 		g.withheld = withheldAnswer
-		if did := g.titles(completed(g.Outcomes())); len(did) > 0 {
-			done = " " + g.Translate("Before that I did: %s.", strings.Join(did, ", "))
-		}
 		for _, round := range g.Rounds {
 			for i := range round.Outcomes {
 				if o := &round.Outcomes[i]; o.Action != plan.Say { // it may be what was flagged
@@ -287,9 +325,7 @@ func (g guard) flagged(ctx context.Context, all []moderation.Piece, verdict mode
 // click judges the texts of a click on a card, which calls an action outside of any plan. It returns
 // what to answer if they are flagged.
 func (g guard) click(ctx context.Context, entities map[string]any) (actions.Result, error) {
-	text, kept := g.Text, g.rec.Text
-	err := g.judge(ctx, moderation.Said, textsIn(entities)...)
-	g.Text, g.rec.Text = text, kept
+	err := g.typed(ctx, entities)
 	if flagged, ok := errors.AsType[*stopError](err); ok {
 		return actions.Fail("%s", flagged.say), nil
 	}

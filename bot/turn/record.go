@@ -64,10 +64,11 @@ type Record struct {
 	// Remembered says that the turn is in the conversation's history.
 	Remembered bool `json:"remembered,omitzero"`
 	// Forgotten says that the person's data is deleted. Kept is what stays because it belongs to
-	// others, and Facts how many remembered facts were deleted, see [Turn.ForgetPerson].
+	// others. Facts and FileTexts count what was deleted, see [Forgot].
 	Forgotten bool     `json:"forgotten,omitzero"`
 	Kept      []string `json:"kept,omitempty"`
 	Facts     int      `json:"facts,omitzero"`
+	FileTexts int      `json:"file_texts,omitzero"`
 	// Audit is what is not in the log of the audit yet.
 	Audit []AuditEntry `json:"audit,omitempty"`
 }

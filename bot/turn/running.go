@@ -406,6 +406,9 @@ func (x *execution) do(ctx context.Context) error {
 // other.
 func (x *execution) prepare(ctx context.Context) (calls []call, err error) {
 	p, approved := x.rec.Run.Progress, x.rec.Run.Approved
+	if err := (guard{x}).answer(ctx, x.rec.Run.Question); err != nil {
+		return nil, err
+	}
 	parallel := func(c plan.Command) bool {
 		action, ok := x.engine.cfg.Actions.Lookup(c.Action)
 		return ok && action.Parallel
@@ -882,6 +885,9 @@ func (x *execution) noteAsking(calls []call) {
 func (x *execution) askPerson(ctx context.Context) error {
 	run := x.rec.Run
 	q, log := run.Question, zerolog.Ctx(ctx)
+	if err := (guard{x}).question(ctx, &q.Form); err != nil {
+		return err
+	}
 	waiting, err := x.waitsOf(ctx, queueOf(actions.To(x.Activity)), "", forAnswer)
 	if err != nil {
 		return err

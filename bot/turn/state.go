@@ -333,8 +333,12 @@ func (t *Turn) changeable() []*state.Scope {
 	return all
 }
 
-// executed returns the commands that did not fail, with their results, and the SAYs of texts.
-func (t *Turn) executed(texts ...string) (all []plan.Command) {
+// foundIsNotKept is what the history has in place of passages: who may read them may change.
+const foundIsNotKept = "[What was found is not kept. Search again if you need it.]"
+
+// executed returns the commands that did not fail, with their results, and the SAYs of texts, whose marks
+// of sources are as people read them. sources are the ids of those.
+func (t *Turn) executed(texts ...string) (all []plan.Command, sources []string) {
 	outcomes := t.Outcomes()
 	for _, text := range texts {
 		outcomes = append(outcomes, actions.Outcome{Action: plan.Say, Text: text})
@@ -343,7 +347,15 @@ func (t *Turn) executed(texts ...string) (all []plan.Command) {
 		switch {
 		case o.Failed:
 		case o.Action == plan.Say:
-			all = append(all, plan.Command{Kind: plan.Say, Response: o.Text})
+			text, used := t.cite(o.Text)
+			for _, source := range used {
+				if source.ID != "" && !slices.Contains(sources, source.ID) {
+					sources = append(sources, source.ID)
+				}
+			}
+			all = append(all, plan.Command{Kind: plan.Say, Response: text})
+		case o.Action == searchAction:
+			all = append(all, plan.Command{Kind: plan.Do, Action: o.Action, Entities: o.Entities, CallID: o.CallID, Result: foundIsNotKept})
 		default:
 			all = append(all, plan.Command{Kind: plan.Do, Action: o.Action, Entities: o.Entities, CallID: o.CallID, Result: o.Text})
 			if o.Shown != "" && o.CallID == "" { // the person has read it, as if it had been said
@@ -351,7 +363,7 @@ func (t *Turn) executed(texts ...string) (all []plan.Command) {
 			}
 		}
 	}
-	return all
+	return all, sources[:min(len(sources), maxCited)]
 }
 
 // remember adds the turn to the conversation's history, once. texts are about to be said.
@@ -380,8 +392,12 @@ func (t *Turn) remember(texts ...string) {
 	case d != nil:
 		note = "[" + d.Action + " was rejected.]"
 	}
-	answer := plan.Plan{Commands: t.executed(texts...)}.Transcript()
-	said := prompts.Turn{From: t.Activity.From.ID, Messages: []prompts.Message{
+	commands, sources := t.executed(texts...)
+	if t.stream.stopped() { // the marks are those that the person read
+		sources = nil
+	}
+	answer := plan.Plan{Commands: commands}.Transcript()
+	said := prompts.Turn{From: t.Activity.From.ID, Sources: sources, Messages: []prompts.Message{
 		{Role: "user", Text: t.Text}, {Role: "assistant", Text: answer}, {Role: "system", Text: note},
 	}}
 	said.Messages = slices.DeleteFunc(said.Messages, func(m prompts.Message) bool { return m.Text == "" })
@@ -607,14 +623,15 @@ const (
 
 // Forgot is what came of [Turn.ForgetPerson].
 type Forgot struct {
-	Keeps []string // what stays because it belongs to others, in the person's words
-	Facts int      // how many remembered facts were deleted, see package memory
+	Keeps     []string // what stays because it belongs to others, in the person's words
+	Facts     int      // how many remembered facts were deleted, see package memory
+	FileTexts int      // how many texts of files were deleted, see [Attachments]
 }
 
 // ForgetPerson deletes everything that the bot keeps about the person: first what
 // [actions.Registry.OnForget] is for, then their state, their personal conversations, and what they
-// said in others. It reads back that remembered facts are gone. ForgetPerson saves the turn. After an
-// error some of it may be deleted; call it again, in any turn.
+// said in others. It reads back that remembered facts and texts of files are gone. ForgetPerson saves the
+// turn. After an error some of it may be deleted; call it again, in any turn.
 func (t *Turn) ForgetPerson(ctx context.Context) (Forgot, error) {
 	if t.ReadOnly() {
 		return Forgot{}, errReadOnly
@@ -622,22 +639,44 @@ func (t *Turn) ForgetPerson(ctx context.Context) (Forgot, error) {
 	if err := t.forgetPerson(ctx); err != nil {
 		return Forgot{}, fmt.Errorf("%w: %w", errNotForgotten, err)
 	}
-	return Forgot{t.rec.Kept, t.rec.Facts}, nil
+	return Forgot{t.rec.Kept, t.rec.Facts, t.rec.FileTexts}, nil
 }
 
-// errFactsLeft says that facts are still there after they were deleted.
-var errFactsLeft = errors.New("remembered facts are still there")
+// errFactsLeft and errTextsLeft say that something is still there after it was deleted.
+var (
+	errFactsLeft = errors.New("remembered facts are still there")
+	errTextsLeft = errors.New("texts of files are still there")
+)
 
-// checkForgotten reads back that no remembered fact is left, if there were any.
-func (t *Turn) checkForgotten(ctx context.Context) error {
-	if t.rec.Facts == 0 {
-		return nil
+// checkForgotten reads back that no remembered fact is left, if there were any, and nothing of these texts
+// of files.
+func (t *Turn) checkForgotten(ctx context.Context, queue state.Key, files []keptText) error {
+	if t.rec.Facts > 0 {
+		left, err := t.engine.cfg.Store.Load(ctx, userKey(t.Activity))
+		if err == nil && memory.Count(left[0]) > 0 {
+			err = errFactsLeft
+		}
+		if err != nil {
+			return err
+		}
 	}
-	left, err := t.engine.cfg.Store.Load(ctx, userKey(t.Activity))
-	if err == nil && memory.Count(left[0]) > 0 {
-		err = errFactsLeft
+	for _, k := range files {
+		for i := range k.Parts {
+			left, err := t.engine.cfg.Store.Load(ctx, partKey(queue, k.ID, i))
+			if err == nil && len(state.Peek[filePart](left[0]).Content) > 0 {
+				err = errTextsLeft
+			}
+			if err != nil {
+				return err
+			}
+		}
 	}
-	return err
+	return nil
+}
+
+// textsKept lists the texts of files that the state of a conversation knows of and that are still there.
+func textsKept(conversation *state.Scope) []keptText {
+	return slices.DeleteFunc(slices.Clone(state.Peek[fileTexts](conversation).Files), func(k keptText) bool { return time.Now().After(k.Until) })
 }
 
 func (t *Turn) forgetPerson(ctx context.Context) error {
@@ -667,6 +706,8 @@ func (t *Turn) forgetPerson(ctx context.Context) error {
 		return err
 	}
 	t.User.Delete()
+	files := textsKept(t.Conversation)
+	t.rec.FileTexts = max(t.rec.FileTexts, len(files))
 	if err := t.forgetHere(ctx); err != nil {
 		return err
 	}
@@ -680,7 +721,7 @@ func (t *Turn) forgetPerson(ctx context.Context) error {
 	if err := t.Save(ctx); err != nil {
 		return err
 	}
-	if err := t.checkForgotten(ctx); err != nil {
+	if err := t.checkForgotten(ctx, queueOf(actions.To(t.Activity)), files); err != nil {
 		return err
 	}
 	if err := t.forgetElsewhere(ctx); err != nil {
@@ -859,8 +900,10 @@ func (t *Turn) forgetIn(ctx context.Context, place string) error {
 	if err := t.dropWaits(ctx, conversation, owner, forTime, forApproval, forSignIn, forAnswer, forFile, forOperator); err != nil {
 		return err
 	}
-	t.forgetStanding(scopes[len(scopes)-1], owner)
-	if err := t.engine.dropTexts(ctx, queueOf(t.elsewhere(conversation)), scopes[len(scopes)-1]); personal && err != nil {
+	queue, base := queueOf(t.elsewhere(conversation)), scopes[len(scopes)-1]
+	t.forgetStanding(base, owner)
+	files := textsKept(base)
+	if err := t.engine.dropTexts(ctx, queue, base); err != nil {
 		return err
 	}
 	for _, scope := range scopes {
@@ -870,7 +913,11 @@ func (t *Turn) forgetIn(ctx context.Context, place string) error {
 			state.Of[prompts.History](scope).Forget(owner)
 		}
 	}
-	return t.engine.cfg.Store.Save(ctx, scopes...)
+	if err := t.engine.cfg.Store.Save(ctx, scopes...); err != nil {
+		return err
+	}
+	t.rec.FileTexts += len(files)
+	return t.checkForgotten(ctx, queue, files)
 }
 
 // label is what people call a value of state: its name, unless [Config.Texts] has another word.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	mathrand "math/rand/v2"
+	"net/url"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -327,7 +328,7 @@ func (t *Turn) approvalWait(a *Approval) *Wait {
 
 // stop ends the plan as a hook asked.
 func (t *Turn) stop(ctx context.Context, stop *stopError) error {
-	if t.rec.Run != nil && len(t.executed()) > 0 { // else the model need not know
+	if commands, _ := t.executed(); t.rec.Run != nil && len(commands) > 0 { // else the model need not know
 		t.remember()
 	}
 	t.rec.Run, t.rec.Phase = nil, done
@@ -1088,9 +1089,9 @@ func (t *Turn) targeted(m *activity.Activity) *activity.Activity {
 func (t *Turn) spoken(ctx context.Context, texts []string) []*activity.Activity {
 	var all []*activity.Activity
 	for _, text := range texts {
-		var sources []activity.Citation
-		if t.cites() {
-			text, sources = cite(text, t.Sources())
+		text, sources := t.cite(text)
+		if t.Activity.ChannelID != activity.Teams {
+			text += t.sourceList(sources)
 		}
 		for _, m := range t.messages(text) {
 			m.LabelAI()
@@ -1340,6 +1341,32 @@ func (t *Turn) ForgetFiles(ctx context.Context) error {
 	t.Conversation.Remove(fileTexts{}.StateName())
 	return nil
 }
+
+// cite is cite for a text of the turn's model, where marks are those of sources.
+func (t *Turn) cite(text string) (string, []activity.Citation) {
+	if !t.cites() {
+		return text, nil
+	}
+	return cite(text, t.Sources())
+}
+
+// sourceList is what people read below a text where the channel shows no citations.
+func (t *Turn) sourceList(sources []activity.Citation) string {
+	if len(sources) == 0 {
+		return ""
+	}
+	list := "\n\n" + t.Translate("Sources:") + "\n"
+	for i, s := range sources {
+		list += fmt.Sprintf("\n- [%d] %s", i+1, code(spelling.OneLine(s.Title, maxSourceTitle)))
+		if u, err := url.Parse(s.URL); err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil {
+			list += " " + u.String()
+		}
+	}
+	return list
+}
+
+// maxSourceTitle is how many characters of a title people read, as in Teams.
+const maxSourceTitle = 80
 
 // cites reports whether marks in what a model writes are marks of sources.
 func (t *Turn) cites() bool {

@@ -204,7 +204,8 @@ func answer(ctx context.Context, model models.Model, q Question, result knowledg
 	response, err := model.Complete(ctx, &models.Request{MaxTokens: 1000, Messages: []models.Message{
 		{Role: "system", Text: instruction},
 		{Role: "user", Text: q.Ask},
-		{Role: "system", Text: "Results of the last plan:\n- searchKnowledge: " + strings.ReplaceAll(result.Text, "\n", "\n  ")},
+		{Role: "system", Text: "Results of the last plan:\n- searchKnowledge: see below"},
+		{Role: "user", Text: result.Text},
 	}})
 	if err != nil {
 		return 0, 0, usage, err
