@@ -7,6 +7,7 @@ package page
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"embed"
@@ -26,6 +27,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/app/turnlog"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/prompts"
@@ -44,6 +46,12 @@ type Config struct {
 // Parts are what the views read and what they act on.
 type Parts struct {
 	Bot *bot.Bot
+	// WhatIf makes what plans in a what-if. Nothing that it plans runs. nil: there is none.
+	WhatIf func(ctx context.Context, c Change) (Trial, error)
+	// Recording says what tests that are made of turns have to know of the bot, and Scenarios is the folder
+	// in which they are saved. "": they can be downloaded only.
+	Recording record.Config
+	Scenarios string
 }
 
 // Page is the page and what it shows. It is safe for concurrent use. Close ends it.
@@ -134,6 +142,9 @@ func (p *Page) Handler(addr net.Addr, of Parts) (http.Handler, error) {
 	mux.HandleFunc("GET /dev/stream", p.hub.serve)
 	p.chatRoutes(mux)
 	p.turnRoutes(mux)
+	(&whatIf{page: p}).routes(mux)
+	goOn{p}.routes(mux)
+	tests{p}.routes(mux)
 	mux.HandleFunc("GET /dev/help", func(w http.ResponseWriter, _ *http.Request) { p.show(w, "help", "Help", nil) })
 	mux.HandleFunc("/dev/", func(w http.ResponseWriter, _ *http.Request) { p.fail(w, http.StatusNotFound, "There is no such page.") })
 	port := p.cfg.Port
@@ -178,7 +189,7 @@ func pathOf(name string) string {
 	switch name {
 	case "workbench":
 		return "/dev/"
-	case "turn-page", "turns-page":
+	case "turn-page", "turns-page", "what-if", "save":
 		return "/dev/turns"
 	}
 	return "/dev/" + name
