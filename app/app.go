@@ -387,7 +387,7 @@ func (p *program) assemble(ctx context.Context) error {
 	cfg := bot.Config{
 		Actions: maker.Actions, Planner: maker, Store: p.store, Channel: client, Tokens: tokens, Authenticator: bot.Guarded(guard), Log: p.log,
 		Metrics: p.metrics, FilteredText: p.FilteredText, CommandsOff: p.CommandsOff, Feedback: p.Feedback, HistoryTurns: p.HistoryTurns,
-		Stream:      (p.Stream == "true" || p.Stream != "false" && p.AppID == "") && p.recorder == nil, // scenarios do not stream
+		Stream:      p.streams(),
 		TurnTimeout: p.TurnTimeout, AckTimeout: p.ackTimeout, ApprovalTimeout: p.ApprovalTimeout, Approvers: p.Approvers,
 		MaxSteps: p.MaxSteps, MaxSameCalls: p.MaxSameCalls, Budget: p.Budget(), Quota: turn.Quota{
 			UserTurnsPerMinute: p.UserTurns, UserTokensPerDay: p.UserTokens, TenantTurnsPerMinute: p.TenantTurns, TenantTokensPerDay: p.TenantTokens,
@@ -797,6 +797,11 @@ func (p *program) record(dir string) (err error) {
 	p.aboutRecording = "what people say and what the bot does goes to " + dir + ": tell people, and look before you share a file"
 	p.log.Warn().Str("dir", dir).Msg("THIS BOT IS RECORDED")
 	return nil
+}
+
+// streams reports whether the bot shows answers while the model writes them. Scenarios do not.
+func (p *program) streams() bool {
+	return (p.Stream == "true" || p.Stream != "false" && p.AppID == "") && p.recorder == nil
 }
 
 // recording says what scenarios of the bot have to know of it.

@@ -51,5 +51,7 @@ func trialOf(ctx context.Context, p *program, c page.Change) (page.Trial, error)
 	if err != nil {
 		return page.Trial{}, err
 	}
-	return page.Trial{Planner: maker, Actions: maker.Actions, Policy: p.policy, Model: maker.AboutModel, Free: free, Price: s.Price()}, nil
+	return page.Trial{
+		Planner: maker, Actions: maker.Actions, Policy: p.policy, Model: maker.AboutModel, Free: free, Price: s.Price(), Streams: p.streams(),
+	}, nil
 }

@@ -50,6 +50,7 @@ type Trial struct {
 	Model   string     // in words
 	Free    bool       // the model costs nothing
 	Price   [3]float64 // per million tokens: prompt, cached, answer; zero: not known
+	Streams bool       // the bot shows answers in personal chats while the model writes them
 }
 
 const (
@@ -413,7 +414,9 @@ func (w *whatIf) plan(ctx context.Context, trial Trial, log *turnlog.Log, rec tu
 	}
 	ctx, cancel := context.WithTimeout(ctx, planWithin)
 	defer cancel()
-	t.Quota = w.meter()
+	if t.Quota = w.meter(); trial.Streams && rec.Kind == "personal" && rec.Channel == activity.Teams {
+		t.Draft = func(string) {} // the prompt asks for answers that can be shown early
+	}
 	see := func(e turn.Event) {
 		e.Turn, e.At = id, time.Now()
 		log.WatchTurn(e)
