@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"errors"
+	"slices"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/app/page"
@@ -34,24 +35,23 @@ func trialOf(ctx context.Context, p *program, c page.Change) (page.Trial, error)
 	}
 	s.Metrics, s.PromptsReload, s.SkillsReload = nil, false, false // the bot has them
 	registry := s.Actions()
-	if c.Actions != nil {
-		var offers []actions.Offer
-		for _, a := range registry.All() {
-			for _, name := range c.Actions {
-				if a.Name == name {
-					offers = append(offers, actions.Offer{Name: name})
-				}
-			}
+	own, offers := []string{}, []actions.Offer{}
+	for _, a := range registry.All() {
+		own = append(own, a.Name)
+		if slices.Contains(c.Actions, a.Name) {
+			offers = append(offers, actions.Offer{Name: a.Name})
 		}
+	}
+	if c.Actions != nil && len(offers) < len(own) {
 		if registry, err = registry.Only(offers...); err != nil {
-			return page.Trial{}, err
+			return page.Trial{Own: own}, err
 		}
 	}
 	maker, err := s.NewPlanner(ctx, registry, p.sandbox, settings.Watch{Planner: c.Watch})
 	if err != nil {
-		return page.Trial{}, err
+		return page.Trial{Own: own}, err
 	}
 	return page.Trial{
-		Planner: maker, Actions: maker.Actions, Policy: p.policy, Model: maker.AboutModel, Free: free, Price: s.Price(), Streams: p.streams(),
+		Planner: maker, Actions: maker.Actions, Own: own, Policy: p.policy, Model: maker.AboutModel, Free: free, Price: s.Price(), Streams: p.streams(),
 	}, nil
 }

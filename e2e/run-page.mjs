@@ -181,6 +181,8 @@ const checks = {
     await save();
     await page.getByRole('status').filter({ hasText: 'bottest run' }).waitFor();
     await page.screenshot({ path: path.join(dir, 'saved.png'), fullPage: true });
+    await page.setViewportSize({ width: 320, height: 700 });
+    if (await page.evaluate(() => document.documentElement.scrollWidth > 320)) return 'it does not fit into 320 px';
     const file = path.join(dir, 'scenarios', 'two-turns.yaml');
     const text = fs.readFileSync(file, 'utf8');
     const played = spawnSync(botBinary('cmd/bottest'), ['run', file], { encoding: 'utf8', env: { PATH: process.env.PATH, HOME: process.env.HOME } });

@@ -22,6 +22,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/app/page"
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
@@ -114,6 +115,11 @@ func (c watchedConn) Write(p []byte) (int, error) {
 // registry has lists, and actions that only say that they ran.
 func (s *tried) registry() *actions.Registry {
 	r := actions.New()
+	s.register(r)
+	return r
+}
+
+func (s *tried) register(r *actions.Registry) {
 	lists.Register(r)
 	type in struct {
 		What string `json:"what" jsonschema:"what"`
@@ -131,7 +137,6 @@ func (s *tried) registry() *actions.Registry {
 	actions.Add(r, "ticket", "Makes a ticket", does("t-1"))
 	actions.Add(r, "forbidden", "Is not allowed", does("f-1"))
 	actions.Add(r, "breakIt", "Fails", does(""))
-	return r
 }
 
 func try(t *testing.T) *tried {
@@ -606,6 +611,7 @@ func TestSave(t *testing.T) {
 	if failures, story := bottest.Play(&list[0], bottest.Config{Actions: s.registry()}); failures != nil {
 		t.Errorf("%q\n%s\n%s", failures, raw, story)
 	}
+	bottest.RunScenarios(t, app.Bot{Name: "Listbot", Register: s.register}, file)
 	if got := s.get("/dev/turns/save.yaml?name=two-turns.yaml&turn=" + one + "&turn=" + two); got != string(raw) {
 		t.Errorf("downloaded\n%s\nsaved\n%s", got, raw)
 	}

@@ -49,6 +49,7 @@ type Trial struct {
 	Policy  actions.Policy
 	Model   string     // in words
 	Free    bool       // the model costs nothing
+	Own     []string   // the actions that Change.Actions may leave out
 	Price   [3]float64 // per million tokens: prompt, cached, answer; zero: not known
 	Streams bool       // the bot shows answers in personal chats while the model writes them
 }
@@ -164,8 +165,9 @@ type whatIfView struct {
 	Planners []string
 	Cost     cost
 	Left     int
-	Fault    string // why it cannot plan
-	Confirm  bool   // the cost is another one than was told
+	Fault    string   // why it cannot plan
+	own      []string // actions that can be left out
+	Confirm  bool     // the cost is another one than was told
 	Result   *result
 }
 
@@ -217,17 +219,20 @@ func (w *whatIf) show(rw http.ResponseWriter, r *http.Request, rec turnlog.Recor
 	v.Record, v.Planners, v.Left = rec, []string{"sequence", "sequential", "tools"}, w.left()
 	if v.Cost.Told == 0 && v.Fault == "" {
 		trial, err := w.page.of.WhatIf(r.Context(), v.Changes.of(nil))
-		if err == nil {
+		if v.own = trial.Own; err == nil {
 			v.Cost, err = costOf(r.Context(), trial, rec, v.Changes)
 		}
 		if err != nil {
 			v.Fault = sentence(err)
 		}
 	}
-	if w.page.of.Bot != nil {
-		for _, a := range w.page.of.Bot.Actions().All() {
-			v.Offered = append(v.Offered, offeredAction{a.Name, v.Changes.Actions == nil || slices.Contains(v.Changes.Actions, a.Name)})
+	if v.own == nil { // nothing can plan with these changes: it is asked of the bot as it is
+		if trial, err := w.page.of.WhatIf(r.Context(), Change{}); err == nil {
+			v.own = trial.Own
 		}
+	}
+	for _, name := range v.own {
+		v.Offered = append(v.Offered, offeredAction{name, v.Changes.Actions == nil || slices.Contains(v.Changes.Actions, name)})
 	}
 	if strings.HasSuffix(r.URL.Path, ".json") {
 		writeJSON(rw, map[string]any{
@@ -358,7 +363,7 @@ func (w *whatIf) run(rw http.ResponseWriter, r *http.Request) {
 	log := turnlog.New(turnlog.Config{Secrets: append([]string{w.page.secret, w.page.token}, w.page.cfg.Secrets...)})
 	defer log.Close()
 	trial, err := w.page.of.WhatIf(ctx, v.Changes.of(log.WatchPlanner))
-	if err == nil {
+	if v.own = trial.Own; err == nil {
 		v.Cost, err = costOf(ctx, trial, *rec, v.Changes)
 	}
 	if err != nil {
