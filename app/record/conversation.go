@@ -526,6 +526,24 @@ func (r *Recorder) seed(raw jsontext.Value) (s seed) {
 	return seed{Ordered: all.All}
 }
 
+// seedOf adds to a seed what a turn found beside lists, which have a form of their own.
+func (r *Recorder) seedOf(found turn.State, s *seed) {
+	values := func(scope string) map[string]any {
+		var all map[string]any
+		for name, raw := range found[scope] {
+			if ownNames[name] || name == listsName {
+				continue
+			}
+			if all == nil {
+				all = map[string]any{}
+			}
+			all[name] = r.scrub.Value(jsonTree(raw))
+		}
+		return all
+	}
+	s.Conversation, s.User, s.Bot = values("conversation"), values("user"), values("bot")
+}
+
 // mentioned is how scenarios mention the bot.
 const mentioned = "<at>ListBot</at>"
 

@@ -265,24 +265,6 @@ func (p parts) sent() {
 	}
 }
 
-// seedOf adds to a seed what a turn found beside lists, which have a form of their own.
-func (r *Recorder) seedOf(found turn.State, s *seed) {
-	values := func(scope string) map[string]any {
-		var all map[string]any
-		for name, raw := range found[scope] {
-			if ownNames[name] || name == listsName {
-				continue
-			}
-			if all == nil {
-				all = map[string]any{}
-			}
-			all[name] = r.scrub.Value(jsonTree(raw))
-		}
-		return all
-	}
-	s.Conversation, s.User, s.Bot = values("conversation"), values("user"), values("bot")
-}
-
 // listsIn are the lists that a turn found.
 func listsIn(a *activity.Activity, found turn.State) jsontext.Value {
 	scope := "conversation"
