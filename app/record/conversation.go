@@ -36,7 +36,7 @@ type conversation struct {
 	apart bool            // something happened that is not in any step
 	full  bool            // nothing more is recorded
 	dirty bool            // changed since it was last written
-	left  turn.State      // by the last step, if turns of a log are written
+	left  []turn.State    // what the last step may have left, if turns of a log are written
 }
 
 // clone is a snapshot of the conversation for the writer.

@@ -36,7 +36,7 @@ func FromTurns(cfg Config, name string, turns []turnlog.Record) (file []byte, op
 		if rec.Outcome == turnlog.Duplicate {
 			continue
 		}
-		s, err := c.add(rec)
+		s, err := c.add(rec, all)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -82,8 +82,8 @@ func FromTurns(cfg Config, name string, turns []turnlog.Record) (file []byte, op
 // isCut reports whether a log has left out a text because it is too large.
 func isCut(text string) bool { return strings.HasPrefix(strings.Trim(text, `"`), "[left out: ") }
 
-// add adds the step of a turn, without what the bot did in it.
-func (c *conversation) add(rec turnlog.Record) (*step, error) {
+// add adds the step of a turn, without what the bot did in it. before are the turns before it.
+func (c *conversation) add(rec turnlog.Record, before []parts) (*step, error) {
 	a, err := activity.Decode(rec.Received.Activity)
 	switch {
 	case len(rec.Received.Activity) == 0:
@@ -110,9 +110,13 @@ func (c *conversation) add(rec turnlog.Record) (*step, error) {
 			}
 		}
 	}
-	s.apart = len(c.steps) > 0 && rec.Before != nil && !same(c.left, rec.Before)
-	if rec.After != nil {
-		c.left = rec.After
+	asker := slices.IndexFunc(before, func(p parts) bool { return p.rec.ID == rec.Parent })
+	left := func(one turn.State) bool { return same(one, rec.Before) }
+	s.apart = len(c.steps) > 0 && rec.Before != nil && asker < 0 && !slices.ContainsFunc(c.left, left)
+	if c.left = []turn.State{rec.After}; asker >= 0 {
+		c.left = append(c.left, before[asker].rec.After)
+	} else if slices.ContainsFunc(rec.Journal, func(j turnlog.Save) bool { return j.Phase == "waiting" }) {
+		c.left = append(c.left, rec.Before) // what comes next may come before what it did after its wait
 	}
 	var answer turn.Answer
 	if len(rec.Received.Answer) > 0 && json.Unmarshal(rec.Received.Answer, &answer) == nil {

@@ -2,10 +2,12 @@ package record_test
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/app/turnlog"
 	"github.com/planbot-go/planbot/bot"
@@ -24,6 +26,12 @@ func logged(t *testing.T, plannerName string, approval []string, talk func(kit *
 		t.Cleanup(log.Close)
 		b := parts.Bot
 		b.Actions, b.Channel, b.Watch, b.Stream = acts, log.Channel(b.Channel), log.WatchTurn, true
+		b.Policy = func(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
+			if slices.Contains(approval, call.Action.Name) {
+				return actions.Approval{Required: true}, nil
+			}
+			return actions.DefaultPolicy(ctx, turn, call)
+		}
 		if b.Planner, err = parts.Planner(ctx, plannerName, planner.Config{Model: parts.Model, Actions: acts, Watch: log.WatchPlanner}); err != nil {
 			return nil, err
 		}
@@ -144,6 +152,33 @@ func TestFromTurnsWithDecisions(t *testing.T) {
 			plays(t, file, true)
 		})
 	}
+}
+
+// TestFromTurnsAroundADecision: what an approved call changes is no gap, neither for a turn before the
+// decision nor for one after it.
+func TestFromTurnsAroundADecision(t *testing.T) {
+	t.Parallel()
+	turns := logged(t, "", []string{"addItem"}, func(kit *bottest.Kit) {
+		mia := kit.Personal("Mia")
+		add, all := bottest.Plan(bottest.Do("addItem", "list", "a", "item", "b"), bottest.Say("Added.")), bottest.Plan(doAs("ALL", "summarizeLists"), bottest.Say("$ALL"))
+		kit.Model.Says(add, all, all)
+		mia.Say("add b")
+		card := mia.ExpectCard()
+		time.Sleep(time.Second) // of virtual time, as below
+		mia.Say("what is there?")
+		mia.Next()
+		time.Sleep(time.Second)
+		card.Press("Approve")
+		mia.Expect("Added.")
+		time.Sleep(time.Second)
+		mia.Say("and now?")
+		mia.Next()
+	})
+	file, open := written(t, record.Config{Approval: []string{"addItem"}}, turns...)
+	if len(turns) != 4 || open != nil || strings.Contains(file, "part 2") {
+		t.Errorf("%d turns, %q\n%s", len(turns), open, file)
+	}
+	plays(t, file, false)
 }
 
 // TestFromTurnsOfPlanners: plans of other planners become plans as JSON, as in recordings.
