@@ -158,11 +158,13 @@ func New(ctx context.Context, b Bot, model models.Model, cfg bot.Config) (*bot.B
 		context.AfterFunc(ctx, done)
 	}
 	cfg.Actions, cfg.Planner, cfg.Memory = maker.Actions, maker, b.Memory
-	return b.assemble(&s, cfg)
+	made, _, err := b.assemble(&s, cfg)
+	return made, err
 }
 
-// assemble makes the bot. cfg has everything but what b says, and what s has of it.
-func (b *Bot) assemble(s *settings.Settings, cfg bot.Config) (*bot.Bot, error) {
+// assemble makes the bot, and returns its policy, too. cfg has everything but what b says, and what s has
+// of it.
+func (b *Bot) assemble(s *settings.Settings, cfg bot.Config) (*bot.Bot, actions.Policy, error) {
 	cfg.Name, cfg.Examples, cfg.Texts, cfg.Welcome, cfg.Teams = b.Name, b.Examples, b.describeCommands(), cmp.Or(b.Welcome, cfg.Welcome), b.Teams
 	if cfg.Policy == nil {
 		cfg.Policy = actions.DefaultPolicy // so that Setup can wrap it
@@ -171,13 +173,13 @@ func (b *Bot) assemble(s *settings.Settings, cfg bot.Config) (*bot.Bot, error) {
 		watching := cfg.Hooks
 		cfg.Hooks = bot.Hooks{}
 		if err := b.Setup(&cfg); err != nil {
-			return nil, cli.Usage(fmt.Errorf("set up the bot: %w", err))
+			return nil, nil, cli.Usage(fmt.Errorf("set up the bot: %w", err))
 		}
 		cfg.Hooks = cfg.Hooks.Around(watching)
 	}
 	base, err := s.KnowledgeBase()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if base != nil {
 		cfg.Policy = base.Policy(cfg.Policy)
@@ -186,7 +188,7 @@ func (b *Bot) assemble(s *settings.Settings, cfg bot.Config) (*bot.Bot, error) {
 	if err == nil && b.Routes != nil {
 		b.Routes(made)
 	}
-	return made, err
+	return made, cfg.Policy, err
 }
 
 // describeCommands returns Texts with the manifest's descriptions of commands.
@@ -322,6 +324,7 @@ type program struct {
 	recorder *record.Recorder         // records what the bot does; nil: no recording
 	signIn   *oauth.SignIn            // nil: the bot has no Services
 	tokens   turn.Tokens              // of people, for other services
+	policy   actions.Policy           // the bot's
 	sandbox  *sandbox.Sandbox         // for scripts of skills; nil: they are refused
 	agents   *server.Server           // nil: other agents do not reach the bot
 	closers  []func()
@@ -393,7 +396,7 @@ func (p *program) assemble(ctx context.Context) error {
 	cfg := bot.Config{
 		Actions: maker.Actions, Planner: maker, Store: p.store, Channel: client, Tokens: p.tokens, Authenticator: bot.Guarded(guard), Log: p.log,
 		Metrics: p.metrics, FilteredText: p.FilteredText, CommandsOff: p.CommandsOff, Feedback: p.Feedback, HistoryTurns: p.HistoryTurns,
-		Stream:      (p.Stream == "true" || p.Stream != "false" && p.AppID == "") && p.recorder == nil, // scenarios do not stream
+		Stream:      p.streams(),
 		TurnTimeout: p.TurnTimeout, AckTimeout: p.ackTimeout, ApprovalTimeout: p.ApprovalTimeout, Approvers: p.Approvers,
 		MaxSteps: p.MaxSteps, MaxSameCalls: p.MaxSameCalls, Budget: p.Budget(), Quota: turn.Quota{
 			UserTurnsPerMinute: p.UserTurns, UserTokensPerDay: p.UserTokens, TenantTurnsPerMinute: p.TenantTurns, TenantTokensPerDay: p.TenantTokens,
@@ -436,7 +439,7 @@ func (p *program) assemble(ctx context.Context) error {
 	if p.page != nil {
 		cfg.Channel, cfg.Watch = p.page.Turns().Channel(cfg.Channel), p.page.WatchTurn
 	}
-	if p.bot, err = p.own.assemble(p.Settings, cfg); err != nil {
+	if p.bot, p.policy, err = p.own.assemble(p.Settings, cfg); err != nil {
 		return err
 	}
 	if p.own.Agents != nil {
@@ -803,6 +806,25 @@ func (p *program) record(dir string) (err error) {
 	if p.log.GetLevel() == zerolog.Disabled { // contexts do not carry a disabled logger
 		p.log = zerolog.New(io.Discard)
 	}
+	cfg := p.recording()
+	cfg.Dir = dir
+	p.recorder, err = record.New(cfg)
+	if err != nil {
+		return cli.Usage(fmt.Errorf("--record: %w", err))
+	}
+	p.closers = append(p.closers, p.recorder.Close)
+	p.aboutRecording = "what people say and what the bot does goes to " + dir + ": tell people, and look before you share a file"
+	p.log.Warn().Str("dir", dir).Msg("THIS BOT IS RECORDED")
+	return nil
+}
+
+// streams reports whether the bot shows answers while the model writes them. Scenarios do not.
+func (p *program) streams() bool {
+	return (p.Stream == "true" || p.Stream != "false" && p.AppID == "") && p.recorder == nil
+}
+
+// recording says what scenarios of the bot have to know of it.
+func (p *program) recording() record.Config {
 	// Settings that change what the bot does but that no scenario can express.
 	unsaid := p.IsSet("BOT_APPROVERS", "BOT_APPROVAL_TIMEOUT", "BOT_ALLOWED_TENANTS", "BOT_ALLOWED_USERS", "BOT_ALLOWED_CHANNELS",
 		"BOT_MAX_TURN_TOKENS", "BOT_MAX_TURN_COST", "BOT_TURN_TIMEOUT", "BOT_USER_TURNS_PER_MINUTE", "BOT_USER_TOKENS_PER_DAY",
@@ -811,19 +833,12 @@ func (p *program) record(dir string) (err error) {
 	if planner == settings.Sequence {
 		planner = "" // the default planner of scenarios
 	}
-	p.recorder, err = record.New(record.Config{
-		Dir: dir, Secrets: p.Secrets(), Log: p.log,
+	return record.Config{
+		Secrets: p.Secrets(), Log: p.log,
 		MaxSteps: p.MaxSteps, MaxSameCalls: p.MaxSameCalls, Approval: p.ApprovalActions,
 		Settings: unsaid, Same: p.IsSet("BOT_FILE", "BOT_INSTRUCTIONS_FILE", "BOT_PROMPTS_DIR", "BOT_SKILLS_DIR", "BOT_SKILLS_APPROVAL"),
 		FilteredText: p.FilteredText, Planner: planner,
-	})
-	if err != nil {
-		return cli.Usage(fmt.Errorf("--record: %w", err))
 	}
-	p.closers = append(p.closers, p.recorder.Close)
-	p.aboutRecording = "what people say and what the bot does goes to " + dir + ": tell people, and look before you share a file"
-	p.log.Warn().Str("dir", dir).Msg("THIS BOT IS RECORDED")
-	return nil
 }
 
 // openTraces sets up the configured tracing. It does not connect.

@@ -105,7 +105,7 @@ func TestDataDirOnAFullDisk(t *testing.T) {
 }
 
 // startOnDisk starts a bot whose data folder is a file system of that size, which only the bot and
-// its server see. It needs a namespace for mounts: as root, or with namespaces of users.
+// its server see, and in which it works. It needs a namespace for mounts: as root, or with namespaces of users.
 func startOnDisk(t *testing.T, size string) (folder string, bot *process) {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
@@ -132,7 +132,7 @@ func startOnDisk(t *testing.T, size string) (folder string, bot *process) {
 	if out, err := within(t.Context(), "true").CombinedOutput(); err != nil {
 		t.Skipf("no file system of its own can be mounted here (%v): %s", err, out)
 	}
-	cmd := within(context.WithoutCancel(t.Context()), `shift && exec "$@"`, os.Args[0])
+	cmd := within(context.WithoutCancel(t.Context()), `cd "$1" && shift && exec "$@"`, os.Args[0])
 	cmd.Env = []string{asBot + "=1", "BOT_DATA_DIR=" + folder, "PATH=" + os.Getenv("PATH"), "PORT=0", "BOT_LOG_FORMAT=json"}
 	return folder, startProcess(t, cmd)
 }

@@ -37,7 +37,9 @@ func pageParts(p *program) (page.Parts, error) {
 		Preview: func(ctx context.Context, turn *actions.Turn, own fs.FS, name string) (*planner.Asked, error) {
 			return previewPrompt(ctx, *p.Settings, turn, own, name)
 		},
-		Doctor: func(ctx context.Context) ([]page.Check, error) { return examineRunning(ctx, p.own, p.Apart()) },
+		Doctor:    func(ctx context.Context) ([]page.Check, error) { return examineRunning(ctx, p.own, p.Apart()) },
+		WhatIf:    func(ctx context.Context, c page.Change) (page.Trial, error) { return trialOf(ctx, p, c) },
+		Recording: p.recording(), Scenarios: scenariosDir,
 		Dead: func(w inbox.Waiting) ([][2]string, any) {
 			known := readDeadLetter(w, true)
 			return known.rows(), known

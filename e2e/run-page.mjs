@@ -2,8 +2,11 @@
 // Plays the scenarios on the bot's own page in Chromium, with a screenshot after every step in out/page/.
 //   node run-page.mjs [scenario.json ...]     BOT_BIN: a built bot; CHROMIUM: the browser (/usr/bin/chromium)
 // Whatever the page would load from elsewhere, each error on its console and each violation of its policy fails the step.
+import { spawnSync } from 'node:child_process';
+import fs from 'node:fs';
 import path from 'node:path';
 import { chromium } from 'playwright-core';
+import { botBinary } from './bot.mjs';
 import { textOf } from './playground.mjs';
 import { runAll } from './scenario.mjs';
 
@@ -107,6 +110,90 @@ function letters(line) {
   return line.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').replace(/<[^>]*>/g, '').replace(/^\s*\d+\.\s/, '').replace(/[^\p{L}\p{N}]/gu, '');
 }
 
+/** Says something in the chat, and returns the address of its turn. */
+async function talk(page, url, text) {
+  await page.goto(`${url}/dev/`);
+  await page.getByRole('textbox', { name: 'Message' }).fill(text);
+  await page.keyboard.press('Enter');
+  const turn = page.getByRole('region', { name: 'Turns' }).locator('[data-turn]').filter({ hasText: text });
+  await turn.and(page.locator('[data-outcome=ok]')).waitFor();
+  return `${url}${await turn.getByRole('link').getAttribute('href')}`;
+}
+
+/** Opens a page and returns what a check says, or what must not have happened. */
+async function checking(dir, check) {
+  const { browser, page, faults } = await openPage();
+  try {
+    const fault = await check(page);
+    await page.screenshot({ path: path.join(dir, 'end.png'), fullPage: true });
+    return fault || faults.filter((one) => !one.includes('409')).join('; '); // the refusal that a check asks for
+  } finally { await browser.close(); }
+}
+
+const textsOf = async (page, url) => (await (await page.request.get(url)).text());
+
+// What only the page can do.
+const checks = {
+  'a what-if runs nothing': (url, dir) => checking(dir, async (page) => {
+    const turn = await talk(page, url, 'add milk to groceries');
+    const before = await textsOf(page, `${url}/dev/turns.json`) + await textsOf(page, `${url}/dev/parts/messages`) + await textsOf(page, `${turn}.json`);
+    await page.goto(turn);
+    await page.keyboard.press('r');
+    await page.getByRole('heading', { name: 'What if', level: 1 }).waitFor();
+    if (!(await page.locator('[data-cost]').innerText()).includes('costs nothing')) return 'it does not say what a run costs';
+    await page.getByLabel('Text').fill('delete the list groceries');
+    await page.getByRole('button', { name: 'Run' }).click();
+    const plans = page.getByRole('region', { name: 'Both plans' });
+    await plans.waitFor();
+    await page.screenshot({ path: path.join(dir, 'both.png'), fullPage: true });
+    if (!(await plans.getByRole('region', { name: 'Recorded' }).innerText()).includes('addItem')) return 'the recorded plan is not there';
+    if (!(await plans.getByRole('region', { name: 'New' }).innerText()).includes('deleteList')) return 'the new plan is not there';
+    const would = await page.locator('[data-would=deleteList]').innerText();
+    if (!would.includes('would run') || !would.includes('needs approval')) return `of deleteList it says ${would}`;
+    const after = await textsOf(page, `${url}/dev/turns.json`) + await textsOf(page, `${url}/dev/parts/messages`) + await textsOf(page, `${turn}.json`);
+    if (after !== before) return 'turns, messages or state are not as before';
+    await page.setViewportSize({ width: 320, height: 700 });
+    if (await page.evaluate(() => document.documentElement.scrollWidth > 320)) return 'it does not fit into 320 px';
+    return '';
+  }),
+  'a conversation goes on elsewhere': (url, dir) => checking(dir, async (page) => {
+    const turn = await talk(page, url, 'add milk to groceries');
+    await page.goto(turn);
+    await page.keyboard.press('f');
+    await page.getByRole('link', { name: 'Mia Meyer 2', exact: true }).and(page.locator('[aria-current]')).waitFor();
+    await page.getByRole('textbox', { name: 'Message' }).fill('what is on my lists?');
+    await page.keyboard.press('Enter');
+    await page.locator('[data-from=bot]').filter({ hasText: 'groceries' }).nth(1).waitFor();
+    return '';
+  }),
+  'a saved test passes': (url, dir) => checking(dir, async (page) => {
+    await talk(page, url, 'add milk to groceries');
+    await page.goto(await talk(page, url, 'what is on my lists?'));
+    await page.keyboard.press('s');
+    await page.getByRole('heading', { name: 'Save as test', level: 1 }).waitFor();
+    for (const box of await page.getByRole('checkbox').all()) await box.check();
+    await page.getByRole('button', { name: 'Show' }).click();
+    await page.locator('[data-yaml]').filter({ hasText: 'add milk' }).waitFor();
+    const save = async () => {
+      await page.getByLabel('Name').fill('two-turns.yaml');
+      await page.getByRole('button', { name: 'Save' }).click();
+    };
+    await save();
+    await page.getByRole('status').filter({ hasText: 'bottest run' }).waitFor();
+    await page.screenshot({ path: path.join(dir, 'saved.png'), fullPage: true });
+    await page.setViewportSize({ width: 320, height: 700 });
+    if (await page.evaluate(() => document.documentElement.scrollWidth > 320)) return 'it does not fit into 320 px';
+    const file = path.join(dir, 'scenarios', 'two-turns.yaml');
+    const text = fs.readFileSync(file, 'utf8');
+    const played = spawnSync(botBinary('cmd/bottest'), ['run', file], { encoding: 'utf8', env: { PATH: process.env.PATH, HOME: process.env.HOME } });
+    if (played.status !== 0 || !played.stdout.includes('1 passed, 0 failed')) return `bottest says ${played.stdout}${played.stderr}`;
+    const answered = page.waitForResponse((answer) => answer.request().method() === 'POST');
+    await save();
+    if ((await answered).status() !== 409 || fs.readFileSync(file, 'utf8') !== text) return 'it was written over';
+    return '';
+  }),
+};
+
 if (import.meta.url === `file://${process.argv[1]}`) {
-  await runAll('page', drive, { start: (endpoint) => ({ url: endpoint.replace('/api/messages', '/dev/'), stop() {} }), without });
+  await runAll('page', drive, { start: (endpoint) => ({ url: endpoint.replace('/api/messages', '/dev/'), stop() {} }), without, checks });
 }

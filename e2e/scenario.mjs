@@ -38,8 +38,9 @@ const known = new Set([...Object.keys(acts), 'mention', 'fill', 'text', 'command
 
 // runAll drives the scenarios named on the command line, or all, prints a line a step and exits 1 when one failed.
 // open(client, dir) gives a driver: the five acts, mark(), messages(mark), shot(name) and close(). start(endpoint, dir)
-// gives the client, by default the Playground; without names files of which it lacks what they need.
-export async function runAll(kind, open, { start = startPlayground, without = [] } = {}) {
+// gives the client, by default the Playground; without names files of which it lacks what they need. After all files
+// come the checks, by their titles: each gets the endpoint of a bot of its own and a folder, and returns what is wrong, or ''.
+export async function runAll(kind, open, { start = startPlayground, without = [], checks = {} } = {}) {
   const files = process.argv.slice(2).length ? process.argv.slice(2) : all(path.join(here, 'scenarios')).filter((file) => !without.includes(path.basename(file)));
   const bin = botBinary();
   const count = { passed: 0, failed: 0 };
@@ -54,6 +55,17 @@ export async function runAll(kind, open, { start = startPlayground, without = []
     } catch (err) {
       report(count, `${name}, as a whole`, String(err.stack ?? err), 0);
     }
+  }
+  const only = process.argv.slice(2).length > 0;
+  for (const [title, check] of only ? [] : Object.entries(checks)) {
+    const dir = path.join(here, 'out', kind, title.replaceAll(' ', '-'));
+    fs.rmSync(dir, { recursive: true, force: true });
+    fs.mkdirSync(dir, { recursive: true });
+    const began = Date.now();
+    const bot = await startBot(bin, dir, { BOT_APPROVAL_ACTIONS: 'deleteList' });
+    const fault = await check(bot.endpoint.replace('/api/messages', ''), dir).catch((err) => String(err.stack ?? err));
+    await bot.stop();
+    report(count, title, fault, Date.now() - began);
   }
   if (count.passed + count.failed === 0) report(count, 'scenarios', 'none was run', 0);
   console.log(`${count.passed} passed, ${count.failed} failed`);

@@ -40,7 +40,7 @@ const (
 	maxFields   = 60       // of a form; with more there is one field for all
 	maxCalls    = 10       // that are shown of an action
 	maxKept     = 20       // results of forms
-	maxRuns     = 4        // that have not returned
+	maxAtWork   = 4        // that have not returned
 	maxTyped    = 64 << 10 // bytes of a form that is filled in again
 	runWithin   = 30 * time.Second
 )
@@ -57,7 +57,7 @@ type actionViews struct {
 
 func newActionViews(p *Page) *actionViews {
 	return &actionViews{
-		Page: p, scrub: scrub.NewForSecrets(p.cfg.Secrets...), slots: make(chan struct{}, maxRuns), within: runWithin, grace: time.Second,
+		Page: p, scrub: scrub.NewForSecrets(p.cfg.Secrets...), slots: make(chan struct{}, maxAtWork), within: runWithin, grace: time.Second,
 	}
 }
 
@@ -148,7 +148,7 @@ func shownAction(a *actions.Action, calls []lastCall, schemas bool) actionShown 
 		Effects: effectsOf(a), StateOnly: a.StateOnly, Calls: len(calls),
 	}
 	if schemas {
-		s.Schema, s.Told, s.Returns = encoded(a.Schema), encoded(a.Told), encoded(a.Returns)
+		s.Schema, s.Told, s.Returns = schemaJSON(a.Schema), schemaJSON(a.Told), schemaJSON(a.Returns)
 	}
 	for _, c := range calls {
 		s.MeanNS += c.TookNS
@@ -161,8 +161,8 @@ func shownAction(a *actions.Action, calls []lastCall, schemas bool) actionShown 
 	return s
 }
 
-// encoded is a schema as JSON; nil: there is none.
-func encoded(s *jsonschema.Schema) json.RawMessage {
+// schemaJSON is a schema as JSON; nil: there is none.
+func schemaJSON(s *jsonschema.Schema) json.RawMessage {
 	if s == nil {
 		return nil
 	}

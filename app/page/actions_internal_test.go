@@ -45,7 +45,7 @@ func TestRunThatDoesNotReturn(t *testing.T) {
 		t.Errorf("an action that ends with its context: %+v", got)
 	}
 	v.grace = time.Millisecond
-	for range maxRuns {
+	for range maxAtWork {
 		if got := v.try(t.Context(), hang, keep); got.Result != "lost" || got.Saved || !strings.Contains(got.Error, "Nobody knows") {
 			t.Errorf("an action that does not return: %+v", got)
 		}

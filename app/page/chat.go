@@ -362,7 +362,7 @@ func (c *chat) addRoom(name string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.rooms) == maxRooms {
-		return errors.New("there is no room for more conversations")
+		return errTooMany
 	}
 	id := strings.ToLower(rand.Text())
 	c.rooms = append(c.rooms, &room{Key: "group" + id, Name: name, Kind: "groupChat", ID: "19:" + id + "@thread.v2", People: c.people})
@@ -683,4 +683,66 @@ func (c *chat) post(ctx context.Context, _ *room, a map[string]any) ([]byte, err
 	c.last = raw
 	c.mu.Unlock()
 	return c.send(ctx, raw)
+}
+
+var errTooMany = fmt.Errorf("there are %d conversations already, and no more are possible until the bot starts again", maxRooms)
+
+// copied makes a conversation like the one of an activity, with new ids for it and for its people, and with
+// the messages that were there at that time; without the activity itself, if before is set. ids are the new
+// ids by the old ones. It is not shown before it is added.
+func (c *chat) copied(a *activity.Activity, at time.Time, before bool) (next *room, ids map[string]string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.rooms) >= maxRooms {
+		return nil, nil, errTooMany
+	}
+	old := c.room(a.Conversation.ID)
+	if old == nil { // it was in another channel
+		who := person{Key: "person", Name: cmp.Or(a.From.Name, "Somebody"), ID: a.From.ID, Directory: a.From.AadObjectID, Locale: a.Locale, Zone: "UTC"}
+		old = &room{Key: "other", Name: who.Name, Kind: cmp.Or(a.Conversation.ConversationType, "personal"), ID: a.Conversation.BaseID(), People: []person{who}}
+	}
+	n := 2
+	for c.room(fmt.Sprintf("%s-%d", old.Key, n)) != nil {
+		n++
+	}
+	fresh := func() string { return strings.ToLower(rand.Text()) }
+	next = &room{Key: fmt.Sprintf("%s-%d", old.Key, n), Name: fmt.Sprintf("%s %d", old.Name, n), Kind: old.Kind, Added: true}
+	switch old.Kind {
+	case "personal":
+		next.ID = "a:1pX" + fresh()
+	case "channel":
+		next.ID = "19:" + fresh() + "@thread.tacv2"
+	default:
+		next.ID = "19:" + fresh() + "@thread.v2"
+	}
+	ids = map[string]string{old.ID: next.ID}
+	for _, p := range old.People {
+		was := p
+		p.ID, p.Directory = "29:1x7Qm2"+fresh(), guid()
+		ids[was.ID] = p.ID
+		if was.Directory != "" {
+			ids[was.Directory] = p.Directory
+		}
+		next.People = append(next.People, p)
+	}
+	for _, m := range old.messages {
+		if m.At.After(at) || before && m.ID == a.ID {
+			break
+		}
+		own := *m
+		own.Streaming = false
+		next.messages = append(next.messages, &own)
+	}
+	return next, ids, nil
+}
+
+// open shows a conversation that was made.
+func (c *chat) open(next *room) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.rooms) >= maxRooms || c.room(next.Key) != nil {
+		return errTooMany
+	}
+	c.rooms = append(c.rooms, next)
+	return nil
 }

@@ -32,6 +32,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/app/turnlog"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/turn"
@@ -94,6 +95,13 @@ type Parts struct {
 
 	// Evals is the folder with the reports of bottest eval.
 	Evals string
+
+	// WhatIf makes what plans in a what-if. Nothing that it plans runs. nil: there is none.
+	WhatIf func(ctx context.Context, c Change) (Trial, error)
+	// Recording says what tests that are made of turns have to know of the bot, and Scenarios is the folder
+	// in which they are saved. "": they can be downloaded only.
+	Recording record.Config
+	Scenarios string
 }
 
 // Page is the page and what it shows. It is safe for concurrent use. Close ends it.
@@ -217,6 +225,9 @@ func (p *Page) Handler(addr net.Addr, of Parts) (http.Handler, error) {
 	skillViews{p}.routes(mux)
 	newSettingViews(p).routes(mux)
 	evalViews{p}.routes(mux)
+	(&whatIf{page: p}).routes(mux)
+	goOn{p}.routes(mux)
+	tests{p}.routes(mux)
 	mux.HandleFunc("GET /dev/help", func(w http.ResponseWriter, _ *http.Request) { p.show(w, "help", "Help", nil) })
 	mux.HandleFunc("/dev/", func(w http.ResponseWriter, _ *http.Request) { p.fail(w, http.StatusNotFound, "There is no such page.") })
 	port := p.cfg.Port
@@ -263,7 +274,7 @@ func pathOf(name string) string {
 		return "/dev/"
 	case "parked-drop":
 		return "/dev/parked"
-	case "turn-page", "turns-page", "compare":
+	case "turn-page", "turns-page", "compare", "what-if", "save":
 		return "/dev/turns"
 	case "action":
 		return "/dev/actions"

@@ -19,6 +19,7 @@ import (
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/cassette"
 	"github.com/planbot-go/planbot/internal/scrub"
 	"github.com/planbot-go/planbot/models"
@@ -35,6 +36,7 @@ type conversation struct {
 	apart bool            // something happened that is not in any step
 	full  bool            // nothing more is recorded
 	dirty bool            // changed since it was last written
+	left  []turn.State    // what the last step may have left, if turns of a log are written
 }
 
 // clone is a snapshot of the conversation for the writer.
@@ -63,6 +65,8 @@ type step struct {
 	replies  []reply
 	sends    []int          // how the channel answered its messages
 	seed     jsontext.Value // lists before its plan; nil: none
+	found    turn.State     // before its plan, if it is a turn of a log
+	cannot   string         // why it can have no expectations, if that is known
 	apart    bool           // something happened before it that is not in any step
 
 	failed            bool   // some model calls failed
@@ -240,6 +244,8 @@ func (s *step) verdict(settings []string, cards []pendingCard) string {
 		return why
 	}
 	switch {
+	case s.cannot != "":
+		return s.cannot
 	case left(s.activity):
 		return takenOut
 	case slices.ContainsFunc(s.done, func(d *done) bool { return d.unasked }):
@@ -343,6 +349,7 @@ func (r *Recorder) scenarios(ctx context.Context, name string, c *conversation) 
 		}
 		if s.seed != nil && !seeded {
 			seeded, part.Seed = true, r.seed(s.seed)
+			r.seedOf(s.found, &part.Seed)
 		}
 		if cannot = s.verdict(r.cfg.Settings, cards); cannot == "" {
 			for _, said := range s.replies {
@@ -358,7 +365,7 @@ func (r *Recorder) scenarios(ctx context.Context, name string, c *conversation) 
 }
 
 func (r *Recorder) why(c *conversation) string {
-	why := recordedBy
+	why := cmp.Or(r.by, recordedBy)
 	if len(r.cfg.Same) > 0 {
 		why += " Play it with these settings as they were: " + strings.Join(r.cfg.Same, ", ") + "."
 	}
@@ -480,11 +487,13 @@ func (s *step) said(text string) bool {
 	})
 }
 
+// listsName is the name of [lists.Lists] in state.
+const listsName = "lists"
+
 // listsOf returns the lists as the turn finds them.
 func listsOf(t *bot.Turn) jsontext.Value {
-	const name = "lists" // the name of lists.Lists in state
-	if scope := t.Personal(); scope != nil && scope.Has(name) {
-		if raw, err := scope.JSON(name); err == nil {
+	if scope := t.Personal(); scope != nil && scope.Has(listsName) {
+		if raw, err := scope.JSON(listsName); err == nil {
 			return slices.Clone(raw)
 		}
 	}
@@ -515,6 +524,24 @@ func (r *Recorder) seed(raw jsontext.Value) (s seed) {
 		return seed{Lists: plain}
 	}
 	return seed{Ordered: all.All}
+}
+
+// seedOf adds to a seed what a turn found beside lists, which have a form of their own.
+func (r *Recorder) seedOf(found turn.State, s *seed) {
+	values := func(scope string) map[string]any {
+		var all map[string]any
+		for name, raw := range found[scope] {
+			if ownNames[name] || name == listsName {
+				continue
+			}
+			if all == nil {
+				all = map[string]any{}
+			}
+			all[name] = r.scrub.Value(jsonTree(raw))
+		}
+		return all
+	}
+	s.Conversation, s.User, s.Bot = values("conversation"), values("user"), values("bot")
 }
 
 // mentioned is how scenarios mention the bot.

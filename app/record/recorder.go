@@ -68,6 +68,7 @@ type Recorder struct {
 	cfg    Config
 	scrub  *scrub.Scrubber
 	prefix string // of the files
+	by     string // begins what a scenario says about itself; "": a recording does
 
 	mu      sync.Mutex
 	all     map[string]*conversation // by id, without threads

@@ -597,7 +597,7 @@ func (b builder) plan(at time.Time, p *plan.Plan) *Plan {
 func (b builder) called(at time.Time, e *turn.Called) {
 	c := Command{
 		At: at, Number: e.Index + 1, Plan: len(b.r.Plans), Action: e.Command.Action, Planned: b.encoded(e.Command.Entities), Resolved: b.encoded(e.Entities),
-		Key: e.Key, Again: e.Again, Approved: e.Approved, SaveAs: e.Command.SaveAs, Result: "ok", Text: b.text(e.Result.Text()), Error: b.text(e.Err), TookNS: e.Took,
+		Key: e.Key, Again: e.Again, Approved: e.Approved, SaveAs: e.Command.SaveAs, Result: "ok", Text: b.text(e.Result.Text()), Shown: b.text(e.Result.Shown()), Error: b.text(e.Err), TookNS: e.Took,
 	}
 	switch {
 	case e.Result.Failed() || e.Err != "":

@@ -182,7 +182,8 @@ type Command struct {
 	SaveAs   string        `json:"saveAs,omitempty"`
 	Result   string        `json:"result"` // ok, failed or unchanged
 	Text     string        `json:"text"`
-	Data     string        `json:"data,omitempty"` // JSON
+	Data     string        `json:"data,omitempty"`  // JSON
+	Shown    string        `json:"shown,omitempty"` // what cards have shown of it
 	Error    string        `json:"error,omitempty"`
 	TookNS   time.Duration `json:"tookNs"`
 }

@@ -20,7 +20,10 @@ const keys = {
   k: () => row(-1),
   d: nextTheme,
   '/': () => { const q = document.getElementById('q'); if (q) q.focus(); else location.href = '/dev/turns'; },
-  Escape: () => { if (document.querySelector('[data-page]')) location.href = '/dev/turns'; },
+  r: () => document.querySelector('[data-do=r]')?.click(),
+  f: () => document.querySelector('[data-do=f]')?.click(),
+  s: () => document.querySelector('[data-do=s]')?.click(),
+  Escape: () => { const back = document.querySelector('[data-do=back]'); if (back) back.click(); else if (document.querySelector('[data-page]')) location.href = '/dev/turns'; },
 };
 
 document.addEventListener('keydown', (e) => {

@@ -1,0 +1,726 @@
+package page
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/app/turnlog"
+	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
+	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/state"
+)
+
+// Change says what of the bot is another one in a what-if. "" and nil: it is as it is.
+type Change struct {
+	Prompts string   // a folder of prompts
+	Model   string   // its name on the bot's model server
+	Planner string   // sequence, sequential or tools
+	Actions []string // names of those of the bot's own that are offered
+	Watch   func(planner.Event)
+}
+
+// Trial is what plans in a what-if. It calls no action.
+type Trial struct {
+	Planner interface {
+		Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error)
+		Messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error)
+	}
+	Actions *actions.Registry
+	Policy  actions.Policy
+	Model   string     // in words
+	Free    bool       // the model costs nothing
+	Own     []string   // the actions that Change.Actions may leave out
+	Price   [3]float64 // per million tokens: prompt, cached, answer; zero: not known
+	Streams bool       // the bot shows answers in personal chats while the model writes them
+}
+
+const (
+	// whatIfBudget is how many tokens the what-ifs of a page may use in all.
+	whatIfBudget = 200_000
+	// maxRuns limits how often one what-if plans.
+	maxRuns = 10
+	// planWithin limits one plan.
+	planWithin = 2 * time.Minute
+	// maxAgain limits how often a plan may ask for the next one.
+	maxAgain = 10
+	// maxResults is how many results are kept.
+	maxResults = 20
+	// leeway is how many more tokens than was told a run may take without telling it again.
+	leeway = 500
+)
+
+// whatIf plans again on what a turn found, with something changed, and runs nothing. It is safe for
+// concurrent use.
+type whatIf struct {
+	page *Page
+	busy sync.Mutex // held while one runs
+
+	mu      sync.Mutex
+	spent   int
+	last    int // number of the last result
+	results []*result
+}
+
+func (w *whatIf) routes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /dev/turns/{id}/what-if", w.form)
+	mux.HandleFunc("GET /dev/turns/{id}/what-if.json", w.form)
+	mux.HandleFunc("POST /dev/turns/{id}/what-if", w.page.acts(w.run))
+}
+
+// changes are the fields of the form.
+type changes struct {
+	Text    string   `json:"text"`
+	Prompts string   `json:"prompts,omitempty"`
+	Model   string   `json:"model,omitempty"`
+	Planner string   `json:"planner,omitempty"`
+	Actions []string `json:"actions,omitempty"` // that are offered; nil: all
+	State   string   `json:"state"`             // JSON
+	Runs    int      `json:"runs"`
+}
+
+// cost is what one run may cost.
+type cost struct {
+	Model    string  `json:"model"`
+	Free     bool    `json:"free,omitempty"`
+	Question int     `json:"questionTokens"` // about
+	Answer   int     `json:"answerTokens"`   // at most
+	Money    float64 `json:"money,omitempty"`
+	Told     int     `json:"-"` // up to which the cost counts as told
+}
+
+// result is what came of a what-if.
+type result struct {
+	Number   int             `json:"number"`
+	Turn     string          `json:"turn"`
+	Changes  changes         `json:"changes"`
+	Cost     cost            `json:"cost"`
+	Recorded turnlog.Record  `json:"-"`
+	Runs     []trialRun      `json:"runs"`
+	Prompt   []sectionChange `json:"prompt"`
+	Numbers  []numberChange  `json:"numbers"`
+	Plans    []countedPlan   `json:"plans"` // the different ones of all runs
+	Same     bool            `json:"same"`  // the first plan is the recorded one
+	Stopped  string          `json:"stopped,omitempty"`
+}
+
+// trialRun is one of the runs.
+type trialRun struct {
+	turnlog.Record
+	Calls []trialCall `json:"calls"`
+	Stops string      `json:"stops,omitempty"` // why the plan does not go on
+	Fault string      `json:"fault,omitempty"` // why there is no plan
+}
+
+// trialCall is a command of a new plan.
+type trialCall struct {
+	Plan     int    `json:"plan"` // from 1
+	Kind     string `json:"type"`
+	Action   string `json:"action,omitempty"`
+	Entities string `json:"entities,omitempty"`
+	Text     string `json:"text,omitempty"` // what is said
+	Verdict  string `json:"verdict"`
+	Result   string `json:"result,omitempty"` // that was recorded
+}
+
+type sectionChange struct {
+	Name  string     `json:"name"`
+	Same  bool       `json:"same"`
+	Lines []diffLine `json:"lines,omitempty"`
+	Was   int        `json:"tokensWas"`
+	Is    int        `json:"tokensIs"`
+}
+
+type numberChange struct{ Name, Was, Is, Change string }
+
+type countedPlan struct {
+	Text  string `json:"text"`
+	Times int    `json:"times"`
+}
+
+// whatIfView is what the form shows.
+type whatIfView struct {
+	Record   turnlog.Record
+	Changes  changes
+	Offered  []offeredAction
+	Planners []string
+	Cost     cost
+	Left     int
+	Fault    string   // why it cannot plan
+	own      []string // actions that can be left out
+	Confirm  bool     // the cost is another one than was told
+	Result   *result
+}
+
+type offeredAction struct {
+	Name    string
+	Offered bool
+}
+
+func (w *whatIf) left() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return max(0, whatIfBudget-w.spent)
+}
+
+// record finds the turn of a request. nil: the answer says that there is none.
+func (w *whatIf) record(rw http.ResponseWriter, r *http.Request) *turnlog.Record {
+	rec, ok := w.page.turns.Turn(r.PathValue("id"))
+	switch {
+	case !ok:
+		w.page.fail(rw, http.StatusNotFound, "There is no turn "+r.PathValue("id")+" here. The page keeps the last ones, for as long as the bot runs.")
+	case w.page.of.WhatIf == nil:
+		w.page.fail(rw, http.StatusNotFound, "This bot cannot plan without running.")
+	case rec.Before == nil:
+		w.page.fail(rw, http.StatusConflict, "Turn "+rec.ID+" has not begun, so there is no state to plan on.")
+	default:
+		return &rec
+	}
+	return nil
+}
+
+func (w *whatIf) form(rw http.ResponseWriter, r *http.Request) {
+	rec := w.record(rw, r)
+	if rec == nil {
+		return
+	}
+	v := whatIfView{Changes: changes{Text: rec.Received.Text, State: pretty(rec.Before), Runs: 1}}
+	if n, err := strconv.Atoi(r.URL.Query().Get("result")); err == nil {
+		w.mu.Lock()
+		if i := slices.IndexFunc(w.results, func(one *result) bool { return one.Number == n && one.Turn == rec.ID }); i >= 0 {
+			v.Result, v.Changes = w.results[i], w.results[i].Changes
+		}
+		w.mu.Unlock()
+	}
+	w.show(rw, r, *rec, v)
+}
+
+// show shows the form, with what a run of it may cost.
+func (w *whatIf) show(rw http.ResponseWriter, r *http.Request, rec turnlog.Record, v whatIfView) {
+	v.Record, v.Planners, v.Left = rec, []string{"sequence", "sequential", "tools"}, w.left()
+	if v.Cost.Told == 0 && v.Fault == "" {
+		trial, err := w.page.of.WhatIf(r.Context(), v.Changes.of(nil))
+		if v.own = trial.Own; err == nil {
+			v.Cost, err = costOf(r.Context(), trial, rec, v.Changes)
+		}
+		if err != nil {
+			v.Fault = sentence(err)
+		}
+	}
+	if v.own == nil { // nothing can plan with these changes: it is asked of the bot as it is
+		if trial, err := w.page.of.WhatIf(r.Context(), Change{}); err == nil {
+			v.own = trial.Own
+		}
+	}
+	for _, name := range v.own {
+		v.Offered = append(v.Offered, offeredAction{name, v.Changes.Actions == nil || slices.Contains(v.Changes.Actions, name)})
+	}
+	if strings.HasSuffix(r.URL.Path, ".json") {
+		writeJSON(rw, map[string]any{
+			"version": turnlog.Version, "turn": rec.ID, "changes": v.Changes, "cost": v.Cost, "tokensLeft": v.Left, "fault": v.Fault, "result": v.Result,
+		})
+		return
+	}
+	w.page.show(rw, "what-if", "What if", v)
+}
+
+// sentence is an error for people.
+func sentence(err error) string {
+	text := err.Error()
+	if fault, ok := errors.AsType[*models.Error](err); ok && fault.Said != "" {
+		text += ": " + fault.Said
+	}
+	return strings.TrimPrefix(text, "the settings of --against have to be changed:\n")
+}
+
+// of is what differs in the bot.
+func (c *changes) of(watch func(planner.Event)) Change {
+	return Change{Prompts: c.Prompts, Model: c.Model, Planner: c.Planner, Actions: c.Actions, Watch: watch}
+}
+
+// read reads the form.
+func (c *changes) read(r *http.Request) error {
+	f := r.PostFormValue
+	c.Text, c.State, c.Runs = f("text"), f("state"), 1
+	c.Prompts, c.Model, c.Planner = strings.TrimSpace(f("prompts")), strings.TrimSpace(f("model")), f("planner")
+	if f("choose") != "" {
+		c.Actions = append([]string{}, r.PostForm["action"]...)
+	}
+	if n := f("runs"); n != "" {
+		var err error
+		if c.Runs, err = strconv.Atoi(n); err != nil || c.Runs < 1 || c.Runs > maxRuns {
+			return fmt.Errorf("runs is not a number from 1 to %d", maxRuns)
+		}
+	}
+	if strings.TrimSpace(c.Text) == "" {
+		return errors.New("there is no text")
+	}
+	return nil
+}
+
+// turn makes the turn that plans. Nothing of it is saved.
+func (c *changes) turn(rec turnlog.Record, id string) (*actions.Turn, error) {
+	a, err := activity.Decode(rec.Received.Activity)
+	if err != nil || len(rec.Received.Activity) == 0 {
+		a = &activity.Activity{Type: activity.Message, ChannelID: rec.Channel}
+	}
+	a.Text = c.Text
+	var found turn.State
+	if strings.TrimSpace(c.State) != "" {
+		if err := json.Unmarshal([]byte(c.State), &found); err != nil {
+			return nil, errors.New("the state is no JSON object of scopes with values")
+		}
+	}
+	scopes := map[string]*state.Scope{}
+	for name, values := range found {
+		if !slices.Contains([]string{"conversation", "thread", "user", "bot", "temp"}, name) {
+			return nil, fmt.Errorf("the state has no scope %q, but conversation, thread, user, bot and temp", name)
+		}
+		own := map[string]jsontext.Value{}
+		for key, raw := range values {
+			raw = slices.Clone(raw)
+			if err := raw.Compact(); err != nil {
+				return nil, fmt.Errorf("the value %s.%s of the state is no JSON", name, key)
+			}
+			own[key] = raw
+		}
+		scopes[name] = state.ScopeOf(own)
+	}
+	scope := func(name string) *state.Scope { return cmp.Or(scopes[name], state.NewScope()) }
+	t := &actions.Turn{ID: id, Activity: a, Text: c.Text, Conversation: scope("conversation"), User: scope("user"), Temp: scope("temp")}
+	if t.Thread = t.Conversation; scopes["thread"] != nil {
+		t.Thread = scopes["thread"]
+	}
+	of := scope("bot")
+	t.Bot = func(context.Context) (*state.Scope, error) { return of, nil }
+	return t, nil
+}
+
+// costOf says what one run may cost.
+func costOf(ctx context.Context, trial Trial, rec turnlog.Record, c changes) (cost, error) {
+	t, err := c.turn(rec, "cost")
+	if err != nil {
+		return cost{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, planWithin)
+	defer cancel()
+	messages, err := trial.Planner.Messages(ctx, t)
+	if err != nil {
+		return cost{}, err
+	}
+	of := cost{Model: trial.Model, Free: trial.Free, Answer: 2000}
+	for _, m := range messages {
+		of.Question += prompts.Tokens(m.Text)
+	}
+	if len(rec.Rounds) > 0 { // it knows of schemas, too, which are beside the messages
+		of.Answer = cmp.Or(rec.Rounds[0].MaxTokens, of.Answer)
+		if a := rec.Rounds[0].Answer; a != nil {
+			of.Question = max(of.Question, a.In)
+		}
+	}
+	of.Money = (float64(of.Question)*trial.Price[0] + float64(of.Answer)*trial.Price[2]) / 1e6
+	of.Told = of.Question + of.Answer + leeway
+	return of, nil
+}
+
+// run plans, and leads to the result.
+func (w *whatIf) run(rw http.ResponseWriter, r *http.Request) {
+	rec := w.record(rw, r)
+	if rec == nil {
+		return
+	}
+	if !w.busy.TryLock() {
+		w.page.fail(rw, http.StatusConflict, "Another what-if is running. One runs at a time.")
+		return
+	}
+	defer w.busy.Unlock()
+	v := whatIfView{}
+	if err := v.Changes.read(r); err != nil {
+		v.Fault = sentence(err)
+		w.show(rw, r, *rec, v)
+		return
+	}
+	ctx := w.page.cfg.Log.WithContext(r.Context())
+	log := turnlog.New(turnlog.Config{Secrets: append([]string{w.page.secret, w.page.token}, w.page.cfg.Secrets...)})
+	defer log.Close()
+	trial, err := w.page.of.WhatIf(ctx, v.Changes.of(log.WatchPlanner))
+	if v.own = trial.Own; err == nil {
+		v.Cost, err = costOf(ctx, trial, *rec, v.Changes)
+	}
+	if err != nil {
+		v.Fault = sentence(err)
+		w.show(rw, r, *rec, v)
+		return
+	}
+	told, _ := strconv.Atoi(r.PostFormValue("told"))
+	left := w.left()
+	switch {
+	case trial.Free:
+	case left < v.Cost.Question:
+		v.Fault = fmt.Sprintf("The budget of %d tokens for what-ifs has %d left, which is too little. Start the bot again for a new one.", whatIfBudget, left)
+	case v.Cost.Question+v.Cost.Answer > told:
+		v.Confirm = true // it costs more than the page has said
+	}
+	if v.Fault != "" || v.Confirm {
+		w.show(rw, r, *rec, v)
+		return
+	}
+	control := http.NewResponseController(rw)
+	_ = control.SetReadDeadline(time.Time{}) // the server's are too short; each plan has its own
+	_ = control.SetWriteDeadline(time.Now().Add(time.Duration(v.Changes.Runs)*planWithin + writeWithin))
+	res := &result{Turn: rec.ID, Changes: v.Changes, Cost: v.Cost, Recorded: *rec}
+	for n := range v.Changes.Runs {
+		one, err := w.plan(ctx, trial, log, *rec, v.Changes, fmt.Sprintf("what-if-%d", n+1), v.Cost)
+		if err != nil {
+			v.Fault = sentence(err)
+			w.show(rw, r, *rec, v)
+			return
+		}
+		res.Runs = append(res.Runs, one)
+		if !trial.Free && w.left() == 0 || ctx.Err() != nil {
+			res.Stopped = fmt.Sprintf("It stopped after %d of %d runs, since the budget for what-ifs is used up.", n+1, v.Changes.Runs)
+			break
+		}
+	}
+	res.compare()
+	w.mu.Lock()
+	w.last++
+	res.Number = w.last
+	w.results = append(w.results, res)
+	w.results = w.results[max(0, len(w.results)-maxResults):]
+	w.mu.Unlock()
+	http.Redirect(rw, r, "/dev/turns/"+url.PathEscape(rec.ID)+"/what-if?result="+strconv.Itoa(res.Number), http.StatusSeeOther)
+}
+
+// plan plans once. The error says that the changes cannot be used.
+func (w *whatIf) plan(ctx context.Context, trial Trial, log *turnlog.Log, rec turnlog.Record, c changes, id string, of cost) (trialRun, error) {
+	t, err := c.turn(rec, id)
+	if err != nil {
+		return trialRun{}, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, planWithin)
+	defer cancel()
+	if t.Quota = w.meter(); trial.Streams && rec.Kind == "personal" && rec.Channel == activity.Teams {
+		t.Draft = func(string) {} // the prompt asks for answers that can be shown early
+	}
+	see := func(e turn.Event) {
+		e.Turn, e.At = id, time.Now()
+		log.WatchTurn(e)
+	}
+	see(turn.Event{Began: &turn.Began{}})
+	d := &dryRun{turn: t, trial: trial, left: slices.Clone(rec.Commands), see: see}
+	began := time.Now()
+	err = d.run(ctx)
+	one := trialRun{Calls: d.calls, Stops: d.stops}
+	if one.Calls == nil {
+		one.Calls = []trialCall{}
+	}
+	if err != nil {
+		one.Fault = sentence(err)
+	}
+	if !trial.Free && t.Usage.PromptTokens == 0 && t.Usage.ModelCalls > 0 { // the server does not say
+		t.Usage.PromptTokens, t.Usage.CompletionTokens = t.Usage.ModelCalls*of.Question, t.Usage.ModelCalls*of.Answer
+	}
+	_ = t.Quota(t.Usage) // counts the last call
+	see(turn.Event{Ended: &turn.Ended{Outcome: turnlog.OK, Usage: t.Usage, Took: time.Since(began)}})
+	settle, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeWithin)
+	defer cancel()
+	if err := log.Settle(settle); err != nil {
+		return trialRun{}, errors.New("what was planned could not be read")
+	}
+	one.Record, _ = log.Turn(id)
+	countTokens(&one.Record)
+	return one, nil
+}
+
+// meter adds up what one plan uses.
+func (w *whatIf) meter() func(actions.Usage) error {
+	counted := 0
+	return func(used actions.Usage) error {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		w.spent += used.PromptTokens + used.CompletionTokens - counted
+		counted = used.PromptTokens + used.CompletionTokens
+		if w.spent >= whatIfBudget {
+			return &actions.BudgetError{Of: "tokens"}
+		}
+		return nil
+	}
+}
+
+// dryRun follows the plans of a turn as the bot would, with the recorded results, and calls nothing.
+type dryRun struct {
+	turn  *actions.Turn
+	trial Trial
+	left  []turnlog.Command // recorded calls whose results were not used yet
+	see   func(turn.Event)
+
+	calls   []trialCall
+	stops   string
+	waits   map[string]string // the actions whose results are not known, by the variables that get them
+	pending string            // one of these actions
+}
+
+func (d *dryRun) run(ctx context.Context) error {
+	for n := 1; n <= maxAgain; n++ {
+		p, err := d.trial.Planner.Plan(ctx, d.turn)
+		if err != nil {
+			return err
+		}
+		d.see(turn.Event{Planned: &p})
+		again, err := d.follow(ctx, n, p)
+		if err != nil || !again {
+			return err
+		}
+	}
+	d.stops = fmt.Sprintf("It stops here, after %d plans.", maxAgain)
+	return nil
+}
+
+// follow goes through one plan. again says that the bot would ask for the next one now.
+func (d *dryRun) follow(ctx context.Context, n int, p plan.Plan) (again bool, err error) {
+	run := p.Start(nil)
+	d.turn.Rounds = append(d.turn.Rounds, actions.Round{Preface: p.Preface})
+	round := &d.turn.Rounds[len(d.turn.Rounds)-1]
+	d.waits, d.pending = map[string]string{}, ""
+	for !run.Done() {
+		c := p.Commands[run.Next]
+		if of := d.waitsFor(c); of != "" {
+			d.stops = "It stops here: what comes next needs the result of " + of + ", which did not run."
+			return false, nil
+		}
+		withheld := run.Withheld(run.Next)
+		resolved, err := run.Command(run.Next)
+		call := trialCall{Plan: n, Kind: c.Kind, Action: c.Action}
+		if c.Kind == plan.Say {
+			call.Text, call.Verdict = resolved.Response, "would be said"
+			if withheld {
+				call.Verdict = "would be held back, since an earlier command found nothing to act on"
+			} else {
+				round.Outcomes = append(round.Outcomes, actions.Outcome{Action: plan.Say, Text: resolved.Response})
+			}
+			d.calls = append(d.calls, call)
+			if err := run.Advance(actions.Done); err != nil {
+				return false, err
+			}
+			continue
+		}
+		res, shown, known := actions.Result{}, "", err != nil
+		if err != nil {
+			res, call.Verdict, call.Entities = actions.Fail("%s", err), "would fail: "+err.Error(), encoded(c.Entities)
+		} else if res, shown, known, err = d.call(ctx, p, resolved, &call); err != nil {
+			return false, err
+		}
+		d.calls = append(d.calls, call)
+		if !known {
+			if d.pending = c.Action; c.SaveAs != "" {
+				d.waits[strings.ToLower(c.SaveAs)] = c.Action
+			}
+			run.Next++
+			continue
+		}
+		round.Outcomes = append(round.Outcomes, actions.Outcome{
+			Action: c.Action, Entities: resolved.Entities, CallID: c.CallID, Text: res.Text(), Failed: res.Failed(), Unchanged: res.Unchanged(), Shown: shown,
+		})
+		if res.Failed() {
+			return true, nil
+		}
+		if err := run.Advance(res); err != nil {
+			return false, err
+		}
+	}
+	tells := false // the last result has something that nobody has said
+	if n := len(round.Outcomes); n > 0 {
+		last := round.Outcomes[n-1]
+		tells = last.Action != plan.Say && last.Text != "" && last.Shown == ""
+	}
+	switch owes := run.Owes() && !p.Observe; {
+	case d.pending != "" && (p.Observe || p.Commands[len(p.Commands)-1].Kind == plan.Do):
+		d.stops = "It stops here: the model would see the result of " + d.pending + ", which did not run."
+		return false, nil
+	case owes:
+		again, round.Withheld = !slices.ContainsFunc(d.turn.Rounds, func(r actions.Round) bool { return r.Withheld }), true
+		return again, nil
+	}
+	return d.pending == "" && (p.Observe || tells), nil
+}
+
+// reference matches what may be the name of a variable.
+var reference = regexp.MustCompile(`\$[A-Za-z_]\w*`)
+
+// waitsFor returns the action whose unknown result a command needs; "": none.
+func (d *dryRun) waitsFor(c plan.Command) string {
+	for _, name := range reference.FindAllString(encoded(c.Entities)+" "+c.Response, -1) {
+		if of := d.waits[strings.ToLower(name[1:])]; of != "" {
+			return of
+		}
+	}
+	return ""
+}
+
+// call says what the bot would do about a call, and returns the recorded result of an equal one. known says
+// that there is a result, which may be that it fails, and shown what cards have shown of it.
+func (d *dryRun) call(ctx context.Context, p plan.Plan, c plan.Command, about *trialCall) (res actions.Result, shown string, known bool, err error) {
+	about.Entities = encoded(c.Entities)
+	action, ok := d.trial.Actions.Lookup(c.Action)
+	if !ok {
+		about.Verdict = "would fail: there is no such action"
+		return actions.Fail("no action %s", c.Action), "", true, nil
+	}
+	entities, err := action.Check(c.Entities)
+	if err != nil {
+		about.Verdict = "would fail: it does not fit the schema: " + err.Error()
+		return actions.Fail("%s", err), "", true, nil
+	}
+	about.Entities = encoded(entities)
+	for i, had := range d.left {
+		if had.Action == action.Name && sameJSON(had.Resolved, about.Entities) {
+			d.left = slices.Delete(d.left, i, i+1)
+			about.Verdict, about.Result = "gets the recorded result", cmp.Or(had.Text, had.Result)
+			return recordedResult(had), had.Shown, true, nil
+		}
+	}
+	about.Verdict = "would run; fits the schema; "
+	verdict, err := d.trial.Policy(ctx, d.turn, actions.Call{Action: action, Entities: entities, Salvaged: p.Salvaged})
+	switch {
+	case err != nil:
+		about.Verdict += "the policy cannot decide: " + err.Error()
+	case verdict.Denied != "":
+		about.Verdict = "would not run; fits the schema; the policy denies it: " + verdict.Denied
+		return actions.Fail("%s", verdict.Denied), "", true, nil
+	case verdict.Required:
+		about.Verdict += strings.TrimSuffix("needs approval: "+verdict.Reason, ": ")
+	default:
+		about.Verdict += "needs no approval"
+	}
+	if action.Connection != "" {
+		about.Verdict += "; needs the person to be signed in to " + action.Connection
+	}
+	return actions.Result{}, "", false, nil
+}
+
+// recordedResult is the result of a recorded call.
+func recordedResult(c turnlog.Command) actions.Result {
+	var value any
+	switch {
+	case c.Result == "failed":
+		return actions.Fail("%s", c.Text)
+	case c.Result == "unchanged":
+		return actions.Unchanged("%s", c.Text)
+	case c.Data != "" && json.Unmarshal([]byte(c.Data), &value) == nil:
+		return actions.JSON(value)
+	case c.Text == "":
+		return actions.Done
+	}
+	return actions.Text("%s", c.Text)
+}
+
+// encoded writes entities as the log does.
+func encoded(entities map[string]any) string {
+	if entities == nil {
+		return ""
+	}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(entities); err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(out.String())
+}
+
+func sameJSON(a, b string) bool {
+	if a == b {
+		return true
+	}
+	var one, other any
+	return json.Unmarshal([]byte(a), &one) == nil && json.Unmarshal([]byte(b), &other) == nil && reflect.DeepEqual(one, other)
+}
+
+// compare fills in what differs between the recorded turn and the first run.
+func (r *result) compare() {
+	countTokens(&r.Recorded)
+	first := r.Runs[0]
+	r.Same = plansOf(first.Record) == plansOf(r.Recorded)
+	for _, run := range r.Runs {
+		text := cmp.Or(plansOf(run.Record), run.Fault)
+		if i := slices.IndexFunc(r.Plans, func(p countedPlan) bool { return p.Text == text }); i >= 0 {
+			r.Plans[i].Times++
+		} else {
+			r.Plans = append(r.Plans, countedPlan{text, 1})
+		}
+	}
+	var was, is []turnlog.Section
+	if len(r.Recorded.Rounds) > 0 {
+		was = r.Recorded.Rounds[0].Sections
+	}
+	if len(first.Rounds) > 0 {
+		is = first.Rounds[0].Sections
+	}
+	r.Prompt = compareSections(was, is)
+	number := func(name string, was, is int) {
+		r.Numbers = append(r.Numbers, numberChange{name, strconv.Itoa(was), strconv.Itoa(is), fmt.Sprintf("%+d", is-was)})
+	}
+	number("Model calls", r.Recorded.ModelCalls, first.ModelCalls)
+	number("Tokens in", r.Recorded.TokensIn, first.TokensIn)
+	number("Tokens out", r.Recorded.TokensOut, first.TokensOut)
+	r.Numbers = append(r.Numbers, numberChange{
+		"Cost", fmt.Sprintf("%.4f", r.Recorded.Cost), fmt.Sprintf("%.4f", first.Cost), fmt.Sprintf("%+.4f", first.Cost-r.Recorded.Cost),
+	})
+	wasTook, isTook := modelTime(r.Recorded), modelTime(first.Record)
+	sign := "+"
+	if isTook < wasTook {
+		sign = "−"
+	}
+	r.Numbers = append(r.Numbers, numberChange{"Time of the model", took(wasTook), took(isTook), sign + took((isTook - wasTook).Abs())})
+}
+
+// modelTime is how long the model took.
+func modelTime(rec turnlog.Record) (all time.Duration) {
+	for _, r := range rec.Rounds {
+		if r.Answer != nil {
+			all += r.Answer.TookNS
+		}
+	}
+	return all
+}
+
+// plansOf are the plans of a turn as text.
+func plansOf(rec turnlog.Record) string {
+	var lines []string
+	for i, p := range rec.Plans {
+		if i > 0 {
+			lines = append(lines, "then")
+		}
+		for _, c := range p.Commands {
+			line := c.Kind + " " + c.Response
+			if c.Action != "" {
+				line = c.Kind + " " + c.Action + " " + c.Entities
+			}
+			if c.SaveAs != "" {
+				line += " → $" + c.SaveAs
+			}
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
