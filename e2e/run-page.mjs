@@ -7,19 +7,20 @@ import fs from 'node:fs';
 import path from 'node:path';
 import { chromium } from 'playwright-core';
 import { botBinary } from './bot.mjs';
+import { pageChecks } from './page-checks.mjs';
 import { textOf } from './playground.mjs';
 import { runAll } from './scenario.mjs';
 
-const args = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync',
-  '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1'];
+const args = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
+const hosts = '--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE localhost, EXCLUDE 127.0.0.1';
 const rooms = { personal: 'Mia Meyer', group: 'Lunch', channel: '# General' };
 const events = { install: 'Install', uninstall: 'Uninstall', botAdded: 'Add the bot', botRemoved: 'Remove the bot', userAdded: 'Add a person', userRemoved: 'Remove a person' };
 // The page has no message extensions.
 const without = ['13-teams.json'];
 
-/** Opens a page that notes what must not happen. */
-export async function openPage(url, options = {}) {
-  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args });
+/** Opens a page that notes what must not happen. rule is one more rule of where names lead to. */
+export async function openPage(url, options = {}, rule = '') {
+  const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args: rule ? [...args, `${hosts},${rule}`] : [...args, hosts] });
   const context = await browser.newContext({ viewport: { width: 1280, height: 860 }, ...options });
   const faults = [];
   await context.route((to) => !['localhost', '127.0.0.1'].includes(to.hostname), (route) => { faults.push(`it asked for ${route.request().url()}`); return route.abort(); });
@@ -195,5 +196,5 @@ const checks = {
 };
 
 if (import.meta.url === `file://${process.argv[1]}`) {
-  await runAll('page', drive, { start: (endpoint) => ({ url: endpoint.replace('/api/messages', '/dev/'), stop() {} }), without, checks });
+  await runAll('page', drive, { start: (endpoint) => ({ url: endpoint.replace('/api/messages', '/dev/'), stop() {} }), without, checks: { ...checks, ...pageChecks } });
 }

@@ -1,0 +1,217 @@
+// What the page of a bot must do beside the scenarios: every view is accessible in both themes and two widths, works without script, and
+// shows nothing as something else. Each check gets the address of a bot of its own and a folder, and returns what is wrong, or ''.
+import fs from 'node:fs';
+import { createRequire } from 'node:module';
+import net from 'node:net';
+import path from 'node:path';
+import { botBinary, startBot } from './bot.mjs';
+import { startModel } from './model.mjs';
+import { openPage } from './run-page.mjs';
+
+const axe = fs.readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+const views = ['', 'turns', 'actions', 'actions/addItem', 'prompts', 'prompts/sequence', 'skills', 'parked', 'numbers', 'evals', 'settings', 'faults', 'help'];
+const maxScript = 60_000; // bytes of JavaScript beside the library for cards
+
+const plan = (...commands) => JSON.stringify({ type: 'plan', commands });
+const say = (response) => ({ type: 'SAY', response });
+
+async function inBrowser(options, check, rule) {
+  const opened = await openPage(undefined, options, rule);
+  try {
+    return await check(opened.page, opened.faults) || opened.faults.join('; ');
+  } finally { await opened.browser.close(); }
+}
+
+/** Says something, and returns the path of its turn once that is over. */
+async function talk(page, url, text, room = 'mia') {
+  await page.goto(`${url}/dev/?room=${room}`);
+  const box = page.getByRole('textbox', { name: 'Message' });
+  await box.fill(text);
+  await page.keyboard.press('Enter');
+  const row = page.getByRole('region', { name: 'Turns' }).locator('[data-turn]').filter({ hasText: text });
+  await row.and(page.locator('[data-outcome=ok]')).first().waitFor();
+  return row.first().getByRole('link').first().getAttribute('href');
+}
+
+/** A bot of its own, whose model gives these answers. */
+async function scripted(dir, answers, check) {
+  const model = await startModel(answers);
+  const bot = await startBot(botBinary(), dir, { ...model.settings, OPENAI_API_KEY: 'key', BOT_STREAM: 'false' });
+  try {
+    return await check(bot.endpoint.replace('/api/messages', ''));
+  } finally {
+    await bot.stop();
+    await model.stop();
+  }
+}
+
+export const pageChecks = {
+  'the chat is there at once': (url) => inBrowser({}, async (page) => {
+    let script = 0;
+    page.on('response', async (answer) => { if (answer.url().endsWith('.js') && !answer.url().includes('adaptivecards')) script += (await answer.body()).length; });
+    await page.goto(url);
+    if (page.url() !== `${url}/dev/`) return `it is at ${page.url()}`;
+    if (!await page.getByRole('textbox', { name: 'Message' }).evaluate((box) => box === document.activeElement)) return 'the message box has no focus';
+    const turn = await talk(page, url, 'add milk to groceries');
+    await page.goto(url + turn);
+    const headings = (await page.getByRole('heading', { level: 2 }).allInnerTexts()).map((text) => text.split('\n')[0].trim());
+    const want = 'Received State Prompt Answer Plan Commands Journal Sent Log';
+    if (headings.join(' ') !== want) return `the headings of a turn are ${headings.join(' ')}`;
+    return script > 0 && script < maxScript ? '' : `${script} bytes of script`;
+  }),
+
+  'a group hears only what mentions the bot': (url) => inBrowser({}, async (page) => {
+    await page.goto(`${url}/dev/`);
+    await page.getByRole('region', { name: 'Conversations' }).getByRole('link', { name: 'Lunch', exact: true }).click();
+    await page.waitForFunction(() => document.documentElement.dataset.live === 'yes');
+    const box = page.getByRole('textbox', { name: 'Message' });
+    const people = page.getByRole('combobox', { name: 'Speak as' });
+    await people.selectOption({ label: (await people.locator('option').allInnerTexts()).find((name) => name.startsWith('Otto')) });
+    await box.fill('what is on my lists?');
+    await page.keyboard.press('Enter');
+    await page.getByRole('log', { name: 'Messages' }).getByText('not delivered', { exact: false }).waitFor();
+    if (await page.locator('[data-turn]').count() !== 0) return 'it made a turn';
+    await box.click();
+    await page.keyboard.type('@');
+    await page.getByRole('listbox', { name: 'Mention' }).getByRole('option').first().waitFor();
+    await page.keyboard.press('Enter');
+    await page.keyboard.type('add milk to groceries');
+    await page.keyboard.press('Enter');
+    const row = page.getByRole('region', { name: 'Turns' }).locator('[data-turn][data-outcome=ok]');
+    await row.waitFor();
+    const record = await (await page.request.get(`${url}/dev/turns/${await row.getAttribute('data-turn')}.json`)).json();
+    const { from } = record.received.activity;
+    return from.name.startsWith('Otto') && /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/.test(from.aadObjectId) ? '' : `the activity is from ${JSON.stringify(from)}`;
+  }),
+
+  'a refused answer is shown beside the good one': (_, dir) => scripted(dir, [
+    plan({ type: 'DO', action: 'addItm', entities: { list: 'groceries', item: 'milk' } }, say('Done.')),
+    plan({ type: 'DO', action: 'addItem', entities: { list: 'groceries', item: 'milk' } }, say('Added.')),
+  ], (url) => inBrowser({}, async (page) => {
+    const record = await (await page.request.get(`${url}${await talk(page, url, 'milk, please')}.json`)).json();
+    if (record.modelCalls !== 2 || record.rounds.length !== 2) return `${record.modelCalls} model calls`;
+    if (!record.rounds[0].refused.detail.includes('addItm')) return `it was refused because of ${record.rounds[0].refused.detail}`;
+    if (record.commands.map((one) => one.action).join() !== 'addItem') return 'something of the first plan ran';
+    const changed = record.changes.filter((one) => one.path.startsWith('user.lists.'));
+    return changed.length > 0 && changed.every((one) => one.by === 'addItem') ? '' : `the state changed so: ${JSON.stringify(record.changes)}`;
+  })),
+
+  'what a model writes is shown as text': (_, dir) => scripted(dir, [plan(
+    { type: 'DO', action: 'addItem', entities: { list: 'x', item: '<img src=x onerror=alert(1)>' } },
+    say('<img src=x onerror=alert(1)> [press](javascript:alert(1)) ![p](https://example.invalid/?q=1) <script>alert(1)</script>'),
+  )], (url) => inBrowser({}, async (page) => {
+    let dialog = '';
+    page.on('dialog', (box) => { dialog = box.message(); return box.dismiss(); });
+    const turn = await talk(page, url, 'hello');
+    for (const where of [`${url}/dev/`, url + turn, `${url}/dev/turns`, `${url}/dev/actions/addItem`]) {
+      await page.goto(where);
+      if (await page.locator('main img, main script, a[href^="javascript:"]').count() !== 0) return `${where} has what the model wrote`;
+    }
+    await page.goto(`${url}/dev/`);
+    if (!(await page.getByRole('log', { name: 'Messages' }).innerText()).includes('onerror')) return 'the text cannot be read';
+    return dialog;
+  })),
+
+  'a delivery that comes again is a duplicate': (url) => inBrowser({}, async (page) => {
+    await talk(page, url, 'add milk to groceries');
+    const replies = await page.locator('[data-from=bot]').count();
+    await page.getByText('More that can happen').click();
+    await page.getByRole('button', { name: 'Deliver again' }).click();
+    await page.locator('[data-turn][data-outcome=duplicate]').waitFor();
+    return await page.locator('[data-from=bot]').count() === replies && await page.locator('[data-turn][data-outcome=ok]').count() === 1 ? '' : 'it was answered again';
+  }),
+
+  'nothing is lost when the stream is cut': async (url) => {
+    const relay = await cutting(url);
+    try {
+      return await inBrowser({}, async (page, faults) => {
+        await page.goto(`${relay.url}/dev/`);
+        const box = page.getByRole('textbox', { name: 'Message' });
+        for (let i = 0; i < 10; i++) {
+          await box.fill(`add item ${i} to groceries`);
+          await page.keyboard.press('Enter');
+          await page.getByRole('log', { name: 'Messages' }).locator('[data-from=mia]').nth(i).waitFor();
+          relay.cut();
+        }
+        await page.locator('[data-turn][data-outcome=ok]').nth(9).waitFor();
+        const rows = await page.locator('[data-turn]:not(.sum)').evaluateAll((all) => all.map((one) => one.dataset.turn));
+        faults.splice(0, faults.length, ...faults.filter((one) => !one.includes('net::ERR_') && !one.includes('Failed to fetch')));
+        return new Set(rows).size === 10 && rows.length === 10 ? '' : `${rows.length} rows of ${new Set(rows).size} turns`;
+      }, relay.rule);
+    } finally { relay.close(); }
+  },
+
+  'eight tabs open at once': (url) => inBrowser({}, async (page) => {
+    for (let i = 0; i < 7; i++) await (await page.context().newPage()).goto(`${url}/dev/`);
+    const began = Date.now();
+    await page.goto(`${url}/dev/`);
+    await page.getByRole('textbox', { name: 'Message' }).waitFor();
+    return Date.now() - began < 10_000 ? '' : 'the eighth did not load'; // a browser opens six connections: without care it would never
+  }),
+
+  'every view is accessible': async (url, dir) => {
+    const wrong = [];
+    for (const colorScheme of ['light', 'dark']) {
+      for (const width of [1280, 320]) {
+        wrong.push(await inBrowser({ colorScheme, viewport: { width, height: 800 } }, async (page, faults) => {
+          const found = [];
+          const turn = await talk(page, url, `add milk to groceries ${colorScheme} ${width}`);
+          for (const view of [...views, turn.slice('/dev/'.length), `${turn.slice('/dev/'.length)}/what-if`]) {
+            const answer = await page.goto(`${url}/dev/${view}`);
+            if (answer.status() !== 200) found.push(`${view}: ${answer.status()}`);
+            const results = await page.evaluate(async (source) => {
+              globalThis.module = undefined;
+              if (!globalThis.axe) (new globalThis.Function(source))();
+              return (await globalThis.axe.run()).violations.map((one) => ({ id: one.id, impact: one.impact, where: one.nodes.map((node) => node.target.join(' ')).slice(0, 3) }));
+            }, axe).catch((err) => [{ id: String(err), impact: 'serious', where: [] }]);
+            for (const one of results) if (['serious', 'critical'].includes(one.impact)) found.push(`${view} ${colorScheme} ${width}: ${one.id} at ${one.where.join(', ')}`);
+            if (await page.evaluate(() => document.documentElement.scrollWidth > innerWidth)) found.push(`${view}: wider than ${width}`);
+            await page.screenshot({ path: path.join(dir, `${view.replaceAll('/', '-') || 'chat'}-${colorScheme}-${width}.png`) });
+          }
+          faults.splice(0, faults.length, ...faults.filter((one) => !one.includes('axe')));
+          return found.join('; ');
+        }));
+      }
+    }
+    return wrong.filter(Boolean).join('; ');
+  },
+
+  'it can be read without script': (url) => inBrowser({ javaScriptEnabled: false }, async (page) => {
+    await page.goto(`${url}/dev/`);
+    await page.getByRole('textbox', { name: 'Message' }).fill('add milk to groceries');
+    await page.getByRole('button', { name: 'Send' }).click();
+    for (let i = 0; i < 20 && await page.locator('[data-turn][data-outcome=ok]').count() === 0; i++) await page.goto(`${url}/dev/`);
+    await page.locator('[data-turn]').first().getByRole('link').first().click();
+    if (!(await page.getByRole('main').innerText()).includes('addItem')) return 'the turn cannot be read';
+    for (const view of views) {
+      const answer = await page.goto(`${url}/dev/${view}`);
+      if (answer.status() !== 200 || (await page.getByRole('main').innerText()).trim().length < 20) return `${view} cannot be read`;
+    }
+    await page.goto(`${url}/dev/actions/addItem`);
+    await page.getByLabel('list', { exact: false }).first().fill('Home');
+    await page.getByLabel('item', { exact: false }).first().fill('soap');
+    await page.getByRole('button', { name: 'Run' }).click();
+    return (await page.getByRole('main').innerText()).includes('soap') ? '' : 'the form of an action does nothing';
+  }),
+};
+
+/** A relay in front of a server that can cut what is open. */
+async function cutting(url) {
+  const to = new URL(url);
+  const open = new Set();
+  const relay = net.createServer((from) => {
+    const there = net.connect(Number(to.port), to.hostname);
+    open.add(from);
+    from.on('close', () => { open.delete(from); there.destroy(); }).on('error', () => {});
+    there.on('close', () => from.destroy()).on('error', () => {});
+    from.pipe(there).pipe(from);
+  });
+  await new Promise((done, fail) => { relay.once('error', fail).listen(0, '127.0.0.1', done); });
+  return {
+    // localhost:PORT of the bot leads to the relay, so the bot sees the name that it knows.
+    rule: `MAP localhost:${to.port} 127.0.0.1:${relay.address().port}`,
+    url: `http://localhost:${to.port}`,
+    cut: () => open.forEach((one) => one.destroy()),
+    close: () => { relay.close(); open.forEach((one) => one.destroy()); },
+  };
+}
