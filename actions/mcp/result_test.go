@@ -270,7 +270,7 @@ func TestNewRefuses(t *testing.T) {
 		"want https, or http to this":         {Key: "x", URL: "http://example.com"},
 		"without a user":                      {Key: "x", URL: "https://ada:s3cret@example.com"},
 		"Header: Idempotency-Key":             {Key: "x", URL: "https://example.com", Header: http.Header{"idempotency-key": {"1"}}},
-		"SignIn, Token and Header need a URL": {Key: "x", Command: []string{"x"}, SignIn: "y"},
+		"SignIn, Authorize and Header need a URL": {Key: "x", Command: []string{"x"}, SignIn: "y"},
 		"Timeouts: send":                      {Key: "x", URL: "https://example.com", Timeouts: map[string]time.Duration{"send": time.Hour}},
 		"CallTimeout":                         {Key: "x", URL: "https://example.com", CallTimeout: -1},
 	} {
