@@ -254,7 +254,7 @@ func Read(name string) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	d := &decoder{dir: dir, lines: map[string]int{}}
+	d := &decoder{dir: dir, lines: map[string]int{}, raw: map[string]string{}}
 	f := &File{name: name, lines: d.lines, settings: map[string]string{}}
 	if d.read(raw, &f.in); len(d.lines) > 0 { // else nothing was read
 		d.check(f)
@@ -463,6 +463,8 @@ func (d *decoder) checkConnection(key string, c *connection) {
 	for name, address := range map[string]string{"mcp": c.MCP, "openapi": string(c.OpenAPI), "server": c.Server} {
 		if u, err := url.Parse(address); strings.Contains(address, "://") && (err != nil || u.Host == "" || u.User != nil) {
 			d.at(path+"."+name, "is not an address without a user name and a password")
+		} else {
+			d.checkQuery(path+"."+name, address)
 		}
 	}
 	if kinds[0] == "mcp" && !strings.Contains(c.MCP, "://") && !d.faulty(path+".mcp") {
@@ -501,6 +503,22 @@ func (d *decoder) checkConnection(key string, c *connection) {
 	}
 	if c.Auth != nil {
 		d.checkAuth(path+".auth", c, kinds[0])
+	}
+}
+
+// checkQuery notes keys that stand in the query of an address, and hides those that come from variables.
+func (d *decoder) checkQuery(path, address string) {
+	_, query, _ := strings.Cut(cmp.Or(d.raw[path], address), "?")
+	for pair := range strings.SplitSeq(query, "&") {
+		if name, v, _ := strings.Cut(pair, "="); v != "" && secretName.MatchString(name) && !onlyVariable.MatchString(v) {
+			d.at(path, "has a secret in its query, which must not be in this file: name a variable, as ${NAME}")
+		}
+	}
+	_, query, _ = strings.Cut(address, "?")
+	for pair := range strings.SplitSeq(query, "&") {
+		if name, v, _ := strings.Cut(pair, "="); v != "" && secretName.MatchString(name) {
+			d.hidden = append(d.hidden, v)
+		}
 	}
 }
 

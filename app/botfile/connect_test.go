@@ -184,6 +184,16 @@ func TestASecretOfTheOperator(t *testing.T) {
 	}
 }
 
+// TestAKeyInAnAddress: a key that a variable puts into the query of an address is not shown.
+func TestAKeyInAnAddress(t *testing.T) {
+	t.Setenv("PLANBOT_KEY", "s3cret")
+	dir := folder(t, map[string]string{"bot.yaml": head + "connections: {a: {mcp: 'https://a.example/mcp?tenant=1&api_key=${PLANBOT_KEY}'}}\n"})
+	s := &settings.Settings{}
+	if err := applied(t, s, dir); err != nil || !slices.Equal(s.Secrets(), []string{"s3cret"}) {
+		t.Errorf("the secrets are %q: %v", s.Secrets(), err)
+	}
+}
+
 // TestApply: the settings get the bot of the file, and keep what flags and the environment say.
 func TestApply(t *testing.T) {
 	t.Parallel()
