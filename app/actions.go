@@ -227,7 +227,7 @@ func pin(s *settings.Settings, services []service, std *cli.Streams) error {
 	}
 	changes := before.Diff(after)
 	for _, change := range changes {
-		fmt.Fprintln(std.Out, change.Text())
+		fmt.Fprintln(std.Out, change)
 	}
 	if err := after.Write(path); err != nil {
 		return err

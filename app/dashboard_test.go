@@ -52,7 +52,7 @@ func counted(t *testing.T) []string {
 	if _, err := mcp.New(mcp.Config{Key: "crm", URL: "https://mcp.example.com", Metrics: d}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := connections.NewChoice(connections.ChoiceConfig{Metrics: d}); err != nil {
+	if _, err := connections.NewChoice(nil, d); err != nil {
 		t.Fatal(err)
 	}
 	made, err := bot.New(bot.Config{Actions: actions.New(), Planner: bot.PlannerFunc(nil), Metrics: d})

@@ -19,11 +19,11 @@ func TestFoundActions(t *testing.T) {
 	t.Parallel()
 	model := fakemodel.New(t)
 	b := setup(t, func(c *bot.Config) {
-		var cfg connections.ChoiceConfig
+		var all []connections.Connection
 		for _, s := range fakeconnection.Services(5, 0) {
-			cfg.Connections = append(cfg.Connections, s)
+			all = append(all, s)
 		}
-		choice, err := connections.NewChoice(cfg)
+		choice, err := connections.NewChoice(all, nil)
 		must(t, err)
 		must(t, choice.Register(c.Actions))
 		openAI, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: model.URL, Model: "fake"})

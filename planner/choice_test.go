@@ -26,11 +26,11 @@ import (
 // chosen registers a choice of that many services, with as many actions each, beside actions of the bot.
 func chosen(t testing.TB, reg *actions.Registry, services, each int) *connections.Choice {
 	t.Helper()
-	var cfg connections.ChoiceConfig
+	var all []connections.Connection
 	for _, s := range fakeconnection.Services(services, each) {
-		cfg.Connections = append(cfg.Connections, s)
+		all = append(all, s)
 	}
-	c, err := connections.NewChoice(cfg)
+	c, err := connections.NewChoice(all, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -52,11 +52,11 @@ func TestSkillsAndConnections(t *testing.T) {
 			t.Run(fmt.Sprint(kind, skillsFirst), func(t *testing.T) {
 				t.Parallel()
 				r := provide(t, skills.ProviderConfig{Approve: []string{}}, &skills.Skill{Name: "release", Description: "How to release", Instructions: "First merge."})
-				cfg := connections.ChoiceConfig{}
+				var all []connections.Connection
 				for _, s := range fakeconnection.Services(5, 0) {
-					cfg.Connections = append(cfg.Connections, s)
+					all = append(all, s)
 				}
-				choice, err := connections.NewChoice(cfg)
+				choice, err := connections.NewChoice(all, nil)
 				if err != nil {
 					t.Fatal(err)
 				}

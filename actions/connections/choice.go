@@ -42,14 +42,6 @@ const (
 	maxLine    = 200 // of a description in the answer to a search
 )
 
-// ChoiceConfig configures a [Choice].
-type ChoiceConfig struct {
-	Connections []Connection
-	// Metrics counts searches for actions, and plans with an action that was not offered. nil: nobody
-	// does.
-	Metrics prometheus.Registerer
-}
-
 // Choice offers the actions of connections to models. As long as those of a turn and the bot's own are at
 // most 40, and their definitions at most 8,000 tokens, it offers all of them. Otherwise a model reads one
 // line for each connection and finds what it needs with the action findActions: what that finds can be
@@ -73,10 +65,11 @@ type Choice struct {
 
 var _ actions.Extension = (*Choice)(nil)
 
-// NewChoice checks cfg. The error lists every fault: a connection that is nil, a key that is wrong or
-// taken, metrics that are taken.
-func NewChoice(cfg ChoiceConfig) (*Choice, error) {
-	c := &Choice{connections: slices.Clone(cfg.Connections), own: actions.New()}
+// NewChoice makes a choice of the actions of all. metrics counts searches for actions, and plans with an action
+// that was not offered; nil: nobody does. The error lists every fault: a connection that is nil, a key that is
+// wrong or taken, metrics that are taken.
+func NewChoice(all []Connection, metrics prometheus.Registerer) (*Choice, error) {
+	c := &Choice{connections: slices.Clone(all), own: actions.New()}
 	c.ownBytes = sync.OnceValue(func() int { return sum(c.own.All(), bytesOf) })
 	c.ownTokens = sync.OnceValue(func() int { return sum(c.own.All(), tokensOf) })
 	var faults []error
@@ -103,8 +96,8 @@ func NewChoice(cfg ChoiceConfig) (*Choice, error) {
 	c.misses = prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: "planbot", Name: "action_misses_total", Help: "Calls in plans of actions of connections that were not offered.",
 	})
-	if cfg.Metrics != nil {
-		faults = append(faults, cfg.Metrics.Register(c.searches), cfg.Metrics.Register(c.misses))
+	if metrics != nil {
+		faults = append(faults, metrics.Register(c.searches), metrics.Register(c.misses))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("choice of actions: %w", err)
@@ -125,15 +118,6 @@ func (c *Choice) Register(r *actions.Registry) error {
 	r.AddSource(func() *actions.Registry { return c.current().registry })
 	r.OnReset(func(turn *actions.Turn) { turn.Thread.Remove(new(foundActions).StateName()) })
 	return nil
-}
-
-// Close closes all connections at the same time, and waits for them.
-func (c *Choice) Close() {
-	var closing sync.WaitGroup
-	for _, connection := range c.connections {
-		closing.Go(connection.Close)
-	}
-	closing.Wait()
 }
 
 // known are the actions that the connections know at one time. It never changes.

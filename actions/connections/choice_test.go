@@ -39,12 +39,12 @@ type bundle struct {
 func setup(t testing.TB, own int, services ...*fakeconnection.Connection) *bundle {
 	t.Helper()
 	b := &bundle{t: t, own: registry("own", own), metrics: prometheus.NewRegistry(), ctx: t.Context(), thread: state.NewScope()}
-	cfg := connections.ChoiceConfig{Metrics: b.metrics}
+	var all []connections.Connection
 	for _, s := range services {
-		cfg.Connections = append(cfg.Connections, s)
+		all = append(all, s)
 	}
 	var err error
-	if b.Choice, err = connections.NewChoice(cfg); err != nil {
+	if b.Choice, err = connections.NewChoice(all, b.metrics); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Register(b.own); err != nil {
@@ -487,7 +487,7 @@ func TestSlowConnectionsCostTenSeconds(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		slow := func(key string) stuck { return stuck{fakeconnection.New(key, "", registry(key, 5))} }
-		c, err := connections.NewChoice(connections.ChoiceConfig{Connections: []connections.Connection{slow("slow"), fakeconnection.New("one", "", registry("one", 5)), slow("slower")}})
+		c, err := connections.NewChoice([]connections.Connection{slow("slow"), fakeconnection.New("one", "", registry("one", 5)), slow("slower")}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -655,29 +655,17 @@ func TestAWrongChoiceIsRefused(t *testing.T) {
 	t.Parallel()
 	one := fakeconnection.New("one", "", actions.New())
 	metrics := prometheus.NewRegistry()
-	cfg := connections.ChoiceConfig{Connections: []connections.Connection{one, nil, fakeconnection.New("One", "", actions.New()), one}, Metrics: metrics}
-	_, err := connections.NewChoice(cfg)
+	_, err := connections.NewChoice([]connections.Connection{one, nil, fakeconnection.New("One", "", actions.New()), one}, metrics)
 	want := "choice of actions: connection 2 is nil\nconnection \"One\": want a lower-case letter, then at most 15 lower-case letters or digits\ntwo connections have the key \"one\""
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
 	}
-	if _, err := connections.NewChoice(connections.ChoiceConfig{Metrics: metrics}); err == nil {
+	if _, err := connections.NewChoice(nil, metrics); err == nil {
 		t.Error("metrics are registered twice")
 	}
 	b := setup(t, 1)
 	if err := b.Register(b.own); err == nil {
 		t.Error("findActions is registered twice")
-	}
-}
-
-func TestCloseClosesAllConnections(t *testing.T) {
-	t.Parallel()
-	services := fakeconnection.Services(5, 1)
-	setup(t, 0, services...).Close()
-	for _, s := range services {
-		if s.Closed() != 1 {
-			t.Errorf("%s was closed %d times", s.Key(), s.Closed())
-		}
 	}
 }
 
@@ -758,12 +746,11 @@ func BenchmarkExtend(b *testing.B) {
 
 func ExampleNewChoice() {
 	services := fakeconnection.Services(5, 0) // in place of those of packages mcp and openapi
-	choice, err := connections.NewChoice(connections.ChoiceConfig{Connections: []connections.Connection{services[0], services[1]}})
+	choice, err := connections.NewChoice([]connections.Connection{services[0], services[1]}, nil)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	defer choice.Close()
 	registry := actions.New()
 	if err := choice.Register(registry); err != nil {
 		fmt.Println(err)

@@ -38,15 +38,15 @@ func (d Dialer) DialContext(ctx context.Context, network, address string) (net.C
 		if err != nil || !strings.HasPrefix(network, "tcp") {
 			return fmt.Errorf("%w: %s %s", ErrAddress, network, address)
 		}
-		return d.Allows(at.Addr())
+		return d.allows(at.Addr())
 	}}
 	return dialer.DialContext(ctx, network, address)
 }
 
 const dialTimeout = 10 * time.Second
 
-// Allows returns an error that wraps [ErrAddress] unless the address is public or in Private.
-func (d Dialer) Allows(address netip.Addr) error {
+// allows returns an error that wraps [ErrAddress] unless the address is public or in Private.
+func (d Dialer) allows(address netip.Addr) error {
 	inner := address.WithZone("").Unmap() // no prefix contains an address with a zone
 	in := func(p netip.Prefix) bool { return p.Contains(inner) }
 	for {

@@ -34,13 +34,13 @@ func TestDialerAllowsPublicAddressesOnly(t *testing.T) {
 		"64:ff9b::169.254.169.254 64:ff9b::10.0.0.1 64:ff9b::127.0.0.1 2002:7f00:1::1 2002:a9fe:a9fe:: 2002:a00:1::1 2002:c0a8:1::":          false,
 	} {
 		for text := range strings.FieldsSeq(list) {
-			err := connections.Dialer{}.Allows(netip.MustParseAddr(text))
+			err := connections.Allows(connections.Dialer{}, netip.MustParseAddr(text))
 			if (err == nil) != allowed || err != nil && !errors.Is(err, connections.ErrAddress) {
 				t.Errorf("%s: %v, want allowed: %t", text, err, allowed)
 			}
 		}
 	}
-	if err := (connections.Dialer{}).Allows(netip.Addr{}); !errors.Is(err, connections.ErrAddress) {
+	if err := connections.Allows(connections.Dialer{}, netip.Addr{}); !errors.Is(err, connections.ErrAddress) {
 		t.Errorf("no address: %v", err)
 	}
 }
@@ -55,7 +55,7 @@ func TestDialerAllowsPrivateNetworksThatAreNamed(t *testing.T) {
 		"10.2.0.1": false, "fd00:2::1": false, "127.0.0.1": false, "169.254.169.254": false, "64:ff9b::10.2.0.1": false,
 		"0.0.0.0": false, "224.0.0.1": false,
 	} {
-		if err := d.Allows(netip.MustParseAddr(text)); (err == nil) != allowed {
+		if err := connections.Allows(d, netip.MustParseAddr(text)); (err == nil) != allowed {
 			t.Errorf("%s: %v, want allowed: %t", text, err, allowed)
 		}
 	}

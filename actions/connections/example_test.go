@@ -25,7 +25,7 @@ func ExampleNewLock() {
 		return
 	}
 	for _, change := range accepted.Diff(now) {
-		fmt.Println(change.Text())
+		fmt.Println(change)
 	}
 	// Output:
 	// changed mail send c076bb5fa68f379287d981427ac9d0f3310265ddb9abf5a06dbbdcd42028eacc -> 1e1d7ce5e15030a0175f84143515a0133d139c137f5602b53e9df171aa0a1713

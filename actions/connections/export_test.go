@@ -1,6 +1,7 @@
 package connections
 
 import (
+	"net/netip"
 	"strings"
 
 	"github.com/planbot-go/planbot/internal/bm25"
@@ -23,3 +24,6 @@ func Rank(texts []string, query string) (ranked []Ranked) {
 
 // WordsOf splits a text.
 var WordsOf = wordsOf
+
+// Allows asks a dialer whether it would connect to an address.
+func Allows(d Dialer, address netip.Addr) error { return d.allows(address) }

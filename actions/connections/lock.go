@@ -174,24 +174,23 @@ func (l *Lock) Write(path string) error {
 	return nil
 }
 
-// Change is a pin that is not the same in two locks.
-type Change struct {
-	Connection, Remote string
-	Before, After      Pin // the zero value: there is none
-}
-
-// Diff returns what is different in a newer lock, by connection and name.
-func (l *Lock) Diff(newer *Lock) []Change {
-	var all []Change
+// Diff says for people what is different in a newer lock, by connection and name. Each text begins with a line such
+// as
+//
+//	changed mail send 2cf3dc1aa18c… -> 414d07406ea2…
+//
+// with both digests whole. Then come the lines of both definitions that are not the same, with - and +. What is
+// not seen, such as marks that change the direction of writing, is shown as \u and its number.
+func (l *Lock) Diff(newer *Lock) (changes []string) {
 	before, after := l.clone(), newer.clone()
 	for _, key := range names(before, after) {
 		for _, remote := range names(before[key], after[key]) {
 			if old, now := before[key][remote], after[key][remote]; old.Digest != now.Digest {
-				all = append(all, Change{key, remote, old, now})
+				changes = append(changes, changed(key+" "+spelling.OneLine(remote, maxShownName), old, now))
 			}
 		}
 	}
-	return all
+	return changes
 }
 
 func (l *Lock) clone() map[string]map[string]Pin {
@@ -210,27 +209,17 @@ func names[V any](a, b map[string]V) []string {
 // maxShownName is how many characters of a service's own name for an action people read.
 const maxShownName = 128
 
-// String is the change on one line, such as
-//
-//	changed mail send 2cf3dc1aa18c… -> 414d07406ea2…
-//
-// with both digests whole.
-func (c Change) String() string {
-	name := c.Connection + " " + spelling.OneLine(c.Remote, maxShownName)
+// changed is the text of one change. A pin without a digest is none.
+func changed(name string, old, now Pin) (text string) {
 	switch {
-	case c.Before.Digest == "":
-		return "added " + name + " " + c.After.Digest
-	case c.After.Digest == "":
-		return "removed " + name + " " + c.Before.Digest
+	case old.Digest == "":
+		text = "added " + name + " " + now.Digest
+	case now.Digest == "":
+		text = "removed " + name + " " + old.Digest
+	default:
+		text = "changed " + name + " " + old.Digest + " -> " + now.Digest
 	}
-	return "changed " + name + " " + c.Before.Digest + " -> " + c.After.Digest
-}
-
-// Text is the change for people: the line of [Change.String], then the lines of both definitions that are
-// not the same, with - and +. What is not seen, such as marks that change the direction of writing, is
-// shown as \u and its number.
-func (c Change) Text() string {
-	before, after := linesOf(c.Before.Definition), linesOf(c.After.Definition)
+	before, after := linesOf(old.Definition), linesOf(now.Definition)
 	head := 0
 	for head < min(len(before), len(after)) && before[head] == after[head] {
 		head++
@@ -239,7 +228,6 @@ func (c Change) Text() string {
 	for tail < min(len(before), len(after))-head && before[len(before)-1-tail] == after[len(after)-1-tail] {
 		tail++
 	}
-	text := c.String()
 	for _, line := range before[head : len(before)-tail] {
 		text += "\n  - " + line
 	}

@@ -129,7 +129,8 @@ func TestDiff(t *testing.T) {
 	var lines []string
 	changes := before.Diff(after)
 	for _, c := range changes {
-		lines = append(lines, c.String())
+		line, _, _ := strings.Cut(c, "\n")
+		lines = append(lines, line)
 	}
 	digest := func(text string) string {
 		d, err := connections.Digest(jsontext.Value(text))
@@ -146,7 +147,7 @@ func TestDiff(t *testing.T) {
 	if got := strings.Join(lines, "\n"); got != strings.Join(want, "\n") {
 		t.Fatalf("got\n%s\nwant\n%s", got, strings.Join(want, "\n"))
 	}
-	if got := changes[2].Text(); !strings.HasSuffix(got, "\n  -   \"description\": \"Send a mail\",\n  +   \"description\": \"Send a\\u202e mail\",") {
+	if got := changes[2]; !strings.HasSuffix(got, "\n  -   \"description\": \"Send a mail\",\n  +   \"description\": \"Send a\\u202e mail\",") {
 		t.Errorf("got %s", got)
 	}
 	version := before.Version()

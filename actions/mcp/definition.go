@@ -115,13 +115,14 @@ func (d *definition) readInput(raw json.RawMessage) error {
 	if err != nil {
 		return err
 	}
-	if kind, ok := root["type"]; ok && kind != "object" {
+	oneDefs(root)
+	checked, told := walk(root, checking).(map[string]any), walk(root, telling).(map[string]any)
+	if kind, ok := checked["type"]; ok && kind != "object" {
 		return errors.New("it is not the schema of an object")
 	}
-	checked, told := walk(root, checking).(map[string]any), walk(root, telling).(map[string]any)
 	checked["type"], told["type"] = "object", "object"
 	flatten(told)
-	dropLoose(told, told)
+	dropLoose(told)
 	if d.schema, err = schemaOf(checked); err != nil {
 		return err
 	}
@@ -207,6 +208,32 @@ func deeperThan(value any, left int) error {
 	return nil
 }
 
+// oneDefs moves what a schema has under definitions to its $defs if it has both, since its Go type takes only one
+// of them.
+func oneDefs(root map[string]any) {
+	defs, _ := root["$defs"].(map[string]any)
+	older, _ := root["definitions"].(map[string]any)
+	if defs == nil || older == nil {
+		return
+	}
+	suffix := "" // of the names that move
+	for slices.ContainsFunc(slices.Collect(maps.Keys(older)), func(name string) bool { return defs[name+suffix] != nil }) {
+		suffix += "_"
+	}
+	for name, schema := range older {
+		defs[name+suffix] = schema
+	}
+	delete(root, "definitions")
+	everyRef(root, func(holder map[string]any, ref string) {
+		if below, ok := strings.CutPrefix(ref, "#/definitions/"); ok {
+			name, within, deeper := strings.Cut(below, "/")
+			if holder["$ref"] = "#/$defs/" + name + suffix; deeper {
+				holder["$ref"] = "#/$defs/" + name + suffix + "/" + within
+			}
+		}
+	})
+}
+
 func schemaOf(tree map[string]any) (*jsonschema.Schema, error) {
 	raw, err := json.Marshal(tree)
 	if err != nil {
@@ -278,6 +305,8 @@ func walk(value any, to reading) any {
 			continue
 		case keyword == "pattern" && !isPattern(value):
 			continue
+		case keyword == "type" && len(list) == 1:
+			value = list[0]
 		case isNumber && slices.Contains(limits, keyword) && len(number) > len("999999999"):
 			continue
 		case isList && slices.Contains(listed, keyword):
@@ -321,20 +350,29 @@ func isPattern(value any) bool {
 
 // dropLoose drops references that lead nowhere in what models are told: what they led to is not told, or stands
 // elsewhere by now.
-func dropLoose(value any, root map[string]any) {
+func dropLoose(root map[string]any) {
+	everyRef(root, func(holder map[string]any, ref string) {
+		if !leads(ref, root) {
+			delete(holder, "$ref")
+		}
+	})
+}
+
+// everyRef calls f for each reference in a schema, with the object that has it.
+func everyRef(value any, f func(holder map[string]any, ref string)) {
 	switch value := value.(type) {
 	case map[string]any:
-		if ref, ok := value["$ref"].(string); ok && !leads(ref, root) {
-			delete(value, "$ref")
+		if ref, ok := value["$ref"].(string); ok {
+			f(value, ref)
 		}
 		for keyword, inner := range value {
 			if _, data := inner.([]any); keyword != "enum" || !data {
-				dropLoose(inner, root)
+				everyRef(inner, f)
 			}
 		}
 	case []any:
 		for _, inner := range value {
-			dropLoose(inner, root)
+			everyRef(inner, f)
 		}
 	}
 }

@@ -49,9 +49,9 @@ type Config struct {
 	// SignIn is the OAuth connection whose token of the person each request carries, see
 	// [actions.NeedsToken]: each person has a session of their own. It needs URL. "": all share one.
 	SignIn string
-	// Token returns the bot's own token, which each request carries, such as that of client credentials.
-	// It should keep the token while it is good. It needs URL, and no SignIn. nil: none.
-	Token func(context.Context) (string, error)
+	// Authorize wraps what makes the requests, to add the bot's own credentials, as oauth2.Transport does.
+	// It needs URL, and no SignIn. nil: none.
+	Authorize func(http.RoundTripper) http.RoundTripper
 
 	// Rules say which tools may be used, by the names that the server gives them.
 	Rules connections.Rules
@@ -90,6 +90,7 @@ const (
 type Connection struct {
 	cfg         Config
 	target      target
+	base        *http.Transport // of target
 	log         zerolog.Logger
 	quarantined prometheus.Counter
 	slots       chan struct{}
@@ -135,8 +136,8 @@ func New(cfg Config) (*Connection, error) {
 		} else if endpoint.Scheme != "https" && !(endpoint.Scheme == "http" && loopback(endpoint.Hostname())) {
 			fault("URL: want https, or http to this machine")
 		}
-	case cfg.SignIn != "" || cfg.Token != nil || len(cfg.Header) > 0:
-		fault("SignIn, Token and Header need a URL: a server on stdio gets credentials in Env")
+	case cfg.SignIn != "" || cfg.Authorize != nil || len(cfg.Header) > 0:
+		fault("SignIn, Authorize and Header need a URL: a server on stdio gets credentials in Env")
 	}
 	for name := range cfg.Header {
 		if name = http.CanonicalHeaderKey(name); slices.Contains([]string{"Host", "Content-Length", "Idempotency-Key", "X-Idempotency-Key"}, name) {
@@ -165,10 +166,13 @@ func New(cfg Config) (*Connection, error) {
 		return nil, fmt.Errorf("mcp %s: %w", spelling.OneLine(cfg.Key, maxShown), err)
 	}
 	c := &Connection{
-		cfg: cfg, target: target{address: cfg.URL, endpoint: endpoint, base: newBase(), header: cfg.Header},
+		cfg: cfg, target: target{address: cfg.URL, endpoint: endpoint, header: cfg.Header}, base: newBase(),
 		log:         cfg.Log.With().Str("connection", cfg.Key).Logger(),
 		quarantined: counter.WithLabelValues(cfg.Key), slots: make(chan struct{}, maxCalls),
 		principals: map[string]*principal{}, persons: map[string]*person{}, reported: map[string]bool{}, version: -1,
+	}
+	if c.target.base = c.base; cfg.Authorize != nil {
+		c.target.base = cfg.Authorize(c.base)
 	}
 	c.target.stdio = stdioTransport{command: cfg.Command, dir: cfg.Dir, env: cfg.Env, log: c.log}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -415,7 +419,7 @@ type Tool struct {
 // Tools asks the server for its tools and returns what became of each, by name, with those that were accepted
 // and are gone. It is for operators: no person's token is used. The error says why there is no list.
 func (c *Connection) Tools(ctx context.Context) ([]Tool, error) {
-	p, err := c.shared(ctx)
+	p, err := c.principal("")
 	if err != nil {
 		return nil, err
 	}
@@ -496,7 +500,7 @@ func (c *Connection) Close() {
 	c.mu.Unlock()
 	c.cancel()
 	c.work.Wait()
-	c.target.base.CloseIdleConnections()
+	c.base.CloseIdleConnections()
 }
 
 // principal is whom a session is for: one person, or everybody. Its fields belong to the connection's mutex.
@@ -531,7 +535,7 @@ func personOf(turn *actions.Turn) string {
 // [actions.Turn.UserToken].
 func (c *Connection) principalOf(ctx context.Context, turn *actions.Turn) (*principal, error) {
 	if c.cfg.SignIn == "" {
-		return c.shared(ctx)
+		return c.principal("")
 	}
 	if turn == nil || turn.UserToken == nil || personOf(turn) == "" {
 		return nil, errors.New("nobody can be signed in here")
@@ -544,40 +548,21 @@ func (c *Connection) principalOf(ctx context.Context, turn *actions.Turn) (*prin
 	if err != nil {
 		return nil, err
 	}
-	c.bring(p, token.Secret())
-	return p, nil
-}
-
-// shared is the principal of all who have no session of their own, with the bot's token.
-func (c *Connection) shared(ctx context.Context) (*principal, error) {
-	p, err := c.principal("")
-	if err != nil || c.cfg.Token == nil {
-		return p, err
-	}
-	token, err := c.cfg.Token(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("get the bot's token: %w", err)
-	}
-	c.bring(p, token)
-	return p, nil
-}
-
-// bring makes the requests of a principal carry a token.
-func (c *Connection) bring(p *principal, token string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if p.token != token {
-		p.token, p.retryAt = token, time.Time{}
+	if p.token != token.Secret() {
+		p.token, p.retryAt = token.Secret(), time.Time{}
 		if p.session != nil {
-			p.session.http.setToken(token)
+			p.session.http.setToken(p.token)
 			p.session.stale.Store(true) // it may be of another account, which has other tools
 		}
 	}
+	return p, nil
 }
 
 var errClosed = errors.New("the connection is closed")
 
-// principal finds or adds a principal. It drops those that nobody has needed for a while.
+// principal finds or adds the principal with a key; "": all who have no session of their own. It drops those that nobody has needed for a while.
 func (c *Connection) principal(key string) (*principal, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

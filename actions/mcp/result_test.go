@@ -264,15 +264,15 @@ func TestCallsAreCheckedWhole(t *testing.T) {
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
 	for want, cfg := range map[string]mcp.Config{
-		"want a lower-case letter":            {Key: "Git", URL: "https://example.com"},
-		"either a URL or a Command":           {Key: "x"},
-		"want either":                         {Key: "x", URL: "https://example.com", Command: []string{"x"}},
-		"want https, or http to this":         {Key: "x", URL: "http://example.com"},
-		"without a user":                      {Key: "x", URL: "https://ada:s3cret@example.com"},
-		"Header: Idempotency-Key":             {Key: "x", URL: "https://example.com", Header: http.Header{"idempotency-key": {"1"}}},
-		"SignIn, Token and Header need a URL": {Key: "x", Command: []string{"x"}, SignIn: "y"},
-		"Timeouts: send":                      {Key: "x", URL: "https://example.com", Timeouts: map[string]time.Duration{"send": time.Hour}},
-		"CallTimeout":                         {Key: "x", URL: "https://example.com", CallTimeout: -1},
+		"want a lower-case letter":                {Key: "Git", URL: "https://example.com"},
+		"either a URL or a Command":               {Key: "x"},
+		"want either":                             {Key: "x", URL: "https://example.com", Command: []string{"x"}},
+		"want https, or http to this":             {Key: "x", URL: "http://example.com"},
+		"without a user":                          {Key: "x", URL: "https://ada:s3cret@example.com"},
+		"Header: Idempotency-Key":                 {Key: "x", URL: "https://example.com", Header: http.Header{"idempotency-key": {"1"}}},
+		"SignIn, Authorize and Header need a URL": {Key: "x", Command: []string{"x"}, SignIn: "y"},
+		"Timeouts: send":                          {Key: "x", URL: "https://example.com", Timeouts: map[string]time.Duration{"send": time.Hour}},
+		"CallTimeout":                             {Key: "x", URL: "https://example.com", CallTimeout: -1},
 	} {
 		if _, err := mcp.New(cfg); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("got %v, want %q", err, want)
@@ -408,5 +408,37 @@ func TestUnknownEntities(t *testing.T) {
 	free, _ := c.Actions().Lookup("svc_free")
 	if _, err := free.Check(map[string]any{"cc": "y"}); err != nil {
 		t.Errorf("what the schema allows is refused: %v", err)
+	}
+}
+
+// TestTwoKindsOfDefinitions: a schema may have both $defs and definitions, with the same names, and say that
+// it is of an object in a list.
+func TestTwoKindsOfDefinitions(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, `{"name":"send","inputSchema":{"type":["object"],"$defs":{"a":{"type":"integer"}},
+		"definitions":{"a":{"type":["string"]},"b":{"properties":{"c":{"$ref":"#/definitions/a"}}},"b c":{"type":"boolean"}},"properties":{
+		"new":{"$ref":"#/$defs/a"},"old":{"$ref":"#/definitions/a"},"deep":{"$ref":"#/definitions/b/properties/c"},"space":{"$ref":"#/definitions/b%20c"},
+		"definitions":{"type":"string"}}}}`)
+	c, _ := connectTo(t, f.URL)
+	if names := offered(t, c); !slices.Equal(names, []string{"svc_send"}) {
+		t.Fatalf("offered %v", names)
+	}
+	a, _ := c.Actions().Lookup("svc_send")
+	for entities, fine := range map[string]bool{
+		`{"new":1,"old":"x","deep":"x","space":true,"definitions":"x"}`: true,
+		`{"new":"x"}`: false, `{"old":1}`: false, `{"deep":1}`: false, `{"space":1}`: false, `{"definitions":1}`: false,
+	} {
+		var values map[string]any
+		if err := json.Unmarshal([]byte(entities), &values); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.Check(values); (err == nil) != fine {
+			t.Errorf("%s: %v", entities, err)
+		}
+	}
+	for name, want := range map[string]string{"new": "#/$defs/a", "old": "#/$defs/a_", "deep": "#/$defs/b_/properties/c", "space": "#/$defs/b%20c_"} {
+		if got := a.Told.Properties[name].Ref; got != want {
+			t.Errorf("%s: told a reference to %q, want %q", name, got, want)
+		}
 	}
 }

@@ -65,7 +65,7 @@ type session struct {
 type target struct {
 	address  string
 	endpoint *url.URL
-	base     *http.Transport
+	base     http.RoundTripper
 	header   http.Header
 
 	stdio stdioTransport

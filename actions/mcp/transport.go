@@ -153,7 +153,7 @@ func answerOf(raw []byte, id string) *answer {
 // server answers that is no JSON-RPC becomes an error of JSON-RPC, so one bad answer does not end the
 // session for others.
 type httpTransport struct {
-	base     *http.Transport
+	base     http.RoundTripper
 	endpoint *url.URL
 	header   http.Header
 	stale    func()             // a notification may have been missed

@@ -169,13 +169,6 @@ func (c *Connection) complete(ctx context.Context, turn *actions.Turn, o *operat
 		}
 		r.url.RawQuery = strings.Join(append(parts, own.Encode()), "&")
 	}
-	if c.cfg.Token != nil {
-		token, err := c.cfg.Token(ctx)
-		if err != nil {
-			return fmt.Errorf("get the bot's token: %w", err)
-		}
-		r.header.Set("Authorization", "Bearer "+token)
-	}
 	if c.cfg.SignIn == "" {
 		return nil
 	}
@@ -295,7 +288,11 @@ func (c *Connection) send(ctx context.Context, o *operation, r *request) (a *ans
 		return nil, false, fmt.Errorf("a request of %s cannot be made", o.Remote)
 	}
 	request.Header = r.header.Clone()
-	response, err := c.client.Do(request)
+	client := c.client
+	if o.inside {
+		client = c.trusted
+	}
+	response, err := client.Do(request)
 	if err != nil {
 		if outer, ok := errors.AsType[*url.Error](err); ok {
 			err = outer.Err // without the address, which may have a secret in its query

@@ -423,8 +423,8 @@ func (d *document) validate(ctx context.Context, encoded map[string][]byte) (fau
 	return slices.Compact(slices.Sorted(slices.Values(faults)))
 }
 
-// newer are fields of 3.1 and 3.2 that the library does not know.
-var newer = []string{"pathItems", "$self", "name", "summary", "parent", "kind", "mediaTypes", "deviceAuthorization", "prefixEncoding", "itemEncoding"}
+// newer are fields of 3.1 and 3.2 that the library does not know, and one that is $defs by now.
+var newer = []string{"definitions", "pathItems", "$self", "name", "summary", "parent", "kind", "mediaTypes", "deviceAuthorization", "prefixEncoding", "itemEncoding"}
 
 // collect lists the library's errors, with their places as far as it tells them.
 func collect(err error, at string, faults *[]string) {

@@ -1,6 +1,7 @@
 package openapi_test
 
 import (
+	"encoding/json"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -270,4 +271,35 @@ func FuzzDocument(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestTwoKindsOfDefinitions: what a schema has under $defs and definitions is where its references lead, and
+// nowhere else.
+func TestTwoKindsOfDefinitions(t *testing.T) {
+	t.Parallel()
+	c := connect(t, nil, `
+openapi: 3.1.0
+info: {title: t, version: "1"}
+servers: [{url: "https://x.example"}]
+paths:
+  /a: {post: {operationId: act, requestBody: {content: {application/json: {schema: {$ref: "#/components/schemas/Both"}}}}, responses: {200: {description: ok}}}}
+components:
+  schemas:
+    Both:
+      type: [object]
+      $defs: {a: {type: integer}}
+      definitions: {a: {type: string}}
+      properties: {new: {$ref: "#/components/schemas/Both/$defs/a"}, old: {$ref: "#/components/schemas/Both/definitions/a"}, definitions: {type: string}, again: {$ref: "#/components/schemas/Both"}}
+`, allow("act"))
+	a := action(t, c, "svc_act")
+	for _, good := range []map[string]any{{"new": json.Number("1"), "old": "x", "definitions": "x"}, {"again": map[string]any{"old": "x"}}} {
+		if _, err := a.Check(map[string]any{"body": good}); err != nil {
+			t.Errorf("%v: %v", good, err)
+		}
+	}
+	for _, bad := range []map[string]any{{"new": "x"}, {"old": []any{}}, {"definitions": []any{}}, {"again": map[string]any{"old": []any{}}}} {
+		if _, err := a.Check(map[string]any{"body": bad}); err == nil {
+			t.Errorf("%v passes", bad)
+		}
+	}
 }

@@ -60,9 +60,9 @@ type Config struct {
 	FollowRedirects bool
 	// SignIn is the OAuth connection whose token of the person each call carries, where Header goes. "": none.
 	SignIn string
-	// Token returns the bot's own token, which each call carries where Header goes, such as that of
-	// client credentials. It should keep the token while it is good. nil: none.
-	Token func(context.Context) (string, error)
+	// Authorize wraps what makes the calls that go where Header does, to add the bot's own credentials, as
+	// oauth2.Transport does. nil: none.
+	Authorize func(http.RoundTripper) http.RoundTripper
 
 	// Rules say which operations may be used, by operationId, "GET /path" or method. GET and HEAD may be
 	// used if Allow is empty.
@@ -96,6 +96,7 @@ type Connection struct {
 	names      []string // of its actions
 	operations []*operation
 	client     *http.Client
+	trusted    *http.Client  // for calls with the secrets of cfg
 	slots      chan struct{} // one for each call that may run
 	closing    chan struct{}
 	running    sync.WaitGroup
@@ -145,8 +146,8 @@ func New(ctx context.Context, cfg Config) (*Connection, error) {
 			fault("Header: %q or its value cannot be sent", name)
 		}
 		c.cfg.Header[canonical] = slices.Clone(cfg.Header[name])
-		if canonical == "Authorization" && (cfg.SignIn != "" || cfg.Token != nil) {
-			fault("Header: Authorization is that of SignIn or Token")
+		if canonical == "Authorization" && (cfg.SignIn != "" || cfg.Authorize != nil) {
+			fault("Header: Authorization is that of SignIn or Authorize")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(cfg.Answers)) {
@@ -163,6 +164,9 @@ func New(ctx context.Context, cfg Config) (*Connection, error) {
 		return nil, fmt.Errorf("openapi connection %s: %w", cfg.Key, err)
 	}
 	c.client = &http.Client{Transport: connections.Dialer{Private: cfg.Private}.Transport(), CheckRedirect: c.redirect}
+	if c.trusted = c.client; cfg.Authorize != nil {
+		c.trusted = &http.Client{Transport: cfg.Authorize(c.client.Transport), CheckRedirect: c.redirect}
+	}
 	return c, nil
 }
 
@@ -201,7 +205,7 @@ func (c *Connection) load(ctx context.Context) error {
 
 // secret reports whether calls carry what only the service may see.
 func (c *Connection) secret() bool {
-	return len(c.cfg.Header) > 0 || len(c.cfg.Query) > 0 || c.cfg.SignIn != "" || c.cfg.Token != nil
+	return len(c.cfg.Header) > 0 || len(c.cfg.Query) > 0 || c.cfg.SignIn != "" || c.cfg.Authorize != nil
 }
 
 // Key implements [connections.Connection].

@@ -25,7 +25,7 @@ const (
 var (
 	oneSchema   = []string{"items", "additionalProperties", "not", "if", "then", "else", "contains", "propertyNames", "unevaluatedItems", "unevaluatedProperties", "contentSchema"}
 	schemaList  = []string{"allOf", "anyOf", "oneOf", "prefixItems"}
-	schemaNames = []string{"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
+	schemaNames = []string{"properties", "patternProperties", "$defs", "dependentSchemas"}
 )
 
 // eachPart returns a copy of a schema with f applied to the schemas that it has. f gets their places below
@@ -150,6 +150,9 @@ var unsafeInName = regexp.MustCompile(`[^A-Za-z0-9_.-]`)
 
 // plain writes a schema without a reference at its top.
 func (s *schemas) plain(p place, object map[string]any) map[string]any {
+	object = maps.Clone(object)
+	delete(object, "$defs") // what refers to them is written out, or refers to definitions of ours
+	delete(object, "definitions")
 	out := eachPart(object, func(below string, part any) any { return s.of(place{p.file, p.pointer + below, part}) })
 	if s.doc.old {
 		modernize(out)

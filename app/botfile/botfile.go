@@ -18,6 +18,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -126,28 +127,44 @@ type client struct {
 	Scopes   []string `yaml:"scopes"`
 }
 
-// token returns a function that returns the bot's token, kept while it is good. nil: c is.
-func (c *client) token() func(context.Context) (string, error) {
-	if c == nil {
-		return nil
-	}
-	cfg := clientcredentials.Config{ClientID: c.ID, ClientSecret: string(c.Secret), TokenURL: c.TokenURL, Scopes: c.Scopes}
-	patient := &http.Client{Timeout: tokenWithin, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	source := cfg.TokenSource(context.WithValue(context.Background(), oauth2.HTTPClient, patient)) // each request has its own deadline
-	return func(context.Context) (string, error) {
-		token, err := source.Token()
-		if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
-			return "", fmt.Errorf("the token service answered %d", refused.Response.StatusCode)
-		}
-		if err != nil {
-			return "", errors.New("the token service does not answer")
-		}
-		return token.AccessToken, nil
-	}
-}
-
 // tokenWithin limits a request for a token.
 const tokenWithin = 10 * time.Second
+
+// transport makes requests with the bot's token, which it keeps while it is good. If a service does not take
+// a token, the request is made once more with a new one: it may have been revoked.
+func (c *client) transport(base http.RoundTripper) http.RoundTripper {
+	cfg := clientcredentials.Config{ClientID: c.ID, ClientSecret: string(c.Secret), TokenURL: c.TokenURL, Scopes: c.Scopes}
+	patient := &http.Client{Timeout: tokenWithin, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	ctx := context.WithValue(context.Background(), oauth2.HTTPClient, patient) // each request for a token has its own deadline
+	fresh := func() *oauth2.Transport { return &oauth2.Transport{Source: cfg.TokenSource(ctx), Base: base} }
+	var current atomic.Pointer[oauth2.Transport]
+	current.Store(fresh())
+	return roundTripper(func(req *http.Request) (*http.Response, error) {
+		with := current.Load()
+		resp, err := with.RoundTrip(req)
+		repeatable := req.Body == nil || req.Body == http.NoBody || req.GetBody != nil
+		if err == nil && resp.StatusCode == http.StatusUnauthorized && repeatable {
+			_ = resp.Body.Close() // whatever else it says
+			again := req.Clone(req.Context())
+			if req.GetBody != nil {
+				if again.Body, err = req.GetBody(); err != nil {
+					return nil, err
+				}
+			}
+			current.CompareAndSwap(with, fresh()) // unless another request has
+			resp, err = current.Load().RoundTrip(again)
+		}
+		if refused, ok := errors.AsType[*oauth2.RetrieveError](err); ok {
+			err = fmt.Errorf("the token service answered %d", refused.Response.StatusCode) // without the rest of its answer
+		}
+		return resp, err
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+// RoundTrip implements [http.RoundTripper].
+func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { return f(req) }
 
 // own is how the bot itself signs people in, see [oauth.Service].
 type own struct {
@@ -237,7 +254,7 @@ func Read(name string) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	d := &decoder{dir: dir, lines: map[string]int{}}
+	d := &decoder{dir: dir, lines: map[string]int{}, raw: map[string]string{}}
 	f := &File{name: name, lines: d.lines, settings: map[string]string{}}
 	if d.read(raw, &f.in); len(d.lines) > 0 { // else nothing was read
 		d.check(f)
@@ -446,6 +463,8 @@ func (d *decoder) checkConnection(key string, c *connection) {
 	for name, address := range map[string]string{"mcp": c.MCP, "openapi": string(c.OpenAPI), "server": c.Server} {
 		if u, err := url.Parse(address); strings.Contains(address, "://") && (err != nil || u.Host == "" || u.User != nil) {
 			d.at(path+"."+name, "is not an address without a user name and a password")
+		} else {
+			d.checkQuery(path+"."+name, address)
 		}
 	}
 	if kinds[0] == "mcp" && !strings.Contains(c.MCP, "://") && !d.faulty(path+".mcp") {
@@ -484,6 +503,22 @@ func (d *decoder) checkConnection(key string, c *connection) {
 	}
 	if c.Auth != nil {
 		d.checkAuth(path+".auth", c, kinds[0])
+	}
+}
+
+// checkQuery notes keys that stand in the query of an address, and hides those that come from variables.
+func (d *decoder) checkQuery(path, address string) {
+	_, query, _ := strings.Cut(cmp.Or(d.raw[path], address), "?")
+	for pair := range strings.SplitSeq(query, "&") {
+		if name, v, _ := strings.Cut(pair, "="); v != "" && secretName.MatchString(name) && !onlyVariable.MatchString(v) {
+			d.at(path, "has a secret in its query, which must not be in this file: name a variable, as ${NAME}")
+		}
+	}
+	_, query, _ = strings.Cut(address, "?")
+	for pair := range strings.SplitSeq(query, "&") {
+		if name, v, _ := strings.Cut(pair, "="); v != "" && secretName.MatchString(name) {
+			d.hidden = append(d.hidden, v)
+		}
 	}
 }
 
@@ -652,15 +687,15 @@ func (f *File) connect(ctx context.Context, onlyPinned bool, metrics prometheus.
 func (c *connection) open(ctx context.Context, key, dir string, lock *connections.Lock, metrics prometheus.Registerer) (connections.Connection, error) {
 	rules := connections.Rules{Allow: c.Allow, Approve: c.Approve, Unapproved: c.Unapproved, Trust: c.Trust != ""}
 	header, query, signIn := c.Auth.parts(key)
-	var token func(context.Context) (string, error)
-	if c.Auth != nil {
-		token = c.Auth.Client.token()
+	var authorize func(http.RoundTripper) http.RoundTripper
+	if c.Auth != nil && c.Auth.Client != nil {
+		authorize = c.Auth.Client.transport
 	}
 	log := *zerolog.Ctx(ctx)
 	if c.OpenAPI != "" {
 		cfg := openapi.Config{
 			Key: key, Summary: c.Summary, Document: string(c.OpenAPI), Server: c.Server, Variables: c.Variables, Header: header, Query: query,
-			Headers: c.Headers, Private: c.Private, FollowRedirects: c.Redirects, SignIn: signIn, Token: token, Rules: rules, Lock: lock, Log: log,
+			Headers: c.Headers, Private: c.Private, FollowRedirects: c.Redirects, SignIn: signIn, Authorize: authorize, Rules: rules, Lock: lock, Log: log,
 			Answers: map[string]openapi.Answer{},
 		}
 		if c.Plugin != "" {
@@ -675,7 +710,7 @@ func (c *connection) open(ctx context.Context, key, dir string, lock *connection
 		return openapi.New(ctx, cfg)
 	}
 	cfg := mcp.Config{
-		Key: key, Summary: c.Summary, URL: c.MCP, Header: header, Command: c.Command, SignIn: signIn, Token: token, Rules: rules, Lock: lock,
+		Key: key, Summary: c.Summary, URL: c.MCP, Header: header, Command: c.Command, SignIn: signIn, Authorize: authorize, Rules: rules, Lock: lock,
 		CallTimeout: c.Timeout, Timeouts: c.Timeouts, Metrics: metrics, Log: log,
 	}
 	if c.Command != nil {

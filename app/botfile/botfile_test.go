@@ -55,6 +55,7 @@ func TestFaults(t *testing.T) {
 	t.Parallel()
 	const secret = "is a secret, which must not be in this file: name a variable, as ${NAME}, or a file, as {file: NAME}"
 	const variable = "the variable PLANBOT_NOT_SET is not set; write ${PLANBOT_NOT_SET:-} if it may be empty"
+	const query = "has a secret in its query, which must not be in this file: name a variable, as ${NAME}"
 	for name, c := range map[string]struct {
 		text string
 		want []string // in its order
@@ -125,6 +126,10 @@ func TestFaults(t *testing.T) {
 		"addresses": {head + "connections:\n  a: {mcp: mcp.example.com}\n  b: {mcp: 'https://me:pw@mcp.example.com'}\n  c: {openapi: shop.yaml, server: 'https://me@shop.example.com', private: [10.0.0.1]}", []string{
 			"4: connections.a.mcp: is not an address such as https://mcp.example.com/mcp", "5: connections.b.mcp: is not an address without a user name and a password",
 			"6: connections.c.private.1: \"10.0.0.1\" is not a network such as 10.1.0.0/16", "6: connections.c.server: is not an address without a user name and a password",
+		}},
+		"keys in addresses": {head + "connections:\n  a: {mcp: 'https://a.example/mcp?tenant=1&api_key=abc'}\n  b: {mcp: 'https://${PLANBOT_NOT_SET:-b.example}/mcp?api_key=${PATH}&token='}\n" +
+			"  c: {openapi: 'https://c.example/doc?token=${PLANBOT_NOT_SET:-abc}', server: 'https://c.example?sig=1&key=x${PATH}'}\n  d: {mcp: '${PLANBOT_NOT_SET:-https://d.example/?key=abc}'}", []string{
+			"4: connections.a.mcp: " + query, "6: connections.c.openapi: " + query, "6: connections.c.server: " + query, "7: connections.d.mcp: " + query,
 		}},
 		"rules": {head + "connections:\n  a: {mcp: https://a.example, trust: 'yes', allow: [x], approve: [y], unapproved: [x], timeouts: {z: 1m}}\n  b: {openapi: shop.yaml, approve: [x], unapproved: [x], allow: []}", []string{
 			"4: connections.a.timeouts: z is not allowed", "4: connections.a.trust: has to be annotations, or left out",

@@ -10,8 +10,10 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
+	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/planbot-go/planbot/actions"
@@ -182,6 +184,16 @@ func TestASecretOfTheOperator(t *testing.T) {
 	}
 }
 
+// TestAKeyInAnAddress: a key that a variable puts into the query of an address is not shown.
+func TestAKeyInAnAddress(t *testing.T) {
+	t.Setenv("PLANBOT_KEY", "s3cret")
+	dir := folder(t, map[string]string{"bot.yaml": head + "connections: {a: {mcp: 'https://a.example/mcp?tenant=1&api_key=${PLANBOT_KEY}'}}\n"})
+	s := &settings.Settings{}
+	if err := applied(t, s, dir); err != nil || !slices.Equal(s.Secrets(), []string{"s3cret"}) {
+		t.Errorf("the secrets are %q: %v", s.Secrets(), err)
+	}
+}
+
 // TestApply: the settings get the bot of the file, and keep what flags and the environment say.
 func TestApply(t *testing.T) {
 	t.Parallel()
@@ -255,6 +267,80 @@ func TestSignIn(t *testing.T) {
 	for i, want := range []string{"b", "Graph"} {
 		if got := s.Connected[i+1].Actions().Connections(); !slices.Equal(got, []string{want}) {
 			t.Errorf("%s needs tokens of %s", s.Connected[i+1].Key(), got)
+		}
+	}
+}
+
+// TestARevokedToken: a token of the bot that a service no longer takes is replaced, and the call made once
+// more. A service that takes none gets one new token for a call.
+func TestARevokedToken(t *testing.T) {
+	t.Parallel()
+	var given, good atomic.Int64 // tokens so far, and the only one that counts; 0: none does
+	tools := sdk.NewServer(&sdk.Implementation{Name: "tools", Version: "1"}, nil)
+	sdk.AddTool(tools, &sdk.Tool{Name: "send"}, func(_ context.Context, _ *sdk.CallToolRequest, in struct {
+		Text string `json:"text"`
+	},
+	) (*sdk.CallToolResult, any, error) {
+		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "sent " + in.Text}}}, nil, nil
+	})
+	serve := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return tools }, nil)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/token":
+			w.Header().Set("Content-Type", "application/json")
+			fmt.Fprintf(w, `{"access_token":"%d","token_type":"Bearer","expires_in":3600}`, given.Add(1))
+		case r.Header.Get("Authorization") != fmt.Sprintf("Bearer %d", good.Load()):
+			http.Error(w, "revoked", http.StatusUnauthorized)
+		case r.URL.Path == "/mcp":
+			serve.ServeHTTP(w, r)
+		default:
+			fmt.Fprint(w, "here")
+		}
+	}))
+	t.Cleanup(server.Close)
+	auth := ", auth: {client_credentials: {token_url: '" + server.URL + "/token', client_id: me, client_secret: {file: token}}}}\n"
+	for kind, c := range map[string]struct {
+		connection, action string
+		entities           map[string]any
+		want               string
+	}{
+		"openapi": {"openapi: shop.yaml, server: '" + server.URL + "', private: [127.0.0.0/8]", "a_list", nil, "here"},
+		"mcp":     {"mcp: '" + server.URL + "/mcp', unapproved: [send]", "a_send", map[string]any{"text": "hello"}, "sent hello"},
+	} {
+		dir := folder(t, map[string]string{"bot.yaml": head + "connections:\n  a: {" + c.connection + auth, "shop.yaml": document, "token": "s3cret"})
+		s := &settings.Settings{}
+		if err := applied(t, s, dir); err != nil {
+			t.Fatal(err)
+		}
+		closeAll, err := s.Connect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(closeAll)
+		call := func(what string) (actions.Result, int64) {
+			before := given.Load()
+			if _, note := s.Connected[0].Offer(t.Context(), settings.Turn("")); note != "" {
+				t.Errorf("%s, %s: %s", kind, what, note)
+			}
+			a, ok := s.Connected[0].Actions().Lookup(c.action)
+			if !ok {
+				t.Fatalf("%s, %s: no action", kind, what)
+			}
+			result, err := a.Call(t.Context(), settings.Turn(""), c.entities)
+			if err != nil {
+				t.Errorf("%s, %s: %v", kind, what, err)
+			}
+			return result, given.Load() - before
+		}
+		for _, what := range []string{"the first token", "a token that was revoked"} {
+			good.Store(given.Load() + 1)
+			if result, n := call(what); result.Text() != c.want || n != 1 {
+				t.Errorf("%s, %s: got %q after %d tokens", kind, what, result.Text(), n)
+			}
+		}
+		good.Store(0)
+		if result, n := call("no token is good"); !result.Failed() || !strings.Contains(result.Text(), "does not allow this") || n != 1 {
+			t.Errorf("%s takes no token: got %q after %d more", kind, result.Text(), n)
 		}
 	}
 }

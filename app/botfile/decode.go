@@ -53,8 +53,9 @@ type (
 
 // decoder reads a tree of YAML into Go values, and notes every fault with its line.
 type decoder struct {
-	dir    string         // of the file
-	lines  map[string]int // of the keys, by their path, such as connections.crm.auth
+	dir    string            // of the file
+	lines  map[string]int    // of the keys, by their path, such as connections.crm.auth
+	raw    map[string]string // the values that have variables, by path, as they stand in the file
 	faults []fault
 	hidden []string // the secrets that were read
 
@@ -270,6 +271,9 @@ func (d *decoder) scalar(n ast.Node, path string, into reflect.Value) {
 	have, whole, ok := d.expand(line, path, raw)
 	if !ok {
 		return
+	}
+	if have != raw {
+		d.raw[path] = raw
 	}
 	said := func(what string) {
 		if have == raw { // else it came from a variable, and may be a secret

@@ -20,13 +20,12 @@ var files embed.FS
 type Connection struct {
 	key, summary string
 
-	mu     sync.Mutex
-	all    *actions.Registry
-	names  []string // nil: all
-	note   string
-	away   bool
-	asked  int
-	closed int
+	mu    sync.Mutex
+	all   *actions.Registry
+	names []string // nil: all
+	note  string
+	away  bool
+	asked int
 }
 
 // New makes a service with the actions of a registry.
@@ -63,19 +62,8 @@ func (c *Connection) Offer(context.Context, *actions.Turn) (names []string, note
 	return c.names, c.note
 }
 
-// Close counts that it was closed.
-func (c *Connection) Close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.closed++
-}
-
-// Closed is how often the service was closed.
-func (c *Connection) Closed() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.closed
-}
+// Close does nothing.
+func (*Connection) Close() {}
 
 // Set changes what the service knows, and offers all of it.
 func (c *Connection) Set(all *actions.Registry) {

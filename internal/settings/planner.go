@@ -123,7 +123,7 @@ func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, box *sandb
 	if err := planner.AddPromptFolders(cfg.Actions, *cfg); err != nil || len(s.Connected) == 0 {
 		return provider, about, s.ofPrompts(err)
 	}
-	choice, err := connections.NewChoice(connections.ChoiceConfig{Connections: s.Connected, Metrics: s.Metrics})
+	choice, err := connections.NewChoice(s.Connected, s.Metrics)
 	if err == nil {
 		err = choice.Register(cfg.Actions)
 	}
