@@ -53,17 +53,18 @@ type Log struct {
 	scrub  *scrub.Scrubber
 	events chan any
 	lost   sync.Map // ids of turns of which something was lost
-	stop   context.CancelFunc
-	ended  sync.WaitGroup
+	// kept says of turns whether they are kept: true as long as their records are here, false for those
+	// that came too fast and are not over yet. skipped counts those, tooFast how many there were.
+	kept             sync.Map
+	skipped, tooFast atomic.Int64
+	stop             context.CancelFunc
+	ended            sync.WaitGroup
 
 	mu    sync.Mutex
 	turns map[string]*Record
 	order []string // ids, oldest first
 	size  int
 	rate  *rate.Limiter
-	// skipped are the turns that came too fast and are not over yet, tooFast is how many there were.
-	skipped map[string]bool
-	tooFast int
 
 	clean   map[string]string // texts that come again, such as prompts, without secrets
 	version int               // of the scrubber when clean was made
@@ -80,7 +81,7 @@ func New(cfg Config) *Log {
 	cfg.MaxTurnBytes, cfg.MaxTextBytes = cmp.Or(cfg.MaxTurnBytes, 2<<20), cmp.Or(cfg.MaxTextBytes, 256<<10)
 	cfg.MaxPerSecond = cmp.Or(cfg.MaxPerSecond, 10)
 	l := &Log{cfg: cfg, scrub: scrub.NewForSecrets(cfg.Secrets...), events: make(chan any, waitingEvents), turns: map[string]*Record{}, clean: map[string]string{}}
-	l.rate, l.skipped = rate.NewLimiter(rate.Limit(cfg.MaxPerSecond), 3*cfg.MaxPerSecond), map[string]bool{}
+	l.rate = rate.NewLimiter(rate.Limit(cfg.MaxPerSecond), 3*cfg.MaxPerSecond)
 	ctx, stop := context.WithCancel(context.Background()) // ends with Close
 	l.stop = stop
 	l.ended.Go(func() {
@@ -114,11 +115,7 @@ func (l *Log) Turns() []Head {
 }
 
 // TooFast returns how many turns are not here because they came too fast.
-func (l *Log) TooFast() int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.tooFast
-}
+func (l *Log) TooFast() int { return int(l.tooFast.Load()) }
 
 // Turn returns the record of a turn as it is now. Do not change what it refers to.
 func (l *Log) Turn(id string) (Record, bool) {
@@ -170,13 +167,46 @@ func (l *Log) Settle(ctx context.Context) error {
 }
 
 // WatchTurn is for [bot.Config].Watch.
-func (l *Log) WatchTurn(e turn.Event) { l.put(e.Turn, e) }
+func (l *Log) WatchTurn(e turn.Event) {
+	kept := l.keeps(e.Turn, e.Received != nil || e.Began != nil)
+	if kept {
+		l.put(e.Turn, e)
+	} else if e.Ended != nil || e.Received != nil && e.Received.Duplicate+e.Received.Dropped != "" { // it is over
+		if _, known := l.kept.LoadAndDelete(e.Turn); known {
+			l.skipped.Add(-1)
+		}
+	}
+}
+
+// keeps reports whether a turn is kept. It decides that for a turn that begins.
+func (l *Log) keeps(id string, begins bool) bool {
+	if kept, known := l.kept.Load(id); known || !begins {
+		return kept == true
+	}
+	kept, known := l.kept.LoadOrStore(id, l.rate.Allow())
+	if known || kept == true {
+		return kept == true
+	}
+	l.tooFast.Add(1)
+	if l.skipped.Add(1) > maxSkipped { // perhaps other processes go on with them
+		l.skipped.Store(0)
+		for id, kept := range l.kept.Range {
+			if kept == false {
+				l.kept.Delete(id)
+			}
+		}
+	}
+	return false
+}
 
 // WatchPlanner is for [planner.Config].Watch.
 func (l *Log) WatchPlanner(e planner.Event) { l.put(e.Turn, e) }
 
 // put hands an event to the recording, or notes that there is no room for it.
 func (l *Log) put(id string, e any) {
+	if !l.keeps(id, false) {
+		return
+	}
 	select {
 	case l.events <- e:
 	default:
@@ -191,8 +221,9 @@ func (l *Log) Writer() io.Writer { return lines{l} }
 type lines struct{ of *Log }
 
 func (w lines) Write(p []byte) (int, error) {
-	if bytes.Contains(p, []byte(`"turn":"`)) {
-		w.of.put("", line(bytes.Clone(p)))
+	if _, rest, ok := bytes.Cut(p, []byte(`"turn":"`)); ok {
+		id, _, _ := bytes.Cut(rest, []byte(`"`))
+		w.of.put(string(id), line(bytes.Clone(p)))
 	}
 	return len(p), nil
 }
@@ -218,13 +249,13 @@ type sending struct {
 
 // see makes a request and records it.
 func (w watched) see(ctx context.Context, kind string, a *activity.Activity, send func(context.Context) (string, error)) (string, error) {
+	of := internal.From(ctx).Turn
+	if !w.of.keeps(of, false) {
+		return send(ctx)
+	}
 	var tries atomic.Int32
 	began := time.Now()
 	id, err := send(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) { tries.Add(1) }}))
-	of := internal.From(ctx).Turn
-	if of == "" {
-		return id, err
-	}
 	s := sending{turn: of, kind: kind, err: err, sent: Sent{At: began, ID: id, Tries: int(tries.Load()), TookNS: time.Since(began), Times: 1}}
 	if a != nil {
 		kept := *a
@@ -300,6 +331,7 @@ func (l *Log) markLost() {
 		}
 		if unknown > maxLost {
 			l.lost.Delete(id)
+			l.kept.Delete(id)
 		}
 	}
 }
@@ -353,35 +385,13 @@ func (l *Log) find(id string) *Record {
 func (l *Log) turnEvent(e turn.Event) *Record {
 	r := l.find(e.Turn)
 	if r == nil && (e.Received != nil || e.Began != nil) {
-		if l.skip(e.Turn) {
-			return nil
-		}
 		r = &Record{Version: Version, Head: Head{ID: e.Turn, Outcome: Running, At: e.At, Actions: []string{}}}
 		l.turns[e.Turn], l.order = r, append(l.order, e.Turn)
-	}
-	if e.Ended != nil {
-		delete(l.skipped, e.Turn)
 	}
 	if r != nil {
 		builder{l, r}.turn(e)
 	}
 	return r
-}
-
-// skip reports whether a turn that is new here came too fast.
-func (l *Log) skip(id string) bool {
-	if l.skipped[id] {
-		return true
-	}
-	if l.rate.Allow() {
-		return false
-	}
-	if len(l.skipped) >= maxSkipped {
-		clear(l.skipped) // the rest of some may then be kept
-	}
-	l.skipped[id] = true
-	l.tooFast++
-	return true
 }
 
 // evict drops the oldest turns beyond the limits. now is the one that grew.
@@ -406,6 +416,7 @@ func (l *Log) evict(now *Record) {
 		}
 		l.size -= l.turns[l.order[at]].size
 		delete(l.turns, l.order[at])
+		l.kept.Delete(l.order[at])
 		l.order = slices.Delete(l.order, at, at+1)
 	}
 }
