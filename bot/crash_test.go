@@ -301,7 +301,7 @@ func live(t *testing.T, deaths ...place) (sent []string, died int, steps []strin
 func liveWith(t *testing.T, shares bool, deaths ...place) (sent []string, died int, steps []string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		t.Cleanup(func() { time.Sleep(time.Minute) }) // what is cut off finds out
+		t.Cleanup(func() { time.Sleep(aLongTime) }) // what is cut off finds out
 		server, err := state.Open(t.Context(), "", state.Config{})
 		must(t, err)
 		t.Cleanup(func() { _ = server.Close() })
@@ -340,14 +340,15 @@ func liveWith(t *testing.T, shares bool, deaths ...place) (sent []string, died i
 }
 
 // aLongTime is more than any turn waits for anything after a crash.
-const aLongTime = time.Minute
+const aLongTime = 20 * time.Second
 
 var replies = []string{"Booked.", "Noted.", "All done."}
 
 // TestEveryCrash has processes die at every place, one after another. After one or two deaths
 // all replies arrive, in order. After three at the same place the person at least reads the
 // sentence that names the turn, even if those that tell it die as well. A death repeats one
-// message at most. The audit has the call of book once, see live.
+// message at most. The audit has the call of book once, see live. Under the race detector the second
+// process dies where the first did; .ci/run runs all of it without.
 func TestEveryCrash(t *testing.T) {
 	t.Parallel()
 	_, _, steps := live(t)
@@ -368,6 +369,9 @@ func TestEveryCrash(t *testing.T) {
 			t.Parallel()
 			check(t, first)
 			for _, next := range all {
+				if underRace && next != first {
+					continue
+				}
 				if check(t, first, next) < 2 {
 					break // this far no second process comes
 				}

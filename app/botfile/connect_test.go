@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/planbot-go/planbot/actions"
@@ -271,19 +270,46 @@ func TestSignIn(t *testing.T) {
 	}
 }
 
+// serveTool is an MCP server without sessions that has the tool send.
+func serveTool(w http.ResponseWriter, r *http.Request) {
+	var asked struct {
+		ID     json.RawMessage
+		Method string
+		Params struct {
+			ProtocolVersion string
+			Arguments       struct{ Text string }
+		}
+	}
+	if r.Method != http.MethodPost || json.NewDecoder(r.Body).Decode(&asked) != nil {
+		w.WriteHeader(http.StatusMethodNotAllowed)
+		return
+	}
+	var result any
+	switch asked.Method {
+	case "initialize":
+		result = map[string]any{
+			"protocolVersion": asked.Params.ProtocolVersion, "capabilities": map[string]any{"tools": map[string]any{}},
+			"serverInfo": map[string]any{"name": "tools", "version": "1"},
+		}
+	case "tools/list":
+		result = map[string]any{"tools": []any{map[string]any{"name": "send", "inputSchema": map[string]any{
+			"type": "object", "properties": map[string]any{"text": map[string]any{"type": "string"}}, "required": []any{"text"},
+		}}}}
+	case "tools/call":
+		result = map[string]any{"content": []any{map[string]any{"type": "text", "text": "sent " + asked.Params.Arguments.Text}}}
+	default: // a notification
+		w.WriteHeader(http.StatusAccepted)
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{"jsonrpc": "2.0", "id": asked.ID, "result": result})
+}
+
 // TestARevokedToken: a token of the bot that a service no longer takes is replaced, and the call made once
 // more. A service that takes none gets one new token for a call.
 func TestARevokedToken(t *testing.T) {
 	t.Parallel()
 	var given, good atomic.Int64 // tokens so far, and the only one that counts; 0: none does
-	tools := sdk.NewServer(&sdk.Implementation{Name: "tools", Version: "1"}, nil)
-	sdk.AddTool(tools, &sdk.Tool{Name: "send"}, func(_ context.Context, _ *sdk.CallToolRequest, in struct {
-		Text string `json:"text"`
-	},
-	) (*sdk.CallToolResult, any, error) {
-		return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: "sent " + in.Text}}}, nil, nil
-	})
-	serve := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return tools }, nil)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.URL.Path == "/token":
@@ -292,7 +318,7 @@ func TestARevokedToken(t *testing.T) {
 		case r.Header.Get("Authorization") != fmt.Sprintf("Bearer %d", good.Load()):
 			http.Error(w, "revoked", http.StatusUnauthorized)
 		case r.URL.Path == "/mcp":
-			serve.ServeHTTP(w, r)
+			serveTool(w, r)
 		default:
 			fmt.Fprint(w, "here")
 		}
