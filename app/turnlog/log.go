@@ -170,12 +170,22 @@ func (l *Log) Settle(ctx context.Context) error {
 func (l *Log) WatchTurn(e turn.Event) {
 	kept := l.keeps(e.Turn, e.Received != nil || e.Began != nil)
 	if kept {
-		l.put(e.Turn, e)
+		h := happened{Event: e}
+		if e.State != nil {
+			h.state = e.State()
+		}
+		l.put(e.Turn, h)
 	} else if e.Ended != nil || e.Received != nil && e.Received.Duplicate+e.Received.Dropped != "" { // it is over
 		if _, known := l.kept.LoadAndDelete(e.Turn); known {
 			l.skipped.Add(-1)
 		}
 	}
+}
+
+// happened is an event of a turn, with the state at that moment.
+type happened struct {
+	turn.Event
+	state turn.State
 }
 
 // keeps reports whether a turn is kept. It decides that for a turn that begins.
@@ -339,7 +349,7 @@ func (l *Log) markLost() {
 // record changes the record that an event belongs to, and returns it. nil: there is none.
 func (l *Log) record(e any) *Record {
 	switch e := e.(type) {
-	case turn.Event:
+	case happened:
 		return l.turnEvent(e)
 	case planner.Event:
 		if r := l.find(e.Turn); r != nil {
@@ -382,7 +392,7 @@ func (l *Log) find(id string) *Record {
 	return r
 }
 
-func (l *Log) turnEvent(e turn.Event) *Record {
+func (l *Log) turnEvent(e happened) *Record {
 	r := l.find(e.Turn)
 	if r == nil && (e.Received != nil || e.Began != nil) {
 		r = &Record{Version: Version, Head: Head{ID: e.Turn, Outcome: Running, At: e.At, Actions: []string{}}}
@@ -482,20 +492,20 @@ func (b builder) encoded(v any) string {
 	return b.text(strings.TrimSpace(out.String()))
 }
 
-func (b builder) turn(e turn.Event) {
+func (b builder) turn(e happened) {
 	switch {
 	case e.Received != nil:
 		b.received(e.Received)
 	case e.Began != nil:
-		b.began(e.At, e.Began)
+		b.began(e)
 	case e.Planned != nil:
 		b.r.Plans = append(b.r.Plans, *b.plan(e.At, e.Planned))
 	case e.Called != nil:
-		b.called(e.At, e.Called)
+		b.called(e)
 	case e.Saved != nil:
 		b.saved(e.At, e.Saved)
 	case e.Ended != nil:
-		b.over(e.At, e.Ended)
+		b.over(e)
 	}
 }
 
@@ -557,14 +567,14 @@ func (r *Record) follows(from *Record, s Sent) bool {
 // cardAction is the name of an invoke that is a click on a card.
 const cardAction = "adaptiveCard/action"
 
-func (b builder) began(at time.Time, e *turn.Began) {
+func (b builder) began(e happened) {
 	r := b.r
-	r.Tries, r.Outcome = e.Tries, Running
+	r.Tries, r.Outcome = e.Began.Tries, Running
 	if r.Before == nil {
-		r.Before, r.WaitedNS = b.state(e.State), at.Sub(r.At)
+		r.Before, r.WaitedNS = b.state(e.state), e.At.Sub(r.At)
 		r.After = r.Before
 	} else {
-		b.became(e.State, "") // what the turn itself changed before it waited, and others meanwhile
+		b.became(e.state, "") // what the turn itself changed before it waited, and others meanwhile
 	}
 }
 
@@ -605,9 +615,10 @@ func (b builder) plan(at time.Time, p *plan.Plan) *Plan {
 	return kept
 }
 
-func (b builder) called(at time.Time, e *turn.Called) {
+func (b builder) called(h happened) {
+	e := h.Called
 	c := Command{
-		At: at, Number: e.Index + 1, Plan: len(b.r.Plans), Action: e.Command.Action, Planned: b.encoded(e.Command.Entities), Resolved: b.encoded(e.Entities),
+		At: h.At, Number: e.Index + 1, Plan: len(b.r.Plans), Action: e.Command.Action, Planned: b.encoded(e.Command.Entities), Resolved: b.encoded(e.Entities),
 		Key: e.Key, Again: e.Again, Approved: e.Approved, SaveAs: e.Command.SaveAs, Result: "ok", Text: b.text(e.Result.Text()), Shown: b.text(e.Result.Shown()), Error: b.text(e.Err), TookNS: e.Took,
 	}
 	switch {
@@ -625,17 +636,17 @@ func (b builder) called(at time.Time, e *turn.Called) {
 	if !slices.Contains(b.r.Actions, c.Action) {
 		b.r.Actions = append(slices.Clip(b.r.Actions), c.Action)
 	}
-	b.became(e.State, c.Action)
+	b.became(h.state, c.Action)
 }
 
-func (b builder) over(at time.Time, e *turn.Ended) {
-	r := b.r
-	r.Outcome, r.Error, r.TookNS = e.Outcome, b.text(e.Err), at.Sub(r.At)-r.WaitedNS
+func (b builder) over(h happened) {
+	r, e := b.r, h.Ended
+	r.Outcome, r.Error, r.TookNS = e.Outcome, b.text(e.Err), h.At.Sub(r.At)-r.WaitedNS
 	if e.Usage.ModelCalls > 0 {
 		r.ModelCalls, r.TokensIn, r.TokensOut, r.Cost = e.Usage.ModelCalls, e.Usage.PromptTokens, e.Usage.CompletionTokens, e.Usage.Cost
 	}
 	r.Received.Answer = b.json(e.Answer)
-	b.became(e.State, "")
+	b.became(h.state, "")
 }
 
 func (b builder) planner(e planner.Event) {

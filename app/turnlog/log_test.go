@@ -221,10 +221,11 @@ func TestScrubbed(t *testing.T) {
 	const known = "sk-proj-Zm9vYmFyYmF6cXV4cXV1eHF1dXV4MDEyMzQ1Njc4OQ"
 	both := "my " + secret + " and " + known
 	l := newLog(t, turnlog.Config{Secrets: []string{secret}})
-	state := turn.State{"user": {"note": []byte(`"` + both + `"`)}}
+	state := func() turn.State { return turn.State{"user": {"note": []byte(`"` + both + `"`)}} }
+	now := func() turn.State { return turn.State{"user": {"note": []byte(`"now ` + both + `"`)}} }
 	raw := `{"type":"message","id":"1","from":{"id":"u","name":"` + both + `"},"conversation":{"id":"c"},"text":"` + both + `"}`
 	l.WatchTurn(turn.Event{Turn: "one", Received: &turn.Received{Text: both, Dropped: both, Activity: []byte(raw)}})
-	l.WatchTurn(turn.Event{Turn: "one", Began: &turn.Began{State: state}})
+	l.WatchTurn(turn.Event{Turn: "one", Began: &turn.Began{}, State: state})
 	l.WatchPlanner(planner.Event{Turn: "one", Asked: &planner.Asked{Sections: []planner.Section{{Name: "person", Message: models.Message{Role: "user", Text: both, Calls: []models.Call{{Arguments: both}}}}}}})
 	p := plan.Plan{Commands: []plan.Command{{Kind: plan.Say, Response: both}, {Kind: plan.Do, Action: "a", Entities: map[string]any{"x": both}}}}
 	l.WatchPlanner(planner.Event{Turn: "one", Answered: &planner.Answered{
@@ -232,13 +233,13 @@ func TestScrubbed(t *testing.T) {
 	}})
 	l.WatchTurn(turn.Event{Turn: "one", Planned: &p})
 	l.WatchTurn(turn.Event{Turn: "one", Called: &turn.Called{
-		Command: p.Commands[1], Entities: p.Commands[1].Entities, Result: actions.Text("%s", both), Err: both, State: turn.State{"user": {"note": []byte(`"now ` + both + `"`)}},
-	}})
+		Command: p.Commands[1], Entities: p.Commands[1].Entities, Result: actions.Text("%s", both), Err: both,
+	}, State: now})
 	l.WatchTurn(turn.Event{Turn: "one", Saved: &turn.Saved{Record: []byte(`{"phase":"waiting","wait":{"for":"operator","reason":"` + secret + `"}}`), Err: both}})
 	l.sends("one", "7", &activity.Activity{Type: activity.Message, Text: both}, errors.New(both))
 	log := zerolog.New(l.Writer()).With().Str("turn", "one").Logger()
 	log.Error().Str("x", both).Err(errors.New(both)).Msg(both)
-	l.WatchTurn(turn.Event{Turn: "one", Ended: &turn.Ended{Outcome: turnlog.Failed, Err: both, Answer: []byte(`{"value":"` + both + `"}`), State: state}})
+	l.WatchTurn(turn.Event{Turn: "one", Ended: &turn.Ended{Outcome: turnlog.Failed, Err: both, Answer: []byte(`{"value":"` + both + `"}`)}, State: state})
 	l.settle()
 	r := l.turn("one")
 	kept, err := json.MarshalIndent(r, "", " ")
@@ -314,7 +315,7 @@ func TestManyAtOnce(t *testing.T) {
 			for i := range 25 {
 				id := fmt.Sprintf("turn-%d-%d", w, i)
 				l.receive(id, id)
-				l.WatchTurn(turn.Event{Turn: id, Began: &turn.Began{State: turn.State{"user": {"n": []byte("1")}}}})
+				l.WatchTurn(turn.Event{Turn: id, Began: &turn.Began{}, State: func() turn.State { return turn.State{"user": {"n": []byte("1")}} }})
 				l.says(id, "done")
 				l.sends(id, id, &activity.Activity{Type: activity.Message, Text: "hi"}, nil)
 				l.Pin(id, i%2 == 0)

@@ -26,6 +26,10 @@ type Event struct {
 	Called   *Called
 	Saved    *Saved
 	Ended    *Ended
+
+	// State returns the values of the turn's scopes now. Call it before the watcher returns. nil: they
+	// are as they were.
+	State func() State
 }
 
 // Received is an activity that came in.
@@ -41,7 +45,6 @@ type State map[string]map[string]jsontext.Value
 
 // Began says that the turn starts or goes on.
 type Began struct {
-	State State
 	Phase string // the phase that it goes on with
 	Tries int    // how often a process lost it
 }
@@ -57,7 +60,6 @@ type Called struct {
 	Result   actions.Result
 	Err      string // why it failed, for the operator
 	Took     time.Duration
-	State    State // after the call
 }
 
 // Saved is a save of the record and the state. The turn goes on from there if its process dies.
@@ -73,7 +75,6 @@ type Ended struct {
 	Err     string // for the operator
 	Answer  []byte // to the HTTP request
 	Usage   actions.Usage
-	State   State // nil: as it was
 	Took    time.Duration
 }
 
@@ -112,7 +113,7 @@ func (w watch) received() func(duplicate, dropped string) {
 
 func (w watch) began(phase phase) {
 	if w.on() {
-		w.engine.cfg.Watch(Event{Turn: w.ID, Began: &Began{State: w.state(), Phase: string(phase), Tries: w.lease.Tries()}})
+		w.engine.cfg.Watch(Event{Turn: w.ID, Began: &Began{Phase: string(phase), Tries: w.lease.Tries()}, State: w.state})
 	}
 }
 
@@ -128,12 +129,12 @@ func (w watch) called(c *call, index int, planned plan.Command, again bool) {
 	}
 	seen := &Called{
 		Command: planned, Index: index, Entities: maps.Clone(c.command.Entities), Key: c.key, Again: again, Approved: c.granted,
-		Result: c.result, Took: c.took, State: w.state(),
+		Result: c.result, Took: c.took,
 	}
 	if c.err != nil {
 		seen.Err = c.err.Error()
 	}
-	w.engine.cfg.Watch(Event{Turn: w.ID, Called: seen})
+	w.engine.cfg.Watch(Event{Turn: w.ID, Called: seen, State: w.state})
 }
 
 func (w watch) saved(raw []byte, began time.Time, err error) {
@@ -151,17 +152,17 @@ func (w watch) ended(outcome string, err error, began time.Time) {
 	if !w.on() {
 		return
 	}
-	seen := &Ended{Outcome: outcome, Took: time.Since(began)}
+	seen := Event{Turn: w.ID, Ended: &Ended{Outcome: outcome, Took: time.Since(began)}}
 	if err != nil {
-		seen.Err = err.Error()
+		seen.Ended.Err = err.Error()
 	}
 	if outcome != parkedTurn && outcome != leftTurn { // else calls that nobody could stop may still change these
-		seen.State, seen.Usage = w.state(), w.Usage
+		seen.State, seen.Ended.Usage = w.state, w.Usage
 	}
 	if w.rec.Answer != nil {
-		seen.Answer, _ = json.Marshal(w.rec.Answer) // what is no JSON cannot be shown
+		seen.Ended.Answer, _ = json.Marshal(w.rec.Answer) // what is no JSON cannot be shown
 	}
-	w.engine.cfg.Watch(Event{Turn: w.ID, Ended: seen})
+	w.engine.cfg.Watch(seen)
 }
 
 // answered tells of a turn beside the queue.

@@ -13,7 +13,9 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 
 	"golang.org/x/text/language"
 	"golang.org/x/text/message"
@@ -30,6 +32,9 @@ type Catalog struct {
 	tags    []language.Tag // the first is the fallback
 	matcher language.Matcher
 	said    []func() map[string]string // of each tag, by English sentence
+	// known are the tags of locales that came before, because looking for one takes time: people have few.
+	known sync.Map // of strings to ints
+	size  atomic.Int32
 }
 
 // New returns the shipped catalogues, with changes by language (BCP 47) and English sentence. A
@@ -98,19 +103,15 @@ func Shipped(name string) (sentences map[string]string) {
 }
 
 // maxLocale is how many bytes of a locale are read. Reading takes time that grows with the square.
-const maxLocale = 35
+// maxKnown is how many locales are remembered.
+const maxLocale, maxKnown = 35, 1000
 
 // Say says a sentence in the language of a locale, such as de-AT. An empty or unknown locale means
 // English.
 func (c *Catalog) Say(locale string, sentence Text, args ...any) string {
 	tag, said := language.English, string(sentence)
 	if c != nil {
-		at := 0
-		if wanted, err := language.Parse(locale[:min(len(locale), maxLocale)]); err == nil {
-			if _, best, confidence := c.matcher.Match(wanted); confidence >= language.High {
-				at = best
-			}
-		}
+		at := c.index(locale[:min(len(locale), maxLocale)])
 		tag = c.tags[at]
 		said = cmp.Or(c.said[at]()[said], c.said[0]()[said], said)
 	}
@@ -118,6 +119,22 @@ func (c *Catalog) Say(locale string, sentence Text, args ...any) string {
 		return said
 	}
 	return message.NewPrinter(tag).Sprintf(said, args...)
+}
+
+// index returns which of the tags fits a locale.
+func (c *Catalog) index(locale string) (at int) {
+	if known, ok := c.known.Load(locale); ok {
+		return known.(int) //nolint:forcetypeassert // stored below
+	}
+	if wanted, err := language.Parse(locale); err == nil {
+		if _, best, confidence := c.matcher.Match(wanted); confidence >= language.High {
+			at = best
+		}
+	}
+	if c.size.Add(1) <= maxKnown {
+		c.known.Store(strings.Clone(locale), at)
+	}
+	return at
 }
 
 var verb = regexp.MustCompile(`%(?:\[(\d+)\])?([a-zA-Z%])`)
