@@ -135,6 +135,31 @@ func TestRights(t *testing.T) {
 	}
 }
 
+// TestRightsInFrontMatter count however it is written: a document is never read by more people than it says.
+func TestRightsInFrontMatter(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"spaces behind the first line": "---  \naccess: nobody\n---\napples",
+		"spaces behind the last line":  "---\naccess: nobody\n---\t \napples",
+		"dots":                         "---\naccess: nobody\n...\napples",
+		"a blank line before it":       "\n \n---\naccess: nobody\n---\napples",
+		"nothing behind it":            "---\naccess: nobody\ntitle: apples\n---",
+		"no end":                       "---\ntitle: apples\nAccess: nobody\n\napples",
+		"two rights":                   "---\naccess: nobody\naccess: everyone\n---\napples",
+	} {
+		b := setup(t)
+		b.add(map[string]string{"a.md": text})
+		if got := b.found(everyone, "apples access"); got != "" {
+			t.Errorf("%s: everybody finds %q", name, got)
+		}
+	}
+	b := setup(t)
+	b.add(map[string]string{"a.md": "---\n\nA line, and no more:\n\naccess to apples"})
+	if got := b.found(everyone, "apples"); got != "a.md#1" {
+		t.Errorf("a document that begins with a line: %q", got)
+	}
+}
+
 func sorted(names []string) string {
 	for i := range names {
 		for j := range i {

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/mail"
 	"path"
+	"regexp"
 	"strings"
 	"time"
 	"unicode/utf16"
@@ -201,17 +202,26 @@ func paragraphs(text string) (all []string) {
 	return all
 }
 
-// frontMatter takes the YAML between two lines --- off the beginning of a text.
+var (
+	frontMatterEnd    = regexp.MustCompile(`(?m)^(?:---|\.\.\.)[ \t]*(?:\n|\z)`)
+	frontMatterAccess = regexp.MustCompile(`(?mi)^["']?access["']?[ \t]*:`)
+)
+
+// frontMatter takes the YAML between two lines --- off the beginning of a text. It rather refuses a document
+// than lets others read it than its author has written down.
 func (r *read) frontMatter(text string) (rest string, err error) {
-	const mark = "---\n"
-	after, ok := strings.CutPrefix(text, mark)
-	if !ok {
+	first, after, _ := strings.Cut(strings.TrimLeft(text, " \t\n"), "\n")
+	if strings.TrimRight(first, " \t") != "---" {
 		return text, nil
 	}
-	matter, rest, ok := strings.Cut(after, "\n"+mark)
-	if !ok {
+	end := frontMatterEnd.FindStringIndex(after)
+	switch {
+	case end == nil && frontMatterAccess.MatchString(after):
+		return "", refusal("states access, but not between two lines ---")
+	case end == nil:
 		return text, nil // a line
 	}
+	matter, rest := after[:end[0]], after[end[1]:]
 	var fields struct {
 		Title   any             `json:"title"`
 		URL     any             `json:"url"`
