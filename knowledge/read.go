@@ -62,8 +62,8 @@ const (
 	unreadable  = refusal("is damaged: the reader of its format gave up")
 )
 
-// readFile reads a file by what its bytes are. Its name counts only between Markdown and plain text. A
-// reader that does not end in time goes on by itself: stuck is then true.
+// readFile reads a file by what its bytes are. Its name counts only between kinds of text. A reader that does
+// not end soon after its time goes on by itself: stuck is then true.
 func readFile(ctx context.Context, name string, data []byte) (r *read, stuck bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, maxFileTime)
 	defer cancel()
@@ -93,7 +93,14 @@ func readFile(ctx context.Context, name string, data []byte) (r *read, stuck boo
 		}
 		return a.r, false, a.err
 	case <-ctx.Done():
-		return nil, true, whyEnded(ctx)
+		soon := time.NewTimer(time.Second)
+		defer soon.Stop()
+		select {
+		case <-answers:
+		case <-soon.C:
+			stuck = true
+		}
+		return nil, stuck, whyEnded(ctx)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/flate"
 	"compress/zlib"
+	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
@@ -264,6 +266,17 @@ func TestPackedPage(t *testing.T) { //nolint:paralleltest // it measures memory
 	runtime.ReadMemStats(&after)
 	if used := after.TotalAlloc - before.TotalAlloc; err == nil || !strings.Contains(err.Error(), "too complex") || used > 20<<20 {
 		t.Errorf("%d pieces, %v after %d bytes", len(pieces), err, used)
+	}
+}
+
+// TestAReaderThatEndsLate is not stuck: its goroutine is gone, so files behind it are read.
+func TestAReaderThatEndsLate(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	loops := strings.Replace(pdf(1, "BT ET"), "/Kids [4 0 R ]", "/Kids [2 0 R ]", 1)
+	if stuck, err := knowledge.Stuck(ctx, "a.pdf", loops); stuck || err == nil || !strings.Contains(err.Error(), "took longer") {
+		t.Errorf("stuck: %t, %v", stuck, err)
 	}
 }
 
