@@ -112,6 +112,9 @@ func whyEnded(ctx context.Context) error {
 	return ctx.Err()
 }
 
+// wholePage matches the beginning of a page of HTML or XHTML.
+var wholePage = regexp.MustCompile(`(?i)^\s*(?:<\?xml[^>]*>\s*)?(?:<!--[^>]*-->\s*)*(?:<!doctype html|<html)[\s>]`)
+
 // readBytes chooses a reader.
 func readBytes(ctx context.Context, name string, data []byte) (*read, error) {
 	begins := func(magic string) bool { return bytes.HasPrefix(data, []byte(magic)) }
@@ -134,12 +137,14 @@ func readBytes(ctx context.Context, name string, data []byte) (*read, error) {
 	if err != nil {
 		return nil, err
 	}
+	ending := strings.ToLower(path.Ext(name))
+	isMarkdown := ending == ".md" || ending == ".markdown" // which often begins with a tag
 	switch {
 	case isMail(text):
 		return nil, refusal("is an e-mail (EML), which is not read")
-	case strings.HasPrefix(http.DetectContentType([]byte(text[:min(len(text), 512)])), "text/html"):
+	case wholePage.MatchString(text), ending == ".html", ending == ".htm", !isMarkdown && strings.HasPrefix(http.DetectContentType([]byte(text[:min(len(text), 512)])), "text/html"):
 		return readHTML(text)
-	case path.Ext(strings.ToLower(name)) == ".md", path.Ext(strings.ToLower(name)) == ".markdown":
+	case isMarkdown:
 		return readMarkdown(text)
 	}
 	r := &read{}
@@ -579,7 +584,7 @@ func textWithin(n *html.Node, depth int) string {
 // hidden reports whether people do not see an element, or see it on every page.
 func hidden(n *html.Node) bool {
 	switch n.DataAtom {
-	case atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Head, atom.Iframe, atom.Object, atom.Svg, atom.Nav, atom.Footer, atom.Form, atom.Button, atom.Select:
+	case atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Head, atom.Iframe, atom.Object, atom.Svg, atom.Nav, atom.Footer, atom.Button, atom.Select:
 		return true
 	}
 	for _, a := range n.Attr {

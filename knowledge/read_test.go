@@ -121,8 +121,13 @@ func TestReaders(t *testing.T) {
 		"page.bin": {`<!DOCTYPE html><title>T</title><nav>menu</nav><script>bad()</script><h1>A</h1><p>One <b>two</b>three.</p><p style="display: none">hidden</p>
 			<p style="color:#FFF">white</p><div hidden>hidden</div><ul><li>x<li>y</ul><!-- hidden --><table><tr><th>h</th><th>k</th></tr><tr><td>a <p>b</td><td>c</td></tr></table><pre>z
  z</pre>`, []piece{{"A", "One twothree.\n\n- x\n- y\n\n| h | k |\n| a b | c |\n\n```\nz\n z\n```"}}},
-		"main.html": {"<html><body>menu<main><h2>A</h2>text</main>foot", []piece{{"A", "text"}}},
-		"in.md":     {"a\n\n<div>b<script>bad()</script></div>\n\n<!-- hidden -->", []piece{{"", "a\n\nb"}}},
+		"read.me.md":  {"<!-- a -->\n<p align=\"center\">Logo</p>\n\n# A\n\nx\n\n## B\n\ny", []piece{{"", "Logo"}, {"A", "x"}, {"A › B", "y"}}},
+		"whole.md":    {"<!DOCTYPE html>\n<h1>A</h1><p>x</p>", []piece{{"A", "x"}}},
+		"list.html":   {"<ul><li>x</ul>", []piece{{"", "- x"}}},
+		"page.xhtml":  {"<?xml version=\"1.0\"?>\n<!-- a -->\n<html xmlns=\"h\"><body><script>bad()</script><p>x</p></body></html>", []piece{{"", "x"}}},
+		"form.html":   {"<html><form><h1>A</h1>text<button>Send</button></form>", []piece{{"A", "text"}}},
+		"main.html":   {"<html><body>menu<main><h2>A</h2>text</main>foot", []piece{{"A", "text"}}},
+		"in.md":       {"a\n\n<div>b<script>bad()</script></div>\n\n<!-- hidden -->", []piece{{"", "a\n\nb"}}},
 		"word.pdf": {
 			docx(t, `<w:p><w:pPr><w:pStyle w:val="berschrift1"/></w:pPr><w:r><w:t>Rail</w:t></w:r></w:p>
 			<w:p><w:r><w:t xml:space="preserve">Second </w:t></w:r><w:ins><w:r><w:t>class</w:t></w:r></w:ins><w:del><w:r><w:delText>secret</w:delText><w:t>secret</w:t></w:r></w:del><w:r><w:tab/><w:t>only</w:t></w:r>
