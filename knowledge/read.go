@@ -599,6 +599,10 @@ func hidden(n *html.Node) bool {
 			if hiddenStyle(a.Val) {
 				return true
 			}
+		case "color": // of old pages
+			if n.DataAtom == atom.Font && hiddenStyle("color:"+a.Val) {
+				return true
+			}
 		}
 	}
 	return false
@@ -621,6 +625,10 @@ func hiddenStyle(style string) bool {
 			}
 		case "opacity", "font-size":
 			if value != "" && strings.Trim(value, "0.pxemrt%") == "" {
+				return true
+			}
+		case "left", "top", "text-indent", "margin-left":
+			if distance, ok := strings.CutPrefix(value, "-"); ok && len(strings.TrimRight(distance, "pxem")) >= 4 { // off the page
 				return true
 			}
 		case "color":

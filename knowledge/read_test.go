@@ -48,7 +48,7 @@ func docx(t *testing.T, body string) string {
 	return archive(t, map[string]string{
 		"[Content_Types].xml": "<Types/>",
 		"docProps/core.xml":   `<cp:coreProperties xmlns:cp="c" xmlns:dc="d"><dc:title>Travel</dc:title></cp:coreProperties>`,
-		"word/styles.xml":     `<w:styles xmlns:w="w"><w:style w:styleId="berschrift1"><w:name w:val="heading 1"/></w:style></w:styles>`,
+		"word/styles.xml":     `<w:styles xmlns:w="w"><w:style w:styleId="berschrift1"><w:name w:val="heading 1"/></w:style><w:style w:styleId="unseen"><w:rPr><w:vanish/></w:rPr></w:style></w:styles>`,
 		"word/document.xml":   `<w:document xmlns:w="w"><w:body>` + body + `</w:body></w:document>`,
 	})
 }
@@ -126,12 +126,14 @@ func TestReaders(t *testing.T) {
 		"list.html":   {"<ul><li>x</ul>", []piece{{"", "- x"}}},
 		"page.xhtml":  {"<?xml version=\"1.0\"?>\n<!-- a -->\n<html xmlns=\"h\"><body><script>bad()</script><p>x</p></body></html>", []piece{{"", "x"}}},
 		"form.html":   {"<html><form><h1>A</h1>text<button>Send</button></form>", []piece{{"A", "text"}}},
+		"unseen.html": {"<html><font color=white>a</font><p style=\"position:absolute; left: -9999px\">b</p><p style=\"margin-left:-12px\">x</p>", []piece{{"", "x"}}},
 		"main.html":   {"<html><body>menu<main><h2>A</h2>text</main>foot", []piece{{"A", "text"}}},
 		"in.md":       {"a\n\n<div>b<script>bad()</script></div>\n\n<!-- hidden -->", []piece{{"", "a\n\nb"}}},
 		"word.pdf": {
 			docx(t, `<w:p><w:pPr><w:pStyle w:val="berschrift1"/></w:pPr><w:r><w:t>Rail</w:t></w:r></w:p>
 			<w:p><w:r><w:t xml:space="preserve">Second </w:t></w:r><w:ins><w:r><w:t>class</w:t></w:r></w:ins><w:del><w:r><w:delText>secret</w:delText><w:t>secret</w:t></w:r></w:del><w:r><w:tab/><w:t>only</w:t></w:r>
-			<w:r><w:rPr><w:vanish/></w:rPr><w:t>secret</w:t></w:r></w:p>
+			<w:r><w:rPr><w:vanish/></w:rPr><w:t>secret</w:t></w:r><w:r><w:rPr><w:rStyle w:val="unseen"/></w:rPr><w:t>secret</w:t></w:r></w:p>
+			<w:p><w:pPr><w:pStyle w:val="unseen"/></w:pPr><w:r><w:t>secret</w:t></w:r></w:p>
 			<w:p><w:pPr><w:numPr/></w:pPr><w:r><w:t>x</w:t></w:r></w:p><w:p><w:pPr><w:numPr/></w:pPr><w:r><w:t>y</w:t></w:r></w:p>
 			<w:tbl><w:tr><w:tc><w:p><w:r><w:t>h</w:t></w:r></w:p></w:tc><w:tc><w:p><w:r><w:t>k</w:t></w:r></w:p></w:tc></w:tr><w:tr><w:tc><w:p/></w:tc><w:tc><w:p><w:r><w:t>v</w:t></w:r></w:p></w:tc></w:tr>
 			<w:tr><w:trPr><w:del/></w:trPr><w:tc><w:p><w:r><w:t>secret</w:t></w:r></w:p></w:tc></w:tr>
