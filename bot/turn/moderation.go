@@ -75,6 +75,11 @@ func (g guard) input(ctx context.Context) error {
 	return g.judge(ctx, moderation.Document, read...)
 }
 
+// document judges a text of others that the planner is about to show the model.
+func (g guard) document(ctx context.Context, text string) error {
+	return g.judge(ctx, moderation.Document, text)
+}
+
 // attached judges what the model is about to see of what came with the message: as what a person said,
 // and as what may try to command the model.
 func (g guard) attached(ctx context.Context) error {
