@@ -276,6 +276,11 @@ func (g guard) pieces(ctx context.Context, all []moderation.Piece) error {
 func (g guard) ask(ctx context.Context, all []moderation.Piece) (verdict moderation.Verdict, err error) {
 	ctx, s := step(ctx, "moderate")
 	defer func() { s.end(err) }()
+	defer func() {
+		if p := recover(); p != nil { // it may be anybody's, and is also asked beside the turn
+			verdict, err = moderation.Verdict{}, fmt.Errorf("%w: the moderator panicked: %v", moderation.ErrUnjudged, p)
+		}
+	}()
 	ctx, cancel := context.WithTimeout(ctx, judgeWithin)
 	defer cancel()
 	verdict, err = g.engine.cfg.Moderation.Moderator.Judge(ctx, all)
