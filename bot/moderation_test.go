@@ -169,6 +169,18 @@ func TestFlaggedInput(t *testing.T) {
 	m.connector.None(t)
 }
 
+// TestFlaggedQuotes: what a person quotes is judged as what they write.
+func TestFlaggedQuotes(t *testing.T) {
+	t.Parallel()
+	m := newModerated(t)
+	m.deliver(event{"text": "is that so?", "entities": []event{{"type": "quotedReply", "quotedReply": event{"messageId": "1", "senderId": "29:ben", "preview": "you " + flagged}}}})
+	m.expect(saysNoToInput)
+	m.keptNothing()
+	if n := len(m.model.Calls()); n != 0 {
+		t.Errorf("%d model calls", n)
+	}
+}
+
 // TestFlaggedPlan: nothing of a plan runs if any text of it is flagged, wherever it stands.
 func TestFlaggedPlan(t *testing.T) {
 	t.Parallel()

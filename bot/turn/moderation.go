@@ -58,12 +58,16 @@ type guard struct{ *execution }
 // off reports whether nobody judges.
 func (g guard) off() bool { return g.engine.cfg.Moderation.Moderator == nil }
 
-// input judges what the planner is about to see: the person's text, and what actions have read.
+// input judges what the planner is about to see: the person's text, what it quotes, and what actions have read.
 func (g guard) input(ctx context.Context) error {
 	if g.off() {
 		return nil
 	}
-	if err := g.judge(ctx, moderation.Said, g.Text); err != nil {
+	said := []string{g.Text}
+	for _, q := range g.Activity.Quotes() {
+		said = append(said, q.Text)
+	}
+	if err := g.judge(ctx, moderation.Said, said...); err != nil {
 		return err
 	}
 	var read []string
