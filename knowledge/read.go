@@ -265,6 +265,12 @@ func (r *read) frontMatter(text string) (rest string, err error) {
 	return rest, nil
 }
 
+// maxCells limits the cells of a document's tables.
+const maxCells = 500_000
+
+// tableRule matches the line between head and rows of a table.
+var tableRule = regexp.MustCompile(`^[ \t>]*[|:-][ \t|:-]*\|[ \t|:-]*\n?$`)
+
 // readMarkdown reads Markdown with tables. Of raw HTML it keeps what people see.
 func readMarkdown(text string) (*read, error) {
 	r := &read{}
@@ -272,7 +278,16 @@ func readMarkdown(text string) (*read, error) {
 	if err != nil {
 		return nil, err
 	}
+	columns, cells := 0, 0 // the parser makes a cell of each column for each row, also where the row has none
 	for line := range strings.Lines(text) {
+		if tableRule.MatchString(line) {
+			columns = max(columns, strings.Count(line, "|")+1)
+		} else if strings.TrimSpace(line) == "" {
+			columns = 0
+		}
+		if cells += columns; cells > maxCells {
+			return nil, refusal(fmt.Sprintf("has tables of more than %d cells", maxCells))
+		}
 		nested := strings.TrimLeft(line, " \t>-+*0123456789.)")
 		if strings.Count(line[:len(line)-len(nested)], ">")+strings.Count(line[:len(line)-len(nested)], "- ") > maxDepth {
 			return nil, refusal("nests quotes and lists too deeply")

@@ -202,6 +202,7 @@ func TestRefused(t *testing.T) {
 		"wrong access":            "---\naccess: anybody\n---\nx",
 		"whose access is no":      "---\naccess: {a: b}\n---\nx",
 		"is no date":              "---\nupdated: soon\n---\nx",
+		"of more than 500000 ce":  strings.Repeat("|a", 5000) + "\n" + strings.Repeat("|-", 5000) + "\n" + strings.Repeat("|x\n", 5000),
 		"too deeply":              strings.Repeat(">", 10_000) + "x",
 		"too complex to read":     archive(t, map[string]string{"xl/workbook.xml": "x", `xl\SharedStrings.xml`: strings.Repeat("<si><t>a</t></si>", 500_001) + noise()}),
 		"packed more than a hu":   archive(t, map[string]string{"word/document.xml": strings.Repeat(" ", 2<<20)}),
