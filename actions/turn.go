@@ -72,6 +72,10 @@ type Turn struct {
 	// itself an action. An error makes that call fail. nil allows every call.
 	Gate func(ctx context.Context, call Call) error
 
+	// Reads is called with what others wrote, before a model sees it beside results of actions. An error
+	// means that the model must not. nil: nobody judges it.
+	Reads func(ctx context.Context, text string) error
+
 	// Draft is set where the person may see an answer while the model writes it. A planner calls it
 	// with the text so far of the first message of a plan that has no DO, each time that grows. It is
 	// no reply: the plan may be refused, and then another text follows that need not begin with this

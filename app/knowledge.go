@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"text/tabwriter"
@@ -173,6 +175,16 @@ func (c knowledgeAddCmd) Run(ctx context.Context, s *settings.Settings, std *cli
 	}
 	if len(c.Paths) > 1 && c.Name != "" {
 		return cli.Usage(errors.New("--name is for one folder"))
+	}
+	var names []string
+	for _, path := range c.Paths {
+		whole, err := filepath.Abs(path)
+		if err != nil {
+			return err
+		}
+		if names = append(names, filepath.Base(whole)); slices.Contains(names[:len(names)-1], filepath.Base(whole)) {
+			return cli.Usage(fmt.Errorf("two folders are called %s: add each with a --name", filepath.Base(whole)))
+		}
 	}
 	if c.Every < 0 {
 		return cli.Usage(errors.New("--every is negative"))

@@ -29,6 +29,7 @@ func TestKnowledgeCommands(t *testing.T) {
 		{[]string{"add", hb}, cli.ExitUsage, "", "--access"},
 		{[]string{"add", hb, "--access=all"}, cli.ExitUsage, "", `--access: "all" is no right`},
 		{[]string{"add", hb, more, "--name=x", "--access=everyone"}, cli.ExitUsage, "", "--name is for one folder"},
+		{[]string{"add", hb, filepath.Join(more, "hb"), "--access=everyone"}, cli.ExitUsage, "", "two folders are called hb: add each with a --name"},
 		{[]string{"search", "vacation"}, cli.ExitFailed, "", "never built"},
 		{[]string{"add", hb, more, "--access=everyone"}, 0, "hb: 2 added\n", ""},
 		{[]string{"add", hb, "--access=everyone"}, 0, "hb: 2 kept\n", ""},

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -24,7 +26,10 @@ import (
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/internal/fakemodel"
+	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/models/moderation"
+	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/prompts"
 )
 
 // flagged is the word that the fake moderator flags.
@@ -162,6 +167,18 @@ func TestFlaggedInput(t *testing.T) {
 		t.Errorf("metrics %v", got)
 	}
 	m.connector.None(t)
+}
+
+// TestFlaggedQuotes: what a person quotes is judged as what they write.
+func TestFlaggedQuotes(t *testing.T) {
+	t.Parallel()
+	m := newModerated(t)
+	m.deliver(event{"text": "is that so?", "entities": []event{{"type": "quotedReply", "quotedReply": event{"messageId": "1", "senderId": "29:ben", "preview": "you " + flagged}}}})
+	m.expect(saysNoToInput)
+	m.keptNothing()
+	if n := len(m.model.Calls()); n != 0 {
+		t.Errorf("%d model calls", n)
+	}
 }
 
 // TestFlaggedPlan: nothing of a plan runs if any text of it is flagged, wherever it stands.
@@ -351,6 +368,50 @@ func TestWhatActionsRead(t *testing.T) {
 	if n := len(m.model.Calls()); n != 1 {
 		t.Errorf("%d model calls", n)
 	}
+}
+
+// TestWhatDataSourcesFind is judged before the model sees it, too.
+func TestWhatDataSourcesFind(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	must(t, os.Mkdir(filepath.Join(folder, "sequence"), 0o700))
+	for name, text := range map[string]string{"prompt.txt": "Hello.", "config.json": `{"augmentation": {"augmentation_type": "sequence", "data_sources": {"wiki": 900}}}`} {
+		must(t, os.WriteFile(filepath.Join(folder, "sequence", name), []byte(text), 0o600))
+	}
+	library, err := prompts.Load(folder)
+	must(t, err)
+	m := newModerated(t)
+	model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: m.model.URL, Model: "fake", Timeout: 5 * time.Second})
+	must(t, err)
+	found := "you " + flagged
+	m.addReplica(func(c *bot.Config) {
+		c.Moderation.Moderator = moderatorOf(func(p moderation.Piece) bool {
+			return p.Kind == moderation.Document && strings.Contains(p.Text, flagged)
+		})
+		c.Planner, err = planner.NewSequence(t.Context(), planner.Config{
+			Model: model, Prompts: library, Actions: m.actions,
+			DataSources: map[string]func(context.Context, *actions.Turn, string, int) (string, error){
+				"wiki": func(context.Context, *actions.Turn, string, int) (string, error) { return found, nil },
+			},
+		})
+		must(t, err)
+	}).say("what does it say?")
+	m.expect("Sorry, something that I read for this did not pass a content check, so I stopped.")
+	m.keptNothing()
+	if n := len(m.model.Calls()); n != 0 {
+		t.Errorf("%d model calls", n)
+	}
+}
+
+// TestAModeratorThatPanics has no verdict, also where it is asked beside the turn.
+func TestAModeratorThatPanics(t *testing.T) {
+	by := moderatorOf(func(p moderation.Piece) bool { return p.Kind == moderation.PlannedSay && *(*bool)(nil) })
+	streamed(t, nil, func(t *testing.T, kit *bottest.Kit) {
+		kit.Model.Answers(writes(300*time.Millisecond, answerOpens+"You have some lists here. There are ", 3*time.Second, "two."+answerEnds))
+		mia := kit.Personal("Mia")
+		mia.Say("Which lists do I have?")
+		mia.ExpectMatch(cannotCheck)
+	}, func(c *bot.Config) { c.Moderation.Moderator = by })
 }
 
 // TestNoEarlyTextWithAModerator: people see what the bot is doing, and an answer when it is whole and

@@ -22,6 +22,12 @@ func Cut(ctx context.Context, name, text string, words int) (pieces []Piece, err
 	return pieces, nil
 }
 
+// Stuck reports whether the reader of a file goes on by itself.
+func Stuck(ctx context.Context, name, text string) (bool, error) {
+	_, stuck, err := readFile(ctx, name, []byte(text))
+	return stuck, err
+}
+
 // ReadXML reads XML as the reader of DOCX does, to its end or until that gives up.
 func ReadXML(in io.Reader) error {
 	for dec := xml.NewDecoder(&shortRuns{in: in}); ; {

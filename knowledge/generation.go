@@ -328,24 +328,25 @@ func (g *generation) index(ctx context.Context, e Embedder, old *generation) (em
 }
 
 // wordsOf splits a text into words: runs of letters and digits, in the form in which equal words are
-// equal. Runs of Chinese, Japanese and Korean signs are split into pairs.
+// equal. Runs of Chinese, Japanese and Korean signs are split into pairs, and so are those of other scripts
+// without spaces.
 func wordsOf(text string) (words []string) {
 	text = cases.Fold().String(norm.NFKC.String(text))
 	for _, run := range strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) }) {
-		if strings.IndexFunc(run, isCJK) < 0 {
+		if strings.IndexFunc(run, isUnspaced) < 0 {
 			words = append(words, run)
 			continue
 		}
 		runes := []rune(run)
 		for i := 0; i < len(runes); {
 			end := i + 1
-			for end < len(runes) && isCJK(runes[end]) == isCJK(runes[i]) {
+			for end < len(runes) && isUnspaced(runes[end]) == isUnspaced(runes[i]) {
 				end++
 			}
-			if !isCJK(runes[i]) || end == i+1 {
+			if !isUnspaced(runes[i]) || end == i+1 {
 				words = append(words, string(runes[i:end]))
 			}
-			for ; isCJK(runes[i]) && i+1 < end; i++ {
+			for ; isUnspaced(runes[i]) && i+1 < end; i++ {
 				words = append(words, string(runes[i:i+2]))
 			}
 			i = end
@@ -354,6 +355,6 @@ func wordsOf(text string) (words []string) {
 	return words
 }
 
-func isCJK(r rune) bool {
-	return r >= 0x2e80 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
+func isUnspaced(r rune) bool {
+	return r >= 0x0e00 && (r == 'ー' || unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar))
 }

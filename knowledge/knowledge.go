@@ -410,7 +410,8 @@ func clean(text string) string {
 		switch {
 		case r == '\n' || r == '\t' || r == '\u200d' || r == '\u200c': // the last two join letters
 			return r
-		case r == utf8.RuneError, unicode.Is(unicode.Cc, r), unicode.Is(unicode.Cf, r), unicode.Is(unicode.Co, r), r == '\u2028', r == '\u2029':
+		case r == utf8.RuneError, unicode.Is(unicode.Cc, r), unicode.Is(unicode.Cf, r), unicode.Is(unicode.Co, r), r == '\u2028', r == '\u2029',
+			r >= '\U000e0100' && r <= '\U000e01ef': // variants of signs, of which any number may follow one
 			return -1
 		}
 		return r

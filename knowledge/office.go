@@ -148,7 +148,7 @@ func readXLSX(ctx context.Context, data []byte) (_ *read, err error) {
 // readDOCX reads a document of Word: headings, paragraphs and tables, as they are when all changes are
 // accepted, without hidden text.
 func readDOCX(entries map[string]*zip.File) (*read, error) {
-	levels, err := headingStyles(entries["word/styles.xml"])
+	levels, hiding, err := stylesIn(entries["word/styles.xml"])
 	if err != nil {
 		return nil, err
 	}
@@ -161,7 +161,7 @@ func readDOCX(entries map[string]*zip.File) (*read, error) {
 	}); err != nil {
 		return nil, err
 	}
-	d := docxReader{read: r, levels: levels}
+	d := docxReader{read: r, levels: levels, hiding: hiding}
 	in, err := entries["word/document.xml"].Open()
 	if err != nil {
 		return nil, unreadable
@@ -219,11 +219,12 @@ func (s *shortRuns) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// headingStyles returns the level of each style that is a heading. The ids of styles are in the language
-// of whoever wrote the document, their names are not.
-func headingStyles(entry *zip.File) (map[string]int, error) {
-	levels, id := map[string]int{}, ""
-	err := inXML(entry, func(name xml.Name, _ *xml.Decoder, start xml.StartElement) error {
+// stylesIn returns the level of each style that is a heading, and the styles that hide text. The ids of styles
+// are in the language of whoever wrote the document, their names are not.
+func stylesIn(entry *zip.File) (levels map[string]int, hiding map[string]bool, err error) {
+	id := ""
+	levels, hiding = map[string]int{}, map[string]bool{}
+	err = inXML(entry, func(name xml.Name, _ *xml.Decoder, start xml.StartElement) error {
 		switch name.Local {
 		case "style":
 			id = attribute(start, "styleId")
@@ -234,6 +235,8 @@ func headingStyles(entry *zip.File) (map[string]int, error) {
 			} else if style == "title" {
 				levels[id] = 1
 			}
+		case "vanish":
+			hiding[id] = isOn(start)
 		}
 		return nil
 	})
@@ -243,7 +246,13 @@ func headingStyles(entry *zip.File) (map[string]int, error) {
 		}
 		levels["Title"] = 1
 	}
-	return levels, err
+	return levels, hiding, err
+}
+
+// isOn reports whether a property that is there is on.
+func isOn(property xml.StartElement) bool {
+	value := attribute(property, "val")
+	return value != "0" && value != "false" && value != "off"
 }
 
 func attribute(start xml.StartElement, name string) string {
@@ -259,10 +268,12 @@ func attribute(start xml.StartElement, name string) string {
 type docxReader struct {
 	*read
 	levels map[string]int
+	hiding map[string]bool // styles
 
 	text   strings.Builder // of the paragraph or cell that grows
 	level  int             // of the paragraph, 0: it is no heading
 	item   bool            // the paragraph is one of a list
+	hides  bool            // the style of the paragraph does
 	hidden bool            // the run is
 	inText bool            // in an element of text
 	tables int             // around here
@@ -318,7 +329,9 @@ func (d *docxReader) start(dec *xml.Decoder, e xml.StartElement) error {
 			d.paragraph()
 		}
 	case "pStyle":
-		d.level = d.levels[attribute(e, "val")]
+		d.level, d.hides = d.levels[attribute(e, "val")], d.hiding[attribute(e, "val")]
+	case "rStyle":
+		d.hidden = d.hidden || d.hiding[attribute(e, "val")]
 	case "outlineLvl":
 		if level, err := strconv.Atoi(attribute(e, "val")); err == nil && level >= 0 && level < 9 && d.level == 0 {
 			d.level = level + 1
@@ -326,11 +339,9 @@ func (d *docxReader) start(dec *xml.Decoder, e xml.StartElement) error {
 	case "numPr":
 		d.item = true
 	case "r":
-		d.hidden = false
-	case "vanish", "webHidden":
-		if value := attribute(e, "val"); e.Name.Local == "vanish" && value != "0" && value != "false" && value != "off" {
-			d.hidden = true
-		}
+		d.hidden = d.hides
+	case "vanish":
+		d.hidden = isOn(e)
 	case "t":
 		d.inText = true
 	case "tab":
@@ -366,7 +377,7 @@ func (d *docxReader) end(name string) {
 			d.paragraph()
 		} else {
 			d.text.WriteByte(' ')
-			d.level, d.item = 0, false
+			d.level, d.item, d.hides = 0, false, false
 		}
 	case "tc":
 		if d.tables == 1 {
@@ -409,5 +420,5 @@ func (d *docxReader) paragraph() {
 		d.blocks = append(d.blocks, b)
 	}
 	d.text.Reset()
-	d.level, d.item = 0, false
+	d.level, d.item, d.hides = 0, false, false
 }

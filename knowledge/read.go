@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/mail"
 	"path"
+	"regexp"
 	"strings"
 	"time"
 	"unicode/utf16"
@@ -61,8 +62,8 @@ const (
 	unreadable  = refusal("is damaged: the reader of its format gave up")
 )
 
-// readFile reads a file by what its bytes are. Its name counts only between Markdown and plain text. A
-// reader that does not end in time goes on by itself: stuck is then true.
+// readFile reads a file by what its bytes are. Its name counts only between kinds of text. A reader that does
+// not end soon after its time goes on by itself: stuck is then true.
 func readFile(ctx context.Context, name string, data []byte) (r *read, stuck bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, maxFileTime)
 	defer cancel()
@@ -92,7 +93,14 @@ func readFile(ctx context.Context, name string, data []byte) (r *read, stuck boo
 		}
 		return a.r, false, a.err
 	case <-ctx.Done():
-		return nil, true, whyEnded(ctx)
+		soon := time.NewTimer(time.Second)
+		defer soon.Stop()
+		select {
+		case <-answers:
+		case <-soon.C:
+			stuck = true
+		}
+		return nil, stuck, whyEnded(ctx)
 	}
 }
 
@@ -103,6 +111,9 @@ func whyEnded(ctx context.Context) error {
 	}
 	return ctx.Err()
 }
+
+// wholePage matches the beginning of a page of HTML or XHTML.
+var wholePage = regexp.MustCompile(`(?i)^\s*(?:<\?xml[^>]*>\s*)?(?:<!--[^>]*-->\s*)*(?:<!doctype html|<html)[\s>]`)
 
 // readBytes chooses a reader.
 func readBytes(ctx context.Context, name string, data []byte) (*read, error) {
@@ -126,12 +137,14 @@ func readBytes(ctx context.Context, name string, data []byte) (*read, error) {
 	if err != nil {
 		return nil, err
 	}
+	ending := strings.ToLower(path.Ext(name))
+	isMarkdown := ending == ".md" || ending == ".markdown" // which often begins with a tag
 	switch {
 	case isMail(text):
 		return nil, refusal("is an e-mail (EML), which is not read")
-	case strings.HasPrefix(http.DetectContentType([]byte(text[:min(len(text), 512)])), "text/html"):
+	case wholePage.MatchString(text), ending == ".html", ending == ".htm", !isMarkdown && strings.HasPrefix(http.DetectContentType([]byte(text[:min(len(text), 512)])), "text/html"):
 		return readHTML(text)
-	case path.Ext(strings.ToLower(name)) == ".md", path.Ext(strings.ToLower(name)) == ".markdown":
+	case isMarkdown:
 		return readMarkdown(text)
 	}
 	r := &read{}
@@ -201,17 +214,26 @@ func paragraphs(text string) (all []string) {
 	return all
 }
 
-// frontMatter takes the YAML between two lines --- off the beginning of a text.
+var (
+	frontMatterEnd    = regexp.MustCompile(`(?m)^(?:---|\.\.\.)[ \t]*(?:\n|\z)`)
+	frontMatterAccess = regexp.MustCompile(`(?mi)^["']?access["']?[ \t]*:`)
+)
+
+// frontMatter takes the YAML between two lines --- off the beginning of a text. It rather refuses a document
+// than lets others read it than its author has written down.
 func (r *read) frontMatter(text string) (rest string, err error) {
-	const mark = "---\n"
-	after, ok := strings.CutPrefix(text, mark)
-	if !ok {
+	first, after, _ := strings.Cut(strings.TrimLeft(text, " \t\n"), "\n")
+	if strings.TrimRight(first, " \t") != "---" {
 		return text, nil
 	}
-	matter, rest, ok := strings.Cut(after, "\n"+mark)
-	if !ok {
+	end := frontMatterEnd.FindStringIndex(after)
+	switch {
+	case end == nil && frontMatterAccess.MatchString(after):
+		return "", refusal("states access, but not between two lines ---")
+	case end == nil:
 		return text, nil // a line
 	}
+	matter, rest := after[:end[0]], after[end[1]:]
 	var fields struct {
 		Title   any             `json:"title"`
 		URL     any             `json:"url"`
@@ -243,6 +265,12 @@ func (r *read) frontMatter(text string) (rest string, err error) {
 	return rest, nil
 }
 
+// maxCells limits the cells of a document's tables.
+const maxCells = 500_000
+
+// tableRule matches the line between head and rows of a table.
+var tableRule = regexp.MustCompile(`^[ \t>]*[|:-][ \t|:-]*\|[ \t|:-]*\n?$`)
+
 // readMarkdown reads Markdown with tables. Of raw HTML it keeps what people see.
 func readMarkdown(text string) (*read, error) {
 	r := &read{}
@@ -250,7 +278,16 @@ func readMarkdown(text string) (*read, error) {
 	if err != nil {
 		return nil, err
 	}
+	columns, cells := 0, 0 // the parser makes a cell of each column for each row, also where the row has none
 	for line := range strings.Lines(text) {
+		if tableRule.MatchString(line) {
+			columns = max(columns, strings.Count(line, "|")+1)
+		} else if strings.TrimSpace(line) == "" {
+			columns = 0
+		}
+		if cells += columns; cells > maxCells {
+			return nil, refusal(fmt.Sprintf("has tables of more than %d cells", maxCells))
+		}
 		nested := strings.TrimLeft(line, " \t>-+*0123456789.)")
 		if strings.Count(line[:len(line)-len(nested)], ">")+strings.Count(line[:len(line)-len(nested)], "- ") > maxDepth {
 			return nil, refusal("nests quotes and lists too deeply")
@@ -562,7 +599,7 @@ func textWithin(n *html.Node, depth int) string {
 // hidden reports whether people do not see an element, or see it on every page.
 func hidden(n *html.Node) bool {
 	switch n.DataAtom {
-	case atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Head, atom.Iframe, atom.Object, atom.Svg, atom.Nav, atom.Footer, atom.Form, atom.Button, atom.Select:
+	case atom.Script, atom.Style, atom.Noscript, atom.Template, atom.Head, atom.Iframe, atom.Object, atom.Svg, atom.Nav, atom.Footer, atom.Button, atom.Select:
 		return true
 	}
 	for _, a := range n.Attr {
@@ -575,6 +612,10 @@ func hidden(n *html.Node) bool {
 			}
 		case "style":
 			if hiddenStyle(a.Val) {
+				return true
+			}
+		case "color": // of old pages
+			if n.DataAtom == atom.Font && hiddenStyle("color:"+a.Val) {
 				return true
 			}
 		}
@@ -599,6 +640,10 @@ func hiddenStyle(style string) bool {
 			}
 		case "opacity", "font-size":
 			if value != "" && strings.Trim(value, "0.pxemrt%") == "" {
+				return true
+			}
+		case "left", "top", "text-indent", "margin-left":
+			if distance, ok := strings.CutPrefix(value, "-"); ok && len(strings.TrimRight(distance, "pxem")) >= 4 { // off the page
 				return true
 			}
 		case "color":

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/flate"
 	"compress/zlib"
+	"context"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -12,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
@@ -46,7 +48,7 @@ func docx(t *testing.T, body string) string {
 	return archive(t, map[string]string{
 		"[Content_Types].xml": "<Types/>",
 		"docProps/core.xml":   `<cp:coreProperties xmlns:cp="c" xmlns:dc="d"><dc:title>Travel</dc:title></cp:coreProperties>`,
-		"word/styles.xml":     `<w:styles xmlns:w="w"><w:style w:styleId="berschrift1"><w:name w:val="heading 1"/></w:style></w:styles>`,
+		"word/styles.xml":     `<w:styles xmlns:w="w"><w:style w:styleId="berschrift1"><w:name w:val="heading 1"/></w:style><w:style w:styleId="unseen"><w:rPr><w:vanish/></w:rPr></w:style></w:styles>`,
 		"word/document.xml":   `<w:document xmlns:w="w"><w:body>` + body + `</w:body></w:document>`,
 	})
 }
@@ -119,12 +121,19 @@ func TestReaders(t *testing.T) {
 		"page.bin": {`<!DOCTYPE html><title>T</title><nav>menu</nav><script>bad()</script><h1>A</h1><p>One <b>two</b>three.</p><p style="display: none">hidden</p>
 			<p style="color:#FFF">white</p><div hidden>hidden</div><ul><li>x<li>y</ul><!-- hidden --><table><tr><th>h</th><th>k</th></tr><tr><td>a <p>b</td><td>c</td></tr></table><pre>z
  z</pre>`, []piece{{"A", "One twothree.\n\n- x\n- y\n\n| h | k |\n| a b | c |\n\n```\nz\n z\n```"}}},
-		"main.html": {"<html><body>menu<main><h2>A</h2>text</main>foot", []piece{{"A", "text"}}},
-		"in.md":     {"a\n\n<div>b<script>bad()</script></div>\n\n<!-- hidden -->", []piece{{"", "a\n\nb"}}},
+		"read.me.md":  {"<!-- a -->\n<p align=\"center\">Logo</p>\n\n# A\n\nx\n\n## B\n\ny", []piece{{"", "Logo"}, {"A", "x"}, {"A › B", "y"}}},
+		"whole.md":    {"<!DOCTYPE html>\n<h1>A</h1><p>x</p>", []piece{{"A", "x"}}},
+		"list.html":   {"<ul><li>x</ul>", []piece{{"", "- x"}}},
+		"page.xhtml":  {"<?xml version=\"1.0\"?>\n<!-- a -->\n<html xmlns=\"h\"><body><script>bad()</script><p>x</p></body></html>", []piece{{"", "x"}}},
+		"form.html":   {"<html><form><h1>A</h1>text<button>Send</button></form>", []piece{{"A", "text"}}},
+		"unseen.html": {"<html><font color=white>a</font><p style=\"position:absolute; left: -9999px\">b</p><p style=\"margin-left:-12px\">x</p>", []piece{{"", "x"}}},
+		"main.html":   {"<html><body>menu<main><h2>A</h2>text</main>foot", []piece{{"A", "text"}}},
+		"in.md":       {"a\n\n<div>b<script>bad()</script></div>\n\n<!-- hidden -->", []piece{{"", "a\n\nb"}}},
 		"word.pdf": {
 			docx(t, `<w:p><w:pPr><w:pStyle w:val="berschrift1"/></w:pPr><w:r><w:t>Rail</w:t></w:r></w:p>
 			<w:p><w:r><w:t xml:space="preserve">Second </w:t></w:r><w:ins><w:r><w:t>class</w:t></w:r></w:ins><w:del><w:r><w:delText>secret</w:delText><w:t>secret</w:t></w:r></w:del><w:r><w:tab/><w:t>only</w:t></w:r>
-			<w:r><w:rPr><w:vanish/></w:rPr><w:t>secret</w:t></w:r></w:p>
+			<w:r><w:rPr><w:vanish/></w:rPr><w:t>secret</w:t></w:r><w:r><w:rPr><w:rStyle w:val="unseen"/></w:rPr><w:t>secret</w:t></w:r></w:p>
+			<w:p><w:pPr><w:pStyle w:val="unseen"/></w:pPr><w:r><w:t>secret</w:t></w:r></w:p>
 			<w:p><w:pPr><w:numPr/></w:pPr><w:r><w:t>x</w:t></w:r></w:p><w:p><w:pPr><w:numPr/></w:pPr><w:r><w:t>y</w:t></w:r></w:p>
 			<w:tbl><w:tr><w:tc><w:p><w:r><w:t>h</w:t></w:r></w:p></w:tc><w:tc><w:p><w:r><w:t>k</w:t></w:r></w:p></w:tc></w:tr><w:tr><w:tc><w:p/></w:tc><w:tc><w:p><w:r><w:t>v</w:t></w:r></w:p></w:tc></w:tr>
 			<w:tr><w:trPr><w:del/></w:trPr><w:tc><w:p><w:r><w:t>secret</w:t></w:r></w:p></w:tc></w:tr>
@@ -193,6 +202,7 @@ func TestRefused(t *testing.T) {
 		"wrong access":            "---\naccess: anybody\n---\nx",
 		"whose access is no":      "---\naccess: {a: b}\n---\nx",
 		"is no date":              "---\nupdated: soon\n---\nx",
+		"of more than 500000 ce":  strings.Repeat("|a", 5000) + "\n" + strings.Repeat("|-", 5000) + "\n" + strings.Repeat("|x\n", 5000),
 		"too deeply":              strings.Repeat(">", 10_000) + "x",
 		"too complex to read":     archive(t, map[string]string{"xl/workbook.xml": "x", `xl\SharedStrings.xml`: strings.Repeat("<si><t>a</t></si>", 500_001) + noise()}),
 		"packed more than a hu":   archive(t, map[string]string{"word/document.xml": strings.Repeat(" ", 2<<20)}),
@@ -264,6 +274,17 @@ func TestPackedPage(t *testing.T) { //nolint:paralleltest // it measures memory
 	runtime.ReadMemStats(&after)
 	if used := after.TotalAlloc - before.TotalAlloc; err == nil || !strings.Contains(err.Error(), "too complex") || used > 20<<20 {
 		t.Errorf("%d pieces, %v after %d bytes", len(pieces), err, used)
+	}
+}
+
+// TestAReaderThatEndsLate is not stuck: its goroutine is gone, so files behind it are read.
+func TestAReaderThatEndsLate(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	loops := strings.Replace(pdf(1, "BT ET"), "/Kids [4 0 R ]", "/Kids [2 0 R ]", 1)
+	if stuck, err := knowledge.Stuck(ctx, "a.pdf", loops); stuck || err == nil || !strings.Contains(err.Error(), "took longer") {
+		t.Errorf("stuck: %t, %v", stuck, err)
 	}
 }
 

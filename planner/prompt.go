@@ -545,6 +545,11 @@ func (b *plannerPrompt) passages(ctx context.Context, turn *actions.Turn) (all [
 			if texts[name], err = b.cfg.DataSources[name](ctx, turn, query, sources[name]); err != nil {
 				return nil, fmt.Errorf("search %s: %w", name, err)
 			}
+			if turn.Reads != nil && texts[name] != "" {
+				if err := turn.Reads(ctx, texts[name]); err != nil {
+					return nil, fmt.Errorf("show what was found in %s: %w", name, err)
+				}
+			}
 		}
 		found.Texts = texts
 	}

@@ -82,6 +82,7 @@ func TestWhatIsNotKept(t *testing.T) {
 		"my card is " + card("4111", "1111", "1111", "1111"), "card 4111-1111-1111-1111, valid", "４１１１ １１１１ １１１１ １１１１", "5500.0000.0000.0004",
 		"pays with 3782 822463 10005", "card\u00a04111\u00a01111\u00a01111\u00a01111", "٤١١١١١١١١١١١١١١١",
 		"my password is hunter2x", "Passwort: Geheim99", "la contraseña es Secreto1", "mot de passe : bonjour9", "PIN is 1234", "my pin code is 99812", "密码是geheim66", "パスワードはhimitsu9",
+		"my password hunter2", "Passwort 'x9yz'", "pin 4321", "api key a1b2c3",
 		"key " + strings.Join([]string{"sk", "-proj-0123456789abcdef"}, ""),
 		"SSN 078-05-1120", "078-05-1120", "passport number C01X00T47", "mein Personalausweis ist L01X00T47", "身份证号 11010519491231002X", "11010519491231002X",
 		"IBAN DE89 3704 0044 0532 0130 00", "DE89370400440532013000", "Steuer-ID 12 345 678 901", "codice fiscale RSSMRA85T10A562S", "DNI 12345678Z", "NINO AB 12 34 56 C", "my number is 123456789012",
@@ -91,7 +92,7 @@ func TestWhatIsNotKept(t *testing.T) {
 		}
 	}
 	for _, fact := range []string{
-		"is vegetarian", "my phone is +49 170 1234567", "phone 030 123456789", "born on 1984-05-17", "meets at 10:30 on 24.12.2026", "lives in 10115 Berlin", "uses a password manager",
+		"is vegetarian", "my phone is +49 170 1234567", "phone 030 123456789", "born on 1984-05-17", "meets at 10:30 on 24.12.2026", "lives in 10115 Berlin", "uses a password manager", "has 2 password managers",
 		"passport expires in May 2027", "shopping is fun", "is not a morning person", "order 20481", "works from 2019-01-01 to 2024-12-31", "prefers tables with 1,000 rows", "isst nie vor 12 Uhr",
 	} {
 		b.learns(turn(state.NewScope()), fact)

@@ -18,9 +18,10 @@ func secret(text string) bool {
 // is stands between the name of a secret and the secret.
 const is = `\s*(?:number|code|nummer|num[eé]ro)?\s*(?:is|are|[:：=#]|ist|lautet|es|est|è|é|は|是|为|為)\s*`
 
-// credential matches the name of a secret with the secret behind it.
+// credential matches the name of a secret with the secret behind it. Without a word between them the secret has
+// a digit, unlike the manager of passwords.
 var credential = regexp.MustCompile(`(?i)(?:\b(?:pass(?:word|phrase|code|wd)|passwort|kennwort|contraseñas?|senha|mot de passe|parola d'ordine|` +
-	`pin|puk|otp|cvv|cvc|api[ _-]?key|access[ _-]?key|private key|secret key|schlüssel|token|credentials?)|パスワード|暗証番号|密码|密碼|口令)` + is + `["'“«]?[^\s"'”»]{3,}`)
+	`pin|puk|otp|cvv|cvc|api[ _-]?key|access[ _-]?key|private key|secret key|schlüssel|token|credentials?)|パスワード|暗証番号|密码|密碼|口令)(?:` + is + `["'“«]?[^\s"'”»]{3,}|\s+["'“«]?(?:[^\s\d]{3,}\d|[^\s\d]{2}\d\S|[^\s\d]?\d\S{2}))`)
 
 // identity matches numbers that name a person: by what they are called, or by their form.
 var identity = regexp.MustCompile(`(?i)(?:\b(?:ssn|social security|sozialversicherung\w*|steuer-?id\w*|tax id|passport|reisepass|\w*ausweis\w*|id card|identity card|` +

@@ -17,8 +17,8 @@ const (
 )
 
 // marks matches code, and the marks of sources with the space before them: [1], [1, 2], [^1] and 【1†source】.
-var marks = regexp.MustCompile("(?s)(```.*?(?:```|\\z)|``.*?``|`[^`\n]*`)|" +
-	`([ \t]*)(\[\^?\d{1,4}(?:\s*[,;]\s*\^?\d{1,4})*\]|【\d{1,4}(?:[:†][^】\n]{0,200})?】)`)
+var marks = regexp.MustCompile("(?s)(````.*?(?:````|\\z)|```.*?(?:```|\\z)|``.*?``|`[^`\n]*`|(?m:^[ \t]*)~~~.*?(?:\n[ \t]*~~~|\\z))|" +
+	`([ \t]*)(\[ ?\^?\d{1,4}(?:\s*[,;]\s*\^?\d{1,4})* ?\]|【\d{1,4}(?:\s*[,，、;]\s*\d{1,4})*(?:[:†][^】\n]{0,200})?】)`)
 
 var digits = regexp.MustCompile(`\d+`)
 
@@ -30,7 +30,7 @@ var unfinished = regexp.MustCompile("[ \t]*(?:\\[[\\^\\d,; \t]*|【[^】\n]{0,21
 func cite(text string, read []activity.Citation) (string, []activity.Citation) {
 	var out strings.Builder
 	var used []activity.Citation
-	number := map[string]int{} // by the model's
+	number := map[int]int{} // by the model's
 	end := 0
 	for _, at := range marks.FindAllStringSubmatchIndex(text, -1) {
 		isCode, isLink := at[2] >= 0, at[1] < len(text) && text[at[1]] == '('
@@ -39,17 +39,20 @@ func cite(text string, read []activity.Citation) (string, []activity.Citation) {
 		}
 		out.WriteString(text[end:at[0]])
 		end = at[1]
-		mark, _, _ := strings.Cut(text[at[6]:at[7]], "†")
+		mark := text[at[6]:at[7]]
+		if more := strings.IndexAny(mark, ":†"); more >= 0 {
+			mark = mark[:more]
+		}
 		kept := ""
 		for _, said := range digits.FindAllString(mark, -1) {
 			n, _ := strconv.Atoi(said) // digits
-			if number[said] == 0 && n >= 1 && n <= len(read) && len(used) < maxCited {
+			if number[n] == 0 && n >= 1 && n <= len(read) && len(used) < maxCited {
 				source := read[n-1]
 				source.Title = cmp.Or(strings.TrimSpace(source.Title), "Source "+said)
 				used = append(used, source)
-				number[said] = len(used)
+				number[n] = len(used)
 			}
-			if one := "[" + strconv.Itoa(number[said]) + "]"; number[said] > 0 && !strings.Contains(kept, one) {
+			if one := "[" + strconv.Itoa(number[n]) + "]"; number[n] > 0 && !strings.Contains(kept, one) {
 				kept += one
 			}
 		}

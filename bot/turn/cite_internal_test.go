@@ -26,6 +26,11 @@ func TestCite(t *testing.T) {
 		"[link](https://a.example) [1](b) [2]": "[link](https://a.example) [1](b) [1] | two",
 		"[0] [99999] [x] [] 1]":                "[99999] [x] [] 1] | ",
 		"- [ ] to do [2]\n[1] said":            "- [ ] to do [1]\n[2] said | two, one",
+		"~~~py\na[7]\n~~~\nx [2].":             "~~~py\na[7]\n~~~\nx [1]. | two",
+		"````\n```\na[7]\n```\n````\nx [2]":    "````\n```\na[7]\n```\n````\nx [1] | two",
+		"~~old~~ [2] ~~~ [7]":                  "~~old~~ [1] ~~~ | two",
+		"A [2]. B [02]. C [ 2 ]. D 【2, 1】":     "A [1]. B [1]. C [1]. D [1][2] | two, one",
+		"both【2:1†a.md】":                       "both[1] | two",
 		"a `b [2]":                             "a `b [1] | two",
 	} {
 		got, used := cite(text, three)
@@ -54,7 +59,7 @@ func TestCiteDraft(t *testing.T) {
 	t.Parallel()
 	read := []activity.Citation{{Title: "one"}, {Title: "two"}, {Title: "three"}}
 	for _, text := range []string{
-		"A [3]. B [1, 2]. C [7]. And 2026 [2](link) end", "see `arr[1]` and [2] ``x`` [9]", "```go\na[1]\n``` then [3]\n\n- [ ] x 【2†b】.", "one [2][1]",
+		"A [3]. B [1, 2]. C [7]. And 2026 [2](link) end", "see `arr[1]` and [2] ``x`` [9]", "```go\na[1]\n``` then [3]\n\n- [ ] x 【2†b】.", "~~~\na[1]\n~~~ then [3] and [ 2 ] 【1, 2】 ~~x~~ ~", "one [2][1]",
 	} {
 		whole, _ := cite(text, read)
 		longest := 0

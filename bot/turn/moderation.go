@@ -58,12 +58,16 @@ type guard struct{ *execution }
 // off reports whether nobody judges.
 func (g guard) off() bool { return g.engine.cfg.Moderation.Moderator == nil }
 
-// input judges what the planner is about to see: the person's text, and what actions have read.
+// input judges what the planner is about to see: the person's text, what it quotes, and what actions have read.
 func (g guard) input(ctx context.Context) error {
 	if g.off() {
 		return nil
 	}
-	if err := g.judge(ctx, moderation.Said, g.Text); err != nil {
+	said := []string{g.Text}
+	for _, q := range g.Activity.Quotes() {
+		said = append(said, q.Text)
+	}
+	if err := g.judge(ctx, moderation.Said, said...); err != nil {
 		return err
 	}
 	var read []string
@@ -73,6 +77,11 @@ func (g guard) input(ctx context.Context) error {
 		}
 	}
 	return g.judge(ctx, moderation.Document, read...)
+}
+
+// document judges a text of others that the planner is about to show the model.
+func (g guard) document(ctx context.Context, text string) error {
+	return g.judge(ctx, moderation.Document, text)
 }
 
 // attached judges what the model is about to see of what came with the message: as what a person said,
@@ -271,6 +280,11 @@ func (g guard) pieces(ctx context.Context, all []moderation.Piece) error {
 func (g guard) ask(ctx context.Context, all []moderation.Piece) (verdict moderation.Verdict, err error) {
 	ctx, s := step(ctx, "moderate")
 	defer func() { s.end(err) }()
+	defer func() {
+		if p := recover(); p != nil { // it may be anybody's, and is also asked beside the turn
+			verdict, err = moderation.Verdict{}, fmt.Errorf("%w: the moderator panicked: %v", moderation.ErrUnjudged, p)
+		}
+	}()
 	ctx, cancel := context.WithTimeout(ctx, judgeWithin)
 	defer cancel()
 	verdict, err = g.engine.cfg.Moderation.Moderator.Judge(ctx, all)

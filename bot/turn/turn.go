@@ -739,7 +739,7 @@ func (t *Turn) use(rec Record) {
 		rec: rec, base: t.base, quota: t.quota, spent: t.spent, secret: t.secret,
 	}
 	t.exec = &execution{Turn: t}
-	t.Gate = t.exec.allowNested
+	t.Gate, t.Reads = t.exec.allowNested, guard{t.exec}.document
 	t.ID, t.Temp, t.Rounds, t.Usage = rec.ID, state.NewScope(), nil, actions.Usage{}
 	t.Text = cmp.Or(rec.Text, said(t.Activity))
 	if run := rec.Run; run != nil {

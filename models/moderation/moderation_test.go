@@ -270,11 +270,14 @@ func TestAnswersThatAreNone(t *testing.T) {
 		azure   bool
 		shields bool
 		want    string
+		cfg     moderation.OpenAIConfig
 	}{
 		"no results":         {body: `{"id":"x"}`, want: "0 results for 1 texts"},
 		"empty results":      {body: `{"results":[]}`, want: "0 results for 1 texts"},
 		"too many":           {body: `{"results":[{"flagged":false},{"flagged":false}]}`, want: "2 results for 1 texts"},
 		"nothing is said":    {body: `{"results":[{}]}`, want: "does not say"},
+		"no scores":          {body: `{"results":[{"flagged":false}]}`, want: "no scores", cfg: moderation.OpenAIConfig{Threshold: 0.5}},
+		"no scores of one":   {body: `{"results":[{"flagged":false,"category_scores":{}}]}`, want: "no scores", cfg: moderation.OpenAIConfig{Limits: map[string]float64{"hate": 0.1}}},
 		"no JSON":            {body: `private words`, want: "not the JSON"},
 		"another type":       {body: `{"results":[{"flagged":"private words"}]}`, want: "not the JSON"},
 		"null":               {body: `null`, want: "0 results"},
@@ -289,7 +292,8 @@ func TestAnswersThatAreNone(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := says(t, http.StatusOK, tt.body)
-			m := newOpenAI(t, moderation.OpenAIConfig{URL: s.URL, Key: "openai-key"})
+			tt.cfg.URL, tt.cfg.Key = s.URL, "openai-key"
+			m := newOpenAI(t, tt.cfg)
 			if tt.azure {
 				m = newAzure(t, moderation.AzureConfig{URL: s.URL, Threshold: 4, Shields: tt.shields})
 			}

@@ -112,6 +112,9 @@ func (o *openAI) ask(ctx context.Context, inputs any, n int) (categories []strin
 		if result.Flagged == nil {
 			return nil, errors.New("a result of the answer does not say whether it is flagged")
 		}
+		if len(result.Scores) == 0 && !*result.Flagged && (o.threshold > 0 || len(o.limits) > 0) {
+			return nil, errors.New("a result of the answer has no scores, and thresholds are set")
+		}
 		categories = append(categories, o.found(result)...)
 	}
 	return categories, nil
