@@ -112,6 +112,32 @@ export const pageChecks = {
     return dialog;
   })),
 
+  'a card loads nothing and hides nothing': (url) => inBrowser({}, async (page) => {
+    await page.goto(`${url}/dev/`);
+    await page.getByRole('textbox', { name: 'Message' }).fill(JSON.stringify({
+      type: 'AdaptiveCard', version: '1.5', backgroundImage: 'https://example.invalid/b',
+      body: [
+        { type: 'Image', url: 'https://example.invalid/?q=1', altText: 'a cat' },
+        { type: 'Input.ChoiceSet', id: 'c', style: 'expanded', choices: [{ title: 'a\u202Eb', value: 'a\u202Eb' }], value: 'a\u202Eb' },
+      ],
+      actions: [{ type: 'Action.Submit', title: '\u202Egood', iconUrl: 'https://example.invalid/i', data: { x: '\u202E' } }],
+    }));
+    await page.keyboard.press('Enter');
+    const card = page.locator('.message .card.drawn').first();
+    await card.waitFor();
+    const shown = await card.innerText();
+    if (!shown.includes('[picture: a cat, from example.invalid]')) return `of a picture it shows ${shown}`;
+    if (shown.includes('\u202E') || !shown.includes('⟦U+202E⟧good')) return `of hidden characters it shows ${JSON.stringify(shown)}`;
+    await card.getByRole('button').click();
+    for (let i = 0; i < 50; i++) {
+      const { turns } = await (await page.request.get(`${url}/dev/turns.json`)).json();
+      const clicked = turns[0] && (await (await page.request.get(`${url}/dev/turns/${turns[0].id}.json`)).json()).received.activity.value;
+      if (clicked) return clicked.x === '\u202E' && clicked.c === 'a\u202Eb' ? '' : `the click had ${JSON.stringify(clicked)}`;
+      await new Promise((done) => { setTimeout(done, 100); });
+    }
+    return 'the click did not come';
+  }),
+
   'a delivery that comes again is a duplicate': (url) => inBrowser({}, async (page) => {
     await talk(page, url, 'add milk to groceries');
     const replies = await page.locator('[data-from=bot]').count();
