@@ -23,13 +23,13 @@ async function inBrowser(options, check, rule) {
 }
 
 /** Says something, and returns the path of its turn once that is over. */
-async function talk(page, url, text, room = 'mia') {
+async function talk(page, url, text, room = 'mia', outcome = 'ok') {
   await page.goto(`${url}/dev/?room=${room}`);
   const box = page.getByRole('textbox', { name: 'Message' });
   await box.fill(text);
   await page.keyboard.press('Enter');
   const row = page.getByRole('region', { name: 'Turns' }).locator('[data-turn]').filter({ hasText: text });
-  await row.and(page.locator('[data-outcome=ok]')).first().waitFor();
+  await row.and(page.locator(`[data-outcome=${outcome}]`)).first().waitFor();
   return row.first().getByRole('link').first().getAttribute('href');
 }
 
@@ -99,7 +99,7 @@ export const pageChecks = {
   'what a model writes is shown as text': (_, dir) => scripted(dir, [plan(
     { type: 'DO', action: 'addItem', entities: { list: 'x', item: '<img src=x onerror=alert(1)>' } },
     say('<img src=x onerror=alert(1)> [press](javascript:alert(1)) ![p](https://example.invalid/?q=1) <script>alert(1)</script>'),
-  )], (url) => inBrowser({}, async (page) => {
+  ), { call: 'a\u202Eb', arguments: {} }], (url) => inBrowser({}, async (page) => {
     let dialog = '';
     page.on('dialog', (box) => { dialog = box.message(); return box.dismiss(); });
     const turn = await talk(page, url, 'hello');
@@ -109,6 +109,9 @@ export const pageChecks = {
     }
     await page.goto(`${url}/dev/`);
     if (!(await page.getByRole('log', { name: 'Messages' }).innerText()).includes('onerror')) return 'the text cannot be read';
+    await page.goto(url + await talk(page, url, 'call it', 'mia', 'failed'));
+    const answer = await page.getByRole('region', { name: 'Answer' }).innerText();
+    if (answer.includes('\u202E') || !answer.includes('a⟦U+202E⟧b')) return `of the name of a call it shows ${JSON.stringify(answer)}`;
     return dialog;
   })),
 
