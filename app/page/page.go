@@ -168,7 +168,7 @@ func New(cfg Config) (*Page, error) {
 	if p.views, err = template.New("").Funcs(p.functions()).ParseFS(viewFiles, "views/*.html"); err != nil {
 		return nil, fmt.Errorf("page: %w", err)
 	}
-	p.chat = newChat(cfg.Name, func(room string) { p.hub.tell(event{Room: room}) })
+	p.chat = newChat(cfg.Name, cfg.Secrets, func(room string) { p.hub.tell(event{Room: room}) })
 	p.turns = turnlog.New(turnlog.Config{
 		Secrets: append([]string{p.secret, p.token}, cfg.Secrets...),
 		Changed: func(h turnlog.Head) {
