@@ -708,7 +708,7 @@ func (p *program) announce(out io.Writer, addr net.Addr) {
 	}
 	shown := ""
 	if p.page != nil {
-		shown = "http://" + addr.String() + "/ to talk to it, and to see each turn"
+		shown = "http://" + reached + "/ to talk to it, and to see each turn"
 	}
 	fmt.Fprintf(out, "%s listens on %s\n", p.Bot.Name, url)
 	for _, part := range [][2]string{
