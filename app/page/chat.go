@@ -451,8 +451,8 @@ func (c *chat) without(a *activity.Activity) *activity.Activity {
 	if hidden == string(raw) {
 		return a
 	}
-	clean, err := activity.Decode([]byte(hidden))
-	if err != nil {
+	clean := &activity.Activity{}
+	if err := json.Unmarshal([]byte(hidden), clean); err != nil {
 		return &activity.Activity{Type: a.Type, Text: scrub.Secret}
 	}
 	return clean
