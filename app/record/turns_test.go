@@ -250,3 +250,17 @@ func TestFromTurnsOfAttachments(t *testing.T) {
 	}
 	plays(t, file, true)
 }
+
+// TestStateOfAFailure: a turn that fails leaves the state as it was, also the first one of a conversation.
+func TestStateOfAFailure(t *testing.T) {
+	t.Parallel()
+	turns := logged(t, "", nil, func(kit *bottest.Kit) {
+		kit.Model.Says("{", "{", "{")
+		mia := kit.Personal("Mia")
+		mia.Say("?")
+		mia.Next()
+	})
+	if turns[0].Outcome != turnlog.Failed || len(turns[0].Changes) != 0 {
+		t.Errorf("it is %s, and changed %+v", turns[0].Outcome, turns[0].Changes)
+	}
+}

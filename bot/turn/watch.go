@@ -36,7 +36,8 @@ type Received struct {
 	Dropped   string         // why no turn runs for it; "": one does
 }
 
-// State is the values of a turn's scopes: conversation, thread, user, bot and temp.
+// State is the values of a turn's scopes: conversation, thread, user, bot and temp. How the bot reaches
+// the conversation is not in it: each turn notes that anew, and one that fails takes it back.
 type State map[string]map[string]jsontext.Value
 
 // Began says that the turn starts or goes on.
@@ -202,6 +203,9 @@ func (w watch) state() State {
 		}
 		values := map[string]jsontext.Value{}
 		for _, n := range s.Names() {
+			if n == "reference" { // see [State]
+				continue
+			}
 			if raw, err := s.JSON(n); err == nil && raw != nil {
 				values[n] = raw
 			}
