@@ -115,6 +115,12 @@ export const pageChecks = {
     return dialog;
   })),
 
+  'the log line of a failure leads to its turn': (_, dir) => scripted(dir, ['{', '{', '{'], (url) => inBrowser({}, async (page) => {
+    const turn = await talk(page, url, 'fail', 'mia', 'failed');
+    const line = fs.readFileSync(path.join(dir, 'bot.log'), 'utf8').split('\n').find((one) => one.includes('"level":"error"'));
+    return line?.includes(`"${url}${turn}"`) ? '' : `the log says ${line}`;
+  })),
+
   'a card loads nothing and hides nothing': (url) => inBrowser({}, async (page) => {
     await page.goto(`${url}/dev/`);
     await page.getByRole('textbox', { name: 'Message' }).fill(JSON.stringify({

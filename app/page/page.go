@@ -187,6 +187,16 @@ func (p *Page) WatchTurn(e turn.Event) {
 	p.faults.watch(e)
 }
 
+// TurnURL is the address of the view of a turn; "": the page is not served yet.
+func (p *Page) TurnURL(id string) string {
+	p.chat.mu.Lock()
+	defer p.chat.mu.Unlock()
+	if p.chat.webhook == "" {
+		return ""
+	}
+	return strings.TrimSuffix(p.chat.webhook, "/api/messages") + "/dev/turns/" + id
+}
+
 // Model wraps the bot's model, so that faults of it can be set.
 func (p *Page) Model(m models.Model) models.Model { return faulty{m, p.faults} }
 
