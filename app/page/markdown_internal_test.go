@@ -40,12 +40,13 @@ func FuzzMarkdown(f *testing.F) {
 func TestMarkdownShows(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		`a <img src=x onerror=y>`:      "&lt;img src=x onerror=y&gt;",
-		"[x](javascript:alert(1))":     "x (javascript:alert(1))",
-		"![p](https://e.invalid/?q=1)": "[picture: p, https://e.invalid/?q=1]",
-		"[x](https://a.example/b)":     `<a href="https://a.example/b" rel="noopener noreferrer" target="_blank">x</a> (a.example)`,
-		"a\u202eb":                     "⟦U+202E⟧",
-		"**b**":                        "<strong>b</strong>",
+		`a <img src=x onerror=y>`:                     "&lt;img src=x onerror=y&gt;",
+		"[x](javascript:alert(1))":                    "x (javascript:alert(1))",
+		"![p](https://e.invalid/?q=1)":                "[picture: p, https://e.invalid/?q=1]",
+		"[x](https://a.example/b)":                    `<a href="https://a.example/b" rel="noopener noreferrer" target="_blank">x</a> (a.example)`,
+		"[https://bank.example/e.vil](https://e.vil)": "https://bank.example/e.vil</a> (e.vil)",
+		"a\u202eb": "⟦U+202E⟧",
+		"**b**":    "<strong>b</strong>",
 	} {
 		if got := string(toHTML(text)); !strings.Contains(got, want) {
 			t.Errorf("%q became %q, want %q in it", text, got, want)
