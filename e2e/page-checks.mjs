@@ -121,6 +121,19 @@ export const pageChecks = {
     return line?.includes(`"${url}${turn}"`) ? '' : `the log says ${line}`;
   })),
 
+  'the list of turns is live and has a filter': (url) => inBrowser({}, async (page) => {
+    const list = await page.context().newPage();
+    await list.goto(`${url}/dev/turns?q=soap`);
+    await talk(page, url, 'add milk to groceries');
+    await talk(page, url, 'add soap to groceries');
+    await list.locator('[data-turn]').filter({ hasText: 'soap' }).waitFor();
+    if (await list.locator('[data-turn]').count() !== 1) return 'it shows what the filter leaves out';
+    await list.goto(`${url}/dev/actions`);
+    await list.keyboard.press('/');
+    await list.waitForURL('**/dev/turns');
+    return await list.getByLabel('Filter').evaluate((box) => box === document.activeElement) ? '' : 'the key / does not lead to the filter';
+  }),
+
   'a card loads nothing and hides nothing': (url) => inBrowser({}, async (page) => {
     await page.goto(`${url}/dev/`);
     await page.getByRole('textbox', { name: 'Message' }).fill(JSON.stringify({

@@ -410,15 +410,18 @@ func (p *Page) turnRoutes(mux *http.ServeMux) {
 	})
 }
 
-// turnList shows all turns, or those that match a filter.
-func (p *Page) turnList(w http.ResponseWriter, r *http.Request) {
-	want := strings.ToLower(r.URL.Query().Get("q"))
-	outcome := r.URL.Query().Get("outcome")
-	all := slices.DeleteFunc(p.turns.Turns(), func(h turnlog.Head) bool {
+// filtered are the turns that match the filter of a request.
+func (p *Page) filtered(r *http.Request) []turnlog.Head {
+	want, outcome := strings.ToLower(r.URL.Query().Get("q")), r.URL.Query().Get("outcome")
+	return slices.DeleteFunc(p.turns.Turns(), func(h turnlog.Head) bool {
 		about := strings.ToLower(strings.Join([]string{h.ID, h.Person, h.Text, h.Outcome, strings.Join(h.Actions, " ")}, " "))
 		return !strings.Contains(about, want) || outcome != "" && h.Outcome != outcome
 	})
-	p.show(w, "turns-page", "Turns", map[string]any{"Turns": all, "TooFast": p.turns.TooFast(), "Query": r.URL.Query().Get("q"), "Outcome": outcome, "Outcomes": []string{
+}
+
+// turnList shows all turns, or those that match a filter.
+func (p *Page) turnList(w http.ResponseWriter, r *http.Request) {
+	p.show(w, "turns-page", "Turns", map[string]any{"Turns": p.filtered(r), "TooFast": p.turns.TooFast(), "Query": r.URL.Query().Get("q"), "Outcome": r.URL.Query().Get("outcome"), "Outcomes": []string{
 		turnlog.Running, turnlog.OK, turnlog.Failed, turnlog.Parked, turnlog.Waiting, turnlog.Ignored, turnlog.Duplicate,
 	}})
 }

@@ -173,7 +173,11 @@ func (p *Page) workbenchView(r *http.Request) workbenchView {
 func (p *Page) parts(w http.ResponseWriter, r *http.Request) {
 	switch part := r.PathValue("part"); part {
 	case "messages", "turns", "turn", "rooms", "alarm":
-		p.part(w, part, p.workbenchView(r))
+		v := p.workbenchView(r)
+		if part == "turns" {
+			v.Turns = p.filtered(r)
+		}
+		p.part(w, part, v)
 	default:
 		http.NotFound(w, r)
 	}
