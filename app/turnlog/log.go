@@ -506,7 +506,7 @@ func (b builder) received(e *turn.Received) {
 	r := b.r
 	if r.Received.Activity == nil {
 		r.Received.Activity, r.Received.Text = b.json(e.Activity), b.text(e.Text)
-		b.about(e)
+		b.about(e.Activity, e.Text)
 	}
 	switch {
 	case e.Duplicate != "":
@@ -519,8 +519,8 @@ func (b builder) received(e *turn.Received) {
 }
 
 // about fills in the head.
-func (b builder) about(e *turn.Received) {
-	a, err := activity.Decode(e.Activity)
+func (b builder) about(raw jsontext.Value, text string) {
+	a, err := activity.Decode(raw)
 	if err != nil {
 		return
 	}
@@ -531,7 +531,7 @@ func (b builder) about(e *turn.Received) {
 	if a.Type == activity.Invoke || a.Type == activity.Event {
 		h.Type += " " + a.Name
 	}
-	h.Text = b.text(spelling.OneLine(cmp.Or(e.Text, h.Type), maxWords))
+	h.Text = b.text(spelling.OneLine(cmp.Or(text, h.Type), maxWords))
 	b.clicked(a)
 }
 
@@ -560,6 +560,10 @@ const cardAction = "adaptiveCard/action"
 func (b builder) began(at time.Time, e *turn.Began) {
 	r := b.r
 	r.Tries, r.Outcome = e.Tries, Running
+	if r.Received.Activity == nil && e.Activity != nil {
+		r.Received.Activity, r.Received.Text = b.json(e.Activity), b.text(e.Text)
+		b.about(e.Activity, e.Text)
+	}
 	if r.Before == nil {
 		r.Before, r.WaitedNS = b.state(e.State), at.Sub(r.At)
 		r.After = r.Before

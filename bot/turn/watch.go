@@ -42,9 +42,11 @@ type State map[string]map[string]jsontext.Value
 
 // Began says that the turn starts or goes on.
 type Began struct {
-	State State
-	Phase string // the phase that it goes on with
-	Tries int    // how often a process lost it
+	Activity jsontext.Value // what it answers, as in Received: perhaps another process received it
+	Text     string
+	State    State
+	Phase    string // the phase that it goes on with
+	Tries    int    // how often a process lost it
 }
 
 // Called is a call of an action that has an outcome.
@@ -113,7 +115,7 @@ func (w watch) received() func(duplicate, dropped string) {
 
 func (w watch) began(phase phase) {
 	if w.on() {
-		w.engine.cfg.Watch(Event{Turn: w.ID, Began: &Began{State: w.state(), Phase: string(phase), Tries: w.lease.Tries()}})
+		w.engine.cfg.Watch(Event{Turn: w.ID, Began: &Began{Activity: w.rec.Activity, Text: w.Text, State: w.state(), Phase: string(phase), Tries: w.lease.Tries()}})
 	}
 }
 
