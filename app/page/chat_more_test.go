@@ -224,6 +224,18 @@ func TestChatHidesSecrets(t *testing.T) {
 		}
 		_ = res.Body.Close() // nothing is read
 	}
+	_, twin := w.do(http.MethodGet, "/dev/.json", nil)
+	var chat struct {
+		Version  int
+		Rooms    []struct{ Key, Conversation string }
+		Messages []struct {
+			From     string
+			Activity struct{ Text string }
+		}
+	}
+	if err := json.Unmarshal([]byte(twin), &chat); err != nil || chat.Version != 1 || chat.Rooms[0].Conversation != a.Conversation.ID || len(chat.Messages) != 3 || chat.Messages[1].From != "bot" || chat.Messages[1].Activity.Text != "no, [secret]" {
+		t.Errorf("%v: %s", err, twin)
+	}
 	if _, body := w.do(http.MethodGet, "/dev/", nil); strings.Contains(body, "horse") || !strings.Contains(body, "no, [secret]<") || !strings.Contains(body, "it is [secret]<") {
 		t.Errorf("the chat has the secret, or nothing instead:\n%s", body)
 	}

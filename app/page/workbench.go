@@ -21,6 +21,7 @@ import (
 func (p *Page) chatRoutes(mux *http.ServeMux) {
 	p.connector(mux)
 	mux.HandleFunc("GET /dev/{$}", p.workbench)
+	mux.HandleFunc("GET /dev/.json", p.workbenchJSON)
 	mux.HandleFunc("GET /dev/parts/{part}", p.parts)
 	post := func(name string, do func(r *http.Request) error) {
 		mux.HandleFunc("POST /dev/chat/"+name, func(w http.ResponseWriter, r *http.Request) { p.done(w, r, do(r)) })
@@ -131,6 +132,34 @@ type suggestion struct{ Title, Value string }
 
 func (p *Page) workbench(w http.ResponseWriter, r *http.Request) {
 	p.show(w, "workbench", "Chat", p.workbenchView(r))
+}
+
+// workbenchJSON is the chat for programs: the conversations, and the messages of one.
+func (p *Page) workbenchJSON(w http.ResponseWriter, r *http.Request) {
+	type about struct {
+		Key          string `json:"key"` // for the parameter room
+		Name         string `json:"name"`
+		Kind         string `json:"kind"`
+		Conversation string `json:"conversation"`
+	}
+	type said struct {
+		ID       string             `json:"id"`
+		From     string             `json:"from"` // bot, or the key of a person
+		Turn     string             `json:"turn,omitempty"`
+		Note     string             `json:"note,omitempty"`
+		Edited   bool               `json:"edited,omitempty"`
+		Deleted  bool               `json:"deleted,omitempty"`
+		Activity *activity.Activity `json:"activity"`
+	}
+	v := p.workbenchView(r)
+	rooms, messages := []about{}, []said{}
+	for _, one := range v.Rooms {
+		rooms = append(rooms, about{one.Key, one.Name, one.Kind, one.ID})
+	}
+	for _, m := range v.Messages {
+		messages = append(messages, said{m.ID, cmp.Or(m.Person, "bot"), m.Turn, m.Note, m.Edited, m.Deleted, m.Activity})
+	}
+	writeJSON(w, map[string]any{"version": 1, "room": v.Room.Key, "rooms": rooms, "messages": messages})
 }
 
 func (p *Page) workbenchView(r *http.Request) workbenchView {
