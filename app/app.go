@@ -437,7 +437,7 @@ func (p *program) assemble(ctx context.Context) error {
 		cfg.Channel, cfg.Authenticator, cfg.Hooks = r.Channel(cfg.Channel), r.Authenticator(cfg.Authenticator), r.Hooks()
 	}
 	if p.page != nil {
-		cfg.Channel, cfg.Watch = p.page.Turns().Channel(cfg.Channel), p.page.WatchTurn
+		cfg.Channel, cfg.Watch, cfg.TurnURL = p.page.Turns().Channel(cfg.Channel), p.page.WatchTurn, p.page.TurnURL
 	}
 	if p.bot, p.policy, err = p.own.assemble(p.Settings, cfg); err != nil {
 		return err
@@ -708,7 +708,7 @@ func (p *program) announce(out io.Writer, addr net.Addr) {
 	}
 	shown := ""
 	if p.page != nil {
-		shown = "http://" + addr.String() + "/ to talk to it, and to see each turn"
+		shown = "http://" + reached + "/ to talk to it, and to see each turn"
 	}
 	fmt.Fprintf(out, "%s listens on %s\n", p.Bot.Name, url)
 	for _, part := range [][2]string{

@@ -198,3 +198,14 @@ func TestParked(t *testing.T) {
 		})
 	}
 }
+
+// TestPageBehindDev says where browsers reach the page when bot dev is in front of it.
+func TestPageBehindDev(t *testing.T) {
+	t.Parallel()
+	s := show(t, env{"port": "0", "bot-page-addr": "127.0.0.1:4000", "bot-log-format": "console"})
+	var said strings.Builder
+	s.announce(&said, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 3978})
+	if got := said.String(); !strings.Contains(got, "http://127.0.0.1:4000/ to talk to it") || strings.Contains(got, "3978") {
+		t.Errorf("it says:\n%s", got)
+	}
+}

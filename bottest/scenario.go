@@ -151,7 +151,7 @@ func play(rec *recorder, s *record.Scenario, cfg Config) (story string) {
 	}
 	name := map[string]string{"lights": "LightsBot", "ticket": "TicketBot"}[s.Bot]
 	r.kit = New(rec, Config{
-		New: r.newBot, Name: cmp.Or(cfg.Name, name, "ListBot"), Models: s.Options.Models, Replicas: r.replicas(),
+		New: r.newBot, Name: cmp.Or(cfg.Name, name, "Planbot"), Models: s.Options.Models, Replicas: r.replicas(),
 		Log: cfg.Log, Bubble: true,
 	})
 	r.kit.Model.Decides(r.answer)

@@ -23,13 +23,13 @@ async function inBrowser(options, check, rule) {
 }
 
 /** Says something, and returns the path of its turn once that is over. */
-async function talk(page, url, text, room = 'mia') {
+async function talk(page, url, text, room = 'mia', outcome = 'ok') {
   await page.goto(`${url}/dev/?room=${room}`);
   const box = page.getByRole('textbox', { name: 'Message' });
   await box.fill(text);
   await page.keyboard.press('Enter');
   const row = page.getByRole('region', { name: 'Turns' }).locator('[data-turn]').filter({ hasText: text });
-  await row.and(page.locator('[data-outcome=ok]')).first().waitFor();
+  await row.and(page.locator(`[data-outcome=${outcome}]`)).first().waitFor();
   return row.first().getByRole('link').first().getAttribute('href');
 }
 
@@ -99,7 +99,7 @@ export const pageChecks = {
   'what a model writes is shown as text': (_, dir) => scripted(dir, [plan(
     { type: 'DO', action: 'addItem', entities: { list: 'x', item: '<img src=x onerror=alert(1)>' } },
     say('<img src=x onerror=alert(1)> [press](javascript:alert(1)) ![p](https://example.invalid/?q=1) <script>alert(1)</script>'),
-  )], (url) => inBrowser({}, async (page) => {
+  ), { call: 'a\u202Eb', arguments: {} }], (url) => inBrowser({}, async (page) => {
     let dialog = '';
     page.on('dialog', (box) => { dialog = box.message(); return box.dismiss(); });
     const turn = await talk(page, url, 'hello');
@@ -109,8 +109,56 @@ export const pageChecks = {
     }
     await page.goto(`${url}/dev/`);
     if (!(await page.getByRole('log', { name: 'Messages' }).innerText()).includes('onerror')) return 'the text cannot be read';
+    await page.goto(url + await talk(page, url, 'call it', 'mia', 'failed'));
+    const answer = await page.getByRole('region', { name: 'Answer' }).innerText();
+    if (answer.includes('\u202E') || !answer.includes('a⟦U+202E⟧b')) return `of the name of a call it shows ${JSON.stringify(answer)}`;
     return dialog;
   })),
+
+  'the log line of a failure leads to its turn': (_, dir) => scripted(dir, ['{', '{', '{'], (url) => inBrowser({}, async (page) => {
+    const turn = await talk(page, url, 'fail', 'mia', 'failed');
+    const line = fs.readFileSync(path.join(dir, 'bot.log'), 'utf8').split('\n').find((one) => one.includes('"level":"error"'));
+    return line?.includes(`"${url}${turn}"`) ? '' : `the log says ${line}`;
+  })),
+
+  'the list of turns is live and has a filter': (url) => inBrowser({}, async (page) => {
+    const list = await page.context().newPage();
+    await list.goto(`${url}/dev/turns?q=soap`);
+    await talk(page, url, 'add milk to groceries');
+    await talk(page, url, 'add soap to groceries');
+    await list.locator('[data-turn]').filter({ hasText: 'soap' }).waitFor();
+    if (await list.locator('[data-turn]').count() !== 1) return 'it shows what the filter leaves out';
+    await list.goto(`${url}/dev/actions`);
+    await list.keyboard.press('/');
+    await list.waitForURL('**/dev/turns');
+    return await list.getByLabel('Filter').evaluate((box) => box === document.activeElement) ? '' : 'the key / does not lead to the filter';
+  }),
+
+  'a card loads nothing and hides nothing': (url) => inBrowser({}, async (page) => {
+    await page.goto(`${url}/dev/`);
+    await page.getByRole('textbox', { name: 'Message' }).fill(JSON.stringify({
+      type: 'AdaptiveCard', version: '1.5', backgroundImage: 'https://example.invalid/b',
+      body: [
+        { type: 'Image', url: 'https://example.invalid/?q=1', altText: 'a cat' },
+        { type: 'Input.ChoiceSet', id: 'c', style: 'expanded', choices: [{ title: 'a\u202Eb', value: 'a\u202Eb' }], value: 'a\u202Eb' },
+      ],
+      actions: [{ type: 'Action.Submit', title: '\u202Egood', iconUrl: 'https://example.invalid/i', data: { x: '\u202E' } }],
+    }));
+    await page.keyboard.press('Enter');
+    const card = page.locator('.message .card.drawn').first();
+    await card.waitFor();
+    const shown = await card.innerText();
+    if (!shown.includes('[picture: a cat, from example.invalid]')) return `of a picture it shows ${shown}`;
+    if (shown.includes('\u202E') || !shown.includes('⟦U+202E⟧good')) return `of hidden characters it shows ${JSON.stringify(shown)}`;
+    await card.getByRole('button').click();
+    for (let i = 0; i < 50; i++) {
+      const { turns } = await (await page.request.get(`${url}/dev/turns.json`)).json();
+      const clicked = turns[0] && (await (await page.request.get(`${url}/dev/turns/${turns[0].id}.json`)).json()).received.activity.value;
+      if (clicked) return clicked.x === '\u202E' && clicked.c === 'a\u202Eb' ? '' : `the click had ${JSON.stringify(clicked)}`;
+      await new Promise((done) => { setTimeout(done, 100); });
+    }
+    return 'the click did not come';
+  }),
 
   'a delivery that comes again is a duplicate': (url) => inBrowser({}, async (page) => {
     await talk(page, url, 'add milk to groceries');

@@ -117,6 +117,7 @@ func (c *chat) take(w http.ResponseWriter, r *http.Request) {
 
 // put shows what the bot says, and returns its id.
 func (c *chat) put(a *activity.Activity, to *room, thread, reply string) (id string, status int) {
+	a = c.without(a)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	stream := a.Stream()
@@ -155,7 +156,7 @@ func (c *chat) update(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	m := to.message(r.PathValue("id"))
 	if m != nil {
-		m.Activity, m.Edited, m.Streaming = a, true, false
+		m.Activity, m.Edited, m.Streaming = c.without(a), true, false
 	}
 	c.mu.Unlock()
 	if m == nil {

@@ -17,7 +17,10 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/scrub"
 )
 
 // person is somebody who talks to the bot on the page. The ids look like those of Teams.
@@ -61,6 +64,7 @@ const (
 	maxRooms    = 60
 	maxFiles    = 10
 	maxName     = 60
+	leastSecret = 6 // bytes of a secret that is not shown
 	// typingFor is how long a typing indicator is shown.
 	typingFor = 10 * time.Second
 	// postWithin limits one request to the bot: an invoke waits for its turn.
@@ -71,6 +75,7 @@ const (
 type chat struct {
 	bot     string
 	changed func(room string)
+	hide    *strings.Replacer // takes the secrets out of JSON
 	client  *http.Client
 	webhook string
 	service string // where the bot reaches the page
@@ -89,8 +94,14 @@ type sharedFile struct {
 	Content  []byte
 }
 
-func newChat(bot string, changed func(room string)) *chat {
-	c := &chat{bot: bot, changed: changed, client: &http.Client{Timeout: postWithin, Transport: &http.Transport{Proxy: nil}}}
+func newChat(bot string, secrets []string, changed func(room string)) *chat {
+	var hidden []string
+	for _, one := range secrets {
+		if quoted, err := jsontext.AppendQuote(nil, one); err == nil && len(one) >= leastSecret {
+			hidden = append(hidden, string(quoted[1:len(quoted)-1]), scrub.Secret)
+		}
+	}
+	c := &chat{bot: bot, changed: changed, hide: strings.NewReplacer(hidden...), client: &http.Client{Timeout: postWithin, Transport: &http.Transport{Proxy: nil}}}
 	c.people = []person{
 		{"mia", "Mia Meyer", "29:1x7Qm2mia-R4nE8sKd0wPzVb", "6f1c2c1e-4b7d-4c58-9c0e-2f5b1a7d3e01", "en-US", "Europe/Berlin"},
 		{"otto", "Otto Oduya", "29:1x7Qm2otto-T9yH3uLf6cXaJq", "a42d7b90-15e3-4f6a-8d2c-7e90b3c5f102", "en-US", "America/New_York"},
@@ -410,7 +421,7 @@ func (c *chat) say(ctx context.Context, s said) error {
 	}
 	fields["id"] = m.ID
 	a := c.activity(r, p, m.Thread, fields)
-	m.Activity = decode(a)
+	m.Activity = c.without(decode(a))
 	r.add(m)
 	deliver := r.Kind == "personal" || toBot || s.All
 	if !deliver {
@@ -428,6 +439,23 @@ func (c *chat) say(ctx context.Context, s said) error {
 		c.answered(r, m.ID, body)
 	}
 	return nil
+}
+
+// without is an activity without the secrets that the page must never show.
+func (c *chat) without(a *activity.Activity) *activity.Activity {
+	raw, err := a.Encode()
+	if err != nil {
+		return a
+	}
+	hidden := c.hide.Replace(string(raw))
+	if hidden == string(raw) {
+		return a
+	}
+	clean := &activity.Activity{}
+	if err := json.Unmarshal([]byte(hidden), clean); err != nil {
+		return &activity.Activity{Type: a.Type, Text: scrub.Secret}
+	}
+	return clean
 }
 
 // decode reads an activity that the page made.
@@ -525,7 +553,7 @@ func (c *chat) change(ctx context.Context, roomKey, as, id, kind, text string) e
 		a = c.activity(r, p, m.Thread, map[string]any{
 			"type": "messageUpdate", "id": id, "text": marked, "textFormat": "plain", "entities": entities, "channelData": map[string]any{"eventType": "editMessage"},
 		})
-		m.Activity, m.Edited = decode(a), true
+		m.Activity, m.Edited = c.without(decode(a)), true
 	case kind == "delete" && m.Person != "":
 		a = c.activity(r, p, m.Thread, map[string]any{"type": "messageDelete", "id": id, "channelData": map[string]any{"eventType": "softDeleteMessage"}})
 		m.Deleted = true
@@ -620,7 +648,7 @@ func (c *chat) answered(r *room, id string, body []byte) {
 		Type  string          `json:"type"`
 		Value json.RawMessage `json:"value"`
 	}
-	if json.Unmarshal(body, &answer) != nil || answer.Value == nil {
+	if json.Unmarshal([]byte(c.hide.Replace(string(body))), &answer) != nil || answer.Value == nil {
 		return
 	}
 	c.mu.Lock()

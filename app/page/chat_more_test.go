@@ -195,3 +195,48 @@ func TestCompareAndPin(t *testing.T) {
 		t.Error("it is still pinned")
 	}
 }
+
+// TestChatHidesSecrets says a secret, and has the bot say it: the bot gets it as it is, and the page does not keep it.
+func TestChatHidesSecrets(t *testing.T) {
+	t.Parallel()
+	w := wire(t, page.Parts{})
+	const secret = `correct "horse"`
+	w.post("/dev/chat/say", "room", "mia", "text", "it is "+secret)
+	a := w.next()
+	if a.Text != "it is "+secret {
+		t.Errorf("the bot got %q", a.Text)
+	}
+	for _, said := range []map[string]any{
+		{"type": "message", "text": "no, " + secret},
+		{"type": "message", "attachments": []any{map[string]any{"contentType": activity.CardContentType, "content": map[string]any{"type": "AdaptiveCard", "fallbackText": secret}}}},
+	} {
+		raw, err := json.Marshal(said)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.ServiceURL+"v3/conversations/"+a.Conversation.ID+"/activities", bytes.NewReader(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close() // nothing is read
+	}
+	_, twin := w.do(http.MethodGet, "/dev/.json", nil)
+	var chat struct {
+		Version  int
+		Rooms    []struct{ Key, Conversation string }
+		Messages []struct {
+			From     string
+			Activity struct{ Text string }
+		}
+	}
+	if err := json.Unmarshal([]byte(twin), &chat); err != nil || chat.Version != 1 || chat.Rooms[0].Conversation != a.Conversation.ID || len(chat.Messages) != 3 || chat.Messages[1].From != "bot" || chat.Messages[1].Activity.Text != "no, [secret]" {
+		t.Errorf("%v: %s", err, twin)
+	}
+	if _, body := w.do(http.MethodGet, "/dev/", nil); strings.Contains(body, "horse") || !strings.Contains(body, "no, [secret]<") || !strings.Contains(body, "it is [secret]<") {
+		t.Errorf("the chat has the secret, or nothing instead:\n%s", body)
+	}
+}

@@ -27,7 +27,7 @@ type wired struct {
 
 func wire(t *testing.T, of page.Parts) *wired {
 	t.Helper()
-	p, err := page.New(page.Config{Name: "Hedda"})
+	p, err := page.New(page.Config{Name: "Hedda", Secrets: []string{`correct "horse"`}})
 	if err != nil {
 		t.Fatal(err)
 	}

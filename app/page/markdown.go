@@ -105,7 +105,7 @@ func (asText) RegisterFuncs(reg renderer.NodeRendererFuncRegisterer) {
 		case to == "":
 		case entering:
 			_, _ = fmt.Fprintf(w, `<a href="%s">`, nethtml.EscapeString(to))
-		case strings.Contains(words(n, source), host):
+		case slices.Contains([]string{host, to}, words(n, source)):
 			_, _ = w.WriteString("</a>")
 		default:
 			_, _ = fmt.Fprintf(w, "</a> (%s)", nethtml.EscapeString(host))

@@ -168,7 +168,7 @@ func New(cfg Config) (*Page, error) {
 	if p.views, err = template.New("").Funcs(p.functions()).ParseFS(viewFiles, "views/*.html"); err != nil {
 		return nil, fmt.Errorf("page: %w", err)
 	}
-	p.chat = newChat(cfg.Name, func(room string) { p.hub.tell(event{Room: room}) })
+	p.chat = newChat(cfg.Name, cfg.Secrets, func(room string) { p.hub.tell(event{Room: room}) })
 	p.turns = turnlog.New(turnlog.Config{
 		Secrets: append([]string{p.secret, p.token}, cfg.Secrets...),
 		Changed: func(h turnlog.Head) {
@@ -185,6 +185,16 @@ func (p *Page) Turns() *turnlog.Log { return p.turns }
 func (p *Page) WatchTurn(e turn.Event) {
 	p.turns.WatchTurn(e)
 	p.faults.watch(e)
+}
+
+// TurnURL is the address of the view of a turn; "": the page is not served yet.
+func (p *Page) TurnURL(id string) string {
+	p.chat.mu.Lock()
+	defer p.chat.mu.Unlock()
+	if p.chat.webhook == "" {
+		return ""
+	}
+	return strings.TrimSuffix(p.chat.webhook, "/api/messages") + "/dev/turns/" + id
 }
 
 // Model wraps the bot's model, so that faults of it can be set.
@@ -400,15 +410,18 @@ func (p *Page) turnRoutes(mux *http.ServeMux) {
 	})
 }
 
-// turnList shows all turns, or those that match a filter.
-func (p *Page) turnList(w http.ResponseWriter, r *http.Request) {
-	want := strings.ToLower(r.URL.Query().Get("q"))
-	outcome := r.URL.Query().Get("outcome")
-	all := slices.DeleteFunc(p.turns.Turns(), func(h turnlog.Head) bool {
+// filtered are the turns that match the filter of a request.
+func (p *Page) filtered(r *http.Request) []turnlog.Head {
+	want, outcome := strings.ToLower(r.URL.Query().Get("q")), r.URL.Query().Get("outcome")
+	return slices.DeleteFunc(p.turns.Turns(), func(h turnlog.Head) bool {
 		about := strings.ToLower(strings.Join([]string{h.ID, h.Person, h.Text, h.Outcome, strings.Join(h.Actions, " ")}, " "))
 		return !strings.Contains(about, want) || outcome != "" && h.Outcome != outcome
 	})
-	p.show(w, "turns-page", "Turns", map[string]any{"Turns": all, "TooFast": p.turns.TooFast(), "Query": r.URL.Query().Get("q"), "Outcome": outcome, "Outcomes": []string{
+}
+
+// turnList shows all turns, or those that match a filter.
+func (p *Page) turnList(w http.ResponseWriter, r *http.Request) {
+	p.show(w, "turns-page", "Turns", map[string]any{"Turns": p.filtered(r), "TooFast": p.turns.TooFast(), "Query": r.URL.Query().Get("q"), "Outcome": r.URL.Query().Get("outcome"), "Outcomes": []string{
 		turnlog.Running, turnlog.OK, turnlog.Failed, turnlog.Parked, turnlog.Waiting, turnlog.Ignored, turnlog.Duplicate,
 	}})
 }

@@ -1,6 +1,8 @@
 package page
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -19,6 +21,7 @@ import (
 func (p *Page) chatRoutes(mux *http.ServeMux) {
 	p.connector(mux)
 	mux.HandleFunc("GET /dev/{$}", p.workbench)
+	mux.HandleFunc("GET /dev/.json", p.workbenchJSON)
 	mux.HandleFunc("GET /dev/parts/{part}", p.parts)
 	post := func(name string, do func(r *http.Request) error) {
 		mux.HandleFunc("POST /dev/chat/"+name, func(w http.ResponseWriter, r *http.Request) { p.done(w, r, do(r)) })
@@ -131,6 +134,34 @@ func (p *Page) workbench(w http.ResponseWriter, r *http.Request) {
 	p.show(w, "workbench", "Chat", p.workbenchView(r))
 }
 
+// workbenchJSON is the chat for programs: the conversations, and the messages of one.
+func (p *Page) workbenchJSON(w http.ResponseWriter, r *http.Request) {
+	type about struct {
+		Key          string `json:"key"` // for the parameter room
+		Name         string `json:"name"`
+		Kind         string `json:"kind"`
+		Conversation string `json:"conversation"`
+	}
+	type said struct {
+		ID       string             `json:"id"`
+		From     string             `json:"from"` // bot, or the key of a person
+		Turn     string             `json:"turn,omitempty"`
+		Note     string             `json:"note,omitempty"`
+		Edited   bool               `json:"edited,omitempty"`
+		Deleted  bool               `json:"deleted,omitempty"`
+		Activity *activity.Activity `json:"activity"`
+	}
+	v := p.workbenchView(r)
+	rooms, messages := []about{}, []said{}
+	for _, one := range v.Rooms {
+		rooms = append(rooms, about{one.Key, one.Name, one.Kind, one.ID})
+	}
+	for _, m := range v.Messages {
+		messages = append(messages, said{m.ID, cmp.Or(m.Person, "bot"), m.Turn, m.Note, m.Edited, m.Deleted, m.Activity})
+	}
+	writeJSON(w, map[string]any{"version": 1, "room": v.Room.Key, "rooms": rooms, "messages": messages})
+}
+
 func (p *Page) workbenchView(r *http.Request) workbenchView {
 	q := r.URL.Query()
 	_, _, last, _ := p.hub.since(0)
@@ -171,7 +202,11 @@ func (p *Page) workbenchView(r *http.Request) workbenchView {
 func (p *Page) parts(w http.ResponseWriter, r *http.Request) {
 	switch part := r.PathValue("part"); part {
 	case "messages", "turns", "turn", "rooms", "alarm":
-		p.part(w, part, p.workbenchView(r))
+		v := p.workbenchView(r)
+		if part == "turns" {
+			v.Turns = p.filtered(r)
+		}
+		p.part(w, part, v)
 	default:
 		http.NotFound(w, r)
 	}
@@ -248,14 +283,20 @@ func (p *Page) shown(m message, in snapshot) shownMessage {
 // newCard prepares a card: its texts become HTML here, since the script must not make any.
 func newCard(raw []byte) shownCard {
 	c := shownCard{JSON: string(raw), Texts: "{}"}
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
 	var card any
-	if json.Unmarshal(raw, &card) != nil {
+	if d.Decode(&card) != nil {
 		c.Words = string(raw)
 		return c
 	}
+	card = safeCard(card)
+	if safe, err := json.Marshal(card); err == nil {
+		c.JSON = string(safe)
+	}
 	texts, words := map[string]template.HTML{}, []string{}
 	walk(card, func(key, text string) {
-		if !slices.Contains([]string{"text", "title", "value", "label", "placeholder", "fallbackText", "altText", "errorMessage"}, key) {
+		if !slices.Contains(readable, key) {
 			return
 		}
 		if text != "" && key != "fallbackText" && key != "placeholder" && len(words) < 1000 {
@@ -272,6 +313,66 @@ func newCard(raw []byte) shownCard {
 	c.Words = strings.Join(words, "\n")
 	return c
 }
+
+// safeCard is JSON of a card in which pictures and media are lines that name them, so that nothing is
+// loaded, and which shows hidden characters. What goes back to the bot is as it was.
+func safeCard(node any) any {
+	switch node := node.(type) {
+	case []any:
+		for i := range node {
+			node[i] = safeCard(node[i])
+		}
+	case map[string]any:
+		if node["type"] == "ImageSet" {
+			node = map[string]any{"type": "Container", "items": node["images"]}
+		}
+		if kind := node["type"]; kind == "Image" && !embedded(node["url"]) || kind == "Media" {
+			return safeCard(asLine(node))
+		}
+		for key, value := range node {
+			text, isText := value.(string)
+			switch {
+			case key == "data":
+			case slices.Contains([]string{"backgroundImage", "iconUrl"}, key) && !embedded(value):
+				delete(node, key)
+			case !isText:
+				node[key] = safeCard(value)
+			case key != "value" && slices.Contains(readable, key): // a value may go back
+				node[key] = marked(text)
+			}
+		}
+		return node
+	}
+	return node
+}
+
+// embedded reports whether a picture is in its address.
+func embedded(address any) bool {
+	text, _ := address.(string)
+	return strings.HasPrefix(text, "data:image/")
+}
+
+// asLine is a text that stands for a picture or for media.
+func asLine(node map[string]any) map[string]any {
+	address, _ := node["url"].(string)
+	if sources, _ := node["sources"].([]any); len(sources) > 0 {
+		source, _ := sources[0].(map[string]any)
+		address, _ = source["url"].(string)
+	}
+	what, _ := node["altText"].(string)
+	if _, host := destination(address); host != "" {
+		what = strings.TrimPrefix(what+", from "+host, ", ")
+	}
+	kind := map[any]string{"Image": "picture"}[node["type"]]
+	line := map[string]any{"type": "TextBlock", "wrap": true, "text": "[" + cmp.Or(kind, "media") + ": " + what + "]"}
+	if node["selectAction"] == nil {
+		return line
+	}
+	return map[string]any{"type": "Container", "items": []any{line}, "selectAction": node["selectAction"]}
+}
+
+// readable are the names of texts in a card that people read.
+var readable = []string{"text", "title", "value", "label", "placeholder", "fallbackText", "altText", "errorMessage"}
 
 // walk calls f for each text in JSON that people read.
 func walk(node any, f func(key, text string)) {

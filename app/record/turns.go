@@ -100,6 +100,9 @@ func (c *conversation) add(rec turnlog.Record, before []parts) (*step, error) {
 	if rec.Incomplete {
 		s.cannot = "Some of its turn was not seen."
 	}
+	if a.Type == activity.Message && len(a.Attachments) > 0 && strings.TrimSpace(a.Said()) == "" && len(a.Value) == 0 {
+		s.cannot = "It came with an attachment and no text. A scenario has no attachments that a model is shown."
+	}
 	for scope, values := range rec.Before {
 		for name, raw := range values {
 			if !ownNames[name] && isCut(string(raw)) {

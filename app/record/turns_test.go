@@ -232,3 +232,35 @@ func TestFromTurnsRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestFromTurnsOfAttachments expects nothing of an attachment without a text: a model is shown it, but not in a scenario.
+func TestFromTurnsOfAttachments(t *testing.T) {
+	t.Parallel()
+	turns := logged(t, "", nil, func(kit *bottest.Kit) {
+		kit.Model.Says(bottest.Plan(bottest.Say("A picture.")))
+		mia := kit.Personal("Mia")
+		mia.Say("?")
+		mia.Next()
+	})
+	said := strings.Replace(string(turns[0].Received.Activity), `"text":"?"`, `"attachments":[{"contentType":"image/png","contentUrl":"https://x.example"}]`, 1)
+	turns[0].Received.Activity = []byte(said)
+	file, open := written(t, record.Config{}, turns...)
+	if len(open) != 1 || !strings.Contains(open[0], "attachment") || strings.Contains(file, "replies") {
+		t.Errorf("%v\n%s", open, file)
+	}
+	plays(t, file, true)
+}
+
+// TestStateOfAFailure: a turn that fails leaves the state as it was, also the first one of a conversation.
+func TestStateOfAFailure(t *testing.T) {
+	t.Parallel()
+	turns := logged(t, "", nil, func(kit *bottest.Kit) {
+		kit.Model.Says("{", "{", "{")
+		mia := kit.Personal("Mia")
+		mia.Say("?")
+		mia.Next()
+	})
+	if turns[0].Outcome != turnlog.Failed || len(turns[0].Changes) != 0 {
+		t.Errorf("it is %s, and changed %+v", turns[0].Outcome, turns[0].Changes)
+	}
+}

@@ -516,7 +516,7 @@ func (b builder) received(e *turn.Received) {
 	r := b.r
 	if r.Received.Activity == nil {
 		r.Received.Activity, r.Received.Text = b.json(e.Activity), b.text(e.Text)
-		b.about(e)
+		b.about(e.Activity, e.Text)
 	}
 	switch {
 	case e.Duplicate != "":
@@ -529,8 +529,8 @@ func (b builder) received(e *turn.Received) {
 }
 
 // about fills in the head.
-func (b builder) about(e *turn.Received) {
-	a, err := activity.Decode(e.Activity)
+func (b builder) about(raw jsontext.Value, text string) {
+	a, err := activity.Decode(raw)
 	if err != nil {
 		return
 	}
@@ -541,7 +541,7 @@ func (b builder) about(e *turn.Received) {
 	if a.Type == activity.Invoke || a.Type == activity.Event {
 		h.Type += " " + a.Name
 	}
-	h.Text = b.text(spelling.OneLine(cmp.Or(e.Text, h.Type), maxWords))
+	h.Text = b.text(spelling.OneLine(cmp.Or(text, h.Type), maxWords))
 	b.clicked(a)
 }
 
@@ -570,6 +570,10 @@ const cardAction = "adaptiveCard/action"
 func (b builder) began(e happened) {
 	r := b.r
 	r.Tries, r.Outcome = e.Began.Tries, Running
+	if r.Received.Activity == nil && e.Began.Activity != nil {
+		r.Received.Activity, r.Received.Text = b.json(e.Began.Activity), b.text(e.Began.Text)
+		b.about(e.Began.Activity, e.Began.Text)
+	}
 	if r.Before == nil {
 		r.Before, r.WaitedNS = b.state(e.state), e.At.Sub(r.At)
 		r.After = r.Before

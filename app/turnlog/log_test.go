@@ -393,3 +393,15 @@ func TestPromptAction(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 }
+
+// TestTakenOver has what came in of a turn that another process received.
+func TestTakenOver(t *testing.T) {
+	t.Parallel()
+	l := newLog(t, turnlog.Config{})
+	raw := []byte(`{"type":"message","id":"a","from":{"id":"u","name":"Mia"},"conversation":{"id":"c"},"text":"hello"}`)
+	l.WatchTurn(turn.Event{Turn: "1", At: time.Now(), Began: &turn.Began{Activity: raw, Text: "hello", Phase: "running", Tries: 1}})
+	l.settle()
+	if r := l.turn("1"); r.Person != "Mia" || r.Text != "hello" || r.Received.Text != "hello" || r.Activity != "a" || r.Tries != 1 {
+		t.Errorf("%+v", r)
+	}
+}

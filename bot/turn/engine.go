@@ -107,6 +107,8 @@ type Config struct {
 
 	// Watch sees what turns do. nil: nobody does.
 	Watch func(Event)
+	// TurnURL is that of [bot.Config].
+	TurnURL func(id string) string
 
 	Hooks                                           Hooks
 	Policy                                          actions.Policy

@@ -691,6 +691,9 @@ func (t *Turn) report(ctx context.Context, failure error, took time.Duration) {
 	line := zerolog.Ctx(ctx).Info()
 	if failure != nil {
 		line = zerolog.Ctx(ctx).Error().Str("error", cause(failure))
+		if of := t.engine.cfg.TurnURL; of != nil && of(t.ID) != "" {
+			line = line.Str("see", of(t.ID))
+		}
 		zerolog.Ctx(ctx).Debug().Err(failure).Msg("cause of the failure")
 	}
 	count(t.engine.meter.turns, okOrFailed(failure != nil))

@@ -40,13 +40,16 @@ type Received struct {
 	Dropped   string         // why no turn runs for it; "": one does
 }
 
-// State is the values of a turn's scopes: conversation, thread, user, bot and temp.
+// State is the values of a turn's scopes: conversation, thread, user, bot and temp. How the bot reaches
+// the conversation is not in it: each turn notes that anew, and one that fails takes it back.
 type State map[string]map[string]jsontext.Value
 
 // Began says that the turn starts or goes on.
 type Began struct {
-	Phase string // the phase that it goes on with
-	Tries int    // how often a process lost it
+	Activity jsontext.Value // what it answers, as in Received: perhaps another process received it
+	Text     string
+	Phase    string // the phase that it goes on with
+	Tries    int    // how often a process lost it
 }
 
 // Called is a call of an action that has an outcome.
@@ -113,7 +116,8 @@ func (w watch) received() func(duplicate, dropped string) {
 
 func (w watch) began(phase phase) {
 	if w.on() {
-		w.engine.cfg.Watch(Event{Turn: w.ID, Began: &Began{Phase: string(phase), Tries: w.lease.Tries()}, State: w.state})
+		began := &Began{Activity: w.rec.Activity, Text: w.Text, Phase: string(phase), Tries: w.lease.Tries()}
+		w.engine.cfg.Watch(Event{Turn: w.ID, Began: began, State: w.state})
 	}
 }
 
@@ -203,6 +207,9 @@ func (w watch) state() State {
 		}
 		values := map[string]jsontext.Value{}
 		for _, n := range s.Names() {
+			if n == "reference" { // see [State]
+				continue
+			}
 			if raw, err := s.JSON(n); err == nil && raw != nil {
 				values[n] = raw
 			}

@@ -19,12 +19,17 @@ const keys = {
   j: () => row(1),
   k: () => row(-1),
   d: nextTheme,
-  '/': () => { const q = document.getElementById('q'); if (q) q.focus(); else location.href = '/dev/turns'; },
+  '/': () => { const q = document.getElementById('q'); if (q) q.focus(); else location.href = '/dev/turns#q'; },
   r: () => document.querySelector('[data-do=r]')?.click(),
   f: () => document.querySelector('[data-do=f]')?.click(),
   s: () => document.querySelector('[data-do=s]')?.click(),
   Escape: () => { const back = document.querySelector('[data-do=back]'); if (back) back.click(); else if (document.querySelector('[data-page]')) location.href = '/dev/turns'; },
 };
+
+if (location.hash === '#q') { // came with /
+  document.getElementById('q')?.focus();
+  history.replaceState(null, '', location.pathname);
+}
 
 document.addEventListener('keydown', (e) => {
   const as = document.getElementById('as');
