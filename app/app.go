@@ -609,7 +609,7 @@ func (p *program) openPage(stderr io.Writer) (err error) {
 		sum.Write([]byte("the address of the page's connector"))
 		secret = hex.EncodeToString(sum.Sum(nil))
 	}
-	p.page, err = page.New(page.Config{Name: p.own.Name, Examples: p.own.Examples, Secrets: p.Secrets(), Secret: secret, Log: p.log})
+	p.page, err = page.New(page.Config{Name: p.own.Name, Examples: p.own.Examples, Secrets: p.Secrets(), Secret: secret, Keep: p.PageKeep, Log: p.log})
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/planbot-go/planbot/app/page"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/state"
@@ -75,6 +76,9 @@ func (c devCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams)
 		return errors.Join(err, listener.Close())
 	}
 	defer func() { _ = os.RemoveAll(d.dir) }() // in the temporary folder, which the system empties
+	if err := os.Mkdir(d.pages(), 0o700); err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	if err := d.source(ctx, c.Package); err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -283,6 +287,7 @@ func (d *developer) renew(ctx context.Context, first bool) {
 		d.stop(next)
 		return
 	}
+	d.tellPage(err)
 	if err != nil {
 		goesOn := "there is no bot until a change repairs it"
 		if d.now != nil {
@@ -300,6 +305,20 @@ func (d *developer) renew(ctx context.Context, first bool) {
 		if err := openBrowser(ctx, "http://"+d.addr+"/"); err != nil {
 			d.say("cannot open a browser: %v", err)
 		}
+	}
+}
+
+// pages is the folder for what the pages of the bots keep.
+func (d *developer) pages() string { return filepath.Join(d.dir, "page") }
+
+// tellPage says on the page why the last build failed. nil: it did not.
+func (d *developer) tellPage(fault error) {
+	name, text := filepath.Join(d.pages(), page.BuildFault), ""
+	if fault != nil {
+		text = fault.Error()
+	}
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		d.say("the page cannot say whether the build failed: %v", err)
 	}
 }
 
@@ -376,7 +395,7 @@ func (d *developer) start(ctx context.Context, program string) (*child, error) {
 	}
 	c := &child{url: &url.URL{Scheme: "http", Host: addr}, ended: make(chan struct{})}
 	c.cmd = exec.Command(program, "serve") //nolint:gosec,noctx // built here; stop ends it
-	c.cmd.Env = append(append(os.Environ(), d.Environ()...), "BOT_ADDR="+addr, "BOT_PAGE_ADDR="+d.addr, "REDIS_URL="+d.redisURL, "BOT_STATE=")
+	c.cmd.Env = append(append(os.Environ(), d.Environ()...), "BOT_ADDR="+addr, "BOT_PAGE_ADDR="+d.addr, "BOT_PAGE_KEEP="+d.pages(), "REDIS_URL="+d.redisURL, "BOT_STATE=")
 	c.cmd.Stdout, c.cmd.Stderr = d.std.Out, d.std.Err
 	c.cmd.SysProcAttr = apart()
 	started := make(chan error, 1)

@@ -52,7 +52,8 @@ type message struct {
 	Streaming          bool   // it still grows
 	Edited, Deleted    bool
 	Reactions          []string
-	rated              string
+	Rated              string
+	earlier            bool // another process had it, see [keeper]
 }
 
 const (
@@ -689,7 +690,7 @@ func (c *chat) rate(ctx context.Context, roomKey, as, id, reaction, text string)
 		p = r.People[0]
 	}
 	m := r.message(id)
-	m.rated = reaction
+	m.Rated = reaction
 	feedback, _ := json.Marshal(map[string]string{"feedbackText": text}) // a text
 	a := c.activity(r, p, m.Thread, map[string]any{
 		"type": "invoke", "name": "message/submitAction", "replyToId": id,

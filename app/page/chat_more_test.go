@@ -240,3 +240,13 @@ func TestChatHidesSecrets(t *testing.T) {
 		t.Errorf("the chat has the secret, or nothing instead:\n%s", body)
 	}
 }
+
+// TestTooLong: a message that is too long is refused with the reason.
+func TestTooLong(t *testing.T) {
+	t.Parallel()
+	w := wire(t, page.Parts{})
+	status, body := w.do(http.MethodPost, "/dev/chat/say", url.Values{"room": {"mia"}, "text": {strings.Repeat("long ", 1<<20)}})
+	if status != http.StatusBadRequest || !strings.Contains(body, "more than 4 MB") {
+		t.Errorf("%d %s", status, body)
+	}
+}

@@ -27,7 +27,13 @@ type wired struct {
 
 func wire(t *testing.T, of page.Parts) *wired {
 	t.Helper()
-	p, err := page.New(page.Config{Name: "Hedda", Secrets: []string{`correct "horse"`}})
+	return wireWith(t, page.Config{}, of)
+}
+
+func wireWith(t *testing.T, cfg page.Config, of page.Parts) *wired {
+	t.Helper()
+	cfg.Name, cfg.Secrets = "Hedda", []string{`correct "horse"`}
+	p, err := page.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

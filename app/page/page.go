@@ -53,6 +53,9 @@ type Config struct {
 	// Secret is in the address to which the bot sends. It must stay the same where state outlives the
 	// process, since what waits there goes to that address. "": a random one.
 	Secret string
+	// Keep is a folder in which the chat and the turns stay for the process that comes next; see also
+	// [BuildFault]. "": they end with the process.
+	Keep string
 	// Port is the port in the address that browsers use; 0: the one that the page is served on.
 	Port int
 	Log  zerolog.Logger
@@ -114,6 +117,7 @@ type Page struct {
 	hub    *hub
 	chat   *chat
 	faults *faults
+	keeper *keeper
 	nums   *numbers
 	views  *template.Template
 	assets string // hash of the assets
@@ -121,7 +125,10 @@ type Page struct {
 }
 
 // tabOf is an entry of the page's navigation.
-type tabOf struct{ Name, Path string }
+type tabOf struct {
+	Name string `json:"name"`
+	Path string `json:"path"`
+}
 
 //go:embed views/*.html
 var viewFiles embed.FS
@@ -138,7 +145,7 @@ func New(cfg Config) (*Page, error) {
 		return nil, errors.New("page: no Name")
 	}
 	p := &Page{cfg: cfg, secret: cmp.Or(cfg.Secret, rand.Text()), token: rand.Text(), hub: newHub()}
-	p.faults, p.nums = &faults{page: p}, &numbers{page: p}
+	p.faults, p.nums, p.keeper = &faults{page: p}, &numbers{page: p}, &keeper{page: p, taken: map[string]time.Time{}}
 	p.tabs = []tabOf{
 		{"Chat", "/dev/"},
 		{"Turns", "/dev/turns"},
@@ -175,6 +182,7 @@ func New(cfg Config) (*Page, error) {
 			p.hub.tell(event{Turn: h.ID})
 		},
 	})
+	p.keeper.open()
 	return p, nil
 }
 
@@ -209,6 +217,7 @@ func (p *Page) Close() {
 	p.hub.close()
 	p.nums.close()
 	p.turns.Close()
+	p.keeper.close()
 }
 
 // Handler returns what serves the page on that address, which must be a loopback address: / and all
@@ -239,6 +248,9 @@ func (p *Page) Handler(addr net.Addr, of Parts) (http.Handler, error) {
 	goOn{p}.routes(mux)
 	tests{p}.routes(mux)
 	mux.HandleFunc("GET /dev/help", func(w http.ResponseWriter, _ *http.Request) { p.show(w, "help", "Help", nil) })
+	mux.HandleFunc("GET /dev/help.json", func(w http.ResponseWriter, _ *http.Request) {
+		writeJSON(w, map[string]any{"version": 1, "bot": p.cfg.Name, "views": p.tabs})
+	})
 	mux.HandleFunc("/dev/", func(w http.ResponseWriter, _ *http.Request) { p.fail(w, http.StatusNotFound, "There is no such page.") })
 	port := p.cfg.Port
 	if port == 0 {
@@ -345,26 +357,27 @@ func writeJSON(w http.ResponseWriter, v any) {
 // functions are what templates may call.
 func (p *Page) functions() template.FuncMap {
 	return template.FuncMap{
-		"asset":    func(name string) string { return "/dev/assets/" + p.assets + "/" + name },
-		"token":    func() string { return p.token },
-		"faults":   p.faults.view,
-		"markdown": toHTML,
-		"marked":   marked,
-		"shown":    shownText,
-		"oneLine":  oneLine,
-		"pretty":   pretty,
-		"json":     func(v any) (string, error) { raw, err := json.Marshal(v); return string(raw), err },
-		"tokens":   func(text string) int { return prompts.Tokens(text) },
-		"clock":    func(t time.Time) string { return t.Local().Format("15:04:05.000") },
-		"short":    func(t time.Time) string { return t.Local().Format("15:04") },
-		"day":      func(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") },
-		"date":     func(t time.Time) string { return t.Format(time.RFC3339) },
-		"took":     took,
-		"add":      func(a, b int) int { return a + b },
-		"percent":  func(part, of int) int { return min(100, 100*part/max(1, of)) },
-		"query":    url.QueryEscape,
-		"join":     strings.Join,
-		"reversed": func(all []string) []string { all = slices.Clone(all); slices.Reverse(all); return all },
+		"asset":      func(name string) string { return "/dev/assets/" + p.assets + "/" + name },
+		"token":      func() string { return p.token },
+		"faults":     p.faults.view,
+		"buildFault": p.keeper.buildFault,
+		"markdown":   toHTML,
+		"marked":     marked,
+		"shown":      shownText,
+		"oneLine":    oneLine,
+		"pretty":     pretty,
+		"json":       func(v any) (string, error) { raw, err := json.Marshal(v); return string(raw), err },
+		"tokens":     func(text string) int { return prompts.Tokens(text) },
+		"clock":      func(t time.Time) string { return t.Local().Format("15:04:05.000") },
+		"short":      func(t time.Time) string { return t.Local().Format("15:04") },
+		"day":        func(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") },
+		"date":       func(t time.Time) string { return t.Format(time.RFC3339) },
+		"took":       took,
+		"add":        func(a, b int) int { return a + b },
+		"percent":    func(part, of int) int { return min(100, 100*part/max(1, of)) },
+		"query":      url.QueryEscape,
+		"join":       strings.Join,
+		"reversed":   func(all []string) []string { all = slices.Clone(all); slices.Reverse(all); return all },
 		"dict": func(pairs ...any) (map[string]any, error) {
 			d := map[string]any{}
 			for pair := range slices.Chunk(pairs, 2) {

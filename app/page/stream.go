@@ -21,8 +21,11 @@ const (
 	writeWithin = 30 * time.Second
 )
 
-// event says what changed: a turn by its id, or a conversation by its key.
+// event says what changed: a turn by its id, or a conversation by its key, or what alarm stands for.
 type event struct{ Turn, Room string }
+
+// alarm is in place of a conversation when the bar above each view has other words.
+const alarm = "!alarm"
 
 // hub tells open pages what changed. It keeps no queue for any of them: a page that was away asks for
 // what came after the last event that it saw.
@@ -40,7 +43,9 @@ type tab struct {
 	gone    chan struct{} // closed when it gives way to another
 }
 
-func newHub() *hub { return &hub{} }
+// newHub makes a hub whose events have higher numbers than those of an earlier process: a page that has
+// seen that one loads everything.
+func newHub() *hub { return &hub{last: uint64(time.Now().UnixMilli())} }
 
 // tell records an event and wakes the streams. It never blocks.
 func (h *hub) tell(e event) {

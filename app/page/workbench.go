@@ -24,7 +24,15 @@ func (p *Page) chatRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /dev/.json", p.workbenchJSON)
 	mux.HandleFunc("GET /dev/parts/{part}", p.parts)
 	post := func(name string, do func(r *http.Request) error) {
-		mux.HandleFunc("POST /dev/chat/"+name, func(w http.ResponseWriter, r *http.Request) { p.done(w, r, do(r)) })
+		mux.HandleFunc("POST /dev/chat/"+name, func(w http.ResponseWriter, r *http.Request) {
+			err := r.ParseForm()
+			if _, tooLarge := errors.AsType[*http.MaxBytesError](err); tooLarge {
+				err = fmt.Errorf("what you send has more than %d MB", maxBody>>20)
+			} else {
+				err = do(r) // what cannot be read is missing
+			}
+			p.done(w, r, err)
+		})
 	}
 	post("say", func(r *http.Request) error {
 		f := r.PostFormValue
@@ -117,7 +125,6 @@ type shownMessage struct {
 	Room    string
 	As      string
 	JSON    string // the activity, for scripts
-	Rated   string
 }
 
 // shownCard is a card with its texts.
@@ -214,7 +221,7 @@ func (p *Page) parts(w http.ResponseWriter, r *http.Request) {
 
 // shown prepares a message for the template.
 func (p *Page) shown(m message, in snapshot) shownMessage {
-	s := shownMessage{message: m, Name: p.cfg.Name, Room: in.Key, Rated: m.rated}
+	s := shownMessage{message: m, Name: p.cfg.Name, Room: in.Key}
 	if who, ok := in.person(m.Person); ok && m.Person != "" {
 		s.Name = who.Name
 	}

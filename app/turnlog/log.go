@@ -87,17 +87,20 @@ func New(cfg Config) *Log {
 	l.ended.Go(func() {
 		for {
 			select {
-			case <-ctx.Done():
-				return
 			case e := <-l.events:
 				l.take(e)
+			case <-ctx.Done():
+				for len(l.events) > 0 { // nobody else takes them
+					l.take(<-l.events)
+				}
+				return
 			}
 		}
 	})
 	return l
 }
 
-// Close ends the recording. What was recorded can still be read.
+// Close ends the recording, after what it has seen. What was recorded can still be read.
 func (l *Log) Close() {
 	l.stop()
 	l.ended.Wait()
@@ -145,6 +148,37 @@ func (l *Log) Pin(id string, pinned bool) bool {
 		l.cfg.Changed(head)
 	}
 	return ok
+}
+
+// Restore adds turns that another process has seen. It replaces those that it added before, unless
+// something has happened in them since. It keeps the turns; do not change them.
+func (l *Log) Restore(turns []Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, r := range turns {
+		had := l.turns[r.ID]
+		if had != nil && !had.earlier {
+			continue
+		}
+		r.earlier = true
+		if raw, err := json.Marshal(r); err == nil {
+			r.size = len(raw)
+		}
+		if a, err := activity.Decode(r.Received.Activity); err == nil {
+			(builder{l, &r}).clicked(a)
+		}
+		if had != nil {
+			l.size -= had.size
+		} else {
+			l.order = append(l.order, r.ID)
+		}
+		l.turns[r.ID], l.size = &r, l.size+r.size
+		l.kept.Store(r.ID, true)
+	}
+	slices.SortStableFunc(l.order, func(a, b string) int { return l.turns[a].At.Compare(l.turns[b].At) })
+	if n := len(l.order); n > 0 {
+		l.evict(l.turns[l.order[n-1]])
+	}
 }
 
 // copied is a copy that is an empty list in JSON if there is nothing in it.
@@ -385,6 +419,7 @@ func (l *Log) record(e any) *Record {
 func (l *Log) find(id string) *Record {
 	r := l.turns[id]
 	if r != nil {
+		r.earlier = false
 		if _, lost := l.lost.LoadAndDelete(id); lost {
 			r.Incomplete = true
 		}

@@ -76,6 +76,7 @@ type Record struct {
 	size    int    // bytes of what it holds
 	room    string // the conversation without a thread
 	clicked string // the message on which the click was that the turn is about
+	earlier bool   // from [Log.Restore], and nothing has happened in it since
 }
 
 // Received is the activity that came in.

@@ -56,7 +56,8 @@ import (
 type Settings struct {
 	Port int    `env:"PORT" default:"3978" min:"0" max:"65535" help:"port to listen on; BOT_ADDR wins"`
 	Addr string `env:"BOT_ADDR" else:"127.0.0.1 and the port; with an app id all interfaces" help:"host:port to listen on; without an app id only loopback"`
-	// PageAddr is what bot dev tells the bot that it runs.
+	// PageAddr and PageKeep are what bot dev tells the bot that it runs.
+	PageKeep string `env:"BOT_PAGE_KEEP" else:"chat and turns end with the process" help:"folder in which the page keeps chat and turns for the process that comes next; bot dev sets it"`
 	PageAddr string `env:"BOT_PAGE_ADDR" else:"where it listens" help:"host:port at which browsers of this machine reach the bot, if a program passes requests on to it; bot dev sets it"`
 	NoAuth   bool   `env:"BOT_DANGEROUSLY_NO_AUTH" help:"true: no app id, yet reachable by others; for closed networks only"`
 

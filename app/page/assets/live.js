@@ -71,7 +71,10 @@ async function turns() {
 async function alarm() {
   const words = document.getElementById('alarm-words');
   words?.replaceChildren(await load('alarm'));
-  if (words) document.getElementById('alarm').hidden = !words.textContent.trim();
+  if (!words) return;
+  const bar = document.getElementById('alarm');
+  bar.hidden = !words.textContent.trim();
+  bar.querySelector('form').hidden = !words.querySelector('[data-set]');
 }
 
 /** Loads the open turn anew. What is open in it, and the focus, stay. */
@@ -142,10 +145,10 @@ function changed({ id, kind, turns: ids = [], rooms = [] }) {
   seen = Math.max(seen, id);
   const room = document.querySelector('[data-room]')?.dataset.room;
   const open = document.getElementById('turn')?.dataset.open;
-  if (kind === 'reset') refresh('messages', 'turns', 'turn');
+  if (kind === 'reset') refresh('messages', 'turns', 'turn', 'alarm');
   if (rooms.includes(room) || ids.length) refresh('messages');
   if (ids.length) refresh('turns');
-  if (ids.length && document.getElementById('alarm')?.hidden === false) refresh('alarm');
+  if (rooms.includes('!alarm') || ids.length && document.getElementById('alarm')?.hidden === false) refresh('alarm');
   if (ids.includes(open)) refresh('turn');
 }
 
