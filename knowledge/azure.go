@@ -11,9 +11,10 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/planbot-go/planbot/internal/lazy"
 )
 
 const (
@@ -53,10 +54,10 @@ type AzureSearch struct{ cfg AzureSearchConfig }
 var _ Source = (*AzureSearch)(nil)
 
 var (
-	azureName  = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
-	azureField = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_]{0,127}$`)
+	azureName  = lazy.Regexp(`^[A-Za-z0-9][A-Za-z0-9_-]{0,127}$`)
+	azureField = lazy.Regexp(`^[A-Za-z][A-Za-z0-9_]{0,127}$`)
 	// azureRight is what may stand in a filter. There is no quote in it, and no separator.
-	azureRight = regexp.MustCompile(`^[A-Za-z0-9 ._:;@=-]{1,200}$`)
+	azureRight = lazy.Regexp(`^[A-Za-z0-9 ._:;@=-]{1,200}$`)
 )
 
 // NewAzureSearch checks all of cfg. It does not touch the network.
@@ -66,7 +67,7 @@ func NewAzureSearch(cfg AzureSearchConfig) (*AzureSearch, error) {
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
 		errs = append(errs, errors.New("the Endpoint is no https address"))
 	}
-	if !azureName.MatchString(cfg.Index) {
+	if !azureName().MatchString(cfg.Index) {
 		errs = append(errs, errors.New("the Index is no name"))
 	}
 	if (cfg.Key == "") == (cfg.Token == nil) {
@@ -81,7 +82,7 @@ func NewAzureSearch(cfg AzureSearchConfig) (*AzureSearch, error) {
 	cfg.ID, cfg.Title, cfg.URL = cmp.Or(cfg.ID, "id"), cmp.Or(cfg.Title, "title"), cmp.Or(cfg.URL, "url")
 	cfg.Content, cfg.Access = cmp.Or(cfg.Content, "content"), cmp.Or(cfg.Access, "access")
 	for _, name := range []string{cfg.ID, cfg.Title, cfg.URL, cfg.Content, cfg.Access, cmp.Or(cfg.Vector, "none")} {
-		if !azureField.MatchString(name) {
+		if !azureField().MatchString(name) {
 			errs = append(errs, fmt.Errorf("%.50q is no name of a field", name))
 		}
 	}
@@ -106,7 +107,7 @@ func (c Caller) rights(tenant string) []string {
 	}
 	all := []string{EveryoneInTenant}
 	add := func(kind, value string) {
-		if right := kind + ":" + value; value != "" && azureRight.MatchString(right) {
+		if right := kind + ":" + value; value != "" && azureRight().MatchString(right) {
 			all = append(all, right)
 		}
 	}

@@ -15,7 +15,6 @@ import (
 	"path"
 	"path/filepath"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -25,6 +24,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/internal/bm25"
+	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -89,7 +89,7 @@ type loaded struct {
 
 var _ Source = (*Index)(nil)
 
-var indexName = regexp.MustCompile(`^[a-z0-9-]{1,40}$`)
+var indexName = lazy.Regexp(`^[a-z0-9-]{1,40}$`)
 
 // NewIndex checks all of cfg. It does not ask the store for anything.
 func NewIndex(cfg IndexConfig) (*Index, error) {
@@ -98,7 +98,7 @@ func NewIndex(cfg IndexConfig) (*Index, error) {
 	if cfg.Store == nil {
 		errs = append(errs, errors.New("no Store"))
 	}
-	if !indexName.MatchString(cfg.Name) {
+	if !indexName().MatchString(cfg.Name) {
 		errs = append(errs, fmt.Errorf("the Name %.50q is not up to 40 small letters, digits and hyphens", cfg.Name))
 	}
 	if cfg.Hybrid && cfg.Embedder == nil {

@@ -12,7 +12,6 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -25,6 +24,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -101,7 +101,7 @@ type Base struct {
 	count func(text string) int
 }
 
-var sourceName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,40}$`)
+var sourceName = lazy.Regexp(`^[A-Za-z0-9_-]{1,40}$`)
 
 // New checks all of cfg.
 func New(cfg Config) (*Base, error) {
@@ -111,7 +111,7 @@ func New(cfg Config) (*Base, error) {
 	}
 	for i, s := range cfg.Sources {
 		switch {
-		case !sourceName.MatchString(s.Name):
+		case !sourceName().MatchString(s.Name):
 			errs = append(errs, fmt.Errorf("the name of source %d, %.50q, is not up to 40 letters, digits, _ and -", i+1, s.Name))
 		case slices.ContainsFunc(cfg.Sources[:i], func(other NamedSource) bool { return strings.EqualFold(other.Name, s.Name) }):
 			errs = append(errs, fmt.Errorf("two sources are called %s", s.Name))

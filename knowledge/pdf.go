@@ -5,12 +5,13 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/ledongthuc/pdf"
+
+	"github.com/planbot-go/planbot/internal/lazy"
 )
 
 const maxPages = 500
@@ -161,16 +162,16 @@ func (d *drawing) Write(p []byte) (int, error) {
 func ends(c byte) bool { return bytes.IndexByte([]byte("\x00\t\n\f\r ()<>[]{}/%"), c) >= 0 }
 
 var (
-	quoted  = regexp.MustCompile(`<[0-9A-Fa-f\s]*>|\[[^\[\]]*\]`)
-	numbers = regexp.MustCompile(`(?:^|[\s<>\[\]()/{}%])[+]?(\d+)`)
+	quoted  = lazy.Regexp(`<[0-9A-Fa-f\s]*>|\[[^\[\]]*\]`)
+	numbers = lazy.Regexp(`(?:^|[\s<>\[\]()/{}%])[+]?(\d+)`)
 )
 
 // entries is how many entries a font's table of characters may claim to have: the parser believes the number
 // in front of each part.
 func entries(table []byte) int {
-	table = quoted.ReplaceAll(table, []byte(" "))
+	table = quoted().ReplaceAll(table, []byte(" "))
 	most := 1
-	for _, m := range numbers.FindAllSubmatch(table, -1) {
+	for _, m := range numbers().FindAllSubmatch(table, -1) {
 		n, err := strconv.Atoi(string(m[1]))
 		if err != nil || n > maxMapEntries {
 			return maxMapEntries + 1

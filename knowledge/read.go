@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"net/mail"
 	"path"
-	"regexp"
 	"strings"
 	"time"
 	"unicode/utf16"
@@ -24,6 +23,7 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 
+	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/internal/yamltext"
 )
 
@@ -113,7 +113,7 @@ func whyEnded(ctx context.Context) error {
 }
 
 // wholePage matches the beginning of a page of HTML or XHTML.
-var wholePage = regexp.MustCompile(`(?i)^\s*(?:<\?xml[^>]*>\s*)?(?:<!--[^>]*-->\s*)*(?:<!doctype html|<html)[\s>]`)
+var wholePage = lazy.Regexp(`(?i)^\s*(?:<\?xml[^>]*>\s*)?(?:<!--[^>]*-->\s*)*(?:<!doctype html|<html)[\s>]`)
 
 // readBytes chooses a reader.
 func readBytes(ctx context.Context, name string, data []byte) (*read, error) {
@@ -142,7 +142,7 @@ func readBytes(ctx context.Context, name string, data []byte) (*read, error) {
 	switch {
 	case isMail(text):
 		return nil, refusal("is an e-mail (EML), which is not read")
-	case wholePage.MatchString(text), ending == ".html", ending == ".htm", !isMarkdown && strings.HasPrefix(http.DetectContentType([]byte(text[:min(len(text), 512)])), "text/html"):
+	case wholePage().MatchString(text), ending == ".html", ending == ".htm", !isMarkdown && strings.HasPrefix(http.DetectContentType([]byte(text[:min(len(text), 512)])), "text/html"):
 		return readHTML(text)
 	case isMarkdown:
 		return readMarkdown(text)
@@ -215,8 +215,8 @@ func paragraphs(text string) (all []string) {
 }
 
 var (
-	frontMatterEnd    = regexp.MustCompile(`(?m)^(?:---|\.\.\.)[ \t]*(?:\n|\z)`)
-	frontMatterAccess = regexp.MustCompile(`(?mi)^["']?access["']?[ \t]*:`)
+	frontMatterEnd    = lazy.Regexp(`(?m)^(?:---|\.\.\.)[ \t]*(?:\n|\z)`)
+	frontMatterAccess = lazy.Regexp(`(?mi)^["']?access["']?[ \t]*:`)
 )
 
 // frontMatter takes the YAML between two lines --- off the beginning of a text. It rather refuses a document
@@ -226,9 +226,9 @@ func (r *read) frontMatter(text string) (rest string, err error) {
 	if strings.TrimRight(first, " \t") != "---" {
 		return text, nil
 	}
-	end := frontMatterEnd.FindStringIndex(after)
+	end := frontMatterEnd().FindStringIndex(after)
 	switch {
-	case end == nil && frontMatterAccess.MatchString(after):
+	case end == nil && frontMatterAccess().MatchString(after):
 		return "", refusal("states access, but not between two lines ---")
 	case end == nil:
 		return text, nil // a line
@@ -269,7 +269,7 @@ func (r *read) frontMatter(text string) (rest string, err error) {
 const maxCells = 500_000
 
 // tableRule matches the line between head and rows of a table.
-var tableRule = regexp.MustCompile(`^[ \t>]*[|:-][ \t|:-]*\|[ \t|:-]*\n?$`)
+var tableRule = lazy.Regexp(`^[ \t>]*[|:-][ \t|:-]*\|[ \t|:-]*\n?$`)
 
 // readMarkdown reads Markdown with tables. Of raw HTML it keeps what people see.
 func readMarkdown(text string) (*read, error) {
@@ -280,7 +280,7 @@ func readMarkdown(text string) (*read, error) {
 	}
 	columns, cells := 0, 0 // the parser makes a cell of each column for each row, also where the row has none
 	for line := range strings.Lines(text) {
-		if tableRule.MatchString(line) {
+		if tableRule().MatchString(line) {
 			columns = max(columns, strings.Count(line, "|")+1)
 		} else if strings.TrimSpace(line) == "" {
 			columns = 0

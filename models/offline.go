@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/internal/titles"
 )
 
@@ -75,8 +75,8 @@ func offlineAnswer(req *Request) (calls []Call, say string) {
 	if n := len(req.Messages); n > 0 && req.Messages[n-1].Role == "system" {
 		told = req.Messages[n-1].Text
 		if results, ok := strings.CutPrefix(told, planResults); ok {
-			return nil, planResult.ReplaceAllStringFunc(results, func(line string) string {
-				name := planResult.FindStringSubmatch(line)[1]
+			return nil, planResult().ReplaceAllStringFunc(results, func(line string) string {
+				name := planResult().FindStringSubmatch(line)[1]
 				return "- " + r.title(name) + line[len("- "+name):]
 			})
 		}
@@ -111,7 +111,7 @@ func offlineAnswer(req *Request) (calls []Call, say string) {
 		calls, say = r.answer(text)
 	}
 	done := len(results)
-	switch refused := refusedPlan.FindStringSubmatch(told); {
+	switch refused := refusedPlan().FindStringSubmatch(told); {
 	case refused != nil && len(calls) > 0:
 		return nil, r.refused(calls, refused[1])
 	case req.OneCallAtMost && done < len(calls) && !failed:
@@ -141,20 +141,20 @@ func foundLast(messages []Message) string {
 
 // passages match what package knowledge found: its first passage, or that there is none.
 var (
-	firstPassage = regexp.MustCompile(`(?s)These passages of documents were found\..*?\n\s*\n\s*(\[\d+\]) [^\n]*\n(.*?)\n\s*\n\s*(?:\[\d+\] |END OF PASSAGES )`)
-	noPassage    = regexp.MustCompile(`(Nothing was found in the documents|The documents could not be searched)`)
+	firstPassage = lazy.Regexp(`(?s)These passages of documents were found\..*?\n\s*\n\s*(\[\d+\]) [^\n]*\n(.*?)\n\s*\n\s*(?:\[\d+\] |END OF PASSAGES )`)
+	noPassage    = lazy.Regexp(`(Nothing was found in the documents|The documents could not be searched)`)
 )
 
 // fromPassages answers with the passage that fits best; "" if results have no passages.
 func fromPassages(results string) string {
-	if m := firstPassage.FindStringSubmatch(results); m != nil {
+	if m := firstPassage().FindStringSubmatch(results); m != nil {
 		var lines []string
 		for line := range strings.SplitSeq(m[2], "\n") {
 			lines = append(lines, strings.TrimSpace(line))
 		}
 		return strings.TrimSpace(strings.Join(lines, "\n")) + " " + m[1]
 	}
-	if m := noPassage.FindString(results); m != "" {
+	if m := noPassage().FindString(results); m != "" {
 		return m + "."
 	}
 	return ""
@@ -165,7 +165,7 @@ const offlineShown = "(The person sees this as a card already.)"
 
 // refused says why a plan of the calls was refused: the model would make the same one again.
 func (r *phraseReader) refused(calls []Call, why string) string {
-	if m := wrongEntity.FindStringSubmatch(why); m != nil {
+	if m := wrongEntity().FindStringSubmatch(why); m != nil {
 		name, _, _ := strings.Cut(m[1], ".")
 		for _, a := range r.actions {
 			property := a.schema.Properties[name]
@@ -178,12 +178,12 @@ func (r *phraseReader) refused(calls []Call, why string) string {
 }
 
 var (
-	refusedPlan = regexp.MustCompile(`(?s)^Your answer could not be used and nothing of it was done: (?:decode plan: \w+: )?(.*)\nAnswer again`)
-	wrongEntity = regexp.MustCompile(`entity (\S+): (.*)`)
+	refusedPlan = lazy.Regexp(`(?s)^Your answer could not be used and nothing of it was done: (?:decode plan: \w+: )?(.*)\nAnswer again`)
+	wrongEntity = lazy.Regexp(`entity (\S+): (.*)`)
 )
 
 // planResult matches the start of a result, with the action's name.
-var planResult = regexp.MustCompile(`(?m)^- ([^\s:]+)(?: failed)?: `)
+var planResult = lazy.Regexp(`(?m)^- ([^\s:]+)(?: failed)?: `)
 
 // writePlan writes a plan that makes the calls and says their results, or only says something: then
 // it is an answer, if types are to tell them apart.
@@ -286,7 +286,7 @@ func newPhraseReader(req *Request) *phraseReader {
 					continue
 				}
 				word := phraseWord{text: bare(text)}
-				if m := exampleSlot.FindStringSubmatch(word.text); m != nil && m[0] == word.text {
+				if m := exampleSlot().FindStringSubmatch(word.text); m != nil && m[0] == word.text {
 					word = phraseWord{text: m[1], slot: true, several: strings.HasSuffix(m[0], "...}"), filler: filler}
 					r.names[m[1]] = r.names[m[1]] || cmp.Or(owners[m[1]], t.Name) != t.Name
 					owners[m[1]] = t.Name
@@ -353,13 +353,13 @@ func (a *offlineAction) phrase() string {
 	if len(a.Examples) == 0 {
 		return ""
 	}
-	return exampleSlot.ReplaceAllStringFunc(a.Examples[0], func(slot string) string {
-		name := exampleSlot.FindStringSubmatch(slot)[1]
+	return exampleSlot().ReplaceAllStringFunc(a.Examples[0], func(slot string) string {
+		name := exampleSlot().FindStringSubmatch(slot)[1]
 		return "{" + titles.Of(a.schema.Properties[name], name) + "}"
 	})
 }
 
-var exampleSlot = regexp.MustCompile(`\{([^{}]*?)(?:\.\.\.)?\}`)
+var exampleSlot = lazy.Regexp(`\{([^{}]*?)(?:\.\.\.)?\}`)
 
 // parameters are the names of the action's parameters, the required ones first.
 func (a *offlineAction) parameters() []string {
@@ -420,8 +420,8 @@ func kindOf(property *jsonschema.Schema) (about []string) {
 }
 
 var (
-	shortIs    = regexp.MustCompile(`(?i)^(\s*(?:what|where))['’]s `)
-	quotedText = regexp.MustCompile(`"[^"]*"|“[^”]*”|„[^“”]*[“”]|«[^»]*»`)
+	shortIs    = lazy.Regexp(`(?i)^(\s*(?:what|where))['’]s `)
+	quotedText = lazy.Regexp(`"[^"]*"|“[^”]*”|„[^“”]*[“”]|«[^»]*»`)
 	// These hide the words in quotes, and the ends of lines, while phrases are matched.
 	hide   = strings.NewReplacer(" ", "\ue000", ",", "\ue001", "\n", "\ue002")
 	unhide = strings.NewReplacer("\ue000", " ", "\ue001", ",", "\ue002 ", "\n", "\ue002", "\n")
@@ -429,14 +429,14 @@ var (
 
 // read reads a text of one or more phrases. It returns nil if it does not understand a part.
 func (r *phraseReader) read(text string) []Call {
-	text = shortIs.ReplaceAllString(text, "$1 is ")
+	text = shortIs().ReplaceAllString(text, "$1 is ")
 	for _, a := range r.actions {
 		rest, ok := strings.CutPrefix(text+" ", a.Name+" ")
-		if rest = strings.TrimSpace(rest); ok && (rest == "" || callValue.MatchString(rest) || nestedValue.MatchString(rest)) {
+		if rest = strings.TrimSpace(rest); ok && (rest == "" || callValue().MatchString(rest) || nestedValue().MatchString(rest)) {
 			return r.readCall(a, rest)
 		}
 	}
-	text = strings.ReplaceAll(quotedText.ReplaceAllStringFunc(text, hide.Replace), "\n", "\ue002 ")
+	text = strings.ReplaceAll(quotedText().ReplaceAllStringFunc(text, hide.Replace), "\n", "\ue002 ")
 	words := strings.Fields(text)
 	if len(words) > maxOfflineWords {
 		return nil
@@ -470,16 +470,16 @@ func isJoint(word string) bool {
 // bare is the word without trailing punctuation and end of line.
 func bare(word string) string { return strings.TrimRight(word, ".,;:!?\ue002") }
 
-var callValue = regexp.MustCompile(`^([A-Za-z_]\w*)=(?:"([^"]*)"|([^\s"]+))(?:\s+|$)`)
+var callValue = lazy.Regexp(`^([A-Za-z_]\w*)=(?:"([^"]*)"|([^\s"]+))(?:\s+|$)`)
 
 // nestedValue is a name with an object or a list as JSON, and what follows.
-var nestedValue = regexp.MustCompile(`^([A-Za-z_]\w*)=([{\[](?s:.*))`)
+var nestedValue = lazy.Regexp(`^([A-Za-z_]\w*)=([{\[](?s:.*))`)
 
 // readCall reads the name=value pairs of a call.
 func (r *phraseReader) readCall(a *offlineAction, text string) []Call {
 	values := map[string]any{}
 	for text != "" {
-		if m := nestedValue.FindStringSubmatch(text); m != nil && (a.schema.Properties == nil || a.schema.Properties[m[1]] != nil) {
+		if m := nestedValue().FindStringSubmatch(text); m != nil && (a.schema.Properties == nil || a.schema.Properties[m[1]] != nil) {
 			var value any
 			d := json.NewDecoder(strings.NewReader(m[2]))
 			d.UseNumber()
@@ -488,7 +488,7 @@ func (r *phraseReader) readCall(a *offlineAction, text string) []Call {
 				continue
 			}
 		}
-		m := callValue.FindStringSubmatch(text)
+		m := callValue().FindStringSubmatch(text)
 		if m == nil {
 			r.lacking = a.needs("“" + text + "”")
 			return nil
@@ -550,15 +550,15 @@ func (r *phraseReader) complete(a *offlineAction, values map[string]any) []Call 
 }
 
 var (
-	ending      = regexp.MustCompile(`(?i)(?:[\s,.!?;\x{e002}]+(?:and|then|also|please|thanks|for me)|[\s,.!?;\x{e002}])+$`)
-	enumeration = regexp.MustCompile(`(?i)\s*,\s+(?:and\s+)?|\s+and\s+|\s+&\s+`)
+	ending      = lazy.Regexp(`(?i)(?:[\s,.!?;\x{e002}]+(?:and|then|also|please|thanks|for me)|[\s,.!?;\x{e002}])+$`)
+	enumeration = lazy.Regexp(`(?i)\s*,\s+(?:and\s+)?|\s+and\s+|\s+&\s+`)
 )
 
 // readPhrase returns the calls of the longest example that matches: one, or one per value of a slot
 // that takes several. If an example with more fixed words matches but for a wrong value, that value
 // is what is wrong: it is no text for another example.
 func (r *phraseReader) readPhrase(words []string) (calls []Call) {
-	words = strings.Fields(ending.ReplaceAllString(strings.Join(words, " "), ""))
+	words = strings.Fields(ending().ReplaceAllString(strings.Join(words, " "), ""))
 	values := map[string][]any{}
 	i := slices.IndexFunc(r.phrases, func(p phrase) bool {
 		clear(values)
@@ -593,7 +593,7 @@ func (r *phraseReader) explain(words []string) {
 	if r.lacking != "" {
 		return
 	}
-	words = strings.Fields(ending.ReplaceAllString(strings.Join(words, " "), ""))
+	words = strings.Fields(ending().ReplaceAllString(strings.Join(words, " "), ""))
 	for _, p := range r.phrases {
 		if misfit := r.misfitOf(p, words); misfit != "" {
 			r.lacking = p.needs(misfit)
@@ -668,7 +668,7 @@ func (r *phraseReader) valuesOf(property *jsonschema.Schema, word phraseWord, sa
 	}
 	parts := []string{said}
 	if array || word.several {
-		parts = enumeration.Split(said, -1)
+		parts = enumeration().Split(said, -1)
 	}
 	asWritten := !array && !word.several && !r.names[slot] && isText(property)
 	for _, part := range parts {
@@ -715,7 +715,7 @@ func (r *phraseReader) valueOf(slot string, words []string) string {
 // written is a value as the person wrote it, without quotes around all of it.
 func written(said string) string {
 	text := strings.TrimSpace(unhide.Replace(said))
-	if first, size := utf8.DecodeRuneInString(text); strings.ContainsRune("\"“„«", first) && quotedText.FindString(text) == text {
+	if first, size := utf8.DecodeRuneInString(text); strings.ContainsRune("\"“„«", first) && quotedText().FindString(text) == text {
 		_, last := utf8.DecodeLastRuneInString(text)
 		text = strings.TrimSpace(text[size : len(text)-last])
 	}

@@ -24,6 +24,7 @@ import (
 	"github.com/rs/zerolog"
 	"github.com/sashabaranov/go-openai"
 
+	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
@@ -337,7 +338,7 @@ func refusedOptions(err error) (refused option, always bool) {
 	if !ok || fault.Kind != BadRequest && fault.Kind != Unavailable {
 		return 0, false
 	}
-	if errors.Is(err, openai.ErrReasoningToolsRequireResponses) || fault.Status == http.StatusBadRequest && refusedChat.MatchString(fault.Said) {
+	if errors.Is(err, openai.ErrReasoningToolsRequireResponses) || fault.Status == http.StatusBadRequest && refusedChat().MatchString(fault.Said) {
 		return optChat, true
 	}
 	switch fault.Status { // others say nothing lasting
@@ -345,10 +346,10 @@ func refusedOptions(err error) (refused option, always bool) {
 	default:
 		return 0, false
 	}
-	if refusedFormat.MatchString(fault.Said) {
+	if refusedFormat().MatchString(fault.Said) {
 		refused |= optSchema | optObject
 	}
-	if refusedStream.MatchString(fault.Said) && fault.Status != http.StatusInternalServerError {
+	if refusedStream().MatchString(fault.Said) && fault.Status != http.StatusInternalServerError {
 		refused |= optStream
 	}
 	return refused, fault.Code != "json_validate_failed" && !strings.Contains(fault.Said, "the word 'json'")
@@ -357,9 +358,9 @@ func refusedOptions(err error) (refused option, always bool) {
 // Two refusals apply to one request only: Groq's code json_validate_failed, when the model did not
 // manage it, and OpenAI's demand for the word 'json' in the messages.
 var (
-	refusedFormat = regexp.MustCompile(`(?i)response.format|json_schema|json_object|json schema|invalid schema|grammar|failed to generate json`)
-	refusedStream = regexp.MustCompile(`(?i)stream_options|to stream|streaming`)
-	refusedChat   = regexp.MustCompile(`(?i)\buse /v1/responses|responses api`)
+	refusedFormat = lazy.Regexp(`(?i)response.format|json_schema|json_object|json schema|invalid schema|grammar|failed to generate json`)
+	refusedStream = lazy.Regexp(`(?i)stream_options|to stream|streaming`)
+	refusedChat   = lazy.Regexp(`(?i)\buse /v1/responses|responses api`)
 )
 
 // ask makes one call.
@@ -628,7 +629,7 @@ func (o *openAI) read(req *Request, res *openai.ChatCompletionResponse) (*Respon
 		fault.Err = errors.New("the server gave up in the middle of the answer")
 		return nil, &fault
 	}
-	answer.Text = reasoning.ReplaceAllString(textOf(&choice.Message), "")
+	answer.Text = reasoning().ReplaceAllString(textOf(&choice.Message), "")
 	answer.Calls = wireCalls(&choice.Message, req)
 	answer.Finish = "stop"
 	switch { // some servers say "stop" with calls, or "tool_calls" without any; length stays length
@@ -905,7 +906,7 @@ func (c *serverError) kind(status int) string {
 		return Throttled
 	case status == http.StatusRequestTimeout, status == http.StatusGatewayTimeout:
 		return Timeout
-	case status == http.StatusRequestEntityTooLarge, tooLong.MatchString(c.code), tooLong.MatchString(c.message):
+	case status == http.StatusRequestEntityTooLarge, tooLong().MatchString(c.code), tooLong().MatchString(c.message):
 		return TooLong
 	case c.isFiltered():
 		return Filtered
@@ -919,7 +920,7 @@ func (c *serverError) kind(status int) string {
 // tooLong matches the codes for a prompt that does not fit, or the messages of servers that send no
 // code (some send status 500): first the forms that most use, then those of LM Studio, SGLang,
 // Mistral, text-generation-inference, Gemini and Groq.
-var tooLong = regexp.MustCompile(`^context_length_exceeded$|^string_above_max_length$|^exceed_context_size_error$|^prompt_too_long$` +
+var tooLong = lazy.Regexp(`^context_length_exceeded$|^string_above_max_length$|^exceed_context_size_error$|^prompt_too_long$` +
 	`|(?i)(maximum|exceeds?|max|available)( the)? (context|model) (length|limit|size|window)` +
 	"|context size has been exceeded|prompt is too long|context the overflows|longer than the model's context" +
 	"|too large for model with|`inputs` tokens|number of tokens allowed|reduce the length of the mes")
@@ -954,5 +955,5 @@ func retryAfter(h http.Header) time.Duration {
 
 // reasoning matches a model's thinking before the answer, where a server leaves it in the text. It
 // does not match an unclosed block: then the answer was cut off, and the reader must see that.
-var reasoning = regexp.MustCompile(`(?is)^(\s*[<\[](think|thinking|reasoning|analysis|scratchpad)[>\]].*?` +
+var reasoning = lazy.Regexp(`(?is)^(\s*[<\[](think|thinking|reasoning|analysis|scratchpad)[>\]].*?` +
 	`[<\[]/(think|thinking|reasoning|analysis|scratchpad)[>\]]\s*)+`)

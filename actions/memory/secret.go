@@ -1,10 +1,10 @@
 package memory
 
 import (
-	"regexp"
 	"strings"
 	"unicode"
 
+	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/internal/scrub"
 )
 
@@ -12,7 +12,7 @@ import (
 // It rather sees one too many.
 func secret(text string) bool {
 	return strings.Contains(scrub.New().Text(text), scrub.Secret) && !strings.Contains(text, scrub.Secret) ||
-		credential.MatchString(text) || identity.MatchString(text) || hasLongNumber(text)
+		credential().MatchString(text) || identity().MatchString(text) || hasLongNumber(text)
 }
 
 // is stands between the name of a secret and the secret.
@@ -20,11 +20,11 @@ const is = `\s*(?:number|code|nummer|num[eé]ro)?\s*(?:is|are|[:：=#]|ist|laute
 
 // credential matches the name of a secret with the secret behind it. Without a word between them the secret has
 // a digit, unlike the manager of passwords.
-var credential = regexp.MustCompile(`(?i)(?:\b(?:pass(?:word|phrase|code|wd)|passwort|kennwort|contraseñas?|senha|mot de passe|parola d'ordine|` +
+var credential = lazy.Regexp(`(?i)(?:\b(?:pass(?:word|phrase|code|wd)|passwort|kennwort|contraseñas?|senha|mot de passe|parola d'ordine|` +
 	`pin|puk|otp|cvv|cvc|api[ _-]?key|access[ _-]?key|private key|secret key|schlüssel|token|credentials?)|パスワード|暗証番号|密码|密碼|口令)(?:` + is + `["'“«]?[^\s"'”»]{3,}|\s+["'“«]?(?:[^\s\d]{3,}\d|[^\s\d]{2}\d\S|[^\s\d]?\d\S{2}))`)
 
 // identity matches numbers that name a person: by what they are called, or by their form.
-var identity = regexp.MustCompile(`(?i)(?:\b(?:ssn|social security|sozialversicherung\w*|steuer-?id\w*|tax id|passport|reisepass|\w*ausweis\w*|id card|identity card|` +
+var identity = lazy.Regexp(`(?i)(?:\b(?:ssn|social security|sozialversicherung\w*|steuer-?id\w*|tax id|passport|reisepass|\w*ausweis\w*|id card|identity card|` +
 	`driv(?:er|ing)'?s? licen[cs]e|führerschein\w*|pasaporte|passeport|passaporto|insee|carte d'identité|codice fiscale|iban|my number)|` +
 	`マイナンバー|旅券|身份证|护照|身份證|護照)[^\d]{0,30}?[A-Z]{0,3}\d[A-Z0-9.-]{4,}|` +
 	`\b\d{3}-\d{2}-\d{4}\b|` + // United States
@@ -35,7 +35,7 @@ var identity = regexp.MustCompile(`(?i)(?:\b(?:ssn|social security|sozialversich
 	`\b\d{17}[\dX]\b`) // China
 
 // number matches digits with what people put between them.
-var number = regexp.MustCompile(`\+?\d(?:[ .\-/]?\d){8,}`)
+var number = lazy.Regexp(`\+?\d(?:[ .\-/]?\d){8,}`)
 
 // hasLongNumber reports whether a text has the number of a card, or one too long to be anything but the
 // number of a person or an account. Numbers of telephones, which begin with + or 0, and times are none.
@@ -48,7 +48,7 @@ func hasLongNumber(text string) bool {
 		wide.WriteRune(r)
 	}
 	text = strings.NewReplacer("\u00a0", " ", "\u202f", " ", "\u2009", " ", "\u2010", "-", "\u2011", "-", "\u2013", "-").Replace(wide.String())
-	for _, found := range number.FindAllString(date.ReplaceAllString(text, ""), -1) {
+	for _, found := range number().FindAllString(date().ReplaceAllString(text, ""), -1) {
 		digits := strings.Map(func(r rune) rune {
 			if r < '0' || r > '9' {
 				return -1
@@ -73,7 +73,7 @@ func digitOf(r rune) rune {
 }
 
 // date matches dates and times, which are no numbers of anybody.
-var date = regexp.MustCompile(`\b(?:19|20)\d{2}[-./]\d{1,2}[-./]\d{1,2}\b|\b\d{1,2}[-./]\d{1,2}[-./](?:19|20)\d{2}\b|\b\d{1,2}:\d{2}(?::\d{2})?\b`)
+var date = lazy.Regexp(`\b(?:19|20)\d{2}[-./]\d{1,2}[-./]\d{1,2}\b|\b\d{1,2}[-./]\d{1,2}[-./](?:19|20)\d{2}\b|\b\d{1,2}:\d{2}(?::\d{2})?\b`)
 
 // hasCard reports whether digits are, or hold, the number of a card: 13 to 19 of them with the check
 // digit of Luhn.

@@ -25,6 +25,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -119,8 +120,7 @@ type Page struct {
 	faults *faults
 	keeper *keeper
 	nums   *numbers
-	views  *template.Template
-	assets string // hash of the assets
+	views  func() *template.Template // parsed for the first view, since most starts show none
 	tabs   []tabOf
 }
 
@@ -135,6 +135,24 @@ var viewFiles embed.FS
 
 //go:embed assets/* vendored/*/*
 var assetFiles embed.FS
+
+// assetHash is a hash of all assets.
+var assetHash = sync.OnceValue(func() string {
+	hash := sha256.New()
+	err := fs.WalkDir(assetFiles, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		raw, err := assetFiles.ReadFile(name)
+		fmt.Fprintf(hash, "%s %d\n", name, len(raw))
+		hash.Write(raw)
+		return err
+	})
+	if err != nil {
+		panic(err) // they are embedded
+	}
+	return fmt.Sprintf("%x", hash.Sum(nil)[:8])
+})
 
 // cardLibrary draws the cards.
 const cardLibrary = "vendored/adaptivecards-3.0.6/adaptivecards.min.js"
@@ -158,23 +176,9 @@ func New(cfg Config) (*Page, error) {
 		{"Settings", "/dev/settings"},
 		{"Help", "/dev/help"},
 	}
-	hash := sha256.New()
-	err := fs.WalkDir(assetFiles, ".", func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || entry.IsDir() {
-			return err
-		}
-		raw, err := assetFiles.ReadFile(name)
-		fmt.Fprintf(hash, "%s %d\n", name, len(raw))
-		hash.Write(raw)
-		return err
+	p.views = sync.OnceValue(func() *template.Template {
+		return template.Must(template.New("").Funcs(p.functions()).ParseFS(viewFiles, "views/*.html"))
 	})
-	if err != nil {
-		return nil, fmt.Errorf("page: read assets: %w", err)
-	}
-	p.assets = fmt.Sprintf("%x", hash.Sum(nil)[:8])
-	if p.views, err = template.New("").Funcs(p.functions()).ParseFS(viewFiles, "views/*.html"); err != nil {
-		return nil, fmt.Errorf("page: %w", err)
-	}
 	p.chat = newChat(cfg.Name, cfg.Secrets, func(room string) { p.hub.tell(event{Room: room}) })
 	p.turns = turnlog.New(turnlog.Config{
 		Secrets: append([]string{p.secret, p.token}, cfg.Secrets...),
@@ -267,7 +271,7 @@ func (p *Page) asset(w http.ResponseWriter, r *http.Request) {
 		file = cardLibrary
 	}
 	raw, err := assetFiles.ReadFile(file)
-	if err != nil || r.PathValue("hash") != p.assets {
+	if err != nil || r.PathValue("hash") != assetHash() {
 		p.fail(w, http.StatusNotFound, "There is no such file.")
 		return
 	}
@@ -331,7 +335,7 @@ func (p *Page) acts(h http.HandlerFunc) http.HandlerFunc {
 // write renders all of a template before it writes any of it.
 func (p *Page) write(w http.ResponseWriter, status int, name string, data any) {
 	var out bytes.Buffer
-	if err := p.views.ExecuteTemplate(&out, name, data); err != nil {
+	if err := p.views().ExecuteTemplate(&out, name, data); err != nil {
 		p.cfg.Log.Error().Err(err).Str("view", name).Msg("the page cannot show this")
 		http.Error(w, "This cannot be shown.", http.StatusInternalServerError)
 		return
@@ -357,7 +361,7 @@ func writeJSON(w http.ResponseWriter, v any) {
 // functions are what templates may call.
 func (p *Page) functions() template.FuncMap {
 	return template.FuncMap{
-		"asset":      func(name string) string { return "/dev/assets/" + p.assets + "/" + name },
+		"asset":      func(name string) string { return "/dev/assets/" + assetHash() + "/" + name },
 		"token":      func() string { return p.token },
 		"faults":     p.faults.view,
 		"buildFault": p.keeper.buildFault,

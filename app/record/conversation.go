@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -21,6 +20,7 @@ import (
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/cassette"
+	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/internal/scrub"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -108,14 +108,14 @@ const anotherCard = "(another)"
 
 var (
 	// approvalIn finds the name of an approval in the buttons of its card.
-	approvalIn = regexp.MustCompile(`"approval":"([^"\\]+)"`)
+	approvalIn = lazy.Regexp(`"approval":"([^"\\]+)"`)
 	// inWords matches the text form of the card, for a channel without cards.
-	inWords = regexp.MustCompile(`(?s)^May I do this\? \*\*([^*]+)\*\*.*/approve ([^ *]+)`)
+	inWords = lazy.Regexp(`(?s)^May I do this\? \*\*([^*]+)\*\*.*/approve ([^ *]+)`)
 )
 
 func replyOf(a *activity.Activity) reply {
 	said := reply{text: a.Text}
-	if m := inWords.FindStringSubmatch(a.Text); m != nil {
+	if m := inWords().FindStringSubmatch(a.Text); m != nil {
 		said.card, said.approval = m[1], m[2]
 	}
 	action, asks := strings.CutPrefix(a.Summary, "Approval needed: ")
@@ -124,7 +124,7 @@ func replyOf(a *activity.Activity) reply {
 	case asks:
 		said.card = action
 		if raw, err := a.Encode(); err == nil {
-			if m := approvalIn.FindSubmatch(raw); m != nil {
+			if m := approvalIn().FindSubmatch(raw); m != nil {
 				said.approval = string(m[1])
 			}
 		}
@@ -470,12 +470,12 @@ func (r *Recorder) replies(s *step, e *Expect) {
 }
 
 // clock matches a time of day, as time-related actions report it.
-var clock = regexp.MustCompile(`\b\d{1,2}:\d\d\b`)
+var clock = lazy.Regexp(`\b\d{1,2}:\d\d\b`)
 
 // tellsTime reports whether the text contains a time of day that neither the person nor a model
 // wrote.
 func (s *step) tellsTime(text string) bool {
-	return slices.ContainsFunc(clock.FindAllString(text, -1), func(at string) bool {
+	return slices.ContainsFunc(clock().FindAllString(text, -1), func(at string) bool {
 		return !strings.Contains(s.activity.Text, at) && !s.said(at)
 	})
 }

@@ -14,7 +14,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -29,6 +28,7 @@ import (
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cassette"
+	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/internal/scrub"
 	"github.com/planbot-go/planbot/internal/turnlog"
 	"github.com/planbot-go/planbot/models"
@@ -324,7 +324,7 @@ type watchedCaller struct {
 }
 
 // code matches a message that may be the code of a sign-in.
-var code = regexp.MustCompile(`^[0-9]{6}$`)
+var code = lazy.Regexp(`^[0-9]{6}$`)
 
 func (v watchedCaller) Permit(a *activity.Activity) error {
 	if err := v.Caller.Permit(a); err != nil {
@@ -336,7 +336,7 @@ func (v watchedCaller) Permit(a *activity.Activity) error {
 	}
 	if own, err := activity.Decode(raw); err == nil { // a copy, because the turn may change its own
 		turn.Hide(own)
-		if said := own.Said(); code.MatchString(said) {
+		if said := own.Said(); code().MatchString(said) {
 			before := own.Text
 			if own.Text = strings.ReplaceAll(before, said, "000000"); own.Text == before { // as entities of HTML
 				own.Text = "000000"

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/text/message"
 
 	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/internal/yamltext"
 )
 
@@ -557,7 +558,7 @@ func placeholders() (words []string) {
 	return words
 }
 
-var placeholderForm = regexp.MustCompile(`(?s)^<([a-zA-Z][a-zA-Z_]*)\b([^<>]*)>$|^<((?:approval_)?card)([\s:].*)>$`)
+var placeholderForm = lazy.Regexp(`(?s)^<([a-zA-Z][a-zA-Z_]*)\b([^<>]*)>$|^<((?:approval_)?card)([\s:].*)>$`)
 
 // wordOf is the first word of a reply that is entirely in <…>, else "".
 func wordOf(reply string) string {
@@ -566,7 +567,7 @@ func wordOf(reply string) string {
 }
 
 func split(reply string) (word, rest string) {
-	m := placeholderForm.FindStringSubmatch(reply)
+	m := placeholderForm().FindStringSubmatch(reply)
 	switch {
 	case m == nil:
 		return "", ""

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"net/http"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/internal/picture"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/texts"
@@ -588,7 +588,7 @@ func isPicture(at activity.Attachment) bool {
 
 // fileMark is how the HTML of a message of Teams stands for a file or a voice message: messages that are
 // quoted have numbers.
-var fileMark = regexp.MustCompile(`(?i)<attachment\s+id="[0-9]*[a-z-]`)
+var fileMark = lazy.Regexp(`(?i)<attachment\s+id="[0-9]*[a-z-]`)
 
 // isFile reports whether an attachment is a file, or says that there is one.
 func isFile(at activity.Attachment) bool {
@@ -598,7 +598,7 @@ func isFile(at activity.Attachment) bool {
 	case strings.HasPrefix(at.ContentType, "text/html"):
 		var text string
 		_ = json.Unmarshal(at.Content, &text) // something else has no mark
-		return at.ContentURL == "" && fileMark.MatchString(text)
+		return at.ContentURL == "" && fileMark().MatchString(text)
 	}
 	return !isPicture(at) && at.ContentURL != "" && !strings.HasPrefix(at.ContentType, "application/vnd.microsoft.")
 }

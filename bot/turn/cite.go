@@ -2,11 +2,11 @@ package turn
 
 import (
 	"cmp"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/lazy"
 )
 
 const (
@@ -17,13 +17,13 @@ const (
 )
 
 // marks matches code, and the marks of sources with the space before them: [1], [1, 2], [^1] and 【1†source】.
-var marks = regexp.MustCompile("(?s)(````.*?(?:````|\\z)|```.*?(?:```|\\z)|``.*?``|`[^`\n]*`|(?m:^[ \t]*)~~~.*?(?:\n[ \t]*~~~|\\z))|" +
+var marks = lazy.Regexp("(?s)(````.*?(?:````|\\z)|```.*?(?:```|\\z)|``.*?``|`[^`\n]*`|(?m:^[ \t]*)~~~.*?(?:\n[ \t]*~~~|\\z))|" +
 	`([ \t]*)(\[ ?\^?\d{1,4}(?:\s*[,;]\s*\^?\d{1,4})* ?\]|【\d{1,4}(?:\s*[,，、;]\s*\d{1,4})*(?:[:†][^】\n]{0,200})?】)`)
 
-var digits = regexp.MustCompile(`\d+`)
+var digits = lazy.Regexp(`\d+`)
 
 // unfinished matches what may become a mark, or code, at the end of a text that grows.
-var unfinished = regexp.MustCompile("[ \t]*(?:\\[[\\^\\d,; \t]*|【[^】\n]{0,210}|`+)?$")
+var unfinished = lazy.Regexp("[ \t]*(?:\\[[\\^\\d,; \t]*|【[^】\n]{0,210}|`+)?$")
 
 // cite numbers the marks of a text in the order of their first use, and returns the sources in that order. It
 // removes the marks of what the turn has not read, and those after twenty sources. It leaves code alone.
@@ -32,7 +32,7 @@ func cite(text string, read []activity.Citation) (string, []activity.Citation) {
 	var used []activity.Citation
 	number := map[int]int{} // by the model's
 	end := 0
-	for _, at := range marks.FindAllStringSubmatchIndex(text, -1) {
+	for _, at := range marks().FindAllStringSubmatchIndex(text, -1) {
 		isCode, isLink := at[2] >= 0, at[1] < len(text) && text[at[1]] == '('
 		if isCode || isLink {
 			continue
@@ -44,7 +44,7 @@ func cite(text string, read []activity.Citation) (string, []activity.Citation) {
 			mark = mark[:more]
 		}
 		kept := ""
-		for _, said := range digits.FindAllString(mark, -1) {
+		for _, said := range digits().FindAllString(mark, -1) {
 			n, _ := strconv.Atoi(said) // digits
 			if number[n] == 0 && n >= 1 && n <= len(read) && len(used) < maxCited {
 				source := read[n-1]
@@ -66,7 +66,7 @@ func cite(text string, read []activity.Citation) (string, []activity.Citation) {
 // citeBeginning is cite for the beginning of a text. It holds back what the rest of the text decides about.
 func citeBeginning(text string, read []activity.Citation) string {
 	last := 0 // the end of the last code or mark
-	for _, at := range marks.FindAllStringIndex(text, -1) {
+	for _, at := range marks().FindAllStringIndex(text, -1) {
 		last = at[1]
 	}
 	switch open := strings.IndexByte(text[last:], '`'); {
@@ -75,6 +75,6 @@ func citeBeginning(text string, read []activity.Citation) string {
 	case last == len(text): // a link may follow
 		text = strings.TrimRight(text, "0123456789,;^ []")
 	}
-	text, _ = cite(text[:unfinished.FindStringIndex(text)[0]], read)
+	text, _ = cite(text[:unfinished().FindStringIndex(text)[0]], read)
 	return text
 }

@@ -671,7 +671,7 @@ func (e *Engine) Rated(reaction string) { count(e.meter.feedback, reaction) }
 // TakeCode makes a message that is nothing but six digits the code of its person, if they are about to
 // sign in. Call it before [Engine.Accept]. The error is that of the store.
 func (e *Engine) TakeCode(ctx context.Context, t *Turn) error {
-	if !t.IsMessage() || !sixDigits.MatchString(t.Text) || !t.SignsIn() {
+	if !t.IsMessage() || !sixDigits().MatchString(t.Text) || !t.SignsIn() {
 		return nil
 	}
 	flows, err := pendingIn(ctx, t, t.Activity.From.ID)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/state"
@@ -278,7 +278,7 @@ const (
 )
 
 // offerID matches the ids that idOf makes.
-var offerID = regexp.MustCompile(`^[a-z2-7]{12}$`)
+var offerID = lazy.Regexp(`^[a-z2-7]{12}$`)
 
 // take is [Turn.TakeFile].
 func (t fileTurn) take(ctx context.Context, c FileConsent) error {
@@ -289,7 +289,7 @@ func (t fileTurn) take(ctx context.Context, c FileConsent) error {
 	rec, err := t.offered(ctx, queue, in.Offer)
 	switch {
 	case t.rec.Upload != nil && t.rec.Upload.Outcome != "": // a process was killed before it could tell
-	case errors.Is(err, inbox.ErrNoRecord) && offerID.MatchString(in.Offer):
+	case errors.Is(err, inbox.ErrNoRecord) && offerID().MatchString(in.Offer):
 		log.Info().Msg("an answer to a file came too late")
 		return t.Send(ctx, t.tellOfFile(nil, c, t.Translate("I no longer have that file. Please ask me for it again."))...)
 	case errors.Is(err, inbox.ErrNoRecord):
@@ -337,7 +337,7 @@ func (t fileTurn) take(ctx context.Context, c FileConsent) error {
 
 // offered returns the record of a file that waits.
 func (t fileTurn) offered(ctx context.Context, queue state.Key, id string) (rec Record, err error) {
-	if !offerID.MatchString(id) {
+	if !offerID().MatchString(id) {
 		return rec, inbox.ErrNoRecord
 	}
 	w, err := t.engine.inbox.Find(ctx, queue, id)

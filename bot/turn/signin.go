@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -19,6 +18,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
@@ -119,7 +119,7 @@ func (t signIns) link(ctx context.Context, connection string) (string, error) {
 // redeemState is [Turn.RedeemState].
 func (t signIns) redeemState(ctx context.Context, connection string) (bool, error) {
 	code := cmp.Or(t.secret, stateOf(t.Activity))
-	if !sixDigits.MatchString(code) || t.engine.cfg.Tokens == nil {
+	if !sixDigits().MatchString(code) || t.engine.cfg.Tokens == nil {
 		return false, nil
 	}
 	_, err := t.engine.cfg.Tokens.UserToken(ctx, t.Activity.Reference(), connection, code)
@@ -383,7 +383,7 @@ const (
 )
 
 // sixDigits is what codes look like.
-var sixDigits = regexp.MustCompile(`^[0-9]{6}$`)
+var sixDigits = lazy.Regexp(`^[0-9]{6}$`)
 
 // byPerson is what the page hands back when the person closes it.
 const byPerson = "CancelledByUser"
@@ -457,7 +457,7 @@ func Hide(a *activity.Activity) (secret string) {
 // hideState takes the code out of the value of an invoke.
 func hideState(a *activity.Activity) (code string) {
 	var value map[string]jsontext.Value
-	if code = stateOf(a); !sixDigits.MatchString(code) || json.Unmarshal(a.Value, &value) != nil {
+	if code = stateOf(a); !sixDigits().MatchString(code) || json.Unmarshal(a.Value, &value) != nil {
 		return ""
 	}
 	maps.DeleteFunc(value, func(name string, _ jsontext.Value) bool { return strings.EqualFold(name, "state") })
@@ -641,7 +641,7 @@ func (t *signer) verify(ctx context.Context) error {
 	case t.State == byPerson:
 		t.Answer(Answer{})
 		return t.wake(ctx, mine[0], cancelled)
-	case t.secret != "" && !sixDigits.MatchString(t.secret):
+	case t.secret != "" && !sixDigits().MatchString(t.secret):
 		return t.refuse(http.StatusPreconditionFailed, "this is no code")
 	}
 	switch err := t.tryCode(ctx, mine); {
