@@ -169,6 +169,19 @@ export const pageChecks = {
     return await page.locator('[data-from=bot]').count() === replies && await page.locator('[data-turn][data-outcome=ok]').count() === 1 ? '' : 'it was answered again';
   }),
 
+  'what went wrong is said first': (url, dir) => scripted(dir, [plan({ type: 'DO', action: 'fly', entities: {} }), plan({ type: 'DO', action: 'fly', entities: {} }), plan(say('I cannot fly.'))], (own) => inBrowser({}, async (page) => {
+    const turn = await talk(page, own, 'fly to the moon');
+    const row = page.getByRole('region', { name: 'Turns' }).locator('[data-turn]').filter({ hasText: 'fly to the moon' });
+    const wrong = 'The answer was no plan that can run';
+    if (!(await row.innerText()).includes(wrong)) return `the list says ${await row.innerText()}`;
+    await page.goto(own + turn);
+    const said = page.getByRole('list', { name: 'What went wrong' }).getByRole('listitem');
+    const text = (await said.allInnerTexts()).join(' | ');
+    if (await said.count() !== 1 || !text.includes(wrong) || !text.includes('×2')) return `the turn says ${text}`;
+    await said.getByRole('link').click();
+    return page.url().endsWith('#t-plan') ? '' : `the link leads to ${page.url()}`;
+  })),
+
   'nothing is lost when the stream is cut': async (url) => {
     const relay = await cutting(url);
     try {

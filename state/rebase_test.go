@@ -77,19 +77,22 @@ func TestRebaseOfDifferentValues(t *testing.T) {
 // A value that both changed is nobody's to merge: the scope stays as it was.
 func TestRebaseConflicts(t *testing.T) {
 	t.Parallel()
-	for name, tt := range map[string]struct{ theirs, ours func(*state.Scope) }{
-		"both changed":     {set("a", "theirs"), set("a", "ours")},
-		"both counted up":  {set("a", "2"), set("a", "2")},
-		"removed and not":  {set("a", "theirs"), func(s *state.Scope) { s.Remove("a") }},
-		"not and removed":  {func(s *state.Scope) { s.Remove("a") }, set("a", "ours")},
-		"both added":       {set("b", "theirs"), set("b", "ours")},
-		"removed for both": {set("a", "theirs"), func(s *state.Scope) { s.Remove("a"); set("a", "ours")(s) }},
+	for name, tt := range map[string]struct {
+		theirs, ours func(*state.Scope)
+		value        string // that the error names
+	}{
+		"both changed":     {set("a", "theirs"), set("a", "ours"), "a"},
+		"both counted up":  {set("a", "2"), set("a", "2"), "a"},
+		"removed and not":  {set("a", "theirs"), func(s *state.Scope) { s.Remove("a") }, "a"},
+		"not and removed":  {func(s *state.Scope) { s.Remove("a") }, set("a", "ours"), "a"},
+		"both added":       {set("b", "theirs"), set("b", "ours"), "b"},
+		"removed for both": {set("a", "theirs"), func(s *state.Scope) { s.Remove("a"); set("a", "ours")(s) }, "a"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r, s, err := race(t, set("a", "1"), tt.theirs, tt.ours)
 			var conflict *state.ConflictError
-			if !errors.Is(err, state.ErrConflict) || !errors.As(err, &conflict) || conflict.Conflicted[0] != key {
+			if !errors.Is(err, state.ErrConflict) || !errors.As(err, &conflict) || conflict.Conflicted[0] != key || conflict.Value != tt.value || !strings.Contains(err.Error(), "value "+tt.value) {
 				t.Fatalf("%v, want a conflict", err)
 			}
 			if s.Err() != nil {

@@ -322,7 +322,7 @@ func (s *Scope) rebased(was, theirs map[string]string) ([]rebased, error) {
 		case v.merge != nil && v.live != nil:
 			r.theirs, err = s.merge(v, ours, was, theirs)
 		default:
-			err = &ConflictError{Conflicted: []Key{s.key}}
+			err = &ConflictError{Conflicted: []Key{s.key}, Value: v.name}
 		}
 		if err != nil {
 			return nil, err
@@ -337,7 +337,7 @@ func (s *Scope) rebased(was, theirs map[string]string) ([]rebased, error) {
 		case was[name] == "":
 			all = append(all, rebased{value: value{name: name, raw: theirs[name]}})
 		case was[name] != theirs[name]: // we removed it
-			return nil, &ConflictError{Conflicted: []Key{s.key}}
+			return nil, &ConflictError{Conflicted: []Key{s.key}, Value: name}
 		}
 	}
 	return all, nil

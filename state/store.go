@@ -92,11 +92,15 @@ var (
 // together or not at all. So if a conversation or its thread loses, both are in Conflicted.
 // Documents of other partitions may be in Saved. It wraps [ErrConflict].
 type ConflictError struct {
-	Conflicted []Key // not saved
-	Saved      []Key // saved by the same call
+	Conflicted []Key  // not saved
+	Saved      []Key  // saved by the same call
+	Value      string // the name of the value that both changed; "": not known
 }
 
 func (e *ConflictError) Error() string {
+	if e.Value != "" {
+		return fmt.Sprintf("save the value %s of state %v: %v", e.Value, e.Conflicted, ErrConflict)
+	}
 	return fmt.Sprintf("save state %v: %v", e.Conflicted, ErrConflict)
 }
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/app/turnlog"
-	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 )
 
@@ -91,20 +90,6 @@ func (v *turnView) Line() string {
 		parts = append(parts, strings.Join(v.Actions, ", "))
 	}
 	return strings.Join(append(parts, took(v.TookNS)), " · ")
-}
-
-// Unsent says why nothing was sent of what a plan says; "": something was, or no plan says anything.
-func (v *turnView) Unsent() string {
-	says := slices.ContainsFunc(v.Plans, func(p turnlog.Plan) bool {
-		return slices.ContainsFunc(p.Commands, func(c turnlog.PlanCommand) bool { return c.Kind == plan.Say && c.Response != "" })
-	})
-	switch {
-	case !says || v.Outcome != turnlog.OK || v.Incomplete || len(v.Received.Answer) > 0 || slices.ContainsFunc(v.Sent, func(s turnlog.Sent) bool { return s.Activity != nil }):
-		return ""
-	case slices.ContainsFunc(v.Journal, func(s turnlog.Save) bool { return s.Phase == "sending" }):
-		return "The plan says something, and the bot sent it, but no request was made to the channel. What the bot's Setup puts around the channel kept it."
-	}
-	return "The plan says something that the bot did not send: the hook BeforeSay left nothing of it, or a command before it found nothing to act on."
 }
 
 // Attachments says how many of what was sent had a card, for the summary.

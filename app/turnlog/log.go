@@ -686,6 +686,9 @@ func (b builder) over(h happened) {
 	}
 	r.Received.Answer = b.json(e.Answer)
 	b.became(h.state, "")
+	if all := r.Problems(); len(all) > 0 {
+		r.Problem = spelling.OneLine(all[0].Text, maxWords)
+	}
 }
 
 func (b builder) planner(e planner.Event) {

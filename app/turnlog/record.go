@@ -4,11 +4,14 @@
 package turnlog
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 // Version is the format of the JSON of a [Record].
@@ -50,6 +53,8 @@ type Head struct {
 	// Parent is the turn that sent the card on which this click was.
 	Parent string `json:"parent,omitempty"`
 	Error  string `json:"error,omitempty"` // why it failed, for the operator
+	// Problem is the first of [Record.Problems] of a turn that is over, in one short line.
+	Problem string `json:"problem,omitempty"`
 	// Incomplete says that some of it was not seen, because too much happened at once. Cut says that
 	// some of it was too large to be kept.
 	Incomplete bool `json:"incomplete,omitempty"`
@@ -219,4 +224,63 @@ type Line struct {
 	Level string         `json:"level"`
 	Text  string         `json:"text"`
 	Line  jsontext.Value `json:"line,omitzero"`
+}
+
+// Problem is something that went wrong in a turn, even if the turn ended well.
+type Problem struct {
+	Part  string // of the record that shows it: answer, plan, commands, journal or sent
+	Text  string
+	Times int // how often the same went wrong
+}
+
+// Problems returns what went wrong, in the order of the turn's parts.
+func (r *Record) Problems() (all []Problem) {
+	add := func(part, text string) {
+		i := slices.IndexFunc(all, func(p Problem) bool { return p.Part == part && p.Text == text })
+		if i < 0 {
+			i, all = len(all), append(all, Problem{Part: part, Text: text})
+		}
+		all[i].Times++
+	}
+	for _, round := range r.Rounds {
+		if round.Answer != nil && round.Answer.Error != "" {
+			add("answer", "The model gave no answer: "+round.Answer.Error)
+		}
+		if round.Refused != nil {
+			add("plan", "The answer was no plan that can run: "+round.Refused.Detail)
+		}
+	}
+	for _, c := range r.Commands {
+		if c.Result == "failed" {
+			add("commands", "The action "+c.Action+" failed: "+cmp.Or(c.Error, c.Text))
+		}
+	}
+	for _, s := range r.Journal {
+		if s.Error != "" {
+			add("journal", "The turn was not saved: "+s.Error)
+		}
+	}
+	for _, s := range r.Sent {
+		if s.Error != "" {
+			add("sent", "The channel did not take a message: "+s.Error)
+		}
+	}
+	if why := r.unsent(); why != "" {
+		add("sent", why)
+	}
+	return all
+}
+
+// unsent says why nothing was sent of what a plan says; "": something was, or no plan says anything.
+func (r *Record) unsent() string {
+	says := slices.ContainsFunc(r.Plans, func(p Plan) bool {
+		return slices.ContainsFunc(p.Commands, func(c PlanCommand) bool { return c.Kind == plan.Say && c.Response != "" })
+	})
+	switch {
+	case !says || r.Outcome != OK || r.Incomplete || len(r.Received.Answer) > 0 || slices.ContainsFunc(r.Sent, func(s Sent) bool { return s.Activity != nil }):
+		return ""
+	case slices.ContainsFunc(r.Journal, func(s Save) bool { return s.Phase == "sending" }):
+		return "Nothing was sent. The plan says something, and the bot sent it, but no request was made to the channel. What the bot's Setup puts around the channel kept it."
+	}
+	return "Nothing was sent. The plan says something, but the hook BeforeSay left nothing of it, or a command before it found nothing to act on."
 }

@@ -140,7 +140,7 @@ func (t *Turn) try(ctx context.Context) (more bool, err error) {
 		if !errors.Is(err, state.ErrConflict) || reruns == maxReruns || t.spoke {
 			return more, err
 		}
-		zerolog.Ctx(ctx).Info().Int("attempt", reruns+1).Msg("another conversation changed the same value, running again")
+		zerolog.Ctx(ctx).Info().Err(err).Int("attempt", reruns+1).Msg("another conversation changed the same value, running again")
 		wait(bounded, mathrand.N(rerunAfter<<reruns), nil)
 		if err := t.reload(bounded); err != nil {
 			return false, err
