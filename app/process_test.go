@@ -206,8 +206,8 @@ func TestDrainKeepsToItsTime(t *testing.T) {
 			}
 			took := time.Since(start)
 			_ = write.Close()
-			// Ending takes no second more, however slow the machine is.
-			if log := <-logged; took > total+time.Second || !strings.Contains(log, "cut off") {
+			// Without the bound it would not end at all; the rest is for a slow machine.
+			if log := <-logged; took > total+5*time.Second || !strings.Contains(log, "cut off") {
 				t.Errorf("took %s:\n%s", took, log)
 			}
 		})

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/rs/zerolog"
 
@@ -377,10 +376,10 @@ func BenchmarkExtend(b *testing.B) {
 	}
 }
 
-// TestExtendIsQuick holds Extend to its promise, with room for a busy machine.
+// TestExtendAllocatesLittle holds Extend to its promise. How long it takes, BenchmarkExtend says.
 //
 //nolint:paralleltest // testing.AllocsPerRun counts those of the whole process
-func TestExtendIsQuick(t *testing.T) {
+func TestExtendAllocatesLittle(t *testing.T) {
 	var list []*skills.Skill
 	for i := range 200 {
 		list = append(list, &skills.Skill{Name: fmt.Sprintf("skill-%03d", i), Description: "What it is for."})
@@ -390,14 +389,5 @@ func TestExtendIsQuick(t *testing.T) {
 	r.extend(turn)
 	if allocs := testing.AllocsPerRun(50, func() { r.extend(turn) }); allocs > 4 {
 		t.Errorf("%v allocations", allocs)
-	}
-	best := time.Hour
-	for range 50 {
-		began := time.Now()
-		r.extend(turn)
-		best = min(best, time.Since(began))
-	}
-	if best > 20*time.Microsecond {
-		t.Errorf("%v", best)
 	}
 }

@@ -311,7 +311,7 @@ func TestACallThatTakesTooLong(t *testing.T) {
 		began := time.Now()
 		result, err := run(t.Context(), t, c, "svc_send", nil)
 		uncertain(t, "late", result, err)
-		if took := time.Since(began); took < 700*time.Millisecond || took > 1500*time.Millisecond {
+		if took := time.Since(began); took < 700*time.Millisecond || took > 10*time.Second {
 			t.Errorf("it took %s", took)
 		}
 		select {
