@@ -83,8 +83,13 @@ await runAll('browser', async (client, dir) => {
     },
     async search(words, command) {
       await extension('Search Command');
-      await page.getByText('Specify Command ID or Parameter').click();
-      await page.getByPlaceholder('Command ID').fill(command);
+      const toggle = page.getByText('Specify Command ID or Parameter'); // it may open what was open before, just when the click comes
+      const filled = () => page.getByPlaceholder('Command ID').fill(command, { timeout: 2000 }).then(() => true, () => false);
+      await toggle.click();
+      if (!await filled()) {
+        await toggle.click();
+        await page.getByPlaceholder('Command ID').fill(command);
+      }
       await page.getByPlaceholder('Enter a search term').fill(words);
       const found = page.locator('[role=group]').filter({ has: page.getByPlaceholder('Enter a search term') }).last();
       await answered();
