@@ -6,6 +6,7 @@ import (
 	"compress/flate"
 	"compress/zlib"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -56,11 +57,14 @@ func docx(t *testing.T, body string) string {
 func xlsx(t *testing.T) string {
 	t.Helper()
 	f := excelize.NewFile()
-	rows := [][]any{{"Part", "Price"}, {"Bolt", 3}, {}, {"Nut", 2.5}}
+	rows := [][]any{{"Part", "Code", "Price"}, {"Bolt", "secret", 3}, {}, {"Cog", "secret", 4}, {"Nut", "secret", 2.5}}
 	for i, row := range rows {
 		if err := f.SetSheetRow("Sheet1", fmt.Sprintf("A%d", i+1), &row); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := errors.Join(f.SetColVisible("Sheet1", "B", false), f.SetRowVisible("Sheet1", 4, false)); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := f.NewSheet("Hidden"); err != nil {
 		t.Fatal(err)
