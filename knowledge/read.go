@@ -23,6 +23,7 @@ import (
 	"github.com/yuin/goldmark/util"
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
+	"golang.org/x/net/html/charset"
 
 	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/internal/yamltext"
@@ -155,9 +156,17 @@ func readBytes(ctx context.Context, name string, data []byte) (*read, error) {
 	return r, nil
 }
 
-// textOf decodes a text: UTF-8, or UTF-16 with a mark. Its lines end with \n.
+var declaresCharset = lazy.Regexp(`(?i)<meta\s[^>]*charset`)
+
+// textOf decodes a text: UTF-8, UTF-16 with a mark, or what a page of HTML declares. Its lines end with \n.
 func textOf(data []byte) (string, error) {
 	text := ""
+	if !utf8.Valid(data) && declaresCharset().Match(data[:min(len(data), 1024)]) {
+		form, _, _ := charset.DetermineEncoding(data, "")
+		if decoded, err := form.NewDecoder().Bytes(data); err == nil && !bytes.ContainsRune(decoded, utf8.RuneError) {
+			data = decoded
+		}
+	}
 	switch {
 	case len(data) >= 2 && (data[0] == 0xff && data[1] == 0xfe || data[0] == 0xfe && data[1] == 0xff):
 		little := data[0] == 0xff

@@ -136,6 +136,7 @@ func TestReaders(t *testing.T) {
 		"small.html":  {`<html><p style="max-height:0;overflow:hidden">1</p><p style="color:rgba(0,0,0,0)">2</p><p style="clip: rect(0 0 0 0)">3</p><p style="font-size:1px">4</p><p style="height:0">x</p>`, []piece{{"", "x"}}},
 		"nested.html": {`<html><table><caption>Prices</caption><tr><td>a<table><caption>b</caption><tr><td>c<td>d</table>e<td>f<tr><td>g<td>h</table>`, []piece{{"", "Prices\n\n| a b c d e | f |\n| g | h |"}}},
 		"hides.md":    {"a <span hidden>1 *2* <span>3</span> 4</span>b *c<b style='display:none'>5* d\n\ne<br hidden>f\n\n<div hidden>\n\n6\n\n- 7\n\n<div>\n8\n</div>\n\n9\n\n</div><p>g</p>\n\n<p hidden>\n\nh\n\n<script>\nx\n</script>\n\ni", []piece{{"", "a b c\n\nef\n\ng\n\nh\n\ni"}}},
+		"latin.html":  {"<html><meta charset=\"iso-8859-1\"><p>F\xfc\xdfe</p>", []piece{{"", "Füße"}}},
 		"main.html":   {"<html><body>menu<main><h2>A</h2>text</main>foot", []piece{{"A", "text"}}},
 		"in.md":       {"a\n\n<div>b<script>bad()</script></div>\n\n<!-- hidden -->", []piece{{"", "a\n\nb"}}},
 		"word.pdf": {
