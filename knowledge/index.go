@@ -635,7 +635,11 @@ func (a *adding) address(id string) string {
 	if a.folder.URL == "" {
 		return ""
 	}
-	joined, err := url.JoinPath(a.folder.URL, strings.Split(strings.TrimPrefix(id, a.folder.Name+"/"), "/")...)
+	names := strings.Split(strings.TrimPrefix(id, a.folder.Name+"/"), "/")
+	for i, name := range names {
+		names[i] = url.PathEscape(name)
+	}
+	joined, err := url.JoinPath(a.folder.URL, names...)
 	if err != nil {
 		return ""
 	}

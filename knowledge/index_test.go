@@ -83,6 +83,14 @@ func TestPassage(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Error(err, diff)
 	}
+	b.files(map[string]string{"a%20b.md": "zebra", "100% sure/c#d.md": "zebra"})
+	if _, err := b.Add(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+	got, err = b.Search(t.Context(), knowledge.Query{Text: "zebra", Caller: everyone})
+	if err != nil || len(got) != 2 || got[0].URL != "https://docs.test/all/100%25%20sure/c%23d.md" || got[1].URL != "https://docs.test/all/a%2520b.md" {
+		t.Errorf("addresses of odd names: %+v, %v", got, err)
+	}
 	if got, err := b.Search(t.Context(), knowledge.Query{Text: "vacation thirty", Caller: everyone, Limit: 1}); err != nil || len(got) != 1 || got[0].Title != "Leave" {
 		t.Errorf("by the words of a heading: %v, %v", got, err)
 	}

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -64,7 +65,7 @@ func readZip(ctx context.Context, data []byte) (*read, error) {
 		if tags(entries) > maxSharedTags {
 			return nil, refusal("is an archive that is too complex to read")
 		}
-		return readXLSX(ctx, data)
+		return readXLSX(ctx, data, hiddenColumns(entries))
 	case begins("ppt/"):
 		return nil, refusal("is a presentation (PPTX), which is not read; save it as PDF")
 	case entries["mimetype"] != nil && entries["content.xml"] != nil:
@@ -98,8 +99,43 @@ func (n *tagCounter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// readXLSX reads the sheets that people see. Each begins with its head row.
-func readXLSX(ctx context.Context, data []byte) (_ *read, err error) {
+// hiddenColumns returns which columns people do not see, as the first and the last one of each range, by the name
+// of the sheet. The parser would keep whole sheets in memory for that.
+func hiddenColumns(entries map[string]*zip.File) map[string][][2]int {
+	files, all := map[string]string{}, map[string][][2]int{}
+	// The parser says what is damaged.
+	_ = inXML(entries["xl/_rels/workbook.xml.rels"], func(_ xml.Name, _ *xml.Decoder, e xml.StartElement) error {
+		file := attribute(e, "Target")
+		if !strings.HasPrefix(file, "/") {
+			file = "/xl/" + file
+		}
+		files[attribute(e, "Id")] = path.Clean(file)[1:]
+		return nil
+	})
+	_ = inXML(entries["xl/workbook.xml"], func(name xml.Name, _ *xml.Decoder, sheet xml.StartElement) error {
+		if name.Local != "sheet" {
+			return nil
+		}
+		_ = inXML(entries[files[attribute(sheet, "id")]], func(name xml.Name, _ *xml.Decoder, e xml.StartElement) error {
+			list, hidden := all[attribute(sheet, "name")], attribute(e, "hidden")
+			if name.Local == "sheetData" || len(list) > excelize.MaxColumns {
+				return io.EOF // columns stand in front of it
+			}
+			if name.Local == "col" && (hidden == "1" || hidden == "true") {
+				first, _ := strconv.Atoi(attribute(e, "min"))
+				last, _ := strconv.Atoi(attribute(e, "max"))
+				all[attribute(sheet, "name")] = append(list, [2]int{first, last})
+			}
+			return nil
+		})
+		return nil
+	})
+	return all
+}
+
+// readXLSX reads the sheets that people see, without the rows and columns that are hidden. Each begins with its
+// head row.
+func readXLSX(ctx context.Context, data []byte, hidden map[string][][2]int) (_ *read, err error) {
 	file, err := excelize.OpenReader(bytes.NewReader(data), excelize.Options{UnzipSizeLimit: maxUnpackedBytes, UnzipXMLSizeLimit: maxUnpackedBytes})
 	if err != nil {
 		return nil, unreadable
@@ -121,9 +157,14 @@ func readXLSX(ctx context.Context, data []byte) (_ *read, err error) {
 			if err != nil {
 				return nil, errors.Join(unreadable, rows.Close())
 			}
-			for _, cell := range cells {
+			seen := cells[:0]
+			for i, cell := range cells {
 				left -= len(cell) + 3
+				if !slices.ContainsFunc(hidden[sheet], func(c [2]int) bool { return c[0] <= i+1 && i+1 <= c[1] }) {
+					seen = append(seen, cell)
+				}
 			}
+			cells = seen
 			switch {
 			case left < 0:
 				return nil, errors.Join(tooMuchText, rows.Close())

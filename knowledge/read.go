@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/mail"
 	"path"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf16"
@@ -22,6 +23,7 @@ import (
 	"github.com/yuin/goldmark/util"
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
+	"golang.org/x/net/html/charset"
 
 	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/internal/yamltext"
@@ -154,9 +156,17 @@ func readBytes(ctx context.Context, name string, data []byte) (*read, error) {
 	return r, nil
 }
 
-// textOf decodes a text: UTF-8, or UTF-16 with a mark. Its lines end with \n.
+var declaresCharset = lazy.Regexp(`(?i)<meta\s[^>]*charset`)
+
+// textOf decodes a text: UTF-8, UTF-16 with a mark, or what a page of HTML declares. Its lines end with \n.
 func textOf(data []byte) (string, error) {
 	text := ""
+	if !utf8.Valid(data) && declaresCharset().Match(data[:min(len(data), 1024)]) {
+		form, _, _ := charset.DetermineEncoding(data, "")
+		if decoded, err := form.NewDecoder().Bytes(data); err == nil && !bytes.ContainsRune(decoded, utf8.RuneError) {
+			data = decoded
+		}
+	}
 	switch {
 	case len(data) >= 2 && (data[0] == 0xff && data[1] == 0xfe || data[0] == 0xfe && data[1] == 0xff):
 		little := data[0] == 0xff
@@ -304,14 +314,41 @@ func readMarkdown(text string) (*read, error) {
 type markdownReader struct {
 	*read
 	source []byte
+	hiding string // the element of raw HTML around here that people do not see
+	deep   int    // how many of its name are open
 }
 
-func (m markdownReader) blocks(parent ast.Node, depth int) {
+// endLater are elements that end by their end tag alone, so that what follows raw HTML may be in them.
+var endLater = []atom.Atom{
+	atom.Div, atom.Span, atom.Section, atom.Article, atom.Aside, atom.Main, atom.Details, atom.Blockquote, atom.Center, atom.Font,
+	atom.B, atom.I, atom.Em, atom.Strong, atom.Small, atom.Sub, atom.Sup, atom.A, atom.U, atom.S, atom.Template, atom.Nav, atom.Footer,
+}
+
+// tags notes which hidden element the tags of raw HTML leave open.
+func (m *markdownReader) tags(raw string) {
+	for z := html.NewTokenizer(strings.NewReader(raw)); z.Next() != html.ErrorToken; {
+		t := z.Token()
+		switch {
+		case t.Type == html.StartTagToken && m.deep == 0 && slices.Contains(endLater, t.DataAtom) && hidden(&html.Node{DataAtom: t.DataAtom, Attr: t.Attr}):
+			m.hiding, m.deep = t.Data, 1
+		case t.Data != m.hiding || m.deep == 0:
+		case t.Type == html.StartTagToken:
+			m.deep++
+		case t.Type == html.EndTagToken:
+			m.deep--
+		}
+	}
+}
+
+func (m *markdownReader) blocks(parent ast.Node, depth int) {
 	if depth > maxDepth {
 		return
 	}
 	for n := parent.FirstChild(); n != nil; n = n.NextSibling() {
 		b := block{kind: paragraph}
+		if m.deep > 0 && n.Kind() != ast.KindHTMLBlock { // until a later block of HTML ends it
+			continue
+		}
 		switch n := n.(type) {
 		case *ast.Heading:
 			b = block{kind: heading, level: n.Level, text: m.inline(n, depth)}
@@ -323,7 +360,9 @@ func (m markdownReader) blocks(parent ast.Node, depth int) {
 		case *ast.CodeBlock:
 			b = block{kind: code, text: m.lines(n)}
 		case *ast.HTMLBlock:
-			if within, err := readHTML(m.lines(n)); err == nil {
+			around := strings.Repeat("<"+m.hiding+" hidden>", min(m.deep, maxDepth))
+			m.tags(m.lines(n))
+			if within, err := readHTML(around + m.lines(n)); err == nil {
 				m.read.blocks = append(m.read.blocks, within.blocks...)
 			}
 			continue
@@ -342,9 +381,11 @@ func (m markdownReader) blocks(parent ast.Node, depth int) {
 			b.text = m.inline(n, depth)
 		default: // quotes
 			m.blocks(n, depth+1)
+			m.deep = 0
 			continue
 		}
 		m.read.blocks = append(m.read.blocks, b)
+		m.deep = 0
 	}
 }
 
@@ -361,12 +402,12 @@ func (b *block) addRow(cells []string) {
 	}
 }
 
-func (m markdownReader) lines(n ast.Node) string {
+func (m *markdownReader) lines(n ast.Node) string {
 	return string(n.Lines().Value(m.source))
 }
 
 // list writes a line for each item, with what is in it below it.
-func (m markdownReader) list(list *ast.List, depth int, indent string) string {
+func (m *markdownReader) list(list *ast.List, depth int, indent string) string {
 	if depth > maxDepth {
 		return ""
 	}
@@ -395,12 +436,15 @@ func (m markdownReader) list(list *ast.List, depth int, indent string) string {
 }
 
 // inline is the text of what is within a block, without marks.
-func (m markdownReader) inline(parent ast.Node, depth int) string {
+func (m *markdownReader) inline(parent ast.Node, depth int) string {
 	if depth > maxDepth {
 		return ""
 	}
 	var b strings.Builder
 	for n := parent.FirstChild(); n != nil; n = n.NextSibling() {
+		if m.deep > 0 && n.Kind() != ast.KindRawHTML {
+			continue
+		}
 		switch n := n.(type) {
 		case *ast.Text:
 			text := n.Segment.Value(m.source)
@@ -419,6 +463,7 @@ func (m markdownReader) inline(parent ast.Node, depth int) string {
 		case *ast.AutoLink:
 			b.Write(n.Label(m.source))
 		case *ast.RawHTML:
+			m.tags(string(n.Segments.Value(m.source)))
 		default:
 			b.WriteString(m.inline(n, depth+1))
 			if n.Type() == ast.TypeBlock {
@@ -436,7 +481,8 @@ func readHTML(text string) (*read, error) {
 	if err != nil {
 		return nil, unreadable
 	}
-	h := htmlReader{read: &read{}}
+	h := htmlReader{read: &read{}, hides: map[string]bool{}}
+	h.styles(root, 0)
 	if title := find(root, atom.Title, 0); title != nil && title.FirstChild != nil {
 		h.title = oneLine(title.FirstChild.Data)
 	}
@@ -464,8 +510,74 @@ func find(n *html.Node, tag atom.Atom, depth int) *html.Node {
 // htmlReader turns a page into blocks.
 type htmlReader struct {
 	*read
-	text strings.Builder // of the paragraph that grows
-	rows *block          // the table around it
+	text   strings.Builder // of the paragraph that grows
+	rows   *block          // the table around it
+	within int             // tables in a cell of that one
+	hides  map[string]bool // see addStyles
+}
+
+// styles reads the style elements of a page.
+func (h *htmlReader) styles(n *html.Node, depth int) {
+	if n.DataAtom == atom.Style && n.FirstChild != nil {
+		h.addStyles(n.FirstChild.Data)
+	}
+	for c := n.FirstChild; c != nil && depth < 1000; c = c.NextSibling {
+		h.styles(c, depth+1)
+	}
+}
+
+var (
+	cssComment = lazy.Regexp(`(?s)/\*.*?(?:\*/|\z)`)
+	cssAlways  = lazy.Regexp(`(?i)@media\s+(?:all|screen)\s*\{`)
+)
+
+// addStyles notes the selectors that hide text: those of an element, a class or an id, or of an element with
+// one class or id. Rules for print or for some screens do not count.
+func (h *htmlReader) addStyles(css string) {
+	css = cssAlways().ReplaceAllString(cssComment().ReplaceAllString(css, ""), "")
+	for css != "" {
+		selectors, rest, _ := strings.Cut(css, "{")
+		open, end := 1, 0
+		for ; end < len(rest) && open > 0; end++ {
+			switch rest[end] {
+			case '{':
+				open++
+			case '}':
+				open--
+			}
+		}
+		style := strings.TrimSuffix(rest[:end], "}")
+		css = rest[end:]
+		selectors = selectors[strings.LastIndexAny(selectors, ";}")+1:]
+		// White text may stand on the ground of another element.
+		if strings.HasPrefix(strings.TrimSpace(selectors), "@") || !hiddenStyle(style+";background:black") {
+			continue
+		}
+		for selector := range strings.SplitSeq(selectors, ",") {
+			if selector = strings.TrimSpace(selector); selector != "html" && selector != "body" { // until a script shows them
+				h.hides[selector] = true
+			}
+		}
+	}
+}
+
+// hidden reports whether people do not see an element.
+func (h *htmlReader) hidden(n *html.Node) bool {
+	if hidden(n) || h.hides[n.Data] {
+		return true
+	}
+	for _, a := range n.Attr {
+		mark := map[string]string{"class": ".", "id": "#"}[a.Key]
+		if mark == "" || len(h.hides) == 0 {
+			continue
+		}
+		for name := range strings.FieldsSeq(a.Val) {
+			if h.hides[mark+name] || h.hides[n.Data+mark+name] {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (h *htmlReader) flush() {
@@ -503,7 +615,7 @@ func (h *htmlReader) walk(n *html.Node, depth int) {
 		}
 		return
 	}
-	if n.Type == html.ElementNode && hidden(n) {
+	if n.Type == html.ElementNode && h.hidden(n) {
 		return
 	}
 	within := func() {
@@ -523,7 +635,11 @@ func (h *htmlReader) walk(n *html.Node, depth int) {
 		}
 	case atom.Table:
 		if h.rows != nil { // a table in a cell is text
+			h.within++
+			h.line()
 			within()
+			h.line()
+			h.within--
 			return
 		}
 		h.flush()
@@ -537,8 +653,10 @@ func (h *htmlReader) walk(n *html.Node, depth int) {
 		}
 		h.blocks = append(h.blocks, b)
 	case atom.Tr:
-		if h.rows == nil {
+		if h.rows == nil || h.within > 0 {
+			h.line()
 			within()
+			h.line()
 			return
 		}
 		var cells []string
@@ -553,9 +671,21 @@ func (h *htmlReader) walk(n *html.Node, depth int) {
 		if len(cells) > 0 {
 			h.rows.addRow(cells)
 		}
+	case atom.Td, atom.Th:
+		within()
+		h.text.WriteByte(' ')
+	case atom.Caption:
+		if h.within == 0 {
+			h.flush()
+			within()
+			h.flush()
+			return
+		}
+		within()
+		h.line()
 	case atom.Pre:
 		h.flush()
-		h.blocks = append(h.blocks, block{kind: code, text: textWithin(n, 0)})
+		h.blocks = append(h.blocks, block{kind: code, text: h.textWithin(n, 0)})
 	case atom.Br:
 		h.text.WriteByte('\n')
 	case atom.Li:
@@ -582,16 +712,16 @@ func (h *htmlReader) walk(n *html.Node, depth int) {
 	}
 }
 
-func textWithin(n *html.Node, depth int) string {
+func (h *htmlReader) textWithin(n *html.Node, depth int) string {
 	if n.Type == html.TextNode {
 		return n.Data
 	}
-	if depth > 1000 || n.Type == html.ElementNode && hidden(n) {
+	if depth > 1000 || n.Type == html.ElementNode && h.hidden(n) {
 		return ""
 	}
 	var b strings.Builder
 	for c := n.FirstChild; c != nil; c = c.NextSibling {
-		b.WriteString(textWithin(c, depth+1))
+		b.WriteString(h.textWithin(c, depth+1))
 	}
 	return b.String()
 }
@@ -625,7 +755,7 @@ func hidden(n *html.Node) bool {
 
 // hiddenStyle reports whether a style hides text, also as white text on no other ground.
 func hiddenStyle(style string) bool {
-	white, ground := false, false
+	white, ground, squeezed, cut := false, false, false, false
 	for rule := range strings.SplitSeq(strings.ToLower(style), ";") {
 		name, value, _ := strings.Cut(rule, ":")
 		value = strings.Join(strings.Fields(strings.TrimSuffix(strings.TrimSpace(value), "!important")), "")
@@ -639,7 +769,15 @@ func hiddenStyle(style string) bool {
 				return true
 			}
 		case "opacity", "font-size":
-			if value != "" && strings.Trim(value, "0.pxemrt%") == "" {
+			if isZero(value) || value == "1px" {
+				return true
+			}
+		case "height", "max-height", "width", "max-width":
+			squeezed = squeezed || isZero(value)
+		case "overflow":
+			cut = value == "hidden" || value == "clip"
+		case "clip":
+			if strings.HasPrefix(value, "rect(0") || strings.HasPrefix(value, "rect(1px,1px") {
 				return true
 			}
 		case "left", "top", "text-indent", "margin-left":
@@ -647,15 +785,20 @@ func hiddenStyle(style string) bool {
 				return true
 			}
 		case "color":
-			switch value {
-			case "transparent":
+			switch {
+			case value == "transparent", strings.HasPrefix(value, "rgba(") && strings.HasSuffix(value, ",0)"):
 				return true
-			case "white", "#fff", "#ffffff", "rgb(255,255,255)":
+			case value == "white", value == "#fff", value == "#ffffff", value == "rgb(255,255,255)":
 				white = true
 			}
 		case "background", "background-color", "background-image":
 			ground = value != "white" && value != "#fff" && value != "#ffffff" && value != "none" && value != "transparent"
 		}
 	}
-	return white && !ground
+	return white && !ground || squeezed && cut
+}
+
+// isZero reports whether a length is none.
+func isZero(length string) bool {
+	return length != "" && strings.Trim(length, "0.pxemrt%") == ""
 }

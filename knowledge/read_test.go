@@ -6,6 +6,7 @@ import (
 	"compress/flate"
 	"compress/zlib"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -56,11 +57,14 @@ func docx(t *testing.T, body string) string {
 func xlsx(t *testing.T) string {
 	t.Helper()
 	f := excelize.NewFile()
-	rows := [][]any{{"Part", "Price"}, {"Bolt", 3}, {}, {"Nut", 2.5}}
+	rows := [][]any{{"Part", "Code", "Price"}, {"Bolt", "secret", 3}, {}, {"Cog", "secret", 4}, {"Nut", "secret", 2.5}}
 	for i, row := range rows {
 		if err := f.SetSheetRow("Sheet1", fmt.Sprintf("A%d", i+1), &row); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if err := errors.Join(f.SetColVisible("Sheet1", "B", false), f.SetRowVisible("Sheet1", 4, false)); err != nil {
+		t.Fatal(err)
 	}
 	if _, err := f.NewSheet("Hidden"); err != nil {
 		t.Fatal(err)
@@ -127,6 +131,12 @@ func TestReaders(t *testing.T) {
 		"page.xhtml":  {"<?xml version=\"1.0\"?>\n<!-- a -->\n<html xmlns=\"h\"><body><script>bad()</script><p>x</p></body></html>", []piece{{"", "x"}}},
 		"form.html":   {"<html><form><h1>A</h1>text<button>Send</button></form>", []piece{{"A", "text"}}},
 		"unseen.html": {"<html><font color=white>a</font><p style=\"position:absolute; left: -9999px\">b</p><p style=\"margin-left:-12px\">x</p>", []piece{{"", "x"}}},
+		"class.html": {`<html><style>@import "x"; .h, #x, p.y { display:none } @media print{.seen{display:none}} @media screen { .s{visibility:hidden} } body{opacity:0} .w{color:#fff} /* .seen{display:none} */</style>
+			<p class="a h">1</p><p id="x">2</p><p class=y>3</p><p class=s>4</p><pre class=h>5</pre><p class="seen w">x</p><div class=y>y</div>`, []piece{{"", "x\n\ny"}}},
+		"small.html":  {`<html><p style="max-height:0;overflow:hidden">1</p><p style="color:rgba(0,0,0,0)">2</p><p style="clip: rect(0 0 0 0)">3</p><p style="font-size:1px">4</p><p style="height:0">x</p>`, []piece{{"", "x"}}},
+		"nested.html": {`<html><table><caption>Prices</caption><tr><td>a<table><caption>b</caption><tr><td>c<td>d</table>e<td>f<tr><td>g<td>h</table>`, []piece{{"", "Prices\n\n| a b c d e | f |\n| g | h |"}}},
+		"hides.md":    {"a <span hidden>1 *2* <span>3</span> 4</span>b *c<b style='display:none'>5* d\n\ne<br hidden>f\n\n<div hidden>\n\n6\n\n- 7\n\n<div>\n8\n</div>\n\n9\n\n</div><p>g</p>\n\n<p hidden>\n\nh\n\n<script>\nx\n</script>\n\ni", []piece{{"", "a b c\n\nef\n\ng\n\nh\n\ni"}}},
+		"latin.html":  {"<html><meta charset=\"iso-8859-1\"><p>F\xfc\xdfe</p>", []piece{{"", "Füße"}}},
 		"main.html":   {"<html><body>menu<main><h2>A</h2>text</main>foot", []piece{{"A", "text"}}},
 		"in.md":       {"a\n\n<div>b<script>bad()</script></div>\n\n<!-- hidden -->", []piece{{"", "a\n\nb"}}},
 		"word.pdf": {

@@ -46,7 +46,7 @@ func TestDataSources(t *testing.T) {
 		in.Temp = state.NewScope()
 		in.Activity.From.ID = who
 		h := state.Of[prompts.History](in.Thread)
-		for _, from := range []string{"mia", "otto"} {
+		for _, from := range []string{"mia", "otto", strings.Repeat("long", 500)} {
 			h.Append(prompts.Turn{From: from, Messages: []prompts.Message{
 				{Role: "user", Text: "question of " + from}, {Role: "assistant", Text: "answer"},
 			}}, 0)
@@ -70,6 +70,11 @@ func TestDataSources(t *testing.T) {
 	want := []string{"question of mia\nand in the first year? 900", "and in the first year? 900", "how many days of vacation does the law demand here? 900"}
 	if got := slices.DeleteFunc(asked, func(s string) bool { return s == "" }); !slices.Equal(got, want) {
 		t.Errorf("asked for %q", got)
+	}
+	asked = nil
+	follows(strings.Repeat("long", 500), "and then?")
+	if len(asked) != 1 || !strings.HasSuffix(asked[0], "…\nand then? 900") || len(asked[0]) > 600 {
+		t.Errorf("asked for %q", asked)
 	}
 	failed = errors.New("no store")
 	follows("mia", "what is it?")

@@ -564,8 +564,13 @@ func (b *plannerPrompt) passages(ctx context.Context, turn *actions.Turn) (all [
 // lookedUp is what data sources had for the text of a turn. It is a value of the turn's temporary state.
 type lookedUp struct{ Texts map[string]string }
 
-// shortQuestion is how many words a text has at most that may make no sense without the one before.
-const shortQuestion = 6
+const (
+	// shortQuestion is how many words a text has at most that may make no sense without the one before.
+	shortQuestion = 6
+	// mostBefore is how much of that one counts: sources look at the beginning of a long text, and what is
+	// asked now stands behind it.
+	mostBefore = 500
+)
 
 // questionOf is what to search for: the person's text, if it is short behind their question before it. What
 // others said in the conversation does not count.
@@ -579,7 +584,7 @@ func questionOf(turn *actions.Turn) string {
 		}
 		for _, m := range slices.Backward(earlier.Messages) {
 			if m.Role == "user" {
-				return m.Text + "\n" + turn.Text
+				return spelling.Cut(m.Text, mostBefore) + "\n" + turn.Text
 			}
 		}
 	}

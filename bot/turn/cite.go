@@ -16,14 +16,17 @@ const (
 	maxCited     = 20 // sources of a message, in Teams
 )
 
-// marks matches code, and the marks of sources with the space before them: [1], [1, 2], [^1] and 【1†source】.
+// marks matches code, and the marks of sources with the space before them: [1], [1, 2], [1-3], [^1] and 【1†source】.
 var marks = lazy.Regexp("(?s)(````.*?(?:````|\\z)|```.*?(?:```|\\z)|``.*?``|`[^`\n]*`|(?m:^[ \t]*)~~~.*?(?:\n[ \t]*~~~|\\z))|" +
-	`([ \t]*)(\[ ?\^?\d{1,4}(?:\s*[,;]\s*\^?\d{1,4})* ?\]|【\d{1,4}(?:\s*[,，、;]\s*\d{1,4})*(?:[:†][^】\n]{0,200})?】)`)
+	`([ \t]*)(\[ ?\^?` + numbers + `(?:\s*[,;]\s*\^?` + numbers + `)* ?\]|【` + numbers + `(?:\s*[,，、;]\s*` + numbers + `)*(?:[:†][^】\n]{0,200})?】)`)
 
-var digits = lazy.Regexp(`\d+`)
+// numbers matches a number, or a range such as 1-3. One of years is none.
+const numbers = `(?:\d{1,2}\s*[-–]\s*\^?\d{1,2}|\d{1,4})`
+
+var digits = lazy.Regexp(`(\d+)(?:\s*[-–]\s*\^?(\d+))?`)
 
 // unfinished matches what may become a mark, or code, at the end of a text that grows.
-var unfinished = lazy.Regexp("[ \t]*(?:\\[[\\^\\d,; \t]*|【[^】\n]{0,210}|`+)?$")
+var unfinished = lazy.Regexp("[ \t]*(?:\\[[\\^\\d,; \t–-]*|【[^】\n]{0,210}|`+)?$")
 
 // cite numbers the marks of a text in the order of their first use, and returns the sources in that order. It
 // removes the marks of what the turn has not read, and those after twenty sources. It leaves code alone.
@@ -44,11 +47,10 @@ func cite(text string, read []activity.Citation) (string, []activity.Citation) {
 			mark = mark[:more]
 		}
 		kept := ""
-		for _, said := range digits().FindAllString(mark, -1) {
-			n, _ := strconv.Atoi(said) // digits
+		for _, n := range numbersIn(mark) {
 			if number[n] == 0 && n >= 1 && n <= len(read) && len(used) < maxCited {
 				source := read[n-1]
-				source.Title = cmp.Or(strings.TrimSpace(source.Title), "Source "+said)
+				source.Title = cmp.Or(strings.TrimSpace(source.Title), "Source "+strconv.Itoa(n))
 				used = append(used, source)
 				number[n] = len(used)
 			}
@@ -63,6 +65,18 @@ func cite(text string, read []activity.Citation) (string, []activity.Citation) {
 	return out.String() + text[end:], used
 }
 
+// numbersIn lists the numbers of a mark, with those within a range.
+func numbersIn(mark string) (all []int) {
+	for _, m := range digits().FindAllStringSubmatch(mark, -1) {
+		first, _ := strconv.Atoi(m[1])
+		last, _ := strconv.Atoi(m[2]) // 0: it is no range
+		for n := first; n <= max(first, last); n++ {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
 // citeBeginning is cite for the beginning of a text. It holds back what the rest of the text decides about.
 func citeBeginning(text string, read []activity.Citation) string {
 	last := 0 // the end of the last code or mark
@@ -73,7 +87,7 @@ func citeBeginning(text string, read []activity.Citation) string {
 	case open >= 0: // code that has not ended
 		text = text[:last+open]
 	case last == len(text): // a link may follow
-		text = strings.TrimRight(text, "0123456789,;^ []")
+		text = strings.TrimRight(text, "0123456789,;^–- []")
 	}
 	text, _ = cite(text[:unfinished().FindStringIndex(text)[0]], read)
 	return text

@@ -31,6 +31,8 @@ func TestCite(t *testing.T) {
 		"~~old~~ [2] ~~~ [7]":                  "~~old~~ [1] ~~~ | two",
 		"A [2]. B [02]. C [ 2 ]. D 【2, 1】":     "A [1]. B [1]. C [1]. D [1][2] | two, one",
 		"both【2:1†a.md】":                       "both[1] | two",
+		"A [1-3]. B [2 – 9], 【2-3】 [3,1-2]":    "A [1][2][3]. B [2][3], [2][3] [3][1][2] | one, two, Source 3",
+		"A [7-9], [2024-2025] and [3-1]":       "A, [2024-2025] and [1] | Source 3",
 		"a `b [2]":                             "a `b [1] | two",
 	} {
 		got, used := cite(text, three)
@@ -59,7 +61,7 @@ func TestCiteDraft(t *testing.T) {
 	t.Parallel()
 	read := []activity.Citation{{Title: "one"}, {Title: "two"}, {Title: "three"}}
 	for _, text := range []string{
-		"A [3]. B [1, 2]. C [7]. And 2026 [2](link) end", "see `arr[1]` and [2] ``x`` [9]", "```go\na[1]\n``` then [3]\n\n- [ ] x 【2†b】.", "~~~\na[1]\n~~~ then [3] and [ 2 ] 【1, 2】 ~~x~~ ~", "one [2][1]",
+		"A [3]. B [1, 2]. C [7]. And 2026 [2](link) end", "see `arr[1]` and [2] ``x`` [9]", "```go\na[1]\n``` then [3]\n\n- [ ] x 【2†b】.", "~~~\na[1]\n~~~ then [3] and [ 2 ] 【1, 2】 ~~x~~ ~", "one [2][1]", "in [1-3], [7–9] and [2024-2025] - so [1] - [2-1",
 	} {
 		whole, _ := cite(text, read)
 		longest := 0

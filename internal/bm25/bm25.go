@@ -14,7 +14,6 @@ import (
 // use it. The zero value has no texts.
 type Index struct {
 	lengths  []int32
-	average  float64
 	postings []posting // those of a word lie together, in the order of texts
 	words    map[string]span
 }
@@ -34,11 +33,10 @@ type Hit struct {
 // New makes an index of n texts. words returns the words of one; it is called once for each, in order.
 func New(n int, words func(text int) []string) *Index {
 	x := &Index{lengths: make([]int32, n), words: map[string]span{}}
-	by, total, postings := map[string][]posting{}, 0, 0
+	by, postings := map[string][]posting{}, 0
 	for i := range n {
 		all := words(i)
 		x.lengths[i] = int32(len(all))
-		total += len(all)
 		for _, word := range all {
 			list := by[word]
 			if last := len(list) - 1; last >= 0 && list[last].text == int32(i) {
@@ -49,7 +47,6 @@ func New(n int, words func(text int) []string) *Index {
 			}
 		}
 	}
-	x.average = float64(total) / float64(max(n, 1))
 	x.postings = make([]posting, 0, postings)
 	for _, word := range slices.Sorted(maps.Keys(by)) {
 		from := len(x.postings)
@@ -74,19 +71,33 @@ func (x *Index) Having(word string) []int {
 }
 
 // Rank returns the texts that have any of the words, best first, and of equals the one with the smaller
-// number first. It looks only at texts for which among returns true, and returns at most that many; 0:
-// all of them. Words that no text has count for nothing.
+// number first. It looks only at texts for which among returns true, as if there were no others, and returns
+// at most that many; 0: all of them. Words that no text has count for nothing.
 func (x *Index) Rank(words []string, among func(text int) bool, most int) []Hit {
 	const k1, b = 1.2, 0.75
-	scores := make([]float64, len(x.lengths))
+	scores, looked := make([]float64, len(x.lengths)), make([]bool, len(x.lengths))
+	texts, total := 0.0, 0.0
+	for text, length := range x.lengths {
+		if among(text) {
+			looked[text] = true
+			texts++
+			total += float64(length)
+		}
+	}
+	average := total / max(texts, 1)
 	for _, word := range slices.Compact(slices.Sorted(slices.Values(words))) {
 		list := x.of(word)
-		has := float64(len(list))
-		weight := math.Log(1 + (float64(len(x.lengths))-has+0.5)/(has+0.5))
+		has := 0.0
 		for _, p := range list {
-			if among(int(p.text)) {
+			if looked[p.text] {
+				has++
+			}
+		}
+		weight := math.Log(1 + (texts-has+0.5)/(has+0.5))
+		for _, p := range list {
+			if looked[p.text] {
 				times := float64(p.times)
-				scores[p.text] += weight * times * (k1 + 1) / (times + k1*(1-b+b*float64(x.lengths[p.text])/x.average))
+				scores[p.text] += weight * times * (k1 + 1) / (times + k1*(1-b+b*float64(x.lengths[p.text])/average))
 			}
 		}
 	}
@@ -158,12 +169,9 @@ func (x *Index) UnmarshalBinary(data []byte) error {
 	}
 	// Each thing that is counted has at least one byte.
 	*x = Index{lengths: make([]int32, number(len(data)))}
-	total := 0
 	for i := range x.lengths {
 		x.lengths[i] = int32(number(math.MaxInt32))
-		total += int(x.lengths[i])
 	}
-	x.average = float64(total) / float64(max(len(x.lengths), 1))
 	x.postings = make([]posting, 0, number(len(data)))
 	words := number(len(data))
 	x.words = make(map[string]span, words)

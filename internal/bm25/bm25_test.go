@@ -70,6 +70,17 @@ func TestRankAmongSome(t *testing.T) {
 	}
 }
 
+// TestRankAsIfThereWereNoOthers: what is left out changes neither order nor scores, so nobody learns of it.
+func TestRankAsIfThereWereNoOthers(t *testing.T) {
+	t.Parallel()
+	few := index("bonus plan is here", "report of the year now")
+	more := index("bonus plan is here", "report of the year now", "bonus bonus secret", "bonus")
+	query := []string{"bonus", "report"}
+	if diff := cmp.Diff(few.Rank(query, every, 0), more.Rank(query, func(i int) bool { return i < 2 }, 0)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func stored(t *testing.T, x *bm25.Index) *bm25.Index {
 	t.Helper()
 	data, err := x.MarshalBinary()
