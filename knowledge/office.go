@@ -58,6 +58,9 @@ func readZip(ctx context.Context, data []byte) (*read, error) {
 		}
 		return false
 	}
+	if had := entries["word/document2.xml"]; had != nil && entries["word/document.xml"] == nil {
+		entries["word/document.xml"] = had // Word on the web calls it so
+	}
 	switch {
 	case entries["word/document.xml"] != nil:
 		return readDOCX(entries)

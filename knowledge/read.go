@@ -144,6 +144,8 @@ func readBytes(ctx context.Context, name string, data []byte) (*read, error) {
 	switch {
 	case isMail(text):
 		return nil, refusal("is an e-mail (EML), which is not read")
+	case !isMarkdown && statesAccess(text):
+		return nil, refusal("states access, which counts in Markdown only; name it .md")
 	case wholePage().MatchString(text), ending == ".html", ending == ".htm", !isMarkdown && strings.HasPrefix(http.DetectContentType([]byte(text[:min(len(text), 512)])), "text/html"):
 		return readHTML(text)
 	case isMarkdown:
@@ -228,6 +230,15 @@ var (
 	frontMatterEnd    = lazy.Regexp(`(?m)^(?:---|\.\.\.)[ \t]*(?:\n|\z)`)
 	frontMatterAccess = lazy.Regexp(`(?mi)^["']?access["']?[ \t]*:`)
 )
+
+// statesAccess reports whether a text begins as front matter that says who may read it.
+func statesAccess(text string) bool {
+	first, after, _ := strings.Cut(strings.TrimLeft(text, " \t\n"), "\n")
+	if end := frontMatterEnd().FindStringIndex(after); end != nil {
+		after = after[:end[0]]
+	}
+	return strings.TrimRight(first, " \t") == "---" && frontMatterAccess().MatchString(after)
+}
 
 // frontMatter takes the YAML between two lines --- off the beginning of a text. It rather refuses a document
 // than lets others read it than its author has written down.

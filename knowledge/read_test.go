@@ -156,6 +156,8 @@ func TestReaders(t *testing.T) {
 			pdf(2, "BT /F1 12 Tf 50 700 Td (Gr\\374n one) Tj 0 -14 Td (two) Tj ET", "BT /F1 12 Tf 50 700 Td (three) Tj ET"),
 			[]piece{{"page 1", "Grün one\ntwo"}, {"page 2", "three"}},
 		},
+		"web.docx": {archive(t, map[string]string{"word/document2.xml": `<w:document xmlns:w="w"><w:body><w:p><w:r><w:t>x</w:t></w:r></w:p></w:body></w:document>`}), []piece{{"", "x"}}},
+		"rule.txt": {"---\na: b\n---\naccess: c", []piece{{"", "---\na: b\n---\naccess: c"}}},
 		"wide.txt": {utf16Text("Füße\n\nb"), []piece{{"", "Füße\n\nb"}}},
 		"plain":    {"# a\n* b", []piece{{"", "# a\n* b"}}},
 	} {
@@ -219,6 +221,18 @@ func TestRefused(t *testing.T) {
 	} {
 		if pieces, err := knowledge.Cut(t.Context(), "a.md", data, 50); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v, %v", why, pieces, err)
+		}
+	}
+}
+
+// TestAccessIsNotPassedOver: who may read it is written in a file in which that does not count.
+func TestAccessIsNotPassedOver(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"a.txt", "a.html", "a"} {
+		for _, end := range []string{"---\n", ""} {
+			if pieces, err := knowledge.Cut(t.Context(), name, "---\ntitle: x\naccess: mia\n"+end+"secret", 50); err == nil || !strings.Contains(err.Error(), "name it .md") {
+				t.Errorf("%s: %v, %v", name, pieces, err)
+			}
 		}
 	}
 }
