@@ -64,6 +64,11 @@ func TestNewFromEach(t *testing.T) {
 	}
 	for _, name := range exampleNames() {
 		dir, _ := newBot(t, name)
+		for _, file := range []string{"main_test.go", "scenarios.yaml", "manifest/manifest.json", ".github/workflows/test.yml"} {
+			if _, err := os.Stat(filepath.Join(dir, file)); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
 		inModule(t, dir, "vet", "./...")
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/proxied"
 )
 
 // Guarded is the [Authenticator] that accepts what the guard accepts. Without an app id it also
@@ -58,15 +59,7 @@ func fromWebPage(r *http.Request) bool {
 // passedOn reports whether a request over loopback came from elsewhere, which a proxy says in its
 // headers. The Host header does not tell: a tunnel may have set it to this machine.
 func passedOn(r *http.Request) bool {
-	if !overLoopback(r) {
-		return false
-	}
-	for name := range r.Header {
-		if name == "Via" || name == "Forwarded" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-") {
-			return true
-		}
-	}
-	return false
+	return overLoopback(r) && proxied.Has(r.Header)
 }
 
 func overLoopback(r *http.Request) bool {

@@ -35,6 +35,8 @@ func TestPassedOn(t *testing.T) {
 		"of this machine":    {net.IPv4(127, 0, 0, 1), "X-Other", true},
 		"by a tunnel":        {net.IPv4(127, 0, 0, 1), "X-Forwarded-For", false},
 		"by a tunnel, IPv6":  {net.IPv6loopback, "X-Forwarded-Host", false},
+		"by Cloudflare":      {net.IPv4(127, 0, 0, 1), "Cf-Connecting-Ip", false},
+		"by a dev tunnel":    {net.IPv4(127, 0, 0, 1), "X-Original-Host", false},
 		"in closed networks": {net.IPv4(172, 17, 0, 2), "X-Forwarded-For", true},
 	} {
 		ctx := context.WithValue(t.Context(), http.LocalAddrContextKey, net.Addr(&net.TCPAddr{IP: c.to, Port: 3978}))

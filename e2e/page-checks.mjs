@@ -134,6 +134,16 @@ export const pageChecks = {
     return await list.getByLabel('Filter').evaluate((box) => box === document.activeElement) ? '' : 'the key / does not lead to the filter';
   }),
 
+  'the keys lead to the views': (url) => inBrowser({}, async (page) => {
+    await page.goto(`${url}/dev/help`);
+    for (const [key, view] of Object.entries({ t: 'turns', a: 'actions', p: 'prompts', s: 'skills', k: 'parked', n: 'numbers', e: 'evals', c: '' })) {
+      await page.keyboard.press('g');
+      await page.keyboard.press(key);
+      await page.waitForURL(`${url}/dev/${view}`);
+    }
+    return '';
+  }),
+
   'a card loads nothing and hides nothing': (url) => inBrowser({}, async (page) => {
     await page.goto(`${url}/dev/`);
     await page.getByRole('textbox', { name: 'Message' }).fill(JSON.stringify({

@@ -80,6 +80,7 @@ type chat struct {
 	client  *http.Client
 	webhook string
 	service string // where the bot reaches the page
+	keep    string // folder with the files for the process that comes next; "": they end with this one
 
 	mu     sync.Mutex
 	people []person
@@ -313,6 +314,7 @@ func (c *chat) share(f *sharedFile) map[string]any {
 		c.files = slices.Delete(c.files, 0, 1)
 	}
 	c.files = append(c.files, f)
+	c.keepFile(f)
 	address := c.service + filesPath + f.ID
 	kind := strings.TrimPrefix(path.Ext(f.Name), ".")
 	return map[string]any{
@@ -330,7 +332,7 @@ func (c *chat) file(id string) *sharedFile {
 			return f
 		}
 	}
-	return nil
+	return c.keptFile(id)
 }
 
 // nameFor checks the name of a new person or conversation.

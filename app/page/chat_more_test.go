@@ -95,10 +95,11 @@ func TestNewPeople(t *testing.T) {
 	t.Error("there is no end of conversations")
 }
 
-// TestFile sends a file, which the bot gets as from Teams.
+// TestFile sends a file, which the bot gets as from Teams, also from the process that comes next.
 func TestFile(t *testing.T) {
 	t.Parallel()
-	w := wire(t, page.Parts{})
+	cfg := page.Config{Keep: t.TempDir(), Secret: "secret"}
+	w := wireWith(t, cfg, page.Parts{})
 	send := func(room string) int {
 		var form bytes.Buffer
 		out := multipart.NewWriter(&form)
@@ -146,6 +147,19 @@ func TestFile(t *testing.T) {
 		if status, _ := w.do(http.MethodGet, wrong, nil); status != http.StatusNotFound {
 			t.Errorf("%s: %d", wrong, status)
 		}
+	}
+	w.page.Close()
+	next := wireWith(t, cfg, page.Parts{})
+	if status, body := next.do(http.MethodGet, path, nil); status != http.StatusOK || body != "all is well" {
+		t.Errorf("after a build: %d %s", status, body)
+	}
+	for range 10 { // as many as are kept
+		if send("mia"); w.next() == nil {
+			t.Fatal("not sent")
+		}
+	}
+	if status, _ := next.do(http.MethodGet, path, nil); status != http.StatusNotFound {
+		t.Errorf("an old file is still there: %d", status)
 	}
 }
 

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+
+	"github.com/planbot-go/planbot/internal/proxied"
 )
 
 // policy lets the page run nothing that was not shipped with it, and show no picture from elsewhere.
@@ -15,9 +17,6 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 
 // maxBody limits what a browser or the bot may send to the page.
 const maxBody = 4 << 20
-
-// proxyHeaders are what proxies and tunnels add.
-var proxyHeaders = []string{"Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Forwarded-Port", "X-Forwarded-Server", "X-Real-Ip"}
 
 // guard lets only pages of this origin, and programs of this machine, reach h. It looks at every
 // request before it is routed.
@@ -42,7 +41,7 @@ func guard(port int, h http.Handler) http.Handler {
 		switch {
 		case !slices.Contains(hosts, r.Host): // a name that was made to lead here
 			why = "The page is at http://" + hosts[0] + "/ only."
-		case slices.ContainsFunc(proxyHeaders, func(name string) bool { return r.Header.Values(name) != nil }):
+		case proxied.Has(r.Header):
 			why = "The page is not for proxies and tunnels."
 		case crossOrigin.Check(r) != nil, !sameSite(r):
 			why = "The page is not for other sites."
@@ -59,6 +58,9 @@ func guard(port int, h http.Handler) http.Handler {
 // sameSite reports whether a request that only reads comes from the page itself, from the person who
 // types its address, or from no browser.
 func sameSite(r *http.Request) bool {
+	if origin := r.Header.Get("Origin"); r.Method == http.MethodGet && origin != "" && origin != "http://"+r.Host {
+		return false // the own forms have the origin null, since the page sends no referrer
+	}
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "", "same-origin", "none":
 		return true

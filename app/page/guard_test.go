@@ -37,9 +37,15 @@ func TestGuard(t *testing.T) {
 		"rebound name":        {"GET", "evil.example:3978", "/dev/", "", "", 403},
 		"another port":        {"GET", "127.0.0.1:80", "/dev/assets/x/page.css", "", "", 403},
 		"proxy":               {"GET", own, "/dev/stream", "X-Forwarded-For", "10.0.0.1", 403},
+		"its own prefix":      {"GET", own, "/dev/", "X-Forwarded-Prefix", "/x", 403},
+		"Cloudflare":          {"GET", own, "/", "Cf-Connecting-Ip", "192.0.2.1", 403},
+		"dev tunnel":          {"GET", own, "/dev/assets/x/page.css", "X-Original-Host", "x.example", 403},
+		"read of another one": {"GET", own, "/dev/turns.json", "Origin", "http://127.0.0.1:9", 403},
+		"read by a sandbox":   {"GET", own, "/dev/stream", "Origin", "null", 403},
 		"read by a site":      {"GET", own, "/dev/turns.json", "Sec-Fetch-Site", "same-site", 403},
 		"post by a site":      {"POST", own, "/dev/chat/say", "Sec-Fetch-Site", "cross-site", 403},
 		"post of nobody":      {"POST", own, "/dev/chat/say", "", "", 400},
+		"own form":            {"POST", own, "/dev/chat/say", "Sec-Fetch-Site", "same-origin", 400},
 		"get has no effect":   {"GET", own, "/dev/chat/say", "", "", 404},
 		"wrong secret":        {"POST", own, "/dev/channel/x/v3/conversations", "", "", 404},
 		"post of another one": {"POST", own, "/dev/chat/say", "Origin", "http://127.0.0.1:9", 403},
@@ -50,6 +56,9 @@ func TestGuard(t *testing.T) {
 			r.Host = c.host
 			if c.header != "" {
 				r.Header.Set(c.header, c.value)
+			}
+			if name == "own form" {
+				r.Header.Set("Origin", "null")
 			}
 			w := httptest.NewRecorder()
 			h.ServeHTTP(w, r)

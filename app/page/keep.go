@@ -21,6 +21,8 @@ const (
 	keepEvery = time.Second
 	// keptEnd is the end of the names of the files with what was kept.
 	keptEnd = ".kept.json"
+	// fileEnd is that of the files that people sent: a bot may fetch one again after it was built anew.
+	fileEnd = ".file.json"
 	// BuildFault is the name of the file in [Config.Keep] that says why the last build of the bot failed.
 	BuildFault = "build.txt"
 	// maxBuildFault is how many bytes of that are shown.
@@ -155,7 +157,7 @@ func (k *keeper) writeLocked(ended bool) error {
 			all.Turns = append(all.Turns, r)
 		}
 	}
-	raw, err := k.page.chat.keep(&all)
+	raw, err := k.page.chat.kept(&all)
 	if err != nil {
 		return err
 	}
@@ -173,8 +175,41 @@ func (k *keeper) buildFault() string {
 	return k.build
 }
 
-// keep adds the chat to what is kept, and encodes it.
-func (c *chat) keep(all *handover) ([]byte, error) {
+// keepFile keeps a file for the next process, and the last ones of them only. If it cannot, the file ends
+// with this process.
+func (c *chat) keepFile(f *sharedFile) {
+	raw, err := json.Marshal(f)
+	if c.keep == "" || err != nil || os.WriteFile(filepath.Join(c.keep, f.ID+fileEnd), raw, 0o600) != nil {
+		return
+	}
+	names, _ := filepath.Glob(filepath.Join(c.keep, "*"+fileEnd)) // the pattern is right
+	at := map[string]time.Time{}
+	for _, name := range names {
+		if info, err := os.Stat(name); err == nil {
+			at[name] = info.ModTime()
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return at[b].Compare(at[a]) })
+	for _, name := range names[min(maxFiles, len(names)):] {
+		_ = os.Remove(name) // the next file tries again
+	}
+}
+
+// keptFile is a file that was sent to an earlier process; nil: there is none.
+func (c *chat) keptFile(id string) *sharedFile {
+	if c.keep == "" || strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" { // see rand.Text
+		return nil
+	}
+	raw, err := os.ReadFile(filepath.Join(c.keep, id+fileEnd))
+	f := &sharedFile{}
+	if err != nil || json.Unmarshal(raw, f) != nil {
+		return nil
+	}
+	return f
+}
+
+// kept adds the chat to what is kept, and encodes it.
+func (c *chat) kept(all *handover) ([]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	all.People, all.LastID = c.people, c.lastID

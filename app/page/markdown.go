@@ -155,7 +155,7 @@ func readBack(text string) string {
 		token := tokens.Token()
 		switch {
 		case kind == nethtml.TextToken:
-			out.WriteString(nethtml.EscapeString(token.Data))
+			out.WriteString(nethtml.EscapeString(marked(token.Data))) // &#x202E; is a character only now
 		case kind == nethtml.CommentToken, kind == nethtml.DoctypeToken, !slices.Contains(allowedTags, token.Data):
 		case kind == nethtml.EndTagToken:
 			at := slices.Index(open, token.Data)

@@ -13,7 +13,7 @@ import (
 func FuzzMarkdown(f *testing.F) {
 	for _, text := range []string{
 		"**bold** and `code`", `<img src=x onerror=alert(1)>`, "[x](javascript:alert(1))", "[x](javascript&colon;alert(1))", "![p](https://example.invalid/?q=1)",
-		"<script>alert(1)</script>", "<https://a.example>", "| a | b |\n|---|---|\n| <b> | [c](https://d.example) |", "a\u202eb", "<!-- c -->\n<div onclick=x>",
+		"<script>alert(1)</script>", "<https://a.example>", "| a | b |\n|---|---|\n| <b> | [c](https://d.example) |", "a\u202eb", "`&#x202E;` &#x202E;", "<!-- c -->\n<div onclick=x>",
 	} {
 		f.Add(text)
 	}
@@ -21,6 +21,9 @@ func FuzzMarkdown(f *testing.F) {
 		tokens := nethtml.NewTokenizer(strings.NewReader(string(toHTML(text))))
 		for tokens.Next() != nethtml.ErrorToken {
 			token := tokens.Token()
+			if token.Type == nethtml.TextToken && strings.ContainsFunc(token.Data, isHidden) {
+				t.Errorf("%q has hidden characters: %q", text, token.Data)
+			}
 			if token.Type == nethtml.TextToken || token.Type == nethtml.EndTagToken {
 				continue
 			}
@@ -45,8 +48,9 @@ func TestMarkdownShows(t *testing.T) {
 		"![p](https://e.invalid/?q=1)":                "[picture: p, https://e.invalid/?q=1]",
 		"[x](https://a.example/b)":                    `<a href="https://a.example/b" rel="noopener noreferrer" target="_blank">x</a> (a.example)`,
 		"[https://bank.example/e.vil](https://e.vil)": "https://bank.example/e.vil</a> (e.vil)",
-		"a\u202eb": "⟦U+202E⟧",
-		"**b**":    "<strong>b</strong>",
+		"a\u202eb":                        "⟦U+202E⟧",
+		"[a&#x202E;b](https://a.example)": ">a⟦U+202E⟧b<",
+		"**b**":                           "<strong>b</strong>",
 	} {
 		if got := string(toHTML(text)); !strings.Contains(got, want) {
 			t.Errorf("%q became %q, want %q in it", text, got, want)

@@ -180,6 +180,7 @@ func New(cfg Config) (*Page, error) {
 		return template.Must(template.New("").Funcs(p.functions()).ParseFS(viewFiles, "views/*.html"))
 	})
 	p.chat = newChat(cfg.Name, cfg.Secrets, func(room string) { p.hub.tell(event{Room: room}) })
+	p.chat.keep = cfg.Keep
 	p.turns = turnlog.New(turnlog.Config{
 		Secrets: append([]string{p.secret, p.token}, cfg.Secrets...),
 		Changed: func(h turnlog.Head) {

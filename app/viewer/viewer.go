@@ -28,6 +28,7 @@ import (
 
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cli"
+	"github.com/planbot-go/planbot/internal/proxied"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -182,10 +183,8 @@ func (v *Viewer) hostAllowed(r *http.Request) bool {
 	if v.host != "" {
 		return strings.EqualFold(r.Host, v.host)
 	}
-	for name := range r.Header {
-		if name == "Via" || name == "Forwarded" || name == "X-Real-Ip" || strings.HasPrefix(name, "X-Forwarded-") {
-			return false
-		}
+	if proxied.Has(r.Header) {
+		return false
 	}
 	at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)
 	name, port, err := net.SplitHostPort(r.Host)

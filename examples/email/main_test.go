@@ -305,3 +305,9 @@ func (s *standIn) session(conn net.Conn) {
 		}
 	}
 }
+
+// TestScenarios plays scenarios.yaml, as "bottest run" does.
+func TestScenarios(t *testing.T) {
+	t.Parallel()
+	bottest.RunScenarios(t, mailbot(mailer{}), "scenarios.yaml")
+}

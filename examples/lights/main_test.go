@@ -101,3 +101,9 @@ func TestPrompts(t *testing.T) {
 	chat.Expect("They are on.")
 	kit.GoldenPrompt("testdata/prompts.txt")
 }
+
+// TestScenarios plays scenarios.yaml, as "bottest run" does.
+func TestScenarios(t *testing.T) {
+	t.Parallel()
+	bottest.RunScenarios(t, lightbot, "scenarios.yaml")
+}

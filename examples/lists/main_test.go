@@ -100,3 +100,9 @@ func TestPrompts(t *testing.T) {
 	chat.Expect("Milk.")
 	kit.GoldenPrompt("testdata/prompts.txt")
 }
+
+// TestScenarios plays scenarios.yaml, as "bottest run" does.
+func TestScenarios(t *testing.T) {
+	t.Parallel()
+	bottest.RunScenarios(t, listbot, "scenarios.yaml")
+}

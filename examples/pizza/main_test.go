@@ -187,3 +187,9 @@ func TestPrompts(t *testing.T) {
 	chat.Expect("It is in the cart.")
 	kit.GoldenPrompt("testdata/prompts.txt")
 }
+
+// TestScenarios plays scenarios.yaml, as "bottest run" does.
+func TestScenarios(t *testing.T) {
+	t.Parallel()
+	bottest.RunScenarios(t, pizzabot(newShop()), "scenarios.yaml")
+}

@@ -81,3 +81,9 @@ func TestProfile(t *testing.T) {
 		chat.Expect("I've signed you out.")
 	})
 }
+
+// TestScenarios plays scenarios.yaml, as "bottest run" does.
+func TestScenarios(t *testing.T) {
+	t.Parallel()
+	bottest.RunScenarios(t, assistant(services{}), "scenarios.yaml")
+}

@@ -54,3 +54,9 @@ func TestTeams(t *testing.T) {
 		}
 	})
 }
+
+// TestScenarios plays scenarios.yaml, as "bottest run" does.
+func TestScenarios(t *testing.T) {
+	t.Parallel()
+	bottest.RunScenarios(t, desky, "scenarios.yaml")
+}

@@ -108,3 +108,9 @@ func TestPrompts(t *testing.T) {
 	chat.Expect("Pioggia.")
 	kit.GoldenPrompt("testdata/prompts.txt")
 }
+
+// TestScenarios plays scenarios.yaml, as "bottest run" does.
+func TestScenarios(t *testing.T) {
+	t.Parallel()
+	bottest.RunScenarios(t, writer, "scenarios.yaml")
+}

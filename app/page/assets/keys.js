@@ -2,7 +2,7 @@
 import { nextTheme } from './theme.js';
 
 const places = {
-  c: '/dev/', t: '/dev/turns', a: '/dev/actions', p: '/dev/prompts', k: '/dev/parked', n: '/dev/numbers', e: '/dev/evals', s: '/dev/settings',
+  c: '/dev/', t: '/dev/turns', a: '/dev/actions', p: '/dev/prompts', s: '/dev/skills', k: '/dev/parked', n: '/dev/numbers', e: '/dev/evals',
 };
 let went = 0; // when g was pressed
 
