@@ -740,8 +740,8 @@ func (t *signer) gaveUp(ctx context.Context) error {
 	return err
 }
 
-// ExchangeOf identifies a silent sign-in: each open client of the person answers the card. "": the turn
-// is none.
+// ExchangeOf identifies a silent sign-in, because each of the person's open clients answers the
+// card. "": the turn is not a silent sign-in.
 func ExchangeOf(t *Turn) string {
 	s, ok := answersCard(t.Activity)
 	if !ok || s.kind != exchangeInvoke || s.ID == "" {
