@@ -56,7 +56,7 @@ func sortLines(ctx context.Context, t *actions.Turn, _ struct{}) (actions.Result
 	}
 	content, mediaType, err := t.Files[0].Open(ctx)
 	if err != nil {
-		return actions.Done, err // that the link has expired, the person reads
+		return actions.Done, err // if the link has expired, the person reads that
 	}
 	if mediaType != "text/plain" { // whatever its name says
 		return actions.Fail("The file is not text, but %s.", mediaType), nil

@@ -213,7 +213,7 @@ func pin(s *settings.Settings, services []service, std *cli.Streams) error {
 		if err == nil {
 			continue
 		}
-		fmt.Fprintf(std.Err, "%s: nothing is accepted anew: %s\n", service.Key(), cli.OneLine(err.Error()))
+		fmt.Fprintf(std.Err, "%s: nothing new was accepted: %s\n", service.Key(), cli.OneLine(err.Error()))
 		failed = cli.SilentError{Code: cli.ExitFailed}
 		if pins, known := before.Pins(service.Key()); known {
 			clear(definitions)

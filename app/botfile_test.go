@@ -183,7 +183,7 @@ func TestPin(t *testing.T) {
 	pinned(": 0. The bot may use", 0, service1(t, "send", "read"))
 	away := service1(t)
 	away.err = errors.New("no answer")
-	pinned("crm: nothing is accepted anew: no answer\n", cli.ExitFailed, away)
+	pinned("crm: nothing new was accepted: no answer\n", cli.ExitFailed, away)
 	lock, err := connections.ReadLock(filepath.Join(dir, "actions.lock"))
 	if err != nil {
 		t.Fatal(err)

@@ -19,20 +19,20 @@ type commands struct {
 	settings.Settings `group:"settings" prefix:"settings-"`
 
 	Serve     serveCmd     `cmd:"" default:"1" help:"Serve the bot (the default)."`
-	Dev       devCmd       `cmd:"" help:"Serve the bot of a Go package, and build it again whenever its files change."`
-	New       newCmd       `cmd:"" help:"Write a bot of your own to a new folder."`
+	Dev       devCmd       `cmd:"" help:"Serve the bot of a Go package, and rebuild it whenever its files change."`
+	New       newCmd       `cmd:"" help:"Write your own bot to a new folder."`
 	Chat      chatCmd      `cmd:"" help:"Talk with the bot in this terminal."`
-	Plan      planCmd      `cmd:"" help:"Show what the model is asked and plans, or decode what a model wrote."`
+	Plan      planCmd      `cmd:"" help:"Show what the model is asked and what it plans, or decode what a model wrote."`
 	Skills    skillsCmd    `cmd:"" help:"Check, list or show skills: folders with a SKILL.md."`
 	Knowledge knowledgeCmd `cmd:"" help:"Add, list, remove or search documents that the bot answers from."`
 	Actions   actionsCmd   `cmd:"" help:"List the actions of the bot; with --json for bottest."`
 	Manifest  manifestCmd  `cmd:"" help:"Write, build or validate the Teams app package."`
-	Turns     turnsCmd     `cmd:"" help:"Look at dead letters, retry or drop them; needs REDIS_URL."`
-	Audit     auditCmd     `cmd:"" help:"List approvals and calls of actions with effects; needs REDIS_URL and BOT_AUDIT_KEEP."`
+	Turns     turnsCmd     `cmd:"" help:"Show, retry or drop dead letters; needs REDIS_URL."`
+	Audit     auditCmd     `cmd:"" help:"List approvals and action calls with effects; needs REDIS_URL and BOT_AUDIT_KEEP."`
 	Doctor    doctorCmd    `cmd:"" help:"Check and explain the settings."`
 
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask the running bot whether it is ready; for containers."`
-	Completion  completionCmd  `cmd:"" help:"Print what makes a shell complete commands and flags."`
+	Completion  completionCmd  `cmd:"" help:"Print a completion script for your shell."`
 	Version     versionCmd     `cmd:"" help:"Print the version."`
 }
 

@@ -121,7 +121,7 @@ func (d *developer) source(ctx context.Context, pkg string) error {
 		return cli.Usage(fmt.Errorf("there is no package %s: %s", pkg, cli.OneLine(lines[3])))
 	}
 	if lines[0] != "" && lines[0] != "main" { // "": its files cannot be read yet
-		return cli.Usage(fmt.Errorf("the package %s is no program, it is called %s", pkg, lines[0]))
+		return cli.Usage(fmt.Errorf("the package %s is not a program: its name is %s", pkg, lines[0]))
 	}
 	d.pkg, d.root = pkg, cmp.Or(lines[1], lines[2])
 	return nil
@@ -422,7 +422,7 @@ func (d *developer) start(ctx context.Context, program string) (*child, error) {
 	for {
 		select {
 		case <-c.ended:
-			return nil, fmt.Errorf("the bot ends at its start: %w", c.err)
+			return nil, fmt.Errorf("the bot exited at start: %w", c.err)
 		case <-ctx.Done():
 			d.stop(c)
 			return nil, fmt.Errorf("the bot is not ready after %s", devStart)

@@ -232,7 +232,7 @@ func TestDevRefuses(t *testing.T) {
 		err  string
 	}{
 		"no such package": {[]string{"./nowhere"}, "there is no package ./nowhere"},
-		"no program":      {[]string{"../state"}, "is no program, it is called state"},
+		"no program":      {[]string{"../state"}, "is not a program: its name is state"},
 		"another Redis":   {[]string{"--bot-data-dir=" + t.TempDir()}, "bot dev keeps state itself"},
 		"for others":      {[]string{"--bot-dangerously-no-auth"}, "bot dev is for this machine only"},
 		"a wrong setting": {[]string{"--bot-page-addr=nowhere"}, "BOT_PAGE_ADDR"},

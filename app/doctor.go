@@ -368,7 +368,7 @@ func fetchIssuer(ctx context.Context, url string) (issuer string, err error) {
 		Keys   string `json:"jwks_uri"`
 	}
 	if json.Unmarshal(body, &document) != nil || document.Issuer == "" || document.Keys == "" {
-		return "", errors.New("its answer is no OpenID document")
+		return "", errors.New("its answer is not an OpenID document")
 	}
 	return document.Issuer, nil
 }

@@ -123,7 +123,7 @@ func TestCheckOpenID(t *testing.T) {
 	const names = "BOT_OPENID_METADATA_URL"
 	expect(t, checkOpenID(t.Context(), "", names), fine, "local mode")
 	expect(t, checkOpenID(t.Context(), server.URL+"/good", names), fine, "tokens have to be of https://api.botframework.com")
-	expect(t, checkOpenID(t.Context(), server.URL+"/odd", names), failed, "no OpenID document", names)
+	expect(t, checkOpenID(t.Context(), server.URL+"/odd", names), failed, "not an OpenID document", names)
 	expect(t, checkOpenID(t.Context(), server.URL+"/moved", names), failed, "302")
 	expect(t, checkOpenID(t.Context(), "http://127.0.0.1:1/x", names), failed, "refused")
 }

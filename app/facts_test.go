@@ -23,7 +23,7 @@ func TestMemoryBySettings(t *testing.T) {
 		set  env
 		want []string // what the answers have, one after the other
 	}{
-		"on":  {env{"bot-memory": "true"}, []string{"I remember: I am vegetarian. Say /memory", `1. I am vegetarian (said on `, "/memory", "Forgotten: I am vegetarian.", "You have not asked me to remember anything."}},
+		"on":  {env{"bot-memory": "true"}, []string{"I'll remember: I am vegetarian. Say /memory", `1. I am vegetarian (said on `, "/memory", "Forgotten: I am vegetarian.", "You haven't asked me to remember anything."}},
 		"off": {env{}, []string{"", "", "", "", ""}},
 	} {
 		t.Run(name, func(t *testing.T) {

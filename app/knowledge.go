@@ -65,7 +65,7 @@ func openKnowledge(ctx context.Context, s *settings.Settings, store *state.Store
 		select {
 		case <-first:
 		case <-patience.C:
-			zerolog.Ctx(ctx).Warn().Msg("reading the documents takes long, the bot starts meanwhile")
+			zerolog.Ctx(ctx).Warn().Msg("reading the documents is taking long; the bot starts meanwhile")
 		case <-ctx.Done():
 		}
 	}
@@ -118,8 +118,8 @@ func (r *reader) read(ctx context.Context) {
 }
 
 type knowledgeCmd struct {
-	Add    knowledgeAddCmd    `cmd:"" help:"Add documents, or bring those of a folder up to date. Exit code 3: some files were not taken."`
-	List   knowledgeListCmd   `cmd:"" help:"List the documents, and the files that were not taken."`
+	Add    knowledgeAddCmd    `cmd:"" help:"Add documents, or update those of a folder. Exit code 3: some files were left out."`
+	List   knowledgeListCmd   `cmd:"" help:"List the documents, and the files that were left out."`
 	Remove knowledgeRemoveCmd `cmd:"" help:"Remove a folder or a document."`
 	Search knowledgeSearchCmd `cmd:"" help:"Search as the bot does, on behalf of somebody."`
 }
@@ -164,7 +164,7 @@ type knowledgeAddCmd struct {
 	URL    string        `name:"url" help:"https address of the folder, where people can read its files"`
 	Shrink bool          `help:"allow that more than 30 % of the documents have vanished"`
 	Watch  bool          `help:"go on, and look for changes every 5 seconds"`
-	Every  time.Duration `help:"go on, and look for changes so often, such as 1h"`
+	Every  time.Duration `help:"go on, and look for changes this often, such as 1h"`
 	JSON   bool          `name:"json" help:"print a JSON object for each run over a folder"`
 }
 

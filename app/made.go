@@ -118,7 +118,7 @@ func previewPrompt(ctx context.Context, s settings.Settings, turn *actions.Turn,
 	}
 	action, ok := maker.Actions.Lookup(name)
 	if !ok {
-		return nil, fmt.Errorf("nothing uses the prompt %s: it is no planner's, and has no parameters that would make it an action", name)
+		return nil, fmt.Errorf("nothing uses the prompt %s: it belongs to no planner, and has no parameters to make it an action", name)
 	}
 	entities := map[string]any{}
 	for parameter := range action.Schema.Properties {

@@ -106,7 +106,7 @@ func TestTheShippedConverter(t *testing.T) {
 				t.Errorf("before the script: %s", prompt)
 			}
 			s.says("一公斤约为 2.20462 磅。")
-			card.Press("Approve exactly this, always")
+			card.Press("Always approve exactly this")
 			s.Expect("一公斤约为 2.20462 磅。")
 			if prompt := s.prompt(); !strings.Contains(prompt, `"result": 2.20462`) {
 				t.Errorf("behind the script: %s", prompt)

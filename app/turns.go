@@ -28,11 +28,11 @@ import (
 
 type turnsCmd struct {
 	List   turnsListCmd   `cmd:"" default:"withargs" help:"List the dead letters: turns that an operator has to look at."`
-	Find   turnsFindCmd   `cmd:"" help:"Say when a turn was, for whom and how it ended, also if it ended well; needs BOT_TURNS_KEEP."`
-	Show   turnsShowCmd   `cmd:"" help:"Show what is known of a dead letter."`
-	Retry  turnsRetryCmd  `cmd:"" help:"Put dead letters back: a running bot goes on where they were."`
+	Find   turnsFindCmd   `cmd:"" help:"Say when any turn was, for whom and how it ended, even if it ended well; needs BOT_TURNS_KEEP."`
+	Show   turnsShowCmd   `cmd:"" help:"Show everything known about a dead letter."`
+	Retry  turnsRetryCmd  `cmd:"" help:"Put dead letters back into the queue: a running bot goes on where they stopped."`
 	Drop   turnsDropCmd   `cmd:"" help:"Forget dead letters for good, or with --old what an older version left."`
-	Export turnsExportCmd `cmd:"" help:"Make scenarios for bottest run of dead letters."`
+	Export turnsExportCmd `cmd:"" help:"Turn dead letters into scenarios for bottest run."`
 }
 
 // turnsPatience is how long a command waits for an unreachable Redis.
@@ -310,7 +310,7 @@ func (c turnsRetryCmd) Run(ctx context.Context, s *settings.Settings, std *cli.S
 
 type turnsDropCmd struct {
 	turnsNamed
-	Old bool `help:"all that a version with another layout of Redis left, which this one cannot read"`
+	Old bool `help:"everything that a version with another Redis layout left and this one cannot read"`
 	Yes bool `short:"y" help:"do not ask; needed where nobody can be asked"`
 }
 
@@ -349,14 +349,14 @@ func (c turnsDropCmd) dropOld(ctx context.Context, std *cli.Streams, in *inbox.I
 		}
 	}
 	n, err = in.DropOld(ctx)
-	fmt.Fprintf(std.Out, "%d keys of an older version are gone\n", n)
+	fmt.Fprintf(std.Out, "deleted %d keys of an older version\n", n)
 	return err
 }
 
 // confirm asks the person at the terminal. Without a terminal the answer is no.
 func confirm(std *cli.Streams, question string) error {
 	if !cli.IsTerminal(std.In) {
-		return cli.Usage(errors.New("nobody can be asked here whether to forget them: say --yes"))
+		return cli.Usage(errors.New("cannot ask for confirmation here: add --yes"))
 	}
 	fmt.Fprint(std.Out, question, " [y/N] ")
 	answer, err := bufio.NewReader(io.LimitReader(std.In, 100)).ReadString('\n')
@@ -371,7 +371,7 @@ func confirm(std *cli.Streams, question string) error {
 
 type turnsExportCmd struct {
 	Turns []string `arg:"" optional:"" placeholder:"ID" help:"ids of turns; none: all dead letters"`
-	Raw   bool     `help:"a JSON line for each turn with all that is known of it, ids and names as they are"`
+	Raw   bool     `help:"one JSON line per turn with everything known about it, ids and names unchanged"`
 	Out   string   `short:"o" type:"path" placeholder:"FILE" help:"new file; without it standard output"`
 }
 

@@ -301,8 +301,8 @@ func TestWhatAnOlderVersionLeftIsDropped(t *testing.T) {
 		out, errs string
 	}{
 		{"drop --old", cli.ExitUsage, "", "--yes"},
-		{"drop --old -y", 0, "3 keys of an older version are gone\n", ""},
-		{"drop --old", 0, "0 keys of an older version are gone\n", ""},
+		{"drop --old -y", 0, "deleted 3 keys of an older version\n", ""},
+		{"drop --old", 0, "deleted 0 keys of an older version\n", ""},
 		{"list", 0, "1 dead letter, 0 turns at work or waiting\n", ""},
 	} {
 		code, out, errs := l.turns(strings.Fields(c.args)...)

@@ -10,7 +10,7 @@ import (
 	"github.com/planbot-go/planbot/bot"
 )
 
-const keptOut = "Sorry, I may not talk with you here. Please ask whoever runs this bot."
+const keptOut = "Sorry, I'm not allowed to talk with you here. Please ask whoever runs this bot."
 
 // vouching is a door whose visitors have proved what Visitor says, with a channel that
 // shows the bot's token.

@@ -115,10 +115,10 @@ func findInBooks(_ context.Context, turn *actions.Turn, in question) (actions.Re
 }
 
 func whatNext(ctx context.Context, t *bot.Turn) error {
-	t.React(ctx, "1f440_eyes", true) // a receipt, also where typing does not show
+	t.React(ctx, "1f440_eyes", true) // a receipt, even where no typing indicator shows
 	m := t.Message("What next?")
 	m.LabelPurview("9f2c1a3e-0000-4000-8000-00000000c0de")
-	m.SuggestSubmit("Order tea", map[string]int{"cups": 2}) // sends this to the bot, and nothing into the chat
+	m.SuggestSubmit("Order tea", map[string]int{"cups": 2}) // sends this to the bot and posts nothing in the chat
 	m.Suggest("Show the list")                              // says it
 	m.SuggestCompose("Ask Mia", "Mia, do you have milk?")   // for the person to change and send
 	return t.Send(ctx, m)

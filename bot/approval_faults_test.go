@@ -191,7 +191,7 @@ func TestRejectedWithTheRest(t *testing.T) {
 	d.model.Says(plan(do("closeTicket", `{"id":1}`), do("addItem", `{"list":"l","item":"i"}`), say("Both.")), plan(say("ok")))
 	_, reject := buttons(t, d.ask(nil, "both"))
 	d.deliver(click(reject, nil))
-	d.expect("OK, I won't do this: Close ticket. Nor what was to follow: Add to a list.")
+	d.expect("OK, I won't do this: Close ticket. I also won't do what came after it: Add to a list.")
 	d.say("really?")
 	d.expect("ok")
 	if prompt := d.model.Calls()[1].Text(); !strings.Contains(prompt, "system: [OK, I won't do this: Close ticket") {

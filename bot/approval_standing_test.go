@@ -106,7 +106,7 @@ func TestApprovedForGoodByWordsIsForWhoAsked(t *testing.T) {
 	d.model.Says(close7)
 	question := d.ask(group(event{}), "@Bot close 7").Text()
 	id := question[strings.Index(question, "/approve ")+len("/approve "):][:12]
-	if want := "Say **/approve " + id + "**, **/approve " + id + " always** so that I never ask about exactly this again, or **/reject " + id + "**."; !strings.HasSuffix(question, want) {
+	if want := "Say **/approve " + id + "**, **/approve " + id + " always** if I should never ask about exactly this again, or **/reject " + id + "**."; !strings.HasSuffix(question, want) {
 		t.Errorf("question %q, want %q at the end", question, want)
 	}
 	d.deliver(group(event{"text": "@Bot /approve " + id + " always", "from": otto}))

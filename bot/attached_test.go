@@ -176,7 +176,7 @@ func (s *seeing) send(text string, attachments ...any) {
 	}
 }
 
-const noPictureSent = "because it is no PNG, JPEG, WebP or GIF picture."
+const noPictureSent = "because it is not a PNG, JPEG, WebP or GIF picture."
 
 // TestPicturesReachTheModel (K35): the text once and the picture, and afterwards only a line about it.
 func TestPicturesReachTheModel(t *testing.T) {
@@ -230,11 +230,11 @@ func TestWhatIsNoPicture(t *testing.T) {
 		want    string
 	}{
 		"HTML":            {[]byte("<html><body>secret page"), "I left out picture 1, " + noPictureSent},
-		"60,000 × 60,000": {pngHead(60_000, 60_000), "I left out picture 1: pictures may have up to 8 MB and 20 megapixels."},
-		"20,000 × 20,000": {pngHead(20_000, 20_000), "I left out picture 1: pictures may have up to 8 MB and 20 megapixels."},
+		"60,000 × 60,000": {pngHead(60_000, 60_000), "I left out picture 1: pictures can have up to 8 MB and 20 megapixels."},
+		"20,000 × 20,000": {pngHead(20_000, 20_000), "I left out picture 1: pictures can have up to 8 MB and 20 megapixels."},
 		"cut off":         {pngHead(10, 10), "I left out picture 1, because it is damaged."},
 		"gone":            {nil, "I can't open picture 1 any more. Please send it again."},
-		"9 MB":            {append(pngOf(t, 9, 9), make([]byte, 9<<20)...), "I left out picture 1: pictures may have up to 8 MB and 20 megapixels."},
+		"9 MB":            {append(pngOf(t, 9, 9), make([]byte, 9<<20)...), "I left out picture 1: pictures can have up to 8 MB and 20 megapixels."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -356,7 +356,7 @@ func TestFilesAreRead(t *testing.T) {
 		t.Errorf("the model got %d bytes", len(body))
 	}
 	other.send("", other.file("scan.zip"), other.file("empty.txt"))
-	other.expect("I can't read `scan.zip`. I read PDF, Word, Excel, HTML, Markdown and plain text.\n\nI can't read `empty.txt`, because it has no text, as a scan has.")
+	other.expect("I can't read `scan.zip`. I read PDF, Word, Excel, HTML, Markdown and plain text.\n\nI can't read `empty.txt`, because it has no text. It may be a scan.")
 	other.connector.None(t)
 }
 

@@ -321,7 +321,7 @@ func memories(ctx context.Context, t *Turn) error {
 	}
 	all, err := memory.Of(t.Turn)
 	if err != nil {
-		return t.Tell(ctx, t.Translate("I do not know who you are here, so I remember nothing about you."))
+		return t.Tell(ctx, t.Translate("I don't know who you are here, so I remember nothing about you."))
 	}
 	words, _ := commandWords(t, memoryCommand)
 	if words == "" {
@@ -341,14 +341,14 @@ func memories(ctx context.Context, t *Turn) error {
 
 func listMemories(t *Turn, all []memory.Fact) string {
 	if len(all) == 0 {
-		return t.Translate("You have not asked me to remember anything.")
+		return t.Translate("You haven't asked me to remember anything.")
 	}
 	said := t.Translate("You asked me to remember this:")
 	for i, one := range all {
 		said += "\n" + strconv.Itoa(i+1) + ". " + one.Text + " (" +
 			t.Translate("said on %s, until %s", one.Learnt.In(t.Activity.Zone()).Format(time.DateOnly), one.Expires.In(t.Activity.Zone()).Format(time.DateOnly)) + ")"
 	}
-	return said + "\n\n" + t.Translate("Say %s to have me forget one.", "**"+memoryCommand+" forget 1**")
+	return said + "\n\n" + t.Translate("Say %s to make me forget one.", "**"+memoryCommand+" forget 1**")
 }
 
 // forget asks whether to delete everything about the person, or deletes it if they say yes.
@@ -407,7 +407,7 @@ func (b *builtins) forgetNow(ctx context.Context, t *Turn) error {
 		said = t.Translate("I've deleted everything I kept about you, except the audit of approvals and actions.")
 	}
 	if b.cfg.Memory || forgot.FileTexts > 0 {
-		said += " " + t.Translate("Deleted facts: %d, texts of files: %d, vectors: 0 (I keep none of what people say or send). I have checked that none is left. I cannot reach backups, nor what the provider of the AI model logs.", forgot.Facts, forgot.FileTexts)
+		said += " " + t.Translate("Deleted facts: %d, texts of files: %d, vectors: 0 (I keep none of what people say or send). I checked that none is left. I can't reach backups, or what the AI model's provider logs.", forgot.Facts, forgot.FileTexts)
 	}
 	if len(forgot.Keeps) > 0 {
 		said += " " + t.Translate("This stays, because it belongs to others: %s.", strings.Join(forgot.Keeps, ", "))

@@ -122,7 +122,7 @@ func TestElicitation(t *testing.T) {
 	kit.Model.Says(closes)
 	chat := kit.Personal("Mia")
 	chat.Say("close it")
-	card := chat.ExpectCard("Why?", "Reason", "issues asks this, for: Issues close. What you answer goes there. Never answer with a password.")
+	card := chat.ExpectCard("Why?", "Reason", "issues is asking, for: Issues close. Your answer goes there. Never answer with a password.")
 	kit.Settle()
 	kit.Kill(1)
 	kit.Restart()

@@ -249,7 +249,7 @@ func TestAnAnswerToAFileThatDoesNotCount(t *testing.T) {
 // TestAFileThatCannotBeUploaded: the person is told, once, and it is not said to be there.
 func TestAFileThatCannotBeUploaded(t *testing.T) {
 	t.Parallel()
-	const failed = "Sorry, I could not save `report.csv` to your OneDrive. Please look whether it is there. If not, ask me for it again."
+	const failed = "Sorry, I could not save `report.csv` to your OneDrive. Please check if it's there. If not, ask me for it again."
 	tests := []struct {
 		name     string
 		address  string // "": the drive

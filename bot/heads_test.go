@@ -99,7 +99,7 @@ func TestHeadsAreForgotten(t *testing.T) {
 	b.tell(event{"text": "first"}, "one")
 	b.tell(in(inGroup, event{"from": event{"id": "29:otto", "name": "Otto"}, "text": "<at>Planbot</at> second"}), "two")
 	b.until("two heads", func() bool { return len(b.heads()) == 2 })
-	if shown := b.myData(); !strings.Contains(shown, "I also keep for a while when you wrote and how that ended.") {
+	if shown := b.myData(); !strings.Contains(shown, "For a while, I also keep when you wrote and how it ended.") {
 		t.Errorf("shown %q", shown)
 	}
 	b.until("three heads", func() bool { return len(b.heads()) == 3 })

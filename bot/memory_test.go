@@ -40,7 +40,7 @@ func (b *bundle) learns(fact, want string) {
 	b.Helper()
 	b.model.Says(plan(do("rememberFact", `{"fact":"`+fact+`"}`)), plan(say("ANSWER")))
 	if want == "" {
-		want = "I remember: " + fact + ". Say /memory to see what I remember."
+		want = "I'll remember: " + fact + ". Say /memory to see what I remember."
 	}
 	b.say("remember that: " + fact)
 	b.expect("ANSWER")
@@ -61,7 +61,7 @@ const asked = "What I asked you earlier to remember about me."
 func TestAFactIsRemembered(t *testing.T) {
 	t.Parallel()
 	b := remembering(t, "sequence")
-	b.tell(event{"text": "/memory"}, "You have not asked me to remember anything.")
+	b.tell(event{"text": "/memory"}, "You haven't asked me to remember anything.")
 	b.learns("is vegetarian", "")
 	today := time.Now().UTC().Format(time.DateOnly)
 	if kept := b.kept(); !strings.Contains(kept, `"text":"is vegetarian"`) || !strings.Contains(kept, `"conversation":"a:mia"`) ||
@@ -122,7 +122,7 @@ func TestWhoseFactsTheyAre(t *testing.T) {
 		if strings.Contains(got, "is vegetarian") != (name == "a case of letters") {
 			t.Errorf("%s: %q", name, got)
 		}
-		if none := "I do not know who you are here, so I remember nothing about you."; strings.HasPrefix(name, "no ") && got != none {
+		if none := "I don't know who you are here, so I remember nothing about you."; strings.HasPrefix(name, "no ") && got != none {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
@@ -165,7 +165,7 @@ func TestForgettingAFact(t *testing.T) {
 	b.model.CallsTools("", models.Call{ID: "c3", Name: "forgetFact", Arguments: `{"fact":"cats"}`})
 	b.model.Says("The bears are gone.")
 	b.tell(event{"text": "forget the bears"}, "The bears are gone.")
-	if last := b.lastPrompt(); !strings.Contains(last, "there are several, say which by its number:\n1. lives in Bern\n2. likes Bern's bears") || !strings.Contains(last, "I remember nothing like that.") {
+	if last := b.lastPrompt(); !strings.Contains(last, "there are several; say which one by its number:\n1. lives in Bern\n2. likes Bern's bears") || !strings.Contains(last, "I don't remember anything like that.") {
 		t.Errorf("the model reads %s", last)
 	}
 	b.say("/memory")
@@ -185,7 +185,7 @@ func TestForgetDeletesWhatIsRemembered(t *testing.T) {
 	if got := b.connector.Next(t).Text(); !strings.Contains(got, `"what you asked me to remember"`) || !strings.Contains(got, "lives in Bern") {
 		t.Errorf("shown %s", got)
 	}
-	const checked = " I have checked that none is left. I cannot reach backups, nor what the provider of the AI model logs."
+	const checked = " I checked that none is left. I can't reach backups, or what the AI model's provider logs."
 	home := newDepot(t, map[string][]byte{"/notes.txt": []byte("The door is mauve.")})
 	for _, conversation := range []string{"a:mia", "a:mia-too"} {
 		b.model.Says(plan(say("A door.")))
@@ -207,7 +207,7 @@ func TestForgetDeletesWhatIsRemembered(t *testing.T) {
 		kept := b.everything()
 		return !slices.ContainsFunc([]string{"mia", "Mia", "vegetarian", "mauve", "notes.txt"}, func(s string) bool { return strings.Contains(kept, s) })
 	})
-	b.tell(event{"text": "/memory"}, "You have not asked me to remember anything.")
+	b.tell(event{"text": "/memory"}, "You haven't asked me to remember anything.")
 	b.model.Says(plan(say("Steak.")))
 	b.tell(event{"text": "what shall I eat?"}, "Steak.")
 	if strings.Contains(b.lastPrompt(), "vegetarian") {
@@ -254,7 +254,7 @@ func TestSecretsAreNotKept(t *testing.T) {
 	t.Parallel()
 	b := remembering(t, "sequence")
 	for _, fact := range []string{"my card is 4111 1111 1111 1111", "my password is hunter2x", "SSN 078-05-1120"} {
-		b.learns(fact, "rememberFact failed: I do not keep passwords, card numbers or identity numbers")
+		b.learns(fact, "rememberFact failed: I don't keep passwords, card numbers or identity numbers")
 	}
 	if kept := b.kept(); strings.Contains(kept, `"facts"`) {
 		t.Errorf("kept %s", kept)

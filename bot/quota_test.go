@@ -13,9 +13,9 @@ import (
 
 const (
 	tooMany    = "You've sent a lot of messages. Please wait a minute."
-	usedUp     = "You've used today's budget. Please come back tomorrow."
+	usedUp     = "You've used up today's budget. Please come back tomorrow."
 	allTooMany = "Your organization has sent a lot of messages. Please wait a minute."
-	allUsedUp  = "Your organization has used today's budget. Please come back tomorrow."
+	allUsedUp  = "Your organization has used up today's budget. Please come back tomorrow."
 )
 
 func limited(q turn.Quota) func(*bot.Config) {

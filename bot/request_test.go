@@ -152,7 +152,7 @@ func TestAgentAsksAPerson(t *testing.T) {
 		if asked.Status != "pending" || asked.ID == "" || asked.IsError {
 			t.Fatalf("asked: %+v", asked)
 		}
-		card := chat.ExpectCard("Which branch?", "The program Coder asks for this in your name.")
+		card := chat.ExpectCard("Which branch?", "The program Coder asks for this on your behalf.")
 		s.Kill(1)
 		s.Restart()
 		if got := s.call(t, "mia-1", "get_answer", map[string]any{"id": asked.ID}); got.Status != "pending" {
@@ -164,13 +164,13 @@ func TestAgentAsksAPerson(t *testing.T) {
 			t.Errorf("answered: %+v", got)
 		}
 		for _, token := range []string{"mia-2", "ben"} { // another program of hers, and somebody else
-			if got := s.call(t, token, "get_answer", map[string]any{"id": asked.ID}); !got.IsError || !strings.Contains(got.Text, "no such request of yours") {
+			if got := s.call(t, token, "get_answer", map[string]any{"id": asked.ID}); !got.IsError || !strings.Contains(got.Text, "you have no such request") {
 				t.Errorf("%s got %+v", token, got)
 			}
 		}
 		chat.ExpectNothing()
 		time.Sleep(25 * time.Hour)
-		if got := s.call(t, "mia-1", "get_answer", map[string]any{"id": asked.ID}); !strings.Contains(got.Text, "none any more") {
+		if got := s.call(t, "mia-1", "get_answer", map[string]any{"id": asked.ID}); !strings.Contains(got.Text, "already gone") {
 			t.Errorf("after a day: %+v", got)
 		}
 	})
@@ -214,7 +214,7 @@ func TestAgentCallsActions(t *testing.T) {
 		if wiped.Status != "pending" {
 			t.Fatalf("wipe: %+v", wiped)
 		}
-		card := chat.ExpectCard("May I do this?", "Wipe", "there", "The program Coder asks for this in your name.")
+		card := chat.ExpectCard("May I do this?", "Wipe", "there", "The program Coder asks for this on your behalf.")
 		s.Kill(1)
 		s.Restart()
 		card.Press("Approve")
@@ -270,7 +270,7 @@ func TestAgentIsForgotten(t *testing.T) {
 		waits := s.call(t, "mia-1", "ask_person", map[string]any{"question": "Why?"})
 		card := chat.ExpectCard("Why?")
 		chat.Say("/mydata")
-		if data := chat.Next(); !strings.Contains(data.JSON, "what programs asked for in your name") || !strings.Contains(data.JSON, done.ID) {
+		if data := chat.Next(); !strings.Contains(data.JSON, "what programs asked for on your behalf") || !strings.Contains(data.JSON, done.ID) {
 			t.Errorf("/mydata says %s", data.JSON)
 		}
 		chat.Say("/forget yes")

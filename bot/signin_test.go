@@ -296,7 +296,7 @@ func TestSignInFailsSilently(t *testing.T) {
 		}
 		chat.ExpectNothing()
 		wantStatus(t, chat.Invoke("signin/failure", map[string]any{"code": "authrequestfailed"}), http.StatusOK)
-		chat.Expect("I couldn't sign you in. Please use the button of the card.")
+		chat.Expect("I couldn't sign you in. Please use the button on the card.")
 		s.Settle()
 		wantStatus(t, chat.Invoke("signin/failure", map[string]any{"code": "authrequestfailed"}), http.StatusOK)
 		chat.ExpectNothing()

@@ -103,7 +103,7 @@ func converse(t *testing.T, kit *bottest.Kit, model script) {
 			t.Errorf("request %d begins with another prompt", i+1)
 		}
 	}
-	for i, want := range map[int]string{2: "kg to lb: 2.20462", 3: "It is 2.20462.", 6: "loaded already"} {
+	for i, want := range map[int]string{2: "kg to lb: 2.20462", 3: "It is 2.20462.", 6: "already loaded"} {
 		if !strings.Contains(calls[i].Prompt(), want) {
 			t.Errorf("request %d does not tell %q:\n%s", i+1, want, calls[i].Prompt())
 		}
@@ -194,7 +194,7 @@ func TestASkillNarrowsWhatABotDoes(t *testing.T) {
 			t.Errorf("lists were made: %v", all)
 		}
 		chat.Say("/skill off")
-		chat.Expect("No longer loaded: reader.")
+		chat.Expect("Unloaded: reader.")
 		kit.Model.Says(plan(do("createList", `{"list":"x"}`), say("Created!")))
 		chat.Say("create a list x")
 		chat.Expect("Created!")

@@ -295,7 +295,7 @@ func (b *Bot) deny(w http.ResponseWriter, t *Turn, list string) (answered bool) 
 
 // tellDenied is the handler of a message from a denied sender.
 func tellDenied(ctx context.Context, t *Turn) error {
-	return t.Tell(ctx, t.Translate("Sorry, I may not talk with you here. Please ask whoever runs this bot."))
+	return t.Tell(ctx, t.Translate("Sorry, I'm not allowed to talk with you here. Please ask whoever runs this bot."))
 }
 
 // answers reports whether any route matches the activity. A route that panics counts as a match:

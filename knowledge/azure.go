@@ -122,8 +122,8 @@ func (c Caller) rights(tenant string) []string {
 	return all
 }
 
-// Search asks the service, within three seconds, for what the caller may read. What it returns that the
-// caller may not read is left out all the same. Errors have the status of the answer, never its text.
+// Search asks the service, within three seconds, for what the caller may read. It drops any result
+// that the caller may not read. Errors have the status of the answer, never its text.
 func (a *AzureSearch) Search(ctx context.Context, q Query) ([]Passage, error) {
 	rights := q.Caller.rights(a.cfg.Tenant)
 	text := strings.TrimSpace(clip(q.Text, maxQuery))

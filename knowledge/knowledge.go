@@ -2,8 +2,8 @@
 // the store of the bot, and finds those that fit a question, among what the person may read. A [Base] gives
 // them to the model: as the action searchKnowledge, or with [Base.Search] before it plans.
 //
-// What a model gets is quoted: it stands between marks that no document can forge, and a plan that was made
-// with it in view runs nothing destructive without a person's approval ([Base.Policy]).
+// The model gets passages as quotes, between marks that no document can forge. A plan that was made
+// with them in view runs nothing destructive without a person's approval ([Base.Policy]).
 package knowledge
 
 import (
@@ -75,7 +75,7 @@ const (
 // default.
 type Config struct {
 	Sources []NamedSource
-	// Tokens is how much of what was found a model gets at most. 0: 1,500.
+	// Tokens is the most that a model gets of the passages. 0: 1,500.
 	Tokens int
 	// Groups returns the groups of a person, by the names that "group:" rights have. It is asked in
 	// personal chats. If it fails or takes more than three seconds, the person is in none. nil:
@@ -192,10 +192,10 @@ type Found struct {
 	Failed bool
 }
 
-// Search looks in the sources on behalf of the turn's person. It notes what it found as the turn's sources
-// ([actions.Turn.Cite]), whose marks stand in front of the passages. A source that fails is no error: the
-// operator reads why in the log, and the model reads that it could not be searched. The error is that of
-// ctx, or says that there is no such source.
+// Search searches the sources on behalf of the turn's person. It adds what it found to the turn's
+// sources ([actions.Turn.Cite]); their marks precede the passages. A source that fails is not an
+// error: the log says why, and the model reads that it could not be searched. The error is ctx's,
+// or says that there is no such source.
 func (b *Base) Search(ctx context.Context, turn *actions.Turn, q Question) (Found, error) {
 	sources := b.cfg.Sources
 	if q.Source != "" {
@@ -240,9 +240,9 @@ func (b *Base) Search(ctx context.Context, turn *actions.Turn, q Question) (Foun
 	return found, nil
 }
 
-// DataSources are functions for planners that search one source each, by its name, for a prompt whose config.json
-// has augmentation.data_sources. They return what a model reads of what was found, of at most so many tokens;
-// "" if there is nothing.
+// DataSources are functions, one per source by its name, for a planner's prompt whose config.json
+// has augmentation.data_sources. Each returns what the model reads, in at most so many tokens; ""
+// if nothing was found.
 func (b *Base) DataSources() map[string]func(ctx context.Context, turn *actions.Turn, query string, tokens int) (string, error) {
 	all := map[string]func(context.Context, *actions.Turn, string, int) (string, error){}
 	for _, s := range b.cfg.Sources {
@@ -418,9 +418,9 @@ func clean(text string) string {
 	}, strings.ToValidUTF8(text, ""))
 }
 
-// Policy is next for calls of plans that were made with untrusted passages in view: for it, such a plan is
-// one that the model is less likely to have meant ([actions.Call.Salvaged]). So [actions.DefaultPolicy] asks
-// for approval of its destructive actions. nil: that policy.
+// Policy is next, except that plans made with untrusted passages in view count as less likely to be
+// what the model meant ([actions.Call.Salvaged]). So [actions.DefaultPolicy] asks for approval of
+// its destructive actions. nil: that policy.
 func (b *Base) Policy(next actions.Policy) actions.Policy {
 	if next == nil {
 		next = actions.DefaultPolicy

@@ -62,7 +62,7 @@ func TestASkillStaysActiveOverTurns(t *testing.T) {
 	if pinned := r.extend(turn).Pinned; pinned != nil {
 		t.Errorf("told by its outcome and pinned: %v", pinned)
 	}
-	if got := r.told(turn, skills.LoadSkill, `{"skillName":"Haiku"}`); got != "The skill haiku is loaded already, its instructions are above." {
+	if got := r.told(turn, skills.LoadSkill, `{"skillName":"Haiku"}`); got != "The skill haiku is already loaded; its instructions are above." {
 		t.Error(got)
 	}
 	r.sees(turn, "haiku", 1)
@@ -129,7 +129,7 @@ func TestSoManySkillsAreLoadedAtMost(t *testing.T) {
 	if want := "Error: 8 skills are loaded, and no more can be. The person can end them with /skill off."; err != nil || !result.Failed() || result.Text() != want {
 		t.Errorf("%v, %q", err, result.Text())
 	}
-	if got := r.told(turn, skills.LoadSkill, `{"skillName":"s7"}`); !strings.Contains(got, "loaded already") {
+	if got := r.told(turn, skills.LoadSkill, `{"skillName":"s7"}`); !strings.Contains(got, "already loaded") {
 		t.Error(got)
 	}
 }

@@ -13,22 +13,22 @@ func TestCommand(t *testing.T) {
 	hostile := files("haiku")
 	hostile.Description = "See [here](https://evil) \\[there\\](https://evil) <at>all</at>\n# `x` *y* _z_"
 	r := provide(t, skills.ProviderConfig{Approve: []string{skills.LoadSkill}}, hostile, files("sonnet"))
-	const listed = "**/skill NAME** loads one, **/skill NAME text** uses it for that text, and **/skill off** ends them."
+	const listed = "**/skill NAME** loads one, **/skill NAME text** uses it for that text, and **/skill off** unloads them all."
 	const haiku = ": See \\[here\\](https://evil) \\\\\\[there\\\\\\](https://evil) &lt;at>all&lt;/at> # 'x' \\*y\\* \\_z\\_\n- **sonnet**"
 	for _, c := range []struct{ words, reply, rest string }{
 		{"", "Skills that I can use:\n\n- **haiku**" + haiku + ": d\n\n" + listed, ""},
 		{"off", "No skill is loaded.", ""},
 		{"off haiku", "The skill haiku is not loaded.", ""},
 		{"  Haiku ", "Loaded the skill haiku.", ""},
-		{"haiku", "The skill haiku is loaded already.", ""},
+		{"haiku", "The skill haiku is already loaded.", ""},
 		{" ", "Skills that I can use:\n\n- **haiku** (loaded)" + haiku + ": d\n\n" + listed, ""},
 		{"haiku write one\nabout rain ", "", "write one\nabout rain"},
 		{"sonnet\nwrite  one", "", "write  one"},
 		{"sonett write one", "I have no skill 'sonett'. Did you mean 'sonnet'? Say **/skill** for a list.", ""},
 		{"<b>[x](y)</b>", "I have no skill '&lt;b>\\[x\\](y)&lt;/b>'. Say **/skill** for a list.", ""},
-		{"OFF Sonnet", "No longer loaded: sonnet.", ""},
+		{"OFF Sonnet", "Unloaded: sonnet.", ""},
 		{"sonnet", "Loaded the skill sonnet.", ""},
-		{"off", "No longer loaded: haiku, sonnet.", ""},
+		{"off", "Unloaded: haiku, sonnet.", ""},
 	} {
 		reply, rest, err := r.Command(t.Context(), r.turn("mia"), c.words)
 		if err != nil || reply != c.reply || rest != c.rest {
@@ -42,7 +42,7 @@ func TestCommand(t *testing.T) {
 		t.Errorf("%q, %v", reply, err)
 	}
 	none := provide(t, skills.ProviderConfig{})
-	if reply, _, err := none.Command(t.Context(), none.turn("mia"), ""); err != nil || reply != "There are no skills here." {
+	if reply, _, err := none.Command(t.Context(), none.turn("mia"), ""); err != nil || reply != "I have no skills here." {
 		t.Errorf("%q, %v", reply, err)
 	}
 	away := provide(t, skills.ProviderConfig{Sources: []skills.Source{failing}})

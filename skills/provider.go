@@ -307,11 +307,11 @@ func (p *Provider) Command(ctx context.Context, turn *actions.Turn, words string
 	}
 	switch added, err := p.activate(ctx, turn, c, c.skills[i]); {
 	case err != nil:
-		return turn.Translate("I cannot load %s: %s. **/skill off** ends them, **/skill off NAME** one of them.", markdown(c.names[i]), markdown(err.Error())), "", nil
+		return turn.Translate("I can't load %s: %s. **/skill off** unloads all skills, **/skill off NAME** unloads one.", markdown(c.names[i]), markdown(err.Error())), "", nil
 	case rest != "":
 		return "", rest, nil
 	case !added:
-		return turn.Translate("The skill %s is loaded already.", markdown(c.names[i])), "", nil
+		return turn.Translate("The skill %s is already loaded.", markdown(c.names[i])), "", nil
 	}
 	return turn.Translate("Loaded the skill %s.", markdown(c.names[i])), "", nil
 }
@@ -320,7 +320,7 @@ func (p *Provider) Command(ctx context.Context, turn *actions.Turn, words string
 func listing(turn *actions.Turn, c *catalogue, active *activeSkills) string {
 	const maxDescription = 300
 	if len(c.skills) == 0 {
-		return turn.Translate("There are no skills here.")
+		return turn.Translate("I have no skills here.")
 	}
 	var b strings.Builder
 	b.WriteString(turn.Translate("Skills that I can use:") + "\n")
@@ -331,7 +331,7 @@ func listing(turn *actions.Turn, c *catalogue, active *activeSkills) string {
 		}
 		b.WriteString(": " + markdown(cut(inLine(s.Description), maxDescription)))
 	}
-	return b.String() + "\n\n" + turn.Translate("**/skill NAME** loads one, **/skill NAME text** uses it for that text, and **/skill off** ends them.")
+	return b.String() + "\n\n" + turn.Translate("**/skill NAME** loads one, **/skill NAME text** uses it for that text, and **/skill off** unloads them all.")
 }
 
 // deactivate deactivates one skill or, with "", all that the turn may use.
@@ -353,7 +353,7 @@ func deactivate(turn *actions.Turn, c *catalogue, active *activeSkills, name str
 		return turn.Translate("No skill is loaded.")
 	}
 	active.drop(func(a activeSkill) bool { return slices.Contains(names, a.Skill) })
-	return turn.Translate("No longer loaded: %s.", markdown(strings.Join(names, ", ")))
+	return turn.Translate("Unloaded: %s.", markdown(strings.Join(names, ", ")))
 }
 
 var inMarkdown = strings.NewReplacer(`\`, `\\`, "&", "&amp;", "<", "&lt;", "[", `\[`, "]", `\]`, "`", "'", "*", `\*`, "_", `\_`, "~", `\~`, "|", `\|`)
@@ -488,7 +488,7 @@ func (p *Provider) load(ctx context.Context, turn *actions.Turn, entities map[st
 	case err != nil:
 		return actions.Result{}, faultf("%v. The person can end them with /skill off.", err)
 	case !added:
-		return actions.Observe("The skill " + inLine(u.skill.Name) + " is loaded already, its instructions are above."), nil
+		return actions.Observe("The skill " + inLine(u.skill.Name) + " is already loaded; its instructions are above."), nil
 	}
 	return actions.Observe(loadedText(u.skill.Name)), nil
 }

@@ -113,7 +113,7 @@ func TestSoMuchIsLoadedAtMost(t *testing.T) {
 	for _, c := range []struct{ name, want string }{
 		{"a", "Loaded the skill a."}, // alone as it is
 		{"b", no},
-		{"a", "The skill a is loaded already, its instructions are above."},
+		{"a", "The skill a is already loaded; its instructions are above."},
 		{"", ""},
 		{"b", "Loaded the skill b."},
 		{"c", "Loaded the skill c."},
@@ -125,7 +125,7 @@ func TestSoMuchIsLoadedAtMost(t *testing.T) {
 			t.Errorf("%s: %q", c.name, got)
 		}
 	}
-	if reply, _, err := r.Command(t.Context(), r.turn("mia"), "d"); err != nil || reply != "I cannot load d: with the skills that are loaded it would be more than 256 KiB to tell in each request. **/skill off** ends them, **/skill off NAME** one of them." {
+	if reply, _, err := r.Command(t.Context(), r.turn("mia"), "d"); err != nil || reply != "I can't load d: with the skills that are loaded it would be more than 256 KiB to tell in each request. **/skill off** unloads all skills, **/skill off NAME** unloads one." {
 		t.Errorf("%q, %v", reply, err)
 	}
 }

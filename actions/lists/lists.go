@@ -84,7 +84,7 @@ func clean(name string) string { return spelling.OneLine(name, maxName) }
 const _ texts.Text = "lists" // what people call the value in state
 
 // noName is the fault of a name that is empty when it is clean.
-const noName texts.Text = "a name needs at least one character that can be seen"
+const noName texts.Text = "a name needs at least one visible character"
 
 // ensure returns the list with that name and creates it if needed. fault says why it cannot be
 // created, or is "".
@@ -159,7 +159,7 @@ func createList(_ context.Context, turn *actions.Turn, in createIn) (actions.Res
 	if created {
 		return actions.Text("%s", turn.Translate("Created the list %s.", list.Name)), nil
 	}
-	return actions.Text("%s", turn.Translate("The list %s was there already; items on it: %d.", list.Name, len(list.Items))), nil
+	return actions.Text("%s", turn.Translate("The list %s already exists; items on it: %d.", list.Name, len(list.Items))), nil
 }
 
 type listIn struct {
@@ -192,7 +192,7 @@ func addItem(_ context.Context, turn *actions.Turn, in itemIn) (actions.Result, 
 	case fault != "":
 		return actions.Fail("%s", turn.Translate(fault)), nil
 	case !isNew:
-		return actions.Text("%s", turn.Translate("%s is on the list %s already.", clean(in.Item), list.Name)), nil
+		return actions.Text("%s", turn.Translate("%s is already on the list %s.", clean(in.Item), list.Name)), nil
 	}
 	return actions.Text("%s", turn.Translate("Added %s to the list %s.", clean(in.Item), list.Name)), nil
 }
@@ -240,7 +240,7 @@ func renameList(_ context.Context, turn *actions.Turn, in renameIn) (actions.Res
 	from, to := lists.find(in.List), lists.find(in.Name)
 	switch {
 	case from < 0 && to >= 0:
-		return actions.Unchanged("%s", turn.Translate("There is no list %s, and a list %s is there already.", in.List, lists.All[to].Name)), nil
+		return actions.Unchanged("%s", turn.Translate("There is no list %s, and there already is a list %s.", in.List, lists.All[to].Name)), nil
 	case from < 0:
 		return actions.Unchanged("%s", turn.Translate("There is no list %s.", in.List)), nil
 	case to >= 0 && to != from:
@@ -272,7 +272,7 @@ func findItem(_ context.Context, turn *actions.Turn, in findIn) (actions.Result,
 		}
 	}
 	if len(found) == 0 {
-		return actions.Text("%s", turn.Translate("%s is on none of the lists.", in.Item)), nil
+		return actions.Text("%s", turn.Translate("%s is not on any list.", in.Item)), nil
 	}
 	return actions.Text("%s", strings.Join(found, "\n")), nil
 }

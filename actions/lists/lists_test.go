@@ -104,10 +104,10 @@ func TestCreatingSaysWhatWasAdded(t *testing.T) {
 		want  string
 	}{
 		{[]any{"milk"}, "Created the list home."},
-		{[]any{"Milk", "tea", "eggs", " "}, "The list home was there already; items on it: 3."},
-		{[]any{"jam"}, "The list home was there already; items on it: 4."},
-		{[]any{"jam", "tea"}, "The list home was there already; items on it: 4."},
-		{nil, "The list home was there already; items on it: 4."},
+		{[]any{"Milk", "tea", "eggs", " "}, "The list home already exists; items on it: 3."},
+		{[]any{"jam"}, "The list home already exists; items on it: 4."},
+		{[]any{"jam", "tea"}, "The list home already exists; items on it: 4."},
+		{nil, "The list home already exists; items on it: 4."},
 	} {
 		if got := b.do("createList", "list", "home", "items", c.items).Text(); got != c.want {
 			t.Errorf("with %v: %q, want %q", c.items, got, c.want)

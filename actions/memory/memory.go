@@ -201,13 +201,13 @@ func remember(ctx context.Context, turn *actions.Turn, in rememberIn) (actions.R
 	case !turn.Activity.Conversation.Personal():
 		return fail("I only remember facts in a personal chat")
 	case err != nil:
-		return fail("I do not know who you are here, so I cannot remember anything about you")
+		return fail("I don't know who you are here, so I can't remember anything about you")
 	case text == "":
 		return fail("say what to remember")
 	case utf8.RuneCountInString(text) > maxText:
 		return fail("a fact may have at most %d characters", maxText)
 	case secret(text):
-		return fail("I do not keep passwords, card numbers or identity numbers")
+		return fail("I don't keep passwords, card numbers or identity numbers")
 	case !until.After(now):
 		return fail("that time has passed")
 	}
@@ -226,7 +226,7 @@ func remember(ctx context.Context, turn *actions.Turn, in rememberIn) (actions.R
 		})
 		all.trim()
 	}
-	return actions.Text("%s", turn.Translate("I remember: %s. Say /memory to see what I remember.", text)), nil
+	return actions.Text("%s", turn.Translate("I'll remember: %s. Say /memory to see what I remember.", text)), nil
 }
 
 type forgetIn struct {
@@ -239,12 +239,12 @@ func forget(_ context.Context, turn *actions.Turn, in forgetIn) (actions.Result,
 	case !turn.Activity.Conversation.Personal():
 		return actions.Fail("%s", turn.Translate("I only remember facts in a personal chat")), nil
 	case err != nil:
-		return actions.Fail("%s", turn.Translate("I do not know who you are here, so I cannot remember anything about you")), nil
+		return actions.Fail("%s", turn.Translate("I don't know who you are here, so I can't remember anything about you")), nil
 	}
 	found := meant(all, in.Fact)
 	switch len(found) {
 	case 0:
-		return actions.Unchanged("%s", turn.Translate("I remember nothing like that.")), nil
+		return actions.Unchanged("%s", turn.Translate("I don't remember anything like that.")), nil
 	case 1:
 		gone, _ := Forget(turn, found[0])
 		return actions.Text("%s", turn.Translate("Forgotten: %s.", gone.Text)), nil
@@ -253,7 +253,7 @@ func forget(_ context.Context, turn *actions.Turn, in forgetIn) (actions.Result,
 	for _, n := range found {
 		lines = append(lines, strconv.Itoa(n)+". "+all[n-1].Text)
 	}
-	return actions.Fail("%s", turn.Translate("there are several, say which by its number:\n%s", strings.Join(lines, "\n"))), nil
+	return actions.Fail("%s", turn.Translate("there are several; say which one by its number:\n%s", strings.Join(lines, "\n"))), nil
 }
 
 // meant returns the numbers of the facts that somebody means: the one with that number or that very

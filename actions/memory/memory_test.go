@@ -55,7 +55,7 @@ func (b *bundle) call(turn *actions.Turn, action string, entities map[string]any
 
 func (b *bundle) learns(turn *actions.Turn, fact string) {
 	b.Helper()
-	if got := b.call(turn, "rememberFact", map[string]any{"fact": fact}); !strings.HasPrefix(got, "I remember: ") {
+	if got := b.call(turn, "rememberFact", map[string]any{"fact": fact}); !strings.HasPrefix(got, "I'll remember: ") {
 		b.Errorf("%q: %s", fact, got)
 	}
 }
@@ -87,7 +87,7 @@ func TestWhatIsNotKept(t *testing.T) {
 		"SSN 078-05-1120", "078-05-1120", "passport number C01X00T47", "mein Personalausweis ist L01X00T47", "身份证号 11010519491231002X", "11010519491231002X",
 		"IBAN DE89 3704 0044 0532 0130 00", "DE89370400440532013000", "Steuer-ID 12 345 678 901", "codice fiscale RSSMRA85T10A562S", "DNI 12345678Z", "NINO AB 12 34 56 C", "my number is 123456789012",
 	} {
-		if got, want := b.call(turn(state.NewScope()), "rememberFact", map[string]any{"fact": fact}), "I do not keep passwords, card numbers or identity numbers"; got != want {
+		if got, want := b.call(turn(state.NewScope()), "rememberFact", map[string]any{"fact": fact}), "I don't keep passwords, card numbers or identity numbers"; got != want {
 			t.Errorf("%q: %s", fact, got)
 		}
 	}
@@ -99,8 +99,8 @@ func TestWhatIsNotKept(t *testing.T) {
 	}
 	for fact, want := range map[string]string{
 		strings.Repeat("ä", 201): "a fact may have at most 200 characters",
-		strings.Repeat("ä", 200): "I remember: " + strings.Repeat("ä", 200) + ". Say /memory to see what I remember.",
-		"a\u202eb\n\tc.":         "I remember: ab c. Say /memory to see what I remember.",
+		strings.Repeat("ä", 200): "I'll remember: " + strings.Repeat("ä", 200) + ". Say /memory to see what I remember.",
+		"a\u202eb\n\tc.":         "I'll remember: ab c. Say /memory to see what I remember.",
 		"\u200b":                 "say what to remember",
 		"":                       "missing required entity fact",
 	} {

@@ -61,7 +61,7 @@ func remind(ctx context.Context, turn *actions.Turn, in remindIn) (id string, _ 
 	case what == "":
 		return "", actions.Fail("%s", turn.Translate("say what to be reminded of")), nil
 	case !at.After(now) && !attempt.Again: // on a retry the reminder may already exist and be due
-		return "", actions.Fail("%s", turn.Translate("that has passed: it is %s", now.In(at.Location()).Format(time.RFC3339))), nil
+		return "", actions.Fail("%s", turn.Translate("that time has passed: it is now %s", now.In(at.Location()).Format(time.RFC3339))), nil
 	case at.After(now.AddDate(1, 0, 0)):
 		return "", actions.Fail("%s", turn.Translate("that is more than a year ahead")), nil
 	}
@@ -247,16 +247,16 @@ func cancelReminder(ctx context.Context, turn *actions.Turn, in cancelIn) (actio
 	found := meant(all, wanted)
 	switch {
 	case wanted == "" || len(found) == 0:
-		return actions.Unchanged("%s", turn.Translate("There is no such reminder (any more).")), nil
+		return actions.Unchanged("%s", turn.Translate("There is no such reminder, or it is already gone.")), nil
 	case len(found) > 1:
-		return actions.Fail("%s", turn.Translate("there are several, say which by its id:\n%s", list(turn, found))), nil
+		return actions.Fail("%s", turn.Translate("there are several; say which one by its id:\n%s", list(turn, found))), nil
 	}
 	gone, err := turn.Notifier.Withdraw(ctx, found[0])
 	switch {
 	case err != nil:
 		return actions.Result{}, err
 	case !gone:
-		return actions.Unchanged("%s", turn.Translate("The reminder %s has just come.", short(found[0].ID))), nil
+		return actions.Unchanged("%s", turn.Translate("The reminder %s has just gone off.", short(found[0].ID))), nil
 	}
 	return actions.Text("%s", turn.Translate("Cancelled the reminder %s: %s.", short(found[0].ID), found[0].Memo)), nil
 }

@@ -1,8 +1,8 @@
-// Package page serves a page at /dev/ on which the author of a bot talks to it and sees each turn
-// whole: what came in, what the model was asked and answered, what ran and what was sent.
+// Package page serves a page at /dev/ where the author of a bot talks to it and sees everything
+// about each turn: what came in, what the model was asked and answered, what ran and what was sent.
 //
 // The page is for local mode only. It is a channel like any other: its server posts to the bot's
-// webhook and is the connector that the bot answers to, so what works there works in Teams.
+// webhook and is the connector that the bot replies to, so what works there works in Teams.
 package page
 
 import (
@@ -54,7 +54,7 @@ type Config struct {
 	// Secret is in the address to which the bot sends. It must stay the same where state outlives the
 	// process, since what waits there goes to that address. "": a random one.
 	Secret string
-	// Keep is a folder in which the chat and the turns stay for the process that comes next; see also
+	// Keep is a folder where the chat and the turns are kept for the next process; see also
 	// [BuildFault]. "": they end with the process.
 	Keep string
 	// Port is the port in the address that browsers use; 0: the one that the page is served on.
@@ -65,15 +65,16 @@ type Config struct {
 // Parts are what the views read and what they act on. A view of a nil part says that there is nothing.
 type Parts struct {
 	Bot *bot.Bot
-	// Inbox has what is parked. nil: nothing shows it, and Dead and Export may be nil, too.
+	// Inbox has the dead letters and waiting turns. nil: nothing shows them, and Dead and Export
+	// may also be nil.
 	Inbox *inbox.Inbox
-	// Dead is what is known of a dead letter: names and values for people, and a value for JSON. Export
-	// makes a scenario of one.
+	// Dead returns what is known about a dead letter: names and values for people, and a value for
+	// JSON. Export turns one into a scenario.
 	Dead   func(inbox.Waiting) (rows [][2]string, asJSON any)
 	Export func(inbox.Waiting) ([]byte, error)
-	// Metrics are what operators see. nil: nothing shows them.
+	// Metrics are the operators' metrics. nil: nothing shows them.
 	Metrics prometheus.Gatherer
-	// Crash ends the process at once. nil: its state would be gone, too.
+	// Crash ends the process at once. nil: the state would be lost with it.
 	Crash func()
 
 	// Services returns the actions of the bot's services as they are now.
@@ -84,7 +85,7 @@ type Parts struct {
 	// Prompts has the bot's own prompts, a folder each, and Prompt is the name of the planner's one.
 	Prompts fs.FS
 	Prompt  string
-	// Preview returns what a model would be asked in a turn with the prompt of that name, if the bot had
+	// Preview returns what a model would be asked in a turn with the named prompt, if the bot had
 	// the prompts in the folder "prompts" of own. It asks no model.
 	Preview func(ctx context.Context, turn *actions.Turn, own fs.FS, name string) (*planner.Asked, error)
 
@@ -93,17 +94,18 @@ type Parts struct {
 	Sandbox *sandbox.Sandbox
 	Scripts string
 
-	// Settings are the bot's. Doctor examines them, which takes a while and may cost a call of the model.
+	// Settings are the bot's. Doctor checks them, which takes a while and may cost a model call.
 	Settings []Setting
 	Doctor   func(ctx context.Context) ([]Check, error)
 
 	// Evals is the folder with the reports of bottest eval.
 	Evals string
 
-	// WhatIf makes what plans in a what-if. Nothing that it plans runs. nil: there is none.
+	// WhatIf makes the planner of a what-if. Nothing that it plans runs. nil: there are no
+	// what-ifs.
 	WhatIf func(ctx context.Context, c Change) (Trial, error)
-	// Recording says what tests that are made of turns have to know of the bot, and Scenarios is the folder
-	// in which they are saved. "": they can be downloaded only.
+	// Recording says what tests made from turns have to know about the bot. Scenarios is the folder
+	// where they are saved. "": they can only be downloaded.
 	Recording record.Config
 	Scenarios string
 }
@@ -191,10 +193,11 @@ func New(cfg Config) (*Page, error) {
 	return p, nil
 }
 
-// Turns is the log of the turns. The page shows what it sees.
+// Turns is the log of the turns that the page shows.
 func (p *Page) Turns() *turnlog.Log { return p.turns }
 
-// WatchTurn is for [bot.Config].Watch: the log sees what happens, and faults that were set happen.
+// WatchTurn is for [bot.Config].Watch: the log sees what happens, and it triggers the faults that
+// were set.
 func (p *Page) WatchTurn(e turn.Event) {
 	p.turns.WatchTurn(e)
 	p.faults.watch(e)
@@ -210,11 +213,11 @@ func (p *Page) TurnURL(id string) string {
 	return strings.TrimSuffix(p.chat.webhook, "/api/messages") + "/dev/turns/" + id
 }
 
-// Model wraps the bot's model, so that faults of it can be set.
+// Model wraps the bot's model, so that the page can make it fail.
 func (p *Page) Model(m models.Model) models.Model { return faulty{m, p.faults} }
 
-// HangUp ends the streams of open pages: call it when the server shuts down, since they would keep
-// it waiting.
+// HangUp ends the streams of open pages. Call it when the server shuts down, which would otherwise
+// wait for them.
 func (p *Page) HangUp() { p.hub.close() }
 
 // Close ends what New started.
@@ -225,8 +228,8 @@ func (p *Page) Close() {
 	p.keeper.close()
 }
 
-// Handler returns what serves the page on that address, which must be a loopback address: / and all
-// below /dev/. The bot's webhook is /api/messages at the same address. Call it once.
+// Handler returns the handler of the page on that address, which must be a loopback address: / and
+// everything below /dev/. The bot's webhook is /api/messages at the same address. Call it once.
 func (p *Page) Handler(addr net.Addr, of Parts) (http.Handler, error) {
 	tcp, ok := addr.(*net.TCPAddr)
 	if !ok || !tcp.IP.IsLoopback() {

@@ -11,7 +11,7 @@ import (
 // doctorWithin limits one examination of the settings.
 const doctorWithin = 30 * time.Second
 
-// Setting says of a setting where its value comes from. It has no place for the value.
+// Setting says where a setting's value comes from. It never holds the value.
 type Setting struct {
 	Name    string `json:"name"` // of the variable
 	From    string `json:"from"` // what set it, such as a flag; "": nothing, so Default counts
@@ -20,7 +20,7 @@ type Setting struct {
 	Secret  bool   `json:"secret"`
 }
 
-// Check is one result of an examination. Status is ok, warn or fail; Hint says what to do next.
+// Check is one result of [Parts].Doctor. Status is ok, warn or fail; Hint says what to do next.
 type Check struct {
 	Name   string `json:"name"`
 	Status string `json:"status"`

@@ -30,7 +30,7 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// Change says what of the bot is another one in a what-if. "" and nil: it is as it is.
+// Change says what a what-if changes about the bot. "" and nil: no change.
 type Change struct {
 	Prompts string   // a folder of prompts
 	Model   string   // its name on the bot's model server
@@ -39,7 +39,7 @@ type Change struct {
 	Watch   func(planner.Event)
 }
 
-// Trial is what plans in a what-if. It calls no action.
+// Trial plans in a what-if. It calls no action.
 type Trial struct {
 	Planner interface {
 		Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error)

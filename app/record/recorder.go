@@ -124,7 +124,7 @@ func (r *Recorder) Close() {
 	if left := r.flush(ctx); left > 0 {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.complain("end", fmt.Errorf("what was said last in %d conversations was not written down in time", left))
+		r.complain("end", fmt.Errorf("the last messages of %d conversations were not recorded in time", left))
 	}
 }
 
@@ -222,7 +222,7 @@ func (r *Recorder) replace(name string, data []byte) error {
 // complain logs the first loss of each kind. The caller holds r.mu.
 func (r *Recorder) complain(kind string, err error) {
 	if !r.told[kind] {
-		r.cfg.Log.Error().Err(err).Msg("the recording is not whole; the bot goes on")
+		r.cfg.Log.Error().Err(err).Msg("the recording is incomplete; the bot goes on")
 	}
 	r.told[kind] = true
 }
@@ -240,7 +240,7 @@ func (r *Recorder) change(id string, size int, change func(*conversation)) {
 	const each = 256 // beside its texts
 	c := r.all[id]
 	if r.bytes+size+each > r.cfg.MaxBytes || c != nil && c.full {
-		r.complain("limit", fmt.Errorf("the recording has reached its limit of %d bytes: no more is written down", r.cfg.MaxBytes))
+		r.complain("limit", fmt.Errorf("the recording has reached its limit of %d bytes: it records no more", r.cfg.MaxBytes))
 		if c != nil && !c.full {
 			c.full, c.dirty = true, true // what follows a gap makes no sense
 		}

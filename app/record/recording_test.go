@@ -303,7 +303,7 @@ func TestABrokenRecordingDisturbsNoTurn(t *testing.T) {
 		}
 	}
 	rec.Close()
-	if strings.Count(log.String(), "the recording is not whole") != 1 {
+	if strings.Count(log.String(), "the recording is incomplete") != 1 {
 		t.Errorf("log: %s", log.String())
 	}
 }

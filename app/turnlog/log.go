@@ -33,8 +33,8 @@ import (
 type Config struct {
 	// Secrets are removed wherever they appear, as is anything that looks like a secret.
 	Secrets []string
-	// MaxTurns and MaxBytes limit what is kept in all: 0: 200 turns, 64 MiB. The oldest turns go
-	// first, those that ended well before those that an operator has to look at, and pinned ones last.
+	// MaxTurns and MaxBytes limit what is kept in total. 0: 200 turns, 64 MiB. The oldest turns go
+	// first, those that ended well before those that need an operator, and pinned ones last.
 	MaxTurns, MaxBytes int
 	// MaxTurnBytes limits one turn, MaxTextBytes one text. What is longer is cut, with its length and
 	// its hash in its place. 0: 2 MiB, 256 KiB.
@@ -42,12 +42,12 @@ type Config struct {
 	// MaxPerSecond is how many turns a second are kept, after a burst of three times as many. The
 	// others are only counted: a bot under load must not notice that it is watched. 0: 10.
 	MaxPerSecond int
-	// Changed is told of each turn that changed. It must not block. nil: nobody is.
+	// Changed is called for each turn that changed. It must not block. nil: nobody is told.
 	Changed func(Head)
 }
 
-// Log keeps records of the last turns. Its methods that watch never block: what it cannot take is
-// lost, and the record says so. It is safe for concurrent use. Close ends it.
+// Log keeps records of the last turns. Its watching methods never block: it drops what it cannot
+// take, and the record says so. It is safe for concurrent use. Close ends it.
 type Log struct {
 	cfg    Config
 	scrub  *scrub.Scrubber
@@ -100,7 +100,7 @@ func New(cfg Config) *Log {
 	return l
 }
 
-// Close ends the recording, after what it has seen. What was recorded can still be read.
+// Close records what the log has seen and ends it. Its records can still be read.
 func (l *Log) Close() {
 	l.stop()
 	l.ended.Wait()
@@ -117,7 +117,7 @@ func (l *Log) Turns() []Head {
 	return all
 }
 
-// TooFast returns how many turns are not here because they came too fast.
+// TooFast counts the turns that were not recorded because they came too fast.
 func (l *Log) TooFast() int { return int(l.tooFast.Load()) }
 
 // Turn returns the record of a turn as it is now. Do not change what it refers to.
@@ -134,7 +134,8 @@ func (l *Log) Turn(id string) (Record, bool) {
 	return c, true
 }
 
-// Pin keeps a turn for longer than the others, or no longer. It reports whether there is such a turn.
+// Pin pins or unpins a turn; pinned turns are dropped last. It reports whether there is such a
+// turn.
 func (l *Log) Pin(id string, pinned bool) bool {
 	l.mu.Lock()
 	r, ok := l.turns[id]

@@ -55,11 +55,11 @@ type Head struct {
 	Error  string `json:"error,omitempty"` // why it failed, for the operator
 	// Problem is the first of [Record.Problems] of a turn that is over, in one short line.
 	Problem string `json:"problem,omitempty"`
-	// Incomplete says that some of it was not seen, because too much happened at once. Cut says that
-	// some of it was too large to be kept.
+	// Incomplete says that the log missed some of it, because too much happened at once. Cut says
+	// that some of it was too large to keep.
 	Incomplete bool `json:"incomplete,omitempty"`
 	Cut        bool `json:"cut,omitempty"`
-	// Pinned says that it goes last when there is no room.
+	// Pinned says that it is dropped last when room is needed.
 	Pinned bool `json:"pinned,omitempty"`
 }
 

@@ -113,7 +113,7 @@ func New(cfg Config) (*Viewer, error) {
 		at := strings.TrimSuffix(s.LoginURL, "/") + "/" + url.PathEscape(s.Tenant)
 		own, err := url.Parse(s.URL)
 		if err != nil || own.Host == "" || strings.Trim(own.Path, "/") != "" {
-			return nil, errors.New("the viewer's URL is no address of a host alone")
+			return nil, errors.New("the viewer's URL has to be a host's address, with nothing after it")
 		}
 		if v.verifier, err = connector.NewVerifier([]string{at + "/v2.0"}, s.ClientID); err != nil {
 			return nil, err

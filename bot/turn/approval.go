@@ -199,7 +199,7 @@ func (x *execution) ask(ctx context.Context, c *call) error {
 
 // notHere ends a plan that somebody else would have to approve, who cannot see the private question.
 func (x *execution) notHere() error {
-	said := x.Translate("Somebody else has to approve this, and they can't read what only you and I see. Please ask me where they can.")
+	said := x.Translate("Somebody else has to approve this, and they can't see our private messages. Please ask me where they can.")
 	if did := x.titles(completed(x.Outcomes())); len(did) > 0 {
 		said += " " + x.Translate("Before that I did: %s.", strings.Join(did, ", "))
 	}
@@ -289,7 +289,7 @@ func (x *execution) owesAfter() bool {
 // wontDo says that the next call, and what was to follow, is not made.
 func (x *execution) wontDo(action string) string {
 	if rest := x.rest(); rest != "" {
-		return x.Translate("OK, I won't do this: %s. Nor what was to follow: %s.", x.title(action), rest)
+		return x.Translate("OK, I won't do this: %s. I also won't do what came after it: %s.", x.title(action), rest)
 	}
 	return x.Translate("OK, I won't do this: %s.", x.title(action))
 }
@@ -509,7 +509,7 @@ func (a *Approval) choices(t *Turn, mark string) string {
 	say := func(words ...string) string { return mark + strings.Join(words, " ") + mark }
 	approve, reject := say("/approve", a.ID), say("/reject", a.ID)
 	if a.Standing {
-		return "\n\n" + t.Translate("Say %s, %s so that I never ask about exactly this again, or %s.", approve, say("/approve", a.ID, "always"), reject)
+		return "\n\n" + t.Translate("Say %s, %s if I should never ask about exactly this again, or %s.", approve, say("/approve", a.ID, "always"), reject)
 	}
 	return "\n\n" + t.Translate("Say %s or %s.", approve, reject)
 }
@@ -520,7 +520,7 @@ func (a *Approval) askingCard(t *Turn) activity.Card {
 	body = append(body, small(t.Translate("Expires %s.", viewOf(t).Clock(a.Expires))))
 	buttons := []any{a.button(t.Translate("Approve"), "positive", verbApprove)}
 	if a.Standing {
-		buttons = append(buttons, a.button(t.Translate("Approve exactly this, always"), "", verbAlways))
+		buttons = append(buttons, a.button(t.Translate("Always approve exactly this"), "", verbAlways))
 	}
 	return activity.Card{
 		Fallback: t.Translate("I need approval for %s. Please open this message in a client that shows cards.", t.title(a.Action)),

@@ -34,21 +34,22 @@ import (
 // each, such as "[image: 1024×768 png]", and only that gets into the record and the history. A process
 // that takes the turn over fetches them again.
 
-// Attachments says what a bot shows its model of what people send beside text. The zero value: nothing,
-// only actions get files, and nobody is told about them.
+// Attachments says which pictures, files and voice messages a bot shows its model. The zero value:
+// none. Only actions get files, and people are told nothing.
 type Attachments struct {
-	// Shown has what comes with a message shown to the model, and people told of what is left out. A
-	// planner gets pictures if it has a method Sees(context.Context) bool that says so, as
+	// Shown shows the model what comes with a message, and tells people what is left out. A planner
+	// gets pictures if it has a method Sees(context.Context) bool that returns true, as
 	// [planner.Planner] has. The plan counts as one that the model is less likely to have meant
-	// ([actions.Call.Salvaged]) if it was made with texts of files, pictures or voice messages in view.
+	// ([actions.Call.Salvaged]) if it was made with texts of files, pictures or voice messages in
+	// view.
 	Shown bool
 	// Files reads files, in personal chats only. nil: files are not read.
 	Files FileReader
-	// Transcribe writes down what is said in a voice message, in personal chats only. name ends with the
-	// format. nil: voice messages are not heard.
+	// Transcribe transcribes a voice message, in personal chats only. name ends with the format.
+	// nil: voice messages are not transcribed.
 	Transcribe func(ctx context.Context, name string, sound []byte) (string, error)
-	// Keep is how long the texts of files stay for the next messages of their conversation. 0: 1 hour;
-	// negative: they do not.
+	// Keep is how long texts of files are kept for later messages of their conversation. 0: 1 hour;
+	// negative: not at all.
 	Keep time.Duration
 }
 
@@ -59,8 +60,8 @@ type FileReader interface {
 	// [actions.ErrFileNoText] and [actions.ErrFileLocked]; any other says that files of that kind are not
 	// read.
 	Read(ctx context.Context, name string, content []byte) (text []byte, err error)
-	// Show returns what of the text fits into so many tokens and bears on the question. looked is how
-	// many pages, or else parts, of so many that is.
+	// Show returns the part of the text that fits into so many tokens and matches the question.
+	// looked and of say how many pages, or else parts, of how many that is.
 	Show(text []byte, question string, tokens int) (shown string, looked, of int, pages bool)
 }
 
@@ -80,18 +81,18 @@ const (
 const (
 	noSight        texts.Text = "Sorry, I can't look at pictures."
 	tooManyFiles   texts.Text = "I take up to %s of them from one message, so I left out %s."
-	noPicture      texts.Text = "I left out %s, because it is no PNG, JPEG, WebP or GIF picture."
-	largePicture   texts.Text = "I left out %s: pictures may have up to 8 MB and 20 megapixels."
+	noPicture      texts.Text = "I left out %s, because it is not a PNG, JPEG, WebP or GIF picture."
+	largePicture   texts.Text = "I left out %s: pictures can have up to 8 MB and 20 megapixels."
 	damagedPicture texts.Text = "I left out %s, because it is damaged."
 	linkExpired    texts.Text = "I can't open %s any more. Please send it again."
 	notOpened      texts.Text = "I couldn't open %s."
 	largeFile      texts.Text = "I can't read %s, because it is too large."
-	emptyFile      texts.Text = "I can't read %s, because it has no text, as a scan has."
+	emptyFile      texts.Text = "I can't read %s, because it has no text. It may be a scan."
 	lockedFile     texts.Text = "I can't read %s, because it needs a password."
 	strangeFile    texts.Text = "I can't read %s. I read PDF, Word, Excel, HTML, Markdown and plain text."
 	noFiles        texts.Text = "Sorry, I can't read files."
 	noVoice        texts.Text = "Sorry, I can't listen to voice messages. Please write to me."
-	largeSound     texts.Text = "I can't listen to %s, because it has more than 25 MB."
+	largeSound     texts.Text = "I can't listen to %s, because it is larger than 25 MB."
 	notHeard       texts.Text = "I couldn't make out what is said in %s."
 	heardThis      texts.Text = "I heard: “%s”"
 	lookedAtPages  texts.Text = "I looked at %s of %s pages of %s."

@@ -47,7 +47,8 @@ type AuditEntry struct {
 	Account      string `json:"account,omitempty"`
 	Channel      string `json:"channel,omitempty"`
 	Conversation string `json:"conversation,omitempty"`
-	// By is the program that asked in the person's name, see [actions.Request]. "": the person did.
+	// By is the program that asked on the person's behalf, see [actions.Request]. "": the person
+	// asked.
 	By string `json:"by,omitempty"`
 }
 
@@ -63,8 +64,8 @@ const (
 	auditModeration = "moderation"
 )
 
-// ReadAudit passes the entries since then to each, oldest first, until each returns an error. An
-// entry of another version that cannot be read ends it with an error, too.
+// ReadAudit passes the entries since then to each, oldest first, until each returns an error. It
+// also ends with an error at an entry of another version that it cannot read.
 func ReadAudit(ctx context.Context, store *state.Store, since time.Time, each func(AuditEntry) error) error {
 	return store.Lines(ctx, auditLog, since, func(line string) error {
 		var entry AuditEntry

@@ -95,8 +95,8 @@ type Config struct {
 	Notice func(name string) Handler
 	// OwnAnswer answers an invoke that failed. said is safe to show.
 	OwnAnswer func(t *Turn, said string) Answer
-	// Unread reports whether nobody waits for the answer of an invoke any more, so that a failure has
-	// to be told in a message.
+	// Unread reports whether nobody waits for an invoke's answer any more, so that a message has to
+	// tell the person about a failure.
 	Unread func(t *Turn) bool
 	// Clicked answers a click on an approval: with the updated card or, if the click did not count,
 	// with a text.
@@ -474,7 +474,7 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, reason string, an
 }
 
 var (
-	// ErrDraining says that the engine accepts nothing any more.
+	// ErrDraining says that the engine accepts nothing more.
 	ErrDraining = errors.New("the bot is shutting down")
 	errStuck    = errors.New("turns do not end although they were cancelled")
 )
@@ -698,11 +698,11 @@ func (e *Engine) keepSecret(t *Turn) {
 	}
 }
 
-// Aside runs the handler of an invoke now, beside the queue of its conversation, and returns its
-// answer. The turn is read-only: it has the state as it was last saved, or none after
-// [Turn.LeaveState], and nothing of it is kept. If the handler fails, or ctx ends before it returns,
-// the answer is [Config].OwnAnswer's, beside the error. The caller must not use the turn after this.
-// With [ErrDraining], there is no answer.
+// Aside runs an invoke's handler at once, without waiting for the conversation's queue, and returns
+// its answer. The turn is read-only: it has the last saved state, or none after [Turn.LeaveState],
+// and its changes are dropped. If the handler fails, or ctx ends before it returns, Aside returns
+// the error and the answer of [Config].OwnAnswer. The caller must not use the turn after this. With
+// [ErrDraining], there is no answer.
 func (e *Engine) Aside(ctx context.Context, t *Turn, h Handler) (Answer, error) {
 	if !e.workers.join() {
 		return Answer{}, ErrDraining
@@ -796,8 +796,8 @@ func (e *Engine) personOf(ctx context.Context, r actions.Request) (directory, er
 	return known, nil
 }
 
-// Requested says how far the request with that id is, of the person and the Subject of r. It is known for a
-// day after it is over. Errors: [actions.ErrNoRequest] and those of the store.
+// Requested says how far a request has got: the one with that id, of r's person and Subject. It is
+// known for a day after it ends. Errors: [actions.ErrNoRequest] and those of the store.
 func (e *Engine) Requested(ctx context.Context, r actions.Request, id string) (actions.Requested, error) {
 	none := actions.Requested{}
 	known, err := e.personOf(ctx, r)

@@ -413,4 +413,4 @@ func (t fileTurn) tellOfFile(f *offeredFile, c FileConsent, instead string) (all
 	return append(all, m)
 }
 
-const notSaved texts.Text = "Sorry, I could not save %s to your OneDrive. Please look whether it is there. If not, ask me for it again."
+const notSaved texts.Text = "Sorry, I could not save %s to your OneDrive. Please check if it's there. If not, ask me for it again."

@@ -16,9 +16,9 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// Head says of a turn when it was, for whom and how it ended. It has ids, numbers and names of the
-// program, and nothing that people or models wrote. A turn has one once it ends, waits or is a dead
-// letter; the last of these counts.
+// Head says when a turn was, for whom and how it ended. It has ids, numbers and the program's own
+// names, and nothing that people or models wrote. A turn gets one when it ends, waits or becomes a
+// dead letter; the latest counts.
 type Head struct {
 	Turn     string    `json:"turn"`
 	Accepted time.Time `json:"accepted"`
@@ -37,11 +37,13 @@ type Head struct {
 	// waits for.
 	Outcome string `json:"outcome"`
 	Reason  string `json:"reason,omitempty"`
-	// WaitedMS is from when the turn was accepted to when the last work on it began: it stood in a
-	// queue, or waited for somebody. TookMS is how long that work was. Both are 0 of a dead letter.
+	// WaitedMS is the time from accepting the turn to the start of the last work on it: it stood in
+	// a queue, or waited for somebody. TookMS is how long that work took. A dead letter has 0 for
+	// both.
 	WaitedMS int64 `json:"waited_ms"`
 	TookMS   int64 `json:"took_ms"`
-	// Tries is how many processes worked on it, one after another, because the ones before were lost.
+	// Tries is how many processes worked on it, one after another, because the earlier ones were
+	// lost.
 	Tries int `json:"tries"`
 
 	ModelCalls       int     `json:"model_calls,omitzero"`

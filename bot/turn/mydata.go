@@ -33,12 +33,12 @@ var ownValues = map[string]texts.Text{
 	"targetedcards": "which messages only one person sees",
 	"approvals":     "approvals",
 	"reference":     "how I reach you",
-	"sentnotices":   "messages that I sent unasked",
+	"sentnotices":   "messages that I sent on my own",
 	"skills":        "loaded skills",
-	"filetexts":     "files that you sent lately",
-	"greeted":       "whether I said hello",
+	"filetexts":     "files that you sent recently",
+	"greeted":       "whether I've said hello",
 	"handoffs":      "what you can go on with elsewhere",
-	"keptrequests":  "what programs asked for in your name",
+	"keptrequests":  "what programs asked for on your behalf",
 }
 
 // errTooMuch says that there is more data than may be sent.
@@ -80,7 +80,7 @@ func (d *personData) texts(ctx context.Context) ([]string, error) {
 		said[0] += " " + d.Translate("I also keep an audit of approvals and actions.")
 	}
 	if d.engine.cfg.TurnsKeep > 0 {
-		said[0] += " " + d.Translate("I also keep for a while when you wrote and how that ended.")
+		said[0] += " " + d.Translate("For a while, I also keep when you wrote and how it ended.")
 	}
 	if tooMuch {
 		said[0] += " " + d.Translate("There is more than I can send here. Please ask whoever runs this bot.")

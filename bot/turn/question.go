@@ -289,7 +289,7 @@ func (q *question) describe(t *Turn, head string) []any {
 		said = r
 	}
 	if action, ok := t.engine.cfg.Actions.Lookup(q.Action); ok && action.Source.Connection != "" {
-		said = t.Translate("%s asks this, for: %s. What you answer goes there. Never answer with a password.", action.Source.Connection, t.title(q.Action))
+		said = t.Translate("%s is asking, for: %s. Your answer goes there. Never answer with a password.", action.Source.Connection, t.title(q.Action))
 	}
 	return append(body, small(said))
 }

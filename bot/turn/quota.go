@@ -66,7 +66,7 @@ func (q quotas) limits(turns, used int) (all []limit) {
 		{
 			"tokens of a person", quota.UserTokensPerDay,
 			state.Tally{Key: key(user, "quota", "tokens"), Add: used, Window: quotaDay},
-			"You've used today's budget. Please come back tomorrow.",
+			"You've used up today's budget. Please come back tomorrow.",
 		},
 		{
 			"turns of a tenant", quota.TenantTurnsPerMinute,
@@ -76,7 +76,7 @@ func (q quotas) limits(turns, used int) (all []limit) {
 		{
 			"tokens of a tenant", quota.TenantTokensPerDay,
 			state.Tally{Key: key(tenant, "tenant-quota", "tokens"), Add: used, Window: quotaDay},
-			"Your organization has used today's budget. Please come back tomorrow.",
+			"Your organization has used up today's budget. Please come back tomorrow.",
 		},
 	} {
 		if l.most > 0 {

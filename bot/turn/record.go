@@ -36,7 +36,7 @@ type Record struct {
 
 	// Trace is the W3C traceparent of what started the turn. "": not traced.
 	Trace string `json:"trace,omitempty"`
-	// Text is what to plan for if the activity does not say it: a person clicked a button of the
+	// Text is what to plan for if the activity does not say it: the person clicked a button of the
 	// help, or named a skill.
 	Text string `json:"text,omitempty"`
 
@@ -49,8 +49,8 @@ type Record struct {
 	// beside the record.
 	Stream *openMessage   `json:"stream,omitempty"`
 	Notice *pendingNotice `json:"notice,omitempty"` // only if the turn is a notice
-	// File is only there if the record waits for a person's answer to a file. Upload is how far the
-	// turn is that brings the answer.
+	// File is only there if the record waits for a person's answer to a file. Upload is the
+	// progress of the turn that brings the answer.
 	File   *offeredFile `json:"file,omitempty"`
 	Upload *upload      `json:"upload,omitempty"`
 	// Summary is only there if the turn puts a summary into the history.
@@ -69,7 +69,7 @@ type Record struct {
 	Kept      []string `json:"kept,omitempty"`
 	Facts     int      `json:"facts,omitzero"`
 	FileTexts int      `json:"file_texts,omitzero"`
-	// Audit is what is not in the log of the audit yet.
+	// Audit has the entries that are not in the audit log yet.
 	Audit []AuditEntry `json:"audit,omitempty"`
 }
 

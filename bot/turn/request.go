@@ -153,7 +153,7 @@ func (t requests) of() *request {
 // asks says which program asks; "": none does.
 func (t requests) asks() string {
 	if r := t.of(); r != nil {
-		return t.Translate("The program %s asks for this in your name.", titles.Visible(r.By))
+		return t.Translate("The program %s asks for this on your behalf.", titles.Visible(r.By))
 	}
 	return ""
 }

@@ -276,9 +276,9 @@ func (x signingIn) ended(ctx context.Context, s *signIn) error {
 		x.rec.Run.SignedIn, x.progressed = s.Connection, true
 		return nil
 	case came == noSilent:
-		return again("I couldn't sign you in. Please use the button of the card.")
+		return again("I couldn't sign you in. Please use the button on the card.")
 	case came == wrongCode && s.Wrong < maxCodes:
-		return again("That code didn't work. Please send the code that the sign-in page shows you, or use the button of the card again.")
+		return again("That code didn't work. Please send the code that the sign-in page shows you, or use the button on the card again.")
 	case came == "" || came == replaced:
 		x.replaceNote(s.note(), "["+s.Action+" did not run, because "+notSignedIn+".]")
 		x.rec.Run, x.rec.Phase = nil, done
@@ -740,8 +740,8 @@ func (t *signer) gaveUp(ctx context.Context) error {
 	return err
 }
 
-// ExchangeOf identifies a silent sign-in: each open client of the person answers the card. "": the turn
-// is none.
+// ExchangeOf identifies a silent sign-in, because each of the person's open clients answers the
+// card. "": the turn is not a silent sign-in.
 func ExchangeOf(t *Turn) string {
 	s, ok := answersCard(t.Activity)
 	if !ok || s.kind != exchangeInvoke || s.ID == "" {

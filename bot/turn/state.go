@@ -621,7 +621,7 @@ const (
 	resetCommand  = "/reset"
 )
 
-// Forgot is what came of [Turn.ForgetPerson].
+// Forgot is the result of [Turn.ForgetPerson].
 type Forgot struct {
 	Keeps     []string // what stays because it belongs to others, in the person's words
 	Facts     int      // how many remembered facts were deleted, see package memory
@@ -787,8 +787,8 @@ func (t *Turn) ForgetConversation(ctx context.Context) error {
 	return nil
 }
 
-// ForgetApprovals drops all approvals and answers that the conversation waits for, and the approvals that
-// were given for good.
+// ForgetApprovals drops all approvals and answers that the conversation waits for, and its standing
+// approvals.
 func (t *Turn) ForgetApprovals(ctx context.Context) error {
 	t.forgetStanding(t.Conversation, "")
 	return t.dropWaits(ctx, t.Activity.Conversation.ID, "", forApproval, forSignIn, forAnswer)

@@ -906,7 +906,7 @@ func (t *Turn) Tell(ctx context.Context, text string) error {
 	return t.Send(ctx, t.messages(text)...)
 }
 
-// TellAlone is [Turn.Tell] for what only the person of the turn is to read, such as the answer to an
+// TellAlone is [Turn.Tell] for what only the turn's person may read, such as the answer to an
 // invoke that they no longer wait for: nobody else in a group or channel of Teams sees it.
 func (t *Turn) TellAlone(ctx context.Context, text string) error {
 	all := t.messages(text)
@@ -968,10 +968,10 @@ func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error
 	return err
 }
 
-// React adds the bot's reaction to the message that the turn answers, or with add unset takes it away:
-// as a receipt where typing does not show. See [connector.Client.React] for the reactions. Only Teams
-// has them, and not on a private question. A reaction says nothing that must arrive: a failure goes to
-// the log, and a crash may lose it or repeat it, which changes nothing.
+// React adds the bot's reaction to the message that the turn answers, or with add unset takes it
+// away. It is a receipt where no typing indicator shows. See [connector.Client.React] for the
+// reactions. Only Teams has them, and not on a private question. A reaction need not arrive: a
+// failure is only logged, and a crash may lose or repeat it.
 func (t *Turn) React(ctx context.Context, reaction string, add bool) {
 	a := t.Activity
 	if a.ChannelID != activity.Teams || a.ID == "" || t.targetedAt() != "" || !t.IsMessage() || t.repliesInResponse() || t.lease.Err() != nil {
@@ -1161,14 +1161,15 @@ func (t *Turn) Log() *zerolog.Logger {
 // SignsIn reports whether the bot has actions that need people to sign in.
 func (t *Turn) SignsIn() bool { return len(t.engine.cfg.Actions.Connections()) > 0 }
 
-// SignInLink returns where the person of the turn signs in to the connection. The link is theirs alone.
+// SignInLink returns the address where the turn's person signs in to the connection. Only they may
+// get it.
 func (t *Turn) SignInLink(ctx context.Context, connection string) (string, error) {
 	return signIns{t}.link(ctx, connection)
 }
 
-// RedeemState signs the person of the turn in to the connection with the code that Teams puts into an
-// invoke of a message extension that it repeats after a sign-in. It reports whether there was one that
-// was right.
+// RedeemState signs the turn's person in to the connection, with the code in the message
+// extension's invoke that Teams repeats after a sign-in. It reports whether there was a correct
+// code.
 func (t *Turn) RedeemState(ctx context.Context, connection string) (bool, error) {
 	return signIns{t}.redeemState(ctx, connection)
 }

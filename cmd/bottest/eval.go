@@ -34,9 +34,9 @@ type evalCmd struct {
 	Only        string   `name:"run" placeholder:"REGEXP" help:"only cases whose name matches"`
 	Times       int      `default:"1" help:"how often each case is asked"`
 	Concurrency int      `default:"1" help:"how many cases are asked at once"`
-	LimitTokens *int     `placeholder:"N" help:"stop before the next call of a model once so many tokens were used, in and out; exit code 3"`
+	LimitTokens *int     `placeholder:"N" help:"stop before the next model call once this many tokens were used, in and out; exit code 3"`
 	LimitCost   *float64 `placeholder:"MONEY" help:"the same in money; needs BOT_MODEL_PRICE"`
-	Min         float64  `placeholder:"SHARE" help:"fail, with exit code 1, when less than this share of the plans is all right, or of the questions finds its passage, such as 0.9, of either side with --against"`
+	Min         float64  `placeholder:"SHARE" help:"exit with code 1 if less than this share of the plans is right, or of the questions finds its passage, such as 0.9; with --against, on either side"`
 	JSON        bool     `name:"json" help:"print JSON"`
 }
 
@@ -183,7 +183,7 @@ func (c evalCmd) config(ctx context.Context, sides []*settings.Settings, std *cl
 		}
 	}
 	if len(run.Cases) == 0 {
-		return run, cli.Usage(fmt.Errorf("--run: no case of %s is called like %q", name, c.Only))
+		return run, cli.Usage(fmt.Errorf("--run: no case of %s has a name like %q", name, c.Only))
 	}
 	return run, nil
 }

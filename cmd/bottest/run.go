@@ -33,8 +33,8 @@ type runCmd struct {
 	Only    string `name:"run" placeholder:"REGEXP" help:"only the scenarios with such a name"`
 	JUnit   string `name:"junit" type:"path" placeholder:"FILE" help:"also write the results as JUnit's XML"`
 	JSON    bool   `help:"print a JSON object; the last line then goes to standard error"`
-	Verbose bool   `short:"v" help:"show also what passed, and what happened in it"`
-	Update  bool   `help:"take changed prompts: write the cassettes of recordings anew, where all else is right"`
+	Verbose bool   `short:"v" help:"also show what passed, and what happened in it"`
+	Update  bool   `help:"accept changed prompts: rewrite the cassettes of recordings if everything else is right"`
 
 	welcome string // of the bot in a file
 }

@@ -30,7 +30,7 @@ Search before you answer. Say so if the handbook does not answer it.`,
 		Examples: []string{"What do the documents say about vacation days?", "Search the documents for hotels in Zurich."},
 		Documents: []knowledge.Folder{{
 			FS: documents, Path: "documents", Name: "handbook",
-			Access: []string{knowledge.EveryoneInTenant}, // of pages that do not say it themselves
+			Access: []string{knowledge.EveryoneInTenant}, // for pages without rights of their own
 			URL:    "https://intranet.contoso.example/handbook",
 		}},
 		Knowledge: knowledge.Config{Groups: groups},

@@ -57,7 +57,7 @@ func TestTickets(t *testing.T) {
 		mia.Say("Open a ticket with priority urgent: the VPN is down.")
 		mia.Expect("Ticket 2 is open.")
 		mia.Say("Assign ticket 2 to Ada Lovelace.")
-		mia.Expect("Ada Lovelace works on ticket 2.")
+		mia.Expect("Ada Lovelace is working on ticket 2.")
 		mia.Say("Show my tickets.")
 		mia.ExpectCard("Open tickets: 2", "2: the VPN is down", "urgent, from Mia, assigned to Ada Lovelace", "1: the printer is out of paper")
 		otto.Say("close ticket 2")

@@ -44,10 +44,10 @@ func bringInPerson(ctx context.Context, turn *actions.Turn, in which) (actions.R
 		return noTicket(in.Ticket), err
 	}
 	if d.Support == nowhere {
-		return actions.Fail("the support team has no channel yet: somebody has to say /support there"), nil
+		return actions.Fail("the support team has no channel yet: somebody has to say /support in one"), nil
 	}
 	if other, _ := d.talk(turn.Activity); other != nil || k.Team != nowhere {
-		return actions.Unchanged("The support team is asked already."), nil
+		return actions.Unchanged("The support team has already been asked."), nil
 	}
 	k.From, k.Team = actions.To(turn.Activity), d.Support
 	name := turn.Activity.From.Name

@@ -110,7 +110,7 @@ func assignTicket(ctx context.Context, turn *actions.Turn, in assignment) (actio
 		return noTicket(in.Ticket), err
 	}
 	k.Assignee = strings.ToValidUTF8(in.Name[:min(len(in.Name), maxText)], "")
-	return actions.Text("%s works on ticket %d.", k.Assignee, k.Number), nil
+	return actions.Text("%s is working on ticket %d.", k.Assignee, k.Number), nil
 }
 
 type which struct {

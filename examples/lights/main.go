@@ -55,7 +55,7 @@ func turnLights(on bool) func(context.Context, *actions.Turn, struct{}) (actions
 	return func(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
 		lights := lit(turn)
 		if *lights == on {
-			return actions.Text("the lights were %s already", onOff(on)), nil
+			return actions.Text("the lights were already %s", onOff(on)), nil
 		}
 		*lights = on
 		return actions.Text("the lights are now %s", onOff(on)), nil
@@ -77,7 +77,7 @@ type pauseFor struct {
 
 func pause(ctx context.Context, _ *actions.Turn, in pauseFor) (actions.Result, error) {
 	if in.Time < 0 {
-		return actions.Fail("no pause is shorter than 0 ms"), nil
+		return actions.Fail("a pause can't be shorter than 0 ms"), nil
 	}
 	in.Time = min(in.Time, longestPause)
 	select {

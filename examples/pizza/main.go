@@ -107,7 +107,7 @@ type newPizza struct {
 
 func (s *shop) add(_ context.Context, _ *actions.Turn, in newPizza) (actions.Result, error) {
 	if in.Quantity < 1 || in.Quantity > maxQuantity {
-		return actions.Fail("a quantity is from 1 to %d", maxQuantity), nil
+		return actions.Fail("a quantity has to be from 1 to %d", maxQuantity), nil
 	}
 	c, done := s.open(in.CartID)
 	defer done()

@@ -57,7 +57,7 @@ type Settings struct {
 	Port int    `env:"PORT" default:"3978" min:"0" max:"65535" help:"port to listen on; BOT_ADDR wins"`
 	Addr string `env:"BOT_ADDR" else:"127.0.0.1 and the port; with an app id all interfaces" help:"host:port to listen on; without an app id only loopback"`
 	// PageAddr and PageKeep are what bot dev tells the bot that it runs.
-	PageKeep string `env:"BOT_PAGE_KEEP" else:"chat and turns end with the process" help:"folder in which the page keeps chat and turns for the process that comes next; bot dev sets it"`
+	PageKeep string `env:"BOT_PAGE_KEEP" else:"chat and turns end with the process" help:"folder where the page keeps chat and turns for the next process; bot dev sets it"`
 	PageAddr string `env:"BOT_PAGE_ADDR" else:"where it listens" help:"host:port at which browsers of this machine reach the bot, if a program passes requests on to it; bot dev sets it"`
 	NoAuth   bool   `env:"BOT_DANGEROUSLY_NO_AUTH" help:"true: no app id, yet reachable by others; for closed networks only"`
 
@@ -74,7 +74,7 @@ type Settings struct {
 	MetadataURL    string   `env:"BOT_OPENID_METADATA_URL" url:"https" else:"by cloud" help:"keys of channel tokens"`
 	LoginURL       string   `env:"BOT_LOGIN_URL" url:"https" else:"by cloud" help:"where the bot's own tokens come from"`
 	TokenURL       string   `env:"BOT_TOKEN_URL" url:"https" else:"by cloud; in local mode none" help:"the token service that signs people in, such as https://europe.token.botframework.com for data residency"`
-	PublicURL      string   `env:"BOT_PUBLIC_URL" url:"https" else:"none" help:"where browsers reach the bot, such as https://bot.example.com; people come back there from services that they sign in to"`
+	PublicURL      string   `env:"BOT_PUBLIC_URL" url:"https" else:"none" help:"where browsers reach the bot, such as https://bot.example.com; people return there after signing in to services"`
 	TokenKeys      string   `env:"BOT_TOKEN_KEYS" secret:"true" needs:"BOT_PUBLIC_URL" else:"none" help:"keys that encrypt people's tokens for such services: 32 bytes each in base64, comma separated; the first encrypts, all decrypt"`
 	AllowedHosts   []string `env:"BOT_ALLOWED_SERVICE_HOSTS" else:"the cloud's connector hosts; in local mode loopback" help:"more hosts (host, host:port or .domain, comma separated) that may get replies, and with them the bot's token"`
 	AllowEmulator  bool     `env:"BOT_ALLOW_EMULATOR" needs:"MICROSOFT_APP_ID" help:"true: accept the Emulator and the Agents Playground with tokens of the bot's own app; for development"`
@@ -99,19 +99,19 @@ type Settings struct {
 
 	FallbackModels  []string `env:"BOT_FALLBACK_MODELS" needs:"OPENAI_API_KEY,OPENAI_BASE_URL,AZURE_OPENAI_ENDPOINT" help:"models (on Azure deployments) to try in this order when the first cannot answer, comma separated"`
 	FallbackBaseURL string   `env:"BOT_FALLBACK_BASE_URL" url:"http" else:"the first model's; with a key of their own OpenAI's" needs:"BOT_FALLBACK_MODELS" help:"server of the fallback models"`
-	FallbackKey     string   `env:"BOT_FALLBACK_API_KEY" secret:"true" else:"on the first model's server that one's" needs:"BOT_FALLBACK_MODELS" help:"key of that server, which never gets the first model's"`
+	FallbackKey     string   `env:"BOT_FALLBACK_API_KEY" secret:"true" else:"on the first model's server that one's" needs:"BOT_FALLBACK_MODELS" help:"key of that server; it never gets the first model's"`
 
 	ModelRetries    int           `env:"BOT_MODEL_RETRIES" default:"3" min:"0" max:"255" help:"retries of the last model"`
 	ModelMaxWait    time.Duration `env:"BOT_MODEL_MAX_WAIT" default:"20s" help:"how long one call may wait between tries"`
 	ModelStream     bool          `env:"BOT_MODEL_STREAM" help:"true: stream, for gateways that close quiet connections"`
 	ReasoningEffort string        `env:"BOT_REASONING_EFFORT" else:"not sent; none for OpenAI's gpt-6-luna" help:"how much a reasoning model thinks: minimal, low, medium, high or another word that it knows"`
 	SystemMessages  string        `env:"BOT_MODEL_SYSTEM_MESSAGES" oneof:"anywhere,first,nowhere" else:"anywhere" help:"where the server takes system messages: anywhere, first or nowhere"`
-	MaxTokensField  string        `env:"BOT_MAX_TOKENS_FIELD" oneof:"max_completion_tokens,max_tokens" else:"max_completion_tokens" help:"how the server calls the token limit; max_tokens for old ones such as Ollama"`
+	MaxTokensField  string        `env:"BOT_MAX_TOKENS_FIELD" oneof:"max_completion_tokens,max_tokens" else:"max_completion_tokens" help:"the server's name for the token limit; max_tokens for old servers such as Ollama"`
 
-	ModelSees       bool          `env:"BOT_MODEL_SEES" needs:"OPENAI_API_KEY,OPENAI_BASE_URL,AZURE_OPENAI_ENDPOINT" help:"true: the model and its fallbacks take pictures; those of messages are shown to it by prompts with include_images"`
+	ModelSees       bool          `env:"BOT_MODEL_SEES" needs:"OPENAI_API_KEY,OPENAI_BASE_URL,AZURE_OPENAI_ENDPOINT" help:"true: the model and its fallbacks take pictures; prompts with include_images show it those in messages"`
 	TranscribeModel string        `env:"BOT_TRANSCRIBE_MODEL" else:"none" needs:"OPENAI_API_KEY,OPENAI_BASE_URL,AZURE_OPENAI_ENDPOINT" help:"model of the same server (on Azure a deployment) that writes down voice messages, such as whisper-1"`
-	Attachments     string        `env:"BOT_ATTACHMENTS" oneof:"shown,actions" default:"shown" help:"shown: the model gets files, pictures and voice messages of people, and they are told of what is left out; actions: only actions get them"`
-	FilesKeep       time.Duration `env:"BOT_FILES_KEEP" default:"1h" min:"0" help:"how long texts of files stay for the next messages of a personal chat; 0: not"`
+	Attachments     string        `env:"BOT_ATTACHMENTS" oneof:"shown,actions" default:"shown" help:"shown: the model gets people's files, pictures and voice messages, and people are told what is left out; actions: only actions get them"`
+	FilesKeep       time.Duration `env:"BOT_FILES_KEEP" default:"1h" min:"0" help:"how long texts of files are kept for later messages of a personal chat; 0: not at all"`
 
 	Planner        string `env:"BOT_PLANNER" oneof:"sequence,sequential,tools" else:"sequence" help:"sequence (JSON), sequential (XML) or tools (function calling)"`
 	ResponseFormat string `env:"BOT_RESPONSE_FORMAT" oneof:"json_schema,json_object,text" else:"json_schema, or what the server takes" help:"json_schema, json_object or text, for the planner sequence"`
@@ -124,12 +124,12 @@ type Settings struct {
 	SkillsLenient  bool     `env:"BOT_SKILLS_LENIENT" needs:"BOT_SKILLS_DIR" help:"true: use skills with small faults"`
 	SkillsLinks    bool     `env:"BOT_SKILLS_LINKS" needs:"BOT_SKILLS_DIR" help:"true: follow symbolic links that lead to one of the folders, as in a ConfigMap"`
 	SkillsReload   bool     `env:"BOT_SKILLS_RELOAD" needs:"BOT_SKILLS_DIR" help:"true: reload in each turn"`
-	SkillsApproval []string `env:"BOT_SKILLS_APPROVAL" else:"run" needs:"BOT_SKILLS_DIR" help:"what of skills needs approval: load, read, run, comma separated, or all or none"`
+	SkillsApproval []string `env:"BOT_SKILLS_APPROVAL" else:"run" needs:"BOT_SKILLS_DIR" help:"which uses of skills need approval: load, read, run, comma separated, or all or none"`
 	SkillsSandbox  string   `env:"BOT_SKILLS_SANDBOX" oneof:"auto,bubblewrap,landlock,none" default:"auto" help:"what scripts of skills run in: auto, bubblewrap, landlock, or none to refuse them"`
 
 	KnowledgeOn     bool          `env:"BOT_KNOWLEDGE" help:"true: answer from the documents that bot knowledge add has put into the bot's state"`
 	KnowledgeDir    string        `env:"BOT_KNOWLEDGE_DIR" else:"none" help:"folders of documents to answer from, separated as in PATH; the bot reads them at start, and again when they change"`
-	KnowledgeAccess []string      `env:"BOT_KNOWLEDGE_ACCESS" needs:"BOT_KNOWLEDGE_DIR" else:"none, it has to be said" help:"who may read these documents, if they do not say it themselves: everyone, nobody, or person:ID, team:ID, conversation:ID, group:NAME, comma separated"`
+	KnowledgeAccess []string      `env:"BOT_KNOWLEDGE_ACCESS" needs:"BOT_KNOWLEDGE_DIR" else:"none, it has to be said" help:"who may read documents that do not say so themselves: everyone, nobody, or person:ID, team:ID, conversation:ID, group:NAME, comma separated"`
 	KnowledgeEvery  time.Duration `env:"BOT_KNOWLEDGE_EVERY" default:"5m" help:"how often the bot looks for changes in these folders"`
 	KnowledgeTenant string        `env:"BOT_KNOWLEDGE_TENANT" else:"MICROSOFT_APP_TENANT_ID" help:"tenant whose people may read documents"`
 	KnowledgeHybrid bool          `env:"BOT_KNOWLEDGE_HYBRID" needs:"BOT_EMBEDDING_MODEL" help:"true: rank by words and by the embedding model, for texts with exact names and numbers"`
@@ -137,7 +137,7 @@ type Settings struct {
 	EmbeddingModel      string `env:"BOT_EMBEDDING_MODEL" else:"none, documents are found by their words" help:"embedding model (on Azure its deployment), so that documents are found by their meaning"`
 	EmbeddingDimensions int    `env:"BOT_EMBEDDING_DIMENSIONS" default:"512" max:"4096" help:"length of its vectors"`
 	EmbeddingBaseURL    string `env:"BOT_EMBEDDING_BASE_URL" url:"http" else:"the model's; with a key of its own OpenAI's" needs:"BOT_EMBEDDING_MODEL" help:"server of the embedding model"`
-	EmbeddingKey        string `env:"BOT_EMBEDDING_API_KEY" secret:"true" else:"on the model's server that one's" needs:"BOT_EMBEDDING_MODEL" help:"key of that server, which never gets the model's"`
+	EmbeddingKey        string `env:"BOT_EMBEDDING_API_KEY" secret:"true" else:"on the model's server that one's" needs:"BOT_EMBEDDING_MODEL" help:"key of that server; it never gets the model's"`
 
 	MaxTurns       int `env:"BOT_MAX_TURNS" else:"1024" help:"turns at work in this process at once"`
 	MaxWaiting     int `env:"BOT_MAX_WAITING" else:"10000" help:"waiting messages; beyond that, the channel has to retry"`
@@ -154,34 +154,34 @@ type Settings struct {
 
 	HistoryTurns   int  `env:"BOT_HISTORY_TURNS" else:"5" max:"100" help:"earlier turns of a conversation that the model sees"`
 	HistoryTokens  int  `env:"BOT_HISTORY_TOKENS" else:"4000" help:"tokens that these may have; the oldest turns go first"`
-	HistorySummary bool `env:"BOT_HISTORY_SUMMARY" needs:"OPENAI_API_KEY,OPENAI_BASE_URL,AZURE_OPENAI_ENDPOINT" help:"true: after a reply, the model sums up older turns instead of forgetting them; that is a call of the model for each BOT_HISTORY_TURNS turns"`
+	HistorySummary bool `env:"BOT_HISTORY_SUMMARY" needs:"OPENAI_API_KEY,OPENAI_BASE_URL,AZURE_OPENAI_ENDPOINT" help:"true: after a reply, the model sums up older turns instead of forgetting them; that is one more model call for each BOT_HISTORY_TURNS turns"`
 
 	Memory bool `env:"BOT_MEMORY" help:"true: the bot remembers facts that people ask it to, in personal chats; /memory shows them"`
 
-	UserTurns    int `env:"BOT_USER_TURNS_PER_MINUTE" else:"no limit" help:"messages of one person for which a model is asked, over all replicas"`
+	UserTurns    int `env:"BOT_USER_TURNS_PER_MINUTE" else:"no limit" help:"messages of one person for which a model is asked, across all replicas"`
 	UserTokens   int `env:"BOT_USER_TOKENS_PER_DAY" else:"no limit" help:"tokens of one person's turns"`
 	TenantTurns  int `env:"BOT_TENANT_TURNS_PER_MINUTE" else:"no limit" help:"the same for all people of a tenant"`
 	TenantTokens int `env:"BOT_TENANT_TOKENS_PER_DAY" else:"no limit" help:"the same for all people of a tenant"`
 
 	Moderation          string `env:"BOT_MODERATION" oneof:"openai,azure" else:"none" help:"openai or azure (AI Content Safety): who judges what people say and what the bot is about to say and do"`
 	ModerationKey       string `env:"BOT_MODERATION_KEY" secret:"true" needs:"BOT_MODERATION" else:"for openai OPENAI_API_KEY, if neither address is set" help:"key of that service"`
-	ModerationURL       string `env:"BOT_MODERATION_URL" url:"https" needs:"BOT_MODERATION" else:"for openai OpenAI's" help:"address of that service; for azure https://NAME.cognitiveservices.azure.com"`
-	ModerationThreshold string `env:"BOT_MODERATION_THRESHOLD" needs:"BOT_MODERATION" else:"for azure 4, for openai what OpenAI flags" help:"what is flagged: for azure a severity from 1 to 7 and above, for openai also a score from above 0 to 1 and above"`
+	ModerationURL       string `env:"BOT_MODERATION_URL" url:"https" needs:"BOT_MODERATION" else:"for openai OpenAI's" help:"address of that service; for azure, https://NAME.cognitiveservices.azure.com"`
+	ModerationThreshold string `env:"BOT_MODERATION_THRESHOLD" needs:"BOT_MODERATION" else:"for azure 4, for openai what OpenAI flags" help:"what is flagged: for azure, this severity (1 to 7) or more; for openai, also this score (above 0, up to 1) or more"`
 	ModerationShields   bool   `env:"BOT_MODERATION_SHIELDS" needs:"BOT_MODERATION" help:"true: azure also looks for attempts to command the model, in messages and in what actions read"`
-	ModerationFail      string `env:"BOT_MODERATION_FAIL" oneof:"closed,open" default:"closed" help:"what happens to what could not be judged: closed ends the turn, open lets it through"`
+	ModerationFail      string `env:"BOT_MODERATION_FAIL" oneof:"closed,open" default:"closed" help:"what happens without a verdict: closed ends the turn, open lets the text through"`
 
 	FilteredText    string        `env:"BOT_FILTERED_TEXT" else:"one sentence" help:"reply when a filter stops a turn"`
-	CommandsOff     []string      `env:"BOT_COMMANDS_OFF" oneof:"/reset,/mydata,/forget,/signout" help:"built-in commands that the bot does not have: /reset, /mydata, /forget, /signout, comma separated"`
+	CommandsOff     []string      `env:"BOT_COMMANDS_OFF" oneof:"/reset,/mydata,/forget,/signout" help:"built-in commands to switch off: /reset, /mydata, /forget, /signout, comma separated"`
 	Feedback        bool          `env:"BOT_FEEDBACK" help:"true: ask in Teams what people think of replies"`
 	Stream          string        `env:"BOT_STREAM" oneof:"auto,true,false" else:"auto: true without an app id, else false" help:"true: show in personal chats what the bot is doing, and answers while the model writes them"`
 	ApprovalActions []string      `env:"BOT_APPROVAL_ACTIONS" help:"actions that need approval, comma separated"`
 	Approvers       []string      `env:"BOT_APPROVERS" else:"who asked" help:"who may approve, by id or aadObjectId, comma separated; they have to see the conversation"`
 	ApprovalTimeout time.Duration `env:"BOT_APPROVAL_TIMEOUT" default:"24h" help:"when an approval expires, at most 720h"`
-	AuditKeep       time.Duration `env:"BOT_AUDIT_KEEP" else:"no audit" needs:"REDIS_URL,BOT_DATA_DIR" help:"how long bot audit lists approvals and calls of actions with effects, such as 720h"`
-	TurnsKeep       time.Duration `env:"BOT_TURNS_KEEP" else:"they are not kept" help:"how long bot turns find tells of each turn when it was, for whom and how it ended, without content, such as 168h; of at most 100,000 turns"`
+	AuditKeep       time.Duration `env:"BOT_AUDIT_KEEP" else:"no audit" needs:"REDIS_URL,BOT_DATA_DIR" help:"how long bot audit keeps approvals and action calls with effects, such as 720h"`
+	TurnsKeep       time.Duration `env:"BOT_TURNS_KEEP" else:"they are not kept" help:"how long bot turns find can tell when a turn was, for whom and how it ended, without content, such as 168h; at most 100,000 turns"`
 
-	ViewerAddr   string `env:"BOT_VIEWER_ADDR" else:"no viewer" help:"host:port of pages on which operators look at turns; only on loopback without the other settings of the viewer"`
-	ViewerURL    string `env:"BOT_VIEWER_URL" url:"https" needs:"BOT_VIEWER_ADDR" else:"none" help:"where browsers reach the viewer, such as https://turns.example.com; its redirect address in Entra is that with /signed-in"`
+	ViewerAddr   string `env:"BOT_VIEWER_ADDR" else:"no viewer" help:"host:port of the pages where operators look at turns; only loopback without the other viewer settings"`
+	ViewerURL    string `env:"BOT_VIEWER_URL" url:"https" needs:"BOT_VIEWER_ADDR" else:"none" help:"where browsers reach the viewer, such as https://turns.example.com; its redirect address in Entra is that plus /signed-in"`
 	ViewerTenant string `env:"BOT_VIEWER_TENANT_ID" needs:"BOT_VIEWER_ADDR" else:"none" help:"id of the tenant whose people may sign in to the viewer"`
 	ViewerClient string `env:"BOT_VIEWER_CLIENT_ID" needs:"BOT_VIEWER_ADDR" else:"none" help:"app registration of the viewer, with the app roles Turns.Read, Turns.Content and Turns.Act"`
 	ViewerSecret string `env:"BOT_VIEWER_CLIENT_SECRET" secret:"true" needs:"BOT_VIEWER_ADDR" else:"none" help:"client secret of that app registration"`

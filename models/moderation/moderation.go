@@ -63,12 +63,12 @@ type Verdict struct {
 // Flagged reports whether something is wrong.
 func (v Verdict) Flagged() bool { return len(v.Categories) > 0 }
 
-// ErrUnjudged says that there is no verdict: the service did not answer in time, or with what is
-// none.
+// ErrUnjudged says that there is no verdict: the service did not answer in time, or its answer was
+// not a verdict.
 var ErrUnjudged = errors.New("a text could not be judged")
 
 // Any returns a moderator that asks all of these at the same time and flags what any of them flags.
-// If none flags and one has no verdict, there is none. Without moderators there is never one.
+// If none flags and one has no verdict, there is no verdict. Without moderators there never is one.
 func Any(moderators ...Moderator) Moderator { return all(moderators) }
 
 type all []Moderator

@@ -45,10 +45,9 @@ type openAI struct {
 	limits    map[string]float64
 }
 
-// NewOpenAI returns a moderator that asks OpenAI's moderation endpoint, or a server that answers like
-// it. What OpenAI flags is flagged, and what reaches a threshold of cfg. Pictures are judged, and documents
-// are not. The
-// error lists every mistake in cfg. Nothing is asked before Judge.
+// NewOpenAI returns a moderator that asks OpenAI's moderation endpoint, or a server that answers
+// like it. It flags what OpenAI flags and what reaches a threshold of cfg. It judges pictures but
+// not documents. The error lists every mistake in cfg. Nothing is asked before Judge.
 func NewOpenAI(cfg OpenAIConfig) (Moderator, error) {
 	var faults []error
 	s := service{name: "OpenAI", base: cmp.Or(cfg.URL, openAIURL), header: authorization, key: cfg.Key, timeout: cfg.Timeout}

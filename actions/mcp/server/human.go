@@ -113,7 +113,7 @@ func (s *Server) offerHumans(server *sdk.Server) {
 			case err != nil || strings.TrimSpace(in.Question) == "" || len(in.Question) > maxText || len(in.Choices) > choices || !inTime(in.Minutes):
 				return nil, "want a question of at most 4000 bytes, at most 20 choices, and 1 to 1440 minutes"
 			case !distinct(in.Choices):
-				return nil, "the choices are empty, too long or there twice"
+				return nil, "a choice is empty, too long or repeated"
 			}
 			return map[string]any{"question": in.Question, "choices": anys(in.Choices), "minutes": in.Minutes}, ""
 		}))
@@ -133,7 +133,7 @@ func (s *Server) offerHumans(server *sdk.Server) {
 		}
 		c, ok := s.from(r)
 		if !ok || json.Unmarshal(r.Params.Arguments, &in) != nil || in.ID == "" || len(in.ID) > maxID {
-			return failed("want the id of a request of yours"), nil
+			return failed("want the id of one of your requests"), nil
 		}
 		return s.result(ctx, c, in.ID, min(max(time.Duration(in.Seconds)*time.Second, 0), maxWait))
 	}

@@ -300,10 +300,10 @@ func (s *Server) run(ctx context.Context, r *sdk.CallToolRequest, action string,
 		return failed(wrong.Error()), nil
 	}
 	if errors.Is(err, actions.ErrUnknownRecipient) || errors.Is(err, actions.ErrUnreachable) {
-		return failed("the person of the token has no conversation with the bot: they have to write to it first"), nil
+		return failed("the token's person has no conversation with the bot yet: they have to write to it first"), nil
 	}
 	if errors.Is(err, actions.ErrFull) {
-		return failed("too much waits for the person already"), nil
+		return failed("the person has too many open requests already"), nil
 	}
 	if err != nil {
 		s.cfg.Log.Error().Err(err).Str("action", action).Msg("the call of an MCP client was not taken")
@@ -337,7 +337,7 @@ func (s *Server) result(ctx context.Context, c caller, id string, wait time.Dura
 		came, err := s.cfg.Bot.Requested(ctx, c.request(), id)
 		switch {
 		case errors.Is(err, actions.ErrNoRequest):
-			return failed("there is no such request of yours, or none any more"), nil
+			return failed("you have no such request, or it is already gone"), nil
 		case err != nil:
 			s.cfg.Log.Error().Err(err).Str("turn", id).Msg("the result of a request could not be read")
 			return nil, errors.New("the bot could not be asked")

@@ -330,8 +330,8 @@ func TestServerWhenTheBotDoesNotTakeIt(t *testing.T) {
 	bot, endpoint := start(t)
 	session := connect(t, endpoint, fixedToken)
 	for want, err := range map[string]error{
-		"no conversation": fmt.Errorf("request: %w", actions.ErrUnknownRecipient),
-		"too much waits":  actions.ErrFull,
+		"no conversation":        fmt.Errorf("request: %w", actions.ErrUnknownRecipient),
+		"too many open requests": actions.ErrFull,
 	} {
 		bot.mu.Lock()
 		bot.err = err
