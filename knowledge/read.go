@@ -144,7 +144,7 @@ func readBytes(ctx context.Context, name string, data []byte) (*read, error) {
 	switch {
 	case isMail(text):
 		return nil, refusal("is an e-mail (EML), which is not read")
-	case !isMarkdown && statesAccess(text):
+	case name != "" && !isMarkdown && statesAccess(text): // what a person sends has no name here, and no access
 		return nil, refusal("states access, which counts in Markdown only; name it .md")
 	case wholePage().MatchString(text), ending == ".html", ending == ".htm", !isMarkdown && strings.HasPrefix(http.DetectContentType([]byte(text[:min(len(text), 512)])), "text/html"):
 		return readHTML(text)
