@@ -19,6 +19,7 @@ func TestSignInBesideOthers(t *testing.T) {
 		},
 		"a code of the page": func(t *testing.T, s *signing, group *bottest.Chat, _ bottest.Sent) {
 			group.Mention("000000")
+			time.Sleep(time.Second) // it is tried first
 			wantStatus(t, group.Invoke("signin/verifyState", map[string]any{"state": s.Tokens.Page("Mia", "graph")}), http.StatusOK)
 		},
 		"a token": func(t *testing.T, _ *signing, group *bottest.Chat, card bottest.Sent) {
