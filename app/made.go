@@ -60,6 +60,9 @@ func pageParts(p *program) (page.Parts, error) {
 	for _, g := range p.Given() {
 		of.Settings = append(of.Settings, page.Setting{Name: g.Variable, From: g.From, About: g.About, Default: g.Default, Secret: g.Secret})
 	}
+	for _, c := range (manifestFlags{}).config(p.own, p.Settings).Commands {
+		of.Commands = append(of.Commands, c.Title)
+	}
 	switch {
 	case p.PromptsDir != "":
 		root, err := os.OpenRoot(p.PromptsDir)

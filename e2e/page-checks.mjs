@@ -134,6 +134,24 @@ export const pageChecks = {
     return await list.getByLabel('Filter').evaluate((box) => box === document.activeElement) ? '' : 'the key / does not lead to the filter';
   }),
 
+  'the message box completes and edits': (url) => inBrowser({}, async (page) => {
+    await talk(page, url, 'add milk to groceries');
+    const box = page.getByRole('textbox', { name: 'Message' });
+    await box.click();
+    await page.keyboard.type('/my');
+    const offered = (await page.getByRole('listbox', { name: 'Mention' }).getByRole('option').allInnerTexts()).join(' ');
+    if (offered !== '/mydata') return `it offers ${offered}`;
+    await page.keyboard.press('Enter');
+    if (await box.inputValue() !== '/mydata ') return `it has ${await box.inputValue()}`;
+    await box.fill('');
+    await page.keyboard.press('ArrowUp');
+    await page.keyboard.press('End');
+    await page.keyboard.type(' and tea');
+    await page.keyboard.press('Enter');
+    await page.getByRole('log', { name: 'Messages' }).locator('[data-from=mia]').filter({ hasText: 'edited' }).getByText('add milk to groceries and tea').waitFor();
+    return '';
+  }),
+
   'the keys lead to the views': (url) => inBrowser({}, async (page) => {
     await page.goto(`${url}/dev/help`);
     for (const [key, view] of Object.entries({ t: 'turns', a: 'actions', p: 'prompts', s: 'skills', k: 'parked', n: 'numbers', e: 'evals', c: '' })) {

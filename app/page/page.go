@@ -98,6 +98,8 @@ type Parts struct {
 	Settings []Setting
 	Doctor   func(ctx context.Context) ([]Check, error)
 
+	// Commands are what the message box completes, such as /reset.
+	Commands []string
 	// Evals is the folder with the reports of bottest eval.
 	Evals string
 

@@ -107,6 +107,7 @@ type workbenchView struct {
 	Last     uint64 // the last event before the view was made
 	Bot      string
 	Names    []string // that can be mentioned
+	Commands []string // such as /reset
 	Draft    string
 }
 
@@ -178,7 +179,7 @@ func (p *Page) workbenchView(r *http.Request) workbenchView {
 	if _, ok := v.Room.person(q.Get("as")); ok {
 		v.As = q.Get("as")
 	}
-	v.Names = []string{p.cfg.Name}
+	v.Names, v.Commands = []string{p.cfg.Name}, p.of.Commands
 	if v.Room.Kind != "personal" {
 		for _, one := range v.Room.People {
 			v.Names = append(v.Names, one.Name)

@@ -6,7 +6,8 @@ const form = document.getElementById('say');
 const box = document.getElementById('text');
 const list = document.getElementById('names');
 const log = document.getElementById('messages');
-const names = JSON.parse(box.dataset.names);
+const names = JSON.parse(box.dataset.names).map((name) => `@${name}`);
+const commands = JSON.parse(box.dataset.commands) ?? [];
 
 /** Posts a form, and shows why when it fails. */
 async function post(of, button) {
@@ -34,7 +35,6 @@ document.addEventListener('submit', async (e) => {
   const text = box.value;
   if (!text.trim()) return;
   box.value = '';
-  sent.push(text);
   const data = new URLSearchParams(new FormData(form));
   data.set('text', text);
   const answer = await fetch(form.action, { method: 'POST', body: data, headers: { accept: 'application/json' } }).catch((err) => ({ ok: false, text: () => String(err) }));
@@ -43,12 +43,15 @@ document.addEventListener('submit', async (e) => {
   refresh('messages');
 });
 
-const sent = [];
 let chosen = 0;
-const begun = () => /(^|\s)@([^@\n]*)$/.exec(box.value.slice(0, box.selectionStart));
+/** What is begun before the cursor: a command, after a mention at most, or a mention. */
+const begun = () => {
+  const before = box.value.slice(0, box.selectionStart);
+  return (/^(?:@[^/\n]*\s)?(\/\S*)$/.exec(before) ?? /(?:^|\s)(@[^@\n]*)$/.exec(before))?.[1].toLowerCase();
+};
 const found = () => {
-  const at = begun();
-  return at ? names.filter((name) => name.toLowerCase().startsWith(at[2].toLowerCase()) && name.toLowerCase() !== at[2].trim().toLowerCase()) : [];
+  const word = begun();
+  return word ? (word[0] === '@' ? names : commands).filter((name) => name.toLowerCase().startsWith(word) && name.toLowerCase() !== word.trim()) : [];
 };
 
 function offer() {
@@ -59,7 +62,7 @@ function offer() {
     const option = document.createElement('div');
     option.role = 'option';
     option.id = `name-${i}`;
-    option.textContent = name;
+    option.textContent = name.replace(/^@/, '');
     option.ariaSelected = String(i === chosen);
     option.addEventListener('mousedown', (e) => { e.preventDefault(); pick(name); });
     return option;
@@ -70,9 +73,7 @@ function offer() {
 }
 
 function pick(name) {
-  const at = begun();
-  const from = box.selectionStart - at[2].length;
-  box.setRangeText(`${name} `, from, box.selectionStart, 'end');
+  box.setRangeText(`${name} `, box.selectionStart - begun().length, box.selectionStart, 'end');
   chosen = 0;
   offer();
 }
@@ -94,8 +95,11 @@ box.addEventListener('keydown', (e) => {
   } else if (e.key === 'Enter' && !e.shiftKey && !e.isComposing) {
     e.preventDefault();
     form.requestSubmit();
-  } else if (e.key === 'ArrowUp' && !box.value && sent.length) {
-    box.value = sent.at(-1);
+  } else if (e.key === 'ArrowUp' && !box.value) {
+    const last = [...log.querySelectorAll('.theirs')].findLast((one) => one.dataset.from === document.getElementById('as').value)?.querySelector('.change');
+    if (!last) return;
+    last.open = true;
+    last.querySelector('[name=text]').focus();
     e.preventDefault();
   }
 });
