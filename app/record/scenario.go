@@ -540,7 +540,7 @@ var sayings = []struct {
 	{"denied", regexp.MustCompile(`^OK, I won't do this: `)},
 	{"filtered", regexp.MustCompile(`^Sorry, the content filter `)},
 	{"honest", nil},
-	{"not_allowed", regexp.MustCompile(`^(You can't decide this|Sorry, I may not talk with you)`)},
+	{"not_allowed", regexp.MustCompile(`^(You can't decide this|Sorry, I.m not allowed to talk with you)`)},
 	{"reset_done", regexp.MustCompile(`^I've cleared our conversation\.`)},
 	{"resumed", nil},
 	{"split", nil},

@@ -91,7 +91,7 @@ func TestAllowLists(t *testing.T) {
 			t.Errorf("%s: status %d", name, got.status)
 			continue
 		}
-		if got := w.next().Activity.Text; !strings.Contains(got, "may not talk with you") {
+		if got := w.next().Activity.Text; !strings.Contains(got, "not allowed to talk with you") {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
