@@ -85,6 +85,7 @@ func (p *onPage) say(text string) (turn string) {
 func TestPageTriesAgain(t *testing.T) {
 	t.Parallel()
 	_, bot := startOnDisk(t, "4m")
+	defer bot.stop() // a server outlives a killed bot
 	p := pageOf(t, bot)
 	id := p.say("add milk to groceries")
 	try := func(fields ...string) string {
@@ -121,6 +122,7 @@ func TestPageTriesAgain(t *testing.T) {
 func TestPageOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	folder, bot := startOnDisk(t, "1m")
+	defer bot.stop() // a server outlives a killed bot
 	p := pageOf(t, bot)
 	disk := fmt.Sprintf("/proc/%d/root%s", bot.cmd.Process.Pid, folder) // as the bot sees it
 	id := p.say("add milk to groceries")
