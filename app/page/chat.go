@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"path"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -776,4 +778,84 @@ func (c *chat) open(next *room) error {
 	}
 	c.rooms = append(c.rooms, next)
 	return nil
+}
+
+// keepFile keeps a file for the next process, and the last ones of them only. If it cannot, the file ends
+// with this process.
+func (c *chat) keepFile(f *sharedFile) {
+	raw, err := json.Marshal(f)
+	if c.keep == "" || err != nil || os.WriteFile(filepath.Join(c.keep, f.ID+fileEnd), raw, 0o600) != nil {
+		return
+	}
+	names, _ := filepath.Glob(filepath.Join(c.keep, "*"+fileEnd)) // the pattern is right
+	at := map[string]time.Time{}
+	for _, name := range names {
+		if info, err := os.Stat(name); err == nil {
+			at[name] = info.ModTime()
+		}
+	}
+	slices.SortStableFunc(names, func(a, b string) int { return at[b].Compare(at[a]) })
+	for _, name := range names[min(maxFiles, len(names)):] {
+		_ = os.Remove(name) // the next file tries again
+	}
+}
+
+// keptFile is a file that was sent to an earlier process; nil: there is none.
+func (c *chat) keptFile(id string) *sharedFile {
+	if c.keep == "" || strings.Trim(id, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" { // see rand.Text
+		return nil
+	}
+	raw, err := os.ReadFile(filepath.Join(c.keep, id+fileEnd))
+	f := &sharedFile{}
+	if err != nil || json.Unmarshal(raw, f) != nil {
+		return nil
+	}
+	return f
+}
+
+// kept adds the chat to what is kept, and encodes it.
+func (c *chat) kept(all *handover) ([]byte, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all.People, all.LastID = c.people, c.lastID
+	for _, r := range c.rooms {
+		all.Rooms = append(all.Rooms, keptRoom{*r, r.messages})
+	}
+	return json.Marshal(all)
+}
+
+// restore adds what another process has kept of the chat.
+func (c *chat) restore(from handover) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lastID = max(c.lastID, from.LastID)
+	for _, p := range from.People {
+		if !slices.ContainsFunc(c.people, func(other person) bool { return other.Key == p.Key }) {
+			c.people = append(c.people, p)
+		}
+	}
+	for _, other := range from.Rooms {
+		r := c.room(other.Key)
+		if r == nil {
+			r = &room{Key: other.Key, Name: other.Name, Kind: other.Kind, ID: other.ID}
+			c.rooms = append(c.rooms, r)
+		}
+		r.Added = r.Added || other.Added
+		if len(other.People) > len(r.People) {
+			r.People = other.People
+		}
+		for _, m := range other.Messages {
+			m.earlier = true
+			at := slices.IndexFunc(r.messages, func(known *message) bool { return known.ID == m.ID })
+			switch {
+			case at < 0:
+				r.messages = append(r.messages, m)
+			case r.messages[at].earlier:
+				r.messages[at] = m
+			}
+		}
+		slices.SortStableFunc(r.messages, func(a, b *message) int { return a.At.Compare(b.At) })
+		r.messages = r.messages[max(len(r.messages)-maxMessages, 0):]
+		c.changed(r.Key)
+	}
 }
