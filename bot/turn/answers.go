@@ -97,14 +97,14 @@ func answerAside(ctx context.Context, t *Turn, h Handler) (Answer, error) {
 			keys = keys[:len(keys)-1]
 		}
 		scopes, failed := t.engine.cfg.Store.LoadLater(ctx, keys...)
-		t.scopes, t.Conversation, t.User, t.Thread = scopes, scopes[0], scopes[1], scopes[len(scopes)-1]
+		t.docs.scopes, t.Conversation, t.User, t.Thread = scopes, scopes[0], scopes[1], scopes[len(scopes)-1]
 		if len(scopes) == 2 {
 			t.Thread = scopes[0]
 		}
 		err := h(ctx, t)
 		if fault := failed(); fault != nil { // the handler did not see what is stored
 			if err = fault; !errors.Is(fault, state.ErrUnavailable) {
-				t.fault = fault
+				t.docs.fault = fault
 			}
 		}
 		return err

@@ -257,7 +257,7 @@ func (x *execution) decided(ctx context.Context, a *Approval) error {
 			list.Standing = newest(append(list.Standing, standing{a.Hash, asker, d.By, d.At}), maxStanding)
 		}
 		x.renote(a, "")
-		run.Approved, run.Decided, x.progressed = a.Hash, &decidedCall{a.Action, true}, true
+		run.Approved, run.Decided, x.since.progressed = a.Hash, &decidedCall{a.Action, true}, true
 	case x.owesAfter():
 		run.Decided = &decidedCall{Action: a.Action}
 		x.goOnWithout(waitingNote(a), rejected)
@@ -304,7 +304,7 @@ func (x *execution) goOnWithout(waiting, why string) {
 	c.result = actions.Fail("%s", why)
 	x.record(&c)
 	x.leaveOut()
-	run.Progress, x.rec.Phase, x.progressed, x.saveDue = nil, planning, true, true
+	run.Progress, x.rec.Phase, x.since.progressed, x.since.due = nil, planning, true, true
 }
 
 // rest names the actions after the rejected one, which do not run either.

@@ -262,7 +262,7 @@ func (e *Engine) submit(ctx context.Context, t *Turn, entry inbox.Entry) (id str
 		return receipt.ID, receipt.Duplicate, err
 	}
 	if len(receipt.Scopes) > 0 {
-		t.adopt(receipt.Scopes)
+		t.docs.adopt(receipt.Scopes)
 	}
 	t.listed = receipt.Joined
 	go func() {
@@ -636,7 +636,7 @@ func (e *Engine) NewTurn(a *activity.Activity, raw []byte, trusted, awaited bool
 
 func (e *Engine) newTurn(a *activity.Activity) *Turn {
 	t := &Turn{engine: e, Turn: &actions.Turn{Activity: a, Budget: e.cfg.Budget, Texts: e.cfg.Texts}}
-	t.Notifier, t.Bot, t.UserToken, t.Team, t.Files = notifier{t}, t.loadBot, signIns{t}.userToken, t.team, filesOf(e, a)
+	t.Notifier, t.Bot, t.UserToken, t.Team, t.Files = notifier{t}, t.docs.loadBot, signIns{t}.userToken, t.team, filesOf(e, a)
 	return t
 }
 

@@ -78,7 +78,7 @@ func reachable(failure error) bool {
 func explain(t *Turn, failure error) texts.Text {
 	var fromModel *models.Error
 	var limit *LimitError
-	unread := t.fault != nil
+	unread := t.docs.fault != nil
 	switch {
 	case errors.Is(failure, moderation.ErrUnjudged):
 		return "Sorry, I can't check messages right now, so I stopped. Please try again in a minute."

@@ -379,7 +379,7 @@ func (t fileTurn) uploadParts(ctx context.Context, address string, content []byt
 		if int(up.Next) == len(content) {
 			return nil // the caller saves that with the outcome
 		}
-		t.progressed = true
+		t.since.progressed = true
 		if err := t.Save(ctx); err != nil {
 			return err
 		}

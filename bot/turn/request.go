@@ -183,7 +183,7 @@ func (t requests) plan(ctx context.Context) error {
 		return fmt.Errorf("plan a request: %w", err)
 	}
 	zerolog.Ctx(ctx).Info().Str("action", r.Action).Str("by", r.By).Msg("runs the request of another program")
-	t.rec.Run.Progress, t.rec.Phase, t.progressed = p.Start(nil), running, true
+	t.rec.Run.Progress, t.rec.Phase, t.since.progressed = p.Start(nil), running, true
 	t.Rounds = append(t.Rounds, actions.Round{})
 	return nil
 }

@@ -40,7 +40,7 @@ func (x *execution) makePlan(ctx context.Context) error {
 	}
 	err := x.nextPlan(ctx)
 	if err == nil {
-		x.rec.Phase, x.progressed = running, true
+		x.rec.Phase, x.since.progressed = running, true
 		return nil
 	}
 	if x.untold() == "" || is[*stopError](err) || errors.Is(err, errPressedStop) || ctx.Err() != nil || x.leaves(err) {
@@ -79,7 +79,7 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	}
 	run.Progress, run.Question, run.Asking = p.Start(nil), nil, nil
 	x.Rounds = append(x.Rounds, actions.Round{Preface: p.Preface})
-	if x.progressed || x.bot != nil || changed(x.scopes[1:]...) || !x.moved && changed(x.Conversation) {
+	if x.since.progressed || x.docs.bot != nil || changed(x.docs.scopes[1:]...) || !x.moved && changed(x.Conversation) {
 		return nil // a rerun starts at the last save, not at this plan: it has to repeat what was done since then
 	}
 	x.rec.Phase = running
@@ -87,7 +87,7 @@ func (x *execution) nextPlan(ctx context.Context) error {
 		return err
 	}
 	base := x.rec.clone()
-	x.base = &base
+	x.since.base = &base
 	return nil
 }
 
@@ -138,7 +138,7 @@ func (x *execution) runCommands(ctx context.Context) error {
 		if p.Plan.Commands[p.Next].Kind == plan.Do {
 			next = x.do
 		}
-		if err := next(ctx); err != nil || x.saveDue || x.rec.Phase != running {
+		if err := next(ctx); err != nil || x.since.due || x.rec.Phase != running {
 			return err
 		}
 	}
@@ -165,7 +165,7 @@ func tells(outcomes []actions.Outcome) bool {
 
 // planAgain goes back to planning with what was done so far.
 func (x *execution) planAgain() error {
-	x.rec.Run.Progress, x.rec.Phase, x.saveDue = nil, planning, x.outside
+	x.rec.Run.Progress, x.rec.Phase, x.since.due = nil, planning, x.since.outside
 	if x.rec.Run.Steps >= x.engine.cfg.MaxSteps {
 		return &LimitError{Limit: limitSteps}
 	}
@@ -361,21 +361,21 @@ func (x *execution) do(ctx context.Context) error {
 		if outside {
 			x.rec.Run.InFlight = len(calls)
 		}
-		if outside || x.outside {
-			x.calls, x.saveDue = calls, true
+		if outside || x.since.outside {
+			x.calls, x.since.due = calls, true
 			return nil
 		}
 	}
 	for i := range calls {
 		calls[i].key = x.key(i)
 	}
-	x.calls, x.granted, x.outage = nil, calls[0].granted, nil
-	x.snapshot()
+	x.calls, x.granted, x.docs.outage = nil, calls[0].granted, nil
+	x.docs.snapshot()
 	if !x.invoke(ctx, calls) {
 		return x.abandon(calls)
 	}
-	if x.outage != nil {
-		return x.outage // the calls are repeated once redis is back
+	if x.docs.outage != nil {
+		return x.docs.outage // the calls are repeated once redis is back
 	}
 	for i := range calls {
 		x.offerFiles(ctx, &calls[i])
@@ -383,14 +383,14 @@ func (x *execution) do(ctx context.Context) error {
 	for i := range calls {
 		signingIn{x}.refused(ctx, &calls[i])
 	}
-	x.progressed = true
+	x.since.progressed = true
 	begun := x.begun
 	x.begun, x.rec.Run.InFlight, x.rec.Run.SignedIn, x.tokens = 0, 0, "", nil
 	made := len(calls) - x.deferAsking(calls)
 	if made > 0 { // else the approved call is made again
 		x.rec.Run.Approved = ""
 	} else {
-		x.rollback()
+		x.docs.rollback()
 	}
 	err := x.settle(ctx, calls[:made], begun)
 	if err != nil {
@@ -641,14 +641,14 @@ func (x *execution) settle(ctx context.Context, calls []call, begun int) error {
 			}
 			continue
 		}
-		x.outside = x.outside || c.action != nil && !c.action.StateOnly
+		x.since.outside = x.since.outside || c.action != nil && !c.action.StateOnly
 		stop = cmp.Or(stop, c.stop)
 		x.finishCall(ctx, c)
 		audit{x.Turn}.call(c, outcomeOf(c.result))
 		if c.result.Failed() {
 			again = true
 			if len(calls) == 1 { // parallel calls change no state
-				x.rollback()
+				x.docs.rollback()
 			}
 		}
 		x.record(c)
@@ -668,7 +668,7 @@ func (x *execution) settle(ctx context.Context, calls []call, begun int) error {
 			again = true
 		}
 	}
-	x.outside = x.outside || x.bot != nil && changed(x.bot) // saved before the next step, so that turns elsewhere seldom meet it
+	x.since.outside = x.since.outside || x.docs.bot != nil && changed(x.docs.bot) // saved before the next step, so that turns elsewhere seldom meet it
 	err := cmp.Or(ctx.Err(), lost, stop, x.circles())
 	if err == nil {
 		err = guard{x}.cards(ctx, drawn)
@@ -685,7 +685,7 @@ func (x *execution) settle(ctx context.Context, calls []call, begun int) error {
 
 // finishCall turns any error of a call into a result.
 func (x *execution) finishCall(ctx context.Context, c *call) {
-	for _, scope := range x.loaded() {
+	for _, scope := range x.docs.toSave() {
 		if err := scope.Err(); err != nil && c.err == nil {
 			c.err = fmt.Errorf("read state: %w", err)
 		}
@@ -778,7 +778,7 @@ func (x *execution) leaveOut() {
 // saveLate saves calls that completed although shutdown had cancelled the turn, so that the next
 // process does not repeat them.
 func (x *execution) saveLate(ctx context.Context) {
-	if x.engine.workers.ctx.Err() == nil || len(x.uncertain) > 0 || !x.outside {
+	if x.engine.workers.ctx.Err() == nil || len(x.uncertain) > 0 || !x.since.outside {
 		return
 	}
 	late, cancel := x.engine.workers.outlive(ctx, settleWithin)
@@ -912,13 +912,13 @@ func (x *execution) askPerson(ctx context.Context) error {
 		log.Info().Str("question", q.ID).Str("action", q.Action).Msg("waits for an answer")
 		return x.put([]*activity.Activity{m})
 	}
-	q.Answer, x.saveDue = &reply{Declined: true, Unanswered: true}, true
+	q.Answer, x.since.due = &reply{Declined: true, Unanswered: true}, true
 	return nil
 }
 
 // answered goes on with the answer. Without one, the question has expired.
 func (x *execution) answered(ctx context.Context, q *question) {
-	x.resumed, x.progressed, x.rec.Phase = true, true, running
+	x.resumed, x.since.progressed, x.rec.Phase = true, true, running
 	if q.Answer == nil {
 		q.Answer = &reply{Declined: true, Unanswered: true}
 	}

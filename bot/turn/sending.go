@@ -44,7 +44,7 @@ func (o *outbox) send(ctx context.Context) error {
 		if err := o.sendFirst(ctx); err != nil {
 			return err
 		}
-		o.rec.Outbox, o.progressed = o.rec.Outbox[1:], true
+		o.rec.Outbox, o.since.progressed = o.rec.Outbox[1:], true
 	}
 	switch more := len(o.rec.Outbox) > 0; {
 	case more && o.repliesInResponse():
@@ -220,8 +220,8 @@ func (o *outbox) deliver(ctx context.Context, a *activity.Activity) error {
 		return fmt.Errorf("%w: %w", errUnsent, err)
 	}
 	count(o.engine.meter.replies, "ok")
-	o.rec.Sent, o.spoke = append(o.rec.Sent, id), true
-	if id != "" && a.Targeted() && len(a.Attachments) > 0 && o.scopes != nil && o.fault == nil {
+	o.rec.Sent, o.since.spoke = append(o.rec.Sent, id), true
+	if id != "" && a.Targeted() && len(a.Attachments) > 0 && o.docs.writable() {
 		w := state.Of[targetedCards](o.Conversation)
 		w.IDs = newest(append(w.IDs, id), maxTargeted)
 	}

@@ -273,7 +273,7 @@ func (x signingIn) ended(ctx context.Context, s *signIn) error {
 	switch {
 	case came == signedIn:
 		x.replaceNote(s.note(), "")
-		x.rec.Run.SignedIn, x.progressed = s.Connection, true
+		x.rec.Run.SignedIn, x.since.progressed = s.Connection, true
 		return nil
 	case came == noSilent:
 		return again("I couldn't sign you in. Please use the button on the card.")

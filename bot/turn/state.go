@@ -115,83 +115,16 @@ func (t *Turn) queue() state.Key {
 	return queue
 }
 
-// load reads the turn's state in one round trip.
-func (t *Turn) load(ctx context.Context) (err error) {
-	ctx, s := step(ctx, "load")
-	defer func() { s.end(err) }()
-	keys := t.keys()
-	scopes, err := t.engine.cfg.Store.Load(ctx, keys...)
-	if err != nil && len(scopes) != len(keys) {
-		return err
-	}
-	t.adopt(scopes) // a scope that cannot be read can still be deleted
-	return nil
-}
-
-// adopt takes the scopes that [Turn.keys] names.
-func (t *Turn) adopt(scopes []*state.Scope) {
-	if last := len(scopes) - 1; t.Activity.Conversation.Personal() {
-		scopes, t.home = scopes[:last], scopes[last]
-	}
-	t.scopes = scopes
-	for _, scope := range scopes {
-		t.fault = errors.Join(t.fault, scope.Err())
-	}
-	t.Conversation, t.User, t.Thread = scopes[0], scopes[1], scopes[0]
-	if len(scopes) > 2 {
-		t.Thread = scopes[2]
-	}
-}
-
-// loadBot is [actions.Turn.Bot].
-func (t *Turn) loadBot(ctx context.Context) (_ *state.Scope, err error) {
-	switch {
-	case t.scopes == nil:
-		return nil, errors.New("this turn has no state")
-	case t.bot != nil:
-		return t.bot, nil
-	}
-	ctx, s := step(ctx, "load")
-	defer func() { s.end(err) }()
-	scopes, err := t.engine.cfg.Store.Load(ctx, state.BotKey())
-	if errors.Is(err, state.ErrUnavailable) {
-		t.outage = err
-	}
-	if err == nil {
-		t.bot = scopes[0]
-	}
-	return t.bot, err
-}
-
-// loaded returns the scopes to save, in the order of their partitions: the one that most others
-// change comes first, because once it is saved the turn cannot run again.
-func (t *Turn) loaded() []*state.Scope {
-	if t.bot == nil || t.scopes == nil {
-		return t.scopes
-	}
-	return append([]*state.Scope{t.bot}, t.scopes...)
-}
-
-// changed reports whether the scopes have changes to save. A scope that cannot be saved counts.
-func changed(scopes ...*state.Scope) bool {
-	return slices.ContainsFunc(scopes, func(s *state.Scope) bool {
-		changed, err := s.Changed()
-		return changed || err != nil
-	})
-}
-
 // reload goes back to the last save or the last plan, on fresh state.
 func (t *Turn) reload(ctx context.Context) error {
-	if t.base != nil {
-		t.use(t.base.clone())
-		return t.load(ctx)
-	}
-	rec, err := Decode(t.lease.Record())
-	if err != nil {
+	if t.since.base != nil {
+		t.use(t.since.base.clone())
+	} else if rec, err := Decode(t.lease.Record()); err == nil {
+		t.use(rec)
+	} else {
 		return err
 	}
-	t.use(rec)
-	return t.load(ctx)
+	return t.docs.load(ctx, t.keys())
 }
 
 // Save writes the record and the state changes as if in one step: [inbox.Lease.Recover] completes
@@ -215,7 +148,7 @@ func (t *Turn) Save(ctx context.Context) (err error) {
 			if err != nil {
 				return err
 			}
-			err = t.lease.Save(ctx, raw, t.progressed, t.loaded()...)
+			err = t.lease.Save(ctx, raw, t.since.progressed, t.docs.toSave()...)
 			watch{t}.saved(raw, began, err)
 			return err
 		})
@@ -224,7 +157,7 @@ func (t *Turn) Save(ctx context.Context) (err error) {
 		t.saveFault = err
 		return err
 	}
-	t.saved, t.base, t.saveDue, t.progressed, t.outside, t.spoke = len(t.Outcomes()), nil, false, false, false, false
+	t.saved, t.since = len(t.Outcomes()), unsaved{}
 	return nil
 }
 
@@ -272,7 +205,7 @@ func (t *Turn) merging(ctx context.Context, write func() error) error {
 		}
 		half = half || len(lost.Saved) > 0
 		if attempt < maxMerges {
-			err = t.rebase(ctx, lost.Conflicted)
+			err = t.docs.rebase(ctx, lost.Conflicted)
 		}
 		if half && errors.Is(err, state.ErrConflict) {
 			t.uncertain = append(t.uncertain, t.unsaved()...)
@@ -284,53 +217,9 @@ func (t *Turn) merging(ctx context.Context, write func() error) error {
 	}
 }
 
-// rebase merges what others saved in these documents into the turn's scopes.
-func (t *Turn) rebase(ctx context.Context, keys []state.Key) error {
-	fresh, err := t.engine.cfg.Store.Load(ctx, keys...)
-	if err != nil {
-		return err
-	}
-	for _, scope := range t.loaded() {
-		if i := slices.Index(keys, scope.Key()); i >= 0 {
-			if err := scope.Rebase(fresh[i]); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // unsaved lists the actions that changed only state, which is not saved yet.
 func (t *Turn) unsaved() []string {
 	return completed(slices.DeleteFunc(t.Outcomes()[t.saved:], func(o actions.Outcome) bool { return !t.stateOnly(o) }))
-}
-
-// snapshot copies the turn's state, for rollback.
-func (t *Turn) snapshot() {
-	t.snapshots = t.snapshots[:0]
-	for _, scope := range t.changeable() {
-		t.snapshots = append(t.snapshots, scope.Checkpoint())
-	}
-}
-
-// rollback takes back what a failed action changed in state, so that nothing is left half done.
-func (t *Turn) rollback() {
-	scopes := t.changeable()
-	for i, c := range t.snapshots {
-		scopes[i].Restore(c)
-	}
-	if len(scopes) > len(t.snapshots) { // the action loaded it
-		t.bot = nil
-	}
-}
-
-// changeable returns the scopes that actions may change, the bot's last.
-func (t *Turn) changeable() []*state.Scope {
-	all := append(slices.Clip(t.scopes), t.Temp)
-	if t.bot != nil {
-		all = append(all, t.bot)
-	}
-	return all
 }
 
 // foundIsNotKept is what the history has in place of passages: who may read them may change.
@@ -457,16 +346,16 @@ func homeKey(person state.Key) state.Key { return person.Under("notes", "home") 
 // keepHome saves home. Losing the race is harmless: either value will do, and the next turn writes
 // it again.
 func (t *Turn) keepHome(ctx context.Context) {
-	if t.home == nil {
+	if t.docs.home == nil {
 		return
 	}
-	if changed, err := t.home.Changed(); err == nil && changed && state.Peek[home](t.home).Directory != "" {
+	if changed, err := t.docs.home.Changed(); err == nil && changed && state.Peek[home](t.docs.home).Directory != "" {
 		if err := (requests{t}).list(ctx); err != nil && !errors.Is(err, state.ErrConflict) {
 			zerolog.Ctx(ctx).Warn().Err(err).Msg("could not note which account the person has")
 			return
 		}
 	}
-	err := t.engine.cfg.Store.Save(ctx, t.home)
+	err := t.engine.cfg.Store.Save(ctx, t.docs.home)
 	if err != nil && !errors.Is(err, state.ErrConflict) {
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("could not save which conversation is the person's own")
 	}
@@ -476,7 +365,7 @@ func (t *Turn) keepHome(ctx context.Context) {
 // alive again.
 func (t *Turn) noteReference() {
 	a := t.Activity
-	if a.ServiceURL == "" || t.fault != nil {
+	if a.ServiceURL == "" || t.docs.fault != nil {
 		return
 	}
 	c := &a.Conversation
@@ -492,11 +381,11 @@ func (t *Turn) noteReference() {
 	}
 	if c.Personal() && !a.FromBot() {
 		now.Person = a.From.ID
-		if t.home != nil && state.Peek[home](t.home).Conversation != c.ID {
-			state.Of[home](t.home).Conversation = c.ID
+		if t.docs.home != nil && state.Peek[home](t.docs.home).Conversation != c.ID {
+			state.Of[home](t.docs.home).Conversation = c.ID
 		}
-		if id := (requests{t}).directoryID(); t.home != nil && id != "" && state.Peek[home](t.home).Directory != id {
-			state.Of[home](t.home).Directory = id
+		if id := (requests{t}).directoryID(); t.docs.home != nil && id != "" && state.Peek[home](t.docs.home).Directory != id {
+			state.Of[home](t.docs.home).Directory = id
 		}
 	}
 	if t.moved = *before != now; t.moved {
@@ -602,7 +491,7 @@ func placesKey(person state.Key) state.Key { return person.Under("notes", "place
 // /forget. If Redis is down, that save would fail too, and the turn waits. If Redis refuses, nobody
 // can fix that here: the turn continues, and the history does not keep what was said.
 func (t *Turn) listPlace(ctx context.Context) error {
-	if t.listed || !t.rec.Remembered || t.scopes == nil {
+	if t.listed || !t.rec.Remembered || t.docs.scopes == nil {
 		return nil
 	}
 	err := t.engine.cfg.Store.Join(ctx, placesKey(userKey(t.Activity)), t.here())
@@ -697,7 +586,7 @@ func (t *Turn) forgetPerson(ctx context.Context) error {
 	if err := t.engine.cfg.Store.Save(ctx, home[0]); err != nil {
 		return err
 	}
-	t.home = nil
+	t.docs.home = nil
 	if err := (requests{t}).forget(ctx); err != nil {
 		return err
 	}

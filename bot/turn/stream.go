@@ -186,7 +186,7 @@ func (s *stream) start(ctx context.Context) {
 
 // mayStream reports whether the turn's answer may be shown while it is written.
 func mayStream(t *Turn) bool {
-	return t.engine.cfg.Stream && t.IsMessage() && t.rec.Notice == nil && !t.aside && t.scopes != nil && t.fault == nil &&
+	return t.engine.cfg.Stream && t.IsMessage() && t.rec.Notice == nil && !t.aside && t.docs.writable() &&
 		!t.repliesInResponse() && t.engine.cfg.Hooks.BeforeSay == nil && t.Activity.Conversation.Personal() &&
 		slices.Contains(streamChannels, t.Activity.ChannelID) && t.Activity.CallerApp() == "" &&
 		time.Now().After(state.Peek[reference](t.Conversation).Whole)
@@ -841,7 +841,7 @@ func (o *outbox) endStream(messages []*activity.Activity) ([]*activity.Activity,
 
 // noteBarred has the conversation's state remember that it takes no streams.
 func (o *outbox) noteBarred() {
-	if s := o.stream; !s.barred.IsZero() && o.Conversation != nil && o.scopes != nil && o.fault == nil {
+	if s := o.stream; !s.barred.IsZero() && o.docs.writable() {
 		state.Of[reference](o.Conversation).Whole = s.barred.UTC().Truncate(time.Second)
 	}
 }
@@ -883,7 +883,7 @@ func (o *outbox) settleStream(ctx context.Context, m *activity.Activity, err err
 			o.rec.Sent[len(o.rec.Sent)-1] = open.ID
 		} else {
 			o.rec.Sent = append(o.rec.Sent, open.ID)
-			o.spoke = true
+			o.since.spoke = true
 		}
 		o.streamed(over)
 		return false, nil

@@ -38,36 +38,35 @@ type Turn struct {
 	lease  *inbox.Lease
 	owned  context.Context // ends when the lease is lost or soon after a cancel; sends outlive the turn timeout
 
-	scopes    []*state.Scope
-	bot       *state.Scope   // of the whole bot; nil: nobody asked for it
-	outage    error          // why the whole bot's state could not be loaded, if Redis is away
-	home      *state.Scope   // names the person's own conversation; nil: this one is not personal
-	snapshots []*state.Scope // of what actions may change, for rollback
-	fault     error          // why state cannot be read
-	moved     bool           // how to reach the conversation has changed
-
+	docs   documents
 	exec   *execution // runs its plans
 	typing *typing
 	stream *stream
 
-	aside      bool    // leaves the conversation's state alone
-	beside     string  // the queue beside the conversation's that it belongs to; "": it belongs to the conversation's
-	listed     bool    // the conversation is one of the person's places
-	saveDue    bool    // the loop has to save before it continues
-	spoke      bool    // something was sent since the last save
-	progressed bool    // made progress since the last save
-	outside    bool    // did something outside of state that is not saved yet
-	resumed    bool    // continues after an approval
-	quota      *string // what to tell a person who is over quota, "" if they are not; nil: not counted yet
-	spent      int     // tokens that count towards quotas already
+	aside   bool    // leaves the conversation's state alone
+	beside  string  // the queue beside the conversation's that it belongs to; "": it belongs to the conversation's
+	listed  bool    // the conversation is one of the person's places
+	moved   bool    // how to reach the conversation has changed
+	resumed bool    // continues after an approval
+	quota   *string // what to tell a person who is over quota, "" if they are not; nil: not counted yet
+	spent   int     // tokens that count towards quotas already
 
-	base      *Record  // what a rerun in this process starts from; nil: the saved record
+	since     unsaved
 	saved     int      // how many outcomes are saved
+	saveFault error    // a failed save; state changes may not be saved after it
 	uncertain []string // actions that may or may not have run
 	secret    string   // a token or a code that the activity brought; it is stored nowhere
 	withheld  string   // a note for the history: moderation flagged the answer
 	instead   string   // what a hook says about the failure, in place of the bot
-	saveFault error    // a failed save; state changes may not be saved after it
+}
+
+// unsaved is what has happened in a turn since its record was last saved.
+type unsaved struct {
+	due        bool    // the loop has to save before it continues
+	progressed bool    // the turn got further
+	outside    bool    // something was done outside of state
+	spoke      bool    // something was sent
+	base       *Record // what a rerun in this process starts from; nil: the saved record
 }
 
 const (
@@ -137,7 +136,7 @@ func (t *Turn) try(ctx context.Context) (more bool, err error) {
 			}
 			return err
 		})
-		if !errors.Is(err, state.ErrConflict) || reruns == maxReruns || t.spoke {
+		if !errors.Is(err, state.ErrConflict) || reruns == maxReruns || t.since.spoke {
 			return more, err
 		}
 		zerolog.Ctx(ctx).Info().Err(err).Int("attempt", reruns+1).Msg("another conversation changed the same value, running again")
@@ -169,13 +168,13 @@ func (t *Turn) begin(ctx context.Context) error {
 		t.rec.Phase = done // this version of the bot has no such route
 		return nil
 	}
-	if !t.aside && t.scopes == nil {
-		if err := t.load(ctx); err != nil {
+	if !t.aside && t.docs.scopes == nil {
+		if err := t.docs.load(ctx, t.keys()); err != nil {
 			return err
 		}
 	}
-	if t.fault != nil && !t.forgets() {
-		return t.fault
+	if t.docs.fault != nil && !t.forgets() {
+		return t.docs.fault
 	}
 	if err := t.noteTargetedClick(ctx); err != nil {
 		return err
@@ -240,7 +239,7 @@ func (t *Turn) move(ctx context.Context) error {
 	for {
 		var err error
 		switch phase := t.rec.Phase; {
-		case t.saveDue:
+		case t.since.due:
 			err = t.Save(ctx)
 		case phase == planning && t.rec.Run != nil:
 			err = t.exec.makePlan(ctx)
@@ -359,7 +358,7 @@ func (t *Turn) halt(ctx context.Context) error {
 		t.takeBack()
 	}
 	t.rec.Outbox, t.rec.Wait = nil, nil
-	if t.scopes != nil && !t.aside && (t.rec.Run != nil || len(t.Rounds) > 0) {
+	if t.docs.scopes != nil && !t.aside && (t.rec.Run != nil || len(t.Rounds) > 0) {
 		var said []string
 		if shown != "" {
 			said = append(said, shown)
@@ -367,7 +366,7 @@ func (t *Turn) halt(ctx context.Context) error {
 		t.remember(said...)
 	}
 	did := t.titles(completed(t.Outcomes()))
-	if t.rec.Run, t.rec.Phase, t.saveDue = nil, done, false; t.rec.Stream != nil {
+	if t.rec.Run, t.rec.Phase, t.since.due = nil, done, false; t.rec.Stream != nil {
 		t.rec.Stream.State = streamOver
 	}
 	if len(did) == 0 {
@@ -385,12 +384,12 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 	defer cancel()
 	(&outbox{t}).leaveStream(ctx)
 	answer := t.encodeAnswer()
-	scopes := t.loaded()
+	scopes := t.docs.toSave()
 	if t.saveFault != nil {
 		scopes = nil
 	}
 	for _, scope := range scopes { // the step that ends the turn saves what belongs to the conversation
-		if scope != t.bot && scope != t.User {
+		if scope != t.docs.bot && scope != t.User {
 			continue
 		}
 		changed, err := scope.Changed()
@@ -553,15 +552,15 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 		keep = true
 	}
 	switch {
-	case t.scopes == nil || t.aside:
-	case t.saveFault != nil || t.fault != nil:
-		t.scopes = nil
+	case t.docs.scopes == nil || t.aside:
+	case t.saveFault != nil || t.docs.fault != nil:
+		t.docs.scopes = nil
 	case keep:
 		t.saved = len(t.Outcomes())
 	case t.rec.Remembered:
 		t.takeBack()
 	case !t.resumed:
-		t.scopes = nil
+		t.docs.scopes = nil
 	}
 	why := explain(t, failure)
 	said := cmp.Or(t.instead, t.Translate(why))
@@ -581,7 +580,7 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 		}
 		err := tell(ctx, said)
 		if errors.Is(err, state.ErrConflict) { // another conversation was faster, so what was to be kept is not done
-			t.scopes, t.saved = nil, saved
+			t.docs.scopes, t.saved = nil, saved
 			err = tell(ctx, t.account(sorry))
 		}
 		if err != nil && t.leaves(err) {
@@ -739,7 +738,7 @@ func (t *Turn) lasting(ctx context.Context) context.Context {
 func (t *Turn) use(rec Record) {
 	*t = Turn{
 		Turn: t.Turn, engine: t.engine, lease: t.lease, owned: t.owned, typing: t.typing, stream: t.stream, aside: t.aside, listed: t.listed,
-		rec: rec, base: t.base, quota: t.quota, spent: t.spent, secret: t.secret,
+		rec: rec, docs: documents{store: t.engine.cfg.Store, turn: t.Turn}, since: unsaved{base: t.since.base}, quota: t.quota, spent: t.spent, secret: t.secret,
 	}
 	t.exec = &execution{Turn: t}
 	t.Gate, t.Reads = t.exec.allowNested, guard{t.exec}.document
@@ -885,10 +884,10 @@ func (t *Turn) Call(ctx context.Context, a *actions.Action, entities map[string]
 			return flagged, err
 		}
 	}
-	t.snapshot()
+	t.docs.snapshot()
 	result, err := a.Call(actions.Attempt{Key: t.ID, Again: t.lease != nil && t.lease.Tries() > 0}.Context(ctx), t.Turn, entities)
 	if err != nil || result.Failed() {
-		t.rollback()
+		t.docs.rollback()
 	}
 	return result, err
 }
@@ -1011,7 +1010,7 @@ func (t *Turn) put(messages []*activity.Activity) error {
 	if run := t.rec.Run; run != nil {
 		run.InFlight = 0
 	}
-	t.rec.Phase, t.saveDue = sending, true
+	t.rec.Phase, t.since.due = sending, true
 	return nil
 }
 
@@ -1032,7 +1031,7 @@ func (t *Turn) noteTargetedClick(ctx context.Context) error {
 	}
 	t.rec.Targeted, t.listed = true, false // it has another thread
 	t.typing.stop()                        // others would see it
-	return t.load(ctx)
+	return t.docs.load(ctx, t.keys())
 }
 
 // isTargetedCard reports whether the message with that id is a private card.

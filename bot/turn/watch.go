@@ -216,13 +216,13 @@ func (w watch) state() State {
 		}
 		all[name] = values
 	}
-	if w.scopes != nil {
+	if w.docs.scopes != nil {
 		add("conversation", w.Conversation)
 		add("user", w.User)
 		if w.Thread != w.Conversation {
 			add("thread", w.Thread)
 		}
-		add("bot", w.bot)
+		add("bot", w.docs.bot)
 	}
 	add("temp", w.Temp)
 	return all
