@@ -201,6 +201,50 @@ func TestRefusedCallFails(t *testing.T) {
 	}
 }
 
+// A panic in a hook around a call fails the turn. It does not end the process, with all other turns.
+func TestAHookPanics(t *testing.T) {
+	t.Parallel()
+	b := hooked(t, bot.Hooks{Call: func(context.Context, *bot.Turn, actions.Call, callFunc) (actions.Result, error) {
+		panic("a hook of somebody's")
+	}})
+	b.model.Says(plan(do("note", `{"text":"x"}`), say("Noted.")), plan(say("Hello.")))
+	b.say("go")
+	b.expectFault("Sorry, something went wrong on my side. Please try again. This failed: Note, it was stopped before it ran. (turn ")
+	b.say("hi")
+	b.expect("Hello.")
+}
+
+// A process that has lost the queue while it prepared a call leaves the call to the next one.
+func TestLostBeforeACall(t *testing.T) {
+	t.Parallel()
+	var prepared, called atomic.Int32
+	b := setup(t)
+	actions.Add(b.actions, "note", "Notes", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+		called.Add(1)
+		return actions.Text("noted"), nil
+	}, actions.StateOnly)
+	b.url = b.onSameStore(func(c *bot.Config) {
+		c.Lease = 300 * time.Millisecond
+		c.Policy = func(ctx context.Context, _ *actions.Turn, _ actions.Call) (actions.Approval, error) {
+			if prepared.Add(1) == 1 {
+				for _, key := range b.redis.Keys() {
+					if strings.HasSuffix(key, "/lease") {
+						b.redis.Del(key)
+					}
+				}
+				<-ctx.Done()
+			}
+			return actions.Approval{}, nil
+		}
+	})
+	b.model.Says(plan(do("note", "{}"), say("Noted.")), plan(do("note", "{}"), say("Noted.")))
+	b.say("go")
+	b.expect("Noted.")
+	if prepared.Load() != 2 || called.Load() != 1 {
+		t.Errorf("prepared %d times and called %d times", prepared.Load(), called.Load())
+	}
+}
+
 func TestAHookCanHushAndFail(t *testing.T) {
 	t.Parallel()
 	var failing atomic.Bool

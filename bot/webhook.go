@@ -174,6 +174,7 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 		return nil
 	}
 	awaited, click, exchange, log := t.Awaited(), clickOf(t), turn.ExchangeOf(t), t.Log() // do not touch the turn once it has started
+	asked := *a
 	var ticket *turn.Ticket
 	if awaited {
 		ticket = b.engine.Expect(t)
@@ -190,7 +191,7 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 		w.WriteHeader(http.StatusOK)
 		return nil
 	}
-	return b.respond(w, r, click, exchange, a, ticket, id)
+	return b.respond(w, r, click, exchange, &asked, ticket, id)
 }
 
 // answerAside answers an invoke that is not in its conversation's queue.

@@ -370,6 +370,9 @@ func (x *execution) do(ctx context.Context) error {
 		calls[i].key = x.key(i)
 	}
 	x.calls, x.granted, x.docs.outage = nil, calls[0].granted, nil
+	if err := x.lease.Err(); err != nil && !x.engine.cfg.Store.Embedded() { // this process was stopped for a while
+		return err
+	}
 	x.docs.snapshot()
 	if !x.invoke(ctx, calls) {
 		return x.abandon(calls)
@@ -559,12 +562,17 @@ func (x *execution) makeWithin(ctx context.Context, c *call) {
 		c.made = true
 		return c.action.Call(ctx, x.Turn.Turn, entities)
 	}
-	var err error
-	c.result, err = x.engine.cfg.Hooks.Call(ctx, x.Turn, x.describe(c), next)
+	err := x.safely(func() (err error) { // the turn runs in another goroutine
+		c.result, err = x.engine.cfg.Hooks.Call(ctx, x.Turn, x.describe(c), next)
+		return err
+	})
 	if is[*refusal](err) || errors.Is(err, ran) {
 		c.err = err
 	} else if err != nil { // the hook's own error; what the action did stays done
 		c.stop = fmt.Errorf("hook Call: %w", err)
+		if !c.made {
+			c.result = actions.Fail(hookStopped)
+		}
 	}
 }
 
@@ -736,8 +744,9 @@ func (x *execution) record(c *call) {
 
 // The results of calls that were not made.
 const (
-	notRun   = "not run, because an earlier call failed"
-	rejected = "a person rejected it"
+	notRun      = "not run, because an earlier call failed"
+	hookStopped = "it was stopped before it ran"
+	rejected    = "a person rejected it"
 )
 
 const (

@@ -233,8 +233,7 @@ func (t *Turn) handler() Handler {
 //	before the first save                   everything: handler, model, actions marked StateOnly
 //	later, in or after StateOnly actions    those since the last save, but not the model
 //	in another action, until the next save  that action, with Attempt.Again
-//	while sending a message                 that message, which may arrive twice
-//	after sending the last message          nothing
+//	after sending a message, until saved    that message, which then arrives twice
 func (t *Turn) move(ctx context.Context) error {
 	for {
 		var err error
