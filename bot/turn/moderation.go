@@ -250,7 +250,7 @@ func (g guard) pieces(ctx context.Context, all []moderation.Piece) error {
 	if len(all) == 0 {
 		return nil
 	}
-	verdict := g.stream.flaggedEarly()
+	verdict := g.stream.Flagged()
 	err := error(nil)
 	if kind := all[0].Kind; !verdict.Flagged() || kind != moderation.PlannedSay && kind != moderation.PlannedEntity {
 		verdict, err = g.ask(ctx, all)

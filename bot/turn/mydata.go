@@ -11,6 +11,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn/internal/stream"
+	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/prompts"
@@ -22,7 +24,7 @@ const (
 	// maxPersonData is how many UTF-16 code units of JSON [Turn.PersonData] returns.
 	maxPersonData = 100_000
 	// maxBlock is how many of them are in one message, which also has titles.
-	maxBlock = maxPart - 1000
+	maxBlock = stream.MaxUnits - 1000
 )
 
 // ownValues are the names of what the bot itself keeps in a conversation's state, with what people
@@ -105,10 +107,10 @@ func (d *personData) add(title string, values map[string]any) error {
 		return err
 	}
 	text := strings.ReplaceAll(string(raw), "`", "\\u0060") // it goes into a block of code
-	end := prefix(text, maxPersonData-d.size)
+	end := spelling.Prefix(text, maxPersonData-d.size)
 	d.size += end
 	for rest := text[:end]; rest != ""; {
-		n := prefix(rest, maxBlock)
+		n := spelling.Prefix(rest, maxBlock)
 		if n < len(rest) {
 			n = cutAt(rest[:n])
 		}

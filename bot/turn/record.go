@@ -15,6 +15,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn/internal/stream"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -47,8 +48,8 @@ type Record struct {
 	Wait   *Wait      `json:"wait,omitempty"`
 	// Stream is the last growing message that the outbox ends or ended. One that is open is saved
 	// beside the record.
-	Stream *openMessage   `json:"stream,omitempty"`
-	Notice *pendingNotice `json:"notice,omitempty"` // only if the turn is a notice
+	Stream *stream.Message `json:"stream,omitempty"`
+	Notice *pendingNotice  `json:"notice,omitempty"` // only if the turn is a notice
 	// File is only there if the record waits for a person's answer to a file. Upload is the
 	// progress of the turn that brings the answer.
 	File   *offeredFile `json:"file,omitempty"`

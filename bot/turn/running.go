@@ -20,6 +20,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn/internal/stream"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/models/moderation"
@@ -43,7 +44,7 @@ func (x *execution) makePlan(ctx context.Context) error {
 		x.rec.Phase, x.since.progressed = running, true
 		return nil
 	}
-	if x.untold() == "" || is[*stopError](err) || errors.Is(err, errPressedStop) || ctx.Err() != nil || x.leaves(err) {
+	if x.untold() == "" || is[*stopError](err) || errors.Is(err, stream.ErrStopped) || ctx.Err() != nil || x.leaves(err) {
 		return err
 	}
 	zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("asking the model again failed, sending the actions' own results instead")
@@ -59,8 +60,8 @@ func (x *execution) nextPlan(ctx context.Context) error {
 		return err
 	}
 	p, err := x.askPlanner(ctx)
-	if x.stream.stopped() {
-		return errPressedStop
+	if x.stream.Stopped() {
+		return stream.ErrStopped
 	}
 	if err != nil {
 		e.meter.noPlan(err)
@@ -100,11 +101,11 @@ func (x *execution) shown() bool {
 func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
 	ctx, s := step(ctx, "plan", attribute.String("gen_ai.operation.name", "plan"))
 	defer func() { s.end(err) }()
-	ctx, cancel := x.stream.planning(ctx)
+	ctx, cancel := x.stream.Planning(ctx)
 	defer cancel()
 	x.does(thinking, false)
 	defer x.does("", false)
-	defer x.stream.settleDraft()
+	defer x.stream.EndDraft()
 	ask := func(ctx context.Context) (plan.Plan, error) {
 		if err := x.lease.Err(); err != nil && !x.engine.cfg.Store.Embedded() { // this process was stopped for a while
 			return plan.Plan{}, err
@@ -131,8 +132,8 @@ func (x *execution) runCommands(ctx context.Context) error {
 		return err
 	}
 	for !p.Done() {
-		if x.stream.stopped() {
-			return errPressedStop
+		if x.stream.Stopped() {
+			return stream.ErrStopped
 		}
 		next := x.say
 		if p.Plan.Commands[p.Next].Kind == plan.Do {
@@ -148,7 +149,7 @@ func (x *execution) runCommands(ctx context.Context) error {
 		return x.tellUnchanged(ctx)
 	case owes || p.Plan.Observe || tells(outcomes):
 		return x.planAgain()
-	case len(x.rec.Sent) == 0, run.Attached != nil && len(x.rec.Sent) == run.Attached.Sent, x.rec.Stream != nil && x.rec.Stream.State == streamEnded: // always give an answer
+	case len(x.rec.Sent) == 0, run.Attached != nil && len(x.rec.Sent) == run.Attached.Sent, x.rec.Stream != nil && x.rec.Stream.State == stream.Ended: // always give an answer
 		return x.sayLast(ctx, nil)
 	}
 	return x.conclude(nil, nil)
@@ -340,7 +341,7 @@ type call struct {
 func (x *execution) do(ctx context.Context) error {
 	calls := x.calls
 	if calls == nil {
-		if x.stream.shows() { // what was shown is not what is to be said once this is done
+		if x.stream.Shows() { // what was shown is not what is to be said once this is done
 			return x.put(nil)
 		}
 		if q := x.rec.Run.Question; q != nil && q.Answer == nil {
@@ -503,9 +504,9 @@ func (x *execution) does(what texts.Text, call bool) {
 	switch {
 	case x.stream == nil:
 	case what == "":
-		x.stream.does("", call)
+		x.stream.Does("", call)
 	default:
-		x.stream.does(x.Translate(what), call)
+		x.stream.Does(x.Translate(what), call)
 	}
 }
 

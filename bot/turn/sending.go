@@ -9,12 +9,14 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
-	"unicode/utf16"
 
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn/internal/stream"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/spelling"
+	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -53,7 +55,7 @@ func (o *outbox) send(ctx context.Context) error {
 		return o.Save(ctx)
 	}
 	o.rec.Outbox = nil
-	o.stream.resume()
+	o.stream.Resume()
 	switch run := o.rec.Run; {
 	case o.rec.Wait != nil:
 		o.rec.Phase = waiting
@@ -78,9 +80,9 @@ func (o *outbox) sendFirst(ctx context.Context) error {
 	if err != nil {
 		return &deadLetter{reason: "its messages cannot be read", err: err}
 	}
-	ofStream := o.ofStream(m)
+	ofStream := o.rec.Stream.Concerns(m)
 	if ofStream && m.Type == activity.Message {
-		o.stream.pace(ctx)
+		o.stream.Pace(ctx)
 	}
 	err = o.deliver(ctx, m)
 	if ofStream {
@@ -88,7 +90,7 @@ func (o *outbox) sendFirst(ctx context.Context) error {
 		if again {
 			return o.sendFirst(ctx)
 		}
-		if err = failure; err == nil || errors.Is(err, errPressedStop) {
+		if err = failure; err == nil || errors.Is(err, stream.ErrStopped) {
 			return err
 		}
 	}
@@ -249,7 +251,7 @@ func (o *outbox) transmit(ctx context.Context, a *activity.Activity) (id string,
 			message.Type, message.ReplyToID = activity.Message, ""
 			err = channel.Update(ctx, to, a.ID, &message)
 		}
-		if errors.As(err, &refused) && refused.Status == http.StatusNotFound && !o.ofStream(a) {
+		if errors.As(err, &refused) && refused.Status == http.StatusNotFound && !o.rec.Stream.Concerns(a) {
 			zerolog.Ctx(ctx).Info().Str("sent_id", a.ID).Msg("a message to change or delete is gone")
 			err = nil
 		}
@@ -278,16 +280,12 @@ func (o *outbox) reply(a *activity.Activity) error {
 	return nil
 }
 
-// maxPart is how many UTF-16 code units of text one message has at most: well below the limits of
-// the channels (Teams: 100 KB of UTF-16 for a whole message).
-const maxPart = 16_000
-
-// split cuts a text into parts of at most maxPart UTF-16 code units. Joined, the parts are the
+// split cuts a text into parts of at most stream.MaxUnits UTF-16 code units. Joined, the parts are the
 // text. It cuts after a paragraph if it can, else after a line, a word or a character.
 func split(text string) []string {
 	var parts []string
 	for {
-		limit := prefix(text, maxPart)
+		limit := spelling.Prefix(text, stream.MaxUnits)
 		if limit == len(text) {
 			break
 		}
@@ -301,16 +299,6 @@ func split(text string) []string {
 	return parts
 }
 
-// prefix returns how many bytes of text fit into the given number of UTF-16 code units.
-func prefix(text string, units int) int {
-	for i, r := range text {
-		if units -= utf16.RuneLen(r); units < 0 {
-			return i
-		}
-	}
-	return len(text)
-}
-
 // cutAt returns where to cut a text that is too long. It ignores borders in the first half, which
 // would make the part needlessly short.
 func cutAt(text string) int {
@@ -320,4 +308,98 @@ func cutAt(text string) int {
 		}
 	}
 	return len(text)
+}
+
+// What people read while an answer is written.
+const (
+	thinking  texts.Text = "Thinking…"
+	working   texts.Text = "Working on it…"
+	takesLong texts.Text = "This takes longer. I will write when it is done."
+)
+
+// newStream makes the stream of a turn; nil, which is safe to use, if there is nothing to show and no
+// message open that a lost process left.
+func newStream(t *Turn) *stream.Stream {
+	about, judging := *t.Activity, guard{t.exec}
+	cfg := stream.Config{
+		About: &about, Channel: t.engine.cfg.Channel, Lease: t.lease, Saved: t.rec.Stream, Off: !mayStream(t), Speaks: len(t.rec.Outbox) > 0,
+		Longer: t.Translate(takesLong), Reply: func(text string) *activity.Activity { return message(&about, text) },
+		Hush: t.typing.hush, Cause: cause,
+	}
+	if !judging.off() { // then nobody reads what was not judged
+		cfg.Judge = judging.ask
+	}
+	s := stream.New(cfg)
+	if s.Opens() {
+		t.OnProgress, t.Draft = s.Progress, func(text string) { s.Draft(t.citeDraft(text)) }
+	}
+	return s
+}
+
+// mayStream reports whether the turn's answer may be shown while it is written.
+func mayStream(t *Turn) bool {
+	return t.engine.cfg.Stream && t.IsMessage() && t.rec.Notice == nil && !t.aside && t.docs.writable() &&
+		!t.repliesInResponse() && t.engine.cfg.Hooks.BeforeSay == nil && stream.Streams(t.Activity) && t.Activity.CallerApp() == "" &&
+		time.Now().After(state.Peek[reference](t.Conversation).Whole)
+}
+
+// endStream has the messages end the growing message that is open, see [stream.Stream.End].
+func (o *outbox) endStream(messages []*activity.Activity) ([]*activity.Activity, error) {
+	messages, ended, err := o.stream.End(messages)
+	o.noteBarred()
+	if ended != nil {
+		o.rec.Stream = ended
+	}
+	return messages, err
+}
+
+// noteBarred has the conversation's state remember that it takes no growing messages.
+func (o *outbox) noteBarred() {
+	if o.stream != nil && !o.stream.Barred().IsZero() && o.docs.writable() {
+		state.Of[reference](o.Conversation).Whole = o.stream.Barred().UTC().Truncate(time.Second)
+	}
+}
+
+// leaveStream ends what is still open when the turn ends.
+func (o *outbox) leaveStream(ctx context.Context) {
+	if o.stream != nil {
+		o.stream.Leave(ctx)
+		o.noteBarred()
+	}
+}
+
+// settleStream acts on the channel's answer to m, the end of a growing message or its replacement.
+// again says that the outbox now begins with something else to be sent at once.
+func (o *outbox) settleStream(ctx context.Context, m *activity.Activity, err error) (again bool, _ error) {
+	first, rest := &o.rec.Outbox[0], o.rec.Outbox[1:]
+	sent := stream.Sent{Message: m, Err: err, Retryable: err != nil && o.comesBack(err), Repeated: first.Unanswered > 0}
+	if len(rest) > 0 {
+		sent.Next, _ = rest[0].read() // one that cannot be read is found when it is its turn
+	}
+	settled := o.stream.Settle(ctx, o.rec.Stream, sent)
+	switch id := o.rec.Stream.ID; {
+	case settled.Done && err == nil: // the end of a growing message is answered without an id
+		o.rec.Sent[len(o.rec.Sent)-1] = id
+	case settled.Done:
+		o.rec.Sent, o.since.spoke = append(o.rec.Sent, id), true
+	case settled.Repeat:
+		first.Unanswered++
+		return true, nil
+	}
+	if settled.Instead == nil {
+		return false, settled.Err
+	}
+	if settled.Skip {
+		rest = rest[1:]
+	}
+	var instead []outgoing
+	for _, one := range settled.Instead {
+		out, err := outgoingOf(one)
+		if err != nil {
+			return false, err
+		}
+		instead = append(instead, out)
+	}
+	o.rec.Outbox = append(instead, rest...)
+	return true, nil
 }

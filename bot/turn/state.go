@@ -268,7 +268,7 @@ func (t *Turn) remember(texts ...string) {
 	switch {
 	case t.withheld != "":
 		note = t.withheld
-	case t.stream.stopped():
+	case t.stream.Stopped():
 		note = "[The person stopped the answer here.]"
 	case t.rec.Wait != nil && t.rec.Wait.Approval != nil:
 		note = waitingNote(t.rec.Wait.Approval)
@@ -282,7 +282,7 @@ func (t *Turn) remember(texts ...string) {
 		note = "[" + d.Action + " was rejected.]"
 	}
 	commands, sources := t.executed(texts...)
-	if t.stream.stopped() { // the marks are those that the person read
+	if t.stream.Stopped() { // the marks are those that the person read
 		sources = nil
 	}
 	answer := plan.Plan{Commands: commands}.Transcript()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn/internal/stream"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/texts"
@@ -41,7 +42,7 @@ type Turn struct {
 	docs   documents
 	exec   *execution // runs its plans
 	typing *typing
-	stream *stream
+	stream *stream.Stream
 
 	aside   bool    // leaves the conversation's state alone
 	beside  string  // the queue beside the conversation's that it belongs to; "": it belongs to the conversation's
@@ -105,7 +106,7 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 			return err
 		})
 	}
-	t.stream.end()
+	t.stream.Close()
 	t.typing.stop()
 	defer func() { s.end(failure) }()
 	if err != nil {
@@ -185,7 +186,7 @@ func (t *Turn) begin(ctx context.Context) error {
 	watch{t}.began(t.rec.Phase)
 	if t.stream == nil {
 		t.stream = newStream(t)
-		t.stream.start(t.lasting(ctx))
+		t.stream.Start(t.lasting(ctx))
 	}
 	if t.rec.Phase == waiting {
 		if err := t.resume(ctx); err != nil {
@@ -256,7 +257,7 @@ func (t *Turn) move(ctx context.Context) error {
 		if stop, ok := errors.AsType[*stopError](err); ok {
 			err = t.stop(ctx, stop)
 		}
-		if errors.Is(err, errPressedStop) {
+		if errors.Is(err, stream.ErrStopped) {
 			err = t.halt(t.lasting(ctx))
 		}
 		if err != nil {
@@ -340,16 +341,7 @@ func (t *Turn) stop(ctx context.Context, stop *stopError) error {
 // something was done.
 func (t *Turn) halt(ctx context.Context) error {
 	zerolog.Ctx(ctx).Info().Msg("the person stopped the turn")
-	shown := ""
-	if s := t.stream; s != nil {
-		s.hold()
-		if s.open != nil {
-			shown = s.read()
-		}
-		s.open, s.off = nil, true
-	} else if t.rec.Stream != nil {
-		shown = t.rec.Stream.Shown
-	}
+	shown := t.stream.Abandon()
 	if w := t.rec.Wait; w != nil && w.Approval != nil {
 		audit{t}.approval(&t.rec, w.Approval, "failed")
 	}
@@ -366,12 +358,12 @@ func (t *Turn) halt(ctx context.Context) error {
 	}
 	did := t.titles(completed(t.Outcomes()))
 	if t.rec.Run, t.rec.Phase, t.since.due = nil, done, false; t.rec.Stream != nil {
-		t.rec.Stream.State = streamOver
+		t.rec.Stream.State = stream.Over
 	}
 	if len(did) == 0 {
 		return nil
 	}
-	t.stream.unhalt()
+	t.stream.SpeakAgain()
 	return t.Tell(ctx, t.Translate("I stopped.")+" "+t.Translate("Before that I did: %s.", strings.Join(did, ", ")))
 }
 

@@ -55,3 +55,13 @@ func Cut(text string, units int) string {
 	}
 	return text[:end] + "…"
 }
+
+// Prefix returns how many bytes of text fit into that many UTF-16 code units.
+func Prefix(text string, units int) int {
+	for i, r := range text {
+		if units -= utf16.RuneLen(r); units < 0 {
+			return i
+		}
+	}
+	return len(text)
+}

@@ -1,10 +1,15 @@
-package turn
+// Package stream shows an answer while a model writes it: in one message that grows ([Message]), by
+// Teams' protocol for that. What it shows is a draft. The turn's reply ends the message
+// ([Stream.End]), goes through the outbox like any other, and [Stream.Settle] says what the channel's
+// answer to that means.
+package stream
 
 import (
 	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 	"net/http"
 	"slices"
 	"strings"
@@ -18,11 +23,16 @@ import (
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
-	"github.com/planbot-go/planbot/internal/texts"
+	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/models/moderation"
-	"github.com/planbot-go/planbot/state"
-	"github.com/planbot-go/planbot/state/inbox"
 )
+
+// MaxUnits is how many UTF-16 code units of text one message has at most: well below the limits of
+// the channels (Teams: 100 KB of UTF-16 for a whole message).
+const MaxUnits = 16_000
+
+// forever is longer than any turn.
+const forever = time.Duration(math.MaxInt64)
 
 // What Teams allows for a message that grows, and when it is worth opening one: opening costs two
 // calls and cannot be taken back.
@@ -30,7 +40,7 @@ const (
 	openAfter     = 500 * time.Millisecond // with text, since the turn began
 	openUnits     = 20                     // UTF-16 code units of text
 	statusAfter   = 1200 * time.Millisecond
-	gather        = 20 * time.Millisecond   // for text that may be the last: a reply that is ready is sent whole
+	settle        = 20 * time.Millisecond   // for text that may be the last: a reply that is ready is sent whole
 	chunkEvery    = 1500 * time.Millisecond // after the last answer
 	quickEvery    = 100 * time.Millisecond  // in a terminal
 	finalAfter    = time.Second             // after the last answer
@@ -46,23 +56,12 @@ const (
 	maxStatusSize = 1 << 10                 // bytes
 )
 
-const (
-	thinking  texts.Text = "Thinking…"
-	working   texts.Text = "Working on it…"
-	takesLong texts.Text = "This takes longer. I will write when it is done."
-)
+// ErrStopped says that the person pressed the Stop button of a growing message.
+var ErrStopped = errors.New("the person stopped the turn")
 
-// errPressedStop says that the person pressed the Stop button of a growing message.
-var errPressedStop = errors.New("the person stopped the turn")
-
-// streamChannels show messages that grow, in personal chats.
-var streamChannels = []string{activity.Teams, "webchat", "directline", "emulator", console}
-
-const console = "console"
-
-// openMessage is a message that grows while the person reads it. A copy is saved before each part
+// Message is a message that grows while the person reads it. A copy is saved before each part
 // leaves, so what is saved begins with what the person sees.
-type openMessage struct {
+type Message struct {
 	ID       string    `json:"id,omitempty"` // "": not known yet
 	Begun    time.Time `json:"begun"`
 	Sequence int       `json:"sequence,omitempty"` // of the last part
@@ -70,34 +69,69 @@ type openMessage struct {
 	Full     bool      `json:"full,omitzero"`      // the channel takes no more text in it
 	// Heals says that its end is to repeat what was shown, because the reply is another text. The
 	// reply then replaces it.
-	Heals bool        `json:"heals,omitzero"`
-	State streamState `json:"state,omitempty"`
+	Heals bool  `json:"heals,omitzero"`
+	State State `json:"state,omitempty"`
 }
 
-// streamState says how far a growing message is.
-type streamState string
+// Concerns reports whether m ends or replaces the growing message. A nil Message is none.
+func (o *Message) Concerns(m *activity.Activity) bool {
+	return o != nil && o.ID != "" && o.State != Over &&
+		(m.Type == activity.MessageUpdate && m.ID == o.ID || m.Stream() == activity.StreamInfo{ID: o.ID, Type: activity.StreamFinal})
+}
+
+// State says how far a growing message is.
+type State string
 
 const (
-	streamOpen  streamState = ""
-	streamEnded streamState = "ended"  // its text is not the reply, which is to replace it
-	streamOver  streamState = "closed" // nothing more is to be done about it
+	Open  State = ""
+	Ended State = "ended"  // its text is not the reply, which is to replace it
+	Over  State = "closed" // nothing more is to be done about it
 )
 
-// stream shows the person what the bot is doing, and answers while a model writes them. It owns one
-// message that grows ([openMessage]) at a time. What it shows is a draft: the reply ends the message,
-// and goes through the outbox like any other.
+// Channel delivers the parts of a growing message. [connector.Client] is one.
+type Channel interface {
+	// Send delivers a part. For the first one it returns the id that names the message in the others.
+	Send(ctx context.Context, to activity.Reference, a *activity.Activity) (id string, err error)
+	// Update replaces a message that has ended, and Delete removes it.
+	Update(ctx context.Context, to activity.Reference, id string, a *activity.Activity) error
+	Delete(ctx context.Context, to activity.Reference, id string, targeted bool) error
+}
+
+// Lease is that of the turn's queue. [inbox.Lease] is one.
+type Lease interface {
+	Err() error
+	Beside() []byte
+	SaveBeside(ctx context.Context, beside []byte) error
+}
+
+// Config says for whom a Stream shows what. All fields but Saved and Judge are required.
+type Config struct {
+	About   *activity.Activity // what the turn answers; nobody changes it any more
+	Channel Channel
+	Lease   Lease
+	Saved   *Message // of the turn's record
+	Off     bool     // opens no message, and only ends what a lost process left open
+	Speaks  bool     // the outbox has what ends the message
+	Longer  string   // says that the answer comes later, in a message of its own
+	Reply   func(text string) *activity.Activity
+	Hush    func() // ends the typing indicator, since the message shows instead
+	// Judge asks the moderator, who has to pass a text before anybody reads it. nil: there is none.
+	Judge func(ctx context.Context, all []moderation.Piece) (moderation.Verdict, error)
+	Cause func(error) string // what the log may have of an error
+}
+
+// Stream shows the person what the bot is doing, and answers while a model writes them. It owns one
+// message that grows at a time.
 //
 // One goroutine sends, one request at a time, and always the newest text. It delays neither the model
-// nor the turn, except that the turn waits for a request under way before it speaks.
-type stream struct {
-	lease  *inbox.Lease
-	about  *activity.Activity
-	to     Channel
-	typing *typing
-	every  time.Duration
-	limit  time.Duration // how long a message may be open
-	again  time.Duration // when to send the same status again
-	longer string        // takesLong, translated
+// nor the turn, except that the turn waits for a request under way before it speaks. [Stream.Draft],
+// [Stream.Progress] and [Stream.Does] may be called at any time, the other methods only by the turn. A
+// nil Stream shows nothing; all methods but those three may be called on it.
+type Stream struct {
+	cfg   Config
+	every time.Duration
+	limit time.Duration // how long a message may be open
+	again time.Duration // when to send the same status again
 
 	wake  chan struct{} // has room for one
 	quit  context.CancelFunc
@@ -107,7 +141,7 @@ type stream struct {
 	// the fields below.
 	busy     chan struct{}
 	held     bool // by the turn
-	open     *openMessage
+	open     *Message
 	answered time.Time // when the last request was answered
 	status   string    // that was sent last
 	updated  string    // the text of the last update
@@ -126,8 +160,7 @@ type stream struct {
 	halted bool      // the person pressed Stop
 	cancel context.CancelFunc
 
-	// judge asks the moderator; nil: there is none. The rest is also for mu.
-	judge    func(ctx context.Context, all []moderation.Piece) (moderation.Verdict, error)
+	// What the moderator has to pass.
 	judging  sync.WaitGroup
 	waits    string             // the draft of which not all is judged
 	passed   int                // how many bytes of it are
@@ -139,19 +172,26 @@ type stream struct {
 	draftNum int                // counts the answers that began
 }
 
-// newStream returns nil, which is safe to use, if there is nothing to show and no message open that
-// a lost process left. Nothing is sent before start.
-func newStream(t *Turn) *stream {
-	left, may := leftOpen(t), mayStream(t)
-	if left == nil && !may {
+// Streams reports whether the channel shows messages that grow there.
+func Streams(a *activity.Activity) bool {
+	return a.Conversation.Personal() && slices.Contains([]string{activity.Teams, "webchat", "directline", "emulator", console}, a.ChannelID)
+}
+
+const console = "console"
+
+// New returns nil if cfg is Off and no message is open that a lost process left. Nothing is sent
+// before [Stream.Start].
+func New(cfg Config) *Stream {
+	left := leftOpen(cfg.Saved, cfg.Lease.Beside())
+	if cfg.Off && left == nil && (cfg.Saved == nil || cfg.Saved.State == Over) {
 		return nil
 	}
-	s := &stream{
-		lease: t.lease, about: t.Activity, to: t.engine.cfg.Channel, typing: t.typing, every: chunkEvery, limit: limitOf(t.Activity), again: forever,
-		longer: t.Translate(takesLong), wake: make(chan struct{}, 1), busy: make(chan struct{}, 1),
-		open: left, off: !may, frozen: left != nil, began: time.Now(),
+	s := &Stream{
+		cfg: cfg, every: chunkEvery, limit: limitOf(cfg.About), again: forever,
+		wake: make(chan struct{}, 1), busy: make(chan struct{}, 1),
+		open: left, off: cfg.Off, frozen: left != nil, began: time.Now(),
 	}
-	if t.Activity.ChannelID == console {
+	if cfg.About.ChannelID == console {
 		s.every = quickEvery
 	}
 	if s.limit == endInCopilot {
@@ -160,21 +200,14 @@ func newStream(t *Turn) *stream {
 	if left != nil && left.ID == "" { // the channel has one which nobody knows how to end
 		s.open, s.off, s.frozen, s.barred = nil, true, false, left.Begun.Add(lostFor)
 	}
-	if len(t.rec.Outbox) > 0 { // it has what ends the message
+	if cfg.Speaks {
 		s.hold()
-	}
-	if !s.off {
-		t.OnProgress, t.Draft = s.progress, func(text string) { s.draft(t.citeDraft(text)) }
-		if g := (guard{t.exec}); !g.off() { // then nobody reads what was not judged
-			s.judge = g.ask
-			t.OnProgress, t.Draft = s.judgeProgress, func(text string) { s.judgeDraft(t.citeDraft(text)) }
-		}
 	}
 	return s
 }
 
-// start begins to send.
-func (s *stream) start(ctx context.Context) {
+// Start begins to send. The Stream is closed with [Stream.Close].
+func (s *Stream) Start(ctx context.Context) {
 	if s == nil {
 		return
 	}
@@ -184,13 +217,11 @@ func (s *stream) start(ctx context.Context) {
 	go s.run(ctx)
 }
 
-// mayStream reports whether the turn's answer may be shown while it is written.
-func mayStream(t *Turn) bool {
-	return t.engine.cfg.Stream && t.IsMessage() && t.rec.Notice == nil && !t.aside && t.docs.writable() &&
-		!t.repliesInResponse() && t.engine.cfg.Hooks.BeforeSay == nil && t.Activity.Conversation.Personal() &&
-		slices.Contains(streamChannels, t.Activity.ChannelID) && t.Activity.CallerApp() == "" &&
-		time.Now().After(state.Peek[reference](t.Conversation).Whole)
-}
+// Opens reports whether the person may see the answer while it is written.
+func (s *Stream) Opens() bool { return s != nil && !s.off }
+
+// Barred is until when the conversation takes no growing messages; the zero time: it does.
+func (s *Stream) Barred() time.Time { return s.barred }
 
 // limitOf is how long a growing message may be open.
 func limitOf(a *activity.Activity) time.Duration {
@@ -200,16 +231,17 @@ func limitOf(a *activity.Activity) time.Duration {
 	return endAfter
 }
 
-// leftOpen returns the growing message that a lost process left, if it is not over.
-func leftOpen(t *Turn) *openMessage {
-	left := t.rec.Stream
-	if raw := t.lease.Beside(); raw != nil {
-		beside := &openMessage{}
+// leftOpen returns the growing message that a lost process left, if it is not over: that of the record,
+// or a newer one saved beside it.
+func leftOpen(saved *Message, raw []byte) *Message {
+	left := saved
+	if raw != nil {
+		beside := &Message{}
 		if json.Unmarshal(raw, beside) == nil && (left == nil || !left.Begun.Equal(beside.Begun)) {
 			left = beside
 		}
 	}
-	if left == nil || left.State == streamOver || left.ID == "" && time.Since(left.Begun) > lostFor {
+	if left == nil || left.State == Over || left.ID == "" && time.Since(left.Begun) > lostFor {
 		return nil
 	}
 	open := *left
@@ -217,8 +249,16 @@ func leftOpen(t *Turn) *openMessage {
 	return &open
 }
 
-// draft is [actions.Turn.Draft].
-func (s *stream) draft(text string) {
+// Draft takes the answer so far, see [actions.Turn.Draft].
+func (s *Stream) Draft(text string) {
+	if s.cfg.Judge != nil {
+		s.judgeDraft(text)
+	} else {
+		s.draft(text)
+	}
+}
+
+func (s *Stream) draft(text string) {
 	s.mu.Lock()
 	s.grow(text)
 	timed := s.timed
@@ -229,14 +269,14 @@ func (s *stream) draft(text string) {
 }
 
 // grow takes the text so far. It needs mu.
-func (s *stream) grow(text string) {
-	switch full := len(s.text) >= maxPart && strings.HasPrefix(text, s.text); {
+func (s *Stream) grow(text string) {
+	switch full := len(s.text) >= MaxUnits && strings.HasPrefix(text, s.text); {
 	case text == "":
 		s.text, s.grew, s.enough, s.timed = "", time.Time{}, time.Time{}, false
-	case full && units(s.text) == maxPart:
+	case full && units(s.text) == MaxUnits:
 	default:
-		if len(text) > maxPart { // bytes: there may be too much of it
-			text = text[:prefix(text, maxPart)]
+		if len(text) > MaxUnits { // bytes: there may be too much of it
+			text = text[:spelling.Prefix(text, MaxUnits)]
 		}
 		if s.text = text; s.grew.IsZero() {
 			s.grew = time.Now()
@@ -252,9 +292,9 @@ const overlap = 200 // bytes
 
 // judgeDraft is draft where there is a moderator. It holds a text back until whole sentences of it have
 // passed, each with the end of what is before it.
-func (s *stream) judgeDraft(text string) {
+func (s *Stream) judgeDraft(text string) {
 	if text == "" {
-		s.settleDraft()
+		s.EndDraft()
 		s.mu.Lock()
 		s.unfit, s.flagged = false, moderation.Verdict{}
 		s.mu.Unlock()
@@ -267,16 +307,8 @@ func (s *stream) judgeDraft(text string) {
 	s.judgeNext()
 }
 
-// judgeProgress is progress where there is a moderator.
-func (s *stream) judgeProgress(text string) {
-	s.mu.Lock()
-	s.news = text
-	s.mu.Unlock()
-	s.judgeNext()
-}
-
-// settleDraft ends the judging of the answer so far: the plan is there, or it begins anew.
-func (s *stream) settleDraft() {
+// EndDraft ends the judging of the answer so far: the plan is there, or the answer begins anew.
+func (s *Stream) EndDraft() {
 	if s == nil {
 		return
 	}
@@ -286,8 +318,8 @@ func (s *stream) settleDraft() {
 	s.waits, s.passed = "", 0
 }
 
-// flaggedEarly is the verdict about a part of the answer, if it was flagged.
-func (s *stream) flaggedEarly() (v moderation.Verdict) {
+// Flagged is the moderator's verdict about a part of the answer, if it was flagged.
+func (s *Stream) Flagged() (v moderation.Verdict) {
 	if s == nil {
 		return v
 	}
@@ -297,7 +329,7 @@ func (s *stream) flaggedEarly() (v moderation.Verdict) {
 }
 
 // judgeNext asks about what is next, unless the moderator is being asked.
-func (s *stream) judgeNext() {
+func (s *Stream) judgeNext() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ctx, end := s.asked, 0
@@ -334,10 +366,10 @@ func (s *stream) judgeNext() {
 }
 
 // ask asks the moderator beside the turn. then is called with mu locked.
-func (s *stream) ask(ctx context.Context, text string, then func(moderation.Verdict, error)) {
+func (s *Stream) ask(ctx context.Context, text string, then func(moderation.Verdict, error)) {
 	s.asking = true
 	s.judging.Go(func() {
-		v, err := s.judge(ctx, []moderation.Piece{{Kind: moderation.PlannedSay, Text: text}})
+		v, err := s.cfg.Judge(ctx, []moderation.Piece{{Kind: moderation.PlannedSay, Text: text}})
 		s.mu.Lock()
 		s.asking = false
 		then(v, err)
@@ -359,34 +391,40 @@ func sentenceEnd(text string) (end int) {
 	return end
 }
 
-// progress is [actions.Turn.OnProgress].
-func (s *stream) progress(text string) {
+// Progress takes what a running action says of its progress, see [actions.Turn.OnProgress].
+func (s *Stream) Progress(text string) {
 	s.mu.Lock()
-	if s.inCall && strings.TrimSpace(text) != "" { // Teams refuses one without text, as where it takes no streams
+	switch {
+	case s.cfg.Judge != nil:
+		s.news = text
+		s.mu.Unlock()
+		s.judgeNext()
+		return
+	case s.inCall && strings.TrimSpace(text) != "": // Teams refuses one without text, as where it takes no streams
 		s.doing = text
 	}
 	s.mu.Unlock()
 	s.rouse()
 }
 
-// does says what the turn does from now on; "" says nothing. call says that it is a call of an
+// Does says what the turn does from now on; "" says nothing. call says that it is a call of an
 // action.
-func (s *stream) does(text string, call bool) {
+func (s *Stream) Does(text string, call bool) {
 	s.mu.Lock()
 	s.doing, s.inCall = text, call
 	s.mu.Unlock()
 	s.rouse()
 }
 
-func (s *stream) rouse() {
+func (s *Stream) rouse() {
 	select {
 	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-// planning returns the context for making a plan: it ends when the person presses Stop.
-func (s *stream) planning(ctx context.Context) (context.Context, context.CancelFunc) {
+// Planning returns the context for making a plan: it ends when the person presses Stop.
+func (s *Stream) Planning(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(ctx)
 	if s == nil {
 		return ctx, cancel
@@ -400,8 +438,8 @@ func (s *stream) planning(ctx context.Context) (context.Context, context.CancelF
 	return ctx, cancel
 }
 
-// stopped reports whether the person pressed Stop.
-func (s *stream) stopped() bool {
+// Stopped reports whether the person pressed Stop.
+func (s *Stream) Stopped() bool {
 	if s == nil {
 		return false
 	}
@@ -411,7 +449,7 @@ func (s *stream) stopped() bool {
 }
 
 // halt notes that the person pressed Stop.
-func (s *stream) halt() {
+func (s *Stream) halt() {
 	if s == nil {
 		return
 	}
@@ -422,14 +460,14 @@ func (s *stream) halt() {
 	}
 }
 
-// shows reports whether the person sees a text that grows. From then on the stream waits. What they do
+// Shows reports whether the person sees a text that grows. From then on the stream waits. What they do
 // not see yet is dropped.
-func (s *stream) shows() bool {
+func (s *Stream) Shows() bool {
 	if s == nil {
 		return false
 	}
 	s.hold()
-	if s.open != nil && s.open.State == streamOpen && s.open.Shown != "" {
+	if s.open != nil && s.open.State == Open && s.open.Shown != "" {
 		return true
 	}
 	s.draft("")
@@ -437,8 +475,8 @@ func (s *stream) shows() bool {
 	return false
 }
 
-// hold waits for a request under way. Until resume there is no other.
-func (s *stream) hold() {
+// hold waits for a request under way. Until [Stream.Resume] there is no other.
+func (s *Stream) hold() {
 	if s == nil || s.held {
 		return
 	}
@@ -446,28 +484,28 @@ func (s *stream) hold() {
 	s.held = true
 }
 
-// resume lets the stream open another message, for what comes after the one that was sent.
-func (s *stream) resume() {
+// Resume lets the stream open another message, for what comes after the one that was sent.
+func (s *Stream) Resume() {
 	if s == nil || !s.held {
 		return
 	}
 	s.mu.Lock()
 	s.began, s.text, s.grew, s.enough, s.timed, s.doing = time.Now(), "", time.Time{}, time.Time{}, false, ""
 	s.mu.Unlock()
-	if s.open != nil && s.open.State == streamOver {
+	if s.open != nil && s.open.State == Over {
 		s.open = nil
 	}
 	s.release()
 }
 
-func (s *stream) release() {
+func (s *Stream) release() {
 	s.held = false
 	<-s.busy
 }
 
-// end ends the goroutine and waits for it. A request under way is waited for: if it opens a message,
+// Close ends the goroutine and waits for it. A request under way is waited for: if it opens a message,
 // the next process has to know which one.
-func (s *stream) end() {
+func (s *Stream) Close() {
 	if s == nil || s.ended == nil {
 		return
 	}
@@ -481,7 +519,7 @@ func (s *stream) end() {
 }
 
 // run sends what is due.
-func (s *stream) run(ctx context.Context) {
+func (s *Stream) run(ctx context.Context) {
 	defer close(s.ended)
 	timer := time.NewTimer(forever)
 	defer timer.Stop()
@@ -519,10 +557,10 @@ func (p part) sooner(other part) part {
 }
 
 // step sends what is due and returns when there is more to do.
-func (s *stream) step(ctx context.Context) time.Duration {
+func (s *Stream) step(ctx context.Context) time.Duration {
 	for {
 		next := s.next()
-		if next.send == nil || s.lease.Err() != nil || ctx.Err() != nil {
+		if next.send == nil || s.cfg.Lease.Err() != nil || ctx.Err() != nil {
 			return forever
 		}
 		if wait := time.Until(next.at); wait > 0 {
@@ -536,38 +574,38 @@ func (s *stream) step(ctx context.Context) time.Duration {
 }
 
 // next returns what is to be sent next.
-func (s *stream) next() (next part) {
+func (s *Stream) next() (next part) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.timed = false
-	text := part{s.sendText, s.text, s.grew.Add(gather)}
+	text := part{s.sendText, s.text, s.grew.Add(settle)}
 	status := part{s.sendStatus, s.doing, s.began.Add(statusAfter)}
 	switch o := s.open; {
 	case s.halted:
 	case o == nil && s.off:
 	case o == nil:
 		if !s.enough.IsZero() {
-			text.at = later(s.enough.Add(gather), s.began.Add(openAfter), s.answered.Add(s.every))
+			text.at = latest(s.enough.Add(settle), s.began.Add(openAfter), s.answered.Add(s.every))
 			next, s.timed = text, true
 		}
 		if s.doing != "" {
-			status.at = later(status.at, s.answered.Add(s.every))
+			status.at = latest(status.at, s.answered.Add(s.every))
 			next = next.sooner(status)
 		}
-	case o.State == streamOver:
-	case o.State == streamEnded:
+	case o.State == Over:
+	case o.State == Ended:
 		if s.text != "" && s.text != s.updated {
-			next, s.timed = part{s.sendUpdate, s.text, later(text.at, s.answered.Add(updateEvery))}, true
+			next, s.timed = part{s.sendUpdate, s.text, latest(text.at, s.answered.Add(updateEvery))}, true
 		}
 	default:
-		next = part{s.sendEnd, "", later(o.Begun.Add(s.limit), s.answered.Add(finalAfter))}
+		next = part{s.sendEnd, "", latest(o.Begun.Add(s.limit), s.answered.Add(finalAfter))}
 		switch {
 		case s.frozen:
 		case len(s.text) > len(o.Shown) && strings.HasPrefix(s.text, o.Shown):
-			text.at = later(text.at, s.answered.Add(s.every))
+			text.at = latest(text.at, s.answered.Add(s.every))
 			next, s.timed = next.sooner(text), true
 		case o.Shown == "" && s.doing != "" && s.doing != s.status:
-			status.at = later(status.at, s.answered.Add(s.every))
+			status.at = latest(status.at, s.answered.Add(s.every))
 			next = next.sooner(status)
 		case o.Shown == "" && s.doing != "":
 			status.at = s.answered.Add(s.again)
@@ -577,7 +615,7 @@ func (s *stream) next() (next part) {
 	return next
 }
 
-func later(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
+func latest(times ...time.Time) time.Time { return slices.MaxFunc(times, time.Time.Compare) }
 
 // units is how many UTF-16 code units a text has.
 func units(text string) (n int) {
@@ -587,8 +625,8 @@ func units(text string) (n int) {
 	return n
 }
 
-func (s *stream) sendStatus(ctx context.Context, text string) {
-	cut := text[:prefix(text, maxStatus)]
+func (s *Stream) sendStatus(ctx context.Context, text string) {
+	cut := text[:spelling.Prefix(text, maxStatus)]
 	for len(cut) > maxStatusSize {
 		cut = strings.ToValidUTF8(cut[:maxStatusSize], "")
 	}
@@ -597,7 +635,7 @@ func (s *stream) sendStatus(ctx context.Context, text string) {
 	}
 }
 
-func (s *stream) sendText(ctx context.Context, text string) {
+func (s *Stream) sendText(ctx context.Context, text string) {
 	s.mu.Lock()
 	s.grew = time.Time{} // what comes from here on is new
 	s.mu.Unlock()
@@ -605,9 +643,9 @@ func (s *stream) sendText(ctx context.Context, text string) {
 }
 
 // chunk sends a part. It saves what it shows first.
-func (s *stream) chunk(ctx context.Context, kind, text string) (sent bool) {
+func (s *Stream) chunk(ctx context.Context, kind, text string) (sent bool) {
 	first := s.open == nil
-	o := &openMessage{Begun: time.Now().UTC()}
+	o := &Message{Begun: time.Now().UTC()}
 	if !first {
 		*o = *s.open
 	}
@@ -618,21 +656,21 @@ func (s *stream) chunk(ctx context.Context, kind, text string) (sent bool) {
 	if !s.save(ctx, o) {
 		return false
 	}
-	a := activity.To(s.about.Reference(), activity.Typing)
-	a.Text, a.Locale = text, s.about.Locale
+	a := activity.To(s.cfg.About.Reference(), activity.Typing)
+	a.Text, a.Locale = text, s.cfg.About.Locale
 	if kind == activity.StreamText {
 		a.TextFormat = "markdown"
 	}
 	a.SetStream(activity.StreamInfo{ID: o.ID, Type: kind, Sequence: o.Sequence})
-	id, err := s.to.Send(ctx, s.about.Reference(), a)
-	switch said := judge(err); said {
+	id, err := s.cfg.Channel.Send(ctx, s.cfg.About.Reference(), a)
+	switch said := answerOf(err); said {
 	case accepted, unsure:
 		if first {
 			if o.ID = id; id == "" { // nobody can end it
 				s.off, s.barred = true, o.Begun.Add(lostFor)
 				return false
 			}
-			s.typing.hush()
+			s.cfg.Hush()
 			s.save(ctx, o)
 		}
 		s.open = o
@@ -644,10 +682,10 @@ func (s *stream) chunk(ctx context.Context, kind, text string) (sent bool) {
 }
 
 // refused notes why the channel did not take a part. What it did not take was not shown.
-func (s *stream) refused(ctx context.Context, said verdict, err error) {
+func (s *Stream) refused(ctx context.Context, said answer, err error) {
 	first := s.open == nil
 	if said != tooFast {
-		zerolog.Ctx(ctx).Info().Str("error", cause(err)).Bool("first", first).Msg("a part of a growing message was not taken")
+		zerolog.Ctx(ctx).Info().Str("error", s.cfg.Cause(err)).Bool("first", first).Msg("a part of a growing message was not taken")
 	}
 	switch {
 	case said == tooFast:
@@ -668,10 +706,10 @@ func (s *stream) refused(ctx context.Context, said verdict, err error) {
 
 // endedWith notes that the message has ended. text says that it has a text, which the reply is to
 // replace.
-func (s *stream) endedWith(ctx context.Context, text bool) {
+func (s *Stream) endedWith(ctx context.Context, text bool) {
 	s.updated = s.open.Shown
-	if s.open.State = streamEnded; !text {
-		s.open.State = streamOver
+	if s.open.State = Ended; !text {
+		s.open.State = Over
 	}
 	s.save(ctx, s.open)
 	if !text {
@@ -681,48 +719,48 @@ func (s *stream) endedWith(ctx context.Context, text bool) {
 
 // sendEnd ends the message before the channel does. With a text it can be changed from then on. With
 // nothing but a status it says that the answer comes later, in a message of its own.
-func (s *stream) sendEnd(ctx context.Context, _ string) {
-	said := s.finish(ctx, s.longer)
+func (s *Stream) sendEnd(ctx context.Context, _ string) {
+	said := s.finish(ctx, s.cfg.Longer)
 	switch said {
 	case tooFast, unsure: // again, until the channel has ended it
 		if time.Since(s.open.Begun) < lostFor {
 			return
 		}
 	case pressedStop:
-		s.refused(ctx, said, errPressedStop)
+		s.refused(ctx, said, ErrStopped)
 		return
 	}
 	s.endedWith(ctx, s.open.Shown != "")
 }
 
 // finish ends the open message with what was shown, or with instead if that is only a status.
-func (s *stream) finish(ctx context.Context, instead string) verdict {
-	m := labelled(s.about, s.open.Shown)
+func (s *Stream) finish(ctx context.Context, instead string) answer {
+	m := s.labelled(s.open.Shown)
 	if s.open.Shown == "" {
-		m = message(s.about, instead)
+		m = s.cfg.Reply(instead)
 	}
-	_, err := s.to.Send(ctx, s.about.Reference(), final(m, s.open.ID))
-	return judge(err)
+	_, err := s.cfg.Channel.Send(ctx, s.cfg.About.Reference(), final(m, s.open.ID))
+	return answerOf(err)
 }
 
 // sendUpdate shows more of the answer in a message that has ended.
-func (s *stream) sendUpdate(ctx context.Context, text string) {
+func (s *Stream) sendUpdate(ctx context.Context, text string) {
 	s.mu.Lock()
 	s.grew = time.Time{}
 	s.mu.Unlock()
 	s.updated = text
-	m := labelled(s.about, text)
+	m := s.labelled(text)
 	m.ReplyToID = ""
-	if err := s.to.Update(ctx, s.about.Reference(), s.open.ID, m); err != nil {
-		zerolog.Ctx(ctx).Debug().Str("error", cause(err)).Msg("more of an answer was not shown")
+	if err := s.cfg.Channel.Update(ctx, s.cfg.About.Reference(), s.open.ID, m); err != nil {
+		zerolog.Ctx(ctx).Debug().Str("error", s.cfg.Cause(err)).Msg("more of an answer was not shown")
 	}
 }
 
 // save saves the message beside the turn's record.
-func (s *stream) save(ctx context.Context, o *openMessage) bool {
-	raw, err := encode(o)
+func (s *Stream) save(ctx context.Context, o *Message) bool {
+	raw, err := json.Marshal(o)
 	if err == nil {
-		err = s.lease.SaveBeside(ctx, raw)
+		err = s.cfg.Lease.SaveBeside(ctx, raw)
 	}
 	if err != nil {
 		zerolog.Ctx(ctx).Debug().Err(err).Msg("what is shown was not saved, so it is not shown")
@@ -730,27 +768,34 @@ func (s *stream) save(ctx context.Context, o *openMessage) bool {
 	return err == nil
 }
 
-// leave ends a message for which there was no reply, when the turn ends. One with nothing but a
+// Leave ends a message for which there was no reply, when the turn ends. One with nothing but a
 // status is deleted. Failures are harmless: the channel ends it by itself.
-func (s *stream) leave(ctx context.Context) {
+func (s *Stream) Leave(ctx context.Context) {
+	s.hold()
 	o := s.open
-	if o == nil || o.State != streamOpen || s.stopped() || s.lease.Err() != nil {
+	if o == nil || o.State != Open || s.Stopped() || s.cfg.Lease.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, chunkWithin)
 	defer cancel()
-	s.pace(ctx)
+	s.Pace(ctx)
 	said := s.finish(ctx, cmp.Or(s.status, "…"))
 	if o.Shown == "" && (said == accepted || said == alreadyDone) {
-		_ = s.to.Delete(ctx, s.about.Reference(), o.ID, false)
+		_ = s.cfg.Channel.Delete(ctx, s.cfg.About.Reference(), o.ID, false)
 	}
 	s.open = nil
 }
 
-// pace waits until the channel takes the end of the message.
-func (s *stream) pace(ctx context.Context) {
-	if s != nil {
-		wait(ctx, time.Until(s.answered.Add(min(finalAfter, s.every))), nil)
+// Pace waits until the channel takes the end of the message.
+func (s *Stream) Pace(ctx context.Context) {
+	if s == nil {
+		return
+	}
+	timer := time.NewTimer(time.Until(s.answered.Add(min(finalAfter, s.every))))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 
@@ -782,31 +827,30 @@ func plain(m *activity.Activity) *activity.Activity {
 	return &out
 }
 
-// endStream makes the first of the messages end the growing message that is open, or replace it if
-// it has ended with another text. Without messages it ends one that shows a text, which a later
-// message replaces. The record says so, too. The stream waits until they are sent.
-func (o *outbox) endStream(messages []*activity.Activity) ([]*activity.Activity, error) {
-	s := o.stream
+// End makes the first of the messages end the growing message that is open, or replace it if it has
+// ended with another text. Without messages it ends one that shows a text, which a later message
+// replaces. The record keeps ended, unless it is nil. The Stream waits until they are sent. The error
+// is [ErrStopped].
+func (s *Stream) End(messages []*activity.Activity) (all []*activity.Activity, ended *Message, err error) {
 	if s == nil {
-		return messages, nil
+		return messages, nil, nil
 	}
 	s.hold()
-	o.noteBarred()
-	if s.stopped() {
-		return nil, errPressedStop
+	if s.Stopped() {
+		return nil, nil, ErrStopped
 	}
 	i := slices.IndexFunc(messages, func(m *activity.Activity) bool { return m.Type == activity.Message })
-	if s.open == nil || i < 0 && (len(messages) > 0 || s.open.State == streamEnded) {
-		return messages, nil
+	if s.open == nil || i < 0 && (len(messages) > 0 || s.open.State == Ended) {
+		return messages, nil, nil
 	}
 	open := *s.open
-	if o.rec.Stream = &open; open.State == streamOver {
-		return messages, nil
+	if open.State == Over {
+		return messages, &open, nil
 	}
-	shown := final(labelled(s.about, open.Shown), open.ID)
+	shown := final(s.labelled(open.Shown), open.ID)
 	if i < 0 {
 		open.Heals = true
-		return []*activity.Activity{shown}, nil
+		return []*activity.Activity{shown}, &open, nil
 	}
 	m, rest := messages[i], []*activity.Activity(nil)
 	if next := i + 1; next < len(messages) && m.Text != "" && m.Text != open.Shown && len(m.Attachments) == 0 && strings.HasPrefix(open.Shown, m.Text) && strings.HasPrefix(m.Text+messages[next].Text, open.Shown) {
@@ -817,10 +861,10 @@ func (o *outbox) endStream(messages []*activity.Activity) ([]*activity.Activity,
 	more, continues := strings.CutPrefix(m.Text, open.Shown)
 	card := len(m.Attachments) > 0 && !continues // people are told of a new message, and not of a change
 	switch {
-	case open.State == streamEnded && card:
-		s.open.State, open.State = streamOver, streamOver
+	case open.State == Ended && card:
+		s.open.State, open.State = Over, Over
 		rest = append(rest, deleting(open.ID), m)
-	case open.State == streamEnded:
+	case open.State == Ended:
 		rest = append(rest, replacing(m, open.ID))
 	case card:
 		rest = append(rest, shown, deleting(open.ID), m)
@@ -836,158 +880,132 @@ func (o *outbox) endStream(messages []*activity.Activity) ([]*activity.Activity,
 		open.Heals = true
 		rest = append(rest, shown, replacing(m, open.ID))
 	}
-	return slices.Concat(messages[:i], rest, messages[i+1:]), nil
+	return slices.Concat(messages[:i], rest, messages[i+1:]), &open, nil
 }
 
-// noteBarred has the conversation's state remember that it takes no streams.
-func (o *outbox) noteBarred() {
-	if s := o.stream; !s.barred.IsZero() && o.docs.writable() {
-		state.Of[reference](o.Conversation).Whole = s.barred.UTC().Truncate(time.Second)
-	}
+// Sent is what the channel said to a message that ended a growing message, or replaced it.
+type Sent struct {
+	Message   *activity.Activity
+	Err       error              // nil: the channel took it
+	Retryable bool               // the channel may take it later
+	Repeated  bool               // nobody answered it the first time
+	Next      *activity.Activity // what comes behind it; nil: nothing
 }
 
-// leaveStream ends what is still open when the turn ends.
-func (o *outbox) leaveStream(ctx context.Context) {
-	if s := o.stream; s != nil {
-		s.hold()
-		o.noteBarred()
-		s.leave(ctx)
-	}
+// Settlement says what to do about that. The zero value: go on with what comes behind the message.
+type Settlement struct {
+	Done    bool                 // the growing message is what was sent
+	Repeat  bool                 // send the message again, at once
+	Instead []*activity.Activity // not nil: send these at once, in its place
+	Skip    bool                 // and without what comes behind it
+	Err     error                // why it was not sent
 }
 
-// streamed notes that the message which ended the growing message, or replaced it, was sent.
-func (o *outbox) streamed(over bool) {
-	o.rec.Stream.State, o.rec.Stream.Heals = streamOver, false
-	if !over {
-		o.rec.Stream.State = streamEnded
-	}
-	if o.stream != nil {
-		o.stream.open = nil
-		if !over {
-			open := *o.rec.Stream
-			o.stream.open = &open
-		}
-		o.stream.status, o.stream.updated, o.stream.frozen = "", "", false
-		o.stream.answered = time.Now()
-	}
-}
-
-// settleStream decides what to do about the channel's answer to m, the end of a growing message or
-// its replacement. again says that the outbox now begins with something else to be sent at once.
-func (o *outbox) settleStream(ctx context.Context, m *activity.Activity, err error) (again bool, _ error) {
-	open, said := o.rec.Stream, judge(err)
+// Settle decides what to do about the channel's answer, and notes in open, which is that of the record,
+// what became of the growing message.
+func (s *Stream) Settle(ctx context.Context, open *Message, sent Sent) Settlement {
+	m, err, said := sent.Message, sent.Err, answerOf(sent.Err)
 	refused, answered := errors.AsType[*connector.Error](err)
-	rest := o.rec.Outbox[1:]
-	sent := func(over bool) (bool, error) {
-		if err == nil { // the end of a growing message is answered without an id
-			o.rec.Sent[len(o.rec.Sent)-1] = open.ID
-		} else {
-			o.rec.Sent = append(o.rec.Sent, open.ID)
-			o.since.spoke = true
-		}
-		o.streamed(over)
-		return false, nil
+	done := func(over bool) Settlement {
+		s.close(open, over)
+		return Settlement{Done: true}
 	}
-	instead := func(list ...*activity.Activity) (bool, error) {
-		o.rec.Outbox = nil
-		for _, one := range list {
-			out, err := outgoingOf(one)
-			if err != nil {
-				return false, err
-			}
-			o.rec.Outbox = append(o.rec.Outbox, out)
-		}
-		o.rec.Outbox = append(o.rec.Outbox, rest...)
-		return true, nil
-	}
+	instead := func(list ...*activity.Activity) Settlement { return Settlement{Instead: list} }
 	if m.Type == activity.MessageUpdate {
 		switch {
 		case err == nil:
-			return sent(true)
-		case answered && (refused.Status == http.StatusNotFound || !o.comesBack(err)): // say it below
-			o.streamed(true)
+			return done(true)
+		case answered && (refused.Status == http.StatusNotFound || !sent.Retryable): // say it below
+			s.close(open, true)
 			return instead(plain(m))
 		}
-		return false, err
+		return Settlement{Err: err}
 	}
-	if said == tooFast && !refused.HeldBack && time.Since(open.Begun) > limitOf(o.Activity)+overAfter {
+	if said == tooFast && answered && !refused.HeldBack && time.Since(open.Begun) > s.limit+overAfter {
 		said = expired
 	}
-	if o.stream != nil {
-		o.stream.answered = time.Now()
-	}
-	if first := &o.rec.Outbox[0]; said == unsure && answered && !o.comesBack(err) && first.Unanswered == 0 { // it may be repeated
-		first.Unanswered++
-		return true, nil
+	s.answered = time.Now()
+	if said == unsure && answered && !sent.Retryable && !sent.Repeated {
+		return Settlement{Repeat: true}
 	}
 	if said == unsure && !answered { // it was sent twice
 		again := plain(m)
 		again.ReplyToID = ""
-		if o.engine.cfg.Channel.Update(ctx, o.Activity.Reference(), open.ID, again) == nil {
+		if s.cfg.Channel.Update(ctx, s.cfg.About.Reference(), open.ID, again) == nil {
 			said = alreadyDone
 		}
 	}
 	shown := m.Text == open.Shown
 	switch {
 	case said == accepted || said == alreadyDone:
-		return sent(!open.Heals)
+		return done(!open.Heals)
 	case said == pressedStop:
-		o.stream.halt()
-		return false, errPressedStop
+		s.halt()
+		return Settlement{Err: ErrStopped}
 	case said == expired && open.Heals, said == notPrefix && shown && open.Heals:
-		return sent(false)
+		return done(false)
 	case said == expired, said == notPrefix && (shown || open.Shown == ""):
 		return instead(replacing(m, open.ID))
 	case said == notPrefix:
 		open.Heals = true
-		return instead(final(labelled(o.Activity, open.Shown), open.ID), replacing(m, open.ID))
+		return instead(final(s.labelled(open.Shown), open.ID), replacing(m, open.ID))
 	case said == tooLarge && !shown && open.Shown != "":
-		later := plain(m)
-		later.Text = strings.TrimLeft(strings.TrimPrefix(m.Text, open.Shown), " \n")
-		return instead(final(labelled(o.Activity, open.Shown), open.ID), later)
-	case o.comesBack(err):
-		return false, err
+		rest := plain(m)
+		rest.Text = strings.TrimLeft(strings.TrimPrefix(m.Text, open.Shown), " \n")
+		return instead(final(s.labelled(open.Shown), open.ID), rest)
+	case sent.Retryable:
+		return Settlement{Err: err}
+	case open.Heals && sent.Next == nil: // a command is next
+		s.close(open, true)
+		return Settlement{}
 	case open.Heals:
-		o.streamed(true)
-		if len(rest) == 0 { // a command is next
-			return false, nil
-		}
-		next, err := rest[0].read()
-		if err != nil {
-			return false, err
-		}
-		rest = rest[1:]
-		return instead(plain(next))
+		s.close(open, true)
+		return Settlement{Instead: []*activity.Activity{plain(sent.Next)}, Skip: true}
 	case !shown || len(m.Attachments) > 0: // what was shown alone may end it
 		open.Heals = true
-		return instead(final(labelled(o.Activity, cmp.Or(open.Shown, "…")), open.ID), replacing(m, open.ID))
+		return instead(final(s.labelled(cmp.Or(open.Shown, "…")), open.ID), replacing(m, open.ID))
 	}
-	o.streamed(true)
-	if len(rest) > 0 {
-		if next, err := rest[0].read(); err == nil && next.Type == activity.MessageDelete && next.ID == open.ID { // a card is next
-			rest = rest[1:]
-			return instead()
-		}
+	s.close(open, true)
+	if next := sent.Next; next != nil && next.Type == activity.MessageDelete && next.ID == open.ID { // a card is next
+		return Settlement{Instead: []*activity.Activity{}, Skip: true}
 	}
 	return instead(plain(m))
 }
 
+// close notes that the message which ended the growing message, or replaced it, was sent. over says that
+// nothing is left to be done about it.
+func (s *Stream) close(open *Message, over bool) {
+	s.open = nil
+	if open.State, open.Heals = Over, false; !over {
+		open.State = Ended
+		still := *open
+		s.open = &still
+	}
+	s.status, s.updated, s.frozen, s.answered = "", "", false, time.Now()
+}
+
 // labelled is the message of a text that a model wrote.
-func labelled(about *activity.Activity, text string) *activity.Activity {
-	m := message(about, text)
+func (s *Stream) labelled(text string) *activity.Activity {
+	m := s.cfg.Reply(text)
 	m.LabelAI()
 	return m
 }
 
-// ofStream reports whether the message ends or replaces the growing message of the record.
-func (o *outbox) ofStream(m *activity.Activity) bool {
-	open := o.rec.Stream
-	return open != nil && open.ID != "" && open.State != streamOver &&
-		(m.Type == activity.MessageUpdate && m.ID == open.ID || m.Stream() == activity.StreamInfo{ID: open.ID, Type: activity.StreamFinal})
+// Abandon gives the open message up, because the person pressed Stop, and opens no other. It returns
+// what the person has read of it, with the whole of its last word.
+func (s *Stream) Abandon() (read string) {
+	if s == nil {
+		return ""
+	}
+	s.hold()
+	if s.open != nil {
+		read = s.read()
+	}
+	s.open, s.off = nil, true
+	return read
 }
 
-// read is what the person has read of the open message, with the whole of its last word.
-func (s *stream) read() string {
+func (s *Stream) read() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	more, ok := strings.CutPrefix(s.text, s.open.Shown)
@@ -1000,8 +1018,8 @@ func (s *stream) read() string {
 	return s.open.Shown + more
 }
 
-// unhalt lets the turn speak again.
-func (s *stream) unhalt() {
+// SpeakAgain lets the turn speak although the person pressed Stop.
+func (s *Stream) SpeakAgain() {
 	if s == nil {
 		return
 	}
@@ -1010,25 +1028,25 @@ func (s *stream) unhalt() {
 	s.halted = false
 }
 
-// verdict is what a channel's answer to a part of a growing message means.
-type verdict int
+// answer is what a channel's answer to a part of a growing message means.
+type answer int
 
 const (
-	accepted    verdict = iota
-	unsure              // it may have arrived
-	tooFast             // it did not arrive, and a later one may
-	pressedStop         // the person pressed Stop
-	expired             // the message was open for too long, and has ended
-	alreadyDone         // the message has ended
-	notPrefix           // it does not begin with what was shown
+	accepted    answer = iota
+	unsure             // it may have arrived
+	tooFast            // it did not arrive, and a later one may
+	pressedStop        // the person pressed Stop
+	expired            // the message was open for too long, and has ended
+	alreadyDone        // the message has ended
+	notPrefix          // it does not begin with what was shown
 	tooLarge
 	notHere // this conversation takes no streams
 	faulty
 )
 
-// judge reads the channel's answer. Teams gives the same codes for different reasons, so its words
+// answerOf reads the channel's answer. Teams gives the same codes for different reasons, so its words
 // count, as in Microsoft's own libraries.
-func judge(err error) verdict {
+func answerOf(err error) answer {
 	refused, answered := errors.AsType[*connector.Error](err)
 	if !answered {
 		switch {
