@@ -33,7 +33,7 @@ type Scope struct {
 	deleted   bool          // by Delete, and not saved since
 	rebases   int           // how often others' changes were merged in
 	fault     error         // the whole document is unusable
-	lasts     time.Duration // how long Redis keeps it after a save; 0: [Config.TTL]
+	ttl       time.Duration // how long Redis keeps it after a save; 0: [Config.TTL]
 	load      func()        // loads the document, see [Store.LoadLater]; nil: it is loaded
 }
 
@@ -157,10 +157,9 @@ func (s *Scope) Remove(name string) {
 	s.values = slices.DeleteFunc(s.values, func(v value) bool { return v.name == name })
 }
 
-// Expire has the next save of s keep the document for that long at most, in milliseconds; [Config.TTL]
-// counts no more. Save it alone: documents of one partition with different times are not saved in one
-// step.
-func (s *Scope) Expire(after time.Duration) { s.lasts = max(after, time.Millisecond) }
+// Expire makes the next save set this time to live instead of [Config.TTL], to the millisecond. Save the
+// scope alone: documents of one partition with different times to live are not saved in one step.
+func (s *Scope) Expire(after time.Duration) { s.ttl = max(after, time.Millisecond) }
 
 // Delete removes all values and faults from s; Save then deletes the document. If you write to s
 // after Delete and before Save, the document holds only that.
@@ -259,9 +258,10 @@ func (s *Scope) Restore(c *Scope) {
 //
 // Values merge as a whole. If only one side changed a value, that side wins. If both changed it, it is
 // merged if its type T has a method Merge(was, theirs *T), such as [Counter] and [Set]. Otherwise
-// Rebase returns a [ConflictError], and the caller loads again and decides again, also if both made
-// the same of it: they may both have counted one up. A deleted scope stays deleted, except for what was written to it afterwards. Pointers from
-// [Of] and [At] stay live; what they point to is replaced where it differs.
+// Rebase returns a [ConflictError], even if both wrote the same value, since each may have incremented
+// it. The caller then loads again and decides again. A deleted scope stays deleted, except for what was
+// written to it afterwards. Pointers from [Of] and [At] stay live; what they point to is replaced where
+// it differs.
 //
 // The error may also be s.Err, fresh.Err or an [ErrValue] for a value that no longer fits its type.
 // After any error s is unchanged.

@@ -386,11 +386,11 @@ func (s *Store) Batches(scopes []*Scope) (batches []*Batch, idle []*rdb.Call, er
 			}
 			continue
 		}
-		lasts := cmp.Or(scope.lasts, s.cfg.TTL).Milliseconds()
-		at := slices.IndexFunc(batches, func(b *Batch) bool { return b.Partition() == scope.key.partition && b.TTL == lasts })
+		ttl := cmp.Or(scope.ttl, s.cfg.TTL).Milliseconds()
+		at := slices.IndexFunc(batches, func(b *Batch) bool { return b.Partition() == scope.key.partition && b.TTL == ttl })
 		if at < 0 {
 			at = len(batches)
-			batches = append(batches, &Batch{TTL: lasts})
+			batches = append(batches, &Batch{TTL: ttl})
 		}
 		b := batches[at]
 		if slices.Contains(b.Keys(), scope.key) {

@@ -253,7 +253,6 @@ type Entry struct {
 type Receipt struct {
 	Duplicate bool
 	ID        string         // the entry's id; for a Duplicate, the id of the first delivery
-	Answer    []byte         // the answer to the first delivery, if known
 	Lease     *Lease         // not nil: the caller has claimed the queue and the entry is at its head
 	Scopes    []*state.Scope // loaded from Entry.Load when Lease is set; an unusable one says so in Err
 	Joined    bool           // Entry.Member is certainly in its set; Accept tries this only once
@@ -341,8 +340,7 @@ func (i *Inbox) Accept(ctx context.Context, e Entry) (Receipt, error) {
 	case 3:
 		i.duplicates.Add(1)
 		receipt.Duplicate, receipt.ID = true, reply.Text(1)
-		receipt.Answer, err = i.Answer(ctx, e.Queue, receipt.ID)
-		return receipt, err
+		return receipt, nil
 	case 4:
 		return Receipt{}, fmt.Errorf("%s: %w", doing, ErrFull)
 	default:
@@ -696,25 +694,17 @@ func (i *Inbox) Find(ctx context.Context, q state.Key, id string) (Waiting, erro
 	return w, nil
 }
 
-// Wake puts w back at the end of its queue and replaces its record (nil: keeps it). The same step
-// saves the scopes of the queue's partition, all or nothing. It returns [ErrNoRecord] unless w
-// still waits and the stored record is still w.Record. A w without Record, as [Inbox.Waiting] lists
-// it, matches any stored record. Other errors are those of [state.Store.Save]. You may repeat Wake
-// after [state.ErrUnavailable].
-func (i *Inbox) Wake(ctx context.Context, w Waiting, record []byte, scopes ...*state.Scope) error {
+// Wake puts w back at the end of its queue and replaces its record (nil: keeps it), in one step. It
+// returns [ErrNoRecord] unless w still waits and the stored record is still w.Record. A w without
+// Record, as [Inbox.Waiting] lists it, matches any stored record. You may repeat Wake after
+// [state.ErrUnavailable].
+func (i *Inbox) Wake(ctx context.Context, w Waiting, record []byte) error {
 	const doing = "wake a record"
 	q := w.Queue
 	if err := check(q, doing, w.ID); err != nil {
 		return err
 	}
 	if err := i.fits(q, len(record), i.maxRecord()); err != nil {
-		return fmt.Errorf("%s: %w", doing, err)
-	}
-	own, others, _, err := i.batches(q, scopes)
-	if err == nil && len(others) > 0 {
-		err = errOtherPartition
-	}
-	if err != nil {
 		return fmt.Errorf("%s: %w", doing, err)
 	}
 	kept := ""
@@ -724,19 +714,13 @@ func (i *Inbox) Wake(ctx context.Context, w Waiting, record []byte, scopes ...*s
 	// This key recognizes a repeated call by its content.
 	again := seen(q, strings.Join([]string{"wake", w.ID, kept, sum(record)}, "\n"))
 	c := call(wakeScript, q).AddKeys(again).Add(w.ID, kept, flag(record != nil), record, seconds(i.callMemory()))
-	own.AddTo(c)
 	if err := i.all(ctx, doing, c); err != nil {
-		own.Unknown()
 		return err
 	}
-	switch reply := c.List(); reply.Int(0) {
-	case 1:
-		own.Saved()
-		return nil
-	case 5:
-		return &state.ConflictError{Conflicted: own.Keys()}
+	if c.Int() == 0 {
+		return fmt.Errorf("%s: %w", doing, noRecord(w.ID))
 	}
-	return fmt.Errorf("%s: %w", doing, noRecord(w.ID))
+	return nil
 }
 
 var errOtherPartition = errors.New("a changed document of another partition than the queue's")

@@ -435,8 +435,8 @@ func TestDuplicatesAreForgotten(t *testing.T) {
 			receipt := b.accept(e)
 			if receipt.Lease != nil {
 				b.finish(receipt.Lease, false)
-			} else if string(receipt.Answer) != "answer" {
-				t.Errorf("answer %q", receipt.Answer)
+			} else if answer, err := b.in.Answer(t.Context(), b.q, receipt.ID); string(answer) != "answer" || err != nil {
+				t.Errorf("answer %q, %v", answer, err)
 			}
 			return receipt.Duplicate
 		}

@@ -1,23 +1,16 @@
--- Puts a waiting record back at the end of its queue and saves documents of its partition.
--- KEYS[10] remembers this call  [11 ...] document keys
+-- Puts a waiting record back at the end of its queue.
+-- KEYS[10] remembers this call
 -- ARGV[2] id  [3] sha1 that the record must have, '' for any
 -- ARGV[4] 1 to write the record  [5] record  [6] how long to remember this call, s
--- ARGV[7 ...] documents, see docs.lua
--- Returns {1} done, {0} it does not wait or its record differs, {5, document numbers...}
--- these have another version. Repeated: {1} again.
+-- Returns 1 done, 0 it does not wait or its record differs. Repeated: 1 again.
 local record = redis.call('HGET', records, ARGV[2])
 local there = record and redis.call('HEXISTS', waits, ARGV[2]) == 1
 if there and ARGV[3] ~= '' and redis.sha1hex(record) ~= ARGV[3] then
   there = false
 end
 if not there and redis.call('EXISTS', KEYS[10]) == 0 then
-  return {0}
+  return 0
 end
-local lost = conflicts(11, 7, {5})
-if #lost > 1 then
-  return lost
-end
-store(11, 7)
 if there then
   redis.call('SET', KEYS[10], '1', 'EX', ARGV[6])
   if ARGV[4] == '1' then
@@ -26,4 +19,4 @@ if there then
   stop_waiting(ARGV[2])
   enqueue(ARGV[2], now())
 end
-return {1}
+return 1
