@@ -125,7 +125,7 @@ var notLibraries = []string{internalRoom, "cmd", "examples", "bench", "deploy", 
 func load(dir string) ([]*packages.Package, error) {
 	all, err := packages.Load(&packages.Config{
 		Dir:  dir,
-		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedDeps | packages.NeedModule,
+		Mode: packages.NeedName | packages.NeedFiles | packages.NeedSyntax | packages.NeedTypes | packages.NeedTypesInfo | packages.NeedImports | packages.NeedModule,
 	}, "./...")
 	if err != nil {
 		return nil, fmt.Errorf("load %s: %w", dir, err)

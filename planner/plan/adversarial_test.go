@@ -8,7 +8,7 @@ import (
 )
 
 // hostileBytes is the size of the hostile inputs in tests.
-const hostileBytes = 32 << 10
+const hostileBytes = 8 << 10
 
 // hostile are inputs that make careless decoders slow: each is a start and a
 // part that is repeated up to the size of the input.
