@@ -207,7 +207,6 @@ func (c *chat) react(w http.ResponseWriter, r *http.Request) {
 // create opens the personal chat of a person.
 func (c *chat) create(w http.ResponseWriter, r *http.Request) {
 	var wanted struct {
-		IsGroup bool `json:"isGroup"`
 		Members []struct {
 			ID string `json:"id"`
 		} `json:"members"`

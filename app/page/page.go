@@ -20,7 +20,6 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"net/url"
 	"path"
 	"slices"
 	"strconv"
@@ -316,11 +315,6 @@ func pathOf(name string) string {
 	return "/dev/" + name
 }
 
-// part writes a fragment of a view, for the page's script.
-func (p *Page) part(w http.ResponseWriter, name string, data any) {
-	p.write(w, http.StatusOK, name, data)
-}
-
 func (p *Page) fail(w http.ResponseWriter, status int, why string) {
 	p.write(w, status, "fault", view{Title: http.StatusText(status), Bot: p.cfg.Name, Tabs: p.tabs, Data: why})
 }
@@ -371,7 +365,6 @@ func (p *Page) functions() template.FuncMap {
 		"token":      func() string { return p.token },
 		"faults":     p.faults.view,
 		"buildFault": p.keeper.buildFault,
-		"markdown":   toHTML,
 		"marked":     marked,
 		"shown":      shownText,
 		"oneLine":    oneLine,
@@ -384,10 +377,7 @@ func (p *Page) functions() template.FuncMap {
 		"date":       func(t time.Time) string { return t.Format(time.RFC3339) },
 		"took":       took,
 		"add":        func(a, b int) int { return a + b },
-		"percent":    func(part, of int) int { return min(100, 100*part/max(1, of)) },
-		"query":      url.QueryEscape,
 		"join":       strings.Join,
-		"reversed":   func(all []string) []string { all = slices.Clone(all); slices.Reverse(all); return all },
 		"dict": func(pairs ...any) (map[string]any, error) {
 			d := map[string]any{}
 			for pair := range slices.Chunk(pairs, 2) {

@@ -227,7 +227,7 @@ func (v *promptViews) try(w http.ResponseWriter, r *http.Request) {
 	made := v.preview(r.Context(), f, r.PostFormValue("turn"), r.PostFormValue("draft"))
 	switch {
 	case r.PostFormValue("part") != "":
-		v.part(w, "preview", &made)
+		v.write(w, http.StatusOK, "preview", &made)
 	case strings.Contains(r.Header.Get("Accept"), "text/html"):
 		v.previews.put(made.ID, made)
 		http.Redirect(w, r, "/dev/prompts/"+url.PathEscape(f.Name)+"?"+url.Values{"preview": {made.ID}}.Encode()+"#preview", http.StatusSeeOther)
