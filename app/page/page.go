@@ -251,7 +251,7 @@ func (p *Page) Handler(addr net.Addr, of Parts) (http.Handler, error) {
 	newActionViews(p).routes(mux)
 	newPromptViews(p).routes(mux)
 	skillViews{p}.routes(mux)
-	newSettingViews(p).routes(mux)
+	(&settingViews{Page: p}).routes(mux)
 	evalViews{p}.routes(mux)
 	(&whatIf{page: p}).routes(mux)
 	goOn{p}.routes(mux)
