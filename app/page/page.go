@@ -56,8 +56,6 @@ type Config struct {
 	// Keep is a folder where the chat and the turns are kept for the next process; see also
 	// [BuildFault]. "": they end with the process.
 	Keep string
-	// Port is the port in the address that browsers use; 0: the one that the page is served on.
-	Port int
 	Log  zerolog.Logger
 }
 
@@ -261,11 +259,7 @@ func (p *Page) Handler(addr net.Addr, of Parts) (http.Handler, error) {
 		writeJSON(w, map[string]any{"version": 1, "bot": p.cfg.Name, "views": p.tabs})
 	})
 	mux.HandleFunc("/dev/", func(w http.ResponseWriter, _ *http.Request) { p.fail(w, http.StatusNotFound, "There is no such page.") })
-	port := p.cfg.Port
-	if port == 0 {
-		port = tcp.Port
-	}
-	return guard(port, mux), nil
+	return guard(tcp.Port, mux), nil
 }
 
 // asset serves one of the page's files. Its address has the hash of all of them, so it never changes.

@@ -97,7 +97,9 @@ func written(v any) string {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // it was JSON
+	if err := enc.Encode(v); err != nil {
+		return err.Error()
+	}
 	return string(bytes.TrimSpace(out.Bytes()))
 }
 
