@@ -20,6 +20,7 @@ import (
 	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/internal/scrub"
@@ -366,7 +367,7 @@ func (c *chat) addPerson(name string) error {
 		return errors.New("there is no room for more people")
 	}
 	key, id := "person"+strconv.Itoa(len(c.people)+1), rand.Text()
-	p := person{key, name, "29:1x" + id, guid(), "en-US", "Europe/Berlin"}
+	p := person{key, name, "29:1x" + id, uuid.NewString(), "en-US", "Europe/Berlin"}
 	c.people = append(slices.Clip(c.people), p)
 	for _, r := range c.rooms {
 		if r.Kind != "personal" {
@@ -391,14 +392,6 @@ func (c *chat) addRoom(name string) error {
 	id := strings.ToLower(rand.Text())
 	c.rooms = append(c.rooms, &room{Key: "group" + id, Name: name, Kind: "groupChat", ID: "19:" + id + "@thread.v2", People: c.people})
 	return nil
-}
-
-// guid is a random one.
-func guid() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // it never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // say shows what a person says, and delivers it if Teams would.
@@ -732,7 +725,7 @@ func (c *chat) copied(a *activity.Activity, at time.Time, before bool) (next *ro
 	ids = map[string]string{old.ID: next.ID}
 	for _, p := range old.People {
 		was := p
-		p.ID, p.Directory = "29:1x7Qm2"+fresh(), guid()
+		p.ID, p.Directory = "29:1x7Qm2"+fresh(), uuid.NewString()
 		ids[was.ID] = p.ID
 		if was.Directory != "" {
 			ids[was.Directory] = p.Directory

@@ -1071,8 +1071,8 @@ var skillTools = map[string][]string{
 	"all": {"load_skill", "read_skill_resource", "run_skill_script"}, "none": {},
 }
 
-// ApprovedTools are the skill tools whose every call needs a person's approval.
-func (s *Settings) ApprovedTools() []string {
+// approvedTools are the skill tools whose every call needs a person's approval.
+func (s *Settings) approvedTools() []string {
 	if s.SkillsApproval == nil {
 		return skillTools["run"]
 	}
