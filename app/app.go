@@ -403,12 +403,7 @@ func (p *program) assemble(ctx context.Context) error {
 		}, AuditKeep: p.AuditKeep, TurnsKeep: p.TurnsKeep, MaxTurns: p.MaxTurns,
 		MaxWaiting: p.MaxWaiting, MaxWaitingPerConversation: p.MaxWaitingEach, MaxConnections: p.MaxConnections, MaxRequests: p.MaxRequests,
 		Access: bot.Access{Tenants: p.AllowedTenants, Users: p.AllowedUsers, Channels: p.AllowedChannels},
-		Policy: func(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
-			if slices.Contains(p.ApprovalActions, call.Action.Name) {
-				return actions.Approval{Required: true}, nil
-			}
-			return actions.DefaultPolicy(ctx, turn, call)
-		},
+		Policy: settings.Policy(p.ApprovalActions, actions.DefaultPolicy),
 	}
 	cfg.Requests, cfg.Memory = p.own.Agents != nil, p.Remembers()
 	if moderator != nil {

@@ -953,6 +953,16 @@ func (s *Settings) checkExplicit(f *faults) {
 	}
 }
 
+// Policy asks for approval of calls of these actions. next decides about the others.
+func Policy(names []string, next actions.Policy) actions.Policy {
+	return func(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
+		if slices.Contains(names, call.Action.Name) {
+			return actions.Approval{Required: true}, nil
+		}
+		return next(ctx, turn, call)
+	}
+}
+
 // Price returns BOT_MODEL_PRICE.
 func (s *Settings) Price() (price [3]float64) {
 	switch p := s.ModelPrice; len(p) {
