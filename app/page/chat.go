@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path"
@@ -253,9 +254,7 @@ func (c *chat) activity(r *room, p person, thread string, fields map[string]any)
 	for name, value := range fields {
 		switch merged, ok := value.(map[string]any); {
 		case name == "channelData" && ok:
-			for k, v := range merged {
-				data[k] = v
-			}
+			maps.Copy(data, merged)
 		case name == "entities":
 			a["entities"] = append(a["entities"].([]any), value.([]any)...) //nolint:forcetypeassert // made above
 		default:

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -388,12 +389,7 @@ func walk(node any, f func(key, text string)) {
 			walk(one, f)
 		}
 	case map[string]any:
-		keys := make([]string, 0, len(node))
-		for key := range node {
-			keys = append(keys, key)
-		}
-		slices.Sort(keys)
-		for _, key := range keys {
+		for _, key := range slices.Sorted(maps.Keys(node)) {
 			if text, ok := node[key].(string); ok {
 				f(key, text)
 			} else if key != "data" && key != "selectAction" {

@@ -105,13 +105,7 @@ func written(v any) string {
 
 // keys are those of both maps, sorted.
 func keys[V any](a, b map[string]V) []string {
-	return slices.Compact(slices.Sorted(func(yield func(string) bool) {
-		for _, m := range []map[string]V{a, b} {
-			for key := range maps.Keys(m) {
-				if !yield(key) {
-					return
-				}
-			}
-		}
-	}))
+	all := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(all)
+	return slices.Compact(all)
 }
