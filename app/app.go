@@ -486,6 +486,15 @@ func (p *program) openStore(ctx context.Context) (err error) {
 	return nil
 }
 
+// openInbox opens an inbox that takes no part in the work, until the program is closed.
+func (p *program) openInbox(store *state.Store) (*inbox.Inbox, error) {
+	in, err := inbox.Open(store, inbox.Config{Patience: turnsPatience, Log: p.log})
+	if err == nil {
+		p.closers = append(p.closers, in.Close)
+	}
+	return in, err
+}
+
 // dialDataDir connects to the server of a data folder.
 func dialDataDir(ctx context.Context, folder string) (net.Conn, error) {
 	var dialer net.Dialer

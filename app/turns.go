@@ -23,7 +23,6 @@ import (
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
-	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
@@ -38,15 +37,6 @@ type turnsCmd struct {
 
 // turnsPatience is how long whoever looks at turns waits for an unreachable Redis.
 const turnsPatience = 3 * time.Second
-
-// openInbox opens an inbox that takes no part in the work, until the program is closed.
-func (p *program) openInbox(store *state.Store) (*inbox.Inbox, error) {
-	in, err := inbox.Open(store, inbox.Config{Patience: turnsPatience, Log: p.log})
-	if err == nil {
-		p.closers = append(p.closers, in.Close)
-	}
-	return in, err
-}
 
 // withInbox opens the inbox of the running bots.
 func withInbox(ctx context.Context, s *settings.Settings, std *cli.Streams, use func(*inbox.Inbox) error) error {
