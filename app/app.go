@@ -403,12 +403,7 @@ func (p *program) assemble(ctx context.Context) error {
 		}, AuditKeep: p.AuditKeep, TurnsKeep: p.TurnsKeep, MaxTurns: p.MaxTurns,
 		MaxWaiting: p.MaxWaiting, MaxWaitingPerConversation: p.MaxWaitingEach, MaxConnections: p.MaxConnections, MaxRequests: p.MaxRequests,
 		Access: bot.Access{Tenants: p.AllowedTenants, Users: p.AllowedUsers, Channels: p.AllowedChannels},
-		Policy: func(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
-			if slices.Contains(p.ApprovalActions, call.Action.Name) {
-				return actions.Approval{Required: true}, nil
-			}
-			return actions.DefaultPolicy(ctx, turn, call)
-		},
+		Policy: settings.Policy(p.ApprovalActions, actions.DefaultPolicy),
 	}
 	cfg.Requests, cfg.Memory = p.own.Agents != nil, p.Remembers()
 	if moderator != nil {
@@ -489,6 +484,15 @@ func (p *program) openStore(ctx context.Context) (err error) {
 	}
 	p.closers = append(p.closers, func() { _ = p.store.Close() }) // nothing is pending
 	return nil
+}
+
+// openInbox opens an inbox that takes no part in the work, until the program is closed.
+func (p *program) openInbox(store *state.Store) (*inbox.Inbox, error) {
+	in, err := inbox.Open(store, inbox.Config{Patience: turnsPatience, Log: p.log})
+	if err == nil {
+		p.closers = append(p.closers, in.Close)
+	}
+	return in, err
 }
 
 // dialDataDir connects to the server of a data folder.
@@ -782,19 +786,24 @@ func (p *program) showMetrics(ctx context.Context) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{Registry: p.metrics}))
-	server := p.bot.NewServer(mux)
+	p.serveBeside(listener, mux, "metrics")
+	p.log.Info().Str("url", "http://"+listener.Addr().String()+"/metrics").Msg("serving metrics")
+	return nil
+}
+
+// serveBeside serves something besides the bot until the program is closed.
+func (p *program) serveBeside(listener net.Listener, h http.Handler, what string) {
+	server := p.bot.NewServer(h)
 	var served sync.WaitGroup
 	served.Go(func() {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			p.log.Error().Err(fmt.Errorf("serve metrics: %w", err)).Msg("metrics stopped")
+			p.log.Error().Err(fmt.Errorf("serve %s: %w", what, err)).Msg(what + " stopped")
 		}
 	})
 	p.closers = append(p.closers, func() {
 		_ = server.Close() // nothing to report it to
 		served.Wait()
 	})
-	p.log.Info().Str("url", "http://"+listener.Addr().String()+"/metrics").Msg("serving metrics")
-	return nil
 }
 
 // record starts a recording in that folder and announces it; "": none. It adjusts the log to tell
@@ -927,21 +936,20 @@ func (p *program) showTurns(ctx context.Context) error {
 		return nil
 	}
 	store := p.bot.Store()
-	in, err := inbox.Open(store, inbox.Config{Patience: turnsPatience, Log: p.log})
+	in, err := p.openInbox(store)
 	if err != nil {
 		return err
 	}
-	p.closers = append(p.closers, in.Close)
 	cfg := viewer.Config{
 		Bot: p.Bot.Name, Store: store, Inbox: in, Log: p.log, ID: turnID,
-		Head: func(ctx context.Context, id string) ([]viewer.Row, error) {
+		Head: func(ctx context.Context, id string) ([][2]string, error) {
 			head, err := turn.ReadHead(ctx, store, id)
 			if err != nil {
 				return nil, err
 			}
 			return headRows(head), nil
 		},
-		Dead: func(w inbox.Waiting, content bool) []viewer.Row { return readDeadLetter(w, content).rows() },
+		Dead: func(w inbox.Waiting, content bool) [][2]string { return readDeadLetter(w, content).rows() },
 	}
 	if p.ViewerURL != "" {
 		cfg.SignIn = &viewer.SignIn{LoginURL: p.ViewerLogin(), Tenant: p.ViewerTenant, ClientID: p.ViewerClient, ClientSecret: p.ViewerSecret, URL: p.ViewerURL}
@@ -955,17 +963,7 @@ func (p *program) showTurns(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	server := p.bot.NewServer(made)
-	var served sync.WaitGroup
-	served.Go(func() {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			p.log.Error().Err(fmt.Errorf("serve the viewer: %w", err)).Msg("the viewer stopped")
-		}
-	})
-	p.closers = append(p.closers, func() {
-		_ = server.Close() // nothing to report it to
-		served.Wait()
-	})
+	p.serveBeside(listener, made, "the viewer")
 	p.log.Info().Str("url", "http://"+listener.Addr().String()+"/").Bool("sign_in", cfg.SignIn != nil).Msg("serving the viewer")
 	return nil
 }

@@ -219,19 +219,18 @@ func (d *developer) watch(ctx context.Context, failed <-chan error) error {
 }
 
 // stamp is what a change of a file changes.
-type stamp struct {
-	size int64
-	at   time.Time
-}
+type stamp struct{ size, at int64 }
 
 // watchedKinds are the ends of the names of files that a bot may be made of.
 var watchedKinds = []string{".go", ".mod", ".sum", ".txt", ".json", ".yaml", ".yml", ".md", ".tmpl"}
 
 // files looks at what the bot may be made of: the files of its module, and the folders and files
 // that settings name.
-func (d *developer) files() (map[string]stamp, error) {
+func (d *developer) files() (map[string]stamp, error) { return stampsOf(append(d.read(), d.root)) }
+
+func stampsOf(roots []string) (map[string]stamp, error) {
 	all := map[string]stamp{}
-	for _, root := range append(d.read(), d.root) {
+	for _, root := range roots {
 		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 			if err != nil {
 				return nil //nolint:nilerr // it went away meanwhile, or does not exist yet
@@ -247,7 +246,7 @@ func (d *developer) files() (map[string]stamp, error) {
 				return nil
 			}
 			if info, err := entry.Info(); err == nil {
-				all[path] = stamp{info.Size(), info.ModTime()}
+				all[path] = stamp{info.Size(), info.ModTime().UnixNano()}
 			}
 			if len(all) > maxWatched {
 				return fmt.Errorf("%s has more than %d files to look at: start bot dev in the folder of the bot's own module", root, maxWatched)
@@ -324,6 +323,7 @@ func (d *developer) tellPage(fault error) {
 
 // build builds the program. sum also covers what the program reads when it starts.
 func (d *developer) build(ctx context.Context) (program string, sum [sha256.Size]byte, err error) {
+	hash := sha256.New()
 	if d.pkg == "" {
 		if program, err = os.Executable(); err != nil {
 			return "", sum, err
@@ -340,28 +340,15 @@ func (d *developer) build(ctx context.Context) (program string, sum [sha256.Size
 		if out, err := cmd.CombinedOutput(); err != nil {
 			return "", sum, fmt.Errorf("cannot build %s: %w\n%s", d.pkg, err, bytes.TrimSpace(out))
 		}
-	}
-	hash := sha256.New()
-	if d.pkg != "" {
 		if err := addFile(hash, program); err != nil {
 			return "", sum, err
 		}
 	}
-	for _, root := range d.read() {
-		err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-			if err != nil || entry.IsDir() {
-				return nil //nolint:nilerr // the bot says what is missing
-			}
-			info, err := entry.Info()
-			if err == nil {
-				fmt.Fprintln(hash, path, info.Size(), info.ModTime())
-			}
-			return nil //nolint:nilerr // it went away meanwhile
-		})
-		if err != nil {
-			return "", sum, err
-		}
+	read, err := stampsOf(d.read())
+	if err != nil {
+		return "", sum, err
 	}
+	fmt.Fprintln(hash, read) // sorted
 	return program, [sha256.Size]byte(hash.Sum(nil)), nil
 }
 

@@ -54,11 +54,10 @@ func (c turnsFindCmd) Run(ctx context.Context, s *settings.Settings, std *cli.St
 
 // missing says why there may be no head, and what else there is.
 func (c turnsFindCmd) missing(ctx context.Context, p *program, id string) error {
-	in, err := inbox.Open(p.store, inbox.Config{Patience: turnsPatience, Log: p.log})
+	in, err := p.openInbox(p.store)
 	if err != nil {
 		return err
 	}
-	defer in.Close()
 	dead, err := in.Dead(ctx)
 	if slices.ContainsFunc(dead, func(w inbox.Waiting) bool { return w.ID == id }) {
 		return fmt.Errorf("nothing is kept about turn %s, but it is a dead letter: bot turns show %s", id, id)

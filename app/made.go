@@ -48,12 +48,10 @@ func pageParts(p *program) (page.Parts, error) {
 			return turnsExportCmd{}.render([]inbox.Waiting{w}, p.Settings)
 		},
 	}
-	in, err := inbox.Open(p.bot.Store(), inbox.Config{Patience: turnsPatience, Log: p.log})
-	if err != nil {
+	var err error
+	if of.Inbox, err = p.openInbox(p.bot.Store()); err != nil {
 		return of, err
 	}
-	p.closers = append(p.closers, in.Close)
-	of.Inbox = in
 	if !p.bot.Store().Embedded() {
 		of.Crash = func() { os.Exit(exitCrashed) }
 	}

@@ -35,17 +35,16 @@ type turnsCmd struct {
 	Export turnsExportCmd `cmd:"" help:"Turn dead letters into scenarios for bottest run."`
 }
 
-// turnsPatience is how long a command waits for an unreachable Redis.
+// turnsPatience is how long whoever looks at turns waits for an unreachable Redis.
 const turnsPatience = 3 * time.Second
 
-// withInbox opens the inbox of the running bots without taking part in their work.
+// withInbox opens the inbox of the running bots.
 func withInbox(ctx context.Context, s *settings.Settings, std *cli.Streams, use func(*inbox.Inbox) error) error {
 	return withStore(ctx, s, std, func(p *program) error {
-		in, err := inbox.Open(p.store, inbox.Config{Patience: turnsPatience, Log: p.log})
+		in, err := p.openInbox(p.store)
 		if err != nil {
 			return err
 		}
-		defer in.Close()
 		return use(in)
 	})
 }
@@ -142,7 +141,7 @@ func (c turnsShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.St
 		if c.JSON {
 			return cli.PrintJSON(std.Out, t)
 		}
-		return printTurn(std.Out, t)
+		return cli.PrintFields(std.Out, t.rows())
 	})
 }
 
@@ -239,9 +238,6 @@ func readDeadLetter(w inbox.Waiting, content bool) deadLetter {
 	}
 	return t
 }
-
-// printTurn prints what is known about one turn.
-func printTurn(out io.Writer, t deadLetter) error { return cli.PrintFields(out, t.rows()) }
 
 // rows are names and values of what is known; values may be empty.
 func (t deadLetter) rows() [][2]string {

@@ -33,6 +33,7 @@ import (
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/cassette"
+	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/internal/turnlog"
 	"github.com/planbot-go/planbot/models"
@@ -237,12 +238,7 @@ func (r *run) newBot(ctx context.Context, parts Parts) (*bot.Bot, error) {
 		parts.maxRepairs = cmp.Or(*o.MaxRepairs, -1) // zero means the default there
 	}
 	parts.Bot.MaxSteps, parts.Bot.MaxSameCalls = o.MaxSteps, o.MaxSameCalls
-	parts.Bot.Policy = func(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
-		if slices.Contains(o.Approval, call.Action.Name) {
-			return actions.Approval{Required: true}, nil
-		}
-		return actions.DefaultPolicy(ctx, turn, call)
-	}
+	parts.Bot.Policy = settings.Policy(o.Approval, actions.DefaultPolicy)
 	b, err := cfg.newBot(ctx, parts)
 	if b != nil {
 		r.actions = b.Actions()

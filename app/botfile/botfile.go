@@ -387,24 +387,16 @@ func (d *decoder) checkSettings(f *File) {
 			f.settings[name] = v
 		}
 	}
-	skills := make([]string, len(f.in.Skills))
-	for i, dir := range f.in.Skills {
-		skills[i] = string(dir)
-	}
 	if k := f.in.Knowledge; k != nil {
 		d.checkKnowledge(k)
-		folders := make([]string, len(k.Folders))
-		for i, dir := range k.Folders {
-			folders[i] = string(dir)
-		}
-		add("BOT_KNOWLEDGE_DIR", strings.Join(folders, string(os.PathListSeparator)))
+		add("BOT_KNOWLEDGE_DIR", strings.Join(names(k.Folders), string(os.PathListSeparator)))
 		add("BOT_KNOWLEDGE_ACCESS", strings.Join(k.Access, ","))
 		if k.Every > 0 {
 			add("BOT_KNOWLEDGE_EVERY", k.Every.String())
 		}
 	}
 	add("BOT_PROMPTS_DIR", string(f.in.Prompts))
-	add("BOT_SKILLS_DIR", strings.Join(skills, string(os.PathListSeparator)))
+	add("BOT_SKILLS_DIR", strings.Join(names(f.in.Skills), string(os.PathListSeparator)))
 	add("BOT_APPROVAL_ACTIONS", strings.Join(f.in.Approvals.Actions, ","))
 	add("BOT_APPROVERS", strings.Join(f.in.Approvals.Approvers, ","))
 	if t := f.in.Approvals.Timeout; t > 0 {
@@ -630,10 +622,12 @@ func (f *File) Services() map[string]oauth.Service {
 }
 
 // Tests are the files of scenarios.
-func (f *File) Tests() []string {
-	all := make([]string, len(f.in.Tests))
-	for i, name := range f.in.Tests {
-		all[i] = string(name)
+func (f *File) Tests() []string { return names(f.in.Tests) }
+
+// names are paths as texts.
+func names[P ~string](paths []P) (all []string) {
+	for _, path := range paths {
+		all = append(all, string(path))
 	}
 	return all
 }

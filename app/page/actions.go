@@ -425,7 +425,7 @@ func (v *actionViews) run(w http.ResponseWriter, r *http.Request) {
 	control := http.NewResponseController(w)
 	_ = control.SetWriteDeadline(time.Now().Add(runWithin + 10*time.Second)) // else the server's counts
 	done := v.try(r.Context(), a, r.PostForm)
-	if !strings.Contains(r.Header.Get("Accept"), "text/html") {
+	if !byForm(r) {
 		status := http.StatusOK
 		if done.Fault != "" {
 			status = http.StatusUnprocessableEntity
@@ -473,7 +473,7 @@ func (v *actionViews) try(ctx context.Context, a *actions.Action, typed url.Valu
 	case !a.StateOnly && !done.Outside:
 		done.Fault = `This action may have effects outside of the bot's state. To run it, tick "This has effects outside".`
 	default:
-		done.Entities = v.scrub.Text(jsonText(entities))
+		done.Entities = v.scrub.Text(jsonText(entities, "  "))
 		v.call(ctx, a, entities, of.activity, &done)
 	}
 	return done
@@ -501,10 +501,7 @@ func (v *actionViews) somebody(key, as, said string) (place, person) {
 	if r == nil {
 		r = c.rooms[0]
 	}
-	p, ok := r.person(as)
-	if !ok {
-		p = r.People[0]
-	}
+	p := r.speaker(as)
 	return place{r.Key, decode(c.activity(r, p, "", map[string]any{"type": "message", "text": said, "textFormat": "plain"}))}, p
 }
 
@@ -781,12 +778,12 @@ func oneLine(text string) string {
 	return spelling.OneLine(marked(text), maxLine)
 }
 
-// jsonText is a value as JSON that people can read.
-func jsonText(v any) string {
+// jsonText is a value as JSON that people can read. indent "": in one line.
+func jsonText(v any, indent string) string {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
+	enc.SetIndent("", indent)
 	if err := enc.Encode(v); err != nil {
 		return err.Error()
 	}

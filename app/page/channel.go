@@ -148,43 +148,42 @@ func (c *chat) put(a *activity.Activity, to *room, thread, reply string) (id str
 	return m.ID, http.StatusCreated
 }
 
-func (c *chat) update(w http.ResponseWriter, r *http.Request) {
+// edit changes the message that a request names, and reports whether there is one.
+func (c *chat) edit(w http.ResponseWriter, r *http.Request, change func(a *activity.Activity, to *room, m *message)) bool {
 	a, to, ok := c.read(w, r)
 	if !ok {
-		return
+		return false
 	}
 	c.mu.Lock()
 	m := to.message(r.PathValue("id"))
 	if m != nil {
-		m.Activity, m.Edited, m.Streaming = c.without(a), true, false
+		change(a, to, m)
 	}
 	c.mu.Unlock()
 	if m == nil {
 		refused(w, http.StatusNotFound, "ActivityNotFoundInConversation", "there is no such message")
-		return
+		return false
 	}
-	accepted(w, http.StatusOK, m.ID)
 	c.changed(to.Key)
+	return true
+}
+
+func (c *chat) update(w http.ResponseWriter, r *http.Request) {
+	found := c.edit(w, r, func(a *activity.Activity, _ *room, m *message) {
+		m.Activity, m.Edited, m.Streaming = c.without(a), true, false
+	})
+	if found {
+		accepted(w, http.StatusOK, r.PathValue("id"))
+	}
 }
 
 func (c *chat) remove(w http.ResponseWriter, r *http.Request) {
-	_, to, ok := c.read(w, r)
-	if !ok {
-		return
-	}
-	c.mu.Lock()
-	m := to.message(r.PathValue("id"))
-	if m != nil && m.Streaming { // its status is over
-		to.messages = slices.DeleteFunc(to.messages, func(other *message) bool { return other == m })
-	} else if m != nil {
+	c.edit(w, r, func(_ *activity.Activity, to *room, m *message) {
 		m.Deleted = true
-	}
-	c.mu.Unlock()
-	if m == nil {
-		refused(w, http.StatusNotFound, "ActivityNotFoundInConversation", "there is no such message")
-		return
-	}
-	c.changed(to.Key)
+		if m.Streaming { // its status is over
+			to.messages = slices.DeleteFunc(to.messages, func(other *message) bool { return other == m })
+		}
+	})
 }
 
 func (c *chat) react(w http.ResponseWriter, r *http.Request) {
@@ -207,7 +206,6 @@ func (c *chat) react(w http.ResponseWriter, r *http.Request) {
 // create opens the personal chat of a person.
 func (c *chat) create(w http.ResponseWriter, r *http.Request) {
 	var wanted struct {
-		IsGroup bool `json:"isGroup"`
 		Members []struct {
 			ID string `json:"id"`
 		} `json:"members"`

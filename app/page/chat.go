@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path"
@@ -20,6 +21,7 @@ import (
 	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/uuid"
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/internal/scrub"
@@ -158,6 +160,14 @@ func (r *room) person(key string) (person, bool) {
 	return r.People[i], true
 }
 
+// speaker is the person with that key, or the first one.
+func (r *room) speaker(key string) person {
+	if p, ok := r.person(key); ok {
+		return p
+	}
+	return r.People[0]
+}
+
 func (r *room) message(id string) *message {
 	for _, m := range r.messages {
 		if m.ID == id {
@@ -244,9 +254,7 @@ func (c *chat) activity(r *room, p person, thread string, fields map[string]any)
 	for name, value := range fields {
 		switch merged, ok := value.(map[string]any); {
 		case name == "channelData" && ok:
-			for k, v := range merged {
-				data[k] = v
-			}
+			maps.Copy(data, merged)
 		case name == "entities":
 			a["entities"] = append(a["entities"].([]any), value.([]any)...) //nolint:forcetypeassert // made above
 		default:
@@ -358,7 +366,7 @@ func (c *chat) addPerson(name string) error {
 		return errors.New("there is no room for more people")
 	}
 	key, id := "person"+strconv.Itoa(len(c.people)+1), rand.Text()
-	p := person{key, name, "29:1x" + id, guid(), "en-US", "Europe/Berlin"}
+	p := person{key, name, "29:1x" + id, uuid.NewString(), "en-US", "Europe/Berlin"}
 	c.people = append(slices.Clip(c.people), p)
 	for _, r := range c.rooms {
 		if r.Kind != "personal" {
@@ -385,14 +393,6 @@ func (c *chat) addRoom(name string) error {
 	return nil
 }
 
-// guid is a random one.
-func guid() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // it never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
-}
-
 // say shows what a person says, and delivers it if Teams would.
 func (c *chat) say(ctx context.Context, s said) error {
 	c.mu.Lock()
@@ -405,10 +405,7 @@ func (c *chat) say(ctx context.Context, s said) error {
 		c.mu.Unlock()
 		return errors.New("Teams hands files to a bot in personal chats only")
 	}
-	p, ok := r.person(s.As)
-	if !ok {
-		p = r.People[0]
-	}
+	p := r.speaker(s.As)
 	text, entities, toBot := c.mentions(r, s.Text)
 	m := &message{ID: c.nextID(), Person: p.Key, At: time.Now()}
 	if r.Kind == "channel" {
@@ -437,7 +434,7 @@ func (c *chat) say(ctx context.Context, s said) error {
 	if !deliver {
 		return nil
 	}
-	body, err := c.post(ctx, r, a)
+	body, err := c.post(ctx, a)
 	if err != nil {
 		c.note(r, m.ID, err.Error())
 	} else if other {
@@ -485,42 +482,46 @@ func (c *chat) note(r *room, id, note string) {
 	c.changed(r.Key)
 }
 
-// event tells the bot of something that is not a message: who came and went.
-func (c *chat) event(ctx context.Context, roomKey, as, kind string) error {
+// act delivers the activity that f makes for a room. f holds the lock, and returns nil if there is none.
+func (c *chat) act(ctx context.Context, roomKey string, f func(r *room) map[string]any) error {
 	c.mu.Lock()
 	r := c.room(roomKey)
-	if r == nil {
-		c.mu.Unlock()
-		return errNobody
+	var a map[string]any
+	if r != nil {
+		a = f(r)
 	}
-	p, ok := r.person(as)
-	if !ok {
-		p = r.People[0]
-	}
-	bot, other := []any{map[string]any{"id": botAccount, "name": c.bot}}, []any{c.people[len(c.people)-1].account()}
-	fields := map[string]any{"type": "conversationUpdate"}
-	switch kind {
-	case "botAdded":
-		fields["membersAdded"], r.Added = bot, true
-	case "botRemoved":
-		fields["membersRemoved"], r.Added = bot, false
-	case "userAdded":
-		fields["membersAdded"] = other
-	case "userRemoved":
-		fields["membersRemoved"] = other
-	case "install":
-		fields["type"], fields["action"], r.Added = "installationUpdate", "add", true
-	case "uninstall":
-		fields["type"], fields["action"], r.Added = "installationUpdate", "remove", false
-	default:
-		c.mu.Unlock()
-		return errNobody
-	}
-	a := c.activity(r, p, "", fields)
 	c.mu.Unlock()
+	if a == nil {
+		return errNobody
+	}
 	c.changed(r.Key)
-	_, err := c.post(ctx, r, a)
+	_, err := c.post(ctx, a)
 	return err
+}
+
+// event tells the bot of something that is not a message: who came and went.
+func (c *chat) event(ctx context.Context, roomKey, as, kind string) error {
+	return c.act(ctx, roomKey, func(r *room) map[string]any {
+		bot, other := []any{map[string]any{"id": botAccount, "name": c.bot}}, []any{c.people[len(c.people)-1].account()}
+		fields := map[string]any{"type": "conversationUpdate"}
+		switch kind {
+		case "botAdded":
+			fields["membersAdded"], r.Added = bot, true
+		case "botRemoved":
+			fields["membersRemoved"], r.Added = bot, false
+		case "userAdded":
+			fields["membersAdded"] = other
+		case "userRemoved":
+			fields["membersRemoved"] = other
+		case "install":
+			fields["type"], fields["action"], r.Added = "installationUpdate", "add", true
+		case "uninstall":
+			fields["type"], fields["action"], r.Added = "installationUpdate", "remove", false
+		default:
+			return nil
+		}
+		return c.activity(r, r.speaker(as), "", fields)
+	})
 }
 
 // again delivers the last activity once more, as channels do when an answer was late.
@@ -537,47 +538,32 @@ func (c *chat) again(ctx context.Context) error {
 
 // change edits or deletes a person's own message, or has somebody react to one.
 func (c *chat) change(ctx context.Context, roomKey, as, id, kind, text string) error {
-	c.mu.Lock()
-	r := c.room(roomKey)
-	if r == nil || r.message(id) == nil {
-		c.mu.Unlock()
-		return errNobody
-	}
-	m := r.message(id)
-	p, ok := r.person(cmp.Or(m.Person, as))
-	if kind == "react" {
-		p, ok = r.person(as)
-	}
-	if !ok {
-		p = r.People[0]
-	}
-	var a map[string]any
-	switch {
-	case kind == "edit" && m.Person != "":
-		marked, entities, _ := c.mentions(r, text)
-		a = c.activity(r, p, m.Thread, map[string]any{
-			"type": "messageUpdate", "id": id, "text": marked, "textFormat": "plain", "entities": entities, "channelData": map[string]any{"eventType": "editMessage"},
-		})
-		m.Activity, m.Edited = c.without(decode(a)), true
-	case kind == "delete" && m.Person != "":
-		a = c.activity(r, p, m.Thread, map[string]any{"type": "messageDelete", "id": id, "channelData": map[string]any{"eventType": "softDeleteMessage"}})
-		m.Deleted = true
-	case kind == "react":
-		field := "reactionsAdded"
-		if i := slices.Index(m.Reactions, text); i >= 0 {
-			field, m.Reactions = "reactionsRemoved", slices.Delete(slices.Clone(m.Reactions), i, i+1)
-		} else {
-			m.Reactions = append(slices.Clip(m.Reactions), text)
+	return c.act(ctx, roomKey, func(r *room) (a map[string]any) {
+		m := r.message(id)
+		switch {
+		case m == nil:
+		case kind == "edit" && m.Person != "":
+			marked, entities, _ := c.mentions(r, text)
+			a = c.activity(r, r.speaker(m.Person), m.Thread, map[string]any{
+				"type": "messageUpdate", "id": id, "text": marked, "textFormat": "plain", "entities": entities, "channelData": map[string]any{"eventType": "editMessage"},
+			})
+			m.Activity, m.Edited = c.without(decode(a)), true
+		case kind == "delete" && m.Person != "":
+			a = c.activity(r, r.speaker(m.Person), m.Thread, map[string]any{
+				"type": "messageDelete", "id": id, "channelData": map[string]any{"eventType": "softDeleteMessage"},
+			})
+			m.Deleted = true
+		case kind == "react":
+			field := "reactionsAdded"
+			if i := slices.Index(m.Reactions, text); i >= 0 {
+				field, m.Reactions = "reactionsRemoved", slices.Delete(slices.Clone(m.Reactions), i, i+1)
+			} else {
+				m.Reactions = append(slices.Clip(m.Reactions), text)
+			}
+			a = c.activity(r, r.speaker(as), m.Thread, map[string]any{"type": "messageReaction", "replyToId": id, field: []any{map[string]any{"type": text}}})
 		}
-		a = c.activity(r, p, m.Thread, map[string]any{"type": "messageReaction", "replyToId": id, field: []any{map[string]any{"type": text}}})
-	default:
-		c.mu.Unlock()
-		return errNobody
-	}
-	c.mu.Unlock()
-	c.changed(r.Key)
-	_, err := c.post(ctx, r, a)
-	return err
+		return a
+	})
 }
 
 // click is a click on a button of a card.
@@ -600,11 +586,7 @@ func (c *chat) press(ctx context.Context, k click) error {
 		c.mu.Unlock()
 		return errNobody
 	}
-	m := r.message(k.Message)
-	p, ok := r.person(k.As)
-	if !ok {
-		p = r.People[0]
-	}
+	m, p := r.message(k.Message), r.speaker(k.As)
 	if k.Data == nil {
 		k.Data = map[string]any{}
 	}
@@ -628,7 +610,7 @@ func (c *chat) press(ctx context.Context, k click) error {
 	}
 	a := c.activity(r, p, m.Thread, fields)
 	c.mu.Unlock()
-	body, err := c.post(ctx, r, a)
+	body, err := c.post(ctx, a)
 	if err != nil {
 		c.note(r, m.ID, err.Error())
 		return nil
@@ -683,31 +665,22 @@ func (c *chat) answered(r *room, id string, body []byte) {
 
 // rate tells the bot what a person thinks of a message.
 func (c *chat) rate(ctx context.Context, roomKey, as, id, reaction, text string) error {
-	c.mu.Lock()
-	r := c.room(roomKey)
-	if r == nil || r.message(id) == nil || reaction != "like" && reaction != "dislike" {
-		c.mu.Unlock()
-		return errNobody
-	}
-	p, ok := r.person(as)
-	if !ok {
-		p = r.People[0]
-	}
-	m := r.message(id)
-	m.Rated = reaction
-	feedback, _ := json.Marshal(map[string]string{"feedbackText": text}) // a text
-	a := c.activity(r, p, m.Thread, map[string]any{
-		"type": "invoke", "name": "message/submitAction", "replyToId": id,
-		"value": map[string]any{"actionName": "feedback", "actionValue": map[string]any{"reaction": reaction, "feedback": string(feedback)}},
+	return c.act(ctx, roomKey, func(r *room) map[string]any {
+		m := r.message(id)
+		if m == nil || reaction != "like" && reaction != "dislike" {
+			return nil
+		}
+		m.Rated = reaction
+		feedback, _ := json.Marshal(map[string]string{"feedbackText": text}) // a text
+		return c.activity(r, r.speaker(as), m.Thread, map[string]any{
+			"type": "invoke", "name": "message/submitAction", "replyToId": id,
+			"value": map[string]any{"actionName": "feedback", "actionValue": map[string]any{"reaction": reaction, "feedback": string(feedback)}},
+		})
 	})
-	c.mu.Unlock()
-	c.changed(r.Key)
-	_, err := c.post(ctx, r, a)
-	return err
 }
 
 // post delivers an activity to the bot and returns its answer.
-func (c *chat) post(ctx context.Context, _ *room, a map[string]any) ([]byte, error) {
+func (c *chat) post(ctx context.Context, a map[string]any) ([]byte, error) {
 	raw, err := json.Marshal(a)
 	if err != nil {
 		return nil, fmt.Errorf("write the activity: %w", err)
@@ -751,7 +724,7 @@ func (c *chat) copied(a *activity.Activity, at time.Time, before bool) (next *ro
 	ids = map[string]string{old.ID: next.ID}
 	for _, p := range old.People {
 		was := p
-		p.ID, p.Directory = "29:1x7Qm2"+fresh(), guid()
+		p.ID, p.Directory = "29:1x7Qm2"+fresh(), uuid.NewString()
 		ids[was.ID] = p.ID
 		if was.Directory != "" {
 			ids[was.Directory] = p.Directory

@@ -5,85 +5,27 @@ import (
 	"strings"
 
 	"github.com/planbot-go/planbot/app/turnlog"
+	"github.com/planbot-go/planbot/internal/golden"
 )
 
 // diffLine is a line of a text that became another one.
 type diffLine struct {
-	Kind string `json:"kind"` // was, is or "": both have it
+	Kind string `json:"kind"` // was, is, left for lines that are left out, or "": both have it
 	Text string `json:"text"`
 }
 
-// maxDiff limits how many pairs of lines are compared. Beyond it, all of the one text became all of the
-// other.
-const maxDiff = 1 << 20
-
 // compareLines lists what became of the lines of a text. Long runs of lines that stay are left out.
-func compareLines(was, is string) []diffLine {
-	a, b := strings.Split(was, "\n"), strings.Split(is, "\n")
-	head := 0
-	for head < min(len(a), len(b)) && a[head] == b[head] {
-		head++
-	}
-	tail := 0
-	for tail < min(len(a), len(b))-head && a[len(a)-1-tail] == b[len(b)-1-tail] {
-		tail++
-	}
-	var all []diffLine
-	add := func(kind string, lines ...string) {
-		for _, line := range lines {
-			all = append(all, diffLine{kind, line})
-		}
-	}
-	add("", a[:head]...)
-	x, y := a[head:len(a)-tail], b[head:len(b)-tail]
-	if len(x)*len(y) > maxDiff {
-		add("was", x...)
-		add("is", y...)
-	} else {
-		longest := make([][]int, len(x)+1) // length of what x[i:] and y[j:] have in common
-		for i := range longest {
-			longest[i] = make([]int, len(y)+1)
-		}
-		for i := len(x) - 1; i >= 0; i-- {
-			for j := len(y) - 1; j >= 0; j-- {
-				if longest[i][j] = max(longest[i+1][j], longest[i][j+1]); x[i] == y[j] {
-					longest[i][j] = longest[i+1][j+1] + 1
-				}
-			}
-		}
-		i, j := 0, 0
-		for i < len(x) || j < len(y) {
-			switch {
-			case i < len(x) && j < len(y) && x[i] == y[j]:
-				add("", x[i])
-				i, j = i+1, j+1
-			case j == len(y) || i < len(x) && longest[i+1][j] >= longest[i][j+1]:
-				add("was", x[i])
-				i++
-			default:
-				add("is", y[j])
-				j++
-			}
-		}
-	}
-	add("", a[len(a)-tail:]...)
-	return withoutRuns(all)
-}
-
-// around is how many lines that stay are shown on each side of those that do not.
-const around = 2
-
-func withoutRuns(all []diffLine) (some []diffLine) {
-	for i, line := range all {
-		near := slices.ContainsFunc(all[max(0, i-around):min(len(all), i+around+1)], func(l diffLine) bool { return l.Kind != "" })
+func compareLines(was, is string) (all []diffLine) {
+	kinds := map[byte]string{'-': "was", '+': "is"}
+	for line := range strings.Lines(golden.Diff(was+"\n", is+"\n")) {
 		switch {
-		case near:
-			some = append(some, line)
-		case len(some) == 0 || some[len(some)-1].Kind != "left":
-			some = append(some, diffLine{"left", "…"})
+		case line[0] != '@':
+			all = append(all, diffLine{kinds[line[0]], strings.TrimSuffix(line[1:], "\n")})
+		case !strings.HasPrefix(line, "@@ -1,"): // lines before it are left out
+			all = append(all, diffLine{"left", "…"})
 		}
 	}
-	return some
+	return all
 }
 
 // compareSections pairs the sections of two prompts: by their names, in their order.

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"context"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -34,8 +33,7 @@ const (
 type keeper struct {
 	page *Page
 	file string // of this process
-	stop context.CancelFunc
-	over sync.WaitGroup
+	stop func() // nil: nothing is kept
 
 	mu    sync.Mutex
 	taken map[string]time.Time // files of others: when what was taken from them was written
@@ -65,27 +63,15 @@ func (k *keeper) open() {
 	}
 	k.file = filepath.Join(k.page.cfg.Keep, strings.ToLower(rand.Text())+keptEnd)
 	k.look()
-	ctx, stop := context.WithCancel(context.Background()) // ends with close
-	k.stop = stop
-	k.over.Go(func() {
-		tick := time.NewTicker(keepEvery)
-		defer tick.Stop()
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-tick.C:
-				k.look()
-				k.write(false)
-			}
-		}
+	k.stop = every(keepEvery, func(time.Time) {
+		k.look()
+		k.write(false)
 	})
 }
 
 func (k *keeper) close() {
 	if k.stop != nil {
 		k.stop()
-		k.over.Wait()
 		k.write(true)
 	}
 }

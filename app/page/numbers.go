@@ -28,9 +28,8 @@ const (
 
 // numbers keeps the last values of the metrics. It is safe for concurrent use.
 type numbers struct {
-	page  *Page
-	stop  context.CancelFunc
-	ended sync.WaitGroup
+	page *Page
+	stop func() // nil: nothing reads them
 
 	mu     sync.Mutex
 	times  []time.Time
@@ -44,29 +43,31 @@ type series struct {
 	counts                     []float64 // of a histogram: how many were summed up
 }
 
-// start begins to read the metrics, until close.
-func (n *numbers) start() {
-	ctx, stop := context.WithCancel(context.Background()) // ends with close
-	n.stop = stop
-	n.sample(time.Now())
-	n.ended.Go(func() {
-		tick := time.NewTicker(sampleEvery)
+// every calls f in that interval until stop, which waits for it.
+func every(interval time.Duration, f func(now time.Time)) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background()) // ends with stop
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		tick := time.NewTicker(interval)
 		defer tick.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case now := <-tick.C:
-				n.sample(now)
+				f(now)
 			}
 		}
 	})
+	return func() {
+		cancel()
+		ended.Wait()
+	}
 }
 
 func (n *numbers) close() {
 	if n.stop != nil {
 		n.stop()
-		n.ended.Wait()
 	}
 }
 
@@ -75,7 +76,8 @@ func (n *numbers) routes(mux *http.ServeMux) {
 	if p.of.Metrics == nil {
 		return
 	}
-	n.start()
+	n.sample(time.Now())
+	n.stop = every(sampleEvery, n.sample)
 	mux.HandleFunc("GET /dev/numbers", func(w http.ResponseWriter, _ *http.Request) {
 		n.sample(time.Now())
 		p.show(w, "numbers", "Numbers", n.tiles())

@@ -20,7 +20,6 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
-	"net/url"
 	"path"
 	"slices"
 	"strconv"
@@ -57,8 +56,6 @@ type Config struct {
 	// Keep is a folder where the chat and the turns are kept for the next process; see also
 	// [BuildFault]. "": they end with the process.
 	Keep string
-	// Port is the port in the address that browsers use; 0: the one that the page is served on.
-	Port int
 	Log  zerolog.Logger
 }
 
@@ -252,7 +249,7 @@ func (p *Page) Handler(addr net.Addr, of Parts) (http.Handler, error) {
 	newActionViews(p).routes(mux)
 	newPromptViews(p).routes(mux)
 	skillViews{p}.routes(mux)
-	newSettingViews(p).routes(mux)
+	(&settingViews{Page: p}).routes(mux)
 	evalViews{p}.routes(mux)
 	(&whatIf{page: p}).routes(mux)
 	goOn{p}.routes(mux)
@@ -262,11 +259,7 @@ func (p *Page) Handler(addr net.Addr, of Parts) (http.Handler, error) {
 		writeJSON(w, map[string]any{"version": 1, "bot": p.cfg.Name, "views": p.tabs})
 	})
 	mux.HandleFunc("/dev/", func(w http.ResponseWriter, _ *http.Request) { p.fail(w, http.StatusNotFound, "There is no such page.") })
-	port := p.cfg.Port
-	if port == 0 {
-		port = tcp.Port
-	}
-	return guard(port, mux), nil
+	return guard(tcp.Port, mux), nil
 }
 
 // asset serves one of the page's files. Its address has the hash of all of them, so it never changes.
@@ -314,11 +307,6 @@ func pathOf(name string) string {
 		return "/dev/prompts"
 	}
 	return "/dev/" + name
-}
-
-// part writes a fragment of a view, for the page's script.
-func (p *Page) part(w http.ResponseWriter, name string, data any) {
-	p.write(w, http.StatusOK, name, data)
 }
 
 func (p *Page) fail(w http.ResponseWriter, status int, why string) {
@@ -371,7 +359,6 @@ func (p *Page) functions() template.FuncMap {
 		"token":      func() string { return p.token },
 		"faults":     p.faults.view,
 		"buildFault": p.keeper.buildFault,
-		"markdown":   toHTML,
 		"marked":     marked,
 		"shown":      shownText,
 		"oneLine":    oneLine,
@@ -384,10 +371,7 @@ func (p *Page) functions() template.FuncMap {
 		"date":       func(t time.Time) string { return t.Format(time.RFC3339) },
 		"took":       took,
 		"add":        func(a, b int) int { return a + b },
-		"percent":    func(part, of int) int { return min(100, 100*part/max(1, of)) },
-		"query":      url.QueryEscape,
 		"join":       strings.Join,
-		"reversed":   func(all []string) []string { all = slices.Clone(all); slices.Reverse(all); return all },
 		"dict": func(pairs ...any) (map[string]any, error) {
 			d := map[string]any{}
 			for pair := range slices.Chunk(pairs, 2) {

@@ -20,6 +20,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app/turnlog"
+	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/scrub"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
@@ -227,8 +228,8 @@ func (v *promptViews) try(w http.ResponseWriter, r *http.Request) {
 	made := v.preview(r.Context(), f, r.PostFormValue("turn"), r.PostFormValue("draft"))
 	switch {
 	case r.PostFormValue("part") != "":
-		v.part(w, "preview", &made)
-	case strings.Contains(r.Header.Get("Accept"), "text/html"):
+		v.write(w, http.StatusOK, "preview", &made)
+	case byForm(r):
 		v.previews.put(made.ID, made)
 		http.Redirect(w, r, "/dev/prompts/"+url.PathEscape(f.Name)+"?"+url.Values{"preview": {made.ID}}.Encode()+"#preview", http.StatusSeeOther)
 	default:
@@ -272,7 +273,7 @@ func (v *promptViews) preview(ctx context.Context, f folder, id, draft string) p
 		return fault(err.Error())
 	}
 	var asked *planner.Asked
-	if asked, err = v.of.Preview(ctx, turnOf(rec), own, f.Name); err != nil {
+	if asked, err = v.of.Preview(ctx, turnOf(rec, rec.Before), own, f.Name); err != nil {
 		return fault(err.Error())
 	}
 	for _, s := range asked.Sections {
@@ -320,19 +321,20 @@ func (v *promptViews) with(name, file, text string) (fs.FS, error) {
 	return zip.NewReader(bytes.NewReader(packed.Bytes()), int64(packed.Len()))
 }
 
-// turnOf is the turn of a record as it was when its first plan was made.
-func turnOf(rec turnlog.Record) *actions.Turn {
+// turnOf is the turn of a record, which finds that state.
+func turnOf(rec turnlog.Record, found turn.State) *actions.Turn {
 	a, err := activity.Decode(rec.Received.Activity)
-	if err != nil { // the record has none
-		a = &activity.Activity{Type: activity.Message, ChannelID: activity.Teams}
+	if err != nil || len(rec.Received.Activity) == 0 { // the record has none
+		a = &activity.Activity{Type: activity.Message, ChannelID: cmp.Or(rec.Channel, activity.Teams)}
 	}
 	t := &actions.Turn{
-		ID: cmp.Or(rec.ID, "preview"), Activity: a, Text: rec.Received.Text, Conversation: state.ScopeOf(rec.Before["conversation"]),
-		User: state.ScopeOf(rec.Before["user"]), Temp: state.ScopeOf(rec.Before["temp"]),
+		ID: cmp.Or(rec.ID, "preview"), Activity: a, Text: rec.Received.Text, Conversation: state.ScopeOf(found["conversation"]),
+		User: state.ScopeOf(found["user"]), Temp: state.ScopeOf(found["temp"]),
 	}
-	if t.Thread = t.Conversation; rec.Before["thread"] != nil {
-		t.Thread = state.ScopeOf(rec.Before["thread"])
+	if t.Thread = t.Conversation; found["thread"] != nil {
+		t.Thread = state.ScopeOf(found["thread"])
 	}
-	t.Bot = func(context.Context) (*state.Scope, error) { return state.ScopeOf(rec.Before["bot"]), nil }
+	of := state.ScopeOf(found["bot"])
+	t.Bot = func(context.Context) (*state.Scope, error) { return of, nil }
 	return t
 }

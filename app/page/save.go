@@ -199,12 +199,8 @@ func createFile(folder, name string, data []byte) error {
 	if err := os.MkdirAll(folder, 0o750); err != nil {
 		return err
 	}
-	root, err := os.OpenRoot(folder)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = root.Close() }() // nothing is pending
-	file, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	name = filepath.Join(folder, name)
+	file, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
@@ -213,7 +209,7 @@ func createFile(folder, name string, data []byte) error {
 		err = file.Sync() // a full disk may show only now
 	}
 	if err = errors.Join(err, file.Close()); err != nil {
-		return errors.Join(err, root.Remove(name))
+		return errors.Join(err, os.Remove(name))
 	}
 	return nil
 }

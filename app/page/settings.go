@@ -3,8 +3,8 @@ package page
 import (
 	"context"
 	"net/http"
-	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -31,9 +31,8 @@ type Check struct {
 // settingViews show the settings, and what the doctor says of them.
 type settingViews struct {
 	*Page
-	mu      sync.Mutex
-	last    *examination // nil: none was made
-	running bool
+	busy sync.Mutex                  // held while one is made
+	last atomic.Pointer[examination] // nil: none was made
 }
 
 // examination is what the doctor said.
@@ -43,8 +42,6 @@ type examination struct {
 	Checks []Check       `json:"checks"`
 	Fault  string        `json:"fault,omitempty"`
 }
-
-func newSettingViews(p *Page) *settingViews { return &settingViews{Page: p} }
 
 func (v *settingViews) routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /dev/settings", func(w http.ResponseWriter, _ *http.Request) {
@@ -56,18 +53,12 @@ func (v *settingViews) routes(mux *http.ServeMux) {
 				unset = append(unset, one)
 			}
 		}
-		v.show(w, "settings", "Settings", map[string]any{"Set": set, "Unset": unset, "Doctor": v.examined(), "CanExamine": v.of.Doctor != nil})
+		v.show(w, "settings", "Settings", map[string]any{"Set": set, "Unset": unset, "Doctor": v.last.Load(), "CanExamine": v.of.Doctor != nil})
 	})
 	mux.HandleFunc("GET /dev/settings.json", func(w http.ResponseWriter, _ *http.Request) {
-		writeJSON(w, map[string]any{"version": madeVersion, "settings": append([]Setting{}, v.of.Settings...), "doctor": v.examined()})
+		writeJSON(w, map[string]any{"version": madeVersion, "settings": append([]Setting{}, v.of.Settings...), "doctor": v.last.Load()})
 	})
 	mux.HandleFunc("POST /dev/settings/doctor", v.acts(v.examine))
-}
-
-func (v *settingViews) examined() *examination {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.last
 }
 
 // examine asks the doctor, and leads back to the settings.
@@ -76,30 +67,23 @@ func (v *settingViews) examine(w http.ResponseWriter, r *http.Request) {
 		v.fail(w, http.StatusNotFound, "Nothing here can examine the settings.")
 		return
 	}
-	v.mu.Lock()
-	busy := v.running
-	v.running = true
-	v.mu.Unlock()
-	if busy {
+	if !v.busy.TryLock() {
 		v.fail(w, http.StatusConflict, "The doctor is at work. Load the settings again in a moment.")
 		return
 	}
+	defer v.busy.Unlock()
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(doctorWithin + 10*time.Second)) // else the server's counts
 	ctx, cancel := context.WithTimeout(r.Context(), doctorWithin)
 	defer cancel()
 	e := &examination{At: time.Now(), Checks: []Check{}}
-	defer func() {
-		v.mu.Lock()
-		v.last, v.running = e, false
-		v.mu.Unlock()
-	}()
 	checks, err := v.of.Doctor(ctx)
 	e.TookNS = time.Since(e.At)
 	e.Checks = append(e.Checks, checks...)
 	if err != nil {
 		e.Fault = shownText(err.Error())
 	}
-	if strings.Contains(r.Header.Get("Accept"), "text/html") {
+	v.last.Store(e)
+	if byForm(r) {
 		http.Redirect(w, r, "/dev/settings#doctor", http.StatusSeeOther)
 		return
 	}

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -215,6 +214,3 @@ func (v skillViews) loaded(ctx context.Context) (map[string][]string, error) {
 	}
 	return all, nil
 }
-
-// Where says where the skill is loaded.
-func (s skillShown) Where() string { return strings.Join(s.Loaded, "; ") }

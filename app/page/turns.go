@@ -2,9 +2,7 @@ package page
 
 import (
 	"cmp"
-	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/planbot-go/planbot/app/turnlog"
@@ -22,7 +20,6 @@ type turnView struct {
 	Next    string
 	ByPath  []turnlog.Change
 	Follows []string // turns that follow from clicks on its cards
-	First   string   // the first line of its answer
 }
 
 // span is a bar of the waterfall.
@@ -81,26 +78,4 @@ func countTokens(rec *turnlog.Record) {
 			s.Tokens = prompts.Tokens(s.Text)
 		}
 	}
-}
-
-// Line is the turn in a few words.
-func (v *turnView) Line() string {
-	parts := []string{}
-	if len(v.Actions) > 0 {
-		parts = append(parts, strings.Join(v.Actions, ", "))
-	}
-	return strings.Join(append(parts, took(v.TookNS)), " · ")
-}
-
-// Attachments says how many of what was sent had a card, for the summary.
-func (v *turnView) Attachments() (n int) {
-	for _, s := range v.Sent {
-		var a struct {
-			Attachments []json.RawMessage `json:"attachments"`
-		}
-		if json.Unmarshal(s.Activity, &a) == nil {
-			n += len(a.Attachments)
-		}
-	}
-	return n
 }

@@ -1,7 +1,6 @@
 package page
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -17,8 +16,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app/turnlog"
@@ -27,7 +24,6 @@ import (
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
-	"github.com/planbot-go/planbot/state"
 )
 
 // Change says what a what-if changes about the bot. "" and nil: no change.
@@ -63,8 +59,6 @@ const (
 	planWithin = 2 * time.Minute
 	// maxAgain limits how often a plan may ask for the next one.
 	maxAgain = 10
-	// maxResults is how many results are kept.
-	maxResults = 20
 	// leeway is how many more tokens than was told a run may take without telling it again.
 	leeway = 500
 )
@@ -72,13 +66,14 @@ const (
 // whatIf plans again on what a turn found, with something changed, and runs nothing. It is safe for
 // concurrent use.
 type whatIf struct {
-	page *Page
-	busy sync.Mutex // held while one runs
+	page    *Page
+	results kept[*result] // by number
 
-	mu      sync.Mutex
-	spent   int
-	last    int // number of the last result
-	results []*result
+	busy sync.Mutex // held while one runs
+	last int        // number of the last result
+
+	mu    sync.Mutex
+	spent int
 }
 
 func (w *whatIf) routes(mux *http.ServeMux) {
@@ -204,12 +199,8 @@ func (w *whatIf) form(rw http.ResponseWriter, r *http.Request) {
 		return
 	}
 	v := whatIfView{Changes: changes{Text: rec.Received.Text, State: pretty(rec.Before), Runs: 1}}
-	if n, err := strconv.Atoi(r.URL.Query().Get("result")); err == nil {
-		w.mu.Lock()
-		if i := slices.IndexFunc(w.results, func(one *result) bool { return one.Number == n && one.Turn == rec.ID }); i >= 0 {
-			v.Result, v.Changes = w.results[i], w.results[i].Changes
-		}
-		w.mu.Unlock()
+	if last, ok := w.results.get(r.URL.Query().Get("result")); ok && last.Turn == rec.ID {
+		v.Result, v.Changes = last, last.Changes
 	}
 	w.show(rw, r, *rec, v)
 }
@@ -279,39 +270,25 @@ func (c *changes) read(r *http.Request) error {
 
 // turn makes the turn that plans. Nothing of it is saved.
 func (c *changes) turn(rec turnlog.Record, id string) (*actions.Turn, error) {
-	a, err := activity.Decode(rec.Received.Activity)
-	if err != nil || len(rec.Received.Activity) == 0 {
-		a = &activity.Activity{Type: activity.Message, ChannelID: rec.Channel}
-	}
-	a.Text = c.Text
 	var found turn.State
 	if strings.TrimSpace(c.State) != "" {
 		if err := json.Unmarshal([]byte(c.State), &found); err != nil {
 			return nil, errors.New("the state is no JSON object of scopes with values")
 		}
 	}
-	scopes := map[string]*state.Scope{}
 	for name, values := range found {
 		if !slices.Contains([]string{"conversation", "thread", "user", "bot", "temp"}, name) {
 			return nil, fmt.Errorf("the state has no scope %q, but conversation, thread, user, bot and temp", name)
 		}
-		own := map[string]jsontext.Value{}
 		for key, raw := range values {
-			raw = slices.Clone(raw)
 			if err := raw.Compact(); err != nil {
 				return nil, fmt.Errorf("the value %s.%s of the state is no JSON", name, key)
 			}
-			own[key] = raw
+			values[key] = raw
 		}
-		scopes[name] = state.ScopeOf(own)
 	}
-	scope := func(name string) *state.Scope { return cmp.Or(scopes[name], state.NewScope()) }
-	t := &actions.Turn{ID: id, Activity: a, Text: c.Text, Conversation: scope("conversation"), User: scope("user"), Temp: scope("temp")}
-	if t.Thread = t.Conversation; scopes["thread"] != nil {
-		t.Thread = scopes["thread"]
-	}
-	of := scope("bot")
-	t.Bot = func(context.Context) (*state.Scope, error) { return of, nil }
+	t := turnOf(rec, found)
+	t.ID, t.Text, t.Activity.Text = id, c.Text, c.Text
 	return t, nil
 }
 
@@ -402,13 +379,11 @@ func (w *whatIf) run(rw http.ResponseWriter, r *http.Request) {
 		}
 	}
 	res.compare()
-	w.mu.Lock()
 	w.last++
 	res.Number = w.last
-	w.results = append(w.results, res)
-	w.results = w.results[max(0, len(w.results)-maxResults):]
-	w.mu.Unlock()
-	http.Redirect(rw, r, "/dev/turns/"+url.PathEscape(rec.ID)+"/what-if?result="+strconv.Itoa(res.Number), http.StatusSeeOther)
+	number := strconv.Itoa(res.Number)
+	w.results.put(number, res)
+	http.Redirect(rw, r, "/dev/turns/"+url.PathEscape(rec.ID)+"/what-if?result="+number, http.StatusSeeOther)
 }
 
 // plan plans once. The error says that the changes cannot be used.
@@ -639,13 +614,7 @@ func encoded(entities map[string]any) string {
 	if entities == nil {
 		return ""
 	}
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(entities); err != nil {
-		return err.Error()
-	}
-	return strings.TrimSpace(out.String())
+	return jsonText(entities, "")
 }
 
 func sameJSON(a, b string) bool {
@@ -706,21 +675,9 @@ func modelTime(rec turnlog.Record) (all time.Duration) {
 
 // plansOf are the plans of a turn as text.
 func plansOf(rec turnlog.Record) string {
-	var lines []string
-	for i, p := range rec.Plans {
-		if i > 0 {
-			lines = append(lines, "then")
-		}
-		for _, c := range p.Commands {
-			line := c.Kind + " " + c.Response
-			if c.Action != "" {
-				line = c.Kind + " " + c.Action + " " + c.Entities
-			}
-			if c.SaveAs != "" {
-				line += " → $" + c.SaveAs
-			}
-			lines = append(lines, line)
-		}
+	var plans []string
+	for _, p := range rec.Plans {
+		plans = append(plans, planOf(p))
 	}
-	return strings.Join(lines, "\n")
+	return strings.Join(plans, "\nthen\n")
 }

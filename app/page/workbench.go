@@ -8,11 +8,11 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app/turnlog"
@@ -214,7 +214,7 @@ func (p *Page) parts(w http.ResponseWriter, r *http.Request) {
 		if part == "turns" {
 			v.Turns = p.filtered(r)
 		}
-		p.part(w, part, v)
+		p.write(w, http.StatusOK, part, v) // a fragment
 	default:
 		http.NotFound(w, r)
 	}
@@ -267,7 +267,6 @@ func (p *Page) shown(m message, in snapshot) shownMessage {
 			Type     string   `json:"type"`
 			About    []string `json:"additionalType"`
 			Citation []struct {
-				Position   int `json:"position"`
 				Appearance struct {
 					Name string `json:"name"`
 				} `json:"appearance"`
@@ -390,12 +389,7 @@ func walk(node any, f func(key, text string)) {
 			walk(one, f)
 		}
 	case map[string]any:
-		keys := make([]string, 0, len(node))
-		for key := range node {
-			keys = append(keys, key)
-		}
-		slices.Sort(keys)
-		for _, key := range keys {
+		for _, key := range slices.Sorted(maps.Keys(node)) {
 			if text, ok := node[key].(string); ok {
 				f(key, text)
 			} else if key != "data" && key != "selectAction" {
@@ -409,9 +403,6 @@ func walk(node any, f func(key, text string)) {
 func plainHTML(text string) template.HTML {
 	return template.HTML("<p>" + strings.ReplaceAll(template.HTMLEscapeString(marked(text)), "\n", "<br>") + "</p>") //nolint:gosec // it is escaped
 }
-
-// Ago is when the message came, for its time element.
-func (s shownMessage) Ago() string { return s.At.Format(time.RFC3339) }
 
 // ThreadReply reports whether the message is in a thread that another one began.
 func (s shownMessage) ThreadReply() bool { return s.Thread != "" && s.Thread != s.ID }

@@ -444,6 +444,7 @@ func (r *Recorder) replies(s *step, e *Expect) {
 	replies, odd := []string{}, false
 	for _, said := range s.replies {
 		text, own := r.scrub.Text(said.text), placeholderOf(said.text)
+		word, _ := split(text)
 		if r.cfg.FilteredText != "" && strings.HasPrefix(said.text, r.cfg.FilteredText) {
 			own = "filtered"
 		}
@@ -457,7 +458,7 @@ func (r *Recorder) replies(s *step, e *Expect) {
 		case s.tellsTime(said.text):
 			e.Note = "What was said has a time in it, which is another one whenever this is played."
 			return
-		case wordOf(text) != "":
+		case word != "":
 			odd = true
 		}
 		replies = append(replies, text)

@@ -543,12 +543,13 @@ func statusOf(err error) int {
 	switch {
 	case err == nil:
 		return http.StatusOK
-	case !answered:
-		return 0
-	}
-	switch refused.Status {
-	case http.StatusPreconditionFailed, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+	case !answered || slices.Contains(notFinal, refused.Status):
 		return 0
 	}
 	return refused.Status
+}
+
+// notFinal are answers after which a channel may still accept the message, or never got it; 0: there was none.
+var notFinal = []int{
+	0, http.StatusPreconditionFailed, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout,
 }

@@ -436,7 +436,7 @@ func (f *file) checkStep(s *Scenario, step *Step, at []string, ids, conversation
 		}
 	}
 	for i, reply := range e.Replies {
-		if word := wordOf(reply); word != "" && !slices.Contains(placeholders(), word) && !s.Writes(reply) {
+		if word, _ := split(reply); word != "" && !slices.Contains(placeholders(), word) && !s.Writes(reply) {
 			fault(fmt.Sprintf("expect/replies/%d", i), "<%s> stands for nothing, and nothing in the scenario writes this text; there are: %s",
 				word, strings.Join(placeholders(), ", "))
 		}
@@ -560,12 +560,7 @@ func placeholders() (words []string) {
 
 var placeholderForm = lazy.Regexp(`(?s)^<([a-zA-Z][a-zA-Z_]*)\b([^<>]*)>$|^<((?:approval_)?card)([\s:].*)>$`)
 
-// wordOf is the first word of a reply that is entirely in <…>, else "".
-func wordOf(reply string) string {
-	word, _ := split(reply)
-	return word
-}
-
+// split returns the first word of a reply that is entirely in <…>, and the rest; else "".
 func split(reply string) (word, rest string) {
 	m := placeholderForm().FindStringSubmatch(reply)
 	switch {

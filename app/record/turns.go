@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"time"
@@ -256,11 +255,7 @@ func (p parts) sent() {
 			s.cannot = "A message of the bot is too large to be kept."
 			continue
 		}
-		if m.Type != activity.Message {
-			continue
-		}
-		switch sent.Status {
-		case 0, http.StatusPreconditionFailed, http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		if m.Type != activity.Message || slices.Contains(notFinal, sent.Status) {
 			continue
 		}
 		s.sends = append(s.sends, sent.Status)

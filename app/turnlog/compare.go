@@ -97,19 +97,15 @@ func written(v any) string {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
-	_ = enc.Encode(v) // it was JSON
+	if err := enc.Encode(v); err != nil {
+		return err.Error()
+	}
 	return string(bytes.TrimSpace(out.Bytes()))
 }
 
 // keys are those of both maps, sorted.
 func keys[V any](a, b map[string]V) []string {
-	return slices.Compact(slices.Sorted(func(yield func(string) bool) {
-		for _, m := range []map[string]V{a, b} {
-			for key := range maps.Keys(m) {
-				if !yield(key) {
-					return
-				}
-			}
-		}
-	}))
+	all := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(all)
+	return slices.Compact(all)
 }

@@ -33,12 +33,9 @@ import (
 type Config struct {
 	// Secrets are removed wherever they appear, as is anything that looks like a secret.
 	Secrets []string
-	// MaxTurns and MaxBytes limit what is kept in total. 0: 200 turns, 64 MiB. The oldest turns go
-	// first, those that ended well before those that need an operator, and pinned ones last.
-	MaxTurns, MaxBytes int
-	// MaxTurnBytes limits one turn, MaxTextBytes one text. What is longer is cut, with its length and
-	// its hash in its place. 0: 2 MiB, 256 KiB.
-	MaxTurnBytes, MaxTextBytes int
+	// MaxTurns is how many turns are kept, in 64 MiB at most. 0: 200. The oldest turns go first, those
+	// that ended well before those that need an operator, and pinned ones last.
+	MaxTurns int
 	// MaxPerSecond is how many turns a second are kept, after a burst of three times as many. The
 	// others are only counted: a bot under load must not notice that it is watched. 0: 10.
 	MaxPerSecond int
@@ -71,15 +68,18 @@ type Log struct {
 }
 
 const (
+	maxBytes = 64 << 20 // that are kept in total
+	// maxTurnBytes limits one turn, maxTextBytes one text. What is longer is cut, with its length and
+	// its hash in its place.
+	maxTurnBytes, maxTextBytes = 2 << 20, 256 << 10
+
 	waitingEvents = 1024   // how many events may wait to be recorded
 	maxSkipped    = 10_000 // how many turns under way may be skipped
 )
 
 // New starts a log.
 func New(cfg Config) *Log {
-	cfg.MaxTurns, cfg.MaxBytes = cmp.Or(cfg.MaxTurns, 200), cmp.Or(cfg.MaxBytes, 64<<20)
-	cfg.MaxTurnBytes, cfg.MaxTextBytes = cmp.Or(cfg.MaxTurnBytes, 2<<20), cmp.Or(cfg.MaxTextBytes, 256<<10)
-	cfg.MaxPerSecond = cmp.Or(cfg.MaxPerSecond, 10)
+	cfg.MaxTurns, cfg.MaxPerSecond = cmp.Or(cfg.MaxTurns, 200), cmp.Or(cfg.MaxPerSecond, 10)
 	l := &Log{cfg: cfg, scrub: scrub.NewForSecrets(cfg.Secrets...), events: make(chan any, waitingEvents), turns: map[string]*Record{}, clean: map[string]string{}}
 	l.rate = rate.NewLimiter(rate.Limit(cfg.MaxPerSecond), 3*cfg.MaxPerSecond)
 	ctx, stop := context.WithCancel(context.Background()) // ends with Close
@@ -448,7 +448,7 @@ func (l *Log) evict(now *Record) {
 			same++
 		}
 	}
-	for len(l.order) > 1 && (len(l.order) > l.cfg.MaxTurns || l.size > l.cfg.MaxBytes) {
+	for len(l.order) > 1 && (len(l.order) > l.cfg.MaxTurns || l.size > maxBytes) {
 		at := -1
 		for pass := 0; pass < 4 && at < 0; pass++ {
 			at = slices.IndexFunc(l.order, func(id string) bool {
@@ -479,7 +479,7 @@ const repeated, maxClean = 1 << 10, 64
 
 // text is a text without secrets, as far as there is room for it.
 func (b builder) text(text string) string {
-	if len(text) > b.cfg.MaxTextBytes || b.r.size+len(text) > b.cfg.MaxTurnBytes {
+	if len(text) > maxTextBytes || b.r.size+len(text) > maxTurnBytes {
 		b.r.Cut = true
 		text = fmt.Sprintf("[left out: %d bytes, sha256 %x]", len(text), sha256.Sum256([]byte(text)))
 	}
@@ -519,13 +519,7 @@ func (b builder) encoded(v any) string {
 	if v == nil {
 		return ""
 	}
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return err.Error()
-	}
-	return b.text(strings.TrimSpace(out.String()))
+	return b.text(written(v))
 }
 
 func (b builder) turn(e happened) {

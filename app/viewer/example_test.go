@@ -30,10 +30,10 @@ func ExampleNew() {
 	v, err := viewer.New(viewer.Config{
 		Bot: "Hedda", Store: store, Inbox: in,
 		ID: func(text string) (string, error) { return strings.TrimSpace(text), nil },
-		Head: func(_ context.Context, id string) ([]viewer.Row, error) {
-			return []viewer.Row{{"turn", id}, {"outcome", "ok"}}, nil
+		Head: func(_ context.Context, id string) ([][2]string, error) {
+			return [][2]string{{"turn", id}, {"outcome", "ok"}}, nil
 		},
-		Dead: func(inbox.Waiting, bool) []viewer.Row { return nil },
+		Dead: func(inbox.Waiting, bool) [][2]string { return nil },
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -66,9 +66,6 @@ type SignIn struct {
 	URL          string // where browsers reach the viewer; its redirect address is URL/signed-in
 }
 
-// Row is a name and a value that are shown.
-type Row = [2]string
-
 // Config configures a Viewer. Every field but SignIn is required.
 type Config struct {
 	Bot   string
@@ -78,10 +75,10 @@ type Config struct {
 	SignIn *SignIn
 	// ID finds the id of a turn in what a person typed.
 	ID func(text string) (string, error)
-	// Head returns what is kept about a turn. The error is [state.ErrNoRow] if that is nothing.
-	Head func(ctx context.Context, id string) ([]Row, error)
+	// Head returns what is kept about a turn: names and values. The error is [state.ErrNoRow] if that is nothing.
+	Head func(ctx context.Context, id string) ([][2]string, error)
 	// Dead describes a dead letter, with content only if that is asked for.
-	Dead func(w inbox.Waiting, content bool) []Row
+	Dead func(w inbox.Waiting, content bool) [][2]string
 	// Log gets a line "audit" for each look at content and for each act, whatever its level is.
 	Log zerolog.Logger
 }
@@ -287,7 +284,7 @@ type page struct {
 
 type part struct {
 	Title string
-	Rows  []Row
+	Rows  [][2]string
 }
 
 type deadLetter struct{ ID, Since, Reason string }
@@ -299,9 +296,9 @@ func (q *request) show(status int, p page) {
 	}
 	for i := range p.Parts {
 		for j, row := range p.Parts[i].Rows {
-			p.Parts[i].Rows[j] = Row{row[0], cli.OneLine(row[1])}
+			p.Parts[i].Rows[j] = [2]string{row[0], cli.OneLine(row[1])}
 		}
-		p.Parts[i].Rows = slices.DeleteFunc(p.Parts[i].Rows, func(r Row) bool { return r[1] == "" })
+		p.Parts[i].Rows = slices.DeleteFunc(p.Parts[i].Rows, func(r [2]string) bool { return r[1] == "" })
 	}
 	var out bytes.Buffer
 	if err := q.views.ExecuteTemplate(&out, "page", p); err != nil {

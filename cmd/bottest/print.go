@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"encoding/xml"
 	"fmt"
 	"io"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/internal/cli"
 )
 
 // result is the outcome of a scenario.
@@ -81,10 +81,7 @@ func (r results) writeJSON(w io.Writer) error {
 			list[i].Story = ""
 		}
 	}
-	out := json.NewEncoder(w)
-	out.SetIndent("", "  ")
-	out.SetEscapeHTML(false)
-	return out.Encode(struct {
+	return cli.PrintJSON(w, struct {
 		Passed    int     `json:"passed"`
 		Failed    int     `json:"failed"`
 		Scenarios results `json:"scenarios"`

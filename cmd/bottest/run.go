@@ -16,7 +16,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
@@ -227,13 +226,7 @@ func (c runCmd) bot(ctx context.Context, s *settings.Settings) (_ bottest.Config
 		}
 		if s.File != "" {
 			cfg.Name, cfg.Examples, cfg.Texts, cfg.Welcome = s.Bot.Name, s.Bot.Examples, s.Bot.Texts, c.welcome
-			asked := cfg.Policy
-			cfg.Policy = func(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
-				if slices.Contains(s.ApprovalActions, call.Action.Name) {
-					return actions.Approval{Required: true}, nil
-				}
-				return asked(ctx, turn, call)
-			}
+			cfg.Policy = settings.Policy(s.ApprovalActions, cfg.Policy)
 		}
 		cfg.Actions, cfg.Memory = of.Actions, s.Remembers()
 		if cfg.Planner, err = parts.Planner(ctx, settings.Sequence, of); err != nil {

@@ -38,7 +38,7 @@ import (
 
 // Planner is the planner that the settings describe, with its parts.
 type Planner struct {
-	PromptMaker
+	promptMaker
 	Actions *actions.Registry
 	Skills  *skills.Provider // nil: none
 
@@ -46,8 +46,8 @@ type Planner struct {
 	AboutSkills string // "" without skills
 }
 
-// PromptMaker is a planner that can show its prompt.
-type PromptMaker interface {
+// promptMaker is a planner that can show its prompt.
+type promptMaker interface {
 	Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, error)
 	Messages(ctx context.Context, turn *actions.Turn) ([]models.Message, error)
 	Summarize(ctx context.Context, turn *actions.Turn, keep int) (summary string, of int, err error)
@@ -82,7 +82,7 @@ func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, box *
 	if p.Skills, p.AboutSkills, err = s.Complete(ctx, &cfg, box); err != nil {
 		return nil, err
 	}
-	if p.PromptMaker, err = newPlanner(ctx, s.Planner, cfg); err != nil {
+	if p.promptMaker, err = newPlanner(ctx, s.Planner, cfg); err != nil {
 		return nil, s.ofPrompts(err)
 	}
 	return p, nil
@@ -184,7 +184,7 @@ func (s *Settings) ofPrompts(err error) error {
 }
 
 // newPlanner makes the planner with that name.
-func newPlanner(ctx context.Context, name string, cfg planner.Config) (PromptMaker, error) {
+func newPlanner(ctx context.Context, name string, cfg planner.Config) (promptMaker, error) {
 	switch name {
 	case sequential:
 		return planner.NewSequential(ctx, cfg)
@@ -370,7 +370,7 @@ func (s *Settings) newSkills(ctx context.Context, box *sandbox.Sandbox) (provide
 	for i, skill := range found {
 		names[i] = skill.Name
 	}
-	provider, err = skills.NewProvider(skills.ProviderConfig{Sources: []skills.Source{source}, Sandbox: box, Approve: s.ApprovedTools()})
+	provider, err = skills.NewProvider(skills.ProviderConfig{Sources: []skills.Source{source}, Sandbox: box, Approve: s.approvedTools()})
 	return provider, cmp.Or(strings.Join(names, ", "), "none that can be used"), err
 }
 

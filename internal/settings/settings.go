@@ -953,6 +953,16 @@ func (s *Settings) checkExplicit(f *faults) {
 	}
 }
 
+// Policy asks for approval of calls of these actions. next decides about the others.
+func Policy(names []string, next actions.Policy) actions.Policy {
+	return func(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
+		if slices.Contains(names, call.Action.Name) {
+			return actions.Approval{Required: true}, nil
+		}
+		return next(ctx, turn, call)
+	}
+}
+
 // Price returns BOT_MODEL_PRICE.
 func (s *Settings) Price() (price [3]float64) {
 	switch p := s.ModelPrice; len(p) {
@@ -1071,8 +1081,8 @@ var skillTools = map[string][]string{
 	"all": {"load_skill", "read_skill_resource", "run_skill_script"}, "none": {},
 }
 
-// ApprovedTools are the skill tools whose every call needs a person's approval.
-func (s *Settings) ApprovedTools() []string {
+// approvedTools are the skill tools whose every call needs a person's approval.
+func (s *Settings) approvedTools() []string {
 	if s.SkillsApproval == nil {
 		return skillTools["run"]
 	}

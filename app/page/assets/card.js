@@ -1,5 +1,4 @@
 // Draws cards with Microsoft's library. Their texts come as HTML from the server, which makes it safe.
-import { nodesOf } from './live.js';
 import { isDark } from './theme.js';
 
 const config = (dark) => {
@@ -87,5 +86,3 @@ export function drawCards(part, press, again = false) {
     if (again || !one.classList.contains('drawn')) draw(one, press);
   }
 }
-
-export { nodesOf };

@@ -10,12 +10,12 @@ const names = JSON.parse(box.dataset.names).map((name) => `@${name}`);
 const commands = JSON.parse(box.dataset.commands) ?? [];
 
 /** Posts a form, and shows why when it fails. */
-async function post(of, button) {
+async function post(of, button, fault = 'This did not work') {
   const data = new URLSearchParams(new FormData(of, button));
   const as = document.getElementById('as');
   if (as && of !== form) data.set('as', as.value);
   const answer = await fetch(of.action, { method: 'POST', body: data, headers: { accept: 'application/json' } }).catch((err) => ({ ok: false, text: () => String(err) }));
-  if (!answer.ok) say(`This did not work: ${await answer.text()}`);
+  if (!answer.ok) say(`${fault}: ${await answer.text()}`);
   return answer.ok;
 }
 
@@ -34,11 +34,9 @@ document.addEventListener('submit', async (e) => {
   if (of !== form) { await post(of, e.submitter); return; }
   const text = box.value;
   if (!text.trim()) return;
+  const sent = post(form, null, 'This was not sent'); // which has read the box
   box.value = '';
-  const data = new URLSearchParams(new FormData(form));
-  data.set('text', text);
-  const answer = await fetch(form.action, { method: 'POST', body: data, headers: { accept: 'application/json' } }).catch((err) => ({ ok: false, text: () => String(err) }));
-  if (!answer.ok) { box.value ||= text; say(`This was not sent: ${await answer.text()}`); }
+  if (!await sent) box.value ||= text;
   log.scrollTop = log.scrollHeight;
   refresh('messages');
 });
