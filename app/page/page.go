@@ -258,8 +258,8 @@ func (p *Page) Handler(addr net.Addr, of Parts) (http.Handler, error) {
 	mux.HandleFunc("GET /dev/help.json", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, map[string]any{"version": 1, "bot": p.cfg.Name, "views": p.tabs})
 	})
-	mux.HandleFunc("/dev/", func(w http.ResponseWriter, _ *http.Request) { p.fail(w, http.StatusNotFound, "There is no such page.") })
-	return guard(tcp.Port, mux), nil
+	mux.HandleFunc("GET /dev/", func(w http.ResponseWriter, _ *http.Request) { p.fail(w, http.StatusNotFound, "There is no such page.") })
+	return guard(tcp.Port, jsonTwin(mux)), nil
 }
 
 // asset serves one of the page's files. Its address has the hash of all of them, so it never changes.
@@ -309,7 +309,13 @@ func pathOf(name string) string {
 	return "/dev/" + name
 }
 
+// fail says why there is nothing to see: to programs that ask for a view as JSON in JSON, see jsonTwin.
 func (p *Page) fail(w http.ResponseWriter, status int, why string) {
+	if w.Header().Get("Content-Type") == jsonType {
+		w.WriteHeader(status)
+		writeJSON(w, map[string]string{"error": why})
+		return
+	}
 	p.write(w, status, "fault", view{Title: http.StatusText(status), Bot: p.cfg.Name, Tabs: p.tabs, Data: why})
 }
 
@@ -348,8 +354,20 @@ func writeJSON(w http.ResponseWriter, v any) {
 		http.Error(w, "This cannot be shown.", http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Type", jsonType)
 	_, _ = w.Write(out.Bytes()) // if this fails, nobody reads it
+}
+
+const jsonType = "application/json"
+
+// jsonTwin notes that a request is for the JSON twin of a view.
+func jsonTwin(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, ".json") {
+			w.Header().Set("Content-Type", jsonType)
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // functions are what templates may call.

@@ -37,6 +37,12 @@ func TestSettings(t *testing.T) {
 	if status, _, _ := c.do("GET", "/dev/settings/doctor", nil); status != http.StatusNotFound {
 		t.Errorf("GET has an effect: %d", status)
 	}
+	if status, body, _ := c.do("GET", "/dev/nothing.json", nil); status != http.StatusNotFound || body != "{\n  \"error\": \"There is no such page.\"\n}\n" {
+		t.Errorf("a twin that is not there: %d %s", status, body)
+	}
+	if status, _, _ := c.do("POST", "/dev/settings", nil); status != http.StatusMethodNotAllowed {
+		t.Errorf("another method: %d", status)
+	}
 	done := make(chan string)
 	go func() {
 		var out struct {
