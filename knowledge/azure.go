@@ -100,32 +100,10 @@ func loopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// rights are the rights of the caller, as documents have them. None holds what could change a filter.
-func (c Caller) rights(tenant string) []string {
-	if len(c.tokens(tenant)) == 0 {
-		return nil
-	}
-	all := []string{EveryoneInTenant}
-	add := func(kind, value string) {
-		if right := kind + ":" + value; value != "" && azureRight().MatchString(right) {
-			all = append(all, right)
-		}
-	}
-	add("conversation", c.Conversation)
-	add("team", strings.ToLower(c.Team))
-	if c.Personal {
-		add("person", strings.ToLower(c.Person))
-		for _, group := range c.Groups {
-			add("group", strings.ToLower(group))
-		}
-	}
-	return all
-}
-
 // Search asks the service, within three seconds, for what the caller may read. It drops any result
 // that the caller may not read. Errors have the status of the answer, never its text.
 func (a *AzureSearch) Search(ctx context.Context, q Query) ([]Passage, error) {
-	rights := q.Caller.rights(a.cfg.Tenant)
+	rights := slices.DeleteFunc(q.Caller.rights(a.cfg.Tenant), func(right string) bool { return !azureRight().MatchString(right) })
 	text := strings.TrimSpace(clip(q.Text, maxQuery))
 	if len(rights) == 0 || text == "" {
 		return nil, nil

@@ -31,12 +31,11 @@ const (
 
 // manifest says which generation of an index is in use. Whoever replaces it replaces the whole index.
 type manifest struct {
-	Generation string    `json:"generation"` // its blocks are below this name
-	Blocks     int       `json:"blocks"`
-	Made       time.Time `json:"made"`
-	Form       int       `json:"form"` // of chunks, see formVersion
-	Model      string    `json:"model,omitempty"`
-	Dimensions int       `json:"dimensions,omitempty"`
+	Generation string `json:"generation"` // its blocks are below this name
+	Blocks     int    `json:"blocks"`
+	Form       int    `json:"form"` // of chunks, see formVersion
+	Model      string `json:"model,omitempty"`
+	Dimensions int    `json:"dimensions,omitempty"`
 }
 
 // document is a document of a generation.

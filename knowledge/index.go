@@ -219,17 +219,10 @@ func (x *Index) Search(ctx context.Context, q Query) ([]Passage, error) {
 			}
 		}
 		if x.cfg.Hybrid {
-			var lists [2][]string
-			numbers := map[string]int{}
-			for i, list := range [][]hit{hits, near} {
-				for _, h := range list {
-					id := fmt.Sprintf("%08d", h.Text) // in the order of ids
-					numbers[id], lists[i] = h.Text, append(lists[i], id)
-				}
-			}
+			fused := fuse(textsOf(hits), textsOf(near))
 			near = nil
-			for _, r := range fuse(lists[:]...) {
-				near = append(near, hit{Text: numbers[r.id], Score: r.score})
+			for _, r := range fused {
+				near = append(near, hit{Text: r.id, Score: r.score})
 			}
 		}
 		hits = near
@@ -239,6 +232,13 @@ func (x *Index) Search(ctx context.Context, q Query) ([]Passage, error) {
 		passages = append(passages, g.passage(h))
 	}
 	return passages, nil
+}
+
+func textsOf(hits []hit) (texts []int) {
+	for _, h := range hits {
+		texts = append(texts, h.Text)
+	}
+	return texts
 }
 
 // usable returns the generation in use, if it was made with the Embedder.
@@ -761,7 +761,7 @@ func (a *adding) bytes(name string) (_ []byte, err error) {
 
 // swap stores the next generation, puts it into use in one step, and removes the old one.
 func (x *Index) swap(ctx context.Context, old, next *generation) (embedded int, err error) {
-	next.manifest = manifest{Generation: rand.Text(), Made: time.Now().UTC(), Form: formVersion}
+	next.manifest = manifest{Generation: rand.Text(), Form: formVersion}
 	if embedded, err = next.index(ctx, x.cfg.Embedder, old); err != nil {
 		return 0, err
 	}
