@@ -39,7 +39,6 @@ func sleep(ctx context.Context, pause time.Duration) bool {
 type calling struct {
 	*Connection
 
-	turn       *actions.Turn
 	principal  *principal
 	definition definition
 	arguments  json.RawMessage
@@ -124,7 +123,7 @@ func (k *calling) judge(ctx context.Context, s *session, x *exchange, err error)
 			k.kill(s)
 		}
 		s.stale.Store(true) // the next one finds out whether it is away
-		return fate{result: actions.Fail("%s", k.away()), again: true, unsent: true}
+		return fate{result: actions.Fail("%s", k.unreachable()), again: true, unsent: true}
 	case x.tooLarge:
 		return fate{result: unreadable}
 	case x.status == http.StatusNotFound:

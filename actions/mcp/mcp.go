@@ -24,6 +24,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	"golang.org/x/time/rate"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
@@ -83,7 +84,7 @@ const (
 	maxIdle            = 15 * time.Minute
 	firstPause         = time.Second // between tries to connect; doubles up to maxPause
 	maxPause           = time.Minute
-	logPause           = time.Minute
+	awayPause          = time.Minute // between lines of the log that say so
 )
 
 // Connection is an MCP server. It connects when it is first needed. It is safe for concurrent use.
@@ -108,7 +109,7 @@ type Connection struct {
 	firstUse   bool
 	registry   *actions.Registry
 	reported   map[string]bool // remote names with digests
-	logged     time.Time       // when it was last logged that the server is away
+	away       rate.Sometimes  // logs that the server is away
 }
 
 // person is somebody whose calls are under way.
@@ -170,6 +171,7 @@ func New(cfg Config) (*Connection, error) {
 		log:         cfg.Log.With().Str("connection", cfg.Key).Logger(),
 		quarantined: counter.WithLabelValues(cfg.Key), slots: make(chan struct{}, maxCalls),
 		principals: map[string]*principal{}, persons: map[string]*person{}, reported: map[string]bool{}, version: -1,
+		away: rate.Sometimes{Interval: awayPause},
 	}
 	if c.target.base = c.base; cfg.Authorize != nil {
 		c.target.base = cfg.Authorize(c.base)
@@ -285,15 +287,11 @@ func (c *Connection) marks(d definition) actions.Option {
 	trusted := c.cfg.Rules.Trust && d.hints.reads()
 	return func(a *actions.Action) {
 		a.Told, a.Returns = d.told, d.returns
-		a.Approval = c.approval(d)
+		a.Approval = c.cfg.Rules.Approval(!trusted, d.remote)
 		a.Destructive, a.Parallel = c.destructive(d), trusted
 		a.Connection = c.cfg.SignIn
 		a.Source = actions.Source{Connection: c.cfg.Key, Remote: d.remote, Digest: d.digest}
 	}
-}
-
-func (c *Connection) approval(d definition) bool {
-	return c.cfg.Rules.Approval(!(c.cfg.Rules.Trust && d.hints.reads()), d.remote)
 }
 
 func (c *Connection) destructive(d definition) bool {
@@ -341,15 +339,15 @@ func (c *Connection) addConnect(registry *actions.Registry) {
 				if ctx.Err() != nil || errors.Is(err, connector.ErrNoUserToken) {
 					return actions.Result{}, err
 				}
-				return actions.Fail("%s", c.away()), nil
+				return actions.Fail("%s", c.unreachable()), nil
 			}
 			return actions.Observe("The person's account of " + c.cfg.Key + " is connected. Its actions can be used now."), nil
 		}, actions.NeedsToken(c.cfg.SignIn))
 	a.Source = actions.Source{Connection: c.cfg.Key}
 }
 
-// away tells models and people that the server is away.
-func (c *Connection) away() string {
+// unreachable tells models and people that the server is away.
+func (c *Connection) unreachable() string {
 	return c.cfg.Key + " cannot be reached at the moment. Nothing was done there."
 }
 
@@ -358,9 +356,7 @@ func (c *Connection) away() string {
 func (c *Connection) Offer(ctx context.Context, turn *actions.Turn) (names []string, note string) {
 	p, err := c.principalOf(ctx, turn)
 	if err != nil && !errors.Is(err, connector.ErrNoUserToken) {
-		c.mu.Lock()
 		c.logAway(err, 0)
-		c.mu.Unlock()
 	}
 	if errors.Is(err, connector.ErrNoTokenService) {
 		return nil, c.cfg.Key + " cannot be used here, because people cannot sign in."
@@ -407,11 +403,7 @@ func (c *Connection) offered(l *list, registry *actions.Registry) (names []strin
 type Tool struct {
 	Name       string         // in plans
 	Remote     string         // the server's own name; it may be any text
-	Digest     string         // of Definition; "": there is none
-	Definition jsontext.Value // what can be pinned; nil: nothing, see Fault
-	Accepted   string         // the digest that was accepted; "": none
-	Approval   bool           // each call needs approval
-	Fault      string         // what is wrong with the definition; "": nothing
+	Definition jsontext.Value // what can be pinned; nil: nothing, since it is gone or has a fault
 	LeftOut    string         // why it is not offered; "": it is
 	NotAllowed bool           // the rules leave it out
 }
@@ -456,23 +448,23 @@ func (c *Connection) Tools(ctx context.Context) ([]Tool, error) {
 // toolOf says what became of a tool. c.mu is locked.
 func (c *Connection) toolOf(j judged) Tool {
 	d := j.definition
-	tool := Tool{Remote: d.remote, Digest: d.digest, Accepted: c.accepted[d.remote].digest}
+	tool, accepted := Tool{Remote: d.remote}, c.accepted[d.remote].digest
 	if d.remote != "" {
 		tool.Name = connections.Name(c.cfg.Key, d.remote)
 	}
 	if j.fault != nil {
-		tool.Fault, tool.LeftOut = j.fault.Error(), j.fault.Error()
+		tool.LeftOut = j.fault.Error()
 		return tool
 	}
-	tool.Definition, tool.Approval = d.pinned.Clone(), c.approval(d)
+	tool.Definition = d.pinned.Clone()
 	switch fault := c.nameFault(d.remote); {
 	case fault != nil:
 		tool.LeftOut = fault.Error()
 	case !c.cfg.Rules.Allows(d.remote):
 		tool.NotAllowed, tool.LeftOut = true, "it is not allowed"
-	case tool.Accepted == "":
+	case accepted == "":
 		tool.LeftOut = "quarantined: nobody has accepted it"
-	case tool.Accepted != d.digest:
+	case accepted != d.digest:
 		tool.LeftOut = "quarantined: it has changed since it was accepted"
 	}
 	return tool
@@ -694,11 +686,10 @@ func (c *Connection) read(p *principal) {
 	c.accept(l)
 }
 
-// logAway logs why nothing is offered, at most once a minute. c.mu is locked.
+// logAway logs why nothing is offered, at most once a minute.
 func (c *Connection) logAway(why error, failures int) {
-	if now := time.Now(); now.Sub(c.logged) >= logPause && c.ctx.Err() == nil {
-		c.logged = now
-		c.log.Warn().Str("error", why.Error()).Int("failures", failures).Msg("an MCP server is away")
+	if c.ctx.Err() == nil {
+		c.away.Do(func() { c.log.Warn().Str("error", why.Error()).Int("failures", failures).Msg("an MCP server is away") })
 	}
 }
 
@@ -788,7 +779,7 @@ func (c *Connection) call(ctx context.Context, turn *actions.Turn, d definition,
 	if err != nil {
 		return c.unreached(ctx, err)
 	}
-	k := calling{Connection: c, turn: turn, principal: p, definition: d, arguments: arguments, tool: spelling.OneLine(d.remote, maxShown) + " of " + c.cfg.Key}
+	k := calling{Connection: c, principal: p, definition: d, arguments: arguments, tool: spelling.OneLine(d.remote, maxShown) + " of " + c.cfg.Key}
 	for try := 1; ; try++ {
 		f, err := k.try(limited)
 		switch {
@@ -820,7 +811,7 @@ func (c *Connection) unreached(ctx context.Context, err error) (actions.Result, 
 	if ctx.Err() != nil || errors.Is(err, connector.ErrNoUserToken) {
 		return actions.Result{}, err
 	}
-	return actions.Fail("%s", c.away()), nil
+	return actions.Fail("%s", c.unreachable()), nil
 }
 
 // slot waits until one more call may be made: by that person, and of all.
