@@ -24,6 +24,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
 	"github.com/planbot-go/planbot/actions"
@@ -94,7 +95,7 @@ type Connection struct {
 	base        *http.Transport // of target
 	log         zerolog.Logger
 	quarantined prometheus.Counter
-	slots       chan struct{}
+	slots       *semaphore.Weighted
 
 	ctx    context.Context //nolint:containedctx // ends with Close
 	cancel context.CancelFunc
@@ -108,13 +109,13 @@ type Connection struct {
 	version    int                   // of the lock when accepted was made
 	firstUse   bool
 	registry   *actions.Registry
-	reported   map[string]bool // remote names with digests
+	reported   map[string]bool // what the log has said, see first
 	away       rate.Sometimes  // logs that the server is away
 }
 
 // person is somebody whose calls are under way.
 type person struct {
-	slots chan struct{}
+	slots *semaphore.Weighted
 	calls int // that use it
 }
 
@@ -169,7 +170,7 @@ func New(cfg Config) (*Connection, error) {
 	c := &Connection{
 		cfg: cfg, target: target{address: cfg.URL, endpoint: endpoint, header: cfg.Header}, base: newBase(),
 		log:         cfg.Log.With().Str("connection", cfg.Key).Logger(),
-		quarantined: counter.WithLabelValues(cfg.Key), slots: make(chan struct{}, maxCalls),
+		quarantined: counter.WithLabelValues(cfg.Key), slots: semaphore.NewWeighted(maxCalls),
 		principals: map[string]*principal{}, persons: map[string]*person{}, reported: map[string]bool{}, version: -1,
 		away: rate.Sometimes{Interval: awayPause},
 	}
@@ -497,17 +498,58 @@ func (c *Connection) Close() {
 
 // principal is whom a session is for: one person, or everybody. Its fields belong to the connection's mutex.
 type principal struct {
-	token    string // of the person, the newest; "": none
-	session  *session
-	list     *list         // nil: never read
-	flight   chan struct{} // closed when the list was read; nil: nobody reads it
-	err      error         // why the list could not be read the last time
+	fetch // of the list
+
+	token   string // of the person, the newest; "": none
+	session *session
+	list    *list // nil: never read
+	used    time.Time
+	gone    bool // it was dropped for good
+	skills  skillList
+}
+
+// fetch is about something that is read from a server. It belongs to the connection's mutex.
+type fetch struct {
+	done     chan struct{} // closed when it was read; nil: nobody reads it
+	err      error         // why it could not be read the last time
 	failures int           // in a row
 	retryAt  time.Time
-	used     time.Time
-	gone     bool // it was dropped for good
+}
 
-	skills skillList
+// fail notes why it could not be read, and when it may be tried again.
+func (f *fetch) fail(err error) {
+	f.err = err
+	f.failures++
+	pause := min(firstPause<<min(f.failures-1, 10), maxPause)
+	f.retryAt = time.Now().Add(pause/2 + rand.N(pause/2))
+}
+
+// await waits until read has read it, or until ctx ends; however many wait, it is read once. A server that did
+// not answer is left alone for a while. c.mu is locked, but not while it waits.
+func (c *Connection) await(ctx context.Context, p *principal, f *fetch, read func()) error {
+	if f.done == nil {
+		switch {
+		case p.gone:
+			return errClosed
+		case time.Now().Before(f.retryAt):
+			return f.err
+		}
+		done := make(chan struct{})
+		f.done = done
+		c.work.Go(func() {
+			defer close(done)
+			read()
+		})
+	}
+	done := f.done
+	c.mu.Unlock()
+	defer c.mu.Lock()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // personOf identifies the person of a turn.
@@ -566,7 +608,7 @@ func (c *Connection) principal(key string) (*principal, error) {
 	if p == nil {
 		var oldest string
 		for other, q := range c.principals {
-			if now.Sub(q.used) > maxIdle && q.flight == nil {
+			if now.Sub(q.used) > maxIdle && q.done == nil {
 				c.remove(other)
 			} else if oldest == "" || q.used.Before(c.principals[oldest].used) {
 				oldest = other
@@ -602,40 +644,15 @@ func (c *Connection) drop(p *principal) {
 }
 
 // ensure returns the list of a principal as it is now, with the session that it is from. It waits for the
-// server until ctx ends; however many wait, it is asked once. A server that did not answer is left alone for
-// a while.
+// server until ctx ends.
 func (c *Connection) ensure(ctx context.Context, p *principal) (*list, *session, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
-	if s := p.session; s != nil && p.list != nil && s.current(p.list, now) {
+	if s := p.session; s != nil && p.list != nil && s.current(p.list, time.Now()) {
 		return p.list, s, nil
 	}
-	if p.flight == nil {
-		switch {
-		case p.gone:
-			return nil, nil, errClosed
-		case now.Before(p.retryAt):
-			return nil, nil, p.err
-		}
-		flight := make(chan struct{})
-		p.flight = flight
-		c.work.Go(func() {
-			defer close(flight)
-			c.read(p)
-		})
-	}
-	flight := p.flight
-	c.mu.Unlock()
-	var late error
-	select {
-	case <-flight:
-	case <-ctx.Done():
-		late = ctx.Err()
-	}
-	c.mu.Lock()
-	if late != nil {
-		return nil, nil, late
+	if err := c.await(ctx, p, &p.fetch, func() { c.read(p) }); err != nil {
+		return nil, nil, err
 	}
 	if p.err == nil && p.session == nil { // dropped meanwhile
 		return nil, nil, errClosed
@@ -666,12 +683,10 @@ func (c *Connection) read(p *principal) {
 	if p.session != nil && p.session != s && !p.session.dead.Load() {
 		c.drop(p)
 	}
-	p.session, p.err, p.flight = s, err, nil
+	p.session, p.done = s, nil
 	if err != nil {
 		c.drop(p)
-		p.failures++
-		pause := min(firstPause<<min(p.failures-1, 10), maxPause)
-		p.retryAt = time.Now().Add(pause/2 + rand.N(pause/2))
+		p.fail(err)
 		c.logAway(err, p.failures)
 		return
 	}
@@ -681,7 +696,7 @@ func (c *Connection) read(p *principal) {
 	if p.gone {
 		c.drop(p)
 	}
-	p.list, p.failures, p.retryAt = l, 0, time.Time{}
+	p.list, p.fetch = l, fetch{}
 	c.refreshAccepted()
 	c.accept(l)
 }
@@ -714,33 +729,35 @@ func (c *Connection) accept(l *list) {
 	for _, j := range l.judged {
 		d, shown := j.definition, spelling.OneLine(j.definition.remote, maxShown)
 		have, accepted := c.accepted[d.remote]
-		once := d.remote + "\n" + d.digest
-		if j.fault != nil {
-			once += "\n" + j.fault.Error()
-		}
 		switch {
-		case c.reported[once], accepted && have.digest == d.digest && j.fault == nil:
-			continue
 		case j.fault != nil:
-			c.log.Warn().Str("tool", shown).Str("fault", j.fault.Error()).Msg("a tool of an MCP server is left out")
+			if c.first(d.remote, d.digest, j.fault.Error()) {
+				c.log.Warn().Str("tool", shown).Str("fault", j.fault.Error()).Msg("a tool of an MCP server is left out")
+			}
 		case c.firstUse && !accepted:
 			c.accepted[d.remote], c.registry = d, nil
-			continue
-		case !c.cfg.Rules.Allows(d.remote):
-			continue
-		default:
+		case have.digest != d.digest && c.cfg.Rules.Allows(d.remote) && c.first(d.remote, d.digest):
 			c.quarantined.Inc()
 			c.log.Warn().Str("tool", shown).Str("digest", d.digest).Str("accepted", have.digest).Msg("a tool of an MCP server is not offered, because nobody has accepted its definition")
 		}
-		if len(c.reported) >= maxReported {
-			clear(c.reported)
-		}
-		c.reported[once] = true
 	}
 }
 
-// maxReported is how many tools are remembered so that they are reported once.
+// maxReported is how many tools and skills are remembered so that they are reported once.
 const maxReported = 10 * maxTools
+
+// first reports whether something was not reported yet, and notes that it is now. c.mu is locked.
+func (c *Connection) first(words ...string) bool {
+	once := strings.Join(words, "\n")
+	if c.reported[once] {
+		return false
+	}
+	if len(c.reported) >= maxReported {
+		clear(c.reported)
+	}
+	c.reported[once] = true
+	return true
+}
 
 // accepts reports whether a definition is the one that was accepted.
 func (c *Connection) accepts(d definition) bool {
@@ -819,7 +836,7 @@ func (c *Connection) slot(ctx context.Context, who string) (release func(), err 
 	c.mu.Lock()
 	p := c.persons[who]
 	if p == nil {
-		p = &person{slots: make(chan struct{}, maxCallsOfOne)}
+		p = &person{slots: semaphore.NewWeighted(maxCallsOfOne)}
 		c.persons[who] = p
 	}
 	p.calls++
@@ -831,23 +848,20 @@ func (c *Connection) slot(ctx context.Context, who string) (release func(), err 
 			delete(c.persons, who)
 		}
 	}
-	var held []chan struct{}
-	release = func() {
-		for _, slots := range held {
-			<-slots
-		}
+	if err := p.slots.Acquire(ctx, 1); err != nil {
 		leave()
+		return nil, err
 	}
-	for _, slots := range []chan struct{}{p.slots, c.slots} {
-		select {
-		case slots <- struct{}{}:
-			held = append(held, slots)
-		case <-ctx.Done():
-			release()
-			return nil, ctx.Err()
-		}
+	if err := c.slots.Acquire(ctx, 1); err != nil {
+		p.slots.Release(1)
+		leave()
+		return nil, err
 	}
-	return release, nil
+	return func() {
+		c.slots.Release(1)
+		p.slots.Release(1)
+		leave()
+	}, nil
 }
 
 // kill gives up a session, in the background. The next call makes another.
