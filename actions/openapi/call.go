@@ -18,7 +18,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
@@ -38,13 +40,6 @@ const (
 )
 
 var errClosed = errors.New("the connection is closed")
-
-// caller returns the function of the operation's action.
-func (c *Connection) caller(o *operation) func(context.Context, *actions.Turn, map[string]any) (actions.Result, error) {
-	return func(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
-		return c.call(ctx, turn, o, entities)
-	}
-}
 
 // call makes a request, more than once only if it just reads or if nothing of it was sent.
 func (c *Connection) call(ctx context.Context, turn *actions.Turn, o *operation, entities map[string]any) (actions.Result, error) {
@@ -88,7 +83,7 @@ func (c *Connection) call(ctx context.Context, turn *actions.Turn, o *operation,
 			return actions.Result{}, o.uncertain(err)
 		case ctx.Err() != nil:
 			return actions.Result{}, ctx.Err()
-		case c.closed():
+		case c.ctx.Err() != nil:
 			return actions.Result{}, errClosed
 		}
 		c.cfg.Log.Warn().Str("connection", c.cfg.Key).Str("action", o.Action.Name).Str("error", err.Error()).Int("tries", try).Msg("service does not answer")
@@ -140,8 +135,8 @@ func (o *operation) uncertain(cause error) error {
 func (c *Connection) complete(ctx context.Context, turn *actions.Turn, o *operation, r *request) error {
 	r.header.Set("Accept", o.accept)
 	r.header.Set("User-Agent", userAgent)
-	if r.hasBody {
-		r.header.Set("Content-Type", r.mediaType)
+	if r.body != nil {
+		r.header.Set("Content-Type", o.body.mediaType)
 	}
 	if o.attempts != "" {
 		key := actions.AttemptOf(ctx).Key
@@ -189,7 +184,7 @@ func (c *Connection) complete(ctx context.Context, turn *actions.Turn, o *operat
 // begin waits until the call may run. It ends when the connection is closed, and in time.
 func (c *Connection) begin(ctx context.Context, turn *actions.Turn) (within context.Context, end func(), err error) {
 	c.mu.Lock()
-	if c.closed() {
+	if c.ctx.Err() != nil {
 		c.mu.Unlock()
 		return nil, nil, errClosed
 	}
@@ -197,25 +192,20 @@ func (c *Connection) begin(ctx context.Context, turn *actions.Turn) (within cont
 	who, own := nameOf(turn), (*person)(nil)
 	if who != "" {
 		if own = c.people[who]; own == nil {
-			own = &person{slots: make(chan struct{}, maxOwnCalls)}
+			own = &person{slots: semaphore.NewWeighted(maxOwnCalls)}
 			c.people[who] = own
 		}
 		own.calls++
 	}
 	c.mu.Unlock()
 	within, cancel := context.WithTimeout(ctx, callTimeout)
-	c.running.Go(func() {
-		select {
-		case <-c.closing:
-			cancel()
-		case <-within.Done():
-		}
-	})
-	var held []chan struct{}
+	stop := context.AfterFunc(c.ctx, cancel)
+	var held []*semaphore.Weighted
 	end = func() {
 		for _, slots := range held {
-			<-slots
+			slots.Release(1)
 		}
+		stop()
 		cancel()
 		c.mu.Lock()
 		if own != nil {
@@ -226,23 +216,19 @@ func (c *Connection) begin(ctx context.Context, turn *actions.Turn) (within cont
 		c.mu.Unlock()
 		c.running.Done()
 	}
-	wanted := []chan struct{}{c.slots}
+	wanted := []*semaphore.Weighted{c.slots}
 	if own != nil {
-		wanted = []chan struct{}{own.slots, c.slots}
+		wanted = []*semaphore.Weighted{own.slots, c.slots}
 	}
 	for _, slots := range wanted {
-		select {
-		case slots <- struct{}{}:
-			held = append(held, slots)
-			continue
-		case <-within.Done():
+		if err := slots.Acquire(within, 1); err != nil {
+			end()
+			if c.ctx.Err() != nil {
+				err = errClosed
+			}
+			return nil, nil, fmt.Errorf("wait for other calls: %w", err)
 		}
-		err = within.Err()
-		end()
-		if c.closed() {
-			err = errClosed
-		}
-		return nil, nil, fmt.Errorf("wait for other calls: %w", err)
+		held = append(held, slots)
 	}
 	return within, end, nil
 }
@@ -254,15 +240,6 @@ func nameOf(turn *actions.Turn) string {
 	}
 	a := turn.Activity
 	return a.ChannelID + " " + cmp.Or(a.From.AadObjectID, a.From.ID)
-}
-
-func (c *Connection) closed() bool {
-	select {
-	case <-c.closing:
-		return true
-	default:
-		return false
-	}
 }
 
 // answer is what the service said.
@@ -283,7 +260,7 @@ func (a *answer) failed(safe bool) bool {
 func (c *Connection) send(ctx context.Context, o *operation, r *request) (a *answer, sent bool, err error) {
 	var wrote atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { wrote.Store(true) }})
-	request, err := http.NewRequestWithContext(ctx, o.Method, r.url.String(), r.reader())
+	request, err := http.NewRequestWithContext(ctx, o.Method, r.url.String(), bytes.NewReader(r.body))
 	if err != nil {
 		return nil, false, fmt.Errorf("a request of %s cannot be made", o.Remote)
 	}
@@ -408,13 +385,8 @@ func (c *Connection) result(o *operation, a *answer) actions.Result {
 	case len(a.body) == 0:
 		return actions.Done
 	case isJSON(mediaType):
-		var value any
-		dec := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(a.body, []byte("\ufeff"))))
-		dec.UseNumber()
-		if err := dec.Decode(&value); err != nil {
-			return unreadable("it is no JSON")
-		}
-		if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		value, err := decode(bytes.TrimPrefix(a.body, []byte("\ufeff")))
+		if err != nil {
 			return unreadable("it is no JSON")
 		}
 		value, ok := o.answer.of(value)
@@ -444,12 +416,10 @@ func size(n int) string {
 
 // of returns the part of a value that the model gets.
 func (want Answer) of(value any) (any, bool) {
-	if want.Data != "" {
-		for token := range strings.SplitSeq(want.Data[1:], "/") {
-			var ok bool
-			if value, ok = member(value, token); !ok {
-				return nil, false
-			}
+	for token := range jsontext.Pointer(want.Data).Tokens() {
+		var ok bool
+		if value, ok = member(value, token); !ok {
+			return nil, false
 		}
 	}
 	if want.Fields == nil {

@@ -29,6 +29,7 @@ import (
 
 	"github.com/rs/zerolog"
 	"golang.org/x/net/http/httpguts"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
@@ -96,17 +97,18 @@ type Connection struct {
 	names      []string // of its actions
 	operations []*operation
 	client     *http.Client
-	trusted    *http.Client  // for calls with the secrets of cfg
-	slots      chan struct{} // one for each call that may run
-	closing    chan struct{}
+	trusted    *http.Client // for calls with the secrets of cfg
+	slots      *semaphore.Weighted
+	ctx        context.Context //nolint:containedctx // ends with Close
+	cancel     context.CancelFunc
 	running    sync.WaitGroup
-	mu         sync.Mutex // for closing with the start of running, and for people
+	mu         sync.Mutex // for cancel with the start of running, and for people
 	people     map[string]*person
 }
 
 // person has calls that run, or wait to run.
 type person struct {
-	slots chan struct{}
+	slots *semaphore.Weighted
 	calls int
 }
 
@@ -117,7 +119,8 @@ var _ connections.Connection = (*Connection)(nil)
 // not called, so it may be away. An operation that cannot be offered and that no rule names is no fault: see
 // [Connection.Operations].
 func New(ctx context.Context, cfg Config) (*Connection, error) {
-	c := &Connection{cfg: cfg, registry: actions.New(), slots: make(chan struct{}, maxCalls), closing: make(chan struct{}), people: map[string]*person{}}
+	c := &Connection{cfg: cfg, registry: actions.New(), slots: semaphore.NewWeighted(maxCalls), people: map[string]*person{}}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
 	faults := []error{connections.CheckKey(cfg.Key)}
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	if cfg.Document == "" {
@@ -235,11 +238,7 @@ func (c *Connection) Operations() []Operation {
 // Close implements [connections.Connection]. Calls that are running end with an error, and so do later ones.
 func (c *Connection) Close() {
 	c.mu.Lock()
-	select {
-	case <-c.closing:
-	default:
-		close(c.closing)
-	}
+	c.cancel()
 	c.mu.Unlock()
 	c.running.Wait()
 	c.client.CloseIdleConnections()
@@ -555,9 +554,7 @@ func (c *Connection) offer(o *operation, d *document, item place) error {
 		return errNotAccepted
 	}
 	options := []actions.Option{actions.ReturnsData, func(a *actions.Action) {
-		if !same(checked, told) {
-			a.Told = told
-		}
+		a.Told = told
 		a.Detail = spelling.OneLine(o.Method+" "+o.URL, maxDescription)
 		a.Approval = c.cfg.Rules.Approval(needs, o.names...)
 		a.Destructive = o.Method == http.MethodDelete
@@ -570,7 +567,10 @@ func (c *Connection) offer(o *operation, d *document, item place) error {
 	if c.cfg.SignIn != "" && o.inside {
 		options = append(options, actions.NeedsToken(c.cfg.SignIn))
 	}
-	o.Action, err = actions.AddSchema(c.registry, connections.Name(c.cfg.Key, o.Remote), described, checked, c.caller(o), options...)
+	call := func(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
+		return c.call(ctx, turn, o, entities)
+	}
+	o.Action, err = actions.AddSchema(c.registry, connections.Name(c.cfg.Key, o.Remote), described, checked, call, options...)
 	return err
 }
 
