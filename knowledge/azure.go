@@ -131,17 +131,16 @@ func (a *AzureSearch) Search(ctx context.Context, q Query) ([]Passage, error) {
 	}
 	var passages []Passage
 	for _, d := range answer.Value[:min(len(answer.Value), limit)] {
-		var access []string
-		_ = json.Unmarshal(d[a.cfg.Access], &access) // a document without it is read by nobody
+		access := valueIn[[]string](d[a.cfg.Access]) // a document without it is read by nobody
 		if !slices.ContainsFunc(access, func(right string) bool { return slices.Contains(rights, right) }) {
 			continue
 		}
 		p := Passage{
-			ID: textIn(d[a.cfg.ID]), Document: textIn(d[a.cfg.ID]), Title: clip(oneLine(textIn(d[a.cfg.Title])), maxHeading),
-			URL: secureURL(textIn(d[a.cfg.URL])), Text: clip(textIn(d[a.cfg.Content]), maxAzureText), Score: numberIn(d["@search.rerankerScore"]),
+			ID: valueIn[string](d[a.cfg.ID]), Title: clip(oneLine(valueIn[string](d[a.cfg.Title])), maxHeading),
+			URL: secureURL(valueIn[string](d[a.cfg.URL])), Text: clip(valueIn[string](d[a.cfg.Content]), maxAzureText),
+			Score: cmp.Or(valueIn[float64](d["@search.rerankerScore"]), valueIn[float64](d["@search.score"])),
 		}
 		p.Document = cmp.Or(p.URL, p.ID)
-		p.Score = cmp.Or(p.Score, numberIn(d["@search.score"]))
 		if p.ID != "" && strings.TrimSpace(p.Text) != "" {
 			passages = append(passages, p)
 		}
@@ -197,12 +196,8 @@ func (a *AzureSearch) post(ctx context.Context, request, answer any) (err error)
 	return nil
 }
 
-func textIn(raw json.RawMessage) (text string) {
-	_ = json.Unmarshal(raw, &text) // null, or something else, has no text
-	return text
-}
-
-func numberIn(raw json.RawMessage) (n float64) {
-	_ = json.Unmarshal(raw, &n)
-	return n
+// valueIn is the zero value if raw is null, or something else.
+func valueIn[T any](raw json.RawMessage) (value T) {
+	_ = json.Unmarshal(raw, &value)
+	return value
 }
