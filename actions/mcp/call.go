@@ -23,18 +23,6 @@ const (
 	tryPause      = 250 * time.Millisecond // doubles
 )
 
-// sleep waits, and reports whether ctx lasted.
-func sleep(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
-
 // calling is a call that is under way.
 type calling struct {
 	*Connection

@@ -24,12 +24,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
-	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/calls"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
@@ -77,8 +77,6 @@ type Config struct {
 const (
 	defaultCallTimeout = time.Minute
 	maxCallTimeout     = 10 * time.Minute
-	maxCalls           = 8 // at a time
-	maxCallsOfOne      = 2 // of one person
 	listTimeout        = 10 * time.Second
 	awayTimeout        = time.Second // that a turn waits for a server that was away
 	maxPrincipals      = 1000
@@ -95,7 +93,7 @@ type Connection struct {
 	base        *http.Transport // of target
 	log         zerolog.Logger
 	quarantined prometheus.Counter
-	slots       *semaphore.Weighted
+	slots       *calls.Slots
 
 	ctx    context.Context //nolint:containedctx // ends with Close
 	cancel context.CancelFunc
@@ -104,19 +102,12 @@ type Connection struct {
 	mu         sync.Mutex
 	closed     bool
 	principals map[string]*principal
-	persons    map[string]*person
 	accepted   map[string]definition // by remote name
 	version    int                   // of the lock when accepted was made
 	firstUse   bool
 	registry   *actions.Registry
 	reported   map[string]bool // what the log has said, see first
 	away       rate.Sometimes  // logs that the server is away
-}
-
-// person is somebody whose calls are under way.
-type person struct {
-	slots *semaphore.Weighted
-	calls int // that use it
 }
 
 // A Connection is one of several kinds.
@@ -170,8 +161,8 @@ func New(cfg Config) (*Connection, error) {
 	c := &Connection{
 		cfg: cfg, target: target{address: cfg.URL, endpoint: endpoint, header: cfg.Header}, base: newBase(),
 		log:         cfg.Log.With().Str("connection", cfg.Key).Logger(),
-		quarantined: counter.WithLabelValues(cfg.Key), slots: semaphore.NewWeighted(maxCalls),
-		principals: map[string]*principal{}, persons: map[string]*person{}, reported: map[string]bool{}, version: -1,
+		quarantined: counter.WithLabelValues(cfg.Key), slots: calls.NewSlots(),
+		principals: map[string]*principal{}, reported: map[string]bool{}, version: -1,
 		away: rate.Sometimes{Interval: awayPause},
 	}
 	if c.target.base = c.base; cfg.Authorize != nil {
@@ -479,7 +470,7 @@ func (c *Connection) Forget(_ context.Context, turn *actions.Turn) (keeps string
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.remove(personOf(turn))
+	c.remove(calls.PersonOf(turn))
 	return "", nil
 }
 
@@ -552,33 +543,20 @@ func (c *Connection) await(ctx context.Context, p *principal, f *fetch, read fun
 	}
 }
 
-// personOf identifies the person of a turn.
-func personOf(turn *actions.Turn) string {
-	if turn == nil || turn.Activity == nil {
-		return ""
-	}
-	tenant, _ := turn.Activity.Tenant()
-	who := turn.Activity.From.AadObjectID
-	if who == "" || tenant == "" {
-		who = turn.Activity.ChannelID + "\n" + turn.Activity.From.ID
-	}
-	return tenant + "\n" + who
-}
-
 // principalOf is the principal of a turn, with the person's token. The error is that of
 // [actions.Turn.UserToken].
 func (c *Connection) principalOf(ctx context.Context, turn *actions.Turn) (*principal, error) {
 	if c.cfg.SignIn == "" {
 		return c.principal("")
 	}
-	if turn == nil || turn.UserToken == nil || personOf(turn) == "" {
+	if turn == nil || turn.UserToken == nil || calls.PersonOf(turn) == "" {
 		return nil, errors.New("nobody can be signed in here")
 	}
 	token, err := turn.UserToken(ctx, c.cfg.SignIn)
 	if err != nil {
 		return nil, err
 	}
-	p, err := c.principal(personOf(turn))
+	p, err := c.principal(calls.PersonOf(turn))
 	if err != nil {
 		return nil, err
 	}
@@ -784,7 +762,7 @@ func (c *Connection) call(ctx context.Context, turn *actions.Turn, d definition,
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
-	release, err := c.slot(limited, personOf(turn))
+	release, err := c.slots.Take(limited, calls.PersonOf(turn))
 	if err != nil {
 		if ctx.Err() != nil {
 			return actions.Result{}, ctx.Err()
@@ -809,7 +787,7 @@ func (c *Connection) call(ctx context.Context, turn *actions.Turn, d definition,
 			return k.decline(limited, f)
 		}
 		pause := max(f.after, tryPause<<(try-1))
-		if !f.again || try == maxTries || pause > maxRetryAfter || !sleep(limited, pause) {
+		if !f.again || try == maxTries || pause > maxRetryAfter || !calls.Sleep(limited, pause) {
 			if f.unsent && k.lost != nil {
 				f = *k.lost
 			}
@@ -829,39 +807,6 @@ func (c *Connection) unreached(ctx context.Context, err error) (actions.Result, 
 		return actions.Result{}, err
 	}
 	return actions.Fail("%s", c.unreachable()), nil
-}
-
-// slot waits until one more call may be made: by that person, and of all.
-func (c *Connection) slot(ctx context.Context, who string) (release func(), err error) {
-	c.mu.Lock()
-	p := c.persons[who]
-	if p == nil {
-		p = &person{slots: semaphore.NewWeighted(maxCallsOfOne)}
-		c.persons[who] = p
-	}
-	p.calls++
-	c.mu.Unlock()
-	leave := func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if p.calls--; p.calls == 0 {
-			delete(c.persons, who)
-		}
-	}
-	if err := p.slots.Acquire(ctx, 1); err != nil {
-		leave()
-		return nil, err
-	}
-	if err := c.slots.Acquire(ctx, 1); err != nil {
-		p.slots.Release(1)
-		leave()
-		return nil, err
-	}
-	return func() {
-		c.slots.Release(1)
-		p.slots.Release(1)
-		leave()
-	}, nil
 }
 
 // kill gives up a session, in the background. The next call makes another.

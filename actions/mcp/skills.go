@@ -23,6 +23,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/calls"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
@@ -90,7 +91,7 @@ func (c *Connection) Skills(ctx context.Context, turn *actions.Turn) ([]*Skill, 
 	}
 	who := ""
 	if c.cfg.SignIn != "" {
-		who = personOf(turn)
+		who = calls.PersonOf(turn)
 	}
 	list, err := c.ensureSkills(ctx, p, who)
 	if err != nil {
@@ -224,10 +225,11 @@ func (c *Connection) ReadSkillFile(ctx context.Context, s *Skill, f SkillFile) (
 	limited, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
-	if err := c.slots.Acquire(limited, 1); err != nil {
+	release, err := c.slots.Take(limited, "")
+	if err != nil {
 		return fail(err)
 	}
-	defer c.slots.Release(1)
+	defer release()
 	p, err := c.principal(s.who)
 	if err != nil {
 		return fail(err)

@@ -15,11 +15,11 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/planbot-go/planbot/internal/calls"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
@@ -285,7 +285,10 @@ func (t *httpTransport) exchange(req *http.Request, release func()) (*http.Respo
 		}
 		return nil, err
 	}
-	x.note(func() { x.status, x.retryAfter = resp.StatusCode, retryAfter(resp.Header.Get("Retry-After")) })
+	x.note(func() {
+		x.status = resp.StatusCode
+		x.retryAfter, _ = calls.RetryAfter(resp.Header)
+	})
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	good := resp.StatusCode >= 200 && resp.StatusCode < 300
 	switch {
@@ -389,17 +392,6 @@ func readAll(resp *http.Response, limit int64) (body []byte, tooLarge bool, err 
 			return nil, false, err
 		}
 	}
-}
-
-// retryAfter reads the header of that name; 0: it says nothing.
-func retryAfter(text string) time.Duration {
-	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) {
-		return time.Duration(seconds) * time.Second
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(time.Until(at), 0)
-	}
-	return 0
 }
 
 // redirectHost is where a Location points.
@@ -545,7 +537,7 @@ func (l *listening) open(ctx context.Context) error {
 // wait waits before the stream is opened again.
 func (l *listening) wait(ctx context.Context) error {
 	l.pause = min(max(2*l.pause, listenPause), maxListenWait)
-	sleep(ctx, l.pause)
+	calls.Sleep(ctx, l.pause)
 	return ctx.Err()
 }
 

@@ -2,7 +2,6 @@ package openapi
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,18 +12,17 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/calls"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
@@ -67,7 +65,7 @@ func (c *Connection) call(ctx context.Context, turn *actions.Turn, o *operation,
 			return c.outcome(o, a)
 		}
 		wait, again := o.again(a, sent, err)
-		if again && try < maxTries && sleep(within, wait) {
+		if again && try < maxTries && calls.Sleep(within, wait) {
 			continue
 		}
 		switch {
@@ -109,21 +107,11 @@ func (o *operation) again(a *answer, sent bool, err error) (wait time.Duration, 
 	case !o.safe:
 		return 0, false
 	}
-	after, said := a.retryAfter()
+	after, said := calls.RetryAfter(a.header)
 	if said {
 		wait = after
 	}
 	return wait, wait <= maxWait && (said || a.status != http.StatusTooManyRequests)
-}
-
-// sleep returns false if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // uncertain is the error of a call that may have been done.
@@ -189,57 +177,26 @@ func (c *Connection) begin(ctx context.Context, turn *actions.Turn) (within cont
 		return nil, nil, errClosed
 	}
 	c.running.Add(1)
-	who, own := nameOf(turn), (*person)(nil)
-	if who != "" {
-		if own = c.people[who]; own == nil {
-			own = &person{slots: semaphore.NewWeighted(maxOwnCalls)}
-			c.people[who] = own
-		}
-		own.calls++
-	}
 	c.mu.Unlock()
 	within, cancel := context.WithTimeout(ctx, callTimeout)
 	stop := context.AfterFunc(c.ctx, cancel)
-	var held []*semaphore.Weighted
-	end = func() {
-		for _, slots := range held {
-			slots.Release(1)
-		}
+	leave := func() {
 		stop()
 		cancel()
-		c.mu.Lock()
-		if own != nil {
-			if own.calls--; own.calls == 0 {
-				delete(c.people, who)
-			}
-		}
-		c.mu.Unlock()
 		c.running.Done()
 	}
-	wanted := []*semaphore.Weighted{c.slots}
-	if own != nil {
-		wanted = []*semaphore.Weighted{own.slots, c.slots}
-	}
-	for _, slots := range wanted {
-		if err := slots.Acquire(within, 1); err != nil {
-			end()
-			if c.ctx.Err() != nil {
-				err = errClosed
-			}
-			return nil, nil, fmt.Errorf("wait for other calls: %w", err)
+	release, err := c.slots.Take(within, calls.PersonOf(turn))
+	if err != nil {
+		leave()
+		if c.ctx.Err() != nil {
+			err = errClosed
 		}
-		held = append(held, slots)
+		return nil, nil, fmt.Errorf("wait for other calls: %w", err)
 	}
-	return within, end, nil
-}
-
-// nameOf tells the people of turns apart; "": nobody is known.
-func nameOf(turn *actions.Turn) string {
-	if turn == nil || turn.Activity == nil {
-		return ""
-	}
-	a := turn.Activity
-	return a.ChannelID + " " + cmp.Or(a.From.AadObjectID, a.From.ID)
+	return within, func() {
+		release()
+		leave()
+	}, nil
 }
 
 // answer is what the service said.
@@ -295,18 +252,6 @@ func (c *Connection) redirect(next *http.Request, before []*http.Request) error 
 	return nil
 }
 
-// retryAfter says how long the service wants to be left alone, if it does.
-func (a *answer) retryAfter() (time.Duration, bool) {
-	text := a.header.Get("Retry-After")
-	if seconds, err := strconv.Atoi(text); err == nil && seconds >= 0 && seconds < 1e6 {
-		return time.Duration(seconds) * time.Second, true
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(0, time.Until(at)), true
-	}
-	return 0, false
-}
-
 // outcome is what an answer means.
 func (c *Connection) outcome(o *operation, a *answer) (actions.Result, error) {
 	switch {
@@ -329,7 +274,7 @@ func (c *Connection) outcome(o *operation, a *answer) (actions.Result, error) {
 		return actions.Fail("%s does not allow this: it answered %d.", c.cfg.Key, a.status), nil
 	case a.status == http.StatusTooManyRequests:
 		when := "later"
-		if after, said := a.retryAfter(); said {
+		if after, said := calls.RetryAfter(a.header); said {
 			when = fmt.Sprintf("in %d seconds", int(after.Seconds()))
 		}
 		return actions.Fail("%s answered 429: it is busy. Try again %s.", c.cfg.Key, when), nil

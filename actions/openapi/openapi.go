@@ -29,10 +29,10 @@ import (
 
 	"github.com/rs/zerolog"
 	"golang.org/x/net/http/httpguts"
-	"golang.org/x/sync/semaphore"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
+	"github.com/planbot-go/planbot/internal/calls"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
@@ -84,8 +84,6 @@ type Answer struct {
 
 const (
 	callTimeout = time.Minute // for a call with all its tries
-	maxCalls    = 8           // at a time
-	maxOwnCalls = 2           // of one person
 	userAgent   = "planbot"
 )
 
@@ -98,18 +96,11 @@ type Connection struct {
 	operations []*operation
 	client     *http.Client
 	trusted    *http.Client // for calls with the secrets of cfg
-	slots      *semaphore.Weighted
+	slots      *calls.Slots
 	ctx        context.Context //nolint:containedctx // ends with Close
 	cancel     context.CancelFunc
 	running    sync.WaitGroup
-	mu         sync.Mutex // for cancel with the start of running, and for people
-	people     map[string]*person
-}
-
-// person has calls that run, or wait to run.
-type person struct {
-	slots *semaphore.Weighted
-	calls int
+	mu         sync.Mutex // for cancel with the start of running
 }
 
 var _ connections.Connection = (*Connection)(nil)
@@ -119,7 +110,7 @@ var _ connections.Connection = (*Connection)(nil)
 // not called, so it may be away. An operation that cannot be offered and that no rule names is no fault: see
 // [Connection.Operations].
 func New(ctx context.Context, cfg Config) (*Connection, error) {
-	c := &Connection{cfg: cfg, registry: actions.New(), slots: semaphore.NewWeighted(maxCalls), people: map[string]*person{}}
+	c := &Connection{cfg: cfg, registry: actions.New(), slots: calls.NewSlots()}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	faults := []error{connections.CheckKey(cfg.Key)}
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
