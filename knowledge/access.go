@@ -36,25 +36,28 @@ type Caller struct {
 	Groups []string
 }
 
-// tokens are the rights of which the caller has at least one for each document that it may read.
+// rights are those of which the caller has at least one for each document that it may read.
+func (c Caller) rights(tenant string) []string {
+	if !strings.EqualFold(c.Tenant, tenant) || c.Conversation == "" && c.Person == "" {
+		return nil
+	}
+	all := []string{EveryoneInTenant, "conversation:" + c.Conversation, "team:" + strings.ToLower(c.Team)}
+	if c.Personal {
+		all = append(all, "person:"+strings.ToLower(c.Person))
+		for _, group := range c.Groups {
+			all = append(all, "group:"+strings.ToLower(group))
+		}
+	}
+	without := []string{"conversation:", "team:", "person:", "group:"}
+	return slices.DeleteFunc(all, func(right string) bool { return slices.Contains(without, right) })
+}
+
+// tokens are the caller's rights as accessTokens returns them.
 func (c Caller) tokens(tenant string) map[string]bool {
 	all := map[string]bool{}
-	if !strings.EqualFold(c.Tenant, tenant) || c.Conversation == "" && c.Person == "" {
-		return all
-	}
-	all[hashed(tenant, EveryoneInTenant, "")] = true
-	add := func(kind, value string) {
-		if value != "" {
-			all[hashed(tenant, kind, value)] = true
-		}
-	}
-	add("conversation", c.Conversation)
-	add("team", c.Team)
-	if c.Personal {
-		add("person", c.Person)
-		for _, group := range c.Groups {
-			add("group", group)
-		}
+	for _, right := range c.rights(tenant) {
+		kind, value, _ := strings.Cut(right, ":")
+		all[hashed(tenant, kind, value)] = true
 	}
 	return all
 }

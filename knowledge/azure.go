@@ -100,32 +100,10 @@ func loopback(host string) bool {
 	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// rights are the rights of the caller, as documents have them. None holds what could change a filter.
-func (c Caller) rights(tenant string) []string {
-	if len(c.tokens(tenant)) == 0 {
-		return nil
-	}
-	all := []string{EveryoneInTenant}
-	add := func(kind, value string) {
-		if right := kind + ":" + value; value != "" && azureRight().MatchString(right) {
-			all = append(all, right)
-		}
-	}
-	add("conversation", c.Conversation)
-	add("team", strings.ToLower(c.Team))
-	if c.Personal {
-		add("person", strings.ToLower(c.Person))
-		for _, group := range c.Groups {
-			add("group", strings.ToLower(group))
-		}
-	}
-	return all
-}
-
 // Search asks the service, within three seconds, for what the caller may read. It drops any result
 // that the caller may not read. Errors have the status of the answer, never its text.
 func (a *AzureSearch) Search(ctx context.Context, q Query) ([]Passage, error) {
-	rights := q.Caller.rights(a.cfg.Tenant)
+	rights := slices.DeleteFunc(q.Caller.rights(a.cfg.Tenant), func(right string) bool { return !azureRight().MatchString(right) })
 	text := strings.TrimSpace(clip(q.Text, maxQuery))
 	if len(rights) == 0 || text == "" {
 		return nil, nil
@@ -153,17 +131,16 @@ func (a *AzureSearch) Search(ctx context.Context, q Query) ([]Passage, error) {
 	}
 	var passages []Passage
 	for _, d := range answer.Value[:min(len(answer.Value), limit)] {
-		var access []string
-		_ = json.Unmarshal(d[a.cfg.Access], &access) // a document without it is read by nobody
+		access := valueIn[[]string](d[a.cfg.Access]) // a document without it is read by nobody
 		if !slices.ContainsFunc(access, func(right string) bool { return slices.Contains(rights, right) }) {
 			continue
 		}
 		p := Passage{
-			ID: textIn(d[a.cfg.ID]), Document: textIn(d[a.cfg.ID]), Title: clip(oneLine(textIn(d[a.cfg.Title])), maxHeading),
-			URL: secureURL(textIn(d[a.cfg.URL])), Text: clip(textIn(d[a.cfg.Content]), maxAzureText), Score: numberIn(d["@search.rerankerScore"]),
+			ID: valueIn[string](d[a.cfg.ID]), Title: clip(oneLine(valueIn[string](d[a.cfg.Title])), maxHeading),
+			URL: secureURL(valueIn[string](d[a.cfg.URL])), Text: clip(valueIn[string](d[a.cfg.Content]), maxAzureText),
+			Score: cmp.Or(valueIn[float64](d["@search.rerankerScore"]), valueIn[float64](d["@search.score"])),
 		}
 		p.Document = cmp.Or(p.URL, p.ID)
-		p.Score = cmp.Or(p.Score, numberIn(d["@search.score"]))
 		if p.ID != "" && strings.TrimSpace(p.Text) != "" {
 			passages = append(passages, p)
 		}
@@ -219,12 +196,8 @@ func (a *AzureSearch) post(ctx context.Context, request, answer any) (err error)
 	return nil
 }
 
-func textIn(raw json.RawMessage) (text string) {
-	_ = json.Unmarshal(raw, &text) // null, or something else, has no text
-	return text
-}
-
-func numberIn(raw json.RawMessage) (n float64) {
-	_ = json.Unmarshal(raw, &n)
-	return n
+// valueIn is the zero value if raw is null, or something else.
+func valueIn[T any](raw json.RawMessage) (value T) {
+	_ = json.Unmarshal(raw, &value)
+	return value
 }

@@ -73,7 +73,7 @@ func (x *Index) Fill(ctx context.Context, chunks []AddChunk) error {
 	}
 	next := &generation{}
 	for _, c := range chunks {
-		next.add(document{ID: c.ID, Access: []string{hashed(x.cfg.Tenant, EveryoneInTenant, "")}}, []chunk{{Text: c.Text}})
+		next.add(stored{document{ID: c.ID, Access: []string{hashed(x.cfg.Tenant, EveryoneInTenant, "")}}, []chunk{{Text: c.Text}}})
 	}
 	_, err = x.swap(ctx, old, next)
 	return err

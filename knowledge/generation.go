@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -31,12 +30,11 @@ const (
 
 // manifest says which generation of an index is in use. Whoever replaces it replaces the whole index.
 type manifest struct {
-	Generation string    `json:"generation"` // its blocks are below this name
-	Blocks     int       `json:"blocks"`
-	Made       time.Time `json:"made"`
-	Form       int       `json:"form"` // of chunks, see formVersion
-	Model      string    `json:"model,omitempty"`
-	Dimensions int       `json:"dimensions,omitempty"`
+	Generation string `json:"generation"` // its blocks are below this name
+	Blocks     int    `json:"blocks"`
+	Form       int    `json:"form"` // of chunks, see formVersion
+	Model      string `json:"model,omitempty"`
+	Dimensions int    `json:"dimensions,omitempty"`
 }
 
 // document is a document of a generation.
@@ -95,9 +93,9 @@ func (x *Index) write(ctx context.Context, g *generation) error {
 	if err != nil {
 		return err
 	}
-	vectors := make([]byte, 0, 4*len(g.vectors))
-	for _, v := range g.vectors {
-		vectors = binary.LittleEndian.AppendUint32(vectors, math.Float32bits(v))
+	vectors, err := binary.Append(nil, binary.LittleEndian, g.vectors)
+	if err != nil {
+		return err
 	}
 	for _, p := range append(parts, part{Words: words, Vectors: vectors}) {
 		if err := enc.Encode(p); err != nil {
@@ -196,8 +194,8 @@ func (x *Index) load(ctx context.Context, m manifest) (*generation, error) {
 		}
 		if len(p.Vectors) > 0 {
 			g.vectors = make([]float32, len(p.Vectors)/4)
-			for i := range g.vectors {
-				g.vectors[i] = math.Float32frombits(binary.LittleEndian.Uint32(p.Vectors[4*i:]))
+			if _, err := binary.Decode(p.Vectors, binary.LittleEndian, g.vectors); err != nil {
+				return nil, err
 			}
 		}
 	}

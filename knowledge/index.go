@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"maps"
 	"net/url"
 	"os"
@@ -218,17 +219,10 @@ func (x *Index) Search(ctx context.Context, q Query) ([]Passage, error) {
 			}
 		}
 		if x.cfg.Hybrid {
-			var lists [2][]string
-			numbers := map[string]int{}
-			for i, list := range [][]hit{hits, near} {
-				for _, h := range list {
-					id := fmt.Sprintf("%08d", h.Text) // in the order of ids
-					numbers[id], lists[i] = h.Text, append(lists[i], id)
-				}
-			}
+			fused := fuse(textsOf(hits), textsOf(near))
 			near = nil
-			for _, r := range fuse(lists[:]...) {
-				near = append(near, hit{Text: numbers[r.id], Score: r.score})
+			for _, r := range fused {
+				near = append(near, hit{Text: r.id, Score: r.score})
 			}
 		}
 		hits = near
@@ -238,6 +232,13 @@ func (x *Index) Search(ctx context.Context, q Query) ([]Passage, error) {
 		passages = append(passages, g.passage(h))
 	}
 	return passages, nil
+}
+
+func textsOf(hits []hit) (texts []int) {
+	for _, h := range hits {
+		texts = append(texts, h.Text)
+	}
+	return texts
 }
 
 // usable returns the generation in use, if it was made with the Embedder.
@@ -363,7 +364,12 @@ func (x *Index) Remove(ctx context.Context, name string) (removed int, err error
 	if err != nil {
 		return 0, err
 	}
-	next := old.without(func(d *document) bool { return d.Folder == name || d.ID == name })
+	next := &generation{}
+	for d := range old.all() {
+		if d.Folder != name && d.ID != name {
+			next.add(d)
+		}
+	}
 	removed = len(old.documents) - len(next.documents)
 	if removed == 0 {
 		return 0, nil
@@ -374,28 +380,33 @@ func (x *Index) Remove(ctx context.Context, name string) (removed int, err error
 	return removed, x.noteNotTaken(ctx, name, nil)
 }
 
-// without returns a generation that has only the documents and chunks for which gone returns false.
-func (g *generation) without(gone func(*document) bool) *generation {
-	next, at := &generation{}, 0
-	for i := range g.documents {
-		d := g.documents[i]
-		chunks := g.chunks[at : at+d.Chunks]
-		at += d.Chunks
-		if !gone(&d) {
-			next.add(d, chunks)
+// stored is a document of a generation with its chunks.
+type stored struct {
+	document
+	chunks []chunk
+}
+
+// all yields the documents of a generation, in their order.
+func (g *generation) all() iter.Seq[stored] {
+	return func(yield func(stored) bool) {
+		at := 0
+		for _, d := range g.documents {
+			if !yield(stored{d, g.chunks[at : at+d.Chunks]}) {
+				return
+			}
+			at += d.Chunks
 		}
 	}
-	return next
 }
 
 // add adds a document behind the others.
-func (g *generation) add(d document, chunks []chunk) {
-	for _, c := range chunks {
+func (g *generation) add(d stored) {
+	for _, c := range d.chunks {
 		c.Document = len(g.documents)
 		g.chunks = append(g.chunks, c)
 	}
-	d.Chunks = len(chunks)
-	g.documents = append(g.documents, d)
+	d.Chunks = len(d.chunks)
+	g.documents = append(g.documents, d.document)
 }
 
 // Folder is documents to add to an index.
@@ -476,10 +487,12 @@ func (x *Index) add(ctx context.Context, f Folder) (Report, error) {
 	if err != nil {
 		return Report{}, err
 	}
-	a := &adding{Index: x, folder: f, access: access, root: root, old: old, was: map[string]int{}}
-	for i, d := range old.documents {
+	a := &adding{Index: x, folder: f, access: access, root: root, form: old.Form, was: map[string]stored{}}
+	for d := range old.all() {
 		if d.Folder == f.Name {
-			a.was[d.ID] = i
+			a.was[d.ID] = d
+		} else {
+			a.now = append(a.now, d)
 		}
 	}
 	before := len(a.was)
@@ -494,7 +507,11 @@ func (x *Index) add(ctx context.Context, f Folder) (Report, error) {
 		return a.report, fmt.Errorf("%w: %d of %d in %s; allow it if that is meant", ErrShrinks, gone, before, f.Name)
 	}
 	a.report.Removed = gone
-	next := a.merge()
+	slices.SortFunc(a.now, func(a, b stored) int { return cmp.Compare(a.ID, b.ID) })
+	next := &generation{}
+	for _, d := range a.now {
+		next.add(d)
+	}
 	if len(next.chunks) > maxChunks {
 		return a.report, fmt.Errorf("the index would have %d chunks, at most %d are kept", len(next.chunks), maxChunks)
 	}
@@ -579,18 +596,12 @@ type adding struct {
 	folder Folder
 	access []string
 	root   fs.FS
-	old    *generation
-	was    map[string]int // documents of the folder that were not met yet, by ID
+	form   int               // of the old generation
+	was    map[string]stored // its documents of the folder that were not met yet, by ID
+	now    []stored          // the documents of the next generation
 	stuck  int
 	files  int
-	now    []added
 	report Report
-}
-
-// added is a document of the next generation.
-type added struct {
-	document
-	chunks []chunk
 }
 
 func (a *adding) id(name string) string {
@@ -603,9 +614,9 @@ func (a *adding) id(name string) string {
 // notTaken notes a file. stays says that what the index has of it stays.
 func (a *adding) notTaken(name, why string, stays bool) {
 	id := a.id(name)
-	for was, i := range a.was {
+	for was, d := range a.was {
 		if stays && (was == id || strings.HasPrefix(was, id+"/") || name == ".") {
-			a.keep(i, a.old.documents[i].Hash)
+			a.keep(d)
 			why = strings.TrimSuffix(why, "; its earlier version stays") + "; its earlier version stays"
 		}
 	}
@@ -613,19 +624,14 @@ func (a *adding) notTaken(name, why string, stays bool) {
 }
 
 // keep takes a document over from the old generation, with the rights that it has now.
-func (a *adding) keep(i int, hash [32]byte) {
-	d := a.old.documents[i]
-	first := 0
-	for _, before := range a.old.documents[:i] {
-		first += before.Chunks
-	}
+func (a *adding) keep(d stored) {
 	if !d.Own {
 		d.Access = a.access
 	}
 	if !d.OwnURL {
 		d.URL = a.address(d.ID)
 	}
-	a.now = append(a.now, added{d, a.old.chunks[first : first+d.Chunks]})
+	a.now = append(a.now, d)
 	delete(a.was, d.ID)
 	a.report.Kept++
 }
@@ -691,9 +697,9 @@ func (a *adding) take(ctx context.Context, name string) error {
 		return nil
 	}
 	id, hash := a.id(name), sha256.Sum256(data)
-	i, known := a.was[id]
-	if known && a.old.Form == formVersion && a.old.documents[i].Hash == hash {
-		a.keep(i, hash)
+	was, known := a.was[id]
+	if known && a.form == formVersion && was.Hash == hash {
+		a.keep(was)
 		return nil
 	}
 	if a.stuck >= maxStuck {
@@ -719,7 +725,7 @@ func (a *adding) take(ctx context.Context, name string) error {
 	}
 	d := document{
 		ID: id, Folder: a.folder.Name, Title: clip(r.title, maxHeading), URL: secureURL(r.url), Updated: r.updated,
-		Hash: hash, Access: a.access, Own: r.access != nil, OwnURL: r.url != "", Chunks: len(pieces),
+		Hash: hash, Access: a.access, Own: r.access != nil, OwnURL: r.url != "",
 	}
 	if d.Own {
 		if d.Access, err = accessTokens(a.cfg.Tenant, r.access); err != nil {
@@ -733,7 +739,7 @@ func (a *adding) take(ctx context.Context, name string) error {
 	for i, p := range pieces {
 		chunks[i] = chunk{Path: p.path, Text: p.text}
 	}
-	a.now = append(a.now, added{d, chunks})
+	a.now = append(a.now, stored{d, chunks})
 	if known {
 		delete(a.was, id)
 		a.report.Changed++
@@ -753,26 +759,9 @@ func (a *adding) bytes(name string) (_ []byte, err error) {
 	return io.ReadAll(io.LimitReader(file, maxFileBytes+1))
 }
 
-// merge returns the next generation: the other folders as they are, and this one as it is now.
-func (a *adding) merge() *generation {
-	at := 0
-	for _, d := range a.old.documents {
-		if d.Folder != a.folder.Name {
-			a.now = append(a.now, added{d, a.old.chunks[at : at+d.Chunks]})
-		}
-		at += d.Chunks
-	}
-	slices.SortFunc(a.now, func(a, b added) int { return cmp.Compare(a.ID, b.ID) })
-	next := &generation{}
-	for _, d := range a.now {
-		next.add(d.document, d.chunks)
-	}
-	return next
-}
-
 // swap stores the next generation, puts it into use in one step, and removes the old one.
 func (x *Index) swap(ctx context.Context, old, next *generation) (embedded int, err error) {
-	next.manifest = manifest{Generation: rand.Text(), Made: time.Now().UTC(), Form: formVersion}
+	next.manifest = manifest{Generation: rand.Text(), Form: formVersion}
 	if embedded, err = next.index(ctx, x.cfg.Embedder, old); err != nil {
 		return 0, err
 	}

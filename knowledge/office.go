@@ -181,10 +181,7 @@ func readXLSX(ctx context.Context, data []byte, hidden map[string][][2]int) (_ *
 		if err := errors.Join(rows.Error(), rows.Close()); err != nil {
 			return nil, unreadable
 		}
-		if b.text == "" {
-			b = block{kind: paragraph, text: b.head}
-		}
-		r.blocks = append(r.blocks, block{kind: heading, level: 1, text: sheet}, b)
+		r.blocks = append(r.blocks, block{kind: heading, level: 1, text: sheet}, b.done())
 	}
 	return r, nil
 }
@@ -437,10 +434,7 @@ func (d *docxReader) end(name string) {
 		}
 	case "tbl":
 		if d.tables--; d.tables == 0 {
-			if d.rows.text == "" {
-				d.rows = block{kind: paragraph, text: d.rows.head}
-			}
-			d.blocks = append(d.blocks, d.rows)
+			d.blocks = append(d.blocks, d.rows.done())
 			d.text.Reset()
 		}
 	}

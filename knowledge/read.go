@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf16"
 	"unicode/utf8"
 
 	"github.com/yuin/goldmark"
@@ -24,6 +23,7 @@ import (
 	"golang.org/x/net/html"
 	"golang.org/x/net/html/atom"
 	"golang.org/x/net/html/charset"
+	"golang.org/x/text/encoding/unicode"
 
 	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/internal/yamltext"
@@ -162,7 +162,6 @@ var declaresCharset = lazy.Regexp(`(?i)<meta\s[^>]*charset`)
 
 // textOf decodes a text: UTF-8, UTF-16 with a mark, or what a page of HTML declares. Its lines end with \n.
 func textOf(data []byte) (string, error) {
-	text := ""
 	if !utf8.Valid(data) && declaresCharset().Match(data[:min(len(data), 1024)]) {
 		form, _, _ := charset.DetermineEncoding(data, "")
 		if decoded, err := form.NewDecoder().Bytes(data); err == nil && !bytes.ContainsRune(decoded, utf8.RuneError) {
@@ -170,24 +169,18 @@ func textOf(data []byte) (string, error) {
 		}
 	}
 	switch {
-	case len(data) >= 2 && (data[0] == 0xff && data[1] == 0xfe || data[0] == 0xfe && data[1] == 0xff):
-		little := data[0] == 0xff
-		units := make([]uint16, 0, len(data)/2)
-		for pair := data[2:]; len(pair) >= 2; pair = pair[2:] {
-			low, high := pair[0], pair[1]
-			if !little {
-				low, high = high, low
-			}
-			units = append(units, uint16(low)|uint16(high)<<8)
+	case bytes.HasPrefix(data, []byte("\xff\xfe")), bytes.HasPrefix(data, []byte("\xfe\xff")):
+		decoded, err := unicode.UTF16(unicode.LittleEndian, unicode.UseBOM).NewDecoder().Bytes(data)
+		if err != nil {
+			return "", unreadable
 		}
-		text = string(utf16.Decode(units))
+		data = decoded
 	case bytes.IndexByte(data, 0) >= 0:
 		return "", refusal("is of no format that is read")
 	case !utf8.Valid(data):
 		return "", refusal("is of no format that is read; if it is text, save it as UTF-8")
-	default:
-		text = strings.TrimPrefix(string(data), "\ufeff")
 	}
+	text := strings.TrimPrefix(string(data), "\ufeff")
 	return strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n"), nil
 }
 
@@ -398,6 +391,14 @@ func (m *markdownReader) blocks(parent ast.Node, depth int) {
 		m.read.blocks = append(m.read.blocks, b)
 		m.deep = 0
 	}
+}
+
+// done is a table, or a paragraph if the table has only a head.
+func (b block) done() block {
+	if b.text == "" {
+		return block{kind: paragraph, text: b.head}
+	}
+	return b
 }
 
 // addRow adds a row to a table, whose first row is its head.
@@ -656,13 +657,9 @@ func (h *htmlReader) walk(n *html.Node, depth int) {
 		h.flush()
 		h.rows = &block{kind: table}
 		within()
-		b := *h.rows
+		h.blocks = append(h.blocks, h.rows.done())
 		h.rows = nil
 		h.text.Reset()
-		if b.text == "" {
-			b = block{kind: paragraph, text: b.head}
-		}
-		h.blocks = append(h.blocks, b)
 	case atom.Tr:
 		if h.rows == nil || h.within > 0 {
 			h.line()

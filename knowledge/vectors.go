@@ -93,23 +93,23 @@ func nearest(vectors, query []float32, among func(int) bool, most int) []bm25.Hi
 }
 
 // ranked is something in a list, with its score there.
-type ranked struct {
-	id    string
+type ranked[ID cmp.Ordered] struct {
+	id    ID
 	score float64
 }
 
 // fuse ranks what several lists rank: the sum of 1/(60+rank), and of equals by id.
-func fuse(lists ...[]string) []ranked {
-	scores := map[string]float64{}
+func fuse[ID cmp.Ordered](lists ...[]ID) []ranked[ID] {
+	scores := map[ID]float64{}
 	for _, list := range lists {
 		for i, id := range list {
 			scores[id] += 1 / float64(60+i+1)
 		}
 	}
-	var all []ranked
+	var all []ranked[ID]
 	for id, score := range scores {
-		all = append(all, ranked{id, score})
+		all = append(all, ranked[ID]{id, score})
 	}
-	slices.SortFunc(all, func(a, b ranked) int { return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.id, b.id)) })
+	slices.SortFunc(all, func(a, b ranked[ID]) int { return cmp.Or(cmp.Compare(b.score, a.score), cmp.Compare(a.id, b.id)) })
 	return all
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
+	"golang.org/x/time/rate"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/mcp"
@@ -33,7 +34,7 @@ import (
 // keeps the lists itself: do not cache it. Put it behind other sources, whose skills come first if a name is
 // the same.
 func FromMCP(c *mcp.Connection) Source {
-	s := &served{connection: c, made: map[servedKey]*Skill{}}
+	s := &served{connection: c, made: map[servedKey]*Skill{}, logged: rate.Sometimes{Interval: awayPause}}
 	return s.skills
 }
 
@@ -50,7 +51,7 @@ type served struct {
 
 	mu     sync.Mutex
 	made   map[servedKey]*Skill // nil: it cannot be a skill here
-	logged time.Time            // when it was last logged that there is no list
+	logged rate.Sometimes       // that there is no list
 }
 
 type servedKey struct {
@@ -65,12 +66,9 @@ func (s *served) skills(ctx context.Context, turn *actions.Turn) ([]*Skill, erro
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if now := time.Now(); now.Sub(s.logged) >= awayPause {
-			s.logged = now
+		s.logged.Do(func() {
 			zerolog.Ctx(ctx).Warn().Err(err).Str("connection", s.connection.Key()).Msg("the skills of an MCP server are left out")
-		}
+		})
 		return nil, nil
 	}
 	times := map[string]int{}
@@ -105,7 +103,7 @@ func (s *served) skills(ctx context.Context, turn *actions.Turn) ([]*Skill, erro
 
 // newServed makes a skill of what a server says about it, without its instructions.
 func newServed(ctx context.Context, c *mcp.Connection, key servedKey) (*Skill, error) {
-	r := &remote{connection: c, listed: key.listed, runs: key.runs}
+	r := &remote{connection: c, listed: key.listed, runs: key.runs, logged: rate.Sometimes{Interval: awayPause}}
 	front := key.listed.Frontmatter.Clone() // JSON is YAML, if it has no escapes that only JSON has
 	err := front.Canonicalize()
 	if err == nil {
@@ -159,8 +157,8 @@ type remote struct {
 	whole      bool          // the skill has its instructions
 
 	mu     sync.Mutex
-	read   *Skill    // with its instructions; nil: they were not read yet
-	logged time.Time // when it was last logged that they cannot be read
+	read   *Skill         // with its instructions; nil: they were not read yet
+	logged rate.Sometimes // that they cannot be read
 }
 
 // server is the operator's name of the server.
@@ -208,12 +206,9 @@ func (r *remote) fill(ctx context.Context, part *Skill) (*Skill, error) {
 
 // log logs, at most once a minute, that a skill in use cannot be read.
 func (r *remote) log(ctx context.Context, err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if now := time.Now(); now.Sub(r.logged) >= awayPause {
-		r.logged = now
+	r.logged.Do(func() {
 		zerolog.Ctx(ctx).Warn().Err(err).Str("connection", r.server()).Str("skill", clip(r.listed.URI)).Msg("a skill in use is left out")
-	}
+	})
 }
 
 // sameFront compares the front matter of a SKILL.md with what the server listed.

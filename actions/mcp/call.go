@@ -23,23 +23,10 @@ const (
 	tryPause      = 250 * time.Millisecond // doubles
 )
 
-// sleep waits, and reports whether ctx lasted.
-func sleep(ctx context.Context, pause time.Duration) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
-
 // calling is a call that is under way.
 type calling struct {
 	*Connection
 
-	turn       *actions.Turn
 	principal  *principal
 	definition definition
 	arguments  json.RawMessage
@@ -124,7 +111,7 @@ func (k *calling) judge(ctx context.Context, s *session, x *exchange, err error)
 			k.kill(s)
 		}
 		s.stale.Store(true) // the next one finds out whether it is away
-		return fate{result: actions.Fail("%s", k.away()), again: true, unsent: true}
+		return fate{result: actions.Fail("%s", k.unreachable()), again: true, unsent: true}
 	case x.tooLarge:
 		return fate{result: unreadable}
 	case x.status == http.StatusNotFound:

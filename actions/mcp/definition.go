@@ -384,11 +384,7 @@ func leads(ref string, root map[string]any) bool {
 		return false
 	}
 	var at any = root
-	for i, token := range strings.Split(pointer, "/") {
-		if i == 0 {
-			continue
-		}
-		token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
+	for token := range jsontext.Pointer(pointer).Tokens() {
 		found := false
 		switch holder := at.(type) {
 		case map[string]any:

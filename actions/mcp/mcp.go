@@ -24,10 +24,12 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	"golang.org/x/time/rate"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/calls"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
@@ -75,15 +77,13 @@ type Config struct {
 const (
 	defaultCallTimeout = time.Minute
 	maxCallTimeout     = 10 * time.Minute
-	maxCalls           = 8 // at a time
-	maxCallsOfOne      = 2 // of one person
 	listTimeout        = 10 * time.Second
 	awayTimeout        = time.Second // that a turn waits for a server that was away
 	maxPrincipals      = 1000
 	maxIdle            = 15 * time.Minute
 	firstPause         = time.Second // between tries to connect; doubles up to maxPause
 	maxPause           = time.Minute
-	logPause           = time.Minute
+	awayPause          = time.Minute // between lines of the log that say so
 )
 
 // Connection is an MCP server. It connects when it is first needed. It is safe for concurrent use.
@@ -93,7 +93,7 @@ type Connection struct {
 	base        *http.Transport // of target
 	log         zerolog.Logger
 	quarantined prometheus.Counter
-	slots       chan struct{}
+	slots       *calls.Slots
 
 	ctx    context.Context //nolint:containedctx // ends with Close
 	cancel context.CancelFunc
@@ -102,19 +102,12 @@ type Connection struct {
 	mu         sync.Mutex
 	closed     bool
 	principals map[string]*principal
-	persons    map[string]*person
 	accepted   map[string]definition // by remote name
 	version    int                   // of the lock when accepted was made
 	firstUse   bool
 	registry   *actions.Registry
-	reported   map[string]bool // remote names with digests
-	logged     time.Time       // when it was last logged that the server is away
-}
-
-// person is somebody whose calls are under way.
-type person struct {
-	slots chan struct{}
-	calls int // that use it
+	reported   map[string]bool // what the log has said, see first
+	away       rate.Sometimes  // logs that the server is away
 }
 
 // A Connection is one of several kinds.
@@ -168,8 +161,9 @@ func New(cfg Config) (*Connection, error) {
 	c := &Connection{
 		cfg: cfg, target: target{address: cfg.URL, endpoint: endpoint, header: cfg.Header}, base: newBase(),
 		log:         cfg.Log.With().Str("connection", cfg.Key).Logger(),
-		quarantined: counter.WithLabelValues(cfg.Key), slots: make(chan struct{}, maxCalls),
-		principals: map[string]*principal{}, persons: map[string]*person{}, reported: map[string]bool{}, version: -1,
+		quarantined: counter.WithLabelValues(cfg.Key), slots: calls.NewSlots(),
+		principals: map[string]*principal{}, reported: map[string]bool{}, version: -1,
+		away: rate.Sometimes{Interval: awayPause},
 	}
 	if c.target.base = c.base; cfg.Authorize != nil {
 		c.target.base = cfg.Authorize(c.base)
@@ -285,15 +279,11 @@ func (c *Connection) marks(d definition) actions.Option {
 	trusted := c.cfg.Rules.Trust && d.hints.reads()
 	return func(a *actions.Action) {
 		a.Told, a.Returns = d.told, d.returns
-		a.Approval = c.approval(d)
+		a.Approval = c.cfg.Rules.Approval(!trusted, d.remote)
 		a.Destructive, a.Parallel = c.destructive(d), trusted
 		a.Connection = c.cfg.SignIn
 		a.Source = actions.Source{Connection: c.cfg.Key, Remote: d.remote, Digest: d.digest}
 	}
-}
-
-func (c *Connection) approval(d definition) bool {
-	return c.cfg.Rules.Approval(!(c.cfg.Rules.Trust && d.hints.reads()), d.remote)
 }
 
 func (c *Connection) destructive(d definition) bool {
@@ -341,15 +331,15 @@ func (c *Connection) addConnect(registry *actions.Registry) {
 				if ctx.Err() != nil || errors.Is(err, connector.ErrNoUserToken) {
 					return actions.Result{}, err
 				}
-				return actions.Fail("%s", c.away()), nil
+				return actions.Fail("%s", c.unreachable()), nil
 			}
 			return actions.Observe("The person's account of " + c.cfg.Key + " is connected. Its actions can be used now."), nil
 		}, actions.NeedsToken(c.cfg.SignIn))
 	a.Source = actions.Source{Connection: c.cfg.Key}
 }
 
-// away tells models and people that the server is away.
-func (c *Connection) away() string {
+// unreachable tells models and people that the server is away.
+func (c *Connection) unreachable() string {
 	return c.cfg.Key + " cannot be reached at the moment. Nothing was done there."
 }
 
@@ -358,9 +348,7 @@ func (c *Connection) away() string {
 func (c *Connection) Offer(ctx context.Context, turn *actions.Turn) (names []string, note string) {
 	p, err := c.principalOf(ctx, turn)
 	if err != nil && !errors.Is(err, connector.ErrNoUserToken) {
-		c.mu.Lock()
 		c.logAway(err, 0)
-		c.mu.Unlock()
 	}
 	if errors.Is(err, connector.ErrNoTokenService) {
 		return nil, c.cfg.Key + " cannot be used here, because people cannot sign in."
@@ -407,11 +395,7 @@ func (c *Connection) offered(l *list, registry *actions.Registry) (names []strin
 type Tool struct {
 	Name       string         // in plans
 	Remote     string         // the server's own name; it may be any text
-	Digest     string         // of Definition; "": there is none
-	Definition jsontext.Value // what can be pinned; nil: nothing, see Fault
-	Accepted   string         // the digest that was accepted; "": none
-	Approval   bool           // each call needs approval
-	Fault      string         // what is wrong with the definition; "": nothing
+	Definition jsontext.Value // what can be pinned; nil: nothing, since it is gone or has a fault
 	LeftOut    string         // why it is not offered; "": it is
 	NotAllowed bool           // the rules leave it out
 }
@@ -456,23 +440,23 @@ func (c *Connection) Tools(ctx context.Context) ([]Tool, error) {
 // toolOf says what became of a tool. c.mu is locked.
 func (c *Connection) toolOf(j judged) Tool {
 	d := j.definition
-	tool := Tool{Remote: d.remote, Digest: d.digest, Accepted: c.accepted[d.remote].digest}
+	tool, accepted := Tool{Remote: d.remote}, c.accepted[d.remote].digest
 	if d.remote != "" {
 		tool.Name = connections.Name(c.cfg.Key, d.remote)
 	}
 	if j.fault != nil {
-		tool.Fault, tool.LeftOut = j.fault.Error(), j.fault.Error()
+		tool.LeftOut = j.fault.Error()
 		return tool
 	}
-	tool.Definition, tool.Approval = d.pinned.Clone(), c.approval(d)
+	tool.Definition = d.pinned.Clone()
 	switch fault := c.nameFault(d.remote); {
 	case fault != nil:
 		tool.LeftOut = fault.Error()
 	case !c.cfg.Rules.Allows(d.remote):
 		tool.NotAllowed, tool.LeftOut = true, "it is not allowed"
-	case tool.Accepted == "":
+	case accepted == "":
 		tool.LeftOut = "quarantined: nobody has accepted it"
-	case tool.Accepted != d.digest:
+	case accepted != d.digest:
 		tool.LeftOut = "quarantined: it has changed since it was accepted"
 	}
 	return tool
@@ -486,7 +470,7 @@ func (c *Connection) Forget(_ context.Context, turn *actions.Turn) (keeps string
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.remove(personOf(turn))
+	c.remove(calls.PersonOf(turn))
 	return "", nil
 }
 
@@ -505,30 +489,58 @@ func (c *Connection) Close() {
 
 // principal is whom a session is for: one person, or everybody. Its fields belong to the connection's mutex.
 type principal struct {
-	token    string // of the person, the newest; "": none
-	session  *session
-	list     *list         // nil: never read
-	flight   chan struct{} // closed when the list was read; nil: nobody reads it
-	err      error         // why the list could not be read the last time
-	failures int           // in a row
-	retryAt  time.Time
-	used     time.Time
-	gone     bool // it was dropped for good
+	fetch // of the list
 
-	skills skillList
+	token   string // of the person, the newest; "": none
+	session *session
+	list    *list // nil: never read
+	used    time.Time
+	gone    bool // it was dropped for good
+	skills  skillList
 }
 
-// personOf identifies the person of a turn.
-func personOf(turn *actions.Turn) string {
-	if turn == nil || turn.Activity == nil {
-		return ""
+// fetch is about something that is read from a server. It belongs to the connection's mutex.
+type fetch struct {
+	done     chan struct{} // closed when it was read; nil: nobody reads it
+	err      error         // why it could not be read the last time
+	failures int           // in a row
+	retryAt  time.Time
+}
+
+// fail notes why it could not be read, and when it may be tried again.
+func (f *fetch) fail(err error) {
+	f.err = err
+	f.failures++
+	pause := min(firstPause<<min(f.failures-1, 10), maxPause)
+	f.retryAt = time.Now().Add(pause/2 + rand.N(pause/2))
+}
+
+// await waits until read has read it, or until ctx ends; however many wait, it is read once. A server that did
+// not answer is left alone for a while. c.mu is locked, but not while it waits.
+func (c *Connection) await(ctx context.Context, p *principal, f *fetch, read func()) error {
+	if f.done == nil {
+		switch {
+		case p.gone:
+			return errClosed
+		case time.Now().Before(f.retryAt):
+			return f.err
+		}
+		done := make(chan struct{})
+		f.done = done
+		c.work.Go(func() {
+			defer close(done)
+			read()
+		})
 	}
-	tenant, _ := turn.Activity.Tenant()
-	who := turn.Activity.From.AadObjectID
-	if who == "" || tenant == "" {
-		who = turn.Activity.ChannelID + "\n" + turn.Activity.From.ID
+	done := f.done
+	c.mu.Unlock()
+	defer c.mu.Lock()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	return tenant + "\n" + who
 }
 
 // principalOf is the principal of a turn, with the person's token. The error is that of
@@ -537,14 +549,14 @@ func (c *Connection) principalOf(ctx context.Context, turn *actions.Turn) (*prin
 	if c.cfg.SignIn == "" {
 		return c.principal("")
 	}
-	if turn == nil || turn.UserToken == nil || personOf(turn) == "" {
+	if turn == nil || turn.UserToken == nil || calls.PersonOf(turn) == "" {
 		return nil, errors.New("nobody can be signed in here")
 	}
 	token, err := turn.UserToken(ctx, c.cfg.SignIn)
 	if err != nil {
 		return nil, err
 	}
-	p, err := c.principal(personOf(turn))
+	p, err := c.principal(calls.PersonOf(turn))
 	if err != nil {
 		return nil, err
 	}
@@ -574,7 +586,7 @@ func (c *Connection) principal(key string) (*principal, error) {
 	if p == nil {
 		var oldest string
 		for other, q := range c.principals {
-			if now.Sub(q.used) > maxIdle && q.flight == nil {
+			if now.Sub(q.used) > maxIdle && q.done == nil {
 				c.remove(other)
 			} else if oldest == "" || q.used.Before(c.principals[oldest].used) {
 				oldest = other
@@ -610,40 +622,15 @@ func (c *Connection) drop(p *principal) {
 }
 
 // ensure returns the list of a principal as it is now, with the session that it is from. It waits for the
-// server until ctx ends; however many wait, it is asked once. A server that did not answer is left alone for
-// a while.
+// server until ctx ends.
 func (c *Connection) ensure(ctx context.Context, p *principal) (*list, *session, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	now := time.Now()
-	if s := p.session; s != nil && p.list != nil && s.current(p.list, now) {
+	if s := p.session; s != nil && p.list != nil && s.current(p.list, time.Now()) {
 		return p.list, s, nil
 	}
-	if p.flight == nil {
-		switch {
-		case p.gone:
-			return nil, nil, errClosed
-		case now.Before(p.retryAt):
-			return nil, nil, p.err
-		}
-		flight := make(chan struct{})
-		p.flight = flight
-		c.work.Go(func() {
-			defer close(flight)
-			c.read(p)
-		})
-	}
-	flight := p.flight
-	c.mu.Unlock()
-	var late error
-	select {
-	case <-flight:
-	case <-ctx.Done():
-		late = ctx.Err()
-	}
-	c.mu.Lock()
-	if late != nil {
-		return nil, nil, late
+	if err := c.await(ctx, p, &p.fetch, func() { c.read(p) }); err != nil {
+		return nil, nil, err
 	}
 	if p.err == nil && p.session == nil { // dropped meanwhile
 		return nil, nil, errClosed
@@ -674,12 +661,10 @@ func (c *Connection) read(p *principal) {
 	if p.session != nil && p.session != s && !p.session.dead.Load() {
 		c.drop(p)
 	}
-	p.session, p.err, p.flight = s, err, nil
+	p.session, p.done = s, nil
 	if err != nil {
 		c.drop(p)
-		p.failures++
-		pause := min(firstPause<<min(p.failures-1, 10), maxPause)
-		p.retryAt = time.Now().Add(pause/2 + rand.N(pause/2))
+		p.fail(err)
 		c.logAway(err, p.failures)
 		return
 	}
@@ -689,16 +674,15 @@ func (c *Connection) read(p *principal) {
 	if p.gone {
 		c.drop(p)
 	}
-	p.list, p.failures, p.retryAt = l, 0, time.Time{}
+	p.list, p.fetch = l, fetch{}
 	c.refreshAccepted()
 	c.accept(l)
 }
 
-// logAway logs why nothing is offered, at most once a minute. c.mu is locked.
+// logAway logs why nothing is offered, at most once a minute.
 func (c *Connection) logAway(why error, failures int) {
-	if now := time.Now(); now.Sub(c.logged) >= logPause && c.ctx.Err() == nil {
-		c.logged = now
-		c.log.Warn().Str("error", why.Error()).Int("failures", failures).Msg("an MCP server is away")
+	if c.ctx.Err() == nil {
+		c.away.Do(func() { c.log.Warn().Str("error", why.Error()).Int("failures", failures).Msg("an MCP server is away") })
 	}
 }
 
@@ -723,33 +707,35 @@ func (c *Connection) accept(l *list) {
 	for _, j := range l.judged {
 		d, shown := j.definition, spelling.OneLine(j.definition.remote, maxShown)
 		have, accepted := c.accepted[d.remote]
-		once := d.remote + "\n" + d.digest
-		if j.fault != nil {
-			once += "\n" + j.fault.Error()
-		}
 		switch {
-		case c.reported[once], accepted && have.digest == d.digest && j.fault == nil:
-			continue
 		case j.fault != nil:
-			c.log.Warn().Str("tool", shown).Str("fault", j.fault.Error()).Msg("a tool of an MCP server is left out")
+			if c.first(d.remote, d.digest, j.fault.Error()) {
+				c.log.Warn().Str("tool", shown).Str("fault", j.fault.Error()).Msg("a tool of an MCP server is left out")
+			}
 		case c.firstUse && !accepted:
 			c.accepted[d.remote], c.registry = d, nil
-			continue
-		case !c.cfg.Rules.Allows(d.remote):
-			continue
-		default:
+		case have.digest != d.digest && c.cfg.Rules.Allows(d.remote) && c.first(d.remote, d.digest):
 			c.quarantined.Inc()
 			c.log.Warn().Str("tool", shown).Str("digest", d.digest).Str("accepted", have.digest).Msg("a tool of an MCP server is not offered, because nobody has accepted its definition")
 		}
-		if len(c.reported) >= maxReported {
-			clear(c.reported)
-		}
-		c.reported[once] = true
 	}
 }
 
-// maxReported is how many tools are remembered so that they are reported once.
+// maxReported is how many tools and skills are remembered so that they are reported once.
 const maxReported = 10 * maxTools
+
+// first reports whether something was not reported yet, and notes that it is now. c.mu is locked.
+func (c *Connection) first(words ...string) bool {
+	once := strings.Join(words, "\n")
+	if c.reported[once] {
+		return false
+	}
+	if len(c.reported) >= maxReported {
+		clear(c.reported)
+	}
+	c.reported[once] = true
+	return true
+}
 
 // accepts reports whether a definition is the one that was accepted.
 func (c *Connection) accepts(d definition) bool {
@@ -776,7 +762,7 @@ func (c *Connection) call(ctx context.Context, turn *actions.Turn, d definition,
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
-	release, err := c.slot(limited, personOf(turn))
+	release, err := c.slots.Take(limited, calls.PersonOf(turn))
 	if err != nil {
 		if ctx.Err() != nil {
 			return actions.Result{}, ctx.Err()
@@ -788,7 +774,7 @@ func (c *Connection) call(ctx context.Context, turn *actions.Turn, d definition,
 	if err != nil {
 		return c.unreached(ctx, err)
 	}
-	k := calling{Connection: c, turn: turn, principal: p, definition: d, arguments: arguments, tool: spelling.OneLine(d.remote, maxShown) + " of " + c.cfg.Key}
+	k := calling{Connection: c, principal: p, definition: d, arguments: arguments, tool: spelling.OneLine(d.remote, maxShown) + " of " + c.cfg.Key}
 	for try := 1; ; try++ {
 		f, err := k.try(limited)
 		switch {
@@ -801,7 +787,7 @@ func (c *Connection) call(ctx context.Context, turn *actions.Turn, d definition,
 			return k.decline(limited, f)
 		}
 		pause := max(f.after, tryPause<<(try-1))
-		if !f.again || try == maxTries || pause > maxRetryAfter || !sleep(limited, pause) {
+		if !f.again || try == maxTries || pause > maxRetryAfter || !calls.Sleep(limited, pause) {
 			if f.unsent && k.lost != nil {
 				f = *k.lost
 			}
@@ -820,43 +806,7 @@ func (c *Connection) unreached(ctx context.Context, err error) (actions.Result, 
 	if ctx.Err() != nil || errors.Is(err, connector.ErrNoUserToken) {
 		return actions.Result{}, err
 	}
-	return actions.Fail("%s", c.away()), nil
-}
-
-// slot waits until one more call may be made: by that person, and of all.
-func (c *Connection) slot(ctx context.Context, who string) (release func(), err error) {
-	c.mu.Lock()
-	p := c.persons[who]
-	if p == nil {
-		p = &person{slots: make(chan struct{}, maxCallsOfOne)}
-		c.persons[who] = p
-	}
-	p.calls++
-	c.mu.Unlock()
-	leave := func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if p.calls--; p.calls == 0 {
-			delete(c.persons, who)
-		}
-	}
-	var held []chan struct{}
-	release = func() {
-		for _, slots := range held {
-			<-slots
-		}
-		leave()
-	}
-	for _, slots := range []chan struct{}{p.slots, c.slots} {
-		select {
-		case slots <- struct{}{}:
-			held = append(held, slots)
-		case <-ctx.Done():
-			release()
-			return nil, ctx.Err()
-		}
-	}
-	return release, nil
+	return actions.Fail("%s", c.unreachable()), nil
 }
 
 // kill gives up a session, in the background. The next call makes another.

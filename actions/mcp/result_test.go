@@ -364,7 +364,7 @@ func TestNamesThatAreNotSeen(t *testing.T) {
 			t.Errorf("a call: %q, %v", result.Text(), err)
 		}
 		tools, err := c.Tools(t.Context())
-		if err != nil || !slices.ContainsFunc(tools, func(one mcp.Tool) bool { return strings.Contains(one.Fault, "not seen") }) {
+		if err != nil || !slices.ContainsFunc(tools, func(one mcp.Tool) bool { return strings.Contains(one.LeftOut, "not seen") }) {
 			t.Errorf("%s: operators read %+v, %v", bad, tools, err)
 		}
 	}

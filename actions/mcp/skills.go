@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math/rand/v2"
 	"net/url"
 	"path"
 	"regexp"
@@ -24,6 +23,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/calls"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
@@ -67,13 +67,11 @@ type SkillFile struct {
 
 // skillList is what a principal knows about the skills of a server.
 type skillList struct {
-	skills   []*Skill
-	read     time.Time
-	until    time.Time
-	flight   chan struct{} // closed when the list was read; nil: nobody reads it
-	err      error         // why it could not be read the last time
-	failures int           // in a row
-	retryAt  time.Time
+	fetch
+
+	skills []*Skill
+	read   time.Time
+	until  time.Time
 }
 
 // Skills returns the skills that the server lists, and those of [Config.Skills], for the person of the turn. It
@@ -93,7 +91,7 @@ func (c *Connection) Skills(ctx context.Context, turn *actions.Turn) ([]*Skill, 
 	}
 	who := ""
 	if c.cfg.SignIn != "" {
-		who = personOf(turn)
+		who = calls.PersonOf(turn)
 	}
 	list, err := c.ensureSkills(ctx, p, who)
 	if err != nil {
@@ -123,47 +121,21 @@ func (c *Connection) AllSkills(ctx context.Context) ([]*Skill, error) {
 }
 
 // ensureSkills returns the skills of a principal. It waits for the server, but not long for one that was away.
-// However many wait, the server is asked once.
 func (c *Connection) ensureSkills(ctx context.Context, p *principal, who string) ([]*Skill, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	l, now := &p.skills, time.Now()
-	if now.Before(l.until) {
+	l := &p.skills
+	if time.Now().Before(l.until) {
 		return l.skills, nil
-	}
-	if l.flight == nil {
-		switch {
-		case p.gone:
-			return nil, errClosed
-		case now.Before(l.retryAt):
-			return nil, l.err
-		}
-		flight := make(chan struct{})
-		l.flight = flight
-		c.work.Go(func() {
-			defer close(flight)
-			c.readSkills(p, who)
-		})
 	}
 	wait := listTimeout
 	if p.failures > 0 || l.failures > 0 {
 		wait = awayTimeout // it goes on in the background
 	}
-	flight := l.flight
-	c.mu.Unlock()
-	timer := time.NewTimer(wait)
-	var late error
-	select {
-	case <-flight:
-	case <-timer.C:
-		late = context.DeadlineExceeded
-	case <-ctx.Done():
-		late = ctx.Err()
-	}
-	timer.Stop()
-	c.mu.Lock()
-	if late != nil {
-		return nil, late
+	ctx, cancel := context.WithTimeout(ctx, wait)
+	defer cancel()
+	if err := c.await(ctx, p, &l.fetch, func() { c.readSkills(p, who) }); err != nil {
+		return nil, err
 	}
 	return l.skills, l.err
 }
@@ -180,12 +152,10 @@ func (c *Connection) readSkills(p *principal, who string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l, now := &p.skills, time.Now()
-	l.flight, l.err = nil, err
+	l.done = nil
 	if err != nil {
 		l.skills = nil
-		l.failures++
-		pause := min(firstPause<<min(l.failures-1, 10), maxPause)
-		l.retryAt = now.Add(pause/2 + rand.N(pause/2))
+		l.fail(err)
 		return
 	}
 	for i, s := range found.skills { // what is the same stays the same
@@ -193,7 +163,7 @@ func (c *Connection) readSkills(p *principal, who string) {
 			found.skills[i] = l.skills[j]
 		}
 	}
-	l.skills, l.failures, l.read, l.until = found.skills, 0, now, now.Add(found.age)
+	l.skills, l.fetch, l.read, l.until = found.skills, fetch{}, now, now.Add(found.age)
 	for _, fault := range found.faults {
 		c.reportSkill(fault[0], fault[1], "a skill of an MCP server is left out")
 	}
@@ -202,15 +172,9 @@ func (c *Connection) readSkills(p *principal, who string) {
 // reportSkill logs something about a skill, once. c.mu is locked.
 func (c *Connection) reportSkill(uri, fault, message string) {
 	fault = spelling.OneLine(fault, maxReason)
-	once := uri + "\n" + fault + "\n" + message
-	if c.reported[once] {
-		return
+	if c.first(uri, fault, message) {
+		c.log.Warn().Str("skill", spelling.OneLine(uri, maxShown)).Str("fault", fault).Msg(message)
 	}
-	if len(c.reported) >= maxReported {
-		clear(c.reported)
-	}
-	c.reported[once] = true
-	c.log.Warn().Str("skill", spelling.OneLine(uri, maxShown)).Str("fault", fault).Msg(message)
 }
 
 // unchanged leaves out the skills that an operator has accepted in another form. c.mu is locked.
@@ -261,12 +225,11 @@ func (c *Connection) ReadSkillFile(ctx context.Context, s *Skill, f SkillFile) (
 	limited, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	defer context.AfterFunc(c.ctx, cancel)()
-	select {
-	case c.slots <- struct{}{}:
-		defer func() { <-c.slots }()
-	case <-limited.Done():
-		return fail(limited.Err())
+	release, err := c.slots.Take(limited, "")
+	if err != nil {
+		return fail(err)
 	}
+	defer release()
 	p, err := c.principal(s.who)
 	if err != nil {
 		return fail(err)

@@ -17,6 +17,7 @@ import (
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 	"github.com/rs/zerolog"
+	"golang.org/x/time/rate"
 
 	"github.com/planbot-go/planbot/internal/spelling"
 )
@@ -67,7 +68,7 @@ func (t *stdioTransport) Connect(ctx context.Context) (sdk.Connection, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the server: %w", err)
 	}
-	p := &process{cmd: cmd, stdin: stdin, lines: bufio.NewReaderSize(stdout, maxStderr), log: t.log}
+	p := &process{cmd: cmd, stdin: stdin, lines: bufio.NewReaderSize(stdout, maxStderr), log: t.log, noise: rate.NewLimiter(maxNoiseLines, maxNoiseLines)}
 	conn, err := (&sdk.IOTransport{Reader: io.NopCloser(p), Writer: p, MaxLineLength: maxBody}).Connect(ctx)
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -83,11 +84,8 @@ type process struct {
 
 	lines *bufio.Reader
 	rest  []byte // of the current line
-	noise int    // lines that were no messages since from
-	from  time.Time
-
-	once sync.Once
-	err  error
+	noise *rate.Limiter
+	once  sync.Once
 }
 
 // Write writes a message, or ends the process's input: half a message cannot be taken back.
@@ -144,10 +142,7 @@ func (p *process) Read(b []byte) (int, error) {
 		case isMessage(text):
 			p.rest = line
 		default:
-			if now := time.Now(); now.Sub(p.from) > time.Second {
-				p.from, p.noise = now, 0
-			}
-			if p.noise++; p.noise > maxNoiseLines {
+			if !p.noise.Allow() {
 				continue
 			}
 			p.log.Warn().Str("line", spelling.OneLine(string(text[:min(len(text), 4*maxNoise)]), maxNoise)).Msg("an MCP server wrote something to stdout that is no message")
@@ -181,7 +176,7 @@ func (p *process) Close() error {
 		}
 		<-ended
 	})
-	return p.err
+	return nil
 }
 
 // stderr logs what a server writes there, line by line, at most maxStderr bytes a second.

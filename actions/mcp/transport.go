@@ -15,11 +15,11 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/planbot-go/planbot/internal/calls"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
@@ -230,7 +230,7 @@ func (t *httpTransport) RoundTrip(req *http.Request) (*http.Response, error) {
 		release()
 		return nil, err
 	}
-	resp.Body = &bounded{ReadCloser: resp.Body, left: maxFault, release: release}
+	resp.Body = releasing{io.LimitReader(resp.Body, maxFault), resp.Body, release}
 	return resp, nil
 }
 
@@ -285,15 +285,18 @@ func (t *httpTransport) exchange(req *http.Request, release func()) (*http.Respo
 		}
 		return nil, err
 	}
-	x.note(func() { x.status, x.retryAfter = resp.StatusCode, retryAfter(resp.Header.Get("Retry-After")) })
+	x.note(func() {
+		x.status = resp.StatusCode
+		x.retryAfter, _ = calls.RetryAfter(resp.Header)
+	})
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	good := resp.StatusCode >= 200 && resp.StatusCode < 300
 	switch {
 	case good && id == "":
-		resp.Body = &bounded{ReadCloser: resp.Body, left: maxFault, release: release}
+		resp.Body = releasing{io.LimitReader(resp.Body, maxFault), resp.Body, release}
 		return resp, nil
 	case good && media == "text/event-stream":
-		s := &streamed{ReadCloser: resp.Body, x: x, release: release}
+		s := &streamed{releasing: releasing{resp.Body, resp.Body, release}, x: x}
 		if x == nil { // what listens to changes
 			s.ended = t.deaf
 		} else {
@@ -391,17 +394,6 @@ func readAll(resp *http.Response, limit int64) (body []byte, tooLarge bool, err 
 	}
 }
 
-// retryAfter reads the header of that name; 0: it says nothing.
-func retryAfter(text string) time.Duration {
-	if seconds, err := strconv.ParseUint(text, 10, 31); err == nil || errors.Is(err, strconv.ErrRange) {
-		return time.Duration(seconds) * time.Second
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(time.Until(at), 0)
-	}
-	return 0
-}
-
 // redirectHost is where a Location points.
 func redirectHost(from *url.URL, location string) string {
 	to, err := from.Parse(location)
@@ -411,39 +403,31 @@ func redirectHost(from *url.URL, location string) string {
 	return spelling.OneLine(to.Host, maxReason)
 }
 
-// bounded is a body of at most so many bytes.
-type bounded struct {
-	io.ReadCloser
-	left    int64
+// releasing is a body that, when it is closed, also releases what belongs to its request.
+type releasing struct {
+	io.Reader
+
+	body    io.Closer
 	release func()
 }
 
-func (b *bounded) Read(p []byte) (int, error) {
-	if b.left <= 0 {
-		return 0, io.EOF
-	}
-	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), b.left)])
-	b.left -= int64(n)
-	return n, err
-}
-
-func (b *bounded) Close() error {
-	err := b.ReadCloser.Close()
-	b.release()
+func (r releasing) Close() error {
+	err := r.body.Close()
+	r.release()
 	return err
 }
 
 // streamed is a stream of events. What belongs to a call is kept, up to the limit of its exchange.
 type streamed struct {
-	io.ReadCloser
-	x       *exchange     // nil: it belongs to no call
-	kept    *bytes.Buffer // the exchange's stream, unless it follows another request by now
-	release func()
-	ended   func()
+	releasing
+
+	x     *exchange     // nil: it belongs to no call
+	kept  *bytes.Buffer // the exchange's stream, unless it follows another request by now
+	ended func()
 }
 
 func (s *streamed) Read(p []byte) (int, error) {
-	n, err := s.ReadCloser.Read(p)
+	n, err := s.releasing.Read(p)
 	over := false
 	s.x.note(func() {
 		if s.x.stream != s.kept {
@@ -470,12 +454,6 @@ func (s *streamed) Read(p []byte) (int, error) {
 		s.ended = nil
 	}
 	return n, err
-}
-
-func (s *streamed) Close() error {
-	err := s.ReadCloser.Close()
-	s.release()
-	return err
 }
 
 // listening is the stream on which servers before 2026-07-28 tell of changes. It never ends by itself: it
@@ -540,7 +518,7 @@ func (l *listening) open(ctx context.Context) error {
 		return l.wait(ctx)
 	}
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
-	l.body = &bounded{ReadCloser: resp.Body, release: cancel}
+	l.body = releasing{resp.Body, resp.Body, cancel}
 	if resp.StatusCode != http.StatusOK || media != "text/event-stream" {
 		_ = l.body.Close() // it has no stream
 		if resp.StatusCode >= http.StatusInternalServerError || resp.StatusCode == http.StatusTooManyRequests {
@@ -559,14 +537,8 @@ func (l *listening) open(ctx context.Context) error {
 // wait waits before the stream is opened again.
 func (l *listening) wait(ctx context.Context) error {
 	l.pause = min(max(2*l.pause, listenPause), maxListenWait)
-	timer := time.NewTimer(l.pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
+	calls.Sleep(ctx, l.pause)
+	return ctx.Err()
 }
 
 // Close ends the stream.

@@ -2,7 +2,6 @@ package openapi
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,16 +12,17 @@ import (
 	"net/http/httptrace"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/uuid"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/calls"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
@@ -38,13 +38,6 @@ const (
 )
 
 var errClosed = errors.New("the connection is closed")
-
-// caller returns the function of the operation's action.
-func (c *Connection) caller(o *operation) func(context.Context, *actions.Turn, map[string]any) (actions.Result, error) {
-	return func(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
-		return c.call(ctx, turn, o, entities)
-	}
-}
 
 // call makes a request, more than once only if it just reads or if nothing of it was sent.
 func (c *Connection) call(ctx context.Context, turn *actions.Turn, o *operation, entities map[string]any) (actions.Result, error) {
@@ -72,7 +65,7 @@ func (c *Connection) call(ctx context.Context, turn *actions.Turn, o *operation,
 			return c.outcome(o, a)
 		}
 		wait, again := o.again(a, sent, err)
-		if again && try < maxTries && sleep(within, wait) {
+		if again && try < maxTries && calls.Sleep(within, wait) {
 			continue
 		}
 		switch {
@@ -88,7 +81,7 @@ func (c *Connection) call(ctx context.Context, turn *actions.Turn, o *operation,
 			return actions.Result{}, o.uncertain(err)
 		case ctx.Err() != nil:
 			return actions.Result{}, ctx.Err()
-		case c.closed():
+		case c.ctx.Err() != nil:
 			return actions.Result{}, errClosed
 		}
 		c.cfg.Log.Warn().Str("connection", c.cfg.Key).Str("action", o.Action.Name).Str("error", err.Error()).Int("tries", try).Msg("service does not answer")
@@ -114,21 +107,11 @@ func (o *operation) again(a *answer, sent bool, err error) (wait time.Duration, 
 	case !o.safe:
 		return 0, false
 	}
-	after, said := a.retryAfter()
+	after, said := calls.RetryAfter(a.header)
 	if said {
 		wait = after
 	}
 	return wait, wait <= maxWait && (said || a.status != http.StatusTooManyRequests)
-}
-
-// sleep returns false if ctx ends first.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // uncertain is the error of a call that may have been done.
@@ -140,8 +123,8 @@ func (o *operation) uncertain(cause error) error {
 func (c *Connection) complete(ctx context.Context, turn *actions.Turn, o *operation, r *request) error {
 	r.header.Set("Accept", o.accept)
 	r.header.Set("User-Agent", userAgent)
-	if r.hasBody {
-		r.header.Set("Content-Type", r.mediaType)
+	if r.body != nil {
+		r.header.Set("Content-Type", o.body.mediaType)
 	}
 	if o.attempts != "" {
 		key := actions.AttemptOf(ctx).Key
@@ -189,80 +172,31 @@ func (c *Connection) complete(ctx context.Context, turn *actions.Turn, o *operat
 // begin waits until the call may run. It ends when the connection is closed, and in time.
 func (c *Connection) begin(ctx context.Context, turn *actions.Turn) (within context.Context, end func(), err error) {
 	c.mu.Lock()
-	if c.closed() {
+	if c.ctx.Err() != nil {
 		c.mu.Unlock()
 		return nil, nil, errClosed
 	}
 	c.running.Add(1)
-	who, own := nameOf(turn), (*person)(nil)
-	if who != "" {
-		if own = c.people[who]; own == nil {
-			own = &person{slots: make(chan struct{}, maxOwnCalls)}
-			c.people[who] = own
-		}
-		own.calls++
-	}
 	c.mu.Unlock()
 	within, cancel := context.WithTimeout(ctx, callTimeout)
-	c.running.Go(func() {
-		select {
-		case <-c.closing:
-			cancel()
-		case <-within.Done():
-		}
-	})
-	var held []chan struct{}
-	end = func() {
-		for _, slots := range held {
-			<-slots
-		}
+	stop := context.AfterFunc(c.ctx, cancel)
+	leave := func() {
+		stop()
 		cancel()
-		c.mu.Lock()
-		if own != nil {
-			if own.calls--; own.calls == 0 {
-				delete(c.people, who)
-			}
-		}
-		c.mu.Unlock()
 		c.running.Done()
 	}
-	wanted := []chan struct{}{c.slots}
-	if own != nil {
-		wanted = []chan struct{}{own.slots, c.slots}
-	}
-	for _, slots := range wanted {
-		select {
-		case slots <- struct{}{}:
-			held = append(held, slots)
-			continue
-		case <-within.Done():
-		}
-		err = within.Err()
-		end()
-		if c.closed() {
+	release, err := c.slots.Take(within, calls.PersonOf(turn))
+	if err != nil {
+		leave()
+		if c.ctx.Err() != nil {
 			err = errClosed
 		}
 		return nil, nil, fmt.Errorf("wait for other calls: %w", err)
 	}
-	return within, end, nil
-}
-
-// nameOf tells the people of turns apart; "": nobody is known.
-func nameOf(turn *actions.Turn) string {
-	if turn == nil || turn.Activity == nil {
-		return ""
-	}
-	a := turn.Activity
-	return a.ChannelID + " " + cmp.Or(a.From.AadObjectID, a.From.ID)
-}
-
-func (c *Connection) closed() bool {
-	select {
-	case <-c.closing:
-		return true
-	default:
-		return false
-	}
+	return within, func() {
+		release()
+		leave()
+	}, nil
 }
 
 // answer is what the service said.
@@ -283,7 +217,7 @@ func (a *answer) failed(safe bool) bool {
 func (c *Connection) send(ctx context.Context, o *operation, r *request) (a *answer, sent bool, err error) {
 	var wrote atomic.Bool
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { wrote.Store(true) }})
-	request, err := http.NewRequestWithContext(ctx, o.Method, r.url.String(), r.reader())
+	request, err := http.NewRequestWithContext(ctx, o.Method, r.url.String(), bytes.NewReader(r.body))
 	if err != nil {
 		return nil, false, fmt.Errorf("a request of %s cannot be made", o.Remote)
 	}
@@ -318,18 +252,6 @@ func (c *Connection) redirect(next *http.Request, before []*http.Request) error 
 	return nil
 }
 
-// retryAfter says how long the service wants to be left alone, if it does.
-func (a *answer) retryAfter() (time.Duration, bool) {
-	text := a.header.Get("Retry-After")
-	if seconds, err := strconv.Atoi(text); err == nil && seconds >= 0 && seconds < 1e6 {
-		return time.Duration(seconds) * time.Second, true
-	}
-	if at, err := http.ParseTime(text); err == nil {
-		return max(0, time.Until(at)), true
-	}
-	return 0, false
-}
-
 // outcome is what an answer means.
 func (c *Connection) outcome(o *operation, a *answer) (actions.Result, error) {
 	switch {
@@ -352,7 +274,7 @@ func (c *Connection) outcome(o *operation, a *answer) (actions.Result, error) {
 		return actions.Fail("%s does not allow this: it answered %d.", c.cfg.Key, a.status), nil
 	case a.status == http.StatusTooManyRequests:
 		when := "later"
-		if after, said := a.retryAfter(); said {
+		if after, said := calls.RetryAfter(a.header); said {
 			when = fmt.Sprintf("in %d seconds", int(after.Seconds()))
 		}
 		return actions.Fail("%s answered 429: it is busy. Try again %s.", c.cfg.Key, when), nil
@@ -408,13 +330,8 @@ func (c *Connection) result(o *operation, a *answer) actions.Result {
 	case len(a.body) == 0:
 		return actions.Done
 	case isJSON(mediaType):
-		var value any
-		dec := json.NewDecoder(bytes.NewReader(bytes.TrimPrefix(a.body, []byte("\ufeff"))))
-		dec.UseNumber()
-		if err := dec.Decode(&value); err != nil {
-			return unreadable("it is no JSON")
-		}
-		if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		value, err := decode(bytes.TrimPrefix(a.body, []byte("\ufeff")))
+		if err != nil {
 			return unreadable("it is no JSON")
 		}
 		value, ok := o.answer.of(value)
@@ -444,12 +361,10 @@ func size(n int) string {
 
 // of returns the part of a value that the model gets.
 func (want Answer) of(value any) (any, bool) {
-	if want.Data != "" {
-		for token := range strings.SplitSeq(want.Data[1:], "/") {
-			var ok bool
-			if value, ok = member(value, token); !ok {
-				return nil, false
-			}
+	for token := range jsontext.Pointer(want.Data).Tokens() {
+		var ok bool
+		if value, ok = member(value, token); !ok {
+			return nil, false
 		}
 	}
 	if want.Fields == nil {

@@ -158,18 +158,6 @@ func fetch(ctx context.Context, from *url.URL, private []netip.Prefix) ([]byte, 
 
 // parse adds a file from JSON or YAML, and returns its JSON.
 func (d *document) parse(name string, raw []byte) ([]byte, error) {
-	var tree any
-	decode := func() error {
-		dec := json.NewDecoder(bytes.NewReader(raw))
-		dec.UseNumber()
-		if err := dec.Decode(&tree); err != nil {
-			return err
-		}
-		if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-			return errors.New("there is more after the end")
-		}
-		return nil
-	}
 	if !bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n\ufeff"), []byte("{")) {
 		var err error
 		if raw, err = yamltext.JSON(raw); err != nil {
@@ -181,7 +169,8 @@ func (d *document) parse(name string, raw []byte) ([]byte, error) {
 	if wrong, ok := errors.AsType[*jsontext.SyntacticError](err); ok && errors.Is(err, jsontext.ErrDuplicateName) {
 		return nil, fmt.Errorf("%s: it is given twice", wrong.JSONPointer) // people would read one, and programs another
 	}
-	if err := decode(); err != nil {
+	tree, err := decode(raw)
+	if err != nil {
 		return nil, err
 	}
 	if _, isObject := tree.(map[string]any); !isObject {
@@ -189,6 +178,19 @@ func (d *document) parse(name string, raw []byte) ([]byte, error) {
 	}
 	d.files[name] = tree
 	return raw, nil
+}
+
+// decode reads JSON, with numbers as they are written.
+func decode(raw []byte) (value any, err error) {
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	if err := dec.Decode(&value); err != nil {
+		return nil, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, errors.New("there is more after the end")
+	}
+	return value, nil
 }
 
 var versions = regexp.MustCompile(`^3\.[012](\.[0-9]+)?$`)
@@ -341,10 +343,7 @@ func (d *document) follow(p place) (place, error) {
 			return place{}, err
 		}
 		p = place{file, pointer, d.files[file]}
-		for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
-			if pointer == "" {
-				break
-			}
+		for token := range jsontext.Pointer(pointer).Tokens() {
 			value, ok := member(p.value, token)
 			if !ok {
 				return place{}, fmt.Errorf("the reference %q leads nowhere", spelling.Clip(to))
@@ -360,7 +359,6 @@ func (d *document) follow(p place) (place, error) {
 
 // member is the value at one token of a JSON pointer.
 func member(value any, token string) (any, bool) {
-	token = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
 	switch holder := value.(type) {
 	case map[string]any:
 		inner, ok := holder[token]

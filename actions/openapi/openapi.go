@@ -32,6 +32,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
+	"github.com/planbot-go/planbot/internal/calls"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
@@ -83,8 +84,6 @@ type Answer struct {
 
 const (
 	callTimeout = time.Minute // for a call with all its tries
-	maxCalls    = 8           // at a time
-	maxOwnCalls = 2           // of one person
 	userAgent   = "planbot"
 )
 
@@ -96,18 +95,12 @@ type Connection struct {
 	names      []string // of its actions
 	operations []*operation
 	client     *http.Client
-	trusted    *http.Client  // for calls with the secrets of cfg
-	slots      chan struct{} // one for each call that may run
-	closing    chan struct{}
+	trusted    *http.Client // for calls with the secrets of cfg
+	slots      *calls.Slots
+	ctx        context.Context //nolint:containedctx // ends with Close
+	cancel     context.CancelFunc
 	running    sync.WaitGroup
-	mu         sync.Mutex // for closing with the start of running, and for people
-	people     map[string]*person
-}
-
-// person has calls that run, or wait to run.
-type person struct {
-	slots chan struct{}
-	calls int
+	mu         sync.Mutex // for cancel with the start of running
 }
 
 var _ connections.Connection = (*Connection)(nil)
@@ -117,7 +110,8 @@ var _ connections.Connection = (*Connection)(nil)
 // not called, so it may be away. An operation that cannot be offered and that no rule names is no fault: see
 // [Connection.Operations].
 func New(ctx context.Context, cfg Config) (*Connection, error) {
-	c := &Connection{cfg: cfg, registry: actions.New(), slots: make(chan struct{}, maxCalls), closing: make(chan struct{}), people: map[string]*person{}}
+	c := &Connection{cfg: cfg, registry: actions.New(), slots: calls.NewSlots()}
+	c.ctx, c.cancel = context.WithCancel(context.Background())
 	faults := []error{connections.CheckKey(cfg.Key)}
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	if cfg.Document == "" {
@@ -235,11 +229,7 @@ func (c *Connection) Operations() []Operation {
 // Close implements [connections.Connection]. Calls that are running end with an error, and so do later ones.
 func (c *Connection) Close() {
 	c.mu.Lock()
-	select {
-	case <-c.closing:
-	default:
-		close(c.closing)
-	}
+	c.cancel()
 	c.mu.Unlock()
 	c.running.Wait()
 	c.client.CloseIdleConnections()
@@ -555,9 +545,7 @@ func (c *Connection) offer(o *operation, d *document, item place) error {
 		return errNotAccepted
 	}
 	options := []actions.Option{actions.ReturnsData, func(a *actions.Action) {
-		if !same(checked, told) {
-			a.Told = told
-		}
+		a.Told = told
 		a.Detail = spelling.OneLine(o.Method+" "+o.URL, maxDescription)
 		a.Approval = c.cfg.Rules.Approval(needs, o.names...)
 		a.Destructive = o.Method == http.MethodDelete
@@ -570,7 +558,10 @@ func (c *Connection) offer(o *operation, d *document, item place) error {
 	if c.cfg.SignIn != "" && o.inside {
 		options = append(options, actions.NeedsToken(c.cfg.SignIn))
 	}
-	o.Action, err = actions.AddSchema(c.registry, connections.Name(c.cfg.Key, o.Remote), described, checked, c.caller(o), options...)
+	call := func(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
+		return c.call(ctx, turn, o, entities)
+	}
+	o.Action, err = actions.AddSchema(c.registry, connections.Name(c.cfg.Key, o.Remote), described, checked, call, options...)
 	return err
 }
 

@@ -1,7 +1,6 @@
 package openapi
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
@@ -276,7 +275,7 @@ func (o *operation) nameEntities() error {
 	return nil
 }
 
-// schema writes the schema of the entities.
+// schema writes the schema of the entities, and the one that models see if that is another.
 func (o *operation) schema(d *document) (checked, told *jsonschema.Schema, err error) {
 	for _, inline := range []bool{true, false} {
 		s := &schemas{doc: d, inline: inline, defs: map[string]any{}, names: map[string]string{}}
@@ -319,7 +318,10 @@ func (o *operation) schema(d *document) (checked, told *jsonschema.Schema, err e
 		}
 		if checked, told, err = s.build(tree); err == nil || !inline {
 			if err == nil {
-				checked.PropertyOrder, told.PropertyOrder = order, slices.Clone(order)
+				checked.PropertyOrder = order
+			}
+			if told != nil {
+				told.PropertyOrder = slices.Clone(order)
 			}
 			return checked, told, err
 		}
@@ -328,12 +330,6 @@ func (o *operation) schema(d *document) (checked, told *jsonschema.Schema, err e
 }
 
 const maxDescription = 1000
-
-func same(x, y *jsonschema.Schema) bool {
-	left, err := json.Marshal(x)
-	right, other := json.Marshal(y)
-	return err == nil && other == nil && bytes.Equal(left, right)
-}
 
 // definition is what the document says about how to call the operation, in the document's own words, so
 // that it stays the same when this program reads it in another way.

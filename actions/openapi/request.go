@@ -5,7 +5,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -23,11 +22,9 @@ func refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(form
 
 // request is what a call sends, but for the secrets.
 type request struct {
-	url       *url.URL
-	header    http.Header
-	body      []byte
-	hasBody   bool
-	mediaType string
+	url    *url.URL
+	header http.Header
+	body   []byte // nil: none
 }
 
 // plainPath escapes what a path may not have, and nothing that is escaped already.
@@ -253,7 +250,6 @@ func (b *body) write(r *request, value any) error {
 		}
 		return nil
 	}
-	r.hasBody, r.mediaType = true, b.mediaType
 	switch {
 	case b.isText:
 		r.body = []byte(plain(value))
@@ -295,12 +291,4 @@ func (b *body) fields(object map[string]any) (parts []string) {
 		parts = append(parts, in.query(value)...)
 	}
 	return parts
-}
-
-// reader returns the body to send; nil for none.
-func (r *request) reader() io.Reader {
-	if !r.hasBody {
-		return http.NoBody
-	}
-	return bytes.NewReader(r.body)
 }

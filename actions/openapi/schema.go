@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -234,14 +235,11 @@ func (s *schemas) build(entities map[string]any) (checked, told *jsonschema.Sche
 		delete(schema, readOnlyMark)
 		delete(schema, goneMark)
 	})
-	checked, err = read(everyPart(unmarked, forChecks))
-	if err != nil {
-		return nil, nil, err
+	forCalls, shown := everyPart(unmarked, forChecks), everyPart(unmarked, forModels)
+	if checked, err = read(forCalls); err == nil && !reflect.DeepEqual(forCalls, shown) {
+		told, err = read(shown)
 	}
-	if told, err = read(everyPart(unmarked, forModels)); err != nil {
-		return nil, nil, err
-	}
-	return checked, told, nil
+	return checked, told, err
 }
 
 func read(tree any) (*jsonschema.Schema, error) {

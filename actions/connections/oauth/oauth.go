@@ -90,6 +90,14 @@ type Service struct {
 	Scopes []string
 }
 
+// secret is that of a client; "": it has none.
+func (s Service) secret(client string) string {
+	if client == s.ClientID {
+		return s.Secret
+	}
+	return ""
+}
+
 // SignIn signs people in. It is safe for concurrent use.
 type SignIn struct {
 	cfg     Config
@@ -140,24 +148,10 @@ func New(cfg Config) (*SignIn, error) {
 	}
 	s.http = &http.Client{
 		Timeout:       callWithin,
-		Transport:     capped{&http.Transport{DialContext: connections.Dialer{Private: private}.DialContext, TLSHandshakeTimeout: callWithin, MaxIdleConns: 10, IdleConnTimeout: time.Minute}},
+		Transport:     &http.Transport{DialContext: connections.Dialer{Private: private}.DialContext, TLSHandshakeTimeout: callWithin, MaxIdleConns: 10, IdleConnTimeout: time.Minute},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return s, nil
-}
-
-// capped limits answers.
-type capped struct{ next http.RoundTripper }
-
-func (c capped) RoundTrip(r *http.Request) (*http.Response, error) {
-	res, err := c.next.RoundTrip(r)
-	if err == nil {
-		res.Body = struct {
-			io.Reader
-			io.Closer
-		}{io.LimitReader(res.Body, maxAnswer), res.Body}
-	}
-	return res, err
 }
 
 // checkAddress returns an error unless the address is https, or http to this machine.
@@ -284,7 +278,7 @@ func (s *SignIn) doJSON(req *http.Request, into any) error {
 	if res.StatusCode != http.StatusOK && res.StatusCode != http.StatusCreated {
 		return &statusError{req.URL.Host, res.StatusCode}
 	}
-	if json.NewDecoder(res.Body).Decode(into) != nil {
+	if json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(into) != nil {
 		return fmt.Errorf("%s did not answer with JSON", req.URL.Host)
 	}
 	return nil
@@ -388,7 +382,6 @@ type granted struct {
 	Refresh string    `json:"refresh,omitempty"`
 	Expires time.Time `json:"expires,omitzero"`
 	Code    string    `json:"code,omitempty"`
-	Since   time.Time `json:"since"` // when the person came back
 	Tries   int       `json:"tries,omitempty"`
 }
 
@@ -491,15 +484,7 @@ func (s *SignIn) SignInResource(ctx context.Context, ref activity.Reference, con
 	}
 	ticket, verifier := rand.Text()+rand.Text(), oauth2.GenerateVerifier()
 	key := documentKey("state", ticket)
-	data, err := s.seal(key, started{owner, connection, at, client, verifier, now.ID})
-	if err != nil {
-		return r, err
-	}
-	err = s.cfg.Store.Update(ctx, key, func(doc *state.Scope) error {
-		*state.Of[sealed](doc) = sealed{data, time.Now().Add(startWithin).UTC()}
-		return nil
-	})
-	if err != nil {
+	if err := s.keep(ctx, key, started{owner, connection, at, client, verifier, now.ID}, time.Now().Add(startWithin).UTC()); err != nil {
 		return r, err
 	}
 	r.Browser = true
@@ -568,10 +553,6 @@ func (s *SignIn) finish(ctx context.Context, query url.Values) (code string, err
 	if !known {
 		return "", errors.New("the connection is gone")
 	}
-	secret := ""
-	if begun.Client == service.ClientID {
-		secret = service.Secret
-	}
 	place := documentKey(pending, begun.Owner, begun.Connection)
 	scopes, err := s.cfg.Store.Load(ctx, place)
 	if err != nil {
@@ -580,7 +561,7 @@ func (s *SignIn) finish(ctx context.Context, query url.Values) (code string, err
 	if state.Of[round](scopes[0]).ID != begun.Round {
 		return "", errSignedOut
 	}
-	token, err := s.config(service, begun.Server, begun.Client, secret).Exchange(s.with(ctx), query.Get("code"),
+	token, err := s.config(service, begun.Server, begun.Client, service.secret(begun.Client)).Exchange(s.with(ctx), query.Get("code"),
 		oauth2.VerifierOption(begun.Verifier), oauth2.SetAuthURLParam("resource", service.Resource))
 	if err != nil {
 		return "", fmt.Errorf("redeem the code: %w", bare(err))
@@ -590,9 +571,8 @@ func (s *SignIn) finish(ctx context.Context, query url.Values) (code string, err
 		return "", err
 	}
 	code = fmt.Sprintf("%06d", n)
-	now := time.Now().UTC()
 	g := granted{
-		Server: begun.Server, Client: begun.Client, Access: token.AccessToken, Refresh: token.RefreshToken, Expires: token.Expiry.UTC(), Code: code, Since: now,
+		Server: begun.Server, Client: begun.Client, Access: token.AccessToken, Refresh: token.RefreshToken, Expires: token.Expiry.UTC(), Code: code,
 	}
 	closed, err := s.seal(place, g)
 	if err != nil {
@@ -602,7 +582,7 @@ func (s *SignIn) finish(ctx context.Context, query url.Values) (code string, err
 		if state.Of[round](doc).ID != begun.Round {
 			return errSignedOut
 		}
-		*state.Of[sealed](doc) = sealed{closed, now.Add(startWithin)}
+		*state.Of[sealed](doc) = sealed{closed, time.Now().Add(startWithin).UTC()}
 		return nil
 	})
 	if errors.Is(err, errSignedOut) {
@@ -630,14 +610,14 @@ const (
 	current = "tokens"
 )
 
-func (s *SignIn) keep(ctx context.Context, owner, connection string, g granted) error {
-	key := documentKey(current, owner, connection)
-	data, err := s.seal(key, g)
+// keep stores v, encrypted, until a time; zero: it stays.
+func (s *SignIn) keep(ctx context.Context, key state.Key, v any, until time.Time) error {
+	data, err := s.seal(key, v)
 	if err != nil {
 		return err
 	}
 	return s.cfg.Store.Update(ctx, key, func(doc *state.Scope) error {
-		*state.Of[sealed](doc) = sealed{Data: data}
+		*state.Of[sealed](doc) = sealed{data, until}
 		return nil
 	})
 }
@@ -729,7 +709,7 @@ func (s *SignIn) redeem(ctx context.Context, owner, connection, code string) err
 		return connector.ErrNoUserToken
 	}
 	g.Code, g.Tries = "", 0
-	if err := s.keep(ctx, owner, connection, g); err != nil {
+	if err := s.keep(ctx, documentKey(current, owner, connection), g, time.Time{}); err != nil {
 		return err
 	}
 	return s.cfg.Store.Update(ctx, key, func(doc *state.Scope) error {
@@ -781,14 +761,9 @@ func (s *SignIn) revoke(ctx context.Context, service Service, g granted) error {
 	if token == "" || g.Server.Revoke == "" {
 		return nil
 	}
-	form := url.Values{"token": {token}, "client_id": {g.Client}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.Server.Revoke, strings.NewReader(form.Encode()))
+	req, err := formFor(ctx, g.Server.Revoke, service, g.Client, url.Values{"token": {token}})
 	if err != nil {
 		return err
-	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	if g.Client == service.ClientID && service.Secret != "" {
-		req.SetBasicAuth(url.QueryEscape(g.Client), url.QueryEscape(service.Secret))
 	}
 	res, err := s.http.Do(req)
 	if err != nil {
@@ -799,6 +774,20 @@ func (s *SignIn) revoke(ctx context.Context, service Service, g granted) error {
 		return &statusError{req.URL.Host, res.StatusCode}
 	}
 	return nil
+}
+
+// formFor is a request of the bot as that client, with its secret if it has one.
+func formFor(ctx context.Context, address string, service Service, client string, form url.Values) (*http.Request, error) {
+	form.Set("client_id", client)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	if secret := service.secret(client); secret != "" {
+		req.SetBasicAuth(url.QueryEscape(client), url.QueryEscape(secret))
+	}
+	return req, nil
 }
 
 // renewing marks that a replica is about to renew a person's tokens.
@@ -853,18 +842,10 @@ func (s *SignIn) renewOnce(ctx context.Context, service Service, owner, connecti
 	if g.Refresh == "" {
 		return g, connector.ErrNoUserToken
 	}
-	secret := ""
-	if g.Client == service.ClientID {
-		secret = service.Secret
-	}
-	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.Refresh}, "resource": {service.Resource}, "client_id": {g.Client}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, g.Server.Token, strings.NewReader(form.Encode()))
+	form := url.Values{"grant_type": {"refresh_token"}, "refresh_token": {g.Refresh}, "resource": {service.Resource}}
+	req, err := formFor(ctx, g.Server.Token, service, g.Client, form)
 	if err != nil {
 		return g, err
-	}
-	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	if secret != "" {
-		req.SetBasicAuth(url.QueryEscape(g.Client), url.QueryEscape(secret))
 	}
 	var token struct {
 		Access  string      `json:"access_token"`
