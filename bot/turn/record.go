@@ -15,6 +15,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn/ask"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -126,7 +127,7 @@ type Run struct {
 	SignedIn string          `json:"signed_in,omitempty"` // the connection that the person signed in to for the next call
 	// Question is what the next call asked the person, with the answer once that is there. Asking are the
 	// keys of the next calls, of which each has asked.
-	Question *question                 `json:"question,omitempty"`
+	Question *ask.Question             `json:"question,omitempty"`
 	Asking   []string                  `json:"asking,omitempty"`
 	Judged   []string                  `json:"judged,omitempty"`   // hashes of what has passed moderation
 	Attached *attachedFiles            `json:"attached,omitempty"` // what was taken of what came with the message; nil: nothing yet
@@ -181,10 +182,10 @@ type Wait struct {
 	Until time.Time `json:"until,omitzero"` // when it continues by itself; zero: never
 	Then  phase     `json:"then,omitempty"` // the phase it continues with
 	// Reason says why an operator has to look at a dead letter.
-	Reason   string    `json:"reason,omitempty"`
-	Approval *Approval `json:"approval,omitempty"`
-	SignIn   *signIn   `json:"sign_in,omitempty"`
-	Question *question `json:"question,omitempty"`
+	Reason   string        `json:"reason,omitempty"`
+	Approval *ask.Approval `json:"approval,omitempty"`
+	SignIn   *signIn       `json:"sign_in,omitempty"`
+	Question *ask.Question `json:"question,omitempty"`
 	// Owner is who may withdraw it. Topic, Memo and Conversation are those of a notice.
 	Owner        string `json:"owner,omitempty"`
 	Topic        string `json:"topic,omitempty"`
@@ -233,29 +234,6 @@ const (
 	forOperator waitKind = "operator" // a dead letter
 	forFile     waitKind = "file"     // whether the person takes it
 )
-
-// Approval is a call that a person has to approve, and the decision.
-type Approval struct {
-	ID        string         `json:"id"`
-	Action    string         `json:"action"`
-	Entities  jsontext.Value `json:"entities,omitempty"` // as the action will get them
-	Hash      string         `json:"hash"`               // of the call
-	Reason    string         `json:"reason,omitempty"`
-	Approvers []string       `json:"approvers,omitempty"` // ids; none: the person who asked
-	Standing  bool           `json:"standing,omitzero"`   // may be approved for good
-	Expires   time.Time      `json:"expires"`
-	CardID    string         `json:"card,omitempty"` // id of the message that asks
-	Decision  *Decision      `json:"decision,omitempty"`
-}
-
-// Decision is a person's decision about a call.
-type Decision struct {
-	Approved bool      `json:"approved,omitzero"`
-	Always   bool      `json:"always,omitzero"` // never ask about the same call again
-	By       string    `json:"by,omitempty"`
-	At       time.Time `json:"at"`
-	Click    string    `json:"click,omitempty"` // the activity that decided
-}
 
 // pendingNotice is a notice that is not sent yet.
 type pendingNotice struct {

@@ -16,6 +16,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/memory"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn/ask"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -105,8 +106,7 @@ func (t *Turn) queue() state.Key {
 	if _, ok := answersCard(t.Activity); ok && t.SignsIn() {
 		return signIns{t}.queueOfAnswer(queue)
 	}
-	_, decides := decisionOf(t)
-	if _, ok := answerOf(t); ok || decides {
+	if _, ok := ask.Read(t.Activity, t.Text); ok {
 		return queue.Under("queues", "decisions")
 	}
 	if t.beside != "" {
@@ -275,7 +275,7 @@ func (t *Turn) remember(texts ...string) {
 	case t.rec.Wait != nil && t.rec.Wait.SignIn != nil:
 		note = t.rec.Wait.SignIn.note()
 	case t.rec.Wait != nil && t.rec.Wait.Question != nil:
-		note = t.rec.Wait.Question.note()
+		note = answerNote(t.rec.Wait.Question)
 	case d != nil && d.Approved:
 		note = "[" + d.Action + " was approved.]"
 	case d != nil:

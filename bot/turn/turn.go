@@ -19,6 +19,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn/ask"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/texts"
@@ -311,7 +312,7 @@ func (t *Turn) resume(ctx context.Context) error {
 		t.exec.answered(ctx, w.Question)
 		return nil
 	case w.Question != nil: // the card is still to be sent
-		t.rec.Wait = w.Question.wait()
+		t.rec.Wait = answerWait(w.Question)
 	case w.For == forApproval, w.Then == waiting: // or it became a dead letter meanwhile
 		return t.exec.decided(ctx, w.Approval)
 	case w.Approval != nil: // the question is still to be sent
@@ -320,7 +321,7 @@ func (t *Turn) resume(ctx context.Context) error {
 	return nil
 }
 
-func (t *Turn) approvalWait(a *Approval) *Wait {
+func (t *Turn) approvalWait(a *ask.Approval) *Wait {
 	return &Wait{For: forApproval, Until: a.Expires.Add(afterExpiry), Then: running, Approval: a}
 }
 
@@ -547,7 +548,7 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 		keep = true
 	}
 	if w != nil && w.Question != nil && t.saveFault == nil {
-		t.exec.replaceNote(w.Question.note(), "["+w.Question.Action+" needs an answer, but the person could not be asked.]")
+		t.exec.replaceNote(answerNote(w.Question), "["+w.Question.Action+" needs an answer, but the person could not be asked.]")
 		keep = true
 	}
 	switch {
@@ -825,16 +826,12 @@ func (t *Turn) Decision() Handler {
 		t.LeaveState()
 		return func(ctx context.Context, t *Turn) error { return (&signer{t, s}).answer(ctx) }
 	}
-	if a, ok := answerOf(t); ok {
-		t.LeaveState()
-		return func(ctx context.Context, t *Turn) error { return (&answerer{t, a}).answer(ctx) }
-	}
-	d, ok := decisionOf(t)
+	c, ok := ask.Read(t.Activity, t.Text)
 	if !ok {
 		return nil
 	}
 	t.LeaveState()
-	return func(ctx context.Context, t *Turn) error { return (&decider{t, d}).decide(ctx) }
+	return func(ctx context.Context, t *Turn) error { return bring(ctx, t, c) }
 }
 
 // LeaveState makes the turn leave the conversation's state alone. It is for a [Config.Handler]
@@ -1141,8 +1138,8 @@ func (t *Turn) Log() *zerolog.Logger {
 	switch w := t.rec.Wait; {
 	case w != nil && w.Approval != nil && w.Approval.Decision != nil:
 		id = cmp.Or(w.Approval.Decision.Click, id)
-	case w != nil && w.Question != nil && w.Question.Answer != nil:
-		id = cmp.Or(w.Question.Answer.Click, id)
+	case w != nil && w.Question != nil && w.Question.Reply != nil:
+		id = cmp.Or(w.Question.Reply.Click, id)
 	}
 	with := t.engine.cfg.Log.With().
 		Str("turn", t.ID).
@@ -1223,114 +1220,6 @@ func (t *Turn) NotifyMeeting(ctx context.Context, n connector.MeetingNotificatio
 	return t.engine.cfg.Channel.NotifyMeeting(ctx, t.Activity.Reference(), id, n)
 }
 
-// click is what a person brings to a record that waits for it: a decision, or an answer.
-type click interface {
-	// take puts it into the record. It returns false if the record waits for something else, and a refusal
-	// if it does not count.
-	take(ctx context.Context, rec *Record, asked *activity.Activity) (ours bool, err error)
-	// taken returns the card that shows what became of it. The record is back in its queue.
-	taken(ctx context.Context, rec *Record, asked *activity.Activity) activity.Card
-}
-
-// errNotYet says that no record waits for a click, but a turn is running that may be about to ask.
-var errNotYet = errors.New("nothing is waiting yet")
-
-// bring puts a click into the record that waits for it, and that record back into its queue, in one
-// step: so the click is answered at once, and what it brought is not lost. id is that of what waits. A
-// click that does not count changes nothing, and the person reads why: gone if nothing waits for it.
-// Those who did not click a card are told by tell.
-func (t *Turn) bring(ctx context.Context, id string, gone texts.Text, c click, tell func(context.Context, string) error) error {
-	until := time.Now().Add(decideWithin)
-	err := t.bringOnce(ctx, id, gone, c)
-	for errors.Is(err, errNotYet) && time.Now().Before(until) {
-		wait(ctx, 100*time.Millisecond, nil)
-		err = t.bringOnce(ctx, id, gone, c)
-	}
-	if errors.Is(err, errNotYet) {
-		err = &refusal{t.Translate(gone)}
-	}
-	refused, ok := errors.AsType[*refusal](err)
-	switch {
-	case !ok:
-		return err
-	case t.Activity.Type != activity.Invoke:
-		return tell(ctx, refused.reason)
-	}
-	t.Answer(t.engine.cfg.Clicked(nil, refused.reason)) // only the person who clicked reads it
-	return nil
-}
-
-func (t *Turn) bringOnce(ctx context.Context, id string, gone texts.Text, c click) error {
-	e, queue := t.engine, queueOf(actions.To(t.Activity))
-	running, err := e.inbox.Queued(ctx, queue) // ask before Find: the record may begin to wait in between
-	if err != nil {
-		return err
-	}
-	w, err := e.inbox.Find(ctx, queue, id[:min(len(id), idLen)])
-	if errors.Is(err, inbox.ErrNoRecord) {
-		return t.past(ctx, queue, id, running > 0, gone)
-	}
-	if err != nil {
-		return err
-	}
-	rec, err := Decode(w.Record)
-	if err != nil {
-		return err
-	}
-	asked, err := rec.Read()
-	if err != nil {
-		return err
-	}
-	own := t.Activity.Locale
-	t.Activity.Locale = cmp.Or(own, asked.Locale)
-	if ours, err := c.take(ctx, &rec, asked); !ours {
-		t.Activity.Locale = own
-		return t.past(ctx, queue, id, false, gone)
-	} else if err != nil {
-		return err
-	}
-	rec.Caller = t.rec.Caller // the click just proved its address
-	rec.Caller.ServiceURL = t.Activity.ServiceURL
-	rec.Awaited, rec.Answer = false, nil
-	answer := Answer{}
-	if t.repliesInResponse() {
-		rec.Awaited, rec.Answer, answer.Follows = true, &Answer{Activities: t.rec.Answer.Activities}, rec.ID
-	}
-	raw, err := rec.Encode()
-	if err == nil {
-		err = e.inbox.Wake(ctx, w, raw)
-	}
-	if errors.Is(err, inbox.ErrNoRecord) {
-		return errNotYet
-	}
-	if err != nil {
-		return err
-	}
-	if card := c.taken(ctx, &rec, asked); t.Activity.Type == activity.Invoke {
-		answer = e.cfg.Clicked(&card, "")
-	}
-	t.Answer(answer)
-	return nil
-}
-
-// past says what became of an approval or a question that nobody waits for; unknown, if that is not known.
-func (t *Turn) past(ctx context.Context, queue state.Key, id string, running bool, unknown texts.Text) error {
-	scopes, err := t.engine.cfg.Store.Load(ctx, queue)
-	if err != nil {
-		return err
-	}
-	t.Activity.Locale = cmp.Or(t.Activity.Locale, state.Of[reference](scopes[0]).Locale)
-	list := state.Of[approvals](scopes[0]).Decided
-	if at := slices.IndexFunc(list, func(d decided) bool { return d.ID == id }); at >= 0 {
-		count(t.engine.meter.duplicates, "click")
-		return &refusal{list[at].Said}
-	}
-	if running {
-		return errNotYet
-	}
-	return &refusal{t.Translate(unknown)}
-}
-
 // ForgetFiles deletes the texts of files that the bot keeps for the turn's conversation. The turn's next
 // save forgets that there were any.
 func (t *Turn) ForgetFiles(ctx context.Context) error {
@@ -1359,7 +1248,7 @@ func (t *Turn) sourceList(sources []activity.Citation) string {
 	}
 	list := "\n\n" + t.Translate("Sources:") + "\n"
 	for i, s := range sources {
-		list += fmt.Sprintf("\n- [%d] %s", i+1, code(spelling.OneLine(s.Title, maxSourceTitle)))
+		list += fmt.Sprintf("\n- [%d] %s", i+1, titles.Code(spelling.OneLine(s.Title, maxSourceTitle)))
 		if u, err := url.Parse(s.URL); err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil {
 			list += " " + u.String()
 		}
