@@ -178,7 +178,7 @@ func (x *execution) ask(ctx context.Context, c *call) error {
 	if len(waiting) >= maxApprovals {
 		return x.refuseCall(ctx, c, "too many approvals are waiting in this conversation")
 	}
-	x.rec.Wait = x.approvalWait(a)
+	x.rec.Wait = asked{Approval: a}.wait()
 	x.remember()
 	audit{x.Turn}.approval(&x.rec, a, "asked")
 	count(x.engine.meter.approvals, "asked")
@@ -201,18 +201,11 @@ func (x *execution) refuseCall(ctx context.Context, c *call, reason string) erro
 	return x.settle(ctx, []call{*c}, 0)
 }
 
-// waitingNote is what the history says about a turn while it waits.
-func waitingNote(a *ask.Approval) string {
-	return "[A person was asked to approve " + a.Action + ", " + a.ID + ". It has not run yet.]"
-}
-
-// renote replaces the history's note of a turn that waits for an approval. With "" it removes the
-// turn, which is written again when it ends.
-func (x *execution) renote(a *ask.Approval, note string) { x.replaceNote(waitingNote(a), note) }
-
-// replaceNote replaces the note of a turn that waits.
-func (x *execution) replaceNote(waiting, note string) {
+// replaceNote replaces the history's note of a turn that waits. With "" it removes the turn, which is
+// written again when it ends.
+func (x *execution) replaceNote(a asked, note string) {
 	x.rec.Remembered = note != ""
+	waiting, _ := a.note()
 	history := state.Of[prompts.History](x.Thread)
 	history.Turns = slices.DeleteFunc(history.Turns, func(turn prompts.Turn) bool {
 		at := slices.IndexFunc(turn.Messages, func(m prompts.Message) bool { return m.Role == "system" && m.Text == waiting })
@@ -236,23 +229,23 @@ func (x *execution) decided(ctx context.Context, a *ask.Approval) error {
 		if r := (requests{x.Turn}).of(); r != nil {
 			r.Status = actions.RequestExpired
 		}
-		x.renote(a, "["+a.Action+" was not approved in time. It did not run.]")
+		x.replaceNote(asked{Approval: a}, "["+a.Action+" was not approved in time. It did not run.]")
 		x.rec.Run, x.rec.Phase = nil, done
 	case d.Approved:
 		if d.Always {
 			list.Standing = newest(append(list.Standing, standing{a.Hash, asker, d.By, d.At}), maxStanding)
 		}
-		x.renote(a, "")
+		x.replaceNote(asked{Approval: a}, "")
 		run.Approved, run.Decided, x.since.progressed = a.Hash, &decidedCall{a.Action, true}, true
 	case x.owesAfter():
 		run.Decided = &decidedCall{Action: a.Action}
-		x.goOnWithout(waitingNote(a), rejected)
+		x.goOnWithout(asked{Approval: a}, rejected)
 	default:
 		if r := (requests{x.Turn}).of(); r != nil {
 			r.Status = actions.RequestRejected
 		}
 		said := x.wontDo(a.Action)
-		x.renote(a, "["+said+"]")
+		x.replaceNote(asked{Approval: a}, "["+said+"]")
 		x.rec.Run = nil
 		if err := x.put(x.messages(said)); err != nil {
 			return err
@@ -282,9 +275,9 @@ func (x *execution) wontDo(action string) string {
 
 // goOnWithout has the planner plan again, with what was done before the call that waited, and why that
 // is not made.
-func (x *execution) goOnWithout(waiting, why string) {
+func (x *execution) goOnWithout(a asked, why string) {
 	run := x.rec.Run
-	x.replaceNote(waiting, "")
+	x.replaceNote(a, "")
 	run.Steps++
 	c := x.check(run.Progress.Next)
 	c.result = actions.Fail("%s", why)

@@ -182,10 +182,8 @@ type Wait struct {
 	Until time.Time `json:"until,omitzero"` // when it continues by itself; zero: never
 	Then  phase     `json:"then,omitempty"` // the phase it continues with
 	// Reason says why an operator has to look at a dead letter.
-	Reason   string        `json:"reason,omitempty"`
-	Approval *ask.Approval `json:"approval,omitempty"`
-	SignIn   *signIn       `json:"sign_in,omitempty"`
-	Question *ask.Question `json:"question,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	asked
 	// Owner is who may withdraw it. Topic, Memo and Conversation are those of a notice.
 	Owner        string `json:"owner,omitempty"`
 	Topic        string `json:"topic,omitempty"`
@@ -199,6 +197,44 @@ type Wait struct {
 	Zone  string `json:"zone,omitempty"`
 	// Replaces is the record of a recurring notice that this record replaces when its turn comes.
 	Replaces string `json:"replaces,omitempty"`
+}
+
+// asked is what a person has to do before the turn goes on: at most one of these. It stays with the record
+// while that waits for something else, too.
+type asked struct {
+	Approval *ask.Approval `json:"approval,omitempty"`
+	SignIn   *signIn       `json:"sign_in,omitempty"`
+	Question *ask.Question `json:"question,omitempty"`
+}
+
+// wait is the wait for the person, once they were asked. nil: nobody is to be asked.
+func (a asked) wait() *Wait {
+	switch {
+	case a.Approval != nil:
+		return &Wait{For: forApproval, Until: a.Approval.Expires.Add(afterExpiry), Then: running, asked: a}
+	case a.SignIn != nil:
+		return &Wait{For: forSignIn, Until: a.SignIn.Asked.Add(signInWithin), Then: running, asked: a}
+	case a.Question != nil:
+		return &Wait{For: forAnswer, Until: a.Question.Expires.Add(afterExpiry), Then: running, asked: a}
+	}
+	return nil
+}
+
+// note is what the history says about the turn while it waits, and failed what it says if nobody could be
+// asked.
+func (a asked) note() (waits, failed string) {
+	switch {
+	case a.Approval != nil:
+		return "[A person was asked to approve " + a.Approval.Action + ", " + a.Approval.ID + ". It has not run yet.]",
+			"[" + a.Approval.Action + " needs approval, but nobody could be asked.]"
+	case a.SignIn != nil:
+		return "[The person was asked to sign in, which " + a.SignIn.Action + " needs. It has not run yet.]",
+			"[" + a.SignIn.Action + " needs a sign-in, but the person could not be asked.]"
+	case a.Question != nil:
+		return "[The person was asked something that " + a.Question.Action + " needs, " + a.Question.ID + ". It is not done yet.]",
+			"[" + a.Question.Action + " needs an answer, but the person could not be asked.]"
+	}
+	return "", ""
 }
 
 // listed is the wait as the inbox lists it: all but the approval and the question.
@@ -234,6 +270,12 @@ const (
 	forOperator waitKind = "operator" // a dead letter
 	forFile     waitKind = "file"     // whether the person takes it
 )
+
+// answered reports whether the wait is over for what a person was asked. They may not have been asked yet:
+// then it was another one. A dead letter goes on with what it waited for before.
+func (w *Wait) answered() bool {
+	return w.For == forApproval || w.For == forSignIn || w.For == forAnswer || w.Then == waiting
+}
 
 // pendingNotice is a notice that is not sent yet.
 type pendingNotice struct {

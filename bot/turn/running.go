@@ -901,15 +901,6 @@ const (
 	maxQuestions, maxPending = 3, 16
 )
 
-func answerWait(q *ask.Question) *Wait {
-	return &Wait{For: forAnswer, Until: q.Expires.Add(afterExpiry), Then: running, Question: q}
-}
-
-// answerNote is what the history says about a turn while it waits.
-func answerNote(q *ask.Question) string {
-	return "[The person was asked something that " + q.Action + " needs, " + q.ID + ". It is not done yet.]"
-}
-
 // askPerson asks the question of the next call. Once the card is sent, the record waits. If nobody can
 // be asked, the call gets a declined answer at once.
 func (x *execution) askPerson(ctx context.Context) error {
@@ -937,7 +928,7 @@ func (x *execution) askPerson(ctx context.Context) error {
 	case len(waiting) >= maxPending:
 		log.Warn().Str("action", q.Action).Msg("too many questions wait in this conversation, so nobody was asked")
 	default:
-		run.Question, x.rec.Wait = nil, answerWait(q)
+		run.Question, x.rec.Wait = nil, asked{Question: q}.wait()
 		x.remember()
 		log.Info().Str("question", q.ID).Str("action", q.Action).Msg("waits for an answer")
 		return x.put([]*activity.Activity{m})
@@ -954,7 +945,7 @@ func (x *execution) answered(ctx context.Context, q *ask.Question) {
 	}
 	list := state.Of[approvals](x.Conversation)
 	list.Decided = newest(append(list.Decided, decided{q.ID, x.Activity.From.ID, q.Late(viewOf(x.Turn))}), maxDecided)
-	x.replaceNote(answerNote(q), "")
+	x.replaceNote(asked{Question: q}, "")
 	x.rec.Run.Question = q
 	if q.CardID == "" || x.repliesInResponse() {
 		return

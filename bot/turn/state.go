@@ -270,12 +270,8 @@ func (t *Turn) remember(texts ...string) {
 		note = t.withheld
 	case t.stream.stopped():
 		note = "[The person stopped the answer here.]"
-	case t.rec.Wait != nil && t.rec.Wait.Approval != nil:
-		note = waitingNote(t.rec.Wait.Approval)
-	case t.rec.Wait != nil && t.rec.Wait.SignIn != nil:
-		note = t.rec.Wait.SignIn.note()
-	case t.rec.Wait != nil && t.rec.Wait.Question != nil:
-		note = answerNote(t.rec.Wait.Question)
+	case t.rec.Wait != nil && t.rec.Wait.asked != (asked{}):
+		note, _ = t.rec.Wait.note()
 	case d != nil && d.Approved:
 		note = "[" + d.Action + " was approved.]"
 	case d != nil:

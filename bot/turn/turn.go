@@ -304,25 +304,16 @@ func (t *Turn) resume(ctx context.Context) error {
 	switch {
 	case w.For == forFile && t.rec.File != nil: // the person did not answer
 		return keptFiles{t.engine}.dropContent(ctx, queueOf(actions.To(t.Activity)), t.ID, t.rec.File)
-	case w.SignIn != nil && (w.For == forSignIn || w.Then == waiting):
+	case !w.answered(): // what asks may still have to be sent
+		t.rec.Wait = w.wait()
+	case w.SignIn != nil:
 		return signingIn{t.exec}.ended(ctx, w.SignIn)
-	case w.SignIn != nil: // the card is still to be sent
-		t.rec.Wait = w.SignIn.wait()
-	case w.Question != nil && (w.For == forAnswer || w.Then == waiting):
+	case w.Question != nil:
 		t.exec.answered(ctx, w.Question)
-		return nil
-	case w.Question != nil: // the card is still to be sent
-		t.rec.Wait = answerWait(w.Question)
-	case w.For == forApproval, w.Then == waiting: // or it became a dead letter meanwhile
+	default:
 		return t.exec.decided(ctx, w.Approval)
-	case w.Approval != nil: // the question is still to be sent
-		t.rec.Wait = t.approvalWait(w.Approval)
 	}
 	return nil
-}
-
-func (t *Turn) approvalWait(a *ask.Approval) *Wait {
-	return &Wait{For: forApproval, Until: a.Expires.Add(afterExpiry), Then: running, Approval: a}
 }
 
 // stop ends the plan as a hook asked.
@@ -538,17 +529,12 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 	ctx, cancel := t.engine.workers.outlive(ctx, tellWithin)
 	defer cancel()
 	w, keep, saved := t.rec.Wait, len(t.lasts()) > 0, t.saved
-	if w != nil && w.Approval != nil && t.saveFault == nil {
-		t.exec.renote(w.Approval, "["+w.Approval.Action+" needs approval, but nobody could be asked.]")
-		audit{t}.approval(&t.rec, w.Approval, "failed")
-		keep = true
-	}
-	if w != nil && w.SignIn != nil && t.saveFault == nil {
-		t.exec.replaceNote(w.SignIn.note(), "["+w.SignIn.Action+" needs a sign-in, but the person could not be asked.]")
-		keep = true
-	}
-	if w != nil && w.Question != nil && t.saveFault == nil {
-		t.exec.replaceNote(answerNote(w.Question), "["+w.Question.Action+" needs an answer, but the person could not be asked.]")
+	if w != nil && w.asked != (asked{}) && t.saveFault == nil {
+		_, note := w.note()
+		t.exec.replaceNote(w.asked, note)
+		if w.Approval != nil {
+			audit{t}.approval(&t.rec, w.Approval, "failed")
+		}
 		keep = true
 	}
 	switch {
