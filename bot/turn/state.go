@@ -18,6 +18,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn/ask"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/cite"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
@@ -252,7 +253,7 @@ func (t *Turn) executed(texts ...string) (all []plan.Command, sources []string) 
 			}
 		}
 	}
-	return all, sources[:min(len(sources), maxCited)]
+	return all, sources[:min(len(sources), cite.Most)]
 }
 
 // remember adds the turn to the conversation's history, once. texts are about to be said.

@@ -21,6 +21,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn/ask"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/cite"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
@@ -1219,12 +1220,12 @@ func (t *Turn) ForgetFiles(ctx context.Context) error {
 	return nil
 }
 
-// cite is cite for a text of the turn's model, where marks are those of sources.
+// cite is [cite.Text] for a text of the turn's model, where marks are those of sources.
 func (t *Turn) cite(text string) (string, []activity.Citation) {
 	if !t.cites() {
 		return text, nil
 	}
-	return cite(text, t.Sources())
+	return cite.Text(text, t.Sources())
 }
 
 // sourceList is what people read below a text where the channel shows no citations.
@@ -1245,6 +1246,10 @@ func (t *Turn) sourceList(sources []activity.Citation) string {
 // maxSourceTitle is how many characters of a title people read, as in Teams.
 const maxSourceTitle = 80
 
+// searchAction is the action of bots that can look things up, see package knowledge. Whatever mark such
+// a bot writes, it means a source.
+const searchAction = "searchKnowledge"
+
 // cites reports whether marks in what a model writes are marks of sources.
 func (t *Turn) cites() bool {
 	if len(t.Sources()) > 0 {
@@ -1254,12 +1259,12 @@ func (t *Turn) cites() bool {
 	return searches
 }
 
-// citeDraft is cite for a text that grows, where marks are those of sources.
+// citeDraft is [cite.Beginning] for a text that grows, where marks are those of sources.
 func (t *Turn) citeDraft(text string) string {
 	if text == "" || !t.cites() {
 		return text
 	}
-	return citeBeginning(text, t.Sources())
+	return cite.Beginning(text, t.Sources())
 }
 
 // team is [actions.Turn.Team].
