@@ -227,7 +227,7 @@ func (t *attaching) note(sentence texts.Text, args ...any) {
 // name is what people read of a file's name.
 func (t *attaching) name(i int, at activity.Attachment) string {
 	if name := baseName(at.Name); name != "" {
-		return code(titles.Visible(spelling.OneLine(strings.ToValidUTF8(name, "?"), 80)))
+		return titles.Code(titles.Visible(spelling.OneLine(strings.ToValidUTF8(name, "?"), 80)))
 	}
 	n := 0
 	for _, other := range t.Activity.Attachments[:i+1] {

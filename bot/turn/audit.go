@@ -10,6 +10,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/bot/turn/internal/ask"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -81,7 +82,7 @@ type audit struct{ *Turn }
 
 // approval adds an entry about an approval to rec, which is the turn's own record or the one that a
 // person decides with this turn.
-func (t audit) approval(rec *Record, a *Approval, outcome string) {
+func (t audit) approval(rec *Record, a *ask.Approval, outcome string) {
 	t.add(rec, AuditEntry{What: auditApproval, Outcome: outcome, Action: a.Action, Entities: hashOf(a.Entities), ID: a.ID})
 }
 

@@ -446,8 +446,8 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, reason string, an
 		if rec.Wait != nil { // keep an approval with its decision, and a schedule
 			w.Owner, w.Topic, w.Memo, w.Conversation = cmp.Or(rec.Wait.Owner, w.Owner), rec.Wait.Topic, rec.Wait.Memo, rec.Wait.Conversation
 			w.Private, w.Every, w.Zone, w.Replaces = rec.Wait.Private, rec.Wait.Every, rec.Wait.Zone, rec.Wait.Replaces
-			w.Approval, w.SignIn, w.Question = rec.Wait.Approval, rec.Wait.SignIn, rec.Wait.Question
-			if rec.Wait.For != forApproval && rec.Wait.For != forSignIn && rec.Wait.For != forAnswer && rec.Phase == waiting {
+			w.asked = rec.Wait.asked
+			if !rec.Wait.answered() && rec.Phase == waiting {
 				w.Then = rec.Wait.Then
 			}
 		}

@@ -408,7 +408,7 @@ func (t fileTurn) tellOfFile(f *offeredFile, c FileConsent, instead string) (all
 		m.Summary = info.Name
 		m.Attachments = []activity.Attachment{attached(fileSaved, info.Name, info.ContentURL, map[string]any{"uniqueId": info.UniqueID, "fileType": info.FileType})}
 	default:
-		m.Text = t.Translate(notSaved, code(titles.Visible(name)))
+		m.Text = t.Translate(notSaved, titles.Code(titles.Visible(name)))
 	}
 	return append(all, m)
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn/internal/ask"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/models/moderation"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -160,11 +161,11 @@ func (g guard) question(ctx context.Context, form *actions.Form) error {
 }
 
 // answer judges what a person typed into such a card, before the call gets it.
-func (g guard) answer(ctx context.Context, q *question) error {
-	if q == nil || q.Answer == nil {
+func (g guard) answer(ctx context.Context, q *ask.Question) error {
+	if q == nil || q.Reply == nil {
 		return nil
 	}
-	return g.typed(ctx, q.Answer.Values)
+	return g.typed(ctx, q.Reply.Values)
 }
 
 // typed judges what a person typed into a card. What they wrote before stays.

@@ -148,7 +148,7 @@ func (d *personData) conversation(ctx context.Context, place string, scopes ...*
 	d.seen[conversation] = true
 	title, values, owner := d.Translate("This conversation"), map[string]any{}, d.Activity.From.ID
 	if place != d.here() {
-		title = d.Translate("Conversation %s", code(titles.Visible(conversation)))
+		title = d.Translate("Conversation %s", titles.Code(titles.Visible(conversation)))
 	}
 	if personal {
 		owner = ""

@@ -15,6 +15,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn/internal/ask"
 	"github.com/planbot-go/planbot/bot/turn/internal/stream"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state/inbox"
@@ -127,7 +128,7 @@ type Run struct {
 	SignedIn string          `json:"signed_in,omitempty"` // the connection that the person signed in to for the next call
 	// Question is what the next call asked the person, with the answer once that is there. Asking are the
 	// keys of the next calls, of which each has asked.
-	Question *question                 `json:"question,omitempty"`
+	Question *ask.Question             `json:"question,omitempty"`
 	Asking   []string                  `json:"asking,omitempty"`
 	Judged   []string                  `json:"judged,omitempty"`   // hashes of what has passed moderation
 	Attached *attachedFiles            `json:"attached,omitempty"` // what was taken of what came with the message; nil: nothing yet
@@ -182,10 +183,8 @@ type Wait struct {
 	Until time.Time `json:"until,omitzero"` // when it continues by itself; zero: never
 	Then  phase     `json:"then,omitempty"` // the phase it continues with
 	// Reason says why an operator has to look at a dead letter.
-	Reason   string    `json:"reason,omitempty"`
-	Approval *Approval `json:"approval,omitempty"`
-	SignIn   *signIn   `json:"sign_in,omitempty"`
-	Question *question `json:"question,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	asked
 	// Owner is who may withdraw it. Topic, Memo and Conversation are those of a notice.
 	Owner        string `json:"owner,omitempty"`
 	Topic        string `json:"topic,omitempty"`
@@ -199,6 +198,44 @@ type Wait struct {
 	Zone  string `json:"zone,omitempty"`
 	// Replaces is the record of a recurring notice that this record replaces when its turn comes.
 	Replaces string `json:"replaces,omitempty"`
+}
+
+// asked is what a person has to do before the turn goes on: at most one of these. It stays with the record
+// while that waits for something else, too.
+type asked struct {
+	Approval *ask.Approval `json:"approval,omitempty"`
+	SignIn   *signIn       `json:"sign_in,omitempty"`
+	Question *ask.Question `json:"question,omitempty"`
+}
+
+// wait is the wait for the person, once they were asked. nil: nobody is to be asked.
+func (a asked) wait() *Wait {
+	switch {
+	case a.Approval != nil:
+		return &Wait{For: forApproval, Until: a.Approval.Expires.Add(afterExpiry), Then: running, asked: a}
+	case a.SignIn != nil:
+		return &Wait{For: forSignIn, Until: a.SignIn.Asked.Add(signInWithin), Then: running, asked: a}
+	case a.Question != nil:
+		return &Wait{For: forAnswer, Until: a.Question.Expires.Add(afterExpiry), Then: running, asked: a}
+	}
+	return nil
+}
+
+// note is what the history says about the turn while it waits, and failed what it says if nobody could be
+// asked.
+func (a asked) note() (waits, failed string) {
+	switch {
+	case a.Approval != nil:
+		return "[A person was asked to approve " + a.Approval.Action + ", " + a.Approval.ID + ". It has not run yet.]",
+			"[" + a.Approval.Action + " needs approval, but nobody could be asked.]"
+	case a.SignIn != nil:
+		return "[The person was asked to sign in, which " + a.SignIn.Action + " needs. It has not run yet.]",
+			"[" + a.SignIn.Action + " needs a sign-in, but the person could not be asked.]"
+	case a.Question != nil:
+		return "[The person was asked something that " + a.Question.Action + " needs, " + a.Question.ID + ". It is not done yet.]",
+			"[" + a.Question.Action + " needs an answer, but the person could not be asked.]"
+	}
+	return "", ""
 }
 
 // listed is the wait as the inbox lists it: all but the approval and the question.
@@ -235,27 +272,10 @@ const (
 	forFile     waitKind = "file"     // whether the person takes it
 )
 
-// Approval is a call that a person has to approve, and the decision.
-type Approval struct {
-	ID        string         `json:"id"`
-	Action    string         `json:"action"`
-	Entities  jsontext.Value `json:"entities,omitempty"` // as the action will get them
-	Hash      string         `json:"hash"`               // of the call
-	Reason    string         `json:"reason,omitempty"`
-	Approvers []string       `json:"approvers,omitempty"` // ids; none: the person who asked
-	Standing  bool           `json:"standing,omitzero"`   // may be approved for good
-	Expires   time.Time      `json:"expires"`
-	CardID    string         `json:"card,omitempty"` // id of the message that asks
-	Decision  *Decision      `json:"decision,omitempty"`
-}
-
-// Decision is a person's decision about a call.
-type Decision struct {
-	Approved bool      `json:"approved,omitzero"`
-	Always   bool      `json:"always,omitzero"` // never ask about the same call again
-	By       string    `json:"by,omitempty"`
-	At       time.Time `json:"at"`
-	Click    string    `json:"click,omitempty"` // the activity that decided
+// answered reports whether the wait is over for what a person was asked. They may not have been asked yet:
+// then it was another one. A dead letter goes on with what it waited for before.
+func (w *Wait) answered() bool {
+	return w.For == forApproval || w.For == forSignIn || w.For == forAnswer || w.Then == waiting
 }
 
 // pendingNotice is a notice that is not sent yet.

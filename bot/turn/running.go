@@ -20,6 +20,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn/internal/ask"
 	"github.com/planbot-go/planbot/bot/turn/internal/stream"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/texts"
@@ -344,7 +345,7 @@ func (x *execution) do(ctx context.Context) error {
 		if x.stream.Shows() { // what was shown is not what is to be said once this is done
 			return x.put(nil)
 		}
-		if q := x.rec.Run.Question; q != nil && q.Answer == nil {
+		if q := x.rec.Run.Question; q != nil && q.Reply == nil {
 			return x.askPerson(ctx)
 		}
 		var err error
@@ -527,7 +528,7 @@ func (x *execution) make(ctx context.Context, c *call, i int) {
 	}
 	attempt := actions.Attempt{Key: c.key, Again: i < x.begun, MayAsk: x.mayAsk(i)}
 	if i == 0 {
-		attempt.Answer = x.rec.Run.Question.answer()
+		attempt.Answer = x.rec.Run.Question.ForCall()
 	}
 	ctx = attempt.Context(ctx)
 	ctx, s := command(ctx, c.action)
@@ -887,8 +888,19 @@ func (x *execution) noteAsking(calls []call) {
 		run.Asking = append(run.Asking, calls[i].key)
 	}
 	form, state := calls[0].result.Asks()
-	run.Question = &question{Action: calls[0].action.Name, Form: *form, State: state, Asked: asked}
+	run.Question = &ask.Question{Action: calls[0].action.Name, Form: *form, State: state, Asked: asked}
 }
+
+// An action may ask the person something, see [actions.Ask]. The bot sends a card, and the record waits as it
+// does for an approval. Then the same call is made again, with the answer.
+
+const (
+	// answerWithin is how long a person has to answer if the action does not say.
+	answerWithin = 15 * time.Minute
+	// maxQuestions is how many questions one call may ask, and maxPending limits those that one
+	// conversation waits for.
+	maxQuestions, maxPending = 3, 16
+)
 
 // askPerson asks the question of the next call. Once the card is sent, the record waits. If nobody can
 // be asked, the call gets a declined answer at once.
@@ -910,38 +922,38 @@ func (x *execution) askPerson(ctx context.Context) error {
 	q.Expires = time.Now().Add(cmp.Or(q.Form.Within, answerWithin)).UTC().Truncate(time.Second)
 	m := signingIn{x}.privately("")
 	m.Summary, m.TextFormat = x.Translate("I have a question."), ""
-	m.Attachments = []activity.Attachment{q.askingCard(x.Turn).Attachment()}
+	m.Attachments = []activity.Attachment{q.Card(viewOf(x.Turn)).Attachment()}
 	switch raw, err := m.Encode(); {
 	case err != nil || len(raw) > maxQuestion:
 		log.Warn().Str("action", q.Action).Msg("a question is too long to be shown, so nobody was asked")
 	case len(waiting) >= maxPending:
 		log.Warn().Str("action", q.Action).Msg("too many questions wait in this conversation, so nobody was asked")
 	default:
-		run.Question, x.rec.Wait = nil, q.wait()
+		run.Question, x.rec.Wait = nil, asked{Question: q}.wait()
 		x.remember()
 		log.Info().Str("question", q.ID).Str("action", q.Action).Msg("waits for an answer")
 		return x.put([]*activity.Activity{m})
 	}
-	q.Answer, x.since.due = &reply{Declined: true, Unanswered: true}, true
+	q.Reply, x.since.due = &ask.Reply{Declined: true, Unanswered: true}, true
 	return nil
 }
 
 // answered goes on with the answer. Without one, the question has expired.
-func (x *execution) answered(ctx context.Context, q *question) {
+func (x *execution) answered(ctx context.Context, q *ask.Question) {
 	x.resumed, x.since.progressed, x.rec.Phase = true, true, running
-	if q.Answer == nil {
-		q.Answer = &reply{Declined: true, Unanswered: true}
+	if q.Reply == nil {
+		q.Reply = &ask.Reply{Declined: true, Unanswered: true}
 	}
 	list := state.Of[approvals](x.Conversation)
-	list.Decided = newest(append(list.Decided, decided{q.ID, x.Activity.From.ID, q.inWords(x.Turn)}), maxDecided)
-	x.replaceNote(q.note(), "")
+	list.Decided = newest(append(list.Decided, decided{q.ID, x.Activity.From.ID, q.Late(viewOf(x.Turn))}), maxDecided)
+	x.replaceNote(asked{Question: q}, "")
 	x.rec.Run.Question = q
 	if q.CardID == "" || x.repliesInResponse() {
 		return
 	}
 	m := signingIn{x}.privately("")
 	m.ReplyToID, m.TextFormat = "", ""
-	m.Attachments = []activity.Attachment{q.answeredCard(x.Turn).Attachment()}
+	m.Attachments = []activity.Attachment{q.Closed(viewOf(x.Turn)).Attachment()}
 	if err := x.engine.cfg.Channel.Update(ctx, x.Activity.Reference(), q.CardID, m); err != nil { // harmless
 		zerolog.Ctx(ctx).Info().Str("error", cause(err)).Msg("the card of a question was not updated")
 	}

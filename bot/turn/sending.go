@@ -160,11 +160,11 @@ func (o *outbox) later(ctx context.Context, err error) error {
 	if errors.As(err, &refused) { // the channel's Retry-After
 		after = max(after, min(refused.RetryAfter, sendFor))
 	}
-	asked := o.rec.Wait
-	o.rec.Phase, o.rec.Wait = waiting, &Wait{For: forChannel, Until: time.Now().Add(after).UTC(), Then: sending}
-	if asked != nil {
-		o.rec.Wait.Approval, o.rec.Wait.SignIn, o.rec.Wait.Question = asked.Approval, asked.SignIn, asked.Question
+	w := &Wait{For: forChannel, Until: time.Now().Add(after).UTC(), Then: sending}
+	if o.rec.Wait != nil {
+		w.asked = o.rec.Wait.asked
 	}
+	o.rec.Phase, o.rec.Wait = waiting, w
 	if err := o.Save(ctx); err != nil {
 		return err
 	}

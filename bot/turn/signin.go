@@ -81,15 +81,6 @@ const (
 
 const notSignedIn = "the person did not sign in"
 
-func (s *signIn) wait() *Wait {
-	return &Wait{For: forSignIn, Until: s.Asked.Add(signInWithin), Then: running, SignIn: s}
-}
-
-// note is what the history says about a turn while it waits.
-func (s *signIn) note() string {
-	return "[The person was asked to sign in, which " + s.Action + " needs. It has not run yet.]"
-}
-
 // signIns is a turn as far as signing in concerns it.
 type signIns struct{ *Turn }
 
@@ -226,7 +217,7 @@ func (x signingIn) askSignIn(ctx context.Context, c *call) error {
 	m := x.privately("")
 	m.Attachments = []activity.Attachment{r.Card(connection, x.Translate("Please sign in, so that I can do this: %s.", x.title(c.action.Name)), x.Translate("Sign in"), silent)}
 	m.TextFormat = ""
-	x.rec.Wait = s.wait()
+	x.rec.Wait = asked{SignIn: s}.wait()
 	x.remember()
 	zerolog.Ctx(ctx).Info().Str("connection", connection).Str("action", s.Action).Msg("waits for the person to sign in")
 	return x.put([]*activity.Activity{m})
@@ -261,7 +252,7 @@ func (x signingIn) ended(ctx context.Context, s *signIn) error {
 	x.resumed, x.rec.Phase = true, running
 	zerolog.Ctx(ctx).Info().Str("connection", s.Connection).Str("outcome", string(cmp.Or(came, "expired"))).Msg("sign-in ended")
 	again := func(sentence texts.Text) error {
-		x.rec.Wait = s.wait()
+		x.rec.Wait = asked{SignIn: s}.wait()
 		return x.put([]*activity.Activity{x.privately(x.Translate(sentence))})
 	}
 	if (came == noSilent || came == wrongCode && s.Wrong < maxCodes) && time.Since(s.Tried) > findWithin/2 {
@@ -272,7 +263,7 @@ func (x signingIn) ended(ctx context.Context, s *signIn) error {
 	}
 	switch {
 	case came == signedIn:
-		x.replaceNote(s.note(), "")
+		x.replaceNote(asked{SignIn: s}, "")
 		x.rec.Run.SignedIn, x.since.progressed = s.Connection, true
 		return nil
 	case came == noSilent:
@@ -280,15 +271,15 @@ func (x signingIn) ended(ctx context.Context, s *signIn) error {
 	case came == wrongCode && s.Wrong < maxCodes:
 		return again("That code didn't work. Please send the code that the sign-in page shows you, or use the button on the card again.")
 	case came == "" || came == replaced:
-		x.replaceNote(s.note(), "["+s.Action+" did not run, because "+notSignedIn+".]")
+		x.replaceNote(asked{SignIn: s}, "["+s.Action+" did not run, because "+notSignedIn+".]")
 		x.rec.Run, x.rec.Phase = nil, done
 		return nil
 	case x.owesAfter():
-		x.goOnWithout(s.note(), notSignedIn)
+		x.goOnWithout(asked{SignIn: s}, notSignedIn)
 		return nil
 	}
 	said := x.wontDo(s.Action)
-	x.replaceNote(s.note(), "["+said+"]")
+	x.replaceNote(asked{SignIn: s}, "["+said+"]")
 	if came == wrongCode {
 		said = x.Translate("That code didn't work either.") + " " + said
 	}

@@ -16,7 +16,9 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/memory"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn/internal/ask"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/cite"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
@@ -105,8 +107,7 @@ func (t *Turn) queue() state.Key {
 	if _, ok := answersCard(t.Activity); ok && t.SignsIn() {
 		return signIns{t}.queueOfAnswer(queue)
 	}
-	_, decides := decisionOf(t)
-	if _, ok := answerOf(t); ok || decides {
+	if _, ok := ask.Read(t.Activity, t.Text); ok {
 		return queue.Under("queues", "decisions")
 	}
 	if t.beside != "" {
@@ -252,7 +253,7 @@ func (t *Turn) executed(texts ...string) (all []plan.Command, sources []string) 
 			}
 		}
 	}
-	return all, sources[:min(len(sources), maxCited)]
+	return all, sources[:min(len(sources), cite.Most)]
 }
 
 // remember adds the turn to the conversation's history, once. texts are about to be said.
@@ -270,12 +271,8 @@ func (t *Turn) remember(texts ...string) {
 		note = t.withheld
 	case t.stream.Stopped():
 		note = "[The person stopped the answer here.]"
-	case t.rec.Wait != nil && t.rec.Wait.Approval != nil:
-		note = waitingNote(t.rec.Wait.Approval)
-	case t.rec.Wait != nil && t.rec.Wait.SignIn != nil:
-		note = t.rec.Wait.SignIn.note()
-	case t.rec.Wait != nil && t.rec.Wait.Question != nil:
-		note = t.rec.Wait.Question.note()
+	case t.rec.Wait != nil && t.rec.Wait.asked != (asked{}):
+		note, _ = t.rec.Wait.note()
 	case d != nil && d.Approved:
 		note = "[" + d.Action + " was approved.]"
 	case d != nil:

@@ -19,8 +19,10 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn/internal/ask"
 	"github.com/planbot-go/planbot/bot/turn/internal/stream"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/cite"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
@@ -304,25 +306,16 @@ func (t *Turn) resume(ctx context.Context) error {
 	switch {
 	case w.For == forFile && t.rec.File != nil: // the person did not answer
 		return keptFiles{t.engine}.dropContent(ctx, queueOf(actions.To(t.Activity)), t.ID, t.rec.File)
-	case w.SignIn != nil && (w.For == forSignIn || w.Then == waiting):
+	case !w.answered(): // what asks may still have to be sent
+		t.rec.Wait = w.wait()
+	case w.SignIn != nil:
 		return signingIn{t.exec}.ended(ctx, w.SignIn)
-	case w.SignIn != nil: // the card is still to be sent
-		t.rec.Wait = w.SignIn.wait()
-	case w.Question != nil && (w.For == forAnswer || w.Then == waiting):
+	case w.Question != nil:
 		t.exec.answered(ctx, w.Question)
-		return nil
-	case w.Question != nil: // the card is still to be sent
-		t.rec.Wait = w.Question.wait()
-	case w.For == forApproval, w.Then == waiting: // or it became a dead letter meanwhile
+	default:
 		return t.exec.decided(ctx, w.Approval)
-	case w.Approval != nil: // the question is still to be sent
-		t.rec.Wait = t.approvalWait(w.Approval)
 	}
 	return nil
-}
-
-func (t *Turn) approvalWait(a *Approval) *Wait {
-	return &Wait{For: forApproval, Until: a.Expires.Add(afterExpiry), Then: running, Approval: a}
 }
 
 // stop ends the plan as a hook asked.
@@ -529,17 +522,12 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 	ctx, cancel := t.engine.workers.outlive(ctx, tellWithin)
 	defer cancel()
 	w, keep, saved := t.rec.Wait, len(t.lasts()) > 0, t.saved
-	if w != nil && w.Approval != nil && t.saveFault == nil {
-		t.exec.renote(w.Approval, "["+w.Approval.Action+" needs approval, but nobody could be asked.]")
-		audit{t}.approval(&t.rec, w.Approval, "failed")
-		keep = true
-	}
-	if w != nil && w.SignIn != nil && t.saveFault == nil {
-		t.exec.replaceNote(w.SignIn.note(), "["+w.SignIn.Action+" needs a sign-in, but the person could not be asked.]")
-		keep = true
-	}
-	if w != nil && w.Question != nil && t.saveFault == nil {
-		t.exec.replaceNote(w.Question.note(), "["+w.Question.Action+" needs an answer, but the person could not be asked.]")
+	if w != nil && w.asked != (asked{}) && t.saveFault == nil {
+		_, note := w.note()
+		t.exec.replaceNote(w.asked, note)
+		if w.Approval != nil {
+			audit{t}.approval(&t.rec, w.Approval, "failed")
+		}
 		keep = true
 	}
 	switch {
@@ -817,16 +805,12 @@ func (t *Turn) Decision() Handler {
 		t.LeaveState()
 		return func(ctx context.Context, t *Turn) error { return (&signer{t, s}).answer(ctx) }
 	}
-	if a, ok := answerOf(t); ok {
-		t.LeaveState()
-		return func(ctx context.Context, t *Turn) error { return (&answerer{t, a}).answer(ctx) }
-	}
-	d, ok := decisionOf(t)
+	c, ok := ask.Read(t.Activity, t.Text)
 	if !ok {
 		return nil
 	}
 	t.LeaveState()
-	return func(ctx context.Context, t *Turn) error { return (&decider{t, d}).decide(ctx) }
+	return func(ctx context.Context, t *Turn) error { return bring(ctx, t, c) }
 }
 
 // LeaveState makes the turn leave the conversation's state alone. It is for a [Config.Handler]
@@ -1133,8 +1117,8 @@ func (t *Turn) Log() *zerolog.Logger {
 	switch w := t.rec.Wait; {
 	case w != nil && w.Approval != nil && w.Approval.Decision != nil:
 		id = cmp.Or(w.Approval.Decision.Click, id)
-	case w != nil && w.Question != nil && w.Question.Answer != nil:
-		id = cmp.Or(w.Question.Answer.Click, id)
+	case w != nil && w.Question != nil && w.Question.Reply != nil:
+		id = cmp.Or(w.Question.Reply.Click, id)
 	}
 	with := t.engine.cfg.Log.With().
 		Str("turn", t.ID).
@@ -1215,114 +1199,6 @@ func (t *Turn) NotifyMeeting(ctx context.Context, n connector.MeetingNotificatio
 	return t.engine.cfg.Channel.NotifyMeeting(ctx, t.Activity.Reference(), id, n)
 }
 
-// click is what a person brings to a record that waits for it: a decision, or an answer.
-type click interface {
-	// take puts it into the record. It returns false if the record waits for something else, and a refusal
-	// if it does not count.
-	take(ctx context.Context, rec *Record, asked *activity.Activity) (ours bool, err error)
-	// taken returns the card that shows what became of it. The record is back in its queue.
-	taken(ctx context.Context, rec *Record, asked *activity.Activity) activity.Card
-}
-
-// errNotYet says that no record waits for a click, but a turn is running that may be about to ask.
-var errNotYet = errors.New("nothing is waiting yet")
-
-// bring puts a click into the record that waits for it, and that record back into its queue, in one
-// step: so the click is answered at once, and what it brought is not lost. id is that of what waits. A
-// click that does not count changes nothing, and the person reads why: gone if nothing waits for it.
-// Those who did not click a card are told by tell.
-func (t *Turn) bring(ctx context.Context, id string, gone texts.Text, c click, tell func(context.Context, string) error) error {
-	until := time.Now().Add(decideWithin)
-	err := t.bringOnce(ctx, id, gone, c)
-	for errors.Is(err, errNotYet) && time.Now().Before(until) {
-		wait(ctx, 100*time.Millisecond, nil)
-		err = t.bringOnce(ctx, id, gone, c)
-	}
-	if errors.Is(err, errNotYet) {
-		err = &refusal{t.Translate(gone)}
-	}
-	refused, ok := errors.AsType[*refusal](err)
-	switch {
-	case !ok:
-		return err
-	case t.Activity.Type != activity.Invoke:
-		return tell(ctx, refused.reason)
-	}
-	t.Answer(t.engine.cfg.Clicked(nil, refused.reason)) // only the person who clicked reads it
-	return nil
-}
-
-func (t *Turn) bringOnce(ctx context.Context, id string, gone texts.Text, c click) error {
-	e, queue := t.engine, queueOf(actions.To(t.Activity))
-	running, err := e.inbox.Queued(ctx, queue) // ask before Find: the record may begin to wait in between
-	if err != nil {
-		return err
-	}
-	w, err := e.inbox.Find(ctx, queue, id[:min(len(id), idLen)])
-	if errors.Is(err, inbox.ErrNoRecord) {
-		return t.past(ctx, queue, id, running > 0, gone)
-	}
-	if err != nil {
-		return err
-	}
-	rec, err := Decode(w.Record)
-	if err != nil {
-		return err
-	}
-	asked, err := rec.Read()
-	if err != nil {
-		return err
-	}
-	own := t.Activity.Locale
-	t.Activity.Locale = cmp.Or(own, asked.Locale)
-	if ours, err := c.take(ctx, &rec, asked); !ours {
-		t.Activity.Locale = own
-		return t.past(ctx, queue, id, false, gone)
-	} else if err != nil {
-		return err
-	}
-	rec.Caller = t.rec.Caller // the click just proved its address
-	rec.Caller.ServiceURL = t.Activity.ServiceURL
-	rec.Awaited, rec.Answer = false, nil
-	answer := Answer{}
-	if t.repliesInResponse() {
-		rec.Awaited, rec.Answer, answer.Follows = true, &Answer{Activities: t.rec.Answer.Activities}, rec.ID
-	}
-	raw, err := rec.Encode()
-	if err == nil {
-		err = e.inbox.Wake(ctx, w, raw)
-	}
-	if errors.Is(err, inbox.ErrNoRecord) {
-		return errNotYet
-	}
-	if err != nil {
-		return err
-	}
-	if card := c.taken(ctx, &rec, asked); t.Activity.Type == activity.Invoke {
-		answer = e.cfg.Clicked(&card, "")
-	}
-	t.Answer(answer)
-	return nil
-}
-
-// past says what became of an approval or a question that nobody waits for; unknown, if that is not known.
-func (t *Turn) past(ctx context.Context, queue state.Key, id string, running bool, unknown texts.Text) error {
-	scopes, err := t.engine.cfg.Store.Load(ctx, queue)
-	if err != nil {
-		return err
-	}
-	t.Activity.Locale = cmp.Or(t.Activity.Locale, state.Of[reference](scopes[0]).Locale)
-	list := state.Of[approvals](scopes[0]).Decided
-	if at := slices.IndexFunc(list, func(d decided) bool { return d.ID == id }); at >= 0 {
-		count(t.engine.meter.duplicates, "click")
-		return &refusal{list[at].Said}
-	}
-	if running {
-		return errNotYet
-	}
-	return &refusal{t.Translate(unknown)}
-}
-
 // ForgetFiles deletes the texts of files that the bot keeps for the turn's conversation. The turn's next
 // save forgets that there were any.
 func (t *Turn) ForgetFiles(ctx context.Context) error {
@@ -1336,12 +1212,12 @@ func (t *Turn) ForgetFiles(ctx context.Context) error {
 	return nil
 }
 
-// cite is cite for a text of the turn's model, where marks are those of sources.
+// cite is [cite.Text] for a text of the turn's model, where marks are those of sources.
 func (t *Turn) cite(text string) (string, []activity.Citation) {
 	if !t.cites() {
 		return text, nil
 	}
-	return cite(text, t.Sources())
+	return cite.Text(text, t.Sources())
 }
 
 // sourceList is what people read below a text where the channel shows no citations.
@@ -1351,7 +1227,7 @@ func (t *Turn) sourceList(sources []activity.Citation) string {
 	}
 	list := "\n\n" + t.Translate("Sources:") + "\n"
 	for i, s := range sources {
-		list += fmt.Sprintf("\n- [%d] %s", i+1, code(spelling.OneLine(s.Title, maxSourceTitle)))
+		list += fmt.Sprintf("\n- [%d] %s", i+1, titles.Code(spelling.OneLine(s.Title, maxSourceTitle)))
 		if u, err := url.Parse(s.URL); err == nil && u.Scheme == "https" && u.Host != "" && u.User == nil {
 			list += " " + u.String()
 		}
@@ -1362,6 +1238,10 @@ func (t *Turn) sourceList(sources []activity.Citation) string {
 // maxSourceTitle is how many characters of a title people read, as in Teams.
 const maxSourceTitle = 80
 
+// searchAction is the action of bots that can look things up, see package knowledge. Whatever mark such
+// a bot writes, it means a source.
+const searchAction = "searchKnowledge"
+
 // cites reports whether marks in what a model writes are marks of sources.
 func (t *Turn) cites() bool {
 	if len(t.Sources()) > 0 {
@@ -1371,12 +1251,12 @@ func (t *Turn) cites() bool {
 	return searches
 }
 
-// citeDraft is cite for a text that grows, where marks are those of sources.
+// citeDraft is [cite.Beginning] for a text that grows, where marks are those of sources.
 func (t *Turn) citeDraft(text string) string {
 	if text == "" || !t.cites() {
 		return text
 	}
-	return citeBeginning(text, t.Sources())
+	return cite.Beginning(text, t.Sources())
 }
 
 // team is [actions.Turn.Team].

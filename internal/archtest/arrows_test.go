@@ -58,11 +58,13 @@ func TestCheck(t *testing.T) {
 		{"own sub-packages", map[string]string{"state/s_test.go": "our/state our/state/internal/rdb"}, nil},
 		{"rooms within rooms downwards", map[string]string{
 			"state/inbox/i.go": "our/state our/state/internal/rdb", "planner/p.go": "our/planner/plan", "planner/plan/p.go": "our/actions/lists",
-			"bot/turn/t.go": "our/state/inbox our/planner/plan our/planner", "bot/b.go": "our/bot/turn our/state/inbox",
+			"bot/turn/t.go": "our/state/inbox our/planner/plan our/planner our/bot/turn/internal/ask", "bot/turn/internal/ask/a.go": "our/actions", "bot/b.go": "our/bot/turn our/state/inbox",
 		}, nil},
 		{"rooms within rooms upwards", map[string]string{
 			"state/s_test.go": "our/state/inbox", "planner/plan/p_test.go": "our/planner", "bot/turn/t_test.go": "our/bot",
+			"bot/turn/internal/ask/a.go": "our/planner",
 		}, []string{
+			"bot/turn/internal/ask/a.go imports planner: bot/turn/internal/ask stands below planner",
 			"bot/turn/t_test.go imports bot: bot/turn stands below bot", "planner/plan/p_test.go imports planner: planner/plan stands below planner",
 			"state/s_test.go imports state/inbox: state stands below state/inbox",
 		}},
@@ -149,31 +151,32 @@ const internalRoom = "internal"
 // layers says how high each room stands. Rooms of one layer are siblings. A room within
 // another one has a layer of its own.
 var layers = map[string]int{
-	"activity":        1,
-	"state":           2,
-	"prompts":         2,
-	"models":          2,
-	"connector":       2,
-	"state/inbox":     3,
-	"actions":         3,
-	"actions/mcp":     4,
-	"actions/openapi": 4,
-	"planner/plan":    4,
-	"planner":         5,
-	"knowledge":       6,
-	"skills":          6,
-	"manifest":        6,
-	internalRoom:      7, // what its packages import counts for their importers
-	"bot/turn":        8,
-	"bot":             9,
-	"app":             10,
-	"bottest":         11,
-	"cmd":             12,
-	"examples":        12,
-	exampleFiles:      1,
-	"bench":           12,
-	"deploy":          12,
-	"e2e":             12,
+	"activity":              1,
+	"state":                 2,
+	"prompts":               2,
+	"models":                2,
+	"connector":             2,
+	"state/inbox":           3,
+	"actions":               3,
+	"actions/mcp":           4,
+	"actions/openapi":       4,
+	"planner/plan":          4,
+	"planner":               5,
+	"knowledge":             6,
+	"skills":                6,
+	"manifest":              6,
+	internalRoom:            7, // what its packages import counts for their importers
+	"bot/turn/internal/ask": 4,
+	"bot/turn":              8,
+	"bot":                   9,
+	"app":                   10,
+	"bottest":               11,
+	"cmd":                   12,
+	"examples":              12,
+	exampleFiles:            1,
+	"bench":                 12,
+	"deploy":                12,
+	"e2e":                   12,
 }
 
 // vendors says in which rooms the packages of an SDK may be seen, tests included.
@@ -188,20 +191,17 @@ var vendors = map[string][]string{
 // exampleFiles is the package examples itself, which has nothing but files, for bot new.
 const exampleFiles = "files of the examples"
 
-// roomOf is the room within a room that holds the folder, or else the first folder of its
-// path, "." for the module's root.
+// roomOf is the innermost room that holds the folder, or else the first folder of its path, "." for the
+// module's root.
 func roomOf(dir string) string {
 	if dir == "examples" {
 		return exampleFiles
 	}
-	first, rest, nested := strings.Cut(dir, "/")
-	if nested {
-		second, _, _ := strings.Cut(rest, "/")
-		if room := first + "/" + second; layers[room] > 0 {
+	for room := dir; ; room = path.Dir(room) {
+		if layers[room] > 0 || !strings.Contains(room, "/") {
 			return room
 		}
 	}
-	return first
 }
 
 // refuse says why f may not import the room to, "" when it may.

@@ -33,6 +33,9 @@ func Capital(text string) string {
 	return string(unicode.ToUpper(first)) + text[size:]
 }
 
+// Code formats a text as code, so that no markdown in it takes effect.
+func Code(text string) string { return "`" + strings.ReplaceAll(text, "`", "\\u0060") + "`" }
+
 // Of is the title of a parameter with that name and schema, which may be nil.
 func Of(schema *jsonschema.Schema, name string) string {
 	if schema == nil {

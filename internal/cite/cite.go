@@ -1,4 +1,6 @@
-package turn
+// Package cite makes the marks of sources that a model writes the marks that people read: numbered anew in
+// each message, and only those of what was read.
+package cite
 
 import (
 	"cmp"
@@ -9,12 +11,8 @@ import (
 	"github.com/planbot-go/planbot/internal/lazy"
 )
 
-const (
-	// searchAction is the action of bots that can look things up, see package knowledge. Whatever mark such
-	// a bot writes, it means a source.
-	searchAction = "searchKnowledge"
-	maxCited     = 20 // sources of a message, in Teams
-)
+// Most is how many sources a message may have, in Teams.
+const Most = 20
 
 // marks matches code, and the marks of sources with the space before them: [1], [1, 2], [1-3], [^1] and 【1†source】.
 var marks = lazy.Regexp("(?s)(````.*?(?:````|\\z)|```.*?(?:```|\\z)|``.*?``|`[^`\n]*`|(?m:^[ \t]*)~~~.*?(?:\n[ \t]*~~~|\\z))|" +
@@ -28,9 +26,9 @@ var digits = lazy.Regexp(`(\d+)(?:\s*[-–]\s*\^?(\d+))?`)
 // unfinished matches what may become a mark, or code, at the end of a text that grows.
 var unfinished = lazy.Regexp("[ \t]*(?:\\[[\\^\\d,; \t–-]*|【[^】\n]{0,210}|`+)?$")
 
-// cite numbers the marks of a text in the order of their first use, and returns the sources in that order. It
-// removes the marks of what the turn has not read, and those after twenty sources. It leaves code alone.
-func cite(text string, read []activity.Citation) (string, []activity.Citation) {
+// Text numbers the marks of a text in the order of their first use, and returns the sources in that order. It
+// removes the marks of what is not in read, and those after [Most] sources. It leaves code alone.
+func Text(text string, read []activity.Citation) (string, []activity.Citation) {
 	var out strings.Builder
 	var used []activity.Citation
 	number := map[int]int{} // by the model's
@@ -48,7 +46,7 @@ func cite(text string, read []activity.Citation) (string, []activity.Citation) {
 		}
 		kept := ""
 		for _, n := range numbersIn(mark) {
-			if number[n] == 0 && n >= 1 && n <= len(read) && len(used) < maxCited {
+			if number[n] == 0 && n >= 1 && n <= len(read) && len(used) < Most {
 				source := read[n-1]
 				source.Title = cmp.Or(strings.TrimSpace(source.Title), "Source "+strconv.Itoa(n))
 				used = append(used, source)
@@ -77,8 +75,8 @@ func numbersIn(mark string) (all []int) {
 	return all
 }
 
-// citeBeginning is cite for the beginning of a text. It holds back what the rest of the text decides about.
-func citeBeginning(text string, read []activity.Citation) string {
+// Beginning is [Text] for the beginning of a text. It holds back what the rest of the text decides about.
+func Beginning(text string, read []activity.Citation) string {
 	last := 0 // the end of the last code or mark
 	for _, at := range marks().FindAllStringIndex(text, -1) {
 		last = at[1]
@@ -89,6 +87,6 @@ func citeBeginning(text string, read []activity.Citation) string {
 	case last == len(text): // a link may follow
 		text = strings.TrimRight(text, "0123456789,;^–- []")
 	}
-	text, _ = cite(text[:unfinished().FindStringIndex(text)[0]], read)
+	text, _ = Text(text[:unfinished().FindStringIndex(text)[0]], read)
 	return text
 }

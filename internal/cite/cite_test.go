@@ -1,14 +1,15 @@
-package turn
+package cite_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/cite"
 )
 
-// TestCite: marks of sources are numbered in the order of their first use, all others vanish, and code stays.
-func TestCite(t *testing.T) {
+// TestText: marks of sources are numbered in the order of their first use, all others vanish, and code stays.
+func TestText(t *testing.T) {
 	t.Parallel()
 	three := []activity.Citation{{Title: "one"}, {Title: "two"}, {Title: " "}}
 	var many []activity.Citation
@@ -35,7 +36,7 @@ func TestCite(t *testing.T) {
 		"A [7-9], [2024-2025] and [3-1]":       "A, [2024-2025] and [1] | Source 3",
 		"a `b [2]":                             "a `b [1] | two",
 	} {
-		got, used := cite(text, three)
+		got, used := cite.Text(text, three)
 		var titles []string
 		for _, u := range used {
 			titles = append(titles, u.Title)
@@ -51,22 +52,22 @@ func TestCite(t *testing.T) {
 			text += " [1" + string("0123456789"[i%10]) + "] [2" + string("012345"[i%6]) + "]"
 		}
 	}
-	if got, used := cite(text, many); len(used) != maxCited || strings.Contains(got, "[21]") {
+	if got, used := cite.Text(text, many); len(used) != cite.Most || strings.Contains(got, "[21]") {
 		t.Errorf("%d sources: %s", len(used), got)
 	}
 }
 
-// TestCiteDraft: what is shown of a growing text is always the beginning of what is shown in the end.
-func TestCiteDraft(t *testing.T) {
+// TestBeginning: what is shown of a growing text is always the beginning of what is shown in the end.
+func TestBeginning(t *testing.T) {
 	t.Parallel()
 	read := []activity.Citation{{Title: "one"}, {Title: "two"}, {Title: "three"}}
 	for _, text := range []string{
 		"A [3]. B [1, 2]. C [7]. And 2026 [2](link) end", "see `arr[1]` and [2] ``x`` [9]", "```go\na[1]\n``` then [3]\n\n- [ ] x 【2†b】.", "~~~\na[1]\n~~~ then [3] and [ 2 ] 【1, 2】 ~~x~~ ~", "one [2][1]", "in [1-3], [7–9] and [2024-2025] - so [1] - [2-1",
 	} {
-		whole, _ := cite(text, read)
+		whole, _ := cite.Text(text, read)
 		longest := 0
 		for i := range text {
-			shown := citeBeginning(text[:i], read)
+			shown := cite.Beginning(text[:i], read)
 			if !strings.HasPrefix(whole, shown) {
 				t.Errorf("%q: shown %q, in the end %q", text[:i], shown, whole)
 			}

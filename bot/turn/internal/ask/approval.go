@@ -1,0 +1,211 @@
+package ask
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/google/jsonschema-go/jsonschema"
+
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/texts"
+	"github.com/planbot-go/planbot/internal/titles"
+)
+
+// Approval is a call that a person has to approve, and the decision. Records store it as JSON.
+type Approval struct {
+	ID        string         `json:"id"`
+	Action    string         `json:"action"`
+	Entities  jsontext.Value `json:"entities,omitempty"` // as the action will get them
+	Hash      string         `json:"hash"`               // of the call
+	Reason    string         `json:"reason,omitempty"`
+	Approvers []string       `json:"approvers,omitempty"` // ids; none: the person who asked
+	Standing  bool           `json:"standing,omitzero"`   // may be approved for good
+	Expires   time.Time      `json:"expires"`
+	CardID    string         `json:"card,omitempty"`     // id of the message that asks
+	Decision  *Decision      `json:"decision,omitempty"` // nil: none yet, or it expired
+}
+
+// Decision is a person's decision about a call.
+type Decision struct {
+	Approved bool      `json:"approved,omitzero"`
+	Always   bool      `json:"always,omitzero"` // never ask about the same call again
+	By       string    `json:"by,omitempty"`
+	At       time.Time `json:"at"`
+	Click    string    `json:"click,omitempty"` // the activity that decided
+}
+
+const tooLate texts.Text = "This was not decided in time. Nothing was done."
+
+// MayDecide reports whether that person may decide about what asker wanted.
+func (a *Approval) MayDecide(who, asker activity.Account) bool {
+	allowed := a.Approvers
+	if len(allowed) == 0 {
+		allowed = []string{asker.ID, asker.AadObjectID}
+	}
+	return slices.ContainsFunc(allowed, func(id string) bool {
+		return id != "" && (id == who.ID || strings.EqualFold(id, who.AadObjectID))
+	})
+}
+
+// Decide notes the decision of a click. If the click does not count, nothing changes, and refusal says why to
+// the person who clicked.
+func (a *Approval) Decide(v View, c Click, now time.Time) (refusal string) {
+	switch {
+	case c.said.Hash != "" && c.said.Hash != a.Hash:
+		return v.Say("This card is for a different call. Nothing was done.")
+	case now.After(a.Expires):
+		return v.Say(tooLate)
+	case !a.MayDecide(c.by, v.Asker):
+		return v.Say("You can't decide this. Nothing was done.")
+	}
+	a.Decision = &Decision{
+		Approved: c.said.Verb != verbReject, Always: c.said.Verb == verbAlways && a.Standing,
+		By: cmp.Or(c.by.Name, c.by.ID), At: now.UTC().Truncate(time.Second), Click: c.activity,
+	}
+	a.CardID = cmp.Or(a.CardID, c.card)
+	return ""
+}
+
+// Late is what a click reads that comes after the decision, or after the approval expired.
+func (a *Approval) Late(v View) string {
+	if a.Decision == nil {
+		return v.Say(tooLate)
+	}
+	return v.Say("This was already decided: %s.", a.Decision.inWords(v))
+}
+
+// inWords says who decided what, and when.
+func (d *Decision) inWords(v View) string {
+	sentence := texts.Text("Rejected by %s, %s")
+	switch {
+	case d.Approved && d.Always:
+		sentence = "Approved for good by %s, %s"
+	case d.Approved:
+		sentence = "Approved by %s, %s"
+	}
+	return v.Say(sentence, cmp.Or(titles.Visible(d.By), v.Say("somebody")), v.Clock(d.At))
+}
+
+// maxWords is how many bytes of a card's message may be the question in words, for clients that render no
+// cards. A longer one is only for clients that do.
+const maxWords = 4 << 10
+
+// Card asks with a card. It shows the call as it will be made, with buttons to approve and reject.
+func (a *Approval) Card(v View) activity.Card {
+	press := func(title, style, verb string) activity.Button {
+		return button(title, style, data{Approval: a.ID, Hash: a.Hash, Verb: verb})
+	}
+	buttons := []any{press(v.Say("Approve"), "positive", verbApprove)}
+	if a.Standing {
+		buttons = append(buttons, press(v.Say("Always approve exactly this"), "", verbAlways))
+	}
+	card := activity.Card{
+		Fallback: v.Say("I need approval for %s. Please open this message in a client that shows cards.", v.Title(a.Action)),
+		Body:     append(a.describe(v, v.Say("May I do this?")), small(v.Say("Expires %s.", v.Clock(a.Expires)))),
+		Actions:  append(buttons, press(v.Say("Reject"), "destructive", verbReject)), Version: cardVersion,
+	}
+	if words := a.inWords(v); len(words) <= maxWords {
+		card.Fallback = words + a.choices(v, "")
+	}
+	return card
+}
+
+// Words asks in words, where the channel renders no cards.
+func (a *Approval) Words(v View) string { return a.inWords(v) + a.choices(v, "**") }
+
+// Closed is the card after the decision, or after the approval expired.
+func (a *Approval) Closed(v View) activity.Card {
+	said := v.Say("Not decided in time")
+	if a.Decision != nil {
+		said = a.Decision.inWords(v)
+	}
+	return activity.Card{Fallback: said, Body: a.describe(v, said), Version: cardVersion}
+}
+
+// choices says in words how to decide, each command between two marks.
+func (a *Approval) choices(v View, mark string) string {
+	say := func(words ...string) string { return mark + strings.Join(words, " ") + mark }
+	approve, reject := say("/approve", a.ID), say("/reject", a.ID)
+	if a.Standing {
+		return "\n\n" + v.Say("Say %s, %s if I should never ask about exactly this again, or %s.", approve, say("/approve", a.ID, "always"), reject)
+	}
+	return "\n\n" + v.Say("Say %s or %s.", approve, reject)
+}
+
+// describe shows the action and its arguments in full, as text without markup, so that no argument
+// can pose as something else.
+func (a *Approval) describe(v View, head string) []any {
+	rows := []any{heading(head), line(v.Title(a.Action), "")}
+	if action, ok := v.Action(a.Action); ok {
+		rows = append(rows, small(v.Say(texts.Text(action.Description))))
+	}
+	for _, d := range a.details(v) {
+		rows = append(rows, line(d.name, d.value))
+	}
+	if len(a.Approvers) > 0 {
+		rows = append(rows, small(v.Say("Only this bot's approvers can decide.")))
+	}
+	if a.Reason != "" {
+		rows = append(rows, small(a.Reason))
+	}
+	if v.Program != "" {
+		return append(rows, small(v.Program))
+	}
+	return append(rows, small(v.Say("Asked by %s.", cmp.Or(titles.Visible(v.Asker.Name), v.Say("the person of this message")))))
+}
+
+// inWords is the question as a text, with what the call does as code.
+func (a *Approval) inWords(v View) string {
+	var s strings.Builder
+	s.WriteString(v.Say("May I do this?") + " **" + v.Title(a.Action) + "**\n")
+	for _, d := range a.details(v) {
+		s.WriteString("\n- ")
+		if name, ok := strings.CutSuffix(d.name, ": "); ok {
+			s.WriteString(titles.Code(name) + ": ")
+		}
+		s.WriteString(titles.Code(d.value))
+	}
+	if a.Reason != "" {
+		s.WriteString("\n\n" + titles.Code(titles.Visible(a.Reason))) // it may include names that strangers chose
+	}
+	return s.String()
+}
+
+// detail is a step of the action, or an argument with its name, with every character visible.
+type detail struct{ name, value string }
+
+// details returns the steps of the action and the arguments of the call. It marks an argument that
+// the action does not know as not used.
+func (a *Approval) details(v View) (list []detail) {
+	action, ok := v.Action(a.Action)
+	if ok {
+		for step := range strings.Lines(action.Detail) {
+			list = append(list, detail{"", titles.Visible(strings.TrimSuffix(step, "\n"))})
+		}
+	}
+	var entities map[string]any
+	dec := json.NewDecoder(bytes.NewReader(a.Entities))
+	dec.UseNumber()
+	_ = dec.Decode(&entities) // they were encoded for this
+	for _, name := range slices.Sorted(maps.Keys(entities)) {
+		var property *jsonschema.Schema
+		if ok {
+			property = action.Schema.Properties[name]
+		}
+		called := titles.Visible(name)
+		switch {
+		case ok && property == nil:
+			called += " (" + v.Say("not used") + ")"
+		case ok:
+			called = titles.Visible(v.Say(texts.Text(titles.Of(property, name))))
+		}
+		list = append(list, detail{called + ": ", v.Value(property, entities[name])})
+	}
+	return list
+}

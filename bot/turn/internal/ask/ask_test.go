@@ -1,0 +1,162 @@
+package ask_test
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn/internal/ask"
+	"github.com/planbot-go/planbot/internal/titles"
+)
+
+// TestCardsOnTheWire compares the cards of the bot with how they always were, since
+// cards of earlier versions are clicked, and clients know these.
+func TestCardsOnTheWire(t *testing.T) {
+	t.Parallel()
+	registry := actions.New()
+	type ticket struct {
+		ID   int64  `json:"id"`
+		Note string `json:"note"`
+	}
+	actions.Add(registry, "closeTicket", "Closes a <ticket>", func(context.Context, *actions.Turn, ticket) (actions.Result, error) { return actions.Done, nil })
+	turn := &actions.Turn{Activity: &activity.Activity{Type: activity.Message, ID: "1", ChannelID: activity.Teams}}
+	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	v := ask.View{
+		View: titles.View{Say: turn.Translate, Zone: turn.Activity.Zone()}, Title: titles.Words, Action: registry.Lookup,
+	}
+	v.Asker.ID, v.Asker.Name = "29:mia", "Mia"
+	a := &ask.Approval{
+		ID: "ask1", Hash: "h", Action: "closeTicket", Entities: []byte(`{"id":12345678901234567,"note":"*bold* <b>\u202e","more":[1]}`), Reason: "It is final.",
+		Approvers: []string{"29:boss"}, Expires: at,
+	}
+	compareCard(t, "approval", a.Card(v))
+	a.Approvers, a.Decision = nil, &ask.Decision{Approved: true, By: "Mia", At: at}
+	compareCard(t, "decided", a.Closed(v))
+}
+
+func compareCard(t *testing.T, name string, card activity.Card) {
+	t.Helper()
+	golden, err := os.ReadFile("testdata/cards/" + name + ".json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got any
+	if err := json.Unmarshal(golden, &want); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(card.Attachment().Content, &got); err != nil {
+		t.Fatal(err)
+	}
+	if diff := gocmp.Diff(want, got); diff != "" {
+		t.Errorf("%s (-want +got):\n%s", name, diff)
+	}
+}
+
+// TestRead reads what clients send when a button is pressed, and what people write.
+func TestRead(t *testing.T) {
+	t.Parallel()
+	const execute = `{"action":{"type":"Action.Execute","verb":"planbot/%[1]s","data":{"verb":"planbot/%[1]s",%[2]s}}}`
+	for _, tt := range []struct {
+		name string
+		a    activity.Activity
+		text string
+		want string // the id, with a question mark for an answer; "": nothing
+	}{
+		{name: "approve", a: pressed(execute, "approve", `"approval":"a1","hash":"h"`), want: "a1"},
+		{name: "reject by an old client", a: pressed(`{"approval":"a1","hash":"h","verb":"planbot/reject"}`), want: "a1"},
+		{name: "without the hash", a: pressed(execute, "approve", `"approval":"a1"`)},
+		{name: "an unknown verb", a: pressed(execute, "forget", `"approval":"a1","hash":"h"`)},
+		{name: "the button of a bot", a: pressed(`{"action":{"type":"Action.Execute","verb":"x","data":{"approval":"a1","hash":"h","verb":"planbot/approve"}}}`)},
+		{name: "another kind of action", a: pressed(`{"action":{"type":"Action.Submit","verb":"planbot/approve","data":{"approval":"a1","hash":"h","verb":"planbot/approve"}}}`)},
+		{name: "answer", a: pressed(execute, "answer", `"question":"q1","f0":"x"`), want: "q1?"},
+		{name: "decline", a: pressed(`{"question":"q1","verb":"planbot/decline"}`), want: "q1?"},
+		{name: "an answer to an approval", a: pressed(execute, "answer", `"approval":"a1","hash":"h"`)},
+		{name: "no object", a: pressed(`"planbot/approve"`)},
+		{name: "words", text: " /Approve  a1 ALWAYS", want: "a1"},
+		{name: "words that only begin so", text: "/approve a1 twice"},
+		{name: "no id", text: "/reject"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			tt.a.Type = cmp.Or(tt.a.Type, activity.Message)
+			got := ""
+			if c, ok := ask.Read(&tt.a, tt.text); ok && c.Answers {
+				got = c.ID + "?"
+			} else if ok {
+				got = c.ID
+			}
+			if got != tt.want {
+				t.Errorf("read %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// pressed is what a client sends: an invoke or, if the value is the data itself, a message.
+func pressed(value string, args ...any) (a activity.Activity) {
+	if len(args) > 0 {
+		value = fmt.Sprintf(value, args...)
+	}
+	a.Type, a.Value = activity.Message, []byte(value)
+	if strings.Contains(value, `"action"`) {
+		a.Type, a.Name = activity.Invoke, "adaptiveCard/action"
+	}
+	return a
+}
+
+// TestDecide has one click after another decide an approval: none but the one that counts changes it.
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	a := ask.Approval{ID: "a1", Hash: "h", Approvers: []string{"29:boss"}, Expires: now, Standing: true}
+	v := ask.View{View: titles.View{Say: new(actions.Turn).Translate, Zone: time.UTC}}
+	decide := func(hash, from string, at time.Time) string {
+		said := pressed(`{"approval":"a1","hash":"` + hash + `","verb":"planbot/approve-always"}`)
+		said.ID, said.ReplyToID, said.From.ID = "click", "card", from
+		c, ok := ask.Read(&said, "")
+		if !ok {
+			t.Fatal("the click is not read")
+		}
+		return a.Decide(v, c, at)
+	}
+	for want, got := range map[string]string{
+		"This card is for a different call. Nothing was done.": decide("other", "29:boss", now),
+		"This was not decided in time. Nothing was done.":      decide("h", "29:boss", now.Add(1)),
+		"You can't decide this. Nothing was done.":             decide("h", "29:mia", now),
+	} {
+		if got != want || a.Decision != nil || a.CardID != "" {
+			t.Errorf("%q, want %q: %+v", got, want, a)
+		}
+	}
+	got := decide("h", "29:boss", now)
+	want := ask.Decision{Approved: true, Always: true, By: "29:boss", At: now, Click: "click"}
+	if got != "" || *a.Decision != want || a.CardID != "card" {
+		t.Errorf("%q: %+v, want %+v", got, a, want)
+	}
+	if late := a.Late(v); late != "This was already decided: Approved for good by 29:boss, 2026-01-02 03:04 UTC." {
+		t.Error(late)
+	}
+}
+
+func ExampleRead() {
+	a := ask.Approval{ID: "a1", Action: "closeTicket", Approvers: []string{"29:boss"}, Expires: time.Now().Add(time.Hour)}
+	said := &activity.Activity{Type: activity.Message, Text: "/reject a1"}
+	said.From.ID = "29:boss"
+	if click, ok := ask.Read(said, said.Text); ok && click.ID == a.ID {
+		v := ask.View{View: titles.View{Say: new(actions.Turn).Translate, Zone: time.UTC}}
+		fmt.Printf("%q\n", a.Decide(v, click, time.Now()))
+	}
+	fmt.Println("approved:", a.Decision.Approved)
+	// Output:
+	// ""
+	// approved: false
+}

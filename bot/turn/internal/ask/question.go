@@ -1,0 +1,237 @@
+package ask
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/texts"
+	"github.com/planbot-go/planbot/internal/titles"
+)
+
+// Question is what a call asks the person, see [actions.Ask], and what came of it. Records store it as JSON.
+// What the person typed is in there until the call was made, and in no log.
+type Question struct {
+	ID     string       `json:"id,omitempty"` // "": it is still to be asked
+	Action string       `json:"action"`
+	Form   actions.Form `json:"form"`
+	State  []byte       `json:"state,omitempty"`
+	// Asked is how many questions the call has asked, with this one.
+	Asked   int       `json:"asked"`
+	Expires time.Time `json:"expires,omitzero"`
+	CardID  string    `json:"card,omitempty"`   // id of the message that asks
+	Reply   *Reply    `json:"answer,omitempty"` // nil: none yet
+}
+
+// Reply is what came of a question.
+type Reply struct {
+	Values     map[string]any `json:"values,omitempty"`
+	Declined   bool           `json:"declined,omitzero"`
+	Unanswered bool           `json:"unanswered,omitzero"` // nobody declined it, but there is no answer
+	At         time.Time      `json:"at,omitzero"`
+	Click      string         `json:"click,omitempty"` // the activity that answered
+}
+
+const lateAnswer texts.Text = "This was not answered in time."
+
+// ForCall is what the call gets when it is made again. nil: it has not asked, or has no answer yet. q may be
+// nil.
+func (q *Question) ForCall() *actions.Answer {
+	if q == nil || q.Reply == nil {
+		return nil
+	}
+	return &actions.Answer{Values: q.Reply.Values, Declined: q.Reply.Declined, Unanswered: q.Reply.Unanswered, State: q.State}
+}
+
+// Answer notes the answer of a click of the person who is asked. If the click does not count, nothing changes,
+// and refusal says why to them.
+func (q *Question) Answer(v View, c Click, now time.Time) (refusal string) {
+	if now.After(q.Expires) {
+		return v.Say(lateAnswer)
+	}
+	r := &Reply{Declined: c.said.Verb == verbDecline, At: now.UTC().Truncate(time.Second), Click: c.activity}
+	if !r.Declined {
+		if r.Values, refusal = q.values(v, c.inputs); refusal != "" {
+			return refusal
+		}
+	}
+	q.Reply, q.CardID = r, c.card
+	return ""
+}
+
+// values reads the inputs of the card. A refusal says which one does not fit its field.
+func (q *Question) values(v View, inputs map[string]json.RawMessage) (values map[string]any, refusal string) {
+	values = map[string]any{}
+	for i := range q.Form.Fields {
+		f := &q.Form.Fields[i]
+		given := ""
+		if raw := inputs[inputID(i)]; len(raw) > 0 && raw[0] != '"' {
+			given = string(raw) // some clients send numbers and booleans as such
+		} else if json.Unmarshal(raw, &given) != nil {
+			given = ""
+		}
+		if strings.TrimSpace(given) == "" || given == "null" {
+			if f.Kind == actions.YesNoField {
+				given = "false"
+			} else if f.Required {
+				return nil, v.Say("Please fill in %s.", fieldTitle(v, f))
+			} else {
+				continue
+			}
+		}
+		if values[f.Name], refusal = value(v, f, given); refusal != "" {
+			return nil, refusal
+		}
+	}
+	return values, ""
+}
+
+// value reads what the person gave for the field.
+func value(v View, f *actions.Field, given string) (read any, refusal string) {
+	title := fieldTitle(v, f)
+	switch f.Kind {
+	case actions.YesNoField:
+		if given != "true" && given != "false" {
+			return nil, v.Say("%s has to be yes or no.", title)
+		}
+		return given == "true", ""
+	case actions.NumberField, actions.IntegerField:
+		given = strings.TrimSpace(given)
+		n, err := strconv.ParseFloat(given, 64)
+		switch {
+		case err != nil || len(given) > maxDigits || !json.Valid([]byte(given)):
+			return nil, v.Say("%s has to be a number.", title)
+		case f.Kind == actions.IntegerField && strings.ContainsAny(given, ".eE"):
+			return nil, v.Say("%s has to be a whole number.", title)
+		case f.Min != nil && n < *f.Min:
+			return nil, v.Say("%s has to be at least %s.", title, decimal(*f.Min))
+		case f.Max != nil && n > *f.Max:
+			return nil, v.Say("%s has to be at most %s.", title, decimal(*f.Max))
+		}
+		return json.Number(given), ""
+	}
+	n := utf8.RuneCountInString(given)
+	switch {
+	case len(f.Choices) > 0 && !slices.ContainsFunc(f.Choices, func(c actions.Choice) bool { return c.Value == given }):
+		return nil, v.Say("%s has to be one of the choices.", title)
+	case len(f.Choices) > 0:
+	case n > f.Most():
+		return nil, v.Say("%s may have at most %d characters.", title, f.Most())
+	case n < f.MinLength:
+		return nil, v.Say("%s needs at least %d characters.", title, f.MinLength)
+	}
+	return given, ""
+}
+
+// maxDigits is how many characters a number may have.
+const maxDigits = 40
+
+func decimal(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
+
+// inputID is the id of a field's input on the card.
+func inputID(i int) string { return "f" + strconv.Itoa(i) }
+
+// fieldTitle is what the person reads of a field.
+func fieldTitle(v View, f *actions.Field) string {
+	return titles.Visible(v.Say(texts.Text(cmp.Or(f.Title, titles.Words(f.Name)))))
+}
+
+// Late is what a click reads that comes after the reply.
+func (q *Question) Late(v View) string {
+	switch {
+	case q.Reply.Unanswered:
+		return v.Say(lateAnswer)
+	case q.Reply.Declined:
+		return v.Say("You declined to answer, %s.", v.Clock(q.Reply.At))
+	}
+	return v.Say("You answered this, %s.", v.Clock(q.Reply.At))
+}
+
+// Card asks with a card that has an input for each field.
+func (q *Question) Card(v View) activity.Card {
+	body := q.describe(v, v.Say("I have a question."))
+	for i := range q.Form.Fields {
+		f := &q.Form.Fields[i]
+		if f.Hint != "" {
+			body = append(body, small(titles.Visible(f.Hint)))
+		}
+		body = append(body, input(v, f, inputID(i)))
+	}
+	body = append(body, small(v.Say("Expires %s.", v.Clock(q.Expires))))
+	yes, no := texts.Text("Send"), texts.Text("Decline")
+	if len(q.Form.Fields) == 0 {
+		yes, no = "Approve", "Reject"
+	}
+	return activity.Card{
+		Fallback: v.Say("I have a question. Please open this message in a client that shows cards."),
+		Body:     body, Version: cardVersion,
+		Actions: []any{
+			button(v.Say(yes), "positive", data{Question: q.ID, Verb: verbAnswer}),
+			button(v.Say(no), "", data{Question: q.ID, Verb: verbDecline}),
+		},
+	}
+}
+
+// Closed is the card after the reply. It does not repeat what the person typed.
+func (q *Question) Closed(v View) activity.Card {
+	said := q.Late(v)
+	return activity.Card{Fallback: said, Body: q.describe(v, said), Version: cardVersion}
+}
+
+// describe says what is asked, and for what, as text without markup.
+func (q *Question) describe(v View, head string) []any {
+	body := []any{heading(head)}
+	for one := range strings.Lines(q.Form.Text) {
+		body = append(body, activity.RichText{{Text: titles.Visible(strings.TrimRight(one, "\r\n"))}})
+	}
+	said := cmp.Or(v.Program, v.Say("I need this for: %s.", v.Title(q.Action)))
+	if action, ok := v.Action(q.Action); ok && action.Source.Connection != "" {
+		said = v.Say("%s is asking, for: %s. Your answer goes there. Never answer with a password.", action.Source.Connection, v.Title(q.Action))
+	}
+	return append(body, small(said))
+}
+
+// input is the input of a field, as cards have it.
+func input(v View, f *actions.Field, id string) map[string]any {
+	title := fieldTitle(v, f)
+	in := map[string]any{"id": id, "label": title}
+	if f.Required && f.Kind != actions.YesNoField { // it would have to be yes
+		in["isRequired"], in["errorMessage"] = true, v.Say("Please fill in %s.", title)
+	}
+	if f.Default != nil {
+		in["value"] = fmt.Sprint(f.Default)
+	}
+	switch {
+	case len(f.Choices) > 0:
+		choices := make([]map[string]string, len(f.Choices))
+		for i, c := range f.Choices {
+			choices[i] = map[string]string{"title": titles.Visible(v.Say(texts.Text(cmp.Or(c.Title, c.Value)))), "value": c.Value}
+		}
+		in["type"], in["choices"], in["style"] = "Input.ChoiceSet", choices, "compact"
+	case f.Kind == actions.YesNoField:
+		in["type"], in["title"], in["valueOn"], in["valueOff"] = "Input.Toggle", title, "true", "false"
+		delete(in, "label")
+	case f.Kind == actions.NumberField, f.Kind == actions.IntegerField:
+		in["type"] = "Input.Number"
+		if f.Default != nil {
+			in["value"] = jsontext.Value(fmt.Sprint(f.Default))
+		}
+		for name, limit := range map[string]*float64{"min": f.Min, "max": f.Max} {
+			if limit != nil {
+				in[name] = *limit
+			}
+		}
+	default:
+		in["type"], in["maxLength"], in["isMultiline"] = "Input.Text", f.Most(), f.Long
+	}
+	return in
+}
