@@ -67,6 +67,8 @@ func TestCheck(t *testing.T) {
 			"state/s_test.go imports state/inbox: state stands below state/inbox",
 		}},
 		{"an action at the queues", map[string]string{"actions/lists/l.go": "our/state/inbox"}, []string{"actions/lists/l.go imports state/inbox: actions and state/inbox are siblings"}},
+		{"a part of a turn", map[string]string{"bot/turn/t.go": "our/bot/turn/files", "bot/turn/files/f.go": "our/actions our/internal/a"}, nil},
+		{"a part of a turn upwards", map[string]string{"bot/turn/files/f.go": "our/bot/turn"}, []string{"bot/turn/files/f.go imports bot/turn: bot/turn/files stands below bot/turn"}},
 		{"programs", map[string]string{
 			"cmd/bot/main.go": "our/app", "bottest/b.go": "our/app/record our/bot", "examples/echo/main.go": "our/app our/bot", "app/a.go": "our/bot our/bot/turn",
 		}, nil},
@@ -164,6 +166,7 @@ var layers = map[string]int{
 	"skills":          6,
 	"manifest":        6,
 	internalRoom:      7, // what its packages import counts for their importers
+	"bot/turn/files":  7,
 	"bot/turn":        8,
 	"bot":             9,
 	"app":             10,
@@ -188,19 +191,18 @@ var vendors = map[string][]string{
 // exampleFiles is the package examples itself, which has nothing but files, for bot new.
 const exampleFiles = "files of the examples"
 
-// roomOf is the room within a room that holds the folder, or else the first folder of its
-// path, "." for the module's root.
+// roomOf is the innermost room that holds the folder, or else the first folder of its path, "." for
+// the module's root.
 func roomOf(dir string) string {
 	if dir == "examples" {
 		return exampleFiles
 	}
-	first, rest, nested := strings.Cut(dir, "/")
-	if nested {
-		second, _, _ := strings.Cut(rest, "/")
-		if room := first + "/" + second; layers[room] > 0 {
+	for room := dir; room != "."; room = path.Dir(room) {
+		if layers[room] > 0 {
 			return room
 		}
 	}
+	first, _, _ := strings.Cut(dir, "/")
 	return first
 }
 
