@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn/files"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/prompts"
@@ -250,7 +251,7 @@ func (d *personData) describe(w Wait, found inbox.Waiting) map[string]any {
 		return one
 	}
 	if a, _ := rec.Read(); a != nil {
-		one["text"] = cmp.Or(rec.Text, said(a))
+		one["text"] = cmp.Or(rec.Text, files.Said(a))
 	}
 	if rec.File != nil {
 		one["file"] = rec.File.Name
