@@ -27,6 +27,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn/files"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -74,6 +75,12 @@ type Channel interface {
 	// that a caller has proved.
 	Identified() bool
 }
+
+// Attachments says which pictures, files and voice messages a bot shows its model.
+type Attachments = files.Attachments
+
+// FileReader reads people's files.
+type FileReader = files.FileReader
 
 // Handler answers one activity. If it returns an error, the person reads one safe sentence and the
 // operator gets the cause. If a save loses a race before anything was sent, the handler runs again
@@ -144,8 +151,7 @@ type Engine struct {
 	meter   *metrics
 	tracer  tracer
 	newer   newer
-
-	parsing chan struct{} // has a token for each picture and file that is read
+	files   *files.Files
 
 	reading sync.WaitGroup
 	stop    context.CancelFunc // ends the reading
@@ -156,7 +162,8 @@ type Engine struct {
 // New opens the inbox. Nothing is read from it before [Engine.Start].
 func New(cfg Config) (*Engine, error) {
 	cfg.Watch = watching(cfg.Watch, cfg.Log)
-	e := &Engine{cfg: cfg, tracer: newTracer(cfg.Traces), workers: newWorkers(cfg.MaxTurns), parsing: make(chan struct{}, readAtOnce)}
+	e := &Engine{cfg: cfg, tracer: newTracer(cfg.Traces), workers: newWorkers(cfg.MaxTurns)}
+	e.files = newFiles(cfg)
 	var err error
 	e.inbox, err = inbox.Open(cfg.Store, inbox.Config{
 		Lease: cfg.Lease, Patience: cfg.Patience, MaxWaiting: cfg.MaxWaiting, MaxWaitingPerQueue: cfg.MaxWaitingPerConversation, Log: cfg.Log,
@@ -168,6 +175,15 @@ func New(cfg Config) (*Engine, error) {
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	return e, nil
+}
+
+// newFiles opens what takes and keeps the files of a bot.
+func newFiles(cfg Config) *files.Files {
+	c := files.Config{Attachments: cfg.Attachments, Store: cfg.Store, Channel: cfg.Channel, Cause: cause}
+	if p, ok := cfg.Planner.(interface{ Sees(context.Context) bool }); ok {
+		c.Sees = p.Sees
+	}
+	return files.New(c)
 }
 
 // Start begins to claim queues that have work, including those that another process left.
@@ -636,7 +652,7 @@ func (e *Engine) NewTurn(a *activity.Activity, raw []byte, trusted, awaited bool
 
 func (e *Engine) newTurn(a *activity.Activity) *Turn {
 	t := &Turn{engine: e, Turn: &actions.Turn{Activity: a, Budget: e.cfg.Budget, Texts: e.cfg.Texts}}
-	t.Notifier, t.Bot, t.UserToken, t.Team, t.Files = notifier{t}, t.docs.loadBot, signIns{t}.userToken, t.team, filesOf(e, a)
+	t.Notifier, t.Bot, t.UserToken, t.Team, t.Files = notifier{t}, t.docs.loadBot, signIns{t}.userToken, t.team, e.files.Of(a)
 	return t
 }
 
@@ -738,16 +754,6 @@ func (e *Engine) Aside(ctx context.Context, t *Turn, h Handler) (Answer, error) 
 	case <-ctx.Done():
 		return e.cfg.OwnAnswer(late, late.Translate(explain(late, context.DeadlineExceeded))), ErrLateAnswer
 	}
-}
-
-// dropTexts deletes the texts of files that a conversation's state knows of.
-func (e *Engine) dropTexts(ctx context.Context, queue state.Key, conversation *state.Scope) error {
-	for _, k := range state.Peek[fileTexts](conversation).Files {
-		if err := (keptFiles{e}).dropText(ctx, queue, k); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // Request saves the request and returns its id. From then on it is run, whatever happens to this process.

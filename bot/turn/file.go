@@ -3,9 +3,7 @@ package turn
 import (
 	"context"
 	"errors"
-	"net/http"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -14,7 +12,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/bot/turn/files"
 	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
@@ -40,49 +38,10 @@ const (
 )
 
 const (
-	// fileInfo is an attachment that a person sent from their OneDrive.
-	fileInfo = "application/vnd.microsoft.teams.file.download.info"
 	// fileOffer and fileSaved are the cards before and after an upload.
 	fileOffer = "application/vnd.microsoft.teams.card.file.consent"
 	fileSaved = "application/vnd.microsoft.teams.card.file.info"
 )
-
-// files returns the files and pictures of an activity.
-func filesOf(e *Engine, a *activity.Activity) (files []actions.File) {
-	for _, at := range a.Attachments {
-		sent := at.ContentType == fileInfo && a.Conversation.Personal()
-		picture := strings.HasPrefix(at.ContentType, "image/") && at.ContentURL != ""
-		other := a.ChannelID != activity.Teams && at.ContentURL != "" && !strings.HasPrefix(at.ContentType, "text/html") &&
-			!strings.HasPrefix(at.ContentType, "application/vnd.microsoft.")
-		if sent || picture || other {
-			files = append(files, actions.File{
-				Name:  at.Name[strings.LastIndexAny(at.Name, `/\`)+1:],
-				Fetch: func(ctx context.Context) ([]byte, error) { return keptFiles{e}.fetch(ctx, at, 0) },
-			})
-		}
-	}
-	return files
-}
-
-// fetch downloads a file that a person sent, of at most so many bytes; 0: as the channel likes.
-func (e keptFiles) fetch(ctx context.Context, at activity.Attachment, most int64) ([]byte, error) {
-	content, _, err := e.cfg.Channel.Download(ctx, at, most)
-	refused, ok := errors.AsType[*connector.Error](err)
-	if !ok {
-		return content, err
-	}
-	switch refused.Status {
-	case http.StatusRequestEntityTooLarge:
-		return nil, errors.Join(actions.ErrFileTooLarge, err)
-	case http.StatusNotFound, http.StatusGone:
-		return nil, errors.Join(actions.ErrFileGone, err)
-	case http.StatusUnauthorized, http.StatusForbidden: // for a picture that is about the bot's token
-		if at.ContentType == fileInfo {
-			return nil, errors.Join(actions.ErrFileGone, err)
-		}
-	}
-	return nil, err
-}
 
 // offeredFile is a file that waits for its person's answer.
 type offeredFile struct {
@@ -91,16 +50,8 @@ type offeredFile struct {
 	Parts int    `json:"parts,omitempty"` // the documents that have its content
 }
 
-// filePart is a part of a file's content, in a document of its own.
-type filePart struct {
-	Content []byte `json:"c"`
-}
-
 // fileTurn is a turn that offers a file or acts on a person's answer to one.
 type fileTurn struct{ *Turn }
-
-// keptFiles are the files that wait for people's answers.
-type keptFiles struct{ *Engine }
 
 // send is [Turn.SendFile].
 func (t fileTurn) send(ctx context.Context, f actions.File) error {
@@ -131,11 +82,9 @@ func (t fileTurn) offer(ctx context.Context, f actions.File, key string) (*activ
 	if len(others) >= maxOffers {
 		return nil, Refuse("too many files wait for the person's answer here")
 	}
-	most := (e.cfg.Store.MaxBytes() - 4<<10) / 4 * 3 // it is stored as base64
-	parts := slices.Collect(slices.Chunk(f.Content, max(most, 1)))
 	rec := Record{
 		head:  head{ID: id, Accepted: time.Now().UTC(), Activity: t.rec.Activity, Caller: t.rec.Caller},
-		Phase: waiting, File: &offeredFile{Name: f.Name, Size: int64(len(f.Content)), Parts: len(parts)},
+		Phase: waiting, File: &offeredFile{Name: f.Name, Size: int64(len(f.Content)), Parts: e.files.Parts(len(f.Content))},
 		Wait: &Wait{For: forFile, Until: time.Now().Add(fileFor).UTC(), Then: done, Owner: t.owner()},
 	}
 	raw, err := rec.Encode()
@@ -143,19 +92,12 @@ func (t fileTurn) offer(ctx context.Context, f actions.File, key string) (*activ
 		return nil, err
 	}
 	listed := rec.Wait.listed()
-	// It is there before its parts: who drops it drops them. It replaces the one with the same id.
+	// It is there before its content: who drops it drops that. It replaces the one with the same id.
 	if _, err := e.inbox.Accept(ctx, inbox.Entry{Queue: queue, ID: id, Record: raw, Wait: &listed}); err != nil {
 		return nil, err
 	}
-	for i, part := range parts {
-		docs, err := e.cfg.Store.Load(ctx, partKey(queue, id, i))
-		if err == nil {
-			*state.Of[filePart](docs[0]) = filePart{part}
-			err = e.cfg.Store.Save(ctx, docs...)
-		}
-		if err != nil {
-			return nil, err
-		}
+	if err := e.files.Put(ctx, queue, id, f.Content, 0); err != nil {
+		return nil, err
 	}
 	zerolog.Ctx(ctx).Info().Str("offer", id).Int("bytes", len(f.Content)).Msg("file offered")
 	m := t.Message("")
@@ -180,27 +122,9 @@ func attached(contentType, name, address string, content map[string]any) activit
 	return activity.Attachment{ContentType: contentType, Name: name, ContentURL: address, Content: raw}
 }
 
-func partKey(queue state.Key, id string, part int) state.Key {
-	return queue.Under("files", id+"."+string(rune('a'+part)))
-}
-
-// content reads a file that waits.
-func (e keptFiles) content(ctx context.Context, queue state.Key, id string, f *offeredFile) (all []byte, err error) {
-	for i := range f.Parts {
-		docs, err := e.cfg.Store.Load(ctx, partKey(queue, id, i))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, state.Peek[filePart](docs[0]).Content...)
-	}
-	if int64(len(all)) != f.Size {
-		return nil, errors.New("the content of the file is not there any more")
-	}
-	return all, nil
-}
-
-// dropOffer drops a file that waits, with its content.
-func (e keptFiles) dropOffer(ctx context.Context, queue state.Key, id string) error {
+// drop drops a file that waits, with its content.
+func (t fileTurn) drop(ctx context.Context, queue state.Key, id string) error {
+	e := t.engine
 	w, err := e.inbox.Find(ctx, queue, id)
 	if errors.Is(err, inbox.ErrNoRecord) {
 		return nil
@@ -209,29 +133,12 @@ func (e keptFiles) dropOffer(ctx context.Context, queue state.Key, id string) er
 		return err
 	}
 	if rec, err := Decode(w.Record); err == nil && rec.File != nil {
-		if err := e.dropContent(ctx, queue, id, rec.File); err != nil {
+		if err := e.files.Delete(ctx, queue, id, rec.File.Parts); err != nil {
 			return err
 		}
 	}
 	_, err = e.inbox.Drop(ctx, queue, id)
 	return err
-}
-
-// dropContent deletes the content of a file.
-func (e keptFiles) dropContent(ctx context.Context, queue state.Key, id string, f *offeredFile) error {
-	for i := range f.Parts {
-		docs, err := e.cfg.Store.Load(ctx, partKey(queue, id, i))
-		if len(docs) == 0 {
-			return err
-		}
-		docs[0].Delete() // even if it cannot be read
-
-		// A conflict: somebody else deleted it.
-		if err := e.cfg.Store.Save(ctx, docs...); err != nil && !errors.Is(err, state.ErrConflict) {
-			return err
-		}
-	}
-	return nil
 }
 
 // FileConsent is a person's answer to a file that the bot offered: the value of the invoke
@@ -329,7 +236,7 @@ func (t fileTurn) take(ctx context.Context, c FileConsent) error {
 	if err := t.Save(ctx); err != nil { // from here on nothing is uploaded again
 		return err
 	}
-	if err := (keptFiles{t.engine}).dropOffer(ctx, queue, in.Offer); err != nil {
+	if err := t.drop(ctx, queue, in.Offer); err != nil {
 		return err
 	}
 	return t.Send(ctx, t.tellOfFile(rec.File, c, "")...)
@@ -352,7 +259,10 @@ func (t fileTurn) offered(ctx context.Context, queue state.Key, id string) (rec 
 
 // upload puts the file where the person's client said. Its error means that the turn is left.
 func (t fileTurn) upload(ctx context.Context, address string, rec Record, queue state.Key) (outcome string, err error) {
-	content, err := keptFiles{t.engine}.content(ctx, queue, rec.ID, rec.File)
+	content, err := t.engine.files.Get(ctx, queue, rec.ID, rec.File.Parts)
+	if err == nil && int64(len(content)) != rec.File.Size {
+		err = files.ErrGone
+	}
 	if err == nil {
 		err = t.uploadParts(ctx, address, content)
 	}

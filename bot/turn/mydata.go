@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn/files"
 	"github.com/planbot-go/planbot/bot/turn/internal/stream"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/texts"
@@ -252,7 +253,7 @@ func (d *personData) describe(w Wait, found inbox.Waiting) map[string]any {
 		return one
 	}
 	if a, _ := rec.Read(); a != nil {
-		one["text"] = cmp.Or(rec.Text, said(a))
+		one["text"] = cmp.Or(rec.Text, files.Said(a))
 	}
 	if rec.File != nil {
 		one["file"] = rec.File.Name

@@ -15,6 +15,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn/files"
 	"github.com/planbot-go/planbot/bot/turn/internal/ask"
 	"github.com/planbot-go/planbot/bot/turn/internal/stream"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -131,7 +132,7 @@ type Run struct {
 	Question *ask.Question             `json:"question,omitempty"`
 	Asking   []string                  `json:"asking,omitempty"`
 	Judged   []string                  `json:"judged,omitempty"`   // hashes of what has passed moderation
-	Attached *attachedFiles            `json:"attached,omitempty"` // what was taken of what came with the message; nil: nothing yet
+	Attached *files.Taken              `json:"attached,omitempty"` // what was taken of what came with the message; nil: nothing yet
 	Temp     map[string]jsontext.Value `json:"temp,omitempty"`     // values of the turn's temporary state
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn/files"
 	"github.com/planbot-go/planbot/bot/turn/internal/ask"
 	"github.com/planbot-go/planbot/bot/turn/internal/stream"
 	"github.com/planbot-go/planbot/connector"
@@ -822,11 +823,44 @@ func (x *execution) take(ctx context.Context) (tells bool, err error) {
 		return false, nil
 	}
 	x.taken, x.Attached = true, nil
-	t := &attaching{execution: x, before: x.rec.Run.Attached, lines: make([]string, len(x.Activity.Attachments))}
-	if !hasFiles(x.Activity) {
-		return false, t.recall(ctx)
+	run, kept := x.rec.Run, x.engine.files
+	m := files.Message{
+		Turn: x.ID, Queue: queueOf(actions.To(x.Activity)), Activity: x.Activity, Text: x.Text,
+		Conversation: x.Conversation, Before: run.Attached, Translate: x.Translate,
 	}
-	return t.takeAll(ctx)
+	from := kept.Recall
+	if files.Come(x.Activity) {
+		from = kept.Take
+		var s span
+		ctx, s = step(ctx, "attachments")
+		defer func() { s.end(err) }()
+		x.does(working, false)
+		defer x.does("", false)
+	}
+	r, err := from(ctx, m)
+	if err != nil {
+		return false, err
+	}
+	if err := (guard{x}).judge(ctx, moderation.Said, r.Heard...); err != nil { // nobody has read it yet
+		return false, err
+	}
+	if x.Attached = r.Attached; r.Text != x.Text {
+		x.Text, x.rec.Text = r.Text, r.Text
+	}
+	if err := (guard{x}).attached(ctx); err != nil {
+		return false, err
+	}
+	kept.Keep(ctx, m, r)
+	run.Attached = r.Taken
+	switch {
+	case r.Note == "":
+		return false, nil
+	case r.Nothing:
+		return false, &stopError{r.Note}
+	}
+	messages := x.messages(r.Note)
+	run.Attached.Sent += len(messages)
+	return true, x.put(messages)
 }
 
 // mayAsk reports whether the i-th of the next calls may ask the person something.

@@ -16,6 +16,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/memory"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn/files"
 	"github.com/planbot-go/planbot/bot/turn/internal/ask"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cite"
@@ -528,41 +529,19 @@ func (t *Turn) ForgetPerson(ctx context.Context) (Forgot, error) {
 	return Forgot{t.rec.Kept, t.rec.Facts, t.rec.FileTexts}, nil
 }
 
-// errFactsLeft and errTextsLeft say that something is still there after it was deleted.
-var (
-	errFactsLeft = errors.New("remembered facts are still there")
-	errTextsLeft = errors.New("texts of files are still there")
-)
+// errFactsLeft says that remembered facts are still there after they were deleted.
+var errFactsLeft = errors.New("remembered facts are still there")
 
-// checkForgotten reads back that no remembered fact is left, if there were any, and nothing of these texts
-// of files.
-func (t *Turn) checkForgotten(ctx context.Context, queue state.Key, files []keptText) error {
-	if t.rec.Facts > 0 {
-		left, err := t.engine.cfg.Store.Load(ctx, userKey(t.Activity))
-		if err == nil && memory.Count(left[0]) > 0 {
-			err = errFactsLeft
-		}
-		if err != nil {
-			return err
-		}
+// checkForgotten reads back that no remembered fact is left, if there were any.
+func (t *Turn) checkForgotten(ctx context.Context) error {
+	if t.rec.Facts == 0 {
+		return nil
 	}
-	for _, k := range files {
-		for i := range k.Parts {
-			left, err := t.engine.cfg.Store.Load(ctx, partKey(queue, k.ID, i))
-			if err == nil && len(state.Peek[filePart](left[0]).Content) > 0 {
-				err = errTextsLeft
-			}
-			if err != nil {
-				return err
-			}
-		}
+	left, err := t.engine.cfg.Store.Load(ctx, userKey(t.Activity))
+	if err == nil && memory.Count(left[0]) > 0 {
+		err = errFactsLeft
 	}
-	return nil
-}
-
-// textsKept lists the texts of files that the state of a conversation knows of and that are still there.
-func textsKept(conversation *state.Scope) []keptText {
-	return slices.DeleteFunc(slices.Clone(state.Peek[fileTexts](conversation).Files), func(k keptText) bool { return time.Now().After(k.Until) })
+	return err
 }
 
 func (t *Turn) forgetPerson(ctx context.Context) error {
@@ -592,8 +571,7 @@ func (t *Turn) forgetPerson(ctx context.Context) error {
 		return err
 	}
 	t.User.Delete()
-	files := textsKept(t.Conversation)
-	t.rec.FileTexts = max(t.rec.FileTexts, len(files))
+	t.rec.FileTexts = max(t.rec.FileTexts, files.Kept(t.Conversation))
 	if err := t.forgetHere(ctx); err != nil {
 		return err
 	}
@@ -607,7 +585,7 @@ func (t *Turn) forgetPerson(ctx context.Context) error {
 	if err := t.Save(ctx); err != nil {
 		return err
 	}
-	if err := t.checkForgotten(ctx, queueOf(actions.To(t.Activity)), files); err != nil {
+	if err := t.checkForgotten(ctx); err != nil {
 		return err
 	}
 	if err := t.forgetElsewhere(ctx); err != nil {
@@ -665,7 +643,7 @@ func (t *Turn) ForgetConversation(ctx context.Context) error {
 	if err := t.dropWaits(ctx, t.Activity.Conversation.ID, "", forTime, forApproval, forSignIn, forAnswer, forFile, forOperator); err != nil {
 		return err
 	}
-	if err := t.engine.dropTexts(ctx, queueOf(actions.To(t.Activity)), t.Conversation); err != nil {
+	if err := t.ForgetFiles(ctx); err != nil {
 		return err
 	}
 	t.Conversation.Delete()
@@ -714,7 +692,7 @@ func (t *Turn) dropWaits(ctx context.Context, conversation, owner string, kinds 
 	for _, w := range waiting {
 		var failure error
 		if readWait(w).For == forFile {
-			failure = keptFiles{t.engine}.dropOffer(ctx, queue, w.ID)
+			failure = fileTurn{t}.drop(ctx, queue, w.ID)
 		} else {
 			_, failure = t.engine.inbox.Drop(ctx, queue, w.ID)
 		}
@@ -788,8 +766,8 @@ func (t *Turn) forgetIn(ctx context.Context, place string) error {
 	}
 	queue, base := queueOf(t.elsewhere(conversation)), scopes[len(scopes)-1]
 	t.forgetStanding(base, owner)
-	files := textsKept(base)
-	if err := t.engine.dropTexts(ctx, queue, base); err != nil {
+	kept := files.Kept(base)
+	if err := t.engine.files.Forget(ctx, queue, base); err != nil {
 		return err
 	}
 	for _, scope := range scopes {
@@ -802,8 +780,8 @@ func (t *Turn) forgetIn(ctx context.Context, place string) error {
 	if err := t.engine.cfg.Store.Save(ctx, scopes...); err != nil {
 		return err
 	}
-	t.rec.FileTexts += len(files)
-	return t.checkForgotten(ctx, queue, files)
+	t.rec.FileTexts += kept
+	return t.checkForgotten(ctx)
 }
 
 // label is what people call a value of state: its name, unless [Config.Texts] has another word.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn/files"
 	"github.com/planbot-go/planbot/bot/turn/internal/ask"
 	"github.com/planbot-go/planbot/bot/turn/internal/stream"
 	"github.com/planbot-go/planbot/connector"
@@ -305,7 +306,7 @@ func (t *Turn) resume(ctx context.Context) error {
 	t.rec.Wait, t.rec.Phase = nil, w.Then
 	switch {
 	case w.For == forFile && t.rec.File != nil: // the person did not answer
-		return keptFiles{t.engine}.dropContent(ctx, queueOf(actions.To(t.Activity)), t.ID, t.rec.File)
+		return t.engine.files.Delete(ctx, queueOf(actions.To(t.Activity)), t.ID, t.rec.File.Parts)
 	case !w.answered(): // what asks may still have to be sent
 		t.rec.Wait = w.wait()
 	case w.SignIn != nil:
@@ -722,7 +723,7 @@ func (t *Turn) use(rec Record) {
 	t.exec = &execution{Turn: t}
 	t.Gate, t.Reads = t.exec.allowNested, guard{t.exec}.document
 	t.ID, t.Temp, t.Rounds, t.Usage = rec.ID, state.NewScope(), nil, actions.Usage{}
-	t.Text = cmp.Or(rec.Text, said(t.Activity))
+	t.Text = cmp.Or(rec.Text, files.Said(t.Activity))
 	if run := rec.Run; run != nil {
 		t.Rounds, t.Usage, t.exec.begun = run.Rounds, run.Usage, run.InFlight
 		t.Temp, t.saved = state.ScopeOf(run.Temp), len(t.Outcomes())
@@ -735,28 +736,6 @@ func (t *Turn) use(rec Record) {
 
 // nobody stands in keys for an id that the channel left out.
 const nobody = "-"
-
-// said is what the person wrote. For a message with nothing but files it lists their types, so that
-// the model is never asked about nothing.
-func said(a *activity.Activity) string {
-	text := a.Said()
-	if text != "" || a.Type != activity.Message {
-		return text
-	}
-	var kinds []string
-	for _, at := range a.Attachments {
-		switch {
-		case !strings.HasPrefix(at.ContentType, "text/html"): // a copy of the text
-			kinds = append(kinds, at.ContentType)
-		case isFile(at):
-			kinds = append(kinds, "file")
-		}
-	}
-	if len(kinds) == 0 {
-		return ""
-	}
-	return withoutText + strings.Join(kinds, ", ") + "]"
-}
 
 // IsMessage reports whether the turn answers a message.
 func (t *Turn) IsMessage() bool { return t.Activity.Type == activity.Message }
@@ -838,7 +817,7 @@ func (t *Turn) Plan(ctx context.Context) error {
 	if err := t.Thread.Err(); err != nil {
 		return fmt.Errorf("read history: %w", err)
 	}
-	if t.Text != said(t.Activity) {
+	if t.Text != files.Said(t.Activity) {
 		t.rec.Text = t.Text
 	}
 	t.rec.Run, t.rec.Phase = &Run{}, planning
@@ -1202,14 +1181,7 @@ func (t *Turn) NotifyMeeting(ctx context.Context, n connector.MeetingNotificatio
 // ForgetFiles deletes the texts of files that the bot keeps for the turn's conversation. The turn's next
 // save forgets that there were any.
 func (t *Turn) ForgetFiles(ctx context.Context) error {
-	if t.Conversation == nil || !t.Conversation.Has(fileTexts{}.StateName()) {
-		return nil
-	}
-	if err := t.engine.dropTexts(ctx, queueOf(actions.To(t.Activity)), t.Conversation); err != nil {
-		return err
-	}
-	t.Conversation.Remove(fileTexts{}.StateName())
-	return nil
+	return t.engine.files.Forget(ctx, queueOf(actions.To(t.Activity)), t.Conversation)
 }
 
 // cite is [cite.Text] for a text of the turn's model, where marks are those of sources.

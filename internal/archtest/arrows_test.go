@@ -69,6 +69,8 @@ func TestCheck(t *testing.T) {
 			"state/s_test.go imports state/inbox: state stands below state/inbox",
 		}},
 		{"an action at the queues", map[string]string{"actions/lists/l.go": "our/state/inbox"}, []string{"actions/lists/l.go imports state/inbox: actions and state/inbox are siblings"}},
+		{"a part of a turn", map[string]string{"bot/turn/t.go": "our/bot/turn/files", "bot/turn/files/f.go": "our/actions our/internal/a"}, nil},
+		{"a part of a turn upwards", map[string]string{"bot/turn/files/f.go": "our/bot/turn"}, []string{"bot/turn/files/f.go imports bot/turn: bot/turn/files stands below bot/turn"}},
 		{"programs", map[string]string{
 			"cmd/bot/main.go": "our/app", "bottest/b.go": "our/app/record our/bot", "examples/echo/main.go": "our/app our/bot", "app/a.go": "our/bot our/bot/turn",
 		}, nil},
@@ -167,6 +169,7 @@ var layers = map[string]int{
 	"manifest":              6,
 	internalRoom:            7, // what its packages import counts for their importers
 	"bot/turn/internal/ask": 4,
+	"bot/turn/files":        7,
 	"bot/turn":              8,
 	"bot":                   9,
 	"app":                   10,

@@ -23,6 +23,7 @@ var withoutExample = map[string]string{
 	"app/turnlog.New":              insideOfApp,
 	"bot/turn.New":                 insideOfBot,
 	"bot/turn.Decode":              insideOfBot,
+	"bot/turn/files.New":           "package bot/turn calls it",
 	"state/inbox.Open":             insideOfBot,
 	"actions.DefaultPolicy":        "is a policy, not a constructor",
 	"app/record.DeadLetter":        "bot turns export calls it",
