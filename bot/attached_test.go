@@ -264,7 +264,7 @@ func TestFivePictures(t *testing.T) {
 	fifth := s.picture("/1")
 	fifth["name"] = "fifth.png"
 	s.send("look", s.picture("/1"), s.picture("/1"), s.picture("/1"), s.picture("/1"), fifth)
-	s.expect("I take up to 4 of them from one message, so I left out `fifth.png`.")
+	s.expect("That's more than I can take from one message, so I left out `fifth.png`.")
 	s.expect("Four walls.")
 	if n := strings.Count(s.bodies()[0], "data:image/png"); n != 4 || len(s.requests()) != 4 {
 		t.Errorf("%d pictures, %d downloads", n, len(s.requests()))

@@ -157,7 +157,8 @@ type Config struct {
 	// turn. "": a default sentence that says so.
 	FilteredText string
 	// CommandsOff are the built-in commands that the bot does not have: any of /reset, /mydata, /forget
-	// and /signout, which is there if actions need tokens. Who says one reads that it is switched off, unless [Bot.OnCommand] replaces it.
+	// and /signout, which is there if actions need tokens. A person who types one is told that it is
+	// off, unless [Bot.OnCommand] replaces it.
 	CommandsOff []string
 	// Memory adds the command /memory, with which people see and delete what the bot remembers about
 	// them. It needs the actions of [memory.Register], and a planner with [memory.Extension].

@@ -265,9 +265,9 @@ func TestTwoMinutesWithNothingToShow(t *testing.T) {
 		mia := kit.Personal("Mia")
 		mia.Say("Think hard")
 		time.Sleep(2 * time.Minute)
-		mia.Expect("This takes longer. I will write when it is done.")
+		mia.Expect("This is taking a while. I'll message you when it's done.")
 		mia.Expect("Here it is.")
-		expectWire(t, kit, "informative Working on it…", "final This takes longer. I will write when it is done.", "message Here it is.")
+		expectWire(t, kit, "informative Working on it…", "final This is taking a while. I'll message you when it's done.", "message Here it is.")
 	}, func(c *bot.Config) { c.TurnTimeout = 10 * time.Minute })
 }
 

@@ -88,7 +88,7 @@ func asideOutcome(err error) string {
 // answerAside is the turn of [Engine.Aside].
 func answerAside(ctx context.Context, t *Turn, h Handler) (Answer, error) {
 	err := t.safely(func() error {
-		if t.aside {
+		if t.stateless {
 			t.Conversation, t.User, t.Thread = state.NewScope(), state.NewScope(), state.NewScope()
 			return h(ctx, t)
 		}

@@ -74,7 +74,7 @@ func (x *execution) approve(ctx context.Context, c *call, approved string) error
 	approval, err := x.policy(ctx, x.describe(c))
 	if is[*refusal](err) {
 		zerolog.Ctx(ctx).Info().Str("action", c.action.Name).Msg("the policy denies the call")
-		if x.begun > 0 {
+		if x.mayHaveStarted > 0 {
 			return x.notApproved(c)
 		}
 		c.err = err
@@ -118,7 +118,7 @@ func (x *execution) policy(ctx context.Context, c actions.Call) (actions.Approva
 // dead process had started it, it may have been made: then nobody is told that it was not, and an
 // operator has to look at it.
 func (x *execution) notApproved(c *call) error {
-	if x.begun == 0 {
+	if x.mayHaveStarted == 0 {
 		return errChanged
 	}
 	x.uncertain = append(x.uncertain, c.command.Action)

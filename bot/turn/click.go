@@ -31,18 +31,18 @@ const (
 // errNotYet says that no record waits for a click, but a turn is running that may be about to ask.
 var errNotYet = errors.New("nothing is waiting yet")
 
-// bring puts a click into the record that waits for it, and that record back into its queue, in one
-// step: so the click is answered at once, and what it brought is not lost. A click that does not count
-// changes nothing, and the person reads why.
-func bring(ctx context.Context, t *Turn, c ask.Click) error {
+// deliverClick stores a click in the record that waits for it and puts that record back into its queue,
+// in one step. So the click is answered at once and is not lost. A click that does not count changes
+// nothing, and the person reads why.
+func deliverClick(ctx context.Context, t *Turn, c ask.Click) error {
 	until, gone, tell := time.Now().Add(decideWithin), noDecision, t.Tell
 	if c.Answers {
 		gone, tell = noAnswer, t.TellAlone
 	}
-	err := bringOnce(ctx, t, c, gone)
+	err := deliverOnce(ctx, t, c, gone)
 	for errors.Is(err, errNotYet) && time.Now().Before(until) {
 		wait(ctx, 100*time.Millisecond, nil)
-		err = bringOnce(ctx, t, c, gone)
+		err = deliverOnce(ctx, t, c, gone)
 	}
 	if errors.Is(err, errNotYet) {
 		err = &refusal{t.Translate(gone)}
@@ -58,7 +58,7 @@ func bring(ctx context.Context, t *Turn, c ask.Click) error {
 	return nil
 }
 
-func bringOnce(ctx context.Context, t *Turn, c ask.Click, gone texts.Text) error {
+func deliverOnce(ctx context.Context, t *Turn, c ask.Click, gone texts.Text) error {
 	e, queue := t.engine, queueOf(actions.To(t.Activity))
 	running, err := e.inbox.Queued(ctx, queue) // ask before Find: the record may begin to wait in between
 	if err != nil {
@@ -104,7 +104,7 @@ func bringOnce(ctx context.Context, t *Turn, c ask.Click, gone texts.Text) error
 	if err != nil {
 		return err
 	}
-	if card := taken(ctx, t, &rec, asked); t.Activity.Type == activity.Invoke {
+	if card := clickCard(ctx, t, &rec, asked); t.Activity.Type == activity.Invoke {
 		answer = e.cfg.Clicked(&card, "")
 	}
 	t.Answer(answer)
@@ -140,8 +140,8 @@ func take(ctx context.Context, t *Turn, c ask.Click, rec *Record, asked *activit
 	return true, err
 }
 
-// taken returns the card that shows what became of a click. The record is back in its queue.
-func taken(ctx context.Context, t *Turn, rec *Record, asked *activity.Activity) activity.Card {
+// clickCard returns the card that shows what became of a click. The record is back in its queue.
+func clickCard(ctx context.Context, t *Turn, rec *Record, asked *activity.Activity) activity.Card {
 	v, log := viewOf(t), zerolog.Ctx(ctx).Info()
 	v.Asker = asked.From
 	if a := rec.Wait.Approval; a != nil {

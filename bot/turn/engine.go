@@ -243,10 +243,10 @@ func (e *Engine) Accept(ctx context.Context, t *Turn, known ...inbox.Duplicate) 
 	s.about(t)
 	t.rec.Trace = traceparent(ctx)
 	entry := inbox.Entry{Queue: t.queue(), Duplicates: known}
-	if !t.aside {
+	if !t.stateless {
 		entry.Load = t.keys()
 	}
-	if t.IsMessage() && !t.aside { // the conversation will have the person's words
+	if t.IsMessage() && !t.stateless { // the conversation will have the person's words
 		entry.Set, entry.Member = placesKey(userKey(t.Activity)), t.here()
 	}
 	received := watch{t}.received()
@@ -376,10 +376,10 @@ func (e *Engine) moveHead(lease *inbox.Lease, t *Turn) (more bool) {
 	ctx = t.Log().WithContext(connector.ForCaller(ctx, caller))
 	switch {
 	case fault != nil:
-		return t.leave(ctx, &deadLetter{reason: fault.Error()})
+		return t.release(ctx, &deadLetter{reason: fault.Error()})
 	case n >= maxTakeovers:
 		t.noteInFlight()
-		return t.leave(ctx, &deadLetter{reason: lostTooOften(n)})
+		return t.release(ctx, &deadLetter{reason: lostTooOften(n)})
 	}
 	return t.run(ctx)
 }

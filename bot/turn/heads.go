@@ -107,7 +107,7 @@ func (h heads) ended(ctx context.Context, t *Turn, failure error, began time.Tim
 	head.Tries = t.lease.Tries() + 1
 	switch w := t.rec.Wait; {
 	case failure != nil:
-		head.Outcome, head.Reason = okOrFailed(true), sortOf(failure)
+		head.Outcome, head.Reason = okOrFailed(true), errorKind(failure)
 	case t.rec.Phase == waiting && w != nil:
 		head.Outcome, head.Reason = string(waiting), string(w.For)
 	default:

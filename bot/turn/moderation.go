@@ -282,7 +282,7 @@ func (g guard) ask(ctx context.Context, all []moderation.Piece) (verdict moderat
 	ctx, s := step(ctx, "moderate")
 	defer func() { s.end(err) }()
 	defer func() {
-		if p := recover(); p != nil { // it may be anybody's, and is also asked beside the turn
+		if p := recover(); p != nil { // the moderator is third-party code, and a stream calls it on a goroutine of its own
 			verdict, err = moderation.Verdict{}, fmt.Errorf("%w: the moderator panicked: %v", moderation.ErrUnjudged, p)
 		}
 	}()

@@ -38,7 +38,7 @@ func (x *execution) makePlan(ctx context.Context) error {
 	if r := (requests{x.Turn}); r.of() != nil {
 		return r.plan(ctx)
 	}
-	if tells, err := x.take(ctx); err != nil || tells {
+	if tells, err := x.readAttachments(ctx); err != nil || tells {
 		return err
 	}
 	err := x.nextPlan(ctx)
@@ -46,7 +46,7 @@ func (x *execution) makePlan(ctx context.Context) error {
 		x.rec.Phase, x.since.progressed = running, true
 		return nil
 	}
-	if x.untold() == "" || is[*stopError](err) || errors.Is(err, stream.ErrStopped) || ctx.Err() != nil || x.leaves(err) {
+	if x.untold() == "" || is[*stopError](err) || errors.Is(err, stream.ErrStopped) || ctx.Err() != nil || x.retryable(err) {
 		return err
 	}
 	zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("asking the model again failed, sending the actions' own results instead")
@@ -86,7 +86,7 @@ func (x *execution) nextPlan(ctx context.Context) error {
 		return nil // a rerun starts at the last save, not at this plan: it has to repeat what was done since then
 	}
 	x.rec.Phase = running
-	if err := x.gather(); err != nil {
+	if err := x.copyToRecord(); err != nil {
 		return err
 	}
 	base := x.rec.clone()
@@ -310,11 +310,11 @@ func (x *execution) round() *actions.Round { return &x.Rounds[len(x.Rounds)-1] }
 type execution struct {
 	*Turn
 
-	calls   []call // announced, to be made next
-	begun   int    // how many of the next commands a dead process may have started
-	granted bool   // a person approved the current call
-	hushed  bool   // a hook blanked what was to be said
-	taken   bool   // this process has taken what came with the message
+	calls           []call // recorded as in flight and saved: they are made next
+	mayHaveStarted  int    // how many of the next commands a dead process may have started
+	granted         bool   // a person approved the current call
+	hushed          bool   // a hook blanked what was to be said
+	attachmentsRead bool   // this process has read what came with the message
 
 	tokens map[string]connector.UserToken // of the person, by connection, for the current calls
 }
@@ -390,15 +390,15 @@ func (x *execution) do(ctx context.Context) error {
 		signingIn{x}.refused(ctx, &calls[i])
 	}
 	x.since.progressed = true
-	begun := x.begun
-	x.begun, x.rec.Run.InFlight, x.rec.Run.SignedIn, x.tokens = 0, 0, "", nil
+	mayHaveStarted := x.mayHaveStarted
+	x.mayHaveStarted, x.rec.Run.InFlight, x.rec.Run.SignedIn, x.tokens = 0, 0, "", nil
 	made := len(calls) - x.deferAsking(calls)
 	if made > 0 { // else the approved call is made again
 		x.rec.Run.Approved = ""
 	} else {
 		x.docs.rollback()
 	}
-	err := x.settle(ctx, calls[:made], begun)
+	err := x.settle(ctx, calls[:made], mayHaveStarted)
 	if err != nil {
 		x.saveLate(ctx)
 	} else if made < len(calls) && x.rec.Run != nil && x.rec.Run.Progress != nil {
@@ -527,7 +527,7 @@ func (x *execution) make(ctx context.Context, c *call, i int) {
 	if c.err != nil {
 		return
 	}
-	attempt := actions.Attempt{Key: c.key, Again: i < x.begun, MayAsk: x.mayAsk(i)}
+	attempt := actions.Attempt{Key: c.key, Again: i < x.mayHaveStarted, MayAsk: x.mayAsk(i)}
 	if i == 0 {
 		attempt.Answer = x.rec.Run.Question.ForCall()
 	}
@@ -630,8 +630,8 @@ func (x *execution) abandon(calls []call) error {
 }
 
 // settle records what came of the calls, in their order, and decides how the plan continues. An
-// earlier process may have begun the first ones.
-func (x *execution) settle(ctx context.Context, calls []call, begun int) error {
+// earlier process may have started the first ones.
+func (x *execution) settle(ctx context.Context, calls []call, mayHaveStarted int) error {
 	p := x.rec.Run.Progress
 	first, again := p.Next, false
 	var stop, lost error
@@ -644,7 +644,7 @@ func (x *execution) settle(ctx context.Context, calls []call, begun int) error {
 		if unknown := errors.Is(c.err, actions.ErrUncertain); unknown || c.err != nil && ctx.Err() != nil {
 			x.uncertain = append(x.uncertain, c.command.Action)
 			audit{x.Turn}.call(c, auditUnknown)
-			watch{x.Turn}.called(c, first+i, p.Plan.Commands[first+i], i < begun)
+			watch{x.Turn}.called(c, first+i, p.Plan.Commands[first+i], i < mayHaveStarted)
 			x.engine.meter.action(c, "cut_off")
 			if unknown {
 				zerolog.Ctx(ctx).Error().Str("action", c.command.Action).Str("error", cause(c.err)).Msg("nobody knows whether a call was done")
@@ -664,7 +664,7 @@ func (x *execution) settle(ctx context.Context, calls []call, begun int) error {
 		}
 		x.record(c)
 		drawn = append(drawn, c.result.Cards()...)
-		watch{x.Turn}.called(c, first+i, p.Plan.Commands[first+i], i < begun)
+		watch{x.Turn}.called(c, first+i, p.Plan.Commands[first+i], i < mayHaveStarted)
 		shown = append(shown, x.cards(ctx, c.result.Cards())...)
 		if !c.result.Failed() {
 			shown = append(shown, c.offers...)
@@ -680,7 +680,7 @@ func (x *execution) settle(ctx context.Context, calls []call, begun int) error {
 		}
 	}
 	x.since.outside = x.since.outside || x.docs.bot != nil && changed(x.docs.bot) // saved before the next step, so that turns elsewhere seldom meet it
-	err := cmp.Or(ctx.Err(), lost, stop, x.circles())
+	err := cmp.Or(ctx.Err(), lost, stop, x.checkSameCalls())
 	if err == nil {
 		err = guard{x}.cards(ctx, drawn)
 	}
@@ -800,9 +800,9 @@ func (x *execution) saveLate(ctx context.Context) {
 	}
 }
 
-// circles ends a turn in which the model keeps making the same call. The call that reaches the
+// checkSameCalls ends a turn in which the model keeps making the same call. The call that reaches the
 // limit has still run.
-func (x *execution) circles() error {
+func (x *execution) checkSameCalls() error {
 	limit, same := x.engine.cfg.MaxSameCalls, map[string]int{}
 	for _, o := range x.Outcomes() {
 		if limit == 0 || o.Action == plan.Say || o.Failed && slices.Contains([]string{notRun, rejected, notSignedIn}, o.Text) {
@@ -816,13 +816,13 @@ func (x *execution) circles() error {
 	return nil
 }
 
-// take takes what came with the message, once in each process. It reports whether there is something to
+// readAttachments reads what came with the message, once in each process. It reports whether there is something to
 // tell the person first; then the loop plans once that is sent.
-func (x *execution) take(ctx context.Context) (tells bool, err error) {
-	if x.taken || !x.engine.cfg.Attachments.Shown || !x.IsMessage() || x.rec.Notice != nil || x.aside {
+func (x *execution) readAttachments(ctx context.Context) (tells bool, err error) {
+	if x.attachmentsRead || !x.engine.cfg.Attachments.Shown || !x.IsMessage() || x.rec.Notice != nil || x.stateless {
 		return false, nil
 	}
-	x.taken, x.Attached = true, nil
+	x.attachmentsRead, x.Attached = true, nil
 	run, kept := x.rec.Run, x.engine.files
 	m := files.Message{
 		Turn: x.ID, Queue: queueOf(actions.To(x.Activity)), Activity: x.Activity, Text: x.Text,

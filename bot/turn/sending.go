@@ -73,7 +73,7 @@ func (o *outbox) sendFirst(ctx context.Context) error {
 	first := &o.rec.Outbox[0]
 	if first.Unanswered > 0 && !first.Away.IsZero() {
 		if err := o.probe(ctx); err != nil {
-			return o.later(ctx, err)
+			return o.retryLater(ctx, err)
 		}
 	}
 	m, err := first.read()
@@ -120,7 +120,7 @@ func (o *outbox) sendFirst(ctx context.Context) error {
 	case !unanswered:
 		first.Unanswered = 0 // it is known not to have arrived
 	}
-	return o.later(ctx, err)
+	return o.retryLater(ctx, err)
 }
 
 // probe sends a typing indicator, which is harmless if it arrives twice, to a channel that did not
@@ -140,8 +140,8 @@ func (o *outbox) probe(ctx context.Context) error {
 	return err
 }
 
-// later makes the turn wait for the channel at its place in the queue. It gives up after sendFor.
-func (o *outbox) later(ctx context.Context, err error) error {
+// retryLater makes the turn wait for the channel at its place in the queue. It gives up after sendFor.
+func (o *outbox) retryLater(ctx context.Context, err error) error {
 	first := &o.rec.Outbox[0]
 	if first.Away.IsZero() {
 		first.Away = time.Now().UTC()
@@ -314,7 +314,7 @@ func cutAt(text string) int {
 const (
 	thinking  texts.Text = "Thinking…"
 	working   texts.Text = "Working on it…"
-	takesLong texts.Text = "This takes longer. I will write when it is done."
+	takesLong texts.Text = "This is taking a while. I'll message you when it's done."
 )
 
 // newStream makes the stream of a turn; nil, which is safe to use, if there is nothing to show and no
@@ -338,7 +338,7 @@ func newStream(t *Turn) *stream.Stream {
 
 // mayStream reports whether the turn's answer may be shown while it is written.
 func mayStream(t *Turn) bool {
-	return t.engine.cfg.Stream && t.IsMessage() && t.rec.Notice == nil && !t.aside && t.docs.writable() &&
+	return t.engine.cfg.Stream && t.IsMessage() && t.rec.Notice == nil && !t.stateless && t.docs.writable() &&
 		!t.repliesInResponse() && t.engine.cfg.Hooks.BeforeSay == nil && stream.Streams(t.Activity) && t.Activity.CallerApp() == "" &&
 		time.Now().After(state.Peek[reference](t.Conversation).Whole)
 }

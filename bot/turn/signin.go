@@ -145,7 +145,7 @@ func (t signIns) signOut(ctx context.Context) error {
 // token gets the token that a call needs. A person who is not signed in has to do that first; but a
 // call that had begun, or that they have just signed in for, gets it by itself.
 func (x signingIn) token(ctx context.Context, c *call) error {
-	if c.err != nil || c.asks.Required || c.action.Connection == "" || x.begun > 0 || x.rec.Run.SignedIn == c.action.Connection {
+	if c.err != nil || c.asks.Required || c.action.Connection == "" || x.mayHaveStarted > 0 || x.rec.Run.SignedIn == c.action.Connection {
 		return nil
 	}
 	connection := c.action.Connection

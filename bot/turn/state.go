@@ -165,14 +165,14 @@ func (t *Turn) Save(ctx context.Context) (err error) {
 
 // encode writes the record as it is now.
 func (t *Turn) encode() ([]byte, error) {
-	if err := t.gather(); err != nil {
+	if err := t.copyToRecord(); err != nil {
 		return nil, err
 	}
 	return t.rec.Encode()
 }
 
-// gather copies into the record what actions share of the turn.
-func (t *Turn) gather() error {
+// copyToRecord copies into the record what actions share of the turn.
+func (t *Turn) copyToRecord() error {
 	run := t.rec.Run
 	if run == nil {
 		return nil
@@ -405,7 +405,7 @@ func (r *reference) die(why string) {
 // retire notes that the channel no longer lets the bot speak in the conversation, if err says so.
 func (t *Turn) retire(ctx context.Context, err error) {
 	why := deadly(err)
-	if why == "" || t.aside || t.Conversation == nil || t.saveFault != nil {
+	if why == "" || t.stateless || t.Conversation == nil || t.saveFault != nil {
 		return
 	}
 	zerolog.Ctx(ctx).Warn().Str("reason", why).Msg("the bot cannot speak here any more")

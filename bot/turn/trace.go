@@ -120,7 +120,7 @@ func (s span) about(t *Turn) {
 // end ends the step, as failed if err is not nil. It records only the kind of error.
 func (s span) end(err error) {
 	if err != nil {
-		s.failed(sortOf(err))
+		s.failed(errorKind(err))
 	}
 	s.End()
 }
@@ -130,8 +130,8 @@ func (s span) failed(sort string) {
 	s.SetAttributes(attribute.String("error.type", sort))
 }
 
-// sortOf names an error for error.type. There are few names, and none quotes anybody.
-func sortOf(err error) string {
+// errorKind names an error for error.type. There are few names, and none quotes anybody.
+func errorKind(err error) string {
 	var ofModel *models.Error
 	var ofPlan *plan.Fault
 	var ofChannel *connector.Error

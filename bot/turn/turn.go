@@ -47,13 +47,13 @@ type Turn struct {
 	typing *typing
 	stream *stream.Stream
 
-	aside   bool    // leaves the conversation's state alone
-	beside  string  // the queue beside the conversation's that it belongs to; "": it belongs to the conversation's
-	listed  bool    // the conversation is one of the person's places
-	moved   bool    // how to reach the conversation has changed
-	resumed bool    // continues after an approval
-	quota   *string // what to tell a person who is over quota, "" if they are not; nil: not counted yet
-	spent   int     // tokens that count towards quotas already
+	stateless bool    // leaves the conversation's state alone
+	beside    string  // the queue beside the conversation's that it belongs to; "": it belongs to the conversation's
+	listed    bool    // the conversation is one of the person's places
+	moved     bool    // how to reach the conversation has changed
+	resumed   bool    // continues after an approval
+	quota     *string // what to tell a person who is over quota, "" if they are not; nil: not counted yet
+	spent     int     // tokens that count towards quotas already
 
 	since     unsaved
 	saved     int      // how many outcomes are saved
@@ -103,7 +103,7 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 	t.typing = startTyping(ctx, t)
 	more, err := t.try(ctx)
 	failure := err
-	if err != nil && !t.leaves(err) {
+	if err != nil && !t.retryable(err) {
 		err = t.safely(func() (err error) {
 			more, err = t.fail(ctx, failure)
 			return err
@@ -114,7 +114,7 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 	defer func() { s.end(failure) }()
 	if err != nil {
 		failure = err
-		more = t.leave(ctx, err)
+		more = t.release(ctx, err)
 		watch{t}.ended(t.left(err), err, began)
 		return more
 	}
@@ -172,7 +172,7 @@ func (t *Turn) begin(ctx context.Context) error {
 		t.rec.Phase = done // this version of the bot has no such route
 		return nil
 	}
-	if !t.aside && t.docs.scopes == nil {
+	if !t.stateless && t.docs.scopes == nil {
 		if err := t.docs.load(ctx, t.keys()); err != nil {
 			return err
 		}
@@ -183,7 +183,7 @@ func (t *Turn) begin(ctx context.Context) error {
 	if err := t.noteTargetedClick(ctx); err != nil {
 		return err
 	}
-	if !t.aside && t.rec.Notice == nil && !t.rec.Forgotten {
+	if !t.stateless && t.rec.Notice == nil && !t.rec.Forgotten {
 		t.noteReference()
 	}
 	watch{t}.began(t.rec.Phase)
@@ -200,7 +200,7 @@ func (t *Turn) begin(ctx context.Context) error {
 		return err
 	}
 	err := t.move(ctx)
-	if hook := t.engine.cfg.Hooks.Failed; hook != nil && err != nil && !t.leaves(err) && !errors.Is(err, state.ErrConflict) {
+	if hook := t.engine.cfg.Hooks.Failed; hook != nil && err != nil && !t.retryable(err) && !errors.Is(err, state.ErrConflict) {
 		t.instead = hook(ctx, t, err)
 	}
 	return err
@@ -343,7 +343,7 @@ func (t *Turn) halt(ctx context.Context) error {
 		t.takeBack()
 	}
 	t.rec.Outbox, t.rec.Wait = nil, nil
-	if t.docs.scopes != nil && !t.aside && (t.rec.Run != nil || len(t.Rounds) > 0) {
+	if t.docs.scopes != nil && !t.stateless && (t.rec.Run != nil || len(t.Rounds) > 0) {
 		var said []string
 		if shown != "" {
 			said = append(said, shown)
@@ -440,18 +440,18 @@ func (t *Turn) encodeAnswer() []byte {
 	return raw
 }
 
-// leaves reports whether the error does not end the turn: the turn is retried later, by another
+// retryable reports whether the error does not end the turn: the turn is retried later, by another
 // process, or when an operator asks for it.
-func (t *Turn) leaves(err error) bool {
+func (t *Turn) retryable(err error) bool {
 	return errors.Is(err, errLater) || is[*deadLetter](err) || errors.Is(err, state.ErrUnavailable) ||
 		errors.Is(err, errNewer) && t.engine.newer.leave(t.rec.ID, t.engine.cfg.Lease) ||
 		errors.Is(err, inbox.ErrLost) || errors.Is(t.lease.Err(), inbox.ErrLost) ||
 		t.engine.workers.ctx.Err() != nil && !t.engine.cfg.Store.Embedded() // cut off by shutdown
 }
 
-// leave releases the queue with the turn still in it. What the turn saved is not lost: the next
+// release releases the queue with the turn still in it. What the turn saved is not lost: the next
 // process starts from there.
-func (t *Turn) leave(ctx context.Context, err error) (more bool) {
+func (t *Turn) release(ctx context.Context, err error) (more bool) {
 	e, log := t.engine, zerolog.Ctx(ctx)
 	if !errors.Is(err, state.ErrUnavailable) {
 		t.settleAccounts(ctx)
@@ -479,7 +479,7 @@ func (t *Turn) leave(ctx context.Context, err error) (more bool) {
 		log.Warn().Msg("turn handed back at shutdown")
 		e.release(t.lease, 0)
 	default: // a retry would end the same way
-		return t.leave(ctx, &deadLetter{reason: "it could not be ended", err: err})
+		return t.release(ctx, &deadLetter{reason: "it could not be ended", err: err})
 	}
 	return false
 }
@@ -522,7 +522,7 @@ func (t *Turn) settleAccounts(ctx context.Context) {
 func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 	ctx, cancel := t.engine.workers.outlive(ctx, tellWithin)
 	defer cancel()
-	w, keep, saved := t.rec.Wait, len(t.lasts()) > 0, t.saved
+	w, keep, saved := t.rec.Wait, len(t.doneForGood()) > 0, t.saved
 	if w != nil && w.asked != (asked{}) && t.saveFault == nil {
 		_, note := w.note()
 		t.exec.replaceNote(w.asked, note)
@@ -532,7 +532,7 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 		keep = true
 	}
 	switch {
-	case t.docs.scopes == nil || t.aside:
+	case t.docs.scopes == nil || t.stateless:
 	case t.saveFault != nil || t.docs.fault != nil:
 		t.docs.scopes = nil
 	case keep:
@@ -563,7 +563,7 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 			t.docs.scopes, t.saved = nil, saved
 			err = tell(ctx, t.account(sorry))
 		}
-		if err != nil && t.leaves(err) {
+		if err != nil && t.retryable(err) {
 			return false, err
 		}
 		if err != nil {
@@ -595,9 +595,9 @@ func (t *Turn) tellDeadLetter(ctx context.Context, dead *deadLetter) []byte {
 	return t.encodeAnswer()
 }
 
-// lasts lists the actions whose effects last: those whose changes of state are saved, and those
+// doneForGood lists the actions whose effects stay: those whose changes of state are saved, and those
 // that do something outside of state.
-func (t *Turn) lasts() []string {
+func (t *Turn) doneForGood() []string {
 	outcomes := t.Outcomes()
 	unsaved := slices.DeleteFunc(slices.Clone(outcomes[t.saved:]), t.stateOnly)
 	return t.titles(completed(append(outcomes[:t.saved], unsaved...)))
@@ -631,7 +631,7 @@ func (t *Turn) title(name string) string {
 func (t *Turn) account(said string) string {
 	if untold := t.exec.untold(); untold != "" && (guard{t.exec}).off() { // else nobody may have judged it
 		said += " " + untold
-	} else if done := t.lasts(); len(done) > 0 {
+	} else if done := t.doneForGood(); len(done) > 0 {
 		said += " " + t.Translate("Before that I did: %s.", strings.Join(done, ", "))
 	}
 	if failed := t.failed(); failed != "" {
@@ -717,7 +717,7 @@ func (t *Turn) lasting(ctx context.Context) context.Context {
 // use makes rec the turn's record and drops what came of an earlier one.
 func (t *Turn) use(rec Record) {
 	*t = Turn{
-		Turn: t.Turn, engine: t.engine, lease: t.lease, owned: t.owned, typing: t.typing, stream: t.stream, aside: t.aside, listed: t.listed,
+		Turn: t.Turn, engine: t.engine, lease: t.lease, owned: t.owned, typing: t.typing, stream: t.stream, stateless: t.stateless, listed: t.listed,
 		rec: rec, docs: documents{store: t.engine.cfg.Store, turn: t.Turn}, since: unsaved{base: t.since.base}, quota: t.quota, spent: t.spent, secret: t.secret,
 	}
 	t.exec = &execution{Turn: t}
@@ -725,7 +725,7 @@ func (t *Turn) use(rec Record) {
 	t.ID, t.Temp, t.Rounds, t.Usage = rec.ID, state.NewScope(), nil, actions.Usage{}
 	t.Text = cmp.Or(rec.Text, files.Said(t.Activity))
 	if run := rec.Run; run != nil {
-		t.Rounds, t.Usage, t.exec.begun = run.Rounds, run.Usage, run.InFlight
+		t.Rounds, t.Usage, t.exec.mayHaveStarted = run.Rounds, run.Usage, run.InFlight
 		t.Temp, t.saved = state.ScopeOf(run.Temp), len(t.Outcomes())
 	}
 	if !rec.Caller.Trusted && t.Activity.ServiceURL != "" && t.engine.cfg.Channel.Identified() {
@@ -789,16 +789,16 @@ func (t *Turn) Decision() Handler {
 		return nil
 	}
 	t.LeaveState()
-	return func(ctx context.Context, t *Turn) error { return bring(ctx, t, c) }
+	return func(ctx context.Context, t *Turn) error { return deliverClick(ctx, t, c) }
 }
 
 // LeaveState makes the turn leave the conversation's state alone. It is for a [Config.Handler]
 // whose handler needs no state.
-func (t *Turn) LeaveState() { t.aside = true }
+func (t *Turn) LeaveState() { t.stateless = true }
 
 // Beside is LeaveState for a turn that must not wait for the conversation's others, nor hold them up:
 // it runs in a queue of that name beside theirs. It is for a [Config.Handler].
-func (t *Turn) Beside(queue string) { t.aside, t.beside = true, queue }
+func (t *Turn) Beside(queue string) { t.stateless, t.beside = true, queue }
 
 // Plan has the planner answer the turn. It makes and runs plans until one completes, waits for an
 // approval, or fails. A person who is over a [Quota] gets one sentence instead.
@@ -980,7 +980,7 @@ func (t *Turn) private() string {
 // noteTargetedClick makes a click on a private card a private question, with the thread of one, though Teams
 // does not say so.
 func (t *Turn) noteTargetedClick(ctx context.Context) error {
-	if t.aside || t.rec.Targeted || t.targetedAt() != "" || !t.IsSubmit() && t.Activity.Type != activity.Invoke || !t.isTargetedCard(t.Activity.ReplyToID) {
+	if t.stateless || t.rec.Targeted || t.targetedAt() != "" || !t.IsSubmit() && t.Activity.Type != activity.Invoke || !t.isTargetedCard(t.Activity.ReplyToID) {
 		return nil
 	}
 	t.rec.Targeted, t.listed = true, false // it has another thread

@@ -80,7 +80,7 @@ func (f *Files) Take(ctx context.Context, m Message) (Result, error) {
 		}
 	}
 	if len(t.left) > 0 {
-		t.note(tooManyFiles, fmt.Sprint(maxPictures), strings.Join(t.left, ", "))
+		t.note(tooManyFiles, strings.Join(t.left, ", "))
 	}
 	if len(t.heard) > 0 {
 		t.notes = slices.Insert(t.notes, 0, t.Translate(heardThis, titles.Visible(strings.Join(t.heard, " "))))
@@ -141,7 +141,7 @@ const (
 // The sentences about what is left out. %s is the file's name.
 const (
 	noSight        texts.Text = "Sorry, I can't look at pictures."
-	tooManyFiles   texts.Text = "I take up to %s of them from one message, so I left out %s."
+	tooManyFiles   texts.Text = "That's more than I can take from one message, so I left out %s."
 	noPicture      texts.Text = "I left out %s, because it is not a PNG, JPEG, WebP or GIF picture."
 	largePicture   texts.Text = "I left out %s: pictures can have up to 8 MB and 20 megapixels."
 	damagedPicture texts.Text = "I left out %s, because it is damaged."
