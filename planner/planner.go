@@ -258,16 +258,18 @@ func (p *Planner) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, erro
 			logPlan(ctx, r.plan, attempt)
 			return r.plan, nil
 		}
-		if faultKind(r.fault) == plan.NoPlan && answer.Finish != "length" && seen(turn) {
+		if r.fault.Kind == plan.NoPlan && answer.Finish != "length" && seen(turn) {
 			p.cfg.see(turn.ID, Event{Answered: &Answered{Response: answer, Plan: &plan.Plan{}, Took: took}})
 			return plan.Plan{}, nil
 		}
 		forbidden := len(answer.Calls) > 0 && !mayCall(request)
 		if attempt >= p.cfg.MaxRepairs || forbidden && len(request.Tools) == 0 {
 			p.cfg.see(turn.ID, Event{Answered: &Answered{Response: answer, Fault: r.fault, Took: took}})
-			return plan.Plan{}, after(refused, r.fault)
+			fault := *r.fault
+			fault.Before = refused
+			return plan.Plan{}, &fault
 		}
-		refused = append(refused, faultKind(r.fault))
+		refused = append(refused, r.fault.Kind)
 		logRefusal(ctx, r.fault, attempt+1)
 		correction := pr.refusal(answer, r, request)
 		p.cfg.see(turn.ID, Event{Answered: &Answered{Response: answer, Fault: r.fault, Told: lastText(correction), Took: took}})
@@ -430,7 +432,7 @@ func complete(ctx context.Context, turn *actions.Turn, model models.Model, reque
 // reading is an answer of the model as read: a plan, or the reason why it is not one.
 type reading struct {
 	plan   plan.Plan
-	fault  error         // the first one
+	fault  *plan.Fault   // the first one
 	faults []*plan.Fault // one per call; nil if the fault concerns the whole answer
 }
 
@@ -439,7 +441,8 @@ func (b *plannerPrompt) read(answer *models.Response, request *models.Request, t
 	if b.kind == tools {
 		return b.readCalls(answer, request, turn)
 	}
-	p, err := plan.Plan{}, error(nil)
+	var p plan.Plan
+	var err error
 	if b.kind == sequential {
 		p, err = plan.DecodeXML(answer.Text, turn.Text, b.offered)
 	} else {
@@ -451,15 +454,16 @@ func (b *plannerPrompt) read(answer *models.Response, request *models.Request, t
 			p, err = p.Validate(b.offered)
 		}
 	}
-	if left := turn.Budget.Messages - turn.Usage.Messages; err == nil && turn.Budget.Messages > 0 && p.Says() > left {
-		err = plan.InvalidPlan.Faultf("the plan has %d SAYs, but this turn has only %d left; combine them", p.Says(), max(left, 0))
+	fault := faultOf(err)
+	if left := turn.Budget.Messages - turn.Usage.Messages; fault == nil && turn.Budget.Messages > 0 && p.Says() > left {
+		fault = plan.InvalidPlan.Faultf("the plan has %d SAYs, but this turn has only %d left; combine them", p.Says(), max(left, 0))
 	}
-	if answer.Finish == "length" && (p.Prose || err != nil && faultKind(err) == plan.NoPlan) {
+	if answer.Finish == "length" && (p.Prose || fault != nil && fault.Kind == plan.NoPlan) {
 		// An answer cut off after a whole plan is fine. Prose that was cut off is not what the
 		// model meant to say. An empty answer may have been cut off while reasoning.
-		err = plan.Truncated.Faultf("the answer was cut off before its end; be brief")
+		fault = plan.Truncated.Faultf("the answer was cut off before its end; be brief")
 	}
-	return reading{plan: p, fault: err}
+	return reading{plan: p, fault: fault}
 }
 
 // refusal repeats the answer to the model, says why it cannot be used and what is wanted.
@@ -489,28 +493,20 @@ func (b *plannerPrompt) refusal(answer *models.Response, r reading, request *mod
 	return slices.Insert(messages, 0, models.Message{Role: "assistant", Text: answer.Text})
 }
 
-// faultKind returns the kind of a fault in an answer.
-func faultKind(err error) plan.FaultKind {
-	if fault, ok := errors.AsType[*plan.Fault](err); ok {
-		return fault.Kind
+// faultOf is an error of package plan as the fault that it is; nil: there is none.
+func faultOf(err error) *plan.Fault {
+	if fault, ok := errors.AsType[*plan.Fault](err); ok || err == nil {
+		return fault
 	}
-	return plan.InvalidPlan
-}
-
-// after adds the faults of earlier answers to the last one.
-func after(refused []plan.FaultKind, err error) error {
-	if fault, ok := errors.AsType[*plan.Fault](err); ok && len(refused) > 0 {
-		return &plan.Fault{Kind: fault.Kind, Detail: fault.Detail, Before: refused}
-	}
-	return err
+	return plan.InvalidPlan.Faultf("%s", err)
 }
 
 // logRefusal logs why an answer was refused. The detail quotes the model, so it is logged only at
 // debug level.
-func logRefusal(ctx context.Context, err error, attempt int) {
+func logRefusal(ctx context.Context, fault *plan.Fault, attempt int) {
 	log := zerolog.Ctx(ctx)
-	log.Warn().Str("kind", string(faultKind(err))).Int("attempt", attempt).Msg("plan refused, asking again")
-	log.Debug().Str("detail", detail(err)).Int("attempt", attempt).Msg("why the plan was refused")
+	log.Warn().Str("kind", string(fault.Kind)).Int("attempt", attempt).Msg("plan refused, asking again")
+	log.Debug().Str("detail", fault.Detail).Int("attempt", attempt).Msg("why the plan was refused")
 }
 
 // logPlan logs how the plan was read. It uses info level only if the model strayed from the format,
@@ -527,8 +523,8 @@ func logPlan(ctx context.Context, p plan.Plan, refused int) {
 // readCalls reads an answer to request as the next plan of the turn.
 func (b *plannerPrompt) readCalls(answer *models.Response, request *models.Request, turn *actions.Turn) reading {
 	if len(answer.Calls) == 0 {
-		p, err := readProse(answer)
-		return reading{plan: p, fault: err}
+		p, fault := readProse(answer)
+		return reading{plan: p, fault: fault}
 	}
 	if fault := wholeFault(answer, request); fault != nil {
 		return reading{fault: fault}
