@@ -287,7 +287,7 @@ func (p *Planner) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, erro
 // Sees reports whether the model is shown the pictures of messages: it takes some, and the prompt
 // includes them.
 func (p *Planner) Sees(ctx context.Context) bool {
-	return p.cfg.Sees && p.prompt.get(ctx).prompt.Config.IncludeImages
+	return p.prompt.get(ctx).sees()
 }
 
 // draft returns the Stream of a request: it finds in each answer the text that the person may see

@@ -36,26 +36,24 @@ const (
 
 // modelPrompt is a prompt with everything needed to ask a model with it. It is immutable.
 type modelPrompt struct {
-	prompt        *prompts.Prompt
-	model         models.Model
-	functions     map[string]func(ctx context.Context, turn *actions.Turn, args []string) (any, error)
-	maxTokens     int // for the answer, unless the prompt sets it
-	historyTokens int
-	format        *models.Format // the format that the server enforces; nil: none
-	declared      *models.Format // the same where the plan says whether it is an answer
-	actions       []models.Tool  // what a plan in the answer may use; nil: the answer is not a plan
+	prompt   *prompts.Prompt
+	cfg      *Config
+	model    models.Model
+	format   *models.Format // the format that the server enforces; nil: none
+	declared *models.Format // the same where the plan says whether it is an answer
+	actions  []models.Tool  // what a plan in the answer may use; nil: the answer is not a plan
 }
 
-// nameModel switches to the model that the prompt names, if it names one.
-func (a *modelPrompt) nameModel(named func(string) (models.Model, error)) (err error) {
+// nameModel sets the model: the one that the prompt names, or else that of the Config.
+func (a *modelPrompt) nameModel() (err error) {
 	name := a.prompt.Config.Model
-	if name == "" {
+	if a.model = a.cfg.Model; name == "" {
 		return nil
 	}
-	if named == nil {
+	if a.cfg.Named == nil {
 		return fmt.Errorf("config.json: completion.model %s: only one model is configured, leave it out", name)
 	}
-	if a.model, err = named(name); err != nil {
+	if a.model, err = a.cfg.Named(name); err != nil {
 		return fmt.Errorf("config.json: completion.model %s: %w", name, err)
 	}
 	return nil
@@ -64,7 +62,7 @@ func (a *modelPrompt) nameModel(named func(string) (models.Model, error)) (err e
 // checkTemplate rejects unknown scopes, and functions that are neither known nor own.
 func (a *modelPrompt) checkTemplate(own ...string) error {
 	var faults []error
-	known := slices.Concat(own, slices.Sorted(maps.Keys(a.functions)))
+	known := slices.Concat(own, slices.Sorted(maps.Keys(a.cfg.Functions)))
 	for _, name := range a.prompt.Functions() {
 		if !slices.Contains(known, name) {
 			faults = append(faults, fmt.Errorf("no function %q, have %s", name, list(known)))
@@ -86,7 +84,7 @@ func (a *modelPrompt) render(ctx context.Context, turn *actions.Turn, inputs map
 	for name, text := range own {
 		funcs[name] = func(context.Context, []string) (any, error) { return text, nil }
 	}
-	for name, fn := range a.functions {
+	for name, fn := range a.cfg.Functions {
 		funcs[name] = func(ctx context.Context, args []string) (any, error) { return fn(ctx, turn, args) }
 	}
 	return a.prompt.Render(ctx, func(scope, name string) (any, error) {
@@ -111,7 +109,7 @@ func (a *modelPrompt) render(ctx context.Context, turn *actions.Turn, inputs map
 func (a *modelPrompt) request() *models.Request {
 	c := &a.prompt.Config
 	request := &models.Request{
-		MaxTokens: cmp.Or(c.MaxTokens, a.maxTokens), Format: a.format,
+		MaxTokens: cmp.Or(c.MaxTokens, a.cfg.MaxTokens), Format: a.format,
 		Temperature: c.Temperature, TopP: c.TopP, PresencePenalty: c.PresencePenalty, FrequencyPenalty: c.FrequencyPenalty,
 		Stop: c.Stop, Actions: a.actions, OneCallAtMost: c.ParallelCalls != nil && !*c.ParallelCalls,
 	}
@@ -166,7 +164,7 @@ func summaryOf(turn *actions.Turn) []models.Message {
 // fit returns the messages of a request. With the fork, which comes last, and the tools they take
 // at most the max_input_tokens of the prompt's config.json. The history gets what remains.
 func (a *modelPrompt) fit(t told, fork []models.Message, tools []models.Tool) ([]models.Message, error) {
-	budget := a.historyTokens
+	budget := a.cfg.HistoryTokens
 	if most := a.prompt.Config.MaxInputTokens; most > 0 {
 		needed := sizeOf(prompts.Tokens, t.opening, t.ending, fork)
 		for _, t := range tools {
@@ -301,7 +299,6 @@ func sizeOf(count func(texts ...string) int, parts ...[]models.Message) int {
 // what it may plan. It is immutable.
 type plannerPrompt struct {
 	modelPrompt
-	cfg  *Config
 	kind string
 	// monologue says that the model takes one action at a time, with the planner sequence.
 	monologue bool
@@ -327,13 +324,13 @@ type plannerPrompt struct {
 // newPlannerPrompt checks a prompt against that kind of planner. The error lists every fault.
 func newPlannerPrompt(kind string, prompt *prompts.Prompt, cfg *Config) (*plannerPrompt, error) {
 	b := &plannerPrompt{
-		modelPrompt: modelPrompt{prompt: prompt, model: cfg.Model, functions: cfg.Functions, maxTokens: cfg.MaxTokens, historyTokens: cfg.HistoryTokens},
-		cfg:         cfg, kind: kind, monologue: prompt.Config.Augmentation == monologue, extended: &extended{made: map[string]*plannerPrompt{}}, mark: rand.Text(),
+		modelPrompt: modelPrompt{prompt: prompt, cfg: cfg}, kind: kind, monologue: prompt.Config.Augmentation == monologue,
+		extended: &extended{made: map[string]*plannerPrompt{}}, mark: rand.Text(),
 	}
 	allowed, choosing := choose(cfg)
 	var offering error
 	b.offered, offering = offered(prompt, allowed)
-	faults := []error{choosing, offering, b.checkUse(), b.checkTemplate(ownFunctions...), b.nameModel(cfg.Named)}
+	faults := []error{choosing, offering, b.checkUse(), b.checkTemplate(ownFunctions...), b.nameModel()}
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("prompt %s: %w", prompt.Name(), err)
 	}
@@ -391,22 +388,15 @@ func (b *plannerPrompt) complete() (err error) {
 		}
 	}
 	b.list = plan.List(listed, false)
-	if b.monologue {
-		if b.format, err = monologueFormat(b.cfg.ResponseFormat, b.offered); err != nil {
+	if b.kind == sequence {
+		if b.format, err = b.formatOf(false); err != nil {
+			return err
+		}
+		if b.declared, err = b.formatOf(true); err != nil {
 			return err
 		}
 		if b.format != nil && b.format.Schema != nil {
 			b.brief = plan.List(listed, true)
-		}
-	} else if b.kind == sequence {
-		if b.format, err = formatOf(b.cfg.ResponseFormat, b.offered, false); err != nil {
-			return err
-		}
-		if b.declared, err = formatOf(b.cfg.ResponseFormat, b.offered, true); err != nil {
-			return err
-		}
-		if b.format != nil && b.format.Schema != nil {
-			b.brief = plan.List(b.offered, true)
 		}
 	}
 	b.own = map[string]string{"actions": b.mark, "manual": plan.Manual(b.offered), "examples": listExamples(b.offered), "skills": b.skills, "instructions": strings.TrimSpace(b.cfg.Instructions)}
@@ -428,19 +418,26 @@ func listExamples(offered *actions.Registry) string {
 	return cmp.Or(strings.Join(lines, "\n"), "(none)")
 }
 
-// formatOf returns the format of requests for plans that use offered; nil for text.
-func formatOf(name string, offered *actions.Registry, declared bool) (*models.Format, error) {
-	switch name {
-	case plainText:
+// formatOf returns the format of requests for a plan, which may have to declare its type, or for a
+// monologue, which has none; nil for text.
+func (b *plannerPrompt) formatOf(declared bool) (_ *models.Format, err error) {
+	f, strict := &models.Format{}, true
+	switch {
+	case b.cfg.ResponseFormat == plainText:
 		return nil, nil
-	case jsonObject:
-		return &models.Format{}, nil
+	case b.cfg.ResponseFormat == jsonObject:
+	case b.monologue:
+		f.Name = monologue
+		f.Schema, f.Grammar, strict, err = plan.MonologueSchema(b.offered)
+	default:
+		f.Name = "plan"
+		f.Schema, f.Grammar, strict, err = plan.Schema(b.offered, declared)
 	}
-	schema, grammar, strict, err := plan.Schema(offered, declared)
 	if err != nil {
-		return nil, fmt.Errorf("schema of the plans: %w", err)
+		return nil, fmt.Errorf("schema of the answers: %w", err)
 	}
-	return &models.Format{Name: "plan", Schema: schema, Loose: !strict, Grammar: grammar}, nil
+	f.Loose = !strict
+	return f, nil
 }
 
 // request makes the request for the next step of the turn.
@@ -517,10 +514,7 @@ func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, e
 	t.ending = append(t.ending, passages...)
 	t.ending = append(t.ending, brings(turn.Files)...)
 	t.ending = append(t.ending, contents(turn)...)
-	said := models.Message{Role: "user"}
-	if b.cfg.Sees && b.prompt.Config.IncludeImages {
-		said.Pictures = picturesOf(turn.Attached)
-	}
+	said := models.Message{Role: "user", Pictures: b.pictures(turn)}
 	if includes(b.prompt.Config.IncludeInput) && turn.Text != "" {
 		t.ending = append(t.ending, quotations(turn.Activity)...)
 		said.Text = turn.Text
@@ -608,10 +602,14 @@ func contents(turn *actions.Turn) (all []models.Message) {
 	return all
 }
 
-func picturesOf(attached []actions.Attached) (all []models.Picture) {
-	for _, a := range attached {
-		if len(a.Picture) > 0 {
-			all = append(all, models.Picture{Type: a.Type, Data: a.Picture, About: a.About})
+// sees reports whether the model is shown pictures.
+func (a *modelPrompt) sees() bool { return a.cfg.Sees && a.prompt.Config.IncludeImages }
+
+// pictures are those of the person's message that the model is shown.
+func (a *modelPrompt) pictures(turn *actions.Turn) (all []models.Picture) {
+	for _, file := range turn.Attached {
+		if len(file.Picture) > 0 && a.sees() {
+			all = append(all, models.Picture{Type: file.Type, Data: file.Picture, About: file.About})
 		}
 	}
 	return all
@@ -900,7 +898,7 @@ func (b *plannerPrompt) with(extra actions.Extra) (*plannerPrompt, error) {
 
 // asked describes a request that fit made of t and the fork, for a planner or an action of that kind.
 func (a *modelPrompt) asked(kind string, t told, fork []models.Message, request *models.Request) *Asked {
-	asked := &Asked{Planner: kind, Prompt: a.prompt.Name(), Request: *request, HistoryTokens: a.historyTokens}
+	asked := &Asked{Planner: kind, Prompt: a.prompt.Name(), Request: *request, HistoryTokens: a.cfg.HistoryTokens}
 	asked.Request.Stream = nil
 	rest := request.Messages
 	take := func(n int, name func(i int, m models.Message) string) {

@@ -99,19 +99,18 @@ func writeDuration(enc *jsontext.Encoder, d time.Duration) error {
 // promptTask is the function of a prompt action.
 type promptTask struct {
 	modelPrompt
-	cfg         Config
 	description string
 	main        string // the parameter that is {{$input}}; "": none
-	sees        bool   // the model gets the pictures of the person's message
 }
 
 // newPromptTasks checks cfg, and a prompt against an action with these parameters.
 func newPromptTasks(name, description string, cfg Config, parameters []string) (*latest[*promptTask], error) {
+	cfg.MaxTokens, cfg.HistoryTokens = cmp.Or(cfg.MaxTokens, defaultMaxTokens), defaultHistoryTokens
 	err := checkTasks(&cfg)
 	var tasks *latest[*promptTask]
 	if err == nil {
 		tasks, err = newLatest(context.Background(), cfg.Prompts, cmp.Or(cfg.Prompt, name), func(prompt *prompts.Prompt) (*promptTask, error) {
-			return newPromptTask(description, cfg, prompt, parameters)
+			return newPromptTask(description, &cfg, prompt, parameters)
 		})
 	}
 	if err != nil {
@@ -120,20 +119,15 @@ func newPromptTasks(name, description string, cfg Config, parameters []string) (
 	return tasks, nil
 }
 
-func newPromptTask(description string, cfg Config, prompt *prompts.Prompt, parameters []string) (*promptTask, error) {
+func newPromptTask(description string, cfg *Config, prompt *prompts.Prompt, parameters []string) (*promptTask, error) {
 	t := &promptTask{
-		modelPrompt: modelPrompt{
-			prompt: prompt, model: cfg.Model, functions: cfg.Functions,
-			maxTokens: cmp.Or(cfg.MaxTokens, defaultMaxTokens), historyTokens: defaultHistoryTokens,
-		},
-		cfg:         cfg,
+		modelPrompt: modelPrompt{prompt: prompt, cfg: cfg},
 		description: cmp.Or(description, prompt.Config.Description),
-		sees:        cfg.Sees && prompt.Config.IncludeImages,
 	}
 	if slices.Contains(parameters, "input") || len(parameters) == 1 {
 		t.main = parameters[max(0, slices.Index(parameters, "input"))]
 	}
-	if err := errors.Join(t.checkUse(parameters), t.checkTemplate(), t.checkInputs(parameters), t.nameModel(cfg.Named)); err != nil {
+	if err := errors.Join(t.checkUse(parameters), t.checkTemplate(), t.checkInputs(parameters), t.nameModel()); err != nil {
 		return nil, fmt.Errorf("prompt %s: %w", prompt.Name(), err)
 	}
 	return t, nil
@@ -234,10 +228,7 @@ func (t *promptTask) answer(ctx context.Context, turn *actions.Turn, inputs map[
 	if wanted(t.prompt.Config.IncludeHistory) {
 		in.summary, in.history = summaryOf(turn), historyOf(turn, spoken)
 	}
-	said := models.Message{Role: "user", Text: text}
-	if t.sees {
-		said.Pictures = picturesOf(turn.Attached)
-	}
+	said := models.Message{Role: "user", Text: text, Pictures: t.pictures(turn)}
 	if said.Text != "" || len(said.Pictures) > 0 {
 		in.ending = append(in.ending, said)
 	}
