@@ -233,13 +233,15 @@ func (p *Planner) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, erro
 		request.Stream = pr.draft(turn, !mayCall(request), &drafted)
 	}
 	var refused []plan.FaultKind
-	var fork []models.Message // the refused answers, each with its fault
+	var fork []Section // the refused answers, each with its fault
 	for attempt := 0; ; attempt++ {
-		if request.Messages, err = pr.fit(told, fork, request.Tools); err != nil {
+		all, err := pr.fit(told, fork, request.Tools)
+		if err != nil {
 			return plan.Plan{}, err
 		}
+		request.Messages = messagesOf(all)
 		if p.cfg.Watch != nil {
-			p.cfg.see(turn.ID, Event{Asked: pr.asked(pr.kind, told, fork, request)})
+			p.cfg.see(turn.ID, Event{Asked: pr.asked(pr.kind, all, request)})
 		}
 		began := time.Now()
 		answer, err := complete(ctx, turn, pr.model, request)
@@ -273,7 +275,7 @@ func (p *Planner) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, erro
 		logRefusal(ctx, r.fault, attempt+1)
 		correction := pr.refusal(answer, r, request)
 		p.cfg.see(turn.ID, Event{Answered: &Answered{Response: answer, Fault: r.fault, Told: lastText(correction), Took: took}})
-		fork = append(fork, correction...)
+		fork = append(fork, sections("correction", correction...)...)
 		if drafted {
 			turn.Draft("")
 		}
@@ -321,7 +323,8 @@ func (p *Planner) Messages(ctx context.Context, turn *actions.Turn) ([]models.Me
 	if err != nil {
 		return nil, err
 	}
-	return pr.fit(told, nil, pr.request(turn).Tools)
+	all, err := pr.fit(told, nil, pr.request(turn).Tools)
+	return messagesOf(all), err
 }
 
 const (

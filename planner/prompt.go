@@ -122,16 +122,34 @@ func (a *modelPrompt) request() *models.Request {
 // told is what the model is told about a turn. What is the same for every turn comes first, for the
 // prompt cache; what is new comes last.
 type told struct {
-	opening []models.Message
-	summary []models.Message // of what was said before the history; told if it fits
-	history []toldTurn       // as much as fits is told
-	ending  []models.Message
+	opening []Section
+	summary []Section  // of what was said before the history; told if it fits
+	history []toldTurn // as much as fits is told
+	ending  []Section
+}
+
+// sections are messages of one kind.
+func sections(name string, messages ...models.Message) (all []Section) {
+	for _, m := range messages {
+		all = append(all, Section{Name: name, Message: m})
+	}
+	return all
+}
+
+// messagesOf are the messages of the sections for which there is room.
+func messagesOf(sections []Section) (all []models.Message) {
+	for i := range sections {
+		if !sections[i].Left {
+			all = append(all, sections[i].Message)
+		}
+	}
+	return all
 }
 
 // toldTurn is an earlier turn, with the person's name where several people may speak.
 type toldTurn struct {
 	speaker  string
-	messages []models.Message
+	sections []Section
 }
 
 // historyOf returns the earlier turns of a conversation. retell writes the model's answers.
@@ -139,13 +157,13 @@ func historyOf(turn *actions.Turn, retell func(transcript string) []models.Messa
 	turns := state.Peek[prompts.History](turn.Thread).Turns
 	all := make([]toldTurn, 0, len(turns))
 	for _, earlier := range turns {
-		one := toldTurn{speaker: earlier.Name, messages: make([]models.Message, 0, len(earlier.Messages))}
+		one := toldTurn{speaker: earlier.Name}
 		for _, m := range earlier.Messages {
+			said := []models.Message{{Role: m.Role, Text: m.Text}}
 			if m.Role == "assistant" {
-				one.messages = append(one.messages, retell(m.Text)...)
-			} else {
-				one.messages = append(one.messages, models.Message{Role: m.Role, Text: m.Text})
+				said = retell(m.Text)
 			}
+			one.sections = append(one.sections, sections("history", said...)...)
 		}
 		all = append(all, one)
 	}
@@ -153,17 +171,17 @@ func historyOf(turn *actions.Turn, retell func(transcript string) []models.Messa
 }
 
 // summaryOf is the summary of what was said before the history.
-func summaryOf(turn *actions.Turn) []models.Message {
+func summaryOf(turn *actions.Turn) []Section {
 	summary := state.Peek[prompts.History](turn.Thread).Summary
 	if summary == "" {
 		return nil
 	}
-	return []models.Message{{Role: "system", Text: "What was said before, in short:\n  " + setIn.Replace(summary)}}
+	return sections("summary", models.Message{Role: "system", Text: "What was said before, in short:\n  " + setIn.Replace(summary)})
 }
 
-// fit returns the messages of a request. With the fork, which comes last, and the tools they take
-// at most the max_input_tokens of the prompt's config.json. The history gets what remains.
-func (a *modelPrompt) fit(t told, fork []models.Message, tools []models.Tool) ([]models.Message, error) {
+// fit returns the sections of a prompt. With the fork, which comes last, and the tools they take at
+// most the max_input_tokens of the prompt's config.json. The history gets what remains.
+func (a *modelPrompt) fit(t told, fork []Section, tools []models.Tool) ([]Section, error) {
 	budget := a.cfg.HistoryTokens
 	if most := a.prompt.Config.MaxInputTokens; most > 0 {
 		needed := sizeOf(prompts.Tokens, t.opening, t.ending, fork)
@@ -175,32 +193,34 @@ func (a *modelPrompt) fit(t told, fork []models.Message, tools []models.Tool) ([
 		}
 		budget = min(budget, most-needed)
 	}
-	summary := t.summary
+	summary := slices.Clone(t.summary)
 	if size := sizeOf(prompts.Tokens, summary); size <= budget {
 		budget -= size
 	} else {
-		summary = nil
+		summary[0].Left = true
 	}
-	messages := slices.Concat(t.opening, summary, newest(t.history, budget), t.ending, fork)
+	all := slices.Concat(t.opening, summary, newest(t.history, budget), t.ending, fork)
 	ids := callIDs{}
-	for i, m := range messages { // servers reject two calls with one id
-		m.Calls = slices.Clone(m.Calls)
-		for j := range m.Calls {
-			m.Calls[j].ID = ids.own(m.Calls[j].ID)
-			messages[i+1+j].CallID = m.Calls[j].ID
+	for i := range all { // servers reject two calls with one id
+		if all[i].Left {
+			continue
 		}
-		messages[i] = m
+		all[i].Calls = slices.Clone(all[i].Calls)
+		for j := range all[i].Calls {
+			all[i].Calls[j].ID = ids.own(all[i].Calls[j].ID)
+			all[i+1+j].CallID = all[i].Calls[j].ID
+		}
 	}
-	return messages, nil
+	return all, nil
 }
 
-// newest returns the newest turns that fit into budget tokens, oldest first. It never returns half
-// a turn, never leaves a gap, and never starts with something the bot said.
+// newest returns the turns, oldest first, and leaves out all but the newest that fit into budget
+// tokens. It never tells half a turn, never leaves a gap, and never starts with something the bot said.
 //
 // Where turns have a speaker, a system message before a turn names the speaker whenever that
 // changes. It is a separate message because a person could forge a name inside their text, and
 // because the name field of chat requests does not accept most people's names.
-func newest(turns []toldTurn, budget int) []models.Message {
+func newest(turns []toldTurn, budget int) (all []Section) {
 	bytesOf := func(texts ...string) int {
 		n := prompts.Tokens()
 		for _, text := range texts {
@@ -209,12 +229,11 @@ func newest(turns []toldTurn, budget int) []models.Message {
 		return n
 	}
 	size := func(t toldTurn, count func(...string) int) int {
-		return sizeOf(count, t.messages, speaks(t.speaker))
+		return sizeOf(count, t.sections, sections("history", speaks(t.speaker)...))
 	}
-	bound, messages := 0, 0 // a text has at most one token per byte, and bytes are free to count
+	bound := 0 // a text has at most one token per byte, and bytes are free to count
 	for _, t := range turns {
 		bound += size(t, bytesOf)
-		messages += len(t.messages)
 	}
 	first := 0
 	if bound > budget {
@@ -227,22 +246,28 @@ func newest(turns []toldTurn, budget int) []models.Message {
 	for first < len(turns) && !turns[first].opens() {
 		first++
 	}
-	out, speaker := make([]models.Message, 0, messages), ""
+	for _, t := range turns[:first] {
+		for _, s := range t.sections {
+			s.Left = true
+			all = append(all, s)
+		}
+	}
+	speaker := ""
 	for _, t := range turns[first:] {
 		if t.speaker != speaker {
-			out = append(out, speaks(t.speaker)...)
+			all = append(all, sections("history", speaks(t.speaker)...)...)
 		}
 		speaker = t.speaker
-		out = append(out, t.messages...)
+		all = append(all, t.sections...)
 	}
-	return out
+	return all
 }
 
 // opens reports whether a turn can come first: its first message, not counting the runtime's, is
 // the person's.
 func (t *toldTurn) opens() bool {
-	i := slices.IndexFunc(t.messages, func(m models.Message) bool { return m.Role != "system" })
-	return i >= 0 && t.messages[i].Role == "user"
+	i := slices.IndexFunc(t.sections, func(s Section) bool { return s.Role != "system" })
+	return i >= 0 && t.sections[i].Role == "user"
 }
 
 // speaks says who is speaking. The name is quoted because people choose it.
@@ -282,10 +307,10 @@ func quotations(a *activity.Activity) (all []models.Message) {
 const pictureTokens = 1445
 
 // sizeOf counts messages, including their calls and pictures.
-func sizeOf(count func(texts ...string) int, parts ...[]models.Message) int {
+func sizeOf(count func(texts ...string) int, parts ...[]Section) int {
 	size := 0
-	for _, messages := range parts {
-		for _, m := range messages {
+	for _, part := range parts {
+		for _, m := range part {
 			size += count(m.Text) + len(m.Pictures)*pictureTokens
 			for _, c := range m.Calls {
 				size += count(c.Name, c.Arguments)
@@ -481,10 +506,10 @@ func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, e
 	if err != nil {
 		return t, err
 	}
-	t.opening = append(t.opening, system)
+	t.opening = sections("prompt", system)
 	for _, text := range b.pinned {
 		if text != "" {
-			t.opening = append(t.opening, models.Message{Role: "system", Text: text})
+			t.opening = append(t.opening, sections("pinned", models.Message{Role: "system", Text: text})...)
 		}
 	}
 	if includes(b.prompt.Config.IncludeHistory) {
@@ -495,9 +520,12 @@ func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, e
 			return b.retell(transcript)
 		})
 	}
+	end := func(name string, messages ...models.Message) {
+		t.ending = append(t.ending, sections(name, messages...)...)
+	}
 	for _, text := range b.quoted {
 		if text != "" {
-			t.ending = append(t.ending, models.Message{Role: "user", Text: text})
+			end("person", models.Message{Role: "user", Text: text})
 		}
 	}
 	if c := &turn.Activity.Conversation; !c.Personal() {
@@ -505,24 +533,24 @@ func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, e
 		if c.ConversationType == "channel" {
 			kind = "channel"
 		}
-		t.ending = append(t.ending, speaks(turn.Activity.From.Name, kind)...)
+		end("context", speaks(turn.Activity.From.Name, kind)...)
 	}
 	passages, err := b.passages(ctx, turn)
 	if err != nil {
 		return t, err
 	}
-	t.ending = append(t.ending, passages...)
-	t.ending = append(t.ending, brings(turn.Files)...)
-	t.ending = append(t.ending, contents(turn)...)
+	end("person", passages...)
+	end("context", brings(turn.Files)...)
+	end("person", contents(turn)...)
 	said := models.Message{Role: "user", Pictures: b.pictures(turn)}
 	if includes(b.prompt.Config.IncludeInput) && turn.Text != "" {
-		t.ending = append(t.ending, quotations(turn.Activity)...)
+		end("context", quotations(turn.Activity)...)
 		said.Text = turn.Text
 	}
 	if said.Text != "" || len(said.Pictures) > 0 {
-		t.ending = append(t.ending, said)
+		end("person", said)
 	}
-	t.ending = append(t.ending, b.results(turn)...)
+	end("results", b.results(turn)...)
 	return t, nil
 }
 
@@ -896,73 +924,17 @@ func (b *plannerPrompt) with(extra actions.Extra) (*plannerPrompt, error) {
 	return &with, with.complete()
 }
 
-// asked describes a request that fit made of t and the fork, for a planner or an action of that kind.
-func (a *modelPrompt) asked(kind string, t told, fork []models.Message, request *models.Request) *Asked {
-	asked := &Asked{Planner: kind, Prompt: a.prompt.Name(), Request: *request, HistoryTokens: a.cfg.HistoryTokens}
+// asked describes a request with these sections, for a planner or an action of that kind.
+func (a *modelPrompt) asked(kind string, told []Section, request *models.Request) *Asked {
+	asked := &Asked{
+		Planner: kind, Prompt: a.prompt.Name(), Sections: slices.Clone(told), Request: *request, HistoryTokens: a.cfg.HistoryTokens,
+	}
 	asked.Request.Stream = nil
-	rest := request.Messages
-	take := func(n int, name func(i int, m models.Message) string) {
-		for i, m := range rest[:n] {
-			if m.WithSchema != "" && request.Format != nil && request.Format.Schema != nil {
-				m.Text = m.WithSchema
-			}
-			asked.Sections = append(asked.Sections, Section{Name: name(i, m), Message: m})
-		}
-		rest = rest[n:]
-	}
-	called := func(name string) func(int, models.Message) string {
-		return func(int, models.Message) string { return name }
-	}
-	leave := func(name string, m models.Message) {
-		asked.Sections = append(asked.Sections, Section{Name: name, Message: m, Left: true})
-	}
-	take(len(t.opening), func(i int, _ models.Message) string {
-		if i == 0 {
-			return "prompt"
-		}
-		return "pinned"
-	})
-	for _, m := range t.summary {
-		if len(rest) > 0 && rest[0].Text == m.Text {
-			take(1, called("summary"))
-		} else {
-			leave("summary", m)
+	for i := range asked.Sections {
+		if s := &asked.Sections[i]; s.WithSchema != "" && request.Format != nil && request.Format.Schema != nil {
+			s.Text = s.WithSchema
 		}
 	}
-	history := len(rest) - len(t.ending) - len(fork)
-	all, told := 0, 0
-	for _, m := range rest[:history] {
-		if m.Role != "system" { // else it names the speaker
-			told++
-		}
-	}
-	for _, turn := range t.history {
-		all += len(turn.messages)
-	}
-	for _, turn := range t.history {
-		for _, m := range turn.messages {
-			if all > told {
-				leave("history", m)
-			}
-			all--
-		}
-	}
-	take(history, called("history"))
-	spoke, results := false, false
-	take(len(t.ending), func(_ int, m models.Message) string {
-		results = results || spoke && m.Role != "user" || len(m.Calls) > 0 || m.CallID != "" || strings.HasPrefix(m.Text, resultsOf)
-		switch {
-		case results:
-			return "results"
-		case m.Role == "user" && len(t.opening) == 0:
-			return "prompt"
-		case m.Role == "user":
-			spoke = true
-			return "person"
-		}
-		return "context"
-	})
-	take(len(fork), called("correction"))
 	return asked
 }
 

@@ -219,8 +219,10 @@ func (t *promptTask) run(ctx context.Context, turn *actions.Turn, inputs map[str
 func (t *promptTask) answer(ctx context.Context, turn *actions.Turn, inputs map[string]any, text string) (*models.Response, error) {
 	var in told
 	var err error
+	name := "prompt" // of the section that the text is
 	if wanted(t.prompt.Config.IncludeInput) {
-		in.opening = append(in.opening, models.Message{Role: "system", Text: text})
+		name = "person"
+		in.opening = sections("prompt", models.Message{Role: "system", Text: text})
 		if text, err = prompts.Format(inputs["input"]); err != nil {
 			return nil, err
 		}
@@ -230,15 +232,17 @@ func (t *promptTask) answer(ctx context.Context, turn *actions.Turn, inputs map[
 	}
 	said := models.Message{Role: "user", Text: text, Pictures: t.pictures(turn)}
 	if said.Text != "" || len(said.Pictures) > 0 {
-		in.ending = append(in.ending, said)
+		in.ending = sections(name, said)
 	}
 	request := t.request()
-	if request.Messages, err = t.fit(in, nil, nil); err != nil {
+	all, err := t.fit(in, nil, nil)
+	if err != nil {
 		return nil, err
 	}
+	request.Messages = messagesOf(all)
 	ask := func() (*models.Response, error) {
 		if t.cfg.Watch != nil {
-			t.cfg.see(turn.ID, Event{Asked: t.asked("action", in, nil, request)})
+			t.cfg.see(turn.ID, Event{Asked: t.asked("action", all, request)})
 		}
 		began := time.Now()
 		answer, err := complete(ctx, turn, t.model, request)
