@@ -122,32 +122,25 @@ type Config struct {
 
 // check reports every fault, in the order of the fields.
 func (c *Config) check() error {
-	var faults []error
-	for _, field := range []struct {
-		wrong bool
-		fault string
-	}{
-		{c.Model == nil, "no Model"},
-		{c.Actions == nil, "no Actions"},
-		{c.HistoryTokens < 0, "HistoryTokens is negative"},
-		{c.MaxTokens < 0, "MaxTokens is negative"},
-		{checkFormat(c.ResponseFormat) != nil, fmt.Sprint(checkFormat(c.ResponseFormat))},
-		{
-			slices.ContainsFunc(ownFunctions, func(name string) bool { return c.Functions[name] != nil }),
-			"Functions has actions, manual, examples, skills or instructions, which are the planner's",
-		},
-		{!utf8.ValidString(c.Instructions), "Instructions are not UTF-8"},
-		{
-			!slices.Contains([]string{"", "required", "none"}, c.Choice),
-			fmt.Sprintf("no Choice %q", c.Choice),
-		},
-		{c.MaxRounds < 0, "MaxRounds is negative"},
-	} {
-		if field.wrong {
-			faults = append(faults, errors.New(field.fault))
-		}
+	isOurs := func(name string) bool { return c.Functions[name] != nil }
+	return errors.Join(
+		faultIf(c.Model == nil, "no Model"),
+		faultIf(c.Actions == nil, "no Actions"),
+		faultIf(c.HistoryTokens < 0, "HistoryTokens is negative"),
+		faultIf(c.MaxTokens < 0, "MaxTokens is negative"),
+		checkFormat(c.ResponseFormat),
+		faultIf(slices.ContainsFunc(ownFunctions, isOurs), "Functions has actions, manual, examples, skills or instructions, which are the planner's"),
+		faultIf(!utf8.ValidString(c.Instructions), "Instructions are not UTF-8"),
+		faultIf(!slices.Contains([]string{"", "required", "none"}, c.Choice), fmt.Sprintf("no Choice %q", c.Choice)),
+		faultIf(c.MaxRounds < 0, "MaxRounds is negative"),
+	)
+}
+
+func faultIf(wrong bool, text string) error {
+	if wrong {
+		return errors.New(text)
 	}
-	return errors.Join(faults...)
+	return nil
 }
 
 func checkFormat(name string) error {

@@ -826,9 +826,6 @@ var setIn = strings.NewReplacer("\r\n", "\n  ", "\n", "\n  ", "\r", "\n  ", "\v"
 // extendAll returns what all of the extensions add, in their order: each Offer chooses among what the one
 // before it offers, and the first Tell that knows an outcome replaces its text.
 func extendAll(ctx context.Context, turn *actions.Turn, all []actions.Extension) (actions.Extra, error) {
-	if len(all) == 1 {
-		return all[0].Extend(ctx, turn)
-	}
 	var sum actions.Extra
 	var keys, texts []string
 	var offers []func(*actions.Registry) (*actions.Registry, error)
@@ -854,25 +851,21 @@ func extendAll(ctx context.Context, turn *actions.Turn, all []actions.Extension)
 		sum.Key = key
 	}
 	sum.Text = strings.Join(texts, "\n\n")
-	if len(offers) > 0 {
-		sum.Offer = func(offered *actions.Registry) (_ *actions.Registry, err error) {
-			for _, offer := range offers {
-				if offered, err = offer(offered); err != nil {
-					return nil, err
-				}
+	sum.Offer = func(offered *actions.Registry) (_ *actions.Registry, err error) {
+		for _, offer := range offers {
+			if offered, err = offer(offered); err != nil {
+				return nil, err
 			}
-			return offered, nil
 		}
+		return offered, nil
 	}
-	if len(tells) > 0 {
-		sum.Tell = func(o actions.Outcome) (string, bool) {
-			for _, tell := range tells {
-				if text, ok := tell(o); ok {
-					return text, true
-				}
+	sum.Tell = func(o actions.Outcome) (string, bool) {
+		for _, tell := range tells {
+			if text, ok := tell(o); ok {
+				return text, true
 			}
-			return "", false
 		}
+		return "", false
 	}
 	return sum, nil
 }
@@ -915,11 +908,9 @@ func (b *plannerPrompt) extend(extra actions.Extra) (*plannerPrompt, error) {
 func (b *plannerPrompt) with(extra actions.Extra) (*plannerPrompt, error) {
 	with := *b
 	with.skills = extra.Text
-	if extra.Offer != nil {
-		var err error
-		if with.offered, err = extra.Offer(b.offered); err != nil {
-			return nil, err
-		}
+	var err error
+	if with.offered, err = extra.Offer(b.offered); err != nil {
+		return nil, err
 	}
 	return &with, with.complete()
 }

@@ -134,17 +134,11 @@ func newPromptTask(description string, cfg *Config, prompt *prompts.Prompt, para
 }
 
 func checkTasks(c *Config) error {
-	var faults []error
-	if c.Model == nil {
-		faults = append(faults, errors.New("no Model"))
-	}
-	if c.Prompts == nil {
-		faults = append(faults, errors.New("no Prompts"))
-	}
-	if c.MaxTokens < 0 {
-		faults = append(faults, errors.New("MaxTokens is negative"))
-	}
-	return errors.Join(faults...)
+	return errors.Join(
+		faultIf(c.Model == nil, "no Model"),
+		faultIf(c.Prompts == nil, "no Prompts"),
+		faultIf(c.MaxTokens < 0, "MaxTokens is negative"),
+	)
 }
 
 // checkUse reports settings that contradict an action or have no effect with it.
