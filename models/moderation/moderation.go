@@ -25,6 +25,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/cenkalti/backoff/v5"
+	"golang.org/x/sync/errgroup"
 )
 
 // Moderator judges texts. Concurrent turns call it at the same time.
@@ -102,26 +103,23 @@ type ask func(ctx context.Context) (categories []string, err error)
 const maxAtOnce = 4
 
 // askAll asks all of them and returns the worst verdict. It waits for all.
-func askAll(ctx context.Context, asks []ask) (v Verdict, err error) {
+func askAll(ctx context.Context, asks []ask) (v Verdict, _ error) {
 	var mu sync.Mutex
-	var running sync.WaitGroup
-	slots := make(chan struct{}, maxAtOnce)
+	var running errgroup.Group
+	running.SetLimit(maxAtOnce)
 	for _, one := range asks {
-		slots <- struct{}{}
-		running.Go(func() {
-			defer func() { <-slots }()
-			categories, fault := one(ctx)
+		running.Go(func() error {
+			categories, err := one(ctx)
+			if err != nil {
+				return err
+			}
 			mu.Lock()
 			defer mu.Unlock()
-			if fault != nil {
-				err = cmp.Or(err, fault)
-				return
-			}
 			v.Categories = append(v.Categories, categories...)
+			return nil
 		})
 	}
-	running.Wait()
-	if !v.Flagged() {
+	if err := running.Wait(); !v.Flagged() {
 		return Verdict{}, err
 	}
 	slices.Sort(v.Categories)
