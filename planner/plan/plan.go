@@ -49,6 +49,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/internal/spelling"
+	"github.com/planbot-go/planbot/internal/titles"
 )
 
 // The kinds of commands.
@@ -388,7 +389,7 @@ func (p *Plan) lacks(reg *actions.Registry, i int, reference string) string {
 				return "" // behind a text, .field is text
 			}
 			if schema.Properties[field] == nil {
-				return fmt.Sprintf("the result of %s has no field %s; there are %s", action.Name, spelling.Clip(field), strings.Join(propertyOrder(schema), ", "))
+				return fmt.Sprintf("the result of %s has no field %s; there are %s", action.Name, spelling.Clip(field), strings.Join(titles.Order(schema), ", "))
 			}
 			schema = schema.Properties[field]
 		}
