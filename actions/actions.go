@@ -25,6 +25,7 @@ import (
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
 )
@@ -390,6 +391,21 @@ func (r *Registry) Only(offers ...Offer) (*Registry, error) {
 		}
 	}
 	return only, errors.Join(faults...)
+}
+
+// Suggest says what to do about a name that no action has, as the end of a sentence: what Missing says,
+// or else the nearest names.
+func (r *Registry) Suggest(name string) string {
+	if r.Missing != nil {
+		if advice := r.Missing(name); advice != "" {
+			return advice
+		}
+	}
+	var known []string
+	for _, a := range r.all {
+		known = append(known, a.Name)
+	}
+	return spelling.Suggest(name, known)
 }
 
 // find finds an action by its exact name.

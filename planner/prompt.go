@@ -972,7 +972,7 @@ func choose(cfg *Config) (*actions.Registry, error) {
 	var faults []error
 	for _, word := range slices.Concat(cfg.Include, cfg.Exclude) {
 		if !slices.ContainsFunc(cfg.Actions.All(), func(a *actions.Action) bool { return means(word, a.Name) }) {
-			faults = append(faults, fmt.Errorf("Include, Exclude: there is no action %q%s", word, spelling.Suggest(word, namesOf(cfg.Actions))))
+			faults = append(faults, fmt.Errorf("Include, Exclude: there is no action %q%s", word, cfg.Actions.Suggest(word)))
 		}
 	}
 	var kept []actions.Offer
@@ -1025,7 +1025,7 @@ func offered(prompt *prompts.Prompt, reg *actions.Registry) (*actions.Registry, 
 func checkOffer(name string, parameters jsontext.Value, reg *actions.Registry) error {
 	action, ok := reg.Lookup(name)
 	if !ok || action.Name != name {
-		return fmt.Errorf("there is no action %q%s", spelling.Clip(name), spelling.Suggest(name, namesOf(reg)))
+		return fmt.Errorf("there is no action %q%s", spelling.Clip(name), reg.Suggest(name))
 	}
 	if parameters == nil {
 		return nil
@@ -1056,14 +1056,6 @@ func checkOffer(name string, parameters jsontext.Value, reg *actions.Registry) e
 		return nil
 	}
 	return fmt.Errorf("action %s: parameters: %s", name, strings.Join(faults, "; "))
-}
-
-// namesOf returns the names of all actions.
-func namesOf(reg *actions.Registry) (names []string) {
-	for _, a := range reg.All() {
-		names = append(names, a.Name)
-	}
-	return names
 }
 
 func sorted(names []string) []string { return slices.Sorted(slices.Values(names)) }

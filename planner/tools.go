@@ -71,14 +71,7 @@ func find(offered *actions.Registry, name string) (*actions.Action, *plan.Fault)
 			return nil, plan.UnknownAction.Faultf("%q may mean %s; use the whole name", spelling.Clip(name), list(names))
 		}
 	}
-	advice := ""
-	if offered.Missing != nil {
-		advice = offered.Missing(bare)
-	}
-	if advice == "" {
-		advice = spelling.Suggest(bare, namesOf(offered))
-	}
-	return nil, plan.UnknownAction.Faultf("there is no function %q%s", spelling.Clip(name), advice)
+	return nil, plan.UnknownAction.Faultf("there is no function %q%s", spelling.Clip(name), offered.Suggest(bare))
 }
 
 // joined is a name in lower case with one separator between all its words.
