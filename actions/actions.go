@@ -408,8 +408,9 @@ func (r *Registry) Suggest(name string) string {
 	return spelling.Suggest(name, known)
 }
 
-// find finds an action by its exact name.
-func (r *Registry) find(name string) (*Action, bool) {
+// Lookup finds an action by its exact name, or else by the only name that matches without regard to
+// case. It finds none if several match that way.
+func (r *Registry) Lookup(name string) (*Action, bool) {
 	if a, ok := r.exact[name]; ok {
 		return a, true
 	}
@@ -417,15 +418,6 @@ func (r *Registry) find(name string) (*Action, bool) {
 		if a, ok := current().exact[name]; ok {
 			return a, true
 		}
-	}
-	return nil, false
-}
-
-// Lookup finds an action by its exact name, or else by the only name that matches without regard to
-// case. It finds none if several match that way.
-func (r *Registry) Lookup(name string) (*Action, bool) {
-	if a, ok := r.find(name); ok {
-		return a, true
 	}
 	var found *Action
 	for _, a := range r.all {
