@@ -25,6 +25,7 @@ import (
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
 )
@@ -392,8 +393,24 @@ func (r *Registry) Only(offers ...Offer) (*Registry, error) {
 	return only, errors.Join(faults...)
 }
 
-// find finds an action by its exact name.
-func (r *Registry) find(name string) (*Action, bool) {
+// Suggest says what to do about a name that no action has, as the end of a sentence: what Missing says,
+// or else the nearest names.
+func (r *Registry) Suggest(name string) string {
+	if r.Missing != nil {
+		if advice := r.Missing(name); advice != "" {
+			return advice
+		}
+	}
+	var known []string
+	for _, a := range r.all {
+		known = append(known, a.Name)
+	}
+	return spelling.Suggest(name, known)
+}
+
+// Lookup finds an action by its exact name, or else by the only name that matches without regard to
+// case. It finds none if several match that way.
+func (r *Registry) Lookup(name string) (*Action, bool) {
 	if a, ok := r.exact[name]; ok {
 		return a, true
 	}
@@ -401,15 +418,6 @@ func (r *Registry) find(name string) (*Action, bool) {
 		if a, ok := current().exact[name]; ok {
 			return a, true
 		}
-	}
-	return nil, false
-}
-
-// Lookup finds an action by its exact name, or else by the only name that matches without regard to
-// case. It finds none if several match that way.
-func (r *Registry) Lookup(name string) (*Action, bool) {
-	if a, ok := r.find(name); ok {
-		return a, true
 	}
 	var found *Action
 	for _, a := range r.all {

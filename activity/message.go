@@ -143,12 +143,7 @@ const (
 	StreamFinal  = "final"
 )
 
-const (
-	streamEntity  = "streaminfo"
-	streamIDs     = "streamId"
-	streamTypes   = "streamType"
-	streamNumbers = "streamSequence"
-)
+const streamEntity = "streaminfo"
 
 // Stream returns which part of a growing message the activity is.
 func (a *Activity) Stream() (info StreamInfo) {
@@ -166,7 +161,7 @@ func (a *Activity) SetStream(info StreamInfo) {
 	a.Entities = slices.DeleteFunc(slices.Clone(a.Entities), func(e jsontext.Value) bool { return isEntity(e, streamEntity) })
 	members := map[string]jsontext.Value{}
 	maps.Copy(members, a.channelMembers())
-	for _, name := range []string{streamIDs, streamTypes, streamNumbers} {
+	for _, name := range []string{"streamId", "streamType", "streamSequence"} {
 		delete(members, name)
 	}
 	if info != (StreamInfo{}) {
@@ -175,13 +170,7 @@ func (a *Activity) SetStream(info StreamInfo) {
 			StreamInfo
 		}
 		a.Entities = append(a.Entities, raw(entity{streamEntity, info}))
-		members[streamTypes] = raw(info.Type)
-		if info.ID != "" {
-			members[streamIDs] = raw(info.ID)
-		}
-		if info.Sequence > 0 {
-			members[streamNumbers] = raw(info.Sequence)
-		}
+		_ = read(raw(info), &members) // adds to them
 	}
 	if len(members) > 0 {
 		a.ChannelData = raw(members)

@@ -162,8 +162,7 @@ func New(ctx context.Context, b Bot, model models.Model, cfg bot.Config) (*bot.B
 	return made, err
 }
 
-// assemble makes the bot, and returns its policy, too. cfg has everything but what b says, and what s has
-// of it.
+// assemble fills cfg with what b and s say, and makes the bot. It returns the bot's policy, too.
 func (b *Bot) assemble(s *settings.Settings, cfg bot.Config) (*bot.Bot, actions.Policy, error) {
 	cfg.Name, cfg.Examples, cfg.Texts, cfg.Welcome, cfg.Teams = b.Name, b.Examples, b.describeCommands(), cmp.Or(b.Welcome, cfg.Welcome), b.Teams
 	if cfg.Policy == nil {

@@ -349,9 +349,9 @@ const (
 	invokeWithin = 10 * time.Second
 	// toldWithin is how long all others wait. Then the person is told why there is no answer yet.
 	toldWithin = 4 * time.Second
-	// seenWithin is how soon an answer must go out to count as seen: clients give up after five
+	// clientGivesUpAfter is how soon an answer must go out to count as seen: clients give up after five
 	// seconds at the earliest.
-	seenWithin = 5 * time.Second
+	clientGivesUpAfter = 5 * time.Second
 )
 
 // respond waits for the turn's answer and writes it. For a duplicate that is the turn of the first
@@ -375,7 +375,7 @@ func (b *Bot) respond(w http.ResponseWriter, r *http.Request, click, exchange st
 		b.clickAnswered(context.WithoutCancel(r.Context()), ticket, exchange, id) // the next one may succeed
 	}
 	switch {
-	case execute && err == nil && time.Since(began) < seenWithin:
+	case execute && err == nil && time.Since(began) < clientGivesUpAfter:
 		b.clickAnswered(r.Context(), ticket, click, id)
 	case route.say != nil && errors.Is(err, turn.ErrLateAnswer):
 		b.cfg.Log.Info().Str("turn", id).Str("conversation", a.Conversation.ID).Msg("invoke is to be answered later")

@@ -479,18 +479,14 @@ const (
 
 // compiled has the schemas of each known version, compiled on first use, because that takes longer
 // than everything else here.
-var compiled = map[string]func(name string) *jsonschema.Schema{
-	"1.22": compiler("1.22"), schemaVersion: compiler(schemaVersion), targetedSince: compiler(targetedSince),
+var compiled = map[string]map[string]func() *jsonschema.Schema{
+	"1.22": schemasOf("1.22"), schemaVersion: schemasOf(schemaVersion), targetedSince: schemasOf(targetedSince),
 }
 
-func compiler(version string) func(name string) *jsonschema.Schema {
-	ofManifest := sync.OnceValue(func() *jsonschema.Schema { return compile(version, manifestSchema) })
-	ofLanguage := sync.OnceValue(func() *jsonschema.Schema { return compile(version, languageSchema) })
-	return func(name string) *jsonschema.Schema {
-		if name == languageSchema {
-			return ofLanguage()
-		}
-		return ofManifest()
+func schemasOf(version string) map[string]func() *jsonschema.Schema {
+	return map[string]func() *jsonschema.Schema{
+		manifestSchema: sync.OnceValue(func() *jsonschema.Schema { return compile(version, manifestSchema) }),
+		languageSchema: sync.OnceValue(func() *jsonschema.Schema { return compile(version, languageSchema) }),
 	}
 }
 
@@ -567,7 +563,7 @@ func (c *checker) checkSchema() {
 
 // validate validates the document against the schema of a known version.
 func (c *checker) validate(version, schema string) {
-	if fault, ok := errors.AsType[*jsonschema.ValidationError](compiled[version](schema).Validate(c.root)); ok {
+	if fault, ok := errors.AsType[*jsonschema.ValidationError](compiled[version][schema]().Validate(c.root)); ok {
 		c.noteLeaves(fault, message.NewPrinter(language.English))
 	}
 }

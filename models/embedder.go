@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/sashabaranov/go-openai"
 )
 
@@ -38,10 +37,9 @@ type EmbedderConfig struct {
 // Embedder turns texts into vectors, so that texts of like meaning can be found. It may be used
 // concurrently.
 type Embedder struct {
-	cfg    EmbedderConfig
-	name   string
-	client *openai.Client
-	fixed  atomic.Bool // the server has refused to choose the length
+	cfg   EmbedderConfig
+	on    *openAI
+	fixed atomic.Bool // the server has refused to choose the length
 }
 
 // NewEmbedder returns an Embedder that uses the embeddings API of OpenAI, Azure OpenAI or a compatible
@@ -62,13 +60,11 @@ func NewEmbedder(cfg EmbedderConfig) (*Embedder, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, fmt.Errorf("embedder config: %w", err)
 	}
-	asks := model.(*openAI)
-	cfg.Server = asks.cfg
-	return &Embedder{cfg: cfg, name: asks.cfg.Model, client: asks.client}, nil
+	return &Embedder{cfg: cfg, on: model.(*openAI)}, nil
 }
 
 // Model names the model.
-func (e *Embedder) Model() string { return e.name }
+func (e *Embedder) Model() string { return e.on.cfg.Model }
 
 // Dimensions is the length of each vector.
 func (e *Embedder) Dimensions() int { return e.cfg.Dimensions }
@@ -82,7 +78,7 @@ func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, erro
 	}
 	var all [][]float32
 	for batch := range slices.Chunk(texts, max(1, min(maxEmbedded, maxNumbers/e.cfg.Dimensions))) {
-		vectors, err := again(ctx, e.name, cmp.Or(e.cfg.Retries, defaultRetries), cmp.Or(e.cfg.MaxWait, defaultMaxWait), func() ([][]float32, error) {
+		vectors, err := again(ctx, e.Model(), cmp.Or(e.cfg.Retries, defaultRetries), cmp.Or(e.cfg.MaxWait, defaultMaxWait), func() ([][]float32, error) {
 			return e.ask(ctx, batch)
 		})
 		if err != nil {
@@ -96,17 +92,17 @@ func (e *Embedder) Embed(ctx context.Context, texts []string) ([][]float32, erro
 // ask makes one call, or two if the server refuses to choose the length of vectors.
 func (e *Embedder) ask(ctx context.Context, texts []string) ([][]float32, error) {
 	began := time.Now()
-	call, cancel := context.WithTimeout(ctx, e.cfg.Server.Timeout)
+	call, cancel := context.WithTimeout(ctx, e.on.cfg.Timeout)
 	defer cancel()
-	request := openai.EmbeddingRequest{Input: texts, Model: openai.EmbeddingModel(e.name), EncodingFormat: openai.EmbeddingEncodingFormatFloat}
+	request := openai.EmbeddingRequest{Input: texts, Model: openai.EmbeddingModel(e.Model()), EncodingFormat: openai.EmbeddingEncodingFormatFloat}
 	if !e.fixed.Load() {
 		request.Dimensions = e.cfg.Dimensions
 	}
-	answer, err := e.client.CreateEmbeddings(call, request)
+	answer, err := e.on.client.CreateEmbeddings(call, request)
 	fault, ok := errors.AsType[*Error](err)
 	if ok && fault.Kind == BadRequest && request.Dimensions > 0 && strings.Contains(strings.ToLower(fault.Said), "dimension") {
 		request.Dimensions = 0
-		if answer, err = e.client.CreateEmbeddings(call, request); err == nil {
+		if answer, err = e.on.client.CreateEmbeddings(call, request); err == nil {
 			e.fixed.Store(true)
 		}
 	}
@@ -115,16 +111,9 @@ func (e *Embedder) ask(ctx context.Context, texts []string) ([][]float32, error)
 		vectors, err = e.read(&answer, len(texts))
 	}
 	if err != nil {
-		err = classify(err)
+		err = e.on.failed(ctx, "embed", err)
 	}
-	if errors.Is(ctx.Err(), context.Canceled) {
-		return nil, fmt.Errorf("embed with model %s: %w", e.name, ctx.Err())
-	}
-	line := zerolog.Ctx(ctx).Debug().Str("model", e.name).Int("texts", len(texts)).Int("tokens", answer.Usage.PromptTokens).Dur("took", time.Since(began))
-	if fault, ok := errors.AsType[*Error](err); ok {
-		line = line.Str("kind", fault.Kind).Int("status", fault.Status).Str("request_id", fault.RequestID).Str("said", fault.Said)
-	}
-	line.Bool("ok", err == nil).Msg("embedding call")
+	e.on.ended(ctx, err, time.Since(began)).Int("texts", len(texts)).Int("tokens", answer.Usage.PromptTokens).Msg("embedding call")
 	return vectors, err
 }
 
@@ -142,7 +131,7 @@ func (e *Embedder) read(answer *openai.EmbeddingResponse, n int) ([][]float32, e
 		case d.Index < 0 || d.Index >= n || vectors[d.Index] != nil:
 			return nil, wrong("the vectors are not numbered from 0 to %d", n-1)
 		case len(d.Embedding) != e.cfg.Dimensions:
-			return nil, wrong("a vector of %s has %d dimensions, want %d: configure those, or a model that can have these", e.name, len(d.Embedding), e.cfg.Dimensions)
+			return nil, wrong("a vector of %s has %d dimensions, want %d: configure those, or a model that can have these", e.Model(), len(d.Embedding), e.cfg.Dimensions)
 		case slices.ContainsFunc(d.Embedding, func(x float32) bool { return math.IsNaN(float64(x)) || math.IsInf(float64(x), 0) }):
 			return nil, wrong("a vector has something that is no number")
 		}

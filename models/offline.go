@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -334,7 +333,7 @@ func (r *phraseReader) help() string {
 			continue
 		}
 		call := "\n- " + a.Title + ": `" + a.Name
-		for _, name := range a.parameters() {
+		for _, name := range titles.Order(&a.schema) {
 			call += " " + name + "=…"
 		}
 		calls = append(calls, call+"`")
@@ -361,21 +360,10 @@ func (a *offlineAction) phrase() string {
 
 var exampleSlot = lazy.Regexp(`\{([^{}]*?)(?:\.\.\.)?\}`)
 
-// parameters are the names of the action's parameters, the required ones first.
-func (a *offlineAction) parameters() []string {
-	all := slices.DeleteFunc(slices.Clone(a.schema.Required), func(name string) bool { return a.schema.Properties[name] == nil })
-	for _, name := range slices.Sorted(maps.Keys(a.schema.Properties)) {
-		if !slices.Contains(all, name) {
-			all = append(all, name)
-		}
-	}
-	return all
-}
-
 // needs says what is wrong with a call of the action, and what the action takes.
 func (a *offlineAction) needs(wrong string) string {
 	var takes []string
-	for _, name := range a.parameters() {
+	for _, name := range titles.Order(&a.schema) {
 		property := a.schema.Properties[name]
 		about := kindOf(property)
 		if !slices.Contains(a.schema.Required, name) {

@@ -379,19 +379,19 @@ func (o *openAI) ask(ctx context.Context, client *openai.Client, req *Request, a
 		answer, err = o.read(req, &res)
 	}
 	if err != nil {
-		err = classify(err)
-		if errors.Is(over(ctx), context.Canceled) { // not our timeout
-			err = fmt.Errorf("complete with model %s: %w", o.name, ctx.Err())
-		}
+		err = o.failed(ctx, "complete", err)
 	}
 	o.log(ctx, answer, err, time.Since(start))
 	return answer, err
 }
 
-// classify makes an [*Error] of an error that is not one yet. Server and network errors already
-// are, so the rest comes from the client library: it could not read the answer, or refused to send
-// the request.
-func classify(err error) error {
+// failed makes an [*Error] of an error that is not one yet, unless the caller has cancelled ctx. Server
+// and network errors already are, so the rest comes from the client library: it could not read the
+// answer, or refused to send the request.
+func (o *openAI) failed(ctx context.Context, what string, err error) error {
+	if errors.Is(over(ctx), context.Canceled) { // not our timeout
+		return fmt.Errorf("%s with model %s: %w", what, o.name, ctx.Err())
+	}
 	if _, ok := errors.AsType[*Error](err); ok {
 		return err
 	}
@@ -412,10 +412,7 @@ var errMalformed = &Error{
 // which appears nowhere else: the error itself is returned, and logged once where the turn ends.
 func (o *openAI) log(ctx context.Context, answer *Response, err error, took time.Duration) {
 	log := zerolog.Ctx(ctx)
-	e := log.Debug().Str("model", o.name).Dur("took", took)
-	if fault, ok := errors.AsType[*Error](err); ok {
-		e = e.Str("kind", fault.Kind).Int("status", fault.Status).Str("request_id", fault.RequestID).Str("said", fault.Said)
-	}
+	e := o.ended(ctx, err, took)
 	if answer != nil {
 		e = e.Str("finish", answer.Finish).
 			Int("calls", len(answer.Calls)).
@@ -424,7 +421,16 @@ func (o *openAI) log(ctx context.Context, answer *Response, err error, took time
 			Int("cached_tokens", answer.Usage.Cached)
 		log.Trace().Str("text", answer.Text).Interface("calls", answer.Calls).Msg("model answer")
 	}
-	e.Bool("ok", err == nil).Msg("model call")
+	e.Msg("model call")
+}
+
+// ended begins the debug line of a call.
+func (o *openAI) ended(ctx context.Context, err error, took time.Duration) *zerolog.Event {
+	e := zerolog.Ctx(ctx).Debug().Str("model", o.name).Dur("took", took).Bool("ok", err == nil)
+	if fault, ok := errors.AsType[*Error](err); ok {
+		e = e.Str("kind", fault.Kind).Int("status", fault.Status).Str("request_id", fault.RequestID).Str("said", fault.Said)
+	}
+	return e
 }
 
 // request converts req to the client library's type.

@@ -2,14 +2,11 @@ package models
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
-	"github.com/rs/zerolog"
 	"github.com/sashabaranov/go-openai"
 )
 
@@ -38,13 +35,8 @@ func (t *Transcriber) Transcribe(ctx context.Context, name string, sound []byte)
 	began := time.Now()
 	answer, err := t.on.client.CreateTranscription(call, openai.AudioRequest{Model: t.on.cfg.Model, FilePath: name, Reader: bytes.NewReader(sound)})
 	if err != nil {
-		if err = classify(err); errors.Is(ctx.Err(), context.Canceled) {
-			err = fmt.Errorf("transcribe with %s: %w", t.on.name, ctx.Err())
-		}
+		err = t.on.failed(ctx, "transcribe", err)
 	}
-	fault, _ := errors.AsType[*Error](err)
-	fault = cmp.Or(fault, &Error{})
-	zerolog.Ctx(ctx).Debug().Str("model", t.on.name).Dur("took", time.Since(began)).Int("bytes", len(sound)).Bool("ok", err == nil).
-		Str("kind", fault.Kind).Int("status", fault.Status).Str("said", fault.Said).Msg("transcription")
+	t.on.ended(ctx, err, time.Since(began)).Int("bytes", len(sound)).Msg("transcription")
 	return strings.TrimSpace(answer.Text), err
 }

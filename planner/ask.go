@@ -90,17 +90,12 @@ func formFor[T any](value *T) (*actions.Action, error) {
 }
 
 func (q *Question) check() error {
-	var faults []error
-	if q.Model == nil {
-		faults = append(faults, errors.New("no Model"))
-	}
-	if strings.TrimSpace(q.Text) == "" {
-		faults = append(faults, errors.New("no Text"))
-	}
-	if q.MaxTokens < 0 {
-		faults = append(faults, errors.New("MaxTokens is negative"))
-	}
-	return errors.Join(append(faults, checkFormat(q.ResponseFormat))...)
+	return errors.Join(
+		faultIf(q.Model == nil, "no Model"),
+		faultIf(strings.TrimSpace(q.Text) == "", "no Text"),
+		faultIf(q.MaxTokens < 0, "MaxTokens is negative"),
+		checkFormat(q.ResponseFormat),
+	)
 }
 
 // ask asks until an answer fits the form.

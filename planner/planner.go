@@ -122,32 +122,25 @@ type Config struct {
 
 // check reports every fault, in the order of the fields.
 func (c *Config) check() error {
-	var faults []error
-	for _, field := range []struct {
-		wrong bool
-		fault string
-	}{
-		{c.Model == nil, "no Model"},
-		{c.Actions == nil, "no Actions"},
-		{c.HistoryTokens < 0, "HistoryTokens is negative"},
-		{c.MaxTokens < 0, "MaxTokens is negative"},
-		{checkFormat(c.ResponseFormat) != nil, fmt.Sprint(checkFormat(c.ResponseFormat))},
-		{
-			slices.ContainsFunc(ownFunctions, func(name string) bool { return c.Functions[name] != nil }),
-			"Functions has actions, manual, examples, skills or instructions, which are the planner's",
-		},
-		{!utf8.ValidString(c.Instructions), "Instructions are not UTF-8"},
-		{
-			!slices.Contains([]string{"", "required", "none"}, c.Choice),
-			fmt.Sprintf("no Choice %q", c.Choice),
-		},
-		{c.MaxRounds < 0, "MaxRounds is negative"},
-	} {
-		if field.wrong {
-			faults = append(faults, errors.New(field.fault))
-		}
+	isOurs := func(name string) bool { return c.Functions[name] != nil }
+	return errors.Join(
+		faultIf(c.Model == nil, "no Model"),
+		faultIf(c.Actions == nil, "no Actions"),
+		faultIf(c.HistoryTokens < 0, "HistoryTokens is negative"),
+		faultIf(c.MaxTokens < 0, "MaxTokens is negative"),
+		checkFormat(c.ResponseFormat),
+		faultIf(slices.ContainsFunc(ownFunctions, isOurs), "Functions has actions, manual, examples, skills or instructions, which are the planner's"),
+		faultIf(!utf8.ValidString(c.Instructions), "Instructions are not UTF-8"),
+		faultIf(!slices.Contains([]string{"", "required", "none"}, c.Choice), fmt.Sprintf("no Choice %q", c.Choice)),
+		faultIf(c.MaxRounds < 0, "MaxRounds is negative"),
+	)
+}
+
+func faultIf(wrong bool, text string) error {
+	if wrong {
+		return errors.New(text)
 	}
-	return errors.Join(faults...)
+	return nil
 }
 
 func checkFormat(name string) error {
@@ -233,13 +226,15 @@ func (p *Planner) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, erro
 		request.Stream = pr.draft(turn, !mayCall(request), &drafted)
 	}
 	var refused []plan.FaultKind
-	var fork []models.Message // the refused answers, each with its fault
+	var fork []Section // the refused answers, each with its fault
 	for attempt := 0; ; attempt++ {
-		if request.Messages, err = pr.fit(told, fork, request.Tools); err != nil {
+		all, err := pr.fit(told, fork, request.Tools)
+		if err != nil {
 			return plan.Plan{}, err
 		}
+		request.Messages = messagesOf(all)
 		if p.cfg.Watch != nil {
-			p.cfg.see(turn.ID, Event{Asked: pr.asked(pr.kind, told, fork, request)})
+			p.cfg.see(turn.ID, Event{Asked: pr.asked(pr.kind, all, request)})
 		}
 		began := time.Now()
 		answer, err := complete(ctx, turn, pr.model, request)
@@ -258,20 +253,22 @@ func (p *Planner) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, erro
 			logPlan(ctx, r.plan, attempt)
 			return r.plan, nil
 		}
-		if faultKind(r.fault) == plan.NoPlan && answer.Finish != "length" && seen(turn) {
+		if r.fault.Kind == plan.NoPlan && answer.Finish != "length" && seen(turn) {
 			p.cfg.see(turn.ID, Event{Answered: &Answered{Response: answer, Plan: &plan.Plan{}, Took: took}})
 			return plan.Plan{}, nil
 		}
 		forbidden := len(answer.Calls) > 0 && !mayCall(request)
 		if attempt >= p.cfg.MaxRepairs || forbidden && len(request.Tools) == 0 {
 			p.cfg.see(turn.ID, Event{Answered: &Answered{Response: answer, Fault: r.fault, Took: took}})
-			return plan.Plan{}, after(refused, r.fault)
+			fault := *r.fault
+			fault.Before = refused
+			return plan.Plan{}, &fault
 		}
-		refused = append(refused, faultKind(r.fault))
+		refused = append(refused, r.fault.Kind)
 		logRefusal(ctx, r.fault, attempt+1)
 		correction := pr.refusal(answer, r, request)
 		p.cfg.see(turn.ID, Event{Answered: &Answered{Response: answer, Fault: r.fault, Told: lastText(correction), Took: took}})
-		fork = append(fork, correction...)
+		fork = append(fork, sections("correction", correction...)...)
 		if drafted {
 			turn.Draft("")
 		}
@@ -285,7 +282,7 @@ func (p *Planner) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, erro
 // Sees reports whether the model is shown the pictures of messages: it takes some, and the prompt
 // includes them.
 func (p *Planner) Sees(ctx context.Context) bool {
-	return p.cfg.Sees && p.prompt.get(ctx).prompt.Config.IncludeImages
+	return p.prompt.get(ctx).sees()
 }
 
 // draft returns the Stream of a request: it finds in each answer the text that the person may see
@@ -319,7 +316,8 @@ func (p *Planner) Messages(ctx context.Context, turn *actions.Turn) ([]models.Me
 	if err != nil {
 		return nil, err
 	}
-	return pr.fit(told, nil, pr.request(turn).Tools)
+	all, err := pr.fit(told, nil, pr.request(turn).Tools)
+	return messagesOf(all), err
 }
 
 const (
@@ -430,7 +428,7 @@ func complete(ctx context.Context, turn *actions.Turn, model models.Model, reque
 // reading is an answer of the model as read: a plan, or the reason why it is not one.
 type reading struct {
 	plan   plan.Plan
-	fault  error         // the first one
+	fault  *plan.Fault   // the first one
 	faults []*plan.Fault // one per call; nil if the fault concerns the whole answer
 }
 
@@ -439,7 +437,8 @@ func (b *plannerPrompt) read(answer *models.Response, request *models.Request, t
 	if b.kind == tools {
 		return b.readCalls(answer, request, turn)
 	}
-	p, err := plan.Plan{}, error(nil)
+	var p plan.Plan
+	var err error
 	if b.kind == sequential {
 		p, err = plan.DecodeXML(answer.Text, turn.Text, b.offered)
 	} else {
@@ -451,15 +450,16 @@ func (b *plannerPrompt) read(answer *models.Response, request *models.Request, t
 			p, err = p.Validate(b.offered)
 		}
 	}
-	if left := turn.Budget.Messages - turn.Usage.Messages; err == nil && turn.Budget.Messages > 0 && p.Says() > left {
-		err = plan.InvalidPlan.Faultf("the plan has %d SAYs, but this turn has only %d left; combine them", p.Says(), max(left, 0))
+	fault := faultOf(err)
+	if left := turn.Budget.Messages - turn.Usage.Messages; fault == nil && turn.Budget.Messages > 0 && p.Says() > left {
+		fault = plan.InvalidPlan.Faultf("the plan has %d SAYs, but this turn has only %d left; combine them", p.Says(), max(left, 0))
 	}
-	if answer.Finish == "length" && (p.Prose || err != nil && faultKind(err) == plan.NoPlan) {
+	if answer.Finish == "length" && (p.Prose || fault != nil && fault.Kind == plan.NoPlan) {
 		// An answer cut off after a whole plan is fine. Prose that was cut off is not what the
 		// model meant to say. An empty answer may have been cut off while reasoning.
-		err = plan.Truncated.Faultf("the answer was cut off before its end; be brief")
+		fault = plan.Truncated.Faultf("the answer was cut off before its end; be brief")
 	}
-	return reading{plan: p, fault: err}
+	return reading{plan: p, fault: fault}
 }
 
 // refusal repeats the answer to the model, says why it cannot be used and what is wanted.
@@ -489,28 +489,20 @@ func (b *plannerPrompt) refusal(answer *models.Response, r reading, request *mod
 	return slices.Insert(messages, 0, models.Message{Role: "assistant", Text: answer.Text})
 }
 
-// faultKind returns the kind of a fault in an answer.
-func faultKind(err error) plan.FaultKind {
-	if fault, ok := errors.AsType[*plan.Fault](err); ok {
-		return fault.Kind
+// faultOf is an error of package plan as the fault that it is; nil: there is none.
+func faultOf(err error) *plan.Fault {
+	if fault, ok := errors.AsType[*plan.Fault](err); ok || err == nil {
+		return fault
 	}
-	return plan.InvalidPlan
-}
-
-// after adds the faults of earlier answers to the last one.
-func after(refused []plan.FaultKind, err error) error {
-	if fault, ok := errors.AsType[*plan.Fault](err); ok && len(refused) > 0 {
-		return &plan.Fault{Kind: fault.Kind, Detail: fault.Detail, Before: refused}
-	}
-	return err
+	return plan.InvalidPlan.Faultf("%s", err)
 }
 
 // logRefusal logs why an answer was refused. The detail quotes the model, so it is logged only at
 // debug level.
-func logRefusal(ctx context.Context, err error, attempt int) {
+func logRefusal(ctx context.Context, fault *plan.Fault, attempt int) {
 	log := zerolog.Ctx(ctx)
-	log.Warn().Str("kind", string(faultKind(err))).Int("attempt", attempt).Msg("plan refused, asking again")
-	log.Debug().Str("detail", detail(err)).Int("attempt", attempt).Msg("why the plan was refused")
+	log.Warn().Str("kind", string(fault.Kind)).Int("attempt", attempt).Msg("plan refused, asking again")
+	log.Debug().Str("detail", fault.Detail).Int("attempt", attempt).Msg("why the plan was refused")
 }
 
 // logPlan logs how the plan was read. It uses info level only if the model strayed from the format,
@@ -527,8 +519,8 @@ func logPlan(ctx context.Context, p plan.Plan, refused int) {
 // readCalls reads an answer to request as the next plan of the turn.
 func (b *plannerPrompt) readCalls(answer *models.Response, request *models.Request, turn *actions.Turn) reading {
 	if len(answer.Calls) == 0 {
-		p, err := readProse(answer)
-		return reading{plan: p, fault: err}
+		p, fault := readProse(answer)
+		return reading{plan: p, fault: fault}
 	}
 	if fault := wholeFault(answer, request); fault != nil {
 		return reading{fault: fault}

@@ -36,26 +36,24 @@ const (
 
 // modelPrompt is a prompt with everything needed to ask a model with it. It is immutable.
 type modelPrompt struct {
-	prompt        *prompts.Prompt
-	model         models.Model
-	functions     map[string]func(ctx context.Context, turn *actions.Turn, args []string) (any, error)
-	maxTokens     int // for the answer, unless the prompt sets it
-	historyTokens int
-	format        *models.Format // the format that the server enforces; nil: none
-	declared      *models.Format // the same where the plan says whether it is an answer
-	actions       []models.Tool  // what a plan in the answer may use; nil: the answer is not a plan
+	prompt   *prompts.Prompt
+	cfg      *Config
+	model    models.Model
+	format   *models.Format // the format that the server enforces; nil: none
+	declared *models.Format // the same where the plan says whether it is an answer
+	actions  []models.Tool  // what a plan in the answer may use; nil: the answer is not a plan
 }
 
-// nameModel switches to the model that the prompt names, if it names one.
-func (a *modelPrompt) nameModel(named func(string) (models.Model, error)) (err error) {
+// nameModel sets the model: the one that the prompt names, or else that of the Config.
+func (a *modelPrompt) nameModel() (err error) {
 	name := a.prompt.Config.Model
-	if name == "" {
+	if a.model = a.cfg.Model; name == "" {
 		return nil
 	}
-	if named == nil {
+	if a.cfg.Named == nil {
 		return fmt.Errorf("config.json: completion.model %s: only one model is configured, leave it out", name)
 	}
-	if a.model, err = named(name); err != nil {
+	if a.model, err = a.cfg.Named(name); err != nil {
 		return fmt.Errorf("config.json: completion.model %s: %w", name, err)
 	}
 	return nil
@@ -64,7 +62,7 @@ func (a *modelPrompt) nameModel(named func(string) (models.Model, error)) (err e
 // checkTemplate rejects unknown scopes, and functions that are neither known nor own.
 func (a *modelPrompt) checkTemplate(own ...string) error {
 	var faults []error
-	known := slices.Concat(own, slices.Sorted(maps.Keys(a.functions)))
+	known := slices.Concat(own, slices.Sorted(maps.Keys(a.cfg.Functions)))
 	for _, name := range a.prompt.Functions() {
 		if !slices.Contains(known, name) {
 			faults = append(faults, fmt.Errorf("no function %q, have %s", name, list(known)))
@@ -86,7 +84,7 @@ func (a *modelPrompt) render(ctx context.Context, turn *actions.Turn, inputs map
 	for name, text := range own {
 		funcs[name] = func(context.Context, []string) (any, error) { return text, nil }
 	}
-	for name, fn := range a.functions {
+	for name, fn := range a.cfg.Functions {
 		funcs[name] = func(ctx context.Context, args []string) (any, error) { return fn(ctx, turn, args) }
 	}
 	return a.prompt.Render(ctx, func(scope, name string) (any, error) {
@@ -111,7 +109,7 @@ func (a *modelPrompt) render(ctx context.Context, turn *actions.Turn, inputs map
 func (a *modelPrompt) request() *models.Request {
 	c := &a.prompt.Config
 	request := &models.Request{
-		MaxTokens: cmp.Or(c.MaxTokens, a.maxTokens), Format: a.format,
+		MaxTokens: cmp.Or(c.MaxTokens, a.cfg.MaxTokens), Format: a.format,
 		Temperature: c.Temperature, TopP: c.TopP, PresencePenalty: c.PresencePenalty, FrequencyPenalty: c.FrequencyPenalty,
 		Stop: c.Stop, Actions: a.actions, OneCallAtMost: c.ParallelCalls != nil && !*c.ParallelCalls,
 	}
@@ -124,16 +122,34 @@ func (a *modelPrompt) request() *models.Request {
 // told is what the model is told about a turn. What is the same for every turn comes first, for the
 // prompt cache; what is new comes last.
 type told struct {
-	opening []models.Message
-	summary []models.Message // of what was said before the history; told if it fits
-	history []toldTurn       // as much as fits is told
-	ending  []models.Message
+	opening []Section
+	summary []Section  // of what was said before the history; told if it fits
+	history []toldTurn // as much as fits is told
+	ending  []Section
+}
+
+// sections are messages of one kind.
+func sections(name string, messages ...models.Message) (all []Section) {
+	for _, m := range messages {
+		all = append(all, Section{Name: name, Message: m})
+	}
+	return all
+}
+
+// messagesOf are the messages of the sections for which there is room.
+func messagesOf(sections []Section) (all []models.Message) {
+	for i := range sections {
+		if !sections[i].Left {
+			all = append(all, sections[i].Message)
+		}
+	}
+	return all
 }
 
 // toldTurn is an earlier turn, with the person's name where several people may speak.
 type toldTurn struct {
 	speaker  string
-	messages []models.Message
+	sections []Section
 }
 
 // historyOf returns the earlier turns of a conversation. retell writes the model's answers.
@@ -141,13 +157,13 @@ func historyOf(turn *actions.Turn, retell func(transcript string) []models.Messa
 	turns := state.Peek[prompts.History](turn.Thread).Turns
 	all := make([]toldTurn, 0, len(turns))
 	for _, earlier := range turns {
-		one := toldTurn{speaker: earlier.Name, messages: make([]models.Message, 0, len(earlier.Messages))}
+		one := toldTurn{speaker: earlier.Name}
 		for _, m := range earlier.Messages {
+			said := []models.Message{{Role: m.Role, Text: m.Text}}
 			if m.Role == "assistant" {
-				one.messages = append(one.messages, retell(m.Text)...)
-			} else {
-				one.messages = append(one.messages, models.Message{Role: m.Role, Text: m.Text})
+				said = retell(m.Text)
 			}
+			one.sections = append(one.sections, sections("history", said...)...)
 		}
 		all = append(all, one)
 	}
@@ -155,18 +171,18 @@ func historyOf(turn *actions.Turn, retell func(transcript string) []models.Messa
 }
 
 // summaryOf is the summary of what was said before the history.
-func summaryOf(turn *actions.Turn) []models.Message {
+func summaryOf(turn *actions.Turn) []Section {
 	summary := state.Peek[prompts.History](turn.Thread).Summary
 	if summary == "" {
 		return nil
 	}
-	return []models.Message{{Role: "system", Text: "What was said before, in short:\n  " + setIn.Replace(summary)}}
+	return sections("summary", models.Message{Role: "system", Text: "What was said before, in short:\n  " + setIn.Replace(summary)})
 }
 
-// fit returns the messages of a request. With the fork, which comes last, and the tools they take
-// at most the max_input_tokens of the prompt's config.json. The history gets what remains.
-func (a *modelPrompt) fit(t told, fork []models.Message, tools []models.Tool) ([]models.Message, error) {
-	budget := a.historyTokens
+// fit returns the sections of a prompt. With the fork, which comes last, and the tools they take at
+// most the max_input_tokens of the prompt's config.json. The history gets what remains.
+func (a *modelPrompt) fit(t told, fork []Section, tools []models.Tool) ([]Section, error) {
+	budget := a.cfg.HistoryTokens
 	if most := a.prompt.Config.MaxInputTokens; most > 0 {
 		needed := sizeOf(prompts.Tokens, t.opening, t.ending, fork)
 		for _, t := range tools {
@@ -177,32 +193,34 @@ func (a *modelPrompt) fit(t told, fork []models.Message, tools []models.Tool) ([
 		}
 		budget = min(budget, most-needed)
 	}
-	summary := t.summary
+	summary := slices.Clone(t.summary)
 	if size := sizeOf(prompts.Tokens, summary); size <= budget {
 		budget -= size
 	} else {
-		summary = nil
+		summary[0].Left = true
 	}
-	messages := slices.Concat(t.opening, summary, newest(t.history, budget), t.ending, fork)
+	all := slices.Concat(t.opening, summary, newest(t.history, budget), t.ending, fork)
 	ids := callIDs{}
-	for i, m := range messages { // servers reject two calls with one id
-		m.Calls = slices.Clone(m.Calls)
-		for j := range m.Calls {
-			m.Calls[j].ID = ids.own(m.Calls[j].ID)
-			messages[i+1+j].CallID = m.Calls[j].ID
+	for i := range all { // servers reject two calls with one id
+		if all[i].Left {
+			continue
 		}
-		messages[i] = m
+		all[i].Calls = slices.Clone(all[i].Calls)
+		for j := range all[i].Calls {
+			all[i].Calls[j].ID = ids.own(all[i].Calls[j].ID)
+			all[i+1+j].CallID = all[i].Calls[j].ID
+		}
 	}
-	return messages, nil
+	return all, nil
 }
 
-// newest returns the newest turns that fit into budget tokens, oldest first. It never returns half
-// a turn, never leaves a gap, and never starts with something the bot said.
+// newest returns the turns, oldest first, and leaves out all but the newest that fit into budget
+// tokens. It never tells half a turn, never leaves a gap, and never starts with something the bot said.
 //
 // Where turns have a speaker, a system message before a turn names the speaker whenever that
 // changes. It is a separate message because a person could forge a name inside their text, and
 // because the name field of chat requests does not accept most people's names.
-func newest(turns []toldTurn, budget int) []models.Message {
+func newest(turns []toldTurn, budget int) (all []Section) {
 	bytesOf := func(texts ...string) int {
 		n := prompts.Tokens()
 		for _, text := range texts {
@@ -211,12 +229,11 @@ func newest(turns []toldTurn, budget int) []models.Message {
 		return n
 	}
 	size := func(t toldTurn, count func(...string) int) int {
-		return sizeOf(count, t.messages, speaks(t.speaker))
+		return sizeOf(count, t.sections, sections("history", speaks(t.speaker)...))
 	}
-	bound, messages := 0, 0 // a text has at most one token per byte, and bytes are free to count
+	bound := 0 // a text has at most one token per byte, and bytes are free to count
 	for _, t := range turns {
 		bound += size(t, bytesOf)
-		messages += len(t.messages)
 	}
 	first := 0
 	if bound > budget {
@@ -229,22 +246,28 @@ func newest(turns []toldTurn, budget int) []models.Message {
 	for first < len(turns) && !turns[first].opens() {
 		first++
 	}
-	out, speaker := make([]models.Message, 0, messages), ""
+	for _, t := range turns[:first] {
+		for _, s := range t.sections {
+			s.Left = true
+			all = append(all, s)
+		}
+	}
+	speaker := ""
 	for _, t := range turns[first:] {
 		if t.speaker != speaker {
-			out = append(out, speaks(t.speaker)...)
+			all = append(all, sections("history", speaks(t.speaker)...)...)
 		}
 		speaker = t.speaker
-		out = append(out, t.messages...)
+		all = append(all, t.sections...)
 	}
-	return out
+	return all
 }
 
 // opens reports whether a turn can come first: its first message, not counting the runtime's, is
 // the person's.
 func (t *toldTurn) opens() bool {
-	i := slices.IndexFunc(t.messages, func(m models.Message) bool { return m.Role != "system" })
-	return i >= 0 && t.messages[i].Role == "user"
+	i := slices.IndexFunc(t.sections, func(s Section) bool { return s.Role != "system" })
+	return i >= 0 && t.sections[i].Role == "user"
 }
 
 // speaks says who is speaking. The name is quoted because people choose it.
@@ -284,10 +307,10 @@ func quotations(a *activity.Activity) (all []models.Message) {
 const pictureTokens = 1445
 
 // sizeOf counts messages, including their calls and pictures.
-func sizeOf(count func(texts ...string) int, parts ...[]models.Message) int {
+func sizeOf(count func(texts ...string) int, parts ...[]Section) int {
 	size := 0
-	for _, messages := range parts {
-		for _, m := range messages {
+	for _, part := range parts {
+		for _, m := range part {
 			size += count(m.Text) + len(m.Pictures)*pictureTokens
 			for _, c := range m.Calls {
 				size += count(c.Name, c.Arguments)
@@ -301,7 +324,6 @@ func sizeOf(count func(texts ...string) int, parts ...[]models.Message) int {
 // what it may plan. It is immutable.
 type plannerPrompt struct {
 	modelPrompt
-	cfg  *Config
 	kind string
 	// monologue says that the model takes one action at a time, with the planner sequence.
 	monologue bool
@@ -327,13 +349,13 @@ type plannerPrompt struct {
 // newPlannerPrompt checks a prompt against that kind of planner. The error lists every fault.
 func newPlannerPrompt(kind string, prompt *prompts.Prompt, cfg *Config) (*plannerPrompt, error) {
 	b := &plannerPrompt{
-		modelPrompt: modelPrompt{prompt: prompt, model: cfg.Model, functions: cfg.Functions, maxTokens: cfg.MaxTokens, historyTokens: cfg.HistoryTokens},
-		cfg:         cfg, kind: kind, monologue: prompt.Config.Augmentation == monologue, extended: &extended{made: map[string]*plannerPrompt{}}, mark: rand.Text(),
+		modelPrompt: modelPrompt{prompt: prompt, cfg: cfg}, kind: kind, monologue: prompt.Config.Augmentation == monologue,
+		extended: &extended{made: map[string]*plannerPrompt{}}, mark: rand.Text(),
 	}
 	allowed, choosing := choose(cfg)
 	var offering error
 	b.offered, offering = offered(prompt, allowed)
-	faults := []error{choosing, offering, b.checkUse(), b.checkTemplate(ownFunctions...), b.nameModel(cfg.Named)}
+	faults := []error{choosing, offering, b.checkUse(), b.checkTemplate(ownFunctions...), b.nameModel()}
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("prompt %s: %w", prompt.Name(), err)
 	}
@@ -391,22 +413,15 @@ func (b *plannerPrompt) complete() (err error) {
 		}
 	}
 	b.list = plan.List(listed, false)
-	if b.monologue {
-		if b.format, err = monologueFormat(b.cfg.ResponseFormat, b.offered); err != nil {
+	if b.kind == sequence {
+		if b.format, err = b.formatOf(false); err != nil {
+			return err
+		}
+		if b.declared, err = b.formatOf(true); err != nil {
 			return err
 		}
 		if b.format != nil && b.format.Schema != nil {
 			b.brief = plan.List(listed, true)
-		}
-	} else if b.kind == sequence {
-		if b.format, err = formatOf(b.cfg.ResponseFormat, b.offered, false); err != nil {
-			return err
-		}
-		if b.declared, err = formatOf(b.cfg.ResponseFormat, b.offered, true); err != nil {
-			return err
-		}
-		if b.format != nil && b.format.Schema != nil {
-			b.brief = plan.List(b.offered, true)
 		}
 	}
 	b.own = map[string]string{"actions": b.mark, "manual": plan.Manual(b.offered), "examples": listExamples(b.offered), "skills": b.skills, "instructions": strings.TrimSpace(b.cfg.Instructions)}
@@ -428,19 +443,26 @@ func listExamples(offered *actions.Registry) string {
 	return cmp.Or(strings.Join(lines, "\n"), "(none)")
 }
 
-// formatOf returns the format of requests for plans that use offered; nil for text.
-func formatOf(name string, offered *actions.Registry, declared bool) (*models.Format, error) {
-	switch name {
-	case plainText:
+// formatOf returns the format of requests for a plan, which may have to declare its type, or for a
+// monologue, which has none; nil for text.
+func (b *plannerPrompt) formatOf(declared bool) (_ *models.Format, err error) {
+	f, strict := &models.Format{}, true
+	switch {
+	case b.cfg.ResponseFormat == plainText:
 		return nil, nil
-	case jsonObject:
-		return &models.Format{}, nil
+	case b.cfg.ResponseFormat == jsonObject:
+	case b.monologue:
+		f.Name = monologue
+		f.Schema, f.Grammar, strict, err = plan.MonologueSchema(b.offered)
+	default:
+		f.Name = "plan"
+		f.Schema, f.Grammar, strict, err = plan.Schema(b.offered, declared)
 	}
-	schema, grammar, strict, err := plan.Schema(offered, declared)
 	if err != nil {
-		return nil, fmt.Errorf("schema of the plans: %w", err)
+		return nil, fmt.Errorf("schema of the answers: %w", err)
 	}
-	return &models.Format{Name: "plan", Schema: schema, Loose: !strict, Grammar: grammar}, nil
+	f.Loose = !strict
+	return f, nil
 }
 
 // request makes the request for the next step of the turn.
@@ -484,10 +506,10 @@ func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, e
 	if err != nil {
 		return t, err
 	}
-	t.opening = append(t.opening, system)
+	t.opening = sections("prompt", system)
 	for _, text := range b.pinned {
 		if text != "" {
-			t.opening = append(t.opening, models.Message{Role: "system", Text: text})
+			t.opening = append(t.opening, sections("pinned", models.Message{Role: "system", Text: text})...)
 		}
 	}
 	if includes(b.prompt.Config.IncludeHistory) {
@@ -498,9 +520,12 @@ func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, e
 			return b.retell(transcript)
 		})
 	}
+	end := func(name string, messages ...models.Message) {
+		t.ending = append(t.ending, sections(name, messages...)...)
+	}
 	for _, text := range b.quoted {
 		if text != "" {
-			t.ending = append(t.ending, models.Message{Role: "user", Text: text})
+			end("person", models.Message{Role: "user", Text: text})
 		}
 	}
 	if c := &turn.Activity.Conversation; !c.Personal() {
@@ -508,27 +533,24 @@ func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, e
 		if c.ConversationType == "channel" {
 			kind = "channel"
 		}
-		t.ending = append(t.ending, speaks(turn.Activity.From.Name, kind)...)
+		end("context", speaks(turn.Activity.From.Name, kind)...)
 	}
 	passages, err := b.passages(ctx, turn)
 	if err != nil {
 		return t, err
 	}
-	t.ending = append(t.ending, passages...)
-	t.ending = append(t.ending, brings(turn.Files)...)
-	t.ending = append(t.ending, contents(turn)...)
-	said := models.Message{Role: "user"}
-	if b.cfg.Sees && b.prompt.Config.IncludeImages {
-		said.Pictures = picturesOf(turn.Attached)
-	}
+	end("person", passages...)
+	end("context", brings(turn.Files)...)
+	end("person", contents(turn)...)
+	said := models.Message{Role: "user", Pictures: b.pictures(turn)}
 	if includes(b.prompt.Config.IncludeInput) && turn.Text != "" {
-		t.ending = append(t.ending, quotations(turn.Activity)...)
+		end("context", quotations(turn.Activity)...)
 		said.Text = turn.Text
 	}
 	if said.Text != "" || len(said.Pictures) > 0 {
-		t.ending = append(t.ending, said)
+		end("person", said)
 	}
-	t.ending = append(t.ending, b.results(turn)...)
+	end("results", b.results(turn)...)
 	return t, nil
 }
 
@@ -608,10 +630,14 @@ func contents(turn *actions.Turn) (all []models.Message) {
 	return all
 }
 
-func picturesOf(attached []actions.Attached) (all []models.Picture) {
-	for _, a := range attached {
-		if len(a.Picture) > 0 {
-			all = append(all, models.Picture{Type: a.Type, Data: a.Picture, About: a.About})
+// sees reports whether the model is shown pictures.
+func (a *modelPrompt) sees() bool { return a.cfg.Sees && a.prompt.Config.IncludeImages }
+
+// pictures are those of the person's message that the model is shown.
+func (a *modelPrompt) pictures(turn *actions.Turn) (all []models.Picture) {
+	for _, file := range turn.Attached {
+		if len(file.Picture) > 0 && a.sees() {
+			all = append(all, models.Picture{Type: file.Type, Data: file.Picture, About: file.About})
 		}
 	}
 	return all
@@ -800,9 +826,6 @@ var setIn = strings.NewReplacer("\r\n", "\n  ", "\n", "\n  ", "\r", "\n  ", "\v"
 // extendAll returns what all of the extensions add, in their order: each Offer chooses among what the one
 // before it offers, and the first Tell that knows an outcome replaces its text.
 func extendAll(ctx context.Context, turn *actions.Turn, all []actions.Extension) (actions.Extra, error) {
-	if len(all) == 1 {
-		return all[0].Extend(ctx, turn)
-	}
 	var sum actions.Extra
 	var keys, texts []string
 	var offers []func(*actions.Registry) (*actions.Registry, error)
@@ -828,25 +851,21 @@ func extendAll(ctx context.Context, turn *actions.Turn, all []actions.Extension)
 		sum.Key = key
 	}
 	sum.Text = strings.Join(texts, "\n\n")
-	if len(offers) > 0 {
-		sum.Offer = func(offered *actions.Registry) (_ *actions.Registry, err error) {
-			for _, offer := range offers {
-				if offered, err = offer(offered); err != nil {
-					return nil, err
-				}
+	sum.Offer = func(offered *actions.Registry) (_ *actions.Registry, err error) {
+		for _, offer := range offers {
+			if offered, err = offer(offered); err != nil {
+				return nil, err
 			}
-			return offered, nil
 		}
+		return offered, nil
 	}
-	if len(tells) > 0 {
-		sum.Tell = func(o actions.Outcome) (string, bool) {
-			for _, tell := range tells {
-				if text, ok := tell(o); ok {
-					return text, true
-				}
+	sum.Tell = func(o actions.Outcome) (string, bool) {
+		for _, tell := range tells {
+			if text, ok := tell(o); ok {
+				return text, true
 			}
-			return "", false
 		}
+		return "", false
 	}
 	return sum, nil
 }
@@ -889,82 +908,24 @@ func (b *plannerPrompt) extend(extra actions.Extra) (*plannerPrompt, error) {
 func (b *plannerPrompt) with(extra actions.Extra) (*plannerPrompt, error) {
 	with := *b
 	with.skills = extra.Text
-	if extra.Offer != nil {
-		var err error
-		if with.offered, err = extra.Offer(b.offered); err != nil {
-			return nil, err
-		}
+	var err error
+	if with.offered, err = extra.Offer(b.offered); err != nil {
+		return nil, err
 	}
 	return &with, with.complete()
 }
 
-// asked describes a request that fit made of t and the fork, for a planner or an action of that kind.
-func (a *modelPrompt) asked(kind string, t told, fork []models.Message, request *models.Request) *Asked {
-	asked := &Asked{Planner: kind, Prompt: a.prompt.Name(), Request: *request, HistoryTokens: a.historyTokens}
+// asked describes a request with these sections, for a planner or an action of that kind.
+func (a *modelPrompt) asked(kind string, told []Section, request *models.Request) *Asked {
+	asked := &Asked{
+		Planner: kind, Prompt: a.prompt.Name(), Sections: slices.Clone(told), Request: *request, HistoryTokens: a.cfg.HistoryTokens,
+	}
 	asked.Request.Stream = nil
-	rest := request.Messages
-	take := func(n int, name func(i int, m models.Message) string) {
-		for i, m := range rest[:n] {
-			if m.WithSchema != "" && request.Format != nil && request.Format.Schema != nil {
-				m.Text = m.WithSchema
-			}
-			asked.Sections = append(asked.Sections, Section{Name: name(i, m), Message: m})
-		}
-		rest = rest[n:]
-	}
-	called := func(name string) func(int, models.Message) string {
-		return func(int, models.Message) string { return name }
-	}
-	leave := func(name string, m models.Message) {
-		asked.Sections = append(asked.Sections, Section{Name: name, Message: m, Left: true})
-	}
-	take(len(t.opening), func(i int, _ models.Message) string {
-		if i == 0 {
-			return "prompt"
-		}
-		return "pinned"
-	})
-	for _, m := range t.summary {
-		if len(rest) > 0 && rest[0].Text == m.Text {
-			take(1, called("summary"))
-		} else {
-			leave("summary", m)
+	for i := range asked.Sections {
+		if s := &asked.Sections[i]; s.WithSchema != "" && request.Format != nil && request.Format.Schema != nil {
+			s.Text = s.WithSchema
 		}
 	}
-	history := len(rest) - len(t.ending) - len(fork)
-	all, told := 0, 0
-	for _, m := range rest[:history] {
-		if m.Role != "system" { // else it names the speaker
-			told++
-		}
-	}
-	for _, turn := range t.history {
-		all += len(turn.messages)
-	}
-	for _, turn := range t.history {
-		for _, m := range turn.messages {
-			if all > told {
-				leave("history", m)
-			}
-			all--
-		}
-	}
-	take(history, called("history"))
-	spoke, results := false, false
-	take(len(t.ending), func(_ int, m models.Message) string {
-		results = results || spoke && m.Role != "user" || len(m.Calls) > 0 || m.CallID != "" || strings.HasPrefix(m.Text, resultsOf)
-		switch {
-		case results:
-			return "results"
-		case m.Role == "user" && len(t.opening) == 0:
-			return "prompt"
-		case m.Role == "user":
-			spoke = true
-			return "person"
-		}
-		return "context"
-	})
-	take(len(fork), called("correction"))
 	return asked
 }
 
@@ -1011,7 +972,7 @@ func choose(cfg *Config) (*actions.Registry, error) {
 	var faults []error
 	for _, word := range slices.Concat(cfg.Include, cfg.Exclude) {
 		if !slices.ContainsFunc(cfg.Actions.All(), func(a *actions.Action) bool { return means(word, a.Name) }) {
-			faults = append(faults, fmt.Errorf("Include, Exclude: there is no action %q%s", word, spelling.Suggest(word, namesOf(cfg.Actions))))
+			faults = append(faults, fmt.Errorf("Include, Exclude: there is no action %q%s", word, cfg.Actions.Suggest(word)))
 		}
 	}
 	var kept []actions.Offer
@@ -1064,7 +1025,7 @@ func offered(prompt *prompts.Prompt, reg *actions.Registry) (*actions.Registry, 
 func checkOffer(name string, parameters jsontext.Value, reg *actions.Registry) error {
 	action, ok := reg.Lookup(name)
 	if !ok || action.Name != name {
-		return fmt.Errorf("there is no action %q%s", spelling.Clip(name), spelling.Suggest(name, namesOf(reg)))
+		return fmt.Errorf("there is no action %q%s", spelling.Clip(name), reg.Suggest(name))
 	}
 	if parameters == nil {
 		return nil
@@ -1095,14 +1056,6 @@ func checkOffer(name string, parameters jsontext.Value, reg *actions.Registry) e
 		return nil
 	}
 	return fmt.Errorf("action %s: parameters: %s", name, strings.Join(faults, "; "))
-}
-
-// namesOf returns the names of all actions.
-func namesOf(reg *actions.Registry) (names []string) {
-	for _, a := range reg.All() {
-		names = append(names, a.Name)
-	}
-	return names
 }
 
 func sorted(names []string) []string { return slices.Sorted(slices.Values(names)) }

@@ -99,19 +99,18 @@ func writeDuration(enc *jsontext.Encoder, d time.Duration) error {
 // promptTask is the function of a prompt action.
 type promptTask struct {
 	modelPrompt
-	cfg         Config
 	description string
 	main        string // the parameter that is {{$input}}; "": none
-	sees        bool   // the model gets the pictures of the person's message
 }
 
 // newPromptTasks checks cfg, and a prompt against an action with these parameters.
 func newPromptTasks(name, description string, cfg Config, parameters []string) (*latest[*promptTask], error) {
+	cfg.MaxTokens, cfg.HistoryTokens = cmp.Or(cfg.MaxTokens, defaultMaxTokens), defaultHistoryTokens
 	err := checkTasks(&cfg)
 	var tasks *latest[*promptTask]
 	if err == nil {
 		tasks, err = newLatest(context.Background(), cfg.Prompts, cmp.Or(cfg.Prompt, name), func(prompt *prompts.Prompt) (*promptTask, error) {
-			return newPromptTask(description, cfg, prompt, parameters)
+			return newPromptTask(description, &cfg, prompt, parameters)
 		})
 	}
 	if err != nil {
@@ -120,37 +119,26 @@ func newPromptTasks(name, description string, cfg Config, parameters []string) (
 	return tasks, nil
 }
 
-func newPromptTask(description string, cfg Config, prompt *prompts.Prompt, parameters []string) (*promptTask, error) {
+func newPromptTask(description string, cfg *Config, prompt *prompts.Prompt, parameters []string) (*promptTask, error) {
 	t := &promptTask{
-		modelPrompt: modelPrompt{
-			prompt: prompt, model: cfg.Model, functions: cfg.Functions,
-			maxTokens: cmp.Or(cfg.MaxTokens, defaultMaxTokens), historyTokens: defaultHistoryTokens,
-		},
-		cfg:         cfg,
+		modelPrompt: modelPrompt{prompt: prompt, cfg: cfg},
 		description: cmp.Or(description, prompt.Config.Description),
-		sees:        cfg.Sees && prompt.Config.IncludeImages,
 	}
 	if slices.Contains(parameters, "input") || len(parameters) == 1 {
 		t.main = parameters[max(0, slices.Index(parameters, "input"))]
 	}
-	if err := errors.Join(t.checkUse(parameters), t.checkTemplate(), t.checkInputs(parameters), t.nameModel(cfg.Named)); err != nil {
+	if err := errors.Join(t.checkUse(parameters), t.checkTemplate(), t.checkInputs(parameters), t.nameModel()); err != nil {
 		return nil, fmt.Errorf("prompt %s: %w", prompt.Name(), err)
 	}
 	return t, nil
 }
 
 func checkTasks(c *Config) error {
-	var faults []error
-	if c.Model == nil {
-		faults = append(faults, errors.New("no Model"))
-	}
-	if c.Prompts == nil {
-		faults = append(faults, errors.New("no Prompts"))
-	}
-	if c.MaxTokens < 0 {
-		faults = append(faults, errors.New("MaxTokens is negative"))
-	}
-	return errors.Join(faults...)
+	return errors.Join(
+		faultIf(c.Model == nil, "no Model"),
+		faultIf(c.Prompts == nil, "no Prompts"),
+		faultIf(c.MaxTokens < 0, "MaxTokens is negative"),
+	)
 }
 
 // checkUse reports settings that contradict an action or have no effect with it.
@@ -225,8 +213,10 @@ func (t *promptTask) run(ctx context.Context, turn *actions.Turn, inputs map[str
 func (t *promptTask) answer(ctx context.Context, turn *actions.Turn, inputs map[string]any, text string) (*models.Response, error) {
 	var in told
 	var err error
+	name := "prompt" // of the section that the text is
 	if wanted(t.prompt.Config.IncludeInput) {
-		in.opening = append(in.opening, models.Message{Role: "system", Text: text})
+		name = "person"
+		in.opening = sections("prompt", models.Message{Role: "system", Text: text})
 		if text, err = prompts.Format(inputs["input"]); err != nil {
 			return nil, err
 		}
@@ -234,20 +224,19 @@ func (t *promptTask) answer(ctx context.Context, turn *actions.Turn, inputs map[
 	if wanted(t.prompt.Config.IncludeHistory) {
 		in.summary, in.history = summaryOf(turn), historyOf(turn, spoken)
 	}
-	said := models.Message{Role: "user", Text: text}
-	if t.sees {
-		said.Pictures = picturesOf(turn.Attached)
-	}
+	said := models.Message{Role: "user", Text: text, Pictures: t.pictures(turn)}
 	if said.Text != "" || len(said.Pictures) > 0 {
-		in.ending = append(in.ending, said)
+		in.ending = sections(name, said)
 	}
 	request := t.request()
-	if request.Messages, err = t.fit(in, nil, nil); err != nil {
+	all, err := t.fit(in, nil, nil)
+	if err != nil {
 		return nil, err
 	}
+	request.Messages = messagesOf(all)
 	ask := func() (*models.Response, error) {
 		if t.cfg.Watch != nil {
-			t.cfg.see(turn.ID, Event{Asked: t.asked("action", in, nil, request)})
+			t.cfg.see(turn.ID, Event{Asked: t.asked("action", all, request)})
 		}
 		began := time.Now()
 		answer, err := complete(ctx, turn, t.model, request)

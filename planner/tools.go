@@ -71,14 +71,7 @@ func find(offered *actions.Registry, name string) (*actions.Action, *plan.Fault)
 			return nil, plan.UnknownAction.Faultf("%q may mean %s; use the whole name", spelling.Clip(name), list(names))
 		}
 	}
-	advice := ""
-	if offered.Missing != nil {
-		advice = offered.Missing(bare)
-	}
-	if advice == "" {
-		advice = spelling.Suggest(bare, namesOf(offered))
-	}
-	return nil, plan.UnknownAction.Faultf("there is no function %q%s", spelling.Clip(name), advice)
+	return nil, plan.UnknownAction.Faultf("there is no function %q%s", spelling.Clip(name), offered.Suggest(bare))
 }
 
 // joined is a name in lower case with one separator between all its words.
@@ -91,9 +84,9 @@ const maxCalls = 128
 
 // readProse reads an answer without calls. It never runs a plan in it: the model has functions to
 // call, and the text may be an example.
-func readProse(answer *models.Response) (plan.Plan, error) {
+func readProse(answer *models.Response) (plan.Plan, *plan.Fault) {
 	p, err := plan.Decode(answer.Text)
-	fault, _ := errors.AsType[*plan.Fault](err)
+	fault := faultOf(err)
 	switch {
 	case fault != nil && fault.Kind == plan.NoPlan && answer.Finish != "length":
 		return plan.Plan{}, fault
@@ -122,20 +115,12 @@ func wholeFault(answer *models.Response, request *models.Request) *plan.Fault {
 func (r *reading) answer(i int) string {
 	switch {
 	case r.faults == nil:
-		return "Not run: " + detail(r.fault)
+		return "Not run: " + r.fault.Detail
 	case r.faults[i] != nil:
 		return "Error: " + r.faults[i].Detail
 	default:
 		return "Not run: another call of the same answer is wrong. Make this one again together with the corrected one."
 	}
-}
-
-// detail describes a fault to the model.
-func detail(err error) string {
-	if fault, ok := errors.AsType[*plan.Fault](err); ok {
-		return fault.Detail
-	}
-	return err.Error()
 }
 
 // commandOf checks a call and turns it into a command.
@@ -175,9 +160,7 @@ func readArguments(text string) (map[string]any, *plan.Fault) {
 	var entities map[string]any
 	dec := json.NewDecoder(strings.NewReader(text))
 	dec.UseNumber()
-	if err := dec.Decode(&entities); err != nil {
-		return nil, plan.InvalidEntities.Faultf("the arguments are no valid JSON: %s", spelling.Clip(err.Error()))
-	}
+	_ = dec.Decode(&entities) // it is an object
 	return entities, nil
 }
 

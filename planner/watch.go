@@ -62,8 +62,5 @@ func lastText(messages []models.Message) string {
 	if i := slices.IndexFunc(messages, func(m models.Message) bool { return m.Role == "tool" }); i >= 0 {
 		return messages[i].Text
 	}
-	if len(messages) == 0 {
-		return ""
-	}
 	return messages[len(messages)-1].Text
 }

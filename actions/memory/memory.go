@@ -47,8 +47,8 @@ const (
 	day = 24 * time.Hour
 )
 
-// ErrNobody says that the turn's person has no account of Microsoft Entra, so no fact can be theirs.
-var ErrNobody = errors.New("the turn's person has no tenant or no directory id")
+// errNobody says that the turn's person has no account of Microsoft Entra, so no fact can be theirs.
+var errNobody = errors.New("the turn's person has no tenant or no directory id")
 
 // Register adds the actions rememberFact and forgetFact to r.
 func Register(r *actions.Registry) {
@@ -145,13 +145,13 @@ func ownerOf(turn *actions.Turn) (string, error) {
 	tenant, ok := turn.Activity.Tenant()
 	person := turn.Activity.From.AadObjectID
 	if !ok || tenant == "" || person == "" {
-		return "", ErrNobody
+		return "", errNobody
 	}
 	return strings.ToLower(tenant + "/" + person), nil
 }
 
 // Of returns the facts about the turn's person, in the order of their numbers, which begin with 1. It
-// returns none in a group. [ErrNobody]: it is not known whose they would be.
+// returns none in a group. An error says that it is not known whose they would be.
 func Of(turn *actions.Turn) ([]Fact, error) {
 	owner, err := ownerOf(turn)
 	if err != nil || !turn.Activity.Conversation.Personal() || turn.User == nil {

@@ -8,14 +8,15 @@ import (
 	"fmt"
 	"image"
 	"image/color"
-	"image/gif"
+	_ "image/gif" // reads them
 	"image/jpeg"
 	"image/png"
 	"net/http"
+	"slices"
 	"strings"
 
 	"golang.org/x/image/draw"
-	"golang.org/x/image/webp"
+	_ "golang.org/x/image/webp" // reads them
 )
 
 const (
@@ -70,37 +71,8 @@ func isHEIC(content []byte) bool {
 	return false
 }
 
-// format is how a format is read.
-type format struct {
-	config func([]byte) (image.Config, error)
-	decode func([]byte) (image.Image, error)
-}
-
-func formatOf(content []byte) (name string, f format) {
-	switch http.DetectContentType(content) {
-	case "image/png":
-		return "png", format{
-			func(b []byte) (image.Config, error) { return png.DecodeConfig(bytes.NewReader(b)) },
-			func(b []byte) (image.Image, error) { return png.Decode(bytes.NewReader(b)) },
-		}
-	case "image/jpeg":
-		return "jpeg", format{
-			func(b []byte) (image.Config, error) { return jpeg.DecodeConfig(bytes.NewReader(b)) },
-			func(b []byte) (image.Image, error) { return jpeg.Decode(bytes.NewReader(b)) },
-		}
-	case "image/gif":
-		return "gif", format{
-			func(b []byte) (image.Config, error) { return gif.DecodeConfig(bytes.NewReader(b)) },
-			func(b []byte) (image.Image, error) { return gif.Decode(bytes.NewReader(b)) }, // the first frame
-		}
-	case "image/webp":
-		return "webp", format{
-			func(b []byte) (image.Config, error) { return webp.DecodeConfig(bytes.NewReader(b)) },
-			func(b []byte) (image.Image, error) { return webp.Decode(bytes.NewReader(b)) },
-		}
-	}
-	return "", format{}
-}
+// formats are those that are read, as package image calls them.
+var formats = []string{"png", "jpeg", "gif", "webp"}
 
 // Read makes a picture of what was sent, which is not changed. It turns photos as their EXIF says, makes
 // large ones smaller and drops everything but the pixels. Its errors are [ErrFormat], [ErrTooLarge] and
@@ -111,21 +83,18 @@ func Read(content []byte) (p Picture, err error) {
 			p, err = Picture{}, ErrDamaged
 		}
 	}()
-	name, f := formatOf(content)
-	if name == "" {
-		return Picture{}, ErrFormat
-	}
-	if len(content) > MaxBytes {
-		return Picture{}, ErrTooLarge
-	}
-	size, err := f.config(content)
+	size, name, err := image.DecodeConfig(bytes.NewReader(content))
 	switch {
+	case !slices.Contains(formats, name):
+		return Picture{}, ErrFormat
+	case len(content) > MaxBytes:
+		return Picture{}, ErrTooLarge
 	case err != nil || size.Width < 1 || size.Height < 1:
 		return Picture{}, ErrDamaged
 	case size.Width > maxPixels/size.Height:
 		return Picture{}, ErrTooLarge
 	}
-	decoded, err := f.decode(content)
+	decoded, _, err := image.Decode(bytes.NewReader(content)) // of a GIF the first frame
 	if err != nil || decoded.Bounds().Empty() {
 		return Picture{}, ErrDamaged
 	}

@@ -5,7 +5,6 @@
 package scrub
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"fmt"
@@ -16,6 +15,8 @@ import (
 	"sync"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/planbot-go/planbot/internal/lazy"
 )
@@ -267,11 +268,8 @@ func (s *Scrubber) literal(raw string, isSecret bool) string {
 	if is == was {
 		return raw
 	}
-	var out bytes.Buffer
-	e := json.NewEncoder(&out)
-	e.SetEscapeHTML(false)
-	_ = e.Encode(is) // a string
-	return strings.TrimSuffix(out.String(), "\n")
+	quoted, _ := jsontext.AppendQuote(nil, is) // what is no UTF-8 becomes U+FFFD
+	return string(quoted)
 }
 
 func unquoted(literal string) (text string) {

@@ -4,6 +4,7 @@ package titles
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -42,6 +43,21 @@ func Of(schema *jsonschema.Schema, name string) string {
 		return Words(name)
 	}
 	return cmp.Or(schema.Title, Words(name))
+}
+
+// Order is the order of an object's properties: that of the Go fields or, for a schema read from a file,
+// the required ones first and then the others by name.
+func Order(schema *jsonschema.Schema) []string {
+	if len(schema.PropertyOrder) > 0 {
+		return schema.PropertyOrder
+	}
+	order := slices.DeleteFunc(slices.Clone(schema.Required), func(name string) bool { return schema.Properties[name] == nil })
+	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+		if !slices.Contains(order, name) {
+			order = append(order, name)
+		}
+	}
+	return order
 }
 
 // Label is the label of a value, "" if it has none: from [LabelsKey], or from options with a const

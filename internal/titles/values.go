@@ -1,7 +1,6 @@
 package titles
 
 import (
-	"bytes"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -11,6 +10,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/planbot-go/planbot/internal/texts"
@@ -109,11 +109,8 @@ func quoteAmong(text string) string {
 
 // quote is a text as JSON, with every character visible.
 func quote(text string) string {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	_ = enc.Encode(text) // a text always encodes
-	return Visible(strings.TrimSuffix(out.String(), "\n"))
+	quoted, _ := jsontext.AppendQuote(nil, text) // what is no UTF-8 becomes U+FFFD
+	return Visible(string(quoted))
 }
 
 // minuteOf reads a time that is a whole minute: the clock shows no more.

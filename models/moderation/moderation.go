@@ -23,6 +23,9 @@ import (
 	"sync"
 	"time"
 	"unicode/utf8"
+
+	"github.com/cenkalti/backoff/v5"
+	"golang.org/x/sync/errgroup"
 )
 
 // Moderator judges texts. Concurrent turns call it at the same time.
@@ -100,26 +103,23 @@ type ask func(ctx context.Context) (categories []string, err error)
 const maxAtOnce = 4
 
 // askAll asks all of them and returns the worst verdict. It waits for all.
-func askAll(ctx context.Context, asks []ask) (v Verdict, err error) {
+func askAll(ctx context.Context, asks []ask) (v Verdict, _ error) {
 	var mu sync.Mutex
-	var running sync.WaitGroup
-	slots := make(chan struct{}, maxAtOnce)
+	var running errgroup.Group
+	running.SetLimit(maxAtOnce)
 	for _, one := range asks {
-		slots <- struct{}{}
-		running.Go(func() {
-			defer func() { <-slots }()
-			categories, fault := one(ctx)
+		running.Go(func() error {
+			categories, err := one(ctx)
+			if err != nil {
+				return err
+			}
 			mu.Lock()
 			defer mu.Unlock()
-			if fault != nil {
-				err = cmp.Or(err, fault)
-				return
-			}
 			v.Categories = append(v.Categories, categories...)
+			return nil
 		})
 	}
-	running.Wait()
-	if !v.Flagged() {
+	if err := running.Wait(); !v.Flagged() {
 		return Verdict{}, err
 	}
 	slices.Sort(v.Categories)
@@ -288,27 +288,24 @@ func (s *service) post(ctx context.Context, path string, body, into any) error {
 	if err != nil {
 		return err
 	}
-	for try := 1; ; try++ {
-		answer, again, err := s.once(ctx, path, raw)
-		if err == nil {
-			if err = json.Unmarshal(answer, into); err != nil {
-				err = errors.New("the answer is not the JSON that it should be") // the cause may quote it
-			}
-			return err
-		}
-		if !again || try == tries || !wait(ctx, pause) {
-			return err
-		}
+	once := func() ([]byte, error) { return s.once(ctx, path, raw) }
+	answer, err := backoff.Retry(ctx, once, backoff.WithBackOff(backoff.NewConstantBackOff(pause)), backoff.WithMaxTries(tries))
+	if err != nil {
+		return err
 	}
+	if json.Unmarshal(answer, into) != nil {
+		return errors.New("the answer is not the JSON that it should be") // the cause may quote it
+	}
+	return nil
 }
 
-// once makes one try. again says that another one may help.
-func (s *service) once(ctx context.Context, path string, body []byte) (answer []byte, again bool, err error) {
+// once makes one try.
+func (s *service) once(ctx context.Context, path string, body []byte) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.base+path, bytes.NewReader(body))
 	if err != nil {
-		return nil, false, err
+		return nil, backoff.Permanent(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
 	if s.key != "" {
@@ -316,30 +313,21 @@ func (s *service) once(ctx context.Context, path string, body []byte) (answer []
 	}
 	resp, err := s.client.Do(req)
 	if err != nil {
-		return nil, true, err
+		return nil, err
 	}
 	defer func() { _ = resp.Body.Close() }() // read only
 	if resp.StatusCode != http.StatusOK {
-		again = resp.StatusCode >= http.StatusInternalServerError || resp.StatusCode == http.StatusTooManyRequests
-		return nil, again, fmt.Errorf("it answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+		err := fmt.Errorf("it answered %d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
+		if resp.StatusCode < http.StatusInternalServerError && resp.StatusCode != http.StatusTooManyRequests {
+			return nil, backoff.Permanent(err)
+		}
+		return nil, err
 	}
-	answer, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	if err == nil && len(answer) > maxAnswer {
-		return nil, false, fmt.Errorf("its answer has more than %d bytes", maxAnswer)
+		return nil, backoff.Permanent(fmt.Errorf("its answer has more than %d bytes", maxAnswer))
 	}
-	return answer, true, err
-}
-
-// wait returns false if ctx ends first.
-func wait(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
+	return answer, err
 }
 
 // other is the category of what a service names with more than a name.

@@ -8,6 +8,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/titles"
 )
 
 // planAction is a plan that other plans can call.
@@ -25,7 +26,7 @@ func (p *planAction) property(input string) *jsonschema.Schema {
 		if c.Kind != Do || !ok || action.Schema.Defs != nil || action.Schema.Definitions != nil {
 			continue
 		}
-		for _, name := range propertyOrder(action.Schema) {
+		for _, name := range titles.Order(action.Schema) {
 			text, _ := c.Entities[name].(string)
 			if property := action.Schema.Properties[name]; property != nil && strings.EqualFold(text, "$"+input) {
 				property = property.CloneSchemas()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/internal/spelling"
+	"github.com/planbot-go/planbot/internal/titles"
 )
 
 // Longest name and description in a list, in characters; the rest is cut.
@@ -32,7 +33,7 @@ func List(registry *actions.Registry, brief bool) string {
 	for _, a := range registry.All() {
 		schema := a.ForModels()
 		var parameters []string
-		for _, name := range propertyOrder(schema) {
+		for _, name := range titles.Order(schema) {
 			text := spelling.OneLine(name, maxWord)
 			if !slices.Contains(schema.Required, name) {
 				text += "?"
@@ -47,7 +48,7 @@ func List(registry *actions.Registry, brief bool) string {
 			line += " - " + description
 		}
 		if a.Returns != nil && len(a.Returns.Properties) > 0 {
-			line += " (result: $NAME." + spelling.OneLine(strings.Join(propertyOrder(a.Returns), ", $NAME."), maxDescription) + ")"
+			line += " (result: $NAME." + spelling.OneLine(strings.Join(titles.Order(a.Returns), ", $NAME."), maxDescription) + ")"
 		}
 		lines = append(lines, line)
 	}
@@ -118,7 +119,7 @@ func Manual(registry *actions.Registry) string {
 	for _, a := range all {
 		text := spelling.OneLine(a.Name, maxWord) + ":\n  description: " + spelling.OneLine(a.Description, maxDescription) + "\n  inputs:"
 		schema := a.ForModels()
-		for _, name := range propertyOrder(schema) {
+		for _, name := range titles.Order(schema) {
 			text += "\n    - " + manualInput(schema, name)
 		}
 		functions = append(functions, text)

@@ -49,6 +49,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/internal/spelling"
+	"github.com/planbot-go/planbot/internal/titles"
 )
 
 // The kinds of commands.
@@ -388,7 +389,7 @@ func (p *Plan) lacks(reg *actions.Registry, i int, reference string) string {
 				return "" // behind a text, .field is text
 			}
 			if schema.Properties[field] == nil {
-				return fmt.Sprintf("the result of %s has no field %s; there are %s", action.Name, spelling.Clip(field), strings.Join(propertyOrder(schema), ", "))
+				return fmt.Sprintf("the result of %s has no field %s; there are %s", action.Name, spelling.Clip(field), strings.Join(titles.Order(schema), ", "))
 			}
 			schema = schema.Properties[field]
 		}
@@ -419,7 +420,7 @@ func checkForm(commands []Command) error {
 func checkAction(c *Command, index int, reg *actions.Registry, later func(string) bool) error {
 	action, ok := lookup(reg, c.Action)
 	if !ok {
-		return UnknownAction.Faultf("command %d: there is no action %q%s", index+1, spelling.Clip(c.Action), suggest(c.Action, reg))
+		return UnknownAction.Faultf("command %d: there is no action %q%s", index+1, spelling.Clip(c.Action), reg.Suggest(c.Action))
 	}
 	c.Action = action.Name
 	if err := action.CheckBefore(c.Entities, later); err != nil {
@@ -445,19 +446,4 @@ func lookup(reg *actions.Registry, name string) (*actions.Action, bool) {
 		return reg.Lookup(bare)
 	}
 	return nil, false
-}
-
-// suggest says what to do about an unknown name, as the end of a sentence: what the registry says, or
-// else the names closest to it.
-func suggest(name string, reg *actions.Registry) string {
-	if reg.Missing != nil {
-		if advice := reg.Missing(name); advice != "" {
-			return advice
-		}
-	}
-	var known []string
-	for _, action := range reg.All() {
-		known = append(known, action.Name)
-	}
-	return spelling.Suggest(name, known)
 }

@@ -186,8 +186,12 @@ func (e *Progress) quotes(text string, at, i int) bool {
 var errNeedsApproval = errors.New("it needs the approval of a person, whom nobody asks here")
 
 // Run runs a plan outside a chat: all remaining commands, one after another, without the limits and
-// approvals of a bot. Of the bot's hooks, it only calls the Gate of the turn. It returns the result
-// of the plan, see [Progress.Result].
+// approvals of a bot. Of the bot's hooks, it only calls the Gate of the turn.
+//
+// The result is the texts that the plan said and the output of a final DO, one per line, or the list or
+// object that is all it said. It is [actions.Unchanged] if any command was; it then includes that
+// command's text if no SAY quotes it. It has the cards of all results; if they are all there is, its
+// text is theirs. [Progress] does not store them.
 //
 // Run first validates the whole plan, and runs nothing if a remaining command needs approval. Just
 // before a DO it checks the entities again and asks the Gate. Run stops early at a command that
@@ -232,7 +236,7 @@ func (e *Progress) run(ctx context.Context, turn *actions.Turn, reg *actions.Reg
 			return result, nil
 		}
 	}
-	return e.Result(), nil
+	return e.result(), nil
 }
 
 // step runs the next command.
@@ -300,11 +304,8 @@ func (e *Progress) failure(result actions.Result) string {
 	return text
 }
 
-// Result is the result of a plan that [Progress.Run] ran to its end: the texts that it said and the
-// output of a final DO, one per line, or the list or object that is all it said. It is [actions.Unchanged] if any command was; it then includes
-// that command's text if no SAY quotes it. It has the cards of all results; if they are all there
-// is, its text is theirs. [Progress] does not store them.
-func (e *Progress) Result() actions.Result {
+// result is the result of a plan that ran to its end.
+func (e *Progress) result() actions.Result {
 	texts := append(slices.Clone(e.Said), e.untold()...)
 	if len(texts) == 0 {
 		for _, card := range e.cards {

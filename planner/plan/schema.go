@@ -261,7 +261,7 @@ func (f *former) types(schema *jsonschema.Schema, types []string) *form {
 // schema says so. A required entity is never null: null marks an absent one.
 func (f *former) object(schema *jsonschema.Schema) *form {
 	var of []property
-	for _, name := range propertyOrder(schema) {
+	for _, name := range titles.Order(schema) {
 		p := property{name, f.value(schema.Properties[name]), !isRequired(schema, name)}
 		if schema == f.root && !p.optional {
 			p.form = p.form.withoutNull()
@@ -508,7 +508,7 @@ func typeText(s *jsonschema.Schema) string {
 
 func objectText(s *jsonschema.Schema) string {
 	var fields []string
-	for _, name := range propertyOrder(s) {
+	for _, name := range titles.Order(s) {
 		mark := "?: "
 		if slices.Contains(s.Required, name) {
 			mark = ": "
@@ -516,19 +516,4 @@ func objectText(s *jsonschema.Schema) string {
 		fields = append(fields, name+mark+typeText(s.Properties[name]))
 	}
 	return "{" + strings.Join(fields, ", ") + "}"
-}
-
-// propertyOrder is the order of the Go fields or, for a schema read from a file, the required
-// properties first and then the others by name.
-func propertyOrder(s *jsonschema.Schema) []string {
-	if len(s.PropertyOrder) > 0 {
-		return s.PropertyOrder
-	}
-	order := slices.DeleteFunc(slices.Clone(s.Required), func(name string) bool { return s.Properties[name] == nil })
-	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
-		if !slices.Contains(order, name) {
-			order = append(order, name)
-		}
-	}
-	return order
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/internal/spelling"
+	"github.com/planbot-go/planbot/internal/titles"
 )
 
 // DecodeXML reads a plan that a model wrote in the format of Semantic Kernel's sequential planner,
@@ -598,7 +599,7 @@ func propertyName(schema *jsonschema.Schema, name string) string {
 	if schema.Properties[name] != nil {
 		return name
 	}
-	for _, property := range propertyOrder(schema) {
+	for _, property := range titles.Order(schema) {
 		if strings.EqualFold(property, name) {
 			return property
 		}
