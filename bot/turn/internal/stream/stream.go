@@ -82,6 +82,7 @@ func (o *Message) Concerns(m *activity.Activity) bool {
 // State says how far a growing message is.
 type State string
 
+// The states of a growing message.
 const (
 	Open  State = ""
 	Ended State = "ended"  // its text is not the reply, which is to replace it
