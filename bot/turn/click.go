@@ -31,18 +31,21 @@ const (
 // errNotYet says that no record waits for a click, but a turn is running that may be about to ask.
 var errNotYet = errors.New("nothing is waiting yet")
 
-// deliverClick stores a click in the record that waits for it and puts that record back into its queue,
-// in one step. So the click is answered at once and is not lost. A click that does not count changes
-// nothing, and the person reads why.
-func deliverClick(ctx context.Context, t *Turn, c ask.Click) error {
+// click is what a person answers to what a record waits for.
+type click struct{ ask.Click }
+
+// deliver is the handler of a click. It stores the click in the record that waits for it and puts that
+// record back into its queue, in one step. So the click is answered at once and is not lost. A click that
+// does not count changes nothing, and the person reads why.
+func (c click) deliver(ctx context.Context, t *Turn) error {
 	until, gone, tell := time.Now().Add(decideWithin), noDecision, t.Tell
 	if c.Answers {
 		gone, tell = noAnswer, t.TellAlone
 	}
-	err := deliverOnce(ctx, t, c, gone)
+	err := c.deliverOnce(ctx, t, gone)
 	for errors.Is(err, errNotYet) && time.Now().Before(until) {
 		wait(ctx, 100*time.Millisecond, nil)
-		err = deliverOnce(ctx, t, c, gone)
+		err = c.deliverOnce(ctx, t, gone)
 	}
 	if errors.Is(err, errNotYet) {
 		err = &refusal{t.Translate(gone)}
@@ -58,7 +61,7 @@ func deliverClick(ctx context.Context, t *Turn, c ask.Click) error {
 	return nil
 }
 
-func deliverOnce(ctx context.Context, t *Turn, c ask.Click, gone texts.Text) error {
+func (c click) deliverOnce(ctx context.Context, t *Turn, gone texts.Text) error {
 	e, queue := t.engine, queueOf(actions.To(t.Activity))
 	running, err := e.inbox.Queued(ctx, queue) // ask before Find: the record may begin to wait in between
 	if err != nil {
@@ -81,7 +84,7 @@ func deliverOnce(ctx context.Context, t *Turn, c ask.Click, gone texts.Text) err
 	}
 	own := t.Activity.Locale
 	t.Activity.Locale = cmp.Or(own, asked.Locale)
-	if ours, err := take(ctx, t, c, &rec, asked); !ours {
+	if ours, err := c.take(ctx, t, &rec, asked); !ours {
 		t.Activity.Locale = own
 		return past(ctx, t, queue, c.ID, false, gone)
 	} else if err != nil {
@@ -113,12 +116,12 @@ func deliverOnce(ctx context.Context, t *Turn, c ask.Click, gone texts.Text) err
 
 // take puts a click into the record. It returns false if the record waits for something else, and a refusal
 // if the click does not count.
-func take(ctx context.Context, t *Turn, c ask.Click, rec *Record, asked *activity.Activity) (ours bool, err error) {
+func (c click) take(ctx context.Context, t *Turn, rec *Record, asked *activity.Activity) (ours bool, err error) {
 	w, by, v, now, refused := rec.Wait, t.Activity.From, viewOf(t), time.Now(), ""
 	v.Asker = asked.From
 	switch {
 	case !c.Answers && w.For == forApproval && w.Approval.ID == c.ID:
-		if refused = w.Approval.Decide(v, c, now); refused == "" {
+		if refused = w.Approval.Decide(v, c.Click, now); refused == "" {
 			outcome := decisionOf(w.Approval)
 			if w.Approval.Decision.Always {
 				outcome += "-always"
@@ -130,7 +133,7 @@ func take(ctx context.Context, t *Turn, c ask.Click, rec *Record, asked *activit
 			zerolog.Ctx(ctx).Warn().Str("audit", "question").Str("user", by.ID).Msg("somebody else answered a question, ignored")
 			return true, &refusal{t.Translate("This question is for somebody else.")}
 		}
-		refused = w.Question.Answer(v, c, now)
+		refused = w.Question.Answer(v, c.Click, now)
 	default:
 		return false, nil
 	}

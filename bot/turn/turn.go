@@ -789,7 +789,7 @@ func (t *Turn) Decision() Handler {
 		return nil
 	}
 	t.LeaveState()
-	return func(ctx context.Context, t *Turn) error { return deliverClick(ctx, t, c) }
+	return click{c}.deliver
 }
 
 // LeaveState makes the turn leave the conversation's state alone. It is for a [Config.Handler]
