@@ -132,6 +132,9 @@ func (l *Lists) markdown(turn *actions.Turn) string {
 	return strings.Join(all, "\n\n")
 }
 
+// String returns the item's name and whether it is done, in English.
+func (i Item) String() string { return i.in(&actions.Turn{}) }
+
 // in returns the item's name and whether it is done.
 func (i Item) in(turn *actions.Turn) string {
 	if i.Done {
