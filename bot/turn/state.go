@@ -781,7 +781,7 @@ func (t *Turn) forgetIn(ctx context.Context, place string) error {
 		return err
 	}
 	t.rec.FileTexts += kept
-	return t.checkForgotten(ctx)
+	return nil
 }
 
 // label is what people call a value of state: its name, unless [Config.Texts] has another word.
