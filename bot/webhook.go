@@ -143,14 +143,14 @@ func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 // accept saves the turn in the inbox and answers the request. If nobody works on the turn's
 // conversation, this process starts to.
 func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
-	a := t.Activity
-	if b.twoTenants(t) || b.ignores(t) {
+	a, log := t.Activity, t.Log()
+	if b.twoTenants(t, log) || b.ignores(t, log) {
 		w.WriteHeader(http.StatusOK)
 		return nil
 	}
 	route, invoked := b.routes.invoke(a)
 	if list := b.cfg.Access.denies(a, b.cfg.Channel.Identified()); list != "" && !route.anonymous {
-		if b.deny(w, t, list) {
+		if b.deny(w, t, log, list) {
 			return nil
 		}
 	} else if err := b.engine.TakeCode(r.Context(), t); err != nil {
@@ -160,7 +160,7 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 		value, fault := route.value(a)
 		switch {
 		case fault != nil: // it costs neither a turn nor a wait
-			t.Log().Warn().Str("invoke", a.Name).Int("status", fault.Status).Msg("invoke refused: its value is wrong, or nothing is registered for it")
+			log.Warn().Str("invoke", a.Name).Int("status", fault.Status).Msg("invoke refused: its value is wrong, or nothing is registered for it")
 			write(w, route.fault(fault))
 			return nil
 		case route.isAside(value):
@@ -168,19 +168,18 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 		}
 	}
 	if !b.answers(t) {
-		t.Log().Debug().Msg("no route")
+		log.Debug().Msg("no route")
 		t.Dropped("nothing answers it")
 		write(w, nobodyAnswers(a))
 		return nil
 	}
-	awaited, click, exchange, log := t.Awaited(), clickOf(t), turn.ExchangeOf(t), t.Log() // do not touch the turn once it has started
-	asked := *a
+	asked, awaited := delivery{Activity: *a, route: route, click: clickOf(t), exchange: turn.ExchangeOf(t)}, t.Awaited()
 	var ticket *turn.Ticket
 	if awaited {
 		ticket = b.engine.Expect(t)
 		defer ticket.Close()
 	}
-	id, duplicate, err := b.engine.Accept(r.Context(), t, append(duplicatesOf(t), route.duplicates(a)...)...)
+	id, duplicate, err := b.engine.Accept(r.Context(), t, asked.duplicates()...)
 	if err != nil {
 		return err
 	}
@@ -191,7 +190,7 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 		w.WriteHeader(http.StatusOK)
 		return nil
 	}
-	return b.respond(w, r, click, exchange, &asked, ticket, id)
+	return b.respond(w, r, &asked, ticket, id)
 }
 
 // answerAside answers an invoke that is not in its conversation's queue.
@@ -242,7 +241,7 @@ func (b *Bot) unread(t *Turn) bool {
 }
 
 // ignores reports whether the bot ignores the activity.
-func (b *Bot) ignores(t *Turn) bool {
+func (b *Bot) ignores(t *Turn, log *zerolog.Logger) bool {
 	a, reason := t.Activity, ""
 	switch {
 	case a.Type != activity.Message:
@@ -254,19 +253,19 @@ func (b *Bot) ignores(t *Turn) bool {
 	default:
 		return false
 	}
-	t.Log().Info().Str("reason", reason).Msg("activity ignored")
+	log.Info().Str("reason", reason).Msg("activity ignored")
 	t.Dropped(reason)
 	b.engine.Ignored()
 	return true
 }
 
 // twoTenants reports whether the activity names two tenants, which no channel does.
-func (b *Bot) twoTenants(t *Turn) bool {
+func (b *Bot) twoTenants(t *Turn, log *zerolog.Logger) bool {
 	a := t.Activity
 	if _, one := a.Tenant(); one {
 		return false
 	}
-	t.Log().Warn().Str("audit", "tenant").Str("channel", a.ChannelID).Str("tenant", brief(a.ChannelTenant())).
+	log.Warn().Str("audit", "tenant").Str("channel", a.ChannelID).Str("tenant", brief(a.ChannelTenant())).
 		Str("other_tenant", brief(a.Conversation.TenantID)).Str("user", brief(a.From.AadObjectID)).Msg("denied")
 	t.Dropped("it names two tenants")
 	b.engine.Ignored()
@@ -275,10 +274,10 @@ func (b *Bot) twoTenants(t *Turn) bool {
 
 // deny logs and answers an activity whose sender a list denies. It returns false for a message:
 // that is saved like any other, and its turn tells the person.
-func (b *Bot) deny(w http.ResponseWriter, t *Turn, list string) (answered bool) {
+func (b *Bot) deny(w http.ResponseWriter, t *Turn, log *zerolog.Logger, list string) (answered bool) {
 	a := t.Activity
 	tenant, _ := a.Tenant()
-	t.Log().Warn().Str("audit", "access").Str("list", list).Str("channel", a.ChannelID).
+	log.Warn().Str("audit", "access").Str("list", list).Str("channel", a.ChannelID).
 		Str("tenant", brief(tenant)).Str("user", brief(a.From.AadObjectID)).Msg("denied")
 	b.engine.Refused(list)
 	if a.Type == activity.Message {
@@ -357,33 +356,32 @@ const (
 // respond waits for the turn's answer and writes it. For a duplicate that is the turn of the first
 // delivery. An invoke and a request that expects replies get that answer or none, so that every
 // retry gets the same one. One that takes too long gets a sentence, where Teams shows one.
-func (b *Bot) respond(w http.ResponseWriter, r *http.Request, click, exchange string, a *activity.Activity, ticket *turn.Ticket, id string) error {
+func (b *Bot) respond(w http.ResponseWriter, r *http.Request, a *delivery, ticket *turn.Ticket, id string) error {
 	began, within := time.Now(), b.cfg.AckTimeout
-	route, _ := b.routes.invoke(a)
 	expectsReplies := a.DeliveryMode == activity.ExpectReplies && a.Type != activity.Invoke
 	switch {
 	case a.Type == activity.Invoke:
-		within = b.answerWithin(route)
+		within = b.answerWithin(a.route)
 	case expectsReplies:
 		within = expectRepliesWithin
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), within)
 	defer cancel()
-	answer, err := ticket.Wait(ctx, id, a)
-	execute := click != "" && a.Type == activity.Invoke
-	if exchange != "" && err == nil && answer.Status >= http.StatusBadRequest {
-		b.clickAnswered(context.WithoutCancel(r.Context()), ticket, exchange, id) // the next one may succeed
+	answer, err := ticket.Wait(ctx, id)
+	execute := a.click != "" && a.Type == activity.Invoke
+	if a.exchange != "" && err == nil && answer.Status >= http.StatusBadRequest {
+		b.clickAnswered(context.WithoutCancel(r.Context()), ticket, a.exchange, id) // the next one may succeed
 	}
 	switch {
 	case execute && err == nil && time.Since(began) < clientGivesUpAfter:
-		b.clickAnswered(r.Context(), ticket, click, id)
-	case route.say != nil && errors.Is(err, turn.ErrLateAnswer):
+		b.clickAnswered(r.Context(), ticket, a.click, id)
+	case a.route.say != nil && errors.Is(err, turn.ErrLateAnswer):
 		b.cfg.Log.Info().Str("turn", id).Str("conversation", a.Conversation.ID).Msg("invoke is to be answered later")
 		said := b.cfg.texts.Say(a.Locale, "I'm still working on it, so there's no need to send it again.")
 		if execute {
 			said = b.cfg.texts.Say(a.Locale, "I'm still working on it. I noted your click, so there's no need to click again.")
 		}
-		answer, err = route.sentence(said)
+		answer, err = a.route.sentence(said)
 	}
 	if err != nil && (expectsReplies || a.Type == activity.Invoke) {
 		return err
@@ -526,20 +524,27 @@ const sameClick = time.Minute
 // sameExchange is how long the clients of a person may repeat a silent sign-in.
 const sameExchange = 10 * time.Minute
 
-// duplicatesOf identifies an activity's delivery, so that it is handled once: channels send an
-// activity again if its answer was late. Without an id, only a click can be a duplicate.
-func duplicatesOf(t *Turn) []inbox.Duplicate {
-	a, all := t.Activity, []inbox.Duplicate(nil)
-	if a.ID != "" {
-		all = append(all, inbox.Duplicate{ID: "activity\n" + a.Conversation.ID + "\n" + string(a.Type) + "\n" + a.ID})
+// delivery is what a request brought, for its answer: the turn may change its activity once it has started.
+type delivery struct {
+	activity.Activity
+	route    invokeRoute
+	click    string // see [clickOf]
+	exchange string // see [turn.ExchangeOf]
+}
+
+// duplicates identify the delivery, so that it is handled once: channels send an activity again if
+// its answer was late. Without an id, only a click can be a duplicate.
+func (d *delivery) duplicates() (all []inbox.Duplicate) {
+	if d.ID != "" {
+		all = append(all, inbox.Duplicate{ID: "activity\n" + d.Conversation.ID + "\n" + string(d.Type) + "\n" + d.ID})
 	}
-	if click := clickOf(t); click != "" {
-		all = append(all, inbox.Duplicate{ID: click, For: sameClick})
+	if d.click != "" {
+		all = append(all, inbox.Duplicate{ID: d.click, For: sameClick})
 	}
-	if exchange := turn.ExchangeOf(t); exchange != "" {
-		all = append(all, inbox.Duplicate{ID: exchange, For: sameExchange})
+	if d.exchange != "" {
+		all = append(all, inbox.Duplicate{ID: d.exchange, For: sameExchange})
 	}
-	return all
+	return append(all, d.route.duplicates(&d.Activity)...)
 }
 
 // clickOf identifies who clicked what: a click whose answer was late also comes again under another

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -21,10 +19,10 @@ var ErrLateAnswer = errors.New("the answer takes too long")
 
 // Ticket is a request that waits for a turn's answer.
 type Ticket struct {
-	engine *Engine
-	queue  state.Key
-	id     string
-	told   <-chan []byte
+	engine              *Engine
+	queue, conversation state.Key // the turn's own, and that of the conversation
+	id                  string
+	told                <-chan []byte
 }
 
 // Close stops waiting.
@@ -33,14 +31,14 @@ func (k *Ticket) Close() { k.engine.answers.Delete(k.id) }
 // Wait returns the answer of the record with that id, or of the record that it follows. Another
 // process may work on it. Errors: [ErrLateAnswer] if ctx ends first, [ErrDraining], and those of
 // the inbox.
-func (k *Ticket) Wait(ctx context.Context, id string, a *activity.Activity) (Answer, error) {
+func (k *Ticket) Wait(ctx context.Context, id string) (Answer, error) {
 	answer, err := k.await(ctx, k.queue, id, k.told)
 	if err != nil || answer.Follows == "" {
 		return answer, err
 	}
 	told := k.engine.expect(answer.Follows)
 	defer k.engine.answers.Delete(answer.Follows)
-	return k.await(ctx, queueOf(actions.To(a)), answer.Follows, told)
+	return k.await(ctx, k.conversation, answer.Follows, told)
 }
 
 func (k *Ticket) await(ctx context.Context, queue state.Key, id string, told <-chan []byte) (a Answer, err error) {

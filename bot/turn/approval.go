@@ -171,7 +171,7 @@ func (x *execution) ask(ctx context.Context, c *call) error {
 	if raw, err := question.Encode(); err != nil || len(raw) > maxQuestion {
 		return x.refuseCall(ctx, c, "its arguments are too long to be shown to a person for approval")
 	}
-	waiting, err := x.waitsOf(ctx, queueOf(actions.To(x.Activity)), "", forApproval)
+	waiting, err := x.waitsOf(ctx, x.conversationKey(), "", forApproval)
 	if err != nil {
 		return err
 	}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn/internal/ask"
 	"github.com/planbot-go/planbot/internal/texts"
@@ -62,7 +61,7 @@ func (c click) deliver(ctx context.Context, t *Turn) error {
 }
 
 func (c click) deliverOnce(ctx context.Context, t *Turn, gone texts.Text) error {
-	e, queue := t.engine, queueOf(actions.To(t.Activity))
+	e, queue := t.engine, t.conversationKey()
 	running, err := e.inbox.Queued(ctx, queue) // ask before Find: the record may begin to wait in between
 	if err != nil {
 		return err

@@ -658,7 +658,7 @@ func (e *Engine) newTurn(a *activity.Activity) *Turn {
 
 // Expect makes the ticket of a turn before Accept. The caller closes it.
 func (e *Engine) Expect(t *Turn) *Ticket {
-	return &Ticket{engine: e, queue: t.queue(), id: t.ID, told: e.expect(t.ID)}
+	return &Ticket{engine: e, queue: t.queue(), conversation: t.conversationKey(), id: t.ID, told: e.expect(t.ID)}
 }
 
 // expect returns the channel on which this process tells the answer of the record.
@@ -690,9 +690,10 @@ func (e *Engine) TakeCode(ctx context.Context, t *Turn) error {
 	if !t.IsMessage() || !sixDigits().MatchString(t.Text) || !t.SignsIn() {
 		return nil
 	}
-	flows, err := pendingIn(ctx, t, t.Activity.From.ID)
+	queue := t.conversationKey()
+	flows, err := pendingIn(ctx, t, queue, t.Activity.From.ID)
 	if err == nil && len(flows) == 0 {
-		flows, err = unsettledIn(ctx, t)
+		flows, err = unsettledIn(ctx, t, queue)
 	}
 	if err != nil || len(flows) == 0 {
 		return err

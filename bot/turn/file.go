@@ -69,7 +69,7 @@ func (t fileTurn) send(ctx context.Context, f actions.File) error {
 // offer stores a file and returns the message that offers it. The same key stores it once. An error
 // that says why a file cannot be sent here is a refusal.
 func (t fileTurn) offer(ctx context.Context, f actions.File, key string) (*activity.Activity, error) {
-	e, queue := t.engine, queueOf(actions.To(t.Activity))
+	e, queue := t.engine, t.conversationKey()
 	if t.Activity.ChannelID != activity.Teams || !t.Activity.Conversation.Personal() || t.repliesInResponse() {
 		return nil, Refuse("files can be sent only in a personal chat of Teams")
 	}
@@ -191,7 +191,7 @@ var offerID = lazy.Regexp(`^[a-z2-7]{12}$`)
 func (t fileTurn) take(ctx context.Context, c FileConsent) error {
 	var in offerContext
 	_ = json.Unmarshal(c.Context, &in) // another context is not ours
-	queue := queueOf(actions.To(t.Activity))
+	queue := t.conversationKey()
 	log := zerolog.Ctx(ctx).With().Str("offer", cut(in.Offer, 2*idLen)).Logger()
 	rec, err := t.offered(ctx, queue, in.Offer)
 	switch {

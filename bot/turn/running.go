@@ -825,7 +825,7 @@ func (x *execution) readAttachments(ctx context.Context) (tells bool, err error)
 	x.attachmentsRead, x.Attached = true, nil
 	run, kept := x.rec.Run, x.engine.files
 	m := files.Message{
-		Turn: x.ID, Queue: queueOf(actions.To(x.Activity)), Activity: x.Activity, Text: x.Text,
+		Turn: x.ID, Queue: x.conversationKey(), Activity: x.Activity, Text: x.Text,
 		Conversation: x.Conversation, Before: run.Attached, Translate: x.Translate,
 	}
 	from := kept.Recall
@@ -944,7 +944,7 @@ func (x *execution) askPerson(ctx context.Context) error {
 	if err := (guard{x}).question(ctx, &q.Form); err != nil {
 		return err
 	}
-	waiting, err := x.waitsOf(ctx, queueOf(actions.To(x.Activity)), "", forAnswer)
+	waiting, err := x.waitsOf(ctx, x.conversationKey(), "", forAnswer)
 	if err != nil {
 		return err
 	}

@@ -236,7 +236,7 @@ func (x signingIn) privately(text string) *activity.Activity {
 
 // replaceSignIn ends an earlier sign-in of the person for the same connection.
 func (x signingIn) replaceSignIn(ctx context.Context, connection string) error {
-	flows, err := pendingIn(ctx, x.Turn, x.Activity.From.ID)
+	flows, err := pendingIn(ctx, x.Turn, x.conversationKey(), x.Activity.From.ID)
 	for _, f := range flows {
 		if err == nil && f.Connection == connection {
 			_, err = signIns{x.Turn}.wakeSignIn(ctx, f, nil, func(s *signIn) { s.Outcome = replaced })
@@ -294,10 +294,10 @@ type flow struct {
 	at    inbox.Waiting
 }
 
-// pendingIn lists the sign-ins that wait in the turn's conversation, the newest first: those of owner,
+// pendingIn lists the sign-ins that wait in the conversation of that queue, the newest first: those of owner,
 // or everybody's.
-func pendingIn(ctx context.Context, t *Turn, owner string) (flows []flow, err error) {
-	all, err := t.waitsOf(ctx, queueOf(actions.To(t.Activity)), owner, forSignIn)
+func pendingIn(ctx context.Context, t *Turn, queue state.Key, owner string) (flows []flow, err error) {
+	all, err := t.waitsOf(ctx, queue, owner, forSignIn)
 	for _, listed := range all {
 		w := readWait(listed)
 		if w.SignIn != nil && time.Since(w.SignIn.Asked) < signInWithin {
@@ -311,8 +311,7 @@ func pendingIn(ctx context.Context, t *Turn, owner string) (flows []flow, err er
 // unsettledIn lists the sign-ins of the turn's person that do not wait just now, but will: the record
 // is about to send its card, or is in its queue to say that a try failed. They cannot be woken, but
 // [execution.ended] finds a token.
-func unsettledIn(ctx context.Context, t *Turn) (flows []flow, err error) {
-	queue := queueOf(actions.To(t.Activity))
+func unsettledIn(ctx context.Context, t *Turn, queue state.Key) (flows []flow, err error) {
 	all, err := t.engine.inbox.Records(ctx, queue)
 	for id, raw := range all {
 		rec, err := Decode(raw)
@@ -503,13 +502,13 @@ func (t *signer) answer(ctx context.Context) error {
 // flows lists what the person may sign in for. If there is none that will do, but a turn at work that
 // may be about to wait, it looks again for a while.
 func (t *signer) flows(ctx context.Context, will func(flow) bool) (mine []flow, err error) {
-	queue := queueOf(actions.To(t.Activity))
+	queue := t.conversationKey()
 	for until := time.Now().Add(findWithin); ; {
 		running, err := t.engine.inbox.Queued(ctx, queue) // before the list: it may begin to wait in between
 		if err != nil {
 			return nil, err
 		}
-		all, err := pendingIn(ctx, t.Turn, "")
+		all, err := pendingIn(ctx, t.Turn, queue, "")
 		if err != nil {
 			return nil, err
 		}
@@ -523,7 +522,7 @@ func (t *signer) flows(ctx context.Context, will func(flow) bool) (mine []flow, 
 		case running == 0 || ctx.Err() != nil:
 			return mine, ctx.Err()
 		case time.Now().After(until):
-			unsettled, err := unsettledIn(ctx, t.Turn)
+			unsettled, err := unsettledIn(ctx, t.Turn, queue)
 			return append(mine, unsettled...), err
 		}
 		if !waitFor(ctx, 50*time.Millisecond) {

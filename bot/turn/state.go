@@ -55,7 +55,7 @@ func (t *Turn) keys() []state.Key {
 		keys = append(keys, keyOf(to))
 	}
 	if a.Conversation.Personal() {
-		keys = append(keys, homeKey(userKey(a)))
+		keys = append(keys, homeKey(keys[1]))
 	}
 	return keys
 }
@@ -82,6 +82,9 @@ func queueOf(to actions.Recipient) state.Key {
 	return keyOf(to)
 }
 
+// conversationKey is the key of the turn's conversation, with all its threads: of its state and of its queue.
+func (t *Turn) conversationKey() state.Key { return queueOf(actions.To(t.Activity)) }
+
 func userKey(a *activity.Activity) state.Key {
 	to := actions.To(a)
 	to.Conversation, to.User = "", personOf(a)
@@ -104,7 +107,7 @@ func (t *Turn) elsewhere(conversation string) actions.Recipient {
 // queue is the queue of the turn's conversation. Decisions about approvals and answers to questions have
 // a queue of their own, so that none waits for a running turn.
 func (t *Turn) queue() state.Key {
-	queue := queueOf(actions.To(t.Activity))
+	queue := t.conversationKey()
 	if _, ok := answersCard(t.Activity); ok && t.SignsIn() {
 		return signIns{t}.queueOfAnswer(queue)
 	}

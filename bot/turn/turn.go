@@ -306,7 +306,7 @@ func (t *Turn) resume(ctx context.Context) error {
 	t.rec.Wait, t.rec.Phase = nil, w.Then
 	switch {
 	case w.For == forFile && t.rec.File != nil: // the person did not answer
-		return t.engine.files.Delete(ctx, queueOf(actions.To(t.Activity)), t.ID, t.rec.File.Parts)
+		return t.engine.files.Delete(ctx, t.conversationKey(), t.ID, t.rec.File.Parts)
 	case !w.answered(): // what asks may still have to be sent
 		t.rec.Wait = w.wait()
 	case w.SignIn != nil:
@@ -1181,7 +1181,7 @@ func (t *Turn) NotifyMeeting(ctx context.Context, n connector.MeetingNotificatio
 // ForgetFiles deletes the texts of files that the bot keeps for the turn's conversation. The turn's next
 // save forgets that there were any.
 func (t *Turn) ForgetFiles(ctx context.Context) error {
-	return t.engine.files.Forget(ctx, queueOf(actions.To(t.Activity)), t.Conversation)
+	return t.engine.files.Forget(ctx, t.conversationKey(), t.Conversation)
 }
 
 // cite is [cite.Text] for a text of the turn's model, where marks are those of sources.
