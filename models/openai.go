@@ -34,7 +34,9 @@ const (
 	anyModel            = "default"       // for other servers: those with one model ignore the name
 	defaultAzureVersion = "2024-10-21"    // generally available; the first with strict schemas
 	defaultTimeout      = 2 * time.Minute
-	maxAnswerBytes      = 8 << 20
+	// requestSize is the buffer of a connection: most requests fit, and leave in one write.
+	requestSize    = 8 << 10
+	maxAnswerBytes = 8 << 20
 )
 
 // Field names for the answer's token limit.
@@ -157,6 +159,7 @@ func NewOpenAI(cfg OpenAIConfig) (Model, error) {
 			MaxIdleConnsPerHost: 1024,
 			IdleConnTimeout:     90 * time.Second,
 			TLSHandshakeTimeout: 10 * time.Second,
+			WriteBufferSize:     requestSize,
 		}
 	}
 	sender := doer{transport: cfg.Transport, secret: key}

@@ -129,15 +129,17 @@ type told struct {
 }
 
 // sections are messages of one kind.
-func sections(name string, messages ...models.Message) (all []Section) {
-	for _, m := range messages {
-		all = append(all, Section{Name: name, Message: m})
+func sections(name string, messages ...models.Message) []Section {
+	all := make([]Section, len(messages))
+	for i, m := range messages {
+		all[i] = Section{Name: name, Message: m}
 	}
 	return all
 }
 
 // messagesOf are the messages of the sections for which there is room.
-func messagesOf(sections []Section) (all []models.Message) {
+func messagesOf(sections []Section) []models.Message {
+	all := make([]models.Message, 0, len(sections))
 	for i := range sections {
 		if !sections[i].Left {
 			all = append(all, sections[i].Message)
@@ -157,13 +159,13 @@ func historyOf(turn *actions.Turn, retell func(transcript string) []models.Messa
 	turns := state.Peek[prompts.History](turn.Thread).Turns
 	all := make([]toldTurn, 0, len(turns))
 	for _, earlier := range turns {
-		one := toldTurn{speaker: earlier.Name}
+		one := toldTurn{earlier.Name, make([]Section, 0, len(earlier.Messages))}
 		for _, m := range earlier.Messages {
-			said := []models.Message{{Role: m.Role, Text: m.Text}}
 			if m.Role == "assistant" {
-				said = retell(m.Text)
+				one.sections = append(one.sections, sections("history", retell(m.Text)...)...)
+			} else {
+				one.sections = append(one.sections, Section{Name: "history", Message: models.Message{Role: m.Role, Text: m.Text}})
 			}
-			one.sections = append(one.sections, sections("history", said...)...)
 		}
 		all = append(all, one)
 	}
@@ -220,7 +222,7 @@ func (a *modelPrompt) fit(t told, fork []Section, tools []models.Tool) ([]Sectio
 // Where turns have a speaker, a system message before a turn names the speaker whenever that
 // changes. It is a separate message because a person could forge a name inside their text, and
 // because the name field of chat requests does not accept most people's names.
-func newest(turns []toldTurn, budget int) (all []Section) {
+func newest(turns []toldTurn, budget int) []Section {
 	bytesOf := func(texts ...string) int {
 		n := prompts.Tokens()
 		for _, text := range texts {
@@ -231,10 +233,12 @@ func newest(turns []toldTurn, budget int) (all []Section) {
 	size := func(t toldTurn, count func(...string) int) int {
 		return sizeOf(count, t.sections, sections("history", speaks(t.speaker)...))
 	}
-	bound := 0 // a text has at most one token per byte, and bytes are free to count
+	bound, most := 0, 0 // a text has at most one token per byte, and bytes are free to count
 	for _, t := range turns {
 		bound += size(t, bytesOf)
+		most += 1 + len(t.sections)
 	}
+	all := make([]Section, 0, most)
 	first := 0
 	if bound > budget {
 		for first = len(turns); first > 0; first-- {
