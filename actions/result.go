@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/plainjson"
 )
 
 // Result is what an action reports to the plan. The zero value is [Done].
@@ -38,7 +39,7 @@ func Text(format string, args ...any) Result {
 // becomes its JSON. JSON panics if v cannot be encoded; the call reports that as the action's
 // error.
 func JSON(v any) Result {
-	raw, err := marshal(v)
+	raw, err := plainjson.Marshal(v)
 	if err != nil {
 		panic(fmt.Sprintf("result as JSON: %v", err))
 	}
@@ -196,18 +197,6 @@ func decodeNumbers(raw []byte) (any, error) {
 	var v any
 	err := dec.Decode(&v)
 	return v, err
-}
-
-// marshal encodes v as JSON that people and models can read: it keeps <, which json.Marshal would
-// write as \u003c.
-func marshal(v any) (json.RawMessage, error) {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 func sprintf(format string, args []any) string {

@@ -16,6 +16,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/titles"
 )
@@ -115,7 +116,7 @@ func annotateField(schema *jsonschema.Schema, name string, field reflect.StructF
 			return fmt.Errorf("default: %v is not in the enum", one)
 		}
 	}
-	property.Default, err = marshal(fallback)
+	property.Default, err = plainjson.Marshal(fallback)
 	return err
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app/record"
+	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/internal/turnlog"
 )
 
@@ -444,7 +445,7 @@ func (v *verdict) sameCall(want record.Action, got Call) bool {
 }
 
 func equalEntities(a, b map[string]any) bool {
-	return len(a) == 0 && len(b) == 0 || sameJSON(asJSON(a), asJSON(b))
+	return len(a) == 0 && len(b) == 0 || sameJSON(plainjson.Text(a), plainjson.Text(b))
 }
 
 // sameJSON compares two JSON texts: 1.5e3 equals 1500.
@@ -479,18 +480,18 @@ func (v *verdict) state(of []*delivery) {
 // is wanted. If it names no values, there must be no other lists.
 func (v *verdict) kept(field string, of *record.Event, want map[string][]string, conversation, user, bot map[string]any) {
 	if got := v.lists(of.Conversation); (want != nil || conversation == nil && user == nil && bot == nil) && !equalLists(want, got, v.expect.Order.Either()) {
-		v.fault(field, "the lists are %s, want %s", asJSON(got), asJSON(want))
+		v.fault(field, "the lists are %s, want %s", plainjson.Text(got), plainjson.Text(want))
 	}
 	scopes := v.scopes(of)
 	for i, values := range []map[string]any{conversation, user, bot} {
 		for _, name := range sortedKeys(values) {
-			got, wanted := v.value(scopes[i], name), asJSON(values[name])
+			got, wanted := v.value(scopes[i], name), plainjson.Text(values[name])
 			if got == "" {
 				got = "null" // nothing
 			}
 			if !sameJSON(got, wanted) {
 				v.fault(field+[]string{".conversation.", ".user.", ".bot."}[i]+name, "got %s, want %s; the state has %s",
-					got, wanted, asJSON(slices.Sorted(slices.Values(scopes[i].Names()))))
+					got, wanted, plainjson.Text(slices.Sorted(slices.Values(scopes[i].Names()))))
 			}
 		}
 	}
@@ -518,7 +519,7 @@ func texts(replies []reply) []string {
 func (v *verdict) describe(action string, entities map[string]any, result string, failed bool) string {
 	text := action + " {}"
 	if len(entities) > 0 {
-		text = action + " " + asJSON(entities)
+		text = action + " " + plainjson.Text(entities)
 	}
 	switch {
 	case v.cfg.Scripted:
@@ -528,16 +529,6 @@ func (v *verdict) describe(action string, entities map[string]any, result string
 		text += " = " + result
 	}
 	return text
-}
-
-func asJSON(v any) string {
-	var out strings.Builder
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return fmt.Sprint(v)
-	}
-	return strings.TrimSuffix(out.String(), "\n")
 }
 
 // inLines formats a list of texts and shortens long ones.

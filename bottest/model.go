@@ -1,9 +1,7 @@
 package bottest
 
 import (
-	"bytes"
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"net/http"
 	"slices"
@@ -13,6 +11,7 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/internal/fakemodel"
+	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/internal/turnlog"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -298,17 +297,14 @@ func (a Answer) String() string {
 
 // Plan is the text of a model that plans these commands, for [Model.Says].
 func Plan(commands ...plan.Command) string {
-	var text bytes.Buffer
-	enc := json.NewEncoder(&text)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(struct {
+	text, err := plainjson.Marshal(struct {
 		Type     string         `json:"type"`
 		Commands []plan.Command `json:"commands"`
 	}{"plan", commands})
 	if err != nil {
 		panic(fmt.Sprintf("bottest: this is no plan: %v", err)) // a mistake in the test
 	}
-	return strings.TrimSpace(text.String())
+	return string(text)
 }
 
 // Do is a command that calls the action with these entities: a name, its value, a name… It panics

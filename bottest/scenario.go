@@ -33,6 +33,7 @@ import (
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/cassette"
+	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/internal/turnlog"
@@ -303,7 +304,7 @@ func (r *run) seed() {
 // set stores values under their names.
 func set(scope *state.Scope, values map[string]any) {
 	for name, value := range values {
-		*state.At[jsontext.Value](scope, name) = jsontext.Value(asJSON(value))
+		*state.At[jsontext.Value](scope, name) = jsontext.Value(plainjson.Text(value))
 	}
 }
 
@@ -346,7 +347,7 @@ type snapshot struct {
 	values map[string]string
 }
 
-func (s snapshot) String() string { return asJSON(s.lists) + " " + asJSON(s.values) }
+func (s snapshot) String() string { return plainjson.Text(s.lists) + " " + plainjson.Text(s.values) }
 
 func (r *run) snapshot(conversation string) snapshot {
 	found := map[string]string{}
@@ -445,7 +446,7 @@ func taken(d *Delivery) bool { return d.Status >= 200 && d.Status < 300 }
 // it is not.
 func (r *run) activity(e *delivery) (a map[string]any, card string) {
 	ev := e.Event
-	d := json.NewDecoder(strings.NewReader(asJSON(ev)))
+	d := json.NewDecoder(strings.NewReader(plainjson.Text(ev)))
 	d.UseNumber()
 	if err := d.Decode(&a); err != nil {
 		r.Errorf("%sevent: %v", e.place, err)
@@ -537,9 +538,9 @@ func (r *run) press(e *delivery) (click map[string]any, id string) {
 				continue
 			}
 			data, _ := b["data"].(map[string]any)
-			seen = append(seen, strings.TrimSpace(its+" "+asJSON(data)))
+			seen = append(seen, strings.TrimSpace(its+" "+plainjson.Text(data)))
 			if (verb == its || kind == "Action.Submit") && fitsButton(value, data, inputs) && !slices.ContainsFunc(fits, func(other map[string]any) bool {
-				return sameJSON(asJSON(other["data"]), asJSON(b["data"]))
+				return sameJSON(plainjson.Text(other["data"]), plainjson.Text(b["data"]))
 			}) {
 				fits = append(fits, b)
 			}
@@ -591,7 +592,7 @@ func (r *run) cards(chat *Chat) (all []Sent) {
 func fitsButton(values, data map[string]any, inputs []string) bool {
 	for name, value := range values {
 		has, there := data[name]
-		if there && !sameJSON(asJSON(has), asJSON(value)) || !there && !slices.Contains(inputs, name) {
+		if there && !sameJSON(plainjson.Text(has), plainjson.Text(value)) || !there && !slices.Contains(inputs, name) {
 			return false
 		}
 	}

@@ -1,7 +1,6 @@
 package planner
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -217,13 +217,11 @@ func answeredBy(o actions.Outcome) answered {
 
 // arguments writes entities as the arguments of a call.
 func arguments(entities map[string]any) string {
-	var b bytes.Buffer
-	enc := json.NewEncoder(&b)
-	enc.SetEscapeHTML(false) // the model reads it
-	if len(entities) == 0 || enc.Encode(entities) != nil {
+	raw, err := plainjson.Marshal(entities)
+	if len(entities) == 0 || err != nil {
 		return "{}"
 	}
-	return strings.TrimSuffix(b.String(), "\n")
+	return string(raw)
 }
 
 // callIDs are the call ids in use.

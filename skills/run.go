@@ -1,7 +1,6 @@
 package skills
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -11,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/skills/sandbox"
 )
 
@@ -185,14 +185,5 @@ func argument(value any) string {
 	if text, ok := value.(string); ok {
 		return text
 	}
-	return string(compact(value))
-}
-
-// compact writes JSON without escaping <. It cannot fail on values that came from JSON.
-func compact(value any) []byte {
-	var b bytes.Buffer
-	encoder := json.NewEncoder(&b)
-	encoder.SetEscapeHTML(false)
-	_ = encoder.Encode(value)
-	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+	return plainjson.Text(value)
 }

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
@@ -374,7 +375,7 @@ func (o *operation) request(entities map[string]any) (*request, error) {
 			continue
 		}
 		if in.asJSON {
-			raw, err := encode(value)
+			raw, err := plainjson.Marshal(value)
 			if err != nil {
 				return nil, err
 			}

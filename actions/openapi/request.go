@@ -1,7 +1,6 @@
 package openapi
 
 import (
-	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -11,6 +10,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/planbot-go/planbot/internal/plainjson"
 )
 
 // refusal says why no request can be made of the entities, in words that the model may read.
@@ -159,20 +160,11 @@ func plain(value any) string {
 	case json.Number:
 		return value.String()
 	}
-	raw, err := encode(value)
+	raw, err := plainjson.Marshal(value)
 	if err != nil {
 		return ""
 	}
 	return string(raw)
-}
-
-// encode writes JSON with numbers as they are.
-func encode(value any) ([]byte, error) {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(value)
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
 }
 
 // query writes a value as parts of the query, such as a=1.
@@ -261,7 +253,7 @@ func (b *body) write(r *request, value any) error {
 		r.body = []byte(strings.ReplaceAll(strings.Join(b.fields(object), "&"), "%20", "+"))
 	default:
 		var err error
-		if r.body, err = encode(value); err != nil {
+		if r.body, err = plainjson.Marshal(value); err != nil {
 			return err
 		}
 	}

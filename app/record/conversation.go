@@ -21,6 +21,7 @@ import (
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/cassette"
 	"github.com/planbot-go/planbot/internal/lazy"
+	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/internal/scrub"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -484,7 +485,7 @@ func (s *step) tellsTime(text string) bool {
 // said reports whether a model wrote the text.
 func (s *step) said(text string) bool {
 	return slices.ContainsFunc(s.answers, func(a answer) bool {
-		return a.Text != nil && (strings.Contains(*a.Text, text) || strings.Contains(*a.Text, asJSON(text)))
+		return a.Text != nil && (strings.Contains(*a.Text, text) || strings.Contains(*a.Text, plainjson.Text(text)))
 	})
 }
 

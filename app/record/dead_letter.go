@@ -10,6 +10,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/internal/scrub"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state/inbox"
@@ -164,7 +165,7 @@ func (d *deadLetter) actions() []Action {
 	p := d.run.Progress
 	for i := 0; p != nil && i < len(p.Plan.Commands)-p.Next; i++ {
 		c, err := p.Command(p.Next + i)
-		if err != nil || p.Plan.Saves() && strings.Contains(asJSON(c.Entities), "$") {
+		if err != nil || p.Plan.Saves() && strings.Contains(plainjson.Text(c.Entities), "$") {
 			d.note("What the calls that are left are made with is not known; made were: %s.", strings.Join(append(made, "no others"), ", "))
 			return nil
 		}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/internal/lazy"
+	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/internal/yamltext"
 )
 
@@ -180,7 +181,7 @@ func (a *Action) Said() string {
 	case string:
 		return result
 	}
-	return asJSON(a.Result)
+	return plainjson.Text(a.Result)
 }
 
 // kept is stored state: lists, and values of the conversation, of the person and of the whole bot by
@@ -319,7 +320,7 @@ func (f *file) parse(data []byte) error {
 	} else if isObject {
 		nodes, top = []any{tree}, nil
 	} else if !isList {
-		return fmt.Errorf("want scenarios, not %s", asJSON(tree))
+		return fmt.Errorf("want scenarios, not %s", plainjson.Text(tree))
 	}
 	if top == nil {
 		top = map[string]any{"scenarios": nodes}
@@ -340,7 +341,7 @@ func (f *file) parse(data []byte) error {
 		if s.Faults != nil {
 			continue
 		}
-		d := json.NewDecoder(strings.NewReader(asJSON(node)))
+		d := json.NewDecoder(strings.NewReader(plainjson.Text(node)))
 		d.UseNumber()
 		if err := d.Decode(s); err != nil {
 			f.fault(scenarioAt(i), "%v", err)
@@ -497,25 +498,15 @@ func (s *Scenario) Writes(text string) bool {
 			parts = append(parts, d.Event, d.Model, d.Expect.Actions)
 		}
 	}
-	written := angles.Replace(asJSON(parts))
-	once := asJSON(text)
+	written := angles.Replace(plainjson.Text(parts))
+	once := plainjson.Text(text)
 	once = once[1 : len(once)-1]
-	twice := asJSON(once) // in a plan, which is JSON
+	twice := plainjson.Text(once) // in a plan, which is JSON
 	return strings.Contains(written, once) || strings.Contains(written, twice[1:len(twice)-1])
 }
 
 // angles undoes the escaping of < and > by some JSON writers, also in JSON within JSON.
 var angles = strings.NewReplacer(`\\u003c`, "<", `\\u003C`, "<", `\\u003e`, ">", `\\u003E`, ">", `\u003c`, "<", `\u003e`, ">")
-
-func asJSON(v any) string {
-	var out strings.Builder
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return fmt.Sprint(v)
-	}
-	return strings.TrimSuffix(out.String(), "\n")
-}
 
 // Write writes scenarios as YAML that [Read] reads: one as it is, several as a list. Unset fields
 // are left out.

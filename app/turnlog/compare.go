@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/internal/plainjson"
 )
 
 // maxChanges limits what one comparison lists.
@@ -94,13 +95,7 @@ func written(v any) string {
 	if v == (none{}) {
 		return ""
 	}
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		return err.Error()
-	}
-	return string(bytes.TrimSpace(out.Bytes()))
+	return plainjson.Text(v)
 }
 
 // keys are those of both maps, sorted.

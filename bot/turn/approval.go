@@ -15,6 +15,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn/internal/ask"
+	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
@@ -145,7 +146,7 @@ func (x *execution) approvalHash(ctx context.Context, c *call, bind string) (str
 // ask asks a person to approve the next call. Once the question is sent, the record waits.
 func (x *execution) ask(ctx context.Context, c *call) error {
 	run := x.rec.Run
-	entities, err := encode(c.command.Entities)
+	entities, err := plainjson.Marshal(c.command.Entities)
 	if err != nil {
 		return fmt.Errorf("write the call for approval: %w", err)
 	}

@@ -29,6 +29,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn/files"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
@@ -772,7 +773,7 @@ func (e *Engine) Request(ctx context.Context, r actions.Request) (id string, err
 	if _, err := action.Check(r.Entities); err != nil {
 		return "", fmt.Errorf("request %s: %w", r.Action, err)
 	}
-	raw, err := encode(r.Entities)
+	raw, err := plainjson.Marshal(r.Entities)
 	if err != nil {
 		return "", fmt.Errorf("request %s: %w", r.Action, err)
 	}

@@ -1,7 +1,6 @@
 package turn
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"github.com/planbot-go/planbot/bot/turn/files"
 	"github.com/planbot-go/planbot/bot/turn/internal/ask"
 	"github.com/planbot-go/planbot/bot/turn/internal/stream"
+	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -307,7 +307,7 @@ type Answer struct {
 // Encode returns the record as JSON.
 func (r *Record) Encode() ([]byte, error) {
 	r.Version = recordVersion
-	raw, err := encode(r)
+	raw, err := plainjson.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("write record: %w", err)
 	}
@@ -338,15 +338,6 @@ func (r *Record) clone() Record {
 	}
 	c.Sent, c.Audit, c.Kept = slices.Clip(c.Sent), slices.Clip(c.Audit), slices.Clip(c.Kept)
 	return c
-}
-
-// encode writes v as JSON, with <, > and & as they are.
-func encode(v any) ([]byte, error) {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
 }
 
 // reading reads in half the time of encoding/json what that wrote. Plans keep numbers as they were

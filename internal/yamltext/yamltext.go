@@ -5,7 +5,6 @@ package yamltext
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +19,8 @@ import (
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/scanner"
 	"github.com/goccy/go-yaml/token"
+
+	"github.com/planbot-go/planbot/internal/plainjson"
 )
 
 const (
@@ -150,13 +151,11 @@ func libraryError(err error) error {
 
 // Write writes what JSON can say: fields in their order, texts of several lines as they are.
 func Write(v any) ([]byte, error) {
-	var raw bytes.Buffer
-	enc := json.NewEncoder(&raw)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
+	raw, err := plainjson.Marshal(v)
+	if err != nil {
 		return nil, fmt.Errorf("write YAML: %w", err)
 	}
-	out, err := yaml.MarshalWithOptions(writable(raw.Bytes()), yaml.IndentSequence(true), yaml.UseSingleQuote(true), yaml.UseLiteralStyleIfMultiline(true))
+	out, err := yaml.MarshalWithOptions(writable(raw), yaml.IndentSequence(true), yaml.UseSingleQuote(true), yaml.UseLiteralStyleIfMultiline(true))
 	if err != nil {
 		return nil, fmt.Errorf("write YAML: %w", err)
 	}

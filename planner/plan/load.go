@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
@@ -83,7 +84,7 @@ func (p Plan) Transcript() string {
 			c.Result = spelling.Shorten(c.Result, limit-len(cut)) + cut
 		}
 	}
-	text, err := encode(struct {
+	text, err := plainjson.Marshal(struct {
 		Type     string    `json:"type"`
 		Commands []Command `json:"commands"`
 	}{planType, commands})

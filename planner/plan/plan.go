@@ -48,6 +48,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/titles"
 )
@@ -204,7 +205,7 @@ func (c *Command) line() string {
 
 // quoted formats a value as JSON.
 func quoted(value any) string {
-	raw, _ := encode(value) // entities came from JSON
+	raw, _ := plainjson.Marshal(value) // entities came from JSON
 	return string(raw)
 }
 

@@ -142,15 +142,6 @@ func textOf(value any) string {
 	return quoted(value)
 }
 
-// encode writes JSON for models and people: without HTML escapes.
-func encode(v any) ([]byte, error) {
-	var out bytes.Buffer
-	enc := json.NewEncoder(&out)
-	enc.SetEscapeHTML(false)
-	err := enc.Encode(v)
-	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
-}
-
 // decodeStrictly reads one JSON value and rejects fields unknown to v.
 func decodeStrictly(data []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(data))
