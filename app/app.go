@@ -49,6 +49,7 @@ import (
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cli"
+	"github.com/planbot-go/planbot/internal/loopback"
 	"github.com/planbot-go/planbot/internal/otlp"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/knowledge"
@@ -603,7 +604,7 @@ func (p *program) drain(server *http.Server) error {
 // the bot.
 func (p *program) openPage(stderr io.Writer) (err error) {
 	host, _, _ := net.SplitHostPort(p.Listen())
-	if !p.Page || p.AppID != "" || p.NoAuth || host != "localhost" && !net.ParseIP(host).IsLoopback() {
+	if !p.Page || p.AppID != "" || p.NoAuth || !loopback.IsHost(host) {
 		return nil
 	}
 	secret := ""

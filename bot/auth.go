@@ -8,7 +8,7 @@ import (
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
-	"github.com/planbot-go/planbot/internal/proxied"
+	"github.com/planbot-go/planbot/internal/loopback"
 )
 
 // Guarded is the [Authenticator] that accepts what the guard accepts. Without an app id it also
@@ -59,7 +59,7 @@ func fromWebPage(r *http.Request) bool {
 // passedOn reports whether a request over loopback came from elsewhere, which a proxy says in its
 // headers. The Host header does not tell: a tunnel may have set it to this machine.
 func passedOn(r *http.Request) bool {
-	return overLoopback(r) && proxied.Has(r.Header)
+	return overLoopback(r) && loopback.Proxied(r.Header)
 }
 
 func overLoopback(r *http.Request) bool {
@@ -71,8 +71,7 @@ func loopbackName(host string) bool {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
 	}
-	ip := net.ParseIP(strings.Trim(host, "[]"))
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
+	return loopback.IsHost(strings.Trim(host, "[]"))
 }
 
 // local returns the authenticator and the client of a bot without an app id, which talks only to

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/planbot-go/planbot/internal/loopback"
 )
 
 // cloud is one of Microsoft's clouds as a bot sees it: who issues its channels' tokens, where it
@@ -95,7 +97,7 @@ func trustedURL(what, raw string) (*url.URL, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", what, err)
 	}
-	if u.Scheme == "http" && !isLoopback(u.Hostname()) {
+	if u.Scheme == "http" && !loopback.IsHost(u.Hostname()) {
 		return nil, fmt.Errorf("%s %q: must be https, or http on a loopback address", what, raw)
 	}
 	return u, nil
@@ -229,7 +231,7 @@ func (h *serviceHosts) lists(host, port string) bool {
 		if host != l.host && !(l.below && strings.HasSuffix(host, "."+l.host)) {
 			return false
 		}
-		return port == l.port || l.port == "" && (port == "443" || isLoopback(host))
+		return port == l.port || l.port == "" && (port == "443" || loopback.IsHost(host))
 	})
 }
 
@@ -237,7 +239,7 @@ func (h *serviceHosts) lists(host, port string) bool {
 func (h *serviceHosts) reachOf(host, port string) reach {
 	listed := h.lists(host, port)
 	switch {
-	case isLoopback(host):
+	case loopback.IsHost(host):
 		if listed || h.local {
 			return reachLoopback
 		}
@@ -335,11 +337,4 @@ func plainHost(host string) bool {
 func isAddress(host string) bool {
 	a, err := netip.ParseAddr(host)
 	return err == nil && a.Zone() == ""
-}
-
-// isLoopback reports whether host means this machine without asking a resolver. What localhost
-// resolves to is checked at dial time.
-func isLoopback(host string) bool {
-	a, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && a.Unmap().IsLoopback()
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/loopback"
 )
 
 // The token service signs people in to other services and keeps their tokens. A connection is an
@@ -183,7 +184,7 @@ func (c *Client) SignInResource(ctx context.Context, ref activity.Reference, con
 		return r, err
 	}
 	link, err := parseURL(r.Link)
-	if err != nil || link.Scheme != "https" && !isLoopback(link.Hostname()) { // an error may quote the link
+	if err != nil || link.Scheme != "https" && !loopback.IsHost(link.Hostname()) { // an error may quote the link
 		return r, fmt.Errorf("%s: the answer has no usable link", op)
 	}
 	return r, nil

@@ -8,13 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 
 	"github.com/planbot-go/planbot/internal/lazy"
+	"github.com/planbot-go/planbot/internal/loopback"
 )
 
 const (
@@ -64,7 +64,7 @@ var (
 func NewAzureSearch(cfg AzureSearchConfig) (*AzureSearch, error) {
 	var errs []error
 	u, err := url.Parse(cfg.Endpoint)
-	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())) {
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Scheme != "https" && (u.Scheme != "http" || !loopback.IsHost(u.Hostname())) {
 		errs = append(errs, errors.New("the Endpoint is no https address"))
 	}
 	if !azureName().MatchString(cfg.Index) {
@@ -93,11 +93,6 @@ func NewAzureSearch(cfg AzureSearchConfig) (*AzureSearch, error) {
 		cfg.Transport = &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 64, TLSHandshakeTimeout: sourceTime}
 	}
 	return &AzureSearch{cfg}, nil
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // Search asks the service, within three seconds, for what the caller may read. It drops any result

@@ -25,6 +25,7 @@ import (
 	"github.com/sashabaranov/go-openai"
 
 	"github.com/planbot-go/planbot/internal/lazy"
+	"github.com/planbot-go/planbot/internal/loopback"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
@@ -201,7 +202,7 @@ func (c *OpenAIConfig) vendor() (openai.ClientConfig, error) {
 			fault("AzureEndpoint: %w", err)
 		case strings.HasSuffix(u.Path, "/openai/v1"):
 			fault("AzureEndpoint: the version-less API (/openai/v1) goes in BaseURL")
-		case u.Scheme != "https" && !isLoopback(u.Hostname()):
+		case u.Scheme != "https" && !loopback.IsHost(u.Hostname()):
 			fault("AzureEndpoint: %s is not https", u.Host)
 		}
 		switch err := checkKey(c.AzureKey); {
@@ -260,11 +261,6 @@ func checkKey(key string) error {
 		return errors.New("holds a space, line end or other character that no key has")
 	}
 	return nil
-}
-
-func isLoopback(host string) bool {
-	ip := net.ParseIP(host)
-	return strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
 // isName matches one word that starts with a letter or digit.

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"net/url"
 	"slices"
@@ -30,6 +29,7 @@ import (
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/calls"
+	"github.com/planbot-go/planbot/internal/loopback"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
@@ -126,7 +126,7 @@ func New(cfg Config) (*Connection, error) {
 		var err error
 		if endpoint, err = url.Parse(cfg.URL); err != nil || endpoint.Host == "" || endpoint.User != nil {
 			fault("URL: want https://host/path, without a user")
-		} else if endpoint.Scheme != "https" && !(endpoint.Scheme == "http" && loopback(endpoint.Hostname())) {
+		} else if endpoint.Scheme != "https" && !(endpoint.Scheme == "http" && loopback.IsHost(endpoint.Hostname())) {
 			fault("URL: want https, or http to this machine")
 		}
 	case cfg.SignIn != "" || cfg.Authorize != nil || len(cfg.Header) > 0:
@@ -189,12 +189,6 @@ func counterOf(to prometheus.Registerer) (*prometheus.CounterVec, error) {
 		}
 	}
 	return counter, err
-}
-
-// loopback reports whether a host is this machine by its name alone.
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // Key implements [connections.Connection].

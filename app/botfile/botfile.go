@@ -32,6 +32,7 @@ import (
 	"github.com/planbot-go/planbot/actions/connections/oauth"
 	"github.com/planbot-go/planbot/actions/mcp"
 	"github.com/planbot-go/planbot/actions/openapi"
+	"github.com/planbot-go/planbot/internal/loopback"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/knowledge"
@@ -725,8 +726,7 @@ func isAddress(text string) bool {
 	if err != nil || u.Host == "" || u.User != nil {
 		return false
 	}
-	ip, _ := netip.ParseAddr(u.Hostname())
-	return u.Scheme == "https" || u.Scheme == "http" && (ip.IsLoopback() || u.Hostname() == "localhost")
+	return u.Scheme == "https" || u.Scheme == "http" && loopback.IsHost(u.Hostname())
 }
 
 // parts are what a request of the connection with that key carries to prove who calls. a may be nil.

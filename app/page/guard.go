@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/planbot-go/planbot/internal/proxied"
+	"github.com/planbot-go/planbot/internal/loopback"
 )
 
 // policy lets the page run nothing that was not shipped with it, and show no picture from elsewhere.
@@ -41,7 +41,7 @@ func guard(port int, h http.Handler) http.Handler {
 		switch {
 		case !slices.Contains(hosts, r.Host): // a name that was made to lead here
 			why = "The page is at http://" + hosts[0] + "/ only."
-		case proxied.Has(r.Header):
+		case loopback.Proxied(r.Header):
 			why = "The page is not for proxies and tunnels."
 		case crossOrigin.Check(r) != nil, !sameSite(r):
 			why = "The page is not for other sites."

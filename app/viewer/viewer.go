@@ -28,7 +28,7 @@ import (
 
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cli"
-	"github.com/planbot-go/planbot/internal/proxied"
+	"github.com/planbot-go/planbot/internal/loopback"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -180,7 +180,7 @@ func (v *Viewer) hostAllowed(r *http.Request) bool {
 	if v.host != "" {
 		return strings.EqualFold(r.Host, v.host)
 	}
-	if proxied.Has(r.Header) {
+	if loopback.Proxied(r.Header) {
 		return false
 	}
 	at, ok := r.Context().Value(http.LocalAddrContextKey).(*net.TCPAddr)

@@ -14,7 +14,6 @@ import (
 	"io/fs"
 	"maps"
 	"net"
-	"net/netip"
 	"net/url"
 	"os"
 	"os/exec"
@@ -39,6 +38,7 @@ import (
 	"github.com/planbot-go/planbot/actions/memory"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/entra"
+	"github.com/planbot-go/planbot/internal/loopback"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
@@ -523,20 +523,13 @@ func checkURL(value, scheme string) error {
 		return errors.New("holds a user name or password; it is an address only")
 	case u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		return errors.New("holds a query or a fragment; it is an address only")
-	case scheme == "https" && u.Scheme != "https" && !loopback(u.Hostname()):
+	case scheme == "https" && u.Scheme != "https" && !loopback.IsHost(u.Hostname()):
 		return errors.New("has to be https")
 	}
 	if n, err := strconv.ParseUint(cmp.Or(u.Port(), "1"), 10, 16); err != nil || n == 0 {
 		return errors.New("has a port that is not a number from 1 to 65535")
 	}
 	return nil
-}
-
-// loopback reports whether the host is reachable only from this machine. A name other than
-// localhost may resolve to anything.
-func loopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }
 
 // faults are mistakes, each with its variable.
@@ -710,7 +703,7 @@ func (s *Settings) checkAddresses(f *faults) {
 		f.add("BOT_DANGEROUSLY_NO_AUTH", "contradicts MICROSOFT_APP_ID: with an app id callers are checked")
 	}
 	host, port := hostPort(f, "BOT_ADDR", s.Listen())
-	if s.Addr != "" && !f.has("BOT_ADDR") && s.AppID == "" && !s.NoAuth && !loopback(host) {
+	if s.Addr != "" && !f.has("BOT_ADDR") && s.AppID == "" && !s.NoAuth && !loopback.IsHost(host) {
 		f.add("BOT_ADDR", "%s is reachable by others, and without MICROSOFT_APP_ID nobody is checked: set an app id, "+
 			"listen on 127.0.0.1, or set BOT_DANGEROUSLY_NO_AUTH=true on a closed network", s.Addr)
 	}
@@ -723,7 +716,7 @@ func (s *Settings) checkAddresses(f *faults) {
 	// If two addresses have the same port, one on all interfaces conflicts with the other.
 	all := func(host string) bool { return host == "" || host == "0.0.0.0" || host == "::" }
 	other, otherPort := hostPort(f, "BOT_METRICS_ADDR", s.MetricsAddr)
-	same := all(host) || all(other) || strings.EqualFold(host, other) || loopback(host) && loopback(other)
+	same := all(host) || all(other) || strings.EqualFold(host, other) || loopback.IsHost(host) && loopback.IsHost(other)
 	if same && port == otherPort && port != 0 && !f.has("BOT_METRICS_ADDR") {
 		f.add("BOT_METRICS_ADDR", "%s is where the bot itself listens (BOT_ADDR, PORT)", s.MetricsAddr)
 	}
@@ -744,7 +737,7 @@ func (s *Settings) checkViewer(f *faults) {
 		}
 	}
 	const all = 4
-	if n := len(missing); n > 0 && (n < all || !loopback(host)) && !f.has("BOT_VIEWER_ADDR") {
+	if n := len(missing); n > 0 && (n < all || !loopback.IsHost(host)) && !f.has("BOT_VIEWER_ADDR") {
 		f.add("BOT_VIEWER_ADDR", "operators have to sign in, unless it is on loopback and none of its other settings is there: set %s", strings.Join(missing, ", "))
 	}
 	if s.ViewerTenant != "" && !isGUID.MatchString(s.ViewerTenant) {

@@ -15,7 +15,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -26,6 +25,8 @@ import (
 
 	"github.com/cenkalti/backoff/v5"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/planbot-go/planbot/internal/loopback"
 )
 
 // Moderator judges texts. Concurrent turns call it at the same time.
@@ -234,11 +235,11 @@ func newService(s service, transport http.RoundTripper, faults *[]error) service
 		fault("URL: not an absolute https address")
 	case u.User != nil || u.RawQuery != "" || u.ForceQuery || u.Fragment != "":
 		fault("URL: holds more than an address")
-	case u.Scheme != "https" && !isLoopback(u.Hostname()):
+	case u.Scheme != "https" && !loopback.IsHost(u.Hostname()):
 		fault("URL: %s is not https", u.Host)
 	}
 	switch {
-	case s.key == "" && (err != nil || !isLoopback(u.Hostname())):
+	case s.key == "" && (err != nil || !loopback.IsHost(u.Hostname())):
 		fault("no Key")
 	case strings.ContainsFunc(s.key, func(r rune) bool { return r <= ' ' || r > '~' }):
 		fault("Key: holds a space, line end or other character that no key has")
@@ -260,11 +261,6 @@ func newService(s service, transport http.RoundTripper, faults *[]error) service
 	}
 	s.client = &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	return s
-}
-
-func isLoopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && ip.IsLoopback()
 }
 
 // judge asks all, within the time of all tries of one request.

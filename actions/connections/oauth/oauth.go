@@ -31,6 +31,7 @@ import (
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/loopback"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -163,8 +164,7 @@ func checkAddress(address string) error {
 	case u.Scheme == "https":
 		return nil
 	}
-	ip, _ := netip.ParseAddr(u.Hostname())
-	if u.Scheme == "http" && (ip.IsLoopback() || u.Hostname() == "localhost") {
+	if u.Scheme == "http" && loopback.IsHost(u.Hostname()) {
 		return nil
 	}
 	return errors.New("it is not https")

@@ -31,6 +31,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/loopback"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
@@ -113,7 +114,7 @@ func New(cfg Config) (*Server, error) {
 	case err != nil || resource.Host == "" || resource.RawQuery != "" || resource.Fragment != "":
 		fault("Resource: %q is no address", cfg.Resource)
 		resource = &url.URL{}
-	case resource.Scheme != "https" && !(resource.Scheme == "http" && loopback(resource.Hostname())):
+	case resource.Scheme != "https" && !(resource.Scheme == "http" && loopback.IsHost(resource.Hostname())):
 		fault("Resource: %q is not https", cfg.Resource)
 	}
 	if len(cfg.Issuers)+len(cfg.Tokens) == 0 {
@@ -147,7 +148,7 @@ func New(cfg Config) (*Server, error) {
 	s.offerHumans(server)
 	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxBody,
-		DisableLocalhostProtection: !loopback(resource.Hostname()), // behind a proxy the host is another
+		DisableLocalhostProtection: !loopback.IsHost(resource.Hostname()), // behind a proxy the host is another
 	})
 	bearer := auth.RequireBearerToken(infoOf, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
 	s.mcp = protection.Handler(s.authorize(bearer(handler)))
@@ -159,8 +160,6 @@ func New(cfg Config) (*Server, error) {
 }
 
 const wellKnown = "/.well-known/oauth-protected-resource"
-
-func loopback(host string) bool { return host == "localhost" || host == "127.0.0.1" || host == "::1" }
 
 // ServeHTTP answers one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {

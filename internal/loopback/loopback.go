@@ -1,11 +1,19 @@
-// Package proxied tells whether a request to this machine came from elsewhere.
-package proxied
+// Package loopback tells what is this machine, and what only looks so.
+package loopback
 
 import (
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 )
+
+// IsHost reports whether host, a name or an address without a port, means this machine by itself. What a
+// resolver makes of localhost does not count, and another name may resolve to anything.
+func IsHost(host string) bool {
+	ip, err := netip.ParseAddr(host)
+	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
+}
 
 // names and prefixes are of the headers that proxies and tunnels add. Some of them add only their own.
 var (
@@ -13,9 +21,9 @@ var (
 	prefixes = []string{"X-Forwarded-", "X-Original-", "Cf-", "X-Envoy-", "X-Azure-", "X-Arr-", "Tailscale-"}
 )
 
-// Has reports whether a proxy or tunnel says in the headers that it passed the request on. One that
+// Proxied reports whether a proxy or tunnel says in the headers that it passed the request on. One that
 // adds nothing cannot be told from a program of this machine.
-func Has(h http.Header) bool {
+func Proxied(h http.Header) bool {
 	for name := range h {
 		if slices.Contains(names, name) || slices.ContainsFunc(prefixes, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
 			return true
