@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/internal/turnlog"
+	"github.com/planbot-go/planbot/internal/turnid"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -275,7 +275,7 @@ func (c *Chat) post(full map[string]any, remark string) *Delivery {
 	if err != nil {
 		c.fatal("the activity is not to be written as JSON: %v", err)
 	}
-	of := turnlog.Of{Conversation: c.of.id, Activity: id}
+	of := turnid.Of{Conversation: c.of.id, Activity: id}
 	if c.of.kind != "personal" && full["type"] == "message" && full["text"] != nil && full["entities"] == nil {
 		remark += " (does not mention the bot)"
 	}

@@ -18,7 +18,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/internal/turnlog"
+	"github.com/planbot-go/planbot/internal/turnid"
 )
 
 // Connector stands in for the Bot Framework connector. It accepts what the bot sends, records it
@@ -70,7 +70,7 @@ func newConnector(t testing.TB, story *story) *Connector {
 
 // Sent is one request of the bot to the connector.
 type Sent struct {
-	turnlog.Of
+	turnid.Of
 	Seq           int    // its place among all events of the kit
 	Method        string // POST sends, PUT updates, DELETE deletes
 	Authorization string // the header

@@ -18,7 +18,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/internal/plainjson"
-	"github.com/planbot-go/planbot/internal/turnlog"
+	"github.com/planbot-go/planbot/internal/turnid"
 )
 
 // seen is what the bot did for an activity, or in a whole step.
@@ -75,13 +75,13 @@ func (r *run) judge(step *record.Step, s *stage) {
 }
 
 // seenOf returns where to record something: with its owner, and with the whole step.
-func (s *stage) seenOf(of turnlog.Of) []*seen {
+func (s *stage) seenOf(of turnid.Of) []*seen {
 	return []*seen{&s.owner(of).seen, &s.whole.seen}
 }
 
 // ofSent says which turn a request to the connector belongs to. Its conversation is known in any
 // case.
-func ofSent(sent Sent) turnlog.Of {
+func ofSent(sent Sent) turnid.Of {
 	of := sent.Of
 	of.Conversation = sent.To
 	of.Activity = cmp.Or(of.Activity, sent.ReplyTo)
@@ -553,7 +553,7 @@ type span struct {
 // spans returns the spans of the events for which the bot did anything.
 func (v *verdict) spans() (all []span) {
 	type done struct {
-		of      turnlog.Of
+		of      turnid.Of
 		seq     int
 		replies bool
 	}

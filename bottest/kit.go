@@ -51,7 +51,7 @@ import (
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/golden"
 	"github.com/planbot-go/planbot/internal/pipe"
-	"github.com/planbot-go/planbot/internal/turnlog"
+	"github.com/planbot-go/planbot/internal/turnid"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -554,7 +554,7 @@ func (k *Kit) Restart() {
 	if began := time.Now(); !k.cfg.Bubble {
 		k.Await(func() bool { return time.Since(began) > moment })
 	}
-	k.story.note(turnlog.Of{}, "restart", "all processes are killed and started again")
+	k.story.note(turnid.Of{}, "restart", "all processes are killed and started again")
 	for i, p := range k.all() {
 		p.kill()
 		k.ended.Go(p.end)
@@ -565,7 +565,7 @@ func (k *Kit) Restart() {
 // Kill kills a replica, numbered from 1, as SIGKILL does. The other replicas take over its turns.
 func (k *Kit) Kill(replica int) {
 	k.t.Helper()
-	k.story.note(turnlog.Of{}, "killed", fmt.Sprint("replica ", replica))
+	k.story.note(turnid.Of{}, "killed", fmt.Sprint("replica ", replica))
 	k.process(replica).kill()
 }
 
@@ -596,7 +596,7 @@ func (k *Kit) StopRedis() { k.setRedis(true) }
 func (k *Kit) StartRedis() { k.setRedis(false) }
 
 func (k *Kit) setRedis(away bool) {
-	k.story.note(turnlog.Of{}, "redis", map[bool]string{true: "is away", false: "is back"}[away])
+	k.story.note(turnid.Of{}, "redis", map[bool]string{true: "is away", false: "is back"}[away])
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.redisAway = away
@@ -607,7 +607,7 @@ func (k *Kit) setRedis(away bool) {
 
 // Call is one call of an action by a plan.
 type Call struct {
-	turnlog.Of
+	turnid.Of
 	Replica  int
 	Key      string // stays the same if the call is repeated after a crash
 	Action   string
@@ -626,7 +626,7 @@ func (k *Kit) Calls() []Call {
 }
 
 // calling records the start of a call, and returns its number.
-func (k *Kit) calling(p *process, of turnlog.Of, key string, c actions.Call) int {
+func (k *Kit) calling(p *process, of turnid.Of, key string, c actions.Call) int {
 	raw, err := json.Marshal(c.Entities)
 	if err != nil {
 		raw = []byte(err.Error())
@@ -654,7 +654,7 @@ func (k *Kit) called(p *process, n int, result actions.Result, err error) {
 	}
 	if k.crashAt > 0 && k.finished >= k.crashAt {
 		k.crashAt = 0
-		k.story.note(turnlog.Of{}, "killed", fmt.Sprint("replica ", p.replica))
+		k.story.note(turnid.Of{}, "killed", fmt.Sprint("replica ", p.replica))
 		p.kill()
 	}
 }
@@ -791,8 +791,8 @@ func (p *process) hooks() bot.Hooks {
 	}
 }
 
-func ofTurn(t *bot.Turn) turnlog.Of {
-	return turnlog.Of{Turn: t.ID, Conversation: t.Activity.Conversation.ID, Activity: t.Activity.ID}
+func ofTurn(t *bot.Turn) turnid.Of {
+	return turnid.Of{Turn: t.ID, Conversation: t.Activity.Conversation.ID, Activity: t.Activity.ID}
 }
 
 // freeze blocks a dead process where it died.

@@ -12,7 +12,7 @@ import (
 
 	"github.com/planbot-go/planbot/internal/fakemodel"
 	"github.com/planbot-go/planbot/internal/plainjson"
-	"github.com/planbot-go/planbot/internal/turnlog"
+	"github.com/planbot-go/planbot/internal/turnid"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
 )
@@ -176,7 +176,7 @@ func (m *Model) enter(call *ModelCall) (n int, next Answer, decide func(ModelCal
 
 // ModelCall is one call of a model.
 type ModelCall struct {
-	turnlog.Of
+	turnid.Of
 	Seq      int // its place among all events of the kit
 	Model    string
 	Messages []models.Message

@@ -10,7 +10,7 @@ import (
 	"sync"
 
 	"github.com/planbot-go/planbot/internal/pipe"
-	"github.com/planbot-go/planbot/internal/turnlog"
+	"github.com/planbot-go/planbot/internal/turnid"
 )
 
 // dialer opens connections.
@@ -113,7 +113,7 @@ const ofHeaderName = "X-Bottest-Of"
 type labelled struct{ http.RoundTripper }
 
 func (l labelled) RoundTrip(r *http.Request) (*http.Response, error) {
-	label, err := json.Marshal(turnlog.From(r.Context()))
+	label, err := json.Marshal(turnid.From(r.Context()))
 	if err != nil {
 		return nil, err
 	}
@@ -122,7 +122,7 @@ func (l labelled) RoundTrip(r *http.Request) (*http.Response, error) {
 	return l.RoundTripper.RoundTrip(out)
 }
 
-func ofHeader(h http.Header) (of turnlog.Of) {
+func ofHeader(h http.Header) (of turnid.Of) {
 	_ = json.Unmarshal([]byte(h.Get(ofHeaderName)), &of) // empty for a bot with its own client
 	return of
 }

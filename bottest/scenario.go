@@ -36,7 +36,7 @@ import (
 	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/internal/titles"
-	"github.com/planbot-go/planbot/internal/turnlog"
+	"github.com/planbot-go/planbot/internal/turnid"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
@@ -769,7 +769,7 @@ func (e *scene) open() bool {
 
 // owner returns the scene that a call or message belongs to: the activity that its turn answers or,
 // if that is from an earlier step, the first accepted activity of its conversation.
-func (s *stage) owner(of turnlog.Of) (found *scene) {
+func (s *stage) owner(of turnid.Of) (found *scene) {
 	for _, match := range []func(*record.Event) bool{
 		func(e *record.Event) bool { return e.ID == of.Activity && e.Conversation == of.Conversation },
 		func(e *record.Event) bool { return e.ID == of.Activity },
@@ -954,7 +954,7 @@ func (r *run) scripted(replica int) (*actions.Registry, error) {
 		effect, _ := builtin.Lookup(a.Name)
 		added, err := actions.AddSchema(out, a.Name, a.Description, a.Schema,
 			func(ctx context.Context, turn *actions.Turn, entities map[string]any) (actions.Result, error) {
-				script, dies := r.scriptOf(turnlog.From(ctx), actions.AttemptOf(ctx).Key, a.Name, entities)
+				script, dies := r.scriptOf(turnid.From(ctx), actions.AttemptOf(ctx).Key, a.Name, entities)
 				if dies {
 					defer r.kit.Kill(replica) // nothing about the call is saved
 				}
@@ -980,7 +980,7 @@ func (r *run) scripted(replica int) (*actions.Registry, error) {
 // scriptOf returns what the scenario says about a call: the next expected call of that name,
 // preferably with the same entities, of the event or of all events together. dies says that the
 // process dies after it; a repeated call does not count for that.
-func (r *run) scriptOf(of turnlog.Of, key, name string, entities map[string]any) (script record.Action, dies bool) {
+func (r *run) scriptOf(of turnid.Of, key, name string, entities map[string]any) (script record.Action, dies bool) {
 	r.calling.Lock()
 	defer r.calling.Unlock()
 	s := r.stage.Load()

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/planbot-go/planbot/internal/turnlog"
+	"github.com/planbot-go/planbot/internal/turnid"
 )
 
 // story is what happened in a kit, in order.
@@ -21,14 +21,14 @@ type story struct {
 
 // entry is one thing that happened.
 type entry struct {
-	turnlog.Of
+	turnid.Of
 	at   time.Duration
 	who  string // or what kind of event it is
 	text string
 }
 
 // note adds an event and returns its position.
-func (s *story) note(of turnlog.Of, who, text string) (seq int) {
+func (s *story) note(of turnid.Of, who, text string) (seq int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.lines = append(s.lines, entry{of, time.Since(s.began), who, text})

@@ -30,7 +30,7 @@ import (
 	"github.com/planbot-go/planbot/internal/cassette"
 	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/internal/scrub"
-	"github.com/planbot-go/planbot/internal/turnlog"
+	"github.com/planbot-go/planbot/internal/turnid"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
 )
@@ -419,7 +419,7 @@ type watchedModel struct {
 }
 
 func (m watchedModel) Complete(ctx context.Context, req *models.Request) (*models.Response, error) {
-	of := turnlog.From(ctx)
+	of := turnid.From(ctx)
 	m.of.change(base(of.Conversation), 0, func(c *conversation) { c.ofTurn(of.Turn, of.Activity) }) // it has just begun
 	response, err := m.Model.Complete(ctx, req)
 	if errors.Is(err, context.Canceled) {
@@ -484,7 +484,7 @@ func (r *Recorder) Hooks() bot.Hooks {
 // turn changes the step of the turn: found by the activity that it answers or, after a decision, by
 // the click, which the context names. From then on the turn answers the person who asked.
 func (r *Recorder) turn(ctx context.Context, t *bot.Turn, size int, change func(*step)) {
-	of := cmp.Or(turnlog.From(ctx).Activity, t.Activity.ID)
+	of := cmp.Or(turnid.From(ctx).Activity, t.Activity.ID)
 	r.change(t.Activity.Conversation.BaseID(), size, func(c *conversation) {
 		if s := c.ofTurn(t.ID, of); s != nil {
 			if of != t.Activity.ID {
@@ -520,7 +520,7 @@ func (r *Recorder) sent(ctx context.Context, to activity.Reference, a *activity.
 	if a.Type != activity.Message || status == 0 {
 		return
 	}
-	of := turnlog.From(ctx)
+	of := turnid.From(ctx)
 	said := replyOf(a)
 	r.change(base(to.Conversation.ID), len(a.Text), func(c *conversation) {
 		s := c.ofTurn(of.Turn, of.Activity)

@@ -24,7 +24,7 @@ import (
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/scrub"
 	"github.com/planbot-go/planbot/internal/spelling"
-	internal "github.com/planbot-go/planbot/internal/turnlog"
+	"github.com/planbot-go/planbot/internal/turnid"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/planner/plan"
 )
@@ -294,7 +294,7 @@ type sending struct {
 
 // see makes a request and records it.
 func (w watched) see(ctx context.Context, kind string, a *activity.Activity, send func(context.Context) (string, error)) (string, error) {
-	of := internal.From(ctx).Turn
+	of := turnid.From(ctx).Turn
 	if !w.of.keeps(of, false) {
 		return send(ctx)
 	}

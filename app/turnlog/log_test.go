@@ -18,6 +18,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app/turnlog"
 	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/internal/turnid"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -70,7 +71,7 @@ func (l tested) says(id, text string) {
 
 // sends sends a message as the bot does in that turn; the channel gives it that id.
 func (l tested) sends(turnID, id string, a *activity.Activity, err error) {
-	ctx := zerolog.New(nil).With().Str("turn", turnID).Logger().WithContext(l.Context())
+	ctx := turnid.With(l.Context(), turnid.Of{Turn: turnID})
 	if got, failed := l.Channel(channel{id: id, err: err}).Send(ctx, activity.Reference{}, a); got != id || !errors.Is(failed, err) {
 		l.Errorf("the channel answers %q, %v", got, failed)
 	}

@@ -374,7 +374,7 @@ func (e *Engine) moveHead(lease *inbox.Lease, t *Turn) (more bool) {
 	}
 	caller := t.Activity.CallerApp()
 	t.lease, t.owned = lease, connector.ForCaller(owned, caller)
-	ctx = t.Log().WithContext(connector.ForCaller(ctx, caller))
+	ctx = t.context(connector.ForCaller(ctx, caller))
 	switch {
 	case fault != nil:
 		return t.release(ctx, &deadLetter{reason: fault.Error()})
@@ -727,7 +727,7 @@ func (e *Engine) Aside(ctx context.Context, t *Turn, h Handler) (Answer, error) 
 	}
 	ctx, s := e.tracer.receive(connector.ForCaller(ctx, t.Activity.CallerApp()))
 	s.about(t)
-	running, cancel := context.WithCancel(t.Log().WithContext(ctx))
+	running, cancel := context.WithCancel(t.context(ctx))
 	stop := context.AfterFunc(e.workers.ctx, cancel)
 	type outcome struct {
 		answer Answer

@@ -60,7 +60,7 @@ func (t summarizer) start() {
 		defer t.engine.sums.Delete(thread)
 		ctx, cancel := context.WithTimeout(w.spare, summarizeWithin)
 		defer cancel()
-		ctx = t.Log().WithContext(connector.ForCaller(ctx, t.Activity.CallerApp()))
+		ctx = t.context(connector.ForCaller(ctx, t.Activity.CallerApp()))
 		err := t.safely(func() error { return t.write(ctx) })
 		if err != nil {
 			zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("no summary of the oldest turns, a later turn tries again")

@@ -27,6 +27,7 @@ import (
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
+	"github.com/planbot-go/planbot/internal/turnid"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
@@ -711,7 +712,7 @@ func (t *Turn) report(ctx context.Context, failure error, took time.Duration) {
 
 // lasting is ctx without the turn timeout: it ends when the lease is lost or the turn is cancelled.
 func (t *Turn) lasting(ctx context.Context) context.Context {
-	return trace.ContextWithSpan(zerolog.Ctx(ctx).WithContext(t.owned), trace.SpanFromContext(ctx))
+	return trace.ContextWithSpan(turnid.With(zerolog.Ctx(ctx).WithContext(t.owned), turnid.From(ctx)), trace.SpanFromContext(ctx))
 }
 
 // use makes rec the turn's record and drops what came of an earlier one.
@@ -1090,8 +1091,13 @@ func message(about *activity.Activity, text string) *activity.Activity {
 // repliesInResponse reports whether the turn's replies travel in the HTTP response.
 func (t *Turn) repliesInResponse() bool { return t.rec.Answer != nil && t.rec.Answer.Activities != nil }
 
-// Log is the bot's log with the ids of the turn.
-func (t *Turn) Log() *zerolog.Logger {
+// context is ctx for what is done for the turn: with its log and its ids.
+func (t *Turn) context(ctx context.Context) context.Context {
+	return turnid.With(t.Log().WithContext(ctx), t.of())
+}
+
+// of has the turn's ids. The activity is the one that it answers now.
+func (t *Turn) of() turnid.Of {
 	id := t.Activity.ID
 	switch w := t.rec.Wait; {
 	case w != nil && w.Approval != nil && w.Approval.Decision != nil:
@@ -1099,10 +1105,16 @@ func (t *Turn) Log() *zerolog.Logger {
 	case w != nil && w.Question != nil && w.Question.Reply != nil:
 		id = cmp.Or(w.Question.Reply.Click, id)
 	}
+	return turnid.Of{Turn: t.ID, Conversation: t.Activity.Conversation.ID, Activity: id}
+}
+
+// Log is the bot's log with the ids of the turn.
+func (t *Turn) Log() *zerolog.Logger {
+	of := t.of()
 	with := t.engine.cfg.Log.With().
-		Str("turn", t.ID).
-		Str("conversation", t.Activity.Conversation.ID).
-		Str("activity", id).
+		Str("turn", of.Turn).
+		Str("conversation", of.Conversation).
+		Str("activity", of.Activity).
 		Str("type", string(t.Activity.Type))
 	if app := t.Activity.CallerApp(); app != "" {
 		with = with.Str("caller", app)
