@@ -85,12 +85,8 @@ func (c newCmd) Run(std *cli.Streams) error {
 func (c newCmd) check() error {
 	names := exampleNames()
 	if !slices.Contains(names, c.From) {
-		near := spelling.Nearest(names, func(name string) (int, bool) {
-			edits := spelling.Edits(c.From, name)
-			return edits, edits <= 2
-		})
-		if near != nil {
-			return fmt.Errorf("--from: there is no example %q; did you mean %s?", c.From, near[0])
+		if meant := spelling.Meant(c.From, names); meant != "" {
+			return fmt.Errorf("--from: there is no example %q; did you mean %s?", c.From, meant)
 		}
 		return fmt.Errorf("--from: there is no example %q: they are %s", c.From, strings.Join(names, ", "))
 	}

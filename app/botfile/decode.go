@@ -218,12 +218,8 @@ func (d *decoder) object(n ast.Node, path string, into reflect.Value) {
 			d.node(entry.Value, join(path, name), field)
 		default:
 			hint := "; there are " + strings.Join(known, ", ")
-			near := spelling.Nearest(known, func(key string) (int, bool) {
-				edits := spelling.Edits(name, key)
-				return edits, edits <= 2
-			})
-			if near != nil {
-				hint = "; did you mean " + near[0] + "?"
+			if meant := spelling.Meant(name, known); meant != "" {
+				hint = "; did you mean " + meant + "?"
 			}
 			d.fault(lineOf(entry.Key), path, "there is no key %q%s", spelling.Clip(name), hint)
 		}

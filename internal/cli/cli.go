@@ -122,14 +122,11 @@ func suggest(err error) error {
 			names = append(names, "--"+flag.Name)
 		}
 	}
-	near := spelling.Nearest(names, func(name string) (int, bool) {
-		edits := spelling.Edits(word, name)
-		return edits, edits <= 2
-	})
-	if near == nil {
+	meant := spelling.Meant(word, names)
+	if meant == "" {
 		return err
 	}
-	return fmt.Errorf("%w, did you mean %q?", err, near[0])
+	return fmt.Errorf("%w, did you mean %q?", err, meant)
 }
 
 // help shows the settings with a command only, and the commands alone without one.

@@ -305,12 +305,8 @@ func misspelled(environ, known []string) (typos []string) {
 		if !strings.HasPrefix(name, "BOT_") || slices.Contains(known, name) || len(name) > 64 {
 			continue
 		}
-		near := spelling.Nearest(known, func(setting string) (int, bool) {
-			edits := spelling.Edits(name, setting)
-			return edits, edits <= 2
-		})
-		if near != nil {
-			typos = append(typos, name+": there is no such setting; did you mean "+near[0]+"?")
+		if meant := spelling.Meant(name, known); meant != "" {
+			typos = append(typos, name+": there is no such setting; did you mean "+meant+"?")
 		}
 	}
 	slices.Sort(typos)

@@ -32,6 +32,15 @@ func Nearest(known []string, near func(name string) (edits int, ok bool)) []stri
 	return names
 }
 
+// Meant is the known name that name most likely stands for, at most two edits away; "": there is none.
+func Meant(name string, known []string) string {
+	near := Nearest(known, func(other string) (int, bool) {
+		edits := Edits(name, other)
+		return edits, edits <= 2
+	})
+	return append(near, "")[0]
+}
+
 // Suggest names the known actions that are nearest to an unknown name, as the end of a
 // sentence.
 func Suggest(name string, known []string) string {
