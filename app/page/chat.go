@@ -44,7 +44,11 @@ type room struct {
 	Added               bool // the bot was told that it is in it
 	messages            []*message
 	typing              time.Time // until when the bot types
+	said, seen          string    // the ids of the bot's last message, and of its last one that was shown
 }
+
+// Unread reports whether the bot has said something since the room was last shown.
+func (r room) Unread() bool { return r.said > r.seen }
 
 // message is a message in a room.
 type message struct {
@@ -190,6 +194,9 @@ func (r *room) add(m *message) {
 		r.messages = slices.Delete(r.messages, 0, 1)
 	}
 	r.messages = append(r.messages, m)
+	if m.Person == "" {
+		r.said = m.ID
+	}
 }
 
 // snapshot is a room as a view shows it.
@@ -208,6 +215,7 @@ func (c *chat) show(key string) (s snapshot, all []room) {
 	if r == nil {
 		r = c.rooms[0]
 	}
+	r.seen = r.said
 	s.room, s.Typing = *r, time.Now().Before(r.typing)
 	s.messages = nil
 	for _, m := range r.messages {
@@ -390,6 +398,37 @@ func (c *chat) addRoom(name string) error {
 	}
 	id := strings.ToLower(rand.Text())
 	c.rooms = append(c.rooms, &room{Key: "group" + id, Name: name, Kind: "groupChat", ID: "19:" + id + "@thread.v2", People: c.people})
+	return nil
+}
+
+// renameRoom gives a conversation another name on the page. The bot is not told, since Teams tells no names of chats.
+func (c *chat) renameRoom(key, name string) error {
+	name, err := nameFor(name)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.room(key)
+	if r == nil {
+		return errNobody
+	}
+	r.Name = name
+	return nil
+}
+
+// deleteRoom takes a conversation off the page. The bot is not told, and keeps what it knows of it.
+func (c *chat) deleteRoom(key string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	r := c.room(key)
+	switch {
+	case r == nil:
+		return errNobody
+	case len(c.rooms) == 1:
+		return errors.New("this is the last conversation")
+	}
+	c.rooms = slices.DeleteFunc(c.rooms, func(one *room) bool { return one == r })
 	return nil
 }
 
@@ -691,7 +730,7 @@ func (c *chat) post(ctx context.Context, a map[string]any) ([]byte, error) {
 	return c.send(ctx, raw)
 }
 
-var errTooMany = fmt.Errorf("there are %d conversations already, and no more are possible until the bot starts again", maxRooms)
+var errTooMany = fmt.Errorf("there are %d conversations already, and no more are possible until one is deleted", maxRooms)
 
 // copied makes a conversation like the one of an activity, with new ids for it and for its people, and with
 // the messages that were there at that time; without the activity itself, if before is set. ids are the new

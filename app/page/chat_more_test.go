@@ -264,3 +264,61 @@ func TestTooLong(t *testing.T) {
 		t.Errorf("%d %s", status, body)
 	}
 }
+
+// TestRooms renames and deletes conversations, and shows in which the bot has said something new.
+func TestRooms(t *testing.T) {
+	t.Parallel()
+	w := wire(t, page.Parts{Commands: []string{"/help", "/reset", "/forget"}})
+	w.post("/dev/chat/rename", "room", "otto", "name", " My  test ")
+	w.post("/dev/chat/say", "room", "otto", "text", "hi")
+	a := w.next()
+	_, body := w.do(http.MethodGet, "/dev/?room=mia", nil)
+	if strings.Contains(body, `class="unread"`) || !strings.Contains(body, `data-room="otto">My test</a>`) {
+		t.Errorf("before the bot answers: %s", body)
+	}
+	raw := `{"type":"message","text":"hello"}`
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.ServiceURL+"v3/conversations/"+a.Conversation.ID+"/activities", strings.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", "application/json")
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close()
+	unread := `data-room="otto">My test</a><span class="unread">new</span>`
+	for _, part := range []string{"/dev/?room=mia", "/dev/parts/rooms?room=mia"} {
+		if _, body := w.do(http.MethodGet, part, nil); !strings.Contains(body, unread) {
+			t.Errorf("%s: nothing new in %s", part, body)
+		}
+	}
+	w.do(http.MethodGet, "/dev/?room=otto", nil)
+	if _, body := w.do(http.MethodGet, "/dev/?room=mia", nil); strings.Contains(body, `class="unread"`) {
+		t.Error("it is new after it was read")
+	}
+
+	_, body = w.do(http.MethodGet, "/dev/?room=lunch", nil)
+	for _, text := range []string{`value="@Hedda /reset"`, `value="@Hedda /forget"`} {
+		if !strings.Contains(body, text) {
+			t.Errorf("no %s in %s", text, body)
+		}
+	}
+	for _, key := range []string{"otto", "mia", "ada", "lunch"} {
+		w.post("/dev/chat/delete", "room", key)
+	}
+	_, body = w.do(http.MethodGet, "/dev/?room=otto", nil)
+	if strings.Contains(body, "My test") || !strings.Contains(body, `data-room="general" aria-current="true"`) {
+		t.Errorf("after they were deleted: %s", body)
+	}
+	for path, fields := range map[string]url.Values{
+		"/dev/chat/delete": {"room": {"general"}}, "/dev/chat/rename": {"room": {"otto"}, "name": {"x"}},
+	} {
+		if status, _ := w.do(http.MethodPost, path, fields); status != http.StatusBadRequest {
+			t.Errorf("%s %v: %d", path, fields, status)
+		}
+	}
+	if status, _ := w.do(http.MethodPost, "/dev/chat/rename", url.Values{"room": {"general"}, "name": {" "}}); status != http.StatusBadRequest {
+		t.Errorf("a name without a letter: %d", status)
+	}
+}

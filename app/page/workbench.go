@@ -52,6 +52,8 @@ func (p *Page) chatRoutes(mux *http.ServeMux) {
 	})
 	post("person", func(r *http.Request) error { return p.chat.addPerson(r.PostFormValue("name")) })
 	post("room", func(r *http.Request) error { return p.chat.addRoom(r.PostFormValue("name")) })
+	post("rename", func(r *http.Request) error { return p.chat.renameRoom(r.PostFormValue("room"), r.PostFormValue("name")) })
+	post("delete", func(r *http.Request) error { return p.chat.deleteRoom(r.PostFormValue("room")) })
 	post("file", func(r *http.Request) error {
 		file, about, err := r.FormFile("file")
 		if err != nil {

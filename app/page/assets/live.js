@@ -67,6 +67,11 @@ async function turns() {
   if (part) merge(part.querySelector('ul'), (await load('turns')).querySelector('ul'));
 }
 
+async function rooms() {
+  const part = document.querySelector('.rooms ul');
+  if (part) merge(part, (await load('rooms')).querySelector('ul'));
+}
+
 /** Keeps the bar of the faults up to date. */
 async function alarm() {
   const words = document.getElementById('alarm-words');
@@ -132,7 +137,7 @@ export async function refresh(...what) {
     while (due.size) {
       const now = [...due];
       due.clear();
-      for (const one of now) await { messages, turns, turn, alarm }[one]().catch(() => {});
+      for (const one of now) await { messages, rooms, turns, turn, alarm }[one]().catch(() => {});
       await new Promise((done) => { setTimeout(done, 80); });
     }
   } finally { busy = false; }
@@ -145,8 +150,9 @@ function changed({ id, kind, turns: ids = [], rooms = [] }) {
   seen = Math.max(seen, id);
   const room = document.querySelector('[data-room]')?.dataset.room;
   const open = document.getElementById('turn')?.dataset.open;
-  if (kind === 'reset') refresh('messages', 'turns', 'turn', 'alarm');
+  if (kind === 'reset') refresh('messages', 'rooms', 'turns', 'turn', 'alarm');
   if (rooms.includes(room) || ids.length) refresh('messages');
+  if (rooms.some((one) => one !== room && one !== '!alarm')) refresh('rooms');
   if (ids.length) refresh('turns');
   if (rooms.includes('!alarm') || ids.length && document.getElementById('alarm')?.hidden === false) refresh('alarm');
   if (ids.includes(open)) refresh('turn');
