@@ -35,7 +35,7 @@ const (
 	anyModel            = "default"       // for other servers: those with one model ignore the name
 	defaultAzureVersion = "2024-10-21"    // generally available; the first with strict schemas
 	defaultTimeout      = 2 * time.Minute
-	// requestSize is the buffer of a connection: most requests fit, and leave in one write.
+	// requestSize is the buffer of an HTTP/1 connection: most requests fit, and leave in one write.
 	requestSize    = 8 << 10
 	maxAnswerBytes = 8 << 20
 )

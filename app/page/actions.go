@@ -200,7 +200,7 @@ type actionView struct {
 	actionShown
 	Fields []field
 	Whole  string // all entities as JSON, instead of the fields
-	Rooms  []room
+	Rooms  []listed
 	People []person
 	Room   string
 	As     string
@@ -463,9 +463,9 @@ func (v *actionViews) try(ctx context.Context, a *actions.Action, typed url.Valu
 		name, _, _ := strings.Cut(faulty.Path, ".")
 		done.wrong = append(slices.Clone(faulty.Missing), name)
 	}
-	of, who := v.somebody(typed.Get("room"), typed.Get("as"), typed.Get("said"))
+	of, who, nowhere := v.somebody(typed.Get("room"), typed.Get("as"), typed.Get("said"))
 	done.Room, done.As = of.key, who.Key
-	switch {
+	switch err = cmp.Or(err, nowhere); {
 	case err != nil:
 		done.Fault = shownText(err.Error())
 	case v.of.Bot == nil:
@@ -492,17 +492,18 @@ type place struct {
 	activity *activity.Activity
 }
 
-// somebody is a person in a conversation of the page, with a message of theirs that the bot did not get.
-func (v *actionViews) somebody(key, as, said string) (place, person) {
+// somebody is a person in a conversation of the page, by default the first one, with a message of theirs that
+// the bot did not get.
+func (v *actionViews) somebody(key, as, said string) (place, person, error) {
 	c := v.chat
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r := c.room(key)
+	r := c.room(cmp.Or(key, c.rooms[0].Key))
 	if r == nil {
-		r = c.rooms[0]
+		return place{}, person{}, errNobody
 	}
 	p := r.speaker(as)
-	return place{r.Key, decode(c.activity(r, p, "", map[string]any{"type": "message", "text": said, "textFormat": "plain"}))}, p
+	return place{r.Key, decode(c.activity(r, p, "", map[string]any{"type": "message", "text": said, "textFormat": "plain"}))}, p, nil
 }
 
 // stage is the state that an action runs on.

@@ -44,11 +44,8 @@ type room struct {
 	Added               bool // the bot was told that it is in it
 	messages            []*message
 	typing              time.Time // until when the bot types
-	said, seen          string    // the ids of the bot's last message, and of its last one that was shown
+	renamed             bool      // by somebody, since this process began
 }
-
-// Unread reports whether the bot has said something since the room was last shown.
-func (r room) Unread() bool { return r.said > r.seen }
 
 // message is a message in a room.
 type message struct {
@@ -61,6 +58,7 @@ type message struct {
 	Edited, Deleted    bool
 	Reactions          []string
 	Rated              string
+	Shown              bool // the messages of the room were shown when it was whole
 	earlier            bool // another process had it, see [keeper]
 }
 
@@ -93,6 +91,7 @@ type chat struct {
 	mu     sync.Mutex
 	people []person
 	rooms  []*room
+	given  int           // how many of the rooms the page began with
 	files  []*sharedFile // the last ones
 	lastID int64
 	last   []byte // the last activity that was posted
@@ -124,6 +123,7 @@ func newChat(bot string, secrets []string, changed func(room string)) *chat {
 		&room{Key: "lunch", Name: "Lunch", Kind: "groupChat", ID: "19:2f7a9c1e5b3d4860a1c3e5f7b9d2a4c6@thread.v2", People: c.people},
 		&room{Key: "general", Name: "General", Kind: "channel", ID: "19:4b6d8f0a2c4e4688b0d2f4a6c8e0a2c4@thread.tacv2", People: c.people},
 	)
+	c.given = len(c.rooms)
 	return c
 }
 
@@ -194,8 +194,14 @@ func (r *room) add(m *message) {
 		r.messages = slices.Delete(r.messages, 0, 1)
 	}
 	r.messages = append(r.messages, m)
-	if m.Person == "" {
-		r.said = m.ID
+}
+
+// look notes that the messages of a room, or of the first one, are shown.
+func (c *chat) look(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, m := range cmp.Or(c.room(key), c.rooms[0]).messages {
+		m.Shown = !m.Streaming
 	}
 }
 
@@ -205,18 +211,24 @@ type snapshot struct {
 	Messages []message
 	Typing   bool
 	Threads  []message // the first message of each, in a channel
+	Given    bool      // the page began with it
+}
+
+// listed is a room in the list of all.
+type listed struct {
+	room
+	Unread bool // the bot has said something in it since it was shown
 }
 
 // show returns a copy of a room, and the list of all.
-func (c *chat) show(key string) (s snapshot, all []room) {
+func (c *chat) show(key string) (s snapshot, all []listed) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	r := c.room(key)
 	if r == nil {
 		r = c.rooms[0]
 	}
-	r.seen = r.said
-	s.room, s.Typing = *r, time.Now().Before(r.typing)
+	s.room, s.Typing, s.Given = *r, time.Now().Before(r.typing), slices.Index(c.rooms, r) < c.given
 	s.messages = nil
 	for _, m := range r.messages {
 		s.Messages = append(s.Messages, *m)
@@ -225,9 +237,11 @@ func (c *chat) show(key string) (s snapshot, all []room) {
 		}
 	}
 	for _, one := range c.rooms {
-		one := *one
-		one.messages = nil
-		all = append(all, one)
+		next := listed{*one, slices.ContainsFunc(one.messages, func(m *message) bool {
+			return m.Person == "" && !m.Shown && !m.Streaming && !m.Deleted
+		})}
+		next.messages = nil
+		all = append(all, next)
 	}
 	return s, all
 }
@@ -413,22 +427,23 @@ func (c *chat) renameRoom(key, name string) error {
 	if r == nil {
 		return errNobody
 	}
-	r.Name = name
+	r.Name, r.renamed = name, true
 	return nil
 }
 
-// deleteRoom takes a conversation off the page. The bot is not told, and keeps what it knows of it.
+// deleteRoom takes a conversation off the page, unless the page began with it. The bot is not told, and
+// keeps what it knows of it.
 func (c *chat) deleteRoom(key string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	r := c.room(key)
+	at := slices.IndexFunc(c.rooms, func(r *room) bool { return r.Key == key })
 	switch {
-	case r == nil:
+	case at < 0:
 		return errNobody
-	case len(c.rooms) == 1:
-		return errors.New("this is the last conversation")
+	case at < c.given:
+		return errors.New("the page always has this conversation")
 	}
-	c.rooms = slices.DeleteFunc(c.rooms, func(one *room) bool { return one == r })
+	c.rooms = slices.Delete(c.rooms, at, at+1)
 	return nil
 }
 
@@ -742,7 +757,7 @@ func (c *chat) copied(a *activity.Activity, at time.Time, before bool) (next *ro
 		return nil, nil, errTooMany
 	}
 	old := c.room(a.Conversation.ID)
-	if old == nil { // it was in another channel
+	if old == nil { // it was in another channel, or was deleted
 		who := person{Key: "person", Name: cmp.Or(a.From.Name, "Somebody"), ID: a.From.ID, Directory: a.From.AadObjectID, Locale: a.Locale, Zone: "UTC"}
 		old = &room{Key: "other", Name: who.Name, Kind: cmp.Or(a.Conversation.ConversationType, "personal"), ID: a.Conversation.BaseID(), People: []person{who}}
 	}
@@ -851,6 +866,9 @@ func (c *chat) restore(from handover) {
 		if r == nil {
 			r = &room{Key: other.Key, Name: other.Name, Kind: other.Kind, ID: other.ID}
 			c.rooms = append(c.rooms, r)
+		}
+		if !r.renamed {
+			r.Name = other.Name
 		}
 		r.Added = r.Added || other.Added
 		if len(other.People) > len(r.People) {

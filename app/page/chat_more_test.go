@@ -293,6 +293,12 @@ func TestRooms(t *testing.T) {
 			t.Errorf("%s: nothing new in %s", part, body)
 		}
 	}
+	for _, other := range []string{"/dev/skills", "/dev/.json?room=otto", "/dev/parts/turns?room=otto"} {
+		w.do(http.MethodGet, other, nil)
+	}
+	if _, body := w.do(http.MethodGet, "/dev/?room=mia", nil); !strings.Contains(body, unread) {
+		t.Error("what shows no messages counts as reading them")
+	}
 	w.do(http.MethodGet, "/dev/?room=otto", nil)
 	if _, body := w.do(http.MethodGet, "/dev/?room=mia", nil); strings.Contains(body, `class="unread"`) {
 		t.Error("it is new after it was read")
@@ -304,15 +310,24 @@ func TestRooms(t *testing.T) {
 			t.Errorf("no %s in %s", text, body)
 		}
 	}
-	for _, key := range []string{"otto", "mia", "ada", "lunch"} {
-		w.post("/dev/chat/delete", "room", key)
+	if _, body := w.do(http.MethodGet, "/dev/?room=general", nil); strings.Contains(body, "/dev/chat/delete") {
+		t.Error("a conversation that the page began with can be deleted")
 	}
-	_, body = w.do(http.MethodGet, "/dev/?room=otto", nil)
-	if strings.Contains(body, "My test") || !strings.Contains(body, `data-room="general" aria-current="true"`) {
-		t.Errorf("after they were deleted: %s", body)
+	w.post("/dev/chat/room", "name", "Plans")
+	_, body = w.do(http.MethodGet, "/dev/?room=mia", nil)
+	group := regexp.MustCompile(`data-room="(group[^"]+)"`).FindStringSubmatch(body)[1]
+	if _, body := w.do(http.MethodGet, "/dev/?room="+group, nil); !strings.Contains(body, "/dev/chat/delete") {
+		t.Error("a group that was added cannot be deleted")
+	}
+	w.post("/dev/chat/delete", "room", group)
+	if _, body := w.do(http.MethodGet, "/dev/?room="+group, nil); strings.Contains(body, "Plans") || !strings.Contains(body, `data-room="mia" aria-current="true"`) {
+		t.Errorf("after it was deleted: %s", body)
+	}
+	if status, _ := w.do(http.MethodGet, "/dev/parts/messages?room="+group, nil); status != http.StatusNotFound {
+		t.Errorf("messages of a deleted conversation: %d", status)
 	}
 	for path, fields := range map[string]url.Values{
-		"/dev/chat/delete": {"room": {"general"}}, "/dev/chat/rename": {"room": {"otto"}, "name": {"x"}},
+		"/dev/chat/delete": {"room": {"general"}}, "/dev/chat/rename": {"room": {group}, "name": {"x"}}, "/dev/chat/say": {"room": {group}, "text": {"x"}},
 	} {
 		if status, _ := w.do(http.MethodPost, path, fields); status != http.StatusBadRequest {
 			t.Errorf("%s %v: %d", path, fields, status)

@@ -38,6 +38,12 @@ func (p *Page) chatRoutes(mux *http.ServeMux) {
 		f := r.PostFormValue
 		return p.chat.say(r.Context(), said{Room: f("room"), As: f("as"), Thread: f("thread"), Text: f("text"), All: f("all") != ""})
 	})
+	roomChanged := func(r *http.Request, err error) error {
+		if err == nil {
+			p.chat.changed(r.PostFormValue("room"))
+		}
+		return err
+	}
 	post("event", func(r *http.Request) error {
 		return p.chat.event(r.Context(), r.PostFormValue("room"), r.PostFormValue("as"), r.PostFormValue("event"))
 	})
@@ -52,8 +58,10 @@ func (p *Page) chatRoutes(mux *http.ServeMux) {
 	})
 	post("person", func(r *http.Request) error { return p.chat.addPerson(r.PostFormValue("name")) })
 	post("room", func(r *http.Request) error { return p.chat.addRoom(r.PostFormValue("name")) })
-	post("rename", func(r *http.Request) error { return p.chat.renameRoom(r.PostFormValue("room"), r.PostFormValue("name")) })
-	post("delete", func(r *http.Request) error { return p.chat.deleteRoom(r.PostFormValue("room")) })
+	post("rename", func(r *http.Request) error {
+		return roomChanged(r, p.chat.renameRoom(r.PostFormValue("room"), r.PostFormValue("name")))
+	})
+	post("delete", func(r *http.Request) error { return roomChanged(r, p.chat.deleteRoom(r.PostFormValue("room"))) })
 	post("file", func(r *http.Request) error {
 		file, about, err := r.FormFile("file")
 		if err != nil {
@@ -99,7 +107,7 @@ func byForm(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept
 // workbenchView is what the first view shows.
 type workbenchView struct {
 	Room     snapshot
-	Rooms    []room
+	Rooms    []listed
 	As       string
 	Thread   string
 	Messages []shownMessage
@@ -141,6 +149,7 @@ type shownCard struct {
 type suggestion struct{ Title, Value string }
 
 func (p *Page) workbench(w http.ResponseWriter, r *http.Request) {
+	p.chat.look(r.URL.Query().Get("room"))
 	p.show(w, "workbench", "Chat", p.workbenchView(r))
 }
 
@@ -212,6 +221,14 @@ func (p *Page) workbenchView(r *http.Request) workbenchView {
 func (p *Page) parts(w http.ResponseWriter, r *http.Request) {
 	switch part := r.PathValue("part"); part {
 	case "messages", "turns", "turn", "rooms", "alarm":
+		room := r.URL.Query().Get("room")
+		if room != "" && p.chat.nameOf(room) == "" { // it was deleted
+			http.NotFound(w, r)
+			return
+		}
+		if part == "messages" {
+			p.chat.look(room)
+		}
 		v := p.workbenchView(r)
 		if part == "turns" {
 			v.Turns = p.filtered(r)

@@ -12,7 +12,7 @@ import (
 // resolver makes of localhost does not count, and another name may resolve to anything.
 func IsHost(host string) bool {
 	ip, err := netip.ParseAddr(host)
-	return strings.EqualFold(host, "localhost") || err == nil && ip.Unmap().IsLoopback()
+	return strings.EqualFold(host, "localhost") || err == nil && ip.Zone() == "" && ip.Unmap().IsLoopback()
 }
 
 // names and prefixes are of the headers that proxies and tunnels add. Some of them add only their own.

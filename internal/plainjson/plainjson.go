@@ -1,4 +1,5 @@
-// Package plainjson writes JSON for models and people to read: <, > and & stay as they are.
+// Package plainjson writes JSON without HTML escapes: <, > and & stay as they are, for models and people to
+// read.
 package plainjson
 
 import (
