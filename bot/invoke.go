@@ -169,13 +169,13 @@ func (r invokeRoute) isAside(value any) bool {
 	return r.mode == teams.Aside || c.refreshes()
 }
 
-// duplicates identify what the invoke asks, besides its activity's id.
-func (r invokeRoute) duplicates(a *activity.Activity) []inbox.Duplicate {
+// duplicates identify what the invoke asks, besides its activity's id. With another code it asks something else.
+func (r invokeRoute) duplicates(a *activity.Activity, code string) []inbox.Duplicate {
 	if r.same == nil {
 		return nil
 	}
 	id, lasting := r.same(a)
-	d := inbox.Duplicate{ID: "invoke\n" + a.Name + "\n" + a.Conversation.ID + "\n" + a.From.ID + "\n" + id}
+	d := inbox.Duplicate{ID: "invoke\n" + a.Name + "\n" + a.Conversation.ID + "\n" + a.From.ID + "\n" + id + code}
 	if !lasting {
 		d.For = sameClick
 	}

@@ -1,12 +1,18 @@
 package bot_test
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/teams"
 	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/connector"
 )
 
 // TestSignInBesideOthers: a sign-in that failed is in its queue behind somebody else's turn when the
@@ -70,6 +76,45 @@ func TestSignInThatEndsMeanwhile(t *testing.T) {
 				s.ran(t, "note")
 				if s.Tokens.Token("Mia", "graph") != "" {
 					t.Error("still signed in")
+				}
+			})
+		})
+	}
+}
+
+// TestSignInOfAnExtension: the code with which Teams repeats an action of a message extension is redeemed,
+// also if the action has to wait for another turn.
+func TestSignInOfAnExtension(t *testing.T) {
+	asked := func(ctx context.Context, turn *bot.Turn, _ teams.Input) (teams.Answer, error) {
+		if _, err := turn.UserToken(ctx, "graph"); errors.Is(err, connector.ErrNoUserToken) {
+			return teams.Answer{}, &teams.SignIn{Connection: "graph"}
+		} else if err != nil {
+			return teams.Answer{}, err
+		}
+		return teams.Answer{Message: "Shared."}, nil
+	}
+	for _, busy := range []bool{false, true} {
+		t.Run(fmt.Sprint(busy), func(t *testing.T) {
+			cfg := bottest.Config{Change: func(c *bot.Config) {
+				c.Teams.Extension.Commands = []teams.Command{{ID: "share", Title: "Share", Fetch: asked, Submit: asked}}
+			}}
+			testSignIn(t, cfg, func(t *testing.T, s *signing) {
+				chat := s.Personal("Mia")
+				share := map[string]any{"commandId": "share", "commandContext": "compose", "data": map[string]any{"a": "b"}}
+				if body := string(chat.Invoke("composeExtension/submitAction", share).Body); !strings.Contains(body, `"auth"`) {
+					t.Errorf("without a sign-in: %s", body)
+				}
+				if busy {
+					s.Model.Answers(bottest.Answer{Text: `{"type":"plan","commands":[{"type":"SAY","response":"Hello."}]}`, Takes: 2 * time.Second})
+					chat.Say("hi")
+					time.Sleep(time.Second)
+				}
+				share["state"] = s.Tokens.Page("Mia", "graph")
+				if body := string(chat.Invoke("composeExtension/submitAction", share).Body); !strings.Contains(body, "Shared.") {
+					t.Errorf("with the code: %s", body)
+				}
+				if busy {
+					chat.Expect("Hello.")
 				}
 			})
 		})

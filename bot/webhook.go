@@ -173,7 +173,7 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 		write(w, nobodyAnswers(a))
 		return nil
 	}
-	asked, awaited := delivery{Activity: *a, route: route, click: clickOf(t), exchange: turn.ExchangeOf(t)}, t.Awaited()
+	asked, awaited := delivery{Activity: *a, route: route, click: clickOf(t), exchange: turn.ExchangeOf(t), code: turn.CodeOf(t)}, t.Awaited()
 	var ticket *turn.Ticket
 	if awaited {
 		ticket = b.engine.Expect(t)
@@ -530,6 +530,7 @@ type delivery struct {
 	route    invokeRoute
 	click    string // see [clickOf]
 	exchange string // see [turn.ExchangeOf]
+	code     string // see [turn.CodeOf]
 }
 
 // duplicates identify the delivery, so that it is handled once: channels send an activity again if
@@ -544,7 +545,7 @@ func (d *delivery) duplicates() (all []inbox.Duplicate) {
 	if d.exchange != "" {
 		all = append(all, inbox.Duplicate{ID: d.exchange, For: sameExchange})
 	}
-	return append(all, d.route.duplicates(&d.Activity)...)
+	return append(all, d.route.duplicates(&d.Activity, d.code)...)
 }
 
 // clickOf identifies who clicked what: a click whose answer was late also comes again under another

@@ -372,6 +372,9 @@ func (e *Engine) moveHead(lease *inbox.Lease, t *Turn) (more bool) {
 			return e.bury(ctx, lease, fault.Error(), nil)
 		}
 	}
+	if kept, ok := e.secrets.LoadAndDelete(t.rec.ID); ok && t.secret == "" {
+		t.secret, _ = kept.(string)
+	}
 	caller := t.Activity.CallerApp()
 	t.lease, t.owned = lease, connector.ForCaller(owned, caller)
 	ctx = t.context(connector.ForCaller(ctx, caller))

@@ -483,9 +483,6 @@ type signer struct {
 
 // answer is the handler of such a turn.
 func (t *signer) answer(ctx context.Context) error {
-	if kept, ok := t.engine.secrets.LoadAndDelete(t.rec.ID); ok && t.secret == "" {
-		t.secret, _ = kept.(string)
-	}
 	switch t.kind {
 	case exchangeInvoke:
 		return t.exchange(ctx)
@@ -738,6 +735,14 @@ func ExchangeOf(t *Turn) string {
 		return ""
 	}
 	return "exchange\n" + t.Activity.Conversation.ID + "\n" + t.Activity.From.ID + "\n" + s.Connection + "\n" + s.ID
+}
+
+// CodeOf tells the code of a sign-in that came with the activity from others, and keeps it secret. "": none came.
+func CodeOf(t *Turn) string {
+	if t.secret == "" {
+		return ""
+	}
+	return hashOf(t.secret)
 }
 
 // queueOfAnswer is the queue of a turn that answers a sign-in card. Equal ones share theirs.
