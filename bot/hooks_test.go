@@ -214,6 +214,31 @@ func TestAHookPanics(t *testing.T) {
 	b.expect("Hello.")
 }
 
+// A hook that fails after the action leaves it what it was: done or failed.
+func TestAHookFailsAfterACall(t *testing.T) {
+	t.Parallel()
+	for name, fails := range map[string]func() error{
+		"an error": func() error { return errors.New("the hook's own") },
+		"a panic":  func() error { panic("a hook of somebody's") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := hooked(t, bot.Hooks{Call: func(ctx context.Context, _ *bot.Turn, c actions.Call, next callFunc) (actions.Result, error) {
+				_, _ = next(ctx, c)
+				return actions.Result{}, fails()
+			}})
+			actions.Add(b.actions, "torn", "Fails", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+				return actions.Done, errors.New("it is torn")
+			})
+			b.model.Says(plan(do("torn", "{}"), say("Done.")), plan(do("note", `{"text":"x"}`), say("Noted.")))
+			b.say("go")
+			b.expectFault("Sorry, something went wrong on my side. Please try again. This failed: Torn, an internal error. (turn ")
+			b.say("go on")
+			b.expectFault("Sorry, something went wrong on my side. Please try again. Before that I did: Note. (turn ")
+		})
+	}
+}
+
 // A process that has lost the queue while it prepared a call leaves the call to the next one.
 func TestLostBeforeACall(t *testing.T) {
 	t.Parallel()

@@ -549,9 +549,10 @@ func (x *execution) make(ctx context.Context, c *call, i int) {
 
 // makeWithin makes a call inside the hook.
 func (x *execution) makeWithin(ctx context.Context, c *call) {
+	var made actions.Result
 	var ran error
 	next := func(ctx context.Context, wanted actions.Call) (result actions.Result, err error) {
-		defer func() { ran = err }()
+		defer func() { made, ran = result, err }()
 		entities := c.command.Entities
 		if hashOf(wanted.Entities) != hashOf(entities) {
 			if entities, err = c.action.Check(wanted.Entities); err != nil {
@@ -569,12 +570,14 @@ func (x *execution) makeWithin(ctx context.Context, c *call) {
 		c.result, err = x.engine.cfg.Hooks.Call(ctx, x.Turn, x.describe(c), next)
 		return err
 	})
-	if is[*refusal](err) || errors.Is(err, ran) {
+	switch {
+	case err == nil:
+	case is[*refusal](err) || errors.Is(err, ran):
 		c.err = err
-	} else if err != nil { // the hook's own error; what the action did stays done
+	default: // the hook's own error; what the action did, or failed to do, stays so
 		c.stop = fmt.Errorf("hook Call: %w", err)
-		if !c.made {
-			c.result = actions.Fail(hookStopped)
+		if c.result, c.err = made, ran; !c.made {
+			c.result, c.err = actions.Fail(hookStopped), nil
 		}
 	}
 }
