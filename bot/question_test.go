@@ -82,6 +82,12 @@ func testAsking(t *testing.T, cfg bottest.Config, f func(t *testing.T, s *asking
 		s.keys = append(s.keys, "look "+actions.AttemptOf(ctx).Key)
 		return actions.Text("seen"), nil
 	}, actions.Parallel)
+	actions.Add(acts, "lookAway", "Fails", func(ctx context.Context, _ *actions.Turn, _ struct{}) (actions.Result, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.keys = append(s.keys, "look "+actions.AttemptOf(ctx).Key)
+		return actions.Fail("nothing to see"), nil
+	}, actions.Parallel)
 	actions.Add(acts, "wrongForm", "Asks nothing", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
 		return actions.Ask(actions.Form{}, nil), nil
 	})
@@ -206,6 +212,27 @@ func TestQuestionInAGroup(t *testing.T) {
 		}
 		if !strings.Contains(s.log.String(), `"audit":"question"`) {
 			t.Error("the log does not say that somebody else answered")
+		}
+	})
+}
+
+// TestQuestionOfADroppedPlan: no call of the next plan gets a key that a call of the last one had.
+func TestQuestionOfADroppedPlan(t *testing.T) {
+	testAsking(t, bottest.Config{}, func(t *testing.T, s *asking) {
+		s.Model.Says(
+			`{"type":"plan","commands":[{"type":"DO","action":"quick"},{"type":"DO","action":"lookAway"}]}`,
+			`{"type":"plan","commands":[{"type":"DO","action":"look","saveAs":"L"},{"type":"SAY","response":"$L"}]}`,
+		)
+		chat := s.Personal("Mia")
+		chat.Say("order it, and look")
+		chat.Expect("seen")
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for i := range s.keys {
+			s.keys[i] = strings.TrimPrefix(s.keys[i], "look ")
+		}
+		if slices.Sort(s.keys); len(s.keys) != 3 || len(slices.Compact(slices.Clone(s.keys))) != 3 {
+			t.Errorf("the keys are %q, want three", s.keys)
 		}
 	})
 }

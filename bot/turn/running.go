@@ -399,10 +399,14 @@ func (x *execution) do(ctx context.Context) error {
 		x.docs.rollback()
 	}
 	err := x.settle(ctx, calls[:made], mayHaveStarted)
-	if err != nil {
+	switch run := x.rec.Run; {
+	case err != nil:
 		x.saveLate(ctx)
-	} else if made < len(calls) && x.rec.Run != nil && x.rec.Run.Progress != nil {
+	case made == len(calls) || run == nil:
+	case run.Progress != nil:
 		x.noteAsking(calls[made:])
+	default: // they go with their plan, and no call of the next one may have their keys
+		run.Steps += len(calls) - made
 	}
 	return err
 }
