@@ -2,11 +2,13 @@ package bot_test
 
 import (
 	"context"
+	"errors"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/bot"
 )
 
 // TestAnApprovedCallThatWasCutOffNeedsNoSecondApproval: it is made again as what it is,
@@ -53,6 +55,35 @@ func TestAnApprovedCallThatHadBegunIsNotSaidNotToBeDone(t *testing.T) {
 	b.addReplica()
 	b.expectFault("I cannot tell whether this was done: Wipe.")
 	b.connector.None(t)
+}
+
+// TestACallThatHadBegunIsNotAskedAbout: by a policy that has changed since, or that fails.
+func TestACallThatHadBegunIsNotAskedAbout(t *testing.T) {
+	t.Parallel()
+	for name, policy := range map[string]func() (actions.Approval, error){
+		"it needs an approval now": func() (actions.Approval, error) { return actions.Approval{Required: true}, nil },
+		"nobody can tell":          func() (actions.Approval, error) { return actions.Approval{}, errors.New("the policy is away") },
+		"it is denied now":         func() (actions.Approval, error) { return actions.Approval{Denied: "not today"}, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			slow := addGate(b, "wipe")
+			first := b.addReplica()
+			b.model.Says(plan(do("wipe", `{}`), say("Wiped.")))
+			first.say("wipe it")
+			<-slow.entered
+			first.kill()
+			b.addReplica(func(c *bot.Config) {
+				c.Policy = func(context.Context, *actions.Turn, actions.Call) (actions.Approval, error) { return policy() }
+			})
+			b.expectFault("I cannot tell whether this was done: Wipe.")
+			b.connector.None(t)
+			if got := slow.all(); len(got) != 1 {
+				t.Errorf("attempts %+v", got)
+			}
+		})
+	}
 }
 
 // TestWhatWasApprovedWaitsForItsTurn, also when it would be over by then: another

@@ -76,7 +76,7 @@ func (x *execution) approve(ctx context.Context, c *call, approved string) error
 	if is[*refusal](err) {
 		zerolog.Ctx(ctx).Info().Str("action", c.action.Name).Msg("the policy denies the call")
 		if x.mayHaveStarted > 0 {
-			return x.notApproved(c)
+			return x.notApproved()
 		}
 		c.err = err
 		return nil
@@ -91,12 +91,14 @@ func (x *execution) approve(ctx context.Context, c *call, approved string) error
 	switch {
 	case approved != "":
 		if c.granted = c.hash == approved; !c.granted {
-			return x.notApproved(c)
+			return x.notApproved()
 		}
 	case approval.Standing && slices.ContainsFunc(state.Of[approvals](x.Conversation).Standing, stands):
 		count(x.engine.meter.approvals, "standing")
 		zerolog.Ctx(ctx).Info().Str("action", c.action.Name).Msg("approved before, for good")
 		c.granted = true
+	case x.mayHaveStarted > 0:
+		return x.notApproved()
 	default:
 		c.asks = approval
 	}
@@ -118,11 +120,10 @@ func (x *execution) policy(ctx context.Context, c actions.Call) (actions.Approva
 // notApproved says that the call may not be made any more, or differs from the approved one. If a
 // dead process had started it, it may have been made: then nobody is told that it was not, and an
 // operator has to look at it.
-func (x *execution) notApproved(c *call) error {
+func (x *execution) notApproved() error {
 	if x.mayHaveStarted == 0 {
 		return errChanged
 	}
-	x.uncertain = append(x.uncertain, c.command.Action)
 	return &deadLetter{reason: "a call that had begun may not be made any more, or is not the one that was approved"}
 }
 

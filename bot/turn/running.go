@@ -351,6 +351,9 @@ func (x *execution) do(ctx context.Context) error {
 		}
 		var err error
 		if calls, err = x.prepare(ctx); err != nil {
+			if x.mayHaveStarted > 0 {
+				x.noteInFlight()
+			}
 			return err
 		}
 		if calls[0].asks.Required {
