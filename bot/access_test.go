@@ -2,6 +2,7 @@ package bot_test
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -120,6 +121,26 @@ func TestWhoIsKeptOutGetsNothingElse(t *testing.T) {
 	}
 	if b.connector.None(t); len(b.connector.All()) > 0 {
 		t.Errorf("sent %v", b.connector.All())
+	}
+}
+
+// TestWhoIsKeptOutLeavesNoTrace in state, also when the channel takes the answer only on a later try.
+func TestWhoIsKeptOutLeavesNoTrace(t *testing.T) {
+	t.Parallel()
+	for _, fails := range []int{0, 1} {
+		t.Run(fmt.Sprint(fails), func(t *testing.T) {
+			t.Parallel()
+			b := setup(t, vouching, func(c *bot.Config) { c.Access.Users, c.Channel = []string{"aad-bob"}, hasty(t) })
+			for range fails {
+				b.connector.Fails(0, http.StatusServiceUnavailable)
+			}
+			b.say("hello")
+			b.expect(keptOut)
+			b.connector.None(t)
+			if kept := b.kept(); kept != "" {
+				t.Errorf("kept %s", kept)
+			}
+		})
 	}
 }
 

@@ -86,7 +86,7 @@ func asideOutcome(err error) string {
 // answerAside is the turn of [Engine.Aside].
 func answerAside(ctx context.Context, t *Turn, h Handler) (Answer, error) {
 	err := t.safely(func() error {
-		if t.stateless {
+		if t.rec.Stateless {
 			t.Conversation, t.User, t.Thread = state.NewScope(), state.NewScope(), state.NewScope()
 			return h(ctx, t)
 		}

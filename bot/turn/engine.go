@@ -244,10 +244,10 @@ func (e *Engine) Accept(ctx context.Context, t *Turn, known ...inbox.Duplicate) 
 	s.about(t)
 	t.rec.Trace = traceparent(ctx)
 	entry := inbox.Entry{Queue: t.queue(), Duplicates: known}
-	if !t.stateless {
+	if !t.rec.Stateless {
 		entry.Load = t.keys()
 	}
-	if t.IsMessage() && !t.stateless { // the conversation will have the person's words
+	if t.IsMessage() && !t.rec.Stateless { // the conversation will have the person's words
 		entry.Set, entry.Member = placesKey(userKey(t.Activity)), t.here()
 	}
 	received := watch{t}.received()

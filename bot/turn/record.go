@@ -62,6 +62,8 @@ type Record struct {
 	Answer *Answer `json:"answer,omitempty"`
 	// Open says that everybody may read the answers to a private question.
 	Open bool `json:"open,omitzero"`
+	// Stateless says that the turn leaves the conversation's state alone.
+	Stateless bool `json:"stateless,omitzero"`
 	// Targeted says that the turn answers a click on a card that only one person sees.
 	Targeted bool `json:"targeted,omitzero"`
 	// Remembered says that the turn is in the conversation's history.

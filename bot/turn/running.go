@@ -829,7 +829,7 @@ func (x *execution) checkSameCalls() error {
 // readAttachments reads what came with the message, once in each process. It reports whether there is
 // something to tell the person first; then the loop plans once that is sent.
 func (x *execution) readAttachments(ctx context.Context) (tells bool, err error) {
-	if x.attachmentsRead || !x.engine.cfg.Attachments.Shown || !x.IsMessage() || x.rec.Notice != nil || x.stateless {
+	if x.attachmentsRead || !x.engine.cfg.Attachments.Shown || !x.IsMessage() || x.rec.Notice != nil || x.rec.Stateless {
 		return false, nil
 	}
 	x.attachmentsRead, x.Attached = true, nil

@@ -408,7 +408,7 @@ func (r *reference) die(why string) {
 // retire notes that the channel no longer lets the bot speak in the conversation, if err says so.
 func (t *Turn) retire(ctx context.Context, err error) {
 	why := deadly(err)
-	if why == "" || t.stateless || t.Conversation == nil || t.saveFault != nil {
+	if why == "" || t.rec.Stateless || t.Conversation == nil || t.saveFault != nil {
 		return
 	}
 	zerolog.Ctx(ctx).Warn().Str("reason", why).Msg("the bot cannot speak here any more")

@@ -48,13 +48,12 @@ type Turn struct {
 	typing *typing
 	stream *stream.Stream
 
-	stateless bool    // leaves the conversation's state alone
-	beside    string  // the queue beside the conversation's that it belongs to; "": it belongs to the conversation's
-	listed    bool    // the conversation is one of the person's places
-	moved     bool    // how to reach the conversation has changed
-	resumed   bool    // continues after an approval
-	quota     *string // what to tell a person who is over quota, "" if they are not; nil: not counted yet
-	spent     int     // tokens that count towards quotas already
+	beside  string  // the queue beside the conversation's that it belongs to; "": it belongs to the conversation's
+	listed  bool    // the conversation is one of the person's places
+	moved   bool    // how to reach the conversation has changed
+	resumed bool    // continues after an approval
+	quota   *string // what to tell a person who is over quota, "" if they are not; nil: not counted yet
+	spent   int     // tokens that count towards quotas already
 
 	since     unsaved
 	saved     int      // how many outcomes are saved
@@ -173,7 +172,7 @@ func (t *Turn) begin(ctx context.Context) error {
 		t.rec.Phase = done // this version of the bot has no such route
 		return nil
 	}
-	if !t.stateless && t.docs.scopes == nil {
+	if !t.rec.Stateless && t.docs.scopes == nil {
 		if err := t.docs.load(ctx, t.keys()); err != nil {
 			return err
 		}
@@ -184,7 +183,7 @@ func (t *Turn) begin(ctx context.Context) error {
 	if err := t.noteTargetedClick(ctx); err != nil {
 		return err
 	}
-	if !t.stateless && t.rec.Notice == nil && !t.rec.Forgotten {
+	if !t.rec.Stateless && t.rec.Notice == nil && !t.rec.Forgotten {
 		t.noteReference()
 	}
 	watch{t}.began(t.rec.Phase)
@@ -344,7 +343,7 @@ func (t *Turn) halt(ctx context.Context) error {
 		t.takeBack()
 	}
 	t.rec.Outbox, t.rec.Wait = nil, nil
-	if t.docs.scopes != nil && !t.stateless && (t.rec.Run != nil || len(t.Rounds) > 0) {
+	if t.docs.scopes != nil && !t.rec.Stateless && (t.rec.Run != nil || len(t.Rounds) > 0) {
 		var said []string
 		if shown != "" {
 			said = append(said, shown)
@@ -533,7 +532,7 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 		keep = true
 	}
 	switch {
-	case t.docs.scopes == nil || t.stateless:
+	case t.docs.scopes == nil || t.rec.Stateless:
 	case t.saveFault != nil || t.docs.fault != nil:
 		t.docs.scopes = nil
 	case keep:
@@ -717,8 +716,9 @@ func (t *Turn) lasting(ctx context.Context) context.Context {
 
 // use makes rec the turn's record and drops what came of an earlier one.
 func (t *Turn) use(rec Record) {
+	rec.Stateless = rec.Stateless || t.rec.Stateless
 	*t = Turn{
-		Turn: t.Turn, engine: t.engine, lease: t.lease, owned: t.owned, typing: t.typing, stream: t.stream, stateless: t.stateless, listed: t.listed,
+		Turn: t.Turn, engine: t.engine, lease: t.lease, owned: t.owned, typing: t.typing, stream: t.stream, listed: t.listed,
 		rec: rec, docs: documents{store: t.engine.cfg.Store, turn: t.Turn}, since: unsaved{base: t.since.base}, quota: t.quota, spent: t.spent, secret: t.secret,
 	}
 	t.exec = &execution{Turn: t}
@@ -795,11 +795,11 @@ func (t *Turn) Decision() Handler {
 
 // LeaveState makes the turn leave the conversation's state alone. It is for a [Config.Handler]
 // whose handler needs no state.
-func (t *Turn) LeaveState() { t.stateless = true }
+func (t *Turn) LeaveState() { t.rec.Stateless = true }
 
 // Beside is LeaveState for a turn that must not wait for the conversation's others, nor hold them up:
 // it runs in a queue of that name beside theirs. It is for a [Config.Handler].
-func (t *Turn) Beside(queue string) { t.stateless, t.beside = true, queue }
+func (t *Turn) Beside(queue string) { t.rec.Stateless, t.beside = true, queue }
 
 // Plan has the planner answer the turn. It makes and runs plans until one completes, waits for an
 // approval, or fails. A person who is over a [Quota] gets one sentence instead.
@@ -981,7 +981,7 @@ func (t *Turn) private() string {
 // noteTargetedClick makes a click on a private card a private question, with the thread of one, though Teams
 // does not say so.
 func (t *Turn) noteTargetedClick(ctx context.Context) error {
-	if t.stateless || t.rec.Targeted || t.targetedAt() != "" || !t.IsSubmit() && t.Activity.Type != activity.Invoke || !t.isTargetedCard(t.Activity.ReplyToID) {
+	if t.rec.Stateless || t.rec.Targeted || t.targetedAt() != "" || !t.IsSubmit() && t.Activity.Type != activity.Invoke || !t.isTargetedCard(t.Activity.ReplyToID) {
 		return nil
 	}
 	t.rec.Targeted, t.listed = true, false // it has another thread
