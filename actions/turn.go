@@ -224,8 +224,9 @@ type Attempt struct {
 	// process is killed and the call is repeated, Key stays the same. Pass it as the idempotency
 	// key to the service that the action uses.
 	Key string
-	// Again says that a process may have started the call, and died before it saved the outcome. The
-	// call may not have begun, or be done partly or completely.
+	// Again says that the call may have been started before, and its outcome was not saved: the process
+	// died, or another conversation changed a value that the call had changed too. The call may not have
+	// begun, or be done partly or completely.
 	Again bool
 	// Answer is what came of the question of this call's last attempt, see [Ask]. nil: it asked none.
 	Answer *Answer

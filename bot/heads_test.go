@@ -51,6 +51,23 @@ func (b *bundle) head(outcome string) (found turn.Head) {
 	return found
 }
 
+// TestHeadsCountProcesses that worked on a turn, one after another.
+func TestHeadsCountProcesses(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	slow := addGate(b, "slow")
+	first := b.addReplica(kept)
+	b.model.Says(plan(do("slow", `{}`), say("Done.")))
+	first.say("go")
+	<-slow.entered
+	first.kill()
+	b.addReplica(kept)
+	b.expect("Done.")
+	if h := b.head("ok"); h.Tries != 2 {
+		t.Errorf("%+v", h)
+	}
+}
+
 // TestHeadsOfTurns: each turn has one, without content, however it ended.
 func TestHeadsOfTurns(t *testing.T) {
 	t.Parallel()

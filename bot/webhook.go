@@ -173,7 +173,7 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 		write(w, nobodyAnswers(a))
 		return nil
 	}
-	asked, awaited := delivery{Activity: *a, route: route, click: clickOf(t), exchange: turn.ExchangeOf(t), code: turn.CodeOf(t)}, t.Awaited()
+	asked, awaited := delivery{Activity: *a, route: route, click: clickOf(t), exchange: turn.ExchangeOf(t), code: turn.CodeOf(t), came: time.Now()}, t.Awaited()
 	var ticket *turn.Ticket
 	if awaited {
 		ticket = b.engine.Expect(t)
@@ -357,7 +357,7 @@ const (
 // delivery. An invoke and a request that expects replies get that answer or none, so that every
 // retry gets the same one. One that takes too long gets a sentence, where Teams shows one.
 func (b *Bot) respond(w http.ResponseWriter, r *http.Request, a *delivery, ticket *turn.Ticket, id string) error {
-	began, within := time.Now(), b.cfg.AckTimeout
+	within := b.cfg.AckTimeout
 	expectsReplies := a.DeliveryMode == activity.ExpectReplies && a.Type != activity.Invoke
 	switch {
 	case a.Type == activity.Invoke:
@@ -373,7 +373,7 @@ func (b *Bot) respond(w http.ResponseWriter, r *http.Request, a *delivery, ticke
 		b.clickAnswered(context.WithoutCancel(r.Context()), ticket, a.exchange, id) // the next one may succeed
 	}
 	switch {
-	case execute && err == nil && time.Since(began) < clientGivesUpAfter:
+	case execute && err == nil && time.Since(a.came) < clientGivesUpAfter:
 		b.clickAnswered(r.Context(), ticket, a.click, id)
 	case a.route.say != nil && errors.Is(err, turn.ErrLateAnswer):
 		b.cfg.Log.Info().Str("turn", id).Str("conversation", a.Conversation.ID).Msg("invoke is to be answered later")
@@ -531,6 +531,7 @@ type delivery struct {
 	click    string // see [clickOf]
 	exchange string // see [turn.ExchangeOf]
 	code     string // see [turn.CodeOf]
+	came     time.Time
 }
 
 // duplicates identify the delivery, so that it is handled once: channels send an activity again if

@@ -474,6 +474,7 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, reason string, an
 		rec.Phase, rec.Wait = waiting, w
 		raw, _ = rec.Encode() // it was decoded before
 	}
+	tries := lease.Tries() // the lease moves on
 	more, err = lease.Wait(ctx, raw, w.listed(), answer)
 	if errors.Is(err, state.ErrTooLarge) && answer != nil { // the answer is what is too large
 		answer = []byte(`{"status":500}`)
@@ -487,7 +488,7 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, reason string, an
 	count(e.meter.turns, "dead_letter")
 	e.cfg.Log.Error().Str("turn", id).Stringer("queue", lease.Queue()).Str("reason", reason).Msg("dead letter: an operator has to look at this turn")
 	if a, _ := rec.Read(); a != nil {
-		heads{e}.dead(ctx, &rec, a, lease.Tries())
+		heads{e}.dead(ctx, &rec, a, tries)
 	}
 	e.tell(id, answer)
 	return more

@@ -96,15 +96,15 @@ func (h heads) forget(ctx context.Context, a *activity.Activity) error {
 	return h.cfg.Store.DropRows(ctx, headTable, headOwner(a))
 }
 
-// ended keeps the head of a turn that is over or waits. began is when the work on it did.
-func (h heads) ended(ctx context.Context, t *Turn, failure error, began time.Time) {
+// ended keeps the head of a turn that is over or waits. began is when the work on it did, and tries how many processes had died with it before.
+func (h heads) ended(ctx context.Context, t *Turn, failure error, began time.Time, tries int) {
 	if h.cfg.TurnsKeep == 0 || t.rec.Forgotten || t.rec.Summary != nil {
 		return
 	}
 	head := h.of(&t.rec, t.Activity, t.Usage)
 	head.User, head.Tenant = provedIDs(t)
 	head.WaitedMS, head.TookMS = max(began.Sub(t.rec.Accepted), 0).Milliseconds(), time.Since(began).Milliseconds()
-	head.Tries = t.lease.Tries() + 1
+	head.Tries = tries + 1
 	switch w := t.rec.Wait; {
 	case failure != nil:
 		head.Outcome, head.Reason = okOrFailed(true), errorKind(failure)

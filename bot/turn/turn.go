@@ -99,7 +99,8 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 	}
 	ctx, s := t.engine.tracer.turn(ctx, parent, linked)
 	s.about(t)
-	s.SetAttributes(attribute.Int("planbot.turn.takeovers", t.lease.Tries()))
+	tries := t.lease.Tries() // the lease moves on
+	s.SetAttributes(attribute.Int("planbot.turn.takeovers", tries))
 	t.typing = startTyping(ctx, t)
 	more, err := t.try(ctx)
 	failure := err
@@ -122,14 +123,14 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 	if t.rec.Phase != waiting && t.rec.Summary == nil {
 		t.report(ctx, failure, time.Since(began))
 	}
-	heads{t.engine}.ended(ctx, t, failure, began)
+	heads{t.engine}.ended(ctx, t, failure, began, tries)
 	summarizer{t}.start()
 	return more
 }
 
 // try moves the turn and finishes it, within the turn timeout. If another conversation changed the
-// same value meanwhile, it starts over from the last save on fresh state. Commands with an outcome
-// do not run again.
+// same value meanwhile, it starts over from the last save on fresh state. Commands whose outcome is
+// saved do not run again.
 func (t *Turn) try(ctx context.Context) (more bool, err error) {
 	bounded, cancel := context.WithTimeout(ctx, t.engine.cfg.TurnTimeout)
 	defer cancel()
@@ -235,7 +236,7 @@ func (t *Turn) handler() Handler {
 //
 //	killed                                  repeated by the next process
 //	before the first save                   everything: handler, model, actions marked StateOnly
-//	later, in or after StateOnly actions    those since the last save, but not the model
+//	later, in or after StateOnly actions    those since the last save, and the model if it has planned since
 //	in another action, until the next save  that action, with Attempt.Again
 //	after sending a message, until saved    that message, which then arrives twice
 func (t *Turn) move(ctx context.Context) error {
