@@ -225,6 +225,27 @@ func TestSignInByCode(t *testing.T) {
 	})
 }
 
+// TestSignInCodeAgain: a code that the channel delivers once more, when it is worth nothing any more, is a
+// duplicate, and no message for the model.
+func TestSignInCodeAgain(t *testing.T) {
+	testSignIn(t, bottest.Config{}, func(t *testing.T, s *signing) {
+		s.Model.Says(readsMail)
+		chat := s.Personal("Mia")
+		chat.Say("read my mail")
+		wantCard(t, chat.Next(), "graph")
+		for range 2 { // their codes must not reach Redis, see testSignIn
+			s.Tokens.Page("Mia", "graph")
+		}
+		code := chat.Say(s.Tokens.Page("Mia", "graph"))
+		chat.Expect("You have 2 mails.")
+		code.Again(chat)
+		chat.ExpectNothing()
+		if n := len(s.Model.Calls()); n != 1 {
+			t.Errorf("%d calls of the model", n)
+		}
+	})
+}
+
 func TestSignInEnds(t *testing.T) {
 	ends := map[string]func(t *testing.T, s *signing, chat *bottest.Chat){
 		"by the person": func(t *testing.T, s *signing, chat *bottest.Chat) {

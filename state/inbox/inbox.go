@@ -166,10 +166,11 @@ func answerKey(queue state.Key, id string) string {
 	return shared(queue.Partition(), "answers/"+url.PathEscape(id))
 }
 
-// seen builds the key that remembers an id for a queue for a while. It hashes the id because ids
-// come from outside.
+// seen builds the key that remembers an id for a while: for a queue and those under it, since what is
+// delivered again may belong to another of them by then. It hashes the id because ids come from outside.
 func seen(queue state.Key, id string) string {
-	sum := sha256.Sum256([]byte(queue.String() + "\n" + id))
+	name, _, _ := strings.Cut(queue.String(), "/queues/")
+	sum := sha256.Sum256([]byte(name + "\n" + id))
 	return shared(queue.Partition(), "seen/"+base64.RawURLEncoding.EncodeToString(sum[:16]))
 }
 
