@@ -538,8 +538,8 @@ var drainScript = rdb.NewScript(drainLua)
 const setBatch = 100
 
 // Join adds member to a set. Use a set for facts that many turns record at the same time: it has no
-// version, so nobody loses a race for it, and no size limit. It expires [Config.TTL] after the last
-// Join. Make its key with [Key.Under]; no document may use the same key. Like all calls about sets,
+// version, so nobody loses a race for it, and no size limit. It expires 400 days after the last Join, or
+// [Config.TTL] if that is longer: what it leads to, such as a reminder, may be a year ahead. Make its key with [Key.Under]; no document may use the same key. Like all calls about sets,
 // Join retries while Redis is unavailable and may be repeated.
 func (s *Store) Join(ctx context.Context, set Key, member string) error {
 	if err := set.Err(); err != nil {
@@ -553,9 +553,12 @@ func (s *Store) Join(ctx context.Context, set Key, member string) error {
 func (s *Store) JoinCalls(set Key, member string) []*rdb.Call {
 	return []*rdb.Call{
 		rdb.Plain("hset", set.name, member, rand.Text()[:8]),
-		rdb.Plain("pexpire", set.name, s.cfg.TTL.Milliseconds()),
+		rdb.Plain("pexpire", set.name, max(s.cfg.TTL, setFor).Milliseconds()),
 	}
 }
+
+// setFor is how long a set is kept at least.
+const setFor = 400 * 24 * time.Hour
 
 // try makes calls in one round trip and retries while Redis is unavailable.
 func (s *Store) try(ctx context.Context, doing string, calls ...*rdb.Call) error {

@@ -217,7 +217,7 @@ func (d *personData) waiting(ctx context.Context, queue state.Key, owner string)
 			continue // a thread shares the queue of its channel
 		}
 		d.seen[listed.ID] = true
-		found, err := d.engine.inbox.Find(ctx, queue, listed.ID)
+		found, err := d.engine.inbox.Find(ctx, listed.Queue, listed.ID)
 		if errors.Is(err, inbox.ErrNoRecord) {
 			continue // it came to an end meanwhile
 		}

@@ -380,6 +380,9 @@ func (t *Turn) noteReference() {
 	if !t.IsMessage() || t.IsSubmit() {
 		a.Locale = now.Locale
 	}
+	if w := t.rec.Wait; t.rec.Phase == waiting && w != nil && !w.answered() {
+		return // nobody has spoken: its time is up
+	}
 	if c.Personal() && !a.FromBot() {
 		now.Person = a.From.ID
 		if t.docs.home != nil && state.Peek[home](t.docs.home).Conversation != c.ID {
@@ -669,9 +672,15 @@ func (t *Turn) forgetStanding(conversation *state.Scope, asker string) {
 	list.Decided = slices.DeleteFunc(list.Decided, func(d decided) bool { return asker == "" || d.Asker == asker })
 }
 
-// waitsOf lists what waits in a queue: what the owner asked for; "" lists everybody's.
+// waitsOf lists what waits in a queue: what the owner asked for; "" lists everybody's. With forOperator it
+// lists the dead letters of the queues under it, too.
 func (t *Turn) waitsOf(ctx context.Context, queue state.Key, owner string, kinds ...waitKind) ([]inbox.Waiting, error) {
 	all, err := t.engine.inbox.Waiting(ctx, queue)
+	if err == nil && slices.Contains(kinds, forOperator) {
+		var under []inbox.Waiting
+		under, err = t.engine.inbox.DeadUnder(ctx, queue)
+		all = append(all, under...)
+	}
 	return slices.DeleteFunc(all, func(listed inbox.Waiting) bool {
 		w := readWait(listed)
 		return !slices.Contains(kinds, w.For) || owner != "" && w.Owner != owner
@@ -697,7 +706,7 @@ func (t *Turn) dropWaits(ctx context.Context, conversation, owner string, kinds 
 		if readWait(w).For == forFile {
 			failure = fileTurn{t}.drop(ctx, queue, w.ID)
 		} else {
-			_, failure = t.engine.inbox.Drop(ctx, queue, w.ID)
+			_, failure = t.engine.inbox.Drop(ctx, w.Queue, w.ID)
 		}
 		err = cmp.Or(err, failure)
 	}

@@ -1018,3 +1018,68 @@ func TestThreePartitionsAreCompared(t *testing.T) {
 		b.finish(receipt.Lease, false)
 	})
 }
+
+// TestLostAnswerOfANote: the person's state was saved, nobody heard of it, and somebody else has saved it since.
+// That is no conflict: a turn that ran again would do twice what it did.
+func TestLostAnswerOfANote(t *testing.T) {
+	t.Parallel()
+	setup(t, func(t *testing.T, b *bundle) {
+		inbox.LoadScripts(t, b.store)
+		net := &wire{}
+		store := b.open(state.Config{})
+		hook(store, net)
+		in := openInbox(t, store, inbox.Config{})
+		e := b.entry("1")
+		e.Load = []state.Key{b.q, b.person()}
+		receipt, err := in.Accept(t.Context(), e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range receipt.Scopes {
+			*number(s) = 1
+		}
+		net.mu.Lock()
+		net.lose = func(run func() error) error {
+			net.mu.Lock()
+			net.lose = nil
+			net.mu.Unlock()
+			if err := run(); err != nil {
+				return err
+			}
+			b.want(b.person(), 1)
+			b.put(b.person(), 5)
+			return io.ErrUnexpectedEOF
+		}
+		net.mu.Unlock()
+		if err := receipt.Lease.Save(t.Context(), []byte("1, planned"), true, receipt.Scopes...); err != nil {
+			t.Fatal(err)
+		}
+		b.want(b.q, 1)
+		b.want(b.person(), 5)
+		if _, err := receipt.Lease.Finish(t.Context(), nil); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestDeadUnder lists the dead letters of the queues under one, and no others.
+func TestDeadUnder(t *testing.T) {
+	t.Parallel()
+	setup(t, func(t *testing.T, b *bundle) {
+		for _, one := range []struct {
+			queue state.Key
+			dead  bool
+		}{{b.q, true}, {b.q.Under("queues", "decisions"), true}, {b.q.Under("queues", "signin 1"), false}, {b.conversation("other").Under("queues", "decisions"), true}} {
+			e := b.waiting(one.queue.String(), inbox.Wait{Operator: one.dead})
+			e.Queue = one.queue
+			b.accept(e)
+		}
+		all, err := b.in.DeadUnder(t.Context(), b.q)
+		if err != nil || len(all) != 1 || all[0].Queue != b.q.Under("queues", "decisions") {
+			t.Errorf("%+v, %v", all, err)
+		}
+		if none, err := b.in.DeadUnder(t.Context(), b.conversation("quiet")); err != nil || len(none) != 0 {
+			t.Errorf("%+v, %v", none, err)
+		}
+	})
+}

@@ -166,10 +166,13 @@ func answerKey(queue state.Key, id string) string {
 	return shared(queue.Partition(), "answers/"+url.PathEscape(id))
 }
 
+// subqueues is in the names of the queues under another.
+const subqueues = "/queues/"
+
 // seen builds the key that remembers an id for a while: for a queue and those under it, since what is
 // delivered again may belong to another of them by then. It hashes the id because ids come from outside.
 func seen(queue state.Key, id string) string {
-	name, _, _ := strings.Cut(queue.String(), "/queues/")
+	name, _, _ := strings.Cut(queue.String(), subqueues)
 	sum := sha256.Sum256([]byte(name + "\n" + id))
 	return shared(queue.Partition(), "seen/"+base64.RawURLEncoding.EncodeToString(sum[:16]))
 }
@@ -421,7 +424,11 @@ func (i *Inbox) fits(q state.Key, bytes, limit int) error {
 // do runs calls and retries while Redis is unavailable. A nil error means that each call has a
 // reply, or an Err that a retry would not fix.
 func (i *Inbox) do(ctx context.Context, doing string, calls ...*rdb.Call) error {
-	bounded, cancel := context.WithTimeout(ctx, i.cfg.Patience)
+	return i.doWithin(ctx, i.cfg.Patience, doing, calls...)
+}
+
+func (i *Inbox) doWithin(ctx context.Context, patience time.Duration, doing string, calls ...*rdb.Call) error {
+	bounded, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return rdb.Explain(ctx, doing, i.db.Try(bounded, i.leases.closed, calls...))
 }
@@ -586,6 +593,28 @@ func (i *Inbox) Waiting(ctx context.Context, queues ...state.Key) ([]Waiting, er
 	return all, nil
 }
 
+// DeadUnder lists the dead letters of the queues under q, see [state.Key.Under], without Record.
+func (i *Inbox) DeadUnder(ctx context.Context, q state.Key) ([]Waiting, error) {
+	const doing = "list dead letters"
+	if err := q.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", doing, err)
+	}
+	c := rdb.Plain("zrange", shared(q.Partition(), "dead"), 0, -1)
+	if err := i.all(ctx, doing, c); err != nil {
+		return nil, err
+	}
+	var under []state.Key
+	for _, member := range c.List().Texts() {
+		path, _, _ := strings.Cut(member, "\n")
+		var at state.Key
+		if strings.HasPrefix(path, q.String()+subqueues) && at.UnmarshalText([]byte(path)) == nil && !slices.Contains(under, at) {
+			under = append(under, at)
+		}
+	}
+	all, err := i.Waiting(ctx, under...)
+	return slices.DeleteFunc(all, func(w Waiting) bool { return !w.Operator }), err
+}
+
 // parseWaiting parses what wait_for in queue.lua wrote.
 func parseWaiting(q state.Key, id, text string) (Waiting, error) {
 	w := Waiting{Queue: q, ID: id}
@@ -624,6 +653,9 @@ func (i *Inbox) Timed(ctx context.Context, most int) ([]Waiting, error) {
 	return all[:min(most, len(all))], err
 }
 
+// listAtOnce is how many reads of records share a trip: a record may have megabytes.
+const listAtOnce = 100
+
 // listed reads the records whose names are in that sorted set of each partition, up to an index of it.
 func (i *Inbox) listed(ctx context.Context, doing, set string, last int) ([]Waiting, error) {
 	calls, err := i.everywhere(ctx, doing, func(p int) *rdb.Call { return rdb.Plain("zrange", shared(p, set), 0, last) })
@@ -645,8 +677,10 @@ func (i *Inbox) listed(ctx context.Context, doing, set string, last int) ([]Wait
 			reads = append(reads, readCalls(w.Queue, id)...)
 		}
 	}
-	if err := i.all(ctx, doing, reads...); err != nil {
-		return nil, err
+	for some := range slices.Chunk(reads, listAtOnce) {
+		if err := i.all(ctx, doing, some...); err != nil {
+			return nil, err
+		}
 	}
 	var all []Waiting
 	for n, w := range names {

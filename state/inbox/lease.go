@@ -2,6 +2,7 @@ package inbox
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -220,8 +221,10 @@ func (l *Lease) saveOther(ctx context.Context, other *state.Batch, n note) (lost
 	l.stale = false
 	c := noteScript.Call(key).Add(noteFor, text)
 	other.AddTo(c)
-	err = l.in.all(ctx, doing, c)
-	return c.List(), err
+	// The note's partition cannot tell whose the queue is, so a late retry must not get there.
+	left := time.Duration(l.expires.Load()) - l.in.leases.now()
+	err = l.in.doWithin(ctx, min(left, l.in.cfg.Patience), doing, c)
+	return c.List(), cmp.Or(err, rdb.Explain(ctx, doing, c.Err))
 }
 
 func (l *Lease) noteKey(partition int) string {
