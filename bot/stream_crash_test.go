@@ -285,3 +285,27 @@ func shutDown(t *testing.T, b *bot.Bot) {
 		t.Errorf("drained with %v", err)
 	}
 }
+
+// TestADeadLetterBesideAnOldStatus: the message that a lost process has left open is too old to be ended, so the
+// person reads of the dead letter in one of its own.
+func TestADeadLetterBesideAnOldStatus(t *testing.T) {
+	acts := actions.New()
+	actions.Add(acts, "order", "Orders it", func(ctx context.Context, _ *actions.Turn, _ struct{}) (actions.Result, error) {
+		<-ctx.Done()
+		return actions.Done, ctx.Err()
+	}, actions.Doing("Ordering"), actions.Title("Order it"))
+	streamed(t, acts, func(t *testing.T, kit *bottest.Kit) {
+		kit.Model.Says(plan(do("order", `{}`), say("I have ordered it.")))
+		mia := kit.Personal("Mia")
+		mia.Say("Order it")
+		for range 2 {
+			time.Sleep(20 * time.Second)
+			kit.Restart()
+		}
+		time.Sleep(20 * time.Second)
+		kit.Kill(1)
+		time.Sleep(2 * time.Minute)
+		kit.Restart()
+		mia.ExpectMatch("Somebody has to look at it. I cannot tell whether this was done: Order it")
+	})
+}

@@ -2,6 +2,7 @@ package bot_test
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -178,6 +179,40 @@ func TestStopWhileACommandRuns(t *testing.T) {
 		mia.Expect("I stopped. Before that I did: Search tickets.")
 		expectWire(t, kit, "informative Searching tickets", "informative Read 3 of 12 files", "message I stopped. Before that I did: Search tickets.")
 	})
+}
+
+// TestStopWhileACommandFails: the person reads what they have to know of, and nothing else.
+func TestStopWhileACommandFails(t *testing.T) {
+	for name, c := range map[string]struct {
+		progress string // with which the bot notices that they pressed Stop; "": it notices with its next message
+		failure  error
+		said     string
+	}{
+		"nobody knows what it did":      {"Waiting for it", actions.ErrUncertain, "^Sorry, .* I cannot tell whether this was done: Order it"},
+		"nobody knows, noticed late":    {"", actions.ErrUncertain, "^Sorry, .* I cannot tell whether this was done: Order it"},
+		"it did nothing that they miss": {"Waiting for it", errors.New("torn"), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			acts := slowActions()
+			actions.Add(acts, "order", "Orders it", func(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+				time.Sleep(4 * time.Second)
+				turn.Progress(c.progress)
+				time.Sleep(4 * time.Second)
+				return actions.Done, c.failure
+			}, actions.Doing("Ordering"), actions.Title("Order it"))
+			streamed(t, acts, func(t *testing.T, kit *bottest.Kit) {
+				kit.Model.Says(plan(do("order", `{}`), say("I have ordered it.")))
+				mia := kit.Personal("Mia")
+				mia.Say("Order it")
+				time.Sleep(2 * time.Second)
+				kit.Connector.PressStop("a:Mia")
+				if c.said != "" {
+					mia.ExpectMatch(c.said)
+				}
+				mia.ExpectNothing()
+			})
+		})
+	}
 }
 
 // TestStopThatIsNoticedAtTheEnd is silent, too.

@@ -458,11 +458,11 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, reason string, an
 	id, w := lease.ID(), &Wait{For: forOperator, Reason: reason}
 	var raw []byte // nil: what cannot be read stays as it is
 	rec, err := Decode(lease.Record())
+	if a, _ := rec.Read(); a != nil { // /forget drops it
+		w.Owner = a.From.ID
+	}
 	if err == nil {
 		w.Then = rec.Phase
-		if a, _ := rec.Read(); a != nil { // /forget drops it
-			w.Owner = a.From.ID
-		}
 		if rec.Wait != nil { // keep an approval with its decision, and a schedule
 			w.Owner, w.Topic, w.Memo, w.Conversation = cmp.Or(rec.Wait.Owner, w.Owner), rec.Wait.Topic, rec.Wait.Memo, rec.Wait.Conversation
 			w.Private, w.Every, w.Zone, w.Replaces = rec.Wait.Private, rec.Wait.Every, rec.Wait.Zone, rec.Wait.Replaces

@@ -352,14 +352,21 @@ func (t *Turn) halt(ctx context.Context) error {
 		t.remember(said...)
 	}
 	did := t.titles(completed(t.Outcomes()))
-	if t.rec.Run, t.rec.Phase, t.since.due = nil, done, false; t.rec.Stream != nil {
-		t.rec.Stream.State = stream.Over
-	}
+	t.rec.Run, t.rec.Phase, t.since.due = nil, done, false
+	t.speakAgain()
 	if len(did) == 0 {
 		return nil
 	}
-	t.stream.SpeakAgain()
 	return t.Tell(ctx, t.Translate("I stopped.")+" "+t.Translate("Before that I did: %s.", strings.Join(did, ", ")))
+}
+
+// speakAgain gives up the message that the person stopped, so that the turn can say how it ended.
+func (t *Turn) speakAgain() {
+	t.stream.Abandon()
+	if t.rec.Stream != nil {
+		t.rec.Stream.State = stream.Over
+	}
+	t.stream.SpeakAgain()
 }
 
 // end finishes the record, or leaves it waiting.
@@ -554,12 +561,24 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 		t.Answer(t.engine.cfg.OwnAnswer(t, said))
 	}
 	t.rec.Run, t.rec.Outbox, t.rec.Wait = nil, nil, nil
-	if (t.IsMessage() || t.engine.cfg.Unread(t)) && reachable(failure) {
+	tells := (t.IsMessage() || t.engine.cfg.Unread(t)) && reachable(failure)
+	matters := len(t.doneForGood())+len(t.uncertain) > 0 // also to a person who pressed Stop
+	if t.stream.Stopped() {
+		tells = tells && matters
+		t.speakAgain()
+	}
+	if tells {
 		tell := t.Tell
 		if t.Activity.Type == activity.Invoke { // nobody else sees the answer of an invoke
 			tell = t.TellAlone
 		}
 		err := tell(ctx, said)
+		if errors.Is(err, stream.ErrStopped) {
+			t.rec.Outbox, err = nil, nil
+			if t.speakAgain(); matters {
+				err = tell(ctx, said)
+			}
+		}
 		if errors.Is(err, state.ErrConflict) { // another conversation was faster, so what was to be kept is not done
 			t.docs.scopes, t.saved = nil, saved
 			err = tell(ctx, t.account(sorry))
@@ -584,10 +603,16 @@ func (t *Turn) tellDeadLetter(ctx context.Context, dead *deadLetter) []byte {
 	if t.IsMessage() && t.lease.Err() == nil && !errors.Is(dead, errUnsent) {
 		if t.stream == nil { // a lost process may have left something open
 			t.stream = newStream(t)
+		} else if t.stream.Stopped() {
+			t.speakAgain()
 		}
 		messages, err := (&outbox{t}).endStream([]*activity.Activity{t.Message(said)})
 		for _, m := range messages {
-			err = errors.Join(err, (&outbox{t}).deliver(ctx, t.targeted(m)))
+			sent := (&outbox{t}).deliver(ctx, t.targeted(m))
+			if is[*connector.Error](sent) && t.rec.Stream.Concerns(m) { // it was open for too long, or the person pressed Stop
+				sent = (&outbox{t}).deliver(ctx, t.targeted(t.Message(said)))
+			}
+			err = errors.Join(err, sent)
 		}
 		if err != nil {
 			zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the person was not told of the dead letter")

@@ -350,6 +350,7 @@ func (s *Stream) judgeNext() {
 			case answer != s.draftNum: // it is about another answer
 			case err != nil || v.Flagged():
 				s.unfit, s.flagged = true, v
+			case end > len(s.waits): // marks of sources that came meanwhile made it shorter
 			default:
 				s.passed = end
 				s.grow(s.waits[:end])
