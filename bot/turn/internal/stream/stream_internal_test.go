@@ -9,6 +9,7 @@ import (
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/models/moderation"
 )
 
 // TestAnswers: the words of an answer say what it means, in any case of letters.
@@ -65,5 +66,25 @@ func TestSettleWithoutAConnection(t *testing.T) {
 	settled := s.Settle(t.Context(), open, Sent{Message: &activity.Activity{Text: "Hello"}, Err: away, Retryable: true})
 	if !errors.Is(settled.Err, away) || settled.Done || settled.Repeat || settled.Instead != nil || open.State != Open {
 		t.Errorf("%+v, and the message is %q", settled, open.State)
+	}
+}
+
+// TestADraftThatBecomesShorter while the moderator judges it: what passed is not there any more.
+func TestADraftThatBecomesShorter(t *testing.T) {
+	t.Parallel()
+	judged := make(chan struct{})
+	s := New(Config{About: &activity.Activity{}, Lease: lease{}, Speaks: true, Judge: func(context.Context, []moderation.Piece) (v moderation.Verdict, err error) {
+		<-judged
+		return v, nil
+	}})
+	s.asked = t.Context()
+	s.Draft("A; 42")
+	s.Draft("A")
+	close(judged)
+	s.judging.Wait()
+	s.Draft("A; 42 [1]. And")
+	s.judging.Wait()
+	if s.text != "A; 42 [1]." {
+		t.Errorf("%q has passed", s.text)
 	}
 }
