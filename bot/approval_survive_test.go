@@ -6,9 +6,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bottest"
+	"github.com/planbot-go/planbot/planner"
 )
 
 // TestAnApprovedCallThatWasCutOffNeedsNoSecondApproval: it is made again as what it is,
@@ -126,4 +129,37 @@ func (b *bundle) expire(not string) {
 			b.must(b.redis.Set(key, expires.ReplaceAllString(doc, `"expires":"2000-01-01T00:00:00Z"`)))
 		}
 	}
+}
+
+// TestAnApprovalThatExpiresTellsNothingNew of where its person is: the bot was taken out of the chat since.
+func TestAnApprovalThatExpiresTellsNothingNew(t *testing.T) {
+	t.Parallel()
+	acts := actions.New()
+	actions.Add(acts, "wipe", "Wipes", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil }, actions.NeedsApproval)
+	var made *bot.Bot
+	cfg := bottest.Config{New: func(ctx context.Context, parts bottest.Parts) (_ *bot.Bot, err error) {
+		c := parts.Bot
+		c.Actions = acts
+		if c.Planner, err = parts.Planner(ctx, "", planner.Config{Actions: acts}); err == nil {
+			made, err = bot.New(c)
+		}
+		return made, err
+	}}
+	bottest.Test(t, cfg, func(t *testing.T, kit *bottest.Kit) {
+		kit.Model.Says(plan(do("wipe", `{}`), say("Wiped.")))
+		mia := kit.Personal("Mia")
+		mia.Say("wipe it")
+		mia.ExpectCard("May I do this?")
+		mia.Deliver(map[string]any{"type": "conversationUpdate", "membersRemoved": []any{map[string]any{"id": "28:bot"}}}).Taken()
+		kit.Settle()
+		for _, wait := range []time.Duration{0, 25 * time.Hour} {
+			time.Sleep(wait)
+			kit.Settle()
+			_, err := made.Notify(t.Context(), actions.Notice{To: actions.Recipient{Channel: "msteams", Bot: "28:bot", User: "29:mia"}, Text: "Hello?"})
+			if !errors.Is(err, actions.ErrUnreachable) {
+				t.Errorf("after %v: %v", wait, err)
+			}
+		}
+		mia.Messages()
+	})
 }

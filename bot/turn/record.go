@@ -281,6 +281,11 @@ func (w *Wait) answered() bool {
 	return w.For == forApproval || w.For == forSignIn || w.For == forAnswer || w.Then == waiting
 }
 
+// heard reports whether a person has answered.
+func (w *Wait) heard() bool {
+	return w.Approval != nil && w.Approval.Decision != nil || w.Question != nil && w.Question.Reply != nil || w.SignIn != nil && w.SignIn.Outcome != ""
+}
+
 // pendingNotice is a notice that is not sent yet.
 type pendingNotice struct {
 	Messages []jsontext.Value `json:"messages"`

@@ -380,8 +380,8 @@ func (t *Turn) noteReference() {
 	if !t.IsMessage() || t.IsSubmit() {
 		a.Locale = now.Locale
 	}
-	if w := t.rec.Wait; t.rec.Phase == waiting && w != nil && !w.answered() {
-		return // nobody has spoken: its time is up
+	if w := t.rec.Wait; t.rec.Phase == waiting && w != nil && !w.heard() {
+		return // its time is up
 	}
 	if c.Personal() && !a.FromBot() {
 		now.Person = a.From.ID
