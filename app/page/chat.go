@@ -415,7 +415,7 @@ func (c *chat) addRoom(name string) error {
 	return nil
 }
 
-// renameRoom gives a conversation another name on the page. The bot is not told, since Teams tells no names of chats.
+// renameRoom gives a conversation another name on the page. The bot is not told.
 func (c *chat) renameRoom(key, name string) error {
 	name, err := nameFor(name)
 	if err != nil {
