@@ -351,11 +351,11 @@ func (e *Engine) work(lease *inbox.Lease, t *Turn) {
 // moveHead moves the record at the head of the queue as far as it goes now. It reports whether the
 // queue has another one.
 func (e *Engine) moveHead(lease *inbox.Lease, t *Turn) (more bool) {
-	owned, release := context.WithCancel(e.workers.last)
-	defer release()
+	owned, disown := context.WithCancel(e.workers.last)
+	defer disown()
 	ctx, cut := context.WithCancel(owned)
 	defer context.AfterFunc(e.workers.ctx, cut)()
-	lease.OnLost(release)
+	lease.OnLost(disown)
 	n := lease.Tries()
 	if n > 2*maxTakeovers {
 		return e.bury(ctx, lease, lostTooOften(n), nil)
@@ -380,10 +380,10 @@ func (e *Engine) moveHead(lease *inbox.Lease, t *Turn) (more bool) {
 	ctx = t.context(connector.ForCaller(ctx, caller))
 	switch {
 	case fault != nil:
-		return t.release(ctx, &deadLetter{reason: fault.Error()})
+		return t.putOff(ctx, &deadLetter{reason: fault.Error()})
 	case n >= maxTakeovers:
 		t.noteInFlight()
-		return t.release(ctx, &deadLetter{reason: lostTooOften(n)})
+		return t.putOff(ctx, &deadLetter{reason: lostTooOften(n)})
 	}
 	return t.run(ctx)
 }

@@ -269,7 +269,7 @@ func (t fileTurn) upload(ctx context.Context, address string, rec Record, queue 
 	if err == nil {
 		return uploaded, nil
 	}
-	if t.retryable(err) {
+	if t.putsOff(err) {
 		return "", err
 	}
 	zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("a file was not uploaded")

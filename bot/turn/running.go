@@ -46,7 +46,7 @@ func (x *execution) makePlan(ctx context.Context) error {
 		x.rec.Phase, x.since.progressed = running, true
 		return nil
 	}
-	if x.untold() == "" || is[*stopError](err) || errors.Is(err, stream.ErrStopped) || ctx.Err() != nil || x.retryable(err) {
+	if x.untold() == "" || is[*stopError](err) || errors.Is(err, stream.ErrStopped) || ctx.Err() != nil || x.putsOff(err) {
 		return err
 	}
 	zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("asking the model again failed, sending the actions' own results instead")
@@ -310,7 +310,7 @@ func (x *execution) round() *actions.Round { return &x.Rounds[len(x.Rounds)-1] }
 type execution struct {
 	*Turn
 
-	calls           []call // recorded as in flight and saved: they are made next
+	calls           []call // ready: they are made next
 	mayHaveStarted  int    // how many of the next commands a dead process may have started
 	granted         bool   // a person approved the current call
 	hushed          bool   // a hook blanked what was to be said
@@ -337,41 +337,52 @@ type call struct {
 	offers  []*activity.Activity // of files for the person
 }
 
-// do runs the next DO, or as many of the next ones as may run in parallel. Anything that goes wrong
-// in an action becomes a failed outcome, which the model sees in words that are safe to repeat.
-// Only the turn timeout and the bot's hooks produce an error.
+// do moves the next DO, or as many of the next ones as may run in parallel: it readies their calls,
+// then it makes them. If something outside of state may happen, the loop saves the record between the
+// two, so the next process knows which calls may have run.
 func (x *execution) do(ctx context.Context) error {
-	calls := x.calls
-	if calls == nil {
-		if x.stream.Shows() { // what was shown is not what is to be said once this is done
-			return x.put(nil)
-		}
-		if q := x.rec.Run.Question; q != nil && q.Reply == nil {
-			return x.askPerson(ctx)
-		}
-		var err error
-		if calls, err = x.prepare(ctx); err != nil {
-			if x.mayHaveStarted > 0 {
-				x.noteInFlight()
-			}
+	if x.calls == nil {
+		if err := x.readyCalls(ctx); err != nil || x.calls == nil || x.since.due {
 			return err
 		}
-		if calls[0].asks.Required {
-			return x.ask(ctx, &calls[0])
-		}
-		if calls[0].signsIn {
-			return signingIn{x}.askSignIn(ctx, &calls[0])
-		}
-		// The next process has to know which calls outside of state may have run.
-		outside := slices.ContainsFunc(calls, func(c call) bool { return c.err == nil && !c.action.StateOnly })
-		if outside {
-			x.rec.Run.InFlight = len(calls)
-		}
-		if outside || x.since.outside {
-			x.calls, x.since.due = calls, true
-			return nil
-		}
 	}
+	return x.makeCalls(ctx)
+}
+
+// readyCalls sets x.calls, unless a person has to be asked first.
+func (x *execution) readyCalls(ctx context.Context) error {
+	if x.stream.Shows() { // what was shown is not what is to be said once this is done
+		return x.put(nil)
+	}
+	if q := x.rec.Run.Question; q != nil && q.Reply == nil {
+		return x.askPerson(ctx)
+	}
+	calls, err := x.prepare(ctx)
+	if err != nil {
+		if x.mayHaveStarted > 0 {
+			x.noteInFlight()
+		}
+		return err
+	}
+	if calls[0].asks.Required {
+		return x.ask(ctx, &calls[0])
+	}
+	if calls[0].signsIn {
+		return signingIn{x}.askSignIn(ctx, &calls[0])
+	}
+	outside := slices.ContainsFunc(calls, func(c call) bool { return c.err == nil && !c.action.StateOnly })
+	if outside {
+		x.rec.Run.InFlight = len(calls)
+	}
+	x.calls, x.since.due = calls, outside || x.since.outside
+	return nil
+}
+
+// makeCalls makes x.calls and records what came of them. Anything that goes wrong in an action becomes
+// a failed outcome, which the model sees in words that are safe to repeat. Only the turn timeout and
+// the bot's hooks produce an error.
+func (x *execution) makeCalls(ctx context.Context) error {
+	calls := x.calls
 	for i := range calls {
 		calls[i].key = x.key(i)
 	}

@@ -104,7 +104,7 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 	t.typing = startTyping(ctx, t)
 	more, err := t.try(ctx)
 	failure := err
-	if err != nil && !t.retryable(err) {
+	if err != nil && !t.putsOff(err) {
 		err = t.safely(func() (err error) {
 			more, err = t.fail(ctx, failure)
 			return err
@@ -115,7 +115,7 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 	defer func() { s.end(failure) }()
 	if err != nil {
 		failure = err
-		more = t.release(ctx, err)
+		more = t.putOff(ctx, err)
 		watch{t}.ended(t.left(err), err, began)
 		return more
 	}
@@ -201,7 +201,7 @@ func (t *Turn) begin(ctx context.Context) error {
 		return err
 	}
 	err := t.move(ctx)
-	if hook := t.engine.cfg.Hooks.Failed; hook != nil && err != nil && !t.retryable(err) && !errors.Is(err, state.ErrConflict) {
+	if hook := t.engine.cfg.Hooks.Failed; hook != nil && err != nil && !t.putsOff(err) && !errors.Is(err, state.ErrConflict) {
 		t.instead = hook(ctx, t, err)
 	}
 	return err
@@ -448,18 +448,18 @@ func (t *Turn) encodeAnswer() []byte {
 	return raw
 }
 
-// retryable reports whether the error does not end the turn: the turn is retried later, by another
-// process, or when an operator asks for it.
-func (t *Turn) retryable(err error) bool {
+// putsOff reports whether the error does not end the turn: it goes on later, in another process, or
+// when an operator asks for it.
+func (t *Turn) putsOff(err error) bool {
 	return errors.Is(err, errLater) || is[*deadLetter](err) || errors.Is(err, state.ErrUnavailable) ||
 		errors.Is(err, errNewer) && t.engine.newer.leave(t.rec.ID, t.engine.cfg.Lease) ||
 		errors.Is(err, inbox.ErrLost) || errors.Is(t.lease.Err(), inbox.ErrLost) ||
 		t.engine.workers.ctx.Err() != nil && !t.engine.cfg.Store.Embedded() // cut off by shutdown
 }
 
-// release releases the queue with the turn still in it. What the turn saved is not lost: the next
-// process starts from there.
-func (t *Turn) release(ctx context.Context, err error) (more bool) {
+// putOff releases the queue with the turn still in it, or makes it a dead letter. What the turn saved is
+// not lost: whoever moves it next starts from there.
+func (t *Turn) putOff(ctx context.Context, err error) (more bool) {
 	e, log := t.engine, zerolog.Ctx(ctx)
 	if !errors.Is(err, state.ErrUnavailable) {
 		t.settleAccounts(ctx)
@@ -487,7 +487,7 @@ func (t *Turn) release(ctx context.Context, err error) (more bool) {
 		log.Warn().Msg("turn handed back at shutdown")
 		e.release(t.lease, 0)
 	default: // a retry would end the same way
-		return t.release(ctx, &deadLetter{reason: "it could not be ended", err: err})
+		return t.putOff(ctx, &deadLetter{reason: "it could not be ended", err: err})
 	}
 	return false
 }
@@ -583,7 +583,7 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 			t.docs.scopes, t.saved = nil, saved
 			err = tell(ctx, t.account(sorry))
 		}
-		if err != nil && t.retryable(err) {
+		if err != nil && t.putsOff(err) {
 			return false, err
 		}
 		if err != nil {
