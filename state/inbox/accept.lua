@@ -31,13 +31,28 @@ local function full()
   return {4}
 end
 
+-- crowded reports whether too many records wait, without the dead letters among them, which only an
+-- operator ends.
+local function crowded()
+  if redis.call('HLEN', waits) < most then
+    return false
+  end
+  local n = 0
+  for _, wait in ipairs(redis.call('HVALS', waits)) do
+    if not string.find(wait, '^%d+ %d+ 1\n') then
+      n = n + 1
+    end
+  end
+  return n >= most
+end
+
 local at = now()
 if due ~= '' then
   if redis.call('HEXISTS', waits, id) == 0 then
     if again or redis.call('HEXISTS', records, id) == 1 then
       return {2}
     end
-    if most ~= 0 and redis.call('HLEN', waits) >= most then
+    if most ~= 0 and crowded() then
       return full()
     end
   end

@@ -287,13 +287,14 @@ func flag(set bool) string {
 	return "0"
 }
 
-// maxWaits limits the waiting records of one conversation.
+// maxWaits limits the waiting records of one conversation, dead letters aside.
 const maxWaits = 100
 
 // Accept adds e to its queue, or to the waiting records. The same step checks for duplicates and,
 // with Take, claims the queue. A nil error means that the record is kept until it is finished.
 //
-// Errors: [ErrFull], also when e has a Wait and 100 records of the queue are already waiting. After
+// Errors: [ErrFull], also when e has a Wait and 100 records of the queue already wait for something
+// other than an operator. After
 // [state.ErrTooLarge] and [state.ErrKey] nothing was stored. After [state.ErrUnavailable] and
 // context errors the outcome is unknown: try again with the same entry. An entry accepted twice is
 // kept once, and only the call that claimed the queue gets it.
