@@ -10,7 +10,7 @@ import (
 const (
 	// formVersion is the version of readers and chunker together. Raise it when one of them makes
 	// other chunks of the same file, so that the next Add reads all files again.
-	formVersion = 3
+	formVersion = 4
 
 	maxChunkTokens = 400
 	maxHeading     = 200 // characters of a heading in a path
@@ -33,6 +33,7 @@ type block struct {
 	level int    // of a heading, from 1
 	head  string // see blockKind
 	text  string
+	lines []string // of a table or a list that grows; see [block.done]
 }
 
 // piece is a chunk of a document's text under the headings of its path. No piece has parts of two

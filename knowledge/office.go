@@ -212,6 +212,9 @@ func readDOCX(entries map[string]*zip.File) (*read, error) {
 		return nil, err
 	}
 	r.title = oneLine(r.title)
+	for i := range r.blocks {
+		r.blocks[i] = r.blocks[i].done() // lists
+	}
 	return r, nil
 }
 
@@ -443,19 +446,17 @@ func (d *docxReader) end(name string) {
 // paragraph ends the paragraph that grows.
 func (d *docxReader) paragraph() {
 	text := strings.TrimSpace(d.text.String())
-	b := block{kind: paragraph, text: text}
 	last := len(d.blocks) - 1
 	switch {
 	case text == "":
 	case d.level > 0:
 		d.blocks = append(d.blocks, block{kind: heading, level: d.level, text: oneLine(text)})
-	case d.item && last >= 0 && d.blocks[last].kind == paragraph && strings.HasPrefix(d.blocks[last].text, "- "):
-		d.blocks[last].text += "\n- " + text
+	case d.item && last >= 0 && len(d.blocks[last].lines) > 0:
+		d.blocks[last].lines = append(d.blocks[last].lines, "- "+text)
 	case d.item:
-		b.text = "- " + text
-		d.blocks = append(d.blocks, b)
+		d.blocks = append(d.blocks, block{kind: paragraph, lines: []string{"- " + text}})
 	default:
-		d.blocks = append(d.blocks, b)
+		d.blocks = append(d.blocks, block{kind: paragraph, text: text})
 	}
 	d.text.Reset()
 	d.level, d.item, d.hides = 0, false, false

@@ -333,7 +333,7 @@ func (m *markdownReader) tags(raw string) {
 	for z := html.NewTokenizer(strings.NewReader(raw)); z.Next() != html.ErrorToken; {
 		t := z.Token()
 		switch {
-		case t.Type == html.StartTagToken && m.deep == 0 && slices.Contains(endLater, t.DataAtom) && hidden(&html.Node{DataAtom: t.DataAtom, Attr: t.Attr}):
+		case t.Type == html.StartTagToken && m.deep == 0 && slices.Contains(endLater, t.DataAtom) && hidden(&html.Node{DataAtom: t.DataAtom, Data: t.Data, Attr: t.Attr}):
 			m.hiding, m.deep = t.Data, 1
 		case t.Data != m.hiding || m.deep == 0:
 		case t.Type == html.StartTagToken:
@@ -381,6 +381,7 @@ func (m *markdownReader) blocks(parent ast.Node, depth int) {
 				}
 				b.addRow(cells)
 			}
+			b = b.done()
 		case *ast.Paragraph, *ast.TextBlock:
 			b.text = m.inline(n, depth)
 		default: // quotes
@@ -393,9 +394,12 @@ func (m *markdownReader) blocks(parent ast.Node, depth int) {
 	}
 }
 
-// done is a table, or a paragraph if the table has only a head.
+// done is the block with its lines as its text. A table that has only a head is a paragraph.
 func (b block) done() block {
-	if b.text == "" {
+	if len(b.lines) > 0 {
+		b.text, b.lines = strings.Join(b.lines, "\n"), nil
+	}
+	if b.kind == table && b.text == "" {
 		return block{kind: paragraph, text: b.head}
 	}
 	return b
@@ -410,7 +414,7 @@ func (b *block) addRow(cells []string) {
 	if b.head == "" {
 		b.head = row
 	} else {
-		b.text += row + "\n"
+		b.lines = append(b.lines, row)
 	}
 }
 
@@ -489,6 +493,10 @@ func (m *markdownReader) inline(parent ast.Node, depth int) string {
 // readHTML reads what people see of a page: no scripts, nothing hidden, and of a page with one main part
 // only that.
 func readHTML(text string) (*read, error) {
+	text, err := tame(text)
+	if err != nil {
+		return nil, err
+	}
 	root, err := html.Parse(strings.NewReader(text))
 	if err != nil {
 		return nil, unreadable
@@ -505,6 +513,55 @@ func readHTML(text string) (*read, error) {
 	h.walk(start, 0)
 	h.flush()
 	return h.read, nil
+}
+
+const (
+	// maxNodes limits the elements, texts and attributes of a page, each of which takes about 100 bytes,
+	// and maxWords its words: without spaces there are no attributes.
+	maxNodes, maxWords = 500_000, 2_000_000
+	// tamed begins the names of elements that [tame] renamed.
+	tamed = "x-"
+)
+
+var tooComplex = refusal("has a page that is too complex to read")
+
+// reopened are the elements that the parser opens again in each block that follows one in which they were
+// not closed, so that a page of a megabyte could take gigabytes.
+// https://html.spec.whatwg.org/multipage/parsing.html#formatting
+var reopened = []string{"a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"}
+
+// tame returns a page with names for those elements that mean nothing to the parser. It refuses a page
+// whose tree would be too large.
+func tame(text string) (string, error) {
+	words := 0
+	for range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(" \t\n\f/\"'", r) }) {
+		if words++; words > maxWords {
+			return "", tooComplex
+		}
+	}
+	var b strings.Builder
+	z := html.NewTokenizer(strings.NewReader(text))
+	for left := maxNodes; ; left-- {
+		kind := z.Next()
+		if kind == html.ErrorToken {
+			return b.String(), nil
+		}
+		raw := string(z.Raw()) // before the name: reading that changes it
+		if kind == html.StartTagToken || kind == html.SelfClosingTagToken || kind == html.EndTagToken {
+			name, more := z.TagName()
+			for ; more; left-- {
+				_, _, more = z.TagAttr()
+			}
+			if slices.Contains(reopened, string(name)) {
+				at := strings.TrimLeft(raw, "</")
+				raw = raw[:len(raw)-len(at)] + tamed + at
+			}
+		}
+		if left < 0 {
+			return "", tooComplex
+		}
+		b.WriteString(raw)
+	}
 }
 
 func find(n *html.Node, tag atom.Atom, depth int) *html.Node {
@@ -575,7 +632,8 @@ func (h *htmlReader) addStyles(css string) {
 
 // hidden reports whether people do not see an element.
 func (h *htmlReader) hidden(n *html.Node) bool {
-	if hidden(n) || h.hides[n.Data] {
+	name := strings.TrimPrefix(n.Data, tamed)
+	if hidden(n) || h.hides[name] {
 		return true
 	}
 	for _, a := range n.Attr {
@@ -583,8 +641,8 @@ func (h *htmlReader) hidden(n *html.Node) bool {
 		if mark == "" || len(h.hides) == 0 {
 			continue
 		}
-		for name := range strings.FieldsSeq(a.Val) {
-			if h.hides[mark+name] || h.hides[n.Data+mark+name] {
+		for value := range strings.FieldsSeq(a.Val) {
+			if h.hides[mark+value] || h.hides[name+mark+value] {
 				return true
 			}
 		}
@@ -753,7 +811,7 @@ func hidden(n *html.Node) bool {
 				return true
 			}
 		case "color": // of old pages
-			if n.DataAtom == atom.Font && hiddenStyle("color:"+a.Val) {
+			if strings.TrimPrefix(n.Data, tamed) == "font" && hiddenStyle("color:"+a.Val) {
 				return true
 			}
 		}

@@ -191,33 +191,36 @@ func TestRefused(t *testing.T) {
 		many[fmt.Sprint(i)] = ""
 	}
 	for why, data := range map[string]string{
-		"presentation (PPTX)":     archive(t, map[string]string{"ppt/presentation.xml": "x"}),
-		"OpenDocument":            archive(t, map[string]string{"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": "x"}),
-		"is an archive; only":     archive(t, map[string]string{"x": "y"}),
-		"e-mail (EML)":            "From: a@b.test\nDate: Mon, 1 Jan 2026 10:00:00 +0000\nSubject: x\n\nHello",
-		"old or an encrypted":     "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1xxxx",
-		"is RTF":                  "{\\rtf1 x}",
-		"is a picture":            "\x89PNG\r\n\x1a\nxxxx",
-		"no format that is":       "a\x00b",
-		"save it as UTF-8":        "Gr\xfcn",
-		"is empty":                " \n",
-		"archive of 2001":         archive(t, many),
-		"damaged":                 "%PDF-1.4\nnothing",
-		"has 100000 pages":        pdf(100_000, "BT ET"),
-		"as a scan has":           pdf(1, "q Q"),
-		"is damaged: ":            "PK\x03\x04 and no more",
-		"complex to read, page 2": pdf(2, "BT ET", strings.Repeat("q ", 200_000)),
-		"complex to read, page 1": pdf(1, "BT ("+strings.Repeat("a", 300_000)+") Tj ET"),
-		"a page that is too":      strings.Replace(pdf(1, "2000000000 beginbfchar endbfchar"), "/Encoding /WinAnsiEncoding", "/ToUnicode 5 0 R          ", 1),
-		"too complex to":          strings.Replace(pdf(1, strings.Repeat("9999 beginbfchar endbfchar ", 999)), "/Encoding /WinAnsiEncoding", "/ToUnicode 5 0 R          ", 1),
-		"front matter that is":    "---\n: [\n---\nx",
-		"wrong access":            "---\naccess: anybody\n---\nx",
-		"whose access is no":      "---\naccess: {a: b}\n---\nx",
-		"is no date":              "---\nupdated: soon\n---\nx",
-		"of more than 500000 ce":  strings.Repeat("|a", 5000) + "\n" + strings.Repeat("|-", 5000) + "\n" + strings.Repeat("|x\n", 5000),
-		"too deeply":              strings.Repeat(">", 10_000) + "x",
-		"too complex to read":     archive(t, map[string]string{"xl/workbook.xml": "x", `xl\SharedStrings.xml`: strings.Repeat("<si><t>a</t></si>", 500_001) + noise()}),
-		"packed more than a hu":   archive(t, map[string]string{"word/document.xml": strings.Repeat(" ", 2<<20)}),
+		"presentation (PPTX)":           archive(t, map[string]string{"ppt/presentation.xml": "x"}),
+		"OpenDocument":                  archive(t, map[string]string{"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": "x"}),
+		"is an archive; only":           archive(t, map[string]string{"x": "y"}),
+		"e-mail (EML)":                  "From: a@b.test\nDate: Mon, 1 Jan 2026 10:00:00 +0000\nSubject: x\n\nHello",
+		"old or an encrypted":           "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1xxxx",
+		"is RTF":                        "{\\rtf1 x}",
+		"is a picture":                  "\x89PNG\r\n\x1a\nxxxx",
+		"no format that is":             "a\x00b",
+		"save it as UTF-8":              "Gr\xfcn",
+		"is empty":                      " \n",
+		"archive of 2001":               archive(t, many),
+		"damaged":                       "%PDF-1.4\nnothing",
+		"has 100000 pages":              pdf(100_000, "BT ET"),
+		"as a scan has":                 pdf(1, "q Q"),
+		"is damaged: ":                  "PK\x03\x04 and no more",
+		"complex to read, page 2":       pdf(2, "BT ET", strings.Repeat("q ", 200_000)),
+		"complex to read, page 1":       pdf(1, "BT ("+strings.Repeat("a", 300_000)+") Tj ET"),
+		"a page that is too":            strings.Replace(pdf(1, "2000000000 beginbfchar endbfchar"), "/Encoding /WinAnsiEncoding", "/ToUnicode 5 0 R          ", 1),
+		"too complex to":                strings.Replace(pdf(1, strings.Repeat("9999 beginbfchar endbfchar ", 999)), "/Encoding /WinAnsiEncoding", "/ToUnicode 5 0 R          ", 1),
+		"front matter that is":          "---\n: [\n---\nx",
+		"wrong access":                  "---\naccess: anybody\n---\nx",
+		"whose access is no":            "---\naccess: {a: b}\n---\nx",
+		"is no date":                    "---\nupdated: soon\n---\nx",
+		"of more than 500000 ce":        strings.Repeat("|a", 5000) + "\n" + strings.Repeat("|-", 5000) + "\n" + strings.Repeat("|x\n", 5000),
+		"too deeply":                    strings.Repeat(">", 10_000) + "x",
+		"too complex to read":           archive(t, map[string]string{"xl/workbook.xml": "x", `xl\SharedStrings.xml`: strings.Repeat("<si><t>a</t></si>", 500_001) + noise()}),
+		"a page that is too complex to": "<!doctype html>" + strings.Repeat("<p>x", 300_000),
+		"is too complex":                "<html><p " + strings.Repeat("a ", 2_100_000) + ">x",
+		"has a page that is too c":      "<html>" + strings.Repeat("<p a b c d>x", 100_000),
+		"packed more than a hu":         archive(t, map[string]string{"word/document.xml": strings.Repeat(" ", 2<<20)}),
 	} {
 		if pieces, err := knowledge.Cut(t.Context(), "a.md", data, 50); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v, %v", why, pieces, err)
@@ -298,6 +301,54 @@ func TestPackedPage(t *testing.T) { //nolint:paralleltest // it measures memory
 	runtime.ReadMemStats(&after)
 	if used := after.TotalAlloc - before.TotalAlloc; err == nil || !strings.Contains(err.Error(), "too complex") || used > 20<<20 {
 		t.Errorf("%d pieces, %v after %d bytes", len(pieces), err, used)
+	}
+}
+
+// TestOpenElements: a tree has no copy of each open element in each paragraph.
+func TestOpenElements(t *testing.T) { //nolint:paralleltest // it measures memory
+	var page strings.Builder
+	page.WriteString("<!doctype html><p>")
+	for i := range 200 {
+		fmt.Fprintf(&page, "<b id=%d><font color=white>", i)
+	}
+	page.WriteString("unseen")
+	for range 20_000 {
+		page.WriteString("<p><em>seen</em> <FONT COLOR=White>unseen</FONT>")
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	pieces, err := knowledge.Cut(t.Context(), "a.html", page.String(), 50)
+	runtime.ReadMemStats(&after)
+	if used := after.TotalAlloc - before.TotalAlloc; used > 200<<20 {
+		t.Errorf("%d pieces, %v after %d bytes", len(pieces), err, used)
+	}
+}
+
+// TestLongLists are read, however many rows or items they have.
+func TestLongLists(t *testing.T) {
+	t.Parallel()
+	const most = 85_000
+	each := func(before, after string) string {
+		var b strings.Builder
+		random := rand.New(rand.NewPCG(1, 2)) // else it is packed like an attack
+		for range most {
+			fmt.Fprintf(&b, "%ssome %d words%s", before, random.IntN(1_000_000), after)
+		}
+		return b.String()
+	}
+	for name, data := range map[string]string{
+		"a.html": "<html><table>" + each("<tr><td>", "") + "</table>",
+		"b.docx": docx(t, "<w:tbl>"+each("<w:tr><w:tc><w:p><w:r><w:t>", "</w:t></w:r></w:p></w:tc></w:tr>")+"</w:tbl>"),
+		"c.docx": docx(t, each("<w:p><w:pPr><w:numPr/></w:pPr><w:r><w:t>", "</w:t></w:r></w:p>")),
+	} {
+		pieces, err := knowledge.Cut(t.Context(), name, data, 100)
+		rows := 0
+		for _, p := range pieces {
+			rows += strings.Count(p.Text, "some ")
+		}
+		if err != nil || rows < most {
+			t.Errorf("%s: %d rows of %d, %v", name, rows, most, err)
+		}
 	}
 }
 
