@@ -226,7 +226,7 @@ type command struct {
 // service is where people sign in for the connection, with the bot as the client.
 func (c *connection) service() oauth.Service {
 	o := c.Auth.OAuth
-	return oauth.Service{Resource: cmp.Or(o.Resource, c.MCP, c.Server), Issuer: o.Issuer, ClientID: o.ClientID, Secret: string(o.Secret), Scopes: o.Scopes}
+	return oauth.Service{Resource: cmp.Or(o.Resource, c.MCP, c.Server), Issuer: o.Issuer, ClientID: o.ClientID, Secret: string(o.Secret), Scopes: o.Scopes, Private: c.Private}
 }
 
 // File is a bot that a file describes. It is immutable and safe for concurrent use.
@@ -557,6 +557,8 @@ func (d *decoder) checkAuth(path string, c *connection, kind string) {
 		d.at(path+".sign_in", "is missing: the name of the OAuth connection")
 	case way == "client_credentials" && a.Client != nil && (a.Client.ID == "" || d.lines[path+".client_credentials.client_secret"] == 0 || !isAddress(a.Client.TokenURL)):
 		d.at(path+".client_credentials", "needs token_url, an https address, and client_id and client_secret")
+	case way == "oauth" && a.OAuth != nil && a.OAuth.Issuer == "" && d.lines[path+".oauth.client_secret"] != 0:
+		d.at(path+".oauth", "needs issuer with a client_secret: otherwise the service would say who gets it")
 	case way == "oauth" && a.OAuth != nil && c.service().Resource == "":
 		d.at(path+".oauth", "needs resource, the address of the service, as the connection has no server")
 	}

@@ -161,7 +161,8 @@ func TestFaults(t *testing.T) {
 		}},
 		"oauth": {head + "connections:\n  a: {openapi: shop.yaml, auth: {oauth: {}}}\n  b: {mcp: https://a.example, auth: {oauth: {client_secret: abc, scope: x}}}", []string{
 			"4: connections.a.auth.oauth: needs resource, the address of the service, as the connection has no server",
-			"5: connections.b.auth.oauth.client_secret: " + secret, `5: connections.b.auth.oauth: there is no key "scope"; did you mean scopes?`,
+			"5: connections.b.auth.oauth.client_secret: " + secret, "5: connections.b.auth.oauth: needs issuer with a client_secret: otherwise the service would say who gets it",
+			`5: connections.b.auth.oauth: there is no key "scope"; did you mean scopes?`,
 		}},
 		"env": {head + "connections:\n  a:\n    command: [x]\n    env:\n      API_TOKEN: abc\n      LEVEL: debug\n      my-var: a\n      EMPTY_KEY: ''", []string{
 			"7: connections.a.env.API_TOKEN: " + secret, "9: connections.a.env.my-var: is not the name of a variable",

@@ -73,9 +73,7 @@ type Config struct {
 	Services map[string]Service
 	// Others has all other connections. nil: there are none.
 	Others Tokens
-	// Private are networks with private addresses in which services may be.
-	Private []netip.Prefix
-	Log     zerolog.Logger
+	Log    zerolog.Logger
 }
 
 // Service is where people have accounts.
@@ -85,10 +83,13 @@ type Service struct {
 	// Issuer is its authorization server. "": the one that the service names.
 	Issuer string
 	// ClientID and Secret are those of the bot at the authorization server. "": the bot is known there
-	// by the address of its metadata, or registers itself (RFC 7591).
+	// by the address of its metadata, or registers itself (RFC 7591). Secret needs an Issuer: otherwise
+	// the service would say who gets it.
 	ClientID, Secret string
 	// Scopes are what the bot asks for. nil: what the service says it needs.
 	Scopes []string
+	// Private are networks with private addresses in which it and its authorization server may be.
+	Private []netip.Prefix
 }
 
 // secret is that of a client; "": it has none.
@@ -136,20 +137,24 @@ func New(cfg Config) (*SignIn, error) {
 		if err := checkAddress(service.Issuer); service.Issuer != "" && err != nil {
 			faults = append(faults, fmt.Errorf("service %s: Issuer: %w", name, err))
 		}
+		if service.Secret != "" && service.Issuer == "" {
+			faults = append(faults, fmt.Errorf("service %s: a Secret needs an Issuer", name))
+		}
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("oauth: %w", err)
 	}
 	s.cfg.Address = strings.TrimSuffix(cfg.Address, "/")
-	private := cfg.Private
+	var private []netip.Prefix
 	for _, service := range cfg.Services {
+		private = append(private, service.Private...)
 		if u, _ := url.Parse(service.Resource); u.Scheme == "http" { // it is on this machine
-			private = append(slices.Clip(private), netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
+			private = append(private, netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
 		}
 	}
 	s.http = &http.Client{
 		Timeout:       callWithin,
-		Transport:     &http.Transport{DialContext: connections.Dialer{Private: private}.DialContext, TLSHandshakeTimeout: callWithin, MaxIdleConns: 10, IdleConnTimeout: time.Minute},
+		Transport:     connections.Dialer{Private: private}.Transport(),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return s, nil
@@ -276,7 +281,9 @@ func (s *SignIn) doJSON(req *http.Request, into any) error {
 	}
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK && res.StatusCode != http.StatusCreated {
-		return &statusError{req.URL.Host, res.StatusCode}
+		refusal := &statusError{host: req.URL.Host, status: res.StatusCode}
+		_ = json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(refusal) // it may say no more
+		return refusal
 	}
 	if json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(into) != nil {
 		return fmt.Errorf("%s did not answer with JSON", req.URL.Host)
@@ -288,6 +295,7 @@ func (s *SignIn) doJSON(req *http.Request, into any) error {
 type statusError struct {
 	host   string
 	status int
+	Code   string `json:"error"` // of RFC 6749, section 5.2; "": none
 }
 
 func (e *statusError) Error() string { return fmt.Sprintf("%s answered %d", e.host, e.status) }
@@ -298,38 +306,42 @@ func refuses(err error) bool {
 	return ok && (answer.status == http.StatusBadRequest || answer.status == http.StatusUnauthorized)
 }
 
+// wrongClient are the codes of servers that do not know the bot's id or secret, which says nothing of the
+// person's tokens: RFC 6749, and GitHub.
+var wrongClient = []string{"invalid_client", "incorrect_client_credentials"}
+
 // client returns what the bot is called at an authorization server.
-func (s *SignIn) client(ctx context.Context, service Service, at server) (id, secret string, err error) {
+func (s *SignIn) client(ctx context.Context, service Service, at server) (id string, err error) {
 	switch {
 	case service.ClientID != "":
-		return service.ClientID, service.Secret, nil
+		return service.ClientID, nil
 	case at.ByMetadata:
-		return s.cfg.Address + ClientPath, "", nil
+		return s.cfg.Address + ClientPath, nil
 	case at.Register == "":
-		return "", "", errors.New("the authorization server does not know the bot: it needs a client id")
+		return "", errors.New("the authorization server does not know the bot: it needs a client id")
 	}
 	key := documentKey("client", at.Issuer, s.cfg.Address)
 	scopes, err := s.cfg.Store.Load(ctx, key)
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	if known := *state.Of[registered](scopes[0]); known.ID != "" {
-		return known.ID, "", nil
+		return known.ID, nil
 	}
 	body, err := json.Marshal(s.metadata())
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at.Register, strings.NewReader(string(body)))
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	req.Header.Set("Content-Type", "application/json")
 	var made struct {
 		ID string `json:"client_id"`
 	}
 	if err := s.doJSON(req, &made); err != nil || made.ID == "" {
-		return "", "", errors.Join(errors.New("the authorization server does not register the bot"), err)
+		return "", errors.Join(errors.New("the authorization server does not register the bot"), err)
 	}
 	err = s.cfg.Store.Update(ctx, key, func(doc *state.Scope) error {
 		if known := state.Of[registered](doc); known.ID == "" {
@@ -339,7 +351,7 @@ func (s *SignIn) client(ctx context.Context, service Service, at server) (id, se
 		}
 		return nil
 	})
-	return made.ID, "", err
+	return made.ID, err
 }
 
 // registered is what the bot is called at an authorization server where it registered itself.
@@ -468,7 +480,7 @@ func (s *SignIn) SignInResource(ctx context.Context, ref activity.Reference, con
 	if err != nil {
 		return r, fmt.Errorf("sign in to %s: %w", connection, err)
 	}
-	client, _, err := s.client(ctx, service, at)
+	client, err := s.client(ctx, service, at)
 	if err != nil {
 		return r, fmt.Errorf("sign in to %s: %w", connection, err)
 	}
@@ -771,7 +783,7 @@ func (s *SignIn) revoke(ctx context.Context, service Service, g granted) error {
 	}
 	_ = res.Body.Close()
 	if res.StatusCode != http.StatusOK {
-		return &statusError{req.URL.Host, res.StatusCode}
+		return &statusError{host: req.URL.Host, status: res.StatusCode}
 	}
 	return nil
 }
@@ -812,10 +824,14 @@ func (s *SignIn) renew(ctx context.Context, service Service, owner, connection s
 	}
 }
 
-var errBusy = errors.New("another replica renews the tokens")
+var (
+	errBusy   = errors.New("another replica renews the tokens")
+	errClient = errors.New("the authorization server refuses the bot's client id or secret")
+)
 
 func (s *SignIn) renewOnce(ctx context.Context, service Service, owner, connection string) (g granted, err error) {
 	key := documentKey(current, owner, connection)
+	var mark renewing
 	for {
 		if g, err = s.kept(ctx, current, owner, connection); err != nil || time.Until(g.Expires) >= early {
 			return g, err
@@ -824,7 +840,8 @@ func (s *SignIn) renewOnce(ctx context.Context, service Service, owner, connecti
 			if mark := state.Of[renewing](doc); time.Now().Before(mark.Until) {
 				return errBusy
 			}
-			*state.Of[renewing](doc) = renewing{time.Now().Add(callWithin).UTC()}
+			mark = renewing{time.Now().Add(callWithin).UTC()}
+			*state.Of[renewing](doc) = mark
 			return nil
 		})
 		if !errors.Is(err, errBusy) {
@@ -851,8 +868,16 @@ func (s *SignIn) renewOnce(ctx context.Context, service Service, owner, connecti
 		Access  string      `json:"access_token"`
 		Refresh string      `json:"refresh_token"`
 		Seconds json.Number `json:"expires_in"` // some services write it as text
+		Code    string      `json:"error"`
 	}
-	switch err := s.doJSON(req, &token); {
+	err = s.doJSON(req, &token)
+	if answer, ok := errors.AsType[*statusError](err); ok {
+		token.Code = answer.Code
+	}
+	if g.Client == service.ClientID && slices.Contains(wrongClient, token.Code) { // an operator can mend that
+		err = errClient
+	}
+	switch {
 	case refuses(err), err == nil && token.Access == "":
 		err := s.cfg.Store.Update(ctx, key, func(doc *state.Scope) error {
 			if s.has(key, doc, g) {
@@ -865,7 +890,13 @@ func (s *SignIn) renewOnce(ctx context.Context, service Service, owner, connecti
 		}
 		return s.kept(ctx, current, owner, connection) // they may have signed in anew
 	case err != nil:
-		return g, fmt.Errorf("renew a token: %w", err)
+		err = fmt.Errorf("renew a token: %w", err)
+		return g, errors.Join(err, s.cfg.Store.Update(ctx, key, func(doc *state.Scope) error {
+			if now := state.Of[renewing](doc); *now == mark { // nobody has to wait for it
+				*now = renewing{}
+			}
+			return nil
+		}))
 	}
 	old := g
 	g.Access, g.Refresh, g.Expires = token.Access, cmp.Or(token.Refresh, g.Refresh), time.Time{}

@@ -2,13 +2,13 @@ package oauth_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -36,6 +36,7 @@ type service struct {
 	change    func(path string, metadata map[string]any) // of its metadata
 	elsewhere map[string]string                          // paths of metadata by where they are instead
 	status    int                                        // of the token endpoint; 0: 200
+	fault     string                                     // that it names then; "": invalid_grant
 	lifetime  int                                        // seconds
 	issued    int
 	refreshes int
@@ -84,7 +85,7 @@ func (s *service) serve(w http.ResponseWriter, r *http.Request) {
 	case "/token":
 		if s.status != 0 {
 			w.WriteHeader(s.status)
-			_, _ = io.WriteString(w, `{"error":"invalid_grant"}`)
+			_, _ = fmt.Fprintf(w, `{"error":%q}`, cmp.Or(s.fault, "invalid_grant"))
 			return
 		}
 		if r.Form.Get("grant_type") == "refresh_token" {
@@ -630,6 +631,40 @@ func TestLifetimes(t *testing.T) {
 	}
 }
 
+// TestWrongClient: a secret that an operator has to mend costs nobody their tokens.
+func TestWrongClient(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []string{"invalid_client", "incorrect_client_credentials"} {
+		r := setup(t, func(c *oauth.Config) {
+			at := strings.TrimSuffix(c.Services["issues"].Resource, "/mcp")
+			c.Services["issues"] = oauth.Service{Resource: at + "/mcp", Issuer: at + "/as", ClientID: "bot", Secret: "old"}
+		})
+		r.lifetime = -1
+		mia := person("mia")
+		code := r.comesBack(t, mia)
+		r.lifetime = 3600
+		r.status, r.fault = http.StatusUnauthorized, fault
+		if fault == "incorrect_client_credentials" { // as GitHub says it
+			r.status = 0
+			r.change = func(path string, m map[string]any) {
+				if path == "/token" {
+					delete(m, "access_token")
+					m["error"] = fault
+				}
+			}
+		}
+		if got := r.token(t, mia, code); !strings.Contains(got, "refuses the bot's client id or secret") {
+			t.Errorf("%s: %s", fault, got)
+		}
+		r.mu.Lock()
+		r.status, r.change = 0, nil
+		r.mu.Unlock()
+		if got := r.token(t, mia, ""); !strings.HasPrefix(got, "access-") {
+			t.Errorf("%s, mended: %s", fault, got)
+		}
+	}
+}
+
 // others are the connections of the token service.
 type others struct{ oauth.Tokens }
 
@@ -654,8 +689,10 @@ func TestOtherConnections(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
-	_, err := oauth.New(oauth.Config{Keys: [][]byte{{1}}, Address: "http://bot.example.com", Services: map[string]oauth.Service{"a": {Resource: "ftp://x", Issuer: "http://y"}}})
-	for _, want := range []string{"no Store", "key 1 has 1 bytes", "Address: it is not https", "service a: Resource: it is not https", "service a: Issuer: it is not https"} {
+	_, err := oauth.New(oauth.Config{Keys: [][]byte{{1}}, Address: "http://bot.example.com", Services: map[string]oauth.Service{
+		"a": {Resource: "ftp://x", Issuer: "http://y"}, "b": {Resource: "https://b.example.com", ClientID: "bot", Secret: "s3cret"},
+	}})
+	for _, want := range []string{"no Store", "key 1 has 1 bytes", "Address: it is not https", "service a: Resource: it is not https", "service a: Issuer: it is not https", "service b: a Secret needs an Issuer"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v lacks %q", err, want)
 		}
