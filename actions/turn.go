@@ -261,10 +261,20 @@ func AttemptOf(ctx context.Context) Attempt {
 type Call struct {
 	Action   *Action
 	Entities map[string]any
-	// Salvaged says that the plan was found in the middle of prose, so the model is less likely to
-	// have meant it.
+	// Salvaged says that the model is less likely to have meant the call: the plan was found in the
+	// middle of prose, or made with text of strangers in view ([Turn.Distrust]).
 	Salvaged bool
 }
+
+// distrust is a value of the turn's temporary state.
+type distrust struct{ Set bool }
+
+// Distrust says that the model reads what strangers wrote. From then on the calls of the turn's plans
+// count as [Call.Salvaged]. The turn has to have Temp.
+func (t *Turn) Distrust() { state.Of[distrust](t.Temp).Set = true }
+
+// Distrusted reports whether [Turn.Distrust] was called.
+func (t *Turn) Distrusted() bool { return t.Temp != nil && state.Peek[distrust](t.Temp).Set }
 
 // Approval says whether a person must approve a call before it runs. The zero value needs no
 // approval.
@@ -296,7 +306,7 @@ type Approval struct {
 type Policy func(ctx context.Context, turn *Turn, call Call) (Approval, error)
 
 // DefaultPolicy asks for approval of actions marked with [NeedsApproval], and of destructive
-// actions in a plan that was salvaged from prose.
+// actions whose call is [Call.Salvaged].
 func DefaultPolicy(_ context.Context, _ *Turn, call Call) (Approval, error) {
 	a := call.Action
 	return Approval{Required: a.Approval || a.Destructive && call.Salvaged}, nil

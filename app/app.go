@@ -177,13 +177,6 @@ func (b *Bot) assemble(s *settings.Settings, cfg bot.Config) (*bot.Bot, actions.
 		}
 		cfg.Hooks = cfg.Hooks.Around(watching)
 	}
-	base, err := s.KnowledgeBase()
-	if err != nil {
-		return nil, nil, err
-	}
-	if base != nil {
-		cfg.Policy = base.Policy(cfg.Policy)
-	}
 	made, err := bot.New(cfg)
 	if err == nil && b.Routes != nil {
 		b.Routes(made)

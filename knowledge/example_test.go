@@ -69,7 +69,7 @@ func ExampleNew() {
 		fmt.Println(err)
 		return
 	}
-	// A bot has the action, bot.Config{Policy: base.Policy(nil), …}, and runs the index: go index.Run(ctx).
+	// A bot has the action, and runs the index: go index.Run(ctx).
 	registry := actions.New()
 	fmt.Println(base.Register(registry), registry.All()[0].Name)
 	// Output:

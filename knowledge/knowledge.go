@@ -3,7 +3,7 @@
 // them to the model: as the action searchKnowledge, or with [Base.Search] before it plans.
 //
 // The model gets passages as quotes, between marks that no document can forge. A plan that was made
-// with them in view runs nothing destructive without a person's approval ([Base.Policy]).
+// with them in view runs nothing destructive without a person's approval ([actions.Turn.Distrust]).
 package knowledge
 
 import (
@@ -26,7 +26,6 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/prompts"
-	"github.com/planbot-go/planbot/state"
 )
 
 // Source is something that can be searched, such as an [Index] or a service.
@@ -231,7 +230,7 @@ func (b *Base) Search(ctx context.Context, turn *actions.Turn, q Question) (Foun
 	}
 	for i, s := range sources {
 		if len(lists[i]) > 0 && !s.Trusted {
-			state.Of[knowledgeSeen](turn.Temp).Untrusted = true
+			turn.Distrust()
 		}
 	}
 	found.Passages, found.LeftOut = b.fit(merge(sources, lists), cmp.Or(max(q.Tokens, 0), b.cfg.Tokens))
@@ -256,9 +255,6 @@ func (b *Base) DataSources() map[string]func(ctx context.Context, turn *actions.
 	}
 	return all
 }
-
-// knowledgeSeen is a value of the turn's temporary state.
-type knowledgeSeen struct{ Untrusted bool }
 
 // ask searches one source, which may take a while and may panic.
 func ask(ctx context.Context, s NamedSource, q Query) (list []Passage, err error) {
@@ -416,19 +412,4 @@ func clean(text string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(text, ""))
-}
-
-// Policy is next, except that plans made with untrusted passages in view count as less likely to be
-// what the model meant ([actions.Call.Salvaged]). So [actions.DefaultPolicy] asks for approval of
-// its destructive actions. nil: that policy.
-func (b *Base) Policy(next actions.Policy) actions.Policy {
-	if next == nil {
-		next = actions.DefaultPolicy
-	}
-	return func(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
-		if turn != nil && turn.Temp != nil && state.Peek[knowledgeSeen](turn.Temp).Untrusted {
-			call.Salvaged = true
-		}
-		return next(ctx, turn, call)
-	}
 }
