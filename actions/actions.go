@@ -62,8 +62,8 @@ type Action struct {
 	// before that, the action runs again; if the turn had saved nothing yet, the model is asked
 	// first and may plan something else.
 	StateOnly bool
-	// Destructive says that the action cannot be undone. It is only descriptive: such a call runs
-	// like any other.
+	// Destructive says that the action cannot be undone. [DefaultPolicy] asks a person if the model is
+	// less likely to have meant the call.
 	Destructive bool
 	// Approval says that a person must approve each call, see [Policy].
 	Approval bool
@@ -106,7 +106,7 @@ type Option func(*Action)
 // effect as once.
 func StateOnly(a *Action) { a.StateOnly = true }
 
-// Destructive marks an action that cannot be undone. The mark is only descriptive.
+// Destructive marks an action that cannot be undone, see [Action.Destructive].
 func Destructive(a *Action) { a.Destructive = true }
 
 // NeedsApproval marks an action whose calls a person must approve.

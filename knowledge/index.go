@@ -358,7 +358,7 @@ func (x *Index) NotTaken(ctx context.Context) ([]NotTaken, error) {
 }
 
 // Remove removes the folder with that name, or the document with that ID, and returns how many documents
-// that were. If there is none, it changes nothing.
+// that were. None of the folder's files counts as not taken any more. If there is none, it changes nothing.
 func (x *Index) Remove(ctx context.Context, name string) (removed int, err error) {
 	old, err := x.check(ctx)
 	if err != nil {
@@ -370,12 +370,10 @@ func (x *Index) Remove(ctx context.Context, name string) (removed int, err error
 			next.add(d)
 		}
 	}
-	removed = len(old.documents) - len(next.documents)
-	if removed == 0 {
-		return 0, nil
-	}
-	if _, err := x.swap(ctx, old, next); err != nil {
-		return 0, fmt.Errorf("remove from index %s: %w", x.cfg.Name, err)
+	if removed = len(old.documents) - len(next.documents); removed > 0 {
+		if _, err := x.swap(ctx, old, next); err != nil {
+			return 0, fmt.Errorf("remove from index %s: %w", x.cfg.Name, err)
+		}
 	}
 	return removed, x.noteNotTaken(ctx, name, nil)
 }

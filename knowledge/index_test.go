@@ -258,6 +258,22 @@ func TestTakesOnlyFiles(t *testing.T) {
 	}
 }
 
+// TestRemoveOfWhatWasNotTaken: nobody reads of its files any more.
+func TestRemoveOfWhatWasNotTaken(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.add(map[string]string{"a.txt": " "})
+	if files, err := b.NotTaken(t.Context()); len(files) != 1 || err != nil {
+		t.Fatal(files, err)
+	}
+	if n, err := b.Remove(t.Context(), "handbook"); n != 0 || err != nil {
+		t.Error(n, err)
+	}
+	if files, err := b.NotTaken(t.Context()); len(files) != 0 || err != nil {
+		t.Error(files, err)
+	}
+}
+
 // TestSwap: other processes have a new generation within five seconds, and an old one leaves nothing.
 func TestSwap(t *testing.T) {
 	t.Parallel()

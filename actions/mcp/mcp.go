@@ -639,7 +639,10 @@ func (c *Connection) read(p *principal) {
 	c.mu.Unlock()
 	ctx, cancel := context.WithTimeout(c.ctx, listTimeout)
 	defer cancel()
-	fresh := s == nil || s.dead.Load()
+	if s != nil && s.dead.Load() {
+		s = nil
+	}
+	fresh := s == nil
 	l, s, err := c.connectAndList(ctx, s, token)
 	if errors.Is(err, errCached) || err != nil && !fresh && ctx.Err() == nil && !errors.Is(err, errRefused) {
 		// A session that was there may be one that the server has forgotten.
@@ -680,10 +683,10 @@ func (c *Connection) logAway(why error, failures int) {
 	}
 }
 
-// connectAndList lists the tools over s; nil or dead: over a new session. It returns the session that it
+// connectAndList lists the tools over s; nil: over a new session. It returns the session that it
 // used, if there is one.
 func (c *Connection) connectAndList(ctx context.Context, s *session, token string) (*list, *session, error) {
-	if s == nil || s.dead.Load() {
+	if s == nil {
 		made, err := c.target.connect(ctx, c.ctx, token)
 		if err != nil {
 			return nil, nil, err
