@@ -64,6 +64,11 @@ func (c devCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams)
 	if s.NoAuth {
 		own = errors.Join(own, errors.New("BOT_DANGEROUSLY_NO_AUTH: bot dev is for this machine only"))
 	}
+	for _, port := range [][2]string{{"BOT_METRICS_ADDR", s.MetricsAddr}, {"BOT_VIEWER_ADDR", s.ViewerAddr}} {
+		if port[1] != "" {
+			own = errors.Join(own, fmt.Errorf("%s: bot dev starts the next bot while the last one still has that port", port[0]))
+		}
+	}
 	if err := cli.Check(s, own); err != nil {
 		return err
 	}
@@ -222,7 +227,7 @@ func (d *developer) watch(ctx context.Context, failed <-chan error) error {
 type stamp struct{ size, at int64 }
 
 // watchedKinds are the ends of the names of files that a bot may be made of.
-var watchedKinds = []string{".go", ".mod", ".sum", ".txt", ".json", ".yaml", ".yml", ".md", ".tmpl"}
+var watchedKinds = []string{".go", ".mod", ".sum", ".txt", ".json", ".yaml", ".yml", ".md", ".tmpl", ".lock"}
 
 // files looks at what the bot may be made of: the files of its module, and the folders and files
 // that settings name.
@@ -276,6 +281,7 @@ func (d *developer) renew(ctx context.Context, first bool) {
 	began := time.Now()
 	program, sum, err := d.build(ctx)
 	if err == nil && d.now != nil && sum == d.sum {
+		d.tellPage(nil) // what broke the build is undone
 		return
 	}
 	var next *child
@@ -344,7 +350,11 @@ func (d *developer) build(ctx context.Context) (program string, sum [sha256.Size
 			return "", sum, err
 		}
 	}
-	read, err := stampsOf(d.read())
+	files := d.read
+	if d.pkg == "" { // any file beside bot.yaml may be one that it names
+		files = func() []string { return append(d.read(), d.root) }
+	}
+	read, err := stampsOf(files())
 	if err != nil {
 		return "", sum, err
 	}

@@ -171,6 +171,30 @@ func TestDev(t *testing.T) {
 	}
 }
 
+// TestDevOfAFile: what bot.yaml names counts as the bot, and its settings are those of a bot of its own.
+func TestDevOfAFile(t *testing.T) {
+	t.Parallel()
+	dir := filesIn(t, map[string]string{
+		"bot.yaml": "version: 1\nname: Desk\ninstructions: {file: instructions.md}\nsettings: {BOT_STATE: embedded}\n", "instructions.md": "Be kind.",
+	})
+	cmd := botProcess(context.WithoutCancel(t.Context()), []string{"BOT_ADDR=" + freeAddr(t)}, "dev", "--file", filepath.Join(dir, "bot.yaml"))
+	said := &heard{}
+	cmd.Stdout, cmd.Stderr = said, said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = cmd.Wait() }()
+	defer func() { _ = cmd.Process.Signal(os.Interrupt) }()
+	said.until(t, "ready after")
+	if err := os.Remove(filepath.Join(dir, "instructions.md")); err != nil {
+		t.Fatal(err)
+	}
+	said.until(t, "the last good bot goes on")
+	if !strings.Contains(said.String(), `"instructions.md" is not beside this file`) {
+		t.Error(said)
+	}
+}
+
 // heard is what processes have said so far.
 type heard struct {
 	mu   sync.Mutex
@@ -235,6 +259,7 @@ func TestDevRefuses(t *testing.T) {
 		"no program":      {[]string{"../state"}, "is not a program: its name is state"},
 		"another Redis":   {[]string{"--bot-data-dir=" + t.TempDir()}, "bot dev keeps state itself"},
 		"for others":      {[]string{"--bot-dangerously-no-auth"}, "bot dev is for this machine only"},
+		"a fixed port":    {[]string{"--bot-metrics-addr=127.0.0.1:9464"}, "BOT_METRICS_ADDR: bot dev starts the next bot while"},
 		"a wrong setting": {[]string{"--bot-page-addr=nowhere"}, "BOT_PAGE_ADDR"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 func TestCrashOnPurpose(t *testing.T) {
 	t.Parallel()
 	addr := freeAddr(t)
-	environment := []string{"BOT_ADDR=" + addr, "BOT_LOG_FORMAT=json", "REDIS_URL=" + redisServer(t)}
+	environment := []string{"BOT_ADDR=" + addr, "BOT_LOG_FORMAT=json", "REDIS_URL=" + redisServer(t), "BOT_PAGE_KEEP=" + t.TempDir()}
 	start := func() *process {
 		return startProcess(t, botProcess(context.WithoutCancel(t.Context()), environment))
 	}
@@ -83,8 +83,11 @@ func TestCrashOnPurpose(t *testing.T) {
 	if h := is.Turns[0]; h.Tries != 1 || strings.Join(h.Actions, " ") != "createList addItem" {
 		t.Errorf("%+v", h)
 	}
-	if _, body := ask(http.MethodGet, "/dev/parts/messages?room=mia", nil); !strings.Contains(body, "Added milk to the list Home.") {
-		t.Errorf("the answer is not on the page:\n%s", body)
+	_, body := ask(http.MethodGet, "/dev/parts/messages?room=mia", nil)
+	for _, text := range []string{"create a list Home and add milk to it", "Added milk to the list Home."} {
+		if !strings.Contains(body, text) {
+			t.Errorf("%q is not on the page:\n%s", text, body)
+		}
 	}
 	second.stop()
 }

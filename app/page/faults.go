@@ -291,6 +291,10 @@ func (f *faults) watch(e turn.Event) {
 	}
 	if now {
 		f.page.cfg.Log.Warn().Str("turn", e.Turn).Msg("the bot crashes here, as it was told to on the page")
+		ctx, cancel := context.WithTimeout(context.Background(), keepEvery)
+		defer cancel()
+		_ = f.page.turns.Settle(ctx) // what it does not reach is missing on the next page
+		f.page.keeper.leave()
 		f.page.of.Crash()
 	}
 }

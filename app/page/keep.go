@@ -72,6 +72,13 @@ func (k *keeper) open() {
 func (k *keeper) close() {
 	if k.stop != nil {
 		k.stop()
+		k.leave()
+	}
+}
+
+// leave writes for the last time.
+func (k *keeper) leave() {
+	if k.stop != nil {
 		k.write(true)
 	}
 }

@@ -932,7 +932,7 @@ func (s *Settings) checkExplicit(f *faults) {
 			return value.IsZero()
 		})
 		switch {
-		case f.has(c.variable):
+		case f.has(c.variable), c.variable == "BOT_STATE" && s.PageKeep != "": // bot dev keeps the state
 		case !given.IsZero() && len(set) > 0:
 			f.add(c.variable, "%s contradicts %s", c.value, strings.Join(set, ", "))
 		case given.IsZero() && len(set) == 0 && s.AppID != "":
