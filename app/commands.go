@@ -27,8 +27,8 @@ type commands struct {
 	Knowledge knowledgeCmd `cmd:"" help:"Add, list, remove or search documents that the bot answers from."`
 	Actions   actionsCmd   `cmd:"" help:"List the actions of the bot; with --json for bottest."`
 	Manifest  manifestCmd  `cmd:"" help:"Write, build or validate the Teams app package."`
-	Turns     turnsCmd     `cmd:"" help:"Show, retry or drop dead letters; needs REDIS_URL."`
-	Audit     auditCmd     `cmd:"" help:"List approvals and action calls with effects; needs REDIS_URL and BOT_AUDIT_KEEP."`
+	Turns     turnsCmd     `cmd:"" help:"Show, retry or drop dead letters; needs REDIS_URL or BOT_DATA_DIR."`
+	Audit     auditCmd     `cmd:"" help:"List approvals and action calls with effects; needs BOT_AUDIT_KEEP, and REDIS_URL or BOT_DATA_DIR."`
 	Doctor    doctorCmd    `cmd:"" help:"Check and explain the settings."`
 
 	Healthcheck healthcheckCmd `cmd:"" help:"Ask the running bot whether it is ready; for containers."`

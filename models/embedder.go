@@ -18,8 +18,9 @@ const (
 	defaultDimensions = 512
 	maxDimensions     = 4096
 	maxEmbedded       = 256 // texts of a request
-	// maxNumbers limits the numbers of an answer, so that it stays below maxAnswerBytes.
-	maxNumbers = 400_000
+	// maxNumbers limits the numbers of an answer, so that it stays below maxAnswerBytes even where each is
+	// written with 17 digits on a line of its own.
+	maxNumbers = 250_000
 )
 
 // EmbedderConfig configures an [Embedder]. Server.Model is required, on Azure Server.AzureDeployment; the

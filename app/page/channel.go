@@ -3,7 +3,7 @@ package page
 import (
 	"bytes"
 	"context"
-	"encoding/json"
+
 	"fmt"
 	"io"
 	"mime"
@@ -14,6 +14,7 @@ import (
 	"strings"
 	"time"
 
+	json "github.com/go-json-experiment/json/v1" // which keeps fields that nobody knows, see [activity.Activity]
 	"github.com/planbot-go/planbot/activity"
 )
 

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-	"encoding/json"
+
 	"errors"
 	"fmt"
 	"maps"
@@ -21,6 +21,7 @@ import (
 	"unicode"
 
 	"github.com/go-json-experiment/json/jsontext"
+	json "github.com/go-json-experiment/json/v1" // which keeps fields that nobody knows, see [activity.Activity]
 	"github.com/google/uuid"
 
 	"github.com/planbot-go/planbot/activity"

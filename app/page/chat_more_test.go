@@ -255,6 +255,26 @@ func TestChatHidesSecrets(t *testing.T) {
 	}
 }
 
+// TestUnknownFields of what the bot says are kept, and what only one person sees is marked.
+func TestUnknownFields(t *testing.T) {
+	t.Parallel()
+	w := wire(t, page.Parts{})
+	w.post("/dev/chat/say", "room", "mia", "text", "hi")
+	a := w.next()
+	raw := `{"type":"message","text":"for you","recipient":{"id":"` + a.From.ID + `","isTargeted":true},"unheard":"of"}`
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.ServiceURL+"v3/conversations/"+a.Conversation.ID+"/activities", strings.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = res.Body.Close() // nothing is read
+	w.shows("/dev/?room=mia", "only one person sees this", true)
+	w.shows("/dev/.json?room=mia", `"unheard"`, true)
+}
+
 // TestTooLong: a message that is too long is refused with the reason.
 func TestTooLong(t *testing.T) {
 	t.Parallel()

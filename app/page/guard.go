@@ -2,9 +2,11 @@ package page
 
 import (
 	"mime"
+	"net"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/planbot-go/planbot/internal/loopback"
 )
@@ -19,13 +21,14 @@ const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src
 const maxBody = 4 << 20
 
 // guard lets only pages of this origin, and programs of this machine, reach h. It looks at every
-// request before it is routed.
-func guard(port int, h http.Handler) http.Handler {
+// request before it is routed. at is where the page is served.
+func guard(at *net.TCPAddr, h http.Handler) http.Handler {
 	hosts := []string{}
-	for _, name := range []string{"127.0.0.1", "[::1]", "localhost"} {
-		hosts = append(hosts, name+":"+strconv.Itoa(port))
-		if port == 80 {
-			hosts = append(hosts, name)
+	for _, name := range []string{at.IP.String(), "127.0.0.1", "::1", "localhost"} {
+		host := net.JoinHostPort(name, strconv.Itoa(at.Port))
+		hosts = append(hosts, host)
+		if at.Port == 80 {
+			hosts = append(hosts, strings.TrimSuffix(host, ":80"))
 		}
 	}
 	crossOrigin := http.NewCrossOriginProtection()

@@ -18,7 +18,7 @@ func TestGuard(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(p.Close)
-	h, err := p.Handler(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 3978}, page.Parts{})
+	h, err := p.Handler(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 2), Port: 3978}, page.Parts{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -31,6 +31,7 @@ func TestGuard(t *testing.T) {
 		want                              int
 	}{
 		"itself":              {"GET", own, "/dev/", "", "", 200},
+		"its own address":     {"GET", "127.0.0.2:3978", "/dev/", "", "", 200},
 		"root":                {"GET", own, "/", "", "", 303},
 		"help":                {"GET", own, "/dev/help", "", "", 200},
 		"unknown":             {"GET", own, "/dev/x", "", "", 404},

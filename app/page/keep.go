@@ -2,7 +2,7 @@ package page
 
 import (
 	"crypto/rand"
-	"encoding/json"
+
 	"errors"
 	"fmt"
 	"os"
@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	json "github.com/go-json-experiment/json/v1" // which keeps fields that nobody knows, see [activity.Activity]
 	"github.com/planbot-go/planbot/app/turnlog"
 )
 

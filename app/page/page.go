@@ -259,7 +259,7 @@ func (p *Page) Handler(addr net.Addr, of Parts) (http.Handler, error) {
 		writeJSON(w, map[string]any{"version": 1, "bot": p.cfg.Name, "views": p.tabs})
 	})
 	mux.HandleFunc("GET /dev/", func(w http.ResponseWriter, _ *http.Request) { p.fail(w, http.StatusNotFound, "There is no such page.") })
-	return guard(tcp.Port, jsonTwin(mux)), nil
+	return guard(tcp, jsonTwin(mux)), nil
 }
 
 // asset serves one of the page's files. Its address has the hash of all of them, so it never changes.
@@ -505,7 +505,10 @@ func (p *Page) connector(mux *http.ServeMux) {
 	handle("GET /conversations/{conversation}/pagedmembers", c.members)
 	handle("GET /conversations/{conversation}/members/{id}", c.member)
 	handle("GET /teams/{id}", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, `{"id":%q,"name":"Team","aadGroupId":"0d5b7c19-3e84-4a2f-96b0-d7e1f3a5c704","memberCount":%d}`, team, len(c.people))
+		c.mu.Lock()
+		n := len(c.people)
+		c.mu.Unlock()
+		fmt.Fprintf(w, `{"id":%q,"name":"Team","aadGroupId":"0d5b7c19-3e84-4a2f-96b0-d7e1f3a5c704","memberCount":%d}`, team, n)
 	})
 }
 

@@ -106,7 +106,10 @@ func New(cfg Config) (*Viewer, error) {
 		Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: signInWithin, IdleConnTimeout: time.Minute},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}
-	if s := cfg.SignIn; s != nil {
+	if cfg.SignIn != nil {
+		s := *cfg.SignIn
+		s.Tenant, s.ClientID = strings.ToLower(s.Tenant), strings.ToLower(s.ClientID) // as tokens have them
+		v.cfg.SignIn = &s
 		at := strings.TrimSuffix(s.LoginURL, "/") + "/" + url.PathEscape(s.Tenant)
 		own, err := url.Parse(s.URL)
 		if err != nil || own.Host == "" || strings.Trim(own.Path, "/") != "" {
@@ -389,8 +392,12 @@ func (q *request) audit(what, reason string) {
 }
 
 func (q *request) content() error {
-	if _, found, err := q.dead(q.r.PathValue("id")); err != nil || !found {
-		return errors.Join(err, &statusError{http.StatusNotFound, "This is no dead letter, so there is no content."})
+	_, found, err := q.dead(q.r.PathValue("id"))
+	if err != nil {
+		return err
+	}
+	if !found {
+		return &statusError{http.StatusNotFound, "This is no dead letter, so there is no content."}
 	}
 	q.audit("content", "")
 	return q.showTurn(true, "")

@@ -513,7 +513,7 @@ func (s *Settings) OpenIndex(store *state.Store) (*knowledge.Index, error) {
 // Embedder makes the embedding model of BOT_EMBEDDING_MODEL. A key is only sent to the server that it was
 // set for.
 func (s *Settings) Embedder() (*models.Embedder, error) {
-	cfg := models.EmbedderConfig{Dimensions: s.EmbeddingDimensions, Retries: s.ModelRetries, MaxWait: s.ModelMaxWait}
+	cfg := models.EmbedderConfig{Dimensions: s.EmbeddingDimensions, Retries: cmp.Or(s.ModelRetries, -1), MaxWait: s.ModelMaxWait}
 	switch {
 	case s.EmbeddingBaseURL != "" || s.EmbeddingKey != "":
 		cfg.Server = models.OpenAIConfig{Key: s.EmbeddingKey, BaseURL: s.EmbeddingBaseURL}
