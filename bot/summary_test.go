@@ -176,6 +176,23 @@ func TestASummaryThatFails(t *testing.T) {
 	})
 }
 
+// TestASummaryThatIsCutOff stands for nothing: a later turn tries again.
+func TestASummaryThatIsCutOff(t *testing.T) {
+	t.Parallel()
+	bottest.Test(t, summarized(), func(t *testing.T, kit *bottest.Kit) {
+		mia := kit.Personal("Mia")
+		talk(kit, mia, "one", "two", "three")
+		kit.Model.Says(plan(say("I heard four.")))
+		kit.Model.Answers(bottest.Answer{Text: "Mia said o", Finish: "length"})
+		mia.Say("four")
+		mia.Expect("I heard four.")
+		kit.Settle()
+		if kept := keptOf(mia); strings.Contains(kept, "Mia said o") || !strings.Contains(kept, "I heard one.") {
+			t.Errorf("kept %s", kept)
+		}
+	})
+}
+
 // TestASummaryCounts towards the quota of the person.
 func TestASummaryCounts(t *testing.T) {
 	t.Parallel()

@@ -53,6 +53,7 @@ func TestAnswersThatAreNone(t *testing.T) {
 		answers []bottest.Answer
 		want    string
 	}{
+		"no money":     {[]bottest.Answer{{Status: 429, Code: "insufficient_quota"}}, "account of the AI model is used up"},
 		"filtered":     {[]bottest.Answer{{Text: "You", Finish: "content_filter"}}, "content filter"},
 		"cut plan":     {[]bottest.Answer{{Text: addMilk[:40], Finish: "length"}, hello}, "^Hello.$"},
 		"cut text":     {[]bottest.Answer{{Text: "You", Finish: "length"}, hello}, "^Hello.$"},

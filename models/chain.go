@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -100,11 +101,13 @@ func (c *Chain) Complete(ctx context.Context, req *Request) (*Response, error) {
 // complete asks the models that are not left out until one of them answers.
 func (c *Chain) complete(ctx context.Context, req *Request) (*Response, error) {
 	last := len(c.links) - 1
+	var before Usage
 	for i, l := range c.links[:last] {
 		reason, status := "circuit_open", 0
 		if l.allowed() {
 			answer, err := l.complete(ctx, req, 0, 0)
 			l.record(ctx, err)
+			before = paid(before, answer, err)
 			fault, ok := errors.AsType[*Error](err)
 			if !ok || ctx.Err() != nil || !fault.elsewhere() {
 				return answer, err
@@ -117,7 +120,9 @@ func (c *Chain) complete(ctx context.Context, req *Request) (*Response, error) {
 		}
 		e.Msg("model gives way to the next")
 	}
-	return c.links[last].complete(ctx, req, cmp.Or(c.Retries, defaultRetries), cmp.Or(c.MaxWait, defaultMaxWait))
+	answer, err := c.links[last].complete(ctx, req, cmp.Or(c.Retries, defaultRetries), cmp.Or(c.MaxWait, defaultMaxWait))
+	paid(before, answer, err)
+	return answer, err
 }
 
 // link is a model of a chain and its failure history. After enough failures in a row it lets
@@ -191,7 +196,7 @@ func (l *link) record(ctx context.Context, err error) {
 
 // elsewhere reports whether another model may succeed.
 func (e *Error) elsewhere() bool {
-	return e.Kind == Throttled || e.Kind == Unavailable || e.Kind == Timeout
+	return e.Kind == Throttled || e.Kind == Quota || e.Kind == Unavailable || e.Kind == Timeout
 }
 
 // complete asks the model within a span, if ctx has one: all tries are one call. The span has
@@ -238,7 +243,24 @@ func aboutUsage(u Usage) (all []attribute.KeyValue) {
 // try returns the first answer, or the fault after which there is no retry. It retries a single
 // model call, so no action can run twice because of it.
 func (l *link) try(ctx context.Context, req *Request, retries int, left time.Duration) (*Response, error) {
-	return again(ctx, l.name, retries, left, func() (*Response, error) { return l.model.Complete(ctx, req) })
+	var before Usage
+	return again(ctx, l.name, retries, left, func() (*Response, error) {
+		answer, err := l.model.Complete(ctx, req)
+		before = paid(before, answer, err)
+		return answer, err
+	})
+}
+
+// paid adds what useless answers before it cost to an answer or its fault, and returns the sum.
+func paid(before Usage, answer *Response, err error) Usage {
+	usage := &Usage{}
+	if fault, ok := errors.AsType[*Error](err); ok {
+		usage = &fault.Usage
+	} else if err == nil {
+		usage = &answer.Usage
+	}
+	*usage = usage.Add(before)
+	return *usage
 }
 
 // again asks until there is an answer, or a fault after which there is no retry. All waits together take at
@@ -277,7 +299,7 @@ func again[T any](ctx context.Context, name string, retries int, left time.Durat
 // passing reports whether a retry of the same request may succeed: 429, 5xx, the network, but not
 // when the quota is used up, nor after our own timeout, which has already taken its time.
 func (e *Error) passing() bool {
-	return e.Kind == Throttled && e.Code != codeQuota || e.Kind == Unavailable && !e.unreadable() || e.Kind == Timeout && e.Status != 0
+	return e.Kind == Throttled || e.Kind == Unavailable && !e.unreadable() || e.Kind == Timeout && e.Status != 0
 }
 
 // unreadable reports whether the server answered with a body that is not a completion.
@@ -291,7 +313,7 @@ func (r *Request) withoutOldTurns() *Request {
 	for from < len(r.Messages) && r.Messages[from].Role == "system" {
 		from++
 	}
-	for end >= 0 && r.Messages[end].Role != "user" {
+	for end >= 0 && (r.Messages[end].Role != "user" || r.found(end)) {
 		end--
 	}
 	for end > 0 && (r.Messages[end-1].Role == "system" || r.Messages[end-1].Role == "user") {
@@ -303,6 +325,15 @@ func (r *Request) withoutOldTurns() *Request {
 	shorter := *r
 	shorter.Messages = slices.Concat(r.Messages[:from], r.Messages[end:])
 	return &shorter
+}
+
+// found reports whether a message of the user has what an action found, not what the person says: it
+// follows the results of a plan.
+func (r *Request) found(i int) bool {
+	for i > 0 && r.Messages[i].Role == "user" {
+		i--
+	}
+	return r.Messages[i].Role == "system" && strings.HasPrefix(r.Messages[i].Text, PlanResults)
 }
 
 // FromEnv returns the model that the environment names; getenv is [os.Getenv]. With

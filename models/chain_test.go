@@ -460,6 +460,10 @@ func TestTrim(t *testing.T) {
 		{"rounds go with their turn", talk("u 1", "c {}", "t 1"+long, "a 1"+long, "u 2", "c {}", "t 2", "a 2", "u hi"), talk("u hi")},
 		{"calls count", talk("u 1", "a 1"+long, "u 2", "c {}"+long, "t 2", "u hi"), talk("u hi")},
 		{"answers without their turn go", talk("s rules", "c {}", "t 1", "a 1", "u hi"), talk("s rules", "u hi")},
+		{
+			"what was found is no question", talk("s rules", "u 1"+long, "a 1", "u hi", "a thinks", "s "+models.PlanResults+"- see below", "u one", "u two"),
+			talk("s rules", "u hi", "a thinks", "s "+models.PlanResults+"- see below", "u one", "u two"),
+		},
 		{"no instructions", talk("u 1", "a 1", "u hi"), talk("u hi")},
 		{"no history", talk("s rules", "s now", "u hi"+long), nil},
 		{"nobody spoke", talk("s rules", "a hi"), nil},
@@ -549,8 +553,20 @@ func TestPriced(t *testing.T) {
 	}
 	wasted := models.Usage{Completion: 500_000}
 	_, err := patient(t, scripted("m", &models.Error{Kind: models.Empty, Usage: wasted}), &models.Chain{Price: [3]float64{0, 0, 8}}).Complete(t.Context(), &models.Request{})
-	if fault, ok := errors.AsType[*models.Error](err); !ok || fault.Usage.Cost != 4 {
+	var fault *models.Error
+	if !errors.As(err, &fault) || fault.Usage.Cost != 4 {
 		t.Errorf("an empty answer: %v", err)
+	}
+	torn := func(tokens int) error {
+		return &models.Error{Kind: models.Unavailable, RetryAfter: time.Millisecond, Usage: models.Usage{Completion: tokens}}
+	}
+	chain := &models.Chain{Models: []models.Model{scripted("a", torn(1)), scripted("b", torn(2), torn(4), nil)}}
+	if answer, err := chain.Complete(t.Context(), &models.Request{}); err != nil || answer.Usage.Completion != 7 {
+		t.Errorf("an answer after three useless ones: %+v, %v", answer, err)
+	}
+	chain = &models.Chain{Models: []models.Model{scripted("a", torn(1)), scripted("b", torn(2), torn(4))}, Retries: 1}
+	if _, err := chain.Complete(t.Context(), &models.Request{}); !errors.As(err, &fault) || fault.Usage.Completion != 7 {
+		t.Errorf("useless answers alone: %+v", fault.Usage)
 	}
 	if sum := (models.Usage{Cost: 1}).Add(models.Usage{Cost: 2}); sum.Cost != 3 {
 		t.Errorf("sum %v", sum.Cost)

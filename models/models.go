@@ -171,7 +171,8 @@ type Model interface {
 
 // The kinds of [Error] say what a caller can do about a fault.
 const (
-	Throttled   = "throttled"   // 429: try later, see RetryAfter; with the code insufficient_quota never
+	Throttled   = "throttled"   // 429: try later, see RetryAfter
+	Quota       = "quota"       // 429 with the code insufficient_quota: the account's money is used up
 	TooLong     = "too_long"    // the prompt does not fit: trim it, as [Chain.Complete] does
 	Filtered    = "filtered"    // the provider's filter refused the prompt or cut the answer; none of the answer is returned
 	Auth        = "auth"        // 401, 403: the key or its rights are wrong
@@ -181,10 +182,8 @@ const (
 	Empty       = "empty"       // an answer without text; with the code length all tokens went before the first word
 )
 
-// Values of [Error.Code]. codeQuota is the server's; the others are ours. Any other code is the
-// server's own.
+// Values of [Error.Code] that are ours. Any other code is the server's.
 const (
-	codeQuota     = "insufficient_quota" // Throttled: the account's money is used up; waiting does not help
 	codeMalformed = "malformed_response" // Unavailable: the body is not a completion's JSON
 	codeTooLarge  = "response_too_large" // Unavailable: the body exceeds the cap
 	codeRedirect  = "redirect"           // BadRequest: the server redirects; keys do not follow

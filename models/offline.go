@@ -73,7 +73,7 @@ func offlineAnswer(req *Request) (calls []Call, say string) {
 	told := "" // by the runtime, last
 	if n := len(req.Messages); n > 0 && req.Messages[n-1].Role == "system" {
 		told = req.Messages[n-1].Text
-		if results, ok := strings.CutPrefix(told, planResults); ok {
+		if results, ok := strings.CutPrefix(told, PlanResults); ok {
 			return nil, planResult().ReplaceAllStringFunc(results, func(line string) string {
 				name := planResult().FindStringSubmatch(line)[1]
 				return "- " + r.title(name) + line[len("- "+name):]
@@ -100,7 +100,7 @@ func offlineAnswer(req *Request) (calls []Call, say string) {
 			} else if text == "" || strings.ContainsAny(text[:1], "{[") { // JSON alone could pass for a plan
 				text = called[m.CallID] + ": " + cmp.Or(text, "done")
 			}
-			if strings.HasSuffix(text, offlineShown) {
+			if strings.HasSuffix(text, ShownAsCard) {
 				text = ""
 			}
 			results = append(results, text)
@@ -121,8 +121,9 @@ func offlineAnswer(req *Request) (calls []Call, say string) {
 	return calls, say
 }
 
-// planResults begins the message with the results of a plan.
-const planResults = "Results of the last plan:\n"
+// PlanResults begins the message of the system with the results of a plan. What actions found may follow
+// it as messages of the user.
+const PlanResults = "Results of the last plan:\n"
 
 // foundLast is what the last plan found in documents: what stands behind its results.
 func foundLast(messages []Message) string {
@@ -130,7 +131,7 @@ func foundLast(messages []Message) string {
 		if m.Role == "user" {
 			continue
 		}
-		if m.Role == "system" && strings.HasPrefix(m.Text, planResults) && i+1 < len(messages) {
+		if m.Role == "system" && strings.HasPrefix(m.Text, PlanResults) && i+1 < len(messages) {
 			return messages[i+1].Text
 		}
 		break
@@ -159,8 +160,8 @@ func fromPassages(results string) string {
 	return ""
 }
 
-// offlineShown ends the results that the planner says need no words.
-const offlineShown = "(The person sees this as a card already.)"
+// ShownAsCard ends the results that need no words.
+const ShownAsCard = "(The person sees this as a card already.)"
 
 // refused says why a plan of the calls was refused: the model would make the same one again.
 func (r *phraseReader) refused(calls []Call, why string) string {

@@ -907,6 +907,8 @@ func (c *serverError) kind(status int) string {
 	switch {
 	case status == http.StatusUnauthorized, status == http.StatusForbidden:
 		return Auth
+	case status == http.StatusTooManyRequests && c.code == "insufficient_quota":
+		return Quota
 	case status == http.StatusTooManyRequests:
 		return Throttled
 	case status == http.StatusRequestTimeout, status == http.StatusGatewayTimeout:

@@ -42,7 +42,7 @@ func TestErrorKinds(t *testing.T) {
 	}{
 		{"throttled", 429, message(`"rate_limit_exceeded"`, "slow down"), models.Error{Kind: models.Throttled, Code: "rate_limit_exceeded"}},
 		{"azure throttled", 429, message(`"429"`, "Requests have exceeded call rate limit"), models.Error{Kind: models.Throttled, Code: "429"}},
-		{"quota", 429, message(`"insufficient_quota"`, "no money"), models.Error{Kind: models.Throttled, Code: "insufficient_quota"}},
+		{"quota", 429, message(`"insufficient_quota"`, "no money"), models.Error{Kind: models.Quota, Code: "insufficient_quota"}},
 		{"throttled, HTML", 429, html, models.Error{Kind: models.Throttled}},
 		{"too long", 400, openaiLong, models.Error{Kind: models.TooLong, Code: "context_length_exceeded"}},
 		{"string too long", 400, message(`"string_above_max_length"`, "long"), models.Error{Kind: models.TooLong, Code: "string_above_max_length"}},

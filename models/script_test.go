@@ -61,7 +61,7 @@ var (
 	noNetwork  = &models.Error{Kind: models.Unavailable, Err: errors.New("connection refused")}
 	gateway    = &models.Error{Kind: models.Timeout, Status: 504}
 	tooSlow    = &models.Error{Kind: models.Timeout, Err: context.DeadlineExceeded}
-	noMoney    = &models.Error{Kind: models.Throttled, Status: 429, Code: "insufficient_quota"}
+	noMoney    = &models.Error{Kind: models.Quota, Status: 429, Code: "insufficient_quota"}
 	malformed  = &models.Error{Kind: models.Unavailable, Status: 200, Code: "malformed_response"}
 	tooLarge   = &models.Error{Kind: models.Unavailable, Code: "response_too_large"}
 	bad        = &models.Error{Kind: models.BadRequest, Status: 400}

@@ -75,7 +75,7 @@ func retellMonologue(transcript string) (out []models.Message) {
 			continue
 		}
 		out = append(out, monologueMessage(jsontext.Value(earlierThoughts), c.Action, c.Entities),
-			models.Message{Role: "system", Text: resultsOf + listResults([]actions.Outcome{{Action: c.Action, Text: cmp.Or(c.Result, "done")}})})
+			models.Message{Role: "system", Text: models.PlanResults + listResults([]actions.Outcome{{Action: c.Action, Text: cmp.Or(c.Result, "done")}})})
 	}
 	if len(said) > 0 {
 		out = append(out, monologueMessage(jsontext.Value(earlierThoughts), plan.Say, map[string]any{"text": strings.Join(said, "\n")}))

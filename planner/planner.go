@@ -365,8 +365,11 @@ func (p *Planner) Summarize(ctx context.Context, turn *actions.Turn, keep int) (
 	answer, err := complete(ctx, turn, p.prompt.get(ctx).model, &models.Request{MaxTokens: p.cfg.MaxTokens, Messages: []models.Message{
 		{Role: "system", Text: summaryTask}, {Role: "user", Text: text.String()},
 	}})
-	if err != nil {
+	switch {
+	case err != nil:
 		return "", 0, err
+	case answer.Finish == "length": // it would stand for all of them
+		return "", 0, errors.New("the summary was cut off at the limit of tokens")
 	}
 	return strings.TrimSpace(answer.Text), of, nil
 }

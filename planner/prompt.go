@@ -778,7 +778,7 @@ func (b *plannerPrompt) results(turn *actions.Turn) (out []models.Message) {
 		}
 		if others != nil {
 			found := quotable(others)
-			out = append(out, models.Message{Role: "system", Text: resultsOf + listResults(others)})
+			out = append(out, models.Message{Role: "system", Text: models.PlanResults + listResults(others)})
 			out = append(out, found...)
 		}
 	}
@@ -814,14 +814,11 @@ func listResults(outcomes []actions.Outcome) string {
 		}
 		lines[i] = "- " + o.Action + word + setIn.Replace(text)
 		if o.Shown != "" {
-			lines[i] += "\n  " + asCard
+			lines[i] += "\n  " + models.ShownAsCard
 		}
 	}
 	return strings.Join(lines, "\n")
 }
-
-// asCard tells the model that it need not repeat a result.
-const asCard = "(The person sees this as a card already.)"
 
 // setIn indents every line but the first.
 var setIn = strings.NewReplacer("\r\n", "\n  ", "\n", "\n  ", "\r", "\n  ", "\v", "\n  ", "\f", "\n  ",

@@ -275,6 +275,8 @@ func whyNoAnswer(err error) string {
 		switch fault.Kind {
 		case models.Throttled:
 			return "the AI model is too busy right now"
+		case models.Quota:
+			return "the account of the AI model is used up"
 		case models.TooLong:
 			return "the text is too long for the AI model"
 		case models.Filtered:

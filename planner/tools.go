@@ -210,7 +210,7 @@ func answeredBy(o actions.Outcome) answered {
 		answer = "done"
 	}
 	if o.Shown != "" {
-		answer += "\n" + asCard
+		answer += "\n" + models.ShownAsCard
 	}
 	return answered{models.Call{ID: o.CallID, Name: o.Action, Arguments: arguments(o.Entities)}, answer}
 }

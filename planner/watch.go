@@ -54,9 +54,6 @@ func (c *Config) see(turn string, e Event) {
 	}
 }
 
-// resultsOf begins the message with the results of a plan.
-const resultsOf = "Results of the last plan:\n"
-
 // lastText is the text of the last message, which says what is wrong with an answer.
 func lastText(messages []models.Message) string {
 	if i := slices.IndexFunc(messages, func(m models.Message) bool { return m.Role == "tool" }); i >= 0 {

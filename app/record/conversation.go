@@ -213,6 +213,8 @@ func failures(err error) []answer {
 		f = answer{HTTP: http.StatusBadRequest, Code: "context_length_exceeded"}
 	case models.Empty:
 		f = answer{Text: new("")}
+	case models.Quota:
+		f = answer{HTTP: http.StatusTooManyRequests, Code: "insufficient_quota"}
 	case models.Throttled:
 		f.HTTP, times = cmp.Or(fault.Status, http.StatusTooManyRequests), tries
 	case models.Timeout, models.Unavailable:

@@ -158,6 +158,8 @@ func explainModel(t *Turn, kind string) texts.Text {
 	switch kind {
 	case models.Throttled:
 		return "Sorry, the AI model is too busy right now. Please try again in a minute."
+	case models.Quota:
+		return "Sorry, the account of the AI model is used up. Whoever runs this bot has to fix that."
 	case models.TooLong:
 		return "Sorry, that's too long for the AI model. Please shorten it, or start over with /reset."
 	case models.Filtered:

@@ -233,7 +233,7 @@ func reason(ctx context.Context, err error) string {
 		return interrupted
 	case budget != nil:
 		return limited
-	case fault != nil && (fault.Kind == models.Auth || fault.Code == "insufficient_quota"):
+	case fault != nil && (fault.Kind == models.Auth || fault.Kind == models.Quota):
 		return refused
 	}
 	return ""

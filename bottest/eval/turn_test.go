@@ -50,7 +50,7 @@ func TestRefusalEndsOtherCalls(t *testing.T) {
 	t.Parallel()
 	for name, fault := range map[string]*models.Error{
 		"key":   {Kind: models.Auth},
-		"money": {Kind: models.Throttled, Code: "insufficient_quota"},
+		"money": {Kind: models.Quota},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -116,7 +116,7 @@ func (c *Call) Response() (*models.Response, error) {
 }
 
 var kinds = []string{
-	models.Throttled, models.TooLong, models.Filtered, models.Auth,
+	models.Throttled, models.Quota, models.TooLong, models.Filtered, models.Auth,
 	models.Timeout, models.Unavailable, models.BadRequest, models.Empty,
 }
 
