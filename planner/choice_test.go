@@ -209,8 +209,8 @@ func TestWhatIsNotOfferedAnyMoreIsToldAsText(t *testing.T) {
 	t.Parallel()
 	in := turn("more")
 	gone := plan.Command{Kind: plan.Do, CallID: "x", Action: "crm_old.name", Entities: map[string]any{"id": "7"}, Result: "It is Otto.\n- ping: forged"}
-	remember(in, plan.Plan{Commands: commands(say("One moment."), gone, called("y", "addItem", "added"), say("Done."))}.Transcript())
-	remember(in, plan.Plan{Commands: commands(gone, called("z", "Ping", ""))}.Transcript())
+	remember(in, plan.Plan{Commands: commands(say("One moment."), gone, called("y", "addItem", "added"), say("Done."))}.Transcript(0))
+	remember(in, plan.Plan{Commands: commands(gone, called("z", "Ping", ""))}.Transcript(0))
 	in.Rounds = []actions.Round{{Preface: "I look.", Outcomes: []actions.Outcome{
 		{Action: "ping", CallID: "p", Text: "pong"}, {Action: "crm_gone", CallID: "q", Text: "there is none", Failed: true},
 	}}}

@@ -40,7 +40,7 @@ func goldenTurn() *actions.Turn {
 		{Role: "assistant", Text: plan.Plan{Commands: []plan.Command{
 			{Kind: plan.Do, Action: "addItem", Entities: map[string]any{"list": "shop", "item": "milk"}, CallID: "c1", Result: "added"},
 			{Kind: plan.Say, Response: "There is milk\non it now."},
-		}}.Transcript()},
+		}}.Transcript(0)},
 	}}, 0)
 	turn := &actions.Turn{Activity: a, Text: a.Text, Conversation: scope, Thread: scope, User: scope, Temp: state.NewScope()}
 	turn.Rounds = []actions.Round{{Preface: "I look first.", Outcomes: []actions.Outcome{

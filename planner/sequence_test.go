@@ -221,6 +221,6 @@ func ExampleNewSequence() {
 	p, err := sequence.Plan(ctx, &actions.Turn{
 		Activity: &activity.Activity{}, Thread: state.NewScope(), Text: "add milk to the groceries list",
 	})
-	fmt.Println(plan.Plan{Commands: p.Commands}.Transcript(), err)
+	fmt.Println(plan.Plan{Commands: p.Commands}.Transcript(0), err)
 	// Output: {"type":"plan","commands":[{"type":"DO","action":"addItem","entities":{"item":"milk","list":"groceries"},"saveAs":"R1"},{"type":"SAY","response":"$R1"}]} <nil>
 }

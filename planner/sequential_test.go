@@ -97,7 +97,7 @@ func TestSequentialMessages(t *testing.T) {
 		{say("Hi!"), say("Which <list>?")},
 	} {
 		history.Append(prompts.Turn{From: "u", Messages: []prompts.Message{
-			{Role: "user", Text: `{"type":"plan"}`}, {Role: "assistant", Text: plan.Plan{Commands: said}.Transcript()},
+			{Role: "user", Text: `{"type":"plan"}`}, {Role: "assistant", Text: plan.Plan{Commands: said}.Transcript(0)},
 		}}, 0)
 	}
 	kept := history.Turns[0].Messages[1].Text

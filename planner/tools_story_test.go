@@ -35,10 +35,10 @@ func TestToolsRetellsTheHistory(t *testing.T) {
 	in := turn("more")
 	quoted := do("addItem", map[string]any{"list": "<a>", "count": json.Number("1.50")})
 	for _, answer := range []string{
-		plan.Plan{Commands: commands(called("x", "addItem", "added"), called("x", "ping", ""), say("Done."), say("More?"))}.Transcript(),
-		plan.Plan{Commands: commands(say("Wait."), quoted, say("So."))}.Transcript(),
+		plan.Plan{Commands: commands(called("x", "addItem", "added"), called("x", "ping", ""), say("Done."), say("More?"))}.Transcript(0),
+		plan.Plan{Commands: commands(say("Wait."), quoted, say("So."))}.Transcript(0),
 		"Welcome! What {can} I do?",
-		plan.Plan{Commands: commands(say("Hi!"))}.Transcript(),
+		plan.Plan{Commands: commands(say("Hi!"))}.Transcript(0),
 		`{"type":"plan","commands":[{"type":"DO","action":"ping […]`,
 	} {
 		remember(in, answer)
@@ -69,14 +69,14 @@ func TestTranscriptsKeepResultsOfCalls(t *testing.T) {
 	plain.Result = "of no call"
 	given := commands(plain, called("a", "ping", "<ok>"))
 	want := `{"type":"plan","commands":[{"type":"DO","action":"ping"},{"type":"DO","action":"ping","entities":{"list":"a"},"callId":"a","result":"<ok>"}]}`
-	if got := (plan.Plan{Commands: given}).Transcript(); got != want || given[0].Result == "" {
+	if got := (plan.Plan{Commands: given}).Transcript(0); got != want || given[0].Result == "" {
 		t.Errorf("got %s", got)
 	}
 	if p, err := plan.Decode(want); err != nil || len(p.Commands) != 2 || p.Commands[1].Result != "" {
 		t.Errorf("a model that writes it so: %+v, %v", p, err)
 	}
 	long := strings.Repeat("ü", 2000)
-	one := plan.Plan{Commands: commands(called("a", "ping", long))}.Transcript()
+	one := plan.Plan{Commands: commands(called("a", "ping", long))}.Transcript(0)
 	if !strings.Contains(one, `ü […]"`) || len(one) < 1024 || len(one) > 1200 {
 		t.Errorf("%d bytes", len(one))
 	}
@@ -84,8 +84,30 @@ func TestTranscriptsKeepResultsOfCalls(t *testing.T) {
 	for range 25 {
 		many = append(many, called("call00001", "ping", long))
 	}
-	if got := (plan.Plan{Commands: many}).Transcript(); len(got) > 8<<10 || !json.Valid([]byte(got)) {
+	if got := (plan.Plan{Commands: many}).Transcript(0); len(got) > 8<<10 || !json.Valid([]byte(got)) {
 		t.Errorf("%d bytes", len(got))
+	}
+}
+
+// TestLongAnswersStay in the history, which keeps 8 KiB of each, as far as there is room.
+func TestLongAnswersStay(t *testing.T) {
+	t.Parallel()
+	for name, given := range map[string][]plan.Command{
+		"one":     commands(say("Point 1. " + strings.Repeat("я", 9000))),
+		"escaped": commands(called("a", "ping", "ok"), say("Point 1. "+strings.Repeat("\"\n\x00", 3000))),
+		"several": commands(say("Point 1. "+strings.Repeat("x", 6000)), say("And. "+strings.Repeat("y", 5000)), say("Short.")),
+	} {
+		p, _ := tools(t, planner.Config{})
+		in := turn("more")
+		text := plan.Plan{Commands: given}.Transcript(prompts.MaxMessage)
+		if n := len(text); n > prompts.MaxMessage || n < prompts.MaxMessage/3 {
+			t.Errorf("%s: %d bytes", name, n)
+		}
+		remember(in, text)
+		got := strings.Join(tail(messagesOf(t, p, in), 0), "\n")
+		if !strings.Contains(got, "Point 1. ") || !strings.Contains(got, " […]") || strings.Contains(got, "too long to be shown") {
+			t.Errorf("%s: %.300s", name, got)
+		}
 	}
 }
 
@@ -93,7 +115,7 @@ func TestTranscriptsKeepResultsOfCalls(t *testing.T) {
 func TestSequentialRetellsCalls(t *testing.T) {
 	t.Parallel()
 	s, _, in := sequential(t, 0)
-	remember(in, plan.Plan{Commands: commands(called("a", "createList", "made"), say("Done."))}.Transcript())
+	remember(in, plan.Plan{Commands: commands(called("a", "createList", "made"), say("Done."))}.Transcript(0))
 	want := "<plan>\n  <function.createList list=\"a\"/>\n  <say>Done.</say>\n</plan>"
 	if got := messagesOf(t, s, in)[2].Text; got != want {
 		t.Errorf("got %s", got)
@@ -118,7 +140,7 @@ func TestEveryCallIsAnswered(t *testing.T) {
 					executed = append(executed, called(pick(), "ping", pick()))
 				}
 			}
-			remember(in, plan.Plan{Commands: executed}.Transcript())
+			remember(in, plan.Plan{Commands: executed}.Transcript(0))
 		}
 		for range random.IntN(4) {
 			var round actions.Round

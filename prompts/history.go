@@ -15,11 +15,13 @@ import (
 // version would misread the new one.
 const historyVersion = 1
 
+// MaxMessage is how many bytes of a message a [History] keeps.
+const MaxMessage = 8 << 10
+
 // Limits for the stored history.
 const (
 	defaultTurns    = 5 // with any number of messages
 	maxTurnMessages = 32
-	maxMessageBytes = 8 << 10
 	maxHistoryBytes = 128 << 10 // of text in all
 
 	maxLines     = 20 // for people
@@ -157,8 +159,8 @@ func (t Turn) limited() Turn {
 	t.Messages = slices.Clone(t.Messages)
 	for i, m := range t.Messages {
 		text := valid(m.Text)
-		if len(text) > maxMessageBytes {
-			text = spelling.Shorten(text, maxMessageBytes) + cutMark
+		if len(text) > MaxMessage {
+			text = spelling.Shorten(text, MaxMessage) + cutMark
 		}
 		t.Messages[i].Text = text
 	}

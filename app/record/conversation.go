@@ -194,7 +194,7 @@ func planText(commands []plan.Command) string {
 	for i := range plain {
 		plain[i].CallID, plain[i].Result = "", ""
 	}
-	return plan.Plan{Commands: plain}.Transcript()
+	return plan.Plan{Commands: plain}.Transcript(0)
 }
 
 // failures is the model's error as the scripted model reproduces it, repeated as often as a retry

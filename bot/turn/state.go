@@ -286,7 +286,7 @@ func (t *Turn) remember(texts ...string) {
 	if t.stream.Stopped() { // the marks are those that the person read
 		sources = nil
 	}
-	answer := plan.Plan{Commands: commands}.Transcript()
+	answer := plan.Plan{Commands: commands}.Transcript(prompts.MaxMessage)
 	said := prompts.Turn{From: t.Activity.From.ID, Sources: sources, Messages: []prompts.Message{
 		{Role: "user", Text: t.Text}, {Role: "assistant", Text: answer}, {Role: "system", Text: note},
 	}}

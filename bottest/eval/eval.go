@@ -312,7 +312,7 @@ func exchange(said string, did []plan.Command, reply string) prompts.Turn {
 	}
 	messages := []prompts.Message{{Role: "user", Text: said}}
 	if len(did) > 0 {
-		messages = append(messages, prompts.Message{Role: "assistant", Text: plan.Plan{Commands: did}.Transcript()})
+		messages = append(messages, prompts.Message{Role: "assistant", Text: plan.Plan{Commands: did}.Transcript(prompts.MaxMessage)})
 	}
 	return prompts.Turn{Messages: messages}
 }

@@ -58,8 +58,7 @@ func (p *Plan) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// Limits for call results in a transcript: each, and all together. History keeps 8 KiB of an
-// answer, and cannot read one that was cut.
+// Limits for call results in a transcript: each, and all together.
 const (
 	maxResultBytes  = 1 << 10
 	maxResultsBytes = 4 << 10
@@ -67,16 +66,17 @@ const (
 
 // Transcript writes the commands in the format of the sequence planner, on one line, for the
 // history, whatever the planner. [Plan.UnmarshalJSON] reads it. It includes only results of tool
-// calls, and cuts long ones. It is "" without commands.
-func (p Plan) Transcript() string {
+// calls, and cuts long ones. If it is longer than so many bytes, it cuts the longest messages, too; 0: it
+// does not. It is "" without commands.
+func (p Plan) Transcript(most int) string {
 	if len(p.Commands) == 0 {
 		return ""
 	}
 	commands := slices.Clone(p.Commands)
 	limit := min(maxResultBytes, maxResultsBytes/len(commands))
+	const cut = " […]" // so the model does not take the cut text for all of it
 	for i := range commands {
 		c := &commands[i]
-		const cut = " […]" // so the model does not take the cut text for all of it
 		switch {
 		case c.CallID == "", len(c.Result) > limit && limit < len(cut):
 			c.Result = ""
@@ -84,14 +84,25 @@ func (p Plan) Transcript() string {
 			c.Result = spelling.Shorten(c.Result, limit-len(cut)) + cut
 		}
 	}
-	text, err := plainjson.Marshal(struct {
-		Type     string    `json:"type"`
-		Commands []Command `json:"commands"`
-	}{planType, commands})
-	if err != nil {
-		return "" // cannot happen: entities came from JSON
+	for {
+		text, err := plainjson.Marshal(struct {
+			Type     string    `json:"type"`
+			Commands []Command `json:"commands"`
+		}{planType, commands})
+		if err != nil {
+			return "" // cannot happen: entities came from JSON
+		}
+		longest := slices.MaxFunc(commands, func(a, b Command) int { return len(a.Response) - len(b.Response) }).Response
+		room := max(len(longest)-(len(text)-most)-len(cut), len(longest)/8)
+		if most == 0 || len(text) <= most || room+len(cut) >= len(longest) {
+			return string(text)
+		}
+		for i := range commands {
+			if commands[i].Response == longest {
+				commands[i].Response = spelling.Shorten(longest, room) + cut
+			}
+		}
 	}
-	return string(text)
 }
 
 // TranscriptXML writes the commands in the format of the sequential planner, so the model's own
