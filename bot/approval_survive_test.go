@@ -3,6 +3,7 @@ package bot_test
 import (
 	"context"
 	"errors"
+	"net/http"
 	"regexp"
 	"strings"
 	"testing"
@@ -161,5 +162,29 @@ func TestAnApprovalThatExpiresTellsNothingNew(t *testing.T) {
 			}
 		}
 		mia.Messages()
+	})
+}
+
+// TestARejectionThatCannotBeSaid takes no other turn out of the history than its own.
+func TestARejectionThatCannotBeSaid(t *testing.T) {
+	t.Parallel()
+	acts := actions.New()
+	actions.Add(acts, "wipe", "Wipes", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil }, actions.NeedsApproval)
+	bottest.Test(t, bottest.Config{Actions: acts}, func(t *testing.T, kit *bottest.Kit) {
+		mia := kit.Personal("Mia")
+		kit.Model.Says(plan(do("wipe", `{}`), say("Wiped.")), plan(say("I like tea.")))
+		mia.Say("wipe it")
+		mia.ExpectCard("May I do this?")
+		mia.Say("what do you like?")
+		mia.Expect("I like tea.")
+		kit.Connector.Fails(bottest.Answer{Status: http.StatusBadRequest})
+		mia.Press("Reject")
+		mia.ExpectMatch("part of my answer could not be sent")
+		kit.Model.Says(plan(say("Tea.")))
+		mia.Say("again?")
+		mia.Expect("Tea.")
+		if prompt := kit.Model.LastCall().Prompt(); !strings.Contains(prompt, "what do you like?") {
+			t.Errorf("the model is told\n%s", prompt)
+		}
 	})
 }

@@ -302,11 +302,17 @@ func (t *Turn) remember(texts ...string) {
 	t.rec.Remembered = true
 }
 
-// takeBack removes the turn from the history, where a save put it before the turn failed.
+// takeBack removes the turn from the history, where a save put it before the turn failed. Another turn may
+// have come after it, while this one waited for a person: then it stays.
 func (t *Turn) takeBack() {
+	var own prompts.History
+	own.Append(prompts.Turn{Messages: []prompts.Message{{Role: "user", Text: t.Text}}}, 1)
+	said := own.Turns[0].Messages[0]
 	history := state.Of[prompts.History](t.Thread)
 	if last := len(history.Turns) - 1; last >= 0 && history.Turns[last].From == t.Activity.From.ID {
-		history.Turns = history.Turns[:last]
+		if all := history.Turns[last].Messages; len(all) == 0 || all[0] == said || said.Text == "" && all[0].Role != said.Role {
+			history.Turns = history.Turns[:last]
+		}
 	}
 	t.rec.Remembered = false
 }
