@@ -44,7 +44,7 @@ import (
 
 // RunScenarios plays the scenarios in all files that match the patterns on the bot, each as a
 // subtest: with the bot's name, its real actions, and its prompts and planner. A file is JSON if its
-// name ends in .json, else YAML; docs/scenario.schema.json describes the format. Cassettes, see
+// name ends in .json, else YAML; app/record/scenario.schema.json describes the format. Cassettes, see
 // [Record], are left out.
 //
 // The test fails if a pattern matches no file, and for each mistake in a file. Every scenario has

@@ -201,42 +201,6 @@ func (c *Client) SignOutUser(ctx context.Context, ref activity.Reference, connec
 	return err
 }
 
-// TokenStatus says whether a person is signed in to a connection.
-type TokenStatus struct {
-	Connection string `json:"connectionName"`
-	HasToken   bool   `json:"hasToken"`
-	Provider   string `json:"serviceProviderDisplayName"`
-}
-
-// TokenStatus lists the connections with whether ref's user is signed in to them. After a silent
-// sign-in it may be out of date: [Client.UserToken] is not.
-func (c *Client) TokenStatus(ctx context.Context, ref activity.Reference) (all []TokenStatus, err error) {
-	query := ofUser(ref, "")
-	query.Del("connectionName")
-	err = c.askTokenService(ctx, ref, tokenCall{op: "get the status of a user's tokens", method: http.MethodGet, path: "/api/usertoken/GetTokenStatus", query: query}, &all)
-	return all, err
-}
-
-// AADTokens returns tokens of ref's user for resources that the connection covers, by resource.
-func (c *Client) AADTokens(ctx context.Context, ref activity.Reference, connection string, resources ...string) (map[string]UserToken, error) {
-	k := tokenCall{op: "get a user's Entra tokens", method: http.MethodPost, path: "/api/usertoken/GetAadTokens", query: ofUser(ref, connection)}
-	if err := k.write(map[string][]string{"resourceUrls": resources}); err != nil {
-		return nil, err
-	}
-	var got map[string]struct {
-		Token      string `json:"token"`
-		Expiration string `json:"expiration"`
-	}
-	if err := c.askTokenService(ctx, ref, k, &got); err != nil {
-		return nil, err
-	}
-	all := map[string]UserToken{}
-	for resource, t := range got {
-		all[resource] = NewUserToken(connection, t.Token, expiry(t.Expiration))
-	}
-	return all, nil
-}
-
 // tokenCall is a call of the token service.
 type tokenCall struct {
 	op, method, path string
@@ -283,7 +247,8 @@ func (c *Client) askTokenService(ctx context.Context, ref activity.Reference, k 
 	for n := 1; ; n++ {
 		reply, err = c.tryTokenService(ctx, k)
 		refused, answered := errors.AsType[*Error](err)
-		again := err != nil && !is[*tokenError](err)
+		_, noToken := errors.AsType[*tokenError](err)
+		again := err != nil && !noToken
 		switch {
 		case answered && refused.Status == http.StatusUnauthorized:
 			again, renewed = !renewed, true
@@ -301,11 +266,6 @@ func (c *Client) askTokenService(ctx context.Context, ref activity.Reference, k 
 		return fmt.Errorf("%s: the answer cannot be read", k.op) // an error of the decoder may quote a token
 	}
 	return nil
-}
-
-func is[E error](err error) bool {
-	_, ok := errors.AsType[E](err)
-	return ok
 }
 
 // tryTokenService makes the call once.

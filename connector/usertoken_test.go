@@ -31,8 +31,6 @@ func TestUserTokenCalls(t *testing.T) {
 	answers := map[string]string{
 		"/api/usertoken/GetToken":            `{"ConnectionName":"graph","TOKEN":"tok-1","expiration":"2026-01-02T03:04:05Z"}`,
 		"/api/usertoken/exchange":            `{"token":"tok-2"}`,
-		"/api/usertoken/GetAadTokens":        `{"https://graph.microsoft.com":{"token":"tok-3"}}`,
-		"/api/usertoken/GetTokenStatus":      `[{"connectionName":"graph","HasToken":true,"serviceProviderDisplayName":"Entra"}]`,
 		"/api/botsignin/GetSignInResource":   `{"signInLink":"https://token.botframework.com/x?a=b","tokenExchangeResource":{"Id":"e","Uri":"api://x","ProviderId":null},"tokenPostResource":null}`,
 		"DELETE /api/usertoken/SignOut":      ``,
 		"/api/usertoken/GetToken code 12345": ``,
@@ -51,14 +49,6 @@ func TestUserTokenCalls(t *testing.T) {
 	if token, err = c.ExchangeToken(ctx, ref, "graph", "sso"); err != nil || token.Secret() != "tok-2" {
 		t.Errorf("%v, %q", err, token.Secret())
 	}
-	all, err := c.AADTokens(ctx, ref, "graph", "https://graph.microsoft.com")
-	if err != nil || all["https://graph.microsoft.com"].Secret() != "tok-3" {
-		t.Errorf("%v, %v", err, all)
-	}
-	status, err := c.TokenStatus(ctx, ref)
-	if err != nil || len(status) != 1 || status[0] != (connector.TokenStatus{Connection: "graph", HasToken: true, Provider: "Entra"}) {
-		t.Errorf("%v, %v", err, status)
-	}
 	resource, err := c.SignInResource(ctx, ref, "graph")
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +56,7 @@ func TestUserTokenCalls(t *testing.T) {
 	if err := c.SignOutUser(ctx, ref, "graph"); err != nil {
 		t.Error(err)
 	}
-	state, err := url.Parse(r.calls[5].URI)
+	state, err := url.Parse(r.calls[3].URI)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,15 +69,13 @@ func TestUserTokenCalls(t *testing.T) {
 			t.Errorf("the state is %s, without %s", raw, has)
 		}
 	}
-	r.calls[5].URI = state.Path
+	r.calls[3].URI = state.Path
 	const who = "channelId=msteams&connectionName=graph&userId=29%3Amia"
 	r.want(
 		t,
 		sent{"GET", "/api/usertoken/GetToken?" + who, "Bearer secret-token", ""},
 		sent{"GET", "/api/usertoken/GetToken?channelId=msteams&code=123456&connectionName=graph&userId=29%3Amia", "Bearer secret-token", ""},
 		sent{"POST", "/api/usertoken/exchange?" + who, "Bearer secret-token", `{"token":"sso"}`},
-		sent{"POST", "/api/usertoken/GetAadTokens?" + who, "Bearer secret-token", `{"resourceUrls":["https://graph.microsoft.com"]}`},
-		sent{"GET", "/api/usertoken/GetTokenStatus?channelId=msteams&userId=29%3Amia", "Bearer secret-token", ""},
 		sent{"GET", "/api/botsignin/GetSignInResource", "Bearer secret-token", ""},
 		sent{"DELETE", "/api/usertoken/SignOut?" + who, "Bearer secret-token", ""},
 	)

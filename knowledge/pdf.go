@@ -213,5 +213,3 @@ func textOfPage(page pdf.Page) (string, error) {
 	}
 	return b.String(), nil
 }
-
-var _ io.ReaderAt = untilDone{}

@@ -69,7 +69,6 @@ func TestPolicyAsksPerTool(t *testing.T) {
 		want [3]actions.Approval
 	}{
 		"by default":      {skills.ProviderConfig{}, [3]actions.Approval{free, free, run}},
-		"as it was":       {skills.ProviderConfig{ScriptApproval: true}, [3]actions.Approval{free, free, run}},
 		"all":             {skills.ProviderConfig{Approve: all}, [3]actions.Approval{load, read, run}},
 		"none":            {skills.ProviderConfig{Approve: []string{}}, [3]actions.Approval{free, free, bound}},
 		"loading":         {skills.ProviderConfig{Approve: all[:1]}, [3]actions.Approval{load, free, bound}},

@@ -36,8 +36,6 @@ type ProviderConfig struct {
 	// "read_skill_resource", "run_skill_script". nil: only the last; an empty list: none. The
 	// newest Microsoft Agent Framework has all three.
 	Approve []string
-	// ScriptApproval is what early versions of that framework called the default.
-	ScriptApproval bool
 
 	// Template is what models are told about skills, with {skills} or {0} in place of the list. "":
 	// a text that explains the tools.
@@ -84,9 +82,6 @@ func NewProvider(cfg ProviderConfig) (*Provider, error) {
 		if !isTool(tool) {
 			errs = append(errs, fmt.Errorf("Approve: there is no tool %q, have %s, %s and %s", tool, loadSkill, readResource, runScript))
 		}
-	}
-	if cfg.ScriptApproval && !slices.Contains(cfg.Approve, runScript) {
-		errs = append(errs, fmt.Errorf("ScriptApproval contradicts Approve, which has no %s", runScript))
 	}
 	if cfg.Template == "" {
 		cfg.Template = defaultTemplate

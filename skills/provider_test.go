@@ -165,10 +165,10 @@ func converter(t testing.TB) *skills.Skill {
 
 func TestNewProviderNamesEveryFault(t *testing.T) {
 	t.Parallel()
-	_, err := skills.NewProvider(skills.ProviderConfig{Skills: []*skills.Skill{{Name: "a"}}, Approve: []string{"fly"}, ScriptApproval: true, Template: "Skills:"})
+	_, err := skills.NewProvider(skills.ProviderConfig{Skills: []*skills.Skill{{Name: "a"}}, Approve: []string{"fly"}, Template: "Skills:"})
 	want := "skills provider: skill \"a\": Missing required field: description (or it is blank)\n" +
 		"Approve: there is no tool \"fly\", have load_skill, read_skill_resource and run_skill_script\n" +
-		"ScriptApproval contradicts Approve, which has no run_skill_script\nTemplate has no {skills}, where the list of skills goes"
+		"Template has no {skills}, where the list of skills goes"
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v\nwant %s", err, want)
 	}

@@ -311,12 +311,10 @@ func (c *Connection) nameFault(remote string) error {
 
 func (c *Connection) connectName() string { return connections.Name(c.cfg.Key, "connect") }
 
-type noEntities struct{}
-
 // addConnect adds the action with which a person without a token signs in.
 func (c *Connection) addConnect(registry *actions.Registry) {
 	a := actions.Add(registry, c.connectName(), "Connects the person's account of "+c.cfg.Key+", so that its actions can be used",
-		func(ctx context.Context, turn *actions.Turn, _ noEntities) (actions.Result, error) {
+		func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
 			p, err := c.principalOf(ctx, turn)
 			if err == nil {
 				_, _, err = c.ensure(ctx, p)

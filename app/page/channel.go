@@ -210,12 +210,7 @@ func (c *chat) create(w http.ResponseWriter, r *http.Request) {
 		Members []struct {
 			ID string `json:"id"`
 		} `json:"members"`
-		Activity    json.RawMessage `json:"activity"`
-		ChannelData struct {
-			Channel struct {
-				ID string `json:"id"`
-			} `json:"channel"`
-		} `json:"channelData"`
+		Activity json.RawMessage `json:"activity"`
 	}
 	if err := json.NewDecoder(r.Body).Decode(&wanted); err != nil {
 		refused(w, http.StatusBadRequest, "BadArgument", "no conversation")
@@ -224,8 +219,7 @@ func (c *chat) create(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	var to *room
 	for _, one := range c.rooms {
-		inChannel := wanted.ChannelData.Channel.ID != "" && one.ID == wanted.ChannelData.Channel.ID
-		if len(wanted.Members) == 1 && one.Kind == "personal" && (one.People[0].ID == wanted.Members[0].ID || one.People[0].Directory == wanted.Members[0].ID) || inChannel {
+		if len(wanted.Members) == 1 && one.Kind == "personal" && (one.People[0].ID == wanted.Members[0].ID || one.People[0].Directory == wanted.Members[0].ID) {
 			to = one
 			break
 		}
@@ -235,19 +229,16 @@ func (c *chat) create(w http.ResponseWriter, r *http.Request) {
 		refused(w, http.StatusNotFound, "BadArgument", "the page has no such person")
 		return
 	}
-	id := to.ID
 	if len(wanted.Activity) > 0 && string(wanted.Activity) != "null" {
 		a := &activity.Activity{}
 		if err := json.Unmarshal(wanted.Activity, a); err != nil {
 			refused(w, http.StatusBadRequest, "BadArgument", "no activity")
 			return
 		}
-		if sent, _ := c.put(a, to, "", ""); to.Kind == "channel" {
-			id += ";messageid=" + sent
-		}
+		c.put(a, to, "", "")
 		c.changed(to.Key)
 	}
-	accepted(w, http.StatusCreated, id)
+	accepted(w, http.StatusCreated, to.ID)
 }
 
 func (c *chat) members(w http.ResponseWriter, r *http.Request) {
@@ -262,24 +253,7 @@ func (c *chat) members(w http.ResponseWriter, r *http.Request) {
 	for _, p := range to.People {
 		all = append(all, memberOf(p))
 	}
-	var answer any = all
-	if strings.HasSuffix(r.URL.Path, "/pagedmembers") {
-		answer = map[string]any{"members": all}
-	}
-	_ = json.NewEncoder(w).Encode(answer) // the bot is gone if it fails
-}
-
-func (c *chat) member(w http.ResponseWriter, r *http.Request) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	to := c.room(r.PathValue("conversation"))
-	if to != nil {
-		if p, ok := to.person(r.PathValue("id")); ok {
-			_ = json.NewEncoder(w).Encode(memberOf(p)) // the bot is gone if it fails
-			return
-		}
-	}
-	refused(w, http.StatusNotFound, "MemberNotFoundInConversation", "the page has no such person there")
+	_ = json.NewEncoder(w).Encode(map[string]any{"members": all}) // the bot is gone if it fails
 }
 
 func memberOf(p person) map[string]any {

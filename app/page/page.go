@@ -501,9 +501,7 @@ func (p *Page) connector(mux *http.ServeMux) {
 		c.download(w, r)
 	})
 	handle("POST /conversations", c.create)
-	handle("GET /conversations/{conversation}/members", c.members)
 	handle("GET /conversations/{conversation}/pagedmembers", c.members)
-	handle("GET /conversations/{conversation}/members/{id}", c.member)
 	handle("GET /teams/{id}", func(w http.ResponseWriter, _ *http.Request) {
 		c.mu.Lock()
 		n := len(c.people)

@@ -98,10 +98,11 @@ func (t tests) show(w http.ResponseWriter, r *http.Request) {
 	}
 	conversation := ""
 	if turns, _ := t.chosen(v.IDs[:min(1, len(v.IDs))]); len(turns) > 0 {
-		conversation = turns[0].Conversation
+		conversation, _, _ = strings.Cut(turns[0].Conversation, ";messageid=") // without its thread
 	}
 	for _, h := range slices.Backward(t.page.turns.Turns()) {
-		if base(h.Conversation) == base(conversation) && conversation != "" && h.Outcome != turnlog.Duplicate {
+		from, _, _ := strings.Cut(h.Conversation, ";messageid=")
+		if from == conversation && conversation != "" && h.Outcome != turnlog.Duplicate {
 			v.Turns = append(v.Turns, chosenTurn{h, slices.Contains(v.IDs, h.ID)})
 		}
 	}
@@ -110,12 +111,6 @@ func (t tests) show(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t.page.show(w, "save", "Save as test", v)
-}
-
-// base is a conversation without its thread.
-func base(conversation string) string {
-	conversation, _, _ = strings.Cut(conversation, ";messageid=")
-	return conversation
 }
 
 // freeName is a name that no file has.

@@ -43,7 +43,7 @@ type Config struct {
 	Dir string
 	// Secrets are removed wherever they appear, as is anything that looks like a secret.
 	Secrets []string
-	// MaxSteps, MaxSameCalls and Approval are the bot's, see docs/scenario.schema.json. Settings
+	// MaxSteps, MaxSameCalls and Approval are the bot's, see scenario.schema.json. Settings
 	// names other settings that change what the bot does and that scenarios cannot express.
 	// FilteredText is what the bot says when a content filter stops a turn, if that is not the
 	// default.

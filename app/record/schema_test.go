@@ -1,9 +1,7 @@
 package record_test
 
 import (
-	"bytes"
 	"encoding/json"
-	"flag"
 	"maps"
 	"os"
 	"reflect"
@@ -15,29 +13,7 @@ import (
 	"github.com/planbot-go/planbot/app/record"
 )
 
-const (
-	schemaFile = "scenario.schema.json"
-	schemaCopy = "../../docs/scenario.schema.json"
-)
-
-var update = flag.Bool("update", false, "copy the schema to the docs")
-
-// TestSchemaOfTheDocs: editors are told what the reader takes.
-func TestSchemaOfTheDocs(t *testing.T) {
-	t.Parallel()
-	want, err := os.ReadFile(schemaFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if *update {
-		if err := os.WriteFile(schemaCopy, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, err := os.ReadFile(schemaCopy); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%v; %s is another one; go test ./app/record -update copies it", err, schemaCopy)
-	}
-}
+const schemaFile = "scenario.schema.json"
 
 // TestSchemaHasAllFields: the schema and the types name the same fields.
 func TestSchemaHasAllFields(t *testing.T) {
