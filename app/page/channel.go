@@ -3,7 +3,6 @@ package page
 import (
 	"bytes"
 	"context"
-
 	"fmt"
 	"io"
 	"mime"

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
-
 	"errors"
 	"fmt"
 	"maps"

@@ -2,7 +2,6 @@ package page
 
 import (
 	"crypto/rand"
-
 	"errors"
 	"fmt"
 	"os"
