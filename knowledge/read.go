@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/mail"
 	"path"
+	"runtime/metrics"
 	"slices"
 	"strings"
 	"time"
@@ -147,9 +148,9 @@ func readBytes(ctx context.Context, name string, data []byte) (*read, error) {
 	case name != "" && !isMarkdown && statesAccess(text): // what a person sends has no name here, and no access
 		return nil, refusal("states access, which counts in Markdown only; name it .md")
 	case wholePage().MatchString(text), ending == ".html", ending == ".htm", !isMarkdown && strings.HasPrefix(http.DetectContentType([]byte(text[:min(len(text), 512)])), "text/html"):
-		return readHTML(text)
+		return readHTML(ctx, text)
 	case isMarkdown:
-		return readMarkdown(text)
+		return readMarkdown(ctx, text)
 	}
 	r := &read{}
 	for _, p := range paragraphs(text) {
@@ -286,7 +287,7 @@ const maxCells = 500_000
 var tableRule = lazy.Regexp(`^[ \t>]*[|:-][ \t|:-]*\|[ \t|:-]*\n?$`)
 
 // readMarkdown reads Markdown with tables. Of raw HTML it keeps what people see.
-func readMarkdown(text string) (*read, error) {
+func readMarkdown(ctx context.Context, text string) (*read, error) {
 	r := &read{}
 	text, err := r.frontMatter(text)
 	if err != nil {
@@ -310,16 +311,24 @@ func readMarkdown(text string) (*read, error) {
 	source := []byte(text)
 	root := goldmark.New(goldmark.WithExtensions(extension.Table)).Parser().Parse(markdown.NewReader(source))
 	m := markdownReader{read: r, source: source}
+	m.html = func(text string) (within *read, err error) {
+		if m.fault == nil {
+			within, m.fault = readHTML(ctx, text)
+		}
+		return within, m.fault
+	}
 	m.blocks(root, 0)
-	return r, nil
+	return r, m.fault
 }
 
 // markdownReader turns a tree of Markdown into blocks.
 type markdownReader struct {
 	*read
 	source []byte
-	hiding string // the element of raw HTML around here that people do not see
-	deep   int    // how many of its name are open
+	html   func(text string) (*read, error) // reads raw HTML
+	fault  error                            // of its raw HTML
+	hiding string                           // the element of raw HTML around here that people do not see
+	deep   int                              // how many of its name are open
 }
 
 // endLater are elements that end by their end tag alone, so that what follows raw HTML may be in them.
@@ -333,7 +342,7 @@ func (m *markdownReader) tags(raw string) {
 	for z := html.NewTokenizer(strings.NewReader(raw)); z.Next() != html.ErrorToken; {
 		t := z.Token()
 		switch {
-		case t.Type == html.StartTagToken && m.deep == 0 && slices.Contains(endLater, t.DataAtom) && hidden(&html.Node{DataAtom: t.DataAtom, Data: t.Data, Attr: t.Attr}):
+		case t.Type == html.StartTagToken && m.deep == 0 && slices.Contains(endLater, t.DataAtom) && hidden(&html.Node{DataAtom: t.DataAtom, Attr: t.Attr}):
 			m.hiding, m.deep = t.Data, 1
 		case t.Data != m.hiding || m.deep == 0:
 		case t.Type == html.StartTagToken:
@@ -366,7 +375,7 @@ func (m *markdownReader) blocks(parent ast.Node, depth int) {
 		case *ast.HTMLBlock:
 			around := strings.Repeat("<"+m.hiding+" hidden>", min(m.deep, maxDepth))
 			m.tags(m.lines(n))
-			if within, err := readHTML(around + m.lines(n)); err == nil {
+			if within, err := m.html(around + m.lines(n)); err == nil {
 				m.read.blocks = append(m.read.blocks, within.blocks...)
 			}
 			continue
@@ -492,14 +501,10 @@ func (m *markdownReader) inline(parent ast.Node, depth int) string {
 
 // readHTML reads what people see of a page: no scripts, nothing hidden, and of a page with one main part
 // only that.
-func readHTML(text string) (*read, error) {
-	text, err := tame(text)
+func readHTML(ctx context.Context, text string) (*read, error) {
+	root, err := html.Parse(&pageText{ctx: ctx, text: strings.NewReader(text)})
 	if err != nil {
 		return nil, err
-	}
-	root, err := html.Parse(strings.NewReader(text))
-	if err != nil {
-		return nil, unreadable
 	}
 	h := htmlReader{read: &read{}, hides: map[string]bool{}}
 	h.styles(root, 0)
@@ -515,53 +520,33 @@ func readHTML(text string) (*read, error) {
 	return h.read, nil
 }
 
-const (
-	// maxNodes limits the elements, texts and attributes of a page, each of which takes about 100 bytes,
-	// and maxWords its words: without spaces there are no attributes.
-	maxNodes, maxWords = 500_000, 2_000_000
-	// tamed begins the names of elements that [tame] renamed.
-	tamed = "x-"
-)
+// maxTree is how much memory the tree of a page may take, about. Its size has nothing to do with that of the
+// page: the parser opens an element such as <b> again in each paragraph after one that did not close it.
+// https://html.spec.whatwg.org/multipage/parsing.html#reconstruct-the-active-formatting-elements
+const maxTree = 192 << 20
 
-var tooComplex = refusal("has a page that is too complex to read")
+// pageText gives the text of a page to its parser, piece by piece, as long as ctx lasts and memory grows by
+// no more than maxTree meanwhile.
+type pageText struct {
+	ctx  context.Context //nolint:containedctx // a reader has no other way to end
+	text *strings.Reader
+	most uint64
+}
 
-// reopened are the elements that the parser opens again in each block that follows one in which they were
-// not closed, so that a page of a megabyte could take gigabytes.
-// https://html.spec.whatwg.org/multipage/parsing.html#formatting
-var reopened = []string{"a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"}
-
-// tame returns a page with names for those elements that mean nothing to the parser. It refuses a page
-// whose tree would be too large.
-func tame(text string) (string, error) {
-	words := 0
-	for range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(" \t\n\f/\"'", r) }) {
-		if words++; words > maxWords {
-			return "", tooComplex
-		}
+func (p *pageText) Read(into []byte) (int, error) {
+	used := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(used)
+	now := used[0].Value.Uint64()
+	if p.most == 0 {
+		p.most = now + maxTree
 	}
-	var b strings.Builder
-	z := html.NewTokenizer(strings.NewReader(text))
-	for left := maxNodes; ; left-- {
-		kind := z.Next()
-		if kind == html.ErrorToken {
-			return b.String(), nil
-		}
-		raw := string(z.Raw()) // before the name: reading that changes it
-		if kind == html.StartTagToken || kind == html.SelfClosingTagToken || kind == html.EndTagToken {
-			name, more := z.TagName()
-			for ; more; left-- {
-				_, _, more = z.TagAttr()
-			}
-			if slices.Contains(reopened, string(name)) {
-				at := strings.TrimLeft(raw, "</")
-				raw = raw[:len(raw)-len(at)] + tamed + at
-			}
-		}
-		if left < 0 {
-			return "", tooComplex
-		}
-		b.WriteString(raw)
+	switch {
+	case p.ctx.Err() != nil:
+		return 0, p.ctx.Err()
+	case now > p.most:
+		return 0, refusal("has a page that is too complex to read")
 	}
+	return p.text.Read(into[:min(len(into), 4<<10)])
 }
 
 func find(n *html.Node, tag atom.Atom, depth int) *html.Node {
@@ -632,8 +617,7 @@ func (h *htmlReader) addStyles(css string) {
 
 // hidden reports whether people do not see an element.
 func (h *htmlReader) hidden(n *html.Node) bool {
-	name := strings.TrimPrefix(n.Data, tamed)
-	if hidden(n) || h.hides[name] {
+	if hidden(n) || h.hides[n.Data] {
 		return true
 	}
 	for _, a := range n.Attr {
@@ -641,8 +625,8 @@ func (h *htmlReader) hidden(n *html.Node) bool {
 		if mark == "" || len(h.hides) == 0 {
 			continue
 		}
-		for value := range strings.FieldsSeq(a.Val) {
-			if h.hides[mark+value] || h.hides[name+mark+value] {
+		for name := range strings.FieldsSeq(a.Val) {
+			if h.hides[mark+name] || h.hides[n.Data+mark+name] {
 				return true
 			}
 		}
@@ -811,7 +795,7 @@ func hidden(n *html.Node) bool {
 				return true
 			}
 		case "color": // of old pages
-			if strings.TrimPrefix(n.Data, tamed) == "font" && hiddenStyle("color:"+a.Val) {
+			if n.DataAtom == atom.Font && hiddenStyle("color:"+a.Val) {
 				return true
 			}
 		}

@@ -191,36 +191,33 @@ func TestRefused(t *testing.T) {
 		many[fmt.Sprint(i)] = ""
 	}
 	for why, data := range map[string]string{
-		"presentation (PPTX)":           archive(t, map[string]string{"ppt/presentation.xml": "x"}),
-		"OpenDocument":                  archive(t, map[string]string{"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": "x"}),
-		"is an archive; only":           archive(t, map[string]string{"x": "y"}),
-		"e-mail (EML)":                  "From: a@b.test\nDate: Mon, 1 Jan 2026 10:00:00 +0000\nSubject: x\n\nHello",
-		"old or an encrypted":           "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1xxxx",
-		"is RTF":                        "{\\rtf1 x}",
-		"is a picture":                  "\x89PNG\r\n\x1a\nxxxx",
-		"no format that is":             "a\x00b",
-		"save it as UTF-8":              "Gr\xfcn",
-		"is empty":                      " \n",
-		"archive of 2001":               archive(t, many),
-		"damaged":                       "%PDF-1.4\nnothing",
-		"has 100000 pages":              pdf(100_000, "BT ET"),
-		"as a scan has":                 pdf(1, "q Q"),
-		"is damaged: ":                  "PK\x03\x04 and no more",
-		"complex to read, page 2":       pdf(2, "BT ET", strings.Repeat("q ", 200_000)),
-		"complex to read, page 1":       pdf(1, "BT ("+strings.Repeat("a", 300_000)+") Tj ET"),
-		"a page that is too":            strings.Replace(pdf(1, "2000000000 beginbfchar endbfchar"), "/Encoding /WinAnsiEncoding", "/ToUnicode 5 0 R          ", 1),
-		"too complex to":                strings.Replace(pdf(1, strings.Repeat("9999 beginbfchar endbfchar ", 999)), "/Encoding /WinAnsiEncoding", "/ToUnicode 5 0 R          ", 1),
-		"front matter that is":          "---\n: [\n---\nx",
-		"wrong access":                  "---\naccess: anybody\n---\nx",
-		"whose access is no":            "---\naccess: {a: b}\n---\nx",
-		"is no date":                    "---\nupdated: soon\n---\nx",
-		"of more than 500000 ce":        strings.Repeat("|a", 5000) + "\n" + strings.Repeat("|-", 5000) + "\n" + strings.Repeat("|x\n", 5000),
-		"too deeply":                    strings.Repeat(">", 10_000) + "x",
-		"too complex to read":           archive(t, map[string]string{"xl/workbook.xml": "x", `xl\SharedStrings.xml`: strings.Repeat("<si><t>a</t></si>", 500_001) + noise()}),
-		"a page that is too complex to": "<!doctype html>" + strings.Repeat("<p>x", 300_000),
-		"is too complex":                "<html><p " + strings.Repeat("a ", 2_100_000) + ">x",
-		"has a page that is too c":      "<html>" + strings.Repeat("<p a b c d>x", 100_000),
-		"packed more than a hu":         archive(t, map[string]string{"word/document.xml": strings.Repeat(" ", 2<<20)}),
+		"presentation (PPTX)":     archive(t, map[string]string{"ppt/presentation.xml": "x"}),
+		"OpenDocument":            archive(t, map[string]string{"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": "x"}),
+		"is an archive; only":     archive(t, map[string]string{"x": "y"}),
+		"e-mail (EML)":            "From: a@b.test\nDate: Mon, 1 Jan 2026 10:00:00 +0000\nSubject: x\n\nHello",
+		"old or an encrypted":     "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1xxxx",
+		"is RTF":                  "{\\rtf1 x}",
+		"is a picture":            "\x89PNG\r\n\x1a\nxxxx",
+		"no format that is":       "a\x00b",
+		"save it as UTF-8":        "Gr\xfcn",
+		"is empty":                " \n",
+		"archive of 2001":         archive(t, many),
+		"damaged":                 "%PDF-1.4\nnothing",
+		"has 100000 pages":        pdf(100_000, "BT ET"),
+		"as a scan has":           pdf(1, "q Q"),
+		"is damaged: ":            "PK\x03\x04 and no more",
+		"complex to read, page 2": pdf(2, "BT ET", strings.Repeat("q ", 200_000)),
+		"complex to read, page 1": pdf(1, "BT ("+strings.Repeat("a", 300_000)+") Tj ET"),
+		"a page that is too":      strings.Replace(pdf(1, "2000000000 beginbfchar endbfchar"), "/Encoding /WinAnsiEncoding", "/ToUnicode 5 0 R          ", 1),
+		"too complex to":          strings.Replace(pdf(1, strings.Repeat("9999 beginbfchar endbfchar ", 999)), "/Encoding /WinAnsiEncoding", "/ToUnicode 5 0 R          ", 1),
+		"front matter that is":    "---\n: [\n---\nx",
+		"wrong access":            "---\naccess: anybody\n---\nx",
+		"whose access is no":      "---\naccess: {a: b}\n---\nx",
+		"is no date":              "---\nupdated: soon\n---\nx",
+		"of more than 500000 ce":  strings.Repeat("|a", 5000) + "\n" + strings.Repeat("|-", 5000) + "\n" + strings.Repeat("|x\n", 5000),
+		"too deeply":              strings.Repeat(">", 10_000) + "x",
+		"too complex to read":     archive(t, map[string]string{"xl/workbook.xml": "x", `xl\SharedStrings.xml`: strings.Repeat("<si><t>a</t></si>", 500_001) + noise()}),
+		"packed more than a hu":   archive(t, map[string]string{"word/document.xml": strings.Repeat(" ", 2<<20)}),
 	} {
 		if pieces, err := knowledge.Cut(t.Context(), "a.md", data, 50); err == nil || !strings.Contains(err.Error(), why) {
 			t.Errorf("%s: %v, %v", why, pieces, err)
@@ -304,30 +301,53 @@ func TestPackedPage(t *testing.T) { //nolint:paralleltest // it measures memory
 	}
 }
 
-// TestOpenElements: a tree has no copy of each open element in each paragraph.
-func TestOpenElements(t *testing.T) { //nolint:paralleltest // it measures memory
-	var page strings.Builder
-	page.WriteString("<!doctype html><p>")
-	for i := range 200 {
-		fmt.Fprintf(&page, "<b id=%d><font color=white>", i)
-	}
-	page.WriteString("unseen")
-	for range 20_000 {
-		page.WriteString("<p><em>seen</em> <FONT COLOR=White>unseen</FONT>")
-	}
+// measured reads a file, and returns what of it was found and how many MB that took.
+func measured(t *testing.T, name, data string) (text string, megabytes uint64, err error) {
+	t.Helper()
 	var before, after runtime.MemStats
+	runtime.GC()
 	runtime.ReadMemStats(&before)
-	pieces, err := knowledge.Cut(t.Context(), "a.html", page.String(), 50)
+	pieces, err := knowledge.Cut(t.Context(), name, data, 100)
 	runtime.ReadMemStats(&after)
-	if used := after.TotalAlloc - before.TotalAlloc; used > 200<<20 {
-		t.Errorf("%d pieces, %v after %d bytes", len(pieces), err, used)
+	var all strings.Builder
+	for _, p := range pieces {
+		all.WriteString(p.Text + "\n")
+	}
+	return all.String(), (after.TotalAlloc - before.TotalAlloc) >> 20, err
+}
+
+// TestLargeTrees: a page whose tree would take gigabytes is refused before it does.
+func TestLargeTrees(t *testing.T) { //nolint:paralleltest // it measures memory
+	open := func(n int, of string) string {
+		var b strings.Builder
+		for i := range n {
+			fmt.Fprintf(&b, of, i)
+		}
+		return b.String()
+	}
+	for name, page := range map[string]string{
+		"many elements":       "<!doctype html>" + strings.Repeat("<p>x", 2_000_000),
+		"open elements":       "<!doctype html><p>" + open(400, "<b id=%d>") + strings.Repeat("<p>x", 100_000),
+		"behind foreign text": "<!doctype html><svg><plaintext></svg><p>" + open(400, "<b id=%d>") + strings.Repeat("<p>x", 100_000),
+		"in Markdown":         "# Title\n\n<div><p>" + open(400, "<b id=%d>") + strings.Repeat("<p>x", 100_000),
+	} {
+		file := "a.html"
+		if name == "in Markdown" {
+			file = "a.md"
+		}
+		if _, took, err := measured(t, file, page); err == nil || !strings.Contains(err.Error(), "too complex to read") || took > 1000 {
+			t.Errorf("%s: %v after %d MB", name, err, took)
+		}
+	}
+	text, _, err := measured(t, "a.html", "<!doctype html><p>"+open(200, "<b id=%d><font color=white>")+"unseen"+strings.Repeat("<p>x", 1000))
+	if err != nil || strings.Contains(text, "seen") {
+		t.Errorf("%v: %.100s", err, text)
 	}
 }
 
-// TestLongLists are read, however many rows or items they have.
-func TestLongLists(t *testing.T) {
-	t.Parallel()
-	const most = 85_000
+// TestLongLists are read in linear time, however many rows or items they have.
+func TestLongLists(t *testing.T) { //nolint:paralleltest // it measures memory
+	const most = 20_000
 	each := func(before, after string) string {
 		var b strings.Builder
 		random := rand.New(rand.NewPCG(1, 2)) // else it is packed like an attack
@@ -340,14 +360,11 @@ func TestLongLists(t *testing.T) {
 		"a.html": "<html><table>" + each("<tr><td>", "") + "</table>",
 		"b.docx": docx(t, "<w:tbl>"+each("<w:tr><w:tc><w:p><w:r><w:t>", "</w:t></w:r></w:p></w:tc></w:tr>")+"</w:tbl>"),
 		"c.docx": docx(t, each("<w:p><w:pPr><w:numPr/></w:pPr><w:r><w:t>", "</w:t></w:r></w:p>")),
+		"d.md":   "| head |\n|---|\n" + each("| ", " |\n"),
 	} {
-		pieces, err := knowledge.Cut(t.Context(), name, data, 100)
-		rows := 0
-		for _, p := range pieces {
-			rows += strings.Count(p.Text, "some ")
-		}
-		if err != nil || rows < most {
-			t.Errorf("%s: %d rows of %d, %v", name, rows, most, err)
+		text, took, err := measured(t, name, data)
+		if rows := strings.Count(text, "some "); err != nil || rows < most || took > 400 {
+			t.Errorf("%s: %d rows of %d, %v after %d MB", name, rows, most, err, took)
 		}
 	}
 }
