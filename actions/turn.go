@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/planbot-go/planbot/activity"
@@ -92,7 +93,8 @@ type Turn struct {
 	// runs the turn.
 	Notifier Notifier
 
-	filling sync.Mutex // locked while the bot fills in host values, see [Provide]
+	filling    sync.Mutex  // locked while the bot fills in host values, see [Provide]
+	distrusted atomic.Bool // see [Turn.Distrust]
 }
 
 // Usage counts model calls, tokens as the models report them, and their cost where prices are
@@ -266,15 +268,13 @@ type Call struct {
 	Salvaged bool
 }
 
-// distrust is a value of the turn's temporary state.
-type distrust struct{ Set bool }
-
 // Distrust says that the model reads what strangers wrote. From then on the calls of the turn's plans
-// count as [Call.Salvaged]. The turn has to have Temp.
-func (t *Turn) Distrust() { state.Of[distrust](t.Temp).Set = true }
+// count as [Call.Salvaged], also if the action that says so fails. Actions that run at the same time may
+// call it.
+func (t *Turn) Distrust() { t.distrusted.Store(true) }
 
 // Distrusted reports whether [Turn.Distrust] was called.
-func (t *Turn) Distrusted() bool { return t.Temp != nil && state.Peek[distrust](t.Temp).Set }
+func (t *Turn) Distrusted() bool { return t.distrusted.Load() }
 
 // Approval says whether a person must approve a call before it runs. The zero value needs no
 // approval.

@@ -77,7 +77,9 @@ func (c *Chain) Complete(ctx context.Context, req *Request) (*Response, error) {
 		if shorter := req.withoutOldTurns(); shorter != nil {
 			zerolog.Ctx(ctx).Info().Int("left_out", len(req.Messages)-len(shorter.Messages)).Int("of", len(req.Messages)).
 				Msg("prompt too long for the model, asking without older turns")
+			before := fault.Usage
 			answer, err = c.complete(ctx, shorter)
+			_, answer, err = paid(before, answer, err)
 			fault, ok = errors.AsType[*Error](err)
 		}
 	}
@@ -107,7 +109,7 @@ func (c *Chain) complete(ctx context.Context, req *Request) (*Response, error) {
 		if l.allowed() {
 			answer, err := l.complete(ctx, req, 0, 0)
 			l.record(ctx, err)
-			before = paid(before, answer, err)
+			before, answer, err = paid(before, answer, err)
 			fault, ok := errors.AsType[*Error](err)
 			if !ok || ctx.Err() != nil || !fault.elsewhere() {
 				return answer, err
@@ -121,7 +123,7 @@ func (c *Chain) complete(ctx context.Context, req *Request) (*Response, error) {
 		e.Msg("model gives way to the next")
 	}
 	answer, err := c.links[last].complete(ctx, req, cmp.Or(c.Retries, defaultRetries), cmp.Or(c.MaxWait, defaultMaxWait))
-	paid(before, answer, err)
+	_, answer, err = paid(before, answer, err)
 	return answer, err
 }
 
@@ -246,21 +248,28 @@ func (l *link) try(ctx context.Context, req *Request, retries int, left time.Dur
 	var before Usage
 	return again(ctx, l.name, retries, left, func() (*Response, error) {
 		answer, err := l.model.Complete(ctx, req)
-		before = paid(before, answer, err)
+		before, answer, err = paid(before, answer, err)
 		return answer, err
 	})
 }
 
-// paid adds what useless answers before it cost to an answer or its fault, and returns the sum.
-func paid(before Usage, answer *Response, err error) Usage {
-	usage := &Usage{}
-	if fault, ok := errors.AsType[*Error](err); ok {
-		usage = &fault.Usage
-	} else if err == nil {
-		usage = &answer.Usage
+// paid adds what useless answers before it cost to an answer or its fault: to a copy, because a model may
+// return the same one again. It returns the sum, too.
+func paid(before Usage, answer *Response, err error) (Usage, *Response, error) {
+	fault, ok := err.(*Error) //nolint:errorlint // a wrapped one cannot be replaced
+	switch {
+	case ok && before == Usage{}:
+		return fault.Usage, answer, err
+	case ok:
+		c := *fault
+		c.Usage = c.Usage.Add(before)
+		return c.Usage, answer, &c
+	case err == nil && before != Usage{}:
+		c := *answer
+		c.Usage = c.Usage.Add(before)
+		answer = &c
 	}
-	*usage = usage.Add(before)
-	return *usage
+	return before, answer, err
 }
 
 // again asks until there is an answer, or a fault after which there is no retry. All waits together take at

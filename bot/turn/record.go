@@ -136,6 +136,7 @@ type Run struct {
 	Judged   []string                  `json:"judged,omitempty"`   // hashes of what has passed moderation
 	Attached *files.Taken              `json:"attached,omitempty"` // what was taken of what came with the message; nil: nothing yet
 	Temp     map[string]jsontext.Value `json:"temp,omitempty"`     // values of the turn's temporary state
+	Distrust bool                      `json:"distrust,omitempty"` // see [actions.Turn.Distrust]
 }
 
 // decidedCall is a call that a person approved or rejected.

@@ -180,7 +180,7 @@ func (t *Turn) copyToRecord() error {
 	if run == nil {
 		return nil
 	}
-	run.Rounds, run.Usage, run.Temp = t.Rounds, t.Usage, nil
+	run.Rounds, run.Usage, run.Temp, run.Distrust = t.Rounds, t.Usage, nil, t.Distrusted()
 	for _, name := range t.Temp.Names() {
 		raw, err := t.Temp.JSON(name)
 		if err != nil {
@@ -302,16 +302,20 @@ func (t *Turn) remember(texts ...string) {
 	t.rec.Remembered = true
 }
 
-// takeBack removes the turn from the history, where a save put it before the turn failed. Another turn may
-// have come after it, while this one waited for a person: then it stays.
+// takeBack removes the turn from the history, where a save put it before the turn failed. Others may have
+// come after it meanwhile, and stay.
 func (t *Turn) takeBack() {
+	if !t.rec.Remembered {
+		return
+	}
 	var own prompts.History
 	own.Append(prompts.Turn{Messages: []prompts.Message{{Role: "user", Text: t.Text}}}, 1)
-	said := own.Turns[0].Messages[0]
-	history := state.Of[prompts.History](t.Thread)
-	if last := len(history.Turns) - 1; last >= 0 && history.Turns[last].From == t.Activity.From.ID {
-		if all := history.Turns[last].Messages; len(all) == 0 || all[0] == said || said.Text == "" && all[0].Role != said.Role {
-			history.Turns = history.Turns[:last]
+	said, history := own.Turns[0].Messages[0], state.Of[prompts.History](t.Thread)
+	for i, other := range slices.Backward(history.Turns) {
+		all := other.Messages
+		if other.From == t.Activity.From.ID && (len(all) == 0 || all[0] == said || said.Text == "" && all[0].Role != said.Role) {
+			history.Turns = slices.Delete(history.Turns, i, i+1)
+			break
 		}
 	}
 	t.rec.Remembered = false

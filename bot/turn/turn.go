@@ -754,6 +754,9 @@ func (t *Turn) use(rec Record) {
 	if run := rec.Run; run != nil {
 		t.Rounds, t.Usage, t.exec.mayHaveStarted = run.Rounds, run.Usage, run.InFlight
 		t.Temp, t.saved = state.ScopeOf(run.Temp), len(t.Outcomes())
+		if run.Distrust {
+			t.Turn.Distrust()
+		}
 	}
 	if !rec.Caller.Trusted && t.Activity.ServiceURL != "" && t.engine.cfg.Channel.Identified() {
 		t.Log().Warn().Msg("no signed token names this serviceUrl, so nothing is sent there")

@@ -88,7 +88,8 @@ type Service struct {
 	ClientID, Secret string
 	// Scopes are what the bot asks for. nil: what the service says it needs.
 	Scopes []string
-	// Private are networks with private addresses in which it and its authorization server may be.
+	// Private are networks with private addresses in which its authorization server may be. Calls of all
+	// Services may go there.
 	Private []netip.Prefix
 }
 
