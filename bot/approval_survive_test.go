@@ -3,6 +3,7 @@ package bot_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"regexp"
 	"strings"
@@ -10,9 +11,11 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/state"
 )
 
 // TestAnApprovedCallThatWasCutOffNeedsNoSecondApproval: it is made again as what it is,
@@ -185,6 +188,40 @@ func TestARejectionThatCannotBeSaid(t *testing.T) {
 		mia.Expect("Tea.")
 		if prompt := kit.Model.LastCall().Prompt(); !strings.Contains(prompt, "what do you like?") {
 			t.Errorf("the model is told\n%s", prompt)
+		}
+	})
+}
+
+// TestAnApprovedCallIsDone, and says so if nothing else does, as it would without an approval.
+func TestAnApprovedCallIsDone(t *testing.T) {
+	t.Parallel()
+	acts := actions.New()
+	actions.Add(acts, "wipe", "Wipes", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil }, actions.NeedsApproval)
+	bottest.Test(t, bottest.Config{Actions: acts}, func(t *testing.T, kit *bottest.Kit) {
+		mia := kit.Personal("Mia")
+		kit.Model.Says(plan(do("wipe", `{}`)))
+		mia.Say("wipe it")
+		mia.ExpectCard("May I do this?").Press("Approve")
+		mia.Expect("Done.")
+	})
+}
+
+// TestACallThatNobodyKnowsOf leaves nothing half done in state.
+func TestACallThatNobodyKnowsOf(t *testing.T) {
+	t.Parallel()
+	acts := actions.New()
+	actions.Add(acts, "note", "Notes", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil })
+	actions.Add(acts, "half", "Does half of it", func(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+		lists.Of(turn).All = append(lists.Of(turn).All, lists.List{Name: "half"})
+		return actions.Done, fmt.Errorf("it broke off: %w", actions.ErrUncertain)
+	})
+	bottest.Test(t, bottest.Config{Actions: acts}, func(t *testing.T, kit *bottest.Kit) {
+		mia := kit.Personal("Mia")
+		kit.Model.Says(plan(do("note", `{}`), do("half", `{}`), say("Done.")))
+		mia.Say("do it")
+		mia.ExpectMatch("I cannot tell|I can't tell")
+		if all := state.Of[lists.Lists](mia.User()).All; len(all) != 0 {
+			t.Errorf("kept %d lists", len(all))
 		}
 	})
 }

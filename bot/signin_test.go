@@ -595,3 +595,22 @@ func TestSignInThatIsNoLongerGood(t *testing.T) {
 		}
 	})
 }
+
+// TestASpentApproval is for its call alone: what the model plans after that call failed runs.
+func TestASpentApproval(t *testing.T) {
+	testSignIn(t, bottest.Config{}, func(t *testing.T, s *signing) {
+		s.Tokens.Decides(func(c bottest.TokenCall) (a bottest.Answer) {
+			if strings.HasSuffix(c.Path, "/GetSignInResource") {
+				a.Status = http.StatusNotFound
+			}
+			return a
+		})
+		chat := s.Personal("Mia")
+		s.Model.Says(`{"type":"plan","commands":[{"type":"DO","action":"sendMail","entities":{}},{"type":"SAY","response":"Sent."}]}`,
+			`{"type":"plan","commands":[{"type":"DO","action":"note","entities":{}},{"type":"SAY","response":"Noted instead."}]}`)
+		chat.Say("send it")
+		chat.ExpectCard("May I do this?").Press("Approve")
+		chat.Expect("Noted instead.")
+		s.ran(t, "note")
+	})
+}

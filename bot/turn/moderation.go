@@ -172,9 +172,12 @@ func (g guard) answer(ctx context.Context, q *ask.Question) error {
 func (g guard) typed(ctx context.Context, values map[string]any) error {
 	text, kept := g.Text, g.rec.Text
 	err := g.judge(ctx, moderation.Said, textsIn(values)...)
-	g.Text, g.rec.Text = text, kept
-	if is[*stopError](err) && g.rec.Run != nil {
+	stops := is[*stopError](err) && g.rec.Run != nil
+	if stops { // it was put there without its text
 		g.takeBack()
+	}
+	g.Text, g.rec.Text = text, kept
+	if stops {
 		g.withheld = withheldTyped
 		g.remember()
 	}

@@ -126,6 +126,7 @@ type Run struct {
 	Rounds   []actions.Round `json:"rounds,omitempty"` // each plan and its outcomes
 	Usage    actions.Usage   `json:"usage"`
 	Asked    int             `json:"asked,omitempty"`     // approvals and answers asked for so far
+	Cards    int             `json:"cards,omitempty"`     // sent messages that ask the person something
 	Decided  *decidedCall    `json:"decided,omitempty"`   // the last call that a person decided
 	Approved string          `json:"approved,omitempty"`  // hash of the next call, if a person approved it
 	SignedIn string          `json:"signed_in,omitempty"` // the connection that the person signed in to for the next call
@@ -137,6 +138,15 @@ type Run struct {
 	Attached *files.Taken              `json:"attached,omitempty"` // what was taken of what came with the message; nil: nothing yet
 	Temp     map[string]jsontext.Value `json:"temp,omitempty"`     // values of the turn's temporary state
 	Distrust bool                      `json:"distrust,omitempty"` // see [actions.Turn.Distrust]
+}
+
+// aside counts the sent messages that are no answer: those that ask something, and what was left out of
+// attachments.
+func (r *Run) aside() int {
+	if r.Attached != nil {
+		return r.Cards + r.Attached.Sent
+	}
+	return r.Cards
 }
 
 // decidedCall is a call that a person approved or rejected.

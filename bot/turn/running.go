@@ -80,7 +80,7 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	case x.Usage.Messages+p.Says() > x.Budget.Messages: // a custom planner or a hook ignored the budget
 		return &LimitError{Limit: limitSays}
 	}
-	run.Progress, run.Question, run.Asking = p.Start(nil), nil, nil
+	run.Progress, run.Question, run.Asking, run.Approved, run.SignedIn = p.Start(nil), nil, nil, "", ""
 	x.Rounds = append(x.Rounds, actions.Round{Preface: p.Preface})
 	if x.since.progressed || x.docs.bot != nil || changed(x.docs.scopes[1:]...) || !x.moved && changed(x.Conversation) {
 		return nil // a rerun starts at the last save, not at this plan: it has to repeat what was done since then
@@ -151,7 +151,7 @@ func (x *execution) runCommands(ctx context.Context) error {
 		return x.tellUnchanged(ctx)
 	case owes || p.Plan.Observe || tells(outcomes):
 		return x.planAgain()
-	case len(x.rec.Sent) == 0, run.Attached != nil && len(x.rec.Sent) == run.Attached.Sent, x.rec.Stream != nil && x.rec.Stream.State == stream.Ended: // always give an answer
+	case len(x.rec.Sent) == run.aside(), x.rec.Stream != nil && x.rec.Stream.State == stream.Ended: // always give an answer
 		return x.sayLast(ctx, nil)
 	}
 	return x.conclude(nil, nil)
@@ -664,6 +664,9 @@ func (x *execution) settle(ctx context.Context, calls []call, mayHaveStarted int
 		x.rec.Run.Question, x.rec.Run.Asking = nil, x.rec.Run.Asking[min(len(x.rec.Run.Asking), 1):]
 		if unknown := errors.Is(c.err, actions.ErrUncertain); unknown || c.err != nil && ctx.Err() != nil {
 			x.uncertain = append(x.uncertain, c.command.Action)
+			if len(calls) == 1 { // parallel calls change no state
+				x.docs.rollback()
+			}
 			audit{x.Turn}.call(c, auditUnknown)
 			watch{x.Turn}.called(c, first+i, p.Plan.Commands[first+i], i < mayHaveStarted)
 			x.engine.meter.action(c, "cut_off")

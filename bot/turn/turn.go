@@ -993,6 +993,9 @@ func (t *Turn) put(messages []*activity.Activity) error {
 	}
 	if run := t.rec.Run; run != nil {
 		run.InFlight = 0
+		if w := t.rec.Wait; w != nil && w.asked != (asked{}) {
+			run.Cards += len(messages)
+		}
 	}
 	t.rec.Phase, t.since.due = sending, true
 	return nil
