@@ -225,3 +225,64 @@ func TestACallThatNobodyKnowsOf(t *testing.T) {
 		}
 	})
 }
+
+// TestAnOpenCardIsClosed, also if nobody clicked it: the time is up, or the person wrote the command.
+func TestAnOpenCardIsClosed(t *testing.T) {
+	t.Parallel()
+	acts := actions.New()
+	actions.Add(acts, "wipe", "Wipes", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil }, actions.NeedsApproval)
+	bottest.Test(t, bottest.Config{Actions: acts}, func(t *testing.T, kit *bottest.Kit) {
+		mia := kit.Personal("Mia")
+		for _, answers := range []func(card string){
+			func(string) { time.Sleep(25 * time.Hour) },
+			func(card string) {
+				mia.Say("/approve " + regexp.MustCompile(`/approve (\w+)`).FindStringSubmatch(card)[1])
+			},
+		} {
+			kit.Model.Says(plan(do("wipe", `{}`), say("Wiped.")))
+			mia.Say("wipe it")
+			asks := mia.ExpectCard("May I do this?")
+			answers(asks.Card())
+			kit.Settle()
+			closed := ""
+			mia.Messages()
+			for _, m := range kit.Connector.Sent() {
+				if m.Method == http.MethodPut && m.ID == asks.ID {
+					closed = m.Card()
+				}
+			}
+			if closed == "" || strings.Contains(closed, "Action.Execute") {
+				t.Errorf("the card is %s", closed)
+			}
+		}
+	})
+}
+
+// TestALateRefusalOfAClick is told to who was told that their click was noted.
+func TestALateRefusalOfAClick(t *testing.T) {
+	t.Parallel()
+	acts := actions.New()
+	actions.Add(acts, "wipe", "Wipes", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil }, actions.NeedsApproval)
+	actions.Add(acts, "slow", "Takes a while", func(ctx context.Context, _ *actions.Turn, _ struct{}) (actions.Result, error) {
+		time.Sleep(30 * time.Second)
+		return actions.Done, nil
+	})
+	bottest.Test(t, bottest.Config{Actions: acts}, func(t *testing.T, kit *bottest.Kit) {
+		mia := kit.Personal("Mia")
+		kit.Model.Says(plan(do("wipe", `{}`), say("Wiped.")), plan(do("slow", `{}`), say("Slowly done.")))
+		mia.Say("wipe it")
+		card := mia.ExpectCard("May I do this?")
+		mia.Say("/reset")
+		mia.ExpectMatch("cleared our conversation")
+		mia.Say("be slow")
+		card.Press("Approve")
+		kit.Settle()
+		texts := ""
+		for _, m := range mia.Messages() {
+			texts += m.Activity.Text + "\n"
+		}
+		if !strings.Contains(texts, "I'm no longer waiting for this decision. Nothing was done.") || strings.Contains(texts, "Wiped") {
+			t.Errorf("the bot said %s", texts)
+		}
+	})
+}

@@ -57,6 +57,9 @@ func (c click) deliver(ctx context.Context, t *Turn) error {
 		return tell(ctx, refused.reason)
 	}
 	t.Answer(t.engine.cfg.Clicked(nil, refused.reason)) // only the person who clicked reads it
+	if t.engine.cfg.Unread(t) {                         // they were told that it was noted
+		return t.TellAlone(ctx, refused.reason)
+	}
 	return nil
 }
 

@@ -397,7 +397,7 @@ func sendNotice(ctx context.Context, t *Turn) error {
 		return nil
 	}
 	t.Activity = known.in(actions.To(t.Activity))
-	t.rec.Caller.Trusted = known.Signed
+	t.rec.Caller.Trusted, t.rec.Caller.ServiceURL = known.Signed, t.Activity.ServiceURL // also if another process sends it
 	if sent := state.Of[sentNotices](t.Conversation); t.rec.Notice.Keyed {
 		if slices.Contains(sent.Turns, t.ID) {
 			zerolog.Ctx(ctx).Info().Msg("a notice that was sent before is not sent again")

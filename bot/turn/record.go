@@ -235,6 +235,16 @@ func (a asked) wait() *Wait {
 	return nil
 }
 
+// shownIn notes the message that asks. "": the channel gave it no id.
+func (a asked) shownIn(message string) {
+	switch {
+	case a.Approval != nil:
+		a.Approval.CardID = message
+	case a.Question != nil:
+		a.Question.CardID = message
+	}
+}
+
 // note is what the history says about the turn while it waits, and failed what it says if nobody could be
 // asked.
 func (a asked) note() (waits, failed string) {

@@ -59,6 +59,9 @@ func (o *outbox) send(ctx context.Context) error {
 	switch run := o.rec.Run; {
 	case o.rec.Wait != nil:
 		o.rec.Phase = waiting
+		if n := len(o.rec.Sent); n > 0 {
+			o.rec.Wait.shownIn(o.rec.Sent[n-1])
+		}
 	case run == nil:
 		o.rec.Phase = done
 	case run.Progress == nil:

@@ -68,7 +68,7 @@ func (a *Approval) Decide(v View, c Click, now time.Time) (refusal string) {
 		Approved: c.said.Verb != verbReject, Always: c.said.Verb == verbAlways && a.Standing,
 		By: cmp.Or(c.by.Name, c.by.ID), At: now.UTC().Truncate(time.Second), Click: c.activity,
 	}
-	a.CardID = cmp.Or(a.CardID, c.card)
+	a.CardID = cmp.Or(c.card, a.CardID)
 	return ""
 }
 

@@ -64,7 +64,7 @@ func (q *Question) Answer(v View, c Click, now time.Time) (refusal string) {
 			return refusal
 		}
 	}
-	q.Reply, q.CardID = r, c.card
+	q.Reply, q.CardID = r, cmp.Or(c.card, q.CardID)
 	return ""
 }
 
