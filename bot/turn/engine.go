@@ -467,7 +467,7 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, reason string, an
 			w.Owner, w.Topic, w.Memo, w.Conversation = cmp.Or(rec.Wait.Owner, w.Owner), rec.Wait.Topic, rec.Wait.Memo, rec.Wait.Conversation
 			w.Private, w.Every, w.Zone, w.Replaces = rec.Wait.Private, rec.Wait.Every, rec.Wait.Zone, rec.Wait.Replaces
 			w.asked = rec.Wait.asked
-			if !rec.Wait.answered() && rec.Phase == waiting {
+			if !rec.Wait.overForPerson() && rec.Phase == waiting {
 				w.Then = rec.Wait.Then
 			}
 		}

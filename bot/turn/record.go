@@ -296,9 +296,10 @@ const (
 	forFile     waitKind = "file"     // whether the person takes it
 )
 
-// answered reports whether the wait is over for what a person was asked. They may not have been asked yet:
-// then it was another one. A dead letter goes on with what it waited for before.
-func (w *Wait) answered() bool {
+// overForPerson reports whether the wait that ends is the one for the person who was asked, whether they
+// answered ([Wait.heard]) or their time is up. If not, what asks them may still have to be sent. A dead letter
+// goes on with what it waited for before.
+func (w *Wait) overForPerson() bool {
 	return w.For == forApproval || w.For == forSignIn || w.For == forAnswer || w.Then == waiting
 }
 

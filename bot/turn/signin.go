@@ -381,7 +381,7 @@ const byPerson = "CancelledByUser"
 // answerToCard is what a client or a person sends for a sign-in card, without the secret in it.
 type answerToCard struct {
 	kind       string
-	ID         string `json:"id,omitempty"` // of the silent sign-in
+	Exchange   string `json:"id,omitempty"` // id of the silent sign-in
 	Connection string `json:"connectionName,omitempty"`
 	State      string `json:"state,omitempty"` // "" or [byPerson]
 	Code       string `json:"code,omitempty"`  // why the client could not do it
@@ -424,7 +424,7 @@ func Hide(a *activity.Activity) (secret string) {
 		return strings.ToValidUTF8(s[:min(len(s), most)], "")
 	}
 	const short, long = 256, 64 << 10
-	kept := answerToCard{ID: text(in.ID, short), Connection: text(in.Connection, short)}
+	kept := answerToCard{Exchange: text(in.ID, short), Connection: text(in.Connection, short)}
 	switch a.Name {
 	case exchangeInvoke, tokenEvent:
 		secret = text(in.Token, long)
@@ -513,7 +513,7 @@ func (t *signer) flows(ctx context.Context, will func(flow) bool) (mine []flow, 
 		switch {
 		case slices.ContainsFunc(mine, will):
 			return mine, nil
-		case t.ID != "" && slices.ContainsFunc(all, func(f flow) bool { return f.Exchange == t.ID }):
+		case t.Exchange != "" && slices.ContainsFunc(all, func(f flow) bool { return f.Exchange == t.Exchange }):
 			zerolog.Ctx(ctx).Warn().Str("audit", "sign-in").Str("user", t.Activity.From.ID).Msg("somebody else answered a sign-in card, ignored")
 			return mine, nil
 		case running == 0 || ctx.Err() != nil:
@@ -607,7 +607,7 @@ func (t *signer) refuse(status int, why string) error {
 		ID         string `json:"id,omitempty"`
 		Connection string `json:"connectionName,omitempty"`
 		Detail     string `json:"failureDetail"`
-	}{t.ID, t.Connection, why})
+	}{t.Exchange, t.Connection, why})
 	if err == nil {
 		t.Answer(Answer{Status: status, Body: body})
 	}
@@ -731,10 +731,10 @@ func (t *signer) gaveUp(ctx context.Context) error {
 // card. "": the turn is not a silent sign-in.
 func ExchangeOf(t *Turn) string {
 	s, ok := answersCard(t.Activity)
-	if !ok || s.kind != exchangeInvoke || s.ID == "" {
+	if !ok || s.kind != exchangeInvoke || s.Exchange == "" {
 		return ""
 	}
-	return "exchange\n" + t.Activity.Conversation.ID + "\n" + t.Activity.From.ID + "\n" + s.Connection + "\n" + s.ID
+	return "exchange\n" + t.Activity.Conversation.ID + "\n" + t.Activity.From.ID + "\n" + s.Connection + "\n" + s.Exchange
 }
 
 // CodeOf tells the code of a sign-in that came with the activity from others, and keeps it secret. "": none came.

@@ -308,7 +308,7 @@ func (t *Turn) resume(ctx context.Context) error {
 	switch {
 	case w.For == forFile && t.rec.File != nil: // the person did not answer
 		return t.engine.files.Delete(ctx, t.conversationKey(), t.ID, t.rec.File.Parts)
-	case !w.answered(): // what asks may still have to be sent
+	case !w.overForPerson(): // what asks may still have to be sent
 		t.rec.Wait = w.wait()
 	case w.SignIn != nil:
 		return signingIn{t.exec}.ended(ctx, w.SignIn)
@@ -540,14 +540,14 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 		keep = true
 	}
 	switch {
-	case t.docs.scopes == nil || t.rec.Stateless:
+	case t.docs.scopes == nil || t.rec.Stateless: // there is no state to save
 	case t.saveFault != nil || t.docs.fault != nil:
-		t.docs.scopes = nil
-	case keep:
+		t.docs.scopes = nil // it cannot be saved
+	case keep: // what was done, and that is in the history
 		t.saved = len(t.Outcomes())
-	case t.rec.Remembered:
+	case t.rec.Remembered: // a save put the turn into the history, which must not have it
 		t.takeBack()
-	case !t.resumed:
+	case !t.resumed: // nothing: no scopes, no save
 		t.docs.scopes = nil
 	}
 	why := explain(t, failure)
