@@ -755,7 +755,7 @@ func (t *Turn) use(rec Record) {
 		t.Rounds, t.Usage, t.exec.mayHaveStarted = run.Rounds, run.Usage, run.InFlight
 		t.Temp, t.saved = state.ScopeOf(run.Temp), len(t.Outcomes())
 		if run.Distrust {
-			t.Turn.Distrust()
+			t.Distrust()
 		}
 	}
 	if !rec.Caller.Trusted && t.Activity.ServiceURL != "" && t.engine.cfg.Channel.Identified() {
