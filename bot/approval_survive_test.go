@@ -258,6 +258,34 @@ func TestAnOpenCardIsClosed(t *testing.T) {
 	})
 }
 
+// TestAClickBehindAnother reads what the first has decided, also while that waits for a busy turn.
+func TestAClickBehindAnother(t *testing.T) {
+	t.Parallel()
+	acts := actions.New()
+	actions.Add(acts, "wipe", "Wipes", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil }, actions.NeedsApproval)
+	actions.Add(acts, "slow", "Takes a while", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+		time.Sleep(30 * time.Second)
+		return actions.Done, nil
+	})
+	bottest.Test(t, bottest.Config{Actions: acts}, func(t *testing.T, kit *bottest.Kit) {
+		mia := kit.Personal("Mia")
+		kit.Model.Says(plan(do("wipe", `{}`), say("Wiped.")), plan(do("slow", `{}`), say("Slowly done.")))
+		mia.Say("wipe it")
+		card := mia.ExpectCard("May I do this?")
+		mia.Say("be slow")
+		card.Press("Approve")
+		card.Press("Reject")
+		kit.Settle()
+		texts := ""
+		for _, m := range mia.Messages() {
+			texts += m.Activity.Text + "\n"
+		}
+		if !strings.Contains(texts, "Wiped.") || strings.Contains(texts, "Nothing was done") || !strings.Contains(texts, "This was already decided: Approved by Mia") {
+			t.Errorf("the bot said %s", texts)
+		}
+	})
+}
+
 // TestALateRefusalOfAClick is told to who was told that their click was noted.
 func TestALateRefusalOfAClick(t *testing.T) {
 	t.Parallel()

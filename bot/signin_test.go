@@ -11,11 +11,13 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/state"
 )
 
 // signing is a bot with actions that need people to sign in.
@@ -592,6 +594,29 @@ func TestSignInThatIsNoLongerGood(t *testing.T) {
 		s.ran(t, "note", "readMail graph of 29:mia", "note", "note", "readMail graph of 29:mia")
 		if !strings.Contains(s.log.String(), "does not take the token") {
 			t.Error("the log does not say so")
+		}
+	})
+}
+
+// TestWhatWasDoneBeforeASignInThatFails stays done in state.
+func TestWhatWasDoneBeforeASignInThatFails(t *testing.T) {
+	t.Parallel()
+	acts := actions.New()
+	actions.Add(acts, "readMail", "Reads mail", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil }, actions.NeedsToken("graph"))
+	lists.Register(acts)
+	bottest.Test(t, bottest.Config{Actions: acts}, func(t *testing.T, kit *bottest.Kit) {
+		kit.Tokens.Decides(func(c bottest.TokenCall) (a bottest.Answer) {
+			if strings.HasSuffix(c.Path, "/GetSignInResource") {
+				a.Status = http.StatusNotFound
+			}
+			return a
+		})
+		kit.Model.Says(plan(do("createList", `{"list":"Mails"}`), do("readMail", `{}`), say("Read.")), plan(say("I made the list.")))
+		mia := kit.Personal("Mia")
+		mia.Say("list my mails")
+		mia.Expect("I made the list.")
+		if all := state.Of[lists.Lists](mia.User()).All; len(all) != 1 {
+			t.Errorf("kept %v", all)
 		}
 	})
 }

@@ -6,9 +6,11 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/mail"
 	"path"
+	"runtime"
 	"runtime/metrics"
 	"slices"
 	"strings"
@@ -502,7 +504,7 @@ func (m *markdownReader) inline(parent ast.Node, depth int) string {
 // readHTML reads what people see of a page: no scripts, nothing hidden, and of a page with one main part
 // only that.
 func readHTML(ctx context.Context, text string) (*read, error) {
-	root, err := html.Parse(&pageText{ctx: ctx, text: strings.NewReader(text)})
+	root, err := html.Parse(&pageText{ctx: ctx, text: text})
 	if err != nil {
 		return nil, err
 	}
@@ -521,32 +523,59 @@ func readHTML(ctx context.Context, text string) (*read, error) {
 }
 
 // maxTree is how much memory the tree of a page may take, about. Its size has nothing to do with that of the
-// page: the parser opens an element such as <b> again in each paragraph after one that did not close it.
+// page: the parser opens an element such as <b> again in each paragraph after one that did not close it, with
+// all of its attributes.
 // https://html.spec.whatwg.org/multipage/parsing.html#reconstruct-the-active-formatting-elements
 const maxTree = 192 << 20
 
 // pageText gives the text of a page to its parser, piece by piece, as long as ctx lasts and memory grows by
 // no more than maxTree meanwhile.
 type pageText struct {
-	ctx  context.Context //nolint:containedctx // a reader has no other way to end
-	text *strings.Reader
-	most uint64
+	ctx       context.Context //nolint:containedctx // a reader has no other way to end
+	text      string          // what is left
+	given     int             // bytes
+	most      uint64
+	collected int // how often it has collected garbage, which may be all that has grown
 }
 
 func (p *pageText) Read(into []byte) (int, error) {
-	used := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
-	metrics.Read(used)
-	now := used[0].Value.Uint64()
+	now := heap()
 	if p.most == 0 {
 		p.most = now + maxTree
+	}
+	for ; now > p.most && p.collected < 2; p.collected++ {
+		runtime.GC()
+		now = heap()
 	}
 	switch {
 	case p.ctx.Err() != nil:
 		return 0, p.ctx.Err()
 	case now > p.most:
 		return 0, refusal("has a page that is too complex to read")
+	case p.text == "":
+		return 0, io.EOF
 	}
-	return p.text.Read(into[:min(len(into), 4<<10)])
+	// One tag may make the parser copy all attributes so far, and those take at most 24 times their text.
+	piece, tags := 0, (p.most-now)/uint64(24*p.given+1<<10)
+	for tags = min(tags, 1000); piece < len(p.text) && piece < 4<<10; tags-- {
+		next := strings.IndexByte(p.text[piece+1:], '<')
+		if piece += 1 + next; next < 0 {
+			piece = len(p.text)
+		}
+		if tags <= 1 {
+			break
+		}
+	}
+	n := copy(into, p.text[:min(piece, 4<<10)])
+	p.text, p.given = p.text[n:], p.given+n
+	return n, nil
+}
+
+// heap is how much memory the process has in use, with garbage.
+func heap() uint64 {
+	used := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(used)
+	return used[0].Value.Uint64()
 }
 
 func find(n *html.Node, tag atom.Atom, depth int) *html.Node {

@@ -83,19 +83,20 @@ func (c *Chain) Complete(ctx context.Context, req *Request) (*Response, error) {
 			fault, ok = errors.AsType[*Error](err)
 		}
 	}
-	outcome, usage := "canceled", &Usage{}
+	outcome, usage := "canceled", Usage{}
 	switch {
 	case err == nil:
-		outcome, usage = "ok", &answer.Usage
+		outcome, usage = "ok", answer.Usage
 	case ok:
-		outcome, usage = fault.Kind, &fault.Usage
+		outcome, usage = fault.Kind, fault.Usage
 	}
 	if c.Price != [3]float64{} && usage.Total() > 0 {
 		fresh := usage.Prompt - usage.Cached
 		usage.Cost = (float64(fresh)*c.Price[0] + float64(usage.Cached)*c.Price[1] + float64(usage.Completion)*c.Price[2]) / 1e6
+		_, answer, err = paid(Usage{Cost: usage.Cost}, answer, err)
 	}
 	if c.Observe != nil {
-		c.Observe(outcome, time.Since(began), *usage)
+		c.Observe(outcome, time.Since(began), usage)
 	}
 	return answer, err
 }
@@ -256,10 +257,10 @@ func (l *link) try(ctx context.Context, req *Request, retries int, left time.Dur
 // paid adds what useless answers before it cost to an answer or its fault: to a copy, because a model may
 // return the same one again. It returns the sum, too.
 func paid(before Usage, answer *Response, err error) (Usage, *Response, error) {
-	fault, ok := err.(*Error) //nolint:errorlint // a wrapped one cannot be replaced
+	fault, ok := errors.AsType[*Error](err)
 	switch {
-	case ok && before == Usage{}:
-		return fault.Usage, answer, err
+	case ok && (before == Usage{} || err != error(fault)): // in a wrapped one it cannot be replaced
+		return before.Add(fault.Usage), answer, err
 	case ok:
 		c := *fault
 		c.Usage = c.Usage.Add(before)

@@ -201,6 +201,7 @@ func (x *execution) notHere() error {
 // refuseCall fails a call before it is made.
 func (x *execution) refuseCall(ctx context.Context, c *call, reason string) error {
 	c.err = &refusal{reason}
+	x.docs.snapshot()
 	return x.settle(ctx, []call{*c}, 0)
 }
 
@@ -315,6 +316,8 @@ func (x *execution) updateCard(ctx context.Context, a *ask.Approval) {
 	if person := x.private(); person != "" {
 		m.Target(person)
 	}
+	ctx, cancel := context.WithTimeout(ctx, reactWithin)
+	defer cancel()
 	if err := x.engine.cfg.Channel.Update(ctx, x.Activity.Reference(), a.CardID, m); err != nil {
 		zerolog.Ctx(ctx).Info().Str("error", cause(err)).Msg("the approval card was not updated")
 	}

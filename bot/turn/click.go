@@ -47,7 +47,7 @@ func (c click) deliver(ctx context.Context, t *Turn) error {
 		err = c.deliverOnce(ctx, t, gone)
 	}
 	if errors.Is(err, errNotYet) {
-		err = &refusal{t.Translate(gone)}
+		err = c.queued(ctx, t, gone)
 	}
 	refused, ok := errors.AsType[*refusal](err)
 	switch {
@@ -61,6 +61,28 @@ func (c click) deliver(ctx context.Context, t *Turn) error {
 		return t.TellAlone(ctx, refused.reason)
 	}
 	return nil
+}
+
+// queued refuses a click with what another one has decided, whose record is still in its queue; if there is
+// none, with gone.
+func (c click) queued(ctx context.Context, t *Turn, gone texts.Text) error {
+	all, err := t.engine.inbox.Records(ctx, t.conversationKey())
+	if err != nil {
+		return err
+	}
+	for _, raw := range all {
+		rec, err := Decode(raw)
+		if err != nil || rec.Wait == nil {
+			continue
+		}
+		if a := rec.Wait.Approval; a != nil && a.ID == c.ID && a.Decision != nil {
+			return &refusal{a.Late(viewOf(t))}
+		}
+		if q := rec.Wait.Question; q != nil && q.ID == c.ID && q.Reply != nil {
+			return &refusal{q.Late(viewOf(t))}
+		}
+	}
+	return &refusal{t.Translate(gone)}
 }
 
 func (c click) deliverOnce(ctx context.Context, t *Turn, gone texts.Text) error {

@@ -1012,6 +1012,8 @@ func (x *execution) answered(ctx context.Context, q *ask.Question) {
 	m := signingIn{x}.privately("")
 	m.ReplyToID, m.TextFormat = "", ""
 	m.Attachments = []activity.Attachment{q.Closed(viewOf(x.Turn)).Attachment()}
+	ctx, cancel := context.WithTimeout(ctx, reactWithin)
+	defer cancel()
 	if err := x.engine.cfg.Channel.Update(ctx, x.Activity.Reference(), q.CardID, m); err != nil { // harmless
 		zerolog.Ctx(ctx).Info().Str("error", cause(err)).Msg("the card of a question was not updated")
 	}

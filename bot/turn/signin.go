@@ -204,6 +204,7 @@ func (x signingIn) askSignIn(ctx context.Context, c *call) error {
 			return ctx.Err()
 		}
 		c.err = x.noSignIn(ctx, err)
+		x.docs.snapshot()
 		return x.settle(ctx, []call{*c}, 0)
 	}
 	if err := x.replaceSignIn(ctx, connection); err != nil {

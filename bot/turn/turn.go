@@ -504,7 +504,7 @@ func (t *Turn) left(err error) string {
 }
 
 const (
-	// reactWithin limits a reaction: the reply waits for it.
+	// reactWithin limits a reaction, or the update of a card: what comes next waits for it.
 	reactWithin = 5 * time.Second
 	// tellWithin limits the one sentence about a failure, which may go out after the turn timeout.
 	tellWithin = 20 * time.Second
