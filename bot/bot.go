@@ -113,8 +113,8 @@ type Config struct {
 	Feedback bool
 	// Stream shows in personal chats what the bot is doing, and answers while the model writes them,
 	// where the channel supports that (Teams and web chats do). Group chats and channels get whole
-	// messages, and so does everybody if there is a hook BeforeSay. With Moderation, people see what the
-	// bot is doing, and answers only when they are whole.
+	// messages, and so does everybody if there is a hook BeforeSay. With Moderation, people see each
+	// sentence once it has passed.
 	Stream bool
 	// Requests lets other programs ask for calls in the name of people, see [Bot.Request]. For that the bot
 	// notes which account a person of Microsoft Entra has.
