@@ -258,8 +258,9 @@ func (l *link) try(ctx context.Context, req *Request, retries int, left time.Dur
 // return the same one again. It returns the sum, too.
 func paid(before Usage, answer *Response, err error) (Usage, *Response, error) {
 	fault, ok := errors.AsType[*Error](err)
+	_, bare := err.(*Error) //nolint:errorlint // a wrapped one cannot be replaced
 	switch {
-	case ok && (before == Usage{} || err != error(fault)): // in a wrapped one it cannot be replaced
+	case ok && (before == Usage{} || !bare):
 		return before.Add(fault.Usage), answer, err
 	case ok:
 		c := *fault
