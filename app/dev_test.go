@@ -177,7 +177,7 @@ func TestDevOfAFile(t *testing.T) {
 	dir := filesIn(t, map[string]string{
 		"bot.yaml": "version: 1\nname: Desk\ninstructions: {file: instructions.md}\nsettings: {BOT_STATE: embedded}\n", "instructions.md": "Be kind.",
 	})
-	cmd := botProcess(context.WithoutCancel(t.Context()), []string{"BOT_ADDR=" + freeAddr(t)}, "dev", "--file", filepath.Join(dir, "bot.yaml"))
+	cmd := botProcess(context.WithoutCancel(t.Context()), []string{"BOT_ADDR=127.0.0.1:0"}, "dev", "--file", filepath.Join(dir, "bot.yaml"))
 	said := &heard{}
 	cmd.Stdout, cmd.Stderr = said, said
 	if err := cmd.Start(); err != nil {

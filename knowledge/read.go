@@ -555,8 +555,9 @@ func (p *pageText) Read(into []byte) (int, error) {
 	case p.text == "":
 		return 0, io.EOF
 	}
-	// One tag may make the parser copy all attributes so far, and those take at most 24 times their text.
-	piece, tags := 0, (p.most-now)/uint64(24*p.given+1<<10)
+	// One tag may make the parser copy all attributes so far eight times, and those take at most 24 times
+	// their text.
+	piece, tags := 0, (p.most-now)/uint64(8*24*p.given+1<<10)
 	for tags = min(tags, 1000); piece < len(p.text) && piece < 4<<10; tags-- {
 		next := strings.IndexByte(p.text[piece+1:], '<')
 		if piece += 1 + next; next < 0 {

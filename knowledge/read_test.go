@@ -330,6 +330,7 @@ func TestLargeTrees(t *testing.T) { //nolint:paralleltest // it measures memory
 		"open elements":       "<!doctype html><p>" + open(400, "<b id=%d>") + strings.Repeat("<p>x", 100_000),
 		"behind foreign text": "<!doctype html><svg><plaintext></svg><p>" + open(400, "<b id=%d>") + strings.Repeat("<p>x", 100_000),
 		"open attributes":     "<!doctype html><p>" + strings.Repeat("<b "+open(1000, "a%d ")+">", 500) + strings.Repeat("<p>x", 10_000),
+		"closed again":        "<!doctype html><b " + open(32_000, "a%d ") + ">" + strings.Repeat("<div>", 490) + strings.Repeat("</b>", 10_000),
 		"in Markdown":         "# Title\n\n<div><p>" + open(400, "<b id=%d>") + strings.Repeat("<p>x", 100_000),
 	} {
 		file := "a.html"

@@ -92,8 +92,9 @@ func (c *Chain) Complete(ctx context.Context, req *Request) (*Response, error) {
 	}
 	if c.Price != [3]float64{} && usage.Total() > 0 {
 		fresh := usage.Prompt - usage.Cached
-		usage.Cost = (float64(fresh)*c.Price[0] + float64(usage.Cached)*c.Price[1] + float64(usage.Completion)*c.Price[2]) / 1e6
-		_, answer, err = paid(Usage{Cost: usage.Cost}, answer, err)
+		cost := (float64(fresh)*c.Price[0] + float64(usage.Cached)*c.Price[1] + float64(usage.Completion)*c.Price[2]) / 1e6
+		_, answer, err = paid(Usage{Cost: cost - usage.Cost}, answer, err)
+		usage.Cost = cost
 	}
 	if c.Observe != nil {
 		c.Observe(outcome, time.Since(began), usage)
