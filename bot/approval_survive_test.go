@@ -135,11 +135,17 @@ func (b *bundle) expire(not string) {
 	}
 }
 
+// wiping has an action that needs an approval, and then has nothing to say.
+func wiping() *actions.Registry {
+	acts := actions.New()
+	actions.Add(acts, "wipe", "Wipes", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil }, actions.NeedsApproval)
+	return acts
+}
+
 // TestAnApprovalThatExpiresTellsNothingNew of where its person is: the bot was taken out of the chat since.
 func TestAnApprovalThatExpiresTellsNothingNew(t *testing.T) {
 	t.Parallel()
-	acts := actions.New()
-	actions.Add(acts, "wipe", "Wipes", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil }, actions.NeedsApproval)
+	acts := wiping()
 	var made *bot.Bot
 	cfg := bottest.Config{New: func(ctx context.Context, parts bottest.Parts) (_ *bot.Bot, err error) {
 		c := parts.Bot
@@ -171,8 +177,7 @@ func TestAnApprovalThatExpiresTellsNothingNew(t *testing.T) {
 // TestARejectionThatCannotBeSaid takes no other turn out of the history than its own.
 func TestARejectionThatCannotBeSaid(t *testing.T) {
 	t.Parallel()
-	acts := actions.New()
-	actions.Add(acts, "wipe", "Wipes", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil }, actions.NeedsApproval)
+	acts := wiping()
 	bottest.Test(t, bottest.Config{Actions: acts}, func(t *testing.T, kit *bottest.Kit) {
 		mia := kit.Personal("Mia")
 		kit.Model.Says(plan(do("wipe", `{}`), say("Wiped.")), plan(say("I like tea.")))
@@ -195,8 +200,7 @@ func TestARejectionThatCannotBeSaid(t *testing.T) {
 // TestAnApprovedCallIsDone, and says so if nothing else does, as it would without an approval.
 func TestAnApprovedCallIsDone(t *testing.T) {
 	t.Parallel()
-	acts := actions.New()
-	actions.Add(acts, "wipe", "Wipes", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil }, actions.NeedsApproval)
+	acts := wiping()
 	bottest.Test(t, bottest.Config{Actions: acts}, func(t *testing.T, kit *bottest.Kit) {
 		mia := kit.Personal("Mia")
 		kit.Model.Says(plan(do("wipe", `{}`)))
@@ -229,8 +233,7 @@ func TestACallThatNobodyKnowsOf(t *testing.T) {
 // TestAnOpenCardIsClosed, also if nobody clicked it: the time is up, or the person wrote the command.
 func TestAnOpenCardIsClosed(t *testing.T) {
 	t.Parallel()
-	acts := actions.New()
-	actions.Add(acts, "wipe", "Wipes", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil }, actions.NeedsApproval)
+	acts := wiping()
 	bottest.Test(t, bottest.Config{Actions: acts}, func(t *testing.T, kit *bottest.Kit) {
 		mia := kit.Personal("Mia")
 		for _, answers := range []func(card string){
@@ -258,59 +261,53 @@ func TestAnOpenCardIsClosed(t *testing.T) {
 	})
 }
 
-// TestAClickBehindAnother reads what the first has decided, also while that waits for a busy turn.
-func TestAClickBehindAnother(t *testing.T) {
+// TestAClickWhileATurnIsBusy reads what has become of what it decides, once that is known, although it was told
+// to wait.
+func TestAClickWhileATurnIsBusy(t *testing.T) {
 	t.Parallel()
-	acts := actions.New()
-	actions.Add(acts, "wipe", "Wipes", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil }, actions.NeedsApproval)
-	actions.Add(acts, "slow", "Takes a while", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
-		time.Sleep(30 * time.Second)
-		return actions.Done, nil
-	})
-	bottest.Test(t, bottest.Config{Actions: acts}, func(t *testing.T, kit *bottest.Kit) {
-		mia := kit.Personal("Mia")
-		kit.Model.Says(plan(do("wipe", `{}`), say("Wiped.")), plan(do("slow", `{}`), say("Slowly done.")))
-		mia.Say("wipe it")
-		card := mia.ExpectCard("May I do this?")
-		mia.Say("be slow")
-		card.Press("Approve")
-		card.Press("Reject")
-		kit.Settle()
-		texts := ""
-		for _, m := range mia.Messages() {
-			texts += m.Activity.Text + "\n"
-		}
-		if !strings.Contains(texts, "Wiped.") || strings.Contains(texts, "Nothing was done") || !strings.Contains(texts, "This was already decided: Approved by Mia") {
-			t.Errorf("the bot said %s", texts)
-		}
-	})
-}
-
-// TestALateRefusalOfAClick is told to who was told that their click was noted.
-func TestALateRefusalOfAClick(t *testing.T) {
-	t.Parallel()
-	acts := actions.New()
-	actions.Add(acts, "wipe", "Wipes", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil }, actions.NeedsApproval)
-	actions.Add(acts, "slow", "Takes a while", func(ctx context.Context, _ *actions.Turn, _ struct{}) (actions.Result, error) {
-		time.Sleep(30 * time.Second)
-		return actions.Done, nil
-	})
-	bottest.Test(t, bottest.Config{Actions: acts}, func(t *testing.T, kit *bottest.Kit) {
-		mia := kit.Personal("Mia")
-		kit.Model.Says(plan(do("wipe", `{}`), say("Wiped.")), plan(do("slow", `{}`), say("Slowly done.")))
-		mia.Say("wipe it")
-		card := mia.ExpectCard("May I do this?")
-		mia.Say("/reset")
-		mia.ExpectMatch("cleared our conversation")
-		mia.Say("be slow")
-		card.Press("Approve")
-		kit.Settle()
-		texts := ""
-		for _, m := range mia.Messages() {
-			texts += m.Activity.Text + "\n"
-		}
-		if !strings.Contains(texts, "I'm no longer waiting for this decision. Nothing was done.") || strings.Contains(texts, "Wiped") {
-			t.Errorf("the bot said %s", texts)
-		}
-	})
+	for name, c := range map[string]struct {
+		first func(mia *bottest.Chat, card bottest.Sent) // before the click that counts
+		says  []string
+		never string
+	}{
+		"nobody waits for it": {func(mia *bottest.Chat, _ bottest.Sent) {
+			mia.Say("/reset")
+			mia.ExpectMatch("cleared our conversation")
+			mia.Say("be slow")
+		}, []string{"I'm no longer waiting for this decision. Nothing was done."}, "Wiped."},
+		"another one was first": {func(mia *bottest.Chat, card bottest.Sent) {
+			mia.Say("be slow")
+			card.Press("Approve")
+		}, []string{"This was already decided: Approved by Mia", "Wiped."}, "Nothing was done"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			acts := wiping()
+			actions.Add(acts, "slow", "Takes a while", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+				time.Sleep(30 * time.Second) // of the bubble
+				return actions.Done, nil
+			})
+			bottest.Test(t, bottest.Config{Actions: acts}, func(t *testing.T, kit *bottest.Kit) {
+				mia := kit.Personal("Mia")
+				kit.Model.Says(plan(do("wipe", `{}`), say("Wiped.")), plan(do("slow", `{}`), say("Slowly done.")))
+				mia.Say("wipe it")
+				card := mia.ExpectCard("May I do this?")
+				c.first(mia, card)
+				card.Press("Reject")
+				kit.Settle()
+				texts := ""
+				for _, m := range mia.Messages() {
+					texts += m.Activity.Text + "\n"
+				}
+				for _, want := range c.says {
+					if !strings.Contains(texts, want) {
+						t.Errorf("the bot did not say %q: %s", want, texts)
+					}
+				}
+				if strings.Contains(texts, c.never) {
+					t.Errorf("the bot said %s", texts)
+				}
+			})
+		})
+	}
 }

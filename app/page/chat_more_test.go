@@ -210,6 +210,20 @@ func TestCompareAndPin(t *testing.T) {
 	}
 }
 
+// botSays sends an activity of the bot to the conversation of a.
+func (w *wired) botSays(a *activity.Activity, raw string) {
+	w.Helper()
+	r, err := http.NewRequestWithContext(w.Context(), http.MethodPost, a.ServiceURL+"v3/conversations/"+a.Conversation.ID+"/activities", strings.NewReader(raw))
+	if err != nil {
+		w.Fatal(err)
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		w.Fatal(err)
+	}
+	_ = res.Body.Close() // nothing is read
+}
+
 // TestChatHidesSecrets says a secret, and has the bot say it: the bot gets it as it is, and the page does not keep it.
 func TestChatHidesSecrets(t *testing.T) {
 	t.Parallel()
@@ -228,15 +242,7 @@ func TestChatHidesSecrets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.ServiceURL+"v3/conversations/"+a.Conversation.ID+"/activities", bytes.NewReader(raw))
-		if err != nil {
-			t.Fatal(err)
-		}
-		res, err := http.DefaultClient.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_ = res.Body.Close() // nothing is read
+		w.botSays(a, string(raw))
 	}
 	_, twin := w.do(http.MethodGet, "/dev/.json", nil)
 	var chat struct {
@@ -261,16 +267,7 @@ func TestUnknownFields(t *testing.T) {
 	w := wire(t, page.Parts{})
 	w.post("/dev/chat/say", "room", "mia", "text", "hi")
 	a := w.next()
-	raw := `{"type":"message","text":"for you","recipient":{"id":"` + a.From.ID + `","isTargeted":true},"unheard":"of"}`
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.ServiceURL+"v3/conversations/"+a.Conversation.ID+"/activities", strings.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = res.Body.Close() // nothing is read
+	w.botSays(a, `{"type":"message","text":"for you","recipient":{"id":"`+a.From.ID+`","isTargeted":true},"unheard":"of"}`)
 	w.shows("/dev/?room=mia", "only one person sees this", true)
 	w.shows("/dev/.json?room=mia", `"unheard"`, true)
 }
@@ -296,17 +293,7 @@ func TestRooms(t *testing.T) {
 	if strings.Contains(body, `class="unread"`) || !strings.Contains(body, `data-room="otto">My test</a>`) {
 		t.Errorf("before the bot answers: %s", body)
 	}
-	raw := `{"type":"message","text":"hello"}`
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, a.ServiceURL+"v3/conversations/"+a.Conversation.ID+"/activities", strings.NewReader(raw))
-	if err != nil {
-		t.Fatal(err)
-	}
-	r.Header.Set("Content-Type", "application/json")
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = res.Body.Close()
+	w.botSays(a, `{"type":"message","text":"hello"}`)
 	unread := `data-room="otto">My test</a><span class="unread">new</span>`
 	for _, part := range []string{"/dev/?room=mia", "/dev/parts/rooms?room=mia"} {
 		if _, body := w.do(http.MethodGet, part, nil); !strings.Contains(body, unread) {
