@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	apiRecord = "../../docs/api.txt"
+	apiRecord = "testdata/api.txt"
 	apiHead   = "# What the libraries export: a line for each name, field and method, by package.\n" +
 		"# docs/compatibility.md says what of it may change. go test ./internal/archtest -run API -update writes this file.\n"
 )
@@ -24,7 +24,7 @@ const (
 // repository is this repository as the go command loads it, once for all tests.
 var repository = sync.OnceValues(func() ([]*packages.Package, error) { return load("../..") })
 
-// TestAPI fails when what the libraries export is not what docs/api.txt says. Where that is
+// TestAPI fails when what the libraries export is not what testdata/api.txt says. Where that is
 // meant, -update records it, and the difference is there to review.
 func TestAPI(t *testing.T) {
 	t.Parallel()
@@ -48,10 +48,10 @@ func TestAPI(t *testing.T) {
 		t.Fatal(err)
 	}
 	if changes := changedLines(string(raw), got); len(changes) > 0 {
-		t.Errorf("docs/api.txt does not say this (- recorded, + now):\n\n%s\n\n"+
+		t.Errorf("testdata/api.txt does not say this (- recorded, + now):\n\n%s\n\n"+
 			"If it is meant, tell users in CHANGELOG.md and record it:\n\n\tgo test ./internal/archtest -run API -update", strings.Join(changes, "\n"))
 	} else if string(raw) != got {
-		t.Error("docs/api.txt has the right lines in another order: record it with -update")
+		t.Error("testdata/api.txt has the right lines in another order: record it with -update")
 	}
 }
 

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-var update = flag.Bool("update", false, "record the figures of this repository in testdata/gauges.txt, and what it exports in docs/api.txt")
+var update = flag.Bool("update", false, "record the figures of this repository in testdata/gauges.txt, and what it exports in testdata/api.txt")
 
 const record = "testdata/gauges.txt"
 

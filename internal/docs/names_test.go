@@ -14,11 +14,11 @@ var (
 	aGoName  = regexp.MustCompile(`\b([a-z]+)\.([A-Z]\w*)(?:\.([A-Z]\w*))?`)
 )
 
-// TestNamesExist: what a page calls actions.Add or connector.Client.Send is in docs/api.txt.
+// TestNamesExist: what a page calls actions.Add or connector.Client.Send is in internal/archtest/testdata/api.txt.
 func TestNamesExist(t *testing.T) {
 	t.Parallel()
 	packages, known := map[string]bool{}, map[string]bool{}
-	for _, line := range apiLine.FindAllStringSubmatch(read(t, "docs/api.txt"), -1) {
+	for _, line := range apiLine.FindAllStringSubmatch(read(t, "internal/archtest/testdata/api.txt"), -1) {
 		name := line[1][strings.LastIndexByte(line[1], '/')+1:]
 		packages[name] = true
 		known[name+"."+line[2]] = true
