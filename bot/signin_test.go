@@ -553,7 +553,9 @@ func TestSignInCrashes(t *testing.T) {
 			chat.Say("read my mail")
 			card := wantCard(t, chat.Next(), "graph")
 			s.CrashAfter(1)
-			wantStatus(t, card.SignIn(), http.StatusOK)
+			if got := card.SignIn(); got.Status != http.StatusOK && got.Status != http.StatusServiceUnavailable { // the dying process may refuse it first
+				t.Errorf("status %d %s", got.Status, got.Body)
+			}
 			s.Settle()
 			s.Restart()
 			chat.Expect("You have 2 mails.")
