@@ -142,7 +142,7 @@ func TestOwnFolders(t *testing.T) {
 		"--bot-embedding-dimensions=0":         "BOT_EMBEDDING_DIMENSIONS",
 		"--bot-embedding-model=small":          "BOT_EMBEDDING_MODEL: needs OPENAI_API_KEY",
 		own[0] + " --bot-knowledge-access=all": `BOT_KNOWLEDGE_ACCESS: "all" is no right`,
-		strings.Join(own, " ") + " --microsoft-app-id=11111111-2222-3333-4444-555555555555 --bot-model=offline --bot-state=embedded --microsoft-app-password=x": "BOT_KNOWLEDGE_TENANT: is needed",
+		strings.Join(own, " ") + " --microsoft-app-type=MultiTenant --microsoft-app-id=11111111-2222-3333-4444-555555555555 --bot-model=offline --bot-state=embedded --microsoft-app-password=x": "BOT_KNOWLEDGE_TENANT: is needed",
 	} {
 		if code, _, errs := execute(t, "", append([]string{"serve", "--port=0"}, strings.Fields(wrong)...)...); code != cli.ExitUsage || !strings.Contains(errs, want) {
 			t.Errorf("%s: %d %s\nwant %s", wrong, code, errs, want)

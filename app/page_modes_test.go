@@ -90,7 +90,7 @@ func TestPageIsForLocalModeOnly(t *testing.T) {
 		page bool
 	}{
 		"local":           {env{"port": "0"}, true},
-		"app id":          {env{"port": "0", "microsoft-app-id": guid, "microsoft-app-password": "p", "bot-model": "offline", "bot-state": "embedded"}, false},
+		"app id":          {env{"port": "0", "microsoft-app-id": guid, "microsoft-app-password": "p", "microsoft-app-tenant-id": guid, "bot-model": "offline", "bot-state": "embedded"}, false},
 		"no auth":         {env{"bot-dangerously-no-auth": "true", "bot-addr": "0.0.0.0:0"}, false},
 		"no auth, here":   {env{"bot-dangerously-no-auth": "true", "bot-addr": "127.0.0.1:0"}, false},
 		"switched off":    {env{"port": "0", "bot-page": "false"}, false},

@@ -219,7 +219,7 @@ func TestDrainKeepsToItsTime(t *testing.T) {
 func TestVariablesOfTwoSpellings(t *testing.T) {
 	t.Parallel()
 	same := []string{
-		"MICROSOFT_APP_ID=" + guid + "\n", "MicrosoftAppId=" + guid, "MICROSOFT_APP_PASSWORD= p\r\n", "BOT_LOG_FORMAT=json\n", "BOT_MAX_TURNS=0",
+		"MICROSOFT_APP_ID=" + guid + "\n", "MicrosoftAppId=" + guid, "MICROSOFT_APP_PASSWORD= p\r\n", "MICROSOFT_APP_TENANT_ID=" + guid, "BOT_LOG_FORMAT=json\n", "BOT_MAX_TURNS=0",
 		"OTEL_EXPORTER_OTLP_TIMEOUT=5", "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT=6",
 	}
 	for name, c := range map[string]struct{ more, want string }{

@@ -24,7 +24,7 @@ func TestRecordingWhereNothingCanBeWritten(t *testing.T) {
 func TestSecretsAndWhatIsSet(t *testing.T) {
 	t.Parallel()
 	s, err := env{
-		"microsoft-app-id": guid, "microsoft-app-password": "one", "redis-url": "rediss://me:two@host:1/0", "otel-exporter-otlp-headers": "authorization=three,x=four",
+		"microsoft-app-id": guid, "microsoft-app-password": "one", "microsoft-app-tenant-id": guid, "redis-url": "rediss://me:two@host:1/0", "otel-exporter-otlp-headers": "authorization=three,x=four",
 		"azure-openai-api-key": "five", "azure-openai-endpoint": "https://x", "azure-openai-deployment": "d", "bot-approvers": "a", "bot-turn-timeout": "1m",
 	}.read()
 	if err != nil {

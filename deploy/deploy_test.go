@@ -136,8 +136,9 @@ func TestKubernetes(t *testing.T) {
 	if *deployment.Spec.Replicas != 2 {
 		t.Errorf("%d replicas, want 2", *deployment.Spec.Replicas)
 	}
-	if *pod.TerminationGracePeriodSeconds <= 20 {
-		t.Error("the grace period leaves no time for BOT_DRAIN_TIMEOUT")
+	routed := container.Lifecycle.PreStop.Sleep.Seconds // until no endpoint names the pod any more
+	if routed < 5 || *pod.TerminationGracePeriodSeconds <= routed+20 {
+		t.Error("the pod ends while it is still routed to, or the grace period leaves no time for BOT_DRAIN_TIMEOUT")
 	}
 	if !*pod.SecurityContext.RunAsNonRoot || !*container.SecurityContext.ReadOnlyRootFilesystem {
 		t.Error("the pod runs as root or may write to its root folder")

@@ -556,7 +556,7 @@ func (s *Settings) checkKnowledge(f *faults) {
 			seen[name] = true
 		}
 	}
-	if s.UsesIndex() && s.AppID != "" && s.knowledgeTenant() == "" {
+	if s.UsesIndex() && s.AppID != "" && s.knowledgeTenant() == "" && !f.has("MICROSOFT_APP_TENANT_ID") {
 		f.add("BOT_KNOWLEDGE_TENANT", "is needed, as MICROSOFT_APP_TENANT_ID is not set: the tenant whose people may read the documents")
 	}
 	if s.KnowledgeOn && s.KnowledgeDir == "" && len(s.Bot.Documents) == 0 && s.RedisURL == "" && s.DataDir == "" {

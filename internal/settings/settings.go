@@ -67,8 +67,8 @@ type Settings struct {
 	CertPassword   string `env:"MICROSOFT_APP_CERTIFICATE_PASSWORD" secret:"true" needs:"MICROSOFT_APP_CERTIFICATE_FILE" help:"password of a PKCS#12 file"`
 	FederatedFile  string `env:"MICROSOFT_APP_FEDERATED_TOKEN_FILE" needs:"MICROSOFT_APP_ID" help:"token of a workload identity instead of a client secret; on AKS the path in AZURE_FEDERATED_TOKEN_FILE"`
 	FederatedID    string `env:"MICROSOFT_APP_FEDERATED_CLIENT_ID" needs:"MICROSOFT_APP_ID" help:"client id of a managed identity that the app registration trusts, instead of a client secret"`
-	AppTenant      string `env:"MICROSOFT_APP_TENANT_ID,MicrosoftAppTenantId" needs:"MICROSOFT_APP_ID" help:"tenant of the bot; SingleTenant, BOT_ALLOW_EMULATOR and BOT_ALLOWED_CALLERS need it"`
-	AppType        string `env:"MICROSOFT_APP_TYPE,MicrosoftAppType" oneof:"SingleTenant,MultiTenant,UserAssignedMSI" else:"SingleTenant with a tenant, else MultiTenant" needs:"MICROSOFT_APP_ID" help:"SingleTenant, MultiTenant or UserAssignedMSI"`
+	AppTenant      string `env:"MICROSOFT_APP_TENANT_ID,MicrosoftAppTenantId" needs:"MICROSOFT_APP_ID" help:"id of the bot's tenant; SingleTenant, BOT_ALLOW_EMULATOR and BOT_ALLOWED_CALLERS need it"`
+	AppType        string `env:"MICROSOFT_APP_TYPE,MicrosoftAppType" oneof:"SingleTenant,MultiTenant,UserAssignedMSI" else:"SingleTenant" needs:"MICROSOFT_APP_ID" help:"SingleTenant, MultiTenant or UserAssignedMSI"`
 	Cloud          string `env:"BOT_CLOUD" oneof:"public,gcch,dod,china" else:"public" help:"public, gcch, dod or china"`
 
 	MetadataURL    string   `env:"BOT_OPENID_METADATA_URL" url:"https" else:"by cloud" help:"keys of channel tokens"`
@@ -776,13 +776,10 @@ func hostPort(f *faults, variable, addr string) (host string, port uint64) {
 
 // IdentityType is how the bot authenticates, "" in local mode.
 func (s *Settings) IdentityType() string {
-	switch {
-	case s.AppID == "":
+	if s.AppID == "" {
 		return ""
-	case s.AppType == "" && s.AppTenant != "":
-		return singleTenant
 	}
-	return cmp.Or(s.AppType, multiTenant)
+	return cmp.Or(s.AppType, singleTenant) // no other kind of bot can be registered with a secret since 2025
 }
 
 func (s *Settings) checkIdentity(f *faults) {
@@ -808,6 +805,8 @@ func (s *Settings) checkIdentity(f *faults) {
 	kind := s.IdentityType()
 	switch tenant := strings.ToLower(s.AppTenant); {
 	case kind != singleTenant:
+	case tenant == "" && s.AppType == "":
+		f.add("MICROSOFT_APP_TENANT_ID", "is needed: the id of the tenant that the bot is registered in; an older bot of many tenants sets MICROSOFT_APP_TYPE")
 	case tenant == "":
 		f.add("MICROSOFT_APP_TENANT_ID", "is needed for %s", singleTenant)
 	case tenant == "common" || tenant == "organizations" || tenant == "consumers":

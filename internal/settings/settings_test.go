@@ -38,20 +38,22 @@ func TestSettings(t *testing.T) {
 		"nothing is local mode": {env{}, func(s *Settings) bool {
 			return s.Listen() == "127.0.0.1:3978" && s.TurnTimeout == 5*time.Minute && s.DrainTimeout == 20*time.Second
 		}},
-		"port":                   {env{"port": "80"}, func(s *Settings) bool { return s.Listen() == "127.0.0.1:80" }},
-		"address wins":           {env{"port": "80", "bot-addr": "localhost:81"}, func(s *Settings) bool { return s.Listen() == "localhost:81" }},
-		"IPv6 loopback":          {env{"bot-addr": "[::1]:81"}, func(s *Settings) bool { return s.Listen() == "[::1]:81" }},
-		"closed network":         {env{"bot-addr": "0.0.0.0:81", "bot-dangerously-no-auth": "true"}, func(s *Settings) bool { return s.NoAuth }},
-		"app id listens on all":  {env{"microsoft-app-id": "a", "microsoft-app-password": "p"}, func(s *Settings) bool { return s.Listen() == ":3978" && s.IdentityType() == multiTenant }},
-		"tenant makes it single": {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-tenant-id": "t"}, func(s *Settings) bool { return s.IdentityType() == singleTenant }},
-		"managed identity":       {env{"microsoft-app-id": "a", "microsoft-app-type": "userassignedmsi"}, func(s *Settings) bool { return s.IdentityType() == managedIdentity }},
-		"certificate": {env{"microsoft-app-id": "a", "microsoft-app-certificate-file": certificateFile(t)}, func(s *Settings) bool {
-			return s.Connector().Credentials.CertificateFile != "" && s.IdentityType() == multiTenant
+		"port":                  {env{"port": "80"}, func(s *Settings) bool { return s.Listen() == "127.0.0.1:80" }},
+		"address wins":          {env{"port": "80", "bot-addr": "localhost:81"}, func(s *Settings) bool { return s.Listen() == "localhost:81" }},
+		"IPv6 loopback":         {env{"bot-addr": "[::1]:81"}, func(s *Settings) bool { return s.Listen() == "[::1]:81" }},
+		"closed network":        {env{"bot-addr": "0.0.0.0:81", "bot-dangerously-no-auth": "true"}, func(s *Settings) bool { return s.NoAuth }},
+		"app id listens on all": {env{"microsoft-app-id": "a", "microsoft-app-tenant-id": guid, "microsoft-app-password": "p"}, func(s *Settings) bool { return s.Listen() == ":3978" && s.IdentityType() == singleTenant }},
+		"many tenants, if it says so": {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-type": "multitenant"}, func(s *Settings) bool {
+			return s.IdentityType() == multiTenant && s.Connector().Credentials.Tenant == ""
+		}},
+		"managed identity": {env{"microsoft-app-id": "a", "microsoft-app-type": "userassignedmsi"}, func(s *Settings) bool { return s.IdentityType() == managedIdentity }},
+		"certificate": {env{"microsoft-app-id": "a", "microsoft-app-tenant-id": guid, "microsoft-app-certificate-file": certificateFile(t)}, func(s *Settings) bool {
+			return s.Connector().Credentials.CertificateFile != "" && s.IdentityType() == singleTenant
 		}},
 		"workload identity": {env{"microsoft-app-id": "a", "microsoft-app-tenant-id": "t", "microsoft-app-federated-token-file": filesIn(t, map[string]string{"token": "a.b.c"}) + "/token"}, func(s *Settings) bool {
 			return s.Connector().Credentials.FederatedTokenFile != "" && s.Connector().Credentials.Tenant == "t"
 		}},
-		"a trusted identity": {env{"microsoft-app-id": "a", "microsoft-app-federated-client-id": "b"}, func(s *Settings) bool { return s.Connector().Credentials.FederatedClientID == "b" }},
+		"a trusted identity": {env{"microsoft-app-id": "a", "microsoft-app-tenant-id": guid, "microsoft-app-federated-client-id": "b"}, func(s *Settings) bool { return s.Connector().Credentials.FederatedClientID == "b" }},
 		"an identity and a secret": {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-type": managedIdentity}, func(s *Settings) bool {
 			return s.Connector().Credentials.Password == "" && s.Connector().Credentials.ManagedIdentity
 		}},
@@ -82,8 +84,8 @@ func TestSettings(t *testing.T) {
 		"local compatible server": {env{"openai-base-url": "http://ollama:11434/v1"}, func(*Settings) bool { return true }},
 		"hosts":                   {env{"bot-allowed-service-hosts": " a.example, ,127.0.0.1:8080 "}, func(s *Settings) bool { return strings.Join(s.AllowedHosts, "|") == "a.example|127.0.0.1:8080" }},
 		"said in local mode":      {env{"bot-model": "OFFLINE", "bot-state": "embedded"}, func(s *Settings) bool { return s.Model == "offline" && s.State == "embedded" }},
-		"said with an app id":     {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "bot-model": "offline", "bot-state": "embedded"}, func(*Settings) bool { return true }},
-		"a model and Redis":       {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "openai-api-key": "k", "redis-url": "redis://x", "bot-model": "", "bot-state": ""}, func(*Settings) bool { return true }},
+		"said with an app id":     {env{"microsoft-app-id": "a", "microsoft-app-tenant-id": guid, "microsoft-app-password": "p", "bot-model": "offline", "bot-state": "embedded"}, func(*Settings) bool { return true }},
+		"a model and Redis":       {env{"microsoft-app-id": "a", "microsoft-app-tenant-id": guid, "microsoft-app-password": "p", "openai-api-key": "k", "redis-url": "redis://x", "bot-model": "", "bot-state": ""}, func(*Settings) bool { return true }},
 		"Azure with Entra ID": {env{"azure-openai-endpoint": "https://x.openai.azure.com", "azure-openai-deployment": "d", "bot-fallback-models": "e", "bot-cloud": "gcch"}, func(s *Settings) bool {
 			return s.EntraID() && s.modelConfigs()[0].AzureToken != nil && s.modelConfigs()[1].AzureToken != nil
 		}},
@@ -151,11 +153,11 @@ func TestWarnings(t *testing.T) {
 		in   env
 		want string
 	}{
-		"none":          {env{"microsoft-app-id": guid, "microsoft-app-certificate-file": certificateFile(t)}, ""},
+		"none":          {env{"microsoft-app-id": guid, "microsoft-app-tenant-id": guid, "microsoft-app-certificate-file": certificateFile(t)}, ""},
 		"of local mode": {env{}, ""},
 		"no tenant":     {env{"bot-allowed-tenants": guid + ",foo"}, `BOT_ALLOWED_TENANTS: "foo" is not the id of a tenant, which is a GUID`},
 		"no person":     {env{"bot-allowed-users": "mia"}, `BOT_ALLOWED_USERS: "mia" is not the aadObjectId`},
-		"no GUID":       {env{"microsoft-app-id": "your-app-id", "microsoft-app-password": "p"}, "MICROSOFT_APP_ID: "},
+		"no GUID":       {env{"microsoft-app-id": "your-app-id", "microsoft-app-tenant-id": guid, "microsoft-app-password": "p"}, "MICROSOFT_APP_ID: "},
 	} {
 		got, err := c.in.read()
 		if all := strings.Join(got.Warnings(), "\n"); err != nil || (all == "") != (c.want == "") || !strings.Contains(all, c.want) {
@@ -209,9 +211,9 @@ func TestAppIDNeedsModelAndState(t *testing.T) {
 		"a server, Redis":   {env{"openai-base-url": "http://x/v1", "redis-url": "redis://x"}, nil},
 		"Azure, said state": {env{"azure-openai-endpoint": "https://x.openai.azure.com", "azure-openai-deployment": "d", "bot-state": "embedded"}, nil},
 		"a data folder":     {env{"bot-model": "offline", "bot-data-dir": "/data"}, nil},
-		"local mode":        {env{"microsoft-app-id": "", "microsoft-app-password": ""}, nil},
+		"local mode":        {env{"microsoft-app-id": "", "microsoft-app-tenant-id": "", "microsoft-app-password": ""}, nil},
 	} {
-		all := env{"microsoft-app-id": guid, "microsoft-app-password": "p"}
+		all := env{"microsoft-app-id": guid, "microsoft-app-tenant-id": guid, "microsoft-app-password": "p"}
 		maps.Copy(all, c.in)
 		var args []string
 		for flag, value := range all {
@@ -356,14 +358,14 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"lists of names": {env{"bot-allowed-tenants": "contoso.example, " + guid, "bot-allowed-users": guid + ",bob@contoso,bob smith", "bot-allowed-channels": "Microsoft Teams"}, []string{
 			"BOT_ALLOWED_TENANTS", "BOT_ALLOWED_USERS", "BOT_ALLOWED_USERS", "BOT_ALLOWED_CHANNELS",
 		}},
-		"ids of nothing":         {env{"microsoft-app-id": "your app", "microsoft-app-federated-client-id": "a\x00b"}, []string{"MICROSOFT_APP_ID", "MICROSOFT_APP_FEDERATED_CLIENT_ID"}},
-		"an endless id":          {env{"microsoft-app-id": strings.Repeat("a", 257), "microsoft-app-password": "p"}, []string{"MICROSOFT_APP_ID"}},
-		"a secret of two lines":  {env{"microsoft-app-id": "a", "microsoft-app-password": "u:p\nu:p"}, []string{"MICROSOFT_APP_PASSWORD"}},
+		"ids of nothing":         {env{"microsoft-app-id": "your app", "microsoft-app-tenant-id": guid, "microsoft-app-federated-client-id": "a\x00b"}, []string{"MICROSOFT_APP_ID", "MICROSOFT_APP_FEDERATED_CLIENT_ID"}},
+		"an endless id":          {env{"microsoft-app-id": strings.Repeat("a", 257), "microsoft-app-tenant-id": guid, "microsoft-app-password": "p"}, []string{"MICROSOFT_APP_ID"}},
+		"a secret of two lines":  {env{"microsoft-app-id": "a", "microsoft-app-tenant-id": guid, "microsoft-app-password": "u:p\nu:p"}, []string{"MICROSOFT_APP_PASSWORD"}},
 		"a tenant of all":        {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-tenant-id": "Common"}, []string{"MICROSOFT_APP_TENANT_ID"}},
 		"ports of nothing":       {env{"bot-openid-metadata-url": "https://x:99999/y", "bot-login-url": "https://x:0"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL"}},
 		"half an address":        {env{"bot-allowed-service-hosts": "[::1,-,a.-b,[::1],::1"}, []string{"BOT_ALLOWED_SERVICE_HOSTS", "BOT_ALLOWED_SERVICE_HOSTS", "BOT_ALLOWED_SERVICE_HOSTS"}},
-		"a pipe":                 {env{"microsoft-app-id": "a", "microsoft-app-certificate-file": pipe(t)}, []string{"MICROSOFT_APP_CERTIFICATE_FILE"}},
-		"a pipe of tokens":       {env{"microsoft-app-id": "a", "microsoft-app-federated-token-file": pipe(t)}, []string{"MICROSOFT_APP_FEDERATED_TOKEN_FILE"}},
+		"a pipe":                 {env{"microsoft-app-id": "a", "microsoft-app-tenant-id": guid, "microsoft-app-certificate-file": pipe(t)}, []string{"MICROSOFT_APP_CERTIFICATE_FILE"}},
+		"a pipe of tokens":       {env{"microsoft-app-id": "a", "microsoft-app-tenant-id": guid, "microsoft-app-federated-token-file": pipe(t)}, []string{"MICROSOFT_APP_FEDERATED_TOKEN_FILE"}},
 		"an approval too long":   {env{"bot-approval-timeout": "720h1s"}, []string{"BOT_APPROVAL_TIMEOUT"}},
 		"an audit without Redis": {env{"bot-audit-keep": "24h"}, []string{"BOT_AUDIT_KEEP"}},
 		"cost without a price":   {env{"bot-max-turn-cost": "1"}, []string{"BOT_MAX_TURN_COST"}},
@@ -379,26 +381,27 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"proofs of nobody": {env{"microsoft-app-certificate-file": "/nowhere", "microsoft-app-certificate-password": "p", "microsoft-app-federated-token-file": "/nowhere", "microsoft-app-federated-client-id": "b", "bot-allow-emulator": "true", "bot-allowed-callers": guid}, []string{
 			"MICROSOFT_APP_CERTIFICATE_FILE", "MICROSOFT_APP_FEDERATED_TOKEN_FILE", "MICROSOFT_APP_FEDERATED_CLIENT_ID", "BOT_ALLOW_EMULATOR", "BOT_ALLOWED_CALLERS",
 		}},
-		"two proofs":             {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-federated-client-id": "b", "microsoft-app-federated-token-file": "/nowhere"}, []string{"MICROSOFT_APP_FEDERATED_TOKEN_FILE", "MICROSOFT_APP_FEDERATED_CLIENT_ID"}},
+		"two proofs":             {env{"microsoft-app-id": "a", "microsoft-app-tenant-id": guid, "microsoft-app-password": "p", "microsoft-app-federated-client-id": "b", "microsoft-app-federated-token-file": "/nowhere"}, []string{"MICROSOFT_APP_FEDERATED_TOKEN_FILE", "MICROSOFT_APP_FEDERATED_CLIENT_ID"}},
 		"a proof of an identity": {env{"microsoft-app-id": "a", "microsoft-app-type": managedIdentity, "microsoft-app-federated-client-id": "b"}, []string{"MICROSOFT_APP_FEDERATED_CLIENT_ID"}},
-		"no certificate":         {env{"microsoft-app-id": "a", "microsoft-app-certificate-file": "/nowhere"}, []string{"MICROSOFT_APP_CERTIFICATE_FILE"}},
-		"no federated token":     {env{"microsoft-app-id": "a", "microsoft-app-federated-token-file": "/nowhere"}, []string{"MICROSOFT_APP_FEDERATED_TOKEN_FILE"}},
-		"a password of nothing":  {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-certificate-password": "p"}, []string{"MICROSOFT_APP_CERTIFICATE_PASSWORD"}},
-		"callers of no tenant":   {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "bot-allow-emulator": "true", "bot-allowed-callers": guid}, []string{"MICROSOFT_APP_TENANT_ID"}},
+		"no certificate":         {env{"microsoft-app-id": "a", "microsoft-app-tenant-id": guid, "microsoft-app-certificate-file": "/nowhere"}, []string{"MICROSOFT_APP_CERTIFICATE_FILE"}},
+		"no federated token":     {env{"microsoft-app-id": "a", "microsoft-app-tenant-id": guid, "microsoft-app-federated-token-file": "/nowhere"}, []string{"MICROSOFT_APP_FEDERATED_TOKEN_FILE"}},
+		"a password of nothing":  {env{"microsoft-app-id": "a", "microsoft-app-tenant-id": guid, "microsoft-app-password": "p", "microsoft-app-certificate-password": "p"}, []string{"MICROSOFT_APP_CERTIFICATE_PASSWORD"}},
+		"callers of no tenant":   {env{"microsoft-app-id": "a", "microsoft-app-type": multiTenant, "microsoft-app-password": "p", "bot-allow-emulator": "true", "bot-allowed-callers": guid}, []string{"MICROSOFT_APP_TENANT_ID"}},
 		"callers of a domain":    {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-tenant-id": "contoso.example", "bot-allow-emulator": "true"}, []string{"MICROSOFT_APP_TENANT_ID"}},
 		"anonymous callers":      {env{"microsoft-app-id": guid, "microsoft-app-password": "p", "microsoft-app-tenant-id": guid, "bot-allowed-callers": "AnonymousSkill," + guid}, []string{"BOT_ALLOWED_CALLERS", "BOT_ALLOWED_CALLERS"}},
-		"neither on nor off":     {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "bot-allow-emulator": "maybe"}, []string{"BOT_ALLOW_EMULATOR"}},
-		"no password":            {env{"microsoft-app-id": "a"}, []string{"MICROSOFT_APP_PASSWORD"}},
+		"neither on nor off":     {env{"microsoft-app-id": "a", "microsoft-app-tenant-id": guid, "microsoft-app-password": "p", "bot-allow-emulator": "maybe"}, []string{"BOT_ALLOW_EMULATOR"}},
+		"an app id alone":        {env{"microsoft-app-id": "a"}, []string{"MICROSOFT_APP_TENANT_ID", "MICROSOFT_APP_PASSWORD"}},
+		"a secret alone":         {env{"microsoft-app-id": "a", "microsoft-app-password": "p"}, []string{"MICROSOFT_APP_TENANT_ID"}},
 		"no tenant":              {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-type": singleTenant}, []string{"MICROSOFT_APP_TENANT_ID"}},
 		"odd type":               {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-type": "Other"}, []string{"MICROSOFT_APP_TYPE"}},
 		"odd type of nobody":     {env{"microsoft-app-type": "foo"}, []string{"MICROSOFT_APP_TYPE"}},
 		"a server beside Azure":  {with(azure(), func(s env) { s["openai-base-url"] = "::" }), []string{"OPENAI_BASE_URL"}},
-		"both open and closed":   {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "bot-dangerously-no-auth": "true"}, []string{"BOT_DANGEROUSLY_NO_AUTH"}},
+		"both open and closed":   {env{"microsoft-app-id": "a", "microsoft-app-tenant-id": guid, "microsoft-app-password": "p", "bot-dangerously-no-auth": "true"}, []string{"BOT_DANGEROUSLY_NO_AUTH"}},
 		"neither true nor false": {env{"bot-dangerously-no-auth": "maybe"}, []string{"BOT_DANGEROUSLY_NO_AUTH"}},
 		"plain http":             {env{"bot-openid-metadata-url": "http://evil.example/x", "bot-login-url": "ftp://x"}, []string{"BOT_OPENID_METADATA_URL", "BOT_LOGIN_URL"}},
 		"password in an address": {env{"openai-base-url": "https://u:p@x/v1"}, []string{"OPENAI_BASE_URL"}},
 		"half an Azure":          {env{"azure-openai-endpoint": "https://x"}, []string{"AZURE_OPENAI_DEPLOYMENT"}},
-		"other words":            {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "bot-model": "none", "bot-state": "redis"}, []string{"BOT_MODEL", "BOT_STATE"}},
+		"other words":            {env{"microsoft-app-id": "a", "microsoft-app-tenant-id": guid, "microsoft-app-password": "p", "bot-model": "none", "bot-state": "redis"}, []string{"BOT_MODEL", "BOT_STATE"}},
 		"two models, two states": {env{"bot-model": "offline", "openai-api-key": "k", "openai-base-url": "http://x/v1", "bot-state": "embedded", "redis-url": "redis://x"}, []string{"BOT_MODEL", "BOT_STATE"}},
 		"offline, on Azure":      {with(azure(), func(s env) { s["bot-model"] = "offline" }), []string{"BOT_MODEL"}},
 		"the other half":         {env{"azure-openai-api-key": "k", "azure-openai-deployment": "d", "azure-openai-api-version": "v"}, []string{"AZURE_OPENAI_API_KEY", "AZURE_OPENAI_DEPLOYMENT", "AZURE_OPENAI_API_VERSION"}},

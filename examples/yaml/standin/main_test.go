@@ -139,7 +139,7 @@ func TestPins(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
 	production := []string{
-		"plan", "hi", "--microsoft-app-id=7a7b7c7d-1111-2222-3333-444455556666", "--microsoft-app-password=p", "--bot-model=offline", "--bot-state=embedded",
+		"plan", "hi", "--microsoft-app-id=7a7b7c7d-1111-2222-3333-444455556666", "--microsoft-app-password=p", "--microsoft-app-tenant-id=t", "--bot-model=offline", "--bot-state=embedded",
 	}
 	if out := e.bot(0, production...); strings.Contains(out, "tickets_open_ticket(") {
 		t.Errorf("nobody has accepted this: %s", out)
