@@ -1,13 +1,18 @@
 package app
 
 import (
+	"archive/zip"
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"io/fs"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -102,7 +107,7 @@ func (f manifestFlags) config(b Bot, s *settings.Settings, languages ...string) 
 			cfg.Prompts = append(cfg.Prompts, starter(a, &actions.Turn{}))
 		}
 		slices.SortStableFunc(cfg.Prompts, func(a, b manifest.Command) int { // some may be left out
-			return strings.Count(a.Description, "{") - strings.Count(b.Description, "{")
+			return strings.Count(a.Description, gap) - strings.Count(b.Description, gap)
 		})
 	}
 	all, _ := texts.New(b.Texts) // the bot does not start with faults in them
@@ -175,6 +180,11 @@ func extension(e teams.Extension) manifest.Extension {
 // maxStarterHelp those of its description.
 const maxStarter, maxStarterHelp = 32, 128
 
+// gap stands in a starter's description for what people fill in: {list} means nothing to them.
+const gap = "…"
+
+var placeholder = regexp.MustCompile(`\{[^{}]*\}`)
+
 // starter suggests an action: with its first example that can be sent as it is and is short enough,
 // or else with its title, which the example explains. The explanation is in the language of the turn.
 func starter(a *actions.Action, turn *actions.Turn) manifest.Command {
@@ -188,7 +198,7 @@ func starter(a *actions.Action, turn *actions.Turn) manifest.Command {
 	if !fits(c.Title) {
 		c.Title = spelling.OneLine(titles.Words(a.Name), maxStarter)
 	}
-	c.Description = spelling.OneLine(c.Description, maxStarterHelp)
+	c.Description = spelling.OneLine(placeholder.ReplaceAllString(c.Description, gap), maxStarterHelp)
 	return c
 }
 
@@ -231,26 +241,58 @@ func (c manifestBuildCmd) Run(b Bot, s *settings.Settings, std *cli.Streams) err
 		return cli.Usage(err)
 	}
 	id, domain := cmp.Or(c.AppID, b.Manifest.AppID, s.AppID), cmp.Or(c.Domain, b.Manifest.Domain)
-	var zip bytes.Buffer
+	var pack bytes.Buffer
 	var err error
 	switch {
 	case c.From == "":
 		cfg := c.config(b, s)
 		cfg.AppID, cfg.Domain = id, domain
-		err = manifest.Build(&zip, cfg)
+		err = manifest.Build(&pack, cfg)
 	case !reflect.ValueOf(c.manifestFlags).IsZero():
 		err = fmt.Errorf("with --from, everything but --app-id, --domain and --out comes from the files in %s: edit those instead", c.From)
 	default:
-		err = manifest.Pack(&zip, c.From, id, domain)
+		err = manifest.Pack(&pack, c.From, id, domain)
 	}
 	if err != nil {
 		return cli.Usage(err)
 	}
-	if err := os.WriteFile(c.Out, zip.Bytes(), 0o644); err != nil { //nolint:gosec // the package holds no secret
+	if err := os.WriteFile(c.Out, pack.Bytes(), 0o644); err != nil { //nolint:gosec // the package holds no secret
 		return fmt.Errorf("write the app package: %w", err)
 	}
-	fmt.Fprintf(std.Out, "Wrote %s (%d bytes). Upload it in Teams: Apps > Manage your apps > Upload an app.\n", c.Out, zip.Len())
-	return nil
+	fmt.Fprintf(std.Out, "Wrote %s (%d bytes). Upload it in Teams: Apps > Manage your apps > Upload an app.\n", c.Out, pack.Len())
+	pages, err := pagesOf(pack.Bytes(), domain)
+	if err == nil && len(pages) > 0 {
+		fmt.Fprintf(std.Err, "warning: the app links to %s, which the bot does not serve. Administrators and Microsoft's review open these pages: "+
+			"put them there, or name yours with --website-url, --privacy-url and --terms-url (in app.Bot.Manifest, or with --from in manifest.json).\n",
+			strings.Join(pages, ", "))
+	}
+	return err
+}
+
+// pagesOf are the pages on the bot's own domain that an app package links to for people.
+func pagesOf(pack []byte, domain string) ([]string, error) {
+	files, err := zip.NewReader(bytes.NewReader(pack), int64(len(pack)))
+	if err != nil {
+		return nil, err
+	}
+	raw, err := fs.ReadFile(files, "manifest.json")
+	if err != nil {
+		return nil, err
+	}
+	var app struct {
+		Developer struct{ WebsiteURL, PrivacyURL, TermsOfUseURL string }
+	}
+	if err := json.Unmarshal(raw, &app); err != nil {
+		return nil, err
+	}
+	var pages []string
+	for _, page := range []string{app.Developer.WebsiteURL, app.Developer.PrivacyURL, app.Developer.TermsOfUseURL} {
+		address, err := url.Parse(page)
+		if err == nil && strings.EqualFold(address.Host, domain) && !slices.Contains(pages, page) {
+			pages = append(pages, page)
+		}
+	}
+	return pages, nil
 }
 
 type manifestValidateCmd struct {

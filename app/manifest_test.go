@@ -188,7 +188,7 @@ func TestManifestInOtherLanguages(t *testing.T) {
 	for file, want := range map[string][]string{
 		"de-de.json": {
 			`"description.short": "Hütet Tickets."`, `"Zeigt, was ich kann"`, `"Zeigt deine Tickets"`, `"Schließt eines"`,
-			`"Lege eine Liste {Liste} an"`, `commands[1].title": "Create a list"`,
+			`"Lege eine Liste … an"`, `commands[1].title": "Create a list"`,
 		},
 		"fr.json": {`"description.short": "Keeps tickets."`, `"Montre ce que je sais faire"`, `"Lists your tickets"`},
 	} {
@@ -198,6 +198,37 @@ func TestManifestInOtherLanguages(t *testing.T) {
 				t.Errorf("%v: %s lacks %s in\n%s", err, file, part, text)
 			}
 		}
+	}
+}
+
+// TestManifestWarnsOfPages: a bot serves no privacy statement, so an app that links to one on the
+// bot's own domain is told.
+func TestManifestWarnsOfPages(t *testing.T) {
+	t.Parallel()
+	folder := filepath.Join(t.TempDir(), "app")
+	wantRun(t, manifest.Config{}, "manifest", "init", folder)
+	const home, privacy, terms = "https://Bot.example.com", "https://Bot.example.com/privacy", "https://Bot.example.com/terms"
+	for name, c := range map[string]struct {
+		own  manifest.Config
+		args []string
+		want []string
+	}{
+		"nothing said":    {manifest.Config{}, nil, []string{home, privacy, terms}},
+		"a folder":        {manifest.Config{}, []string{"--from", folder}, []string{home, privacy, terms}},
+		"some by flags":   {manifest.Config{}, []string{"--website-url=https://example.com", "--terms-url=https://example.com/bot"}, []string{privacy}},
+		"of another host": {manifest.Config{WebsiteURL: "https://example.com", PrivacyURL: "https://example.com/p", TermsURL: "https://example.com/p"}, nil, nil},
+		"with a port":     {manifest.Config{WebsiteURL: "https://bot.example.com:444", PrivacyURL: "https://example.com", TermsURL: "https://example.com"}, nil, nil},
+		"one page of all": {manifest.Config{WebsiteURL: privacy, PrivacyURL: privacy, TermsURL: privacy}, nil, []string{privacy}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			args := append([]string{"manifest", "build", "--app-id", testAppID, "--domain=Bot.example.com", "--out", filepath.Join(t.TempDir(), "app.zip")}, c.args...)
+			code, out, errs := hedda(t, c.own, args...)
+			said, _, _ := strings.Cut(strings.TrimPrefix(errs, "warning: the app links to "), ", which the bot")
+			if code != 0 || !strings.HasPrefix(out, "Wrote ") || said != strings.Join(c.want, ", ") {
+				t.Errorf("%d %s%s\nwant a warning of %q", code, out, errs, c.want)
+			}
+		})
 	}
 }
 
