@@ -27,6 +27,7 @@ import (
 	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/internal/loopback"
 	"github.com/planbot-go/planbot/internal/spelling"
+	"github.com/planbot-go/planbot/internal/tags"
 )
 
 const (
@@ -634,7 +635,8 @@ func (o *openAI) read(req *Request, res *openai.ChatCompletionResponse) (*Respon
 		fault.Err = errors.New("the server gave up in the middle of the answer")
 		return nil, &fault
 	}
-	answer.Text = reasoning().ReplaceAllString(textOf(&choice.Message), "")
+	text, cut := tags.WithoutThinking(textOf(&choice.Message))
+	answer.Text = text
 	answer.Calls = wireCalls(&choice.Message, req)
 	answer.Finish = "stop"
 	switch { // some servers say "stop" with calls, or "tool_calls" without any; length stays length
@@ -645,7 +647,7 @@ func (o *openAI) read(req *Request, res *openai.ChatCompletionResponse) (*Respon
 	}
 	if strings.TrimSpace(answer.Text) == "" && len(answer.Calls) == 0 {
 		fault.Err = errors.New("no text in the answer")
-		if answer.Finish == "length" {
+		if answer.Finish == "length" || cut {
 			fault.Code = codeCutOff
 		}
 		return nil, &fault
@@ -959,8 +961,3 @@ func retryAfter(h http.Header) time.Duration {
 	}
 	return max(time.Until(at), 0)
 }
-
-// reasoning matches a model's thinking before the answer, where a server leaves it in the text. It
-// does not match an unclosed block: then the answer was cut off, and the reader must see that.
-var reasoning = lazy.Regexp(`(?is)^(\s*[<\[](think|thinking|reasoning|analysis|scratchpad)[>\]].*?` +
-	`[<\[]/(think|thinking|reasoning|analysis|scratchpad)[>\]]\s*)+`)

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/planbot-go/planbot/internal/spelling"
+	"github.com/planbot-go/planbot/internal/tags"
 )
 
 // maxBytes limits the output that is decoded.
@@ -71,6 +72,32 @@ func decode(text string, wrapped, monologue bool) (Plan, error) {
 	return p, err
 }
 
+// withoutSpokenThinking drops thinking whose ends are words: those of Granite, and the marks of gpt-oss
+// where a server has lost their brackets.
+func withoutSpokenThinking(text string, done *notes) (string, *Fault) {
+	for _, form := range spokenThinking {
+		if !form[0].MatchString(text) {
+			continue
+		}
+		end := form[1].FindStringIndex(text)
+		switch {
+		case end == nil:
+			return "", Truncated.Faultf("the text ends within the reasoning")
+		case isOpen(text[strings.LastIndexByte(text[:end[0]], '\n')+1 : end[0]]):
+			return text, nil
+		}
+		done.add("reasoning")
+		return stripPrefix(text[end[1]:], done), nil
+	}
+	return text, nil
+}
+
+// spokenThinking match how thinking begins, and how it ends.
+var spokenThinking = [][2]*regexp.Regexp{
+	{regexp.MustCompile(`^(?i:[*# ]*here(?: is|['’]s) my (?:thought process|thinking|reasoning)\b)`), regexp.MustCompile(`(?im)^[*# ]*here(?: is|['’]s) my (?:final )?(?:response|answer|reply|plan)\b[^\n:]*:[*]*`)},
+	{regexp.MustCompile(`^analysis(?:[^\sa-z]|\s(?s:.*)assistantfinal)`), regexp.MustCompile(`assistantfinal`)},
+}
+
 // stringOfJSON matches the start of JSON encoded as a JSON string.
 var stringOfJSON = regexp.MustCompile(`^"[{[](?:\s|\\[nrt]|[{[])*\\"`)
 
@@ -90,7 +117,7 @@ type answer struct {
 
 	pos, lineStart int
 	inked, begun   bool // there is something before pos on its line, or anywhere
-	thinking       bool // a reasoning tag was opened within a line and never closed
+	thinking       bool // a tag of thinking was opened within a line and never closed
 	struck         bool // there was an HTML <s>, so </s> does not end the turn
 	quotedLine     int  // a line with a closing tag inside a quote; -1 for none
 
@@ -117,6 +144,7 @@ type part struct {
 // found is a value in an answer that may be the plan.
 type found struct {
 	start, end, lineStart int
+	from, to              int // with the tags that are directly around it
 	value                 any
 	shape                 shape
 	notes                 notes
@@ -136,7 +164,7 @@ func (a *answer) scan() *Fault {
 	for a.pos < len(a.text) {
 		start := a.pos
 		fault := a.step()
-		if fault != nil && (fault.Kind == Truncated || a.jsonFirst || a.fault != nil || anyReasoningTag.MatchString(a.text[start:a.pos])) {
+		if fault != nil && (fault.Kind == Truncated || a.jsonFirst || a.fault != nil || hasThinking(a.text[start:a.pos])) {
 			return fault
 		}
 		a.fault = cmp.Or(a.fault, fault)
@@ -171,7 +199,7 @@ func (a *answer) step() *Fault {
 	case c == ' ':
 		a.pos++
 		return nil
-	case strings.IndexByte("<[{/", c) < 0 && c != "◁"[0]:
+	case c != '{' && c != '/' && !tags.Starts(rest):
 		a.mark()
 		return nil
 	case c == '<' && endToken.MatchString(head(rest)) && !(a.struck && strings.HasPrefix(rest, "</s>")):
@@ -183,8 +211,8 @@ func (a *answer) step() *Fault {
 			return fault
 		}
 	}
-	if tag := reasoningTag.FindStringSubmatch(head(rest)); tag != nil {
-		return a.tag(tag)
+	if m, ok := thinkingTag(rest); ok {
+		return a.thought(&m)
 	}
 	a.struck = a.struck || a.pos > 0 && strings.HasPrefix(rest, "<s>")
 	if c == '{' || c == '[' {
@@ -232,30 +260,47 @@ func (a *answer) mark() {
 	a.pos += a.marks.step(a.text, a.pos)
 }
 
-// The tags around reasoning: bracket, the slash of a closing tag, and the rest.
-const reasoningTags = `(?i)([<[◁])(/?)((?:think|thinking|reasoning|analysis|scratchpad)[>\]▷])`
+// thinkingTag reads a tag of thinking at the start of a text. The text of a link is none.
+func thinkingTag(text string) (m tags.Tag, ok bool) {
+	m, ok = tags.Read(text)
+	return m, ok && m.Kind == tags.Thinking && !m.Whole && !strings.HasPrefix(text[m.Size:], "(")
+}
 
-var (
-	anyReasoningTag = regexp.MustCompile(reasoningTags)
-	reasoningTag    = regexp.MustCompile("^" + reasoningTags)
-)
+// hasThinking reports whether there is a tag of thinking in a text.
+func hasThinking(text string) bool {
+	for i := range len(text) {
+		if tags.Starts(text[i:]) {
+			if _, ok := thinkingTag(text[i:]); ok {
+				return true
+			}
+		}
+	}
+	return false
+}
 
-// tag handles a reasoning tag outside all values. A lone closing tag ends reasoning that the prompt
-// opened, unless it is quoted.
-func (a *answer) tag(tag []string) *Fault {
-	behind, line := a.pos+len(tag[0]), a.lineStart
+// thought handles a tag of thinking outside all values. A lone closing tag ends thinking that the
+// prompt opened, unless it is quoted.
+func (a *answer) thought(m *tags.Tag) *Fault {
+	behind, line := a.pos+m.Size, a.lineStart
 	if a.fault != nil {
 		line = strings.LastIndexByte(a.text[:a.pos], '\n') + 1
 	}
-	opens := tag[2] == ""
+	size, final := m.IsAnswer(a.text[behind:])
+	opens := !m.Closes
 	mentioned := !opens && !a.jsonFirst && (line == a.quotedLine || isOpen(a.text[line:a.pos]))
 	switch {
 	case a.jsonFirst || opens && a.thinking:
 		a.pos = behind
 	case a.fault != nil && (opens || mentioned):
 		return a.fault
+	case opens && final && !a.begun:
+		a.done.add("reasoning")
+		a.restart(behind + size)
+		if from, to := m.End(a.text); from >= 0 && to == len(a.text) {
+			a.text = a.text[:from]
+		}
 	case opens:
-		return a.reasons(tag[1]+"/"+tag[3], behind)
+		return a.reasons(m, behind)
 	case mentioned:
 		a.quotedLine, a.pos = line, behind
 	default:
@@ -265,12 +310,11 @@ func (a *answer) tag(tag []string) *Fault {
 	return nil
 }
 
-// reasons handles reasoning whose contents start at start and that shut ends. Reasoning before the
-// answer is dropped; reasoning within the answer is recorded; a tag within a line is only
-// mentioned.
-func (a *answer) reasons(shut string, start int) *Fault {
-	size := indexFold(a.text[start:], shut)
-	end := start + size + len(shut)
+// reasons handles thinking whose contents start at start. Thinking before the answer is dropped;
+// thinking within the answer is recorded; a tag within a line is only mentioned.
+func (a *answer) reasons(m *tags.Tag, start int) *Fault {
+	_, size := m.End(a.text[start:])
+	end := start + size
 	switch {
 	case size < 0 && !a.inked:
 		return Truncated.Faultf("the text ends within the reasoning")
@@ -325,7 +369,7 @@ func (a *answer) bracket(rest string) *Fault {
 		v = a.acted(v)
 	}
 	f := found{
-		start: start, end: r.pos, lineStart: a.lineStart, value: v, shape: shapeOf(v),
+		start: start, end: r.pos, lineStart: a.lineStart, from: start, to: r.pos, value: v, shape: shapeOf(v),
 		notes: r.notes, unclosed: r.unclosed, torn: r.torn, top: top,
 	}
 	switch {
@@ -399,8 +443,9 @@ func (a *answer) plan(wrapped bool) (Plan, error) {
 	}
 	plans := slices.ContainsFunc(a.found, func(f found) bool { return f.shape == planShape })
 	var p Plan
-	var fault *Fault
+	fault := a.sealed(around)
 	switch {
+	case fault != nil:
 	case plans:
 		p.Commands, fault = a.chosen()
 	case len(a.found) == 0, words && !(a.jsonFirst && a.found[0].shape != otherShape):
@@ -497,13 +542,17 @@ func trimClosing(behind string) string {
 func (a *answer) chosen() ([]Command, *Fault) {
 	var chosen []Command
 	for _, f := range a.found {
-		behind := a.text[f.end:]
+		behind := a.text[f.to:]
+		before := a.text[f.lineStart:f.start]
+		if f.from < f.start {
+			before = a.text[strings.LastIndexByte(a.text[:f.from], '\n')+1 : f.from]
+		}
 		switch {
 		case f.shape == otherShape:
 			continue
 		case f.shape != planShape:
 			return nil, InvalidPlan.Faultf("a command or a reply stands beside the plan, and not in it")
-		case goesOn.MatchString(behind), !standsAlone(a.text[f.lineStart:f.start], behind):
+		case goesOn.MatchString(behind), !standsAlone(before, behind):
 			return nil, InvalidPlan.Faultf("the plan stands in the middle of a sentence or a quotation")
 		}
 		commands, fault := a.commandsOf(f.value, f.unclosed)
@@ -521,6 +570,150 @@ func (a *answer) chosen() ([]Command, *Fault) {
 	}
 	return chosen, nil
 }
+
+// envelope is a tag around plans while its end is not reached.
+type envelope struct {
+	tag     tags.Tag
+	at      int
+	words   bool // there are words in it
+	leading bool // the answer begins with it
+	plans   int
+	only    *found // the one plan in it
+}
+
+// sealed decides whether the tags in the text let its plans run. They may stand in a tag, if it is
+// closed and holds one plan and nothing else. In or behind any other tag that the answer begins with,
+// or in one that is never closed, a plan is a draft: nobody has to know what the tag means.
+func (a *answer) sealed(around string) *Fault {
+	if len(a.found)+len(a.plans) == 0 || !strings.ContainsAny(around, "<[◁＜⟨【") {
+		return nil
+	}
+	var open []envelope
+	begun, shut, added := false, false, false // added: there are words behind a plan
+	plans := 0
+	closings := a.closings()
+	at, nextFound := 0, 0
+	for _, p := range append(slices.Clone(a.parts), part{start: len(a.text), end: len(a.text)}) {
+		for at < p.start {
+			size, m, isTag := a.nextTag(at, p.start, closings, begun)
+			if words := a.text[at : at+size]; hasWords(strings.TrimLeft(words, "}],;")) {
+				begun = true
+				added = plans > 0
+				if added && shut {
+					return errDraft
+				}
+				for i := range open {
+					open[i].words = true
+					if open[i].plans > 0 {
+						return errDraft
+					}
+				}
+			}
+			at += size
+			if !isTag {
+				break
+			}
+			i := len(open) - 1
+			for i >= 0 && !m.Ends(&open[i].tag) {
+				i--
+			}
+			switch {
+			case !m.Closes:
+				open = append(open, envelope{tag: m, at: at, leading: !begun && len(open) == 0})
+				begun = true
+			case i < 0 && added:
+				return errDraft // it ends what the prompt began
+			case i < 0:
+				shut = plans > 0 || !answerTag.MatchString(m.Name)
+			default:
+				for _, inner := range open[i+1:] {
+					if inner.plans > 0 {
+						return errDraft
+					}
+				}
+				e := open[i]
+				if e.only != nil {
+					e.only.from, e.only.to = e.at, at+m.Size
+				}
+				shut = shut || e.leading && e.plans == 0
+				open = open[:i]
+			}
+			at += m.Size
+		}
+		if at = p.end; !p.value {
+			continue
+		}
+		var f *found
+		if nextFound < len(a.found) && a.found[nextFound].start == p.start {
+			f = &a.found[nextFound]
+			nextFound++
+		}
+		if f != nil && f.shape < commandShape {
+			continue
+		}
+		plans++
+		if shut {
+			return errDraft
+		}
+		for i := range open {
+			if open[i].plans++; open[i].words || open[i].plans > 1 {
+				return errDraft
+			}
+			open[i].only = f
+		}
+	}
+	if slices.ContainsFunc(open, func(e envelope) bool { return e.plans > 0 }) {
+		return Truncated.Faultf("the text ends before the tag around the plan is closed")
+	}
+	return nil
+}
+
+var errDraft = InvalidPlan.Faultf("the plan stands in or behind a block such as <draft>, with more than the plan in it; answer with the plan alone, or with plain text")
+
+// answerTag matches the names of tags around an answer. They may lack their other half.
+var answerTag = regexp.MustCompile(`^(?:answer|output|response|result|json|final|final_answer|plan|pre|code|xml)$`)
+
+// closings returns where the last closing tag of each name is.
+func (a *answer) closings() map[string]int {
+	last := map[string]int{}
+	for i := range len(a.text) {
+		if !tags.Starts(a.text[i:]) {
+			continue
+		}
+		if m, ok := tags.Read(a.text[i:]); ok && m.Closes {
+			last[m.Name] = i
+		}
+	}
+	return last
+}
+
+// nextTag finds the next tag between at and end that may stand around something, and how much stands
+// before it. A tag within a line that is never closed is only mentioned, and so are [words].
+func (a *answer) nextTag(at, end int, closings map[string]int, begun bool) (size int, m tags.Tag, ok bool) {
+	first := !begun
+	for i := at; i < end; i++ {
+		if !tags.Starts(a.text[i:end]) {
+			continue
+		}
+		m, ok := tags.Read(a.text[i:end])
+		if !ok || m.Whole || wholeTag.MatchString(m.Name) || a.xml && slices.Contains([]string{"plan", "say", "goal"}, m.Name) {
+			continue
+		}
+		closed := closings[m.Name] > i
+		first = first && !hasWords(a.text[at:i])
+		isLink := strings.HasPrefix(a.text[i:], "[") && strings.HasPrefix(a.text[i+m.Size:], "(")
+		before := strings.TrimRight(a.text[at:i], " \t")
+		opensLine := a.text[i] == '<' && (before == "" || strings.HasSuffix(before, "\n"))
+		if m.Special || m.Closes || closed || first && !isLink || opensLine {
+			return i - at, m, true
+		}
+		i += m.Size - 1
+	}
+	return end - at, m, false
+}
+
+// wholeTag matches HTML that stands around nothing.
+var wholeTag = regexp.MustCompile(`^(?:br|hr|img|wbr|input)$`)
 
 // isAnswer reports whether a plan declares that it has no DO.
 func isAnswer(value any) bool {
@@ -572,7 +765,10 @@ func hasWords(text string) bool {
 // prose turns a text without a plan into one SAY. An empty text is an error, and so is a plan of
 // another kind, which must be neither run nor shown.
 func (a *answer) prose() (Plan, error) {
-	text := strings.TrimSpace(a.without(false))
+	text, fault := a.spoken(strings.TrimSpace(a.without(false)))
+	if fault != nil {
+		return Plan{}, fault
+	}
 	if said := saidInWords.FindStringSubmatch(text); said != nil {
 		text = strings.TrimSpace(said[1] + said[2])
 	}
@@ -587,12 +783,54 @@ func (a *answer) prose() (Plan, error) {
 		return Plan{}, errCut
 	}
 	if otherPlan.MatchString(text) {
-		return Plan{}, InvalidPlan.Faultf("the answer is a plan or a call of another kind, such as XML, not a JSON plan")
+		return Plan{}, errOtherPlan
 	}
 	return Plan{Commands: []Command{{Kind: Say, Response: text}}, Repairs: slices.Sorted(slices.Values(a.done)), Prose: true}, nil
 }
 
-var errCut = Truncated.Faultf("the text ends before the JSON does")
+var (
+	errCut       = Truncated.Faultf("the text ends before the JSON does")
+	errOtherPlan = InvalidPlan.Faultf("the answer is a plan or a call of another kind, such as XML, not a JSON plan")
+)
+
+// spoken returns prose without blocks of control tokens, which are not for people. A call in tags, or a
+// control token on its own, is no answer. In code they are text like any other, and so is HTML.
+func (a *answer) spoken(text string) (string, *Fault) {
+	var out strings.Builder
+	code, kept, spaced := false, 0, true
+	for i := 0; i < len(text); i++ {
+		if text[i] == '`' {
+			code = !code
+		}
+		opensLine := spaced
+		spaced = text[i] == '\n' || spaced && isBlank(rune(text[i]))
+		if code || !tags.Starts(text[i:]) {
+			continue
+		}
+		t, ok := tags.Read(text[i:])
+		cut := !ok && cutToken.MatchString(head(text[i:]))
+		switch {
+		case cut:
+			return "", Truncated.Faultf("the text ends within a control token")
+		case ok && t.Kind == tags.Call && (t.Special || opensLine):
+			return "", errOtherPlan
+		case !ok || !t.Special:
+			continue
+		}
+		from, to := t.End(text[i+t.Size:])
+		if t.Closes || from < 0 {
+			return "", InvalidPlan.Faultf("there is a control token such as <|token|> in the text; answer without any")
+		}
+		a.done.add("reasoning")
+		out.WriteString(text[kept:i])
+		kept = i + t.Size + to
+		i = kept - 1
+	}
+	return strings.TrimSpace(out.String() + text[kept:]), nil
+}
+
+// cutToken matches a control token that the text ends in.
+var cutToken = regexp.MustCompile(`^[<＜]/?[|｜‖]+[\w▁｜‖|]*$`)
 
 // otherPlan matches a text that is entirely a call or a template, and a line that begins as a plan
 // of another kind. In the middle of a line it is only mentioned.
@@ -603,7 +841,8 @@ var otherPlan = regexp.MustCompile("(?m)" + strings.Join([]string{
 	`^\s*[-*•\d.) \t` + "`" + `]*(?i:["']?type["']?\s*:\s*["']?(?:do|say|plan)["']?\s*$)`,                               // YAML
 	"^\\s*[-*•\\d.) \\t`]*(?:THEN )?DO[ :*`\\t]+[\"*`]*[a-z_]",                                                          // a list of steps
 	"^\\s*(?:[-*•]+|\\d+[.)])[ \\t*`]*(?:THEN )?SAY(?:[ :*`\"]|$)",
-	`^\s*(?i:[* \t]*action input[* ]*:)`, // ReAct
+	`^\s*(?i:[* \t]*action input[* ]*:)`,                                                     // ReAct
+	`^\s*(?:functools\s*\[|✿FUNCTION✿|(?:call:|print\(default_api\.)\w+[({]|to=functions\.)`, // Phi, Qwen, Gemma, Gemini, gpt-oss
 }, "|"))
 
 // saidInWords matches prose that begins with the word SAY, and captures what is said.
@@ -686,6 +925,10 @@ var wholeFence = regexp.MustCompile("^(?s:(?:```+|~~~+)[ \t]*(?i:json5|jsonc|jso
 // format of gpt-oss: only that is an answer.
 func finalChannel(text string, done *notes) (string, *Fault) {
 	const final = "<|channel|>final"
+	text, fault := withoutSpokenThinking(text, done)
+	if fault != nil {
+		return "", fault
+	}
 	before, _, found := strings.Cut(text, final)
 	harmony := strings.HasPrefix(text, "<|channel|>") || strings.HasPrefix(text, "<|start|>assistant")
 	if looksJSON(text) || !harmony && (!found || isOpen(before[strings.LastIndexByte(before, '\n')+1:])) {

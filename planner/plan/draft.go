@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/planbot-go/planbot/internal/spelling"
+	"github.com/planbot-go/planbot/internal/tags"
 )
 
 // Draft finds the text that people may see while a model still writes its answer. Only a plan that
@@ -97,7 +98,16 @@ func (d *Draft) safe() int {
 // notProse reports whether prose begins with words that are not its own.
 func notProse(text string) bool {
 	start := strings.ToLower(strings.TrimLeft(text[:len("**assistant**:")], "*"))
-	return strings.HasPrefix(start, "assistant") || strings.HasPrefix(start, "say")
+	for _, label := range [...]string{
+		"assistant", "say", // labels
+		"analysis", "here is my", "here's my", // thinking
+		"call:", "functools[", "print(default_", "to=functions.", "✿function✿", // calls
+	} {
+		if strings.HasPrefix(start, label) {
+			return true
+		}
+	}
+	return false
 }
 
 // begin reads a byte of the opening.
@@ -136,7 +146,7 @@ func (d *Draft) read(in string) int {
 	if d.Prose && d.text.Len() == 0 && isBlank(c) {
 		return size
 	}
-	d.over = d.over || d.Prose && (c == '◁' || d.text.Len() == 0 && strings.ContainsRune("<[{\"`~", c))
+	d.over = d.over || d.Prose && (strings.ContainsRune("◁＜⟨", c) || d.text.Len() == 0 && strings.ContainsRune("<[{\"`~【", c))
 	if size > 0 && !d.over {
 		d.add(c)
 	}
@@ -212,13 +222,14 @@ func (d *Draft) add(c rune) {
 	}
 }
 
-// close ends the draft at a token, or at a tag around reasoning in prose.
+// close ends the draft at a token, or at a tag around thinking or a call in prose.
 func (d *Draft) close(b *bracket) {
 	if !b.open || b.end > 0 {
 		return
 	}
 	within := d.text.String()[b.at:]
-	if strings.HasPrefix(within, "<|") || endToken.MatchString(within) || d.Prose && reasoningTag.MatchString(within) {
+	tag, ok := tags.Read(within)
+	if strings.HasPrefix(within, "<|") || endToken.MatchString(within) || ok && (tag.Special || d.Prose && tag.Kind != tags.Other) {
 		d.over = true
 		return
 	}

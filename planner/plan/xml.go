@@ -98,6 +98,9 @@ func (a *answer) lastXMLPlan(goal string, reg *actions.Registry) (Plan, error) {
 	if slices.ContainsFunc(a.found, isMeant) || keyOfPlan().MatchString(around) {
 		return Plan{}, errBeside
 	}
+	if fault := a.sealed(around); fault != nil {
+		return Plan{}, fault
+	}
 	var last error
 	for i := len(a.plans) - 1; i >= 0; i-- {
 		p := &a.plans[i]
