@@ -51,13 +51,14 @@ func (e *EntityError) Fault() string {
 
 // Check validates entities against the action's schema and returns a copy that is ready for
 // [Action.Call]. It converts values where nothing is lost (the string "42" to a wanted integer, the
-// number 42 to a wanted string), treats null as absent, and fills in defaults. Entities that are
-// not in the schema are kept and are not a fault. Only the host values, which the bot fills in
-// itself, are dropped, see [Provide].
+// number 42 to a wanted string), leaves out each optional null that is no value, see
+// [Action.NullIsValue], and fills in defaults. Entities that are not in the schema are kept and are not
+// a fault. Only the host values, which the bot fills in itself, are dropped, see [Provide].
 //
 // A required entity is missing if it is absent, null, blank, or a placeholder echoed from a prompt,
-// such as <list>. 0 and false are values. Names are case-sensitive. A value that [Action.Call]
-// could not decode into the action's Go type is also a fault. The error is an [*EntityError].
+// such as <list>. 0 and false are values. To another service all of these are values if its schema allows
+// them, see [Action.Doubtful]. Names are case-sensitive. A value that [Action.Call] could not decode into
+// the action's Go type is also a fault. The error is an [*EntityError].
 func (a *Action) Check(entities map[string]any) (map[string]any, error) {
 	return a.check(entities, nil)
 }
@@ -70,14 +71,14 @@ func (a *Action) CheckBefore(entities map[string]any, later func(text string) bo
 }
 
 func (a *Action) check(entities map[string]any, later func(string) bool) (map[string]any, error) {
-	if names := a.missing(entities); names != nil {
-		return nil, &EntityError{Missing: names}
-	}
 	schema, err := a.compiled()
 	if err != nil {
 		return nil, fmt.Errorf("action %s: %w", a.Name, err)
 	}
-	c := checker{later: later, strict: a.Source.Connection != ""}
+	if names := a.missing(schema, entities); names != nil {
+		return nil, &EntityError{Missing: names}
+	}
+	c := checker{later: later, strict: a.Source.Connection != "", nulls: a.NullIsValue()}
 	checked, _ := c.fit(schema, entities, make([]string, 0, 4)).(map[string]any)
 	if wrong, ok := errors.AsType[*jsonschema.ValidationError](schema.Validate(checked)); ok {
 		if wrong = c.first(wrong); wrong != nil {
@@ -128,20 +129,64 @@ func (a *Action) checkReturned(r *Result) error {
 	return nil
 }
 
-// missing finds the required entities that are missing.
-func (a *Action) missing(entities map[string]any) (names []string) {
+// NullIsValue reports whether a null that the schema allows is a value, and not the same as no value: the
+// action gets the entities as they are. In the Go struct of [Add] nobody can tell the two apart.
+func (a *Action) NullIsValue() bool { return a.decodes == nil }
+
+// Doubtful reports whether some required entity of a call is null, blank or a placeholder from a prompt.
+// Models write these when they know no value. The schema of another service may want them all the same, so
+// such a call is made, and counts as [Call.Salvaged].
+func (a *Action) Doubtful(entities map[string]any) bool {
+	if a.Source.Connection == "" {
+		return false
+	}
+	schema, err := a.compiled()
+	return err == nil && (&checker{}).doubtful(schema, entities)
+}
+
+// doubtful looks for required values that say nothing, also within objects.
+func (c *checker) doubtful(s *jsonschema.Schema, value any) bool {
+	if c.parts++; s == nil || c.parts > maxParts {
+		return false
+	}
+	switch value := value.(type) {
+	case []any:
+		if slices.ContainsFunc(value, func(item any) bool { return c.doubtful(itemsOf(s), item) }) {
+			return true
+		}
+	case map[string]any:
+		for name, item := range value {
+			if slices.Contains(s.Required, name) && saysNothing(name, item) || c.doubtful(propertyOf(s, name), item) {
+				return true
+			}
+		}
+	default:
+		return false
+	}
+	parts := slices.Concat(s.AllOf, s.AnyOf, s.OneOf, []*jsonschema.Schema{s.Ref})
+	return slices.ContainsFunc(parts, func(part *jsonschema.Schema) bool { return c.doubtful(part, value) })
+}
+
+// missing finds the required entities that are missing. What another service requires is missing only if it
+// is absent, or null although its schema has no null.
+func (a *Action) missing(schema *jsonschema.Schema, entities map[string]any) (names []string) {
 	for _, name := range a.Schema.Required {
+		value, given := entities[name]
+		absent := saysNothing(name, value)
+		if a.Source.Connection != "" {
+			absent = !given || value == nil && !takesNull(schema.Properties[name])
+		}
 		property := a.Schema.Properties[name]
-		if isMissing(name, entities[name]) && (property == nil || property.Default == nil) {
+		if absent && (property == nil || property.Default == nil) {
 			names = append(names, name)
 		}
 	}
 	return names
 }
 
-// isMissing reports whether the value of a required entity counts as missing: it is null, blank or a
-// placeholder from a prompt, the entity's name in angle brackets or a word such as <value>.
-func isMissing(name string, value any) bool {
+// saysNothing reports whether a value is null, blank or a placeholder from a prompt: the entity's name in
+// angle brackets or a word such as <value>.
+func saysNothing(name string, value any) bool {
 	text, isText := value.(string)
 	text = strings.TrimSpace(text)
 	if value == nil || isText && text == "" {
@@ -188,6 +233,7 @@ var ignoredFormats = []string{
 type checker struct {
 	later  func(string) bool
 	strict bool       // unknown entities are faults, if the schema says so: they would be sent to another service
+	nulls  bool       // a null that the schema allows is a value
 	open   [][]string // the places of texts that are not final
 	parts  int        // parts of schemas followed so far, to stop cycles
 }
@@ -220,7 +266,7 @@ func (c *checker) fit(s *jsonschema.Schema, value any, at []string) any {
 			}
 		}
 		for name, item := range contents {
-			if property := propertyOf(s, name); item != nil || !nullIsAbsent(s, name) {
+			if property := propertyOf(s, name); item != nil || !c.nullIsAbsent(s, name) {
 				object[name] = c.fit(property, item, append(at, name))
 			}
 		}
@@ -278,12 +324,16 @@ func propertyOf(s *jsonschema.Schema, name string) *jsonschema.Schema {
 	return more
 }
 
-// nullIsAbsent reports whether null means that a property is absent: it has a default, or it is
-// optional and does not allow null. Models that must name every property write null.
-func nullIsAbsent(s *jsonschema.Schema, name string) bool {
+// nullIsAbsent reports whether null means that a property is absent: it is optional or has a default, and
+// null is no value of it. Models that must name every property write null.
+func (c *checker) nullIsAbsent(s *jsonschema.Schema, name string) bool {
 	property := s.Properties[name]
-	return property != nil && (property.Default != nil || !slices.Contains(s.Required, name) && !allows(property, "null"))
+	optional := property != nil && (property.Default != nil || !slices.Contains(s.Required, name))
+	return optional && !(c.nulls && takesNull(property))
 }
+
+// takesNull reports whether null fits a schema, in whichever of its many forms that is said.
+func takesNull(s *jsonschema.Schema) bool { return s == nil || s.Validate(nil) == nil }
 
 func allows(s *jsonschema.Schema, kind string) bool {
 	return s.Types != nil && slices.Contains(s.Types.ToStrings(), kind)

@@ -264,7 +264,8 @@ type Call struct {
 	Action   *Action
 	Entities map[string]any
 	// Salvaged says that the model is less likely to have meant the call: the plan was found in the
-	// middle of prose, or made with text of strangers in view ([Turn.Distrust]).
+	// middle of prose, or made with text of strangers in view ([Turn.Distrust]), or the call has a required
+	// value that says nothing ([Action.Doubtful]).
 	Salvaged bool
 }
 

@@ -359,7 +359,7 @@ func TestToolsAgreeOnNull(t *testing.T) {
 					break
 				}
 			}
-			if tool.Strict != strict {
+			if tool.Strict != (strict && action == "go") { // in the file, an optional null is a value
 				t.Errorf("strict %v: %s is %v", strict, action, tool.Strict)
 			}
 			var schema struct {
@@ -380,7 +380,7 @@ func TestToolsAgreeOnNull(t *testing.T) {
 					t.Fatal(err)
 				}
 				told, is := schemaTakes(t, tool.Schema, arguments), accepted(action, string(arguments))
-				branches := !strict && (name == "either" || name == "reference") // told as they are registered
+				branches := !tool.Strict && (name == "either" || name == "reference") // told as they are registered
 				if told != is && !branches {
 					t.Errorf("strict %v: %s of %s may be null: the schema says %v, the check %v\n%s", strict, name, action, told, is, schema.Properties[name])
 				}

@@ -772,3 +772,33 @@ func TestCloseEndsCalls(t *testing.T) {
 		t.Error("a closed connection offers")
 	}
 }
+
+// TestNothingAndNull: what a tool may get empty or null it gets so, and what nobody named it does not get.
+func TestNothingAndNull(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, `{"name":"send","inputSchema":{"type":"object","required":["content","cursor"],"properties":{
+		"content":{"type":"string"},"cursor":{"anyOf":[{"type":"string"},{"type":"null"}]},
+		"assignee":{"type":["string","null"]},"milestone":{"nullable":true,"allOf":[{"type":"integer"}]},"note":{"type":"string"}}}}`)
+	got := make(chan string, 1)
+	f.call = func(w http.ResponseWriter, _ *http.Request, m message) {
+		got <- string(m.Params.Arguments)
+		f.result(w, m, `{"content":[{"type":"text","text":"ok"}]}`)
+	}
+	c, _ := connectTo(t, f.URL)
+	offered(t, c)
+	for entities, want := range map[string]string{
+		`{"content":"","cursor":null}`:                                             `{"content":"","cursor":null}`,
+		`{"content":"x","cursor":"","assignee":null,"milestone":null,"note":null}`: `{"assignee":null,"content":"x","cursor":"","milestone":null}`,
+	} {
+		var given map[string]any
+		if err := json.Unmarshal([]byte(entities), &given); err != nil {
+			t.Fatal(err)
+		}
+		if result, err := run(t.Context(), t, c, "svc_send", given); err != nil || result.Failed() {
+			t.Fatalf("%s: %v, %v", entities, result, err)
+		}
+		if sent := <-got; sent != want {
+			t.Errorf("%s: sent %s", entities, sent)
+		}
+	}
+}

@@ -334,6 +334,9 @@ func walk(value any, to reading) any {
 		delete(out, "additionalProperties")
 		delete(out, "unevaluatedProperties")
 	}
+	if to != promising && out["nullable"] == true { // OpenAPI's word, which servers made from such a document have
+		connections.AllowNull(out)
+	}
 	if to == telling {
 		simplify(out)
 	}
@@ -424,6 +427,9 @@ func simplify(s map[string]any) {
 	note = spelling.OneLine(note, maxPropertyDoc)
 	if values, ok := s["enum"].([]any); ok && len(values) > maxEnum {
 		s["enum"] = values[:maxEnum:maxEnum]
+		if slices.ContainsFunc(values[maxEnum:], func(value any) bool { return value == nil }) {
+			connections.AllowNull(s)
+		}
 		more := fmt.Sprintf("%d more values exist.", len(values)-maxEnum)
 		note = strings.TrimSpace(spelling.OneLine(note, maxPropertyDoc-len(more)-1) + " " + more)
 	}

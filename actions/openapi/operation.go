@@ -19,6 +19,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
@@ -281,10 +282,13 @@ func (o *operation) schema(d *document) (checked, told *jsonschema.Schema, err e
 	for _, inline := range []bool{true, false} {
 		s := &schemas{doc: d, inline: inline, defs: map[string]any{}, names: map[string]string{}}
 		properties, required, order := map[string]any{}, []any{}, []string{}
-		add := func(entity, text string, schema place, must bool, otherwise map[string]any) {
+		add := func(entity, text string, schema place, must, null bool, otherwise map[string]any) {
 			part, isObject := s.of(schema).(map[string]any)
 			if !isObject || len(part) == 0 {
 				part = otherwise
+			}
+			if !null { // only JSON can say it
+				part, _ = everyPart(part, connections.ForbidNull).(map[string]any)
 			}
 			if text != "" {
 				part["description"] = text
@@ -295,7 +299,7 @@ func (o *operation) schema(d *document) (checked, told *jsonschema.Schema, err e
 			}
 		}
 		for _, in := range o.inputs {
-			add(in.entity, in.text, in.schema, in.required, map[string]any{"type": "string"})
+			add(in.entity, in.text, in.schema, in.required, in.asJSON, map[string]any{"type": "string"})
 		}
 		if b := o.body; b != nil {
 			otherwise := map[string]any{}
@@ -305,7 +309,7 @@ func (o *operation) schema(d *document) (checked, told *jsonschema.Schema, err e
 			case b.isForm:
 				otherwise["type"] = "object"
 			}
-			add(bodyEntity, b.text, b.schema, b.required, otherwise)
+			add(bodyEntity, b.text, b.schema, b.required, !b.isForm && !b.isText, otherwise)
 		}
 		if inline && errors.Is(s.err, errParts) {
 			continue
@@ -365,7 +369,7 @@ func (o *operation) request(entities map[string]any) (*request, error) {
 	for _, in := range o.inputs {
 		known[in.entity] = true
 		value, given := entities[in.entity]
-		if text, isText := value.(string); value == nil || isText && text == "" && !in.allowEmpty {
+		if text, isText := value.(string); value == nil && !in.asJSON || isText && text == "" && !in.allowEmpty && !in.required {
 			given = false
 		}
 		if !given {
@@ -400,7 +404,8 @@ func (o *operation) request(entities map[string]any) (*request, error) {
 	}
 	if o.body != nil {
 		known[bodyEntity] = true
-		if err := o.body.write(r, entities[bodyEntity]); err != nil {
+		value, given := entities[bodyEntity]
+		if err := o.body.write(r, value, given); err != nil {
 			return nil, err
 		}
 	}

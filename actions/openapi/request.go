@@ -235,8 +235,11 @@ func escapeWith(text, keep string) string {
 }
 
 // write puts the body into the request. What nothing was given for is left out if it may be.
-func (b *body) write(r *request, value any) error {
-	if object, isObject := value.(map[string]any); value == nil || isObject && len(object) == 0 && !b.required {
+func (b *body) write(r *request, value any, given bool) error {
+	if value == nil && (b.isForm || b.isText) {
+		given = false
+	}
+	if object, isObject := value.(map[string]any); !given || isObject && len(object) == 0 && !b.required {
 		if b.required {
 			return refuse("%s has no value.", bodyEntity)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 
+	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
@@ -126,6 +127,9 @@ func (s *schemas) of(p place) any {
 		}
 		maps.Copy(out, s.plain(p, beside))
 	}
+	if object["nullable"] == true {
+		allowNull(out) // the standard ignores it here, and people mean it
+	}
 	return out
 }
 
@@ -155,29 +159,42 @@ func (s *schemas) plain(p place, object map[string]any) map[string]any {
 	delete(object, "$defs") // what refers to them is written out, or refers to definitions of ours
 	delete(object, "definitions")
 	out := eachPart(object, func(below string, part any) any { return s.of(place{p.file, p.pointer + below, part}) })
-	if s.doc.old {
-		modernize(out)
-	}
+	modernize(out)
 	dropReadOnly(out)
+	nullable := out["nullable"] == true
 	for keyword := range out {
 		if strings.HasPrefix(keyword, "x-") || slices.Contains(notSchema, keyword) {
 			delete(out, keyword)
 		}
 	}
+	takes := 0 // of the options
+	options, _ := out["oneOf"].([]any)
+	for _, option := range options {
+		if connections.TakesNull(option) {
+			takes++
+		}
+	}
+	if nullable || takes > 1 { // what fits two options fits, to the letter, none
+		allowNull(out)
+	}
 	return out
+}
+
+// allowNull makes a schema take null, too. Its marks stay at its top.
+func allowNull(schema map[string]any) {
+	readOnly, gone := schema[readOnlyMark], schema[goneMark]
+	connections.AllowNull(schema)
+	schema[readOnlyMark], schema[goneMark] = readOnly, gone
 }
 
 // notSchema are keywords that say nothing about values that are sent, or that would make the schema
 // depend on others.
 var notSchema = []string{"$schema", "$id", "$anchor", "$dynamicAnchor", "$comment", "example", "examples", "externalDocs", "xml", "discriminator", "nullable", "readOnly", "writeOnly", "allowEmptyValue"}
 
-// modernize rewrites what OpenAPI 3.0 says in its own way.
+// modernize rewrites what OpenAPI 3.0 says in its own way, and later documents still do.
 func modernize(schema map[string]any) {
-	if kind, isText := schema["type"].(string); isText && schema["nullable"] == true {
-		schema["type"] = []any{kind, "null"}
-		if values, isList := schema["enum"].([]any); isList && !slices.Contains(values, any(nil)) {
-			schema["enum"] = append(slices.Clone(values), nil)
-		}
+	if schema["type"] == nil && schema["properties"] != nil {
+		schema["type"] = "object"
 	}
 	for limit, exclusive := range map[string]string{"minimum": "exclusiveMinimum", "maximum": "exclusiveMaximum"} {
 		if is, isBool := schema[exclusive].(bool); isBool {
@@ -299,9 +316,6 @@ func forModels(schema map[string]any) {
 	if _, has := schema["anyOf"]; !has && schema["oneOf"] != nil {
 		schema["anyOf"] = schema["oneOf"]
 		delete(schema, "oneOf")
-	}
-	if schema["type"] == nil && schema["properties"] != nil {
-		schema["type"] = "object"
 	}
 	if values, isList := schema["enum"].([]any); isList && len(values) > maxToldValues {
 		var first []string

@@ -575,7 +575,8 @@ func (d *dryRun) call(ctx context.Context, p plan.Plan, c plan.Command, about *t
 		}
 	}
 	about.Verdict = "would run; fits the schema; "
-	verdict, err := d.trial.Policy(ctx, d.turn, actions.Call{Action: action, Entities: entities, Salvaged: p.Salvaged || d.turn.Distrusted()})
+	salvaged := p.Salvaged || d.turn.Distrusted() || action.Doubtful(entities)
+	verdict, err := d.trial.Policy(ctx, d.turn, actions.Call{Action: action, Entities: entities, Salvaged: salvaged})
 	switch {
 	case err != nil:
 		about.Verdict += "the policy cannot decide: " + err.Error()

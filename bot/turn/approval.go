@@ -107,7 +107,7 @@ func (x *execution) approve(ctx context.Context, c *call, approved string) error
 
 // policy asks the policy about a call. A call that it denies is a refusal.
 func (x *execution) policy(ctx context.Context, c actions.Call) (actions.Approval, error) {
-	c.Salvaged = c.Salvaged || x.Distrusted()
+	c.Salvaged = c.Salvaged || x.Distrusted() || c.Action.Doubtful(c.Entities)
 	approval, err := x.engine.cfg.Policy(ctx, x.Turn.Turn, c)
 	switch {
 	case err != nil:

@@ -16,8 +16,11 @@ import (
 	"github.com/planbot-go/planbot/internal/texts"
 )
 
-// noValue stands for null and for what is empty.
-const noValue = "–"
+// noValue stands for what is empty, and cleared for null, with which a value is taken away.
+const (
+	noValue            = "–"
+	cleared texts.Text = "cleared"
+)
 
 // View shows values to one person: in their language and time zone.
 type View struct {
@@ -55,7 +58,7 @@ func (v View) Value(schema *jsonschema.Schema, value any) string {
 	}
 	switch value := value.(type) {
 	case nil:
-		return noValue
+		return v.Say(cleared)
 	case bool:
 		if value {
 			return v.Say("yes")
@@ -65,7 +68,7 @@ func (v View) Value(schema *jsonschema.Schema, value any) string {
 		if at, ok := minuteOf(value); ok && schema.Format == "date-time" {
 			return v.Clock(at)
 		}
-		if Visible(value) != value || strings.TrimSpace(value) != value || strings.Trim(value, noValue) == "" || value[0] == '"' {
+		if Visible(value) != value || strings.TrimSpace(value) != value || strings.Trim(value, noValue) == "" || value[0] == '"' || value == v.Say(cleared) {
 			return quote(value)
 		}
 		return value

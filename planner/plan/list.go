@@ -39,7 +39,7 @@ func List(registry *actions.Registry, brief bool) string {
 				text += "?"
 			}
 			if !brief {
-				text += describeParameter(schema.Properties[name])
+				text += describeParameter(schema.Properties[name], a.NullIsValue())
 			}
 			parameters = append(parameters, text)
 		}
@@ -55,8 +55,8 @@ func List(registry *actions.Registry, brief bool) string {
 	return cmp.Or(strings.Join(lines, "\n"), "(none)")
 }
 
-func describeParameter(property *jsonschema.Schema) string {
-	text := ": " + listedType(property)
+func describeParameter(property *jsonschema.Schema, nulls bool) string {
+	text := ": " + listedType(property, nulls)
 	if value := spelling.OneLine(string(property.Default), maxDescription); value != "" {
 		text += " = " + value
 	}
@@ -67,27 +67,33 @@ func describeParameter(property *jsonschema.Schema) string {
 }
 
 // listedType writes the type of a parameter or, if there are only some values, those: texts in quotes.
-func listedType(property *jsonschema.Schema) string {
-	kind := spelling.OneLine(typeText(property), maxDescription)
-	enum, isList := property.Enum, strings.HasSuffix(kind, "[]")
+func listedType(property *jsonschema.Schema, nulls bool) string {
+	kind, null := spelling.OneLine(typeText(property, nulls), maxDescription), ""
+	if without, ok := strings.CutSuffix(kind, orNull); ok {
+		kind, null = without, orNull
+	}
+	enum, isList := property.Enum, strings.HasSuffix(kind, "[]") && property.Items != nil
 	if isList {
 		enum = property.Items.Enum
 	}
 	var values []string
 	for _, v := range enum {
 		value := spelling.OneLine(fmt.Sprint(v), maxDescription)
-		if _, isText := v.(string); isText {
+		switch v.(type) {
+		case nil:
+			continue
+		case string:
 			value = quote(value)
 		}
 		values = append(values, value)
 	}
 	switch {
 	case values == nil:
-		return kind
+		return kind + null
 	case isList:
-		return "(" + strings.Join(values, "|") + ")[]"
+		return "(" + strings.Join(values, "|") + ")[]" + null
 	}
-	return strings.Join(values, "|")
+	return strings.Join(values, "|") + null
 }
 
 // quote cannot fail: a text on one line is valid UTF-8.
@@ -120,7 +126,7 @@ func Manual(registry *actions.Registry) string {
 		text := spelling.OneLine(a.Name, maxWord) + ":\n  description: " + spelling.OneLine(a.Description, maxDescription) + "\n  inputs:"
 		schema := a.ForModels()
 		for _, name := range titles.Order(schema) {
-			text += "\n    - " + manualInput(schema, name)
+			text += "\n    - " + manualInput(schema, name, a.NullIsValue())
 		}
 		functions = append(functions, text)
 	}
@@ -129,10 +135,10 @@ func Manual(registry *actions.Registry) string {
 
 // manualInput writes one line of the list of inputs. Its marks say how the input differs from a
 // required text.
-func manualInput(schema *jsonschema.Schema, name string) string {
+func manualInput(schema *jsonschema.Schema, name string, nulls bool) string {
 	property := schema.Properties[name]
 	var marks []string
-	switch kind := listedType(property); {
+	switch kind := listedType(property, nulls); {
 	case kind == "object", strings.HasPrefix(kind, "{"), strings.HasSuffix(kind, "[]"):
 		marks = append(marks, "JSON "+kind)
 	case kind != "string":

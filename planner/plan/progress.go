@@ -212,8 +212,9 @@ func (e *Progress) run(ctx context.Context, turn *actions.Turn, reg *actions.Reg
 		}
 	}
 	for i := e.Next; i < len(e.Plan.Commands) && !approved; i++ {
-		action, ok := reg.Lookup(e.Plan.Commands[i].Action)
-		if ok && (action.Approval || action.Destructive && e.Plan.Salvaged) {
+		c := &e.Plan.Commands[i]
+		action, ok := reg.Lookup(c.Action)
+		if ok && (action.Approval || action.Destructive && (e.Plan.Salvaged || action.Doubtful(c.Entities))) {
 			return actions.Result{}, fmt.Errorf("run plan: command %d, action %s: %w", i+1, action.Name, errNeedsApproval)
 		}
 	}
@@ -263,7 +264,7 @@ func (e *Progress) step(ctx context.Context, turn *actions.Turn, reg *actions.Re
 	}
 	ctx = actions.AttemptOf(ctx).Within(e.Next).Context(ctx)
 	if turn != nil && turn.Gate != nil {
-		err := turn.Gate(ctx, actions.Call{Action: action, Entities: entities, Salvaged: e.Plan.Salvaged})
+		err := turn.Gate(ctx, actions.Call{Action: action, Entities: entities, Salvaged: e.Plan.Salvaged || action.Doubtful(entities)})
 		var told interface {
 			error
 			Reason() string

@@ -17,14 +17,15 @@ import (
 
 // Schema is the JSON Schema of the plans that the registered actions allow, including what is known
 // of each entity. Every key is required; an optional entity and saveAs may be null, which counts as
-// absent. A plan that follows the schema decodes without repair.
+// absent. Only an entity for which null is a value ([actions.Action.NullIsValue]) is not required. A plan
+// that follows the schema decodes without repair.
 //
 // It lists the actions, and each form of entities once: one command per action would double its
 // size. The prompt says which entities an action has.
 //
 // It is strict if OpenAI's strict mode accepts it. It is not strict if an action has an entity of
-// any type, an object with arbitrary keys, or a circular type; then that part is open and the rest
-// is not.
+// any type, an object with arbitrary keys, a circular type, or an optional value of which null is a
+// value too; then that part is open and the rest is not.
 //
 // An entity that is neither text nor a list of texts may be a text instead, to name a variable: a
 // model bound to the schema need not invent a value that it does not know yet. If it is one of some
@@ -61,7 +62,7 @@ func planForm(registry *actions.Registry, declared, grammar bool) (plan *form, s
 		}
 		commands = append(commands, f.closed(
 			property{name: "type", form: f.options(Do)}, property{name: "action", form: f.options(b.names...)},
-			property{name: "entities", form: choice(b.shapes...)}, property{"saveAs", saveAs, true},
+			property{name: "entities", form: choice(b.shapes...)}, property{name: "saveAs", form: saveAs, optional: true},
 		))
 	}
 	typed := func(commands []*form, types ...any) *form {
@@ -90,7 +91,7 @@ type branch struct {
 // and each costs 200 bytes.
 func (f *former) branches(registry *actions.Registry, variables bool) (branches []branch) {
 	for _, action := range registry.All() {
-		f.root = action.ForModels()
+		f.of(action)
 		entities := f.object(f.root)
 		if variables {
 			f.orVariable(entities)
@@ -136,12 +137,47 @@ func (f *former) orVariable(entities *form) {
 // as limits, patterns and formats: [actions.Action.Check] checks those.
 //
 // In a grammar it also leaves out what a grammar does not need: descriptions, that an object is
-// closed, the types of an enum, and null, because a property that may be null may be absent.
+// closed, the types of an enum, and a null that means absent, because what is optional may be absent.
 type former struct {
 	root    *jsonschema.Schema
+	nulls   bool // null is a value, where the schema allows it
+	foreign bool // also of a required entity
 	grammar bool
 	loose   bool                 // part of it has no strict form
 	open    []*jsonschema.Schema // the schemas being written, to stop at cycles
+}
+
+// of prepares the form of an action's entities.
+func (f *former) of(action *actions.Action) {
+	f.root = action.ForModels()
+	f.nulls = action.NullIsValue()
+	f.foreign = action.Source.Connection != ""
+}
+
+// excludesNull reports whether no null fits a schema. It looks at each way to say so: what is not known to
+// exclude null may have it as a value.
+func (f *former) excludesNull(schema *jsonschema.Schema, depth int) bool {
+	const deepest = 50 // stops at cycles
+	schema = f.resolve(schema)
+	if schema == nil || depth > deepest {
+		return false
+	}
+	types := schema.Types
+	if schema.Type != "" {
+		types = []string{schema.Type}
+	}
+	excludes := func(part *jsonschema.Schema) bool { return f.excludesNull(part, depth+1) }
+	all := func(parts []*jsonschema.Schema) bool {
+		return parts != nil && !slices.ContainsFunc(parts, func(part *jsonschema.Schema) bool { return !excludes(part) })
+	}
+	return types != nil && !slices.Contains(types, "null") ||
+		schema.Const != nil && *schema.Const != nil ||
+		schema.Enum != nil && !hasNull(schema.Enum) ||
+		slices.ContainsFunc(schema.AllOf, excludes) || all(schema.AnyOf) || all(schema.OneOf)
+}
+
+func hasNull(values []any) bool {
+	return slices.ContainsFunc(values, func(value any) bool { return value == nil })
 }
 
 // isRequired reports whether a property must be present: one with a default need not be.
@@ -218,7 +254,7 @@ func (f *former) options(values ...any) *form {
 	for _, value := range values {
 		name := typeOf(value)
 		f.loose = f.loose || name == "object" || name == "array"
-		if f.grammar && value == nil {
+		if f.grammar && value == nil && !f.nulls {
 			continue
 		}
 		out.Enum = append(out.Enum, value)
@@ -258,13 +294,15 @@ func (f *former) types(schema *jsonschema.Schema, types []string) *form {
 }
 
 // object is the form of an object. If its schema names properties, no others are allowed unless the
-// schema says so. A required entity is never null: null marks an absent one.
+// schema says so. A required entity of our own is never null: null marks an absent one.
 func (f *former) object(schema *jsonschema.Schema) *form {
 	var of []property
 	for _, name := range titles.Order(schema) {
-		p := property{name, f.value(schema.Properties[name]), !isRequired(schema, name)}
-		if schema == f.root && !p.optional {
-			p.form = p.form.withoutNull()
+		inner := schema.Properties[name]
+		p := property{name: name, form: f.value(inner), optional: !isRequired(schema, name)}
+		p.nullable = f.nulls && !f.excludesNull(inner, 0)
+		if schema == f.root && !p.optional && !f.foreign {
+			p.nullable, p.form = false, p.form.withoutNull()
 		}
 		of = append(of, p)
 	}
@@ -284,11 +322,19 @@ func (f *former) object(schema *jsonschema.Schema) *form {
 	return f.free(out)
 }
 
-// closed is an object with exactly these properties.
+// closed is an object with exactly these properties. Each is required, and null if it has no value, as
+// OpenAI's strict mode wants it. Where null is a value itself, only an absent property can say that.
 func (f *former) closed(of ...property) *form {
 	out := &form{Types: typeNames{"object"}, Properties: properties{}, Required: []string{}, Others: false}
 	for _, p := range of {
 		switch {
+		case p.nullable:
+			if !p.form.isFree() && !p.form.takesNull() {
+				p.form = choice(p.form, ofType("null"))
+			}
+			if f.loose = f.loose || p.optional; !p.optional {
+				out.Required = append(out.Required, p.name)
+			}
 		case f.grammar && (p.optional || p.form.takesNull()):
 			p.form = p.form.withoutNull()
 		case p.optional:
@@ -322,11 +368,13 @@ func describe(schema *jsonschema.Schema) string {
 
 // ToolSchema is the schema of an action's entities in the form that servers accept for a tool. It
 // is strict if wantStrict is set and OpenAI's strict mode can express the schema: every property is
-// required, an optional one may be null, which counts as absent. A required entity may therefore
-// not be null, although the schema of a Go slice or pointer allows it.
+// required, an optional one may be null, which counts as absent. So it is not strict where null is a value
+// of an optional property. A required entity of our own may not be null, although the schema of a Go slice
+// or pointer allows it.
 func ToolSchema(a *actions.Action, wantStrict bool) (raw json.RawMessage, strict bool, err error) {
-	schema := a.ForModels()
-	f := former{root: schema}
+	var f former
+	f.of(a)
+	schema := f.root
 	if form := f.object(schema); wantStrict && !f.loose {
 		raw, err = json.Marshal(form)
 		return raw, true, err
@@ -338,7 +386,7 @@ func ToolSchema(a *actions.Action, wantStrict bool) (raw json.RawMessage, strict
 	told.Properties = maps.Clone(schema.Properties)
 	for name, property := range schema.Properties {
 		out := forModels(property)
-		if isRequired(schema, name) && len(property.Types) > 1 {
+		if !f.foreign && isRequired(schema, name) && len(property.Types) > 1 {
 			out.Types = withoutNull(out.Types)
 			if len(out.Types) == 1 {
 				out.Type, out.Types = out.Types[0], nil
@@ -387,6 +435,7 @@ type property struct {
 	name     string
 	form     *form
 	optional bool
+	nullable bool // null is a value of it
 }
 
 type (
@@ -447,7 +496,7 @@ func (f *form) isFree() bool {
 }
 
 func (f *form) takesNull() bool {
-	return slices.Contains(f.Types, "null") || slices.ContainsFunc(f.AnyOf, (*form).takesNull)
+	return slices.Contains(f.Types, "null") || hasNull(f.Enum) || slices.ContainsFunc(f.AnyOf, (*form).takesNull)
 }
 
 // takesText reports whether f takes any text.
@@ -488,32 +537,62 @@ func (f *form) withoutNull() *form {
 }
 
 // typeText writes a type as programmers do: "string", "string[]", "{street: string, kind?:
-// string}".
-func typeText(s *jsonschema.Schema) string {
+// string}". It names null only where nulls says that null is a value.
+func typeText(s *jsonschema.Schema, nulls bool) string {
 	types := s.Types
 	if s.Type != "" {
 		types = []string{s.Type}
 	}
-	types = slices.DeleteFunc(slices.Clone(types), func(t string) bool { return t == "null" })
-	switch {
-	case len(types) != 1:
-		return cmp.Or(strings.Join(types, "|"), "any")
-	case types[0] == "array" && s.Items != nil:
-		return typeText(s.Items) + "[]"
-	case types[0] == "object" && len(s.Properties) > 0:
-		return objectText(s)
+	var all []string
+	add := func(text string) {
+		if text != "" && text != "null" && !slices.Contains(all, text) {
+			all = append(all, text)
+		}
 	}
-	return types[0]
+	for _, name := range types {
+		switch {
+		case name == "array" && s.Items != nil:
+			add(arrayText(typeText(s.Items, nulls)))
+		case name == "object" && len(s.Properties) > 0:
+			add(objectText(s, nulls))
+		default:
+			add(name)
+		}
+	}
+	if types == nil {
+		for _, branch := range slices.Concat(s.AnyOf, s.OneOf) {
+			add(strings.TrimSuffix(typeText(branch, nulls), orNull))
+		}
+	}
+	text := cmp.Or(strings.Join(all, "|"), "any")
+	if nulls && namesNull(s) {
+		text += orNull
+	}
+	return text
 }
 
-func objectText(s *jsonschema.Schema) string {
+const orNull = "|null"
+
+// namesNull reports whether a schema says that null is a value.
+func namesNull(s *jsonschema.Schema) bool {
+	return slices.Contains(s.Types, "null") || s.Type == "null" || hasNull(s.Enum) || slices.ContainsFunc(slices.Concat(s.AnyOf, s.OneOf), namesNull)
+}
+
+func arrayText(items string) string {
+	if strings.Contains(items, "|") && !strings.HasPrefix(items, "{") {
+		return "(" + items + ")[]"
+	}
+	return items + "[]"
+}
+
+func objectText(s *jsonschema.Schema, nulls bool) string {
 	var fields []string
 	for _, name := range titles.Order(s) {
 		mark := "?: "
 		if slices.Contains(s.Required, name) {
 			mark = ": "
 		}
-		fields = append(fields, name+mark+typeText(s.Properties[name]))
+		fields = append(fields, name+mark+typeText(s.Properties[name], nulls))
 	}
 	return "{" + strings.Join(fields, ", ") + "}"
 }

@@ -47,11 +47,22 @@ func (d dice) registry(t *testing.T, open bool) *actions.Registry {
 	return reg
 }
 
+// nullable begins the names of what may be null.
+const nullable = "or null "
+
 func (d dice) object(depth int, open bool) object {
 	properties, required := object{}, []string{}
 	for i := range d.IntN(4) + 1 {
 		name := d.one("list", "Item", "größe", `a"b`, "type").(string) + fmt.Sprint(i)
-		properties[name] = d.schema(depth-1, open)
+		schema := d.schema(depth-1, open)
+		if open && d.IntN(4) == 0 { // what may be null, and need not be there, has no strict form
+			name, schema = nullable+name, d.one(
+				object{"type": []string{"string", "null"}}, object{"enum": []any{"x", nil}},
+				object{"anyOf": []any{object{"$ref": "#/$defs/shared"}, object{"type": "null"}}},
+				object{"oneOf": []any{object{"type": "array", "items": object{"type": []string{"integer", "null"}}}, object{"const": nil}}},
+			).(object)
+		}
+		properties[name] = schema
 		if d.IntN(2) == 0 {
 			required = append(required, name)
 		}
@@ -69,7 +80,7 @@ func (d dice) schema(depth int, open bool) object {
 	return d.one(
 		object{"type": "string"}, object{"type": "string", "format": "uri", "description": "an address"},
 		object{"type": "integer"}, object{"type": "number"}, object{"type": "boolean"},
-		object{"type": "integer", "default": 5}, object{"type": []string{"string", "null"}},
+		object{"type": "integer", "default": 5},
 		object{"type": "string", "enum": []any{"S", "L"}, "default": "S"}, object{"enum": []any{1, 2.5}},
 		object{"type": []string{"integer", "boolean"}}, object{"const": "only"}, object{"$ref": "#/$defs/shared"},
 		object{"anyOf": []any{object{"type": "integer"}, object{"type": "array", "items": object{"type": "boolean"}}}},
@@ -246,7 +257,7 @@ func withoutNulls(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
 		for name, inner := range value {
-			if value[name] = withoutNulls(inner); inner == nil {
+			if value[name] = withoutNulls(inner); inner == nil && !strings.HasPrefix(name, nullable) {
 				delete(value, name)
 			}
 		}

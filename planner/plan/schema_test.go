@@ -146,3 +146,67 @@ func TestStrictSchemaOfFiles(t *testing.T) {
 		}
 	}
 }
+
+// TestWhatIsNullIsNotForced: a property of which null is a value can be left out of every form, and can be
+// null in every form. That holds for whatever [actions.Action.Check] takes as a value.
+func TestWhatIsNullIsNotForced(t *testing.T) {
+	t.Parallel()
+	const defs = `"$defs":{"text":{"type":"string"},"maybe":{"type":["string","null"]},"circle":{"anyOf":[{"$ref":"#/$defs/circle"},{"type":"null"}]}}`
+	for _, property := range []string{
+		`{"type":["string","null"]}`, `{"type":["integer","null"],"default":7}`, `{"anyOf":[{"$ref":"#/$defs/text"},{"type":"null"}]}`,
+		`{"oneOf":[{"type":"integer"},{"type":"null"}]}`, `{"anyOf":[{"type":"integer"},{"const":null}]}`, `{"allOf":[{"$ref":"#/$defs/maybe"}]}`,
+		`{"$ref":"#/$defs/maybe"}`, `{"$ref":"#/$defs/circle"}`, `{"enum":["a",null]}`, `{"type":["string","null"],"enum":["a",null]}`, `{"const":null}`, `{"type":"null"}`,
+		`{"not":{"type":"string"}}`, `{}`, `{"type":["array","null"],"items":{"type":["string","null"]}}`, `{"type":["object","null"],"properties":{"x":{"type":["string","null"]}}}`,
+		`{"anyOf":[{"type":"object","properties":{"x":{"type":"string"}}},{"type":"null"}]}`, `{"properties":{"x":{"type":"string"}}}`,
+		`{"type":"string"}`, `{"enum":["a"]}`, `{"anyOf":[{"type":"string"},{"type":"integer"}]}`, `{"allOf":[{"$ref":"#/$defs/maybe"},{"type":"string"}]}`,
+		`{"$ref":"#/$defs/text"}`, `{"type":["string","null"],"enum":["a"]}`, `{"const":"x"}`, `{"type":"array","items":{"type":"string"}}`,
+	} {
+		for _, within := range []bool{false, true} {
+			parameters, null := `{"properties":{"a":`+property+`},`+defs+`}`, `{"a":null}`
+			if within {
+				parameters, null = `{"required":["in"],"properties":{"in":{"type":"object","properties":{"a":`+property+`}}},`+defs+`}`, `{"in":{"a":null}}`
+			}
+			reg, err := actions.Read(strings.NewReader(`[{"name":"act","parameters":` + parameters + `}]`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var entities map[string]any
+			if err := json.Unmarshal([]byte(null), &entities); err != nil {
+				t.Fatal(err)
+			}
+			checked, err := reg.All()[0].Check(entities)
+			if err != nil {
+				t.Fatalf("%s: %v", parameters, err)
+			}
+			isValue := cmp.Equal(entities, checked)
+			wrote := func(entities string) any {
+				return reread(t, []byte(`{"type":"plan","commands":[{"type":"DO","action":"act","entities":`+entities+`,"saveAs":null}]}`))
+			}
+			without := strings.Replace(null, `"a":null`, ``, 1)
+			_, schema, strict := planSchema(t, reg, false)
+			grammar := planGrammar(t, reg, false)
+			for form, of := range map[string]interface{ Validate(any) error }{"schema": schema, "grammar": grammar} {
+				if form == "grammar" && !isValue {
+					continue
+				}
+				if err := of.Validate(withoutNulls(wrote(null))); form == "grammar" && err != nil {
+					t.Errorf("%s of %s: cannot be left out: %v", form, parameters, err)
+				}
+				plan := wrote(null)
+				if form == "grammar" {
+					delete(plan.(map[string]any)["commands"].([]any)[0].(map[string]any), "saveAs")
+				}
+				if err := of.Validate(plan); err != nil {
+					t.Errorf("%s of %s: cannot be null: %v", form, parameters, err)
+				}
+			}
+			if forced := schema.Validate(wrote(without)) != nil; forced == isValue || strict && isValue {
+				t.Errorf("%s: null is a value: %t, it has to be there: %t, strict: %t", parameters, isValue, forced, strict)
+			}
+			tool, strict, err := plan.ToolSchema(reg.All()[0], true)
+			if err != nil || strict && isValue {
+				t.Errorf("%s: a strict tool: %s, %v", parameters, tool, err)
+			}
+		}
+	}
+}

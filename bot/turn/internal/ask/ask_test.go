@@ -61,6 +61,22 @@ func compareCard(t *testing.T, name string, card activity.Card) {
 	}
 }
 
+// TestClearedValues: a null takes a value away, which looks like no text and no empty list.
+func TestClearedValues(t *testing.T) {
+	t.Parallel()
+	v := ask.View{
+		View: titles.View{Say: new(actions.Turn).Translate, Zone: time.UTC}, Title: titles.Words,
+		Action: func(string) (*actions.Action, bool) { return nil, false },
+	}
+	a := &ask.Approval{ID: "a1", Action: "updateIssue", Entities: []byte(`{"body":{"assignee":null,"due":"cleared","labels":[],"title":"New"},"note":null}`)}
+	words := a.Words(v)
+	for _, want := range []string{"assignee: cleared, ", `due: "cleared"`, "labels: (–)", "`note`: `cleared`"} {
+		if !strings.Contains(words, want) {
+			t.Errorf("%q is not in %s", want, words)
+		}
+	}
+}
+
 // TestRead reads what clients send when a button is pressed, and what people write.
 func TestRead(t *testing.T) {
 	t.Parallel()
