@@ -395,8 +395,9 @@ func (o *openAI) failed(ctx context.Context, what string, err error) error {
 	if _, ok := errors.AsType[*Error](err); ok {
 		return err
 	}
-	if _, shape := errors.AsType[*json.UnmarshalTypeError](err); shape {
-		return errMalformed
+	if wrong, shape := errors.AsType[*json.UnmarshalTypeError](err); shape {
+		r := irregular{fault: wrong.Field + " is a JSON " + wrong.Value}
+		return r.err()
 	}
 	if errors.Is(err, openai.ErrReasoningToolsRequireResponses) { // the library knows this of some models
 		return &Error{Kind: BadRequest, Err: err}
@@ -700,14 +701,15 @@ func identify(calls []Call, req *Request) {
 	}
 }
 
-// chat asks for completions.
+// chat asks for completions. The doer reads them.
 type chat struct{ *openai.Client }
 
 func (c chat) complete(ctx context.Context, req openai.ChatCompletionRequest) (res openai.ChatCompletionResponse, err error) {
 	if ctx, req, err = withBody(ctx, req); err != nil {
 		return res, err
 	}
-	return c.CreateChatCompletion(ctx, req)
+	_, err = c.CreateChatCompletion(ctx, req)
+	return answerIn(err)
 }
 
 type bodyKey struct{}
@@ -765,7 +767,7 @@ type doer struct {
 	goesOn    func()                                // called with each part of a stream; nil: not called
 }
 
-// Do sends req. Its errors are [*Error], or [wholeAnswer] if the request was for a stream.
+// Do sends req. Its errors are [*Error], or [wholeAnswer] if the request was for a completion.
 func (d *doer) Do(req *http.Request) (*http.Response, error) {
 	ctx := req.Context()
 	if d.token != nil {
@@ -781,7 +783,8 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 		with.secret = token
 		d = &with
 	}
-	if body, ok := ctx.Value(bodyKey{}).([]byte); ok {
+	body, isChat := ctx.Value(bodyKey{}).([]byte)
+	if isChat {
 		req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 		req.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
 	}
@@ -795,29 +798,30 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 		const maxErrorBytes = 64 << 10                                 // enough for any message
 		body, _ := io.ReadAll(io.LimitReader(res.Body, maxErrorBytes)) // a partial body is enough
 		return nil, d.fault(res, body)
-	case req.Header.Get("Accept") == "text/event-stream":
-		return nil, d.readStream(ctx, res)
+	case isChat:
+		return nil, d.readCompletion(ctx, res)
 	}
-	body, err := d.readWhole(ctx, res, res.Body)
-	if err != nil {
+	if body, err = d.readBody(ctx, res.Body); err != nil {
 		return nil, err
+	}
+	switch {
+	case !json.Valid(body):
+		return nil, errMalformed
+	case isError(body):
+		return nil, d.fault(res, body)
 	}
 	res.Body = io.NopCloser(bytes.NewReader(body))
 	return res, nil
 }
 
-// readWhole reads to the end, so that the connection can be reused.
-func (d *doer) readWhole(ctx context.Context, res *http.Response, from io.Reader) ([]byte, error) {
+// readBody reads to the end, so that the connection can be reused.
+func (d *doer) readBody(ctx context.Context, from io.Reader) ([]byte, error) {
 	body, err := io.ReadAll(io.LimitReader(from, maxAnswerBytes+1))
 	switch {
 	case err != nil:
 		return nil, networkError(ctx, fmt.Errorf("read the answer: %w", err))
 	case len(body) > maxAnswerBytes:
 		return nil, errTooLarge
-	case !json.Valid(body):
-		return nil, errMalformed
-	case isError(body):
-		return nil, d.fault(res, body)
 	}
 	return body, nil
 }

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -59,8 +58,7 @@ func over(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// streams asks for streams. The doer assembles each into the completion that the server would have
-// sent whole.
+// streams asks for streams.
 type streams struct{ *openai.Client }
 
 func (s streams) complete(ctx context.Context, req openai.ChatCompletionRequest) (res openai.ChatCompletionResponse, err error) {
@@ -69,32 +67,47 @@ func (s streams) complete(ctx context.Context, req openai.ChatCompletionRequest)
 		return res, err
 	}
 	_, err = s.CreateChatCompletionStream(ctx, req)
+	return answerIn(err)
+}
+
+// answerIn returns the answer that the doer has read.
+func answerIn(err error) (res openai.ChatCompletionResponse, failed error) {
 	if read, ok := errors.AsType[*wholeAnswer](err); ok {
 		return read.ChatCompletionResponse, nil
 	}
 	return res, err
 }
 
-// wholeAnswer is the answer to a stream request. It is an error only to get past the client
-// library, which accepts nothing but a stream, and loses errors inside one.
+// wholeAnswer is an answer that the doer has read, whole or from a stream. It is an error only to get
+// past the client library, which reads every member, also those that nobody needs, and no other form
+// than OpenAI's.
 type wholeAnswer struct{ openai.ChatCompletionResponse }
 
 func (*wholeAnswer) Error() string { return "the answer was read whole" }
 
-// readStream reads a stream, or the completion of a server without streaming. The stream must
-// continue to the end of the answer: a cut-off answer may be anything, so none of it is used.
-func (d *doer) readStream(ctx context.Context, res *http.Response) error {
+// readCompletion reads a completion: whole, as a stream, or as an array of chunks, whatever was asked
+// for. A stream must continue to the end of the answer: a cut-off answer may be anything, so none of it
+// is used. It returns a [wholeAnswer] or an [*Error].
+func (d *doer) readCompletion(ctx context.Context, res *http.Response) error {
 	read := &wholeAnswer{}
 	read.SetHeader(res.Header)
 	limit := &io.LimitedReader{R: res.Body, N: maxStreamBytes}
-	lines := bufio.NewReaderSize(limit, lineSize)
-	first, _ := lines.Peek(1)
-	if string(first) == "{" || strings.HasPrefix(res.Header.Get("Content-Type"), "application/json") {
-		body, err := d.readWhole(ctx, res, lines)
-		if err == nil {
-			err = json.Unmarshal(body, &read.ChatCompletionResponse)
+	lines := lineReader{from: bufio.NewReaderSize(limit, lineSize)}
+	if isStream := lines.begin(); !isStream {
+		body, err := d.readBody(ctx, lines.from)
+		if err != nil {
+			return err
 		}
-		return cmp.Or[error](err, read)
+		var answer streamed
+		failed := answer.addWhole(body)
+		switch {
+		case isError(body):
+			return d.fault(res, body)
+		case failed != nil:
+			return failed
+		}
+		answer.into(&read.ChatCompletionResponse)
+		return read
 	}
 
 	piece := func(string) {}
@@ -104,7 +117,8 @@ func (d *doer) readStream(ctx context.Context, res *http.Response) error {
 	late := time.AfterFunc(usageTime, func() { _ = res.Body.Close() }) // makes the read fail
 	defer late.Stop()
 	var answer streamed
-	var failed error // an unfinished line is dropped
+	var event sseEvent
+	var failed error
 	for done := false; failed == nil; {
 		late.Stop()
 		switch {
@@ -114,24 +128,44 @@ func (d *doer) readStream(ctx context.Context, res *http.Response) error {
 			late.Reset(usageTime)
 		}
 		var line []byte
-		if line, failed = lines.ReadBytes('\n'); failed != nil {
+		if line, failed = lines.next(); failed != nil && len(line) == 0 {
 			break
 		}
-		value, isData := bytes.CutPrefix(line, []byte("data:"))
-		value = bytes.TrimSpace(value)
-		done = done || isData && string(value) == "[DONE]"
-		switch {
-		case isData && isError(value):
+		if done {
+			continue
+		}
+		value, broken := event.add(line)
+		if broken {
+			failed = errMalformed
+		}
+		if len(value) == 0 {
+			continue
+		}
+		if string(value) == "[DONE]" {
+			done = true
+			if answer.chunks > 0 && answer.finish == "" {
+				answer.finish = openai.FinishReasonStop // it says that this is all
+			}
+			event.data = event.data[:0]
+			continue
+		}
+		if isError(value) {
 			return d.fault(res, value)
-		case isData && len(value) > 0 && !done:
-			before := answer.text.Len()
-			failed = answer.add(value)
-			if text := answer.text.String()[before:]; text != "" {
-				piece(text)
-			}
-			if d.goesOn != nil {
-				d.goesOn()
-			}
+		}
+		before := answer.text.Len()
+		err := answer.add(value)
+		if err != nil && event.waits(err) {
+			continue // the rest of the value comes with the next line
+		}
+		if err != nil && failed == nil {
+			failed = err
+		}
+		event.data = event.data[:0]
+		if text := answer.text.String()[before:]; text != "" {
+			piece(text)
+		}
+		if d.goesOn != nil {
+			d.goesOn()
 		}
 	}
 	_, known := errors.AsType[*Error](failed)
@@ -153,7 +187,105 @@ func (d *doer) readStream(ctx context.Context, res *http.Response) error {
 	}
 }
 
-// streamed is the part of the answer received so far.
+// lineReader reads the lines of a stream, which end as the standard of server-sent events says: with
+// \n, \r\n or \r.
+type lineReader struct {
+	from *bufio.Reader
+	line []byte
+	cr   bool // the last line ended with \r
+}
+
+// begin skips a byte order mark and white space, and reports whether a stream follows, not JSON.
+func (l *lineReader) begin() (isStream bool) {
+	if mark, _ := l.from.Peek(3); string(mark) == "\ufeff" {
+		_, _ = l.from.Discard(3)
+	}
+	for {
+		switch next, _ := l.from.Peek(1); string(next) {
+		case " ", "\t", "\r", "\n":
+			_, _ = l.from.Discard(1)
+		case "d", "e", "i", "r", ":": // data, event, id, retry, a comment
+			return true
+		default:
+			return false
+		}
+	}
+}
+
+// next returns the next line, which is valid until the call after it, and what the stream ended with.
+func (l *lineReader) next() ([]byte, error) {
+	l.line = l.line[:0]
+	for {
+		if _, err := l.from.Peek(1); err != nil {
+			return l.line, err
+		}
+		have, _ := l.from.Peek(l.from.Buffered())
+		if l.cr && have[0] == '\n' {
+			l.cr = false
+			_, _ = l.from.Discard(1)
+			continue
+		}
+		l.cr = false
+		end := bytes.IndexAny(have, "\r\n")
+		if end < 0 {
+			l.line = append(l.line, have...)
+			_, _ = l.from.Discard(len(have))
+			continue
+		}
+		l.line = append(l.line, have[:end]...)
+		l.cr = have[end] == '\r'
+		_, _ = l.from.Discard(end + 1)
+		return l.line, nil
+	}
+}
+
+// sseEvent is an event of a stream while its lines come.
+type sseEvent struct {
+	name string
+	data []byte
+}
+
+// add adds a line. It returns the data of the event so far, if there was new data in the line: servers
+// that send a value in one line often send no empty line behind it. broken says that the event is over
+// and its data never became JSON.
+func (e *sseEvent) add(line []byte) (data []byte, broken bool) {
+	field, value, _ := bytes.Cut(line, []byte(":"))
+	value = bytes.TrimSpace(value)
+	switch {
+	case len(line) == 0:
+		broken = len(e.data) > 0
+		*e = sseEvent{data: e.data[:0]}
+		return nil, broken
+	case line[0] == '{':
+		value = line // chunks, one a line
+		fallthrough
+	case string(field) == "data" && len(value) > 0:
+		if e.name != "" && !bytes.ContainsAny(value[:1], "{[") && len(e.data) == 0 {
+			return nil, false // a ping
+		}
+		if e.name != "" && len(e.data) == 0 && value[0] == '{' && !bytes.Contains(value, []byte(`"choices"`)) && !isError(value) {
+			return nil, false
+		}
+		if len(e.data) > 0 {
+			e.data = append(e.data, '\n')
+		}
+		e.data = append(e.data, value...)
+		return e.data, false
+	case string(field) == "event":
+		e.name = string(value)
+		if e.name == "message" {
+			e.name = ""
+		}
+	}
+	return nil, false
+}
+
+// waits reports whether the data is the beginning of a value, by the error of reading it.
+func (e *sseEvent) waits(err error) bool {
+	return errors.Is(err, io.ErrUnexpectedEOF) && len(e.data) < maxAnswerBytes
+}
+
+// streamed is the part of the answer received so far. A whole answer is one part.
 type streamed struct {
 	chunks        int
 	model         string
@@ -161,6 +293,7 @@ type streamed struct {
 	text, refusal strings.Builder
 	calls         []*streamedCall
 	usage         openai.Usage
+	chosen        bool // there was a choice
 }
 
 // streamedCall is a call assembled from its pieces.
@@ -169,48 +302,36 @@ type streamedCall struct {
 	arguments strings.Builder
 }
 
-// streamChunk is what counts of a chunk.
-type streamChunk struct {
-	Model   string        `json:"model"`
-	Usage   *openai.Usage `json:"usage"`
-	Choices []struct {
-		Index        int                 `json:"index"`
-		FinishReason openai.FinishReason `json:"finish_reason"`
-		Delta        struct {
-			Content   string            `json:"content"`
-			Refusal   string            `json:"refusal"`
-			ToolCalls []openai.ToolCall `json:"tool_calls"`
-		} `json:"delta"`
-	} `json:"choices"`
-}
-
 // asLenient reads what encoding/json reads, in a third of the time: there is a chunk for each token.
 var asLenient = jsonv2.JoinOptions(jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true), jsonv2.MatchCaseInsensitiveNames(true))
 
 // add adds a chunk.
-func (s *streamed) add(chunk []byte) error {
-	var c streamChunk
-	if jsonv2.Unmarshal(chunk, &c, asLenient) != nil {
-		return errMalformed
+func (s *streamed) add(raw []byte) error {
+	c, err := readChunk(raw)
+	if err != nil {
+		return err
 	}
 	s.chunks++
 	s.model = cmp.Or(s.model, c.Model)
 	if c.Usage != nil {
 		s.usage = *c.Usage // some servers send a running total with each chunk
 	}
-	for _, choice := range c.Choices {
+	for i := range c.Choices {
+		choice := &c.Choices[i]
 		if choice.Index != 0 { // we asked for only one
 			continue
 		}
+		s.chosen = true
 		if choice.FinishReason == openai.FinishReasonNull { // some servers send the word
 			choice.FinishReason = ""
 		}
-		s.text.WriteString(choice.Delta.Content)
-		s.refusal.WriteString(choice.Delta.Refusal)
-		for i := range choice.Delta.ToolCalls {
-			s.addCall(&choice.Delta.ToolCalls[i])
+		part := choice.said()
+		s.text.WriteString(part.Content)
+		s.refusal.WriteString(part.Refusal)
+		for i := range part.ToolCalls {
+			s.addCall(&part.ToolCalls[i])
 		}
-		if choice.FinishReason != "" || choice.Delta.Content != "" || len(choice.Delta.ToolCalls) > 0 {
+		if choice.FinishReason != "" || part.Content != "" || len(part.ToolCalls) > 0 {
 			s.finish = choice.FinishReason // an answer that goes on has not finished
 		}
 	}
@@ -220,10 +341,56 @@ func (s *streamed) add(chunk []byte) error {
 	return nil
 }
 
+// addWhole adds a whole answer. Some servers wrap it in an array, or send an array of chunks.
+func (s *streamed) addWhole(raw []byte) error {
+	if raw = bytes.TrimSpace(raw); len(raw) > 0 && raw[0] == '[' {
+		var all []jsontext.Value
+		if jsonv2.Unmarshal(raw, &all, asLenient) != nil {
+			return errMalformed
+		}
+		if len(all) != 1 {
+			for _, chunk := range all {
+				if err := s.add(chunk); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		raw = all[0]
+	}
+	c, err := readChunk(raw)
+	switch {
+	case errors.Is(err, io.ErrUnexpectedEOF), err != nil && len(raw) == 0:
+		return errMalformed
+	case err != nil:
+		return err
+	}
+	s.model = c.Model
+	if c.Usage != nil {
+		s.usage = *c.Usage
+	}
+	if len(c.Choices) == 0 {
+		return nil
+	}
+	s.chosen = true
+	choice := &c.Choices[0]
+	part := choice.said()
+	s.finish = choice.FinishReason
+	s.text.WriteString(part.Content)
+	s.refusal.WriteString(part.Refusal)
+	for _, p := range part.ToolCalls {
+		call := &streamedCall{ToolCall: openai.ToolCall{ID: p.ID}}
+		call.Function.Name = p.Function.Name
+		call.arguments.WriteString(p.Function.Arguments)
+		s.calls = append(s.calls, call)
+	}
+	return nil
+}
+
 // addCall adds a piece to the last call with the same index. Some servers number every call from
 // zero, or not at all. There a name starts a new call if its id differs or the earlier arguments
 // were complete.
-func (s *streamed) addCall(p *openai.ToolCall) {
+func (s *streamed) addCall(p *chunkCall) {
 	var call *streamedCall
 	for _, c := range s.calls {
 		if p.Index == nil || c.Index == nil || *c.Index == *p.Index {
@@ -251,6 +418,9 @@ func (s *streamed) addCall(p *openai.ToolCall) {
 // into writes the answer as a completion.
 func (s *streamed) into(res *openai.ChatCompletionResponse) {
 	res.Model, res.Usage = s.model, s.usage
+	if !s.chosen {
+		return
+	}
 	message := openai.ChatCompletionMessage{Content: s.text.String(), Refusal: s.refusal.String()}
 	for _, c := range s.calls {
 		c.Function.Arguments = c.arguments.String()
