@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/planbot-go/planbot/deploy"
 	"github.com/planbot-go/planbot/examples"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/spelling"
@@ -27,7 +28,7 @@ type newCmd struct {
 
 // Help lists the examples.
 func (newCmd) Help() string {
-	return "Writes a Go module with a bot, its tests, its app package and a CI workflow. The examples are " + strings.Join(exampleNames(), ", ") + ". " +
+	return "Writes a Go module with a bot, its tests, its app package, a CI workflow, and a Dockerfile and recipes to deploy it. The examples are " + strings.Join(exampleNames(), ", ") + ". " +
 		"With --replace it builds and its tests run at once, without a network."
 }
 
@@ -39,10 +40,14 @@ func (c newCmd) Run(std *cli.Streams) error {
 	if err := c.check(); err != nil {
 		return cli.Usage(err)
 	}
-	mod, sum, err := c.module()
-	if err != nil {
+	files := map[string]string{".gitignore": newIgnore}
+	if err := c.example(files); err != nil {
+		return err
+	}
+	if err := c.module(files); err != nil {
 		return cli.Usage(err)
 	}
+	c.deployment(files)
 	if err := os.MkdirAll(filepath.Dir(c.Dir), 0o755); err != nil { //nolint:gosec // a folder like others
 		return err
 	}
@@ -51,12 +56,6 @@ func (c newCmd) Run(std *cli.Streams) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(draft) }() // nothing is left there after the move
-	files := map[string]string{
-		"go.mod": mod, "go.sum": sum, ".gitignore": newIgnore, ".github/workflows/test.yml": newWorkflow,
-	}
-	if err := c.example(files); err != nil {
-		return err
-	}
 	for name, text := range files {
 		if text == "" {
 			continue
@@ -72,6 +71,9 @@ func (c newCmd) Run(std *cli.Streams) error {
 	}
 	if err := c.move(draft); err != nil {
 		return err
+	}
+	if c.Replace != "" && filepath.IsAbs(c.checkout()) {
+		fmt.Fprintf(std.Err, "warning: no relative path leads from %s to %s, so the workflow and the Dockerfile do not find Planbot\n", c.Dir, c.Replace)
 	}
 	first := "go test ./..."
 	if c.Replace == "" {
@@ -102,37 +104,156 @@ func (c newCmd) check() error {
 	return nil
 }
 
-// module returns go.mod and go.sum.
-func (c newCmd) module() (mod, sum string, err error) {
-	head := "module example.com/" + moduleName(filepath.Base(c.Dir)) + "\n\n"
+// module adds go.mod, as go mod tidy writes it, and go.sum.
+func (c newCmd) module(files map[string]string) error {
+	head := "module example.com/" + c.name() + "\n\n"
 	if c.Replace == "" {
 		version := publishedVersion()
 		if version == "" {
-			return "", "", errors.New("this program was not built from a published version of Planbot: name a checkout with --replace")
+			return errors.New("there is no published version of Planbot yet: clone https://" + planbotModule + " and name the folder with --replace")
 		}
-		return head + "go 1.26.0\n\nrequire " + planbotModule + " " + version + "\n", "", nil
+		files["go.mod"] = head + "go 1.26.0\n\nrequire " + planbotModule + " " + version + "\n"
+		return nil
 	}
 	own, err := os.ReadFile(filepath.Join(c.Replace, "go.mod"))
 	if err == nil && !strings.HasPrefix(string(own), "module "+planbotModule+"\n") {
 		err = fmt.Errorf("%s is no checkout of %s", c.Replace, planbotModule)
 	}
 	if err != nil {
-		return "", "", fmt.Errorf("--replace: %w", err)
+		return fmt.Errorf("--replace: %w", err)
 	}
 	sums, err := os.ReadFile(filepath.Join(c.Replace, "go.sum"))
 	if err != nil {
-		return "", "", fmt.Errorf("--replace: %w", err)
+		return fmt.Errorf("--replace: %w", err)
 	}
-	mod = head + goLine.FindString(string(own)) + "\n\nrequire " + planbotModule + " v0.0.0\n\n"
-	for _, block := range requireBlock.FindAllString(string(own), -1) {
-		mod += block + "\n\n"
+	direct, indirect := []string{planbotModule + " v0.0.0"}, []string{}
+	for _, line := range requireLine.FindAllStringSubmatch(string(own), -1) {
+		switch module, version := line[1], line[2]; {
+		case onlyTests(module):
+		case imports(files, module):
+			direct = append(direct, module+" "+version)
+		default:
+			indirect = append(indirect, module+" "+version+" // indirect")
+		}
 	}
-	return mod + "replace " + planbotModule + " => " + modPath(c.Replace) + "\n", string(sums), nil
+	files["go.mod"] = head + goLine.FindString(string(own)) + "\n\n" + requireBlock(direct) + requireBlock(indirect) +
+		"replace " + planbotModule + " => " + modPath(c.checkout()) + "\n"
+	for line := range strings.Lines(string(sums)) {
+		if module, _, _ := strings.Cut(line, " "); !onlyTests(module) {
+			files["go.sum"] += line
+		}
+	}
+	return nil
+}
+
+// onlyTests reports whether Planbot needs the module for nothing but its own tests, so that other
+// modules do not.
+func onlyTests(module string) bool {
+	first, _, _ := strings.Cut(module, "/")
+	return first == "k8s.io" || first == "sigs.k8s.io" || slices.Contains([]string{
+		"github.com/fxamacker/cbor/v2", "github.com/json-iterator/go", "github.com/modern-go/concurrent", "github.com/modern-go/reflect2",
+		"github.com/x448/float16", "go.uber.org/goleak", "go.yaml.in/yaml/v2", "golang.org/x/mod", "golang.org/x/tools", "gopkg.in/inf.v0",
+		"github.com/google/go-cmp",
+	}, module)
+}
+
+// imports reports whether a Go file imports a package of the module.
+func imports(files map[string]string, module string) bool {
+	for name, text := range files {
+		if path.Ext(name) == ".go" && (strings.Contains(text, `"`+module+`"`) || strings.Contains(text, `"`+module+`/`)) {
+			return true
+		}
+	}
+	return false
+}
+
+// requireBlock writes requirements as go mod tidy does.
+func requireBlock(lines []string) string {
+	slices.Sort(lines)
+	switch len(lines) {
+	case 0:
+		return ""
+	case 1:
+		return "require " + lines[0] + "\n\n"
+	}
+	return "require (\n\t" + strings.Join(lines, "\n\t") + "\n)\n\n"
+}
+
+// checkout returns the path from the new folder to the checkout, as it is where both are copied to
+// another machine. It is absolute if a relative one would lead elsewhere, because of symbolic links.
+func (c newCmd) checkout() string {
+	relative, err := filepath.Rel(c.Dir, c.Replace)
+	if err != nil {
+		return c.Replace // another drive
+	}
+	parent, err := filepath.EvalSymlinks(filepath.Dir(c.Dir))
+	if err == nil {
+		var there, here fs.FileInfo
+		there, err = os.Stat(c.Replace)
+		if err == nil {
+			here, err = os.Stat(filepath.Join(parent, filepath.Base(c.Dir), relative))
+		}
+		if err == nil && !os.SameFile(there, here) {
+			return c.Replace
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return c.Replace
+	}
+	if !strings.HasPrefix(relative, "..") {
+		relative = "." + string(filepath.Separator) + relative
+	}
+	return relative
+}
+
+// name is what the module, the image and the deployment are called.
+func (c newCmd) name() string { return moduleName(filepath.Base(c.Dir)) }
+
+// places returns where the bot and Planbot are below a common folder, so that go.mod's path leads
+// from one to the other. planbot is "" without a checkout.
+func (c newCmd) places() (own, planbot string) {
+	if c.Replace == "" {
+		return ".", ""
+	}
+	relative := filepath.ToSlash(c.checkout())
+	planbot = strings.TrimPrefix(relative, "./")
+	dir := c.Dir
+	for strings.HasPrefix(planbot, "../") {
+		own = path.Join(moduleName(filepath.Base(dir)), own)
+		dir = filepath.Dir(dir)
+		planbot = strings.TrimPrefix(planbot, "../")
+	}
+	if first, _, _ := strings.Cut(planbot, "/"); own == first || strings.HasPrefix(own, first+"/") {
+		own = "bot-" + own
+	}
+	return cmp.Or(own, "."), planbot
+}
+
+// deployment adds what runs the bot elsewhere: a workflow, an image, and recipes.
+func (c newCmd) deployment(files map[string]string) {
+	own, planbot := c.places()
+	checkout := filepath.ToSlash(c.checkout())
+	label := strings.Trim(strings.NewReplacer(".", "-", "_", "-").Replace(c.name()), "-") // of DNS
+	fill := strings.NewReplacer(" #checkout#", "", "{own}", own, "{planbot}", planbot, "{name}", label, "{checkout}", checkout, "{shell}", shellWord(checkout),
+		"{repository}", strings.TrimPrefix(planbotModule, "github.com/"))
+	for name, text := range map[string]string{
+		".github/workflows/test.yml": newWorkflow, "Dockerfile": newDockerfile, "compose.yaml": newCompose, ".dockerignore": newDockerignore,
+	} {
+		if c.Replace == "" {
+			text = withCheckout.ReplaceAllString(text, "")
+		}
+		files[name] = fill.Replace(text)
+	}
+	for _, name := range []string{"planbot", "secret.example"} {
+		text, _ := deploy.Kubernetes.ReadFile("kubernetes/" + name + ".yaml") // it is in the program
+		files["deploy/"+strings.ReplaceAll(name, "planbot", label)+".yaml"] = strings.ReplaceAll(string(text), "planbot", label)
+	}
 }
 
 var (
 	goLine       = regexp.MustCompile(`(?m)^go .*$`)
-	requireBlock = regexp.MustCompile(`(?ms)^require \(\n.*?^\)$`)
+	requireLine  = regexp.MustCompile(`(?m)^\t(\S+) (v\S+)(?: // indirect)?$`)
+	withCheckout = regexp.MustCompile(`(?m)^.*#checkout#.*\n`)
 	released     = regexp.MustCompile(`^v\d+\.\d+\.\d+(-[0-9A-Za-z.]+)*$`)
 	pseudo       = regexp.MustCompile(`\d{14}-[0-9a-f]{12}$`)
 	nameLine     = regexp.MustCompile(`app\.Bot\{\s*Name:\s*"([^"]+)"`)
@@ -243,25 +364,162 @@ func (c newCmd) move(draft string) error {
 
 const newIgnore = `/app.zip
 /bin/
+/deploy/secret.yaml
 *.test
 *.out
 .env
 `
 
+// In the texts below, a line with #checkout# is only for a bot that is built with a checkout of Planbot.
+// {own} and {planbot} are the places of both, {checkout} is the way from one to the other.
+
 const newWorkflow = `name: test
 on: [push, pull_request]
 permissions:
   contents: read
+defaults:
+  run:
+    working-directory: {own}
 jobs:
   test:
     runs-on: ubuntu-latest
     timeout-minutes: 20
     steps:
-      - uses: actions/checkout@v4
-      - uses: actions/setup-go@v5
+      - uses: actions/checkout@v7
         with:
-          go-version-file: go.mod
+          path: {own}
+      - uses: actions/checkout@v7 #checkout#
+        with: #checkout#
+          repository: {repository} #checkout#
+          path: "{planbot}" #checkout#
+      - uses: actions/setup-go@v7
+        with:
+          go-version-file: {own}/go.mod
+          cache-dependency-path: {own}/go.sum
       - run: go vet ./...
       - run: go test -race -shuffle=on ./...
       - run: go run . manifest validate manifest
+`
+
+const newDockerignore = `# Neither secrets nor what the build does not read.
+.env
+.git
+.github
+bin
+deploy
+manifest
+*.zip
+Dockerfile
+compose.yaml
+`
+
+const newDockerfile = `# syntax=docker/dockerfile:1
+
+# docker build --build-context planbot={shell} -t {name} . #checkout#
+# #checkout#
+# Runs on the builder's platform and cross-compiles: Go needs no emulation.
+FROM --platform=$BUILDPLATFORM golang:1.26-bookworm AS build
+COPY --from=planbot [".", "/src/{planbot}"] #checkout#
+WORKDIR /src/{own}
+COPY go.mod go.sum ./
+RUN --mount=type=cache,target=/go/pkg/mod go mod download
+COPY . .
+ARG TARGETOS
+ARG TARGETARCH
+# For the command version, such as --build-arg VERSION=$(git describe --tags --always).
+ARG VERSION=
+RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/root/.cache/go-build \
+    CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH \
+    go build -trimpath -ldflags "-s -w -X github.com/planbot-go/planbot/app.version=$VERSION" -o /out/bot .
+
+# With --target minimal: the binary, certificates and time zones. No shell, no package manager, no
+# base image. Scripts of skills find no interpreter there.
+FROM scratch AS minimal
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
+COPY --from=build /usr/share/zoneinfo /usr/share/zoneinfo
+COPY --from=build /out/bot /bot
+# A number, so that Kubernetes can see that it is not root.
+USER 65532:65532
+EXPOSE 3978
+# /readyz of the bot, asked with the settings of the container: Redis is reachable, the bot is not draining.
+HEALTHCHECK --interval=10s --timeout=4s --start-period=10s --retries=3 CMD ["/bot", "healthcheck"]
+# Docker's SIGTERM lets running turns finish: allow more time than BOT_DRAIN_TIMEOUT (20s).
+ENTRYPOINT ["/bot"]
+
+# The default: the same with what scripts of skills need, python3 and a sandbox. Under Docker's default
+# seccomp profile bubblewrap cannot make namespaces. There scripts run under Landlock (Linux 6.12 or
+# later on the host) or not at all. ` + "`/bot doctor`" + ` says which, once BOT_SKILLS_DIR is set.
+FROM debian:bookworm-slim
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends bubblewrap ca-certificates python3 tzdata \
+    && rm -rf /var/lib/apt/lists/*
+COPY --from=build /out/bot /bot
+USER 65532:65532
+EXPOSE 3978
+HEALTHCHECK --interval=10s --timeout=4s --start-period=10s --retries=3 CMD ["/bot", "healthcheck"]
+ENTRYPOINT ["/bot"]
+`
+
+const newCompose = `# Two replicas of the bot on one Redis: docker compose up --build, then talk to either,
+# http://127.0.0.1:3978/api/messages or http://127.0.0.1:3979/api/messages. They share all state.
+#
+# Values come from your shell or from a file .env beside this one. For Teams put there what
+# teams app create --env .env writes, and a line BOT_DANGEROUSLY_NO_AUTH= with nothing after it; and
+# put an HTTPS proxy in front.
+name: {name}
+
+services:
+  bot:
+    build:
+      context: .
+      additional_contexts: #checkout#
+        planbot: "{checkout}" #checkout#
+    deploy:
+      replicas: 2
+    ports:
+      # One host port for each replica, on loopback only: by default there is no authentication.
+      - "127.0.0.1:3978-3979:3978"
+    environment:
+      BOT_ADDR: "0.0.0.0:3978"
+      BOT_LOG_FORMAT: "json"
+      REDIS_URL: "redis://redis:6379/0"
+      # Without an app id, everybody who reaches the port may talk to the bot. That is safe on this
+      # file's own network and the loopback ports above, and nowhere else.
+      BOT_DANGEROUSLY_NO_AUTH: "${BOT_DANGEROUSLY_NO_AUTH-true}"
+      MICROSOFT_APP_ID: "${MICROSOFT_APP_ID:-${CLIENT_ID:-}}"
+      MICROSOFT_APP_PASSWORD: "${MICROSOFT_APP_PASSWORD:-${CLIENT_SECRET:-}}"
+      MICROSOFT_APP_TENANT_ID: "${MICROSOFT_APP_TENANT_ID:-${TENANT_ID:-}}"
+      # The model; without one the offline model answers. With an app id, BOT_MODEL=offline says that this is meant.
+      BOT_MODEL: "${BOT_MODEL:-}"
+      OPENAI_API_KEY: "${OPENAI_API_KEY:-}"
+      OPENAI_BASE_URL: "${OPENAI_BASE_URL:-}"
+      OPENAI_MODEL: "${OPENAI_MODEL:-}"
+      AZURE_OPENAI_ENDPOINT: "${AZURE_OPENAI_ENDPOINT:-}"
+      AZURE_OPENAI_API_KEY: "${AZURE_OPENAI_API_KEY:-}"
+      AZURE_OPENAI_DEPLOYMENT: "${AZURE_OPENAI_DEPLOYMENT:-}"
+    depends_on:
+      redis:
+        condition: service_healthy
+    restart: unless-stopped
+    stop_grace_period: 30s # more than BOT_DRAIN_TIMEOUT
+    read_only: true
+    tmpfs: ["/tmp:exec,size=512m"] # scripts of skills run from copies there
+    cap_drop: [ALL]
+    security_opt: ["no-new-privileges:true"]
+
+  redis:
+    image: redis:7-bookworm
+    # Every write is on disk within a second. A full Redis refuses writes instead of forgetting state.
+    command: ["redis-server", "--appendonly", "yes", "--maxmemory", "256mb", "--maxmemory-policy", "noeviction"]
+    volumes:
+      - redis:/data
+    healthcheck:
+      test: ["CMD", "redis-cli", "ping"]
+      interval: 5s
+      timeout: 3s
+      retries: 10
+    restart: unless-stopped
+
+volumes:
+  redis:
 `

@@ -2,11 +2,14 @@ package app
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/goccy/go-yaml"
 
 	"github.com/planbot-go/planbot/internal/cli"
 )
@@ -51,8 +54,132 @@ func TestNew(t *testing.T) {
 			t.Errorf("%s: %v, %q", name, err, text)
 		}
 	}
+	wantDeployment(t, dir)
 	if left, _ := filepath.Glob(filepath.Join(filepath.Dir(dir), ".planbot-new-*")); len(left) > 0 {
 		t.Errorf("left %q", left)
+	}
+}
+
+// wantDeployment checks what runs the bot elsewhere.
+func wantDeployment(t *testing.T, dir string) {
+	t.Helper()
+	read := func(name string) string {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Error(err)
+		}
+		return string(text)
+	}
+	_, path, found := strings.Cut(read("go.mod"), "replace "+planbotModule+" => ")
+	path = strings.Trim(strings.TrimSpace(path), `"`)
+	if mod, err := os.ReadFile(filepath.Join(dir, path, "go.mod")); !found || filepath.IsAbs(path) || err != nil || !strings.HasPrefix(string(mod), "module "+planbotModule+"\n") {
+		t.Errorf("go.mod replaces Planbot by %q: %v", path, err)
+	}
+	const runtime = "# With --target minimal:"
+	_, want, _ := strings.Cut(read(filepath.Join(path, "Dockerfile")), runtime)
+	_, got, _ := strings.Cut(read("Dockerfile"), runtime)
+	if got != want || want == "" {
+		t.Errorf("the image runs as another one than that of Planbot:\n%s", got)
+	}
+	for _, name := range []string{"Dockerfile", "compose.yaml", ".github/workflows/test.yml", "deploy/my-bot.yaml", "deploy/secret.example.yaml", ".dockerignore"} {
+		if text := read(name); strings.Contains(text, "#checkout#") || strings.Contains(text, "{own}") || strings.Contains(text, "planbot.yaml") {
+			t.Errorf("%s:\n%s", name, text)
+		}
+	}
+	if text := read("deploy/my-bot.yaml"); !strings.Contains(text, "image: registry.example.com/my-bot:") || strings.Contains(text, "name: planbot") {
+		t.Errorf("deploy/my-bot.yaml:\n%s", text)
+	}
+	var compose struct {
+		Services map[string]struct {
+			Build struct {
+				Contexts map[string]string `yaml:"additional_contexts"`
+			}
+			Environment map[string]string
+		}
+	}
+	if err := yaml.Unmarshal([]byte(read("compose.yaml")), &compose); err != nil || compose.Services["bot"].Build.Contexts["planbot"] != path {
+		t.Errorf("compose.yaml: %v, %+v", err, compose)
+	}
+	for name := range compose.Services["bot"].Environment {
+		if !strings.Contains(read(filepath.Join(path, "docs/settings.md")), "| `"+name+"` |") {
+			t.Errorf("compose.yaml sets %s, which is no setting", name)
+		}
+	}
+}
+
+// TestNewWorkflow runs the commands of the workflow that bot new writes in a fresh clone beside
+// Planbot, as GitHub does, and checks that nothing is left for go mod tidy to do.
+func TestNewWorkflow(t *testing.T) {
+	t.Parallel()
+	if os.Getenv("CI") != "true" {
+		t.Skip("compiles a module with the race detector: set CI=true")
+	}
+	dir, _ := newBot(t, "first")
+	git := func(args ...string) {
+		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-c", "user.name=x", "-c", "user.email=x@example.com"}, args...)...)
+		cmd.Dir = dir
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v\n%s", args, err, out)
+		}
+	}
+	git("init", "-q")
+	git("add", ".")
+	git("commit", "-q", "-m", "first")
+	text, err := os.ReadFile(filepath.Join(dir, ".github/workflows/test.yml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var workflow struct {
+		Defaults struct {
+			Run struct {
+				Dir string `yaml:"working-directory"`
+			}
+		}
+		Jobs map[string]struct {
+			Steps []struct {
+				Uses, Run string
+				With      map[string]string
+			}
+		}
+	}
+	if err := yaml.Unmarshal(text, &workflow); err != nil {
+		t.Fatal(err)
+	}
+	workspace, ran := t.TempDir(), 0
+	for _, step := range workflow.Jobs["test"].Steps {
+		place := filepath.Join(workspace, step.With["path"])
+		switch {
+		case step.Uses == "":
+			ran++
+			cmd := exec.CommandContext(t.Context(), "sh", "-ec", step.Run)
+			cmd.Dir, cmd.Env = filepath.Join(workspace, workflow.Defaults.Run.Dir), goEnvironment(t)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s: %v\n%s", step.Run, err, out)
+			}
+		case strings.HasPrefix(step.Uses, "actions/setup-go@"):
+			for _, file := range []string{"go-version-file", "cache-dependency-path"} {
+				if _, err := os.Stat(filepath.Join(workspace, step.With[file])); err != nil {
+					t.Error(err)
+				}
+			}
+		case step.With["repository"] == "":
+			git("clone", "-q", ".", place)
+		default:
+			if err := errors.Join(os.MkdirAll(filepath.Dir(place), 0o755), os.Symlink(mustAbs(t, ".."), place)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if ran < 3 {
+		t.Errorf("ran %d commands", ran)
+	}
+	before, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inModule(t, dir, "mod", "tidy", "-e")
+	if after, err := os.ReadFile(filepath.Join(dir, "go.mod")); err != nil || string(before) != string(after) {
+		t.Errorf("go.mod is not tidy, %v:\n%s", err, after)
 	}
 }
 
@@ -85,7 +212,7 @@ func TestNewRefuses(t *testing.T) {
 		"a file":              {[]string{filepath.Join(full, "mine.txt"), "--replace=.."}, "mine.txt"},
 		"no such example":     {[]string{"x", "--from=frist"}, "did you mean first?"},
 		"nothing like it":     {[]string{"x", "--from=../../etc"}, "they are coffee, email, first"},
-		"not published":       {[]string{filepath.Join(full, "new")}, "name a checkout with --replace"},
+		"not published":       {[]string{filepath.Join(full, "new")}, "clone https://github.com/planbot-go/planbot and name the folder with --replace"},
 		"no checkout":         {[]string{filepath.Join(full, "new"), "--replace", other}, "is no checkout of"},
 		"no folder":           {nil, "<dir>"},
 	} {

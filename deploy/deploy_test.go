@@ -1,4 +1,3 @@
-// Package deploy tests the files that operators deploy.
 package deploy
 
 import (
@@ -6,6 +5,7 @@ import (
 	"cmp"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -123,6 +123,52 @@ func TestCompose(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+}
+
+// TestDockerignore: the builder gets each file that the program is built from.
+func TestDockerignore(t *testing.T) {
+	t.Parallel()
+	rules, err := os.ReadFile("../.dockerignore")
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f",
+		`{{if and .Module .Module.Main}}{{$dir := .ImportPath}}{{range .GoFiles}}{{$dir}}/{{.}}{{"\n"}}{{end}}{{range .EmbedFiles}}{{$dir}}/{{.}}{{"\n"}}{{end}}{{end}}`,
+		"../cmd/bot")
+	out, err := list.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	files := strings.Fields(strings.ReplaceAll(string(out), "github.com/planbot-go/planbot/", ""))
+	if len(files) < 300 {
+		t.Errorf("%d files", len(files))
+	}
+	for _, file := range files {
+		if ignored(string(rules), file) {
+			t.Errorf("%s is left out of the build", file)
+		}
+	}
+	for _, file := range []string{".git/config", "docs/teams.md", "README.md", "app/app_test.go", "bot/testdata/x"} {
+		if !ignored(string(rules), file) {
+			t.Errorf("%s goes to the builder", file)
+		}
+	}
+}
+
+// ignored reports whether a .dockerignore leaves a file out. The last rule about a file counts.
+func ignored(rules, file string) (out bool) {
+	for rule := range strings.Lines(rules) {
+		rule = strings.TrimSpace(rule)
+		if rule == "" || strings.HasPrefix(rule, "#") {
+			continue
+		}
+		pattern, again := strings.CutPrefix(rule, "!")
+		pattern = strings.NewReplacer(`\*\*/`, "(.*/)?", `\*\*`, ".*", `\*`, "[^/]*").Replace(regexp.QuoteMeta(pattern))
+		if regexp.MustCompile("^" + pattern + "(/|$)").MatchString(file) {
+			out = !again
+		}
+	}
+	return out
 }
 
 func TestKubernetes(t *testing.T) {

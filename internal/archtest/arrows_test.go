@@ -176,9 +176,8 @@ var layers = map[string]int{
 	"bottest":               11,
 	"cmd":                   12,
 	"examples":              12,
-	exampleFiles:            1,
+	newBotFiles:            1,
 	"bench":                 12,
-	"deploy":                12,
 	"e2e":                   12,
 }
 
@@ -191,14 +190,14 @@ var vendors = map[string][]string{
 	"github.com/getkin/kin-openapi":           {"actions/openapi"},
 }
 
-// exampleFiles is the package examples itself, which has nothing but files, for bot new.
-const exampleFiles = "files of the examples"
+// newBotFiles are the packages examples and deploy themselves, which have nothing but files, for bot new.
+const newBotFiles = "files for bot new"
 
 // roomOf is the innermost room that holds the folder, or else the first folder of its path, "." for the
 // module's root.
 func roomOf(dir string) string {
-	if dir == "examples" {
-		return exampleFiles
+	if dir == "examples" || dir == "deploy" {
+		return newBotFiles
 	}
 	for room := dir; ; room = path.Dir(room) {
 		if layers[room] > 0 || !strings.Contains(room, "/") {
