@@ -83,6 +83,7 @@ var notRun = []struct{ begin, why string }{
 	{"cp -r ", begins},
 	{"go mod ", begins},
 	{"bot new", "TestNew in app makes one, and runs its tests"},
+	{"go run ./cmd/bot new ", "TestNew in app makes one, and runs its tests"},
 	{"bot dev", "serves until a signal; TestDev in app plays it"},
 	{"bot turns find ", "TestATurnIsFound in app plays it"},
 }

@@ -29,6 +29,7 @@ func TestGoCodeIsInTheTree(t *testing.T) {
 		"README.md":         {"examples/first/main.go", "bottest/example_test.go"},
 		"docs/actions.md":   {"examples/first/main.go", "bot/actions_page_test.go", "bottest/languages_test.go"},
 		"docs/approvals.md": {"bot/approvals_page_test.go"},
+		"docs/how-to.md":    {"bottest/howto_test.go"},
 		"docs/knowledge.md": {"examples/handbook/main.go", "knowledge/azure_test.go"},
 		"docs/messages.md":  {"bot/example_test.go"},
 		"docs/own-bot.md":   {"app/example_test.go", "actions/actions_test.go"},
