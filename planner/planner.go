@@ -17,6 +17,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/internal/spelling"
+	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
@@ -207,7 +208,7 @@ func newPlanner(ctx context.Context, kind string, cfg Config) (p *Planner, err e
 
 // Plan asks the model until its answer is a plan that can run. After a bad answer it feeds the
 // fault back, at most MaxRepairs times. It returns a [*models.Error] or, if no answer was good, the
-// last [*plan.Fault]. Failed answers are not remembered. With [NewTools] the plan is the next round
+// last [*plan.Fault]. An empty XML plan is an answer: the plan then says that it cannot be done. Failed answers are not remembered. With [NewTools] the plan is the next round
 // of the turn: either the calls, whose results the model waits for, or the text that ends the turn.
 // If the model calls when it may not, it is asked once more without functions. If it has nothing to
 // add to what a card has shown, the plan is empty.
@@ -257,6 +258,12 @@ func (p *Planner) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, erro
 			p.cfg.see(turn.ID, Event{Answered: &Answered{Response: answer, Plan: &plan.Plan{}, Took: took}})
 			return plan.Plan{}, nil
 		}
+		if r.fault == plan.EmptyPlan && answer.Finish != "length" {
+			cannot := plan.Plan{Commands: []plan.Command{{Kind: plan.Say, Response: turn.Translate(cannotDo)}}, Refused: refused}
+			p.cfg.see(turn.ID, Event{Answered: &Answered{Response: answer, Plan: &cannot, Took: took}})
+			logPlan(ctx, cannot, attempt)
+			return cannot, nil
+		}
 		forbidden := len(answer.Calls) > 0 && !mayCall(request)
 		if attempt >= p.cfg.MaxRepairs || forbidden && len(request.Tools) == 0 {
 			p.cfg.see(turn.ID, Event{Answered: &Answered{Response: answer, Fault: r.fault, Took: took}})
@@ -278,6 +285,9 @@ func (p *Planner) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, erro
 		}
 	}
 }
+
+// cannotDo is what the person reads if the model answers with an empty plan.
+const cannotDo texts.Text = "Sorry, I can't do that with the actions I have."
 
 // Sees reports whether the model is shown the pictures of messages: it takes some, and the prompt
 // includes them.

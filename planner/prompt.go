@@ -76,9 +76,9 @@ func (a *modelPrompt) checkTemplate(own ...string) error {
 	return errors.Join(faults...)
 }
 
-// render renders the prompt for this turn. Its variables are the state and, as temp.input, the
-// person's text; in a prompt action, the scope temp holds its inputs instead. own are the planner's
-// functions, which return the same in every turn.
+// render renders the prompt for this turn. Its variables are the state, and in the scope temp the person's
+// text as input and what the planner offers as available_functions; in a prompt action, the scope temp holds
+// its inputs instead. own are the planner's functions, which return the same in every turn.
 func (a *modelPrompt) render(ctx context.Context, turn *actions.Turn, inputs map[string]any, own map[string]string) (string, error) {
 	funcs := map[string]func(context.Context, []string) (any, error){}
 	for name, text := range own {
@@ -89,7 +89,7 @@ func (a *modelPrompt) render(ctx context.Context, turn *actions.Turn, inputs map
 	}
 	return a.prompt.Render(ctx, func(scope, name string) (any, error) {
 		if scope == "temp" && inputs != nil {
-			return inputs[name], nil
+			return inputOf(inputs, name), nil
 		}
 		from := map[string]*state.Scope{"conversation": turn.Conversation, "user": turn.User, "temp": turn.Temp}[scope]
 		if from != nil {
@@ -98,11 +98,33 @@ func (a *modelPrompt) render(ctx context.Context, turn *actions.Turn, inputs map
 				return value, err
 			}
 		}
-		if scope == "temp" && name == "input" {
+		switch {
+		case scope == "temp" && isInput(name):
 			return turn.Text, nil
+		case scope == "temp" && strings.EqualFold(name, availableFunctions):
+			return own["manual"], nil
 		}
 		return nil, nil
 	}, funcs)
+}
+
+// The variables of a planner's prompt that have a value in every turn, as Semantic Kernel calls them. Case does
+// not matter.
+const (
+	input              = "input"
+	availableFunctions = "available_functions"
+)
+
+// checkVariables reports variables without a scope that would always be empty.
+func (b *plannerPrompt) checkVariables() error {
+	var faults []error
+	for _, name := range b.prompt.ShortNames() {
+		if !isInput(name) && !strings.EqualFold(name, availableFunctions) {
+			faults = append(faults, fmt.Errorf("no variable $%s, have $%s, $%s; write $conversation.%[1]s, $user.%[1]s or $temp.%[1]s for one of the state",
+				name, input, availableFunctions))
+		}
+	}
+	return errors.Join(faults...)
 }
 
 // request makes a request with the settings of the prompt.
@@ -359,7 +381,7 @@ func newPlannerPrompt(kind string, prompt *prompts.Prompt, cfg *Config) (*planne
 	allowed, choosing := choose(cfg)
 	var offering error
 	b.offered, offering = offered(prompt, allowed)
-	faults := []error{choosing, offering, b.checkUse(), b.checkTemplate(ownFunctions...), b.nameModel()}
+	faults := []error{choosing, offering, b.checkUse(), b.checkTemplate(ownFunctions...), b.checkVariables(), b.nameModel()}
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("prompt %s: %w", prompt.Name(), err)
 	}
@@ -385,7 +407,8 @@ func (b *plannerPrompt) checkUse() error {
 	if b.kind != tools && (c.ToolChoice != "" || c.ParallelCalls != nil) {
 		fault("tool_choice and parallel_tool_calls have no effect with the planner %s", b.kind)
 	}
-	if !includes(c.IncludeInput) && !slices.Contains(b.prompt.Variables(), "temp.input") {
+	showsInput := slices.ContainsFunc(b.prompt.Variables(), func(variable string) bool { return strings.EqualFold(variable, "temp."+input) })
+	if !includes(c.IncludeInput) && !showsInput {
 		fault("include_input is false, and the text does not show {{$input}}: the model would never see what the person said")
 	}
 	return errors.Join(faults...)

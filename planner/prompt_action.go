@@ -124,8 +124,8 @@ func newPromptTask(description string, cfg *Config, prompt *prompts.Prompt, para
 		modelPrompt: modelPrompt{prompt: prompt, cfg: cfg},
 		description: cmp.Or(description, prompt.Config.Description),
 	}
-	if slices.Contains(parameters, "input") || len(parameters) == 1 {
-		t.main = parameters[max(0, slices.Index(parameters, "input"))]
+	if at := slices.IndexFunc(parameters, isInput); at >= 0 || len(parameters) == 1 {
+		t.main = parameters[max(0, at)]
 	}
 	if err := errors.Join(t.checkUse(parameters), t.checkTemplate(), t.checkInputs(parameters), t.nameModel()); err != nil {
 		return nil, fmt.Errorf("prompt %s: %w", prompt.Name(), err)
@@ -175,17 +175,34 @@ func (t *promptTask) checkInputs(parameters []string) error {
 	var faults []error
 	for _, variable := range t.prompt.Variables() {
 		name, temp := strings.CutPrefix(variable, "temp.")
-		if temp && !slices.Contains(parameters, name) && (name != "input" || t.main == "") {
+		isParameter := slices.ContainsFunc(parameters, func(p string) bool { return strings.EqualFold(p, name) })
+		if temp && !isParameter && (!isInput(name) || t.main == "") {
 			faults = append(faults, fmt.Errorf("$%s is no parameter of the action, which has %s", name, list(parameters)))
 		}
 	}
 	return errors.Join(faults...)
 }
 
+// isInput reports whether a variable is the main input. As in Semantic Kernel, case does not matter in names.
+func isInput(name string) bool { return strings.EqualFold(name, input) }
+
+// inputOf is the input with that name; nil: there is none.
+func inputOf(inputs map[string]any, name string) any {
+	if value, ok := inputs[name]; ok {
+		return value
+	}
+	for other, value := range inputs {
+		if strings.EqualFold(other, name) {
+			return value
+		}
+	}
+	return nil
+}
+
 // run renders the prompt and asks the model.
 func (t *promptTask) run(ctx context.Context, turn *actions.Turn, inputs map[string]any) (actions.Result, error) {
 	if value, ok := inputs[t.main]; ok {
-		inputs["input"] = value
+		inputs[input] = value
 	}
 	text, err := t.render(ctx, turn, inputs, nil)
 	if err != nil {
@@ -217,7 +234,7 @@ func (t *promptTask) answer(ctx context.Context, turn *actions.Turn, inputs map[
 	if wanted(t.prompt.Config.IncludeInput) {
 		name = "person"
 		in.opening = sections("prompt", models.Message{Role: "system", Text: text})
-		if text, err = prompts.Format(inputs["input"]); err != nil {
+		if text, err = prompts.Format(inputs[input]); err != nil {
 			return nil, err
 		}
 	}

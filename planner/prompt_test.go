@@ -135,7 +135,7 @@ func TestThePromptIsRenderedForTheTurn(t *testing.T) {
 	t.Parallel()
 	model := &recorder{answer: "Hi."}
 	s, err := briefed(t, model, map[string]string{
-		"prompt.txt":  "{{$user.name}} in {{$conversation.topic}}: {{$input}} ({{$temp.mood}}{{$gone}}) {{shout $input 'a b'}}",
+		"prompt.txt":  "{{$user.name}} in {{$conversation.topic}}: {{$input}} ({{$temp.mood}}{{$temp.gone}}) {{shout $input 'a b'}}",
 		"config.json": `{"completion": {"include_input": false}}`,
 	}, func(cfg *planner.Config) {
 		cfg.Functions = map[string]func(ctx context.Context, turn *actions.Turn, args []string) (any, error){"shout": func(_ context.Context, turn *actions.Turn, args []string) (any, error) {

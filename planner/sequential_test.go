@@ -39,6 +39,52 @@ func sequential(t *testing.T, maxRepairs int) (*planner.Planner, *fakemodel.Serv
 	return s, fake, &actions.Turn{Activity: a, Text: a.Text, Conversation: scope, Thread: scope, User: scope, Temp: scope}
 }
 
+// TestAnEmptyPlanIsAnAnswer: Semantic Kernel's prompt asks for it where no function fits.
+func TestAnEmptyPlanIsAnAnswer(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []string{"<plan />", "<plan>\n  <!-- there is nothing for it -->\n</plan>\n<!-- END -->"} {
+		s, fake, turn := sequential(t, 0)
+		fake.Says(answer)
+		p, err := s.Plan(t.Context(), turn)
+		want := []plan.Command{{Kind: plan.Say, Response: "Sorry, I can't do that with the actions I have."}}
+		if diff := cmp.Diff(want, p.Commands); diff != "" || err != nil || len(fake.Calls()) != 1 {
+			t.Errorf("%s: %v after %d calls, -want +got\n%s", answer, err, len(fake.Calls()), diff)
+		}
+	}
+}
+
+// TestThePromptOfSemanticKernel names its variables as Semantic Kernel does.
+func TestThePromptOfSemanticKernel(t *testing.T) {
+	t.Parallel()
+	for _, names := range [][2]string{{"available_functions", "input"}, {"AVAILABLE_FUNCTIONS", "INPUT"}} {
+		library := folder(t, map[string]string{
+			"sequential/skprompt.txt": "Make a plan in XML.\n[FUNCTIONS]\n{{$" + names[0] + "}}\n[END]\n<goal>{{$" + names[1] + "}}</goal>",
+		})
+		model := &recorder{answer: "<plan />"}
+		s, err := planner.NewSequential(t.Context(), planner.Config{Model: model, Prompts: library, Actions: xmlActions(t)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Plan(t.Context(), turn("write a poem")); err != nil {
+			t.Fatal(err)
+		}
+		want := "[FUNCTIONS]\n" + plan.Manual(xmlActions(t)) + "\n[END]\n<goal>write a poem</goal>"
+		if got := model.asked[0].Messages[0].Text; !strings.Contains(got, want) {
+			t.Errorf("%v: the prompt lacks %s:\n%s", names, want, got)
+		}
+	}
+}
+
+func TestUnknownVariablesOfAPrompt(t *testing.T) {
+	t.Parallel()
+	library := folder(t, map[string]string{"sequential/prompt.txt": "{{$functions}} {{$input}} {{$temp.mood}}"})
+	_, err := planner.NewSequential(t.Context(), planner.Config{Model: &recorder{}, Prompts: library, Actions: xmlActions(t)})
+	want := "no variable $functions, have $input, $available_functions; write $conversation.functions, $user.functions or $temp.functions"
+	if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "mood") {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 func TestSequentialRepairs(t *testing.T) {
 	t.Parallel()
 	s, fake, turn := sequential(t, 0)

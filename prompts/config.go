@@ -36,42 +36,93 @@ var schemas = sync.OnceValue(func() map[string]*jsonschema.Schema {
 
 // configFile is a config.json.
 type configFile struct {
-	Description  string `json:"description"`
-	Completion   Config `json:"completion"`
+	Description  string  `json:"description"`
+	Completion   *Config `json:"completion"`
 	Augmentation struct {
 		Type        string         `json:"augmentation_type"`
 		DataSources map[string]int `json:"data_sources"`
 	} `json:"augmentation"`
 	Input struct {
-		Parameters []struct {
-			Input
-			IsRequired *bool `json:"is_required"`
-		} `json:"parameters"`
+		Parameters []parameter `json:"parameters"`
 	} `json:"input"`
 	Backends []string `json:"default_backends"`
+
+	// Newer versions of Semantic Kernel write these in place of completion and input.
+	Settings  map[string]settings `json:"execution_settings"`
+	Variables []parameter         `json:"input_variables"`
 }
 
-// readConfig reads a config.json. Semantic Kernel writes an empty default for no default.
+// settings are the execution_settings for one service of Semantic Kernel.
+type settings struct {
+	Config
+	ModelID string `json:"model_id"`
+}
+
+// parameter is a parameter of a prompt action, in either form of Semantic Kernel.
+type parameter struct {
+	Name         string `json:"name"`
+	Description  string `json:"description"`
+	DefaultValue *any   `json:"defaultValue"`
+	Default      *any   `json:"default"`
+	IsRequired   *bool  `json:"is_required"`
+	Required     *bool  `json:"required"`
+}
+
+// input returns the parameter, which may be the only one. Semantic Kernel writes an empty default for no
+// default: it fills in nothing. So only the main parameter stays required then.
+func (p *parameter) input(only bool) (Input, error) {
+	in := Input{Name: p.Name, Description: p.Description}
+	given := cmp.Or(p.DefaultValue, p.Default)
+	if p.DefaultValue != nil && p.Default != nil {
+		return in, errors.New("default and defaultValue contradict each other: leave one out")
+	}
+	if given != nil {
+		in.Default = fmt.Sprint(*given)
+	}
+	if p.IsRequired == nil {
+		p.IsRequired = p.Required
+	}
+	main := only || strings.EqualFold(in.Name, "input")
+	switch {
+	case p.IsRequired != nil:
+		in.Required = *p.IsRequired
+	case main:
+		in.Required = in.Default == ""
+	default:
+		in.Required = given == nil
+	}
+	return in, nil
+}
+
+// readConfig reads a config.json.
 func readConfig(fsys fs.FS, file string) (Config, error) {
 	var f configFile
 	if err := readStrictly(fsys, file, &f); err != nil {
 		return Config{}, err
 	}
-	c := f.Completion
-	c.Description, c.Augmentation, c.DataSources = f.Description, f.Augmentation.Type, f.Augmentation.DataSources
 	var faults []error
-	if f.Input.Parameters != nil {
+	c, err := f.settings()
+	if err != nil {
+		faults = append(faults, fmt.Errorf("%s: %w", file, err))
+	}
+	c.Description = f.Description
+	c.Augmentation = f.Augmentation.Type
+	c.DataSources = f.Augmentation.DataSources
+	parameters := slices.Concat(f.Input.Parameters, f.Variables)
+	if f.Input.Parameters != nil || f.Variables != nil {
 		c.Input = []Input{}
 	}
-	for _, p := range f.Input.Parameters {
-		in := p.Input
-		in.Required = p.IsRequired == nil && in.Default == "" || p.IsRequired != nil && *p.IsRequired
+	for i := range parameters {
+		in, err := parameters[i].input(len(parameters) == 1)
+		if err != nil {
+			faults = append(faults, fmt.Errorf("%s: the parameter %s: %w", file, in.Name, err))
+		}
 		if in.Required && in.Default != "" {
-			faults = append(faults, fmt.Errorf("%s: input.parameters: %s: is_required and a defaultValue contradict each other: leave one out", file, in.Name))
+			faults = append(faults, fmt.Errorf("%s: the parameter %s: is_required and a default contradict each other: leave one out", file, in.Name))
 		}
 		// Models confuse names that differ only in case.
 		if slices.ContainsFunc(c.Input, func(other Input) bool { return strings.EqualFold(other.Name, in.Name) }) {
-			faults = append(faults, fmt.Errorf("%s: input.parameters: the name %s is taken", file, in.Name))
+			faults = append(faults, fmt.Errorf("%s: the parameter %s: the name is taken", file, in.Name))
 		}
 		c.Input = append(c.Input, in)
 	}
@@ -82,6 +133,31 @@ func readConfig(fsys fs.FS, file string) (Config, error) {
 		c.Model = f.Backends[0]
 	}
 	return c, errors.Join(faults...)
+}
+
+// settings returns how to ask the model. Of several execution_settings it takes those called default: the others
+// are for other services.
+func (f *configFile) settings() (Config, error) {
+	switch {
+	case f.Settings == nil && f.Completion == nil:
+		return Config{}, nil
+	case f.Settings == nil:
+		return *f.Completion, nil
+	case f.Completion != nil:
+		return Config{}, errors.New("completion and execution_settings contradict each other: leave one out")
+	}
+	chosen, ok := f.Settings["default"]
+	for _, other := range f.Settings {
+		if len(f.Settings) == 1 {
+			chosen, ok = other, true
+		}
+	}
+	if !ok {
+		return Config{}, errors.New("execution_settings: call the settings to use default")
+	}
+	c := chosen.Config
+	c.Model = chosen.ModelID
+	return c, nil
 }
 
 // readOffers reads an actions.json.
@@ -113,13 +189,16 @@ func readStrictly(fsys fs.FS, file string, into any) error {
 		err = schemas()[path.Base(file)].Validate(tree)
 	}
 	if wrong, ok := errors.AsType[*jsonschema.ValidationError](err); ok {
-		lines := strings.Split(wrong.Error(), "\n")[1:] // the first names the schema, the others are "- at '/a/b': fault"
-		for i, line := range lines {
-			place, fault, _ := strings.Cut(strings.TrimPrefix(line, "- at '"), "': ")
+		var lines []string
+		for line := range strings.Lines(wrong.Error()) { // "- at '/a/b': fault", set in below one that only says "validation failed"
+			place, fault, found := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "- at '"), "': ")
+			if !found || fault == "validation failed" {
+				continue
+			}
 			if place != "" {
 				place = strings.ReplaceAll(place[1:], "/", ".") + ": "
 			}
-			lines[i] = file + ": " + place + fault
+			lines = append(lines, file+": "+place+fault)
 		}
 		slices.Sort(lines)
 		return errors.New(strings.Join(lines, "\n"))

@@ -82,6 +82,34 @@ func TestConfig(t *testing.T) {
 				},
 			},
 		},
+		{
+			"Semantic Kernel today", `{
+			"schema": 1, "name": "Poem", "description": "Writes a poem",
+			"execution_settings": {
+				"default": {"max_tokens": 60, "temperature": 0.5, "top_p": 0.0, "presence_penalty": 0.0, "frequency_penalty": 0.0, "stop_sequences": ["[done]"]},
+				"gpt-4": {"model_id": "gpt-4-1106", "max_tokens": 2000}
+			},
+			"input_variables": [
+				{"name": "input", "description": "The subject", "default": ""},
+				{"name": "style", "default": ""},
+				{"name": "mood", "default": "merry"},
+				{"name": "x", "default": 2, "is_required": false, "allow_dangerously_set_content": true},
+				{"name": "y", "required": true}
+			]
+			}`,
+			prompts.Config{
+				Description: "Writes a poem", MaxTokens: 60,
+				Temperature: pointer(0.5), TopP: pointer(0.0), PresencePenalty: pointer(0.0), FrequencyPenalty: pointer(0.0), Stop: []string{"[done]"},
+				Input: []prompts.Input{
+					{Name: "input", Description: "The subject", Required: true},
+					{Name: "style"},
+					{Name: "mood", Default: "merry"},
+					{Name: "x", Default: "2"},
+					{Name: "y", Required: true},
+				},
+			},
+		},
+		{"settings of one service", `{"execution_settings": {"chat": {"model_id": "m", "max_tokens": 5}}}`, prompts.Config{Model: "m", MaxTokens: 5}},
 		{"no parameters", `{"input": {"parameters": []}}`, prompts.Config{Input: []prompts.Input{}}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -135,23 +163,31 @@ func TestConfigFaults(t *testing.T) {
 			[]string{"augmentation.augmentation_type: value must be one of 'none', 'monologue', 'sequence', 'sequential', 'tools'", "augmentation.data_sources.wiki: minimum: got 0, want 1"},
 		},
 		{
-			`{"name": "p", "input_variables": [], "execution_settings": {}, "template_format": "handlebars"}`,
-			[]string{": additional properties ", "template_format: value must be 'semantic-kernel'"},
+			`{"names": "p", "input_variables": [], "execution_settings": {}, "template_format": "handlebars"}`,
+			[]string{": additional properties 'names'", "execution_settings: minProperties: got 0, want 1", "template_format: value must be 'semantic-kernel'"},
 		},
+		{`{"completion": {}, "execution_settings": {"default": {}}}`, []string{": completion and execution_settings contradict each other"}},
+		{`{"execution_settings": {"a": {}, "b": {}}}`, []string{"execution_settings: call the settings to use default"}},
+		{`{"execution_settings": {"default": {"max_tokens": 0, "seed": 1}}}`, []string{
+			"execution_settings.default.max_tokens: minimum: got 0, want 1", "execution_settings.default: additional properties 'seed' not allowed",
+		}},
+		{`{"input_variables": [{"name": "x", "default": "a", "is_required": true}, {"name": "y", "default": {}}]}`, []string{
+			"input_variables.1.default: got object, want boolean or number or string",
+		}},
 		{`{"default_backends": ["a", "b"]}`, []string{"default_backends: maxItems: got 2, want 1"}},
 		{`{"default_backends": ["a"], "completion": {"model": "b"}}`, []string{"default_backends names another model than completion.model"}},
 		{
-			`{"input": {"parameters": [{}, {"name": "a-b"}, {"name": "y", "default": "z"}, 7]}}`,
+			`{"input": {"parameters": [{}, {"name": "a-b"}, {"name": "y", "defaults": "z"}, 7]}}`,
 			[]string{
 				"input.parameters.0: missing property 'name'", "input.parameters.1.name: 'a-b' does not match pattern",
-				"input.parameters.2: additional properties 'default' not allowed", "input.parameters.3: got number, want object",
+				"input.parameters.2: additional properties 'defaults' not allowed", "input.parameters.3: got number, want object",
 			},
 		},
 		{
 			`{"input": {"parameters": [{"name": "x"}, {"name": "X"}, {"name": "z", "defaultValue": "z", "is_required": true}, {"name": "unseen"}]}, "default_backends": ["a"], "completion": {"model": "b"}}`,
 			[]string{
-				"input.parameters: the name X is taken", "input.parameters: z: is_required and a defaultValue contradict",
-				"default_backends names another model", "input.parameters: X has no effect", "input.parameters: unseen has no effect, the text does not show {{$unseen}}",
+				"the parameter X: the name is taken", "the parameter z: is_required and a default contradict",
+				"default_backends names another model", "the parameter unseen has no effect, the text does not show {{$unseen}}",
 			},
 		},
 	} {

@@ -33,11 +33,16 @@ func passedOver(name string) bool {
 // readFolder reads the folder of one prompt. The error lists every fault; with it comes what could
 // be read, or nil if the folder is not a prompt's. A file without any effect is a fault, because
 // its author expects one.
-func readFolder(fsys fs.FS, name string) (*Prompt, error) {
-	entries, err := fs.ReadDir(fsys, name)
+func readFolder(fsys fs.FS, folder string) (*Prompt, error) {
+	plugin, function, inPlugin := strings.Cut(folder, "/")
+	name := plugin
+	if inPlugin {
+		name = plugin + "-" + function
+	}
+	entries, err := fs.ReadDir(fsys, folder)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%s: is no prompt's folder: %w", name, err)
+		return nil, fmt.Errorf("%s: is no prompt's folder: %w", folder, err)
 	case !validName.MatchString(name):
 		return nil, fmt.Errorf("%q: name a prompt with at most 64 letters, digits, _ or -", name)
 	}
@@ -45,7 +50,7 @@ func readFolder(fsys fs.FS, name string) (*Prompt, error) {
 	var faults []error
 	texts, textFault := 0, error(nil)
 	for _, entry := range entries {
-		file := path.Join(name, entry.Name())
+		file := path.Join(folder, entry.Name())
 		var fault error
 		switch base := entry.Name(); base {
 		case "config.json":
@@ -57,7 +62,7 @@ func readFolder(fsys fs.FS, name string) (*Prompt, error) {
 				p.nodes, textFault = readTemplate(fsys, file)
 				fault = textFault
 			} else {
-				fault = fmt.Errorf("%s: both prompt.txt and skprompt.txt", name)
+				fault = fmt.Errorf("%s: both prompt.txt and skprompt.txt", folder)
 			}
 		default:
 			if !passedOver(base) {
@@ -68,23 +73,46 @@ func readFolder(fsys fs.FS, name string) (*Prompt, error) {
 	}
 	switch {
 	case texts == 0:
-		faults = append(faults, fmt.Errorf("%s: no prompt.txt", name))
+		faults = append(faults, fmt.Errorf("%s: no prompt.txt", folder))
 	case textFault == nil:
-		faults = append(faults, p.unseenInputs(path.Join(name, "config.json")))
+		if inPlugin {
+			p.addInputs()
+		}
+		faults = append(faults, p.unseenInputs(path.Join(folder, "config.json")))
 	}
 	return p, errors.Join(faults...)
+}
+
+// addInputs makes an action of a prompt in a plugin's folder, as Semantic Kernel does: each variable of the
+// text that config.json does not declare is a parameter too.
+func (p *Prompt) addInputs() {
+	if p.Config.Input == nil {
+		p.Config.Input = []Input{}
+	}
+	for _, n := range p.nodes {
+		for _, v := range slices.Concat([]node{n}, n.args) {
+			declared := func(in Input) bool { return strings.EqualFold(in.Name, v.name) }
+			if v.scope == "temp" && !slices.ContainsFunc(p.Config.Input, declared) {
+				p.Config.Input = append(p.Config.Input, Input{Name: v.name, Required: true})
+			}
+		}
+	}
 }
 
 // unseenInputs reports parameters of a prompt action that would never reach the model. {{$input}}
 // is the parameter called input, or the only one.
 func (p *Prompt) unseenInputs(file string) error {
-	shown, inputs := p.Variables(), p.Config.Input
-	input := slices.Contains(shown, "temp.input") || p.Config.IncludeInput != nil && *p.Config.IncludeInput
+	variables := p.Variables()
+	shows := func(name string) bool {
+		return slices.ContainsFunc(variables, func(v string) bool { return strings.EqualFold(v, "temp."+name) })
+	}
+	inputs := p.Config.Input
+	input := shows("input") || p.Config.IncludeInput != nil && *p.Config.IncludeInput
 	var faults []error
 	for _, in := range inputs {
-		main := in.Name == "input" || len(inputs) == 1
-		if !slices.Contains(shown, "temp."+in.Name) && (!main || !input) {
-			faults = append(faults, fmt.Errorf("%s: input.parameters: %s has no effect, the text does not show {{$%[2]s}}", file, in.Name))
+		main := strings.EqualFold(in.Name, "input") || len(inputs) == 1
+		if !shows(in.Name) && (!main || !input) {
+			faults = append(faults, fmt.Errorf("%s: the parameter %s has no effect, the text does not show {{$%[2]s}}", file, in.Name))
 		}
 	}
 	return errors.Join(faults...)
@@ -128,6 +156,12 @@ type Library struct {
 //	<dir>/<name>/prompt.txt    the text, see [parse]; or skprompt.txt
 //	<dir>/<name>/config.json   how to ask the model, see [Config]; optional
 //	<dir>/<name>/actions.json  the actions that it offers, see [Offer]; optional
+//
+// Folders of Semantic Kernel's plugins have one more level. Each prompt in one is an action called
+// PLUGIN-FUNCTION, and every variable of its text is a parameter:
+//
+//	<dir>/<plugin>/<function>/skprompt.txt
+//	<dir>/<plugin>/<function>/config.json
 //
 // The error lists everything wrong in dir, each with its file: what cannot be read or parsed,
 // fields and files without effect, links that lead out of dir. Load ignores names that begin with a
@@ -226,15 +260,43 @@ func readPrompts(fsys fs.FS) (found map[string]*Prompt, faults []error) {
 		if passedOver(name) {
 			continue
 		}
-		p, err := readFolder(fsys, name)
-		if err != nil {
-			faults = append(faults, err)
+		folders := functionsOf(fsys, name)
+		if folders == nil {
+			folders = []string{name}
 		}
-		if p != nil {
-			found[name] = p
+		for _, folder := range folders {
+			p, err := readFolder(fsys, folder)
+			if err != nil {
+				faults = append(faults, err)
+			}
+			if p == nil {
+				continue
+			}
+			if found[p.Name()] != nil {
+				faults = append(faults, fmt.Errorf("%s: there is another prompt %s", folder, p.Name()))
+			}
+			found[p.Name()] = p
 		}
 	}
 	return found, faults
+}
+
+// functionsOf returns the folders in a plugin's folder, which has no files of a prompt; nil: it is no plugin's.
+func functionsOf(fsys fs.FS, plugin string) (folders []string) {
+	entries, err := fs.ReadDir(fsys, plugin)
+	if err != nil {
+		return nil // readFolder says so
+	}
+	for _, entry := range entries {
+		switch {
+		case passedOver(entry.Name()):
+		case !entry.IsDir(), !validName.MatchString(entry.Name()):
+			return nil
+		default:
+			folders = append(folders, path.Join(plugin, entry.Name()))
+		}
+	}
+	return folders
 }
 
 // watchEvery is the least time between two checks of a folder.

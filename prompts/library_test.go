@@ -125,6 +125,53 @@ func TestLoadStaysInside(t *testing.T) {
 	}
 }
 
+// TestPluginFolders have one more level, as in Semantic Kernel; every variable of the text is a parameter.
+func TestPluginFolders(t *testing.T) {
+	t.Parallel()
+	library, err := prompts.Load(folder(t, map[string]string{
+		"Fun/README.md":             "notes",
+		"Fun/Riddle/skprompt.txt":   "A riddle about {{$INPUT}}, {{$style}} and {{$STYLE}}, for {{$user.name}}.",
+		"Fun/Riddle/config.json":    `{"schema":1,"description":"Writes a riddle","execution_settings":{"default":{"max_tokens":9}},"input_variables":[{"name":"style","default":"short"}]}`,
+		"Fun/Rhyme/skprompt.txt":    "A rhyme.",
+		"plain/prompt.txt":          "{{$input}}",
+		"other-plugin/a/prompt.txt": "{{$x}}",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string][]prompts.Input{
+		"Fun-Riddle": {{Name: "style", Default: "short"}, {Name: "INPUT", Required: true}}, "Fun-Rhyme": {}, "plain": nil,
+		"other-plugin-a": {{Name: "x", Required: true}},
+	} {
+		p, err := library.Prompt(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, p.Config.Input); diff != "" {
+			t.Errorf("%s: -want +got\n%s", name, diff)
+		}
+	}
+}
+
+func TestPluginFolderFaults(t *testing.T) {
+	t.Parallel()
+	_, err := prompts.Load(folder(t, map[string]string{
+		"Fun/Riddle/skprompt.txt": "Event:｛｛$input｝｝ and ｛｛ this ｝｝",
+		"Fun-Riddle/prompt.txt":   "another",
+		"Fun/Rhyme/config.json":   "{}",
+		"Mixed/prompt.txt":        "mixed",
+		"Mixed/Inner/prompt.txt":  "mixed",
+	}))
+	for _, want := range []string{
+		"Fun/Riddle/skprompt.txt:1:7: the braces are full-width, so this would be text: write {{ and }}",
+		"there is another prompt Fun-Riddle", "Fun/Rhyme: no prompt.txt", "Mixed/Inner: has no meaning here",
+	} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("not listed: %s\n%v", want, err)
+		}
+	}
+}
+
 func TestLoadListsEveryFault(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{

@@ -27,6 +27,7 @@ type template struct {
 type node struct {
 	text        string // if it has no name
 	scope, name string
+	short       bool // a variable that is written without its scope
 	args        []node
 }
 
@@ -96,6 +97,11 @@ func (t *template) Variables() []string {
 	return t.names(func(n node) (string, bool) { return n.scope + "." + n.name, n.scope != "" })
 }
 
+// ShortNames returns the variables that the template writes without a scope, by name, sorted and without duplicates.
+func (t *template) ShortNames() []string {
+	return t.names(func(n node) (string, bool) { return n.name, n.short })
+}
+
 func (t *template) names(of func(n node) (name string, ok bool)) []string {
 	var names []string
 	for _, n := range t.nodes {
@@ -136,6 +142,14 @@ func parse(name, text string) (*template, error) {
 		return t, fmt.Errorf("%s: is over %d bytes", name, maxTemplate)
 	}
 	var faults []error
+	fault := func(rest, what string) {
+		before := text[:len(text)-len(rest)]
+		column := 1 + utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])
+		faults = append(faults, fmt.Errorf("%s:%d:%d: %s", name, 1+strings.Count(before, "\n"), column, strings.ReplaceAll(what, "\n", " ")))
+	}
+	for _, at := range wideBlock.FindAllStringIndex(text, -1) {
+		fault(text[at[0]:], "the braces are full-width, so this would be text: write {{ and }}")
+	}
 	for rest := text; rest != ""; {
 		before, _, found := strings.Cut(rest, "{{")
 		if before != "" {
@@ -156,9 +170,7 @@ func parse(name, text string) (*template, error) {
 		if !closed {
 			what = "{{ is never closed by }}"
 		}
-		before = text[:len(text)-len(rest)]
-		column := 1 + utf8.RuneCountInString(before[strings.LastIndexByte(before, '\n')+1:])
-		faults = append(faults, fmt.Errorf("%s:%d:%d: %s", name, 1+strings.Count(before, "\n"), column, strings.ReplaceAll(what, "\n", " ")))
+		fault(rest, what)
 		rest = behind
 	}
 	return t, errors.Join(faults...)
@@ -174,9 +186,11 @@ const (
 )
 
 var (
-	block    = regexp.MustCompile(`(?s)^\{\{\s*(` + variableForm + "|" + quotedForm + "|" + functionForm + `(?:\s+(?:` + argumentForm + wordForm + `))*)?\s*\}\}`)
-	function = regexp.MustCompile("^" + functionForm)
-	argument = regexp.MustCompile(`(?s)\s+(` + argumentForm + `\S+)`)
+	block = regexp.MustCompile(`(?s)^\{\{\s*(` + variableForm + "|" + quotedForm + "|" + functionForm + `(?:\s+(?:` + argumentForm + wordForm + `))*)?\s*\}\}`)
+	// wideBlock matches a variable in the full-width braces that some pages show in place of {{.
+	wideBlock = regexp.MustCompile(`｛｛\s*\$`)
+	function  = regexp.MustCompile("^" + functionForm)
+	argument  = regexp.MustCompile(`(?s)\s+(` + argumentForm + `\S+)`)
 )
 
 // nodeOf makes a node from the contents of a block: a variable, a text, or a function with its
@@ -186,7 +200,7 @@ func nodeOf(content string) node {
 		if scope, name, found := strings.Cut(text, "."); found {
 			return node{scope: scope, name: name}
 		}
-		return node{scope: "temp", name: text}
+		return node{scope: "temp", name: text, short: true}
 	}
 	if content == "" {
 		return node{}

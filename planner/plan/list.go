@@ -111,7 +111,7 @@ func quote(text string) string {
 //	    - size: how large ("S"|"L")
 //	    - quantity: (integer, optional) (default value: 1)
 //
-// Plain required texts have no mark. Texts are put on one line and cut as in [List].
+// An action PLUGIN-FUNCTION is written PLUGIN.FUNCTION. Plain required texts have no mark. Texts are put on one line and cut as in [List].
 func Manual(registry *actions.Registry) string {
 	all := slices.Clone(registry.All())
 	byPlugin := func(a *actions.Action) string { // - sorts before the other characters of names
@@ -123,7 +123,7 @@ func Manual(registry *actions.Registry) string {
 	slices.SortFunc(all, func(a, b *actions.Action) int { return strings.Compare(byPlugin(a), byPlugin(b)) })
 	var functions []string
 	for _, a := range all {
-		text := spelling.OneLine(a.Name, maxWord) + ":\n  description: " + spelling.OneLine(a.Description, maxDescription) + "\n  inputs:"
+		text := spelling.OneLine(strings.Replace(a.Name, "-", ".", 1), maxWord) + ":\n  description: " + spelling.OneLine(a.Description, maxDescription) + "\n  inputs:"
 		schema := a.ForModels()
 		for _, name := range titles.Order(schema) {
 			text += "\n    - " + manualInput(schema, name, a.NullIsValue())

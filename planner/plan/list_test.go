@@ -108,7 +108,7 @@ func TestManualIsInOrder(t *testing.T) {
 	}
 	var want []string
 	for _, name := range []string{"z", "Mail-c", "Writer-a", "Writer-b"} {
-		want = append(want, fmt.Sprintf("%s:\n  description: Does %[1]s\n  inputs:", name))
+		want = append(want, fmt.Sprintf("%s:\n  description: Does %s\n  inputs:", strings.Replace(name, "-", ".", 1), name))
 	}
 	if diff := cmp.Diff(strings.Join(want, "\n\n"), plan.Manual(reg)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

@@ -304,6 +304,24 @@ func (c *Command) reads(fields bool) (names []string) {
 	return append(names, references(c.Response, fields)...)
 }
 
+// indexes returns a variable that an entity uses as a list, as in $NAME[1]; "": none does. In a response the
+// brackets may be a citation.
+func (c *Command) indexes(saved map[string]int) (name string) {
+	isSaved := func(name string) bool { _, ok := saved[strings.ToLower(name)]; return ok }
+	mapTexts(c.Entities, func(text string) any {
+		if name == "" {
+			name = indexedIn(text, isSaved)
+		}
+		return nil
+	})
+	return name
+}
+
+// noList says what is wrong with $NAME[1].
+func noList(name string) string {
+	return fmt.Sprintf("uses $%s as a list, but it is one value: use an action that takes a part of it, or write $%[1]s alone", spelling.Clip(name))
+}
+
 // Validate checks the whole plan against the registered actions before its first command runs, and
 // returns it with the registered spelling of the action names. Entities stay as the model wrote
 // them: [actions.Action.Check] converts them just before the run. One bad command makes the whole
@@ -354,6 +372,9 @@ func validate(p *Plan, reg *actions.Registry, given []string, complete bool) err
 			if missing := p.lacks(reg, i, read); missing != "" {
 				return InvalidPlan.Faultf("command %d uses $%s, but %s", i+1, spelling.Clip(read), missing)
 			}
+		}
+		if name := p.Commands[i].indexes(saved); name != "" {
+			return InvalidPlan.Faultf("command %d %s", i+1, noList(name))
 		}
 	}
 	isLater := func(text string) bool {
@@ -438,13 +459,47 @@ func kindOf(err error) FaultKind {
 	return InvalidEntities
 }
 
-// lookup finds an action. OpenAI models put the namespace "functions" before its name.
+// lookup finds an action by its name, or as Semantic Kernel names it: PLUGIN.FUNCTION, or FUNCTION if only one plugin
+// has it. OpenAI models put the namespace "functions" before a name.
 func lookup(reg *actions.Registry, name string) (*actions.Action, bool) {
 	if action, ok := reg.Lookup(name); ok {
 		return action, true
 	}
 	if bare, ok := strings.CutPrefix(name, "functions."); ok {
-		return reg.Lookup(bare)
+		return lookup(reg, bare)
 	}
-	return nil, false
+	if plugin, function, ok := strings.Cut(name, "."); ok {
+		return inPlugin(reg, plugin, function)
+	}
+	return onlyFunction(reg, name)
+}
+
+// inPlugin finds the action of a plugin's function, by both names joined. It never drops a plugin: the model may
+// mean a function that does not exist.
+func inPlugin(reg *actions.Registry, plugin, function string) (*actions.Action, bool) {
+	if strings.Contains(function, ".") {
+		return nil, false
+	}
+	dashed, ok := reg.Lookup(plugin + "-" + function)
+	joined, also := reg.Lookup(plugin + "_" + function)
+	if !ok {
+		return joined, also
+	}
+	return dashed, !also
+}
+
+// onlyFunction finds the action of a function that is named without its plugin, PLUGIN-FUNCTION, if no other
+// plugin has a function of that name.
+func onlyFunction(reg *actions.Registry, name string) (only *actions.Action, ok bool) {
+	for _, action := range reg.All() {
+		_, function, hasPlugin := strings.Cut(action.Name, "-")
+		switch {
+		case !hasPlugin || !strings.EqualFold(function, name):
+		case only != nil:
+			return nil, false
+		default:
+			only = action
+		}
+	}
+	return only, only != nil
 }

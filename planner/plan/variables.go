@@ -28,6 +28,24 @@ var (
 	referenceWithFields = regexp.MustCompile(`\$(?:\$|[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)`)
 )
 
+// indexed matches a reference with an index behind it, as into a list.
+var indexed = regexp.MustCompile(`\$([A-Za-z_]\w*)(?:\.[A-Za-z_]\w*)*\[`)
+
+// indexedIn returns the first variable in a text that has an index behind it and is set; "": none.
+func indexedIn(text string, isSet func(name string) bool) string {
+	if !strings.Contains(text, "[") {
+		return ""
+	}
+	for _, found := range indexed.FindAllStringSubmatchIndex(text, -1) {
+		name := text[found[2]:found[3]]
+		dollars := len(text[:found[0]]) - len(strings.TrimRight(text[:found[0]], "$"))
+		if dollars%2 == 0 && isSet(name) { // $$ is a dollar sign
+			return name
+		}
+	}
+	return ""
+}
+
 func pattern(fields bool) *regexp.Regexp {
 	if fields {
 		return referenceWithFields

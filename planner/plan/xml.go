@@ -143,6 +143,10 @@ var beside = lazy.Regexp(`(?is)<goal\b.*?</goal>|<!--.*?-->|<!\[CDATA\[.*?\]\]>|
 
 const functionTag = "function."
 
+// EmptyPlan is the error of [DecodeXML] for <plan />: so a model says, in the format of Semantic Kernel, that none of
+// the functions can do it. No other error is it.
+var EmptyPlan = NoPlan.Faultf("the plan is empty: no function can do it")
+
 // Limits: the XML plans in an answer, and the steps of each.
 const maxPlans, maxSteps = 100, 1000
 
@@ -452,7 +456,7 @@ func (p *xmlPlan) plan(goal string, kept bool, reg *actions.Registry) (Plan, err
 	case p.fault != nil:
 		return Plan{}, p.fault
 	case len(p.steps) == 0:
-		return Plan{}, NoPlan.Faultf("the plan is empty; if it cannot be done, say so in plain text")
+		return Plan{}, EmptyPlan
 	}
 	w := commandBuilder{
 		reg: reg, goal: strings.ReplaceAll(goal, "$", "$$"), last: -1,
@@ -543,25 +547,13 @@ func (w *commandBuilder) step(step *xmlStep) {
 	w.keep(step.set, step.appended)
 }
 
-// functionAction finds the action of a function: by its whole name or, with a plugin before it, by
-// both joined. It never drops a plugin: the model may mean a function that does not exist.
+// functionAction finds the action of a function.
 func functionAction(reg *actions.Registry, name string) (*actions.Action, bool) {
-	if action, ok := lookup(reg, name); ok {
-		return action, true
+	const global = "_GLOBAL_FUNCTIONS_." // Semantic Kernel's name for functions without a plugin
+	if len(name) > len(global) && strings.EqualFold(name[:len(global)], global) {
+		return reg.Lookup(name[len(global):])
 	}
-	plugin, function, ok := strings.Cut(name, ".")
-	if !ok || strings.Contains(function, ".") {
-		return nil, false
-	}
-	if strings.EqualFold(plugin, "_GLOBAL_FUNCTIONS_") { // Semantic Kernel's name for functions without a plugin
-		return reg.Lookup(function)
-	}
-	dashed, ok := reg.Lookup(plugin + "-" + function)
-	joined, also := reg.Lookup(plugin + "_" + function)
-	if !ok {
-		return joined, also
-	}
-	return dashed, !also
+	return lookup(reg, name)
 }
 
 // entities builds the entities of a function: from its attributes, then from implicit values, INPUT
@@ -574,6 +566,9 @@ func (w *commandBuilder) entities(step *xmlStep, schema *jsonschema.Schema) map[
 		if a.value == "" && strings.EqualFold(name, inputVariable) {
 			chains = true
 			continue
+		}
+		if index := indexedIn(a.value, w.isSet); index != "" {
+			w.fault = InvalidPlan.Faultf("function %s %s", spelling.Clip(step.function), noList(index))
 		}
 		value := w.expand(typed(schema.Properties[name], a.value))
 		if before, twice := entities[name]; twice && !reflect.DeepEqual(before, value) {
@@ -637,6 +632,11 @@ func (w *commandBuilder) expand(value any) any {
 			return found
 		})
 	})
+}
+
+// isSet reports whether a name is a variable now.
+func (w *commandBuilder) isSet(name string) bool {
+	return strings.EqualFold(name, inputVariable) || w.variables[strings.ToLower(name)] != ""
 }
 
 // input returns $INPUT: the output of the last function, at first the goal.

@@ -81,9 +81,13 @@ func TestWhatAppendsToTheResult(t *testing.T) {
 			[]string{`<function.wipe/>`, `<function.getEmail input=""/>`},
 			commands(saved("OUTPUT_1", "wipe", entities{}), saved("OUTPUT_2", "getEmail", entities{"input": "$OUTPUT_1"}), say("$OUTPUT_2")),
 		},
-		"an index behind a variable is text": {
-			[]string{`<function.wipe setContextVariable="A"/>`, `<function.summarize input="$A[1].b ${A} $$A"/>`},
-			commands(saved("A", "wipe", entities{}), saved("OUTPUT_2", "summarize", entities{"input": "$A[1].b ${A} $$A"}), say("$OUTPUT_2")),
+		"an index behind what is no variable is text": {
+			[]string{`<function.wipe setContextVariable="A"/>`, `<function.summarize input="$B[1].b ${A} $$A[1]"/>`},
+			commands(saved("A", "wipe", entities{}), saved("OUTPUT_2", "summarize", entities{"input": "$B[1].b ${A} $$A[1]"}), say("$OUTPUT_2")),
+		},
+		"a citation behind a variable is text": {
+			[]string{`<function.wipe setContextVariable="A"/>`, `<say>$A[1]</say>`},
+			commands(saved("A", "wipe", entities{}), say("$A[1]")),
 		},
 	} {
 		p, err := plan.DecodeXML(inPlan(test.steps...), "the goal", reg)
@@ -99,5 +103,50 @@ func TestMadeUpPluginsAreNamed(t *testing.T) {
 	_, err := plan.DecodeXML(inPlan(`<function.Summarizer.summarize input="a"/>`), "", xmlActions(t))
 	if want := `no action "Summarizer.summarize"; the nearest names are summarize`; err == nil || !strings.Contains(err.Error(), want) {
 		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
+// TestAVariableIsNoList: Semantic Kernel's own prompt forbids it, and models do it.
+func TestAVariableIsNoList(t *testing.T) {
+	t.Parallel()
+	reg := xmlActions(t)
+	for _, steps := range [][]string{
+		{`<function.wipe setContextVariable="A"/>`, `<function.summarize input="$A[1]"/>`},
+		{`<function.wipe setContextVariable="A"/>`, `<function.summarize input="see $$$a[0].name"/>`},
+		{`<function.wipe/>`, `<function.summarize input="$INPUT[1]"/>`},
+		{`<function.summarize input="$INPUT[2]"/>`},
+	} {
+		p, err := plan.DecodeXML(inPlan(steps...), "the goal", reg)
+		var fault *plan.Fault
+		if !errors.As(err, &fault) || fault.Kind != plan.InvalidPlan || !strings.Contains(fault.Detail, "as a list, but it is one value") {
+			t.Errorf("%v: got %v %+v", steps, err, p.Commands)
+		}
+	}
+}
+
+// TestNamesOfFunctions are those of Semantic Kernel, in XML and in JSON: with the plugin in either form, or without
+// it where only one plugin has such a function.
+func TestNamesOfFunctions(t *testing.T) {
+	t.Parallel()
+	reg, err := actions.Read(strings.NewReader(`[{"name":"WriterPlugin-ShortPoem"},{"name":"WriterPlugin-Limerick"},{"name":"FunPlugin-Limerick"},{"name":"wipe"}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"WriterPlugin.ShortPoem": "WriterPlugin-ShortPoem", "WriterPlugin-ShortPoem": "WriterPlugin-ShortPoem", "shortpoem": "WriterPlugin-ShortPoem",
+		"functions.WriterPlugin.ShortPoem": "WriterPlugin-ShortPoem", "FunPlugin.Limerick": "FunPlugin-Limerick", "wipe": "wipe",
+		"Limerick": "", "OtherPlugin.ShortPoem": "", "WriterPlugin.ShortPoem.x": "", "Poem": "",
+	} {
+		xml, xmlErr := plan.DecodeXML(inPlan("<function."+name+"/>"), "", reg)
+		json, jsonErr := plan.Plan{Commands: commands(do(name, entities{}))}.Validate(reg)
+		for _, err := range []error{xmlErr, jsonErr} {
+			var fault *plan.Fault
+			if errors.As(err, &fault) != (want == "") || fault != nil && fault.Kind != plan.UnknownAction {
+				t.Errorf("%s: got %v", name, err)
+			}
+		}
+		if want != "" && (xml.Commands[0].Action != want || json.Commands[0].Action != want) {
+			t.Errorf("%s: got %s and %s, want %s", name, xml.Commands[0].Action, json.Commands[0].Action, want)
+		}
 	}
 }

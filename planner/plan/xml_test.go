@@ -207,7 +207,6 @@ func TestDecodeXMLFaults(t *testing.T) {
 		"another plugin's":                        {inPlan("<function.Writer.wipe/>"), plan.UnknownAction},
 		"a plugin that is made up":                {inPlan("<function.Backup.wipe/>"), plan.UnknownAction},
 		"a plugin of the wrong function":          {inPlan(`<function.Backup.Translate input="a" language="b"/>`), plan.UnknownAction},
-		"a function of a plugin alone":            {inPlan(`<function.Translate input="a" language="b"/>`), plan.UnknownAction},
 		"a namespace and another plugin's":        {inPlan(`<function._GLOBAL_FUNCTIONS_.Translate input="a" language="b"/>`), plan.UnknownAction},
 		"a function of two plugins":               {inPlan("<function.Tool.clean/>"), plan.UnknownAction},
 		"a plugin too many":                       {inPlan("<function.a.b.wipe/>"), plan.UnknownAction},
