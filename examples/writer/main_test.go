@@ -13,16 +13,23 @@ import (
 	"github.com/planbot-go/planbot/models"
 )
 
-// The plans of a model, in the two forms that the planner reads.
+// The plans of a model, in the forms that the planner reads.
 const (
 	xmlPlan = `<plan>
-  <function.ShortPoem input="TOPIC" setContextVariable="POEM"/>
-  <function.Translate input="$POEM" language="LANGUAGE" appendToResult="RESULT__POEM"/>
-</plan>`
+    <!-- First, a poem about "TOPIC" is written -->
+    <function.WriterPlugin.ShortPoem input="TOPIC" setContextVariable="POEM"/>
+    <!-- Then it is translated -->
+    <function.WriterPlugin.Translate input="$POEM" language="LANGUAGE" appendToResult="RESULT__FINAL_ANSWER"/>
+</plan>
+<!-- END -->`
 	jsonPlan = `{"type":"plan","commands":[
-  {"type":"DO","action":"ShortPoem","entities":{"input":"TOPIC"},"saveAs":"POEM"},
-  {"type":"DO","action":"Translate","entities":{"input":"$POEM","language":"LANGUAGE"},"saveAs":"TRANSLATED"},
+  {"type":"DO","action":"WriterPlugin-ShortPoem","entities":{"input":"TOPIC"},"saveAs":"POEM"},
+  {"type":"DO","action":"WriterPlugin.Translate","entities":{"input":"$POEM","language":"LANGUAGE"},"saveAs":"TRANSLATED"},
   {"type":"SAY","response":"$TRANSLATED"}]}`
+	bareNames = `<plan>
+    <function.ShortPoem input="TOPIC" setContextVariable="POEM"/>
+    <function.Translate input="$POEM" language="LANGUAGE"/>
+</plan>`
 )
 
 // talk is a chat of Mia with the bot, on that model; nil: on a scripted one.
@@ -39,7 +46,7 @@ func talk(t *testing.T, model models.Model) (*bottest.Kit, *bottest.Chat) {
 
 func TestPoemThenTranslation(t *testing.T) {
 	t.Parallel()
-	for _, form := range []string{xmlPlan, jsonPlan} {
+	for _, form := range []string{xmlPlan, jsonPlan, bareNames} {
 		for _, c := range []struct{ say, topic, language, poem, translated string }{
 			{
 				"Write a poem about John Doe, then translate it into Chinese.", "John Doe", "Chinese",
@@ -79,8 +86,8 @@ func TestThePlannerIsToldOfThePrompts(t *testing.T) {
 	chat.Expect("I write poems and translate.")
 	prompt := kit.Model.Calls()[0].Messages[0].Text
 	for _, want := range []string{
-		"ShortPoem:\n  description: Writes a short poem", "- input: what the poem is about",
-		"Translate:\n  description: Translates a text", "- language: the language to translate into",
+		"WriterPlugin.ShortPoem:\n  description: Writes a short poem\n  inputs:\n    - input: what the poem is about\n\n" +
+			"WriterPlugin.Translate:\n  description: Translates a text\n  inputs:\n    - input: the text\n    - language: the language to translate into\n",
 	} {
 		if !strings.Contains(prompt, want) {
 			t.Errorf("the prompt lacks %q:\n%s", want, prompt)
@@ -91,7 +98,7 @@ func TestThePlannerIsToldOfThePrompts(t *testing.T) {
 func TestWriterWithoutAKeySaysSo(t *testing.T) {
 	t.Parallel()
 	_, chat := talk(t, models.Offline{})
-	for _, text := range []string{"Write a poem about John Doe.", `ShortPoem input="John Doe"`} {
+	for _, text := range []string{"Write a poem about John Doe.", `WriterPlugin.ShortPoem input="John Doe"`} {
 		chat.Say(text)
 		if got := chat.Next().Activity.Text; !strings.Contains(got, "no language model") || strings.Contains(got, "commands") {
 			t.Errorf("%s: said %q", text, got)
