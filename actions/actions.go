@@ -789,9 +789,13 @@ type declared struct {
 	Destructive bool               `json:"destructive"`
 	Approval    bool               `json:"approval"`
 	ReturnsData bool               `json:"returns_data"`
+
+	// Function is the whole entry in the form in which OpenAI's API takes tools.
+	Function *declared `json:"function"`
 }
 
-// Read parses a file in the format of Teams AI's actions.json. The actions of the registry have no
+// Read parses a file in the format of Teams AI's actions.json, or a list of tools as OpenAI's API takes
+// them ({"type":"function","function":{…}}). The actions of the registry have no
 // functions: they can be listed to a model and validated, but not called. The error lists all
 // faults of the file.
 func Read(r io.Reader) (*Registry, error) {
@@ -809,6 +813,9 @@ func Read(r io.Reader) (*Registry, error) {
 	registry := New()
 	var faults []error
 	for i, d := range list {
+		if d.Function != nil {
+			d = *d.Function
+		}
 		schema := d.Parameters
 		if schema == nil {
 			schema = &jsonschema.Schema{}

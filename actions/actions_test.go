@@ -197,6 +197,15 @@ func TestRead(t *testing.T) {
 	if _, err := a.Call(t.Context(), nil, nil); err == nil {
 		t.Error("an action without a function ran")
 	}
+	tools, err := actions.Read(strings.NewReader(`[
+		{"type":"function","function":{"name":"Pizza-add","description":"Adds","parameters":{"type":"object","properties":{"size":{"enum":["S","L"]}},"required":["size"]}}},
+		{"type":"function","name":"Pizza-pay"}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if add, ok := tools.Lookup("Pizza-add"); !ok || add.Description != "Adds" || !slices.Equal(add.Schema.Required, []string{"size"}) || len(tools.All()) != 2 {
+		t.Errorf("tools as OpenAI takes them: %+v", add)
+	}
 	for name, in := range map[string]string{
 		"no JSON":      `{`,
 		"no list":      `{}`,

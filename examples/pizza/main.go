@@ -6,10 +6,12 @@ import (
 	"context"
 	"crypto/rand"
 	"slices"
+	"strconv"
 	"sync"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -20,6 +22,10 @@ func pizzabot(s *shop) app.Bot {
 		Examples: []string{"What pizzas do you have?", "Two large ones with mushrooms, please."},
 		Planner:  "tools",
 		Register: func(r *actions.Registry) { register(r, s) },
+		Setup: func(cfg *bot.Config) error {
+			cfg.Policy = s.policy
+			return nil
+		},
 	}
 }
 
@@ -29,12 +35,34 @@ func main() { app.Main(pizzabot(newShop())) }
 // neither sees nor chooses whose cart it is, since cartID is the host's to fill in.
 func register(r *actions.Registry, s *shop) {
 	actions.Provide(r, "cartID", cartID)
-	actions.Add(r, "get_pizza_menu", "Returns sizes, toppings and prices", s.menu, actions.ReturnsData, actions.Parallel)
-	actions.Add(r, "add_pizza_to_cart", "Adds a pizza to the person's cart", s.add, actions.ReturnsData)
-	actions.Add(r, "remove_pizza_from_cart", "Removes a pizza from the cart", s.remove, actions.ReturnsData)
-	actions.Add(r, "get_pizza_from_cart", "Returns one pizza in the cart", s.pizza, actions.ReturnsData)
-	actions.Add(r, "get_cart", "Returns the pizzas in the cart and what they cost", s.cart, actions.ReturnsData)
-	actions.Add(r, "checkout", "Orders and pays for what is in the cart", s.checkout, actions.NeedsApproval)
+	actions.Add(r, "OrderPizza-get_pizza_menu", "Returns sizes, toppings and prices", s.menu, actions.ReturnsData, actions.Parallel)
+	actions.Add(r, "OrderPizza-add_pizza_to_cart", "Adds a pizza to the person's cart; returns the new item and the updated cart", s.add,
+		actions.ReturnsData, actions.Title("Add a pizza"))
+	actions.Add(r, "OrderPizza-remove_pizza_from_cart", "Removes a pizza from the cart", s.remove, actions.ReturnsData)
+	actions.Add(r, "OrderPizza-get_pizza_from_cart", "Returns one pizza in the cart as it is now, which earlier messages may not show", s.pizza, actions.ReturnsData)
+	actions.Add(r, "OrderPizza-get_cart", "Returns the pizzas in the cart and what they cost", s.cart, actions.ReturnsData)
+	actions.Add(r, checkout, "Orders and pays for what is in the cart", s.checkout, actions.Title("Check out"))
+}
+
+const checkout = "OrderPizza-checkout"
+
+// policy has a person approve what is paid. An approval is of the total on its card: if the cart changes meanwhile, it
+// does not count.
+func (s *shop) policy(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
+	if call.Action.Name != checkout {
+		return actions.DefaultPolicy(ctx, turn, call)
+	}
+	id, err := cartID(ctx, turn)
+	if err != nil {
+		return actions.Approval{}, err
+	}
+	c, done := s.open(id)
+	defer done()
+	if len(c.Pizzas) == 0 {
+		return actions.Approval{Denied: "the cart is empty"}, nil
+	}
+	total := strconv.Itoa(c.Total)
+	return actions.Approval{Required: true, Reason: "It costs " + total + ".", Bind: total}, nil
 }
 
 // cartID is the person's cart, kept in their state from the first time on.
@@ -65,8 +93,9 @@ type cart struct {
 type pizza struct {
 	ID       int      `json:"id"`
 	Size     string   `json:"size"`
-	Toppings []string `json:"toppings,omitempty"`
+	Toppings []string `json:"toppings"`
 	Quantity int      `json:"quantity"`
+	Special  string   `json:"specialInstructions,omitempty"`
 	Price    int      `json:"price"` // of all of them
 }
 
@@ -101,8 +130,15 @@ func (s *shop) menu(context.Context, *actions.Turn, struct{}) (actions.Result, e
 type newPizza struct {
 	CartID   string   `host:"cartID"`
 	Size     string   `json:"size" enum:"Small,Medium,Large"`
-	Toppings []string `json:"toppings,omitempty" enum:"Cheese,Pepperoni,Mushrooms"`
+	Toppings []string `json:"toppings" enum:"Cheese,Pepperoni,Mushrooms"`
 	Quantity int      `json:"quantity" default:"1" jsonschema:"how many of this pizza"`
+	Special  string   `json:"specialInstructions" default:"" jsonschema:"for the kitchen"`
+}
+
+// delta is what was added, and the cart with it.
+type delta struct {
+	Added pizza `json:"added"`
+	Cart  *cart `json:"cart"`
 }
 
 func (s *shop) add(_ context.Context, _ *actions.Turn, in newPizza) (actions.Result, error) {
@@ -113,14 +149,15 @@ func (s *shop) add(_ context.Context, _ *actions.Turn, in newPizza) (actions.Res
 	defer done()
 	c.lastID++
 	price := in.Quantity * (theMenu.Sizes[in.Size] + theMenu.Topping*len(in.Toppings))
-	c.Pizzas = append(c.Pizzas, pizza{c.lastID, in.Size, in.Toppings, in.Quantity, price})
+	added := pizza{ID: c.lastID, Size: in.Size, Toppings: in.Toppings, Quantity: in.Quantity, Special: in.Special, Price: price}
+	c.Pizzas = append(c.Pizzas, added)
 	c.Total += price
-	return actions.JSON(c), nil
+	return actions.JSON(delta{added, c}), nil
 }
 
 type pizzaInCart struct {
 	CartID  string `host:"cartID"`
-	PizzaID int    `json:"pizza_id" jsonschema:"the id that get_cart shows"`
+	PizzaID int    `json:"pizzaId" jsonschema:"the id that the cart shows"`
 }
 
 func (s *shop) remove(_ context.Context, _ *actions.Turn, in pizzaInCart) (actions.Result, error) {
@@ -155,22 +192,12 @@ func (s *shop) cart(_ context.Context, _ *actions.Turn, in wholeCart) (actions.R
 	return actions.JSON(c), nil
 }
 
-// payment has the total, so that it is on the card that asks for approval: what
-// was approved is what is paid, even if the cart has changed meanwhile.
-type payment struct {
-	CartID string `host:"cartID"`
-	Total  int    `json:"total" jsonschema:"what the cart costs, as get_cart says"`
-}
-
 // checkout orders what is in the cart and empties it.
-func (s *shop) checkout(_ context.Context, _ *actions.Turn, in payment) (actions.Result, error) {
+func (s *shop) checkout(_ context.Context, _ *actions.Turn, in wholeCart) (actions.Result, error) {
 	c, done := s.open(in.CartID)
 	defer done()
-	switch {
-	case len(c.Pizzas) == 0:
+	if len(c.Pizzas) == 0 {
 		return actions.Fail("the cart is empty"), nil
-	case c.Total != in.Total:
-		return actions.Fail("the cart costs %d now, not %d", c.Total, in.Total), nil
 	}
 	delete(s.carts, in.CartID)
 	s.orders++
