@@ -10,6 +10,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -98,4 +99,54 @@ func ExampleAsk() {
 	})
 	fmt.Printf("%+v %v\n", got, err)
 	// Output: {Item:espresso Count:2 Size:small} <nil>
+}
+
+// Manual invocation: a plan is made, looked at, and run step by step, without a bot.
+func ExamplePlanner_Plan() {
+	ctx := context.Background()
+	registry := actions.New()
+	lists.Register(registry)
+	const answer = `{"type":"plan","commands":[
+		{"type":"DO","action":"addItem","entities":{"list":"groceries","item":"milk"},"saveAs":"ADDED"},
+		{"type":"SAY","response":"Done: $ADDED"}]}`
+	sequence, err := planner.NewSequence(ctx, planner.Config{Model: fixed(answer), Actions: registry})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	scope := state.NewScope()
+	turn := &actions.Turn{Activity: &activity.Activity{}, Conversation: scope, Thread: scope, User: scope, Text: "milk, please"}
+
+	p, err := sequence.Plan(ctx, turn)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(p)
+	progress := p.Start(nil)
+	for !progress.Done() {
+		command, err := progress.Command(progress.Next)
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		result := actions.Done
+		if command.Kind == plan.Do {
+			action, _ := registry.Lookup(command.Action)
+			if result, err = action.Call(ctx, turn, command.Entities); err != nil || result.Failed() {
+				fmt.Println("stopped:", result.Text(), err)
+				return
+			}
+		} else {
+			fmt.Println("say:", command.Response)
+		}
+		if err := progress.Advance(result); err != nil {
+			fmt.Println(err)
+			return
+		}
+	}
+	// Output:
+	// - addItem item="milk" list="groceries" => ADDED
+	// - SAY "Done: $ADDED"
+	// say: Done: Added milk to the list groceries.
 }
