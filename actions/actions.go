@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"reflect"
 	"regexp"
 	"runtime/debug"
@@ -76,6 +77,10 @@ type Action struct {
 	// Parallel says that the action may run at the same time as other actions of its plan, in any
 	// order. It must not touch the turn's state.
 	Parallel bool
+	// Aliases are other names for entities, see [Alias].
+	Aliases map[string]string
+	// Inherited are the entities that a command takes from earlier ones of its plan, see [Inherit].
+	Inherited []string
 	// Source says where an action comes from that another service runs. An approval of a call is for
 	// that Source and no other. The zero value is an action of this program.
 	Source Source
@@ -155,6 +160,26 @@ func Doing(text string) Option { return func(a *Action) { a.Doing = text } }
 // model for them.
 func Example(phrases ...string) Option {
 	return func(a *Action) { a.Examples = append(a.Examples, phrases...) }
+}
+
+// Alias gives an entity other names, which no entity may have. Models write them by mistake, and plans for other
+// bots may be made of them. A plan that has the entity, too, is read without them. They are not shown to models.
+func Alias(entity string, names ...string) Option {
+	return func(a *Action) {
+		if a.Aliases == nil {
+			a.Aliases = map[string]string{}
+		}
+		for _, name := range names {
+			a.Aliases[strings.ToLower(name)] = entity
+		}
+	}
+}
+
+// Inherit lets a command without a required entity take it from the commands before it in its plan, if those that
+// have an entity of this name all have the same value: after createList(list: groceries), addItem(item: milk) means
+// that list. With two different values, or none, the entity is missing.
+func Inherit(entity string) Option {
+	return func(a *Action) { a.Inherited = append(a.Inherited, entity) }
 }
 
 // Phrase is how people may ask for the action: its first example, with titles as the names of its
@@ -475,12 +500,35 @@ func (r *Registry) Check() error {
 			faults = append(faults, fmt.Errorf("action %s has the title %q of %s", a.Name, a.Title, name))
 		}
 		titled[a.Title] = a.Name
+		faults = append(faults, a.checkNames())
 		for _, phrase := range a.Examples {
 			for _, slot := range slotForm.FindAllStringSubmatch(phrase, -1) {
 				if a.Schema.Properties[slot[1]] == nil {
 					faults = append(faults, fmt.Errorf("action %s: the example %q has a slot {%s}, which is no entity", a.Name, phrase, slot[1]))
 				}
 			}
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// checkNames reports aliases and inherited entities that do not fit the schema.
+func (a *Action) checkNames() error {
+	var faults []error
+	for _, alias := range slices.Sorted(maps.Keys(a.Aliases)) {
+		entity := a.Aliases[alias]
+		if a.Schema.Properties[entity] == nil {
+			faults = append(faults, fmt.Errorf("action %s: the alias %s is for %s, which is no entity", a.Name, alias, entity))
+		}
+		for name := range a.Schema.Properties {
+			if strings.EqualFold(name, alias) {
+				faults = append(faults, fmt.Errorf("action %s: the alias %s is an entity", a.Name, alias))
+			}
+		}
+	}
+	for _, entity := range a.Inherited {
+		if a.Schema.Properties[entity] == nil {
+			faults = append(faults, fmt.Errorf("action %s inherits %s, which is no entity", a.Name, entity))
 		}
 	}
 	return errors.Join(faults...)

@@ -133,6 +133,7 @@ func commandOf(call models.Call, offered *actions.Registry) (plan.Command, *plan
 	if fault != nil {
 		return plan.Command{}, fault
 	}
+	entities = plan.Rename(action, entities)
 	if err := action.CheckBefore(entities, nil); err != nil {
 		kind := plan.InvalidEntities
 		if e, ok := errors.AsType[*actions.EntityError](err); ok && e.Missing != nil {

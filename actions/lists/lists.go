@@ -25,11 +25,13 @@ const maxName = 200
 // Register adds the list actions to r.
 func Register(r *actions.Registry) {
 	actions.Add(r, "createList", "Creates a list, with items if given", createList, actions.StateOnly, actions.Title("Create a list"),
+		actions.Alias("list", "name"),
 		actions.Example("create a list {list}", "create a list {list} with {items}", "create a {list} list",
 			"create a {list} list with {items}", "make a list {list}", "make a {list} list"))
 	actions.Add(r, "deleteList", "Deletes a list and its items", deleteList, actions.StateOnly, actions.Destructive, actions.Title("Delete a list"),
 		actions.Example("delete the {list} list", "delete the list {list}"))
 	actions.Add(r, "addItem", "Adds an item to a list; creates the list if there is none", addItem, actions.StateOnly, actions.Title("Add to a list"),
+		actions.Alias("item", "name"), actions.Inherit("list"),
 		actions.Example("add {item...} to {list}", "put {item...} on {list}"))
 	actions.Add(r, "removeItem", "Removes an item from a list", removeItem, actions.StateOnly, actions.Title("Remove from a list"),
 		actions.Example("remove {item...} from {list}", "take {item...} off {list}"))

@@ -385,7 +385,7 @@ func validate(p *Plan, reg *actions.Registry, given []string, complete bool) err
 		if p.Commands[i].Kind != Do {
 			continue
 		}
-		if err := checkAction(&p.Commands[i], i, reg, isLater); err != nil {
+		if err := checkAction(p.Commands, i, reg, isLater); err != nil {
 			return err
 		}
 	}
@@ -437,18 +437,59 @@ func checkForm(commands []Command) error {
 	return nil
 }
 
-// checkAction checks a DO against its action and sets the registered name. later reports texts that
-// are not final yet.
-func checkAction(c *Command, index int, reg *actions.Registry, later func(string) bool) error {
+// checkAction checks the DO at index i against its action, and sets the registered name and the entities that it
+// gives by another name or leaves to earlier commands. later reports texts that are not final yet.
+func checkAction(commands []Command, i int, reg *actions.Registry, later func(string) bool) error {
+	c := &commands[i]
 	action, ok := lookup(reg, c.Action)
 	if !ok {
-		return UnknownAction.Faultf("command %d: there is no action %q%s", index+1, spelling.Clip(c.Action), reg.Suggest(c.Action))
+		return UnknownAction.Faultf("command %d: there is no action %q%s", i+1, spelling.Clip(c.Action), reg.Suggest(c.Action))
 	}
 	c.Action = action.Name
+	c.Entities = Rename(action, c.Entities)
+	for _, name := range action.Inherited {
+		value, inherits := inherited(commands[:i], name)
+		if _, given := c.Entities[name]; !given && inherits {
+			c.Entities = maps.Clone(c.Entities)
+			c.Entities[name] = value
+		}
+	}
 	if err := action.CheckBefore(c.Entities, later); err != nil {
-		return kindOf(err).Faultf("command %d, action %s: %s", index+1, action.Name, err)
+		return kindOf(err).Faultf("command %d, action %s: %s", i+1, action.Name, err)
 	}
 	return nil
+}
+
+// Rename returns the entities with their own names in place of aliases, see [actions.Alias]. It does not change the
+// map that it is given.
+func Rename(action *actions.Action, entities map[string]any) map[string]any {
+	if len(action.Aliases) == 0 {
+		return entities
+	}
+	renamed := maps.Clone(entities)
+	for _, alias := range slices.Sorted(maps.Keys(entities)) {
+		entity, isAlias := action.Aliases[strings.ToLower(alias)]
+		if _, given := renamed[entity]; isAlias && !given {
+			renamed[entity] = entities[alias]
+			delete(renamed, alias)
+		}
+	}
+	return renamed
+}
+
+// inherited is the value that all commands with that entity have, as texts without regard to case. There must be one.
+func inherited(before []Command, name string) (value any, ok bool) {
+	for i := range before {
+		other, has := before[i].Entities[name]
+		switch {
+		case !has:
+		case ok && !strings.EqualFold(textOf(other), textOf(value)):
+			return nil, false
+		default:
+			value, ok = other, true
+		}
+	}
+	return value, ok
 }
 
 // kindOf returns the kind of an error of [actions.Action.CheckBefore].

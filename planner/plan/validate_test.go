@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -162,4 +163,66 @@ func detail(err error) string {
 		return fault.Detail
 	}
 	return ""
+}
+
+// TestOtherNamesOfEntities: the sample plan of Teams AI names a list and an item by "name", and the list of the item
+// is that of the command before it.
+func TestOtherNamesOfEntities(t *testing.T) {
+	t.Parallel()
+	reg := actions.New()
+	actions.Add(reg, "createList", "Creates a list", func(context.Context, *actions.Turn, struct {
+		List string `json:"list"`
+	}) (actions.Result, error) {
+		return actions.Done, nil
+	}, actions.Alias("list", "name"))
+	actions.Add(reg, "addItem", "Adds an item", func(context.Context, *actions.Turn, struct {
+		List string `json:"list"`
+		Item string `json:"item"`
+	}) (actions.Result, error) {
+		return actions.Done, nil
+	}, actions.Alias("item", "name", "text"), actions.Inherit("list"))
+	if err := reg.Check(); err != nil {
+		t.Fatal(err)
+	}
+	create := func(name string) plan.Command { return do("createList", map[string]any{"name": name}) }
+	add := func(entities map[string]any) plan.Command { return do("addItem", entities) }
+	for name, test := range map[string]struct {
+		commands []plan.Command
+		want     map[string]any // entities of the last command; nil: the plan may not run
+		fault    plan.FaultKind
+	}{
+		"as published":           {commands(create("Groceries"), add(map[string]any{"name": "Bananas"})), map[string]any{"list": "Groceries", "item": "Bananas"}, ""},
+		"twice the same":         {commands(create("Groceries"), add(map[string]any{"Text": "Milk"}), add(map[string]any{"item": "Eggs"})), map[string]any{"list": "Groceries", "item": "Eggs"}, ""},
+		"in another case":        {commands(create("A"), create("a"), add(map[string]any{"item": "x"})), map[string]any{"list": "a", "item": "x"}, ""},
+		"said in full":           {commands(create("A"), add(map[string]any{"list": "B", "name": "x"})), map[string]any{"list": "B", "item": "x"}, ""},
+		"both names":             {commands(create("A"), add(map[string]any{"list": "B", "item": "y", "name": "x"})), map[string]any{"list": "B", "item": "y", "name": "x"}, ""},
+		"two lists":              {commands(create("A"), create("B"), add(map[string]any{"name": "x"})), nil, plan.MissingEntities},
+		"no list":                {commands(add(map[string]any{"name": "x"})), nil, plan.MissingEntities},
+		"a list that comes late": {commands(add(map[string]any{"name": "x"}), create("A")), nil, plan.MissingEntities},
+	} {
+		p, err := plan.Plan{Commands: test.commands}.Validate(reg)
+		var fault *plan.Fault
+		if errors.As(err, &fault) != (test.want == nil) || fault != nil && fault.Kind != test.fault {
+			t.Errorf("%s: got %v", name, err)
+			continue
+		}
+		if test.want == nil {
+			continue
+		}
+		if diff := cmp.Diff(test.want, p.Commands[len(p.Commands)-1].Entities); diff != "" {
+			t.Errorf("%s: -want +got\n%s", name, diff)
+		}
+		if test.commands[0].Entities["list"] != nil {
+			t.Errorf("%s: the plan that came in was changed", name)
+		}
+	}
+	wrong := actions.New()
+	actions.Add(wrong, "a", "A", func(context.Context, *actions.Turn, struct {
+		X string `json:"x"`
+	}) (actions.Result, error) {
+		return actions.Done, nil
+	}, actions.Alias("y", "z"), actions.Alias("x", "X"), actions.Inherit("w"))
+	if err := wrong.Check(); err == nil || strings.Count(err.Error(), "action a") != 3 {
+		t.Errorf("got %v, want three faults", err)
+	}
 }
