@@ -26,7 +26,7 @@ import (
 type Scope struct {
 	key       Key
 	version   string        // start of the stored document; "" if there is none
-	writtenAt int64         // Unix seconds of its last write; 0 if there is none
+	renewedAt int64         // Unix seconds of the write or renewal that began its time to live; 0 if there is none
 	stored    string        // the document as loaded or last saved; "" if there is none or it could not be parsed
 	values    []value       // in document order, then in order of first use
 	unsure    []string      // versions that saves without a reply may have left
@@ -289,7 +289,7 @@ func (s *Scope) Rebase(fresh *Scope) error {
 		}
 		s.rebases++
 	}
-	s.version, s.writtenAt, s.stored, s.unsure = fresh.version, fresh.writtenAt, fresh.stored, nil
+	s.version, s.renewedAt, s.stored, s.unsure = fresh.version, fresh.renewedAt, fresh.stored, nil
 	return nil
 }
 
@@ -475,7 +475,7 @@ func (s *Set) Merge(was, theirs *Set) {
 
 // A stored document is
 //
-//	planbot/1 <random version, 26 letters and digits> <time written, Unix seconds, 8 hex digits>
+//	planbot/1 <random version, 26 letters and digits> <time written or renewed, Unix seconds, 8 hex digits>
 //	<name, path-escaped> <compact JSON>
 //	…
 //
@@ -488,6 +488,9 @@ const (
 	versionBytes = len("planbot/1 ") + 26
 	headerBytes  = versionBytes + len(" 01234567\n")
 )
+
+// headerTime is the rest of the header, after the version. renew.lua writes it, too.
+func headerTime(now int64) string { return fmt.Sprintf(" %08x\n", now) }
 
 // newVersion makes a version that no document ever had. So a document that was deleted and created
 // again is not mistaken for the one that was loaded.
@@ -526,7 +529,7 @@ func (s *Scope) parse(doc string) error {
 	if err != nil || !valid {
 		return foreign
 	}
-	s.writtenAt, s.values = written, values
+	s.renewedAt, s.values = written, values
 	return nil
 }
 
@@ -570,7 +573,7 @@ func (s *Scope) encode(version string, now int64) (doc string, changed bool, err
 	}
 	var buf strings.Builder
 	buf.Grow(size)
-	fmt.Fprintf(&buf, "%s %08x\n", version, now)
+	buf.WriteString(version + headerTime(now))
 	for i, raw := range raws {
 		if raw != "" {
 			buf.WriteString(url.PathEscape(s.values[i].name))
@@ -584,10 +587,10 @@ func (s *Scope) encode(version string, now int64) (doc string, changed bool, err
 
 // saved records that doc, the last encoded document, is stored; "" after a delete.
 func (s *Scope) saved(doc, version string, now int64) {
-	s.version, s.writtenAt, s.stored = version, now, doc
+	s.version, s.renewedAt, s.stored = version, now, doc
 	s.deleted, s.unsure = false, nil
 	if doc == "" {
-		s.version, s.writtenAt = "", 0
+		s.version, s.renewedAt = "", 0
 	}
 	values := storedValues(doc)
 	for i := range s.values {

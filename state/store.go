@@ -6,7 +6,7 @@
 // else wrote it meanwhile. If you lose that race, call [Scope.Rebase].
 //
 // A document is one Redis string: a header line with the format, a random version and the time of
-// writing, then one line per value with its name and compact JSON. You can read it with redis-cli
+// the last write or renewal, then one line per value with its name and compact JSON. You can read it with redis-cli
 // GET. The command that reads it limits its size, and only requested values are decoded.
 //
 // Facts that many turns record at the same time belong in a set, which has no version:
@@ -255,7 +255,7 @@ var saveScript = rdb.NewScript(saveLua)
 
 // Save writes the scopes that changed since they were loaded or last saved, in one round trip, each
 // only if nobody else wrote it meanwhile. Scopes of one partition are saved together or not at all.
-// Unchanged scopes are not written, but Save refreshes their TTL now and then.
+// Unchanged scopes are not written, but Save renews their TTL when a tenth of it has passed.
 //
 // Save checks everything before it writes anything. Any of these stops the whole Save: a scope with
 // an Err, a scope without a store, a value that does not encode ([ErrValue]), a document that is
@@ -357,9 +357,14 @@ type write struct {
 	at      int64 // Unix seconds
 }
 
+//go:embed renew.lua
+var renewLua string
+
+var renewScript = rdb.NewScript(renewLua)
+
 // Batches checks and encodes the changed scopes as [Store.Save] does and returns one Batch per
-// partition and time to live. idle are calls that refresh the TTL of unchanged scopes last written more than a tenth
-// of the TTL ago.
+// partition and time to live. idle are calls that renew the TTL of unchanged scopes last written or
+// renewed more than a tenth of the TTL ago.
 func (s *Store) Batches(scopes []*Scope) (batches []*Batch, idle []*rdb.Call, err error) {
 	now := time.Now()
 	for i, scope := range scopes {
@@ -381,8 +386,9 @@ func (s *Store) Batches(scopes []*Scope) (batches []*Batch, idle []*rdb.Call, er
 			return nil, nil, fmt.Errorf("save state: %w", err)
 		}
 		if !changed {
-			if scope.version != "" && now.Sub(time.Unix(scope.writtenAt, 0)) > s.cfg.TTL/10 {
-				idle = append(idle, rdb.Plain("pexpire", scope.key.name, s.cfg.TTL.Milliseconds()))
+			if scope.version != "" && now.Sub(time.Unix(scope.renewedAt, 0)) > s.cfg.TTL/10 {
+				idle = append(idle, renewScript.Call(scope.key.name).Add(scope.version, headerTime(w.at), s.cfg.TTL.Milliseconds()))
+				scope.renewedAt = w.at
 			}
 			continue
 		}

@@ -311,25 +311,73 @@ func TestTTL(t *testing.T) {
 	})
 }
 
-// Right after a write, a use without a change costs no command.
-func TestRecentlyWrittenIsNotRenewed(t *testing.T) {
+// A use without a change costs a command only when a tenth of the TTL has passed since the last write
+// or renewal, whoever renewed it.
+func TestRecentlyRenewedIsNotRenewed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := openEmbedded(t, state.Config{TTL: 100 * time.Second})
 		put(t, r, key, 1)
 		w := &wire{}
 		r.AddHook(w)
+		save := func(s *state.Scope) {
+			t.Helper()
+			if err := r.Save(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+		}
 		time.Sleep(9 * time.Second)
 		s := load(t, r, key)
-		if err := r.Save(t.Context(), s); err != nil {
-			t.Fatal(err)
-		}
+		save(s)
 		w.did(t, "a use soon after", 1, "getrange")
-		time.Sleep(3 * time.Second)
-		if err := r.Save(t.Context(), s); err != nil {
+		for i := range 30 { // long after it was written
+			time.Sleep(12 * time.Second)
+			save(s)
+			if i == 0 {
+				w.did(t, "a use later", 2, "evalsha eval") // the server does not know the script yet
+			} else {
+				w.did(t, "a use later", 1, "evalsha")
+			}
+			save(s)
+			w.did(t, "another use of the same", 0, "")
+			time.Sleep(9 * time.Second)
+			s = load(t, r, key)
+			save(s)
+			w.did(t, "a use soon after it was renewed", 1, "getrange")
+		}
+		if got := state.Of[Counter](load(t, r, key)).N; got != 1 {
+			t.Errorf("the renewed document has %d, want 1", got)
+		}
+	})
+}
+
+// A renewal is no change: it loses to whoever wrote or deleted the document meanwhile, and whoever read
+// the document before it saves without a conflict.
+func TestRenewalIsNoChange(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := openEmbedded(t, state.Config{TTL: 100 * time.Second})
+		put(t, r, key, 1)
+		time.Sleep(20 * time.Second)
+		idle, busy := load(t, r, key), load(t, r, key)
+		if err := r.Save(t.Context(), idle); err != nil {
 			t.Fatal(err)
 		}
-		w.did(t, "a use later", 1, "pexpire")
+		state.Of[Counter](busy).N = 2
+		if err := r.Save(t.Context(), busy); err != nil {
+			t.Errorf("a change of what was read before the renewal: %v", err)
+		}
+		time.Sleep(20 * time.Second)
+		late, gone := load(t, r, key), load(t, r, key)
+		gone.Delete()
+		for _, s := range []*state.Scope{gone, late} {
+			if err := r.Save(t.Context(), s); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if left := load(t, r, key); left.Has("counter") || left.Err() != nil {
+			t.Errorf("the renewal brought a deleted document back: %v", left.Err())
+		}
 	})
 }
 
