@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
 	"sync"
 	"text/tabwriter"
@@ -191,9 +190,6 @@ func description(definition jsontext.Value) string {
 func pin(s *settings.Settings, services []service, std *cli.Streams) error {
 	path := cmp.Or(s.LockFile, botfile.LockName)
 	before, err := connections.ReadLock(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		before, err = connections.NewLock(), nil
-	}
 	if err != nil {
 		return cli.Usage(err)
 	}

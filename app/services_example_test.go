@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
@@ -13,6 +14,7 @@ import (
 	"github.com/planbot-go/planbot/actions/connections/oauth"
 	"github.com/planbot-go/planbot/actions/mcp"
 	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/internal/settings"
 )
 
 // desk plans over the tools of an MCP server.
@@ -42,4 +44,21 @@ func ExampleBot_services() {
 	b.Services = services
 	fmt.Println(b.Name, "signs people in to", len(b.Services), "service")
 	// Output: Desk signs people in to 1 service
+}
+
+// TestServicesOfGo: a Go bot has the protection of bot.yaml. Its example starts before anybody has pinned
+// anything, and what the service shows first is accepted in local mode only.
+func TestServicesOfGo(t *testing.T) {
+	t.Parallel()
+	for appID, accepts := range map[string]bool{"": true, "00000000-0000-0000-0000-000000000001": false} {
+		s := settings.Settings{Bot: settings.BotOf(desk), AppID: appID}
+		done, err := s.Connect(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(done)
+		if lock := s.Connected[0].(*mcp.Connection).Lock(); lock.FirstUse != accepts {
+			t.Errorf("with the app id %q it accepts what is shown first: %v", appID, lock.FirstUse)
+		}
+	}
 }

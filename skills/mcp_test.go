@@ -126,7 +126,9 @@ func (s *shelf) swap(uri, content string) {
 func (s *shelf) connect(t *testing.T, change ...func(*mcp.Config)) *mcp.Connection {
 	t.Helper()
 	t.Cleanup(s.Close)
-	cfg := mcp.Config{Key: "desk", URL: s.URL}
+	lock := connections.NewLock()
+	lock.FirstUse = true
+	cfg := mcp.Config{Key: "desk", URL: s.URL, Lock: lock}
 	for _, f := range change {
 		f(&cfg)
 	}

@@ -41,9 +41,10 @@ func ExampleReadLock() {
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
 	path := filepath.Join(dir, "actions.lock")
-	lock, err := connections.ReadLock(path)
-	if errors.Is(err, os.ErrNotExist) {
-		lock = connections.NewLock()
+	lock, err := connections.ReadLock(path) // there is no file yet, so the lock is empty
+	if err != nil {
+		fmt.Println(err)
+		return
 	}
 	if err := errors.Join(lock.Set("mail", map[string]jsontext.Value{"send": jsontext.Value(`{"name":"send"}`)}), lock.Write(path)); err != nil {
 		fmt.Println(err)

@@ -1,11 +1,13 @@
 package connections
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -36,7 +38,7 @@ func Digest(definition jsontext.Value) (string, error) {
 // names, as actions.lock keeps them. It is safe for concurrent use.
 type Lock struct {
 	// FirstUse accepts, for connections that the lock does not have, what the service shows first. It is
-	// for development. Set it before the lock is used.
+	// for development: package app sets it in local mode. Set it before the lock is used.
 	FirstUse bool
 
 	mu      sync.Mutex
@@ -64,17 +66,21 @@ const (
 // NewLock returns a lock without pins.
 func NewLock() *Lock { return &Lock{pins: map[string]map[string]Pin{}} }
 
-// ReadLock reads a lock file. The error wraps [os.ErrNotExist] if there is none. It names every pin whose
-// digest is not that of its definition: somebody has edited the file.
+// ReadLock reads a lock file. Where there is none, or an empty one, the lock has no pins: nobody has accepted
+// anything yet. The error names every pin whose digest is not that of its definition: somebody has edited the
+// file.
 func ReadLock(path string) (*Lock, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("read lock: %w", err)
-	}
-	defer func() { _ = f.Close() }()
-	raw, err := io.ReadAll(io.LimitReader(f, maxLockBytes+1))
-	if err == nil && len(raw) > maxLockBytes {
-		err = fmt.Errorf("more than %d bytes", maxLockBytes)
+	path = filepath.Clean(path)
+	return readLock(os.DirFS(filepath.Dir(path)), filepath.Base(path), path)
+}
+
+// ReadLockFS is [ReadLock] in a file system, such as an [embed.FS].
+func ReadLockFS(fsys fs.FS, name string) (*Lock, error) { return readLock(fsys, name, name) }
+
+func readLock(fsys fs.FS, name, shown string) (*Lock, error) {
+	raw, err := readLockFile(fsys, name)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && len(bytes.TrimSpace(raw)) == 0 {
+		return NewLock(), nil
 	}
 	var file lockFile
 	if err == nil {
@@ -84,7 +90,7 @@ func ReadLock(path string) (*Lock, error) {
 		err = fmt.Errorf("version %d, want %d", file.Version, lockVersion)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read lock %s: %w", path, err)
+		return nil, fmt.Errorf("read lock %s: %w", shown, err)
 	}
 	lock, faults := NewLock(), []error(nil)
 	for _, key := range slices.Sorted(maps.Keys(file.Connections)) {
@@ -102,9 +108,22 @@ func ReadLock(path string) (*Lock, error) {
 		lock.pins[key] = file.Connections[key]
 	}
 	if err := errors.Join(faults...); err != nil {
-		return nil, fmt.Errorf("read lock %s: %w", path, err)
+		return nil, fmt.Errorf("read lock %s: %w", shown, err)
 	}
 	return lock, nil
+}
+
+func readLockFile(fsys fs.FS, name string) ([]byte, error) {
+	f, err := fsys.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // read only
+	raw, err := io.ReadAll(io.LimitReader(f, maxLockBytes+1))
+	if err == nil && len(raw) > maxLockBytes {
+		err = fmt.Errorf("more than %d bytes", maxLockBytes)
+	}
+	return raw, err
 }
 
 // Pins returns the accepted definitions of a connection by the service's own names. known says whether the

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/fstest"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -51,8 +52,23 @@ func lockOf(t *testing.T, key string, definitions map[string]jsontext.Value) *co
 func TestALockIsAFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "actions.lock")
-	if _, err := connections.ReadLock(path); !errors.Is(err, os.ErrNotExist) {
-		t.Fatalf("got %v, want that there is none", err)
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	for name, read := range map[string]func() (*connections.Lock, error){
+		"no file":       func() (*connections.Lock, error) { return connections.ReadLock(path) },
+		"no file in fs": func() (*connections.Lock, error) { return connections.ReadLockFS(fstest.MapFS{}, "actions.lock") },
+		"an empty file in fs": func() (*connections.Lock, error) {
+			return connections.ReadLockFS(fstest.MapFS{"a.lock": {Data: []byte("\n")}}, "a.lock")
+		},
+	} {
+		lock, err := read()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if _, known := lock.Pins("mail"); known || lock.FirstUse {
+			t.Errorf("%s: it accepts something", name)
+		}
 	}
 	hidden := `{"name":"b","description":"x\u202ey 9007199254740993","inputSchema":{"minimum":9007199254740993}}`
 	lock := lockOf(t, "mail", map[string]jsontext.Value{"send": jsontext.Value(sendAgain), "b": jsontext.Value(hidden)})
@@ -79,6 +95,13 @@ func TestALockIsAFile(t *testing.T) {
 	}
 	if diff := lock.Diff(again); diff != nil {
 		t.Errorf("what was read is not what was written: %v", diff)
+	}
+	embedded, err := connections.ReadLockFS(os.DirFS(filepath.Dir(path)), "actions.lock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := lock.Diff(embedded); diff != nil {
+		t.Errorf("what a file system has is not what was written: %v", diff)
 	}
 	if pins, known := again.Pins("empty"); !known || len(pins) != 0 {
 		t.Errorf("empty has %v, %v", pins, known)

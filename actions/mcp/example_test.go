@@ -18,8 +18,10 @@ import (
 func ExampleNew() {
 	desk := httptest.NewServer(helpDesk())
 	defer desk.Close()
+	lock := connections.NewLock()
+	lock.FirstUse = true // an operator would accept the tools: connections.ReadLock
 	c, err := mcp.New(mcp.Config{
-		Key: "desk", Summary: "tickets of the help desk", URL: desk.URL,
+		Key: "desk", Summary: "tickets of the help desk", URL: desk.URL, Lock: lock,
 		Rules: connections.Rules{Allow: []string{"find_ticket", "close_ticket"}, Unapproved: []string{"find_ticket"}},
 	})
 	if err != nil {

@@ -19,6 +19,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/actions/mcp"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/state"
@@ -217,7 +218,9 @@ func (l *logs) String() string {
 func connectTo(t testing.TB, url string, change ...func(*mcp.Config)) (*mcp.Connection, *logs) {
 	t.Helper()
 	log := &logs{}
-	cfg := mcp.Config{Key: "svc", URL: url, Log: zerolog.New(log)}
+	lock := connections.NewLock()
+	lock.FirstUse = true
+	cfg := mcp.Config{Key: "svc", URL: url, Lock: lock, Log: zerolog.New(log)}
 	for _, f := range change {
 		f(&cfg)
 	}

@@ -57,7 +57,8 @@ type Config struct {
 
 	// Rules say which tools may be used, by the names that the server gives them.
 	Rules connections.Rules
-	// Lock has the definitions that an operator has accepted. nil: those that the server shows first are.
+	// Lock has the definitions that an operator has accepted, and whether what the server shows first is. nil:
+	// an empty one, see [Connection.Lock].
 	Lock *connections.Lock
 	// Skills are the URIs of skills, skill://…/SKILL.md, that are wanted although the server may not list
 	// them, see [Connection.Skills].
@@ -153,6 +154,9 @@ func New(cfg Config) (*Connection, error) {
 	if cfg.CallTimeout == 0 {
 		cfg.CallTimeout = defaultCallTimeout
 	}
+	if cfg.Lock == nil {
+		cfg.Lock = connections.NewLock()
+	}
 	counter, err := counterOf(cfg.Metrics)
 	faults = append(faults, err)
 	if err := errors.Join(faults...); err != nil {
@@ -197,6 +201,9 @@ func (c *Connection) Key() string { return c.cfg.Key }
 // Summary implements [connections.Connection].
 func (c *Connection) Summary() string { return c.cfg.Summary }
 
+// Lock returns what an operator has accepted of the server.
+func (c *Connection) Lock() *connections.Lock { return c.cfg.Lock }
+
 // Actions implements [connections.Connection]: it has the accepted tools that the rules allow, whether or not
 // the server was reached.
 func (c *Connection) Actions() *actions.Registry {
@@ -211,19 +218,12 @@ func (c *Connection) Actions() *actions.Registry {
 
 // refreshAccepted follows the lock. c.mu is locked.
 func (c *Connection) refreshAccepted() {
-	version := 0
-	if c.cfg.Lock != nil {
-		version = c.cfg.Lock.Version()
-	}
+	version := c.cfg.Lock.Version()
 	if c.version == version {
 		return
 	}
-	var pins map[string]connections.Pin
-	known, firstUse := false, true
-	if c.cfg.Lock != nil {
-		pins, known = c.cfg.Lock.Pins(c.cfg.Key)
-		firstUse = c.cfg.Lock.FirstUse && !known
-	}
+	pins, known := c.cfg.Lock.Pins(c.cfg.Key)
+	firstUse := c.cfg.Lock.FirstUse && !known
 	if c.version >= 0 && firstUse && c.firstUse {
 		c.version = version // the lock of another connection has changed
 		return

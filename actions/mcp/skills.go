@@ -179,9 +179,6 @@ func (c *Connection) reportSkill(uri, fault, message string) {
 
 // unchanged leaves out the skills that an operator has accepted in another form. c.mu is locked.
 func (c *Connection) unchanged(all []*Skill) []*Skill {
-	if c.cfg.Lock == nil {
-		return all
-	}
 	pins, _ := c.cfg.Lock.Pins(c.cfg.Key)
 	changed := func(s *Skill) bool {
 		pin, ok := pins[s.URI]
@@ -202,7 +199,7 @@ func (c *Connection) unchanged(all []*Skill) []*Skill {
 // Trusts reports whether an operator trusts the server and has accepted the skill as it is, with all its files:
 // the lock has its digest. Otherwise nothing of it may run.
 func (c *Connection) Trusts(s *Skill) bool {
-	if !c.cfg.Rules.Trust || c.cfg.Lock == nil {
+	if !c.cfg.Rules.Trust {
 		return false
 	}
 	pins, _ := c.cfg.Lock.Pins(c.cfg.Key)

@@ -143,17 +143,23 @@ func TestFirstUse(t *testing.T) {
 	f := newFake(t, tool("send"))
 	lock := connections.NewLock()
 	lock.FirstUse = true
-	for name, use := range map[string]*connections.Lock{"no lock": nil, "first use": lock} {
-		c, _ := connectTo(t, f.URL, func(cfg *mcp.Config) { cfg.Lock = use })
-		f.set(func() { f.tools = []string{tool("send")} })
-		if names := offered(t, c); !slices.Equal(names, []string{"svc_send"}) {
-			t.Errorf("%s: offered %v", name, names)
-		}
-		f.change(strings.Replace(tool("send"), "Does", "Undoes", 1), tool("new"))
-		eventually(t, name+": a change is quarantined and what is new is accepted", func() bool {
-			return slices.Equal(offered(t, c), []string{"svc_new"})
-		})
+	unset, _ := connectTo(t, f.URL, func(cfg *mcp.Config) { cfg.Lock = nil })
+	if names := offered(t, unset); len(names) != 0 {
+		t.Errorf("without a lock: offered %v", names)
 	}
+	unset, _ = connectTo(t, f.URL, func(cfg *mcp.Config) { cfg.Lock = nil })
+	unset.Lock().FirstUse = true
+	if names := offered(t, unset); !slices.Equal(names, []string{"svc_send"}) {
+		t.Errorf("without a lock, at first use: offered %v", names)
+	}
+	accepting, _ := connectTo(t, f.URL, func(cfg *mcp.Config) { cfg.Lock = lock })
+	if names := offered(t, accepting); !slices.Equal(names, []string{"svc_send"}) {
+		t.Errorf("offered %v", names)
+	}
+	f.change(strings.Replace(tool("send"), "Does", "Undoes", 1), tool("new"))
+	eventually(t, "a change is quarantined and what is new is accepted", func() bool {
+		return slices.Equal(offered(t, accepting), []string{"svc_new"})
+	})
 	if err := lock.Set("svc", nil); err != nil {
 		t.Fatal(err)
 	}

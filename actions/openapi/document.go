@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net/http"
 	"net/netip"
@@ -55,13 +56,11 @@ type place struct {
 // readDocument reads and checks a document. Its error has all faults that were found, with their places.
 func readDocument(ctx context.Context, cfg *Config) (*document, error) {
 	d := &document{files: map[string]any{}}
-	raw, folder, err := d.load(ctx, cfg)
+	raw, folder, done, err := d.load(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	if folder != nil {
-		defer func() { _ = folder.Close() }()
-	}
+	defer done()
 	encoded := map[string][]byte{}
 	if encoded[d.main], err = d.parse(d.main, raw); err != nil {
 		return nil, err
@@ -84,31 +83,48 @@ func readDocument(ctx context.Context, cfg *Config) (*document, error) {
 	return d, nil
 }
 
-// load reads the document's own text, and opens the folder of a file.
-func (d *document) load(ctx context.Context, cfg *Config) (raw []byte, folder *os.Root, err error) {
-	if !strings.Contains(cfg.Document, "://") {
+// load reads the document's own text, and opens the folder of a file. Call done when the folder is no longer
+// needed.
+func (d *document) load(ctx context.Context, cfg *Config) (raw []byte, folder fs.FS, done func(), err error) {
+	done = func() {}
+	switch {
+	case strings.Contains(cfg.Document, "://"):
+		raw, err = d.loadFrom(ctx, cfg)
+		return raw, nil, done, err
+	case cfg.FS != nil:
+		d.main = path.Base(cfg.Document)
+		folder, err = fs.Sub(cfg.FS, path.Dir(cfg.Document))
+	default:
 		d.main = filepath.Base(cfg.Document)
-		if folder, err = os.OpenRoot(filepath.Dir(cfg.Document)); err != nil {
-			return nil, nil, err
+		var root *os.Root
+		if root, err = os.OpenRoot(filepath.Dir(cfg.Document)); err == nil {
+			folder = root.FS()
+			done = func() { _ = root.Close() }
 		}
-		if raw, err = readFile(folder, d.main, maxDocument); err != nil {
-			_ = folder.Close()
-			return nil, nil, err
-		}
-		return raw, folder, nil
 	}
-	if d.origin, err = url.Parse(cfg.Document); err != nil {
-		return nil, nil, errors.New("the address cannot be parsed") // it may have a secret in it
+	if err == nil {
+		raw, err = readFile(folder, d.main, maxDocument)
 	}
-	if err := checkServer(d.origin, cfg.Private, true); err != nil {
-		return nil, nil, err
+	if err != nil {
+		done()
+		return nil, nil, nil, err
 	}
-	d.main = "document"
-	raw, err = fetch(ctx, d.origin, cfg.Private)
-	return raw, nil, err
+	return raw, folder, done, nil
 }
 
-func readFile(folder *os.Root, name string, most int) ([]byte, error) {
+// loadFrom reads the document from its address.
+func (d *document) loadFrom(ctx context.Context, cfg *Config) (raw []byte, err error) {
+	if d.origin, err = url.Parse(cfg.Document); err != nil {
+		return nil, errors.New("the address cannot be parsed") // it may have a secret in it
+	}
+	if err := checkServer(d.origin, cfg.Private, true); err != nil {
+		return nil, err
+	}
+	d.main = "document"
+	return fetch(ctx, d.origin, cfg.Private)
+}
+
+func readFile(folder fs.FS, name string, most int) ([]byte, error) {
 	f, err := folder.Open(name)
 	if err != nil {
 		return nil, err
@@ -208,7 +224,7 @@ func (d *document) version(root map[string]any) error {
 }
 
 // readReferences follows all references of the document, and of the files in its folder that it refers to.
-func (d *document) readReferences(folder *os.Root, encoded map[string][]byte, size int) (faults []string) {
+func (d *document) readReferences(folder fs.FS, encoded map[string][]byte, size int) (faults []string) {
 	type reference struct {
 		place
 		to string

@@ -218,8 +218,10 @@ func TestDocumentFromAnAddress(t *testing.T) {
 			http.NotFound(w, r)
 		}
 	})
+	lock := connections.NewLock()
+	lock.FirstUse = true
 	read := func(path string) (*openapi.Connection, error) {
-		c, err := openapi.New(t.Context(), openapi.Config{Key: "svc", Document: s.URL + path, Private: thisMachine})
+		c, err := openapi.New(t.Context(), openapi.Config{Key: "svc", Document: s.URL + path, Private: thisMachine, Lock: lock})
 		if err == nil {
 			t.Cleanup(c.Close)
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/fstest"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -51,5 +52,38 @@ func TestDefinitionsOfAnAddressAreAccepted(t *testing.T) {
 	lock.FirstUse = true
 	if _, is := offered(s.URL); !is {
 		t.Error("it is not offered at first use")
+	}
+	lock = nil
+	if _, is := offered(s.URL); is {
+		t.Error("it is offered without a lock")
+	}
+}
+
+// TestDocumentOfAFileSystem: an embedded document, with the files beside it and nothing else.
+func TestDocumentOfAFileSystem(t *testing.T) {
+	t.Parallel()
+	whole := one("get", "/a", "")
+	files := fstest.MapFS{
+		"api/service.json":   {Data: []byte(whole)},
+		"api/leads-out.json": {Data: []byte(strings.Replace(whole, `"paths"`, `"components":{"schemas":{"S":{"$ref":"../secret.json#/x"}}},"paths"`, 1))},
+		"secret.json":        {Data: []byte(`{"x":{"type":"string"}}`)},
+	}
+	for name, fault := range map[string]string{
+		"api/service.json": "", "api/none.json": "does not exist", "../service.json": "invalid", "/api/service.json": "invalid",
+		"api/leads-out.json": "leads out of the document's folder", "api": "no regular file",
+	} {
+		c, err := openapi.New(t.Context(), openapi.Config{Key: "svc", FS: files, Document: name})
+		if fault == "" {
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			if names, _ := c.Offer(t.Context(), nil); len(names) != 1 {
+				t.Errorf("%s: offers %v", name, names)
+			}
+			c.Close()
+		} else if err == nil || !strings.Contains(err.Error(), fault) {
+			t.Errorf("%s: got %v, want %s", name, err, fault)
+		}
 	}
 }

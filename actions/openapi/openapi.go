@@ -18,6 +18,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"net/http"
 	"net/netip"
@@ -42,8 +43,10 @@ type Config struct {
 	Summary string // what the service is for, in one line
 
 	// Document is the OpenAPI document, 3.0 to 3.2 in JSON or YAML: the name of a file, or an address as for
-	// Server that is read at the start. A file may refer to others in its folder. All have at most 4 MiB.
+	// Server that is read at the start. A file may refer to others in its folder. All have at most 4 MiB. FS
+	// has the file, such as an [embed.FS]; nil: the working directory, or wherever its path leads.
 	Document string
+	FS       fs.FS
 	// Server replaces the servers of the document. It is https, or http to this machine if Private has its
 	// address. Variables are values for the variables of the document's servers.
 	Server    string
@@ -70,7 +73,8 @@ type Config struct {
 	Rules connections.Rules
 	// Answers cut what a call returns, by operation, as in Rules.
 	Answers map[string]Answer
-	// Lock has the definitions that an operator has accepted, for a document from an address. nil: all are.
+	// Lock has the definitions that an operator has accepted of a document from an address, and whether what
+	// the address shows first is. nil: an empty one, see [Connection.Lock]. A file is the operator's own.
 	Lock *connections.Lock
 
 	Log zerolog.Logger
@@ -94,6 +98,8 @@ type Connection struct {
 	registry   *actions.Registry
 	names      []string // of its actions
 	operations []*operation
+	foreign    bool   // the document is from an address
+	settle     func() // leaves out what nobody has accepted, once
 	client     *http.Client
 	trusted    *http.Client // for calls with the secrets of cfg
 	slots      *calls.Slots
@@ -110,7 +116,11 @@ var _ connections.Connection = (*Connection)(nil)
 // not called, so it may be away. An operation that cannot be offered and that no rule names is no fault: see
 // [Connection.Operations].
 func New(ctx context.Context, cfg Config) (*Connection, error) {
+	if cfg.Lock == nil {
+		cfg.Lock = connections.NewLock()
+	}
 	c := &Connection{cfg: cfg, registry: actions.New(), slots: calls.NewSlots()}
+	c.settle = sync.OnceFunc(c.leaveOut)
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	faults := []error{connections.CheckKey(cfg.Key)}
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
@@ -186,15 +196,31 @@ func (c *Connection) load(ctx context.Context) error {
 	if noServer != nil && len(c.operations) > 0 && !slices.ContainsFunc(c.operations, func(o *operation) bool { return o.base != nil }) {
 		return fmt.Errorf("no operation has a server that can be used: %w", noServer)
 	}
-	for _, a := range c.registry.All() {
-		c.names = append(c.names, a.Name)
-	}
+	c.foreign = d.origin != nil
+	return nil
+}
+
+// leaveOut takes back the actions that the lock does not have. It waits for the first use, because whoever
+// runs the bot may set the lock until then.
+func (c *Connection) leaveOut() {
+	pins, known := c.cfg.Lock.Pins(c.cfg.Key)
+	var accepted []actions.Offer
 	for _, o := range c.operations {
+		switch {
+		case o.Action == nil:
+		case !c.foreign, !known && c.cfg.Lock.FirstUse, pins[o.Remote].Digest == o.Action.Source.Digest:
+			accepted = append(accepted, actions.Offer{Name: o.Action.Name})
+			c.names = append(c.names, o.Action.Name)
+		default:
+			o.Action, o.LeftOut = nil, spelling.OneLine(errNotAccepted.Error(), maxFault)
+		}
 		if o.Action == nil && !o.NotAllowed {
 			c.cfg.Log.Warn().Str("connection", c.cfg.Key).Str("operation", o.Remote).Str("reason", o.LeftOut).Msg("operation is not offered")
 		}
 	}
-	return nil
+	if len(accepted) < len(c.registry.All()) {
+		c.registry, _ = c.registry.Only(accepted...) // they are in it
+	}
 }
 
 // secret reports whether calls carry what only the service may see.
@@ -208,16 +234,25 @@ func (c *Connection) Key() string { return c.cfg.Key }
 // Summary implements [connections.Connection].
 func (c *Connection) Summary() string { return c.cfg.Summary }
 
+// Lock returns what an operator has accepted of the document. It counts as it is when the connection is used
+// first.
+func (c *Connection) Lock() *connections.Lock { return c.cfg.Lock }
+
 // Actions implements [connections.Connection]. The actions never change.
-func (c *Connection) Actions() *actions.Registry { return c.registry }
+func (c *Connection) Actions() *actions.Registry {
+	c.settle()
+	return c.registry
+}
 
 // Offer implements [connections.Connection]. All actions are offered, and the service is not asked.
 func (c *Connection) Offer(context.Context, *actions.Turn) (names []string, note string) {
+	c.settle()
 	return slices.Clone(c.names), ""
 }
 
 // Operations lists all operations of the document, by path, and what was made of each.
 func (c *Connection) Operations() []Operation {
+	c.settle()
 	all := make([]Operation, len(c.operations))
 	for i, o := range c.operations {
 		all[i] = o.Operation
@@ -294,7 +329,7 @@ func (c *Connection) operationsOf(d *document) (all []*operation, faults []strin
 		o.Action, o.LeftOut = nil, spelling.OneLine(reason.Error(), maxFault)
 		o.NotAllowed = errors.Is(reason, errNotAllowed) || errors.Is(reason, errMethod)
 		byName := func(name string) bool { return slices.Contains(c.cfg.Rules.Allow, name) }
-		if !errors.Is(reason, errNotAllowed) && !errors.Is(reason, errNotAccepted) && slices.ContainsFunc(o.names[:2], byName) {
+		if !errors.Is(reason, errNotAllowed) && slices.ContainsFunc(o.names[:2], byName) {
 			faults = append(faults, o.at.fault(d.main, "%s is allowed, but cannot be offered: %v", o.Remote, reason))
 		}
 	}
@@ -541,9 +576,6 @@ func (c *Connection) offer(o *operation, d *document, item place) error {
 	if err != nil {
 		return err
 	}
-	if !c.accepted(o.Remote, digest, d) {
-		return errNotAccepted
-	}
 	options := []actions.Option{actions.ReturnsData, func(a *actions.Action) {
 		a.Told = told
 		a.Detail = spelling.OneLine(o.Method+" "+o.URL, maxDescription)
@@ -563,14 +595,4 @@ func (c *Connection) offer(o *operation, d *document, item place) error {
 	}
 	o.Action, err = actions.AddSchema(c.registry, connections.Name(c.cfg.Key, o.Remote), described, checked, call, options...)
 	return err
-}
-
-// accepted reports whether the operator has accepted a definition of a document from an address. A file is
-// the operator's own.
-func (c *Connection) accepted(remote, digest string, d *document) bool {
-	if c.cfg.Lock == nil || d.origin == nil {
-		return true
-	}
-	pins, known := c.cfg.Lock.Pins(c.cfg.Key)
-	return !known && c.cfg.Lock.FirstUse || pins[remote].Digest == digest
 }

@@ -37,7 +37,7 @@ func ReadPlugin(file string) (Plugin, error) {
 		return Plugin{}, fmt.Errorf("read plugin: %w", err)
 	}
 	defer func() { _ = folder.Close() }()
-	raw, err := readFile(folder, filepath.Base(file), maxManifest)
+	raw, err := readFile(folder.FS(), filepath.Base(file), maxManifest)
 	if err != nil {
 		return Plugin{}, fmt.Errorf("read plugin: %w", err)
 	}

@@ -8,7 +8,6 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"net/http"
 	"net/netip"
@@ -236,6 +235,7 @@ type File struct {
 	settings map[string]string // by variable
 	lines    map[string]int
 	hidden   []string
+	values   values
 	warnings []string
 }
 
@@ -255,14 +255,14 @@ func Read(name string) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	d := &decoder{dir: dir, lines: map[string]int{}, raw: map[string]string{}}
+	d := &decoder{dir: dir, lines: map[string]int{}, raw: map[string]string{}, values: values{}}
 	f := &File{name: name, lines: d.lines, settings: map[string]string{}}
 	if d.read(raw, &f.in); len(d.lines) > 0 { // else nothing was read
 		d.check(f)
 	}
-	f.hidden = d.hidden
+	f.hidden, f.values = d.hidden, d.values
 	for _, w := range d.warnings {
-		f.warnings = append(f.warnings, fmt.Sprintf("%s:%d: %s", name, w.line, w.text))
+		f.warnings = append(f.warnings, fmt.Sprintf("%s:%d: %s", name, w.line, d.values.hide(w.text)))
 	}
 	if err := d.err(name); err != nil {
 		return nil, err
@@ -361,7 +361,7 @@ func (d *decoder) checkSettings(f *File) {
 			d.at(path, "there is no such setting")
 		case settings.Secret(name, v.text) && !v.whole:
 			d.at(path, "%s", literalSecret)
-		case err != nil && v.whole:
+		case err != nil && v.text != v.raw:
 			d.at(path, "the value of its variable is not what this setting takes")
 		case err != nil:
 			d.at(path, "%v", err)
@@ -575,7 +575,7 @@ func (f *File) Apply(s *settings.Settings) error {
 	s.Bot = settings.Bot{
 		Name: in.Name, Instructions: string(in.Instructions), Examples: in.Examples, Planner: in.Planner,
 		Functions: own.Functions, Texts: in.Texts, Connections: func(ctx context.Context, metrics prometheus.Registerer) ([]connections.Connection, error) {
-			return f.connect(ctx, s.AppID != "", metrics)
+			return f.connect(ctx, metrics)
 		},
 	}
 	if len(in.Connections) == 0 {
@@ -647,24 +647,18 @@ func (f *File) Manifest() manifest.Config {
 	}
 }
 
-// connect makes the connections of the file, in the order of their keys. onlyPinned says that what a service
-// offers may be used only if it is in the lock file as it is now; otherwise what a service shows first is
-// accepted for those that are not in it.
-func (f *File) connect(ctx context.Context, onlyPinned bool, metrics prometheus.Registerer) (all []connections.Connection, err error) {
+// connect makes the connections of the file, in the order of their keys.
+func (f *File) connect(ctx context.Context, metrics prometheus.Registerer) (all []connections.Connection, err error) {
 	lock, err := connections.ReadLock(filepath.Join(filepath.Dir(f.name), LockName))
-	if errors.Is(err, fs.ErrNotExist) {
-		lock, err = connections.NewLock(), nil
-	}
 	if err != nil {
 		return nil, err
 	}
-	lock.FirstUse = !onlyPinned
 	var faults []error
 	for _, key := range slices.Sorted(maps.Keys(f.in.Connections)) {
 		made, err := f.in.Connections[key].open(ctx, key, filepath.Dir(f.name), lock, metrics)
 		if err != nil {
 			at := fmt.Sprintf("%s:%d: connections.%s: ", f.name, f.lines["connections."+key], key)
-			for line := range strings.Lines(err.Error()) {
+			for line := range strings.Lines(f.values.hide(err.Error())) {
 				faults = append(faults, errors.New(at+strings.TrimSpace(line)))
 			}
 			continue

@@ -195,6 +195,30 @@ func TestFaultsShowNoSecret(t *testing.T) {
 	}
 }
 
+// TestFaultsShowNoValueOfAVariable: beside other text, in a long value that is cut, or quoted, wherever a fault
+// names what stands in the file.
+func TestFaultsShowNoValueOfAVariable(t *testing.T) {
+	t.Setenv("PLANBOT_SECRET", `s3cret"x`)
+	t.Setenv("PLANBOT_LONG", strings.Repeat("l0ng-s3cret.", 20))
+	for _, text := range []string{
+		"settings: {BOT_MAX_STEPS: '1${V}'}", "settings: {PORT: 'a ${V} b'}", "settings: {BOT_LOG_LEVEL: '${V}'}",
+		"actions: [{from: 'x${V}', allow: [a]}]", "planner: 'x${V}'", "version: '1${V}'", "examples: [{a: '${V}'}]",
+		"instructions: {file: '${V}.md'}", "instructions: {file: '${V}'}", "prompt: 'a/${V}'", "knowledge: {folders: ['k${V}'], access: ['x${V}']}",
+		"connections: {a: {mcp: 'ftp//${V}'}}", "connections: {a: {openapi: 'x${V}.yaml'}}", "connections: {a: {openapi: shop.yaml, plugin: '${V}.json'}}",
+		"connections: {a: {mcp: 'https://a.example', approve: ['x${V}'], unapproved: ['x${V}']}}",
+		"connections: {a: {mcp: 'https://a.example', trust: '${V}'}}", "connections: {a: {mcp: 'https://a.example', timeout: '${V}'}}",
+		"connections: {a: {openapi: shop.yaml, private: ['10.${V}']}}", "manifest: {files: 'x${V}', icon: '${V}.png'}", "tests: ['${V}/x']",
+		"approvals: {actions: ['a,${V}'], timeout: '1${V}'}",
+	} {
+		for _, name := range []string{"PLANBOT_SECRET", "PLANBOT_LONG"} {
+			faults := strings.Join(faultsOf(t, head+strings.ReplaceAll(text, "${V}", "${"+name+"}")+"\n"), "\n")
+			if faults == "" || strings.Contains(faults, "s3cret") {
+				t.Errorf("%s: %s", text, faults)
+			}
+		}
+	}
+}
+
 // TestSizes: a file is at most 1 MiB, and has at most 100 faults to read.
 func TestSizes(t *testing.T) {
 	t.Parallel()

@@ -58,6 +58,7 @@ type decoder struct {
 	raw    map[string]string // the values that have variables, by path, as they stand in the file
 	faults []fault
 	hidden []string // the secrets that were read
+	values values   // of the variables that were read
 
 	warnings []fault // that stop nothing
 }
@@ -90,9 +91,46 @@ func (d *decoder) err(name string) error {
 			all = append(all, fmt.Errorf("%s: %d more faults", name, len(d.faults)-maxFaults))
 			break
 		}
-		all = append(all, fmt.Errorf("%s:%d: %s", name, f.line, f.text))
+		all = append(all, fmt.Errorf("%s:%d: %s", name, f.line, d.values.hide(f.text)))
 	}
 	return errors.Join(all...)
+}
+
+// values are the values of variables that are in the file, by name.
+type values map[string]string
+
+// minHidden is how many bytes a value has at least that can be told from the rest of a sentence.
+const minHidden = 4
+
+// hide replaces the values of variables in a text with their names. A value may be a secret, whatever it is
+// for and wherever it is quoted.
+func (v values) hide(text string) string {
+	longest := slices.SortedFunc(maps.Keys(v), func(a, b string) int { return cmp.Or(len(v[b])-len(v[a]), strings.Compare(a, b)) })
+	for _, name := range longest {
+		value := strings.TrimSpace(v[name])
+		quoted := strconv.Quote(value)
+		for _, shown := range []string{value, quoted[1 : len(quoted)-1]} {
+			if len(shown) >= minHidden {
+				text = hideCut(strings.ReplaceAll(text, shown, "${"+name+"}"), shown, name)
+			}
+		}
+	}
+	return text
+}
+
+// hideCut hides the beginning of a value whose end was cut off.
+func hideCut(text, value, name string) string {
+	const cut = "…"
+	parts := strings.Split(text, cut)
+	for i, part := range parts[:len(parts)-1] {
+		for n := len(value); n >= minHidden; n-- {
+			if before, ok := strings.CutSuffix(part, value[:n]); ok {
+				parts[i] = before + "${" + name + "}"
+				break
+			}
+		}
+	}
+	return strings.Join(parts, cut)
 }
 
 // read reads a text into v, a pointer to a struct.
@@ -464,6 +502,7 @@ func (d *decoder) expand(line int, path, raw string) (out string, whole, ok bool
 				d.fault(line, path, "the variable %s is not UTF-8", name)
 				ok = false
 			}
+			d.values[name] = v
 		case at[4] >= 0:
 			v = raw[at[6]:at[7]]
 		default:

@@ -141,8 +141,8 @@ func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, box *sandb
 	return provider, about, nil
 }
 
-// Connect makes the bot's connections, for planners that are made after it. It is an error of whoever set
-// the bot up. Call close at the end; it waits for them.
+// Connect makes the bot's connections, for planners that are made after it. In local mode their locks accept
+// what a service shows first. It is an error of whoever set the bot up. Call close at the end; it waits for them.
 func (s *Settings) Connect(ctx context.Context) (closeAll func(), err error) {
 	if s.Bot.Connections == nil {
 		return func() {}, nil
@@ -150,6 +150,13 @@ func (s *Settings) Connect(ctx context.Context) (closeAll func(), err error) {
 	all, err := s.Bot.Connections(ctx, s.Metrics)
 	if err != nil {
 		return nil, Fault{err}
+	}
+	if s.AppID == "" && !s.Proven { // local mode
+		for _, c := range all {
+			if locked, ok := c.(interface{ Lock() *connections.Lock }); ok {
+				locked.Lock().FirstUse = true
+			}
+		}
 	}
 	s.Connected = all
 	return func() {
