@@ -230,14 +230,15 @@ const (
 
 type serveCmd struct {
 	Record string `type:"path" placeholder:"DIR" help:"write down what happens, as scenarios and cassettes for tests"`
+	own    *Bot
 }
 
 // Run serves until the process is told to stop, then drains.
-func (cmd serveCmd) Run(ctx context.Context, own Bot, s *settings.Settings, std *cli.Streams) error {
-	if err := cli.Check(s, freeDataDir(s.DataDir), own.checkIcons()); err != nil {
+func (cmd serveCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+	if err := cli.Check(s, freeDataDir(s.DataDir), cmd.own.checkIcons()); err != nil {
 		return err
 	}
-	p := &program{Settings: s, own: own, log: cli.Logger(std.Err, s, zerolog.InfoLevel)}
+	p := &program{Settings: s, own: *cmd.own, log: cli.Logger(std.Err, s, zerolog.InfoLevel)}
 	defer p.close()
 	if err := p.openPage(std.Err); err != nil {
 		return err

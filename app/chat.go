@@ -19,11 +19,12 @@ import (
 type chatCmd struct {
 	URL    string `name:"url" placeholder:"URL" help:"talk to the bot that runs at http://127.0.0.1:3978 or elsewhere"`
 	Locale string `name:"locale" placeholder:"TAG" help:"your language, such as de or pt-BR"`
+	own    *Bot
 }
 
 // Run talks to the bot as a channel does: to the one at URL, or else to one that it serves on its
 // own port. That bot logs only warnings unless a level is set.
-func (c chatCmd) Run(ctx context.Context, bot Bot, s *settings.Settings, std *cli.Streams) error {
+func (c chatCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
 	cfg := console.Config{
 		In: std.In, Out: std.Out, BotName: s.Bot.Name, Locale: c.Locale, Dumb: os.Getenv("TERM") == "dumb", NoColor: os.Getenv("NO_COLOR") != "",
 	}
@@ -49,7 +50,7 @@ func (c chatCmd) Run(ctx context.Context, bot Bot, s *settings.Settings, std *cl
 	own.DrainTimeout = time.Second // after leaving, no turn is worth waiting for
 	cfg.Timeout = own.TurnTimeout + time.Minute
 	cfg.Logs = &console.Logs{Out: std.Err}
-	p := &program{Settings: &own, own: bot, log: cli.Logger(cfg.Logs, &own, zerolog.WarnLevel), ackTimeout: cfg.Timeout} // the console waits for each turn
+	p := &program{Settings: &own, own: *c.own, log: cli.Logger(cfg.Logs, &own, zerolog.WarnLevel), ackTimeout: cfg.Timeout} // the console waits for each turn
 	defer p.close()
 	if err := p.assemble(ctx); err != nil {
 		return err

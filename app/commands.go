@@ -7,8 +7,6 @@ import (
 	"runtime"
 	"runtime/debug"
 
-	"github.com/alecthomas/kong"
-
 	"github.com/planbot-go/planbot/app/botfile"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
@@ -16,44 +14,28 @@ import (
 
 // commands is the command line.
 type commands struct {
-	settings.Settings `group:"settings" prefix:"settings-"`
+	Serve     serveCmd     `default:"true" help:"Serve the bot (the default)."`
+	Dev       devCmd       `help:"Serve the bot of a Go package, and rebuild it whenever its files change."`
+	New       newCmd       `help:"Write your own bot to a new folder."`
+	Chat      chatCmd      `help:"Talk with the bot in this terminal."`
+	Plan      planCmd      `help:"Show what the model is asked and what it plans, or decode what a model wrote."`
+	Skills    skillsCmd    `help:"Check, list or show skills: folders with a SKILL.md."`
+	Knowledge knowledgeCmd `help:"Add, list, remove or search documents that the bot answers from."`
+	Actions   actionsCmd   `help:"List the actions of the bot; with --json for bottest."`
+	Manifest  manifestCmd  `help:"Write, build or validate the Teams app package."`
+	Turns     turnsCmd     `help:"Show, retry or drop dead letters; needs REDIS_URL or BOT_DATA_DIR."`
+	Audit     auditCmd     `help:"List approvals and action calls with effects; needs BOT_AUDIT_KEEP, and REDIS_URL or BOT_DATA_DIR."`
+	Doctor    doctorCmd    `help:"Check and explain the settings."`
 
-	Serve     serveCmd     `cmd:"" default:"1" help:"Serve the bot (the default)."`
-	Dev       devCmd       `cmd:"" help:"Serve the bot of a Go package, and rebuild it whenever its files change."`
-	New       newCmd       `cmd:"" help:"Write your own bot to a new folder."`
-	Chat      chatCmd      `cmd:"" help:"Talk with the bot in this terminal."`
-	Plan      planCmd      `cmd:"" help:"Show what the model is asked and what it plans, or decode what a model wrote."`
-	Skills    skillsCmd    `cmd:"" help:"Check, list or show skills: folders with a SKILL.md."`
-	Knowledge knowledgeCmd `cmd:"" help:"Add, list, remove or search documents that the bot answers from."`
-	Actions   actionsCmd   `cmd:"" help:"List the actions of the bot; with --json for bottest."`
-	Manifest  manifestCmd  `cmd:"" help:"Write, build or validate the Teams app package."`
-	Turns     turnsCmd     `cmd:"" help:"Show, retry or drop dead letters; needs REDIS_URL or BOT_DATA_DIR."`
-	Audit     auditCmd     `cmd:"" help:"List approvals and action calls with effects; needs BOT_AUDIT_KEEP, and REDIS_URL or BOT_DATA_DIR."`
-	Doctor    doctorCmd    `cmd:"" help:"Check and explain the settings."`
-
-	Healthcheck healthcheckCmd `cmd:"" help:"Ask the running bot whether it is ready; for containers."`
-	Completion  completionCmd  `cmd:"" help:"Print a completion script for your shell."`
-	Version     versionCmd     `cmd:"" help:"Print the version."`
+	Healthcheck healthcheckCmd `help:"Ask the running bot whether it is ready; for containers."`
+	Version     versionCmd     `help:"Print the version."`
 }
 
-// AfterApply makes the bot that BOT_FILE describes the one that the command is about.
-func (c *commands) AfterApply(k *kong.Context, own Bot) error {
-	if c.File == "" {
-		return nil
-	}
-	f, err := botfile.Read(c.File)
-	if err == nil {
-		err = f.Apply(&c.Settings)
-	}
-	if err != nil {
-		return cli.Usage(err)
-	}
-	for field, value := range reflect.ValueOf(c.Bot).Fields() {
-		reflect.ValueOf(&own).Elem().FieldByName(field.Name).Set(value)
-	}
-	own.Welcome, own.Manifest, own.Services = f.Welcome(), f.Manifest(), f.Services()
-	k.Bind(own)
-	return nil
+// commandsOf returns the command line for that bot.
+func commandsOf(own *Bot) *commands {
+	var c commands
+	c.Serve.own, c.Chat.own, c.Doctor.own, c.Manifest.Init.own, c.Manifest.Build.own = own, own, own, own, own
+	return &c
 }
 
 // Main runs the command line for that bot, and exits. Settings come from the environment or from
@@ -65,10 +47,33 @@ func Main(b Bot) {
 
 // run runs one command line and returns the exit code.
 func run(ctx context.Context, bot Bot, args []string, std *cli.Streams) int {
-	var all commands
-	all.Bot = settings.BotOf(bot)
-	const about = "An AI bot for Microsoft Teams. Settings come from the environment or from flags, which each command lists."
-	return cli.Run(ctx, "bot", about, args, std, &all, &all.Settings, bot)
+	s := &settings.Settings{Bot: settings.BotOf(bot)}
+	return cli.Program{
+		Name:     "bot",
+		About:    "An AI bot for Microsoft Teams. Settings come from the environment or from flags, which each command lists.",
+		Commands: commandsOf(&bot),
+		Settings: s,
+		Before:   func() error { return bot.readFile(s) },
+	}.Run(ctx, args, std)
+}
+
+// readFile makes the bot the one that BOT_FILE describes, if it is set.
+func (b *Bot) readFile(s *settings.Settings) error {
+	if s.File == "" {
+		return nil
+	}
+	f, err := botfile.Read(s.File)
+	if err == nil {
+		err = f.Apply(s)
+	}
+	if err != nil {
+		return cli.Usage(err)
+	}
+	for field, value := range reflect.ValueOf(s.Bot).Fields() {
+		reflect.ValueOf(b).Elem().FieldByName(field.Name).Set(value)
+	}
+	b.Welcome, b.Manifest, b.Services = f.Welcome(), f.Manifest(), f.Services()
+	return nil
 }
 
 type versionCmd struct {
@@ -86,7 +91,7 @@ type about struct {
 }
 
 // Run prints the versions of the program and of what it was built with.
-func (c versionCmd) Run(std *cli.Streams) error {
+func (c versionCmd) Run(_ context.Context, _ *settings.Settings, std *cli.Streams) error {
 	v := about{Version: versionText(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if !c.JSON {
 		fmt.Fprintln(std.Out, "bot", v.Version, v.Go, v.Platform)
@@ -108,7 +113,7 @@ func (c versionCmd) Run(std *cli.Streams) error {
 type healthcheckCmd struct{}
 
 // Run queries /readyz of the bot that runs with the same settings.
-func (healthcheckCmd) Run(ctx context.Context, s *settings.Settings) error {
+func (healthcheckCmd) Run(ctx context.Context, s *settings.Settings, _ *cli.Streams) error {
 	if err := cli.Check(s); err != nil {
 		return err
 	}

@@ -32,14 +32,15 @@ import (
 
 type doctorCmd struct {
 	JSON bool `name:"json" help:"print the checks as JSON"`
+	own  *Bot
 }
 
 // probeTimeout limits one check.
 const probeTimeout = 5 * time.Second
 
 // Run prints the checks and fails if the bot would not work.
-func (d doctorCmd) Run(ctx context.Context, own Bot, s *settings.Settings, std *cli.Streams) error {
-	checks, err := diagnose(ctx, own, s)
+func (d doctorCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+	checks, err := diagnose(ctx, *d.own, s)
 	if err != nil {
 		return err
 	}

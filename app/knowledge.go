@@ -118,10 +118,10 @@ func (r *reader) read(ctx context.Context) {
 }
 
 type knowledgeCmd struct {
-	Add    knowledgeAddCmd    `cmd:"" help:"Add documents, or update those of a folder. Exit code 3: some files were left out."`
-	List   knowledgeListCmd   `cmd:"" help:"List the documents, and the files that were left out."`
-	Remove knowledgeRemoveCmd `cmd:"" help:"Remove a folder or a document."`
-	Search knowledgeSearchCmd `cmd:"" help:"Search as the bot does, on behalf of somebody."`
+	Add    knowledgeAddCmd    `help:"Add documents, or update those of a folder. Exit code 3: some files were left out."`
+	List   knowledgeListCmd   `help:"List the documents, and the files that were left out."`
+	Remove knowledgeRemoveCmd `help:"Remove a folder or a document."`
+	Search knowledgeSearchCmd `help:"Search as the bot does, on behalf of somebody."`
 }
 
 // withIndex opens the index of the running bots. A bot whose state is in its process has another one: then

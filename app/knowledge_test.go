@@ -26,7 +26,7 @@ func TestKnowledgeCommands(t *testing.T) {
 		code      int
 		out, errs string // parts
 	}{
-		{[]string{"add", hb}, cli.ExitUsage, "", "--access"},
+		{[]string{"add", hb}, cli.ExitUsage, "", `"access" not set`},
 		{[]string{"add", hb, "--access=all"}, cli.ExitUsage, "", `--access: "all" is no right`},
 		{[]string{"add", hb, more, "--name=x", "--access=everyone"}, cli.ExitUsage, "", "--name is for one folder"},
 		{[]string{"add", hb, filepath.Join(more, "hb"), "--access=everyone"}, cli.ExitUsage, "", "two folders are called hb: add each with a --name"},

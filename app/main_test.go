@@ -268,7 +268,7 @@ func TestHelpIsShort(t *testing.T) {
 		}
 	}
 	_, out, _ := execute(t, "", "turns", "export", "--help")
-	own, settings, port := strings.Index(out, "--out=FILE"), strings.Index(out, "Settings, also"), strings.Index(out, "--port=")
+	own, settings, port := strings.Index(out, "--out FILE"), strings.Index(out, "Settings, also"), strings.Index(out, "--port int")
 	if own < 0 || own > settings || settings > port {
 		t.Errorf("bot turns export --help:\n%.1500s", out)
 	}

@@ -4,6 +4,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -29,9 +30,9 @@ import (
 )
 
 type manifestCmd struct {
-	Init     manifestInitCmd     `cmd:"" help:"Write the files of the app package to a folder, to edit them."`
-	Build    manifestBuildCmd    `cmd:"" help:"Write the app package that is uploaded to Teams."`
-	Validate manifestValidateCmd `cmd:"" help:"Check a manifest.json, its folder or an app package."`
+	Init     manifestInitCmd     `help:"Write the files of the app package to a folder, to edit them."`
+	Build    manifestBuildCmd    `help:"Write the app package that is uploaded to Teams."`
+	Validate manifestValidateCmd `help:"Check a manifest.json, its folder or an app package."`
 }
 
 // manifestFlags are the fields of [manifest.Config] that flags replace, by their names there.
@@ -53,7 +54,7 @@ type manifestFlags struct {
 	ResourcePermissions []string `name:"resource-permissions" help:"what the app asks of each team, chat or meeting that it is added to, such as TeamMember.Read.Group"`
 	Disclaimer          string   `help:"what people read before they talk with the bot in Copilot, with the scope copilot"`
 	WebAppID            string   `name:"web-app-id" help:"app registration with which people sign in (the app id, if there is a resource)"`
-	WebAppResource      string   `name:"web-app-resource" help:"its application ID URI, such as api://botid-$${{BOT_ID}}"`
+	WebAppResource      string   `name:"web-app-resource" help:"its application ID URI, such as api://botid-${{BOT_ID}}"`
 	Developer           string   `help:"who publishes the app (the name)"`
 	WebsiteURL          string   `name:"website-url" help:"https address of the app's website (https://DOMAIN)"`
 	PrivacyURL          string   `name:"privacy-url" help:"https address of the privacy statement (https://DOMAIN/privacy)"`
@@ -206,20 +207,21 @@ type manifestInitCmd struct {
 	Dir       string   `arg:"" type:"path" help:"folder to write to"`
 	Languages []string `help:"further languages, as tags such as de or pt-br: a file to translate for each (those of the bot, or de)"`
 	manifestFlags
+	own *Bot
 }
 
 // Run writes the files, or nothing if something is wrong with them or one exists.
-func (c manifestInitCmd) Run(b Bot, s *settings.Settings, std *cli.Streams) error {
+func (c manifestInitCmd) Run(_ context.Context, s *settings.Settings, std *cli.Streams) error {
 	if err := s.Actions().Check(); err != nil {
 		return cli.Usage(err)
 	}
-	if len(b.Manifest.Translations)+len(c.Languages) == 0 { // one, to show what such a file looks like
+	if len(c.own.Manifest.Translations)+len(c.Languages) == 0 { // one, to show what such a file looks like
 		c.Languages = []string{"de"}
-		if b.Manifest.Language != "" && b.Manifest.Language != "en" {
+		if c.own.Manifest.Language != "" && c.own.Manifest.Language != "en" {
 			c.Languages = []string{"en"}
 		}
 	}
-	if err := manifest.Init(c.Dir, c.config(b, s, c.Languages...)); err != nil {
+	if err := manifest.Init(c.Dir, c.config(*c.own, s, c.Languages...)); err != nil {
 		return cli.Usage(err)
 	}
 	fmt.Fprintf(std.Out, "Wrote manifest.json, its icons and a file to translate for each further language to %s.\n"+
@@ -233,19 +235,20 @@ type manifestBuildCmd struct {
 	Out    string `type:"path" default:"app.zip" help:"file to write (app.zip)"`
 	From   string `type:"path" placeholder:"DIR" help:"folder that \"manifest init\" wrote: everything but the app id and the domain comes from its files"`
 	manifestFlags
+	own *Bot
 }
 
 // Run writes the package, or nothing if something is wrong with it.
-func (c manifestBuildCmd) Run(b Bot, s *settings.Settings, std *cli.Streams) error {
+func (c manifestBuildCmd) Run(_ context.Context, s *settings.Settings, std *cli.Streams) error {
 	if err := s.Actions().Check(); err != nil {
 		return cli.Usage(err)
 	}
-	id, domain := cmp.Or(c.AppID, b.Manifest.AppID, s.AppID), cmp.Or(c.Domain, b.Manifest.Domain)
+	id, domain := cmp.Or(c.AppID, c.own.Manifest.AppID, s.AppID), cmp.Or(c.Domain, c.own.Manifest.Domain)
 	var pack bytes.Buffer
 	var err error
 	switch {
 	case c.From == "":
-		cfg := c.config(b, s)
+		cfg := c.config(*c.own, s)
 		cfg.AppID, cfg.Domain = id, domain
 		err = manifest.Build(&pack, cfg)
 	case !reflect.ValueOf(c.manifestFlags).IsZero():
@@ -300,7 +303,7 @@ type manifestValidateCmd struct {
 }
 
 // Run prints every problem and fails if there is one.
-func (c manifestValidateCmd) Run(std *cli.Streams) error {
+func (c manifestValidateCmd) Run(_ context.Context, _ *settings.Settings, std *cli.Streams) error {
 	problems, err := manifest.Validate(c.File)
 	if err != nil {
 		return cli.Usage(err)

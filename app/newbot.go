@@ -2,6 +2,7 @@ package app
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +17,7 @@ import (
 	"github.com/planbot-go/planbot/deploy"
 	"github.com/planbot-go/planbot/examples"
 	"github.com/planbot-go/planbot/internal/cli"
+	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/manifest"
 )
@@ -36,7 +38,7 @@ func (newCmd) Help() string {
 const planbotModule = "github.com/planbot-go/planbot"
 
 // Run writes all files, or none.
-func (c newCmd) Run(std *cli.Streams) error {
+func (c newCmd) Run(_ context.Context, _ *settings.Settings, std *cli.Streams) error {
 	if err := c.check(); err != nil {
 		return cli.Usage(err)
 	}

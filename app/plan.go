@@ -21,9 +21,9 @@ import (
 const maxOutputBytes = 16 << 20
 
 type planCmd struct {
-	Show   planShowCmd   `cmd:"" default:"withargs" help:"Show the prompt for a text and the model's plan; run nothing."`
-	Decode planDecodeCmd `cmd:"" help:"Decode what a model wrote, from standard input, to one JSON line."`
-	Print  planPrintCmd  `cmd:"" help:"Print a plan from a file, JSON or XML, that may run; run nothing."`
+	Show   planShowCmd   `default:"true" help:"Show the prompt for a text and the model's plan; run nothing."`
+	Decode planDecodeCmd `help:"Decode what a model wrote, from standard input, to one JSON line."`
+	Print  planPrintCmd  `help:"Print a plan from a file, JSON or XML, that may run; run nothing."`
 }
 
 type planShowCmd struct {
@@ -80,7 +80,7 @@ func (f registryFlag) registry(s *settings.Settings) (*actions.Registry, error) 
 type planDecodeCmd struct {
 	registryFlag
 	JSONL  bool   `name:"jsonl" help:"read lines of {\"name\",\"output\"}, write lines of {\"name\",…}"`
-	Format string `enum:"json,xml" default:"json" help:"json as from the planner sequence, or xml as from sequential"`
+	Format string `oneof:"json,xml" default:"json" help:"json as from the planner sequence, or xml as from sequential"`
 	Goal   string `help:"what the person said, for the $INPUT of xml"`
 }
 
@@ -106,7 +106,7 @@ type command struct {
 
 // Run decodes standard input. Faults of the plans are results; it fails only if it cannot read its
 // input.
-func (c planDecodeCmd) Run(s *settings.Settings, std *cli.Streams) error {
+func (c planDecodeCmd) Run(_ context.Context, s *settings.Settings, std *cli.Streams) error {
 	registry, err := c.registry(s)
 	if err != nil {
 		return err
@@ -181,11 +181,11 @@ type planPrintCmd struct {
 	registryFlag
 	File    string `arg:"" placeholder:"FILE" help:"the plan; - for standard input"`
 	Outline bool   `help:"leave out all values, as for logs"`
-	As      string `enum:"text,json" default:"text" help:"text to be read, or json to be kept"`
+	As      string `oneof:"text,json" default:"text" help:"text to be read, or json to be kept"`
 }
 
 // Run prints the plan, or says why it could not run.
-func (c planPrintCmd) Run(s *settings.Settings, std *cli.Streams) error {
+func (c planPrintCmd) Run(_ context.Context, s *settings.Settings, std *cli.Streams) error {
 	registry, err := c.registry(s)
 	if err != nil {
 		return err

@@ -18,10 +18,10 @@ import (
 )
 
 type skillsCmd struct {
-	Validate skillsValidateCmd `cmd:"" help:"Check skills against the open specification."`
-	List     skillsListCmd     `cmd:"" help:"List the skills in folders, and say what is wrong with the others."`
-	Show     skillsShowCmd     `cmd:"" help:"Show one skill: what it says of itself, its files, its instructions."`
-	Prompt   skillsPromptCmd   `cmd:"" help:"Show what the model sees: the skills and the tools, or one loaded skill."`
+	Validate skillsValidateCmd `help:"Check skills against the open specification."`
+	List     skillsListCmd     `help:"List the skills in folders, and say what is wrong with the others."`
+	Show     skillsShowCmd     `help:"Show one skill: what it says of itself, its files, its instructions."`
+	Prompt   skillsPromptCmd   `help:"Show what the model sees: the skills and the tools, or one loaded skill."`
 }
 
 // skillsIn says where and how to look for skills.

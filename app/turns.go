@@ -27,12 +27,12 @@ import (
 )
 
 type turnsCmd struct {
-	List   turnsListCmd   `cmd:"" default:"withargs" help:"List the dead letters: turns that an operator has to look at."`
-	Find   turnsFindCmd   `cmd:"" help:"Say when any turn was, for whom and how it ended, even if it ended well; needs BOT_TURNS_KEEP."`
-	Show   turnsShowCmd   `cmd:"" help:"Show everything known about a dead letter."`
-	Retry  turnsRetryCmd  `cmd:"" help:"Put dead letters back into the queue: a running bot goes on where they stopped."`
-	Drop   turnsDropCmd   `cmd:"" help:"Forget dead letters for good, or with --old what an older version left."`
-	Export turnsExportCmd `cmd:"" help:"Turn dead letters into scenarios for bottest run."`
+	List   turnsListCmd   `default:"true" help:"List the dead letters: turns that an operator has to look at."`
+	Find   turnsFindCmd   `help:"Say when any turn was, for whom and how it ended, even if it ended well; needs BOT_TURNS_KEEP."`
+	Show   turnsShowCmd   `help:"Show everything known about a dead letter."`
+	Retry  turnsRetryCmd  `help:"Put dead letters back into the queue: a running bot goes on where they stopped."`
+	Drop   turnsDropCmd   `help:"Forget dead letters for good, or with --old what an older version left."`
+	Export turnsExportCmd `help:"Turn dead letters into scenarios for bottest run."`
 }
 
 // turnsPatience is how long whoever looks at turns waits for an unreachable Redis.

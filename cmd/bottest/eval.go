@@ -34,8 +34,8 @@ type evalCmd struct {
 	Only        string   `name:"run" placeholder:"REGEXP" help:"only cases whose name matches"`
 	Times       int      `default:"1" help:"how often each case is asked"`
 	Concurrency int      `default:"1" help:"how many cases are asked at once"`
-	LimitTokens *int     `placeholder:"N" help:"stop before the next model call once this many tokens were used, in and out; exit code 3"`
-	LimitCost   *float64 `placeholder:"MONEY" help:"the same in money; needs BOT_MODEL_PRICE"`
+	LimitTokens *int     `name:"limit-tokens" placeholder:"N" help:"stop before the next model call once this many tokens were used, in and out; exit code 3"`
+	LimitCost   *float64 `name:"limit-cost" placeholder:"MONEY" help:"the same in money; needs BOT_MODEL_PRICE"`
 	Min         float64  `placeholder:"SHARE" help:"exit with code 1 if less than this share of the plans is right, or of the questions finds its passage, such as 0.9; with --against, on either side"`
 	JSON        bool     `name:"json" help:"print JSON"`
 }

@@ -19,20 +19,37 @@ import (
 
 // commands is the command line.
 type commands struct {
-	settings.Settings `group:"settings" prefix:"settings-"`
-
-	Run  runCmd  `cmd:"" help:"Play scenarios: conversations that are written down, with what the model says and the bot has to do."`
-	Eval evalCmd `cmd:"" help:"Measure how well the model plans, alone or beside another set of settings; run nothing."`
+	Run  runCmd  `help:"Play scenarios: conversations that are written down, with what the model says and the bot has to do."`
+	Eval evalCmd `help:"Measure how well the model plans, alone or beside another set of settings; run nothing."`
 }
 
-// AfterApply makes the bot that BOT_FILE describes the one that is tested.
-func (c *commands) AfterApply() error {
-	if c.File == "" {
+func main() { cli.Main(run) }
+
+// run runs one command line and returns the exit code. Without a file of actions it tests the
+// bot of cmd/bot.
+func run(ctx context.Context, args []string, std *cli.Streams) int {
+	s := &settings.Settings{Bot: settings.Bot{Name: "Planbot", Register: func(r *actions.Registry) {
+		lists.Register(r)
+		reminders.Register(r)
+	}}}
+	var all commands
+	return cli.Program{
+		Name:     "bottest",
+		About:    "Tests bots: without a model by scenarios, or how well a model plans. Each command lists the settings that it takes.",
+		Commands: &all,
+		Settings: s,
+		Before:   func() error { return all.readFile(s) },
+	}.Run(ctx, goFlags(args), std)
+}
+
+// readFile makes the bot that BOT_FILE describes the one that is tested.
+func (c *commands) readFile(s *settings.Settings) error {
+	if s.File == "" {
 		return nil
 	}
-	f, err := botfile.Read(c.File)
+	f, err := botfile.Read(s.File)
 	if err == nil {
-		err = f.Apply(&c.Settings)
+		err = f.Apply(s)
 	}
 	if err != nil {
 		return cli.Usage(err)
@@ -42,21 +59,6 @@ func (c *commands) AfterApply() error {
 		c.Run.Files = f.Tests()
 	}
 	return nil
-}
-
-func main() { cli.Main(run) }
-
-// run runs one command line and returns the exit code. Without a file of actions it tests the
-// bot of cmd/bot.
-func run(ctx context.Context, args []string, std *cli.Streams) int {
-	var all commands
-	all.Bot.Name = "Planbot"
-	all.Bot.Register = func(r *actions.Registry) {
-		lists.Register(r)
-		reminders.Register(r)
-	}
-	const about = "Tests bots: without a model by scenarios, or how well a model plans. Each command lists the settings that it takes."
-	return cli.Run(ctx, "bottest", about, goFlags(args), std, &all, &all.Settings)
 }
 
 // goFlags lets flags of more than one letter be written with one dash, as go test has them.

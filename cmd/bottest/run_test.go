@@ -176,9 +176,9 @@ func TestJUnitToADevice(t *testing.T) {
 // TestHelpBeginsWithTheCommand: what belongs to a command comes before the settings.
 func TestHelpBeginsWithTheCommand(t *testing.T) {
 	t.Parallel()
-	for flag, command := range map[string]string{"--junit=FILE": "run", "--against=NAME=VALUE": "eval"} {
+	for flag, command := range map[string]string{"--junit FILE": "run", "--against NAME=VALUE": "eval"} {
 		_, out, _ := execute(t, "", command, "--help")
-		own, settings, port := strings.Index(out, flag), strings.Index(out, "Settings, also"), strings.Index(out, "--port=")
+		own, settings, port := strings.Index(out, flag), strings.Index(out, "Settings, also"), strings.Index(out, "--port int")
 		if own < 0 || own > settings || settings > port {
 			t.Errorf("bottest %s --help:\n%.1500s", command, out)
 		}

@@ -17,12 +17,11 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/alecthomas/kong"
 	"github.com/rs/zerolog"
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
 	"github.com/planbot-go/planbot/internal/settings"
-	"github.com/planbot-go/planbot/internal/spelling"
 )
 
 // Exit codes: 1 for what failed, 2 for wrong use and wrong settings.
@@ -47,6 +46,7 @@ func (e SilentError) Error() string { return fmt.Sprintf("exit code %d", e.Code)
 
 // Main runs the process's command line until it is told to stop, and exits.
 func Main(run func(ctx context.Context, args []string, std *Streams) (code int)) {
+	cobra.MousetrapHelpText = "" // a double click in Windows starts the program, too
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop) // the next signal ends the process at once
 	code := run(ctx, os.Args[1:], &Streams{os.Stdin, os.Stdout, os.Stderr})
@@ -54,92 +54,15 @@ func Main(run func(ctx context.Context, args []string, std *Streams) (code int))
 	os.Exit(code)
 }
 
-// Run runs one command line and returns the exit code. The settings are those in commands, and
-// are given to the command that is run, as are ctx, std and what else is bound.
-func Run(ctx context.Context, name, about string, args []string, std *Streams, commands any, s *settings.Settings, bound ...any) int {
-	done := -1
-	parser, err := kong.New(commands,
-		kong.Name(name),
-		kong.Description(about),
-		kong.Writers(std.Out, std.Err),
-		kong.Exit(func(code int) { done = code }),
-		kong.Help(help),
-		kong.ExplicitGroups([]kong.Group{{Key: "settings", Title: "Settings, also from the environment:"}}),
-		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(append(bound, std, s)...),
-		s.Flags(),
-	)
-	if err != nil {
-		fmt.Fprintf(std.Err, "%s: command line: %v\n", name, err)
-		return ExitFailed
-	}
-	command, err := parser.Parse(args)
-	if done >= 0 {
-		return done // --help was asked for and answered
-	}
-	if err == nil {
-		err = command.Run()
-	} else {
-		err = Usage(suggest(err))
-	}
-	format := s.LogFormat
+// Run runs one command line and returns the exit code.
+func (p Program) Run(ctx context.Context, args []string, std *Streams) int {
+	err := p.run(ctx, args, std)
+	format := p.Settings.LogFormat
 	if format == "" { // maybe the command line could not be parsed, so that nothing is set yet
 		_, flag, _ := strings.Cut(strings.Join(args, "="), "--bot-log-format=")
 		format, _, _ = strings.Cut(cmp.Or(flag, os.Getenv("BOT_LOG_FORMAT")), "=")
 	}
-	return report(name, std.Err, strings.EqualFold(strings.TrimSpace(format), "json"), err)
-}
-
-// suggest adds the nearest command or flag to the error about a word that is neither.
-func suggest(err error) error {
-	parse, ok := errors.AsType[*kong.ParseError](err)
-	if !ok || strings.Contains(err.Error(), "did you mean") {
-		return err
-	}
-	_, said, ok := strings.Cut(err.Error(), "unexpected argument ")
-	if !ok {
-		_, said, ok = strings.Cut(err.Error(), "unknown flag ")
-	}
-	word, _, _ := strings.Cut(said, " ")
-	if !ok || word == "" {
-		return err
-	}
-	node := parse.Context.Model.Node
-	for _, p := range parse.Context.Path {
-		if p.Command != nil {
-			node = p.Command
-		}
-	}
-	var names []string
-	for _, one := range []*kong.Node{node, node.Parent} { // the argument may be one of a default command
-		if one == nil {
-			continue
-		}
-		for _, child := range one.Children {
-			names = append(names, child.Name)
-		}
-		for _, flag := range one.Flags {
-			names = append(names, "--"+flag.Name)
-		}
-	}
-	meant := spelling.Meant(word, names)
-	if meant == "" {
-		return err
-	}
-	return fmt.Errorf("%w, did you mean %q?", err, meant)
-}
-
-// help shows the settings with a command only, and the commands alone without one.
-func help(options kong.HelpOptions, ctx *kong.Context) error {
-	options.FlagsLast = true
-	if named := ctx.Selected(); named == nil || len(ctx.Args) < 2 && named == ctx.Model.DefaultCmd {
-		options.NoExpandSubcommands, options.Compact = true, true
-		for _, flag := range ctx.Model.Flags {
-			flag.Hidden = len(flag.Envs) > 0
-		}
-		ctx.Path = ctx.Path[:1]
-	}
-	return kong.DefaultHelpPrinter(options, ctx)
+	return report(p.Name, std.Err, strings.EqualFold(strings.TrimSpace(format), "json"), err)
 }
 
 // report prints the error, one mistake a line or as a JSON object where logs are JSON, and

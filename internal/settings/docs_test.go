@@ -28,28 +28,30 @@ func TestTheTableOfSettings(t *testing.T) {
 	golden.Compare(t, page, before+begin+table()+end+after)
 }
 
-// table is the table of all settings in Markdown, for docs/settings.md.
+// table is the settings in Markdown, for docs/settings.md: the ten that matter, and all of them.
 func table() string {
-	var out strings.Builder
-	out.WriteString("| variable | meaning | default |\n|---|---|---|\n")
-	fields := reflect.TypeFor[Settings]()
-	for i := range fields.NumField() {
-		tag := fields.Field(i).Tag
-		names := strings.Split(tag.Get("env"), ",")
-		if names[0] == "" {
+	var all, common strings.Builder
+	for field := range reflect.TypeFor[Settings]().Fields() {
+		names := variablesOf(field)
+		if names == nil {
 			continue
 		}
-		otherwise := tag.Get("else")
-		if value := tag.Get("default"); value != "" {
+		otherwise := field.Tag.Get("else")
+		if value := field.Tag.Get("default"); value != "" {
 			otherwise = "`" + value + "`"
-		} else if fields.Field(i).Type.Kind() == reflect.Bool {
+		} else if field.Type.Kind() == reflect.Bool {
 			otherwise = "`false`"
 		}
-		meaning := tag.Get("help")
+		meaning := field.Tag.Get("help")
 		if len(names) > 1 {
 			meaning += " (also `" + names[1] + "`)"
 		}
-		fmt.Fprintf(&out, "| `%s` | %s | %s |\n", names[0], meaning, cmp.Or(otherwise, "none"))
+		row := fmt.Sprintf("| `%s` | %s | %s |\n", names[0], meaning, cmp.Or(otherwise, "none"))
+		all.WriteString(row)
+		if field.Tag.Get("common") != "" {
+			common.WriteString(row)
+		}
 	}
-	return out.String()
+	const head = "| variable | meaning | default |\n|---|---|---|\n"
+	return "## The ten you need\n\n" + head + common.String() + "\n## All of them\n\n" + head + all.String()
 }

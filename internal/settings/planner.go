@@ -18,8 +18,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/alecthomas/kong"
 	"github.com/rs/zerolog"
+	"github.com/spf13/pflag"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
@@ -415,16 +415,14 @@ func (s *Settings) OpenSandbox(ctx context.Context) (*sandbox.Sandbox, error) {
 
 // Read reads the settings of a bot from the environment and from flags, and checks them.
 func Read(b Bot, flags ...string) (*Settings, error) {
-	var all struct{ Settings }
-	all.Bot = b
-	parser, err := kong.New(&all, all.Flags())
-	if err != nil {
+	s := &Settings{Bot: b}
+	set := pflag.NewFlagSet("settings", pflag.ContinueOnError)
+	s.AddFlags(set)
+	if err := set.Parse(flags); err != nil {
 		return nil, err
 	}
-	if _, err := parser.Parse(flags); err != nil {
-		return nil, err
-	}
-	return &all.Settings, all.Check()
+	s.Load()
+	return s, s.Check()
 }
 
 // Declared is the output of `bot actions --json`, for tools that do not know the bot's code.

@@ -28,9 +28,9 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/alecthomas/kong"
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/spf13/pflag"
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/planbot-go/planbot/actions"
@@ -52,22 +52,23 @@ import (
 
 // Settings are all settings of a bot. Their names are a contract. The env tag names the variable.
 // The other tags say which values are allowed (oneof, min, max, url), the default (default, else),
-// and that the value must not be shown (secret). See [Settings.Flags].
+// and that the value must not be shown (secret). The ten that most bots need are common. See
+// [Settings.Load].
 type Settings struct {
-	Port int    `env:"PORT" default:"3978" min:"0" max:"65535" help:"port to listen on; BOT_ADDR wins"`
+	Port int    `env:"PORT" common:"true" default:"3978" min:"0" max:"65535" help:"port to listen on; BOT_ADDR wins"`
 	Addr string `env:"BOT_ADDR" else:"127.0.0.1 and the port; with an app id all interfaces" help:"host:port to listen on; without an app id only loopback"`
 	// PageAddr and PageKeep are what bot dev tells the bot that it runs.
 	PageKeep string `env:"BOT_PAGE_KEEP" else:"chat and turns end with the process" help:"folder where the page keeps chat and turns for the next process; bot dev sets it"`
 	PageAddr string `env:"BOT_PAGE_ADDR" else:"where it listens" help:"host:port at which browsers of this machine reach the bot, if a program passes requests on to it; bot dev sets it"`
 	NoAuth   bool   `env:"BOT_DANGEROUSLY_NO_AUTH" help:"true: no app id, yet reachable by others; for closed networks only"`
 
-	AppID          string `env:"MICROSOFT_APP_ID,MicrosoftAppId" else:"local mode" help:"app id of the bot; without it nobody is checked, and only this machine may connect"`
-	AppPassword    string `env:"MICROSOFT_APP_PASSWORD,MicrosoftAppPassword" secret:"true" needs:"MICROSOFT_APP_ID" help:"client secret"`
+	AppID          string `env:"MICROSOFT_APP_ID,MicrosoftAppId" common:"true" else:"local mode" help:"app id of the bot; without it nobody is checked, and only this machine may connect"`
+	AppPassword    string `env:"MICROSOFT_APP_PASSWORD,MicrosoftAppPassword" common:"true" secret:"true" needs:"MICROSOFT_APP_ID" help:"client secret"`
 	AppCertificate string `env:"MICROSOFT_APP_CERTIFICATE_FILE" needs:"MICROSOFT_APP_ID" help:"certificate with its RSA key instead of a client secret: PEM, or PKCS#12 as openssl pkcs12 -legacy writes it"`
 	CertPassword   string `env:"MICROSOFT_APP_CERTIFICATE_PASSWORD" secret:"true" needs:"MICROSOFT_APP_CERTIFICATE_FILE" help:"password of a PKCS#12 file"`
 	FederatedFile  string `env:"MICROSOFT_APP_FEDERATED_TOKEN_FILE" needs:"MICROSOFT_APP_ID" help:"token of a workload identity instead of a client secret; on AKS the path in AZURE_FEDERATED_TOKEN_FILE"`
 	FederatedID    string `env:"MICROSOFT_APP_FEDERATED_CLIENT_ID" needs:"MICROSOFT_APP_ID" help:"client id of a managed identity that the app registration trusts, instead of a client secret"`
-	AppTenant      string `env:"MICROSOFT_APP_TENANT_ID,MicrosoftAppTenantId" needs:"MICROSOFT_APP_ID" help:"id of the bot's tenant; SingleTenant, BOT_ALLOW_EMULATOR and BOT_ALLOWED_CALLERS need it"`
+	AppTenant      string `env:"MICROSOFT_APP_TENANT_ID,MicrosoftAppTenantId" common:"true" needs:"MICROSOFT_APP_ID" help:"id of the bot's tenant; SingleTenant, BOT_ALLOW_EMULATOR and BOT_ALLOWED_CALLERS need it"`
 	AppType        string `env:"MICROSOFT_APP_TYPE,MicrosoftAppType" oneof:"SingleTenant,MultiTenant,UserAssignedMSI" else:"SingleTenant" needs:"MICROSOFT_APP_ID" help:"SingleTenant, MultiTenant or UserAssignedMSI"`
 	Cloud          string `env:"BOT_CLOUD" oneof:"public,gcch,dod,china" else:"public" help:"public, gcch, dod or china"`
 
@@ -84,14 +85,14 @@ type Settings struct {
 	AllowedUsers    []string `env:"BOT_ALLOWED_USERS" else:"all" help:"people by aadObjectId, comma separated"`
 	AllowedChannels []string `env:"BOT_ALLOWED_CHANNELS" else:"all" help:"channels such as msteams, comma separated"`
 
-	RedisURL string `env:"REDIS_URL" else:"embedded, forgets at exit" help:"where state lives"`
-	DataDir  string `env:"BOT_DATA_DIR" else:"none" help:"folder where state lives instead: the bot runs redis-server or valkey-server there; for one process"`
+	RedisURL string `env:"REDIS_URL" common:"true" else:"embedded, forgets at exit" help:"where state lives"`
+	DataDir  string `env:"BOT_DATA_DIR" common:"true" else:"none" help:"folder where state lives instead: the bot runs redis-server or valkey-server there; for one process"`
 	State    string `env:"BOT_STATE" oneof:"embedded" else:"none" help:"embedded: state lives in the process, which forgets it at exit; say so with an app id and neither of the two above"`
 
 	Model           string `env:"BOT_MODEL" oneof:"offline" else:"none" help:"offline: no language model, only the phrases of the actions; say so with an app id and no model"`
-	OpenAIKey       string `env:"OPENAI_API_KEY" secret:"true" help:"key of OpenAI or of a compatible server"`
-	OpenAIBaseURL   string `env:"OPENAI_BASE_URL" url:"http" else:"OpenAI's" help:"such as http://127.0.0.1:11434/v1"`
-	OpenAIModel     string `env:"OPENAI_MODEL" else:"gpt-6-luna of OpenAI; at other servers default, which those with one model ignore" needs:"OPENAI_API_KEY,OPENAI_BASE_URL,AZURE_OPENAI_ENDPOINT" help:"model"`
+	OpenAIKey       string `env:"OPENAI_API_KEY" common:"true" secret:"true" help:"key of OpenAI or of a compatible server"`
+	OpenAIBaseURL   string `env:"OPENAI_BASE_URL" common:"true" url:"http" else:"OpenAI's" help:"such as http://127.0.0.1:11434/v1"`
+	OpenAIModel     string `env:"OPENAI_MODEL" common:"true" else:"gpt-6-luna of OpenAI; at other servers default, which those with one model ignore" needs:"OPENAI_API_KEY,OPENAI_BASE_URL,AZURE_OPENAI_ENDPOINT" help:"model"`
 	AzureEndpoint   string `env:"AZURE_OPENAI_ENDPOINT" url:"https" help:"https://NAME.openai.azure.com; wins over OpenAI"`
 	AzureKey        string `env:"AZURE_OPENAI_API_KEY" secret:"true" needs:"AZURE_OPENAI_ENDPOINT" else:"the Entra identity of the process" help:"Azure key"`
 	AzureDeployment string `env:"AZURE_OPENAI_DEPLOYMENT" needs:"AZURE_OPENAI_ENDPOINT" help:"Azure deployment"`
@@ -207,25 +208,24 @@ type Settings struct {
 	LogLevel     string        `env:"BOT_LOG_LEVEL" oneof:"trace,debug,info,warn,error,disabled" else:"info" help:"trace, debug, info, warn, error or disabled"`
 	LogFormat    string        `env:"BOT_LOG_FORMAT" oneof:"json,console" else:"console on a terminal, else json" help:"json or console"`
 
-	File string `env:"BOT_FILE" name:"file" else:"none" help:"bot.yaml, a bot that a file describes instead of a program; its flag is --file"`
+	File string `env:"BOT_FILE" common:"true" name:"file" else:"none" help:"bot.yaml, a bot that a file describes instead of a program; its flag is --file"`
 
-	Bot Bot `kong:"-"` // that has these settings
+	Bot Bot // that has these settings
 
-	Keep     []string `kong:"-"` // of the actions that Bot registers, if File is set
-	LockFile string   `kong:"-"` // where accepted definitions are; "": actions.lock
-	Hidden   []string `kong:"-"` // more secrets, see Secrets
-	Notes    []string `kong:"-"` // more warnings, see Warnings
-	Proven   bool     `kong:"-"` // people's tenants are proven, though there is no AppID
-	SignsIn  bool     `kong:"-"` // connections need people's tokens from OAuth connections of the Azure Bot
+	Keep     []string // of the actions that Bot registers, if File is set
+	LockFile string   // where accepted definitions are; "": actions.lock
+	Hidden   []string // more secrets, see Secrets
+	Notes    []string // more warnings, see Warnings
+	Proven   bool     // people's tenants are proven, though there is no AppID
+	SignsIn  bool     // connections need people's tokens from OAuth connections of the Azure Bot
 
 	// Connected are the services that [Settings.Connect] has opened.
-	Connected []connections.Connection `kong:"-"`
+	Connected []connections.Connection
 	// Metrics count what their actions are used for. nil: nothing does.
-	Metrics  prometheus.Registerer            `kong:"-"`
+	Metrics  prometheus.Registerer
 	index    *atomic.Pointer[knowledge.Index] // see KnowledgeBase
 	faults   faults                           // in single values
-	flagged  []string                         // variables that were set by flags
-	texts    map[string]string                // what they were set to
+	texts    map[string]string                // what flags have set variables to
 	warnings []string
 	typos    []string // variables that may be misspelled settings
 }
@@ -278,24 +278,114 @@ const (
 	AutoSandbox = "auto"
 )
 
-// Flags makes kong read the settings, which are part of what it parses: from the environment, and
-// from flags named like the variables. White space around a value is dropped; an empty value is
-// unset. A wrong value is not an error yet, so [Settings.Check] can report all of them.
-func (s *Settings) Flags() kong.Option {
-	return kong.PostBuild(func(k *kong.Kong) error {
-		var known []string
-		for _, flag := range k.Model.Flags {
-			if len(flag.Envs) == 0 {
-				continue
-			}
-			flag.Name = cmp.Or(flag.Tag.Get("name"), strings.ToLower(strings.ReplaceAll(flag.Envs[0], "_", "-")))
-			flag.Mapper = kong.MapperFunc(s.decode)
-			s.checkSpellings(flag.Envs)
-			known = append(known, flag.Envs...)
+// Common marks, as an annotation of their flags, the settings that help shows without being asked for
+// all of them.
+const Common = "common"
+
+// AddFlags adds a flag for each setting, named like its variable. [Settings.Load] reads them.
+func (s *Settings) AddFlags(flags *pflag.FlagSet) {
+	for field := range reflect.TypeFor[Settings]().Fields() {
+		variables := variablesOf(field)
+		if variables == nil {
+			continue
 		}
-		s.typos = misspelled(os.Environ(), known)
-		return nil
-	})
+		name := cmp.Or(field.Tag.Get("name"), strings.ToLower(strings.ReplaceAll(variables[0], "_", "-")))
+		flag := flags.VarPF(&flagged{of: s, variable: variables[0], field: field}, name, "", field.Tag.Get("help")+" ($"+variables[0]+")"+without(field.Tag.Get("else")))
+		if field.Type.Kind() == reflect.Bool {
+			flag.NoOptDefVal = "true"
+		}
+		if field.Tag.Get("common") != "" {
+			flag.Annotations = map[string][]string{Common: nil}
+		}
+	}
+}
+
+// without says in help what is done without the setting.
+func without(otherwise string) string {
+	if otherwise == "" || otherwise == "none" {
+		return ""
+	}
+	return " (default " + otherwise + ")"
+}
+
+// flagged is the flag of a setting. It keeps the text for [Settings.Load], so that a wrong value is
+// told with all the others.
+type flagged struct {
+	of       *Settings
+	variable string
+	field    reflect.StructField
+}
+
+// Set is part of [pflag.Value].
+func (f *flagged) Set(text string) error {
+	if f.of.texts == nil {
+		f.of.texts = map[string]string{}
+	}
+	f.of.texts[f.variable] = text
+	return nil
+}
+
+// String returns the default.
+func (f *flagged) String() string {
+	if f == nil { // as pflag makes one to know what is no default
+		return ""
+	}
+	return f.field.Tag.Get("default")
+}
+
+// Type returns what help calls a value.
+func (f *flagged) Type() string { return TypeName(f.field.Type) }
+
+// TypeName is what help calls a value of that type.
+func TypeName(t reflect.Type) string {
+	switch t.Kind() {
+	case reflect.Pointer:
+		return TypeName(t.Elem())
+	case reflect.Slice:
+		return "list"
+	case reflect.Float64:
+		return "number"
+	}
+	return strings.ToLower(t.Name())
+}
+
+// Load sets every setting to what its flag says, else the environment, else to its default. White
+// space around a value is dropped; an empty value is unset. A wrong value is not an error yet, so
+// that [Settings.Check] can report all of them.
+func (s *Settings) Load() {
+	var known []string
+	for field, value := range reflect.ValueOf(s).Elem().Fields() {
+		variables := variablesOf(field)
+		if variables == nil {
+			continue
+		}
+		known = append(known, variables...)
+		s.checkSpellings(variables)
+		text, ok := s.texts[variables[0]]
+		if !ok {
+			text = fromEnvironment(variables)
+		}
+		s.set(variables[0], text, field.Tag, value)
+	}
+	s.typos = misspelled(os.Environ(), known)
+}
+
+// variablesOf are the variables of a field, the first one is its name. nil: it is no setting.
+func variablesOf(field reflect.StructField) []string {
+	if names := field.Tag.Get("env"); names != "" {
+		return strings.Split(names, ",")
+	}
+	return nil
+}
+
+// fromEnvironment is the value of the first of the variables that has one.
+func fromEnvironment(variables []string) string {
+	for _, name := range variables {
+		if value := strings.TrimSpace(os.Getenv(name)); value != "" {
+			return value
+		}
+	}
+	return ""
 }
 
 // misspelled names the variables that look like one of the known ones. Others are somebody else's.
@@ -313,49 +403,22 @@ func misspelled(environ, known []string) (typos []string) {
 	return typos
 }
 
-// checkSpellings unsets empty variables, and reports two spellings of one setting with different
-// values: one of them would be ignored silently. OpenTelemetry's variables are not spellings; one
-// takes precedence over the other.
+// checkSpellings reports two spellings of one setting with different values: one of them would be
+// ignored silently. OpenTelemetry's variables are not spellings; one takes precedence over the other.
 func (s *Settings) checkSpellings(names []string) {
 	letters := func(name string) string { return strings.ToLower(strings.ReplaceAll(name, "_", "")) }
 	first := strings.TrimSpace(os.Getenv(names[0]))
 	for _, name := range names {
 		value := strings.TrimSpace(os.Getenv(name))
-		if value == "" {
-			_ = os.Unsetenv(name) // fails only for names that no variable can have
-		} else if first != "" && value != first && letters(name) == letters(names[0]) {
+		if value != "" && first != "" && value != first && letters(name) == letters(names[0]) {
 			s.faults.add(names[0], "and %s differ, and both are spellings of one setting", name)
 		}
 	}
 }
 
-// decode is the mapper of all settings.
-func (s *Settings) decode(ctx *kong.DecodeContext, into reflect.Value) error {
-	text := "true" // a flag without a value
-	next := ctx.Scan.Peek()
-	_, err := strconv.ParseBool(fmt.Sprint(next.Value))
-	if err == nil || next.Type == kong.FlagValueToken || into.Kind() != reflect.Bool {
-		if err := ctx.Scan.PopValueInto("value", &text); err != nil {
-			return err
-		}
-	}
-	variable := ctx.Value.Tag.Envs[0]
-	if into.Addr().Pointer() != ctx.Value.Target.Addr().Pointer() { // kong reads flags before the environment
-		s.flagged = append(s.flagged, variable)
-		if s.texts == nil {
-			s.texts = map[string]string{}
-		}
-		s.texts[variable] = text
-	} else if slices.Contains(s.flagged, variable) {
-		return nil
-	}
-	s.set(variable, text, ctx.Value.Tag, into)
-	return nil
-}
-
 // set sets a field, and records what is wrong with the value.
-func (s *Settings) set(variable, text string, tags tags, into reflect.Value) {
-	if err := read(cmp.Or(strings.TrimSpace(text), tags.Get("default")), tags, into); err != nil {
+func (s *Settings) set(variable, text string, tags reflect.StructTag, into reflect.Value) {
+	if err := Parse(cmp.Or(strings.TrimSpace(text), tags.Get("default")), tags, into); err != nil {
 		for _, line := range linesOf(err) {
 			s.faults.add(variable, "%s", line)
 		}
@@ -376,12 +439,12 @@ func (s *Settings) Environ() (list []string) {
 func (s *Settings) Default(values map[string]string) {
 	for variable, text := range values {
 		field, value := s.field(variable)
-		names := strings.Split(field.Tag.Get("env"), ",")
-		given := slices.ContainsFunc(names, func(name string) bool {
-			return strings.TrimSpace(os.Getenv(name)) != "" || slices.Contains(s.flagged, name)
-		})
-		if field.Name != "" && !given {
-			s.set(names[0], text, field.Tag, value)
+		if field.Name == "" {
+			continue
+		}
+		variables := variablesOf(field)
+		if _, flagged := s.texts[variables[0]]; !flagged && fromEnvironment(variables) == "" {
+			s.set(variables[0], text, field.Tag, value)
 		}
 	}
 }
@@ -395,7 +458,7 @@ func CheckValue(variable, text string) error {
 	if field.Name == "" {
 		return ErrUnknown
 	}
-	return read(strings.TrimSpace(text), field.Tag, value)
+	return Parse(strings.TrimSpace(text), field.Tag, value)
 }
 
 // Secret reports whether that value of a setting must not be shown.
@@ -409,10 +472,8 @@ func Secret(variable, text string) bool {
 	return field.Tag.Get("secret") != ""
 }
 
-type tags interface{ Get(name string) string }
-
-// read parses a text into a field by its type and tags.
-func read(text string, tags tags, into reflect.Value) (err error) {
+// Parse parses a text into a field by its type and tags, see [Settings].
+func Parse(text string, tags reflect.StructTag, into reflect.Value) (err error) {
 	into.SetZero()
 	if text == "" {
 		return nil
@@ -475,7 +536,7 @@ func read(text string, tags tags, into reflect.Value) (err error) {
 }
 
 // oneOf returns the word of the tag that the text is, or the text if every text is allowed.
-func oneOf(text string, tags tags) (string, error) {
+func oneOf(text string, tags reflect.StructTag) (string, error) {
 	words := strings.Split(tags.Get("oneof"), ",")
 	if words[0] == "" {
 		return text, nil
@@ -487,7 +548,7 @@ func oneOf(text string, tags tags) (string, error) {
 	return words[i], nil
 }
 
-func amount(text string, tags tags) (float64, error) {
+func amount(text string, tags reflect.StructTag) (float64, error) {
 	most, err := strconv.ParseFloat(cmp.Or(tags.Get("max"), "1e12"), 64)
 	n, bad := strconv.ParseFloat(text, 64)
 	if err != nil || bad != nil || !(n >= 0 && n <= most) {
@@ -1340,14 +1401,15 @@ type Given struct {
 // Given lists all settings, in their order.
 func (s *Settings) Given() (all []Given) {
 	for field := range reflect.ValueOf(s).Elem().Fields() {
-		names := strings.Split(field.Tag.Get("env"), ",")
-		if names[0] == "" {
+		names := variablesOf(field)
+		if names == nil {
 			continue
 		}
 		g := Given{Variable: names[0], About: field.Tag.Get("help"), Default: cmp.Or(field.Tag.Get("else"), field.Tag.Get("default")), Secret: field.Tag.Get("secret") != ""}
 		inEnvironment := slices.IndexFunc(names, func(name string) bool { return os.Getenv(name) != "" })
+		_, flagged := s.texts[names[0]]
 		switch {
-		case slices.Contains(s.flagged, names[0]):
+		case flagged:
 			g.From = "a flag"
 		case inEnvironment >= 0:
 			g.From = "the environment, as " + names[inEnvironment]
@@ -1364,7 +1426,7 @@ func (s *Settings) IsSet(variables ...string) (set []string) {
 	for _, variable := range variables {
 		field, value := s.field(variable)
 		was := reflect.New(field.Type).Elem()
-		if read(field.Tag.Get("default"), field.Tag, was) == nil && !reflect.DeepEqual(value.Interface(), was.Interface()) {
+		if Parse(field.Tag.Get("default"), field.Tag, was) == nil && !reflect.DeepEqual(value.Interface(), was.Interface()) {
 			set = append(set, variable)
 		}
 	}
@@ -1374,7 +1436,7 @@ func (s *Settings) IsSet(variables ...string) (set []string) {
 // field returns the field of the variable. Its name is empty if there is none.
 func (s *Settings) field(variable string) (field reflect.StructField, value reflect.Value) {
 	for field, value = range reflect.ValueOf(s).Elem().Fields() {
-		if slices.Contains(strings.Split(field.Tag.Get("env"), ","), variable) && variable != "" {
+		if slices.Contains(variablesOf(field), variable) {
 			return field, value
 		}
 	}
