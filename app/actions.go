@@ -150,7 +150,7 @@ func (c actionsCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 			away = cli.SilentError{Code: cli.ExitFailed}
 		}
 	}
-	var declarations []declaredAction
+	declarations := []declaredAction{} // [] if there are none
 	table := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
 	for _, a := range all {
 		declarations = append(declarations, declaredAction{a.Name, a.Title, a.Description, a.Schema, a.Returns, a.Examples, a.Destructive, a.Approval, a.ReturnsData})

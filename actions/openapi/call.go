@@ -286,18 +286,35 @@ func (c *Connection) outcome(o *operation, a *answer) (actions.Result, error) {
 	return actions.Fail("%s", text), nil
 }
 
+// whereabouts says where the thing is that a call has made, or what came of one that is still at work; "":
+// the service does not say it.
+func (a *answer) whereabouts() string {
+	location := spelling.OneLine(a.header.Get("Location"), maxReason)
+	switch {
+	case location == "" || a.status != http.StatusCreated && a.status != http.StatusAccepted:
+		return ""
+	case a.status == http.StatusAccepted:
+		return "Accepted, but not done yet. What comes of it is at " + location + "."
+	}
+	return "Done. It is at " + location + "."
+}
+
 func (c *Connection) refused(o *operation, a *answer) {
 	c.cfg.Log.Warn().Str("connection", c.cfg.Key).Str("action", o.Action.Name).Int("status", a.status).Msg("service refused a call")
 }
 
 // complaint is what an answer says about an error, on one line.
 func (a *answer) complaint() string {
-	var problem struct{ Title, Detail string }
+	var problem struct {
+		Title, Detail string
+		Errors        json.RawMessage // which fields are wrong, as ASP.NET and others say it
+	}
 	if isJSON(a.mediaType()) && json.Unmarshal(a.body, &problem) == nil && problem.Title+problem.Detail != "" {
-		if problem.Title != "" && problem.Detail != "" {
-			problem.Title += ": "
+		said := slices.DeleteFunc([]string{problem.Title, problem.Detail}, func(text string) bool { return text == "" })
+		if value, err := decode(problem.Errors); err == nil && value != nil {
+			said = append(said, plain(value))
 		}
-		return spelling.OneLine(problem.Title+problem.Detail, maxReason)
+		return spelling.OneLine(strings.Join(said, ": "), maxReason)
 	}
 	if !isJSON(a.mediaType()) && !strings.HasPrefix(a.mediaType(), "text/plain") {
 		return ""
@@ -322,7 +339,9 @@ func (c *Connection) result(o *operation, a *answer) actions.Result {
 		return actions.Text("Done, but its answer could not be read: %s.", why)
 	}
 	mediaType := a.mediaType()
-	switch {
+	switch where := a.whereabouts(); {
+	case where != "" && a.broken == nil && len(a.body) == 0:
+		return actions.Text("%s", where)
 	case errors.Is(a.broken, errTooLarge):
 		return unreadable(fmt.Sprintf("it is larger than %d MB", maxAnswer>>20))
 	case a.broken != nil:
@@ -338,9 +357,16 @@ func (c *Connection) result(o *operation, a *answer) actions.Result {
 		if !ok {
 			return unreadable("it has no " + o.answer.Data)
 		}
+		if object, isObject := value.(map[string]any); isObject && where != "" && object["location"] == nil {
+			object["location"] = a.header.Get("Location")
+		}
 		return actions.JSON(shorten(value))
 	case strings.HasPrefix(mediaType, "text/"):
-		return actions.Text("%s", strings.ToValidUTF8(string(a.body), "\uFFFD"))
+		text := strings.ToValidUTF8(string(a.body), "\uFFFD")
+		if where != "" {
+			text = where + "\n" + text
+		}
+		return actions.Text("%s", text)
 	}
 	if mediaType == "" {
 		mediaType = "no type"

@@ -496,6 +496,7 @@ func (c *Connection) readInput(o *operation, d *document, p place) error {
 			return nil
 		}
 		in.required, in.style = true, cmp.Or(in.style, "simple")
+		in.reserved = in.reserved || p.is("x-multi-segment") // GitHub's word for it
 	case "query":
 		if _, set := c.cfg.Query[in.name]; set && o.inside {
 			return nil
@@ -514,7 +515,15 @@ func (c *Connection) readInput(o *operation, d *document, p place) error {
 		case ownHeader(name):
 			return unusable("no model may set the header")
 		case !slices.ContainsFunc(c.cfg.Headers, func(allowed string) bool { return strings.EqualFold(allowed, in.name) }):
-			return unusable("the header is not in Headers")
+			value, only := d.onlyValue(p)
+			if !only {
+				return unusable("the header is not in Headers, and has no value of its own in Header")
+			}
+			if o.fixed == nil {
+				o.fixed = http.Header{}
+			}
+			o.fixed.Set(name, value)
+			return nil
 		}
 		in.style = cmp.Or(in.style, "simple")
 	case "cookie":
@@ -540,6 +549,29 @@ func (c *Connection) readInput(o *operation, d *document, p place) error {
 	}
 	o.inputs = append(o.inputs, in)
 	return nil
+}
+
+// onlyValue is the text that a parameter has if nobody chooses one: the only one that its schema allows, or
+// else its default.
+func (d *document) onlyValue(p place) (text string, ok bool) {
+	schema, err := d.follow(p.child("schema"))
+	if err != nil {
+		return "", false
+	}
+	value := schema.child("const").value
+	if values, _ := schema.child("enum").value.([]any); value == nil && len(values) == 1 {
+		value = values[0]
+	}
+	if value == nil {
+		value = schema.child("default").value
+	}
+	if value == nil || isObject(value) {
+		return "", false
+	}
+	if _, isList := value.([]any); isList {
+		return "", false
+	}
+	return plain(value), httpguts.ValidHeaderFieldValue(plain(value))
 }
 
 // offer makes the action. The error says why there is none.

@@ -55,6 +55,7 @@ type operation struct {
 	inputs   []input
 	body     *body
 	attempts string // the header that takes the key of an attempt
+	fixed    http.Header
 	accept   string
 	answer   Answer
 }
@@ -168,15 +169,15 @@ func (o *operation) readBody(d *document) error {
 		return err
 	}
 	b := &body{required: at.is("required"), text: at.text("description")}
-	unusable := func(why string) error {
-		if b.required {
+	unusable := func(why string, files bool) error {
+		if b.required || files {
 			return errors.New("its body: " + why)
 		}
 		o.Notes = append(o.Notes, "without its body: "+why)
 		return nil
 	}
 	if o.safe {
-		return unusable("a " + o.Method + " has none")
+		return unusable("a "+o.Method+" has none", false)
 	}
 	content, _ := at.child("content").value.(map[string]any)
 	offered := slices.Sorted(maps.Keys(content))
@@ -200,7 +201,8 @@ func (o *operation) readBody(d *document) error {
 	}
 	slices.SortStableFunc(offered, func(x, y string) int { return rank(x) - rank(y) })
 	if len(offered) == 0 || rank(offered[0]) == 9 {
-		return unusable("none of its types is supported: " + cmp.Or(strings.Join(offered, ", "), "there is none"))
+		files := len(offered) > 0 && !slices.ContainsFunc(offered, func(mediaType string) bool { return !forFiles.MatchString(mediaType) })
+		return unusable("none of its types is supported: "+cmp.Or(strings.Join(offered, ", "), "there is none"), files)
 	}
 	media := at.child("content").child(offered[0])
 	b.mediaType, b.schema = offered[0], media.child("schema")
@@ -228,6 +230,9 @@ func (o *operation) readBody(d *document) error {
 	o.body = b
 	return nil
 }
+
+// forFiles matches the types of bodies that are files. A call without one would do nothing, or something else.
+var forFiles = regexp.MustCompile(`(?i)^(multipart|image|audio|video)/|^application/(octet-stream|zip|pdf|gzip)\b`)
 
 // readAnswers finds out which types of JSON the answers may have.
 func (o *operation) readAnswers(d *document) {
@@ -364,6 +369,7 @@ func (o *operation) definition(d *document, item place) (jsontext.Value, error) 
 // request writes the entities as the document says. Its error is a [refusal] or a fault of the program.
 func (o *operation) request(entities map[string]any) (*request, error) {
 	r := &request{header: http.Header{}}
+	maps.Copy(r.header, o.fixed)
 	known := map[string]bool{}
 	segments, query := map[string]string{}, []string{}
 	for _, in := range o.inputs {
@@ -421,7 +427,10 @@ func (o *operation) request(entities map[string]any) (*request, error) {
 
 // target puts the address together, and makes sure that it is below the server's.
 func (o *operation) target(segments map[string]string, query string) (*url.URL, error) {
-	path := serverVariable.ReplaceAllStringFunc(o.path, func(match string) string {
+	template, _, _ := strings.Cut(o.path, "#") // some documents tell operations of one path apart with it
+	template, fixed, _ := strings.Cut(template, "?")
+	query = strings.Trim(escapeWith(fixed, "=&%+/?:@!$'()*,;")+"&"+query, "&")
+	path := serverVariable.ReplaceAllStringFunc(template, func(match string) string {
 		if text, ok := segments[match]; ok {
 			return text
 		}

@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/planbot-go/planbot/internal/plainjson"
@@ -70,6 +71,9 @@ func (in *input) segment(value any) (string, error) {
 		}
 	}
 	escape := url.PathEscape
+	if in.reserved {
+		escape = func(text string) string { return escapeWith(text, "/:@!$&'()*+,;=") }
+	}
 	var text string
 	switch in.style {
 	case "label":
@@ -181,8 +185,8 @@ func (in *input) query(value any) (parts []string) {
 	switch {
 	case isList && len(list) == 0, isObject && len(object) == 0:
 		return nil
-	case in.style == "deepObject" && isObject:
-		return deep(name, object, escape)
+	case in.style == "deepObject" && (isObject || isList):
+		return deep(name, value, escape)
 	case in.explode && isList:
 		for _, one := range list {
 			parts = append(parts, name+"="+escape(plain(one)))
@@ -198,21 +202,27 @@ func (in *input) query(value any) (parts []string) {
 	return []string{name + "=" + strings.Join(pieces(value, false, escape), separator)}
 }
 
-// deep writes an object as name[member]=value.
-func deep(name string, object map[string]any, escape func(string) string) (parts []string) {
-	for _, member := range slices.Sorted(maps.Keys(object)) {
-		inner := name + "%5B" + escapeWith(member, "") + "%5D"
-		switch value := object[member].(type) {
-		case nil:
-		case map[string]any:
-			parts = append(parts, deep(inner, value, escape)...)
-		case []any:
-			for _, one := range value {
-				parts = append(parts, inner+"="+escape(plain(one)))
-			}
-		default:
-			parts = append(parts, inner+"="+escape(plain(value)))
+// deep writes an object as name[member]=value. For lists, of which the standard does not speak, it writes
+// name[]=value and, if there is more in them, name[0][member]=value, as Stripe and others show it.
+func deep(name string, value any, escape func(string) string) (parts []string) {
+	within := func(member string) string { return name + "%5B" + escapeWith(member, "") + "%5D" }
+	switch value := value.(type) {
+	case nil:
+	case map[string]any:
+		for _, member := range slices.Sorted(maps.Keys(value)) {
+			parts = append(parts, deep(within(member), value[member], escape)...)
 		}
+	case []any:
+		flat := !slices.ContainsFunc(value, func(one any) bool { _, isList := one.([]any); return isList || isObject(one) })
+		for i, one := range value {
+			at := strconv.Itoa(i)
+			if flat {
+				at = ""
+			}
+			parts = append(parts, deep(within(at), one, escape)...)
+		}
+	default:
+		parts = append(parts, name+"="+escape(plain(value)))
 	}
 	return parts
 }

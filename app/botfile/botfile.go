@@ -82,9 +82,12 @@ type connection struct {
 	Command []string `yaml:"command"`
 	OpenAPI source   `yaml:"openapi"`
 
-	Summary    string   `yaml:"summary"`
-	Auth       *auth    `yaml:"auth"`
-	Trust      string   `yaml:"trust"`
+	Summary string `yaml:"summary"`
+	Auth    *auth  `yaml:"auth"`
+	Trust   string `yaml:"trust"`
+
+	Header map[string]value `yaml:"header"` // besides that of Auth
+
 	Allow      []string `yaml:"allow"`
 	Approve    []string `yaml:"approve"`
 	Unapproved []string `yaml:"unapproved"`
@@ -491,6 +494,24 @@ func (d *decoder) checkConnection(key string, c *connection) {
 			d.hidden = append(d.hidden, v.text)
 		}
 	}
+	for name, v := range c.Header {
+		at := path + ".header." + name
+		switch {
+		case kinds[0] == "command":
+			d.at(at, "is not for a command")
+		case !httpguts.ValidHeaderFieldName(name):
+			d.at(at, "is not the name of a header")
+		case d.faulty(at):
+		case !httpguts.ValidHeaderFieldValue(v.text):
+			d.at(at, "has a value that cannot be in a header")
+		case v.text != "" && !v.whole && (secretName.MatchString(name) || strings.EqualFold(name, "Cookie")):
+			d.at(at, "%s", literalSecret)
+		case c.Auth != nil && strings.EqualFold(c.Auth.headerName(), name):
+			d.at(at, "is the header of auth")
+		case v.whole:
+			d.hidden = append(d.hidden, v.text)
+		}
+	}
 	if c.Plugin != "" {
 		d.readPlugin(path, c)
 	}
@@ -678,6 +699,12 @@ func (f *File) connect(ctx context.Context, metrics prometheus.Registerer) (all 
 func (c *connection) open(ctx context.Context, key, dir string, lock *connections.Lock, metrics prometheus.Registerer) (connections.Connection, error) {
 	rules := connections.Rules{Allow: c.Allow, Approve: c.Approve, Unapproved: c.Unapproved, Trust: c.Trust != ""}
 	header, query, signIn := c.Auth.parts(key)
+	for name, v := range c.Header {
+		if header == nil {
+			header = http.Header{}
+		}
+		header.Set(name, v.text)
+	}
 	var authorize func(http.RoundTripper) http.RoundTripper
 	if c.Auth != nil && c.Auth.Client != nil {
 		authorize = c.Auth.Client.transport
@@ -723,6 +750,17 @@ func isAddress(text string) bool {
 		return false
 	}
 	return u.Scheme == "https" || u.Scheme == "http" && loopback.IsHost(u.Hostname())
+}
+
+// headerName is the header that has what proves who calls; "": none has.
+func (a *auth) headerName() string {
+	switch {
+	case a.Query != "":
+		return ""
+	case a.Header != "":
+		return a.Header
+	}
+	return "Authorization"
 }
 
 // parts are what a request of the connection with that key carries to prove who calls. a may be nil.

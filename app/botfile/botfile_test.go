@@ -164,6 +164,10 @@ func TestFaults(t *testing.T) {
 			"5: connections.b.auth.oauth.client_secret: " + secret, "5: connections.b.auth.oauth: needs issuer with a client_secret: otherwise the service would say who gets it",
 			`5: connections.b.auth.oauth: there is no key "scope"; did you mean scopes?`,
 		}},
+		"header": {head + "connections:\n  a:\n    openapi: shop.yaml\n    auth: {bearer: {file: token}}\n    header:\n      X-Api-Key: abc\n      'a b': c\n      Authorization: ${PLANBOT_SET:-x}", []string{
+			`6: connections.a.auth.bearer: "token" is not beside this file`, "8: connections.a.header.X-Api-Key: " + secret,
+			"9: connections.a.header.a b: is not the name of a header", "10: connections.a.header.Authorization: is the header of auth",
+		}},
 		"env": {head + "connections:\n  a:\n    command: [x]\n    env:\n      API_TOKEN: abc\n      LEVEL: debug\n      my-var: a\n      EMPTY_KEY: ''", []string{
 			"7: connections.a.env.API_TOKEN: " + secret, "9: connections.a.env.my-var: is not the name of a variable",
 		}},

@@ -65,7 +65,7 @@ func TestConnections(t *testing.T) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		asked[r.URL.Path] = r.Header.Get("Authorization") + "|" + r.Header.Get("X-Key") + "|" + r.URL.RawQuery
+		asked[r.URL.Path] = r.Header.Get("Authorization") + "|" + r.Header.Get("X-Key") + r.Header.Get("Notion-Version") + "|" + r.URL.RawQuery
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write([]byte(`{"items":[{"id":1,"secret":2}],"more":true}`))
 	}))
@@ -78,6 +78,7 @@ func TestConnections(t *testing.T) {
 	add("bearer", ", auth: {bearer: {file: token}}")
 	add("basic", ", auth: {basic: {user: me, password: {file: token}}}")
 	add("header", ", auth: {header: x-key, value: {file: token}}")
+	add("fixed", ", auth: {bearer: {file: token}}, header: {Notion-Version: '2022-06-28'}")
 	add("query", ", auth: {query: key, value: {file: token}}")
 	add("rules", ", allow: [list, add, DELETE], approve: [list], unapproved: [add], answers: {list: {data: /items, fields: [id]}}")
 	add("plugin", ", plugin: plugin.json")
@@ -89,10 +90,10 @@ func TestConnections(t *testing.T) {
 	if err := applied(t, s, dir); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(s.Secrets(), []string{"s3cret", "s3cret", "s3cret", "s3cret", "s3cret"}) {
+	if !slices.Equal(s.Secrets(), []string{"s3cret", "s3cret", "s3cret", "s3cret", "s3cret", "s3cret"}) {
 		t.Errorf("the secrets are %q", s.Secrets())
 	}
-	if notes := strings.Join(s.Notes, "\n"); !strings.HasPrefix(notes, filepath.Join(dir, "bot.yaml")+":10: connections.plugin.plugin: ") || !strings.Contains(notes, "logo_url") {
+	if notes := strings.Join(s.Notes, "\n"); !strings.HasPrefix(notes, filepath.Join(dir, "bot.yaml")+":11: connections.plugin.plugin: ") || !strings.Contains(notes, "logo_url") {
 		t.Errorf("the notes are %q", notes)
 	}
 	closeAll, err := s.Connect(t.Context())
@@ -128,14 +129,14 @@ func TestConnections(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	for path, want := range map[string]string{
-		"/none/items": "||", "/bearer/items": "Bearer s3cret||", "/basic/items": "Basic bWU6czNjcmV0||", "/header/items": "|s3cret|", "/query/items": "||key=s3cret", "/rules/items": "||", "/there": "||trace=7", "/client/items": "Bearer of me s3cret||",
+		"/none/items": "||", "/bearer/items": "Bearer s3cret||", "/basic/items": "Basic bWU6czNjcmV0||", "/header/items": "|s3cret|", "/fixed/items": "Bearer s3cret|2022-06-28|", "/query/items": "||key=s3cret", "/rules/items": "||", "/there": "||trace=7", "/client/items": "Bearer of me s3cret||",
 	} {
 		if asked[path] != want {
 			t.Errorf("%s was asked with %q, want %q", path, asked[path], want)
 		}
 	}
 	want := map[string]bool{
-		"none_list": false, "bearer_list": false, "basic_list": false, "header_list": false, "query_list": false,
+		"none_list": false, "bearer_list": false, "basic_list": false, "header_list": false, "fixed_list": false, "query_list": false,
 		"rules_list": true, "rules_add": false, "rules_clear": true, "plugin_add": true, "plugin_list": true, "moved_list": false, "client_list": false,
 	}
 	if fmt.Sprint(approved) != fmt.Sprint(want) {

@@ -161,7 +161,7 @@ func TestTheSchemaJudgesAsTheLoader(t *testing.T) {
 		"connections: {a: {mcp: 'https://a.example', auth: {}}}", "connections: {a: {mcp: 'https://a.example', auth: {query: k, value: '${PATH}'}}}",
 		"connections: {a: {openapi: shop.yaml, auth: {header: X-Key}}}", "connections: {a: {openapi: shop.yaml, auth: {bearer: '${PATH}', value: '${PATH}'}}}",
 		"connections: {a: {openapi: shop.yaml, auth: {bearer: '${PATH}', sign_in: x}}}", "connections: {a: {openapi: shop.yaml, auth: {basic: {user: me}}}}",
-		"connections: {a: {command: [x], auth: {sign_in: x}}}", "connections: {a: {command: [x], env: {my-var: a}}}", "connections: {a: {command: x}}",
+		"connections: {a: {command: [x], auth: {sign_in: x}}}", "connections: {a: {command: [x], header: {A: b}}}", "connections: {a: {openapi: shop.yaml, header: [A]}}", "connections: {a: {command: [x], env: {my-var: a}}}", "connections: {a: {command: x}}",
 		"connections: {a: {mcp: 'https://a.example', timeout: long}}", "connections: {a: {openapi: shop.yaml, follow_redirects: on}}",
 		"approvals: {timeout: 5}", "approvals: {action: [a]}", "settings: {BOT_PLANNER: tools}", "settings: {BOT_FILE: a}", "settings: {BOT_STREAM: [a]}", "settings: [a]",
 		"texts: {de: Hallo}", "tests: [/etc/hostname]", "manifest: {icon: /x.png}", "manifest: {files: maybe}", "manifest: {commands: [a]}", "manifest: {app_id: x}",

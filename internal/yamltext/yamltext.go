@@ -5,10 +5,13 @@ package yamltext
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"math/big"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -46,7 +49,7 @@ func tooLarge(line, most int, what string) error {
 
 // JSON turns YAML into JSON. Its error is an [Error].
 func JSON(text []byte) ([]byte, error) {
-	root, err := Parse(string(text), maxTokens)
+	root, err := parse(string(text), maxTokens, markNumbers)
 	if err != nil {
 		return nil, err
 	}
@@ -58,12 +61,61 @@ func JSON(text []byte) ([]byte, error) {
 		return nil, libraryError(err)
 	}
 	var out jsonWriter
-	if err := strict.MarshalWrite(&out, tree, strict.Deterministic(true)); out.full {
+	if err := strict.MarshalWrite(&out, tree, strict.Deterministic(true), strict.WithMarshalers(strict.MarshalToFunc(writeNumber))); out.full {
 		return nil, tooLarge(1, maxJSON, "bytes with its aliases written out")
 	} else if err != nil {
 		return nil, &Error{1, err}
 	}
 	return out.Bytes(), nil
+}
+
+// numberMark begins a text that is a number which the library cannot hold, and so takes for a text. No
+// text of a document has this byte, since none is UTF-8 with it.
+const numberMark = "\xff"
+
+// wholeNumber and otherNumber match the numbers of YAML 1.2.
+var (
+	wholeNumber = regexp.MustCompile(`^([-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)$`)
+	otherNumber = regexp.MustCompile(`^[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?$`)
+	itsParts    = regexp.MustCompile(`^([-+]?)0*([0-9]*)(?:\.([0-9]*))?([eE].*)?$`)
+)
+
+// markNumbers marks the numbers that the library takes for texts.
+func markNumbers(t *token.Token) {
+	before := t.Prev
+	for before != nil && before.Type == token.CommentType {
+		before = before.Prev
+	}
+	switch {
+	case before != nil && slices.Contains([]token.Type{token.LiteralType, token.FoldedType, token.TagType}, before.Type): // these say that it is a text
+	case t.Type == token.StringType && (wholeNumber.MatchString(t.Value) || otherNumber.MatchString(t.Value)):
+		t.Value = numberMark + t.Value
+	}
+}
+
+// writeNumber writes a marked text as the number that it is or, if it is a name, as it was.
+func writeNumber(enc *jsontext.Encoder, text string) error {
+	said, marked := strings.CutPrefix(text, numberMark)
+	if !marked {
+		return errors.ErrUnsupported // it is written as any other
+	}
+	if kind, n := enc.StackIndex(enc.StackDepth()); kind == '{' && n%2 == 0 {
+		return enc.WriteToken(jsontext.String(said))
+	}
+	if wholeNumber.MatchString(said) {
+		base := 10
+		if strings.HasPrefix(said, "0o") || strings.HasPrefix(said, "0x") {
+			base = 0
+		}
+		n, _ := new(big.Int).SetString(said, base)
+		return enc.WriteValue(jsontext.Value(n.String()))
+	}
+	part := itsParts.FindStringSubmatch(said)
+	number := strings.TrimPrefix(part[1], "+") + cmp.Or(part[2], "0")
+	if part[3] != "" {
+		number += "." + part[3]
+	}
+	return enc.WriteValue(jsontext.Value(number + part[4]))
 }
 
 // jsonWriter refuses too much JSON: in a tree, an alias costs nothing.
@@ -82,6 +134,11 @@ func (w *jsonWriter) Write(p []byte) (int, error) {
 // Parse returns the root of the one document in a text, nil if there is none. It takes so many
 // tokens at most. Its error is an [Error].
 func Parse(text string, maxTokens int, options ...parser.Option) (ast.Node, error) {
+	return parse(text, maxTokens, func(*token.Token) {}, options...)
+}
+
+// parse is Parse with a look at each token.
+func parse(text string, maxTokens int, look func(*token.Token), options ...parser.Option) (ast.Node, error) {
 	text = strings.TrimPrefix(text, "\ufeff") // editors on Windows write it
 	if len(text) > maxBytes {
 		return nil, tooLarge(1, maxBytes, "bytes")
@@ -92,7 +149,7 @@ func Parse(text string, maxTokens int, options ...parser.Option) (ast.Node, erro
 			return nil, &Error{n, errors.New("it is not UTF-8")}
 		}
 	}
-	tokens, err := tokenize(text, maxTokens)
+	tokens, err := tokenize(text, maxTokens, look)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +169,7 @@ func Parse(text string, maxTokens int, options ...parser.Option) (ast.Node, erro
 // tokenize checks as it goes how many tokens there are, and how deep they nest. Its own list of
 // open brackets and the column of a dash or a question mark bound the depth; indentation needs
 // no check, since a text of maxBytes has no room for much of it.
-func tokenize(text string, maxTokens int) (token.Tokens, error) {
+func tokenize(text string, maxTokens int, look func(*token.Token)) (token.Tokens, error) {
 	var s scanner.Scanner
 	s.Init(text)
 	var tokens token.Tokens
@@ -124,6 +181,7 @@ func tokenize(text string, maxTokens int) (token.Tokens, error) {
 		}
 		tokens.Add(more...) // also what another error is about: the parser reports it
 		for _, t := range more {
+			look(t)
 			switch t.Type {
 			case token.SequenceStartType, token.MappingStartType:
 				open++
