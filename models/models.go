@@ -172,7 +172,7 @@ type Model interface {
 // The kinds of [Error] say what a caller can do about a fault.
 const (
 	Throttled   = "throttled"   // 429: try later, see RetryAfter
-	Quota       = "quota"       // 429 with the code insufficient_quota: the account's money is used up
+	Quota       = "quota"       // 402, or 429 with the code insufficient_quota: the account's money is used up
 	TooLong     = "too_long"    // the prompt does not fit: trim it, as [Chain.Complete] does
 	Filtered    = "filtered"    // the provider's filter refused the prompt or cut the answer; none of the answer is returned
 	Auth        = "auth"        // 401, 403: the key or its rights are wrong

@@ -15,8 +15,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	jsonv2 "github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -121,6 +124,8 @@ type openAI struct {
 	name     string        // for logs, and for Response.Model if the server gives none
 	grammars bool          // the server compiles schemas to grammars
 	refused  atomic.Uint32 // options that this deployment has refused
+	reasons  sync.Map      // finish reasons that are not known and were logged
+	logged   atomic.Int32  // how many
 }
 
 // NewOpenAI returns a [Model] that uses the chat completions API of OpenAI, Azure OpenAI or a
@@ -376,7 +381,7 @@ func (o *openAI) ask(ctx context.Context, client *openai.Client, req *Request, a
 	res, err := complete(ctx, o.request(req, asked))
 	var answer *Response
 	if err == nil {
-		answer, err = o.read(req, &res)
+		answer, err = o.read(ctx, req, &res)
 	}
 	if err != nil {
 		err = o.failed(ctx, "complete", err)
@@ -612,7 +617,7 @@ func isObject(text string) bool {
 }
 
 // read makes a [Response] from a completion.
-func (o *openAI) read(req *Request, res *openai.ChatCompletionResponse) (*Response, error) {
+func (o *openAI) read(ctx context.Context, req *Request, res *openai.ChatCompletionResponse) (*Response, error) {
 	used := Usage{Prompt: res.Usage.PromptTokens, Completion: res.Usage.CompletionTokens}
 	if d := res.Usage.PromptTokensDetails; d != nil {
 		used.Cached = d.CachedTokens
@@ -627,23 +632,27 @@ func (o *openAI) read(req *Request, res *openai.ChatCompletionResponse) (*Respon
 	}
 	choice := &res.Choices[0]
 	answer := &Response{Usage: used, Model: cmp.Or(res.Model, o.name)}
-	switch choice.FinishReason {
-	case openai.FinishReasonContentFilter:
-		fault.Kind, fault.Code = Filtered, string(choice.FinishReason)
+	reason := finishOf(string(choice.FinishReason))
+	switch reason {
+	case Filtered:
+		fault.Kind, fault.Code = Filtered, codeOf(string(choice.FinishReason))
 		return nil, &fault
-	case "error", "network_error", "abort", "insufficient_system_resource":
-		fault.Kind, fault.Code = Unavailable, string(choice.FinishReason)
+	case Unavailable:
+		fault.Kind, fault.Code = Unavailable, codeOf(string(choice.FinishReason))
 		fault.Err = errors.New("the server gave up in the middle of the answer")
 		return nil, &fault
 	}
 	text, cut := tags.WithoutThinking(textOf(&choice.Message))
 	answer.Text = text
 	answer.Calls = wireCalls(&choice.Message, req)
-	answer.Finish = "stop"
-	switch { // some servers say "stop" with calls, or "tool_calls" without any; length stays length
-	case slices.Contains([]openai.FinishReason{openai.FinishReasonLength, "max_tokens", "model_length"}, choice.FinishReason):
-		answer.Finish = "length"
-	case len(answer.Calls) > 0:
+	if reason == "" {
+		o.unknownFinish(ctx, string(choice.FinishReason))
+		if reason = "length"; isWhole(answer) {
+			reason = "stop"
+		}
+	}
+	answer.Finish = reason
+	if reason == "stop" && len(answer.Calls) > 0 { // some servers say "stop" with calls, or "tool_calls" without any
 		answer.Finish = "tool_calls"
 	}
 	if strings.TrimSpace(answer.Text) == "" && len(answer.Calls) == 0 {
@@ -654,6 +663,74 @@ func (o *openAI) read(req *Request, res *openai.ChatCompletionResponse) (*Respon
 		return nil, &fault
 	}
 	return answer, nil
+}
+
+// unknownFinish logs a finish reason that is not known, once.
+func (o *openAI) unknownFinish(ctx context.Context, reason string) {
+	const maxReasons = 20
+	if o.logged.Load() >= maxReasons {
+		return
+	}
+	reason = spelling.OneLine(reason, 60)
+	if _, known := o.reasons.LoadOrStore(reason, true); !known {
+		o.logged.Add(1)
+		zerolog.Ctx(ctx).Warn().Str("model", o.name).Str("finish_reason", reason).Msg("finish reason is not known, judging the answer by its form")
+	}
+}
+
+// isWhole reports whether an answer that ended for an unknown reason is whole: its calls can be read, or its
+// JSON, or its last sentence ends.
+func isWhole(answer *Response) bool {
+	for _, c := range answer.Calls {
+		if strings.TrimSpace(c.Arguments) != "" && !isObject(c.Arguments) {
+			return false
+		}
+	}
+	text := strings.TrimSpace(answer.Text)
+	switch {
+	case text == "" || len(answer.Calls) > 0:
+		return len(answer.Calls) > 0
+	case text[0] == '{' || text[0] == '[':
+		return json.Valid([]byte(text))
+	}
+	last, _ := utf8.DecodeLastRuneInString(text)
+	return !unicode.IsLetter(last) && !unicode.IsDigit(last) && !strings.ContainsRune(",;:-–—([{<\"'„“‚‘\\/", last)
+}
+
+// finishOf says what a finish reason means: stop, length, [Filtered] or [Unavailable]; "": nobody here knows.
+// Servers hand on the words of many others, so it goes by what they are made of.
+func finishOf(reason string) string {
+	reason = strings.ToLower(strings.TrimSpace(reason))
+	switch reason {
+	case "", "stop", "tool_calls", "function_call", "null":
+		return "stop"
+	}
+	for _, means := range finishWords {
+		for _, word := range means.words {
+			if strings.Contains(reason, word) {
+				return means.finish
+			}
+		}
+	}
+	return ""
+}
+
+var finishWords = []struct {
+	finish string
+	words  []string
+}{
+	{Filtered, []string{"filter", "sensitive", "safety", "moderat", "prohibit", "blocklist", "blocked", "recitation", "spii", "guardrail", "refusal", "toxic", "risk", "violat"}},
+	{Unavailable, []string{"error", "abort", "fail", "cancel", "network", "resource", "timeout", "malformed", "interrupt", "overload"}},
+	{"length", []string{"max", "length", "limit", "window", "truncat", "context", "budget"}},
+	{"stop", []string{"stop", "end", "eos", "complete", "tool", "function", "finish", "done", "normal", "success"}},
+}
+
+// codeOf is a word of a server that may be the code of an error.
+func codeOf(word string) string {
+	if isName.MatchString(word) {
+		return word
+	}
+	return ""
 }
 
 // textOf is what the model said: its text, its text parts, or its refusal. It leaves out reasoning
@@ -856,10 +933,8 @@ func (d *doer) fault(res *http.Response, body []byte) *Error {
 	if status < 300 && said.status >= 400 && said.status < 600 {
 		status = said.status // a router's error with status 200
 	}
-	out := &Error{Kind: said.kind(status), Status: status, RetryAfter: retryAfter(res.Header), RequestID: requestID(res.Header)}
-	if isName.MatchString(said.code) {
-		out.Code = said.code
-	}
+	out := &Error{Kind: said.kind(status), Status: status, RetryAfter: cmp.Or(retryAfter(res.Header), said.wait), RequestID: requestID(res.Header)}
+	out.Code = codeOf(said.code)
 	switch {
 	case status >= 300 && status < 400:
 		out.Code, out.Err = codeRedirect, errors.New("the server sends to another address; check the base URL")
@@ -873,77 +948,6 @@ func (d *doer) fault(res *http.Response, body []byte) *Error {
 		out.Said = spelling.OneLine(text, maxMessage)
 	}
 	return out
-}
-
-// serverError is what an error body says.
-type serverError struct {
-	status  int    // the numeric code; 0 if not a number
-	code    string // the code, or else the type
-	inner   string // error.innererror.code, Azure's
-	message string // includes the faulty parameter, if the message does not name it
-}
-
-// readServerError parses the form of OpenAI and Azure. For any other body, such as a proxy's page,
-// the message is the whole text.
-func readServerError(body []byte) (out serverError) {
-	var said struct {
-		Error struct {
-			Message, Type, Param string
-			Code                 any
-			Inner                struct{ Code string } `json:"innererror"`
-		} `json:"error"`
-	}
-	_ = json.Unmarshal(body, &said) // continues after a member of the wrong type
-	e := said.Error
-	switch code := e.Code.(type) {
-	case float64:
-		out.status = int(code)
-	case string:
-		out.code = code
-	}
-	out.code, out.inner = cmp.Or(out.code, e.Type), e.Inner.Code
-	out.message = cmp.Or(e.Message, string(body))
-	if !strings.Contains(out.message, e.Param) {
-		out.message += " (" + e.Param + ")"
-	}
-	return out
-}
-
-func (c *serverError) kind(status int) string {
-	switch {
-	case status == http.StatusUnauthorized, status == http.StatusForbidden:
-		return Auth
-	case status == http.StatusTooManyRequests && c.code == "insufficient_quota":
-		return Quota
-	case status == http.StatusTooManyRequests:
-		return Throttled
-	case status == http.StatusRequestTimeout, status == http.StatusGatewayTimeout:
-		return Timeout
-	case status == http.StatusRequestEntityTooLarge, tooLong().MatchString(c.code), tooLong().MatchString(c.message):
-		return TooLong
-	case c.isFiltered():
-		return Filtered
-	case status >= 500, status < 300:
-		return Unavailable
-	default:
-		return BadRequest
-	}
-}
-
-// tooLong matches the codes for a prompt that does not fit, or the messages of servers that send no
-// code (some send status 500): first the forms that most use, then those of LM Studio, SGLang,
-// Mistral, text-generation-inference, Gemini and Groq.
-var tooLong = lazy.Regexp(`^context_length_exceeded$|^string_above_max_length$|^exceed_context_size_error$|^prompt_too_long$` +
-	`|(?i)(maximum|exceeds?|max|available)( the)? (context|model) (length|limit|size|window)` +
-	"|context size has been exceeded|prompt is too long|context the overflows|longer than the model's context" +
-	"|too large for model with|`inputs` tokens|number of tokens allowed|reduce the length of the mes")
-
-// isFiltered recognizes refusals by Azure's and OpenAI's filters.
-func (c *serverError) isFiltered() bool {
-	const azure = "ResponsibleAIPolicyViolation"
-	flagged := strings.Contains(c.message, "usage policy") || strings.Contains(c.message, "flagged")
-	return slices.Contains([]string{"content_filter", "content_policy_violation", azure}, c.code) ||
-		c.inner == azure || c.code == "invalid_prompt" && flagged
 }
 
 // requestID is the server's id of a call, under the header names that OpenAI, Azure and its

@@ -46,7 +46,7 @@ func TestErrorKinds(t *testing.T) {
 		{"throttled, HTML", 429, html, models.Error{Kind: models.Throttled}},
 		{"too long", 400, openaiLong, models.Error{Kind: models.TooLong, Code: "context_length_exceeded"}},
 		{"string too long", 400, message(`"string_above_max_length"`, "long"), models.Error{Kind: models.TooLong, Code: "string_above_max_length"}},
-		{"too long, vLLM", 400, vllmLong, models.Error{Kind: models.TooLong}},
+		{"too long, vLLM", 400, vllmLong, models.Error{Kind: models.TooLong, Code: "BadRequestError"}},
 		{"too long, llama.cpp", 400, llamaLong, models.Error{Kind: models.TooLong, Code: "exceed_context_size_error"}},
 		{"too long, llama.cpp 500", 500, llamaLong500, models.Error{Kind: models.TooLong, Code: "server_error"}},
 		{"too long, llama.cpp under 200", 200, llamaLong, models.Error{Kind: models.TooLong, Code: "exceed_context_size_error", Status: 400}},

@@ -205,7 +205,7 @@ func TestBrokenStreams(t *testing.T) {
 		{"an error in the middle", events(say("Hel"), `#{"error":{"message":"The server had an error","type":"server_error","code":null}}`, done), models.Error{Kind: models.Unavailable, Status: 200, Code: "server_error"}},
 		{"an error beside a choice", events(say("Hel"), `#{"choices":[{"index":0,"delta":{"content":""},"finish_reason":"error"}],"error":{"message":"Provider disconnected","code":502}}`, done), models.Error{Kind: models.Unavailable, Status: 502}},
 		{"an error behind the answer", events(say("Hel"), end("stop"), `#{"error":{"message":"oh","code":500}}`), models.Error{Kind: models.Unavailable, Status: 500}},
-		{"an error object, vLLM", events(say("Hel"), `#{"object":"error","message":"too many","type":"BadRequestError","code":400}`, done), models.Error{Kind: models.Unavailable, Status: 200}},
+		{"an error object, vLLM", events(say("Hel"), `#{"object":"error","message":"too many","type":"BadRequestError","code":400}`, done), models.Error{Kind: models.BadRequest, Status: 400, Code: "BadRequestError"}},
 		{"throttled in the middle", events(`#{"error":{"message":"slow down","code":429}}`), models.Error{Kind: models.Throttled, Status: 429}},
 	}
 	for _, tt := range tests {
