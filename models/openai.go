@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"net"
 	"net/http"
@@ -126,6 +127,8 @@ type openAI struct {
 	refused  atomic.Uint32 // options that this deployment has refused
 	reasons  sync.Map      // finish reasons that are not known and were logged
 	logged   atomic.Int32  // how many
+	guess    guess
+	bad      badTools
 }
 
 // NewOpenAI returns a [Model] that uses the chat completions API of OpenAI, Azure OpenAI or a
@@ -137,7 +140,9 @@ type openAI struct {
 // text, or for the whole answer. So is a server, other than Azure, that takes the tools of a model
 // only over the Responses API. That call never streams, sends no sampling parameters or stop texts,
 // and keeps nothing at the server. The model remembers refusals, so each costs only one extra
-// request. The whole call ends with ctx, or after the configured timeout, which is [Timeout]. A
+// request. A 400 or 422 without a known cause is tried at most twice more: without the response format,
+// then without older turns; if the first of these helps in three conversations, requests have no format
+// for an hour. A tool whose schema the server refuses is left out for an hour. The whole call ends with ctx, or after the configured timeout, which is [Timeout]. A
 // request with Stream is answered in pieces if the server can; an answer that comes whole
 // nevertheless is read whole. Each call writes one debug line to ctx's logger, with numbers and what the server said about a fault.
 // Prompt and answer appear at trace level only.
@@ -297,27 +302,189 @@ func (o *openAI) Complete(ctx context.Context, req *Request) (*Response, error) 
 		call, cancel, client = o.follow(ctx, req.Stream)
 	}
 	defer cancel()
+	turn := o.withoutBadTools(req)
 	learned := option(o.refused.Load())
-	for without := learned; ; {
-		asked := o.options(req) &^ without
+	without := learned | o.guess.learned()
+	var guessed option // what is left out because it may be the cause of an unknown fault
+	var unknown error  // the first of these faults
+	for guesses := 0; ; {
+		asked := o.options(turn) &^ without
 		if asked&optSchema != 0 {
 			asked &^= optObject // ask for the strictest format still allowed
 		}
-		answer, err := o.ask(call, client, req, asked)
-		refused, always := refusedOptions(err)
-		if refused &= asked; refused == 0 || call.Err() != nil {
-			if err == nil {
-				o.refused.Or(uint32(learned))
+		answer, err := o.ask(call, client, turn, asked)
+		if err == nil {
+			o.refused.Or(uint32(learned))
+			if guessed != 0 {
+				o.guess.learn(turn)
 			}
+			return answer, nil
+		}
+		if call.Err() != nil {
 			return answer, err
 		}
-		log.Info().Err(err).Str("model", o.name).Msg("model refuses a part of the request, asking without")
-		without |= refused
-		if always {
-			learned |= refused
+		if fewer := o.leaveOut(ctx, turn, err); fewer != nil {
+			turn = fewer
+			continue
+		}
+		refused, always := refusedOptions(err)
+		if refused &= asked; refused != 0 {
+			log.Info().Err(err).Str("model", o.name).Msg("model refuses a part of the request, asking without")
+			without |= refused
+			if always {
+				learned |= refused
+			}
+			continue
+		}
+		const maxGuesses = 2
+		if guesses++; guesses > maxGuesses || !hasNoCause(err) {
+			return answer, cmp.Or(unknown, err)
+		}
+		unknown = cmp.Or(unknown, err)
+		if format := asked & (optSchema | optObject); format != 0 {
+			log.Info().Err(err).Str("model", o.name).Msg("model refuses the request and does not say why, asking without the response format")
+			without |= optSchema | optObject
+			guessed = format
+			continue
+		}
+		shorter := turn.withoutOldTurns()
+		if shorter == nil {
+			return answer, unknown
+		}
+		log.Info().Err(err).Str("model", o.name).Msg("model refuses the request and does not say why, asking without older turns")
+		turn = shorter
+		guesses = maxGuesses
+	}
+}
+
+// hasNoCause reports whether a server refused a request and nothing is known of the cause.
+func hasNoCause(err error) bool {
+	fault, ok := errors.AsType[*Error](err)
+	if !ok || fault.Kind != BadRequest || fault.Status != http.StatusBadRequest && fault.Status != http.StatusUnprocessableEntity {
+		return false
+	}
+	return !slices.Contains([]string{"unsupported_parameter", "unsupported_value", "model_not_found", "DeploymentNotFound"}, fault.Code)
+}
+
+const (
+	guessTime   = time.Hour // how long a guess is believed
+	guessProofs = 3         // conversations in which it was right
+)
+
+// guess remembers that requests succeed without their response format, although the server never said that
+// it refuses one.
+type guess struct {
+	mu     sync.Mutex
+	proofs map[uint64]bool // conversations
+	since  time.Time       // of the first proof
+}
+
+// learned are the options to leave out.
+func (g *guess) learned() option {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.proofs) < guessProofs || time.Since(g.since) > guessTime {
+		return 0
+	}
+	return optSchema | optObject
+}
+
+// learn notes that a guess was right. What a person said first stands for the conversation.
+func (g *guess) learn(req *Request) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.proofs) == 0 || time.Since(g.since) > guessTime {
+		g.proofs = map[uint64]bool{}
+		g.since = time.Now()
+	}
+	i := slices.IndexFunc(req.Messages, func(m Message) bool { return m.Role == "user" })
+	if i >= 0 && len(g.proofs) < guessProofs {
+		g.proofs[textHash(req.Messages[i].Text)] = true
+		if len(g.proofs) == guessProofs {
+			g.since = time.Now()
 		}
 	}
 }
+
+func textHash(text string) uint64 {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, text)
+	return h.Sum64()
+}
+
+// badTools are tools whose schemas the server refuses, by name and schema, each until when.
+type badTools struct {
+	mu    sync.Mutex
+	until map[uint64]time.Time
+}
+
+const maxBadTools = 256
+
+func (t *Tool) hash() uint64 { return textHash(t.Name + "\x00" + string(t.Schema)) }
+
+// withoutBadTools leaves out the tools that the server has refused within the hour.
+func (o *openAI) withoutBadTools(req *Request) *Request {
+	if len(req.Tools) == 0 {
+		return req
+	}
+	o.bad.mu.Lock()
+	defer o.bad.mu.Unlock()
+	if len(o.bad.until) == 0 {
+		return req
+	}
+	fewer := *req
+	fewer.Tools = nil
+	for _, t := range req.Tools {
+		if time.Now().After(o.bad.until[t.hash()]) {
+			fewer.Tools = append(fewer.Tools, t)
+		}
+	}
+	return &fewer
+}
+
+// leaveOut returns req without the tool whose schema the server refuses; nil: it refuses none.
+func (o *openAI) leaveOut(ctx context.Context, req *Request, err error) *Request {
+	fault, ok := errors.AsType[*Error](err)
+	if !ok || fault.Kind != BadRequest || len(req.Tools) == 0 {
+		return nil
+	}
+	at := badTool(fault.Said, req.Tools)
+	if at < 0 {
+		return nil
+	}
+	zerolog.Ctx(ctx).Warn().Str("model", o.name).Str("tool", req.Tools[at].Name).
+		Msg("model server refuses the schema of a tool, leaving the tool out for an hour; its connection can leave it out for good")
+	o.bad.mu.Lock()
+	defer o.bad.mu.Unlock()
+	if len(o.bad.until) >= maxBadTools || o.bad.until == nil {
+		o.bad.until = map[uint64]time.Time{}
+	}
+	o.bad.until[req.Tools[at].hash()] = time.Now().Add(guessTime)
+	fewer := *req
+	fewer.Tools = slices.Delete(slices.Clone(req.Tools), at, at+1)
+	return &fewer
+}
+
+// badTool finds the tool that a server's message is about, by name or by place; negative: none.
+func badTool(said string, tools []Tool) int {
+	if named := refusedTool().FindStringSubmatch(said); named != nil {
+		return slices.IndexFunc(tools, func(t Tool) bool { return wireName(t.Name) == named[1] })
+	}
+	placed := refusedPlace().FindStringSubmatch(said)
+	if placed == nil {
+		return -1
+	}
+	at, err := strconv.Atoi(placed[1])
+	if err != nil || at >= len(tools) {
+		return -1
+	}
+	return at
+}
+
+var (
+	refusedTool  = lazy.Regexp(`(?i)schema (?:for|of|in) (?:the )?(?:function|tool)s?:? ['"“` + "`" + `]?([A-Za-z0-9_-]+)`)
+	refusedPlace = lazy.Regexp(`(?i)(?:tools|function_declarations|functionDeclarations)(?:\[\d+\]\.function_?declarations)?[.\[](\d+)\]?\.(?:custom\.|function\.)?(?:input_schema|parameters)`)
+)
 
 // options are all that req asks for.
 func (o *openAI) options(req *Request) (out option) {

@@ -234,7 +234,7 @@ func TestOtherRefusals(t *testing.T) {
 		{"the prompt is too long", 400, openaiSays("messages", "context_length_exceeded", "maximum context length; response_format counts"), 1},
 		{"filtered", 400, openaiSays("response_format", "content_filter", "no"), 1},
 		{"a fault that passes", 502, openaiSays("", "", "upstream failed while streaming; response_format"), 1},
-		{"no words", 400, `{}`, 1},
+		{"no words", 400, `{}`, 2},
 		{"every form, for ever", 400, openaiSays("response_format", "", "response_format and streaming are not supported"), 3},
 	}
 	for _, tt := range tests {
@@ -343,5 +343,94 @@ func TestEachTryIsToldWhatItsFormatLeavesOut(t *testing.T) {
 		if told := fmt.Sprintf("%s %s", form(body), system); told != want {
 			t.Errorf("told %q, want %q", told, want)
 		}
+	}
+}
+
+// TestRefusalsWithoutACause are tried at most twice more, and what helped is believed after three
+// conversations, for an hour.
+func TestRefusalsWithoutACause(t *testing.T) {
+	t.Parallel()
+	turns := func(first string, older int) *models.Request {
+		req := *inSchema
+		req.Messages = []models.Message{{Role: "system", Text: "rules"}}
+		for range older {
+			req.Messages = append(req.Messages, models.Message{Role: "user", Text: first}, models.Message{Role: "assistant", Text: "ok"})
+		}
+		req.Messages = append(req.Messages, models.Message{Role: "user", Text: cmpOr(older, first)})
+		return &req
+	}
+	vague := `[{"error":{"code":400,"message":"Request contains an invalid argument.","status":"INVALID_ARGUMENT"}}]`
+	long := func(body map[string]any) bool { return len(body["messages"].([]any)) > 2 }
+	for name, tt := range map[string]struct {
+		refuses func(map[string]any) bool
+		older   int
+		calls   int
+		ok      bool
+	}{
+		"the format":                {forms("schema", "object"), 0, 2, true},
+		"the format, older turns":   {forms("schema", "object"), 2, 2, true},
+		"the older turns":           {long, 2, 3, true},
+		"both":                      {func(b map[string]any) bool { return form(b) != "text" || long(b) }, 2, 3, true},
+		"everything":                {func(map[string]any) bool { return true }, 2, 3, false},
+		"everything, no older turn": {func(map[string]any) bool { return true }, 0, 2, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			model, got := refusing(t, nil, picky{400, vague, tt.refuses})
+			_, err := model.Complete(t.Context(), turns("hello", tt.older))
+			if calls, _ := drained(got); (err == nil) != tt.ok || calls != tt.calls {
+				t.Errorf("%d calls, %v", calls, err)
+			}
+		})
+	}
+	t.Run("learned", func(t *testing.T) {
+		t.Parallel()
+		model, got := refusing(t, nil, picky{400, vague, forms("schema", "object")})
+		for i, want := range []int{2, 2, 2, 2, 1, 1} { // the second and the third are of one conversation
+			first := []string{"a", "b", "b", "c", "d", "a"}[i]
+			if _, err := model.Complete(t.Context(), turns(first, 0)); err != nil {
+				t.Fatal(err)
+			}
+			if calls, _ := drained(got); calls != want {
+				t.Errorf("request %d: %d calls, want %d", i, calls, want)
+			}
+		}
+	})
+}
+
+func cmpOr(older int, first string) string {
+	if older == 0 {
+		return first
+	}
+	return "and now?"
+}
+
+// TestARefusedToolIsLeftOut, and the others stay.
+func TestARefusedToolIsLeftOut(t *testing.T) {
+	t.Parallel()
+	for name, says := range map[string]string{
+		"OpenAI":   openaiSays("tools[1].function.parameters", "invalid_function_parameters", "Invalid schema for function 'bad': In context=('properties', 'values'), array schema missing items."),
+		"by place": `{"type":"error","error":{"type":"invalid_request_error","message":"tools.1.custom.input_schema.properties: Property keys should match pattern"}}`,
+		"Gemini":   `[{"error":{"code":400,"message":"* GenerateContentRequest.tools[0].function_declarations[1].parameters.properties[values].items: missing field.","status":"INVALID_ARGUMENT"}}]`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out bytes.Buffer
+			has := func(body map[string]any) bool { return strings.Contains(fmt.Sprint(body["tools"]), "name:bad") }
+			model, got := refusing(t, nil, picky{400, says, has})
+			req := *hello
+			req.Tools = []models.Tool{addItem, {Name: "bad", Schema: []byte(`{"type":"object"}`)}, {Name: "good", Schema: []byte(`{"type":"object"}`)}}
+			ctx := zerolog.New(&out).Level(zerolog.InfoLevel).WithContext(t.Context())
+			for i, want := range []int{2, 1} {
+				_, err := model.Complete(ctx, &req)
+				calls, last := drained(got)
+				if tools := last["tools"].([]any); err != nil || calls != want || len(tools) != 2 {
+					t.Errorf("request %d: %d calls, %d tools, %v", i, calls, len(tools), err)
+				}
+			}
+			if strings.Count(out.String(), `"tool":"bad"`) != 1 || len(req.Tools) != 3 {
+				t.Errorf("log %s", out.String())
+			}
+		})
 	}
 }

@@ -1,10 +1,11 @@
 package plan
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
-	"maps"
+	"fmt"
 	"reflect"
 	"slices"
 	"strings"
@@ -308,6 +309,9 @@ func (f *former) object(schema *jsonschema.Schema) *form {
 	}
 	out := f.closed(of...)
 	others := schema.AdditionalProperties
+	if len(schema.PatternProperties) > 0 { // no form has them
+		others = &jsonschema.Schema{}
+	}
 	switch {
 	case others != nil && others.Not != nil, others == nil && (len(of) > 0 || schema == f.root):
 		return out
@@ -382,32 +386,69 @@ func ToolSchema(a *actions.Action, wantStrict bool) (raw json.RawMessage, strict
 	if len(schema.Properties) == 0 { // OpenAI rejects an empty one
 		return json.RawMessage(`{"type":"object","properties":{}}`), false, nil
 	}
-	told := *schema
-	told.Properties = maps.Clone(schema.Properties)
+	told := forModels(schema)
+	told.AnyOf, told.OneOf, told.AllOf, told.Enum = nil, nil, nil, nil // OpenAI refuses them here, and [actions.Action.Check] knows them
 	for name, property := range schema.Properties {
-		out := forModels(property)
+		out := told.Properties[name]
 		if !f.foreign && isRequired(schema, name) && len(property.Types) > 1 {
 			out.Types = withoutNull(out.Types)
 			if len(out.Types) == 1 {
 				out.Type, out.Types = out.Types[0], nil
 			}
 		}
-		told.Properties[name] = out
 	}
-	raw, err = json.Marshal(&told)
-	return raw, false, err
+	raw, err = json.Marshal(told)
+	return bytes.ReplaceAll(raw, []byte(`"items":true`), []byte(`"items":{}`)), false, err
 }
 
-// forModels is the schema of a parameter without what is for people only: not every server takes
-// labels, and titles cost tokens.
-func forModels(property *jsonschema.Schema) *jsonschema.Schema {
-	out := *property
-	out.Title, out.Extra = "", maps.Clone(out.Extra)
-	delete(out.Extra, titles.LabelsKey)
-	if out.Items != nil {
-		out.Items = forModels(out.Items)
+// forModels is a schema without what is for people only, and in keywords that all servers take:
+// [actions.Action.Check] knows the others. Labels and titles cost tokens.
+func forModels(schema *jsonschema.Schema) *jsonschema.Schema {
+	if schema == nil || schema.Not != nil { // false
+		return schema
 	}
-	return &out
+	out := &jsonschema.Schema{
+		Type: schema.Type, Types: schema.Types, Description: schema.Description, Default: schema.Default, Enum: schema.Enum, Format: schema.Format,
+		Ref: schema.Ref, Defs: eachForModels(schema.Defs), Definitions: eachForModels(schema.Definitions),
+		Properties: eachForModels(schema.Properties), PropertyOrder: schema.PropertyOrder, Required: schema.Required,
+		AdditionalProperties: forModels(schema.AdditionalProperties), PatternProperties: eachForModels(schema.PatternProperties),
+		MinProperties: schema.MinProperties, MaxProperties: schema.MaxProperties,
+		Items: forModels(schema.Items), MinItems: schema.MinItems, MaxItems: schema.MaxItems, UniqueItems: schema.UniqueItems,
+		MinLength: schema.MinLength, MaxLength: schema.MaxLength, Pattern: schema.Pattern,
+		Minimum: schema.Minimum, Maximum: schema.Maximum, MultipleOf: schema.MultipleOf,
+		AnyOf: allForModels(slices.Concat(schema.AnyOf, schema.OneOf)), AllOf: allForModels(schema.AllOf),
+	}
+	if schema.Const != nil {
+		out.Enum = []any{*schema.Const}
+	}
+	if out.Items == nil && (out.Type == "array" || slices.Contains(out.Types, "array")) {
+		out.Items = &jsonschema.Schema{} // OpenAI wants to see it
+	}
+	if least := schema.ExclusiveMinimum; least != nil {
+		out.Description = strings.TrimPrefix(out.Description+"; ", "; ") + fmt.Sprint("more than ", *least)
+	}
+	if most := schema.ExclusiveMaximum; most != nil {
+		out.Description = strings.TrimPrefix(out.Description+"; ", "; ") + fmt.Sprint("less than ", *most)
+	}
+	return out
+}
+
+func eachForModels(schemas map[string]*jsonschema.Schema) map[string]*jsonschema.Schema {
+	if schemas == nil {
+		return nil
+	}
+	out := make(map[string]*jsonschema.Schema, len(schemas))
+	for name, schema := range schemas {
+		out[name] = forModels(schema)
+	}
+	return out
+}
+
+func allForModels(schemas []*jsonschema.Schema) (out []*jsonschema.Schema) {
+	for _, schema := range schemas {
+		out = append(out, forModels(schema))
+	}
+	return out
 }
 
 func withoutNull(types []string) []string {

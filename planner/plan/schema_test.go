@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -207,6 +208,28 @@ func TestWhatIsNullIsNotForced(t *testing.T) {
 			if err != nil || strict && isValue {
 				t.Errorf("%s: a strict tool: %s, %v", parameters, tool, err)
 			}
+		}
+	}
+}
+
+// TestToolSchemasForAllServers: a schema of somebody else's goes out in keywords that servers take.
+func TestToolSchemasForAllServers(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		`{"type":"object","properties":{"v":{"type":"array"}}}`:                                                                        `"v":{"type":"array","items":{}}`,
+		`{"type":"object","properties":{"v":{"type":"array","items":{"type":"array"}}}}`:                                               `"v":{"type":"array","items":{"type":"array","items":{}}}`,
+		`{"type":"object","properties":{"v":{"type":"object","patternProperties":{"^x":{"type":"string"}}}}}`:                          `"patternProperties":{"^x":{"type":"string"}}`,
+		`{"type":"object","properties":{"v":{"type":"object","propertyNames":{"pattern":"^a"},"additionalProperties":{"const":"x"}}}}`: `"v":{"type":"object","additionalProperties":{"enum":["x"]}}`,
+		`{"type":"object","properties":{"n":{"type":"integer","exclusiveMinimum":0},"v":{"type":"array"}}}`:                            `"n":{"type":"integer","description":"more than 0"}`,
+		`{"type":"object","oneOf":[{"required":["v"]}],"properties":{"v":{"oneOf":[{"type":"array"},{"type":"string"}]}}}`:             `"v":{"anyOf":[{"type":"array","items":{}},{"type":"string"}]}`,
+	} {
+		var schema jsonschema.Schema
+		if err := json.Unmarshal([]byte(in), &schema); err != nil {
+			t.Fatal(err)
+		}
+		raw, strict, err := plan.ToolSchema(&actions.Action{Name: "a", Schema: &schema}, true)
+		if err != nil || strict || !strings.Contains(string(raw), want) || strings.Contains(string(raw), "oneOf") {
+			t.Errorf("%s is told as %s, strict %v, %v, want %s", in, raw, strict, err, want)
 		}
 	}
 }
