@@ -111,3 +111,8 @@ require (
 	sigs.k8s.io/randfill v1.0.0 // indirect
 	sigs.k8s.io/structured-merge-diff/v6 v6.4.2 // indirect
 )
+
+tool (
+	github.com/planbot-go/planbot/cmd/bot
+	github.com/planbot-go/planbot/cmd/bottest
+)

@@ -17,12 +17,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/planbot-go/planbot/internal/testing/ci"
 )
 
 // TestDataDirOnAFullDisk: while the disk of the data folder is full, messages get 503, so that the
 // channel brings them again. What was acknowledged before is answered once there is room, and is
 // there after a kill -9 of the server.
 func TestDataDirOnAFullDisk(t *testing.T) {
+	ci.Only(t, "fills a disk for ten seconds")
 	t.Parallel()
 	server := 0
 	t.Cleanup(func() { // after the bot's end

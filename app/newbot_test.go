@@ -12,6 +12,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/planbot-go/planbot/internal/cli"
+	"github.com/planbot-go/planbot/internal/testing/ci"
 )
 
 // newBot makes a bot of an example, with this checkout.
@@ -37,6 +38,7 @@ func inModule(t *testing.T, dir string, args ...string) {
 
 // TestNew makes a bot that builds, whose tests pass, and whose app package is right.
 func TestNew(t *testing.T) {
+	ci.Only(t, "compiles a module")
 	t.Parallel()
 	dir, said := newBot(t, "first")
 	if !strings.HasSuffix(said, "  cd '"+dir+"' && go test ./...\n  go run . dev\n") {
@@ -185,6 +187,7 @@ func TestNewWorkflow(t *testing.T) {
 
 // TestNewFromEach example makes a bot without faults that the go command sees.
 func TestNewFromEach(t *testing.T) {
+	ci.Only(t, "compiles a module of each example")
 	t.Parallel()
 	if n := len(exampleNames()); n < 10 {
 		t.Errorf("%d examples", n)

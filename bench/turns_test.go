@@ -36,12 +36,6 @@ var (
 	built    = builtbot.New("..")
 )
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	built.Remove()
-	os.Exit(code)
-}
-
 // BenchmarkTurns has a cell for each load. Each conversation sends its next message when the reply
 // to the last one is there.
 func BenchmarkTurns(b *testing.B) {

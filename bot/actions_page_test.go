@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
@@ -33,18 +34,21 @@ func announce(ctx context.Context, b *bot.Bot, to actions.Recipient) error {
 }
 
 func TestWhatThePageShowsOfNotices(t *testing.T) {
-	b := met(t)
-	b.must(announce(b.Context(), b.bot, miasChat))
-	b.expect("Version 7 is out.")
-	b.must(announce(b.Context(), b.bot, miasChat))
-	b.connector.None(t)
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := met(t)
+		b.must(announce(b.Context(), b.bot, miasChat))
+		b.expect("Version 7 is out.")
+		b.must(announce(b.Context(), b.bot, miasChat))
+		b.connector.None(t)
 
-	actions.Add(b.actions, "brewTea", "Brews tea and says when it is ready", brewTea, actions.ReturnsData)
-	before := b.ask("brewTea", `{"minutes":0}`, nil)
-	if before == "Your tea is ready." {
-		t.Errorf("the notice came before the turn's own reply")
-	}
-	b.expect("Your tea is ready.")
+		actions.Add(b.actions, "brewTea", "Brews tea and says when it is ready", brewTea, actions.ReturnsData)
+		before := b.ask("brewTea", `{"minutes":0}`, nil)
+		if before == "Your tea is ready." {
+			t.Errorf("the notice came before the turn's own reply")
+		}
+		b.expect("Your tea is ready.")
+	})
 }
 
 func orderCoffee(ctx context.Context, _ *actions.Turn, _ struct{}) (actions.Result, error) {
@@ -94,15 +98,17 @@ func lunchClicked(_ context.Context, t *bot.Turn, click bot.CardClick) (bot.Card
 
 func TestWhatThePageShowsOfCards(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.bot.OnCommand("lunch", lunch)
-	b.bot.OnCardAction("lunch", lunchClicked)
-	b.say("lunch")
-	button := asCard(t, b.connector.Next(t))["actions"].([]any)[0].(map[string]any)
-	got := b.deliver(pressed(button["verb"].(string), button["data"]))
-	if !strings.Contains(got.body, "See you at 12, Mia.") {
-		t.Errorf("answer %s", got.body)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		b.bot.OnCommand("lunch", lunch)
+		b.bot.OnCardAction("lunch", lunchClicked)
+		b.say("lunch")
+		button := asCard(t, b.connector.Next(t))["actions"].([]any)[0].(map[string]any)
+		got := b.deliver(pressed(button["verb"].(string), button["data"]))
+		if !strings.Contains(got.body, "See you at 12, Mia.") {
+			t.Errorf("answer %s", got.body)
+		}
+	})
 }
 
 type question struct {
@@ -126,18 +132,20 @@ func whatNext(ctx context.Context, t *bot.Turn) error {
 
 func TestWhatThePageShowsOfMessages(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	actions.Add(b.actions, "findInBooks", "Finds it in books", findInBooks)
-	b.bot.OnCommand("next", whatNext)
-	b.model.Says(plan(do("findInBooks", `{"about":"tea"}`)), plan(say("Three minutes [1].")))
-	b.say("how long does tea take?")
-	if got := b.connector.Next(t); !strings.Contains(got.JSON, `"name":"The tea book"`) {
-		t.Errorf("no source in %s", got.JSON)
-	}
-	b.say("next")
-	if got := b.connector.Next(t); !strings.Contains(got.JSON, `"@id":"9f2c1a3e-0000-4000-8000-00000000c0de"`) || strings.Count(got.JSON, `"Action.`) != 2 {
-		t.Errorf("%s", got.JSON)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		actions.Add(b.actions, "findInBooks", "Finds it in books", findInBooks)
+		b.bot.OnCommand("next", whatNext)
+		b.model.Says(plan(do("findInBooks", `{"about":"tea"}`)), plan(say("Three minutes [1].")))
+		b.say("how long does tea take?")
+		if got := b.connector.Next(t); !strings.Contains(got.JSON, `"name":"The tea book"`) {
+			t.Errorf("no source in %s", got.JSON)
+		}
+		b.say("next")
+		if got := b.connector.Next(t); !strings.Contains(got.JSON, `"@id":"9f2c1a3e-0000-4000-8000-00000000c0de"`) || strings.Count(got.JSON, `"Action.`) != 2 {
+			t.Errorf("%s", got.JSON)
+		}
+	})
 }
 
 type closeTicket struct {

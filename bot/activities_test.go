@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
@@ -102,22 +103,24 @@ func TestActivitiesWithoutARoute(t *testing.T) {
 
 func TestInvokes(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.bot.OnInvoke("good", func(context.Context, *bot.Turn) (bot.InvokeResponse, error) {
-		return bot.InvokeResponse{Body: map[string]int{"n": 1}}, nil
-	})
-	b.bot.OnInvoke("bad", func(context.Context, *bot.Turn) (bot.InvokeResponse, error) { panic("boom") })
-	for name, want := range map[string]answer{
-		"good": {status: http.StatusOK, body: `{"n":1}`},
-		"bad":  {status: http.StatusInternalServerError},
-		"odd":  {status: http.StatusNotImplemented},
-		"":     {status: http.StatusNotImplemented},
-	} {
-		got := b.deliver(event{"type": "invoke", "name": name})
-		if got.status != want.status || got.body != want.body {
-			t.Errorf("%q: %d %q", name, got.status, got.body)
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		b.bot.OnInvoke("good", func(context.Context, *bot.Turn) (bot.InvokeResponse, error) {
+			return bot.InvokeResponse{Body: map[string]int{"n": 1}}, nil
+		})
+		b.bot.OnInvoke("bad", func(context.Context, *bot.Turn) (bot.InvokeResponse, error) { panic("boom") })
+		for name, want := range map[string]answer{
+			"good": {status: http.StatusOK, body: `{"n":1}`},
+			"bad":  {status: http.StatusInternalServerError},
+			"odd":  {status: http.StatusNotImplemented},
+			"":     {status: http.StatusNotImplemented},
+		} {
+			got := b.deliver(event{"type": "invoke", "name": name})
+			if got.status != want.status || got.body != want.body {
+				t.Errorf("%q: %d %q", name, got.status, got.body)
+			}
 		}
-	}
+	})
 }
 
 func TestExpectReplies(t *testing.T) {
@@ -138,189 +141,203 @@ func TestExpectReplies(t *testing.T) {
 
 func TestTheDoor(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	good := string(b.activity(event{"text": "hi"}))
-	for name, c := range map[string]struct {
-		method, contentType, encoding, body string
-		status                              int
-		host, origin                        string
-	}{
-		"GET":             {http.MethodGet, "application/json", "", "", http.StatusMethodNotAllowed, "", ""},
-		"PUT":             {http.MethodPut, "application/json", "", good, http.StatusMethodNotAllowed, "", ""},
-		"text":            {http.MethodPost, "text/plain", "", good, http.StatusUnsupportedMediaType, "", ""},
-		"form":            {http.MethodPost, "application/x-www-form-urlencoded", "", good, http.StatusUnsupportedMediaType, "", ""},
-		"charset":         {http.MethodPost, "application/json; charset=utf-16", "", good, http.StatusUnsupportedMediaType, "", ""},
-		"gzip":            {http.MethodPost, "application/json", "gzip", good, http.StatusUnsupportedMediaType, "", ""},
-		"no JSON":         {http.MethodPost, "application/json", "", "{", http.StatusBadRequest, "", ""},
-		"no activity":     {http.MethodPost, "application/json", "", "{}", http.StatusBadRequest, "", ""},
-		"too large":       {http.MethodPost, "application/json", "", strings.Repeat(" ", 1<<20) + good, http.StatusRequestEntityTooLarge, "", ""},
-		"foreign service": {http.MethodPost, "application/json", "", strings.Replace(good, b.connector.URL, "http://169.254.169.254/", 1), http.StatusBadRequest, "", ""},
-		"web page":        {http.MethodPost, "application/json", "", good, http.StatusForbidden, "", "https://evil.example"},
-		"rebound name":    {http.MethodPost, "application/json", "", good, http.StatusForbidden, "evil.example", ""},
-	} {
-		req, err := http.NewRequestWithContext(t.Context(), c.method, b.url, strings.NewReader(c.body))
-		b.must(err)
-		req.Header.Set("Content-Type", c.contentType)
-		if c.encoding != "" {
-			req.Header.Set("Content-Encoding", c.encoding)
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		good := string(b.activity(event{"text": "hi"}))
+		for name, c := range map[string]struct {
+			method, contentType, encoding, body string
+			status                              int
+			host, origin                        string
+		}{
+			"GET":             {http.MethodGet, "application/json", "", "", http.StatusMethodNotAllowed, "", ""},
+			"PUT":             {http.MethodPut, "application/json", "", good, http.StatusMethodNotAllowed, "", ""},
+			"text":            {http.MethodPost, "text/plain", "", good, http.StatusUnsupportedMediaType, "", ""},
+			"form":            {http.MethodPost, "application/x-www-form-urlencoded", "", good, http.StatusUnsupportedMediaType, "", ""},
+			"charset":         {http.MethodPost, "application/json; charset=utf-16", "", good, http.StatusUnsupportedMediaType, "", ""},
+			"gzip":            {http.MethodPost, "application/json", "gzip", good, http.StatusUnsupportedMediaType, "", ""},
+			"no JSON":         {http.MethodPost, "application/json", "", "{", http.StatusBadRequest, "", ""},
+			"no activity":     {http.MethodPost, "application/json", "", "{}", http.StatusBadRequest, "", ""},
+			"too large":       {http.MethodPost, "application/json", "", strings.Repeat(" ", 1<<20) + good, http.StatusRequestEntityTooLarge, "", ""},
+			"foreign service": {http.MethodPost, "application/json", "", strings.Replace(good, b.connector.URL, "http://169.254.169.254/", 1), http.StatusBadRequest, "", ""},
+			"web page":        {http.MethodPost, "application/json", "", good, http.StatusForbidden, "", "https://evil.example"},
+			"rebound name":    {http.MethodPost, "application/json", "", good, http.StatusForbidden, "evil.example", ""},
+		} {
+			req, err := http.NewRequestWithContext(t.Context(), c.method, b.url, strings.NewReader(c.body))
+			b.must(err)
+			req.Header.Set("Content-Type", c.contentType)
+			if c.encoding != "" {
+				req.Header.Set("Content-Encoding", c.encoding)
+			}
+			if c.origin != "" {
+				req.Header.Set("Origin", c.origin)
+			}
+			if c.host != "" {
+				req.Host = c.host
+			}
+			resp, err := (&http.Client{Transport: overWires}).Do(req)
+			b.must(err)
+			_ = resp.Body.Close()
+			if resp.StatusCode != c.status {
+				t.Errorf("%s: %d, want %d", name, resp.StatusCode, c.status)
+			}
+			if c.status == http.StatusMethodNotAllowed && resp.Header.Get("Allow") != http.MethodPost {
+				t.Errorf("%s: Allow %q", name, resp.Header.Get("Allow"))
+			}
 		}
-		if c.origin != "" {
-			req.Header.Set("Origin", c.origin)
-		}
-		if c.host != "" {
-			req.Host = c.host
-		}
-		resp, err := http.DefaultClient.Do(req)
-		b.must(err)
-		_ = resp.Body.Close()
-		if resp.StatusCode != c.status {
-			t.Errorf("%s: %d, want %d", name, resp.StatusCode, c.status)
-		}
-		if c.status == http.StatusMethodNotAllowed && resp.Header.Get("Allow") != http.MethodPost {
-			t.Errorf("%s: Allow %q", name, resp.Header.Get("Allow"))
-		}
-	}
-	b.connector.None(t)
+		b.connector.None(t)
+	})
 }
 
 func TestGroupsAndThreads(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	in := func(thread, from, text string) event {
-		return event{
-			"text":         "<at>Planbot</at> " + text,
-			"from":         event{"id": "29:" + from, "name": from},
-			"conversation": event{"id": "19:team@thread.tacv2;messageid=" + thread, "conversationType": "channel", "isGroup": true},
-			"entities":     []event{{"type": "mention", "text": "<at>Planbot</at>", "mentioned": event{"id": "28:bot", "name": "Planbot"}}},
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		in := func(thread, from, text string) event {
+			return event{
+				"text":         "<at>Planbot</at> " + text,
+				"from":         event{"id": "29:" + from, "name": from},
+				"conversation": event{"id": "19:team@thread.tacv2;messageid=" + thread, "conversationType": "channel", "isGroup": true},
+				"entities":     []event{{"type": "mention", "text": "<at>Planbot</at>", "mentioned": event{"id": "28:bot", "name": "Planbot"}}},
+			}
 		}
-	}
-	b.model.Says(
-		plan(do("addItem", `{"list":"team","item":"cake"}`), say("Added, Mia.")),
-		plan(`{"type":"DO","action":"summarizeLists","saveAs":"L"}`, say("$L")),
-	)
-	b.deliver(in("1", "Mia", "add cake"))
-	b.expect("Added, Mia.")
-	b.deliver(in("2", "Otto", "what is on our lists?"))
-	b.expect("**team**\n- cake")
-	second := b.model.Calls()[1]
-	if got := second.Last("user"); got != "what is on our lists?" {
-		t.Errorf("the model was asked %q", got)
-	}
-	if strings.Contains(second.Text(), "add cake") {
-		t.Error("history of another thread is in the prompt")
-	}
-	if !strings.Contains(second.Text(), "Otto") {
-		t.Error("the prompt does not say who speaks")
-	}
+		b.model.Says(
+			plan(do("addItem", `{"list":"team","item":"cake"}`), say("Added, Mia.")),
+			plan(`{"type":"DO","action":"summarizeLists","saveAs":"L"}`, say("$L")),
+		)
+		b.deliver(in("1", "Mia", "add cake"))
+		b.expect("Added, Mia.")
+		b.deliver(in("2", "Otto", "what is on our lists?"))
+		b.expect("**team**\n- cake")
+		second := b.model.Calls()[1]
+		if got := second.Last("user"); got != "what is on our lists?" {
+			t.Errorf("the model was asked %q", got)
+		}
+		if strings.Contains(second.Text(), "add cake") {
+			t.Error("history of another thread is in the prompt")
+		}
+		if !strings.Contains(second.Text(), "Otto") {
+			t.Error("the prompt does not say who speaks")
+		}
+	})
 }
 
 func TestCommands(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	add := plan(do("addItem", `{"list":"home","item":"milk"}`), say("Added."))
-	b.model.Says(add)
-	b.say("add secret milk")
-	b.expect("Added.")
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		add := plan(do("addItem", `{"list":"home","item":"milk"}`), say("Added."))
+		b.model.Says(add)
+		b.say("add secret milk")
+		b.expect("Added.")
 
-	b.say("/RESET")
-	b.expect("I've cleared our conversation. Everything else that I keep for you is still here.")
-	b.model.Says(plan(`{"type":"DO","action":"summarizeLists","saveAs":"L"}`, say("$L")))
-	b.say("lists?")
-	b.expect("**home**\n- milk")
-	if strings.Contains(b.model.Calls()[1].Text(), "secret") {
-		t.Error("/reset left history")
-	}
+		b.say("/RESET")
+		b.expect("I've cleared our conversation. Everything else that I keep for you is still here.")
+		b.model.Says(plan(`{"type":"DO","action":"summarizeLists","saveAs":"L"}`, say("$L")))
+		b.say("lists?")
+		b.expect("**home**\n- milk")
+		if strings.Contains(b.model.Calls()[1].Text(), "secret") {
+			t.Error("/reset left history")
+		}
 
-	b.say("/forget yes")
-	b.expect("I've deleted everything I kept about you.")
-	if keys := b.documents(); len(keys) != 0 {
-		t.Errorf("/forget left %v", keys)
-	}
+		b.say("/forget yes")
+		b.expect("I've deleted everything I kept about you.")
+		if keys := b.documents(); len(keys) != 0 {
+			t.Errorf("/forget left %v", keys)
+		}
+	})
 }
 
 func TestHelpListsTheRegistryAndItsButtonsSpeak(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(cfg *bot.Config) { cfg.Examples = []string{"What is on my lists?"} })
-	b.say("help")
-	raw, err := json.Marshal(b.connector.Next(t).Body)
-	b.must(err)
-	for _, want := range []string{"AdaptiveCard", "Add to a list", "/reset", "What is on my lists?"} {
-		if !strings.Contains(string(raw), want) {
-			t.Errorf("help has no %s: %s", want, raw)
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, func(cfg *bot.Config) { cfg.Examples = []string{"What is on my lists?"} })
+		b.say("help")
+		raw, err := json.Marshal(b.connector.Next(t).Body)
+		b.must(err)
+		for _, want := range []string{"AdaptiveCard", "Add to a list", "/reset", "What is on my lists?"} {
+			if !strings.Contains(string(raw), want) {
+				t.Errorf("help has no %s: %s", want, raw)
+			}
 		}
-	}
-	b.deliver(event{"text": "help", "channelId": "sms"})
-	if text := b.connector.Next(t).Text(); !strings.Contains(text, "Add to a list") {
-		t.Errorf("help without cards: %q", text)
-	}
-	b.model.Says(plan(say("Nothing.")))
-	click := event{"text": nil, "replyToId": "1", "value": event{"say": "What is on my lists?"}}
-	b.deliver(click)
-	b.deliver(click)
-	b.expect("Nothing.")
-	b.connector.None(t)
+		b.deliver(event{"text": "help", "channelId": "sms"})
+		if text := b.connector.Next(t).Text(); !strings.Contains(text, "Add to a list") {
+			t.Errorf("help without cards: %q", text)
+		}
+		b.model.Says(plan(say("Nothing.")))
+		click := event{"text": nil, "replyToId": "1", "value": event{"say": "What is on my lists?"}}
+		b.deliver(click)
+		b.deliver(click)
+		b.expect("Nothing.")
+		b.connector.None(t)
+	})
 }
 
 func TestLongRepliesAreSplit(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	long := strings.Repeat("All work and no play. 😀\n", 2500)
-	b.model.Says(plan(say(long)))
-	b.say("print everything")
-	joined, parts := "", 0
-	for joined != long && parts < 10 {
-		part := b.connector.Next(t).Text()
-		if len([]rune(part)) > 16_000 {
-			t.Errorf("part of %d characters", len([]rune(part)))
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		long := strings.Repeat("All work and no play. 😀\n", 2500)
+		b.model.Says(plan(say(long)))
+		b.say("print everything")
+		joined, parts := "", 0
+		for joined != long && parts < 10 {
+			part := b.connector.Next(t).Text()
+			if len([]rune(part)) > 16_000 {
+				t.Errorf("part of %d characters", len([]rune(part)))
+			}
+			joined += part
+			parts++
 		}
-		joined += part
-		parts++
-	}
-	if joined != long || parts < 4 {
-		t.Errorf("%d parts, equal: %v", parts, joined == long)
-	}
+		if joined != long || parts < 4 {
+			t.Errorf("%d parts, equal: %v", parts, joined == long)
+		}
+	})
 }
 
 func TestTypingWhileAReplyTakesLong(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.model.Answers(func(w http.ResponseWriter, _ *http.Request) {
-		b.connector.AwaitTyping(t)
-		http.Error(w, `{"error":{"message":"x"}}`, http.StatusBadRequest)
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		b.model.Answers(func(w http.ResponseWriter, _ *http.Request) {
+			b.connector.AwaitTyping(t)
+			http.Error(w, `{"error":{"message":"x"}}`, http.StatusBadRequest)
+		})
+		b.say("slow")
+		b.connector.Next(t)
+		all := b.connector.All()
+		if last := all[len(all)-1]; last.Type() != "message" {
+			t.Errorf("after the reply came %v", last.Body)
+		}
 	})
-	b.say("slow")
-	b.connector.Next(t)
-	all := b.connector.All()
-	if last := all[len(all)-1]; last.Type() != "message" {
-		t.Errorf("after the reply came %v", last.Body)
-	}
 }
 
 func TestDrain(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	started, release := make(chan struct{}), make(chan struct{})
-	actions.Add(b.actions, "slow", "Is slow", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
-		close(started)
-		<-release
-		return actions.Done, nil
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		started, release := make(chan struct{}), make(chan struct{})
+		actions.Add(b.actions, "slow", "Is slow", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+			close(started)
+			<-release
+			return actions.Done, nil
+		})
+		b.model.Says(plan(do("slow", `{}`), say("Done.")))
+		var group sync.WaitGroup
+		group.Go(func() { b.deliver(event{"text": "be slow"}) })
+		<-started
+		drained := make(chan error, 1)
+		go func() { drained <- b.bot.Drain(t.Context()) }()
+		for !b.bot.Draining() {
+			runtime.Gosched()
+		}
+		if got := b.deliver(event{"text": "late"}); got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
+			t.Errorf("while draining: %d, Retry-After %q", got.status, got.header.Get("Retry-After"))
+		}
+		close(release)
+		group.Wait()
+		b.expect("Done.")
+		if err := <-drained; err != nil {
+			t.Error(err)
+		}
 	})
-	b.model.Says(plan(do("slow", `{}`), say("Done.")))
-	var group sync.WaitGroup
-	group.Go(func() { b.deliver(event{"text": "be slow"}) })
-	<-started
-	drained := make(chan error, 1)
-	go func() { drained <- b.bot.Drain(t.Context()) }()
-	for !b.bot.Draining() {
-		runtime.Gosched()
-	}
-	if got := b.deliver(event{"text": "late"}); got.status != http.StatusServiceUnavailable || got.header.Get("Retry-After") == "" {
-		t.Errorf("while draining: %d, Retry-After %q", got.status, got.header.Get("Retry-After"))
-	}
-	close(release)
-	group.Wait()
-	b.expect("Done.")
-	if err := <-drained; err != nil {
-		t.Error(err)
-	}
 }

@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
@@ -22,46 +23,50 @@ import (
 // the same call.
 func TestAnApprovedCallThatWasCutOffNeedsNoSecondApproval(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	slow := addGate(b, "wipe", actions.NeedsApproval)
-	first := b.addReplica()
-	b.model.Says(plan(do("wipe", `{}`), say("Wiped.")))
-	first.say("wipe it")
-	approve, _ := buttons(t, b.connector.Next(t))
-	b.post(first.url, b.activity(click(approve, nil)))
-	<-slow.entered
-	first.kill()
-	b.addReplica()
-	b.expect("Wiped.")
-	b.connector.None(t)
-	if got := slow.all(); len(got) != 2 || got[0].Key != got[1].Key || !got[1].Again {
-		t.Errorf("attempts %+v", got)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		slow := addGate(b, "wipe", actions.NeedsApproval)
+		first := b.addReplica()
+		b.model.Says(plan(do("wipe", `{}`), say("Wiped.")))
+		first.say("wipe it")
+		approve, _ := buttons(t, b.connector.Next(t))
+		b.post(first.url, b.activity(click(approve, nil)))
+		<-slow.entered
+		first.kill()
+		b.addReplica()
+		b.expect("Wiped.")
+		b.connector.None(t)
+		if got := slow.all(); len(got) != 2 || got[0].Key != got[1].Key || !got[1].Again {
+			t.Errorf("attempts %+v", got)
+		}
+	})
 }
 
 // TestAnApprovedCallThatHadBegunIsNotSaidNotToBeDone by a version in which it is another.
 func TestAnApprovedCallThatHadBegunIsNotSaidNotToBeDone(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	slow := addGate(b, "wipe", actions.NeedsApproval)
-	first := b.addReplica()
-	b.model.Says(plan(do("wipe", `{}`), say("Wiped.")))
-	first.say("wipe it")
-	approve, _ := buttons(t, b.connector.Next(t))
-	b.post(first.url, b.activity(click(approve, nil)))
-	<-slow.entered
-	first.kill()
-	b.actions = actions.New()
-	actions.Add(b.actions, "wipe", "Wipes", func(context.Context, *actions.Turn, struct {
-		What string `json:"what,omitempty" default:"everything"`
-	},
-	) (actions.Result, error) {
-		t.Error("wiped everything")
-		return actions.Done, nil
-	}, actions.NeedsApproval)
-	b.addReplica()
-	b.expectFault("I cannot tell whether this was done: Wipe.")
-	b.connector.None(t)
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		slow := addGate(b, "wipe", actions.NeedsApproval)
+		first := b.addReplica()
+		b.model.Says(plan(do("wipe", `{}`), say("Wiped.")))
+		first.say("wipe it")
+		approve, _ := buttons(t, b.connector.Next(t))
+		b.post(first.url, b.activity(click(approve, nil)))
+		<-slow.entered
+		first.kill()
+		b.actions = actions.New()
+		actions.Add(b.actions, "wipe", "Wipes", func(context.Context, *actions.Turn, struct {
+			What string `json:"what,omitempty" default:"everything"`
+		},
+		) (actions.Result, error) {
+			t.Error("wiped everything")
+			return actions.Done, nil
+		}, actions.NeedsApproval)
+		b.addReplica()
+		b.expectFault("I cannot tell whether this was done: Wipe.")
+		b.connector.None(t)
+	})
 }
 
 // TestACallThatHadBegunIsNotAskedAbout: by a policy that has changed since, or that fails.
@@ -74,21 +79,23 @@ func TestACallThatHadBegunIsNotAskedAbout(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t)
-			slow := addGate(b, "wipe")
-			first := b.addReplica()
-			b.model.Says(plan(do("wipe", `{}`), say("Wiped.")))
-			first.say("wipe it")
-			<-slow.entered
-			first.kill()
-			b.addReplica(func(c *bot.Config) {
-				c.Policy = func(context.Context, *actions.Turn, actions.Call) (actions.Approval, error) { return policy() }
+			synctest.Test(t, func(t *testing.T) {
+				b := setup(t)
+				slow := addGate(b, "wipe")
+				first := b.addReplica()
+				b.model.Says(plan(do("wipe", `{}`), say("Wiped.")))
+				first.say("wipe it")
+				<-slow.entered
+				first.kill()
+				b.addReplica(func(c *bot.Config) {
+					c.Policy = func(context.Context, *actions.Turn, actions.Call) (actions.Approval, error) { return policy() }
+				})
+				b.expectFault("I cannot tell whether this was done: Wipe.")
+				b.connector.None(t)
+				if got := slow.all(); len(got) != 1 {
+					t.Errorf("attempts %+v", got)
+				}
 			})
-			b.expectFault("I cannot tell whether this was done: Wipe.")
-			b.connector.None(t)
-			if got := slow.all(); len(got) != 1 {
-				t.Errorf("attempts %+v", got)
-			}
 		})
 	}
 }
@@ -97,28 +104,30 @@ func TestACallThatHadBegunIsNotAskedAbout(t *testing.T) {
 // question makes no room at its cost.
 func TestWhatWasApprovedWaitsForItsTurn(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	wiped := addCount(b, "wipe", actions.NeedsApproval)
-	entered, open := make(chan struct{}), make(chan struct{})
-	actions.Add(b.actions, "slow", "Waits", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
-		close(entered)
-		<-open
-		return actions.Done, nil
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		wiped := addCount(b, "wipe", actions.NeedsApproval)
+		entered, open := make(chan struct{}), make(chan struct{})
+		actions.Add(b.actions, "slow", "Waits", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+			close(entered)
+			<-open
+			return actions.Done, nil
+		})
+		r := b.addReplica()
+		b.model.Says(plan(do("wipe", `{}`), say("Wiped.")), plan(do("slow", `{}`), do("wipe", `{}`), say("And again.")))
+		r.say("wipe it")
+		approve, _ := buttons(t, b.connector.Next(t))
+		b.expire("/approvals/")
+		r.say("slowly, and once more")
+		<-entered
+		b.post(r.url, b.activity(click(approve, nil)))
+		close(open)
+		buttons(t, b.connector.Next(t))
+		b.expect("Wiped.")
+		if n := wiped.Load(); n != 1 {
+			t.Errorf("wiped %d times", n)
+		}
 	})
-	r := b.addReplica()
-	b.model.Says(plan(do("wipe", `{}`), say("Wiped.")), plan(do("slow", `{}`), do("wipe", `{}`), say("And again.")))
-	r.say("wipe it")
-	approve, _ := buttons(t, b.connector.Next(t))
-	b.expire("/approvals/")
-	r.say("slowly, and once more")
-	<-entered
-	b.post(r.url, b.activity(click(approve, nil)))
-	close(open)
-	buttons(t, b.connector.Next(t))
-	b.expect("Wiped.")
-	if n := wiped.Load(); n != 1 {
-		t.Errorf("wiped %d times", n)
-	}
 }
 
 var expires = regexp.MustCompile(`"expires":"[^"]*"`)

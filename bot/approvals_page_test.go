@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
@@ -47,33 +48,35 @@ func registerOrders(registry *actions.Registry) {
 
 func TestWhatThePageShowsOfApprovals(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(cfg *bot.Config) { cfg.Policy = budget("aad-otto") })
-	registerOrders(b.actions)
-	buy := func(cost string, then ...string) sent {
-		b.model.Says(append([]string{plan(do("order", `{"cost":`+cost+`}`), say("Ordered."))}, then...)...)
-		b.say("buy it")
-		return b.connector.Next(t)
-	}
-	press := func(button map[string]any, over event) string { return b.deliver(click(button, over)).body }
-	otto := event{"from": event{"id": "29:otto", "name": "Otto", "aadObjectId": "aad-otto"}}
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, func(cfg *bot.Config) { cfg.Policy = budget("aad-otto") })
+		registerOrders(b.actions)
+		buy := func(cost string, then ...string) sent {
+			b.model.Says(append([]string{plan(do("order", `{"cost":`+cost+`}`), say("Ordered."))}, then...)...)
+			b.say("buy it")
+			return b.connector.Next(t)
+		}
+		press := func(button map[string]any, over event) string { return b.deliver(click(button, over)).body }
+		otto := event{"from": event{"id": "29:otto", "name": "Otto", "aadObjectId": "aad-otto"}}
 
-	approve, _ := buttons(t, buy("501"))
-	if got := press(approve, nil); !strings.Contains(got, "You can't decide this") {
-		t.Errorf("the person who asked decides: %s", got)
-	}
-	if got := press(approve, otto); !strings.Contains(got, "Approved by Otto") {
-		t.Errorf("the treasurer: %s", got)
-	}
-	b.expect("Ordered.")
+		approve, _ := buttons(t, buy("501"))
+		if got := press(approve, nil); !strings.Contains(got, "You can't decide this") {
+			t.Errorf("the person who asked decides: %s", got)
+		}
+		if got := press(approve, otto); !strings.Contains(got, "Approved by Otto") {
+			t.Errorf("the treasurer: %s", got)
+		}
+		b.expect("Ordered.")
 
-	if card := asCard(t, buy("20")); len(card["actions"].([]any)) != 3 {
-		t.Errorf("no standing approval in %v", card)
-	}
+		if card := asCard(t, buy("20")); len(card["actions"].([]any)) != 3 {
+			t.Errorf("no standing approval in %v", card)
+		}
 
-	if got := buy("10001", plan(say("Ask purchasing."))).Text(); got != "Ask purchasing." {
-		t.Errorf("denied, the bot says %q", got)
-	}
-	if calls := b.model.Calls(); !strings.Contains(calls[len(calls)-1].Text(), "go through the purchasing department") {
-		t.Error("the model does not learn why")
-	}
+		if got := buy("10001", plan(say("Ask purchasing."))).Text(); got != "Ask purchasing." {
+			t.Errorf("denied, the bot says %q", got)
+		}
+		if calls := b.model.Calls(); !strings.Contains(calls[len(calls)-1].Text(), "go through the purchasing department") {
+			t.Error("the model does not learn why")
+		}
+	})
 }

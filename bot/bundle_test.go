@@ -2,10 +2,12 @@ package bot_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -25,6 +27,7 @@ import (
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/internal/fakemodel"
+	"github.com/planbot-go/planbot/internal/pipe"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
@@ -32,8 +35,9 @@ import (
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// bundle is a bot with all its real parts, between a fake connector and a fake
-// model, on a Redis that the test can stop.
+// bundle is a bot with all its real parts, between a fake connector and a fake model, on a Redis
+// that the test can stop and look into. All of it is connected in memory, so that a test runs in a
+// bubble of testing/synctest: nothing takes time but what computes.
 type bundle struct {
 	*testing.T
 	planner   string // its name
@@ -41,6 +45,8 @@ type bundle struct {
 	connector *channel
 	model     *fakemodel.Server
 	redis     *miniredis.Miniredis
+	toRedis   *pipe.Cable
+	inbox     *inbox.Inbox // see openInbox
 	actions   *actions.Registry
 	log       *logBuffer
 	url       string
@@ -55,26 +61,61 @@ func setup(t *testing.T, change ...func(*bot.Config)) *bundle {
 // setupPlanner is setup with the planner of that name.
 func setupPlanner(t *testing.T, name string, change ...func(*bot.Config)) *bundle {
 	t.Helper()
-	b := &bundle{T: t, planner: name, connector: newConnector(t), model: fakemodel.New(t), redis: miniredis.RunT(t), actions: actions.New(), log: &logBuffer{}}
+	t.Cleanup(func() { time.Sleep(linger) })
+	b := &bundle{T: t, planner: name, connector: newConnector(t), model: fakemodel.Serve(t, wires.Listen()), redis: miniredis.NewMiniRedis(), actions: actions.New(), log: &logBuffer{}}
+	first, err := b.redis.Dial() // starts it without a port
+	b.must(err)
+	b.must(first.Close())
+	server := b.redis.Server()
+	t.Cleanup(b.redis.Close)
+	b.toRedis = pipe.NewCable(func(context.Context, string, string) (net.Conn, error) {
+		client, end := pipe.New()
+		server.ServeConn(end)
+		return client, nil
+	}, nil)
 	lists.Register(b.actions)
 	reminders.Register(b.actions)
-	store, err := state.Open(t.Context(), "redis://"+b.redis.Addr(), state.Config{})
-	b.must(err)
-	t.Cleanup(func() { _ = store.Close() })
-	b.bot = b.wire(store, change...)
-	server := httptest.NewServer(b.bot)
-	t.Cleanup(server.Close)
-	b.url = server.URL
+	b.bot = b.wire(b.openStore(b.toRedis), change...)
+	b.url = serve(t, b.bot).URL
 	return b
+}
+
+// linger gives goroutines of libraries time to notice that they can end: once the function of a
+// bubble has returned, time no longer passes.
+const linger = time.Minute
+
+// wires connects what this package's tests serve. No two tests share an address.
+var wires pipe.Network
+
+// overWires reaches what is served there. It keeps no connection, so that bubbles share none.
+var overWires http.RoundTripper = &http.Transport{DialContext: wires.Dial, DisableKeepAlives: true}
+
+// serve serves h until the test ends.
+func serve(t testing.TB, h http.Handler) *httptest.Server {
+	t.Helper()
+	server := &httptest.Server{Listener: wires.Listen(), Config: &http.Server{Handler: h}} //nolint:gosec // the test's own
+	server.Start()
+	t.Cleanup(server.Close)
+	return server
+}
+
+// openStore opens the bundle's Redis over a cable.
+func (b *bundle) openStore(over *pipe.Cable) *state.Store {
+	b.Helper()
+	// More connections than anyone needs: who waits for one takes a timer from a pool that go-redis
+	// shares across the program, and a timer must not cross bubbles.
+	store, err := state.Open(b.Context(), "redis://in-this-process?pool_size=10000", state.Config{Dial: over.Dial})
+	b.must(err)
+	b.Cleanup(func() { _ = store.Close() })
+	return store
 }
 
 // wire makes another bot on the same parts, as a second replica would be.
 func (b *bundle) wire(store *state.Store, change ...func(*bot.Config)) *bot.Bot {
 	b.Helper()
-	model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: b.model.URL, Model: "fake", Timeout: 5 * time.Second})
+	model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: b.model.URL, Model: "fake", Timeout: 5 * time.Second, Transport: overWires})
 	b.must(err)
 	chain := &models.Chain{Models: []models.Model{model}, Retries: -1}
-	b.must(err)
 	library, err := prompts.Load("")
 	b.must(err)
 	guard, client := local(b.T)
@@ -108,12 +149,7 @@ func (b *bundle) newPlanner(cfg planner.Config) turn.Planner {
 // replica starts another process, as far as a test can, and returns its address.
 func (b *bundle) replica() string {
 	b.Helper()
-	store, err := state.Open(b.Context(), "redis://"+b.redis.Addr(), state.Config{})
-	b.must(err)
-	b.Cleanup(func() { _ = store.Close() })
-	server := httptest.NewServer(b.wire(store))
-	b.Cleanup(server.Close)
-	return server.URL
+	return serve(b.T, b.wire(b.openStore(b.toRedis))).URL
 }
 
 func (b *bundle) must(err error) {
@@ -213,10 +249,11 @@ func (b *bundle) deliver(over event) answer {
 
 func (b *bundle) post(url string, body []byte) answer {
 	b.Helper()
+	time.Sleep(time.Millisecond) // in a bubble all would happen at the same time, and have no order
 	req, err := http.NewRequestWithContext(b.Context(), http.MethodPost, url, bytes.NewReader(body))
 	b.must(err)
 	req.Header.Set("Content-Type", "application/json; charset=utf-8")
-	resp, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req) // what other tests close is not this one's
+	resp, err := (&http.Client{Transport: overWires}).Do(req)
 	b.must(err)
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)
@@ -276,16 +313,16 @@ func (b *bundle) record(words string) (key, id, record string) {
 	return "", "", ""
 }
 
-// openInbox opens the inbox as an operator does.
+// openInbox opens the inbox, once, as an operator does.
 func (b *bundle) openInbox() *inbox.Inbox {
 	b.Helper()
-	store, err := state.Open(b.Context(), "redis://"+b.redis.Addr(), state.Config{})
-	b.must(err)
-	b.Cleanup(func() { _ = store.Close() })
-	in, err := inbox.Open(store, inbox.Config{})
-	b.must(err)
-	b.Cleanup(in.Close)
-	return in
+	if b.inbox == nil {
+		in, err := inbox.Open(b.openStore(b.toRedis), inbox.Config{})
+		b.must(err)
+		b.Cleanup(in.Close)
+		b.inbox = in
+	}
+	return b.inbox
 }
 
 // deadLetters waits until there are so many.
@@ -380,7 +417,7 @@ func read(one bottest.Sent) sent {
 
 func newConnector(t *testing.T) *channel {
 	t.Helper()
-	return &channel{Connector: bottest.NewConnector(t)}
+	return &channel{Connector: bottest.ServeConnector(t, wires.Listen())}
 }
 
 // Fails makes the next messages fail with these statuses.

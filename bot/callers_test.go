@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
@@ -73,7 +74,7 @@ func (w withLogin) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.URL.Host == "login.microsoftonline.com" {
 		return w.login.RoundTrip(r)
 	}
-	return http.DefaultTransport.RoundTrip(r)
+	return overWires.RoundTrip(r)
 }
 
 type loginServer struct{}
@@ -101,7 +102,6 @@ type skill struct {
 
 func newSkill(t *testing.T) skill {
 	t.Helper()
-	t.Parallel()
 	change := called(t, listedCaller())
 	return skill{setup(t, change), change}
 }
@@ -113,7 +113,7 @@ func (s skill) from(app, url string, over event) answer {
 	s.must(err)
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Authorization", app)
-	resp, err := http.DefaultClient.Do(req)
+	resp, err := overWires.RoundTrip(req)
 	s.must(err)
 	defer func() { _ = resp.Body.Close() }()
 	raw, err := io.ReadAll(resp.Body)
@@ -131,106 +131,119 @@ func (s skill) expectFor(token, want string) {
 
 // TestACallerGetsTokensOfItsOwn, for all that a turn sends.
 func TestACallerGetsTokensOfItsOwn(t *testing.T) {
-	s := newSkill(t)
-	slow := addGate(s.bundle, "wait")
-	s.model.Says(plan(do("wait", `{}`), say("Hello.")))
-	done := make(chan answer)
-	go func() { done <- s.from(callingApp, s.url, event{"text": "hi"}) }()
-	<-slow.entered
-	s.connector.AwaitTyping(s)
-	slow.open <- struct{}{}
-	s.expectFor(ofCaller, "Hello.")
-	<-done
-	s.model.Says(plan(say("Hello, channel.")))
-	s.from("", s.url, event{"text": "hi"})
-	s.expectFor(ofChannel, "Hello, channel.")
-	for _, sent := range s.connector.All() {
-		if want := map[bool]string{true: ofChannel, false: ofCaller}[sent.Text() == "Hello, channel."]; sent.Authorization != want {
-			t.Errorf("%s %q with %q", sent.Type(), sent.Text(), sent.Authorization)
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSkill(t)
+		slow := addGate(s.bundle, "wait")
+		s.model.Says(plan(do("wait", `{}`), say("Hello.")))
+		done := make(chan answer)
+		go func() { done <- s.from(callingApp, s.url, event{"text": "hi"}) }()
+		<-slow.entered
+		s.connector.AwaitTyping(s)
+		slow.open <- struct{}{}
+		s.expectFor(ofCaller, "Hello.")
+		<-done
+		s.model.Says(plan(say("Hello, channel.")))
+		s.from("", s.url, event{"text": "hi"})
+		s.expectFor(ofChannel, "Hello, channel.")
+		for _, sent := range s.connector.All() {
+			if want := map[bool]string{true: ofChannel, false: ofCaller}[sent.Text() == "Hello, channel."]; sent.Authorization != want {
+				t.Errorf("%s %q with %q", sent.Type(), sent.Text(), sent.Authorization)
+			}
 		}
-	}
+	})
 }
 
 // TestACallerReachesNothingOfTheChannel by naming its conversations and people.
 func TestACallerReachesNothingOfTheChannel(t *testing.T) {
-	s := newSkill(t)
-	s.model.Says(plan(do("createList", `{"list":"mine"}`), say("Made.")))
-	s.from("", s.url, event{"text": "make a list"})
-	s.expectFor(ofChannel, "Made.")
-	before := s.documents()
-	s.model.Says(plan(`{"type":"DO","action":"summarizeLists","entities":{},"saveAs":"IT"}`, say("$IT")))
-	s.from(callingApp, s.url, event{"text": "which lists?"})
-	if got := s.connector.Next(s); strings.Contains(got.Text(), "mine") || got.Authorization != ofCaller {
-		t.Errorf("the caller was told %q with %q", got.Text(), got.Authorization)
-	}
-	s.from(callingApp, s.url, event{"text": "/forget yes"})
-	s.expectFor(ofCaller, "I've deleted everything")
-	if got := s.documents(); len(got) < len(before) {
-		t.Errorf("left %q of %q", got, before)
-	}
-	// Where the conversation of the channel is, has not changed.
-	if _, err := s.bot.Notify(t.Context(), actions.Notice{To: miasChat, Text: "News."}); err != nil {
-		t.Fatal(err)
-	}
-	s.expectFor(ofChannel, "News.")
-	its := actions.Recipient{Channel: "msteams", Bot: "28:bot", Caller: callingApp, Conversation: "a:mia"}
-	if _, err := s.bot.Notify(t.Context(), actions.Notice{To: its, Text: "News."}); err == nil {
-		t.Error("what the caller had forgotten was notified")
-	}
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSkill(t)
+		s.model.Says(plan(do("createList", `{"list":"mine"}`), say("Made.")))
+		s.from("", s.url, event{"text": "make a list"})
+		s.expectFor(ofChannel, "Made.")
+		before := s.documents()
+		s.model.Says(plan(`{"type":"DO","action":"summarizeLists","entities":{},"saveAs":"IT"}`, say("$IT")))
+		s.from(callingApp, s.url, event{"text": "which lists?"})
+		if got := s.connector.Next(s); strings.Contains(got.Text(), "mine") || got.Authorization != ofCaller {
+			t.Errorf("the caller was told %q with %q", got.Text(), got.Authorization)
+		}
+		s.from(callingApp, s.url, event{"text": "/forget yes"})
+		s.expectFor(ofCaller, "I've deleted everything")
+		if got := s.documents(); len(got) < len(before) {
+			t.Errorf("left %q of %q", got, before)
+		}
+		// Where the conversation of the channel is, has not changed.
+		if _, err := s.bot.Notify(t.Context(), actions.Notice{To: miasChat, Text: "News."}); err != nil {
+			t.Fatal(err)
+		}
+		s.expectFor(ofChannel, "News.")
+		its := actions.Recipient{Channel: "msteams", Bot: "28:bot", Caller: callingApp, Conversation: "a:mia"}
+		if _, err := s.bot.Notify(t.Context(), actions.Notice{To: its, Text: "News."}); err == nil {
+			t.Error("what the caller had forgotten was notified")
+		}
+	})
 }
 
 // TestACallerIsRemindedByAnyReplica: who the caller is goes with what waits.
 func TestACallerIsRemindedByAnyReplica(t *testing.T) {
-	s := newSkill(t)
-	s.model.Says(remindPlan(`{"what":"drink","in_minutes":10}`))
-	s.from(callingApp, s.url, event{"text": "remind me"})
-	s.expectFor(ofCaller, "drink")
-	s.addReplica(s.change)
-	s.pass(11 * time.Minute)
-	s.expectFor(ofCaller, "Reminder: drink")
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSkill(t)
+		s.model.Says(remindPlan(`{"what":"drink","in_minutes":10}`))
+		s.from(callingApp, s.url, event{"text": "remind me"})
+		s.expectFor(ofCaller, "drink")
+		s.addReplica(s.change)
+		s.pass(11 * time.Minute)
+		s.expectFor(ofCaller, "Reminder: drink")
+	})
 }
 
 // TestACallerThatWasTakenOffTheListIsSentNothing, also what has waited for it.
 func TestACallerThatWasTakenOffTheListIsSentNothing(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	s := skill{b, called(t, listedCaller())}
-	first := s.addReplica(s.change, func(c *bot.Config) { c.AckTimeout = 10 * time.Second })
-	s.model.Says(remindPlan(`{"what":"drink","in_minutes":10}`))
-	s.from(callingApp, first.url, event{"text": "remind me"})
-	s.expectFor(ofCaller, "drink")
-	first.kill()
-	s.addReplica(called(t, connector.Callers{}))
-	s.pass(11 * time.Minute)
-	s.until("that it was given up", func() bool {
-		return slices.ContainsFunc(strings.Split(s.log.String(), "\n"), func(line string) bool {
-			return strings.Contains(line, "the calling bot is not allowed") && strings.Contains(line, `"message":"turn ended"`)
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		s := skill{b, called(t, listedCaller())}
+		first := s.addReplica(s.change, func(c *bot.Config) { c.AckTimeout = 10 * time.Second })
+		s.model.Says(remindPlan(`{"what":"drink","in_minutes":10}`))
+		s.from(callingApp, first.url, event{"text": "remind me"})
+		s.expectFor(ofCaller, "drink")
+		first.kill()
+		s.addReplica(called(t, connector.Callers{}))
+		s.pass(11 * time.Minute)
+		s.until("that it was given up", func() bool {
+			return slices.ContainsFunc(strings.Split(s.log.String(), "\n"), func(line string) bool {
+				return strings.Contains(line, "the calling bot is not allowed") && strings.Contains(line, `"message":"turn ended"`)
+			})
 		})
+		s.connector.None(t)
 	})
-	s.connector.None(t)
 }
 
 // TestATurnOfACallerIsTakenOver with what was proved of it, a decision and its card
 // included; what the wire says is not believed.
 func TestATurnOfACallerIsTakenOver(t *testing.T) {
 	t.Parallel()
-	s := skill{setup(t), called(t, listedCaller())}
-	slow := addGate(s.bundle, "wipe", actions.NeedsApproval)
-	actions.Add(s.actions, "who", "Who", func(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
-		return actions.Text("%s", turn.Activity.CallerApp()), nil
+	synctest.Test(t, func(t *testing.T) {
+		s := skill{setup(t), called(t, listedCaller())}
+		slow := addGate(s.bundle, "wipe", actions.NeedsApproval)
+		actions.Add(s.actions, "who", "Who", func(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+			return actions.Text("%s", turn.Activity.CallerApp()), nil
+		})
+		first := s.addReplica(s.change)
+		s.model.Says(plan(do("wipe", `{}`), `{"type":"DO","action":"who","entities":{},"saveAs":"WHO"}`, say("Wiped for $WHO.")))
+		s.from(callingApp, first.url, event{"text": "wipe it", "callerId": "urn:botframework:azure"})
+		card := s.connector.Next(s)
+		approve, _ := buttons(t, card)
+		s.from(callingApp, first.url, click(approve, event{"callerId": "urn:botframework:azure"}))
+		<-slow.entered
+		first.kill()
+		s.addReplica(s.change)
+		s.expectFor(ofCaller, "Wiped for "+callingApp+".")
+		if update := s.connector.NextUpdate(s); card.Authorization != ofCaller || update.Authorization != ofCaller {
+			t.Errorf("card with %q, updated with %q", card.Authorization, update.Authorization)
+		}
+		s.connector.None(t)
 	})
-	first := s.addReplica(s.change)
-	s.model.Says(plan(do("wipe", `{}`), `{"type":"DO","action":"who","entities":{},"saveAs":"WHO"}`, say("Wiped for $WHO.")))
-	s.from(callingApp, first.url, event{"text": "wipe it", "callerId": "urn:botframework:azure"})
-	card := s.connector.Next(s)
-	approve, _ := buttons(t, card)
-	s.from(callingApp, first.url, click(approve, event{"callerId": "urn:botframework:azure"}))
-	<-slow.entered
-	first.kill()
-	s.addReplica(s.change)
-	s.expectFor(ofCaller, "Wiped for "+callingApp+".")
-	if update := s.connector.NextUpdate(s); card.Authorization != ofCaller || update.Authorization != ofCaller {
-		t.Errorf("card with %q, updated with %q", card.Authorization, update.Authorization)
-	}
-	s.connector.None(t)
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
@@ -233,39 +234,41 @@ func TestCardsSurviveACrash(t *testing.T) {
 	for name, opts := range map[string][]actions.Option{"alone": nil, "state only": {actions.StateOnly}, "approved": {actions.NeedsApproval}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t)
-			var ran, died atomic.Int64
-			actions.Add(b.actions, "show", "Shows", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
-				ran.Add(1)
-				return actions.Card(activity.Card{Body: []any{activity.TextBlock{Text: "Look here"}}}, "It is there."), nil
-			}, opts...)
-			first := b.addReplica()
-			b.connector.Decides(func(s bottest.Sent) bottest.Answer {
-				if !strings.Contains(s.JSON, "Look here") || died.Add(1) > 1 {
-					return bottest.Answer{}
+			synctest.Test(t, func(t *testing.T) {
+				b := setup(t)
+				var ran, died atomic.Int64
+				actions.Add(b.actions, "show", "Shows", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+					ran.Add(1)
+					return actions.Card(activity.Card{Body: []any{activity.TextBlock{Text: "Look here"}}}, "It is there."), nil
+				}, opts...)
+				first := b.addReplica()
+				b.connector.Decides(func(s bottest.Sent) bottest.Answer {
+					if !strings.Contains(s.JSON, "Look here") || died.Add(1) > 1 {
+						return bottest.Answer{}
+					}
+					if _, _, record := b.record("Look here"); !strings.Contains(record, `"text":"It is there."`) {
+						t.Errorf("the card is sent before the record has it: %s", record)
+					}
+					first.kill() // before the channel takes the card
+					return bottest.Answer{Status: http.StatusBadRequest}
+				})
+				b.model.Says(plan(do("show", `{}`), say("That's it.")))
+				first.say("show it")
+				if name == "approved" {
+					approve, _ := buttons(t, b.connector.Next(t))
+					b.post(first.url, b.activity(click(approve, nil)))
 				}
-				if _, _, record := b.record("Look here"); !strings.Contains(record, `"text":"It is there."`) {
-					t.Errorf("the card is sent before the record has it: %s", record)
+				b.until("the first process is dead", func() bool { return died.Load() > 0 })
+				b.addReplica()
+				if got := b.connector.Next(t); !strings.Contains(got.JSON, "Look here") {
+					t.Errorf("not the card: %s", got.JSON)
 				}
-				first.kill() // before the channel takes the card
-				return bottest.Answer{Status: http.StatusBadRequest}
+				b.expect("That's it.")
+				b.connector.None(t)
+				if n := ran.Load(); n != 1 {
+					t.Errorf("the action ran %d times", n)
+				}
 			})
-			b.model.Says(plan(do("show", `{}`), say("That's it.")))
-			first.say("show it")
-			if name == "approved" {
-				approve, _ := buttons(t, b.connector.Next(t))
-				b.post(first.url, b.activity(click(approve, nil)))
-			}
-			b.until("the first process is dead", func() bool { return died.Load() > 0 })
-			b.addReplica()
-			if got := b.connector.Next(t); !strings.Contains(got.JSON, "Look here") {
-				t.Errorf("not the card: %s", got.JSON)
-			}
-			b.expect("That's it.")
-			b.connector.None(t)
-			if n := ran.Load(); n != 1 {
-				t.Errorf("the action ran %d times", n)
-			}
 		})
 	}
 }

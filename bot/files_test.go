@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
@@ -33,8 +34,8 @@ type drive struct {
 func newDrive(t *testing.T) *drive {
 	t.Helper()
 	d := &drive{t: t}
-	d.Server = httptest.NewServer(d)
-	t.Cleanup(d.Close)
+	d.Server = serve(t, d)
+
 	return d
 }
 
@@ -141,58 +142,62 @@ func (b *bundle) deleted(card sent) bool {
 
 func TestAFileIsOfferedAndUploaded(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	d := newDrive(t)
-	csv := []byte("a,b\n1,2\n3,4\n")
-	addReport(b, actions.File{Name: "../re<b>port.csv", Description: "All rows", Content: csv})
-	card := offered(b)
-	attachment := card.Body["attachments"].([]any)[0].(map[string]any)
-	content := attachment["content"].(map[string]any)
-	if attachment["contentType"] != "application/vnd.microsoft.teams.card.file.consent" || attachment["name"] != "re_b_port.csv" ||
-		content["description"] != "All rows" || content["sizeInBytes"] != float64(len(csv)) {
-		t.Errorf("offered %v", attachment)
-	}
-	if got := b.deliver(consent(card, "accept", d.URL)); got.status != http.StatusOK || got.body != "" {
-		t.Errorf("answered with %d %s", got.status, got.body)
-	}
-	info := b.connector.Next(t).Body["attachments"].([]any)[0].(map[string]any)
-	if info["contentType"] != "application/vnd.microsoft.teams.card.file.info" || info["name"] != "report 1.csv" ||
-		info["contentUrl"] != "https://contoso-my.sharepoint.com/report%201.csv" || info["content"].(map[string]any)["uniqueId"] != "U1" {
-		t.Errorf("shown %v", info)
-	}
-	if !bytes.Equal(d.content, csv) || d.requests() != "PUT bytes 0-11/12" || !b.deleted(card) {
-		t.Errorf("uploaded %q by %s; the card was deleted: %v", d.content, d.requests(), b.deleted(card))
-	}
-	b.deliver(consent(card, "accept", d.URL))
-	b.deliver(consent(card, "decline", d.URL))
-	b.say("help")
-	b.connector.Next(t)
-	b.connector.None(t)
-	if d.requests() != "PUT bytes 0-11/12" {
-		t.Errorf("a second answer uploads again: %s", d.requests())
-	}
-	if kept := strings.Join(b.redis.Keys(), "\n"); strings.Contains(kept, "/files/") {
-		t.Errorf("the content is still there: %s", kept)
-	}
-	if strings.Contains(b.log.String(), "tempauth") {
-		t.Error("the address is in the log")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		d := newDrive(t)
+		csv := []byte("a,b\n1,2\n3,4\n")
+		addReport(b, actions.File{Name: "../re<b>port.csv", Description: "All rows", Content: csv})
+		card := offered(b)
+		attachment := card.Body["attachments"].([]any)[0].(map[string]any)
+		content := attachment["content"].(map[string]any)
+		if attachment["contentType"] != "application/vnd.microsoft.teams.card.file.consent" || attachment["name"] != "re_b_port.csv" ||
+			content["description"] != "All rows" || content["sizeInBytes"] != float64(len(csv)) {
+			t.Errorf("offered %v", attachment)
+		}
+		if got := b.deliver(consent(card, "accept", d.URL)); got.status != http.StatusOK || got.body != "" {
+			t.Errorf("answered with %d %s", got.status, got.body)
+		}
+		info := b.connector.Next(t).Body["attachments"].([]any)[0].(map[string]any)
+		if info["contentType"] != "application/vnd.microsoft.teams.card.file.info" || info["name"] != "report 1.csv" ||
+			info["contentUrl"] != "https://contoso-my.sharepoint.com/report%201.csv" || info["content"].(map[string]any)["uniqueId"] != "U1" {
+			t.Errorf("shown %v", info)
+		}
+		if !bytes.Equal(d.content, csv) || d.requests() != "PUT bytes 0-11/12" || !b.deleted(card) {
+			t.Errorf("uploaded %q by %s; the card was deleted: %v", d.content, d.requests(), b.deleted(card))
+		}
+		b.deliver(consent(card, "accept", d.URL))
+		b.deliver(consent(card, "decline", d.URL))
+		b.say("help")
+		b.connector.Next(t)
+		b.connector.None(t)
+		if d.requests() != "PUT bytes 0-11/12" {
+			t.Errorf("a second answer uploads again: %s", d.requests())
+		}
+		if kept := strings.Join(b.redis.Keys(), "\n"); strings.Contains(kept, "/files/") {
+			t.Errorf("the content is still there: %s", kept)
+		}
+		if strings.Contains(b.log.String(), "tempauth") {
+			t.Error("the address is in the log")
+		}
+	})
 }
 
 func TestAFileIsDeclined(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	d := newDrive(t)
-	addReport(b, actions.File{Name: "report.csv", Content: []byte("1")})
-	card := offered(b)
-	b.deliver(consent(card, "decline", d.URL))
-	b.until("the card is deleted", func() bool { return b.deleted(card) })
-	b.deliver(consent(card, "accept", d.URL))
-	b.gone()
-	b.connector.None(t)
-	if d.requests() != "" || strings.Contains(strings.Join(b.redis.Keys(), "\n"), "/files/") {
-		t.Errorf("uploaded %s, kept %v", d.requests(), b.redis.Keys())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		d := newDrive(t)
+		addReport(b, actions.File{Name: "report.csv", Content: []byte("1")})
+		card := offered(b)
+		b.deliver(consent(card, "decline", d.URL))
+		b.until("the card is deleted", func() bool { return b.deleted(card) })
+		b.deliver(consent(card, "accept", d.URL))
+		b.gone()
+		b.connector.None(t)
+		if d.requests() != "" || strings.Contains(strings.Join(b.redis.Keys(), "\n"), "/files/") {
+			t.Errorf("uploaded %s, kept %v", d.requests(), b.redis.Keys())
+		}
+	})
 }
 
 // TestAnAnswerToAFileThatDoesNotCount: nothing is uploaded, and the file still waits for its person.
@@ -224,24 +229,26 @@ func TestAnAnswerToAFileThatDoesNotCount(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t)
-			d := newDrive(t)
-			addReport(b, actions.File{Name: "report.csv", Content: []byte("1")})
-			card := offered(b)
-			if got := b.deliver(tt.answer(consent(card, "accept", d.URL))); got.status != tt.status {
-				t.Errorf("answered with %d %s", got.status, got.body)
-			}
-			if tt.says != "" {
-				b.expect(tt.says)
-			}
-			b.deliver(consent(card, "accept", d.URL))
-			if info := b.connector.Next(t); !strings.Contains(info.JSON, "card.file.info") {
-				t.Errorf("shown %s", info.JSON)
-			}
-			b.connector.None(t)
-			if d.requests() != "PUT bytes 0-0/1" {
-				t.Errorf("uploads %s", d.requests())
-			}
+			synctest.Test(t, func(t *testing.T) {
+				b := setup(t)
+				d := newDrive(t)
+				addReport(b, actions.File{Name: "report.csv", Content: []byte("1")})
+				card := offered(b)
+				if got := b.deliver(tt.answer(consent(card, "accept", d.URL))); got.status != tt.status {
+					t.Errorf("answered with %d %s", got.status, got.body)
+				}
+				if tt.says != "" {
+					b.expect(tt.says)
+				}
+				b.deliver(consent(card, "accept", d.URL))
+				if info := b.connector.Next(t); !strings.Contains(info.JSON, "card.file.info") {
+					t.Errorf("shown %s", info.JSON)
+				}
+				b.connector.None(t)
+				if d.requests() != "PUT bytes 0-0/1" {
+					t.Errorf("uploads %s", d.requests())
+				}
+			})
 		})
 	}
 }
@@ -273,28 +280,30 @@ func TestAFileThatCannotBeUploaded(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t)
-			d := newDrive(t)
-			d.answers(tt.answers...)
-			addReport(b, actions.File{Name: "report.csv", Content: []byte("1")})
-			card := offered(b)
-			address := tt.address
-			if address == "" {
-				address = d.URL
-			}
-			b.deliver(consent(card, "accept", address))
-			told := b.connector.Next(t)
-			if saved := strings.Contains(told.JSON, "card.file.info"); saved != tt.saved || !saved && told.Text() != failed {
-				t.Errorf("told %s", told.JSON)
-			}
-			if tt.requests != "" && d.requests() != tt.requests {
-				t.Errorf("requests\n%s\nwant\n%s", d.requests(), tt.requests)
-			}
-			b.until("the card is deleted", func() bool { return b.deleted(card) })
-			b.connector.None(t)
-			if strings.Contains(b.log.String(), "tempauth") {
-				t.Error("the address is in the log")
-			}
+			synctest.Test(t, func(t *testing.T) {
+				b := setup(t)
+				d := newDrive(t)
+				d.answers(tt.answers...)
+				addReport(b, actions.File{Name: "report.csv", Content: []byte("1")})
+				card := offered(b)
+				address := tt.address
+				if address == "" {
+					address = d.URL
+				}
+				b.deliver(consent(card, "accept", address))
+				told := b.connector.Next(t)
+				if saved := strings.Contains(told.JSON, "card.file.info"); saved != tt.saved || !saved && told.Text() != failed {
+					t.Errorf("told %s", told.JSON)
+				}
+				if tt.requests != "" && d.requests() != tt.requests {
+					t.Errorf("requests\n%s\nwant\n%s", d.requests(), tt.requests)
+				}
+				b.until("the card is deleted", func() bool { return b.deleted(card) })
+				b.connector.None(t)
+				if strings.Contains(b.log.String(), "tempauth") {
+					t.Error("the address is in the log")
+				}
+			})
 		})
 	}
 }
@@ -319,15 +328,17 @@ func TestAFileThatCannotBeSent(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t)
-			addReport(b, tt.file)
-			b.model.Says(plan(do("report", `{}`), say("Here it is.")), plan(say("It did not work.")))
-			b.deliver(tt.over)
-			b.expect("It did not work.")
-			b.connector.None(t)
-			if told := fmt.Sprint(b.model.Calls()[1].Messages); !strings.Contains(told, tt.reason) {
-				t.Errorf("the model reads %s", told)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				b := setup(t)
+				addReport(b, tt.file)
+				b.model.Says(plan(do("report", `{}`), say("Here it is.")), plan(say("It did not work.")))
+				b.deliver(tt.over)
+				b.expect("It did not work.")
+				b.connector.None(t)
+				if told := fmt.Sprint(b.model.Calls()[1].Messages); !strings.Contains(told, tt.reason) {
+					t.Errorf("the model reads %s", told)
+				}
+			})
 		})
 	}
 }
@@ -335,31 +346,33 @@ func TestAFileThatCannotBeSent(t *testing.T) {
 // TestAHandlerSendsAFile, and so many that the next one is refused.
 func TestAHandlerSendsAFile(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.bot.OnCommand("/report", func(ctx context.Context, t *bot.Turn) error {
-		for i := range 5 {
-			if err := t.SendFile(ctx, actions.File{Name: fmt.Sprintf("%d.txt", i), Content: []byte("1")}); err != nil {
-				return t.Tell(ctx, err.Error())
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		b.bot.OnCommand("/report", func(ctx context.Context, t *bot.Turn) error {
+			for i := range 5 {
+				if err := t.SendFile(ctx, actions.File{Name: fmt.Sprintf("%d.txt", i), Content: []byte("1")}); err != nil {
+					return t.Tell(ctx, err.Error())
+				}
+			}
+			return nil
+		})
+		b.say("/report")
+		for i := range 4 {
+			if got := b.connector.Next(t); !strings.Contains(got.JSON, fmt.Sprintf(`"%d.txt"`, i)) {
+				t.Errorf("offered %s", got.JSON)
 			}
 		}
-		return nil
-	})
-	b.say("/report")
-	for i := range 4 {
-		if got := b.connector.Next(t); !strings.Contains(got.JSON, fmt.Sprintf(`"%d.txt"`, i)) {
-			t.Errorf("offered %s", got.JSON)
+		b.expect("too many files wait for the person's answer here")
+		b.say("/mydata")
+		if got := b.connector.Next(t).Text(); !strings.Contains(got, "0.txt") {
+			t.Errorf("/mydata says %s", got)
 		}
-	}
-	b.expect("too many files wait for the person's answer here")
-	b.say("/mydata")
-	if got := b.connector.Next(t).Text(); !strings.Contains(got, "0.txt") {
-		t.Errorf("/mydata says %s", got)
-	}
-	b.say("/forget yes")
-	b.connector.Next(t)
-	if kept := strings.Join(b.redis.Keys(), "\n"); strings.Contains(kept, "/files/") || strings.Contains(kept, "/waits") {
-		t.Errorf("after /forget there is %s", kept)
-	}
+		b.say("/forget yes")
+		b.connector.Next(t)
+		if kept := strings.Join(b.redis.Keys(), "\n"); strings.Contains(kept, "/files/") || strings.Contains(kept, "/waits") {
+			t.Errorf("after /forget there is %s", kept)
+		}
+	})
 }
 
 // TestAnUploadIsGoneOnWith by another process, from where it was, and is shown once.
@@ -379,52 +392,54 @@ func TestAnUploadIsGoneOnWith(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t, small)
-			d := newDrive(t)
-			file := bytes.Repeat([]byte("0123456789abcdef"), size/16+1)[:size]
-			addReport(b, actions.File{Name: "report.csv", Content: file})
-			first := b.addReplica(small)
-			b.model.Says(plan(do("report", `{}`), say("Here it is.")))
-			first.say("report")
-			card := b.connector.Next(t)
-			b.expect("Here it is.")
-			arrived := make(chan struct{})
-			d.first = func(w http.ResponseWriter, r *http.Request) bool {
-				if got := r.Header.Get("Content-Range"); r.Method+" "+got != tt.dies || d.first == nil {
-					return false
+			synctest.Test(t, func(t *testing.T) {
+				b := setup(t, small)
+				d := newDrive(t)
+				file := bytes.Repeat([]byte("0123456789abcdef"), size/16+1)[:size]
+				addReport(b, actions.File{Name: "report.csv", Content: file})
+				first := b.addReplica(small)
+				b.model.Says(plan(do("report", `{}`), say("Here it is.")))
+				first.say("report")
+				card := b.connector.Next(t)
+				b.expect("Here it is.")
+				arrived := make(chan struct{})
+				d.first = func(w http.ResponseWriter, r *http.Request) bool {
+					if got := r.Header.Get("Content-Range"); r.Method+" "+got != tt.dies || d.first == nil {
+						return false
+					}
+					d.mu.Lock()
+					d.first = nil
+					if tt.after {
+						d.content = append(d.content, file[327_680:655_360]...)
+					}
+					d.mu.Unlock()
+					close(arrived)
+					select {
+					case <-r.Context().Done():
+					case <-time.After(20 * time.Second):
+					}
+					return true
 				}
+				b.post(first.url, b.activity(consent(card, "accept", d.URL)))
+				<-arrived
+				first.kill()
 				d.mu.Lock()
-				d.first = nil
-				if tt.after {
-					d.content = append(d.content, file[327_680:655_360]...)
-				}
+				d.asked = nil
 				d.mu.Unlock()
-				close(arrived)
-				select {
-				case <-r.Context().Done():
-				case <-time.After(20 * time.Second):
+				b.addReplica(small)
+				b.Cleanup(func() {
+					if b.Failed() {
+						b.Log(d.requests() + "\n" + b.log.String())
+					}
+				})
+				if info := b.connector.Next(t); !strings.Contains(info.JSON, "card.file.info") {
+					t.Errorf("shown %s", info.JSON)
 				}
-				return true
-			}
-			b.post(first.url, b.activity(consent(card, "accept", d.URL)))
-			<-arrived
-			first.kill()
-			d.mu.Lock()
-			d.asked = nil
-			d.mu.Unlock()
-			b.addReplica(small)
-			b.Cleanup(func() {
-				if b.Failed() {
-					b.Log(d.requests() + "\n" + b.log.String())
+				b.connector.None(t)
+				if !bytes.Equal(d.content, file) || d.requests() != tt.asked {
+					t.Errorf("%d bytes by\n%s\nwant\n%s", len(d.content), d.requests(), tt.asked)
 				}
 			})
-			if info := b.connector.Next(t); !strings.Contains(info.JSON, "card.file.info") {
-				t.Errorf("shown %s", info.JSON)
-			}
-			b.connector.None(t)
-			if !bytes.Equal(d.content, file) || d.requests() != tt.asked {
-				t.Errorf("%d bytes by\n%s\nwant\n%s", len(d.content), d.requests(), tt.asked)
-			}
 		})
 	}
 }
@@ -479,46 +494,48 @@ func TestFilesReachActions(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t)
-			d := newDrive(t)
-			d.first = func(w http.ResponseWriter, _ *http.Request) bool {
-				w.Header().Set("Content-Type", "application/pdf") // nobody believes it
-				w.WriteHeader(tt.status)
-				_, _ = w.Write([]byte(tt.content))
-				return true
-			}
-			raw, err := json.Marshal(tt.over["attachments"])
-			b.must(err)
-			var attachments []any
-			b.must(json.Unmarshal([]byte(strings.ReplaceAll(string(raw), "DRIVE", d.URL)), &attachments))
-			tt.over["attachments"] = attachments
-			if tt.over["text"] == nil {
-				tt.over["text"] = "look"
-			}
-			addReader(b)
-			b.model.Says(plan(`{"type":"DO","action":"readFiles","entities":{},"saveAs":"F"}`, say("$F")))
-			if tt.want == "" {
-				b.model.Says(plan(say("Please send it again.")))
-			}
-			b.deliver(tt.over)
-			if tt.want != "" {
-				b.expect(tt.want)
-			} else {
-				b.expect("Please send it again.")
-				if told := fmt.Sprint(b.model.Calls()[1].Messages); !strings.Contains(told, "the link to the file has expired, so the file has to be sent again") {
-					t.Errorf("the model reads %s", told)
+			synctest.Test(t, func(t *testing.T) {
+				b := setup(t)
+				d := newDrive(t)
+				d.first = func(w http.ResponseWriter, _ *http.Request) bool {
+					w.Header().Set("Content-Type", "application/pdf") // nobody believes it
+					w.WriteHeader(tt.status)
+					_, _ = w.Write([]byte(tt.content))
+					return true
 				}
-			}
-			if d.requests() != tt.asked {
-				t.Errorf("requests %q, want %q", d.requests(), tt.asked)
-			}
-			if strings.Contains(b.log.String(), `tempauth`) && strings.Contains(tt.name, "link") {
-				for line := range strings.Lines(b.log.String()) {
-					if strings.Contains(line, "tempauth") && !strings.Contains(line, `"level":"trace"`) {
-						t.Errorf("the address is in the log: %s", line)
+				raw, err := json.Marshal(tt.over["attachments"])
+				b.must(err)
+				var attachments []any
+				b.must(json.Unmarshal([]byte(strings.ReplaceAll(string(raw), "DRIVE", d.URL)), &attachments))
+				tt.over["attachments"] = attachments
+				if tt.over["text"] == nil {
+					tt.over["text"] = "look"
+				}
+				addReader(b)
+				b.model.Says(plan(`{"type":"DO","action":"readFiles","entities":{},"saveAs":"F"}`, say("$F")))
+				if tt.want == "" {
+					b.model.Says(plan(say("Please send it again.")))
+				}
+				b.deliver(tt.over)
+				if tt.want != "" {
+					b.expect(tt.want)
+				} else {
+					b.expect("Please send it again.")
+					if told := fmt.Sprint(b.model.Calls()[1].Messages); !strings.Contains(told, "the link to the file has expired, so the file has to be sent again") {
+						t.Errorf("the model reads %s", told)
 					}
 				}
-			}
+				if d.requests() != tt.asked {
+					t.Errorf("requests %q, want %q", d.requests(), tt.asked)
+				}
+				if strings.Contains(b.log.String(), `tempauth`) && strings.Contains(tt.name, "link") {
+					for line := range strings.Lines(b.log.String()) {
+						if strings.Contains(line, "tempauth") && !strings.Contains(line, `"level":"trace"`) {
+							t.Errorf("the address is in the log: %s", line)
+						}
+					}
+				}
+			})
 		})
 	}
 }
@@ -533,22 +550,24 @@ func TestAHandlerOpensAFile(t *testing.T) {
 	} {
 		t.Run(fmt.Sprint(status), func(t *testing.T) {
 			t.Parallel()
-			b := setup(t)
-			d := newDrive(t)
-			d.first = func(w http.ResponseWriter, _ *http.Request) bool {
-				w.Header().Set("Content-Length", "30000000")
-				w.WriteHeader(status)
-				return true
-			}
-			b.bot.OnMessage(nil, func(ctx context.Context, t *bot.Turn) error {
-				_, _, err := t.Files[0].Open(ctx)
-				return err
+			synctest.Test(t, func(t *testing.T) {
+				b := setup(t)
+				d := newDrive(t)
+				d.first = func(w http.ResponseWriter, _ *http.Request) bool {
+					w.Header().Set("Content-Length", "30000000")
+					w.WriteHeader(status)
+					return true
+				}
+				b.bot.OnMessage(nil, func(ctx context.Context, t *bot.Turn) error {
+					_, _, err := t.Files[0].Open(ctx)
+					return err
+				})
+				b.deliver(event{"attachments": []any{sharedFile("a.txt", d.URL+"/1")}})
+				b.expectFault(want)
+				if d.requests() != "GET" {
+					t.Errorf("requests %s", d.requests())
+				}
 			})
-			b.deliver(event{"attachments": []any{sharedFile("a.txt", d.URL+"/1")}})
-			b.expectFault(want)
-			if d.requests() != "GET" {
-				t.Errorf("requests %s", d.requests())
-			}
 		})
 	}
 }
@@ -556,19 +575,21 @@ func TestAHandlerOpensAFile(t *testing.T) {
 // TestTheModelReadsTheNamesOfFiles, and nothing that is in them.
 func TestTheModelReadsTheNamesOfFiles(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	d := newDrive(t)
-	b.model.Says(plan(say("I see.")))
-	b.deliver(event{"text": "look", "attachments": []any{
-		sharedFile("a\n\"b\".txt", d.URL+"/1"), event{"contentType": "image/png", "contentUrl": d.URL + "/2"},
-	}})
-	b.expect("I see.")
-	messages := b.model.Calls()[0].Messages
-	last := messages[len(messages)-2:]
-	if got, want := last[0].Text, `Files that come with the message: "a \"b\".txt", a picture`; got != want || last[0].Role != "system" || last[1].Text != "look" {
-		t.Errorf("the model reads %v, want %q", last, want)
-	}
-	if d.requests() != "" {
-		t.Errorf("requests %s", d.requests())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		d := newDrive(t)
+		b.model.Says(plan(say("I see.")))
+		b.deliver(event{"text": "look", "attachments": []any{
+			sharedFile("a\n\"b\".txt", d.URL+"/1"), event{"contentType": "image/png", "contentUrl": d.URL + "/2"},
+		}})
+		b.expect("I see.")
+		messages := b.model.Calls()[0].Messages
+		last := messages[len(messages)-2:]
+		if got, want := last[0].Text, `Files that come with the message: "a \"b\".txt", a picture`; got != want || last[0].Role != "system" || last[1].Text != "look" {
+			t.Errorf("the model reads %v, want %q", last, want)
+		}
+		if d.requests() != "" {
+			t.Errorf("requests %s", d.requests())
+		}
+	})
 }

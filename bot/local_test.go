@@ -13,7 +13,7 @@ import (
 // local returns door and channel of a bot without an app id.
 func local(t *testing.T) (bot.Authenticator, *connector.Client) {
 	t.Helper()
-	guard, client, err := connector.New(connector.Config{})
+	guard, client, err := connector.New(connector.Config{Transport: overWires})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/teams"
@@ -74,24 +74,26 @@ func TestEventsOfTeams(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t, func(c *bot.Config) {
-				if !tt.quiet {
-					c.Teams.Events = events
+			synctest.Test(t, func(t *testing.T) {
+				b := setup(t, func(c *bot.Config) {
+					if !tt.quiet {
+						c.Teams.Events = events
+					}
+				})
+				if tt.over["type"] == nil {
+					tt.over["type"] = "event"
 				}
+				if got := b.deliver(tt.over); got.status != http.StatusOK {
+					t.Errorf("answered with %d %s", got.status, got.body)
+				}
+				if tt.over["type"] == "message" {
+					return
+				}
+				if tt.want != "" {
+					b.expect(tt.want)
+				}
+				b.connector.None(t)
 			})
-			if tt.over["type"] == nil {
-				tt.over["type"] = "event"
-			}
-			if got := b.deliver(tt.over); got.status != http.StatusOK {
-				t.Errorf("answered with %d %s", got.status, got.body)
-			}
-			if tt.over["type"] == "message" {
-				return
-			}
-			if tt.want != "" {
-				b.expect(tt.want)
-			}
-			b.connector.None(t)
 		})
 	}
 }
@@ -99,57 +101,59 @@ func TestEventsOfTeams(t *testing.T) {
 // TestTurnsCallTeamsAboutMeetings.
 func TestTurnsCallTeamsAboutMeetings(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	var asked []string
-	answers := map[string]string{
-		"GET /v1/meetings/MCMx%2F%2B%3D%3D": `{"details":{"id":"M1","msGraphResourceId":"G1","title":"Stand-up","type":"Recurring","scheduledStartTime":"2026-08-01T09:00:00Z","joinUrl":"https://teams"},
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		var asked []string
+		answers := map[string]string{
+			"GET /v1/meetings/MCMx%2F%2B%3D%3D": `{"details":{"id":"M1","msGraphResourceId":"G1","title":"Stand-up","type":"Recurring","scheduledStartTime":"2026-08-01T09:00:00Z","joinUrl":"https://teams"},
 			"conversation":{"id":"19:meeting_m1@thread.v2","isGroup":true},"organizer":{"id":"29:mia","name":"Mia"}}`,
-		"GET /v1/meetings/MCMx%2F%2B%3D%3D/participants/aad-mia?tenantId=t1": `{"user":{"id":"29:mia","name":"Mia"},"meeting":{"role":"Presenter","inMeeting":true}}`,
-		"POST /v1/meetings/MCMx%2F%2B%3D%3D/notification":                    `{"recipientsFailureInfo":[{"recipientMri":"29:ben","errorCode":"MemberNotFound","failureReason":"not there"}]}`,
-	}
-	service := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		what := r.Method + " " + r.RequestURI
-		asked = append(asked, what+string(body))
-		if answers[what] == "" {
-			w.WriteHeader(http.StatusForbidden)
-			return
+			"GET /v1/meetings/MCMx%2F%2B%3D%3D/participants/aad-mia?tenantId=t1": `{"user":{"id":"29:mia","name":"Mia"},"meeting":{"role":"Presenter","inMeeting":true}}`,
+			"POST /v1/meetings/MCMx%2F%2B%3D%3D/notification":                    `{"recipientsFailureInfo":[{"recipientMri":"29:ben","errorCode":"MemberNotFound","failureReason":"not there"}]}`,
 		}
-		if r.Method == http.MethodPost {
-			w.WriteHeader(http.StatusMultiStatus)
-		}
-		_, _ = io.WriteString(w, answers[what])
-	}))
-	t.Cleanup(service.Close)
-	told := make(chan string, 1)
-	b.bot.OnMessage(nil, func(ctx context.Context, t *bot.Turn) error {
-		m, err := t.Meeting(ctx)
-		if err != nil {
-			told <- err.Error()
+		service := serve(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			what := r.Method + " " + r.RequestURI
+			asked = append(asked, what+string(body))
+			if answers[what] == "" {
+				w.WriteHeader(http.StatusForbidden)
+				return
+			}
+			if r.Method == http.MethodPost {
+				w.WriteHeader(http.StatusMultiStatus)
+			}
+			_, _ = io.WriteString(w, answers[what])
+		}))
+
+		told := make(chan string, 1)
+		b.bot.OnMessage(nil, func(ctx context.Context, t *bot.Turn) error {
+			m, err := t.Meeting(ctx)
+			if err != nil {
+				told <- err.Error()
+				return nil
+			}
+			p, err := t.MeetingParticipant(ctx, t.Activity.From.AadObjectID)
+			if err != nil {
+				return err
+			}
+			failed, err := t.NotifyMeeting(ctx, connector.MeetingNotification{Recipients: []string{"29:mia", "29:ben"}, URL: "https://contoso.com/p", Title: "Look", Height: 200, TabEntityID: "tab"})
+			told <- fmt.Sprint(m.ID, m.GraphID, m.Title, m.Type, m.Start.Unix(), m.End.IsZero(), m.Organizer.Name, m.Conversation, p.User.Name, p.InMeeting, p.Role, failed, err)
 			return nil
+		})
+		b.deliver(inMeeting(event{"serviceUrl": service.URL, "text": "<at>Planbot</at> look", "entities": []any{event{
+			"type": "mention", "text": "<at>Planbot</at>", "mentioned": event{"id": "28:bot", "name": "Planbot"},
+		}}}))
+		want := "M1 G1 Stand-up Recurring 1785574800 true Mia 19:meeting_m1@thread.v2 Mia true Presenter [{29:ben MemberNotFound not there}] <nil>"
+		if got := <-told; strings.Join(strings.Fields(got), "") != strings.Join(strings.Fields(want), "") {
+			t.Errorf("told\n%s\nwant\n%s", got, want)
 		}
-		p, err := t.MeetingParticipant(ctx, t.Activity.From.AadObjectID)
-		if err != nil {
-			return err
+		const post = `POST /v1/meetings/MCMx%2F%2B%3D%3D/notification{"type":"targetedMeetingNotification","value":{"recipients":["29:mia","29:ben"],` +
+			`"surfaces":[{"content":{"value":{"height":200,"title":"Look","url":"https://contoso.com/p"}},"contentType":"task","surface":"meetingStage"},{"surface":"meetingTabIcon","tabEntityId":"tab"}]}}`
+		if len(asked) != 3 || asked[2] != post {
+			t.Errorf("asked %q", asked)
 		}
-		failed, err := t.NotifyMeeting(ctx, connector.MeetingNotification{Recipients: []string{"29:mia", "29:ben"}, URL: "https://contoso.com/p", Title: "Look", Height: 200, TabEntityID: "tab"})
-		told <- fmt.Sprint(m.ID, m.GraphID, m.Title, m.Type, m.Start.Unix(), m.End.IsZero(), m.Organizer.Name, m.Conversation, p.User.Name, p.InMeeting, p.Role, failed, err)
-		return nil
+		b.deliver(event{"text": "no meeting"})
+		if got := <-told; got != "the activity comes from no meeting" {
+			t.Errorf("told %s", got)
+		}
 	})
-	b.deliver(inMeeting(event{"serviceUrl": service.URL, "text": "<at>Planbot</at> look", "entities": []any{event{
-		"type": "mention", "text": "<at>Planbot</at>", "mentioned": event{"id": "28:bot", "name": "Planbot"},
-	}}}))
-	want := "M1 G1 Stand-up Recurring 1785574800 true Mia 19:meeting_m1@thread.v2 Mia true Presenter [{29:ben MemberNotFound not there}] <nil>"
-	if got := <-told; strings.Join(strings.Fields(got), "") != strings.Join(strings.Fields(want), "") {
-		t.Errorf("told\n%s\nwant\n%s", got, want)
-	}
-	const post = `POST /v1/meetings/MCMx%2F%2B%3D%3D/notification{"type":"targetedMeetingNotification","value":{"recipients":["29:mia","29:ben"],` +
-		`"surfaces":[{"content":{"value":{"height":200,"title":"Look","url":"https://contoso.com/p"}},"contentType":"task","surface":"meetingStage"},{"surface":"meetingTabIcon","tabEntityId":"tab"}]}}`
-	if len(asked) != 3 || asked[2] != post {
-		t.Errorf("asked %q", asked)
-	}
-	b.deliver(event{"text": "no meeting"})
-	if got := <-told; got != "the activity comes from no meeting" {
-		t.Errorf("told %s", got)
-	}
 }

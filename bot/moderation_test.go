@@ -7,13 +7,13 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -53,9 +53,7 @@ type moderator struct {
 func newModerator(t *testing.T) *moderator {
 	t.Helper()
 	m := &moderator{}
-	server := httptest.NewServer(m)
-	t.Cleanup(server.Close)
-	made, err := moderation.NewOpenAI(moderation.OpenAIConfig{Key: "key-of-the-moderator", URL: server.URL})
+	made, err := moderation.NewOpenAI(moderation.OpenAIConfig{Key: "key-of-the-moderator", URL: serve(t, m).URL, Transport: overWires})
 	must(t, err)
 	m.Moderator = made
 	return m
@@ -140,45 +138,49 @@ func (m *moderated) keptNothing() {
 // hash stay.
 func TestFlaggedInput(t *testing.T) {
 	t.Parallel()
-	m := newModerated(t)
-	m.say("you " + flagged)
-	m.expect(saysNoToInput)
-	m.keptNothing()
-	if n := len(m.model.Calls()); n != 0 {
-		t.Errorf("%d model calls", n)
-	}
-	if log := m.log.String(); !strings.Contains(log, `"categories":["harassment"]`) || !strings.Contains(log, `"kinds":["said"]`) {
-		t.Errorf("log:\n%s", log)
-	}
-	if all := m.expectAudit("moderation harassment flagged aad-mia"); len(all) == 1 && len(all[0].Entities) != 64 {
-		t.Errorf("audit %+v", all)
-	}
-	m.model.Says(plan(say("Hello.")))
-	m.say("hello")
-	m.expect("Hello.")
-	prompt := m.model.Calls()[0].Text()
-	if !strings.Contains(prompt, withheldMessage) || strings.Contains(prompt, "Sorry") || strings.Contains(prompt, flagged) {
-		t.Errorf("the history is not the mark alone:\n%s", prompt)
-	}
-	if diff := cmp.Diff([]string{"you " + flagged, "hello", "Hello."}, m.by.asked()); diff != "" {
-		t.Error(diff)
-	}
-	if got := m.gather(m.metrics); got["planbot_moderation_total flagged"] != 1 || got["planbot_moderation_total passed"] != 2 {
-		t.Errorf("metrics %v", got)
-	}
-	m.connector.None(t)
+	synctest.Test(t, func(t *testing.T) {
+		m := newModerated(t)
+		m.say("you " + flagged)
+		m.expect(saysNoToInput)
+		m.keptNothing()
+		if n := len(m.model.Calls()); n != 0 {
+			t.Errorf("%d model calls", n)
+		}
+		if log := m.log.String(); !strings.Contains(log, `"categories":["harassment"]`) || !strings.Contains(log, `"kinds":["said"]`) {
+			t.Errorf("log:\n%s", log)
+		}
+		if all := m.expectAudit("moderation harassment flagged aad-mia"); len(all) == 1 && len(all[0].Entities) != 64 {
+			t.Errorf("audit %+v", all)
+		}
+		m.model.Says(plan(say("Hello.")))
+		m.say("hello")
+		m.expect("Hello.")
+		prompt := m.model.Calls()[0].Text()
+		if !strings.Contains(prompt, withheldMessage) || strings.Contains(prompt, "Sorry") || strings.Contains(prompt, flagged) {
+			t.Errorf("the history is not the mark alone:\n%s", prompt)
+		}
+		if diff := cmp.Diff([]string{"you " + flagged, "hello", "Hello."}, m.by.asked()); diff != "" {
+			t.Error(diff)
+		}
+		if got := m.gather(m.metrics); got["planbot_moderation_total flagged"] != 1 || got["planbot_moderation_total passed"] != 2 {
+			t.Errorf("metrics %v", got)
+		}
+		m.connector.None(t)
+	})
 }
 
 // TestFlaggedQuotes: what a person quotes is judged as what they write.
 func TestFlaggedQuotes(t *testing.T) {
 	t.Parallel()
-	m := newModerated(t)
-	m.deliver(event{"text": "is that so?", "entities": []event{{"type": "quotedReply", "quotedReply": event{"messageId": "1", "senderId": "29:ben", "preview": "you " + flagged}}}})
-	m.expect(saysNoToInput)
-	m.keptNothing()
-	if n := len(m.model.Calls()); n != 0 {
-		t.Errorf("%d model calls", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		m := newModerated(t)
+		m.deliver(event{"text": "is that so?", "entities": []event{{"type": "quotedReply", "quotedReply": event{"messageId": "1", "senderId": "29:ben", "preview": "you " + flagged}}}})
+		m.expect(saysNoToInput)
+		m.keptNothing()
+		if n := len(m.model.Calls()); n != 0 {
+			t.Errorf("%d model calls", n)
+		}
+	})
 }
 
 // TestFlaggedPlan: nothing of a plan runs if any text of it is flagged, wherever it stands.
@@ -194,23 +196,25 @@ func TestFlaggedPlan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := newModerated(t)
-			m.model.Says(made)
-			m.say("write to Otto")
-			m.expect(heldBack)
-			m.keptNothing()
-			m.expectAudit("moderation harassment flagged aad-mia")
-			if len(m.mails) != 0 {
-				t.Errorf("%d mails were sent", len(m.mails))
-			}
-			m.model.Says(plan(say("Hello.")))
-			m.say("hello")
-			m.expect("Hello.")
-			calls := m.model.Calls()
-			if prompt := calls[1].Text(); len(calls) != 2 || !strings.Contains(prompt, "write to Otto") || !strings.Contains(prompt, "withheld") || strings.Contains(prompt, flagged) {
-				t.Errorf("%d calls, the last\n%s", len(calls), prompt)
-			}
-			m.connector.None(t)
+			synctest.Test(t, func(t *testing.T) {
+				m := newModerated(t)
+				m.model.Says(made)
+				m.say("write to Otto")
+				m.expect(heldBack)
+				m.keptNothing()
+				m.expectAudit("moderation harassment flagged aad-mia")
+				if len(m.mails) != 0 {
+					t.Errorf("%d mails were sent", len(m.mails))
+				}
+				m.model.Says(plan(say("Hello.")))
+				m.say("hello")
+				m.expect("Hello.")
+				calls := m.model.Calls()
+				if prompt := calls[1].Text(); len(calls) != 2 || !strings.Contains(prompt, "write to Otto") || !strings.Contains(prompt, "withheld") || strings.Contains(prompt, flagged) {
+					t.Errorf("%d calls, the last\n%s", len(calls), prompt)
+				}
+				m.connector.None(t)
+			})
 		})
 	}
 }
@@ -225,15 +229,17 @@ func TestFlaggedResults(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			m := newModerated(t)
-			m.model.Says(plan(saved(do("cite", `{}`), "B"), tt.then))
-			m.say("cite it")
-			m.expect(tt.want)
-			m.keptNothing()
-			if len(m.mails) != 0 {
-				t.Error("a mail was sent")
-			}
-			m.connector.None(t)
+			synctest.Test(t, func(t *testing.T) {
+				m := newModerated(t)
+				m.model.Says(plan(saved(do("cite", `{}`), "B"), tt.then))
+				m.say("cite it")
+				m.expect(tt.want)
+				m.keptNothing()
+				if len(m.mails) != 0 {
+					t.Error("a mail was sent")
+				}
+				m.connector.None(t)
+			})
 		})
 	}
 }
@@ -241,73 +247,83 @@ func TestFlaggedResults(t *testing.T) {
 // TestWhatPassesIsJudgedOnce: the input, then the plan as a whole, then only what variables change.
 func TestWhatPassesIsJudgedOnce(t *testing.T) {
 	t.Parallel()
-	m := newModerated(t)
-	m.model.Says(plan(saved(do("sendMail", `{"body":"hello","to":["otto"]}`), "R"), say("Done with it."), say("It was $R")))
-	m.say("write")
-	m.expect("Done with it.")
-	m.expect("It was sent")
-	if diff := cmp.Diff([]string{"write", "Done with it.", "It was $R", "hello", "otto", "It was sent"}, m.by.asked()); diff != "" {
-		t.Error(diff)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		m := newModerated(t)
+		m.model.Says(plan(saved(do("sendMail", `{"body":"hello","to":["otto"]}`), "R"), say("Done with it."), say("It was $R")))
+		m.say("write")
+		m.expect("Done with it.")
+		m.expect("It was sent")
+		if diff := cmp.Diff([]string{"write", "Done with it.", "It was $R", "hello", "otto", "It was sent"}, m.by.asked()); diff != "" {
+			t.Error(diff)
+		}
+	})
 }
 
 // TestFilteredTextOfModeration replaces the sentence.
 func TestFilteredTextOfModeration(t *testing.T) {
 	t.Parallel()
-	m := newModerated(t, func(c *bot.Config) { c.FilteredText = "Not here." })
-	m.say(flagged)
-	m.expect("Not here.")
-	m.deliver(event{"text": flagged, "locale": "de-DE"})
-	m.expect("Not here.")
+	synctest.Test(t, func(t *testing.T) {
+		m := newModerated(t, func(c *bot.Config) { c.FilteredText = "Not here." })
+		m.say(flagged)
+		m.expect("Not here.")
+		m.deliver(event{"text": flagged, "locale": "de-DE"})
+		m.expect("Not here.")
+	})
 }
 
 // TestSentencesOfModeration are in the person's language.
 func TestSentencesOfModeration(t *testing.T) {
 	t.Parallel()
-	m := newModerated(t)
-	m.deliver(event{"text": flagged, "locale": "de-DE"})
-	m.expect("Entschuldigung, bei dieser Nachricht kann ich nicht helfen. Bitte versuch es mit anderen Worten.")
+	synctest.Test(t, func(t *testing.T) {
+		m := newModerated(t)
+		m.deliver(event{"text": flagged, "locale": "de-DE"})
+		m.expect("Entschuldigung, bei dieser Nachricht kann ich nicht helfen. Bitte versuch es mit anderen Worten.")
+	})
 }
 
 // TestAModeratorThatIsAway stops the turn, unless the bot fails open. Its person may try again.
 func TestAModeratorThatIsAway(t *testing.T) {
 	t.Parallel()
-	m := newModerated(t)
-	m.by.setAway(true)
-	m.say("hello")
-	m.expectFault(cannotCheck)
-	if n := len(m.model.Calls()); n != 0 || len(m.by.asked()) != 2 {
-		t.Errorf("%d model calls, or not two tries", n)
-	}
-	m.by.setAway(false)
-	m.model.Answers(func(w http.ResponseWriter, r *http.Request) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newModerated(t)
 		m.by.setAway(true)
-		fakemodel.Answer{Text: plan(do("sendMail", `{"body":"x"}`), say("Sent."))}.Write(w, r, fakemodel.Call{})
+		m.say("hello")
+		m.expectFault(cannotCheck)
+		if n := len(m.model.Calls()); n != 0 || len(m.by.asked()) != 2 {
+			t.Errorf("%d model calls, or not two tries", n)
+		}
+		m.by.setAway(false)
+		m.model.Answers(func(w http.ResponseWriter, r *http.Request) {
+			m.by.setAway(true)
+			fakemodel.Answer{Text: plan(do("sendMail", `{"body":"x"}`), say("Sent."))}.Write(w, r, fakemodel.Call{})
+		})
+		m.say("write")
+		m.expectFault(cannotCheck)
+		if len(m.mails) != 0 {
+			t.Error("a plan ran without a verdict")
+		}
+		m.until("that both are counted", func() bool { return m.gather(m.metrics)["planbot_moderation_total failed"] == 2 })
 	})
-	m.say("write")
-	m.expectFault(cannotCheck)
-	if len(m.mails) != 0 {
-		t.Error("a plan ran without a verdict")
-	}
-	m.until("that both are counted", func() bool { return m.gather(m.metrics)["planbot_moderation_total failed"] == 2 })
 }
 
 func TestAModeratorThatIsAwayAndABotThatFailsOpen(t *testing.T) {
 	t.Parallel()
-	m := newModerated(t, func(c *bot.Config) { c.Moderation.FailOpen = true })
-	m.by.setAway(true)
-	m.model.Says(plan(do("sendMail", `{"body":"x"}`), say("Sent.")))
-	m.say("write")
-	m.expect("Sent.")
-	if got := m.gather(m.metrics); got["planbot_moderation_total let_through"] != 2 || len(m.mails) != 1 {
-		t.Errorf("metrics %v", got)
-	}
-	if log := m.log.String(); strings.Count(log, "could not be judged and is let through") != 2 {
-		t.Errorf("log:\n%s", log)
-	}
-	m.by.setAway(false)
-	m.say(flagged)
-	m.expect(saysNoToInput)
+	synctest.Test(t, func(t *testing.T) {
+		m := newModerated(t, func(c *bot.Config) { c.Moderation.FailOpen = true })
+		m.by.setAway(true)
+		m.model.Says(plan(do("sendMail", `{"body":"x"}`), say("Sent.")))
+		m.say("write")
+		m.expect("Sent.")
+		if got := m.gather(m.metrics); got["planbot_moderation_total let_through"] != 2 || len(m.mails) != 1 {
+			t.Errorf("metrics %v", got)
+		}
+		if log := m.log.String(); strings.Count(log, "could not be judged and is let through") != 2 {
+			t.Errorf("log:\n%s", log)
+		}
+		m.by.setAway(false)
+		m.say(flagged)
+		m.expect(saysNoToInput)
+	})
 }
 
 // hangs is a transport on which no answer ever comes.
@@ -356,51 +372,55 @@ func TestAModeratorThatHangs(t *testing.T) {
 // TestWhatActionsRead is judged before the model sees it.
 func TestWhatActionsRead(t *testing.T) {
 	t.Parallel()
-	m := newModerated(t, func(c *bot.Config) {
-		c.Moderation.Moderator = moderatorOf(func(p moderation.Piece) bool {
-			return p.Kind == moderation.Document && strings.Contains(p.Text, flagged)
+	synctest.Test(t, func(t *testing.T) {
+		m := newModerated(t, func(c *bot.Config) {
+			c.Moderation.Moderator = moderatorOf(func(p moderation.Piece) bool {
+				return p.Kind == moderation.Document && strings.Contains(p.Text, flagged)
+			})
 		})
+		m.model.Says(plan(do("cite", `{}`)))
+		m.say("cite it")
+		m.expect("Sorry, something that I read for this did not pass a content check, so I stopped. Before that I did: Cite.")
+		m.keptNothing()
+		if n := len(m.model.Calls()); n != 1 {
+			t.Errorf("%d model calls", n)
+		}
 	})
-	m.model.Says(plan(do("cite", `{}`)))
-	m.say("cite it")
-	m.expect("Sorry, something that I read for this did not pass a content check, so I stopped. Before that I did: Cite.")
-	m.keptNothing()
-	if n := len(m.model.Calls()); n != 1 {
-		t.Errorf("%d model calls", n)
-	}
 }
 
 // TestWhatDataSourcesFind is judged before the model sees it, too.
 func TestWhatDataSourcesFind(t *testing.T) {
 	t.Parallel()
-	folder := t.TempDir()
-	must(t, os.Mkdir(filepath.Join(folder, "sequence"), 0o700))
-	for name, text := range map[string]string{"prompt.txt": "Hello.", "config.json": `{"augmentation": {"augmentation_type": "sequence", "data_sources": {"wiki": 900}}}`} {
-		must(t, os.WriteFile(filepath.Join(folder, "sequence", name), []byte(text), 0o600))
-	}
-	library, err := prompts.Load(folder)
-	must(t, err)
-	m := newModerated(t)
-	model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: m.model.URL, Model: "fake", Timeout: 5 * time.Second})
-	must(t, err)
-	found := "you " + flagged
-	m.addReplica(func(c *bot.Config) {
-		c.Moderation.Moderator = moderatorOf(func(p moderation.Piece) bool {
-			return p.Kind == moderation.Document && strings.Contains(p.Text, flagged)
-		})
-		c.Planner, err = planner.NewSequence(t.Context(), planner.Config{
-			Model: model, Prompts: library, Actions: m.actions,
-			DataSources: map[string]func(context.Context, *actions.Turn, string, int) (string, error){
-				"wiki": func(context.Context, *actions.Turn, string, int) (string, error) { return found, nil },
-			},
-		})
+	synctest.Test(t, func(t *testing.T) {
+		folder := t.TempDir()
+		must(t, os.Mkdir(filepath.Join(folder, "sequence"), 0o700))
+		for name, text := range map[string]string{"prompt.txt": "Hello.", "config.json": `{"augmentation": {"augmentation_type": "sequence", "data_sources": {"wiki": 900}}}`} {
+			must(t, os.WriteFile(filepath.Join(folder, "sequence", name), []byte(text), 0o600))
+		}
+		library, err := prompts.Load(folder)
 		must(t, err)
-	}).say("what does it say?")
-	m.expect("Sorry, something that I read for this did not pass a content check, so I stopped.")
-	m.keptNothing()
-	if n := len(m.model.Calls()); n != 0 {
-		t.Errorf("%d model calls", n)
-	}
+		m := newModerated(t)
+		model, err := models.NewOpenAI(models.OpenAIConfig{BaseURL: m.model.URL, Model: "fake", Timeout: 5 * time.Second, Transport: overWires})
+		must(t, err)
+		found := "you " + flagged
+		m.addReplica(func(c *bot.Config) {
+			c.Moderation.Moderator = moderatorOf(func(p moderation.Piece) bool {
+				return p.Kind == moderation.Document && strings.Contains(p.Text, flagged)
+			})
+			c.Planner, err = planner.NewSequence(t.Context(), planner.Config{
+				Model: model, Prompts: library, Actions: m.actions,
+				DataSources: map[string]func(context.Context, *actions.Turn, string, int) (string, error){
+					"wiki": func(context.Context, *actions.Turn, string, int) (string, error) { return found, nil },
+				},
+			})
+			must(t, err)
+		}).say("what does it say?")
+		m.expect("Sorry, something that I read for this did not pass a content check, so I stopped.")
+		m.keptNothing()
+		if n := len(m.model.Calls()); n != 0 {
+			t.Errorf("%d model calls", n)
+		}
+	})
 }
 
 // TestAModeratorThatPanics has no verdict, also where it is asked beside the turn.
@@ -455,26 +475,28 @@ func TestATakeoverKnowsTheVerdicts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b, by := setup(t), newModerator(t)
-			slow, after := addGate(b, "slow"), addCount(b, "after")
-			first := b.addReplica(func(c *bot.Config) {
-				if tt.first {
-					by.guards(c)
+			synctest.Test(t, func(t *testing.T) {
+				b, by := setup(t), newModerator(t)
+				slow, after := addGate(b, "slow"), addCount(b, "after")
+				first := b.addReplica(func(c *bot.Config) {
+					if tt.first {
+						by.guards(c)
+					}
+				})
+				b.model.Says(plan(do("slow", `{}`), do("after", `{}`), say(tt.text)))
+				first.say("go")
+				<-slow.entered
+				first.kill()
+				by.asked()
+				b.addReplica(by.guards)
+				b.expect(tt.want)
+				if diff := cmp.Diff(tt.asked, by.asked()); diff != "" {
+					t.Error(diff)
+				}
+				if ran := after.Load() == 1; ran != (tt.want == tt.text) || len(b.model.Calls()) != 1 {
+					t.Errorf("ran the rest: %t, %d model calls", ran, len(b.model.Calls()))
 				}
 			})
-			b.model.Says(plan(do("slow", `{}`), do("after", `{}`), say(tt.text)))
-			first.say("go")
-			<-slow.entered
-			first.kill()
-			by.asked()
-			b.addReplica(by.guards)
-			b.expect(tt.want)
-			if diff := cmp.Diff(tt.asked, by.asked()); diff != "" {
-				t.Error(diff)
-			}
-			if ran := after.Load() == 1; ran != (tt.want == tt.text) || len(b.model.Calls()) != 1 {
-				t.Errorf("ran the rest: %t, %d model calls", ran, len(b.model.Calls()))
-			}
 		})
 	}
 }
@@ -482,34 +504,38 @@ func TestATakeoverKnowsTheVerdicts(t *testing.T) {
 // TestAClickThatIsFlagged does not call the action.
 func TestAClickThatIsFlagged(t *testing.T) {
 	t.Parallel()
-	by := newModerator(t)
-	saw := make(chan string, 9)
-	b := setup(t, by.guards, func(c *bot.Config) {
-		actions.OnClick(c.Actions, "note", func(_ context.Context, _ *actions.Turn, in struct {
-			Text string `json:"text"`
-		},
-		) (actions.Result, error) {
-			saw <- in.Text
-			return actions.Text("noted"), nil
+	synctest.Test(t, func(t *testing.T) {
+		by := newModerator(t)
+		saw := make(chan string, 9)
+		b := setup(t, by.guards, func(c *bot.Config) {
+			actions.OnClick(c.Actions, "note", func(_ context.Context, _ *actions.Turn, in struct {
+				Text string `json:"text"`
+			},
+			) (actions.Result, error) {
+				saw <- in.Text
+				return actions.Text("noted"), nil
+			})
 		})
-	})
-	for text, want := range map[string]string{"hello": "noted", "you " + flagged: saysNoToInput} {
-		if got := b.deliver(pressed("note", event{"text": text})); !strings.Contains(got.body, want) {
-			t.Errorf("%q is answered with %s", text, got.body)
+		for text, want := range map[string]string{"hello": "noted", "you " + flagged: saysNoToInput} {
+			if got := b.deliver(pressed("note", event{"text": text})); !strings.Contains(got.body, want) {
+				t.Errorf("%q is answered with %s", text, got.body)
+			}
 		}
-	}
-	if len(saw) != 1 || <-saw != "hello" {
-		t.Error("the action was called with what was flagged")
-	}
+		if len(saw) != 1 || <-saw != "hello" {
+			t.Error("the action was called with what was flagged")
+		}
+	})
 }
 
 // TestModerationIsOffByDefault: without a moderator a bot judges nothing.
 func TestModerationIsOffByDefault(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *bot.Config) { c.Moderation = turn.Moderation{FailOpen: true} })
-	b.model.Says(plan(say("You " + flagged)))
-	b.say(flagged)
-	b.expect("You " + flagged)
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, func(c *bot.Config) { c.Moderation = turn.Moderation{FailOpen: true} })
+		b.model.Says(plan(say("You " + flagged)))
+		b.say(flagged)
+		b.expect("You " + flagged)
+	})
 }
 
 // TestSentencesAppearOnceTheyHavePassed: what a person sees early was judged, sentence by sentence, each
@@ -562,36 +588,40 @@ func TestSentencesAppearOnceTheyHavePassed(t *testing.T) {
 // TestResultsOfAFlaggedTurn are kept from hooks, too: what was flagged may be in them.
 func TestResultsOfAFlaggedTurn(t *testing.T) {
 	t.Parallel()
-	ended := make(chan []actions.Outcome, 1)
-	m := newModerated(t, func(c *bot.Config) {
-		c.Hooks.TurnEnded = func(_ context.Context, t *bot.Turn, _ error) { ended <- t.Outcomes() }
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan []actions.Outcome, 1)
+		m := newModerated(t, func(c *bot.Config) {
+			c.Hooks.TurnEnded = func(_ context.Context, t *bot.Turn, _ error) { ended <- t.Outcomes() }
+		})
+		m.model.Says(plan(saved(do("cite", `{}`), "B"), say("The book says: $B")))
+		m.say("cite it")
+		m.expect(heldBack + " Before that I did: Cite.")
+		if outcomes := <-ended; len(outcomes) != 1 || outcomes[0].Action != "cite" || outcomes[0].Text != "" || outcomes[0].Shown != "" {
+			t.Errorf("outcomes %+v", outcomes)
+		}
 	})
-	m.model.Says(plan(saved(do("cite", `{}`), "B"), say("The book says: $B")))
-	m.say("cite it")
-	m.expect(heldBack + " Before that I did: Cite.")
-	if outcomes := <-ended; len(outcomes) != 1 || outcomes[0].Action != "cite" || outcomes[0].Text != "" || outcomes[0].Shown != "" {
-		t.Errorf("outcomes %+v", outcomes)
-	}
 }
 
 // TestCardsAreJudged before anybody sees them, though an action made them: words of the model may be in
 // them.
 func TestCardsAreJudged(t *testing.T) {
 	t.Parallel()
-	m := newModerated(t)
-	actions.Add(m.actions, "draw", "Draws a card", func(_ context.Context, _ *actions.Turn, in struct {
-		First string `json:"first"`
-	},
-	) (actions.Result, error) {
-		return actions.Card(activity.Card{Fallback: "a card", Body: []any{activity.TextBlock{Text: in.First + "bian"}}}, "drawn"), nil
+	synctest.Test(t, func(t *testing.T) {
+		m := newModerated(t)
+		actions.Add(m.actions, "draw", "Draws a card", func(_ context.Context, _ *actions.Turn, in struct {
+			First string `json:"first"`
+		},
+		) (actions.Result, error) {
+			return actions.Card(activity.Card{Fallback: "a card", Body: []any{activity.TextBlock{Text: in.First + "bian"}}}, "drawn"), nil
+		})
+		m.model.Says(plan(do("draw", `{"first":"gro"}`)))
+		m.say("draw")
+		m.expect(heldBack + " Before that I did: Draw.")
+		m.connector.None(t)
+		if asked := m.by.asked(); !slices.Contains(asked, flagged) || slices.Contains(asked, "TextBlock") {
+			t.Errorf("asked about %q", asked)
+		}
 	})
-	m.model.Says(plan(do("draw", `{"first":"gro"}`)))
-	m.say("draw")
-	m.expect(heldBack + " Before that I did: Draw.")
-	m.connector.None(t)
-	if asked := m.by.asked(); !slices.Contains(asked, flagged) || slices.Contains(asked, "TextBlock") {
-		t.Errorf("asked about %q", asked)
-	}
 }
 
 // TestQuestionsAreJudged before the person reads them, and what the person types before the call gets it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
@@ -114,14 +115,16 @@ func TestNamesForPeople(t *testing.T) {
 // TestClicksAreAnsweredInTheLanguageOfTheConversation: a click does not always have a locale.
 func TestClicksAreAnsweredInTheLanguageOfTheConversation(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.bot.OnCardAction("sure", func(_ context.Context, turn *bot.Turn, _ bot.CardClick) (bot.CardAnswer, error) {
-		return bot.CardAnswer{Message: turn.Translate("yes")}, nil
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		b.bot.OnCardAction("sure", func(_ context.Context, turn *bot.Turn, _ bot.CardClick) (bot.CardAnswer, error) {
+			return bot.CardAnswer{Message: turn.Translate("yes")}, nil
+		})
+		b.tell(event{"text": "/reset", "locale": "de-DE"}, "Ich habe unser Gespräch gelöscht. Alles andere, was ich für dich gespeichert habe, ist noch da.")
+		if got := b.deliver(pressed("sure", nil)); !strings.Contains(got.body, `"value":"ja"`) {
+			t.Errorf("a button of the bot's own: %s", got.body)
+		}
 	})
-	b.tell(event{"text": "/reset", "locale": "de-DE"}, "Ich habe unser Gespräch gelöscht. Alles andere, was ich für dich gespeichert habe, ist noch da.")
-	if got := b.deliver(pressed("sure", nil)); !strings.Contains(got.body, `"value":"ja"`) {
-		t.Errorf("a button of the bot's own: %s", got.body)
-	}
 	bottest.Test(t, deskBot(), func(t *testing.T, kit *bottest.Kit) {
 		mia, german := kit.Personal("Mia"), map[string]any{"locale": "de-DE"}
 		m, _ := askFor(t, kit, mia, german, "closeTicket", `{"id":7,"at":"2035-07-01T10:00:00Z"}`)

@@ -16,10 +16,12 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/internal/pipe"
 	plans "github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
@@ -34,7 +36,7 @@ func echo(_ context.Context, turn *actions.Turn) (plans.Plan, error) {
 // there is enough to do.
 func onEachRedis(t *testing.T, test func(t *testing.T, b *bundle, at *nodes)) {
 	for name, variable := range map[string]string{"miniredis": "", "server": "PLANBOT_TEST_REDIS_URL", "cluster": "PLANBOT_TEST_REDIS_CLUSTER_URL"} {
-		t.Run(name, func(t *testing.T) {
+		run := func(t *testing.T) {
 			var at *nodes
 			b := setup(t, func(c *bot.Config) {
 				c.AckTimeout, c.Planner = 0, bot.PlannerFunc(echo)
@@ -42,9 +44,6 @@ func onEachRedis(t *testing.T, test func(t *testing.T, b *bundle, at *nodes)) {
 					return
 				}
 				where := os.Getenv(variable)
-				if where == "" {
-					t.Skipf("%s is unset", variable)
-				}
 				store, err := state.Open(t.Context(), where, state.Config{})
 				if err != nil {
 					t.Fatal(err)
@@ -53,9 +52,19 @@ func onEachRedis(t *testing.T, test func(t *testing.T, b *bundle, at *nodes)) {
 				c.Store, at = store, nodesOf(t, where)
 			})
 			if at == nil {
-				at = nodesOf(t, "redis://"+b.redis.Addr())
+				at = nodesIn(b)
 			}
 			test(t, b, at)
+		}
+		t.Run(name, func(t *testing.T) {
+			switch {
+			case variable == "":
+				synctest.Test(t, run)
+			case os.Getenv(variable) == "":
+				t.Skipf("%s is unset", variable)
+			default:
+				run(t)
+			}
 		})
 	}
 }
@@ -64,6 +73,7 @@ func onEachRedis(t *testing.T, test func(t *testing.T, b *bundle, at *nodes)) {
 type nodes struct {
 	*testing.T
 	bot   string
+	dial  pipe.Dialer
 	addrs []string
 	db    string
 }
@@ -74,7 +84,12 @@ func nodesOf(t *testing.T, where string) *nodes {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &nodes{t, "28:" + rand.Text(), append([]string{u.Host}, u.Query()["addr"]...), strings.Trim(u.Path, "/")}
+	return &nodes{t, "28:" + rand.Text(), (&net.Dialer{}).DialContext, append([]string{u.Host}, u.Query()["addr"]...), strings.Trim(u.Path, "/")}
+}
+
+// nodesIn is the bundle's Redis.
+func nodesIn(b *bundle) *nodes {
+	return &nodes{T: b.T, bot: "28:" + rand.Text(), dial: b.toRedis.Dial, addrs: []string{""}}
 }
 
 // kept are the keys of documents and sets with what they hold.
@@ -82,7 +97,7 @@ func (n *nodes) kept() map[string]string {
 	n.Helper()
 	kept := map[string]string{}
 	for _, addr := range n.addrs {
-		conn, err := net.Dial("tcp", addr)
+		conn, err := n.dial(n.Context(), "tcp", addr)
 		if err != nil {
 			n.Fatal(err)
 		}
@@ -244,124 +259,134 @@ func (n *nodes) nothingLeft(b *bundle) {
 // before /forget looks there, and saves what was said after that.
 func TestWordsThatAreSavedDuringForgetAreFoundByTheNext(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *bot.Config) { c.AckTimeout, c.Planner = 0, bot.PlannerFunc(echo) })
-	at := nodesOf(t, "redis://"+b.redis.Addr())
-	var away atomic.Bool
-	away.Store(true)
-	saves := make(chan struct{}, 1000)
-	b.intercept(func(args []string) string {
-		named := 0 // the queue has the name of the conversation's document
-		for _, arg := range args {
-			if strings.HasSuffix(arg, "/conversations/group-1") {
-				named++
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, func(c *bot.Config) { c.AckTimeout, c.Planner = 0, bot.PlannerFunc(echo) })
+		at := nodesIn(b)
+		var away atomic.Bool
+		away.Store(true)
+		saves := make(chan struct{}, 1000)
+		b.intercept(func(args []string) string {
+			named := 0 // the queue has the name of the conversation's document
+			for _, arg := range args {
+				if strings.HasSuffix(arg, "/conversations/group-1") {
+					named++
+				}
 			}
-		}
-		if isSave := strings.HasPrefix(args[0], "EVAL") && named == 2; !isSave || !away.Load() {
-			return ""
-		}
-		saves <- struct{}{}
-		return "LOADING Redis is loading the dataset in memory"
+			if isSave := strings.HasPrefix(args[0], "EVAL") && named == 2; !isSave || !away.Load() {
+				return ""
+			}
+			saves <- struct{}{}
+			return "LOADING Redis is loading the dataset in memory"
+		})
+		b.deliver(at.in("group-1", "a secret"))
+		<-saves
+		b.deliver(at.in("chat-1", "/forget yes"))
+		b.expect("I've deleted everything I kept about you.")
+		away.Store(false)
+		b.expect("Heard a secret")
+		at.untilDone(b)
+		b.deliver(at.in("chat-1", "/forget yes"))
+		b.expect("I've deleted everything I kept about you.")
+		at.nothingLeft(b)
 	})
-	b.deliver(at.in("group-1", "a secret"))
-	<-saves
-	b.deliver(at.in("chat-1", "/forget yes"))
-	b.expect("I've deleted everything I kept about you.")
-	away.Store(false)
-	b.expect("Heard a secret")
-	at.untilDone(b)
-	b.deliver(at.in("chat-1", "/forget yes"))
-	b.expect("I've deleted everything I kept about you.")
-	at.nothingLeft(b)
 }
 
 // TestAPlaceThatIsNotKeptFailsNoTurn: Redis refuses what lists the conversation. The turn
 // goes on, and nothing is kept that /forget would not find.
 func TestAPlaceThatIsNotKeptFailsNoTurn(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	places := state.UserKey("msteams", "28:bot", "29:mia").Under("notes", "places").String()
-	var refuses atomic.Bool
-	refuses.Store(true)
-	b.intercept(func(args []string) string {
-		if refuses.Load() && inArgs(args, places) {
-			return "ERR not now and not later"
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		places := state.UserKey("msteams", "28:bot", "29:mia").Under("notes", "places").String()
+		var refuses atomic.Bool
+		refuses.Store(true)
+		b.intercept(func(args []string) string {
+			if refuses.Load() && inArgs(args, places) {
+				return "ERR not now and not later"
+			}
+			return ""
+		})
+		b.model.Says(plan(say("One.")), plan(say("Two.")), plan(say("Three.")))
+		for _, answer := range []string{"One.", "Two."} {
+			b.say("a secret")
+			b.expect(answer)
 		}
-		return ""
-	})
-	b.model.Says(plan(say("One.")), plan(say("Two.")), plan(say("Three.")))
-	for _, answer := range []string{"One.", "Two."} {
+		if kept := b.kept(); strings.Contains(kept, "secret") {
+			t.Errorf("kept: %s", kept)
+		}
+		refuses.Store(false)
+		b.say("/forget yes")
+		b.expect("I've deleted everything I kept about you.")
 		b.say("a secret")
-		b.expect(answer)
-	}
-	if kept := b.kept(); strings.Contains(kept, "secret") {
-		t.Errorf("kept: %s", kept)
-	}
-	refuses.Store(false)
-	b.say("/forget yes")
-	b.expect("I've deleted everything I kept about you.")
-	b.say("a secret")
-	b.expect("Three.")
-	if kept := b.kept(); !strings.Contains(kept, "secret") {
-		t.Errorf("kept after /forget: %s", kept)
-	}
-	if left := b.redis.TTL(places); left < 29*24*time.Hour {
-		t.Errorf("the places are kept for %s", left)
-	}
+		b.expect("Three.")
+		if kept := b.kept(); !strings.Contains(kept, "secret") {
+			t.Errorf("kept after /forget: %s", kept)
+		}
+		if left := b.redis.TTL(places); left < 29*24*time.Hour {
+			t.Errorf("the places are kept for %s", left)
+		}
+	})
 }
 
 // TestAPlaceThatCannotBeKeptNowIsWaitedFor, as every write is.
 func TestAPlaceThatCannotBeKeptNowIsWaitedFor(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	r := b.addReplica(impatient)
-	b.intercept(outage(4*shortPatience, func(args []string) bool {
-		return args[0] == "HSET" && inArgs(args, "/notes/places")
-	}))
-	b.model.Says(plan(say("Hello.")), plan(say("Hello.")), plan(say("Hello.")), plan(say("Hello.")))
-	r.say("a secret")
-	b.expect("Hello.")
-	if kept := b.kept(); !strings.Contains(kept, "secret") {
-		t.Errorf("kept: %s", kept)
-	}
-	b.connector.None(t)
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		r := b.addReplica(impatient)
+		b.intercept(outage(4*shortPatience, func(args []string) bool {
+			return args[0] == "HSET" && inArgs(args, "/notes/places")
+		}))
+		b.model.Says(plan(say("Hello.")), plan(say("Hello.")), plan(say("Hello.")), plan(say("Hello.")))
+		r.say("a secret")
+		b.expect("Hello.")
+		if kept := b.kept(); !strings.Contains(kept, "secret") {
+			t.Errorf("kept: %s", kept)
+		}
+		b.connector.None(t)
+	})
 }
 
 // TestForgetOfOldState: the list of places that was part of a person's state is nobody's
 // any more, and is deleted with it.
 func TestForgetOfOldState(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.must(b.redis.Set(state.UserKey("msteams", "28:bot", "29:mia").String(), "planbot/1 "+strings.Repeat("A", 26)+" 6b033491\n"+
-		`places {"all":[{"c":"a:mia","p":true},{"c":"19:g@thread.v2"}]}`+"\n"+`home {"c":"a:mia"}`+"\n"))
-	b.model.Says(plan(do("addItem", `{"list":"home","item":"milk"}`), say("Added.")))
-	b.say("add milk")
-	b.expect("Added.")
-	b.say("/forget yes")
-	b.expect("I've deleted everything I kept about you.")
-	b.until("that nothing is left", func() bool { return len(b.documents()) == 0 })
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		b.must(b.redis.Set(state.UserKey("msteams", "28:bot", "29:mia").String(), "planbot/1 "+strings.Repeat("A", 26)+" 6b033491\n"+
+			`places {"all":[{"c":"a:mia","p":true},{"c":"19:g@thread.v2"}]}`+"\n"+`home {"c":"a:mia"}`+"\n"))
+		b.model.Says(plan(do("addItem", `{"list":"home","item":"milk"}`), say("Added.")))
+		b.say("add milk")
+		b.expect("Added.")
+		b.say("/forget yes")
+		b.expect("I've deleted everything I kept about you.")
+		b.until("that nothing is left", func() bool { return len(b.documents()) == 0 })
+	})
 }
 
 // TestForgetFindsWhatWaitsElsewhere: a reminder for another conversation, in which the
 // person has said nothing.
 func TestForgetFindsWhatWaitsElsewhere(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.bot.OnCommand("elsewhere", func(ctx context.Context, turn *bot.Turn) error {
-		_, err := turn.Notifier.Notify(ctx, actions.Notice{To: actions.Recipient{Conversation: "19:g@thread.v2"}, Text: "a secret", At: time.Now().Add(time.Hour)})
-		return err
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		b.bot.OnCommand("elsewhere", func(ctx context.Context, turn *bot.Turn) error {
+			_, err := turn.Notifier.Notify(ctx, actions.Notice{To: actions.Recipient{Conversation: "19:g@thread.v2"}, Text: "a secret", At: time.Now().Add(time.Hour)})
+			return err
+		})
+		b.deliver(event{
+			"text": "<at>Planbot</at> help", "conversation": event{"id": "19:g@thread.v2", "conversationType": "groupChat", "isGroup": true},
+			"from": event{"id": "29:otto", "name": "Otto"}, "entities": []event{{"type": "mention", "text": "<at>Planbot</at>", "mentioned": event{"id": "28:bot"}}},
+		})
+		b.connector.Next(t)
+		b.say("elsewhere")
+		if len(b.waiting()) != 1 {
+			t.Fatalf("waiting: %v", b.waiting())
+		}
+		b.say("/forget yes")
+		b.expect("I've deleted everything I kept about you.")
+		b.gone()
 	})
-	b.deliver(event{
-		"text": "<at>Planbot</at> help", "conversation": event{"id": "19:g@thread.v2", "conversationType": "groupChat", "isGroup": true},
-		"from": event{"id": "29:otto", "name": "Otto"}, "entities": []event{{"type": "mention", "text": "<at>Planbot</at>", "mentioned": event{"id": "28:bot"}}},
-	})
-	b.connector.Next(t)
-	b.say("elsewhere")
-	if len(b.waiting()) != 1 {
-		t.Fatalf("waiting: %v", b.waiting())
-	}
-	b.say("/forget yes")
-	b.expect("I've deleted everything I kept about you.")
-	b.gone()
 }
 
 // inArgs reports whether a key with that end is among the arguments.

@@ -52,82 +52,90 @@ func (b *bundle) makeList(name string, over event) {
 
 func TestForgetAsksOnce(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.makeList("secret", nil)
-	b.say("/forget")
-	card := b.connector.Next(t)
-	yes := onlyButton(t, card)
-	shown := fmt.Sprint(card.Body)
-	for _, want := range []string{"Should I delete everything that I keep about you?", "This cannot be undone.", "Say /forget yes to delete it."} {
-		if !strings.Contains(shown, want) {
-			t.Errorf("the card lacks %q: %s", want, shown)
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		b.makeList("secret", nil)
+		b.say("/forget")
+		card := b.connector.Next(t)
+		yes := onlyButton(t, card)
+		shown := fmt.Sprint(card.Body)
+		for _, want := range []string{"Should I delete everything that I keep about you?", "This cannot be undone.", "Say /forget yes to delete it."} {
+			if !strings.Contains(shown, want) {
+				t.Errorf("the card lacks %q: %s", want, shown)
+			}
 		}
-	}
-	b.say("/forget no") // asks again
-	b.connector.Next(t)
-	b.model.Says(plan(say("Am I?")))
-	b.tell(event{"text": "/forgetful"}, "Am I?") // that is no command
-	if kept := b.kept(); !strings.Contains(kept, "secret") {
-		t.Errorf("nobody said yes; kept %s", kept)
-	}
-	b.tell(event{"text": nil, "value": yes}, forgotten)
-	if keys := b.documents(); len(keys) != 0 {
-		t.Errorf("kept %v", keys)
-	}
-	b.connector.None(t)
+		b.say("/forget no") // asks again
+		b.connector.Next(t)
+		b.model.Says(plan(say("Am I?")))
+		b.tell(event{"text": "/forgetful"}, "Am I?") // that is no command
+		if kept := b.kept(); !strings.Contains(kept, "secret") {
+			t.Errorf("nobody said yes; kept %s", kept)
+		}
+		b.tell(event{"text": nil, "value": yes}, forgotten)
+		if keys := b.documents(); len(keys) != 0 {
+			t.Errorf("kept %v", keys)
+		}
+		b.connector.None(t)
+	})
 }
 
 func TestForgetInWords(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.makeList("secret", event{"channelId": "sms"})
-	b.tell(event{"channelId": "sms", "text": "/Forget"}, "Should I delete everything that I keep about you? This cannot be undone. What belongs to others stays.\n\nSay **/forget yes** to delete it.")
-	if !strings.Contains(b.kept(), "secret") {
-		t.Error("nobody said yes")
-	}
-	b.tell(event{"channelId": "sms", "text": "/forget  YES"}, forgotten)
-	if keys := b.documents(); len(keys) != 0 {
-		t.Errorf("kept %v", keys)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		b.makeList("secret", event{"channelId": "sms"})
+		b.tell(event{"channelId": "sms", "text": "/Forget"}, "Should I delete everything that I keep about you? This cannot be undone. What belongs to others stays.\n\nSay **/forget yes** to delete it.")
+		if !strings.Contains(b.kept(), "secret") {
+			t.Error("nobody said yes")
+		}
+		b.tell(event{"channelId": "sms", "text": "/forget  YES"}, forgotten)
+		if keys := b.documents(); len(keys) != 0 {
+			t.Errorf("kept %v", keys)
+		}
+	})
 }
 
 // TestForgetButtonIsForOnePerson: in a group everybody sees it.
 func TestForgetButtonIsForOnePerson(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	otto := event{"from": event{"id": "29:otto", "name": "Otto"}}
-	b.makeList("mias", nil)
-	b.makeList("ottos", in(otto, event{"conversation": event{"id": "a:otto", "conversationType": "personal"}}))
-	b.deliver(in(inGroup, event{"text": "<at>Planbot</at> /forget"}))
-	click := in(inGroup, event{"text": nil, "entities": nil, "value": onlyButton(t, b.connector.Next(t))})
-	b.tell(in(click, otto), "This question is for somebody else. Nothing was deleted.")
-	if kept := b.kept(); !strings.Contains(kept, "mias") || !strings.Contains(kept, "ottos") {
-		t.Errorf("kept %s", kept)
-	}
-	b.tell(click, forgotten)
-	if kept := b.kept(); strings.Contains(kept, "mias") || !strings.Contains(kept, "ottos") {
-		t.Errorf("kept %s", kept)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		otto := event{"from": event{"id": "29:otto", "name": "Otto"}}
+		b.makeList("mias", nil)
+		b.makeList("ottos", in(otto, event{"conversation": event{"id": "a:otto", "conversationType": "personal"}}))
+		b.deliver(in(inGroup, event{"text": "<at>Planbot</at> /forget"}))
+		click := in(inGroup, event{"text": nil, "entities": nil, "value": onlyButton(t, b.connector.Next(t))})
+		b.tell(in(click, otto), "This question is for somebody else. Nothing was deleted.")
+		if kept := b.kept(); !strings.Contains(kept, "mias") || !strings.Contains(kept, "ottos") {
+			t.Errorf("kept %s", kept)
+		}
+		b.tell(click, forgotten)
+		if kept := b.kept(); strings.Contains(kept, "mias") || !strings.Contains(kept, "ottos") {
+			t.Errorf("kept %s", kept)
+		}
+	})
 }
 
 // TestForgetSaysWhatStays in groups, by names that people read.
 func TestForgetSaysWhatStays(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *bot.Config) {
-		c.Texts = map[string]map[string]string{"en": {"orderbook": "your team's orders"}}
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, func(c *bot.Config) {
+			c.Texts = map[string]map[string]string{"en": {"orderbook": "your team's orders"}}
+		})
+		b.makeList("ours", inGroup)
+		b.tell(event{"text": "/forget yes", "locale": "de-DE"}, "Ich habe alles gelöscht, was ich über dich gespeichert hatte. Das bleibt, weil es anderen gehört: Listen.")
+		if kept := b.kept(); !strings.Contains(kept, "ours") || strings.Contains(kept, "29:mia") {
+			t.Errorf("kept %s", kept)
+		}
+		b.tell(event{"text": "/forget yes"}, forgotten) // Mia said nothing there since
+		b.bot.OnCommand("/order", func(ctx context.Context, turn *bot.Turn) error {
+			*state.At[string](turn.Conversation, "orderbook") = "tea"
+			return turn.Tell(ctx, "Ordered.")
+		})
+		b.tell(in(inGroup, event{"text": "<at>Planbot</at> /order"}), "Ordered.")
+		b.tell(in(inGroup, event{"text": "<at>Planbot</at> /forget yes"}), forgotten+" This stays, because it belongs to others: lists, your team's orders.")
 	})
-	b.makeList("ours", inGroup)
-	b.tell(event{"text": "/forget yes", "locale": "de-DE"}, "Ich habe alles gelöscht, was ich über dich gespeichert hatte. Das bleibt, weil es anderen gehört: Listen.")
-	if kept := b.kept(); !strings.Contains(kept, "ours") || strings.Contains(kept, "29:mia") {
-		t.Errorf("kept %s", kept)
-	}
-	b.tell(event{"text": "/forget yes"}, forgotten) // Mia said nothing there since
-	b.bot.OnCommand("/order", func(ctx context.Context, turn *bot.Turn) error {
-		*state.At[string](turn.Conversation, "orderbook") = "tea"
-		return turn.Tell(ctx, "Ordered.")
-	})
-	b.tell(in(inGroup, event{"text": "<at>Planbot</at> /order"}), "Ordered.")
-	b.tell(in(inGroup, event{"text": "<at>Planbot</at> /forget yes"}), forgotten+" This stays, because it belongs to others: lists, your team's orders.")
 }
 
 // TestForgetCallsWhatIsRegistered before it deletes state. If that fails, nothing is deleted and
@@ -137,40 +145,42 @@ func TestForgetCallsWhatIsRegistered(t *testing.T) {
 	for name, end := range map[string]event{"told to": {"text": "/forget yes"}, "taken out": {"type": "installationUpdate", "action": "remove"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := setup(t)
-			fails, calls := true, 0
-			b.actions.OnForget(func(_ context.Context, turn *actions.Turn) (string, error) {
-				if calls++; !turn.User.Has("lists") || turn.Activity.From.AadObjectID != "aad-mia" {
-					t.Errorf("call %d: of %+v with %v", calls, turn.Activity.From, turn.User.Names())
+			synctest.Test(t, func(t *testing.T) {
+				b := setup(t)
+				fails, calls := true, 0
+				b.actions.OnForget(func(_ context.Context, turn *actions.Turn) (string, error) {
+					if calls++; !turn.User.Has("lists") || turn.Activity.From.AadObjectID != "aad-mia" {
+						t.Errorf("call %d: of %+v with %v", calls, turn.Activity.From, turn.User.Names())
+					}
+					*state.At[int](turn.User, "tries")++
+					if fails {
+						return "half of it", errors.New("the shop is closed")
+					}
+					return "", nil
+				})
+				b.actions.OnForget(func(context.Context, *actions.Turn) (string, error) { return "your invoices", nil })
+				b.makeList("secret", nil)
+				b.deliver(end)
+				if end["text"] != nil {
+					b.expectFault("Sorry, I could not delete everything that I keep about you. Please try again. (turn ")
 				}
-				*state.At[int](turn.User, "tries")++
-				if fails {
-					return "half of it", errors.New("the shop is closed")
+				if kept := b.kept(); !strings.Contains(kept, "secret") || strings.Contains(kept, "tries") {
+					t.Errorf("kept %s", kept)
 				}
-				return "", nil
+				if !strings.Contains(b.log.String(), "the shop is closed") {
+					t.Error("the log has no cause")
+				}
+				fails = false
+				b.deliver(end)
+				if end["text"] != nil {
+					b.expect(forgotten + " This stays, because it belongs to others: your invoices.")
+				}
+				b.until("that nothing is left", func() bool { return len(b.documents()) == 0 })
+				if calls != 2 {
+					t.Errorf("%d calls", calls)
+				}
+				b.connector.None(t)
 			})
-			b.actions.OnForget(func(context.Context, *actions.Turn) (string, error) { return "your invoices", nil })
-			b.makeList("secret", nil)
-			b.deliver(end)
-			if end["text"] != nil {
-				b.expectFault("Sorry, I could not delete everything that I keep about you. Please try again. (turn ")
-			}
-			if kept := b.kept(); !strings.Contains(kept, "secret") || strings.Contains(kept, "tries") {
-				t.Errorf("kept %s", kept)
-			}
-			if !strings.Contains(b.log.String(), "the shop is closed") {
-				t.Error("the log has no cause")
-			}
-			fails = false
-			b.deliver(end)
-			if end["text"] != nil {
-				b.expect(forgotten + " This stays, because it belongs to others: your invoices.")
-			}
-			b.until("that nothing is left", func() bool { return len(b.documents()) == 0 })
-			if calls != 2 {
-				t.Errorf("%d calls", calls)
-			}
-			b.connector.None(t)
 		})
 	}
 }
@@ -178,30 +188,32 @@ func TestForgetCallsWhatIsRegistered(t *testing.T) {
 // TestForgetDropsDeadLetters of the person, and of nobody else.
 func TestForgetDropsDeadLetters(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	hang := make(chan struct{})
-	actions.Add(b.actions, "drink", "Hangs", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
-		<-hang
-		return actions.Done, nil
-	})
-	t.Cleanup(func() { close(hang) })
-	r := b.addReplica(func(c *bot.Config) { c.TurnTimeout = time.Second })
-	otto := event{"from": event{"id": "29:otto", "name": "Otto"}}
-	for i, over := range []event{in(inGroup, event{"text": "<at>Planbot</at> secret"}), in(in(inGroup, otto), event{"text": "<at>Planbot</at> drink"})} {
-		b.model.Says(plan(do("drink", `{}`)))
-		if got := b.post(r.url, b.activity(over)); got.status != 200 {
-			t.Fatal(got)
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		hang := make(chan struct{})
+		actions.Add(b.actions, "drink", "Hangs", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+			<-hang
+			return actions.Done, nil
+		})
+		t.Cleanup(func() { close(hang) })
+		r := b.addReplica(func(c *bot.Config) { c.TurnTimeout = time.Second })
+		otto := event{"from": event{"id": "29:otto", "name": "Otto"}}
+		for i, over := range []event{in(inGroup, event{"text": "<at>Planbot</at> secret"}), in(in(inGroup, otto), event{"text": "<at>Planbot</at> drink"})} {
+			b.model.Says(plan(do("drink", `{}`)))
+			if got := b.post(r.url, b.activity(over)); got.status != 200 {
+				t.Fatal(got)
+			}
+			b.expectFault("Somebody has to look at it")
+			b.deadLetters(i + 1)
 		}
-		b.expectFault("Somebody has to look at it")
-		b.deadLetters(i + 1)
-	}
-	if shown := b.myData(); !strings.Contains(shown, `"for": "operator"`) || !strings.Contains(shown, `"text": "secret"`) || strings.Contains(shown, `"text": "drink"`) {
-		t.Errorf("shown %s", shown)
-	}
-	b.tell(event{"text": "/forget yes"}, forgotten)
-	if left := b.deadLetters(1); strings.Contains(string(left[0].Record), "29:mia") {
-		t.Errorf("left %s", left[0].Record)
-	}
+		if shown := b.myData(); !strings.Contains(shown, `"for": "operator"`) || !strings.Contains(shown, `"text": "secret"`) || strings.Contains(shown, `"text": "drink"`) {
+			t.Errorf("shown %s", shown)
+		}
+		b.tell(event{"text": "/forget yes"}, forgotten)
+		if left := b.deadLetters(1); strings.Contains(string(left[0].Record), "29:mia") {
+			t.Errorf("left %s", left[0].Record)
+		}
+	})
 }
 
 // myData is what Mia is shown.
@@ -222,104 +234,112 @@ func (b *bundle) myData() string {
 // TestMyData shows all that is Mia's, and nothing of others.
 func TestMyData(t *testing.T) {
 	t.Parallel()
-	d := newDesk(t, audited)
-	b := d.bundle
-	otto := event{"from": event{"id": "29:otto", "name": "Otto"}}
-	b.makeList("mine `x`", nil)
-	b.makeList("ours", inGroup)
-	b.makeList("ottos", in(inGroup, otto))
-	b.remind(`{"what":"drink water","in_minutes":10}`, nil)
-	b.remind(`{"what":"drink milk","in_minutes":10}`, inGroup)
-	b.remind(`{"what":"drink ottos milk","in_minutes":10}`, in(inGroup, otto))
-	d.model.Says(closePlan)
-	d.ask(nil, "close it")
-	shown := b.myData()
-	for _, want := range []string{
-		"This is what I keep about you. I also keep an audit of approvals and actions.", "**About you**", "**This conversation**", "**Conversation `19:g@thread.v2`**",
-		`"lists": {`, `"name": "mine \u0060x\u0060"`, `"what we said": {`, `"text": "make mine \u0060x\u0060"`,
-		`"how I reach you": {`, `"Reminder: drink water"`, `Reminder: drink milk"`, `"action": "Close ticket"`, `"for": "approval"`, `"text": "close it"`,
-	} {
-		if !strings.Contains(shown, want) {
-			t.Errorf("not shown: %s", want)
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t, audited)
+		b := d.bundle
+		otto := event{"from": event{"id": "29:otto", "name": "Otto"}}
+		b.makeList("mine `x`", nil)
+		b.makeList("ours", inGroup)
+		b.makeList("ottos", in(inGroup, otto))
+		b.remind(`{"what":"drink water","in_minutes":10}`, nil)
+		b.remind(`{"what":"drink milk","in_minutes":10}`, inGroup)
+		b.remind(`{"what":"drink ottos milk","in_minutes":10}`, in(inGroup, otto))
+		d.model.Says(closePlan)
+		d.ask(nil, "close it")
+		shown := b.myData()
+		for _, want := range []string{
+			"This is what I keep about you. I also keep an audit of approvals and actions.", "**About you**", "**This conversation**", "**Conversation `19:g@thread.v2`**",
+			`"lists": {`, `"name": "mine \u0060x\u0060"`, `"what we said": {`, `"text": "make mine \u0060x\u0060"`,
+			`"how I reach you": {`, `"Reminder: drink water"`, `Reminder: drink milk"`, `"action": "Close ticket"`, `"for": "approval"`, `"text": "close it"`,
+		} {
+			if !strings.Contains(shown, want) {
+				t.Errorf("not shown: %s", want)
+			}
 		}
-	}
-	for _, not := range []string{"ottos", `"name": "ours"`, "29:otto", "Otto"} {
-		if strings.Contains(shown, not) {
-			t.Errorf("shown: %s", not)
+		for _, not := range []string{"ottos", `"name": "ours"`, "29:otto", "Otto"} {
+			if strings.Contains(shown, not) {
+				t.Errorf("shown: %s", not)
+			}
 		}
-	}
-	if t.Failed() {
-		t.Log(shown)
-	}
-	b.tell(in(inGroup, event{"text": "<at>Planbot</at> /mydata"}), "Please ask me that in a personal chat, where only you can read the answer.")
+		if t.Failed() {
+			t.Log(shown)
+		}
+		b.tell(in(inGroup, event{"text": "<at>Planbot</at> /mydata"}), "Please ask me that in a personal chat, where only you can read the answer.")
+	})
 }
 
 // TestMyDataIsCapped: no message is longer than a channel takes, and the person knows.
 func TestMyDataIsCapped(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.bot.OnCommand("/fill", func(ctx context.Context, turn *bot.Turn) error {
-		for i, n := range []int{30_000, 100_000} {
-			*state.At[string](turn.User, fmt.Sprint("big", i)) = strings.Repeat("wörd ", n/5)
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		b.bot.OnCommand("/fill", func(ctx context.Context, turn *bot.Turn) error {
+			for i, n := range []int{30_000, 100_000} {
+				*state.At[string](turn.User, fmt.Sprint("big", i)) = strings.Repeat("wörd ", n/5)
+			}
+			return turn.Tell(ctx, "Full.")
+		})
+		b.tell(event{"text": "/fill"}, "Full.")
+		shown := b.myData()
+		if !strings.HasPrefix(shown, "This is what I keep about you. There is more than I can send here. Please ask whoever runs this bot.\n") {
+			t.Errorf("shown %.200s", shown)
 		}
-		return turn.Tell(ctx, "Full.")
+		if n := strings.Count(shown, "wörd"); n < 19_000 || n > 20_000 {
+			t.Errorf("%d words are shown", n)
+		}
+		for _, m := range b.connector.All() {
+			if text := m.Text(); len([]rune(text)) > 16_000 || strings.Count(text, "```")%2 != 0 {
+				t.Errorf("a message of %d characters, %d marks of code", len([]rune(text)), strings.Count(text, "```"))
+			}
+		}
 	})
-	b.tell(event{"text": "/fill"}, "Full.")
-	shown := b.myData()
-	if !strings.HasPrefix(shown, "This is what I keep about you. There is more than I can send here. Please ask whoever runs this bot.\n") {
-		t.Errorf("shown %.200s", shown)
-	}
-	if n := strings.Count(shown, "wörd"); n < 19_000 || n > 20_000 {
-		t.Errorf("%d words are shown", n)
-	}
-	for _, m := range b.connector.All() {
-		if text := m.Text(); len([]rune(text)) > 16_000 || strings.Count(text, "```")%2 != 0 {
-			t.Errorf("a message of %d characters, %d marks of code", len([]rune(text)), strings.Count(text, "```"))
-		}
-	}
 }
 
 // TestMyDataWithWhatCannotBeRead shows the rest.
 func TestMyDataWithWhatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.makeList("mine", nil)
-	b.makeList("ours", inGroup)
-	b.must(b.redis.Set(state.ConversationKey("msteams", "28:bot", "19:g@thread.v2").String(), "planbot/99 from the future"))
-	if shown := b.myData(); !strings.Contains(shown, `"cannot be read": true`) || !strings.Contains(shown, `"name": "mine"`) {
-		t.Errorf("shown %s", shown)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		b.makeList("mine", nil)
+		b.makeList("ours", inGroup)
+		b.must(b.redis.Set(state.ConversationKey("msteams", "28:bot", "19:g@thread.v2").String(), "planbot/99 from the future"))
+		if shown := b.myData(); !strings.Contains(shown, `"cannot be read": true`) || !strings.Contains(shown, `"name": "mine"`) {
+			t.Errorf("shown %s", shown)
+		}
+	})
 }
 
 func TestCommandsThatAreOff(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *bot.Config) { c.CommandsOff = []string{"/reset", "/mydata", "/forget"} })
-	b.makeList("mine", nil)
-	for _, text := range []string{"/reset", "/mydata", "/forget", "/forget yes"} {
-		command, _, _ := strings.Cut(text, " ")
-		b.tell(event{"text": text}, command+" is switched off here.")
-	}
-	b.tell(event{"text": nil, "value": event{"verb": "planbot/forget", "person": "29:mia"}}, "/forget is switched off here.")
-	if kept := b.kept(); !strings.Contains(kept, "mine") || !strings.Contains(kept, "make mine") {
-		t.Errorf("kept %s", kept)
-	}
-	b.bot.OnCommand("/forget", func(ctx context.Context, turn *bot.Turn) error { return turn.Tell(ctx, "Ask Ann.") })
-	b.tell(event{"text": "/forget"}, "Ask Ann.")
-	b.deliver(event{"text": "help", "channelId": "sms"})
-	if help := b.connector.Next(t).Text(); strings.Contains(help, "/reset") || strings.Contains(help, "/mydata") || !strings.HasSuffix(help, "- **/forget**") {
-		t.Errorf("help %s", help)
-	}
-	for range 2 { // also without the history
-		b.model.Fails(400, "context_length_exceeded")
-	}
-	b.say("hello")
-	b.expectFault("Sorry, that's too long for the AI model. Please shorten it. (turn ")
-	b.must(b.redis.Set(state.UserKey("msteams", "28:bot", "29:mia").String(), "planbot/99 from the future"))
-	b.say("hello")
-	b.expectFault("Sorry, I can't read what I stored here. Whoever runs this bot has to fix that.")
-	if len(b.model.Calls()) != 3 {
-		t.Errorf("%d model calls", len(b.model.Calls()))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, func(c *bot.Config) { c.CommandsOff = []string{"/reset", "/mydata", "/forget"} })
+		b.makeList("mine", nil)
+		for _, text := range []string{"/reset", "/mydata", "/forget", "/forget yes"} {
+			command, _, _ := strings.Cut(text, " ")
+			b.tell(event{"text": text}, command+" is switched off here.")
+		}
+		b.tell(event{"text": nil, "value": event{"verb": "planbot/forget", "person": "29:mia"}}, "/forget is switched off here.")
+		if kept := b.kept(); !strings.Contains(kept, "mine") || !strings.Contains(kept, "make mine") {
+			t.Errorf("kept %s", kept)
+		}
+		b.bot.OnCommand("/forget", func(ctx context.Context, turn *bot.Turn) error { return turn.Tell(ctx, "Ask Ann.") })
+		b.tell(event{"text": "/forget"}, "Ask Ann.")
+		b.deliver(event{"text": "help", "channelId": "sms"})
+		if help := b.connector.Next(t).Text(); strings.Contains(help, "/reset") || strings.Contains(help, "/mydata") || !strings.HasSuffix(help, "- **/forget**") {
+			t.Errorf("help %s", help)
+		}
+		for range 2 { // also without the history
+			b.model.Fails(400, "context_length_exceeded")
+		}
+		b.say("hello")
+		b.expectFault("Sorry, that's too long for the AI model. Please shorten it. (turn ")
+		b.must(b.redis.Set(state.UserKey("msteams", "28:bot", "29:mia").String(), "planbot/99 from the future"))
+		b.say("hello")
+		b.expectFault("Sorry, I can't read what I stored here. Whoever runs this bot has to fix that.")
+		if len(b.model.Calls()) != 3 {
+			t.Errorf("%d model calls", len(b.model.Calls()))
+		}
+	})
 }
 
 func TestUnknownCommandsOff(t *testing.T) {

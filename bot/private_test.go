@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
@@ -55,30 +56,32 @@ func (b *bundle) onlyMia(s sent) {
 // model tells others of it.
 func TestPrivateQuestion(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *bot.Config) { c.AckTimeout = 0 })
-	b.model.Says(plan(say("You earn a lot.")))
-	b.whisper("what do I earn?")
-	first := b.connector.Next(t)
-	if b.onlyMia(first); first.Text() != "You earn a lot." {
-		t.Errorf("reply %q", first.Text())
-	}
-	b.model.Fails(http.StatusUnauthorized, "invalid_api_key")
-	b.whisper("and what next?")
-	second := b.connector.Next(t)
-	b.onlyMia(second)
-	if told := b.told(); !strings.Contains(told, "what do I earn?") {
-		t.Errorf("the next private question was told %s", told)
-	}
-	b.whisper("help")
-	b.onlyMia(b.connector.Next(t))
-	b.model.Says(plan(say("Hello!")))
-	b.deliver(open("hi"))
-	if got := b.connector.Next(t); got.Targeted || got.Text() != "Hello!" {
-		t.Errorf("to all: %s", got.JSON)
-	}
-	if told := b.told(); strings.Contains(told, "earn") {
-		t.Errorf("an open question was told of a private one: %s", told)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, func(c *bot.Config) { c.AckTimeout = 0 })
+		b.model.Says(plan(say("You earn a lot.")))
+		b.whisper("what do I earn?")
+		first := b.connector.Next(t)
+		if b.onlyMia(first); first.Text() != "You earn a lot." {
+			t.Errorf("reply %q", first.Text())
+		}
+		b.model.Fails(http.StatusUnauthorized, "invalid_api_key")
+		b.whisper("and what next?")
+		second := b.connector.Next(t)
+		b.onlyMia(second)
+		if told := b.told(); !strings.Contains(told, "what do I earn?") {
+			t.Errorf("the next private question was told %s", told)
+		}
+		b.whisper("help")
+		b.onlyMia(b.connector.Next(t))
+		b.model.Says(plan(say("Hello!")))
+		b.deliver(open("hi"))
+		if got := b.connector.Next(t); got.Targeted || got.Text() != "Hello!" {
+			t.Errorf("to all: %s", got.JSON)
+		}
+		if told := b.told(); strings.Contains(told, "earn") {
+			t.Errorf("an open question was told of a private one: %s", told)
+		}
+	})
 }
 
 // told is what the model was told last.
@@ -94,113 +97,119 @@ func (b *bundle) told() string {
 // TestPrivateThings: cards, changes of them, notices and approvals.
 func TestPrivateThings(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *bot.Config) { c.AckTimeout = 0 })
-	actions.Add(b.actions, "wipe", "Wipes it", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil }, actions.NeedsApproval)
-	ids := make(chan string, 1)
-	b.bot.OnCommand("show", func(ctx context.Context, turn *bot.Turn) error {
-		err := turn.Show(ctx, activity.Card{Fallback: "a card", Body: []any{activity.TextBlock{Text: "a"}}})
-		sent := turn.Sent()
-		ids <- sent[0]
-		return errors.Join(err, turn.Send(ctx, &activity.Activity{Type: activity.MessageUpdate, ID: sent[0], Text: "another"}, &activity.Activity{Type: activity.MessageDelete, ID: sent[0]}, &activity.Activity{Type: activity.MessageDelete, ID: "open"}))
-	})
-	b.bot.OnCommand("later", func(ctx context.Context, turn *bot.Turn) error {
-		_, err := turn.Notifier.Notify(ctx, actions.Notice{Text: "it is time", At: time.Now().Add(10 * time.Millisecond)})
-		return err
-	})
-	b.bot.OnCommand("open", func(ctx context.Context, turn *bot.Turn) error {
-		if err := turn.Tell(ctx, "for you"); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, func(c *bot.Config) { c.AckTimeout = 0 })
+		actions.Add(b.actions, "wipe", "Wipes it", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil }, actions.NeedsApproval)
+		ids := make(chan string, 1)
+		b.bot.OnCommand("show", func(ctx context.Context, turn *bot.Turn) error {
+			err := turn.Show(ctx, activity.Card{Fallback: "a card", Body: []any{activity.TextBlock{Text: "a"}}})
+			sent := turn.Sent()
+			ids <- sent[0]
+			return errors.Join(err, turn.Send(ctx, &activity.Activity{Type: activity.MessageUpdate, ID: sent[0], Text: "another"}, &activity.Activity{Type: activity.MessageDelete, ID: sent[0]}, &activity.Activity{Type: activity.MessageDelete, ID: "open"}))
+		})
+		b.bot.OnCommand("later", func(ctx context.Context, turn *bot.Turn) error {
+			_, err := turn.Notifier.Notify(ctx, actions.Notice{Text: "it is time", At: time.Now().Add(10 * time.Millisecond)})
 			return err
+		})
+		b.bot.OnCommand("open", func(ctx context.Context, turn *bot.Turn) error {
+			if err := turn.Tell(ctx, "for you"); err != nil {
+				return err
+			}
+			turn.AnswerOpenly()
+			return turn.Tell(ctx, "for all")
+		})
+		b.bot.OnMessage((*bot.Turn).IsSubmit, func(ctx context.Context, turn *bot.Turn) error { return turn.Tell(ctx, "clicked") })
+		b.whisper("show")
+		b.onlyMia(b.connector.Next(t))
+		id := <-ids
+		for method, targeted := range map[string]string{http.MethodPut: id, http.MethodDelete: id} {
+			got := b.connector.await(t, method, func(s sent) bool { return s.Method == method && s.ID == targeted })
+			if !got.Targeted || got.Activity.Recipient.ID != "" {
+				t.Errorf("%s: targeted %v, %s", method, got.Targeted, got.JSON)
+			}
 		}
-		turn.AnswerOpenly()
-		return turn.Tell(ctx, "for all")
+		if got := b.connector.await(t, "delete", func(s sent) bool { return s.ID == "open" }); got.Targeted {
+			t.Error("an open message was deleted as a private one")
+		}
+		b.whisper("later")
+		notice := b.connector.Next(t)
+		if b.onlyMia(notice); notice.Text() != "it is time" {
+			t.Errorf("notice %s", notice.JSON)
+		}
+		b.whisper("open", event{"id": "question"})
+		b.onlyMia(b.connector.Next(t))
+		if got := b.connector.Next(t); got.Targeted || got.Text() != "for all" || !strings.Contains(got.JSON, `{"messageId":"question","type":"targetedMessageInfo"}`) {
+			t.Errorf("openly %s", got.JSON)
+		}
+		b.model.Says(plan(do("wipe", `{}`), say("Wiped.")))
+		b.whisper("wipe it")
+		question := b.connector.Next(t)
+		b.onlyMia(question)
+		approve := question.Buttons()[0]
+		click, err := question.Click(approve)
+		must(t, err)
+		b.deliver(private(event(click)))
+		done := b.connector.Next(t)
+		if b.onlyMia(done); done.Text() != "Wiped." {
+			t.Errorf("after the approval %s", done.JSON)
+		}
+		b.connector.await(t, "update of the card", func(s sent) bool { return s.Method == http.MethodPut && s.ID == question.ID && s.Targeted })
+		b.deliver(private(event{"value": event{"a": 1}, "replyToId": question.ID, "recipient": event{"id": "28:bot"}}))
+		if got := b.connector.Next(t); got.Text() != "clicked" || !got.Targeted {
+			t.Errorf("after a click on a private card: %s", got.JSON)
+		}
+		b.deliver(private(event{"value": event{"a": 2}, "replyToId": "open", "recipient": event{"id": "28:bot"}}))
+		if got := b.connector.Next(t); got.Text() != "clicked" || got.Targeted {
+			t.Errorf("after a click on an open card: %s", got.JSON)
+		}
 	})
-	b.bot.OnMessage((*bot.Turn).IsSubmit, func(ctx context.Context, turn *bot.Turn) error { return turn.Tell(ctx, "clicked") })
-	b.whisper("show")
-	b.onlyMia(b.connector.Next(t))
-	id := <-ids
-	for method, targeted := range map[string]string{http.MethodPut: id, http.MethodDelete: id} {
-		got := b.connector.await(t, method, func(s sent) bool { return s.Method == method && s.ID == targeted })
-		if !got.Targeted || got.Activity.Recipient.ID != "" {
-			t.Errorf("%s: targeted %v, %s", method, got.Targeted, got.JSON)
-		}
-	}
-	if got := b.connector.await(t, "delete", func(s sent) bool { return s.ID == "open" }); got.Targeted {
-		t.Error("an open message was deleted as a private one")
-	}
-	b.whisper("later")
-	notice := b.connector.Next(t)
-	if b.onlyMia(notice); notice.Text() != "it is time" {
-		t.Errorf("notice %s", notice.JSON)
-	}
-	b.whisper("open", event{"id": "question"})
-	b.onlyMia(b.connector.Next(t))
-	if got := b.connector.Next(t); got.Targeted || got.Text() != "for all" || !strings.Contains(got.JSON, `{"messageId":"question","type":"targetedMessageInfo"}`) {
-		t.Errorf("openly %s", got.JSON)
-	}
-	b.model.Says(plan(do("wipe", `{}`), say("Wiped.")))
-	b.whisper("wipe it")
-	question := b.connector.Next(t)
-	b.onlyMia(question)
-	approve := question.Buttons()[0]
-	click, err := question.Click(approve)
-	must(t, err)
-	b.deliver(private(event(click)))
-	done := b.connector.Next(t)
-	if b.onlyMia(done); done.Text() != "Wiped." {
-		t.Errorf("after the approval %s", done.JSON)
-	}
-	b.connector.await(t, "update of the card", func(s sent) bool { return s.Method == http.MethodPut && s.ID == question.ID && s.Targeted })
-	b.deliver(private(event{"value": event{"a": 1}, "replyToId": question.ID, "recipient": event{"id": "28:bot"}}))
-	if got := b.connector.Next(t); got.Text() != "clicked" || !got.Targeted {
-		t.Errorf("after a click on a private card: %s", got.JSON)
-	}
-	b.deliver(private(event{"value": event{"a": 2}, "replyToId": "open", "recipient": event{"id": "28:bot"}}))
-	if got := b.connector.Next(t); got.Text() != "clicked" || got.Targeted {
-		t.Errorf("after a click on an open card: %s", got.JSON)
-	}
 }
 
 // TestPrivateApproval: who would have to approve cannot see the question.
 func TestPrivateApproval(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *bot.Config) { c.AckTimeout, c.Approvers = 0, []string{"29:boss"} })
-	ran := make(chan bool, 1)
-	actions.Add(b.actions, "wipe", "Wipes it", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
-		ran <- true
-		return actions.Done, nil
-	}, actions.NeedsApproval)
-	b.model.Says(plan(do("addItem", `{"list":"a","item":"b"}`), do("wipe", `{}`), say("Wiped.")))
-	b.whisper("wipe it")
-	got := b.connector.Next(t)
-	if b.onlyMia(got); !strings.HasPrefix(got.Text(), "Somebody else has to approve this") || !strings.Contains(got.Text(), "Before that I did: ") {
-		t.Errorf("reply %q", got.Text())
-	}
-	b.gone()
-	b.connector.None(t)
-	if len(ran) > 0 {
-		t.Error("it ran")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, func(c *bot.Config) { c.AckTimeout, c.Approvers = 0, []string{"29:boss"} })
+		ran := make(chan bool, 1)
+		actions.Add(b.actions, "wipe", "Wipes it", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+			ran <- true
+			return actions.Done, nil
+		}, actions.NeedsApproval)
+		b.model.Says(plan(do("addItem", `{"list":"a","item":"b"}`), do("wipe", `{}`), say("Wiped.")))
+		b.whisper("wipe it")
+		got := b.connector.Next(t)
+		if b.onlyMia(got); !strings.HasPrefix(got.Text(), "Somebody else has to approve this") || !strings.Contains(got.Text(), "Before that I did: ") {
+			t.Errorf("reply %q", got.Text())
+		}
+		b.gone()
+		b.connector.None(t)
+		if len(ran) > 0 {
+			t.Error("it ran")
+		}
+	})
 }
 
 // TestPrivateForgotten: /forget finds what was said in private, and from there what was said openly.
 func TestPrivateForgotten(t *testing.T) {
 	t.Parallel()
-	for _, inPrivate := range []bool{false, true} {
-		b := setup(t, func(c *bot.Config) { c.AckTimeout = 0 })
-		b.model.Says(plan(say("Noted.")), plan(say("Noted.")))
-		b.whisper("my secret is tea")
-		b.connector.Next(t)
-		b.deliver(open("my open secret is coffee"))
-		b.connector.Next(t)
-		b.until("the history", func() bool { return strings.Contains(b.kept(), "is tea") && strings.Contains(b.kept(), "is coffee") })
-		if inPrivate {
-			b.whisper("/forget yes")
-		} else {
-			b.say("/forget yes")
+	synctest.Test(t, func(t *testing.T) {
+		for _, inPrivate := range []bool{false, true} {
+			b := setup(t, func(c *bot.Config) { c.AckTimeout = 0 })
+			b.model.Says(plan(say("Noted.")), plan(say("Noted.")))
+			b.whisper("my secret is tea")
+			b.connector.Next(t)
+			b.deliver(open("my open secret is coffee"))
+			b.connector.Next(t)
+			b.until("the history", func() bool { return strings.Contains(b.kept(), "is tea") && strings.Contains(b.kept(), "is coffee") })
+			if inPrivate {
+				b.whisper("/forget yes")
+			} else {
+				b.say("/forget yes")
+			}
+			if got := b.connector.Next(t); got.Targeted != inPrivate || !strings.HasPrefix(got.Text(), "I've deleted everything") {
+				t.Errorf("reply %s", got.JSON)
+			}
+			b.until("that it is forgotten", func() bool { return !strings.Contains(b.kept(), "secret") })
 		}
-		if got := b.connector.Next(t); got.Targeted != inPrivate || !strings.HasPrefix(got.Text(), "I've deleted everything") {
-			t.Errorf("reply %s", got.JSON)
-		}
-		b.until("that it is forgotten", func() bool { return !strings.Contains(b.kept(), "secret") })
-	}
+	})
 }

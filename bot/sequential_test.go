@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
@@ -80,25 +81,27 @@ func addOddActions(to *actions.Registry) {
 
 func TestThePlannerIsChosenByConversation(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *bot.Config) {
-		b := &bundle{T: t}
-		library, err := prompts.Load("")
-		b.must(err)
-		sequence := c.Planner
-		sequential, err := planner.NewSequential(t.Context(), planner.Config{Model: offline{}, Prompts: library, Actions: c.Actions})
-		b.must(err)
-		c.Planner = bot.PlannerFunc(func(ctx context.Context, turn *actions.Turn) (plans.Plan, error) {
-			if turn.Activity.Conversation.Personal() {
-				return sequential.Plan(ctx, turn)
-			}
-			return sequence.Plan(ctx, turn)
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, func(c *bot.Config) {
+			b := &bundle{T: t}
+			library, err := prompts.Load("")
+			b.must(err)
+			sequence := c.Planner
+			sequential, err := planner.NewSequential(t.Context(), planner.Config{Model: offline{}, Prompts: library, Actions: c.Actions})
+			b.must(err)
+			c.Planner = bot.PlannerFunc(func(ctx context.Context, turn *actions.Turn) (plans.Plan, error) {
+				if turn.Activity.Conversation.Personal() {
+					return sequential.Plan(ctx, turn)
+				}
+				return sequence.Plan(ctx, turn)
+			})
 		})
+		b.say("hi")
+		b.expect("added by XML")
+		b.model.Says(plan(say("said by JSON")))
+		b.deliver(event{"text": "<at>Bot</at> hi", "conversation": event{"id": "19:g", "conversationType": "groupChat", "isGroup": true, "tenantId": "t1"}, "entities": []event{{"type": "mention", "text": "<at>Bot</at>", "mentioned": event{"id": "28:bot"}}}})
+		b.expect("said by JSON")
 	})
-	b.say("hi")
-	b.expect("added by XML")
-	b.model.Says(plan(say("said by JSON")))
-	b.deliver(event{"text": "<at>Bot</at> hi", "conversation": event{"id": "19:g", "conversationType": "groupChat", "isGroup": true, "tenantId": "t1"}, "entities": []event{{"type": "mention", "text": "<at>Bot</at>", "mentioned": event{"id": "28:bot"}}}})
-	b.expect("said by JSON")
 }
 
 // offline answers with one plan.

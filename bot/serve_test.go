@@ -11,6 +11,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bottest"
 	plans "github.com/planbot-go/planbot/planner/plan"
 )
 
@@ -45,7 +46,7 @@ func TestServeEndsWhenTheTurnAtWorkHasEnded(t *testing.T) {
 	served := make(chan error, 1)
 	go func() { served <- b.Serve(ctx, listener) }()
 
-	connector := newConnector(t)
+	connector := &channel{Connector: bottest.NewConnector(t)}
 	posted := make(chan error, 1)
 	go func() {
 		body := `{"type":"message","id":"1","channelId":"test","serviceUrl":"` + connector.URL + `","text":"hi","from":{"id":"mia"},"recipient":{"id":"bot"},"conversation":{"id":"c"}}`

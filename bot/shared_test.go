@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
@@ -160,52 +160,52 @@ func (b *bundle) onSameStore(change func(*bot.Config)) (url string) {
 	b.Helper()
 	made := b.wire(b.bot.Store(), func(c *bot.Config) { c.AckTimeout = 0 }, change)
 	made.Start()
-	server := httptest.NewServer(made)
-	b.Cleanup(server.Close)
-	return server.URL
+	return serve(b.T, made).URL
 }
 
 // TestTheBotsStateCostsNothingWithoutUse, and one load in a turn that uses it.
 func TestTheBotsStateCostsNothingWithoutUse(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	addGuest(b, nil, actions.StateOnly)
-	addTally(b, "know", ofPerson)
-	var mu sync.Mutex
-	var seen []string
-	b.intercept(func(args []string) string {
-		mu.Lock()
-		defer mu.Unlock()
-		scripted := args[0] == "SET" || args[len(args)-1] == "35" // miniredis also shows what scripts do
-		if slices.Contains(args, state.BotKey().String()) && !scripted {
-			seen = append(seen, args[0])
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		addGuest(b, nil, actions.StateOnly)
+		addTally(b, "know", ofPerson)
+		var mu sync.Mutex
+		var seen []string
+		b.intercept(func(args []string) string {
+			mu.Lock()
+			defer mu.Unlock()
+			scripted := args[0] == "SET" || args[len(args)-1] == "35" // miniredis also shows what scripts do
+			if slices.Contains(args, state.BotKey().String()) && !scripted {
+				seen = append(seen, args[0])
+			}
+			return ""
+		})
+		did := func() string {
+			mu.Lock()
+			defer mu.Unlock()
+			defer func() { seen = nil }()
+			return strings.Join(seen, " ")
 		}
-		return ""
+		b.model.Says(plan(do("know", `{}`), say("Hello.")), plan(do("enter", `{}`), do("enter", `{}`), say("Entered.")), plan(say("Bye.")))
+		b.say("hello")
+		b.expect("Hello.")
+		if got := did(); got != "" {
+			t.Errorf("a turn without it sends %q", got)
+		}
+		b.say("Mia")
+		b.expect("Entered.")
+		if got := did(); got != "GETRANGE EVALSHA EVALSHA" { // each enter is saved
+			t.Errorf("a turn with it sends %q", got)
+		}
+		b.wantGuests("Mia", "Mia")
+		did()
+		b.say("bye")
+		b.expect("Bye.")
+		if got := did(); got != "" {
+			t.Errorf("a turn after that sends %q", got)
+		}
 	})
-	did := func() string {
-		mu.Lock()
-		defer mu.Unlock()
-		defer func() { seen = nil }()
-		return strings.Join(seen, " ")
-	}
-	b.model.Says(plan(do("know", `{}`), say("Hello.")), plan(do("enter", `{}`), do("enter", `{}`), say("Entered.")), plan(say("Bye.")))
-	b.say("hello")
-	b.expect("Hello.")
-	if got := did(); got != "" {
-		t.Errorf("a turn without it sends %q", got)
-	}
-	b.say("Mia")
-	b.expect("Entered.")
-	if got := did(); got != "GETRANGE EVALSHA EVALSHA" { // each enter is saved
-		t.Errorf("a turn with it sends %q", got)
-	}
-	b.wantGuests("Mia", "Mia")
-	did()
-	b.say("bye")
-	b.expect("Bye.")
-	if got := did(); got != "" {
-		t.Errorf("a turn after that sends %q", got)
-	}
 }
 
 // TestAnotherConversationChangesTheBotsValue between the load and the save, which are in the middle of
@@ -219,46 +219,48 @@ func TestAnotherConversationChangesTheBotsValue(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var b *bundle
-			var mine []string
-			b = setup(t, planned(saving...), func(c *bot.Config) {
-				next := c.Planner
-				c.Planner = bot.PlannerFunc(func(ctx context.Context, turn *actions.Turn) (plans.Plan, error) {
-					if len(turn.Rounds) > 0 {
-						return plans.Plan{Commands: []plans.Command{entered}}, nil
-					}
-					return next.Plan(ctx, turn)
-				})
-				c.Hooks.Plan = func(ctx context.Context, turn *bot.Turn, next func(context.Context) (plans.Plan, error)) (plans.Plan, error) {
-					if len(turn.Rounds) == 0 {
-						shared, err := turn.Bot(ctx)
-						b.must(err)
-						for _, scope := range []*state.Scope{shared, turn.User, turn.Thread} {
-							*state.At[int](scope, "planned")++
+			synctest.Test(t, func(t *testing.T) {
+				var b *bundle
+				var mine []string
+				b = setup(t, planned(saving...), func(c *bot.Config) {
+					next := c.Planner
+					c.Planner = bot.PlannerFunc(func(ctx context.Context, turn *actions.Turn) (plans.Plan, error) {
+						if len(turn.Rounds) > 0 {
+							return plans.Plan{Commands: []plans.Command{entered}}, nil
 						}
+						return next.Plan(ctx, turn)
+					})
+					c.Hooks.Plan = func(ctx context.Context, turn *bot.Turn, next func(context.Context) (plans.Plan, error)) (plans.Plan, error) {
+						if len(turn.Rounds) == 0 {
+							shared, err := turn.Bot(ctx)
+							b.must(err)
+							for _, scope := range []*state.Scope{shared, turn.User, turn.Thread} {
+								*state.At[int](scope, "planned")++
+							}
+						}
+						return next(ctx)
 					}
-					return next(ctx)
+				})
+				for _, c := range saving {
+					if c.Kind == plans.Do {
+						mine = append(mine, "Mia")
+					}
 				}
+				addGuest(b, func(call int) {
+					if call <= 2 { // and in the first rerun again
+						b.change(state.BotKey(), enter(fmt.Sprint("another ", call)))
+					}
+				}, actions.StateOnly)
+				b.say("Mia")
+				b.expect("Entered.")
+				b.wantGuests(append([]string{"another 1", "another 2"}, mine...)...)
+				for _, scope := range b.scopes(state.BotKey(), miasKey, miasChatKey) {
+					if n := *state.At[int](scope, "planned"); n != 1 {
+						t.Errorf("%s: planned %d", scope.Key(), n)
+					}
+				}
+				b.connector.None(t)
 			})
-			for _, c := range saving {
-				if c.Kind == plans.Do {
-					mine = append(mine, "Mia")
-				}
-			}
-			addGuest(b, func(call int) {
-				if call <= 2 { // and in the first rerun again
-					b.change(state.BotKey(), enter(fmt.Sprint("another ", call)))
-				}
-			}, actions.StateOnly)
-			b.say("Mia")
-			b.expect("Entered.")
-			b.wantGuests(append([]string{"another 1", "another 2"}, mine...)...)
-			for _, scope := range b.scopes(state.BotKey(), miasKey, miasChatKey) {
-				if n := *state.At[int](scope, "planned"); n != 1 {
-					t.Errorf("%s: planned %d", scope.Key(), n)
-				}
-			}
-			b.connector.None(t)
 		})
 	}
 }
@@ -278,184 +280,202 @@ func (b *bundle) scopes(keys ...state.Key) []*state.Scope {
 // TestAPlanKeepsWhatItsHandlerChanged when it runs again because of another document.
 func TestAPlanKeepsWhatItsHandlerChanged(t *testing.T) {
 	t.Parallel()
-	b := setup(t, planned(enters, entered))
-	addGuest(b, func(call int) {
-		if call == 1 {
-			b.change(state.BotKey(), enter("another"))
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, planned(enters, entered))
+		addGuest(b, func(call int) {
+			if call == 1 {
+				b.change(state.BotKey(), enter("another"))
+			}
+		}, actions.StateOnly)
+		b.bot.OnMessage(nil, func(ctx context.Context, turn *bot.Turn) error {
+			*state.At[int](turn.User, "handled")++
+			return turn.Plan(ctx)
+		})
+		b.say("Mia")
+		b.expect("Entered.")
+		b.wantGuests("another", "Mia")
+		if n := *state.At[int](b.scopes(miasKey)[0], "handled"); n != 1 {
+			t.Errorf("handled %d", n)
 		}
-	}, actions.StateOnly)
-	b.bot.OnMessage(nil, func(ctx context.Context, turn *bot.Turn) error {
-		*state.At[int](turn.User, "handled")++
-		return turn.Plan(ctx)
 	})
-	b.say("Mia")
-	b.expect("Entered.")
-	b.wantGuests("another", "Mia")
-	if n := *state.At[int](b.scopes(miasKey)[0], "handled"); n != 1 {
-		t.Errorf("handled %d", n)
-	}
 }
 
 // TestOthersAlwaysChangeTheBotsValue first: after five reruns the person is told, and nothing of
 // theirs is there.
 func TestOthersAlwaysChangeTheBotsValue(t *testing.T) {
 	t.Parallel()
-	b := setup(t, planned(enters, entered))
-	var want []string
-	addGuest(b, func(call int) {
-		want = append(want, fmt.Sprint("another ", call))
-		b.change(state.BotKey(), enter(want[call-1]))
-	}, actions.StateOnly)
-	b.say("Mia")
-	b.expectFault("Sorry")
-	b.wantGuests(want...)
-	if len(want) != 6 {
-		t.Errorf("it ran %d times", len(want))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, planned(enters, entered))
+		var want []string
+		addGuest(b, func(call int) {
+			want = append(want, fmt.Sprint("another ", call))
+			b.change(state.BotKey(), enter(want[call-1]))
+		}, actions.StateOnly)
+		b.say("Mia")
+		b.expectFault("Sorry")
+		b.wantGuests(want...)
+		if len(want) != 6 {
+			t.Errorf("it ran %d times", len(want))
+		}
+	})
 }
 
 // TestAnActionThatFailsLeavesTheBotsState as it was, also if it was the first to load it.
 func TestAnActionThatFailsLeavesTheBotsState(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	addGuest(b, nil, actions.StateOnly)
-	for name, fault := range map[string]error{"refuse": nil, "break": errors.New("broken")} {
-		actions.Add(b.actions, name, "Fails", func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
-			shared, err := turn.Bot(ctx)
-			b.must(err)
-			state.Of[guests](shared).All = []string{"nobody"}
-			return actions.Fail("no"), fault
-		}, actions.StateOnly)
-	}
-	b.model.Says(
-		plan(do("refuse", `{}`)), plan(do("enter", `{}`), say("Entered.")),
-		plan(do("enter", `{}`), do("break", `{}`)), plan(do("enter", `{}`), say("Entered.")),
-	)
-	b.say("Mia")
-	b.expect("Entered.")
-	b.wantGuests("Mia")
-	b.say("Ben")
-	b.expect("Entered.")
-	b.wantGuests("Mia", "Ben", "Ben")
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		addGuest(b, nil, actions.StateOnly)
+		for name, fault := range map[string]error{"refuse": nil, "break": errors.New("broken")} {
+			actions.Add(b.actions, name, "Fails", func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+				shared, err := turn.Bot(ctx)
+				b.must(err)
+				state.Of[guests](shared).All = []string{"nobody"}
+				return actions.Fail("no"), fault
+			}, actions.StateOnly)
+		}
+		b.model.Says(
+			plan(do("refuse", `{}`)), plan(do("enter", `{}`), say("Entered.")),
+			plan(do("enter", `{}`), do("break", `{}`)), plan(do("enter", `{}`), say("Entered.")),
+		)
+		b.say("Mia")
+		b.expect("Entered.")
+		b.wantGuests("Mia")
+		b.say("Ben")
+		b.expect("Entered.")
+		b.wantGuests("Mia", "Ben", "Ben")
+	})
 }
 
 // TestRedisIsAwayWhenTheBotsStateIsLoaded: the turn goes on when it is back, and knows nothing of it.
 func TestRedisIsAwayWhenTheBotsStateIsLoaded(t *testing.T) {
 	t.Parallel()
-	b := setup(t, planned(enters, entered))
-	addGuest(b, nil)
-	r := b.addReplica(impatient, planned(enters, entered))
-	b.intercept(outage(4*shortPatience, func(args []string) bool {
-		return args[0] == "GETRANGE" && args[1] == state.BotKey().String()
-	}))
-	r.say("Mia")
-	b.expect("Entered.")
-	b.wantGuests("Mia")
-	b.connector.None(t)
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, planned(enters, entered))
+		addGuest(b, nil)
+		r := b.addReplica(impatient, planned(enters, entered))
+		b.intercept(outage(4*shortPatience, func(args []string) bool {
+			return args[0] == "GETRANGE" && args[1] == state.BotKey().String()
+		}))
+		r.say("Mia")
+		b.expect("Entered.")
+		b.wantGuests("Mia")
+		b.connector.None(t)
+	})
 }
 
 // TestABotsStateThatCannotBeRead fails the actions that need it, and no others; it is not overwritten.
 func TestABotsStateThatCannotBeRead(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	addGuest(b, nil, actions.StateOnly)
-	b.must(b.redis.Set(state.BotKey().String(), "not ours"))
-	b.model.Says(plan(do("enter", `{}`), say("Entered.")), plan(say("That failed.")), plan(do("createList", `{"list":"Home"}`), say("Created.")))
-	b.say("Mia")
-	b.expect("That failed.")
-	b.say("create a list")
-	b.expect("Created.")
-	if got, err := b.redis.Get(state.BotKey().String()); got != "not ours" {
-		t.Errorf("it is now %q, %v", got, err)
-	}
-	if !strings.Contains(b.log.String(), "was not written by this program") {
-		t.Errorf("the log does not say why: %s", b.log)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		addGuest(b, nil, actions.StateOnly)
+		b.must(b.redis.Set(state.BotKey().String(), "not ours"))
+		b.model.Says(plan(do("enter", `{}`), say("Entered.")), plan(say("That failed.")), plan(do("createList", `{"list":"Home"}`), say("Created.")))
+		b.say("Mia")
+		b.expect("That failed.")
+		b.say("create a list")
+		b.expect("Created.")
+		if got, err := b.redis.Get(state.BotKey().String()); got != "not ours" {
+			t.Errorf("it is now %q, %v", got, err)
+		}
+		if !strings.Contains(b.log.String(), "was not written by this program") {
+			t.Errorf("the log does not say why: %s", b.log)
+		}
+	})
 }
 
 // TestHalfOfTheStateIsSaved when another conversation changes the person's value in the moment between
 // the two: the person reads that nobody can tell, and nothing runs twice.
 func TestHalfOfTheStateIsSaved(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	calls := 0
-	actions.Add(b.actions, "enter", "Adds a guest", func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
-		calls++
-		shared, err := turn.Bot(ctx)
-		b.must(err)
-		enter(turn.Text)(shared)
-		enter(turn.Text)(turn.User)
-		return actions.Done, nil
-	}, actions.StateOnly)
-	var once sync.Once
-	b.intercept(func(args []string) string {
-		if strings.HasPrefix(args[0], "EVAL") && slices.Contains(args, state.BotKey().String()) {
-			once.Do(func() { b.change(miasKey, enter("another")) })
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		calls := 0
+		actions.Add(b.actions, "enter", "Adds a guest", func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+			calls++
+			shared, err := turn.Bot(ctx)
+			b.must(err)
+			enter(turn.Text)(shared)
+			enter(turn.Text)(turn.User)
+			return actions.Done, nil
+		}, actions.StateOnly)
+		var once sync.Once
+		b.intercept(func(args []string) string {
+			if strings.HasPrefix(args[0], "EVAL") && slices.Contains(args, state.BotKey().String()) {
+				once.Do(func() { b.change(miasKey, enter("another")) })
+			}
+			return ""
+		})
+		b.model.Says(plan(do("enter", `{}`), say("Entered.")))
+		b.say("Mia")
+		b.expectFault("Please check whether I saved this, and try again. I cannot tell whether this was done: Enter.")
+		b.wantGuests("Mia")
+		if all := state.Of[guests](b.scopes(miasKey)[0]).All; !slices.Equal(all, []string{"another"}) || calls != 1 {
+			t.Errorf("the person's guests are %q after %d calls", all, calls)
 		}
-		return ""
+		b.connector.None(t)
 	})
-	b.model.Says(plan(do("enter", `{}`), say("Entered.")))
-	b.say("Mia")
-	b.expectFault("Please check whether I saved this, and try again. I cannot tell whether this was done: Enter.")
-	b.wantGuests("Mia")
-	if all := state.Of[guests](b.scopes(miasKey)[0]).All; !slices.Equal(all, []string{"another"}) || calls != 1 {
-		t.Errorf("the person's guests are %q after %d calls", all, calls)
-	}
-	b.connector.None(t)
 }
 
 // TestAPersonsValueChangesBeforeTheBotsIsSaved: nothing is saved, and the turn runs again.
 func TestAPersonsValueChangesBeforeTheBotsIsSaved(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	calls := 0
-	actions.Add(b.actions, "enter", "Adds a guest", func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
-		shared, err := turn.Bot(ctx)
-		b.must(err)
-		if calls++; calls == 1 {
-			b.change(miasKey, enter("another"))
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		calls := 0
+		actions.Add(b.actions, "enter", "Adds a guest", func(ctx context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+			shared, err := turn.Bot(ctx)
+			b.must(err)
+			if calls++; calls == 1 {
+				b.change(miasKey, enter("another"))
+			}
+			enter(turn.Text)(shared)
+			enter(turn.Text)(turn.User)
+			return actions.Done, nil
+		}, actions.StateOnly)
+		b.model.Says(plan(do("enter", `{}`), say("Entered.")), plan(do("enter", `{}`), say("Entered.")))
+		b.say("Mia")
+		b.expect("Entered.")
+		b.wantGuests("Mia")
+		if all := state.Of[guests](b.scopes(miasKey)[0]).All; !slices.Equal(all, []string{"another", "Mia"}) || calls != 2 {
+			t.Errorf("the person's guests are %q after %d calls", all, calls)
 		}
-		enter(turn.Text)(shared)
-		enter(turn.Text)(turn.User)
-		return actions.Done, nil
-	}, actions.StateOnly)
-	b.model.Says(plan(do("enter", `{}`), say("Entered.")), plan(do("enter", `{}`), say("Entered.")))
-	b.say("Mia")
-	b.expect("Entered.")
-	b.wantGuests("Mia")
-	if all := state.Of[guests](b.scopes(miasKey)[0]).All; !slices.Equal(all, []string{"another", "Mia"}) || calls != 2 {
-		t.Errorf("the person's guests are %q after %d calls", all, calls)
-	}
+	})
 }
 
 // TestAFailureIsToldEvenIfTheValueChanged that was to be kept with it.
 func TestAFailureIsToldEvenIfTheValueChanged(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *bot.Config) {
-		c.Hooks.BeforeSay = func(context.Context, *bot.Turn, string) (string, error) { return "", errors.New("no words") }
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, func(c *bot.Config) {
+			c.Hooks.BeforeSay = func(context.Context, *bot.Turn, string) (string, error) { return "", errors.New("no words") }
+		})
+		calls := addCount(b, "phone")
+		addGuest(b, func(int) { b.change(state.BotKey(), enter("another")) }, actions.StateOnly)
+		b.model.Says(plan(do("phone", `{}`), do("enter", `{}`), say("Entered.")))
+		b.say("Mia")
+		b.expectFault("Before that I did: Phone.")
+		b.wantGuests("another")
+		if calls.Load() != 1 {
+			t.Errorf("%d calls", calls.Load())
+		}
 	})
-	calls := addCount(b, "phone")
-	addGuest(b, func(int) { b.change(state.BotKey(), enter("another")) }, actions.StateOnly)
-	b.model.Says(plan(do("phone", `{}`), do("enter", `{}`), say("Entered.")))
-	b.say("Mia")
-	b.expectFault("Before that I did: Phone.")
-	b.wantGuests("another")
-	if calls.Load() != 1 {
-		t.Errorf("%d calls", calls.Load())
-	}
 }
 
 // TestAHandlerThatSaysNothing has its changes of the bot's state saved too.
 func TestAHandlerThatSaysNothing(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.bot.OnMessage(nil, func(ctx context.Context, turn *bot.Turn) error {
-		shared, err := turn.Bot(ctx)
-		if err == nil {
-			enter(turn.Text)(shared)
-		}
-		return err
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		b.bot.OnMessage(nil, func(ctx context.Context, turn *bot.Turn) error {
+			shared, err := turn.Bot(ctx)
+			if err == nil {
+				enter(turn.Text)(shared)
+			}
+			return err
+		})
+		b.say("Mia")
+		b.wantGuests("Mia")
 	})
-	b.say("Mia")
-	b.wantGuests("Mia")
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
@@ -40,56 +41,62 @@ func (talents) Reset(turn *actions.Turn) { *state.Of[talent](turn.Thread) = tale
 
 func TestSkillCommand(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *bot.Config) { c.Skills = talents{} })
-	b.say("/Skill singing")
-	b.expect("I am singing now.")
-	b.model.Says(plan(do("addItem", `{"list":"l","item":"i"}`), say("Added.")), plan(say("Not now.")))
-	b.say("add i to l")
-	b.expect("Not now.")
-	if prompt := b.model.Calls()[1].Text(); !strings.Contains(prompt, "not while singing") {
-		t.Errorf("prompt %s", prompt)
-	}
-	b.say("/reset")
-	b.connector.Next(t)
-	b.model.Says(plan(do("addItem", `{"list":"l","item":"i"}`), say("Added.")))
-	b.say("/skill  dancing add i to l")
-	b.expect("Added.")
-	calls := b.model.Calls()
-	if prompt := calls[len(calls)-1].Text(); !strings.Contains(prompt, "user: add i to l") || strings.Contains(prompt, "dancing") {
-		t.Errorf("prompt %s", prompt)
-	}
-	b.say("/skill")
-	b.expect("I am  now.")
-	b.say("/skill broken")
-	b.expectFault("went wrong")
-	b.say("help")
-	if got := b.connector.Next(t); !strings.Contains(asCard(t, got)["body"].([]any)[0].(map[string]any)["text"].(string), "/skill") {
-		t.Errorf("help %v", got.Body)
-	}
-	b.model.Says(plan(say("Skillful.")))
-	b.say("/skills are good")
-	b.expect("Skillful.")
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, func(c *bot.Config) { c.Skills = talents{} })
+		b.say("/Skill singing")
+		b.expect("I am singing now.")
+		b.model.Says(plan(do("addItem", `{"list":"l","item":"i"}`), say("Added.")), plan(say("Not now.")))
+		b.say("add i to l")
+		b.expect("Not now.")
+		if prompt := b.model.Calls()[1].Text(); !strings.Contains(prompt, "not while singing") {
+			t.Errorf("prompt %s", prompt)
+		}
+		b.say("/reset")
+		b.connector.Next(t)
+		b.model.Says(plan(do("addItem", `{"list":"l","item":"i"}`), say("Added.")))
+		b.say("/skill  dancing add i to l")
+		b.expect("Added.")
+		calls := b.model.Calls()
+		if prompt := calls[len(calls)-1].Text(); !strings.Contains(prompt, "user: add i to l") || strings.Contains(prompt, "dancing") {
+			t.Errorf("prompt %s", prompt)
+		}
+		b.say("/skill")
+		b.expect("I am  now.")
+		b.say("/skill broken")
+		b.expectFault("went wrong")
+		b.say("help")
+		if got := b.connector.Next(t); !strings.Contains(asCard(t, got)["body"].([]any)[0].(map[string]any)["text"].(string), "/skill") {
+			t.Errorf("help %v", got.Body)
+		}
+		b.model.Says(plan(say("Skillful.")))
+		b.say("/skills are good")
+		b.expect("Skillful.")
+	})
 }
 
 func TestWithoutSkillsTheCommandIsAMessage(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.model.Says(plan(say("What skill?")))
-	b.say("/skill singing")
-	b.expect("What skill?")
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		b.model.Says(plan(say("What skill?")))
+		b.say("/skill singing")
+		b.expect("What skill?")
+	})
 }
 
 // TestALongListOfSkillsIsToldInParts, each of which the channel takes.
 func TestALongListOfSkillsIsToldInParts(t *testing.T) {
 	t.Parallel()
-	b := setup(t, func(c *bot.Config) { c.Skills = talents{} })
-	name := strings.Repeat("long", 9_000)
-	b.say("/skill " + name)
-	var got strings.Builder
-	for range 3 {
-		got.WriteString(b.connector.Next(t).Text())
-	}
-	if got.String() != "I am "+name+" now." {
-		t.Errorf("told %d characters", got.Len())
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t, func(c *bot.Config) { c.Skills = talents{} })
+		name := strings.Repeat("long", 9_000)
+		b.say("/skill " + name)
+		var got strings.Builder
+		for range 3 {
+			got.WriteString(b.connector.Next(t).Text())
+		}
+		if got.String() != "I am "+name+" now." {
+			t.Errorf("told %d characters", got.Len())
+		}
+	})
 }

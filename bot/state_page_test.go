@@ -3,6 +3,7 @@ package bot_test
 import (
 	"context"
 	"testing"
+	"testing/synctest"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/state"
@@ -34,16 +35,18 @@ func takeItem(ctx context.Context, turn *actions.Turn, in item) (actions.Result,
 
 func TestWhatThePageShowsOfState(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	actions.Add(b.actions, "takeItem", "Takes an item out of the warehouse", takeItem, actions.StateOnly)
-	b.change(state.BotKey(), func(s *state.Scope) { state.Of[stock](s).Left = map[string]int{"tea": 2} })
-	taking := plan(`{"type":"DO","action":"takeItem","entities":{"name":"tea"},"saveAs":"LEFT"}`, say("Taken, $LEFT."))
-	b.model.Says(taking, taking, plan(do("takeItem", `{"name":"tea"}`), say("Taken.")), plan(say("There is no tea left.")))
-	for _, want := range []string{"Taken, 1 left.", "Taken, 0 left.", "There is no tea left."} {
-		b.say("take a tea")
-		b.expect(want)
-	}
-	if n := *state.At[state.Counter](b.scopes(miasKey)[0], "taken"); n != 2 {
-		t.Errorf("taken %d", n)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		actions.Add(b.actions, "takeItem", "Takes an item out of the warehouse", takeItem, actions.StateOnly)
+		b.change(state.BotKey(), func(s *state.Scope) { state.Of[stock](s).Left = map[string]int{"tea": 2} })
+		taking := plan(`{"type":"DO","action":"takeItem","entities":{"name":"tea"},"saveAs":"LEFT"}`, say("Taken, $LEFT."))
+		b.model.Says(taking, taking, plan(do("takeItem", `{"name":"tea"}`), say("Taken.")), plan(say("There is no tea left.")))
+		for _, want := range []string{"Taken, 1 left.", "Taken, 0 left.", "There is no tea left."} {
+			b.say("take a tea")
+			b.expect(want)
+		}
+		if n := *state.At[state.Counter](b.scopes(miasKey)[0], "taken"); n != 2 {
+			t.Errorf("taken %d", n)
+		}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
@@ -54,29 +55,33 @@ func checkAnswers(t *testing.T, asked []models.Message, want ...string) {
 // TestToolsStopsInTime: a model that never ends is asked once for an answer alone.
 func TestToolsStopsInTime(t *testing.T) {
 	t.Parallel()
-	b := setupPlanner(t, "tools")
-	for i := range 10 {
-		b.model.CallsTools("", toolCall(fmt.Sprint("id", i), "addItem", fmt.Sprintf(`{"list":"Home","item":"i%d"}`, i)))
-	}
-	b.model.Says("That is enough.")
-	b.say("go on")
-	b.expect("That is enough.")
-	calls := b.model.Calls()
-	if len(calls) != 11 || calls[9].ToolChoice != nil || len(calls[10].Tools) == 0 || calls[10].ToolChoice != "none" {
-		t.Errorf("%d calls", len(calls))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := setupPlanner(t, "tools")
+		for i := range 10 {
+			b.model.CallsTools("", toolCall(fmt.Sprint("id", i), "addItem", fmt.Sprintf(`{"list":"Home","item":"i%d"}`, i)))
+		}
+		b.model.Says("That is enough.")
+		b.say("go on")
+		b.expect("That is enough.")
+		calls := b.model.Calls()
+		if len(calls) != 11 || calls[9].ToolChoice != nil || len(calls[10].Tools) == 0 || calls[10].ToolChoice != "none" {
+			t.Errorf("%d calls", len(calls))
+		}
+	})
 }
 
 // TestToolsThatStillCalls, first though it may not and then without functions, has
 // made no plan.
 func TestToolsThatStillCalls(t *testing.T) {
 	t.Parallel()
-	b := setupPlanner(t, "tools")
-	for i := range 12 {
-		b.model.CallsTools("", toolCall("id", "addItem", fmt.Sprintf(`{"list":"Home","item":"i%d"}`, i)))
-	}
-	b.say("go on")
-	b.expectFault("I could not make a plan for that")
+	synctest.Test(t, func(t *testing.T) {
+		b := setupPlanner(t, "tools")
+		for i := range 12 {
+			b.model.CallsTools("", toolCall("id", "addItem", fmt.Sprintf(`{"list":"Home","item":"i%d"}`, i)))
+		}
+		b.say("go on")
+		b.expectFault("I could not make a plan for that")
+	})
 }
 
 // TestToolsFillsHostValues that the model tries to set.

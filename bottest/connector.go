@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -54,8 +55,19 @@ type waiting struct{ taken, release chan struct{} }
 // NewConnector serves a connector on loopback until the test ends, for bots that run without a
 // [Kit].
 func NewConnector(t testing.TB) *Connector {
+	t.Helper()
+	listener, err := (&network{}).listen(t.Context())
+	if err != nil {
+		t.Fatalf("bottest: listen: %v", err)
+	}
+	return ServeConnector(t, listener)
+}
+
+// ServeConnector is [NewConnector] on a listener of the test, such as one in memory.
+func ServeConnector(t testing.TB, on net.Listener) *Connector {
 	c := newConnector(t, &story{began: time.Now()})
-	server := httptest.NewServer(c.handler())
+	server := &httptest.Server{Listener: on, Config: &http.Server{Handler: c.handler(), ReadHeaderTimeout: patience}}
+	server.Start()
 	t.Cleanup(server.Close)
 	c.URL = server.URL + "/"
 	return c

@@ -200,7 +200,7 @@ func New(t testing.TB, cfg Config) *Kit {
 		cfg.ToRedis = zerolog.SyncWriter(cfg.ToRedis)
 	}
 	k := &Kit{
-		t: t, cfg: cfg, network: &network{inMemory: cfg.Bubble, listeners: map[string]*pipe.Listener{}}, turn: make(chan struct{}, 1),
+		t: t, cfg: cfg, network: &network{inMemory: cfg.Bubble}, turn: make(chan struct{}, 1),
 		conversations: map[string]*conversation{}, people: map[string]bool{}, processes: make([]*process, cfg.Replicas),
 	}
 	k.story.began = time.Now()
@@ -259,7 +259,7 @@ func (k *Kit) openRedis() {
 }
 
 // openStore opens Redis for one process.
-func (k *Kit) openStore(dial dialer) (*state.Store, error) {
+func (k *Kit) openStore(dial pipe.Dialer) (*state.Store, error) {
 	cfg := state.Config{Dial: dial}
 	if k.cfg.Bubble {
 		cfg.Server = k.redis
@@ -361,9 +361,7 @@ func (k *Kit) close() {
 	if k.t.Failed() && !k.explained {
 		k.t.Logf("%s", k.Explain())
 	}
-	for _, l := range k.network.listeners {
-		_ = l.Close() // never fails
-	}
+	k.network.memory.Close()
 }
 
 // unmet lists setup that the bot never used, and messages that the test did not look at.
@@ -515,7 +513,7 @@ func (k *Kit) begin(i int) {
 	p := newProcess(k, i+1)
 	k.mu.Lock()
 	k.processes[i] = p
-	p.redis.cut(k.redisAway)
+	p.redis.Cut(k.redisAway)
 	k.mu.Unlock()
 	if err := p.start(k.t.Context()); err != nil {
 		k.t.Fatalf("bottest: start the bot: %v", err)
@@ -601,7 +599,7 @@ func (k *Kit) setRedis(away bool) {
 	defer k.mu.Unlock()
 	k.redisAway = away
 	for _, p := range k.processes {
-		p.redis.cut(away || p.dead.Load())
+		p.redis.Cut(away || p.dead.Load())
 	}
 }
 
@@ -687,7 +685,7 @@ type process struct {
 	replica int // from 1
 	dead    atomic.Bool
 
-	redis, out *cable
+	redis, out *pipe.Cable
 	store      *state.Store
 	transport  *http.Transport // over out
 	bot        *bot.Bot
@@ -698,8 +696,8 @@ type process struct {
 }
 
 func newProcess(k *Kit, replica int) *process {
-	p := &process{kit: k, replica: replica, redis: &cable{to: k.redis.Dial, copy: k.cfg.ToRedis}, out: &cable{to: k.network.dial}}
-	p.transport = &http.Transport{DialContext: p.out.dial, MaxIdleConnsPerHost: 256}
+	p := &process{kit: k, replica: replica, redis: pipe.NewCable(k.redis.Dial, k.cfg.ToRedis), out: pipe.NewCable(k.network.dial, nil)}
+	p.transport = &http.Transport{DialContext: p.out.Dial, MaxIdleConnsPerHost: 256}
 	p.closers = append(p.closers, p.transport.CloseIdleConnections)
 	return p
 }
@@ -707,7 +705,7 @@ func newProcess(k *Kit, replica int) *process {
 // start makes the bot and serves it over HTTP.
 func (p *process) start(ctx context.Context) error {
 	var err error
-	if p.store, err = p.kit.openStore(p.redis.dial); err != nil {
+	if p.store, err = p.kit.openStore(p.redis.Dial); err != nil {
 		return err
 	}
 	p.closers = append(p.closers, func() { _ = p.store.Close() }) // its connection may be cut
@@ -808,8 +806,8 @@ func (p *process) freeze(ctx context.Context) error {
 // still running, which would otherwise look for its Redis forever and make time in a bubble
 // expensive.
 func (p *process) kill() {
-	p.redis.cut(true)
-	p.out.cut(true)
+	p.redis.Cut(true)
+	p.out.Cut(true)
 	if died := !p.dead.Swap(true); died && p.bot != nil {
 		over, cancel := context.WithCancel(context.Background())
 		cancel()

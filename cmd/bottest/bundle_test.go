@@ -16,12 +16,6 @@ import (
 
 var built = builtbot.New("../..")
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	built.Remove()
-	os.Exit(code)
-}
-
 // execute runs one command line with text on standard input.
 func execute(t *testing.T, stdin string, args ...string) (code int, out, errs string) {
 	t.Helper()

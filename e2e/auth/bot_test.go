@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -20,12 +19,6 @@ const startsWithin = 20 * time.Second
 
 // built is the bot that the tests try.
 var built = builtbot.New("../..")
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	built.Remove()
-	os.Exit(code)
-}
 
 // output is what the bot writes, both streams.
 type output struct {

@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/planbot-go/planbot/internal/testing/ci"
 )
 
 var (
@@ -29,6 +31,7 @@ const tolerable = 5 * time.Second
 // TestFlood: slow connections, more than there may be, and bad tokens do not keep good
 // messages out.
 func TestFlood(t *testing.T) {
+	ci.Only(t, "measures a flood, beside which nothing else may run")
 	t.Parallel()
 	w := newWorld(t, fmt.Sprint("BOT_MAX_CONNECTIONS=", *most))
 	w.works()

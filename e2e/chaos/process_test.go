@@ -23,6 +23,7 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/internal/builtbot"
+	"github.com/planbot-go/planbot/internal/testing/ci"
 )
 
 // startsWithin is how long a process may take until it answers.
@@ -240,11 +241,15 @@ var built = builtbot.New("../..")
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if *loadFor == 0 {
+		*loadFor = 3 * time.Second
+		if ci.Runs() {
+			*loadFor = 15 * time.Second
+		}
+	}
 	if atOnce := flag.Lookup("test.parallel"); atOnce.Value.String() == atOnce.DefValue && runtime.GOMAXPROCS(0) < worlds {
 		_ = flag.Set("test.parallel", strconv.Itoa(worlds)) // of a flag that is there
 	}
 	code := m.Run()
-	built.Remove()
-	raised.Remove()
 	os.Exit(code)
 }

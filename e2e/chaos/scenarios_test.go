@@ -7,6 +7,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/planbot-go/planbot/internal/testing/ci"
 )
 
 func TestKilledReplicas(t *testing.T) {
@@ -23,6 +25,7 @@ func TestKilledReplicas(t *testing.T) {
 
 // TestKilledHeirs kills a replica, and then those that take its turns over, at once.
 func TestKilledHeirs(t *testing.T) {
+	ci.Only(t, "half a minute of redis-server and three bots")
 	t.Parallel()
 	w := newWorld(t, circumstances{thinks: [2]time.Duration{200 * time.Millisecond, time.Second}})
 	killed := 0
@@ -41,6 +44,7 @@ func TestKilledHeirs(t *testing.T) {
 }
 
 func TestThreefoldDelivery(t *testing.T) {
+	ci.Only(t, "half a minute of redis-server and three bots")
 	t.Parallel()
 	const think = time.Second
 	w := newWorld(t, circumstances{thinks: [2]time.Duration{think, 2 * think}})
@@ -61,6 +65,7 @@ func TestThreefoldDelivery(t *testing.T) {
 }
 
 func TestPausedReplica(t *testing.T) {
+	ci.Only(t, "half a minute of redis-server and three bots")
 	t.Parallel()
 	w := newWorld(t, circumstances{thinks: [2]time.Duration{200 * time.Millisecond, time.Second}})
 	w.while(16, []kind{note, both}, func() {
@@ -96,7 +101,9 @@ func TestRedisAway(t *testing.T) {
 			w.pass(2 * time.Second)
 			w.redisAway(3 * time.Second)
 			w.pass(3 * time.Second)
-			w.redisAway(12 * time.Second)
+			if ci.Runs() {
+				w.redisAway(12 * time.Second)
+			}
 		})
 		w.pass(2 * time.Second)
 	})
@@ -104,6 +111,7 @@ func TestRedisAway(t *testing.T) {
 }
 
 func TestConnectorAway(t *testing.T) {
+	ci.Only(t, "half a minute of redis-server and three bots")
 	t.Parallel()
 	w := newWorld(t, circumstances{thinks: [2]time.Duration{200 * time.Millisecond, time.Second}})
 	w.while(8, []kind{note, both}, func() {
@@ -117,6 +125,7 @@ func TestConnectorAway(t *testing.T) {
 }
 
 func TestBadConnector(t *testing.T) {
+	ci.Only(t, "half a minute of redis-server and three bots")
 	t.Parallel()
 	w := newWorld(t, circumstances{thinks: [2]time.Duration{50 * time.Millisecond, 300 * time.Millisecond}})
 	w.channel.weather.Store(&weather{slow: 500 * time.Millisecond, throttled: 0.1, gateway: 0.1, unavailable: 0.1, reset: 0.1})
@@ -125,6 +134,7 @@ func TestBadConnector(t *testing.T) {
 }
 
 func TestPartsOfALongReply(t *testing.T) {
+	ci.Only(t, "half a minute of redis-server and three bots")
 	t.Parallel()
 	w := newWorld(t, circumstances{thinks: [2]time.Duration{50 * time.Millisecond, 300 * time.Millisecond}})
 	w.channel.weather.Store(&weather{slow: 500 * time.Millisecond})
@@ -142,6 +152,7 @@ func TestPartsOfALongReply(t *testing.T) {
 }
 
 func TestManyQuickMessages(t *testing.T) {
+	ci.Only(t, "half a minute of redis-server and three bots")
 	t.Parallel()
 	const think = 600 * time.Millisecond
 	w := newWorld(t, circumstances{thinks: [2]time.Duration{think, think + 200*time.Millisecond}})

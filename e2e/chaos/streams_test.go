@@ -22,6 +22,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/internal/fakemodel"
+	"github.com/planbot-go/planbot/internal/testing/ci"
 )
 
 const (
@@ -37,6 +38,7 @@ const (
 // TestKilledStreams kills replicas while people read answers that are being written. Another try of
 // a turn gets another text from the model, or another plan.
 func TestKilledStreams(t *testing.T) {
+	ci.Only(t, "half a minute of redis-server and three bots")
 	t.Parallel()
 	screens := &screens{}
 	w := newWorld(t, circumstances{screens: screens, env: []string{"BOT_STREAM=true"}})

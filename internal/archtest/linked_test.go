@@ -9,11 +9,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/planbot-go/planbot/internal/testing/ci"
 )
 
 // TestWhatIsNotLinked holds the bot's binary to docs/security.md: of the modules with
 // known faults that msbotbuilder-go brings, the faulty code is not in it.
 func TestWhatIsNotLinked(t *testing.T) {
+	ci.Only(t, "links the bot with its symbols")
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()

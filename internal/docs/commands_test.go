@@ -28,30 +28,8 @@ import (
 
 var (
 	theBot     = builtbot.New(root)
-	theBottest = sync.OnceValues(buildBottest)
+	theBottest = sync.OnceValues(func() (string, error) { return builtbot.Build(root, "bottest") })
 )
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	theBot.Remove()
-	_ = os.RemoveAll(filepath.Join(os.TempDir(), bottestFolder()))
-	os.Exit(code)
-}
-
-// bottestFolder is where this process builds cmd/bottest.
-func bottestFolder() string { return fmt.Sprintf("planbot-docs-%d", os.Getpid()) }
-
-func buildBottest() (string, error) {
-	file := filepath.Join(os.TempDir(), bottestFolder(), "bottest")
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
-	defer cancel()
-	build := exec.CommandContext(ctx, "go", "build", "-o", file, "./cmd/bottest")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build bottest: %w\n%s", err, out)
-	}
-	return file, nil
-}
 
 // notRun says which commands of the pages this test does not run, by how they begin, and why.
 var notRun = []struct{ begin, why string }{

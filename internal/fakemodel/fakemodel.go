@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -321,14 +322,26 @@ type Server struct {
 // answer writes what was scripted for a call.
 type answer func(w http.ResponseWriter, r *http.Request, c Call)
 
-// New starts a server that ends with the test. A call that was not scripted
-// fails the test.
+// New starts a server on loopback that ends with the test. A call that was not scripted fails the
+// test.
 func New(t testing.TB) *Server {
+	t.Helper()
+	var lc net.ListenConfig
+	listener, err := lc.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Serve(t, listener)
+}
+
+// Serve is New on a listener of the test, such as one in memory.
+func Serve(t testing.TB, on net.Listener) *Server {
 	t.Helper()
 	s := &Server{t: t}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/chat/completions", s.complete)
-	server := httptest.NewServer(mux)
+	server := &httptest.Server{Listener: on, Config: &http.Server{Handler: mux, ReadHeaderTimeout: time.Minute}}
+	server.Start()
 	t.Cleanup(server.Close)
 	s.URL = server.URL + "/v1"
 	return s

@@ -121,27 +121,36 @@ func (s *stream) close() {
 type Listener struct {
 	addr net.Addr
 	come chan net.Conn
-	over chan struct{} // closed by end
-	end  func()
+
+	mu     sync.Mutex
+	closed bool
+	over   chan struct{} // closed by Close
 }
+
+// backlog is how many connections wait for Accept.
+const backlog = 1024
 
 // Listen makes a listener that shows the address, and has nothing to do with it.
 func Listen(addr net.Addr) *Listener {
-	l := &Listener{addr: addr, come: make(chan net.Conn), over: make(chan struct{})}
-	l.end = sync.OnceFunc(func() { close(l.over) })
-	return l
+	return &Listener{addr: addr, come: make(chan net.Conn, backlog), over: make(chan struct{})}
 }
 
-// Dial connects to it, and waits until it accepts.
+// Dial connects to it, as a kernel does: without waiting until it accepts.
 func (l *Listener) Dial(ctx context.Context) (net.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
 	client, server := between(l.addr)
+	switch {
+	case ctx.Err() != nil:
+		return nil, fmt.Errorf("dial %s: %w", l.addr, ctx.Err())
+	case l.closed:
+		return nil, fmt.Errorf("dial %s: nobody listens", l.addr)
+	}
 	select {
 	case l.come <- server:
 		return client, nil
-	case <-l.over:
-		return nil, fmt.Errorf("dial %s: nobody listens", l.addr)
-	case <-ctx.Done():
-		return nil, fmt.Errorf("dial %s: %w", l.addr, ctx.Err())
+	default:
+		return nil, fmt.Errorf("dial %s: %d connections wait already", l.addr, backlog)
 	}
 }
 
@@ -155,10 +164,23 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close ends it; connections that were accepted stay.
+// Close ends it, and connections that nobody accepted; those that were accepted stay.
 func (l *Listener) Close() error {
-	l.end()
-	return nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.closed {
+		return nil
+	}
+	l.closed = true
+	close(l.over)
+	for {
+		select {
+		case conn := <-l.come:
+			_ = conn.Close() // never fails
+		default:
+			return nil
+		}
+	}
 }
 
 // Addr is what Listen was given.

@@ -15,6 +15,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/planbot-go/planbot/internal/testing/ci"
 	"github.com/planbot-go/planbot/skills/sandbox"
 )
 
@@ -113,6 +114,7 @@ func TestThereIsASandbox(t *testing.T) {
 // runs all tests of this package once more as nobody. It does so before the parallel ones start,
 // whose scripts would count among nobody's processes.
 func TestAsNobody(t *testing.T) {
+	ci.Only(t, "runs all of these tests once more as nobody")
 	if os.Geteuid() != 0 {
 		t.Skip("this is not root")
 	}

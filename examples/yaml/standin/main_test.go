@@ -19,12 +19,6 @@ const root = "../../.."
 
 var built = builtbot.New(root)
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	built.Remove()
-	os.Exit(code)
-}
-
 // example is a copy of the example, whose services run here.
 type example struct {
 	*testing.T
@@ -73,11 +67,9 @@ func (e *example) bot(code int, args ...string) string {
 func TestScenarios(t *testing.T) {
 	t.Parallel()
 	e := setup(t)
-	bottest := filepath.Join(t.TempDir(), "bottest")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", bottest, "./cmd/bottest")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	bottest, err := builtbot.Build(root, "bottest")
+	if err != nil {
+		t.Fatal(err)
 	}
 	if out := e.runs(bottest, 0, "run"); !strings.HasSuffix(out, "6 passed, 0 failed\n") {
 		t.Error(out)
