@@ -67,7 +67,9 @@ func TestManagersApprove(t *testing.T) {
 			return actions.Done, nil
 		})
 	}}
-	config := bottest.Config{New: func(ctx context.Context, p bottest.Parts) (*bot.Bot, error) { return app.New(ctx, shop, p.Model, p.Bot) }}
+	config := bottest.Config{New: func(ctx context.Context, p bottest.Parts) (*bot.Bot, error) {
+		return app.New(ctx, shop, p.Model, p.Bot)
+	}}
 	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {
 		team := kit.Group("team", "Mia", "Otto")
 		kit.Model.Says(bottest.Plan(bottest.Do("orderLaptop"), bottest.Say("Ordered.")))
@@ -105,7 +107,9 @@ func orderMeal(_ context.Context, turn *actions.Turn, in meal) (actions.Result, 
 
 func TestBotInGerman(t *testing.T) {
 	t.Parallel()
-	config := bottest.Config{New: func(ctx context.Context, p bottest.Parts) (*bot.Bot, error) { return app.New(ctx, kantine, p.Model, p.Bot) }}
+	config := bottest.Config{New: func(ctx context.Context, p bottest.Parts) (*bot.Bot, error) {
+		return app.New(ctx, kantine, p.Model, p.Bot)
+	}}
 	bottest.Test(t, config, func(_ *testing.T, kit *bottest.Kit) {
 		order := bottest.Do("orderMeal", "gericht", "Suppe")
 		order.SaveAs = "MEAL"
