@@ -718,6 +718,7 @@ func (p *program) announce(out io.Writer, addr net.Addr) {
 		{"scripts", p.aboutScripts},
 		{"services", p.aboutServices},
 		{"recording", p.aboutRecording},
+		{"env file", p.EnvFile},
 		{"next", p.next(reached)},
 	} {
 		if part[1] != "" {

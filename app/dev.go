@@ -43,6 +43,9 @@ func (devCmd) Help() string {
 		"A build that fails is shown, and the last good bot goes on."
 }
 
+// EnvFile is what bot dev reads without --env-file, if it is there.
+func (devCmd) EnvFile() string { return ".env" }
+
 const (
 	// devPoll is how often files are looked at.
 	devPoll = 500 * time.Millisecond
@@ -68,6 +71,9 @@ func (c devCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams)
 		if port[1] != "" {
 			own = errors.Join(own, fmt.Errorf("%s: bot dev starts the next bot while the last one still has that port", port[0]))
 		}
+	}
+	if s.RedisURL == "" {
+		s.State = "embedded" // bot dev keeps it
 	}
 	if err := cli.Check(s, own); err != nil {
 		return err
@@ -161,6 +167,9 @@ func (d *developer) run(ctx context.Context, listener net.Listener) error {
 		}
 	})
 	d.say("%s: building %s, at http://%s", d.Bot.Name, cmp.Or(d.pkg, d.File), d.addr)
+	if d.EnvFile != "" {
+		d.say("settings also from %s", d.EnvFile)
+	}
 	d.say("%s", tunnelHint(d.Settings, d.addr, exec.LookPath))
 	err := d.watch(ctx, failed)
 	closing, done := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)

@@ -53,6 +53,10 @@ func TestCommandLine(t *testing.T) {
 	if err := os.WriteFile(registry, []byte(`[{"name":"lightsOn"}]`), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	envFile := filepath.Join(t.TempDir(), ".env")
+	if err := os.WriteFile(envFile, []byte("BOT_PLANNER=sequential\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -107,6 +111,8 @@ func TestCommandLine(t *testing.T) {
 		"doctor warns":       {"", []string{"doctor", "--port=0", "--microsoft-app-id=your-app-id", "--microsoft-app-password=p", "--microsoft-app-tenant-id=" + guid, "--bot-model=offline", "--bot-state=embedded", "--bot-login-url=http://127.0.0.1:1", "--bot-openid-metadata-url=http://127.0.0.1:1", "--json"}, cli.ExitFailed, `"status": "warn",` + "\n    " + `"detail": "MICROSOFT_APP_ID: it is not a GUID`, ""},
 		"doctor explains":    {"", []string{"doctor", "--microsoft-app-id=" + guid, "--microsoft-app-password=xyzzy", "--microsoft-app-tenant-id=" + guid}, cli.ExitFailed, "or set BOT_MODEL=offline for a bot that answers fixed phrases only", ""},
 		"serve wants words":  {"", []string{"serve", "--microsoft-app-id=" + guid, "--microsoft-app-password=p", "--microsoft-app-tenant-id=" + guid, "--bot-model=offline"}, cli.ExitUsage, "", "or set BOT_STATE=embedded for a bot that forgets everything at exit"},
+		"env file":           {"", []string{"plan", "--env-file", envFile, "hello"}, 0, "Functions:\naddItem:", ""},
+		"no env file":        {"", []string{"--env-file=/nowhere/.env"}, cli.ExitUsage, "", "--env-file: open /nowhere/.env"},
 		"doctor finds":       {"", []string{"doctor", "--port=x", "--json"}, cli.ExitFailed, `"status": "fail"`, ""},
 		"chat":               {"create a list Home and add milk to it\nwhat is on my lists?\n", []string{"chat"}, 0, "**Home**\n- milk", ""},
 		"chat, sequential":   {"create a list Home and add milk to it\nwhat is on my lists?\n", []string{"chat", "--bot-planner=sequential"}, 0, "**Home**\n- milk", ""},

@@ -6,6 +6,7 @@ import (
 	"encoding"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -56,6 +57,7 @@ type commandLine struct {
 	std     *Streams
 	flags   *pflag.FlagSet // of the settings
 	all     bool           // help is to list all of them
+	envFile string         // with settings
 	running bool           // the command line is right
 }
 
@@ -67,6 +69,7 @@ func (p Program) run(ctx context.Context, args []string, std *Streams) error {
 	root := &cobra.Command{Use: p.Name, Short: p.About, SilenceErrors: true, SilenceUsage: true}
 	root.PersistentFlags().AddFlagSet(l.flags)
 	root.PersistentFlags().BoolVar(&l.all, "help-all", false, "help with all settings")
+	root.PersistentFlags().StringVar(&l.envFile, "env-file", "", "file with settings, as lines NAME=value; the environment wins")
 	root.SetHelpFunc(l.help)
 	root.SetFlagErrorFunc(wrongFlag)
 	root.SetOut(std.Out)
@@ -127,6 +130,9 @@ func (l *commandLine) bind(cmd *cobra.Command, run Runner) {
 	cmd.Args = l.arguments(arguments)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		l.running = true
+		if err := l.readEnvFile(run); err != nil {
+			return Usage(fmt.Errorf("--env-file: %w", err))
+		}
 		l.Settings.Load()
 		if l.Before != nil {
 			if err := l.Before(); err != nil {
@@ -141,6 +147,22 @@ func (l *commandLine) bind(cmd *cobra.Command, run Runner) {
 		cmd.Long = cmp.Or(cmd.Long, cmd.Short) + "\n\n" + f.words() + ": " + f.tag.Get("help")
 	}
 	cmd.Use = strings.Join(append([]string{cmd.Name()}, words...), " ")
+}
+
+// readEnvFile reads the file that --env-file names, or the one that the command reads if it is there.
+func (l *commandLine) readEnvFile(run Runner) error {
+	if l.envFile != "" {
+		return l.Settings.ReadEnvFile(l.envFile)
+	}
+	usual, ok := run.(interface{ EnvFile() string })
+	if !ok {
+		return nil
+	}
+	err := l.Settings.ReadEnvFile(usual.EnvFile())
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
 }
 
 // arguments returns what sets these fields to the arguments of a command.

@@ -216,6 +216,7 @@ type Settings struct {
 	LockFile string   // where accepted definitions are; "": actions.lock
 	Hidden   []string // more secrets, see Secrets
 	Notes    []string // more warnings, see Warnings
+	EnvFile  string   // that was read, see ReadEnvFile; "": none
 	Proven   bool     // people's tenants are proven, though there is no AppID
 	SignsIn  bool     // connections need people's tokens from OAuth connections of the Azure Bot
 
@@ -226,6 +227,7 @@ type Settings struct {
 	index    *atomic.Pointer[knowledge.Index] // see KnowledgeBase
 	faults   faults                           // in single values
 	texts    map[string]string                // what flags have set variables to
+	inFile   map[string]string                // what the file has set variables to
 	warnings []string
 	typos    []string // variables that may be misspelled settings
 }
@@ -349,7 +351,8 @@ func TypeName(t reflect.Type) string {
 	return strings.ToLower(t.Name())
 }
 
-// Load sets every setting to what its flag says, else the environment, else to its default. White
+// Load sets every setting to what its flag says, else the environment, else the file of
+// [Settings.ReadEnvFile], else to its default. White
 // space around a value is dropped; an empty value is unset. A wrong value is not an error yet, so
 // that [Settings.Check] can report all of them.
 func (s *Settings) Load() {
@@ -363,11 +366,11 @@ func (s *Settings) Load() {
 		s.checkSpellings(variables)
 		text, ok := s.texts[variables[0]]
 		if !ok {
-			text = fromEnvironment(variables)
+			text = s.lookUp(variables)
 		}
 		s.set(variables[0], text, field.Tag, value)
 	}
-	s.typos = misspelled(os.Environ(), known)
+	s.typos = misspelled(s.entries(), known)
 }
 
 // variablesOf are the variables of a field, the first one is its name. nil: it is no setting.
@@ -425,11 +428,20 @@ func (s *Settings) set(variable, text string, tags reflect.StructTag, into refle
 	}
 }
 
-// Environ returns what flags have set as variables, NAME=value, for another process. Values may be
-// secret.
+// Environ returns what flags and the file have set as variables, NAME=value, for another process that
+// has the environment of this one. Values may be secret.
 func (s *Settings) Environ() (list []string) {
 	for variable, text := range s.texts {
 		list = append(list, variable+"="+text)
+	}
+	for field := range reflect.ValueOf(s).Elem().Fields() {
+		variables := variablesOf(field)
+		if variables == nil || fromEnvironment(variables) != "" {
+			continue
+		}
+		if _, flagged := s.texts[variables[0]]; !flagged && s.lookUp(variables) != "" {
+			list = append(list, variables[0]+"="+s.lookUp(variables))
+		}
 	}
 	slices.Sort(list)
 	return list
@@ -443,7 +455,7 @@ func (s *Settings) Default(values map[string]string) {
 			continue
 		}
 		variables := variablesOf(field)
-		if _, flagged := s.texts[variables[0]]; !flagged && fromEnvironment(variables) == "" {
+		if _, flagged := s.texts[variables[0]]; !flagged && s.lookUp(variables) == "" {
 			s.set(variables[0], text, field.Tag, value)
 		}
 	}
@@ -1413,6 +1425,8 @@ func (s *Settings) Given() (all []Given) {
 			g.From = "a flag"
 		case inEnvironment >= 0:
 			g.From = "the environment, as " + names[inEnvironment]
+		case s.lookUp(names) != "":
+			g.From = s.EnvFile
 		case s.File != "" && len(s.IsSet(names[0])) > 0:
 			g.From = "the file of the bot"
 		}
