@@ -217,7 +217,7 @@ func TestNewRefuses(t *testing.T) {
 		"nothing like it":     {[]string{"x", "--from=../../etc"}, "they are coffee, email, first"},
 		"not published":       {[]string{filepath.Join(full, "new")}, "clone https://github.com/planbot-go/planbot and name the folder with --replace"},
 		"no checkout":         {[]string{filepath.Join(full, "new"), "--replace", other}, "is no checkout of"},
-		"no folder":           {nil, "<dir>"},
+		"no folder":           {nil, "expected DIR"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

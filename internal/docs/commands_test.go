@@ -65,6 +65,7 @@ var notRun = []struct{ begin, why string }{
 	{"bot new", "TestNew in app makes one, and runs its tests"},
 	{"go run ./cmd/bot new ", "TestNew in app makes one, and runs its tests"},
 	{"bot dev", "serves until a signal; TestDev in app plays it"},
+	{"BOT_ADDR=127.0.0.1:3978 go run ./cmd/bot dev ", "serves until a signal; TestDev in app plays it"},
 	{"bot turns find ", "TestATurnIsFound in app plays it"},
 }
 
