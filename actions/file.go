@@ -23,6 +23,10 @@ var (
 	ErrFileDenied = errors.New("the person may not open this file, or has not allowed the bot to")
 	// ErrFileNoText says that a document has pages and no text, as a scan has.
 	ErrFileNoText = errors.New("the file has no text, as a scan has")
+	// ErrFileDamaged says that a file is not what its format asks for.
+	ErrFileDamaged = errors.New("the file is damaged")
+	// ErrFileTooComplex says that reading a file takes more time or memory than it may.
+	ErrFileTooComplex = errors.New("reading the file takes too much time or memory")
 	// ErrFileLocked says that a file needs a password.
 	ErrFileLocked = errors.New("the file needs a password")
 )

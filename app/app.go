@@ -106,6 +106,10 @@ type Bot struct {
 	// found a model gets. Its Sources may be empty, and none may be called documents.
 	Knowledge knowledge.Config
 
+	// Helper reads files and documents in child processes. nil: [Main] starts copies of its own program, and
+	// [New] reads them in the process.
+	Helper *knowledge.Helper
+
 	// Services are where people sign in for actions with [actions.NeedsToken] besides the OAuth
 	// connections of the Azure Bot, by the name of the connection. They need BOT_PUBLIC_URL and
 	// BOT_TOKEN_KEYS. nil: none.
@@ -408,7 +412,7 @@ func (p *program) assemble(ctx context.Context) error {
 		if err != nil {
 			return cli.Usage(fmt.Errorf("BOT_TRANSCRIBE_MODEL: %w", err))
 		}
-		cfg.Attachments = turn.Attachments{Shown: true, Files: knowledge.Files{}, Keep: cmp.Or(p.FilesKeep, -1)}
+		cfg.Attachments = turn.Attachments{Shown: true, Files: knowledge.Files{Helper: p.Bot.Helper}, Keep: cmp.Or(p.FilesKeep, -1)}
 		if listen != nil {
 			cfg.Attachments.Transcribe = listen.Transcribe
 		}

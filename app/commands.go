@@ -2,7 +2,9 @@ package app
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"os"
 	"reflect"
 	"runtime"
 	"runtime/debug"
@@ -41,7 +43,13 @@ func commandsOf(own *Bot) *commands {
 // Main runs the command line for that bot, and exits. Settings come from the environment or from
 // flags. The exit code is 1 for failures, and 2 for wrong usage and wrong settings.
 func Main(b Bot) {
+	if isHelper() {
+		os.Exit(readOneFile())
+	}
 	tuneGC()
+	if b.Helper == nil && flag.Lookup("test.v") == nil { // a test's binary runs its tests, whatever it is told
+		b.Helper = ownHelper()
+	}
 	cli.Main(func(ctx context.Context, args []string, std *cli.Streams) int { return run(ctx, b, args, std) })
 }
 

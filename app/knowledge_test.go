@@ -166,3 +166,27 @@ func TestPromptsWithDataSources(t *testing.T) {
 		t.Errorf("%d %s%s", code, out, errs)
 	}
 }
+
+// TestADamagedDocumentEndsNothing: a file whose reader dies or never ends is left out of a folder, with the
+// reason, and the others are found.
+func TestADamagedDocumentEndsNothing(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for _, name := range []string{"huge-xref.pdf", "xref-stream-index.pdf"} {
+		content, err := os.ReadFile(filepath.Join("..", "knowledge", "testdata", "files", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(dir, "good.md"), []byte("# Holidays\n\n<b>Thirty</b> days."), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := botProcess(t.Context(), []string{"BOT_KNOWLEDGE_ACCESS=everyone", "BOT_KNOWLEDGE_DIR=" + dir}, "knowledge", "list")
+	said, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(said), "good.md") || strings.Count(string(said), "huge-xref.pdf") != 1 || !strings.Contains(string(said), "xref-stream-index.pdf") {
+		t.Errorf("%v\n%s", err, said)
+	}
+}

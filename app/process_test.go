@@ -25,8 +25,9 @@ import (
 const asBot = "PLANBOT_TEST_AS_BOT"
 
 func TestMain(m *testing.M) {
-	if os.Getenv(asBot) != "" {
-		Main(defaultBot())
+	if b := defaultBot(); os.Getenv(asBot) != "" || isHelper() {
+		b.Helper = ownHelper()
+		Main(b)
 	}
 	os.Exit(m.Run())
 }

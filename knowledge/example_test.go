@@ -2,6 +2,7 @@ package knowledge_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -74,4 +75,16 @@ func ExampleNew() {
 	fmt.Println(base.Register(registry), registry.All()[0].Name)
 	// Output:
 	// <nil> searchKnowledge
+}
+
+// A program that does not begin with app.Main names another one, which only calls ServeHelper.
+func ExampleNewHelper() {
+	helper, err := knowledge.NewHelper(knowledge.HelperConfig{Command: []string{"/usr/local/bin/read-file"}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	_, err = knowledge.Files{Helper: helper}.Read(context.Background(), "", []byte("%PDF-1.7 of a stranger"))
+	fmt.Println(errors.Is(err, actions.ErrFileTooComplex)) // there is no such program here
+	// Output: true
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/xml"
 	"io"
 	"strings"
+	"time"
 )
 
 // Piece is a chunk of a text.
@@ -12,7 +13,7 @@ type Piece struct{ Path, Text string }
 
 // Cut reads a file and cuts it into chunks of so many words.
 func Cut(ctx context.Context, name, text string, words int) (pieces []Piece, err error) {
-	r, _, err := readFile(ctx, name, []byte(text))
+	r, _, err := readFile(ctx, nil, name, []byte(text))
 	if err != nil {
 		return nil, err
 	}
@@ -22,9 +23,27 @@ func Cut(ctx context.Context, name, text string, words int) (pieces []Piece, err
 	return pieces, nil
 }
 
+// CutIn is Cut with a helper, into chunks of many words.
+func CutIn(ctx context.Context, h *Helper, name, text string) (pieces []Piece, err error) {
+	r, _, err := readFile(ctx, h, name, []byte(text))
+	if err != nil {
+		return nil, err
+	}
+	for _, p := range (&chunker{most: 1000, count: countWords}).cut(r.blocks) {
+		pieces = append(pieces, Piece{p.path, p.text})
+	}
+	return pieces, nil
+}
+
+// Within limits the time of the helper's children.
+func (h *Helper) Within(most time.Duration) *Helper {
+	h.most = most
+	return h
+}
+
 // Stuck reports whether the reader of a file goes on by itself.
 func Stuck(ctx context.Context, name, text string) (bool, error) {
-	_, stuck, err := readFile(ctx, name, []byte(text))
+	_, stuck, err := readFile(ctx, nil, name, []byte(text))
 	return stuck, err
 }
 

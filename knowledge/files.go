@@ -14,7 +14,11 @@ import (
 
 // Files reads the files that people send, with the readers and limits of an [Index]. The zero Files is
 // ready to use. It is safe for concurrent use.
-type Files struct{}
+type Files struct {
+	// Helper reads what needs a parser in a process of its own. nil: it is read in this one, with sizes that
+	// are checked and 10 seconds.
+	Helper *Helper
+}
 
 // fileText is the text of a file, as it is kept.
 type fileText struct {
@@ -28,15 +32,19 @@ type filePart struct {
 }
 
 // Read returns the text of a file in the form that Show takes. Only its bytes count, not its name. Markdown
-// is read as it is written. Errors: [actions.ErrFileTooLarge], [actions.ErrFileNoText],
-// [actions.ErrFileLocked], ctx's, or one that says what else is wrong, for the operator.
-func (Files) Read(ctx context.Context, _ string, content []byte) (text []byte, err error) {
+// is read as it is written. Errors: [actions.ErrFileTooLarge],
+// [actions.ErrFileTooComplex], [actions.ErrFileNoText], [actions.ErrFileLocked], [actions.ErrFileDamaged],
+// ctx's, or one that says what else is wrong, for the operator.
+func (f Files) Read(ctx context.Context, _ string, content []byte) (text []byte, err error) {
 	if len(content) > maxFileBytes {
 		return nil, actions.ErrFileTooLarge
 	}
-	r, _, err := readFile(ctx, "", content) // a parser of Markdown takes very long for what is made for that
+	r, _, err := readFile(ctx, f.Helper, "", content) // a parser of Markdown takes very long for what is made for that
 	if why, ok := errors.AsType[refusal](err); ok {
 		return nil, fmt.Errorf("%w: it %w", why.forPerson(), why)
+	}
+	if err != nil && ctx.Err() == nil {
+		err = fmt.Errorf("%w: %w", actions.ErrFileTooComplex, err) // no child could be started
 	}
 	if err != nil {
 		return nil, err
@@ -60,7 +68,11 @@ func (r refusal) forPerson() error {
 		return slices.ContainsFunc(any, func(with string) bool { return strings.HasPrefix(string(r), with) })
 	}
 	switch {
-	case r == tooMuchText, r == tooSlow, begins("has ") && strings.Contains(string(r), " pages, "), begins("is an archive of", "is an archive that", "has a page that is too"):
+	case r == tooSlow, r == tooMuchMemory, begins("has a page that is too", "is an archive that is too complex"):
+		return actions.ErrFileTooComplex
+	case r == unreadable, r == broke:
+		return actions.ErrFileDamaged
+	case r == tooMuchText, begins("has ") && strings.Contains(string(r), " pages, "), begins("is an archive of", "is an archive that"):
 		return actions.ErrFileTooLarge
 	case begins("has pages and no text", "is empty"):
 		return actions.ErrFileNoText

@@ -65,6 +65,8 @@ type IndexConfig struct {
 	// Hybrid ranks by words and by vectors, which helps if both are good for the texts. It needs an
 	// Embedder. false: by vectors if there is an Embedder.
 	Hybrid bool
+	// Helper reads documents that need a parser in processes of their own. nil: they are read in this one.
+	Helper *Helper
 	// Floor is the least cosine of what vectors find. 0: 0.2.
 	Floor float64
 }
@@ -704,7 +706,7 @@ func (a *adding) take(ctx context.Context, name string) error {
 		a.notTaken(name, "was not read, because the readers of files before it are stuck", false)
 		return nil
 	}
-	r, stuck, err := readFile(ctx, name, data)
+	r, stuck, err := readFile(ctx, a.cfg.Helper, name, data)
 	if stuck {
 		a.stuck++
 	}

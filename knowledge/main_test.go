@@ -1,8 +1,11 @@
 package knowledge_test
 
 import (
+	"bufio"
+	"bytes"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -12,7 +15,27 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// asHelper is the argument with which the tests' binary is the program of a helper; hungry makes it take memory.
+const asHelper, hungry = "read-one-file", "take-memory"
+
+func TestMain(m *testing.M) {
+	switch os.Args[len(os.Args)-1] {
+	case asHelper:
+		if err := knowledge.ServeHelper(os.Stdin, os.Stdout); err != nil {
+			os.Exit(1)
+		}
+		os.Exit(0)
+	case hungry:
+		if _, err := bufio.NewReader(os.Stdin).ReadString('\n'); err != nil {
+			os.Exit(1)
+		}
+		for all := [][]byte{}; ; {
+			all = append(all, bytes.Repeat([]byte{1}, 64<<20))
+			runtime.KeepAlive(all)
+		}
+	}
+	goleak.VerifyTestMain(m)
+}
 
 const tenant = "11111111-2222-3333-4444-555555555555"
 

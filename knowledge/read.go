@@ -45,7 +45,8 @@ type read struct {
 	updated    time.Time
 	access     []string // that the file itself states; nil: it states none
 	blocks     []block
-	pages      int // 0: it has none
+	pages      int      // 0: it has none
+	left       []string // what was not read of it, such as "2 pages that are pictures"
 }
 
 // size counts the characters of the text.
@@ -67,9 +68,27 @@ const (
 	unreadable  = refusal("is damaged: the reader of its format gave up")
 )
 
-// readFile reads a file by what its bytes are. Its name counts only between kinds of text. A reader that does
-// not end soon after its time goes on by itself: stuck is then true.
-func readFile(ctx context.Context, name string, data []byte) (r *read, stuck bool, err error) {
+// readFile reads a file by what its bytes are. Its name counts only between kinds of text. What needs a parser
+// is read in a child process if there is a helper. Without one, a reader that does not end soon after its time
+// goes on by itself: stuck is then true.
+func readFile(ctx context.Context, helper *Helper, name string, data []byte) (r *read, stuck bool, err error) {
+	reader, parses, err := readerOf(name, data)
+	switch {
+	case err != nil:
+		return nil, false, err
+	case helper != nil && parses:
+		r, err = helper.read(ctx, name, data)
+	default:
+		r, stuck, err = readHere(ctx, reader)
+	}
+	if err == nil && r.size() > maxCharacters {
+		err = tooMuchText
+	}
+	return r, stuck, err
+}
+
+// readHere reads a file in this process.
+func readHere(ctx context.Context, reader reader) (r *read, stuck bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, maxFileTime)
 	defer cancel()
 	type answer struct {
@@ -83,7 +102,7 @@ func readFile(ctx context.Context, name string, data []byte) (r *read, stuck boo
 			_ = recover() // a reader of a damaged file panicked
 			answers <- a
 		}()
-		a.r, a.err = readBytes(ctx, name, data)
+		a.r, a.err = reader(ctx)
 	}()
 	select {
 	case a := <-answers:
@@ -93,8 +112,6 @@ func readFile(ctx context.Context, name string, data []byte) (r *read, stuck boo
 			return nil, false, whyEnded(ctx)
 		case a.err != nil && !errors.As(a.err, &why):
 			a.err = unreadable
-		case a.err == nil && a.r.size() > maxCharacters:
-			a.err = tooMuchText
 		}
 		return a.r, false, a.err
 	case <-ctx.Done():
@@ -120,45 +137,55 @@ func whyEnded(ctx context.Context) error {
 // wholePage matches the beginning of a page of HTML or XHTML.
 var wholePage = lazy.Regexp(`(?i)^\s*(?:<\?xml[^>]*>\s*)?(?:<!--[^>]*-->\s*)*(?:<!doctype html|<html)[\s>]`)
 
-// readBytes chooses a reader.
-func readBytes(ctx context.Context, name string, data []byte) (*read, error) {
+// reader reads a file that it has. It may panic, and it may not end.
+type reader func(ctx context.Context) (*read, error)
+
+// maxMarkdownHere is how much Markdown without HTML is parsed in this process: so little never takes long.
+const maxMarkdownHere = 64 << 10
+
+// readerOf chooses a reader. parses says that it is a parser, which may take far more memory or time than the
+// file has bytes.
+func readerOf(name string, data []byte) (_ reader, parses bool, err error) {
 	begins := func(magic string) bool { return bytes.HasPrefix(data, []byte(magic)) }
 	kind := http.DetectContentType(data)
 	switch {
 	case len(bytes.TrimSpace(data)) == 0:
-		return nil, refusal("is empty")
+		return nil, false, refusal("is empty")
 	case bytes.Contains(data[:min(len(data), 1024)], []byte("%PDF-")):
-		return readPDF(ctx, data)
+		return func(ctx context.Context) (*read, error) { return readPDF(ctx, data) }, true, nil
 	case begins("PK\x03\x04"), begins("PK\x05\x06"):
-		return readZip(ctx, data)
+		return func(ctx context.Context) (*read, error) { return readZip(ctx, data) }, true, nil
 	case begins("\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"):
-		return nil, refusal("is an old or an encrypted Office file; save it as DOCX, XLSX or PDF without a password")
+		return nil, false, refusal("is an old or an encrypted Office file; save it as DOCX, XLSX or PDF without a password")
 	case begins(`{\rtf`):
-		return nil, refusal("is RTF, which is not read; save it as DOCX")
+		return nil, false, refusal("is RTF, which is not read; save it as DOCX")
 	case strings.HasPrefix(kind, "image/"):
-		return nil, refusal("is a picture: it has no text")
+		return nil, false, refusal("is a picture: it has no text")
 	}
 	text, err := textOf(data)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	ending := strings.ToLower(path.Ext(name))
 	isMarkdown := ending == ".md" || ending == ".markdown" // which often begins with a tag
 	switch {
 	case isMail(text):
-		return nil, refusal("is an e-mail (EML), which is not read")
+		return nil, false, refusal("is an e-mail (EML), which is not read")
 	case name != "" && !isMarkdown && statesAccess(text): // what a person sends has no name here, and no access
-		return nil, refusal("states access, which counts in Markdown only; name it .md")
+		return nil, false, refusal("states access, which counts in Markdown only; name it .md")
 	case wholePage().MatchString(text), ending == ".html", ending == ".htm", !isMarkdown && strings.HasPrefix(http.DetectContentType([]byte(text[:min(len(text), 512)])), "text/html"):
-		return readHTML(ctx, text)
+		return func(ctx context.Context) (*read, error) { return readHTML(ctx, text) }, true, nil
 	case isMarkdown:
-		return readMarkdown(ctx, text)
+		parses := len(text) > maxMarkdownHere || strings.Contains(text, "<")
+		return func(ctx context.Context) (*read, error) { return readMarkdown(ctx, text) }, parses, nil
 	}
-	r := &read{}
-	for _, p := range paragraphs(text) {
-		r.blocks = append(r.blocks, block{kind: paragraph, text: p})
-	}
-	return r, nil
+	return func(context.Context) (*read, error) {
+		r := &read{}
+		for _, p := range paragraphs(text) {
+			r.blocks = append(r.blocks, block{kind: paragraph, text: p})
+		}
+		return r, nil
+	}, false, nil
 }
 
 var declaresCharset = lazy.Regexp(`(?i)<meta\s[^>]*charset`)

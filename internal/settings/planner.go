@@ -496,7 +496,7 @@ func (s *Settings) knowledgeTenant() string {
 // OpenIndex makes the bot's index in that store, for everything that [Settings.KnowledgeBase] has made and
 // makes.
 func (s *Settings) OpenIndex(store *state.Store) (*knowledge.Index, error) {
-	cfg := knowledge.IndexConfig{Store: store, Tenant: s.knowledgeTenant(), Hybrid: s.KnowledgeHybrid}
+	cfg := knowledge.IndexConfig{Store: store, Tenant: s.knowledgeTenant(), Hybrid: s.KnowledgeHybrid, Helper: s.Bot.Helper}
 	if s.EmbeddingModel != "" {
 		e, err := s.Embedder()
 		if err != nil {

@@ -247,6 +247,7 @@ type Bot struct {
 	Connections  func(ctx context.Context, metrics prometheus.Registerer) ([]connections.Connection, error)
 	Knowledge    knowledge.Config
 	Documents    []knowledge.Folder
+	Helper       *knowledge.Helper
 }
 
 // BotOf returns that part of b, an app.Bot. It panics if b lacks a field.

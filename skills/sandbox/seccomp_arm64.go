@@ -9,10 +9,12 @@ const (
 	otherABI  = 0x40000000 // arm64 has only one ABI
 )
 
-// oldOwners, oldModes and oldWatches are calls that newer architectures, such as this one, no
+// oldOwners, oldModes, oldWatches and oldFiles are calls that newer architectures, such as this one, no
 // longer have.
 func oldOwners() []uint32 { return nil }
 
 func oldModes() []uint32 { return nil }
 
 func oldWatches() []uint32 { return nil }
+
+func oldFiles() []uint32 { return []uint32{unix.SYS_RENAMEAT} }

@@ -45,8 +45,8 @@ type Attachments struct {
 type FileReader interface {
 	// Read returns the text of a file in a form that Show takes and that may be kept. It ends in
 	// reasonable time whatever the bytes are. Errors that people are told of: [actions.ErrFileTooLarge],
-	// [actions.ErrFileNoText] and [actions.ErrFileLocked]; any other says that files of that kind are not
-	// read.
+	// [actions.ErrFileTooComplex], [actions.ErrFileNoText], [actions.ErrFileLocked] and
+	// [actions.ErrFileDamaged]; any other says that files of that kind are not read.
 	Read(ctx context.Context, name string, content []byte) (text []byte, err error)
 	// Show returns the part of the text that fits into so many tokens and matches the question.
 	// looked and of say how many pages, or else parts, of how many that is.

@@ -150,6 +150,8 @@ const (
 	largeFile      texts.Text = "I can't read %s, because it is too large."
 	emptyFile      texts.Text = "I can't read %s, because it has no text. It may be a scan."
 	lockedFile     texts.Text = "I can't read %s, because it needs a password."
+	damagedFile    texts.Text = "I can't read %s, because it is damaged."
+	complexFile    texts.Text = "I can't read %s, because that would take too much time or memory."
 	strangeFile    texts.Text = "I can't read %s. I read PDF, Word, Excel, HTML, Markdown and plain text."
 	noFiles        texts.Text = "Sorry, I can't read files."
 	noVoice        texts.Text = "Sorry, I can't listen to voice messages. Please write to me."
@@ -400,6 +402,10 @@ func (t *taking) readFile(ctx context.Context, i int, content []byte) error {
 			why = emptyFile
 		case errors.Is(err, actions.ErrFileLocked):
 			why = lockedFile
+		case errors.Is(err, actions.ErrFileDamaged):
+			why = damagedFile
+		case errors.Is(err, actions.ErrFileTooComplex):
+			why = complexFile
 		}
 		t.refuse(i, why)
 		return nil
