@@ -18,7 +18,6 @@ require (
 	github.com/hashicorp/go-envparse v0.1.0
 	github.com/infracloudio/msbotbuilder-go v0.2.5
 	github.com/landlock-lsm/go-landlock v0.11.0
-	github.com/ledongthuc/pdf v0.0.0-20260907135840-6c8c28e0e8a0
 	github.com/modelcontextprotocol/go-sdk v1.8.0
 	github.com/prometheus/client_golang v1.25.0
 	github.com/prometheus/client_model v0.6.3

@@ -109,6 +109,9 @@ func (r *reader) read(ctx context.Context) {
 			log.Info().Str("folder", f.Name).Int("added", report.Added).Int("changed", report.Changed).Int("removed", report.Removed).
 				Int("kept", report.Kept).Int("embedded", report.Embedded).Dur("took", time.Since(began)).Msg("read documents")
 		}
+		for _, n := range report.Partly {
+			log.Warn().Str("folder", f.Name).Str("file", n.File).Str("why", n.Why).Msg("a document was taken in part")
+		}
 		for _, n := range report.NotTaken {
 			if news {
 				log.Warn().Str("folder", f.Name).Str("file", n.File).Str("why", n.Why).Msg("a document was not taken")
@@ -246,11 +249,11 @@ func (c knowledgeAddCmd) print(std *cli.Streams, path string, report knowledge.R
 		return cli.PrintJSON(std.Out, struct {
 			Path                                    string `json:"path"`
 			Added, Changed, Removed, Kept, Embedded int
-			NotTaken                                []knowledge.NotTaken
+			NotTaken, Partly                        []knowledge.NotTaken
 			Error                                   string `json:",omitempty"`
-		}{path, report.Added, report.Changed, report.Removed, report.Kept, report.Embedded, append([]knowledge.NotTaken{}, report.NotTaken...), why})
+		}{path, report.Added, report.Changed, report.Removed, report.Kept, report.Embedded, append([]knowledge.NotTaken{}, report.NotTaken...), append([]knowledge.NotTaken{}, report.Partly...), why})
 	}
-	for _, n := range report.NotTaken {
+	for _, n := range slices.Concat(report.Partly, report.NotTaken) {
 		fmt.Fprintf(std.Err, "%s: %s\n", cli.OneLine(n.File), cli.OneLine(n.Why))
 	}
 	if failed != nil {

@@ -23,6 +23,7 @@ type Files struct {
 // fileText is the text of a file, as it is kept.
 type fileText struct {
 	Pages int        `json:"pages,omitempty"` // 0: it has none
+	Left  []string   `json:"left,omitempty"`  // what was not read
 	Parts []filePart `json:"parts"`
 }
 
@@ -49,7 +50,7 @@ func (f Files) Read(ctx context.Context, _ string, content []byte) (text []byte,
 	if err != nil {
 		return nil, err
 	}
-	kept := fileText{Pages: r.pages}
+	kept := fileText{Pages: r.pages, Left: r.left}
 	for _, p := range (&chunker{most: maxChunkTokens, count: countTokens}).cut(r.blocks) {
 		kept.Parts = append(kept.Parts, filePart{clean(p.path), clean(p.text)})
 	}
@@ -68,7 +69,7 @@ func (r refusal) forPerson() error {
 		return slices.ContainsFunc(any, func(with string) bool { return strings.HasPrefix(string(r), with) })
 	}
 	switch {
-	case r == tooSlow, r == tooMuchMemory, begins("has a page that is too", "is an archive that is too complex"):
+	case r == tooSlow, r == tooMuchMemory, r == tooComplex, begins("has a page that is too", "is an archive that is too complex"):
 		return actions.ErrFileTooComplex
 	case r == unreadable, r == broke:
 		return actions.ErrFileDamaged
@@ -118,6 +119,9 @@ func (Files) Show(text []byte, question string, tokens int) (shown string, looke
 // write writes the parts with the headings above them.
 func (f *fileText) write(taken []int) string {
 	var b strings.Builder
+	if len(f.Left) > 0 {
+		b.WriteString("[Not read of this file: " + strings.Join(f.Left, ", ") + ".]\n\n")
+	}
 	path, last := "", -1
 	for _, i := range taken {
 		p := f.Parts[i]

@@ -3,6 +3,7 @@ package knowledge_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -60,7 +61,7 @@ func TestFilesThatAreNotRead(t *testing.T) {
 		"empty.txt": {" \n", actions.ErrFileNoText},
 		"large.txt": {strings.Repeat("x", 21<<20), actions.ErrFileTooLarge},
 		"long.txt":  {strings.Repeat("many words ", 200_000), actions.ErrFileTooLarge},
-		"many.pdf":  {pdf(501, ""), actions.ErrFileTooLarge},
+		"many.pdf":  {pdf(501, slices.Repeat([]string{""}, 501)...), actions.ErrFileTooLarge},
 		"song.mp3":  {"ID3\x00\x00", nil},
 	} {
 		text, err := knowledge.Files{}.Read(t.Context(), name, []byte(tt.content))

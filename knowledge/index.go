@@ -435,6 +435,9 @@ type Report struct {
 	Added, Changed, Removed, Kept int // documents
 	Embedded                      int // chunks that the Embedder has seen
 	NotTaken                      []NotTaken
+	// Partly are the files that were added or changed of which something was not read, and what, as the end of
+	// a sentence: "was taken without 2 pages that are pictures".
+	Partly []NotTaken
 }
 
 // NotTaken is a file that is not in the index, or not as it is now, and why, as the end of a sentence.
@@ -446,7 +449,7 @@ func (r Report) String() string {
 	for _, p := range []struct {
 		n    int
 		what string
-	}{{r.Added, "added"}, {r.Changed, "changed"}, {r.Removed, "removed"}, {r.Kept, "kept"}, {len(r.NotTaken), "not taken"}} {
+	}{{r.Added, "added"}, {r.Changed, "changed"}, {r.Removed, "removed"}, {r.Kept, "kept"}, {len(r.Partly), "taken in part"}, {len(r.NotTaken), "not taken"}} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.what))
 		}
@@ -734,6 +737,9 @@ func (a *adding) take(ctx context.Context, name string) error {
 	}
 	if !d.OwnURL {
 		d.URL = a.address(id)
+	}
+	if len(r.left) > 0 {
+		a.report.Partly = append(a.report.Partly, NotTaken{name, "was taken without " + strings.Join(r.left, ", ")})
 	}
 	chunks := make([]chunk, len(pieces))
 	for i, p := range pieces {

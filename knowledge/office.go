@@ -8,12 +8,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/xuri/excelize/v2"
+
+	"github.com/planbot-go/planbot/internal/lazy"
 )
 
 const (
@@ -21,6 +25,9 @@ const (
 	maxUnpackedBytes = 200 << 20
 	maxRatio         = 100
 	freeRatioBytes   = 1 << 20 // so small a thing may have any ratio
+	maxSheetBytes    = 8 << 20 // of a sheet whose formulas are computed
+	maxFormulas      = 2000    // of a workbook that are computed
+	maxCellsAnew     = 500_000 // dates and long numbers of a workbook
 	maxSharedTags    = 2_000_000
 )
 
@@ -36,19 +43,22 @@ func readZip(ctx context.Context, data []byte) (*read, error) {
 	total := uint64(0)
 	entries := map[string]*zip.File{}
 	for _, f := range archive.File {
+		name := strings.ReplaceAll(f.Name, `\`, "/")
+		if entries[name] != nil {
+			return nil, unreadable // readers differ in which of the two they take
+		}
+		if !isText(name) {
+			continue // a picture, which is never unpacked
+		}
+		entries[name] = f
 		// archive/zip stops reading an entry that is larger than it says.
 		size := f.UncompressedSize64
 		if total += size; size > maxUnpackedBytes || total > maxUnpackedBytes {
 			return nil, refusal("is an archive that is larger than 200 MB when it is unpacked")
 		}
 		if size > freeRatioBytes && size/max(f.CompressedSize64, 1) > maxRatio {
-			return nil, refusal("is an archive that is packed more than a hundredfold, as only an attack is")
+			return nil, refusal("is an archive that is too complex to read: its text is packed more than a hundredfold")
 		}
-		name := strings.ReplaceAll(f.Name, `\`, "/")
-		if entries[name] != nil {
-			return nil, unreadable // readers differ in which of the two they take
-		}
-		entries[name] = f
 	}
 	begins := func(folder string) bool {
 		for name := range entries {
@@ -68,7 +78,7 @@ func readZip(ctx context.Context, data []byte) (*read, error) {
 		if tags(entries) > maxSharedTags {
 			return nil, refusal("is an archive that is too complex to read")
 		}
-		return readXLSX(ctx, data, hiddenColumns(entries))
+		return readXLSX(ctx, entries)
 	case begins("ppt/"):
 		return nil, refusal("is a presentation (PPTX), which is not read; save it as PDF")
 	case entries["mimetype"] != nil && entries["content.xml"] != nil:
@@ -102,50 +112,165 @@ func (n *tagCounter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// hiddenColumns returns which columns people do not see, as the first and the last one of each range, by the name
-// of the sheet. The parser would keep whole sheets in memory for that.
-func hiddenColumns(entries map[string]*zip.File) map[string][][2]int {
-	files, all := map[string]string{}, map[string][][2]int{}
+// isText reports whether an entry is one of those that are read.
+func isText(name string) bool {
+	ending := strings.ToLower(path.Ext(name))
+	return ending == ".xml" || ending == ".rels" || name == "mimetype"
+}
+
+// sheetFacts are what the parser of workbooks does not say about a sheet, or would keep all of it in memory for.
+type sheetFacts struct {
+	hidden   [][2]int          // columns that people do not see, as the first and the last of each range
+	instead  map[string]string // of a cell, such as a date in ISO form
+	formulas map[string]string // of cells without a value
+}
+
+// workbook is what is in the parts of a workbook.
+type workbook struct {
+	entries  map[string]*zip.File
+	files    map[string]string // of relations, by id
+	dates    map[int]bool      // styles that show a date
+	general  map[int]bool      // styles that show a number as it is
+	from1904 bool              // days are counted from 1904
+	anew     int
+}
+
+// factsOf reads a sheet, by its relation.
+func (w *workbook) factsOf(id string) sheetFacts {
+	f := sheetFacts{instead: map[string]string{}, formulas: map[string]string{}}
+	inData := false
+	_ = inXML(w.entries[w.files[id]], func(name xml.Name, dec *xml.Decoder, e xml.StartElement) error {
+		switch name.Local {
+		case "sheetData":
+			inData = true
+		case "col":
+			if hidden := attribute(e, "hidden"); len(f.hidden) <= excelize.MaxColumns && (hidden == "1" || hidden == "true") {
+				first, _ := strconv.Atoi(attribute(e, "min"))
+				last, _ := strconv.Atoi(attribute(e, "max"))
+				f.hidden = append(f.hidden, [2]int{first, last})
+			}
+		case "c":
+			if !inData {
+				return nil
+			}
+			var cell struct {
+				Formula *string `xml:"f"`
+				Value   string  `xml:"v"`
+			}
+			if err := dec.DecodeElement(&cell, &e); err != nil {
+				return err
+			}
+			at := attribute(e, "r")
+			if cell.Formula != nil && *cell.Formula != "" && cell.Value == "" && len(f.formulas) < maxCellsAnew {
+				f.formulas[at] = *cell.Formula
+			}
+			if kind := attribute(e, "t"); kind == "" || kind == "n" {
+				style, _ := strconv.Atoi(attribute(e, "s"))
+				if shown := w.shown(cell.Value, style); shown != "" && w.anew < maxCellsAnew {
+					w.anew++
+					f.instead[at] = shown
+				}
+			}
+		}
+		return nil
+	})
+	return f
+}
+
+// shown is a date in ISO form, or a long number as a whole. "": as the parser shows it.
+func (w *workbook) shown(value string, style int) string {
+	n, err := strconv.ParseFloat(value, 64)
+	switch {
+	case err != nil:
+		return ""
+	case w.dates[style] && n >= 0 && n < 2_958_466: // the end of the year 9999
+		t, err := excelize.ExcelDateToTime(n, w.from1904)
+		if err != nil {
+			return ""
+		}
+		t = t.Round(time.Second)
+		if n == math.Trunc(n) {
+			return t.Format(time.DateOnly)
+		}
+		return strings.TrimSuffix(t.Format(time.DateTime), ":00")
+	case w.general[style] && n == math.Trunc(n) && math.Abs(n) >= 1e11 && math.Abs(n) < 1e18:
+		return strconv.FormatInt(int64(n), 10)
+	}
+	return ""
+}
+
+// styles reads which styles show a date, and which a number as it is.
+func (w *workbook) styles() {
+	formats, inCells := map[int]string{}, false
+	_ = inXML(w.entries["xl/styles.xml"], func(name xml.Name, _ *xml.Decoder, e xml.StartElement) error {
+		id, _ := strconv.Atoi(attribute(e, "numFmtId"))
+		switch name.Local {
+		case "numFmt":
+			formats[id] = attribute(e, "formatCode")
+		case "cellXfs":
+			inCells = true
+		case "cellStyles", "dxfs":
+			inCells = false
+		case "xf":
+			if inCells {
+				n := len(w.general)
+				w.general[n] = id == 0
+				w.dates[n] = isDate(id, formats[id])
+			}
+		}
+		return nil
+	})
+}
+
+// formatText is what a format shows as it stands, and what it says about colours and places.
+var formatText = lazy.Regexp(`"[^"]*"|\\.|\[[^\]]*\]|[_*].`)
+
+// isDate reports whether a format shows a day. Formats with low numbers are those that each program has.
+func isDate(id int, format string) bool {
+	if format == "" {
+		return id >= 14 && id <= 17 || id == 22 || id >= 27 && id <= 31 || id == 36 || id >= 50 && id <= 58
+	}
+	first, _, _ := strings.Cut(format, ";")
+	letters := strings.ToLower(formatText().ReplaceAllString(first, ""))
+	return strings.ContainsAny(letters, "yd") && !strings.Contains(letters, "general")
+}
+
+// readXLSX reads the sheets that people see, without the rows and columns that are hidden. Each begins with its
+// head row.
+func readXLSX(ctx context.Context, entries map[string]*zip.File) (_ *read, err error) {
+	w := workbook{entries: entries, files: map[string]string{}, dates: map[int]bool{}, general: map[int]bool{}}
 	// The parser says what is damaged.
 	_ = inXML(entries["xl/_rels/workbook.xml.rels"], func(_ xml.Name, _ *xml.Decoder, e xml.StartElement) error {
 		file := attribute(e, "Target")
 		if !strings.HasPrefix(file, "/") {
 			file = "/xl/" + file
 		}
-		files[attribute(e, "Id")] = path.Clean(file)[1:]
+		w.files[attribute(e, "Id")] = path.Clean(file)[1:]
 		return nil
 	})
-	_ = inXML(entries["xl/workbook.xml"], func(name xml.Name, _ *xml.Decoder, sheet xml.StartElement) error {
-		if name.Local != "sheet" {
-			return nil
+	sheets := map[string]string{} // relations by name
+	_ = inXML(entries["xl/workbook.xml"], func(name xml.Name, _ *xml.Decoder, e xml.StartElement) error {
+		switch name.Local {
+		case "workbookPr":
+			since := attribute(e, "date1904")
+			w.from1904 = since == "1" || since == "true"
+		case "sheet":
+			sheets[attribute(e, "name")] = attribute(e, "id")
 		}
-		_ = inXML(entries[files[attribute(sheet, "id")]], func(name xml.Name, _ *xml.Decoder, e xml.StartElement) error {
-			list, hidden := all[attribute(sheet, "name")], attribute(e, "hidden")
-			if name.Local == "sheetData" || len(list) > excelize.MaxColumns {
-				return io.EOF // columns stand in front of it
-			}
-			if name.Local == "col" && (hidden == "1" || hidden == "true") {
-				first, _ := strconv.Atoi(attribute(e, "min"))
-				last, _ := strconv.Atoi(attribute(e, "max"))
-				all[attribute(sheet, "name")] = append(list, [2]int{first, last})
-			}
-			return nil
-		})
 		return nil
 	})
-	return all
-}
-
-// readXLSX reads the sheets that people see, without the rows and columns that are hidden. Each begins with its
-// head row.
-func readXLSX(ctx context.Context, data []byte, hidden map[string][][2]int) (_ *read, err error) {
-	file, err := excelize.OpenReader(bytes.NewReader(data), excelize.Options{UnzipSizeLimit: maxUnpackedBytes, UnzipXMLSizeLimit: maxUnpackedBytes})
+	w.styles()
+	plain, err := withoutPictures(entries)
+	if err != nil {
+		return nil, unreadable
+	}
+	file, err := excelize.OpenReader(plain, excelize.Options{UnzipSizeLimit: maxUnpackedBytes, UnzipXMLSizeLimit: maxUnpackedBytes})
 	if err != nil {
 		return nil, unreadable
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
 	r := &read{}
-	left := maxCharacters
+	left, computed := maxCharacters, 0
 	for _, sheet := range file.GetSheetList() {
 		if visible, err := file.GetSheetVisible(sheet); err != nil || !visible {
 			continue
@@ -154,20 +279,21 @@ func readXLSX(ctx context.Context, data []byte, hidden map[string][][2]int) (_ *
 		if err != nil {
 			continue // a chart
 		}
+		facts := w.factsOf(sheets[sheet])
+		small := entries[w.files[sheets[sheet]]] != nil && entries[w.files[sheets[sheet]]].UncompressedSize64 <= maxSheetBytes
 		b := block{kind: table}
-		for rows.Next() {
+		for number := 1; rows.Next(); number++ {
 			cells, err := rows.Columns()
 			if err != nil {
 				return nil, errors.Join(unreadable, rows.Close())
 			}
-			seen := cells[:0]
-			for i, cell := range cells {
+			cells = cellsOf(file, sheet, number, cells, facts, func() bool {
+				computed++
+				return small && computed <= maxFormulas && ctx.Err() == nil
+			})
+			for _, cell := range cells {
 				left -= len(cell) + 3
-				if !slices.ContainsFunc(hidden[sheet], func(c [2]int) bool { return c[0] <= i+1 && i+1 <= c[1] }) {
-					seen = append(seen, cell)
-				}
 			}
-			cells = seen
 			switch {
 			case left < 0:
 				return nil, errors.Join(tooMuchText, rows.Close())
@@ -184,6 +310,47 @@ func readXLSX(ctx context.Context, data []byte, hidden map[string][][2]int) (_ *
 		r.blocks = append(r.blocks, block{kind: heading, level: 1, text: sheet}, b.done())
 	}
 	return r, nil
+}
+
+// cellsOf returns the cells of a row that people see. A formula without a value is computed if it may be, or
+// shown as it is.
+func cellsOf(file *excelize.File, sheet string, number int, cells []string, facts sheetFacts, mayCompute func() bool) (seen []string) {
+	for i := 0; i < len(cells); i++ {
+		hidden := func(c [2]int) bool { return c[0] <= i+1 && i+1 <= c[1] }
+		if slices.ContainsFunc(facts.hidden, hidden) {
+			continue
+		}
+		at, err := excelize.CoordinatesToCellName(i+1, number)
+		if err != nil {
+			continue
+		}
+		cell := cells[i]
+		if instead, ok := facts.instead[at]; ok {
+			cell = instead
+		}
+		if formula, ok := facts.formulas[at]; ok && cell == "" {
+			cell = "=" + strings.TrimPrefix(formula, "=")
+			if mayCompute() {
+				if value, err := file.CalcCellValue(sheet, at); err == nil && value != "" {
+					cell = value
+				}
+			}
+		}
+		seen = append(seen, cell)
+	}
+	return seen
+}
+
+// withoutPictures copies the parts of an archive that are read. The parser would keep all others in memory.
+func withoutPictures(entries map[string]*zip.File) (io.Reader, error) {
+	var out bytes.Buffer
+	w := zip.NewWriter(&out)
+	for _, entry := range entries {
+		if err := w.Copy(entry); err != nil {
+			return nil, err
+		}
+	}
+	return &out, w.Close()
 }
 
 // readDOCX reads a document of Word: headings, paragraphs and tables, as they are when all changes are

@@ -49,6 +49,16 @@ type read struct {
 	left       []string // what was not read of it, such as "2 pages that are pictures"
 }
 
+// leave notes that so many of something were not read.
+func (r *read) leave(n int, one, many string) {
+	switch {
+	case n == 1:
+		r.left = append(r.left, "1 "+one)
+	case n > 1:
+		r.left = append(r.left, fmt.Sprintf("%d %s", n, many))
+	}
+}
+
 // size counts the characters of the text.
 func (r *read) size() (n int) {
 	for _, b := range r.blocks {
@@ -65,6 +75,7 @@ func (r refusal) Error() string { return string(r) }
 const (
 	tooMuchText = refusal("has more than 2 million characters of text")
 	tooSlow     = refusal("took longer than 10 seconds to read")
+	tooComplex  = refusal("is too complex to read")
 	unreadable  = refusal("is damaged: the reader of its format gave up")
 )
 
