@@ -4,6 +4,7 @@ package picture
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"image"
@@ -76,14 +77,15 @@ var formats = []string{"png", "jpeg", "gif", "webp"}
 
 // Read makes a picture of what was sent, which is not changed. It turns photos as their EXIF says, makes
 // large ones smaller and drops everything but the pixels. Its errors are [ErrFormat], [ErrTooLarge] and
-// [ErrDamaged]. It takes up to 200 MB while it works, so limit how many do.
-func Read(content []byte) (p Picture, err error) {
+// [ErrDamaged]. It takes up to 200 MB while it works, so limit how many do. It ends soon after ctx: a small
+// file may have parts that each take long.
+func Read(ctx context.Context, content []byte) (p Picture, err error) {
 	defer func() {
 		if recover() != nil { // a decoder panicked
 			p, err = Picture{}, ErrDamaged
 		}
 	}()
-	size, name, err := image.DecodeConfig(bytes.NewReader(content))
+	size, name, err := image.DecodeConfig(untilDone{ctx, bytes.NewReader(content)})
 	switch {
 	case !slices.Contains(formats, name):
 		return Picture{}, ErrFormat
@@ -94,7 +96,7 @@ func Read(content []byte) (p Picture, err error) {
 	case size.Width > maxPixels/size.Height:
 		return Picture{}, ErrTooLarge
 	}
-	decoded, _, err := image.Decode(bytes.NewReader(content)) // of a GIF the first frame
+	decoded, _, err := image.Decode(untilDone{ctx, bytes.NewReader(content)}) // of a GIF the first frame
 	if err != nil || decoded.Bounds().Empty() {
 		return Picture{}, ErrDamaged
 	}
@@ -105,6 +107,20 @@ func Read(content []byte) (p Picture, err error) {
 	}
 	p.Type, p.Data, err = encode(drawn, name == "jpeg")
 	return p, err
+}
+
+// untilDone is content that cannot be read any more when ctx has ended.
+type untilDone struct {
+	ctx     context.Context //nolint:containedctx // it lives as long as one call
+	content *bytes.Reader
+}
+
+// Read gives little at a time, so that a decoder asks often.
+func (u untilDone) Read(p []byte) (int, error) {
+	if err := u.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return u.content.Read(p[:min(len(p), 1<<10)])
 }
 
 // fit draws a picture so that it is neither too large nor too small.

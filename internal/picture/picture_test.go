@@ -2,6 +2,7 @@ package picture_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/base64"
 	"encoding/binary"
 	"errors"
@@ -117,7 +118,7 @@ func TestRead(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			p, err := picture.Read(tt.content)
+			p, err := picture.Read(t.Context(), tt.content)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -137,7 +138,7 @@ func TestTurned(t *testing.T) {
 	for orientation, red := range map[uint16]image.Point{
 		1: {10, 50}, 2: {190, 50}, 3: {190, 50}, 4: {10, 50}, 5: {50, 10}, 6: {50, 10}, 7: {50, 190}, 8: {50, 190},
 	} {
-		p, err := picture.Read(withEXIF(jpegOf(t, 200, 100), orientation))
+		p, err := picture.Read(t.Context(), withEXIF(jpegOf(t, 200, 100), orientation))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -165,7 +166,7 @@ func TestWhatIsNoPicture(t *testing.T) {
 		{"a head alone", string(pngHead(100, 100)), picture.ErrDamaged},
 		{"too many bytes", string(pngOf(t, 10, 10)) + strings.Repeat("x", picture.MaxBytes), picture.ErrTooLarge},
 	} {
-		if p, err := picture.Read([]byte(tt.content)); !errors.Is(err, tt.want) || p.Data != nil {
+		if p, err := picture.Read(t.Context(), []byte(tt.content)); !errors.Is(err, tt.want) || p.Data != nil {
 			t.Errorf("%s: %v, %v", tt.name, p, err)
 		}
 	}
@@ -181,7 +182,7 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte("RIFF\x00\x00\x00\x00WEBPVP8 "))
 	f.Add([]byte{0xff, 0xd8, 0xff, 0xe1, 0, 9, 'E', 'x', 'i', 'f', 0, 0, 'I'})
 	f.Fuzz(func(t *testing.T, content []byte) {
-		p, err := picture.Read(content)
+		p, err := picture.Read(t.Context(), content)
 		switch {
 		case err == nil && len(p.Data) == 0, err != nil && p.Data != nil:
 			t.Errorf("%v with %d bytes", err, len(p.Data))
@@ -189,4 +190,14 @@ func FuzzRead(f *testing.F) {
 			t.Error(err)
 		}
 	})
+}
+
+// TestEndsWithItsContext: a picture is not read any further when its context has ended.
+func TestEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if p, err := picture.Read(ctx, jpegOf(t, 200, 100)); !errors.Is(err, picture.ErrFormat) && !errors.Is(err, picture.ErrDamaged) || p.Data != nil {
+		t.Error(err)
+	}
 }

@@ -71,13 +71,23 @@ type Config struct {
 type Files struct {
 	cfg     Config
 	reading chan struct{} // has a token for each picture and file that is read
+	holding chan struct{} // has a token for each one that is in memory, to be read
 }
 
 // readAtOnce is how many pictures and files a process reads at once: each takes up to 200 MB.
 const readAtOnce = 2
 
+// heldAtOnce is how many of them a process has in memory: those that are fetched, wait to be read, or are
+// read. Others wait, in order.
+const heldAtOnce = 8
+
+// pictureTime limits how long a picture is decoded.
+const pictureTime = 10 * time.Second
+
 // New returns a Files for a bot.
-func New(cfg Config) *Files { return &Files{cfg: cfg, reading: make(chan struct{}, readAtOnce)} }
+func New(cfg Config) *Files {
+	return &Files{cfg: cfg, reading: make(chan struct{}, readAtOnce), holding: make(chan struct{}, heldAtOnce)}
+}
 
 // fileInfo is an attachment that a person sent from their OneDrive.
 const fileInfo = "application/vnd.microsoft.teams.file.download.info"

@@ -220,6 +220,12 @@ func (t *taking) take(ctx context.Context, i int) error {
 	if t.Before != nil && t.takeKept(ctx, i) {
 		return nil
 	}
+	select {
+	case t.f.holding <- struct{}{}:
+		defer func() { <-t.f.holding }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	content, err := t.f.fetch(ctx, at, mostBytes(at))
 	if err != nil {
 		return t.notFetched(ctx, i, err)
@@ -325,9 +331,17 @@ func (t *taking) takePicture(ctx context.Context, i int, content []byte) error {
 	if err != nil {
 		return err
 	}
-	p, err := picture.Read(content)
+	within, cancel := context.WithTimeout(ctx, pictureTime)
+	p, err := picture.Read(within, content)
+	slow := within.Err() != nil
+	cancel()
 	done()
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
 	switch {
+	case err != nil && slow:
+		t.refuse(i, complexFile)
 	case errors.Is(err, picture.ErrTooLarge):
 		t.refuse(i, largePicture)
 	case errors.Is(err, picture.ErrDamaged):
