@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,12 +25,13 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/planbot-go/planbot/actions/connections"
+	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/yamltext"
 )
 
 const (
-	maxDocument = 4 << 20 // with all its files
+	maxDocument = 20 << 20 // with all its files
 	maxDepth    = 200
 	maxFaults   = 50   // shown
 	maxFault    = 1000 // characters
@@ -44,6 +46,9 @@ type document struct {
 	origin *url.URL       // where it was read; nil: from a file
 	files  map[string]any // what JSON says, numbers as json.Number, by name of the file
 	old    bool           // OpenAPI 3.0, whose schemas are not quite JSON Schema
+
+	texts map[string][]byte // of the files, as they were read
+	uses  func(method, template, id string) bool
 }
 
 // place is a value in a document.
@@ -53,34 +58,101 @@ type place struct {
 	value   any
 }
 
-// readDocument reads and checks a document. Its error has all faults that were found, with their places.
-func readDocument(ctx context.Context, cfg *Config) (*document, error) {
-	d := &document{files: map[string]any{}}
+// readDocument reads a document, and checks as much of it as the operations need that are used. Its error has
+// all faults that were found, with their places.
+func readDocument(ctx context.Context, cfg *Config, uses func(method, template, id string) bool) (*document, error) {
+	d := &document{files: map[string]any{}, texts: map[string][]byte{}, uses: uses}
 	raw, folder, done, err := d.load(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
 	defer done()
-	encoded := map[string][]byte{}
-	if encoded[d.main], err = d.parse(d.main, raw); err != nil {
+	d.texts[d.main] = raw
+	if raw, err = d.toJSON(raw); err != nil {
 		return nil, err
 	}
-	root, _ := d.files[d.main].(map[string]any)
+	root, err := d.split(raw)
+	if err != nil {
+		return nil, err
+	}
+	d.files[d.main] = root
 	if err := d.version(root); err != nil {
 		return nil, err
 	}
-	faults := d.readReferences(folder, encoded, len(raw))
+	encoded := map[string][]byte{}
+	needed, faults := d.reach(folder, encoded, len(raw))
 	if len(faults) == 0 {
-		faults = d.validate(ctx, encoded)
+		faults = d.validate(ctx, needed, encoded)
 	}
+	return d, d.report(faults)
+}
+
+// report is an error with faults and their lines; nil: there are none.
+func (d *document) report(faults []string) error {
 	slices.Sort(faults)
+	faults = slices.Compact(faults)
 	if more := len(faults) - maxFaults; more > 0 {
 		faults = append(faults[:maxFaults], fmt.Sprintf("and %d more", more))
 	}
-	if len(faults) > 0 {
-		return nil, errors.New(strings.Join(faults, "\n"))
+	if len(faults) == 0 {
+		return nil
 	}
-	return d, nil
+	for i, fault := range faults {
+		at, said, placed := strings.Cut(fault, ": ")
+		if file, pointer, ok := strings.Cut("#"+at, "#"); placed && ok {
+			if file, pointer = d.main, at; strings.Contains(at, "#/") {
+				file, pointer, _ = strings.Cut(at, "#")
+			}
+			if line := lineOf(d.texts[file], pointer); line > 0 {
+				faults[i] = fmt.Sprintf("%s: %s (line %d)", at, said, line)
+			}
+		}
+	}
+	return errors.New(strings.Join(faults, "\n"))
+}
+
+// lineOf is the line of a value, or of the closest around it that is there; 0: it is not known.
+func lineOf(text []byte, pointer string) int {
+	if pointer == "" || pointer[0] != '/' {
+		return 0
+	}
+	if !isJSONText(text) {
+		return yamltext.Line(text, strings.Split(pointer, "/")[1:])
+	}
+	dec := jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
+	at := int64(0)
+	for token := range jsontext.Pointer(pointer).Tokens() {
+		open, err := dec.ReadToken()
+		if err != nil || open.Kind() != '{' && open.Kind() != '[' {
+			break
+		}
+		found := false
+		for i := 0; !found; i++ {
+			if next := dec.PeekKind(); next == '}' || next == ']' || next == 0 {
+				break
+			}
+			name := strconv.Itoa(i)
+			if open.Kind() == '{' {
+				read, err := dec.ReadToken()
+				if err != nil {
+					return 0
+				}
+				name = read.String()
+			}
+			if found = name == token; found {
+				at = dec.InputOffset()
+				if open.Kind() == '[' {
+					at += int64(len(text[at:]) - len(bytes.TrimLeft(text[at:], ", \t\r\n")))
+				}
+			} else if dec.SkipValue() != nil {
+				return 0
+			}
+		}
+		if !found {
+			break
+		}
+	}
+	return bytes.Count(text[:at], []byte("\n")) + 1
 }
 
 // load reads the document's own text, and opens the folder of a file. Call done when the folder is no longer
@@ -172,18 +244,27 @@ func fetch(ctx context.Context, from *url.URL, private []netip.Prefix) ([]byte, 
 	return readAll(response.Body, maxDocument)
 }
 
+func isJSONText(raw []byte) bool {
+	return bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n\ufeff"), []byte("{"))
+}
+
+// toJSON is a file as JSON, without checks.
+func (d *document) toJSON(raw []byte) ([]byte, error) {
+	if !isJSONText(raw) {
+		return yamltext.JSON(raw)
+	}
+	return bytes.TrimPrefix(raw, []byte("\ufeff")), nil
+}
+
 // parse adds a file from JSON or YAML, and returns its JSON.
 func (d *document) parse(name string, raw []byte) ([]byte, error) {
-	if !bytes.HasPrefix(bytes.TrimLeft(raw, " \t\r\n\ufeff"), []byte("{")) {
-		var err error
-		if raw, err = yamltext.JSON(raw); err != nil {
-			return nil, err
-		}
+	d.texts[name] = raw
+	raw, err := d.toJSON(raw)
+	if err != nil {
+		return nil, err
 	}
-	raw = bytes.TrimPrefix(raw, []byte("\ufeff"))
-	_, err := jsontext.NewDecoder(bytes.NewReader(raw), jsontext.AllowInvalidUTF8(true)).ReadValue()
-	if wrong, ok := errors.AsType[*jsontext.SyntacticError](err); ok && errors.Is(err, jsontext.ErrDuplicateName) {
-		return nil, fmt.Errorf("%s: it is given twice", wrong.JSONPointer) // people would read one, and programs another
+	if _, err := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowInvalidUTF8(true)).ReadValue(); err != nil && errors.Is(err, jsontext.ErrDuplicateName) {
+		return nil, syntaxFault(err)
 	}
 	tree, err := decode(raw)
 	if err != nil {
@@ -194,6 +275,145 @@ func (d *document) parse(name string, raw []byte) ([]byte, error) {
 	}
 	d.files[name] = tree
 	return raw, nil
+}
+
+// syntaxFault says where a text is no JSON.
+func syntaxFault(err error) error {
+	wrong, ok := errors.AsType[*jsontext.SyntacticError](err)
+	switch {
+	case ok && errors.Is(err, jsontext.ErrDuplicateName):
+		return fmt.Errorf("%s: it is given twice", wrong.JSONPointer) // people would read one, and programs another
+	case ok && wrong.JSONPointer != "":
+		return fmt.Errorf("%s: %w", wrong.JSONPointer, wrong.Err)
+	}
+	return err
+}
+
+// later is a part of a document that is decoded when it is needed.
+type later []byte
+
+// rest is the name of what an operation has besides what is known of one that is not used.
+const rest = "\x00rest"
+
+// split decodes what is always needed of a document: the names of its operations, and those that are used. The
+// others, and all components, are decoded when something refers to them, because few of a large document are.
+func (d *document) split(raw []byte) (map[string]any, error) {
+	dec := jsontext.NewDecoder(bytes.NewBuffer(raw), jsontext.AllowInvalidUTF8(true))
+	if dec.PeekKind() != '{' {
+		if _, err := dec.ReadValue(); err != nil {
+			return nil, syntaxFault(err)
+		}
+		return nil, errors.New("it is no object")
+	}
+	root, err := d.members(dec, raw, func(name string) (any, error) {
+		switch {
+		case name == "paths" && dec.PeekKind() == '{':
+			return d.members(dec, raw, func(template string) (any, error) {
+				if dec.PeekKind() != '{' {
+					return nil, nil
+				}
+				return d.members(dec, raw, func(member string) (any, error) { return d.splitItem(dec, raw, template, member) })
+			})
+		case name == "components" && dec.PeekKind() == '{':
+			return d.members(dec, raw, func(string) (any, error) {
+				if dec.PeekKind() != '{' {
+					return nil, nil
+				}
+				return d.members(dec, raw, func(string) (any, error) { return valueOf(dec, raw, true) })
+			})
+		}
+		return valueOf(dec, raw, !slices.Contains([]string{"openapi", "swagger", "info", "servers", "paths", "$self", "jsonSchemaDialect"}, name))
+	})
+	if err != nil {
+		return nil, syntaxFault(err)
+	}
+	if dec.PeekKind() != 0 {
+		return nil, errors.New("there is more after the end")
+	}
+	return root, nil
+}
+
+// members reads an object. value reads the value of a member; if it has left it, that is decoded.
+func (d *document) members(dec *jsontext.Decoder, raw []byte, value func(name string) (any, error)) (map[string]any, error) {
+	if _, err := dec.ReadToken(); err != nil {
+		return nil, err
+	}
+	all := map[string]any{}
+	for dec.PeekKind() == '"' {
+		token, err := dec.ReadToken()
+		if err != nil {
+			return nil, err
+		}
+		name, before := token.String(), dec.InputOffset()
+		one, err := value(name)
+		if err == nil && dec.InputOffset() == before {
+			one, err = valueOf(dec, raw, false)
+		}
+		if err != nil {
+			return nil, err
+		}
+		all[name] = one
+	}
+	_, err := dec.ReadToken()
+	return all, err
+}
+
+func valueOf(dec *jsontext.Decoder, raw []byte, isLater bool) (any, error) {
+	value, err := dec.ReadValue()
+	if err != nil {
+		return nil, err
+	}
+	end := dec.InputOffset()
+	text := raw[end-int64(len(value)) : end]
+	if isLater {
+		return later(text), nil
+	}
+	return decode(text)
+}
+
+// splitItem reads a member of what is under a path.
+func (d *document) splitItem(dec *jsontext.Decoder, raw []byte, template, member string) (any, error) {
+	method := strings.ToUpper(member)
+	isMethod := strings.ToLower(member) == member && (slices.Contains(methods, method) || slices.Contains(otherMethods, method))
+	if !isMethod || dec.PeekKind() != '{' {
+		return valueOf(dec, raw, false)
+	}
+	value, err := valueOf(dec, raw, true)
+	if err != nil {
+		return nil, err
+	}
+	text, _ := value.(later)
+	known, inner := map[string]any{}, jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowInvalidUTF8(true))
+	_, _ = inner.ReadToken() // it was read before
+	for inner.PeekKind() == '"' {
+		name, _ := inner.ReadToken()
+		if key := name.String(); key == "operationId" || key == "servers" {
+			known[key], _ = valueOf(inner, text, false)
+		} else {
+			_ = inner.SkipValue()
+		}
+	}
+	if id, _ := known["operationId"].(string); d.uses(method, template, id) {
+		return decode(text)
+	}
+	known[rest] = text
+	return known, nil
+}
+
+// needed is a member of an object of a document, decoded.
+func needed(holder map[string]any, name string) (any, bool) {
+	if text, ok := holder[rest].(later); ok && holder[name] == nil {
+		whole, _ := decode(text) // it was read before
+		object, _ := whole.(map[string]any)
+		delete(holder, rest)
+		maps.Copy(holder, object)
+	}
+	value, ok := holder[name]
+	if text, isLater := value.(later); isLater {
+		value, _ = decode(text)
+		holder[name] = value
+	}
+	return value, ok
 }
 
 // decode reads JSON, with numbers as they are written.
@@ -223,52 +443,166 @@ func (d *document) version(root map[string]any) error {
 	return nil
 }
 
-// readReferences follows all references of the document, and of the files in its folder that it refers to.
-func (d *document) readReferences(folder fs.FS, encoded map[string][]byte, size int) (faults []string) {
-	type reference struct {
-		place
-		to string
+// reach follows the references of the operations that are used, and returns the document with these and what
+// they reach: no fault of anything else matters. It reads the files in the folder that they refer to.
+func (d *document) reach(folder fs.FS, encoded map[string][]byte, size int) (cut map[string]any, faults []string) {
+	root, _ := d.files[d.main].(map[string]any)
+	cut = map[string]any{"paths": map[string]any{}}
+	for _, key := range []string{"openapi", "info", "servers", "$self", "jsonSchemaDialect"} {
+		if value, has := root[key]; has {
+			cut[key] = value
+		}
 	}
-	var all []reference
-	for queue := []string{d.main}; len(queue) > 0; queue = queue[1:] {
-		name := queue[0]
-		references := func(at place, to string) {
-			all = append(all, reference{at, to})
+	if value, has := root["paths"]; !has || !isObject(value) {
+		cut["paths"] = value
+	}
+	var queue []place
+	seen := map[string]bool{}
+	add := func(p place) {
+		if key := p.file + "#" + p.pointer; !seen[key] {
+			seen[key] = true
+			queue = append(queue, p)
+		}
+	}
+	paths := place{d.main, "/paths", root["paths"]}
+	templates, _ := root["paths"].(map[string]any)
+	for _, template := range slices.Sorted(maps.Keys(templates)) {
+		if item, used := d.usedItem(paths.child(template)); used {
+			put(cut, item.pointer, item.value)
+			add(item)
+		}
+	}
+	for ; len(queue) > 0; queue = queue[1:] {
+		deep := !walk(queue[0], false, 0, func(at place, to string) {
 			file, _, err := d.target(at, to)
-			if _, known := d.files[file]; err != nil || known {
-				return
+			if _, known := d.files[file]; err == nil && !known && folder != nil {
+				d.files[file] = nil // so that it is tried once
+				raw, err := readFile(folder, file, maxDocument-size)
+				if size += len(raw); err == nil {
+					encoded[file], err = d.parse(file, raw)
+				}
+				if err != nil {
+					faults = append(faults, at.fault(d.main, "%s: %v", file, err))
+				}
 			}
-			d.files[file] = nil // so that it is tried once
-			if folder == nil {
-				return
+			if err == nil && folder != nil && d.files[file] == nil {
+				return // the file has a fault of its own
 			}
-			raw, err := readFile(folder, file, maxDocument-size)
-			if size += len(raw); err == nil {
-				encoded[file], err = d.parse(file, raw)
+			reached, err := d.hop(place{at.file, at.pointer, map[string]any{"$ref": to}}, to)
+			if err == nil {
+				_, err = d.follow(reached)
 			}
 			if err != nil {
-				faults = append(faults, at.fault(d.main, "%s: %v", file, err))
+				faults = append(faults, at.fault(d.main, "%v", err))
 				return
 			}
-			queue = append(queue, file)
-		}
-		if !walk(place{name, "", d.files[name]}, false, 0, references) {
-			faults = append(faults, fmt.Sprintf("%s: it is nested more than %d deep", name, maxDepth))
-		}
-	}
-	for _, r := range all {
-		file, _, err := d.target(r.place, r.to)
-		if err == nil && d.files[file] == nil && folder != nil {
-			continue // the file has a fault of its own
-		}
-		if err == nil {
-			_, err = d.follow(place{r.file, r.pointer, map[string]any{"$ref": r.to}})
-		}
-		if err != nil {
-			faults = append(faults, r.fault(d.main, "%v", err))
+			if reached.file != d.main {
+				add(reached)
+				return
+			}
+			whole := d.around(reached)
+			put(cut, whole.pointer, whole.value)
+			add(whole)
+		})
+		if deep {
+			faults = append(faults, queue[0].fault(d.main, "it is nested more than %d deep", maxDepth))
 		}
 	}
-	return faults
+	return cut, faults
+}
+
+// usedItem is what stands under a path, as far as it is used.
+func (d *document) usedItem(item place) (place, bool) {
+	object, _ := item.value.(map[string]any)
+	if object["$ref"] != nil || object == nil {
+		return item, true
+	}
+	kept, used := maps.Clone(object), false
+	delete(kept, "additionalOperations")
+	for name, value := range object {
+		operation, _ := value.(map[string]any)
+		method := strings.ToUpper(name)
+		switch {
+		case !slices.Contains(methods, method) && !slices.Contains(otherMethods, method):
+			continue
+		case operation[rest] != nil:
+			delete(kept, name)
+			continue
+		case operation == nil:
+			used = true
+			continue
+		}
+		used = true
+		operation = maps.Clone(operation)
+		delete(operation, "callbacks")
+		if codes := item.child(name).child("responses"); isObject(codes.value) {
+			operation["responses"] = d.types(codes)
+		}
+		kept[name] = operation
+	}
+	item.value = kept
+	return item, used
+}
+
+// types are the answers of an operation, of which only the types matter.
+func (d *document) types(codes place) map[string]any {
+	all := map[string]any{}
+	object, _ := codes.value.(map[string]any)
+	for code := range object {
+		if strings.HasPrefix(code, "x-") {
+			continue
+		}
+		content := map[string]any{}
+		if answer, err := d.follow(codes.child(code)); err == nil {
+			types, _ := answer.child("content").value.(map[string]any)
+			for mediaType := range types {
+				content[mediaType] = map[string]any{}
+			}
+		}
+		all[code] = map[string]any{"description": "", "content": content}
+	}
+	return all
+}
+
+// around is the part of the document's main file that a place is in: a component, what is under a path, or
+// what is at its top.
+func (d *document) around(p place) place {
+	tokens := slices.Collect(jsontext.Pointer(p.pointer).Tokens())
+	most := map[string]int{"components": 3, "paths": 2}
+	if len(tokens) > 0 {
+		tokens = tokens[:min(len(tokens), max(1, most[tokens[0]]))]
+	}
+	whole := place{d.main, "", d.files[d.main]}
+	for _, token := range tokens {
+		whole = whole.child(token)
+	}
+	return whole
+}
+
+// put sets a value of a tree.
+func put(tree map[string]any, pointer string, value any) {
+	tokens := slices.Collect(jsontext.Pointer(pointer).Tokens())
+	if len(tokens) == 0 {
+		return
+	}
+	for _, token := range tokens[:len(tokens)-1] {
+		inner, isObject := tree[token].(map[string]any)
+		if !isObject {
+			inner = map[string]any{}
+			tree[token] = inner
+		}
+		tree = inner
+	}
+	if object, isObject := value.(map[string]any); isObject && object[rest] == nil {
+		for name, one := range object {
+			if operation, _ := one.(map[string]any); operation[rest] != nil {
+				object = maps.Clone(object)
+				delete(object, name)
+			}
+		}
+		value = object
+	}
+	tree[tokens[len(tokens)-1]] = value
 }
 
 func (p place) fault(main, format string, args ...any) string {
@@ -354,31 +688,39 @@ func (d *document) follow(p place) (place, error) {
 		if !isText {
 			first, isText = to, true
 		}
-		file, pointer, err := d.target(p, to)
-		if err != nil {
+		var err error
+		if p, err = d.hop(p, to); err != nil {
 			return place{}, err
-		}
-		p = place{file, pointer, d.files[file]}
-		for token := range jsontext.Pointer(pointer).Tokens() {
-			value, ok := member(p.value, token)
-			if !ok {
-				return place{}, fmt.Errorf("the reference %q leads nowhere", spelling.Clip(to))
-			}
-			p.value = value
-		}
-		if p.value == nil {
-			return place{}, fmt.Errorf("the reference %q leads nowhere", spelling.Clip(to))
 		}
 	}
 	return place{}, fmt.Errorf("the reference %q leads to itself", spelling.Clip(first))
+}
+
+// hop is the place that a reference leads to.
+func (d *document) hop(p place, to string) (place, error) {
+	file, pointer, err := d.target(p, to)
+	if err != nil {
+		return place{}, err
+	}
+	p = place{file, pointer, d.files[file]}
+	for token := range jsontext.Pointer(pointer).Tokens() {
+		value, ok := member(p.value, token)
+		if !ok {
+			return place{}, fmt.Errorf("the reference %q leads nowhere", spelling.Clip(to))
+		}
+		p.value = value
+	}
+	if p.value == nil {
+		return place{}, fmt.Errorf("the reference %q leads nowhere", spelling.Clip(to))
+	}
+	return p, nil
 }
 
 // member is the value at one token of a JSON pointer.
 func member(value any, token string) (any, bool) {
 	switch holder := value.(type) {
 	case map[string]any:
-		inner, ok := holder[token]
-		return inner, ok
+		return needed(holder, token)
 	case []any:
 		var i int
 		if _, err := fmt.Sscanf(token, "%d", &i); err == nil && fmt.Sprint(i) == token && i >= 0 && i < len(holder) {
@@ -391,7 +733,11 @@ func member(value any, token string) (any, bool) {
 // child is a member of an object; its value is nil if there is none.
 func (p place) child(key string) place {
 	object, _ := p.value.(map[string]any)
-	return place{p.file, p.pointer + "/" + escape(key), object[key]}
+	value := object[key]
+	if _, isLater := value.(later); isLater {
+		value, _ = needed(object, key)
+	}
+	return place{p.file, p.pointer + "/" + escape(key), value}
 }
 
 // escape writes a name as a token of a JSON pointer.
@@ -409,13 +755,18 @@ func (p place) is(key string) bool {
 	return is
 }
 
-// validate asks the library whether the document is one by the standard.
-func (d *document) validate(ctx context.Context, encoded map[string][]byte) (faults []string) {
+// validate asks the library whether the part of the document that is needed is one by the standard.
+func (d *document) validate(ctx context.Context, needed map[string]any, encoded map[string][]byte) (faults []string) {
 	defer func() {
 		if p := recover(); p != nil { // a stranger's document must not end the program
 			faults = append(faults, fmt.Sprintf("it cannot be checked: %v", p))
 		}
 	}()
+	main, err := plainjson.Marshal(needed)
+	if err != nil {
+		return []string{err.Error()}
+	}
+	encoded[d.main] = main
 	loader := openapi3.NewLoader()
 	loader.Context = ctx
 	loader.ReadFromURIFunc = func(_ *openapi3.Loader, location *url.URL) ([]byte, error) {
@@ -424,9 +775,9 @@ func (d *document) validate(ctx context.Context, encoded map[string][]byte) (fau
 		}
 		return nil, errors.New("a reference leads out of the document's folder")
 	}
-	spec, err := loader.LoadFromDataWithPath(encoded[d.main], &url.URL{Path: "/" + d.main})
+	spec, err := loader.LoadFromDataWithPath(main, &url.URL{Path: "/" + d.main})
 	if err != nil {
-		return []string{spelling.OneLine(err.Error(), maxFault)}
+		return d.locate(needed, err)
 	}
 	options := []openapi3.ValidationOption{openapi3.EnableMultiError(), openapi3.DisableExamplesValidation(), openapi3.DisableSchemaDefaultsValidation(), openapi3.DisableSchemaPatternValidation()}
 	if !d.old {
@@ -434,7 +785,59 @@ func (d *document) validate(ctx context.Context, encoded map[string][]byte) (fau
 	}
 	err = spec.Validate(ctx, options...)
 	collect(err, "", &faults)
-	return slices.Compact(slices.Sorted(slices.Values(faults)))
+	return faults
+}
+
+// locate finds the places of what the library cannot load, of which its error says only what is wrong.
+func (d *document) locate(needed map[string]any, err error) (faults []string) {
+	said := spelling.OneLine(err.Error(), maxFault)
+	for key, value := range needed {
+		walk(place{d.main, "/" + escape(key), value}, slices.Contains(named, key), 0, func(at place, to string) {
+			if strings.Contains(said, strconv.Quote(to)) { // it is of another kind than is wanted here
+				faults = append(faults, at.fault(d.main, "%s", said))
+			}
+		})
+	}
+	if faults != nil {
+		return faults
+	}
+	var visit func(p place, names bool) bool // it reports whether a fault was found
+	visit = func(p place, names bool) (found bool) {
+		switch value := p.value.(type) {
+		case []any:
+			for i, one := range value {
+				found = visit(place{p.file, fmt.Sprintf("%s/%d", p.pointer, i), one}, false) || found
+			}
+		case map[string]any:
+			for name := range value {
+				if names || !strings.HasPrefix(name, "x-") && !slices.Contains(data, name) {
+					found = visit(p.child(name), !names && slices.Contains(named, name)) || found
+				}
+			}
+			if found || names {
+				return found
+			}
+			var wrong error
+			raw, _ := plainjson.Marshal(value)
+			if key := p.pointer[strings.LastIndex(p.pointer, "/")+1:]; slices.Contains(methods, strings.ToUpper(key)) && strings.HasPrefix(p.pointer, "/paths/") {
+				wrong = json.Unmarshal(raw, &openapi3.Operation{})
+			} else if value["in"] != nil && value["name"] != nil {
+				wrong = json.Unmarshal(raw, &openapi3.ParameterRef{})
+			} else if value["content"] == nil && value["in"] == nil {
+				wrong = json.Unmarshal(raw, &openapi3.SchemaRef{})
+			}
+			if wrong != nil {
+				faults = append(faults, p.fault(d.main, "%v", wrong))
+				return true
+			}
+		}
+		return found
+	}
+	visit(place{d.main, "", needed}, true)
+	if faults == nil {
+		faults = []string{said}
+	}
+	return faults
 }
 
 // newer are fields of 3.1 and 3.2 that the library does not know, and one that is $defs by now.
@@ -464,6 +867,9 @@ func collect(err error, at string, faults *[]string) {
 		collect(e.Cause, at+"/"+section+"/"+escape(e.Name), faults)
 	case *openapi3.DuplicateOperationIDError: // found with their places
 	default:
+		if strings.HasPrefix(err.Error(), "conflicting paths") { // requests are written here, and not routed
+			return
+		}
 		*faults = append(*faults, spelling.OneLine(strings.TrimPrefix(at+": ", ": ")+err.Error(), maxFault))
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -84,11 +85,11 @@ openapi: 3.0.0
 info: {title: t}
 servers: [{url: "https://x.example"}]
 paths:
-  /a: {get: {operationId: same, responses: {200: {description: ok}}}, post: {operationId: other}}
+  /a: {get: {operationId: same, parameters: [{name: x, in: query, schema: {$ref: "#/components/schemas/Odd"}}], responses: {200: {description: ok}}}, post: {operationId: other}}
   /b/{id}: {get: {operationId: b, responses: {200: {description: ok}}}}
 components: {schemas: {Odd: {type: oddity}}}
-`)
-	want(t, textOf(err), "/info: ", "/paths/~1a/post: ", "/paths: ", "/components/schemas/Odd: ")
+`, allow("GET", "POST"))
+	want(t, textOf(err), "/info: ", "(line 3)", "/paths/~1a/post: ", "(line 6)", "/paths: ", "/components/schemas/Odd: ", "(line 8)")
 	_, err = try(t, nil, paths(`
 		"/a":{"get":{"operationId":"same","responses":{"200":{"description":"ok"}}}},
 		"/b":{"get":{"operationId":"same","responses":{"200":{"description":"ok"}}},
@@ -118,11 +119,11 @@ func TestDocumentsThatAreNone(t *testing.T) {
 		"two":        {`{"openapi":"3.1.0"} {}`, "after the end"},
 		"HTML":       {"<html></html>", "document"},
 		"nothing":    {"", "no object"},
-		"large":      {`{"openapi":"3.1.0","x":"` + strings.Repeat("x", 4<<20) + `"}`, "too large"},
+		"large":      {`{"openapi":"3.1.0","x":"` + strings.Repeat("x", 20<<20) + `"}`, "too large"},
 		"deep":       {paths(`"/a":{"get":{"parameters":[{"name":"x","in":"query","schema":` + deep + `}],"responses":{"200":{"description":"ok"}}}}`), "deep"},
 		"a bomb":     {"a: &a [x,x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e]\ng: &g [*f,*f,*f,*f,*f,*f,*f,*f,*f]\nh: &h [*g,*g,*g,*g,*g,*g,*g,*g,*g]\n", "document"},
-		"loop":       {`{"openapi":"3.1.0","info":{"title":"t","version":"1"},"paths":{},"components":{"parameters":{"A":{"$ref":"#/components/parameters/B"},"B":{"$ref":"#/components/parameters/A"}}}}`, "leads to itself"},
-		"self":       {`{"openapi":"3.1.0","info":{"title":"t","version":"1"},"paths":{},"components":{"schemas":{"A":{"$ref":"#/components/schemas/A"}}}}`, "leads to itself"},
+		"loop":       {`{"openapi":"3.1.0","info":{"title":"t","version":"1"},"paths":{"/a":{"get":{"parameters":[{"$ref":"#/components/parameters/A"}],"responses":{"200":{"description":"ok"}}}}},"components":{"parameters":{"A":{"$ref":"#/components/parameters/B"},"B":{"$ref":"#/components/parameters/A"}}}}`, "leads to itself"},
+		"self":       {`{"openapi":"3.1.0","info":{"title":"t","version":"1"},"paths":{"/a":{"get":{"parameters":[{"name":"x","in":"query","schema":{"$ref":"#/components/schemas/A"}}],"responses":{"200":{"description":"ok"}}}}},"components":{"schemas":{"A":{"$ref":"#/components/schemas/A"}}}}`, "leads to itself"},
 	} {
 		if _, err := try(t, nil, c.text); !strings.Contains(textOf(err), c.fault) || err == nil {
 			t.Errorf("%s: %v, want %q", name, err, c.fault)
@@ -213,7 +214,7 @@ func TestDocumentFromAnAddress(t *testing.T) {
 		case "/api/moved":
 			http.Redirect(w, r, "https://elsewhere.example/secret", http.StatusFound)
 		case "/api/large":
-			replies(200, "application/json", strings.Repeat(" ", 5<<20))(w, r, 1)
+			replies(200, "application/json", strings.Repeat(" ", 21<<20))(w, r, 1)
 		default:
 			http.NotFound(w, r)
 		}
@@ -303,5 +304,80 @@ components:
 		if _, err := a.Check(map[string]any{"body": bad}); err == nil {
 			t.Errorf("%v passes", bad)
 		}
+	}
+}
+
+// TestOnlyWhatIsReachedIsJudged: one bad place costs the operations that reach it, and is named with its line.
+func TestOnlyWhatIsReachedIsJudged(t *testing.T) {
+	t.Parallel()
+	document := func(good string) string {
+		return `{"openapi":"3.1.0","info":{"title":"t","version":"1"},"servers":[{"url":"https://service.example"}],
+"tags":[{"name":1}],"webhooks":{"w":7},
+"paths":{
+ "/good":{"get":{"operationId":"good",` + good + `"responses":{"200":{"$ref":"#/components/responses/Odd"}}}},
+ "/field/{id}":{"get":{"operationId":"one","parameters":[{"name":"id","in":"path","required":true,"schema":{"type":"string"}}],"responses":{"200":{"description":"ok"}}}},
+ "/field/{name}":{"put":{"operationId":"two","parameters":[{"name":"name","in":"path","required":true,"schema":{"type":"string"}}],"responses":{"200":{"description":"ok"}}}},
+ "/schema":{"post":{"operationId":"schema","requestBody":{"content":{"application/json":{"schema":{"$ref":"#/components/schemas/Outer"}}}},"responses":{"200":{"description":"ok"}}}},
+ "/body":{"post":{"operationId":"body",
+   "requestBody":{"$ref":"#/components/responses/Fine"},"responses":{"200":{"description":"ok"}}}},
+ "/gone":{"get":{"operationId":"gone","parameters":[
+   {"$ref":"#/components/parameters/Nobody"}],"responses":{"200":{"description":"ok"}}}}
+},
+"components":{
+ "responses":{"Odd":{"description":"d","content":{"application/json":{"schema":{"type":"object","properties":{"a":{"required":true}}}}}},"Fine":{"description":"d"}},
+ "schemas":{
+  "Outer":{"type":"object","properties":{"inner":{"$ref":"#/components/schemas/Inner"}}},
+  "Inner":{"type":"object","properties":{
+    "a":{"type":"string","required":true}}},
+  "Unused":{"$ref":"../elsewhere.yaml"}}}}`
+	}
+	names := func(c *openapi.Connection) string {
+		all, _ := c.Offer(t.Context(), nil)
+		return strings.Join(all, " ")
+	}
+	if got := names(connect(t, nil, document(""), allow("good", "one", "two"))); got != "svc_one svc_two svc_good" {
+		t.Errorf("offers %s", got)
+	}
+	if got := names(connect(t, nil, document(`"parameters":[{"$ref":"#/paths/~1schema/post/requestBody"}],`), allow("one"))); got != "svc_one" {
+		t.Errorf("offers %s", got)
+	}
+	for operation, place := range map[string][]string{
+		"schema": {"/components/schemas/Inner/properties/a: ", "(line 18)"},
+		"body":   {"/paths/~1body/post/requestBody: ", "(line 9)"},
+		"gone":   {"/paths/~1gone/get/parameters/0: ", "Nobody", "(line 11)"},
+	} {
+		_, err := try(t, nil, document(""), allow("good", operation))
+		want(t, textOf(err), place...)
+	}
+}
+
+// TestReferencesIntoWhatIsNotUsed: a used operation may refer to a part of one that is not.
+func TestReferencesIntoWhatIsNotUsed(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	c := connect(t, s, paths(`"/a":{"get":{"operationId":"a","parameters":[{"$ref":"#/paths/~1b/post/parameters/0"}],"responses":{"200":{"description":"ok"}}}},
+		"/b":{"post":{"operationId":"b","parameters":[{"name":"q","in":"query","schema":{"type":"integer"}}],"responses":{"200":{"description":"ok"}}}}`))
+	must(t, c, "svc_a", `{"q":7}`)
+	if got := s.last(t).uri; got != "/a?q=7" {
+		t.Error(got)
+	}
+	if o := operation(t, c, "b"); !o.NotAllowed {
+		t.Errorf("%+v", o)
+	}
+}
+
+// TestALargeDocument: with few of its operations allowed, a document costs little more than to read it.
+func TestALargeDocument(t *testing.T) {
+	t.Parallel()
+	var all, schemas []string
+	filler := strings.Repeat("Lorem ipsum. ", 700)
+	for i := range 1200 {
+		n := strconv.Itoa(i)
+		all = append(all, `"/a`+n+`":{"get":{"operationId":"get`+n+`","description":"`+filler+`","responses":{"200":{"$ref":"#/components/responses/R`+n+`"}}}}`)
+		schemas = append(schemas, `"R`+n+`":{"description":"`+filler[:1000]+`","content":{"application/json":{"schema":{"type":"oddity"}}}}`)
+	}
+	c := connect(t, nil, strings.TrimSuffix(paths(strings.Join(all, ",")), "}")+`,"components":{"responses":{`+strings.Join(schemas, ",")+`}}}`, allow("get7", "get1199"))
+	if names, _ := c.Offer(t.Context(), nil); len(names) != 2 || len(c.Operations()) != 1200 {
+		t.Errorf("offers %v of %d", names, len(c.Operations()))
 	}
 }

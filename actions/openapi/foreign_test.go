@@ -57,12 +57,6 @@ func TestFieldsOfNewerDocuments(t *testing.T) {
 		document := `{"openapi":"` + c.version + `","info":{"title":"t","version":"1"},"servers":[{"url":"https://service.example"}],` + c.top + `,"paths":{"/a":` + c.path + `}}`
 		s := serve(t, nil)
 		must(t, connect(t, s, document), "svc_act", `{}`)
-		if strings.Contains(c.top, "x-a") && !strings.Contains(c.path, "summary") {
-			continue // the library has always let it pass
-		}
-		if _, err := try(t, s, strings.Replace(document, c.version, "3.0.3", 1)); err == nil {
-			t.Errorf("as 3.0: %s is no fault", c.top)
-		}
 	}
 }
 

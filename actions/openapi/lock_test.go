@@ -65,7 +65,7 @@ func TestDocumentOfAFileSystem(t *testing.T) {
 	whole := one("get", "/a", "")
 	files := fstest.MapFS{
 		"api/service.json":   {Data: []byte(whole)},
-		"api/leads-out.json": {Data: []byte(strings.Replace(whole, `"paths"`, `"components":{"schemas":{"S":{"$ref":"../secret.json#/x"}}},"paths"`, 1))},
+		"api/leads-out.json": {Data: []byte(one("get", "/a", `"parameters":[{"name":"x","in":"query","schema":{"$ref":"../secret.json#/x"}}],`))},
 		"secret.json":        {Data: []byte(`{"x":{"type":"string"}}`)},
 	}
 	for name, fault := range map[string]string{

@@ -43,7 +43,7 @@ type Config struct {
 	Summary string // what the service is for, in one line
 
 	// Document is the OpenAPI document, 3.0 to 3.2 in JSON or YAML: the name of a file, or an address as for
-	// Server that is read at the start. A file may refer to others in its folder. All have at most 4 MiB. FS
+	// Server that is read at the start. A file may refer to others in its folder. All have at most 20 MiB. FS
 	// has the file, such as an [embed.FS]; nil: the working directory, or wherever its path leads.
 	Document string
 	FS       fs.FS
@@ -176,7 +176,7 @@ func New(ctx context.Context, cfg Config) (*Connection, error) {
 
 // load reads the document and makes the actions.
 func (c *Connection) load(ctx context.Context) error {
-	d, err := readDocument(ctx, &c.cfg)
+	d, err := readDocument(ctx, &c.cfg, c.uses)
 	if err != nil {
 		return err
 	}
@@ -191,7 +191,10 @@ func (c *Connection) load(ctx context.Context) error {
 	}
 	var faults []string
 	if c.operations, faults = c.operationsOf(d); len(faults) > 0 {
-		return errors.New(strings.Join(faults, "\n"))
+		return d.report(faults)
+	}
+	for _, o := range c.operations {
+		o.at = place{} // with it the whole document could go
 	}
 	if noServer != nil && len(c.operations) > 0 && !slices.ContainsFunc(c.operations, func(o *operation) bool { return o.base != nil }) {
 		return fmt.Errorf("no operation has a server that can be used: %w", noServer)
@@ -293,7 +296,7 @@ func (c *Connection) operationsOf(d *document) (all []*operation, faults []strin
 			}
 			o := &operation{at: at, path: template, safe: method == http.MethodGet || method == http.MethodHead}
 			id := at.text("operationId")
-			if first, taken := ids[id]; taken && id != "" {
+			if first, taken := ids[id]; taken && id != "" && c.uses(method, template, id) {
 				faults = append(faults, at.fault(d.main, "the operationId %q is that of %s, too", spelling.Clip(id), first))
 			}
 			ids[id] = at.pointer
@@ -365,6 +368,20 @@ func (c *Connection) unknownNames(all []*operation) (faults []string) {
 	return faults
 }
 
+// allows reports whether the rules let an operation be used.
+func (c *Connection) allows(safe bool, names []string) bool {
+	return len(c.cfg.Rules.Allow) == 0 && safe || c.cfg.Rules.Names(names...)
+}
+
+// uses is allows before the operation was read.
+func (c *Connection) uses(method, template, id string) bool {
+	names := []string{id, method + " " + template, method}
+	if id == "" || ruleLike(id) {
+		names = names[1:]
+	}
+	return c.allows(method == http.MethodGet || method == http.MethodHead, names)
+}
+
 // read finds out how to call an operation. The error says why it cannot be offered.
 func (c *Connection) read(o *operation, d *document, root, item place, used map[string]bool) error {
 	server, reason := c.server(d, used, o.at, item, root)
@@ -376,7 +393,7 @@ func (c *Connection) read(o *operation, d *document, root, item place, used map[
 	if !slices.Contains(methods, o.Method) {
 		return errMethod
 	}
-	if reads := len(c.cfg.Rules.Allow) == 0 && o.safe; !reads && !c.cfg.Rules.Names(o.names...) {
+	if !c.allows(o.safe, o.names) {
 		return errNotAllowed
 	}
 	if reason != nil {

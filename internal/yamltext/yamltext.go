@@ -12,6 +12,7 @@ import (
 	"math/big"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -129,6 +130,41 @@ func (w *jsonWriter) Write(p []byte) (int, error) {
 		return 0, io.ErrShortWrite
 	}
 	return w.Buffer.Write(p)
+}
+
+// Line is the line of a value in YAML, or of the closest around it that is there, by the tokens of a JSON
+// pointer; 0: it is not known.
+func Line(text []byte, tokens []string) int {
+	node, err := Parse(string(text), maxTokens)
+	if err != nil || node == nil {
+		return 0
+	}
+	line := node.GetToken().Position.Line
+	for _, t := range tokens {
+		t = strings.ReplaceAll(strings.ReplaceAll(t, "~1", "/"), "~0", "~")
+		if anchor, ok := node.(*ast.AnchorNode); ok {
+			node = anchor.Value
+		}
+		next := ast.Node(nil)
+		switch holder := node.(type) {
+		case *ast.MappingNode:
+			for _, entry := range holder.Values {
+				if key := entry.Key.GetToken(); key.Value == t {
+					next, line = entry.Value, key.Position.Line
+				}
+			}
+		case *ast.SequenceNode:
+			if i, err := strconv.Atoi(t); err == nil && i >= 0 && i < len(holder.Values) {
+				next = holder.Values[i]
+				line = next.GetToken().Position.Line
+			}
+		}
+		if next == nil {
+			return line
+		}
+		node = next
+	}
+	return line
 }
 
 // Parse returns the root of the one document in a text, nil if there is none. It takes so many
