@@ -657,8 +657,10 @@ func (p *program) handler() http.Handler {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", p.ready)
 	if p.signIn != nil {
-		mux.Handle(oauth.CallbackPath, p.signIn)
-		mux.Handle(oauth.ClientPath, p.signIn)
+		for _, path := range []string{oauth.CallbackPath, oauth.ClientPath} {
+			mux.Handle(path, p.signIn)
+			mux.Handle(path+"/", p.signIn)
+		}
 	}
 	if p.agents != nil {
 		mux.Handle("/mcp", p.agents)

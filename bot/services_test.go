@@ -95,7 +95,7 @@ func TestSignInToAService(t *testing.T) {
 		in := page
 		mu.Unlock()
 		w := httptest.NewRecorder()
-		in.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/oauth/callback?code=c&state="+link.Query().Get("state"), http.NoBody))
+		in.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/oauth/callback/tracker?code=c&state="+link.Query().Get("state"), http.NoBody))
 		if w.Code != http.StatusOK {
 			t.Fatalf("%d %s", w.Code, w.Body)
 		}

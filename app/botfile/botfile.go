@@ -173,6 +173,7 @@ func (f roundTripper) RoundTrip(req *http.Request) (*http.Response, error) { ret
 type own struct {
 	Resource string   `yaml:"resource"`
 	Issuer   string   `yaml:"issuer"`
+	Hosts    []string `yaml:"hosts"`
 	ClientID string   `yaml:"client_id"`
 	Secret   secret   `yaml:"client_secret"`
 	Scopes   []string `yaml:"scopes"`
@@ -228,7 +229,10 @@ type command struct {
 // service is where people sign in for the connection, with the bot as the client.
 func (c *connection) service() oauth.Service {
 	o := c.Auth.OAuth
-	return oauth.Service{Resource: cmp.Or(o.Resource, c.MCP, c.Server), Issuer: o.Issuer, ClientID: o.ClientID, Secret: string(o.Secret), Scopes: o.Scopes, Private: c.Private}
+	return oauth.Service{
+		Resource: cmp.Or(o.Resource, c.MCP, c.Server), Issuer: o.Issuer, Hosts: o.Hosts,
+		ClientID: o.ClientID, Secret: string(o.Secret), Scopes: o.Scopes, Private: c.Private,
+	}
 }
 
 // File is a bot that a file describes. It is immutable and safe for concurrent use.

@@ -244,7 +244,7 @@ func TestApply(t *testing.T) {
 func TestSignIn(t *testing.T) {
 	t.Parallel()
 	dir := folder(t, map[string]string{
-		"bot.yaml": head + "connections:\n  a: {mcp: https://a.example/mcp, auth: {oauth: {}}}\n  b: {openapi: shop.yaml, server: https://b.example/v1, private: [10.1.0.0/16], auth: {oauth: {issuer: 'https://login.example', client_id: me, client_secret: {file: token}, scopes: [x]}}}\n" +
+		"bot.yaml": head + "connections:\n  a: {mcp: https://a.example/mcp, auth: {oauth: {}}}\n  b: {openapi: shop.yaml, server: https://b.example/v1, private: [10.1.0.0/16], auth: {oauth: {issuer: 'https://login.example', hosts: ['login.example:8443'], client_id: me, client_secret: {file: token}, scopes: [x]}}}\n" +
 			"  c: {openapi: shop.yaml, server: https://c.example, auth: {sign_in: Graph}}\n", "shop.yaml": document, "token": "s3cret",
 	})
 	s := &settings.Settings{}
@@ -255,7 +255,7 @@ func TestSignIn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "map[a:{https://a.example/mcp    [] []} b:{https://b.example/v1 https://login.example me s3cret [x] [10.1.0.0/16]}]"
+	want := "map[a:{https://a.example/mcp  []   [] []} b:{https://b.example/v1 https://login.example [login.example:8443] me s3cret [x] [10.1.0.0/16]}]"
 	if got := fmt.Sprint(f.Services()); got != want || !s.SignsIn {
 		t.Errorf("people sign in to %s, %v", got, s.SignsIn)
 	}

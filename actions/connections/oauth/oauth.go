@@ -32,10 +32,13 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/loopback"
+	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/state"
 )
 
-// The paths that [SignIn] answers below its address.
+// The paths that [SignIn] answers below its address. Each connection has its own below them, such as
+// /oauth/callback/issues: what one service says of itself then decides nothing about another (RFC 9700,
+// section 4.4.2). The paths themselves are those of the build before: for who began to sign in there.
 const (
 	// CallbackPath is where people come back to from a service.
 	CallbackPath = "/oauth/callback"
@@ -51,6 +54,8 @@ const (
 	early       = time.Minute // before it expires, a token is renewed
 	keyBytes    = 32
 	maxSeconds  = 1e9 // that a token is said to live
+	maxClient   = 512 // bytes of an id that an authorization server gives the bot
+	maxScopes   = 2000
 )
 
 // Tokens signs people in to the connections that a [SignIn] does not have. [connector.Client] is one.
@@ -82,6 +87,9 @@ type Service struct {
 	Resource string
 	// Issuer is its authorization server. "": the one that the service names.
 	Issuer string
+	// Hosts are other hosts than those of Issuer and Resource at which the authorization server may have
+	// endpoints, such as oauth2.example.com: with the port, unless that is 443.
+	Hosts []string
 	// ClientID and Secret are those of the bot at the authorization server. "": the bot is known there
 	// by the address of its metadata, or registers itself (RFC 7591). Secret needs an Issuer: otherwise
 	// the service would say who gets it.
@@ -137,6 +145,9 @@ func New(cfg Config) (*SignIn, error) {
 		}
 		if err := checkAddress(service.Issuer); service.Issuer != "" && err != nil {
 			faults = append(faults, fmt.Errorf("service %s: Issuer: %w", name, err))
+		}
+		if name == "" || name == "." || name == ".." || strings.Contains(name, "/") {
+			faults = append(faults, fmt.Errorf("service %q: the name cannot end an address", name))
 		}
 		if service.Secret != "" && service.Issuer == "" {
 			faults = append(faults, fmt.Errorf("service %s: a Secret needs an Issuer", name))
@@ -213,6 +224,11 @@ func (s *SignIn) discover(ctx context.Context, service Service) (found server, e
 	if err := checkAddress(issuer); err != nil {
 		return found, fmt.Errorf("the authorization server: %w", err)
 	}
+	if service.Issuer == "" {
+		if err := s.ofAnother(service, issuer); err != nil {
+			return found, err
+		}
+	}
 	var first error
 	for i, address := range []string{
 		wellKnown(issuer, "oauth-authorization-server"), wellKnown(issuer, "openid-configuration"), strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration",
@@ -233,14 +249,50 @@ func (s *SignIn) discover(ctx context.Context, service Service) (found server, e
 		return found, errors.New("the metadata is that of another authorization server")
 	case !slices.Contains(found.Challenges, "S256"):
 		return found, errors.New("the authorization server does not do PKCE with S256")
-	}
-	for _, endpoint := range []string{found.Authorize, found.Token, cmp.Or(found.Revoke, found.Token), cmp.Or(found.Register, found.Token)} {
-		if err := checkAddress(endpoint); err != nil {
-			return found, fmt.Errorf("an endpoint of the authorization server: %w", err)
-		}
+	case len(strings.Join(scopes, " ")) > maxScopes:
+		return found, fmt.Errorf("the service wants scopes of more than %d bytes", maxScopes)
 	}
 	found.defaultScopes = scopes
-	return found, nil
+	return found, service.trusts(found)
+}
+
+// ofAnother returns an error if the authorization server that a service names is known as that of another
+// one: the person would sign in there, and the token would go to this service.
+func (s *SignIn) ofAnother(service Service, issuer string) error {
+	at := origin(issuer)
+	if at == origin(service.Resource) {
+		return nil
+	}
+	for name, other := range s.cfg.Services {
+		if at == origin(other.Issuer) || at == origin(other.Resource) {
+			return fmt.Errorf("the service names the authorization server of %s as its own: if that is so, configure it as its Issuer", name)
+		}
+	}
+	return nil
+}
+
+// trusts returns an error unless the service's authorization server may be the one that at describes. A
+// server says itself where its endpoints are, so they count only at hosts that it or the operator has. This
+// is asked before each use: the configuration may have changed since at was stored.
+func (s Service) trusts(at server) error {
+	if s.Issuer != "" && at.Issuer != s.Issuer {
+		return errors.New("the authorization server is not the one that is configured now")
+	}
+	for _, endpoint := range []string{at.Authorize, at.Token, cmp.Or(at.Revoke, at.Token), cmp.Or(at.Register, at.Token)} {
+		if err := checkAddress(endpoint); err != nil {
+			return fmt.Errorf("an endpoint of the authorization server: %w", err)
+		}
+		u, err := url.Parse(endpoint)
+		if err != nil {
+			return err
+		}
+		here := origin(endpoint)
+		named := func(host string) bool { return here == origin(u.Scheme+"://"+host) }
+		if here != origin(at.Issuer) && here != origin(s.Resource) && !slices.ContainsFunc(s.Hosts, named) {
+			return fmt.Errorf("the authorization server has an endpoint at another host, %s, which Hosts does not name", u.Host)
+		}
+	}
+	return nil
 }
 
 // wellKnown is where an address has its metadata (RFC 8615): the path of the address follows.
@@ -252,13 +304,17 @@ func wellKnown(address, what string) string {
 	return origin(address) + "/.well-known/" + what + strings.TrimSuffix(u.EscapedPath(), "/")
 }
 
-// origin is an address without its path.
+// origin is an address without its path, in one spelling.
 func origin(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
 		return ""
 	}
-	return u.Scheme + "://" + u.Host
+	host := strings.ToLower(u.Host)
+	if port := map[string]string{"https": ":443", "http": ":80"}[u.Scheme]; port != "" {
+		host = strings.TrimSuffix(host, port)
+	}
+	return u.Scheme + "://" + host
 }
 
 // sameResource reports whether a service that calls itself named is the one at that address.
@@ -311,17 +367,31 @@ func refuses(err error) bool {
 // person's tokens: RFC 6749, and GitHub.
 var wrongClient = []string{"invalid_client", "incorrect_client_credentials"}
 
-// client returns what the bot is called at an authorization server.
-func (s *SignIn) client(ctx context.Context, service Service, at server) (id string, err error) {
+// callback is where people come back to from the service of a connection; "": that of the build before.
+func (s *SignIn) callback(connection string) string {
+	return s.cfg.Address + below(CallbackPath, connection)
+}
+
+// below is the path of a connection below another one.
+func below(path, connection string) string {
+	if connection == "" {
+		return path
+	}
+	return path + "/" + url.PathEscape(connection)
+}
+
+// client returns what the bot is called at the authorization server of a connection.
+func (s *SignIn) client(ctx context.Context, connection string, at server) (id string, err error) {
+	service := s.cfg.Services[connection]
 	switch {
 	case service.ClientID != "":
 		return service.ClientID, nil
 	case at.ByMetadata:
-		return s.cfg.Address + ClientPath, nil
+		return s.cfg.Address + below(ClientPath, connection), nil
 	case at.Register == "":
 		return "", errors.New("the authorization server does not know the bot: it needs a client id")
 	}
-	key := documentKey("client", at.Issuer, s.cfg.Address)
+	key := documentKey("client", at.Issuer, s.callback(connection))
 	scopes, err := s.cfg.Store.Load(ctx, key)
 	if err != nil {
 		return "", err
@@ -329,7 +399,7 @@ func (s *SignIn) client(ctx context.Context, service Service, at server) (id str
 	if known := *state.Of[registered](scopes[0]); known.ID != "" {
 		return known.ID, nil
 	}
-	body, err := json.Marshal(s.metadata())
+	body, err := json.Marshal(s.metadata(connection))
 	if err != nil {
 		return "", err
 	}
@@ -341,7 +411,7 @@ func (s *SignIn) client(ctx context.Context, service Service, at server) (id str
 	var made struct {
 		ID string `json:"client_id"`
 	}
-	if err := s.doJSON(req, &made); err != nil || made.ID == "" {
+	if err := s.doJSON(req, &made); err != nil || made.ID == "" || len(made.ID) > maxClient {
 		return "", errors.Join(errors.New("the authorization server does not register the bot"), err)
 	}
 	err = s.cfg.Store.Update(ctx, key, func(doc *state.Scope) error {
@@ -360,10 +430,16 @@ type registered struct {
 	ID string `json:"id"`
 }
 
-// metadata is what authorization servers may know of the bot.
-func (s *SignIn) metadata() map[string]any {
+// metadata is what the authorization server of a connection may know of the bot; "": what those that the
+// build before told their people about did. Each has one address to come back to and a name of its own, so a
+// person who is sent on to another server reads whom the bot means, and their consent there does not count.
+func (s *SignIn) metadata(connection string) map[string]any {
+	name := "Planbot"
+	if connection != "" {
+		name += " (" + connection + ")"
+	}
 	return map[string]any{
-		"client_id": s.cfg.Address + ClientPath, "client_name": "Planbot", "redirect_uris": []string{s.cfg.Address + CallbackPath},
+		"client_id": s.cfg.Address + below(ClientPath, connection), "client_name": name, "redirect_uris": []string{s.callback(connection)},
 		"grant_types": []string{"authorization_code", "refresh_token"}, "response_types": []string{"code"}, "token_endpoint_auth_method": "none",
 	}
 }
@@ -375,7 +451,9 @@ type started struct {
 	Server     server `json:"server"`
 	Client     string `json:"client"`
 	Verifier   string `json:"verifier"`
-	Round      string `json:"round"` // see round
+	Round      string `json:"round"`    // see round
+	For        string `json:"for"`      // the Resource
+	Callback   string `json:"callback"` // address; "": the build before stored neither
 }
 
 // round is beside the pending tokens of a person. A sign-in that began in another round does not count: the
@@ -391,6 +469,7 @@ var errSignedOut = errors.New("the person signed out meanwhile")
 type granted struct {
 	Server  server    `json:"server"`
 	Client  string    `json:"client"`
+	For     string    `json:"for,omitempty"` // the Resource; "": the build before did not store it
 	Access  string    `json:"access"`
 	Refresh string    `json:"refresh,omitempty"`
 	Expires time.Time `json:"expires,omitzero"`
@@ -448,7 +527,7 @@ func (s *SignIn) open(place state.Key, data []byte, into any) bool {
 }
 
 // config is the OAuth configuration of a client at an authorization server.
-func (s *SignIn) config(service Service, at server, client, secret string) *oauth2.Config {
+func (s *SignIn) config(service Service, at server, client, secret, callback string) *oauth2.Config {
 	style := oauth2.AuthStyleInParams
 	if secret != "" {
 		style = oauth2.AuthStyleInHeader
@@ -458,7 +537,7 @@ func (s *SignIn) config(service Service, at server, client, secret string) *oaut
 		scopes = at.defaultScopes
 	}
 	return &oauth2.Config{
-		ClientID: client, ClientSecret: secret, RedirectURL: s.cfg.Address + CallbackPath, Scopes: scopes,
+		ClientID: client, ClientSecret: secret, RedirectURL: callback, Scopes: scopes,
 		Endpoint: oauth2.Endpoint{AuthURL: at.Authorize, TokenURL: at.Token, AuthStyle: style},
 	}
 }
@@ -481,7 +560,7 @@ func (s *SignIn) SignInResource(ctx context.Context, ref activity.Reference, con
 	if err != nil {
 		return r, fmt.Errorf("sign in to %s: %w", connection, err)
 	}
-	client, err := s.client(ctx, service, at)
+	client, err := s.client(ctx, connection, at)
 	if err != nil {
 		return r, fmt.Errorf("sign in to %s: %w", connection, err)
 	}
@@ -497,30 +576,40 @@ func (s *SignIn) SignInResource(ctx context.Context, ref activity.Reference, con
 	}
 	ticket, verifier := rand.Text()+rand.Text(), oauth2.GenerateVerifier()
 	key := documentKey("state", ticket)
-	if err := s.keep(ctx, key, started{owner, connection, at, client, verifier, now.ID}, time.Now().Add(startWithin).UTC()); err != nil {
+	callback := s.callback(connection)
+	if err := s.keep(ctx, key, started{owner, connection, at, client, verifier, now.ID, service.Resource, callback}, time.Now().Add(startWithin).UTC()); err != nil {
 		return r, err
 	}
 	r.Browser = true
-	r.Link = s.config(service, at, client, "").AuthCodeURL(ticket, oauth2.S256ChallengeOption(verifier), oauth2.SetAuthURLParam("resource", service.Resource))
+	r.Link = s.config(service, at, client, "", callback).AuthCodeURL(ticket, oauth2.S256ChallengeOption(verifier), oauth2.SetAuthURLParam("resource", service.Resource))
 	return r, nil
 }
 
-// ServeHTTP answers [CallbackPath] and [ClientPath].
+// ServeHTTP answers [CallbackPath] and [ClientPath], and what is below them.
 func (s *SignIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
+	path, connection := r.URL.Path, ""
+	for _, parent := range []string{CallbackPath, ClientPath} {
+		if name, below := strings.CutPrefix(path, parent+"/"); below {
+			path, connection = parent, name
+			if _, known := s.cfg.Services[name]; !known {
+				path = ""
+			}
+		}
+	}
 	switch {
 	case r.Method != http.MethodGet:
 		http.Error(w, "only GET", http.StatusMethodNotAllowed)
-	case r.URL.Path == ClientPath:
+	case path == ClientPath:
 		h.Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(s.metadata()) // the caller has left
-	case r.URL.Path == CallbackPath:
+		_ = json.NewEncoder(w).Encode(s.metadata(connection)) // the caller has left
+	case path == CallbackPath:
 		h.Set("Content-Type", "text/plain; charset=utf-8")
 		h.Set("Content-Security-Policy", "default-src 'none'; frame-ancestors 'none'")
 		h.Set("Referrer-Policy", "no-referrer")
-		code, err := s.finish(r.Context(), r.URL.Query())
+		code, err := s.finish(r.Context(), connection, r.URL.RawQuery)
 		if err != nil {
 			s.cfg.Log.Warn().Err(err).Msg("a person came back from a service, and is not signed in")
 			w.WriteHeader(http.StatusBadRequest)
@@ -533,11 +622,15 @@ func (s *SignIn) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// finish gets the tokens of a person who came back, and returns the code that they have to send: it proves
-// that who signed in is who asked.
-func (s *SignIn) finish(ctx context.Context, query url.Values) (code string, err error) {
+// finish gets the tokens of a person who came back on the callback of a connection ("": that of the build
+// before), and returns the code that they have to send: it proves that who signed in is who asked.
+func (s *SignIn) finish(ctx context.Context, connection, rawQuery string) (code string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 3*callWithin)
 	defer cancel()
+	query, err := url.ParseQuery(rawQuery)
+	if err != nil {
+		return "", errors.New("the answer cannot be read")
+	}
 	ticket := query.Get("state")
 	if ticket == "" || len(ticket) > 100 {
 		return "", errors.New("no state")
@@ -556,7 +649,18 @@ func (s *SignIn) finish(ctx context.Context, query url.Values) (code string, err
 	case !s.open(key, data.Data, &begun) || time.Now().After(data.Until):
 		return "", errors.New("the state is unknown, used or too old")
 	}
-	if issuer := query.Get("iss"); issuer != begun.Server.Issuer && (issuer != "" || begun.Server.NamesItself) {
+	callback := cmp.Or(begun.Callback, s.callback(""))
+	if callback != s.callback(connection) {
+		return "", errors.New("the sign-in began for another connection than the one that it came back to")
+	}
+	for name, values := range query {
+		if len(values) > 1 { // which of them is the server's?
+			return "", fmt.Errorf("the answer has %q twice", spelling.OneLine(name, 50))
+		}
+	}
+	// A server that does not promise to name itself, and one that another one was put in the place of, are
+	// the same to see. So the name decides wherever there is one, and the callback where there is none.
+	if issuer, named := query["iss"]; named && issuer[0] != begun.Server.Issuer || !named && begun.Server.NamesItself {
 		return "", errors.New("the answer is that of another authorization server")
 	}
 	if query.Get("code") == "" {
@@ -566,6 +670,12 @@ func (s *SignIn) finish(ctx context.Context, query url.Values) (code string, err
 	if !known {
 		return "", errors.New("the connection is gone")
 	}
+	if err := service.trusts(begun.Server); err != nil {
+		return "", err
+	}
+	if cmp.Or(begun.For, service.Resource) != service.Resource {
+		return "", errors.New("the connection is one to another service now")
+	}
 	place := documentKey(pending, begun.Owner, begun.Connection)
 	scopes, err := s.cfg.Store.Load(ctx, place)
 	if err != nil {
@@ -574,7 +684,7 @@ func (s *SignIn) finish(ctx context.Context, query url.Values) (code string, err
 	if state.Of[round](scopes[0]).ID != begun.Round {
 		return "", errSignedOut
 	}
-	token, err := s.config(service, begun.Server, begun.Client, service.secret(begun.Client)).Exchange(s.with(ctx), query.Get("code"),
+	token, err := s.config(service, begun.Server, begun.Client, service.secret(begun.Client), callback).Exchange(s.with(ctx), query.Get("code"),
 		oauth2.VerifierOption(begun.Verifier), oauth2.SetAuthURLParam("resource", service.Resource))
 	if err != nil {
 		return "", fmt.Errorf("redeem the code: %w", bare(err))
@@ -585,7 +695,7 @@ func (s *SignIn) finish(ctx context.Context, query url.Values) (code string, err
 	}
 	code = fmt.Sprintf("%06d", n)
 	g := granted{
-		Server: begun.Server, Client: begun.Client, Access: token.AccessToken, Refresh: token.RefreshToken, Expires: token.Expiry.UTC(), Code: code,
+		Server: begun.Server, Client: begun.Client, For: service.Resource, Access: token.AccessToken, Refresh: token.RefreshToken, Expires: token.Expiry.UTC(), Code: code,
 	}
 	closed, err := s.seal(place, g)
 	if err != nil {
@@ -649,6 +759,11 @@ func (s *SignIn) kept(ctx context.Context, place, owner, connection string) (g g
 	case !s.open(key, data.Data, &g):
 		s.cfg.Log.Error().Str("connection", connection).Msg("no key opens the tokens of a person, who has to sign in again")
 		return g, connector.ErrNoUserToken
+	}
+	service := s.cfg.Services[connection]
+	if err := service.trusts(g.Server); err != nil || cmp.Or(g.For, service.Resource) != service.Resource {
+		s.cfg.Log.Warn().Err(err).Str("connection", connection).Msg("the tokens of a person are not for the service that is configured now: they have to sign in again")
+		return granted{}, connector.ErrNoUserToken
 	}
 	return g, nil
 }
@@ -773,6 +888,9 @@ func (s *SignIn) revoke(ctx context.Context, service Service, g granted) error {
 	token := cmp.Or(g.Refresh, g.Access)
 	if token == "" || g.Server.Revoke == "" {
 		return nil
+	}
+	if err := service.trusts(g.Server); err != nil {
+		return err
 	}
 	req, err := formFor(ctx, g.Server.Revoke, service, g.Client, url.Values{"token": {token}})
 	if err != nil {

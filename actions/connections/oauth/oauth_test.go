@@ -353,11 +353,16 @@ func TestComingBackWrongly(t *testing.T) {
 	if status, _ := r.visits(t, change("code", "")); status != http.StatusBadRequest {
 		t.Errorf("refused: %d", status)
 	}
-	if status, page := r.visits(t, "/oauth/client.json"); status != http.StatusOK || !strings.Contains(page, `"redirect_uris":["https://bot.example.com/oauth/callback"]`) {
-		t.Errorf("%d %s", status, page)
+	for path, callback := range map[string]string{"/oauth/client.json": "/oauth/callback", "/oauth/client.json/issues": "/oauth/callback/issues"} {
+		status, page := r.visits(t, path)
+		if status != http.StatusOK || !strings.Contains(page, `"redirect_uris":["https://bot.example.com`+callback+`"]`) || !strings.Contains(page, `"client_id":"https://bot.example.com`+path+`"`) {
+			t.Errorf("%d %s", status, page)
+		}
 	}
-	if status, _ := r.visits(t, "/oauth/other"); status != http.StatusNotFound {
-		t.Errorf("%d", status)
+	for _, path := range []string{"/oauth/other", "/oauth/callback/other", "/oauth/callback/", "/oauth/client.json/other", "/oauth/callback/issues/"} {
+		if status, _ := r.visits(t, path+"?code=c&state=s"); status != http.StatusNotFound {
+			t.Errorf("%s: %d", path, status)
+		}
 	}
 }
 
@@ -367,10 +372,23 @@ func TestServersThatAreRefused(t *testing.T) {
 		change func(s *service, path string, m map[string]any)
 		says   string
 	}{
-		"no S256":                 {func(_ *service, _ string, m map[string]any) { delete(m, "code_challenge_methods_supported") }, "S256"},
-		"another issuer":          {func(_ *service, _ string, m map[string]any) { m["issuer"] = "https://evil.test" }, "another authorization server"},
-		"another resource":        {func(_ *service, _ string, m map[string]any) { m["resource"] = "https://evil.test" }, "describes another"},
-		"plain http elsewhere":    {func(_ *service, _ string, m map[string]any) { m["token_endpoint"] = "http://evil.test/token" }, "not https"},
+		"no S256":                {func(_ *service, _ string, m map[string]any) { delete(m, "code_challenge_methods_supported") }, "S256"},
+		"another issuer":         {func(_ *service, _ string, m map[string]any) { m["issuer"] = "https://evil.test" }, "another authorization server"},
+		"another resource":       {func(_ *service, _ string, m map[string]any) { m["resource"] = "https://evil.test" }, "describes another"},
+		"plain http elsewhere":   {func(_ *service, _ string, m map[string]any) { m["token_endpoint"] = "http://evil.test/token" }, "not https"},
+		"authorizes elsewhere":   {func(_ *service, _ string, m map[string]any) { m["authorization_endpoint"] = "https://evil.test/" }, "another host, evil.test"},
+		"tokens elsewhere":       {func(_ *service, _ string, m map[string]any) { m["token_endpoint"] = "https://evil.test/" }, "another host, evil.test"},
+		"revokes elsewhere":      {func(_ *service, _ string, m map[string]any) { m["revocation_endpoint"] = "https://evil.test/" }, "another host, evil.test"},
+		"registers elsewhere":    {func(_ *service, _ string, m map[string]any) { m["registration_endpoint"] = "https://evil.test/" }, "another host, evil.test"},
+		"tokens at another port": {func(_ *service, _ string, m map[string]any) { m["token_endpoint"] = "http://127.0.0.1:1/" }, "another host, 127.0.0.1:1"},
+		"a client id without end": {func(_ *service, path string, m map[string]any) {
+			if path == "/register" {
+				m["client_id"] = strings.Repeat("x", 10_000)
+			}
+		}, "does not register"},
+		"scopes without end": {func(_ *service, _ string, m map[string]any) {
+			m["scopes_supported"] = []string{strings.Repeat("x", 10_000)}
+		}, "scopes"},
 		"no way to know the bot":  {func(_ *service, _ string, m map[string]any) { delete(m, "registration_endpoint") }, "needs a client id"},
 		"registers it as nothing": {func(_ *service, _ string, m map[string]any) { delete(m, "client_id") }, "does not register"},
 	} {
