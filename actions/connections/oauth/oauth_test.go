@@ -14,6 +14,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -42,12 +43,15 @@ type service struct {
 	refreshes int
 	revoked   []string
 	clients   []string
+	callbacks map[string][]string   // where people may be sent back to, by client
 	codes     map[string]url.Values // what was asked for, by code
 }
 
 func newService(t *testing.T) *service {
 	t.Helper()
-	s := &service{lifetime: 3600, codes: map[string]url.Values{}}
+	s := &service{
+		lifetime: 3600, codes: map[string]url.Values{}, callbacks: map[string][]string{"bot": {"https://bot.example.com/oauth/callback/issues"}},
+	}
 	s.Server = httptest.NewServer(http.HandlerFunc(s.serve))
 	t.Cleanup(s.Close)
 	return s
@@ -80,6 +84,11 @@ func (s *service) serve(w http.ResponseWriter, r *http.Request) {
 	case "/register":
 		answer["client_id"] = "client-1"
 		s.clients = append(s.clients, "client-1")
+		var asked struct {
+			Addresses []string `json:"redirect_uris"`
+		}
+		_ = json.NewDecoder(r.Body).Decode(&asked)
+		s.callbacks["client-1"] = asked.Addresses
 	case "/revoke":
 		s.revoked = append(s.revoked, r.Form.Get("token"))
 	case "/token":
@@ -112,7 +121,8 @@ func (s *service) serve(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(answer)
 }
 
-// allows plays the person who allows what the link asks for, and returns where they are sent back to.
+// allows plays the person who allows what the link asks for, and returns where they are sent back to: as
+// servers have to, to no address but those of the client.
 func (s *service) allows(t *testing.T, link string) string {
 	t.Helper()
 	asked, err := url.Parse(link)
@@ -121,6 +131,9 @@ func (s *service) allows(t *testing.T, link string) string {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !slices.Contains(s.callbacks[asked.Query().Get("client_id")], asked.Query().Get("redirect_uri")) {
+		return s.URL + "/refused"
+	}
 	code := fmt.Sprint("code-", len(s.codes), s.issued)
 	s.codes[code] = asked.Query()
 	return asked.Query().Get("redirect_uri") + "?" + url.Values{"code": {code}, "state": asked.Query()["state"], "iss": {s.URL + "/as"}}.Encode()
