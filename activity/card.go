@@ -1,9 +1,11 @@
 package activity
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -37,7 +39,8 @@ func (c Card) Attachment() Attachment {
 	return Attachment{ContentType: CardContentType, Content: raw(c)}
 }
 
-// MarshalJSON writes the card.
+// MarshalJSON writes the card. Template forms in its texts, {{…}} and ${…}, are shown as they stand: a
+// client would show a date in place of {{DATE(…)}}, whoever wrote it.
 func (c Card) MarshalJSON() ([]byte, error) {
 	if strings.TrimSpace(c.Fallback) == "" {
 		return nil, errors.New("a card without a fallback text")
@@ -54,7 +57,7 @@ func (c Card) MarshalJSON() ([]byte, error) {
 		}
 		again = &refresh{buttonAction{Type: "Action.Execute", Verb: b.Verb, Data: b.Data}, c.RefreshFor}
 	}
-	return marshal(struct {
+	card, err := marshal(struct {
 		Type     string   `json:"type"`
 		Schema   string   `json:"$schema"`
 		Version  string   `json:"version"`
@@ -63,6 +66,105 @@ func (c Card) MarshalJSON() ([]byte, error) {
 		Body     []any    `json:"body"`
 		Actions  []any    `json:"actions,omitempty"`
 	}{"AdaptiveCard", schema, cmp.Or(c.Version, "1.5"), c.Fallback, again, c.Body, c.Actions})
+	if err != nil {
+		return nil, err
+	}
+	return verbatim(card)
+}
+
+// MarshalJSON writes the attachment. In an Adaptive Card, template forms in texts are shown as they stand,
+// as in [Card.MarshalJSON].
+func (a Attachment) MarshalJSON() ([]byte, error) {
+	if a.ContentType == CardContentType {
+		var err error
+		if a.Content, err = verbatim(a.Content); err != nil {
+			return nil, fmt.Errorf("write a card: %w", err)
+		}
+	}
+	type plain Attachment
+	return marshal(plain(a))
+}
+
+// verbatim breaks the template forms in the texts of a card: with a space of no width after their first
+// character. What clients send back, look up or copy stays: the data of buttons, values, ids and addresses.
+func verbatim(card jsontext.Value) (jsontext.Value, error) {
+	if !bytes.Contains(card, []byte("{{")) && !bytes.Contains(card, []byte("${")) && !bytes.Contains(card, []byte(`\u00`)) {
+		return card, nil // without escapes it has none
+	}
+	var out bytes.Buffer
+	from := jsontext.NewDecoder(bytes.NewReader(card), jsontext.AllowInvalidUTF8(true))
+	to := jsontext.NewEncoder(&out, jsontext.AllowInvalidUTF8(true))
+	if err := copyVerbatim(to, from, ""); err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
+}
+
+// sentBack are the members of a card's elements that no client shows as a text.
+var sentBack = []string{"$schema", "codeSnippet", "data", "iconUrl", "id", "type", "url", "userIds", "value", "verb", "version"}
+
+// copyVerbatim copies the next value, which belongs to the member of that name.
+func copyVerbatim(to *jsontext.Encoder, from *jsontext.Decoder, member string) error {
+	kind := from.PeekKind()
+	if kind != '{' && kind != '[' && kind != '"' {
+		v, err := from.ReadValue()
+		return errors.Join(err, to.WriteValue(v))
+	}
+	token, err := from.ReadToken()
+	if err != nil {
+		return err
+	}
+	if kind == '"' {
+		return to.WriteToken(jsontext.String(breakForms(token.String())))
+	}
+	if err := to.WriteToken(token); err != nil {
+		return err
+	}
+	for from.PeekKind() != '}' && from.PeekKind() != ']' {
+		if err := copyMember(to, from, member, kind == '{'); err != nil {
+			return err
+		}
+	}
+	end, err := from.ReadToken()
+	return errors.Join(err, to.WriteToken(end))
+}
+
+// copyMember copies an element of an array, or a member of an object, which is itself in the member of that
+// name.
+func copyMember(to *jsontext.Encoder, from *jsontext.Decoder, in string, named bool) error {
+	if !named {
+		return copyVerbatim(to, from, in)
+	}
+	token, err := from.ReadToken()
+	if err != nil {
+		return err
+	}
+	name := token.String()
+	if err := to.WriteToken(jsontext.String(name)); err != nil {
+		return err
+	}
+	if slices.Contains(sentBack, name) && (name != "value" || in != "facts") {
+		v, err := from.ReadValue()
+		return errors.Join(err, to.WriteValue(v))
+	}
+	return copyVerbatim(to, from, name)
+}
+
+// breakForms breaks the template forms in a text.
+func breakForms(text string) string {
+	if !strings.Contains(text, "{{") && !strings.Contains(text, "${") {
+		return text
+	}
+	var s strings.Builder
+	var last rune
+	for _, r := range text {
+		if r == '{' && (last == '{' || last == '$') {
+			s.WriteRune('\u200b')
+		}
+		s.WriteRune(r)
+		last = r
+	}
+	return s.String()
 }
 
 // maxRefreshed is how many people a card may name whose clients refresh it.

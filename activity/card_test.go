@@ -1,8 +1,11 @@
 package activity_test
 
 import (
+	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/planbot-go/planbot/activity"
@@ -39,6 +42,61 @@ func TestCard(t *testing.T) {
 	if diff := cmp.Diff(generic(t, []byte(want)), generic(t, at.Content)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+}
+
+// TestTemplateForms: clients show the texts of a card as they stand, wherever they are in it, and send back
+// what the bot gave them.
+func TestTemplateForms(t *testing.T) {
+	t.Parallel()
+	const form, broken = "pay {{DATE(2020-01-01T00:00:00Z,SHORT)}} {{{TIME(2020-01-01T00:00:00Z)}}} ${x}", "pay {\u200b{DATE(2020-01-01T00:00:00Z,SHORT)}} {\u200b{\u200b{TIME(2020-01-01T00:00:00Z)}}} $\u200b{x}"
+	card := func(text string) string {
+		return `{"type":"AdaptiveCard","$schema":"http://adaptivecards.io/schemas/adaptive-card.json","version":"1.5","fallbackText":"` + text + `","body":[
+			{"type":"TextBlock","text":"` + text + `","wrap":true},
+			{"type":"RichTextBlock","inlines":[{"type":"TextRun","text":"` + text + `"}]},
+			{"type":"FactSet","facts":[{"title":"` + text + `","value":"` + text + `"}]},
+			{"type":"Input.ChoiceSet","id":"` + form + `","label":"` + text + `","value":"` + form + `","choices":[{"title":"` + text + `","value":"` + form + `"}]},
+			{"type":"Container","items":[{"type":"Image","url":"` + form + `","altText":"` + text + `"},{"type":"CodeBlock","codeSnippet":"` + form + `"}]},
+			{"type":"RichTextBlock","inlines":["` + text + `"]}],
+		"actions":[{"type":"Action.Submit","title":"` + text + `","data":{"text":"` + form + `","n":12345678901234567890}},
+			{"type":"Action.ShowCard","title":"` + text + `","card":{"type":"AdaptiveCard","body":[{"type":"TextBlock","text":"` + text + `"}]}}]}`
+	}
+	made := activity.Card{Fallback: form, Body: []any{
+		activity.TextBlock{Text: form}, activity.RichText{{Text: form}},
+		map[string]any{"type": "FactSet", "facts": []any{map[string]string{"title": form, "value": form}}},
+		map[string]any{"type": "Input.ChoiceSet", "id": form, "label": form, "value": form, "choices": []any{map[string]string{"title": form, "value": form}}},
+		jsontext.Value(strings.ReplaceAll(`{"type":"Container","items":[{"type":"Image","url":"`+form+`","altText":"`+form+`"},{"type":"CodeBlock","codeSnippet":"`+form+`"}]}`, "{{", `\u007b\u007B`)),
+		map[string]any{"type": "RichTextBlock", "inlines": []string{form}},
+	}, Actions: []any{
+		activity.Button{Title: form, Data: map[string]any{"text": form, "n": jsontext.Value("12345678901234567890")}},
+		map[string]any{"type": "Action.ShowCard", "title": form, "card": jsontext.Value(`{"type":"AdaptiveCard","body":[{"type":"TextBlock","text":"` + form + `"}]}`)},
+	}}
+	for name, content := range map[string]jsontext.Value{"made": made.Attachment().Content, "by hand": sent(t, card(form)), "twice": sent(t, string(sent(t, card(form))))} {
+		if diff := cmp.Diff(generic(t, []byte(card(broken))), generic(t, content)); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+		if !strings.Contains(string(content), "12345678901234567890") {
+			t.Errorf("%s: the number is another one", name)
+		}
+	}
+}
+
+// sent is the content of a card that a handler wrote by hand, as a client gets it.
+func sent(t *testing.T, card string) jsontext.Value {
+	t.Helper()
+	a := activity.Activity{Type: activity.Message, Attachments: []activity.Attachment{{ContentType: activity.CardContentType, Content: jsontext.Value(card)}}}
+	raw, err := a.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var read struct {
+		Attachments []struct {
+			Content jsontext.Value `json:"content"`
+		} `json:"attachments"`
+	}
+	if err := json.Unmarshal(raw, &read); err != nil {
+		t.Fatal(err)
+	}
+	return read.Attachments[0].Content
 }
 
 func TestCardsThatAreMistakes(t *testing.T) {

@@ -75,7 +75,11 @@ type attachment struct {
 func cardOf(card any) (a attachment, err error) {
 	switch c := card.(type) {
 	case activity.Attachment:
-		return attachment{Type: c.ContentType, Content: c.Content, URL: c.ContentURL, Name: c.Name}, nil
+		raw, err := json.Marshal(c)
+		if err != nil {
+			return a, err
+		}
+		return a, json.Unmarshal(raw, &a)
 	case *activity.Card:
 		if c == nil {
 			return a, errors.New("the card is nil")
@@ -91,7 +95,7 @@ func cardOf(card any) (a attachment, err error) {
 	if json.Unmarshal(raw, &kind) != nil || kind.Type != "AdaptiveCard" {
 		return a, errors.New("the card is no Adaptive Card")
 	}
-	return attachment{Type: activity.CardContentType, Content: raw}, nil
+	return cardOf(activity.Attachment{ContentType: activity.CardContentType, Content: raw})
 }
 
 // formBody is a form on the wire.
