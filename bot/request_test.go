@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -258,6 +259,86 @@ func TestAgentsGetMuch(t *testing.T) {
 		s.Settle()
 		if got := s.call(t, "mia-2", "get_answer", map[string]any{"id": other.ID}); got.Status != "done" || got.Text != "did it" {
 			t.Errorf("the other program: %.200v", got)
+		}
+	})
+}
+
+// TestAgentsCallAtOnce: no call that ran is answered as if there had been none.
+func TestAgentsCallAtOnce(t *testing.T) {
+	testAgents(t, func(t *testing.T, s *agents) {
+		s.meet()
+		for range 3 {
+			var all sync.WaitGroup
+			for range 41 {
+				all.Go(func() {
+					if got := s.call(t, "mia-1", "look", map[string]any{"where": "here"}); got.Status != "done" || got.Text != "did it" {
+						t.Errorf("%+v", got)
+					}
+				})
+				time.Sleep(50 * time.Millisecond) // within the limit of calls
+			}
+			all.Wait()
+		}
+	})
+}
+
+// TestAgentsCallTooMuch: new calls are refused before a result that somebody may wait for is lost.
+func TestAgentsCallTooMuch(t *testing.T) {
+	testAgents(t, func(t *testing.T, s *agents) {
+		s.meet()
+		var ids []string
+		full := false
+		for i := range 400 {
+			got := s.call(t, "mia-1", "look", map[string]any{"where": "here"})
+			switch {
+			case got.ID == "" && strings.Contains(got.Text, "too many open requests"):
+				full = true
+			case got.Status != "done":
+				t.Fatalf("call %d: %+v", i, got)
+			default:
+				ids = append(ids, got.ID)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		if !full {
+			t.Error("no call was refused")
+		}
+		for _, id := range ids {
+			if got := s.call(t, "mia-1", "get_answer", map[string]any{"id": id}); got.Status != "done" || got.Text != "did it" {
+				t.Errorf("%+v", got)
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+		time.Sleep(3 * time.Minute)
+		if got := s.call(t, "mia-1", "look", map[string]any{"where": "here"}); got.Status != "done" {
+			t.Errorf("later: %+v", got)
+		}
+	})
+}
+
+// TestAgentsWaitMuch: a program whose calls wait in large numbers is answered at once.
+func TestAgentsWaitMuch(t *testing.T) {
+	testAgents(t, func(t *testing.T, s *agents) {
+		chat := s.meet()
+		asked := s.call(t, "mia-1", "ask_person", map[string]any{"question": "Why?"})
+		chat.ExpectCard("Why?")
+		var all sync.WaitGroup
+		var waited atomic.Int32
+		for range 60 {
+			all.Go(func() {
+				began := time.Now()
+				if got := s.call(t, "mia-1", "get_answer", map[string]any{"id": asked.ID, "seconds": 30}); got.Status != "pending" {
+					t.Errorf("%+v", got)
+				}
+				if time.Since(began) >= 30*time.Second {
+					waited.Add(1)
+				}
+			})
+			time.Sleep(50 * time.Millisecond) // within the limit of calls
+		}
+		all.Wait()
+		if waited.Load() != 40 {
+			t.Errorf("%d calls waited", waited.Load())
 		}
 	})
 }

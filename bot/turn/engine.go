@@ -767,8 +767,8 @@ func (e *Engine) Aside(ctx context.Context, t *Turn, h Handler) (Answer, error) 
 // of it.
 //
 // Errors, for errors.Is and errors.As: [actions.ErrUnknownRecipient] if the person has no conversation with
-// the bot; [*actions.EntityError]; [actions.ErrNoRequest] if there is no such action; those of
-// [Engine.Notify].
+// the bot; [*actions.EntityError]; [actions.ErrNoRequest] if there is no such action; [actions.ErrFull] if
+// the person's last requests are so many that the results of some would be lost; those of [Engine.Notify].
 func (e *Engine) Request(ctx context.Context, r actions.Request) (id string, err error) {
 	action, ok := e.cfg.Actions.Lookup(r.Action)
 	if !ok || r.Subject == "" {
@@ -784,6 +784,13 @@ func (e *Engine) Request(ctx context.Context, r actions.Request) (id string, err
 	known, err := e.personOf(ctx, r)
 	if err != nil {
 		return "", fmt.Errorf("request %s: %w", r.Action, err)
+	}
+	docs, err := e.cfg.Store.Load(ctx, requestsKey(keyOf(known.recipient())))
+	if err != nil {
+		return "", fmt.Errorf("request %s: %w", r.Action, err)
+	}
+	if state.Peek[keptRequests](docs[0]).full() {
+		return "", fmt.Errorf("request %s: %w", r.Action, actions.ErrFull)
 	}
 	n := actions.Notice{To: known.recipient(), Run: requestRun}
 	if r.Key != "" {
@@ -843,6 +850,9 @@ func (e *Engine) Requested(ctx context.Context, r actions.Request, id string) (a
 	}
 	for _, kept := range state.Peek[keptRequests](docs[0]).List {
 		if kept.ID == id && kept.Subject == r.Subject && time.Since(kept.At) < requestKept {
+			if kept.Gone {
+				kept.Text = "There was more to say, which is no longer kept."
+			}
 			return kept.Requested, nil
 		}
 	}

@@ -3,7 +3,6 @@ package turn
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -36,10 +35,12 @@ type request struct {
 const (
 	// requestRun marks the notices that are requests. It is no name of a handler.
 	requestRun = "planbot/request"
-	// maxResultKept is how many bytes of a result are kept, maxRequestsKept how many results, and maxAllKept how
-	// many bytes of all of them, as JSON.
-	maxResultKept, maxRequestsKept, maxAllKept = 16 << 10, 40, 512 << 10
-	// requestKept is how long.
+	// maxResultKept is how many bytes of a result are kept, and maxAllKept how many bytes of all of them, as JSON.
+	maxResultKept, maxAllKept = 16 << 10, 768 << 10
+	// maxRequestsKept is how many requests are kept. One is kept at least for requestYoung, as its caller may
+	// still wait: instead no new ones are taken.
+	maxRequestsKept, requestYoung = 250, 2 * time.Minute
+	// requestKept is how long they are kept at most.
 	requestKept = 24 * time.Hour
 )
 
@@ -48,6 +49,7 @@ type keptRequest struct {
 	actions.Requested
 	Subject string    `json:"subject"`
 	At      time.Time `json:"at"`
+	Gone    bool      `json:"gone,omitzero"` // there was a text, and it was too much to keep
 }
 
 // keptRequests is a document of the person.
@@ -55,10 +57,15 @@ type keptRequests struct {
 	List []keptRequest `json:"list,omitempty"`
 }
 
-// add adds a result, and drops what is too much: the oldest of the program that keeps most.
+// add adds a result. When there is too much, the texts of others go: first those that nobody waits for any
+// more, and of the program that keeps most. That they were taken, and what came of them, stays.
 func (k *keptRequests) add(one keptRequest) {
-	k.List = slices.DeleteFunc(k.List, func(old keptRequest) bool { return old.ID == one.ID || time.Since(old.At) > requestKept })
+	old := func(one keptRequest) bool { return time.Since(one.At) > requestYoung }
+	k.List = slices.DeleteFunc(k.List, func(known keptRequest) bool { return known.ID == one.ID || time.Since(known.At) > requestKept })
 	k.List = append(k.List, one)
+	for len(k.List) > maxRequestsKept && old(k.List[0]) {
+		k.List = slices.Delete(k.List, 0, 1)
+	}
 	all, of := 0, map[string]int{}
 	size := func(one keptRequest) int {
 		raw, _ := json.Marshal(one) // texts always encode
@@ -68,13 +75,34 @@ func (k *keptRequests) add(one keptRequest) {
 		n := size(one)
 		all, of[one.Subject] = all+n, of[one.Subject]+n
 	}
-	for len(k.List) > maxRequestsKept || all > maxAllKept {
-		most := slices.MaxFunc(k.List, func(a, b keptRequest) int { return of[a.Subject] - of[b.Subject] }).Subject
-		i := slices.IndexFunc(k.List, func(one keptRequest) bool { return one.Subject == most })
-		n := size(k.List[i])
-		all, of[most] = all-n, of[most]-n
-		k.List = slices.Delete(k.List, i, i+1)
+	for all > maxAllKept {
+		kept := func(which func(keptRequest) bool) int {
+			most, at := 0, -1
+			for i, one := range k.List[:len(k.List)-1] {
+				if one.Text != "" && of[one.Subject] > most && which(one) {
+					most, at = of[one.Subject], i
+				}
+			}
+			return at
+		}
+		i := kept(old)
+		if i < 0 {
+			i = kept(func(keptRequest) bool { return true })
+		}
+		if i < 0 {
+			return
+		}
+		shorter := &k.List[i]
+		n := size(*shorter)
+		shorter.Text, shorter.Gone = "", true
+		n -= size(*shorter)
+		all, of[shorter.Subject] = all-n, of[shorter.Subject]-n
 	}
+}
+
+// full reports whether no request can be added without losing one that its caller may still wait for.
+func (k *keptRequests) full() bool {
+	return len(k.List) >= maxRequestsKept && time.Since(k.List[len(k.List)-maxRequestsKept].At) <= requestYoung
 }
 
 func requestsKey(person state.Key) state.Key { return person.Under("notes", "requests") }
@@ -195,17 +223,10 @@ func (t requests) keep(ctx context.Context) error {
 		return nil
 	}
 	kept := keptRequest{Requested: t.came(r), Subject: r.Subject, At: time.Now().UTC().Truncate(time.Second)}
-	for range maxReruns {
-		docs, err := t.engine.cfg.Store.Load(ctx, requestsKey(userKey(t.Activity)))
-		if err != nil {
-			return err
-		}
-		state.Of[keptRequests](docs[0]).add(kept)
-		if err = t.engine.cfg.Store.Save(ctx, docs...); !errors.Is(err, state.ErrConflict) {
-			return err
-		}
-	}
-	return nil // others write faster: whoever asks hears that there is no such request
+	return t.engine.cfg.Store.Update(ctx, requestsKey(userKey(t.Activity)), func(doc *state.Scope) error {
+		state.Of[keptRequests](doc).add(kept)
+		return nil
+	})
 }
 
 // came is what came of the request.

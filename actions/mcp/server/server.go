@@ -8,6 +8,7 @@
 package server
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -15,6 +16,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -79,9 +81,11 @@ const (
 	// perSecond and burst limit the calls with one token, and maxCallers the tokens that are counted.
 	perSecond, burst, maxCallers = 20, 40, 10_000
 	// defaultWait and pollEvery are about results.
-	defaultWait, pollEvery = 20 * time.Second, 200 * time.Millisecond
+	defaultWait, pollEvery, maxPoll = 20 * time.Second, 200 * time.Millisecond, 2 * time.Second
 	// maxWait is how long get_answer may wait.
 	maxWait = 30 * time.Second
+	// maxWaits is how many calls of one caller wait at once. Others are answered as soon as they are taken.
+	maxWaits = 40
 	// maxText is how many bytes of a question or an id are taken.
 	maxText, maxID = 4000, 64
 )
@@ -97,13 +101,14 @@ type Server struct {
 
 	mu     sync.Mutex
 	limits map[string]*rate.Limiter // by subject
+	waits  map[string]int           // by subject
 }
 
 var hexDigest = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // New returns a server. One error reports every fault in cfg. Call it before the bot's first turn.
 func New(cfg Config) (*Server, error) {
-	s := &Server{cfg: cfg, limits: map[string]*rate.Limiter{}}
+	s := &Server{cfg: cfg, limits: map[string]*rate.Limiter{}, waits: map[string]int{}}
 	var faults []error
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	if cfg.Bot == nil || cfg.Actions == nil {
@@ -198,9 +203,33 @@ func (s *Server) authorize(next http.Handler) http.Handler {
 			w.Header().Set("Retry-After", "1")
 			http.Error(w, "too many calls", http.StatusTooManyRequests)
 			return
+		case !single(r):
+			http.Error(w, "no batches: one call in each request", http.StatusBadRequest)
+			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), callerKey{}, c)))
 	})
+}
+
+// single reports whether the body is not a batch, which would be many calls at the price of one. The
+// protocol has had none since 2025-06-18.
+func single(r *http.Request) bool {
+	body := bufio.NewReader(r.Body)
+	r.Body = struct {
+		io.Reader
+		io.Closer
+	}{body, r.Body}
+	for range maxBody {
+		c, err := body.ReadByte()
+		if err != nil {
+			return true // the handler says what is wrong
+		}
+		if !strings.ContainsRune(" \t\r\n", rune(c)) {
+			_ = body.UnreadByte() // it was just read
+			return c != '['
+		}
+	}
+	return false
 }
 
 // callerOf reads the token.
@@ -309,7 +338,14 @@ func (s *Server) run(ctx context.Context, r *sdk.CallToolRequest, action string,
 		return nil, errors.New("the bot could not take the call")
 	}
 	s.cfg.Log.Info().Str("action", action).Str("by", c.by).Str("turn", id).Msg("call of an MCP client")
-	return s.result(ctx, c, id, wait)
+	came, err := s.came(ctx, c, id, wait)
+	if errors.Is(err, actions.ErrNoRequest) { // it was taken: who reads that there is no such call makes it again
+		came, err = actions.Requested{ID: id, Status: actions.RequestUnknown}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return said(came), nil
 }
 
 // attemptMeta is where a client that may repeat a call names its attempt.
@@ -328,26 +364,61 @@ func (c caller) request() actions.Request {
 	return actions.Request{Tenant: c.tenant, Person: c.person, Subject: c.subject, By: c.by}
 }
 
-// result waits for the result of a request, for a while.
+// result is what a request came to, after a while if it is not over.
 func (s *Server) result(ctx context.Context, c caller, id string, wait time.Duration) (*sdk.CallToolResult, error) {
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
+	came, err := s.came(ctx, c, id, wait)
+	if errors.Is(err, actions.ErrNoRequest) {
+		return failed("you have no such request, or it is already gone"), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return said(came), nil
+}
+
+// came waits for the result of a request, for a while. It asks less and less often, and a caller whose calls
+// wait in large numbers does not wait.
+func (s *Server) came(ctx context.Context, c caller, id string, wait time.Duration) (actions.Requested, error) {
+	if wait > 0 {
+		defer s.leave(c.subject)
+		if !s.enter(c.subject) {
+			wait = 0
+		}
+	}
+	pause := pollEvery
 	for until := time.Now().Add(wait); ; {
 		came, err := s.cfg.Bot.Requested(ctx, c.request(), id)
-		switch {
-		case errors.Is(err, actions.ErrNoRequest):
-			return failed("you have no such request, or it is already gone"), nil
-		case err != nil:
+		if err != nil && !errors.Is(err, actions.ErrNoRequest) {
 			s.cfg.Log.Error().Err(err).Str("turn", id).Msg("the result of a request could not be read")
-			return nil, errors.New("the bot could not be asked")
-		case came.Status != actions.RequestPending || time.Now().After(until):
-			return said(came), nil
+			return came, errors.New("the bot could not be asked")
+		}
+		left := time.Until(until)
+		if err != nil || came.Status != actions.RequestPending || left <= 0 {
+			return came, err
 		}
 		select {
-		case <-ticker.C:
+		case <-time.After(min(pause, left)):
+			pause = min(pause*5/4, maxPoll)
 		case <-ctx.Done():
-			return nil, ctx.Err()
+			return came, ctx.Err()
 		}
+	}
+}
+
+// enter counts a call that waits, and reports whether it may.
+func (s *Server) enter(subject string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.waits[subject]++
+	return s.waits[subject] <= maxWaits
+}
+
+// leave takes such a call off the count.
+func (s *Server) leave(subject string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.waits[subject]--; s.waits[subject] == 0 {
+		delete(s.waits, subject)
 	}
 }
 

@@ -28,9 +28,10 @@ import (
 
 // fakeBot notes requests and answers them at once, but for those that wait for a person.
 type fakeBot struct {
-	mu  sync.Mutex
-	all []actions.Request
-	err error
+	mu   sync.Mutex
+	all  []actions.Request
+	err  error
+	gone bool // results are
 }
 
 func (b *fakeBot) Request(_ context.Context, r actions.Request) (string, error) {
@@ -47,6 +48,9 @@ func (b *fakeBot) Requested(_ context.Context, r actions.Request, id string) (ac
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for i, known := range b.all {
+		if b.gone {
+			break
+		}
 		if fmt.Sprint(i+1) != id || known.Subject != r.Subject {
 			continue
 		}
@@ -359,6 +363,55 @@ func TestServerLimitsCalls(t *testing.T) {
 	}
 	if !limited {
 		t.Error("200 calls at once were all taken")
+	}
+}
+
+// TestBatches: many calls in one request would cost as much as one.
+func TestBatches(t *testing.T) {
+	t.Parallel()
+	bot, endpoint := start(t)
+	const one = `{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"weather","arguments":{"city":"Oslo"}}}`
+	for name, tt := range map[string]struct {
+		body, version string
+		status        int
+	}{
+		"one":                  {fmt.Sprintf(one, 1), "", http.StatusOK},
+		"white space, and one": {" \n" + fmt.Sprintf(one, 1), "2025-03-26", http.StatusOK},
+		"a batch":              {"[" + fmt.Sprintf(one, 1) + "," + fmt.Sprintf(one, 2) + "]", "", http.StatusBadRequest},
+		"a batch of one":       {"\r\n\t [" + fmt.Sprintf(one, 1) + "]", "2025-03-26", http.StatusBadRequest},
+		"a batch of 2024":      {"[" + fmt.Sprintf(one, 1) + "]", "2024-11-05", http.StatusBadRequest},
+		"only white space":     {strings.Repeat(" ", 2<<20), "", http.StatusBadRequest},
+	} {
+		bot.mu.Lock()
+		before := len(bot.all)
+		bot.mu.Unlock()
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, endpoint, strings.NewReader(tt.body))
+		must(t, err)
+		r.Header.Set("Authorization", "Bearer "+fixedToken)
+		r.Header.Set("Content-Type", "application/json")
+		r.Header.Set("Accept", "application/json, text/event-stream")
+		if tt.version != "" {
+			r.Header.Set("Mcp-Protocol-Version", tt.version)
+		}
+		answer, err := http.DefaultClient.Do(r)
+		must(t, err)
+		_ = answer.Body.Close()
+		bot.mu.Lock()
+		if calls := len(bot.all) - before; answer.StatusCode != tt.status || calls > 0 && tt.status != http.StatusOK {
+			t.Errorf("%s: %d, %d calls", name, answer.StatusCode, calls)
+		}
+		bot.mu.Unlock()
+	}
+}
+
+// TestTakenButGone: a call that was taken is answered with its id, whatever became of its result.
+func TestTakenButGone(t *testing.T) {
+	t.Parallel()
+	bot, endpoint := start(t)
+	bot.gone = true
+	text, result := call(t, connect(t, endpoint, fixedToken), "weather", forecast{"Oslo"})
+	if !strings.Contains(text, `"id":"1"`) || !strings.Contains(text, `"unknown"`) || !result.IsError {
+		t.Error(text)
 	}
 }
 
