@@ -182,7 +182,7 @@ func TestAgentRequestsApproval(t *testing.T) {
 		chat := s.meet()
 		for button, want := range map[string]string{"Approve": `{"decision":"approved"}`, "Reject": `{"decision":"rejected"}`, "": `{"decision":"unanswered"}`} {
 			asked := s.call(t, "mia-1", "request_approval", map[string]any{"what": "Deploy 1.2", "details": "To *production*", "minutes": 5})
-			card := chat.ExpectCard("Deploy 1.2", "To *production*", "Coder")
+			card := chat.ExpectCard("I need your approval.", "The program Coder asks for this on your behalf.", "Deploy 1.2", "To *production*")
 			if button == "" {
 				time.Sleep(7 * time.Minute)
 			} else {

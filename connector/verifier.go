@@ -3,7 +3,6 @@ package connector
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/golang-jwt/jwt/v5"
 )
 
@@ -65,6 +66,7 @@ type bearerClaims struct {
 	payload
 
 	Subject, Object, ClientID string
+	scoped, identity          bool // has scopes; has what only ID tokens have
 }
 
 // UnmarshalJSON reads the claims.
@@ -73,13 +75,34 @@ func (c *bearerClaims) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	var own struct {
-		Subject  string `json:"sub"`
-		Object   string `json:"oid"`
-		ClientID string `json:"client_id"`
+		Subject  string         `json:"sub"`
+		Object   string         `json:"oid"`
+		ClientID string         `json:"client_id"`
+		Scope    jsontext.Value `json:"scope"`
+		Nonce    jsontext.Value `json:"nonce"`
+		OfAccess jsontext.Value `json:"at_hash"`
+		OfCode   jsontext.Value `json:"c_hash"`
+		Use      string         `json:"token_use"` // of Amazon Cognito
+		Type     jsontext.Value `json:"typ"`       // of Keycloak
 	}
 	err := json.Unmarshal(data, &own)
 	c.Subject, c.Object, c.ClientID = own.Subject, own.Object, own.ClientID
+	c.scoped = own.Scope != nil || c.Scopes != nil
+	c.identity = own.Nonce != nil || own.OfAccess != nil || own.OfCode != nil || own.Use == "id" || string(own.Type) == `"ID"`
 	return err
+}
+
+// client is the program that got the token. "": the token does not say.
+func (c *bearerClaims) client() string { return cmp.Or(c.AuthorizedParty, c.AppID, c.ClientID) }
+
+// forAccess reports whether it is an access token: one that says so (RFC 9068), or has scopes, or was given
+// to another program than the one that it is for. An ID token, which anybody has whom a person signed in to,
+// does none of it.
+func (c *bearerClaims) forAccess(typ any) bool {
+	name, _ := typ.(string)
+	name = strings.TrimPrefix(strings.ToLower(name), "application/")
+	client := c.client()
+	return name == "at+jwt" || !c.identity && (c.scoped || c.Kind == "app" || client != "" && !slices.Contains(c.Audience, client))
 }
 
 // Verify checks a token: its signature, times, issuer and audience. A token without nbf is valid from the
@@ -89,7 +112,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Bearer, error) {
 		return Bearer{}, unauthorized("authorization is no signed token")
 	}
 	var c bearerClaims
-	_, err := v.parser.ParseWithClaims(token, &c, func(t *jwt.Token) (any, error) {
+	parsed, err := v.parser.ParseWithClaims(token, &c, func(t *jwt.Token) (any, error) {
 		keys := v.keys[c.Issuer]
 		id, _ := t.Header["kid"].(string)
 		_, critical := t.Header["crit"]
@@ -125,12 +148,15 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Bearer, error) {
 	if err := c.check(v.audience, v.guard.now()); err != nil {
 		return Bearer{}, err
 	}
+	if !c.forAccess(parsed.Header["typ"]) {
+		return Bearer{}, unauthorized("no access token: it may be an ID token")
+	}
 	if c.Subject == "" {
 		return Bearer{}, unauthorized("token without a subject")
 	}
 	b := Bearer{
 		Issuer: c.Issuer, Subject: c.Subject, Tenant: c.Tenant, Person: c.Object,
-		Client: cmp.Or(c.AuthorizedParty, c.AppID, c.ClientID), Expires: time.Unix(int64(*c.Expires), 0),
+		Client: c.client(), Expires: time.Unix(int64(*c.Expires), 0),
 	}
 	if c.Kind == "app" { // it is the program's own
 		b.Person = ""

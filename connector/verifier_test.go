@@ -48,6 +48,15 @@ func TestVerifier(t *testing.T) {
 	if got, err := v.Verify(t.Context(), made(jwt.MapClaims{"idtyp": "app", "azp": nil, "client_id": "x", "nbf": nil})); err != nil || got.Person != "" || got.Client != "x" {
 		t.Errorf("a program: %+v, %v", got, err)
 	}
+	for name, over := range map[string]jwt.MapClaims{
+		"Entra":        {"azp": audience, "scp": "use"},
+		"another case": {"OID": "aad-ben", "Sub": "sub-ben", "Azp": "x"},
+		"scopes":       {"azp": nil, "scope": "use"},
+	} {
+		if got, err := v.Verify(t.Context(), made(over)); err != nil || got.Person != "aad-mia" || got.Subject != "sub-mia" {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
 	for name, token := range map[string]string{
 		"foreign issuer": made(jwt.MapClaims{"iss": "https://login.example"}),
 		"other audience": made(jwt.MapClaims{"aud": strings.ToUpper(audience)}),
@@ -60,6 +69,13 @@ func TestVerifier(t *testing.T) {
 		"another body":   tamperBody(made(jwt.MapClaims{"sub": "emea"})),
 		"no algorithm":   tamperAlg(made(nil), "none"),
 		"no token":       "x",
+		"another case":   made(jwt.MapClaims{"sub": nil, "SUB": "sub-mia"}),
+		"an ID token":    made(jwt.MapClaims{"azp": nil}),
+		"of its own":     made(jwt.MapClaims{"azp": audience}),
+		"with a nonce":   made(jwt.MapClaims{"nonce": "n"}),
+		"with a hash":    made(jwt.MapClaims{"scope": "openid", "at_hash": "h"}),
+		"of Cognito":     made(jwt.MapClaims{"token_use": "id"}),
+		"of Keycloak":    made(jwt.MapClaims{"typ": "ID"}),
 		"a long token":   strings.Repeat("x", 1<<20) + "..",
 	} {
 		_, err := v.Verify(t.Context(), token)

@@ -979,7 +979,7 @@ func (x *execution) askPerson(ctx context.Context) error {
 	}
 	q.Expires = time.Now().Add(cmp.Or(q.Form.Within, answerWithin)).UTC().Truncate(time.Second)
 	m := signingIn{x}.privately("")
-	m.Summary, m.TextFormat = x.Translate("I have a question."), ""
+	m.Summary, m.TextFormat = q.Heading(viewOf(x.Turn)), ""
 	m.Attachments = []activity.Attachment{q.Card(viewOf(x.Turn)).Attachment()}
 	switch raw, err := m.Encode(); {
 	case err != nil || len(raw) > maxQuestion:

@@ -98,6 +98,7 @@ type Server struct {
 	mcp       http.Handler
 	metadata  http.Handler
 	described string // URL of the metadata
+	local     bool   // it is for this machine
 
 	mu     sync.Mutex
 	limits map[string]*rate.Limiter // by subject
@@ -133,6 +134,7 @@ func New(cfg Config) (*Server, error) {
 	if s.verifier, err = connector.NewVerifier(cfg.Issuers, cmp.Or(cfg.Audience, cfg.Resource)); err != nil {
 		faults = append(faults, err)
 	}
+	s.local = loopback.IsHost(resource.Hostname())
 	protection := http.NewCrossOriginProtection()
 	for _, origin := range cfg.Origins {
 		if err := protection.AddTrustedOrigin(origin); err != nil {
@@ -153,7 +155,7 @@ func New(cfg Config) (*Server, error) {
 	s.offerHumans(server)
 	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
 		Stateless: true, JSONResponse: true, MaxRequestBodyBytes: maxBody,
-		DisableLocalhostProtection: !loopback.IsHost(resource.Hostname()), // behind a proxy the host is another
+		DisableLocalhostProtection: !s.local, // behind a proxy the host is another
 	})
 	bearer := auth.RequireBearerToken(infoOf, &auth.RequireBearerTokenOptions{AllowMissingExpiration: true})
 	s.mcp = protection.Handler(s.authorize(bearer(handler)))
@@ -166,8 +168,13 @@ func New(cfg Config) (*Server, error) {
 
 const wellKnown = "/.well-known/oauth-protected-resource"
 
-// ServeHTTP answers one request.
+// ServeHTTP answers one request. A server for this machine takes none that a proxy or tunnel passed on.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if s.local && loopback.Proxied(r.Header) {
+		s.cfg.Log.Warn().Str("from", r.RemoteAddr).Msg("a request that was passed on from elsewhere was refused: Resource is this machine")
+		http.Error(w, "only programs of this machine may call", http.StatusForbidden)
+		return
+	}
 	if r.URL.Path == wellKnown || strings.HasPrefix(r.URL.Path, wellKnown+"/") {
 		s.metadata.ServeHTTP(w, r)
 		return

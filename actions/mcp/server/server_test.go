@@ -366,6 +366,18 @@ func TestServerLimitsCalls(t *testing.T) {
 	}
 }
 
+// TestForwarded: a server for this machine takes nothing that came from elsewhere.
+func TestForwarded(t *testing.T) {
+	t.Parallel()
+	_, endpoint := start(t)
+	for _, name := range []string{"X-Forwarded-For", "Forwarded", "Cf-Ray", "X-Real-Ip"} {
+		header := map[string]string{"Authorization": "Bearer " + fixedToken, name: "203.0.113.7"}
+		if status, _, body := post(t, endpoint, header); status != http.StatusForbidden {
+			t.Errorf("%s: %d %s", name, status, body)
+		}
+	}
+}
+
 // TestBatches: many calls in one request would cost as much as one.
 func TestBatches(t *testing.T) {
 	t.Parallel()

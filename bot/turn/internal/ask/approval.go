@@ -143,7 +143,9 @@ func (a *Approval) choices(v View, mark string) string {
 func (a *Approval) describe(v View, head string) []any {
 	rows := []any{heading(head), line(v.Title(a.Action), "")}
 	if action, ok := v.Action(a.Action); ok {
-		rows = append(rows, small(v.Say(texts.Text(action.Description))))
+		about := small(v.Say(texts.Text(action.Description)))
+		about[0].Mono = action.Source.Connection != "" // it cannot pose as a line of the bot
+		rows = append(rows, about)
 	}
 	for _, d := range a.details(v) {
 		rows = append(rows, line(d.name, d.value))

@@ -158,21 +158,25 @@ func (q *Question) Late(v View) string {
 
 // Card asks with a card that has an input for each field.
 func (q *Question) Card(v View) activity.Card {
-	body := q.describe(v, v.Say("I have a question."))
+	body := q.describe(v, q.Heading(v))
 	for i := range q.Form.Fields {
 		f := &q.Form.Fields[i]
 		if f.Hint != "" {
-			body = append(body, small(titles.Visible(f.Hint)))
+			hint := small(titles.Visible(f.Hint))
+			hint[0].Mono = q.foreign(v)
+			body = append(body, hint)
 		}
 		body = append(body, input(v, f, inputID(i)))
 	}
 	body = append(body, small(v.Say("Expires %s.", v.Clock(q.Expires))))
 	yes, no := texts.Text("Send"), texts.Text("Decline")
-	if len(q.Form.Fields) == 0 {
+	fallback := v.Say("I have a question. Please open this message in a client that shows cards.")
+	if q.approval() {
 		yes, no = "Approve", "Reject"
+		fallback = v.Say("I need approval for %s. Please open this message in a client that shows cards.", v.Title(q.Action))
 	}
 	return activity.Card{
-		Fallback: v.Say("I have a question. Please open this message in a client that shows cards."),
+		Fallback: fallback,
 		Body:     body, Version: cardVersion,
 		Actions: []any{
 			button(v.Say(yes), "positive", data{Question: q.ID, Verb: verbAnswer}),
@@ -187,17 +191,35 @@ func (q *Question) Closed(v View) activity.Card {
 	return activity.Card{Fallback: said, Body: q.describe(v, said), Version: cardVersion}
 }
 
-// describe says what is asked, and for what, as text without markup.
-func (q *Question) describe(v View, head string) []any {
-	body := []any{heading(head)}
-	for one := range strings.Lines(q.Form.Text) {
-		body = append(body, activity.RichText{{Text: titles.Visible(strings.TrimRight(one, "\r\n"))}})
+// Heading says in a sentence that something is asked.
+func (q *Question) Heading(v View) string {
+	if q.approval() {
+		return v.Say("I need your approval.")
 	}
+	return v.Say("I have a question.")
+}
+
+// approval reports whether the person is asked to approve something.
+func (q *Question) approval() bool { return len(q.Form.Fields) == 0 }
+
+// foreign reports whether the words of the question come from another program.
+func (q *Question) foreign(v View) bool {
+	action, ok := v.Action(q.Action)
+	return v.Program != "" || ok && action.Source.Connection != ""
+}
+
+// describe says for what something is asked, and then what, as text without markup. The words of another
+// program are in another font than the bot's own lines, and behind them, so they cannot pose as one.
+func (q *Question) describe(v View, head string) []any {
 	said := cmp.Or(v.Program, v.Say("I need this for: %s.", v.Title(q.Action)))
 	if action, ok := v.Action(q.Action); ok && action.Source.Connection != "" {
 		said = v.Say("%s is asking, for: %s. Your answer goes there. Never answer with a password.", action.Source.Connection, v.Title(q.Action))
 	}
-	return append(body, small(said))
+	body := []any{heading(head), small(said)}
+	for one := range strings.Lines(q.Form.Text) {
+		body = append(body, activity.RichText{{Text: titles.Visible(strings.TrimRight(one, "\r\n")), Mono: q.foreign(v)}})
+	}
+	return body
 }
 
 // input is the input of a field, as cards have it.
