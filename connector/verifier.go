@@ -105,9 +105,18 @@ func (c *bearerClaims) forAccess(typ any) bool {
 	return name == "at+jwt" || !c.identity && (c.scoped || c.Kind == "app" || client != "" && !slices.Contains(c.Audience, client))
 }
 
-// Verify checks a token: its signature, times, issuer and audience. A token without nbf is valid from the
-// start. Its errors are [AuthError] values and never quote the token.
+// Verify checks an access token: its signature, times, issuer and audience, and that it is no ID token. A
+// token without nbf is valid from the start. Its errors are [AuthError] values and never quote the token.
 func (v *Verifier) Verify(ctx context.Context, token string) (Bearer, error) {
+	return v.verify(ctx, token, true)
+}
+
+// VerifyID checks an ID token as Verify does an access token. Its nonce is up to the caller.
+func (v *Verifier) VerifyID(ctx context.Context, token string) (Bearer, error) {
+	return v.verify(ctx, token, false)
+}
+
+func (v *Verifier) verify(ctx context.Context, token string, access bool) (Bearer, error) {
 	if len(token) > maxTokenBytes || strings.Count(token, ".") != 2 {
 		return Bearer{}, unauthorized("authorization is no signed token")
 	}
@@ -148,7 +157,7 @@ func (v *Verifier) Verify(ctx context.Context, token string) (Bearer, error) {
 	if err := c.check(v.audience, v.guard.now()); err != nil {
 		return Bearer{}, err
 	}
-	if !c.forAccess(parsed.Header["typ"]) {
+	if access && !c.forAccess(parsed.Header["typ"]) {
 		return Bearer{}, unauthorized("no access token: it may be an ID token")
 	}
 	if c.Subject == "" {

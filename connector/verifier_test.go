@@ -57,6 +57,9 @@ func TestVerifier(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, got, err)
 		}
 	}
+	if got, err := v.VerifyID(t.Context(), made(jwt.MapClaims{"azp": nil, "nonce": "n"})); err != nil || got.Person != "aad-mia" {
+		t.Errorf("an ID token: %+v, %v", got, err)
+	}
 	for name, token := range map[string]string{
 		"foreign issuer": made(jwt.MapClaims{"iss": "https://login.example"}),
 		"other audience": made(jwt.MapClaims{"aud": strings.ToUpper(audience)}),

@@ -6,6 +6,9 @@ package viewer
 import (
 	"bytes"
 	"context"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
 	crand "crypto/rand"
 	"crypto/sha256"
 	"crypto/subtle"
@@ -51,7 +54,7 @@ const (
 	maxReason    = 200
 	maxDeadShown = 200
 
-	sessionTable, signInTable   = "viewer-sessions", "viewer-sign-ins"
+	sessionTable                = "viewer-sessions"
 	sessionCookie, signInCookie = "__Host-planbot-viewer", "__Host-planbot-sign-in"
 
 	policy = "default-src 'none'; script-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -89,6 +92,7 @@ type Viewer struct {
 	host     string // of SignIn.URL; "": names of loopback
 	oauth    oauth2.Config
 	verifier *connector.Verifier
+	sealer   cipher.AEAD // of sign-ins that have begun
 	client   *http.Client
 	handler  http.Handler
 }
@@ -114,6 +118,9 @@ func New(cfg Config) (*Viewer, error) {
 		own, err := url.Parse(s.URL)
 		if err != nil || own.Host == "" || strings.Trim(own.Path, "/") != "" {
 			return nil, errors.New("the viewer's URL has to be a host's address, with nothing after it")
+		}
+		if v.sealer, err = sealerOf(s.ClientSecret); err != nil {
+			return nil, err
 		}
 		if v.verifier, err = connector.NewVerifier([]string{at + "/v2.0"}, s.ClientID); err != nil {
 			return nil, err
@@ -450,11 +457,49 @@ func (q *request) drop() error {
 	return q.showTurn(false, "It is forgotten.")
 }
 
-// signInFlow is a sign-in that has begun.
+// signInFlow is a sign-in that has begun. It is in an encrypted cookie: anybody may begin one, so nothing of
+// it is stored here.
 type signInFlow struct {
-	Nonce    string `json:"nonce"`
-	Verifier string `json:"verifier"`
-	Back     string `json:"back"`
+	State    string    `json:"state"`
+	Nonce    string    `json:"nonce"`
+	Verifier string    `json:"verifier"`
+	Back     string    `json:"back"`
+	Until    time.Time `json:"until"`
+}
+
+// sealerOf encrypts with a key that all replicas make of their secret.
+func sealerOf(secret string) (cipher.AEAD, error) {
+	key, err := hkdf.Key(sha256.New, []byte(secret), nil, "planbot viewer sign-in", 32)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// seal writes the flow as the value of a cookie.
+func (v *Viewer) seal(flow signInFlow) (string, error) {
+	text, err := json.Marshal(flow)
+	if err != nil {
+		return "", err
+	}
+	return base64.RawURLEncoding.EncodeToString(v.sealer.Seal(nil, nil, text, []byte(signInCookie))), nil
+}
+
+// unseal reads what seal wrote. ok is false for all else, and when it is too old.
+func (v *Viewer) unseal(value string) (flow signInFlow, ok bool) {
+	sealed, err := base64.RawURLEncoding.DecodeString(value)
+	if err != nil {
+		return flow, false
+	}
+	text, err := v.sealer.Open(nil, nil, sealed, []byte(signInCookie))
+	if err != nil || json.Unmarshal(text, &flow) != nil {
+		return flow, false
+	}
+	return flow, time.Now().Before(flow.Until)
 }
 
 func (q *request) cookie(name, value string, lasts time.Duration) {
@@ -468,19 +513,16 @@ func (q *request) signIn() error {
 		http.Redirect(q.w, q.r, "/", http.StatusSeeOther)
 		return nil
 	}
-	flow, nowhere := signInFlow{Nonce: crand.Text(), Verifier: oauth2.GenerateVerifier(), Back: "/"}, crand.Text()
+	flow := signInFlow{State: crand.Text(), Nonce: crand.Text(), Verifier: oauth2.GenerateVerifier(), Back: "/", Until: time.Now().Add(signInFor)}
 	if back := q.r.URL.Query().Get("back"); strings.HasPrefix(back, "/turns/") && len(back) < 200 {
 		flow.Back = (&url.URL{Path: back}).EscapedPath()
 	}
-	text, err := json.Marshal(flow)
-	if err == nil {
-		err = q.cfg.Store.PutRow(q.r.Context(), signInTable, maxSessions, state.Row{ID: hashed(nowhere), Text: string(text), Until: time.Now().Add(signInFor)})
-	}
+	sealed, err := q.seal(flow)
 	if err != nil {
 		return err
 	}
-	q.cookie(signInCookie, nowhere, signInFor)
-	http.Redirect(q.w, q.r, q.oauth.AuthCodeURL(nowhere, oauth2.S256ChallengeOption(flow.Verifier), oauth2.SetAuthURLParam("nonce", flow.Nonce),
+	q.cookie(signInCookie, sealed, signInFor)
+	http.Redirect(q.w, q.r, q.oauth.AuthCodeURL(flow.State, oauth2.S256ChallengeOption(flow.Verifier), oauth2.SetAuthURLParam("nonce", flow.Nonce),
 		oauth2.SetAuthURLParam("response_mode", "query")), http.StatusSeeOther)
 	return nil
 }
@@ -493,24 +535,17 @@ func (q *request) signedIn() error {
 	}
 	cookie, err := q.r.Cookie(signInCookie)
 	returned, code := q.r.URL.Query().Get("state"), q.r.URL.Query().Get("code")
-	if err != nil || code == "" || subtle.ConstantTimeCompare([]byte(cookie.Value), []byte(returned)) != 1 {
+	if err != nil || code == "" {
 		return q.refused("no sign-in of this browser", nil)
 	}
-	q.cookie(signInCookie, "", -time.Second)
-	row, err := q.cfg.Store.FindRow(q.r.Context(), signInTable, hashed(returned))
-	if errors.Is(err, state.ErrNoRow) {
+	flow, ok := q.unseal(cookie.Value)
+	if !ok {
 		return q.refused("the sign-in is over", nil)
 	}
-	if err == nil {
-		err = q.cfg.Store.DropRow(q.r.Context(), signInTable, hashed(returned)) // it counts once
+	if subtle.ConstantTimeCompare([]byte(flow.State), []byte(returned)) != 1 {
+		return q.refused("no sign-in of this browser", nil)
 	}
-	var flow signInFlow
-	if err == nil {
-		err = json.Unmarshal([]byte(row.Text), &flow)
-	}
-	if err != nil {
-		return err
-	}
+	q.cookie(signInCookie, "", -time.Second) // it counts once, as its code does
 	ctx, cancel := context.WithTimeout(context.WithValue(q.r.Context(), oauth2.HTTPClient, q.client), signInWithin)
 	defer cancel()
 	token, err := q.oauth.Exchange(ctx, code, oauth2.VerifierOption(flow.Verifier))
@@ -548,7 +583,7 @@ func (q *request) refused(why string, err error) error {
 
 // person reads an ID token: signature, issuer, audience and times by the verifier, the rest here.
 func (q *request) person(ctx context.Context, token, nonce string) (*session, error) {
-	bearer, err := q.verifier.Verify(ctx, token)
+	bearer, err := q.verifier.VerifyID(ctx, token)
 	if err != nil {
 		return nil, err
 	}

@@ -1,12 +1,16 @@
 package sandbox_test
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -32,6 +36,36 @@ def call(function, *args):
         raise OSError(e, "")
     return "done"
 `
+
+// TestForeignIDs: a script cannot use what it did not make by guessing its id, nor ask about it. Each call
+// is made with ids that others may have; it is refused before the kernel looks for them.
+func TestForeignIDs(t *testing.T) {
+	each(t, func(t *testing.T, s *sandbox.Sandbox) {
+		needs(t, s, ".py")
+		numbers := map[string]map[string]int{
+			"amd64": {"msgsnd": 69, "msgrcv": 70, "semop": 65, "semtimedop": 220, "shmdt": 67, "io_setup": 206, "get_robust_list": 274, "mq_timedreceive": 243},
+			"arm64": {"msgsnd": 189, "msgrcv": 188, "semop": 193, "semtimedop": 192, "shmdt": 197, "io_setup": 0, "get_robust_list": 100, "mq_timedreceive": 183},
+		}[runtime.GOARCH]
+		maps.Copy(numbers, map[string]int{"process_madvise": 440, "quotactl_fd": 443, "process_mrelease": 448, "open_tree_attr": 467, "a later one": 470, "a much later one": 4000})
+		want := map[string]string{"io_setup": "ENOSYS", "a later one": "ENOSYS", "a much later one": "ENOSYS"}
+		var script, wanted strings.Builder
+		script.WriteString(prelude)
+		for _, name := range slices.Sorted(maps.Keys(numbers)) {
+			fmt.Fprintf(&script, "for i in range(3): attempt(%q, lambda: call(libc.syscall, %d, i, 0, 0, 0, 0, 0))\n", name, numbers[name])
+			wanted.WriteString(strings.Repeat(name+" "+cmp.Or(want[name], "EPERM")+"\n", 3))
+		}
+		if s.Kind() == "landlock" {
+			script.WriteString("for what in os.getxattr, os.listxattr: attempt(\"attributes\", lambda: what(*[\"/etc\", \"user.x\"][:1 + (what is os.getxattr)]))\n")
+			fmt.Fprintf(&script, "attempt(\"file_getattr\", lambda: call(libc.syscall, 468, -100, b\"/etc\", 0, 0, 0))\n")
+			wanted.WriteString("attributes EOPNOTSUPP\nattributes EOPNOTSUPP\nfile_getattr EOPNOTSUPP\n")
+		}
+		got := run(t, s, sandbox.Command{Dir: folder(t, skill(t, "a.py", script.String())), Script: "a.py"})
+		said := strings.ReplaceAll(got.Stdout, "ENOTSUP\n", "EOPNOTSUPP\n") // one number, two names
+		if said != wanted.String() {
+			t.Errorf("%s%s, want\n%s", said, got.Stderr, &wanted)
+		}
+	})
+}
 
 // What memory and files scripts can get at beyond what single processes are held to is
 // refused, or found by looking: each attack takes many times what it may.
