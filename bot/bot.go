@@ -196,6 +196,9 @@ type Config struct {
 	// Watch sees what turns do, such as for a page that shows it. It is called by several turns at
 	// once, gets copies, and must not block. nil: nobody watches, at no cost.
 	Watch func(turn.Event)
+	// PictureHosts are the hosts from which pictures in texts may come, by https: whoever has a host sees what
+	// is asked of it. Other pictures become their words and their host. None: all do.
+	PictureHosts []string
 	// TurnURL is where a turn can be seen, for the log line of its failure. "" and nil: nowhere.
 	TurnURL func(id string) string
 	// Teams is what the bot answers besides messages and clicks on cards: dialogs, the message
@@ -362,7 +365,7 @@ func New(cfg Config) (*Bot, error) {
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
 		MaxWaiting: cfg.MaxWaiting, MaxWaitingPerConversation: cfg.MaxWaitingPerConversation,
-		Budget: cfg.Budget, Quota: cfg.Quota, AuditKeep: cfg.AuditKeep, TurnsKeep: cfg.TurnsKeep, TurnURL: cfg.TurnURL, Moderation: cfg.Moderation, Attachments: cfg.Attachments, UploadPiece: cfg.UploadPiece, Feedback: feedbackForm(&cfg), Stream: cfg.Stream, Requests: cfg.Requests,
+		Budget: cfg.Budget, Quota: cfg.Quota, AuditKeep: cfg.AuditKeep, TurnsKeep: cfg.TurnsKeep, PictureHosts: cfg.PictureHosts, TurnURL: cfg.TurnURL, Moderation: cfg.Moderation, Attachments: cfg.Attachments, UploadPiece: cfg.UploadPiece, Feedback: feedbackForm(&cfg), Stream: cfg.Stream, Requests: cfg.Requests,
 		FilteredText: cfg.FilteredText, CommandsOff: cfg.CommandsOff, Texts: cfg.texts, HistoryTurns: cfg.HistoryTurns,
 		Summarize: cfg.Summarize,
 		Metrics:   cfg.Metrics, Traces: cfg.Traces, Log: cfg.Log,

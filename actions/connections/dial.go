@@ -30,6 +30,11 @@ type Dialer struct {
 	Resolver *net.Resolver
 }
 
+// ThisMachine are the networks of loopback addresses, for [Dialer.Private].
+func ThisMachine() []netip.Prefix {
+	return []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128")}
+}
+
 // DialContext connects to host:port over TCP. Its error wraps [ErrAddress] if all addresses of the host are
 // refused. It is for [http.Transport].
 func (d Dialer) DialContext(ctx context.Context, network, address string) (net.Conn, error) {

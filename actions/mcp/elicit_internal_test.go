@@ -3,11 +3,15 @@ package mcp // the functions are for calls only, and calls need a server
 import (
 	"encoding/json"
 	"errors"
+	"net"
+	"net/netip"
+	"net/url"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/connections"
 )
 
 func asks(message, properties, required string) json.RawMessage {
@@ -116,6 +120,38 @@ func TestElicitRefuses(t *testing.T) {
 	} {
 		if _, _, err := elicit(json.RawMessage(other), "7"); !errors.Is(err, errNotFlat) {
 			t.Errorf("%s: %v", other, err)
+		}
+	}
+}
+
+// TestWhereItDials: a server is on the internet, in a network of the operator's or, with http, on this machine.
+func TestWhereItDials(t *testing.T) {
+	t.Parallel()
+	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for _, tt := range []struct {
+		url     string
+		private []netip.Prefix
+		fine    bool
+	}{
+		{"https://localhost/mcp", nil, false},
+		{"https://internal.example/mcp", nil, false},
+		{"https://internal.example/mcp", connections.ThisMachine(), true},
+		{"http://localhost/mcp", nil, true},
+	} {
+		endpoint, err := url.Parse(tt.url)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, err := newBase(tt.private, endpoint).DialContext(t.Context(), "tcp", l.Addr().String())
+		if (err == nil) != tt.fine || err != nil && !errors.Is(err, connections.ErrAddress) {
+			t.Errorf("%s %v: %v", tt.url, tt.private, err)
+		}
+		if conn != nil {
+			_ = conn.Close()
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"slices"
 	"strings"
@@ -39,8 +40,11 @@ type Config struct {
 	Key     string // see [connections.CheckKey]
 	Summary string // what the server is for, in one line
 
-	// URL is the endpoint of streamable HTTP: https, or http to this machine.
+	// URL is the endpoint of streamable HTTP: https, or http to this machine. Its address is checked when it
+	// is dialled: it is public, or in Private. With http it is this machine's.
 	URL string
+	// Private are networks with private addresses in which the server may be.
+	Private []netip.Prefix
 	// Header goes to the origin of URL and nowhere else. It may be secret.
 	Header http.Header
 	// Command is the program of a server on stdio, with its arguments. Dir is its working directory; "":
@@ -163,7 +167,7 @@ func New(cfg Config) (*Connection, error) {
 		return nil, fmt.Errorf("mcp %s: %w", spelling.OneLine(cfg.Key, maxShown), err)
 	}
 	c := &Connection{
-		cfg: cfg, target: target{address: cfg.URL, endpoint: endpoint, header: cfg.Header}, base: newBase(),
+		cfg: cfg, target: target{address: cfg.URL, endpoint: endpoint, header: cfg.Header}, base: newBase(cfg.Private, endpoint),
 		log:         cfg.Log.With().Str("connection", cfg.Key).Logger(),
 		quarantined: counter.WithLabelValues(cfg.Key), slots: calls.NewSlots(),
 		principals: map[string]*principal{}, reported: map[string]bool{}, version: -1,

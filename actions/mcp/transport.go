@@ -5,20 +5,21 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
-	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/internal/calls"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
@@ -31,8 +32,7 @@ const (
 	maxEvent      = 1 << 20 // bytes of a notification
 	headerTimeout = 10 * time.Second
 	quickTimeout  = 3 * time.Second // for what needs no work: notifications, and listening to them
-	dialTimeout   = 10 * time.Second
-	listenPause   = time.Second // doubles up to maxListenPause
+	listenPause   = time.Second     // doubles up to maxListenPause
 	maxListenWait = time.Minute
 )
 
@@ -165,19 +165,17 @@ type httpTransport struct {
 	token string // of the person; "": none
 }
 
-// newBase returns what all sessions of a connection share.
-func newBase() *http.Transport {
-	return &http.Transport{
-		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         (&net.Dialer{Timeout: dialTimeout}).DialContext,
-		TLSHandshakeTimeout: dialTimeout,
-		TLSClientConfig:     &tls.Config{MinVersion: tls.VersionTLS12},
-		ForceAttemptHTTP2:   true,
-		MaxIdleConnsPerHost: maxIdleConns,
-		IdleConnTimeout:     time.Minute,
-		// An answer has no more headers than this.
-		MaxResponseHeaderBytes: maxFault,
+// newBase returns what all sessions of a connection share. It dials addresses on the internet, in these
+// networks and, where an operator wrote http, of this machine.
+func newBase(private []netip.Prefix, endpoint *url.URL) *http.Transport {
+	if endpoint != nil && endpoint.Scheme == "http" {
+		private = append(slices.Clip(private), connections.ThisMachine()...)
 	}
+	base := connections.Dialer{Private: private}.Transport()
+	base.IdleConnTimeout = time.Minute
+	base.MaxIdleConnsPerHost = maxIdleConns
+	base.MaxResponseHeaderBytes = maxFault // an answer has no more headers than this
+	return base
 }
 
 func (t *httpTransport) setToken(token string) {

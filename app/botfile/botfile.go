@@ -135,9 +135,15 @@ const tokenWithin = 10 * time.Second
 
 // transport makes requests with the bot's token, which it keeps while it is good. If a service does not take
 // a token, the request is made once more with a new one: it may have been revoked.
-func (c *client) transport(base http.RoundTripper) http.RoundTripper {
+func (c *client) transport(private []netip.Prefix, base http.RoundTripper) http.RoundTripper {
+	if u, _ := url.Parse(c.TokenURL); u != nil && u.Scheme == "http" { // it is on this machine, as checkAuth sees to
+		private = append(slices.Clip(private), connections.ThisMachine()...)
+	}
 	cfg := clientcredentials.Config{ClientID: c.ID, ClientSecret: string(c.Secret), TokenURL: c.TokenURL, Scopes: c.Scopes}
-	patient := &http.Client{Timeout: tokenWithin, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	patient := &http.Client{
+		Timeout: tokenWithin, Transport: connections.Dialer{Private: private}.Transport(),
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
 	ctx := context.WithValue(context.Background(), oauth2.HTTPClient, patient) // each request for a token has its own deadline
 	fresh := func() *oauth2.Transport { return &oauth2.Transport{Source: cfg.TokenSource(ctx), Base: base} }
 	var current atomic.Pointer[oauth2.Transport]
@@ -453,7 +459,7 @@ func (d *decoder) checkConnection(key string, c *connection) {
 	of := map[string][]string{ // what only these have
 		"timeout": {"mcp", "command"}, "timeouts": {"mcp", "command"}, "env": {"command"},
 		"plugin": {"openapi"}, "server": {"openapi"}, "variables": {"openapi"}, "headers": {"openapi"},
-		"private": {"openapi"}, "follow_redirects": {"openapi"}, "answers": {"openapi"},
+		"private": {"mcp", "openapi"}, "follow_redirects": {"openapi"}, "answers": {"openapi"},
 	}
 	for _, name := range slices.Sorted(maps.Keys(of)) {
 		if has(name) && !slices.Contains(of[name], kinds[0]) {
@@ -712,7 +718,7 @@ func (c *connection) open(ctx context.Context, key, dir string, lock *connection
 	}
 	var authorize func(http.RoundTripper) http.RoundTripper
 	if c.Auth != nil && c.Auth.Client != nil {
-		authorize = c.Auth.Client.transport
+		authorize = func(base http.RoundTripper) http.RoundTripper { return c.Auth.Client.transport(c.Private, base) }
 	}
 	log := *zerolog.Ctx(ctx)
 	if c.OpenAPI != "" {
@@ -733,7 +739,7 @@ func (c *connection) open(ctx context.Context, key, dir string, lock *connection
 		return openapi.New(ctx, cfg)
 	}
 	cfg := mcp.Config{
-		Key: key, Summary: c.Summary, URL: c.MCP, Header: header, Command: c.Command, SignIn: signIn, Authorize: authorize, Rules: rules, Lock: lock,
+		Key: key, Summary: c.Summary, URL: c.MCP, Private: c.Private, Header: header, Command: c.Command, SignIn: signIn, Authorize: authorize, Rules: rules, Lock: lock,
 		CallTimeout: c.Timeout, Timeouts: c.Timeouts, Metrics: metrics, Log: log,
 	}
 	if c.Command != nil {

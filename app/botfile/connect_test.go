@@ -3,9 +3,12 @@ package botfile_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -369,5 +372,69 @@ func TestARevokedToken(t *testing.T) {
 		if result, n := call("no token is good"); !result.Failed() || !strings.Contains(result.Text(), "does not allow this") || n != 1 {
 			t.Errorf("%s takes no token: got %q after %d more", kind, result.Text(), n)
 		}
+	}
+}
+
+// TestWhereTokensAreFetched: on the internet, in a network of the operator's or, with http, on this machine.
+func TestWhereTokensAreFetched(t *testing.T) {
+	t.Parallel()
+	var asked atomic.Int32
+	tokens := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(`{"access_token":"a","token_type":"Bearer"}`))
+	}))
+	t.Cleanup(tokens.Close)
+	for _, tt := range []struct {
+		address string
+		private []netip.Prefix
+		refused bool
+	}{
+		{tokens.URL, nil, false},
+		{"https" + strings.TrimPrefix(tokens.URL, "http"), nil, true},
+		{"https://localhost" + tokens.URL[strings.LastIndex(tokens.URL, ":"):], nil, true},
+		{"https" + strings.TrimPrefix(tokens.URL, "http"), connections.ThisMachine(), false}, // and then TLS fails
+	} {
+		req := httptest.NewRequestWithContext(t.Context(), http.MethodGet, tokens.URL, http.NoBody)
+		resp, err := botfile.WithAccount(tt.address, tt.private).RoundTrip(req)
+		if errors.Is(err, connections.ErrAddress) != tt.refused {
+			t.Errorf("%s: %v", tt.address, err)
+		}
+		if err == nil {
+			_ = resp.Body.Close()
+		}
+	}
+	if asked.Load() != 2 { // a token, and what it is for
+		t.Errorf("asked %d times", asked.Load())
+	}
+}
+
+// TestLinks: no link beside the file leads out of its folder.
+func TestLinks(t *testing.T) {
+	t.Parallel()
+	outside, dir := t.TempDir(), folder(t, map[string]string{"bot.yaml": head + "instructions: {file: in.md}\nskills: [s]\n", "real.md": "Be kind."})
+	if err := os.WriteFile(filepath.Join(outside, "secret"), []byte("s3cret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	link := func(to, from string) {
+		t.Helper()
+		_ = os.Remove(filepath.Join(dir, from))
+		if err := os.Symlink(to, filepath.Join(dir, from)); err != nil {
+			t.Skip(err)
+		}
+	}
+	link(filepath.Join(outside, "secret"), "in.md")
+	link(outside, "s")
+	_, err := botfile.Read(filepath.Join(dir, "bot.yaml"))
+	if err == nil || strings.Count(err.Error(), "a link that leads out of the folder") != 2 {
+		t.Errorf("links that lead out: %v", err)
+	}
+	link("real.md", "in.md")
+	_ = os.Remove(filepath.Join(dir, "s"))
+	if err := os.Mkdir(filepath.Join(dir, "s"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := botfile.Read(filepath.Join(dir, "bot.yaml")); err != nil {
+		t.Errorf("a link within: %v", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"net/netip"
 	"os"
@@ -425,9 +426,13 @@ func (d *decoder) local(line int, path, raw, name string, isDir bool) string {
 	if name != raw { // it came from a variable
 		shown = "what its variable names"
 	}
-	switch info, err := os.Stat(full); {
-	case err != nil:
+	info, err := statIn(d.dir, filepath.FromSlash(name))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
 		d.fault(line, path, "%s is not beside this file", shown)
+		return ""
+	case err != nil:
+		d.fault(line, path, "%s cannot be read, or is a link that leads out of the folder of this file", shown)
 		return ""
 	case info.IsDir() != isDir && isDir:
 		d.fault(line, path, "%s is not a folder", shown)
@@ -437,6 +442,16 @@ func (d *decoder) local(line int, path, raw, name string, isDir bool) string {
 		return ""
 	}
 	return full
+}
+
+// statIn looks at a file below a folder, which no link on the way leaves.
+func statIn(dir, name string) (os.FileInfo, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = root.Close() }() // nothing was written
+	return root.Stat(name)
 }
 
 // contents reads a file up to a size.

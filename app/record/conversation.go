@@ -394,7 +394,7 @@ func (r *Recorder) step(s *step, cannot string) Step {
 	}
 	if cannot != "" {
 		if s.decision != nil && len(s.activity.Value) > 0 { // there may be no card
-			out.Event.Value = r.scrub.Value(jsonTree(s.activity.Value))
+			out.Event.Value = valueOf(s.activity, r.scrub)
 		}
 		out.Model = append(out.Model, answer{Text: new(planText(saying([]string{unknown})))})
 		out.Expect.Note = cannot
@@ -575,6 +575,30 @@ func learn(a *activity.Activity, s *scrub.Scrubber) {
 // botID is the bot's account in scenarios.
 const botID = "28:bot"
 
+// valueOf is the value of an activity with stand-ins. Addresses of files go whole: whoever has one needs
+// nothing else, and no part of it looks like a secret.
+func valueOf(a *activity.Activity, s *scrub.Scrubber) any {
+	return s.Value(withoutAddresses(jsonTree(a.Value)))
+}
+
+func withoutAddresses(tree any) any {
+	switch of := tree.(type) {
+	case map[string]any:
+		for name, value := range of {
+			if _, text := value.(string); text && len(name) > len("url") && strings.HasSuffix(strings.ToLower(name), "url") {
+				of[name] = scrub.Secret
+			} else {
+				of[name] = withoutAddresses(value)
+			}
+		}
+	case []any:
+		for i := range of {
+			of[i] = withoutAddresses(of[i])
+		}
+	}
+	return tree
+}
+
 // eventOf is the activity as a scenario has it, with stand-ins for people and places. It leaves out
 // what a bot does not read.
 func eventOf(a *activity.Activity, s *scrub.Scrubber) *Event {
@@ -593,7 +617,7 @@ func eventOf(a *activity.Activity, s *scrub.Scrubber) *Event {
 	if d := decisionIn(a); d != nil {
 		e.Value, e.Text, e.Name = map[string]any{"approve": d.approve}, nil, ""
 	} else if len(a.Value) > 0 {
-		e.Value = s.Value(jsonTree(a.Value))
+		e.Value = valueOf(a, s)
 	}
 	var data struct {
 		EventType string `json:"eventType"`

@@ -115,6 +115,8 @@ type Config struct {
 
 	// Watch sees what turns do. nil: nobody does.
 	Watch func(Event)
+	// PictureHosts are those of [bot.Config].
+	PictureHosts []string
 	// TurnURL is that of [bot.Config].
 	TurnURL func(id string) string
 

@@ -253,7 +253,7 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 		return "", err
 	}
 	t := e.NewTurn(a, raw, p.known.Signed, false)
-	messages, err := compose(&p.Notice, a)
+	messages, err := compose(&p.Notice, a, e.cfg.PictureHosts)
 	if err != nil {
 		return "", err
 	}
@@ -337,9 +337,9 @@ func idOf(queue state.Key, key string) string {
 }
 
 // compose makes the messages of a notice to the conversation of a.
-func compose(n *actions.Notice, a *activity.Activity) ([]jsontext.Value, error) {
+func compose(n *actions.Notice, a *activity.Activity, pictureHosts []string) ([]jsontext.Value, error) {
 	var list []*activity.Activity
-	for _, part := range split(n.Text) {
+	for _, part := range split(tame(n.Text, pictureHosts)) {
 		if strings.TrimSpace(part) != "" {
 			list = append(list, &activity.Activity{Type: activity.Message, Text: part, TextFormat: "markdown"})
 		}

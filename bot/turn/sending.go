@@ -334,7 +334,11 @@ func newStream(t *Turn) *stream.Stream {
 	}
 	s := stream.New(cfg)
 	if s.Opens() {
-		t.OnProgress, t.Draft = s.Progress, func(text string) { s.Draft(t.citeDraft(text)) }
+		t.OnProgress, t.Draft = s.Progress, func(text string) {
+			if shown := tameDraft(t.citeDraft(text), t.engine.cfg.PictureHosts); shown != "" || text == "" {
+				s.Draft(shown)
+			}
+		}
 	}
 	return s
 }

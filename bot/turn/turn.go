@@ -1104,7 +1104,7 @@ func (t *Turn) spoken(ctx context.Context, texts []string) []*activity.Activity 
 // messages returns the messages of a text. A long text is split.
 func (t *Turn) messages(text string) []*activity.Activity {
 	var all []*activity.Activity
-	for _, part := range split(text) {
+	for _, part := range split(tame(text, t.engine.cfg.PictureHosts)) {
 		all = append(all, t.Message(part))
 	}
 	return all

