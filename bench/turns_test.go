@@ -173,6 +173,7 @@ var steps = []step{
 type rig struct {
 	latency            time.Duration
 	steps              []step
+	under              []string      // the program that runs the bot, with its arguments; nil: nothing does
 	cold               time.Duration // from the start of the processes to the first reply
 	model, channel     string        // their URLs
 	redisAddr          string
@@ -187,8 +188,11 @@ type rig struct {
 	open, mostOpen int             // messages that grow
 }
 
-// process is a process of the bot: where it takes activities, and where it has its metrics.
-type process struct{ url, metrics string }
+// process is a process of the bot: where it takes activities, where it has its metrics, and its id.
+type process struct {
+	url, metrics string
+	pid          int
+}
 
 // talk is one person's conversation with the bot.
 type talk struct {
@@ -205,7 +209,15 @@ type talk struct {
 
 func newRig(t testing.TB, latency time.Duration, conversations int, steps []step, env ...string) *rig {
 	t.Helper()
-	r := &rig{latency: latency, steps: steps, client: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: conversations}}}
+	r := &rig{latency: latency, steps: steps}
+	r.begin(t, conversations, env...)
+	return r
+}
+
+// begin starts everything, and has one turn.
+func (r *rig) begin(t testing.TB, conversations int, env ...string) {
+	t.Helper()
+	r.client = &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: conversations}}
 	t.Cleanup(r.client.CloseIdleConnections)
 	for i := range conversations {
 		r.talks = append(r.talks, &talk{id: fmt.Sprintf("a:%d", i), replies: make(chan string, 16)})
@@ -230,7 +242,6 @@ func newRig(t testing.TB, latency time.Duration, conversations int, steps []step
 		t.Fatal(err)
 	}
 	r.cold = time.Since(began)
-	return r
 }
 
 // complete is the model. It says the tag with which the person's message ends, so that the reply
@@ -466,21 +477,22 @@ func (r *rig) startBot(t testing.TB, bin string, extra []string) process {
 	env := append(os.Environ(), "BOT_ADDR=127.0.0.1:0", "BOT_METRICS_ADDR=127.0.0.1:0", "BOT_LOG_FORMAT=json", "REDIS_URL=redis://"+r.redisAddr,
 		"MICROSOFT_APP_ID=", "AZURE_OPENAI_ENDPOINT=", "BOT_FALLBACK_MODELS=", "OPENAI_BASE_URL="+r.model, "OPENAI_API_KEY=bench", "OPENAI_MODEL=bench")
 	var urls []string
-	for _, line := range start(t, append(env, extra...), []string{`"message":"listening"`, `"message":"serving metrics"`}, bin) {
+	lines, pid := start(t, append(env, extra...), []string{`"message":"listening"`, `"message":"serving metrics"`}, append(slices.Clone(r.under), bin)...)
+	for _, line := range lines {
 		var said struct{ URL string }
 		if err := json.Unmarshal([]byte(line), &said); err != nil {
 			t.Fatal(err)
 		}
 		urls = append(urls, said.URL)
 	}
-	return process{urls[0], urls[1]}
+	return process{urls[0], urls[1], pid}
 }
 
 // start starts a program that ends with the test, and waits until its output has these texts. It
-// returns their lines.
-func start(t testing.TB, env, texts []string, name string, args ...string) []string {
+// returns their lines, and the id of the process.
+func start(t testing.TB, env, texts []string, command ...string) (found []string, pid int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...) //nolint:gosec // the programs that are measured
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.Env = env
 	out, err := cmd.StdoutPipe()
@@ -492,11 +504,11 @@ func start(t testing.TB, env, texts []string, name string, args ...string) []str
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = cmd.Wait() }) // the context has ended, and with it the process
-	found := make([]string, len(texts))
+	found = make([]string, len(texts))
 	var seen strings.Builder
 	for lines := bufio.NewScanner(out); slices.Contains(found, ""); {
 		if !lines.Scan() {
-			t.Fatalf("%s ended before it was ready:\n%s", name, &seen)
+			t.Fatalf("%s ended before it was ready:\n%s", command[0], &seen)
 		}
 		seen.WriteString(lines.Text() + "\n")
 		for i, text := range texts {
@@ -506,5 +518,5 @@ func start(t testing.TB, env, texts []string, name string, args ...string) []str
 		}
 	}
 	go func() { _, _ = io.Copy(io.Discard, out) }() // until it ends
-	return found
+	return found, cmd.Process.Pid
 }
