@@ -468,6 +468,25 @@ func (a *Activity) Targeted() bool {
 	return len(a.Recipient.Extra) > 0 && read(a.Recipient.Extra, &flags) && flags.IsTargeted.Kind() == 't'
 }
 
+// Automatic reports whether a client sent the invoke by itself, to refresh a card, so that nobody
+// clicked. Any trigger but "manual" counts as such: what refreshes must not decide.
+func (a *Activity) Automatic() bool {
+	if a.Type != Invoke || a.Value.Kind() != '{' {
+		return false
+	}
+	var value struct {
+		Trigger jsontext.Value `json:"trigger"`
+	}
+	if json.Unmarshal(a.Value, &value, json.MatchCaseInsensitiveNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
+		return true
+	}
+	var trigger string
+	if len(value.Trigger) > 0 && !read(value.Trigger, &trigger) {
+		return true
+	}
+	return trigger != "" && !strings.EqualFold(trigger, "manual")
+}
+
 // Product is the Microsoft 365 product that the person uses the bot in, such as "COPILOT". "": the
 // channel does not say, as Teams itself.
 func (a *Activity) Product() string {

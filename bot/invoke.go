@@ -414,7 +414,7 @@ func (r *routes) readClick(a *activity.Activity) (any, *InvokeError) {
 			Type string `json:"type"`
 			CardClick
 		} `json:"action"`
-		Trigger        string         `json:"trigger"`
+		Trigger        jsontext.Value `json:"trigger"` // see [activity.Activity.Automatic]
 		Authentication jsontext.Value `json:"authentication"`
 		State          jsontext.Value `json:"state"`
 	}
@@ -425,14 +425,19 @@ func (r *routes) readClick(a *activity.Activity) (any, *InvokeError) {
 		return nil, &InvokeError{http.StatusBadRequest, "NotSupported", "only Action.Execute is answered"}
 	}
 	route, known := r.cards[value.Action.Verb]
-	if !known && value.Trigger != automatic {
+	trigger := "manual"
+	if a.Automatic() {
+		trigger = automatic
+	}
+	if !known && trigger != automatic {
 		return nil, &InvokeError{http.StatusBadRequest, "NotSupported", "nothing is behind this button any more"}
 	}
-	if value.Trigger == automatic && !route.refresh { // a refresh has no effects
+	if trigger == automatic && !route.refresh { // a refresh has no effects
 		route.handle = unrefreshed
 	}
 	c := click{value.Action.CardClick, route}
-	c.Trigger, c.Authentication, c.State = value.Trigger, value.Authentication, value.State
+	c.Trigger = trigger
+	c.Authentication, c.State = value.Authentication, value.State
 	return c, nil
 }
 

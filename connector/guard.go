@@ -15,6 +15,7 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/spelling"
 )
 
 const (
@@ -29,8 +30,8 @@ const (
 	maxChannelBytes = 1 << 9
 )
 
-// AuthError says why a request was denied. Its text is for the log: it contains nothing of the
-// token, and must not go into a response.
+// AuthError says why a request was denied. Its text is for the log: of the token it contains at most
+// an audience that its issuer signed, and it must not go into a response.
 type AuthError struct {
 	// Status is the status to answer: 401 for a bad token, 503 while there are no keys to check it
 	// or newer ones are being fetched, 400 for a service URL that is not allowed.
@@ -331,11 +332,22 @@ func (p *payload) check(appID string, at time.Time) error {
 		return unauthorized("token expired")
 	case now+skew < *p.NotBefore:
 		return unauthorized("token not valid yet")
-	case !slices.ContainsFunc(p.Audience, func(aud string) bool { return strings.EqualFold(aud, appID) }):
-		return unauthorized("token for another audience")
+	case !slices.ContainsFunc(p.Audience, func(aud string) bool { return isAudience(aud, appID) }):
+		return unauthorized(fmt.Sprintf("token for another audience: %q", spelling.OneLine(strings.Join(p.Audience, " "), maxAudience)))
 	default:
 		return nil
 	}
+}
+
+// maxAudience is how much of a foreign audience is logged.
+const maxAudience = 200
+
+// isAudience reports whether a token with that audience is for the app. Microsoft issues tokens for the
+// app id alone and, for bots that are registered with Entra ID, for its two forms as an identifier URI.
+func isAudience(audience, appID string) bool {
+	return slices.ContainsFunc([]string{"", "api://", "api://botid-"}, func(scheme string) bool {
+		return strings.EqualFold(audience, scheme+appID)
+	})
 }
 
 // checkChannel applies the rules for a channel's token that need no activity.

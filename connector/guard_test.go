@@ -47,6 +47,10 @@ func TestGuardOneClaimWrong(t *testing.T) {
 		{"as it should be", nil, 200},
 		{"aud array", map[string]any{"aud": []string{"other", appID}}, 200},
 		{"aud upper case", map[string]any{"aud": strings.ToUpper(appID)}, 200},
+		{"aud as an identifier URI", map[string]any{"aud": "api://" + appID}, 200},
+		{"aud as a bot's identifier URI", map[string]any{"aud": "api://botid-" + appID}, 200},
+		{"aud as a bot's identifier URI, upper case", map[string]any{"aud": strings.ToUpper("api://botid-" + appID)}, 200},
+		{"aud array with an identifier URI", map[string]any{"aud": []string{"x", "api://" + appID}}, 200},
 		{"own appid", map[string]any{"appid": appID}, 200},
 		{"own azp", map[string]any{"azp": appID}, 200},
 		{"exp within the skew", map[string]any{"exp": in(-240)}, 200},
@@ -64,6 +68,15 @@ func TestGuardOneClaimWrong(t *testing.T) {
 		{"iss number", map[string]any{"iss": 1}, 401},
 		{"no aud", map[string]any{"aud": nil}, 401},
 		{"aud foreign", map[string]any{"aud": "99999999-1111-2222-3333-444455556666"}, 401},
+		{"aud of another bot", map[string]any{"aud": "api://botid-99999999-1111-2222-3333-444455556666"}, 401},
+		{"aud with a path", map[string]any{"aud": "api://" + appID + "/"}, 401},
+		{"aud with a scope", map[string]any{"aud": "api://botid-" + appID + "/access_as_user"}, 401},
+		{"aud with more behind it", map[string]any{"aud": appID + "0"}, 401},
+		{"aud with a host", map[string]any{"aud": "api://contoso.com/" + appID}, 401},
+		{"aud with a host and a bot", map[string]any{"aud": "api://contoso.com/botid-" + appID}, 401},
+		{"aud of another scheme", map[string]any{"aud": "https://botid-" + appID}, 401},
+		{"aud with no scheme", map[string]any{"aud": "botid-" + appID}, 401},
+		{"aud with a space", map[string]any{"aud": " " + appID}, 401},
 		{"aud empty array", map[string]any{"aud": []string{}}, 401},
 		{"aud array with a number", map[string]any{"aud": []any{appID, 1}}, 401},
 		{"aud object", map[string]any{"aud": map[string]any{"a": appID}}, 401},
@@ -100,6 +113,18 @@ func TestGuardOneClaimWrong(t *testing.T) {
 				t.Errorf("status %d (%v), want %d", got, err, tt.want)
 			}
 		})
+	}
+}
+
+// TestGuardNamesTheAudience: an operator has to see which one came, on one line and cut.
+func TestGuardNamesTheAudience(t *testing.T) {
+	t.Parallel()
+	d := newDoor(t)
+	claims := goodClaims(time.Now())
+	claims["aud"] = "api://other\n" + strings.Repeat("x", 5000)
+	_, err := d.Authenticate(t, []string{"Bearer " + sign(t, claims, nil)}, message())
+	if err == nil || !strings.HasPrefix(err.Error(), `token for another audience: "api://other xxx`) || len(err.Error()) > 300 {
+		t.Errorf("the error is %v", err)
 	}
 }
 
@@ -397,6 +422,9 @@ func TestCallersOneClaimWrong(t *testing.T) {
 		{"the Emulator", map[string]any{"azp": appID}, 200},
 		{"the Emulator, version 1", and(map[string]any{"appid": appID}), 200},
 		{"ids in upper case", map[string]any{"azp": strings.ToUpper(callerID), "tid": strings.ToUpper(tenantID), "aud": strings.ToUpper(appID)}, 200},
+		{"audience as an identifier URI", map[string]any{"aud": "api://" + appID}, 200},
+		{"audience as a bot's identifier URI", map[string]any{"aud": "API://BotID-" + appID}, 200},
+		{"the Emulator, audience as an identifier URI", map[string]any{"azp": appID, "aud": "api://" + appID}, 200},
 		{"an app, by name", map[string]any{"idtyp": "app"}, 200},
 		{"a serviceurl is not looked at", map[string]any{"serviceurl": "https://evil.example/"}, 200},
 
@@ -418,6 +446,7 @@ func TestCallersOneClaimWrong(t *testing.T) {
 		{"issuer as it is configured", map[string]any{"iss": "https://login.microsoftonline.com/{tenant}/v2.0"}, 401},
 		{"the Bot Framework's tenant", map[string]any{"iss": "https://sts.windows.net/d6d49420-f39b-4df7-a1dc-d59a935871db/"}, 401},
 		{"foreign audience", map[string]any{"aud": callerID}, 401},
+		{"a foreign bot", map[string]any{"aud": "api://botid-" + callerID}, 401},
 		{"no audience", map[string]any{"aud": nil}, 401},
 		{"the channels' audience", map[string]any{"aud": "https://api.botframework.com"}, 401},
 		{"a stranger", map[string]any{"azp": tenantID}, 401},

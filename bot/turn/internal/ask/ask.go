@@ -54,7 +54,8 @@ type Click struct {
 }
 
 // Read reads a click of the activity's person. In words it is /approve or /reject with the id of an
-// approval, as text. ok is false for everything else.
+// approval, as text. ok is false for everything else, such as a refresh: its client says what
+// somebody sees, not what they decide.
 func Read(a *activity.Activity, text string) (c Click, ok bool) {
 	c = Click{by: a.From, activity: a.ID}
 	var raw []byte
@@ -64,6 +65,8 @@ func Read(a *activity.Activity, text string) (c Click, ok bool) {
 		raw = a.Value
 	case a.Type == activity.Message:
 		return c, c.readWords(strings.Fields(text))
+	case a.Automatic():
+		return c, false
 	case a.Type == activity.Invoke && a.Name == "adaptiveCard/action":
 		var click struct {
 			Action struct {

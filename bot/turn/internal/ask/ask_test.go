@@ -81,6 +81,8 @@ func TestClearedValues(t *testing.T) {
 func TestRead(t *testing.T) {
 	t.Parallel()
 	const execute = `{"action":{"type":"Action.Execute","verb":"planbot/%[1]s","data":{"verb":"planbot/%[1]s",%[2]s}}}`
+	const refresh = `{"action":{"type":"Action.Execute","verb":"planbot/%[1]s",` +
+		`"data":{"verb":"planbot/%[1]s","approval":"a1","question":"q1","hash":"h"}},"trigger":"%[2]s"}`
 	for _, tt := range []struct {
 		name string
 		a    activity.Activity
@@ -96,6 +98,17 @@ func TestRead(t *testing.T) {
 		{name: "answer", a: pressed(execute, "answer", `"question":"q1","f0":"x"`), want: "q1?"},
 		{name: "decline", a: pressed(`{"question":"q1","verb":"planbot/decline"}`), want: "q1?"},
 		{name: "an answer to an approval", a: pressed(execute, "answer", `"approval":"a1","hash":"h"`)},
+		{name: "a refresh", a: pressed(refresh, "approve", "automatic")},
+		{name: "a refresh that approves always", a: pressed(refresh, "approve-always", "automatic")},
+		{name: "a refresh that rejects", a: pressed(refresh, "reject", "automatic")},
+		{name: "a refresh that answers", a: pressed(refresh, "answer", "automatic")},
+		{name: "a refresh that declines", a: pressed(refresh, "decline", "automatic")},
+		{name: "a refresh in other letters", a: pressed(refresh, "approve", "Automatic")},
+		{name: "a trigger that is not known", a: pressed(refresh, "approve", "opened")},
+		{name: "a trigger of another type", a: pressed(strings.Replace(fmt.Sprintf(refresh, "approve", ""), `"trigger":""`, `"trigger":true`, 1))},
+		{name: "two triggers", a: pressed(strings.Replace(fmt.Sprintf(refresh, "approve", "manual"), "{", `{"Trigger":"automatic",`, 1))},
+		{name: "a click", a: pressed(refresh, "approve", "Manual"), want: "a1"},
+		{name: "no trigger", a: pressed(strings.Replace(fmt.Sprintf(refresh, "approve", ""), `"trigger":""`, `"trigger":null`, 1)), want: "a1"},
 		{name: "no object", a: pressed(`"planbot/approve"`)},
 		{name: "words", text: " /Approve  a1 ALWAYS", want: "a1"},
 		{name: "words that only begin so", text: "/approve a1 twice"},
