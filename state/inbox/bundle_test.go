@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -21,8 +22,8 @@ import (
 // TestMain fails when a test leaves a goroutine behind.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// setup runs a test on the Redis in this process and, where the environment names one, on a
-// real server and on a cluster.
+// setup runs a test on the Redis in this process, in a bubble, and, where the environment names one,
+// on a real server and on a cluster.
 func setup(t *testing.T, test func(t *testing.T, b *bundle)) {
 	t.Helper()
 	for _, kind := range []struct{ name, variable string }{
@@ -31,7 +32,7 @@ func setup(t *testing.T, test func(t *testing.T, b *bundle)) {
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
 			if kind.variable == "" {
-				test(t, newBundle(t, serve(t)))
+				synctest.Test(t, func(t *testing.T) { test(t, newBundle(t, serve(t))) })
 				return
 			}
 			url := os.Getenv(kind.variable)
@@ -46,6 +47,7 @@ func setup(t *testing.T, test func(t *testing.T, b *bundle)) {
 // serve starts a Redis in this process and returns what opens another client of it.
 func serve(t testing.TB) func(state.Config) *state.Store {
 	t.Helper()
+	t.Cleanup(func() { time.Sleep(linger) })
 	server, err := state.Open(t.Context(), "", state.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -53,9 +55,15 @@ func serve(t testing.TB) func(state.Config) *state.Store {
 	t.Cleanup(func() { _ = server.Close() })
 	return func(cfg state.Config) *state.Store {
 		cfg.Dial = server.Dial
-		return openURL(t, "redis://here", cfg)
+		// Who waits for a connection takes a timer that go-redis shares across the program, and a timer
+		// must not cross bubbles.
+		return openURL(t, "redis://here?pool_size=10000", cfg)
 	}
 }
+
+// linger gives goroutines of libraries time to notice that they can end: once the function of a
+// bubble has returned, time no longer passes.
+const linger = time.Second
 
 func openURL(t testing.TB, url string, cfg state.Config) *state.Store {
 	t.Helper()

@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -23,15 +24,17 @@ import (
 
 func TestConfig(t *testing.T) {
 	t.Parallel()
-	store := serve(t)(state.Config{})
-	for name, cfg := range map[string]inbox.Config{
-		"Lease": {Lease: 1}, "Patience": {Patience: -1}, "DuplicateFor": {DuplicateFor: 1},
-		"MaxWaiting": {MaxWaiting: -1}, "MaxWaitingPerQueue": {MaxWaitingPerQueue: -1},
-	} {
-		if _, err := inbox.Open(store, cfg); err == nil || !strings.Contains(err.Error(), name) {
-			t.Errorf("%s: %v", name, err)
+	synctest.Test(t, func(t *testing.T) {
+		store := serve(t)(state.Config{})
+		for name, cfg := range map[string]inbox.Config{
+			"Lease": {Lease: 1}, "Patience": {Patience: -1}, "DuplicateFor": {DuplicateFor: 1},
+			"MaxWaiting": {MaxWaiting: -1}, "MaxWaitingPerQueue": {MaxWaitingPerQueue: -1},
+		} {
+			if _, err := inbox.Open(store, cfg); err == nil || !strings.Contains(err.Error(), name) {
+				t.Errorf("%s: %v", name, err)
+			}
 		}
-	}
+	})
 }
 
 // A message from begin to end.
@@ -772,18 +775,20 @@ func TestTooManyWait(t *testing.T) {
 // another replica fired is not fired again.
 func TestTimersFireOnce(t *testing.T) {
 	t.Parallel()
-	b := newBundle(t, serve(t))
-	later, due := b.waiting("later", inbox.Wait{Until: time.Now().Add(time.Hour)}), b.waiting("due", inbox.Wait{Until: time.Now()})
-	b.accept(later)
-	b.accept(due)
-	b.in.Fire(t, b.q, later.ID, due.ID, due.ID)
-	b.in.Fire(t, b.q, due.ID)
-	l := b.claim(b.in)
-	b.wantRecord(l, "due", 0)
-	b.finish(l, false)
-	if listed := b.list(); len(listed) != 1 || listed[0].ID != later.ID {
-		t.Errorf("%+v", listed)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, serve(t))
+		later, due := b.waiting("later", inbox.Wait{Until: time.Now().Add(time.Hour)}), b.waiting("due", inbox.Wait{Until: time.Now()})
+		b.accept(later)
+		b.accept(due)
+		b.in.Fire(t, b.q, later.ID, due.ID, due.ID)
+		b.in.Fire(t, b.q, due.ID)
+		l := b.claim(b.in)
+		b.wantRecord(l, "due", 0)
+		b.finish(l, false)
+		if listed := b.list(); len(listed) != 1 || listed[0].ID != later.ID {
+			t.Errorf("%+v", listed)
+		}
+	})
 }
 
 func TestQueueInJSON(t *testing.T) {
@@ -813,67 +818,71 @@ func TestQueueInJSON(t *testing.T) {
 // An id in the queue whose record is gone stops nobody.
 func TestIDWithoutARecord(t *testing.T) {
 	t.Parallel()
-	b := newBundle(t, serve(t))
-	push := func() {
-		t.Helper()
-		if err := b.client().RPush(t.Context(), inbox.At(b.q, "queue"), "nothing").Err(); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, serve(t))
+		push := func() {
+			t.Helper()
+			if err := b.client().RPush(t.Context(), inbox.At(b.q, "queue"), "nothing").Err(); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	push() // at the head
-	b.accept(b.entry("1"))
-	l := b.claim(b.in)
-	b.wantRecord(l, "1", 0)
-	push() // behind another
-	b.accept(b.entry("2"))
-	b.finish(l, true)
-	b.wantRecord(l, "2", 0)
-	push() // and last
-	b.finish(l, false)
-	if b.claim(b.in) != nil {
-		t.Error("there is more")
-	}
+		push() // at the head
+		b.accept(b.entry("1"))
+		l := b.claim(b.in)
+		b.wantRecord(l, "1", 0)
+		push() // behind another
+		b.accept(b.entry("2"))
+		b.finish(l, true)
+		b.wantRecord(l, "2", 0)
+		push() // and last
+		b.finish(l, false)
+		if b.claim(b.in) != nil {
+			t.Error("there is more")
+		}
+	})
 }
 
 // What the layout before this one left is found, and nothing else.
 func TestOld(t *testing.T) {
 	t.Parallel()
-	b := newBundle(t, serve(t))
-	ctx := t.Context()
-	old := []string{
-		b.q.String() + "/queue", b.q.String() + "/lease", b.q.String() + "/journal", b.q.String() + "/timers",
-		b.q.String() + "/lanes/notices/queue", "planbot/{3}/parked", "planbot/{3}/timers", "planbot/{3}/leases",
-	}
-	rest := []string{"planbot/{3}/ready", "planbot/{3}/depth", "planbot/{3}/fence", "planbot/{3}/seen/x", "planbot/{3}/answers/y"}
-	for _, key := range slices.Concat(old, rest, []string{"another/{3}/program"}) {
-		if err := b.client().Set(ctx, key, "x", 0).Err(); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, serve(t))
+		ctx := t.Context()
+		old := []string{
+			b.q.String() + "/queue", b.q.String() + "/lease", b.q.String() + "/journal", b.q.String() + "/timers",
+			b.q.String() + "/lanes/notices/queue", "planbot/{3}/parked", "planbot/{3}/timers", "planbot/{3}/leases",
 		}
-	}
-	b.put(b.q, 1)
-	b.put(b.q.Under("lanes", "queue"), 1)
-	b.put(b.person(), 1)
-	l := b.take(b.entry("hello"))
-	b.accept(b.waiting("later", inbox.Wait{Until: time.Now().Add(time.Hour), Operator: true}))
-	if n, err := b.in.Old(ctx); n != len(old) || err != nil {
-		t.Errorf("%d old keys, %v, want %d", n, err, len(old))
-	}
-	if n, err := b.in.DropOld(ctx); n != len(old)+len(rest) || err != nil {
-		t.Errorf("%d dropped, %v, want %d", n, err, len(old)+len(rest))
-	}
-	if n, err := b.in.Old(ctx); n != 0 || err != nil {
-		t.Errorf("%d old keys, %v", n, err)
-	}
-	b.want(b.q, 1)
-	b.want(b.q.Under("lanes", "queue"), 1)
-	b.want(b.person(), 1)
-	b.finish(l, false)
-	if len(b.dead()) != 1 {
-		t.Error("a dead letter is gone")
-	}
-	if n := b.client().Exists(ctx, "another/{3}/program").Val(); n != 1 {
-		t.Error("what is not ours is gone")
-	}
+		rest := []string{"planbot/{3}/ready", "planbot/{3}/depth", "planbot/{3}/fence", "planbot/{3}/seen/x", "planbot/{3}/answers/y"}
+		for _, key := range slices.Concat(old, rest, []string{"another/{3}/program"}) {
+			if err := b.client().Set(ctx, key, "x", 0).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.put(b.q, 1)
+		b.put(b.q.Under("lanes", "queue"), 1)
+		b.put(b.person(), 1)
+		l := b.take(b.entry("hello"))
+		b.accept(b.waiting("later", inbox.Wait{Until: time.Now().Add(time.Hour), Operator: true}))
+		if n, err := b.in.Old(ctx); n != len(old) || err != nil {
+			t.Errorf("%d old keys, %v, want %d", n, err, len(old))
+		}
+		if n, err := b.in.DropOld(ctx); n != len(old)+len(rest) || err != nil {
+			t.Errorf("%d dropped, %v, want %d", n, err, len(old)+len(rest))
+		}
+		if n, err := b.in.Old(ctx); n != 0 || err != nil {
+			t.Errorf("%d old keys, %v", n, err)
+		}
+		b.want(b.q, 1)
+		b.want(b.q.Under("lanes", "queue"), 1)
+		b.want(b.person(), 1)
+		b.finish(l, false)
+		if len(b.dead()) != 1 {
+			t.Error("a dead letter is gone")
+		}
+		if n := b.client().Exists(ctx, "another/{3}/program").Val(); n != 1 {
+			t.Error("what is not ours is gone")
+		}
+	})
 }
 
 // Two replicas take in and work on the records of some queues; now and then one lets go of
@@ -1007,70 +1016,74 @@ func (w *work) failed(err error) {
 // What is done with leaves nothing behind but that it was delivered, and its answer.
 func TestIdleQueuesCostNothing(t *testing.T) {
 	t.Parallel()
-	b := newBundle(t, serve(t))
-	l := b.take(b.entry("1"))
-	b.accept(b.entry("2"))
-	scopes := b.load(b.person())
-	for _, more := range []bool{true, false} {
-		*number(scopes[0])++
-		if err := l.Save(t.Context(), []byte("planned"), true, scopes...); err != nil {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, serve(t))
+		l := b.take(b.entry("1"))
+		b.accept(b.entry("2"))
+		scopes := b.load(b.person())
+		for _, more := range []bool{true, false} {
+			*number(scopes[0])++
+			if err := l.Save(t.Context(), []byte("planned"), true, scopes...); err != nil {
+				t.Fatal(err)
+			}
+			b.finish(l, more)
+		}
+		dropped := b.waiting("dropped", inbox.Wait{Operator: true, Until: time.Now().Add(time.Hour)})
+		b.accept(dropped)
+		if was, err := b.in.Drop(t.Context(), b.q, dropped.ID); !was || err != nil {
+			t.Fatal(was, err)
+		}
+		due := b.waiting("due", inbox.Wait{Operator: true, Until: time.Now()})
+		b.accept(due)
+		b.in.Fire(t, b.q, due.ID)
+		b.finish(b.claim(b.in), false)
+		woken := b.waiting("woken", inbox.Wait{Operator: true})
+		b.accept(woken)
+		if err := b.in.Wake(t.Context(), b.find(woken.ID), nil); err != nil {
 			t.Fatal(err)
 		}
-		b.finish(l, more)
-	}
-	dropped := b.waiting("dropped", inbox.Wait{Operator: true, Until: time.Now().Add(time.Hour)})
-	b.accept(dropped)
-	if was, err := b.in.Drop(t.Context(), b.q, dropped.ID); !was || err != nil {
-		t.Fatal(was, err)
-	}
-	due := b.waiting("due", inbox.Wait{Operator: true, Until: time.Now()})
-	b.accept(due)
-	b.in.Fire(t, b.q, due.ID)
-	b.finish(b.claim(b.in), false)
-	woken := b.waiting("woken", inbox.Wait{Operator: true})
-	b.accept(woken)
-	if err := b.in.Wake(t.Context(), b.find(woken.ID), nil); err != nil {
-		t.Fatal(err)
-	}
-	b.finish(b.claim(b.in), false)
-	for _, key := range b.client().Keys(t.Context(), "*").Val() {
-		ttl := b.client().TTL(t.Context(), key).Val()
-		name := key[strings.LastIndexByte(key, '/')+1:]
-		if ttl <= 0 && name != "fence" && name != "depth" && name != "wake" || strings.Contains(key, "/notes/") {
-			t.Errorf("%s is left", key)
+		b.finish(b.claim(b.in), false)
+		for _, key := range b.client().Keys(t.Context(), "*").Val() {
+			ttl := b.client().TTL(t.Context(), key).Val()
+			name := key[strings.LastIndexByte(key, '/')+1:]
+			if ttl <= 0 && name != "fence" && name != "depth" && name != "wake" || strings.Contains(key, "/notes/") {
+				t.Errorf("%s is left", key)
+			}
 		}
-	}
-	if depth := b.client().Get(t.Context(), inbox.Shared(b.q, "depth")).Val(); depth != "0" {
-		t.Errorf("depth %q", depth)
-	}
-	if n, err := b.in.Depth(t.Context()); n != 0 || err != nil {
-		t.Errorf("depth %d, %v", n, err)
-	}
+		if depth := b.client().Get(t.Context(), inbox.Shared(b.q, "depth")).Val(); depth != "0" {
+			t.Errorf("depth %q", depth)
+		}
+		if n, err := b.in.Depth(t.Context()); n != 0 || err != nil {
+			t.Errorf("depth %d, %v", n, err)
+		}
+	})
 }
 
 // Foreign entries are left behind.
 func TestForeignEntries(t *testing.T) {
 	t.Parallel()
-	b := newBundle(t, serve(t))
-	b.in = b.inbox(inbox.Config{Lease: 200 * time.Millisecond})
-	ctx := t.Context()
-	for _, value := range []string{"garbage", "planbot/{64}/a/b/conversations/c", "planbot/{x}/a"} {
-		b.client().RPush(ctx, "planbot/2/{3}/wake", value)
-		for _, set := range []string{"timers", "leases", "dead"} {
-			b.client().ZAdd(ctx, "planbot/2/{3}/"+set, redis.Z{Score: 1, Member: value + "\nid"})
+	synctest.Test(t, func(t *testing.T) {
+		b := newBundle(t, serve(t))
+		b.in = b.inbox(inbox.Config{Lease: 200 * time.Millisecond})
+		ctx := t.Context()
+		for _, value := range []string{"garbage", "planbot/{64}/a/b/conversations/c", "planbot/{x}/a"} {
+			b.client().RPush(ctx, "planbot/2/{3}/wake", value)
+			for _, set := range []string{"timers", "leases", "dead"} {
+				b.client().ZAdd(ctx, "planbot/2/{3}/"+set, redis.Z{Score: 1, Member: value + "\nid"})
+			}
 		}
-	}
-	claimed := b.claims(b.in)
-	b.accept(b.queued("hello"))
-	b.finish(<-claimed, false)
-	b.accept(b.waiting("timer", inbox.Wait{Until: time.Unix(1, 0)})) // due long ago
-	l := <-claimed
-	b.wantRecord(l, "timer", 0)
-	b.finish(l, false)
-	if dead := b.dead(); len(dead) > 0 {
-		t.Errorf("%+v", dead)
-	}
-	until(t, "an empty list", func() bool { return b.client().LLen(ctx, "planbot/2/{3}/wake").Val() == 0 })
+		claimed := b.claims(b.in)
+		b.accept(b.queued("hello"))
+		b.finish(<-claimed, false)
+		b.accept(b.waiting("timer", inbox.Wait{Until: time.Unix(1, 0)})) // due long ago
+		l := <-claimed
+		b.wantRecord(l, "timer", 0)
+		b.finish(l, false)
+		if dead := b.dead(); len(dead) > 0 {
+			t.Errorf("%+v", dead)
+		}
+		until(t, "an empty list", func() bool { return b.client().LLen(ctx, "planbot/2/{3}/wake").Val() == 0 })
+	})
 }
 
 // TestBeside: what is saved beside a record is there for the process that takes it over, and for no
