@@ -83,7 +83,7 @@ func TestRecordsThatCannotBeReadAreDeadLetters(t *testing.T) {
 
 // TestANewerRecordIsLeft to newer processes for a while, with what is queued behind it. If there are
 // none, because an upgrade was undone, it becomes a dead letter as it is, and the person is told.
-// TestUpgrade of e2e/chaos has such processes.
+// TestMoreWorlds/Upgrade of e2e/chaos has such processes.
 func TestANewerRecordIsLeft(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

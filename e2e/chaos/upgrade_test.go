@@ -14,17 +14,15 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/internal/builtbot"
-	"github.com/planbot-go/planbot/internal/testing/ci"
 )
 
 // raised is the bot with a newer format of records, which the bot as it is must not go on with.
 var raised = builtbot.Changed("../..", "bot/turn/record.go", "const recordVersion = 2\n", "const recordVersion = 3\n")
 
-// TestUpgrade replaces the replicas while people write, by processes with a newer format of
+// upgrade replaces the replicas while people write, by processes with a newer format of
 // records. Old ones leave what they cannot read to new ones, and new ones go on with what old ones
 // left, also in the middle of a plan.
-func TestUpgrade(t *testing.T) {
-	ci.Only(t, "half a minute of redis-server and three bots")
+func upgrade(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, circumstances{thinks: [2]time.Duration{200 * time.Millisecond, time.Second}})
 	newer, err := raised.Path()
@@ -48,10 +46,9 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestUpgradeApproval: an old process that gets the answer to a newer one's question leaves it to
+// upgradeApproval: an old process that gets the answer to a newer one's question leaves it to
 // that one.
-func TestUpgradeApproval(t *testing.T) {
-	ci.Only(t, "half a minute of redis-server and three bots")
+func upgradeApproval(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, circumstances{env: []string{"BOT_APPROVAL_ACTIONS=addItem"}})
 	newer, err := raised.Path()

@@ -29,18 +29,28 @@ func setup(t *testing.T, test func(t *testing.T, b *bundle)) {
 	for _, kind := range []struct{ name, variable string }{
 		{"embedded", ""}, {"server", "PLANBOT_TEST_REDIS_URL"}, {"cluster", "PLANBOT_TEST_REDIS_CLUSTER_URL"},
 	} {
+		url := os.Getenv(kind.variable)
+		if kind.variable != "" && url == "" {
+			continue // see TestServers
+		}
 		t.Run(kind.name, func(t *testing.T) {
 			t.Parallel()
 			if kind.variable == "" {
 				synctest.Test(t, func(t *testing.T) { test(t, newBundle(t, serve(t))) })
 				return
 			}
-			url := os.Getenv(kind.variable)
-			if url == "" {
-				t.Skipf("%s is unset: set it to the URL of a Redis to run this test", kind.variable)
-			}
 			test(t, newBundle(t, func(cfg state.Config) *state.Store { return openURL(t, url, cfg) }))
 		})
+	}
+}
+
+// TestServers says on which servers the tests of this package did not run.
+func TestServers(t *testing.T) {
+	t.Parallel()
+	for _, variable := range []string{"PLANBOT_TEST_REDIS_URL", "PLANBOT_TEST_REDIS_CLUSTER_URL"} {
+		if os.Getenv(variable) == "" {
+			t.Skipf("%s is unset: set it to the URL of a Redis to run these tests on it, too", variable)
+		}
 	}
 }
 
