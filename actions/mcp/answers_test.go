@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
@@ -153,35 +154,37 @@ func TestMoreAnswers(t *testing.T) {
 		for _, legacy := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, legacy), func(t *testing.T) {
 				t.Parallel()
-				f := newFake(t, tool("send"))
-				f.legacy = legacy
-				var open atomic.Int32
-				f.call = func(w http.ResponseWriter, r *http.Request, m message) {
-					open.Add(1)
-					defer open.Add(-1)
-					tt.call(f, w, r, m)
-				}
-				limit := 3 * time.Second
-				if tt.want != "?" { // it has an answer
-					limit = 20 * time.Second
-				}
-				c, _ := connectTo(t, f.URL, func(cfg *mcp.Config) { cfg.CallTimeout = limit })
-				began := time.Now()
-				result, err := call(t, c)
-				switch took := time.Since(began); {
-				case took > limit+5*time.Second:
-					t.Errorf("it took %s", took)
-				case tt.want == "?" && !errors.Is(err, actions.ErrUncertain), tt.want != "?" && (err != nil || result.Text() != tt.want):
-					t.Errorf("got %.100q, %v, want %s", result.Text(), err, tt.want)
-				}
-				if f.count("tools/call") != 1 {
-					t.Errorf("%d calls", f.count("tools/call"))
-				}
-				eventually(t, "the request ends", func() bool { return open.Load() == 0 })
-				f.saying(`{"content":[{"type":"text","text":"ok"}]}`)
-				if result, err := call(t, c); err != nil || result.Text() != "ok" {
-					t.Errorf("the next call: %+v, %v", result, err)
-				}
+				synctest.Test(t, func(t *testing.T) {
+					f := newFake(t, tool("send"))
+					f.legacy = legacy
+					var open atomic.Int32
+					f.call = func(w http.ResponseWriter, r *http.Request, m message) {
+						open.Add(1)
+						defer open.Add(-1)
+						tt.call(f, w, r, m)
+					}
+					limit := 3 * time.Second
+					if tt.want != "?" { // it has an answer
+						limit = 20 * time.Second
+					}
+					c, _ := connectTo(t, f.URL, func(cfg *mcp.Config) { cfg.CallTimeout = limit })
+					began := time.Now()
+					result, err := call(t, c)
+					switch took := time.Since(began); {
+					case took > limit+5*time.Second:
+						t.Errorf("it took %s", took)
+					case tt.want == "?" && !errors.Is(err, actions.ErrUncertain), tt.want != "?" && (err != nil || result.Text() != tt.want):
+						t.Errorf("got %.100q, %v, want %s", result.Text(), err, tt.want)
+					}
+					if f.count("tools/call") != 1 {
+						t.Errorf("%d calls", f.count("tools/call"))
+					}
+					eventually(t, "the request ends", func() bool { return open.Load() == 0 })
+					f.saying(`{"content":[{"type":"text","text":"ok"}]}`)
+					if result, err := call(t, c); err != nil || result.Text() != "ok" {
+						t.Errorf("the next call: %+v, %v", result, err)
+					}
+				})
 			})
 		}
 	}
@@ -233,17 +236,19 @@ func TestMoreLists(t *testing.T) {
 		for _, legacy := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, legacy), func(t *testing.T) {
 				t.Parallel()
-				f := newFake(t)
-				f.legacy, f.list = legacy, tt.list
-				c, _ := connectTo(t, f.URL)
-				for range 3 {
-					if names := offered(t, c); !slices.Equal(names, tt.want) {
-						t.Errorf("offered %v, want %v", names, tt.want)
+				synctest.Test(t, func(t *testing.T) {
+					f := newFake(t)
+					f.legacy, f.list = legacy, tt.list
+					c, _ := connectTo(t, f.URL)
+					for range 3 {
+						if names := offered(t, c); !slices.Equal(names, tt.want) {
+							t.Errorf("offered %v, want %v", names, tt.want)
+						}
 					}
-				}
-				if n := f.count("tools/list"); tt.calls > 0 && n != tt.calls {
-					t.Errorf("%d requests, want %d", n, tt.calls)
-				}
+					if n := f.count("tools/list"); tt.calls > 0 && n != tt.calls {
+						t.Errorf("%d requests, want %d", n, tt.calls)
+					}
+				})
 			})
 		}
 	}
@@ -252,35 +257,37 @@ func TestMoreLists(t *testing.T) {
 // A server that tells of changes without end is not asked without end.
 func TestAStormOfChanges(t *testing.T) {
 	t.Parallel()
-	for _, legacy := range []bool{false, true} {
-		f := newFake(t, tool("send"))
-		f.legacy = legacy
-		f.front = func(w http.ResponseWriter, r *http.Request) bool {
-			if r.Header.Get("Mcp-Method") != "subscriptions/listen" && r.Method != http.MethodGet || r.Method == http.MethodGet && !legacy {
-				return false
-			}
-			for r.Context().Err() == nil {
-				if sse(w, strings.Repeat("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n", 100)); r.Context().Err() != nil {
-					break
+	synctest.Test(t, func(t *testing.T) {
+		for _, legacy := range []bool{false, true} {
+			f := newFake(t, tool("send"))
+			f.legacy = legacy
+			f.front = func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Header.Get("Mcp-Method") != "subscriptions/listen" && r.Method != http.MethodGet || r.Method == http.MethodGet && !legacy {
+					return false
 				}
-				select {
-				case <-f.gone:
-					return true
-				case <-time.After(time.Millisecond):
+				for r.Context().Err() == nil {
+					if sse(w, strings.Repeat("data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n", 100)); r.Context().Err() != nil {
+						break
+					}
+					select {
+					case <-f.gone:
+						return true
+					case <-time.After(time.Millisecond):
+					}
+				}
+				return true
+			}
+			c, _ := connectTo(t, f.URL)
+			for range 5 {
+				if result, err := call(t, c); err != nil || result.Text() != "ok" {
+					t.Errorf("got %+v, %v", result, err)
 				}
 			}
-			return true
-		}
-		c, _ := connectTo(t, f.URL)
-		for range 5 {
-			if result, err := call(t, c); err != nil || result.Text() != "ok" {
-				t.Errorf("got %+v, %v", result, err)
+			if n := f.count("tools/list"); n > 11 {
+				t.Errorf("%d lists", n)
 			}
+			c.Close()
+			f.stop()
 		}
-		if n := f.count("tools/list"); n > 11 {
-			t.Errorf("%d lists", n)
-		}
-		c.Close()
-		f.stop()
-	}
+	})
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/actions/mcp"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/pipe"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -69,18 +70,33 @@ type fake struct {
 
 func newFake(t testing.TB, tools ...string) *fake {
 	t.Helper()
+	t.Cleanup(func() { time.Sleep(linger) })
 	f := &fake{tools: tools, ttl: 3_600_000, changed: make(chan struct{}), gone: make(chan struct{})}
 	f.call = func(w http.ResponseWriter, _ *http.Request, m message) {
 		f.result(w, m, `{"content":[{"type":"text","text":"ok"}]}`)
 	}
-	f.Server = httptest.NewServer(f)
+	f.Server = serve(f)
 	t.Cleanup(f.stop)
 	return f
 }
 
+// linger gives goroutines time to notice that they can end: once the function of a bubble has
+// returned, time no longer passes.
+const linger = 10 * time.Millisecond
+
 // stop makes the server go away.
 func (f *fake) stop() {
 	f.once.Do(func() { close(f.gone); f.CloseClientConnections(); f.Close() })
+}
+
+// wires connects connections and servers in memory, so that a test may run in a bubble.
+var wires pipe.Network
+
+// serve serves h. Who calls it closes it.
+func serve(h http.Handler) *httptest.Server {
+	server := &httptest.Server{Listener: wires.Listen(), Config: &http.Server{Handler: h}} //nolint:gosec // the test's own
+	server.Start()
+	return server
 }
 
 const modern = `"supportedVersions":["2026-07-28"],"capabilities":{"tools":{"listChanged":true}}`
@@ -228,6 +244,7 @@ func connectTo(t testing.TB, url string, change ...func(*mcp.Config)) (*mcp.Conn
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.DialWith(wires.Dial)
 	t.Cleanup(c.Close)
 	t.Cleanup(func() {
 		if t.Failed() {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -153,64 +154,68 @@ func one(t *testing.T, c *mcp.Connection, path string) (*mcp.Skill, mcp.SkillFil
 
 func TestSkillsAreListedAndRead(t *testing.T) {
 	t.Parallel()
-	l := newLibrary(t)
-	l.files["skill://acme/refunds/logo.png"] = "\x89PNG\xff\x00"
-	c, _ := connectTo(t, l.URL)
-	s, f := one(t, c, "examples/e mail.md")
-	if s.URI != refundsURI || s.Name != "refunds" || len(s.Files) != 3 || len(s.Digest) != 64 || !strings.Contains(string(s.Definition), mailURI) {
-		t.Errorf("%+v", s)
-	}
-	if got, err := c.ReadSkillFile(t.Context(), s, f); string(got) != mailMD || err != nil {
-		t.Errorf("%q, %v", got, err)
-	}
-	_, logo := one(t, c, "logo.png")
-	if got, err := c.ReadSkillFile(t.Context(), s, logo); string(got) != "\x89PNG\xff\x00" || err != nil {
-		t.Errorf("%q, %v", got, err)
-	}
-	again, _ := one(t, c, "SKILL.md")
-	if again != s || l.count("skills/list") != 1 || l.count("resources/read") != 2 {
-		t.Errorf("%d lists, %d reads", l.count("skills/list"), l.count("resources/read"))
-	}
-	f.URI = "skill://acme/refunds/unlisted.md"
-	if _, err := c.ReadSkillFile(t.Context(), s, f); err == nil || l.count("resources/read") != 2 {
-		t.Errorf("read a file that is not listed: %v", err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l := newLibrary(t)
+		l.files["skill://acme/refunds/logo.png"] = "\x89PNG\xff\x00"
+		c, _ := connectTo(t, l.URL)
+		s, f := one(t, c, "examples/e mail.md")
+		if s.URI != refundsURI || s.Name != "refunds" || len(s.Files) != 3 || len(s.Digest) != 64 || !strings.Contains(string(s.Definition), mailURI) {
+			t.Errorf("%+v", s)
+		}
+		if got, err := c.ReadSkillFile(t.Context(), s, f); string(got) != mailMD || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+		_, logo := one(t, c, "logo.png")
+		if got, err := c.ReadSkillFile(t.Context(), s, logo); string(got) != "\x89PNG\xff\x00" || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+		again, _ := one(t, c, "SKILL.md")
+		if again != s || l.count("skills/list") != 1 || l.count("resources/read") != 2 {
+			t.Errorf("%d lists, %d reads", l.count("skills/list"), l.count("resources/read"))
+		}
+		f.URI = "skill://acme/refunds/unlisted.md"
+		if _, err := c.ReadSkillFile(t.Context(), s, f); err == nil || l.count("resources/read") != 2 {
+			t.Errorf("read a file that is not listed: %v", err)
+		}
+	})
 }
 
 func TestSkillsOfAllPagesAndByURI(t *testing.T) {
 	t.Parallel()
-	l := newLibrary(t)
-	for _, name := range []string{"a", "b", "hidden"} {
-		l.files["skill://"+name+"/SKILL.md"] = name
-	}
-	l.list = func(cursor string) string {
-		if cursor == "" {
-			return strings.Replace(listing(l.entry("skill://a/SKILL.md")), `"ttlMs"`, `"nextCursor":"2","ttlMs"`, 1)
+	synctest.Test(t, func(t *testing.T) {
+		l := newLibrary(t)
+		for _, name := range []string{"a", "b", "hidden"} {
+			l.files["skill://"+name+"/SKILL.md"] = name
 		}
-		return listing(l.entry("skill://b/SKILL.md"))
-	}
-	l.get = func(uri string) string {
-		if uri != "skill://hidden/SKILL.md" {
-			return ""
+		l.list = func(cursor string) string {
+			if cursor == "" {
+				return strings.Replace(listing(l.entry("skill://a/SKILL.md")), `"ttlMs"`, `"nextCursor":"2","ttlMs"`, 1)
+			}
+			return listing(l.entry("skill://b/SKILL.md"))
 		}
-		return `{"resultType":"complete","skill":` + l.entry(uri) + `,"ttlMs":0,"cacheScope":"private"}`
-	}
-	c, log := connectTo(t, l.URL, func(cfg *mcp.Config) {
-		cfg.Skills = []string{"skill://b/SKILL.md", "skill://hidden/SKILL.md", "skill://none/SKILL.md"}
+		l.get = func(uri string) string {
+			if uri != "skill://hidden/SKILL.md" {
+				return ""
+			}
+			return `{"resultType":"complete","skill":` + l.entry(uri) + `,"ttlMs":0,"cacheScope":"private"}`
+		}
+		c, log := connectTo(t, l.URL, func(cfg *mcp.Config) {
+			cfg.Skills = []string{"skill://b/SKILL.md", "skill://hidden/SKILL.md", "skill://none/SKILL.md"}
+		})
+		var names []string
+		for _, s := range skillsOf(t, c) {
+			names = append(names, s.Name)
+		}
+		if want := []string{"a", "b", "hidden"}; !slices.Equal(names, want) || l.count("skills/get") != 2 {
+			t.Errorf("%v, %d skills/get", names, l.count("skills/get"))
+		}
+		if !strings.Contains(log.String(), "skill://none/SKILL.md") {
+			t.Errorf("nothing about the missing one: %s", log)
+		}
+		if _, err := mcp.New(mcp.Config{Key: "svc", URL: l.URL, Skills: []string{"skill://b"}}); err == nil || !strings.Contains(err.Error(), "Skills:") {
+			t.Error(err)
+		}
 	})
-	var names []string
-	for _, s := range skillsOf(t, c) {
-		names = append(names, s.Name)
-	}
-	if want := []string{"a", "b", "hidden"}; !slices.Equal(names, want) || l.count("skills/get") != 2 {
-		t.Errorf("%v, %d skills/get", names, l.count("skills/get"))
-	}
-	if !strings.Contains(log.String(), "skill://none/SKILL.md") {
-		t.Errorf("nothing about the missing one: %s", log)
-	}
-	if _, err := mcp.New(mcp.Config{Key: "svc", URL: l.URL, Skills: []string{"skill://b"}}); err == nil || !strings.Contains(err.Error(), "Skills:") {
-		t.Error(err)
-	}
 }
 
 func TestBrokenSkillsAreLeftOut(t *testing.T) {
@@ -245,16 +250,18 @@ func TestBrokenSkillsAreLeftOut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLibrary(t)
-			l.list = func(string) string { return listing(c.entry, l.entry(refundsURI)) }
-			conn, log := connectTo(t, l.URL)
-			one(t, conn, "SKILL.md")
-			if !strings.Contains(log.String(), c.want) || !strings.Contains(log.String(), "left out") {
-				t.Errorf("want %q in %s", c.want, log)
-			}
-			if l.count("resources/read") != 0 {
-				t.Error("files were read")
-			}
+			synctest.Test(t, func(t *testing.T) {
+				l := newLibrary(t)
+				l.list = func(string) string { return listing(c.entry, l.entry(refundsURI)) }
+				conn, log := connectTo(t, l.URL)
+				one(t, conn, "SKILL.md")
+				if !strings.Contains(log.String(), c.want) || !strings.Contains(log.String(), "left out") {
+					t.Errorf("want %q in %s", c.want, log)
+				}
+				if l.count("resources/read") != 0 {
+					t.Error("files were read")
+				}
+			})
 		})
 	}
 }
@@ -273,17 +280,19 @@ func TestAChangedFileIsNotRead(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLibrary(t)
-			l.read = func(w http.ResponseWriter, m ask) bool {
-				w.Header().Set("Content-Type", "application/json")
-				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, c.result)
-				return true
-			}
-			conn, _ := connectTo(t, l.URL)
-			s, f := one(t, conn, "examples/e mail.md")
-			if got, err := conn.ReadSkillFile(t.Context(), s, f); got != nil || err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%q, %v", got, err)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				l := newLibrary(t)
+				l.read = func(w http.ResponseWriter, m ask) bool {
+					w.Header().Set("Content-Type", "application/json")
+					fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, c.result)
+					return true
+				}
+				conn, _ := connectTo(t, l.URL)
+				s, f := one(t, conn, "examples/e mail.md")
+				if got, err := conn.ReadSkillFile(t.Context(), s, f); got != nil || err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("%q, %v", got, err)
+				}
+			})
 		})
 	}
 }
@@ -292,27 +301,31 @@ func TestAChangedFileIsNotRead(t *testing.T) {
 // asked for again all the same.
 func TestAnOldAnswerIsNotKept(t *testing.T) {
 	t.Parallel()
-	l := newLibrary(t)
-	l.ttl = "3600000"
-	c, _ := connectTo(t, l.URL)
-	s, f := one(t, c, "examples/e mail.md")
-	l.set(func() { l.files[mailURI] = "wrong" })
-	if _, err := c.ReadSkillFile(t.Context(), s, f); err == nil {
-		t.Fatal("read a wrong file")
-	}
-	l.set(func() { l.files[mailURI] = mailMD })
-	if got, err := c.ReadSkillFile(t.Context(), s, f); string(got) != mailMD || err != nil {
-		t.Errorf("%q, %v", got, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l := newLibrary(t)
+		l.ttl = "3600000"
+		c, _ := connectTo(t, l.URL)
+		s, f := one(t, c, "examples/e mail.md")
+		l.set(func() { l.files[mailURI] = "wrong" })
+		if _, err := c.ReadSkillFile(t.Context(), s, f); err == nil {
+			t.Fatal("read a wrong file")
+		}
+		l.set(func() { l.files[mailURI] = mailMD })
+		if got, err := c.ReadSkillFile(t.Context(), s, f); string(got) != mailMD || err != nil {
+			t.Errorf("%q, %v", got, err)
+		}
+	})
 }
 
 func TestServersWithoutSkills(t *testing.T) {
 	t.Parallel()
-	f := newFake(t, tool("send"))
-	c, _ := connectTo(t, f.URL)
-	if list := skillsOf(t, c); len(list) != 0 || f.count("skills/list") != 0 {
-		t.Errorf("%v, asked %d times", list, f.count("skills/list"))
-	}
+	synctest.Test(t, func(t *testing.T) {
+		f := newFake(t, tool("send"))
+		c, _ := connectTo(t, f.URL)
+		if list := skillsOf(t, c); len(list) != 0 || f.count("skills/list") != 0 {
+			t.Errorf("%v, asked %d times", list, f.count("skills/list"))
+		}
+	})
 }
 
 func TestBrokenListsOfSkills(t *testing.T) {
@@ -329,139 +342,149 @@ func TestBrokenListsOfSkills(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			l := newLibrary(t)
-			l.list = c.result
-			conn, _ := connectTo(t, l.URL)
-			if list, err := conn.Skills(t.Context(), turnOf(t, "ada")); list != nil || err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%v, %v", list, err)
-			}
-			if names := offered(t, conn); !slices.Equal(names, []string{"svc_send"}) {
-				t.Errorf("its tools are %v", names)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				l := newLibrary(t)
+				l.list = c.result
+				conn, _ := connectTo(t, l.URL)
+				if list, err := conn.Skills(t.Context(), turnOf(t, "ada")); list != nil || err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Errorf("%v, %v", list, err)
+				}
+				if names := offered(t, conn); !slices.Equal(names, []string{"svc_send"}) {
+					t.Errorf("its tools are %v", names)
+				}
+			})
 		})
 	}
 }
 
 func TestMoreSkillsThanAreTaken(t *testing.T) {
 	t.Parallel()
-	l := newLibrary(t)
-	var entries []string
-	for i := range 210 {
-		uri := fmt.Sprintf("skill://s%d/SKILL.md", i)
-		l.files[uri] = "x"
-		entries = append(entries, l.entry(uri))
-	}
-	l.list = func(string) string { return listing(entries...) }
-	c, log := connectTo(t, l.URL)
-	if list := skillsOf(t, c); len(list) != 200 || !strings.Contains(log.String(), "more than 200 skills, 10 more") {
-		t.Errorf("%d skills, %s", len(list), log)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l := newLibrary(t)
+		var entries []string
+		for i := range 210 {
+			uri := fmt.Sprintf("skill://s%d/SKILL.md", i)
+			l.files[uri] = "x"
+			entries = append(entries, l.entry(uri))
+		}
+		l.list = func(string) string { return listing(entries...) }
+		c, log := connectTo(t, l.URL)
+		if list := skillsOf(t, c); len(list) != 200 || !strings.Contains(log.String(), "more than 200 skills, 10 more") {
+			t.Errorf("%d skills, %s", len(list), log)
+		}
+	})
 }
 
 // TestSkillsOfEachPerson: each person has the list and the files that the server gives their token.
 func TestSkillsOfEachPerson(t *testing.T) {
 	t.Parallel()
-	l, p := newLibrary(t), newPeople(t)
-	var mixed atomic.Bool
-	l.set(func() {
-		l.front = func(w http.ResponseWriter, r *http.Request) bool {
-			token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
-			body, _ := io.ReadAll(r.Body)
-			r.Body = io.NopCloser(bytes.NewReader(body))
-			if bytes.Contains(body, []byte("skill://")) && !bytes.Contains(body, []byte("skill://"+token+"/")) {
-				mixed.Store(true)
+	synctest.Test(t, func(t *testing.T) {
+		l, p := newLibrary(t), newPeople(t)
+		var mixed atomic.Bool
+		l.set(func() {
+			l.front = func(w http.ResponseWriter, r *http.Request) bool {
+				token := strings.TrimPrefix(r.Header.Get("Authorization"), "Bearer ")
+				body, _ := io.ReadAll(r.Body)
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				if bytes.Contains(body, []byte("skill://")) && !bytes.Contains(body, []byte("skill://"+token+"/")) {
+					mixed.Store(true)
+				}
+				if bytes.Contains(body, []byte("skills/list")) {
+					var m ask
+					_ = json.Unmarshal(body, &m)
+					w.Header().Set("Content-Type", "application/json")
+					fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, listing(l.entry("skill://"+token+"/SKILL.md")))
+					return true
+				}
+				return l.serve(w, r)
 			}
-			if bytes.Contains(body, []byte("skills/list")) {
-				var m ask
-				_ = json.Unmarshal(body, &m)
-				w.Header().Set("Content-Type", "application/json")
-				fmt.Fprintf(w, `{"jsonrpc":"2.0","id":%s,"result":%s}`, m.ID, listing(l.entry("skill://"+token+"/SKILL.md")))
-				return true
+			for _, token := range []string{"ta", "tb"} {
+				l.files["skill://"+token+"/SKILL.md"] = "of " + token
 			}
-			return l.serve(w, r)
-		}
-		for _, token := range []string{"ta", "tb"} {
-			l.files["skill://"+token+"/SKILL.md"] = "of " + token
-		}
-	})
-	p.sign("ada", "ta")
-	p.sign("bob", "tb")
-	c, _ := connectTo(t, l.URL, func(cfg *mcp.Config) { cfg.SignIn = "crm" })
-	for _, who := range []string{"ada", "bob", "eve"} {
-		list, err := c.Skills(t.Context(), p.turn(t, who))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if who == "eve" {
-			if len(list) != 0 {
-				t.Errorf("eve has %v", list)
-			}
-			continue
-		}
-		token := "t" + who[:1]
-		if len(list) != 1 || list[0].Name != token {
-			t.Fatalf("%s has %v", who, list)
-		}
-		if got, err := c.ReadSkillFile(t.Context(), list[0], list[0].Files[0]); string(got) != "of "+token || err != nil {
-			t.Errorf("%q, %v", got, err)
-		}
-		if who == "bob" {
-			if _, err := c.Forget(t.Context(), p.turn(t, who)); err != nil {
+		})
+		p.sign("ada", "ta")
+		p.sign("bob", "tb")
+		c, _ := connectTo(t, l.URL, func(cfg *mcp.Config) { cfg.SignIn = "crm" })
+		for _, who := range []string{"ada", "bob", "eve"} {
+			list, err := c.Skills(t.Context(), p.turn(t, who))
+			if err != nil {
 				t.Fatal(err)
 			}
-			reads := l.count("resources/read")
-			if _, err := c.ReadSkillFile(t.Context(), list[0], list[0].Files[0]); err == nil || l.count("resources/read") != reads {
-				t.Errorf("read without a token: %v", err)
+			if who == "eve" {
+				if len(list) != 0 {
+					t.Errorf("eve has %v", list)
+				}
+				continue
+			}
+			token := "t" + who[:1]
+			if len(list) != 1 || list[0].Name != token {
+				t.Fatalf("%s has %v", who, list)
+			}
+			if got, err := c.ReadSkillFile(t.Context(), list[0], list[0].Files[0]); string(got) != "of "+token || err != nil {
+				t.Errorf("%q, %v", got, err)
+			}
+			if who == "bob" {
+				if _, err := c.Forget(t.Context(), p.turn(t, who)); err != nil {
+					t.Fatal(err)
+				}
+				reads := l.count("resources/read")
+				if _, err := c.ReadSkillFile(t.Context(), list[0], list[0].Files[0]); err == nil || l.count("resources/read") != reads {
+					t.Errorf("read without a token: %v", err)
+				}
 			}
 		}
-	}
-	if list, err := c.Skills(t.Context(), nil); list != nil || err != nil {
-		t.Errorf("nobody has %v, %v", list, err)
-	}
-	if mixed.Load() {
-		t.Error("a person read with another's token")
-	}
+		if list, err := c.Skills(t.Context(), nil); list != nil || err != nil {
+			t.Errorf("nobody has %v, %v", list, err)
+		}
+		if mixed.Load() {
+			t.Error("a person read with another's token")
+		}
+	})
 }
 
 // TestAServerWithSkillsThatIsAway: a list is kept, a new one is an error, and both come back.
 func TestAServerWithSkillsThatIsAway(t *testing.T) {
 	t.Parallel()
-	l := newLibrary(t)
-	c, _ := connectTo(t, l.URL)
-	s, f := one(t, c, "SKILL.md")
-	other, _ := connectTo(t, l.URL)
-	l.stop()
-	if list := skillsOf(t, c); len(list) != 1 {
-		t.Errorf("the list of before is gone: %v", list)
-	}
-	if got, err := c.ReadSkillFile(t.Context(), s, f); got != nil || err == nil {
-		t.Errorf("%q, %v", got, err)
-	}
-	if list, err := other.Skills(t.Context(), turnOf(t, "ada")); list != nil || err == nil {
-		t.Errorf("%v, %v", list, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l := newLibrary(t)
+		c, _ := connectTo(t, l.URL)
+		s, f := one(t, c, "SKILL.md")
+		other, _ := connectTo(t, l.URL)
+		l.stop()
+		if list := skillsOf(t, c); len(list) != 1 {
+			t.Errorf("the list of before is gone: %v", list)
+		}
+		if got, err := c.ReadSkillFile(t.Context(), s, f); got != nil || err == nil {
+			t.Errorf("%q, %v", got, err)
+		}
+		if list, err := other.Skills(t.Context(), turnOf(t, "ada")); list != nil || err == nil {
+			t.Errorf("%v, %v", list, err)
+		}
+	})
 }
 
 // TestAForgottenSession: the file is read over a new session.
 func TestAForgottenSession(t *testing.T) {
 	t.Parallel()
-	l := newLibrary(t)
-	once := make(chan struct{}, 1)
-	once <- struct{}{}
-	l.read = func(w http.ResponseWriter, _ ask) bool {
-		select {
-		case <-once:
-			w.WriteHeader(http.StatusNotFound)
-			return true
-		default:
-			return false
+	synctest.Test(t, func(t *testing.T) {
+		l := newLibrary(t)
+		once := make(chan struct{}, 1)
+		once <- struct{}{}
+		l.read = func(w http.ResponseWriter, _ ask) bool {
+			select {
+			case <-once:
+				w.WriteHeader(http.StatusNotFound)
+				return true
+			default:
+				return false
+			}
 		}
-	}
-	c, _ := connectTo(t, l.URL)
-	s, f := one(t, c, "SKILL.md")
-	if got, err := c.ReadSkillFile(t.Context(), s, f); string(got) != refundsMD || err != nil || l.count("server/discover") != 2 {
-		t.Errorf("%q, %v, %d sessions", got, err, l.count("server/discover"))
-	}
+		c, _ := connectTo(t, l.URL)
+		s, f := one(t, c, "SKILL.md")
+		if got, err := c.ReadSkillFile(t.Context(), s, f); string(got) != refundsMD || err != nil || l.count("server/discover") != 2 {
+			t.Errorf("%q, %v, %d sessions", got, err, l.count("server/discover"))
+		}
+	})
 }
 
 // TestTrustInSkills: nothing is trusted but what is pinned on a server that is trusted, and what was pinned in
@@ -515,42 +538,46 @@ func TestTrustInSkills(t *testing.T) {
 // TestTheDigestIsThatOfEveryFile: in whichever order a server lists them.
 func TestTheDigestIsThatOfEveryFile(t *testing.T) {
 	t.Parallel()
-	l := newLibrary(t)
-	digest := func(files ...string) string {
-		l.set(func() {
-			l.list = func(string) string {
-				return listing(`{"uri":"` + refundsURI + `","resources":[` + strings.Join(files, ",") + `],"frontmatter":{"name":"refunds","description":"d"}}`)
-			}
-		})
-		c, _ := connectTo(t, l.URL)
-		s, _ := one(t, c, "SKILL.md")
-		return s.Digest
-	}
-	head, mail := file(refundsURI, refundsMD), file(mailURI, mailMD)
-	before := digest(head, mail)
-	if digest(mail, head) != before {
-		t.Error("another order, and another digest")
-	}
-	if digest(head, file(mailURI, "x")) == before || digest(head) == before {
-		t.Error("other files, and the same digest")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l := newLibrary(t)
+		digest := func(files ...string) string {
+			l.set(func() {
+				l.list = func(string) string {
+					return listing(`{"uri":"` + refundsURI + `","resources":[` + strings.Join(files, ",") + `],"frontmatter":{"name":"refunds","description":"d"}}`)
+				}
+			})
+			c, _ := connectTo(t, l.URL)
+			s, _ := one(t, c, "SKILL.md")
+			return s.Digest
+		}
+		head, mail := file(refundsURI, refundsMD), file(mailURI, mailMD)
+		before := digest(head, mail)
+		if digest(mail, head) != before {
+			t.Error("another order, and another digest")
+		}
+		if digest(head, file(mailURI, "x")) == before || digest(head) == before {
+			t.Error("other files, and the same digest")
+		}
+	})
 }
 
 func TestReadingEndsWithItsContext(t *testing.T) {
 	t.Parallel()
-	l := newLibrary(t)
-	l.read = func(http.ResponseWriter, ask) bool { <-l.gone; return true }
-	c, _ := connectTo(t, l.URL)
-	s, f := one(t, c, "SKILL.md")
-	ctx, cancel := context.WithCancel(t.Context())
-	result := make(chan error, 1)
-	go func() {
-		_, err := c.ReadSkillFile(ctx, s, f)
-		result <- err
-	}()
-	eventually(t, "the read", func() bool { return l.count("resources/read") == 1 })
-	cancel()
-	if err := <-result; !errors.Is(err, ctx.Err()) {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l := newLibrary(t)
+		l.read = func(http.ResponseWriter, ask) bool { <-l.gone; return true }
+		c, _ := connectTo(t, l.URL)
+		s, f := one(t, c, "SKILL.md")
+		ctx, cancel := context.WithCancel(t.Context())
+		result := make(chan error, 1)
+		go func() {
+			_, err := c.ReadSkillFile(ctx, s, f)
+			result <- err
+		}()
+		eventually(t, "the read", func() bool { return l.count("resources/read") == 1 })
+		cancel()
+		if err := <-result; !errors.Is(err, ctx.Err()) {
+			t.Error(err)
+		}
+	})
 }

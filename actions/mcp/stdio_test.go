@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -238,7 +237,7 @@ func TestTheLibrarysOwnServer(t *testing.T) {
 func serveSDK(t *testing.T, server *sdk.Server, stateless, asJSON bool) string {
 	t.Helper()
 	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{Stateless: stateless, JSONResponse: asJSON})
-	s := httptest.NewServer(handler)
+	s := serve(handler)
 	t.Cleanup(func() { s.CloseClientConnections(); s.Close() })
 	return s.URL
 }
