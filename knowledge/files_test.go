@@ -50,6 +50,23 @@ func TestFiles(t *testing.T) {
 	}
 }
 
+// TestWhatIsNotReadIsCounted: the model is told what of a file nobody read.
+func TestWhatIsNotReadIsCounted(t *testing.T) {
+	t.Parallel()
+	text, err := knowledge.Files{}.Read(t.Context(), "", []byte(pdf(3, "BT /F1 12 Tf 50 700 Td (Hello) Tj ET", "BI /W 1 /H 1 ID x EI", "BI /W 1 /H 1 ID x EI")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shown, _, of, _ := (knowledge.Files{}).Show(text, "?", 100); !strings.HasPrefix(shown, "[Not read of this file: 2 pages that are pictures.]") || of != 3 {
+		t.Errorf("%d %q", of, shown)
+	}
+	b := setup(t)
+	report := b.add(map[string]string{"a.pdf": pdf(2, "BT /F1 12 Tf 50 700 Td (Hello) Tj ET", "BI /W 1 /H 1 ID x EI")})
+	if fmt.Sprint(report.Partly) != "[{a.pdf was taken without 1 page that is a picture}]" || report.String() != "1 added, 1 taken in part" {
+		t.Error(report, report.Partly)
+	}
+}
+
 // TestFilesThatAreNotRead say why, for people.
 func TestFilesThatAreNotRead(t *testing.T) {
 	t.Parallel()

@@ -42,7 +42,7 @@ type Helper struct {
 	most  time.Duration // that a child may take
 
 	mu     sync.Mutex
-	killed map[[sha256.Size]byte]refusal // files that ended a child not long ago
+	killed map[[sha256.Size]byte]killed // files that ended a child not long ago
 }
 
 // NewHelper returns a Helper. It starts nothing. Its error says that there is no Command.
@@ -51,7 +51,7 @@ func NewHelper(cfg HelperConfig) (*Helper, error) {
 		return nil, errors.New("knowledge helper: no Command")
 	}
 	cfg.AtOnce, cfg.MemoryBytes = cmp.Or(max(cfg.AtOnce, 0), 2), cmp.Or(max(cfg.MemoryBytes, 0), 512<<20)
-	return &Helper{cfg: cfg, slots: make(chan struct{}, cfg.AtOnce), most: maxFileTime, killed: map[[sha256.Size]byte]refusal{}}, nil
+	return &Helper{cfg: cfg, slots: make(chan struct{}, cfg.AtOnce), most: maxFileTime, killed: map[[sha256.Size]byte]killed{}}, nil
 }
 
 const (
@@ -61,12 +61,19 @@ const (
 	maxAnswer = 32 << 20
 	// lookEvery is how long a child can exceed its memory where the system does not limit it.
 	lookEvery = 50 * time.Millisecond
-	// maxKilled is how many files that ended a child are remembered, so that whoever sends one a hundred
-	// times costs one child.
+	// maxKilled is how many files that ended a child are remembered, and killedFor how long: whoever sends one
+	// a hundred times costs one child, and a busy machine is no verdict for ever.
 	maxKilled = 1000
+	killedFor = time.Minute
 	// exitMemory is the exit code of a child that found itself too large.
 	exitMemory = 3
 )
+
+// killed is why and when a file ended a child.
+type killed struct {
+	why refusal
+	at  time.Time
+}
 
 const (
 	tooMuchMemory = refusal("takes more memory to read than a file may")
@@ -111,10 +118,10 @@ type wireBlock struct {
 func (h *Helper) read(ctx context.Context, name string, data []byte) (*read, error) {
 	sum := sha256.Sum256(data)
 	h.mu.Lock()
-	why, known := h.killed[sum]
+	last, known := h.killed[sum]
 	h.mu.Unlock()
-	if known {
-		return nil, why
+	if known && time.Since(last.at) < killedFor {
+		return nil, last.why
 	}
 	select {
 	case h.slots <- struct{}{}:
@@ -135,7 +142,7 @@ func (h *Helper) read(ctx context.Context, name string, data []byte) (*read, err
 		if len(h.killed) >= maxKilled {
 			clear(h.killed)
 		}
-		h.killed[sum] = why
+		h.killed[sum] = killed{why, time.Now()}
 		h.mu.Unlock()
 	}
 	return r, err

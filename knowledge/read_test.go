@@ -426,7 +426,7 @@ func TestFilesOfTheWorld(t *testing.T) {
 		"form.pdf":     {"Vacation policy", "Employees have 30 days of vacation.", "Ask your manager first."},
 		"onlyform.pdf": {"Parking costs 12 euro a month."},
 		"emf.docx":     nil,
-		"quote.xlsx":   {"2026-03-10", "2026-10-03"},
+		"quote.xlsx":   {"2026-03-10", "2026-10-03", "59.97", "84.97", "Contract 7"},
 	} {
 		content, err := os.ReadFile(filepath.Join("testdata", "files", name))
 		if err != nil {
@@ -443,5 +443,49 @@ func TestFilesOfTheWorld(t *testing.T) {
 				t.Errorf("%s has no %q: %s", name, w, all)
 			}
 		}
+	}
+}
+
+// TestCellsAsPeopleMeanThem: dates are in ISO form whatever the format shows, long numbers are whole, and a
+// formula without a value is computed, or shown if it cannot be.
+func TestCellsAsPeopleMeanThem(t *testing.T) {
+	t.Parallel()
+	f := excelize.NewFile()
+	day := time.Date(2026, 3, 10, 0, 0, 0, 0, time.UTC)
+	style := func(cell string, format int, custom string) {
+		s := &excelize.Style{NumFmt: format}
+		if custom != "" {
+			s.CustomNumFmt = &custom
+		}
+		id, err := f.NewStyle(s)
+		if err := errors.Join(err, f.SetCellStyle("Sheet1", cell, cell, id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	formula := func(cell, text string) {
+		if err := f.SetCellFormula("Sheet1", cell, text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := f.SetSheetRow("Sheet1", "A1", &[]any{day, day, day.Add(14*time.Hour + 30*time.Minute), 45.5, 46091, 123456789012, 0.25, 12345678901234, 3}); err != nil {
+		t.Fatal(err)
+	}
+	style("A1", 14, "")
+	style("B1", 0, "dd/mm/yy;@")
+	style("C1", 22, "")
+	style("D1", 0, "[Red]0.0 \"days\"")
+	style("E1", 0, "d mmm yyyy")
+	style("G1", 9, "")
+	formula("J1", "I1*2")
+	formula("K1", `HYPERLINK("https://a.example","the link")`)
+	formula("L1", "NOSUCHFUNCTION(I1)")
+	data, err := f.WriteToBuffer()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := knowledge.Cut(t.Context(), "a.xlsx", data.String(), 100)
+	want := "| 2026-03-10 | 2026-03-10 | 2026-03-10 14:30 | 45.5 days | 2026-03-10 | 123456789012 | 25% | 12345678901234 | 3 | 6 | the link | =NOSUCHFUNCTION(I1) |"
+	if err != nil || len(got) != 1 || got[0].Text != want {
+		t.Errorf("%v\ngot  %v\nwant %s", err, got, want)
 	}
 }
