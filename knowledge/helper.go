@@ -39,6 +39,7 @@ type HelperConfig struct {
 type Helper struct {
 	cfg   HelperConfig
 	slots chan struct{} // has a token for each child
+	alone chan struct{} // has a token while there is memory for one child only
 	most  time.Duration // that a child may take
 
 	mu     sync.Mutex
@@ -51,12 +52,15 @@ func NewHelper(cfg HelperConfig) (*Helper, error) {
 		return nil, errors.New("knowledge helper: no Command")
 	}
 	cfg.AtOnce, cfg.MemoryBytes = cmp.Or(max(cfg.AtOnce, 0), 2), cmp.Or(max(cfg.MemoryBytes, 0), 512<<20)
-	return &Helper{cfg: cfg, slots: make(chan struct{}, cfg.AtOnce), most: maxFileTime, killed: map[[sha256.Size]byte]killed{}}, nil
+	return &Helper{
+		cfg: cfg, slots: make(chan struct{}, cfg.AtOnce), alone: make(chan struct{}, 1),
+		most: maxFileTime, killed: map[[sha256.Size]byte]killed{},
+	}, nil
 }
 
 const (
-	// leastMemory is what a child needs to begin with.
-	leastMemory = 64 << 20
+	// leastMemory is what a child needs to begin with: Go takes 64 MiB at a time.
+	leastMemory = 96 << 20
 	// maxAnswer is more than the JSON of a text that is taken.
 	maxAnswer = 32 << 20
 	// lookEvery is how long a child can exceed its memory where the system does not limit it.
@@ -130,7 +134,15 @@ func (h *Helper) read(ctx context.Context, name string, data []byte) (*read, err
 		return nil, ctx.Err()
 	}
 	memory := h.cfg.MemoryBytes
-	if left, limited := memoryLeft(); limited {
+	if left, limited := memoryLeft(); limited && left/int64(h.cfg.AtOnce) < leastMemory {
+		select { // there is memory for one
+		case h.alone <- struct{}{}:
+			defer func() { <-h.alone }()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+		memory = min(memory, left)
+	} else if limited {
 		memory = min(memory, left/int64(h.cfg.AtOnce))
 	}
 	if memory < leastMemory {

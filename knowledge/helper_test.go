@@ -24,7 +24,7 @@ func helper(t *testing.T, command ...string) *knowledge.Helper {
 	if len(command) == 0 {
 		command = []string{os.Args[0], asHelper}
 	}
-	h, err := knowledge.NewHelper(knowledge.HelperConfig{Command: command, MemoryBytes: 128 << 20})
+	h, err := knowledge.NewHelper(knowledge.HelperConfig{Command: command, MemoryBytes: 256 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

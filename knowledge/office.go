@@ -42,11 +42,14 @@ func readZip(ctx context.Context, data []byte) (*read, error) {
 	}
 	total := uint64(0)
 	entries := map[string]*zip.File{}
+	left := map[string]int{} // what is in folders of things that are not read
 	for _, f := range archive.File {
 		name := strings.ReplaceAll(f.Name, `\`, "/")
 		if entries[name] != nil {
 			return nil, unreadable // readers differ in which of the two they take
 		}
+		kind := path.Base(path.Dir(name))
+		left[kind]++
 		if !isText(name) {
 			continue // a picture, which is never unpacked
 		}
@@ -73,18 +76,31 @@ func readZip(ctx context.Context, data []byte) (*read, error) {
 	}
 	switch {
 	case entries["word/document.xml"] != nil:
-		return readDOCX(entries)
+		r, err := readDOCX(entries)
+		return r.without(left), err
 	case entries["xl/workbook.xml"] != nil:
 		if tags(entries) > maxSharedTags {
 			return nil, refusal("is an archive that is too complex to read")
 		}
-		return readXLSX(ctx, entries)
+		r, err := readXLSX(ctx, entries)
+		return r.without(left), err
 	case begins("ppt/"):
 		return nil, refusal("is a presentation (PPTX), which is not read; save it as PDF")
 	case entries["mimetype"] != nil && entries["content.xml"] != nil:
 		return nil, refusal("is an OpenDocument file (ODT, ODS or ODP), which is not read; save it as DOCX, XLSX or PDF")
 	}
 	return nil, refusal("is an archive; only DOCX and XLSX are read of those")
+}
+
+// without notes which parts of an Office file were not read.
+func (r *read) without(parts map[string]int) *read {
+	if r == nil {
+		return nil
+	}
+	r.leave(parts["media"], "picture", "pictures")
+	r.leave(parts["charts"], "chart", "charts")
+	r.leave(parts["embeddings"], "embedded file", "embedded files")
+	return r
 }
 
 // tags counts the tags of what a workbook's sheets share. The parser keeps all of that in memory, at many
@@ -378,6 +394,11 @@ func readDOCX(entries map[string]*zip.File) (*read, error) {
 	if err := d.document(xml.NewDecoder(&shortRuns{in: in})); err != nil {
 		return nil, err
 	}
+	for _, part := range []string{"footnotes", "endnotes"} {
+		if err := d.notes(entries["word/"+part+".xml"], part); err != nil {
+			return nil, err
+		}
+	}
 	r.title = oneLine(r.title)
 	for i := range r.blocks {
 		r.blocks[i] = r.blocks[i].done() // lists
@@ -519,6 +540,27 @@ func (d *docxReader) document(dec *xml.Decoder) error {
 			}
 		}
 	}
+}
+
+// notes reads the notes below pages or at the end, if there are any, and puts them behind the text.
+func (d *docxReader) notes(entry *zip.File, title string) error {
+	if entry == nil {
+		return nil
+	}
+	in, err := entry.Open()
+	if err != nil {
+		return unreadable
+	}
+	defer func() { _ = in.Close() }()
+	before := len(d.blocks)
+	if err := d.document(xml.NewDecoder(&shortRuns{in: in})); err != nil {
+		return err
+	}
+	if len(d.blocks) > before {
+		head := block{kind: heading, level: 1, text: strings.ToUpper(title[:1]) + title[1:]}
+		d.blocks = slices.Insert(d.blocks, before, head)
+	}
+	return nil
 }
 
 func (d *docxReader) start(dec *xml.Decoder, e xml.StartElement) error {

@@ -489,3 +489,31 @@ func TestCellsAsPeopleMeanThem(t *testing.T) {
 		t.Errorf("%v\ngot  %v\nwant %s", err, got, want)
 	}
 }
+
+// TestWhatIsBesideTheText: notes of a document are read, and its other parts are counted.
+func TestWhatIsBesideTheText(t *testing.T) {
+	t.Parallel()
+	note := func(kind, text string) string {
+		return `<w:` + kind + `s xmlns:w="w"><w:` + kind + ` w:type="separator"><w:p/></w:` + kind + `><w:` + kind + ` w:id="2"><w:p><w:r><w:t>` + text + `</w:t></w:r></w:p></w:` + kind + `></w:` + kind + `s>`
+	}
+	document := archive(t, map[string]string{
+		"word/document.xml":   `<w:document xmlns:w="w"><w:body><w:p><w:r><w:t>Text</w:t></w:r></w:p></w:body></w:document>`,
+		"word/footnotes.xml":  note("footnote", "Below."),
+		"word/endnotes.xml":   note("endnote", "At the end."),
+		"word/media/a.png":    "x",
+		"word/media/b.emf":    strings.Repeat("\x00", 3<<20),
+		"word/charts/c.xml":   "<c/>",
+		"word/embeddings/d.x": "x",
+	})
+	got, err := knowledge.Cut(t.Context(), "a.docx", document, 100)
+	if want := []knowledge.Piece{{Path: "", Text: "Text"}, {Path: "Footnotes", Text: "Below."}, {Path: "Endnotes", Text: "At the end."}}; err != nil || cmp.Diff(want, got) != "" {
+		t.Errorf("%v %v", got, err)
+	}
+	text, err := knowledge.Files{}.Read(t.Context(), "", []byte(document))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if shown, _, _, _ := (knowledge.Files{}).Show(text, "?", 100); !strings.HasPrefix(shown, "[Not read of this file: 2 pictures, 1 chart, 1 embedded file.]") {
+		t.Error(shown)
+	}
+}
