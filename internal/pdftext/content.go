@@ -21,6 +21,7 @@ const (
 	maxForms   = 12      // within each other
 	maxDrawn   = 100_000 // forms of all pages together
 	maxStates  = 10_000  // that are saved
+	maxString  = 64 << 10
 	maxGlyphs  = 500_000 // of a page
 	maxAppears = 5000    // annotations of a page that are looked at
 )
@@ -88,7 +89,8 @@ func textString(t text) string {
 	standardEncoding(f)
 	var b strings.Builder
 	for i := range len(t) {
-		if c := f.simple[t[i]]; c != "" && t[i] < 0x80 {
+		c := f.simple[t[i]]
+		if c != "" && t[i] < 0x80 {
 			b.WriteString(c)
 		} else {
 			b.WriteRune(rune(t[i]))
@@ -102,7 +104,8 @@ func (d *Document) Page(number int) (Page, error) {
 	from := d.pages[number]
 	r := &reader{Document: d, state: state{toPage: identity, stretch: 1}}
 	r.box = d.box(from)
-	if turn, _ := d.int(from["Rotate"]); turn%360 != 0 {
+	turn, _ := d.int(from["Rotate"])
+	if turn%360 != 0 {
 		sin, cos := math.Sincos(-float64(turn%360) * math.Pi / 180)
 		r.toPage = matrix{math.Round(cos), math.Round(sin), -math.Round(sin), math.Round(cos), 0, 0}
 		x1, y1 := r.toPage.apply(r.box[0], r.box[1])
@@ -165,7 +168,14 @@ func (r *reader) run(commands []byte, resources dict) {
 			}
 			continue
 		}
-		if r.commands++; r.commands > maxCommands || r.commands%4096 == 0 && r.ctx.Err() != nil || r.unpacked > maxUnpacked {
+		r.commands++
+		if r.commands >= r.next {
+			r.next = r.commands + 4096
+			if r.ctx.Err() != nil {
+				break
+			}
+		}
+		if r.commands > maxCommands || r.unpacked > maxUnpacked {
 			break
 		}
 		if word == "BI" {
@@ -228,8 +238,10 @@ func (r *reader) do(word op, all array, resources dict) {
 			r.saved = append(r.saved, r.state)
 		}
 	case "Q":
-		if n := len(r.saved); n > 0 {
-			r.state, r.saved = r.saved[n-1], r.saved[:n-1]
+		n := len(r.saved)
+		if n > 0 {
+			r.state = r.saved[n-1]
+			r.saved = r.saved[:n-1]
 		}
 	case "cm":
 		if n, ok := r.numbers(all, 6); ok {
@@ -246,7 +258,8 @@ func (r *reader) do(word op, all array, resources dict) {
 	case "gs":
 		if len(all) > 0 {
 			which, _ := all[0].(name)
-			if f := r.array(r.dict(r.dict(resources["ExtGState"])[which])["Font"]); len(f) == 2 {
+			f := r.array(r.dict(r.dict(resources["ExtGState"])[which])["Font"])
+			if len(f) == 2 {
 				r.font, r.size = r.loadFont(f[0]), r.number(f[1])
 			}
 		}
@@ -299,7 +312,8 @@ func (r *reader) do(word op, all array, resources dict) {
 	case "BDC", "BMC":
 		r.begin(all, resources)
 	case "EMC":
-		if n := len(r.spoken); n > 0 {
+		n := len(r.spoken)
+		if n > 0 {
 			r.spoken = r.spoken[:n-1]
 		}
 	}
@@ -335,13 +349,16 @@ func (r *reader) show(o any) {
 	}
 	t, isText := o.(text)
 	if !isText {
-		if by := -r.number(o) / 1000 * r.size; r.font.vertical {
+		by := -r.number(o) / 1000 * r.size
+		if r.font.vertical {
 			r.text = matrix{1, 0, 0, 1, 0, by}.times(r.text)
 		} else {
 			r.text = matrix{1, 0, 0, 1, by * r.stretch, 0}.times(r.text)
 		}
 		return
 	}
+	t = t[:min(len(t), maxString)]
+	r.commands += len(t) / 16 // it takes its time
 	r.font.each(t, func(g glyph) {
 		advance := g.width*r.size + r.characters
 		if g.space {
@@ -364,8 +381,10 @@ func (r *reader) put(g glyph) {
 		r.shown.Unknown++
 	}
 	for i := len(r.spoken) - 1; i >= 0; i-- {
-		if said := r.spoken[i]; said != nil {
-			shown, *said = *said, "" // the first glyph says all of it
+		said := r.spoken[i]
+		if said != nil {
+			shown = *said
+			*said = "" // the first glyph says all of it
 			break
 		}
 	}
@@ -386,7 +405,8 @@ func (r *reader) form(o any, around dict) {
 	case s.dict["Subtype"] != nil && s.dict["Subtype"] != name("Form"), r.forms >= maxForms:
 		return
 	}
-	if r.drawn++; r.drawn > maxDrawn {
+	r.drawn++
+	if r.drawn > maxDrawn {
 		r.commands = maxCommands + 1
 		return
 	}

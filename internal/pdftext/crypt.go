@@ -28,7 +28,9 @@ const (
 	aes256
 )
 
-var padding = []byte("\x28\xBF\x4E\x5E\x4E\x75\x8A\x41\x64\x00\x4E\x56\xFF\xFA\x01\x08\x2E\x2E\x00\xB6\xD0\x68\x3E\x80\x2F\x0C\xA9\xFE\x64\x53\x69\x7A")
+// padding stands for a password that is empty.
+var padding = []byte("\x28\xBF\x4E\x5E\x4E\x75\x8A\x41\x64\x00\x4E\x56\xFF\xFA\x01\x08" +
+	"\x2E\x2E\x00\xB6\xD0\x68\x3E\x80\x2F\x0C\xA9\xFE\x64\x53\x69\x7A")
 
 // unlock finds the key of a file.
 func (d *Document) unlock(e dict) (*crypt, error) {
@@ -64,10 +66,7 @@ func (d *Document) unlock(e dict) (*crypt, error) {
 	hash.Write(padding)
 	hash.Write([]byte(owner[:32]))
 	_ = binary.Write(hash, binary.LittleEndian, int32(permissions)) //nolint:gosec // it is one
-	if ids := d.array(d.trailer["ID"]); len(ids) > 0 {
-		id, _ := d.resolve(ids[0]).(text)
-		hash.Write([]byte(id))
-	}
+	hash.Write(d.fileID())
 	if revision >= 4 && !c.hidesLayout {
 		hash.Write([]byte{255, 255, 255, 255})
 	}
@@ -88,6 +87,16 @@ func (d *Document) unlock(e dict) (*crypt, error) {
 	return c, nil
 }
 
+// fileID is the first of the two names that a file has.
+func (d *Document) fileID() []byte {
+	ids := d.array(d.trailer["ID"])
+	if len(ids) == 0 {
+		return nil
+	}
+	id, _ := d.resolve(ids[0]).(text)
+	return []byte(id)
+}
+
 // opens reports whether the empty password is the user's.
 func (c *crypt) opens(d *Document, revision int, user []byte) bool {
 	if revision < 3 {
@@ -95,10 +104,7 @@ func (c *crypt) opens(d *Document, revision int, user []byte) bool {
 	}
 	hash := md5.New() //nolint:gosec // as above
 	hash.Write(padding)
-	if ids := d.array(d.trailer["ID"]); len(ids) > 0 {
-		id, _ := d.resolve(ids[0]).(text)
-		hash.Write([]byte(id))
-	}
+	hash.Write(d.fileID())
 	sum := hash.Sum(nil)
 	for i := range 20 {
 		key := bytes.Clone(c.key)
@@ -203,7 +209,8 @@ func (c *crypt) open(m method, id ref, data []byte) []byte {
 		}
 		body := bytes.Clone(data[aes.BlockSize : len(data)-len(data)%aes.BlockSize])
 		cipher.NewCBCDecrypter(block, data[:aes.BlockSize]).CryptBlocks(body, body)
-		if n := int(body[len(body)-1]); n >= 1 && n <= aes.BlockSize {
+		n := int(body[len(body)-1])
+		if n >= 1 && n <= aes.BlockSize {
 			body = body[:len(body)-n]
 		}
 		return body

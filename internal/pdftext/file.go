@@ -39,6 +39,7 @@ type Document struct {
 	pages    []dict
 	unpacked int64
 	commands int
+	next     int // commands after which to look whether the context has ended
 	drawn    int // forms
 	fonts    map[ref]*font
 	rebuilt  bool
@@ -52,7 +53,8 @@ type place struct {
 
 // Open finds the pages of a file. ctx ends this and all that is done with the document.
 func Open(ctx context.Context, data []byte) (*Document, error) {
-	if at := bytes.Index(data[:min(len(data), 1024)], []byte("%PDF-")); at > 0 {
+	at := bytes.Index(data[:min(len(data), 1024)], []byte("%PDF-"))
+	if at > 0 {
 		data = data[at:]
 	}
 	d := &Document{ctx: ctx, data: data, fonts: map[ref]*font{}}
@@ -87,7 +89,8 @@ func (d *Document) open() error {
 	d.collect(d.dict(root["Pages"]), dict{}, map[ref]bool{}, 0)
 	if len(d.pages) == 0 && d.rebuilt {
 		for number := range d.xref { // pages without a tree
-			if page := d.dict(ref{number, 0}); page["Type"] == name("Page") && len(d.pages) < maxObjects {
+			page := d.dict(ref{number, 0})
+			if page["Type"] == name("Page") && len(d.pages) < maxObjects {
 				d.pages = append(d.pages, page)
 			}
 		}
@@ -272,7 +275,8 @@ func (d *Document) objectAt(at int) (o any, id ref, ok bool) {
 		after := l
 		second, _ := after.object(0)
 		third, _ := after.object(0)
-		if list := references(array{o, second, third}); len(list) == 1 {
+		list := references(array{o, second, third})
+		if len(list) == 1 {
 			return list[0], id, true
 		}
 	}
@@ -347,7 +351,8 @@ func (d *Document) section(at int) dict {
 		return nil
 	}
 	l := lexer{data: d.data, at: at}
-	if first, _ := l.object(0); first == op("xref") {
+	first, _ := l.object(0)
+	if first == op("xref") {
 		return d.table(&l)
 	}
 	o, _, _ := d.objectAt(at)

@@ -188,7 +188,8 @@ func ascii85(raw []byte) (out []byte) {
 			out = append(out, 0, 0, 0, 0)
 		case c >= '!' && c <= 'u':
 			group[n] = c - '!'
-			if n++; n == 5 {
+			n++
+			if n == 5 {
 				flush()
 			}
 		}

@@ -1,6 +1,7 @@
 package pdftext
 
 import (
+	"cmp"
 	_ "embed"
 	"regexp"
 	"strconv"
@@ -87,7 +88,8 @@ func (d *Document) composite(f *font, from dict) {
 		f.charset, f.wide = charsetOf(string(e))
 	}
 	var below dict
-	if all := d.array(from["DescendantFonts"]); len(all) > 0 {
+	all := d.array(from["DescendantFonts"])
+	if len(all) > 0 {
 		below = d.dict(all[0])
 	}
 	if f.toUnicode == nil && f.charset == nil && !f.wide {
@@ -171,7 +173,8 @@ func (d *Document) simple(f *font, from dict) {
 		}
 	}
 	if from["Subtype"] == name("Type3") {
-		if m := d.array(from["FontMatrix"]); len(m) == 6 {
+		m := d.array(from["FontMatrix"])
+		if len(m) == 6 {
 			f.unit = d.number(m[0])
 		}
 	}
@@ -349,12 +352,17 @@ func (f *font) width(code int) float64 {
 	if w, ok := f.widths[code]; ok {
 		return w * f.unit
 	}
+	width := f.missing
 	for _, r := range f.ranges {
 		if code >= r.from && code <= r.to {
-			return r.width * f.unit
+			width = r.width
+			break
 		}
 	}
-	return f.missing * f.unit
+	if len(f.widths) < maxWidths {
+		f.widths[code] = width // there may be many ranges
+	}
+	return width * f.unit
 }
 
 // each calls use for the codes of a text.
@@ -409,7 +417,9 @@ func (f *font) glyphCharacter(cid int) string {
 func (f *font) eachOfCharset(s text, use func(glyph)) {
 	for len(s) > 0 {
 		n := 1
-		if c := s[0]; c >= 0x81 && c != 0xff && len(s) > 1 && !(f.charset == japanese.ShiftJIS && c >= 0xa0 && c < 0xe0) {
+		c := s[0]
+		alone := f.charset == japanese.ShiftJIS && c >= 0xa0 && c < 0xe0
+		if c >= 0x81 && c != 0xff && len(s) > 1 && !alone {
 			n = 2
 		}
 		own, err := f.charset.NewDecoder().String(string(s[:n]))
@@ -430,10 +440,7 @@ func (f *font) characters(code int, own string) string {
 	if f.toUnicode == nil {
 		return own
 	}
-	if c := f.toUnicode.text(code); c != "" {
-		return c
-	}
-	return own
+	return cmp.Or(f.toUnicode.text(code), own)
 }
 
 func fromUTF16(s text) string {
@@ -446,7 +453,8 @@ func fromUTF16(s text) string {
 
 // cmap maps codes to characters, or to the numbers of glyphs.
 type cmap struct {
-	characters map[int]text // UTF-16
+	characters map[int]text   // UTF-16
+	known      map[int]string // of codes that were looked up
 	ranges     []cmapRange
 	sizes      [5][]codeRange // by bytes of a code
 }
@@ -459,11 +467,14 @@ type cmapRange struct {
 	cid   int
 }
 
-// maxCMap limits the entries of a table.
-const maxCMap = 200_000
+// maxCMap limits the entries of a table, and maxRanges those for more than one code.
+const (
+	maxCMap   = 200_000
+	maxRanges = 20_000
+)
 
 func (d *Document) newCMap(s *stream) *cmap {
-	m := &cmap{characters: map[int]text{}}
+	m := &cmap{characters: map[int]text{}, known: map[int]string{}}
 	l := lexer{data: d.unpack(s)}
 	var all array
 	for d.ctx.Err() == nil {
@@ -489,7 +500,7 @@ func (m *cmap) add(word string, all array) {
 		t, _ := all[i].(text)
 		return bigEndian([]byte(t[:min(len(t), 4)])), len(t)
 	}
-	if len(m.characters)+len(m.ranges) > maxCMap {
+	if len(m.characters) > maxCMap || len(m.ranges) > maxRanges {
 		return
 	}
 	switch word {
@@ -562,7 +573,8 @@ func (m *cmap) size(s text) int {
 func within(s text, r codeRange, n int) bool {
 	for i := range n {
 		shift := 8 * (n - 1 - i)
-		if c := int(s[i]); c < r.from>>shift&0xff || c > r.to>>shift&0xff {
+		c := int(s[i])
+		if c < r.from>>shift&0xff || c > r.to>>shift&0xff {
 			return false
 		}
 	}
@@ -579,6 +591,17 @@ func (m *cmap) cid(code int) int {
 }
 
 func (m *cmap) text(code int) string {
+	known, ok := m.known[code]
+	if !ok {
+		known = m.find(code)
+		if len(m.known) < maxCMap {
+			m.known[code] = known
+		}
+	}
+	return known
+}
+
+func (m *cmap) find(code int) string {
 	if t, ok := m.characters[code]; ok {
 		if len(t) == 1 {
 			return string(rune(t[0]))

@@ -95,14 +95,16 @@ func (p *page) lines() string {
 	var current []placed
 	flush := func() {
 		if len(current) > 0 {
-			if r := rowOf(current); r.text != "" {
+			r := rowOf(current)
+			if r.text != "" {
 				rows = append(rows, r)
 			}
 		}
 		current = nil
 	}
 	for _, g := range p.glyphs {
-		if n := len(current); n > 0 {
+		n := len(current)
+		if n > 0 {
 			last := current[n-1]
 			size := max(last.size, g.size)
 			if g.first || g.turn != last.turn || math.Abs(g.y-last.y) > lineStep*size {

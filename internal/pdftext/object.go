@@ -88,7 +88,8 @@ func (l *lexer) word() any {
 		l.at++
 	}
 	w := l.data[start:l.at]
-	if c := w[0]; c >= '0' && c <= '9' || c == '-' || c == '+' || c == '.' {
+	c := w[0]
+	if c >= '0' && c <= '9' || c == '-' || c == '+' || c == '.' {
 		if n, ok := number(w); ok {
 			return n
 		}
@@ -177,7 +178,8 @@ func (l *lexer) literal() text {
 		case '(':
 			open++
 		case ')':
-			if open--; open == 0 {
+			open--
+			if open == 0 {
 				l.at++
 				return text(out)
 			}

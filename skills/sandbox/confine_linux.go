@@ -20,7 +20,10 @@ func Confine() error {
 		return fmt.Errorf("give up new privileges: %w", err)
 	}
 	// For all threads, which Go has started some of.
-	thread, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC, uintptr(unsafe.Pointer(&program))) //nolint:gosec // that is how it is called
+	thread, _, errno := unix.Syscall(
+		unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, unix.SECCOMP_FILTER_FLAG_TSYNC,
+		uintptr(unsafe.Pointer(&program)), //nolint:gosec // that is how it is called
+	)
 	if errno != 0 {
 		return fmt.Errorf("filter system calls: %w", errno)
 	}
