@@ -457,10 +457,9 @@ func (q *request) drop() error {
 	return q.showTurn(false, "It is forgotten.")
 }
 
-// signInFlow is a sign-in that has begun. It is in an encrypted cookie: anybody may begin one, so nothing of
-// it is stored here.
+// signInFlow is a sign-in that has begun. Encrypted, it is the state of OAuth and a cookie: anybody may begin
+// one, so nothing of it is stored here.
 type signInFlow struct {
-	State    string    `json:"state"`
 	Nonce    string    `json:"nonce"`
 	Verifier string    `json:"verifier"`
 	Back     string    `json:"back"`
@@ -513,7 +512,7 @@ func (q *request) signIn() error {
 		http.Redirect(q.w, q.r, "/", http.StatusSeeOther)
 		return nil
 	}
-	flow := signInFlow{State: crand.Text(), Nonce: crand.Text(), Verifier: oauth2.GenerateVerifier(), Back: "/", Until: time.Now().Add(signInFor)}
+	flow := signInFlow{Nonce: crand.Text(), Verifier: oauth2.GenerateVerifier(), Back: "/", Until: time.Now().Add(signInFor)}
 	if back := q.r.URL.Query().Get("back"); strings.HasPrefix(back, "/turns/") && len(back) < 200 {
 		flow.Back = (&url.URL{Path: back}).EscapedPath()
 	}
@@ -522,7 +521,7 @@ func (q *request) signIn() error {
 		return err
 	}
 	q.cookie(signInCookie, sealed, signInFor)
-	http.Redirect(q.w, q.r, q.oauth.AuthCodeURL(flow.State, oauth2.S256ChallengeOption(flow.Verifier), oauth2.SetAuthURLParam("nonce", flow.Nonce),
+	http.Redirect(q.w, q.r, q.oauth.AuthCodeURL(sealed, oauth2.S256ChallengeOption(flow.Verifier), oauth2.SetAuthURLParam("nonce", flow.Nonce),
 		oauth2.SetAuthURLParam("response_mode", "query")), http.StatusSeeOther)
 	return nil
 }
@@ -535,15 +534,12 @@ func (q *request) signedIn() error {
 	}
 	cookie, err := q.r.Cookie(signInCookie)
 	returned, code := q.r.URL.Query().Get("state"), q.r.URL.Query().Get("code")
-	if err != nil || code == "" {
+	if err != nil || code == "" || subtle.ConstantTimeCompare([]byte(cookie.Value), []byte(returned)) != 1 {
 		return q.refused("no sign-in of this browser", nil)
 	}
 	flow, ok := q.unseal(cookie.Value)
 	if !ok {
 		return q.refused("the sign-in is over", nil)
-	}
-	if subtle.ConstantTimeCompare([]byte(flow.State), []byte(returned)) != 1 {
-		return q.refused("no sign-in of this browser", nil)
 	}
 	q.cookie(signInCookie, "", -time.Second) // it counts once, as its code does
 	ctx, cancel := context.WithTimeout(context.WithValue(q.r.Context(), oauth2.HTTPClient, q.client), signInWithin)

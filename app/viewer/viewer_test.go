@@ -71,7 +71,7 @@ func TestStrangersKeepNobodyOut(t *testing.T) {
 		"who began":       {began, cookie, "the code was not taken"}, // by this login service
 		"another sign-in": {second, cookie, "no sign-in of this browser"},
 		"another secret":  {foreign, theirs, "the sign-in is over"},
-		"a forged cookie": {began, &forged, "the sign-in is over"},
+		"a forged cookie": {forged.Value, &forged, "the sign-in is over"},
 		"no cookie":       {began, nil, "no sign-in of this browser"},
 	} {
 		log.Reset()
