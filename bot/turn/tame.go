@@ -34,7 +34,7 @@ func tame(text string, hosts []string) string {
 				s.WriteString("!" + unseen)
 				i++
 				continue
-			case onList(picture[2], hosts):
+			case onList(picture[2], hosts) && !strings.ContainsAny(picture[0], "<>\n"): // which a client may read in another way
 				s.WriteString(picture[0])
 			default:
 				s.WriteString(inWords(tame(picture[1], nil), picture[2]))

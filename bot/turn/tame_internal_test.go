@@ -15,6 +15,7 @@ func TestTame(t *testing.T) {
 		"![a b]( <https://evil.example/x> \"title\" )":  "a b (evil.example)",
 		"![](http://evil.example)":                      "(evil.example)",
 		"![t](https://ok.example/a.png)":                "![t](https://ok.example/a.png)",
+		"![t](https://ok.example/a \"<img src=x>\")":    "t (ok.example)",
 		"![t](http://ok.example/a.png)":                 "t (ok.example)",
 		"![t](https://ok.example@evil.example/)":        "t (evil.example)",
 		"![t](https://ok.example.evil.example/)":        "t (ok.example.evil.example)",
