@@ -185,7 +185,7 @@ var layers = map[string]int{
 var vendors = map[string][]string{
 	"github.com/sashabaranov/go-openai":       {"models"},
 	"github.com/redis/go-redis":               {"state", "state/inbox"},
-	"github.com/infracloudio/msbotbuilder-go": {"activity", "connector"},
+	"github.com/infracloudio/msbotbuilder-go": {"activity", "connector", "bot/msbotbuilder", "examples"},
 	"github.com/modelcontextprotocol/go-sdk":  {"actions/mcp", "examples"},
 	"github.com/getkin/kin-openapi":           {"actions/openapi"},
 }
