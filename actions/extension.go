@@ -19,7 +19,8 @@ type Extra struct {
 	// Offer chooses what a plan may use among the actions that the prompt offers, and how models
 	// see them. It may also add actions of [Registry.AddSource]. nil: all of them, unchanged.
 	Offer func(all *Registry) (*Registry, error)
-	// Pinned are texts that always follow the prompt in full, however long the conversation gets.
+	// Pinned are texts that always follow the history in full, however long the conversation gets. They come behind it
+	// so that the prompt and the history before them stay in a server's cache.
 	Pinned []string
 	// Quoted are texts of others, such as what people wrote before. They are data and no instructions:
 	// each is a message of the user's role between the history and what the person says, so it has to

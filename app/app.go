@@ -55,7 +55,7 @@ import (
 	"github.com/planbot-go/planbot/knowledge"
 	"github.com/planbot-go/planbot/manifest"
 	"github.com/planbot-go/planbot/models"
-	"github.com/planbot-go/planbot/skills/sandbox"
+	"github.com/planbot-go/planbot/skills"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -90,6 +90,9 @@ type Bot struct {
 	Planner string
 	// Prompts has a folder prompts, used if BOT_PROMPTS_DIR is not set. nil: the built-in prompts.
 	Prompts fs.FS
+	// Sandbox runs scripts of skills in place of what BOT_SKILLS_SANDBOX says: a container,
+	// a service, or on systems without a sandbox [sandbox.Unprotected], which protects nothing. nil: the setting decides.
+	Sandbox skills.Sandbox
 	// Functions are what prompts may call, see [planner.Config].
 	Functions map[string]func(context.Context, *actions.Turn, []string) (any, error)
 	// Texts changes and translates what the bot says by itself, see [bot.Config].
@@ -323,7 +326,7 @@ type program struct {
 	signIn   *oauth.SignIn            // nil: the bot has no Services
 	tokens   turn.Tokens              // of people, for other services
 	policy   actions.Policy           // the bot's
-	sandbox  *sandbox.Sandbox         // for scripts of skills; nil: they are refused
+	sandbox  skills.Sandbox           // for scripts of skills; nil: they are refused
 	agents   *server.Server           // nil: other agents do not reach the bot
 	closers  []func()
 	away     atomic.Bool // whether the store was unreachable at the last check

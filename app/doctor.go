@@ -456,6 +456,9 @@ func (p *program) checkSkills(ctx context.Context) check {
 func (p *program) checkScripts(ctx context.Context) check {
 	const install = "install the package bubblewrap, and interpreters such as python3; " +
 		"in a container, whose default profile forbids bubblewrap, Linux 6.12 or later does without: docs/security.md"
+	if p.Bot.Sandbox != nil {
+		return ok(fmt.Sprintf("scripts of skills run in %v", p.Bot.Sandbox))
+	}
 	if p.SkillsSandbox == settings.NoSandbox {
 		return ok("scripts of skills are refused, as BOT_SKILLS_SANDBOX says")
 	}

@@ -194,11 +194,15 @@ func (c skillsPromptCmd) Run(ctx context.Context, s *settings.Settings, std *cli
 	if err != nil {
 		return err
 	}
+	cfg := skills.ProviderConfig{Skills: found}
 	box, err := sandbox.New(ctx, sandbox.Config{})
-	if err != nil && !errors.Is(err, sandbox.ErrNoSandbox) {
+	switch {
+	case err == nil:
+		cfg.Sandbox = box
+	case !errors.Is(err, sandbox.ErrNoSandbox):
 		return err
 	}
-	provider, err := skills.NewProvider(skills.ProviderConfig{Skills: found, Sandbox: box})
+	provider, err := skills.NewProvider(cfg)
 	if err != nil {
 		return err
 	}

@@ -534,11 +534,6 @@ func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, e
 		return t, err
 	}
 	t.opening = sections("prompt", system)
-	for _, text := range b.pinned {
-		if text != "" {
-			t.opening = append(t.opening, sections("pinned", models.Message{Role: "system", Text: text})...)
-		}
-	}
 	if includes(b.prompt.Config.IncludeHistory) {
 		t.summary, t.history = summaryOf(turn), historyOf(turn, func(transcript string) []models.Message {
 			if b.declares(turn) {
@@ -549,6 +544,12 @@ func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, e
 	}
 	end := func(name string, messages ...models.Message) {
 		t.ending = append(t.ending, sections(name, messages...)...)
+	}
+	// Behind the history, so that the prompt and what was said keep their place in the server's cache.
+	for _, text := range b.pinned {
+		if text != "" {
+			end("pinned", models.Message{Role: "system", Text: text})
+		}
 	}
 	for _, text := range b.quoted {
 		if text != "" {

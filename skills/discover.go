@@ -48,9 +48,13 @@ type Config struct {
 	Validate bool
 	// Reload makes the Source look again, at most once per second. Without it, it looks once.
 	Reload bool
+	// AllowedResourceExtensions and AllowedScriptExtensions say which files of a skill are resources and scripts, such as
+	// ".md" or "md". Case does not matter. A file that is both is a script. nil: those of the Microsoft Agent Framework.
+	AllowedResourceExtensions []string
+	AllowedScriptExtensions   []string
 }
 
-// Extensions of resources and scripts.
+// Extensions of resources and scripts, unless a [Config] says otherwise.
 var (
 	resourceFiles = []string{".md", ".json", ".yaml", ".yml", ".csv", ".xml", ".txt"}
 	scriptFiles   = []string{".py", ".js", ".sh", ".ps1", ".cs", ".csx"}
@@ -299,7 +303,7 @@ func (f *files) scan(ctx context.Context, at folder, inside string) {
 // add lists a file if its name makes it a resource or a script, it is readable, and its name is
 // safe to show. SKILL.md and licences are not resources.
 func (f *files) add(at folder, name string) error {
-	isResource, isScript := partOf(name)
+	isResource, isScript := f.partOf(name)
 	if !isResource && !isScript {
 		return nil
 	}
@@ -325,13 +329,24 @@ func (f *files) add(at folder, name string) error {
 }
 
 // partOf says what a file's name makes it in a skill.
-func partOf(name string) (isResource, isScript bool) {
+func (c Config) partOf(name string) (isResource, isScript bool) {
 	lower := strings.ToLower(path.Base(name))
 	ext := path.Ext(lower)
 	if lower == strings.ToLower(fileName) || slices.Contains([]string{"license", "licence", "copying", "notice"}, strings.TrimSuffix(lower, ext)) {
 		return false, false
 	}
-	return slices.Contains(resourceFiles, ext), slices.Contains(scriptFiles, ext)
+	resources, scripts := c.AllowedResourceExtensions, c.AllowedScriptExtensions
+	if resources == nil {
+		resources = resourceFiles
+	}
+	if scripts == nil {
+		scripts = scriptFiles
+	}
+	isExt := func(allowed string) bool {
+		return ext != "" && strings.EqualFold(strings.TrimPrefix(allowed, "."), ext[1:])
+	}
+	isScript = slices.ContainsFunc(scripts, isExt)
+	return !isScript && slices.ContainsFunc(resources, isExt), isScript
 }
 
 // partFault says why a file of this name and size cannot be part of a skill.

@@ -71,7 +71,12 @@ func RunBy(r Runner, cfg ProviderConfig) ProviderConfig {
 }
 
 // Sandboxed runs scripts in a sandbox.
-func Sandboxed(box *sandbox.Sandbox) Runner { return sandboxed{box} }
+func Sandboxed(box *sandbox.Sandbox) Runner {
+	if box == nil {
+		return sandboxed{}
+	}
+	return sandboxed{box}
+}
 
 // Digest identifies parts of a skill.
 var Digest = digest

@@ -129,7 +129,7 @@ func newServed(ctx context.Context, c *mcp.Connection, key servedKey) (*Skill, e
 				return nil, fmt.Errorf("%s has %d bytes, and may have %d", fileName, f.Size, maxText)
 			}
 		}
-		isResource, isScript := partOf(f.Path)
+		isResource, isScript := Config{}.partOf(f.Path)
 		if !isResource && !isScript {
 			continue
 		}

@@ -18,7 +18,6 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/planner/plan"
-	"github.com/planbot-go/planbot/skills/sandbox"
 )
 
 // ProviderConfig configures a [Provider]. The zero value works; without Skills and Sources there
@@ -30,7 +29,7 @@ type ProviderConfig struct {
 	// case, the first counts, and the log warns about the others.
 	Sources []Source
 	// Sandbox runs script files. nil: they cannot run, and models are told so.
-	Sandbox *sandbox.Sandbox
+	Sandbox Sandbox
 
 	// Approve lists the tools whose every call a person must approve: "load_skill",
 	// "read_skill_resource", "run_skill_script". nil: only the last; an empty list: none. The

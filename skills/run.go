@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/internal/plainjson"
@@ -30,13 +32,27 @@ type runner interface {
 	Run(ctx context.Context, s *Skill, script Script, arguments any, digest string) (actions.Result, error)
 }
 
+// Sandbox runs script files. [sandbox.Sandbox] is one; another may be a container or a service elsewhere, and
+// [sandbox.Unprotected] is for development. It must be safe for concurrent use.
+type Sandbox interface {
+	// Check says why Run would refuse c, as far as that can be told without the folder; "": it would not. c has no Dir.
+	Check(c sandbox.Command) (refused string)
+	// Digest identifies what scripts in the folder would see. Approvals are bound to it.
+	Digest(ctx context.Context, dir *os.Root) (string, error)
+	// Run runs a script to its end, on a copy of the folder, if the folder still has c.Digest. A script that fails is a
+	// result. The error says why it could not be started, or wraps that of ctx.
+	Run(ctx context.Context, c sandbox.Command) (sandbox.Result, error)
+	// Wall is the time limit of a run, which people read; 0: unknown.
+	Wall() time.Duration
+}
+
 // sandboxed runs scripts in a sandbox, under its limits. Without a sandbox it refuses every script.
 //
 // An array is a list of arguments. An object becomes names and values: {"unit": "mile"} is --unit
 // mile. There, true is the name alone, false and null are omitted, and an array repeats the name.
 // Anything else is one argument. Values other than strings are written as JSON. A string that
 // contains a JSON array or object counts as that array or object, because some models send it so.
-type sandboxed struct{ box *sandbox.Sandbox }
+type sandboxed struct{ box Sandbox }
 
 func (r sandboxed) Refuses(script Script, arguments any) string {
 	_, why := r.command(script, arguments)
@@ -101,7 +117,11 @@ func (r sandboxed) Run(ctx context.Context, s *Skill, script Script, arguments a
 	case got.Refused != "":
 		return actions.Fail("Error: Script '%s' was not run: %s.", script.Name, got.Refused), nil
 	case got.Exceeded == "wall time":
-		return actions.Fail("%s", strings.TrimSpace(fmt.Sprintf("Error: Script '%s' timed out after %g seconds.\n%s", script.Name, r.box.Wall().Seconds(), said))), nil
+		after := ""
+		if wall := r.box.Wall(); wall > 0 {
+			after = fmt.Sprintf(" after %g seconds", wall.Seconds())
+		}
+		return actions.Fail("%s", strings.TrimSpace(fmt.Sprintf("Error: Script '%s' timed out%s.\n%s", script.Name, after, said))), nil
 	case got.Exceeded != "":
 		return actions.Fail("Error: Script '%s' was ended: it went beyond its limit of %s.\n%s", script.Name, got.Exceeded, cmp.Or(said, "(no output)")), nil
 	case got.ExitCode != 0:

@@ -41,7 +41,6 @@ import (
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/skills"
-	"github.com/planbot-go/planbot/skills/sandbox"
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
@@ -88,7 +87,7 @@ type Parts struct {
 
 	// Skills says where the bot looks for skills. Sandbox runs their scripts, and Scripts says so in words.
 	Skills  skills.Config
-	Sandbox *sandbox.Sandbox
+	Sandbox skills.Sandbox
 	Scripts string
 
 	// Settings are the bot's. Doctor checks them, which takes a while and may cost a model call.

@@ -89,8 +89,8 @@ func (v skillViews) look(ctx context.Context) skillsView {
 	}
 	ctx, cancel := context.WithTimeout(ctx, skillsWithin)
 	defer cancel()
-	if v.of.Sandbox != nil {
-		for _, err := range v.of.Sandbox.Refused() {
+	if box, ok := v.of.Sandbox.(*sandbox.Sandbox); ok {
+		for _, err := range box.Refused() {
 			said.Refused = append(said.Refused, shownText(err.Error()))
 		}
 	}

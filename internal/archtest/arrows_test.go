@@ -176,7 +176,7 @@ var layers = map[string]int{
 	"bottest":               11,
 	"cmd":                   12,
 	"examples":              12,
-	newBotFiles:            1,
+	newBotFiles:             1,
 	"bench":                 12,
 	"e2e":                   12,
 }

@@ -64,7 +64,7 @@ func (f Fault) Unwrap() error { return f.Err }
 
 // NewPlanner makes the planner with these actions plus those from the settings. box runs the
 // scripts of skills; nil: scripts do not run.
-func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, box *sandbox.Sandbox, watch Watch) (p *Planner, err error) {
+func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, box skills.Sandbox, watch Watch) (p *Planner, err error) {
 	if err := acts.Check(); err != nil {
 		return nil, Fault{err}
 	}
@@ -90,7 +90,7 @@ func (s *Settings) NewPlanner(ctx context.Context, acts *actions.Registry, box *
 
 // Complete adds to a planner's config and actions what the settings say: prompts, skills, and
 // prompt actions. Without skills, the provider is nil; about describes them.
-func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, box *sandbox.Sandbox) (provider *skills.Provider, about string, err error) {
+func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, box skills.Sandbox) (provider *skills.Provider, about string, err error) {
 	if cfg.Prompts, err = s.loadPrompts(); err != nil {
 		return nil, "", Fault{fmt.Errorf("BOT_PROMPTS_DIR: %w", err)}
 	}
@@ -364,7 +364,7 @@ func (s *Settings) SkillsConfig() skills.Config {
 
 // newSkills finds the skills of BOT_SKILLS_DIR. It logs their faults now rather than in the first
 // turn.
-func (s *Settings) newSkills(ctx context.Context, box *sandbox.Sandbox) (provider *skills.Provider, about string, err error) {
+func (s *Settings) newSkills(ctx context.Context, box skills.Sandbox) (provider *skills.Provider, about string, err error) {
 	if len(s.SkillDirs()) == 0 {
 		return nil, "", nil
 	}
@@ -384,9 +384,12 @@ func (s *Settings) newSkills(ctx context.Context, box *sandbox.Sandbox) (provide
 // ScriptSandbox opens the sandbox for skill scripts and describes it; about is empty if there are
 // no skills. If no sandbox works, scripts are refused and the reasons are logged. That is an error
 // only if the settings name a kind.
-func (s *Settings) ScriptSandbox(ctx context.Context) (box *sandbox.Sandbox, about string, err error) {
+func (s *Settings) ScriptSandbox(ctx context.Context) (box skills.Sandbox, about string, err error) {
 	if len(s.SkillDirs()) == 0 {
 		return nil, "", nil
+	}
+	if s.Bot.Sandbox != nil {
+		return s.Bot.Sandbox, fmt.Sprintf("scripts of skills run in %v", s.Bot.Sandbox), nil
 	}
 	if s.SkillsSandbox == NoSandbox {
 		about = "scripts of skills are refused: BOT_SKILLS_SANDBOX is none"

@@ -47,6 +47,7 @@ import (
 	"github.com/planbot-go/planbot/models/moderation"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/skills"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -243,6 +244,7 @@ type Bot struct {
 	Memory       bool
 	Planner      string
 	Prompts      fs.FS
+	Sandbox      skills.Sandbox
 	Functions    map[string]func(context.Context, *actions.Turn, []string) (any, error)
 	Texts        map[string]map[string]string
 	Connections  func(ctx context.Context, metrics prometheus.Registerer) ([]connections.Connection, error)
