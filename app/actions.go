@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/actions/mcp"
 	"github.com/planbot-go/planbot/actions/openapi"
@@ -114,10 +116,6 @@ func listOf(ctx context.Context, c connections.Connection) (all []listed, err er
 
 // Run prints the actions, those of services as well.
 func (c actionsCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
-	registry := s.Actions()
-	if err := registry.Check(); err != nil {
-		return cli.Usage(err)
-	}
 	ctx = cli.Logger(std.Err, s, zerolog.WarnLevel).WithContext(ctx)
 	closeAll, err := s.Connect(ctx)
 	if err != nil {
@@ -128,7 +126,10 @@ func (c actionsCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 	if c.Pin {
 		return pin(s, services, std)
 	}
-	all := registry.All()
+	all, err := c.actions(ctx, s)
+	if err != nil {
+		return err
+	}
 	said := map[string]string{} // what services say of their actions, by name
 	var away error
 	for _, service := range services {
@@ -173,6 +174,30 @@ func (c actionsCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 		}
 	}
 	return errors.Join(cli.PrintJSON(std.Out, declared), away)
+}
+
+// actions are those that the bot has besides those of services. With --json those that bottest adds itself are left out:
+// of prompts in BOT_PROMPTS_DIR, and of skills.
+func (c actionsCmd) actions(ctx context.Context, s *settings.Settings) ([]*actions.Action, error) {
+	registry, err := s.Registry(ctx)
+	if err != nil {
+		return nil, err
+	}
+	all := registry.All()
+	if !c.JSON {
+		return all, nil
+	}
+	own := s.Actions()
+	var prompts []string
+	if s.PromptsDir == "" {
+		if prompts, err = s.PromptNames(); err != nil {
+			return nil, err
+		}
+	}
+	return slices.DeleteFunc(all, func(a *actions.Action) bool {
+		_, isOwn := own.Lookup(a.Name)
+		return !isOwn && !slices.Contains(prompts, a.Name)
+	}), nil
 }
 
 // description is what a service says of an action, in full: what is not seen is shown as \u and its

@@ -36,7 +36,12 @@ type commands struct {
 // commandsOf returns the command line for that bot.
 func commandsOf(own *Bot) *commands {
 	var c commands
-	c.Serve.own, c.Chat.own, c.Doctor.own, c.Manifest.Init.own, c.Manifest.Build.own = own, own, own, own, own
+	c.Serve.own = own
+	c.Chat.own = own
+	c.Plan.Run.own = own
+	c.Doctor.own = own
+	c.Manifest.Init.own = own
+	c.Manifest.Build.own = own
 	return &c
 }
 

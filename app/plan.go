@@ -24,6 +24,7 @@ type planCmd struct {
 	Show   planShowCmd   `default:"true" help:"Show the prompt for a text and the model's plan; run nothing."`
 	Decode planDecodeCmd `help:"Decode what a model wrote, from standard input, to one JSON line."`
 	Print  planPrintCmd  `help:"Print a plan from a file, JSON or XML, that may run; run nothing."`
+	Run    planRunCmd    `help:"Run a plan from a file, JSON or XML, on state of its own; ask before what has effects."`
 }
 
 type planShowCmd struct {
@@ -66,15 +67,24 @@ type registryFlag struct {
 	Actions string `type:"path" placeholder:"FILE" help:"registry as in Teams AI's actions.json; without it this bot's actions"`
 }
 
-func (f registryFlag) registry(s *settings.Settings) (*actions.Registry, error) {
+// registry returns the actions, and what to close after their use.
+func (f registryFlag) registry(ctx context.Context, s *settings.Settings, std *cli.Streams) (*actions.Registry, func(), error) {
 	if f.Actions != "" {
-		return s.ReadActions(f.Actions)
+		registry, err := s.ReadActions(f.Actions)
+		return registry, func() {}, err
 	}
-	registry := s.Actions()
-	if err := registry.Check(); err != nil {
-		return nil, cli.Usage(err)
+	ctx = cli.Logger(std.Err, s, zerolog.ErrorLevel).WithContext(ctx)
+	closeAll, err := s.Connect(ctx)
+	if err != nil {
+		return nil, nil, err
 	}
-	return registry, nil
+	list(ctx, s.Connected) // so that the actions of services are known
+	registry, err := s.Registry(ctx)
+	if err != nil {
+		closeAll()
+		return nil, nil, err
+	}
+	return registry, closeAll, nil
 }
 
 type planDecodeCmd struct {
@@ -106,11 +116,12 @@ type command struct {
 
 // Run decodes standard input. Faults of the plans are results; it fails only if it cannot read its
 // input.
-func (c planDecodeCmd) Run(_ context.Context, s *settings.Settings, std *cli.Streams) error {
-	registry, err := c.registry(s)
+func (c planDecodeCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+	registry, done, err := c.registry(ctx, s, std)
 	if err != nil {
 		return err
 	}
+	defer done()
 	out := json.NewEncoder(std.Out)
 	out.SetEscapeHTML(false)
 	if c.JSONL {
@@ -185,11 +196,12 @@ type planPrintCmd struct {
 }
 
 // Run prints the plan, or says why it could not run.
-func (c planPrintCmd) Run(_ context.Context, s *settings.Settings, std *cli.Streams) error {
-	registry, err := c.registry(s)
+func (c planPrintCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+	registry, done, err := c.registry(ctx, s, std)
 	if err != nil {
 		return err
 	}
+	defer done()
 	in := std.In
 	if c.File != "-" {
 		if in, err = os.Open(c.File); err != nil {

@@ -45,6 +45,8 @@ type Config struct {
 	Dumb, NoColor bool
 	// Locale is the person's language, a BCP 47 tag. "": the bot's own.
 	Locale string
+	// Unannounced says that the bot is not told of the conversation before the first message, so it does not greet.
+	Unannounced bool
 	// Logs, when set, show above the line being typed instead of across it.
 	Logs *Logs
 
@@ -65,6 +67,9 @@ const (
 	replyTimeout  = 10 * time.Second // to send one reply to the console
 	closeTimeout  = time.Second
 )
+
+// User is the id of the person at the terminal.
+const User = "console-user"
 
 // talk is one conversation under way.
 type talk struct {
@@ -123,9 +128,11 @@ func (t *talk) run(ctx context.Context) error {
 		}
 		close(lines)
 	}()
-	hello := t.activity(activity.ConversationUpdate) // the bot has come into the conversation
-	hello.MembersAdded = []activity.Account{hello.Recipient}
-	t.deliver(ctx, hello)
+	if !t.Unannounced {
+		hello := t.activity(activity.ConversationUpdate) // the bot has come into the conversation
+		hello.MembersAdded = []activity.Account{hello.Recipient}
+		t.deliver(ctx, hello)
+	}
 	for more := true; more; {
 		var line string
 		select {
@@ -177,8 +184,8 @@ func (t *talk) activity(kind activity.Type) *activity.Activity {
 		Type: kind, ID: rand.Text(), ChannelID: "console", ServiceURL: t.serviceURL,
 		Extra: jsontext.Value(fmt.Sprintf(`{"timestamp":%q,"localTimestamp":%q}`, now.UTC().Format(time.RFC3339Nano), now.Format(time.RFC3339Nano))),
 	}
-	a.From.AadObjectID, a.Conversation.TenantID = "console-user", "console" // the person has a memory
-	a.From.ID, a.From.Name, a.Recipient.ID, a.Recipient.Name = "console-user", "Terminal user", "bot", t.BotName
+	a.From.AadObjectID, a.Conversation.TenantID = User, "console" // the person has a memory
+	a.From.ID, a.From.Name, a.Recipient.ID, a.Recipient.Name = User, "Terminal user", "bot", t.BotName
 	a.Conversation.ID, a.Conversation.ConversationType, a.Locale = t.conversation, "personal", t.Locale
 	return a
 }

@@ -141,6 +141,37 @@ func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, box skills
 	return provider, about, nil
 }
 
+// Registry returns the actions that the bot runs with: those of the program, of skills, of prompts and, after
+// [Settings.Connect], of services. The error is a [Fault].
+func (s *Settings) Registry(ctx context.Context) (*actions.Registry, error) {
+	registry := s.Actions()
+	if err := registry.Check(); err != nil {
+		return nil, Fault{err}
+	}
+	cfg := planner.Config{
+		Actions: registry, Model: models.Offline{},
+		Named: func(string) (models.Model, error) { return models.Offline{}, nil },
+	}
+	if _, _, err := s.Complete(ctx, &cfg, s.Bot.Sandbox); err != nil {
+		return nil, Fault{err}
+	}
+	return registry, nil
+}
+
+// PromptNames are the names of the prompts that are actions.
+func (s *Settings) PromptNames() (names []string, err error) {
+	library, err := s.loadPrompts()
+	if err != nil {
+		return nil, Fault{err}
+	}
+	for _, name := range library.Names() {
+		if p, err := library.Prompt(name); err == nil && p.Config.Input != nil {
+			names = append(names, name)
+		}
+	}
+	return names, nil
+}
+
 // Connect makes the bot's connections, for planners that are made after it. In local mode their locks accept
 // what a service shows first. It is an error of whoever set the bot up. Call close at the end; it waits for them.
 func (s *Settings) Connect(ctx context.Context) (closeAll func(), err error) {
