@@ -26,19 +26,21 @@ func TestGoCodeIsInTheTree(t *testing.T) {
 	t.Parallel()
 	indent := regexp.MustCompile("(?m)^\t+")
 	trees := map[string][]string{
-		"README.md":         {"examples/first/main.go", "bottest/example_test.go"},
-		"docs/actions.md":   {"examples/first/main.go", "bot/actions_page_test.go", "bottest/languages_test.go"},
-		"docs/approvals.md": {"bot/approvals_page_test.go"},
-		"docs/how-to.md":    {"bottest/howto_test.go"},
-		"docs/knowledge.md": {"examples/handbook/main.go", "knowledge/azure_test.go"},
-		"docs/messages.md":  {"bot/example_test.go"},
-		"docs/own-bot.md":   {"app/example_test.go", "actions/actions_test.go"},
-		"docs/prompts.md":   {"planner/example_test.go"},
-		"docs/services.md":  {"app/services_example_test.go"},
-		"docs/skills.md":    {"skills/example_test.go"},
-		"docs/state.md":     {"bot/state_page_test.go", "state/example_test.go"},
-		"docs/teams.md":     {"bot/teams/example_test.go", "bot/teams/meeting_test.go", "actions/example_test.go"},
-		"docs/testing.md":   {"examples/coffee/main_test.go", "examples/coffee/files_test.go"},
+		"README.md":                 {"examples/first/main.go", "bottest/example_test.go"},
+		"docs/actions.md":           {"examples/first/main.go", "bot/actions_page_test.go", "bottest/languages_test.go", "examples/pizza/main.go"},
+		"docs/approvals.md":         {"bot/approvals_page_test.go"},
+		"docs/custom-planner.md":    {"app/example_planner_test.go", "planner/example_test.go"},
+		"docs/from-msbotbuilder.md": {"examples/echo/main.go"},
+		"docs/how-to.md":            {"bottest/howto_test.go"},
+		"docs/knowledge.md":         {"examples/handbook/main.go", "knowledge/azure_test.go"},
+		"docs/messages.md":          {"bot/example_test.go"},
+		"docs/own-bot.md":           {"app/example_test.go", "actions/actions_test.go"},
+		"docs/prompts.md":           {"planner/example_test.go"},
+		"docs/services.md":          {"app/services_example_test.go"},
+		"docs/skills.md":            {"skills/example_test.go", "skills/example_sandbox_test.go"},
+		"docs/state.md":             {"bot/state_page_test.go", "state/example_test.go"},
+		"docs/teams.md":             {"bot/teams/example_test.go", "bot/teams/meeting_test.go", "actions/example_test.go"},
+		"docs/testing.md":           {"examples/coffee/main_test.go", "examples/coffee/files_test.go"},
 	}
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
 	if err != nil {
