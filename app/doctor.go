@@ -19,6 +19,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn"
@@ -28,6 +29,7 @@ import (
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/knowledge"
 	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 type doctorCmd struct {
@@ -174,6 +176,14 @@ func (p *program) probes(ctx context.Context) ([]probe, error) {
 	if err != nil {
 		return nil, err
 	}
+	acts := p.Actions()
+	for _, c := range p.Connected {
+		acts.AddSource(c.Actions)
+	}
+	forms, err := p.modelForms(acts)
+	if err != nil {
+		return nil, err
+	}
 	channels, callers := guard.MetadataURLs()
 	probes := []probe{
 		{"address", func(ctx context.Context) check { return checkAddress(ctx, p.Listen()) }},
@@ -182,7 +192,7 @@ func (p *program) probes(ctx context.Context) ([]probe, error) {
 			return checkOpenID(ctx, channels, "BOT_OPENID_METADATA_URL and BOT_CLOUD")
 		}},
 		{"redis", p.checkRedis},
-		{"model", func(ctx context.Context) check { return checkModel(ctx, model, about) }},
+		{"model", func(ctx context.Context) check { return checkModel(ctx, model, about, forms...) }},
 	}
 	if p.EntraID() {
 		probes = append(probes, probe{"entra", p.checkEntra})
@@ -193,10 +203,6 @@ func (p *program) probes(ctx context.Context) ([]probe, error) {
 		}})
 	}
 	probes = append(probes, p.checkServices(ctx)...)
-	acts := p.Actions()
-	for _, c := range p.Connected {
-		acts.AddSource(c.Actions)
-	}
 	names := slices.DeleteFunc(acts.Connections(), func(name string) bool { _, own := p.own.Services[name]; return own })
 	if len(names) > 0 {
 		probes = append(probes, probe{"sign-in", func(ctx context.Context) check { return p.checkSignIn(ctx, client, names) }})
@@ -389,36 +395,127 @@ func (p *program) checkEntra(ctx context.Context) check {
 	return ok(fmt.Sprintf("got a token for Azure OpenAI in %s as %s", since(start), cmp.Or(entra.Identity(token), "somebody whom the token does not name")))
 }
 
-// checkModel asks the model for one word.
-func checkModel(ctx context.Context, model models.Model, about string) check {
+// modelForm is a form of request that the planner uses.
+type modelForm struct {
+	name    string
+	request models.Request
+}
+
+// modelForms are the forms of the bot's planner, with the schemas of its own actions: a server may take one
+// schema and refuse another.
+func (p *program) modelForms(acts *actions.Registry) (forms []modelForm, err error) {
+	switch format := p.ResponseFormat; {
+	case p.Planner == "tools":
+		var tools []models.Tool
+		for _, a := range acts.All() {
+			t := models.Tool{Name: a.Name, Description: a.Description}
+			if t.Schema, t.Strict, err = plan.ToolSchema(a, true); err != nil {
+				return nil, fmt.Errorf("schema of action %s: %w", a.Name, err)
+			}
+			tools = append(tools, t)
+		}
+		forms = append(forms, modelForm{"tools", models.Request{Tools: tools}})
+	case p.Planner == "sequential" || format == "text":
+		forms = append(forms, modelForm{"text", models.Request{}})
+	case format == "json_object":
+		forms = append(forms, modelForm{"json_object", models.Request{Format: &models.Format{}}})
+	default:
+		schema, grammar, strict, err := plan.Schema(acts, true)
+		if err != nil {
+			return nil, fmt.Errorf("schema of plans: %w", err)
+		}
+		forms = append(forms, modelForm{"json_schema", models.Request{Format: &models.Format{Schema: schema, Grammar: grammar, Loose: !strict}}})
+	}
+	if p.ModelStream || p.streams() {
+		forms = append(forms, modelForm{"stream", models.Request{Stream: func() func(string) { return func(string) {} }}})
+	}
+	return forms, nil
+}
+
+// instead says what the bot does when a server refuses a part of a request, and how to spare the question.
+var instead = map[string][2]string{
+	"json_schema": {"describes the form in words and checks each answer", "BOT_RESPONSE_FORMAT=json_object, or text, spares the refused request after each start"},
+	"json_object": {"describes the form in words and checks each answer", "BOT_RESPONSE_FORMAT=text spares the refused request after each start"},
+	"stream":      {"asks for whole answers", "BOT_STREAM=false and BOT_MODEL_STREAM=false spare the refused request after each start"},
+	"chat":        {"asks over the Responses API", ""},
+}
+
+// checkModel asks the model for one word, once in each form, all at once.
+func checkModel(ctx context.Context, model models.Model, about string, forms ...modelForm) check {
 	if _, offline := model.(models.Offline); offline {
 		return check{
 			Status: fine, Detail: "offline: it answers only the phrases of the actions, which is enough to try the bot",
 			Hint: "for a real one set OPENAI_API_KEY, or OPENAI_BASE_URL (llama.cpp, Ollama, vLLM), or AZURE_OPENAI_ENDPOINT",
 		}
 	}
+	if len(forms) == 0 {
+		forms = []modelForm{{name: "text"}}
+	}
 	start := time.Now()
-	_, err := model.Complete(ctx, &models.Request{
-		Messages:  []models.Message{{Role: "user", Text: "Answer with the word: yes"}},
-		MaxTokens: 20,
-	})
-	if fault, is := errors.AsType[*models.Error](err); is {
+	answers, errs := make([]*models.Response, len(forms)), make([]error, len(forms))
+	var asking sync.WaitGroup
+	for i := range forms {
+		asking.Go(func() { answers[i], errs[i] = askForOneWord(ctx, model, forms[i].request) })
+	}
+	asking.Wait()
+	for i, err := range errs {
 		switch {
-		case fault.Kind == models.Empty:
-			err = nil // it spent 20 tokens on reasoning, so it works
-		case fault.Said != "":
-			err = fmt.Errorf("%w: %s", err, fault.Said)
+		case err == nil:
+		case errors.Is(err, context.DeadlineExceeded):
+			return warn(fmt.Sprintf("%s gave no answer to %s within %s; the bot itself waits longer", about, forms[i].name, since(start)),
+				"a server that loads its model at the first question is quicker the second time: run the doctor again")
+		default:
+			return refusal(fmt.Sprintf("%s does not answer to %s", about, forms[i].name), err, modelHints,
+				"compare the settings whose names begin with OPENAI_ or AZURE_OPENAI_ with what your provider says")
 		}
 	}
-	switch {
-	case err == nil:
-		return ok(fmt.Sprintf("%s answers in %s", about, since(start)))
-	case errors.Is(err, context.DeadlineExceeded):
-		return warn(fmt.Sprintf("%s gave no answer within %s; the bot itself waits longer", about, since(start)),
-			"a server that loads its model at the first question is quicker the second time: run the doctor again")
+	var used models.Usage
+	var names []string
+	for i, answer := range answers {
+		used = used.Add(answer.Usage)
+		names = append(names, forms[i].name)
 	}
-	return refusal(about+" does not answer", err, modelHints,
-		"compare the settings whose names begin with OPENAI_ or AZURE_OPENAI_ with what your provider says")
+	cost := ""
+	switch {
+	case used.Cost > 0:
+		cost = fmt.Sprintf(", for %d tokens, which cost %.6f", used.Total(), used.Cost)
+	case used.Total() > 0:
+		cost = fmt.Sprintf(", for %d tokens", used.Total())
+	}
+	c := ok(fmt.Sprintf("%s answers in %s to %s%s", about, since(start), strings.Join(names, " and "), cost))
+	told := map[string]bool{}
+	for _, answer := range answers {
+		for _, part := range answer.Without {
+			if told[part] {
+				continue
+			}
+			told[part] = true
+			if does, known := instead[part]; known {
+				c.warn(fmt.Sprintf("the server refuses %s, so the bot %s", part, does[0]), does[1])
+			} else {
+				c.warn(fmt.Sprintf("the server refuses %s, so the bot leaves it out", part), "a connection's allow or deny can leave an action out")
+			}
+		}
+	}
+	c.Hint = strings.TrimSpace(c.Hint)
+	return c
+}
+
+// askForOneWord asks in the form of a request. A model that spent its tokens on reasoning works.
+func askForOneWord(ctx context.Context, model models.Model, request models.Request) (*models.Response, error) {
+	request.Messages = []models.Message{{Role: "user", Text: "Answer with the word: yes"}}
+	request.MaxTokens = 20
+	answer, err := model.Complete(ctx, &request)
+	fault, is := errors.AsType[*models.Error](err)
+	switch {
+	case !is:
+		return answer, err
+	case fault.Kind == models.Empty:
+		return &models.Response{Usage: fault.Usage}, nil
+	case fault.Said != "":
+		return nil, fmt.Errorf("%w: %s", err, fault.Said)
+	}
+	return nil, err
 }
 
 var modelHints = [][2]string{

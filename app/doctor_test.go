@@ -135,10 +135,33 @@ func (a answering) Complete(context.Context, *models.Request) (*models.Response,
 	return &models.Response{}, a.err
 }
 
+// refusing is a model whose server refuses schemas and streams.
+type refusing struct{}
+
+func (refusing) Complete(_ context.Context, req *models.Request) (*models.Response, error) {
+	answer := &models.Response{Usage: models.Usage{Prompt: 30, Completion: 1, Cost: 0.00002}}
+	switch {
+	case req.Format != nil:
+		answer.Without = []string{"json_schema"}
+	case req.Stream != nil:
+		answer.Without = []string{"stream"}
+	case req.Tools != nil:
+		answer.Without = []string{"tool bad"}
+	}
+	return answer, nil
+}
+
 func TestCheckModel(t *testing.T) {
 	t.Parallel()
 	expect(t, checkModel(t.Context(), models.Offline{}, ""), fine, "offline", "OPENAI_API_KEY")
 	expect(t, checkModel(t.Context(), answering{}, "m at x"), fine, "m at x answers in")
+	forms := []modelForm{
+		{"json_schema", models.Request{Format: &models.Format{}}}, {"tools", models.Request{Tools: []models.Tool{{Name: "bad"}}}},
+		{"stream", models.Request{Stream: func() func(string) { return func(string) {} }}},
+	}
+	expect(t, checkModel(t.Context(), answering{}, "m at x", forms...), fine, "to json_schema and tools and stream")
+	expect(t, checkModel(t.Context(), refusing{}, "m at x", forms...), warned, "for 93 tokens, which cost 0.000060", "refuses json_schema, so the bot describes the form in words",
+		"BOT_RESPONSE_FORMAT", "refuses stream, so the bot asks for whole answers", "refuses tool bad, so the bot leaves it out")
 	expect(t, checkModel(t.Context(), answering{&models.Error{Kind: models.Empty}}, "m"), fine)
 	expect(t, checkModel(t.Context(), answering{context.DeadlineExceeded}, "m"), warned, "run the doctor again")
 	expect(t, checkModel(t.Context(), answering{errors.New("status 401")}, "m"), failed, "the key is wrong")

@@ -159,6 +159,9 @@ type Response struct {
 	Finish string
 	Usage  Usage
 	Model  string // the server's name of the model that answered
+	// Without is what the server refused of the request, so that it was asked without: json_schema,
+	// json_object, stream, chat (the tools went over the Responses API), older turns, or tool and its name.
+	Without []string
 }
 
 // Model writes text. Complete waits for the whole answer, also of a request with Stream, and ends

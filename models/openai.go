@@ -318,6 +318,7 @@ func (o *openAI) Complete(ctx context.Context, req *Request) (*Response, error) 
 			if guessed != 0 {
 				o.guess.learn(turn)
 			}
+			answer.Without = o.leftOut(req, turn, asked)
 			return answer, nil
 		}
 		if call.Err() != nil {
@@ -355,6 +356,37 @@ func (o *openAI) Complete(ctx context.Context, req *Request) (*Response, error) 
 		turn = shorter
 		guesses = maxGuesses
 	}
+}
+
+// leftOut lists what of req was not asked for in the end.
+func (o *openAI) leftOut(req, turn *Request, asked option) (names []string) {
+	missing := o.options(req) &^ asked
+	if asked&optSchema != 0 {
+		missing &^= optObject
+	}
+	if missing == 0 && req == turn {
+		return nil
+	}
+	if missing&optSchema != 0 {
+		missing &^= optObject // whatever became of it: json_schema says enough
+	}
+	for _, part := range [...]struct {
+		option option
+		name   string
+	}{{optSchema, "json_schema"}, {optObject, "json_object"}, {optStream, "stream"}, {optChat, "chat"}} {
+		if missing&part.option != 0 {
+			names = append(names, part.name)
+		}
+	}
+	if len(turn.Messages) < len(req.Messages) {
+		names = append(names, "older turns")
+	}
+	for _, t := range req.Tools {
+		if !slices.ContainsFunc(turn.Tools, func(kept Tool) bool { return kept.Name == t.Name }) {
+			names = append(names, "tool "+t.Name)
+		}
+	}
+	return names
 }
 
 // hasNoCause reports whether a server refused a request and nothing is known of the cause.

@@ -47,7 +47,7 @@ func TestToolsOverResponses(t *testing.T) {
 	}
 	want := &models.Response{
 		Text: "One moment.", Finish: "tool_calls", Model: "gpt-x-2026", Calls: []models.Call{{ID: "call_c", Name: "addItem", Arguments: `{"item":"tea"}`}},
-		Usage: models.Usage{Prompt: 20, Completion: 9, Cached: 5, Reasoning: 4},
+		Usage: models.Usage{Prompt: 20, Completion: 9, Cached: 5, Reasoning: 4}, Without: []string{"chat"},
 	}
 	for range 2 {
 		got, err := b.model.Complete(t.Context(), req)

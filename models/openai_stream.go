@@ -360,7 +360,9 @@ func (s *streamed) addWhole(raw []byte) error {
 	}
 	c, err := readChunk(raw)
 	switch {
-	case errors.Is(err, io.ErrUnexpectedEOF), err != nil && len(raw) == 0:
+	case err != nil && s.addLines(raw):
+		return nil
+	case errors.Is(err, io.ErrUnexpectedEOF):
 		return errMalformed
 	case err != nil:
 		return err
@@ -385,6 +387,27 @@ func (s *streamed) addWhole(raw []byte) error {
 		s.calls = append(s.calls, call)
 	}
 	return nil
+}
+
+// addLines adds chunks that stand on a line each, and reports whether they are an answer to its end.
+func (s *streamed) addLines(raw []byte) bool {
+	var all streamed
+	for line := range bytes.Lines(raw) {
+		if line = bytes.TrimSpace(line); len(line) > 0 && string(line) != "[DONE]" && all.add(line) != nil {
+			return false
+		}
+	}
+	if all.finish == "" {
+		return false
+	}
+	s.model = all.model
+	s.finish = all.finish
+	s.calls = all.calls
+	s.usage = all.usage
+	s.chosen = all.chosen
+	s.text.WriteString(all.text.String())
+	s.refusal.WriteString(all.refusal.String())
+	return true
 }
 
 // addCall adds a piece to the last call with the same index. Some servers number every call from
