@@ -30,25 +30,30 @@ type Tag struct {
 	Special bool // it has the form of a control token: there are bars within its brackets
 	Closes  bool // it ends what a tag of its name began
 	Whole   bool // it stands for itself, as <br/> does
+	Soft    bool // its brackets also stand around words of a text
 	bracket rune // its first one
 }
 
 // maxSize limits a tag in bytes.
 const maxSize = 160
 
-// brackets are the opening brackets of tags, each with the one that closes it.
-var brackets = map[rune]rune{'<': '>', '＜': '＞', '[': ']', '◁': '▷', '⟨': '⟩', '【': '】'}
+// brackets are the opening brackets of tags, each with the one that closes it. The soft ones stand around
+// all kinds of words, so in them only thinking, and what closes, is a tag.
+var (
+	brackets = map[rune]rune{'<': '>', '＜': '＞', '[': ']', '◁': '▷', '⟨': '⟩', '【': '】'}
+	soft     = map[rune]rune{'{': '}', '(': ')', '«': '»', '‹': '›', '《': '》', '〈': '〉'}
+)
 
 // Starts reports whether a tag may begin with the first byte of a text.
 func Starts(text string) bool {
 	switch text[0] {
 	case '<', '[':
 		return true
-	case "◁"[0], "＜"[0]: // ⟨ begins as ◁ does
+	case '{', '(':
+		return len(text) > 1 && (text[1] == '/' || text[1]|0x20 >= 'a' && text[1]|0x20 <= 'z')
+	case "◁"[0], "＜"[0], "【"[0], "«"[0]: // the others begin as one of these does
 		c, _ := utf8.DecodeRuneInString(text)
-		return brackets[c] != 0
-	case "【"[0]:
-		return strings.HasPrefix(text, "【")
+		return brackets[c] != 0 || soft[c] != 0
 	}
 	return false
 }
@@ -60,6 +65,10 @@ func Read(text string) (t Tag, ok bool) {
 	}
 	open, width := utf8.DecodeRuneInString(text)
 	shut := string(brackets[open])
+	t.Soft = soft[open] != 0
+	if t.Soft {
+		shut = string(soft[open])
+	}
 	within := text[width:min(len(text), maxSize)]
 	doubled := strings.HasPrefix(within, string(open))
 	if doubled {
@@ -109,7 +118,7 @@ func (t *Tag) named(within string) bool {
 		return false
 	}
 	t.settle(strings.ToLower(name))
-	return true
+	return !t.Soft || t.Kind == Thinking || t.Closes
 }
 
 const (
@@ -132,7 +141,7 @@ func (t *Tag) settle(name string) {
 		case outer && slices.Contains([]string{"end", "stop", "close", "suffix"}, word):
 			t.Closes = true
 		case word != "of" || i == 0 && len(words) == 1:
-			named = append(named, word)
+			named = append(named, t.glued(word))
 		}
 	}
 	t.Name = strings.Join(named, "_")
@@ -143,6 +152,26 @@ func (t *Tag) settle(name string) {
 		t.Name, t.Closes = "thought", true
 	}
 	t.Kind = kindOf(t.Name, t.Special)
+}
+
+// glued takes a direction out of a word, as in endofthinking. Models open with one form of think and close
+// with another.
+func (t *Tag) glued(word string) string {
+	for _, direction := range [...]string{"startof", "beginof", "endof", "start", "begin", "end"} {
+		rest, found := strings.CutPrefix(word, direction)
+		if found && rest != "" && kindOf(rest, false) == Thinking {
+			t.Closes = t.Closes || strings.HasPrefix(direction, "end")
+			word = rest
+			break
+		}
+	}
+	switch word {
+	case "thinking":
+		return "think"
+	case "thoughts":
+		return "thought"
+	}
+	return word
 }
 
 // kindOf goes by the words of a name.
@@ -224,6 +253,9 @@ func WithoutThinking(text string) (rest string, cut bool) {
 		}
 		_, to := t.End(behind)
 		if to < 0 {
+			if t.Soft {
+				return text, false
+			}
 			return "", true
 		}
 		text = strings.TrimLeftFunc(behind[to:], unicode.IsSpace)

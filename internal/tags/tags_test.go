@@ -13,7 +13,7 @@ func TestRead(t *testing.T) {
 		"</Think>x":                 {Size: 8, Name: "think", Kind: tags.Thinking, Closes: true},
 		"<|channel>thought":         {Size: 10, Name: "channel", Kind: tags.Thinking, Special: true},
 		"<channel|>":                {Size: 10, Name: "channel", Kind: tags.Thinking, Special: true, Closes: true},
-		"<|END_THINKING|>":          {Size: 16, Name: "thinking", Kind: tags.Thinking, Special: true, Closes: true},
+		"<|END_THINKING|>":          {Size: 16, Name: "think", Kind: tags.Thinking, Special: true, Closes: true},
 		"<｜begin▁of▁thought｜>":      {Size: 28, Name: "thought", Kind: tags.Thinking, Special: true},
 		"<｜DSML｜invoke name=\"a\">": {Size: 27, Name: "dsml_invoke_name", Kind: tags.Call, Special: true},
 		"</｜｜DSML｜｜tool_calls>":     {Size: 29, Name: "dsml_tool_calls", Kind: tags.Call, Special: true, Closes: true},
@@ -24,6 +24,11 @@ func TestRead(t *testing.T) {
 		"[/NOTES]":                  {Size: 8, Name: "notes", Closes: true},
 		"<|end|>":                   {Size: 7, Special: true, Closes: true},
 		"<unused95>":                {Size: 10, Name: "thought", Kind: tags.Thinking, Closes: true},
+		"<|endofthinking|>":         {Size: 17, Name: "think", Kind: tags.Thinking, Special: true, Closes: true},
+		"{think}":                   {Size: 7, Name: "think", Kind: tags.Thinking, Soft: true},
+		"(/draft)":                  {Size: 8, Name: "draft", Closes: true, Soft: true},
+		"{list}":                    {},
+		"(see)":                     {},
 		"<https://x.y>":             {},
 		"<| b |>":                   {},
 		"< b>":                      {},
@@ -43,7 +48,7 @@ func TestRead(t *testing.T) {
 			}
 			continue
 		}
-		got = tags.Tag{Size: got.Size, Name: got.Name, Kind: got.Kind, Special: got.Special, Closes: got.Closes, Whole: got.Whole}
+		got = tags.Tag{Size: got.Size, Name: got.Name, Kind: got.Kind, Special: got.Special, Closes: got.Closes, Whole: got.Whole, Soft: got.Soft}
 		if !ok || got != want {
 			t.Errorf("%q is %+v, want %+v", text, got, want)
 		}

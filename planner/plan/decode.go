@@ -316,7 +316,7 @@ func (a *answer) reasons(m *tags.Tag, start int) *Fault {
 	_, size := m.End(a.text[start:])
 	end := start + size
 	switch {
-	case size < 0 && !a.inked:
+	case size < 0 && !a.inked && !m.Soft:
 		return Truncated.Faultf("the text ends within the reasoning")
 	case size < 0:
 		a.thinking = true

@@ -228,12 +228,17 @@ func (d *Draft) close(b *bracket) {
 		return
 	}
 	within := d.text.String()[b.at:]
-	tag, ok := tags.Read(within)
-	if strings.HasPrefix(within, "<|") || endToken.MatchString(within) || ok && (tag.Special || d.Prose && tag.Kind != tags.Other) {
+	if strings.HasPrefix(within, "<|") || endToken.MatchString(within) || (d.Prose || strings.ContainsAny(within, "|｜‖")) && d.ends(within) {
 		d.over = true
 		return
 	}
 	b.end = d.text.Len()
+}
+
+// ends reports whether a tag ends the draft.
+func (d *Draft) ends(within string) bool {
+	tag, ok := tags.Read(within)
+	return ok && (tag.Special || d.Prose && tag.Kind != tags.Other)
 }
 
 // end ends the text: nothing of it can change any more.

@@ -43,6 +43,8 @@ var thinkingForms = [][2]string{
 	{"【think】", "【/think】"},
 	{"<unused94>thought\n", "<unused95>"},
 	{"<chain_of_thought>", "</chain_of_thought>"},
+	{"<thinking>", "</think>"},
+	{"<|startofthinking|>", "<|endofthinking|>"},
 	{"<scratch_pad>", "</scratch_pad>"},
 }
 
@@ -52,6 +54,9 @@ var spokenForms = [][2]string{
 	{"**Here's my reasoning:**\n", "\n\n**Here's my answer:**\n"},
 	{"analysisWell, ", "\nassistantfinal"},
 }
+
+// softForms are brackets that also stand around the words of a text.
+var softForms = [][2]string{{"{think}\n", "\n{/think}\n"}, {"(thinking)", "(/thinking)"}, {"«reasoning»\n", "\n«/reasoning»"}, {"《think》", "《/think》"}, {"〈thought〉", "〈/thought〉"}}
 
 // strangeForms are tags that nobody has heard of, and those of documents and of answers.
 var strangeForms = [][2]string{
@@ -82,7 +87,7 @@ func ran(text string) bool {
 // TestThinkingNeverRuns puts drafts into thinking.
 func TestThinkingNeverRuns(t *testing.T) {
 	t.Parallel()
-	for _, form := range slices.Concat(thinkingForms, spokenForms) {
+	for _, form := range slices.Concat(thinkingForms, spokenForms, softForms) {
 		open, shut := form[0], form[1]
 		for _, draft := range []string{planMilk, "A plan would be:\n" + planMilk + "\nBut it is a question.\n", "```json\n" + planMilk + "\n```", "Or " + planX + " then\n" + planMilk, doMilk} {
 			p, err := plan.Decode(open + draft + shut + question)
@@ -178,7 +183,7 @@ func TestAnswersWithTags(t *testing.T) {
 	for _, text := range []string{
 		"<b>Hello</b>, how are you?", "<p>Hello</p>\n<ul><li>one</li></ul>", "<details><summary>More</summary>All of it.</details>", "<table><tr><td>1</td></tr></table>",
 		"<div class=\"x\">Hello</div>", "<br>Hello", "<a href=\"https://x.y\">x</a> is it.", "<h1>Title</h1>", "Use `<|im_sep|>` between them.", "It writes `<tool_call>x</tool_call>` then.",
-		"Use the <think> tag.", "[link](https://x.y) is it.", "[Note] Hello.", "a <| b |> c", "<https://x.y> is it.", "【重要】会议改期。", "« oui »",
+		"Use the <think> tag.", "[link](https://x.y) is it.", "[Note] Hello.", "a <| b |> c", "<https://x.y> is it.", "【重要】会议改期。", "« oui »", "(thinking) Hello there.", "(Analysis) It is 7.", "{name} is it.",
 	} {
 		p, err := plan.Decode(text)
 		if err != nil || !p.Prose || p.Commands[0].Response != text {
