@@ -23,12 +23,6 @@ import (
 
 var bot = builtbot.New("../..")
 
-func TestMain(m *testing.M) {
-	code := m.Run()
-	bot.Remove()
-	os.Exit(code)
-}
-
 // shape is a line of a file. One of Body, Text and FinishReason says what the server answers.
 type shape struct {
 	Name         string
