@@ -61,8 +61,13 @@ func setup(t *testing.T, change ...func(*bot.Config)) *bundle {
 // setupPlanner is setup with the planner of that name.
 func setupPlanner(t *testing.T, name string, change ...func(*bot.Config)) *bundle {
 	t.Helper()
-	t.Cleanup(func() { time.Sleep(linger) })
-	b := &bundle{T: t, planner: name, connector: newConnector(t), model: fakemodel.Serve(t, wires.Listen()), redis: miniredis.NewMiniRedis(), actions: actions.New(), log: &logBuffer{}}
+	if time.Now().Year() == bubbleYear {
+		t.Cleanup(func() { time.Sleep(linger) })
+	}
+	b := &bundle{
+		T: t, planner: name, connector: newConnector(t), model: fakemodel.Serve(t, wires.Listen()), redis: miniredis.NewMiniRedis(),
+		actions: actions.New(), log: &logBuffer{},
+	}
 	first, err := b.redis.Dial() // starts it without a port
 	b.must(err)
 	b.must(first.Close())
@@ -83,6 +88,9 @@ func setupPlanner(t *testing.T, name string, change ...func(*bot.Config)) *bundl
 // linger gives goroutines of libraries time to notice that they can end: once the function of a
 // bubble has returned, time no longer passes.
 const linger = time.Minute
+
+// bubbleYear is when bubbles begin. Few tests run in real time, and need not linger.
+const bubbleYear = 2000
 
 // wires connects what this package's tests serve. No two tests share an address.
 var wires pipe.Network
