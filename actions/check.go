@@ -438,13 +438,23 @@ func explain(s *jsonschema.Schema, e *jsonschema.ValidationError, entities any) 
 		}
 		fault.Want = cmp.Or(strings.Join(k.KeywordPath(), " "), "another value")
 		if limit.Want != nil {
-			fault.Want += fmt.Sprint(" ", limit.Want)
+			fault.Want += " " + decimal(fmt.Sprint(limit.Want))
 		}
 		if limit.Want == "date-time" {
 			fault.Want += ", such as 2026-11-21T09:00:00Z"
 		}
 	}
 	return fault
+}
+
+// decimal writes a fraction, which the library has for a limit such as 0.5, as people write it.
+func decimal(text string) string {
+	fraction, ok := new(big.Rat).SetString(text)
+	if !ok || !strings.Contains(text, "/") {
+		return text
+	}
+	n, _ := fraction.Float64()
+	return strconv.FormatFloat(n, 'g', -1, 64)
 }
 
 // maxOptions is how many values a fault names that would do, and maxOption how many characters of each.

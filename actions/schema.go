@@ -6,15 +6,19 @@ import (
 	stdjson "encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"math/big"
 	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
+	validator "github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/internal/spelling"
@@ -54,7 +58,7 @@ func returnsFor[Out any]() (*jsonschema.Schema, error) {
 	return schema, err
 }
 
-// annotate adds the title, enum, labels and default tags of struct t to its schema.
+// annotate adds the title, enum, labels, limits and default tags of struct t to its schema.
 func annotate(schema *jsonschema.Schema, t reflect.Type) error {
 	for field := range fields(t) {
 		if err := annotateField(schema, nameOf(field), field); err != nil {
@@ -71,15 +75,24 @@ func annotateField(schema *jsonschema.Schema, name string, field reflect.StructF
 	options, hasOptions := field.Tag.Lookup("enum")
 	labels, hasLabels := field.Tag.Lookup("labels")
 	value, hasDefault := field.Tag.Lookup("default")
+	hasLimits := slices.ContainsFunc(limits, func(limit string) bool {
+		_, ok := field.Tag.Lookup(limit)
+		return ok
+	})
 	property := schema.Properties[name]
 	if property == nil || field.Anonymous {
-		if hasOptions || hasLabels || hasDefault {
-			return errors.New("it is no entity, so it can have no enum, no labels and no default")
+		if hasOptions || hasLabels || hasDefault || hasLimits {
+			return errors.New("it is no entity, so it can have no enum, no labels, no limits and no default")
 		}
 		return nil
 	}
 	property.Title = field.Tag.Get("title")
 	element, t := innermost(property, field.Type)
+	if hasLimits {
+		if err := limit(element, field.Tag); err != nil {
+			return err
+		}
+	}
 	if hasOptions {
 		for option := range strings.SplitSeq(options, ",") {
 			value, err := readTag(element, t, strings.TrimSpace(option))
@@ -115,9 +128,92 @@ func annotateField(schema *jsonschema.Schema, name string, field reflect.StructF
 		if element.Enum != nil && !slices.Contains(element.Enum, one) {
 			return fmt.Errorf("default: %v is not in the enum", one)
 		}
+		if hasLimits {
+			if err := within(element, one); err != nil {
+				return fmt.Errorf("default: %v is not within the limits: %w", one, err)
+			}
+		}
 	}
 	property.Default, err = plainjson.Marshal(fallback)
 	return err
+}
+
+// limits are the tags that limit a value, with the names that JSON Schema has for them.
+var limits = []string{"minimum", "maximum", "minLength", "maxLength", "pattern"}
+
+// limit adds those of a field to the schema of its values.
+func limit(element *jsonschema.Schema, tag reflect.StructTag) error {
+	is := func(types ...string) bool {
+		return slices.ContainsFunc(types, func(t string) bool { return element.Type == t || slices.Contains(element.Types, t) })
+	}
+	for _, name := range limits {
+		text, ok := tag.Lookup(name)
+		if !ok {
+			continue
+		}
+		numeric := name == "minimum" || name == "maximum"
+		switch {
+		case numeric && !is("integer", "number"):
+			return fmt.Errorf("%s: it is no number", name)
+		case !numeric && !is("string"):
+			return fmt.Errorf("%s: it is no text", name)
+		case !numeric && element.Pattern != "", !numeric && element.Format != "":
+			return fmt.Errorf("%s: its type has a form of its own", name)
+		}
+		if err := setLimit(element, name, strings.TrimSpace(text)); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	if element.Minimum != nil && element.Maximum != nil && *element.Minimum > *element.Maximum {
+		return errors.New("minimum: it is above the maximum")
+	}
+	if element.MinLength != nil && element.MaxLength != nil && *element.MinLength > *element.MaxLength {
+		return errors.New("minLength: it is above maxLength")
+	}
+	return nil
+}
+
+func setLimit(element *jsonschema.Schema, name, text string) error {
+	if name == "pattern" {
+		element.Pattern = text
+		_, err := regexp.Compile(text)
+		return err
+	}
+	if name == "minLength" || name == "maxLength" {
+		n, err := strconv.Atoi(text)
+		if err != nil || n < 0 {
+			return fmt.Errorf("%q is no length", text)
+		}
+		if name == "minLength" {
+			element.MinLength = &n
+		} else {
+			element.MaxLength = &n
+		}
+		return nil
+	}
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.IsNaN(n) || math.IsInf(n, 0) {
+		return fmt.Errorf("%q is no number", text)
+	}
+	if name == "minimum" {
+		element.Minimum = &n
+	} else {
+		element.Maximum = &n
+	}
+	return nil
+}
+
+// within says how a value breaks the limits of its schema.
+func within(element *jsonschema.Schema, value any) error {
+	compiled, err := compile(element)()
+	if err != nil {
+		return err
+	}
+	if fault := compiled.Validate(value); fault != nil {
+		wrong, _ := errors.AsType[*validator.ValidationError](fault)
+		return errors.New(explain(compiled, (&checker{}).first(wrong), value).Fault())
+	}
+	return nil
 }
 
 // label gives the values of an enum labels. The description tells models what people call the

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -147,4 +148,84 @@ func TestLabels(t *testing.T) {
 	if _, err := a.Check(entities(t, `{"size":"s","levels":[1,2],"plain":[]}`)); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestLimits: the tags are in the schema, and what breaks them is a fault of the plan, before anybody approves it.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	type order struct {
+		Count int      `json:"count" minimum:"1" maximum:"10"`
+		Share *float64 `json:"share,omitempty" minimum:"0.5"`
+		Code  string   `json:"code,omitempty" pattern:"^[A-Z]{2}-[0-9]+$" maxLength:"6"`
+		Names []string `json:"names,omitempty" minLength:"2"`
+		Size  int      `json:"size,omitempty" maximum:"3" default:"2"`
+	}
+	r := actions.New()
+	actions.Add(r, "order", "Orders", func(context.Context, *actions.Turn, order) (actions.Result, error) { return actions.Done, nil })
+	a, _ := r.Lookup("order")
+	raw, err := json.Marshal(a.Schema)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"minimum":1`, `"maximum":10`, `"minimum":0.5`, `"pattern":"^[A-Z]{2}-[0-9]+$"`, `"maxLength":6`, `"minLength":2`} {
+		if !strings.Contains(string(raw), want) {
+			t.Errorf("no %s in %s", want, raw)
+		}
+	}
+	for text, fault := range map[string]string{
+		`{"count":10,"share":0.5,"code":"AB-123","names":["Mia"]}`: "",
+		`{"count":"10"}`:                  "",
+		`{"count":99}`:                    "count: want maximum 10",
+		`{"count":0}`:                     "count: want minimum 1",
+		`{"count":1,"share":0.4}`:         "share: want minimum 0.5",
+		`{"count":1,"code":"ab-1"}`:       "code: want pattern",
+		`{"count":1,"code":"AB-1234"}`:    "code: want maxLength 6",
+		`{"count":1,"names":["Mia","M"]}`: "names.1: want minLength 2",
+		`{"count":1,"size":4}`:            "size: want maximum 3",
+	} {
+		var entities map[string]any
+		dec := json.NewDecoder(strings.NewReader(text))
+		dec.UseNumber()
+		if err := dec.Decode(&entities); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := a.Check(entities); fault == "" && err != nil || fault != "" && (err == nil || !strings.Contains(err.Error(), fault)) {
+			t.Errorf("%s: got %v, want %q", text, err, fault)
+		}
+	}
+	wrong := map[string]func(*actions.Registry){
+		"minimum: it is no number": addsOf[struct {
+			X string `json:"x" minimum:"1"`
+		}],
+		"maxLength: it is no text": addsOf[struct {
+			X int `json:"x" maxLength:"1"`
+		}],
+		`minLength: "-1" is no length`: addsOf[struct {
+			X string `json:"x" minLength:"-1"`
+		}],
+		"pattern: error parsing": addsOf[struct {
+			X string `json:"x" pattern:"("`
+		}],
+		"pattern: its type has a form of its own": addsOf[struct {
+			X time.Time `json:"x" pattern:"a"`
+		}],
+		"minimum: it is above the maximum": addsOf[struct {
+			X int `json:"x" minimum:"2" maximum:"1"`
+		}],
+		"default: 9 is not within the limits": addsOf[struct {
+			X int `json:"x" maximum:"3" default:"9"`
+		}],
+	}
+	for want, add := range wrong {
+		collected := actions.New()
+		collected.Collect = true
+		add(collected)
+		if err := collected.Check(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}
+
+func addsOf[In any](r *actions.Registry) {
+	actions.Add(r, "act", "Acts", func(context.Context, *actions.Turn, In) (actions.Result, error) { return actions.Done, nil })
 }

@@ -349,6 +349,13 @@ func To(a *activity.Activity) Recipient {
 	return Recipient{Channel: a.ChannelID, Bot: a.Recipient.ID, Caller: a.CallerApp(), Conversation: a.Conversation.ID}
 }
 
+// ToChannel is [To], but for a thread of a channel it is the channel: what goes there begins a new thread.
+func ToChannel(a *activity.Activity) Recipient {
+	to := To(a)
+	to.Conversation = a.Conversation.BaseID()
+	return to
+}
+
 // Notice is a message that the bot sends on its own: elsewhere, later, or again and again. It needs
 // a Text, Activities or Run.
 type Notice struct {

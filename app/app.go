@@ -185,11 +185,61 @@ func (b *Bot) assemble(s *settings.Settings, cfg bot.Config) (*bot.Bot, actions.
 		cfg.Hooks = cfg.Hooks.Around(watching)
 	}
 	made, err := bot.New(cfg)
-	if err == nil && b.Routes != nil {
+	if err != nil {
+		return nil, nil, cli.Usage(err)
+	}
+	if b.Routes != nil {
 		b.Routes(made)
 	}
-	return made, cfg.Policy, err
+	if err := made.Check(); err != nil {
+		return nil, nil, cli.Usage(err)
+	}
+	return made, cfg.Policy, nil
 }
+
+// check is the mistakes in the settings and the bot, all at once. Setup, Routes and Connections are only tried
+// here if there are mistakes already: otherwise the start finds those in them.
+func (b *Bot) check(ctx context.Context, s *settings.Settings, more ...error) error {
+	_, err := b.Teams.Invokes()
+	more = append(more, err, b.checkIcons())
+	if err := cli.Check(s, more...); err == nil {
+		return nil
+	}
+	return cli.Check(s, append(more, b.tryConnections(ctx, s), b.tryWiring(ctx))...)
+}
+
+// tryWithin limits how long services may take to be looked at by a bot that does not start.
+const tryWithin = 5 * time.Second
+
+func (b *Bot) tryConnections(ctx context.Context, s *settings.Settings) error {
+	ctx, cancel := context.WithTimeout(ctx, tryWithin)
+	defer cancel()
+	closeAll, err := s.Connect(ctx)
+	if err == nil {
+		closeAll()
+	}
+	return err
+}
+
+// tryWiring makes a bot that never starts, and returns what is wrong with it.
+func (b *Bot) tryWiring(ctx context.Context) (err error) {
+	defer func() {
+		if recover() != nil {
+			err = nil // Setup or Routes need what the wrong settings lack
+		}
+	}()
+	trial := Bot{Name: b.Name, Examples: b.Examples, Setup: b.Setup, Routes: b.Routes}
+	made, _, err := trial.assemble(nil, bot.Config{Actions: actions.New(), Planner: noPlanner{}})
+	if made != nil {
+		ended, cancel := context.WithCancel(ctx)
+		cancel()
+		_ = made.Drain(ended) // nothing runs in it
+	}
+	return err
+}
+
+// noPlanner plans nothing.
+type noPlanner struct{ turn.Planner }
 
 // describeCommands returns Texts with the manifest's descriptions of commands.
 func (b *Bot) describeCommands() map[string]map[string]string {
@@ -242,7 +292,7 @@ type serveCmd struct {
 
 // Run serves until the process is told to stop, then drains.
 func (cmd serveCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
-	if err := cli.Check(s, freeDataDir(s.DataDir), cmd.own.checkIcons()); err != nil {
+	if err := cmd.own.check(ctx, s, freeDataDir(s.DataDir)); err != nil {
 		return err
 	}
 	p := &program{Settings: s, own: *cmd.own, log: cli.Logger(std.Err, s, zerolog.InfoLevel)}

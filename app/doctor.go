@@ -62,7 +62,7 @@ func (d doctorCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Strea
 // diagnose examines the settings and what they name, except the checks that skip names.
 func diagnose(ctx context.Context, own Bot, s *settings.Settings, skip ...string) ([]check, error) {
 	faults := errors.Join(s.Check(), own.checkIcons())
-	probes := []probe{{"settings", func(context.Context) check { return checkSettings(faults, s.Warnings()) }}}
+	probes := []probe{{"settings", func(context.Context) check { return checkSettings(faults, s.Warnings(), s.Given()) }}}
 	if faults == nil {
 		p := &program{Settings: s, own: own, log: zerolog.Nop()}
 		defer p.close()
@@ -216,7 +216,7 @@ func (p *program) probes(ctx context.Context) ([]probe, error) {
 	return probes, nil
 }
 
-func checkSettings(err error, warnings []string) check {
+func checkSettings(err error, warnings []string, given []settings.Given) check {
 	const hint = "each line names the variable to change; docs/settings.md explains them all"
 	switch {
 	case err != nil:
@@ -224,7 +224,27 @@ func checkSettings(err error, warnings []string) check {
 	case len(warnings) > 0:
 		return warn(strings.Join(warnings, "\n"), hint)
 	}
-	return ok("no contradictions")
+	return ok("no contradictions" + sources(given))
+}
+
+// sources says where the settings come from that are set, without their values.
+func sources(given []settings.Given) (text string) {
+	var order []string
+	from := map[string][]string{}
+	for _, g := range given {
+		source, _, _ := strings.Cut(g.From, ", as ")
+		if source == "" {
+			continue
+		}
+		if from[source] == nil {
+			order = append(order, source)
+		}
+		from[source] = append(from[source], g.Variable)
+	}
+	for _, source := range order {
+		text += fmt.Sprintf("; from %s: %s", source, strings.Join(from[source], ", "))
+	}
+	return text
 }
 
 // checkAddress tries to listen.
@@ -606,7 +626,7 @@ func (p *program) checkRedis(ctx context.Context) check {
 	for range 2 { // the first one connects
 		start := time.Now()
 		if err := p.store.Ping(ctx); err != nil {
-			return refusal(fmt.Sprintf("no answer from %s, so the bot takes no message", p.store), err, redisHints,
+			return refusal(fmt.Sprintf("%s cannot be used, so the bot takes no message", p.store), err, redisHints,
 				`see that the server runs (redis-cli -u "$REDIS_URL" ping) and that REDIS_URL names it`)
 		}
 		latency = since(start)
@@ -674,6 +694,7 @@ func (p *program) checkKnowledge(ctx context.Context) check {
 }
 
 var redisHints = [][2]string{
+	{"oom command", "the server answers, but is full: raise its maxmemory or free memory (redis-cli info memory); keep maxmemory-policy noeviction"},
 	{"noauth", "the server wants a password: redis://:password@host:6379 in REDIS_URL"},
 	{"wrongpass", "the user or the password in REDIS_URL is wrong"},
 	{"noperm", "the user of REDIS_URL may not do what the bot needs: see ACL LIST"},

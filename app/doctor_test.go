@@ -171,9 +171,10 @@ func TestCheckModel(t *testing.T) {
 
 func TestCheckSettings(t *testing.T) {
 	t.Parallel()
-	expect(t, checkSettings(nil, nil), fine, "no contradictions")
-	expect(t, checkSettings(nil, []string{"MICROSOFT_APP_ID: x"}), warned, "MICROSOFT_APP_ID: x")
-	expect(t, checkSettings(errors.New("PORT: x"), []string{"y"}), failed, "PORT: x")
+	expect(t, checkSettings(nil, nil, []settings.Given{{Variable: "PORT", From: "the environment, as PORT"}, {Variable: "BOT_PLANNER", From: "a flag"}, {Variable: "BOT_ADDR"}}), fine,
+		"no contradictions; from the environment: PORT; from a flag: BOT_PLANNER")
+	expect(t, checkSettings(nil, []string{"MICROSOFT_APP_ID: x"}, nil), warned, "MICROSOFT_APP_ID: x")
+	expect(t, checkSettings(errors.New("PORT: x"), []string{"y"}, nil), failed, "PORT: x")
 }
 
 func TestRedisReport(t *testing.T) {

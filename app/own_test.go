@@ -216,3 +216,40 @@ func TestInstructionsAreTold(t *testing.T) {
 		t.Errorf("exit code %d, %s", code, errs)
 	}
 }
+
+// TestMistakesOfGo: what is wrong in Go is listed with the settings' mistakes, and ends the start with 2.
+func TestMistakesOfGo(t *testing.T) {
+	t.Parallel()
+	wrong := Bot{
+		Name: "Desk", Planner: "tolls",
+		Setup: func(cfg *bot.Config) error {
+			cfg.Approvers, cfg.HistoryTurns = []string{""}, -1
+			return nil
+		},
+	}
+	wired := Bot{Name: "Desk", Routes: func(b *bot.Bot) {
+		b.OnCommand("hours", nil)
+		b.OnNotice("", nil)
+	}}
+	both := wired
+	both.Planner = "tolls"
+	for _, c := range []struct {
+		b    Bot
+		want []string
+	}{
+		{wrong, []string{"app.Bot.Planner: ", "Approvers: number 1 is empty", "HistoryTurns is negative"}},
+		{wired, []string{`OnCommand "hours": the handler is nil`, "OnNotice: the name is empty"}},
+		{both, []string{"app.Bot.Planner: ", `OnCommand "hours": the handler is nil`, "OnNotice: the name is empty"}},
+	} {
+		var out, errs strings.Builder
+		code := run(t.Context(), c.b, []string{"serve", "--port=0", "--bot-page=false"}, &cli.Streams{Out: &out, Err: &errs})
+		if code != cli.ExitUsage {
+			t.Errorf("exit code %d, want %d", code, cli.ExitUsage)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(errs.String(), want) {
+				t.Errorf("no %q in\n%s", want, errs.String())
+			}
+		}
+	}
+}

@@ -221,17 +221,24 @@ func TestApprovalBySubmitByWordsAndByNamedApprovers(t *testing.T) {
 		d.deliver(event{"text": nil, "value": approve, "replyToId": "1", "from": otto["from"]})
 		d.expect("Closed it.")
 
-		console := event{"channelId": "console"}
-		question := d.ask(console, "close it").Text()
+		alone := d.ask(event{"channelId": "console"}, "close it").Text()
+		if !strings.HasSuffix(alone, "Only this bot's approvers can decide.") || strings.Contains(alone, "/approve") {
+			t.Errorf("who may not decide reads %q", alone)
+		}
+		d.model.Says(closePlan)
+		group := event{"id": "g", "conversationType": "groupChat", "isGroup": true, "tenantId": "t1"}
+		mention := []event{{"type": "mention", "text": "@Bot", "mentioned": event{"id": "28:bot"}}}
+		console := event{"channelId": "console", "conversation": group, "entities": mention}
+		question := d.ask(console, "@Bot close it").Text()
 		id := question[strings.Index(question, "/approve ")+len("/approve "):][:12]
 		if !strings.Contains(question, `"*bold* [x](http://evil)\u202e"`) {
 			t.Errorf("question %q", question)
 		}
-		words := event{"channelId": "console", "from": otto["from"]}
-		words["text"] = "/approve " + id
+		words := event{"channelId": "console", "from": otto["from"], "conversation": group, "entities": mention}
+		words["text"] = "@Bot /approve " + id
 		d.deliver(words)
 		d.expect("Closed it.")
-		words["id"], words["text"] = nil, "/reject "+id
+		words["id"], words["text"] = nil, "@Bot /reject "+id
 		d.deliver(words)
 		if got := d.connector.Next(t).Text(); !strings.HasPrefix(got, "This was already decided: Approved by Otto") {
 			t.Errorf("got %q", got)

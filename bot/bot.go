@@ -242,6 +242,12 @@ type Bot struct {
 	end    sync.Once
 }
 
+// Limits of a [Config], which settings have, too.
+const (
+	maxHistory  = 100
+	maxApproval = 720 * time.Hour
+)
+
 // New returns a bot. Its built-in routes (welcome, help, /reset, /mydata, /forget, /signout) come after any
 // that you register. One error reports every fault in cfg.
 func New(cfg Config) (*Bot, error) {
@@ -290,6 +296,29 @@ func New(cfg Config) (*Bot, error) {
 	}
 	if p := cfg.UploadPiece; p < 0 || p > 60<<20 || p%uploadStep != 0 {
 		faults = append(faults, fmt.Errorf("UploadPiece: %d bytes are not a multiple of %d, up to 60 MiB", p, uploadStep))
+	}
+	if cfg.HistoryTurns > maxHistory {
+		faults = append(faults, fmt.Errorf("HistoryTurns: %d is more than %d", cfg.HistoryTurns, maxHistory))
+	}
+	if cfg.ApprovalTimeout > maxApproval {
+		faults = append(faults, fmt.Errorf("ApprovalTimeout: %s is longer than state is kept, which is %s", cfg.ApprovalTimeout, maxApproval))
+	}
+	if cfg.Budget.Tokens < 0 || !(cfg.Budget.Cost >= 0) {
+		faults = append(faults, errors.New("Budget: Tokens or Cost is negative"))
+	}
+	for _, list := range []struct {
+		name  string
+		texts []string
+	}{
+		{"Examples", cfg.Examples},
+		{"Approvers", cfg.Approvers},
+		{"Access.Tenants", cfg.Access.Tenants},
+		{"Access.Users", cfg.Access.Users},
+		{"Access.Channels", cfg.Access.Channels},
+	} {
+		if i := slices.IndexFunc(list.texts, func(text string) bool { return strings.TrimSpace(text) == "" }); i >= 0 {
+			faults = append(faults, fmt.Errorf("%s: number %d is empty", list.name, i+1))
+		}
 	}
 	for _, command := range cfg.CommandsOff {
 		if !slices.Contains([]string{resetCommand, dataCommand, forgetCommand, signOutCommand}, command) {
@@ -356,7 +385,13 @@ func New(cfg Config) (*Bot, error) {
 		fileInvoke:     {read: valueOf[turn.FileConsent], handle: fileAnswered, mode: teams.Acknowledged, beside: "files", same: sameFile},
 	}
 	for name, in := range invokes {
-		b.routes.addInvoke(name, teamsRoute(b, in))
+		b.routes.addInvoke("Teams", name, teamsRoute(b, in))
+	}
+	if err := b.Check(); err != nil {
+		for _, end := range b.ends {
+			end()
+		}
+		return nil, err
 	}
 	engine, err := turn.New(turn.Config{
 		Actions: cfg.Actions, Planner: cfg.Planner, Store: cfg.Store, Channel: cfg.Channel, Tokens: cfg.Tokens,
@@ -410,10 +445,25 @@ func (b *Bot) fillIn() error {
 	return nil
 }
 
+// Check lists the mistakes in what was registered: a handler that is nil, an empty name, a second handler for the
+// same. [Bot.Serve] and programs of package app do not start with one; if you serve the bot another way, call Check
+// once all routes are registered.
+func (b *Bot) Check() error {
+	if err := errors.Join(b.routes.mistakes...); err != nil {
+		return fmt.Errorf("bot routes: %w", err)
+	}
+	return nil
+}
+
 // Start begins to work on the inbox, including what other processes left there. [Bot.Serve] and the
 // first request call it. If you serve the bot another way, call Start once all routes are
 // registered, so that nothing waits for the first request.
-func (b *Bot) Start() { b.engine.Start() }
+func (b *Bot) Start() {
+	if err := b.Check(); err != nil {
+		b.cfg.Log.Error().Err(err).Msg("a route was not registered")
+	}
+	b.engine.Start()
+}
 
 // Drain refuses new activities with 503 and waits for the running turns. If ctx ends first, it
 // cancels them and returns ctx's error. Other processes finish them, or this one after a restart. A
@@ -464,13 +514,11 @@ func (b *Bot) Draining() bool { return b.taking.Err() != nil }
 
 // On registers a handler for the activities that match. match sees only Activity and Text: state is
 // not loaded yet. The first handler that matches answers.
-func (b *Bot) On(match func(t *Turn) bool, h Handler) {
-	b.routes.first = append(b.routes.first, route{match, h})
-}
+func (b *Bot) On(match func(t *Turn) bool, h Handler) { b.routes.add("On", route{match, h}) }
 
 // OnMessage registers a handler for messages that match; a nil match takes all.
 func (b *Bot) OnMessage(match func(t *Turn) bool, h Handler) {
-	b.On(func(t *Turn) bool { return t.IsMessage() && (match == nil || match(t)) }, h)
+	b.routes.add("OnMessage", route{func(t *Turn) bool { return t.IsMessage() && (match == nil || match(t)) }, h})
 }
 
 // OnCommand registers a handler for messages that are the command, regardless of case. Words may
@@ -478,41 +526,59 @@ func (b *Bot) OnMessage(match func(t *Turn) bool, h Handler) {
 // turn's Text. Help lists these commands, with what [Config].Texts has for the command: {"en":
 // {"/tickets": "lists the open tickets"}}. A program of package app has it from its Manifest.
 func (b *Bot) OnCommand(command string, h Handler) {
-	b.routes.first = append(b.routes.first, b.routes.command(command, h))
+	if strings.TrimSpace(command) == "" {
+		b.routes.mistake("OnCommand: the command is empty")
+		return
+	}
+	b.routes.add(fmt.Sprintf("OnCommand %q", command), b.routes.command(command, h))
 }
 
 // OnActivity registers a handler for a type of activity.
 func (b *Bot) OnActivity(typ activity.Type, h Handler) {
-	b.On(func(t *Turn) bool { return strings.EqualFold(string(t.Activity.Type), string(typ)) }, h)
+	if typ == "" {
+		b.routes.mistake("OnActivity: the type is empty")
+		return
+	}
+	b.routes.add(fmt.Sprintf("OnActivity %q", typ), route{func(t *Turn) bool { return strings.EqualFold(string(t.Activity.Type), string(typ)) }, h})
 }
 
 // OnEvent registers a handler for events of that name.
 func (b *Bot) OnEvent(name string, h Handler) {
-	b.On(func(t *Turn) bool { return t.Activity.Type == activity.Event && t.Activity.Name == name }, h)
+	if name == "" {
+		b.routes.mistake("OnEvent: the name is empty")
+		return
+	}
+	b.routes.add(fmt.Sprintf("OnEvent %q", name), route{func(t *Turn) bool { return t.Activity.Type == activity.Event && t.Activity.Name == name }, h})
 }
 
 // OnMembersAdded registers a handler for members, other than the bot, that join.
 func (b *Bot) OnMembersAdded(h Handler) {
-	b.On(func(t *Turn) bool {
+	b.routes.add("OnMembersAdded", route{func(t *Turn) bool {
 		return t.Activity.Type == activity.ConversationUpdate && slices.ContainsFunc(t.Activity.MembersAdded, func(m activity.Account) bool {
 			return m.ID != t.Activity.Recipient.ID
 		})
-	}, h)
+	}, h})
 }
 
 // OnNotice registers the handler that notices name in [actions.Notice].Run. It runs as a turn of the
 // conversation, in order with its other turns, and may use its state, [turn.Turn.Tell] and, with the
 // notice's Text, [turn.Turn.Plan]. The turn's Activity is an event named "notice". Nobody asked, so
-// nobody is told of an error: it goes to the log. OnNotice panics if the name is empty or has a
-// handler: that is a wiring mistake.
+// nobody is told of an error: it goes to the log. A name that is empty or has a handler is a mistake, see
+// [Bot.Check].
 func (b *Bot) OnNotice(name string, h Handler) {
-	if b.routes.notices[name] != nil || name == "" {
-		panic("bot: the notice " + name + " cannot have this handler")
+	switch {
+	case name == "":
+		b.routes.mistake("OnNotice: the name is empty")
+	case h == nil:
+		b.routes.mistake("OnNotice %q: the handler is nil", name)
+	case b.routes.notices[name] != nil:
+		b.routes.mistake("OnNotice: the notice %q has a handler", name)
+	default:
+		if b.routes.notices == nil {
+			b.routes.notices = map[string]Handler{}
+		}
+		b.routes.notices[name] = h
 	}
-	if b.routes.notices == nil {
-		b.routes.notices = map[string]Handler{}
-	}
-	b.routes.notices[name] = h
 }
 
 // OnReaction registers a handler for reactions to messages.
@@ -520,21 +586,31 @@ func (b *Bot) OnReaction(h Handler) { b.OnActivity("messageReaction", h) }
 
 // Use wraps the handler of every activity in m, which calls next to continue. The first one added
 // is the outermost.
-func (b *Bot) Use(m func(next Handler) Handler) { b.routes.middleware = append(b.routes.middleware, m) }
+func (b *Bot) Use(m func(next Handler) Handler) {
+	if m == nil {
+		b.routes.mistake("Use: the middleware is nil")
+		return
+	}
+	b.routes.middleware = append(b.routes.middleware, m)
+}
 
 // OnInvoke registers the handler for invokes of that name. Its response answers the HTTP request.
 // Like a [Handler], it may run again. If it returns an [*InvokeError], that is the answer, and its
-// state changes are saved. An invoke without a handler gets a 501. OnInvoke panics if the name has
-// a handler: that is a wiring mistake. [AddInvoke] is a typed version; [Bot.OnCardAction] and
+// state changes are saved. An invoke without a handler gets a 501. A name that has a handler
+// is a mistake, see [Bot.Check]. [AddInvoke] is a typed version; [Bot.OnCardAction] and
 // [Bot.OnFeedback] are for the invokes that the bot decodes itself.
 func (b *Bot) OnInvoke(name string, h func(ctx context.Context, t *Turn) (InvokeResponse, error)) {
-	b.routes.addInvoke(name, invokeRoute{handle: func(ctx context.Context, t *Turn, _ any) (InvokeResponse, error) { return h(ctx, t) }})
+	if h == nil {
+		b.routes.mistake("OnInvoke %q: the handler is nil", name)
+		return
+	}
+	b.routes.addInvoke("OnInvoke", name, invokeRoute{handle: func(ctx context.Context, t *Turn, _ any) (InvokeResponse, error) { return h(ctx, t) }})
 }
 
 // OnCardAction registers the handler for buttons with that verb. If a client falls back from
 // Action.Execute to Action.Submit, the answer comes as a message. Verbs that begin with "planbot/"
-// are the bot's own. OnCardAction panics if the verb is empty, the bot's own, or has a handler:
-// that is a wiring mistake.
+// are the bot's own. A verb that is empty, the bot's own, or has a handler is a mistake, see
+// [Bot.Check].
 //
 // A bad click, or one whose verb has no handler, gets a card fault with status 400 in a response
 // with status 200, so that the client shows it. With a 501 the client would say "unable to reach
@@ -546,7 +622,7 @@ func (b *Bot) OnInvoke(name string, h func(ctx context.Context, t *Turn) (Invoke
 // the same click until an answer has gone out within five seconds, for at most a minute: it gets
 // the same answer, and the handler does not run again. After that it is a new click.
 func (b *Bot) OnCardAction(verb string, h func(ctx context.Context, t *Turn, click CardClick) (CardAnswer, error)) {
-	b.routes.addCard(verb, cardRoute{handle: h})
+	b.routes.addCard("OnCardAction", verb, cardRoute{handle: h})
 }
 
 // OnCardRefresh registers the handler for cards whose member refresh has an Action.Execute with that
@@ -554,24 +630,28 @@ func (b *Bot) OnCardAction(verb string, h func(ctx context.Context, t *Turn, cli
 // that only this person gets. The turn is read-only, and neither a model nor a message fits here.
 // The answer's Card should have the member refresh again; for who may see no more than all others,
 // return the card that all others see, no error. A person who asks for the same card more than a
-// few times in a row gets the last answer again. OnCardRefresh panics if the verb is empty, the
-// bot's own, or has a handler: a client sends the same for a refresh by hand and for a click.
+// few times in a row gets the last answer again. A verb that is empty, the bot's own, or has
+// a handler is a mistake, see [Bot.Check]: a client sends the same for a refresh by hand and for a click.
 //
 // Without a handler the card stays as it is: a refresh never runs what OnCardAction registered.
 func (b *Bot) OnCardRefresh(verb string, h func(ctx context.Context, t *Turn, click CardClick) (CardAnswer, error)) {
-	b.routes.addCard(verb, cardRoute{handle: h, refresh: true})
+	b.routes.addCard("OnCardRefresh", verb, cardRoute{handle: h, refresh: true})
 }
 
 // OnFeedback registers the handler for feedback on messages that ask for it, see Config.Feedback
 // and [activity.Activity.AskFeedback]. The request is answered before h runs, so an error of h only
 // goes to the log. Like a [Handler], h may run again. Before h runs, or if there is no handler, the
-// bot counts the feedback and logs it without its text. OnFeedback panics if there is a handler:
-// that is a wiring mistake.
+// bot counts the feedback and logs it without its text. A second handler is a mistake, see
+// [Bot.Check].
 func (b *Bot) OnFeedback(h func(ctx context.Context, t *Turn, f Feedback) error) {
-	if b.routes.feedback != nil {
-		panic("bot: feedback has a handler")
+	switch {
+	case h == nil:
+		b.routes.mistake("OnFeedback: the handler is nil")
+	case b.routes.feedback != nil:
+		b.routes.mistake("OnFeedback: there is a handler")
+	default:
+		b.routes.feedback = h
 	}
-	b.routes.feedback = h
 }
 
 // rated records the feedback. The answer must be empty.
@@ -619,6 +699,9 @@ func (b *Bot) ListenAndServe(ctx context.Context, addr string) error {
 // Serve is [Bot.ListenAndServe] on a listener, which it closes.
 func (b *Bot) Serve(ctx context.Context, listener net.Listener) error {
 	addr := listener.Addr()
+	if err := b.Check(); err != nil {
+		return errors.Join(err, listener.Close())
+	}
 	if b.local && !isLoopback(addr) {
 		return errors.Join(fmt.Errorf("listen on %s: a bot without an Authenticator is for loopback addresses only", addr), listener.Close())
 	}

@@ -192,7 +192,11 @@ func (r invokeRoute) sentence(text string) (turn.Answer, error) {
 // 400 and h is not called. The same happens if In has a method Check() error and it returns an
 // error, whose text the caller reads. With an In of struct{} the value is ignored.
 func AddInvoke[In, Out any](b *Bot, name string, h func(ctx context.Context, t *Turn, in In) (Out, error)) {
-	b.routes.addInvoke(name, invokeRoute{
+	if h == nil {
+		b.routes.mistake("AddInvoke %q: the handler is nil", name)
+		return
+	}
+	b.routes.addInvoke("AddInvoke", name, invokeRoute{
 		read: valueOf[In],
 		handle: func(ctx context.Context, t *Turn, value any) (InvokeResponse, error) {
 			out, err := h(ctx, t, value.(In))
@@ -213,7 +217,7 @@ func valueOf[In any](a *activity.Activity) (any, *InvokeError) {
 	if len(a.Value) == 0 || a.Value.Kind() == 'n' {
 		return in, badValue("the invoke has no value")
 	}
-	if err := json.Unmarshal(a.Value, &in); err != nil {
+	if err := json.Unmarshal(a.Value, &in, json.MatchCaseInsensitiveNames(true)); err != nil {
 		return in, badValue("the value of the invoke is of another form")
 	}
 	if c, ok := any(&in).(interface{ Check() error }); ok {
@@ -314,9 +318,10 @@ type CardClick struct {
 	State          jsontext.Value `json:"-"`
 }
 
-// Read decodes the data. A handler can return its error as it is: the client gets the right answer.
+// Read decodes the data, with names in any case, as encoding/json does. A handler can return its error as it is:
+// the client gets the right answer.
 func (c CardClick) Read(into any) error {
-	if len(c.Data) == 0 || c.Data.Kind() == 'n' || json.Unmarshal(c.Data, into) != nil {
+	if len(c.Data) == 0 || c.Data.Kind() == 'n' || json.Unmarshal(c.Data, into, json.MatchCaseInsensitiveNames(true)) != nil {
 		return badValue("the data of the button is missing or of another form")
 	}
 	return nil

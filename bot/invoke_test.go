@@ -409,22 +409,43 @@ func TestTakenVerbsAndHandlersAreMistakes(t *testing.T) {
 		rated := func(context.Context, *bot.Turn, bot.Feedback) error { return nil }
 		b.bot.OnCardAction("taken", card)
 		b.bot.OnFeedback(rated)
-		for name, register := range map[string]func(){
-			"taken verb":  func() { b.bot.OnCardAction("taken", card) },
-			"empty verb":  func() { b.bot.OnCardAction("", card) },
-			"own verb":    func() { b.bot.OnCardAction("planbot/approve", card) },
-			"feedback":    func() { b.bot.OnFeedback(rated) },
-			"an invoke":   func() { bot.AddInvoke(b.bot, "x", empty); bot.AddInvoke(b.bot, "x", empty) },
-			"two of them": func() { b.bot.OnInvoke("y", nil); b.bot.OnInvoke("y", nil) },
+		notice := func(context.Context, *bot.Turn) error { return nil }
+		bot.AddInvoke(b.bot, "x", empty)
+		b.bot.OnNotice("n", notice)
+		if err := b.bot.Check(); err != nil {
+			t.Fatal(err)
+		}
+		for want, register := range map[string]func(){
+			`OnCardAction: the verb "taken" has a handler`:              func() { b.bot.OnCardAction("taken", card) },
+			`OnCardAction: the verb is empty`:                           func() { b.bot.OnCardAction("", card) },
+			`OnCardAction: the verb "planbot/approve" is the bot's own`: func() { b.bot.OnCardAction("planbot/approve", card) },
+			`OnCardAction: the handler of the verb "new" is nil`:        func() { b.bot.OnCardAction("new", nil) },
+			`OnCardRefresh: the handler of the verb "view" is nil`:      func() { b.bot.OnCardRefresh("view", nil) },
+			`OnFeedback: there is a handler`:                            func() { b.bot.OnFeedback(rated) },
+			`OnFeedback: the handler is nil`:                            func() { b.bot.OnFeedback(nil) },
+			`AddInvoke: the invoke "x" has a handler`:                   func() { bot.AddInvoke(b.bot, "x", empty) },
+			`AddInvoke "z": the handler is nil`:                         func() { bot.AddInvoke[struct{}, struct{}](b.bot, "z", nil) },
+			`OnInvoke "y": the handler is nil`:                          func() { b.bot.OnInvoke("y", nil) },
+			`OnCommand "hours": the handler is nil`:                     func() { b.bot.OnCommand("hours", nil) },
+			`OnCommand "/hours": the handler is nil`:                    func() { b.bot.OnCommand("/hours", nil) },
+			`OnCommand: the command is empty`:                           func() { b.bot.OnCommand(" ", notice) },
+			`On: the handler is nil`:                                    func() { b.bot.On(func(*bot.Turn) bool { return true }, nil) },
+			`On: match is nil`:                                          func() { b.bot.On(nil, notice) },
+			`OnMessage: the handler is nil`:                             func() { b.bot.OnMessage(nil, nil) },
+			`OnEvent "e": the handler is nil`:                           func() { b.bot.OnEvent("e", nil) },
+			`OnEvent: the name is empty`:                                func() { b.bot.OnEvent("", notice) },
+			`OnActivity "event": the handler is nil`:                    func() { b.bot.OnActivity("event", nil) },
+			`OnActivity: the type is empty`:                             func() { b.bot.OnActivity("", notice) },
+			`OnMembersAdded: the handler is nil`:                        func() { b.bot.OnMembersAdded(nil) },
+			`OnNotice: the name is empty`:                               func() { b.bot.OnNotice("", notice) },
+			`OnNotice "m": the handler is nil`:                          func() { b.bot.OnNotice("m", nil) },
+			`OnNotice: the notice "n" has a handler`:                    func() { b.bot.OnNotice("n", notice) },
+			`Use: the middleware is nil`:                                func() { b.bot.Use(nil) },
 		} {
-			func() {
-				defer func() {
-					if recover() == nil {
-						t.Errorf("%s: no panic", name)
-					}
-				}()
-				register()
-			}()
+			register()
+			if err := b.bot.Check(); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got %v, want %s", err, want)
+			}
 		}
 	})
 }

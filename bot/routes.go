@@ -2,6 +2,7 @@ package bot
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -35,6 +36,12 @@ type routes struct {
 	commands    []string           // the bot's own that help lists
 	notices     map[string]Handler // by name
 	middleware  []func(next Handler) Handler
+	mistakes    []error // of whoever registered them
+}
+
+// mistake notes what cannot be registered.
+func (r *routes) mistake(format string, args ...any) {
+	r.mistakes = append(r.mistakes, fmt.Errorf(format, args...))
 }
 
 // notice returns the handler of that name for notices, or nil.
@@ -69,14 +76,23 @@ func (r *routes) awaits(a *activity.Activity) bool {
 	return a.Type == activity.Invoke && route.mode != teams.Acknowledged
 }
 
-func (r *routes) addCard(verb string, card cardRoute) {
-	if r.cards == nil {
-		r.cards = map[string]cardRoute{}
+func (r *routes) addCard(call, verb string, card cardRoute) {
+	_, taken := r.cards[verb]
+	switch {
+	case card.handle == nil:
+		r.mistake("%s: the handler of the verb %q is nil", call, verb)
+	case verb == "":
+		r.mistake("%s: the verb is empty", call)
+	case strings.HasPrefix(verb, turn.OwnVerbs):
+		r.mistake("%s: the verb %q is the bot's own", call, verb)
+	case taken:
+		r.mistake("%s: the verb %q has a handler", call, verb)
+	default:
+		if r.cards == nil {
+			r.cards = map[string]cardRoute{}
+		}
+		r.cards[verb] = card
 	}
-	if _, taken := r.cards[verb]; taken || verb == "" || strings.HasPrefix(verb, turn.OwnVerbs) {
-		panic("bot: the verb " + verb + " cannot have this handler")
-	}
-	r.cards[verb] = card
 }
 
 func (r *routes) wrap(h Handler) Handler {
@@ -86,14 +102,31 @@ func (r *routes) wrap(h Handler) Handler {
 	return h
 }
 
-func (r *routes) addInvoke(name string, route invokeRoute) {
-	if r.invokes == nil {
-		r.invokes = map[string]invokeRoute{}
+func (r *routes) addInvoke(call, name string, route invokeRoute) {
+	_, taken := r.invokes[name]
+	switch {
+	case name == "":
+		r.mistake("%s: the name is empty", call)
+	case taken:
+		r.mistake("%s: the invoke %q has a handler", call, name)
+	default:
+		if r.invokes == nil {
+			r.invokes = map[string]invokeRoute{}
+		}
+		r.invokes[name] = route
 	}
-	if _, taken := r.invokes[name]; taken {
-		panic("bot: invoke " + name + " has a handler")
+}
+
+// add adds a route, tried after those that were added before.
+func (r *routes) add(call string, new route) {
+	switch {
+	case new.handle == nil:
+		r.mistake("%s: the handler is nil", call)
+	case new.match == nil:
+		r.mistake("%s: match is nil", call)
+	default:
+		r.first = append(r.first, new)
 	}
-	r.invokes[name] = route
 }
 
 // invoke returns the route of an invoke, if it has one.
@@ -113,6 +146,9 @@ func isCommand(command string) func(t *Turn) bool {
 
 // command adds a route for a command. The handler gets what follows it as the turn's text.
 func (r *routes) command(command string, h Handler) route {
+	if h == nil {
+		return route{}
+	}
 	if !strings.HasPrefix(command, "/") {
 		return route{isCommand(command), h}
 	}

@@ -532,6 +532,20 @@ func (x *Index) sameModel(g *generation) bool {
 	return g.Model == x.cfg.Embedder.Model() && g.Dimensions == x.cfg.Embedder.Dimensions()
 }
 
+// Check says what is wrong with the folder: it is not there, nobody said who may read its documents, or another
+// field is wrong. It does not read the documents.
+func (f Folder) Check() error {
+	if _, err := f.check(""); err != nil {
+		return err
+	}
+	_, _, done, err := f.open()
+	if err != nil {
+		return err
+	}
+	done()
+	return nil
+}
+
 // check checks a folder, fills in its name and returns its rights.
 func (f *Folder) check(tenant string) (access []string, err error) {
 	switch {

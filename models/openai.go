@@ -589,6 +589,15 @@ func (o *openAI) ask(ctx context.Context, client *openai.Client, req *Request, a
 	return answer, err
 }
 
+// hostOf is the server of an address, without anything that may be secret.
+func hostOf(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "an address that cannot be parsed"
+	}
+	return u.Host
+}
+
 // failed makes an [*Error] of an error that is not one yet, unless the caller has cancelled ctx. Server
 // and network errors already are, so the rest comes from the client library: it could not read the
 // answer, or refused to send the request.
@@ -596,7 +605,10 @@ func (o *openAI) failed(ctx context.Context, what string, err error) error {
 	if errors.Is(over(ctx), context.Canceled) { // not our timeout
 		return fmt.Errorf("%s with model %s: %w", what, o.name, ctx.Err())
 	}
-	if _, ok := errors.AsType[*Error](err); ok {
+	if refused, ok := errors.AsType[*Error](err); ok {
+		if refused.Status != 0 && (refused.Kind == Auth || refused.Status == http.StatusNotFound) { // whoever reads it has to know which one to correct
+			return fmt.Errorf("%s at %s: %w", o.name, hostOf(o.vendor.BaseURL), err)
+		}
 		return err
 	}
 	if wrong, shape := errors.AsType[*json.UnmarshalTypeError](err); shape {

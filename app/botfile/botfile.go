@@ -261,8 +261,11 @@ const LockName = "actions.lock"
 // of a variable.
 func Read(name string) (*File, error) {
 	raw, err := readFile(name, maxFile)
+	if err != nil && filepath.Dir(name) != "." {
+		err = fmt.Errorf("%s: %w", filepath.Dir(name), err)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", filepath.Dir(name), err)
+		return nil, err
 	}
 	dir, err := filepath.Abs(filepath.Dir(name))
 	if err != nil {
@@ -333,7 +336,7 @@ func (d *decoder) spreadRules(in *content) {
 		case c == nil && d.lines["connections."+r.From] > 0:
 			continue // what is wrong with it is told
 		case c == nil:
-			d.at(path+".from", "there is no connection %q", spelling.Clip(r.From))
+			d.at(path+".from", "there is no connection %q%s", spelling.Clip(r.From), spelling.Hint(r.From, slices.Sorted(maps.Keys(in.Connections))))
 			continue
 		case c.ruled, c.Allow != nil, c.Approve != nil, c.Unapproved != nil:
 			d.at(path, "the rules of %s stand elsewhere, too", r.From)
@@ -371,7 +374,7 @@ func (d *decoder) checkSettings(f *File) {
 		case own:
 			d.at(path, "stands in this file as %s", key)
 		case errors.Is(err, settings.ErrUnknown):
-			d.at(path, "there is no such setting")
+			d.at(path, "there is no such setting%s", spelling.Hint(name, settings.Variables()))
 		case settings.Secret(name, v.text) && !v.whole:
 			d.at(path, "%s", literalSecret)
 		case err != nil && v.text != v.raw:
@@ -628,7 +631,11 @@ func (f *File) Apply(s *settings.Settings) error {
 			if a, ok := all.Lookup(r.name); ok {
 				s.Keep = append(s.Keep, a.Name)
 			} else {
-				faults = append(faults, fmt.Errorf("%s:%d: actions: this program has no action %q", f.name, f.lines[fmt.Sprintf("actions.%d", i+1)], r.name))
+				var known []string
+				for _, a := range all.All() {
+					known = append(known, a.Name)
+				}
+				faults = append(faults, fmt.Errorf("%s:%d: actions: this program has no action %q%s", f.name, f.lines[fmt.Sprintf("actions.%d", i+1)], r.name, spelling.Hint(r.name, known)))
 			}
 		}
 		s.Bot.Register = own.Register

@@ -110,7 +110,7 @@ func TestFaults(t *testing.T) {
 		"no file named": {head + "instructions: {fiel: a}", []string{`3: instructions: there is no key "fiel"; did you mean file?`}},
 		"planner":       {head + "planner: best", []string{"3: planner: has to be one of sequence, sequential, tools"}},
 		"settings": {head + "settings:\n  BOT_MAX_STEPS: none\n  BOT_MAX_STEP: 3\n  OPENAI_API_KEY: sk-1\n  REDIS_URL: redis://:pw@localhost\n  BOT_PLANNER: tools\n  BOT_FILE: a\n  BOT_DATA_DIR: /var\n  BOT_STREAM: [a]\n  PORT: ${PATH}", []string{
-			`4: settings.BOT_MAX_STEPS: "none" is not a whole number from 1 to 2147483647`, "5: settings.BOT_MAX_STEP: there is no such setting",
+			`4: settings.BOT_MAX_STEPS: "none" is not a whole number from 1 to 2147483647`, "5: settings.BOT_MAX_STEP: there is no such setting; did you mean BOT_MAX_STEPS?",
 			"6: settings.OPENAI_API_KEY: " + secret, "7: settings.REDIS_URL: " + secret, "8: settings.BOT_PLANNER: stands in this file as planner",
 			"9: settings.BOT_FILE: cannot be set here", "10: settings.BOT_DATA_DIR: has to be a path below the folder of this file",
 			"11: settings.BOT_STREAM: want one value, have a list", "12: settings.PORT: the value of its variable is not what this setting takes",
@@ -230,7 +230,7 @@ func TestSizes(t *testing.T) {
 		t.Errorf("%d faults, the last is %q", len(got), got[len(got)-1])
 	}
 	dir := folder(t, map[string]string{"bot.yaml": head + "# " + strings.Repeat("x", 1<<20)})
-	for name, want := range map[string]string{"bot.yaml": "bot.yaml is larger than 1024 KiB", "none.yaml": "none.yaml cannot be read", ".": "is not a file"} {
+	for name, want := range map[string]string{"bot.yaml": "bot.yaml is larger than 1024 KiB", "none.yaml": "none.yaml does not exist", ".": "is not a file"} {
 		if _, err := botfile.Read(filepath.Join(dir, name)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}

@@ -470,6 +470,9 @@ func readFile(name string, most int64) ([]byte, error) {
 	if err == nil && !info.Mode().IsRegular() { // a pipe would block
 		return nil, fmt.Errorf("%s is not a file", base)
 	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s does not exist", base)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s cannot be read", base)
 	}

@@ -265,9 +265,10 @@ type Input struct {
 	Preview jsontext.Value
 }
 
-// Read decodes the data. A handler can return its error as it is: the invoke is answered with 400.
+// Read decodes the data, with names in any case, as encoding/json does. A handler can return its error as it is:
+// the invoke is answered with 400.
 func (in Input) Read(into any) error {
-	if len(in.Data) == 0 || in.Data.Kind() == 'n' || json.Unmarshal(in.Data, into) != nil {
+	if len(in.Data) == 0 || in.Data.Kind() == 'n' || json.Unmarshal(in.Data, into, json.MatchCaseInsensitiveNames(true)) != nil {
 		return wrong("has no data, or data of another form")
 	}
 	return nil

@@ -339,5 +339,6 @@ func viewOf(t *Turn) ask.View {
 	return ask.View{
 		View:  titles.View{Say: t.Translate, Zone: t.Activity.Zone()},
 		Title: t.title, Action: t.engine.cfg.Actions.Lookup, Asker: t.Activity.From, Program: requests{t}.asks(),
+		Alone: t.Activity.Conversation.Personal(),
 	}
 }

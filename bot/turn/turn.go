@@ -477,7 +477,7 @@ func (t *Turn) putOff(ctx context.Context, err error) (more bool) {
 		e.release(t.lease, newerAgain)
 	case errors.Is(t.lease.Err(), inbox.ErrLost), errors.Is(err, inbox.ErrLost):
 		e.meter.leasesLost.Inc()
-		log.Warn().Msg("turn left: another process has its queue, or may have")
+		log.Warn().Str("error", cause(err)).Msg("turn left: another process has its queue, or may have")
 		e.release(t.lease, 0) // in case it has not
 	case errors.Is(err, state.ErrUnavailable):
 		log.Error().Str("error", cause(err)).Msg("turn left until redis is back")

@@ -25,10 +25,10 @@ func beSupport(ctx context.Context, t *bot.Turn) error {
 	switch {
 	case err != nil:
 		return err
-	case t.Activity.Conversation.ConversationType != "channel", d.Support != nowhere && d.Support != channel(t.Activity):
+	case t.Activity.Conversation.ConversationType != "channel", d.Support != nowhere && d.Support != actions.ToChannel(t.Activity):
 		return t.Tell(ctx, "Please say this in a channel of a team, and only in one.")
 	}
-	d.Support = channel(t.Activity)
+	d.Support = actions.ToChannel(t.Activity)
 	zone := cmp.Or(t.Activity.Zone().String(), "UTC") // some clients send an offset without a name
 	daily := actions.Notice{To: d.Support, Key: "tickets", Every: "0 9 * * MON-FRI", Zone: zone, Run: "tickets"}
 	if _, err := t.Notifier.Notify(ctx, daily); err != nil {

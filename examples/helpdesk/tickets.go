@@ -59,14 +59,7 @@ func noTicket(number int) actions.Result {
 // shows reports whether the turn's person may see the ticket: their own or, in the support team's
 // channel, any.
 func (d *desk) shows(k *ticket, turn *actions.Turn) bool {
-	return turn.User.Key() == k.OwnerKey || channel(turn.Activity) == d.Support
-}
-
-// channel is the conversation of the activity without its thread.
-func channel(a *activity.Activity) actions.Recipient {
-	to := actions.To(a)
-	to.Conversation = a.Conversation.BaseID()
-	return to
+	return turn.User.Key() == k.OwnerKey || actions.ToChannel(turn.Activity) == d.Support
 }
 
 const (

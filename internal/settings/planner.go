@@ -179,6 +179,9 @@ func (s *Settings) Connect(ctx context.Context) (closeAll func(), err error) {
 		return func() {}, nil
 	}
 	all, err := s.Bot.Connections(ctx, s.Metrics)
+	if err == nil && slices.Contains(all, nil) {
+		err = errors.New("app.Bot.Connections: one of them is nil")
+	}
 	if err != nil {
 		return nil, Fault{err}
 	}
@@ -581,12 +584,24 @@ func (s *Settings) Folders() []knowledge.Folder {
 	return all
 }
 
-// checkKnowledge reports what is wrong with the settings of knowledge. It does not look into the folders.
+// checkKnowledge reports what is wrong with the settings of knowledge. It looks whether the folders are there, not
+// into them.
 func (s *Settings) checkKnowledge(f *faults) {
 	if s.KnowledgeDir != "" && len(s.KnowledgeAccess) == 0 && !f.has("BOT_KNOWLEDGE_ACCESS") {
 		f.add("BOT_KNOWLEDGE_ACCESS", "is needed with BOT_KNOWLEDGE_DIR: everyone, nobody, or person:ID, team:ID, conversation:ID, group:NAME")
 	}
 	f.ask("BOT_KNOWLEDGE_ACCESS", knowledge.CheckAccess(s.KnowledgeAccess))
+	for i, folder := range s.Folders() {
+		source := "BOT_KNOWLEDGE_DIR"
+		if i < len(s.Bot.Documents) {
+			source = "app.Bot.Documents"
+		} else if len(folder.Access) == 0 {
+			folder.Access = []string{knowledge.Nobody} // BOT_KNOWLEDGE_ACCESS has told
+		}
+		if err := folder.Check(); err != nil && (source != "BOT_KNOWLEDGE_DIR" || knowledge.CheckAccess(s.KnowledgeAccess) == nil) {
+			f.add(source, "%s: %v", cmp.Or(folder.Name, folder.Path, fmt.Sprint("number ", i+1)), err)
+		}
+	}
 	seen := map[string]bool{}
 	for _, folder := range s.Folders() {
 		if name := strings.ToLower(folder.Name); seen[name] {

@@ -468,6 +468,16 @@ func (s *Settings) Default(values map[string]string) {
 // ErrUnknown is what [CheckValue] returns if there is no such setting.
 var ErrUnknown = errors.New("there is no such setting")
 
+// Variables returns the variables of all settings.
+func Variables() (all []string) {
+	for field := range reflect.TypeFor[Settings]().Fields() {
+		if names := field.Tag.Get("env"); names != "" {
+			all = append(all, strings.Split(names, ",")...)
+		}
+	}
+	return all
+}
+
 // CheckValue says what is wrong with a value of the setting with that variable.
 func CheckValue(variable, text string) error {
 	field, value := new(Settings).field(variable)
@@ -654,6 +664,10 @@ func (f *faults) has(variable string) bool {
 func (s *Settings) Check() error {
 	s.warnings = slices.Concat(s.typos, s.Notes)
 	f := slices.Clone(s.faults)
+	if own := s.Bot.Planner; own != "" && !slices.Contains(Planners(), own) {
+		f.add("app.Bot.Planner", "there is no planner %q%s", own, spelling.Hint(own, Planners()))
+		s.Planner = cmp.Or(s.Planner, Sequence)
+	}
 	s.Planner = cmp.Or(s.Planner, s.Bot.Planner, Sequence)
 	s.checkNeeds(&f)
 	s.checkAddresses(&f)
@@ -689,6 +703,14 @@ func (s *Settings) Check() error {
 	}
 	if s.Bot.Register != nil && s.Bot.Name == "" {
 		f = append(f, errors.New("app.Bot has no Name"))
+	}
+	if i := slices.IndexFunc(s.Bot.Examples, func(text string) bool { return strings.TrimSpace(text) == "" }); i >= 0 {
+		f.add("app.Bot.Examples", "number %d is empty", i+1)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Bot.Functions)) {
+		if name == "" || s.Bot.Functions[name] == nil {
+			f.add("app.Bot.Functions", "%q has no name or no function", name)
+		}
 	}
 	if _, err := texts.New(s.Bot.Texts); err != nil {
 		f = append(f, err)
@@ -1324,7 +1346,11 @@ func (s *Settings) checkApproval(f *faults, registry *actions.Registry) {
 			s.ApprovalActions[i] = action.Name
 			continue
 		}
-		f.add("BOT_APPROVAL_ACTIONS", "there is no action %q (tools of skills: BOT_SKILLS_APPROVAL)", name)
+		var known []string
+		for _, a := range registry.All() {
+			known = append(known, a.Name)
+		}
+		f.add("BOT_APPROVAL_ACTIONS", "there is no action %q (tools of skills: BOT_SKILLS_APPROVAL)%s", name, spelling.Hint(name, known))
 	}
 }
 

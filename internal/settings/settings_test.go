@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -568,5 +569,30 @@ func TestApart(t *testing.T) {
 	apart := s.Apart()
 	if apart.Connected != nil || apart.Metrics != nil || apart.index != nil || apart.Planner != Sequence || s.index == nil || s.Connected == nil {
 		t.Errorf("got %+v", apart)
+	}
+}
+
+// TestFieldsOfGo are checked as settings are, and listed with theirs.
+func TestFieldsOfGo(t *testing.T) {
+	t.Parallel()
+	_, err := Read(Bot{
+		Name: "Desk", Register: lists.Register, Planner: "tolls", Examples: []string{"help", " "},
+		Functions: map[string]func(context.Context, *actions.Turn, []string) (any, error){"now": nil},
+		Documents: []knowledge.Folder{
+			{Path: filepath.Join(t.TempDir(), "nix"), Access: []string{knowledge.EveryoneInTenant}},
+			{FS: fstest.MapFS{"a.md": {}}, Name: "open"},
+			{FS: fstest.MapFS{"a.md": {}}, Path: "b", Name: "gone", Access: []string{knowledge.Nobody}},
+		},
+	}, "--bot-max-steps=-1", "--bot-approval-actions=addItm", "--bot-knowledge-dir=/nope", "--bot-knowledge-access=everyone")
+	if err == nil {
+		t.Fatal("no fault")
+	}
+	for _, want := range []string{
+		"BOT_MAX_STEPS: ", `app.Bot.Planner: there is no planner "tolls"; did you mean tools?`, "app.Bot.Examples: number 2 is empty", `app.Bot.Functions: "now"`,
+		"app.Bot.Documents: ", "nix: no such file", "open: no Access", "gone: ", "BOT_KNOWLEDGE_DIR: nope: ", "did you mean addItem?",
+	} {
+		if !strings.Contains(err.Error(), want) {
+			t.Errorf("no %q in\n%v", want, err)
+		}
 	}
 }

@@ -41,6 +41,14 @@ func Meant(name string, known []string) string {
 	return append(near, "")[0]
 }
 
+// Hint is the end of a sentence about a name that somebody typed and nothing has: the one that was meant, or "".
+func Hint(name string, known []string) string {
+	if meant := Meant(name, known); meant != "" && len(name) > 2 { // two edits make anything of a shorter one
+		return "; did you mean " + meant + "?"
+	}
+	return ""
+}
+
 // Suggest names the known actions that are nearest to an unknown name, as the end of a
 // sentence.
 func Suggest(name string, known []string) string {

@@ -161,6 +161,8 @@ func Explain(ctx context.Context, doing string, err error) error {
 		return fmt.Errorf("%s: %w: no answer in time", doing, ErrUnavailable)
 	case redis.HasErrorPrefix(err, "MOVED"):
 		return fmt.Errorf("%s: %w: %w (is this a cluster? then its URL starts with redis+cluster://)", doing, ErrUnavailable, err)
+	case strings.Contains(err.Error(), "OOM command"):
+		return fmt.Errorf("%s: %w: %w (Redis is full: raise its maxmemory, or free memory)", doing, ErrUnavailable, err)
 	case IsUnavailable(err):
 		return fmt.Errorf("%s: %w: %w", doing, ErrUnavailable, err)
 	}

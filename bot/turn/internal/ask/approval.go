@@ -132,10 +132,18 @@ func (a *Approval) Closed(v View) activity.Card {
 func (a *Approval) choices(v View, mark string) string {
 	say := func(words ...string) string { return mark + strings.Join(words, " ") + mark }
 	approve, reject := say("/approve", a.ID), say("/reject", a.ID)
-	if a.Standing {
-		return "\n\n" + v.Say("Say %s, %s if I should never ask about exactly this again, or %s.", approve, say("/approve", a.ID, "always"), reject)
+	before := "\n\n"
+	if !a.MayDecide(v.Asker, v.Asker) {
+		before += v.Say("Only this bot's approvers can decide.")
+		if v.Alone { // then nobody reads this who may
+			return before
+		}
+		before += " "
 	}
-	return "\n\n" + v.Say("Say %s or %s.", approve, reject)
+	if a.Standing {
+		return before + v.Say("Say %s, %s if I should never ask about exactly this again, or %s.", approve, say("/approve", a.ID, "always"), reject)
+	}
+	return before + v.Say("Say %s or %s.", approve, reject)
 }
 
 // describe shows the action and its arguments in full, as text without markup, so that no argument
@@ -195,7 +203,18 @@ func (a *Approval) details(v View) (list []detail) {
 	dec := json.NewDecoder(bytes.NewReader(a.Entities))
 	dec.UseNumber()
 	_ = dec.Decode(&entities) // they were encoded for this
-	for _, name := range slices.Sorted(maps.Keys(entities)) {
+	names := slices.Sorted(maps.Keys(entities))
+	if ok { // in the order of the Go fields
+		order := titles.Order(action.Schema)
+		place := func(name string) int {
+			if at := slices.Index(order, name); at >= 0 {
+				return at
+			}
+			return len(order)
+		}
+		slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(place(a), place(b)) })
+	}
+	for _, name := range names {
 		var property *jsonschema.Schema
 		if ok {
 			property = action.Schema.Properties[name]

@@ -21,6 +21,7 @@ type View struct {
 	Asker  activity.Account // who wanted what is to be approved
 	// Program is the sentence that another program asks in their name. "": none does.
 	Program string
+	Alone   bool // nobody but the asker reads it
 }
 
 // The verbs of the buttons. Cards of earlier versions have them.
