@@ -34,6 +34,9 @@ func (e *EntityError) Error() string {
 	if e.Missing != nil {
 		return e.Fault()
 	}
+	if e.Path == "" { // a rule about all of them together
+		return fmt.Sprintf("the entities: want %s, got %s", e.Want, e.Got)
+	}
 	return fmt.Sprintf("entity %s: want %s, got %s", e.Path, e.Want, e.Got)
 }
 
@@ -42,6 +45,9 @@ func (e *EntityError) Error() string {
 func (e *EntityError) Fault() string {
 	switch len(e.Missing) {
 	case 0:
+		if e.Path == "" {
+			return "the entities: want " + e.Want
+		}
 		return fmt.Sprintf("entity %s: want %s", cmp.Or(e.place, "*"), e.Want)
 	case 1:
 		return "missing required entity " + e.Missing[0]
@@ -431,6 +437,29 @@ func explain(s *jsonschema.Schema, e *jsonschema.ValidationError, entities any) 
 			}
 		}
 		fault.Want = strings.Join(want, " or ")
+	case *kind.DependentRequired:
+		fault.Want = fmt.Sprintf("%s, because %s is given", strings.Join(k.Missing, " and "), k.Prop)
+	case *kind.MinProperties:
+		fault.Want = fmt.Sprintf("at least %d entities of those in its schema", k.Want)
+	case *kind.MaxProperties:
+		fault.Want = fmt.Sprintf("at most %d entities", k.Want)
+	case *kind.PropertyNames:
+		fault = locate(s, entities, append(e.InstanceLocation, k.Property))
+		fault.Want = "an entity of another name"
+	case *kind.UniqueItems:
+		fault.Want = "no value twice"
+	case *kind.Contains:
+		fault.Want = "another value in the list"
+	case *kind.OneOf:
+		fault.Want = "only one of the alternatives"
+		if len(k.Subschemas) == 0 {
+			fault.Want = "one of the alternatives"
+		}
+		fault.Want += alternatives(s, e)
+	case *kind.AnyOf:
+		fault.Want = "one of the alternatives" + alternatives(s, e)
+	case *kind.Not:
+		fault.Want = "other entities" + forbidden(s, e)
 	default: // such as maximum 100
 		var limit struct{ Want any }
 		if raw, err := json.Marshal(k); err == nil {
@@ -455,6 +484,39 @@ func decimal(text string) string {
 	}
 	n, _ := fraction.Float64()
 	return strconv.FormatFloat(n, 'g', -1, 64)
+}
+
+// rootOf is the schema whose rule a value breaks, if it is that of the whole call.
+func rootOf(s *jsonschema.Schema, e *jsonschema.ValidationError) *jsonschema.Schema {
+	if len(e.InstanceLocation) > 0 {
+		return &jsonschema.Schema{}
+	}
+	for n := 0; s.Ref != nil && n < maxParts; n++ {
+		s = s.Ref
+	}
+	return s
+}
+
+// alternatives names what each of some alternatives requires.
+func alternatives(s *jsonschema.Schema, e *jsonschema.ValidationError) string {
+	var sets []string
+	for _, option := range slices.Concat(rootOf(s, e).OneOf, rootOf(s, e).AnyOf) {
+		if len(option.Required) > 0 {
+			sets = append(sets, strings.Join(option.Required, " and "))
+		}
+	}
+	if sets == nil {
+		return ""
+	}
+	return ": " + strings.Join(sets, ", or ")
+}
+
+// forbidden names what may not be given together.
+func forbidden(s *jsonschema.Schema, e *jsonschema.ValidationError) string {
+	if not := rootOf(s, e).Not; not != nil && len(not.Required) > 0 {
+		return ": not " + strings.Join(not.Required, " and ") + " at the same time"
+	}
+	return ""
 }
 
 // maxOptions is how many values a fault names that would do, and maxOption how many characters of each.

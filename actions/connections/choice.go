@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/internal/bm25"
@@ -61,6 +62,8 @@ type Choice struct {
 
 	mu    sync.Mutex
 	known *known
+
+	hidden sync.Map // names of actions of connections that the log has named
 }
 
 var _ actions.Extension = (*Choice)(nil)
@@ -159,7 +162,7 @@ func (c *Choice) current() *known {
 		k.from = append(k.from, registry)
 		for _, a := range registry.All() {
 			if _, taken := k.at[a.Name]; taken {
-				continue
+				continue // keys differ, so no two connections have one name
 			}
 			k.at[a.Name] = len(k.all)
 			all = append(all, a)
@@ -229,7 +232,7 @@ func (c *Choice) Extend(ctx context.Context, turn *actions.Turn) (actions.Extra,
 	offers := c.ask(ctx, turn) // which may change what is known
 	k := c.current()
 	if names, ok := c.whole(k, offers); ok {
-		return c.extra(k, names, false, c.lines("About other services:", offers, false)), nil
+		return c.extra(zerolog.Ctx(ctx), k, names, false, c.lines("About other services:", offers, false)), nil
 	}
 	f, err := foundIn(turn)
 	if err != nil {
@@ -238,7 +241,7 @@ func (c *Choice) Extend(ctx context.Context, turn *actions.Turn) (actions.Extra,
 	f.begin(turn.ID)
 	f.note(turn, k)
 	text := c.lines("Other services have more actions than you are offered. Find what you need with "+FindActions+" first:", offers, true)
-	return c.extra(k, c.offered(f, k, offers), true, text), nil
+	return c.extra(zerolog.Ctx(ctx), k, c.offered(f, k, offers), true, text), nil
 }
 
 // whole returns the names of all that is offered, if models may be told all of it.
@@ -285,7 +288,7 @@ func (c *Choice) lines(heading string, offers []offer, all bool) string {
 }
 
 // extra offers actions of k, and findActions if the model has to search.
-func (c *Choice) extra(k *known, names []string, search bool, text string) actions.Extra {
+func (c *Choice) extra(log *zerolog.Logger, k *known, names []string, search bool, text string) actions.Extra {
 	if len(names) == 0 && text == "" {
 		return actions.Extra{}
 	}
@@ -302,6 +305,8 @@ func (c *Choice) extra(k *known, names []string, search bool, text string) actio
 			for _, name := range names {
 				if own, taken := all.Lookup(name); !taken || own.Name != name {
 					more = append(more, k.all[k.at[name]].Action)
+				} else if _, told := c.hidden.LoadOrStore(name, true); !told {
+					log.Warn().Str("action", name).Msg("an action of the bot hides one of a connection that has the same name")
 				}
 			}
 			with, err := all.With(more...)

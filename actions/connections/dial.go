@@ -1,6 +1,7 @@
 package connections
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -49,6 +50,23 @@ func (d Dialer) DialContext(ctx context.Context, network, address string) (net.C
 }
 
 const dialTimeout = 10 * time.Second
+
+// CheckHost returns an error that wraps [ErrAddress] if a host, a name or an address, is known to be one that
+// d would not connect to.
+func (d Dialer) CheckHost(ctx context.Context, host string) error {
+	if address, err := netip.ParseAddr(host); err == nil {
+		return d.allows(address)
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	all, _ := cmp.Or(d.Resolver, net.DefaultResolver).LookupNetIP(ctx, "ip", host) // a name that is not known leads nowhere
+	for _, address := range all {
+		if err := d.allows(address); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // allows returns an error that wraps [ErrAddress] unless the address is public or in Private.
 func (d Dialer) allows(address netip.Addr) error {

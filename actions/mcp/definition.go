@@ -97,6 +97,12 @@ func define(raw jsontext.Value) (d definition, err error) {
 	if text, ok := members["annotations"]; ok && json.Unmarshal(text, &d.hints) != nil {
 		return d, errors.New("its annotations are of the wrong types")
 	}
+	var execution struct {
+		Tasks string `json:"taskSupport"`
+	}
+	if _ = json.Unmarshal(members["execution"], &execution); execution.Tasks == "required" {
+		return d, errors.New("it can only be called as a task, which is not supported")
+	}
 	if err := d.readInput(members["inputSchema"]); err != nil {
 		return d, fmt.Errorf("inputSchema: %w", err)
 	}
@@ -121,6 +127,9 @@ func (d *definition) readInput(raw json.RawMessage) error {
 		return errors.New("it is not the schema of an object")
 	}
 	checked["type"], told["type"] = "object", "object"
+	if rules := rulesOf(told); rules != "" {
+		d.description = strings.TrimSpace(spelling.OneLine(d.description, maxDescription-len(rules)-1) + " " + rules)
+	}
 	flatten(told)
 	dropLoose(told)
 	if d.schema, err = schemaOf(checked); err != nil {
@@ -501,6 +510,39 @@ func flatten(root map[string]any) {
 	if required = slices.Compact(required); len(required) > 0 {
 		root["required"] = required
 	}
+}
+
+// rulesOf says in words what the root of a schema rules and [flatten] leaves out.
+func rulesOf(root map[string]any) string {
+	var rules []string
+	say := func(format string, args ...any) { rules = append(rules, fmt.Sprintf(format, args...)) }
+	together := func(part any) string {
+		object, _ := part.(map[string]any)
+		return strings.Join(textsOf(object["required"]), " and ")
+	}
+	if options, _ := root["anyOf"].([]any); len(options) > 0 {
+		var sets []string
+		for _, option := range options {
+			sets = append(sets, together(option))
+		}
+		if !slices.Contains(sets, "") {
+			say("Give %s.", strings.Join(sets, ", or "))
+		}
+	}
+	dependent, _ := root["dependentRequired"].(map[string]any)
+	for _, name := range slices.Sorted(maps.Keys(dependent)) {
+		say("With %s give %s, too.", name, strings.Join(textsOf(dependent[name]), " and "))
+	}
+	if names := together(root["not"]); names != "" {
+		say("Do not give %s at the same time.", names)
+	}
+	for keyword, words := range map[string]string{"minProperties": "Give at least %v of these.", "maxProperties": "Give at most %v of these."} {
+		if n, has := root[keyword]; has {
+			say(words, n)
+		}
+	}
+	slices.Sort(rules)
+	return spelling.OneLine(strings.Join(rules, " "), maxPropertyDoc)
 }
 
 func textsOf(list any) (texts []string) {

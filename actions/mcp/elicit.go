@@ -3,7 +3,6 @@ package mcp
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -121,12 +120,6 @@ func responses(answer *actions.Answer) (all sdk.InputResponseMap, state, used st
 		}
 	}
 	return all, kept.State, kept.ID, nil
-}
-
-// declineNow answers a question that a server asks in the middle of a call, as those before 2026-07-28 do:
-// such a call cannot wait until a person has answered.
-func declineNow(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
-	return &sdk.ElicitResult{Action: "cancel"}, nil
 }
 
 // elicited is the schema of one value that a server asks for.

@@ -46,6 +46,7 @@ type message struct {
 		Meta      map[string]any  `json:"_meta"`
 		Answers   json.RawMessage `json:"inputResponses"`
 		State     string          `json:"requestState"`
+		Can       json.RawMessage `json:"capabilities"`
 	} `json:"params"`
 }
 

@@ -429,6 +429,11 @@ func (c *Connection) Tools(ctx context.Context) ([]Tool, error) {
 			all = append(all, tool)
 		}
 	}
+	for name, said := range c.unknown(l) {
+		if _, gone := c.accepted[name]; !gone {
+			all = append(all, Tool{Remote: name, LeftOut: said})
+		}
+	}
 	slices.SortStableFunc(all, func(a, b Tool) int { return strings.Compare(a.Remote, b.Remote) })
 	return all, nil
 }
@@ -703,6 +708,11 @@ func (c *Connection) connectAndList(ctx context.Context, s *session, token strin
 // accept accepts what is new in a list, if the first use does that, and reports what nobody has accepted. c.mu
 // is locked.
 func (c *Connection) accept(l *list) {
+	for name, said := range c.unknown(l) {
+		if c.first("rule", name) {
+			c.log.Warn().Str("tool", spelling.OneLine(name, maxShown)).Str("fault", said).Msg("a rule names a tool that the MCP server does not have")
+		}
+	}
 	for _, j := range l.judged {
 		d, shown := j.definition, spelling.OneLine(j.definition.remote, maxShown)
 		have, accepted := c.accepted[d.remote]
@@ -718,6 +728,22 @@ func (c *Connection) accept(l *list) {
 			c.log.Warn().Str("tool", shown).Str("digest", d.digest).Str("accepted", have.digest).Msg("a tool of an MCP server is not offered, because nobody has accepted its definition")
 		}
 	}
+}
+
+// unknown are the names in the rules and timeouts that no tool of a list has, and what to say of each.
+func (c *Connection) unknown(l *list) map[string]string {
+	var known []string
+	for _, j := range l.judged {
+		known = append(known, j.definition.remote)
+	}
+	all := map[string]string{}
+	named := slices.Concat(c.cfg.Rules.Allow, c.cfg.Rules.Approve, c.cfg.Rules.Unapproved, slices.Collect(maps.Keys(c.cfg.Timeouts)))
+	for _, name := range named {
+		if !slices.Contains(known, name) {
+			all[name] = "a rule names it, and the server has no such tool" + spelling.Suggest(name, known)
+		}
+	}
+	return all
 }
 
 // maxReported is how many tools and skills are remembered so that they are reported once.

@@ -16,6 +16,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/internal/spelling"
@@ -50,7 +51,8 @@ type judged struct {
 // session is a connection that was made.
 type session struct {
 	client  *sdk.ClientSession
-	address string         // which errors do not name; "": none
+	address string // which errors do not name; "": none
+	log     zerolog.Logger
 	http    *httpTransport // nil: stdio
 	end     func()         // the context of its connection
 	use     sync.RWMutex   // read-locked by calls; closing waits for them
@@ -73,7 +75,7 @@ type target struct {
 
 // connect makes a session, in the time that ctx has. The session ends with lasting at the latest.
 func (t *target) connect(ctx, lasting context.Context, token string) (*session, error) {
-	s := &session{address: t.address}
+	s := &session{address: t.address, log: t.stdio.log}
 	// Its context lives as long as the session: answers to the server go out with it.
 	lasting, s.end = context.WithCancel(lasting)
 	stop := context.AfterFunc(ctx, s.end)
@@ -88,6 +90,7 @@ func (t *target) connect(ctx, lasting context.Context, token string) (*session, 
 	}
 	x := &exchange{limit: maxPage, abort: s.end}
 	client := sdk.NewClient(&sdk.Implementation{Name: "planbot", Version: "1"}, s.options())
+	client.AddSendingMiddleware(undeclared)
 	var made *sdk.ClientSession
 	err := addSkills(client)
 	if err == nil {
@@ -127,10 +130,27 @@ func (s *session) current(l *list, now time.Time) bool {
 func (s *session) options() *sdk.ClientOptions {
 	return &sdk.ClientOptions{
 		Capabilities:           &sdk.ClientCapabilities{},
-		ElicitationHandler:     declineNow,
+		ElicitationHandler:     s.declineNow,
 		MultiRoundTrip:         &sdk.MultiRoundTripOptions{Disabled: true},
 		ToolListChangedHandler: func(context.Context, *sdk.ToolListChangedRequest) { s.stale.Store(true) },
 	}
+}
+
+// undeclared leaves out of the handshake of servers before 2026-07-28 that they may ask people something: they
+// ask in the middle of a call, which cannot wait until a person has answered. Told so, they do without.
+func undeclared(next sdk.MethodHandler) sdk.MethodHandler {
+	return func(ctx context.Context, method string, req sdk.Request) (sdk.Result, error) {
+		if hello, ok := req.GetParams().(*sdk.InitializeParams); ok && hello.Capabilities != nil {
+			hello.Capabilities.Elicitation = nil
+		}
+		return next(ctx, method, req)
+	}
+}
+
+// declineNow answers a question that a server asks all the same.
+func (s *session) declineNow(context.Context, *sdk.ElicitRequest) (*sdk.ElicitResult, error) {
+	s.log.Warn().Msg("an MCP server asked the person something in the middle of a call, which was declined")
+	return &sdk.ElicitResult{Action: "decline"}, nil
 }
 
 // close ends the session once its calls have ended. A server that does not let go is cut off.

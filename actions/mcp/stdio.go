@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
@@ -54,7 +55,8 @@ func (t *stdioTransport) Connect(ctx context.Context) (sdk.Connection, error) {
 	for name, value := range t.env {
 		cmd.Env = append(cmd.Env, name+"="+value)
 	}
-	cmd.Stderr = &stderr{log: t.log}
+	said := &stderr{log: t.log}
+	cmd.Stderr = said
 	cmd.WaitDelay = pipesAfterEnd
 	ownGroup(cmd)
 	stdin, err := cmd.StdinPipe()
@@ -68,7 +70,7 @@ func (t *stdioTransport) Connect(ctx context.Context) (sdk.Connection, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the server: %w", err)
 	}
-	p := &process{cmd: cmd, stdin: stdin, lines: bufio.NewReaderSize(stdout, maxStderr), log: t.log, noise: rate.NewLimiter(maxNoiseLines, maxNoiseLines)}
+	p := &process{cmd: cmd, stdin: stdin, lines: bufio.NewReaderSize(stdout, maxStderr), said: said, log: t.log, noise: rate.NewLimiter(maxNoiseLines, maxNoiseLines)}
 	conn, err := (&sdk.IOTransport{Reader: io.NopCloser(p), Writer: p, MaxLineLength: maxBody}).Connect(ctx)
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -82,6 +84,7 @@ type process struct {
 	stdin io.WriteCloser
 	log   zerolog.Logger
 
+	said  *stderr
 	lines *bufio.Reader
 	rest  []byte // of the current line
 	noise *rate.Limiter
@@ -179,12 +182,21 @@ func (p *process) Close() error {
 	return nil
 }
 
+// ended says why there is no answer, with the last line that the server wrote about it.
+func (p *process) ended(err error) error {
+	if last := p.said.last.Load(); last != nil {
+		return fmt.Errorf("the server ended the connection: %w; the last that it wrote is: %s", err, *last)
+	}
+	return fmt.Errorf("the server ended the connection: %w", err)
+}
+
 // stderr logs what a server writes there, line by line, at most maxStderr bytes a second.
 type stderr struct {
 	log  zerolog.Logger
 	line []byte
 	used int
 	from time.Time
+	last atomic.Pointer[string] // the last line
 }
 
 func (s *stderr) Write(b []byte) (int, error) {
@@ -199,6 +211,8 @@ func (s *stderr) Write(b []byte) (int, error) {
 		if bytes.HasSuffix(line, []byte("\n")) || len(s.line) >= maxStderr {
 			if text := spelling.OneLine(string(s.line), maxStderr); text != "" {
 				s.log.Debug().Str("line", text).Msg("an MCP server wrote to stderr")
+				text = spelling.OneLine(text, maxNoise)
+				s.last.Store(&text)
 			}
 			s.line = s.line[:0]
 		}
@@ -248,11 +262,14 @@ func (n *noted) Write(ctx context.Context, msg jsonrpc.Message) error {
 
 func (n *noted) Read(ctx context.Context) (jsonrpc.Message, error) {
 	msg, err := n.Connection.Read(ctx)
+	if err != nil {
+		_ = n.process.Close() // then it has said all that it says
+	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if err != nil {
 		for _, x := range n.open {
-			x.note(func() { x.fault = fmt.Errorf("the server ended the connection: %w", err) })
+			x.note(func() { x.fault = n.process.ended(err) })
 		}
 		clear(n.open)
 		return nil, err

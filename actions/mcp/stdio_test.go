@@ -30,6 +30,10 @@ func serveStdio(kind string) {
 	case "chatty", "deaf", "flood", "wide", "storm", "fork":
 		serveByHand(kind)
 		return
+	case "broken":
+		fmt.Fprintln(os.Stderr, "Traceback (most recent call last):")
+		fmt.Fprintln(os.Stderr, "ModuleNotFoundError: No module named 'httpx'")
+		os.Exit(1)
 	case "silent":
 		_, _ = bufio.NewReader(os.Stdin).ReadString(0)
 		return

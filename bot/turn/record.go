@@ -130,6 +130,7 @@ type Run struct {
 	Decided  *decidedCall    `json:"decided,omitempty"`   // the last call that a person decided
 	Approved string          `json:"approved,omitempty"`  // hash of the next call, if a person approved it
 	SignedIn string          `json:"signed_in,omitempty"` // the connection that the person signed in to for the next call
+	SignIns  map[string]int  `json:"sign_ins,omitempty"`  // how often the turn asked for that, by connection
 	// Question is what the next call asked the person, with the answer once that is there. Asking are the
 	// keys of the next calls, of which each has asked.
 	Question *ask.Question             `json:"question,omitempty"`

@@ -43,6 +43,8 @@ type Tokens interface {
 }
 
 const (
+	// maxSignIns is how often one turn asks a person to sign in to the same service.
+	maxSignIns = 2
 	// signInWithin is how long a plan waits for a person to sign in.
 	signInWithin = 15 * time.Minute
 	// maxCodes is how many wrong codes end it.
@@ -207,6 +209,16 @@ func (x signingIn) askSignIn(ctx context.Context, c *call) error {
 		x.docs.snapshot()
 		return x.settle(ctx, []call{*c}, 0)
 	}
+	if x.rec.Run.SignIns[connection] >= maxSignIns { // the service does not take what it gave
+		zerolog.Ctx(ctx).Warn().Str("connection", connection).Str("action", c.action.Name).Msg("a person who has signed in is still not signed in")
+		c.err = Refuse("the person has signed in, and the service still says that they have not")
+		x.docs.snapshot()
+		return x.settle(ctx, []call{*c}, 0)
+	}
+	if x.rec.Run.SignIns == nil {
+		x.rec.Run.SignIns = map[string]int{}
+	}
+	x.rec.Run.SignIns[connection]++
 	if err := x.replaceSignIn(ctx, connection); err != nil {
 		return err
 	}

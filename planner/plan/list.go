@@ -103,7 +103,7 @@ func quote(text string) string {
 }
 
 // Manual writes the functions manual for the prompt of the sequential planner, in the form of
-// Semantic Kernel, ordered by plugin and name:
+// Semantic Kernel, ordered by plugin and name, with those of connected services behind them as they come:
 //
 //	addPizza:
 //	  description: Adds a pizza
@@ -120,7 +120,12 @@ func Manual(registry *actions.Registry) string {
 		}
 		return "-" + a.Name
 	}
-	slices.SortFunc(all, func(a, b *actions.Action) int { return strings.Compare(byPlugin(a), byPlugin(b)) })
+	slices.SortStableFunc(all, func(a, b *actions.Action) int {
+		if a.Source.Connection != "" || b.Source.Connection != "" { // these come and go: behind the others, a cached prefix stays
+			return cmp.Compare(len(a.Source.Connection), 0) - cmp.Compare(len(b.Source.Connection), 0)
+		}
+		return strings.Compare(byPlugin(a), byPlugin(b))
+	})
 	var functions []string
 	for _, a := range all {
 		text := spelling.OneLine(strings.Replace(a.Name, "-", ".", 1), maxWord) + ":\n  description: " + spelling.OneLine(a.Description, maxDescription) + "\n  inputs:"

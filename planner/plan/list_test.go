@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -124,5 +125,27 @@ guess() - Guesses
 take(id) - Takes`
 	if diff := cmp.Diff(want, plan.List(shop(), true)); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
+// TestManualKeepsItsBeginning: actions of services that are found in the middle of a conversation stand behind
+// what was there, so that the beginning of the prompt stays the same.
+func TestManualKeepsItsBeginning(t *testing.T) {
+	t.Parallel()
+	add := func(reg *actions.Registry, name, connection string) {
+		_, err := actions.AddSchema(reg, name, "", &jsonschema.Schema{Type: "object"}, nil, func(a *actions.Action) { a.Source.Connection = connection })
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	reg := actions.New()
+	for _, name := range []string{"zoom", "add"} {
+		add(reg, name, "")
+	}
+	add(reg, "svc_find", "svc")
+	before := plan.Manual(reg)
+	add(reg, "crm_add", "crm")
+	if after := plan.Manual(reg); !strings.HasPrefix(after, before) || !strings.HasPrefix(after, "add:") {
+		t.Errorf("%s\nbecomes\n%s", before, after)
 	}
 }

@@ -113,6 +113,7 @@ func (s Service) secret(client string) string {
 type SignIn struct {
 	cfg     Config
 	sealers []cipher.AEAD
+	dialer  connections.Dialer
 	http    *http.Client
 	flight  singleflight.Group
 }
@@ -164,9 +165,10 @@ func New(cfg Config) (*SignIn, error) {
 			private = append(private, connections.ThisMachine()...)
 		}
 	}
+	s.dialer = connections.Dialer{Private: private}
 	s.http = &http.Client{
 		Timeout:       callWithin,
-		Transport:     connections.Dialer{Private: private}.Transport(),
+		Transport:     s.dialer.Transport(),
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return s, nil
@@ -253,7 +255,17 @@ func (s *SignIn) discover(ctx context.Context, service Service) (found server, e
 		return found, fmt.Errorf("the service wants scopes of more than %d bytes", maxScopes)
 	}
 	found.defaultScopes = scopes
-	return found, service.trusts(found)
+	if err := service.trusts(found); err != nil {
+		return found, err
+	}
+	link, err := url.Parse(found.Authorize)
+	if err != nil {
+		return found, err
+	}
+	if err := s.dialer.CheckHost(ctx, link.Hostname()); err != nil { // the person's browser would go there
+		return found, fmt.Errorf("the page of the authorization server: %w", err)
+	}
+	return found, nil
 }
 
 // ofAnother returns an error if the authorization server that a service names is known as that of another
@@ -367,6 +379,11 @@ func refuses(err error) bool {
 // person's tokens: RFC 6749, and GitHub.
 var wrongClient = []string{"invalid_client", "incorrect_client_credentials"}
 
+// unknownClient reports whether a code says that a server does not know the bot.
+func unknownClient(code string) bool {
+	return code == "unauthorized_client" || slices.Contains(wrongClient, code)
+}
+
 // callback is where people come back to from the service of a connection; "": that of the build before.
 func (s *SignIn) callback(connection string) string {
 	return s.cfg.Address + below(CallbackPath, connection)
@@ -423,6 +440,21 @@ func (s *SignIn) client(ctx context.Context, connection string, at server) (id s
 		return nil
 	})
 	return made.ID, err
+}
+
+// forget drops the id that the bot registered at an authorization server which does not know it any more. The
+// next sign-in registers it anew.
+func (s *SignIn) forget(ctx context.Context, connection string, at server, id string) error {
+	if strings.HasPrefix(id, s.cfg.Address+ClientPath) {
+		return nil // there is nothing to register
+	}
+	s.cfg.Log.Warn().Str("server", at.Issuer).Msg("an authorization server has forgotten the bot, which will register again")
+	return s.cfg.Store.Update(ctx, documentKey("client", at.Issuer, s.callback(connection)), func(doc *state.Scope) error {
+		if known := state.Of[registered](doc); known.ID == id {
+			known.ID = ""
+		}
+		return nil
+	})
 }
 
 // registered is what the bot is called at an authorization server where it registered itself.
@@ -664,7 +696,11 @@ func (s *SignIn) finish(ctx context.Context, connection, rawQuery string) (code 
 		return "", errors.New("the answer is that of another authorization server")
 	}
 	if query.Get("code") == "" {
-		return "", errors.New("the person or the authorization server refused")
+		err := errors.New("the person or the authorization server refused")
+		if begun.Client != s.cfg.Services[begun.Connection].ClientID && unknownClient(query.Get("error")) {
+			err = errors.Join(err, s.forget(ctx, begun.Connection, begun.Server, begun.Client))
+		}
+		return "", err
 	}
 	service, known := s.cfg.Services[begun.Connection]
 	if !known {
@@ -687,7 +723,18 @@ func (s *SignIn) finish(ctx context.Context, connection, rawQuery string) (code 
 	token, err := s.config(service, begun.Server, begun.Client, service.secret(begun.Client), callback).Exchange(s.with(ctx), query.Get("code"),
 		oauth2.VerifierOption(begun.Verifier), oauth2.SetAuthURLParam("resource", service.Resource))
 	if err != nil {
-		return "", fmt.Errorf("redeem the code: %w", bare(err))
+		refused, ok := errors.AsType[*oauth2.RetrieveError](err)
+		err = fmt.Errorf("redeem the code: %w", bare(err))
+		var said struct {
+			Code string `json:"error"`
+		}
+		if ok {
+			_ = json.Unmarshal(refused.Body, &said) // it may be none
+		}
+		if ok && begun.Client != service.ClientID && unknownClient(cmp.Or(refused.ErrorCode, said.Code)) {
+			err = errors.Join(err, s.forget(ctx, begun.Connection, begun.Server, begun.Client))
+		}
+		return "", err
 	}
 	n, err := rand.Int(rand.Reader, big.NewInt(1_000_000))
 	if err != nil {
@@ -921,6 +968,9 @@ func formFor(ctx context.Context, address string, service Service, client string
 	return req, nil
 }
 
+// maxSkew is how far the clocks of two replicas may be apart.
+const maxSkew = time.Minute
+
 // renewing marks that a replica is about to renew a person's tokens.
 type renewing struct {
 	Until time.Time `json:"until"`
@@ -959,7 +1009,7 @@ func (s *SignIn) renewOnce(ctx context.Context, service Service, owner, connecti
 			if mark := state.Of[renewing](doc); time.Now().Before(mark.Until) {
 				return errBusy
 			}
-			mark = renewing{time.Now().Add(callWithin).UTC()}
+			mark = renewing{time.Now().Add(callWithin + maxSkew).UTC()}
 			*state.Of[renewing](doc) = mark
 			return nil
 		})
@@ -995,6 +1045,11 @@ func (s *SignIn) renewOnce(ctx context.Context, service Service, owner, connecti
 	}
 	if g.Client == service.ClientID && slices.Contains(wrongClient, token.Code) { // an operator can mend that
 		err = errClient
+	}
+	if g.Client != service.ClientID && unknownClient(token.Code) {
+		if err := s.forget(ctx, connection, g.Server, g.Client); err != nil {
+			return g, err
+		}
 	}
 	switch {
 	case refuses(err), err == nil && token.Access == "":

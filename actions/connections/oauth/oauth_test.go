@@ -402,6 +402,9 @@ func TestServersThatAreRefused(t *testing.T) {
 		"scopes without end": {func(_ *service, _ string, m map[string]any) {
 			m["scopes_supported"] = []string{strings.Repeat("x", 10_000)}
 		}, "scopes"},
+		"a private page": {func(_ *service, _ string, m map[string]any) {
+			m["authorization_endpoint"] = "https://169.254.169.254/authorize"
+		}, "169.254.169.254"},
 		"no way to know the bot":  {func(_ *service, _ string, m map[string]any) { delete(m, "registration_endpoint") }, "needs a client id"},
 		"registers it as nothing": {func(_ *service, _ string, m map[string]any) { delete(m, "client_id") }, "does not register"},
 	} {
@@ -663,6 +666,38 @@ func TestLifetimes(t *testing.T) {
 }
 
 // TestWrongClient: a secret that an operator has to mend costs nobody their tokens.
+// TestAForgottenClient: where the server does not know the bot any more, the next sign-in registers it anew.
+func TestAForgottenClient(t *testing.T) {
+	t.Parallel()
+	r := setup(t)
+	r.change = func(path string, m map[string]any) {
+		if path == "/register" {
+			m["client_id"] = fmt.Sprint("client-", len(r.clients))
+		}
+	}
+	begin := func() (client, link string) {
+		resource, err := r.SignInResource(t.Context(), person("mia"), "issues")
+		if err != nil {
+			t.Fatal(err)
+		}
+		u, _ := url.Parse(resource.Link)
+		return u.Query().Get("client_id"), resource.Link
+	}
+	client, link := begin()
+	if client != "client-1" {
+		t.Fatalf("it is %s", client)
+	}
+	r.mu.Lock()
+	r.status, r.fault = http.StatusUnauthorized, "invalid_client"
+	r.mu.Unlock()
+	if status, _ := r.visits(t, r.allows(t, link)); status != http.StatusBadRequest {
+		t.Errorf("the person reads %d", status)
+	}
+	if client, _ := begin(); client != "client-2" {
+		t.Errorf("after the server forgot it, it is %s", client)
+	}
+}
+
 func TestWrongClient(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []string{"invalid_client", "incorrect_client_credentials"} {
