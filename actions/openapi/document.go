@@ -447,8 +447,8 @@ func (d *document) version(root map[string]any) error {
 // they reach: no fault of anything else matters. It reads the files in the folder that they refer to.
 func (d *document) reach(folder fs.FS, encoded map[string][]byte, size int) (cut map[string]any, faults []string) {
 	root, _ := d.files[d.main].(map[string]any)
-	cut = map[string]any{"paths": map[string]any{}}
-	for _, key := range []string{"openapi", "info", "servers", "$self", "jsonSchemaDialect"} {
+	cut = map[string]any{"paths": map[string]any{}, "info": map[string]any{"title": "-", "version": "-"}}
+	for _, key := range []string{"openapi", "servers", "$self", "jsonSchemaDialect"} {
 		if value, has := root[key]; has {
 			cut[key] = value
 		}

@@ -89,7 +89,7 @@ paths:
   /b/{id}: {get: {operationId: b, responses: {200: {description: ok}}}}
 components: {schemas: {Odd: {type: oddity}}}
 `, allow("GET", "POST"))
-	want(t, textOf(err), "/info: ", "(line 3)", "/paths/~1a/post: ", "(line 6)", "/paths: ", "/components/schemas/Odd: ", "(line 8)")
+	want(t, textOf(err), "/paths/~1a/post: ", "(line 6)", "/paths: ", "/components/schemas/Odd: ", "(line 8)")
 	_, err = try(t, nil, paths(`
 		"/a":{"get":{"operationId":"same","responses":{"200":{"description":"ok"}}}},
 		"/b":{"get":{"operationId":"same","responses":{"200":{"description":"ok"}}},

@@ -185,13 +185,19 @@ func parse(text string, maxTokens int, look func(*token.Token), options ...parse
 			return nil, &Error{n, errors.New("it is not UTF-8")}
 		}
 	}
-	tokens, err := tokenize(text, maxTokens, look)
-	if err != nil {
-		return nil, err
-	}
-	file, err := parser.Parse(tokens, 0, options...)
-	if err != nil {
-		return nil, libraryError(err)
+	var file *ast.File
+	for again := true; again; {
+		tokens, err := tokenize(text, maxTokens, look)
+		if err != nil {
+			return nil, err
+		}
+		if file, err = parser.Parse(tokens, 0, options...); err == nil {
+			break
+		}
+		err = libraryError(err)
+		if text, again = withoutEmptyBlock(text, err); !again {
+			return nil, err
+		}
 	}
 	switch len(file.Docs) {
 	case 0:
@@ -200,6 +206,38 @@ func parse(text string, maxTokens int, look func(*token.Token), options ...parse
 		return file.Docs[0].Body, nil
 	}
 	return nil, &Error{file.Docs[1].Start.Position.Line, errors.New("a second document begins")}
+}
+
+// emptyBlock matches the line of a text block.
+var emptyBlock = regexp.MustCompile(`^(.*(?:[:-]|^)[ \t]+)[|>]([-+]?)[0-9]?[ \t]*(?:#.*)?$`)
+
+// withoutEmptyBlock writes the text block that the library complains about, because there is nothing in it, as
+// a text in quotes. Each block goes once, so this ends.
+func withoutEmptyBlock(text string, err error) (string, bool) {
+	wrong, ok := errors.AsType[*Error](err)
+	if !ok || !strings.Contains(wrong.Error(), "could not find multi-line content") {
+		return text, false
+	}
+	lines := strings.Split(text, "\n")
+	blank := 0
+	for i := min(wrong.Line, len(lines)) - 1; i >= 0; i-- {
+		line := strings.TrimSuffix(lines[i], "\r")
+		part := emptyBlock.FindStringSubmatch(line)
+		switch {
+		case part != nil:
+			kept := ""
+			if part[2] == "+" {
+				kept = strings.Repeat(`\n`, blank)
+			}
+			lines[i] = part[1] + `"` + kept + `"`
+			return strings.Join(lines, "\n"), true
+		case strings.TrimSpace(line) == "":
+			blank++
+		case i < wrong.Line-1:
+			return text, false
+		}
+	}
+	return text, false
 }
 
 // tokenize checks as it goes how many tokens there are, and how deep they nest. Its own list of

@@ -179,3 +179,20 @@ func TestLargeNumbers(t *testing.T) {
 		}
 	}
 }
+
+// TestEmptyBlocks: a text block may have nothing in it, as in OpenAI's own document.
+func TestEmptyBlocks(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"a:\n  x: |+\n\n  y: 1": `{"a":{"x":"\n","y":1}}`,
+		"a:\n  x: |\n  y: 1":    `{"a":{"x":"","y":1}}`,
+		"a: >-\nb: |\n\nc: 2":   `{"a":"","b":"","c":2}`,
+		"- |\n- x":              `["","x"]`,
+		"a: |\n  text\nb: 1":    `{"a":"text\n","b":1}`,
+	} {
+		got, err := yamltext.JSON([]byte(text))
+		if err != nil || string(got) != want {
+			t.Errorf("%q: %s, %v, want %s", text, got, err, want)
+		}
+	}
+}
