@@ -97,13 +97,18 @@ func (d *document) report(faults []string) error {
 	if len(faults) == 0 {
 		return nil
 	}
+	inYAML := map[string]func([]string) int{} // by file
 	for i, fault := range faults {
 		at, said, placed := strings.Cut(fault, ": ")
 		if file, pointer, ok := strings.Cut("#"+at, "#"); placed && ok {
 			if file, pointer = d.main, at; strings.Contains(at, "#/") {
 				file, pointer, _ = strings.Cut(at, "#")
 			}
-			if line := lineOf(d.texts[file], pointer); line > 0 {
+			text := d.texts[file]
+			if !isJSONText(text) && inYAML[file] == nil {
+				inYAML[file] = yamltext.Lines(text)
+			}
+			if line := lineOf(text, inYAML[file], pointer); line > 0 {
 				faults[i] = fmt.Sprintf("%s: %s (line %d)", at, said, line)
 			}
 		}
@@ -112,12 +117,12 @@ func (d *document) report(faults []string) error {
 }
 
 // lineOf is the line of a value, or of the closest around it that is there; 0: it is not known.
-func lineOf(text []byte, pointer string) int {
+func lineOf(text []byte, inYAML func([]string) int, pointer string) int {
 	if pointer == "" || pointer[0] != '/' {
 		return 0
 	}
 	if !isJSONText(text) {
-		return yamltext.Line(text, strings.Split(pointer, "/")[1:])
+		return inYAML(strings.Split(pointer, "/")[1:])
 	}
 	dec := jsontext.NewDecoder(bytes.NewBuffer(text), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))
 	at := int64(0)
@@ -535,6 +540,7 @@ func (d *document) usedItem(item place) (place, bool) {
 		used = true
 		operation = maps.Clone(operation)
 		delete(operation, "callbacks")
+		delete(operation, "security") // calls carry what the operator says
 		if codes := item.child(name).child("responses"); isObject(codes.value) {
 			operation["responses"] = d.types(codes)
 		}

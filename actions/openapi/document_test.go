@@ -314,7 +314,7 @@ func TestOnlyWhatIsReachedIsJudged(t *testing.T) {
 		return `{"openapi":"3.1.0","info":{"title":"t","version":"1"},"servers":[{"url":"https://service.example"}],
 "tags":[{"name":1}],"webhooks":{"w":7},
 "paths":{
- "/good":{"get":{"operationId":"good",` + good + `"responses":{"200":{"$ref":"#/components/responses/Odd"}}}},
+ "/good":{"get":{"operationId":"good","security":[{"key":[]}],` + good + `"responses":{"200":{"$ref":"#/components/responses/Odd"}}}},
  "/field/{id}":{"get":{"operationId":"one","parameters":[{"name":"id","in":"path","required":true,"schema":{"type":"string"}}],"responses":{"200":{"description":"ok"}}}},
  "/field/{name}":{"put":{"operationId":"two","parameters":[{"name":"name","in":"path","required":true,"schema":{"type":"string"}}],"responses":{"200":{"description":"ok"}}}},
  "/schema":{"post":{"operationId":"schema","requestBody":{"content":{"application/json":{"schema":{"$ref":"#/components/schemas/Outer"}}}},"responses":{"200":{"description":"ok"}}}},

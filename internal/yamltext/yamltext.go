@@ -132,13 +132,17 @@ func (w *jsonWriter) Write(p []byte) (int, error) {
 	return w.Buffer.Write(p)
 }
 
-// Line is the line of a value in YAML, or of the closest around it that is there, by the tokens of a JSON
-// pointer; 0: it is not known.
-func Line(text []byte, tokens []string) int {
-	node, err := Parse(string(text), maxTokens)
-	if err != nil || node == nil {
-		return 0
+// Lines returns a function that says on which line a value of YAML is, or the closest around it that is there,
+// by the tokens of a JSON pointer; 0: it is not known.
+func Lines(text []byte) func(tokens []string) int {
+	root, err := Parse(string(text), maxTokens)
+	if err != nil || root == nil {
+		return func([]string) int { return 0 }
 	}
+	return func(tokens []string) int { return line(root, tokens) }
+}
+
+func line(node ast.Node, tokens []string) int {
 	line := node.GetToken().Position.Line
 	for _, t := range tokens {
 		t = strings.ReplaceAll(strings.ReplaceAll(t, "~1", "/"), "~0", "~")
