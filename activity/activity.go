@@ -19,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
@@ -27,6 +28,7 @@ import (
 	library "github.com/infracloudio/msbotbuilder-go/core/activity"
 	"github.com/infracloudio/msbotbuilder-go/schema"
 
+	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
@@ -572,22 +574,111 @@ func (a *Activity) unquoted() string {
 
 // Said returns what the person wrote to the bot. It drops mentions of the bot, replaces other
 // mentions with names, drops quotations ([Activity.Quotes]), decodes the HTML escapes that Teams
-// uses ("&nbsp;", "&amp;"), and trims white space.
+// uses ("&nbsp;", "&amp;"), and trims white space and what is not seen, such as zero-width spaces.
 func (a *Activity) Said() string {
-	text := a.unquoted()
-	for said, who := range a.Mentions() {
-		if a.isRecipient(who) {
-			said = cmp.Or(said, "<at>"+who.Name+"</at>")
-			text = strings.ReplaceAll(strings.ReplaceAll(text, " "+said, ""), said, "")
-		} else if said != "" && who.Name != "" {
-			text = strings.Replace(text, said, who.Name, 1) // an entity stands for one occurrence
-		}
-	}
+	text := a.unmentioned(a.unquoted())
 	if a.ChannelID == Teams {
 		text = strings.ReplaceAll(html.UnescapeString(text), "\u00a0", " ")
 	}
 	text = strings.ReplaceAll(text, "\r\n", "\n")
-	return strings.TrimSpace(text)
+	return strings.TrimFunc(text, isBlank)
+}
+
+// isBlank matches white space and characters that show nothing. The joiner of emoji is such only where
+// nothing is to be joined.
+func isBlank(r rune) bool { return unicode.IsSpace(r) || strings.ContainsRune(invisible, r) }
+
+// invisible are the characters without width that clients put around mentions.
+const invisible = "\u00ad\u200b\u200c\u200d\u200e\u200f\u2060\ufeff"
+
+// tag is a mention as a text shows it: its content, and where it begins and ends.
+type tag struct {
+	content    string
+	start, end int
+}
+
+// tagsIn returns the mentions of a text. Only who sends the text can write them: Teams escapes what people type.
+func tagsIn(text string) (tags []tag) {
+	for _, at := range atTags().FindAllStringSubmatchIndex(text, -1) {
+		tags = append(tags, tag{text[at[2]:at[3]], at[0], at[1]})
+	}
+	return tags
+}
+
+var atTags = lazy.Regexp(`(?is)<at(?:\s[^>]*)?>(.*?)</at\s*>`)
+
+// spelled is the form in which the content of a mention and a name compare: one sender escapes what the
+// other does not, and some put in characters that nobody sees.
+func spelled(name string) string {
+	return strings.ToLower(spelling.OneLine(strings.NewReplacer("\u200c", "", "\u200d", "").Replace(html.UnescapeString(name)), len(name)+1))
+}
+
+// unmentioned returns a text without the mentions of the bot, and with names for those of others. A mention
+// in the text belongs to the entity whose text or name it has or, if there is none, to the entity with the
+// same number; one without an entity stays.
+func (a *Activity) unmentioned(text string) string {
+	var people []Account
+	entities := map[string][]int{} // numbers of people, by how they are spelled in the text
+	for said, who := range a.Mentions() {
+		tags := tagsIn(said)
+		switch {
+		case len(tags) > 0:
+			said = tags[0].content
+		case said != "" && a.isRecipient(who): // "@Planbot" in other channels
+			text = strings.ReplaceAll(strings.ReplaceAll(text, " "+said, ""), said, "")
+		case said != "" && who.Name != "":
+			text = strings.Replace(text, said, who.Name, 1)
+		}
+		names := []string{spelled(said), spelled(who.Name)}
+		for _, name := range slices.Compact(names) {
+			if name != "" {
+				entities[name] = append(entities[name], len(people))
+			}
+		}
+		people = append(people, who)
+	}
+	if len(people) == 0 {
+		return text
+	}
+	tags := tagsIn(text)
+	owners := a.owners(tags, people, entities)
+	var out strings.Builder
+	from := 0
+	for i, t := range tags {
+		if owners[i] < 0 {
+			continue
+		}
+		before, name := text[from:t.start], ""
+		if who := people[owners[i]]; a.isRecipient(who) {
+			before = strings.TrimSuffix(before, " ")
+		} else {
+			name = cmp.Or(who.Name, t.content)
+		}
+		out.WriteString(before + name)
+		from = t.end
+	}
+	return out.String() + text[from:]
+}
+
+// owners returns for each tag the number of who is mentioned with it; -1: nobody. An entity stands for one
+// tag, but that of the bot for all tags with its name.
+func (a *Activity) owners(tags []tag, people []Account, entities map[string][]int) []int {
+	owners, used := make([]int, len(tags)), make([]bool, len(people))
+	for i, t := range tags {
+		owners[i] = -1
+		for _, n := range entities[spelled(t.content)] {
+			if !used[n] || a.isRecipient(people[n]) {
+				owners[i], used[n] = n, true
+				break
+			}
+		}
+	}
+	for i := range tags[:min(len(tags), len(people))] {
+		if owners[i] < 0 && !used[i] {
+			owners[i], used[i] = i, true
+		}
+	}
+	return owners
 }
 
 // Zone is the sender's time zone: the one that the activity or its clientInfo names, or else the

@@ -234,22 +234,44 @@ func TestSaid(t *testing.T) {
 	t.Parallel()
 	const bot = `{"type":"mention","mentioned":{"id":"28:BOT","name":"Planbot"},"text":"<at>Planbot</at>"}`
 	const mia = `{"type":"mention","mentioned":{"id":"29:mia","name":"Mia"},"text":"<at>Mia</at>"}`
+	const rnd = `{"type":"mention","mentioned":{"id":"28:bot","name":"R&D Bot"}}`
 	for name, c := range map[string]struct {
 		text, entities, want string
 		addressed            bool
 	}{
-		"plain":             {"hello", ``, "hello", false},
-		"bot first":         {"<at>Planbot</at> add milk", bot, "add milk", true},
-		"bot in the middle": {"hey <at>Planbot</at> add milk", bot, "hey add milk", true},
-		"bot twice":         {"<at>Planbot</at> <at>Planbot</at> hi", bot, "hi", true},
-		"mention type case": {"<at>Planbot</at> hi", strings.Replace(bot, `"mention",`, `"Mention",`, 1), "hi", true},
-		"empty entity text": {"<at>Planbot</at> hi", strings.Replace(bot, `"<at>Planbot</at>"`, `""`, 1), "hi", true},
-		"only the mention":  {"<at>Planbot</at>&nbsp;", bot, "", true},
-		"another person":    {"ask <at>Mia</at> for milk", mia, "ask Mia for milk", false},
-		"both":              {"<at>Planbot</at> remind <at>Mia</at>", bot + "," + mia, "remind Mia", true},
-		"forged":            {"<at>Planbot</at> hi", ``, "<at>Planbot</at> hi", false},
-		"escapes":           {"add&nbsp;salt &amp; pepper &lt;3", ``, "add salt & pepper <3", false},
-		"line breaks":       {" one\r\ntwo ", ``, "one\ntwo", false},
+		"plain":                     {"hello", ``, "hello", false},
+		"bot first":                 {"<at>Planbot</at> add milk", bot, "add milk", true},
+		"bot in the middle":         {"hey <at>Planbot</at> add milk", bot, "hey add milk", true},
+		"bot twice":                 {"<at>Planbot</at> <at>Planbot</at> hi", bot, "hi", true},
+		"mention type case":         {"<at>Planbot</at> hi", strings.Replace(bot, `"mention",`, `"Mention",`, 1), "hi", true},
+		"empty entity text":         {"<at>Planbot</at> hi", strings.Replace(bot, `"<at>Planbot</at>"`, `""`, 1), "hi", true},
+		"only the mention":          {"<at>Planbot</at>&nbsp;", bot, "", true},
+		"another person":            {"ask <at>Mia</at> for milk", mia, "ask Mia for milk", false},
+		"both":                      {"<at>Planbot</at> remind <at>Mia</at>", bot + "," + mia, "remind Mia", true},
+		"forged":                    {"<at>Planbot</at> hi", ``, "<at>Planbot</at> hi", false},
+		"escapes":                   {"add&nbsp;salt &amp; pepper &lt;3", ``, "add salt & pepper <3", false},
+		"name with &":               {"<at>R&amp;D Bot</at> /reset", rnd, "/reset", true},
+		"name with & as it is":      {"<at>R&D Bot</at> /reset", rnd, "/reset", true},
+		"only the text escaped":     {"<at>R&amp;D Bot</at> hi", strings.Replace(rnd, `}}`, `},"text":"<at>R&D Bot</at>"}`, 1), "hi", true},
+		"only the entity escaped":   {"<at>R&D Bot</at> hi", strings.Replace(rnd, `}}`, `},"text":"<at>R&amp;D Bot</at>"}`, 1), "hi", true},
+		"only an escaped mention":   {"<at>R&amp;D Bot</at>&nbsp;", rnd, "", true},
+		"attributes":                {`<at id="0">Planbot</at> hi`, bot, "hi", true},
+		"other case":                {"<AT>PLANBOT</AT> hi", bot, "hi", true},
+		"name null":                 {"<at>Planbot</at> hi", `{"type":"mention","mentioned":{"id":"28:bot","name":null}}`, "hi", true},
+		"another name":              {"<at>Planner</at> hi", bot, "hi", true},
+		"zero width":                {"<at>Planbot</at>\u200b /reset", bot, "/reset", true},
+		"zero width in the name":    {"<at>Plan\u200bbot</at>\ufeff/reset\u200b", bot, "/reset", true},
+		"odd spaces":                {"<at>Planbot</at>\u2003\u3000/reset", bot, "/reset", true},
+		"a family at the end":       {"<at>Planbot</at> 👨\u200d👩\u200d👧", bot, "👨\u200d👩\u200d👧", true},
+		"no text, dollars":          {"<at>Planbot</at> ask <at>Test ($~&)</at> for milk", bot + `,{"type":"mention","mentioned":{"id":"29:t","name":"Test ($~&)"}}`, "ask Test ($~&) for milk", true},
+		"another without a name":    {"<at>Planbot</at> ask <at>Mia &amp; Co</at>", bot + `,{"type":"mention","mentioned":{"id":"29:t"}}`, "ask Mia & Co", true},
+		"others in another order":   {"<at>Mia</at> and <at>Otto</at>", `{"type":"mention","mentioned":{"id":"29:o","name":"Otto"}},` + mia, "Mia and Otto", false},
+		"a tag without an entity":   {"<at>Planbot</at> ask <at>Mia</at>", bot, "ask <at>Mia</at>", true},
+		"a tag before the entity's": {"<at>Mia</at> <at>Planbot</at> hi", bot, "<at>Mia</at> hi", true},
+		"two of one name":           {"<at>Mia</at> <at>Mia</at> <at>Mia</at>", mia + "," + mia, "Mia Mia <at>Mia</at>", false},
+		"two halves":                {"<at>Plan</at> <at>bot</at> hi", strings.Replace(bot, "<at>Planbot", "<at>Plan", 1) + "," + strings.Replace(bot, "<at>Planbot", "<at>bot", 1), "hi", true},
+		"typed":                     {"<at>Planbot</at> what is &lt;at&gt;Planbot&lt;/at&gt;?", bot, "what is <at>Planbot</at>?", true},
+		"line breaks":               {" one\r\ntwo ", ``, "one\ntwo", false},
 	} {
 		var a activity.Activity
 		in := `{"type":"message","channelId":"msteams","text":` + quote(t, c.text) + `,"recipient":{"id":"28:bot"},"entities":[` + c.entities + `]}`

@@ -385,6 +385,10 @@ func New(cfg Config) (*Bot, error) {
 		fileInvoke:     {read: valueOf[turn.FileConsent], handle: fileAnswered, mode: teams.Acknowledged, beside: "files", same: sameFile},
 	}
 	for name, in := range invokes {
+		if in.Button && len(cfg.Teams.Dialogs) == 0 { // the author's own handler may take its place
+			b.routes.known[name] = teamsRoute(b, in)
+			continue
+		}
 		b.routes.addInvoke("Teams", name, teamsRoute(b, in))
 	}
 	if err := b.Check(); err != nil {

@@ -226,7 +226,7 @@ func submitted(ctx context.Context, t *Turn) error {
 	var value offer
 	if err := json.Unmarshal(t.Activity.Value, &value); err != nil || strings.TrimSpace(value.Say) == "" {
 		zerolog.Ctx(ctx).Info().Msg("card click without a route")
-		return nil
+		return t.TellAlone(ctx, t.Translate(deadButton))
 	}
 	t.Text = strings.TrimSpace(value.Say)
 	return t.Plan(ctx)

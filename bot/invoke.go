@@ -17,6 +17,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/teams"
 	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
@@ -34,6 +35,8 @@ type InvokeResponse struct {
 type InvokeError struct {
 	Status        int
 	Code, Message string
+
+	forClients bool // the Message is for who writes a client: no person reads it in a chat
 }
 
 func (e *InvokeError) Error() string { return fmt.Sprintf("%d %s: %s", e.Status, e.Code, e.Message) }
@@ -58,7 +61,22 @@ func (e *InvokeError) answer() turn.Answer {
 }
 
 func badValue(format string, args ...any) *InvokeError {
-	return &InvokeError{Status: http.StatusBadRequest, Code: "BadRequest", Message: fmt.Sprintf(format, args...)}
+	return &InvokeError{
+		Status: http.StatusBadRequest, Code: "BadRequest", Message: fmt.Sprintf(format, args...), forClients: true,
+	}
+}
+
+const (
+	deadButton texts.Text = "Sorry, nothing is behind this button any more."
+	unusable   texts.Text = "Sorry, I can't use this any more. Please start again."
+)
+
+// sentence is what the person reads of the failure in a chat.
+func (e *InvokeError) sentence(t *Turn) string {
+	if e.forClients {
+		return t.Translate(unusable)
+	}
+	return e.Message
 }
 
 // answer returns the response in the form that a turn stores.
@@ -89,6 +107,7 @@ type invokeRoute struct {
 	// anonymous invokes have no person: they skip the access list and have no state.
 	anonymous bool
 	quiet     bool // nobody is told of a failure
+	button    bool // see [teams.Invoke].Button
 	// say returns the body of an answer that shows a sentence. nil: there is none.
 	say func(text string) any
 	// failure answers a failure of the handler. nil: with an HTTP status.
@@ -99,7 +118,7 @@ type invokeRoute struct {
 
 // teamsRoute is the route of an invoke of package teams.
 func teamsRoute(b *Bot, in teams.Invoke) invokeRoute {
-	r := invokeRoute{mode: in.Mode, anonymous: in.Anonymous, quiet: in.Quiet, say: in.Say, same: in.Same}
+	r := invokeRoute{mode: in.Mode, anonymous: in.Anonymous, quiet: in.Quiet, button: in.Button, say: in.Say, same: in.Same}
 	if in.Fault {
 		r.failure = cardFault
 	}
@@ -145,7 +164,7 @@ func tellUnread(ctx context.Context, b *Bot, t *Turn, said string, err error) er
 	fault, ok := errors.AsType[*InvokeError](err)
 	switch {
 	case ok:
-		said = fault.Message
+		said = fault.sentence(t)
 	case err != nil:
 		return err
 	}
@@ -236,10 +255,18 @@ func (r invokeRoute) value(a *activity.Activity) (value any, fault *InvokeError)
 	return r.read(a)
 }
 
-// fault answers an invoke with an error.
-func (r invokeRoute) fault(e *InvokeError) turn.Answer {
-	if r.card {
+// fault answers an invoke with an error. The person who pressed a button that nothing is behind reads so.
+func (r invokeRoute) fault(e *InvokeError, t *Turn) turn.Answer {
+	switch {
+	case r.card && e.Message == string(deadButton):
+		return cardFault(&InvokeError{Status: e.Status, Code: e.Code, Message: t.Translate(deadButton)})
+	case r.card:
 		return cardFault(e)
+	case r.button && e.Status == http.StatusNotImplemented:
+		answer, err := r.sentence(t.Translate(deadButton))
+		if err == nil {
+			return answer
+		}
 	}
 	return e.answer()
 }
@@ -248,7 +275,7 @@ func (r invokeRoute) fault(e *InvokeError) turn.Answer {
 func (r invokeRoute) answer(ctx context.Context, t *Turn) error {
 	value, fault := r.value(t.Activity) // another version of the bot may have accepted a bad one
 	if fault != nil {
-		t.Answer(r.fault(fault))
+		t.Answer(r.fault(fault, t))
 		return nil
 	}
 	return r.respond(ctx, t, value)
@@ -265,7 +292,7 @@ func (r invokeRoute) respond(ctx context.Context, t *Turn, value any) error {
 			t.Answer(r.failure(fault))
 			return nil
 		}
-		t.Answer(r.fault(fault))
+		t.Answer(r.fault(fault, t))
 		return nil
 	case err != nil:
 		return err
@@ -427,7 +454,7 @@ func (r *routes) readClick(a *activity.Activity) (any, *InvokeError) {
 	case a.Value.Kind() != '{' || json.Unmarshal(a.Value, &value) != nil || value.Action == nil:
 		return nil, badValue("the value of the click is missing or of another form")
 	case value.Action.Type != "Action.Execute":
-		return nil, &InvokeError{http.StatusBadRequest, "NotSupported", "only Action.Execute is answered"}
+		return nil, &InvokeError{Status: http.StatusBadRequest, Code: "NotSupported", Message: "only Action.Execute is answered"}
 	}
 	route, known := r.cards[value.Action.Verb]
 	trigger := "manual"
@@ -435,7 +462,7 @@ func (r *routes) readClick(a *activity.Activity) (any, *InvokeError) {
 		trigger = automatic
 	}
 	if !known && trigger != automatic {
-		return nil, &InvokeError{http.StatusBadRequest, "NotSupported", "nothing is behind this button any more"}
+		return nil, &InvokeError{Status: http.StatusBadRequest, Code: "NotSupported", Message: string(deadButton)}
 	}
 	if trigger == automatic && !route.refresh { // a refresh has no effects
 		route.handle = unrefreshed
@@ -505,7 +532,7 @@ func (r *routes) clickedSubmitted(ctx context.Context, t *Turn) error {
 	case answer.SignIn != nil, failed && fault.Status == http.StatusUnauthorized: // a sign-in continues in the card
 		m.Text = t.Translate("Sorry, this needs a newer version of your app.")
 	case failed:
-		m.Text = fault.Message
+		m.Text = fault.sentence(t)
 	case answer.Card != nil:
 		m.Attachments = []activity.Attachment{answer.Card.Attachment()}
 	default:

@@ -143,7 +143,7 @@ func TestCardActions(t *testing.T) {
 		})
 		const fault = `{"statusCode":400,"type":"application/vnd.microsoft.error","value":{"code":%q,"message":%q}}`
 		noValue, ofForm := fmt.Sprintf(fault, "BadRequest", "the value of the click is missing or of another form"), fmt.Sprintf(fault, "BadRequest", "the data of the button is missing or of another form")
-		gone := fmt.Sprintf(fault, "NotSupported", "nothing is behind this button any more")
+		gone := fmt.Sprintf(fault, "NotSupported", "Sorry, nothing is behind this button any more.")
 		for _, c := range []struct {
 			name string
 			over event

@@ -138,6 +138,7 @@ func TestTeamsRoutes(t *testing.T) {
 		const listed = `{"composeExtension":{"type":"result","attachmentLayout":"list","attachments":[{"contentType":"application/vnd.microsoft.card.adaptive",
 		"content":{"type":"AdaptiveCard"},"preview":{"contentType":"application/vnd.microsoft.card.thumbnail","content":
 		{"title":"Garden","text":"3 items","images":[{"url":"https://contoso.com/g.png"}],"tap":{"type":"invoke","value":{"id":"g"}}}}}]}}`
+		const gone = `{"task":{"type":"message","value":"Sorry, nothing is behind this button any more."}}`
 		for _, c := range []struct {
 			name   string
 			value  any
@@ -148,9 +149,10 @@ func TestTeamsRoutes(t *testing.T) {
 			{"task/fetch", event{"data": event{"verb": "page"}}, 200, `{"task":{"type":"continue","value":{"title":"Page","url":"https://contoso.com/page"}}}`},
 			{"task/fetch", event{"data": event{"verb": "bad"}}, 200, `{"task":{"type":"message","value":"Sorry, something went wrong on my side. Please try again."}}`},
 			{"task/fetch", event{"data": event{"verb": "boom"}}, 200, `{"task":{"type":"message","value":"Sorry, something went wrong on my side. Please try again."}}`},
-			{"task/fetch", event{"data": event{"verb": "other"}}, 501, ``},
+			{"task/fetch", event{"data": event{"verb": "other"}}, 200, gone},
+			{"task/submit", event{"data": event{"verb": "other"}}, 200, gone},
 			{"task/fetch", event{"data": event{"verb": 7}}, 400, ``},
-			{"task/fetch", event{}, 501, ``}, // "" has no Fetch
+			{"task/fetch", event{}, 200, gone}, // "" has no Fetch
 			{"task/fetch", nil, 400, ``},
 			{"task/submit", event{"data": event{"verb": "newList", "name": "Garden"}}, 200, ``},
 			{"task/submit", event{"data": event{"verb": "page"}}, 200, `{"task":{"type":"message","value":"Saved."}}`},
@@ -256,6 +258,33 @@ func TestTeamsAside(t *testing.T) {
 		if n := len(b.connector.All()); n != 0 {
 			t.Errorf("%d calls", n)
 		}
+	})
+}
+
+// TestDeadButtons: whoever presses a button of an earlier version of the bot reads that nothing is behind it,
+// alone and in their language, whatever the button sends.
+func TestDeadButtons(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := setupTeams(t, teams.Routes{})
+		const german = "Hinter dieser Schaltfläche ist leider nichts mehr."
+		for i, value := range []any{event{"choice": "x"}, event{"verb": "old"}, event{"verb": "planbot/approve"}, event{}, "approve", 7, []int{}, false} {
+			got := b.deliver(event{
+				"id": fmt.Sprint("s", i), "value": value, "replyToId": "1", "locale": "de-DE",
+				"conversation": event{"id": "19:g@thread.v2", "conversationType": "groupChat"},
+			})
+			if sent := b.connector.Next(t); got.status != http.StatusOK || sent.Activity.Text != german || !sent.Targeted {
+				t.Errorf("%v: %d, sent %s", value, got.status, sent.JSON)
+			}
+		}
+		for _, name := range []string{"task/fetch", "task/submit"} {
+			e := invoked(name, event{"data": event{"verb": "old"}})
+			e["locale"] = "de-DE"
+			b.has(b.deliver(e), `{"task":{"type":"message","value":"`+german+`"}}`)
+		}
+		e := pressed("old", event{})
+		e["locale"] = "de-DE"
+		b.has(b.deliver(e), `{"statusCode":400,"value":{"message":"`+german+`"}}`)
 	})
 }
 

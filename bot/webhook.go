@@ -161,7 +161,7 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 		switch {
 		case fault != nil: // it costs neither a turn nor a wait
 			log.Warn().Str("invoke", a.Name).Int("status", fault.Status).Msg("invoke refused: its value is wrong, or nothing is registered for it")
-			write(w, route.fault(fault))
+			write(w, route.fault(fault, t))
 			return nil
 		case route.isAside(value):
 			return b.answerAside(w, r, t, route, value)

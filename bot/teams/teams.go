@@ -117,6 +117,9 @@ type Invoke struct {
 	Say func(text string) any
 	// SignIn returns the body that asks the person to sign in. nil: Teams knows none here.
 	SignIn func(title, url string) any
+	// Button says that it comes from the button of a card, which may be one of an earlier version of the
+	// bot: where nothing is registered for it, the person reads so.
+	Button bool
 	// Fault says that a failure has a body of its own, that of a card.
 	Fault bool
 	// Same identifies what is asked, so that equal invokes of a person run once. lasting: for as long
@@ -132,10 +135,8 @@ type Bound func(ctx context.Context, t *turn.Turn) (body any, later string, err 
 // in r. It is for package bot.
 func (r *Routes) Invokes() (map[string]Invoke, error) {
 	all := map[string]Invoke{}
-	if len(r.Dialogs) > 0 {
-		all["task/fetch"] = Invoke{Mode: Aside, Bind: r.dialog(fetches), Say: taskMessage}
-		all["task/submit"] = Invoke{Bind: r.dialog(submits), Say: taskMessage, Same: equal}
-	}
+	all["task/fetch"] = Invoke{Mode: Aside, Bind: r.dialog(fetches), Say: taskMessage, Button: true}
+	all["task/submit"] = Invoke{Bind: r.dialog(submits), Say: taskMessage, Same: equal, Button: true}
 	if len(r.Search) > 0 {
 		all["application/search"] = Invoke{Mode: Aside, Bind: r.search, Fault: true}
 	}
