@@ -83,7 +83,10 @@ func (c planRunCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 	served := make(chan error, 1)
 	go func() { served <- p.serve(ctx, listener) }()
 	run.line("run " + oneLine(c.File))
-	if run.typed {
+	if !run.typed { // nobody can answer what it may wait for
+		ctx, leave = context.WithTimeoutCause(ctx, p.ackTimeout, errors.New("the plan waits for somebody, and nobody can answer here"))
+		defer leave()
+	} else {
 		go run.forward(std.In) // ends with the process: a read of a terminal cannot be ended
 	}
 	err = console.Run(ctx, console.Config{
@@ -91,6 +94,9 @@ func (c planRunCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 		Timeout: p.ackTimeout, Logs: logs, NoColor: true, Unannounced: true,
 	})
 	logs.Mute()
+	if cause := context.Cause(ctx); cause != nil {
+		run.fail(cause)
+	}
 	leave()
 	return errors.Join(run.failure(), err, <-served)
 }
@@ -117,6 +123,8 @@ type planRun struct {
 	plan     plan.Plan
 	prompts  []string // names of actions that only ask the model
 
+	approvers []string // who approves where the policy does not say; nil: who asked
+
 	mu     sync.Mutex
 	say    *os.File // nil: the run is over
 	failed error
@@ -135,6 +143,7 @@ func (r *planRun) setUp(ctx context.Context, cfg *bot.Config) (err error) {
 		return err
 	}
 	cfg.Planner = bot.PlannerFunc(r.next)
+	r.approvers = cfg.Approvers
 	policy := cfg.Policy
 	cfg.Policy = func(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
 		decided, err := policy(ctx, turn, call)
@@ -167,13 +176,18 @@ func (r *planRun) next(_ context.Context, turn *actions.Turn) (plan.Plan, error)
 // asks adds to a decision of the policy that a person approves what has effects. Nobody but the person at the terminal
 // can approve here.
 func (r *planRun) asks(decided actions.Approval, call actions.Call) actions.Approval {
+	approvers := decided.Approvers
+	if len(approvers) == 0 {
+		approvers = r.approvers
+	}
 	effects := !call.Action.StateOnly && !slices.Contains(r.prompts, call.Action.Name) || r.cmd.BotState
 	switch {
 	case decided.Denied != "":
-	case decided.Required && len(decided.Approvers) > 0 && !slices.Contains(decided.Approvers, console.User):
+	case decided.Required && len(approvers) > 0 && !slices.Contains(approvers, console.User):
 		decided.Denied = "somebody else has to approve this, and only you are here"
-	case effects:
+	case effects && !decided.Required:
 		decided.Required = true
+		decided.Approvers = []string{console.User}
 	}
 	return decided
 }

@@ -110,6 +110,9 @@ type Request struct {
 	// Actions are what a plan in the answer may use. They are not sent to servers, because the
 	// prompt lists them; [Offline] reads them. nil: the answer is text, or calls of Tools.
 	Actions []Tool
+	// Said is what the person says where none of the Messages is theirs, because the prompt has it in its text. It is
+	// not sent to servers; [Offline] reads it.
+	Said string
 
 	Tools []Tool // the model may call these; none: it answers with text
 	// Choice controls tool calls: "" lets the model choose, "required" asks for at least one,

@@ -106,6 +106,9 @@ func offlineAnswer(req *Request) (calls []Call, say string) {
 			results = append(results, text)
 		}
 	}
+	if req.Said != "" {
+		texts = append(texts, req.Said)
+	}
 	for _, text := range texts[max(0, len(texts)-maxOfflineTexts):] { // earlier ones tell what "it" is
 		calls, say = r.answer(text)
 	}

@@ -498,6 +498,9 @@ func (b *plannerPrompt) request(turn *actions.Turn) *models.Request {
 	if b.declares(turn) {
 		request.Format = b.declared
 	}
+	if !includes(b.prompt.Config.IncludeInput) {
+		request.Said = turn.Text
+	}
 	if b.kind != tools {
 		return request
 	}

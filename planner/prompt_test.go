@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -271,4 +272,26 @@ func vectorActions(t testing.TB) *actions.Registry {
 		t.Fatal(err)
 	}
 	return reg
+}
+
+// TestTheOfflineModelHearsThePerson, also where the prompt has their words in its text.
+func TestTheOfflineModelHearsThePerson(t *testing.T) {
+	t.Parallel()
+	registry := actions.New()
+	lists.Register(registry)
+	for _, kind := range []string{"sequence", "tools"} {
+		library := folder(t, map[string]string{kind + "/skprompt.txt": "User: {{ $input }}", kind + "/config.json": `{"completion":{"include_input":false}}`})
+		make := planner.NewSequence
+		if kind == "tools" {
+			make = planner.NewTools
+		}
+		p, err := make(t.Context(), planner.Config{Model: models.Offline{}, Prompts: library, Actions: registry})
+		if err != nil {
+			t.Fatal(err)
+		}
+		made, err := p.Plan(t.Context(), turn("add milk to groceries"))
+		if err != nil || made.Commands[0].Action != "addItem" || made.Commands[0].Entities["item"] != "milk" {
+			t.Errorf("%s: %v, %v", kind, made, err)
+		}
+	}
 }

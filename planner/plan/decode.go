@@ -841,6 +841,7 @@ var otherPlan = regexp.MustCompile("(?m)" + strings.Join([]string{
 	`^\s*[-*•\d.) \t` + "`" + `]*(?i:["']?type["']?\s*:\s*["']?(?:do|say|plan)["']?\s*$)`,                               // YAML
 	"^\\s*[-*•\\d.) \\t`]*(?:THEN )?DO[ :*`\\t]+[\"*`]*[a-z_]",                                                          // a list of steps
 	"^\\s*(?:[-*•]+|\\d+[.)])[ \\t*`]*(?:THEN )?SAY(?:[ :*`\"]|$)",
+	`^\s*["']?(?:tool_calls?|function_calls?)["']?\s*[:=]\s*[\[{]`,                           // OpenAI's calls, without the braces around them
 	`^\s*(?i:[* \t]*action input[* ]*:)`,                                                     // ReAct
 	`^\s*(?:functools\s*\[|✿FUNCTION✿|(?:call:|print\(default_api\.)\w+[({]|to=functions\.)`, // Phi, Qwen, Gemma, Gemini, gpt-oss
 }, "|"))
