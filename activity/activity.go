@@ -162,7 +162,7 @@ type SuggestedActions struct {
 // type, a missing type or conversation id, identifiers longer than 1 KiB, and "." and ".." as id or
 // conversation id, which become parts of URLs. The error quotes none of the input, so it is safe to
 // log. Value and channelData may be any JSON. A lone surrogate escape becomes U+FFFD. Null entities
-// and empty attachments are skipped, and callerId is dropped. A channel "msteams:COPILOT" becomes
+// and empty attachments are skipped, callerId is dropped, and media types are in lower case. A channel "msteams:COPILOT" becomes
 // "msteams" with an entity for the product, see [Activity.Product].
 func Decode(data []byte) (*Activity, error) {
 	if err := checkShape(data); err != nil {
@@ -175,6 +175,7 @@ func Decode(data []byte) (*Activity, error) {
 	a.CallerID = ""
 	a.nameChannel()
 	a.dropEmpty()
+	a.nameMedia()
 	if err := a.checkIdentity(); err != nil {
 		return nil, fmt.Errorf("malformed activity: %w", err)
 	}
@@ -235,6 +236,15 @@ func (a *Activity) nameChannel() {
 	if a.ChannelID = channel; a.Product() == "" && product != "" {
 		entity, _ := json.Marshal(map[string]string{"type": productEntity, "id": product}, json.Deterministic(true), jsontext.AllowInvalidUTF8(true)) // texts always encode
 		a.Entities = append(a.Entities, entity)
+	}
+}
+
+// nameMedia writes media types in lower case: their case means nothing (RFC 2045).
+func (a *Activity) nameMedia() {
+	for i, at := range a.Attachments {
+		if strings.Contains(at.ContentType, "/") {
+			a.Attachments[i].ContentType = strings.ToLower(at.ContentType)
+		}
 	}
 }
 
@@ -513,9 +523,17 @@ type Quote struct {
 }
 
 // Quotes returns the messages that the activity quotes, at most ten, with at most 1,000 UTF-16 code
-// units of each. Only entities count: "<quoted …/>" in a text proves nothing.
+// units of each: those of entities, then others that its HTML or an attachment repeats. "<quoted …/>" in a text
+// proves nothing.
 func (a *Activity) Quotes() []Quote {
 	quotes := a.quotes()
+	if len(a.Attachments) > 0 {
+		for _, q := range append(a.markup().quotes, a.forwarded()...) {
+			if q.ID == "" || !slices.ContainsFunc(quotes, func(other Quote) bool { return other.ID == q.ID }) {
+				quotes = append(quotes, q)
+			}
+		}
+	}
 	return quotes[:min(len(quotes), maxQuotes)]
 }
 
@@ -575,9 +593,24 @@ func (a *Activity) unquoted() string {
 // Said returns what the person wrote to the bot. It drops mentions of the bot, replaces other
 // mentions with names, drops quotations ([Activity.Quotes]), decodes the HTML escapes that Teams
 // uses ("&nbsp;", "&amp;"), and trims white space and what is not seen, such as zero-width spaces.
+// Words that are only in the HTML of the message count if it has no text.
 func (a *Activity) Said() string {
-	text := a.unmentioned(a.unquoted())
-	if a.ChannelID == Teams {
+	text := a.said(a.unquoted(), a.ChannelID == Teams)
+	if text == "" && (len(a.Value) == 0 || a.Value.Kind() == 'n') { // the click on a button has no words
+		text = a.said(a.markup().words, true)
+	}
+	return text
+}
+
+// attachmentTags stand in a text for what comes with it.
+var attachmentTags = lazy.Regexp(`(?i)<attachment\s[^>]*?(?:/>|>\s*</attachment\s*>)`)
+
+func (a *Activity) said(text string, escaped bool) string {
+	text = a.unmentioned(text)
+	if escaped && strings.Contains(text, "<") {
+		text = attachmentTags().ReplaceAllString(text, "")
+	}
+	if escaped {
 		text = strings.ReplaceAll(html.UnescapeString(text), "\u00a0", " ")
 	}
 	text = strings.ReplaceAll(text, "\r\n", "\n")

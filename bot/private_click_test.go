@@ -160,9 +160,14 @@ func TestLateAnswerInAGroup(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			return bot.CardAnswer{Card: &activity.Card{Fallback: "You earn a lot."}}, nil
 		})
+		b.bot.OnCardAction("old", func(_ context.Context, _ *bot.Turn, click bot.CardClick) (bot.CardAnswer, error) {
+			time.Sleep(5 * time.Second)
+			return bot.CardAnswer{}, click.Read(new(int))
+		})
 		late := []event{
 			invoked("task/submit", event{"data": event{"verb": "salary"}}), invoked("task/submit", event{"data": event{"verb": "refused"}}),
 			pressed("salary", event{}), pressed("broken", event{}), pressed("payslip", event{}),
+			pressed("old", event{}),
 		}
 		var all sync.WaitGroup
 		for i, e := range late {
@@ -172,7 +177,11 @@ func TestLateAnswerInAGroup(t *testing.T) {
 		}
 		all.Wait()
 		for range late {
-			b.onlyMia(b.connector.Next(t))
+			sent := b.connector.Next(t)
+			b.onlyMia(sent)
+			if strings.Contains(sent.JSON, "the data of the button") {
+				t.Errorf("a person reads what is for who writes a client: %s", sent.JSON)
+			}
 		}
 	})
 }

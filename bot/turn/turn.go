@@ -751,6 +751,9 @@ func (t *Turn) use(rec Record) {
 	t.Gate, t.Reads = t.exec.allowNested, guard{t.exec}.document
 	t.ID, t.Temp, t.Rounds, t.Usage = rec.ID, state.NewScope(), nil, actions.Usage{}
 	t.Text = cmp.Or(rec.Text, files.Said(t.Activity))
+	if t.Activity.Strangers() {
+		t.Distrust()
+	}
 	if run := rec.Run; run != nil {
 		t.Rounds, t.Usage, t.exec.mayHaveStarted = run.Rounds, run.Usage, run.InFlight
 		t.Temp, t.saved = state.ScopeOf(run.Temp), len(t.Outcomes())

@@ -14,12 +14,10 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/internal/picture"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/texts"
@@ -63,7 +61,7 @@ type Result struct {
 
 // Come reports whether anything comes with a message.
 func Come(a *activity.Activity) bool {
-	return slices.ContainsFunc(a.Attachments, func(at activity.Attachment) bool { return isPicture(at) || isFile(at) })
+	return slices.ContainsFunc(a.Attachments, func(at activity.Attachment) bool { return isPicture(at) || isFile(a, at) })
 }
 
 // Take fetches and reads what comes with a message. What it cannot take it leaves out, with a line of
@@ -162,6 +160,7 @@ const (
 	lookedAtParts  texts.Text = "I looked at %s of %s parts of %s."
 	notInChannels  texts.Text = "I can't read files or listen to voice messages here. Please send them to me in our personal chat."
 	aPicture       texts.Text = "picture %s"
+	aFile          texts.Text = "the file"
 )
 
 // taking is what was taken of a message so far. An attachment is an index into those of the activity.
@@ -196,11 +195,11 @@ func (t *taking) take(ctx context.Context, i int) error {
 	personal, asPicture := t.Activity.Conversation.Personal(), isPicture(at)
 	switch {
 	case !asPicture && !personal:
-		if isFile(at) {
+		if isFile(t.Activity, at) {
 			t.refuse(i, notInChannels)
 		}
 		return nil
-	case !asPicture && !isFile(at):
+	case !asPicture && !isFile(t.Activity, at):
 		return nil
 	case t.Before != nil && (t.lines[i] == "" || t.lines[i] == t.line(notTaken, i)): // "": it was heard
 		return nil
@@ -297,6 +296,9 @@ func (t *taking) name(i int) string {
 		if isPicture(other) {
 			n++
 		}
+	}
+	if n == 0 {
+		return t.Translate(aFile)
 	}
 	return t.Translate(aPicture, fmt.Sprint(n))
 }
@@ -506,19 +508,14 @@ func isPicture(at activity.Attachment) bool {
 	return strings.HasPrefix(at.ContentType, "image/") && at.ContentURL != ""
 }
 
-// fileMark is how the HTML of a message of Teams stands for a file or a voice message: messages that are
-// quoted have numbers.
-var fileMark = lazy.Regexp(`(?i)<attachment\s+id="[0-9]*[a-z-]`)
-
-// isFile reports whether an attachment is a file, or says that there is one.
-func isFile(at activity.Attachment) bool {
+// isFile reports whether an attachment of a message is a file, or says that there is one: the HTML of a message
+// in a group of Teams does.
+func isFile(a *activity.Activity, at activity.Attachment) bool {
 	switch {
 	case at.ContentType == fileInfo, at.ContentType == "reference", strings.HasPrefix(at.ContentType, "audio/"):
 		return true
 	case strings.HasPrefix(at.ContentType, "text/html"):
-		var text string
-		_ = json.Unmarshal(at.Content, &text) // something else has no mark
-		return at.ContentURL == "" && fileMark().MatchString(text)
+		return at.ContentURL == "" && a.FileMarks() > 0
 	}
 	return !isPicture(at) && at.ContentURL != "" && !strings.HasPrefix(at.ContentType, "application/vnd.microsoft.")
 }
@@ -571,7 +568,7 @@ func Said(a *activity.Activity) string {
 		switch {
 		case !strings.HasPrefix(at.ContentType, "text/html"): // a copy of the text
 			kinds = append(kinds, at.ContentType)
-		case isFile(at):
+		case isFile(a, at):
 			kinds = append(kinds, "file")
 		}
 	}
