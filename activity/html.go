@@ -239,6 +239,9 @@ func (r *htmlReader) addText(text string) {
 
 // collapsed makes one space of each run of white space, as HTML does. The no-break space is none.
 func collapsed(text string) string {
+	if !strings.ContainsAny(text, "\t\r\n\f") && !strings.Contains(text, "  ") {
+		return text
+	}
 	words := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \t\r\n\f", r) })
 	out := strings.Join(words, " ")
 	if text != "" && strings.ContainsRune(" \t\r\n\f", rune(text[0])) {

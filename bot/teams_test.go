@@ -138,6 +138,7 @@ func TestTeamsRoutes(t *testing.T) {
 		const listed = `{"composeExtension":{"type":"result","attachmentLayout":"list","attachments":[{"contentType":"application/vnd.microsoft.card.adaptive",
 		"content":{"type":"AdaptiveCard"},"preview":{"contentType":"application/vnd.microsoft.card.thumbnail","content":
 		{"title":"Garden","text":"3 items","images":[{"url":"https://contoso.com/g.png"}],"tap":{"type":"invoke","value":{"id":"g"}}}}}]}}`
+		const unlinked = `{"composeExtension":{"type":"result","attachments":[]}}`
 		const gone = `{"task":{"type":"message","value":"Sorry, nothing is behind this button any more."}}`
 		for _, c := range []struct {
 			name   string
@@ -173,6 +174,13 @@ func TestTeamsRoutes(t *testing.T) {
 			{"composeExtension/queryLink", event{"url": "https://x.contoso.com/12"}, 200, listed},
 			{"composeExtension/queryLink", event{"url": "https://x.contoso.com/12"}, 200, `{"composeExtension":{"suggestedActions":{"actions":[{"type":"setCachePolicy","value":"{\"type\":\"no-cache\"}"}]}}}`},
 			{"composeExtension/queryLink", event{"url": "12"}, 400, ``},
+			{"composeExtension/queryLink", event{"url": "https://X.Contoso.com:8443/12"}, 200, listed},
+			{"composeExtension/queryLink", event{"url": "https://evil.example/12"}, 200, unlinked},
+			{"composeExtension/queryLink", event{"url": "https://a.b.contoso.com/12"}, 200, unlinked},
+			{"composeExtension/queryLink", event{"url": "https://contoso.com/12"}, 200, unlinked},
+			{"composeExtension/queryLink", event{"url": "https://x.contoso.com.evil.example/12"}, 200, unlinked},
+			{"composeExtension/queryLink", event{"url": "https://mia:pw@x.contoso.com/12"}, 200, unlinked},
+			{"composeExtension/anonymousQueryLink", event{"url": "https://evil.example/12"}, 200, unlinked},
 			{"composeExtension/anonymousQueryLink", event{"url": "https://x.contoso.com/12"}, 200, listed},
 			{"composeExtension/fetchTask", event{"commandId": "share", "commandContext": "message"}, 200, `{"task":` + formed + `}`},
 			{"composeExtension/submitAction", event{"commandId": "share", "data": event{"list": "garden"}}, 200, `{"composeExtension":{"type":"botMessagePreview","activityPreview":{"type":"message","attachments":[` + garden + `]}}}`},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
 	"slices"
 	"strings"
@@ -24,7 +25,7 @@ type Extension struct {
 	// Select gets the Tap of the [Item] that a person chose, and returns the one to insert.
 	Select func(ctx context.Context, t *turn.Turn, in Input) (Item, error)
 	// Link returns the card for a link of Domains that a person writes; its address is the query's
-	// Text. Without Items, the link stays a link.
+	// Text. Without Items, the link stays a link, as does one of another host.
 	Link func(ctx context.Context, t *turn.Turn, q Query) (Answer, error)
 	// AnonymousLink is Link for people who do not have the app. Teams hides who they are, so it skips
 	// the bot's access list and has no state: answer with what everybody may see. nil: such links
@@ -177,11 +178,11 @@ func (e *Extension) invokes(all map[string]Invoke) {
 		all[selectInvoke] = Invoke{Mode: Aside, Bind: e.choose, Say: composeMessage, SignIn: composeSignIn}
 	}
 	if e.Link != nil {
-		all[linkInvoke] = Invoke{Mode: Aside, Bind: link(e.Link, shape{one: true, listed: true}), Say: noResult, SignIn: composeSignIn}
+		all[linkInvoke] = Invoke{Mode: Aside, Bind: link(e.Link, e.Domains, shape{one: true, listed: true}), Say: noResult, SignIn: composeSignIn}
 	}
 	if e.AnonymousLink != nil {
 		all[strangersLinks] = Invoke{
-			Mode: Aside, Anonymous: true, Bind: link(e.AnonymousLink, shape{one: true, listed: true, anonymous: true}), Say: noResult, SignIn: composeSignIn,
+			Mode: Aside, Anonymous: true, Bind: link(e.AnonymousLink, e.Domains, shape{one: true, listed: true, anonymous: true}), Say: noResult, SignIn: composeSignIn,
 		}
 	}
 	if e.Settings != nil {
@@ -312,7 +313,7 @@ func (e *Extension) submit(a *activity.Activity) (Bound, error) {
 }
 
 // link binds an invoke about a link.
-func link(h func(context.Context, *turn.Turn, Query) (Answer, error), s shape) func(*activity.Activity) (Bound, error) {
+func link(h func(context.Context, *turn.Turn, Query) (Answer, error), domains []string, s shape) func(*activity.Activity) (Bound, error) {
 	return func(a *activity.Activity) (Bound, error) {
 		var value struct {
 			URL            string         `json:"url"`
@@ -323,8 +324,26 @@ func link(h func(context.Context, *turn.Turn, Query) (Answer, error), s shape) f
 		if err == nil && !isWeb(value.URL, "https", "http") {
 			err = wrong("has no url of a page")
 		}
+		if err == nil && h != nil && !inDomains(value.URL, domains) {
+			return bind(unlinked, Query{}, s.results, nil)
+		}
 		return bind(h, Query{Text: value.URL, State: value.State, Authentication: value.Authentication}, s.results, err)
 	}
+}
+
+// unlinked leaves a link a link.
+func unlinked(context.Context, *turn.Turn, Query) (Answer, error) { return Answer{}, nil }
+
+// inDomains reports whether the host of an address is one of the domains. Clients send others too.
+func inDomains(address string, domains []string) bool {
+	u, err := url.Parse(address)
+	if err != nil || u.User != nil {
+		return false
+	}
+	_, parent, _ := strings.Cut(u.Hostname(), ".")
+	return slices.ContainsFunc(domains, func(d string) bool {
+		return strings.EqualFold(d, u.Hostname()) || strings.EqualFold(d, "*."+parent)
+	})
 }
 
 // settings binds composeExtension/querySettingUrl.
