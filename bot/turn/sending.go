@@ -15,6 +15,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn/internal/stream"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/state"
@@ -284,22 +285,71 @@ func (o *outbox) reply(a *activity.Activity) error {
 }
 
 // split cuts a text into parts of at most stream.MaxUnits UTF-16 code units. Joined, the parts are the
-// text. It cuts after a paragraph if it can, else after a line, a word or a character.
+// text, but a code block that is cut ends in its part and begins again in the next one. It cuts after a
+// paragraph if it can, else after a line, a word or a character.
 func split(text string) []string {
 	var parts []string
 	for {
-		limit := spelling.Prefix(text, stream.MaxUnits)
-		if limit == len(text) {
+		if spelling.Prefix(text, stream.MaxUnits) == len(text) {
 			break
 		}
-		cut := cutAt(text[:limit])
-		parts = append(parts, text[:cut])
-		text = text[cut:]
+		cut := cutAt(text[:spelling.Prefix(text, stream.MaxUnits-maxFence-1)])
+		part, rest := text[:cut], text[cut:]
+		if opening, mark := openFence(part); mark != "" {
+			if !strings.HasSuffix(part, "\n") {
+				part += "\n"
+			}
+			part += mark
+			rest = reopened(rest, opening, mark)
+		}
+		parts = append(parts, part)
+		text = rest
 	}
 	if strings.TrimSpace(text) != "" || len(parts) == 0 {
 		parts = append(parts, text)
 	}
 	return parts
+}
+
+const (
+	maxFence   = 20  // characters of the mark of a code block that is closed and opened again
+	maxOpening = 100 // bytes of the line that opens it
+)
+
+// fence is the line that opens or closes a code block.
+var fence = lazy.Regexp("^ {0,3}(`{3,}|~{3,})(.*)$")
+
+// openFence returns the line that opens the code block in which the text ends, and the block's mark. "": the
+// text ends in none.
+func openFence(text string) (opening, mark string) {
+	for line := range strings.SplitSeq(text, "\n") {
+		m := fence().FindStringSubmatch(line)
+		switch {
+		case m == nil:
+		case mark == "" && len(m[1]) <= maxFence && !strings.Contains(m[2], "`"):
+			opening, mark = strings.TrimSpace(line), m[1]
+		case mark != "" && closes(m, mark):
+			opening, mark = "", ""
+		}
+	}
+	if len(opening) > maxOpening {
+		opening = mark
+	}
+	return opening, mark
+}
+
+// closes reports whether a match of fence ends a code block with that mark.
+func closes(m []string, mark string) bool {
+	return strings.HasPrefix(m[1], mark) && strings.TrimSpace(m[2]) == ""
+}
+
+// reopened returns the rest of a text after a cut in a code block, which begins again, unless it ended there.
+func reopened(rest, opening, mark string) string {
+	line, after, _ := strings.Cut(rest, "\n")
+	if m := fence().FindStringSubmatch(line); m != nil && closes(m, mark) {
+		return after
+	}
+	return opening + "\n" + rest
 }
 
 // cutAt returns where to cut a text that is too long. It ignores borders in the first half, which
