@@ -61,7 +61,8 @@ func TestTemplateForms(t *testing.T) {
 			{"type":"Action.ShowCard","title":"` + text + `","card":{"type":"AdaptiveCard","body":[{"type":"TextBlock","text":"` + text + `"}]}}]}`
 	}
 	made := activity.Card{Fallback: form, Body: []any{
-		activity.TextBlock{Text: form}, activity.RichText{{Text: form}},
+		activity.TextBlock{Text: form},
+		activity.RichText{{Text: form}},
 		map[string]any{"type": "FactSet", "facts": []any{map[string]string{"title": form, "value": form}}},
 		map[string]any{"type": "Input.ChoiceSet", "id": form, "label": form, "value": form, "choices": []any{map[string]string{"title": form, "value": form}}},
 		jsontext.Value(strings.ReplaceAll(`{"type":"Container","items":[{"type":"Image","url":"`+form+`","altText":"`+form+`"},{"type":"CodeBlock","codeSnippet":"`+form+`"}]}`, "{{", `\u007b\u007B`)),

@@ -156,7 +156,8 @@ func TestCheckModel(t *testing.T) {
 	expect(t, checkModel(t.Context(), models.Offline{}, ""), fine, "offline", "OPENAI_API_KEY")
 	expect(t, checkModel(t.Context(), answering{}, "m at x"), fine, "m at x answers in")
 	forms := []modelForm{
-		{"json_schema", models.Request{Format: &models.Format{}}}, {"tools", models.Request{Tools: []models.Tool{{Name: "bad"}}}},
+		{"json_schema", models.Request{Format: &models.Format{}}},
+		{"tools", models.Request{Tools: []models.Tool{{Name: "bad"}}}},
 		{"stream", models.Request{Stream: func() func(string) { return func(string) {} }}},
 	}
 	expect(t, checkModel(t.Context(), answering{}, "m at x", forms...), fine, "to json_schema and tools and stream")

@@ -54,7 +54,7 @@ func TestATurnIsFound(t *testing.T) {
 	}{
 		{[]string{"find", "unknown"}, cli.ExitFailed, "nothing is kept about turn unknown"},
 		{[]string{"find", "（）"}, cli.ExitUsage, "which turn?"},
-		{[]string{"find"}, cli.ExitUsage, "<turn>"},
+		{[]string{"find"}, cli.ExitUsage, "expected ID"},
 		{[]string{"find", strings.Repeat("x", 100)}, cli.ExitUsage, "is not the id of a turn"},
 	} {
 		if code, out, errs := l.turns(c.args...); code != c.code || out != "" || !strings.Contains(errs, c.err) {

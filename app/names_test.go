@@ -83,7 +83,7 @@ func TestStarters(t *testing.T) {
 	want := []manifest.Command{
 		{Title: "What is open?", Description: "List the tickets"},
 		{Title: "Close all of the tickets", Description: "Close each and every ticket that is still open"},
-		{Title: "Open a ticket", Description: "Open a ticket about {Subject}"},
+		{Title: "Open a ticket", Description: "Open a ticket about …"},
 	}
 	var got packed
 	if err := json.Unmarshal(open(t, file, "manifest.json"), &got); err != nil {

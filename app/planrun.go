@@ -83,18 +83,20 @@ func (c planRunCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 	served := make(chan error, 1)
 	go func() { served <- p.serve(ctx, listener) }()
 	run.line("run " + oneLine(c.File))
-	if !run.typed { // nobody can answer what it may wait for
-		ctx, leave = context.WithTimeoutCause(ctx, p.ackTimeout, errors.New("the plan waits for somebody, and nobody can answer here"))
-		defer leave()
-	} else {
+	talking := ctx
+	if run.typed {
 		go run.forward(std.In) // ends with the process: a read of a terminal cannot be ended
+	} else { // nobody can answer what it may wait for
+		var stop context.CancelFunc
+		talking, stop = context.WithTimeoutCause(ctx, p.ackTimeout, errors.New("the plan waits for somebody, and nobody can answer here"))
+		defer stop()
 	}
-	err = console.Run(ctx, console.Config{
+	err = console.Run(talking, console.Config{
 		BotURL: "http://" + listener.Addr().String() + "/api/messages", In: lines, Out: run.approving(std.Out), BotName: s.Bot.Name,
 		Timeout: p.ackTimeout, Logs: logs, NoColor: true, Unannounced: true,
 	})
 	logs.Mute()
-	if cause := context.Cause(ctx); cause != nil {
+	if cause := context.Cause(talking); cause != nil {
 		run.fail(cause)
 	}
 	leave()

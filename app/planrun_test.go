@@ -31,7 +31,8 @@ func TestPlanRun(t *testing.T) {
 		"what has effects, approved": {`<plan><function.remindMe what="tea" in_minutes="5"/></plan>`, []string{"--yes"}, 0, "I will remind you", ""},
 		"what somebody else decides": {
 			`<plan><function.remindMe what="tea" in_minutes="5"/></plan>`,
-			[]string{"--yes", "--bot-approval-actions", "remindMe", "--bot-approvers", "boss"}, 1, "", "somebody else has to approve this",
+			[]string{"--yes", "--bot-approval-actions", "remindMe", "--bot-approvers", "boss"},
+			1, "", "somebody else has to approve this",
 		},
 		"a plan that fails":     {`<plan><function.remindMe what="tea" in_minutes="0"/></plan>`, []string{"--yes"}, 1, "Stopped: remindMe failed", "remindMe failed"},
 		"an action that is not": {`<plan><function.fly/></plan>`, nil, 2, "", `there is no action "fly"`},

@@ -66,8 +66,7 @@ func TestEveryFaultOfThePromptsIsListed(t *testing.T) {
 		"an action": {map[string]string{
 			"addItem/prompt.txt": "{{$input}} {{$style}}", "addItem/config.json": `{"input": {"parameters": [{"name": "input"}, {"name": "Input"}, {"name": "unused"}]}}`,
 		}, []string{
-			"addItem/config.json: input.parameters: the name Input is taken",
-			"addItem/config.json: input.parameters: Input has no effect", "addItem/config.json: input.parameters: unused has no effect",
+			"addItem/config.json: the parameter Input: the name is taken", "addItem/config.json: the parameter unused has no effect",
 			"prompt action addItem: prompt addItem: config.json: no description", "prompt action addItem: prompt addItem: $style is no parameter",
 		}},
 		"an action's name": {map[string]string{

@@ -371,7 +371,7 @@ func TestFilesAreRead(t *testing.T) {
 			t.Errorf("the model got %d bytes", len(body))
 		}
 		other.send("", other.file("scan.zip"), other.file("empty.txt"))
-		other.expect("I can't read `scan.zip`. I read PDF, Word, Excel, HTML, Markdown and plain text.\n\nI can't read `empty.txt`, because it has no text. It may be a scan.")
+		other.expect("I can't read `scan.zip`, because it is damaged.\n\nI can't read `empty.txt`, because it has no text. It may be a scan.")
 		other.connector.None(t)
 	})
 }

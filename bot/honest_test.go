@@ -223,7 +223,7 @@ func TestARoutePanicIsContained(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t)
 		b.bot.OnCommand("handler", func(context.Context, *bot.Turn) error { panic("boom") })
-		b.bot.OnMessage(func(turn *bot.Turn) bool { return turn.Text == "match" && *(*bool)(nil) }, nil)
+		b.bot.OnMessage(func(turn *bot.Turn) bool { return turn.Text == "match" && *(*bool)(nil) }, func(context.Context, *bot.Turn) error { return nil })
 		for _, text := range []string{"handler", "match"} {
 			b.say(text)
 			b.expectFault("something went wrong")

@@ -164,7 +164,7 @@ func TestValuesAreReadable(t *testing.T) {
 			`{"anything":"[\"--serial\",\"HP-2231\"]"}`:                          `Anything: --serial, HP-2231`,
 			`{"anything":{"unit":"mile","n":12345678901234567890,"more":[[1]]}}`: `Anything: more: ((1)), n: 12345678901234567890, unit: mile`,
 			`{"anything":"[not JSON"}`:                                           `Anything: [not JSON`,
-			`{"anything":[null,false,[]]}`:                                       `Anything: –, no, (–)`,
+			`{"anything":[null,false,[]]}`:                                       `Anything: cleared, no, (–)`,
 			`{"nobodys":"x"}`:                                                    `nobodys (not used): x`,
 		} {
 			if _, lines := askFor(t, kit, mia, nil, "doOddThing", entities); !strings.Contains(lines, "\n"+want+"\n") {

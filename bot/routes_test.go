@@ -26,7 +26,7 @@ func TestTheFirstRouteThatMatchesAnswers(t *testing.T) {
 		b.bot.OnMembersAdded(tell("members"))
 		b.bot.OnActivity("messageUpdate", tell("update"))
 		b.bot.OnCommand("help", tell("own help"))
-		b.bot.OnCommand("/Tickets", func(ctx context.Context, t *bot.Turn) error { return t.Tell(ctx, "tickets <"+t.Text+">") })
+		b.bot.OnCommand("/Tickets", func(ctx context.Context, t *bot.Turn) error { return t.Tell(ctx, "tickets ["+t.Text+"]") })
 		for _, c := range []struct {
 			in   event
 			want string
@@ -38,8 +38,8 @@ func TestTheFirstRouteThatMatchesAnswers(t *testing.T) {
 			{event{"type": "conversationUpdate", "membersAdded": []event{{"id": "29:otto"}}}, "members"},
 			{event{"type": "messageUpdate", "text": "edited"}, "update"},
 			{event{"text": "help"}, "own help"},
-			{event{"text": "/tickets"}, "tickets <>"},
-			{event{"text": "/TICKETS \u00a0 open  7 "}, "tickets <open  7>"},
+			{event{"text": "/tickets"}, "tickets []"},
+			{event{"text": "/TICKETS \u00a0 open  7 "}, "tickets [open  7]"},
 		} {
 			b.deliver(c.in)
 			b.expect(c.want)

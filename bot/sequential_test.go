@@ -35,7 +35,7 @@ func TestSequentialRuns(t *testing.T) {
 		"cut off, then whole":         {[]string{"<plan>" + add, "<plan>" + add + "</plan>"}, added, true},
 		"cut off for ever":            {[]string{"<plan>" + add, "<plan>" + add, "<plan>" + add}, "Sorry, I could not make a plan for that.", false},
 		"invents functions for ever":  {[]string{"<plan>" + add + "<function.fly/></plan>", "<plan>" + add + "<function.fly/></plan>", "<plan><function.fly/></plan>"}, "Sorry, I could not make a plan for that.", false},
-		"refuses, then says why":      {[]string{"<plan/>", "I cannot order a pizza."}, "I cannot order a pizza.", false},
+		"a plan of nothing":           {[]string{"<plan/>"}, "Sorry, I can't do that with the actions I have.", false},
 		"what fails stops the plan":   {[]string{`<plan><function.broken/>` + add + `<say>All done!</say></plan>`, "That did not work."}, "That did not work.", false},
 		"the output feeds the next":   {[]string{`<plan><function.shout input="milk"/><function.shout/></plan>`}, "MILK!!", false},
 		"the goal is the first input": {[]string{`<plan><function.shout/></plan>`}, "ADD MILK, $5!", false},

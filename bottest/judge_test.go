@@ -49,7 +49,7 @@ func TestNotMet(t *testing.T) {
   - event: {type: message, conversation: c1, text: hi}
     model: ["<hi>", "<hello>"]
     expect: {replies: [<hello>]}
-`, `step 1: expect.replies: got ["<hi>"], want ["<hello>"]`},
+`, `step 1: expect.replies: got ["<\u200bhi>"], want ["<hello>"]`},
 		"resumed without a crash": {fmt.Sprintf(opening, "replies: [<resumed>]"), `step 1: expect.replies: got ["Open."]`},
 		"another answer after a crash": {fmt.Sprintf(opening, "crash_after_action: 1") + `
   - control: restart

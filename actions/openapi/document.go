@@ -100,8 +100,9 @@ func (d *document) report(faults []string) error {
 	inYAML := map[string]func([]string) int{} // by file
 	for i, fault := range faults {
 		at, said, placed := strings.Cut(fault, ": ")
-		if file, pointer, ok := strings.Cut("#"+at, "#"); placed && ok {
-			if file, pointer = d.main, at; strings.Contains(at, "#/") {
+		if placed {
+			file, pointer := d.main, at
+			if strings.Contains(at, "#/") {
 				file, pointer, _ = strings.Cut(at, "#")
 			}
 			text := d.texts[file]

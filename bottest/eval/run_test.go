@@ -168,7 +168,7 @@ func TestSilentModel(t *testing.T) {
 	b.model.Says(hello)
 	fail(5)
 	report, err := eval.Run(b.Context(), b.cfg)
-	if err == nil || !strings.Contains(err.Error(), "the model gave no answer to 5 plans in a row: model ") || report.Stop != "silent" || report.Asked != 10 || report.Sides[0].All.NoAnswer != 9 {
+	if err == nil || !strings.Contains(err.Error(), "the model gave no answer to 5 plans in a row: a at ") || report.Stop != "silent" || report.Asked != 10 || report.Sides[0].All.NoAnswer != 9 {
 		t.Errorf("%v, %+v", err, report)
 	}
 }

@@ -248,11 +248,11 @@ func TestEvalFails(t *testing.T) {
 	t.Parallel()
 	model := fakemodel.New(t)
 	for range 2 {
-		model.Fails(400, "wrong_model")
+		model.Fails(404, "model_not_found")
 	}
 	model.Fails(401, "invalid_api_key")
 	args := []string{"eval", writeEval(t, evalFile), "--openai-base-url=" + model.URL}
-	if code, out, errs := execute(t, "", args...); code != cli.ExitFailed || !strings.Contains(out, "2 of 2 plans") || !strings.Contains(errs, "a: the model gave no answer at all: model bad_request") {
+	if code, out, errs := execute(t, "", args...); code != cli.ExitFailed || !strings.Contains(out, "2 of 2 plans") || !strings.Contains(errs, "a: the model gave no answer at all: default at ") {
 		t.Errorf("no answers: %d %s%s", code, out, errs)
 	}
 	if code, out, errs := execute(t, "", args...); code != cli.ExitFailed || !strings.Contains(out, "0 of 2 plans") || !strings.Contains(errs, "the model's server takes no calls") {

@@ -236,7 +236,7 @@ func claims() changes {
 			[]string{issuer},
 		},
 		"aud": {
-			nil, "", "another-app", appID + " ", appID[:35], "api://" + appID, issuer, 7, []string{}, []string{"another-app"}, []any{appID, 7}, object{"id": appID},
+			nil, "", "another-app", appID + " ", appID[:35], "api://" + appID + "/x", "https://" + appID, issuer, 7, []string{}, []string{"another-app"}, []any{appID, 7}, object{"id": appID},
 		},
 		"exp":        {nil, "", now - 301, fmt.Sprint(now + 3600), true, []int64{now + 3600}, 0, -1, 1e300, json.RawMessage("1e999")},
 		"nbf":        {nil, "", now + 310, fmt.Sprint(now), true, object{}, 1e300, json.RawMessage("1e999")},
@@ -491,7 +491,6 @@ func invokes() changes {
 		"name unknown":            of("no/such", object{}),
 		"name in upper case":      of("ADAPTIVECARD/ACTION", object{}),
 		"name of a file":          of("../../etc/passwd", object{}),
-		"task/fetch":              of("task/fetch", object{}),
 		"a file consent":          of("fileConsent/invoke", object{"action": "maybe"}),
 		"composeExtension/query":  of("composeExtension/query", nil),
 		"signin/tokenExchange":    of("signin/tokenExchange", object{"token": "x"}),

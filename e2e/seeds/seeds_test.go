@@ -124,8 +124,11 @@ func TestCommands(t *testing.T) {
 			[]string{"BOT_PROMPTS_DIR=list"}, "create a list groceries\nadd milk to groceries\n", []string{"chat"}, 0, []string{"Added milk to the list groceries."}, "",
 		},
 		"Semantic Kernel: the planner's prompt": {
-			writer, "", []string{"plan", "write a poem"}, 0,
-			[]string{"WriterPlugin.ShortPoem:\n  description: Turns an event into a poem.\n  inputs:\n    - input: The event.\n", "<goal>write a poem</goal>"}, "{{",
+			writer, "",
+			[]string{"plan", "write a poem"},
+			0,
+			[]string{"WriterPlugin.ShortPoem:\n  description: Turns an event into a poem.\n  inputs:\n    - input: The event.\n", "<goal>write a poem</goal>"},
+			"{{",
 		},
 		"Semantic Kernel: the plan": {writer, "", []string{"plan", "print", "plan.xml"}, 0, []string{`- WriterPlugin-ShortPoem input="水哥" => POEM`}, ""},
 		"Semantic Kernel: an index": {
@@ -133,11 +136,17 @@ func TestCommands(t *testing.T) {
 		},
 		"function calling: the list of tools": {
 			nil, `<plan><function.OrderPizza.add_pizza_to_cart size="Medium" toppings='["Cheese"]'/></plan>`,
-			[]string{"plan", "decode", "--format", "xml", "--actions", "tools.json"}, 0, []string{`"action":"OrderPizza-add_pizza_to_cart"`}, "",
+			[]string{"plan", "decode", "--format", "xml", "--actions", "tools.json"},
+			0,
+			[]string{`"action":"OrderPizza-add_pizza_to_cart"`},
+			"",
 		},
 		"function calling: calls written as text": {
-			nil, `"tool_calls": [{"id":"call_1","type":"function","function":{"name":"OrderPizza-get_cart","arguments":"{}"}}]`, []string{"plan", "decode"}, 0,
-			[]string{`"error":"invalid_plan"`}, `"say"`,
+			nil, `"tool_calls": [{"id":"call_1","type":"function","function":{"name":"OrderPizza-get_cart","arguments":"{}"}}]`,
+			[]string{"plan", "decode"},
+			0,
+			[]string{`"error":"invalid_plan"`},
+			`"say"`,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -138,10 +138,10 @@ func charsetOf(table string) (_ encoding.Encoding, wide bool) {
 			return charset, false
 		}
 	}
-	switch {
-	case table == "EUC-H", table == "EUC-V":
+	switch table {
+	case "EUC-H", "EUC-V":
 		return japanese.EUCJP, false
-	case table == "H", table == "V":
+	case "H", "V":
 		return nil, false
 	}
 	return nil, strings.Contains(table, "UCS2") || strings.Contains(table, "UTF16")

@@ -18,9 +18,8 @@ type (
 // stream is a dictionary with bytes, as they are in the file.
 type stream struct {
 	dict
-	raw    []byte
-	id     ref
-	inside bool // an object stream, which is decrypted as a whole
+	raw []byte
+	id  ref
 }
 
 // maxNesting limits arrays and dictionaries within each other.

@@ -197,14 +197,13 @@ func TestHostile(t *testing.T) {
 func TestBomb(t *testing.T) {
 	t.Parallel()
 	bomb := deflated(strings.Repeat(deflated(strings.Repeat(" ", 30<<20)), 1))
-	data := page("", "")
 	contents := ""
 	var more []string
 	for i := range 20 {
 		contents += fmt.Sprintf("%d 0 R ", 6+i)
 		more = append(more, stream("/Filter [/FlateDecode /FlateDecode]", bomb))
 	}
-	data = strings.Replace(page("", "", more...), "/Contents 4 0 R", "/Contents ["+contents+"]", 1)
+	data := strings.Replace(page("", "", more...), "/Contents 4 0 R", "/Contents ["+contents+"]", 1)
 	d, err := pdftext.Open(t.Context(), []byte(data))
 	if err != nil {
 		t.Fatal(err)

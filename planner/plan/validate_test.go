@@ -172,13 +172,15 @@ func TestOtherNamesOfEntities(t *testing.T) {
 	reg := actions.New()
 	actions.Add(reg, "createList", "Creates a list", func(context.Context, *actions.Turn, struct {
 		List string `json:"list"`
-	}) (actions.Result, error) {
+	},
+	) (actions.Result, error) {
 		return actions.Done, nil
 	}, actions.Alias("list", "name"))
 	actions.Add(reg, "addItem", "Adds an item", func(context.Context, *actions.Turn, struct {
 		List string `json:"list"`
 		Item string `json:"item"`
-	}) (actions.Result, error) {
+	},
+	) (actions.Result, error) {
 		return actions.Done, nil
 	}, actions.Alias("item", "name", "text"), actions.Inherit("list"))
 	if err := reg.Check(); err != nil {
@@ -219,7 +221,8 @@ func TestOtherNamesOfEntities(t *testing.T) {
 	wrong := actions.New()
 	actions.Add(wrong, "a", "A", func(context.Context, *actions.Turn, struct {
 		X string `json:"x"`
-	}) (actions.Result, error) {
+	},
+	) (actions.Result, error) {
 		return actions.Done, nil
 	}, actions.Alias("y", "z"), actions.Alias("x", "X"), actions.Inherit("w"))
 	if err := wrong.Check(); err == nil || strings.Count(err.Error(), "action a") != 3 {
