@@ -49,7 +49,7 @@ func TestABotOfAFile(t *testing.T) {
 		"chat":           {[]string{"chat", file}, 0, "Stock, model: ", "", ""},
 		"no action":      {[]string{"actions", "--file=" + filepath.Join(dir, "wrong.yaml")}, cli.ExitUsage, "", `wrong.yaml:5: actions: this program has no action "addItems"`, ""},
 		"broken":         {[]string{"serve", "--file=" + filepath.Join(dir, "broken.yaml")}, cli.ExitUsage, "", `broken.yaml:2: there is no key "names"; did you mean name?`, ""},
-		"no file":        {[]string{"serve", "--file=" + filepath.Join(dir, "none.yaml")}, cli.ExitUsage, "", "none.yaml cannot be read", ""},
+		"no file":        {[]string{"serve", "--file=" + filepath.Join(dir, "none.yaml")}, cli.ExitUsage, "", "none.yaml does not exist", ""},
 		"wrong elswhere": {[]string{"serve", file, "--bot-response-format=text"}, cli.ExitUsage, "", "BOT_RESPONSE_FORMAT: is for the planner sequence, not tools", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
