@@ -289,10 +289,7 @@ func (o *outbox) reply(a *activity.Activity) error {
 // paragraph if it can, else after a line, a word or a character.
 func split(text string) []string {
 	var parts []string
-	for {
-		if spelling.Prefix(text, stream.MaxUnits) == len(text) {
-			break
-		}
+	for spelling.Prefix(text, stream.MaxUnits) < len(text) {
 		cut := cutAt(text[:spelling.Prefix(text, stream.MaxUnits-maxFence-1)])
 		part, rest := text[:cut], text[cut:]
 		if opening, mark := openFence(part); mark != "" {
