@@ -240,3 +240,16 @@ func ExampleOnClick() {
 	// entity ticket: want an integer, got the string "seven"
 	// Ticket 7 is closed. <nil>
 }
+
+// An entity may have other names, and be that of the command before.
+func ExampleAlias() {
+	type item struct {
+		List string `json:"list"`
+		Item string `json:"item"`
+	}
+	registry := actions.New()
+	add := func(context.Context, *actions.Turn, item) (actions.Result, error) { return actions.Done, nil }
+	action := actions.Add(registry, "addItem", "Adds an item to a list", add, actions.Alias("item", "name"), actions.Inherit("list"))
+	fmt.Println(action.Aliases, action.Inherited, registry.Check())
+	// Output: map[name:item] [list] <nil>
+}

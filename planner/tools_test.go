@@ -397,10 +397,10 @@ func schemaTakes(t *testing.T, schema, value json.RawMessage) bool {
 		t.Fatal(err)
 	}
 	c := check.NewCompiler()
-	if err := c.AddResource("schema.json", parsed); err != nil {
+	if err := c.AddResource("x:///schema.json", parsed); err != nil {
 		t.Fatal(err)
 	}
-	compiled, err := c.Compile("schema.json")
+	compiled, err := c.Compile("x:///schema.json")
 	if err != nil {
 		t.Fatal(err)
 	}

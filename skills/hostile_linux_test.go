@@ -47,12 +47,13 @@ func TestFolderThatCannotBeRead(t *testing.T) {
 func eachRunner(t *testing.T, test func(t *testing.T, r skills.Runner)) {
 	t.Parallel()
 	for _, kind := range []string{"bubblewrap", "landlock"} {
+		s, err := sandbox.New(t.Context(), sandbox.Config{Kinds: []string{kind}})
+		if errors.Is(err, sandbox.ErrNoSandbox) {
+			continue
+		}
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
-			s, err := sandbox.New(t.Context(), sandbox.Config{Kinds: []string{kind}})
-			if errors.Is(err, sandbox.ErrNoSandbox) {
-				t.Skip(err)
-			} else if err != nil {
+			if err != nil {
 				t.Fatal(err)
 			}
 			test(t, skills.Sandboxed(s))

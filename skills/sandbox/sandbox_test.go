@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -47,10 +48,39 @@ func open(t testing.TB, kind string, cfg sandbox.Config) *sandbox.Sandbox {
 	return s
 }
 
-// each runs a test in each kind of sandbox.
+// lacks says why this machine lacks a kind of sandbox; nil: it does not.
+var lacks = map[string]func() error{"bubblewrap": lack("bubblewrap"), "landlock": lack("landlock")}
+
+func lack(kind string) func() error {
+	return sync.OnceValue(func() error {
+		_, err := sandbox.New(context.Background(), sandbox.Config{Kinds: []string{kind}})
+		if errors.Is(err, sandbox.ErrNoSandbox) && lacking.MatchString(err.Error()) {
+			return err
+		}
+		return nil
+	})
+}
+
+// TestKinds says once which kinds this machine lacks: the other tests leave them out.
+func TestKinds(t *testing.T) {
+	t.Parallel()
+	for kind, why := range lacks {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			if err := why(); err != nil {
+				t.Skip(err)
+			}
+		})
+	}
+}
+
+// each runs a test in each kind of sandbox that the machine has.
 func each(t *testing.T, test func(t *testing.T, s *sandbox.Sandbox)) {
 	t.Parallel()
-	for _, kind := range []string{"bubblewrap", "landlock"} {
+	for kind, why := range lacks {
+		if why() != nil {
+			continue
+		}
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			test(t, open(t, kind, sandbox.Config{}))
