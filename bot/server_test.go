@@ -110,16 +110,25 @@ func TestQuietConnectionsGiveWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, func(c *bot.Config) { c.MaxConnections = 3 })
 		addr := b.serves(asItIs)
+		pass := func() { // so that no two have been quiet for the same time
+			synctest.Wait()
+			time.Sleep(time.Millisecond)
+		}
 		used := call(t, addr)
 		used.post(2, "")
 		used.write("{}")
 		used.answers(http.StatusBadRequest)
-		half, silent := call(t, addr), call(t, addr)
+		pass()
+		half := call(t, addr)
 		half.write("POST /api/messages HTTP/1.1\r\nHost: ")
+		pass()
+		silent := call(t, addr)
+		pass()
 		used.post(2, "")
 		used.write("{}")
 		used.answers(http.StatusBadRequest) // so the other two have been quiet for longer
 		for _, next := range []*line{half, silent, used} {
+			pass()
 			fresh := call(t, addr)
 			fresh.post(2, "")
 			fresh.write("{}")
