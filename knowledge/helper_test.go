@@ -1,4 +1,6 @@
-//go:build unix
+//go:build unix && !race
+
+// The race detector needs more memory than a child may have, so these tests run without it.
 
 package knowledge_test
 
