@@ -298,8 +298,8 @@ func (a *Activity) FileMarks() int {
 	return len(marks)
 }
 
-// Strangers reports whether the message holds what others wrote, in its HTML or forwarded with it. Nobody but
-// the sender vouches for that.
+// Strangers reports whether the message holds what others wrote, in its HTML or forwarded with it. Only the
+// sender says that they wrote it.
 func (a *Activity) Strangers() bool {
 	quotes := append(a.markup().quotes, a.forwarded()...)
 	return slices.ContainsFunc(quotes, func(q Quote) bool { return q.Text != "" })
