@@ -8,16 +8,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"path"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
-
-	"github.com/xuri/excelize/v2"
-
-	"github.com/planbot-go/planbot/internal/lazy"
 )
 
 const (
@@ -25,10 +19,6 @@ const (
 	maxUnpackedBytes = 200 << 20
 	maxRatio         = 100
 	freeRatioBytes   = 1 << 20 // so small a thing may have any ratio
-	maxSheetBytes    = 8 << 20 // of a sheet whose formulas are computed
-	maxFormulas      = 2000    // of a workbook that are computed
-	maxCellsAnew     = 500_000 // dates and long numbers of a workbook
-	maxSharedTags    = 2_000_000
 )
 
 // readZip reads the Office formats, which are archives. What is in it says which one it is.
@@ -79,9 +69,6 @@ func readZip(ctx context.Context, data []byte) (*read, error) {
 		r, err := readDOCX(entries)
 		return r.without(left), err
 	case entries["xl/workbook.xml"] != nil:
-		if tags(entries) > maxSharedTags {
-			return nil, refusal("is an archive that is too complex to read")
-		}
 		r, err := readXLSX(ctx, entries)
 		return r.without(left), err
 	case begins("ppt/"):
@@ -103,270 +90,10 @@ func (r *read) without(parts map[string]int) *read {
 	return r
 }
 
-// tags counts the tags of what a workbook's sheets share. The parser keeps all of that in memory, at many
-// times its size; sheets it reads row by row.
-func tags(entries map[string]*zip.File) int {
-	n := tagCounter(0)
-	for name, entry := range entries {
-		if folder, file := path.Split(strings.ToLower(name)); folder != "xl/" || path.Ext(file) != ".xml" {
-			continue
-		}
-		in, err := entry.Open()
-		if err != nil {
-			continue // the parser says so
-		}
-		_, _ = io.Copy(&n, in)
-		_ = in.Close() // it was only read
-	}
-	return int(n)
-}
-
-type tagCounter int
-
-func (n *tagCounter) Write(p []byte) (int, error) {
-	*n += tagCounter(bytes.Count(p, []byte("<")))
-	return len(p), nil
-}
-
 // isText reports whether an entry is one of those that are read.
 func isText(name string) bool {
 	ending := strings.ToLower(path.Ext(name))
 	return ending == ".xml" || ending == ".rels" || name == "mimetype"
-}
-
-// sheetFacts are what the parser of workbooks does not say about a sheet, or would keep all of it in memory for.
-type sheetFacts struct {
-	hidden   [][2]int          // columns that people do not see, as the first and the last of each range
-	instead  map[string]string // of a cell, such as a date in ISO form
-	formulas map[string]string // of cells without a value
-}
-
-// workbook is what is in the parts of a workbook.
-type workbook struct {
-	entries  map[string]*zip.File
-	files    map[string]string // of relations, by id
-	dates    map[int]bool      // styles that show a date
-	general  map[int]bool      // styles that show a number as it is
-	from1904 bool              // days are counted from 1904
-	anew     int
-}
-
-// factsOf reads a sheet, by its relation.
-func (w *workbook) factsOf(id string) sheetFacts {
-	f := sheetFacts{instead: map[string]string{}, formulas: map[string]string{}}
-	inData := false
-	_ = inXML(w.entries[w.files[id]], func(name xml.Name, dec *xml.Decoder, e xml.StartElement) error {
-		switch name.Local {
-		case "sheetData":
-			inData = true
-		case "col":
-			if hidden := attribute(e, "hidden"); len(f.hidden) <= excelize.MaxColumns && (hidden == "1" || hidden == "true") {
-				first, _ := strconv.Atoi(attribute(e, "min"))
-				last, _ := strconv.Atoi(attribute(e, "max"))
-				f.hidden = append(f.hidden, [2]int{first, last})
-			}
-		case "c":
-			if !inData {
-				return nil
-			}
-			var cell struct {
-				Formula *string `xml:"f"`
-				Value   string  `xml:"v"`
-			}
-			if err := dec.DecodeElement(&cell, &e); err != nil {
-				return err
-			}
-			at := attribute(e, "r")
-			if cell.Formula != nil && *cell.Formula != "" && cell.Value == "" && len(f.formulas) < maxCellsAnew {
-				f.formulas[at] = *cell.Formula
-			}
-			if kind := attribute(e, "t"); kind == "" || kind == "n" {
-				style, _ := strconv.Atoi(attribute(e, "s"))
-				if shown := w.shown(cell.Value, style); shown != "" && w.anew < maxCellsAnew {
-					w.anew++
-					f.instead[at] = shown
-				}
-			}
-		}
-		return nil
-	})
-	return f
-}
-
-// shown is a date in ISO form, or a long number as a whole. "": as the parser shows it.
-func (w *workbook) shown(value string, style int) string {
-	n, err := strconv.ParseFloat(value, 64)
-	switch {
-	case err != nil:
-		return ""
-	case w.dates[style] && n >= 0 && n < 2_958_466: // the end of the year 9999
-		t, err := excelize.ExcelDateToTime(n, w.from1904)
-		if err != nil {
-			return ""
-		}
-		t = t.Round(time.Second)
-		if n == math.Trunc(n) {
-			return t.Format(time.DateOnly)
-		}
-		return strings.TrimSuffix(t.Format(time.DateTime), ":00")
-	case w.general[style] && n == math.Trunc(n) && math.Abs(n) >= 1e11 && math.Abs(n) < 1e18:
-		return strconv.FormatInt(int64(n), 10)
-	}
-	return ""
-}
-
-// styles reads which styles show a date, and which a number as it is.
-func (w *workbook) styles() {
-	formats, inCells := map[int]string{}, false
-	_ = inXML(w.entries["xl/styles.xml"], func(name xml.Name, _ *xml.Decoder, e xml.StartElement) error {
-		id, _ := strconv.Atoi(attribute(e, "numFmtId"))
-		switch name.Local {
-		case "numFmt":
-			formats[id] = attribute(e, "formatCode")
-		case "cellXfs":
-			inCells = true
-		case "cellStyles", "dxfs":
-			inCells = false
-		case "xf":
-			if inCells {
-				n := len(w.general)
-				w.general[n] = id == 0
-				w.dates[n] = isDate(id, formats[id])
-			}
-		}
-		return nil
-	})
-}
-
-// formatText is what a format shows as it stands, and what it says about colours and places.
-var formatText = lazy.Regexp(`"[^"]*"|\\.|\[[^\]]*\]|[_*].`)
-
-// isDate reports whether a format shows a day. Formats with low numbers are those that each program has.
-func isDate(id int, format string) bool {
-	if format == "" {
-		return id >= 14 && id <= 17 || id == 22 || id >= 27 && id <= 31 || id == 36 || id >= 50 && id <= 58
-	}
-	first, _, _ := strings.Cut(format, ";")
-	letters := strings.ToLower(formatText().ReplaceAllString(first, ""))
-	return strings.ContainsAny(letters, "yd") && !strings.Contains(letters, "general")
-}
-
-// readXLSX reads the sheets that people see, without the rows and columns that are hidden. Each begins with its
-// head row.
-func readXLSX(ctx context.Context, entries map[string]*zip.File) (_ *read, err error) {
-	w := workbook{entries: entries, files: map[string]string{}, dates: map[int]bool{}, general: map[int]bool{}}
-	// The parser says what is damaged.
-	_ = inXML(entries["xl/_rels/workbook.xml.rels"], func(_ xml.Name, _ *xml.Decoder, e xml.StartElement) error {
-		file := attribute(e, "Target")
-		if !strings.HasPrefix(file, "/") {
-			file = "/xl/" + file
-		}
-		w.files[attribute(e, "Id")] = path.Clean(file)[1:]
-		return nil
-	})
-	sheets := map[string]string{} // relations by name
-	_ = inXML(entries["xl/workbook.xml"], func(name xml.Name, _ *xml.Decoder, e xml.StartElement) error {
-		switch name.Local {
-		case "workbookPr":
-			since := attribute(e, "date1904")
-			w.from1904 = since == "1" || since == "true"
-		case "sheet":
-			sheets[attribute(e, "name")] = attribute(e, "id")
-		}
-		return nil
-	})
-	w.styles()
-	plain, err := withoutPictures(entries)
-	if err != nil {
-		return nil, unreadable
-	}
-	file, err := excelize.OpenReader(plain, excelize.Options{UnzipSizeLimit: maxUnpackedBytes, UnzipXMLSizeLimit: maxUnpackedBytes})
-	if err != nil {
-		return nil, unreadable
-	}
-	defer func() { err = errors.Join(err, file.Close()) }()
-	r := &read{}
-	left, computed := maxCharacters, 0
-	for _, sheet := range file.GetSheetList() {
-		if visible, err := file.GetSheetVisible(sheet); err != nil || !visible {
-			continue
-		}
-		rows, err := file.Rows(sheet)
-		if err != nil {
-			continue // a chart
-		}
-		facts := w.factsOf(sheets[sheet])
-		small := entries[w.files[sheets[sheet]]] != nil && entries[w.files[sheets[sheet]]].UncompressedSize64 <= maxSheetBytes
-		b := block{kind: table}
-		for number := 1; rows.Next(); number++ {
-			cells, err := rows.Columns()
-			if err != nil {
-				return nil, errors.Join(unreadable, rows.Close())
-			}
-			cells = cellsOf(file, sheet, number, cells, facts, func() bool {
-				computed++
-				return small && computed <= maxFormulas && ctx.Err() == nil
-			})
-			for _, cell := range cells {
-				left -= len(cell) + 3
-			}
-			switch {
-			case left < 0:
-				return nil, errors.Join(tooMuchText, rows.Close())
-			case ctx.Err() != nil:
-				return nil, errors.Join(ctx.Err(), rows.Close())
-			}
-			if strings.TrimSpace(strings.Join(cells, "")) != "" && !rows.GetRowOpts().Hidden {
-				b.addRow(cells)
-			}
-		}
-		if err := errors.Join(rows.Error(), rows.Close()); err != nil {
-			return nil, unreadable
-		}
-		r.blocks = append(r.blocks, block{kind: heading, level: 1, text: sheet}, b.done())
-	}
-	return r, nil
-}
-
-// cellsOf returns the cells of a row that people see. A formula without a value is computed if it may be, or
-// shown as it is.
-func cellsOf(file *excelize.File, sheet string, number int, cells []string, facts sheetFacts, mayCompute func() bool) (seen []string) {
-	for i := 0; i < len(cells); i++ {
-		hidden := func(c [2]int) bool { return c[0] <= i+1 && i+1 <= c[1] }
-		if slices.ContainsFunc(facts.hidden, hidden) {
-			continue
-		}
-		at, err := excelize.CoordinatesToCellName(i+1, number)
-		if err != nil {
-			continue
-		}
-		cell := cells[i]
-		if instead, ok := facts.instead[at]; ok {
-			cell = instead
-		}
-		if formula, ok := facts.formulas[at]; ok && cell == "" {
-			cell = "=" + strings.TrimPrefix(formula, "=")
-			if mayCompute() {
-				if value, err := file.CalcCellValue(sheet, at); err == nil && value != "" {
-					cell = value
-				}
-			}
-		}
-		seen = append(seen, cell)
-	}
-	return seen
-}
-
-// withoutPictures copies the parts of an archive that are read. The parser would keep all others in memory.
-func withoutPictures(entries map[string]*zip.File) (io.Reader, error) {
-	var out bytes.Buffer
-	w := zip.NewWriter(&out)
-	for _, entry := range entries {
-		if err := w.Copy(entry); err != nil {
-			return nil, err
-		}
-	}
-	return &out, w.Close()
 }
 
 // readDOCX reads a document of Word: headings, paragraphs and tables, as they are when all changes are

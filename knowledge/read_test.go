@@ -6,7 +6,7 @@ import (
 	"compress/flate"
 	"compress/zlib"
 	"context"
-	"errors"
+	"encoding/xml"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -14,13 +14,13 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf16"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/xuri/excelize/v2"
 
 	"github.com/planbot-go/planbot/knowledge"
 )
@@ -56,32 +56,35 @@ func docx(t *testing.T, body string) string {
 	})
 }
 
+// sheets makes a workbook: cells look as in styles, and each sheet has rows, by the sheet's name and state.
+func sheets(t *testing.T, styles string, rows ...[2]string) string {
+	t.Helper()
+	const space = `xmlns="http://schemas.openxmlformats.org/spreadsheetml/2006/main" xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships"`
+	entries := map[string]string{
+		"[Content_Types].xml": `<Types/>`,
+		"xl/styles.xml":       "<styleSheet " + space + ">" + styles + "</styleSheet>",
+	}
+	list, relations := "", ""
+	for i, one := range rows {
+		name, state, _ := strings.Cut(one[0], ":")
+		list += fmt.Sprintf(`<sheet name="%s" sheetId="%d" r:id="r%d" state="%s"/>`, name, i+1, i+1, state)
+		relations += fmt.Sprintf(`<Relationship Id="r%d" Target="worksheets/sheet%d.xml"/>`, i+1, i+1)
+		entries[fmt.Sprintf("xl/worksheets/sheet%d.xml", i+1)] = "<worksheet " + space + ">" + one[1] + "</worksheet>"
+	}
+	entries["xl/workbook.xml"] = "<workbook " + space + "><sheets>" + list + "</sheets></workbook>"
+	entries["xl/_rels/workbook.xml.rels"] = "<Relationships>" + relations + "</Relationships>"
+	return archive(t, entries)
+}
+
 func xlsx(t *testing.T) string {
 	t.Helper()
-	f := excelize.NewFile()
-	rows := [][]any{{"Part", "Code", "Price"}, {"Bolt", "secret", 3}, {}, {"Cog", "secret", 4}, {"Nut", "secret", 2.5}}
-	for i, row := range rows {
-		if err := f.SetSheetRow("Sheet1", fmt.Sprintf("A%d", i+1), &row); err != nil {
-			t.Fatal(err)
-		}
+	row := func(attributes, part, price string) string {
+		return `<row ` + attributes + `><c t="inlineStr"><is><t>` + part + `</t></is></c><c t="inlineStr"><is><t>secret</t></is></c><c t="str"><v>` + price + `</v></c></row>`
 	}
-	if err := errors.Join(f.SetColVisible("Sheet1", "B", false), f.SetRowVisible("Sheet1", 4, false)); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.NewSheet("Hidden"); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.SetCellStr("Hidden", "A1", "secret"); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.SetSheetVisible("Hidden", false); err != nil {
-		t.Fatal(err)
-	}
-	data, err := f.WriteToBuffer()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return data.String()
+	return sheets(t, "", [2]string{
+		"Sheet1",
+		`<cols><col min="2" max="2" hidden="1"/></cols><sheetData>` + row("", "Part", "Price") + row("", "Bolt", "3") + `<row/>` + row(`hidden="true"`, "Cog", "4") + row("", "Nut", "2.5") + `</sheetData>`,
+	}, [2]string{"Hidden:hidden", `<sheetData>` + row("", "secret", "secret") + `</sheetData>`}, [2]string{"Deeper:veryHidden", `<sheetData>` + row("", "secret", "secret") + `</sheetData>`})
 }
 
 // pdf makes a PDF with these contents of pages, which may be packed; count is how many pages it says it has.
@@ -426,7 +429,8 @@ func TestFilesOfTheWorld(t *testing.T) {
 		"form.pdf":     {"Vacation policy", "Employees have 30 days of vacation.", "Ask your manager first."},
 		"onlyform.pdf": {"Parking costs 12 euro a month."},
 		"emf.docx":     nil,
-		"quote.xlsx":   {"2026-03-10", "2026-10-03", "59.97", "84.97", "Contract 7"},
+		"quote.xlsx":   {"2026-03-10", "2026-10-03", "=B2*C2", "=SUM(D2:D3)", "Contract 7"},                                 // of openpyxl
+		"prices.xlsx":  {"plain bold rest", "TRUE", "a b", "link", "_x0041_ x", "| after an empty row |", "seen", "merged"}, // of XlsxWriter
 	} {
 		content, err := os.ReadFile(filepath.Join("testdata", "files", name))
 		if err != nil {
@@ -446,47 +450,114 @@ func TestFilesOfTheWorld(t *testing.T) {
 	}
 }
 
-// TestCellsAsPeopleMeanThem: dates are in ISO form whatever the format shows, long numbers are whole, and a
-// formula without a value is computed, or shown if it cannot be.
+// TestCellsAsPeopleMeanThem: dates are in ISO form whatever the format shows, long numbers are whole, and other
+// numbers are as Excel shows them in English.
 func TestCellsAsPeopleMeanThem(t *testing.T) {
 	t.Parallel()
-	f := excelize.NewFile()
-	day := time.Date(2026, 3, 10, 0, 0, 0, 0, time.UTC)
-	style := func(cell string, format int, custom string) {
-		s := &excelize.Style{NumFmt: format}
-		if custom != "" {
-			s.CustomNumFmt = &custom
-		}
-		id, err := f.NewStyle(s)
-		if err := errors.Join(err, f.SetCellStyle("Sheet1", cell, cell, id)); err != nil {
-			t.Fatal(err)
-		}
+	for _, tt := range []struct {
+		format string // its number, or what it says
+		value  string
+		want   string
+	}{
+		{"0", "45.5", "45.5"},
+		{"0", "0.30000000000000004", "0.3"},
+		{"0", "1E-5", "0.00001"},
+		{"0", "1.5E+300", "1.5E+300"},
+		{"0", "123456789012", "123456789012"},
+		{"0", "1.2345678901234E+13", "12345678901234"},
+		{"0", "no number", "no number"},
+		{"14", "46091", "2026-03-10"},
+		{"14", "1", "1900-01-01"},
+		{"14", "59", "1900-02-28"},
+		{"14", "61", "1900-03-01"},
+		{"14", "2958466", "2958466"},
+		{"14", "-1", "-1"},
+		{"22", "46091.604166666664", "2026-03-10 14:30"},
+		{"31", "46091", "2026-03-10"},
+		{"dd/mm/yy;@", "46091", "2026-03-10"},
+		{"d mmm yyyy", "46091", "2026-03-10"},
+		{`d" de "mmmm" de "yyyy`, "46091", "2026-03-10"},
+		{`yyyy"年"m"月"d"日"`, "46091", "2026-03-10"},
+		{`[$-F800]dddd\,\ mmmm\ dd\,\ yyyy`, "46091", "2026-03-10"},
+		{"mmmm", "46091", "2026-03-10"},
+		{"20", "0.604166666666667", "14:30"},
+		{"h:mm:ss AM/PM", "0.604166666666667", "14:30:00"},
+		{"[h]:mm", "1.25", "30:00"},
+		{"1", "2.5", "3"},
+		{"2", "2.675", "2.68"},
+		{"4", "-1234.567", "-1,234.57"},
+		{"9", "0.25", "25%"},
+		{"9", "0.145", "15%"},
+		{"0.0 %", "0.145", "14.5 %"},
+		{"11", "1234.5", "1.23E+03"},
+		{"[Red]0.0 \"days\"", "45.5", "45.5 days"},
+		{`#,##0.00\ [$€-407]`, "1234.5", "1,234.50 €"},
+		{`$#,##0.00`, "-5", "-$5.00"},
+		{`_(* #,##0.00_);_(* \(#,##0.00\);_(* "-"??_);_(@_)`, "-5", "(5.00)"},
+		{`_(* #,##0.00_);_(* \(#,##0.00\);_(* "-"??_);_(@_)`, "0", "-"},
+		{"#,##0,", "1234567", "1,235"},
+		{"00000", "1067", "01067"},
+		{"000-00-0000", "12345678", "012-34-5678"},
+		{"(000) 000-0000", "5551234567", "(555) 123-4567"},
+		{"+00 (0) 000", "491234", "+49 (1) 234"},
+		{"0.##", "2.5", "2.5"},
+		{"0.##", "2", "2"},
+		{"#", "0", "0"},
+		{"0.0", "-0.01", "0.0"},
+		{`"yes";"no";"none"`, "0", "none"},
+		{"# ?/?", "0.5", "0.5"},
+		{"[>=100]0;0.0", "2.675", "2.675"},
+		{`"`, "7", "7"},
+		{"[", "7", "7"},
+		{`\`, "7", "7"},
+		{"_", "7", "7"},
+	} {
+		t.Run(tt.format+" "+tt.value, func(t *testing.T) {
+			t.Parallel()
+			id := tt.format
+			styles := ""
+			if _, err := strconv.Atoi(tt.format); err != nil || len(tt.format) > 2 {
+				id = "164"
+				var code strings.Builder
+				_ = xml.EscapeText(&code, []byte(tt.format)) // of a Builder
+				styles = `<numFmts><numFmt numFmtId="164" formatCode="` + code.String() + `"/></numFmts>`
+			}
+			styles += `<cellStyleXfs><xf numFmtId="10"/></cellStyleXfs><cellXfs><xf numFmtId="0"/><xf numFmtId="` + id + `"/></cellXfs>`
+			data := sheets(t, styles, [2]string{"Sheet1", `<sheetData><row r="1"><c r="A1" s="1"><v>` + tt.value + `</v></c></row></sheetData>`})
+			got, err := knowledge.Cut(t.Context(), "a.xlsx", data, 100)
+			if err != nil || len(got) != 1 || got[0].Text != "| "+tt.want+" |" {
+				t.Errorf("%v, got %v, want %s", err, got, tt.want)
+			}
+		})
 	}
-	formula := func(cell, text string) {
-		if err := f.SetCellFormula("Sheet1", cell, text); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := f.SetSheetRow("Sheet1", "A1", &[]any{day, day, day.Add(14*time.Hour + 30*time.Minute), 45.5, 46091, 123456789012, 0.25, 12345678901234, 3}); err != nil {
-		t.Fatal(err)
-	}
-	style("A1", 14, "")
-	style("B1", 0, "dd/mm/yy;@")
-	style("C1", 22, "")
-	style("D1", 0, "[Red]0.0 \"days\"")
-	style("E1", 0, "d mmm yyyy")
-	style("G1", 9, "")
-	formula("J1", "I1*2")
-	formula("K1", `HYPERLINK("https://a.example","the link")`)
-	formula("L1", "NOSUCHFUNCTION(I1)")
-	data, err := f.WriteToBuffer()
-	if err != nil {
-		t.Fatal(err)
-	}
-	got, err := knowledge.Cut(t.Context(), "a.xlsx", data.String(), 100)
-	want := "| 2026-03-10 | 2026-03-10 | 2026-03-10 14:30 | 45.5 days | 2026-03-10 | 123456789012 | 25% | 12345678901234 | 3 | 6 | the link | =NOSUCHFUNCTION(I1) |"
-	if err != nil || len(got) != 1 || got[0].Text != want {
-		t.Errorf("%v\ngot  %v\nwant %s", err, got, want)
+}
+
+// TestFormulas: a formula is shown where its cell has no value. Cells share a formula by the text of the first.
+func TestFormulas(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct{ rows, want string }{
+		"no value":                       {`<row r="1"><c r="A1"><v>1</v></c><c r="B1"><f>SUM(A1:A3)</f></c></row>`, "| 1 | =SUM(A1:A3) |"},
+		"a value":                        {`<row r="1"><c r="A1"><f>1+1</f><v>2</v></c></row>`, "| 2 |"},
+		"a text":                         {`<row r="1"><c r="A1" t="str"><f>"a"&amp;"b"</f><v>ab</v></c></row>`, "| ab |"},
+		"an empty value":                 {`<row r="1"><c r="A1"><v>1</v></c><c r="B1" t="str"><f>IF(A1=1,"",2)</f><v></v></c></row>`, "| 1 |"},
+		"an error":                       {`<row r="1"><c r="A1" t="e"><f>1/0</f><v>#DIV/0!</v></c></row>`, "| #DIV/0! |"},
+		"an empty value that is no text": {`<row r="1"><c r="A1"><f>1+1</f><v></v></c></row>`, "| =1+1 |"}, // as openpyxl writes it
+		"shared": {
+			`<row r="2"><c r="B2"><f t="shared" ref="B2:C3" si="0">A2*A$1+$A2+LOG10(A2)+Sheet1!A2+'A2'!A2&amp;"A2"&amp;A1.B</f></c><c r="C2"><f t="shared" si="0"/></c></row>
+			 <row r="3"><c r="B3"><f t="shared" si="0"/></c><c r="C3"><f t="shared" si="0"/><v>7</v></c></row>`,
+			`|  | =A2*A$1+$A2+LOG10(A2)+Sheet1!A2+'A2'!A2&"A2"&A1.B | =B2*B$1+$A2+LOG10(B2)+Sheet1!B2+'A2'!B2&"A2"&A1.B |
+|  | =A3*A$1+$A3+LOG10(A3)+Sheet1!A3+'A2'!A3&"A2"&A1.B | 7 |`,
+		},
+		"shared, off the sheet":   {`<row r="1"><c r="B2"><f t="shared" si="0">A1</f></c></row><row r="3"><c r="A3"><f t="shared" si="0"/></c></row>`, "|  | =A1 |\n| =#REF! |"},
+		"shared, without a first": {`<row r="1"><c r="A1"><f t="shared" si="9"/></c></row>`, "| = |"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			got, err := knowledge.Cut(t.Context(), "a.xlsx", sheets(t, "", [2]string{"Sums", "<sheetData>" + tt.rows + "</sheetData>"}), 1000)
+			if err != nil || len(got) != 1 || got[0].Text != tt.want {
+				t.Errorf("%v\ngot  %v\nwant %s", err, got, tt.want)
+			}
+		})
 	}
 }
 
