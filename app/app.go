@@ -7,8 +7,6 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -31,11 +29,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/rs/zerolog"
-	"go.opentelemetry.io/otel"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
-	"go.opentelemetry.io/otel/sdk/resource"
-	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
@@ -50,7 +43,6 @@ import (
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/loopback"
-	"github.com/planbot-go/planbot/internal/otlp"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/knowledge"
 	"github.com/planbot-go/planbot/manifest"
@@ -129,6 +121,8 @@ type Bot struct {
 	// [bot.Bot.OnCommand] as Commands does. Texts translates descriptions, also in the language files
 	// of the app package. Flags of "manifest build" replace the rest.
 	Manifest manifest.Config
+
+	features []Feature // of its program
 }
 
 // New makes only the bot, on that model: for a test, or for your own server. cfg sets what Bot does
@@ -319,6 +313,14 @@ func (cmd serveCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 	if err := p.showTurns(ctx); err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	for _, f := range p.own.features {
+		if f.Serve == nil {
+			continue
+		}
+		if err := f.Serve(ctx, p.program()); err != nil {
+			return errors.Join(err, listener.Close())
+		}
+	}
 	p.announce(std.Out, listener.Addr())
 	return p.serve(ctx, listener)
 }
@@ -370,29 +372,29 @@ type program struct {
 	bot      *bot.Bot
 	store    *state.Store
 	metrics  *prometheus.Registry
-	traces   *sdktrace.TracerProvider // nil: none
-	page     *page.Page               // shows turns in local mode; nil: there is none
-	recorder *record.Recorder         // records what the bot does; nil: no recording
-	signIn   *oauth.SignIn            // nil: the bot has no Services
-	tokens   turn.Tokens              // of people, for other services
-	policy   actions.Policy           // the bot's
-	sandbox  skills.Sandbox           // for scripts of skills; nil: they are refused
-	agents   *server.Server           // nil: other agents do not reach the bot
+	page     *page.Page       // shows turns in local mode; nil: there is none
+	recorder *record.Recorder // records what the bot does; nil: no recording
+	signIn   *oauth.SignIn    // nil: the bot has no Services
+	tokens   turn.Tokens      // of people, for other services
+	policy   actions.Policy   // the bot's
+	sandbox  skills.Sandbox   // for scripts of skills; nil: they are refused
+	agents   *server.Server   // nil: other agents do not reach the bot
 	closers  []func()
-	away     atomic.Bool // whether the store was unreachable at the last check
+	drained  []func(context.Context) // run once no turn does
+	away     atomic.Bool             // whether the store was unreachable at the last check
 
 	// What the bot runs with, in words; skills and services only if there are any.
 	aboutState, aboutModel, aboutIdentity, aboutSkills, aboutScripts, aboutServices, aboutRecording string
 }
+
+// program is p for features.
+func (p *program) program() *Program { return &Program{Values: Values{p.Settings}, p: p} }
 
 // assemble wires the bot. Close the program when you no longer need it.
 func (p *program) assemble(ctx context.Context) error {
 	p.metrics = prometheus.NewRegistry()
 	p.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	showVersion(p.metrics)
-	if err := p.openTraces(ctx); err != nil {
-		return err
-	}
 	logged := p.log.WithContext(ctx)
 	runner, aboutScripts, err := p.ScriptSandbox(logged)
 	if err != nil {
@@ -476,14 +478,19 @@ func (p *program) assemble(ctx context.Context) error {
 	if p.HistorySummary {
 		cfg.Summarize = maker.Summarize
 	}
-	if p.traces != nil {
-		cfg.Traces = p.traces
-	}
 	if r := p.recorder; r != nil {
 		cfg.Channel, cfg.Authenticator, cfg.Hooks = r.Channel(cfg.Channel), r.Authenticator(cfg.Authenticator), r.Hooks()
 	}
 	if p.page != nil {
 		cfg.Channel, cfg.Watch, cfg.TurnURL = p.page.Turns().Channel(cfg.Channel), p.page.WatchTurn, p.page.TurnURL
+	}
+	for _, f := range p.own.features {
+		if f.Wire == nil {
+			continue
+		}
+		if err := f.Wire(logged, p.program(), &cfg); err != nil {
+			return err
+		}
 	}
 	if p.bot, p.policy, err = p.own.assemble(p.Settings, cfg); err != nil {
 		return err
@@ -640,7 +647,9 @@ func (p *program) drain(server *http.Server) error {
 	ctx, cancel = context.WithTimeout(context.Background(), max(leastCloseTime, min(closeTimeout, time.Until(end))))
 	defer cancel()
 	var flush sync.WaitGroup
-	flush.Go(func() { p.flush(ctx) })
+	for _, send := range p.drained {
+		flush.Go(func() { send(ctx) })
+	}
 	err := server.Shutdown(ctx)
 	flush.Wait()
 	if err != nil {
@@ -834,30 +843,14 @@ func (p *program) showMetrics(ctx context.Context) error {
 	if p.MetricsAddr == "" {
 		return nil
 	}
-	listener, err := listen(ctx, p.MetricsAddr, "BOT_METRICS_ADDR")
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{Registry: p.metrics}))
+	addr, err := p.program().ServeBeside(ctx, p.MetricsAddr, "BOT_METRICS_ADDR", "metrics", mux)
 	if err != nil {
 		return err
 	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{Registry: p.metrics}))
-	p.serveBeside(listener, mux, "metrics")
-	p.log.Info().Str("url", "http://"+listener.Addr().String()+"/metrics").Msg("serving metrics")
+	p.log.Info().Str("url", "http://"+addr.String()+"/metrics").Msg("serving metrics")
 	return nil
-}
-
-// serveBeside serves something besides the bot until the program is closed.
-func (p *program) serveBeside(listener net.Listener, h http.Handler, what string) {
-	server := p.bot.NewServer(h)
-	var served sync.WaitGroup
-	served.Go(func() {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			p.log.Error().Err(fmt.Errorf("serve %s: %w", what, err)).Msg(what + " stopped")
-		}
-	})
-	p.closers = append(p.closers, func() {
-		_ = server.Close() // nothing to report it to
-		served.Wait()
-	})
 }
 
 // record starts a recording in that folder and announces it; "": none. It adjusts the log to tell
@@ -904,86 +897,6 @@ func (p *program) recording() record.Config {
 	}
 }
 
-// openTraces sets up the configured tracing. It does not connect.
-func (p *program) openTraces(ctx context.Context) error {
-	if p.OTelDisabled || p.OTelExporter == "none" || p.OTelExporter == "" && p.OTelEndpoint == "" && p.OTelTraces == "" {
-		return nil
-	}
-	named := [][2]string{{"service.name", "planbot"}, {"service.version", versionText()}}
-	named = append(named, p.OTelAttributes...) // for a repeated name the later value wins
-	if p.OTelServiceName != "" {
-		named = append(named, [2]string{"service.name", p.OTelServiceName})
-	}
-	var attributes []attribute.KeyValue
-	for _, pair := range named {
-		attributes = append(attributes, attribute.String(pair[0], pair[1]))
-	}
-	about, err := resource.New(ctx, resource.WithTelemetrySDK(), resource.WithHost(), resource.WithAttributes(attributes...))
-	if err != nil {
-		return fmt.Errorf("describe this bot for traces: %w", err)
-	}
-	to, err := p.collector()
-	if err != nil {
-		return fmt.Errorf("traces: %w", err)
-	}
-	client := otlp.New(to)
-	exporter, err := otlptrace.New(ctx, client)
-	if err != nil {
-		return fmt.Errorf("traces: %w", err)
-	}
-	otel.SetErrorHandler(traceFaults(p.log))
-	p.traces = sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithSampler(p.sampler()), sdktrace.WithResource(about))
-	p.closers = append(p.closers, func() { _ = client.Stop(ctx) }) // drops what the flush below had no time for; it never fails
-	p.closers = append(p.closers, func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
-		defer cancel()
-		p.flush(ctx)
-	})
-	p.log.Info().Str("url", to.URL).Msg("sending traces")
-	return nil
-}
-
-// collector returns where and how to send spans.
-func (p *program) collector() (otlp.Config, error) {
-	to := otlp.Config{
-		URL:     cmp.Or(p.OTelTraces, strings.TrimRight(cmp.Or(p.OTelEndpoint, "http://localhost:4318"), "/")+"/v1/traces"),
-		Headers: p.OTelHeaders, Timeout: time.Duration(p.OTelTimeout) * time.Millisecond, Gzip: p.OTelCompression == "gzip",
-	}
-	if p.OTelCertificate != "" { // this one and no others
-		pem, err := os.ReadFile(p.OTelCertificate)
-		if err != nil {
-			return to, err
-		}
-		roots := x509.NewCertPool()
-		roots.AppendCertsFromPEM(pem) // already checked to contain some
-		to.TLS = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
-	}
-	return to, nil
-}
-
-// sampler decides which turns are traced. A turn never has a remote parent, so parent-based
-// samplers act as they do without one.
-func (p *program) sampler() sdktrace.Sampler {
-	switch strings.TrimPrefix(p.OTelSampler, "parentbased_") {
-	case "always_off":
-		return sdktrace.NeverSample()
-	case "traceidratio":
-		return sdktrace.TraceIDRatioBased(p.OTelSamplerArg)
-	}
-	return sdktrace.AlwaysSample()
-}
-
-// flush sends the pending spans within ctx and shuts tracing down. Only the first call does
-// anything.
-func (p *program) flush(ctx context.Context) {
-	if p.traces == nil {
-		return
-	}
-	if err := p.traces.Shutdown(ctx); err != nil {
-		p.log.Warn().Err(err).Msg("the last spans are lost")
-	}
-}
-
 // showTurns serves the operators' pages at BOT_VIEWER_ADDR until the program is closed.
 func (p *program) showTurns(ctx context.Context) error {
 	if p.ViewerAddr == "" {
@@ -1013,20 +926,12 @@ func (p *program) showTurns(ctx context.Context) error {
 		return cli.Usage(fmt.Errorf("BOT_VIEWER_ADDR: %w", err))
 	}
 	p.closers = append(p.closers, made.Close)
-	listener, err := listen(ctx, p.ViewerAddr, "BOT_VIEWER_ADDR")
+	addr, err := p.program().ServeBeside(ctx, p.ViewerAddr, "BOT_VIEWER_ADDR", "the viewer", made)
 	if err != nil {
 		return err
 	}
-	p.serveBeside(listener, made, "the viewer")
-	p.log.Info().Str("url", "http://"+listener.Addr().String()+"/").Bool("sign_in", cfg.SignIn != nil).Msg("serving the viewer")
+	p.log.Info().Str("url", "http://"+addr.String()+"/").Bool("sign_in", cfg.SignIn != nil).Msg("serving the viewer")
 	return nil
-}
-
-// traceFaults logs what the SDK reports, such as an unreachable collector. The SDK reports every
-// few seconds; traceFaults logs one warning a minute.
-func traceFaults(log zerolog.Logger) otel.ErrorHandlerFunc {
-	log = log.Sample(&zerolog.BurstSampler{Burst: 1, Period: time.Minute})
-	return func(err error) { log.Warn().Err(err).Msg("traces are lost") }
 }
 
 // version is set at link time; otherwise the build info decides.

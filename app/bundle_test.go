@@ -22,7 +22,7 @@ func defaultBot() Bot {
 	return Bot{Name: "Planbot", Examples: []string{"What is on my lists?"}, Register: func(r *actions.Registry) {
 		lists.Register(r)
 		reminders.Register(r)
-	}}
+	}, features: AllFeatures()}
 }
 
 // env are settings of the default bot by their flags.
@@ -34,7 +34,9 @@ func (e env) read() (*settings.Settings, error) {
 	for flag, value := range e {
 		args = append(args, "--"+flag+"="+value)
 	}
-	return settings.Read(settings.BotOf(defaultBot()), args...)
+	b := defaultBot()
+	s := Settings(b, b.features...)
+	return s, s.Read(args...)
 }
 
 // assembled is the default bot with these settings, which ends with the test.

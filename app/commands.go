@@ -45,9 +45,10 @@ func commandsOf(own *Bot) *commands {
 	return &c
 }
 
-// Main runs the command line for that bot, and exits. Settings come from the environment or from
-// flags. The exit code is 1 for failures, and 2 for wrong usage and wrong settings.
-func Main(b Bot) {
+// Main runs the command line for that bot with these features, and exits. Settings come from the
+// environment or from flags. The exit code is 1 for failures, and 2 for wrong usage and wrong settings.
+func Main(b Bot, features ...Feature) {
+	b.features = append(b.features, features...)
 	if isHelper() {
 		os.Exit(readOneFile())
 	}
@@ -60,7 +61,7 @@ func Main(b Bot) {
 
 // run runs one command line and returns the exit code.
 func run(ctx context.Context, bot Bot, args []string, std *cli.Streams) int {
-	s := &settings.Settings{Bot: settings.BotOf(bot)}
+	s := Settings(bot, bot.features...)
 	return cli.Program{
 		Name:     "bot",
 		About:    "An AI bot for Microsoft Teams. Settings come from the environment or from flags, which each command lists.",
@@ -75,7 +76,7 @@ func (b *Bot) readFile(s *settings.Settings) error {
 	if s.File == "" {
 		return nil
 	}
-	f, err := botfile.Read(s.File)
+	f, err := botfile.Read(s.File, s)
 	if err == nil {
 		err = f.Apply(s)
 	}

@@ -9,6 +9,9 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
+// AllFeatures are those of package full, which imports this one.
+var AllFeatures func() []Feature
+
 // Assembled is the default bot with these settings, by their flags, on that store, and what runs
 // its scripts.
 func Assembled(ctx context.Context, t testing.TB, flags map[string]string, store *state.Store) (b *bot.Bot, scripts string, err error) {

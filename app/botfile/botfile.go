@@ -257,9 +257,9 @@ type File struct {
 const LockName = "actions.lock"
 
 // Read reads and checks a file of at most 1 MiB, and the files that it names. It does not connect to
-// anything. The error lists every fault, each with the file's name and the line. It never shows the value
-// of a variable.
-func Read(name string) (*File, error) {
+// anything. known are the settings that the file may set. The error lists every fault, each with the file's
+// name and the line. It never shows the value of a variable.
+func Read(name string, known *settings.Settings) (*File, error) {
 	raw, err := readFile(name, maxFile)
 	if err != nil && filepath.Dir(name) != "." {
 		err = fmt.Errorf("%s: %w", filepath.Dir(name), err)
@@ -271,7 +271,7 @@ func Read(name string) (*File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	d := &decoder{dir: dir, lines: map[string]int{}, raw: map[string]string{}, values: values{}}
+	d := &decoder{known: known, dir: dir, lines: map[string]int{}, raw: map[string]string{}, values: values{}}
 	f := &File{name: name, lines: d.lines, settings: map[string]string{}}
 	if d.read(raw, &f.in); len(d.lines) > 0 { // else nothing was read
 		d.check(f)
@@ -366,7 +366,7 @@ func (d *decoder) checkSettings(f *File) {
 	for name, v := range f.in.Settings {
 		path := "settings." + name
 		key, own := elsewhere[name]
-		err := settings.CheckValue(name, v.text)
+		err := d.known.CheckValue(name, v.text)
 		switch {
 		case d.faulty(path):
 		case own && key == "":
@@ -374,8 +374,8 @@ func (d *decoder) checkSettings(f *File) {
 		case own:
 			d.at(path, "stands in this file as %s", key)
 		case errors.Is(err, settings.ErrUnknown):
-			d.at(path, "there is no such setting%s", spelling.Hint(name, settings.Variables()))
-		case settings.Secret(name, v.text) && !v.whole:
+			d.at(path, "there is no such setting%s", spelling.Hint(name, d.known.Variables()))
+		case d.known.Secret(name, v.text) && !v.whole:
 			d.at(path, "%s", literalSecret)
 		case err != nil && v.text != v.raw:
 			d.at(path, "the value of its variable is not what this setting takes")

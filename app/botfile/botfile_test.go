@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/planbot-go/planbot/internal/settings"
+
 	"github.com/planbot-go/planbot/app/botfile"
 )
 
@@ -30,7 +32,7 @@ func faultsOf(t *testing.T, text string) (faults []string) {
 		"bot.yaml": text, "secrets/token": "s3cret\n", "prompts/a/prompt.txt": "Hi.", "prompts/sequence/prompt.txt": "Hi.", "skills/a/SKILL.md": "x", "icon.png": "x", "shop.yaml": "x",
 		"plugin.json": `{"schema_version":"v2.1","functions":[{"name":"a"}],"runtimes":[{"type":"OpenApi","run_for_functions":["a"]}]}`, "large.txt": strings.Repeat("x", 1<<17),
 	})
-	f, err := botfile.Read(filepath.Join(dir, "bot.yaml"))
+	f, err := botfile.Read(filepath.Join(dir, "bot.yaml"), new(settings.Settings))
 	if (f == nil) != (err != nil) {
 		t.Fatalf("%v with the error %v", f, err)
 	}
@@ -231,7 +233,7 @@ func TestSizes(t *testing.T) {
 	}
 	dir := folder(t, map[string]string{"bot.yaml": head + "# " + strings.Repeat("x", 1<<20)})
 	for name, want := range map[string]string{"bot.yaml": "bot.yaml is larger than 1024 KiB", "none.yaml": "none.yaml does not exist", ".": "is not a file"} {
-		if _, err := botfile.Read(filepath.Join(dir, name)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := botfile.Read(filepath.Join(dir, name), new(settings.Settings)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -27,7 +27,7 @@ import (
 // applied are settings with the bot of a file in them.
 func applied(t *testing.T, s *settings.Settings, dir string) error {
 	t.Helper()
-	f, err := botfile.Read(filepath.Join(dir, "bot.yaml"))
+	f, err := botfile.Read(filepath.Join(dir, "bot.yaml"), new(settings.Settings))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +231,7 @@ func TestApply(t *testing.T) {
 	if s.DataDir != filepath.Join(dir, "data") || !slices.Equal(s.SkillDirs(), []string{filepath.Join(dir, "s"), filepath.Join(dir, "t")}) || s.LockFile != filepath.Join(dir, "actions.lock") {
 		t.Errorf("paths are %s, %s, %s", s.DataDir, s.SkillDirs(), s.LockFile)
 	}
-	f, err := botfile.Read(filepath.Join(dir, "bot.yaml"))
+	f, err := botfile.Read(filepath.Join(dir, "bot.yaml"), new(settings.Settings))
 	if err != nil || !slices.Equal(f.Tests(), []string{filepath.Join(dir, "who.md")}) {
 		t.Errorf("the tests are %s: %v", f.Tests(), err)
 	}
@@ -254,7 +254,7 @@ func TestSignIn(t *testing.T) {
 	if err := applied(t, s, dir); err != nil {
 		t.Fatal(err)
 	}
-	f, err := botfile.Read(filepath.Join(dir, "bot.yaml"))
+	f, err := botfile.Read(filepath.Join(dir, "bot.yaml"), new(settings.Settings))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -425,7 +425,7 @@ func TestLinks(t *testing.T) {
 	}
 	link(filepath.Join(outside, "secret"), "in.md")
 	link(outside, "s")
-	_, err := botfile.Read(filepath.Join(dir, "bot.yaml"))
+	_, err := botfile.Read(filepath.Join(dir, "bot.yaml"), new(settings.Settings))
 	if err == nil || strings.Count(err.Error(), "a link that leads out of the folder") != 2 {
 		t.Errorf("links that lead out: %v", err)
 	}
@@ -434,7 +434,7 @@ func TestLinks(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "s"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := botfile.Read(filepath.Join(dir, "bot.yaml")); err != nil {
+	if _, err := botfile.Read(filepath.Join(dir, "bot.yaml"), new(settings.Settings)); err != nil {
 		t.Errorf("a link within: %v", err)
 	}
 }

@@ -18,6 +18,8 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/planbot-go/planbot/internal/settings"
+
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
@@ -54,9 +56,10 @@ type (
 
 // decoder reads a tree of YAML into Go values, and notes every fault with its line.
 type decoder struct {
-	dir    string            // of the file
-	lines  map[string]int    // of the keys, by their path, such as connections.crm.auth
-	raw    map[string]string // the values that have variables, by path, as they stand in the file
+	known  *settings.Settings // that the file may set
+	dir    string             // of the file
+	lines  map[string]int     // of the keys, by their path, such as connections.crm.auth
+	raw    map[string]string  // the values that have variables, by path, as they stand in the file
 	faults []fault
 	hidden []string // the secrets that were read
 	values values   // of the variables that were read

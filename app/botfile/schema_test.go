@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/planbot-go/planbot/internal/settings"
+
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/planbot-go/planbot/app/botfile"
@@ -201,12 +203,12 @@ func ExampleRead() {
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		panic(err)
 	}
-	_, err = botfile.Read(file)
+	_, err = botfile.Read(file, new(settings.Settings))
 	_, _ = os.Stdout.WriteString(strings.TrimPrefix(err.Error(), dir+string(filepath.Separator)) + "\n")
 	if err := os.WriteFile(file, []byte(strings.Replace(text, "promts: folder\n", "", 1)), 0o600); err != nil {
 		panic(err)
 	}
-	f, err := botfile.Read(file)
+	f, err := botfile.Read(file, new(settings.Settings))
 	_, _ = os.Stdout.WriteString(f.Welcome() + "\n")
 	// Output:
 	// bot.yaml:4: there is no key "promts"; did you mean prompts?

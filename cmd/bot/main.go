@@ -8,6 +8,7 @@ import (
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/actions/reminders"
 	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/full"
 	"github.com/planbot-go/planbot/manifest"
 )
 
@@ -29,7 +30,7 @@ func main() {
 				"Send \"help\" to see what it can do. " +
 				"Replies are written with AI: check what matters.",
 		},
-	})
+	}, full.Features()...)
 }
 
 func register(r *actions.Registry) {

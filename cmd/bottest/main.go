@@ -12,7 +12,9 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/actions/reminders"
+	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/app/botfile"
+	"github.com/planbot-go/planbot/app/full"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 )
@@ -28,10 +30,10 @@ func main() { cli.Main(run) }
 // run runs one command line and returns the exit code. Without a file of actions it tests the
 // bot of cmd/bot.
 func run(ctx context.Context, args []string, std *cli.Streams) int {
-	s := &settings.Settings{Bot: settings.Bot{Name: "Planbot", Register: func(r *actions.Registry) {
+	s := app.Settings(app.Bot{Name: "Planbot", Register: func(r *actions.Registry) {
 		lists.Register(r)
 		reminders.Register(r)
-	}}}
+	}}, full.Features()...)
 	var all commands
 	return cli.Program{
 		Name:     "bottest",
@@ -47,7 +49,7 @@ func (c *commands) readFile(s *settings.Settings) error {
 	if s.File == "" {
 		return nil
 	}
-	f, err := botfile.Read(s.File)
+	f, err := botfile.Read(s.File, s)
 	if err == nil {
 		err = f.Apply(s)
 	}

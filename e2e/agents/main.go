@@ -11,6 +11,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/mcp/server"
 	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/full"
 )
 
 func main() {
@@ -33,5 +34,5 @@ func main() {
 			Resource: "http://" + os.Getenv("BOT_ADDR") + "/mcp",
 			Tokens:   []server.Token{{Name: "Inspector", SHA256: hex.EncodeToString(digest[:]), Tenant: "contoso", Person: "mia-in-entra"}},
 		},
-	})
+	}, full.Features()...)
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/full"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -53,7 +54,7 @@ func barista(order shop) app.Bot {
 	return app.Bot{Name: "Barista", Register: func(r *actions.Registry) { register(r, order) }}
 }
 
-func main() { app.Main(barista(printOrder)) }
+func main() { app.Main(barista(printOrder), full.Features()...) }
 
 // printOrder stands in for a real shop.
 func printOrder(_ context.Context, key string, drinks []string) error {

@@ -7,6 +7,7 @@ import (
 	"github.com/infracloudio/msbotbuilder-go/schema"
 
 	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/full"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/msbotbuilder"
 )
@@ -22,4 +23,4 @@ var echo = app.Bot{
 	Routes: func(b *bot.Bot) { msbotbuilder.Serve(b, customHandler) },
 }
 
-func main() { app.Main(echo) }
+func main() { app.Main(echo, full.Features()...) }

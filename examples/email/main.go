@@ -18,6 +18,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/full"
 )
 
 //go:embed prompts
@@ -37,7 +38,7 @@ func mailbot(m mailer) app.Bot {
 }
 
 func main() {
-	app.Main(mailbot(mailer{addr: os.Getenv("SMTP_ADDR"), from: mail.Address{Name: "Mailbot", Address: "mailbot@example.com"}}))
+	app.Main(mailbot(mailer{addr: os.Getenv("SMTP_ADDR"), from: mail.Address{Name: "Mailbot", Address: "mailbot@example.com"}}), full.Features()...)
 }
 
 type email struct {

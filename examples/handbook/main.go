@@ -12,13 +12,14 @@ import (
 	"embed"
 
 	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/full"
 	"github.com/planbot-go/planbot/knowledge"
 )
 
 //go:embed documents
 var documents embed.FS
 
-func main() { app.Main(handbook(groupsOf)) }
+func main() { app.Main(handbook(groupsOf), full.Features()...) }
 
 // handbook is the bot, with the service that knows who is in which group: a real one, or that of a test.
 func handbook(groups func(ctx context.Context, tenant, person string) ([]string, error)) app.Bot {

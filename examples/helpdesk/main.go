@@ -15,10 +15,11 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/full"
 	"github.com/planbot-go/planbot/bot"
 )
 
-func main() { app.Main(helpdesk(pretend)) }
+func main() { app.Main(helpdesk(pretend), full.Features()...) }
 
 // helpdesk is the bot, with the service that restarts devices: a real one, or that of a test.
 func helpdesk(service restarter) app.Bot {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/full"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -26,7 +27,7 @@ var lightbot = app.Bot{
 	Functions: map[string]func(context.Context, *actions.Turn, []string) (any, error){"getLightStatus": getLightStatus},
 }
 
-func main() { app.Main(lightbot) }
+func main() { app.Main(lightbot, full.Features()...) }
 
 // longestPause is how long a person waits in silence without complaint, in
 // milliseconds.

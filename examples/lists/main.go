@@ -10,6 +10,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/full"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -19,7 +20,7 @@ var listbot = app.Bot{
 	Register: register,
 }
 
-func main() { app.Main(listbot) }
+func main() { app.Main(listbot, full.Features()...) }
 
 // lists are the items of each list of a conversation, by the list's name.
 type lists map[string][]string

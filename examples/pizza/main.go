@@ -11,6 +11,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/full"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/state"
 )
@@ -29,7 +30,7 @@ func pizzabot(s *shop) app.Bot {
 	}
 }
 
-func main() { app.Main(pizzabot(newShop())) }
+func main() { app.Main(pizzabot(newShop()), full.Features()...) }
 
 // register adds what the model may call. None of it names a cart: the model
 // neither sees nor chooses whose cart it is, since cartID is the host's to fill in.

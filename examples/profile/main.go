@@ -20,6 +20,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/full"
 )
 
 // The OAuth connections of the Azure Bot. The scopes of graph are those of Microsoft Graph, such as
@@ -56,7 +57,7 @@ func main() {
 		client: &http.Client{Timeout: 20 * time.Second},
 		graph:  "https://graph.microsoft.com/v1.0", staff: os.Getenv("STAFF_URL"), scope: os.Getenv("STAFF_SCOPE"),
 		appID: os.Getenv("SIGN_IN_APP_ID"), secret: os.Getenv("SIGN_IN_APP_SECRET"), notBeforeToday: time.Now,
-	}))
+	}), full.Features()...)
 }
 
 // calendar reads Graph with the person's token for it.

@@ -17,6 +17,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/full"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/teams"
 	"github.com/planbot-go/planbot/state"
@@ -230,4 +231,4 @@ func addRoutes(b *bot.Bot) {
 
 var desky = app.Bot{Name: "Desky", Register: register, Teams: routes, Routes: addRoutes}
 
-func main() { app.Main(desky) }
+func main() { app.Main(desky, full.Features()...) }

@@ -7,6 +7,7 @@ import (
 	"embed"
 
 	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/full"
 )
 
 // files hold a prompt a folder; config.json says what it takes.
@@ -21,4 +22,4 @@ var writer = app.Bot{
 	Prompts:  files,
 }
 
-func main() { app.Main(writer) }
+func main() { app.Main(writer, full.Features()...) }

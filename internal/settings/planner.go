@@ -453,13 +453,18 @@ func (s *Settings) OpenSandbox(ctx context.Context) (*sandbox.Sandbox, error) {
 // Read reads the settings of a bot from the environment and from flags, and checks them.
 func Read(b Bot, flags ...string) (*Settings, error) {
 	s := &Settings{Bot: b}
+	return s, s.Read(flags...)
+}
+
+// Read sets the settings to what flags and the environment say, and checks them.
+func (s *Settings) Read(flags ...string) error {
 	set := pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	s.AddFlags(set)
 	if err := set.Parse(flags); err != nil {
-		return nil, err
+		return err
 	}
 	s.Load()
-	return s, s.Check()
+	return s.Check()
 }
 
 // Declared is the output of `bot actions --json`, for tools that do not know the bot's code.

@@ -6,12 +6,12 @@ package settings
 import (
 	"cmp"
 	"context"
-	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"maps"
 	"net"
 	"net/url"
@@ -31,7 +31,6 @@ import (
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
-	"golang.org/x/net/http/httpguts"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
@@ -189,26 +188,17 @@ type Settings struct {
 	ViewerClient string `env:"BOT_VIEWER_CLIENT_ID" needs:"BOT_VIEWER_ADDR" else:"none" help:"app registration of the viewer, with the app roles Turns.Read, Turns.Content and Turns.Act"`
 	ViewerSecret string `env:"BOT_VIEWER_CLIENT_SECRET" secret:"true" needs:"BOT_VIEWER_ADDR" else:"none" help:"client secret of that app registration"`
 
-	Page            bool        `env:"BOT_PAGE" default:"true" help:"false: no page at http://127.0.0.1:3978/, which shows turns; there is one in local mode only"`
-	MetricsAddr     string      `env:"BOT_METRICS_ADDR" else:"no metrics" help:"host:port of GET /metrics for Prometheus"`
-	OTelEndpoint    string      `env:"OTEL_EXPORTER_OTLP_ENDPOINT" url:"http" else:"no traces" help:"OpenTelemetry collector, such as http://localhost:4318; turns traces on"`
-	OTelTraces      string      `env:"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT" url:"http" help:"the same, with its path"`
-	OTelExporter    string      `env:"OTEL_TRACES_EXPORTER" oneof:"otlp,none" else:"otlp with an endpoint, else none" help:"otlp or none"`
-	OTelDisabled    bool        `env:"OTEL_SDK_DISABLED" help:"true: no traces, whatever else is set"`
-	OTelServiceName string      `env:"OTEL_SERVICE_NAME" else:"planbot" help:"name of the bot in traces"`
-	OTelAttributes  [][2]string `env:"OTEL_RESOURCE_ATTRIBUTES" help:"resource attributes: name=value, comma separated"`
-	OTelSampler     string      `env:"OTEL_TRACES_SAMPLER" oneof:"always_on,always_off,traceidratio,parentbased_always_on,parentbased_always_off,parentbased_traceidratio" default:"parentbased_always_on" help:"which turns are traced"`
-	OTelSamplerArg  float64     `env:"OTEL_TRACES_SAMPLER_ARG" default:"1" max:"1" help:"share of turns, from 0 to 1"`
-	OTelHeaders     [][2]string `env:"OTEL_EXPORTER_OTLP_TRACES_HEADERS,OTEL_EXPORTER_OTLP_HEADERS" name:"otel-exporter-otlp-headers" secret:"true" help:"headers for the collector, such as a key: name=value, comma separated"`
-	OTelProtocol    string      `env:"OTEL_EXPORTER_OTLP_TRACES_PROTOCOL,OTEL_EXPORTER_OTLP_PROTOCOL" name:"otel-exporter-otlp-protocol" oneof:"http/protobuf" else:"http/protobuf" help:"http/protobuf; its port is 4318"`
-	OTelTimeout     int         `env:"OTEL_EXPORTER_OTLP_TRACES_TIMEOUT,OTEL_EXPORTER_OTLP_TIMEOUT" name:"otel-exporter-otlp-timeout" else:"10000" help:"milliseconds for one request"`
-	OTelCompression string      `env:"OTEL_EXPORTER_OTLP_TRACES_COMPRESSION,OTEL_EXPORTER_OTLP_COMPRESSION" name:"otel-exporter-otlp-compression" oneof:"none,gzip" else:"none" help:"gzip or none"`
-	OTelCertificate string      `env:"OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE,OTEL_EXPORTER_OTLP_CERTIFICATE" name:"otel-exporter-otlp-certificate" else:"the system's" help:"PEM file of the collector's CA"`
+	Page        bool   `env:"BOT_PAGE" default:"true" help:"false: no page at http://127.0.0.1:3978/, which shows turns; there is one in local mode only"`
+	MetricsAddr string `env:"BOT_METRICS_ADDR" else:"no metrics" help:"host:port of GET /metrics for Prometheus"`
 
 	TurnTimeout  time.Duration `env:"BOT_TURN_TIMEOUT" default:"5m" help:"how long one turn may take"`
 	DrainTimeout time.Duration `env:"BOT_DRAIN_TIMEOUT" default:"20s" help:"how long stopping may take, turns included"`
 	LogLevel     string        `env:"BOT_LOG_LEVEL" oneof:"trace,debug,info,warn,error,disabled" else:"info" help:"trace, debug, info, warn, error or disabled"`
 	LogFormat    string        `env:"BOT_LOG_FORMAT" oneof:"json,console" else:"console on a terminal, else json" help:"json or console"`
+
+	// Parts are the settings of the features that this bot has, Unread those of all that there are.
+	Parts  []Part
+	Unread []Unread
 
 	File string `env:"BOT_FILE" common:"true" name:"file" else:"none" help:"bot.yaml, a bot that a file describes instead of a program; its flag is --file"`
 
@@ -232,6 +222,71 @@ type Settings struct {
 	inFile   map[string]string                // what the file has set variables to
 	warnings []string
 	typos    []string // variables that may be misspelled settings
+}
+
+// Part is the settings of a feature. They stand behind those that every bot has.
+type Part struct {
+	Feature string // its name
+	// Values points at a struct with the tags of [Settings]. nil: none.
+	Values any
+	// Check returns what is wrong with them, a line for each mistake with its variable. nil: nothing is.
+	Check func(*Settings) error
+}
+
+// featureOf returns the name of the feature that reads a variable; "" if every bot does.
+func (s *Settings) featureOf(variable string) string {
+	for _, p := range s.Parts {
+		if p.Values == nil {
+			continue
+		}
+		for field := range reflect.TypeOf(p.Values).Elem().Fields() {
+			if slices.Contains(variablesOf(field), variable) {
+				return p.Feature
+			}
+		}
+	}
+	return ""
+}
+
+// Unread is a setting of a feature that some bots have. A bot without the feature says so if it is set.
+type Unread struct {
+	Variable, Feature string
+	Protects          bool // such a bot does not start
+}
+
+// checkUnread reports settings that are for a feature which this bot does not have.
+func (s *Settings) checkUnread(f *faults) {
+	known := s.Variables()
+	for _, u := range s.Unread {
+		if slices.Contains(known, u.Variable) || s.lookUp([]string{u.Variable}) == "" {
+			continue
+		}
+		text := "is set, but this bot has no feature " + u.Feature + " that would read it"
+		if u.Protects {
+			f.add(u.Variable, "%s", text)
+			continue
+		}
+		s.warnings = append(s.warnings, u.Variable+": "+text)
+	}
+}
+
+// fields are the settings, with their values: those that every bot has, and those of its features.
+func (s *Settings) fields() iter.Seq2[reflect.StructField, reflect.Value] {
+	return func(yield func(reflect.StructField, reflect.Value) bool) {
+		of := []any{s}
+		for _, p := range s.Parts {
+			if p.Values != nil {
+				of = append(of, p.Values)
+			}
+		}
+		for _, one := range of {
+			for field, value := range reflect.ValueOf(one).Elem().Fields() {
+				if variablesOf(field) != nil && !yield(field, value) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Bot is the part of app.Bot that settings need. Each field has the name and type that it has
@@ -290,11 +345,8 @@ const Common = "common"
 
 // AddFlags adds a flag for each setting, named like its variable. [Settings.Load] reads them.
 func (s *Settings) AddFlags(flags *pflag.FlagSet) {
-	for field := range reflect.TypeFor[Settings]().Fields() {
+	for field := range s.fields() {
 		variables := variablesOf(field)
-		if variables == nil {
-			continue
-		}
 		name := cmp.Or(field.Tag.Get("name"), strings.ToLower(strings.ReplaceAll(variables[0], "_", "-")))
 		flag := flags.VarPF(&flagged{of: s, variable: variables[0], field: field}, name, "", field.Tag.Get("help")+" ($"+variables[0]+")"+without(field.Tag.Get("else")))
 		if field.Type.Kind() == reflect.Bool {
@@ -361,11 +413,8 @@ func TypeName(t reflect.Type) string {
 // that [Settings.Check] can report all of them.
 func (s *Settings) Load() {
 	var known []string
-	for field, value := range reflect.ValueOf(s).Elem().Fields() {
+	for field, value := range s.fields() {
 		variables := variablesOf(field)
-		if variables == nil {
-			continue
-		}
 		known = append(known, variables...)
 		s.checkSpellings(variables)
 		text, ok := s.texts[variables[0]]
@@ -438,9 +487,9 @@ func (s *Settings) Environ() (list []string) {
 	for variable, text := range s.texts {
 		list = append(list, variable+"="+text)
 	}
-	for field := range reflect.ValueOf(s).Elem().Fields() {
+	for field := range s.fields() {
 		variables := variablesOf(field)
-		if variables == nil || fromEnvironment(variables) != "" {
+		if fromEnvironment(variables) != "" {
 			continue
 		}
 		if _, flagged := s.texts[variables[0]]; !flagged && s.lookUp(variables) != "" {
@@ -469,27 +518,25 @@ func (s *Settings) Default(values map[string]string) {
 var ErrUnknown = errors.New("there is no such setting")
 
 // Variables returns the variables of all settings.
-func Variables() (all []string) {
-	for field := range reflect.TypeFor[Settings]().Fields() {
-		if names := field.Tag.Get("env"); names != "" {
-			all = append(all, strings.Split(names, ",")...)
-		}
+func (s *Settings) Variables() (all []string) {
+	for field := range s.fields() {
+		all = append(all, variablesOf(field)...)
 	}
 	return all
 }
 
 // CheckValue says what is wrong with a value of the setting with that variable.
-func CheckValue(variable, text string) error {
-	field, value := new(Settings).field(variable)
+func (s *Settings) CheckValue(variable, text string) error {
+	field, _ := s.field(variable)
 	if field.Name == "" {
 		return ErrUnknown
 	}
-	return Parse(strings.TrimSpace(text), field.Tag, value)
+	return Parse(strings.TrimSpace(text), field.Tag, reflect.New(field.Type).Elem())
 }
 
 // Secret reports whether that value of a setting must not be shown.
-func Secret(variable, text string) bool {
-	field, _ := new(Settings).field(variable)
+func (s *Settings) Secret(variable, text string) bool {
+	field, _ := s.field(variable)
 	if u, err := url.Parse(text); err == nil && u.User != nil {
 		if _, has := u.User.Password(); has {
 			return true
@@ -658,6 +705,22 @@ func (f *faults) has(variable string) bool {
 	return slices.ContainsFunc(*f, func(err error) bool { return strings.HasPrefix(err.Error(), variable+": ") })
 }
 
+// Text returns the value of a setting as a text that would set it; "" if nothing sets it and it has no
+// default, or there is no such setting.
+func (s *Settings) Text(variable string) string {
+	field, value := s.field(variable)
+	if field.Name == "" || value.IsZero() {
+		return ""
+	}
+	if words, ok := value.Interface().([]string); ok {
+		return strings.Join(words, ",")
+	}
+	return fmt.Sprint(value.Interface())
+}
+
+// Faulty reports whether the value of a setting could not be read.
+func (s *Settings) Faulty(variable string) bool { return s.faults.has(variable) }
+
 // Check returns every mistake in the settings, one per line, with the name of the variable. It
 // reads the files that they name and does not connect to anything. Call it before you use the
 // settings.
@@ -670,6 +733,7 @@ func (s *Settings) Check() error {
 	}
 	s.Planner = cmp.Or(s.Planner, s.Bot.Planner, Sequence)
 	s.checkNeeds(&f)
+	s.checkUnread(&f)
 	s.checkAddresses(&f)
 	s.checkIdentity(&f)
 	s.checkCallers(&f)
@@ -680,7 +744,6 @@ func (s *Settings) Check() error {
 	s.checkKnowledge(&f)
 	s.checkViewer(&f)
 	s.checkSkills(&f)
-	s.checkTraces(&f)
 	if s.RedisURL != "" {
 		store, err := state.Open(context.Background(), s.RedisURL, state.Config{}) // dials nothing
 		if err == nil {
@@ -721,6 +784,11 @@ func (s *Settings) Check() error {
 	f.ask("BOT_TOKEN_KEYS", err)
 	s.checkApproval(&f, registry)
 	s.checkTexts(registry)
+	for _, p := range s.Parts {
+		if p.Check != nil {
+			f = append(f, p.Check(s))
+		}
+	}
 	return errors.Join(f...)
 }
 
@@ -775,7 +843,7 @@ func (s *Settings) checkNeeds(f *faults) {
 		_, value := s.field(variable)
 		return f.has(variable) || !value.IsZero()
 	}
-	for field, value := range reflect.ValueOf(s).Elem().Fields() {
+	for field, value := range s.fields() {
 		needed := strings.Split(field.Tag.Get("needs"), ",")
 		if needed[0] != "" && !value.IsZero() && !slices.ContainsFunc(needed, isSet) {
 			variable, _, _ := strings.Cut(field.Tag.Get("env"), ",")
@@ -1201,30 +1269,6 @@ func (s *Settings) checkSkills(f *faults) {
 	}
 }
 
-// checkTraces reports what OpenTelemetry would ignore with a warning.
-func (s *Settings) checkTraces(f *faults) {
-	if s.OTelDisabled || s.OTelExporter == "none" {
-		return
-	}
-	for _, header := range s.OTelHeaders {
-		if !httpguts.ValidHeaderFieldName(header[0]) || !httpguts.ValidHeaderFieldValue(header[1]) {
-			f.add("OTEL_EXPORTER_OTLP_TRACES_HEADERS", "cannot be the headers of a request")
-			break
-		}
-	}
-	if s.OTelCertificate != "" {
-		pem, err := os.ReadFile(s.OTelCertificate)
-		if err != nil {
-			f.add("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "%q cannot be read", s.OTelCertificate)
-		} else if !x509.NewCertPool().AppendCertsFromPEM(pem) {
-			f.add("OTEL_EXPORTER_OTLP_TRACES_CERTIFICATE", "%q has no certificate in PEM", s.OTelCertificate)
-		}
-	}
-	if s.OTelSamplerArg != 1 && !strings.HasSuffix(s.OTelSampler, "traceidratio") && !f.has("OTEL_TRACES_SAMPLER_ARG") {
-		f.add("OTEL_TRACES_SAMPLER_ARG", "is for the samplers traceidratio and parentbased_traceidratio")
-	}
-}
-
 // Actions returns the bot's actions. Its Check lists what is wrong with them.
 func (s *Settings) Actions() *actions.Registry {
 	registry := actions.New()
@@ -1408,12 +1452,17 @@ func (s *Settings) Keys() (keys [][]byte, err error) {
 // Secrets returns the values that must not be shown.
 func (s *Settings) Secrets() (all []string) {
 	all = append(all, s.Hidden...)
-	for _, pair := range s.OTelHeaders {
-		all = append(all, pair[1])
-	}
-	for field, value := range reflect.ValueOf(s).Elem().Fields() {
-		if field.Tag.Get("secret") != "" && field.Type.Kind() == reflect.String {
-			all = append(all, value.String())
+	for field, value := range s.fields() {
+		if field.Tag.Get("secret") == "" {
+			continue
+		}
+		switch value := value.Interface().(type) {
+		case string:
+			all = append(all, value)
+		case [][2]string:
+			for _, pair := range value {
+				all = append(all, pair[1])
+			}
 		}
 	}
 	if u, err := url.Parse(s.RedisURL); err == nil && u.User != nil {
@@ -1434,20 +1483,35 @@ func (s *Settings) Apart() *Settings {
 // Given says of a setting where its value comes from, without the value.
 type Given struct {
 	Variable string
+	Also     string // another name of it; "": none
 	From     string // what set it, in words; "": nothing
 	About    string
-	Default  string // in words
+	Default  string // in words; "": none
 	Secret   bool
+	Common   bool   // whether most bots need it
+	Protects bool   // whether a bot is less safe without it
+	Feature  string // which reads it; "": every bot does
 }
 
 // Given lists all settings, in their order.
 func (s *Settings) Given() (all []Given) {
-	for field := range reflect.ValueOf(s).Elem().Fields() {
+	for field := range s.fields() {
 		names := variablesOf(field)
-		if names == nil {
-			continue
+		g := Given{
+			Variable: names[0],
+			About:    field.Tag.Get("help"),
+			Default:  cmp.Or(field.Tag.Get("else"), field.Tag.Get("default")),
+			Secret:   field.Tag.Get("secret") != "",
+			Common:   field.Tag.Get("common") != "",
+			Protects: field.Tag.Get("protects") != "",
+			Feature:  s.featureOf(names[0]),
 		}
-		g := Given{Variable: names[0], About: field.Tag.Get("help"), Default: cmp.Or(field.Tag.Get("else"), field.Tag.Get("default")), Secret: field.Tag.Get("secret") != ""}
+		if len(names) > 1 {
+			g.Also = names[1]
+		}
+		if field.Type.Kind() == reflect.Bool {
+			g.Default = cmp.Or(g.Default, "false")
+		}
 		inEnvironment := slices.IndexFunc(names, func(name string) bool { return os.Getenv(name) != "" })
 		_, flagged := s.texts[names[0]]
 		switch {
@@ -1479,7 +1543,7 @@ func (s *Settings) IsSet(variables ...string) (set []string) {
 
 // field returns the field of the variable. Its name is empty if there is none.
 func (s *Settings) field(variable string) (field reflect.StructField, value reflect.Value) {
-	for field, value = range reflect.ValueOf(s).Elem().Fields() {
+	for field, value = range s.fields() {
 		if slices.Contains(variablesOf(field), variable) {
 			return field, value
 		}

@@ -530,10 +530,16 @@ func TestMisspelledVariables(t *testing.T) {
 func TestGiven(t *testing.T) {
 	t.Setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
 	t.Setenv("MicrosoftAppTenantId", "")
-	t.Setenv("OTEL_EXPORTER_OTLP_HEADERS", "key=sk-verysecret1")
-	s, err := Read(Bot{Name: "Hedda"}, "--openai-api-key=sk-verysecret1", "--bot-planner=tools", "--otel-exporter-otlp-endpoint=http://127.0.0.1:9")
-	if err != nil {
+	t.Setenv("COFFEE_OLD_KEYS", "key=sk-verysecret1")
+	var coffee struct {
+		Keys [][2]string `env:"COFFEE_KEYS,COFFEE_OLD_KEYS" secret:"true" help:"keys of the machine"`
+	}
+	s := &Settings{Bot: Bot{Name: "Hedda"}, Parts: []Part{{Feature: "coffee", Values: &coffee}}}
+	if err := s.Read("--openai-api-key=sk-verysecret1", "--bot-planner=tools", "--bot-token-url=http://127.0.0.1:9"); err != nil {
 		t.Fatal(err)
+	}
+	if !slices.Contains(s.Secrets(), "sk-verysecret1") || len(coffee.Keys) != 1 {
+		t.Errorf("secrets %q, keys %q", s.Secrets(), coffee.Keys)
 	}
 	from := map[string]Given{}
 	for _, g := range s.Given() {
@@ -544,7 +550,7 @@ func TestGiven(t *testing.T) {
 	}
 	for name, want := range map[string]string{
 		"OPENAI_API_KEY": "a flag", "BOT_PLANNER": "a flag", "OPENAI_BASE_URL": "the environment, as OPENAI_BASE_URL", "MICROSOFT_APP_TENANT_ID": "", "BOT_MAX_STEPS": "",
-		"OTEL_EXPORTER_OTLP_TRACES_HEADERS": "the environment, as OTEL_EXPORTER_OTLP_HEADERS",
+		"COFFEE_KEYS": "the environment, as COFFEE_OLD_KEYS",
 	} {
 		if g, known := from[name]; !known || g.From != want || g.About == "" {
 			t.Errorf("%s is %+v, want %q", name, g, want)
@@ -559,6 +565,28 @@ func TestGiven(t *testing.T) {
 		if g.Variable == "BOT_MAX_STEPS" && g.From != "the file of the bot" {
 			t.Errorf("what the file sets is from %q", g.From)
 		}
+	}
+}
+
+// TestUnread: a setting of a feature that the bot lacks is told, and stops the start if it protects.
+func TestUnread(t *testing.T) {
+	t.Setenv("COFFEE_STRENGTH", "3")
+	t.Setenv("COFFEE_LIMIT", "4")
+	s := &Settings{Bot: Bot{Name: "Hedda"}, Unread: []Unread{{"COFFEE_STRENGTH", "coffee", false}, {"COFFEE_LIMIT", "coffee", true}, {"COFFEE_SUGAR", "coffee", true}}}
+	err := s.Read()
+	if err == nil || err.Error() != "COFFEE_LIMIT: is set, but this bot has no feature coffee that would read it" {
+		t.Errorf("got %v", err)
+	}
+	if want := []string{"COFFEE_STRENGTH: is set, but this bot has no feature coffee that would read it"}; !slices.Equal(s.Warnings(), want) {
+		t.Errorf("warnings %q", s.Warnings())
+	}
+	var coffee struct {
+		Strength int `env:"COFFEE_STRENGTH" help:"of the coffee"`
+		Limit    int `env:"COFFEE_LIMIT" protects:"true" help:"cups a day"`
+	}
+	s.Parts = []Part{{Feature: "coffee", Values: &coffee}}
+	if err := s.Read(); err != nil || coffee.Strength != 3 || coffee.Limit != 4 || len(s.Warnings()) != 0 {
+		t.Errorf("got %+v, %v, %q", coffee, err, s.Warnings())
 	}
 }
 

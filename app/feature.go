@@ -1,0 +1,121 @@
+package app
+
+import (
+	"context"
+	_ "embed"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/internal/settings"
+)
+
+// Feature is a part of a program that a bot may have: settings, what it adds to the bot, what it runs
+// beside it. A bot has the features that its main function hands to [Main]; package full lists those that
+// Planbot ships. Only Name is required. A Feature belongs to one program, which calls its functions one
+// after the other.
+type Feature struct {
+	Name string // what errors call it, such as traces
+
+	// Settings points at a struct whose fields are settings. The tag env names the variable, help says what
+	// it is for, default what it is when nobody sets it; docs/own-bot.md lists the others. A field is a
+	// string, bool, int, float64, [time.Duration], []string or [][2]string. The program sets them before it
+	// calls anything here. nil: it has none.
+	Settings any
+	// Check returns every mistake in the settings, each an error that begins with its variable. Commands that
+	// only look at settings call it too, so it connects to nothing. nil: there are none.
+	Check func(Values) error
+	// Wire changes the bot before it is made. An error stops the start. nil: it changes nothing.
+	Wire func(context.Context, *Program, *bot.Config) error
+	// Serve starts what runs beside the bot, which is made and takes no messages yet. An error stops the
+	// start. nil: nothing runs.
+	Serve func(context.Context, *Program) error
+}
+
+// Values are the settings of a program, for a feature that has to know those of others.
+type Values struct{ of *settings.Settings }
+
+// Text returns the value of a setting, other than a list of pairs, as a text that would set it; "" if nothing
+// sets it and it has no default, or there is no such setting.
+func (v Values) Text(variable string) string { return v.of.Text(variable) }
+
+// Faulty reports whether the value of a setting could not be read. Its mistake is in the list already.
+func (v Values) Faulty(variable string) bool { return v.of.Faulty(variable) }
+
+// Listen returns where the bot listens, as host:port.
+func (v Values) Listen() string { return v.of.Listen() }
+
+// Program is the program around a bot, as features see it while it starts.
+type Program struct {
+	Values
+
+	p *program
+}
+
+// Log is the program's log.
+func (p *Program) Log() *zerolog.Logger { return &p.p.log }
+
+// Bot returns the bot; nil before it is made.
+func (p *Program) Bot() *bot.Bot { return p.p.bot }
+
+// Version returns the version of the program, such as v1.2.0 or devel.
+func (p *Program) Version() string { return versionText() }
+
+// OnClose has the program call end when it ends: last first, after the bot's turns.
+func (p *Program) OnClose(end func()) { p.p.closers = append(p.p.closers, end) }
+
+// OnDrain has the program call send once no turn runs, beside the end of its connections. ctx says how long
+// there is.
+func (p *Program) OnDrain(send func(ctx context.Context)) { p.p.drained = append(p.p.drained, send) }
+
+// ServeBeside serves h at addr until the program ends, and returns where it listens. setting names the
+// variable that says so, for the error. what is its name in the log.
+func (p *Program) ServeBeside(ctx context.Context, addr, setting, what string, h http.Handler) (net.Addr, error) {
+	listener, err := listen(ctx, addr, setting)
+	if err != nil {
+		return nil, err
+	}
+	server := p.p.bot.NewServer(h)
+	var served sync.WaitGroup
+	served.Go(func() {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			p.p.log.Error().Err(err).Msg(what + " stopped")
+		}
+	})
+	p.OnClose(func() {
+		_ = server.Close() // nothing to report it to
+		served.Wait()
+	})
+	return listener.Addr(), nil
+}
+
+// Settings are the settings of a program with that bot and these features, for tools that do not run it.
+func Settings(b Bot, features ...Feature) *settings.Settings {
+	s := &settings.Settings{Bot: settings.BotOf(b), Unread: unread()}
+	for _, f := range features {
+		part := settings.Part{Feature: f.Name, Values: f.Settings}
+		if f.Check != nil {
+			part.Check = func(s *settings.Settings) error { return f.Check(Values{s}) }
+		}
+		s.Parts = append(s.Parts, part)
+	}
+	return s
+}
+
+//go:embed settings.txt
+var ofFeatures string
+
+// unread are the settings of all features that Planbot ships, as package full writes them down: this package
+// knows none of them, and yet it says which ones a bot lacks.
+func unread() (all []settings.Unread) {
+	for line := range strings.Lines(ofFeatures) {
+		words := strings.Fields(line)
+		all = append(all, settings.Unread{Variable: words[0], Feature: words[1], Protects: len(words) > 2})
+	}
+	return all
+}

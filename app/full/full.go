@@ -1,0 +1,18 @@
+// Package full has every feature that Planbot ships, for programs that want them all:
+//
+//	app.Main(bot, full.Features()...)
+//
+// A program that names the features it uses does not link the others.
+package full
+
+import (
+	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/traces"
+)
+
+// Features returns them, each anew: a feature belongs to one program.
+func Features() []app.Feature {
+	return []app.Feature{
+		traces.Feature(),
+	}
+}
