@@ -89,7 +89,7 @@ paths:
   /b/{id}: {get: {operationId: b, responses: {200: {description: ok}}}}
 components: {schemas: {Odd: {type: oddity}}}
 `, allow("GET", "POST"))
-	want(t, textOf(err), "/paths/~1a/post: ", "(line 6)", "/paths: ", "/components/schemas/Odd: ", "(line 8)")
+	want(t, textOf(err), "/paths/~1a/post: ", "(line 6)", "/paths/~1b~1{id}/get: nothing says what {id} ", "/components/schemas/Odd: ", "(line 8)")
 	_, err = try(t, nil, paths(`
 		"/a":{"get":{"operationId":"same","responses":{"200":{"description":"ok"}}}},
 		"/b":{"get":{"operationId":"same","responses":{"200":{"description":"ok"}}},
@@ -348,6 +348,107 @@ func TestOnlyWhatIsReachedIsJudged(t *testing.T) {
 	} {
 		_, err := try(t, nil, document(""), allow("good", operation))
 		want(t, textOf(err), place...)
+	}
+}
+
+// TestABadPlaceCostsItsOperations: operations that no rule names are left out for it, with its place, and the others
+// are offered.
+func TestABadPlaceCostsItsOperations(t *testing.T) {
+	t.Parallel()
+	document := func(bad, parameter string) string {
+		return `{"openapi":"3.0.3","info":{"title":"t","version":"1"},"servers":[{"url":"https://service.example"}],
+"paths":{
+ "/good":{"get":{"operationId":"good","responses":{"200":{"description":"ok"}}}},
+ "/bad":{
+  ` + bad + `"responses":{"200":{"description":"ok"}}},
+  "delete":{"operationId":"also","responses":{"204":{"description":"ok"}}}},
+ "/refers":{"get":{"operationId":"refers","parameters":[{"$ref":"#/paths/~1bad/get/parameters/0"}],"responses":{"200":{"description":"ok"}}}}
+},
+"components":{"parameters":{"P":
+ ` + parameter + `}}}`
+	}
+	const fine = `{"name":"p","in":"query","schema":{"type":"string"}}`
+	for _, c := range []struct{ bad, parameter, offered, place string }{
+		{`"get":{"operationId":"bad","parameters":[{"$ref":"#/components/parameters/P"}],`, fine, "svc_bad svc_also svc_good svc_refers", ""},
+		{`"get":{"operationId":"bad","parameters":[{"$ref":"#/components/parameters/P"}],`, `{"name":"p","in":"query","schema":{"type":"string","pattern":7}}`, "svc_also svc_good", "/components/parameters/P"},
+		{`"get":{"operationId":"bad","parameters":[{"$ref":"#/components/parameters/Nobody"}],`, fine, "svc_also svc_good", "/paths/~1bad/get/parameters/0: "},
+		{`"get":{"operationId":"bad","parameters":[{"name":"","in":"query","schema":{"type":"string"}}],`, fine, "svc_also svc_good", "/paths/~1bad/get"},
+		{`"get":{"operationId":"bad","parameters":[{"name":"x","in":"query","schema":{"$ref":"#/paths/~1refers/get/parameters/0/schema"}}],`, fine, "svc_also svc_good", "/paths/~1bad/get/parameters/0/schema: "},
+		{`"parameters":[{"name":"x","in":"query","schema":{"type":"oddity"}}],"get":{"operationId":"bad","parameters":[` + fine + `],`, fine, "svc_good svc_refers", "/paths/~1bad"},
+		{`"get":{"operationId":"bad","parameters":[` + fine + `],"requestBody":[],`, fine, "svc_also svc_good svc_refers", "/paths/~1bad/get"},
+	} {
+		connection := connect(t, nil, document(c.bad, c.parameter), allow("GET", "DELETE"))
+		names, _ := connection.Offer(t.Context(), nil)
+		if got := strings.Join(names, " "); got != c.offered {
+			t.Errorf("%s offers %s, want %s", c.bad, got, c.offered)
+		}
+		for _, o := range connection.Operations() {
+			if o.Remote == "bad" && !strings.Contains(o.LeftOut, c.place) {
+				t.Errorf("%s: %s is left out for %q", c.bad, o.Remote, o.LeftOut)
+			}
+		}
+		if _, err := try(t, nil, document(c.bad, c.parameter), allow("good", "bad")); (err == nil) != (c.place == "") {
+			t.Errorf("%s is named: %v", c.bad, err)
+		}
+	}
+}
+
+// TestWhatIsNotRead: what is wrong with it costs nothing.
+func TestWhatIsNotRead(t *testing.T) {
+	t.Parallel()
+	for _, schema := range []string{
+		`{"type":"string","examples":{"a":1}}`, `{"type":"string","regex":"a"}`, `{"type":"string","example":{"$ref":"#/none"}}`, `{"type":"string","xml":7}`,
+		`{"type":"string","externalDocs":"https://x.example"}`, `{"type":"string","deprecated":"since 2024"}`, `{"type":"string","x-nullable":7,"discriminator":"kind"}`,
+		`{"type":"object","properties":{"example":{"type":"string"},"tags":{"type":"array","items":{"type":"string"}}}}`,
+	} {
+		document := one("get", "/a", `"tags":7,"externalDocs":[],"callbacks":{"x":7},"parameters":[{"name":"p","in":"query","example":{},"examples":7,"schema":`+schema+`}],`)
+		for _, version := range []string{"3.0.0", "3.1.0"} {
+			document := strings.Replace(document, "3.1.0", version, 1)
+			if _, err := action(t, connect(t, nil, document), "svc_act").Check(map[string]any{"p": map[string]any{"example": 7}}); err == nil {
+				t.Errorf("%s: %s: the rest of the schema is not read", version, schema)
+			}
+		}
+	}
+	noServer := strings.Replace(one("get", "/a", ""), `{"url":"https://service.example"}`, `{"url":""},7`, 1)
+	s := serve(t, nil)
+	must(t, connect(t, s, noServer), "svc_act", `{}`)
+	noSlash := connect(t, nil, paths(`"a":{"get":{"operationId":"a","responses":{"200":{"description":"ok"}}}},"/b":{"get":{"operationId":"b","responses":{"200":{"description":"ok"}}}},"x-a":7`))
+	want(t, operation(t, noSlash, "a").LeftOut, "does not begin with /")
+}
+
+// TestReferencesToWhereAThingStandsFirst: bundlers write references into operations, also into their answers.
+func TestReferencesToWhereAThingStandsFirst(t *testing.T) {
+	t.Parallel()
+	document := paths(`
+		"/first/{id}":{"parameters":[{"name":"id","in":"path","required":true,"schema":{"type":"integer"}}],
+			"get":{"operationId":"first","responses":{"200":{"description":"ok","headers":{"rate":{"schema":{"type":"integer"}}},"content":{"application/json":{"schema":
+				{"type":"object","properties":{"name":{"type":"string","maxLength":3},"of":{"$ref":"#/components/schemas/Kind"},"schema":{"type":"integer"}}}}}},
+				"404":{"description":"gone"}}},
+			"post":{"operationId":"never","requestBody":{"required":true,"content":{"application/json":{"schema":{"type":"object","properties":{"by":{"type":"string"}},"required":["by"]}}}},"responses":{"200":{"description":"ok"}}}},
+		"/a/{id}":{"put":{"operationId":"a","parameters":[{"$ref":"#/paths/~1first~1%7Bid%7D/parameters/0"}],
+			"requestBody":{"required":true,"content":{"application/json":{"schema":{"$ref":"#/paths/~1first~1%7Bid%7D/get/responses/200/content/application~1json/schema"}}}},
+			"responses":{"200":{"description":"ok","headers":{"rate":{"$ref":"#/paths/~1first~1%7Bid%7D/get/responses/200/headers/rate"}}},"404":{"$ref":"#/paths/~1first~1%7Bid%7D/get/responses/404"}}}},
+		"/b":{"put":{"operationId":"b","requestBody":{"$ref":"#/paths/~1first~1%7Bid%7D/post/requestBody"},"responses":{"404":{"$ref":"#/paths/~1first~1%7Bid%7D/get/responses/404"}}},
+			"post":{"operationId":"c","requestBody":{"required":true,"content":{"application/json":{"schema":{"$ref":"#/paths/~1first~1%7Bid%7D/get/responses/200/content/application~1json/schema/properties/schema"}}}},"responses":{"200":{"description":"ok"}}}}`)
+	document = strings.TrimSuffix(document, "}") + `,"components":{"schemas":{"Kind":{"enum":["x","y"]}}}}`
+	s := serve(t, nil)
+	for _, allowed := range [][]string{{"PUT", "POST", "first"}, {"a", "b", "c"}} {
+		c := connect(t, s, document, allow(allowed...))
+		must(t, c, "svc_a", `{"id":7,"body":{"name":"x","of":"y"}}`)
+		must(t, c, "svc_b", `{"body":{"by":"x"}}`)
+		must(t, c, "svc_c", `{"body":7}`)
+		for name, entities := range map[string]map[string]any{
+			"svc_a": {"id": "x", "body": map[string]any{}}, "svc_b": {"body": map[string]any{}}, "svc_c": {"body": "x"},
+		} {
+			if _, err := action(t, c, name).Check(entities); err == nil {
+				t.Errorf("%s takes %v", name, entities)
+			}
+		}
+		for _, body := range []map[string]any{{"name": "long"}, {"of": "z"}} {
+			if _, err := action(t, c, "svc_a").Check(map[string]any{"id": json.Number("7"), "body": body}); err == nil {
+				t.Errorf("svc_a takes %v", body)
+			}
+		}
 	}
 }
 

@@ -190,7 +190,16 @@ func (c *Connection) load(ctx context.Context) error {
 		return errors.New("it does not say which host may have the header, the query or the token of the connection: set Server")
 	}
 	var faults []string
-	if c.operations, faults = c.operationsOf(d); len(faults) > 0 {
+	c.operations, faults = c.operationsOf(d)
+	if !slices.ContainsFunc(c.operations, func(o *operation) bool { return o.Action != nil }) && len(d.faults) > 0 {
+		faults = append(faults, d.faults...) // it is not about some operations, but about the document
+		for _, o := range c.operations {
+			if o.broken == "" && !o.NotAllowed {
+				faults = append(faults, o.at.fault(d.main, "%s", o.LeftOut))
+			}
+		}
+	}
+	if len(faults) > 0 {
 		return d.report(faults)
 	}
 	for _, o := range c.operations {
@@ -286,7 +295,7 @@ func (c *Connection) operationsOf(d *document) (all []*operation, faults []strin
 	items, minted := map[*operation]place{}, map[string]int{}
 	for _, template := range slices.Sorted(maps.Keys(templates)) {
 		item, err := d.follow(paths.child(template))
-		if err != nil || !strings.HasPrefix(template, "/") {
+		if err != nil || strings.HasPrefix(template, "x-") {
 			continue
 		}
 		for _, method := range slices.Concat(methods, otherMethods) {
@@ -295,6 +304,11 @@ func (c *Connection) operationsOf(d *document) (all []*operation, faults []strin
 				continue
 			}
 			o := &operation{at: at, path: template, safe: method == http.MethodGet || method == http.MethodHead}
+			below := paths.child(template).pointer
+			o.broken = cmp.Or(d.broken[below+"/"+strings.ToLower(method)], d.broken[below])
+			if !strings.HasPrefix(template, "/") {
+				o.broken = "its path does not begin with /"
+			}
 			id := at.text("operationId")
 			if first, taken := ids[id]; taken && id != "" && c.uses(method, template, id) {
 				faults = append(faults, at.fault(d.main, "the operationId %q is that of %s, too", spelling.Clip(id), first))
@@ -396,6 +410,9 @@ func (c *Connection) read(o *operation, d *document, root, item place, used map[
 	if !c.allows(o.safe, o.names) {
 		return errNotAllowed
 	}
+	if o.broken != "" {
+		return errors.New(o.broken)
+	}
 	if reason != nil {
 		return reason
 	}
@@ -486,7 +503,8 @@ func (c *Connection) readInputs(o *operation, d *document, item place) error {
 			}
 		}
 	}
-	for _, match := range serverVariable.FindAllString(o.path, -1) {
+	path, _, _ := strings.Cut(o.path, "?")
+	for _, match := range serverVariable.FindAllString(path, -1) {
 		if !seen["path "+match[1:len(match)-1]] {
 			return fmt.Errorf("nothing says what %s in its path is", match)
 		}
@@ -522,7 +540,7 @@ func (c *Connection) readInput(o *operation, d *document, p place) error {
 	case "header":
 		name := http.CanonicalHeaderKey(in.name)
 		switch {
-		case name == "Accept" || name == "Content-Type" || name == "Authorization": // the standard says that they are no parameters
+		case slices.Contains([]string{"Accept", "Content-Type", "Authorization", "Content-Length", "Host", "User-Agent"}, name): // each request has them
 			return nil
 		case len(c.cfg.Header.Values(name)) > 0 && o.inside:
 			return nil

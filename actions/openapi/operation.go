@@ -49,6 +49,7 @@ type operation struct {
 	at       place
 	names    []string // what rules may call it
 	path     string   // a template
+	broken   string   // why it cannot be used; "": it may
 	base     *url.URL // of its server
 	inside   bool     // calls carry the connection's secrets
 	safe     bool     // it only reads
@@ -425,11 +426,29 @@ func (o *operation) request(entities map[string]any) (*request, error) {
 	return r, err
 }
 
+// fixedQuery is the query of a template. What it has for a parameter of the query, such as page={page}, is left
+// out: the parameter writes itself.
+func fixedQuery(template string, segments map[string]string) string {
+	var pairs []string
+	for pair := range strings.SplitSeq(template, "&") {
+		lacks := false
+		pair = serverVariable.ReplaceAllStringFunc(pair, func(name string) string {
+			text, ok := segments[name]
+			lacks = lacks || !ok
+			return strings.NewReplacer("&", "%26", "+", "%2B", "=", "%3D").Replace(text)
+		})
+		if !lacks {
+			pairs = append(pairs, escapeWith(pair, "=%+/?:@!$'()*,;"))
+		}
+	}
+	return strings.Join(pairs, "&")
+}
+
 // target puts the address together, and makes sure that it is below the server's.
 func (o *operation) target(segments map[string]string, query string) (*url.URL, error) {
 	template, _, _ := strings.Cut(o.path, "#") // some documents tell operations of one path apart with it
 	template, fixed, _ := strings.Cut(template, "?")
-	query = strings.Trim(escapeWith(fixed, "=&%+/?:@!$'()*,;")+"&"+query, "&")
+	query = strings.Trim(fixedQuery(fixed, segments)+"&"+query, "&")
 	path := serverVariable.ReplaceAllStringFunc(template, func(match string) string {
 		if text, ok := segments[match]; ok {
 			return text

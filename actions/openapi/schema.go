@@ -189,7 +189,7 @@ func allowNull(schema map[string]any) {
 
 // notSchema are keywords that say nothing about values that are sent, or that would make the schema
 // depend on others.
-var notSchema = []string{"$schema", "$id", "$anchor", "$dynamicAnchor", "$comment", "example", "examples", "externalDocs", "xml", "discriminator", "nullable", "readOnly", "writeOnly", "allowEmptyValue"}
+var notSchema = []string{"$schema", "$id", "$anchor", "$dynamicAnchor", "$comment", "example", "examples", "externalDocs", "xml", "discriminator", "nullable", "readOnly", "writeOnly", "allowEmptyValue", "deprecated"}
 
 // modernize rewrites what OpenAPI 3.0 says in its own way, and later documents still do.
 func modernize(schema map[string]any) {
@@ -252,12 +252,25 @@ func (s *schemas) build(entities map[string]any) (checked, told *jsonschema.Sche
 		delete(schema, readOnlyMark)
 		delete(schema, goneMark)
 	})
-	forCalls, shown := everyPart(unmarked, forChecks), everyPart(unmarked, forModels)
-	if checked, err = read(forCalls); err == nil && !reflect.DeepEqual(forCalls, shown) {
-		told, err = read(shown)
+	for {
+		forCalls, shown := everyPart(unmarked, forChecks), everyPart(unmarked, forModels)
+		if checked, err = read(forCalls); err == nil && !reflect.DeepEqual(forCalls, shown) {
+			told, err = read(shown)
+		}
+		brief := everyPart(unmarked, withoutWords) // of a large schema, models read what can be given
+		if !errors.Is(err, errLargeSchema) || reflect.DeepEqual(brief, unmarked) {
+			return checked, told, err
+		}
+		unmarked = brief
 	}
-	return checked, told, err
 }
+
+func withoutWords(schema map[string]any) {
+	delete(schema, "title")
+	delete(schema, "description")
+}
+
+var errLargeSchema = errors.New("its schema is too large")
 
 func read(tree any) (*jsonschema.Schema, error) {
 	raw, err := json.Marshal(tree)
@@ -265,7 +278,7 @@ func read(tree any) (*jsonschema.Schema, error) {
 		return nil, err
 	}
 	if len(raw) > maxSchema {
-		return nil, fmt.Errorf("its schema has %d bytes, more than %d", len(raw), maxSchema)
+		return nil, fmt.Errorf("%w: %d bytes, more than %d", errLargeSchema, len(raw), maxSchema)
 	}
 	out := new(jsonschema.Schema)
 	if err := json.Unmarshal(raw, out); err != nil {

@@ -21,6 +21,7 @@ func TestHeadersThatNobodyChooses(t *testing.T) {
 		`"schema":{"type":"string","default":"2022-06-28","enum":["2021-01-01","2022-06-28"]}`: "2022-06-28",
 		`"schema":{"type":"integer","default":3}`:                                              "3",
 		`"schema":{"type":"string"}`:                                                           "",
+		`"schema":{"type":"string"}},{"name":"content-length","in":"header","required":true,"schema":{"type":"integer"}},{"name":"User-Agent","in":"header","required":true,"schema":{"type":"string"}`: "",
 	} {
 		c := connect(t, s, version(more))
 		must(t, c, "svc_act", `{}`)
@@ -44,6 +45,8 @@ func TestReservedInPaths(t *testing.T) {
 		{"/Users('{p}')/x,y;z=1", "", "a'b", "/Users('a%27b')/x,y;z=1"},
 		{"/{p}?action=list&x=1", "", "a", "/a?action=list&x=1"},
 		{"/{p}#other", "", "a", "/a"},
+		{"/{p}?page={page}&sort=asc&more={more}", "", "a", "/a?sort=asc"},
+		{"/a?of={p}&sort=asc", "", "a&b", "/a?of=a%26b&sort=asc"},
 		{"/contents/{p}", `"x-multi-segment":true,`, "docs/a b?#.md", "/contents/docs/a%20b%3F%23.md"},
 		{"/contents/{p}", `"allowReserved":true,`, "a/b:c@d", "/contents/a/b:c@d"},
 		{"/contents/{p}", "", "docs/a.md", "/contents/docs%2Fa.md"},
@@ -56,6 +59,20 @@ func TestReservedInPaths(t *testing.T) {
 	}
 	connection := connect(t, s, one("get", "/contents/{p}", `"parameters":[{"name":"p","in":"path","required":true,"x-multi-segment":true,"schema":{"type":"string"}}],`))
 	want(t, fails(t, connection, "svc_act", `{"p":"a/../b"}`), "..")
+}
+
+// TestQueriesInPaths: what a template says of a parameter of the query is what the parameter says.
+func TestQueriesInPaths(t *testing.T) {
+	t.Parallel()
+	s := serve(t, nil)
+	c := connect(t, s, one("get", "/find?q={q}&page={page}&kind=all", `"parameters":[{"name":"q","in":"query","required":true,"schema":{"type":"string"}},{"name":"page","in":"query","schema":{"type":"integer"}}],`))
+	for entities, uri := range map[string]string{`{"q":"a b","page":2}`: "/find?kind=all&q=a%20b&page=2", `{"q":"x&y"}`: "/find?kind=all&q=x%26y"} {
+		must(t, c, "svc_act", entities)
+		if got := s.last(t).uri; got != uri {
+			t.Errorf("%s: %s, want %s", entities, got, uri)
+		}
+	}
+	want(t, operation(t, connect(t, s, one("get", "/{a}/find?q={q}", "")), "act").LeftOut, "nothing says what {a} in its path is")
 }
 
 // TestFilesOnly: an operation that takes only a file is not offered without it.
