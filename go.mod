@@ -47,6 +47,7 @@ require (
 	golang.org/x/tools v0.52.0
 	google.golang.org/protobuf v1.36.12
 	k8s.io/api v0.37.2
+	maragu.dev/gomponents v1.2.0
 	sigs.k8s.io/yaml v1.6.0
 )
 

@@ -18,7 +18,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html/template"
 	"net"
 	"net/http"
 	"net/url"
@@ -97,9 +96,6 @@ type Viewer struct {
 	handler  http.Handler
 }
 
-//go:embed views.html
-var viewsFile string
-
 //go:embed style.css
 var styleFile []byte
 
@@ -131,10 +127,6 @@ func New(cfg Config) (*Viewer, error) {
 			Endpoint: oauth2.Endpoint{AuthURL: at + "/oauth2/v2.0/authorize", TokenURL: at + "/oauth2/v2.0/token", AuthStyle: oauth2.AuthStyleInParams},
 		}
 	}
-	views, err := template.New("").Parse(viewsFile)
-	if err != nil {
-		return nil, err
-	}
 	mux := http.NewServeMux()
 	for pattern, route := range map[string]struct {
 		role string // "": nobody has to be signed in
@@ -152,7 +144,7 @@ func New(cfg Config) (*Viewer, error) {
 		"GET /style.css":           {"", (*request).style},
 	} {
 		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			q := &request{Viewer: v, w: w, r: r, views: views}
+			q := &request{Viewer: v, w: w, r: r}
 			q.serve(route.role, route.do)
 		})
 	}
@@ -211,10 +203,9 @@ func (s *session) may(role string) bool { return slices.Contains(s.Roles, role) 
 // request is one request of a browser.
 type request struct {
 	*Viewer
-	w     http.ResponseWriter
-	r     *http.Request
-	views *template.Template
-	who   *session // nil: nobody is signed in
+	w   http.ResponseWriter
+	r   *http.Request
+	who *session // nil: nobody is signed in
 }
 
 // statusError is an answer that a person may read.
@@ -311,7 +302,7 @@ func (q *request) show(status int, p page) {
 		p.Parts[i].Rows = slices.DeleteFunc(p.Parts[i].Rows, func(r [2]string) bool { return r[1] == "" })
 	}
 	var out bytes.Buffer
-	if err := q.views.ExecuteTemplate(&out, "page", p); err != nil {
+	if err := p.html().Render(&out); err != nil {
 		q.cfg.Log.Error().Err(err).Msg("a view of the viewer")
 		http.Error(q.w, "This did not work.", http.StatusInternalServerError)
 		return
