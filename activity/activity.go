@@ -356,6 +356,9 @@ func (a *Activity) FromBot() bool {
 	return a.From.Role == schema.BOT || a.From.ID != "" && a.From.ID == a.Recipient.ID
 }
 
+// Amends reports whether the activity edits or deletes a message that was sent.
+func (a *Activity) Amends() bool { return a.Type == MessageUpdate || a.Type == MessageDelete }
+
 // CallerOf returns the callerId of the bot with that app id.
 func CallerOf(appID string) string { return callerApp + appID }
 

@@ -389,7 +389,7 @@ func (s *seeing) keptFiles() (all []string) {
 // TestFilesAreKept for an hour, for the next messages, until /reset or /forget.
 func TestFilesAreKept(t *testing.T) {
 	t.Parallel()
-	for _, ends := range []string{"/reset", "/forget yes"} {
+	for _, ends := range []string{"/reset", "/forget yes", "deleting the message"} {
 		t.Run(ends, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -409,8 +409,12 @@ func TestFilesAreKept(t *testing.T) {
 				if ttl := s.redis.TTL(kept[0]); ttl < 59*time.Minute || ttl > time.Hour {
 					t.Errorf("kept for %s", ttl)
 				}
-				s.say(ends)
-				s.connector.Next(t)
+				if ends == "deleting the message" {
+					s.deliver(event{"type": "messageDelete", "id": "activity-1", "channelData": event{"eventType": "softDeleteMessage"}})
+				} else {
+					s.say(ends)
+					s.connector.Next(t)
+				}
 				s.until("that it is deleted", func() bool { return len(s.keptFiles()) == 0 })
 				s.say("and the code?")
 				s.expect("I don't know.")

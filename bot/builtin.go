@@ -51,6 +51,7 @@ func (b *builtins) routes() []route {
 		{b.isSkillCommand, b.skill},
 		{isCommand(""), b.help}, // a mention of the bot and nothing else
 		{(*Turn).IsMessage, planned},
+		{func(t *Turn) bool { return t.Activity.Amends() }, func(context.Context, *Turn) error { return nil }}, // the history follows
 	}
 }
 

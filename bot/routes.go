@@ -62,12 +62,26 @@ func (r *routes) handler(t *Turn) Handler {
 	}
 	for _, list := range [][]route{r.first, r.last} {
 		for _, route := range list {
-			if route.match(t) {
-				return r.wrap(route.handle)
+			if !route.match(t) {
+				continue
 			}
+			if t.Activity.Amends() {
+				return r.wrap(amended(route.handle))
+			}
+			return r.wrap(route.handle)
 		}
 	}
 	return nil
+}
+
+// amended makes the history follow an edit or a deletion before a handler sees it.
+func amended(h Handler) Handler {
+	return func(ctx context.Context, t *Turn) error {
+		if err := t.Amend(ctx); err != nil {
+			return err
+		}
+		return h(ctx, t)
+	}
 }
 
 // awaits reports whether the sender of the activity waits for its turn's answer.

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -13,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -173,6 +176,17 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 		write(w, nobodyAnswers(a))
 		return nil
 	}
+	if first := b.engine.FirstForm(t); first != nil && !b.takesEdits(t) && !b.ignores(first, log) {
+		_, duplicate, err := b.engine.Accept(r.Context(), first, (&delivery{Activity: *first.Activity}).duplicates()...)
+		if err != nil {
+			return err
+		}
+		if !duplicate {
+			log.Info().Msg("an edit is the first form of a message that addresses the bot")
+			w.WriteHeader(http.StatusOK)
+			return nil
+		}
+	}
 	asked, awaited := delivery{Activity: *a, route: route, click: clickOf(t), exchange: turn.ExchangeOf(t), code: turn.CodeOf(t), came: time.Now()}, t.Awaited()
 	var ticket *turn.Ticket
 	if awaited {
@@ -303,6 +317,12 @@ func tellDenied(ctx context.Context, t *Turn) error {
 func (b *Bot) answers(t *Turn) (yes bool) {
 	defer func() { yes = yes || recover() != nil }()
 	return b.handler(t) != nil
+}
+
+// takesEdits reports whether the bot's author handles this edit, and so decides whether it is answered.
+func (b *Bot) takesEdits(t *Turn) (yes bool) {
+	defer func() { yes = yes || recover() != nil }()
+	return slices.ContainsFunc(b.routes.first, func(route route) bool { return route.match(t) })
 }
 
 // handler returns the handler of the turn's activity, or nil if there is none.
@@ -538,7 +558,13 @@ type delivery struct {
 // its answer was late. Without an id, only a click can be a duplicate.
 func (d *delivery) duplicates() (all []inbox.Duplicate) {
 	if d.ID != "" {
-		all = append(all, inbox.Duplicate{ID: "activity\n" + d.Conversation.ID + "\n" + string(d.Type) + "\n" + d.ID})
+		id := "activity\n" + d.Conversation.ID + "\n" + string(d.Type) + "\n" + d.ID
+		if d.Amends() { // a message may be edited more than once
+			raw, _ := d.Encode() // it was decoded
+			sum := sha256.Sum256(raw)
+			id += "\n" + hex.EncodeToString(sum[:])
+		}
+		all = append(all, inbox.Duplicate{ID: id})
 	}
 	if d.click != "" {
 		all = append(all, inbox.Duplicate{ID: d.click, For: sameClick})

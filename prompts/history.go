@@ -24,6 +24,9 @@ const (
 	maxTurnMessages = 32
 	maxHistoryBytes = 128 << 10 // of text in all
 
+	maxSummarized = 200 // ids of messages that a summary covers
+	maxAmended    = 20
+
 	maxLines     = 20 // for people
 	maxLineBytes = 500
 )
@@ -43,7 +46,11 @@ const cutMark = " […]"
 type History struct {
 	Version int    `json:"v,omitzero"`
 	Summary string `json:"summary,omitzero"`
-	Turns   []Turn `json:"turns,omitempty"`
+	// Summarized are the ids of the messages that Summary covers. None: nobody knows all of them.
+	Summarized []string `json:"summarized,omitempty"`
+	Turns      []Turn   `json:"turns,omitempty"`
+	// Amended are messages that were edited or deleted while their turn waited, at most 20.
+	Amended []Amended `json:"amended,omitempty"`
 }
 
 // Turn is one turn of a conversation: the person's message, then those of the model and the
@@ -56,6 +63,17 @@ type Turn struct {
 	Messages []Message `json:"messages"`
 	// Sources are the ids of the sources that the answer cites. No prompt has them.
 	Sources []string `json:"sources,omitempty"`
+	// IDs are the channel's ids of the person's messages, in order. None: the channel gave none, or
+	// an older version of the program wrote the turn. No prompt has them.
+	IDs []string `json:"ids,omitempty"`
+}
+
+// Amended is a message that its author edited or deleted while its turn waited. The turn takes the
+// new words from here when it goes on.
+type Amended struct {
+	From string `json:"from,omitzero"`
+	ID   string `json:"id"`
+	Text string `json:"text,omitzero"` // "": deleted
 }
 
 // StateName is the name of a history in state.
@@ -127,8 +145,94 @@ func spoken(answer string) (texts []string) {
 
 // Forget removes the turns of one person, and the summary: nobody knows whose words are in it.
 func (h *History) Forget(userID string) {
-	h.Summary = ""
+	h.DropSummary()
 	h.Turns = slices.DeleteFunc(h.Turns, func(t Turn) bool { return t.From == userID })
+	h.Amended = slices.DeleteFunc(h.Amended, func(m Amended) bool { return m.From == userID })
+}
+
+// DropSummary forgets the summary.
+func (h *History) DropSummary() { h.Summary, h.Summarized = "", nil }
+
+// Summarize puts a summary in the place of that many of the oldest turns, and of the summary before.
+func (h *History) Summarize(summary string, of int) {
+	ids, known := h.Summarized, h.Summary == "" || len(h.Summarized) > 0
+	for _, t := range h.Turns[:of] {
+		ids = append(ids, t.IDs...)
+		known = known && len(t.IDs) >= min(len(t.said()), 1)
+	}
+	if !known || len(ids) > maxSummarized {
+		ids = nil
+	}
+	h.Summary, h.Summarized, h.Turns = summary, ids, slices.Delete(h.Turns, 0, of)
+}
+
+// said returns where the person's messages are in the turn.
+func (t *Turn) said() (at []int) {
+	for i, m := range t.Messages {
+		if m.Role == "user" {
+			at = append(at, i)
+		}
+	}
+	return at
+}
+
+// find returns the number of the turn with that message of that person, or -1.
+func (h *History) find(userID, id string) int {
+	return slices.IndexFunc(h.Turns, func(t Turn) bool { return t.From == userID && slices.Contains(t.IDs, id) })
+}
+
+// covers reports whether the summary has words of the message, or may have.
+func (h *History) covers(id string) bool {
+	return h.Summary != "" && (len(h.Summarized) == 0 || slices.Contains(h.Summarized, id))
+}
+
+// Has reports whether a turn has that message of that person, or the summary has or may have words of it.
+func (h *History) Has(userID, id string) bool {
+	return id != "" && (h.find(userID, id) >= 0 || h.covers(id))
+}
+
+// Edit puts new words in the place of a person's message; with "" it removes the turn of the message, and
+// so it does where it cannot tell which words of the turn are meant. A summary of the message goes.
+func (h *History) Edit(userID, id, text string) {
+	if !h.Has(userID, id) {
+		return
+	}
+	i := h.find(userID, id)
+	if i < 0 {
+		h.DropSummary()
+		return
+	}
+	said := h.Turns[i].said()
+	if text == "" || len(said) != len(h.Turns[i].IDs) {
+		h.Turns = slices.Delete(h.Turns, i, i+1)
+		return
+	}
+	messages := slices.Clone(h.Turns[i].Messages)
+	messages[said[slices.Index(h.Turns[i].IDs, id)]].Text = limited(text)
+	h.Turns[i].Messages = messages
+}
+
+// Amend notes what became of a message whose turn waits: its new words, or "" if it was deleted.
+func (h *History) Amend(userID, id, text string) {
+	h.Version = historyVersion
+	h.Settle(id)
+	h.Amended = append(h.Amended, Amended{valid(userID), valid(id), limited(text)})
+	h.Amended = slices.Delete(h.Amended, 0, max(0, len(h.Amended)-maxAmended))
+}
+
+// AmendedText returns what [History.Amend] noted of a message.
+func (h *History) AmendedText(id string) (text string, ok bool) {
+	for _, m := range h.Amended {
+		if m.ID == id {
+			return m.Text, true
+		}
+	}
+	return "", false
+}
+
+// Settle forgets what [History.Amend] noted of a message.
+func (h *History) Settle(id string) {
+	h.Amended = slices.DeleteFunc(h.Amended, func(m Amended) bool { return m.ID == id })
 }
 
 // UnmarshalJSONFrom reads a history and refuses a newer version.
@@ -158,16 +262,21 @@ func (t Turn) limited() Turn {
 	t.From, t.Name = valid(t.From), valid(t.Name)
 	t.Messages = slices.Clone(t.Messages)
 	for i, m := range t.Messages {
-		text := valid(m.Text)
-		if len(text) > MaxMessage {
-			text = spelling.Shorten(text, MaxMessage) + cutMark
-		}
-		t.Messages[i].Text = text
+		t.Messages[i].Text = limited(m.Text)
 	}
 	if n := len(t.Messages); n > maxTurnMessages || n > 2 && t.bytes() > maxHistoryBytes {
 		t.Messages = []Message{t.Messages[0], t.Messages[n-1]}
 	}
 	return t
+}
+
+// limited returns a text within the limits and valid in JSON.
+func limited(text string) string {
+	text = valid(text)
+	if len(text) > MaxMessage {
+		text = spelling.Shorten(text, MaxMessage) + cutMark
+	}
+	return text
 }
 
 func (t Turn) bytes() int {

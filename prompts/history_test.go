@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/planbot-go/planbot/prompts"
 )
@@ -53,6 +54,75 @@ func TestHistoryJSON(t *testing.T) {
 	}
 	if raw, err := json.Marshal(new(prompts.History)); err != nil || string(raw) != "{}" {
 		t.Errorf("empty history: %s, %v", raw, err)
+	}
+}
+
+// TestHistoryAmended: what is not certain goes, and an older program still reads what is kept.
+func TestHistoryAmended(t *testing.T) {
+	t.Parallel()
+	of := func(ids string, messages ...prompts.Message) prompts.Turn {
+		return prompts.Turn{From: "29:1a", Messages: messages, IDs: strings.Fields(ids)}
+	}
+	many := make([]string, 201)
+	for i := range many {
+		many[i] = fmt.Sprint(i)
+	}
+	covers := func(summary string, ids ...string) func(*prompts.History) {
+		return func(h *prompts.History) { h.Summary, h.Summarized = summary, ids }
+	}
+	for name, tt := range map[string]struct {
+		before func(*prompts.History)
+		turn   prompts.Turn
+		sum    int // of how many turns
+		id     string
+		text   string
+		want   prompts.History
+	}{
+		"one of two messages": {
+			turn: of("1 2", user("a"), user("b"), bot("c")), id: "2", text: "B",
+			want: prompts.History{Version: 1, Turns: []prompts.Turn{of("1 2", user("a"), user("B"), bot("c"))}},
+		},
+		"two that are one text":   {turn: of("1 2", user("a\nb"), bot("c")), id: "2", text: "B", want: prompts.History{Version: 1}},
+		"deleted, one of two":     {turn: of("1 2", user("a"), user("b")), id: "1", want: prompts.History{Version: 1}},
+		"of an older program":     {turn: of("", user("a")), id: "1", text: "A", want: prompts.History{Version: 1, Turns: []prompts.Turn{{From: "29:1a", Messages: []prompts.Message{user("a")}}}}},
+		"without an id":           {turn: of("", bot("a")), id: "", want: prompts.History{Version: 1, Turns: []prompts.Turn{{From: "29:1a", Messages: []prompts.Message{bot("a")}}}}},
+		"summed up":               {turn: of("1", user("a")), sum: 1, id: "1", want: prompts.History{Version: 1}},
+		"not summed up":           {turn: of("1", user("a")), sum: 1, id: "2", want: prompts.History{Version: 1, Summary: "new", Summarized: []string{"1"}}},
+		"a summary of more":       {before: covers("old", "0"), turn: of("1", user("a")), sum: 1, id: "7", want: prompts.History{Version: 1, Summary: "new", Summarized: []string{"0", "1"}}},
+		"nobody knows of what":    {before: covers("old"), turn: of("1", user("a")), sum: 1, id: "7", want: prompts.History{Version: 1}},
+		"too much to know":        {before: covers("old", many...), turn: of("1", user("a")), sum: 1, id: "7", want: prompts.History{Version: 1}},
+		"an older turn in it":     {turn: of("", user("a")), sum: 1, id: "7", want: prompts.History{Version: 1}},
+		"what the bot said alone": {turn: of("", bot("a")), sum: 1, id: "7", want: prompts.History{Version: 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var h prompts.History
+			if tt.before != nil {
+				tt.before(&h)
+			}
+			h.Append(tt.turn, 0)
+			if tt.sum > 0 {
+				h.Summarize("new", tt.sum)
+			}
+			h.Edit("29:1b", tt.id, "somebody else's") // the summary does not know whose words it has
+			if tt.sum == 0 {
+				h.Edit("29:1a", tt.id, tt.text)
+			}
+			if diff := cmp.Diff(tt.want, h, cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+			raw, err := json.Marshal(&h)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var old struct {
+				Version int `json:"v"`
+				Turns   []struct{ Messages []prompts.Message }
+			}
+			if err := json.Unmarshal(raw, &old, json.MatchCaseInsensitiveNames(true)); err != nil || old.Version != 1 || len(old.Turns) != len(tt.want.Turns) {
+				t.Errorf("an older program reads %v, %v of %s", old, err, raw)
+			}
+		})
 	}
 }
 

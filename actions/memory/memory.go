@@ -174,7 +174,7 @@ func Forget(turn *actions.Turn, number int) (gone Fact, ok bool) {
 	of := state.Of[facts](turn.User)
 	of.All = slices.DeleteFunc(of.All, func(one Fact) bool { return one.ID == gone.ID })
 	if turn.Thread != nil && state.Peek[prompts.History](turn.Thread).Summary != "" {
-		state.Of[prompts.History](turn.Thread).Summary = ""
+		state.Of[prompts.History](turn.Thread).DropSummary()
 	}
 	return gone, true
 }

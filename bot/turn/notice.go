@@ -348,7 +348,7 @@ func compose(n *actions.Notice, a *activity.Activity, pictureHosts []string) ([]
 		if one == nil || one.Type == "" {
 			return nil, errors.New("an activity of the notice has no type")
 		}
-		if changesSent(one) && one.ID == "" {
+		if one.Amends() && one.ID == "" {
 			return nil, fmt.Errorf("a %s of the notice has no id of the message", one.Type)
 		}
 		list = append(list, one)

@@ -111,7 +111,7 @@ func (o *outbox) sendFirst(ctx context.Context) error {
 		count(o.engine.meter.replies, "unsure")
 		o.rec.Sent = append(o.rec.Sent, "")
 		return nil
-	case !o.comesBack(err) && changesSent(m) && is[*connector.Error](err): // that says nothing about new messages
+	case !o.comesBack(err) && m.Amends() && is[*connector.Error](err): // that says nothing about new messages
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("the channel does not let a sent message be changed")
 		count(o.engine.meter.replies, "failed")
 		o.rec.Sent = append(o.rec.Sent, "")
@@ -200,7 +200,7 @@ func (o *outbox) comesBack(err error) bool {
 func (o *outbox) deliver(ctx context.Context, a *activity.Activity) error {
 	o.typing.pause()
 	defer o.typing.resume()
-	if o.repliesInResponse() && !changesSent(a) {
+	if o.repliesInResponse() && !a.Amends() {
 		return o.reply(a)
 	}
 	if err := o.lease.Err(); err != nil {
@@ -235,11 +235,6 @@ func (o *outbox) deliver(ctx context.Context, a *activity.Activity) error {
 	return nil
 }
 
-// changesSent reports whether the activity edits or deletes a message that was sent.
-func changesSent(a *activity.Activity) bool {
-	return a.Type == activity.MessageUpdate || a.Type == activity.MessageDelete
-}
-
 // transmit replies to the turn's activity, or speaks into its conversation if there is nothing to
 // reply to. It drops a typing indicator that there is no room for: later it would no longer be
 // true. A message to edit or delete that is gone counts as edited or deleted.
@@ -247,7 +242,7 @@ func (o *outbox) transmit(ctx context.Context, a *activity.Activity) (id string,
 	to, channel := o.Activity.Reference(), o.engine.cfg.Channel
 	var refused *connector.Error
 	switch {
-	case changesSent(a):
+	case a.Amends():
 		if a.Type == activity.MessageDelete {
 			err = channel.Delete(ctx, to, a.ID, a.Targeted())
 		} else {

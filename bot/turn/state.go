@@ -262,7 +262,7 @@ func (t *Turn) executed(texts ...string) (all []plan.Command, sources []string) 
 
 // remember adds the turn to the conversation's history, once. texts are about to be said.
 func (t *Turn) remember(texts ...string) {
-	if t.rec.Remembered {
+	if t.rec.Remembered || t.deleted {
 		return
 	}
 	note := ""
@@ -294,6 +294,9 @@ func (t *Turn) remember(texts ...string) {
 	if !t.Activity.Conversation.Personal() {
 		said.Name = t.Activity.From.Name
 	}
+	if t.IsMessage() && t.Text != "" && t.Activity.ID != "" {
+		said.IDs = []string{t.Activity.ID}
+	}
 	most := t.engine.cfg.HistoryTurns
 	if t.engine.cfg.Summarize != nil {
 		most *= summaryRoom
@@ -313,7 +316,11 @@ func (t *Turn) takeBack() {
 	said, history := own.Turns[0].Messages[0], state.Of[prompts.History](t.Thread)
 	for i, other := range slices.Backward(history.Turns) {
 		all := other.Messages
-		if other.From == t.Activity.From.ID && (len(all) == 0 || all[0] == said || said.Text == "" && all[0].Role != said.Role) {
+		same := len(all) == 0 || all[0] == said || said.Text == "" && all[0].Role != said.Role
+		if len(other.IDs) > 0 {
+			same = slices.Contains(other.IDs, t.Activity.ID)
+		}
+		if other.From == t.Activity.From.ID && same {
 			history.Turns = slices.Delete(history.Turns, i, i+1)
 			break
 		}

@@ -3,7 +3,6 @@ package turn
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -101,7 +100,7 @@ func (t summarizer) write(ctx context.Context) error {
 func keepSummary(_ context.Context, t *Turn) error {
 	s, h := t.rec.Summary, state.Of[prompts.History](t.Thread)
 	if s.Of <= len(h.Turns) && hashOf(h.Summary, h.Turns[:s.Of]) == s.Hash {
-		h.Summary, h.Turns = s.Text, slices.Delete(h.Turns, 0, s.Of)
+		h.Summarize(s.Text, s.Of)
 	}
 	return nil
 }

@@ -61,6 +61,8 @@ type Turn struct {
 	uncertain []string // actions that may or may not have run
 	secret    string   // a token or a code that the activity brought; it is stored nowhere
 	withheld  string   // a note for the history: moderation flagged the answer
+	amended   bool     // the author edited or deleted the message while the turn waited
+	deleted   bool     // they deleted it, so the history must not have it
 	instead   string   // what a hook says about the failure, in place of the bot
 }
 
@@ -181,6 +183,7 @@ func (t *Turn) begin(ctx context.Context) error {
 	if t.docs.fault != nil && !t.forgets() {
 		return t.docs.fault
 	}
+	t.followAuthor()
 	if err := t.noteTargetedClick(ctx); err != nil {
 		return err
 	}
@@ -377,6 +380,9 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 	defer cancel()
 	(&outbox{t}).leaveStream(ctx)
 	answer := t.encodeAnswer()
+	if t.rec.Phase != waiting {
+		t.settleAmended()
+	}
 	scopes := t.docs.toSave()
 	if t.saveFault != nil {
 		scopes = nil
@@ -980,12 +986,12 @@ func (t *Turn) put(messages []*activity.Activity) error {
 	}
 	t.rec.Outbox = make([]outgoing, len(messages))
 	for i, m := range messages {
-		if changesSent(m) { // it may be nothing but an id
+		if m.Amends() { // it may be nothing but an id
 			m = into(t.Activity, m)
 		}
 		m = t.targeted(m)
 		out, err := outgoingOf(m)
-		if err == nil && changesSent(m) && m.ID == "" {
+		if err == nil && m.Amends() && m.ID == "" {
 			err = fmt.Errorf("a %s has no id of the message", m.Type)
 		}
 		if err != nil {
@@ -1064,9 +1070,9 @@ func (t *Turn) targeted(m *activity.Activity) *activity.Activity {
 	person, out := t.private(), *m
 	switch {
 	case m.Targeted():
-	case changesSent(m) && t.isTargetedCard(m.ID):
+	case m.Amends() && t.isTargetedCard(m.ID):
 		out.Target(t.Activity.From.ID)
-	case changesSent(m) && !slices.Contains(t.rec.Sent, m.ID):
+	case m.Amends() && !slices.Contains(t.rec.Sent, m.ID):
 	case person != "": // no reply: after a day the question is gone
 		out.Target(person)
 		out.ReplyToID = ""

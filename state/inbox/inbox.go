@@ -497,6 +497,9 @@ func (i *Inbox) Queued(ctx context.Context, q state.Key) (int, error) {
 	return int(c.Int()), err
 }
 
+// Remembers is how long the inbox remembers a delivery.
+func (i *Inbox) Remembers() time.Duration { return i.cfg.DuplicateFor }
+
 // Records returns all records of a queue by id, as they are in one moment: those in the queue,
 // including the one being worked on as it was last saved, and those that wait.
 func (i *Inbox) Records(ctx context.Context, q state.Key) (map[string][]byte, error) {

@@ -226,6 +226,9 @@ type keptText struct {
 	ID     string    `json:"id"`
 	Parts  int       `json:"parts"`
 	Until  time.Time `json:"until"`
+	// Message and From are the id of the message that brought it, and whose message that was.
+	Message string `json:"message,omitempty"`
+	From    string `json:"from,omitempty"`
 }
 
 func (k keptText) over() bool { return time.Now().After(k.Until) }
@@ -242,6 +245,7 @@ func (f *Files) Keep(ctx context.Context, m Message, r Result) {
 	for _, read := range r.read {
 		kept := read.keptText
 		kept.Parts, kept.Until = f.Parts(len(read.text)), time.Now().Add(forLong).UTC().Truncate(time.Second)
+		kept.Message, kept.From = m.Activity.ID, m.Activity.From.ID
 		if kept.Parts > maxKept {
 			continue
 		}
@@ -281,15 +285,44 @@ func (f *Files) Forget(ctx context.Context, queue state.Key, conversation *state
 		return nil
 	}
 	for _, k := range state.Peek[fileTexts](conversation).Files {
-		if err := f.Delete(ctx, queue, k.ID, k.Parts); err != nil {
-			return err
-		}
-		if left, err := f.Get(ctx, queue, k.ID, k.Parts); len(left) > 0 {
-			return errTextsLeft
-		} else if err != nil && !errors.Is(err, ErrGone) {
+		if err := f.forget(ctx, queue, k); err != nil {
 			return err
 		}
 	}
 	conversation.Remove(textsName)
 	return nil
+}
+
+// ForgetMessage is [Files.Forget] for the files of one message of that person.
+func (f *Files) ForgetMessage(ctx context.Context, queue state.Key, conversation *state.Scope, from, message string) error {
+	came := func(k keptText) bool { return k.Message == message && k.From == from }
+	if conversation == nil || !slices.ContainsFunc(state.Peek[fileTexts](conversation).Files, came) {
+		return nil
+	}
+	list := state.Of[fileTexts](conversation)
+	for _, k := range list.Files {
+		if !came(k) {
+			continue
+		}
+		if err := f.forget(ctx, queue, k); err != nil {
+			return err
+		}
+	}
+	list.Files = slices.DeleteFunc(list.Files, came)
+	return nil
+}
+
+// forget deletes a text and reads back that it is gone.
+func (f *Files) forget(ctx context.Context, queue state.Key, k keptText) error {
+	if err := f.Delete(ctx, queue, k.ID, k.Parts); err != nil {
+		return err
+	}
+	left, err := f.Get(ctx, queue, k.ID, k.Parts)
+	switch {
+	case len(left) > 0:
+		return errTextsLeft
+	case errors.Is(err, ErrGone):
+		return nil
+	}
+	return err
 }
