@@ -502,6 +502,12 @@ func (a *Activity) Automatic() bool {
 	return trigger != "" && !strings.EqualFold(trigger, "manual")
 }
 
+// FromExtension reports whether the activity is an invoke of a message extension, which people use in any
+// chat: the bot may not be in it, and one of two people is no chat with the bot.
+func (a *Activity) FromExtension() bool {
+	return a.Type == Invoke && strings.HasPrefix(a.Name, "composeExtension/")
+}
+
 // Product is the Microsoft 365 product that the person uses the bot in, such as "COPILOT". "": the
 // channel does not say, as Teams itself.
 func (a *Activity) Product() string {

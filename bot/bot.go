@@ -227,10 +227,11 @@ type Config struct {
 // Bot answers activities. It is an [http.Handler] for POST /api/messages. It is safe for concurrent
 // use once its routes are registered.
 type Bot struct {
-	cfg    Config
-	routes routes
-	engine *turn.Engine
-	views  views
+	cfg     Config
+	routes  routes
+	engine  *turn.Engine
+	views   views
+	fetches fetches
 
 	requests atomic.Int64   // being answered, with their bodies read
 	refusals zerolog.Logger // limits how many lines are logged

@@ -26,6 +26,8 @@ import (
 type InvokeResponse struct {
 	Status int
 	Body   any
+
+	late teams.Late // the answer, for a person who no longer waits for it
 }
 
 // InvokeError is a failure that answers an invoke, with the body {"error":{"code","message"}}. The
@@ -56,7 +58,7 @@ func (e *InvokeError) answer() turn.Answer {
 	if status < 400 || status > 599 {
 		status = http.StatusInternalServerError
 	}
-	a, _ := InvokeResponse{status, map[string]faultBody{"error": {e.Code, e.Message}}}.answer()
+	a, _ := InvokeResponse{Status: status, Body: map[string]faultBody{"error": {e.Code, e.Message}}}.answer()
 	return a
 }
 
@@ -108,6 +110,7 @@ type invokeRoute struct {
 	anonymous bool
 	quiet     bool // nobody is told of a failure
 	button    bool // see [teams.Invoke].Button
+	continues bool // see [teams.Invoke].Continues
 	// say returns the body of an answer that shows a sentence. nil: there is none.
 	say func(text string) any
 	// failure answers a failure of the handler. nil: with an HTTP status.
@@ -118,7 +121,9 @@ type invokeRoute struct {
 
 // teamsRoute is the route of an invoke of package teams.
 func teamsRoute(b *Bot, in teams.Invoke) invokeRoute {
-	r := invokeRoute{mode: in.Mode, anonymous: in.Anonymous, quiet: in.Quiet, button: in.Button, say: in.Say, same: in.Same}
+	r := invokeRoute{
+		mode: in.Mode, anonymous: in.Anonymous, quiet: in.Quiet, button: in.Button, continues: in.Continues, say: in.Say, same: in.Same,
+	}
 	if in.Fault {
 		r.failure = cardFault
 	}
@@ -133,28 +138,77 @@ func teamsRoute(b *Bot, in teams.Invoke) invokeRoute {
 		return bound, nil
 	}
 	r.handle = func(ctx context.Context, t *Turn, value any) (InvokeResponse, error) {
-		body, later, err := value.(teams.Bound)(ctx, t)
+		response, err := bound(ctx, t, b.fetches.begun(t, value.(teams.Bound)))
 		signIn, asks := errors.AsType[*teams.SignIn](err)
-		if asks && signIn.URL == "" { // Teams repeats the invoke after the sign-in, with a code
-			redeemed, failure := t.RedeemState(ctx, signIn.Connection)
-			if failure != nil {
-				return InvokeResponse{}, failure
-			}
-			if redeemed {
-				body, later, err = value.(teams.Bound)(ctx, t)
-				signIn, asks = errors.AsType[*teams.SignIn](err)
-			}
-		}
 		switch {
 		case asks && in.SignIn != nil:
 			link, err := signInLink(ctx, t, signIn)
+			if err == nil && b.unread(t) {
+				err = t.TellAlone(ctx, t.Translate("Please sign in first, then send it again: %s", "["+t.Translate("Sign in")+"]("+link+")"))
+			}
 			return InvokeResponse{Body: in.SignIn(t.Translate("Sign in"), link)}, err
-		case errors.Is(err, teams.ErrValue):
-			err = badValue("%s", err)
+		case err != nil:
+			return response, tellUnread(ctx, b, t, "", err)
 		}
-		return InvokeResponse{Body: body}, tellUnread(ctx, b, t, later, err)
+		answer, err := response.answer()
+		if err != nil {
+			return response, err
+		}
+		t.Answer(answer) // if another process sends what follows, it does not come back here
+		return response, b.tellLate(ctx, t, r, response.late)
 	}
 	return r
+}
+
+// bound has the handler answer. If it asks for a sign-in that the person has just done, it is called again.
+func bound(ctx context.Context, t *Turn, h teams.Bound) (r InvokeResponse, err error) {
+	r.Body, r.late, err = h(ctx, t)
+	signIn, asks := errors.AsType[*teams.SignIn](err)
+	if asks && signIn.URL == "" { // Teams repeats the invoke after the sign-in, with a code
+		redeemed, failure := t.RedeemState(ctx, signIn.Connection)
+		if failure != nil {
+			return InvokeResponse{}, failure
+		}
+		if redeemed {
+			r.Body, r.late, err = h(ctx, t)
+		}
+	}
+	if errors.Is(err, teams.ErrValue) {
+		err = badValue("%s", err)
+	}
+	return r, err
+}
+
+// tellLate sends what an invoke answers to a person who does not wait for it any more, or whom the answer
+// cannot show it. Nobody else sees it. It returns why the turn fails.
+func (b *Bot) tellLate(ctx context.Context, t *Turn, route invokeRoute, late teams.Late) error {
+	unread := b.unread(t)
+	if !unread && !late.Only {
+		return nil
+	}
+	text, card, err := late.Message(t)
+	if err != nil {
+		return err
+	}
+	switch {
+	case card != nil:
+		m := t.Message(text)
+		m.Attachments = []activity.Attachment{*card}
+		err = t.SendAlone(ctx, m)
+	case text != "":
+		err = t.TellAlone(ctx, text)
+	default:
+		return nil
+	}
+	if err != nil || !unread || late.Again() {
+		return err
+	}
+	for _, d := range route.duplicates(t.Activity, "") {
+		if d.For == sameClick { // what the person sends from here on is another one
+			err = t.ForgetDuplicate(ctx, d.ID)
+		}
+	}
+	return err
 }
 
 // tellUnread sends what a handler answers to a person who does not wait for it any more: said or,
@@ -486,17 +540,29 @@ func clicked(ctx context.Context, b *Bot, t *Turn, value any) (InvokeResponse, e
 	answer, err := c.handle(ctx, t, c.CardClick)
 	switch {
 	case c.refreshes():
-	case err != nil || answer.Card == nil:
-		err = tellUnread(ctx, b, t, answer.Message, err)
-	case b.unread(t) && t.Activity.Conversation.Personal() && t.Activity.ReplyToID != "":
+	case err != nil || answer.Card == nil && answer.SignIn == nil:
+		said := answer.Message
+		if said == "" && len(t.Sent()) == 0 {
+			said = t.Translate("Done.")
+		}
+		err = tellUnread(ctx, b, t, said, err)
+	case !b.unread(t):
+	case answer.SignIn != nil:
+		content, failure := json.Marshal(answer.SignIn)
+		if failure != nil {
+			return InvokeResponse{}, failure
+		}
+		m := t.Message("")
+		m.Attachments = []activity.Attachment{{ContentType: "application/vnd.microsoft.card.oauth", Content: content}}
+		err = t.SendAlone(ctx, m)
+	case t.Activity.Conversation.Personal() && t.Activity.ReplyToID != "":
 		m := t.Message("")
 		m.Type, m.ID, m.Attachments = activity.MessageUpdate, t.Activity.ReplyToID, []activity.Attachment{answer.Card.Attachment()}
 		err = t.Send(ctx, m)
-	case b.unread(t) && t.Activity.ChannelID == activity.Teams && t.Activity.From.ID != "":
+	case t.Activity.ChannelID == activity.Teams && t.Activity.From.ID != "":
 		m := t.Message("")
-		m.Attachments, m.ReplyToID = []activity.Attachment{answer.Card.Attachment()}, ""
-		m.Target(t.Activity.From.ID)
-		err = t.Send(ctx, m)
+		m.Attachments = []activity.Attachment{answer.Card.Attachment()}
+		err = t.SendAlone(ctx, m)
 	}
 	return InvokeResponse{Body: answer.body()}, err
 }

@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -209,7 +210,11 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 
 // answerAside answers an invoke that is not in its conversation's queue.
 func (b *Bot) answerAside(w http.ResponseWriter, r *http.Request, t *Turn, route invokeRoute, value any) error {
-	ctx, cancel := context.WithTimeout(r.Context(), b.answerWithin(route))
+	within := b.answerWithin(route)
+	if route.continues {
+		return b.answerOrGoOn(w, r, t, route, value.(teams.Bound), within)
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), within)
 	defer cancel()
 	if route.anonymous {
 		t.LeaveState()
@@ -222,7 +227,7 @@ func (b *Bot) answerAside(w http.ResponseWriter, r *http.Request, t *Turn, route
 			return nil
 		}
 	}
-	answer, err := b.engine.Aside(ctx, t, b.routes.wrap(func(ctx context.Context, t *Turn) error { return route.respond(ctx, t, value) }))
+	answer, err := b.engine.Aside(ctx, within, t, b.routes.wrap(func(ctx context.Context, t *Turn) error { return route.respond(ctx, t, value) }))
 	switch {
 	case errors.Is(err, turn.ErrDraining):
 		return err
@@ -231,6 +236,89 @@ func (b *Bot) answerAside(w http.ResponseWriter, r *http.Request, t *Turn, route
 	}
 	write(w, answer)
 	return nil
+}
+
+// answerOrGoOn is answerAside for a handler that goes on if it takes too long. Then a turn in the
+// conversation's queue tells the person what comes of it, also if this process dies: that turn has the
+// handler run again if it runs elsewhere.
+func (b *Bot) answerOrGoOn(w http.ResponseWriter, r *http.Request, t *Turn, route invokeRoute, h teams.Bound, within time.Duration) error {
+	goesOn := t.Again()
+	id, asked := goesOn.ID, delivery{Activity: *goesOn.Activity, route: route, code: turn.CodeOf(goesOn)}
+	running, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), b.cfg.TurnTimeout)
+	f, h := b.fetches.begin(id, cancel, h)
+	handle := b.routes.wrap(func(ctx context.Context, t *Turn) error { return route.respond(ctx, t, h) })
+	answer, err := b.engine.Aside(running, within, t, func(ctx context.Context, t *Turn) error {
+		defer close(f.done)
+		return handle(ctx, t)
+	})
+	if !errors.Is(err, turn.ErrLateAnswer) {
+		b.fetches.end(id)
+		if errors.Is(err, turn.ErrDraining) {
+			return err
+		}
+		write(w, answer)
+		return nil
+	}
+	accepted, _, err := b.engine.Accept(r.Context(), goesOn, asked.duplicates()...)
+	if accepted == id {
+		time.AfterFunc(b.cfg.TurnTimeout, func() { b.fetches.end(id) })
+	} else { // another one of the same goes on, or none can
+		b.fetches.end(id)
+	}
+	if err == nil {
+		answer, err = route.sentence(b.cfg.texts.Say(asked.Locale, "I'm still working on it. You get a message as soon as it's ready."))
+	}
+	if err != nil {
+		b.cfg.Log.Error().Err(err).Str("invoke", asked.Name).Msg("a slow invoke cannot go on")
+	}
+	write(w, answer)
+	return nil
+}
+
+// fetches are handlers of this process that go on, by the turn that waits for them.
+type fetches struct{ all sync.Map }
+
+// fetched is what such a handler has returned, once done is closed.
+type fetched struct {
+	done chan struct{}
+	stop context.CancelFunc
+	body any
+	late teams.Late
+	err  error
+}
+
+// begin returns h as a handler whose result the turn with that id gets. stop stops it.
+func (f *fetches) begin(id string, stop context.CancelFunc, h teams.Bound) (*fetched, teams.Bound) {
+	one := &fetched{done: make(chan struct{}), stop: stop, err: errors.New("the handler panicked")}
+	f.all.Store(id, one)
+	return one, func(ctx context.Context, t *Turn) (any, teams.Late, error) {
+		one.body, one.late, one.err = h(ctx, t)
+		return one.body, one.late, one.err
+	}
+}
+
+// end stops a handler of which nobody needs the result.
+func (f *fetches) end(id string) {
+	if one, ok := f.all.LoadAndDelete(id); ok {
+		one.(*fetched).stop()
+	}
+}
+
+// begun returns the handler of a turn: what this process has begun for it, else h.
+func (f *fetches) begun(t *Turn, h teams.Bound) teams.Bound {
+	one, ok := f.all.Load(t.ID)
+	if !ok {
+		return h
+	}
+	return func(ctx context.Context, _ *Turn) (any, teams.Late, error) {
+		began := one.(*fetched)
+		select {
+		case <-began.done:
+			return began.body, began.late, began.err
+		case <-ctx.Done():
+			return nil, teams.Late{}, ctx.Err()
+		}
+	}
 }
 
 // answerWithin is how long an invoke waits for its answer.
@@ -248,10 +336,10 @@ func (b *Bot) unread(t *Turn) bool {
 	switch {
 	case !ok || route.quiet || t.ReadOnly():
 		return false
-	case route.mode == teams.Acknowledged:
+	case route.mode == teams.Acknowledged, route.continues:
 		return true
 	}
-	return route.say != nil && time.Since(t.Accepted()) > b.answerWithin(route)
+	return route.say != nil && time.Since(t.Accepted()) > b.answerWithin(route)-savedWithin
 }
 
 // ignores reports whether the bot ignores the activity.
@@ -368,6 +456,9 @@ const (
 	invokeWithin = 10 * time.Second
 	// toldWithin is how long all others wait. Then the person is told why there is no answer yet.
 	toldWithin = 4 * time.Second
+	// savedWithin is how long an answer may take from its handler to the request that waits for it. What may
+	// come too late is told as well: better twice than never.
+	savedWithin = 300 * time.Millisecond
 	// clientGivesUpAfter is how soon an answer must go out to count as seen: clients give up after five
 	// seconds at the earliest.
 	clientGivesUpAfter = 5 * time.Second
@@ -393,8 +484,12 @@ func (b *Bot) respond(w http.ResponseWriter, r *http.Request, a *delivery, ticke
 		b.clickAnswered(context.WithoutCancel(r.Context()), ticket, a.exchange, id) // the next one may succeed
 	}
 	switch {
-	case execute && err == nil && time.Since(a.came) < clientGivesUpAfter:
-		b.clickAnswered(r.Context(), ticket, a.click, id)
+	case a.Type == activity.Invoke && err == nil && time.Since(a.came) < clientGivesUpAfter:
+		for _, d := range a.duplicates() {
+			if d.For == sameClick {
+				b.clickAnswered(r.Context(), ticket, d.ID, id)
+			}
+		}
 	case a.route.say != nil && errors.Is(err, turn.ErrLateAnswer):
 		b.cfg.Log.Info().Str("turn", id).Str("conversation", a.Conversation.ID).Msg("invoke is to be answered later")
 		said := b.cfg.texts.Say(a.Locale, "I'm still working on it, so there's no need to send it again.")

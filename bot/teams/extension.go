@@ -170,7 +170,7 @@ func named(about, id, title, description string) (faults []error) {
 func (e *Extension) invokes(all map[string]Invoke) {
 	if len(e.Commands) > 0 {
 		all[queryInvoke] = Invoke{Mode: Aside, Bind: e.query, Say: composeMessage, SignIn: composeSignIn}
-		all[fetchTask] = Invoke{Mode: Aside, Bind: e.fetch, Say: taskMessage, SignIn: composeSignIn}
+		all[fetchTask] = Invoke{Mode: Aside, Continues: true, Bind: e.fetch, Say: taskMessage, SignIn: composeSignIn, Same: equal}
 		all[submitAction] = Invoke{Bind: e.submit, Say: taskMessage, SignIn: composeSignIn, Same: samePreview}
 		all["composeExtension/onCardButtonClicked"] = e.clicked()
 	}
@@ -267,7 +267,7 @@ func (e *Extension) choose(a *activity.Activity) (Bound, error) {
 // fetch binds composeExtension/fetchTask.
 func (e *Extension) fetch(a *activity.Activity) (Bound, error) {
 	in, err := readAction(a)
-	return bind(e.command(in.Command).Fetch, in, fetchBody, err)
+	return bindForm(e.command(in.Command).Fetch, in, fetchBody, originOf(a, in.Command), err)
 }
 
 // readAction reads what an action sends.
@@ -303,13 +303,23 @@ func (e *Extension) submit(a *activity.Activity) (Bound, error) {
 	case err != nil:
 		return nil, err
 	case action == "edit":
-		return bind(c.Fetch, in, fetchBody, nil)
+		return bindForm(c.Fetch, in, fetchBody, originOf(a, in.Command), nil)
 	case action == "send":
-		return bindEmpty(c.Send, in, nil)
+		return bindSend(c.Send, in)
 	case action != "":
 		return nil, wrong("has the botMessagePreviewAction %.20q", action)
 	}
-	return bind(c.Submit, in, actionBody, nil)
+	return bindForm(c.Submit, in, actionBody, originOf(a, in.Command), nil)
+}
+
+// bindSend is bindEmpty for a handler that people wait for.
+func bindSend(h func(context.Context, *turn.Turn, Input) error, in Input) (Bound, error) {
+	if h == nil {
+		return nil, ErrUnknown
+	}
+	return func(ctx context.Context, t *turn.Turn) (any, Late, error) {
+		return nil, Late{tells: true}, h(ctx, t, in)
+	}, nil
 }
 
 // link binds an invoke about a link.
@@ -360,7 +370,7 @@ func (e *Extension) settings(a *activity.Activity) (Bound, error) {
 func (e *Extension) clicked() Invoke {
 	if e.Clicked == nil {
 		return Invoke{Mode: Aside, Anonymous: true, Bind: func(*activity.Activity) (Bound, error) {
-			return func(context.Context, *turn.Turn) (any, string, error) { return nil, "", nil }, nil
+			return func(context.Context, *turn.Turn) (any, Late, error) { return nil, Late{}, nil }, nil
 		}}
 	}
 	return Invoke{Mode: Acknowledged, Bind: func(a *activity.Activity) (Bound, error) {

@@ -76,16 +76,16 @@ func (r *Routes) handoff(a *activity.Activity) (Bound, error) {
 	if value.Continuation == "" {
 		return nil, wrong("has no continuation")
 	}
-	return func(ctx context.Context, t *turn.Turn) (any, string, error) {
+	return func(ctx context.Context, t *turn.Turn) (any, Late, error) {
 		all := state.Of[handoffs](t.User)
 		at := slices.IndexFunc(all.Open, func(h handoff) bool {
 			return h.ID == value.Continuation && h.User == t.Activity.From.AadObjectID && time.Now().Before(h.Until)
 		})
 		if at < 0 {
-			return nil, "", errNoHandoff
+			return nil, Late{}, errNoHandoff
 		}
 		in := Input{Data: all.Open[at].Data}
 		all.Open = slices.Delete(all.Open, at, at+1)
-		return nil, "", r.Handoff(ctx, t, in)
+		return nil, Late{}, r.Handoff(ctx, t, in)
 	}, nil
 }

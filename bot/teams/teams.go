@@ -7,12 +7,14 @@
 //
 // Teams waits about five seconds for each answer. Handlers that only look something up are called at
 // once, beside the conversation's other turns. Their turn is read-only: they may read state, but
-// what they change is not saved, and they cannot send. After four seconds their context ends and the
-// person reads that it took too long. Handlers with effects run in order with the conversation's
+// what they change is not saved, and they cannot send. After four seconds the context of a search ends, and
+// the person reads that it took too long. The Fetch of a form goes on, and a message with a button opens the
+// form once it is ready; if the process dies, Fetch runs again. Handlers with effects run in order with the conversation's
 // other turns, as those of messages do. If one has not returned after four seconds, the person reads
-// that the bot still works on it, and a Message that it then returns is sent to the conversation.
-// A form with the same data from the same person within a minute counts as the same, also under
-// another id: it gets the same answer, and the handler does not run again.
+// that the bot still works on it, and what it then returns comes as a message: for that person alone, and in
+// their own chat with the bot if the bot is not in this one.
+// The same data from the same person counts once until its answer was seen, for at most a minute, also under
+// another id and with another theme. What the person sends after that is another one.
 //
 // What a handler gets was sent by a client, whatever the form allowed. Check it, and check who may.
 // An error of a handler is shown as one safe sentence, but for a bot.InvokeError. A name that has
@@ -122,21 +124,24 @@ type Invoke struct {
 	Button bool
 	// Fault says that a failure has a body of its own, that of a card.
 	Fault bool
+	// Continues says that a handler Aside which takes too long goes on, and that its answer is sent as a
+	// message.
+	Continues bool
 	// Same identifies what is asked, so that equal invokes of a person run once. lasting: for as long
 	// as an activity's id does, else for a minute. nil: by the activity's id alone.
 	Same func(a *activity.Activity) (id string, lasting bool)
 }
 
-// Bound handles one invoke and returns the body of the answer; nil: an empty one. later is what to
-// tell a person who no longer waits for it; "": nothing.
-type Bound func(ctx context.Context, t *turn.Turn) (body any, later string, err error)
+// Bound handles one invoke and returns the body of the answer; nil: an empty one. late is the answer for
+// a person who no longer waits for it.
+type Bound func(ctx context.Context, t *turn.Turn) (body any, late Late, err error)
 
 // Invokes returns how each invoke that r knows is answered, by name. The error lists every mistake
 // in r. It is for package bot.
 func (r *Routes) Invokes() (map[string]Invoke, error) {
 	all := map[string]Invoke{}
-	all["task/fetch"] = Invoke{Mode: Aside, Bind: r.dialog(fetches), Say: taskMessage, Button: true}
-	all["task/submit"] = Invoke{Bind: r.dialog(submits), Say: taskMessage, Same: equal, Button: true}
+	all["task/fetch"] = Invoke{Mode: Aside, Continues: true, Bind: r.fetch, Say: taskMessage, Same: equal, Button: true}
+	all["task/submit"] = Invoke{Bind: r.submit, Say: taskMessage, Same: equal, Button: true}
 	if len(r.Search) > 0 {
 		all["application/search"] = Invoke{Mode: Aside, Bind: r.search, Fault: true}
 	}
@@ -144,10 +149,10 @@ func (r *Routes) Invokes() (map[string]Invoke, error) {
 		config := func(handle func(Dialog) handler) func(*activity.Activity) (Bound, error) {
 			return func(a *activity.Activity) (Bound, error) {
 				in, err := readInput(a)
-				return bind(handle(r.Config), in, configBody, err)
+				return bindForm(handle(r.Config), in, configBody, origin{Config: true}, err)
 			}
 		}
-		all["config/fetch"] = Invoke{Mode: Aside, Bind: config(fetches), Say: configMessage, SignIn: configSignIn}
+		all["config/fetch"] = Invoke{Mode: Aside, Continues: true, Bind: config(fetches), Say: configMessage, SignIn: configSignIn, Same: equal}
 		all["config/submit"] = Invoke{Bind: config(submits), Say: configMessage, SignIn: configSignIn, Same: equal}
 	}
 	if r.FeedbackForm != nil {
@@ -201,13 +206,32 @@ func bind[In any](h func(context.Context, *turn.Turn, In) (Answer, error), in In
 	case h == nil:
 		return nil, ErrUnknown
 	}
-	return func(ctx context.Context, t *turn.Turn) (any, string, error) {
+	return func(ctx context.Context, t *turn.Turn) (any, Late, error) {
 		a, err := h(ctx, t, in)
 		if err != nil {
-			return nil, "", err
+			return nil, Late{}, err
 		}
 		out, err := body(a)
-		return out, a.Message, err
+		return out, Late{}, err
+	}, nil
+}
+
+// bindForm is bind for what people wait for even if it takes long. of is what a form of the answer belongs to.
+func bindForm(h handler, in Input, body func(Answer) (any, error), of origin, err error) (Bound, error) {
+	switch {
+	case err != nil:
+		return nil, err
+	case h == nil:
+		return nil, ErrUnknown
+	}
+	return func(ctx context.Context, t *turn.Turn) (out any, late Late, err error) {
+		a, err := h(ctx, t, in)
+		if err != nil {
+			return nil, late, err
+		}
+		out, err = body(a)
+		shows := a.Form != nil || a.Message != "" || len(a.Items) > 0 || a.Preview != nil || a.Settings != ""
+		return out, Late{answer: a, of: of, tells: true, Only: shows && out == nil}, err
 	}, nil
 }
 
@@ -219,7 +243,7 @@ func bindEmpty(h func(context.Context, *turn.Turn, Input) error, in Input, err e
 	case h == nil:
 		return nil, ErrUnknown
 	}
-	return func(ctx context.Context, t *turn.Turn) (any, string, error) { return nil, "", h(ctx, t, in) }, nil
+	return func(ctx context.Context, t *turn.Turn) (any, Late, error) { return nil, Late{}, h(ctx, t, in) }, nil
 }
 
 func wrong(format string, args ...any) error {
@@ -234,9 +258,16 @@ func read(a *activity.Activity, into any) error {
 	return nil
 }
 
-// equal identifies what an invoke asks, whatever order its members are in.
+// equal identifies what an invoke asks, whatever order its members are in and however the client looks.
 func equal(a *activity.Activity) (string, bool) {
 	value := a.Value.Clone()
+	var members map[string]jsontext.Value
+	if json.Unmarshal(value, &members) == nil {
+		delete(members, "context")
+		if less, err := json.Marshal(members); err == nil {
+			value = less
+		}
+	}
 	if value.Canonicalize() != nil {
 		value = a.Value
 	}
@@ -283,6 +314,29 @@ type Message struct {
 	Link          string // opens the message in Teams
 }
 
+// messagePayload is a [Message] on the wire.
+type messagePayload struct {
+	ID        string `json:"id"`
+	ReplyToID string `json:"replyToId"`
+	Link      string `json:"linkToMessage"`
+	From      struct {
+		User struct {
+			ID   string `json:"id"`
+			Name string `json:"displayName"`
+		} `json:"user"`
+	} `json:"from"`
+	Body struct {
+		Content string `json:"content"`
+	} `json:"body"`
+}
+
+func (m *messagePayload) message() *Message {
+	if m == nil {
+		return nil
+	}
+	return &Message{ID: m.ID, ReplyToID: m.ReplyToID, Link: m.Link, UserID: m.From.User.ID, User: m.From.User.Name, HTML: m.Body.Content}
+}
+
 // readInput reads what all forms send.
 func readInput(a *activity.Activity) (in Input, err error) {
 	var value struct {
@@ -290,24 +344,11 @@ func readInput(a *activity.Activity) (in Input, err error) {
 		Context struct {
 			Theme string `json:"theme"`
 		} `json:"context"`
-		State          string `json:"state"`
-		CommandID      string `json:"commandId"`
-		CommandContext string `json:"commandContext"`
-		Message        *struct {
-			ID        string `json:"id"`
-			ReplyToID string `json:"replyToId"`
-			Link      string `json:"linkToMessage"`
-			From      struct {
-				User struct {
-					ID   string `json:"id"`
-					Name string `json:"displayName"`
-				} `json:"user"`
-			} `json:"from"`
-			Body struct {
-				Content string `json:"content"`
-			} `json:"body"`
-		} `json:"messagePayload"`
-		Preview []struct {
+		State          string          `json:"state"`
+		CommandID      string          `json:"commandId"`
+		CommandContext string          `json:"commandContext"`
+		Message        *messagePayload `json:"messagePayload"`
+		Preview        []struct {
 			Attachments []activity.Attachment `json:"attachments"`
 		} `json:"botActivityPreview"`
 	}
@@ -318,30 +359,52 @@ func readInput(a *activity.Activity) (in Input, err error) {
 		return in, err
 	}
 	in = Input{Data: value.Data, Theme: value.Context.Theme, State: value.State, Command: value.CommandID, Context: value.CommandContext}
-	if m := value.Message; m != nil {
-		in.Message = &Message{ID: m.ID, ReplyToID: m.ReplyToID, Link: m.Link, UserID: m.From.User.ID, User: m.From.User.Name, HTML: m.Body.Content}
-	}
+	in.Message = value.Message.message()
 	if len(value.Preview) > 0 && len(value.Preview[0].Attachments) > 0 {
 		in.Preview = value.Preview[0].Attachments[0].Content
 	}
 	return in, nil
 }
 
-// dialog binds task/fetch and task/submit.
-func (r *Routes) dialog(handle func(Dialog) handler) func(*activity.Activity) (Bound, error) {
-	return func(a *activity.Activity) (Bound, error) {
-		if a.Value.Kind() != '{' {
-			return nil, wrong("is missing or of another form")
-		}
-		in, err := readInput(a)
-		var data struct {
-			Verb string `json:"verb"`
-		}
-		if in.Data.Kind() == '{' && json.Unmarshal(in.Data, &data) != nil {
-			err = wrong("has a verb that is no text")
-		}
-		return bind(handle(r.Dialogs[data.Verb]), in, taskBody, err)
+// fetch binds task/fetch.
+func (r *Routes) fetch(a *activity.Activity) (Bound, error) {
+	in, verb, err := readDialog(a)
+	if verb == lateForm && err == nil {
+		return reopen(in.Data)
 	}
+	return bindForm(r.Dialogs[verb].Fetch, in, taskBody, origin{}, err)
+}
+
+// submit binds task/submit: what a person filled in, also in a form that was none of a dialog and came too late.
+func (r *Routes) submit(a *activity.Activity) (Bound, error) {
+	in, verb, err := readDialog(a)
+	of := origin{}
+	if err == nil {
+		of, err = in.takeOrigin()
+	}
+	switch {
+	case err != nil || of.isDialog():
+		return bindForm(r.Dialogs[verb].Submit, in, taskBody, of, err)
+	case of.Config:
+		return bindForm(r.Config.Submit, in, taskBody, of, nil)
+	}
+	in.Command = of.Command
+	return bindForm(r.Extension.command(of.Command).Submit, in, inDialog, of, nil)
+}
+
+// readDialog reads what a dialog sends, with the verb of the dialog.
+func readDialog(a *activity.Activity) (in Input, verb string, err error) {
+	if a.Value.Kind() != '{' {
+		return in, "", wrong("is missing or of another form")
+	}
+	in, err = readInput(a)
+	var data struct {
+		Verb string `json:"verb"`
+	}
+	if in.Data.Kind() == '{' && json.Unmarshal(in.Data, &data) != nil {
+		err = wrong("has a verb that is no text")
+	}
+	return in, data.Verb, err
 }
 
 // suggested binds the press of a suggested action.
@@ -439,12 +502,12 @@ func (r *Routes) search(a *activity.Activity) (Bound, error) {
 	}
 	most := min(cmp.Or(value.Options.Top, maxChoices), maxChoices)
 	q := Query{Name: value.Set, Text: *value.Text, Data: value.Data, Skip: value.Options.Skip, Count: most}
-	return func(ctx context.Context, t *turn.Turn) (any, string, error) {
+	return func(ctx context.Context, t *turn.Turn) (any, Late, error) {
 		found, err := h(ctx, t, q)
 		if err != nil {
-			return nil, "", err
+			return nil, Late{}, err
 		}
-		return searchBody(found[:min(len(found), most)]), "", nil
+		return searchBody(found[:min(len(found), most)]), Late{}, nil
 	}, nil
 }
 

@@ -657,6 +657,18 @@ func (e *Engine) NewTurn(a *activity.Activity, raw []byte, trusted, awaited bool
 	return t
 }
 
+// Again returns another turn of the same invoke, to be stored: its record has no sign-in code.
+func (t *Turn) Again() *Turn {
+	a := *t.Activity
+	code, raw := hideState(&a), t.rec.Activity
+	if code != "" {
+		raw, _ = a.Encode() // it was decoded
+	}
+	again := t.engine.NewTurn(&a, raw, t.rec.Caller.Trusted, false)
+	again.secret = cmp.Or(code, t.secret)
+	return again
+}
+
 func (e *Engine) newTurn(a *activity.Activity) *Turn {
 	t := &Turn{engine: e, Turn: &actions.Turn{Activity: a, Budget: e.cfg.Budget, Texts: e.cfg.Texts}}
 	t.Notifier, t.Bot, t.UserToken, t.Team, t.Files = notifier{t}, t.docs.loadBot, signIns{t}.userToken, t.team, e.files.Of(a)
@@ -725,9 +737,10 @@ func (e *Engine) keepSecret(t *Turn) {
 // Aside runs an invoke's handler at once, without waiting for the conversation's queue, and returns
 // its answer. The turn is read-only: it has the last saved state, or none after [Turn.LeaveState],
 // and its changes are dropped. If the handler fails, or ctx ends before it returns, Aside returns
-// the error and the answer of [Config].OwnAnswer. The caller must not use the turn after this. With
-// [ErrDraining], there is no answer.
-func (e *Engine) Aside(ctx context.Context, t *Turn, h Handler) (Answer, error) {
+// the error and the answer of [Config].OwnAnswer. So it does after within, with [ErrLateAnswer]; the handler
+// then goes on until ctx ends. The caller must not use the turn after this. With [ErrDraining], there is no
+// answer.
+func (e *Engine) Aside(ctx context.Context, within time.Duration, t *Turn, h Handler) (Answer, error) {
 	if !e.workers.join() {
 		return Answer{}, ErrDraining
 	}
@@ -756,12 +769,15 @@ func (e *Engine) Aside(ctx context.Context, t *Turn, h Handler) (Answer, error) 
 		s.end(err)
 		done <- outcome{answer, err}
 	}()
+	overdue := time.NewTimer(within)
+	defer overdue.Stop()
 	select {
 	case o := <-done:
 		return o.answer, o.err
 	case <-ctx.Done():
-		return e.cfg.OwnAnswer(late, late.Translate(explain(late, context.DeadlineExceeded))), ErrLateAnswer
+	case <-overdue.C:
 	}
+	return e.cfg.OwnAnswer(late, late.Translate(explain(late, context.DeadlineExceeded))), ErrLateAnswer
 }
 
 // Request saves the request and returns its id. From then on it is run, whatever happens to this process.

@@ -164,7 +164,8 @@ type outgoing struct {
 	// Unanswered is how often the whole message was written and got no answer. Only a completed
 	// attempt counts: a killed process cannot say what it sent.
 	Unanswered int       `json:"unanswered,omitempty"`
-	Away       time.Time `json:"away,omitzero"` // since when the channel has not accepted it
+	Away       time.Time `json:"away,omitzero"`  // since when the channel has not accepted it
+	Alone      bool      `json:"alone,omitzero"` // see [Turn.SendAlone]
 
 	decoded *activity.Activity // Activity decoded, if this process made it
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn/internal/stream"
 	"github.com/planbot-go/planbot/connector"
@@ -116,6 +117,9 @@ func (o *outbox) sendFirst(ctx context.Context) error {
 		count(o.engine.meter.replies, "failed")
 		o.rec.Sent = append(o.rec.Sent, "")
 		return nil
+	case first.Alone && deadly(err) != "" && o.sendPersonally(ctx, m) == nil:
+		o.rec.Sent = append(o.rec.Sent, "")
+		return nil
 	case !o.comesBack(err):
 		count(o.engine.meter.replies, "failed")
 		o.rec.Outbox = nil
@@ -125,6 +129,27 @@ func (o *outbox) sendFirst(ctx context.Context) error {
 		first.Unanswered = 0 // it is known not to have arrived
 	}
 	return o.retryLater(ctx, err)
+}
+
+// sendPersonally sends a message to the person's own chat with the bot, because the bot is not in this
+// one. If a process is killed meanwhile, the next one sends it no second time.
+func (o *outbox) sendPersonally(ctx context.Context, m *activity.Activity) error {
+	a, here := o.Activity, actions.To(o.Activity)
+	if a.From.ID == "" || a.Conversation.Personal() && !a.FromExtension() {
+		return actions.ErrUnknownRecipient
+	}
+	out := *m
+	out.ReplyToID = ""
+	p := &post{Notice: actions.Notice{
+		To:         actions.Recipient{Channel: here.Channel, Bot: here.Bot, Caller: here.Caller, User: a.From.ID, Via: here.Conversation},
+		Key:        fmt.Sprintf("alone\n%s\n%d", o.ID, len(o.rec.Sent)),
+		Activities: []*activity.Activity{&out},
+	}}
+	_, err := o.engine.notify(ctx, p)
+	if err != nil {
+		zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("the person could not be told in their own chat with the bot either")
+	}
+	return err
 }
 
 // probe sends a typing indicator, which is harmless if it arrives twice, to a channel that did not

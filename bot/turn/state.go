@@ -400,7 +400,7 @@ func (t *Turn) noteReference() {
 	if w := t.rec.Wait; t.rec.Phase == waiting && w != nil && !w.heard() {
 		return // its time is up
 	}
-	if c.Personal() && !a.FromBot() {
+	if c.Personal() && !a.FromBot() && !a.FromExtension() {
 		now.Person = a.From.ID
 		if t.docs.home != nil && state.Peek[home](t.docs.home).Conversation != c.ID {
 			state.Of[home](t.docs.home).Conversation = c.ID

@@ -567,7 +567,7 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 		t.Answer(t.engine.cfg.OwnAnswer(t, said))
 	}
 	t.rec.Run, t.rec.Outbox, t.rec.Wait = nil, nil, nil
-	tells := (t.IsMessage() || t.engine.cfg.Unread(t)) && reachable(failure)
+	tells := t.IsMessage() && reachable(failure) || t.engine.cfg.Unread(t)
 	matters := len(t.doneForGood())+len(t.uncertain) > 0 // also to a person who pressed Stop
 	if t.stream.Stopped() {
 		tells = tells && matters
@@ -606,13 +606,18 @@ func (t *Turn) tellDeadLetter(ctx context.Context, dead *deadLetter) []byte {
 	if t.Activity.Type == activity.Invoke {
 		t.Answer(t.engine.cfg.OwnAnswer(t, said))
 	}
-	if t.IsMessage() && t.lease.Err() == nil && !errors.Is(dead, errUnsent) {
+	invoked := t.Activity.Type == activity.Invoke
+	if (t.IsMessage() || invoked && t.engine.cfg.Unread(t)) && t.lease.Err() == nil && !errors.Is(dead, errUnsent) {
 		if t.stream == nil { // a lost process may have left something open
 			t.stream = newStream(t)
 		} else if t.stream.Stopped() {
 			t.speakAgain()
 		}
-		messages, err := (&outbox{t}).endStream([]*activity.Activity{t.Message(said)})
+		m := t.Message(said)
+		if invoked { // nobody else sees the answer of an invoke
+			t.targetPerson(m)
+		}
+		messages, err := (&outbox{t}).endStream([]*activity.Activity{m})
 		for _, m := range messages {
 			sent := (&outbox{t}).deliver(ctx, t.targeted(m))
 			if is[*connector.Error](sent) && t.rec.Stream.Concerns(m) { // it was open for too long, or the person pressed Stop
@@ -898,17 +903,27 @@ func (t *Turn) Tell(ctx context.Context, text string) error {
 	return t.Send(ctx, t.messages(text)...)
 }
 
-// TellAlone is [Turn.Tell] for what only the turn's person may read, such as the answer to an
-// invoke that they no longer wait for: nobody else in a group or channel of Teams sees it.
+// TellAlone is [Turn.Tell] for what only the turn's person may read, see [Turn.SendAlone].
 func (t *Turn) TellAlone(ctx context.Context, text string) error {
-	all := t.messages(text)
-	if a := t.Activity; a.ChannelID == activity.Teams && !a.Conversation.Personal() && a.From.ID != "" {
-		for _, m := range all {
-			m.Target(a.From.ID)
-			m.ReplyToID = ""
-		}
+	return t.SendAlone(ctx, t.messages(text)...)
+}
+
+// SendAlone is [Turn.Send] for messages that only the turn's person may read, such as the answer to an
+// invoke that they no longer wait for: nobody else in a group or channel of Teams sees them. If the bot is
+// not in the chat, as that of a message extension, they go to the person's own chat with the bot.
+func (t *Turn) SendAlone(ctx context.Context, messages ...*activity.Activity) error {
+	for _, m := range messages {
+		t.targetPerson(m)
 	}
-	return t.Send(ctx, all...)
+	return t.send(ctx, messages, true)
+}
+
+// targetPerson makes a message one that only the turn's person sees, where others would see it.
+func (t *Turn) targetPerson(m *activity.Activity) {
+	if a := t.Activity; a.ChannelID == activity.Teams && !a.Conversation.Personal() && a.From.ID != "" {
+		m.Target(a.From.ID)
+		m.ReplyToID = ""
+	}
 }
 
 // Show sends cards, each as its own message: the text of its Fallback if the channel renders no
@@ -947,11 +962,18 @@ func (t *Turn) cards(ctx context.Context, cards []activity.Card) (all []*activit
 // [Turn.Sent] returned, and one of the type [activity.MessageDelete] deletes it. If that message is
 // gone, nothing happens.
 func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error {
+	return t.send(ctx, activities, false)
+}
+
+func (t *Turn) send(ctx context.Context, activities []*activity.Activity, alone bool) error {
 	if t.ReadOnly() {
 		return errReadOnly
 	}
 	err := t.put(activities)
 	if err == nil {
+		for i := range t.rec.Outbox {
+			t.rec.Outbox[i].Alone = alone
+		}
 		err = t.Save(ctx)
 	}
 	for first := true; err == nil && (first || len(t.rec.Outbox) > 0); first = false {
