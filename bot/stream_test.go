@@ -395,6 +395,43 @@ func TestALongAnswer(t *testing.T) {
 	})
 }
 
+// TestALongAnswerOfCode: what was shown stays where it is, and each message shows its part as code.
+func TestALongAnswerOfCode(t *testing.T) {
+	streamed(t, nil, func(t *testing.T, kit *bottest.Kit) {
+		lines := strings.Repeat(`key: __value__\n`, 1400)
+		kit.Model.Answers(writes(300*time.Millisecond, answerOpens+"Here:\\n\\n```yaml\\n"+lines, 4*time.Second, "```\\n\\nEnd."+answerEnds))
+		mia := kit.Personal("Mia")
+		mia.Say("Write")
+		first, second := mia.Next(), mia.Next()
+		for _, m := range []bottest.Sent{first, second} {
+			if strings.Count(m.Activity.Text, "```") != 2 || !strings.Contains(m.Activity.Text, "```yaml\n") {
+				t.Errorf("code without its fences: %.40q … %.40q", m.Activity.Text, m.Activity.Text[len(m.Activity.Text)-40:])
+			}
+		}
+		if got := strings.Count(first.Activity.Text+second.Activity.Text, "key: __value__\n"); got != 1400 {
+			t.Errorf("%d lines of 1400", got)
+		}
+		for _, sent := range kit.Connector.Sent() {
+			if sent.Method == http.MethodPut {
+				t.Errorf("the message was replaced, although it goes on: %.60s", sent.JSON)
+			}
+		}
+	})
+}
+
+// TestATableWhileItIsWritten: a row is shown when it is whole.
+func TestATableWhileItIsWritten(t *testing.T) {
+	streamed(t, nil, func(t *testing.T, kit *bottest.Kit) {
+		kit.Model.Answers(writes(300*time.Millisecond, answerOpens+`Here are the people of today:\n\n| Name | Age |\n|---|`, 2*time.Second, `---|\n| Ann | 5 |\n| Bo`,
+			4*time.Second, `b | 6 |`+answerEnds))
+		mia := kit.Personal("Mia")
+		mia.Say("Who?")
+		mia.Expect("Here are the people of today:\n\n- **Name:** Ann · **Age:** 5\n- **Name:** Bob · **Age:** 6")
+		expectWire(t, kit, "streaming Here are the people of today:", "streaming Here are the people of today:\n\n- **Name:** Ann · **Age:** 5",
+			"final Here are the people of today:\n\n- **Name:** Ann · **Age:** 5\n- **Name:** Bob · **Age:** 6")
+	})
+}
+
 // TestARepairedPlanWithNothingToSay does not leave the words of the refused one: they are replaced.
 func TestARepairedPlanWithNothingToSay(t *testing.T) {
 	streamed(t, slowActions(), func(t *testing.T, kit *bottest.Kit) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/markdown"
 	"github.com/planbot-go/planbot/internal/turnid"
 	"github.com/planbot-go/planbot/state"
 )
@@ -416,15 +417,15 @@ func (d *Delivery) Shown() string {
 	return cmp.Or(body.Error.Message, body.Error.Code)
 }
 
-// Expect takes the bot's next message in the conversation and compares its text. Use
-// [Chat.ExpectCard] for a card.
+// Expect takes the bot's next message in the conversation and compares its text, without the spaces that
+// single line breaks get for Teams. Use [Chat.ExpectCard] for a card.
 func (c *Chat) Expect(want string) Sent {
 	c.kit.t.Helper()
 	got := c.next(strconv.Quote(want))
 	switch {
 	case got.Activity.Text == "" && got.Card() != "":
 		c.fail("the bot said a card, want %q: for cards there is ExpectCard\n%s", want, got.line())
-	case got.Activity.Text != want:
+	case markdown.Lines(got.Activity.Text) != markdown.Lines(want):
 		c.fail("the bot said %q, want %q", got.line(), want)
 	}
 	return got

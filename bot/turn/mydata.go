@@ -110,13 +110,8 @@ func (d *personData) add(title string, values map[string]any) error {
 	text := strings.ReplaceAll(string(raw), "`", "\\u0060") // it goes into a block of code
 	end := spelling.Prefix(text, maxPersonData-d.size)
 	d.size += end
-	for rest := text[:end]; rest != ""; {
-		n := spelling.Prefix(rest, maxBlock)
-		if n < len(rest) {
-			n = cutAt(rest[:n])
-		}
-		d.blocks = append(d.blocks, "**"+title+"**\n\n```\n"+strings.TrimSuffix(rest[:n], "\n")+"\n```")
-		rest = rest[n:]
+	if end > 0 {
+		d.blocks = append(d.blocks, "**"+title+"**\n\n```\n"+text[:end]+"\n```")
 	}
 	if end < len(text) {
 		return errTooMuch

@@ -339,7 +339,7 @@ func idOf(queue state.Key, key string) string {
 // compose makes the messages of a notice to the conversation of a.
 func compose(n *actions.Notice, a *activity.Activity, pictureHosts []string) ([]jsontext.Value, error) {
 	var list []*activity.Activity
-	for _, part := range split(tame(n.Text, pictureHosts)) {
+	for _, part := range partsOf(n.Text, a.ChannelID, pictureHosts) {
 		if strings.TrimSpace(part) != "" {
 			list = append(list, &activity.Activity{Type: activity.Message, Text: part, TextFormat: "markdown"})
 		}

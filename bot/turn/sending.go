@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptrace"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -16,8 +15,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn/internal/stream"
 	"github.com/planbot-go/planbot/connector"
-	"github.com/planbot-go/planbot/internal/lazy"
-	"github.com/planbot-go/planbot/internal/spelling"
+	"github.com/planbot-go/planbot/internal/markdown"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -304,82 +302,6 @@ func (o *outbox) reply(a *activity.Activity) error {
 	return nil
 }
 
-// split cuts a text into parts of at most stream.MaxUnits UTF-16 code units. Joined, the parts are the
-// text, but a code block that is cut ends in its part and begins again in the next one. It cuts after a
-// paragraph if it can, else after a line, a word or a character.
-func split(text string) []string {
-	var parts []string
-	for spelling.Prefix(text, stream.MaxUnits) < len(text) {
-		cut := cutAt(text[:spelling.Prefix(text, stream.MaxUnits-maxFence-1)])
-		part, rest := text[:cut], text[cut:]
-		if opening, mark := openFence(part); mark != "" {
-			if !strings.HasSuffix(part, "\n") {
-				part += "\n"
-			}
-			part += mark
-			rest = reopened(rest, opening, mark)
-		}
-		parts = append(parts, part)
-		text = rest
-	}
-	if strings.TrimSpace(text) != "" || len(parts) == 0 {
-		parts = append(parts, text)
-	}
-	return parts
-}
-
-const (
-	maxFence   = 20  // characters of the mark of a code block that is closed and opened again
-	maxOpening = 100 // bytes of the line that opens it
-)
-
-// fence is the line that opens or closes a code block.
-var fence = lazy.Regexp("^ {0,3}(`{3,}|~{3,})(.*)$")
-
-// openFence returns the line that opens the code block in which the text ends, and the block's mark. "": the
-// text ends in none.
-func openFence(text string) (opening, mark string) {
-	for line := range strings.SplitSeq(text, "\n") {
-		m := fence().FindStringSubmatch(line)
-		switch {
-		case m == nil:
-		case mark == "" && len(m[1]) <= maxFence && !strings.Contains(m[2], "`"):
-			opening, mark = strings.TrimSpace(line), m[1]
-		case mark != "" && closes(m, mark):
-			opening, mark = "", ""
-		}
-	}
-	if len(opening) > maxOpening {
-		opening = mark
-	}
-	return opening, mark
-}
-
-// closes reports whether a match of fence ends a code block with that mark.
-func closes(m []string, mark string) bool {
-	return strings.HasPrefix(m[1], mark) && strings.TrimSpace(m[2]) == ""
-}
-
-// reopened returns the rest of a text after a cut in a code block, which begins again, unless it ended there.
-func reopened(rest, opening, mark string) string {
-	line, after, _ := strings.Cut(rest, "\n")
-	if m := fence().FindStringSubmatch(line); m != nil && closes(m, mark) {
-		return after
-	}
-	return opening + "\n" + rest
-}
-
-// cutAt returns where to cut a text that is too long. It ignores borders in the first half, which
-// would make the part needlessly short.
-func cutAt(text string) int {
-	for _, border := range []string{"\n\n", "\n", " "} {
-		if i := strings.LastIndex(text, border); i >= len(text)/2 {
-			return i + len(border)
-		}
-	}
-	return len(text)
-}
-
 // What people read while an answer is written.
 const (
 	thinking  texts.Text = "Thinking…"
@@ -402,7 +324,11 @@ func newStream(t *Turn) *stream.Stream {
 	s := stream.New(cfg)
 	if s.Opens() {
 		t.OnProgress, t.Draft = s.Progress, func(text string) {
-			if shown := tameDraft(t.citeDraft(text), t.engine.cfg.PictureHosts); shown != "" || text == "" {
+			draft := t.citeDraft(text)
+			if t.Activity.ChannelID == activity.Teams {
+				draft = markdown.FitDraft(draft)
+			}
+			if shown := markdown.TameDraft(draft, t.engine.cfg.PictureHosts); shown != "" || text == "" {
 				s.Draft(shown)
 			}
 		}

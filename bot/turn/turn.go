@@ -24,6 +24,7 @@ import (
 	"github.com/planbot-go/planbot/bot/turn/internal/stream"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cite"
+	"github.com/planbot-go/planbot/internal/markdown"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
@@ -1135,10 +1136,18 @@ func (t *Turn) spoken(ctx context.Context, texts []string) []*activity.Activity 
 // messages returns the messages of a text. A long text is split.
 func (t *Turn) messages(text string) []*activity.Activity {
 	var all []*activity.Activity
-	for _, part := range split(tame(text, t.engine.cfg.PictureHosts)) {
+	for _, part := range partsOf(text, t.Activity.ChannelID, t.engine.cfg.PictureHosts) {
 		all = append(all, t.Message(part))
 	}
 	return all
+}
+
+// partsOf returns the markdown as the channel can show it, in parts that are not too long for a message.
+func partsOf(text, channelID string, pictureHosts []string) []string {
+	if channelID == activity.Teams {
+		text = markdown.Fit(text)
+	}
+	return markdown.Split(markdown.Tame(text, pictureHosts), stream.MaxUnits)
 }
 
 // Message returns a markdown reply to the turn's activity, to be sent with [Turn.Send].

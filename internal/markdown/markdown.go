@@ -1,0 +1,357 @@
+// Package markdown fits the Markdown of messages to Teams, and cuts what is too long for one message. It reads
+// lines, lists, code, tables and what may not be cut within a line; it is no parser of all that Markdown has.
+package markdown
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/planbot-go/planbot/internal/lazy"
+)
+
+// Lines makes single line breaks outside of code ones that Teams shows, which reads them as spaces: with two
+// spaces in front of them. A list that follows a line gets an empty line before it.
+func Lines(text string) string {
+	if !strings.ContainsAny(text, "\r\n") {
+		return text
+	}
+	var out strings.Builder
+	var b blocks
+	before := ""
+	for i, line := range strings.Split(unixLines(text), "\n") {
+		was, inList := b.last, len(b.lists) > 0
+		is := b.next(line)
+		switch {
+		case i == 0:
+		case was != prose && was != item || is == blank:
+			out.WriteString("\n")
+		case is == item && was == prose && !inList:
+			out.WriteString("\n\n")
+		default:
+			spaces := len(before) - len(strings.TrimRight(before, " "))
+			out.WriteString("  "[min(spaces, 2):] + "\n")
+		}
+		out.WriteString(line)
+		before = line
+	}
+	return out.String()
+}
+
+// Fit makes of a text what Teams can show of it: a table becomes a list, with a line for each row. An item of a
+// numbered list that has the number of the one before it gets the next one, which Markdown means by that: so the
+// list goes on where it is cut.
+func Fit(text string) string { return fit(text, false) }
+
+// FitDraft is Fit for a text that is still being written. However it goes on, what it returns is the beginning of
+// what Fit returns in the end; only a table whose rows do not begin with "|" may still change words before it.
+func FitDraft(text string) string { return strings.TrimRight(fit(text, true), " \t\r\n") }
+
+func fit(text string, draft bool) string {
+	lines := strings.Split(unixLines(text), "\n")
+	last := len(lines) - 1
+	out := make([]string, 0, len(lines))
+	var b blocks
+	for i := 0; i < len(lines); i++ {
+		line := lines[i]
+		inCode := b.mark != ""
+		if draft && i == last && !inCode && undecided(line) {
+			break
+		}
+		switch b.next(line) {
+		case item:
+			line = b.numbered(line)
+		case prose:
+			rows, after := tableAt(lines, i, draft)
+			if after < 0 {
+				return strings.Join(out, "\n")
+			}
+			if after == 0 {
+				break
+			}
+			if len(out) > 0 && strings.TrimSpace(out[len(out)-1]) != "" {
+				out = append(out, "")
+			}
+			out = append(out, rows...)
+			if draft && after >= last {
+				return strings.Join(out, "\n")
+			}
+			if after <= last && strings.TrimSpace(lines[after]) != "" {
+				out = append(out, "")
+			}
+			i = after - 1
+			b.last = blank
+			continue
+		}
+		out = append(out, line)
+	}
+	return strings.Join(out, "\n")
+}
+
+// numberForm is a line that may become an item of a numbered list.
+var numberForm = lazy.Regexp(`^[ \t]*\d{1,9}[.)]?[ \t]*$`)
+
+// undecided reports whether a line that is still being written may have to change.
+func undecided(line string) bool {
+	return strings.Contains(line, "|") || numberForm().MatchString(line)
+}
+
+// kind is what a line is.
+type kind int
+
+const (
+	blank kind = iota
+	prose      // a line of a paragraph, a heading or a quotation
+	item       // the first line of an item of a list
+	opens      // the fence that begins a code block
+	code
+	closes // the fence that ends one
+)
+
+// blocks reads a text line by line.
+type blocks struct {
+	// Of the code block that is open: its mark, the line that begins it, and what stands before the mark. ""
+	// is no mark: none is open.
+	mark, opening, prefix string
+
+	lists []list // that are open, the outermost first
+	last  kind   // the kind of the line before
+}
+
+// list is a list that is open.
+type list struct {
+	indent int
+	number int // of its last item; 0: it has no numbers
+}
+
+const (
+	maxFence   = 20  // characters of the mark of a code block that is closed and opened again
+	maxOpening = 100 // bytes of the line that opens it
+)
+
+var (
+	fenceForm = lazy.Regexp("^((?:[ \t]*>)*[ \t]*(?:(?:[-*+]|\\d{1,9}[.)])[ \t]+)?)(`{3,}|~{3,})(.*)$")
+	itemForm  = lazy.Regexp(`^([ \t]*)(?:[-*+]|(\d{1,9})[.)])[ \t]+\S`)
+	ruleForm  = lazy.Regexp(`^[ \t]*(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$`)
+)
+
+// next reads the next line.
+func (b *blocks) next(line string) kind {
+	b.last = b.read(line)
+	return b.last
+}
+
+func (b *blocks) read(line string) kind {
+	text := strings.TrimLeft(line, " \t")
+	var fence []string
+	if text != "" && strings.IndexByte("`~>-*+0123456789", text[0]) >= 0 {
+		fence = fenceForm().FindStringSubmatch(line)
+	}
+	if b.mark != "" {
+		switch {
+		case fence != nil && strings.HasPrefix(fence[2], b.mark) && strings.TrimSpace(fence[3]) == "":
+			b.mark, b.opening, b.prefix = "", "", ""
+			return closes
+		case !strings.Contains(b.prefix, ">") || strings.HasPrefix(text, ">"):
+			return code
+		}
+		b.mark, b.opening, b.prefix = "", "", "" // the quotation has ended, and the code in it
+	}
+	indent := indentOf(line)
+	switch {
+	case strings.TrimSpace(text) == "":
+		return blank
+	case fence != nil && len(fence[2]) <= maxFence && !strings.Contains(fence[3], "`"):
+		b.open(fence)
+		return opens
+	case text[0] != '>' && b.isItem(line):
+		b.add(line)
+		return item
+	case indent >= 4 && len(b.lists) == 0 && (b.last == blank || b.last == code):
+		return code
+	case indent < 2 && b.last != prose && b.last != item:
+		b.lists = nil
+	}
+	return prose
+}
+
+// open begins a code block.
+func (b *blocks) open(fence []string) {
+	b.mark = fence[2]
+	b.prefix = fence[1]
+	if marker := strings.TrimLeft(b.prefix, " \t"); marker != "" && marker[0] != '>' {
+		b.add(fence[0])
+		b.prefix = strings.Repeat(" ", len(b.prefix))
+	} else if indentOf(b.prefix) < 2 {
+		b.lists = nil
+	}
+	b.opening = strings.TrimSpace(fence[2] + fence[3])
+	if len(b.opening) > maxOpening {
+		b.opening = b.mark
+	}
+	if strings.Contains(b.prefix, ">") {
+		b.opening = b.prefix + b.opening
+	}
+}
+
+func (b *blocks) isItem(line string) bool {
+	m := itemForm().FindStringSubmatch(line)
+	if m == nil || ruleForm().MatchString(line) {
+		return false
+	}
+	return m[2] == "" || m[2] == "1" || b.last != prose || len(b.lists) > 0
+}
+
+// add adds an item to the list that it belongs to.
+func (b *blocks) add(line string) {
+	indent, number := indentOf(line), 0
+	if m := itemForm().FindStringSubmatch(line); m != nil && m[2] != "" {
+		number, _ = strconv.Atoi(m[2])
+	}
+	for len(b.lists) > 0 && indent < b.lists[len(b.lists)-1].indent {
+		b.lists = b.lists[:len(b.lists)-1]
+	}
+	n := len(b.lists) - 1
+	if n < 0 || indent >= b.lists[n].indent+2 || (number == 0) != (b.lists[n].number == 0) {
+		if n >= 0 && indent < b.lists[n].indent+2 { // another kind of list at its place
+			b.lists = b.lists[:n]
+		}
+		b.lists = append(b.lists, list{indent, number})
+		return
+	}
+	if number > 0 {
+		b.lists[n].number = max(number, b.lists[n].number+1)
+	}
+}
+
+// numbered returns the line that begins the newest item, with its number.
+func (b *blocks) numbered(line string) string {
+	number := b.lists[len(b.lists)-1].number
+	m := itemForm().FindStringSubmatchIndex(line)
+	if number == 0 || m[4] < 0 {
+		return line
+	}
+	if written, _ := strconv.Atoi(line[m[4]:m[5]]); written == number {
+		return line
+	}
+	return line[:m[4]] + strconv.Itoa(number) + line[m[5]:]
+}
+
+// indentOf is how far a line is indented.
+func indentOf(line string) (n int) {
+	for _, c := range []byte(line) {
+		switch c {
+		case ' ':
+			n++
+		case '\t':
+			n += 4 - n%4
+		default:
+			return n
+		}
+	}
+	return n
+}
+
+var (
+	delimiterForm = lazy.Regexp(`^:?-+:?$`)
+	startForm     = lazy.Regexp(`^[ \t>|:-]*$`)
+	prefixForm    = lazy.Regexp(`^[ \t]*(?:>[ \t]*)*`)
+	breakForm     = lazy.Regexp(`(?i)\s*<br\s*/?>\s*`)
+)
+
+// tableAt returns the rows, as items of a list, of a table that begins at lines[i], and the line after it: 0 if
+// none begins there, -1 if that is not decided in a draft.
+func tableAt(lines []string, i int, draft bool) (rows []string, after int) {
+	last := len(lines) - 1
+	if !strings.Contains(lines[i], "|") {
+		return nil, 0
+	}
+	if draft && i >= last-1 && (i == last || startForm().MatchString(lines[last])) {
+		return nil, -1
+	}
+	if i == last || !strings.Contains(lines[i+1], "|") || !allDelimiters(cells(lines[i+1])) {
+		return nil, 0
+	}
+	prefix, names := prefixForm().FindString(lines[i]), cells(lines[i])
+	for after = i + 2; after <= last && strings.Contains(lines[after], "|"); after++ {
+		if draft && after == last {
+			break
+		}
+		if row := rowOf(names, cells(lines[after])); row != "" {
+			rows = append(rows, prefix+"- "+row)
+		}
+	}
+	switch {
+	case len(rows) > 0:
+	case draft && after >= last:
+		return nil, -1
+	default:
+		rows = []string{prefix + strings.Join(names, " · ")}
+	}
+	return rows, after
+}
+
+// rowOf is a row of a table with its columns' names.
+func rowOf(names, values []string) string {
+	var parts []string
+	for i, value := range values {
+		name := ""
+		if i < len(names) {
+			name = strings.Trim(names[i], "*_` ")
+		}
+		switch {
+		case value == "":
+		case name == "":
+			parts = append(parts, value)
+		case strings.ContainsAny(name, "*[`"):
+			parts = append(parts, name+": "+value)
+		default:
+			parts = append(parts, "**"+strings.TrimSuffix(name, ":")+":** "+value)
+		}
+	}
+	return strings.Join(parts, " · ")
+}
+
+func allDelimiters(cells []string) bool {
+	for _, cell := range cells {
+		if !delimiterForm().MatchString(cell) {
+			return false
+		}
+	}
+	return len(cells) > 0
+}
+
+// cells returns the cells of a table's row.
+func cells(line string) (all []string) {
+	line = strings.TrimSpace(line[len(prefixForm().FindString(line)):])
+	line = strings.TrimPrefix(line, "|")
+	var cell strings.Builder
+	add := func() {
+		all = append(all, breakForm().ReplaceAllString(strings.TrimSpace(cell.String()), " / "))
+		cell.Reset()
+	}
+	for i := 0; i < len(line); i++ {
+		switch {
+		case line[i] == '\\' && i+1 < len(line):
+			i++
+			if line[i] != '|' {
+				cell.WriteByte('\\')
+			}
+			cell.WriteByte(line[i])
+		case line[i] == '|':
+			add()
+		default:
+			cell.WriteByte(line[i])
+		}
+	}
+	if strings.TrimSpace(cell.String()) != "" {
+		add()
+	}
+	return all
+}
+
+func unixLines(text string) string {
+	if !strings.Contains(text, "\r") {
+		return text
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\r", "\n")
+}

@@ -1,0 +1,414 @@
+package markdown
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/planbot-go/planbot/internal/lazy"
+	"github.com/planbot-go/planbot/internal/spelling"
+)
+
+// room is kept free for what a part ends with because it is cut: at most a mark of a code block, or some of bold
+// words.
+const room = 64
+
+// Split cuts a text into parts of at most that many UTF-16 code units each, also after [Lines]. It cuts between
+// paragraphs, items or lines if it can, else between words, and not within a link. A code block, or bold words, that
+// are cut end in their part and begin again in the next one. A text that fits stays as it is.
+//
+// The first part has at least what [Head] returns.
+func Split(text string, units int) []string {
+	var parts []string
+	for prefix(text, units) < len(text) {
+		at := cutAt(text, Head(text, units), prefix(text, units-room))
+		parts = append(parts, at.end(text[:at.index]))
+		text = at.resume(text[at.index:])
+	}
+	if strings.TrimSpace(text) != "" || len(parts) == 0 {
+		parts = append(parts, text)
+	}
+	return parts
+}
+
+// Head is how many bytes of a text are in the first part of [Split] in any case, however the text goes on.
+func Head(text string, units int) int { return prefix(text, units/4*3) }
+
+// Rest returns the rest of a text of which the beginning was sent, and cannot be changed any more: a code block
+// begins again.
+func Rest(sent, rest string) string {
+	var b blocks
+	for line := range strings.SplitSeq(sent, "\n") {
+		b.next(line)
+	}
+	if b.mark == "" {
+		return strings.TrimLeft(rest, " \n")
+	}
+	return b.inCode(anywhere, 0).resume(strings.TrimPrefix(rest, "\n"))
+}
+
+// prefix returns how many bytes of a text fit into that many code units. A line break counts as three, since
+// [Lines] adds two.
+func prefix(text string, units int) int {
+	for i, c := range text {
+		if c == '\n' {
+			units -= 2
+		}
+		if units -= max(utf16.RuneLen(c), 1); units < 0 {
+			return i
+		}
+	}
+	return len(text)
+}
+
+// rank says how good it is to cut at a border. Less is better.
+type rank int
+
+const (
+	betweenBlocks rank = iota
+	betweenItems
+	betweenLines
+	betweenLinesOfCode
+	betweenWords
+	withinBold
+	anywhere
+)
+
+// border is where a text may be cut.
+type border struct {
+	rank    rank
+	index   int
+	closing string // what ends the part
+	opening string // what begins the next one
+	mark    string // of the code block that is cut
+	indent  int    // of the next part's first lines
+}
+
+// end returns the part that ends at the border.
+func (at border) end(part string) string {
+	switch {
+	case at.closing == "":
+		return part
+	case at.mark == "":
+		return strings.TrimRightFunc(part, unicode.IsSpace) + at.closing
+	case !strings.HasSuffix(part, "\n"):
+		part += "\n"
+	}
+	return part + at.closing
+}
+
+// resume returns the text behind the border, as the next part has it.
+func (at border) resume(text string) string {
+	if at.mark != "" { // a block that ends here does not begin again
+		b := blocks{mark: at.mark}
+		line, after, _ := strings.Cut(text, "\n")
+		if b.next(line) == closes {
+			return after
+		}
+	}
+	var out strings.Builder
+	out.WriteString(at.opening)
+	for at.indent > 0 && text != "" {
+		line, after, _ := strings.Cut(text, "\n")
+		if strings.TrimSpace(line) != "" && indentOf(line) < at.indent {
+			break
+		}
+		n := 0
+		for n < len(line) && n < at.indent && line[n] == ' ' {
+			n++
+		}
+		out.WriteString(text[n : len(text)-len(after)])
+		text = after
+	}
+	return out.String() + text
+}
+
+// lookAhead is how many bytes behind the limit are read, for what begins before it.
+const lookAhead = 8 << 10
+
+// cutAt returns the best border between two indexes of a text.
+func cutAt(text string, least, limit int) border {
+	text = text[:min(len(text), limit+lookAhead)]
+	best := border{rank: anywhere + 1}
+	better := func(b border) {
+		if b.rank <= best.rank && b.index >= max(least, 1) && b.index <= limit {
+			best = b
+		}
+	}
+	var b blocks
+	begin, start := 0, 0 // of the paragraph, and of the line
+	var before string
+	for start < len(text) {
+		line, _, _ := strings.Cut(text[start:], "\n")
+		was := b
+		was.lists = slices.Clone(b.lists)
+		is := b.next(line)
+		if is != prose || was.last >= opens || isHeading(line) || isHeading(before) {
+			if start >= least && was.last != opens {
+				paragraph(text[:start], begin, least, limit, was, better)
+			}
+			begin = start
+			if start > limit {
+				break
+			}
+		}
+		if start >= least && start > 0 && is != blank {
+			better(lineBorder(start, was, b, isHeading(line)))
+		}
+		before = line
+		start = min(start+len(line)+1, len(text))
+	}
+	if begin <= limit && b.last != opens {
+		paragraph(text[:start], begin, least, limit, b, better)
+	}
+	if best.rank > anywhere {
+		return hardBorder(text, least, limit)
+	}
+	return best
+}
+
+func isHeading(line string) bool { return strings.HasPrefix(strings.TrimLeft(line, " "), "#") }
+
+// lineBorder is the border between two lines, with what was read before the second one, and with it.
+func lineBorder(at int, was, is blocks, heading bool) border {
+	b := border{rank: betweenLines, index: at}
+	switch {
+	case was.mark != "" && is.last != prose:
+		return was.inCode(betweenLinesOfCode, at)
+	case is.last == item && len(is.lists) == 1:
+		b.rank = betweenItems
+	case len(is.lists) > 0: // the rest would be code, if it stayed indented
+		b.indent = is.lists[len(is.lists)-1].indent
+		if is.last != item {
+			b.indent += 2
+		}
+	case was.last == blank:
+		b.rank = betweenBlocks
+	case is.last == opens, was.last == closes, heading:
+		b.rank = betweenItems
+	case was.last == prose && is.last == prose, was.last == item && is.last == prose:
+		b.rank = anywhere + 1 // paragraph knows better
+	}
+	return b
+}
+
+// inCode is a border in the code block that is open.
+func (b *blocks) inCode(r rank, at int) border {
+	indent, closing := indentOf(b.prefix), b.prefix+b.mark
+	if strings.Contains(b.prefix, ">") {
+		indent = 0
+	}
+	return border{rank: r, index: at, closing: closing, opening: b.opening + "\n", mark: b.mark, indent: indent}
+}
+
+// blockForm is what would begin a block, but not in the middle of a paragraph.
+var blockForm = lazy.Regexp("^(?:[-+*] |#{1,6} |[>|]|[=-]+(?:\\s|$)|~~~|```|\\d{1,9}[.)] )")
+
+// paragraph finds borders in the lines from begin to the end of the text. They are code if b says so.
+func paragraph(text string, begin, least, limit int, b blocks, better func(border)) {
+	var all, open []span
+	if b.mark == "" {
+		all = spans(text[begin:])
+	}
+	for i := begin + 1; i < min(len(text), limit+1); i++ {
+		for len(all) > 0 && all[0].from+begin < i {
+			open = append(open, all[0])
+			all = all[1:]
+		}
+		isLine := text[i-1] == '\n' && text[i] != '\n'
+		isWord := text[i-1] == ' ' && text[i] != ' ' && text[i] != '\n'
+		if i < least || !isLine && !isWord || blockForm().MatchString(text[i:min(len(text), i+12)]) && b.mark == "" {
+			continue
+		}
+		if b.mark != "" {
+			better(b.inCode(withinBold, i))
+			continue
+		}
+		open = slices.DeleteFunc(open, func(s span) bool { return s.to+begin <= i })
+		better(borderIn(open, i, isLine, text[i:]))
+	}
+}
+
+// borderIn is the border in front of the rest of a paragraph, within what belongs together.
+func borderIn(open []span, i int, isLine bool, rest string) border {
+	at := border{rank: betweenWords, index: i}
+	if isLine {
+		at.rank = betweenLines
+		at.indent = indentOf(rest)
+	}
+	for _, s := range open {
+		if s.mark == "" {
+			return border{rank: anywhere + 1}
+		}
+		at.rank = withinBold
+		at.closing = s.mark + at.closing
+		at.opening += s.mark
+	}
+	return at
+}
+
+// hardBorder is the border where there is no better one: between two characters.
+func hardBorder(text string, least, limit int) border {
+	var b blocks
+	start := strings.LastIndexByte(text[:limit], '\n') + 1
+	for line := range strings.Lines(text[:start]) {
+		b.next(strings.TrimSuffix(line, "\n"))
+	}
+	at := least + len(spelling.Cut(text[least:], len(utf16.Encode([]rune(text[least:limit]))))) - len("…")
+	if b.mark != "" {
+		return b.inCode(anywhere, at)
+	}
+	return border{index: at}
+}
+
+// span is what belongs together in a paragraph.
+type span struct {
+	from, to int
+	mark     string // of bold words and the like, which may be cut if they end and begin again; "": never cut it
+}
+
+// spans returns what belongs together, in the order in which it begins.
+func spans(s string) (all []span) {
+	var open []span
+	for i := 0; i < len(s); {
+		n := 1
+		switch c := s[i]; c {
+		case '\\':
+			n = min(2, len(s)-i)
+		case '`':
+			n = run(s[i:])
+			if end := closingTicks(s[i+n:], n); end > 0 {
+				all = append(all, span{from: i, to: i + n + end})
+				n += end
+			}
+		case '<':
+			if end := strings.IndexByte(s[i:], '>'); end > 0 && !strings.ContainsAny(s[i:i+end], " \n") {
+				if at := strings.Index(s[i:], "</at>"); s[i:i+end] == "<at" && at > 0 {
+					end = at + len("</at")
+				}
+				all = append(all, span{from: i, to: i + end + 1})
+				n = end + 1
+			}
+		case '[':
+			if end := link(s[i:]); end > 0 {
+				all = append(all, span{from: linkBegin(s, i, end), to: i + end})
+				n = end
+			}
+		case '*', '_', '~':
+			n = run(s[i:])
+			open = delimiter(s, i, n, open, &all)
+		}
+		i += n
+	}
+	slices.SortStableFunc(all, func(a, b span) int { return a.from - b.from })
+	return all
+}
+
+const (
+	maxSpan  = 2 << 10 // bytes of a link or of code in a line that are not cut
+	maxOpen  = 16      // marks of bold words and the like that are open at a time
+	maxDepth = 8       // brackets in brackets
+)
+
+// run is how often the first byte of s is repeated.
+func run(s string) int { return len(s) - len(strings.TrimLeft(s, s[:1])) }
+
+// closingTicks is where the code that was opened by n backticks ends; 0: nowhere.
+func closingTicks(s string, n int) int {
+	s = s[:min(len(s), maxSpan)]
+	for i := 0; i < len(s); {
+		if s[i] != '`' {
+			i++
+			continue
+		}
+		k := run(s[i:])
+		if k == n {
+			return i + k
+		}
+		i += k
+	}
+	return 0
+}
+
+// link is where a link, a picture or the mark of a source ends which begins at the start of s; 0: none does.
+func link(s string) int {
+	end := matching(s, '[', ']')
+	switch {
+	case end == 0:
+		return 0
+	case end < len(s) && s[end] == '(':
+		if n := matching(s[end:], '(', ')'); n > 0 {
+			return end + n
+		}
+	case end < len(s) && s[end] == '[':
+		if n := matching(s[end:], '[', ']'); n > 0 {
+			return end + n
+		}
+	}
+	if strings.Trim(s[1:end-1], "0123456789") == "" {
+		return end
+	}
+	return 0
+}
+
+// linkBegin is where a link begins that has a bracket at s[i] and is n bytes long: a picture has a mark before it, and
+// the number of a source stays with its sentence.
+func linkBegin(s string, i, n int) int {
+	switch {
+	case s[i+n-1] == ']' && strings.Count(s[i:i+n], "[") == 1:
+		return len(strings.TrimRight(s[:i], " \n"))
+	case i > 0 && s[i-1] == '!':
+		return i - 1
+	}
+	return i
+}
+
+// matching is the index behind the bracket that closes the first one; 0: there is none.
+func matching(s string, opening, closing byte) int {
+	s = s[:min(len(s), maxSpan)]
+	depth := 0
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case opening:
+			if depth++; depth > maxDepth {
+				return 0
+			}
+		case closing:
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return 0
+}
+
+// delimiter reads the mark of n bytes at s[i], which opens or closes bold words and the like, and returns what is
+// open behind it.
+func delimiter(s string, i, n int, open []span, all *[]span) []span {
+	mark := s[i : i+n]
+	before, _ := utf8.DecodeLastRuneInString(s[:i])
+	after, _ := utf8.DecodeRuneInString(s[i+n:])
+	startsWord := i+n < len(s) && !unicode.IsSpace(after)
+	endsWord := i > 0 && !unicode.IsSpace(before)
+	if mark[0] == '_' && startsWord && endsWord && isLetter(before) && isLetter(after) { // snake_case
+		return open
+	}
+	if endsWord {
+		for k := len(open) - 1; k >= 0; k-- {
+			if open[k].mark == mark {
+				*all = append(*all, span{open[k].from, i + n, mark})
+				return open[:k]
+			}
+		}
+	}
+	if startsWord && n <= 3 && len(open) < maxOpen {
+		open = append(open, span{from: i, mark: mark})
+	}
+	return open
+}
+
+func isLetter(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) }
