@@ -206,7 +206,7 @@ func TestGroupsAndThreads(t *testing.T) {
 		b.deliver(in("1", "Mia", "add cake"))
 		b.expect("Added, Mia.")
 		b.deliver(in("2", "Otto", "what is on our lists?"))
-		b.expect("**team**\n- cake")
+		b.expect("**team**\n\n- cake")
 		second := b.model.Calls()[1]
 		if got := second.Last("user"); got != "what is on our lists?" {
 			t.Errorf("the model was asked %q", got)
@@ -233,7 +233,7 @@ func TestCommands(t *testing.T) {
 		b.expect("I've cleared our conversation. Everything else that I keep for you is still here.")
 		b.model.Says(plan(`{"type":"DO","action":"summarizeLists","saveAs":"L"}`, say("$L")))
 		b.say("lists?")
-		b.expect("**home**\n- milk")
+		b.expect("**home**\n\n- milk")
 		if strings.Contains(b.model.Calls()[1].Text(), "secret") {
 			t.Error("/reset left history")
 		}

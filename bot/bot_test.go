@@ -28,7 +28,7 @@ func TestTheListConversation(t *testing.T) {
 		b.say("Create a grocery shopping list and add bananas to it.")
 		b.expect("Done, bananas are on it.")
 		b.say("what is on my lists?")
-		b.expect("Here they are:\n**grocery shopping**\n- bananas")
+		b.expect("Here they are:  \n**grocery shopping**\n\n- bananas")
 
 		calls := b.model.Calls()
 		if len(calls) != 2 {
