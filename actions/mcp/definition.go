@@ -24,9 +24,10 @@ import (
 )
 
 const (
-	maxDefinition  = 64 << 10 // bytes
-	maxDescription = 1000     // characters, of a tool
-	maxPropertyDoc = 300      // of a property
+	maxDefinition  = 64 << 10 // bytes, without what the tool promises
+	maxPromise     = 256 << 10
+	maxDescription = 1000 // characters, of a tool
+	maxPropertyDoc = 300  // of a property
 	maxTitle       = 100
 	maxEnum        = 100 // values that models are told
 	maxDepth       = 64  // of a schema
@@ -71,8 +72,12 @@ func define(raw jsontext.Value) (d definition, err error) {
 	if !plainly(d.remote) {
 		return d, errors.New("its name has characters that are not seen")
 	}
-	if len(raw) > maxDefinition {
-		return d, fmt.Errorf("its definition has %d bytes, and may have %d", len(raw), maxDefinition)
+	promise := len(members["outputSchema"]) // which no model reads
+	if size := len(raw) - promise; size > maxDefinition {
+		return d, fmt.Errorf("its definition has %d bytes, and may have %d", size, maxDefinition)
+	}
+	if promise > maxPromise {
+		return d, fmt.Errorf("its outputSchema has %d bytes, and may have %d", promise, maxPromise)
 	}
 	pinned := map[string]jsontext.Value{}
 	for _, name := range covered {
