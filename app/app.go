@@ -65,9 +65,9 @@ type Bot struct {
 	// Welcome is what the bot says when it is added to a conversation. "": a built-in text.
 	Welcome string
 
-	// Setup changes the config of the bot just before [bot.New]: its hooks, planner, policy,
-	// limits, anything. Hooks are empty then; those of a recorder, or of New's cfg, run within the
-	// ones that Setup sets. An error stops the start with exit code 2. nil: changes nothing.
+	// Setup changes the config of the bot just before [bot.New]: its features, planner, policy,
+	// limits, anything. Features are empty then; those of a recorder, a page, or New's cfg run within the
+	// ones that Setup adds. An error stops the start with exit code 2. nil: changes nothing.
 	Setup func(*bot.Config) error
 	// Routes registers handlers on the bot before it takes activities. nil: none.
 	Routes func(*bot.Bot)
@@ -171,12 +171,12 @@ func (b *Bot) assemble(s *settings.Settings, cfg bot.Config) (*bot.Bot, actions.
 		cfg.Policy = actions.DefaultPolicy // so that Setup can wrap it
 	}
 	if b.Setup != nil {
-		watching := cfg.Hooks
-		cfg.Hooks = bot.Hooks{}
+		watching := cfg.Features
+		cfg.Features = nil
 		if err := b.Setup(&cfg); err != nil {
 			return nil, nil, cli.Usage(fmt.Errorf("set up the bot: %w", err))
 		}
-		cfg.Hooks = cfg.Hooks.Around(watching)
+		cfg.Features = append(cfg.Features, watching...)
 	}
 	made, err := bot.New(cfg)
 	if err != nil {
@@ -479,10 +479,12 @@ func (p *program) assemble(ctx context.Context) error {
 		cfg.Summarize = maker.Summarize
 	}
 	if r := p.recorder; r != nil {
-		cfg.Channel, cfg.Authenticator, cfg.Hooks = r.Channel(cfg.Channel), r.Authenticator(cfg.Authenticator), r.Hooks()
+		cfg.Channel, cfg.Authenticator = r.Channel(cfg.Channel), r.Authenticator(cfg.Authenticator)
+		cfg.Features = append(cfg.Features, r.Feature())
 	}
 	if p.page != nil {
-		cfg.Channel, cfg.Watch, cfg.TurnURL = p.page.Turns().Channel(cfg.Channel), p.page.WatchTurn, p.page.TurnURL
+		cfg.Channel, cfg.TurnURL = p.page.Turns().Channel(cfg.Channel), p.page.TurnURL
+		cfg.Features = append(cfg.Features, bot.Feature{Name: "page", Event: p.page.WatchTurn})
 	}
 	for _, f := range p.own.features {
 		if f.Wire == nil {

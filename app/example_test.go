@@ -33,14 +33,14 @@ var hedda = app.Bot{
 }
 
 func setUp(cfg *bot.Config) error {
-	cfg.Hooks.Call = func(
+	cfg.Features = append(cfg.Features, bot.Feature{Call: func(
 		ctx context.Context, t *bot.Turn, call actions.Call, next func(context.Context, actions.Call) (actions.Result, error),
 	) (actions.Result, error) {
 		if call.Action.Destructive && !t.Activity.Conversation.Personal() {
 			return actions.Done, turn.Refuse("%s works in a personal chat only", call.Action.Name)
 		}
 		return next(ctx, call)
-	}
+	}})
 	return nil
 }
 

@@ -25,7 +25,7 @@ import (
 func shouting() Bot {
 	b := defaultBot()
 	b.Setup = func(cfg *bot.Config) error {
-		cfg.Hooks.BeforeSay = func(_ context.Context, _ *bot.Turn, text string) (string, error) { return strings.ToUpper(text), nil }
+		cfg.Features = append(cfg.Features, bot.Feature{Say: func(_ context.Context, _ *bot.Turn, text string) (string, error) { return strings.ToUpper(text), nil }})
 		return nil
 	}
 	b.Routes = func(b *bot.Bot) {
@@ -123,7 +123,7 @@ func TestMistakesInActionsAreNamedAtOnce(t *testing.T) {
 	}
 }
 
-// TestSetupIsRecorded: hooks of a bot's own do not replace those of the recorder, and see the rest
+// TestSetupIsRecorded: features of a bot's own do not replace those of the recorder, and see the rest
 // of the config.
 func TestSetupIsRecorded(t *testing.T) {
 	t.Parallel()
@@ -135,13 +135,13 @@ func TestSetupIsRecorded(t *testing.T) {
 	t.Cleanup(p.close)
 	called := make(chan string, 9)
 	p.own.Setup = func(cfg *bot.Config) error {
-		if cfg.Hooks.Call != nil || cfg.Name != "Planbot" || cfg.Policy == nil || cfg.Planner == nil || cfg.Store == nil {
+		if cfg.Features != nil || cfg.Name != "Planbot" || cfg.Policy == nil || cfg.Planner == nil || cfg.Store == nil {
 			t.Errorf("Setup gets %+v", cfg)
 		}
-		cfg.Hooks.Call = func(ctx context.Context, _ *bot.Turn, c actions.Call, next func(context.Context, actions.Call) (actions.Result, error)) (actions.Result, error) {
+		cfg.Features = append(cfg.Features, bot.Feature{Call: func(ctx context.Context, _ *bot.Turn, c actions.Call, next func(context.Context, actions.Call) (actions.Result, error)) (actions.Result, error) {
 			called <- c.Action.Name
 			return next(ctx, c)
-		}
+		}})
 		return nil
 	}
 	dir := t.TempDir()

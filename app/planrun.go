@@ -18,6 +18,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/console"
 	"github.com/planbot-go/planbot/internal/settings"
@@ -151,11 +152,11 @@ func (r *planRun) setUp(ctx context.Context, cfg *bot.Config) (err error) {
 		decided, err := policy(ctx, turn, call)
 		return r.asks(decided, call), err
 	}
-	cfg.Hooks.TurnEnded = func(_ context.Context, t *bot.Turn, failure error) {
-		if t.Activity.Type == activity.Message && strings.HasPrefix(t.Text, "run ") {
-			r.end(failure)
+	cfg.Features = append(cfg.Features, bot.Feature{Ended: func(_ context.Context, t *bot.Turn, e turn.Ended) {
+		if e.Over() && t.Activity.Type == activity.Message && strings.HasPrefix(t.Text, "run ") {
+			r.end(e.Failure)
 		}
-	}
+	}})
 	return nil
 }
 

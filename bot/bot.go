@@ -29,6 +29,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/metrics"
 	"github.com/planbot-go/planbot/bot/teams"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/texts"
@@ -113,7 +114,7 @@ type Config struct {
 	Feedback bool
 	// Stream shows in personal chats what the bot is doing, and answers while the model writes them,
 	// where the channel supports that (Teams and web chats do). Group chats and channels get whole
-	// messages, and so does everybody if there is a hook BeforeSay. With Moderation, people see each
+	// messages, and so does everybody if a feature has Say. With Moderation, people see each
 	// sentence once it has passed.
 	Stream bool
 	// Requests lets other programs ask for calls in the name of people, see [Bot.Request]. For that the bot
@@ -191,11 +192,9 @@ type Config struct {
 	// Skills are the bot's Agent Skills; a [skills.Provider] is one. Its actions must be among
 	// Actions, and it must extend the planner. nil: none.
 	Skills Skills
-	// Hooks see what plans do, and may change or stop it.
-	Hooks Hooks
-	// Watch sees what turns do, such as for a page that shows it. It is called by several turns at
-	// once, gets copies, and must not block. nil: nobody watches, at no cost.
-	Watch func(turn.Event)
+	// Features see what turns and plans do, and may change or stop it. They stand around those that the
+	// other fields of the Config ask for.
+	Features []Feature
 	// PictureHosts are the hosts from which pictures in texts may come, by https: whoever has a host sees what
 	// is asked of it. Other pictures become their words and their host. None: all do.
 	PictureHosts []string
@@ -398,23 +397,45 @@ func New(cfg Config) (*Bot, error) {
 		}
 		return nil, err
 	}
+	features, err := b.features()
+	if err != nil {
+		return nil, fmt.Errorf("bot: %w", err)
+	}
 	engine, err := turn.New(turn.Config{
 		Actions: cfg.Actions, Planner: cfg.Planner, Store: cfg.Store, Channel: cfg.Channel, Tokens: cfg.Tokens,
 		Handler: b.handler, Notice: b.routes.notice, OwnAnswer: func(t *Turn, said string) turn.Answer { return failedInvoke(b, t, said) }, Unread: b.unread, Clicked: decidedClick,
-		Watch: cfg.Watch, Hooks: cfg.Hooks, Policy: cfg.Policy, Approvers: cfg.Approvers, ApprovalTimeout: cfg.ApprovalTimeout,
+		Features: features, Policy: cfg.Policy, Approvers: cfg.Approvers, ApprovalTimeout: cfg.ApprovalTimeout,
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
 		MaxWaiting: cfg.MaxWaiting, MaxWaitingPerConversation: cfg.MaxWaitingPerConversation,
 		Budget: cfg.Budget, Quota: cfg.Quota, AuditKeep: cfg.AuditKeep, TurnsKeep: cfg.TurnsKeep, PictureHosts: cfg.PictureHosts, TurnURL: cfg.TurnURL, Moderation: cfg.Moderation, Attachments: cfg.Attachments, UploadPiece: cfg.UploadPiece, Feedback: feedbackForm(&cfg), Stream: cfg.Stream, Requests: cfg.Requests,
 		FilteredText: cfg.FilteredText, CommandsOff: cfg.CommandsOff, Texts: cfg.texts, HistoryTurns: cfg.HistoryTurns,
 		Summarize: cfg.Summarize,
-		Metrics:   cfg.Metrics, Traces: cfg.Traces, Log: cfg.Log,
+		Traces:    cfg.Traces, Log: cfg.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("bot: %w", err)
 	}
 	b.engine = engine
+	if cfg.Metrics != nil {
+		if err := metrics.Inbox(cfg.Metrics, engine.Stats); err != nil {
+			return nil, fmt.Errorf("bot: %w", err)
+		}
+	}
 	return b, nil
+}
+
+// features are those of the Config, and those that its other fields ask for.
+func (b *Bot) features() ([]Feature, error) {
+	all := slices.Clone(b.cfg.Features)
+	if b.cfg.Metrics != nil {
+		counts, err := metrics.New(b.cfg.Metrics)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, counts)
+	}
+	return all, nil
 }
 
 // feedbackForm is the form that people rate replies with, see [activity.Activity.AskFeedback].
@@ -666,7 +687,7 @@ func (b *Bot) rated(ctx context.Context, t *Turn, value any) (InvokeResponse, er
 	if f.Liked {
 		reaction = liked
 	}
-	b.engine.Rated(reaction)
+	b.engine.Count(t.ID, turn.CountFeedback, reaction)
 	zerolog.Ctx(ctx).Info().Str("reaction", reaction).Bool("text", f.Text != "").Str("rated", f.MessageID).Msg("feedback")
 	if b.routes.feedback == nil {
 		return InvokeResponse{}, nil

@@ -591,7 +591,7 @@ func TestResultsOfAFlaggedTurn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan []actions.Outcome, 1)
 		m := newModerated(t, func(c *bot.Config) {
-			c.Hooks.TurnEnded = func(_ context.Context, t *bot.Turn, _ error) { ended <- t.Outcomes() }
+			c.Features = append(c.Features, bot.Feature{Ended: func(_ context.Context, t *bot.Turn, _ turn.Ended) { ended <- t.Outcomes() }})
 		})
 		m.model.Says(plan(saved(do("cite", `{}`), "B"), say("The book says: $B")))
 		m.say("cite it")

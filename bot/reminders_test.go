@@ -216,12 +216,12 @@ func TestASecondTryMakesNoSecondReminder(t *testing.T) {
 		made, open := make(chan struct{}), make(chan struct{})
 		t.Cleanup(func() { close(open) })
 		r := b.addReplica(func(c *bot.Config) {
-			c.Hooks.Call = func(ctx context.Context, _ *bot.Turn, c actions.Call, next callFunc) (actions.Result, error) {
+			c.Features = append(c.Features, bot.Feature{Call: func(ctx context.Context, _ *bot.Turn, c actions.Call, next callFunc) (actions.Result, error) {
 				r, err := next(ctx, c)
 				close(made)
 				<-open
 				return r, err
-			}
+			}})
 		})
 		b.model.Says(plan(do("remindMe", `{"what":"drink water","in_minutes":1}`), say("Done.")))
 		r.say("remind me")

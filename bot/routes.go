@@ -17,8 +17,8 @@ type (
 	Turn = turn.Turn
 	// Handler is [turn.Handler].
 	Handler = turn.Handler
-	// Hooks are [turn.Hooks].
-	Hooks = turn.Hooks
+	// Feature is [turn.Feature].
+	Feature = turn.Feature
 )
 
 type route struct {

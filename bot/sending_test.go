@@ -47,10 +47,10 @@ func TestAReplyThatLeavesIsNotBoundToTheTurnsTime(t *testing.T) {
 		b.model.Says(plan(do("done", `{}`), say(strings.Repeat("A", 15000)+"\n\n"+strings.Repeat("B", 15000))))
 		r := b.addReplica(func(c *bot.Config) {
 			c.Channel, c.TurnTimeout = slow, 2*time.Second
-			c.Hooks.BeforeSay = func(ctx context.Context, _ *bot.Turn, text string) (string, error) {
+			c.Features = append(c.Features, bot.Feature{Say: func(ctx context.Context, _ *bot.Turn, text string) (string, error) {
 				slow.turn <- ctx
 				return text, nil
-			}
+			}})
 		})
 		r.say("go")
 		for _, want := range []string{"AAA", "BBB"} {

@@ -230,7 +230,7 @@ func TestAnotherConversationChangesTheBotsValue(t *testing.T) {
 						}
 						return next.Plan(ctx, turn)
 					})
-					c.Hooks.Plan = func(ctx context.Context, turn *bot.Turn, next func(context.Context) (plans.Plan, error)) (plans.Plan, error) {
+					c.Features = append(c.Features, bot.Feature{Plan: func(ctx context.Context, turn *bot.Turn, next func(context.Context) (plans.Plan, error)) (plans.Plan, error) {
 						if len(turn.Rounds) == 0 {
 							shared, err := turn.Bot(ctx)
 							b.must(err)
@@ -239,7 +239,7 @@ func TestAnotherConversationChangesTheBotsValue(t *testing.T) {
 							}
 						}
 						return next(ctx)
-					}
+					}})
 				})
 				for _, c := range saving {
 					if c.Kind == plans.Do {
@@ -449,7 +449,7 @@ func TestAFailureIsToldEvenIfTheValueChanged(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, func(c *bot.Config) {
-			c.Hooks.BeforeSay = func(context.Context, *bot.Turn, string) (string, error) { return "", errors.New("no words") }
+			c.Features = append(c.Features, bot.Feature{Say: func(context.Context, *bot.Turn, string) (string, error) { return "", errors.New("no words") }})
 		})
 		calls := addCount(b, "phone")
 		addGuest(b, func(int) { b.change(state.BotKey(), enter("another")) }, actions.StateOnly)

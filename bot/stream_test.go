@@ -361,7 +361,7 @@ func TestWhereNothingIsStreamed(t *testing.T) {
 			mia.Expect("There is no news about your lists.")
 			expectWire(t, kit, "message There is no news about your lists.")
 		}, func(c *bot.Config) {
-			c.Hooks.BeforeSay = func(_ context.Context, _ *bot.Turn, text string) (string, error) { return text, nil }
+			c.Features = append(c.Features, bot.Feature{Say: func(_ context.Context, _ *bot.Turn, text string) (string, error) { return text, nil }})
 		})
 	})
 }
@@ -475,9 +475,9 @@ func TestWhatAHookAttaches(t *testing.T) {
 		}
 		expectWire(t, kit, "streaming There is no news about you", "final There is no news about your lists.")
 	}, func(c *bot.Config) {
-		c.Hooks.BeforeSend = func(_ context.Context, _ *bot.Turn, m *activity.Activity) {
+		c.Features = append(c.Features, bot.Feature{Send: func(_ context.Context, _ *bot.Turn, m *activity.Activity) {
 			m.Attachments = []activity.Attachment{activity.Card{Fallback: "A card."}.Attachment()}
-		}
+		}})
 	})
 }
 
@@ -490,11 +490,11 @@ func TestAHookThatAddsADO(t *testing.T) {
 		mia.Expect("I closed your ticket for you.")
 		expectWire(t, kit, "informative Working on it…", "final I closed your ticket for you.")
 	}, func(c *bot.Config) {
-		c.Hooks.Plan = func(ctx context.Context, _ *bot.Turn, next func(context.Context) (plans.Plan, error)) (plans.Plan, error) {
+		c.Features = append(c.Features, bot.Feature{Plan: func(ctx context.Context, _ *bot.Turn, next func(context.Context) (plans.Plan, error)) (plans.Plan, error) {
 			p, err := next(ctx)
 			p.Commands = append([]plans.Command{{Kind: plans.Do, Action: "close"}}, p.Commands...)
 			return p, err
-		}
+		}})
 	})
 }
 

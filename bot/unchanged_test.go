@@ -131,9 +131,9 @@ func TestAModelThatHangsHidesNothing(t *testing.T) {
 func TestHooksSeeWhatActionsSay(t *testing.T) {
 	t.Parallel()
 	redact := func(c *bot.Config) {
-		c.Hooks.BeforeSay = func(_ context.Context, _ *bot.Turn, text string) (string, error) {
+		c.Features = append(c.Features, bot.Feature{Say: func(_ context.Context, _ *bot.Turn, text string) (string, error) {
 			return strings.ReplaceAll(text, "ticket", "[…]"), nil
-		}
+		}})
 	}
 	bottest.Test(t, bottest.Config{Actions: closing(), Change: redact}, func(_ *testing.T, kit *bottest.Kit) {
 		chat := kit.Personal("mia")

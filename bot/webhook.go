@@ -357,7 +357,7 @@ func (b *Bot) ignores(t *Turn, log *zerolog.Logger) bool {
 	}
 	log.Info().Str("reason", reason).Msg("activity ignored")
 	t.Dropped(reason)
-	b.engine.Ignored()
+	b.engine.Count(t.ID, turn.CountTurns, "ignored")
 	return true
 }
 
@@ -370,7 +370,7 @@ func (b *Bot) twoTenants(t *Turn, log *zerolog.Logger) bool {
 	log.Warn().Str("audit", "tenant").Str("channel", a.ChannelID).Str("tenant", brief(a.ChannelTenant())).
 		Str("other_tenant", brief(a.Conversation.TenantID)).Str("user", brief(a.From.AadObjectID)).Msg("denied")
 	t.Dropped("it names two tenants")
-	b.engine.Ignored()
+	b.engine.Count(t.ID, turn.CountTurns, "ignored")
 	return true
 }
 
@@ -381,7 +381,7 @@ func (b *Bot) deny(w http.ResponseWriter, t *Turn, log *zerolog.Logger, list str
 	tenant, _ := a.Tenant()
 	log.Warn().Str("audit", "access").Str("list", list).Str("channel", a.ChannelID).
 		Str("tenant", brief(tenant)).Str("user", brief(a.From.AadObjectID)).Msg("denied")
-	b.engine.Refused(list)
+	b.engine.Count(t.ID, turn.CountRefused, list)
 	if a.Type == activity.Message {
 		return false
 	}
@@ -600,7 +600,7 @@ func (b *Bot) answerRefused(w http.ResponseWriter, r *http.Request, err error) {
 	case http.StatusServiceUnavailable:
 		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(cmp.Or(status.RetryAfter, retryAfter).Seconds()))))
 	}
-	b.engine.Refused(strconv.Itoa(status.Status))
+	b.engine.Count("", turn.CountRefused, strconv.Itoa(status.Status))
 	b.logRefusal(r, status)
 	write(w, turn.Answer{Status: status.Status, Body: status.body()})
 }

@@ -69,18 +69,18 @@ func TestEndsWithWhatIsLeft(t *testing.T) {
 	}
 }
 
-// A bot with hooks of its own is not seen to act, so it does not crash.
-func TestEndsWithoutTheCrashOfABotWithHooks(t *testing.T) {
+// A bot without the kit's feature is not seen to act, so it does not crash.
+func TestEndsWithoutTheCrashOfAnUnseenBot(t *testing.T) {
 	t.Parallel()
 	cfg := listBot()
-	cfg.Change = func(cfg *bot.Config) { cfg.Hooks = bot.Hooks{} }
+	cfg.Change = func(cfg *bot.Config) { cfg.Features = nil }
 	contains(t, failingInBubble(t, cfg, func(kit *bottest.Kit) {
 		kit.CrashAfter(1)
 		kit.Model.Says(addMilk)
 		chat := kit.Personal("Mia")
 		chat.Say("add milk")
 		chat.Expect("Added milk.")
-	}), "did not come", "does not take the Hooks of Parts.Bot")
+	}), "did not come", "does not take the Features of Parts.Bot")
 }
 
 // A test that failed by itself shows at its end what happened, and only once.

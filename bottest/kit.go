@@ -111,8 +111,8 @@ type Parts struct {
 	// bot makes itself: in a bubble, no other transport reaches anything.
 	ModelURL  string
 	Transport http.RoundTripper
-	// Bot has its Store, Channel, Authenticator and Log set, and Hooks that watch the bot. If you
-	// replace Hooks, the kit does not see calls and cannot crash the bot.
+	// Bot has its Store, Channel, Authenticator and Log set, and a feature that watches the bot. Add yours to
+	// Features: if you replace them, the kit does not see calls and cannot crash the bot.
 	Bot bot.Config
 	// Replica is the number of the process that the bot is made for, starting at 1.
 	Replica int
@@ -372,7 +372,7 @@ func (k *Kit) unmet() (left []string) {
 	left = append(left, k.Connector.unmet()...)
 	if k.crashAt > 0 {
 		left = append(left, fmt.Sprintf("the crash of CrashAfter did not come: it was for the end of call %d of an action, and the kit saw %d; "+
-			"it sees none of a bot that does not take the Hooks of Parts.Bot", k.crashAt, k.finished))
+			"it sees none of a bot that does not take the Features of Parts.Bot", k.crashAt, k.finished))
 	}
 	return append(left, k.Connector.overlooked("")...)
 }
@@ -749,7 +749,7 @@ func (p *process) parts() (Parts, error) {
 	return Parts{
 		Model: chain, Named: func(name string) (models.Model, error) { return p.chain([]string{name}) },
 		ModelURL: p.kit.Model.URL, Transport: labelled{p.transport}, Replica: p.replica,
-		Bot: bot.Config{Name: p.kit.cfg.Name, Store: p.store, Channel: client, Tokens: client, Authenticator: bot.Guarded(guard), Log: p.kit.log(), Hooks: p.hooks()},
+		Bot: bot.Config{Name: p.kit.cfg.Name, Store: p.store, Channel: client, Tokens: client, Authenticator: bot.Guarded(guard), Log: p.kit.log(), Features: []bot.Feature{p.feature()}},
 	}, nil
 }
 
@@ -766,9 +766,10 @@ func (p *process) chain(names []string) (models.Model, error) {
 	return cfg, nil
 }
 
-// hooks watch the process, and freeze it once it is dead.
-func (p *process) hooks() bot.Hooks {
-	return bot.Hooks{
+// feature watches the process, and freezes it once it is dead.
+func (p *process) feature() bot.Feature {
+	return bot.Feature{
+		Name: "kit",
 		Plan: func(ctx context.Context, t *bot.Turn, next func(context.Context) (plan.Plan, error)) (plan.Plan, error) {
 			made, err := next(ctx)
 			if err == nil {

@@ -56,7 +56,7 @@ func setup(t *testing.T, s set) *bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := bot.New(bot.Config{Actions: registry, Planner: maker, Watch: p.Turns().WatchTurn})
+	b, err := bot.New(bot.Config{Actions: registry, Planner: maker, Features: []bot.Feature{{Event: p.Turns().WatchTurn}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -194,7 +194,7 @@ func New(cfg Config) (*Page, error) {
 // Turns is the log of the turns that the page shows.
 func (p *Page) Turns() *turnlog.Log { return p.turns }
 
-// WatchTurn is for [bot.Config].Watch: the log sees what happens, and it triggers the faults that
+// WatchTurn is for [bot.Feature].Event: the log sees what happens, and it triggers the faults that
 // were set.
 func (p *Page) WatchTurn(e turn.Event) {
 	p.turns.WatchTurn(e)

@@ -180,7 +180,7 @@ func try(t *testing.T) *attempted {
 	}
 	s.bot, err = bot.New(bot.Config{
 		Actions: acts, Planner: maker, Store: store, Policy: policy, Authenticator: bot.Guarded(guard),
-		Channel: p.Turns().Channel(watchedChannel{client, s}), Watch: p.Turns().WatchTurn,
+		Channel: p.Turns().Channel(watchedChannel{client, s}), Features: []bot.Feature{{Event: p.Turns().WatchTurn}},
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ func ExampleNew() {
 	}
 	ctx := context.Background()
 	b, err := app.New(ctx, app.Bot{Name: "Hedda", Register: lists.Register}, recorder.Model(models.Offline{}), bot.Config{
-		Authenticator: recorder.Authenticator(bot.Guarded(guard)), Channel: recorder.Channel(client), Hooks: recorder.Hooks(),
+		Authenticator: recorder.Authenticator(bot.Guarded(guard)), Channel: recorder.Channel(client), Features: []bot.Feature{recorder.Feature()},
 	})
 	if err != nil {
 		fmt.Println(err)

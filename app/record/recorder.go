@@ -443,9 +443,10 @@ func (m watchedModel) Complete(ctx context.Context, req *models.Request) (*model
 	return response, err
 }
 
-// Hooks record plans, action calls, and the ends of turns.
-func (r *Recorder) Hooks() bot.Hooks {
-	return bot.Hooks{
+// Feature records plans, action calls, and the ends of turns.
+func (r *Recorder) Feature() bot.Feature {
+	return bot.Feature{
+		Name: "recording",
 		Plan: func(ctx context.Context, t *bot.Turn, next func(context.Context) (plan.Plan, error)) (plan.Plan, error) {
 			p, err := next(ctx)
 			if err != nil {
@@ -475,8 +476,10 @@ func (r *Recorder) Hooks() bot.Hooks {
 			}
 			return result, err
 		},
-		TurnEnded: func(ctx context.Context, t *bot.Turn, _ error) {
-			r.turn(ctx, t, 0, func(s *step) { s.turns[t.ID] = true })
+		Ended: func(ctx context.Context, t *bot.Turn, e turn.Ended) {
+			if e.Over() {
+				r.turn(ctx, t, 0, func(s *step) { s.turns[t.ID] = true })
+			}
 		},
 	}
 }

@@ -62,7 +62,8 @@ func recorded(t *testing.T, plannerName string, cfg record.Config, talk func(t *
 		}
 		all = append(all, rec)
 		b := parts.Bot
-		b.Actions, b.Hooks, b.Channel, b.Authenticator = acts, rec.Hooks(), rec.Channel(b.Channel), rec.Authenticator(b.Authenticator)
+		b.Actions, b.Channel, b.Authenticator = acts, rec.Channel(b.Channel), rec.Authenticator(b.Authenticator)
+		b.Features = []bot.Feature{rec.Feature()}
 		model := rec.Model(parts.Model)
 		if b.Planner, err = parts.Planner(ctx, plannerName, planner.Config{Model: model, Actions: acts}); err != nil {
 			return nil, err

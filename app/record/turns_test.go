@@ -25,7 +25,8 @@ func logged(t *testing.T, plannerName string, approval []string, talk func(kit *
 		log = turnlog.New(turnlog.Config{})
 		t.Cleanup(log.Close)
 		b := parts.Bot
-		b.Actions, b.Channel, b.Watch, b.Stream = acts, log.Channel(b.Channel), log.WatchTurn, true
+		b.Actions, b.Channel, b.Stream = acts, log.Channel(b.Channel), true
+		b.Features = append(b.Features, bot.Feature{Event: log.WatchTurn})
 		b.Policy = func(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
 			if slices.Contains(approval, call.Action.Name) {
 				return actions.Approval{Required: true}, nil

@@ -201,8 +201,11 @@ func (l *Log) Settle(ctx context.Context) error {
 	}
 }
 
-// WatchTurn is for [bot.Config].Watch.
+// WatchTurn is for [bot.Feature].Event.
 func (l *Log) WatchTurn(e turn.Event) {
+	if e.Counted.What != "" {
+		return
+	}
 	kept := l.keeps(e.Turn, e.Received != nil || e.Began != nil)
 	if kept {
 		h := happened{Event: e}

@@ -282,5 +282,5 @@ func (r *Record) unsent() string {
 	case slices.ContainsFunc(r.Journal, func(s Save) bool { return s.Phase == "sending" }):
 		return "Nothing was sent. The plan says something, and the bot sent it, but no request was made to the channel. What the bot's Setup puts around the channel kept it."
 	}
-	return "Nothing was sent. The plan says something, but the hook BeforeSay left nothing of it, or a command before it found nothing to act on."
+	return "Nothing was sent. The plan says something, but a feature left nothing of it, or a command before it found nothing to act on."
 }

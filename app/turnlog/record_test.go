@@ -20,7 +20,7 @@ func TestProblems(t *testing.T) {
 		"sent":      {turnlog.Record{Plans: said, Sent: []turnlog.Sent{{Activity: []byte(`{}`)}}}, ""},
 		"answered":  {turnlog.Record{Plans: said, Received: turnlog.Received{Answer: []byte(`{}`)}}, ""},
 		"no SAY":    {turnlog.Record{}, ""},
-		"a hook":    {turnlog.Record{Plans: said, Sent: []turnlog.Sent{{Kind: "typing"}}}, "sent 1 Nothing was sent. The plan says something, but the hook BeforeSay"},
+		"a hook":    {turnlog.Record{Plans: said, Sent: []turnlog.Sent{{Kind: "typing"}}}, "sent 1 Nothing was sent. The plan says something, but a feature left nothing of it"},
 		"around":    {turnlog.Record{Plans: said, Journal: []turnlog.Save{{Phase: "sending"}}}, "around the channel"},
 		"no model":  {turnlog.Record{Rounds: []turnlog.Round{{Answer: &turnlog.Answer{Error: "429"}}}}, "answer 1 The model gave no answer: 429"},
 		"refused":   {turnlog.Record{Rounds: []turnlog.Round{refused, refused}}, "plan 2 The answer was no plan that can run: colour is missing"},

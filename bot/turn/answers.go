@@ -82,13 +82,6 @@ func (t *Turn) ForgetDuplicate(ctx context.Context, duplicate string) error {
 // errReadOnly says that a turn beside the queues changes and sends nothing.
 var errReadOnly = errors.New("this turn is read-only: it saves and sends nothing")
 
-func asideOutcome(err error) string {
-	if err != nil {
-		return "aside_failed"
-	}
-	return "aside"
-}
-
 // answerAside is the turn of [Engine.Aside].
 func answerAside(ctx context.Context, t *Turn, h Handler) (Answer, error) {
 	err := t.safely(func() error {

@@ -94,7 +94,7 @@ func (x *execution) approve(ctx context.Context, c *call, approved string) error
 			return x.notApproved()
 		}
 	case approval.Standing && slices.ContainsFunc(state.Of[approvals](x.Conversation).Standing, stands):
-		count(x.engine.meter.approvals, "standing")
+		x.count(CountApprovals, "standing")
 		zerolog.Ctx(ctx).Info().Str("action", c.action.Name).Msg("approved before, for good")
 		c.granted = true
 	case x.mayHaveStarted > 0:
@@ -184,7 +184,7 @@ func (x *execution) ask(ctx context.Context, c *call) error {
 	x.rec.Wait = asked{Approval: a}.wait()
 	x.remember()
 	audit{x.Turn}.approval(&x.rec, a, "asked")
-	count(x.engine.meter.approvals, "asked")
+	x.count(CountApprovals, "asked")
 	zerolog.Ctx(ctx).Info().Str("approval", a.ID).Str("action", a.Action).Msg("waits for approval")
 	return x.put([]*activity.Activity{question})
 }
@@ -228,7 +228,7 @@ func (x *execution) decided(ctx context.Context, a *ask.Approval) error {
 	list.Decided = newest(append(list.Decided, decided{a.ID, asker, a.Late(viewOf(x.Turn))}), maxDecided)
 	switch {
 	case d == nil:
-		count(x.engine.meter.approvals, "expired")
+		x.count(CountApprovals, "expired")
 		audit{x.Turn}.approval(&x.rec, a, "expired")
 		if r := (requests{x.Turn}).of(); r != nil {
 			r.Status = actions.RequestExpired

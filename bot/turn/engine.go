@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel/trace"
 
@@ -113,14 +112,13 @@ type Config struct {
 	// Summarize has a model sum up the conversation, see [bot.Config]; nil: the history forgets.
 	Summarize func(ctx context.Context, t *actions.Turn, keep int) (summary string, of int, err error)
 
-	// Watch sees what turns do. nil: nobody does.
-	Watch func(Event)
+	// Features are what plugs in, see [Feature].
+	Features []Feature
 	// PictureHosts are those of [bot.Config].
 	PictureHosts []string
 	// TurnURL is that of [bot.Config].
 	TurnURL func(id string) string
 
-	Hooks                                           Hooks
 	Policy                                          actions.Policy
 	Approvers                                       []string
 	ApprovalTimeout, TurnTimeout                    time.Duration
@@ -138,23 +136,22 @@ type Config struct {
 	FilteredText                                    string
 	CommandsOff                                     []string
 	Texts                                           *texts.Catalog
-	Metrics                                         prometheus.Registerer
 	Traces                                          trace.TracerProvider
 	Log                                             zerolog.Logger
 }
 
 // Engine runs the turns of a bot. It is safe for concurrent use.
 type Engine struct {
-	cfg     Config
-	inbox   *inbox.Inbox
-	workers *workers
-	answers sync.Map // record id -> chan []byte: the requests of this process that wait for an answer
-	secrets sync.Map // record id -> string: of turns that answer a sign-in card, see [Engine.keepSecret]
-	sums    sync.Map // keys of the threads for which this process has a summary written
-	meter   *metrics
-	tracer  tracer
-	newer   newer
-	files   *files.Files
+	cfg      Config
+	inbox    *inbox.Inbox
+	workers  *workers
+	answers  sync.Map // record id -> chan []byte: the requests of this process that wait for an answer
+	secrets  sync.Map // record id -> string: of turns that answer a sign-in card, see [Engine.keepSecret]
+	sums     sync.Map // keys of the threads for which this process has a summary written
+	watchers []func(Event)
+	tracer   tracer
+	newer    newer
+	files    *files.Files
 
 	reading sync.WaitGroup
 	stop    context.CancelFunc // ends the reading
@@ -164,21 +161,23 @@ type Engine struct {
 
 // New opens the inbox. Nothing is read from it before [Engine.Start].
 func New(cfg Config) (*Engine, error) {
-	cfg.Watch = watching(cfg.Watch, cfg.Log)
-	e := &Engine{cfg: cfg, tracer: newTracer(cfg.Traces), workers: newWorkers(cfg.MaxTurns)}
+	err := checkFeatures(cfg.Features)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{cfg: cfg, tracer: newTracer(cfg.Traces), workers: newWorkers(cfg.MaxTurns), watchers: watchers(cfg.Features, cfg.Log)}
 	e.files = newFiles(cfg)
-	var err error
 	e.inbox, err = inbox.Open(cfg.Store, inbox.Config{
 		Lease: cfg.Lease, Patience: cfg.Patience, MaxWaiting: cfg.MaxWaiting, MaxWaitingPerQueue: cfg.MaxWaitingPerConversation, Log: cfg.Log,
 	})
 	if err != nil {
 		return nil, err
 	}
-	if e.meter, err = newMetrics(cfg.Metrics, e.inbox.Stats); err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
 	return e, nil
 }
+
+// Stats says what the inbox has and did.
+func (e *Engine) Stats() inbox.Stats { return e.inbox.Stats() }
 
 // newFiles opens what takes and keeps the files of a bot.
 func newFiles(cfg Config) *files.Files {
@@ -252,11 +251,11 @@ func (e *Engine) Accept(ctx context.Context, t *Turn, known ...inbox.Duplicate) 
 	if t.IsMessage() && !t.rec.Stateless { // the conversation will have the person's words
 		entry.Set, entry.Member = placesKey(userKey(t.Activity)), t.here()
 	}
-	received := watch{t}.received()
+	received := seeReceived(t)
 	received("", "")
 	id, duplicate, err = e.submit(ctx, t, entry)
 	if duplicate {
-		count(e.meter.duplicates, "delivery")
+		t.count(CountDuplicates, "delivery")
 		received(id, "")
 	} else if err != nil {
 		received("", "it could not be accepted: "+err.Error())
@@ -487,7 +486,7 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, reason string, an
 		e.release(lease, afterOutage)
 		return false
 	}
-	count(e.meter.turns, "dead_letter")
+	e.Count(id, CountTurns, "dead_letter")
 	e.cfg.Log.Error().Str("turn", id).Stringer("queue", lease.Queue()).Str("reason", reason).Msg("dead letter: an operator has to look at this turn")
 	if a, _ := rec.Read(); a != nil {
 		heads{e}.dead(ctx, &rec, a, tries)
@@ -694,15 +693,6 @@ func (e *Engine) tell(id string, answer []byte) {
 	}
 }
 
-// Ignored counts an activity that the bot ignores.
-func (e *Engine) Ignored() { count(e.meter.turns, "ignored") }
-
-// Refused counts a refusal. reason is an HTTP status, or the list that denied the sender.
-func (e *Engine) Refused(reason string) { count(e.meter.refused, reason) }
-
-// Rated counts a person's feedback on a reply.
-func (e *Engine) Rated(reaction string) { count(e.meter.feedback, reaction) }
-
 // TakeCode makes a message that is nothing but six digits the code of its person, if they are about to
 // sign in. Call it before [Engine.Accept]. The error is that of the store.
 func (e *Engine) TakeCode(ctx context.Context, t *Turn) error {
@@ -758,11 +748,10 @@ func (e *Engine) Aside(ctx context.Context, within time.Duration, t *Turn, h Han
 		defer e.workers.work.Done()
 		defer stop()
 		defer cancel()
-		watch{t}.received()("", "")
+		seeReceived(t)("", "")
 		began := time.Now()
 		answer, err := answerAside(running, t, h)
-		watch{t}.answered(answer, err, began)
-		count(e.meter.turns, asideOutcome(err))
+		seeAnswered(t, answer, err, began)
 		if err != nil {
 			t.Log().Error().Str("error", cause(err)).Str("invoke", t.Activity.Name).Msg("invoke not answered as it should be")
 		}

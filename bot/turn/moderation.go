@@ -263,16 +263,16 @@ func (g guard) pieces(ctx context.Context, all []moderation.Piece) error {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil && !open:
-		count(g.engine.meter.moderation, "failed")
+		g.count(CountModeration, "failed")
 		return err
 	case err != nil:
-		count(g.engine.meter.moderation, "let_through")
+		g.count(CountModeration, "let_through")
 		zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("a text could not be judged and is let through")
 	case verdict.Flagged():
-		count(g.engine.meter.moderation, "flagged")
+		g.count(CountModeration, "flagged")
 		return g.flagged(ctx, all, verdict, hashOf(asked))
 	default:
-		count(g.engine.meter.moderation, "passed")
+		g.count(CountModeration, "passed")
 	}
 	if g.rec.Run != nil {
 		g.rec.Run.Judged = append(slices.Clip(known), asked...)

@@ -109,7 +109,7 @@ func (q quotas) begin(ctx context.Context) string {
 			sum-- // this turn is in it
 		}
 		if sum >= l.most {
-			count(q.engine.meter.refused, "quota")
+			q.Turn.count(CountRefused, "quota")
 			zerolog.Ctx(ctx).Info().Str("quota", l.name).Msg("over quota")
 			return q.Translate(l.says)
 		}

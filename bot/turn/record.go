@@ -17,7 +17,6 @@ import (
 	"github.com/planbot-go/planbot/bot/turn/files"
 	"github.com/planbot-go/planbot/bot/turn/internal/ask"
 	"github.com/planbot-go/planbot/bot/turn/internal/stream"
-	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -76,6 +75,10 @@ type Record struct {
 	FileTexts int      `json:"file_texts,omitzero"`
 	// Audit has the entries that are not in the audit log yet.
 	Audit []AuditEntry `json:"audit,omitempty"`
+	// Slots is what features keep, by name, each a member of the record. Those of absent features are
+	// among them.
+	Slots map[string]jsontext.Value `json:",embed"`
+	slots slots
 }
 
 // head is the part of a record that any version of the program can read.
@@ -338,7 +341,10 @@ type Answer struct {
 // Encode returns the record as JSON.
 func (r *Record) Encode() ([]byte, error) {
 	r.Version = recordVersion
-	raw, err := plainjson.Marshal(r)
+	if err := r.closeSlots(); err != nil {
+		return nil, err
+	}
+	raw, err := jsonv2.Marshal(r, writing)
 	if err != nil {
 		return nil, fmt.Errorf("write record: %w", err)
 	}
@@ -346,8 +352,10 @@ func (r *Record) Encode() ([]byte, error) {
 }
 
 // clone copies a record whose plan has not begun: what the turn does later does not change the copy.
+// Its slots were encoded.
 func (r *Record) clone() Record {
 	c := *r
+	c.Slots, c.slots = maps.Clone(r.Slots), slots{}
 	if r.Answer != nil {
 		answer := *r.Answer
 		answer.Activities = slices.Clip(answer.Activities)
@@ -370,6 +378,9 @@ func (r *Record) clone() Record {
 	c.Sent, c.Audit, c.Kept = slices.Clip(c.Sent), slices.Clip(c.Audit), slices.Clip(c.Kept)
 	return c
 }
+
+// writing writes as encoding/json does, but leaves <, > and & as they are.
+var writing = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false))
 
 // reading reads in half the time of encoding/json what that wrote. Plans keep numbers as they were
 // written.

@@ -66,18 +66,19 @@ func (x *execution) nextPlan(ctx context.Context) error {
 		return stream.ErrStopped
 	}
 	if err != nil {
-		e.meter.noPlan(err)
+		if fault, ok := errors.AsType[*plan.Fault](err); ok {
+			seeNoPlan(x.Turn, fault)
+		}
 		return fmt.Errorf("plan: %w", err)
 	}
-	e.meter.plan(p)
+	seePlanned(x.Turn, p)
 	p.Salvaged = p.Salvaged || run.Attached != nil && run.Attached.Quote
-	watch{x.Turn}.planned(p)
 	switch {
 	case len(p.Commands) == 0 && !x.shown():
 		return fmt.Errorf("plan: %w", errNoCommands)
 	case run.Steps+p.Calls() > e.cfg.MaxSteps:
 		return &LimitError{Limit: limitSteps}
-	case x.Usage.Messages+p.Says() > x.Budget.Messages: // a custom planner or a hook ignored the budget
+	case x.Usage.Messages+p.Says() > x.Budget.Messages: // a custom planner or a feature ignored the budget
 		return &LimitError{Limit: limitSays}
 	}
 	run.Progress, run.Question, run.Asking, run.Approved, run.SignedIn = p.Start(nil), nil, nil, "", ""
@@ -86,7 +87,7 @@ func (x *execution) nextPlan(ctx context.Context) error {
 		return nil // a rerun starts at the last save, not at this plan: it has to repeat what was done since then
 	}
 	x.rec.Phase = running
-	if err := x.copyToRecord(); err != nil {
+	if err := cmp.Or(x.copyToRecord(), x.rec.closeSlots()); err != nil {
 		return err
 	}
 	base := x.rec.clone()
@@ -99,7 +100,7 @@ func (x *execution) shown() bool {
 	return len(x.Rounds) > 0 && slices.ContainsFunc(x.round().Outcomes, func(o actions.Outcome) bool { return o.Shown != "" })
 }
 
-// askPlanner has the planner make a plan, inside the hook Plan.
+// askPlanner has the planner make a plan, inside the features.
 func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
 	ctx, s := step(ctx, "plan", attribute.String("gen_ai.operation.name", "plan"))
 	defer func() { s.end(err) }()
@@ -114,13 +115,7 @@ func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
 		}
 		return x.engine.cfg.Planner.Plan(ctx, x.Turn.Turn)
 	}
-	if hook := x.engine.cfg.Hooks.Plan; hook == nil {
-		p, err = ask(ctx)
-	} else if p, err = hook(ctx, x.Turn, ask); err == nil && len(p.Commands) > 0 {
-		if p, err = p.Validate(x.engine.cfg.Actions); err != nil {
-			err = fmt.Errorf("hook Plan: %w", err)
-		}
-	}
+	p, err = x.planWithin(ctx, ask)
 	s.SetAttributes(attribute.Int("planbot.plan.commands", len(p.Commands)))
 	return p, err
 }
@@ -241,10 +236,14 @@ func (x *execution) nextText(ctx context.Context) (string, error) {
 }
 
 func (x *execution) beforeSay(ctx context.Context, text string) (string, error) {
-	if hook := x.engine.cfg.Hooks.BeforeSay; hook != nil {
+	for _, f := range x.engine.cfg.Features {
+		if f.Say == nil {
+			continue
+		}
 		var err error
-		if text, err = hook(ctx, x.Turn, text); err != nil {
-			return "", fmt.Errorf("hook BeforeSay: %w", err)
+		text, err = f.Say(ctx, x.Turn, text)
+		if err != nil {
+			return "", fmt.Errorf("feature %s: %w", f.Name, err)
 		}
 		if strings.TrimSpace(text) == "" {
 			x.hushed = true
@@ -272,7 +271,7 @@ func (x *execution) tellUnchanged(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if text == "" { // a hook blanked it
+	if text == "" { // a feature blanked it
 		return x.conclude(nil, nil)
 	}
 	return x.conclude([]string{text}, x.messages(text)) // no model wrote it
@@ -313,7 +312,7 @@ type execution struct {
 	calls           []call // ready: they are made next
 	mayHaveStarted  int    // how many of the next commands a dead process may have started
 	granted         bool   // a person approved the current call
-	hushed          bool   // a hook blanked what was to be said
+	hushed          bool   // a feature blanked what was to be said
 	attachmentsRead bool   // this process has read what came with the message
 
 	tokens map[string]connector.UserToken // of the person, by connection, for the current calls
@@ -331,7 +330,7 @@ type call struct {
 	granted bool             // a person approved it, now or for good
 	signsIn bool             // the person has to sign in first
 	err     error            // what went wrong before or in the action
-	stop    error            // the error with which a hook ends the turn
+	stop    error            // the error with which a feature ends the turn
 	made    bool             // the action was called
 	took    time.Duration
 	offers  []*activity.Activity // of files for the person
@@ -380,7 +379,7 @@ func (x *execution) readyCalls(ctx context.Context) error {
 
 // makeCalls makes x.calls and records what came of them. Anything that goes wrong in an action becomes
 // a failed outcome, which the model sees in words that are safe to repeat. Only the turn timeout and
-// the bot's hooks produce an error.
+// the bot's features produce an error.
 func (x *execution) makeCalls(ctx context.Context) error {
 	calls := x.calls
 	for i := range calls {
@@ -540,7 +539,7 @@ func doing(calls []call) texts.Text {
 	return working
 }
 
-// make makes the i-th of the next calls, inside the hook Call.
+// make makes the i-th of the next calls, inside the features.
 func (x *execution) make(ctx context.Context, c *call, i int) {
 	if c.err != nil {
 		return
@@ -552,7 +551,7 @@ func (x *execution) make(ctx context.Context, c *call, i int) {
 	ctx = attempt.Context(ctx)
 	ctx, s := command(ctx, c.action)
 	began := time.Now()
-	if x.engine.cfg.Hooks.Call == nil {
+	if !x.engine.has(func(f *Feature) bool { return f.Call != nil }) {
 		c.made = true
 		c.result, c.err = c.action.Call(ctx, x.Turn.Turn, c.command.Entities)
 	} else {
@@ -565,7 +564,7 @@ func (x *execution) make(ctx context.Context, c *call, i int) {
 	s.end(c.err)
 }
 
-// makeWithin makes a call inside the hook.
+// makeWithin makes a call inside the features.
 func (x *execution) makeWithin(ctx context.Context, c *call) {
 	var made actions.Result
 	var ran error
@@ -585,22 +584,22 @@ func (x *execution) makeWithin(ctx context.Context, c *call) {
 		return c.action.Call(ctx, x.Turn.Turn, entities)
 	}
 	err := x.safely(func() (err error) { // the turn runs in another goroutine
-		c.result, err = x.engine.cfg.Hooks.Call(ctx, x.Turn, x.describe(c), next)
+		c.result, err = x.callWithin(ctx, x.describe(c), next)
 		return err
 	})
 	switch {
 	case err == nil:
 	case is[*refusal](err) || errors.Is(err, ran):
 		c.err = err
-	default: // the hook's own error; what the action did, or failed to do, stays so
-		c.stop = fmt.Errorf("hook Call: %w", err)
+	default: // a feature's own error; what the action did, or failed to do, stays so
+		c.stop = fmt.Errorf("around a call: %w", err)
 		if c.result, c.err = made, ran; !c.made {
 			c.result, c.err = actions.Fail(hookStopped), nil
 		}
 	}
 }
 
-// allowChanged asks the policy about a call whose entities a hook changed, because nobody approved
+// allowChanged asks the policy about a call whose entities a feature changed, because nobody approved
 // those.
 func (x *execution) allowChanged(ctx context.Context, c *call, entities map[string]any) error {
 	changed := x.describe(c)
@@ -621,13 +620,13 @@ func (x *execution) allowNested(ctx context.Context, c actions.Call) error {
 	if err == nil && approval.Required && (!x.granted || approval.Bind != "") {
 		err = Refuse("%s needs the approval of a person, who cannot be asked within a plan", c.Action.Name)
 	}
-	if h := x.engine.cfg.Hooks.Call; err == nil && h != nil { // it sees the call, and cannot change it
-		_, err = h(ctx, x.Turn, c, func(context.Context, actions.Call) (actions.Result, error) { return actions.Done, nil })
+	if err == nil { // features see the call, and cannot change it
+		_, err = x.callWithin(ctx, c, func(context.Context, actions.Call) (actions.Result, error) { return actions.Done, nil })
 	}
 	return err
 }
 
-// describe returns the call as hooks and policies see it.
+// describe returns the call as features and policies see it.
 func (x *execution) describe(c *call) actions.Call {
 	return actions.Call{Action: c.action, Entities: maps.Clone(c.command.Entities), Salvaged: x.rec.Run.Progress.Plan.Salvaged}
 }
@@ -668,8 +667,7 @@ func (x *execution) settle(ctx context.Context, calls []call, mayHaveStarted int
 				x.docs.rollback()
 			}
 			audit{x.Turn}.call(c, auditUnknown)
-			watch{x.Turn}.called(c, first+i, p.Plan.Commands[first+i], i < mayHaveStarted)
-			x.engine.meter.action(c, "cut_off")
+			seeCalled(x.Turn, c, first+i, i < mayHaveStarted, true)
 			if unknown {
 				zerolog.Ctx(ctx).Error().Str("action", c.command.Action).Str("error", cause(c.err)).Msg("nobody knows whether a call was done")
 				lost = c.err
@@ -688,7 +686,7 @@ func (x *execution) settle(ctx context.Context, calls []call, mayHaveStarted int
 		}
 		x.record(c)
 		drawn = append(drawn, c.result.Cards()...)
-		watch{x.Turn}.called(c, first+i, p.Plan.Commands[first+i], i < mayHaveStarted)
+		seeCalled(x.Turn, c, first+i, i < mayHaveStarted, false)
 		shown = append(shown, x.cards(ctx, c.result.Cards())...)
 		if !c.result.Failed() {
 			shown = append(shown, c.offers...)
@@ -744,7 +742,6 @@ func (x *execution) finishCall(ctx context.Context, c *call) {
 		c.result = actions.Fail("%s", reason)
 	}
 	log.Str("action", c.command.Action).Bool("failed", c.result.Failed()).Dur("took", c.took).Msg("action ran")
-	x.engine.meter.action(c, okOrFailed(c.result.Failed()))
 }
 
 // record adds what came of a call to its round.

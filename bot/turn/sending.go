@@ -107,19 +107,19 @@ func (o *outbox) sendFirst(ctx context.Context) error {
 	case first.Unanswered >= maxUnanswered && unanswered && !is[*connector.Error](err): // a refusal is an answer
 		// It may have arrived twice already, and a third attempt would tell no more.
 		zerolog.Ctx(ctx).Warn().Msg("nobody answered a message that was sent twice, it may have arrived")
-		count(o.engine.meter.replies, "unsure")
+		o.count(CountReplies, "unsure")
 		o.rec.Sent = append(o.rec.Sent, "")
 		return nil
 	case !o.comesBack(err) && m.Amends() && is[*connector.Error](err): // that says nothing about new messages
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("the channel does not let a sent message be changed")
-		count(o.engine.meter.replies, "failed")
+		o.count(CountReplies, "failed")
 		o.rec.Sent = append(o.rec.Sent, "")
 		return nil
 	case first.Alone && deadly(err) != "" && o.sendPersonally(ctx, m) == nil:
 		o.rec.Sent = append(o.rec.Sent, "")
 		return nil
 	case !o.comesBack(err):
-		count(o.engine.meter.replies, "failed")
+		o.count(CountReplies, "failed")
 		o.rec.Outbox = nil
 		o.retire(ctx, err)
 		return err
@@ -179,7 +179,7 @@ func (o *outbox) retryLater(ctx context.Context, err error) error {
 		if err := o.Save(ctx); err != nil {
 			return err
 		}
-		count(o.engine.meter.replies, "given_up")
+		o.count(CountReplies, "given_up")
 		return &deadLetter{reason: "the channel did not take its message for " + sendFor.String(), err: err}
 	}
 	var refused *connector.Error
@@ -195,7 +195,7 @@ func (o *outbox) retryLater(ctx context.Context, err error) error {
 	if err := o.Save(ctx); err != nil {
 		return err
 	}
-	count(o.engine.meter.replies, "retried")
+	o.count(CountReplies, "retried")
 	return fmt.Errorf("%w: %w", errLater, err)
 }
 
@@ -236,19 +236,19 @@ func (o *outbox) deliver(ctx context.Context, a *activity.Activity) error {
 	var tries atomic.Int32
 	lasting = httptrace.WithClientTrace(lasting, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) {
 		if tries.Add(1) > 1 {
-			count(o.engine.meter.replies, "retried")
+			o.count(CountReplies, "retried")
 		}
 	}})
 	id, err := o.transmit(lasting, a)
 	s.end(err)
-	o.engine.meter.replyTime.Observe(time.Since(began).Seconds())
+	o.engine.countFor(o.ID, CountReplyTime, "", time.Since(began))
 	if err != nil {
 		if lost := o.lease.Err(); lost != nil {
 			err = lost
 		}
 		return fmt.Errorf("%w: %w", errUnsent, err)
 	}
-	count(o.engine.meter.replies, "ok")
+	o.count(CountReplies, "ok")
 	o.rec.Sent, o.since.spoke = append(o.rec.Sent, id), true
 	if id != "" && a.Targeted() && len(a.Attachments) > 0 && o.docs.writable() {
 		w := state.Of[targetedCards](o.Conversation)
@@ -339,7 +339,7 @@ func newStream(t *Turn) *stream.Stream {
 // mayStream reports whether the turn's answer may be shown while it is written.
 func mayStream(t *Turn) bool {
 	return t.engine.cfg.Stream && t.IsMessage() && t.rec.Notice == nil && !t.rec.Stateless && t.docs.writable() &&
-		!t.repliesInResponse() && t.engine.cfg.Hooks.BeforeSay == nil && stream.Streams(t.Activity) && t.Activity.CallerApp() == "" &&
+		!t.repliesInResponse() && !t.engine.has(func(f *Feature) bool { return f.Say != nil }) && stream.Streams(t.Activity) && t.Activity.CallerApp() == "" &&
 		time.Now().After(state.Peek[reference](t.Conversation).Whole)
 }
 

@@ -154,7 +154,7 @@ func (t *Turn) Save(ctx context.Context) (err error) {
 				return err
 			}
 			err = t.lease.Save(ctx, raw, t.since.progressed, t.docs.toSave()...)
-			watch{t}.saved(raw, began, err)
+			seeSaved(t, raw, began, err)
 			return err
 		})
 	}

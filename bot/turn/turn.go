@@ -49,12 +49,13 @@ type Turn struct {
 	typing *typing
 	stream *stream.Stream
 
-	beside  string  // the queue beside the conversation's that it belongs to; "": it belongs to the conversation's
-	listed  bool    // the conversation is one of the person's places
-	moved   bool    // how to reach the conversation has changed
-	resumed bool    // continues after an approval
-	quota   *string // what to tell a person who is over quota, "" if they are not; nil: not counted yet
-	spent   int     // tokens that count towards quotas already
+	beside  string      // the queue beside the conversation's that it belongs to; "": it belongs to the conversation's
+	listed  bool        // the conversation is one of the person's places
+	moved   bool        // how to reach the conversation has changed
+	resumed bool        // continues after an approval
+	quota   *string     // what to tell a person who is over quota, "" if they are not; nil: not counted yet
+	spent   int         // tokens that count towards quotas already
+	locals  map[any]any // what features know of it, see [Local]
 
 	since     unsaved
 	saved     int      // how many outcomes are saved
@@ -64,7 +65,7 @@ type Turn struct {
 	withheld  string   // a note for the history: moderation flagged the answer
 	amended   bool     // the author edited or deleted the message while the turn waited
 	deleted   bool     // they deleted it, so the history must not have it
-	instead   string   // what a hook says about the failure, in place of the bot
+	instead   string   // what a feature says about the failure, in place of the bot
 }
 
 // unsaved is what has happened in a turn since its record was last saved.
@@ -94,7 +95,7 @@ const (
 func (t *Turn) run(ctx context.Context) (more bool) {
 	began := time.Now()
 	if t.rec.Phase == planning && t.rec.Run == nil && t.lease.Tries() == 0 {
-		t.engine.meter.waitTime.Observe(max(time.Since(t.rec.Accepted), 0).Seconds()) // the clocks of replicas differ
+		t.engine.countFor(t.ID, CountWaits, "", max(time.Since(t.rec.Accepted), 0)) // the clocks of replicas differ
 	}
 	parent, linked := t.rec.Trace, ""
 	if t.rec.Notice != nil && !t.rec.Notice.Due.IsZero() { // another turn scheduled it
@@ -119,13 +120,18 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 	if err != nil {
 		failure = err
 		more = t.putOff(ctx, err)
-		watch{t}.ended(t.left(err), err, began)
+		ended := t.endedNow(err, began, tries)
+		ended.Outcome = t.left(err)
+		seeEnded(t, ended)
 		return more
 	}
-	watch{t}.ended(watch{t}.outcome(), failure, began)
-	if t.rec.Phase != waiting && t.rec.Summary == nil {
-		t.report(ctx, failure, time.Since(began))
+	ended := t.endedNow(failure, began, tries)
+	ended.Own = t.rec.Summary != nil
+	seeEnded(t, ended)
+	if ended.Over() && !ended.Own {
+		t.report(ctx, failure, ended.Took)
 	}
+	t.ended(ctx, ended)
 	heads{t.engine}.ended(ctx, t, failure, began, tries)
 	summarizer{t}.start()
 	return more
@@ -155,7 +161,7 @@ func (t *Turn) try(ctx context.Context) (more bool, err error) {
 	}
 }
 
-// errPanic is a panic in a handler, a hook or an action.
+// errPanic is a panic in a handler, a feature or an action.
 var errPanic = errors.New("the handler panicked")
 
 func (t *Turn) safely(f func() error) (err error) {
@@ -191,7 +197,7 @@ func (t *Turn) begin(ctx context.Context) error {
 	if !t.rec.Stateless && t.rec.Notice == nil && !t.rec.Forgotten {
 		t.noteReference()
 	}
-	watch{t}.began(t.rec.Phase)
+	seeBegan(t)
 	if t.stream == nil {
 		t.stream = newStream(t)
 		t.stream.Start(t.lasting(ctx))
@@ -205,8 +211,8 @@ func (t *Turn) begin(ctx context.Context) error {
 		return err
 	}
 	err := t.move(ctx)
-	if hook := t.engine.cfg.Hooks.Failed; hook != nil && err != nil && !t.putsOff(err) && !errors.Is(err, state.ErrConflict) {
-		t.instead = hook(ctx, t, err)
+	if err != nil && !t.putsOff(err) && !errors.Is(err, state.ErrConflict) {
+		t.instead = t.failedWords(ctx, err)
 	}
 	return err
 }
@@ -247,6 +253,8 @@ func (t *Turn) move(ctx context.Context) error {
 	for {
 		var err error
 		switch phase := t.rec.Phase; {
+		case t.rec.slots.fault != nil:
+			err = t.rec.slots.fault
 		case t.since.due:
 			err = t.Save(ctx)
 		case phase == planning && t.rec.Run != nil:
@@ -324,7 +332,7 @@ func (t *Turn) resume(ctx context.Context) error {
 	return nil
 }
 
-// stop ends the plan as a hook asked.
+// stop ends the plan as a feature asked.
 func (t *Turn) stop(ctx context.Context, stop *stopError) error {
 	if commands, _ := t.executed(); t.rec.Run != nil && len(commands) > 0 { // else the model need not know
 		t.remember()
@@ -408,6 +416,9 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 	id := t.rec.ID
 	for again := true; again; {
 		if err = t.listPlace(ctx); err == nil {
+			err = t.leave(ctx)
+		}
+		if err == nil {
 			err = audit{t}.write(ctx)
 		}
 		if err == nil {
@@ -415,7 +426,7 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 			err = t.merging(ctx, func() (err error) {
 				if t.rec.Phase != waiting {
 					more, err = t.lease.Finish(ctx, answer, scopes...)
-					watch{t}.saved(nil, began, err)
+					seeSaved(t, nil, began, err)
 					return err
 				}
 				t.rec.Awaited, t.rec.Answer = false, nil // the request that waits gets it now
@@ -425,7 +436,7 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 				raw, err := t.encode()
 				if err == nil {
 					more, err = t.lease.Wait(ctx, raw, t.rec.Wait.listed(), answer, scopes...)
-					watch{t}.saved(raw, began, err)
+					seeSaved(t, raw, began, err)
 				}
 				return err
 			})
@@ -483,14 +494,14 @@ func (t *Turn) putOff(ctx context.Context, err error) (more bool) {
 		log.Info().Msg(leftToNewer)
 		e.release(t.lease, newerAgain)
 	case errors.Is(t.lease.Err(), inbox.ErrLost), errors.Is(err, inbox.ErrLost):
-		e.meter.leasesLost.Inc()
+		t.count(CountLeasesLost, "")
 		log.Warn().Str("error", cause(err)).Msg("turn left: another process has its queue, or may have")
 		e.release(t.lease, 0) // in case it has not
 	case errors.Is(err, state.ErrUnavailable):
 		log.Error().Str("error", cause(err)).Msg("turn left until redis is back")
 		e.release(t.lease, afterOutage)
 	case e.workers.ctx.Err() != nil:
-		count(e.meter.turns, "handed_back")
+		t.count(CountTurns, "handed_back")
 		log.Warn().Msg("turn handed back at shutdown")
 		e.release(t.lease, 0)
 	default: // a retry would end the same way
@@ -519,14 +530,18 @@ const (
 	settleWithin = 5 * time.Second
 )
 
-// settleAccounts counts what the turn used and writes its audit, as far as that is possible when it
-// is left: what the record keeps of the audit is written again.
+// settleAccounts has the features leave the turn, as far as that is possible when it is left to another
+// process or an operator: what the record keeps is settled again.
 func (t *Turn) settleAccounts(ctx context.Context) {
 	ctx, cancel := t.engine.workers.outlive(ctx, settleWithin)
 	defer cancel()
 	quotas{t}.spend(ctx)
-	if err := (audit{t}).write(ctx); err != nil {
-		zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("the audit is written when the turn goes on")
+	err := t.leave(ctx)
+	if err == nil {
+		err = audit{t}.write(ctx)
+	}
+	if err != nil {
+		zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("what features do when a turn is left is done when it goes on")
 	}
 }
 
@@ -703,7 +718,7 @@ func (t *Turn) failed() string {
 	return ""
 }
 
-// report tells the log, the metrics and the hook that the turn is over.
+// report tells the log that the turn is over.
 func (t *Turn) report(ctx context.Context, failure error, took time.Duration) {
 	line := zerolog.Ctx(ctx).Info()
 	if failure != nil {
@@ -713,8 +728,7 @@ func (t *Turn) report(ctx context.Context, failure error, took time.Duration) {
 		}
 		zerolog.Ctx(ctx).Debug().Err(failure).Msg("cause of the failure")
 	}
-	count(t.engine.meter.turns, okOrFailed(failure != nil))
-	t.engine.meter.turnTime.Observe(took.Seconds())
+	t.engine.countFor(t.ID, CountTurns, okOrFailed(failure != nil), took)
 	if outcomes := t.Outcomes(); len(outcomes) > 0 {
 		did := zerolog.Arr()
 		for _, o := range outcomes {
@@ -736,15 +750,6 @@ func (t *Turn) report(ctx context.Context, failure error, took time.Duration) {
 		}
 	}
 	line.Int("sent", len(t.rec.Sent)).Dur("took", took).Msg("turn ended")
-	if hook := t.engine.cfg.Hooks.TurnEnded; hook != nil {
-		err := t.safely(func() error {
-			hook(ctx, t, failure)
-			return nil
-		})
-		if err != nil { // the turn is over all the same
-			zerolog.Ctx(ctx).Error().Err(err).Msg("the hook TurnEnded panicked")
-		}
-	}
 }
 
 // lasting is ctx without the turn timeout: it ends when the lease is lost or the turn is cancelled.
@@ -757,7 +762,7 @@ func (t *Turn) use(rec Record) {
 	rec.Stateless = rec.Stateless || t.rec.Stateless
 	*t = Turn{
 		Turn: t.Turn, engine: t.engine, lease: t.lease, owned: t.owned, typing: t.typing, stream: t.stream, listed: t.listed,
-		rec: rec, docs: documents{store: t.engine.cfg.Store, turn: t.Turn}, since: unsaved{base: t.since.base}, quota: t.quota, spent: t.spent, secret: t.secret,
+		rec: rec, docs: documents{store: t.engine.cfg.Store, turn: t.Turn}, since: unsaved{base: t.since.base}, quota: t.quota, spent: t.spent, secret: t.secret, locals: t.locals,
 	}
 	t.exec = &execution{Turn: t}
 	t.Gate, t.Reads = t.exec.allowNested, guard{t.exec}.document
@@ -864,6 +869,14 @@ func (t *Turn) Plan(ctx context.Context) error {
 	}
 	if t.Text != files.Said(t.Activity) {
 		t.rec.Text = t.Text
+	}
+	for _, f := range t.engine.cfg.Features {
+		if f.Begin == nil {
+			continue
+		}
+		if err := f.Begin(ctx, t); err != nil {
+			return fmt.Errorf("feature %s: %w", f.Name, err)
+		}
 	}
 	t.rec.Run, t.rec.Phase = &Run{}, planning
 	return t.move(ctx)
@@ -1125,9 +1138,11 @@ func (t *Turn) spoken(ctx context.Context, texts []string) []*activity.Activity 
 			all[len(all)-1].AskFeedback(form)
 		}
 	}
-	if hook := t.engine.cfg.Hooks.BeforeSend; hook != nil {
+	for _, f := range t.engine.cfg.Features {
 		for _, m := range all {
-			hook(ctx, t, m)
+			if f.Send != nil {
+				f.Send(ctx, t, m)
+			}
 		}
 	}
 	return all
@@ -1324,5 +1339,5 @@ func (t *Turn) team(ctx context.Context) (connector.Team, error) {
 	return t.engine.cfg.Channel.Team(ctx, t.Activity.Reference(), id)
 }
 
-// Dropped tells the watcher that no turn runs for the activity, and why.
-func (t *Turn) Dropped(why string) { watch{t}.received()("", why) }
+// Dropped tells the features that no turn runs for the activity, and why.
+func (t *Turn) Dropped(why string) { seeReceived(t)("", why) }

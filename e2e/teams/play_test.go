@@ -375,9 +375,9 @@ func (p *played) newBot(ctx context.Context, parts bottest.Parts, g given) (*bot
 	cfg.UploadPiece = g.Options.UploadPiece
 	cfg.Access.Tenants = g.Options.Tenants
 	if say := g.Hooks.BeforeSay; say != nil {
-		cfg.Hooks.BeforeSay = func(_ context.Context, _ *bot.Turn, text string) (string, error) {
+		cfg.Features = append(cfg.Features, bot.Feature{Say: func(_ context.Context, _ *bot.Turn, text string) (string, error) {
 			return strings.ReplaceAll(text, say.Replace[0], say.Replace[1]), nil
-		}
+		}})
 	}
 	guard, client, err := connector.New(connector.Config{
 		AppID: appID, Credentials: connector.Credentials{Password: "of the test"}, Transport: transport{p, parts.Transport},

@@ -6,6 +6,7 @@ package archtest_test
 
 import (
 	"fmt"
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -40,6 +41,50 @@ func TestRepository(t *testing.T) {
 	}
 	for _, wrong := range rep.Wrong {
 		t.Error(wrong)
+	}
+}
+
+// notFeatures are the folders of bot that are none.
+var notFeatures = []string{"turn", "teams", "msbotbuilder"}
+
+// TestTheCoreNamesNoFeature: no text in bot/turn is the name of a feature, which is a folder of bot. That it
+// imports none, the arrows say.
+func TestTheCoreNamesNoFeature(t *testing.T) {
+	t.Parallel()
+	fsys := os.DirFS("../../bot")
+	folders, err := fs.ReadDir(fsys, ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	features := map[string]bool{}
+	for _, f := range folders {
+		if f.IsDir() && !slices.Contains(notFeatures, f.Name()) {
+			features[strconv.Quote(f.Name())] = true
+		}
+	}
+	files, err := fs.Glob(fsys, "turn/*.go")
+	if err != nil || len(files) == 0 || len(features) == 0 {
+		t.Fatalf("%d files, %d features, %v", len(files), len(features), err)
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		src, err := fs.ReadFile(fsys, name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		set := token.NewFileSet()
+		tree, err := parser.ParseFile(set, name, src, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(tree, func(n ast.Node) bool {
+			if text, ok := n.(*ast.BasicLit); ok && features[text.Value] {
+				t.Errorf("%s names the feature %s", set.Position(text.Pos()), text.Value)
+			}
+			return true
+		})
 	}
 }
 
@@ -189,6 +234,7 @@ var vendors = map[string][]string{
 	"github.com/infracloudio/msbotbuilder-go": {"activity", "connector", "bot/msbotbuilder", "examples"},
 	"github.com/modelcontextprotocol/go-sdk":  {"actions/mcp", "examples"},
 	"github.com/getkin/kin-openapi":           {"actions/openapi"},
+	"github.com/prometheus/client_golang":     {"actions", "actions/mcp", "bot", "app", internalRoom},
 }
 
 // newBotFiles are the packages examples and deploy themselves, which have nothing but files, for bot new.

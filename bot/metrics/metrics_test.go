@@ -1,18 +1,19 @@
-package turn
+package metrics_test
 
 import (
 	"testing"
 
-	"github.com/planbot-go/planbot/state/inbox"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/planbot-go/planbot/bot/metrics"
+	"github.com/planbot-go/planbot/state/inbox"
 )
 
-// Of this package, since takeovers take a crash.
 func TestMetricsOfTheInbox(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	stats := inbox.Stats{Waiting: 3}
-	_, err := newMetrics(registry, func() inbox.Stats { return stats })
+	err := metrics.Inbox(registry, func() inbox.Stats { return stats })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -26,10 +25,10 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
-// hooked is a bundle with these hooks and an action note, which puts out its text.
-func hooked(t *testing.T, hooks bot.Hooks) *bundle {
+// hooked is a bundle with these features and an action note, which puts out its text.
+func hooked(t *testing.T, features ...bot.Feature) *bundle {
 	t.Helper()
-	b := setup(t, func(c *bot.Config) { c.Hooks = hooks })
+	b := setup(t, func(c *bot.Config) { c.Features = features })
 	actions.Add(b.actions, "note", "Notes", func(_ context.Context, _ *actions.Turn, in struct {
 		Text string `json:"text"`
 	},
@@ -58,7 +57,7 @@ func TestHooksSeeTheRunInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var seen []string
 		note := func(format string, args ...any) { seen = append(seen, fmt.Sprintf(format, args...)) }
-		b := hooked(t, bot.Hooks{
+		b := hooked(t, bot.Feature{
 			Plan: planReady(func(p plans.Plan) (plans.Plan, error) {
 				note("plan of %d", len(p.Commands))
 				return p, nil
@@ -69,7 +68,7 @@ func TestHooksSeeTheRunInOrder(t *testing.T) {
 				note("after %s: %s", c.Action.Name, r.Text())
 				return actions.Text("[%s]", r.Text()), err
 			},
-			BeforeSay: func(_ context.Context, _ *bot.Turn, text string) (string, error) {
+			Say: func(_ context.Context, _ *bot.Turn, text string) (string, error) {
 				note("before say %s", text)
 				return strings.ToUpper(text), nil
 			},
@@ -85,8 +84,9 @@ func TestHooksSeeTheRunInOrder(t *testing.T) {
 	})
 }
 
-// TestHooksAround: both run, and the inner ones are closer to what happens.
-func TestHooksAround(t *testing.T) {
+// TestFeaturesInOrder: they stand around each other in the order of the list, and say, send and end in that
+// order.
+func TestFeaturesInOrder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -97,8 +97,10 @@ func TestHooksAround(t *testing.T) {
 			seen = append(seen, who+" "+what)
 		}
 		ended := make(chan struct{}, 9)
-		hooks := func(who, failed string) bot.Hooks {
-			return bot.Hooks{
+		one := func(who, failed string) bot.Feature {
+			return bot.Feature{
+				Name:  who,
+				Begin: func(context.Context, *bot.Turn) error { note(who, "begins"); return nil },
 				Plan: func(ctx context.Context, _ *bot.Turn, next func(context.Context) (plans.Plan, error)) (plans.Plan, error) {
 					note(who, "plans")
 					return next(ctx)
@@ -109,36 +111,26 @@ func TestHooksAround(t *testing.T) {
 					r, err := next(ctx, c)
 					return actions.Text("%s%s", r.Text(), who), err
 				},
-				BeforeSay:  func(_ context.Context, _ *bot.Turn, text string) (string, error) { return text + who, nil },
-				BeforeSend: func(_ context.Context, _ *bot.Turn, m *activity.Activity) { note(who, "sends "+m.Text) },
-				Failed:     func(context.Context, *bot.Turn, error) string { return failed },
-				TurnEnded: func(context.Context, *bot.Turn, error) {
+				Say:    func(_ context.Context, _ *bot.Turn, text string) (string, error) { return text + who, nil },
+				Send:   func(_ context.Context, _ *bot.Turn, m *activity.Activity) { note(who, "sends "+m.Text) },
+				Failed: func(context.Context, *bot.Turn, error) string { return failed },
+				Left:   func(context.Context, *bot.Turn) error { note(who, "leaves"); return nil },
+				Ended: func(context.Context, *bot.Turn, turn.Ended) {
 					note(who, "ends")
 					ended <- struct{}{}
 				},
 			}
 		}
-		full := hooks("", "")
-		for name, h := range map[string]bot.Hooks{"inner": bot.Hooks{}.Around(full), "outer": full.Around(bot.Hooks{}), "both": full.Around(full)} {
-			for field, value := range reflect.ValueOf(h).Fields() {
-				if value.IsNil() {
-					t.Errorf("%s: no hook %s", name, field.Name)
-				}
-			}
-		}
-		for field, value := range reflect.ValueOf(bot.Hooks{}.Around(bot.Hooks{})).Fields() {
-			if !value.IsNil() {
-				t.Errorf("a hook %s out of nothing", field.Name)
-			}
-		}
-
-		b := hooked(t, hooks("O", "").Around(hooks("I", "What the inner one says.")))
+		b := hooked(t, one("O", ""), one("I", "What the inner one says."))
 		b.model.Says(plan(`{"type":"DO","action":"note","entities":{"text":"a"},"saveAs":"N"}`, say("it is $N ")))
 		b.say("go")
-		b.expect("it is IIO IO")
+		b.expect("it is IIO OI")
 		<-ended
 		<-ended
-		want := []string{"O plans", "I plans", "O calls a", "I calls O", "I sends it is IIO IO", "O sends it is IIO IO", "I ends", "O ends"}
+		want := []string{
+			"O begins", "I begins", "O plans", "I plans", "O calls a", "I calls O", "O sends it is IIO OI", "I sends it is IIO OI",
+			"I leaves", "O leaves", "O ends", "I ends",
+		}
 		mu.Lock()
 		if diff := cmp.Diff(want, seen); diff != "" {
 			t.Error(diff)
@@ -154,7 +146,7 @@ func TestHooksAround(t *testing.T) {
 func TestPlanReadyMayChangeAndStop(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := hooked(t, bot.Hooks{Plan: planReady(func(p plans.Plan) (plans.Plan, error) {
+		b := hooked(t, bot.Feature{Plan: planReady(func(p plans.Plan) (plans.Plan, error) {
 			switch p.Commands[0].Action {
 			case "note":
 				p.Commands = []plans.Command{{Kind: plans.Say, Response: "changed"}}
@@ -174,7 +166,7 @@ func TestPlanReadyMayChangeAndStop(t *testing.T) {
 func TestStopEndsTheTurn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		for name, hooks := range map[string]bot.Hooks{
+		for name, hooks := range map[string]bot.Feature{
 			"plan": {Plan: planReady(func(plans.Plan) (plans.Plan, error) { return plans.Plan{}, turn.Stop("Stopped.") })},
 			"do": {Call: func(context.Context, *bot.Turn, actions.Call, callFunc) (actions.Result, error) {
 				return actions.Done, turn.Stop("Stopped.")
@@ -183,7 +175,7 @@ func TestStopEndsTheTurn(t *testing.T) {
 				r, _ := next(ctx, c)
 				return r, turn.Stop("Stopped.")
 			}},
-			"say": {BeforeSay: func(context.Context, *bot.Turn, string) (string, error) { return "", turn.Stop("Stopped.") }},
+			"say": {Say: func(context.Context, *bot.Turn, string) (string, error) { return "", turn.Stop("Stopped.") }},
 		} {
 			b := hooked(t, hooks)
 			b.model.Says(plan(do("note", `{"text":"secret"}`), say("secret said")), plan(say("on")))
@@ -200,7 +192,7 @@ func TestStopEndsTheTurn(t *testing.T) {
 func TestRefusedCallFails(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := hooked(t, bot.Hooks{Call: func(_ context.Context, _ *bot.Turn, c actions.Call, _ callFunc) (actions.Result, error) {
+		b := hooked(t, bot.Feature{Call: func(_ context.Context, _ *bot.Turn, c actions.Call, _ callFunc) (actions.Result, error) {
 			return actions.Done, turn.Refuse("no %s today", c.Entities["text"])
 		}})
 		b.model.Says(plan(do("note", `{"text":"x"}`), say("Noted.")), plan(say("I may not.")))
@@ -216,7 +208,7 @@ func TestRefusedCallFails(t *testing.T) {
 func TestAHookPanics(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := hooked(t, bot.Hooks{Call: func(context.Context, *bot.Turn, actions.Call, callFunc) (actions.Result, error) {
+		b := hooked(t, bot.Feature{Call: func(context.Context, *bot.Turn, actions.Call, callFunc) (actions.Result, error) {
 			panic("a hook of somebody's")
 		}})
 		b.model.Says(plan(do("note", `{"text":"x"}`), say("Noted.")), plan(say("Hello.")))
@@ -237,7 +229,7 @@ func TestAHookFailsAfterACall(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				b := hooked(t, bot.Hooks{Call: func(ctx context.Context, _ *bot.Turn, c actions.Call, next callFunc) (actions.Result, error) {
+				b := hooked(t, bot.Feature{Call: func(ctx context.Context, _ *bot.Turn, c actions.Call, next callFunc) (actions.Result, error) {
 					_, _ = next(ctx, c)
 					return actions.Result{}, fails()
 				}})
@@ -291,7 +283,7 @@ func TestAHookCanHushAndFail(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var failing atomic.Bool
-		b := hooked(t, bot.Hooks{BeforeSay: func(context.Context, *bot.Turn, string) (string, error) {
+		b := hooked(t, bot.Feature{Say: func(context.Context, *bot.Turn, string) (string, error) {
 			if failing.Load() {
 				return "", errors.New("moderation is away")
 			}
@@ -311,7 +303,7 @@ func TestHooksChooseTheWordsOfAFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, func(c *bot.Config) {
 			c.MaxSteps = 2
-			c.Hooks = bot.Hooks{Failed: func(_ context.Context, _ *bot.Turn, failure error) string {
+			c.Features = []bot.Feature{{Failed: func(_ context.Context, _ *bot.Turn, failure error) string {
 				var noPlan *plans.Fault
 				var fromModel *models.Error
 				switch {
@@ -321,7 +313,7 @@ func TestHooksChooseTheWordsOfAFailure(t *testing.T) {
 					return "Model: " + fromModel.Kind
 				}
 				return "Limit: " + failure.Error()
-			}}
+			}}}
 		})
 		bad := plan(do("fly", `{}`))
 		b.model.Says(bad, bad, bad)
@@ -444,7 +436,7 @@ func TestParallelCallsThatAreCutOff(t *testing.T) {
 func TestALongResultIsCutForTheModel(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := hooked(t, bot.Hooks{})
+		b := hooked(t, bot.Feature{})
 		actions.Add(b.actions, "long", "Is long", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
 			return actions.Text("%s", strings.Repeat("é", 60_000)), nil
 		})
@@ -466,9 +458,9 @@ func TestSourcesOfAnActionAreCited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t, func(c *bot.Config) {
-			c.Hooks.BeforeSend = func(_ context.Context, turn *bot.Turn, m *activity.Activity) {
+			c.Features = append(c.Features, bot.Feature{Send: func(_ context.Context, turn *bot.Turn, m *activity.Activity) {
 				m.Cite(state.Of[sources](turn.Temp).List...)
-			}
+			}})
 		})
 		actions.Add(b.actions, "ask", "Asks the tea book", func(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
 			state.Of[sources](turn.Temp).List = []activity.Citation{{Title: "The tea book", URL: "https://example.com/tea"}, {Title: "Not named"}}
@@ -484,13 +476,13 @@ func TestSourcesOfAnActionAreCited(t *testing.T) {
 	})
 }
 
-// TestTurnEnded: the hook sees each turn once, with why it failed, and can do no harm.
-func TestTurnEnded(t *testing.T) {
+// TestEnded: a feature sees each turn once, with why it failed, and can do no harm.
+func TestEnded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		ended := make(chan string, 8)
-		b := hooked(t, bot.Hooks{TurnEnded: func(_ context.Context, t *bot.Turn, failure error) {
-			ended <- fmt.Sprint(t.Text, ": ", failure != nil)
+		b := hooked(t, bot.Feature{Ended: func(_ context.Context, t *bot.Turn, e turn.Ended) {
+			ended <- fmt.Sprint(t.Text, ": ", e.Failure != nil)
 			panic("out of order")
 		}})
 		b.model.Says(plan(say("Yes.")))

@@ -16,20 +16,20 @@ func TestHooksMaySpeak(t *testing.T) {
 	t.Parallel()
 	poured := 0
 	config := bottest.Config{New: func(ctx context.Context, parts bottest.Parts) (*bot.Bot, error) {
-		parts.Bot.Hooks.Plan = func(ctx context.Context, t *bot.Turn, next func(context.Context) (plan.Plan, error)) (plan.Plan, error) {
+		parts.Bot.Features = append(parts.Bot.Features, bot.Feature{Plan: func(ctx context.Context, t *bot.Turn, next func(context.Context) (plan.Plan, error)) (plan.Plan, error) {
 			if err := t.Tell(ctx, "One moment."); err != nil {
 				return plan.Plan{}, err
 			}
 			return next(ctx)
-		}
-		parts.Bot.Hooks.Call = func(ctx context.Context, t *bot.Turn, call actions.Call, next func(context.Context, actions.Call) (actions.Result, error)) (actions.Result, error) {
+		}})
+		parts.Bot.Features = append(parts.Bot.Features, bot.Feature{Call: func(ctx context.Context, t *bot.Turn, call actions.Call, next func(context.Context, actions.Call) (actions.Result, error)) (actions.Result, error) {
 			poured++
 			result, err := next(ctx, call)
 			if err == nil {
 				err = t.Tell(ctx, "The kettle is on.")
 			}
 			return result, err
-		}
+		}})
 		return app.New(ctx, barbot, parts.Model, parts.Bot)
 	}}
 	bottest.Test(t, config, func(t *testing.T, kit *bottest.Kit) {

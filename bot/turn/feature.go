@@ -1,0 +1,325 @@
+package turn
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"reflect"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/plainjson"
+	"github.com/planbot-go/planbot/planner/plan"
+	"github.com/planbot-go/planbot/state"
+)
+
+// Feature is a part of a bot outside of the core, such as its audit or its metrics. What comes with
+// Planbot and what you write are equals. All functions are optional. They are asked in the order of the
+// list, and a function that wraps another is outside of those that come after it. Concurrent turns call
+// them at the same time. After a crash, what is repeated calls them again.
+//
+// Where a function returns an error, one of [Stop] ends the turn with that text; any other error fails
+// the turn.
+type Feature struct {
+	// Name is unique in a bot, and is the name of the feature's [Slot], if it has one.
+	Name string
+	// Begin is called before a turn asks its planner for the first time in this process.
+	Begin func(ctx context.Context, t *Turn) error
+	// Plan wraps the planner. next makes the plan; its error is the planner's, such as a
+	// [*models.Error]. Return the plan to run, or another one in its place. It is validated again.
+	Plan func(ctx context.Context, t *Turn, next func(context.Context) (plan.Plan, error)) (plan.Plan, error)
+	// Call wraps each call of an action; next makes it. You may pass other entities to next, which
+	// are checked again; return another result than next's; or not call next. An error of [Refuse]
+	// fails the call, and the model learns why. If you change nothing, return next's result itself,
+	// so that it stays [actions.Unchanged] if it was. Actions marked as Parallel are called at the
+	// same time: leave slots alone here.
+	Call func(ctx context.Context, t *Turn, c actions.Call, next func(context.Context, actions.Call) (actions.Result, error)) (actions.Result, error)
+	// Noted sees what the next save is going to keep. What it puts into a slot is saved in the same
+	// step: both, or neither.
+	Noted func(ctx context.Context, t *Turn, n *Note)
+	// Say sees each text of a plan and returns what to say. A blank text is not said.
+	Say func(ctx context.Context, t *Turn, text string) (string, error)
+	// Send sees each message of [Turn.Say] before it is saved to be sent. It may add what only the bot
+	// knows: a sensitivity label, suggestions, citations beyond those of [actions.Turn.Cite].
+	Send func(ctx context.Context, t *Turn, m *activity.Activity)
+	// Failed sees the failure of a turn and returns what to tell the person; "" leaves that to the
+	// features after it, and then to the bot. The failure may be a [*models.Error], a [*plan.Fault], a
+	// [*LimitError] or an [*actions.BudgetError], or wrap [moderation.ErrUnjudged].
+	Failed func(ctx context.Context, t *Turn, failure error) string
+	// Left is called each time before a turn ends, waits, is handed back or becomes a dead letter, in the
+	// reverse order of the list. It may be repeated, also after a crash. After an error that wraps
+	// [state.ErrUnavailable] the turn ends later.
+	Left func(ctx context.Context, t *Turn) error
+	// Ended sees that a turn is over, waits or became a dead letter: its changes are saved, its messages
+	// are sent, and nothing of it is repeated. It can no longer change anything, and a crash may skip it.
+	Ended func(ctx context.Context, t *Turn, e Ended)
+	// Event sees everything that turns do. It gets copies, must not block, and a crash may skip it.
+	Event func(e Event)
+}
+
+// Note is something about a turn that its next save keeps.
+type Note struct {
+	What    string // "call", "approval", "moderation", or a word of a feature's own
+	Outcome string
+	Action  string
+	ID      string
+	Of      any    // what it is about, such as a call's entities
+	By      string // the program that asked on the person's behalf, see [actions.Request]; "": the person asked
+
+	rec *Record
+}
+
+func (n *Note) record() *Record { return n.rec }
+
+// note passes a note on to the features. rec is the record that it is about, which is the turn's own or
+// one that this turn wakes.
+func (t *Turn) note(ctx context.Context, rec *Record, n Note) {
+	n.rec = rec
+	if t.rec.Notice != nil && t.rec.Notice.Request != nil {
+		n.By = t.rec.Notice.Request.By
+	}
+	for _, f := range t.engine.cfg.Features {
+		if f.Noted != nil {
+			f.Noted(ctx, t, &n)
+		}
+	}
+}
+
+// has reports whether a feature has the function that is asked for.
+func (e *Engine) has(function func(f *Feature) bool) bool {
+	for i := range e.cfg.Features {
+		if function(&e.cfg.Features[i]) {
+			return true
+		}
+	}
+	return false
+}
+
+// checkFeatures finds what makes a list of features impossible.
+func checkFeatures(all []Feature) error {
+	seen := map[string]bool{}
+	for _, f := range all {
+		if f.Name != "" && seen[f.Name] {
+			return fmt.Errorf("two features are called %q", f.Name)
+		}
+		seen[f.Name] = true
+	}
+	return nil
+}
+
+// planWithin calls plan inside the features' Plan.
+func (t *Turn) planWithin(ctx context.Context, make func(context.Context) (plan.Plan, error)) (p plan.Plan, err error) {
+	wrapped := false
+	for _, f := range slices.Backward(t.engine.cfg.Features) {
+		if f.Plan == nil {
+			continue
+		}
+		next := make
+		wrapped = true
+		make = func(ctx context.Context) (plan.Plan, error) { return f.Plan(ctx, t, next) }
+	}
+	p, err = make(ctx)
+	if !wrapped || err != nil || len(p.Commands) == 0 {
+		return p, err
+	}
+	p, err = p.Validate(t.engine.cfg.Actions)
+	if err != nil {
+		return p, fmt.Errorf("a feature's plan: %w", err)
+	}
+	return p, nil
+}
+
+// callWithin calls make inside the features' Call.
+func (t *Turn) callWithin(
+	ctx context.Context, c actions.Call, make func(context.Context, actions.Call) (actions.Result, error),
+) (actions.Result, error) {
+	for _, f := range slices.Backward(t.engine.cfg.Features) {
+		if f.Call == nil {
+			continue
+		}
+		next := make
+		make = func(ctx context.Context, c actions.Call) (actions.Result, error) { return f.Call(ctx, t, c, next) }
+	}
+	return make(ctx, c)
+}
+
+// failedWords is what the features say about a failure. "": nothing.
+func (t *Turn) failedWords(ctx context.Context, failure error) string {
+	for _, f := range t.engine.cfg.Features {
+		if f.Failed == nil {
+			continue
+		}
+		if said := f.Failed(ctx, t, failure); said != "" {
+			return said
+		}
+	}
+	return ""
+}
+
+// leave tells the features that the turn ends, waits or is left. All of them hear of it; the error is the
+// first one's.
+func (t *Turn) leave(ctx context.Context) (err error) {
+	for _, f := range slices.Backward(t.engine.cfg.Features) {
+		if f.Left == nil {
+			continue
+		}
+		failure := t.safely(func() error { return f.Left(ctx, t) })
+		if failure != nil && err == nil {
+			err = fmt.Errorf("feature %s: %w", f.Name, failure)
+		}
+	}
+	if err == nil {
+		err = t.rec.slots.fault
+	}
+	return err
+}
+
+// ended tells the features that the turn is over, waits or is a dead letter.
+func (t *Turn) ended(ctx context.Context, e Ended) {
+	for _, f := range t.engine.cfg.Features {
+		if f.Ended == nil {
+			continue
+		}
+		err := t.safely(func() error {
+			f.Ended(ctx, t, e)
+			return nil
+		})
+		if err != nil { // the turn is over all the same
+			zerolog.Ctx(ctx).Error().Err(err).Str("feature", f.Name).Msg("a feature panicked at the end of a turn")
+		}
+	}
+}
+
+// stopError ends a turn because a feature asked for it.
+type stopError struct{ say string }
+
+func (e *stopError) Error() string { return "stopped by a feature" }
+
+// Stop returns an error with which a [Feature] ends the turn. The person reads only text; "" is silence.
+// What ran before stays done.
+func Stop(text string) error { return &stopError{text} }
+
+// refusal says that a call is not allowed.
+type refusal struct{ reason string }
+
+func (e *refusal) Error() string { return e.reason }
+
+// Reason is what the model and the person may read.
+func (e *refusal) Reason() string { return e.reason }
+
+// Refuse returns an error with which [Feature].Call fails a call. The model and the person may read
+// the reason.
+func Refuse(format string, args ...any) error { return &refusal{fmt.Sprintf(format, args...)} }
+
+// Slot is what a feature keeps in the record of a turn: a JSON value that is saved in the same step as
+// the rest of the turn. A turn that runs again gets the slot of its last save; taking back what a failed
+// call changed in state leaves slots alone. A value that cannot be decoded makes the turn a dead letter,
+// and so is never overwritten. What an absent feature kept stays as it is.
+type Slot[T any] struct{ name string }
+
+// maxSlot is how many bytes of JSON a slot may have.
+const maxSlot = 64 << 10
+
+// NewSlot returns the slot of that name, which is that of its feature. In the record it is the member of
+// that name. It panics if the record itself has such a member.
+func NewSlot[T any](name string) *Slot[T] {
+	if name == "" || recordHas(reflect.TypeFor[Record](), name) {
+		panic(fmt.Sprintf("a slot cannot be called %q", name))
+	}
+	return &Slot[T]{name}
+}
+
+// recordHas reports whether a record has a member of that name.
+func recordHas(record reflect.Type, name string) bool {
+	for field := range record.Fields() {
+		member, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if strings.EqualFold(member, name) || field.Anonymous && recordHas(field.Type, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// Holder is what has slots: a turn, or what a note is about.
+type Holder interface{ record() *Record }
+
+func (t *Turn) record() *Record { return &t.rec }
+
+// Of returns the value of the slot, to be read and changed. It is a zero T if nothing was kept.
+func (s *Slot[T]) Of(h Holder) *T {
+	all := &h.record().slots
+	for _, open := range all.open {
+		if open.name == s.name {
+			return open.value.(*T)
+		}
+	}
+	value := new(T)
+	if raw := h.record().Slots[s.name]; raw != nil {
+		if err := json.Unmarshal(raw, value); err != nil {
+			all.fault = &deadLetter{reason: "what the feature " + s.name + " kept cannot be decoded", err: err}
+			value = new(T)
+		}
+	}
+	all.open = append(all.open, openSlot{s.name, value})
+	return value
+}
+
+// slots are those of a record that are in use.
+type slots struct {
+	open  []openSlot
+	fault error // one cannot be decoded: the record must not be saved
+}
+
+type openSlot struct {
+	name  string
+	value any
+}
+
+// closeSlots encodes the slots that are in use.
+func (r *Record) closeSlots() error {
+	if r.slots.fault != nil {
+		return r.slots.fault
+	}
+	for _, open := range r.slots.open {
+		raw, err := plainjson.Marshal(open.value)
+		switch {
+		case err != nil:
+			return fmt.Errorf("write what the feature %s keeps: %w", open.name, err)
+		case len(raw) > maxSlot:
+			return fmt.Errorf("the feature %s keeps %d bytes: %w", open.name, len(raw), state.ErrTooLarge)
+		case slices.Contains([]string{"null", "{}", "[]", `""`, "0", "false"}, string(raw)):
+			delete(r.Slots, open.name)
+			continue
+		}
+		if r.Slots == nil {
+			r.Slots = map[string]jsontext.Value{}
+		}
+		r.Slots[open.name] = raw
+	}
+	return nil
+}
+
+// Local is what a feature knows of a turn in this process only, such as what it has shown. It outlives
+// the turn's attempts and is saved nowhere.
+type Local[T any] struct{ _ byte }
+
+// NewLocal returns a place of its own in each turn.
+func NewLocal[T any]() *Local[T] { return new(Local[T]) }
+
+// Of returns the turn's value: a zero T at first.
+func (l *Local[T]) Of(t *Turn) *T {
+	if value, ok := t.locals[l]; ok {
+		return value.(*T)
+	}
+	value := new(T)
+	if t.locals == nil {
+		t.locals = map[any]any{}
+	}
+	t.locals[l] = value
+	return value
+}
