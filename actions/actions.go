@@ -238,6 +238,7 @@ func (a *Action) Call(ctx context.Context, turn *Turn, entities map[string]any) 
 	}
 	var nested atomic.Bool
 	ctx = context.WithValue(ctx, nestedKey{}, &nested)
+	personal := personalState(turn)
 	for asked := 0; ; asked++ {
 		result, err = a.call(attempt.Context(ctx), turn, entities)
 		if err != nil || result.asks == nil || attempt.MayAsk {
@@ -260,7 +261,22 @@ func (a *Action) Call(ctx context.Context, turn *Turn, entities map[string]any) 
 		// died with the process, nor to actions that call others, which report this themselves.
 		result = Text("Done.")
 	}
+	result.alone = personalState(turn) != personal && !result.forAll
+	if result.alone { // a click on the card is about that state, too
+		result.cards = slices.Clone(result.cards)
+		for i := range result.cards {
+			result.cards[i].For = cmp.Or(result.cards[i].For, turn.Activity.From.ID)
+		}
+	}
 	return result, err
+}
+
+// personalState grows when somebody looks into the state of the turn's person, where others read along.
+func personalState(turn *Turn) uint32 {
+	if turn == nil || turn.User == nil || turn.Activity == nil || turn.Activity.Conversation.Personal() {
+		return 0
+	}
+	return turn.User.Asked()
 }
 
 // Registry is the set of a bot's actions. Register all actions before the first turn; after that it
@@ -590,7 +606,9 @@ func Add[In any](r *Registry, name, description string, fn func(context.Context,
 //
 // The first card of the result replaces the clicked card for everybody. If there is none, or the
 // result is [Unchanged], the person who clicked reads its text, and nobody else. A client that does
-// not know Action.Execute shows either as a message.
+// not know Action.Execute shows either as a message. Where others read along, only that person gets a
+// result for which fn looked into their state, [Turn].User; and a card of an action that did so counts
+// their clicks alone, see [activity.Card].For. [Result.ForAll] is the exception.
 //
 // OnClick panics if the verb is empty or taken, or if In has no schema, unless the registry collects
 // mistakes.

@@ -22,6 +22,8 @@ type Result struct {
 	unlessSaved bool
 	cards       []activity.Card
 	files       []File
+	forAll      bool
+	alone       bool
 	absent      []string // fields that the action declares and json lacks
 	asks        *Form    // nil: the call asks nothing
 	state       []byte   // what the call gets back with the answer
@@ -80,6 +82,17 @@ func (r Result) WithCard(card activity.Card) Result {
 	r.cards = append(slices.Clip(r.cards), card)
 	return r
 }
+
+// ForAll lets everybody in the conversation see what a click returns, though the call looked into the state
+// of its person, see [OnClick].
+func (r Result) ForAll() Result {
+	r.forAll = true
+	return r
+}
+
+// Alone reports whether the call that returned r looked into the state of its person where others read
+// along, and r is not [Result.ForAll]. It is for the bot.
+func (r Result) Alone() bool { return r.alone }
 
 // WithFile adds a file for the person to a result. In a personal chat of Teams the person is asked
 // whether they want it; when they accept, the bot puts it into their OneDrive. They have an hour. The

@@ -31,9 +31,15 @@ type Card struct {
 	// RefreshFor are the account ids, at most 60, of those whose clients do so. nil: everybody, in
 	// conversations of up to 60 people.
 	RefreshFor []string
+	// For is the account id of the one person whose clicks on buttons with a Verb count, as on a card about
+	// what is theirs alone. "": everybody's count. The bot tells others that it is for somebody else.
+	For string
 	// Version is the schema version that a client must support. "": 1.5.
 	Version string
 }
+
+// ForMember has, in the data of a button, the person whose click counts, see [Card].For.
+const ForMember = "planbot/for"
 
 // Attachment returns the card as a part of a message. It panics if no client would accept the card,
 // such as one without a fallback: that is a mistake in the code that builds it.
@@ -69,10 +75,48 @@ func (c Card) MarshalJSON() ([]byte, error) {
 		Body     []any    `json:"body"`
 		Actions  []any    `json:"actions,omitempty"`
 	}{"AdaptiveCard", schema, cmp.Or(c.Version, "1.5"), c.Fallback, again, c.Body, c.Actions})
+	if err == nil && c.For != "" {
+		card, err = WithData(card, ForMember, c.For)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return verbatim(card)
+}
+
+// WithData returns the JSON of a card with one more member in the data of all its buttons that ask the bot.
+func WithData(card jsontext.Value, name string, value any) (jsontext.Value, error) {
+	var tree any
+	if err := json.Unmarshal(card, &tree, jsontext.AllowInvalidUTF8(true)); err != nil {
+		return nil, err
+	}
+	addData(tree, name, value)
+	return marshal(tree)
+}
+
+func addData(part any, name string, value any) {
+	switch p := part.(type) {
+	case []any:
+		for _, one := range p {
+			addData(one, name, value)
+		}
+	case map[string]any:
+		for member, one := range p {
+			if member != "data" && member != "refresh" {
+				addData(one, name, value)
+			}
+		}
+		if kind := p["type"]; kind != "Action.Submit" && kind != "Action.Execute" {
+			return
+		}
+		data, is := p["data"].(map[string]any)
+		switch {
+		case is:
+			data[name] = value
+		case p["data"] == nil:
+			p["data"] = map[string]any{name: value}
+		}
+	}
 }
 
 // MarshalJSON writes the attachment. The texts of an Adaptive Card are written as in [Card.MarshalJSON].

@@ -416,6 +416,8 @@ type CardAnswer struct {
 	Message string
 	// SignIn is an OAuth card. It is encoded as JSON.
 	SignIn any
+
+	alone bool // nobody else may read it, also where it is a message
 }
 
 // The types of answers to a click.
@@ -527,6 +529,25 @@ func (r *routes) readClick(a *activity.Activity) (any, *InvokeError) {
 	return c, nil
 }
 
+// answer has the handler answer, unless the card is somebody else's, see [activity.Card].For.
+func (c click) answer(ctx context.Context, t *Turn) (CardAnswer, error) {
+	var data map[string]jsontext.Value
+	if c.Data.Kind() != '{' || json.Unmarshal(c.Data, &data) != nil || data[activity.ForMember] == nil {
+		return c.handle(ctx, t, c.CardClick)
+	}
+	var person string
+	if json.Unmarshal(data[activity.ForMember], &person) != nil || person != t.Activity.From.ID {
+		return CardAnswer{Message: t.Translate("This is for somebody else."), alone: true}, nil
+	}
+	delete(data, activity.ForMember)
+	rest, err := json.Marshal(data, json.Deterministic(true))
+	if err != nil {
+		return CardAnswer{}, err
+	}
+	c.Data = rest
+	return c.handle(ctx, t, c.CardClick)
+}
+
 // unrefreshed leaves a card as it is.
 func unrefreshed(_ context.Context, t *Turn, _ CardClick) (CardAnswer, error) {
 	return CardAnswer{Message: t.Translate("There is nothing new.")}, nil
@@ -537,7 +558,7 @@ func unrefreshed(_ context.Context, t *Turn, _ CardClick) (CardAnswer, error) {
 // person alone.
 func clicked(ctx context.Context, b *Bot, t *Turn, value any) (InvokeResponse, error) {
 	c := value.(click)
-	answer, err := c.handle(ctx, t, c.CardClick)
+	answer, err := c.answer(ctx, t)
 	switch {
 	case c.refreshes():
 	case err != nil || answer.Card == nil && answer.SignIn == nil:
@@ -588,7 +609,7 @@ func (r *routes) submittedClick(t *Turn) (c click, ok bool) {
 // clickedSubmitted answers such a click with a message.
 func (r *routes) clickedSubmitted(ctx context.Context, t *Turn) error {
 	c, _ := r.submittedClick(t)
-	answer, err := c.handle(ctx, t, c.CardClick)
+	answer, err := c.answer(ctx, t)
 	fault, failed := errors.AsType[*InvokeError](err)
 	if err != nil && !failed {
 		return err
@@ -604,12 +625,15 @@ func (r *routes) clickedSubmitted(ctx context.Context, t *Turn) error {
 	default:
 		m.Text = cmp.Or(answer.Message, t.Translate("Done."))
 	}
+	if answer.alone {
+		return t.SendAlone(ctx, m)
+	}
 	return t.Send(ctx, m)
 }
 
 // actionClick handles clicks on a button of an action's card, see [actions.OnClick] and
 // [actions.OnRefresh]. After a click the others get the new card with a change of the message: an
-// answer is only for the person who clicked.
+// answer is only for the person who clicked. It stays so if the handler looked into that person's state.
 func actionClick(a *actions.Action) cardHandler {
 	return func(ctx context.Context, t *Turn, click CardClick) (CardAnswer, error) {
 		data := map[string]any{}
@@ -617,18 +641,19 @@ func actionClick(a *actions.Action) cardHandler {
 			return CardAnswer{}, badValue("the data of the button is of another form")
 		}
 		result, err := t.Call(ctx, a, data)
+		alone := result.Alone()
 		if wrong, ok := errors.AsType[*actions.EntityError](err); ok {
 			return CardAnswer{}, badValue("the data of the button: %s", wrong.Fault())
 		}
 		cards := result.Cards()
 		if err != nil || len(cards) == 0 {
-			return CardAnswer{Message: result.Text()}, err
+			return CardAnswer{Message: result.Text(), alone: alone}, err
 		}
-		answer := CardAnswer{Card: &cards[0]}
+		answer := CardAnswer{Card: &cards[0], alone: alone}
 		if result.Unchanged() && !t.ReadOnly() {
-			answer = CardAnswer{Message: result.Text()}
+			answer = CardAnswer{Message: result.Text(), alone: alone}
 		}
-		if t.ReadOnly() || t.Activity.Type != activity.Invoke || t.Activity.ReplyToID == "" {
+		if alone || t.ReadOnly() || t.Activity.Type != activity.Invoke || t.Activity.ReplyToID == "" {
 			return answer, nil
 		}
 		t.Answer(cardAnswer(answer.body())) // if another process sends the change, it does not come back here

@@ -446,7 +446,7 @@ func TestTeamsLate(t *testing.T) {
 		chat := kit.Personal("mia")
 		began := time.Now()
 		for name, want := range map[string]string{
-			"task/fetch":  `{"task":{"type":"message","value":"`+willMessage+`"}}`,
+			"task/fetch":  `{"task":{"type":"message","value":"` + willMessage + `"}}`,
 			"task/submit": `{"task":{"type":"message","value":"I'm still working on it, so there's no need to send it again."}}`,
 		} {
 			got := chat.Invoke(name, map[string]any{"data": map[string]any{"verb": "export"}})

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -35,6 +36,7 @@ type Scope struct {
 	fault     error         // the whole document is unusable
 	ttl       time.Duration // how long Redis keeps it after a save; 0: [Config.TTL]
 	load      func()        // loads the document, see [Store.LoadLater]; nil: it is loaded
+	asked     uint32        // how often a value was asked for
 }
 
 // value is one named value. Until it is asked for it has no live pointer and keeps its stored form.
@@ -77,7 +79,11 @@ func At[T any](s *Scope, name string) *T { return at[T](s, name, false) }
 // changes of a value until Of or At asks for it.
 func Peek[T any](s *Scope) *T { return at[T](s, nameOf[T](), true) }
 
+// Asked is how often a value was asked for: if it has grown, somebody looked into s since then.
+func (s *Scope) Asked() uint32 { return atomic.LoadUint32(&s.asked) }
+
 func at[T any](s *Scope, name string, read bool) *T {
+	atomic.AddUint32(&s.asked, 1)
 	v := s.find(name)
 	if v == nil {
 		live := new(T)

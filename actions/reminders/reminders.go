@@ -151,7 +151,8 @@ func snooze(ctx context.Context, turn *actions.Turn, in snoozed) (actions.Result
 	if err := replace(ctx, turn, id); err != nil {
 		return actions.Result{}, err
 	}
-	return actions.Card(activity.Card{Body: []any{activity.RichText{{Text: result.Text()}}}}, "%s", result.Text()), nil
+	later := activity.Card{Body: []any{activity.RichText{{Text: result.Text()}}}}
+	return actions.Card(later, "%s", result.Text()).ForAll(), nil // as the reminder was
 }
 
 // replace withdraws what the clicked reminder was put off to before, and notes the new one.

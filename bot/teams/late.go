@@ -2,7 +2,6 @@ package teams
 
 import (
 	"context"
-	"maps"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -123,7 +122,7 @@ func lateCard(card any) (*activity.Attachment, error) {
 func (f *Form) late(t *turn.Turn, of origin) (text string, card *activity.Attachment, err error) {
 	body, err := f.body()
 	if err == nil && body.Card != nil && !of.isDialog() {
-		body.Card.Content, err = withOrigin(body.Card.Content, of)
+		body.Card.Content, err = activity.WithData(body.Card.Content, originMember, of)
 	}
 	if err != nil {
 		return "", nil, err
@@ -156,38 +155,6 @@ func inDialog(a Answer) (any, error) {
 		return nil, err
 	}
 	return taskBody(a)
-}
-
-// withOrigin puts the origin into the data of all buttons of a card that send what a person fills in.
-func withOrigin(card jsontext.Value, of origin) (jsontext.Value, error) {
-	var tree any
-	if err := json.Unmarshal(card, &tree); err != nil {
-		return nil, err
-	}
-	var visit func(any)
-	visit = func(node any) {
-		switch n := node.(type) {
-		case []any:
-			for _, one := range n {
-				visit(one)
-			}
-		case map[string]any:
-			for _, one := range n {
-				visit(one)
-			}
-			if kind := n["type"]; kind == "Action.Submit" || kind == "Action.Execute" {
-				data, _ := n["data"].(map[string]any)
-				data = maps.Clone(data)
-				if data == nil {
-					data = map[string]any{}
-				}
-				data[originMember] = of
-				n["data"] = data
-			}
-		}
-	}
-	visit(tree)
-	return json.Marshal(tree, json.Deterministic(true))
 }
 
 // reopen binds the button of such a form: its answer is the form.

@@ -13,6 +13,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
@@ -26,7 +27,12 @@ import (
 // desk is what the bot keeps of a person.
 type desk struct {
 	Tickets []ticket `json:"tickets,omitempty"`
-	Team    string   `json:"team,omitempty"`
+}
+
+// office is what the bot keeps of a team or group. Whoever sets it up may change it.
+type office struct {
+	Team  string `json:"team,omitempty"`
+	Owner string `json:"owner,omitempty"` // the account id
 }
 
 type ticket struct {
@@ -80,7 +86,8 @@ func openTicket(_ context.Context, turn *actions.Turn, in newTicket) (actions.Re
 	return actions.Card(of(turn).open(in.Title).card(), ""), nil
 }
 
-// closeTicket is what a click on the card's button does.
+// closeTicket is what a click on the card's button does. Tickets are a person's own, so in a group the
+// button of a ticket works for its person alone, and nobody else gets the new card: see [actions.OnClick].
 func closeTicket(_ context.Context, turn *actions.Turn, in ticket) (actions.Result, error) {
 	t := of(turn).find(in.ID)
 	if t == nil {
@@ -126,7 +133,7 @@ func filled(t *bot.Turn, in teams.Input) (ticket, error) {
 	if err := in.Read(&data); err != nil {
 		return ticket{}, err
 	}
-	if data.Title = strings.TrimSpace(data.Title); data.Title == "" || len(data.Title) > 200 {
+	if data.Title = strings.TrimSpace(data.Title); data.Title == "" || utf8.RuneCountInString(data.Title) > 200 {
 		return ticket{}, &bot.InvokeError{Status: 400, Code: "BadTitle", Message: "A title has 1 to 200 characters."}
 	}
 	return of(t.Turn).open(data.Title), nil
@@ -162,6 +169,23 @@ func strangersLink(context.Context, *bot.Turn, teams.Query) (teams.Answer, error
 	return teams.Answer{Items: []teams.Item{{Card: card, Title: "A ticket"}}}, nil
 }
 
+// saveSettings keeps the settings of a team or group, not of the person who fills them in.
+func saveSettings(_ context.Context, t *bot.Turn, in teams.Input) (teams.Answer, error) {
+	var data struct{ Team string }
+	if err := in.Read(&data); err != nil {
+		return teams.Answer{}, err
+	}
+	here, person := state.Of[office](t.Conversation), t.Activity.From.ID
+	if person == "" || here.Owner != "" && here.Owner != person {
+		return teams.Answer{Message: "Only who set me up here may change this."}, nil
+	}
+	if data.Team = strings.TrimSpace(data.Team); utf8.RuneCountInString(data.Team) > 100 {
+		return teams.Answer{Message: "A team has at most 100 characters."}, nil
+	}
+	here.Team, here.Owner = data.Team, person
+	return teams.Answer{Message: "Saved."}, nil
+}
+
 func lookUp(_ context.Context, t *bot.Turn, q teams.Query) (found []teams.Choice, err error) {
 	for _, one := range of(t.Turn).Tickets {
 		if strings.Contains(strings.ToLower(one.Title), strings.ToLower(q.Text)) {
@@ -195,14 +219,7 @@ var routes = teams.Routes{
 				Actions:  []any{activity.Button{Title: "Save"}},
 			}}}, nil
 		},
-		Submit: func(_ context.Context, t *bot.Turn, in teams.Input) (teams.Answer, error) {
-			var data struct{ Team string }
-			if err := in.Read(&data); err != nil {
-				return teams.Answer{}, err
-			}
-			of(t.Turn).Team = data.Team
-			return teams.Answer{Message: "Saved."}, nil
-		},
+		Submit: saveSettings,
 	},
 	FeedbackForm: func(_ context.Context, _ *bot.Turn, liked bool) (teams.Answer, error) {
 		question := "What was good?"

@@ -55,6 +55,43 @@ func TestTeams(t *testing.T) {
 	})
 }
 
+// TestGroup: in a group a ticket's button works for its person, and nobody else sees what comes of it. The
+// settings are those of the group, and whoever made them changes them.
+func TestGroup(t *testing.T) {
+	t.Parallel()
+	cfg := bottest.Config{New: func(ctx context.Context, p bottest.Parts) (*bot.Bot, error) {
+		return app.New(ctx, desky, models.Offline{}, p.Bot)
+	}}
+	bottest.Test(t, cfg, func(t *testing.T, kit *bottest.Kit) {
+		own := kit.Personal("Ben")
+		own.Say("open a ticket my salary dispute")
+		own.ExpectCard("Ticket 1")
+		ann := kit.Group("office", "Ann")
+		ann.Mention("open a ticket Printer on fire")
+		card := ann.ExpectCard("Ticket 1", "Printer on fire")
+		if got := card.As("Ben").Press("Close it"); !bytes.Contains(got.Body, []byte("This is for somebody else.")) {
+			t.Errorf("Ben closed %s", got.Body)
+		}
+		if got := card.Press("Close it"); !bytes.Contains(got.Body, []byte("Closed")) {
+			t.Errorf("Ann closed %s", got.Body)
+		}
+		ann.ExpectNothing()
+		for _, sent := range kit.Connector.Sent() {
+			if sent.To != "a:Ben" && strings.Contains(sent.JSON, "salary") || sent.Method == "PUT" {
+				t.Errorf("the group sees %s", sent.JSON)
+			}
+		}
+		for _, step := range []struct{ person, team, want string }{
+			{"Ann", "West", "Saved."}, {"Ben", "East", "Only who set me up here may change this."}, {"Ann", strings.Repeat("W", 101), "at most 100"}, {"Ann", "North", "Saved."},
+		} {
+			value := map[string]any{"data": map[string]any{"team": step.team}}
+			if got := ann.As(step.person).Invoke("config/submit", value); !strings.Contains(string(got.Body), step.want) {
+				t.Errorf("%v: %s", step, got.Body)
+			}
+		}
+	})
+}
+
 // TestScenarios plays scenarios.yaml, as "bottest run" does.
 func TestScenarios(t *testing.T) {
 	t.Parallel()
