@@ -12,7 +12,9 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/models"
@@ -29,6 +31,7 @@ type signing struct {
 	mu   sync.Mutex
 	used []string // action, and the token that it got
 	bad  int      // how many calls find that the service does not take the token
+	more []string // scopes that the service wants; nil: it wants no more
 }
 
 // testSignIn runs f with a bot that has readMail and sendMail (graph), and openIssue (github), of which
@@ -50,6 +53,9 @@ func testSignIn(t *testing.T, cfg bottest.Config, f func(t *testing.T, s *signin
 			if s.bad > 0 {
 				s.bad--
 				return actions.Done, fmt.Errorf("it answered 401: %w", connector.ErrNoUserToken)
+			}
+			if s.more != nil {
+				return actions.Done, fmt.Errorf("it answered 403: %w", &connector.ScopeError{Scopes: s.more})
 			}
 			s.used = append(s.used, name+" "+token.Secret())
 			return actions.Text("did it"), nil
@@ -598,6 +604,68 @@ func TestSignInThatIsNoLongerGood(t *testing.T) {
 			t.Error("the log does not say so")
 		}
 	})
+}
+
+// wideTokens knows what people can give by signing in again.
+type wideTokens struct {
+	turn.Tokens
+	asked func()
+}
+
+func (w wideTokens) CanWiden(_ context.Context, _ activity.Reference, connection string, needed []string) (bool, error) {
+	w.asked()
+	return connection == "graph" && slices.Equal(needed, []string{"Mail.Read"}), nil
+}
+
+// TestSignInForMoreRights: who can give them signs in again, and for others nobody is asked.
+func TestSignInForMoreRights(t *testing.T) {
+	for _, tt := range []struct {
+		wants       string
+		knows, asks bool
+	}{{"Mail.Read", true, true}, {"Mail.Read", false, false}, {"Everything", true, false}} {
+		t.Run(fmt.Sprint(tt), func(t *testing.T) {
+			asked := func() {}
+			change := func(c *bot.Config) {
+				if tt.knows {
+					c.Tokens = wideTokens{c.Tokens, func() { asked() }}
+				}
+			}
+			testSignIn(t, bottest.Config{Change: change}, func(t *testing.T, s *signing) {
+				chat := s.Personal("Mia")
+				s.Model.Says(readsMail)
+				chat.Say("read my mail")
+				wantStatus(t, wantCard(t, chat.Next(), "graph").SignIn(), http.StatusOK)
+				chat.Expect("You have 2 mails.")
+				s.mu.Lock()
+				s.more = []string{tt.wants}
+				s.mu.Unlock()
+				asked = func() {
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					if tt.asks {
+						s.more = nil // from then on
+					}
+				}
+				if !tt.asks {
+					s.Model.Says(readsMail, plan(say("I may not read it.")))
+					chat.Say("read my mail")
+					chat.Expect("I may not read it.")
+					calls := s.Model.Calls()
+					if got := calls[len(calls)-1].Prompt(); !strings.Contains(got, "more rights for it than the person can give") || strings.Contains(got, tt.wants) {
+						t.Errorf("the model reads %s", got)
+					}
+					if !strings.Contains(s.log.String(), tt.wants) {
+						t.Error("the log does not say which")
+					}
+					return
+				}
+				s.Model.Says(readsMail, readsMail)
+				chat.Say("read my mail")
+				wantStatus(t, wantCard(t, chat.Next(), "graph").SignIn(), http.StatusOK)
+				chat.Expect("You have 2 mails.")
+			})
+		})
+	}
 }
 
 // TestWhatWasDoneBeforeASignInThatFails stays done in state.

@@ -2,6 +2,7 @@ package connector
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -31,6 +32,16 @@ var (
 	// of Direct Line or Web Chat whose id the channel did not check (it begins with "dl_" if it did).
 	ErrNoTokenService = errors.New("people cannot be signed in here")
 )
+
+// ScopeError says that a service takes the token of a person, but wants more scopes for a call, which it has
+// not made (RFC 6750, insufficient_scope).
+type ScopeError struct {
+	Scopes []string // that the call needs; nil: the service does not say
+}
+
+func (e *ScopeError) Error() string {
+	return "the service wants more rights of the person: " + cmp.Or(strings.Join(e.Scopes, " "), "it does not say which")
+}
 
 const (
 	userTokenTries   = 2

@@ -8,9 +8,12 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"net/http"
 	"regexp"
+	"strings"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/connector"
 )
 
 // Connection is a service whose actions a bot may plan. It is safe for concurrent use.
@@ -62,4 +65,22 @@ func Name(key, remote string) string {
 	}
 	sum := sha256.Sum256([]byte(key + "\x00" + remote))
 	return name[:min(len(name), maxPlain)] + "_" + hex.EncodeToString(sum[:4])
+}
+
+// challengeParam is a parameter of a WWW-Authenticate header (RFC 9110, section 11.6.1).
+var challengeParam = regexp.MustCompile(`([A-Za-z_]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s,"]+))`)
+
+// Needs returns which scopes a service wants of a person besides those that their token has, as the header of its
+// answer says (RFC 6750, section 3.1). nil: that is not why it refuses.
+func Needs(answer http.Header) *connector.ScopeError {
+	for _, challenge := range answer.Values("WWW-Authenticate") {
+		params := map[string]string{}
+		for _, match := range challengeParam.FindAllStringSubmatch(challenge, -1) {
+			params[strings.ToLower(match[1])] = match[2] + match[3]
+		}
+		if params["error"] == "insufficient_scope" {
+			return &connector.ScopeError{Scopes: strings.Fields(params["scope"])}
+		}
+	}
+	return nil
 }

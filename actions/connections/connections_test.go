@@ -1,6 +1,8 @@
 package connections_test
 
 import (
+	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,5 +33,25 @@ func TestName(t *testing.T) {
 	}
 	if err := connections.CheckKey("abcdefghijklmnop"); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestNeeds reads what services write in other words and orders.
+func TestNeeds(t *testing.T) {
+	t.Parallel()
+	for challenge, want := range map[string][]string{
+		`Bearer error="insufficient_scope", scope="files:read files:write"`:                             {"files:read", "files:write"},
+		`Bearer realm="a, b=\"c\"", scope="x", error=insufficient_scope, resource_metadata="https://x"`: {"x"},
+		`bearer error = "insufficient_scope"`:                                                           {},
+		`Basic realm="x", Bearer error="insufficient_scope",scope="a"`:                                  {"a"},
+		`Bearer error="invalid_token", scope="a"`:                                                       nil,
+		`Bearer scope="error=insufficient_scope"`:                                                       nil,
+		``:  nil,
+		`"`: nil,
+	} {
+		got := connections.Needs(http.Header{"Www-Authenticate": {challenge}})
+		if (got == nil) != (want == nil) || got != nil && !slices.Equal(got.Scopes, want) {
+			t.Errorf("%s: %v, want %v", challenge, got, want)
+		}
 	}
 }

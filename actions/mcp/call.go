@@ -95,6 +95,8 @@ func (k *calling) judge(ctx context.Context, s *session, x *exchange, err error)
 		return fate{result: actions.Fail("%s is busy. This was not done.", k.cfg.Key), again: a != nil, after: x.retryAfter, unsent: true}
 	case x.status == http.StatusUnauthorized && k.cfg.SignIn != "":
 		return fate{err: fmt.Errorf("%s: %w: %w", k.tool, connector.ErrNoUserToken, errUnauthorized), unsent: true}
+	case x.status == http.StatusForbidden && x.needs != nil && k.cfg.SignIn != "":
+		return fate{err: fmt.Errorf("%s: %w", k.tool, x.needs), unsent: true}
 	case x.status == http.StatusUnauthorized, x.status == http.StatusForbidden:
 		k.log.Error().Int("status", x.status).Str("tool", k.tool).Msg("an MCP server does not allow a call")
 		return fate{result: actions.Fail("%s does not allow this. It was not done.", k.cfg.Key), unsent: true}

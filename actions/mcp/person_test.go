@@ -256,6 +256,35 @@ func TestATokenThatIsNoLongerGood(t *testing.T) {
 	})
 }
 
+// TestAServerThatWantsMoreRights says which, of a call that it has not made.
+func TestAServerThatWantsMoreRights(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		for _, signIn := range []string{"crm", ""} {
+			all := newPeople(t)
+			f := newFake(t, tool("send"))
+			f.call = func(w http.ResponseWriter, _ *http.Request, m message) {
+				w.Header().Set("WWW-Authenticate", `Bearer error="insufficient_scope", scope="mail.read mail.send", resource_metadata="https://x.example"`)
+				f.refuse(w, m, http.StatusForbidden, -32001, "insufficient scope")
+			}
+			c, _ := connectTo(t, f.URL, func(cfg *mcp.Config) { cfg.SignIn = signIn })
+			all.sign("ada", "of-ada")
+			if names, _ := c.Offer(t.Context(), all.turn(t, "ada")); !slices.Equal(names, []string{"svc_send"}) {
+				t.Fatalf("offered %v", names)
+			}
+			a, _ := c.Actions().Lookup("svc_send")
+			result, err := a.Call(t.Context(), all.turn(t, "ada"), map[string]any{})
+			wants, more := errors.AsType[*connector.ScopeError](err)
+			if more != (signIn != "") || more && !slices.Equal(wants.Scopes, []string{"mail.read", "mail.send"}) {
+				t.Errorf("%v", err)
+			}
+			if !more && !strings.Contains(result.Text(), "does not allow this") {
+				t.Errorf("without people to sign in: %s", result.Text())
+			}
+		}
+	})
+}
+
 // Another token may be that of another account, with other tools.
 func TestAnotherAccountOfAPerson(t *testing.T) {
 	t.Parallel()

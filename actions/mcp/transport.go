@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/actions/connections"
+	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/calls"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
@@ -46,6 +47,7 @@ type exchange struct {
 	sent       bool // its first bytes went out
 	status     int  // of HTTP; 0: none
 	retryAfter time.Duration
+	needs      *connector.ScopeError // nil: scopes are not what is wrong
 	answer     *answer
 	tooLarge   bool
 	fault      error  // why there is no answer
@@ -103,7 +105,7 @@ func (x *exchange) outcome() *exchange {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	known := &exchange{
-		sent: x.sent, status: x.status, retryAfter: x.retryAfter, answer: x.answer, tooLarge: x.tooLarge, fault: x.fault, redirect: x.redirect, repeats: x.repeats,
+		sent: x.sent, status: x.status, retryAfter: x.retryAfter, needs: x.needs, answer: x.answer, tooLarge: x.tooLarge, fault: x.fault, redirect: x.redirect, repeats: x.repeats,
 	}
 	if known.answer == nil && x.stream != nil {
 		known.answer = answerIn(x.stream.Bytes(), x.id)
@@ -286,6 +288,7 @@ func (t *httpTransport) exchange(req *http.Request, release func()) (*http.Respo
 	x.note(func() {
 		x.status = resp.StatusCode
 		x.retryAfter, _ = calls.RetryAfter(resp.Header)
+		x.needs = connections.Needs(resp.Header)
 	})
 	media, _, _ := mime.ParseMediaType(resp.Header.Get("Content-Type"))
 	good := resp.StatusCode >= 200 && resp.StatusCode < 300

@@ -269,6 +269,8 @@ func (c *Connection) outcome(o *operation, a *answer) (actions.Result, error) {
 		return actions.Fail("%s answered %d: it redirects %s, which is not followed.", c.cfg.Key, a.status, to), nil
 	case a.status == http.StatusUnauthorized && c.cfg.SignIn != "" && o.inside:
 		return actions.Result{}, fmt.Errorf("%s %s: %w: it answered 401", o.Method, o.path, connector.ErrNoUserToken)
+	case a.status == http.StatusForbidden && c.cfg.SignIn != "" && o.inside && connections.Needs(a.header) != nil:
+		return actions.Result{}, fmt.Errorf("%s %s: %w", o.Method, o.path, connections.Needs(a.header))
 	case a.status == http.StatusUnauthorized || a.status == http.StatusForbidden:
 		c.refused(o, a)
 		return actions.Fail("%s does not allow this: it answered %d.", c.cfg.Key, a.status), nil

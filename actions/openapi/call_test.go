@@ -456,6 +456,16 @@ func TestTokens(t *testing.T) {
 	}}, nil); !errors.Is(err, connector.ErrNoUserToken) || refusing.count() != 1 {
 		t.Errorf("%v, %d requests", err, refusing.count())
 	}
+	narrow := serve(t, func(w http.ResponseWriter, _ *http.Request, _ int) {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="x", error="insufficient_scope", scope="issues:write"`)
+		w.WriteHeader(http.StatusForbidden)
+	})
+	_, err = action(t, connect(t, narrow, act("get"), signIn), "svc_act").Call(t.Context(), &actions.Turn{UserToken: func(context.Context, string) (connector.UserToken, error) {
+		return connector.NewUserToken("crm", "narrow", time.Time{}), nil
+	}}, nil)
+	if wants, more := errors.AsType[*connector.ScopeError](err); !more || len(wants.Scopes) != 1 || narrow.count() != 1 {
+		t.Errorf("%v, %d requests", err, narrow.count())
+	}
 	elsewhere := connect(t, nil, paths(`"/a":{"get":{"operationId":"act","servers":[{"url":"https://other.example"}],"responses":{"200":{"description":"ok"}}}}`), signIn)
 	if a := action(t, elsewhere, "svc_act"); a.Connection != "" {
 		t.Errorf("another host would get the token of %s", a.Connection)

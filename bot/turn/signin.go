@@ -172,6 +172,9 @@ func (x signingIn) token(ctx context.Context, c *call) error {
 // call says that the person is not signed in, although there was a token. If it is planned again, they are
 // asked to sign in.
 func (x signingIn) refused(ctx context.Context, c *call) {
+	if wants, more := errors.AsType[*connector.ScopeError](c.err); more && c.action != nil {
+		x.widen(ctx, c, wants.Scopes)
+	}
 	if c.action == nil || !errors.Is(c.err, connector.ErrNoUserToken) {
 		return
 	}
@@ -180,6 +183,25 @@ func (x signingIn) refused(ctx context.Context, c *call) {
 	}
 	err := x.engine.cfg.Tokens.SignOutUser(ctx, x.Activity.Reference(), c.action.Connection)
 	zerolog.Ctx(ctx).Warn().AnErr("error", err).Str("connection", c.action.Connection).Str("action", c.action.Name).Msg("a service does not take the token of a person, who is signed out")
+}
+
+// widen decides what becomes of a call for which the service wants more scopes than the person's token has: they
+// sign in again if that gives them.
+func (x signingIn) widen(ctx context.Context, c *call, scopes []string) {
+	can := false
+	var err error
+	if tokens, ok := x.engine.cfg.Tokens.(interface {
+		CanWiden(ctx context.Context, ref activity.Reference, connection string, needed []string) (bool, error)
+	}); ok {
+		can, err = tokens.CanWiden(ctx, x.Activity.Reference(), c.action.Connection, scopes)
+	}
+	if can {
+		c.err = connector.ErrNoUserToken
+		return
+	}
+	zerolog.Ctx(ctx).Warn().AnErr("error", err).Str("connection", c.action.Connection).Str("action", c.action.Name).Strs("scopes", scopes).
+		Msg("a service wants more scopes than people are asked for")
+	c.err = Refuse("the service wants more rights for it than the person can give to this bot")
 }
 
 // noSignIn is why a call fails that needs a token.

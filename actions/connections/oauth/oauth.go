@@ -503,6 +503,7 @@ type granted struct {
 	Client  string    `json:"client"`
 	For     string    `json:"for,omitempty"` // the Resource; "": the build before did not store it
 	Access  string    `json:"access"`
+	Scopes  []string  `json:"scopes,omitempty"` // nil: the build before did not store them
 	Refresh string    `json:"refresh,omitempty"`
 	Expires time.Time `json:"expires,omitzero"`
 	Code    string    `json:"code,omitempty"`
@@ -743,6 +744,10 @@ func (s *SignIn) finish(ctx context.Context, connection, rawQuery string) (code 
 	code = fmt.Sprintf("%06d", n)
 	g := granted{
 		Server: begun.Server, Client: begun.Client, For: service.Resource, Access: token.AccessToken, Refresh: token.RefreshToken, Expires: token.Expiry.UTC(), Code: code,
+		Scopes: s.config(service, begun.Server, begun.Client, "", callback).Scopes, // unless the server says that it gave others
+	}
+	if given, said := token.Extra("scope").(string); said {
+		g.Scopes = strings.Fields(given)
 	}
 	closed, err := s.seal(place, g)
 	if err != nil {
@@ -852,6 +857,35 @@ func (s *SignIn) UserToken(ctx context.Context, ref activity.Reference, connecti
 		return connector.UserToken{}, err
 	}
 	return connector.NewUserToken(connection, g.Access, g.Expires), nil
+}
+
+// CanWiden reports whether ref's user can give a service the scopes that a call needs by signing in again: the
+// operator lists them, and their token does not have them yet. Nobody is asked for others.
+func (s *SignIn) CanWiden(ctx context.Context, ref activity.Reference, connection string, needed []string) (bool, error) {
+	listed := s.cfg.Services[connection].Scopes
+	if len(listed) == 0 {
+		return false, nil
+	}
+	if len(needed) == 0 {
+		needed = listed
+	}
+	owner, err := ownerOf(ref)
+	if err != nil {
+		return false, nil // nobody is signed in
+	}
+	g, err := s.kept(ctx, current, owner, connection)
+	if errors.Is(err, connector.ErrNoUserToken) {
+		return false, nil
+	}
+	more := false
+	for _, scope := range needed {
+		if !slices.Contains(listed, scope) {
+			s.cfg.Log.Warn().Str("connection", connection).Str("scope", spelling.OneLine(scope, maxScopes)).Msg("a service wants a scope that is not listed for its connection")
+			return false, err
+		}
+		more = more || !slices.Contains(g.Scopes, scope)
+	}
+	return more, err
 }
 
 // redeem makes the pending tokens of a person theirs if they sent the code of the page.

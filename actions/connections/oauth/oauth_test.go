@@ -732,6 +732,49 @@ func TestWrongClient(t *testing.T) {
 }
 
 // others are the connections of the token service.
+// TestCanWiden: only for what the operator lists, and for what the person has not given yet.
+func TestCanWiden(t *testing.T) {
+	t.Parallel()
+	mia := person("mia")
+	for _, tt := range []struct {
+		listed        []string
+		given, needed string // given: what the server says; "": nothing
+		want          bool
+	}{
+		{[]string{"read", "write"}, "read", "write", true},
+		{[]string{"read", "write"}, "read", "read write", true},
+		{[]string{"read", "write"}, "read", "", true},
+		{[]string{"read", "write"}, "read write", "write", false}, // the service contradicts itself
+		{[]string{"read", "write"}, "", "write", false},           // as it was asked for
+		{[]string{"read", "write"}, "read", "write admin", false},
+		{nil, "read", "write", false},
+	} {
+		r := setup(t, func(c *oauth.Config) {
+			service := c.Services["issues"]
+			service.Scopes = tt.listed
+			c.Services["issues"] = service
+		})
+		r.change = func(path string, answer map[string]any) {
+			if tt.given != "" && answer["access_token"] != nil {
+				answer["scope"] = tt.given
+			}
+		}
+		if can, err := r.CanWiden(t.Context(), mia, "issues", strings.Fields(tt.needed)); can || err != nil {
+			t.Errorf("%+v: nobody is signed in: %v, %v", tt, can, err)
+		}
+		r.token(t, mia, r.comesBack(t, mia))
+		if can, err := r.CanWiden(t.Context(), mia, "issues", strings.Fields(tt.needed)); can != tt.want || err != nil {
+			t.Errorf("%+v: %v, %v", tt, can, err)
+		}
+		if says := strings.Contains(r.log.String(), "not listed"); says != strings.Contains(tt.needed, "admin") {
+			t.Errorf("%+v: logged %s", tt, r.log)
+		}
+	}
+	if can, err := setup(t).CanWiden(t.Context(), mia, "other", []string{"read"}); can || err != nil {
+		t.Errorf("%v, %v", can, err)
+	}
+}
+
 type others struct{ oauth.Tokens }
 
 func (others) UserToken(_ context.Context, _ activity.Reference, connection, _ string) (connector.UserToken, error) {
