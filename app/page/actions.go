@@ -63,7 +63,7 @@ func newActionViews(p *Page) *actionViews {
 
 func (v *actionViews) routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /dev/actions", func(w http.ResponseWriter, _ *http.Request) {
-		v.show(w, "actions", "Actions", v.list(false))
+		v.show(w, "/dev/actions", "Actions", actionsPage(v.list(false)))
 	})
 	mux.HandleFunc("GET /dev/actions.json", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, map[string]any{"version": madeVersion, "actions": v.list(true)})
@@ -249,7 +249,7 @@ func (v *actionViews) one(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 	}
-	v.show(w, "action", oneLine(cmp.Or(a.Title, a.Name)), said)
+	v.show(w, "/dev/actions", oneLine(cmp.Or(a.Title, a.Name)), v.actionPage(said))
 }
 
 // field is one entity in the form of an action.

@@ -31,7 +31,7 @@ func (c compared) routes(mux *http.ServeMux) {
 		}
 	}
 	mux.HandleFunc("GET /dev/turns/compare", both(func(w http.ResponseWriter, v compareView) {
-		c.page.show(w, "compare", "Compare turns", v)
+		c.page.show(w, "/dev/turns", "Compare turns", v.html())
 	}))
 	mux.HandleFunc("GET /dev/turns/compare.json", both(func(w http.ResponseWriter, v compareView) { writeJSON(w, v) }))
 }

@@ -31,7 +31,7 @@ const (
 type evalViews struct{ *Page }
 
 func (v evalViews) routes(mux *http.ServeMux) {
-	mux.HandleFunc("GET /dev/evals", func(w http.ResponseWriter, r *http.Request) { v.show(w, "evals", "Evals", v.view(r)) })
+	mux.HandleFunc("GET /dev/evals", func(w http.ResponseWriter, r *http.Request) { v.show(w, "/dev/evals", "Evals", v.view(r).html()) })
 	mux.HandleFunc("GET /dev/evals.json", func(w http.ResponseWriter, r *http.Request) { writeJSON(w, v.view(r)) })
 }
 
@@ -303,6 +303,3 @@ func (r evalRow) Trend() string {
 	}
 	return fmt.Sprintf("%+d points", *r.Since)
 }
-
-// Percent is a share in points, for the template.
-func (evalShares) Percent(share float64) int { return percent(share) }

@@ -89,7 +89,7 @@ func TestEvals(t *testing.T) {
 	}
 	body := c.get("/dev/evals?a=first.json/1&b=second.json/1")
 	noScript(t, body)
-	for _, want := range []string{`data-report="second.json/1"`, "&#43;25 points", `data-better="2" data-worse="1"`, "wrong actions", `<option value="first.json/1" selected>`} {
+	for _, want := range []string{`data-report="second.json/1"`, "+25 points", `data-better="2" data-worse="1"`, "wrong actions", `<option value="first.json/1" selected>`} {
 		if !strings.Contains(body, want) {
 			t.Errorf("the view lacks %q", want)
 		}

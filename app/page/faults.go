@@ -89,7 +89,9 @@ type faults struct {
 
 func (f *faults) routes(mux *http.ServeMux) {
 	p := f.page
-	mux.HandleFunc("GET /dev/faults", func(w http.ResponseWriter, _ *http.Request) { p.show(w, "faults", "Faults", f.view("", "")) })
+	mux.HandleFunc("GET /dev/faults", func(w http.ResponseWriter, _ *http.Request) {
+		p.show(w, "/dev/faults", "Faults", p.faultsPage(f.view("", "")))
+	})
 	mux.HandleFunc("GET /dev/faults.json", func(w http.ResponseWriter, _ *http.Request) { writeJSON(w, f.view("", "")) })
 	mux.HandleFunc("POST /dev/faults", p.acts(func(w http.ResponseWriter, r *http.Request) {
 		if err := f.set(r.PostFormValue("of"), r.PostFormValue("fault"), r.PostFormValue("n")); err != nil {
@@ -107,7 +109,7 @@ func (f *faults) routes(mux *http.ServeMux) {
 		f.model, f.sends, f.crash, f.called = fault{}, fault{}, crash{}, nil
 		f.mu.Unlock()
 		back := r.PostFormValue("back")
-		if !slices.ContainsFunc(p.tabs, func(t tabOf) bool { return t.Path == back }) {
+		if !slices.ContainsFunc(p.tabs, func(t tabOf) bool { return string(t.Path) == back }) {
 			back = "/dev/faults"
 		}
 		http.Redirect(w, r, back, http.StatusSeeOther)

@@ -2,7 +2,7 @@ package page
 
 import (
 	"fmt"
-	"html/template"
+	"io"
 	"net/url"
 	"slices"
 	"strings"
@@ -29,20 +29,34 @@ var allowedTags = []string{
 // allowedSchemes are those of links.
 var allowedSchemes = []string{"http", "https", "mailto"}
 
+// safeHTML is HTML that toHTML or plainHTML made of a text. It is a node of a view.
+type safeHTML string
+
+// Render is for gomponents.
+func (s safeHTML) Render(w io.Writer) error {
+	_, err := io.WriteString(w, string(s))
+	return err
+}
+
 // toHTML makes HTML of a text with Teams' Markdown. It is the only place where a text from outside
 // becomes HTML: what is HTML in it stays a text, pictures become their description, and links lead to
 // the web or to a mailbox, and say where. A second parser reads the result and leaves out what is not
 // on the list.
-func toHTML(text string) template.HTML {
+func toHTML(text string) safeHTML {
 	text = marked(text)
 	if len(text) > maxMarkdown {
-		return template.HTML("<pre>" + nethtml.EscapeString(text) + "</pre>") //nolint:gosec // it is escaped
+		return safeHTML("<pre>" + nethtml.EscapeString(text) + "</pre>")
 	}
 	var out strings.Builder
 	if err := reader().Convert([]byte(text), &out); err != nil {
-		return template.HTML("<p>" + nethtml.EscapeString(text) + "</p>") //nolint:gosec // it is escaped
+		return safeHTML("<p>" + nethtml.EscapeString(text) + "</p>")
 	}
-	return template.HTML(readBack(out.String())) //nolint:gosec // it has allowed tags only
+	return safeHTML(readBack(out.String()))
+}
+
+// plainHTML is a text as it is, with its lines.
+func plainHTML(text string) safeHTML {
+	return safeHTML("<p>" + strings.ReplaceAll(nethtml.EscapeString(marked(text)), "\n", "<br>") + "</p>")
 }
 
 // reader reads Markdown.

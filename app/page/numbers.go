@@ -80,7 +80,7 @@ func (n *numbers) routes(mux *http.ServeMux) {
 	n.stop = every(sampleEvery, n.sample)
 	mux.HandleFunc("GET /dev/numbers", func(w http.ResponseWriter, _ *http.Request) {
 		n.sample(time.Now())
-		p.show(w, "numbers", "Numbers", n.tiles())
+		p.show(w, "/dev/numbers", "Numbers", numbersPage(n.tiles()))
 	})
 	mux.HandleFunc("GET /dev/numbers.json", func(w http.ResponseWriter, _ *http.Request) {
 		n.sample(time.Now())

@@ -84,7 +84,7 @@ func TestNumbers(t *testing.T) {
 			}
 		}
 		view := get("/dev/numbers")
-		for _, want := range []string{"<h2 id=\"m-planbot_turns_total\">Turns</h2>", "<td>7</td><td>&#43;7</td>", "300 ms, 2×", "<td>3</td>", `aria-label="Turn time: at most 300 ms in the last `} {
+		for _, want := range []string{"<h2 id=\"m-planbot_turns_total\">Turns</h2>", "<td>7</td><td>+7</td>", "300 ms, 2×", "<td>3</td>", `aria-label="Turn time: at most 300 ms in the last `} {
 			if !strings.Contains(view, want) {
 				t.Errorf("no %q in\n%s", want, view)
 			}

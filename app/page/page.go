@@ -16,7 +16,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html/template"
 	"io/fs"
 	"net"
 	"net/http"
@@ -29,6 +28,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
+	g "maragu.dev/gomponents"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
@@ -37,9 +37,9 @@ import (
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/markup"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
-	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/skills"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -120,18 +120,14 @@ type Page struct {
 	faults *faults
 	keeper *keeper
 	nums   *numbers
-	views  func() *template.Template // parsed for the first view, since most starts show none
 	tabs   []tabOf
 }
 
 // tabOf is an entry of the page's navigation.
 type tabOf struct {
-	Name string `json:"name"`
-	Path string `json:"path"`
+	Name string         `json:"name"`
+	Path markup.Address `json:"path"`
 }
-
-//go:embed views/*.html
-var viewFiles embed.FS
 
 //go:embed assets/* vendored/*/*
 var assetFiles embed.FS
@@ -176,9 +172,6 @@ func New(cfg Config) (*Page, error) {
 		{"Settings", "/dev/settings"},
 		{"Help", "/dev/help"},
 	}
-	p.views = sync.OnceValue(func() *template.Template {
-		return template.Must(template.New("").Funcs(p.functions()).ParseFS(viewFiles, "views/*.html"))
-	})
 	p.chat = newChat(cfg.Name, cfg.Secrets, func(room string) { p.hub.tell(event{Room: room}) })
 	p.chat.keep = cfg.Keep
 	p.turns = turnlog.New(turnlog.Config{
@@ -253,7 +246,7 @@ func (p *Page) Handler(addr net.Addr, of Parts) (http.Handler, error) {
 	(&whatIf{page: p}).routes(mux)
 	goOn{p}.routes(mux)
 	tests{p}.routes(mux)
-	mux.HandleFunc("GET /dev/help", func(w http.ResponseWriter, _ *http.Request) { p.show(w, "help", "Help", nil) })
+	mux.HandleFunc("GET /dev/help", func(w http.ResponseWriter, _ *http.Request) { p.show(w, "/dev/help", "Help", helpPage()) })
 	mux.HandleFunc("GET /dev/help.json", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, map[string]any{"version": 1, "bot": p.cfg.Name, "views": p.tabs})
 	})
@@ -277,35 +270,9 @@ func (p *Page) asset(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(raw))
 }
 
-// view is what every template gets.
-type view struct {
-	Title string
-	Bot   string
-	Path  string // of the tab
-	Tabs  []tabOf
-	Data  any
-}
-
-// show writes a view.
-func (p *Page) show(w http.ResponseWriter, name, title string, data any) {
-	p.write(w, http.StatusOK, name, view{Title: title, Bot: p.cfg.Name, Path: pathOf(name), Tabs: p.tabs, Data: data})
-}
-
-// pathOf is the path of a view's tab.
-func pathOf(name string) string {
-	switch name {
-	case "workbench":
-		return "/dev/"
-	case "parked-drop":
-		return "/dev/parked"
-	case "turn-page", "turns-page", "compare", "what-if", "save":
-		return "/dev/turns"
-	case "action":
-		return "/dev/actions"
-	case "prompt":
-		return "/dev/prompts"
-	}
-	return "/dev/" + name
+// show writes a view. tab is the path of the entry in the navigation that it belongs to.
+func (p *Page) show(w http.ResponseWriter, tab markup.Address, title string, content g.Node, scripts ...string) {
+	p.write(w, http.StatusOK, p.document(title, tab, content, scripts...))
 }
 
 // fail says why there is nothing to see: to programs that ask for a view as JSON in JSON, see jsonTwin.
@@ -315,7 +282,8 @@ func (p *Page) fail(w http.ResponseWriter, status int, why string) {
 		writeJSON(w, map[string]string{"error": why})
 		return
 	}
-	p.write(w, status, "fault", view{Title: http.StatusText(status), Bot: p.cfg.Name, Tabs: p.tabs, Data: why})
+	title := http.StatusText(status)
+	p.write(w, status, p.document(title, "", faultPage(title, why)))
 }
 
 // acts serves what does more than chat, such as running an action. The request needs the page's token,
@@ -331,11 +299,11 @@ func (p *Page) acts(h http.HandlerFunc) http.HandlerFunc {
 	}
 }
 
-// write renders all of a template before it writes any of it.
-func (p *Page) write(w http.ResponseWriter, status int, name string, data any) {
+// write renders all of a view before it writes any of it.
+func (p *Page) write(w http.ResponseWriter, status int, content g.Node) {
 	var out bytes.Buffer
-	if err := p.views().ExecuteTemplate(&out, name, data); err != nil {
-		p.cfg.Log.Error().Err(err).Str("view", name).Msg("the page cannot show this")
+	if err := content.Render(&out); err != nil {
+		p.cfg.Log.Error().Err(err).Msg("the page cannot show this")
 		http.Error(w, "This cannot be shown.", http.StatusInternalServerError)
 		return
 	}
@@ -369,40 +337,6 @@ func jsonTwin(h http.Handler) http.Handler {
 	})
 }
 
-// functions are what templates may call.
-func (p *Page) functions() template.FuncMap {
-	return template.FuncMap{
-		"asset":      func(name string) string { return "/dev/assets/" + assetHash() + "/" + name },
-		"token":      func() string { return p.token },
-		"faults":     p.faults.view,
-		"buildFault": p.keeper.buildFault,
-		"marked":     marked,
-		"shown":      shownText,
-		"oneLine":    oneLine,
-		"pretty":     pretty,
-		"json":       func(v any) (string, error) { raw, err := json.Marshal(v); return string(raw), err },
-		"tokens":     func(text string) int { return prompts.Tokens(text) },
-		"clock":      func(t time.Time) string { return t.Local().Format("15:04:05.000") },
-		"short":      func(t time.Time) string { return t.Local().Format("15:04") },
-		"day":        func(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") },
-		"date":       func(t time.Time) string { return t.Format(time.RFC3339) },
-		"took":       took,
-		"add":        func(a, b int) int { return a + b },
-		"join":       strings.Join,
-		"dict": func(pairs ...any) (map[string]any, error) {
-			d := map[string]any{}
-			for pair := range slices.Chunk(pairs, 2) {
-				name, ok := pair[0].(string)
-				if !ok || len(pair) < 2 {
-					return nil, errors.New("dict: want names and values")
-				}
-				d[name] = pair[1]
-			}
-			return d, nil
-		},
-	}
-}
-
 func (p *Page) turnRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /dev/turns", p.turnList)
 	mux.HandleFunc("GET /dev/turns.json", func(w http.ResponseWriter, _ *http.Request) {
@@ -429,7 +363,7 @@ func (p *Page) turnRoutes(mux *http.ServeMux) {
 			countTokens(&rec)
 			writeJSON(w, rec)
 		default:
-			p.show(w, "turn-page", "Turn "+id, p.turnView(rec, true))
+			p.show(w, "/dev/turns", "Turn "+id, p.turnPage(p.turnView(rec, true)), "live.js")
 		}
 	})
 }
@@ -445,9 +379,11 @@ func (p *Page) filtered(r *http.Request) []turnlog.Head {
 
 // turnList shows all turns, or those that match a filter.
 func (p *Page) turnList(w http.ResponseWriter, r *http.Request) {
-	p.show(w, "turns-page", "Turns", map[string]any{"Turns": p.filtered(r), "TooFast": p.turns.TooFast(), "Query": r.URL.Query().Get("q"), "Outcome": r.URL.Query().Get("outcome"), "Outcomes": []string{
-		turnlog.Running, turnlog.OK, turnlog.Failed, turnlog.Parked, turnlog.Waiting, turnlog.Ignored, turnlog.Duplicate,
-	}})
+	q := r.URL.Query()
+	p.show(w, "/dev/turns", "Turns", p.turnsPage(turnListView{
+		Turns: p.filtered(r), TooFast: p.turns.TooFast(), Query: q.Get("q"), Outcome: q.Get("outcome"),
+		Outcomes: []string{turnlog.Running, turnlog.OK, turnlog.Failed, turnlog.Parked, turnlog.Waiting, turnlog.Ignored, turnlog.Duplicate},
+	}), "live.js")
 }
 
 func (p *Page) turnView(rec turnlog.Record, page bool) *turnView {

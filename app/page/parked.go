@@ -30,7 +30,7 @@ func (k parked) routes(mux *http.ServeMux) {
 	}
 	mux.HandleFunc("GET /dev/parked", func(w http.ResponseWriter, r *http.Request) {
 		if v, ok := k.view(w, r); ok {
-			p.show(w, "parked", "Parked", v)
+			p.show(w, "/dev/parked", "Parked", p.parkedPage(v))
 		}
 	})
 	mux.HandleFunc("GET /dev/parked.json", func(w http.ResponseWriter, r *http.Request) {
@@ -50,7 +50,7 @@ func (k parked) routes(mux *http.ServeMux) {
 		mux.HandleFunc(pattern, h)
 	}
 	one("GET /dev/parked/{id}/drop", func(w http.ResponseWriter, _ *http.Request, letter inbox.Waiting) {
-		p.show(w, "parked-drop", "Drop turn "+letter.ID, k.about(letter))
+		p.show(w, "/dev/parked", "Drop turn "+letter.ID, p.dropPage(k.about(letter)))
 	})
 	one("GET /dev/parked/{id}/export", func(w http.ResponseWriter, _ *http.Request, letter inbox.Waiting) {
 		file, err := p.of.Export(letter)

@@ -51,7 +51,7 @@ func newPromptViews(p *Page) *promptViews {
 func (v *promptViews) routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /dev/prompts", func(w http.ResponseWriter, _ *http.Request) {
 		all, fault := v.folders()
-		v.show(w, "prompts", "Prompts", map[string]any{"Folders": all, "Fault": fault})
+		v.show(w, "/dev/prompts", "Prompts", promptsPage(all, fault))
 	})
 	mux.HandleFunc("GET /dev/prompts.json", func(w http.ResponseWriter, _ *http.Request) {
 		all, fault := v.folders()
@@ -215,7 +215,7 @@ func (v *promptViews) one(w http.ResponseWriter, r *http.Request) {
 	if said.Turn == "" && len(said.Turns) > 0 && !made {
 		said.Turn = said.Turns[0].ID
 	}
-	v.show(w, "prompt", "Prompt "+oneLine(name), said)
+	v.show(w, "/dev/prompts", "Prompt "+oneLine(name), v.promptPage(said), "draft.js")
 }
 
 // try makes a preview. A script gets only that; a form leads back to the prompt.
@@ -228,7 +228,7 @@ func (v *promptViews) try(w http.ResponseWriter, r *http.Request) {
 	made := v.preview(r.Context(), f, r.PostFormValue("turn"), r.PostFormValue("draft"))
 	switch {
 	case r.PostFormValue("part") != "":
-		v.write(w, http.StatusOK, "preview", &made)
+		v.write(w, http.StatusOK, made.html())
 	case byForm(r):
 		v.previews.put(made.ID, made)
 		http.Redirect(w, r, "/dev/prompts/"+url.PathEscape(f.Name)+"?"+url.Values{"preview": {made.ID}}.Encode()+"#preview", http.StatusSeeOther)

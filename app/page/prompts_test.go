@@ -111,7 +111,7 @@ func TestPrompts(t *testing.T) {
 		noScript(t, strings.Replace(c.get(path), "$\u202e", "", 1)) // the text to edit stays as it is
 	}
 	body := c.get("/dev/prompts/sequence")
-	if !strings.Contains(body, `<option value="`+id+`" selected>`) || !strings.Contains(body, "⟦U&#43;202E⟧") || !strings.Contains(body, `data-section="prompt"`) {
+	if !strings.Contains(body, `<option value="`+id+`" selected>`) || !strings.Contains(body, "⟦U+202E⟧") || !strings.Contains(body, `data-section="prompt"`) {
 		t.Error("the view lacks the last turn, the file or what was sent in it")
 	}
 	if status, _, _ := c.do("GET", "/dev/prompts/nothing", nil); status != http.StatusNotFound {

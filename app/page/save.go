@@ -110,7 +110,7 @@ func (t tests) show(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, map[string]any{"version": turnlog.Version, "turns": v.IDs, "yaml": v.YAML, "fault": v.Fault, "notChecked": v.Open, "name": v.Name, "folder": v.Folder})
 		return
 	}
-	t.page.show(w, "save", "Save as test", v)
+	t.page.show(w, "/dev/turns", "Save as test", t.page.savePage(v))
 }
 
 // freeName is a name that no file has.

@@ -53,7 +53,7 @@ func (v *settingViews) routes(mux *http.ServeMux) {
 				unset = append(unset, one)
 			}
 		}
-		v.show(w, "settings", "Settings", map[string]any{"Set": set, "Unset": unset, "Doctor": v.last.Load(), "CanExamine": v.of.Doctor != nil})
+		v.show(w, "/dev/settings", "Settings", v.settingsPage(settingsView{set, unset, v.last.Load(), v.of.Doctor != nil}))
 	})
 	mux.HandleFunc("GET /dev/settings.json", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, map[string]any{"version": madeVersion, "settings": append([]Setting{}, v.of.Settings...), "doctor": v.last.Load()})

@@ -30,7 +30,9 @@ const (
 type skillViews struct{ *Page }
 
 func (v skillViews) routes(mux *http.ServeMux) {
-	mux.HandleFunc("GET /dev/skills", func(w http.ResponseWriter, r *http.Request) { v.show(w, "skills", "Skills", v.look(r.Context())) })
+	mux.HandleFunc("GET /dev/skills", func(w http.ResponseWriter, r *http.Request) {
+		v.show(w, "/dev/skills", "Skills", v.look(r.Context()).html())
+	})
 	mux.HandleFunc("GET /dev/skills.json", func(w http.ResponseWriter, r *http.Request) { writeJSON(w, v.look(r.Context())) })
 }
 

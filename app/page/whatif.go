@@ -231,7 +231,7 @@ func (w *whatIf) show(rw http.ResponseWriter, r *http.Request, rec turnlog.Recor
 		})
 		return
 	}
-	w.page.show(rw, "what-if", "What if", v)
+	w.page.show(rw, "/dev/turns", "What if", w.page.whatIfPage(v))
 }
 
 // sentence is an error for people.

@@ -6,13 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"html/template"
 	"io"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+
+	g "maragu.dev/gomponents"
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app/turnlog"
@@ -125,7 +126,7 @@ type workbenchView struct {
 type shownMessage struct {
 	message
 	Name    string // of who speaks
-	HTML    template.HTML
+	HTML    safeHTML
 	Cards   []shownCard
 	Files   []activity.Attachment
 	AI      bool
@@ -150,7 +151,7 @@ type suggestion struct{ Title, Value string }
 
 func (p *Page) workbench(w http.ResponseWriter, r *http.Request) {
 	p.chat.look(r.URL.Query().Get("room"))
-	p.show(w, "workbench", "Chat", p.workbenchView(r))
+	p.show(w, "/dev/", "Chat", p.workbenchPage(p.workbenchView(r)), workbenchScripts...)
 }
 
 // workbenchJSON is the chat for programs: the conversations, and the messages of one.
@@ -233,13 +234,20 @@ func (p *Page) parts(w http.ResponseWriter, r *http.Request) {
 		if part == "turns" {
 			v.Turns = p.filtered(r)
 		}
-		p.write(w, http.StatusOK, part, v) // a fragment
+		fragments := map[string]func() g.Node{
+			"messages": v.messages,
+			"turns":    func() g.Node { return p.openTurns(v) },
+			"turn":     func() g.Node { return p.openTurn(v.Turn) },
+			"rooms":    v.rooms,
+			"alarm":    p.alarm,
+		}
+		p.write(w, http.StatusOK, fragments[part]())
 	default:
 		http.NotFound(w, r)
 	}
 }
 
-// shown prepares a message for the template.
+// shown prepares a message for its view.
 func (p *Page) shown(m message, in snapshot) shownMessage {
 	s := shownMessage{message: m, Name: p.cfg.Name, Room: in.Key}
 	if who, ok := in.person(m.Person); ok && m.Person != "" {
@@ -320,7 +328,7 @@ func newCard(raw []byte) shownCard {
 	if safe, err := json.Marshal(card); err == nil {
 		c.JSON = string(safe)
 	}
-	texts, words := map[string]template.HTML{}, []string{}
+	texts, words := map[string]safeHTML{}, []string{}
 	walk(card, func(key, text string) {
 		if !slices.Contains(readable, key) {
 			return
@@ -416,11 +424,6 @@ func walk(node any, f func(key, text string)) {
 			}
 		}
 	}
-}
-
-// plainHTML is a text as it is, with its lines.
-func plainHTML(text string) template.HTML {
-	return template.HTML("<p>" + strings.ReplaceAll(template.HTMLEscapeString(marked(text)), "\n", "<br>") + "</p>") //nolint:gosec // it is escaped
 }
 
 // ThreadReply reports whether the message is in a thread that another one began.

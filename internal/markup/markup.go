@@ -35,6 +35,9 @@ func (a Address) With(name, value string) Address {
 	return a + Address(separator+url.QueryEscape(name)+"="+url.QueryEscape(value))
 }
 
+// Here is the address of an element of the same page.
+func Here(id string) Address { return Address("#" + url.PathEscape(id)) }
+
 // Href leads a link there.
 func Href(to Address) g.Node { return h.Href(string(to)) }
 

@@ -1,0 +1,110 @@
+package page
+
+import (
+	"strings"
+	"testing"
+
+	g "maragu.dev/gomponents"
+
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/testing/markuptest"
+)
+
+// This test is inside the package: it makes what views show without a bot that would have it.
+
+// checkView sends markup through every field of a view.
+func checkView[T any](t *testing.T, name string, view func(p *Page, v T) g.Node) {
+	t.Helper()
+	t.Run(name, func(t *testing.T) {
+		t.Parallel()
+		p, err := New(Config{Name: "Hedda"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(p.Close)
+		markuptest.Check(t, func(v T) (string, error) {
+			var out strings.Builder
+			err := view(p, v).Render(&out)
+			return out.String(), err
+		})
+	})
+}
+
+func TestMarkupStaysText(t *testing.T) {
+	t.Parallel()
+	checkView(t, "document", func(_ *Page, v struct{ Title, Bot string }) g.Node {
+		p, err := New(Config{Name: v.Bot})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer p.Close()
+		return p.document(v.Title, "/dev/", nil)
+	})
+	checkView(t, "fault", func(_ *Page, v struct{ Title, Why string }) g.Node { return faultPage(v.Title, v.Why) })
+	checkView(t, "faults", (*Page).faultsPage)
+	for _, kind := range []string{"personal", "groupChat", "channel"} {
+		checkView(t, "chat, "+kind, func(p *Page, v workbenchView) g.Node {
+			v.Room.Kind = kind
+			for i := range v.Messages {
+				m := p.shown(v.Messages[i].message, v.Room) // with HTML that is made of the text
+				m.Cards = append(m.Cards, v.Messages[i].Cards...)
+				v.Messages[i].HTML = m.HTML
+			}
+			return p.workbenchPage(v)
+		})
+	}
+	checkView(t, "chat, nobody has said anything", func(p *Page, v workbenchView) g.Node {
+		v.Messages = nil
+		v.Turn = nil
+		return p.workbenchPage(v)
+	})
+	checkView(t, "a card and a file", func(p *Page, v struct{ Title, File, Kind string }) g.Node {
+		card := jsonText(map[string]any{"body": []any{map[string]any{"type": "TextBlock", "text": v.Title}}}, "")
+		return p.shown(message{Activity: &activity.Activity{Attachments: []activity.Attachment{
+			{ContentType: activity.CardContentType, Content: []byte(card)},
+			{ContentType: v.Kind, Name: v.File},
+		}}}, snapshot{}).html()
+	})
+	checkView(t, "turns", (*Page).turnsPage)
+	checkView(t, "turn", (*Page).turnPage)
+	checkView(t, "compare", func(_ *Page, v compareView) g.Node { return v.html() })
+	checkView(t, "save", (*Page).savePage)
+	checkView(t, "what-if", (*Page).whatIfPage)
+	checkView(t, "actions", func(_ *Page, v []actionShown) g.Node { return actionsPage(v) })
+	for _, kind := range []string{"text", "number", "choice", "json"} {
+		checkView(t, "action, "+kind, func(p *Page, v actionView) g.Node {
+			for i := range v.Fields {
+				v.Fields[i].Kind = kind
+			}
+			return p.actionPage(v)
+		})
+	}
+	checkView(t, "action that has run", func(p *Page, v actionView) g.Node {
+		v.Run.Fault = ""
+		return p.actionPage(v)
+	})
+	checkView(t, "prompts", func(_ *Page, v struct {
+		Folders []folder
+		Fault   string
+	}) g.Node {
+		return promptsPage(v.Folders, v.Fault)
+	})
+	checkView(t, "prompt", (*Page).promptPage)
+	checkView(t, "prompt with a preview", func(p *Page, v promptView) g.Node {
+		v.Preview.Fault = ""
+		return p.promptPage(v)
+	})
+	checkView(t, "skills", func(_ *Page, v skillsView) g.Node { return v.html() })
+	checkView(t, "settings", (*Page).settingsPage)
+	for _, kind := range []string{"counter", "gauge", "histogram"} {
+		checkView(t, "numbers, "+kind, func(_ *Page, v []tile) g.Node {
+			for i := range v {
+				v[i].Kind = kind
+			}
+			return numbersPage(v)
+		})
+	}
+	checkView(t, "parked", (*Page).parkedPage)
+	checkView(t, "drop", (*Page).dropPage)
+	checkView(t, "evals", func(_ *Page, v evalsView) g.Node { return v.html() })
+}
