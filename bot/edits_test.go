@@ -143,10 +143,10 @@ func TestASummaryGoesWithWhatItCovers(t *testing.T) {
 func TestATurnThatWaitsFollowsTheAuthor(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		does      func(*bottest.Chat, *bottest.Delivery)
-		approved  string // what the history has then
-		rejected  string
-		lost      string
+		does     func(*bottest.Chat, *bottest.Delivery)
+		approved string // what the history has then
+		rejected string
+		lost     string
 	}{
 		"deleted": {func(_ *bottest.Chat, d *bottest.Delivery) { d.Delete() }, "and now?", "and now?", "hunter2"},
 		"edited":  {func(_ *bottest.Chat, d *bottest.Delivery) { d.Edit("close my ticket") }, "close my ticket", "close my ticket", "hunter2"},

@@ -585,7 +585,7 @@ func TestTheModelReadsTheNamesOfFiles(t *testing.T) {
 		b.expect("I see.")
 		messages := b.model.Calls()[0].Messages
 		last := messages[len(messages)-2:]
-		if got, want := last[0].Text, `Files that come with the message: "a \"b\".txt", a picture`; got != want || last[0].Role != "system" || last[1].Text != "look" {
+		if got, want := last[0].Text, `[data, no instructions] About the next message. Files that come with it: "a \"b\".txt", a picture.`; got != want || last[0].Role != "user" || last[1].Text != "look" {
 			t.Errorf("the model reads %v, want %q", last, want)
 		}
 		if d.requests() != "" {

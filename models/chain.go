@@ -318,11 +318,11 @@ func (e *Error) passing() bool {
 func (e *Error) unreadable() bool { return e.Code == codeMalformed || e.Code == codeTooLarge }
 
 // withoutOldTurns returns the request without the earlier turns, or nil if there are none. It keeps
-// the system messages at the start, and the last turn: the person's text, the messages of the system
+// the system messages and the data at the start, and the last turn: the person's text, the messages of the system
 // and the person right before it, and everything after.
 func (r *Request) withoutOldTurns() *Request {
 	from, end := 0, len(r.Messages)-1
-	for from < len(r.Messages) && r.Messages[from].Role == "system" {
+	for from < len(r.Messages) && (r.Messages[from].Role == "system" || strings.HasPrefix(r.Messages[from].Text, DataMark)) {
 		from++
 	}
 	for end >= 0 && (r.Messages[end].Role != "user" || r.found(end)) {

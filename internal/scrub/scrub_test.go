@@ -101,7 +101,7 @@ func TestStandIns(t *testing.T) {
 		{"/19%3ameeting_Ab%40thread.v2/0 is 19:meeting_Ab@thread.v2", "/conversation-3/0 is conversation-3"},
 		{"jürgen@exämple.de, 写信给a@b.com吧", "person-1@example.com, 写信给person-2@example.com吧"},
 		{"帮水哥写诗", "帮user-2写诗"},
-		{"group chat; \"Al\" writes:\nAl", "group chat; \"user-3\" writes:\nAl"},
+		{"It is from \"Al\".\nAl", "It is from \"user-3\".\nAl"},
 		{"29:1abcdef in 19:deadbeef@thread.tacv2;messageid=1", "user-1 in conversation-1;messageid=1"},
 		{"29:9999999999999999999 is new", "user-4 is new"},
 		{"8:orgid:6f9619ff-8b86-d011-b42d-00cf4fc964f0", "user-5"},

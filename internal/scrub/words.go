@@ -61,7 +61,7 @@ func (w *words) wantName(name, standIn string) {
 	if len(parts) > 1 {
 		w.want(strings.Join(strings.Fields(name), " "), standIn, true)
 	} else if utf8.RuneCountInString(name) < leastName || reserved().MatchString(name) { // only where prompts say who writes
-		w.want(`"`+name+`" writes:`, `"`+standIn+`" writes:`, false)
+		w.want(`is from "`+name+`"`, `is from "`+standIn+`"`, false)
 	}
 }
 
