@@ -34,6 +34,7 @@ import (
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/actions/connections/oauth"
 	"github.com/planbot-go/planbot/actions/mcp/server"
+	"github.com/planbot-go/planbot/app/internal/local"
 	"github.com/planbot-go/planbot/app/page"
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/app/viewer"
@@ -44,6 +45,7 @@ import (
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/loopback"
 	"github.com/planbot-go/planbot/internal/settings"
+	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/knowledge"
 	"github.com/planbot-go/planbot/manifest"
 	"github.com/planbot-go/planbot/models"
@@ -252,6 +254,37 @@ func (b *Bot) describeCommands() map[string]map[string]string {
 	return all
 }
 
+// chatCommands are the commands that people can send to the bot, with what each does: the built-in ones that are
+// on, then those of its manifest.
+func (b *Bot) chatCommands(s *settings.Settings) []manifest.Command {
+	builtIn := []manifest.Command{
+		{Title: "help", Description: string(texts.Text("Shows what I can do"))},
+		{Title: "/reset", Description: string(texts.Text("Forgets our conversation"))},
+		{Title: "/mydata", Description: string(texts.Text("Shows what I keep about you"))},
+		{Title: "/forget", Description: string(texts.Text("Deletes everything I keep about you"))},
+	}
+	if s.Remembers() {
+		builtIn = append(builtIn, manifest.Command{Title: "/memory", Description: string(texts.Text("Shows what you asked me to remember"))})
+	}
+	if len(b.Services) > 0 || b.usesAzureSignIn(s) {
+		builtIn = append(builtIn, manifest.Command{Title: "/signout", Description: string(texts.Text("Signs you out of other services"))})
+	}
+	dropped := func(c manifest.Command) bool {
+		replaced := func(own manifest.Command) bool { return own.Title == c.Title }
+		return slices.Contains(s.CommandsOff, c.Title) || slices.ContainsFunc(b.Manifest.Commands, replaced)
+	}
+	return slices.Concat(slices.DeleteFunc(builtIn, dropped), b.Manifest.Commands)
+}
+
+// usesAzureSignIn reports whether people sign in by OAuth connections of the Azure Bot.
+func (b *Bot) usesAzureSignIn(s *settings.Settings) bool {
+	azure := func(name string) bool {
+		_, own := b.Services[name]
+		return !own
+	}
+	return s.SignsIn || slices.ContainsFunc(s.Actions().Connections(), azure)
+}
+
 // checkIcons returns the mistakes in the bot's own icons.
 func (b *Bot) checkIcons() error {
 	icons := manifest.Config{AppID: "00000000-0000-0000-0000-000000000001", Domain: "bot.example.com"} // what has to be set
@@ -266,14 +299,11 @@ func (b *Bot) checkIcons() error {
 }
 
 const (
-	readyTimeout  = 2 * time.Second
-	healthTimeout = 3 * time.Second
+	readyTimeout = 2 * time.Second
 	// closeTimeout limits how long connections may take to close once no turn runs, if
 	// BOT_DRAIN_TIMEOUT leaves that much.
 	closeTimeout   = 2 * time.Second
 	leastCloseTime = 100 * time.Millisecond
-	// exitCrashed is the exit code of a bot that crashes because somebody set that on its page.
-	exitCrashed = 86
 	// cutOffTime is the part of BOT_DRAIN_TIMEOUT, at most a quarter of it, in which turns tell
 	// people that they were cut off.
 	cutOffTime = 3 * time.Second
@@ -303,7 +333,7 @@ func (cmd serveCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 	if err := p.refuseOldLayout(ctx); err != nil {
 		return err
 	}
-	listener, err := listen(ctx, s.Listen(), "BOT_ADDR, PORT")
+	listener, err := local.Listen(ctx, s.Listen(), "BOT_ADDR, PORT")
 	if err != nil {
 		return err
 	}
@@ -353,19 +383,11 @@ func (p *program) refuseOldLayout(ctx context.Context) error {
 	return nil
 }
 
-func listen(ctx context.Context, addr, setting string) (net.Listener, error) {
-	var lc net.ListenConfig
-	listener, err := lc.Listen(ctx, "tcp", addr)
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s (%s): %w", addr, setting, err)
-	}
-	return listener, nil
-}
-
 // program is a bot with all its parts.
 type program struct {
 	*settings.Settings
-	own        Bot // what the settings do not need of it
+	own        Bot          // what the settings do not need of it
+	std        *cli.Streams // of a command of a feature
 	log        zerolog.Logger
 	ackTimeout time.Duration // 0: the bot's default
 
@@ -564,7 +586,7 @@ func dialDataDir(ctx context.Context, folder string) (net.Conn, error) {
 // connect makes the guard that authenticates callers and the client that sends.
 func (p *program) connect() (*connector.Guard, *connector.Client, error) {
 	cfg := p.Connector()
-	cfg.UserAgent = "planbot/" + versionText()
+	cfg.UserAgent = "planbot/" + Version()
 	guard, client, err := connector.New(cfg)
 	if err != nil {
 		return nil, nil, cli.Usage(err)
@@ -939,7 +961,8 @@ func (p *program) showTurns(ctx context.Context) error {
 // version is set at link time; otherwise the build info decides.
 var version string
 
-func versionText() string {
+// Version returns the version of the program, such as v1.2.0 or devel.
+func Version() string {
 	built := "devel"
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		built = strings.Trim(info.Main.Version, "()") // "(devel)" if unknown
@@ -950,37 +973,6 @@ func versionText() string {
 // showVersion shows the version in the metrics.
 func showVersion(metrics prometheus.Registerer) {
 	metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "planbot_build_info", Help: "1, with the version of the bot.", ConstLabels: prometheus.Labels{"version": versionText()},
+		Name: "planbot_build_info", Help: "1, with the version of the bot.", ConstLabels: prometheus.Labels{"version": Version()},
 	}, func() float64 { return 1 }))
-}
-
-// getLocal gets a page from a bot on this machine, by the address that it listens on.
-func getLocal(ctx context.Context, addr, path string) (body []byte, err error) {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		return nil, err
-	}
-	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		host = "127.0.0.1"
-	}
-	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
-	defer cancel()
-	return get(ctx, &http.Transport{DisableKeepAlives: true}, "http://"+net.JoinHostPort(host, port)+path)
-}
-
-// get gets a page. Any status but 200 is an error.
-func get(ctx context.Context, by *http.Transport, url string) (body []byte, err error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
-	if err != nil {
-		return nil, err
-	}
-	resp, err := by.RoundTrip(req)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { _ = resp.Body.Close() }() // read only
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("it answered %s", resp.Status)
-	}
-	return io.ReadAll(io.LimitReader(resp.Body, 1<<20))
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/app/internal/local"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/console"
 	"github.com/planbot-go/planbot/internal/settings"
@@ -55,7 +56,7 @@ func (c chatCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams
 	if err := p.assemble(ctx); err != nil {
 		return err
 	}
-	listener, err := listen(ctx, own.Listen(), "BOT_ADDR, PORT")
+	listener, err := local.Listen(ctx, own.Listen(), "BOT_ADDR, PORT")
 	if err != nil {
 		return err
 	}

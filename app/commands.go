@@ -10,6 +10,7 @@ import (
 	"runtime/debug"
 
 	"github.com/planbot-go/planbot/app/botfile"
+	"github.com/planbot-go/planbot/app/internal/local"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 )
@@ -17,14 +18,11 @@ import (
 // commands is the command line.
 type commands struct {
 	Serve     serveCmd     `default:"true" help:"Serve the bot (the default)."`
-	Dev       devCmd       `help:"Serve the bot of a Go package, and rebuild it whenever its files change."`
-	New       newCmd       `help:"Write your own bot to a new folder."`
 	Chat      chatCmd      `help:"Talk with the bot in this terminal."`
 	Plan      planCmd      `help:"Show what the model is asked and what it plans, or decode what a model wrote."`
 	Skills    skillsCmd    `help:"Check, list or show skills: folders with a SKILL.md."`
 	Knowledge knowledgeCmd `help:"Add, list, remove or search documents that the bot answers from."`
 	Actions   actionsCmd   `help:"List the actions of the bot; with --json for bottest."`
-	Manifest  manifestCmd  `help:"Write, build or validate the Teams app package."`
 	Turns     turnsCmd     `help:"Show, retry or drop dead letters; needs REDIS_URL or BOT_DATA_DIR."`
 	Audit     auditCmd     `help:"List approvals and action calls with effects; needs BOT_AUDIT_KEEP, and REDIS_URL or BOT_DATA_DIR."`
 	Doctor    doctorCmd    `help:"Check and explain the settings."`
@@ -40,8 +38,6 @@ func commandsOf(own *Bot) *commands {
 	c.Chat.own = own
 	c.Plan.Run.own = own
 	c.Doctor.own = own
-	c.Manifest.Init.own = own
-	c.Manifest.Build.own = own
 	return &c
 }
 
@@ -62,10 +58,23 @@ func Main(b Bot, features ...Feature) {
 // run runs one command line and returns the exit code.
 func run(ctx context.Context, bot Bot, args []string, std *cli.Streams) int {
 	s := Settings(bot, bot.features...)
+	var more []any
+	for _, f := range bot.features {
+		if f.Commands != nil {
+			more = append(more, f.Commands)
+		}
+	}
 	return cli.Program{
 		Name:     "bot",
 		About:    "An AI bot for Microsoft Teams. Settings come from the environment or from flags, which each command lists.",
 		Commands: commandsOf(&bot),
+		More:     more,
+		Adapt: func(of any) cli.Runner {
+			if c, ok := of.(Command); ok {
+				return ranCommand{Command: c, own: &bot}
+			}
+			return nil
+		},
 		Settings: s,
 		Before:   func() error { return bot.readFile(s) },
 	}.Run(ctx, args, std)
@@ -106,7 +115,7 @@ type about struct {
 
 // Run prints the versions of the program and of what it was built with.
 func (c versionCmd) Run(_ context.Context, _ *settings.Settings, std *cli.Streams) error {
-	v := about{Version: versionText(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	v := about{Version: Version(), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
 	if !c.JSON {
 		fmt.Fprintln(std.Out, "bot", v.Version, v.Go, v.Platform)
 		return nil
@@ -131,7 +140,7 @@ func (healthcheckCmd) Run(ctx context.Context, s *settings.Settings, _ *cli.Stre
 	if err := cli.Check(s); err != nil {
 		return err
 	}
-	if _, err := getLocal(ctx, s.Listen(), "/readyz"); err != nil {
+	if _, err := local.Get(ctx, s.Listen(), "/readyz"); err != nil {
 		return fmt.Errorf("healthcheck: %w", err)
 	}
 	return nil

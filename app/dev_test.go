@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/internal/cli"
-	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -300,34 +299,5 @@ func TestDevAddsNoProxy(t *testing.T) {
 	defer func() { _ = resp.Body.Close() }()
 	if body, _ := io.ReadAll(resp.Body); !strings.Contains(string(body), "evil.example") || !strings.Contains(string(body), " 1 192.0.2.1") {
 		t.Errorf("answered %q", body)
-	}
-}
-
-func TestTunnelHint(t *testing.T) {
-	t.Parallel()
-	has := func(names ...string) func(string) (string, error) {
-		return func(name string) (string, error) {
-			for _, n := range names {
-				if n == name {
-					return n, nil
-				}
-			}
-			return "", exec.ErrNotFound
-		}
-	}
-	for _, c := range []struct {
-		app  string
-		look func(string) (string, error)
-		want string
-	}{
-		{"", has("ngrok"), "no tunnel: without MICROSOFT_APP_ID"},
-		{guid, has("ngrok"), "ngrok http 3978"},
-		{guid, has("cloudflared", "ngrok"), "cloudflared tunnel --url http://127.0.0.1:3978"},
-		{guid, has("ngrok", "devtunnel"), "devtunnel host --port-numbers 3978"},
-		{guid, has(), "install devtunnel"},
-	} {
-		if got := tunnelHint(&settings.Settings{AppID: c.app}, "127.0.0.1:3978", c.look); !strings.Contains(got, c.want) {
-			t.Errorf("%q, want %q", got, c.want)
-		}
 	}
 }

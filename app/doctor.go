@@ -22,12 +22,14 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/app/internal/local"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/entra"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/knowledge"
+	"github.com/planbot-go/planbot/manifest"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
 )
@@ -249,13 +251,13 @@ func sources(given []settings.Given) (text string) {
 
 // checkAddress tries to listen.
 func checkAddress(ctx context.Context, addr string) check {
-	listener, err := listen(ctx, addr, "BOT_ADDR, PORT")
+	listener, err := local.Listen(ctx, addr, "BOT_ADDR, PORT")
 	switch {
 	case err == nil:
 		_ = listener.Close() // no connection was made
 		return ok("the bot will listen on " + addr + ", which is free")
 	case errors.Is(err, syscall.EADDRINUSE):
-		if body, err := getLocal(ctx, addr, "/healthz"); err == nil && string(body) == "ok\n" {
+		if body, err := local.Get(ctx, addr, "/healthz"); err == nil && string(body) == "ok\n" {
 			return warn(addr+" is taken by a program that says it is healthy, so the bot seems to be running already",
 				"stop it before you start another one, or set PORT to a free port")
 		}
@@ -293,7 +295,7 @@ func (p *program) checkIdentity(ctx context.Context, client *connector.Client) c
 func (p *program) checkSignIn(ctx context.Context, client turn.Tokens, names []string) check {
 	ref := activity.Reference{ChannelID: activity.Teams}
 	ref.User.ID, ref.Bot.ID, ref.Conversation.ID = "29:doctor", "28:"+p.AppID, "doctor"
-	resource := strings.ReplaceAll(cmp.Or(p.own.Manifest.WebAppResource, ownResource), "${{BOT_ID}}", p.AppID)
+	resource := strings.ReplaceAll(cmp.Or(p.own.Manifest.WebAppResource, manifest.BotResource), "${{BOT_ID}}", p.AppID)
 	for _, connection := range names {
 		r, err := client.SignInResource(ctx, ref, connection)
 		switch {
@@ -386,7 +388,7 @@ func checkOpenID(ctx context.Context, url, settings string) check {
 }
 
 func fetchIssuer(ctx context.Context, url string) (issuer string, err error) {
-	body, err := get(ctx, &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}, url)
+	body, err := local.Fetch(ctx, &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true}, url)
 	if err != nil {
 		return "", err
 	}

@@ -6,11 +6,18 @@ import (
 	"testing"
 
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/state"
 )
 
 // AllFeatures are those of package full, which imports this one.
 var AllFeatures func() []Feature
+
+// runAll runs a command line as a program with all features does.
+func runAll(ctx context.Context, b Bot, args []string, std *cli.Streams) int {
+	b.features = AllFeatures()
+	return run(ctx, b, args, std)
+}
 
 // Assembled is the default bot with these settings, by their flags, on that store, and what runs
 // its scripts.

@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -11,8 +12,11 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/app/internal/local"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
+	"github.com/planbot-go/planbot/manifest"
 )
 
 // Feature is a part of a program that a bot may have: settings, what it adds to the bot, what it runs
@@ -32,9 +36,35 @@ type Feature struct {
 	Check func(Values) error
 	// Wire changes the bot before it is made. An error stops the start. nil: it changes nothing.
 	Wire func(context.Context, *Program, *bot.Config) error
+	// Commands points at a struct with a field for each command of the command line that the feature adds: its
+	// name in small letters is the command's, its tag help says what it does. A field is a [Command], or has
+	// commands in its turn. nil: it adds none.
+	Commands any
 	// Serve starts what runs beside the bot, which is made and takes no messages yet. An error stops the
 	// start. nil: nothing runs.
 	Serve func(context.Context, *Program) error
+}
+
+// Command is a command of the command line: a pointer to a struct, whose exported fields are its flags and
+// arguments. The tag help says what one is for, arg makes it an argument, default is its value when nobody
+// gives one; docs/own-bot.md lists the others. A method Help() string explains the command at length.
+type Command interface {
+	// Run runs the command. The settings are read, and not yet checked: see [Program.Check].
+	Run(ctx context.Context, p *Program) error
+}
+
+// ranCommand is a [Command] for package cli.
+type ranCommand struct {
+	Command
+
+	own *Bot
+}
+
+// Run is part of [cli.Runner].
+func (c ranCommand) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+	p := &program{Settings: s, own: *c.own, log: cli.Logger(std.Err, s, zerolog.WarnLevel), std: std}
+	defer p.close()
+	return c.Command.Run(ctx, p.program())
 }
 
 // Values are the settings of a program, for a feature that has to know those of others.
@@ -50,21 +80,44 @@ func (v Values) Faulty(variable string) bool { return v.of.Faulty(variable) }
 // Listen returns where the bot listens, as host:port.
 func (v Values) Listen() string { return v.of.Listen() }
 
-// Program is the program around a bot, as features see it while it starts.
+// Program is the program around a bot, as features see it while it starts, or while one of their commands runs.
 type Program struct {
 	Values
 
 	p *program
 }
 
+// Check returns every mistake in the settings, and those in more, as an error with which a command ends with
+// exit code 2.
+func (p *Program) Check(more ...error) error { return cli.Check(p.p.Settings, more...) }
+
+// Settings are the settings, for the features of this module.
+func (p *Program) Settings() *settings.Settings { return p.p.Settings }
+
+// Streams are where a command reads and writes, for the features of this module.
+func (p *Program) Streams() *cli.Streams { return p.p.std }
+
+// Out is where a command prints its results, and Err what people have to know besides.
+func (p *Program) Out() io.Writer { return p.p.std.Out }
+
+// Err is the standard error of a command.
+func (p *Program) Err() io.Writer { return p.p.std.Err }
+
+// ChatCommands are the commands that people can send to the bot, with what each does: the built-in ones that are
+// on, then those of the bot's own manifest.
+func (p *Program) ChatCommands() []manifest.Command { return p.p.own.chatCommands(p.p.Settings) }
+
+// UsesAzureSignIn reports whether people sign in by OAuth connections of the Azure Bot.
+func (p *Program) UsesAzureSignIn() bool { return p.p.own.usesAzureSignIn(p.p.Settings) }
+
+// Described is the bot as the main function of the program describes it.
+func (p *Program) Described() Bot { return p.p.own }
+
 // Log is the program's log.
 func (p *Program) Log() *zerolog.Logger { return &p.p.log }
 
 // Bot returns the bot; nil before it is made.
 func (p *Program) Bot() *bot.Bot { return p.p.bot }
-
-// Version returns the version of the program, such as v1.2.0 or devel.
-func (p *Program) Version() string { return versionText() }
 
 // OnClose has the program call end when it ends: last first, after the bot's turns.
 func (p *Program) OnClose(end func()) { p.p.closers = append(p.p.closers, end) }
@@ -76,7 +129,7 @@ func (p *Program) OnDrain(send func(ctx context.Context)) { p.p.drained = append
 // ServeBeside serves h at addr until the program ends, and returns where it listens. setting names the
 // variable that says so, for the error. what is its name in the log.
 func (p *Program) ServeBeside(ctx context.Context, addr, setting, what string, h http.Handler) (net.Addr, error) {
-	listener, err := listen(ctx, addr, setting)
+	listener, err := local.Listen(ctx, addr, setting)
 	if err != nil {
 		return nil, err
 	}

@@ -53,12 +53,12 @@ func pageParts(p *program) (page.Parts, error) {
 		return of, err
 	}
 	if !p.bot.Store().Embedded() {
-		of.Crash = func() { os.Exit(exitCrashed) }
+		of.Crash = func() { os.Exit(page.ExitCrashed) }
 	}
 	for _, g := range p.Given() {
 		of.Settings = append(of.Settings, page.Setting{Name: g.Variable, From: g.From, About: g.About, Default: g.Default, Secret: g.Secret})
 	}
-	for _, c := range (manifestFlags{}).config(p.own, p.Settings).Commands {
+	for _, c := range p.own.chatCommands(p.Settings) {
 		of.Commands = append(of.Commands, c.Title)
 	}
 	switch {

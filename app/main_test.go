@@ -43,7 +43,7 @@ func executeFor(t *testing.T, b Bot, stdin string, args ...string) (code int, ou
 		t.Fatal(err)
 	}
 	var stdout, stderr bytes.Buffer
-	code = run(t.Context(), b, args, &cli.Streams{In: in, Out: &stdout, Err: &stderr})
+	code = runAll(t.Context(), b, args, &cli.Streams{In: in, Out: &stdout, Err: &stderr})
 	return code, stdout.String(), stderr.String()
 }
 
@@ -151,7 +151,7 @@ func TestServe(t *testing.T) {
 	code := -1
 	served.Go(func() {
 		defer func() { _ = logs.Close() }()
-		code = run(ctx, defaultBot(), []string{"--port=0", "--bot-log-format=json"}, &cli.Streams{Out: io.Discard, Err: logs})
+		code = runAll(ctx, defaultBot(), []string{"--port=0", "--bot-log-format=json"}, &cli.Streams{Out: io.Discard, Err: logs})
 	})
 	log := bufio.NewScanner(lines)
 	var listening struct{ URL, State, Model, Identity, Next string }

@@ -32,7 +32,7 @@ func hedda(t *testing.T, m manifest.Config, args ...string) (code int, out, errs
 	bot := Bot{Name: "Hedda", Manifest: m, Register: func(r *actions.Registry) {
 		actions.Add(r, "openTicket", "Opens a ticket", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) { return actions.Done, nil })
 	}}
-	code = run(t.Context(), bot, args, &cli.Streams{Out: &stdout, Err: &stderr})
+	code = runAll(t.Context(), bot, args, &cli.Streams{Out: &stdout, Err: &stderr})
 	return code, stdout.String(), stderr.String()
 }
 
@@ -301,7 +301,7 @@ func TestManifestOfWhatIsRegistered(t *testing.T) {
 	manifestOf := func(b Bot, dir string) string {
 		t.Helper()
 		var out, errs bytes.Buffer
-		if code := run(t.Context(), b, []string{"manifest", "init", dir, "--languages=de"}, &cli.Streams{Out: &out, Err: &errs}); code != 0 {
+		if code := runAll(t.Context(), b, []string{"manifest", "init", dir, "--languages=de"}, &cli.Streams{Out: &out, Err: &errs}); code != 0 {
 			t.Fatalf("exit code %d: %s", code, errs.String())
 		}
 		written, err := os.ReadFile(filepath.Join(dir, "manifest.json"))

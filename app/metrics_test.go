@@ -46,7 +46,7 @@ func TestMetricsAreShown(t *testing.T) {
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	for _, want := range []string{"planbot_turn_seconds_count 0", "planbot_model_seconds_count 0", "go_goroutines ", `planbot_build_info{version="` + versionText() + `"} 1`} {
+	for _, want := range []string{"planbot_turn_seconds_count 0", "planbot_model_seconds_count 0", "go_goroutines ", `planbot_build_info{version="` + Version() + `"} 1`} {
 		if err != nil || !strings.Contains(string(body), want) {
 			t.Errorf("no %q (%v) in\n%s", want, err, body)
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"github.com/planbot-go/planbot/examples"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/testing/ci"
 )
@@ -72,9 +73,9 @@ func wantDeployment(t *testing.T, dir string) {
 		}
 		return string(text)
 	}
-	_, path, found := strings.Cut(read("go.mod"), "replace "+planbotModule+" => ")
+	_, path, found := strings.Cut(read("go.mod"), "replace "+"github.com/planbot-go/planbot"+" => ")
 	path = strings.Trim(strings.TrimSpace(path), `"`)
-	if mod, err := os.ReadFile(filepath.Join(dir, path, "go.mod")); !found || filepath.IsAbs(path) || err != nil || !strings.HasPrefix(string(mod), "module "+planbotModule+"\n") {
+	if mod, err := os.ReadFile(filepath.Join(dir, path, "go.mod")); !found || filepath.IsAbs(path) || err != nil || !strings.HasPrefix(string(mod), "module "+"github.com/planbot-go/planbot"+"\n") {
 		t.Errorf("go.mod replaces Planbot by %q: %v", path, err)
 	}
 	const runtime = "# With --target minimal:"
@@ -189,10 +190,12 @@ func TestNewWorkflow(t *testing.T) {
 func TestNewFromEach(t *testing.T) {
 	ci.Only(t, "compiles a module of each example")
 	t.Parallel()
-	if n := len(exampleNames()); n < 10 {
-		t.Errorf("%d examples", n)
+	entries, err := examples.Files.ReadDir(".")
+	if err != nil || len(entries) < 10 {
+		t.Errorf("%d examples, %v", len(entries), err)
 	}
-	for _, name := range exampleNames() {
+	for _, e := range entries {
+		name := e.Name()
 		dir, _ := newBot(t, name)
 		for _, file := range []string{"main_test.go", "scenarios.yaml", "manifest/manifest.json", ".github/workflows/test.yml"} {
 			if _, err := os.Stat(filepath.Join(dir, file)); err != nil {

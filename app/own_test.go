@@ -242,7 +242,7 @@ func TestMistakesOfGo(t *testing.T) {
 		{both, []string{"app.Bot.Planner: ", `OnCommand "hours": the handler is nil`, "OnNotice: the name is empty"}},
 	} {
 		var out, errs strings.Builder
-		code := run(t.Context(), c.b, []string{"serve", "--port=0", "--bot-page=false"}, &cli.Streams{Out: &out, Err: &errs})
+		code := runAll(t.Context(), c.b, []string{"serve", "--port=0", "--bot-page=false"}, &cli.Streams{Out: &out, Err: &errs})
 		if code != cli.ExitUsage {
 			t.Errorf("exit code %d, want %d", code, cli.ExitUsage)
 		}

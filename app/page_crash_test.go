@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/planbot-go/planbot/app/page"
 	"github.com/planbot-go/planbot/app/turnlog"
 )
 
@@ -63,7 +64,7 @@ func TestCrashOnPurpose(t *testing.T) {
 	case <-withPatience(t).Done():
 		t.Fatal("it does not crash")
 	}
-	if exit, ok := errors.AsType[*exec.ExitError](first.err); !ok || exit.ExitCode() != exitCrashed {
+	if exit, ok := errors.AsType[*exec.ExitError](first.err); !ok || exit.ExitCode() != page.ExitCrashed {
 		t.Fatalf("it ended with %v", first.err)
 	}
 	second := start()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/app/internal/local"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/cli"
@@ -75,7 +76,7 @@ func (c planRunCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 	if err := p.assemble(ctx); err != nil {
 		return err
 	}
-	listener, err := listen(ctx, own.Listen(), "BOT_ADDR, PORT")
+	listener, err := local.Listen(ctx, own.Listen(), "BOT_ADDR, PORT")
 	if err != nil {
 		return err
 	}

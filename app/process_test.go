@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/app/internal/local"
 	"github.com/planbot-go/planbot/internal/cli"
 )
 
@@ -187,7 +188,7 @@ func TestDrainKeepsToItsTime(t *testing.T) {
 			model, called := hangingModel(t)
 			read, write := io.Pipe()
 			a := assembled(t, env{"port": "0", "openai-base-url": model, "bot-drain-timeout": total.String()}, write)
-			listener, err := listen(t.Context(), a.Listen(), "BOT_ADDR, PORT")
+			listener, err := local.Listen(t.Context(), a.Listen(), "BOT_ADDR, PORT")
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -145,6 +145,10 @@ func (e Extension) object(bot string) object {
 	return o
 }
 
+// BotResource is the application ID URI of a bot whose people sign in by OAuth connections of the Azure Bot, unless
+// its own manifest says another one.
+const BotResource = "api://botid-${{BOT_ID}}"
+
 // Config says which app to package. AppID and Domain are required, except for [Init]; the zero
 // value of every other field is a working default. In each text, ${{BOT_ID}} stands for AppID and
 // ${{BOT_DOMAIN}} for Domain.

@@ -7,12 +7,18 @@ package full
 
 import (
 	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/dev"
+	"github.com/planbot-go/planbot/app/newbot"
+	"github.com/planbot-go/planbot/app/teamsapp"
 	"github.com/planbot-go/planbot/app/traces"
 )
 
 // Features returns them, each anew: a feature belongs to one program.
 func Features() []app.Feature {
 	return []app.Feature{
+		dev.Feature(),
+		newbot.Feature(),
+		teamsapp.Feature(),
 		traces.Feature(),
 	}
 }

@@ -24,6 +24,8 @@ const (
 	fileEnd = ".file.json"
 	// BuildFault is the name of the file in [Config.Keep] that says why the last build of the bot failed.
 	BuildFault = "build.txt"
+	// ExitCrashed is the exit code of a bot that crashes because somebody set that on its page.
+	ExitCrashed = 86
 	// maxBuildFault is how many bytes of that are shown.
 	maxBuildFault = 8 << 10
 )

@@ -96,7 +96,7 @@ func (s *settings) wire(ctx context.Context, p *app.Program, cfg *bot.Config) er
 		return fmt.Errorf("traces: %w", err)
 	}
 	client := otlp.New(to)
-	spans, err := s.open(ctx, client, p.Version())
+	spans, err := s.open(ctx, client, app.Version())
 	if err != nil {
 		return fmt.Errorf("traces: %w", err)
 	}

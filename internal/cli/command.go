@@ -47,6 +47,10 @@ type Runner interface {
 type Program struct {
 	Name, About string
 	Commands    any
+	More        []any // more such structs. nil: there are none
+	// Adapt makes a Runner of a command of another kind, whose fields are its flags and arguments all the
+	// same; nil: it is no command. nil: there is no other kind.
+	Adapt func(command any) Runner
 	Settings    *settings.Settings // that every command has as flags, and gets
 	Before      func() error       // runs once they are read, before the command. nil: nothing does
 }
@@ -75,7 +79,10 @@ func (p Program) run(ctx context.Context, args []string, std *Streams) error {
 	root.SetOut(std.Out)
 	root.SetErr(std.Err)
 	root.SetArgs(append([]string{}, args...)) // nil would be those of the process
-	l.add(root, reflect.ValueOf(p.Commands).Elem())
+	l.add(root, p.Commands)
+	for _, more := range p.More {
+		l.add(root, more)
+	}
 	l.addCompletion(root)
 	err := root.ExecuteContext(ctx)
 	if err != nil && !l.running {
@@ -85,36 +92,44 @@ func (p Program) run(ctx context.Context, args []string, std *Streams) error {
 }
 
 // add makes the commands of a struct's fields those of parent.
-func (l *commandLine) add(parent *cobra.Command, commands reflect.Value) {
-	var names []string
-	parent.RunE = func(*cobra.Command, []string) error {
-		return fmt.Errorf("expected one of %s", strings.Join(names, ", "))
+func (l *commandLine) add(parent *cobra.Command, commands any) {
+	if parent.RunE == nil {
+		parent.Args = l.arguments(nil)
+		parent.RunE = func(*cobra.Command, []string) error {
+			var names []string
+			for _, child := range parent.Commands() {
+				names = append(names, child.Name())
+			}
+			return fmt.Errorf("expected one of %s", strings.Join(names, ", "))
+		}
 	}
-	parent.Args = l.arguments(nil)
-	for field, value := range commands.Fields() {
-		names = append(names, strings.ToLower(field.Name))
+	for field, value := range reflect.ValueOf(commands).Elem().Fields() {
 		cmd := &cobra.Command{Use: strings.ToLower(field.Name), Short: field.Tag.Get("help")}
 		parent.AddCommand(cmd)
-		run, ok := value.Addr().Interface().(Runner)
-		if !ok {
-			l.add(cmd, value)
+		command := value.Addr().Interface()
+		run, ok := command.(Runner)
+		if !ok && l.Adapt != nil {
+			run = l.Adapt(command)
+		}
+		if run == nil {
+			l.add(cmd, command)
 			continue
 		}
-		if more, ok := run.(interface{ Help() string }); ok {
+		if more, ok := command.(interface{ Help() string }); ok {
 			cmd.Long = cmd.Short + "\n\n" + more.Help()
 		}
-		l.bind(cmd, run)
+		l.bind(cmd, command, run)
 		if _, ok := field.Tag.Lookup("default"); ok {
-			l.bind(parent, run)
+			l.bind(parent, command, run)
 		}
 	}
 }
 
 // bind lets cmd run a command, with flags and arguments for its fields.
-func (l *commandLine) bind(cmd *cobra.Command, run Runner) {
+func (l *commandLine) bind(cmd *cobra.Command, command any, run Runner) {
 	var arguments []*field
 	cmd.Flags().SortFlags = false
-	for _, f := range fieldsOf(reflect.ValueOf(run).Elem()) {
+	for _, f := range fieldsOf(reflect.ValueOf(command).Elem()) {
 		if _, ok := f.tag.Lookup("arg"); ok {
 			arguments = append(arguments, f)
 			continue
@@ -130,7 +145,7 @@ func (l *commandLine) bind(cmd *cobra.Command, run Runner) {
 	cmd.Args = l.arguments(arguments)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		l.running = true
-		if err := l.readEnvFile(run); err != nil {
+		if err := l.readEnvFile(command); err != nil {
 			return Usage(fmt.Errorf("--env-file: %w", err))
 		}
 		l.Settings.Load()
@@ -150,11 +165,11 @@ func (l *commandLine) bind(cmd *cobra.Command, run Runner) {
 }
 
 // readEnvFile reads the file that --env-file names, or the one that the command reads if it is there.
-func (l *commandLine) readEnvFile(run Runner) error {
+func (l *commandLine) readEnvFile(command any) error {
 	if l.envFile != "" {
 		return l.Settings.ReadEnvFile(l.envFile)
 	}
-	usual, ok := run.(interface{ EnvFile() string })
+	usual, ok := command.(interface{ EnvFile() string })
 	if !ok {
 		return nil
 	}

@@ -1,4 +1,5 @@
-package app
+// Package teamsapp has the commands that make the app package of a bot, which people install in Teams.
+package teamsapp
 
 import (
 	"archive/zip"
@@ -20,19 +21,26 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/bot/teams"
 	"github.com/planbot-go/planbot/internal/cli"
-	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/manifest"
 )
 
-type manifestCmd struct {
-	Init     manifestInitCmd     `help:"Write the files of the app package to a folder, to edit them."`
-	Build    manifestBuildCmd    `help:"Write the app package that is uploaded to Teams."`
-	Validate manifestValidateCmd `help:"Check a manifest.json, its folder or an app package."`
+// Feature adds the command manifest.
+func Feature() app.Feature {
+	return app.Feature{Name: "teamsapp", Commands: &struct {
+		Manifest commands `help:"Write, build or validate the Teams app package."`
+	}{}}
+}
+
+type commands struct {
+	Init     initCommand     `help:"Write the files of the app package to a folder, to edit them."`
+	Build    buildCommand    `help:"Write the app package that is uploaded to Teams."`
+	Validate validateCommand `help:"Check a manifest.json, its folder or an app package."`
 }
 
 // manifestFlags are the fields of [manifest.Config] that flags replace, by their names there.
@@ -61,11 +69,9 @@ type manifestFlags struct {
 	TermsURL            string   `name:"terms-url" help:"https address of the terms of use (https://DOMAIN/terms)"`
 }
 
-// ownResource is the application ID URI of a bot whose manifest does not say another one.
-const ownResource = "api://botid-${{BOT_ID}}"
-
 // config returns the manifest of the bot, as the flags change it, in further languages too.
-func (f manifestFlags) config(b Bot, s *settings.Settings, languages ...string) manifest.Config {
+func (f manifestFlags) config(p *app.Program, languages ...string) manifest.Config {
+	b, s := p.Described(), p.Settings()
 	cfg := b.Manifest
 	cfg.Name = cmp.Or(cfg.Name, b.Name)
 	for field, value := range reflect.ValueOf(f).Fields() {
@@ -80,28 +86,11 @@ func (f manifestFlags) config(b Bot, s *settings.Settings, languages ...string) 
 	if cfg.ResourcePermissions == nil {
 		cfg.ResourcePermissions = permissions(b.Teams.Events)
 	}
-	byAzure := s.SignsIn || slices.ContainsFunc(s.Actions().Connections(), func(name string) bool { _, own := b.Services[name]; return !own })
-	signsIn := byAzure || len(b.Services) > 0
-	if byAzure {
+	if p.UsesAzureSignIn() {
 		cfg.ValidDomains = append(cfg.ValidDomains, "token.botframework.com")
-		cfg.WebAppResource = cmp.Or(cfg.WebAppResource, ownResource)
+		cfg.WebAppResource = cmp.Or(cfg.WebAppResource, manifest.BotResource)
 	}
-	builtIn := []manifest.Command{
-		{Title: "help", Description: string(texts.Text("Shows what I can do"))},
-		{Title: "/reset", Description: string(texts.Text("Forgets our conversation"))},
-		{Title: "/mydata", Description: string(texts.Text("Shows what I keep about you"))},
-		{Title: "/forget", Description: string(texts.Text("Deletes everything I keep about you"))},
-	}
-	if s.Remembers() {
-		builtIn = append(builtIn, manifest.Command{Title: "/memory", Description: string(texts.Text("Shows what you asked me to remember"))})
-	}
-	if signsIn {
-		builtIn = append(builtIn, manifest.Command{Title: "/signout", Description: string(texts.Text("Signs you out of other services"))})
-	}
-	dropped := func(c manifest.Command) bool {
-		return slices.Contains(s.CommandsOff, c.Title) || slices.ContainsFunc(cfg.Commands, func(own manifest.Command) bool { return own.Title == c.Title })
-	}
-	cfg.Commands = slices.Concat(slices.DeleteFunc(builtIn, dropped), cfg.Commands)
+	cfg.Commands = p.ChatCommands()
 	own := cfg.Prompts == nil
 	if own {
 		for _, a := range s.Actions().All() {
@@ -203,52 +192,52 @@ func starter(a *actions.Action, turn *actions.Turn) manifest.Command {
 	return c
 }
 
-type manifestInitCmd struct {
+type initCommand struct {
 	Dir       string   `arg:"" type:"path" help:"folder to write to"`
 	Languages []string `help:"further languages, as tags such as de or pt-br: a file to translate for each (those of the bot, or de)"`
 	manifestFlags
-	own *Bot
 }
 
 // Run writes the files, or nothing if something is wrong with them or one exists.
-func (c manifestInitCmd) Run(_ context.Context, s *settings.Settings, std *cli.Streams) error {
+func (c initCommand) Run(_ context.Context, p *app.Program) error {
+	own, s := p.Described(), p.Settings()
 	if err := s.Actions().Check(); err != nil {
 		return cli.Usage(err)
 	}
-	if len(c.own.Manifest.Translations)+len(c.Languages) == 0 { // one, to show what such a file looks like
+	if len(own.Manifest.Translations)+len(c.Languages) == 0 { // one, to show what such a file looks like
 		c.Languages = []string{"de"}
-		if c.own.Manifest.Language != "" && c.own.Manifest.Language != "en" {
+		if own.Manifest.Language != "" && own.Manifest.Language != "en" {
 			c.Languages = []string{"en"}
 		}
 	}
-	if err := manifest.Init(c.Dir, c.config(*c.own, s, c.Languages...)); err != nil {
+	if err := manifest.Init(c.Dir, c.config(p, c.Languages...)); err != nil {
 		return cli.Usage(err)
 	}
-	fmt.Fprintf(std.Out, "Wrote manifest.json, its icons and a file to translate for each further language to %s.\n"+
+	fmt.Fprintf(p.Out(), "Wrote manifest.json, its icons and a file to translate for each further language to %s.\n"+
 		"Edit them, but keep ${{BOT_ID}} and ${{BOT_DOMAIN}}. Then: bot manifest build --from %s --app-id APP_ID --domain DOMAIN\n", c.Dir, c.Dir)
 	return nil
 }
 
-type manifestBuildCmd struct {
+type buildCommand struct {
 	AppID  string `name:"app-id" help:"Microsoft app id of the bot (MICROSOFT_APP_ID)"`
 	Domain string `help:"host[:port] where the bot is reached, without https://"`
 	Out    string `type:"path" default:"app.zip" help:"file to write (app.zip)"`
 	From   string `type:"path" placeholder:"DIR" help:"folder that \"manifest init\" wrote: everything but the app id and the domain comes from its files"`
 	manifestFlags
-	own *Bot
 }
 
 // Run writes the package, or nothing if something is wrong with it.
-func (c manifestBuildCmd) Run(_ context.Context, s *settings.Settings, std *cli.Streams) error {
+func (c buildCommand) Run(_ context.Context, p *app.Program) error {
+	own, s := p.Described(), p.Settings()
 	if err := s.Actions().Check(); err != nil {
 		return cli.Usage(err)
 	}
-	id, domain := cmp.Or(c.AppID, c.own.Manifest.AppID, s.AppID), cmp.Or(c.Domain, c.own.Manifest.Domain)
+	id, domain := cmp.Or(c.AppID, own.Manifest.AppID, s.AppID), cmp.Or(c.Domain, own.Manifest.Domain)
 	var pack bytes.Buffer
 	var err error
 	switch {
 	case c.From == "":
-		cfg := c.config(*c.own, s)
+		cfg := c.config(p)
 		cfg.AppID, cfg.Domain = id, domain
 		err = manifest.Build(&pack, cfg)
 	case !reflect.ValueOf(c.manifestFlags).IsZero():
@@ -262,10 +251,10 @@ func (c manifestBuildCmd) Run(_ context.Context, s *settings.Settings, std *cli.
 	if err := os.WriteFile(c.Out, pack.Bytes(), 0o644); err != nil { //nolint:gosec // the package holds no secret
 		return fmt.Errorf("write the app package: %w", err)
 	}
-	fmt.Fprintf(std.Out, "Wrote %s (%d bytes). Upload it in Teams: Apps > Manage your apps > Upload an app.\n", c.Out, pack.Len())
+	fmt.Fprintf(p.Out(), "Wrote %s (%d bytes). Upload it in Teams: Apps > Manage your apps > Upload an app.\n", c.Out, pack.Len())
 	pages, err := pagesOf(pack.Bytes(), domain)
 	if err == nil && len(pages) > 0 {
-		fmt.Fprintf(std.Err, "warning: the app links to %s, which the bot does not serve. Administrators and Microsoft's review open these pages: "+
+		fmt.Fprintf(p.Err(), "warning: the app links to %s, which the bot does not serve. Administrators and Microsoft's review open these pages: "+
 			"put them there, or name yours with --website-url, --privacy-url and --terms-url (in app.Bot.Manifest, or with --from in manifest.json).\n",
 			strings.Join(pages, ", "))
 	}
@@ -282,14 +271,14 @@ func pagesOf(pack []byte, domain string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	var app struct {
+	var doc struct {
 		Developer struct{ WebsiteURL, PrivacyURL, TermsOfUseURL string }
 	}
-	if err := json.Unmarshal(raw, &app); err != nil {
+	if err := json.Unmarshal(raw, &doc); err != nil {
 		return nil, err
 	}
 	var pages []string
-	for _, page := range []string{app.Developer.WebsiteURL, app.Developer.PrivacyURL, app.Developer.TermsOfUseURL} {
+	for _, page := range []string{doc.Developer.WebsiteURL, doc.Developer.PrivacyURL, doc.Developer.TermsOfUseURL} {
 		address, err := url.Parse(page)
 		if err == nil && strings.EqualFold(address.Host, domain) && !slices.Contains(pages, page) {
 			pages = append(pages, page)
@@ -298,22 +287,22 @@ func pagesOf(pack []byte, domain string) ([]string, error) {
 	return pages, nil
 }
 
-type manifestValidateCmd struct {
+type validateCommand struct {
 	File string `arg:"" type:"path" help:"manifest.json, folder or app package"`
 }
 
 // Run prints every problem and fails if there is one.
-func (c manifestValidateCmd) Run(_ context.Context, _ *settings.Settings, std *cli.Streams) error {
+func (c validateCommand) Run(_ context.Context, p *app.Program) error {
 	problems, err := manifest.Validate(c.File)
 	if err != nil {
 		return cli.Usage(err)
 	}
-	for _, p := range problems {
-		fmt.Fprintln(std.Out, p)
+	for _, problem := range problems {
+		fmt.Fprintln(p.Out(), problem)
 	}
 	if len(problems) > 0 {
 		return cli.SilentError{Code: cli.ExitFailed}
 	}
-	fmt.Fprintln(std.Out, cmp.Or(filepath.Base(c.File), c.File)+" is fine")
+	fmt.Fprintln(p.Out(), cmp.Or(filepath.Base(c.File), c.File)+" is fine")
 	return nil
 }

@@ -1,4 +1,6 @@
-package app
+// Package newbot has the command that writes a bot of one's own: a Go module that builds, with its tests and
+// what deploys it.
+package newbot
 
 import (
 	"cmp"
@@ -14,22 +16,29 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/deploy"
 	"github.com/planbot-go/planbot/examples"
 	"github.com/planbot-go/planbot/internal/cli"
-	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/manifest"
 )
 
-type newCmd struct {
+// Feature adds the command new.
+func Feature() app.Feature {
+	return app.Feature{Name: "newbot", Commands: &struct {
+		New command `help:"Write your own bot to a new folder."`
+	}{}}
+}
+
+type command struct {
 	Dir     string `arg:"" type:"path" placeholder:"DIR" help:"new folder, or an empty one"`
 	From    string `default:"first" placeholder:"EXAMPLE" help:"example to begin with"`
 	Replace string `type:"path" placeholder:"CHECKOUT" help:"build with this checkout of Planbot, not with a published version"`
 }
 
 // Help lists the examples.
-func (newCmd) Help() string {
+func (command) Help() string {
 	return "Writes a Go module with a bot, its tests, its app package, a CI workflow, and a Dockerfile and recipes to deploy it. The examples are " + strings.Join(exampleNames(), ", ") + ". " +
 		"With --replace it builds and its tests run at once, without a network."
 }
@@ -38,7 +47,7 @@ func (newCmd) Help() string {
 const planbotModule = "github.com/planbot-go/planbot"
 
 // Run writes all files, or none.
-func (c newCmd) Run(_ context.Context, _ *settings.Settings, std *cli.Streams) error {
+func (c command) Run(_ context.Context, p *app.Program) error {
 	if err := c.check(); err != nil {
 		return cli.Usage(err)
 	}
@@ -75,18 +84,18 @@ func (c newCmd) Run(_ context.Context, _ *settings.Settings, std *cli.Streams) e
 		return err
 	}
 	if c.Replace != "" && filepath.IsAbs(c.checkout()) {
-		fmt.Fprintf(std.Err, "warning: no relative path leads from %s to %s, so the workflow and the Dockerfile do not find Planbot\n", c.Dir, c.Replace)
+		fmt.Fprintf(p.Err(), "warning: no relative path leads from %s to %s, so the workflow and the Dockerfile do not find Planbot\n", c.Dir, c.Replace)
 	}
 	first := "go test ./..."
 	if c.Replace == "" {
 		first = "go mod tidy"
 	}
-	_, err = fmt.Fprintf(std.Out, "Wrote a bot like the example %s to %s. Now type:\n  cd %s && %s\n  go run . dev\n", c.From, c.Dir, shellWord(c.Dir), first)
+	_, err = fmt.Fprintf(p.Out(), "Wrote a bot like the example %s to %s. Now type:\n  cd %s && %s\n  go run . dev\n", c.From, c.Dir, shellWord(c.Dir), first)
 	return err
 }
 
 // check says what is wrong with the flags and the folder.
-func (c newCmd) check() error {
+func (c command) check() error {
 	names := exampleNames()
 	if !slices.Contains(names, c.From) {
 		if meant := spelling.Meant(c.From, names); meant != "" {
@@ -107,7 +116,7 @@ func (c newCmd) check() error {
 }
 
 // module adds go.mod, as go mod tidy writes it, and go.sum.
-func (c newCmd) module(files map[string]string) error {
+func (c command) module(files map[string]string) error {
 	head := "module example.com/" + c.name() + "\n\n"
 	if c.Replace == "" {
 		version := publishedVersion()
@@ -183,7 +192,7 @@ func requireBlock(lines []string) string {
 
 // checkout returns the path from the new folder to the checkout, as it is where both are copied to
 // another machine. It is absolute if a relative one would lead elsewhere, because of symbolic links.
-func (c newCmd) checkout() string {
+func (c command) checkout() string {
 	relative, err := filepath.Rel(c.Dir, c.Replace)
 	if err != nil {
 		return c.Replace // another drive
@@ -209,11 +218,11 @@ func (c newCmd) checkout() string {
 }
 
 // name is what the module, the image and the deployment are called.
-func (c newCmd) name() string { return moduleName(filepath.Base(c.Dir)) }
+func (c command) name() string { return moduleName(filepath.Base(c.Dir)) }
 
 // places returns where the bot and Planbot are below a common folder, so that go.mod's path leads
 // from one to the other. planbot is "" without a checkout.
-func (c newCmd) places() (own, planbot string) {
+func (c command) places() (own, planbot string) {
 	if c.Replace == "" {
 		return ".", ""
 	}
@@ -232,7 +241,7 @@ func (c newCmd) places() (own, planbot string) {
 }
 
 // deployment adds what runs the bot elsewhere: a workflow, an image, and recipes.
-func (c newCmd) deployment(files map[string]string) {
+func (c command) deployment(files map[string]string) {
 	own, planbot := c.places()
 	checkout := filepath.ToSlash(c.checkout())
 	label := strings.Trim(strings.NewReplacer(".", "-", "_", "-").Replace(c.name()), "-") // of DNS
@@ -264,15 +273,17 @@ var (
 
 // publishedVersion is the version of Planbot that others can get, "": this program has another one.
 func publishedVersion() string {
-	candidates := []string{version}
-	if info, ok := debug.ReadBuildInfo(); ok {
-		if info.Main.Path == planbotModule {
-			candidates = append(candidates, info.Main.Version)
-		}
-		for _, dep := range info.Deps {
-			if dep.Path == planbotModule && dep.Replace == nil {
-				candidates = append([]string{dep.Version}, candidates...) // version is that of another bot
-			}
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return ""
+	}
+	var candidates []string
+	if info.Main.Path == planbotModule {
+		candidates = append(candidates, app.Version())
+	}
+	for _, dep := range info.Deps {
+		if dep.Path == planbotModule && dep.Replace == nil {
+			candidates = append(candidates, dep.Version)
 		}
 	}
 	for _, v := range candidates {
@@ -314,7 +325,7 @@ func exampleNames() (names []string) {
 }
 
 // example adds the files of the example, whose paths are those of a module of its own.
-func (c newCmd) example(files map[string]string) error {
+func (c command) example(files map[string]string) error {
 	here := strings.NewReplacer(
 		"./examples/"+c.From, ".", "examples/"+c.From+"/", "",
 		"./cmd/bottest", planbotModule+"/cmd/bottest",
@@ -345,7 +356,7 @@ func botName(source string) string {
 }
 
 // move makes the draft the folder, or moves what is in it into the empty folder that exists.
-func (c newCmd) move(draft string) error {
+func (c command) move(draft string) error {
 	if _, err := os.Stat(c.Dir); errors.Is(err, fs.ErrNotExist) {
 		return errors.Join(os.Chmod(draft, 0o755), os.Rename(draft, c.Dir)) //nolint:gosec // a folder like others
 	}

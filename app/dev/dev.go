@@ -1,4 +1,6 @@
-package app
+// Package dev has the command that serves a bot while it is written: it builds the bot anew whenever its files
+// change, and keeps the port and the state.
+package dev
 
 import (
 	"bytes"
@@ -26,25 +28,34 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/internal/local"
 	"github.com/planbot-go/planbot/app/page"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/state"
 )
 
-type devCmd struct {
+// Feature adds the command dev.
+func Feature() app.Feature {
+	return app.Feature{Name: "dev", Commands: &struct {
+		Dev command `help:"Serve the bot of a Go package, and rebuild it whenever its files change."`
+	}{}}
+}
+
+type command struct {
 	Package string `arg:"" optional:"" default:"." placeholder:"PACKAGE" help:"Go package of the bot; without it the one of this folder, or with --file that file"`
 	Open    bool   `help:"open the bot's page in a browser once it answers"`
 }
 
 // Help explains what stays.
-func (devCmd) Help() string {
+func (command) Help() string {
 	return "Keeps the port and the state, and runs the bot beside: conversations, and turns that wait for somebody, outlive each build. " +
 		"A build that fails is shown, and the last good bot goes on."
 }
 
 // EnvFile is what bot dev reads without --env-file, if it is there.
-func (devCmd) EnvFile() string { return ".env" }
+func (command) EnvFile() string { return ".env" }
 
 const (
 	// devPoll is how often files are looked at.
@@ -54,12 +65,15 @@ const (
 	devBuild = 10 * time.Minute
 	// devStop is how much longer than BOT_DRAIN_TIMEOUT an old one may take to end.
 	devStop = 5 * time.Second
+	// closeTimeout limits how long what people have open may take to end.
+	closeTimeout = 2 * time.Second
 	// maxWatched limits the files that are looked at.
 	maxWatched = 20_000
 )
 
 // Run serves until the process is told to stop, and then drains the bot.
-func (c devCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
+func (c command) Run(ctx context.Context, p *app.Program) error {
+	s := p.Settings()
 	var own error
 	if s.DataDir != "" {
 		own = errors.New("BOT_DATA_DIR: bot dev keeps state itself, until it ends; set REDIS_URL to keep it for longer")
@@ -67,22 +81,22 @@ func (c devCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams)
 	if s.NoAuth {
 		own = errors.Join(own, errors.New("BOT_DANGEROUSLY_NO_AUTH: bot dev is for this machine only"))
 	}
-	for _, port := range [][2]string{{"BOT_METRICS_ADDR", s.MetricsAddr}, {"BOT_VIEWER_ADDR", s.ViewerAddr}} {
-		if port[1] != "" {
-			own = errors.Join(own, fmt.Errorf("%s: bot dev starts the next bot while the last one still has that port", port[0]))
+	for _, port := range []string{"BOT_METRICS_ADDR", "BOT_VIEWER_ADDR"} {
+		if p.Text(port) != "" {
+			own = errors.Join(own, fmt.Errorf("%s: bot dev starts the next bot while the last one still has that port", port))
 		}
 	}
 	if s.RedisURL == "" {
 		s.State = "embedded" // bot dev keeps it
 	}
-	if err := cli.Check(s, own); err != nil {
+	if err := p.Check(own); err != nil {
 		return err
 	}
-	listener, err := listen(ctx, s.Listen(), "BOT_ADDR, PORT")
+	listener, err := local.Listen(ctx, s.Listen(), "BOT_ADDR, PORT")
 	if err != nil {
 		return err
 	}
-	d := &developer{Settings: s, std: std, addr: listener.Addr().String(), open: c.Open}
+	d := &developer{Settings: s, std: p.Streams(), addr: listener.Addr().String(), open: c.Open}
 	if d.dir, err = os.MkdirTemp("", "planbot-dev"); err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -148,7 +162,7 @@ func (d *developer) run(ctx context.Context, listener net.Listener) error {
 	stateCtx, forget := context.WithCancel(context.WithoutCancel(ctx)) // state outlives the bot
 	defer forget()
 	if d.redisURL = d.RedisURL; d.redisURL == "" {
-		l, err := listen(ctx, "127.0.0.1:0", "state")
+		l, err := local.Listen(ctx, "127.0.0.1:0", "state")
 		if err != nil {
 			return errors.Join(err, listener.Close())
 		}
@@ -209,7 +223,7 @@ func (d *developer) watch(ctx context.Context, failed <-chan error) error {
 			code, err := d.now.cmd.ProcessState.ExitCode(), d.now.err
 			d.target.Store(nil)
 			d.now, d.sum = nil, [sha256.Size]byte{}
-			if code == exitCrashed {
+			if code == page.ExitCrashed {
 				d.say("the bot has crashed on purpose, and starts again")
 				d.renew(ctx, false)
 				continue
@@ -391,7 +405,7 @@ type child struct {
 
 // start starts the program at a port of its own, and waits until it is ready.
 func (d *developer) start(ctx context.Context, program string) (*child, error) {
-	l, err := listen(ctx, "127.0.0.1:0", "the bot's own port")
+	l, err := local.Listen(ctx, "127.0.0.1:0", "the bot's own port")
 	if err != nil {
 		return nil, err
 	}
@@ -433,7 +447,7 @@ func (d *developer) start(ctx context.Context, program string) (*child, error) {
 			d.stop(c)
 			return nil, fmt.Errorf("the bot is not ready after %s", devStart)
 		case <-tick.C:
-			if _, err := getLocal(ctx, addr, "/readyz"); err == nil {
+			if _, err := local.Get(ctx, addr, "/readyz"); err == nil {
 				return c, nil
 			}
 		}
