@@ -20,7 +20,6 @@ import (
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/actions/mcp"
 	"github.com/planbot-go/planbot/actions/openapi"
-	"github.com/planbot-go/planbot/app/botfile"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 )
@@ -213,7 +212,7 @@ func description(definition jsontext.Value) string {
 // pin accepts what the services have now, and shows what that changes. What was accepted of a service that
 // cannot tell what it has stays; then pin fails.
 func pin(s *settings.Settings, services []service, std *cli.Streams) error {
-	path := cmp.Or(s.LockFile, botfile.LockName)
+	path := cmp.Or(s.LockFile, connections.LockName)
 	before, err := connections.ReadLock(path)
 	if err != nil {
 		return cli.Usage(err)

@@ -5,11 +5,9 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"reflect"
 	"runtime"
 	"runtime/debug"
 
-	"github.com/planbot-go/planbot/app/botfile"
 	"github.com/planbot-go/planbot/app/internal/local"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
@@ -76,26 +74,20 @@ func run(ctx context.Context, bot Bot, args []string, std *cli.Streams) int {
 			return nil
 		},
 		Settings: s,
-		Before:   func() error { return bot.readFile(s) },
+		Before:   func() error { return bot.describe(s) },
 	}.Run(ctx, args, std)
 }
 
-// readFile makes the bot the one that BOT_FILE describes, if it is set.
-func (b *Bot) readFile(s *settings.Settings) error {
-	if s.File == "" {
-		return nil
+// describe lets features change the bot by settings.
+func (b *Bot) describe(s *settings.Settings) error {
+	for _, f := range b.features {
+		if f.Describe == nil {
+			continue
+		}
+		if err := f.Describe(&Program{Values: Values{s}, p: &program{Settings: s, own: *b}}, b); err != nil {
+			return cli.Usage(err)
+		}
 	}
-	f, err := botfile.Read(s.File, s)
-	if err == nil {
-		err = f.Apply(s)
-	}
-	if err != nil {
-		return cli.Usage(err)
-	}
-	for field, value := range reflect.ValueOf(s.Bot).Fields() {
-		reflect.ValueOf(b).Elem().FieldByName(field.Name).Set(value)
-	}
-	b.Welcome, b.Manifest, b.Services = f.Welcome(), f.Manifest(), f.Services()
 	return nil
 }
 

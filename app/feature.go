@@ -34,6 +34,9 @@ type Feature struct {
 	// Check returns every mistake in the settings, each an error that begins with its variable. Commands that
 	// only look at settings call it too, so it connects to nothing. nil: there are none.
 	Check func(Values) error
+	// Describe changes what the main function says of the bot, once the settings are read. A mistake ends every
+	// command. nil: it changes nothing.
+	Describe func(*Program, *Bot) error
 	// Wire changes the bot before it is made. An error stops the start. nil: it changes nothing.
 	Wire func(context.Context, *Program, *bot.Config) error
 	// Commands points at a struct with a field for each command of the command line that the feature adds: its

@@ -66,6 +66,9 @@ const (
 // NewLock returns a lock without pins.
 func NewLock() *Lock { return &Lock{pins: map[string]map[string]Pin{}} }
 
+// LockName is what the file of a lock is called, beside the file that describes a bot.
+const LockName = "actions.lock"
+
 // ReadLock reads a lock file. Where there is none, or an empty one, the lock has no pins: nobody has accepted
 // anything yet. The error names every pin whose digest is not that of its definition: somebody has edited the
 // file.

@@ -252,10 +252,6 @@ type File struct {
 	warnings []string
 }
 
-// LockName is the name of the file, beside the one that describes a bot, with the definitions of actions
-// that an operator has accepted.
-const LockName = "actions.lock"
-
 // Read reads and checks a file of at most 1 MiB, and the files that it names. It does not connect to
 // anything. known are the settings that the file may set. The error lists every fault, each with the file's
 // name and the line. It never shows the value of a variable.
@@ -606,6 +602,7 @@ func (d *decoder) checkAuth(path string, c *connection, kind string) {
 // have set stays. The error lists the actions that the program does not have, with their lines.
 func (f *File) Apply(s *settings.Settings) error {
 	in, own := &f.in, s.Bot
+	s.File = f.name
 	s.Bot = settings.Bot{
 		Name: in.Name, Instructions: string(in.Instructions), Examples: in.Examples, Planner: in.Planner,
 		Helper: own.Helper, Functions: own.Functions, Texts: in.Texts,
@@ -645,7 +642,7 @@ func (f *File) Apply(s *settings.Settings) error {
 	for _, c := range in.Connections {
 		s.SignsIn = s.SignsIn || c.Auth != nil && c.Auth.SignIn != ""
 	}
-	s.LockFile = filepath.Join(filepath.Dir(f.name), LockName)
+	s.LockFile = filepath.Join(filepath.Dir(f.name), connections.LockName)
 	return errors.Join(faults...)
 }
 
@@ -688,7 +685,7 @@ func (f *File) Manifest() manifest.Config {
 
 // connect makes the connections of the file, in the order of their keys.
 func (f *File) connect(ctx context.Context, metrics prometheus.Registerer) (all []connections.Connection, err error) {
-	lock, err := connections.ReadLock(filepath.Join(filepath.Dir(f.name), LockName))
+	lock, err := connections.ReadLock(filepath.Join(filepath.Dir(f.name), connections.LockName))
 	if err != nil {
 		return nil, err
 	}

@@ -167,12 +167,12 @@ func TestFaultsOfServices(t *testing.T) {
 	if strings.Contains(err.Error(), "connections.good") || s.Connected != nil {
 		t.Error(err)
 	}
-	dir = folder(t, map[string]string{"bot.yaml": head + "connections: {good: {openapi: shop.yaml, server: 'https://shop.example'}}\n", "shop.yaml": document, botfile.LockName: "{"})
+	dir = folder(t, map[string]string{"bot.yaml": head + "connections: {good: {openapi: shop.yaml, server: 'https://shop.example'}}\n", "shop.yaml": document, connections.LockName: "{"})
 	s = &settings.Settings{}
 	if err := applied(t, s, dir); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Connect(t.Context()); err == nil || !strings.Contains(err.Error(), botfile.LockName) {
+	if _, err := s.Connect(t.Context()); err == nil || !strings.Contains(err.Error(), connections.LockName) {
 		t.Errorf("with a broken lock: %v", err)
 	}
 }

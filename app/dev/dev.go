@@ -96,7 +96,7 @@ func (c command) Run(ctx context.Context, p *app.Program) error {
 	if err != nil {
 		return err
 	}
-	d := &developer{Settings: s, std: p.Streams(), addr: listener.Addr().String(), open: c.Open}
+	d := &developer{Settings: s, file: p.Text("BOT_FILE"), std: p.Streams(), addr: listener.Addr().String(), open: c.Open}
 	if d.dir, err = os.MkdirTemp("", "planbot-dev"); err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -116,6 +116,7 @@ type developer struct {
 	std  *cli.Streams
 	addr string // where people reach the bot
 	open bool
+	file string // that describes the bot; "": none
 	dir  string // for programs
 	pkg  string // "": the program is this one
 	root string // of its module
@@ -129,8 +130,8 @@ type developer struct {
 
 // source finds the package, or decides that this program is the one that runs.
 func (d *developer) source(ctx context.Context, pkg string) error {
-	if d.File != "" && pkg == "." {
-		d.root = filepath.Dir(d.File)
+	if d.file != "" && pkg == "." {
+		d.root = filepath.Dir(d.file)
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, devStart)
@@ -180,7 +181,7 @@ func (d *developer) run(ctx context.Context, listener net.Listener) error {
 			failed <- err
 		}
 	})
-	d.say("%s: building %s, at http://%s", d.Bot.Name, cmp.Or(d.pkg, d.File), d.addr)
+	d.say("%s: building %s, at http://%s", d.Bot.Name, cmp.Or(d.pkg, d.file), d.addr)
 	if d.EnvFile != "" {
 		d.say("settings also from %s", d.EnvFile)
 	}
@@ -290,7 +291,7 @@ func stampsOf(roots []string) (map[string]stamp, error) {
 
 // read are the files and folders that the bot reads when it starts.
 func (d *developer) read() (all []string) {
-	for _, path := range append(filepath.SplitList(d.SkillsDir), d.PromptsDir, d.InstructionsFile, d.File) {
+	for _, path := range append(filepath.SplitList(d.SkillsDir), d.PromptsDir, d.InstructionsFile, d.file) {
 		if path != "" {
 			all = append(all, path)
 		}

@@ -7,6 +7,7 @@ package full
 
 import (
 	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/botfile"
 	"github.com/planbot-go/planbot/app/dev"
 	"github.com/planbot-go/planbot/app/newbot"
 	"github.com/planbot-go/planbot/app/teamsapp"
@@ -16,6 +17,7 @@ import (
 // Features returns them, each anew: a feature belongs to one program.
 func Features() []app.Feature {
 	return []app.Feature{
+		botfile.Feature(),
 		dev.Feature(),
 		newbot.Feature(),
 		teamsapp.Feature(),

@@ -46,10 +46,11 @@ func run(ctx context.Context, args []string, std *cli.Streams) int {
 
 // readFile makes the bot that BOT_FILE describes the one that is tested.
 func (c *commands) readFile(s *settings.Settings) error {
-	if s.File == "" {
+	file := s.Text("BOT_FILE")
+	if file == "" {
 		return nil
 	}
-	f, err := botfile.Read(s.File, s)
+	f, err := botfile.Read(file, s)
 	if err == nil {
 		err = f.Apply(s)
 	}

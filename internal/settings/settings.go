@@ -200,10 +200,9 @@ type Settings struct {
 	Parts  []Part
 	Unread []Unread
 
-	File string `env:"BOT_FILE" common:"true" name:"file" else:"none" help:"bot.yaml, a bot that a file describes instead of a program; its flag is --file"`
-
 	Bot Bot // that has these settings
 
+	File     string   // that describes Bot, see package botfile; "": a program does
 	Keep     []string // of the actions that Bot registers, if File is set
 	LockFile string   // where accepted definitions are; "": actions.lock
 	Hidden   []string // more secrets, see Secrets
