@@ -37,7 +37,6 @@ import (
 	"github.com/planbot-go/planbot/app/internal/local"
 	"github.com/planbot-go/planbot/app/page"
 	"github.com/planbot-go/planbot/app/record"
-	"github.com/planbot-go/planbot/app/viewer"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/teams"
 	"github.com/planbot-go/planbot/bot/turn"
@@ -338,9 +337,6 @@ func (cmd serveCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 		return err
 	}
 	if err := p.showMetrics(ctx); err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	if err := p.showTurns(ctx); err != nil {
 		return errors.Join(err, listener.Close())
 	}
 	for _, f := range p.own.features {
@@ -919,43 +915,6 @@ func (p *program) recording() record.Config {
 		Settings: unsaid, Same: p.IsSet("BOT_FILE", "BOT_INSTRUCTIONS_FILE", "BOT_PROMPTS_DIR", "BOT_SKILLS_DIR", "BOT_SKILLS_APPROVAL"),
 		FilteredText: p.FilteredText, Planner: planner,
 	}
-}
-
-// showTurns serves the operators' pages at BOT_VIEWER_ADDR until the program is closed.
-func (p *program) showTurns(ctx context.Context) error {
-	if p.ViewerAddr == "" {
-		return nil
-	}
-	store := p.bot.Store()
-	in, err := p.openInbox(store)
-	if err != nil {
-		return err
-	}
-	cfg := viewer.Config{
-		Bot: p.Bot.Name, Store: store, Inbox: in, Log: p.log, ID: turnID,
-		Head: func(ctx context.Context, id string) ([][2]string, error) {
-			head, err := turn.ReadHead(ctx, store, id)
-			if err != nil {
-				return nil, err
-			}
-			return headRows(head), nil
-		},
-		Dead: func(w inbox.Waiting, content bool) [][2]string { return readDeadLetter(w, content).rows() },
-	}
-	if p.ViewerURL != "" {
-		cfg.SignIn = &viewer.SignIn{LoginURL: p.ViewerLogin(), Tenant: p.ViewerTenant, ClientID: p.ViewerClient, ClientSecret: p.ViewerSecret, URL: p.ViewerURL}
-	}
-	made, err := viewer.New(cfg)
-	if err != nil {
-		return cli.Usage(fmt.Errorf("BOT_VIEWER_ADDR: %w", err))
-	}
-	p.closers = append(p.closers, made.Close)
-	addr, err := p.program().ServeBeside(ctx, p.ViewerAddr, "BOT_VIEWER_ADDR", "the viewer", made)
-	if err != nil {
-		return err
-	}
-	p.log.Info().Str("url", "http://"+addr.String()+"/").Bool("sign_in", cfg.SignIn != nil).Msg("serving the viewer")
-	return nil
 }
 
 // version is set at link time; otherwise the build info decides.

@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/planbot-go/planbot/app/internal/turnview"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
@@ -67,7 +68,7 @@ func (c auditCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stream
 			if listed == 1 {
 				fmt.Fprintln(table, "WHEN\tWHAT\tOUTCOME\tACTION\tENTITIES\tUSER\tTURN\tCONVERSATION")
 			}
-			_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%.12s\t%s\t%s\t%s\n", moment(e.At), cli.Printable(e.What), cli.Printable(e.Outcome),
+			_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%.12s\t%s\t%s\t%s\n", turnview.Moment(e.At), cli.Printable(e.What), cli.Printable(e.Outcome),
 				cli.Printable(e.Action), cli.Printable(e.Entities), cli.Printable(cmp.Or(e.User, e.Account)), cli.Printable(e.Turn), cli.Printable(e.Conversation))
 			return err
 		})
@@ -77,7 +78,7 @@ func (c auditCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stream
 		if err := table.Flush(); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintln(std.Out, count(listed, "audit line"))
+		_, err = fmt.Fprintln(std.Out, turnview.Count(listed, "audit line"))
 		return err
 	})
 }

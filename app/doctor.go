@@ -23,6 +23,7 @@ import (
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app/internal/local"
+	"github.com/planbot-go/planbot/app/internal/turnview"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cli"
@@ -678,7 +679,7 @@ func (p *program) checkKnowledge(ctx context.Context) check {
 			unread++
 		}
 	}
-	c := ok(fmt.Sprintf("the index main has %s, %s, found by %s", count(len(all), "document"), count(passages, "passage"), cmp.Or(p.EmbeddingModel, "their words")))
+	c := ok(fmt.Sprintf("the index main has %s, %s, found by %s", turnview.Count(len(all), "document"), turnview.Count(passages, "passage"), cmp.Or(p.EmbeddingModel, "their words")))
 	if unread > 0 {
 		c.Detail += fmt.Sprintf("; %d of them nobody may read", unread)
 	}

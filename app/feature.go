@@ -17,6 +17,7 @@ import (
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/manifest"
+	"github.com/planbot-go/planbot/state/inbox"
 )
 
 // Feature is a part of a program that a bot may have: settings, what it adds to the bot, what it runs
@@ -83,6 +84,9 @@ func (v Values) Faulty(variable string) bool { return v.of.Faulty(variable) }
 // Listen returns where the bot listens, as host:port.
 func (v Values) Listen() string { return v.of.Listen() }
 
+// Usage makes an error a mistake of whoever set the bot up: the program ends with exit code 2.
+func Usage(err error) error { return cli.Usage(err) }
+
 // Program is the program around a bot, as features see it while it starts, or while one of their commands runs.
 type Program struct {
 	Values
@@ -112,6 +116,10 @@ func (p *Program) ChatCommands() []manifest.Command { return p.p.own.chatCommand
 
 // UsesAzureSignIn reports whether people sign in by OAuth connections of the Azure Bot.
 func (p *Program) UsesAzureSignIn() bool { return p.p.own.usesAzureSignIn(p.p.Settings) }
+
+// OpenInbox opens the queues of the bot for somebody who looks at them and takes no part in the work, until the
+// program ends.
+func (p *Program) OpenInbox() (*inbox.Inbox, error) { return p.p.openInbox(p.p.bot.Store()) }
 
 // Described is the bot as the main function of the program describes it.
 func (p *Program) Described() Bot { return p.p.own }

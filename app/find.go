@@ -1,17 +1,14 @@
 package app
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
-	"unicode"
 
+	"github.com/planbot-go/planbot/app/internal/turnview"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
@@ -33,7 +30,7 @@ func (turnsFindCmd) Help() string {
 
 // Run prints the head of a turn.
 func (c turnsFindCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
-	id, err := turnID(strings.Join(c.Turn, " "))
+	id, err := turnview.ID(strings.Join(c.Turn, " "))
 	if err != nil {
 		return cli.Usage(err)
 	}
@@ -66,32 +63,9 @@ func (c turnsFindCmd) missing(ctx context.Context, p *program, id string) error 
 		"or that was not set for the bot, or the person said /forget", id), err)
 }
 
-// maxTurnID limits what may be an id.
-const maxTurnID = 64
-
-// turnID is the id of a turn in what somebody copied: the id alone, "(turn ID)", or all that the bot
-// said, in any of its languages. The id comes last there.
-func turnID(text string) (string, error) {
-	letter := func(r rune) bool {
-		return r < unicode.MaxASCII && (unicode.IsLetter(r) || unicode.IsDigit(r)) || r == '-' || r == '_'
-	}
-	words := strings.FieldsFunc(text, func(r rune) bool { return !letter(r) })
-	if len(words) == 0 {
-		return "", errors.New("which turn? Its id is at the end of what the bot said, such as (turn 3d7rq2mzk4ab)")
-	}
-	id := words[len(words)-1]
-	if last := strings.TrimSpace(text); len(words) == 2 && strings.HasSuffix(last, words[0]+"."+words[1]) {
-		id = words[0] // the key of a call is ID.NUMBER
-	}
-	if len(id) > maxTurnID {
-		return "", fmt.Errorf("%.80q is not the id of a turn", id)
-	}
-	return strings.ToLower(id), nil
-}
-
 // printHead prints what is known about one turn.
 func printHead(out io.Writer, h turn.Head) error {
-	if err := cli.PrintFields(out, headRows(h)); err != nil {
+	if err := cli.PrintFields(out, turnview.HeadRows(h)); err != nil {
 		return err
 	}
 	if h.Outcome == "dead_letter" {
@@ -99,40 +73,3 @@ func printHead(out io.Writer, h turn.Head) error {
 	}
 	return nil
 }
-
-// headRows are names and values of what is known; values may be empty.
-func headRows(h turn.Head) [][2]string {
-	outcome := h.Outcome
-	if h.Reason != "" {
-		outcome += " (" + h.Reason + ")"
-	}
-	conversation := h.Conversation
-	if h.Kind != "" {
-		conversation += " (" + h.Kind + ")"
-	}
-	person := cmp.Or(h.User, h.Account)
-	if h.Tenant != "" {
-		person += " of tenant " + h.Tenant
-	}
-	rows := [][2]string{
-		{"turn", h.Turn},
-		{"outcome", outcome},
-		{"accepted", moment(h.Accepted)},
-		{"waited", seconds(h.WaitedMS)},
-		{"took", seconds(h.TookMS)},
-		{"tries", strconv.Itoa(h.Tries)},
-		{"type", h.Type},
-		{"channel", h.Channel},
-		{"conversation", conversation},
-		{"person", person},
-	}
-	if h.ModelCalls > 0 {
-		rows = append(rows, [2]string{"model", fmt.Sprintf("%s, %d + %d tokens", count(h.ModelCalls, "call"), h.PromptTokens, h.CompletionTokens)})
-	}
-	if h.Cost > 0 {
-		rows = append(rows, [2]string{"cost", strconv.FormatFloat(h.Cost, 'f', -1, 64)})
-	}
-	return append(rows, [2]string{"sent", count(h.Sent, "message")}, [2]string{"trace", h.Trace})
-}
-
-func seconds(ms int64) string { return (time.Duration(ms) * time.Millisecond).String() }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/app/internal/turnview"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/internal/spelling"
@@ -262,7 +263,7 @@ func (c knowledgeAddCmd) print(std *cli.Streams, path string, report knowledge.R
 	}
 	embedded := ""
 	if report.Embedded > 0 {
-		embedded = ", " + count(report.Embedded, "passage") + " embedded"
+		embedded = ", " + turnview.Count(report.Embedded, "passage") + " embedded"
 	}
 	fmt.Fprintf(std.Out, "%s: %s%s\n", cli.OneLine(path), report, embedded)
 	return nil
@@ -300,7 +301,7 @@ func (c knowledgeListCmd) Run(ctx context.Context, s *settings.Settings, std *cl
 		if err := table.Flush(); err != nil {
 			return err
 		}
-		fmt.Fprintln(std.Out, count(len(all), "document"))
+		fmt.Fprintln(std.Out, turnview.Count(len(all), "document"))
 		for _, n := range refused {
 			fmt.Fprintf(std.Out, "not taken: %s: %s\n", cli.OneLine(n.File), cli.OneLine(n.Why))
 		}
@@ -322,7 +323,7 @@ func (c knowledgeRemoveCmd) Run(ctx context.Context, s *settings.Settings, std *
 		case n == 0:
 			return fmt.Errorf("there is no folder and no document %q", c.Name)
 		}
-		fmt.Fprintln(std.Out, count(n, "document"), "removed")
+		fmt.Fprintln(std.Out, turnview.Count(n, "document"), "removed")
 		return nil
 	})
 }
@@ -357,7 +358,7 @@ func (c knowledgeSearchCmd) Run(ctx context.Context, s *settings.Settings, std *
 			fmt.Fprintf(std.Out, "%d. %s  %.3f\n   %s\n   %s\n", i+1, cli.OneLine(p.ID), p.Score,
 				cli.OneLine(cmp.Or(p.Path, p.Title)), cli.OneLine(spelling.Cut(p.Text, 160)))
 		}
-		fmt.Fprintln(std.Out, count(len(passages), "passage"))
+		fmt.Fprintln(std.Out, turnview.Count(len(passages), "passage"))
 		return nil
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/app/internal/turnview"
 	"github.com/planbot-go/planbot/app/page"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/settings"
@@ -41,8 +42,8 @@ func pageParts(p *program) (page.Parts, error) {
 		WhatIf:    func(ctx context.Context, c page.Change) (page.Trial, error) { return trialOf(ctx, p, c) },
 		Recording: p.recording(), Scenarios: scenariosDir,
 		Dead: func(w inbox.Waiting) ([][2]string, any) {
-			known := readDeadLetter(w, true)
-			return known.rows(), known
+			known := turnview.ReadDead(w, true)
+			return known.Rows(), known
 		},
 		Export: func(w inbox.Waiting) ([]byte, error) {
 			return turnsExportCmd{}.render([]inbox.Waiting{w}, p.Settings)

@@ -12,13 +12,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/app/internal/turnview"
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/cli"
@@ -85,9 +85,9 @@ func (c turnsListCmd) Run(ctx context.Context, s *settings.Settings, std *cli.St
 		if err != nil {
 			return err
 		}
-		list := make([]deadLetter, len(dead))
+		list := make([]turnview.Dead, len(dead))
 		for i, w := range dead {
-			list[i] = readDeadLetter(w, false)
+			list[i] = turnview.ReadDead(w, false)
 		}
 		if c.JSON {
 			return cli.PrintJSON(std.Out, list)
@@ -97,31 +97,15 @@ func (c turnsListCmd) Run(ctx context.Context, s *settings.Settings, std *cli.St
 			fmt.Fprintln(table, "TURN\tSINCE\tREASON\tCONVERSATION")
 		}
 		for _, t := range list {
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", cli.Printable(t.Turn), moment(t.Since),
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\n", cli.Printable(t.Turn), turnview.Moment(t.Since),
 				cli.Printable(t.Reason), cli.Printable(cmp.Or(t.Conversation, t.Queue)))
 		}
 		if err := table.Flush(); err != nil {
 			return err
 		}
-		fmt.Fprintf(std.Out, "%s, %s at work or waiting\n", count(len(list), "dead letter"), count(waiting, "turn"))
+		fmt.Fprintf(std.Out, "%s, %s at work or waiting\n", turnview.Count(len(list), "dead letter"), turnview.Count(waiting, "turn"))
 		return nil
 	})
-}
-
-// count says "1 turn" or "2 turns".
-func count(n int, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprint(n, " ", what)
-}
-
-// moment formats a time; "" if it is unknown.
-func moment(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format("2006-01-02 15:04:05 MST")
 }
 
 type turnsShowCmd struct {
@@ -137,11 +121,11 @@ func (c turnsShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.St
 		if err != nil {
 			return fmt.Errorf("show a turn: %w", err)
 		}
-		t := readDeadLetter(found[0], c.Content)
+		t := turnview.ReadDead(found[0], c.Content)
 		if c.JSON {
 			return cli.PrintJSON(std.Out, t)
 		}
-		return cli.PrintFields(std.Out, t.rows())
+		return cli.PrintFields(std.Out, t.Rows())
 	})
 }
 
@@ -162,108 +146,6 @@ func findDead(ctx context.Context, in *inbox.Inbox, ids []string) (found []inbox
 		found = append(found, dead[at])
 	}
 	return found, errors.Join(missing...)
-}
-
-// deadLetter is a dead letter as an operator sees it. The activity is empty if it cannot be read.
-type deadLetter struct {
-	Turn     string    `json:"turn"`
-	Reason   string    `json:"reason"`
-	Since    time.Time `json:"since"`
-	Accepted time.Time `json:"accepted"`
-	Queue    string    `json:"queue"`
-
-	Type         string `json:"type,omitempty"` // of the activity
-	Channel      string `json:"channel,omitempty"`
-	Conversation string `json:"conversation,omitempty"`
-	From         string `json:"from,omitempty"`
-	Text         string `json:"text,omitempty"` // only with content
-
-	Then   string     `json:"then,omitempty"`   // the phase that it continues with
-	Done   []string   `json:"done,omitempty"`   // actions that finished
-	Plan   []deadStep `json:"plan,omitempty"`   // the current plan; none: no plan, or it ended
-	Sent   []string   `json:"sent,omitempty"`   // the ids that the channel gave to its messages
-	Unsent int        `json:"unsent,omitempty"` // messages waiting to be sent
-	Unread string     `json:"unread,omitempty"` // why some of this is missing
-}
-
-// deadStep is a command of a plan and its progress: "done", "begun" (it may or may not have been
-// done), or "" if it has not begun.
-type deadStep struct {
-	Command string `json:"command"`
-	State   string `json:"state,omitempty"`
-}
-
-// readDeadLetter returns what is known about a dead letter. Only with content does it include what
-// people, models and actions wrote: the text that came in, and the commands with their entities.
-func readDeadLetter(w inbox.Waiting, content bool) deadLetter {
-	rec, err := turn.Decode(w.Record)
-	t := deadLetter{
-		Turn: w.ID, Reason: turn.Reason(w), Since: w.Since, Accepted: rec.Accepted, Queue: w.Queue.String(),
-		Done: rec.Completed(), Sent: rec.Sent, Unsent: len(rec.Outbox),
-	}
-	a, fault := rec.Read()
-	if err := errors.Join(err, fault); err != nil {
-		t.Unread = err.Error()
-	}
-	if a != nil {
-		t.Type, t.Channel, t.Conversation = string(a.Type), a.ChannelID, a.Conversation.ID
-		t.From = strings.TrimSpace(a.From.Name + " " + a.From.ID)
-		if content {
-			t.Text = cmp.Or(rec.Text, a.Said())
-		}
-	}
-	if rec.Wait != nil {
-		t.Then = string(rec.Wait.Then)
-	}
-	if rec.Notice != nil && t.Unsent == 0 {
-		t.Unsent = len(rec.Notice.Messages)
-	}
-	if rec.Run == nil || rec.Run.Progress == nil {
-		return t
-	}
-	p := rec.Run.Progress
-	lines := strings.Split(p.Plan.Outline(), "\n")
-	if content {
-		lines = strings.Split(p.Plan.String(), "\n") // String quotes line feeds
-	}
-	for i, line := range lines {
-		step := deadStep{Command: strings.TrimPrefix(line, "- ")}
-		switch {
-		case i < p.Next:
-			step.State = "done"
-		case i < p.Next+rec.Run.InFlight:
-			step.State = "begun"
-		}
-		t.Plan = append(t.Plan, step)
-	}
-	return t
-}
-
-// rows are names and values of what is known; values may be empty.
-func (t deadLetter) rows() [][2]string {
-	rows := [][2]string{
-		{"turn", t.Turn},
-		{"reason", t.Reason},
-		{"since", moment(t.Since)},
-		{"accepted", moment(t.Accepted)},
-		{"type", t.Type},
-		{"channel", t.Channel},
-		{"conversation", t.Conversation},
-		{"from", t.From},
-	}
-	if t.Text != "" {
-		rows = append(rows, [2]string{"text", strconv.QuoteToGraphic(t.Text)})
-	}
-	rows = append(rows, [2]string{"goes on with", t.Then}, [2]string{"done", strings.Join(t.Done, ", ")})
-	states := map[string]string{"done": " - done", "begun": " - may have begun, nobody knows whether it was done"}
-	for _, step := range t.Plan {
-		rows = append(rows, [2]string{"plan", step.Command + states[step.State]})
-	}
-	rows = append(rows, [2]string{"sent", strings.Join(t.Sent, ", ")})
-	if t.Unsent > 0 {
-		rows = append(rows, [2]string{"to be sent", strconv.Itoa(t.Unsent)})
-	}
-	return append(rows, [2]string{"not read", t.Unread}, [2]string{"queue", t.Queue})
 }
 
 // turnsNamed selects the turns for a command.
@@ -318,7 +200,7 @@ func (c turnsDropCmd) Run(ctx context.Context, s *settings.Settings, std *cli.St
 		}
 		dead, missing := c.find(ctx, in)
 		if len(dead) > 0 && !c.Yes {
-			if err := confirm(std, fmt.Sprintf("Forget %s for good? bot turns export --raw keeps a copy.", count(len(dead), "turn"))); err != nil {
+			if err := confirm(std, fmt.Sprintf("Forget %s for good? bot turns export --raw keeps a copy.", turnview.Count(len(dead), "turn"))); err != nil {
 				return errors.Join(missing, err)
 			}
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/planbot-go/planbot/app/internal/turnview"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/state/inbox"
@@ -151,12 +152,12 @@ func TestTurnsOfAnotherVersionAreShownAsFarAsTheyCanBeRead(t *testing.T) {
 		`{"v":1,` + head + `,"phase":"dreaming"}`:                                                     `phase "dreaming"`,
 		`{"v":1,` + head + `,"phase":"running","run":{"progress":{"plan":{"commands":[]},"next":5}}}`: "no command 5",
 	} {
-		got := readDeadLetter(inbox.Waiting{ID: "x", Record: []byte(record)}, true)
+		got := turnview.ReadDead(inbox.Waiting{ID: "x", Record: []byte(record)}, true)
 		if got.Conversation != "c" || got.Text != "my secret" || got.Accepted.IsZero() || got.Plan != nil || !strings.Contains(got.Unread, want) {
 			t.Errorf("%s: %+v", record, got)
 		}
 	}
-	if got := readDeadLetter(inbox.Waiting{ID: "x", Record: []byte("no record")}, true); got.Turn != "x" || !strings.Contains(got.Unread, "no JSON object") {
+	if got := turnview.ReadDead(inbox.Waiting{ID: "x", Record: []byte("no record")}, true); got.Turn != "x" || !strings.Contains(got.Unread, "no JSON object") {
 		t.Errorf("%+v", got)
 	}
 }

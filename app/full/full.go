@@ -12,6 +12,7 @@ import (
 	"github.com/planbot-go/planbot/app/newbot"
 	"github.com/planbot-go/planbot/app/teamsapp"
 	"github.com/planbot-go/planbot/app/traces"
+	"github.com/planbot-go/planbot/app/viewer"
 )
 
 // Features returns them, each anew: a feature belongs to one program.
@@ -22,5 +23,6 @@ func Features() []app.Feature {
 		newbot.Feature(),
 		teamsapp.Feature(),
 		traces.Feature(),
+		viewer.Feature(),
 	}
 }

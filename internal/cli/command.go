@@ -63,11 +63,13 @@ type commandLine struct {
 	all     bool           // help is to list all of them
 	envFile string         // with settings
 	running bool           // the command line is right
+
+	names map[*cobra.Command][]string // of what they have, in the order of the structs
 }
 
 // run runs the command that args name.
 func (p Program) run(ctx context.Context, args []string, std *Streams) error {
-	l := &commandLine{Program: p, std: std, flags: pflag.NewFlagSet(p.Name, pflag.ContinueOnError)}
+	l := &commandLine{Program: p, std: std, flags: pflag.NewFlagSet(p.Name, pflag.ContinueOnError), names: map[*cobra.Command][]string{}}
 	l.flags.SortFlags = false
 	p.Settings.AddFlags(l.flags)
 	root := &cobra.Command{Use: p.Name, Short: p.About, SilenceErrors: true, SilenceUsage: true}
@@ -96,16 +98,13 @@ func (l *commandLine) add(parent *cobra.Command, commands any) {
 	if parent.RunE == nil {
 		parent.Args = l.arguments(nil)
 		parent.RunE = func(*cobra.Command, []string) error {
-			var names []string
-			for _, child := range parent.Commands() {
-				names = append(names, child.Name())
-			}
-			return fmt.Errorf("expected one of %s", strings.Join(names, ", "))
+			return fmt.Errorf("expected one of %s", strings.Join(l.names[parent], ", "))
 		}
 	}
 	for field, value := range reflect.ValueOf(commands).Elem().Fields() {
 		cmd := &cobra.Command{Use: strings.ToLower(field.Name), Short: field.Tag.Get("help")}
 		parent.AddCommand(cmd)
+		l.names[parent] = append(l.names[parent], cmd.Name())
 		command := value.Addr().Interface()
 		run, ok := command.(Runner)
 		if !ok && l.Adapt != nil {

@@ -182,12 +182,6 @@ type Settings struct {
 	AuditKeep       time.Duration `env:"BOT_AUDIT_KEEP" else:"no audit" needs:"REDIS_URL,BOT_DATA_DIR" help:"how long bot audit keeps approvals and action calls with effects, such as 720h"`
 	TurnsKeep       time.Duration `env:"BOT_TURNS_KEEP" else:"they are not kept" help:"how long bot turns find can tell when a turn was, for whom and how it ended, without content, such as 168h; at most 100,000 turns"`
 
-	ViewerAddr   string `env:"BOT_VIEWER_ADDR" else:"no viewer" help:"host:port of the pages where operators look at turns; only loopback without the other viewer settings"`
-	ViewerURL    string `env:"BOT_VIEWER_URL" url:"https" needs:"BOT_VIEWER_ADDR" else:"none" help:"where browsers reach the viewer, such as https://turns.example.com; its redirect address in Entra is that plus /signed-in"`
-	ViewerTenant string `env:"BOT_VIEWER_TENANT_ID" needs:"BOT_VIEWER_ADDR" else:"none" help:"id of the tenant whose people may sign in to the viewer"`
-	ViewerClient string `env:"BOT_VIEWER_CLIENT_ID" needs:"BOT_VIEWER_ADDR" else:"none" help:"app registration of the viewer, with the app roles Turns.Read, Turns.Content and Turns.Act"`
-	ViewerSecret string `env:"BOT_VIEWER_CLIENT_SECRET" secret:"true" needs:"BOT_VIEWER_ADDR" else:"none" help:"client secret of that app registration"`
-
 	Page        bool   `env:"BOT_PAGE" default:"true" help:"false: no page at http://127.0.0.1:3978/, which shows turns; there is one in local mode only"`
 	MetricsAddr string `env:"BOT_METRICS_ADDR" else:"no metrics" help:"host:port of GET /metrics for Prometheus"`
 
@@ -741,7 +735,6 @@ func (s *Settings) Check() error {
 	s.checkModeration(&f)
 	s.checkExplicit(&f)
 	s.checkKnowledge(&f)
-	s.checkViewer(&f)
 	s.checkSkills(&f)
 	if s.RedisURL != "" {
 		store, err := state.Open(context.Background(), s.RedisURL, state.Config{}) // dials nothing
@@ -884,42 +877,8 @@ func (s *Settings) checkAddresses(f *faults) {
 	}
 }
 
-// checkViewer: operators sign in, unless only this machine reaches the viewer.
-func (s *Settings) checkViewer(f *faults) {
-	if s.ViewerAddr == "" {
-		return
-	}
-	host, port := hostPort(f, "BOT_VIEWER_ADDR", s.ViewerAddr)
-	var missing []string
-	for _, part := range [][2]string{
-		{"BOT_VIEWER_URL", s.ViewerURL}, {"BOT_VIEWER_TENANT_ID", s.ViewerTenant}, {"BOT_VIEWER_CLIENT_ID", s.ViewerClient}, {"BOT_VIEWER_CLIENT_SECRET", s.ViewerSecret},
-	} {
-		if part[1] == "" && !f.has(part[0]) {
-			missing = append(missing, part[0])
-		}
-	}
-	const all = 4
-	if n := len(missing); n > 0 && (n < all || !loopback.IsHost(host)) && !f.has("BOT_VIEWER_ADDR") {
-		f.add("BOT_VIEWER_ADDR", "operators have to sign in, unless it is on loopback and none of its other settings is there: set %s", strings.Join(missing, ", "))
-	}
-	if s.ViewerTenant != "" && !isGUID.MatchString(s.ViewerTenant) {
-		f.add("BOT_VIEWER_TENANT_ID", "is no GUID: the viewer is for one tenant, by its id")
-	}
-	if u, err := url.Parse(s.ViewerURL); err == nil && strings.Trim(u.Path, "/") != "" {
-		f.add("BOT_VIEWER_URL", "has a path; the viewer has a host of its own")
-	}
-	if s.LogLevel == "disabled" {
-		f.add("BOT_VIEWER_ADDR", "contradicts BOT_LOG_LEVEL=disabled: the log has who looked at what")
-	}
-	for variable, addr := range map[string]string{"BOT_ADDR, PORT": s.Listen(), "BOT_METRICS_ADDR": s.MetricsAddr} {
-		if _, other, err := net.SplitHostPort(addr); err == nil && other == strconv.FormatUint(port, 10) && port != 0 {
-			f.add("BOT_VIEWER_ADDR", "%s has the same port as %s", s.ViewerAddr, variable)
-		}
-	}
-}
-
-// ViewerLogin is the login service of the cloud, where operators sign in.
-func (s *Settings) ViewerLogin() string {
+// Login is the login service of the cloud, where people sign in.
+func (s *Settings) Login() string {
 	switch {
 	case s.LoginURL != "":
 		return s.LoginURL
