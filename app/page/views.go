@@ -276,8 +276,8 @@ func helpPage() g.Node {
 		h.P(
 			text("The page runs in local mode only, on this machine only. "), code("BOT_PAGE=false"),
 			text(" switches it off. It keeps the last turns in memory; with "), code("bot dev"),
-			text(" they and the chat outlive each build, until it ends. It talks to the bot as a channel does: what you write goes to the bot's webhook, "+
-				"and the bot answers to the page's connector."),
+			text(" they and the chat outlive each build, until it ends. It talks to the bot as a channel does: "+
+				"what you write goes to the bot's webhook, and the bot answers to the page's connector."),
 		),
 	)
 }
@@ -312,6 +312,7 @@ func (p *Page) faultForms(v faultsView) g.Node {
 		return append(all, form("crash", "Crash", "after command", "of a turn", v.CrashPoints))
 	}
 	return append(all, para("dim",
-		text("The bot can crash on purpose only where its state outlives it: with "), code("bot dev"), text(", "), code("BOT_DATA_DIR"), text(" or "), code("REDIS_URL"), text("."),
+		text("The bot can crash on purpose only where its state outlives it: with "), code("bot dev"), text(", "),
+		code("BOT_DATA_DIR"), text(" or "), code("REDIS_URL"), text("."),
 	))
 }

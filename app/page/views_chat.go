@@ -52,7 +52,8 @@ func more(title string, children ...g.Node) g.Node {
 
 // chatForm is a form that does something in the chat. A script sends it without another page if it is quiet.
 func chatForm(name string, isQuiet bool, children ...g.Node) g.Node {
-	return h.Form(h.Class("row"), h.Method("post"), markup.Action(markup.At("/dev/chat", name)), markup.On("data-quiet", isQuiet), g.Group(children))
+	to := markup.At("/dev/chat", name)
+	return h.Form(h.Class("row"), h.Method("post"), markup.Action(to), markup.On("data-quiet", isQuiet), g.Group(children))
 }
 
 // where are the fields that say in which conversation a form does something, and as whom.
@@ -99,7 +100,7 @@ func (v workbenchView) sayForm() g.Node {
 		h.Div(
 			h.Class("row"),
 			h.Label(h.For("as"), text("Speak as")),
-			h.Select(h.ID("as"), h.Name("as"), g.Map(v.Room.People, func(one person) g.Node { return optionOf(one.Key, one.Key == v.As, one.Name) })),
+			h.Select(h.ID("as"), h.Name("as"), peopleOptions(v.Room.People, v.As)),
 			threads,
 			g.If(!isPersonal, h.Label(h.Class("check"), h.Input(h.Type("checkbox"), h.Name("all"), h.Value("1")), text(" deliver all messages"))),
 		),
@@ -115,6 +116,11 @@ func (v workbenchView) sayForm() g.Node {
 		),
 		h.Div(h.Class("names"), h.ID("names"), h.Role("listbox"), h.Aria("label", "Mention"), markup.On("hidden", true)),
 	)
+}
+
+// peopleOptions are the people to choose from.
+func peopleOptions(people []person, chosen string) g.Node {
+	return g.Map(people, func(one person) g.Node { return optionOf(one.Key, one.Key == chosen, one.Name) })
 }
 
 // listJSON is a list for a script.
@@ -164,7 +170,8 @@ func (v workbenchView) additions() g.Node {
 		add("room", "New group chat", "group chat"),
 		files,
 		para("dim",
-			text("A JSON object with a "), code("type"), text(" in the message box is sent as a card ("), code("AdaptiveCard"), text(") or as an activity."),
+			text("A JSON object with a "), code("type"), text(" in the message box is sent as a card ("), code("AdaptiveCard"),
+			text(") or as an activity."),
 		),
 	}
 }
@@ -172,7 +179,8 @@ func (v workbenchView) additions() g.Node {
 func (v workbenchView) ofRoom() g.Node {
 	all := g.Group{chatForm(
 		"rename", false, v.where(), h.Label(h.For("rename"), text("Name")), space,
-		h.Input(h.ID("rename"), h.Name("name"), h.MaxLength(fmt.Sprint(maxName)), h.Required(), h.Value(v.Room.Name)), space, h.Button(text("Rename")),
+		h.Input(h.ID("rename"), h.Name("name"), h.MaxLength(fmt.Sprint(maxName)), h.Required(), h.Value(v.Room.Name)), space,
+		h.Button(text("Rename")),
 	)}
 	for _, command := range v.Commands {
 		title := map[string]string{"/reset": "Reset", "/forget": "Forget"}[command]
@@ -183,7 +191,8 @@ func (v workbenchView) ofRoom() g.Node {
 		}
 	}
 	return append(all, g.If(!v.Room.Given, chatForm(
-		"delete", false, sends("room", v.Room.Key), h.Button(text("Delete")), space, h.Span(text("takes it off this page; the bot keeps what it knows")),
+		"delete", false, sends("room", v.Room.Key), h.Button(text("Delete")), space,
+		h.Span(text("takes it off this page; the bot keeps what it knows")),
 	)))
 }
 
@@ -201,7 +210,8 @@ func (v workbenchView) messages() g.Node {
 		)
 		all = append(all, nothing)
 	}
-	return append(all, g.Map(v.Messages, shownMessage.html), g.If(v.Room.Typing, h.P(h.Class("typing"), h.Data("key", "typing"), text(v.Bot, " is typing…"))))
+	typing := h.P(h.Class("typing"), h.Data("key", "typing"), text(v.Bot, " is typing…"))
+	return append(all, g.Map(v.Messages, shownMessage.html), g.If(v.Room.Typing, typing))
 }
 
 // html is a message with what people can do about it.

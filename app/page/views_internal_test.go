@@ -86,7 +86,8 @@ func TestMarkupStaysText(t *testing.T) {
 	checkView(t, "prompts", func(_ *Page, v struct {
 		Folders []folder
 		Fault   string
-	}) g.Node {
+	},
+	) g.Node {
 		return promptsPage(v.Folders, v.Fault)
 	})
 	checkView(t, "prompt", (*Page).promptPage)

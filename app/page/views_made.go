@@ -32,7 +32,10 @@ func actionsPage(all []actionShown) g.Node {
 	}
 	return body(
 		h.H1(text("Actions")),
-		h.P(text("What the bot can do. Calls, failures and times are those of the turns that the page keeps. "), link("/dev/actions.json", "JSON")),
+		h.P(
+			text("What the bot can do. Calls, failures and times are those of the turns that the page keeps. "),
+			link("/dev/actions.json", "JSON"),
+		),
 		list,
 	)
 }
@@ -75,7 +78,9 @@ func (p *Page) actionPage(v actionView) g.Node {
 		titled("a-effects", "Effects", h.Ul(g.Map(v.Effects, func(e effect) g.Node {
 			return h.Li(h.Data("effect", e.Name), label(e.Name), text(" ", oneLine(e.About)))
 		}))),
-		g.If(len(v.Examples) > 0, titled("a-examples", "Examples", h.Ul(g.Map(v.Examples, func(one string) g.Node { return h.Li(text(oneLine(one))) })))),
+		g.If(len(v.Examples) > 0, titled("a-examples", "Examples", h.Ul(g.Map(v.Examples, func(one string) g.Node {
+			return h.Li(text(oneLine(one)))
+		})))),
 		titled("a-run", "Run it", done, p.actionForm(v)),
 		titled("a-schema", "Schema", schema),
 		titled("a-last", "Last calls", last),
@@ -85,7 +90,8 @@ func (p *Page) actionPage(v actionView) g.Node {
 // actionForm runs an action by hand.
 func (p *Page) actionForm(v actionView) g.Node {
 	return h.Form(
-		h.Class("form"), h.Method("post"), markup.Action(actionAddress(v.Name)), markup.On("novalidate", true), p.tokenField(), sends("throw", "asked"),
+		h.Class("form"), h.Method("post"), markup.Action(actionAddress(v.Name)), markup.On("novalidate", true),
+		p.tokenField(), sends("throw", "asked"),
 		each(v.Fields, fieldHTML),
 		h.Details(
 			markup.On("open", v.Whole != "" || len(v.Fields) == 0), h.Summary(text("All entities as JSON")),
@@ -98,21 +104,23 @@ func (p *Page) actionForm(v actionView) g.Node {
 			h.Class("row"), h.Label(h.For("room"), text("Conversation")),
 			h.Select(h.ID("room"), h.Name("room"), g.Map(v.Rooms, func(r listed) g.Node { return optionOf(r.Key, r.Key == v.Room, r.Name) })),
 			h.Label(h.For("who"), text("As")),
-			h.Select(h.ID("who"), h.Name("as"), g.Map(v.People, func(one person) g.Node { return optionOf(one.Key, one.Key == v.As, one.Name) })),
+			h.Select(h.ID("who"), h.Name("as"), peopleOptions(v.People, v.As)),
 		),
 		h.Div(
 			h.Class("field"), h.Label(h.For("said"), text("What the person said, for actions that read it")),
 			h.Input(h.ID("said"), h.Name("said"), h.Value(v.Said), h.AutoComplete("off")),
 		),
 		h.P(h.Label(
-			h.Class("check"), h.Input(h.Type("checkbox"), h.Name("throw"), h.Value("1"), markup.On("checked", !v.Keep)), text(" Throw the state away"),
+			h.Class("check"), h.Input(h.Type("checkbox"), h.Name("throw"), h.Value("1"), markup.On("checked", !v.Keep)),
+			text(" Throw the state away"),
 		)),
 		g.If(!v.StateOnly, h.P(h.Label(
 			h.Class("check"), h.Input(h.Type("checkbox"), h.Name("outside"), h.Value("1")), text(" This has effects outside"),
 		))),
 		h.Button(h.Type("submit"), text("Run")),
 		para("dim", text(
-			"It runs without a plan: no approval, policy or hook is part of it, and nothing is said in the conversation. An action that asks a model does so.",
+			"It runs without a plan: no approval, policy or hook is part of it, and nothing is said in the conversation. "+
+				"An action that asks a model does so.",
 		)),
 	)
 }
@@ -213,7 +221,8 @@ func promptsPage(folders []folder, fault string) g.Node {
 	return body(
 		h.H1(text("Prompts")),
 		h.P(
-			text("A prompt is a folder. A folder of "), code("BOT_PROMPTS_DIR"), text(", or of the bot's code, replaces the built-in one of the same name. "),
+			text("A prompt is a folder. A folder of "), code("BOT_PROMPTS_DIR"),
+			text(", or of the bot's code, replaces the built-in one of the same name. "),
 			link("/dev/prompts.json", "JSON"),
 		),
 		faultOf(fault),
@@ -444,7 +453,9 @@ func settingsTable(name string, rows []Setting) g.Node {
 func numbersPage(tiles []tile) g.Node {
 	return body(
 		h.H1(text("Numbers")),
-		para("dim", text("The metrics of this process since it started, and a curve of the last 15 minutes. A metric appears once there is something to count.")),
+		para("dim", text(
+			"The metrics of this process since it started, and a curve of the last 15 minutes. A metric appears once there is something to count.",
+		)),
 		h.Div(h.Class("tiles"), g.Map(tiles, tile.html)),
 		para("row", link("/dev/numbers.json", "JSON")),
 	)
@@ -461,8 +472,9 @@ func (t tile) html() g.Node {
 		h.H2(h.ID(id), text(t.Name())),
 		para("dim", text(t.Help)),
 		h.SVG(
-			h.Class("spark"), g.Attr("viewBox", fmt.Sprintf("0 0 %d %d", sparkWide, sparkHigh)), g.Attr("preserveAspectRatio", "none"), h.Role("img"),
-			h.Aria("label", fmt.Sprintf("%s: at most %s in the last %s", t.Name(), t.Most(), t.Since())), g.El("polyline", g.Attr("points", t.Points())),
+			h.Class("spark"), g.Attr("viewBox", fmt.Sprintf("0 0 %d %d", sparkWide, sparkHigh)), g.Attr("preserveAspectRatio", "none"),
+			h.Role("img"), h.Aria("label", fmt.Sprintf("%s: at most %s in the last %s", t.Name(), t.Most(), t.Since())),
+			g.El("polyline", g.Attr("points", t.Points())),
 		),
 		wide(t.Name(), heads, g.Map(t.Rows, func(r tileRow) g.Node {
 			return h.Tr(
@@ -516,7 +528,9 @@ func (p *Page) deadLetter(d deadRow) g.Node {
 func (d deadRow) known() g.Node {
 	return h.Details(
 		h.Summary(text("What is known"), unseen(" of turn ", d.ID)),
-		wideOf("What is known", h.Table(h.TBody(g.Map(d.Rows, func(row [2]string) g.Node { return h.Tr(rowHead(text(row[0])), h.Td(text(row[1]))) })))),
+		wideOf("What is known", h.Table(h.TBody(g.Map(d.Rows, func(row [2]string) g.Node {
+			return h.Tr(rowHead(text(row[0])), h.Td(text(row[1])))
+		})))),
 	)
 }
 
@@ -558,13 +572,16 @@ func (v evalsView) html() g.Node {
 	all = append(all, g.Map(v.Faults, faultOf))
 	switch {
 	case len(v.Rows) > 0:
-		heads := []string{"Report", "Plans", "All right", "Since the one before", "Right actions", "Can run", "Unwanted", "Tokens", "p50", "p95", "Cost"}
+		heads := []string{
+			"Report", "Plans", "All right", "Since the one before", "Right actions", "Can run", "Unwanted", "Tokens", "p50", "p95", "Cost",
+		}
 		all = append(all, titled("v-all", "Results", wide("Results", heads, g.Map(v.Rows, evalRow.html))), v.compareForm())
 	case v.Folder != "":
 		folder := shownText(v.Folder)
 		all = append(all,
 			h.P(text("There is no report yet. Save one like this, then load the page again:")),
-			named("How to save a report", "mkdir -p "+folder+"\ngo tool bottest eval --actions actions.json --json eval.yaml > "+folder+"/first.json"),
+			named("How to save a report",
+				"mkdir -p "+folder+"\ngo tool bottest eval --actions actions.json --json eval.yaml > "+folder+"/first.json"),
 			para("dim", text("The folder is beside where the bot was started.")),
 		)
 	default:
@@ -587,7 +604,8 @@ func (r evalRow) html() g.Node {
 	if r.Cost != 0 {
 		cost = fmt.Sprintf("%.4f", r.Cost)
 	}
-	right := h.Meter(h.Min("0"), h.Max("100"), h.Value(fmt.Sprint(percent(r.Entities))), h.Aria("label", "all right"), text(points(r.Entities)))
+	share := fmt.Sprint(percent(r.Entities))
+	right := h.Meter(h.Min("0"), h.Max("100"), h.Value(share), h.Aria("label", "all right"), text(points(r.Entities)))
 	cell := func(content string) g.Node { return h.Td(text(content)) }
 	return h.Tr(
 		h.Data("report", oneLine(r.ID)),

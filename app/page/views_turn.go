@@ -178,7 +178,8 @@ func (p *Page) turnHead(v *turnView) g.Node {
 		g.If(v.Incomplete, para("note", text("Some of this turn was not seen, because too much happened at once."))),
 		g.If(v.Cut, para("note", text("Some of this turn is too large to be kept."))),
 		g.If(len(v.Spans) > 0, h.Ol(h.Class("fall"), h.Aria("label", "What took how long"), g.Map(v.Spans, func(s span) g.Node {
-			return h.Li(h.Span(text(s.Name)), h.Span(h.Class("bar"), h.Data("from", fmt.Sprint(s.From)), h.Data("wide", fmt.Sprint(s.Wide))), dim(took(s.Took)))
+			bar := h.Span(h.Class("bar"), h.Data("from", fmt.Sprint(s.From)), h.Data("wide", fmt.Sprint(s.Wide)))
+			return h.Li(h.Span(text(s.Name)), bar, dim(took(s.Took)))
 		}))),
 		para("row",
 			g.If(v.Prev != "", turnLink(v.Prev, "Previous")), space, g.If(v.Next != "", turnLink(v.Next, "Next")), space,
@@ -215,11 +216,14 @@ func (v *turnView) state() g.Group {
 		}
 		return h.Td(frame(content))
 	}
+	row := func(c turnlog.Change) g.Node {
+		by := h.Td(text(either(c.By == "", "the bot itself", c.By)))
+		return h.Tr(h.Data("path", c.Path), h.Td(code(c.Path)), value(c.Before), value(c.After), by)
+	}
+	heads := []string{"Path", "Before", "After", "Changed by"}
 	return g.Group{
 		line(len(v.ByPath), " ", plural(len(v.ByPath), "value"), " changed"),
-		g.If(len(v.ByPath) > 0, wide("Changes of the state", []string{"Path", "Before", "After", "Changed by"}, g.Map(v.ByPath, func(c turnlog.Change) g.Node {
-			return h.Tr(h.Data("path", c.Path), h.Td(code(c.Path)), value(c.Before), value(c.After), h.Td(text(either(c.By == "", "the bot itself", c.By))))
-		}))),
+		g.If(len(v.ByPath) > 0, wide("Changes of the state", heads, g.Map(v.ByPath, row))),
 		source("Before", v.Before), source("After", v.After),
 	}
 }
@@ -238,7 +242,9 @@ func (v *turnView) prompt() (all g.Group) {
 		}
 		all = append(all, h.Div(
 			h.Class("round"),
-			line("Question ", i+1, ": prompt ", r.Prompt, " ", asked, ", answer at most ", r.MaxTokens, " tokens, history at most ", r.HistoryTokens),
+			line(
+				"Question ", i+1, ": prompt ", r.Prompt, " ", asked, ", answer at most ", r.MaxTokens, " tokens, history at most ", r.HistoryTokens,
+			),
 			h.Ul(h.Class("sections"), g.Map(r.Sections, func(s turnlog.Section) g.Node { return promptSection(s, false) })),
 		))
 	}
@@ -274,7 +280,7 @@ func (v *turnView) answer() (all g.Group) {
 			round = append(round,
 				line("Answer ", i+1, ": ", took(a.TookNS), ", ", a.In, " tokens in, ", a.Out, " out", finish),
 				faultOf(a.Error), frameOf(a.Text),
-				g.Map(a.Calls, func(c turnlog.Call) g.Node { return frame(c.Name + " " + c.Arguments) }),
+				g.Map(a.Calls, callHTML),
 			)
 		} else {
 			round = append(round, line("Waiting for the model."))
@@ -289,6 +295,8 @@ func (v *turnView) answer() (all g.Group) {
 	}
 	return all
 }
+
+func callHTML(c turnlog.Call) g.Node { return frame(c.Name + " " + c.Arguments) }
 
 func (v *turnView) plan() (all g.Group) {
 	if len(v.Rounds) == 0 && len(v.Plans) == 0 {
@@ -357,7 +365,9 @@ func (v *turnView) journal() g.Node {
 		if s.TookNS > 0 {
 			size += ", " + took(s.TookNS)
 		}
-		return h.Li(h.Data("phase", s.Phase), dim(clock(s.At)), space, h.Strong(text(s.Phase)), text(" ", s.Words, " "), dim(size), faultOf(s.Error))
+		return h.Li(
+			h.Data("phase", s.Phase), dim(clock(s.At)), space, h.Strong(text(s.Phase)), text(" ", s.Words, " "), dim(size), faultOf(s.Error),
+		)
 	}))
 }
 
@@ -429,7 +439,9 @@ func (v compareView) html() g.Node {
 				h.TBody(g.Map(part.Rows, row)),
 			)))
 		}),
-		para("row", link(markup.Address("/dev/turns/compare.json").With("a", v.A.ID).With("b", v.B.ID), "JSON"), space, link("/dev/turns", "All turns")),
+		para("row",
+			link(markup.Address("/dev/turns/compare.json").With("a", v.A.ID).With("b", v.B.ID), "JSON"), space, link("/dev/turns", "All turns"),
+		),
 	)
 }
 
@@ -453,7 +465,9 @@ func (p *Page) savePage(v testView) g.Node {
 			h.P(h.Button(h.Type("submit"), text("Show"))),
 		)),
 		g.If(v.Fault != "", h.P(h.Class("fault"), h.Role("alert"), text(v.Fault))),
-		g.If(len(v.Open) > 0, titled("s-open", "What it does not check", h.Ul(g.Map(v.Open, func(one string) g.Node { return h.Li(text(one)) })))),
+		g.If(len(v.Open) > 0, titled("s-open", "What it does not check", h.Ul(g.Map(v.Open, func(one string) g.Node {
+			return h.Li(text(one))
+		})))),
 		g.If(v.YAML != "", g.Group{
 			titled("s-yaml", "Scenario",
 				h.P(text("It replays what the model said, so the test needs no model.")),
@@ -463,12 +477,17 @@ func (p *Page) savePage(v testView) g.Node {
 				h.Method("post"), markup.Action("/dev/turns/save"), h.Class("fields"), h.H2(text("File")), p.tokenField(), turns,
 				h.P(
 					h.Label(h.For("s-name"), text("Name")),
-					h.Input(h.ID("s-name"), h.Name("name"), h.Value(v.Name), h.Required(), h.Pattern(`[a-z0-9\-]{1,64}\.yaml`), h.AutoComplete("off")), space,
+					h.Input(
+						h.ID("s-name"), h.Name("name"), h.Value(v.Name), h.Required(), h.Pattern(`[a-z0-9\-]{1,64}\.yaml`), h.AutoComplete("off"),
+					), space,
 					dim("a-z, 0-9 and -, then .yaml; in the folder ", v.Folder),
 				),
 				h.P(h.Button(h.Type("submit"), text("Save"))),
 			)),
-			h.Form(h.Method("get"), markup.Action("/dev/turns/save.yaml"), turns, sends("name", v.Name), h.P(h.Button(h.Type("submit"), text("Download")))),
+			h.Form(
+				h.Method("get"), markup.Action("/dev/turns/save.yaml"), turns, sends("name", v.Name),
+				h.P(h.Button(h.Type("submit"), text("Download"))),
+			),
 		}),
 	)
 }
@@ -509,7 +528,10 @@ func (p *Page) whatIfForm(v whatIfView) g.Node {
 		h.Method("post"), markup.Action(turnAddress(v.Record.ID, "what-if")), h.Class("fields"), h.ID("try"),
 		h.H2(text(either(v.Result != nil, "Again", "What is different"))),
 		p.tokenField(), sends("told", fmt.Sprint(v.Cost.Told)), sends("choose", "1"),
-		h.P(h.Label(h.For("w-text"), text("Text")), h.Textarea(h.ID("w-text"), h.Name("text"), h.Rows("2"), h.Required(), g.Text(v.Changes.Text))),
+		h.P(
+			h.Label(h.For("w-text"), text("Text")),
+			h.Textarea(h.ID("w-text"), h.Name("text"), h.Rows("2"), h.Required(), g.Text(v.Changes.Text)),
+		),
 		input("w-prompts", "prompts", "Prompts folder", v.Changes.Prompts),
 		input("w-model", "model", "Model", v.Changes.Model),
 		h.P(
@@ -551,8 +573,10 @@ func (v whatIfView) cost() string {
 	if c.Money > 0 {
 		money = fmt.Sprintf(", so up to %.4f in the currency of BOT_MODEL_PRICE", c.Money)
 	}
-	return fmt.Sprintf("Each run asks %s, usually once: about %d tokens, and at most %d for the answer%s. If the answer is no plan, or the plan goes on with "+
-		"a recorded result, it asks again. %d of %d tokens are left for what-ifs on this page.", c.Model, c.Question, c.Answer, money, v.Left, whatIfBudget)
+	return fmt.Sprintf("Each run asks %s, usually once: about %d tokens, and at most %d for the answer%s. "+
+		"If the answer is no plan, or the plan goes on with a recorded result, it asks again. "+
+		"%d of %d tokens are left for what-ifs on this page.",
+		c.Model, c.Question, c.Answer, money, v.Left, whatIfBudget)
 }
 
 // html is what came of a what-if.
@@ -571,11 +595,11 @@ func (r *result) html() g.Group {
 	if len(r.Runs) > 1 {
 		about += fmt.Sprintf(" Below is the first of %d runs.", len(r.Runs))
 	}
-	var calls g.Node = line("Nothing.")
+	calls := line("Nothing.")
 	if len(newest.Calls) > 0 {
 		calls = h.Ol(h.Class("plan"), g.Map(newest.Calls, trialCall.html))
 	}
-	var prompt g.Node = h.Li(text("No model was asked."))
+	prompt := h.Li(text("No model was asked."))
 	if len(r.Prompt) > 0 {
 		prompt = g.Map(r.Prompt, sectionChange.html)
 	}
@@ -588,18 +612,24 @@ func (r *result) html() g.Group {
 			),
 		),
 		titled("w-would", "What the new plan would do", calls, g.If(newest.Stops != "", para("note", text(newest.Stops)))),
-		g.If(len(r.Runs) > 1, titled("w-runs", "How often", wide("How often each plan came", []string{"Runs", "Plan"}, g.Map(r.Plans, func(p countedPlan) g.Node {
-			return h.Tr(h.Td(text(p.Times)), h.Td(frame(p.Text)))
-		})))),
-		titled("w-numbers", "Numbers", wide("What differs", []string{"Number", "Recorded", "New", "Difference"}, g.Map(r.Numbers, func(n numberChange) g.Node {
-			return h.Tr(rowHead(text(n.Name)), h.Td(text(n.Was)), h.Td(text(n.Is)), h.Td(text(n.Change)))
-		}))),
+		g.If(len(r.Runs) > 1, titled("w-runs", "How often",
+			wide("How often each plan came", []string{"Runs", "Plan"}, g.Map(r.Plans, countedPlan.html)),
+		)),
+		titled("w-numbers", "Numbers",
+			wide("What differs", []string{"Number", "Recorded", "New", "Difference"}, g.Map(r.Numbers, numberChange.html)),
+		),
 		titled("w-prompt", "Prompt", h.Ul(h.Class("sections"), prompt)),
 		titled("w-answer", "Answer", h.Div(h.Class("pair"),
 			under("w-answer-recorded", "Recorded answer", answers(r.Recorded.Rounds)),
 			under("w-answer-new", "New answer", answers(newest.Rounds)),
 		)),
 	}
+}
+
+func (p countedPlan) html() g.Node { return h.Tr(h.Td(text(p.Times)), h.Td(frame(p.Text))) }
+
+func (n numberChange) html() g.Node {
+	return h.Tr(rowHead(text(n.Name)), h.Td(text(n.Was)), h.Td(text(n.Is)), h.Td(text(n.Change)))
 }
 
 func (c trialCall) html() g.Node {
@@ -634,7 +664,7 @@ func answers(rounds []turnlog.Round) (all g.Group) {
 	}
 	for _, r := range rounds {
 		if a := r.Answer; a != nil {
-			all = append(all, faultOf(a.Error), frameOf(a.Text), g.Map(a.Calls, func(c turnlog.Call) g.Node { return frame(c.Name + " " + c.Arguments) }))
+			all = append(all, faultOf(a.Error), frameOf(a.Text), g.Map(a.Calls, callHTML))
 		}
 		if f := r.Refused; f != nil {
 			all = append(all, para("fault", text("Refused (", f.Kind, "): ", f.Detail)))
