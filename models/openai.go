@@ -1131,7 +1131,22 @@ func isError(body []byte) bool {
 		Object string `json:"object"`
 		Error  any    `json:"error"`
 	}
-	return bytes.Contains(body, []byte(`"error"`)) && json.Unmarshal(body, &said) == nil && (said.Error != nil || said.Object == "error")
+	if !bytes.Contains(body, []byte(`"error"`)) || json.Unmarshal(body, &said) != nil {
+		return false
+	}
+	switch e := said.Error.(type) {
+	case map[string]any:
+		return len(e) > 0
+	case []any:
+		return len(e) > 0
+	case string:
+		return e != ""
+	case bool:
+		return e
+	case float64:
+		return e != 0
+	}
+	return said.Error != nil || said.Object == "error"
 }
 
 // maxMessage is how much of a server's own message we keep, in characters.

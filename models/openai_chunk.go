@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -71,6 +73,11 @@ func readChunk(raw []byte) (c chunk, err error) {
 	err = jsonv2.Unmarshal(raw, &c, asLenient)
 	_, shape := errors.AsType[*jsonv2.SemanticError](err)
 	switch {
+	case err == nil && len(c.Choices) == 0:
+		if within := wrapped(raw); within != nil {
+			return readChunk(within)
+		}
+		return c, nil
 	case err == nil:
 		return c, nil
 	case errors.Is(err, io.ErrUnexpectedEOF):
@@ -81,6 +88,22 @@ func readChunk(raw []byte) (c chunk, err error) {
 	r := irregular{}
 	c = r.chunk(raw)
 	return c, r.err()
+}
+
+// wrapped is the answer in one that has it in a member, as gateways write {"data":{"choices":…},"success":true}; nil:
+// there is none.
+func wrapped(raw []byte) jsontext.Value {
+	var members map[string]jsontext.Value
+	if !bytes.Contains(raw, []byte(`"choices"`)) || jsonv2.Unmarshal(raw, &members, asLenient) != nil || members["choices"] != nil {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		var within map[string]jsontext.Value
+		if members[name].Kind() == '{' && jsonv2.Unmarshal(members[name], &within, asLenient) == nil && within["choices"].Kind() == '[' {
+			return members[name]
+		}
+	}
+	return nil
 }
 
 // irregular reads values of other types than OpenAI's, and notes the first that it cannot read.

@@ -670,3 +670,17 @@ func BenchmarkReadStream(b *testing.B) {
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*200), "ns/token")
 }
+
+// TestWrappedAnswers: gateways put the answer into a member, and an error that says nothing beside it.
+func TestWrappedAnswers(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{
+		`{"data":` + completion + `,"success":true}`, `{"result":` + completion + `,"errors":[]}`, `{"a":{"choices":null},"data":` + completion + `}`,
+		strings.Replace(completion, "{", `{"error":{},`, 1), strings.Replace(completion, "{", `{"error":"",`, 1), strings.Replace(completion, "{", `{"error":false,`, 1), strings.Replace(completion, "{", `{"error":0,`, 1),
+	} {
+		b := setup(t, answer(200, body), nil)
+		if got, err := b.model.Complete(t.Context(), hello); err != nil || got.Text != `{"type":"plan"}` || got.Usage.Prompt != 812 {
+			t.Errorf("%s: %+v, %v", body, got, err)
+		}
+	}
+}

@@ -50,13 +50,13 @@ func TestShapes(t *testing.T) {
 		env                     []string
 		least                   int
 	}{
-		{"errors", "errors.jsonl", "application/json", nil, 45},
+		{"errors", "errors.jsonl", "application/json", nil, 51},
 		{"finish reasons", "finish_reasons.jsonl", "application/json", nil, 31},
-		{"thinking", "thinking.jsonl", "application/json", nil, 74},
-		{"answers", "answers.jsonl", "application/json", nil, 28},
-		{"answers to a stream", "answers.jsonl", "application/json", []string{"BOT_MODEL_STREAM=true"}, 28},
-		{"streams", "streams.jsonl", "text/event-stream", []string{"BOT_MODEL_STREAM=true"}, 17},
-		{"streams unasked", "streams.jsonl", "application/json", nil, 17},
+		{"thinking", "thinking.jsonl", "application/json", nil, 108},
+		{"answers", "answers.jsonl", "application/json", nil, 34},
+		{"answers to a stream", "answers.jsonl", "application/json", []string{"BOT_MODEL_STREAM=true"}, 34},
+		{"streams", "streams.jsonl", "text/event-stream", []string{"BOT_MODEL_STREAM=true"}, 25},
+		{"streams unasked", "streams.jsonl", "application/json", nil, 25},
 	} {
 		t.Run(family.name, func(t *testing.T) {
 			t.Parallel()

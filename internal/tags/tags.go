@@ -31,6 +31,7 @@ type Tag struct {
 	Closes  bool // it ends what a tag of its name began
 	Whole   bool // it stands for itself, as <br/> does
 	Soft    bool // its brackets also stand around words of a text
+	loose   bool // there is a space behind its first bracket
 	bracket rune // its first one
 }
 
@@ -88,10 +89,11 @@ func Read(text string) (t Tag, ok bool) {
 
 // named reads what stands within the brackets.
 func (t *Tag) named(within string) bool {
-	rest := strings.TrimLeft(within, bars+"/")
+	rest := strings.TrimLeft(within, bars+"/ ")
 	before := within[:len(within)-len(rest)]
-	name := strings.TrimRight(rest, bars+"/")
+	name := strings.TrimRight(rest, bars+"/ ")
 	after := rest[len(name):]
+	t.loose = strings.Contains(before, " ")
 	t.Special = strings.ContainsAny(before, bars) || strings.ContainsAny(after, bars) || t.bracket != '[' && strings.ContainsAny(rest, wideBars)
 	t.Closes = strings.Contains(before, "/") || t.Special && !strings.ContainsAny(before, bars) && after != ""
 	t.Whole = strings.Contains(after, "/")
@@ -106,7 +108,7 @@ func (t *Tag) named(within string) bool {
 	size := strings.IndexFunc(name, func(c rune) bool { return !isNamed(c) })
 	first, _ := utf8.DecodeRuneInString(name)
 	switch {
-	case !unicode.IsLetter(first) && first != '_' || strings.HasPrefix(rest, " "):
+	case !unicode.IsLetter(first) && first != '_':
 		return false
 	case size < 0:
 	case t.bracket == '<' && strings.IndexByte(" \t=", name[size]) >= 0: // attributes
@@ -118,11 +120,17 @@ func (t *Tag) named(within string) bool {
 		return false
 	}
 	t.settle(strings.ToLower(name))
-	return !t.Soft || t.Kind == Thinking || t.Closes
+	switch {
+	case t.loose && t.Kind == Other: // as in 1 < x > 0, or f <| x |> g
+		return false
+	case t.loose || !t.Soft:
+		return true
+	}
+	return t.Kind == Thinking || t.Closes
 }
 
 const (
-	bars     = "|｜‖¦│❘"
+	bars     = "|｜‖¦│❘∣∥┃║￨"
 	wideBars = "｜‖"
 )
 
@@ -173,6 +181,9 @@ func (t *Tag) glued(word string) string {
 	}
 	return word
 }
+
+// IsThinking reports whether a word of a text, such as Thoughts, may name what follows as thinking.
+func IsThinking(word string) bool { return kindOf(strings.ToLower(word), false) == Thinking }
 
 // kindOf goes by the words of a name.
 func kindOf(name string, special bool) Kind {

@@ -4,11 +4,14 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"html"
 	"maps"
 	"reflect"
 	"regexp"
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/tags"
@@ -321,7 +324,7 @@ func (a *answer) reasons(m *tags.Tag, start int) *Fault {
 	case size < 0:
 		a.thinking = true
 		a.pos = start
-	case !a.begun:
+	case !a.begun || strings.Trim(a.text[:a.pos], "-=_* \t\r\n") == "": // behind a line that Gemma draws
 		a.done.add("reasoning")
 		a.restart(end)
 	case a.inked && !strings.Contains(a.text[start:end], "\n"):
@@ -455,6 +458,9 @@ func (a *answer) plan(wrapped bool) (Plan, error) {
 	default:
 		p.Commands, fault = a.bare()
 	}
+	if fault == nil && plans && p.LastDo() >= 0 && a.drafts() {
+		fault = errDraft
+	}
 	if fault != nil {
 		return Plan{}, fault
 	}
@@ -470,6 +476,26 @@ func (a *answer) plan(wrapped bool) (Plan, error) {
 		a.done.add(f.notes...)
 	}
 	return a.finish(p, around), nil
+}
+
+// drafts reports whether the answer begins with words that name what follows as thinking, however they are marked
+// (## Thinking, **Thoughts:**, &lt;think&gt;, a fence), and goes on behind the plan. Models that give reasons first
+// end with the plan.
+func (a *answer) drafts() bool {
+	first, last := a.found[0], a.found[len(a.found)-1]
+	return hasWords(trimClosing(a.text[last.to:])) && namesThinking(a.text[:first.start])
+}
+
+// namesThinking reports whether the first line of a text, or what stands before its colon, names it as thinking.
+func namesThinking(text string) bool {
+	const title = 5 // words at most
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	line, _, _ = strings.Cut(html.UnescapeString(line), ":")
+	words := strings.FieldsFunc(line, func(c rune) bool { return !unicode.IsLetter(c) })
+	if first, _ := utf8.DecodeRuneInString(line); !unicode.IsLetter(first) { // the line begins with a mark
+		words = words[:min(len(words), 1)]
+	}
+	return len(words) <= title && slices.ContainsFunc(words, tags.IsThinking)
 }
 
 var errInside = InvalidPlan.Faultf("the plan stands within a quote, brace or bracket that was opened before it; answer with the plan alone, or with plain text")
@@ -765,7 +791,7 @@ func hasWords(text string) bool {
 // prose turns a text without a plan into one SAY. An empty text is an error, and so is a plan of
 // another kind, which must be neither run nor shown.
 func (a *answer) prose() (Plan, error) {
-	text, fault := a.spoken(strings.TrimSpace(a.without(false)))
+	text, fault := a.spoken(withoutComments(strings.TrimSpace(a.without(false))))
 	if fault != nil {
 		return Plan{}, fault
 	}
@@ -786,6 +812,19 @@ func (a *answer) prose() (Plan, error) {
 		return Plan{}, errOtherPlan
 	}
 	return Plan{Commands: []Command{{Kind: Say, Response: text}}, Repairs: slices.Sorted(slices.Values(a.done)), Prose: true}, nil
+}
+
+// withoutComments leaves out comments that a text begins with: those of HTML, which nobody sees, and others that are
+// thinking.
+func withoutComments(text string) string {
+	for _, marks := range [][2]string{{"<!--", "-->"}, {"/*", "*/"}} {
+		inner, begins := strings.CutPrefix(text, marks[0])
+		inner, behind, closed := strings.Cut(inner, marks[1])
+		if begins && closed && (marks[0] == "<!--" || namesThinking(inner)) {
+			return withoutComments(strings.TrimSpace(behind))
+		}
+	}
+	return text
 }
 
 var (

@@ -11,6 +11,7 @@ import (
 
 // thinkingForms are the tags around thinking of models that are known, each with the one that closes it.
 var thinkingForms = [][2]string{
+	{"< think >", "</ think >"}, {"<∣think∣>", "<∣/think∣>"}, {"[ THINK ]", "[/ THINK ]"},
 	{"<think>", "</think>"},
 	{"<Thinking>\n", "\n</Thinking>"},
 	{"<|channel>thought\n", "<channel|>"},
@@ -106,6 +107,32 @@ func TestThinkingNeverRuns(t *testing.T) {
 			if text := "Sure.\n" + open + draft + "\n"; slices.Contains(thinkingForms, form) && ran(text) {
 				t.Errorf("ran: %q", text)
 			}
+		}
+	}
+}
+
+// TestNamedThinking: words that name what follows as thinking are a mark like any other, if it goes on behind the plan.
+func TestNamedThinking(t *testing.T) {
+	t.Parallel()
+	draft := "A plan would be:\n" + planMilk + "\nBut it is a question.\n"
+	for _, open := range []string{
+		"## Thinking\n", "**Thinking:** ", "Thoughts:\n", "Thinking Process:\n\n", "&lt;think&gt;", "\\<think\\>", "```thinking\n", "thought\n", "*reasoning*\n", "Here is my reasoning:\n",
+	} {
+		if ran(open + draft + question) {
+			t.Errorf("ran: %q", open+draft+question)
+		}
+		if open != "Here is my reasoning:\n" && !ran(open+"It is milk.\n"+planMilk) { // Granite's, which has an answer of its own
+			t.Errorf("reasons before the plan: %q", open)
+		}
+	}
+	for _, open := range []string{"Sure.\n", "I think that this adds the milk that you want:\n", "# Milk\n"} {
+		if !ran(open + planMilk + "\nDone.") {
+			t.Errorf("did not run: %q", open)
+		}
+	}
+	for text, want := range map[string]string{"<!-- hm -->\nHello.": "Hello.", "/* thinking\nhm */ Hello.": "Hello.", "---\n<think>hm</think>Hello.": "Hello.", "/* main.c */ int x;": "/* main.c */ int x;"} {
+		if p, err := plan.Decode(text); err != nil || p.Commands[0].Response != want {
+			t.Errorf("%q: %v, %v", text, p.Commands, err)
 		}
 	}
 }
