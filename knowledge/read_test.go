@@ -217,6 +217,7 @@ func TestRefused(t *testing.T) {
 		"is no date":             "---\nupdated: soon\n---\nx",
 		"of more than 500000 ce": strings.Repeat("|a", 5000) + "\n" + strings.Repeat("|-", 5000) + "\n" + strings.Repeat("|x\n", 5000),
 		"too deeply":             strings.Repeat(">", 10_000) + "x",
+		"characters of text":     sheets(t, "", [2]string{"A", `<cols><col min="-5" max="99999999" hidden="1"/></cols><sheetData><row><c><f>` + strings.Repeat(strings.Repeat("1+", 5000)+"<x/>", 1000) + `</f></c></row></sheetData>` + noise()}),
 		"too complex to read":    archive(t, map[string]string{"xl/workbook.xml": "x", `xl\SharedStrings.xml`: strings.Repeat("<si><t>a</t></si>", 500_001) + noise()}),
 		"packed more than a hu":  archive(t, map[string]string{"word/document.xml": strings.Repeat(" ", 2<<20)}),
 	} {
@@ -548,6 +549,9 @@ func TestFormulas(t *testing.T) {
 			`|  | =A2*A$1+$A2+LOG10(A2)+Sheet1!A2+'A2'!A2&"A2"&A1.B | =B2*B$1+$A2+LOG10(B2)+Sheet1!B2+'A2'!B2&"A2"&A1.B |
 |  | =A3*A$1+$A3+LOG10(A3)+Sheet1!A3+'A2'!A3&"A2"&A1.B | 7 |`,
 		},
+		"a value before":          {`<row r="1"><c r="A1"><v>2</v><f>1+1</f></c></row>`, "| 2 |"},
+		"more in a cell":          {`<row r="1"><c r="A1"><extLst><f>no</f></extLst><f>1+<x>1</x></f></c><c r="B1"><v>5</v></c></row>`, "| =1+1 | 5 |"},
+		"how it is pronounced":    {`<row r="1"><c r="A1" t="inlineStr"><is><r><t>課</t></r><r><t>きく</t></r><rPh><t>カ</t></rPh></is></c></row>`, "| 課きく |"},
 		"shared, off the sheet":   {`<row r="1"><c r="B2"><f t="shared" si="0">A1</f></c></row><row r="3"><c r="A3"><f t="shared" si="0"/></c></row>`, "|  | =A1 |\n| =#REF! |"},
 		"shared, without a first": {`<row r="1"><c r="A1"><f t="shared" si="9"/></c></row>`, "| = |"},
 	} {

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/xml"
+	"errors"
 	"math"
 	"path"
 	"slices"
@@ -83,12 +84,12 @@ func (w *workbook) readTexts() error {
 		if name.Local != "si" {
 			return nil
 		}
-		var text richText
-		if err := dec.DecodeElement(&text, &e); err != nil {
+		text, err := textIn(dec, "t")
+		if err != nil {
 			return err
 		}
-		w.texts = append(w.texts, text.String())
-		size += len(w.texts[len(w.texts)-1])
+		w.texts = append(w.texts, unescaped(text))
+		size += len(text)
 		if tooMany = len(w.texts) > maxSharedTexts || size > 16*maxCharacters; tooMany {
 			return tooComplex
 		}
@@ -100,23 +101,49 @@ func (w *workbook) readTexts() error {
 	return err
 }
 
-// richText is a text whose runs may look different.
-type richText struct {
-	Text []string `xml:"t"`
-	Runs []struct {
-		Text []string `xml:"t"`
-	} `xml:"r"`
+// textIn reads an element that has begun: its text, or the one in the elements of that name within it, without what
+// says how it is pronounced. It ends where nothing that is read could be as long.
+func textIn(dec *xml.Decoder, name string) (string, error) {
+	var text strings.Builder
+	within := 0 // elements of that name
+	for depth := 1; depth > 0; {
+		token, err := dec.Token()
+		if err != nil {
+			return "", err
+		}
+		switch token := token.(type) {
+		case xml.StartElement:
+			if token.Name.Local == "rPh" {
+				if err := dec.Skip(); err != nil {
+					return "", err
+				}
+				continue
+			}
+			depth++
+			if token.Name.Local == name {
+				within++
+			}
+		case xml.EndElement:
+			depth--
+			if token.Name.Local == name && within > 0 {
+				within--
+			}
+		case xml.CharData:
+			if name == "" || within > 0 {
+				text.Write(token)
+			}
+		}
+		if text.Len() > 4*maxCharacters {
+			return "", tooMuchText
+		}
+	}
+	return text.String(), nil
 }
 
 // escaped matches a character that XML cannot have, as Office writes it.
 var escaped = lazy.Regexp(`_x[0-9A-Fa-f]{4}_`)
 
-func (t richText) String() string {
-	all := slices.Clone(t.Text)
-	for _, r := range t.Runs {
-		all = append(all, r.Text...)
-	}
-	text := strings.Join(all, "")
+func unescaped(text string) string {
 	if !strings.Contains(text, "_x") {
 		return text
 	}
@@ -198,7 +225,7 @@ func isTrue(value string) bool { return value == "1" || value == "true" }
 // sheetReader turns the elements of a sheet into rows.
 type sheetReader struct {
 	*workbook
-	hidden  [][2]int // columns, as the first and the last of each range
+	hidden  [maxColumns + 1]bool // columns, from 1
 	shared  map[string]sharedFormula
 	hasData bool
 	rows    block
@@ -216,10 +243,12 @@ func (s *sheetReader) element(name string, dec *xml.Decoder, e xml.StartElement)
 		s.hasData = true
 		s.rows.kind = table
 	case "col":
-		if isTrue(attribute(e, "hidden")) && len(s.hidden) <= maxColumns {
+		if isTrue(attribute(e, "hidden")) {
 			first, _ := strconv.Atoi(attribute(e, "min"))
 			last, _ := strconv.Atoi(attribute(e, "max"))
-			s.hidden = append(s.hidden, [2]int{first, last})
+			for column := max(first, 1); column <= min(last, maxColumns); column++ {
+				s.hidden[column] = true
+			}
 		}
 	case "row":
 		s.endRow()
@@ -236,28 +265,17 @@ func (s *sheetReader) element(name string, dec *xml.Decoder, e xml.StartElement)
 }
 
 func (s *sheetReader) cell(dec *xml.Decoder, e xml.StartElement) {
-	var cell struct {
-		Formula *formula  `xml:"f"`
-		Value   *string   `xml:"v"`
-		Inline  *richText `xml:"is"`
-	}
-	if err := dec.DecodeElement(&cell, &e); err != nil {
-		s.why = unreadable
-		return
-	}
 	column := len(s.cells) + 1
 	if at, _, ok := position(attribute(e, "r")); ok {
 		column = at
 	}
-	text := ""
-	if cell.Formula != nil { // read also where it is not shown: others may share it
-		text = "=" + cell.Formula.in(column, s.number, s.shared)
-	}
-	if kind := attribute(e, "t"); cell.Value != nil && (*cell.Value != "" || kind == "str") { // a text may be empty
-		text = s.shown(kind, *cell.Value, attribute(e, "s"))
-	}
-	if cell.Inline != nil {
-		text = cell.Inline.String()
+	text, err := s.cellText(dec, e, column)
+	if err != nil {
+		s.why = unreadable
+		if why, ok := errors.AsType[refusal](err); ok {
+			s.why = why
+		}
+		return
 	}
 	if text == "" || column > maxColumns {
 		return
@@ -268,13 +286,61 @@ func (s *sheetReader) cell(dec *xml.Decoder, e xml.StartElement) {
 	s.cells[column-1] = text
 }
 
+// cellText reads a cell that has begun: its value, or the formula where it has none.
+func (s *sheetReader) cellText(dec *xml.Decoder, cell xml.StartElement, column int) (text string, err error) {
+	kind := attribute(cell, "t")
+	hasValue := false
+	for {
+		token, err := dec.Token()
+		if err != nil {
+			return "", err
+		}
+		if _, isEnd := token.(xml.EndElement); isEnd { // all others are read with what they begin
+			return text, nil
+		}
+		e, isStart := token.(xml.StartElement)
+		if !isStart {
+			continue
+		}
+		switch e.Name.Local {
+		case "f":
+			formula, err := textIn(dec, "")
+			if err != nil {
+				return "", err
+			}
+			formula = s.formula(e, formula, column) // also where it is not shown: others may share it
+			if !hasValue {
+				text = "=" + formula
+			}
+		case "v":
+			value, err := textIn(dec, "")
+			if err != nil {
+				return "", err
+			}
+			if hasValue = value != "" || kind == "str"; hasValue { // a text may be empty
+				text = s.shown(kind, value, attribute(cell, "s"))
+			}
+		case "is":
+			hasValue = true
+			inline, err := textIn(dec, "t")
+			if err != nil {
+				return "", err
+			}
+			text = unescaped(inline)
+		default:
+			if err := dec.Skip(); err != nil {
+				return "", err
+			}
+		}
+	}
+}
+
 // endRow takes the row that was read, if people see it.
 func (s *sheetReader) endRow() {
 	var seen []string
 	isEmpty := true
 	for i, cell := range s.cells {
-		isHidden := func(c [2]int) bool { return c[0] <= i+1 && i+1 <= c[1] }
-		if slices.ContainsFunc(s.hidden, isHidden) {
+		if s.hidden[i+1] {
 			continue
 		}
 		seen = append(seen, cell)
@@ -311,33 +377,27 @@ func (w *workbook) shown(kind, value, style string) string {
 		}
 		return formatNumber(code, n, w.from1904)
 	}
-	return richText{Text: []string{value}}.String()
+	return unescaped(value)
 }
 
-// formula is what computes a cell.
-type formula struct {
-	Text   string `xml:",chardata"`
-	Kind   string `xml:"t,attr"`
-	Shared string `xml:"si,attr"` // the same for cells with the same formula, of which only the first has its text
-}
-
-// sharedFormula is the formula of the first cell that has it.
+// sharedFormula is the formula of the first of the cells that share it. Only that cell has its text.
 type sharedFormula struct {
 	text        string
 	column, row int
 }
 
-// in is the text of the formula in that cell.
-func (f *formula) in(column, row int, shared map[string]sharedFormula) string {
-	text := strings.TrimPrefix(f.Text, "=")
-	if f.Kind != "shared" {
+// formula is the text of the formula of a cell in that column.
+func (s *sheetReader) formula(e xml.StartElement, text string, column int) string {
+	text = strings.TrimPrefix(text, "=")
+	if attribute(e, "t") != "shared" {
 		return text
 	}
+	id := attribute(e, "si")
 	if text == "" {
-		return shared[f.Shared].in(column, row)
+		return s.shared[id].in(column, s.number)
 	}
-	if len(shared) < maxShared {
-		shared[f.Shared] = sharedFormula{text, column, row}
+	if len(s.shared) < maxShared {
+		s.shared[id] = sharedFormula{text, column, s.number}
 	}
 	return text
 }
