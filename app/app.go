@@ -17,6 +17,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"runtime/debug"
 	"slices"
 	"strings"
@@ -195,8 +196,7 @@ func (b *Bot) assemble(s *settings.Settings, cfg bot.Config) (*bot.Bot, actions.
 // check is the mistakes in the settings and the bot, all at once. Setup, Routes and Connections are only tried
 // here if there are mistakes already: otherwise the start finds those in them.
 func (b *Bot) check(ctx context.Context, s *settings.Settings, more ...error) error {
-	_, err := b.Teams.Invokes()
-	more = append(more, err, b.checkIcons())
+	more = append(more, b.checkFields(ctx, s))
 	if err := cli.Check(s, more...); err == nil {
 		return nil
 	}
@@ -284,15 +284,60 @@ func (b *Bot) usesAzureSignIn(s *settings.Settings) bool {
 	return s.SignsIn || slices.ContainsFunc(s.Actions().Connections(), azure)
 }
 
-// checkIcons returns the mistakes in the bot's own icons.
-func (b *Bot) checkIcons() error {
-	icons := manifest.Config{AppID: "00000000-0000-0000-0000-000000000001", Domain: "bot.example.com"} // what has to be set
-	icons.ColorIcon, icons.OutlineIcon = b.Manifest.ColorIcon, b.Manifest.OutlineIcon
-	if icons.ColorIcon == nil && icons.OutlineIcon == nil {
+// checkFields returns the mistakes in the fields that the settings do not check. It connects to nothing.
+func (b *Bot) checkFields(ctx context.Context, s *settings.Settings) error {
+	_, err := b.Teams.Invokes()
+	return errors.Join(err, b.checkManifest(), b.checkServices(s), b.checkAgents(ctx, s))
+}
+
+// checkManifest checks what Manifest says. The rest of the app package is the command's: how long Name is, and
+// whether a translated title is that of a prompt.
+func (b *Bot) checkManifest() error {
+	if reflect.ValueOf(b.Manifest).IsZero() {
 		return nil
 	}
-	if err := manifest.Build(io.Discard, icons); err != nil {
+	cfg := b.Manifest
+	cfg.AppID = cmp.Or(cfg.AppID, "00000000-0000-0000-0000-000000000001")
+	cfg.Domain = cmp.Or(cfg.Domain, "bot.example.com")
+	cfg.Translations = maps.Clone(cfg.Translations)
+	for tag, in := range cfg.Translations {
+		in.Commands = nil
+		cfg.Translations[tag] = in
+	}
+	if err := manifest.Build(io.Discard, cfg); err != nil {
 		return fmt.Errorf("app.Bot.Manifest: %w", err)
+	}
+	return nil
+}
+
+func (b *Bot) checkServices(s *settings.Settings) error {
+	if len(b.Services) == 0 {
+		return nil
+	}
+	keys, err := s.Keys()
+	if err != nil {
+		keys = [][]byte{make([]byte, 32)} // the settings say what is wrong with them
+	}
+	if err := (oauth.Config{Keys: keys, Address: s.PublicURL, Services: b.Services}).Check(); err != nil {
+		return fmt.Errorf("app.Bot.Services need BOT_PUBLIC_URL and BOT_TOKEN_KEYS: %w", err)
+	}
+	return nil
+}
+
+// checkAgents leaves the names of actions to the start if some come from connections.
+func (b *Bot) checkAgents(ctx context.Context, s *settings.Settings) error {
+	if b.Agents == nil {
+		return nil
+	}
+	cfg := *b.Agents
+	cfg.Actions = nil
+	if s.Bot.Connections == nil {
+		if registry, err := s.Registry(ctx); err == nil { // else the settings say it
+			cfg.Actions = registry
+		}
+	}
+	if err := cfg.Check(); err != nil {
+		return fmt.Errorf("app.Bot.Agents: %w", err)
 	}
 	return nil
 }

@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/connections/oauth"
+	"github.com/planbot-go/planbot/actions/mcp/server"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
@@ -71,12 +73,22 @@ func TestMistakesOfABotAreNamedAtOnce(t *testing.T) {
 	if err := png.Encode(&small, image.NewNRGBA(image.Rect(0, 0, 31, 31))); err != nil {
 		t.Fatal(err)
 	}
-	b.Manifest.ColorIcon, b.Manifest.OutlineIcon = []byte("no picture"), small.Bytes()
+	b.Manifest = manifest.Config{
+		ColorIcon: []byte("no picture"), OutlineIcon: small.Bytes(), AccentColor: "blue", Scopes: []string{"everywhere"},
+	}
+	b.Services = map[string]oauth.Service{
+		"issues": {Resource: "mcp.example.com", Hosts: []string{"https://login.example.com"}, Scopes: []string{"read write"}},
+		"a b":    {Resource: "https://a.example.com", Issuer: "https://a.example.com", Secret: "s3cret"},
+	}
+	b.Agents = &server.Config{Exposed: []string{"addItme"}, Resource: "https://bot.example.com/mcp", Tokens: []server.Token{{}}, Wait: -1}
 	for command, want := range map[string]int{"serve": cli.ExitUsage, "chat": cli.ExitUsage, "doctor": cli.ExitFailed} {
 		code, out, errs := executeFor(t, b, "", command, "--port=0", "--bot-max-steps=0")
 		wants := []string{"BOT_MAX_STEPS: ", `texts: de: "Weg." has the verbs []`, `texts: "no tag!" is not a language`}
 		if command != "chat" { // which is not for Teams
-			wants = append(wants, "color.png: is not a PNG", "outline.png: has 31×31 pixels")
+			wants = append(wants, "color.png: is not a PNG", "outline.png: has 31×31 pixels", "blue", "scopes/0: value must be one of",
+				"Address: it is no address", "service issues: Resource: it is no address", `Hosts: "https://login.example.com" is no host`,
+				`Scopes: "read write" is no scope`, `service "a b": the name cannot end`, "service a b: a Secret needs a ClientID",
+				`Exposed: there is no action "addItme" that could be; the nearest names are addItem`, "Tokens: number 1", "Wait: -1ns is negative")
 		}
 		for _, part := range wants {
 			if code != want || !strings.Contains(out+errs, part) {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -124,12 +125,17 @@ type Config struct {
 // check reports every fault, in the order of the fields.
 func (c *Config) check() error {
 	isOurs := func(name string) bool { return c.Functions[name] != nil }
+	lacksFunction := func(name string) bool { return name == "" || c.Functions[name] == nil }
+	lacksSource := func(name string) bool { return name == "" || c.DataSources[name] == nil }
 	return errors.Join(
 		faultIf(c.Model == nil, "no Model"),
 		faultIf(c.Actions == nil, "no Actions"),
 		faultIf(c.HistoryTokens < 0, "HistoryTokens is negative"),
 		faultIf(c.MaxTokens < 0, "MaxTokens is negative"),
 		checkFormat(c.ResponseFormat),
+		faultIf(slices.ContainsFunc(slices.Collect(maps.Keys(c.Functions)), lacksFunction), "Functions has one without a name, or nil"),
+		faultIf(slices.ContainsFunc(slices.Collect(maps.Keys(c.DataSources)), lacksSource), "DataSources has one without a name, or nil"),
+		faultIf(slices.Contains(c.Extensions, nil), "Extensions has nil"),
 		faultIf(slices.ContainsFunc(ownFunctions, isOurs), "Functions has actions, manual, examples, skills or instructions, which are the planner's"),
 		faultIf(!utf8.ValidString(c.Instructions), "Instructions are not UTF-8"),
 		faultIf(!slices.Contains([]string{"", "required", "none"}, c.Choice), fmt.Sprintf("no Choice %q", c.Choice)),
@@ -187,8 +193,9 @@ func newPlanner(ctx context.Context, kind string, cfg Config) (p *Planner, err e
 			p, err = nil, fmt.Errorf("%s planner: %w", kind, err)
 		}
 	}()
-	if err := cfg.check(); err != nil {
-		return nil, err
+	wrong := cfg.check()
+	if cfg.Model == nil || cfg.Actions == nil {
+		return nil, wrong // a prompt says nothing without them
 	}
 	if cfg.Prompts == nil {
 		if cfg.Prompts, err = prompts.Load(""); err != nil {
@@ -203,7 +210,7 @@ func newPlanner(ctx context.Context, kind string, cfg Config) (p *Planner, err e
 	p.prompt, err = newLatest(ctx, cfg.Prompts, cmp.Or(cfg.Prompt, kind), func(prompt *prompts.Prompt) (*plannerPrompt, error) {
 		return newPlannerPrompt(kind, prompt, &p.cfg)
 	})
-	return p, err
+	return p, errors.Join(wrong, err)
 }
 
 // Plan asks the model until its answer is a plan that can run. After a bad answer it feeds the

@@ -82,6 +82,22 @@ func TestNewSequenceListsEveryFaultInOrder(t *testing.T) {
 	}
 }
 
+// TestFaultsOfConfigAndPromptAreListedTogether, also what a map or a list has nil in.
+func TestFaultsOfConfigAndPromptAreListedTogether(t *testing.T) {
+	t.Parallel()
+	_, err := planner.NewSequence(t.Context(), planner.Config{
+		Model: models.Offline{}, Actions: vectorActions(t), Prompt: "gone", Choice: "always",
+		Functions:   map[string]func(context.Context, *actions.Turn, []string) (any, error){"stock": nil},
+		DataSources: map[string]func(context.Context, *actions.Turn, string, int) (string, error){"docs": nil},
+		Extensions:  []actions.Extension{nil},
+	})
+	for _, want := range []string{"Functions has one", "DataSources has one", "Extensions has nil", `no Choice "always"`, "gone"} {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v lacks %q", err, want)
+		}
+	}
+}
+
 func TestPromptsAreTheEmbeddedOnesByDefault(t *testing.T) {
 	t.Parallel()
 	var messages [2][]models.Message

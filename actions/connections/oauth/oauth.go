@@ -16,10 +16,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/big"
 	"net/http"
 	"net/netip"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -120,41 +122,21 @@ type SignIn struct {
 
 // New makes a SignIn. The error lists every fault of cfg.
 func New(cfg Config) (*SignIn, error) {
-	var faults []error
 	s := &SignIn{cfg: cfg}
+	var faults []error
 	if cfg.Store == nil {
 		faults = append(faults, errors.New("no Store"))
 	}
-	for i, key := range cfg.Keys {
+	for _, key := range cfg.Keys {
 		block, err := aes.NewCipher(key)
-		if err != nil || len(key) != keyBytes {
-			faults = append(faults, fmt.Errorf("key %d has %d bytes, not %d", i+1, len(key), keyBytes))
-			continue
+		if err != nil {
+			continue // Check says so
 		}
 		sealer, err := cipher.NewGCM(block)
-		faults, s.sealers = append(faults, err), append(s.sealers, sealer)
+		faults = append(faults, err)
+		s.sealers = append(s.sealers, sealer)
 	}
-	if len(cfg.Keys) == 0 {
-		faults = append(faults, errors.New("no key, and tokens are stored encrypted"))
-	}
-	if err := checkAddress(cfg.Address); err != nil {
-		faults = append(faults, fmt.Errorf("Address: %w", err))
-	}
-	for name, service := range cfg.Services {
-		if err := checkAddress(service.Resource); err != nil {
-			faults = append(faults, fmt.Errorf("service %s: Resource: %w", name, err))
-		}
-		if err := checkAddress(service.Issuer); service.Issuer != "" && err != nil {
-			faults = append(faults, fmt.Errorf("service %s: Issuer: %w", name, err))
-		}
-		if name == "" || name == "." || name == ".." || strings.Contains(name, "/") {
-			faults = append(faults, fmt.Errorf("service %q: the name cannot end an address", name))
-		}
-		if service.Secret != "" && service.Issuer == "" {
-			faults = append(faults, fmt.Errorf("service %s: a Secret needs an Issuer", name))
-		}
-	}
-	if err := errors.Join(faults...); err != nil {
+	if err := errors.Join(append(faults, cfg.Check())...); err != nil {
 		return nil, fmt.Errorf("oauth: %w", err)
 	}
 	s.cfg.Address = strings.TrimSuffix(cfg.Address, "/")
@@ -172,6 +154,78 @@ func New(cfg Config) (*SignIn, error) {
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return s, nil
+}
+
+// Check returns every fault in the fields but Store, one per line. It connects to nothing.
+func (c Config) Check() error {
+	var faults []error
+	for i, key := range c.Keys {
+		if len(key) != keyBytes {
+			faults = append(faults, fmt.Errorf("Keys: number %d has %d bytes, not %d", i+1, len(key), keyBytes))
+		}
+	}
+	if len(c.Keys) == 0 {
+		faults = append(faults, errors.New("Keys: there is none, and tokens are stored encrypted"))
+	}
+	err := checkAddress(c.Address)
+	if err == nil && strings.Contains(c.Address, "?") {
+		err = errors.New("it has a query")
+	}
+	if err != nil {
+		faults = append(faults, fmt.Errorf("Address: %w", err))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Services)) {
+		if name == "." || name == ".." || name == "" || url.PathEscape(name) != name {
+			faults = append(faults, fmt.Errorf("service %q: the name cannot end an address", name))
+		}
+		for _, fault := range c.Services[name].faults() {
+			faults = append(faults, fmt.Errorf("service %s: %w", name, fault))
+		}
+	}
+	return errors.Join(faults...)
+}
+
+// scopeToken is a scope as RFC 6749 has it (section 3.3).
+var scopeToken = regexp.MustCompile(`^[\x21\x23-\x5B\x5D-\x7E]+$`)
+
+// faults are the mistakes in the fields.
+func (s Service) faults() (all []error) {
+	fault := func(format string, args ...any) { all = append(all, fmt.Errorf(format, args...)) }
+	if err := checkAddress(s.Resource); err != nil {
+		fault("Resource: %w", err)
+	}
+	if s.Issuer != "" {
+		if err := checkAddress(s.Issuer); err != nil {
+			fault("Issuer: %w", err)
+		} else if strings.Contains(s.Issuer, "?") {
+			fault("Issuer: it has a query")
+		}
+	}
+	for _, host := range s.Hosts {
+		if u, err := url.Parse("https://" + host); err != nil || u.Host != host || u.Hostname() == "" {
+			fault("Hosts: %q is no host such as oauth2.example.com or oauth2.example.com:8443", host)
+		}
+	}
+	if s.Secret != "" && s.Issuer == "" {
+		fault("a Secret needs an Issuer")
+	}
+	if s.Secret != "" && s.ClientID == "" {
+		fault("a Secret needs a ClientID")
+	}
+	for _, scope := range s.Scopes {
+		if !scopeToken.MatchString(scope) {
+			fault("Scopes: %q is no scope", scope)
+		}
+	}
+	if n := len(strings.Join(s.Scopes, " ")); n > maxScopes {
+		fault("Scopes: %d bytes, more than %d", n, maxScopes)
+	}
+	for i, network := range s.Private {
+		if !network.IsValid() {
+			fault("Private: number %d is no network", i+1)
+		}
+	}
+	return all
 }
 
 // checkAddress returns an error unless the address is https, or http to this machine.

@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"net/url"
 	"regexp"
 	"slices"
@@ -798,15 +799,33 @@ func TestOtherConnections(t *testing.T) {
 
 func TestNewRefuses(t *testing.T) {
 	t.Parallel()
+	const good = "https://a.example.com"
 	_, err := oauth.New(oauth.Config{Keys: [][]byte{{1}}, Address: "http://bot.example.com", Services: map[string]oauth.Service{
-		"a": {Resource: "ftp://x", Issuer: "http://y"}, "b": {Resource: "https://b.example.com", ClientID: "bot", Secret: "s3cret"},
+		"a": {Resource: "ftp://x", Issuer: "http://y"}, "b": {Resource: good, ClientID: "bot", Secret: "s3cret"},
+		"c": {Resource: good, Issuer: good + "?tenant=1", Secret: "s3cret", Hosts: []string{good, "a/b", "", "b.example.com:8443"}},
+		"d": {Resource: good, Scopes: []string{"read write", "", "mail.read"}, Private: make([]netip.Prefix, 1)},
+		"e": {Resource: good, Scopes: []string{strings.Repeat("s", 2001)}}, "x?y": {Resource: good},
 	}})
-	for _, want := range []string{"no Store", "key 1 has 1 bytes", "Address: it is not https", "service a: Resource: it is not https", "service a: Issuer: it is not https", "service b: a Secret needs an Issuer"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v lacks %q", err, want)
-		}
+	want := `oauth: no Store
+Keys: number 1 has 1 bytes, not 32
+Address: it is not https
+service a: Resource: it is not https
+service a: Issuer: it is not https
+service b: a Secret needs an Issuer
+service c: Issuer: it has a query
+service c: Hosts: "https://a.example.com" is no host such as oauth2.example.com or oauth2.example.com:8443
+service c: Hosts: "a/b" is no host such as oauth2.example.com or oauth2.example.com:8443
+service c: Hosts: "" is no host such as oauth2.example.com or oauth2.example.com:8443
+service c: a Secret needs a ClientID
+service d: Scopes: "read write" is no scope
+service d: Scopes: "" is no scope
+service d: Private: number 1 is no network
+service e: Scopes: 2001 bytes, more than 2000
+service "x?y": the name cannot end an address`
+	if err == nil || err.Error() != want {
+		t.Errorf("got %v", err)
 	}
-	if _, err := oauth.New(oauth.Config{}); err == nil || !strings.Contains(err.Error(), "no key") {
+	if err := (oauth.Config{Address: good + "?"}).Check(); err == nil || err.Error() != "Keys: there is none, and tokens are stored encrypted\nAddress: it has a query" {
 		t.Error(err)
 	}
 }

@@ -109,48 +109,40 @@ var hexDigest = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // New returns a server. One error reports every fault in cfg. Call it before the bot's first turn.
 func New(cfg Config) (*Server, error) {
-	s := &Server{cfg: cfg, limits: map[string]*rate.Limiter{}, waits: map[string]int{}}
 	var faults []error
-	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
-	if cfg.Bot == nil || cfg.Actions == nil {
-		fault("no Bot or no Actions")
+	if cfg.Bot == nil {
+		faults = append(faults, errors.New("no Bot"))
+	}
+	if cfg.Actions == nil {
+		faults = append(faults, errors.New("no Actions"))
+	}
+	if err := errors.Join(append(faults, cfg.Check())...); err != nil {
+		return nil, fmt.Errorf("mcp server config: %w", err)
 	}
 	resource, err := url.Parse(cfg.Resource)
-	switch {
-	case err != nil || resource.Host == "" || resource.RawQuery != "" || resource.Fragment != "":
-		fault("Resource: %q is no address", cfg.Resource)
-		resource = &url.URL{}
-	case resource.Scheme != "https" && !(resource.Scheme == "http" && loopback.IsHost(resource.Hostname())):
-		fault("Resource: %q is not https", cfg.Resource)
+	if err != nil {
+		return nil, err
 	}
-	if len(cfg.Issuers)+len(cfg.Tokens) == 0 {
-		fault("neither Issuers nor Tokens: nobody could call")
+	verifier, err := cfg.verifier()
+	if err != nil {
+		return nil, err
 	}
-	for i, t := range cfg.Tokens {
-		if t.Name == "" || t.Tenant == "" || t.Person == "" || !hexDigest.MatchString(t.SHA256) {
-			fault("Tokens: number %d lacks a Name, a Tenant, a Person or a SHA256 of 64 lower-case hex digits", i+1)
-		}
+	s := &Server{
+		cfg:      cfg,
+		verifier: verifier,
+		limits:   map[string]*rate.Limiter{},
+		waits:    map[string]int{},
+		local:    loopback.IsHost(resource.Hostname()),
 	}
-	if s.verifier, err = connector.NewVerifier(cfg.Issuers, cmp.Or(cfg.Audience, cfg.Resource)); err != nil {
-		faults = append(faults, err)
-	}
-	s.local = loopback.IsHost(resource.Hostname())
 	protection := http.NewCrossOriginProtection()
 	for _, origin := range cfg.Origins {
-		if err := protection.AddTrustedOrigin(origin); err != nil {
-			fault("Origins: %w", err)
-		}
+		_ = protection.AddTrustedOrigin(origin) // Check has tried it
 	}
 	server := sdk.NewServer(&sdk.Implementation{Name: "planbot", Version: "1"}, &sdk.ServerOptions{
 		Capabilities: &sdk.ServerCapabilities{Tools: &sdk.ToolCapabilities{}},
 		SetCacheable: func(_ context.Context, _ sdk.Request, c *sdk.Cacheable) { c.CacheScope = "private" },
 	})
-	if cfg.Actions != nil {
-		faults = append(faults, s.expose(server))
-	}
-	if err := errors.Join(faults...); err != nil {
-		return nil, fmt.Errorf("mcp server config: %w", err)
-	}
+	s.expose(server)
 	s.cfg.Wait = cmp.Or(cfg.Wait, defaultWait)
 	s.offerHumans(server)
 	handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return server }, &sdk.StreamableHTTPOptions{
@@ -164,6 +156,63 @@ func New(cfg Config) (*Server, error) {
 		Resource: cfg.Resource, AuthorizationServers: cfg.Issuers, BearerMethodsSupported: []string{"header"},
 	})
 	return s, nil
+}
+
+// Check returns every fault in the fields but Bot, one per line. Without Actions it leaves out Exposed.
+// It connects to nothing.
+func (c Config) Check() error {
+	var faults []error
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
+	for _, name := range c.Exposed {
+		if c.Actions == nil {
+			break
+		}
+		if a, ok := c.Actions.Lookup(name); !ok || a.Name != name || isHuman(name) {
+			fault("Exposed: there is no action %q that could be%s", name, c.Actions.Suggest(name))
+		}
+	}
+	resource, err := url.Parse(c.Resource)
+	switch {
+	case err != nil || resource.Host == "" || resource.User != nil || resource.RawQuery != "" || resource.ForceQuery || resource.Fragment != "":
+		fault("Resource: %q is no address such as https://bot.example/mcp", c.Resource)
+	case resource.Scheme != "https" && !(resource.Scheme == "http" && loopback.IsHost(resource.Hostname())):
+		fault("Resource: %q is not https", c.Resource)
+	}
+	if len(c.Issuers)+len(c.Tokens) == 0 {
+		fault("neither Issuers nor Tokens: nobody could call")
+	}
+	if verifier, err := c.verifier(); err != nil {
+		faults = append(faults, err)
+	} else {
+		verifier.Close()
+	}
+	seen := map[string]int{}
+	for i, t := range c.Tokens {
+		if t.Name == "" || t.Tenant == "" || t.Person == "" || !hexDigest.MatchString(t.SHA256) {
+			fault("Tokens: number %d lacks a Name, a Tenant, a Person or a SHA256 of 64 lower-case hex digits", i+1)
+			continue
+		}
+		if first, ok := seen[t.SHA256]; ok {
+			fault("Tokens: numbers %d and %d are the same token", first+1, i+1)
+			continue
+		}
+		seen[t.SHA256] = i
+	}
+	protection := http.NewCrossOriginProtection()
+	for _, origin := range c.Origins {
+		if err := protection.AddTrustedOrigin(origin); err != nil {
+			fault("Origins: %w", err)
+		}
+	}
+	if c.Wait < 0 {
+		fault("Wait: %s is negative", c.Wait)
+	}
+	return errors.Join(faults...)
+}
+
+// verifier checks the tokens of the Issuers.
+func (c Config) verifier() (*connector.Verifier, error) {
+	return connector.NewVerifier(c.Issuers, cmp.Or(c.Audience, c.Resource))
 }
 
 const wellKnown = "/.well-known/oauth-protected-resource"
@@ -294,22 +343,22 @@ func (s *Server) allow(subject string) bool {
 }
 
 // expose offers the listed actions.
-func (s *Server) expose(server *sdk.Server) error {
-	var faults []error
+func (s *Server) expose(server *sdk.Server) {
 	for _, name := range s.cfg.Exposed {
 		a, ok := s.cfg.Actions.Lookup(name)
-		if !ok || a.Name != name || isHuman(name) {
-			faults = append(faults, fmt.Errorf("Exposed: there is no action %q that could be", name))
-			continue
+		if !ok {
+			continue // Check refuses such a name
 		}
 		server.AddTool(&sdk.Tool{
-			Name: a.Name, Title: a.Title, Description: a.Description, InputSchema: a.ForModels(),
+			Name:        a.Name,
+			Title:       a.Title,
+			Description: a.Description,
+			InputSchema: a.ForModels(),
 			Annotations: &sdk.ToolAnnotations{DestructiveHint: &a.Destructive},
 		}, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 			return s.run(ctx, r, a.Name, nil, s.cfg.Wait)
 		})
 	}
-	return errors.Join(faults...)
 }
 
 // run has an action called. With entities of nil they are the arguments of the tool.

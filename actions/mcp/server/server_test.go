@@ -448,11 +448,14 @@ func TestMetadata(t *testing.T) {
 
 func TestWrongConfig(t *testing.T) {
 	t.Parallel()
+	known := server.Token{Name: "Coder", SHA256: digest(fixedToken), Tenant: "tenant-1", Person: "aad-mia"}
 	_, err := server.New(server.Config{
 		Bot: &fakeBot{}, Actions: registry(), Exposed: []string{"gone", "mcp_ask_person"}, Resource: "http://bot.example/mcp",
-		Issuers: []string{"http://login.example"}, Tokens: []server.Token{{Name: "x", SHA256: "y"}}, Origins: []string{"tools"},
+		Issuers: []string{"http://login.example"}, Tokens: []server.Token{{Name: "x", SHA256: "y"}, known, known}, Origins: []string{"tools"}, Wait: -1,
 	})
-	for _, want := range []string{`"gone"`, `"mcp_ask_person"`, "is not https", "issuer", "Tokens: number 1", "Origins"} {
+	for _, want := range []string{
+		`"gone"`, `"mcp_ask_person"`, "is not https", "issuer", "Tokens: number 1", "Tokens: numbers 2 and 3 are the same", "Origins", "Wait: -1ns",
+	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("the error lacks %s: %v", want, err)
 		}
