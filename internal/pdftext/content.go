@@ -114,9 +114,9 @@ func (d *Document) Page(number int) (Page, error) {
 	}
 	start := r.toPage
 	var all bytes.Buffer
-	for _, part := range d.list(from["Contents"], nil) {
+	for _, part := range listOf(d, from["Contents"], nil) {
 		if s, ok := d.resolve(part).(*stream); ok && all.Len() <= maxDrawing {
-			all.Write(d.unpack(s))
+			all.Write(unpack(d, s))
 			all.WriteByte('\n')
 		}
 	}
@@ -252,7 +252,7 @@ func (r *reader) do(word op, all array, resources dict) {
 	case "Tf":
 		if len(all) >= 2 {
 			which, _ := all[len(all)-2].(name)
-			r.font = r.loadFont(r.dict(resources["Font"])[which])
+			r.font = loadFont(r.Document, r.dict(resources["Font"])[which])
 			r.size = r.number(all[len(all)-1])
 		}
 	case "gs":
@@ -260,7 +260,7 @@ func (r *reader) do(word op, all array, resources dict) {
 			which, _ := all[0].(name)
 			f := r.array(r.dict(r.dict(resources["ExtGState"])[which])["Font"])
 			if len(f) == 2 {
-				r.font, r.size = r.loadFont(f[0]), r.number(f[1])
+				r.font, r.size = loadFont(r.Document, f[0]), r.number(f[1])
 			}
 		}
 	case "Tc":
@@ -345,7 +345,7 @@ func (r *reader) move(x, y float64) {
 // show draws a text, or moves by a number.
 func (r *reader) show(o any) {
 	if r.font == nil {
-		r.font = r.newFont(dict{})
+		r.font = newFont(r.Document, dict{})
 	}
 	t, isText := o.(text)
 	if !isText {
@@ -421,7 +421,7 @@ func (r *reader) form(o any, around dict) {
 		resources = around
 	}
 	r.saved = nil
-	r.run(r.unpack(s), resources)
+	r.run(unpack(r.Document, s), resources)
 	r.forms--
 	r.state, r.saved, r.text, r.line = before, saved, textBefore, lineBefore
 }

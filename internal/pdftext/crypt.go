@@ -33,7 +33,7 @@ var padding = []byte("\x28\xBF\x4E\x5E\x4E\x75\x8A\x41\x64\x00\x4E\x56\xFF\xFA\x
 	"\x2E\x2E\x00\xB6\xD0\x68\x3E\x80\x2F\x0C\xA9\xFE\x64\x53\x69\x7A")
 
 // unlock finds the key of a file.
-func (d *Document) unlock(e dict) (*crypt, error) {
+func unlock(d *Document, e dict) (*crypt, error) {
 	version, _ := d.int(e["V"])
 	revision, _ := d.int(e["R"])
 	owner, _ := d.resolve(e["O"]).(text)
@@ -49,7 +49,7 @@ func (d *Document) unlock(e dict) (*crypt, error) {
 	}
 	if version >= 4 {
 		filters := d.dict(e["CF"])
-		c.streams, c.texts = d.method(filters, e["StmF"]), d.method(filters, e["StrF"])
+		c.streams, c.texts = methodOf(d, filters, e["StmF"]), methodOf(d, filters, e["StrF"])
 		bits = max(bits, 128)
 	}
 	if version == 1 {
@@ -66,7 +66,7 @@ func (d *Document) unlock(e dict) (*crypt, error) {
 	hash.Write(padding)
 	hash.Write([]byte(owner[:32]))
 	_ = binary.Write(hash, binary.LittleEndian, int32(permissions)) //nolint:gosec // it is one
-	hash.Write(d.fileID())
+	hash.Write(fileID(d))
 	if revision >= 4 && !c.hidesLayout {
 		hash.Write([]byte{255, 255, 255, 255})
 	}
@@ -88,7 +88,7 @@ func (d *Document) unlock(e dict) (*crypt, error) {
 }
 
 // fileID is the first of the two names that a file has.
-func (d *Document) fileID() []byte {
+func fileID(d *Document) []byte {
 	ids := d.array(d.trailer["ID"])
 	if len(ids) == 0 {
 		return nil
@@ -104,7 +104,7 @@ func (c *crypt) opens(d *Document, revision int, user []byte) bool {
 	}
 	hash := md5.New() //nolint:gosec // as above
 	hash.Write(padding)
-	hash.Write(d.fileID())
+	hash.Write(fileID(d))
 	sum := hash.Sum(nil)
 	for i := range 20 {
 		key := bytes.Clone(c.key)
@@ -116,7 +116,7 @@ func (c *crypt) opens(d *Document, revision int, user []byte) bool {
 	return bytes.Equal(sum[:16], user[:16])
 }
 
-func (d *Document) method(filters dict, which any) method {
+func methodOf(d *Document, filters dict, which any) method {
 	key, _ := d.resolve(which).(name)
 	switch d.dict(filters[key])["CFM"] {
 	case name("V2"):

@@ -79,7 +79,7 @@ func (d *Document) reset() {
 // open looks for the pages.
 func (d *Document) open() error {
 	if encrypt, ok := d.resolve(d.trailer["Encrypt"]).(dict); ok {
-		c, err := d.unlock(encrypt)
+		c, err := unlock(d, encrypt)
 		if err != nil {
 			return err
 		}
@@ -229,7 +229,7 @@ func (d *Document) loadWithin(number int) {
 		return
 	}
 	first, _ := d.int(s.dict["First"])
-	unpacked := d.unpack(s)
+	unpacked := unpack(d, s)
 	if first < 0 || first > len(unpacked) {
 		return
 	}
@@ -419,7 +419,7 @@ func (d *Document) xrefStream(s *stream) {
 	if len(index) == 0 {
 		index = array{0, len(d.data)}
 	}
-	entries := d.unpackPlain(s)
+	entries := unpackPlain(d, s)
 	for i := 0; i+1 < len(index); i += 2 {
 		first, _ := index[i].(int)
 		count, _ := index[i+1].(int)
@@ -511,11 +511,11 @@ func (d *Document) rebuildXref() {
 		}
 	}
 	if encrypt, ok := d.resolve(d.trailer["Encrypt"]).(dict); ok && d.crypt == nil {
-		d.crypt, _ = d.unlock(encrypt)
+		d.crypt, _ = unlock(d, encrypt)
 		d.objects = map[int]any{}
 	}
 	for _, s := range packed {
-		unpacked := d.unpack(s)
+		unpacked := unpack(d, s)
 		first, _ := d.int(s.dict["First"])
 		head := lexer{data: unpacked[:max(0, min(first, len(unpacked)))]}
 		for d.ctx.Err() == nil {

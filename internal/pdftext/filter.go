@@ -10,19 +10,19 @@ import (
 
 // unpack returns the bytes of a stream, decrypted and through its filters, as far as they can be read. Of
 // pictures that is nothing.
-func (d *Document) unpack(s *stream) []byte {
+func unpack(d *Document, s *stream) []byte {
 	raw := s.raw
 	if d.crypt != nil {
 		raw = d.crypt.stream(s)
 	}
-	return d.filter(s.dict, raw)
+	return unfilter(d, s.dict, raw)
 }
 
 // unpackPlain is unpack for what is never encrypted.
-func (d *Document) unpackPlain(s *stream) []byte { return d.filter(s.dict, s.raw) }
+func unpackPlain(d *Document, s *stream) []byte { return unfilter(d, s.dict, s.raw) }
 
-func (d *Document) filter(head dict, raw []byte) []byte {
-	filters, parameters := d.list(head["Filter"], head["F"]), d.list(head["DecodeParms"], head["DP"])
+func unfilter(d *Document, head dict, raw []byte) []byte {
+	filters, parameters := listOf(d, head["Filter"], head["F"]), listOf(d, head["DecodeParms"], head["DP"])
 	for i, f := range filters {
 		if i > 8 {
 			return nil
@@ -34,16 +34,16 @@ func (d *Document) filter(head dict, raw []byte) []byte {
 		kind, _ := d.resolve(f).(name)
 		switch kind {
 		case "FlateDecode", "Fl":
-			raw = d.predict(p, d.inflate(raw))
+			raw = unpredict(d, p, inflate(d, raw))
 		case "LZWDecode", "LZW":
-			raw = d.predict(p, d.readAll(lzw.NewReader(bytes.NewReader(raw), lzw.MSB, 8)))
+			raw = unpredict(d, p, readAll(d, lzw.NewReader(bytes.NewReader(raw), lzw.MSB, 8)))
 		case "ASCIIHexDecode", "AHx":
 			l := lexer{data: append([]byte("<"), raw...)}
 			raw = []byte(l.hex())
 		case "ASCII85Decode", "A85":
 			raw = ascii85(raw)
 		case "RunLengthDecode", "RL":
-			raw = d.runs(raw)
+			raw = runs(d, raw)
 		case "Crypt":
 		default:
 			return nil
@@ -55,8 +55,8 @@ func (d *Document) filter(head dict, raw []byte) []byte {
 	return raw
 }
 
-// list is one thing or an array of them.
-func (d *Document) list(long, short any) array {
+// listOf is one thing or an array of them.
+func listOf(d *Document, long, short any) array {
 	if long == nil {
 		long = short
 	}
@@ -71,7 +71,7 @@ func (d *Document) list(long, short any) array {
 }
 
 // readAll reads what there is until the first fault, within the limits.
-func (d *Document) readAll(from io.Reader) []byte {
+func readAll(d *Document, from io.Reader) []byte {
 	var out bytes.Buffer
 	for d.ctx.Err() == nil && out.Len() < maxUnpackedStream && d.unpacked < maxUnpacked {
 		n, err := io.CopyN(&out, from, 1<<20)
@@ -83,19 +83,19 @@ func (d *Document) readAll(from io.Reader) []byte {
 	return out.Bytes()
 }
 
-func (d *Document) inflate(raw []byte) []byte {
+func inflate(d *Document, raw []byte) []byte {
 	if len(raw) < 2 {
 		return nil
 	}
-	plain := d.readAll(flate.NewReader(bytes.NewReader(raw[2:]))) // a wrong checksum does not matter
+	plain := readAll(d, flate.NewReader(bytes.NewReader(raw[2:]))) // a wrong checksum does not matter
 	if len(plain) == 0 {
-		plain = d.readAll(flate.NewReader(bytes.NewReader(raw))) // some leave the header out
+		plain = readAll(d, flate.NewReader(bytes.NewReader(raw))) // some leave the header out
 	}
 	return plain
 }
 
-// predict undoes the predictor of PNG or TIFF.
-func (d *Document) predict(p dict, data []byte) []byte {
+// unpredict undoes the predictor of PNG or TIFF.
+func unpredict(d *Document, p dict, data []byte) []byte {
 	predictor, _ := d.int(p["Predictor"])
 	if predictor < 2 {
 		return data
@@ -198,7 +198,7 @@ func ascii85(raw []byte) (out []byte) {
 	return out
 }
 
-func (d *Document) runs(raw []byte) (out []byte) {
+func runs(d *Document, raw []byte) (out []byte) {
 	for i := 0; i < len(raw) && len(out) < maxUnpackedStream; {
 		n := int(raw[i])
 		i++

@@ -52,36 +52,36 @@ type glyph struct {
 const maxWidths = 100_000
 
 // loadFont reads a font, once.
-func (d *Document) loadFont(o any) *font {
+func loadFont(d *Document, o any) *font {
 	id, isRef := o.(ref)
 	if f, known := d.fonts[id]; isRef && known {
 		return f
 	}
-	f := d.newFont(d.dict(o))
+	f := newFont(d, d.dict(o))
 	if isRef {
 		d.fonts[id] = f
 	}
 	return f
 }
 
-func (d *Document) newFont(from dict) *font {
+func newFont(d *Document, from dict) *font {
 	f := &font{widths: map[int]float64{}, unit: 0.001}
 	if s, ok := d.resolve(from["ToUnicode"]).(*stream); ok {
-		f.toUnicode = d.newCMap(s)
+		f.toUnicode = newCMap(d, s)
 	}
 	if from["Subtype"] == name("Type0") {
-		d.composite(f, from)
+		readComposite(d, f, from)
 	} else {
-		d.simple(f, from)
+		readSimple(d, f, from)
 	}
 	return f
 }
 
-func (d *Document) composite(f *font, from dict) {
+func readComposite(d *Document, f *font, from dict) {
 	f.composite, f.missing = true, 1000
 	switch e := d.resolve(from["Encoding"]).(type) {
 	case *stream:
-		f.codes = d.newCMap(e)
+		f.codes = newCMap(d, e)
 		f.vertical, _ = d.resolve(e.dict["WMode"]).(bool)
 	case name:
 		f.vertical = strings.HasSuffix(string(e), "-V")
@@ -94,10 +94,10 @@ func (d *Document) composite(f *font, from dict) {
 	}
 	if f.toUnicode == nil && f.charset == nil && !f.wide {
 		if file, ok := d.resolve(d.dict(below["FontDescriptor"])["FontFile2"]).(*stream); ok {
-			f.glyphs = glyphCharacters(d.unpack(file))
+			f.glyphs = glyphCharacters(unpack(d, file))
 		}
 		if s, ok := d.resolve(below["CIDToGIDMap"]).(*stream); ok {
-			f.numbers = d.unpack(s)
+			f.numbers = unpack(d, s)
 		}
 		base, _ := d.resolve(from["BaseFont"]).(name)
 		ordering, _ := d.resolve(d.dict(below["CIDSystemInfo"])["Ordering"]).(text)
@@ -147,7 +147,7 @@ func charsetOf(table string) (_ encoding.Encoding, wide bool) {
 	return nil, strings.Contains(table, "UCS2") || strings.Contains(table, "UTF16")
 }
 
-func (d *Document) simple(f *font, from dict) {
+func readSimple(d *Document, f *font, from dict) {
 	base, _ := d.resolve(from["BaseFont"]).(name)
 	descriptor := d.dict(from["FontDescriptor"])
 	flags, _ := d.int(descriptor["Flags"])
@@ -156,7 +156,7 @@ func (d *Document) simple(f *font, from dict) {
 	if encodings != nil {
 		which, _ = d.resolve(encodings["BaseEncoding"]).(name)
 	}
-	d.baseEncoding(f, which, string(base), from["Subtype"] == name("TrueType"), flags&4 != 0, descriptor)
+	readEncoding(d, f, which, string(base), from["Subtype"] == name("TrueType"), flags&4 != 0, descriptor)
 	code := 0
 	for _, o := range d.array(encodings["Differences"]) {
 		switch o := d.resolve(o).(type) {
@@ -192,7 +192,7 @@ func (d *Document) simple(f *font, from dict) {
 
 var putGlyph = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`dup\s+(\d+)\s*/([^\s/]+)\s+put`) })
 
-func (d *Document) baseEncoding(f *font, which name, base string, trueType, symbolic bool, descriptor dict) {
+func readEncoding(d *Document, f *font, which name, base string, trueType, symbolic bool, descriptor dict) {
 	var table encoding.Encoding = charmap.Windows1252
 	switch {
 	case which == "MacRomanEncoding":
@@ -213,7 +213,7 @@ func (d *Document) baseEncoding(f *font, which name, base string, trueType, symb
 	case !trueType:
 		standardEncoding(f)
 		if s, ok := d.resolve(descriptor["FontFile"]).(*stream); ok {
-			program := d.unpack(s)
+			program := unpack(d, s)
 			for _, m := range putGlyph().FindAllSubmatch(program[:min(len(program), 64<<10)], 256) {
 				if code, err := strconv.Atoi(string(m[1])); err == nil && code < 256 {
 					f.simple[code] = charactersOf(string(m[2]))
@@ -473,9 +473,9 @@ const (
 	maxRanges = 20_000
 )
 
-func (d *Document) newCMap(s *stream) *cmap {
+func newCMap(d *Document, s *stream) *cmap {
 	m := &cmap{characters: map[int]text{}, known: map[int]string{}}
-	l := lexer{data: d.unpack(s)}
+	l := lexer{data: unpack(d, s)}
 	var all array
 	for d.ctx.Err() == nil {
 		o, ok := l.object(0)

@@ -31,8 +31,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// try selects s.kind if it contains the canary.
-func (s *Sandbox) try(ctx context.Context) (err error) {
+// try selects the kind of s if it contains the canary.
+func try(ctx context.Context, s *Sandbox) (err error) {
 	if _, err := os.Stat("/proc/thread-self/children"); err != nil {
 		return fmt.Errorf("the kernel does not list the children of processes: %w", err)
 	}
@@ -53,7 +53,7 @@ func (s *Sandbox) try(ctx context.Context) (err error) {
 			return fmt.Errorf("the program bwrap of the package bubblewrap is not installed: %w", err)
 		}
 	}
-	return s.runCanary(ctx)
+	return runCanary(ctx, s)
 }
 
 // closeOnExec keeps files that this program inherited at start from reaching scripts. Go already
@@ -90,7 +90,7 @@ func newJob(limits Config) (*job, error) {
 }
 
 // start runs the job under its time limits.
-func (s *Sandbox) start(ctx context.Context, j *job) (Result, error) {
+func start(ctx context.Context, s *Sandbox, j *job) (Result, error) {
 	// The kernel kills the child when the thread that started it exits. A locked thread does not
 	// exit.
 	runtime.LockOSThread()
@@ -103,11 +103,11 @@ func (s *Sandbox) start(ctx context.Context, j *job) (Result, error) {
 	j.cmd.Stdout, j.cmd.Stderr = stdout, stderr
 	j.cmd.Env = []string{} // nil would pass our own
 	j.cmd.WaitDelay = 2 * time.Second
-	prepare := s.bubblewrap
+	prepare := bubblewrap
 	if s.kind == kindLandlock {
-		prepare = s.landlock
+		prepare = landlock
 	}
-	err := prepare(j)
+	err := prepare(s, j)
 	if err == nil {
 		err = j.cmd.Start()
 	}
@@ -211,9 +211,9 @@ const (
 	sharedBytes   = 16 << 20 // of /dev/shm
 )
 
-// bubblewrap prepares a job with new namespaces of every kind: an empty network, its own processes,
+// bubblewrap prepares a job of s with new namespaces of every kind: an empty network, its own processes,
 // and a file system with the system's programs, a copy of the skill and empty in-memory folders.
-func (s *Sandbox) bubblewrap(j *job) error {
+func bubblewrap(s *Sandbox, j *job) error {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return err
@@ -322,7 +322,7 @@ type cell struct {
 	Prlimit string
 }
 
-func (s *Sandbox) landlock(j *job) error {
+func landlock(s *Sandbox, j *job) error {
 	c := cell{Skill: j.skill, Scratch: filepath.Join(j.dir, "scratch"), Limits: j.limits, Prlimit: s.prlimit}
 	c.Read = slices.Concat([]string{"/usr"}, systemFolders(), systemFiles(), s.cfg.ReadOnly)
 	err := os.Mkdir(c.Scratch, 0o700)
@@ -721,7 +721,7 @@ const canaryHeld = "held"
 
 // runCanary runs a copy of this program as if it were a script. The copy tries what the sandbox
 // must prevent.
-func (s *Sandbox) runCanary(ctx context.Context) error {
+func runCanary(ctx context.Context, s *Sandbox) error {
 	limits := s.cfg
 	limits.Wall = 10 * time.Second // takes milliseconds, more on a loaded machine
 	j, err := newJob(limits)
@@ -743,7 +743,7 @@ func (s *Sandbox) runCanary(ctx context.Context) error {
 	}
 	defer listener.Close() //nolint:errcheck // nobody is meant to come
 	j.argv = []string{"./" + childName, stageCanary, secret, listener.Addr().String()}
-	result, err := s.start(ctx, j)
+	result, err := start(ctx, s, j)
 	switch {
 	case err != nil:
 		return err

@@ -16,6 +16,6 @@ type job struct {
 
 func newJob(Config) (*job, error) { return nil, errOther }
 
-func (s *Sandbox) try(context.Context) error { return errOther }
+func try(context.Context, *Sandbox) error { return errOther }
 
-func (s *Sandbox) start(context.Context, *job) (Result, error) { return Result{}, errOther }
+func start(context.Context, *Sandbox, *job) (Result, error) { return Result{}, errOther }

@@ -121,7 +121,7 @@ func New(ctx context.Context, cfg Config) (*Sandbox, error) {
 	sweep(os.TempDir())
 	s := &Sandbox{cfg: cfg, interpreters: interpreters(), slots: make(chan struct{}, maxConcurrent)}
 	for _, s.kind = range cfg.Kinds {
-		err := s.try(ctx)
+		err := try(ctx, s)
 		if err == nil {
 			return s, nil
 		}
@@ -271,7 +271,7 @@ func (s *Sandbox) run(ctx context.Context, c Command) (Result, error) {
 	}
 	interpreter := s.interpreters[strings.ToLower(path.Ext(c.Script))]
 	j.argv = slices.Concat(interpreter, []string{"./" + c.Script}, c.Args)
-	return s.start(ctx, j)
+	return start(ctx, s, j)
 }
 
 // Run folders.
