@@ -4,13 +4,15 @@ import (
 	"testing"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/planbot-go/planbot/state/internal/rdb"
 )
 
 // AddHook lets a test watch, count or break what goes to the server.
-func (s *Store) AddHook(h redis.Hook) { s.db.Client.AddHook(h) }
+func (s *Store) AddHook(h redis.Hook) { s.Client().AddHook(h) }
 
 // Client is the client below s, for tests that put foreign data into Redis.
-func (s *Store) Client() redis.UniversalClient { return s.db.Client }
+func (s *Store) Client() redis.UniversalClient { return rdb.ClientOf(s.db) }
 
 // HeaderBytes is an internal under test.
 const HeaderBytes = headerBytes

@@ -28,8 +28,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/planbot-go/planbot/state/internal/rdb"
 )
 
@@ -325,7 +323,7 @@ func (s *Store) Update(ctx context.Context, key Key, change func(*Scope) error) 
 		switch {
 		case errors.Is(err, ErrConflict):
 			changed = nil
-		case !errors.Is(err, ErrUnavailable), errors.Is(err, redis.ErrClosed):
+		case !errors.Is(err, ErrUnavailable), errors.Is(err, rdb.ErrClosed):
 			return err
 		}
 		if !rdb.Pause(bounded, nil, try) {
@@ -495,20 +493,18 @@ func (s *Store) MaxBytes() int { return s.cfg.MaxBytes }
 func (s *Store) Ping(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	_, err := s.db.Client.Pipelined(bounded, func(p redis.Pipeliner) error {
-		for i := 0; i < rdb.Partitions; i += rdb.Partitions / 4 {
-			p.Set(bounded, fmt.Sprintf("%s{%d}/ping", keyPrefix, i), "", time.Minute)
-		}
-		return nil
-	})
-	return rdb.Explain(ctx, "ping redis", err)
+	var keys []string
+	for i := 0; i < rdb.Partitions; i += rdb.Partitions / 4 {
+		keys = append(keys, fmt.Sprintf("%s{%d}/ping", keyPrefix, i))
+	}
+	return rdb.Explain(ctx, "ping redis", s.db.Ping(bounded, keys...))
 }
 
 // Info returns the server's reply to the INFO command. On a cluster it is that of one node.
 func (s *Store) Info(ctx context.Context) (string, error) {
 	bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	text, err := s.db.Client.Info(bounded).Result()
+	text, err := s.db.Info(bounded)
 	return text, rdb.Explain(ctx, "ask redis for its info", err)
 }
 
@@ -517,8 +513,8 @@ func (s *Store) Info(ctx context.Context) (string, error) {
 func (s *Store) Setting(ctx context.Context, name string) (string, error) {
 	bounded, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	defer cancel()
-	values, err := s.db.Client.ConfigGet(bounded, name).Result()
-	return values[name], rdb.Explain(ctx, "ask redis for its setting "+name, err)
+	value, err := s.db.Setting(bounded, name)
+	return value, rdb.Explain(ctx, "ask redis for its setting "+name, err)
 }
 
 // Close closes all connections. It also stops an embedded server and discards its data.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
+	"github.com/planbot-go/planbot/state/internal/rdb"
 )
 
 // TestMain fails when a test leaves a goroutine behind.
@@ -129,9 +130,9 @@ func (b *bundle) replica(cfg inbox.Config) (*inbox.Inbox, *outage) {
 	return openInbox(b.t, store, cfg), down
 }
 
-func hook(store *state.Store, h redis.Hook) { store.DB().Client.AddHook(h) }
+func hook(store *state.Store, h redis.Hook) { rdb.ClientOf(store.DB()).AddHook(h) }
 
-func (b *bundle) client() redis.UniversalClient { return b.store.DB().Client }
+func (b *bundle) client() redis.UniversalClient { return rdb.ClientOf(b.store.DB()) }
 
 func (b *bundle) conversation(id string) state.Key {
 	return state.ConversationKey("test", b.namespace, id)

@@ -16,7 +16,7 @@ func LoadScripts(tb testing.TB, store *state.Store) {
 		acceptScript, claimScript, saveScript, noteScript, finishScript, releaseScript,
 		besideScript, wakeScript, dropScript, sweepScript, nudgeScript, fireScript, forgetScript,
 	} {
-		if err := store.DB().Client.ScriptLoad(tb.Context(), s.Text()).Err(); err != nil {
+		if err := rdb.ClientOf(store.DB()).ScriptLoad(tb.Context(), s.Text()).Err(); err != nil {
 			tb.Fatal(err)
 		}
 	}

@@ -818,7 +818,7 @@ func (i *Inbox) old(ctx context.Context, drop bool) (n int, err error) {
 		if !drop {
 			return nil
 		}
-		return i.db.Client.Del(ctx, key).Err()
+		return i.db.Remove(ctx, key)
 	})
 	return n, rdb.Explain(ctx, "look for keys of the old layout", err)
 }

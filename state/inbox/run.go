@@ -2,15 +2,12 @@ package inbox
 
 import (
 	"context"
-	"errors"
 	mathrand "math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/redis/go-redis/v9"
 
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/internal/rdb"
@@ -73,26 +70,26 @@ func (i *Inbox) Run(ctx context.Context, ready func(state.Key)) {
 }
 
 // read pops queue names from some of the ready lists until ctx ends.
-func (i *Inbox) read(ctx context.Context, client redis.UniversalClient, lists []string, ready func(state.Key)) {
+func (i *Inbox) read(ctx context.Context, client rdb.Reader, lists []string, ready func(state.Key)) {
 	for failures := 0; ctx.Err() == nil; {
 		changed := i.db.Changed()
 		// Redis pops from the first list that is not empty. Shuffle so that no list always comes
 		// last.
 		mathrand.Shuffle(len(lists), func(a, b int) { lists[a], lists[b] = lists[b], lists[a] })
 		within, cancel := context.WithTimeout(ctx, rdb.ReadBlock+4*time.Second)
-		taken, err := client.BLPop(within, rdb.ReadBlock, lists...).Result()
+		taken, err := client.Take(within, lists)
 		cancel()
 		switch {
 		case ctx.Err() != nil: // other replicas find what this one popped in the set of leases
 			return
-		case errors.Is(err, redis.Nil):
-			sleep(ctx, changed, nil, maxSleep)
 		case err != nil:
 			if failures++; failures == 2 {
 				i.cfg.Log.Warn().Err(err).Msg("the inbox cannot be read now")
 			}
 			rdb.Pause(ctx, i.leases.closed, failures)
 			continue
+		case taken == nil:
+			sleep(ctx, changed, nil, maxSleep)
 		default:
 			var queue state.Key
 			if err := queue.UnmarshalText([]byte(taken[1])); err != nil {

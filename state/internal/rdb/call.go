@@ -41,7 +41,7 @@ type Call struct {
 	script     *Script
 	whole      bool // the server does not know the script: send its text
 	keys, args []any
-	reply      *redis.Cmd
+	reply      any
 }
 
 // Call starts a call of a script with these keys. More keys and arguments can be added.
@@ -73,8 +73,8 @@ func (c *Call) Add(args ...any) *Call {
 	return c
 }
 
-// command builds the go-redis command of the call.
-func (c *Call) command(ctx context.Context) *redis.Cmd {
+// commandOf builds the go-redis command of a call.
+func commandOf(ctx context.Context, c *Call) *redis.Cmd {
 	switch {
 	case c.script == nil:
 		return redis.NewCmd(ctx, c.args...)
@@ -96,19 +96,19 @@ func FirstErr(calls []*Call) error {
 
 // List is the reply as a list.
 func (c *Call) List() Reply {
-	l, _ := c.reply.Val().([]any)
+	l, _ := c.reply.([]any)
 	return l
 }
 
 // Int is the reply as a number.
 func (c *Call) Int() int64 {
-	n, _ := c.reply.Val().(int64)
+	n, _ := c.reply.(int64)
 	return n
 }
 
 // Text is the reply as a string.
 func (c *Call) Text() string {
-	text, _ := c.reply.Val().(string)
+	text, _ := c.reply.(string)
 	return text
 }
 

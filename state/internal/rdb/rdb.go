@@ -48,16 +48,34 @@ const (
 )
 
 // DB is an open connection to Redis. It is safe for concurrent use.
+//
+// Nothing that others reach from here names a type of go-redis or miniredis. Otherwise the compiler writes
+// wrappers for their thousands of methods into every package that sees a state.Store: each took it 1.5
+// seconds and 9 MB.
 type DB struct {
-	Client   redis.UniversalClient
 	Clusters bool // different partitions may be on different nodes
 
 	name   string // without credentials
 	url    string
 	cfg    Config
-	trips  *trips
+	wire   wire
 	embeds bool // this DB started cfg.Server
 }
+
+// wire sends commands to Redis. [trips] is the only one.
+type wire interface {
+	// trip runs calls in one round trip.
+	trip(ctx context.Context, calls []*Call)
+	scan(ctx context.Context, pattern string, each func(ctx context.Context, key string) error) error
+	ping(ctx context.Context, keys []string) error
+	info(ctx context.Context) (string, error)
+	setting(ctx context.Context, name string) (string, error)
+	remove(ctx context.Context, key string) error
+	close() error
+}
+
+// ErrClosed is the error of a DB that is closed.
+var ErrClosed = redis.ErrClosed
 
 // Open prepares a client for the Redis at url. It does not connect.
 func Open(url string, cfg Config) (*DB, error) {
@@ -67,9 +85,7 @@ func Open(url string, cfg Config) (*DB, error) {
 	}
 	logging.Disable() // it is global to the process, and we get failures as errors anyway
 	_, clusters := client.(*redis.ClusterClient)
-	db := &DB{Client: client, Clusters: clusters, name: name, url: url, cfg: cfg}
-	db.trips = newTrips(db)
-	return db, nil
+	return &DB{Clusters: clusters, name: name, url: url, cfg: cfg, wire: newTrips(client, clusters)}, nil
 }
 
 // OpenEmbedded starts a Redis inside the process and opens it.
@@ -174,19 +190,43 @@ func quiet() *maintnotifications.Config {
 	return &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 }
 
+// ClientOf returns the client of a DB, for tests.
+func ClientOf(db *DB) redis.UniversalClient { return db.wire.(*trips).client }
+
+// Reader reads from lists. It is safe for concurrent use.
+type Reader interface {
+	// Take waits until one of the lists has an element, and pops it. It returns the list and the element, or
+	// nil if there was none within [ReadBlock].
+	Take(ctx context.Context, lists []string) ([]string, error)
+	// Close ends all that waits.
+	Close() error
+}
+
+type reader struct{ client redis.UniversalClient }
+
+func (r *reader) Take(ctx context.Context, lists []string) ([]string, error) {
+	taken, err := r.client.BLPop(ctx, ReadBlock, lists...).Result()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	return taken, err
+}
+
+func (r *reader) Close() error { return r.client.Close() }
+
 // Reader makes a client for blocking reads. The caller closes it. It always parses the URL again
 // instead of sharing options: go-redis does not tell shared options about a failover, so the client
 // would keep reading from a demoted master. It calls connected for each new connection, because
 // data in flight on the previous one is lost.
-func (db *DB) Reader(connected func()) redis.UniversalClient {
-	reader, _, err := newClient(db.url, db.cfg.Dial, func(context.Context, *redis.Conn) error {
+func (db *DB) Reader(connected func()) Reader {
+	client, _, err := newClient(db.url, db.cfg.Dial, func(context.Context, *redis.Conn) error {
 		connected()
 		return nil
 	})
 	if err != nil {
 		panic(fmt.Errorf("a Redis URL that was understood before: %w", err))
 	}
-	return reader
+	return &reader{client}
 }
 
 // Exec runs calls in one round trip. If the server does not know a script, that call did not run;
@@ -194,7 +234,7 @@ func (db *DB) Reader(connected func()) redis.UniversalClient {
 // or an Err. ctx needs a deadline.
 func (db *DB) Exec(ctx context.Context, calls ...*Call) {
 	for len(calls) > 0 {
-		db.trip(ctx, calls)
+		db.wire.trip(ctx, calls)
 		calls = unknown(calls)
 	}
 }
@@ -216,22 +256,6 @@ func (db *DB) Spread(ctx context.Context, calls ...*Call) {
 		wg.Go(func() { db.Exec(ctx, trip...) })
 	}
 	wg.Wait()
-}
-
-func (db *DB) trip(ctx context.Context, calls []*Call) {
-	cmds := make([]redis.Cmder, len(calls))
-	for i, c := range calls {
-		c.reply = c.command(ctx)
-		cmds[i] = c.reply
-		c.Tries++
-	}
-	left, err := db.trips.send(ctx, cmds)
-	for _, c := range calls {
-		if left {
-			c.reply = redis.NewCmd(ctx) // the client may still write to the old one
-		}
-		c.Err = replyError(c.reply, err)
-	}
 }
 
 // replyError says why a command of a pipeline has no reply. A command may have neither a reply nor
@@ -275,7 +299,7 @@ func (db *DB) Try(ctx context.Context, stop <-chan struct{}, calls ...*Call) err
 		if calls = unanswered(calls); len(calls) == 0 {
 			return nil
 		}
-		if errors.Is(calls[0].Err, redis.ErrClosed) || !Pause(ctx, stop, try) {
+		if errors.Is(calls[0].Err, ErrClosed) || !Pause(ctx, stop, try) {
 			return calls[0].Err
 		}
 	}
@@ -306,23 +330,22 @@ func Pause(ctx context.Context, stop <-chan struct{}, try int) bool {
 
 // Scan passes every key that matches a pattern to each, one at a time. A key may come twice.
 func (db *DB) Scan(ctx context.Context, pattern string, each func(ctx context.Context, key string) error) error {
-	var one sync.Mutex
-	scan := func(ctx context.Context, node redis.Cmdable) error {
-		one.Lock()
-		defer one.Unlock()
-		keys := node.Scan(ctx, 0, pattern, 1000).Iterator()
-		for keys.Next(ctx) {
-			if err := each(ctx, keys.Val()); err != nil {
-				return err
-			}
-		}
-		return keys.Err()
-	}
-	if cluster, ok := db.Client.(*redis.ClusterClient); ok {
-		return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return scan(ctx, node) })
-	}
-	return scan(ctx, db.Client)
+	return db.wire.scan(ctx, pattern, each)
 }
+
+// Ping sets keys for a minute.
+func (db *DB) Ping(ctx context.Context, keys ...string) error { return db.wire.ping(ctx, keys) }
+
+// Info returns the server's reply to the INFO command.
+func (db *DB) Info(ctx context.Context) (string, error) { return db.wire.info(ctx) }
+
+// Setting returns one setting of the server through CONFIG GET.
+func (db *DB) Setting(ctx context.Context, name string) (string, error) {
+	return db.wire.setting(ctx, name)
+}
+
+// Remove deletes a key.
+func (db *DB) Remove(ctx context.Context, key string) error { return db.wire.remove(ctx, key) }
 
 // Changed returns a channel that is closed at the next write to an in-process server; nil for any
 // other server.
@@ -344,7 +367,7 @@ func (db *DB) String() string { return db.name }
 
 // Close closes all connections and stops an embedded server.
 func (db *DB) Close() error {
-	err := db.trips.close()
+	err := db.wire.close()
 	if db.embeds {
 		db.cfg.Server.Close()
 	}

@@ -23,7 +23,7 @@ func TestReader(t *testing.T) {
 		}
 		reader := db.Reader(func() {})
 		size, idle, active := 0, 0, 0
-		switch client := reader.(type) {
+		switch client := rdb.Underlying(reader).(type) {
 		case *redis.Client:
 			size, idle, active = client.Options().PoolSize, client.Options().MinIdleConns, client.Options().MaxActiveConns
 		case *redis.ClusterClient:

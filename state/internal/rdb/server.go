@@ -18,8 +18,15 @@ import (
 // store has its own. Tests let several stores share one, as the replicas of a bot do, by using its
 // Dial as the Dial of each store. It is safe for concurrent use.
 type Server struct {
-	mini *miniredis.Miniredis
-	srv  *server.Server // mini's server; mini gives it out only until it is closed
+	mini interface { // a miniredis.Miniredis; see DB
+		RequireAuth(password string)
+		FastForward(passed time.Duration)
+		Close()
+	}
+	srv interface { // mini's server; mini gives it out only until it is closed
+		ServeConn(conn net.Conn)
+		IsReadOnlyCommand(cmd string) bool
+	}
 
 	mu      sync.Mutex
 	closed  bool
@@ -31,16 +38,21 @@ type Server struct {
 
 // StartServer starts a Server. Close it when its data is no longer needed.
 func StartServer() (*Server, error) {
-	s := &Server{mini: miniredis.NewMiniRedis(), aged: time.Now()}
-	first, err := s.mini.Dial() // starts the server without a port; miniredis's own pipe cannot pipeline
+	mini := miniredis.NewMiniRedis()
+	s := &Server{mini: mini, aged: time.Now()}
+	first, err := mini.Dial() // starts the server without a port; miniredis's own pipe cannot pipeline
 	if err != nil {
 		return nil, err
 	}
 	if err := first.Close(); err != nil {
 		return nil, err
 	}
-	s.srv = s.mini.Server()
-	s.srv.SetPreHook(s.before)
+	srv := mini.Server()
+	s.srv = srv
+	srv.SetPreHook(func(_ *server.Peer, cmd string, _ ...string) (done bool) {
+		s.before(cmd)
+		return false
+	})
 	return s, nil
 }
 
@@ -74,13 +86,13 @@ func (s *Server) Serve(ctx context.Context, l net.Listener, password string) err
 }
 
 // before runs before each command, including those of scripts, and under their lock.
-func (s *Server) before(_ *server.Peer, cmd string, _ ...string) (done bool) {
+func (s *Server) before(cmd string) {
 	switch cmd {
 	case "EVALSHA", "EVAL", "TIME", "BLPOP": // none of these changes data by itself
-		return false
+		return
 	}
 	if s.srv.IsReadOnlyCommand(cmd) {
-		return false
+		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -88,7 +100,6 @@ func (s *Server) before(_ *server.Peer, cmd string, _ ...string) (done bool) {
 		close(s.changed)
 		s.changed = nil
 	}
-	return false
 }
 
 // wait returns a channel that is closed at the next write.

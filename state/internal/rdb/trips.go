@@ -41,12 +41,31 @@ type batch struct {
 	done  chan struct{}
 }
 
-func newTrips(db *DB) *trips {
-	t := &trips{client: db.Client, alone: db.Clusters, next: make(chan *batch), closed: make(chan struct{})}
+func newTrips(client redis.UniversalClient, alone bool) *trips {
+	t := &trips{client: client, alone: alone, next: make(chan *batch), closed: make(chan struct{})}
 	for range tripsAtOnce {
-		t.work.Go(t.run)
+		t.work.Go(t.travel)
 	}
 	return t
+}
+
+// trip runs calls in one round trip.
+func (t *trips) trip(ctx context.Context, calls []*Call) {
+	cmds := make([]redis.Cmder, len(calls))
+	replies := make([]*redis.Cmd, len(calls))
+	for i, c := range calls {
+		replies[i] = commandOf(ctx, c)
+		cmds[i] = replies[i]
+		c.Tries++
+	}
+	left, err := t.send(ctx, cmds)
+	for i, c := range calls {
+		if left {
+			replies[i] = redis.NewCmd(ctx) // the client may still write to the old one
+		}
+		c.reply = replies[i].Val()
+		c.Err = replyError(replies[i], err)
+	}
 }
 
 // send runs the commands in one round trip. The error is the first one of the trip, not necessarily
@@ -57,7 +76,7 @@ func (t *trips) send(ctx context.Context, cmds []redis.Cmder) (left bool, err er
 		return true, err
 	}
 	if t.alone {
-		return false, t.trip(ctx, cmds)
+		return false, t.run(ctx, cmds)
 	}
 	b := &batch{cmds: cmds, done: make(chan struct{})}
 	b.until, _ = ctx.Deadline()
@@ -76,8 +95,8 @@ func (t *trips) send(ctx context.Context, cmds []redis.Cmder) (left bool, err er
 	}
 }
 
-// run makes one trip after another, each with everything that is waiting.
-func (t *trips) run() {
+// travel makes one trip after another, each with everything that is waiting.
+func (t *trips) travel() {
 	for {
 		select {
 		case <-t.closed:
@@ -114,14 +133,14 @@ func (t *trips) together(group []*batch) {
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), until.Add(10*time.Millisecond)) // callers leave first
 	defer cancel()
-	err := t.trip(ctx, cmds)
+	err := t.run(ctx, cmds)
 	for _, b := range group {
 		b.err = err
 		close(b.done)
 	}
 }
 
-func (t *trips) trip(ctx context.Context, cmds []redis.Cmder) error {
+func (t *trips) run(ctx context.Context, cmds []redis.Cmder) error {
 	if len(cmds) == 1 { // a tenth cheaper than a pipeline of one
 		return t.client.Process(ctx, cmds[0])
 	}
@@ -130,6 +149,44 @@ func (t *trips) trip(ctx context.Context, cmds []redis.Cmder) error {
 	_, err := pipe.Exec(ctx)
 	return err
 }
+
+func (t *trips) scan(ctx context.Context, pattern string, each func(ctx context.Context, key string) error) error {
+	var one sync.Mutex
+	scan := func(ctx context.Context, node redis.Cmdable) error {
+		one.Lock()
+		defer one.Unlock()
+		keys := node.Scan(ctx, 0, pattern, 1000).Iterator()
+		for keys.Next(ctx) {
+			if err := each(ctx, keys.Val()); err != nil {
+				return err
+			}
+		}
+		return keys.Err()
+	}
+	if cluster, ok := t.client.(*redis.ClusterClient); ok {
+		return cluster.ForEachMaster(ctx, func(ctx context.Context, node *redis.Client) error { return scan(ctx, node) })
+	}
+	return scan(ctx, t.client)
+}
+
+func (t *trips) ping(ctx context.Context, keys []string) error {
+	_, err := t.client.Pipelined(ctx, func(p redis.Pipeliner) error {
+		for _, key := range keys {
+			p.Set(ctx, key, "", time.Minute)
+		}
+		return nil
+	})
+	return err
+}
+
+func (t *trips) info(ctx context.Context) (string, error) { return t.client.Info(ctx).Result() }
+
+func (t *trips) setting(ctx context.Context, name string) (string, error) {
+	values, err := t.client.ConfigGet(ctx, name).Result()
+	return values[name], err
+}
+
+func (t *trips) remove(ctx context.Context, key string) error { return t.client.Del(ctx, key).Err() }
 
 // close closes the client and waits for its trips to end.
 func (t *trips) close() error {
