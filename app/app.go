@@ -700,6 +700,26 @@ func (p *program) serve(ctx context.Context, listener net.Listener) error {
 	return err
 }
 
+// background assembles p and serves until ctx ends or end is called, which waits for that. The address takes
+// activities.
+func (p *program) background(ctx context.Context) (address string, end func() error, err error) {
+	if err := p.assemble(ctx); err != nil {
+		return "", nil, err
+	}
+	listener, err := local.Listen(ctx, p.Listen(), "BOT_ADDR, PORT")
+	if err != nil {
+		return "", nil, err
+	}
+	ctx, leave := context.WithCancel(ctx)
+	served := make(chan error, 1)
+	go func() { served <- p.serve(ctx, listener) }()
+	end = func() error {
+		leave()
+		return <-served
+	}
+	return "http://" + listener.Addr().String() + "/api/messages", end, nil
+}
+
 // drain takes at most the drain timeout, whatever hangs.
 func (p *program) drain(server *http.Server) error {
 	p.log.Info().Stringer("at_most", p.DrainTimeout).Msg("draining")

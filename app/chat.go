@@ -11,7 +11,6 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/planbot-go/planbot/app/internal/local"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/console"
 	"github.com/planbot-go/planbot/internal/settings"
@@ -53,21 +52,13 @@ func (c chatCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams
 	cfg.Logs = &console.Logs{Out: std.Err}
 	p := &program{Settings: &own, own: *c.own, log: cli.Logger(cfg.Logs, &own, zerolog.WarnLevel), ackTimeout: cfg.Timeout} // the console waits for each turn
 	defer p.close()
-	if err := p.assemble(ctx); err != nil {
-		return err
-	}
-	listener, err := local.Listen(ctx, own.Listen(), "BOT_ADDR, PORT")
+	address, end, err := p.background(ctx)
 	if err != nil {
 		return err
 	}
-	ctx, leave := context.WithCancel(ctx)
-	defer leave()
-	served := make(chan error, 1)
-	go func() { served <- p.serve(ctx, listener) }()
 	fmt.Fprintf(std.Out, "%s, model: %s.\n", s.Bot.Name, p.aboutModel)
-	cfg.BotURL = "http://" + listener.Addr().String() + "/api/messages"
+	cfg.BotURL = address
 	err = console.Run(ctx, cfg)
 	cfg.Logs.Mute() // a turn cut off here needs no log
-	leave()
-	return errors.Join(err, <-served)
+	return errors.Join(err, end())
 }

@@ -29,25 +29,27 @@ func ExampleNew() {
 	server := httptest.NewServer(b) // your own server, and POST /api/messages in it
 	defer server.Close()
 
-	in, err := http.NewRequestWithContext(ctx, http.MethodPost, server.URL, strings.NewReader(`{
+	fmt.Println(post(ctx, server.URL, `{
 		"type": "message", "id": "1", "channelId": "emulator", "deliveryMode": "expectReplies", "text": "add milk to the groceries list",
 		"from": {"id": "mia"}, "recipient": {"id": "hedda"}, "conversation": {"id": "c1"}, "serviceUrl": "http://127.0.0.1"}`))
+	// Output: Added milk to the list groceries.
+}
+
+// post sends an activity and returns the text of the first one that answers it.
+func post(ctx context.Context, to, text string) string {
+	in, err := http.NewRequestWithContext(ctx, http.MethodPost, to, strings.NewReader(text))
 	if err != nil {
-		fmt.Println(err)
-		return
+		return err.Error()
 	}
 	in.Header.Set("Content-Type", "application/json")
 	out, err := http.DefaultClient.Do(in)
 	if err != nil {
-		fmt.Println(err)
-		return
+		return err.Error()
 	}
 	defer func() { _ = out.Body.Close() }()
 	var answer struct{ Activities []activity.Activity }
 	if err := json.NewDecoder(out.Body).Decode(&answer); err != nil || len(answer.Activities) == 0 {
-		fmt.Println(out.Status, err)
-		return
+		return fmt.Sprint(out.Status, err)
 	}
-	fmt.Println(answer.Activities[0].Text)
-	// Output: Added milk to the list groceries.
+	return answer.Activities[0].Text
 }

@@ -2,14 +2,11 @@ package app_test
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"net/http"
 	"net/http/httptest"
 	"strings"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/planner/plan"
 )
@@ -45,26 +42,9 @@ func ExamplePlannerFunc() {
 	server := httptest.NewServer(b)
 	defer server.Close()
 	for i, text := range []string{"light, please", "light in the hall"} {
-		in, err := http.NewRequestWithContext(context.Background(), http.MethodPost, server.URL, strings.NewReader(fmt.Sprintf(`{
+		fmt.Println(post(context.Background(), server.URL, fmt.Sprintf(`{
 			"type": "message", "id": "%d", "text": %q, "deliveryMode": "expectReplies", "serviceUrl": "http://127.0.0.1",
 			"channelId": "emulator", "from": {"id": "mia"}, "recipient": {"id": "bot"}, "conversation": {"id": "c1"}}`, i, text)))
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		in.Header.Set("Content-Type", "application/json")
-		out, err := http.DefaultClient.Do(in)
-		if err != nil {
-			fmt.Println(err)
-			return
-		}
-		var answer struct{ Activities []activity.Activity }
-		if err := json.NewDecoder(out.Body).Decode(&answer); err != nil || len(answer.Activities) == 0 {
-			fmt.Println(out.Status, err)
-			return
-		}
-		_ = out.Body.Close()
-		fmt.Println(answer.Activities[0].Text)
 	}
 	// Output:
 	// Which room?

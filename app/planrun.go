@@ -17,7 +17,6 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/app/internal/local"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/cli"
@@ -73,17 +72,10 @@ func (c planRunCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 	logs := &console.Logs{Out: std.Err}
 	p := &program{Settings: &own, own: b, log: cli.Logger(logs, &own, zerolog.WarnLevel), ackTimeout: own.TurnTimeout + time.Minute}
 	defer p.close()
-	if err := p.assemble(ctx); err != nil {
-		return err
-	}
-	listener, err := local.Listen(ctx, own.Listen(), "BOT_ADDR, PORT")
+	address, end, err := p.background(ctx)
 	if err != nil {
 		return err
 	}
-	ctx, leave := context.WithCancel(ctx)
-	defer leave()
-	served := make(chan error, 1)
-	go func() { served <- p.serve(ctx, listener) }()
 	run.line("run " + oneLine(c.File))
 	talking := ctx
 	if run.typed {
@@ -94,15 +86,14 @@ func (c planRunCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 		defer stop()
 	}
 	err = console.Run(talking, console.Config{
-		BotURL: "http://" + listener.Addr().String() + "/api/messages", In: lines, Out: run.approving(std.Out), BotName: s.Bot.Name,
+		BotURL: address, In: lines, Out: run.approving(std.Out), BotName: s.Bot.Name,
 		Timeout: p.ackTimeout, Logs: logs, NoColor: true, Unannounced: true,
 	})
 	logs.Mute()
 	if cause := context.Cause(talking); cause != nil {
 		run.fail(cause)
 	}
-	leave()
-	return errors.Join(run.failure(), err, <-served)
+	return errors.Join(run.failure(), err, end())
 }
 
 // readPlan reads a plan's file.

@@ -19,24 +19,31 @@ import (
 	"github.com/planbot-go/planbot/state"
 )
 
+// beginApproved asks for the action wipe, approves it, and kills the process in the middle of the call.
+func beginApproved(b *bundle) *gate {
+	b.Helper()
+	wipe := addGate(b, "wipe", actions.NeedsApproval)
+	first := b.addReplica()
+	b.model.Says(plan(do("wipe", `{}`), say("Wiped.")))
+	first.say("wipe it")
+	approve, _ := buttons(b, b.connector.Next(b))
+	b.post(first.url, b.activity(click(approve, nil)))
+	<-wipe.entered
+	first.kill()
+	return wipe
+}
+
 // TestAnApprovedCallThatWasCutOffNeedsNoSecondApproval: it is made again as what it is,
 // the same call.
 func TestAnApprovedCallThatWasCutOffNeedsNoSecondApproval(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t)
-		slow := addGate(b, "wipe", actions.NeedsApproval)
-		first := b.addReplica()
-		b.model.Says(plan(do("wipe", `{}`), say("Wiped.")))
-		first.say("wipe it")
-		approve, _ := buttons(t, b.connector.Next(t))
-		b.post(first.url, b.activity(click(approve, nil)))
-		<-slow.entered
-		first.kill()
+		wipe := beginApproved(b)
 		b.addReplica()
 		b.expect("Wiped.")
 		b.connector.None(t)
-		if got := slow.all(); len(got) != 2 || got[0].Key != got[1].Key || !got[1].Again {
+		if got := wipe.all(); len(got) != 2 || got[0].Key != got[1].Key || !got[1].Again {
 			t.Errorf("attempts %+v", got)
 		}
 	})
@@ -47,14 +54,7 @@ func TestAnApprovedCallThatHadBegunIsNotSaidNotToBeDone(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t)
-		slow := addGate(b, "wipe", actions.NeedsApproval)
-		first := b.addReplica()
-		b.model.Says(plan(do("wipe", `{}`), say("Wiped.")))
-		first.say("wipe it")
-		approve, _ := buttons(t, b.connector.Next(t))
-		b.post(first.url, b.activity(click(approve, nil)))
-		<-slow.entered
-		first.kill()
+		beginApproved(b)
 		b.actions = actions.New()
 		actions.Add(b.actions, "wipe", "Wipes", func(context.Context, *actions.Turn, struct {
 			What string `json:"what,omitempty" default:"everything"`

@@ -44,7 +44,7 @@ func newDesk(t *testing.T, change ...func(*bot.Config)) desk {
 }
 
 // buttons are the data of the card's two buttons.
-func buttons(t *testing.T, card sent) (approve, reject map[string]any) {
+func buttons(t testing.TB, card sent) (approve, reject map[string]any) {
 	t.Helper()
 	list := asCard(t, card)["actions"].([]any)
 	if len(list) != 2 {
@@ -68,7 +68,7 @@ func buttons(t *testing.T, card sent) (approve, reject map[string]any) {
 	return approve, reject
 }
 
-func asCard(t *testing.T, m sent) map[string]any {
+func asCard(t testing.TB, m sent) map[string]any {
 	t.Helper()
 	list, _ := m.Body["attachments"].([]any)
 	if len(list) != 1 {

@@ -161,13 +161,16 @@ func TestWhatIsRepeatedInVain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for hint, failed := range map[string]bool{"idempotentHint": false, "readOnlyHint": true} {
 			f := answering(t, func(_ *fake, w http.ResponseWriter, _ *http.Request, _ message) { hangUp(w) }, `,"annotations":{"`+hint+`":true}`)
-			c, _ := connectTo(t, f.URL, func(cfg *mcp.Config) { cfg.Rules.Trust = true })
-			result, err := call(t, c)
-			if !failed {
-				uncertain(t, hint, result, err)
-			} else if err != nil || !result.Failed() || !strings.Contains(result.Text(), "did not answer") {
-				t.Errorf("%s: got %+v, %v", hint, result, err)
+			inVain := func(c *mcp.Connection) {
+				result, err := call(t, c)
+				if !failed {
+					uncertain(t, hint, result, err)
+				} else if err != nil || !result.Failed() || !strings.Contains(result.Text(), "did not answer") {
+					t.Errorf("%s: got %+v, %v", hint, result, err)
+				}
 			}
+			c, _ := connectTo(t, f.URL, func(cfg *mcp.Config) { cfg.Rules.Trust = true })
+			inVain(c)
 			if n := f.count("tools/call"); n != 3 {
 				t.Errorf("%s: %d requests, want 3", hint, n)
 			}
@@ -182,12 +185,7 @@ func TestWhatIsRepeatedInVain(t *testing.T) {
 				f.refuse(w, m, 503, -32000, "busy")
 			}, `,"annotations":{"`+hint+`":true}`)
 			c, _ = connectTo(t, busy.URL, func(cfg *mcp.Config) { cfg.Rules.Trust = true })
-			result, err = call(t, c)
-			if !failed {
-				uncertain(t, hint, result, err)
-			} else if err != nil || !strings.Contains(result.Text(), "did not answer") {
-				t.Errorf("%s: got %+v, %v", hint, result, err)
-			}
+			inVain(c)
 
 			// The server is away when the call is to be repeated.
 			gone := answering(t, func(f *fake, w http.ResponseWriter, _ *http.Request, _ message) {
@@ -197,12 +195,7 @@ func TestWhatIsRepeatedInVain(t *testing.T) {
 				hangUp(w)
 			}, `,"annotations":{"`+hint+`":true}`)
 			c, _ = connectTo(t, gone.URL, func(cfg *mcp.Config) { cfg.Rules.Trust = true })
-			result, err = call(t, c)
-			if !failed {
-				uncertain(t, hint, result, err)
-			} else if err != nil || !strings.Contains(result.Text(), "did not answer") {
-				t.Errorf("%s: got %+v, %v", hint, result, err)
-			}
+			inVain(c)
 		}
 	})
 }
@@ -280,32 +273,6 @@ func TestAKeyThatIsNoLongerGood(t *testing.T) {
 			if n := f.count(connects) - before; n != 1 || f.count("tools/call") != 2 {
 				t.Errorf("legacy %v: connected %d times, want once; %d calls", legacy, n, f.count("tools/call"))
 			}
-		}
-	})
-}
-
-func TestASessionThatTheServerHasForgotten(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		f := newFake(t, tool("send"))
-		f.legacy = true
-		c, _ := connectTo(t, f.URL)
-		offered(t, c)
-		f.set(func() {
-			f.front = func(w http.ResponseWriter, r *http.Request) bool {
-				if r.Header.Get("Mcp-Session-Id") != "s1" {
-					return false
-				}
-				http.NotFound(w, r)
-				return true
-			}
-		})
-		result, err := run(t.Context(), t, c, "svc_send", nil)
-		if err != nil || !result.Failed() || !strings.Contains(result.Text(), "not done") {
-			t.Errorf("got %+v, %v", result, err)
-		}
-		if result, err = call(t, c); err != nil || result.Text() != "ok" || f.count("initialize") != 2 {
-			t.Errorf("got %+v, %v after %d connects", result, err, f.count("initialize"))
 		}
 	})
 }

@@ -83,12 +83,13 @@ func TestANameThatALargeToolHasToo(t *testing.T) {
 	})
 }
 
-func TestASessionThatTheServerHasForgottenAndSaysSo(t *testing.T) {
+func TestASessionThatTheServerHasForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		for status, body := range map[int]string{
-			404: `{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`,
-			400: `{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}`,
+		for body, status := range map[string]int{
+			"404 page not found": 404,
+			`{"jsonrpc":"2.0","error":{"code":-32001,"message":"Session not found"},"id":null}`:                         404,
+			`{"jsonrpc":"2.0","error":{"code":-32000,"message":"Bad Request: No valid session ID provided"},"id":null}`: 400,
 		} {
 			f := newFake(t, tool("send"))
 			f.legacy = true
@@ -99,7 +100,9 @@ func TestASessionThatTheServerHasForgottenAndSaysSo(t *testing.T) {
 					if r.Header.Get("Mcp-Session-Id") != "s1" {
 						return false
 					}
-					w.Header().Set("Content-Type", "application/json")
+					if body[0] == '{' {
+						w.Header().Set("Content-Type", "application/json")
+					}
 					w.WriteHeader(status)
 					fmt.Fprint(w, body)
 					return true
@@ -107,10 +110,10 @@ func TestASessionThatTheServerHasForgottenAndSaysSo(t *testing.T) {
 			})
 			result, err := run(t.Context(), t, c, "svc_send", nil)
 			if err != nil || !result.Failed() || !strings.Contains(result.Text(), "not done") {
-				t.Errorf("%d: got %+v, %v", status, result, err)
+				t.Errorf("%d %s: got %+v, %v", status, body, result, err)
 			}
 			if result, err = call(t, c); err != nil || result.Text() != "ok" || f.count("initialize") != 2 {
-				t.Errorf("%d: got %+v, %v after %d connects", status, result, err, f.count("initialize"))
+				t.Errorf("%d %s: got %+v, %v after %d connects", status, body, result, err, f.count("initialize"))
 			}
 		}
 	})
