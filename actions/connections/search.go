@@ -36,7 +36,8 @@ func rank(index *bm25.Index, words []string, among func(text int) bool) []bm25.H
 // wordsOf splits a text into words in lower case, at everything but letters and digits. A word in camel
 // case counts as a whole and as its parts.
 func wordsOf(text string) (words []string) {
-	for _, word := range strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) }) {
+	between := func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !unicode.IsMark(r) }
+	for _, word := range strings.FieldsFunc(text, between) {
 		if parts := camelCase(word); len(parts) > 1 {
 			words = append(words, parts...)
 		}

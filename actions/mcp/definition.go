@@ -541,7 +541,8 @@ func rulesOf(root map[string]any) string {
 	if names := together(root["not"]); names != "" {
 		say("Do not give %s at the same time.", names)
 	}
-	for keyword, words := range map[string]string{"minProperties": "Give at least %v of these.", "maxProperties": "Give at most %v of these."} {
+	limits := map[string]string{"minProperties": "Give at least %v of these.", "maxProperties": "Give at most %v of these."}
+	for keyword, words := range limits {
 		if n, has := root[keyword]; has {
 			say(words, n)
 		}

@@ -193,9 +193,11 @@ func members(object json.RawMessage) (all []member, err error) {
 			err = in.Decode(&one.value)
 		}
 		text, ok := name.(string)
-		if one.name = text; err != nil || !ok || text == "" || len(text) > maxFieldName || slices.ContainsFunc(all, func(m member) bool { return m.name == text }) {
+		known := slices.ContainsFunc(all, func(m member) bool { return m.name == text })
+		if err != nil || !ok || text == "" || len(text) > maxFieldName || known {
 			return nil, errNotFlat
 		}
+		one.name = text
 		all = append(all, one)
 	}
 	return all, nil
@@ -209,8 +211,13 @@ func fieldFrom(name string, raw json.RawMessage) (actions.Field, error) {
 		return actions.Field{}, errNotFlat
 	}
 	f := actions.Field{
-		Name: name, Title: cmp.Or(spelling.OneLine(s.Title, maxFieldTitle), titles.Words(name)), Hint: spelling.OneLine(s.Description, maxFieldHint),
-		Min: s.Minimum, Max: s.Maximum, MinLength: s.MinLength, Default: s.Default,
+		Name:      name,
+		Title:     cmp.Or(spelling.OneLine(s.Title, maxFieldTitle), titles.Words(name)),
+		Hint:      spelling.OneLine(s.Description, maxFieldHint),
+		Min:       s.Minimum,
+		Max:       s.Maximum,
+		MinLength: s.MinLength,
+		Default:   s.Default,
 	}
 	if s.Format == "password" || secretive(name) || secretive(s.Title) {
 		return f, errSecret
@@ -282,8 +289,9 @@ const maxChoices = 100
 // secrets are how fields for secrets are called, in letters only; secretWords only count as whole words.
 var (
 	secrets = []string{
-		"password", "passwd", "passphrase", "passcode", "passwort", "kennwort", "motdepasse", "contraseña", "secret", "token", "apikey", "accesskey", "privatekey",
-		"credential", "cardnumber", "creditcard", "cardno", "securitycode", "kartennummer",
+		"password", "passwd", "passphrase", "passcode", "passwort", "kennwort", "motdepasse", "contraseña",
+		"secret", "token", "apikey", "accesskey", "privatekey", "credential",
+		"cardnumber", "creditcard", "cardno", "securitycode", "kartennummer",
 	}
 	secretWords = []string{"pwd", "pin", "otp", "cvv", "cvc", "tan", "ssn"}
 	wordStart   = regexp.MustCompile(`([a-z0-9])([A-Z])`)

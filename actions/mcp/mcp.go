@@ -138,7 +138,8 @@ func New(cfg Config) (*Connection, error) {
 		fault("SignIn, Authorize and Header need a URL: a server on stdio gets credentials in Env")
 	}
 	for name := range cfg.Header {
-		if name = http.CanonicalHeaderKey(name); slices.Contains([]string{"Host", "Content-Length", "Idempotency-Key", "X-Idempotency-Key"}, name) {
+		name = http.CanonicalHeaderKey(name)
+		if slices.Contains([]string{"Host", "Content-Length", "Idempotency-Key", "X-Idempotency-Key"}, name) {
 			fault("Header: %s cannot be set", name) // net/http sends requests with such a key again
 		}
 	}
@@ -575,7 +576,8 @@ func (c *Connection) principalOf(ctx context.Context, turn *actions.Turn) (*prin
 
 var errClosed = errors.New("the connection is closed")
 
-// principal finds or adds the principal with a key; "": all who have no session of their own. It drops those that nobody has needed for a while.
+// principal finds or adds the principal with a key; "": all who have no session of their own. It drops those
+// that nobody has needed for a while.
 func (c *Connection) principal(key string) (*principal, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -710,7 +712,8 @@ func (c *Connection) connectAndList(ctx context.Context, s *session, token strin
 func (c *Connection) accept(l *list) {
 	for name, said := range c.unknown(l) {
 		if c.first("rule", name) {
-			c.log.Warn().Str("tool", spelling.OneLine(name, maxShown)).Str("fault", said).Msg("a rule names a tool that the MCP server does not have")
+			c.log.Warn().Str("tool", spelling.OneLine(name, maxShown)).Str("fault", said).
+				Msg("a rule names a tool that the MCP server does not have")
 		}
 	}
 	for _, j := range l.judged {
@@ -725,7 +728,8 @@ func (c *Connection) accept(l *list) {
 			c.accepted[d.remote], c.registry = d, nil
 		case have.digest != d.digest && c.cfg.Rules.Allows(d.remote) && c.first(d.remote, d.digest):
 			c.quarantined.Inc()
-			c.log.Warn().Str("tool", shown).Str("digest", d.digest).Str("accepted", have.digest).Msg("a tool of an MCP server is not offered, because nobody has accepted its definition")
+			c.log.Warn().Str("tool", shown).Str("digest", d.digest).Str("accepted", have.digest).
+				Msg("a tool of an MCP server is not offered, because nobody has accepted its definition")
 		}
 	}
 }
@@ -773,8 +777,9 @@ func (c *Connection) accepts(d definition) bool {
 // call calls a tool. It sends the call at most once, unless the call was refused before anything was done or
 // the operator trusts the server's word that it may be repeated.
 func (c *Connection) call(ctx context.Context, turn *actions.Turn, d definition, entities map[string]any) (actions.Result, error) {
+	tool := spelling.OneLine(d.remote, maxShown) + " of " + c.cfg.Key
 	if actions.AttemptOf(ctx).Again && !c.repeatable(d) {
-		return actions.Result{}, uncertain(spelling.OneLine(d.remote, maxShown)+" of "+c.cfg.Key, errors.New("a process died during the call, and it is not made again"))
+		return actions.Result{}, uncertain(tool, errors.New("a process died during the call, and it is not made again"))
 	}
 	arguments, err := json.Marshal(entities)
 	if err != nil {
@@ -799,7 +804,7 @@ func (c *Connection) call(ctx context.Context, turn *actions.Turn, d definition,
 	if err != nil {
 		return c.unreached(ctx, err)
 	}
-	k := calling{Connection: c, principal: p, definition: d, arguments: arguments, tool: spelling.OneLine(d.remote, maxShown) + " of " + c.cfg.Key}
+	k := calling{Connection: c, principal: p, definition: d, arguments: arguments, tool: tool}
 	for try := 1; ; try++ {
 		f, err := k.try(limited)
 		switch {

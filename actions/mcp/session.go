@@ -86,7 +86,12 @@ func (t *target) connect(ctx, lasting context.Context, token string) (*session, 
 			stale: func() { s.stale.Store(true) }, deaf: func() { s.deaf.Store(true) },
 		}
 		s.http.closing, s.http.end = context.WithCancel(context.WithoutCancel(lasting))
-		transport = &sdk.StreamableClientTransport{Endpoint: t.address, HTTPClient: s.http.client(), MaxRetries: maxResumes, MaxEventSize: maxBody}
+		transport = &sdk.StreamableClientTransport{
+			Endpoint:     t.address,
+			HTTPClient:   s.http.client(),
+			MaxRetries:   maxResumes,
+			MaxEventSize: maxBody,
+		}
 	}
 	x := &exchange{limit: maxPage, abort: s.end}
 	client := sdk.NewClient(&sdk.Implementation{Name: "planbot", Version: "1"}, s.options())
@@ -118,7 +123,10 @@ func (s *session) forgotten(x *exchange) bool {
 	if s.http == nil || s.client.ID() == "" {
 		return false
 	}
-	return x.status == http.StatusNotFound || x.status == http.StatusBadRequest && x.answer != nil && x.answer.Error != nil && x.answer.Error.Code == codeNoSession
+	if x.status != http.StatusBadRequest {
+		return x.status == http.StatusNotFound
+	}
+	return x.answer != nil && x.answer.Error != nil && x.answer.Error.Code == codeNoSession
 }
 
 // current reports whether a list that was read over the session need not be read again.

@@ -268,7 +268,8 @@ func (c *Connection) withSession(ctx context.Context, p *principal, do func(*ses
 		if s.read.Load() > maxRead {
 			c.kill(s) // the next one begins without what the library has kept
 		}
-		if answered, ok := errors.AsType[*rpcError](err); err == nil || ok && answered != nil || errors.Is(err, errRefused) || errors.Is(err, errNotListed) {
+		answered, ok := errors.AsType[*rpcError](err)
+		if err == nil || ok && answered != nil || errors.Is(err, errRefused) || errors.Is(err, errNotListed) {
 			return err
 		}
 		if ctx.Err() != nil {
@@ -370,7 +371,8 @@ func (s *session) skills(ctx context.Context, who string, more []string) (*skill
 		f.age = min(f.age, max(time.Duration(min(page.TTL, float64(maxListAge.Milliseconds())))*time.Millisecond, minListAge))
 		for i, raw := range page.Skills {
 			if len(f.skills)+len(f.faults) == maxSkills {
-				f.faults = append(f.faults, [2]string{"", fmt.Sprintf("there are more than %d skills, %d more on this page", maxSkills, len(page.Skills)-i)})
+				more := fmt.Sprintf("there are more than %d skills, %d more on this page", maxSkills, len(page.Skills)-i)
+				f.faults = append(f.faults, [2]string{"", more})
 				break
 			}
 			f.add(raw, who)
@@ -475,8 +477,9 @@ func skillOf(raw jsontext.Value, who string) (*Skill, error) {
 		return fault("its list of files has no %s", skillFile)
 	}
 	slices.SortFunc(s.Files, func(a, b SkillFile) int { return strings.Compare(a.Path, b.Path) })
+	definition := map[string]any{"uri": s.URI, "frontmatter": s.Frontmatter, "resources": resources}
 	var err error
-	if s.Definition, err = jsonv2.Marshal(map[string]any{"uri": s.URI, "frontmatter": s.Frontmatter, "resources": resources}, jsonv2.Deterministic(true)); err != nil {
+	if s.Definition, err = jsonv2.Marshal(definition, jsonv2.Deterministic(true)); err != nil {
 		return fault("%w", err)
 	}
 	if s.Digest, err = connections.Digest(s.Definition); err != nil {
@@ -501,8 +504,9 @@ type skillResource struct {
 func (r skillResource) file(root string) (SkillFile, error) {
 	inside, below := strings.CutPrefix(r.URI, root+"/")
 	name, err := url.PathUnescape(inside)
+	odd := strings.ContainsAny(name, "\\\x00") || strings.ContainsAny(inside, "?#")
 	switch {
-	case !below || err != nil || len(r.URI) > maxSkillURI || !fs.ValidPath(name) || name == "." || strings.ContainsAny(name, "\\\x00") || strings.ContainsAny(inside, "?#"):
+	case !below || err != nil || len(r.URI) > maxSkillURI || !fs.ValidPath(name) || name == "." || odd:
 		return SkillFile{}, errors.New("its uri is not in the folder of the skill")
 	case !sha256Form.MatchString(r.Digest):
 		return SkillFile{}, errors.New("it has no digest sha256:…")

@@ -70,7 +70,14 @@ func (t *stdioTransport) Connect(ctx context.Context) (sdk.Connection, error) {
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("start the server: %w", err)
 	}
-	p := &process{cmd: cmd, stdin: stdin, lines: bufio.NewReaderSize(stdout, maxStderr), said: said, log: t.log, noise: rate.NewLimiter(maxNoiseLines, maxNoiseLines)}
+	p := &process{
+		cmd:   cmd,
+		stdin: stdin,
+		lines: bufio.NewReaderSize(stdout, maxStderr),
+		said:  said,
+		log:   t.log,
+		noise: rate.NewLimiter(maxNoiseLines, maxNoiseLines),
+	}
 	conn, err := (&sdk.IOTransport{Reader: io.NopCloser(p), Writer: p, MaxLineLength: maxBody}).Connect(ctx)
 	if err != nil {
 		return nil, errors.Join(err, p.Close())
@@ -148,7 +155,8 @@ func (p *process) Read(b []byte) (int, error) {
 			if !p.noise.Allow() {
 				continue
 			}
-			p.log.Warn().Str("line", spelling.OneLine(string(text[:min(len(text), 4*maxNoise)]), maxNoise)).Msg("an MCP server wrote something to stdout that is no message")
+			line := spelling.OneLine(string(text[:min(len(text), 4*maxNoise)]), maxNoise)
+			p.log.Warn().Str("line", line).Msg("an MCP server wrote something to stdout that is no message")
 		}
 	}
 	n := copy(b, p.rest)

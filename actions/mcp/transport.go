@@ -105,7 +105,15 @@ func (x *exchange) outcome() *exchange {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	known := &exchange{
-		sent: x.sent, status: x.status, retryAfter: x.retryAfter, needs: x.needs, answer: x.answer, tooLarge: x.tooLarge, fault: x.fault, redirect: x.redirect, repeats: x.repeats,
+		sent:       x.sent,
+		status:     x.status,
+		retryAfter: x.retryAfter,
+		needs:      x.needs,
+		answer:     x.answer,
+		tooLarge:   x.tooLarge,
+		fault:      x.fault,
+		redirect:   x.redirect,
+		repeats:    x.repeats,
 	}
 	if known.answer == nil && x.stream != nil {
 		known.answer = answerIn(x.stream.Bytes(), x.id)
@@ -271,7 +279,8 @@ func (t *httpTransport) exchange(req *http.Request, release func()) (*http.Respo
 	if x != nil && id == x.used {
 		release()
 		x.note(func() { x.repeats = true })
-		return response(req, "application/json", io.NopCloser(strings.NewReader(`{"jsonrpc":"2.0","id":`+id+`,"error":{"code":-32603,"message":"the id was used"}}`))), nil
+		used := `{"jsonrpc":"2.0","id":` + id + `,"error":{"code":-32603,"message":"the id was used"}}`
+		return response(req, "application/json", io.NopCloser(strings.NewReader(used))), nil
 	}
 	req = req.WithContext(httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		WroteHeaders: func() { x.note(func() { x.sent = true }) },

@@ -161,10 +161,19 @@ func TestAnotherServersIssuer(t *testing.T) {
 // TestHosts: an endpoint at another host counts if the operator names that host.
 func TestHosts(t *testing.T) {
 	t.Parallel()
-	for host, fine := range map[string]bool{"oauth2.example.com": true, "OAUTH2.example.com:443": true, "example.com": false, "oauth2.example.com:8443": false, "oauth2.example.com.evil.test": false, "": false} {
+	for host, fine := range map[string]bool{
+		"":                             false, // none is named
+		"example.com":                  false,
+		"oauth2.example.com":           true,
+		"OAUTH2.example.com:443":       true,
+		"oauth2.example.com:8443":      false,
+		"oauth2.example.com.evil.test": false,
+	} {
 		r := setup(t, func(c *oauth.Config) {
 			own := c.Services["issues"]
-			own.Hosts = []string{host}
+			if host != "" {
+				own.Hosts = []string{host}
+			}
 			c.Services["issues"] = own
 		})
 		r.change = func(_ string, m map[string]any) {

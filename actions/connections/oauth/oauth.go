@@ -287,7 +287,9 @@ func (s *SignIn) discover(ctx context.Context, service Service) (found server, e
 	}
 	var first error
 	for i, address := range []string{
-		wellKnown(issuer, "oauth-authorization-server"), wellKnown(issuer, "openid-configuration"), strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration",
+		wellKnown(issuer, "oauth-authorization-server"),
+		wellKnown(issuer, "openid-configuration"),
+		strings.TrimSuffix(issuer, "/") + "/.well-known/openid-configuration",
 	} {
 		found = server{}
 		if err = s.getJSON(ctx, address, &found); err == nil {
@@ -664,11 +666,16 @@ func (s *SignIn) SignInResource(ctx context.Context, ref activity.Reference, con
 	ticket, verifier := rand.Text()+rand.Text(), oauth2.GenerateVerifier()
 	key := documentKey("state", ticket)
 	callback := s.callback(connection)
-	if err := s.keep(ctx, key, started{owner, connection, at, client, verifier, now.ID, service.Resource, callback}, time.Now().Add(startWithin).UTC()); err != nil {
+	begun := started{owner, connection, at, client, verifier, now.ID, service.Resource, callback}
+	if err := s.keep(ctx, key, begun, time.Now().Add(startWithin).UTC()); err != nil {
 		return r, err
 	}
 	r.Browser = true
-	r.Link = s.config(service, at, client, "", callback).AuthCodeURL(ticket, oauth2.S256ChallengeOption(verifier), oauth2.SetAuthURLParam("resource", service.Resource))
+	r.Link = s.config(service, at, client, "", callback).AuthCodeURL(
+		ticket,
+		oauth2.S256ChallengeOption(verifier),
+		oauth2.SetAuthURLParam("resource", service.Resource),
+	)
 	return r, nil
 }
 
@@ -775,8 +782,13 @@ func (s *SignIn) finish(ctx context.Context, connection, rawQuery string) (code 
 	if state.Of[round](scopes[0]).ID != begun.Round {
 		return "", errSignedOut
 	}
-	token, err := s.config(service, begun.Server, begun.Client, service.secret(begun.Client), callback).Exchange(s.with(ctx), query.Get("code"),
-		oauth2.VerifierOption(begun.Verifier), oauth2.SetAuthURLParam("resource", service.Resource))
+	config := s.config(service, begun.Server, begun.Client, service.secret(begun.Client), callback)
+	token, err := config.Exchange(
+		s.with(ctx),
+		query.Get("code"),
+		oauth2.VerifierOption(begun.Verifier),
+		oauth2.SetAuthURLParam("resource", service.Resource),
+	)
 	if err != nil {
 		refused, ok := errors.AsType[*oauth2.RetrieveError](err)
 		err = fmt.Errorf("redeem the code: %w", bare(err))
@@ -797,8 +809,14 @@ func (s *SignIn) finish(ctx context.Context, connection, rawQuery string) (code 
 	}
 	code = fmt.Sprintf("%06d", n)
 	g := granted{
-		Server: begun.Server, Client: begun.Client, For: service.Resource, Access: token.AccessToken, Refresh: token.RefreshToken, Expires: token.Expiry.UTC(), Code: code,
-		Scopes: s.config(service, begun.Server, begun.Client, "", callback).Scopes, // unless the server says that it gave others
+		Server:  begun.Server,
+		Client:  begun.Client,
+		For:     service.Resource,
+		Access:  token.AccessToken,
+		Refresh: token.RefreshToken,
+		Expires: token.Expiry.UTC(),
+		Code:    code,
+		Scopes:  s.config(service, begun.Server, begun.Client, "", callback).Scopes, // unless the server says that it gave others
 	}
 	if given, said := token.Extra("scope").(string); said {
 		g.Scopes = strings.Fields(given)
@@ -868,7 +886,8 @@ func (s *SignIn) kept(ctx context.Context, place, owner, connection string) (g g
 	}
 	service := s.cfg.Services[connection]
 	if err := service.trusts(g.Server); err != nil || cmp.Or(g.For, service.Resource) != service.Resource {
-		s.cfg.Log.Warn().Err(err).Str("connection", connection).Msg("the tokens of a person are not for the service that is configured now: they have to sign in again")
+		s.cfg.Log.Warn().Err(err).Str("connection", connection).
+			Msg("the tokens of a person are not for the service that is configured now: they have to sign in again")
 		return granted{}, connector.ErrNoUserToken
 	}
 	return g, nil
@@ -902,7 +921,8 @@ func (s *SignIn) UserToken(ctx context.Context, ref activity.Reference, connecti
 	g, err := s.kept(ctx, current, owner, connection)
 	if err == nil && !g.Expires.IsZero() && time.Until(g.Expires) < early && (g.Refresh != "" || !time.Now().Before(g.Expires)) {
 		old := g
-		if g, err = s.renew(ctx, service, owner, connection); err != nil && !errors.Is(err, connector.ErrNoUserToken) && time.Now().Before(old.Expires) {
+		g, err = s.renew(ctx, service, owner, connection)
+		if err != nil && !errors.Is(err, connector.ErrNoUserToken) && time.Now().Before(old.Expires) {
 			s.cfg.Log.Warn().Err(err).Str("connection", connection).Msg("a token was not renewed, and is good for a moment yet")
 			g, err = old, nil
 		}
@@ -934,7 +954,8 @@ func (s *SignIn) CanWiden(ctx context.Context, ref activity.Reference, connectio
 	more := false
 	for _, scope := range needed {
 		if !slices.Contains(listed, scope) {
-			s.cfg.Log.Warn().Str("connection", connection).Str("scope", spelling.OneLine(scope, maxScopes)).Msg("a service wants a scope that is not listed for its connection")
+			s.cfg.Log.Warn().Str("connection", connection).Str("scope", spelling.OneLine(scope, maxScopes)).
+				Msg("a service wants a scope that is not listed for its connection")
 			return false, err
 		}
 		more = more || !slices.Contains(g.Scopes, scope)

@@ -53,13 +53,14 @@ func humans() *actions.Registry {
 		text, _ := answer.Values["answer"].(string)
 		return cameOf(answer, "answered", "declined", text), nil
 	}, actions.Title("Ask me something"))
-	actions.Add(r, approveAction, "Asks the person to approve something", func(ctx context.Context, _ *actions.Turn, in wanted) (actions.Result, error) {
+	approve := func(ctx context.Context, _ *actions.Turn, in wanted) (actions.Result, error) {
 		answer := actions.AttemptOf(ctx).Answer
 		if answer == nil {
 			return ask(strings.TrimSpace(in.What+"\n"+in.Details), in.Minutes), nil
 		}
 		return cameOf(answer, "approved", "rejected", ""), nil
-	}, actions.Title("Have me approve something"))
+	}
+	actions.Add(r, approveAction, "Asks the person to approve something", approve, actions.Title("Have me approve something"))
 	return r
 }
 
@@ -94,34 +95,58 @@ func (s *Server) offerHumans(server *sdk.Server) {
 		return &jsonschema.Schema{Type: "string", Description: description, MaxLength: &most}
 	}
 	least, most, choices := 1.0, 1440.0, 20
-	minutes := &jsonschema.Schema{Type: "integer", Description: "How long the person has, in minutes; 60 if not given", Minimum: &least, Maximum: &most}
+	minutes := &jsonschema.Schema{
+		Type:        "integer",
+		Description: "How long the person has, in minutes; 60 if not given",
+		Minimum:     &least,
+		Maximum:     &most,
+	}
 	id := &jsonschema.Schema{Type: "string", Description: "The id of the question or request"}
 	seconds := &jsonschema.Schema{Type: "integer", Description: "How many seconds to wait for the answer, at most 30"}
 	closed := new(bool)
 	add := func(name, description string, schema *jsonschema.Schema, readOnly bool, run sdk.ToolHandler) {
 		server.AddTool(&sdk.Tool{
-			Name: name, Description: description, InputSchema: schema, Annotations: &sdk.ToolAnnotations{ReadOnlyHint: readOnly, DestructiveHint: closed},
+			Name:        name,
+			Description: description,
+			InputSchema: schema,
+			Annotations: &sdk.ToolAnnotations{ReadOnlyHint: readOnly, DestructiveHint: closed},
 		}, run)
 	}
-	add("ask_person", "Asks the person of your token something in Microsoft Teams. Returns an id at once; get_answer has the answer. Never ask for secrets.",
+	add("ask_person", "Asks the person of your token something in Microsoft Teams. "+
+		"Returns an id at once; get_answer has the answer. Never ask for secrets.",
 		schemaOf([]string{"question"}, map[string]*jsonschema.Schema{
 			"question": text("What to ask, as plain text"), "minutes": minutes,
-			"choices": {Type: "array", Items: text("A possible answer"), MaxItems: &choices, UniqueItems: true, Description: "Possible answers; none: any text"},
+			"choices": {
+				Type:        "array",
+				Items:       text("A possible answer"),
+				MaxItems:    &choices,
+				UniqueItems: true,
+				Description: "Possible answers; none: any text",
+			},
 		}), false, s.human(askAction, func(raw json.RawMessage) (map[string]any, string) {
 			var in asked
-			switch err := json.Unmarshal(raw, &in); {
-			case err != nil || strings.TrimSpace(in.Question) == "" || len(in.Question) > maxText || len(in.Choices) > choices || !inTime(in.Minutes):
+			err := json.Unmarshal(raw, &in)
+			empty := strings.TrimSpace(in.Question) == ""
+			switch {
+			case err != nil || empty || len(in.Question) > maxText || len(in.Choices) > choices || !inTime(in.Minutes):
 				return nil, "want a question of at most 4000 bytes, at most 20 choices, and 1 to 1440 minutes"
 			case !distinct(in.Choices):
 				return nil, "a choice is empty, too long or repeated"
 			}
 			return map[string]any{"question": in.Question, "choices": anys(in.Choices), "minutes": in.Minutes}, ""
 		}))
-	add("request_approval", "Has the person of your token approve or reject something in Microsoft Teams. Returns an id at once; get_approval has the decision.",
-		schemaOf([]string{"what"}, map[string]*jsonschema.Schema{"what": text("What is to be approved, in one line"), "details": text("What the person should know"), "minutes": minutes}),
+	add("request_approval", "Has the person of your token approve or reject something in Microsoft Teams. "+
+		"Returns an id at once; get_approval has the decision.",
+		schemaOf([]string{"what"}, map[string]*jsonschema.Schema{
+			"what":    text("What is to be approved, in one line"),
+			"details": text("What the person should know"),
+			"minutes": minutes,
+		}),
 		false, s.human(approveAction, func(raw json.RawMessage) (map[string]any, string) {
 			var in wanted
-			if json.Unmarshal(raw, &in) != nil || strings.TrimSpace(in.What) == "" || len(in.What)+len(in.Details) >= maxText || !inTime(in.Minutes) {
+			err := json.Unmarshal(raw, &in)
+			empty := strings.TrimSpace(in.What) == ""
+			if err != nil || empty || len(in.What)+len(in.Details) >= maxText || !inTime(in.Minutes) {
 				return nil, "want what is to be approved, in at most 4000 bytes with the details, and 1 to 1440 minutes"
 			}
 			return map[string]any{"what": in.What, "details": in.Details, "minutes": in.Minutes}, ""

@@ -173,7 +173,7 @@ func (c Config) Check() error {
 	}
 	resource, err := url.Parse(c.Resource)
 	switch {
-	case err != nil || resource.Host == "" || resource.User != nil || resource.RawQuery != "" || resource.ForceQuery || resource.Fragment != "":
+	case err != nil || resource.Host == "" || resource.User != nil || strings.ContainsAny(c.Resource, "?#"):
 		fault("Resource: %q is no address such as https://bot.example/mcp", c.Resource)
 	case resource.Scheme != "https" && !(resource.Scheme == "http" && loopback.IsHost(resource.Hostname())):
 		fault("Resource: %q is not https", c.Resource)
@@ -362,7 +362,9 @@ func (s *Server) expose(server *sdk.Server) {
 }
 
 // run has an action called. With entities of nil they are the arguments of the tool.
-func (s *Server) run(ctx context.Context, r *sdk.CallToolRequest, action string, entities map[string]any, wait time.Duration) (*sdk.CallToolResult, error) {
+func (s *Server) run(
+	ctx context.Context, r *sdk.CallToolRequest, action string, entities map[string]any, wait time.Duration,
+) (*sdk.CallToolResult, error) {
 	c, ok := s.from(r)
 	if !ok {
 		return failed("the token names no person"), nil
