@@ -22,6 +22,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 
 	"github.com/planbot-go/planbot/internal/builtbot"
+	"github.com/planbot-go/planbot/internal/testing/ci"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -436,11 +437,9 @@ func (r *reader) bury(id string) {
 // TestBeginOfTheTestingPage makes a module as docs/testing.md says, with this checkout in place of
 // a clone. In place of go mod tidy, which asks for modules that this checkout does not need, it takes
 // what the checkout requires: a machine that built these tests has that. It compiles a whole module,
-// so go test -short leaves it out.
+// so go test leaves it to .ci/run.
 func TestBeginOfTheTestingPage(t *testing.T) {
-	if testing.Short() {
-		t.Skip("compiles a module")
-	}
+	ci.Only(t, "compiles a module")
 	t.Parallel()
 	folder := t.TempDir()
 	whole, err := filepath.Abs(root)
