@@ -465,6 +465,7 @@ type leases struct {
 	held map[*Lease]struct{}
 	owed map[release]time.Duration // until when to retry, by now
 	lost uint64
+	more chan struct{} // has one element once something was added to held or owed
 }
 
 // maxOwed limits the releases that are retried. Beyond it, leases simply expire.
@@ -484,7 +485,7 @@ func (r release) call() *rdb.Call {
 func newLeases(db *rdb.DB, length time.Duration) *leases {
 	k := &leases{
 		db: db, length: length, started: time.Now(), closed: make(chan struct{}),
-		held: map[*Lease]struct{}{}, owed: map[release]time.Duration{},
+		held: map[*Lease]struct{}{}, owed: map[release]time.Duration{}, more: make(chan struct{}, 1),
 	}
 	k.wg.Go(k.run)
 	return k
@@ -498,9 +499,17 @@ func (k *leases) close() {
 // now is the monotonic time since leases started.
 func (k *leases) now() time.Duration { return time.Since(k.started) }
 
-// run works until close. It works more often while Redis is unavailable.
+// run works until close, as long as there is something to do. It works more often while Redis is
+// unavailable.
 func (k *leases) run() {
 	for every := k.length / 6; ; {
+		if k.idle() {
+			select {
+			case <-k.closed:
+				return
+			case <-k.more:
+			}
+		}
 		timer := time.NewTimer(every)
 		select {
 		case <-k.closed:
@@ -512,6 +521,21 @@ func (k *leases) run() {
 		if !k.work() {
 			every = k.length / 24
 		}
+	}
+}
+
+// idle reports whether nothing is held and nothing is owed.
+func (k *leases) idle() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return len(k.held)+len(k.owed) == 0
+}
+
+// wake ends the wait of run, once, also if it has not begun.
+func (k *leases) wake() {
+	select {
+	case k.more <- struct{}{}:
+	default: // it was told
 	}
 }
 
@@ -570,6 +594,7 @@ func (k *leases) add(l *Lease, sent time.Duration) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.held[l] = struct{}{}
+	k.wake()
 }
 
 // extend records that a request sent at that time renewed the lease, unless the lease has ended.
@@ -615,5 +640,6 @@ func (k *leases) owe(r release) {
 	defer k.mu.Unlock()
 	if r.owner != "" && len(k.owed) < maxOwed {
 		k.owed[r] = k.now() + k.length
+		k.wake()
 	}
 }
