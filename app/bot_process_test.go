@@ -19,7 +19,7 @@ import (
 )
 
 // processPatience is how long a test waits for a process.
-const processPatience = 30 * time.Second
+const processPatience = 2 * time.Minute
 
 // redisServer starts a Redis for the test alone and returns its URL: redis-server
 // where that is installed, else one within the test.

@@ -82,7 +82,7 @@ func TestNoEntraID(t *testing.T) {
 	if err == nil || !strings.Contains(string(out), "Microsoft Entra ID gives no token for Azure OpenAI: ") || !strings.Contains(string(out), "AZURE_CLIENT_ID") || strings.Contains(string(out), "hush") {
 		t.Errorf("%v\n%s", err, out)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), processPatience)
 	defer cancel()
 	bot := botProcess(ctx, environment, "serve")
 	bot.Stdout = io.Discard

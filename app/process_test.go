@@ -114,7 +114,7 @@ func until(t *testing.T, logs *bufio.Scanner, message string) []logLine {
 func TestASecondSignalEndsTheProcess(t *testing.T) {
 	t.Parallel()
 	model, called := hangingModel(t)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), processPatience)
 	defer cancel()
 	bot := botProcess(ctx, []string{"PORT=0", "BOT_LOG_FORMAT=json", "BOT_DRAIN_TIMEOUT=1h", "BOT_DANGEROUSLY_NO_AUTH=true", "OPENAI_BASE_URL=" + model})
 	bot.Stdout = io.Discard
@@ -269,7 +269,7 @@ func (c *standIn) next(t *testing.T) string {
 	select {
 	case text := <-c.said:
 		return text
-	case <-time.After(30 * time.Second):
+	case <-time.After(processPatience):
 		t.Fatal("the bot said nothing")
 		return ""
 	}

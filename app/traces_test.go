@@ -11,7 +11,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/protobuf/proto"
@@ -76,7 +75,7 @@ func TestTheBotSendsItsSpansBeforeItEnds(t *testing.T) {
 	t.Parallel()
 	to, channel, model := newCollector(t), newConnector(t), fakemodel.New(t)
 	model.Says(`{"type":"plan","commands":[{"type":"DO","action":"createList","entities":{"list":"secretlist"}},{"type":"SAY","response":"secretword"}]}`)
-	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), processPatience)
 	defer cancel()
 	bot := botProcess(ctx, []string{
 		"PORT=0", "BOT_LOG_FORMAT=json", "OPENAI_BASE_URL=" + model.URL, "OPENAI_MODEL=gpt-test",

@@ -65,7 +65,7 @@ func (p *onPage) do(method, path string, form url.Values) (status int, body stri
 func (p *onPage) say(text string) (turn string) {
 	p.Helper()
 	p.do(http.MethodPost, "/dev/chat/say", url.Values{"room": {"mia"}, "as": {"mia"}, "text": {text}})
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(processPatience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
 		var all struct {
 			Turns []struct{ ID, Text, Outcome string }
 		}

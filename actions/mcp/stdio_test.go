@@ -157,7 +157,7 @@ func TestAServerOnStdioThatSaysNothing(t *testing.T) {
 	}
 	began := time.Now()
 	c.Close()
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > time.Minute {
 		t.Errorf("it took %s to end it", took)
 	}
 	missing, _ := connectTo(t, "", func(cfg *mcp.Config) { cfg.Command = []string{"/no/such/program"} })

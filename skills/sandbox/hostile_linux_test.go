@@ -30,7 +30,7 @@ func TestLinksPutInMeanwhile(t *testing.T) {
 		if err := os.Symlink(filepath.Join(away, "folder"), filepath.Join(dir, "link")); err != nil {
 			t.Fatal(err)
 		}
-		ctx, stop := context.WithTimeout(t.Context(), 30*time.Second)
+		ctx, stop := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer stop()
 		var exchanging sync.WaitGroup
 		exchanging.Go(func() {

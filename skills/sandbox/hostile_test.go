@@ -310,7 +310,7 @@ func TestNothingSurvives(t *testing.T) {
 
 // awaitProcess waits for a while until a process with the argument is there, or none.
 func awaitProcess(argument string, there bool) bool {
-	for end := time.Now().Add(15 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 		if (processWith(argument) != "") == there {
 			return true
 		}
@@ -358,7 +358,7 @@ func TestScriptsEndWithTheProgram(t *testing.T) {
 		return
 	}
 	each(t, func(t *testing.T, s *sandbox.Sandbox) {
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
 		cmd := exec.CommandContext(ctx, "/proc/self/exe", "-test.run=^"+t.Name()[:strings.IndexByte(t.Name(), '/')]+"$")
 		cmd.Env = append(os.Environ(), variable+"="+s.Kind(), "TMPDIR="+openTemp(t))

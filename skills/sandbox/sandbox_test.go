@@ -379,7 +379,7 @@ func TestWaitsForAPlace(t *testing.T) {
 		done <- err
 	}()
 	<-began
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for { // until the other one is in
 		short, stop := context.WithTimeout(ctx, 50*time.Millisecond)
