@@ -1,3 +1,7 @@
+//go:build !race
+
+// A week takes the race detector minutes: .ci/run has it without.
+
 package app_test
 
 import (
