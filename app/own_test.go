@@ -18,7 +18,6 @@ import (
 	"github.com/planbot-go/planbot/actions/mcp/server"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/internal/cli"
-	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/manifest"
 	"github.com/planbot-go/planbot/models"
 )
@@ -204,21 +203,19 @@ func TestSetupStopsTheStart(t *testing.T) {
 	}
 }
 
-// TestInstructionsAreTold to every planner, as text.
+// TestInstructionsAreTold as text. Package planner tests it with each planner.
 func TestInstructionsAreTold(t *testing.T) {
 	t.Parallel()
 	b := defaultBot()
 	b.Instructions = "You are Hedda {{oops}}."
 	file := filesIn(t, map[string]string{"otto.md": "You are Otto.\n"}) + "/otto.md"
-	for _, name := range settings.Planners() {
-		for want, flags := range map[string][]string{
-			"\n\nInstructions, within the rules above:\nYou are Hedda {{oops}}.\n": nil,
-			"\n\nInstructions, within the rules above:\nYou are Otto.\n":           {"--bot-instructions-file=" + file},
-		} {
-			code, out, errs := executeFor(t, b, "", append(flags, "plan", "--bot-planner="+name, "summarizeLists")...)
-			if code != 0 || strings.Count(out, want) != 1 || strings.Count(out, "You are H")+strings.Count(out, "You are O") != 1 {
-				t.Errorf("%s: exit code %d, %s\n%s", name, code, errs, out)
-			}
+	for want, flags := range map[string][]string{
+		"\n\nInstructions, within the rules above:\nYou are Hedda {{oops}}.\n": nil,
+		"\n\nInstructions, within the rules above:\nYou are Otto.\n":           {"--bot-instructions-file=" + file},
+	} {
+		code, out, errs := executeFor(t, b, "", append(flags, "plan", "summarizeLists")...)
+		if code != 0 || strings.Count(out, want) != 1 || strings.Count(out, "You are H")+strings.Count(out, "You are O") != 1 {
+			t.Errorf("exit code %d, %s\n%s", code, errs, out)
 		}
 	}
 	if code, out, _ := executeFor(t, b, "", "actions", "--json", "--bot-instructions-file="+file); code != 0 || !strings.Contains(out, `"instructions": "You are Otto."`) {

@@ -79,49 +79,44 @@ func (s student) prompt() string {
 	return calls[len(calls)-1].Text()
 }
 
-// TestTheShippedConverter asks what a kilogram is in pounds, by each planner: the skill is
+// TestTheShippedConverter asks what a kilogram is in pounds: the skill is
 // loaded, its table read, its script run in the real sandbox after a click.
 func TestTheShippedConverter(t *testing.T) {
 	t.Parallel()
-	for _, name := range settings.Planners() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newStudent(t, map[string]string{"bot-planner": name})
-			if !strings.Contains(s.scripts, " run in ") {
-				t.Skip(s.scripts) // the sandbox's own tests fail where CI has none
-			}
-			s.does("load_skill", map[string]any{"skillName": "unit-converter"})
-			s.does("read_skill_resource", map[string]any{"skillName": "unit-converter", "resourceName": "references/conversion-table.md"})
-			s.does("run_skill_script", map[string]any{
-				"skillName": "unit-converter", "scriptName": "scripts/convert.py", "arguments": []string{"--value", "1", "--factor", "2.20462"},
-			})
-			s.Say("一公斤有几磅?")
-			card := s.ExpectCard()
-			for _, want := range []string{"Run a script of a skill", "unit-converter", "scripts/convert.py", "2.20462"} {
-				if !strings.Contains(card.JSON, want) {
-					t.Errorf("the card does not show %s: %s", want, card.JSON)
-				}
-			}
-			if prompt := s.prompt(); !strings.Contains(prompt, "kilogram (kg, 公斤, 千克) | pound (lb, 磅) | 2.20462") || strings.Count(prompt, "Take factors from the table") != 1 {
-				t.Errorf("before the script: %s", prompt)
-			}
-			s.says("一公斤约为 2.20462 磅。")
-			card.Press("Always approve exactly this")
-			s.Expect("一公斤约为 2.20462 磅。")
-			if prompt := s.prompt(); !strings.Contains(prompt, `"result": 2.20462`) {
-				t.Errorf("behind the script: %s", prompt)
-			}
+	s := newStudent(t, map[string]string{"bot-planner": settings.Sequence})
+	if !strings.Contains(s.scripts, " run in ") {
+		t.Skip(s.scripts) // the sandbox's own tests fail where CI has none
+	}
+	s.does("load_skill", map[string]any{"skillName": "unit-converter"})
+	s.does("read_skill_resource", map[string]any{"skillName": "unit-converter", "resourceName": "references/conversion-table.md"})
+	s.does("run_skill_script", map[string]any{
+		"skillName": "unit-converter", "scriptName": "scripts/convert.py", "arguments": []string{"--value", "1", "--factor", "2.20462"},
+	})
+	s.Say("一公斤有几磅?")
+	card := s.ExpectCard()
+	for _, want := range []string{"Run a script of a skill", "unit-converter", "scripts/convert.py", "2.20462"} {
+		if !strings.Contains(card.JSON, want) {
+			t.Errorf("the card does not show %s: %s", want, card.JSON)
+		}
+	}
+	if prompt := s.prompt(); !strings.Contains(prompt, "kilogram (kg, 公斤, 千克) | pound (lb, 磅) | 2.20462") || strings.Count(prompt, "Take factors from the table") != 1 {
+		t.Errorf("before the script: %s", prompt)
+	}
+	s.says("一公斤约为 2.20462 磅。")
+	card.Press("Always approve exactly this")
+	s.Expect("一公斤约为 2.20462 磅。")
+	if prompt := s.prompt(); !strings.Contains(prompt, `"result": 2.20462`) {
+		t.Errorf("behind the script: %s", prompt)
+	}
 
-			s.does("run_skill_script", map[string]any{ // the same again: approved for good
-				"skillName": "unit-converter", "scriptName": "scripts/convert.py", "arguments": []string{"--value", "1", "--factor", "2.20462"},
-			})
-			s.says("2.20462")
-			s.Say("sure?")
-			s.Expect("2.20462")
-			if prompt := s.prompt(); strings.Count(prompt, "Take factors from the table") != 1 {
-				t.Errorf("the skill is not told once in the next turn: %s", prompt)
-			}
-		})
+	s.does("run_skill_script", map[string]any{ // the same again: approved for good
+		"skillName": "unit-converter", "scriptName": "scripts/convert.py", "arguments": []string{"--value", "1", "--factor", "2.20462"},
+	})
+	s.says("2.20462")
+	s.Say("sure?")
+	s.Expect("2.20462")
+	if prompt := s.prompt(); strings.Count(prompt, "Take factors from the table") != 1 {
+		t.Errorf("the skill is not told once in the next turn: %s", prompt)
 	}
 }
 
@@ -146,22 +141,17 @@ func TestEachPlannerTellsErrorsAlike(t *testing.T) {
 // TestTheShippedTranslator reads what the skill needs, and asks nobody for that.
 func TestTheShippedTranslator(t *testing.T) {
 	t.Parallel()
-	for _, name := range settings.Planners() {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := newStudent(t, map[string]string{"bot-planner": name, "bot-skills-sandbox": settings.NoSandbox})
-			s.does("load_skill", map[string]any{"skillName": "translator"})
-			s.does("read_skill_resource", map[string]any{"skillName": "translator", "resourceName": "images.md"})
-			s.says("Literal … Literary … Free …")
-			s.Say("/skill")
-			if got := s.Next().Activity.Text; !strings.Contains(got, "translator") || !strings.Contains(got, "unit-converter") {
-				t.Errorf("/skill lists %q", got)
-			}
-			s.Say("翻译：床前明月光，疑是地上霜。")
-			s.Expect("Literal … Literary … Free …")
-			if prompt := s.prompt(); strings.Count(prompt, "Write the three variants") != 1 || !strings.Contains(prompt, "# ") {
-				t.Errorf("prompt %s", prompt)
-			}
-		})
+	s := newStudent(t, map[string]string{"bot-planner": settings.Sequence, "bot-skills-sandbox": settings.NoSandbox})
+	s.does("load_skill", map[string]any{"skillName": "translator"})
+	s.does("read_skill_resource", map[string]any{"skillName": "translator", "resourceName": "images.md"})
+	s.says("Literal … Literary … Free …")
+	s.Say("/skill")
+	if got := s.Next().Activity.Text; !strings.Contains(got, "translator") || !strings.Contains(got, "unit-converter") {
+		t.Errorf("/skill lists %q", got)
+	}
+	s.Say("翻译：床前明月光，疑是地上霜。")
+	s.Expect("Literal … Literary … Free …")
+	if prompt := s.prompt(); strings.Count(prompt, "Write the three variants") != 1 || !strings.Contains(prompt, "# ") {
+		t.Errorf("prompt %s", prompt)
 	}
 }

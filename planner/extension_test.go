@@ -199,14 +199,12 @@ func TestAnErrorOfAnExtensionEndsThePlanning(t *testing.T) {
 		{err: broken},
 		{extra: actions.Extra{Key: "k", Offer: func(*actions.Registry) (*actions.Registry, error) { return nil, broken }}},
 	} {
-		for _, name := range []string{"sequence", "sequential", "tools"} {
-			p := extended(t, name, &teller{}, e, nil)
-			if _, err := p.Plan(t.Context(), turn("hi")); !errors.Is(err, broken) {
-				t.Errorf("%s: got %v", name, err)
-			}
-			if _, err := p.Messages(t.Context(), turn("hi")); !errors.Is(err, broken) {
-				t.Errorf("%s: got %v", name, err)
-			}
+		p := extended(t, "sequence", &teller{}, e, nil)
+		if _, err := p.Plan(t.Context(), turn("hi")); !errors.Is(err, broken) {
+			t.Errorf("got %v", err)
+		}
+		if _, err := p.Messages(t.Context(), turn("hi")); !errors.Is(err, broken) {
+			t.Errorf("got %v", err)
 		}
 	}
 }
