@@ -13,6 +13,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/internal/markdown"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
@@ -27,6 +28,12 @@ const (
 	maxKeywords    = 3
 	maxKeyword     = 28
 	maxSuggestions = 3
+	maxSuggestion  = 128     // of its title
+	maxSaid        = 2000    // of the words that it says
+	maxValue       = 4 << 10 // bytes of any other value
+	maxAccount     = 256     // of the name of an account or a conversation
+	maxSummary     = 512
+	maxLocale      = 64
 )
 
 const rootType = "https://schema.org/Message"
@@ -41,6 +48,7 @@ const rootType = "https://schema.org/Message"
 //
 // A person without an id cannot be mentioned; then At returns just the name.
 func (a *Activity) At(who Account) string {
+	who.Name = spelling.Cut(who.Name, maxAccount)
 	if who.ID == "" || who.Name == "" {
 		return who.Name
 	}
@@ -333,6 +341,7 @@ func (a *Activity) Fit() *Activity {
 	out.Attachments = slices.Clone(a.Attachments)
 	out.dropEmpty()
 	teams := out.ChannelID == Teams || out.ChannelID == ""
+	out.fitLengths()
 	out.fitSuggestions(teams)
 	members := out.channelMembers()
 	if teams {
@@ -379,6 +388,43 @@ func (a *Activity) fitTeams() {
 	}
 }
 
+// fitLengths cuts what is no part of the message itself.
+func (a *Activity) fitLengths() {
+	for _, name := range []*string{&a.From.Name, &a.Recipient.Name, &a.Conversation.Name} {
+		*name = spelling.Cut(*name, maxAccount)
+	}
+	a.Summary = spelling.Cut(a.Summary, maxSummary)
+	a.Locale = LanguageTag(a.Locale)
+}
+
+var languageTag = lazy.Regexp(`^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8})*$`)
+
+// LanguageTag returns a locale that has the form of a language tag, else "".
+func LanguageTag(locale string) string {
+	if len(locale) > maxLocale || !languageTag().MatchString(locale) {
+		return ""
+	}
+	return locale
+}
+
+// fitSuggestion cuts the title of a suggestion. It returns false for one to drop: what it says or sends cannot
+// be cut.
+func fitSuggestion(one *jsontext.Value, of suggestion) bool {
+	said, isText := of.Value.(string)
+	if isText && spelling.Cut(said, maxSaid) != said || !isText && len(raw(of.Value)) > maxValue {
+		return false
+	}
+	written := of.Title
+	if strings.TrimSpace(written) == "" {
+		of.Title = said
+	}
+	if title := spelling.Cut(of.Title, maxSuggestion); title != written {
+		of.Title = title
+		*one = raw(of)
+	}
+	return strings.TrimSpace(of.Title) != ""
+}
+
 // fitSuggestions keeps the buttons that the channel shows.
 func (a *Activity) fitSuggestions(teams bool) {
 	if a.SuggestedActions == nil {
@@ -392,8 +438,10 @@ func (a *Activity) fitSuggestions(teams bool) {
 		case teams && (!ok || !slices.Contains([]string{suggestSay, suggestSubmit, suggestCompose}, of.Type)):
 		case !teams && of.Type == suggestCompose:
 		case !teams && of.Type == suggestSubmit:
-			actions = append(actions, raw(suggestion{suggestSay, of.Title, of.Title}))
-		default:
+			of.Type, of.Title = suggestSay, spelling.Cut(of.Title, maxSuggestion)
+			of.Value = of.Title
+			actions = append(actions, raw(of))
+		case !ok || fitSuggestion(&one, of):
 			actions = append(actions, one)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/spelling"
 )
 
 // Answer is what a handler shows. Set one of Form, Message, Items, Preview and Settings; an answer
@@ -59,6 +60,14 @@ type Item struct {
 	// Tap is what [Extension].Select gets when the item is chosen. nil: Card is used as it is.
 	Tap any
 }
+
+// Limits of what an answer shows in one line, in UTF-16 code units: what is longer is cut, as clients do.
+const (
+	maxFormTitle = 128
+	maxItemTitle = 256
+	maxItemText  = 1000
+	maxChoice    = 256
+)
 
 const thumbnail = "application/vnd.microsoft.card.thumbnail"
 
@@ -110,7 +119,7 @@ type formBody struct {
 }
 
 func (f *Form) body() (b formBody, err error) {
-	b = formBody{Title: f.Title, URL: f.URL, FallbackURL: f.FallbackURL, CompletionBot: f.CompletionBotID}
+	b = formBody{Title: spelling.Cut(f.Title, maxFormTitle), URL: f.URL, FallbackURL: f.FallbackURL, CompletionBot: f.CompletionBotID}
 	var faults []error
 	refuse := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	if b.Height, err = pixels(f.Height); err != nil {
@@ -330,7 +339,7 @@ func (s shape) item(item Item) (card attachment, err error) {
 		Text   string  `json:"text,omitempty"`
 		Images []image `json:"images,omitempty"`
 		Tap    *tap    `json:"tap,omitempty"`
-	}{Title: item.Title, Text: item.Text}
+	}{Title: spelling.Cut(item.Title, maxItemTitle), Text: spelling.Cut(item.Text, maxItemText)}
 	if item.Image != "" {
 		look.Images = []image{{item.Image}}
 	}

@@ -141,7 +141,7 @@ func (f *Form) late(t *turn.Turn, of origin) (text string, card *activity.Attach
 		Actions:  []any{Open(t.Translate("Open the form"), lateForm, map[string]any{"form": jsontext.Value(raw)})},
 	}
 	if f.Title != "" {
-		shown.Body = append(shown.Body, activity.RichText{{Text: f.Title}})
+		shown.Body = append(shown.Body, activity.RichText{{Text: body.Title}})
 	}
 	attached := shown.Attachment()
 	return "", &attached, nil

@@ -37,6 +37,7 @@ import (
 
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/internal/spelling"
 )
 
 // Routes are what a bot answers besides messages, clicks on cards and feedback. The zero value
@@ -512,8 +513,10 @@ func (r *Routes) search(a *activity.Activity) (Bound, error) {
 }
 
 func searchBody(found []Choice) any {
-	if found == nil {
-		found = []Choice{}
+	shown := make([]Choice, 0, len(found))
+	for _, c := range found {
+		c.Title = spelling.Cut(c.Title, maxChoice)
+		shown = append(shown, c)
 	}
 	type results struct {
 		Results []Choice `json:"results"`
@@ -522,7 +525,7 @@ func searchBody(found []Choice) any {
 		Status int     `json:"statusCode"`
 		Type   string  `json:"type"`
 		Value  results `json:"value"`
-	}{200, "application/vnd.microsoft.search.searchResponse", results{found}}
+	}{200, "application/vnd.microsoft.search.searchResponse", results{shown}}
 }
 
 // Lookup is an element of a card: an input whose choices the handler of the data set in

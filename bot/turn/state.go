@@ -391,7 +391,7 @@ func (t *Turn) noteReference() {
 	before := state.Peek[reference](t.Conversation)
 	now := reference{
 		ServiceURL: a.ServiceURL, Type: c.ConversationType, IsGroup: c.IsGroup, Tenant: tenant, Signed: t.rec.Caller.Trusted,
-		Locale: cmp.Or(a.Locale, before.Locale), // clicks do not always have it
+		Locale: cmp.Or(activity.LanguageTag(a.Locale), before.Locale), // clicks do not always have it
 		Whole:  before.Whole,
 	}
 	if !t.IsMessage() || t.IsSubmit() {
