@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	nethtml "golang.org/x/net/html"
 
+	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/internal/spelling"
 )
 
@@ -286,23 +287,48 @@ func (a *Activity) Links() []string {
 }
 
 // FileMarks returns how many files the message's HTML points to that do not come as attachments, as in groups
-// and channels. Messages that it points to have numbers, and cards, snippets and files in a personal chat
-// come as attachments.
+// and channels. The mark of a file is a GUID. Messages that the HTML points to have numbers, and cards have
+// digits without hyphens; what comes as an attachment explains its mark.
 func (a *Activity) FileMarks() int {
-	marks := slices.DeleteFunc(a.markup().marks, func(id string) bool { return strings.Trim(id, "0123456789") == "" })
-	for _, at := range a.Attachments {
-		if !at.isHTML() && !strings.HasPrefix(at.ContentType, "image/") && len(marks) > 0 {
-			marks = marks[1:]
+	var files, others []string
+	for _, id := range a.markup().marks {
+		switch {
+		case guid().MatchString(id):
+			files = append(files, id)
+		case strings.Trim(id, "0123456789") != "":
+			others = append(others, id)
 		}
 	}
-	return len(marks)
+	for _, at := range a.Attachments {
+		if len(files) == 0 {
+			break
+		}
+		var of struct {
+			ID string `json:"id"`
+		}
+		_ = read(at.Extra, &of)
+		kind := strings.ToLower(at.ContentType)
+		switch at := slices.Index(files, of.ID); {
+		case at >= 0:
+			files = slices.Delete(files, at, at+1)
+		case strings.HasPrefix(kind, htmlContent), strings.HasPrefix(kind, "image/"), strings.HasSuffix(kind, "messagereference"):
+		case len(others) > 0:
+			others = others[1:]
+		default:
+			files = files[1:]
+		}
+	}
+	return len(files)
 }
 
-// Strangers reports whether the message holds what others wrote, in its HTML or forwarded with it. Only the
-// sender says that they wrote it.
+var guid = lazy.Regexp(`^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$`)
+
+// Strangers reports whether the message holds what others wrote, in its HTML, in a card or forwarded with it.
+// Only the sender says that they wrote it.
 func (a *Activity) Strangers() bool {
 	quotes := append(a.markup().quotes, a.forwarded()...)
-	return slices.ContainsFunc(quotes, func(q Quote) bool { return q.Text != "" })
+	return slices.ContainsFunc(quotes, func(q Quote) bool { return q.Text != "" }) ||
+		slices.ContainsFunc(a.Shared(), func(s Shared) bool { return s.Text != "" })
 }
 
 // forwarded returns the messages of others that come as attachments.

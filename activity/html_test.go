@@ -110,7 +110,12 @@ func TestLinks(t *testing.T) {
 // TestFileMarks: a card, a snippet, a file or a message that comes as an attachment explains a mark.
 func TestFileMarks(t *testing.T) {
 	t.Parallel()
-	const mark, number = `<p>x</p><attachment id="74d20c7f34aa4a7fb74e2b30004247c5"></attachment>`, `<attachment id="1786399119244"></attachment>`
+	const (
+		mark   = `<p>x</p><attachment id="153fa47d-18c9-4179-be08-9879815a9f90"></attachment>`
+		card   = `<attachment id="74d20c7f34aa4a7fb74e2b30004247c5"></attachment>`
+		number = `<attachment id="1786399119244"></attachment>`
+		loop   = `<attachment id="1c6583f1-fdb1-478c-a288-9a88a99140a3"></attachment>`
+	)
 	for name, c := range map[string]struct {
 		html, more string
 		want       int
@@ -119,7 +124,13 @@ func TestFileMarks(t *testing.T) {
 		"a card":          {mark, `{"contentType":"application/vnd.microsoft.card.adaptive","content":{}, "name":"x"},`, 0},
 		"a snippet":       {mark, `{"contentType":"application/vnd.microsoft.card.codesnippet","content":"{}"},`, 0},
 		"a meeting":       {mark, `{"contentType":"meetingReference","content":"{}"},`, 0},
-		"a card, a file":  {mark + mark, `{"contentType":"application/vnd.microsoft.card.adaptive","name":"x"},`, 1},
+		"a card, a file":  {mark + card, `{"contentType":"application/vnd.microsoft.card.adaptive","name":"x"},`, 1},
+		"two marks":       {mark + mark, `{"contentType":"application/vnd.microsoft.card.adaptive","name":"x"},`, 1},
+		"a card's mark":   {card, "", 0},
+		"a Loop, a file":  {mark + loop, `{"id":"1c6583f1-fdb1-478c-a288-9a88a99140a3","contentType":"application/vnd.microsoft.card.fluidEmbedCard","content":"{}"},`, 1},
+		"a reply, a file": {number + mark, `{"id":"1786399119244","contentType":"messageReference","content":"{}"},`, 1},
+		"a reply":         {number + mark, `{"contentType":"messageReference","content":"{}"},`, 1},
+		"another form":    {`<attachment id="notes.pdf"></attachment><attachment id=""></attachment><attachment>`, "", 0},
 		"a picture":       {mark, `{"contentType":"image/*","contentUrl":"https://x"},`, 1},
 		"a message":       {number, "", 0},
 		"in a quotation":  {`<blockquote itemtype="http://schema.skype.com/Reply">` + mark + `</blockquote>`, "", 0},

@@ -337,6 +337,13 @@ func (b *plannerPrompt) about(turn *actions.Turn) []models.Message {
 		for _, q := range a.Quotes() {
 			all = append(all, "It quotes an earlier message of "+quotation(a, q)+".")
 		}
+		for _, s := range a.Shared() {
+			text := "whose text is not known"
+			if s.Text != "" {
+				text = "which says " + asString(s.Text)
+			}
+			all = append(all, "With it comes a "+s.Kind+", "+text+".")
+		}
 		var links []string
 		for _, link := range a.Links() {
 			links = append(links, asString(link))

@@ -68,6 +68,9 @@ func (g guard) input(ctx context.Context) error {
 	for _, q := range g.Activity.Quotes() {
 		said = append(said, q.Text)
 	}
+	for _, shared := range g.Activity.Shared() {
+		said = append(said, shared.Text)
+	}
 	if err := g.judge(ctx, moderation.Said, said...); err != nil {
 		return err
 	}
