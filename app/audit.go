@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/app/internal/turnview"
-	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/bot/audit"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 )
@@ -57,7 +57,7 @@ func (c auditCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stream
 		lines.SetEscapeHTML(false)
 		table := tabwriter.NewWriter(std.Out, 0, 0, 2, ' ', 0)
 		listed := 0
-		err := turn.ReadAudit(ctx, p.store, from, func(e turn.AuditEntry) error {
+		err := audit.Read(ctx, p.store, from, func(e audit.Entry) error {
 			if c.User != "" && !strings.EqualFold(c.User, e.User) && c.User != e.Account {
 				return nil
 			}

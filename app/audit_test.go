@@ -8,13 +8,13 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 
-	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/bot/audit"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/state"
 )
 
 // audit runs bot audit on a Redis with these entries.
-func audit(t *testing.T, entries ...turn.AuditEntry) (run func(args ...string) (code int, out, errs string)) {
+func audited(t *testing.T, entries ...audit.Entry) (run func(args ...string) (code int, out, errs string)) {
 	t.Helper()
 	url := "redis://" + miniredis.RunT(t).Addr()
 	store, err := state.Open(t.Context(), url, state.Config{})
@@ -39,13 +39,13 @@ func audit(t *testing.T, entries ...turn.AuditEntry) (run func(args ...string) (
 func TestAuditIsListed(t *testing.T) {
 	t.Parallel()
 	now := time.Now().UTC().Truncate(time.Millisecond)
-	entry := func(at time.Time, what, outcome, user string) turn.AuditEntry {
-		return turn.AuditEntry{
+	entry := func(at time.Time, what, outcome, user string) audit.Entry {
+		return audit.Entry{
 			At: at, What: what, Outcome: outcome, Action: "closeTicket\x1b[31m", Entities: strings.Repeat("0123456789", 7), ID: "t1.0", Turn: "t1",
 			User: user, Account: "29:" + user, Conversation: "a:mia",
 		}
 	}
-	run := audit(t,
+	run := audited(t,
 		entry(now.Add(-48*time.Hour), "approval", "asked", "mia"),
 		entry(now.Add(-time.Hour), "approval", "approved", "otto"),
 		entry(now, "call", "ok", "mia"))
@@ -79,7 +79,7 @@ func TestAuditIsListed(t *testing.T) {
 	}
 	_, out, _ := run("--json")
 	lines := strings.Split(strings.TrimSpace(out), "\n")
-	var first turn.AuditEntry
+	var first audit.Entry
 	if err := json.Unmarshal([]byte(lines[0]), &first); err != nil || len(lines) != 3 || first != entry(now.Add(-48*time.Hour), "approval", "asked", "mia") {
 		t.Errorf("%d lines, first %+v, %v", len(lines), first, err)
 	}

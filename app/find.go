@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/planbot-go/planbot/app/internal/turnview"
-	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/bot/heads"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/state"
@@ -35,7 +35,7 @@ func (c turnsFindCmd) Run(ctx context.Context, s *settings.Settings, std *cli.St
 		return cli.Usage(err)
 	}
 	return withStore(ctx, s, std, func(p *program) error {
-		head, err := turn.ReadHead(ctx, p.store, id)
+		head, err := heads.Read(ctx, p.store, id)
 		if errors.Is(err, state.ErrNoRow) {
 			return c.missing(ctx, p, id)
 		}
@@ -64,7 +64,7 @@ func (c turnsFindCmd) missing(ctx context.Context, p *program, id string) error 
 }
 
 // printHead prints what is known about one turn.
-func printHead(out io.Writer, h turn.Head) error {
+func printHead(out io.Writer, h heads.Head) error {
 	if err := cli.PrintFields(out, turnview.HeadRows(h)); err != nil {
 		return err
 	}

@@ -13,15 +13,15 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/bot/audit"
 )
 
 func audited(c *bot.Config) { c.AuditKeep = time.Hour }
 
 // audit reads the audit as an operator does.
-func (b *bundle) audit() (all []turn.AuditEntry) {
+func (b *bundle) audit() (all []audit.Entry) {
 	b.Helper()
-	b.must(turn.ReadAudit(b.Context(), b.bot.Store(), time.Time{}, func(e turn.AuditEntry) error {
+	b.must(audit.Read(b.Context(), b.bot.Store(), time.Time{}, func(e audit.Entry) error {
 		all = append(all, e)
 		return nil
 	}))
@@ -29,14 +29,14 @@ func (b *bundle) audit() (all []turn.AuditEntry) {
 }
 
 // outcomes says of each entry what, who and how it came out.
-func outcomes(all []turn.AuditEntry) (list []string) {
+func outcomes(all []audit.Entry) (list []string) {
 	for _, e := range all {
 		list = append(list, fmt.Sprint(e.What, " ", e.Action, " ", e.Outcome, " ", e.User))
 	}
 	return list
 }
 
-func (b *bundle) expectAudit(want ...string) []turn.AuditEntry {
+func (b *bundle) expectAudit(want ...string) []audit.Entry {
 	b.Helper()
 	all := b.audit()
 	if diff := cmp.Diff(want, outcomes(all)); diff != "" {

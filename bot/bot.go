@@ -29,8 +29,11 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/audit"
+	"github.com/planbot-go/planbot/bot/heads"
 	"github.com/planbot-go/planbot/bot/metrics"
 	"github.com/planbot-go/planbot/bot/teams"
+	"github.com/planbot-go/planbot/bot/traces"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -181,10 +184,10 @@ type Config struct {
 	// that nothing runs. 0: 24 hours.
 	ApprovalTimeout time.Duration
 	// AuditKeep is how long the bot keeps an audit of approvals and of calls of actions that are not
-	// StateOnly: who, what, when and the outcome, without content. See [turn.ReadAudit]. 0: no audit.
+	// StateOnly: who, what, when and the outcome, without content. See [audit.Read]. 0: no audit.
 	AuditKeep time.Duration
 	// TurnsKeep is how long the bot keeps of each turn when it was, for whom and how it ended, without
-	// content. See [turn.ReadHead]. 0: it does not.
+	// content. See [heads.Read]. 0: it does not.
 	TurnsKeep time.Duration
 	// UploadPiece is how many bytes of a file for a person one request uploads: a multiple of 327,680,
 	// and at most 60 MiB. See [actions.Result.WithFile]. 0: 10 MiB, the largest file that can be sent.
@@ -408,10 +411,10 @@ func New(cfg Config) (*Bot, error) {
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
 		MaxWaiting: cfg.MaxWaiting, MaxWaitingPerConversation: cfg.MaxWaitingPerConversation,
-		Budget: cfg.Budget, Quota: cfg.Quota, AuditKeep: cfg.AuditKeep, TurnsKeep: cfg.TurnsKeep, PictureHosts: cfg.PictureHosts, TurnURL: cfg.TurnURL, Moderation: cfg.Moderation, Attachments: cfg.Attachments, UploadPiece: cfg.UploadPiece, Feedback: feedbackForm(&cfg), Stream: cfg.Stream, Requests: cfg.Requests,
+		Budget: cfg.Budget, Quota: cfg.Quota, PictureHosts: cfg.PictureHosts, TurnURL: cfg.TurnURL, Moderation: cfg.Moderation, Attachments: cfg.Attachments, UploadPiece: cfg.UploadPiece, Feedback: feedbackForm(&cfg), Stream: cfg.Stream, Requests: cfg.Requests,
 		FilteredText: cfg.FilteredText, CommandsOff: cfg.CommandsOff, Texts: cfg.texts, HistoryTurns: cfg.HistoryTurns,
 		Summarize: cfg.Summarize,
-		Traces:    cfg.Traces, Log: cfg.Log,
+		Log:       cfg.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("bot: %w", err)
@@ -434,6 +437,15 @@ func (b *Bot) features() ([]Feature, error) {
 			return nil, err
 		}
 		all = append(all, counts)
+	}
+	if b.cfg.Traces != nil {
+		all = append(all, traces.New(b.cfg.Traces))
+	}
+	if b.cfg.AuditKeep > 0 {
+		all = append(all, audit.New(b.cfg.Store, b.cfg.AuditKeep))
+	}
+	if b.cfg.TurnsKeep > 0 {
+		all = append(all, heads.New(b.cfg.Store, b.cfg.TurnsKeep))
 	}
 	return all, nil
 }

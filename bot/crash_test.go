@@ -21,7 +21,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/bot/audit"
 	"github.com/planbot-go/planbot/internal/testing/ci"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
@@ -318,9 +318,9 @@ func liveWith(t *testing.T, shares bool, deaths ...place) (sent []string, died i
 			}
 			taken = taken || c.deliver(m) // as the channel does
 		}
-		var audit []turn.AuditEntry
-		must(t, turn.ReadAudit(t.Context(), server, time.Time{}, func(e turn.AuditEntry) error {
-			audit = append(audit, e)
+		var entries []audit.Entry
+		must(t, audit.Read(t.Context(), server, time.Time{}, func(e audit.Entry) error {
+			entries = append(entries, e)
 			return nil
 		}))
 		kept, err := server.Load(t.Context(), state.BotKey(), state.UserKey("msteams", "28:bot", "29:mia"), state.ConversationKey("msteams", "28:bot", "a:mia"))
@@ -333,8 +333,8 @@ func liveWith(t *testing.T, shares bool, deaths ...place) (sent []string, died i
 			}
 		}
 		sent, died, steps = append(sent, c.sent...), c.died, c.steps
-		if died < 3 && (len(audit) != 1 || audit[0].Action != "book" || audit[0].Outcome != "ok") {
-			t.Errorf("with deaths %v the audit is %+v", deaths, audit)
+		if died < 3 && (len(entries) != 1 || entries[0].Action != "book" || entries[0].Outcome != "ok") {
+			t.Errorf("with deaths %v the audit is %+v", deaths, entries)
 		}
 	})
 	return sent, died, steps

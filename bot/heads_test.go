@@ -10,14 +10,14 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/bot/heads"
 	"github.com/planbot-go/planbot/state"
 )
 
 func kept(c *bot.Config) { c.TurnsKeep = time.Hour }
 
 // heads reads all heads of turns out of Redis.
-func (b *bundle) heads() (all []turn.Head) {
+func (b *bundle) heads() (all []heads.Head) {
 	b.Helper()
 	for _, key := range b.redis.Keys() {
 		if !strings.HasSuffix(key, "/rows/turns") {
@@ -26,7 +26,7 @@ func (b *bundle) heads() (all []turn.Head) {
 		rows, err := b.redis.HKeys(key)
 		b.must(err)
 		for _, id := range rows {
-			head, err := turn.ReadHead(b.Context(), b.bot.Store(), id)
+			head, err := heads.Read(b.Context(), b.bot.Store(), id)
 			b.must(err)
 			all = append(all, head)
 		}
@@ -35,7 +35,7 @@ func (b *bundle) heads() (all []turn.Head) {
 }
 
 // head waits for the head of the only turn with that outcome.
-func (b *bundle) head(outcome string) (found turn.Head) {
+func (b *bundle) head(outcome string) (found heads.Head) {
 	b.Helper()
 	b.until("a head of a turn that is "+outcome, func() bool {
 		for _, h := range b.heads() {
@@ -142,7 +142,7 @@ func TestNoHeads(t *testing.T) {
 		if all := b.heads(); len(all) != 0 {
 			t.Errorf("%+v", all)
 		}
-		if _, err := turn.ReadHead(t.Context(), b.bot.Store(), "unknown"); !errors.Is(err, state.ErrNoRow) {
+		if _, err := heads.Read(t.Context(), b.bot.Store(), "unknown"); !errors.Is(err, state.ErrNoRow) {
 			t.Error(err)
 		}
 	})

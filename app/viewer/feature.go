@@ -11,7 +11,7 @@ import (
 
 	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/app/internal/turnview"
-	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/bot/heads"
 	"github.com/planbot-go/planbot/internal/loopback"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -94,7 +94,7 @@ func (s *settings) serve(ctx context.Context, p *app.Program) error {
 		Log:   *p.Log(),
 		ID:    turnview.ID,
 		Head: func(ctx context.Context, id string) ([][2]string, error) {
-			head, err := turn.ReadHead(ctx, store, id)
+			head, err := heads.Read(ctx, store, id)
 			if err != nil {
 				return nil, err
 			}

@@ -183,10 +183,16 @@ func (x *execution) ask(ctx context.Context, c *call) error {
 	}
 	x.rec.Wait = asked{Approval: a}.wait()
 	x.remember()
-	audit{x.Turn}.approval(&x.rec, a, "asked")
+	noteApproval(x.Turn, &x.rec, a, "asked")
 	x.count(CountApprovals, "asked")
 	zerolog.Ctx(ctx).Info().Str("approval", a.ID).Str("action", a.Action).Msg("waits for approval")
 	return x.put([]*activity.Activity{question})
+}
+
+// noteApproval notes what became of an approval in rec, which is the turn's own record or the one that a
+// person decides with this turn.
+func noteApproval(t *Turn, rec *Record, a *ask.Approval, outcome string) {
+	t.note(rec, Note{What: "approval", Outcome: outcome, Action: a.Action, Of: a.Entities, ID: a.ID})
 }
 
 // notHere ends a plan that somebody else would have to approve, who cannot see the private question.
@@ -229,7 +235,7 @@ func (x *execution) decided(ctx context.Context, a *ask.Approval) error {
 	switch {
 	case d == nil:
 		x.count(CountApprovals, "expired")
-		audit{x.Turn}.approval(&x.rec, a, "expired")
+		noteApproval(x.Turn, &x.rec, a, "expired")
 		if r := (requests{x.Turn}).of(); r != nil {
 			r.Status = actions.RequestExpired
 		}

@@ -150,7 +150,7 @@ func (c click) take(ctx context.Context, t *Turn, rec *Record, asked *activity.A
 			if w.Approval.Decision.Always {
 				outcome += "-always"
 			}
-			audit{t}.approval(rec, w.Approval, outcome)
+			noteApproval(t, rec, w.Approval, outcome)
 		}
 	case c.Answers && w.For == forAnswer && w.Question != nil && w.Question.ID == c.ID:
 		if by.ID == "" || by.ID != asked.From.ID {

@@ -14,6 +14,7 @@ import (
 type documents struct {
 	store *state.Store
 	turn  *actions.Turn
+	step  func(ctx context.Context, name string) (context.Context, func(error)) // of the turn
 
 	scopes    []*state.Scope // the conversation, the person and the thread; nil: not loaded, or not to be saved
 	bot       *state.Scope   // of the whole bot; nil: nobody asked for it
@@ -25,8 +26,8 @@ type documents struct {
 
 // load reads the documents with these keys, see [Turn.keys], in one round trip.
 func (d *documents) load(ctx context.Context, keys []state.Key) (err error) {
-	ctx, s := step(ctx, "load")
-	defer func() { s.end(err) }()
+	ctx, end := d.step(ctx, "load")
+	defer func() { end(err) }()
 	scopes, err := d.store.Load(ctx, keys...)
 	if err != nil && len(scopes) != len(keys) {
 		return err
@@ -58,8 +59,8 @@ func (d *documents) loadBot(ctx context.Context) (_ *state.Scope, err error) {
 	case d.bot != nil:
 		return d.bot, nil
 	}
-	ctx, s := step(ctx, "load")
-	defer func() { s.end(err) }()
+	ctx, end := d.step(ctx, "load")
+	defer func() { end(err) }()
 	scopes, err := d.store.Load(ctx, state.BotKey())
 	if errors.Is(err, state.ErrUnavailable) {
 		d.outage = err

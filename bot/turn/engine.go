@@ -22,7 +22,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
@@ -129,14 +128,12 @@ type Config struct {
 	Quota                                           Quota
 	Moderation                                      Moderation
 	Attachments                                     Attachments
-	AuditKeep, TurnsKeep                            time.Duration
 	UploadPiece                                     int
 	Stream, Requests                                bool
 	Feedback                                        string // the form that people rate replies with; "": none
 	FilteredText                                    string
 	CommandsOff                                     []string
 	Texts                                           *texts.Catalog
-	Traces                                          trace.TracerProvider
 	Log                                             zerolog.Logger
 }
 
@@ -149,7 +146,6 @@ type Engine struct {
 	secrets  sync.Map // record id -> string: of turns that answer a sign-in card, see [Engine.keepSecret]
 	sums     sync.Map // keys of the threads for which this process has a summary written
 	watchers []func(Event)
-	tracer   tracer
 	newer    newer
 	files    *files.Files
 
@@ -165,7 +161,7 @@ func New(cfg Config) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &Engine{cfg: cfg, tracer: newTracer(cfg.Traces), workers: newWorkers(cfg.MaxTurns), watchers: watchers(cfg.Features, cfg.Log)}
+	e := &Engine{cfg: cfg, workers: newWorkers(cfg.MaxTurns), watchers: watchers(cfg.Features, cfg.Log)}
 	e.files = newFiles(cfg)
 	e.inbox, err = inbox.Open(cfg.Store, inbox.Config{
 		Lease: cfg.Lease, Patience: cfg.Patience, MaxWaiting: cfg.MaxWaiting, MaxWaitingPerQueue: cfg.MaxWaitingPerConversation, Log: cfg.Log,
@@ -240,16 +236,14 @@ func (e *Engine) workOff(ctx context.Context) error {
 //
 // Errors are those of [inbox.Inbox.Accept].
 func (e *Engine) Accept(ctx context.Context, t *Turn, known ...inbox.Duplicate) (id string, duplicate bool, err error) {
-	ctx, s := e.tracer.receive(ctx)
-	defer func() { s.end(err) }()
-	s.about(t)
-	t.rec.Trace = traceparent(ctx)
+	ctx, end := t.step(ctx, StepReceive)
+	defer func() { end(err) }()
 	entry := inbox.Entry{Queue: t.queue(), Duplicates: known}
 	if !t.rec.Stateless {
 		entry.Load = t.keys()
 	}
 	if t.IsMessage() && !t.rec.Stateless { // the conversation will have the person's words
-		entry.Set, entry.Member = placesKey(userKey(t.Activity)), t.here()
+		entry.Set, entry.Member = placesKey(PersonKey(t.Activity)), t.here()
 	}
 	received := seeReceived(t)
 	received("", "")
@@ -332,7 +326,7 @@ func (e *Engine) recover(ctx context.Context, lease *inbox.Lease) error {
 	if err != nil {
 		return nil // nobody can continue it
 	}
-	_, err = lease.Recover(ctx, state.BotKey(), userKey(a))
+	_, err = lease.Recover(ctx, state.BotKey(), PersonKey(a))
 	return err
 }
 
@@ -489,7 +483,11 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, reason string, an
 	e.Count(id, CountTurns, "dead_letter")
 	e.cfg.Log.Error().Str("turn", id).Stringer("queue", lease.Queue()).Str("reason", reason).Msg("dead letter: an operator has to look at this turn")
 	if a, _ := rec.Read(); a != nil {
-		heads{e}.dead(ctx, &rec, a, tries)
+		t := e.newTurn(a)
+		t.use(rec)
+		t.ended(ctx, Ended{
+			Outcome: parkedTurn, Usage: t.Usage, Tries: tries, Own: rec.Summary != nil, Unasked: rec.Notice != nil, Forgotten: rec.Forgotten,
+		})
 	}
 	e.tell(id, answer)
 	return more
@@ -734,8 +732,7 @@ func (e *Engine) Aside(ctx context.Context, within time.Duration, t *Turn, h Han
 	if !e.workers.join() {
 		return Answer{}, ErrDraining
 	}
-	ctx, s := e.tracer.receive(connector.ForCaller(ctx, t.Activity.CallerApp()))
-	s.about(t)
+	ctx, end := t.step(connector.ForCaller(ctx, t.Activity.CallerApp()), StepReceive)
 	running, cancel := context.WithCancel(t.context(ctx))
 	stop := context.AfterFunc(e.workers.ctx, cancel)
 	type outcome struct {
@@ -755,7 +752,7 @@ func (e *Engine) Aside(ctx context.Context, within time.Duration, t *Turn, h Han
 		if err != nil {
 			t.Log().Error().Str("error", cause(err)).Str("invoke", t.Activity.Name).Msg("invoke not answered as it should be")
 		}
-		s.end(err)
+		end(err)
 		done <- outcome{answer, err}
 	}()
 	overdue := time.NewTimer(within)

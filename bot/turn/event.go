@@ -77,20 +77,25 @@ type Saved struct {
 
 // Ended says that the turn is over or waits.
 type Ended struct {
-	Outcome string // ok, failed, waiting, parked (a dead letter), or running if another process goes on with it
-	Reason  string // the kind of the failure, or what the turn waits for
-	Failure error
-	Err     string // the failure for the operator
-	Answer  []byte // to the HTTP request
-	Usage   actions.Usage
-	Waited  time.Duration // until the last work on it began: it stood in a queue, or waited for somebody
-	Took    time.Duration // the last work on it
-	Tries   int           // how many processes had lost it
-	Own     bool          // a feature submitted it for itself
+	Outcome   string // ok, failed, waiting, parked (a dead letter), or running if another process goes on with it
+	Reason    string // the kind of the failure, or what the turn waits for
+	Failure   error
+	Err       string // the failure for the operator
+	Answer    []byte // to the HTTP request
+	Usage     actions.Usage
+	Waited    time.Duration // until the last work on it began: it stood in a queue, or waited for somebody
+	Took      time.Duration // the last work on it
+	Tries     int           // how many processes had lost it
+	Own       bool          // a feature submitted it for itself
+	Unasked   bool          // it is a notice: nobody said anything
+	Forgotten bool          // its person has said /forget: keep nothing about it
 }
 
 // Over reports whether nothing more comes of the turn.
 func (e *Ended) Over() bool { return e.Outcome == okTurn || e.Outcome == failedTurn }
+
+// Dead reports whether the turn became a dead letter.
+func (e *Ended) Dead() bool { return e.Outcome == parkedTurn }
 
 // Counted is something to count.
 type Counted struct {
@@ -265,10 +270,11 @@ func (t *Turn) endedNow(failure error, began time.Time, tries int) Ended {
 		Outcome: okTurn, Failure: failure, Usage: t.Usage, Tries: tries,
 		Waited: max(began.Sub(t.rec.Accepted), 0), // the clocks of replicas differ
 		Took:   time.Since(began),
+		Own:    t.rec.Summary != nil, Unasked: t.rec.Notice != nil, Forgotten: t.rec.Forgotten,
 	}
 	w := t.rec.Wait
 	if failure != nil {
-		e.Reason, e.Err = errorKind(failure), failure.Error()
+		e.Reason, e.Err = KindOf(failure), failure.Error()
 	}
 	switch {
 	case t.rec.Phase == waiting:

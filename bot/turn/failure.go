@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/connector"
@@ -13,12 +14,15 @@ import (
 	"github.com/planbot-go/planbot/models/moderation"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
+	"github.com/planbot-go/planbot/state/inbox"
 )
 
 var (
 	// errLater stops the work on a turn for now. The turn keeps its place in the queue until its
 	// Wait is over.
 	errLater = errors.New("to be tried again later")
+	// errRefused is how a step ends whose action says that it failed.
+	errRefused = errors.New("the action refused")
 	// errUnsent is a reply that could not be sent.
 	errUnsent = errors.New("send reply")
 	// errNotForgotten says that some of a person's data is not deleted.
@@ -145,6 +149,45 @@ func cause(err error) string {
 		return fmt.Sprintf("the connector answered %d %s", refused.Status, http.StatusText(refused.Status))
 	default:
 		return err.Error()
+	}
+}
+
+// KindOf names an error for metrics, traces and the like. There are few names, and none quotes anybody.
+func KindOf(err error) string {
+	var ofModel *models.Error
+	var ofPlan *plan.Fault
+	var ofChannel *connector.Error
+	switch {
+	case errors.Is(err, errRefused):
+		return "refused"
+	case is[*deadLetter](err):
+		return "dead_letter"
+	case errors.Is(err, errLater):
+		return "later"
+	case errors.Is(err, inbox.ErrLost):
+		return "lease_lost"
+	case errors.Is(err, state.ErrUnavailable):
+		return "state_unavailable"
+	case errors.Is(err, inbox.ErrFull):
+		return "inbox_full"
+	case errors.As(err, &ofModel):
+		return ofModel.Kind
+	case errors.As(err, &ofPlan):
+		return string(ofPlan.Kind)
+	case errors.As(err, &ofChannel):
+		return strconv.Itoa(ofChannel.Status)
+	case is[*LimitError](err), is[*actions.BudgetError](err):
+		return "limit"
+	case errors.Is(err, errPanic):
+		return "panic"
+	case errors.Is(err, state.ErrConflict):
+		return "conflict"
+	case errors.Is(err, context.DeadlineExceeded):
+		return "timeout"
+	case errors.Is(err, context.Canceled):
+		return "canceled"
+	default:
+		return "_OTHER"
 	}
 }
 

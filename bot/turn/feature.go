@@ -14,6 +14,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/internal/plainjson"
+	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
@@ -41,7 +42,7 @@ type Feature struct {
 	Call func(ctx context.Context, t *Turn, c actions.Call, next func(context.Context, actions.Call) (actions.Result, error)) (actions.Result, error)
 	// Noted sees what the next save is going to keep. What it puts into a slot is saved in the same
 	// step: both, or neither.
-	Noted func(ctx context.Context, t *Turn, n *Note)
+	Noted func(t *Turn, n *Note)
 	// Say sees each text of a plan and returns what to say. A blank text is not said.
 	Say func(ctx context.Context, t *Turn, text string) (string, error)
 	// Send sees each message of [Turn.Say] before it is saved to be sent. It may add what only the bot
@@ -56,10 +57,49 @@ type Feature struct {
 	// [state.ErrUnavailable] the turn ends later.
 	Left func(ctx context.Context, t *Turn) error
 	// Ended sees that a turn is over, waits or became a dead letter: its changes are saved, its messages
-	// are sent, and nothing of it is repeated. It can no longer change anything, and a crash may skip it.
+	// are sent, and nothing of it is repeated. It can no longer change anything, has a few seconds, and a
+	// crash may skip it.
 	Ended func(ctx context.Context, t *Turn, e Ended)
 	// Event sees everything that turns do. It gets copies, must not block, and a crash may skip it.
 	Event func(e Event)
+	// Step is called when a part of a turn begins: one of the steps below, or another name. It returns a
+	// context for that part, and what to call when it ends, or nil. err is why the part failed.
+	Step func(ctx context.Context, t *Turn, name string) (within context.Context, end func(err error))
+	// Forget deletes what the feature keeps of the turn's person outside of state and records. It may be
+	// repeated.
+	Forget func(ctx context.Context, t *Turn) error
+	// Keeps is a sentence for people who ask what the bot keeps about them. "": nothing besides their
+	// state.
+	Keeps texts.Text
+}
+
+// Names of steps, see [Feature].Step.
+const (
+	StepReceive = "receive" // an activity comes in
+	StepSubmit  = "submit"  // a turn makes the record of another turn
+	StepTurn    = "turn"    // all that this process does for a turn in one go
+	StepPlan    = "plan"
+	StepCall    = "execute_tool " // with the action's name
+)
+
+// step tells the features that a part of the turn begins. end tells them that it ended.
+func (t *Turn) step(ctx context.Context, name string) (within context.Context, end func(error)) {
+	end = func(error) {}
+	for _, f := range t.engine.cfg.Features {
+		if f.Step == nil {
+			continue
+		}
+		var over func(error)
+		ctx, over = f.Step(ctx, t, name)
+		if over != nil {
+			others := end
+			end = func(err error) {
+				over(err)
+				others(err)
+			}
+		}
+	}
+	return ctx, end
 }
 
 // Note is something about a turn that its next save keeps.
@@ -76,16 +116,19 @@ type Note struct {
 
 func (n *Note) record() *Record { return n.rec }
 
+// Turn is the id of the turn that the note is about: this one, or the one that this one wakes.
+func (n *Note) Turn() string { return n.rec.ID }
+
 // note passes a note on to the features. rec is the record that it is about, which is the turn's own or
 // one that this turn wakes.
-func (t *Turn) note(ctx context.Context, rec *Record, n Note) {
+func (t *Turn) note(rec *Record, n Note) {
 	n.rec = rec
 	if t.rec.Notice != nil && t.rec.Notice.Request != nil {
 		n.By = t.rec.Notice.Request.By
 	}
 	for _, f := range t.engine.cfg.Features {
 		if f.Noted != nil {
-			f.Noted(ctx, t, &n)
+			f.Noted(t, &n)
 		}
 	}
 }
@@ -181,6 +224,8 @@ func (t *Turn) leave(ctx context.Context) (err error) {
 
 // ended tells the features that the turn is over, waits or is a dead letter.
 func (t *Turn) ended(ctx context.Context, e Ended) {
+	ctx, cancel := t.engine.workers.outlive(ctx, settleWithin)
+	defer cancel()
 	for _, f := range t.engine.cfg.Features {
 		if f.Ended == nil {
 			continue

@@ -1,10 +1,12 @@
 package turn
 
 import (
+	"encoding/json"
 	"errors"
 	"strings"
 	"testing"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -37,12 +39,22 @@ func TestSlots(t *testing.T) {
 		t.Error("the value of a slot is another one")
 	}
 	raw, err = read.Encode()
-	if err != nil || !strings.Contains(string(raw), `"absent":{"any":1.50}`) || !strings.Contains(string(raw), `"words":{"words":["<a>","b"]}`) {
+	if err != nil || !strings.Contains(string(raw), `"absent":{"any": 1.50}`) || !strings.Contains(string(raw), `"words":{"words":["<a>","b"]}`) {
 		t.Errorf("%s, %v", raw, err)
 	}
 	*got = keeps{}
 	raw, err = read.Encode()
 	if err != nil || strings.Contains(string(raw), `words`) {
+		t.Errorf("%s, %v", raw, err)
+	}
+}
+
+// TestNumbersInARecord stay as the model wrote them.
+func TestNumbersInARecord(t *testing.T) {
+	t.Parallel()
+	r := Record{Phase: planning, Run: &Run{Rounds: []actions.Round{{Outcomes: []actions.Outcome{{Entities: map[string]any{"n": json.Number("1.50")}}}}}}}
+	raw, err := r.Encode()
+	if err != nil || !strings.Contains(string(raw), `{"n":1.50}`) {
 		t.Errorf("%s, %v", raw, err)
 	}
 }

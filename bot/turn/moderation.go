@@ -273,7 +273,7 @@ func (g guard) pieces(ctx context.Context, all []moderation.Piece) error {
 		zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("a text could not be judged and is let through")
 	case verdict.Flagged():
 		g.count(CountModeration, "flagged")
-		return g.flagged(ctx, all, verdict, hashOf(asked))
+		return g.flagged(ctx, all, verdict, asked)
 	default:
 		g.count(CountModeration, "passed")
 	}
@@ -285,8 +285,8 @@ func (g guard) pieces(ctx context.Context, all []moderation.Piece) error {
 
 // ask asks the moderator. Its error wraps [moderation.ErrUnjudged].
 func (g guard) ask(ctx context.Context, all []moderation.Piece) (verdict moderation.Verdict, err error) {
-	ctx, s := step(ctx, "moderate")
-	defer func() { s.end(err) }()
+	ctx, end := g.step(ctx, "moderate")
+	defer func() { end(err) }()
 	defer func() {
 		if p := recover(); p != nil { // the moderator is third-party code, and a stream calls it on a goroutine of its own
 			verdict, err = moderation.Verdict{}, fmt.Errorf("%w: the moderator panicked: %v", moderation.ErrUnjudged, p)
@@ -303,16 +303,16 @@ func (g guard) ask(ctx context.Context, all []moderation.Piece) (verdict moderat
 
 // flagged tells the operator, takes the flagged texts out of what the turn keeps, and returns the
 // error that ends the turn.
-func (g guard) flagged(ctx context.Context, all []moderation.Piece, verdict moderation.Verdict, hash string) error {
+func (g guard) flagged(ctx context.Context, all []moderation.Piece, verdict moderation.Verdict, asked []string) error {
 	var kinds []string
 	for _, p := range all {
 		kinds = append(kinds, string(p.Kind))
 	}
 	kind := all[0].Kind
 	kinds = slices.Compact(kinds)
-	zerolog.Ctx(ctx).Warn().Strs("kinds", kinds).Strs("categories", verdict.Categories).Str("hash", hash).Msg("flagged by moderation")
-	audit{g.Turn}.add(&g.rec, AuditEntry{
-		What: auditModeration, Outcome: "flagged", Action: strings.Join(verdict.Categories, ","), Entities: hash, ID: strings.Join(kinds, ","),
+	zerolog.Ctx(ctx).Warn().Strs("kinds", kinds).Strs("categories", verdict.Categories).Str("hash", hashOf(asked)).Msg("flagged by moderation")
+	g.note(&g.rec, Note{
+		What: "moderation", Outcome: "flagged", Action: strings.Join(verdict.Categories, ","), Of: asked, ID: strings.Join(kinds, ","),
 	})
 	say, done := flaggedSaid, ""
 	switch kind {

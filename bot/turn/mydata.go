@@ -61,7 +61,7 @@ func (d *personData) texts(ctx context.Context) ([]string, error) {
 	err := d.all(d.User, about)
 	if err == nil && d.engine.cfg.Requests {
 		var docs []*state.Scope
-		if docs, err = d.engine.cfg.Store.Load(ctx, requestsKey(userKey(d.Activity))); len(docs) > 0 {
+		if docs, err = d.engine.cfg.Store.Load(ctx, requestsKey(PersonKey(d.Activity))); len(docs) > 0 {
 			err = d.all(docs[0], about)
 		}
 	}
@@ -72,18 +72,17 @@ func (d *personData) texts(ctx context.Context) ([]string, error) {
 		err = d.conversation(ctx, d.here(), d.Conversation, d.Thread)
 	}
 	if err == nil {
-		err = d.engine.cfg.Store.Members(ctx, placesKey(userKey(d.Activity)), func(places []string) error { return d.places(ctx, places) })
+		err = d.engine.cfg.Store.Members(ctx, placesKey(PersonKey(d.Activity)), func(places []string) error { return d.places(ctx, places) })
 	}
 	tooMuch := errors.Is(err, errTooMuch)
 	if err != nil && !tooMuch {
 		return nil, err
 	}
 	said := []string{d.Translate("This is what I keep about you.")}
-	if d.engine.cfg.AuditKeep > 0 {
-		said[0] += " " + d.Translate("I also keep an audit of approvals and actions.")
-	}
-	if d.engine.cfg.TurnsKeep > 0 {
-		said[0] += " " + d.Translate("For a while, I also keep when you wrote and how it ended.")
+	for _, f := range d.engine.cfg.Features {
+		if f.Keeps != "" {
+			said[0] += " " + d.Translate(f.Keeps)
+		}
 	}
 	if tooMuch {
 		said[0] += " " + d.Translate("There is more than I can send here. Please ask whoever runs this bot.")

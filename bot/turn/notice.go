@@ -259,7 +259,7 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 	}
 	entry, key := inbox.Entry{Queue: queueOf(p.To)}, p.key(messages)
 	t.rec.Notice = &pendingNotice{Messages: messages, Known: p.known, Keyed: key != "" && p.Every == "", Run: p.Run, Person: p.person, Request: p.request}
-	t.rec.Trace = traceparent(ctx)
+	t.step(ctx, StepSubmit)
 	if p.Run != "" {
 		t.rec.Text, t.Text = p.Text, p.Text
 	}
@@ -308,7 +308,7 @@ func (e *Engine) listNotice(ctx context.Context, a *activity.Activity, owner str
 	for id, place := range places {
 		person := *a
 		person.From.ID = id
-		if err := e.cfg.Store.Join(ctx, placesKey(userKey(&person)), place); err != nil {
+		if err := e.cfg.Store.Join(ctx, placesKey(PersonKey(&person)), place); err != nil {
 			return err
 		}
 	}
@@ -611,7 +611,7 @@ func sameClock(t time.Time, there *time.Location) time.Time {
 // along, it leaves out what they asked for in private.
 func (t notifier) Notices(ctx context.Context, topic string) (all []actions.Notice, err error) {
 	seen, alone := map[string]bool{}, t.Activity.Conversation.Personal() || t.private() != ""
-	err = t.engine.cfg.Store.Members(ctx, placesKey(userKey(t.Activity)), func(places []string) error {
+	err = t.engine.cfg.Store.Members(ctx, placesKey(PersonKey(t.Activity)), func(places []string) error {
 		var queues []state.Key
 		for _, place := range places {
 			conversation, _ := readPlace(place)

@@ -9,7 +9,6 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/state"
 )
@@ -51,7 +50,7 @@ func (q quotas) limits(turns, used int) (all []limit) {
 	if q.rec.Notice != nil { // it is nobody's turn
 		quota.UserTurnsPerMinute, quota.UserTokensPerDay = 0, 0
 	}
-	user, tenant := provedIDs(q.Turn)
+	user, tenant := q.Proved()
 	key := func(id, kind, name string) state.Key {
 		to.Conversation, to.User = "", cmp.Or(id, nobody)
 		return keyOf(to).Under(kind, name)
@@ -84,16 +83,6 @@ func (q quotas) limits(turns, used int) (all []limit) {
 		}
 	}
 	return all
-}
-
-// provedIDs returns the person's aadObjectId and tenant; "" where the channel does not prove them,
-// see [bot.Access].
-func provedIDs(t *Turn) (user, tenant string) {
-	if t.Activity.ChannelID != activity.Teams && t.engine.cfg.Channel.Identified() {
-		return "", ""
-	}
-	tenant, _ = t.Activity.Tenant()
-	return t.Activity.From.AadObjectID, tenant
 }
 
 // begin counts the turn. It returns what to tell a person who is over a limit, or "".

@@ -17,6 +17,7 @@ import (
 	"github.com/planbot-go/planbot/bot/turn/files"
 	"github.com/planbot-go/planbot/bot/turn/internal/ask"
 	"github.com/planbot-go/planbot/bot/turn/internal/stream"
+	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -36,8 +37,6 @@ var errNewer = fmt.Errorf("%w here", ErrRecord)
 type Record struct {
 	head
 
-	// Trace is the W3C traceparent of what started the turn. "": not traced.
-	Trace string `json:"trace,omitempty"`
 	// Text is what to plan for if the activity does not say it: the person clicked a button of the
 	// help, or named a skill.
 	Text string `json:"text,omitempty"`
@@ -73,8 +72,6 @@ type Record struct {
 	Kept      []string `json:"kept,omitempty"`
 	Facts     int      `json:"facts,omitzero"`
 	FileTexts int      `json:"file_texts,omitzero"`
-	// Audit has the entries that are not in the audit log yet.
-	Audit []AuditEntry `json:"audit,omitempty"`
 	// Slots is what features keep, by name, each a member of the record. Those of absent features are
 	// among them.
 	Slots map[string]jsontext.Value `json:",embed"`
@@ -344,9 +341,19 @@ func (r *Record) Encode() ([]byte, error) {
 	if err := r.closeSlots(); err != nil {
 		return nil, err
 	}
-	raw, err := jsonv2.Marshal(r, writing)
+	raw, err := plainjson.Marshal(struct {
+		*Record
+		Slots bool `json:",omitempty"` // hides those of the record, which are members of their own
+	}{Record: r})
 	if err != nil {
 		return nil, fmt.Errorf("write record: %w", err)
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Slots)) {
+		raw[len(raw)-1] = ','
+		raw, _ = jsontext.AppendQuote(raw, name) // it was a name in JSON, or is written in Go
+		raw = append(raw, ':')
+		raw = append(raw, r.Slots[name]...)
+		raw = append(raw, '}')
 	}
 	return raw, nil
 }
@@ -375,12 +382,9 @@ func (r *Record) clone() Record {
 		stream := *r.Stream
 		c.Stream = &stream
 	}
-	c.Sent, c.Audit, c.Kept = slices.Clip(c.Sent), slices.Clip(c.Audit), slices.Clip(c.Kept)
+	c.Sent, c.Kept = slices.Clip(c.Sent), slices.Clip(c.Kept)
 	return c
 }
-
-// writing writes as encoding/json does, but leaves <, > and & as they are.
-var writing = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false))
 
 // reading reads in half the time of encoding/json what that wrote. Plans keep numbers as they were
 // written.

@@ -129,7 +129,7 @@ type requests struct{ *Turn }
 
 // directoryID is how the directory knows the person of a personal conversation. "": not at all.
 func (t requests) directoryID() string {
-	user, tenant := provedIDs(t.Turn)
+	user, tenant := t.Proved()
 	if !t.engine.cfg.Requests || user == "" || tenant == "" || !t.Activity.Conversation.Personal() {
 		return ""
 	}
@@ -138,7 +138,7 @@ func (t requests) directoryID() string {
 
 // list puts the person into the directory.
 func (t requests) list(ctx context.Context) error {
-	user, tenant := provedIDs(t.Turn)
+	user, tenant := t.Proved()
 	docs, err := t.engine.cfg.Store.Load(ctx, directoryKey(tenant, user))
 	if err != nil {
 		return err
@@ -153,8 +153,8 @@ func (t requests) forget(ctx context.Context) error {
 	if !t.engine.cfg.Requests {
 		return nil
 	}
-	keys := []state.Key{requestsKey(userKey(t.Activity))}
-	if user, tenant := provedIDs(t.Turn); user != "" && tenant != "" {
+	keys := []state.Key{requestsKey(PersonKey(t.Activity))}
+	if user, tenant := t.Proved(); user != "" && tenant != "" {
 		keys = append(keys, directoryKey(tenant, user))
 	}
 	docs, err := t.engine.cfg.Store.Load(ctx, keys...)
@@ -223,7 +223,7 @@ func (t requests) keep(ctx context.Context) error {
 		return nil
 	}
 	kept := keptRequest{Requested: t.came(r), Subject: r.Subject, At: time.Now().UTC().Truncate(time.Second)}
-	return t.engine.cfg.Store.Update(ctx, requestsKey(userKey(t.Activity)), func(doc *state.Scope) error {
+	return t.engine.cfg.Store.Update(ctx, requestsKey(PersonKey(t.Activity)), func(doc *state.Scope) error {
 		state.Of[keptRequests](doc).add(kept)
 		return nil
 	})

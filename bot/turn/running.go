@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"go.opentelemetry.io/otel/attribute"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
@@ -102,8 +101,8 @@ func (x *execution) shown() bool {
 
 // askPlanner has the planner make a plan, inside the features.
 func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
-	ctx, s := step(ctx, "plan", attribute.String("gen_ai.operation.name", "plan"))
-	defer func() { s.end(err) }()
+	ctx, end := x.step(ctx, StepPlan)
+	defer func() { end(err) }()
 	ctx, cancel := x.stream.Planning(ctx)
 	defer cancel()
 	x.does(thinking, false)
@@ -115,9 +114,7 @@ func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
 		}
 		return x.engine.cfg.Planner.Plan(ctx, x.Turn.Turn)
 	}
-	p, err = x.planWithin(ctx, ask)
-	s.SetAttributes(attribute.Int("planbot.plan.commands", len(p.Commands)))
-	return p, err
+	return x.planWithin(ctx, ask)
 }
 
 // runCommands is the phase Running: it runs the remaining commands in order, until the record has
@@ -549,7 +546,7 @@ func (x *execution) make(ctx context.Context, c *call, i int) {
 		attempt.Answer = x.rec.Run.Question.ForCall()
 	}
 	ctx = attempt.Context(ctx)
-	ctx, s := command(ctx, c.action)
+	ctx, end := x.step(ctx, StepCall+c.action.Name)
 	began := time.Now()
 	if !x.engine.has(func(f *Feature) bool { return f.Call != nil }) {
 		c.made = true
@@ -558,10 +555,11 @@ func (x *execution) make(ctx context.Context, c *call, i int) {
 		x.makeWithin(ctx, c)
 	}
 	c.took = time.Since(began)
-	if c.err == nil && c.result.Failed() {
-		s.failed("refused")
+	err := c.err
+	if err == nil && c.result.Failed() {
+		err = errRefused
 	}
-	s.end(c.err)
+	end(err)
 }
 
 // makeWithin makes a call inside the features.
@@ -642,7 +640,7 @@ func (x *execution) abandon(calls []call) error {
 		return err // the record tells the next process that they have started
 	}
 	x.uncertain = append(x.uncertain, list...)
-	audit{x.Turn}.unknown(len(calls))
+	x.noteUnknown(len(calls))
 	return &deadLetter{
 		reason: "an action did not end when the turn's time was over: " + strings.Join(list, ", "),
 		say:    "Sorry, this took too long, and I could not stop it. Somebody has to look at it.",
@@ -666,7 +664,7 @@ func (x *execution) settle(ctx context.Context, calls []call, mayHaveStarted int
 			if len(calls) == 1 { // parallel calls change no state
 				x.docs.rollback()
 			}
-			audit{x.Turn}.call(c, auditUnknown)
+			noteCall(x.Turn, c, "unknown")
 			seeCalled(x.Turn, c, first+i, i < mayHaveStarted, true)
 			if unknown {
 				zerolog.Ctx(ctx).Error().Str("action", c.command.Action).Str("error", cause(c.err)).Msg("nobody knows whether a call was done")
@@ -677,7 +675,7 @@ func (x *execution) settle(ctx context.Context, calls []call, mayHaveStarted int
 		x.since.outside = x.since.outside || c.action != nil && !c.action.StateOnly
 		stop = cmp.Or(stop, c.stop)
 		x.finishCall(ctx, c)
-		audit{x.Turn}.call(c, outcomeOf(c.result))
+		noteCall(x.Turn, c, outcomeOf(c.result))
 		if c.result.Failed() {
 			again = true
 			if len(calls) == 1 { // parallel calls change no state
@@ -714,6 +712,29 @@ func (x *execution) settle(ctx context.Context, calls []call, mayHaveStarted int
 		return x.put(shown)
 	}
 	return err
+}
+
+// noteCall notes what came of a call, unless the action changes only state or was not called.
+func noteCall(t *Turn, c *call, outcome string) {
+	if c.made && (c.action == nil || !c.action.StateOnly) {
+		t.note(&t.rec, Note{What: "call", Outcome: outcome, Action: c.command.Action, Of: c.command.Entities, ID: c.key})
+	}
+}
+
+func outcomeOf(r actions.Result) string {
+	if r.Unchanged() {
+		return "unchanged"
+	}
+	return okOrFailed(r.Failed())
+}
+
+// noteUnknown notes of the next calls of the plan that nobody knows what they did.
+func (x *execution) noteUnknown(calls int) {
+	for i := range calls {
+		c := x.check(x.rec.Run.Progress.Next + i)
+		c.made, c.key = true, x.key(i)
+		noteCall(x.Turn, &c, "unknown")
+	}
 }
 
 // finishCall turns any error of a call into a result.
@@ -852,9 +873,9 @@ func (x *execution) readAttachments(ctx context.Context) (tells bool, err error)
 	from := kept.Recall
 	if files.Come(x.Activity) {
 		from = kept.Take
-		var s span
-		ctx, s = step(ctx, "attachments")
-		defer func() { s.end(err) }()
+		var end func(error)
+		ctx, end = x.step(ctx, "attachments")
+		defer func() { end(err) }()
 		x.does(working, false)
 		defer x.does("", false)
 	}
@@ -898,7 +919,7 @@ func (x *execution) key(i int) string {
 	if i < len(run.Asking) {
 		return run.Asking[i]
 	}
-	return attemptKey(x.ID, run.Steps+i)
+	return fmt.Sprintf("%s.%d", x.ID, run.Steps+i)
 }
 
 // deferAsking puts the calls that asked behind those that did not: calls that run together may run in any

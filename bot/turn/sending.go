@@ -230,7 +230,7 @@ func (o *outbox) deliver(ctx context.Context, a *activity.Activity) error {
 		return fmt.Errorf("send reply: %w", err)
 	}
 	began := time.Now()
-	ctx, s := step(ctx, "send")
+	ctx, end := o.step(ctx, "send")
 	lasting, cancel := context.WithTimeout(o.lasting(ctx), sendWithin)
 	defer cancel()
 	var tries atomic.Int32
@@ -240,7 +240,7 @@ func (o *outbox) deliver(ctx context.Context, a *activity.Activity) error {
 		}
 	}})
 	id, err := o.transmit(lasting, a)
-	s.end(err)
+	end(err)
 	o.engine.countFor(o.ID, CountReplyTime, "", time.Since(began))
 	if err != nil {
 		if lost := o.lease.Err(); lost != nil {

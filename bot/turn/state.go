@@ -50,7 +50,7 @@ func (t *Turn) thread() string {
 // and in a personal conversation the person's home.
 func (t *Turn) keys() []state.Key {
 	a, to := t.Activity, actions.To(t.Activity)
-	keys := []state.Key{queueOf(to), userKey(a)}
+	keys := []state.Key{queueOf(to), PersonKey(a)}
 	if to.Conversation = t.thread(); to.Conversation != a.Conversation.BaseID() {
 		keys = append(keys, keyOf(to))
 	}
@@ -85,7 +85,8 @@ func queueOf(to actions.Recipient) state.Key {
 // conversationKey is the key of the turn's conversation, with all its threads: of its state and of its queue.
 func (t *Turn) conversationKey() state.Key { return queueOf(actions.To(t.Activity)) }
 
-func userKey(a *activity.Activity) state.Key {
+// PersonKey is the key of the person who speaks: of their state.
+func PersonKey(a *activity.Activity) state.Key {
 	to := actions.To(a)
 	to.Conversation, to.User = "", personOf(a)
 	return keyOf(to)
@@ -140,8 +141,8 @@ func (t *Turn) Save(ctx context.Context) (err error) {
 	if t.ReadOnly() {
 		return errReadOnly
 	}
-	ctx, s := step(ctx, "save")
-	defer func() { s.end(err) }()
+	ctx, end := t.step(ctx, "save")
+	defer func() { end(err) }()
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("save state: %w", err)
 	}
@@ -515,7 +516,7 @@ func (t *Turn) listPlace(ctx context.Context) error {
 	if t.listed || !t.rec.Remembered || t.docs.scopes == nil {
 		return nil
 	}
-	err := t.engine.cfg.Store.Join(ctx, placesKey(userKey(t.Activity)), t.here())
+	err := t.engine.cfg.Store.Join(ctx, placesKey(PersonKey(t.Activity)), t.here())
 	if err == nil || errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil {
 		t.listed = err == nil
 		return err
@@ -560,7 +561,7 @@ func (t *Turn) checkForgotten(ctx context.Context) error {
 	if t.rec.Facts == 0 {
 		return nil
 	}
-	left, err := t.engine.cfg.Store.Load(ctx, userKey(t.Activity))
+	left, err := t.engine.cfg.Store.Load(ctx, PersonKey(t.Activity))
 	if err == nil && memory.Count(left[0]) > 0 {
 		err = errFactsLeft
 	}
@@ -577,7 +578,7 @@ func (t *Turn) forgetPerson(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	home, err := t.engine.cfg.Store.Load(ctx, homeKey(userKey(t.Activity)))
+	home, err := t.engine.cfg.Store.Load(ctx, homeKey(PersonKey(t.Activity)))
 	if len(home) == 0 {
 		return err
 	}
@@ -590,8 +591,13 @@ func (t *Turn) forgetPerson(ctx context.Context) error {
 		return err
 	}
 	t.rec.Facts = max(t.rec.Facts, memory.Count(t.User)) // a process that died may have deleted them
-	if err := (heads{t.engine}).forget(ctx, t.Activity); err != nil {
-		return err
+	for _, f := range t.engine.cfg.Features {
+		if f.Forget == nil {
+			continue
+		}
+		if err := f.Forget(ctx, t); err != nil {
+			return fmt.Errorf("feature %s: %w", f.Name, err)
+		}
 	}
 	t.User.Delete()
 	t.rec.FileTexts = max(t.rec.FileTexts, files.Kept(t.Conversation))
@@ -614,7 +620,7 @@ func (t *Turn) forgetPerson(ctx context.Context) error {
 	if err := t.forgetElsewhere(ctx); err != nil {
 		return err
 	}
-	return cmp.Or(t.engine.cfg.Store.Leave(ctx, placesKey(userKey(t.Activity)), t.here()), signedOut)
+	return cmp.Or(t.engine.cfg.Store.Leave(ctx, placesKey(PersonKey(t.Activity)), t.here()), signedOut)
 }
 
 // forgetHere deletes what the person said in this conversation. The next save deletes it.
@@ -641,7 +647,7 @@ func (t *Turn) sharedValues(ctx context.Context) (names []string, err error) {
 	if !t.Activity.Conversation.Personal() {
 		note(t.Conversation, t.Thread)
 	}
-	err = t.engine.cfg.Store.Members(ctx, placesKey(userKey(t.Activity)), func(places []string) error {
+	err = t.engine.cfg.Store.Members(ctx, placesKey(PersonKey(t.Activity)), func(places []string) error {
 		for _, place := range places {
 			conversation, _ := readPlace(place)
 			if !strings.HasPrefix(place, sharedPlace) || place == t.here() {
@@ -735,7 +741,7 @@ func (t *Turn) dropWaits(ctx context.Context, conversation, owner string, kinds 
 // that turn may have listed it before this, and may save words after it.
 func (t *Turn) forgetElsewhere(ctx context.Context) error {
 	var fault error
-	err := t.engine.cfg.Store.Drain(ctx, placesKey(userKey(t.Activity)), func(places []string) (done []string, err error) {
+	err := t.engine.cfg.Store.Drain(ctx, placesKey(PersonKey(t.Activity)), func(places []string) (done []string, err error) {
 		for _, place := range places {
 			if place == t.here() {
 				continue

@@ -14,8 +14,6 @@ import (
 	"time"
 
 	"github.com/rs/zerolog"
-	"go.opentelemetry.io/otel/attribute"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
@@ -97,14 +95,8 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 	if t.rec.Phase == planning && t.rec.Run == nil && t.lease.Tries() == 0 {
 		t.engine.countFor(t.ID, CountWaits, "", max(time.Since(t.rec.Accepted), 0)) // the clocks of replicas differ
 	}
-	parent, linked := t.rec.Trace, ""
-	if t.rec.Notice != nil && !t.rec.Notice.Due.IsZero() { // another turn scheduled it
-		parent, linked = linked, parent
-	}
-	ctx, s := t.engine.tracer.turn(ctx, parent, linked)
-	s.about(t)
+	ctx, end := t.step(ctx, StepTurn)
 	tries := t.lease.Tries() // the lease moves on
-	s.SetAttributes(attribute.Int("planbot.turn.takeovers", tries))
 	t.typing = startTyping(ctx, t)
 	more, err := t.try(ctx)
 	failure := err
@@ -116,7 +108,7 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 	}
 	t.stream.Close()
 	t.typing.stop()
-	defer func() { s.end(failure) }()
+	defer func() { end(failure) }()
 	if err != nil {
 		failure = err
 		more = t.putOff(ctx, err)
@@ -126,13 +118,11 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 		return more
 	}
 	ended := t.endedNow(failure, began, tries)
-	ended.Own = t.rec.Summary != nil
 	seeEnded(t, ended)
 	if ended.Over() && !ended.Own {
 		t.report(ctx, failure, ended.Took)
 	}
 	t.ended(ctx, ended)
-	heads{t.engine}.ended(ctx, t, failure, began, tries)
 	summarizer{t}.start()
 	return more
 }
@@ -309,7 +299,7 @@ func (t *Turn) noteInFlight() {
 		for _, c := range run.Progress.Plan.Commands[run.Progress.Next:][:run.InFlight] {
 			t.uncertain = append(t.uncertain, c.Action)
 		}
-		audit{t}.unknown(run.InFlight)
+		t.exec.noteUnknown(run.InFlight)
 	}
 }
 
@@ -350,7 +340,7 @@ func (t *Turn) halt(ctx context.Context) error {
 	zerolog.Ctx(ctx).Info().Msg("the person stopped the turn")
 	shown := t.stream.Abandon()
 	if w := t.rec.Wait; w != nil && w.Approval != nil {
-		audit{t}.approval(&t.rec, w.Approval, "failed")
+		noteApproval(t, &t.rec, w.Approval, "failed")
 	}
 	if t.rec.Remembered && len(t.Rounds) > 0 {
 		t.takeBack()
@@ -383,8 +373,8 @@ func (t *Turn) speakAgain() {
 
 // end finishes the record, or leaves it waiting.
 func (t *Turn) end(ctx context.Context) (more bool, err error) {
-	ctx, s := step(ctx, "finish")
-	defer func() { s.end(err) }()
+	ctx, end := t.step(ctx, "finish")
+	defer func() { end(err) }()
 	ctx, cancel := t.engine.workers.outlive(ctx, finishWithin)
 	defer cancel()
 	(&outbox{t}).leaveStream(ctx)
@@ -417,9 +407,6 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 	for again := true; again; {
 		if err = t.listPlace(ctx); err == nil {
 			err = t.leave(ctx)
-		}
-		if err == nil {
-			err = audit{t}.write(ctx)
 		}
 		if err == nil {
 			began := time.Now()
@@ -537,9 +524,6 @@ func (t *Turn) settleAccounts(ctx context.Context) {
 	defer cancel()
 	quotas{t}.spend(ctx)
 	err := t.leave(ctx)
-	if err == nil {
-		err = audit{t}.write(ctx)
-	}
 	if err != nil {
 		zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("what features do when a turn is left is done when it goes on")
 	}
@@ -557,7 +541,7 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 		_, note := w.note()
 		t.exec.replaceNote(w.asked, note)
 		if w.Approval != nil {
-			audit{t}.approval(&t.rec, w.Approval, "failed")
+			noteApproval(t, &t.rec, w.Approval, "failed")
 		}
 		keep = true
 	}
@@ -754,7 +738,21 @@ func (t *Turn) report(ctx context.Context, failure error, took time.Duration) {
 
 // lasting is ctx without the turn timeout: it ends when the lease is lost or the turn is cancelled.
 func (t *Turn) lasting(ctx context.Context) context.Context {
-	return trace.ContextWithSpan(turnid.With(zerolog.Ctx(ctx).WithContext(t.owned), turnid.From(ctx)), trace.SpanFromContext(ctx))
+	return lastingContext{t.owned, ctx}
+}
+
+// lastingContext ends with a turn's process, and has the values of another context.
+type lastingContext struct {
+	context.Context
+	values context.Context
+}
+
+// Value prefers the values of what ends it: package context looks for that there.
+func (c lastingContext) Value(key any) any {
+	if value := c.Context.Value(key); value != nil {
+		return value
+	}
+	return c.values.Value(key)
 }
 
 // use makes rec the turn's record and drops what came of an earlier one.
@@ -762,7 +760,7 @@ func (t *Turn) use(rec Record) {
 	rec.Stateless = rec.Stateless || t.rec.Stateless
 	*t = Turn{
 		Turn: t.Turn, engine: t.engine, lease: t.lease, owned: t.owned, typing: t.typing, stream: t.stream, listed: t.listed,
-		rec: rec, docs: documents{store: t.engine.cfg.Store, turn: t.Turn}, since: unsaved{base: t.since.base}, quota: t.quota, spent: t.spent, secret: t.secret, locals: t.locals,
+		rec: rec, docs: documents{store: t.engine.cfg.Store, turn: t.Turn, step: t.step}, since: unsaved{base: t.since.base}, quota: t.quota, spent: t.spent, secret: t.secret, locals: t.locals,
 	}
 	t.exec = &execution{Turn: t}
 	t.Gate, t.Reads = t.exec.allowNested, guard{t.exec}.document
@@ -810,6 +808,27 @@ func (t *Turn) ReadOnly() bool { return t.lease == nil }
 
 // Accepted is when the bot took the activity.
 func (t *Turn) Accepted() time.Time { return t.rec.Accepted }
+
+// Tries is how many processes have lost the turn, at the place where it is.
+func (t *Turn) Tries() int {
+	if t.lease == nil {
+		return 0
+	}
+	return t.lease.Tries()
+}
+
+// Scheduled reports whether the turn is a notice that another turn wanted at a later time.
+func (t *Turn) Scheduled() bool { return t.rec.Notice != nil && !t.rec.Notice.Due.IsZero() }
+
+// Proved returns the person's aadObjectId and tenant; "" where the channel does not prove them, see
+// [bot.Access].
+func (t *Turn) Proved() (user, tenant string) {
+	if t.Activity.ChannelID != activity.Teams && t.engine.cfg.Channel.Identified() {
+		return "", ""
+	}
+	tenant, _ = t.Activity.Tenant()
+	return t.Activity.From.AadObjectID, tenant
+}
 
 // Awaited reports whether an HTTP request waits for the turn's answer.
 func (t *Turn) Awaited() bool { return t.rec.Awaited }
@@ -897,7 +916,7 @@ func (t *Turn) Call(ctx context.Context, a *actions.Action, entities map[string]
 		}
 	}
 	t.docs.snapshot()
-	result, err := a.Call(actions.Attempt{Key: t.ID, Again: t.lease != nil && t.lease.Tries() > 0}.Context(ctx), t.Turn, entities)
+	result, err := a.Call(actions.Attempt{Key: t.ID, Again: t.Tries() > 0}.Context(ctx), t.Turn, entities)
 	if err != nil || result.Failed() {
 		t.docs.rollback()
 	}
@@ -1007,9 +1026,10 @@ func (t *Turn) React(ctx context.Context, reaction string, add bool) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, reactWithin)
 	defer cancel()
-	ctx, s := step(ctx, "react")
+	ctx, end := t.step(ctx, "react")
 	err := t.engine.cfg.Channel.React(ctx, a.Reference(), a.ID, reaction, add)
-	if s.end(err); err != nil {
+	end(err)
+	if err != nil {
 		zerolog.Ctx(ctx).Info().Str("error", cause(err)).Msg("reaction not sent")
 	}
 }

@@ -54,11 +54,10 @@ func (ty *typing) show() {
 	}
 	ctx, cancel := context.WithTimeout(ty.ctx, typingTimeout)
 	defer cancel()
-	ctx, s := step(ctx, "typing")
 	to := ty.about.Reference()
 	_, err := ty.to.Send(ctx, to, activity.To(to, activity.Typing))
 	refused, answered := errors.AsType[*connector.Error](err)
-	if s.end(err); err != nil && !(answered && refused.HeldBack) {
+	if err != nil && !(answered && refused.HeldBack) {
 		zerolog.Ctx(ctx).Debug().Err(err).Msg("typing indicator not sent")
 		return
 	}

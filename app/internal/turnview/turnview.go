@@ -11,6 +11,7 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/planbot-go/planbot/bot/heads"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -157,7 +158,7 @@ func (t Dead) Rows() [][2]string {
 }
 
 // HeadRows are names and values of what is known; values may be empty.
-func HeadRows(h turn.Head) [][2]string {
+func HeadRows(h heads.Head) [][2]string {
 	outcome := h.Outcome
 	if h.Reason != "" {
 		outcome += " (" + h.Reason + ")"

@@ -1,0 +1,135 @@
+// Package audit says who approved what, which actions with effects ran, and what moderation flagged. An
+// entry is first part of the turn's record: it is saved in the same step as the outcome or the decision
+// that it is about. When the turn ends, waits or is left, its entries go to a log in Redis that all
+// replicas share. If the process dies in between, the next one sends them again, and the log keeps each
+// once. So a crash loses no entry of what is saved; a call that was cut off has one once it ran again, or
+// once it is a dead letter.
+package audit
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/state"
+)
+
+// Entry is one entry of the audit. It has ids and nothing that people or models wrote.
+type Entry struct {
+	At time.Time `json:"at"`
+	// What is "approval", "call" or "moderation".
+	What string `json:"what"`
+	// Outcome of an approval: asked, approved, approved-always, rejected, expired, or failed if
+	// nobody could be asked. Of a call: ok, unchanged, failed, or unknown if it was cut off. Of
+	// moderation: flagged.
+	Outcome string `json:"outcome"`
+	// Action is the action's name. Of moderation it is the categories, separated by commas.
+	Action string `json:"action"`
+	// Entities is the SHA-256 of the call's entities, or of the texts that were flagged. Equal ones have
+	// equal digests.
+	Entities string `json:"entities"`
+	// ID is that of the approval, or the [actions.Attempt.Key] of the call, or what moderation was
+	// asked about: its kinds, such as said, separated by commas.
+	ID   string `json:"id"`
+	Turn string `json:"turn"`
+
+	// User is the aadObjectId of who wrote or clicked, and Tenant theirs; "" where the channel does
+	// not prove them. Account is their id in the channel. Nobody wrote or clicked when an approval
+	// expired: there it is who asked for the call.
+	User         string `json:"user,omitempty"`
+	Tenant       string `json:"tenant,omitempty"`
+	Account      string `json:"account,omitempty"`
+	Channel      string `json:"channel,omitempty"`
+	Conversation string `json:"conversation,omitempty"`
+	// By is the program that asked on the person's behalf, see [actions.Request]. "": the person
+	// asked.
+	By string `json:"by,omitempty"`
+}
+
+const (
+	logName = "audit"
+	// maxEntries limits the entries in Redis, to about 100 MB.
+	maxEntries = 200_000
+)
+
+// Read passes the entries since then to each, oldest first, until each returns an error. It also ends
+// with an error at an entry of another version that it cannot read.
+func Read(ctx context.Context, store *state.Store, since time.Time, each func(Entry) error) error {
+	return store.Lines(ctx, logName, since, func(line string) error {
+		var entry Entry
+		if err := json.Unmarshal([]byte(line), &entry); err != nil {
+			return fmt.Errorf("read the audit: %w", err)
+		}
+		return each(entry)
+	})
+}
+
+// New returns the feature that keeps an audit in the store for that long.
+func New(store *state.Store, keep time.Duration) turn.Feature {
+	a := &audit{store, keep}
+	return turn.Feature{Name: logName, Noted: a.noted, Left: a.left, Keeps: "I also keep an audit of approvals and actions."}
+}
+
+type audit struct {
+	store *state.Store
+	keep  time.Duration
+}
+
+// entries are those of a record that are not in the log yet.
+var entries = turn.NewSlot[[]Entry](logName)
+
+// noted adds an entry to the record that the note is about.
+func (a *audit) noted(t *turn.Turn, n *turn.Note) {
+	entry := Entry{
+		At: time.Now().UTC().Truncate(time.Microsecond), What: n.What, Outcome: n.Outcome, Action: n.Action, Entities: digest(n.Of), ID: n.ID,
+		Turn: n.Turn(), Account: t.Activity.From.ID, Channel: t.Activity.ChannelID, Conversation: t.Activity.Conversation.ID, By: n.By,
+	}
+	entry.User, entry.Tenant = t.Proved()
+	list := entries.Of(n)
+	*list = append(*list, entry)
+}
+
+// digest is the same for equal JSON values.
+func digest(value any) string {
+	hash := sha256.New()
+	if err := json.NewEncoder(hash).Encode([]any{value}); err != nil { // Encode sorts keys
+		return err.Error() // it came from JSON
+	}
+	return hex.EncodeToString(hash.Sum(nil))
+}
+
+// left sends the record's entries to the log. If Redis is unavailable, the record keeps them and the turn
+// has to be continued later. If Redis refuses them, nobody can fix that here: the turn goes on without
+// them.
+func (a *audit) left(ctx context.Context, t *turn.Turn) error {
+	list := entries.Of(t)
+	if len(*list) == 0 {
+		return nil
+	}
+	lines := map[string]time.Time{}
+	for _, entry := range *list {
+		line, err := json.Marshal(entry)
+		if err != nil {
+			return err
+		}
+		lines[string(line)] = entry.At
+	}
+	full, err := a.store.Append(ctx, logName, a.keep, maxEntries, lines)
+	switch {
+	case errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil:
+		return err
+	case err != nil:
+		zerolog.Ctx(ctx).Error().Err(err).Msg("could not write to the audit")
+	case full:
+		zerolog.Ctx(ctx).Warn().Msg("the audit is full, its oldest entries went early")
+	}
+	*list = nil
+	return nil
+}
