@@ -361,6 +361,24 @@ func (a *Activity) Fit() *Activity {
 	return &out
 }
 
+// Unshown says in words which suggestions somebody added to the message that its channel will not show; "": it
+// shows all.
+func (a *Activity) Unshown() string {
+	if a.SuggestedActions == nil {
+		return ""
+	}
+	out := *a
+	out.fitSuggestions(a.ChannelID == Teams || a.ChannelID == "")
+	all, shown := len(a.SuggestedActions.Actions), 0
+	if out.SuggestedActions != nil {
+		shown = len(out.SuggestedActions.Actions)
+	}
+	if shown == all {
+		return ""
+	}
+	return fmt.Sprintf("%d of %d suggestions: it takes %d, under a text without attachments", all-shown, all, maxSuggestions)
+}
+
 func (a *Activity) fitTeams() {
 	isMessage := a.Type == Message || a.Type == MessageUpdate
 	if isMessage && (a.TextFormat == "" || a.TextFormat == "markdown") && a.Stream() == (StreamInfo{}) {

@@ -99,11 +99,15 @@ func (b *builtins) welcome(ctx context.Context, t *Turn) error {
 		text = t.Translate(texts.Text(strings.ReplaceAll(own, "%", "%%")))
 	}
 	m := t.Message(text)
-	m.Suggest(b.examples(t)...)
+	say := b.examples(t)
+	if t.Activity.ChannelID == activity.Teams {
+		say = say[:min(len(say), maxExamples)]
+	}
+	m.Suggest(say...)
 	return t.Send(ctx, m)
 }
 
-// maxExamples limits the suggestions that come from actions.
+// maxExamples limits the suggestions that come from actions, and those in Teams.
 const maxExamples = 3
 
 // examples are sentences to start with: those of the config, or else of actions that need no values.

@@ -1,11 +1,15 @@
 package bottest_test
 
 import (
+	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/teams"
 	"github.com/planbot-go/planbot/bottest"
 )
 
@@ -67,6 +71,33 @@ func TestEndsWithWhatIsLeft(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestEndsWithWhatNobodySees: limits of Teams are told where the bot is tested, not in Teams.
+func TestEndsWithWhatNobodySees(t *testing.T) {
+	t.Parallel()
+	cfg := listBot()
+	cfg.Change = func(cfg *bot.Config) {
+		cfg.Features = append(cfg.Features, bot.Feature{Name: "suggests", Send: func(_ context.Context, _ *bot.Turn, m *activity.Activity) { m.Suggest("1", "2", "3", "4") }})
+		cfg.Teams.Extension.Commands = []teams.Command{{
+			ID: "find", Title: "Find", Parameters: []teams.Parameter{{Name: "q", Title: "Q"}},
+			Query: func(context.Context, *bot.Turn, teams.Query) (teams.Answer, error) {
+				return teams.Answer{Items: slices.Repeat([]teams.Item{{Title: "x", Card: activity.Card{Fallback: "x"}}}, 26)}, nil
+			},
+		}}
+		cfg.Teams.Search = map[string]func(context.Context, *bot.Turn, teams.Query) ([]teams.Choice, error){
+			"lists": func(context.Context, *bot.Turn, teams.Query) ([]teams.Choice, error) {
+				return make([]teams.Choice, 16), nil
+			},
+		}
+	}
+	contains(t, failingInBubble(t, cfg, func(kit *bottest.Kit) {
+		chat := said(kit)
+		kit.Settle()
+		chat.Messages()
+		chat.Invoke("composeExtension/query", map[string]any{"commandId": "find"})
+		chat.Invoke("application/search", map[string]any{"queryText": "", "dataset": "lists"})
+	}), "1 of 4 suggestions", "26 results: Teams asked for 25", "16 results: Teams asked for 15")
 }
 
 // A bot without the kit's feature is not seen to act, so it does not crash.

@@ -364,12 +364,14 @@ func (k *Kit) close() {
 	k.network.memory.Close()
 }
 
-// unmet lists setup that the bot never used, and messages that the test did not look at.
+// unmet lists setup that the bot never used, what the channel does not show of what the bot sent, and messages that
+// the test did not look at.
 func (k *Kit) unmet() (left []string) {
 	if n := k.Model.left(); n > 0 {
 		left = append(left, fmt.Sprintf("%d scripted answers of the model were not asked for", n))
 	}
 	left = append(left, k.Connector.unmet()...)
+	left = append(left, k.story.lost()...)
 	if k.crashAt > 0 {
 		left = append(left, fmt.Sprintf("the crash of CrashAfter did not come: it was for the end of call %d of an action, and the kit saw %d; "+
 			"it sees none of a bot that does not take the Features of Parts.Bot", k.crashAt, k.finished))

@@ -2,7 +2,9 @@ package bottest
 
 import (
 	"bytes"
+	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -17,6 +19,7 @@ type story struct {
 	mu       sync.Mutex
 	lines    []entry
 	warnings bytes.Buffer
+	unshown  []string // what the channel does not show of what the bot sent
 }
 
 // entry is one thing that happened.
@@ -39,11 +42,24 @@ func (s *story) note(of turnid.Of, who, text string) (seq int) {
 func (s *story) Write(line []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	var has struct {
+		Unshown string `json:"unshown"`
+	}
+	if json.Unmarshal(line, &has) == nil && has.Unshown != "" {
+		s.unshown = append(s.unshown, "the channel will not show "+has.Unshown)
+	}
 	const most = 16 << 10
 	if s.warnings.Len() < most {
 		s.warnings.Write(line)
 	}
 	return len(line), nil
+}
+
+// lost is what the bot sent and the channel does not show.
+func (s *story) lost() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Compact(slices.Clone(s.unshown))
 }
 
 func (s *story) warned() string {

@@ -1,6 +1,7 @@
 package teams
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strconv"
@@ -52,7 +53,8 @@ type Form struct {
 // Item is a result of the message extension.
 type Item struct {
 	// Card is what is put into the message: an [activity.Card], any value that encodes to the JSON of
-	// an Adaptive Card, or an [activity.Attachment] of another kind.
+	// an Adaptive Card, or an [activity.Attachment] of another kind. For a link it has at most the version
+	// 1.3, which is that of an [activity.Card] without one.
 	Card any
 	// Title, Text and Image, an https address, are how the item looks in a list. A query and a link
 	// require a Title.
@@ -80,19 +82,32 @@ type attachment struct {
 	Preview *attachment    `json:"preview,omitempty"`
 }
 
-// cardOf writes a card with the attachment around it.
-func cardOf(card any) (a attachment, err error) {
+// The newest versions of Adaptive Cards that Teams shows. It shows nothing in place of newer ones.
+const (
+	newestCard    = "1.5"
+	newestPreview = "1.3" // of a link
+)
+
+// cardOf writes a card with the attachment around it. A card of a version that Teams shows nothing of is an error.
+func cardOf(card any, newest string) (a attachment, err error) {
 	switch c := card.(type) {
 	case activity.Attachment:
 		raw, err := json.Marshal(c)
-		if err != nil {
-			return a, err
+		if err == nil {
+			err = json.Unmarshal(raw, &a)
 		}
-		return a, json.Unmarshal(raw, &a)
+		if err == nil && a.Type == activity.CardContentType {
+			err = checkVersion(a.Content, newest)
+		}
+		return a, err
 	case *activity.Card:
 		if c == nil {
 			return a, errors.New("the card is nil")
 		}
+		return cardOf(*c, newest)
+	case activity.Card:
+		c.Version = cmp.Or(c.Version, newest)
+		card = c
 	}
 	raw, err := json.Marshal(card, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 	if err != nil {
@@ -104,7 +119,27 @@ func cardOf(card any) (a attachment, err error) {
 	if json.Unmarshal(raw, &kind) != nil || kind.Type != "AdaptiveCard" {
 		return a, errors.New("the card is no Adaptive Card")
 	}
-	return cardOf(activity.Attachment{ContentType: activity.CardContentType, Content: raw})
+	return cardOf(activity.Attachment{ContentType: activity.CardContentType, Content: raw}, newest)
+}
+
+// checkVersion refuses a card that is newer than that.
+func checkVersion(card jsontext.Value, newest string) error {
+	var has struct {
+		Version string `json:"version"`
+	}
+	if json.Unmarshal(card, &has) != nil {
+		return errors.New("the version of the card is no text")
+	}
+	if has.Version == "" {
+		return nil
+	}
+	major, minor, _ := strings.Cut(has.Version, ".")
+	is, err := strconv.Atoi(cmp.Or(minor, "0"))
+	most, _ := strconv.Atoi(newest[len("1."):])
+	if major != "1" || err != nil || is > most {
+		return fmt.Errorf("the card has the version %.20q; Teams shows nothing there that is newer than %s", has.Version, newest)
+	}
+	return nil
 }
 
 // formBody is a form on the wire.
@@ -137,7 +172,7 @@ func (f *Form) body() (b formBody, err error) {
 		}
 	}
 	if f.Card != nil {
-		card, err := cardOf(f.Card)
+		card, err := cardOf(f.Card, newestCard)
 		if err != nil {
 			refuse("%w", err)
 		}
@@ -270,8 +305,9 @@ func suggest(s suggestion) any {
 
 func openPage(title, url string) any { return suggest(suggestion{"openUrl", title, url}) }
 
-// one says how many items an answer has at most, and whether they need a title.
-type shape struct{ one, listed, anonymous bool }
+// shape says what the items of an answer are: at most one, with a title, the preview of a link, for somebody
+// unknown.
+type shape struct{ one, listed, preview, anonymous bool }
 
 // results writes the results of the message extension.
 func (s shape) results(a Answer) (any, error) {
@@ -312,7 +348,11 @@ func (s shape) results(a Answer) (any, error) {
 
 // item writes a result.
 func (s shape) item(item Item) (card attachment, err error) {
-	if card, err = cardOf(item.Card); err != nil {
+	newest := newestCard
+	if s.preview {
+		newest = newestPreview
+	}
+	if card, err = cardOf(item.Card, newest); err != nil {
 		return card, err
 	}
 	if s.anonymous && strings.Contains(string(card.Content), `"Action.Execute"`) {
@@ -365,7 +405,7 @@ func actionBody(a Answer) (any, error) {
 	case a.Preview != nil && (a.Form != nil || a.Message != "" || len(a.Items) > 0 || a.Settings != ""):
 		return nil, errors.New("an answer with a Preview and something else")
 	case a.Preview != nil:
-		card, err := cardOf(a.Preview)
+		card, err := cardOf(a.Preview, newestCard)
 		return composeAnswer{composed{Type: "botMessagePreview", Preview: struct {
 			Type        string       `json:"type"`
 			Attachments []attachment `json:"attachments"`

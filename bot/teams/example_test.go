@@ -106,7 +106,7 @@ func ExampleExtension() {
 		`"name": "composeExtension/queryLink", "value": {"url": "https://tickets.contoso.com/7"}`,
 		`"name": "composeExtension/submitAction", "value": {"commandId": "share", "botMessagePreviewAction": "send"}`)
 	// Output:
-	// 200 {"composeExtension":{"type":"result","attachmentLayout":"list","attachments":[{"contentType":"application/vnd.microsoft.card.adaptive","content":{"type":"AdaptiveCard","$schema":"http://adaptivecards.io/schemas/adaptive-card.json","version":"1.5","fallbackText":"Ticket 7","body":[{"type":"TextBlock","text":"Ticket 7","wrap":true}]},"preview":{"contentType":"application/vnd.microsoft.card.thumbnail","content":{"title":"Ticket 7"}}}]}}
+	// 200 {"composeExtension":{"type":"result","attachmentLayout":"list","attachments":[{"contentType":"application/vnd.microsoft.card.adaptive","content":{"type":"AdaptiveCard","$schema":"http://adaptivecards.io/schemas/adaptive-card.json","version":"1.3","fallbackText":"Ticket 7","body":[{"type":"TextBlock","text":"Ticket 7","wrap":true}]},"preview":{"contentType":"application/vnd.microsoft.card.thumbnail","content":{"title":"Ticket 7"}}}]}}
 	// 200
 	// said: Ticket 12 is open.
 }

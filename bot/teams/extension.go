@@ -178,11 +178,11 @@ func (e *Extension) invokes(all map[string]Invoke) {
 		all[selectInvoke] = Invoke{Mode: Aside, Bind: e.choose, Say: composeMessage, SignIn: composeSignIn}
 	}
 	if e.Link != nil {
-		all[linkInvoke] = Invoke{Mode: Aside, Bind: link(e.Link, e.Domains, shape{one: true, listed: true}), Say: noResult, SignIn: composeSignIn}
+		all[linkInvoke] = Invoke{Mode: Aside, Bind: link(e.Link, e.Domains, shape{one: true, listed: true, preview: true}), Say: noResult, SignIn: composeSignIn}
 	}
 	if e.AnonymousLink != nil {
 		all[strangersLinks] = Invoke{
-			Mode: Aside, Anonymous: true, Bind: link(e.AnonymousLink, e.Domains, shape{one: true, listed: true, anonymous: true}), Say: noResult, SignIn: composeSignIn,
+			Mode: Aside, Anonymous: true, Bind: link(e.AnonymousLink, e.Domains, shape{one: true, listed: true, preview: true, anonymous: true}), Say: noResult, SignIn: composeSignIn,
 		}
 	}
 	if e.Settings != nil {
@@ -249,7 +249,24 @@ func (e *Extension) query(a *activity.Activity) (Bound, error) {
 	if len(value.Parameters) > 0 && !q.Initial {
 		q.Text = q.Parameters[value.Parameters[0].Name]
 	}
-	return bind(e.command(q.Name).Query, q, shape{listed: true}.results, nil)
+	h := e.command(q.Name).Query
+	if h == nil {
+		return nil, ErrUnknown
+	}
+	return bind(func(ctx context.Context, t *turn.Turn, q Query) (Answer, error) {
+		out, err := h(ctx, t, q)
+		out.Items = atMost(t, out.Items, q.Count)
+		return out, err
+	}, q, shape{listed: true}.results, nil)
+}
+
+// atMost returns the first of what was found. The log, and so the test kit, says if there was more.
+func atMost[T any](t *turn.Turn, found []T, most int) []T {
+	if len(found) <= most {
+		return found
+	}
+	t.Log().Warn().Str("unshown", fmt.Sprintf("%d results: Teams asked for %d", len(found), most)).Msg("Teams will not show all of what was found")
+	return found[:most]
 }
 
 // choose binds composeExtension/selectItem.

@@ -113,7 +113,7 @@ func lateCard(card any) (*activity.Attachment, error) {
 	if c, ok := card.(activity.Attachment); ok {
 		return &c, nil
 	}
-	written, err := cardOf(card)
+	written, err := cardOf(card, newestCard)
 	return &activity.Attachment{ContentType: written.Type, Content: written.Content}, err
 }
 

@@ -508,7 +508,7 @@ func (r *Routes) search(a *activity.Activity) (Bound, error) {
 		if err != nil {
 			return nil, Late{}, err
 		}
-		return searchBody(found[:min(len(found), most)]), Late{}, nil
+		return searchBody(atMost(t, found, most)), Late{}, nil
 	}, nil
 }
 

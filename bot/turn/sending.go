@@ -263,6 +263,9 @@ func (o *outbox) deliver(ctx context.Context, a *activity.Activity) error {
 // true. A message to edit or delete that is gone counts as edited or deleted.
 func (o *outbox) transmit(ctx context.Context, a *activity.Activity) (id string, err error) {
 	to, channel := o.Activity.Reference(), o.engine.cfg.Channel
+	if unshown := a.Unshown(); unshown != "" {
+		zerolog.Ctx(ctx).Warn().Str("unshown", unshown).Msg("the channel will not show all of a message")
+	}
 	var refused *connector.Error
 	switch {
 	case a.Amends():
