@@ -227,6 +227,36 @@ func TestTeamsRoutes(t *testing.T) {
 	})
 }
 
+// TestContinuationsStay: however many a person gets, none goes before its time.
+func TestContinuationsStay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		used := 0
+		b := setupTeams(t, teams.Routes{Handoff: func(context.Context, *bot.Turn, teams.Input) error { used++; return nil }})
+		var made []string
+		var full error
+		b.bot.OnCommand("/elsewhere", func(ctx context.Context, turn *bot.Turn) error {
+			for full == nil {
+				c, err := teams.Continue(turn, strings.Repeat("x", 1000))
+				if full = err; err == nil {
+					made = append(made, c)
+				}
+			}
+			return turn.Tell(ctx, "Go on elsewhere.")
+		})
+		b.say("/elsewhere")
+		b.connector.Next(t)
+		if len(made) != 64 || !strings.Contains(full.Error(), "64 continuations") {
+			t.Fatalf("%d continuations, then %v", len(made), full)
+		}
+		b.deliver(invoked("handoff/action", event{"continuation": made[0]}))
+		synctest.Wait()
+		if used != 1 {
+			t.Error("the first one was dropped")
+		}
+	})
+}
+
 // TestTeamsAside: what is answered at once waits for no turn, and keeps nothing.
 func TestTeamsAside(t *testing.T) {
 	t.Parallel()

@@ -574,7 +574,10 @@ func (c *Connection) principalOf(ctx context.Context, turn *actions.Turn) (*prin
 	return p, nil
 }
 
-var errClosed = errors.New("the connection is closed")
+var (
+	errClosed  = errors.New("the connection is closed")
+	errCrowded = errors.New("too many people wait for the server at once")
+)
 
 // principal finds or adds the principal with a key; "": all who have no session of their own. It drops those
 // that nobody has needed for a while.
@@ -589,13 +592,18 @@ func (c *Connection) principal(key string) (*principal, error) {
 	if p == nil {
 		var oldest string
 		for other, q := range c.principals {
-			if now.Sub(q.used) > maxIdle && q.done == nil {
+			switch {
+			case q.done != nil: // somebody waits for it
+			case now.Sub(q.used) > maxIdle:
 				c.remove(other)
-			} else if oldest == "" || q.used.Before(c.principals[oldest].used) {
+			case oldest == "" || q.used.Before(c.principals[oldest].used):
 				oldest = other
 			}
 		}
 		if len(c.principals) >= maxPrincipals {
+			if oldest == "" {
+				return nil, errCrowded
+			}
 			c.remove(oldest)
 		}
 		p = &principal{}

@@ -18,10 +18,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	mrand "math/rand/v2"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -49,6 +51,7 @@ const (
 	// signInWithin limits what the login service may take.
 	signInWithin = 10 * time.Second
 	maxSessions  = 10_000
+	sessionsEach = 32 // places for sessions of one person: a sign-in takes the place of one of their own
 	maxBody      = 16 << 10
 	maxReason    = 200
 	maxDeadShown = 200
@@ -198,6 +201,12 @@ type session struct {
 	Roles  []string `json:"roles"`
 }
 
+// storedSession is a session as it is stored, with the hash of the secret that its browser has.
+type storedSession struct {
+	session
+	Secret string `json:"secret"`
+}
+
 func (s *session) may(role string) bool { return slices.Contains(s.Roles, role) }
 
 // request is one request of a browser.
@@ -216,6 +225,10 @@ type statusError struct {
 
 func (e *statusError) Error() string { return e.text }
 
+func needsRole(role string) error {
+	return &statusError{http.StatusForbidden, "You need the app role " + role + " for this, beside " + roleRead + "."}
+}
+
 func (q *request) serve(role string, do func(*request) error) {
 	err := q.identify()
 	if err == nil && role != "" {
@@ -226,7 +239,7 @@ func (q *request) serve(role string, do func(*request) error) {
 		case q.who == nil:
 			err = &statusError{http.StatusUnauthorized, "You are no longer signed in."}
 		case !q.who.may(roleRead) || !q.who.may(role):
-			err = &statusError{http.StatusForbidden, "You need the app role " + role + " for this, beside " + roleRead + "."}
+			err = needsRole(role)
 		}
 	}
 	if err == nil {
@@ -255,15 +268,25 @@ func (q *request) identify() error {
 	if err != nil {
 		return nil //nolint:nilerr // nobody is signed in
 	}
-	row, err := q.cfg.Store.FindRow(q.r.Context(), sessionTable, hashed(cookie.Value))
+	id, secret, _ := strings.Cut(cookie.Value, ".")
+	if id == "" {
+		return nil
+	}
+	row, err := q.cfg.Store.FindRow(q.r.Context(), sessionTable, id)
 	if errors.Is(err, state.ErrNoRow) {
 		return nil
 	}
 	if err != nil {
 		return fmt.Errorf("find a session: %w", err)
 	}
-	q.who = &session{}
-	return json.Unmarshal([]byte(row.Text), q.who)
+	var stored storedSession
+	if err := json.Unmarshal([]byte(row.Text), &stored); err != nil {
+		return fmt.Errorf("read a session: %w", err)
+	}
+	if subtle.ConstantTimeCompare([]byte(stored.Secret), []byte(hashed(secret))) == 1 {
+		q.who = &stored.session
+	}
+	return nil
 }
 
 // hashed is how secrets of browsers are kept.
@@ -548,15 +571,19 @@ func (q *request) signedIn() error {
 	if err != nil {
 		return q.refused("the token is not right", err)
 	}
-	text, err := json.Marshal(who)
+	if len(who.Roles) == 0 { // nothing is stored of somebody who may see nothing
+		return needsRole(roleRead)
+	}
 	secret := crand.Text() + crand.Text()
+	id := hashed(who.Tenant + "\n" + who.User + "\n" + strconv.Itoa(mrand.IntN(sessionsEach)))
+	text, err := json.Marshal(storedSession{*who, hashed(secret)})
 	if err == nil {
-		err = q.cfg.Store.PutRow(ctx, sessionTable, maxSessions, state.Row{ID: hashed(secret), Owner: who.User, Text: string(text), Until: time.Now().Add(sessionFor)})
+		err = q.cfg.Store.PutRow(ctx, sessionTable, maxSessions, state.Row{ID: id, Owner: who.User, Text: string(text), Until: time.Now().Add(sessionFor)})
 	}
 	if err != nil {
 		return err
 	}
-	q.cookie(sessionCookie, secret, sessionFor)
+	q.cookie(sessionCookie, id+"."+secret, sessionFor)
 	q.cfg.Log.Log().Str("audit", "viewer").Str("what", "sign-in").Str("user", who.User).Str("tenant", who.Tenant).Str("name", who.Name).Strs("roles", who.Roles).Msg("audit")
 	http.Redirect(q.w, q.r, flow.Back, http.StatusSeeOther)
 	return nil
@@ -606,8 +633,9 @@ func (q *request) person(ctx context.Context, token, nonce string) (*session, er
 }
 
 func (q *request) signOut() error {
-	if cookie, err := q.r.Cookie(sessionCookie); err == nil {
-		if err := q.cfg.Store.DropRow(q.r.Context(), sessionTable, hashed(cookie.Value)); err != nil {
+	if cookie, err := q.r.Cookie(sessionCookie); err == nil && q.who != nil { // who is known has the session's secret
+		id, _, _ := strings.Cut(cookie.Value, ".")
+		if err := q.cfg.Store.DropRow(q.r.Context(), sessionTable, id); err != nil {
 			return err
 		}
 	}

@@ -20,8 +20,9 @@ import (
 const (
 	// handoffFor is how long a person has to continue elsewhere.
 	handoffFor = 5 * time.Minute
-	// maxHandoffs limits those that a person may have; the oldest goes.
-	maxHandoffs = 8
+	// maxHandoffs limits those that a person may have, and maxAllHandoffs what these keep, in bytes. None goes
+	// before its time: somebody may be about to use it.
+	maxHandoffs, maxAllHandoffs = 64, 128 << 10
 	// maxHandoff limits what one keeps, in bytes.
 	maxHandoff = 16 << 10
 )
@@ -42,8 +43,8 @@ type handoff struct {
 // Continue keeps data, so that the person of the turn can go on in their chat with the bot, and
 // returns the continuation to put into the link that opens it. It works once, within five minutes
 // and for that person; [Routes].Handoff then gets the data. It is saved with the turn, so return its
-// error and send the link after it. Errors: data does not encode or has more than 16 KiB, or the
-// turn is read-only.
+// error and send the link after it. Errors: data does not encode or has more than 16 KiB, the
+// person has 64 continuations or 128 KiB of data in them, or the turn is read-only.
 func Continue(t *turn.Turn, data any) (continuation string, err error) {
 	raw, err := json.Marshal(data)
 	switch {
@@ -56,7 +57,13 @@ func Continue(t *turn.Turn, data any) (continuation string, err error) {
 	}
 	all, now := state.Of[handoffs](t.User), time.Now().UTC()
 	all.Open = slices.DeleteFunc(all.Open, func(h handoff) bool { return now.After(h.Until) })
-	all.Open = all.Open[max(len(all.Open)-maxHandoffs+1, 0):]
+	size := len(raw)
+	for _, h := range all.Open {
+		size += len(h.Data)
+	}
+	if len(all.Open) >= maxHandoffs || size > maxAllHandoffs {
+		return "", fmt.Errorf("continue elsewhere: the person has %d continuations with %d bytes of data, each for %s", len(all.Open), size-len(raw), handoffFor)
+	}
 	kept := handoff{ID: strings.ToLower(rand.Text()), User: t.Activity.From.AadObjectID, Data: raw, Until: now.Add(handoffFor)}
 	all.Open = append(all.Open, kept)
 	return kept.ID, nil
