@@ -121,7 +121,7 @@ func addData(part any, name string, value any) {
 
 // MarshalJSON writes the attachment. The texts of an Adaptive Card are written as in [Card.MarshalJSON].
 func (a Attachment) MarshalJSON() ([]byte, error) {
-	if a.ContentType == CardContentType {
+	if strings.EqualFold(a.ContentType, CardContentType) {
 		var err error
 		if a.Content, err = verbatim(a.Content); err != nil {
 			return nil, fmt.Errorf("write a card: %w", err)

@@ -103,6 +103,10 @@ func TestCardsLoadNothing(t *testing.T) {
 	if diff := cmp.Diff(generic(t, []byte(card(tame))), generic(t, sent(t, card(hostile)))); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
+	otherCase := activity.Attachment{ContentType: "Application/vnd.Microsoft.card.adaptive", Content: jsontext.Value(`{"text":"` + hostile + `"}`)}
+	if raw, err := json.Marshal(otherCase); err != nil || !strings.Contains(string(raw), "a (evil.example)") {
+		t.Errorf("%s, %v", raw, err)
+	}
 	made := activity.Card{Fallback: "x", Body: []any{activity.TextBlock{Text: hostile}, activity.RichText{{Text: hostile}}}}.Attachment()
 	if got := string(made.Content); strings.Count(got, "![a]") != 1 || strings.Count(got, "a (evil.example)") != 1 {
 		t.Errorf("got %s", got)

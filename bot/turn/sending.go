@@ -326,7 +326,8 @@ func newStream(t *Turn) *stream.Stream {
 	}
 	s := stream.New(cfg)
 	if s.Opens() {
-		t.OnProgress, t.Draft = s.Progress, func(text string) {
+		t.OnProgress = func(text string) { s.Progress(markdown.Tame(text, nil)) } // a server may have written it
+		t.Draft = func(text string) {
 			draft := t.citeDraft(text)
 			if t.Activity.ChannelID == activity.Teams {
 				draft = markdown.FitDraft(draft)
