@@ -578,25 +578,54 @@ const botID = "28:bot"
 // valueOf is the value of an activity with stand-ins. Addresses of files go whole: whoever has one needs
 // nothing else, and no part of it looks like a secret.
 func valueOf(a *activity.Activity, s *scrub.Scrubber) any {
-	return s.Value(withoutAddresses(jsonTree(a.Value)))
+	tree := jsonTree(a.Value)
+	linked, isLink := "", false
+	if of, ok := tree.(map[string]any); ok {
+		linked, isLink = of["url"].(string) // of the page that a message extension is to show
+	}
+	tree = withoutAddresses("", tree)
+	if isLink {
+		page, _, _ := strings.Cut(linked, "?")
+		tree.(map[string]any)["url"] = page
+	}
+	return s.Value(tree)
 }
 
-func withoutAddresses(tree any) any {
+// withoutAddresses replaces the addresses in a tree: whole where the member says that it is one, else what is
+// behind their paths. JSON in a text is a tree, too.
+func withoutAddresses(name string, tree any) any {
 	switch of := tree.(type) {
 	case map[string]any:
-		for name, value := range of {
-			if _, text := value.(string); text && len(name) > len("url") && strings.HasSuffix(strings.ToLower(name), "url") {
-				of[name] = scrub.Secret
-			} else {
-				of[name] = withoutAddresses(value)
-			}
+		for member, value := range of {
+			of[member] = withoutAddresses(member, value)
 		}
 	case []any:
 		for i := range of {
-			of[i] = withoutAddresses(of[i])
+			of[i] = withoutAddresses(name, of[i])
 		}
+	case string:
+		return withoutAddress(name, of)
 	}
 	return tree
+}
+
+func withoutAddress(name, text string) string {
+	name = strings.TrimSuffix(strings.ToLower(name), "s")
+	isAddress := func(suffix string) bool { return strings.HasSuffix(name, suffix) }
+	if text != "" && slices.ContainsFunc([]string{"url", "uri", "href", "link"}, isAddress) {
+		return scrub.Secret
+	}
+	var inner any
+	if strings.HasPrefix(strings.TrimSpace(text), "{") && json.Unmarshal([]byte(text), &inner) == nil {
+		if raw, err := json.Marshal(withoutAddresses("", inner)); err == nil {
+			return string(raw)
+		}
+	}
+	page, query, found := strings.Cut(text, "?")
+	if found && query != "" && strings.Contains(page, "://") && !strings.ContainsAny(text, " \n") {
+		return page + "?" + scrub.Secret
+	}
+	return text
 }
 
 // eventOf is the activity as a scenario has it, with stand-ins for people and places. It leaves out
