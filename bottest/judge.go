@@ -17,6 +17,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app/record"
+	"github.com/planbot-go/planbot/internal/markdown"
 	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/internal/turnid"
 )
@@ -276,13 +277,14 @@ func (r reply) String() string {
 	return r.text
 }
 
-// is reports whether the reply is the wanted one.
+// is reports whether the reply is the wanted one. Single line breaks are equal with and without the spaces that
+// they get for Teams.
 func (r reply) is(want string, acts *actions.Registry, resumed func(reply) bool) bool {
 	word, call, means := record.Placeholder(want)
 	call = strings.TrimLeft(call, ": \t\n")
 	switch word {
 	case "":
-		return r.card == "" && r.text == want || r.card != "" && sameWords(r.card, want)
+		return r.card == "" && markdown.Lines(r.text) == markdown.Lines(want) || r.card != "" && sameWords(r.card, want)
 	case "split": // any text; matches counts them
 		return r.card == ""
 	case "card":
