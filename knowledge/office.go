@@ -3,6 +3,7 @@ package knowledge
 import (
 	"archive/zip"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/xml"
 	"errors"
@@ -113,6 +114,9 @@ func readDOCX(entries map[string]*zip.File) (*read, error) {
 		return nil, err
 	}
 	d := docxReader{read: r, levels: levels, hiding: hiding}
+	if d.lists, err = listsIn(entries["word/numbering.xml"], entries["word/styles.xml"]); err != nil {
+		return nil, err
+	}
 	in, err := entries["word/document.xml"].Open()
 	if err != nil {
 		return nil, unreadable
@@ -228,10 +232,12 @@ type docxReader struct {
 	*read
 	levels map[string]int
 	hiding map[string]bool // styles
+	lists  *lists
 
 	text   strings.Builder // of the paragraph or cell that grows
 	level  int             // of the paragraph, 0: it is no heading
 	item   bool            // the paragraph is one of a list
+	place  listPlace       // where in it
 	hides  bool            // the style of the paragraph does
 	hidden bool            // the run is
 	inText bool            // in an element of text
@@ -310,6 +316,8 @@ func (d *docxReader) start(dec *xml.Decoder, e xml.StartElement) error {
 		}
 	case "pStyle":
 		d.level, d.hides = d.levels[attribute(e, "val")], d.hiding[attribute(e, "val")]
+		d.place = d.lists.styles[attribute(e, "val")]
+		d.item = d.place.list != ""
 	case "rStyle":
 		d.hidden = d.hidden || d.hiding[attribute(e, "val")]
 	case "outlineLvl":
@@ -318,6 +326,11 @@ func (d *docxReader) start(dec *xml.Decoder, e xml.StartElement) error {
 		}
 	case "numPr":
 		d.item = true
+	case "numId":
+		d.place.list = attribute(e, "val")
+		d.item = d.place.list != "0" // the style's list does not count
+	case "ilvl":
+		d.place.level, _ = strconv.Atoi(attribute(e, "val"))
 	case "r":
 		d.hidden = d.hides
 	case "vanish":
@@ -357,7 +370,7 @@ func (d *docxReader) end(name string) {
 			d.paragraph()
 		} else {
 			d.text.WriteByte(' ')
-			d.level, d.item, d.hides = 0, false, false
+			d.level, d.item, d.hides, d.place = 0, false, false, listPlace{}
 		}
 	case "tc":
 		if d.tables == 1 {
@@ -383,17 +396,186 @@ func (d *docxReader) end(name string) {
 func (d *docxReader) paragraph() {
 	text := strings.TrimSpace(d.text.String())
 	last := len(d.blocks) - 1
+	number := ""
+	if d.item && text != "" {
+		number = d.lists.next(d.place)
+	}
 	switch {
 	case text == "":
 	case d.level > 0:
-		d.blocks = append(d.blocks, block{kind: heading, level: d.level, text: oneLine(text)})
+		d.blocks = append(d.blocks, block{kind: heading, level: d.level, text: oneLine(strings.TrimSpace(number + " " + text))})
 	case d.item && last >= 0 && len(d.blocks[last].lines) > 0:
-		d.blocks[last].lines = append(d.blocks[last].lines, "- "+text)
+		d.blocks[last].lines = append(d.blocks[last].lines, cmp.Or(number, "-")+" "+text)
 	case d.item:
-		d.blocks = append(d.blocks, block{kind: paragraph, lines: []string{"- " + text}})
+		d.blocks = append(d.blocks, block{kind: paragraph, lines: []string{cmp.Or(number, "-") + " " + text}})
 	default:
 		d.blocks = append(d.blocks, block{kind: paragraph, text: text})
 	}
 	d.text.Reset()
-	d.level, d.item, d.hides = 0, false, false
+	d.level, d.item, d.hides, d.place = 0, false, false, listPlace{}
+}
+
+// maxLists limits the lists of a document, and their levels.
+const maxLists, maxListLevels = 5000, 9
+
+// lists are the lists of a document of Word, which has their numbers only as rules.
+type lists struct {
+	levels map[string]*[maxListLevels]listLevel // of the forms of lists
+	forms  map[string]string                    // by list
+	starts map[string]*[maxListLevels]int       // where a list begins anew, by list; 0: it goes on
+	styles map[string]listPlace                 // of paragraphs
+	counts map[string]*[maxListLevels]int       // of the items so far, by form
+	begun  map[string]bool                      // lists
+}
+
+// listLevel is how a level of a list is numbered.
+type listLevel struct {
+	format, text string
+	start        int
+}
+
+// listPlace is where in a list a paragraph is.
+type listPlace struct {
+	list  string
+	level int
+}
+
+// listsIn reads the lists of a document, and which styles are in them.
+func listsIn(numbering, styles *zip.File) (*lists, error) {
+	l := &lists{
+		levels: map[string]*[maxListLevels]listLevel{}, forms: map[string]string{}, starts: map[string]*[maxListLevels]int{}, styles: map[string]listPlace{},
+		counts: map[string]*[maxListLevels]int{}, begun: map[string]bool{},
+	}
+	form, list, level := "", "", -1
+	number := func(e xml.StartElement, name string) int {
+		n, _ := strconv.Atoi(attribute(e, name))
+		return n
+	}
+	if err := inXML(numbering, func(name xml.Name, _ *xml.Decoder, e xml.StartElement) error {
+		if len(l.levels)+len(l.forms) > maxLists {
+			return tooMuchText
+		}
+		switch name.Local {
+		case "abstractNum":
+			form, list, level = attribute(e, "abstractNumId"), "", -1
+			l.levels[form] = &[maxListLevels]listLevel{}
+		case "num":
+			form, list, level = "", attribute(e, "numId"), -1
+		case "abstractNumId":
+			l.forms[list] = attribute(e, "val")
+		case "lvl", "lvlOverride":
+			level = number(e, "ilvl")
+		case "startOverride":
+			if level >= 0 && level < maxListLevels && list != "" {
+				if l.starts[list] == nil {
+					l.starts[list] = &[maxListLevels]int{}
+				}
+				l.starts[list][level] = number(e, "val")
+			}
+		}
+		if form == "" || level < 0 || level >= maxListLevels || l.levels[form] == nil {
+			return nil
+		}
+		switch at := &l.levels[form][level]; name.Local {
+		case "start":
+			at.start = number(e, "val")
+		case "numFmt":
+			at.format = attribute(e, "val")
+		case "lvlText":
+			at.text = attribute(e, "val")
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	style := ""
+	err := inXML(styles, func(name xml.Name, _ *xml.Decoder, e xml.StartElement) error {
+		at := l.styles[style]
+		switch name.Local {
+		case "style":
+			style = attribute(e, "styleId")
+			return nil
+		case "numId":
+			at.list = attribute(e, "val")
+		case "ilvl":
+			at.level = number(e, "val")
+		default:
+			return nil
+		}
+		l.styles[style] = at
+		return nil
+	})
+	return l, err
+}
+
+// next counts an item and returns its number as people see it, such as 2.1 or b); "": it has none.
+func (l *lists) next(at listPlace) string {
+	form := l.forms[at.list]
+	levels := l.levels[form]
+	if levels == nil || at.level < 0 || at.level >= maxListLevels {
+		return ""
+	}
+	counts := l.counts[form]
+	if counts == nil {
+		counts = &[maxListLevels]int{}
+		l.counts[form] = counts
+	}
+	if starts := l.starts[at.list]; starts != nil && !l.begun[at.list] {
+		for level, start := range starts {
+			if start > 0 {
+				counts[level] = start - 1
+				levels[level].start = start
+			}
+		}
+	}
+	l.begun[at.list] = true
+	for level := range at.level { // an item may be deeper than there are items above it
+		if counts[level] == 0 {
+			counts[level] = max(levels[level].start, 1)
+		}
+	}
+	if counts[at.level]++; counts[at.level] == 1 {
+		counts[at.level] = max(levels[at.level].start, 1)
+	}
+	clear(counts[at.level+1:])
+	if level := levels[at.level]; level.format == "bullet" || level.format == "none" {
+		return ""
+	}
+	text := levels[at.level].text
+	for level := range at.level + 1 {
+		text = strings.ReplaceAll(text, "%"+strconv.Itoa(level+1), listNumber(counts[level], levels[level].format))
+	}
+	return oneLine(text)
+}
+
+// listNumber writes a number in one of Word's formats; those of other scripts are in digits.
+func listNumber(n int, format string) string {
+	const most = 4000 // Roman numbers and letters are for small ones
+	switch {
+	case n <= 0 || n >= most:
+	case strings.HasSuffix(format, "Letter"): // after z come aa, bb
+		letter := string(rune('a' + (n-1)%26))
+		text := strings.Repeat(letter, min((n-1)/26+1, 20))
+		if format == "upperLetter" {
+			text = strings.ToUpper(text)
+		}
+		return text
+	case strings.HasSuffix(format, "Roman"):
+		var text strings.Builder
+		for _, part := range []struct {
+			value int
+			name  string
+		}{{1000, "m"}, {900, "cm"}, {500, "d"}, {400, "cd"}, {100, "c"}, {90, "xc"}, {50, "l"}, {40, "xl"}, {10, "x"}, {9, "ix"}, {5, "v"}, {4, "iv"}, {1, "i"}} {
+			for ; n >= part.value; n -= part.value {
+				text.WriteString(part.name)
+			}
+		}
+		if format == "upperRoman" {
+			return strings.ToUpper(text.String())
+		}
+		return text.String()
+	case format == "decimalZero" && n < 10:
+		return "0" + strconv.Itoa(n)
+	}
+	return strconv.Itoa(n)
 }

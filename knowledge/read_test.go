@@ -565,6 +565,40 @@ func TestFormulas(t *testing.T) {
 	}
 }
 
+// TestListNumbers: items and headings of Word have the numbers that people see, which are only rules in the file.
+func TestListNumbers(t *testing.T) {
+	t.Parallel()
+	level := func(n int, format, text string) string {
+		return fmt.Sprintf(`<w:lvl w:ilvl="%d"><w:start w:val="1"/><w:numFmt w:val="%s"/><w:lvlText w:val="%s"/></w:lvl>`, n, format, text)
+	}
+	item := func(list, level int, text string) string {
+		return fmt.Sprintf(`<w:p><w:pPr><w:numPr><w:ilvl w:val="%d"/><w:numId w:val="%d"/></w:numPr></w:pPr><w:r><w:t>%s</w:t></w:r></w:p>`, level, list, text)
+	}
+	heading := func(style, text string) string {
+		return `<w:p><w:pPr><w:pStyle w:val="` + style + `"/></w:pPr><w:r><w:t>` + text + `</w:t></w:r></w:p>`
+	}
+	document := archive(t, map[string]string{
+		"word/document.xml": `<w:document xmlns:w="w"><w:body>` + heading("H1", "Scope") + item(1, 0, "one") + item(1, 1, "deeper") + item(1, 1, "again") + item(1, 0, "two") + item(1, 2, "deepest") +
+			item(2, 0, "dot") + item(0, 0, "none") + heading("H1", "Terms") + heading("H2", "Rent") + heading("H2", "Deposit") + item(3, 0, "anew") + item(1, 0, "goes on") + item(9, 0, "unknown") +
+			`</w:body></w:document>`,
+		"word/numbering.xml": `<w:numbering xmlns:w="w"><w:abstractNum w:abstractNumId="0">` + level(0, "decimal", "%1.") + level(1, "lowerLetter", "%2)") + level(2, "upperRoman", "%1.%2.%3") + `</w:abstractNum>` +
+			`<w:abstractNum w:abstractNumId="1">` + level(0, "bullet", "\u2022") + `</w:abstractNum><w:abstractNum w:abstractNumId="2">` + level(0, "decimal", "§ %1") + level(1, "decimal", "%1.%2") + `</w:abstractNum>` +
+			`<w:num w:numId="1"><w:abstractNumId w:val="0"/></w:num><w:num w:numId="2"><w:abstractNumId w:val="1"/></w:num><w:num w:numId="4"><w:abstractNumId w:val="2"/></w:num>` +
+			`<w:num w:numId="3"><w:abstractNumId w:val="0"/><w:lvlOverride w:ilvl="0"><w:startOverride w:val="7"/></w:lvlOverride></w:num></w:numbering>`,
+		"word/styles.xml": `<w:styles xmlns:w="w"><w:style w:styleId="H1"><w:name w:val="heading 1"/><w:pPr><w:numPr><w:numId w:val="4"/></w:numPr></w:pPr></w:style>` +
+			`<w:style w:styleId="H2"><w:name w:val="heading 2"/><w:pPr><w:numPr><w:ilvl w:val="1"/><w:numId w:val="4"/></w:numPr></w:pPr></w:style></w:styles>`,
+	})
+	got, err := knowledge.Cut(t.Context(), "a.docx", document, 1000)
+	want := []knowledge.Piece{
+		{Path: "§ 1 Scope", Text: "1. one\na) deeper\nb) again\n2. two\n2.a.I deepest\n- dot\n\nnone"}, {Path: "§ 2 Terms › 2.1 Rent"},
+		{Path: "§ 2 Terms › 2.2 Deposit", Text: "7. anew\n8. goes on\n- unknown"},
+	}
+	want = slices.DeleteFunc(want, func(p knowledge.Piece) bool { return p.Text == "" })
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("%v\n%s", err, diff)
+	}
+}
+
 // TestWhatIsBesideTheText: notes of a document are read, and its other parts are counted.
 func TestWhatIsBesideTheText(t *testing.T) {
 	t.Parallel()
