@@ -157,6 +157,29 @@ func TestACallOfTheDefaultBotIsSmall(t *testing.T) {
 	}
 }
 
+// TestAPromptWithFourActionsIsShort, in every form.
+func TestAPromptWithFourActionsIsShort(t *testing.T) {
+	t.Parallel()
+	for _, format := range []string{"json_schema", "json_object", "text"} {
+		model := &recorder{answer: "Hi."}
+		p, err := planner.NewSequence(t.Context(), planner.Config{Model: model, Actions: fourActions(), ResponseFormat: format})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := p.Plan(t.Context(), turn("add milk to the groceries list")); err != nil {
+			t.Fatal(err)
+		}
+		tokens := 0
+		for _, m := range model.asked[0].Messages {
+			tokens += prompts.Tokens(m.Text)
+		}
+		if tokens > 400 {
+			t.Errorf("%s: %d tokens, want at most 400", format, tokens)
+		}
+		t.Logf("%s: %d tokens", format, tokens)
+	}
+}
+
 // BenchmarkPrompt measures no time but bytes and tokens (o200k) of a model call.
 func BenchmarkPrompt(b *testing.B) {
 	for _, of := range []struct {

@@ -145,8 +145,12 @@ func TestThePlanDeclaresItself(t *testing.T) {
 			differ = append(differ, strings.TrimSpace(line[:1]+strings.TrimSpace(line[1:])))
 		}
 	}
+	all := slices.Clone(differ)
+	differ = slices.DeleteFunc(differ, func(line string) bool { // what has only moved
+		return len(line) == 1 || slices.Contains(all, "-"+line[1:]) && slices.Contains(all, "+"+line[1:])
+	})
 	want := []string{
-		`+A plan without DO has the type answer: {"type":"answer","commands":[{"type":"SAY","response":"Hi!"}]}`, "+",
+		`+A plan without DO has the type answer: {"type":"answer","commands":[{"type":"SAY","response":"Hi!"}]}`,
 		`-{"type":"plan","commands":[{"type":"SAY","response":"{\"type\":\"DO\""}]}`,
 		`+{"type":"answer","commands":[{"type":"SAY","response":"{\"type\":\"DO\""}]}`,
 		`-"enum": ["plan"]`, `+"enum": ["answer", "plan"]`,

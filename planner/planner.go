@@ -36,7 +36,7 @@ const (
 const monologue = "monologue"
 
 // ownFunctions are the functions that every planner's prompt may call.
-var ownFunctions = []string{"actions", "manual", "examples", "skills", "instructions"}
+var ownFunctions = []string{"actions", "manual", "examples", "skills", "instructions", "today"}
 
 // Response formats, as servers name them.
 const (
@@ -136,7 +136,7 @@ func (c *Config) check() error {
 		faultIf(slices.ContainsFunc(slices.Collect(maps.Keys(c.Functions)), lacksFunction), "Functions has one without a name, or nil"),
 		faultIf(slices.ContainsFunc(slices.Collect(maps.Keys(c.DataSources)), lacksSource), "DataSources has one without a name, or nil"),
 		faultIf(slices.Contains(c.Extensions, nil), "Extensions has nil"),
-		faultIf(slices.ContainsFunc(ownFunctions, isOurs), "Functions has actions, manual, examples, skills or instructions, which are the planner's"),
+		faultIf(slices.ContainsFunc(ownFunctions, isOurs), "Functions has actions, manual, examples, skills, instructions or today, which are the planner's"),
 		faultIf(!utf8.ValidString(c.Instructions), "Instructions are not UTF-8"),
 		faultIf(!slices.Contains([]string{"", "required", "none"}, c.Choice), fmt.Sprintf("no Choice %q", c.Choice)),
 		faultIf(c.MaxRounds < 0, "MaxRounds is negative"),

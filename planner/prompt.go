@@ -401,6 +401,7 @@ type plannerPrompt struct {
 	tools     []models.Tool     // with [NewTools]: the offered actions
 	own       map[string]string // results of the planner's own functions
 	mark      string            // placeholder for the list of actions, which has two forms
+	dateMark  string            // placeholder for the date of the turn
 	list      string
 	brief     string // list for a server that gets the schema; "": list
 	minute    bool   // the model needs the time, not just the date
@@ -420,7 +421,7 @@ type plannerPrompt struct {
 func newPlannerPrompt(kind string, prompt *prompts.Prompt, cfg *Config) (*plannerPrompt, error) {
 	b := &plannerPrompt{
 		modelPrompt: modelPrompt{prompt: prompt, cfg: cfg}, kind: kind, monologue: prompt.Config.Augmentation == monologue,
-		extended: &extended{made: map[string]*plannerPrompt{}}, mark: rand.Text(),
+		extended: &extended{made: map[string]*plannerPrompt{}}, mark: rand.Text(), dateMark: rand.Text(),
 	}
 	allowed, choosing := choose(cfg)
 	var offering error
@@ -495,7 +496,7 @@ func (b *plannerPrompt) complete() (err error) {
 			b.brief = plan.List(listed, true)
 		}
 	}
-	b.own = map[string]string{"actions": b.mark, "manual": plan.Manual(b.offered), "examples": listExamples(b.offered), "skills": b.skills, "instructions": strings.TrimSpace(b.cfg.Instructions)}
+	b.own = map[string]string{"actions": b.mark, "manual": plan.Manual(b.offered), "examples": listExamples(b.offered), "skills": b.skills, "instructions": strings.TrimSpace(b.cfg.Instructions), "today": b.dateMark}
 	changes := func(function string) bool { return !slices.Contains(ownFunctions, function) }
 	if b.last = nil; len(b.prompt.Variables()) == 0 && !slices.ContainsFunc(b.prompt.Functions(), changes) {
 		b.last = &atomic.Pointer[opening]{}
@@ -571,6 +572,22 @@ func (b *plannerPrompt) declares(turn *actions.Turn) bool {
 	return b.kind == sequence && !b.monologue && turn.Draft != nil
 }
 
+// exchanges show the form of an answer at the start of a conversation, where neither a schema nor an earlier turn does: a small
+// model continues what it sees, and rules alone make it write prose. It may copy them: they do nothing and claim nothing.
+func (b *plannerPrompt) exchanges(turn *actions.Turn) (all []Section) {
+	if b.kind != sequence || b.monologue || b.format != nil && b.format.Schema != nil {
+		return nil
+	}
+	for _, e := range [...]struct{ said, answer string }{{"hello", "Hello!"}, {"thank you", "You are welcome!"}} {
+		answer := plan.Plan{Commands: []plan.Command{{Kind: plan.Say, Response: e.answer}}}.Transcript(0)
+		if b.declares(turn) {
+			answer = declaredAnswer(answer)
+		}
+		all = append(all, sections("prompt", models.Message{Role: "user", Text: e.said}, models.Message{Role: "assistant", Text: answer})...)
+	}
+	return all
+}
+
 // declare is how the model is told so.
 const declare = `A plan without DO has the type answer: {"type":"answer","commands":[{"type":"SAY","response":"Hi!"}]}`
 
@@ -588,6 +605,9 @@ func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, e
 			}
 			return b.retell(transcript)
 		})
+	}
+	if len(t.summary)+len(t.history) == 0 {
+		t.opening = append(t.opening, b.exchanges(turn)...)
 	}
 	end := func(name string, messages ...models.Message) {
 		t.ending = append(t.ending, sections(name, messages...)...)
@@ -739,11 +759,9 @@ func filesOf(files []actions.File) string {
 // system returns the first message. It ends with the declaration, if the plan is to have one, and with the time of the turn.
 func (b *plannerPrompt) system(ctx context.Context, turn *actions.Turn) (models.Message, error) {
 	clock := b.clock(time.Now().In(turn.Activity.Zone()))
-	if b.declares(turn) {
-		clock = declare + "\n\n" + clock
-	}
+	declared := b.declares(turn)
 	if b.last != nil {
-		if last := b.last.Load(); last != nil && last.clock == clock {
+		if last := b.last.Load(); last != nil && last.clock == clock && last.declared == declared {
 			return last.message, nil
 		}
 	}
@@ -762,21 +780,35 @@ func (b *plannerPrompt) system(ctx context.Context, turn *actions.Turn) (models.
 		}
 		text += "\n\n" + monologueRules
 	}
-	text += "\n\n" + clock
+	if declared {
+		text += "\n\n" + declare
+	}
+	text = b.date(text, clock)
 	m := models.Message{Role: "system", Text: strings.ReplaceAll(text, b.mark, b.list)}
 	if b.brief != "" && strings.Contains(text, b.mark) {
 		m.WithSchema = strings.ReplaceAll(text, b.mark, b.brief)
 	}
 	if b.last != nil {
-		b.last.Store(&opening{clock, m})
+		b.last.Store(&opening{clock, declared, m})
 	}
 	return m, nil
 }
 
-// opening is a system message with its clock, and the declaration before that.
+// opening is a system message with its clock.
 type opening struct {
-	clock   string
-	message models.Message
+	clock    string
+	declared bool // the type of the plan
+	message  models.Message
+}
+
+// date puts the clock where the prompt wants it. If it has the minute, or the prompt does not say where, it comes last: a
+// server caches only what stands before it.
+func (b *plannerPrompt) date(text, clock string) string {
+	if !b.minute && strings.Contains(text, b.dateMark) {
+		return strings.ReplaceAll(text, b.dateMark, clock)
+	}
+	text = strings.ReplaceAll(text, "\n"+b.dateMark, "")
+	return strings.ReplaceAll(text, b.dateMark, "") + "\n\n" + clock
 }
 
 // clock returns the time of a turn, or only its date if no offered action takes a time.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/jsonschema-go/jsonschema"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
@@ -235,7 +236,7 @@ config.json: augmentation_type tools contradicts the planner, which is sequence
 config.json: input.parameters are for a prompt that is an action, this one is a planner's
 config.json: tool_choice and parallel_tool_calls have no effect with the planner sequence
 config.json: include_input is false, and the text does not show {{$input}}: the model would never see what the person said
-no function "gone", have actions, manual, examples, skills, instructions, fn
+no function "gone", have actions, manual, examples, skills, instructions, today, fn
 $dialog.x: no scope "dialog", have conversation, user, temp
 config.json: completion.model tiny: only one model is configured, leave it out`
 	if err == nil {
@@ -292,6 +293,90 @@ func TestTheOfflineModelHearsThePerson(t *testing.T) {
 		made, err := p.Plan(t.Context(), turn("add milk to groceries"))
 		if err != nil || made.Commands[0].Action != "addItem" || made.Commands[0].Entities["item"] != "milk" {
 			t.Errorf("%s: %v, %v", kind, made, err)
+		}
+	}
+}
+
+// TestTheExampleIsHarmless to a model that copies it, whole or in part: what it says needs no variable and claims
+// nothing, and the only fault of its DO is that there is no such action.
+func TestTheExampleIsHarmless(t *testing.T) {
+	t.Parallel()
+	messages, err := sequence(t).Messages(t.Context(), turn("hello"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	examples := 0
+	for line := range strings.Lines(messages[0].Text) {
+		if !strings.HasPrefix(line, `{"type":"plan"`) {
+			continue
+		}
+		examples++
+		p, err := plan.Decode(line)
+		if err != nil || len(p.Repairs) > 0 {
+			t.Fatalf("%s: %v, repairs %v", line, err, p.Repairs)
+		}
+		if strings.Contains(line, "$") {
+			t.Errorf("%s: a model that copies a part of it shows a variable to people", line)
+		}
+		_, err = p.Validate(vectorActions(t))
+		if fault, ok := errors.AsType[*plan.Fault](err); !ok || fault.Kind != plan.UnknownAction {
+			t.Errorf("%s: %v", line, err)
+		}
+		listed := actions.New()
+		for _, c := range p.Commands {
+			if c.Kind == plan.Do {
+				run := func(context.Context, *actions.Turn, map[string]any) (actions.Result, error) { return actions.Done, nil }
+				if _, err := actions.AddSchema(listed, c.Action, "", &jsonschema.Schema{Type: "object"}, run); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		if _, err := p.Validate(listed); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+	if examples != 1 {
+		t.Errorf("%d examples", examples)
+	}
+}
+
+// TestExchangesShowTheForm where nothing else holds a model to it.
+func TestExchangesShowTheForm(t *testing.T) {
+	t.Parallel()
+	asked := func(name string, cfg planner.Config, in *actions.Turn) (roles string) {
+		model := &recorder{answer: "Hi."}
+		cfg.Model, cfg.Actions = model, vectorActions(t)
+		_, _ = planned(t, name, cfg, in)
+		for _, m := range model.asked[0].Messages {
+			roles += m.Role[:1]
+			if m.Role != "assistant" {
+				continue
+			}
+			p, err := plan.Decode(m.Text)
+			if err != nil || p.Calls() > 0 || len(p.Repairs) > 0 || p.Prose {
+				t.Errorf("%s: %v, %+v", m.Text, err, p)
+			}
+		}
+		return roles
+	}
+	seen, _ := watched("hm")
+	later := turn("hm")
+	history(later, `{"type":"plan","commands":[{"type":"SAY","response":"Hm?"}]}`)
+	for name, tt := range map[string]struct {
+		planner, format string
+		in              *actions.Turn
+		want            string
+	}{
+		"text":                 {"sequence", "text", turn("hm"), "suauau"},
+		"JSON without schema":  {"sequence", "json_object", turn("hm"), "suauau"},
+		"seen early":           {"sequence", "text", seen, "suauau"},
+		"an earlier turn":      {"sequence", "text", later, "suau"},
+		"a schema":             {"sequence", "json_schema", turn("hm"), "su"},
+		"a plan in XML":        {"sequential", "text", turn("hm"), "su"},
+		"functions of a model": {"tools", "text", turn("hm"), "su"},
+	} {
+		if got := asked(tt.planner, planner.Config{ResponseFormat: tt.format}, tt.in); got != tt.want {
+			t.Errorf("%s: roles %s, want %s", name, got, tt.want)
 		}
 	}
 }

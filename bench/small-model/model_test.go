@@ -43,6 +43,7 @@ var (
 	key     = flag.String("key", "", "its API key")
 	model   = flag.String("model", "smollm2", "its name for the model")
 	answers = flag.String("answers", os.DevNull, "file for every answer of the model, one JSON object a line")
+	only    = flag.String("cells", "", "regular expression: only the cells whose whole name it matches")
 )
 
 // TestSmallModel asks every utterance in every cell, and prints a table of the plans that the model
@@ -64,8 +65,15 @@ func TestSmallModel(t *testing.T) {
 		BaseURL: *url, Key: *key, Model: *model, MaxTokensField: "max_tokens", Transport: besideObject{http.DefaultTransport},
 		Timeout: 10 * time.Minute, // a busy machine writes a few tokens a second
 	}
+	chosen, err := regexp.Compile("^(?:" + *only + ")$")
+	if err != nil {
+		t.Fatal(err)
+	}
 	var tallies []*tally
 	for _, c := range cells {
+		if *only != "" && !chosen.MatchString(c.name) {
+			continue
+		}
 		began := time.Now()
 		one, err := judgeCell(t.Context(), server, c, said, json.NewEncoder(out))
 		if err != nil {
@@ -137,7 +145,7 @@ func judgeCell(ctx context.Context, server models.OpenAIConfig, c cell, said []u
 	if err != nil {
 		return nil, err
 	}
-	ear := &listener{model: model, clock: c.clock}
+	ear := &listener{model: model, clock: c.clock, alone: c.teams && !c.history}
 	cfg := planner.Config{Model: ear, Actions: actions.New(), MaxTokens: maxTokens, ResponseFormat: c.format}
 	lists.Register(cfg.Actions)
 	if c.teams {
@@ -181,11 +189,12 @@ type answer struct {
 type listener struct {
 	model   models.Model
 	clock   bool
+	alone   bool     // without the exchanges that our planner shows
 	answers []answer // since the last turn began
 }
 
-// theClock is what the planner says of the date, at the end of its prompt.
-var theClock = regexp.MustCompile(`\n\nToday: \d{4}-\d\d-\d\d, [A-Z][a-z]+day`)
+// theClock is what the planner says of the date.
+var theClock = regexp.MustCompile(`(\n+)Today: \d{4}-\d\d-\d\d, [A-Z][a-z]+day`)
 
 // Complete stops the clock of the prompt, so that a run can be repeated, or takes it out.
 func (l *listener) Complete(ctx context.Context, req *models.Request) (*models.Response, error) {
@@ -194,12 +203,15 @@ func (l *listener) Complete(ctx context.Context, req *models.Request) (*models.R
 	own.Messages = slices.Clone(req.Messages)
 	stopped := ""
 	if l.clock {
-		stopped = "\n\nToday: 2026-11-21, Saturday"
+		stopped = "${1}Today: 2026-11-21, Saturday"
+	}
+	if l.alone {
+		own.Messages = slices.Delete(own.Messages, 1, 5) // two exchanges
 	}
 	for i, m := range own.Messages {
 		if m.Role == "system" {
-			own.Messages[i].Text = theClock.ReplaceAllLiteralString(m.Text, stopped)
-			own.Messages[i].WithSchema = theClock.ReplaceAllLiteralString(m.WithSchema, stopped)
+			own.Messages[i].Text = theClock.ReplaceAllString(m.Text, stopped)
+			own.Messages[i].WithSchema = theClock.ReplaceAllString(m.WithSchema, stopped)
 		}
 	}
 	res, err := l.model.Complete(ctx, &own)

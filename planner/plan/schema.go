@@ -30,7 +30,7 @@ import (
 //
 // An entity that is neither text nor a list of texts may be a text instead, to name a variable: a
 // model bound to the schema need not invent a value that it does not know yet. If it is one of some
-// options, four names of variables are options, too.
+// options, three names of variables are options, too.
 //
 // A schema cannot express all that [Plan.Validate] checks: that a required text is not blank,
 // limits and patterns, and that a variable is saved before it is used.
@@ -40,7 +40,7 @@ import (
 //
 // The grammar is the schema plus what only a grammar can enforce: a plan has at least one command,
 // an answer has no DO, and a text to say is not empty. Small models need a grammar that leaves them little choice, so in
-// it results are saved under one of four names.
+// it results are saved under one of three names.
 func Schema(registry *actions.Registry, declared bool) (schema, grammar json.RawMessage, strict bool, err error) {
 	plan, strict := planForm(registry, declared, false)
 	held, _ := planForm(registry, declared, true)
@@ -113,7 +113,7 @@ func (f *former) branches(registry *actions.Registry, variables bool) (branches 
 
 // variableNames are the variable names of a grammar.
 func variableNames(mark string) []any {
-	return []any{mark + "A", mark + "B", mark + "C", mark + "D"}
+	return []any{mark + "A", mark + "B", mark + "C"}
 }
 
 // orVariable lets each entity without text be a variable.

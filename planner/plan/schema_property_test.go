@@ -168,7 +168,7 @@ func (d dice) plan(t *testing.T, reg *actions.Registry) object {
 		schema, _, _ := planSchema(t, only, false)
 		command := d.value(schema["properties"].(object)["commands"].(object)["items"].(object)).(object)
 		if command["saveAs"] != nil {
-			command["saveAs"] = d.one("A", "D")
+			command["saveAs"] = d.one("A", "C")
 		}
 		commands = append(commands, command)
 	}
