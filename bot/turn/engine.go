@@ -485,7 +485,7 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, reason string, an
 	if a, _ := rec.Read(); a != nil {
 		t := e.newTurn(a)
 		t.use(rec)
-		t.ended(ctx, Ended{
+		tellEnded(ctx, t, Ended{
 			Outcome: parkedTurn, Usage: t.Usage, Tries: tries, Own: rec.Summary != nil, Unasked: rec.Notice != nil, Forgotten: rec.Forgotten,
 		})
 	}

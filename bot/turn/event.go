@@ -164,11 +164,11 @@ func (e *Engine) see(event Event) {
 }
 
 // watched reports whether a feature sees events. If not, none need be made.
-func (t *Turn) watched() bool { return len(t.engine.watchers) > 0 }
+func watched(t *Turn) bool { return len(t.engine.watchers) > 0 }
 
 // seeReceived returns what tells of the activity. It may be called when the turn runs already.
 func seeReceived(t *Turn) func(duplicate, dropped string) {
-	if !t.watched() {
+	if !watched(t) {
 		return func(string, string) {}
 	}
 	e, id, raw, text := t.engine, t.ID, t.rec.Activity, t.Text
@@ -178,14 +178,14 @@ func seeReceived(t *Turn) func(duplicate, dropped string) {
 }
 
 func seeBegan(t *Turn) {
-	if t.watched() {
+	if watched(t) {
 		began := &Began{Activity: t.rec.Activity, Text: t.Text, Phase: string(t.rec.Phase), Tries: t.lease.Tries()}
-		t.engine.see(Event{Turn: t.ID, Began: began, State: t.state})
+		t.engine.see(Event{Turn: t.ID, Began: began, State: func() State { return scopesOf(t) }})
 	}
 }
 
 func seePlanned(t *Turn, p plan.Plan) {
-	if t.watched() {
+	if watched(t) {
 		t.engine.see(Event{Turn: t.ID, Planned: &p})
 	}
 }
@@ -200,7 +200,7 @@ func seeNoPlan(t *Turn, fault *plan.Fault) {
 
 // seeCalled tells of the call of the command at that index of the plan.
 func seeCalled(t *Turn, c *call, index int, again, unknown bool) {
-	if !t.watched() {
+	if !watched(t) {
 		return
 	}
 	seen := &Called{
@@ -210,11 +210,11 @@ func seeCalled(t *Turn, c *call, index int, again, unknown bool) {
 	if c.err != nil {
 		seen.Err = c.err.Error()
 	}
-	t.engine.see(Event{Turn: t.ID, Called: seen, State: t.state})
+	t.engine.see(Event{Turn: t.ID, Called: seen, State: func() State { return scopesOf(t) }})
 }
 
 func seeSaved(t *Turn, raw []byte, began time.Time, err error) {
-	if !t.watched() {
+	if !watched(t) {
 		return
 	}
 	seen := &Saved{Record: raw, Took: time.Since(began)}
@@ -225,14 +225,14 @@ func seeSaved(t *Turn, raw []byte, began time.Time, err error) {
 }
 
 func seeEnded(t *Turn, e Ended) {
-	if !t.watched() {
+	if !watched(t) {
 		return
 	}
 	seen := Event{Turn: t.ID, Ended: &e}
 	if e.Outcome == parkedTurn || e.Outcome == leftTurn { // calls that nobody could stop may still change these
 		e.Usage = actions.Usage{}
 	} else {
-		seen.State = t.state
+		seen.State = func() State { return scopesOf(t) }
 	}
 	if t.rec.Answer != nil {
 		e.Answer, _ = json.Marshal(t.rec.Answer) // what is no JSON cannot be shown
@@ -247,7 +247,7 @@ func seeAnswered(t *Turn, answer Answer, err error, began time.Time) {
 		how = "aside_failed"
 	}
 	t.count(CountTurns, how)
-	if !t.watched() {
+	if !watched(t) {
 		return
 	}
 	seen := &Ended{Outcome: okTurn, Took: time.Since(began)}
@@ -265,7 +265,7 @@ const (
 
 // endedNow is how the turn is, now that this process has finished with it or with an attempt at it, which
 // began then.
-func (t *Turn) endedNow(failure error, began time.Time, tries int) Ended {
+func endedNow(t *Turn, failure error, began time.Time, tries int) Ended {
 	e := Ended{
 		Outcome: okTurn, Failure: failure, Usage: t.Usage, Tries: tries,
 		Waited: max(began.Sub(t.rec.Accepted), 0), // the clocks of replicas differ
@@ -288,8 +288,8 @@ func (t *Turn) endedNow(failure error, began time.Time, tries int) Ended {
 	return e
 }
 
-// state copies the values of the turn's scopes.
-func (t *Turn) state() State {
+// scopesOf copies the values of the turn's scopes.
+func scopesOf(t *Turn) State {
 	all := State{}
 	add := func(name string, s *state.Scope) {
 		if s == nil || all[name] != nil {

@@ -29,7 +29,7 @@ import (
 type Feature struct {
 	// Name is unique in a bot, and is the name of the feature's [Slot], if it has one.
 	Name string
-	// Begin is called before a turn asks its planner for the first time in this process.
+	// Begin is called before a turn plans for the first time, and again if it runs again.
 	Begin func(ctx context.Context, t *Turn) error
 	// Plan wraps the planner. next makes the plan; its error is the planner's, such as a
 	// [*models.Error]. Return the plan to run, or another one in its place. It is validated again.
@@ -156,7 +156,7 @@ func checkFeatures(all []Feature) error {
 }
 
 // planWithin calls plan inside the features' Plan.
-func (t *Turn) planWithin(ctx context.Context, make func(context.Context) (plan.Plan, error)) (p plan.Plan, err error) {
+func planWithin(ctx context.Context, t *Turn, make func(context.Context) (plan.Plan, error)) (p plan.Plan, err error) {
 	wrapped := false
 	for _, f := range slices.Backward(t.engine.cfg.Features) {
 		if f.Plan == nil {
@@ -178,8 +178,8 @@ func (t *Turn) planWithin(ctx context.Context, make func(context.Context) (plan.
 }
 
 // callWithin calls make inside the features' Call.
-func (t *Turn) callWithin(
-	ctx context.Context, c actions.Call, make func(context.Context, actions.Call) (actions.Result, error),
+func callWithin(
+	ctx context.Context, t *Turn, c actions.Call, make func(context.Context, actions.Call) (actions.Result, error),
 ) (actions.Result, error) {
 	for _, f := range slices.Backward(t.engine.cfg.Features) {
 		if f.Call == nil {
@@ -192,7 +192,7 @@ func (t *Turn) callWithin(
 }
 
 // failedWords is what the features say about a failure. "": nothing.
-func (t *Turn) failedWords(ctx context.Context, failure error) string {
+func failedWords(ctx context.Context, t *Turn, failure error) string {
 	for _, f := range t.engine.cfg.Features {
 		if f.Failed == nil {
 			continue
@@ -206,7 +206,7 @@ func (t *Turn) failedWords(ctx context.Context, failure error) string {
 
 // leave tells the features that the turn ends, waits or is left. All of them hear of it; the error is the
 // first one's.
-func (t *Turn) leave(ctx context.Context) (err error) {
+func leave(ctx context.Context, t *Turn) (err error) {
 	for _, f := range slices.Backward(t.engine.cfg.Features) {
 		if f.Left == nil {
 			continue
@@ -222,8 +222,8 @@ func (t *Turn) leave(ctx context.Context) (err error) {
 	return err
 }
 
-// ended tells the features that the turn is over, waits or is a dead letter.
-func (t *Turn) ended(ctx context.Context, e Ended) {
+// tellEnded tells the features that the turn is over, waits or is a dead letter.
+func tellEnded(ctx context.Context, t *Turn, e Ended) {
 	ctx, cancel := t.engine.workers.outlive(ctx, settleWithin)
 	defer cancel()
 	for _, f := range t.engine.cfg.Features {

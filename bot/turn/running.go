@@ -114,7 +114,7 @@ func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
 		}
 		return x.engine.cfg.Planner.Plan(ctx, x.Turn.Turn)
 	}
-	return x.planWithin(ctx, ask)
+	return planWithin(ctx, x.Turn, ask)
 }
 
 // runCommands is the phase Running: it runs the remaining commands in order, until the record has
@@ -582,7 +582,7 @@ func (x *execution) makeWithin(ctx context.Context, c *call) {
 		return c.action.Call(ctx, x.Turn.Turn, entities)
 	}
 	err := x.safely(func() (err error) { // the turn runs in another goroutine
-		c.result, err = x.callWithin(ctx, x.describe(c), next)
+		c.result, err = callWithin(ctx, x.Turn, x.describe(c), next)
 		return err
 	})
 	switch {
@@ -619,7 +619,7 @@ func (x *execution) allowNested(ctx context.Context, c actions.Call) error {
 		err = Refuse("%s needs the approval of a person, who cannot be asked within a plan", c.Action.Name)
 	}
 	if err == nil { // features see the call, and cannot change it
-		_, err = x.callWithin(ctx, c, func(context.Context, actions.Call) (actions.Result, error) { return actions.Done, nil })
+		_, err = callWithin(ctx, x.Turn, c, func(context.Context, actions.Call) (actions.Result, error) { return actions.Done, nil })
 	}
 	return err
 }

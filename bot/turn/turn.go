@@ -112,17 +112,17 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 	if err != nil {
 		failure = err
 		more = t.putOff(ctx, err)
-		ended := t.endedNow(err, began, tries)
+		ended := endedNow(t, err, began, tries)
 		ended.Outcome = t.left(err)
 		seeEnded(t, ended)
 		return more
 	}
-	ended := t.endedNow(failure, began, tries)
+	ended := endedNow(t, failure, began, tries)
 	seeEnded(t, ended)
 	if ended.Over() && !ended.Own {
 		t.report(ctx, failure, ended.Took)
 	}
-	t.ended(ctx, ended)
+	tellEnded(ctx, t, ended)
 	summarizer{t}.start()
 	return more
 }
@@ -202,7 +202,7 @@ func (t *Turn) begin(ctx context.Context) error {
 	}
 	err := t.move(ctx)
 	if err != nil && !t.putsOff(err) && !errors.Is(err, state.ErrConflict) {
-		t.instead = t.failedWords(ctx, err)
+		t.instead = failedWords(ctx, t, err)
 	}
 	return err
 }
@@ -406,7 +406,7 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 	id := t.rec.ID
 	for again := true; again; {
 		if err = t.listPlace(ctx); err == nil {
-			err = t.leave(ctx)
+			err = leave(ctx, t)
 		}
 		if err == nil {
 			began := time.Now()
@@ -523,7 +523,7 @@ func (t *Turn) settleAccounts(ctx context.Context) {
 	ctx, cancel := t.engine.workers.outlive(ctx, settleWithin)
 	defer cancel()
 	quotas{t}.spend(ctx)
-	err := t.leave(ctx)
+	err := leave(ctx, t)
 	if err != nil {
 		zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("what features do when a turn is left is done when it goes on")
 	}
