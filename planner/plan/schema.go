@@ -304,6 +304,9 @@ func (f *former) object(schema *jsonschema.Schema) *form {
 		p.nullable = f.nulls && !f.excludesNull(inner, 0)
 		if schema == f.root && !p.optional && !f.foreign {
 			p.nullable, p.form = false, p.form.withoutNull()
+			if f.grammar && p.form.Enum == nil && slices.Equal(p.form.Types, typeNames{"string"}) {
+				p.form.MinLength = 1 // an empty text counts as missing
+			}
 		}
 		of = append(of, p)
 	}

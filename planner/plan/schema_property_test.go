@@ -361,6 +361,7 @@ func TestTheGrammarHoldsToMore(t *testing.T) {
 	for _, wrong := range []string{
 		`{"type":"plan","commands":[]}`,
 		`{"type":"plan","commands":[{"type":"SAY","response":""}]}`,
+		`{"type":"plan","commands":[{"type":"DO","action":"add","entities":{"list":"","note":null},"saveAs":null}]}`,
 		`{"type":"plan","commands":[{"type":"DO","action":"add","entities":{"list":"a","note":null},"saveAs":"the list"}]}`,
 	} {
 		if schema.Validate(reread(t, []byte(wrong))) != nil {
