@@ -78,7 +78,8 @@ func shownBy(content jsontext.Value) string {
 	if content.Kind() != '{' && content.Kind() != '[' {
 		return plain(string(content))
 	}
-	r := sharedReader{from: jsontext.NewDecoder(strings.NewReader(string(content)), jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))}
+	from := strings.NewReader(string(content))
+	r := sharedReader{from: jsontext.NewDecoder(from, jsontext.AllowInvalidUTF8(true), jsontext.AllowDuplicateNames(true))}
 	if r.readValue("", "") != nil && len(r.lines) == 0 {
 		return plain(string(content))
 	}
@@ -97,8 +98,8 @@ type sharedReader struct {
 
 // texts are the members whose texts people see. Others are for programs.
 var texts = []string{
-	"activitysubtitle", "activitytext", "activitytitle", "alttext", "code", "componenturl", "description", "end", "enddatetime", "header", "label", "language",
-	"lines", "location", "name", "note", "snippet", "start", "startdatetime", "subject", "subtitle", "summary", "text", "title",
+	"activitysubtitle", "activitytext", "activitytitle", "alttext", "code", "componenturl", "description", "end", "enddatetime", "header",
+	"label", "language", "lines", "location", "name", "note", "snippet", "start", "startdatetime", "subject", "subtitle", "summary", "text", "title",
 }
 
 // unseen are the members of which people see nothing.

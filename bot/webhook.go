@@ -227,7 +227,8 @@ func (b *Bot) answerAside(w http.ResponseWriter, r *http.Request, t *Turn, route
 			return nil
 		}
 	}
-	answer, err := b.engine.Aside(ctx, within, t, b.routes.wrap(func(ctx context.Context, t *Turn) error { return route.respond(ctx, t, value) }))
+	handle := b.routes.wrap(func(ctx context.Context, t *Turn) error { return route.respond(ctx, t, value) })
+	answer, err := b.engine.Aside(ctx, within, t, handle)
 	switch {
 	case errors.Is(err, turn.ErrDraining):
 		return err

@@ -53,7 +53,9 @@ func TestWhoseClick(t *testing.T) {
 			return actions.Card(kudosCard(k.Said), ""), nil
 		})
 		bottest.Test(t, bottest.Config{Actions: r, Change: func(c *bot.Config) {
-			c.Teams.Suggested = func(ctx context.Context, turn *bot.Turn, _ teams.Input) error { return turn.Show(ctx, kudosCard("mine")) }
+			c.Teams.Suggested = func(ctx context.Context, turn *bot.Turn, _ teams.Input) error {
+				return turn.Show(ctx, kudosCard("mine"))
+			}
 		}}, func(t *testing.T, kit *bottest.Kit) {
 			const refused = "This is for somebody else."
 			ben := kit.Personal("Ben")
