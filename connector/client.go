@@ -550,7 +550,11 @@ func (k *call) write(ref activity.Reference, a *activity.Activity) error {
 		in.Conversation.ConversationAccount = ref.Conversation
 	}
 	out := in.Fit()
+	name := out.Conversation.Name // cut
 	out.ChannelID, out.Conversation = a.ChannelID, a.Conversation
+	if a.Conversation.Name != "" {
+		out.Conversation.Name = name
+	}
 	out.ID, out.ServiceURL, out.CallerID = "", "", ""
 	out.From.Name = ""
 	out.Conversation.IsGroup = false

@@ -517,7 +517,8 @@ func isFile(a *activity.Activity, at activity.Attachment) bool {
 	case strings.HasPrefix(at.ContentType, "text/html"):
 		return at.ContentURL == "" && a.FileMarks() > 0
 	}
-	return !isPicture(at) && at.ContentURL != "" && !strings.HasPrefix(at.ContentType, "application/vnd.microsoft.")
+	known := strings.HasPrefix(at.ContentType, "application/vnd.microsoft.") || strings.HasSuffix(strings.ToLower(at.ContentType), "reference")
+	return !isPicture(at) && at.ContentURL != "" && !known // such as a meeting or a message
 }
 
 // mostBytes is how large a file may be, by what its sender calls it.
