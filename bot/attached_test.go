@@ -573,3 +573,35 @@ func TestWhatComesWithAMessageIsJudged(t *testing.T) {
 		})
 	}
 }
+
+// TestSharedIsNoFile: what a person puts into a message besides files is data for the model, and nobody reads a
+// sentence about files, in any kind of conversation.
+func TestSharedIsNoFile(t *testing.T) {
+	t.Parallel()
+	mark := event{"contentType": "text/html", "content": `<p>what is it?</p><attachment id="1c6583f1-fdb1-478c-a288-9a88a99140a3"></attachment>`}
+	for name, at := range map[string]event{
+		"a card":    {"contentType": "application/vnd.microsoft.card.hero", "content": event{"title": "Ticket 4711"}},
+		"a meeting": {"contentType": "meetingReference", "contentUrl": "https://teams.example/m", "content": event{"subject": "Ticket 4711"}},
+		"a Loop":    {"contentType": "application/vnd.microsoft.card.fluidEmbedCard", "content": `{"componentUrl":"https://contoso.example/4711"}`},
+	} {
+		for _, kind := range []string{"personal", "groupChat", "channel"} {
+			t.Run(name+" "+kind, func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					s := newSeeing(t, nil)
+					s.model.Says(plan(say("A ticket.")))
+					s.deliver(event{
+						"conversation": event{"id": "19:c@thread.v2", "conversationType": kind, "isGroup": kind != "personal", "tenantId": "t1"},
+						"entities":     []any{event{"type": "mention", "text": "<at>Planbot</at>", "mentioned": event{"id": "28:bot", "name": "Planbot"}}},
+						"text":         "<at>Planbot</at> what is it?", "attachments": []any{at, mark},
+					})
+					s.expect("A ticket.")
+					s.connector.None(t)
+					if told := strings.Join(s.bodies(), "\n"); !strings.Contains(told, "4711") || len(s.requests()) != 0 {
+						t.Errorf("told %s", told)
+					}
+				})
+			})
+		}
+	}
+}
