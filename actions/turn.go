@@ -193,6 +193,9 @@ func (t *Turn) Cite(source activity.Citation) (mark string) {
 		at = len(all.Read)
 		all.Read = append(all.Read, source)
 	}
+	if s := &all.Read[at].Sensitivity; *s == (activity.Sensitivity{}) || source.Sensitivity.Level > s.Level {
+		*s = source.Sensitivity
+	}
 	return "[" + strconv.Itoa(at+1) + "]"
 }
 

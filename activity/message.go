@@ -200,15 +200,33 @@ func (a *Activity) LabelAI() {
 	a.changeRoot(func(r *rootEntity) { r.Additional = append(r.Additional, "AIGeneratedContent") })
 }
 
-// LabelSensitivity shows the message's confidentiality, in Teams, in words of the bot's own.
-func (a *Activity) LabelSensitivity(name, description string) {
-	a.changeRoot(func(r *rootEntity) { r.Usage = &usageInfo{Name: name, Description: description} })
+// Sensitivity is how confidential a message or a source is, as Teams shows it.
+type Sensitivity struct {
+	// ID is that of a Microsoft Purview label, whose own name and description Teams shows. "": it shows
+	// Name and Description.
+	ID                string `json:",omitzero"`
+	Name, Description string `json:",omitzero"`
+	// Level orders the labels of a bot: a higher one is stricter. It is not sent.
+	Level int `json:",omitzero"`
 }
 
-// LabelPurview gives the message the Microsoft Purview label with that id. Teams shows the label's
-// own name and description, in place of those of [Activity.LabelSensitivity].
-func (a *Activity) LabelPurview(id string) {
-	a.changeRoot(func(r *rootEntity) { r.Usage = &usageInfo{ID: id} })
+// Label shows the message's confidentiality, in Teams. If the message shows a source with a stricter label, or
+// has no label itself, it gets that of the source.
+func (a *Activity) Label(s Sensitivity) { a.changeRoot(func(r *rootEntity) { r.Usage = s.usage() }) }
+
+// LabelSensitivity is [Activity.Label] in words of the bot's own.
+func (a *Activity) LabelSensitivity(name, description string) {
+	a.Label(Sensitivity{Name: name, Description: description})
+}
+
+// LabelPurview is [Activity.Label] with the Microsoft Purview label of that id.
+func (a *Activity) LabelPurview(id string) { a.Label(Sensitivity{ID: id}) }
+
+func (s Sensitivity) usage() *usageInfo {
+	if s == (Sensitivity{}) {
+		return nil
+	}
+	return &usageInfo{ID: s.ID, Name: s.Name, Description: s.Description, Level: s.Level}
 }
 
 // Citation is a source of a message.
@@ -223,6 +241,9 @@ type Citation struct {
 	URL string
 	// Keywords tell what the source is about: at most three, of 28 characters each.
 	Keywords []string
+	// Sensitivity is the source's label. Teams takes one label in a message: it is shown at the source if
+	// it is also the message's, see [Activity.Label].
+	Sensitivity Sensitivity `json:",omitzero"`
 }
 
 // Cite adds sources after the message's existing ones: "[1]" in the text refers to the first, and
@@ -237,6 +258,7 @@ func (a *Activity) Cite(sources ...Citation) {
 		for i, c := range sources {
 			r.Citations = append(r.Citations, claim{Type: "Claim", Position: last + i + 1, Appearance: appearance{
 				Type: "DigitalDocument", Name: c.Title, Abstract: c.Abstract, URL: c.URL, Keywords: c.Keywords,
+				Usage: c.Sensitivity.usage(),
 			}})
 		}
 	})
@@ -259,6 +281,7 @@ type usageInfo struct {
 	ID          string         `json:"@id"`
 	Name        string         `json:"name,omitempty"`
 	Description string         `json:"description,omitempty"`
+	Level       int            `json:"planbotLevel,omitzero"` // until it is sent
 	Extra       jsontext.Value `json:",embed"`
 }
 
@@ -303,7 +326,10 @@ func (a *Activity) takeRoot() (root *rootEntity, others []jsontext.Value) {
 		default:
 			root.Additional = append(root.Additional, one.Additional...)
 			root.Citations = append(root.Citations, one.Citations...)
-			root.ID, root.Usage = cmp.Or(root.ID, one.ID), cmp.Or(root.Usage, one.Usage)
+			root.ID = cmp.Or(root.ID, one.ID)
+			if root.Usage == nil || one.Usage != nil && one.Usage.Level > root.Usage.Level {
+				root.Usage = one.Usage
+			}
 		}
 	}
 	return root, others
@@ -512,13 +538,7 @@ func (a *Activity) unquote() {
 func (r *rootEntity) fit(text string) bool {
 	slices.Sort(r.Additional)
 	r.Additional = slices.DeleteFunc(slices.Compact(r.Additional), func(s string) bool { return s == "" })
-	if u := r.Usage; u != nil {
-		fit := *u
-		if r.Usage = nil; fit.ID != "" || fit.Name != "" {
-			fit.Type, fit.ID = "CreativeWork", cmp.Or(fit.ID, "sensitivity")
-			r.Usage = &fit
-		}
-	}
+	r.Usage = r.Usage.fit()
 	seen := map[int]bool{}
 	r.Citations = slices.DeleteFunc(r.Citations, func(c claim) bool {
 		n := c.Position
@@ -530,9 +550,32 @@ func (r *rootEntity) fit(text string) bool {
 		return false
 	})
 	for i := range r.Citations {
+		source := &r.Citations[i].Appearance
+		source.Usage = source.Usage.fit()
+		if u := source.Usage; u != nil && (r.Usage == nil || u.Level > r.Usage.Level) {
+			r.Usage = u
+		}
+	}
+	for i := range r.Citations {
 		r.Citations[i].Appearance.fit(r.Usage)
 	}
+	if r.Usage != nil {
+		r.Usage.Level = 0
+	}
 	return len(r.Additional) > 0 || r.Usage != nil || len(r.Citations) > 0 || len(r.Extra) > 0
+}
+
+// ownLabel is the @id of a label in the bot's own words.
+const ownLabel = "sensitivity"
+
+// fit returns the label as Teams takes it, or nil if it says nothing.
+func (u *usageInfo) fit() *usageInfo {
+	if u == nil || u.ID == "" && u.Name == "" {
+		return nil
+	}
+	fit := *u
+	fit.Type, fit.ID = "CreativeWork", cmp.Or(fit.ID, ownLabel)
+	return &fit
 }
 
 // fit cuts what is too long. label is the message's.
@@ -550,7 +593,8 @@ func (p *appearance) fit(label *usageInfo) {
 			words = append(words, spelling.Cut(word, maxKeyword))
 		}
 	}
-	if p.Keywords = words; p.Usage != nil && (label == nil || p.Usage.ID != label.ID) {
+	p.Keywords = words
+	if u := p.Usage; u != nil && (u.ID != label.ID || u.ID == ownLabel && u.Name != label.Name) {
 		p.Usage = nil
 	}
 	if p.Usage != nil { // Teams takes one description of a label

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"unicode/utf16"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/go-cmp/cmp"
 
@@ -104,8 +105,20 @@ func TestFit(t *testing.T) {
 		"for one of a group":          {teams(group + `,"text":"a","suggestedActions":{"to":["29:mia"],"actions":[{"type":"imBack","title":"a","value":"a"}]}`), teams(group + `,"text":"a","suggestedActions":` + buttons)},
 		"all that Teams has":          {teams(group + `,"text":"a","suggestedActions":{"actions":[null,{"type":"postBack","title":"p","value":1},` + submit + `,` + compose + `]}`), teams(group + `,"text":"a","suggestedActions":{"actions":[` + submit + `,` + compose + `]}`)},
 		"what only Teams has":         {webchat(`"text":"a","suggestedActions":{"actions":[` + submit + `,` + compose + `]}`), webchat(`"text":"a","suggestedActions":{"actions":[{"type":"imBack","title":"Yes","value":"Yes"}]}`)},
-		"a Purview label":             {teams(`"text":"a","entities":[` + root + `,"usageInfo":{"@type":"CreativeWork","@id":"9f2c1a3e-0000-4000-8000-00000000c0de"}}]`), ""},
-		"a label without anything":    {teams(`"text":"a","entities":[` + root + `,"usageInfo":{"@id":"","description":"x"}}]`), teams(`"text":"a","entities":[` + label + `]`)},
+		"a label of a source alone": {
+			teams(`"text":"[1]","entities":[` + root + `,"citation":[` + labelled(1, `{"@id":"s","name":"S"}`) + `]}]`),
+			teams(`"text":"[1]","entities":[` + root + `,"usageInfo":{"@id":"s","@type":"CreativeWork","name":"S"},"citation":[` + labelled(1, `{"@id":"s","@type":"CreativeWork","name":"S"}`) + `]}]`),
+		},
+		"a label of a source that is not shown": {
+			teams(`"text":"[1]","entities":[` + root + `,"citation":[` + labelled(1, "") + `,` + labelled(2, `{"@id":"s","name":"S"}`) + `]}]`),
+			teams(`"text":"[1]","entities":[` + root + `,"citation":[` + labelled(1, "") + `]}]`),
+		},
+		"a label of a source without anything": {
+			teams(`"text":"[1]","entities":[` + root + `,"citation":[` + labelled(1, `{"@id":"","description":"x"}`) + `]}]`),
+			teams(`"text":"[1]","entities":[` + root + `,"citation":[` + labelled(1, "") + `]}]`),
+		},
+		"a Purview label":          {teams(`"text":"a","entities":[` + root + `,"usageInfo":{"@type":"CreativeWork","@id":"9f2c1a3e-0000-4000-8000-00000000c0de"}}]`), ""},
+		"a label without anything": {teams(`"text":"a","entities":[` + root + `,"usageInfo":{"@id":"","description":"x"}}]`), teams(`"text":"a","entities":[` + label + `]`)},
 		"labels of sources": {
 			teams(`"text":"[1][2]","entities":[` + root + `,"usageInfo":{"@id":"s","@type":"CreativeWork"},"citation":[` + labelled(1, `{"@id":"other"}`) + `,` + labelled(2, `{"@id":"s","name":"S"}`) + `]}]`),
 			teams(`"text":"[1][2]","entities":[` + root + `,"usageInfo":{"@id":"s","@type":"CreativeWork"},"citation":[` + labelled(1, "") + `,` + labelled(2, `{"@id":"s","@type":"CreativeWork"}`) + `]}]`),
@@ -442,5 +455,69 @@ func TestStream(t *testing.T) {
 	plain.SetStream(activity.StreamInfo{})
 	if len(plain.Entities) > 0 || plain.ChannelData != nil {
 		t.Errorf("%s %s", plain.Entities, plain.ChannelData)
+	}
+}
+
+// TestStrictestLabel: a message is as confidential as the sources that it shows.
+func TestStrictestLabel(t *testing.T) {
+	t.Parallel()
+	public := activity.Sensitivity{Name: "Public", Level: 1}
+	secret := activity.Sensitivity{ID: "9f2c1a3e-0000-4000-8000-00000000c0de", Level: 3}
+	legal := activity.Sensitivity{Name: "Confidential", Description: "Legal", Level: 2}
+	none := activity.Sensitivity{}
+	for name, tt := range map[string]struct {
+		message activity.Sensitivity
+		sources []activity.Sensitivity
+		want    string   // the message's label
+		shown   []string // those of the sources
+	}{
+		"no label":                  {none, []activity.Sensitivity{none}, "", []string{""}},
+		"only the message's":        {public, []activity.Sensitivity{none}, "Public", []string{""}},
+		"only a source's":           {none, []activity.Sensitivity{none, legal}, "Confidential", []string{"", "Confidential"}},
+		"a source is stricter":      {public, []activity.Sensitivity{legal}, "Confidential", []string{"Confidential"}},
+		"the message is stricter":   {secret, []activity.Sensitivity{legal}, secret.ID, []string{""}},
+		"the strictest of three":    {none, []activity.Sensitivity{public, secret, legal}, secret.ID, []string{"", secret.ID, ""}},
+		"the same":                  {legal, []activity.Sensitivity{legal, public}, "Confidential", []string{"Confidential", ""}},
+		"nobody knows which is":     {activity.Sensitivity{Name: "A"}, []activity.Sensitivity{{Name: "B"}}, "A", []string{""}},
+		"a source without its mark": {public, []activity.Sensitivity{none, none, none, secret}, "Public", []string{"", "", ""}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m := &activity.Activity{Type: activity.Message, ChannelID: activity.Teams, Text: "It says [1] [2] [3]."}
+			m.Label(tt.message)
+			for _, s := range tt.sources {
+				m.Cite(activity.Citation{Title: "A source", Sensitivity: s})
+			}
+			raw, err := m.Fit().Encode()
+			if err != nil {
+				t.Fatal(err)
+			}
+			type label struct {
+				ID   string `json:"@id"`
+				Name string `json:"name"`
+			}
+			var sent struct {
+				Entities []struct {
+					UsageInfo label
+					Citation  []struct{ Appearance struct{ UsageInfo label } }
+				}
+			}
+			if err := json.Unmarshal(raw, &sent, json.MatchCaseInsensitiveNames(true)); err != nil {
+				t.Fatal(err)
+			}
+			of := func(l label) string {
+				if l.Name != "" {
+					return l.Name
+				}
+				return l.ID
+			}
+			var shown []string
+			for _, c := range sent.Entities[0].Citation {
+				shown = append(shown, of(c.Appearance.UsageInfo))
+			}
+			if got := of(sent.Entities[0].UsageInfo); got != tt.want || !slices.Equal(shown, tt.shown) || strings.Contains(string(raw), "evel") {
+				t.Errorf("the message has %q, its sources %q: %s", got, shown, raw)
+			}
+		})
 	}
 }

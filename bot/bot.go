@@ -385,7 +385,7 @@ func New(cfg Config) (*Bot, error) {
 			return clicked(ctx, b, t, value)
 		}, card: true, say: sayOnCard},
 		feedbackInvoke: {read: readFeedback, handle: b.rated, mode: teams.Acknowledged, quiet: true},
-		fileInvoke:     {read: valueOf[turn.FileConsent], handle: fileAnswered, mode: teams.Acknowledged, beside: "files", same: sameFile},
+		fileInvoke:     {read: valueOf[turn.FileConsent], handle: fileAnswered, mode: teams.Acknowledged, beside: "files", same: b.sameFile},
 	}
 	for name, in := range invokes {
 		if in.Button && len(cfg.Teams.Dialogs) == 0 { // the author's own handler may take its place

@@ -13,6 +13,7 @@ import (
 	"github.com/planbot-go/planbot/actions/memory"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/internal/lazy"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/prompts"
@@ -35,7 +36,7 @@ func (b *builtins) routes() []route {
 		{botRemoved, leave},
 		{func(t *Turn) bool { return t.Activity.Type == activity.InstallationUpdate }, upgraded},
 		{isCommand("help"), b.help},
-		{isCommand("/help"), b.help},
+		{begins("/help"), b.help},
 		{isCommand(resetCommand), b.unlessOff(resetCommand, b.reset)},
 		{begins(resetCommand), b.unlessOff(resetCommand, standsAlone(resetCommand))},
 		{isCommand(dataCommand), b.unlessOff(dataCommand, myData)},
@@ -50,6 +51,7 @@ func (b *builtins) routes() []route {
 		{begins(rejectCommand), undecided},
 		{b.isSkillCommand, b.skill},
 		{isCommand(""), b.help}, // a mention of the bot and nothing else
+		{func(t *Turn) bool { return t.IsMessage() && command().MatchString(t.Text) }, b.unknown},
 		{(*Turn).IsMessage, planned},
 		{func(t *Turn) bool { return t.Activity.Amends() }, func(context.Context, *Turn) error { return nil }}, // the history follows
 	}
@@ -168,6 +170,30 @@ type listedCommand struct {
 }
 
 func (b *builtins) helpText(t *Turn) string {
+	var s strings.Builder
+	s.WriteString(t.Translate("I am %s. Tell me what you need in your own words. I can use these actions:", b.cfg.Name) + "\n")
+	for _, a := range b.cfg.Actions.All() {
+		about := t.Translate(texts.Text(a.Description)) // which is written for the model
+		if say := a.Phrase(t.Turn); say != "" {
+			about = "“" + say + "”"
+		}
+		s.WriteString("\n- **" + t.Translate(texts.Text(a.Title)) + "**: " + about)
+	}
+	s.WriteString("\n\n" + t.Translate("Commands:") + "\n" + b.commandList(t))
+	return s.String()
+}
+
+// command matches what people mean as a command: no path, and no sentence about one.
+var command = lazy.Regexp(`^/[\pL\pN_-]{1,32}(\s|$)`)
+
+// unknown tells of the commands that there are. A model might claim to have done one that there is not.
+func (b *builtins) unknown(ctx context.Context, t *Turn) error {
+	said := t.Translate("I don't know the command %s. Commands:", titles.Code(strings.Fields(t.Text)[0]))
+	return t.Tell(ctx, said+"\n"+b.commandList(t))
+}
+
+// commandList lists the commands.
+func (b *builtins) commandList(t *Turn) string {
 	listed := slices.DeleteFunc([]listedCommand{
 		{resetCommand, "clears our conversation"},
 		{dataCommand, "shows what I keep about you, in a personal chat"},
@@ -178,15 +204,6 @@ func (b *builtins) helpText(t *Turn) string {
 		return slices.Contains(b.cfg.CommandsOff, c.name) || c.name == signOutCommand && !b.signsIn() || c.name == memoryCommand && !b.cfg.Memory
 	})
 	var s strings.Builder
-	s.WriteString(t.Translate("I am %s. Tell me what you need in your own words. I can use these actions:", b.cfg.Name) + "\n")
-	for _, a := range b.cfg.Actions.All() {
-		about := t.Translate(texts.Text(a.Description)) // which is written for the model
-		if say := a.Phrase(t.Turn); say != "" {
-			about = "“" + say + "”"
-		}
-		s.WriteString("\n- **" + t.Translate(texts.Text(a.Title)) + "**: " + about)
-	}
-	s.WriteString("\n\n" + t.Translate("Commands:") + "\n")
 	list := func(command string, does texts.Text) {
 		s.WriteString("\n- **" + command + "**")
 		if own := t.Translate(texts.Text(command)); own != command {

@@ -259,23 +259,17 @@ func TestAFileThatCannotBeUploaded(t *testing.T) {
 	const failed = "Sorry, I could not save `report.csv` to your OneDrive. Please check if it's there. If not, ask me for it again."
 	tests := []struct {
 		name     string
-		address  string // "": the drive
 		answers  []int
 		requests string
 		saved    bool
 	}{
-		{"on another host", "https://evil.example", nil, "", false},
-		{"on a host like OneDrive's", "https://sharepoint.com.evil.example", nil, "", false},
-		{"by plain http", "http://contoso.sharepoint.com", nil, "", false},
-		{"in the cloud's metadata", "http://169.254.169.254", nil, "", false},
-		{"to a file", "file:///etc", nil, "", false},
-		{"a redirect", "", []int{307}, "PUT bytes 0-0/1", false},
-		{"a session that is over", "", []int{404}, "PUT bytes 0-0/1", false},
-		{"refused", "", []int{401}, "PUT bytes 0-0/1", false},
-		{"a range that is there, of a session that is over", "", []int{416, 404}, "PUT bytes 0-0/1\nGET", false},
-		{"a range that is said to be there", "", []int{416, 0, 0}, "PUT bytes 0-0/1\nGET\nPUT bytes 0-0/1", true},
-		{"a busy drive", "", []int{503, 0}, "PUT bytes 0-0/1\nPUT bytes 0-0/1", true},
-		{"a session that goes round in circles", "", []int{416, 0, 416, 0, 416, 0, 416, 0, 416, 0, 416, 0, 416, 0, 416, 0, 416, 0, 416, 0}, "", false},
+		{"a redirect", []int{307}, "PUT bytes 0-0/1", false},
+		{"a session that is over", []int{404}, "PUT bytes 0-0/1", false},
+		{"refused", []int{401}, "PUT bytes 0-0/1", false},
+		{"a range that is there, of a session that is over", []int{416, 404}, "PUT bytes 0-0/1\nGET", false},
+		{"a range that is said to be there", []int{416, 0, 0}, "PUT bytes 0-0/1\nGET\nPUT bytes 0-0/1", true},
+		{"a busy drive", []int{503, 0}, "PUT bytes 0-0/1\nPUT bytes 0-0/1", true},
+		{"a session that goes round in circles", []int{416, 0, 416, 0, 416, 0, 416, 0, 416, 0, 416, 0, 416, 0, 416, 0, 416, 0, 416, 0}, "", false},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -286,11 +280,7 @@ func TestAFileThatCannotBeUploaded(t *testing.T) {
 				d.answers(tt.answers...)
 				addReport(b, actions.File{Name: "report.csv", Content: []byte("1")})
 				card := offered(b)
-				address := tt.address
-				if address == "" {
-					address = d.URL
-				}
-				b.deliver(consent(card, "accept", address))
+				b.deliver(consent(card, "accept", d.URL))
 				told := b.connector.Next(t)
 				if saved := strings.Contains(told.JSON, "card.file.info"); saved != tt.saved || !saved && told.Text() != failed {
 					t.Errorf("told %s", told.JSON)
@@ -302,6 +292,83 @@ func TestAFileThatCannotBeUploaded(t *testing.T) {
 				b.connector.None(t)
 				if strings.Contains(b.log.String(), "tempauth") {
 					t.Error("the address is in the log")
+				}
+			})
+		})
+	}
+}
+
+// TestAnAddressThatNoFileMayGoTo costs nothing: the person is told, and accepts again.
+func TestAnAddressThatNoFileMayGoTo(t *testing.T) {
+	t.Parallel()
+	for name, address := range map[string]string{
+		"on another host":           "https://evil.example",
+		"on a host like OneDrive's": "https://sharepoint.com.evil.example",
+		"by plain http":             "http://contoso.sharepoint.com",
+		"in the cloud's metadata":   "http://169.254.169.254",
+		"to a file":                 "file:///etc",
+		"with a password":           "https://a:b@contoso.sharepoint.com",
+		"no address":                "javascript:alert(1)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := setup(t)
+				d := newDrive(t)
+				addReport(b, actions.File{Name: "report.csv", Content: []byte("1")})
+				card := offered(b)
+				for range 2 { // the second one is the same
+					b.deliver(consent(card, "accept", address))
+				}
+				again := b.connector.Next(t)
+				if again.Text() != "I may not save `report.csv` where your app said. I still have the file. Please try again." {
+					t.Errorf("told %s", again.JSON)
+				}
+				b.until("the card is deleted", func() bool { return b.deleted(card) })
+				b.connector.None(t)
+				if d.requests() != "" || strings.Contains(b.log.String(), "tempauth") {
+					t.Errorf("requests %s, log %s", d.requests(), b.log.String())
+				}
+				card = again
+				b.deliver(consent(card, "accept", d.URL))
+				if info := b.connector.Next(t); !strings.Contains(info.JSON, "card.file.info") {
+					t.Errorf("shown %s", info.JSON)
+				}
+				b.until("the card is deleted", func() bool { return b.deleted(card) })
+			})
+		})
+	}
+}
+
+// TestWhereASavedFileIs: the card leads nowhere but to a host for files.
+func TestWhereASavedFileIs(t *testing.T) {
+	t.Parallel()
+	for address, shown := range map[string]bool{
+		"https://contoso-my.sharepoint.com/report.csv":    true,
+		"javascript:alert(1)":                             false,
+		"http://contoso-my.sharepoint.com/report.csv":     false,
+		"https://evil.example/report.csv":                 false,
+		"https://contoso-my.sharepoint.com.evil.example/": false,
+		"https://contoso-my.sharepoint.com@evil.example/": false,
+		"":                                       false,
+		"//contoso-my.sharepoint.com/report.csv": false,
+		"HTTPS://evil.example/https://contoso.sharepoint.com": false,
+	} {
+		t.Run(address, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				b := setup(t)
+				d := newDrive(t)
+				addReport(b, actions.File{Name: "report.csv", Content: []byte("1")})
+				answer := consent(offered(b), "accept", d.URL)
+				answer["value"].(event)["uploadInfo"].(event)["contentUrl"] = address
+				b.deliver(answer)
+				told := b.connector.Next(t)
+				if card := strings.Contains(told.JSON, "card.file.info"); card != shown || !card && told.Text() != "I saved `report.csv` to your OneDrive." {
+					t.Errorf("told %s", told.JSON)
+				}
+				if !shown && address != "" && strings.Contains(told.JSON, address) {
+					t.Errorf("the address goes back: %s", told.JSON)
 				}
 			})
 		})

@@ -17,6 +17,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/teams"
 	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -741,11 +742,16 @@ func (f *Feedback) readForm(feedback jsontext.Value) bool {
 // fileInvoke is the invoke of a person's answer to a file that the bot offered.
 const fileInvoke = "fileConsent/invoke"
 
-// sameFile identifies the file: the first answer counts.
-func sameFile(a *activity.Activity) (id string, lasting bool) {
+// sameFile identifies the file: the first answer counts, but for those with an address that no file may go to.
+func (b *Bot) sameFile(a *activity.Activity) (id string, lasting bool) {
 	var answer turn.FileConsent
 	_ = json.Unmarshal(a.Value, &answer) // it was read before
-	return string(answer.Context), true
+	id = string(answer.Context)
+	address := answer.UploadInfo.UploadURL
+	if address != "" && b.cfg.Channel.CheckUpload(connector.ForCaller(context.Background(), a.CallerApp()), address) != nil {
+		id += "\n" + address
+	}
+	return id, true
 }
 
 // fileAnswered acts on it. The answer must be empty.

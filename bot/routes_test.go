@@ -136,3 +136,36 @@ func TestMisusedCommands(t *testing.T) {
 		off.tell(event{"text": "/reset now"}, "/reset is switched off here.")
 	})
 }
+
+// TestUnknownCommands: the person reads which there are, and no model claims to have done one.
+func TestUnknownCommands(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b := setup(t)
+		b.bot.OnCommand("/hours", func(ctx context.Context, t *bot.Turn) error { return t.Tell(ctx, "Nine to five.") })
+		for said, unknown := range map[string]string{
+			"/clear":                      "/clear",
+			"/Delete everything":          "/Delete",
+			"/löschen":                    "/löschen",
+			"/memory":                     "/memory", // there is none
+			"/hours":                      "",
+			"/help me":                    "",
+			"/etc/passwd is what?":        "",
+			"/ is a slash":                "",
+			"what does /clear do?":        "",
+			"//":                          "",
+			"/" + strings.Repeat("a", 99): "",
+			"/tell_\nme":                  "/tell_",
+		} {
+			b.model.Says(plan(say("Planned.")))
+			b.say(said)
+			got := b.connector.Next(t).JSON
+			if told := strings.Contains(got, "I don't know the command `"+unknown+"`."); told != (unknown != "") {
+				t.Errorf("%q: %s", said, got)
+			}
+			if unknown != "" && (!strings.Contains(got, "**/reset**: clears our conversation") || !strings.Contains(got, "**/hours**")) {
+				t.Errorf("%q: %s", said, got)
+			}
+		}
+	})
+}

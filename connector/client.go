@@ -854,6 +854,23 @@ func (c *Client) UploadPart(ctx context.Context, address string, part []byte, fr
 	return next, err
 }
 
+// CheckUpload refuses an address to which [Client.UploadPart] sends nothing. The error wraps [ErrHostNotAllowed].
+func (c *Client) CheckUpload(ctx context.Context, address string) error {
+	if _, err := c.hosts.upload(callerOf(ctx), address); err != nil {
+		return fmt.Errorf("check where a file goes: %w", err)
+	}
+	return nil
+}
+
+// CheckLink refuses the address of a file that is not https on one of Microsoft's file hosts or a host of
+// [Config]. The error wraps [ErrHostNotAllowed].
+func (c *Client) CheckLink(ctx context.Context, address string) error {
+	if err := c.hosts.link(callerOf(ctx), address); err != nil {
+		return fmt.Errorf("check where a file is: %w", err)
+	}
+	return nil
+}
+
 // put uploads a part once. An answer of 416 says that the session wants another part; then put asks
 // which.
 func (c *Client) put(ctx context.Context, op string, to *url.URL, part []byte, from, size int64) (next int64, err error) {

@@ -111,6 +111,7 @@ var ErrHostNotAllowed = errors.New("service host not allowed")
 type serviceHosts struct {
 	services []string     // the cloud's connector
 	files    []string     // for downloads only, without the token
+	links    []string     // hosts for files to which people may be led, also in local mode
 	listed   []listedHost // by the operator
 	local    bool
 }
@@ -134,7 +135,7 @@ const (
 // newServiceHosts allows the cloud's connector hosts and those of [Config.AllowedHosts]. In local
 // mode it allows loopback hosts instead of the cloud's. The error names every bad entry.
 func newServiceHosts(c cloud, extra []string, local bool) (*serviceHosts, error) {
-	h := &serviceHosts{local: local}
+	h := &serviceHosts{local: local, links: c.FileHosts}
 	if !local {
 		h.services, h.files = c.ServiceHosts, c.FileHosts
 	}
@@ -212,6 +213,22 @@ func (h *serviceHosts) upload(caller, address string) (*url.URL, error) {
 		r = h.fileReachOf(host, port)
 	}
 	return u, checkReach(u, r)
+}
+
+// link checks the address of a file that people are to be led to.
+func (h *serviceHosts) link(caller, address string) error {
+	u, err := parseURL(address)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrHostNotAllowed, err)
+	}
+	host, port := target(u)
+	switch {
+	case u.Scheme != "https":
+		return fmt.Errorf("%w: plain http to %s", ErrHostNotAllowed, host)
+	case h.lists(host, port), caller == "" && port == "443" && below(h.links, host):
+		return nil
+	}
+	return fmt.Errorf("%w: %s", ErrHostNotAllowed, net.JoinHostPort(host, port))
 }
 
 // checkReach rejects a URL that leads nowhere, and plain http to another machine.

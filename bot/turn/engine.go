@@ -63,6 +63,10 @@ type Channel interface {
 	Download(ctx context.Context, a activity.Attachment, maxBytes int64) (content []byte, contentType string, err error)
 	// UploadPart puts a part of a file into an upload session, and returns where the next part begins.
 	UploadPart(ctx context.Context, address string, part []byte, from, size int64) (next int64, err error)
+	// CheckUpload refuses an address to which UploadPart sends nothing, and CheckLink one of a file to which
+	// nobody is to be led.
+	CheckUpload(ctx context.Context, address string) error
+	CheckLink(ctx context.Context, address string) error
 	// Meeting, Participant and NotifyMeeting are about the meeting with that id: its details, one of its
 	// people, and what people in it are shown. failed are those who are not.
 	Meeting(ctx context.Context, of activity.Reference, id string) (connector.Meeting, error)

@@ -102,11 +102,16 @@ func (t fileTurn) offer(ctx context.Context, f actions.File, key string) (*activ
 	zerolog.Ctx(ctx).Info().Str("offer", id).Int("bytes", len(f.Content)).Msg("file offered")
 	m := t.Message("")
 	m.Summary = f.Name
-	m.Attachments = []activity.Attachment{attached(fileOffer, f.Name, "", map[string]any{
-		"description": f.Description, "sizeInBytes": len(f.Content),
-		"acceptContext": offerContext{id}, "declineContext": offerContext{id},
-	})}
+	m.Attachments = []activity.Attachment{offerCard(id, f.Name, f.Description, int64(len(f.Content)))}
 	return m, nil
+}
+
+// offerCard asks the person whether they take the file.
+func offerCard(id, name, description string, size int64) activity.Attachment {
+	return attached(fileOffer, name, "", map[string]any{
+		"description": description, "sizeInBytes": size,
+		"acceptContext": offerContext{id}, "declineContext": offerContext{id},
+	})
 }
 
 // offerContext is what the answer brings back. It is only a name of what the bot keeps.
@@ -198,7 +203,7 @@ func (t fileTurn) take(ctx context.Context, c FileConsent) error {
 	case t.rec.Upload != nil && t.rec.Upload.Outcome != "": // a process was killed before it could tell
 	case errors.Is(err, inbox.ErrNoRecord) && offerID().MatchString(in.Offer):
 		log.Info().Msg("an answer to a file came too late")
-		return t.Send(ctx, t.tellOfFile(nil, c, t.Translate("I no longer have that file. Please ask me for it again."))...)
+		return t.Send(ctx, t.tellOfFile(ctx, nil, c, t.Translate("I no longer have that file. Please ask me for it again."))...)
 	case errors.Is(err, inbox.ErrNoRecord):
 		log.Warn().Msg("an answer to a file that the bot did not offer")
 		return nil
@@ -223,6 +228,12 @@ func (t fileTurn) take(ctx context.Context, c FileConsent) error {
 		t.rec.Upload = &upload{}
 	}
 	if up := t.rec.Upload; up.Outcome == "" {
+		if err := t.allowed(ctx, c); err != nil { // nothing was sent, so the file waits for another answer
+			log.Warn().Str("error", cause(err)).Msg("a person's app named an address that no file may go to")
+			all := t.tellOfFile(ctx, nil, c, t.Translate(notThere, titles.Code(titles.Visible(rec.File.Name))))
+			all[len(all)-1].Attachments = []activity.Attachment{offerCard(rec.ID, rec.File.Name, "", rec.File.Size)}
+			return t.Send(ctx, all...)
+		}
 		outcome := declined // saved only once it is true
 		if c.Action == accepts {
 			if outcome, err = t.upload(ctx, c.UploadInfo.UploadURL, rec, queue); err != nil {
@@ -239,7 +250,15 @@ func (t fileTurn) take(ctx context.Context, c FileConsent) error {
 	if err := t.drop(ctx, queue, in.Offer); err != nil {
 		return err
 	}
-	return t.Send(ctx, t.tellOfFile(rec.File, c, "")...)
+	return t.Send(ctx, t.tellOfFile(ctx, rec.File, c, "")...)
+}
+
+// allowed refuses an answer that wants the file where no file may go.
+func (t fileTurn) allowed(ctx context.Context, c FileConsent) error {
+	if c.Action != accepts {
+		return nil
+	}
+	return t.engine.cfg.Channel.CheckUpload(ctx, c.UploadInfo.UploadURL)
 }
 
 // offered returns the record of a file that waits.
@@ -299,7 +318,7 @@ func (t fileTurn) uploadParts(ctx context.Context, address string, content []byt
 
 // tellOfFile returns what shows the outcome: the card that asked goes, and the person reads what
 // became of the file. instead is what they read if that is not the outcome of an upload.
-func (t fileTurn) tellOfFile(f *offeredFile, c FileConsent, instead string) (all []*activity.Activity) {
+func (t fileTurn) tellOfFile(ctx context.Context, f *offeredFile, c FileConsent, instead string) (all []*activity.Activity) {
 	if id := t.Activity.ReplyToID; id != "" { // else it could be answered again
 		all = append(all, &activity.Activity{Type: activity.MessageDelete, ID: id})
 	}
@@ -315,6 +334,10 @@ func (t fileTurn) tellOfFile(f *offeredFile, c FileConsent, instead string) (all
 		return all
 	case up.Outcome == uploaded:
 		info := c.UploadInfo
+		if t.engine.cfg.Channel.CheckLink(ctx, info.ContentURL) != nil {
+			m.Text = t.Translate("I saved %s to your OneDrive.", titles.Code(titles.Visible(name))) // a card would lead there
+			break
+		}
 		m.Summary = info.Name
 		m.Attachments = []activity.Attachment{attached(fileSaved, info.Name, info.ContentURL, map[string]any{"uniqueId": info.UniqueID, "fileType": info.FileType})}
 	default:
@@ -322,5 +345,7 @@ func (t fileTurn) tellOfFile(f *offeredFile, c FileConsent, instead string) (all
 	}
 	return append(all, m)
 }
+
+const notThere texts.Text = "I may not save %s where your app said. I still have the file. Please try again."
 
 const notSaved texts.Text = "Sorry, I could not save %s to your OneDrive. Please check if it's there. If not, ask me for it again."
