@@ -32,7 +32,7 @@ type expect struct {
 	} `json:"each_text"` // of the stream
 	JoinedText     *string   `json:"joined_text"` // of all finals and plain messages
 	Delivered      []string  `json:"delivered"`
-	History        *wantText `json:"history"` // of the last request to the model, but for its system prompt
+	History        *wantText `json:"history"` // of the last request to the model, but for its system prompt and data
 	Prompt         *wantText `json:"prompt"`  // all of it
 	ModelCalls     any       `json:"model_calls"`
 	ModelCancelled []int     `json:"model_cancelled"` // from 1
@@ -42,7 +42,7 @@ type expect struct {
 	StateWrites    *int             `json:"state_writes"`    // how often Redis is told of the conversation
 	Purged         *bool            `json:"purged"`          // whether the person's data was deleted
 	PendingSignins *int             `json:"pending_signins"` // at the end
-	Quotes         []map[string]any `json:"quotes"`          // what handlers saw of quoted messages
+	Quotes         any              `json:"quotes"`          // what handlers saw of quoted messages: how many, or a list
 }
 
 type wantText struct{ Has, Not []string }
@@ -147,9 +147,15 @@ func (p *played) checkHandled(e expect, fault func(string, ...any)) {
 	if e.PendingSignins != nil && p.signins != *e.PendingSignins {
 		fault("pending_signins: %d, want %d", p.signins, *e.PendingSignins)
 	}
-	if e.Quotes != nil {
-		if why := p.value("quotes", anyOf(e.Quotes), anyOf(p.quotes), &call{}); why != "" || len(p.quotes) != len(e.Quotes) {
-			fault("quotes: %v, want %v: %s", p.quotes, e.Quotes, why)
+	switch want := e.Quotes.(type) {
+	case nil:
+	case []any:
+		if why := p.value("quotes", want, anyOf(p.quotes), &call{}); why != "" || len(p.quotes) != len(want) {
+			fault("quotes: %v, want %v: %s", p.quotes, want, why)
+		}
+	default:
+		if why := p.value("quotes", want, float64(len(p.quotes)), &call{}); why != "" {
+			fault("quotes: %v: %s", p.quotes, why)
 		}
 	}
 }
@@ -439,9 +445,16 @@ func (w want) kindOf(c *call) bool {
 	return c.stream == w.Stream
 }
 
-// inPath matches the decoded path with a pattern in which * is anything.
+// inPath matches the decoded path with ~regex, or a pattern in which * is anything.
 func (p *played) inPath(pattern string, c *call) bool {
 	for _, id := range append(slices.Clone(p.ids), "") {
+		if expression, ok := strings.CutPrefix(pattern, "~"); ok {
+			named := strings.NewReplacer("{cid}", regexp.QuoteMeta(id), "{sid}", regexp.QuoteMeta(c.sid)).Replace(expression)
+			if re, err := compile(named); err == nil && re.MatchString(c.path) {
+				return true
+			}
+			continue
+		}
 		parts := strings.Split(strings.ReplaceAll(pattern, "{cid}", id), "*")
 		for i, part := range parts {
 			parts[i] = regexp.QuoteMeta(p.fill(part, c))
@@ -685,7 +698,9 @@ func (p *played) checkModels(e expect, fault func(string, ...any)) {
 	}
 	last := p.models[len(p.models)-1]
 	e.Prompt.check("prompt", last.Prompt(), fault)
-	last.Messages = slices.DeleteFunc(slices.Clone(last.Messages), func(m models.Message) bool { return m.Role == "system" })
+	last.Messages = slices.DeleteFunc(slices.Clone(last.Messages), func(m models.Message) bool {
+		return m.Role == "system" || strings.HasPrefix(m.Text, models.DataMark)
+	})
 	e.History.check("history", last.Prompt(), fault)
 }
 

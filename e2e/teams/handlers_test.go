@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bottest"
 )
@@ -100,9 +101,21 @@ type citation struct {
 	Position             int
 	Title, URL, Abstract string
 	Keywords             []string
+	Sensitivity, Label   *sensitivity // of the source
 }
 
-type sensitivity struct{ ID, Name, Description string }
+type sensitivity struct {
+	ID, Name, Description string
+	Level                 int
+}
+
+// label is the label as a bot sets it; that of nil is none.
+func (s *sensitivity) label() activity.Sensitivity {
+	if s == nil {
+		return activity.Sensitivity{}
+	}
+	return activity.Sensitivity(*s)
+}
 
 func (h *handler) UnmarshalJSON(raw []byte) error {
 	switch string(raw) {

@@ -87,10 +87,8 @@ func (h *handler) message(t *bot.Turn, g given, text string) (*activity.Activity
 	if h.AI {
 		m.LabelAI()
 	}
-	if s := h.Sensitivity; s != nil && s.ID != "" {
-		m.LabelPurview(s.ID)
-	} else if s != nil {
-		m.LabelSensitivity(s.Name, s.Description)
+	if h.Sensitivity != nil {
+		m.Label(h.Sensitivity.label())
 	}
 	next := 1
 	for _, c := range h.Citations {
@@ -98,7 +96,7 @@ func (h *handler) message(t *bot.Turn, g given, text string) (*activity.Activity
 			m.Cite(activity.Citation{})
 		}
 		next++
-		m.Cite(activity.Citation{Title: c.Title, URL: c.URL, Abstract: c.Abstract, Keywords: c.Keywords})
+		m.Cite(activity.Citation{Title: c.Title, URL: c.URL, Abstract: c.Abstract, Keywords: c.Keywords, Sensitivity: cmp.Or(c.Sensitivity, c.Label).label()})
 	}
 	for _, raw := range h.Suggestions {
 		if err := suggest(m, raw); err != nil {

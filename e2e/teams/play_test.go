@@ -71,6 +71,41 @@ type played struct {
 
 	connector *url.URL
 	store     *state.Store
+
+	// The connector of the kit has ids of its own for what the bot sends. The bot and the case see new-1, new-2 …,
+	// from the case's first message on.
+	playing bool
+	newIDs  map[string]string // by the kit's
+	kitIDs  map[string]string // by those
+}
+
+// newID is what the bot and the case see in place of an id of the kit, if the kit has chosen it.
+func (p *played) newID(c *call) (kit, id string) {
+	kit, _ = c.answer["id"].(string)
+	starts := c.method == http.MethodPost && !c.typing && c.stream != "final" && strings.Contains(c.path, "/activities")
+	if !p.playing || !starts || kit == "" || slices.ContainsFunc(p.rules, func(r *rule) bool { return r.names(kit) }) {
+		return kit, ""
+	}
+	id = fmt.Sprint("new-", len(p.newIDs)+1)
+	p.newIDs[kit], p.kitIDs[id] = id, kit
+	return kit, id
+}
+
+// inTermsOf writes other ids into a path or a body.
+func inTermsOf(ids map[string]string, text string) string {
+	for from, to := range ids {
+		text = strings.ReplaceAll(text, `"`+from+`"`, `"`+to+`"`)
+		if path, ok := strings.CutSuffix(text, "/activities/"+from); ok {
+			text = path + "/activities/" + to
+		}
+	}
+	return text
+}
+
+// names reports whether the rule answers with that id.
+func (r *rule) names(id string) bool {
+	body, _ := r.Body.(map[string]any)
+	return body["id"] == id
 }
 
 // span is when something began and ended. An end of 0: never.
@@ -142,7 +177,7 @@ func (c *call) String() string {
 // play plays the case and returns what was seen.
 func play(t *testing.T, v vector) *played {
 	t.Helper()
-	p := &played{tokens: map[string]string{}, stands: map[string]string{}}
+	p := &played{tokens: map[string]string{}, stands: map[string]string{}, newIDs: map[string]string{}, kitIDs: map[string]string{}}
 	for _, e := range v.In {
 		for to, rules := range map[string][]*rule{toConnector: e.Connector, toToken: e.TokenService, toFile: e.FileHost} {
 			for _, r := range rules {
@@ -211,7 +246,7 @@ func (p *played) prepare(kit *bottest.Kit, v vector) (asked int) {
 	kit.Connector.Sent()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.calls, p.ran, p.handled, p.quotes = nil, nil, nil, nil
+	p.calls, p.ran, p.handled, p.quotes, p.playing = nil, nil, nil, nil, true
 	p.log.Reset()
 	p.redis.Reset()
 	for _, r := range p.rules {
@@ -471,6 +506,9 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 			written()
 		}
 	}})
+	t.p.mu.Lock()
+	path, escaped, body = inTermsOf(t.p.kitIDs, path), inTermsOf(t.p.kitIDs, escaped), []byte(inTermsOf(t.p.kitIDs, string(body)))
+	t.p.mu.Unlock()
 	out := r.Clone(ctx)
 	out.Body, out.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 	out.Host = t.p.connector.Host
@@ -482,11 +520,16 @@ func (t transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(res.Body)
-	res.Body = io.NopCloser(bytes.NewReader(answer))
 	t.p.mu.Lock()
 	defer t.p.mu.Unlock()
 	c.status, c.ended = res.StatusCode, t.p.now.Add(1)
 	_ = json.Unmarshal(answer, &c.answer) // another answer says nothing
+	if kit, id := t.p.newID(c); id != "" {
+		c.answer["id"] = id
+		answer = []byte(inTermsOf(map[string]string{kit: id}, string(answer)))
+	}
+	res.Body, res.ContentLength = io.NopCloser(bytes.NewReader(answer)), int64(len(answer))
+	res.Header.Del("Content-Length")
 	return res, err
 }
 
@@ -579,9 +622,9 @@ func (p *played) decide(s bottest.Sent) bottest.Answer {
 	if id := s.ReplyTo + s.ID; id != "" {
 		path += "/" + id
 	}
-	c := newCall(s.Method, path, s.JSON)
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	c := newCall(s.Method, inTermsOf(p.newIDs, path), inTermsOf(p.newIDs, s.JSON))
 	a, _ := p.ruled(c)
 	return a
 }
