@@ -1559,10 +1559,14 @@ func (s *Settings) Given() (all []Given) {
 	return all
 }
 
-// IsSet lists those of the variables whose value differs from the default.
+// IsSet lists those of the variables whose value differs from the default. A variable of a feature that the program
+// does not have is not set.
 func (s *Settings) IsSet(variables ...string) (set []string) {
 	for _, variable := range variables {
 		field, value := s.field(variable)
+		if !value.IsValid() {
+			continue
+		}
 		was := reflect.New(field.Type).Elem()
 		if Parse(field.Tag.Get("default"), field.Tag, was) == nil && !reflect.DeepEqual(value.Interface(), was.Interface()) {
 			set = append(set, variable)
