@@ -30,6 +30,14 @@ var withoutExample = map[string]string{
 	"planner/plan.DecodeMonologue":   "package planner calls it",
 	"actions.ToChannel":              "examples/helpdesk calls it, and docs/how-to.md shows it",
 	"actions/connections.ReadLockFS": "docs/services.md shows it, whose code a test runs",
+	"actions/connections.Needs":      "actions/mcp and actions/openapi call it",
+	"app/botfile.Feature":            ofFull,
+	"app/dev.Feature":                ofFull,
+	"app/full.Features":              "cmd/bot and the examples hand them over",
+	"app/newbot.Feature":             ofFull,
+	"app/teamsapp.Feature":           ofFull,
+	"app/traces.Feature":             ofFull,
+	"app/viewer.Feature":             ofFull,
 	"bottest.ServeConnector":         "is for bots that run without a kit",
 	"bottest.New":                    "needs a test that runs; the package's Example shows a kit",
 	"bottest.NewConnector":           "is for bots that run without a kit",
@@ -40,6 +48,7 @@ var withoutExample = map[string]string{
 const (
 	insideOfBot = "package bot calls it"
 	insideOfApp = "package app calls it"
+	ofFull      = "package app/full lists it, and docs/own-bot.md shows how to name one"
 )
 
 // notRun are Examples that are compiled and not run, and why.
