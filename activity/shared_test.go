@@ -16,12 +16,14 @@ func TestShared(t *testing.T) {
 	for name, c := range map[string]struct {
 		kind, content, want string
 	}{
-		"an Adaptive Card": {kinds + "card.adaptive", `{"type":"AdaptiveCard","fallbackText":"f","body":[{"type":"TextBlock","text":"Ticket 4711: VPN is down"},
+		"an Adaptive Card": {
+			kinds + "card.adaptive", `{"type":"AdaptiveCard","fallbackText":"f","body":[{"type":"TextBlock","text":"Ticket 4711: VPN is down"},
 			{"type":"FactSet","facts":[{"title":"Owner","value":"Ann"}]},
 			{"type":"ColumnSet","columns":[{"type":"Column","items":[{"type":"RichTextBlock","inlines":["due ",{"type":"TextRun","text":"on 3 May"}]}]}]},
 			{"type":"Input.Text","id":"a","label":"Reply","value":"secret"},{"type":"Image","url":"https://x","altText":"A plug"}],
 			"actions":[{"type":"Action.Execute","title":"Close it","verb":"close","data":{"text":"hidden"}}],"refresh":{"action":{"title":"no"}}}`,
-			"card: Ticket 4711: VPN is down\nOwner\nAnn\ndue\non 3 May\nReply\nA plug\nClose it"},
+			"card: Ticket 4711: VPN is down\nOwner\nAnn\ndue\non 3 May\nReply\nA plug\nClose it",
+		},
 		"one as a string":  {kinds + "card.adaptive", `"{\"type\":\"AdaptiveCard\",\"body\":[{\"text\":\"VPN\"}]}"`, "card: VPN"},
 		"a fallback":       {kinds + "card.adaptive", `{"type":"AdaptiveCard","fallbackText":"VPN"}`, "card: VPN"},
 		"a hero card":      {kinds + "card.hero", `{"title":"VPN","subtitle":"down","text":"since 9","buttons":[{"type":"openUrl","title":"Open","value":"https://x"}]}`, "card: VPN\ndown\nsince 9\nOpen"},

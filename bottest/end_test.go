@@ -90,14 +90,19 @@ func TestEndsWithWhatNobodySees(t *testing.T) {
 				return make([]teams.Choice, 16), nil
 			},
 		}
+		cfg.Teams.Extension.Domains = []string{"tickets.example"}
+		cfg.Teams.Extension.Link = func(context.Context, *bot.Turn, teams.Query) (teams.Answer, error) {
+			return teams.Answer{Items: []teams.Item{{Title: "x", Card: activity.Card{Fallback: "x", Version: "1.4"}}}}, nil
+		}
 	}
 	contains(t, failingInBubble(t, cfg, func(kit *bottest.Kit) {
 		chat := said(kit)
 		kit.Settle()
 		chat.Messages()
+		chat.Invoke("composeExtension/queryLink", map[string]any{"url": "https://tickets.example/1"})
 		chat.Invoke("composeExtension/query", map[string]any{"commandId": "find"})
 		chat.Invoke("application/search", map[string]any{"queryText": "", "dataset": "lists"})
-	}), "1 of 4 suggestions", "26 results: Teams asked for 25", "16 results: Teams asked for 15")
+	}), "1 of 4 suggestions", "26 results: Teams asked for 25", "16 results: Teams asked for 15", "the card has the version \"1.4\"")
 }
 
 // A bot without the kit's feature is not seen to act, so it does not crash.

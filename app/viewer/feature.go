@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/planbot-go/planbot/app"
@@ -41,7 +42,7 @@ func (s *settings) check(v app.Values) error {
 	fault := func(format string, args ...any) { faults = append(faults, fmt.Errorf(format, args...)) }
 	host, port, err := net.SplitHostPort(s.Addr)
 	if err == nil {
-		_, err = net.LookupPort("tcp", port)
+		_, err = strconv.ParseUint(port, 10, 16)
 	}
 	if err != nil {
 		fault("BOT_VIEWER_ADDR: %q is not host:port", s.Addr)

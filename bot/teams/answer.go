@@ -53,8 +53,8 @@ type Form struct {
 // Item is a result of the message extension.
 type Item struct {
 	// Card is what is put into the message: an [activity.Card], any value that encodes to the JSON of
-	// an Adaptive Card, or an [activity.Attachment] of another kind. For a link it has at most the version
-	// 1.3, which is that of an [activity.Card] without one.
+	// an Adaptive Card, or an [activity.Attachment] of another kind. For a link, Teams shows nothing of a
+	// version above 1.3, which is that of an [activity.Card] without one.
 	Card any
 	// Title, Text and Image, an https address, are how the item looks in a list. A query and a link
 	// require a Title.
@@ -88,8 +88,9 @@ const (
 	newestPreview = "1.3" // of a link
 )
 
-// cardOf writes a card with the attachment around it. A card of a version that Teams shows nothing of is an error.
-func cardOf(card any, newest string) (a attachment, err error) {
+// cardOf writes a card with the attachment around it. A card that names no version gets this one, and one of a
+// version that Teams shows nothing of is an error.
+func cardOf(card any, version string) (a attachment, err error) {
 	switch c := card.(type) {
 	case activity.Attachment:
 		raw, err := json.Marshal(c)
@@ -97,16 +98,16 @@ func cardOf(card any, newest string) (a attachment, err error) {
 			err = json.Unmarshal(raw, &a)
 		}
 		if err == nil && a.Type == activity.CardContentType {
-			err = checkVersion(a.Content, newest)
+			err = checkVersion(a.Content, newestCard)
 		}
 		return a, err
 	case *activity.Card:
 		if c == nil {
 			return a, errors.New("the card is nil")
 		}
-		return cardOf(*c, newest)
+		return cardOf(*c, version)
 	case activity.Card:
-		c.Version = cmp.Or(c.Version, newest)
+		c.Version = cmp.Or(c.Version, version)
 		card = c
 	}
 	raw, err := json.Marshal(card, json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
@@ -119,7 +120,7 @@ func cardOf(card any, newest string) (a attachment, err error) {
 	if json.Unmarshal(raw, &kind) != nil || kind.Type != "AdaptiveCard" {
 		return a, errors.New("the card is no Adaptive Card")
 	}
-	return cardOf(activity.Attachment{ContentType: activity.CardContentType, Content: raw}, newest)
+	return cardOf(activity.Attachment{ContentType: activity.CardContentType, Content: raw}, version)
 }
 
 // checkVersion refuses a card that is newer than that.
@@ -348,11 +349,11 @@ func (s shape) results(a Answer) (any, error) {
 
 // item writes a result.
 func (s shape) item(item Item) (card attachment, err error) {
-	newest := newestCard
+	version := newestCard
 	if s.preview {
-		newest = newestPreview
+		version = newestPreview
 	}
-	if card, err = cardOf(item.Card, newest); err != nil {
+	if card, err = cardOf(item.Card, version); err != nil {
 		return card, err
 	}
 	if s.anonymous && strings.Contains(string(card.Content), `"Action.Execute"`) {

@@ -12,6 +12,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/rs/zerolog"
+
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn"
 )
@@ -354,7 +356,28 @@ func link(h func(context.Context, *turn.Turn, Query) (Answer, error), domains []
 		if err == nil && h != nil && !inDomains(value.URL, domains) {
 			return bind(unlinked, Query{}, s.results, nil)
 		}
-		return bind(h, Query{Text: value.URL, State: value.State, Authentication: value.Authentication}, s.results, err)
+		return bind(tellUnshown(h), Query{Text: value.URL, State: value.State, Authentication: value.Authentication}, s.results, err)
+	}
+}
+
+// tellUnshown has the log, and so the test kit, say which preview of a link Teams will not show. The card goes out as
+// its author wrote it, since nobody else knows what an older version would lose.
+func tellUnshown(h func(context.Context, *turn.Turn, Query) (Answer, error)) func(context.Context, *turn.Turn, Query) (Answer, error) {
+	if h == nil {
+		return nil
+	}
+	return func(ctx context.Context, t *turn.Turn, q Query) (Answer, error) {
+		out, err := h(ctx, t, q)
+		for _, item := range out.Items {
+			card, bad := cardOf(item.Card, newestPreview)
+			if bad != nil || card.Type != activity.CardContentType {
+				continue // an error is told where the answer is written
+			}
+			if err := checkVersion(card.Content, newestPreview); err != nil {
+				zerolog.Ctx(ctx).Warn().Str("unshown", err.Error()).Msg("Teams will not show the preview of a link")
+			}
+		}
+		return out, err
 	}
 }
 

@@ -276,13 +276,13 @@ func endedNow(t *Turn, failure error, began time.Time, tries int) Ended {
 	if failure != nil {
 		e.Reason, e.Err = KindOf(failure), failure.Error()
 	}
-	switch {
-	case t.rec.Phase == waiting:
+	switch t.rec.Phase {
+	case waiting:
 		e.Outcome = waitingTurn
 		if failure == nil && w != nil {
 			e.Reason = string(w.For)
 		}
-	case t.rec.Phase == failed:
+	case failed:
 		e.Outcome = failedTurn
 	}
 	return e

@@ -50,9 +50,9 @@ type Program struct {
 	More        []any // more such structs. nil: there are none
 	// Adapt makes a Runner of a command of another kind, whose fields are its flags and arguments all the
 	// same; nil: it is no command. nil: there is no other kind.
-	Adapt func(command any) Runner
-	Settings    *settings.Settings // that every command has as flags, and gets
-	Before      func() error       // runs once they are read, before the command. nil: nothing does
+	Adapt    func(command any) Runner
+	Settings *settings.Settings // that every command has as flags, and gets
+	Before   func() error       // runs once they are read, before the command. nil: nothing does
 }
 
 // commandLine is a Program at work.

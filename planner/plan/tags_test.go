@@ -11,7 +11,9 @@ import (
 
 // thinkingForms are the tags around thinking of models that are known, each with the one that closes it.
 var thinkingForms = [][2]string{
-	{"< think >", "</ think >"}, {"<∣think∣>", "<∣/think∣>"}, {"[ THINK ]", "[/ THINK ]"},
+	{"< think >", "</ think >"},
+	{"<∣think∣>", "<∣/think∣>"},
+	{"[ THINK ]", "[/ THINK ]"},
 	{"<think>", "</think>"},
 	{"<Thinking>\n", "\n</Thinking>"},
 	{"<|channel>thought\n", "<channel|>"},
