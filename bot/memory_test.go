@@ -278,8 +278,10 @@ func TestNoMemoryByDefault(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t)
-		b.model.Says(plan(say("What do you mean?")))
-		b.tell(event{"text": "/memory"}, "What do you mean?")
+		b.say("/memory")
+		if got := b.connector.Next(b).Text(); !strings.Contains(got, "I don't know the command `/memory`") || strings.Count(got, "/memory") != 1 {
+			t.Errorf("reply %q", got)
+		}
 		help := func(b *bundle) string {
 			b.Helper()
 			b.say("help")

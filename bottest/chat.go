@@ -425,7 +425,7 @@ func (c *Chat) Expect(want string) Sent {
 	switch {
 	case got.Activity.Text == "" && got.Card() != "":
 		c.fail("the bot said a card, want %q: for cards there is ExpectCard\n%s", want, got.line())
-	case markdown.Lines(got.Activity.Text) != markdown.Lines(want):
+	case markdown.Seen(got.Activity.Text) != markdown.Seen(want):
 		c.fail("the bot said %q, want %q", got.line(), want)
 	}
 	return got

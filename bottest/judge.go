@@ -277,14 +277,13 @@ func (r reply) String() string {
 	return r.text
 }
 
-// is reports whether the reply is the wanted one. Single line breaks are equal with and without the spaces that
-// they get for Teams.
+// is reports whether the reply is the wanted one, as people see both.
 func (r reply) is(want string, acts *actions.Registry, resumed func(reply) bool) bool {
 	word, call, means := record.Placeholder(want)
 	call = strings.TrimLeft(call, ": \t\n")
 	switch word {
 	case "":
-		return r.card == "" && markdown.Lines(r.text) == markdown.Lines(want) || r.card != "" && sameWords(r.card, want)
+		return r.card == "" && markdown.Seen(r.text) == markdown.Seen(want) || r.card != "" && sameWords(r.card, want)
 	case "split": // any text; matches counts them
 		return r.card == ""
 	case "card":
@@ -316,7 +315,7 @@ func sameWords(card, text string) bool {
 	var shown struct{ FallbackText string }
 	err := json.Unmarshal([]byte(card), &shown)
 	plain := func(text string) string { return strings.ReplaceAll(text, "**", "") } // a fallback has no markdown
-	return err == nil && shown.FallbackText != "" && plain(shown.FallbackText) == plain(text)
+	return err == nil && shown.FallbackText != "" && markdown.Seen(plain(shown.FallbackText)) == markdown.Seen(plain(text))
 }
 
 // shows reports whether a person can read the text in the card.
@@ -325,7 +324,7 @@ func shows(card, text string) (yes bool) {
 	_ = json.Unmarshal([]byte(card), &tree) // otherwise it shows nothing
 	walk(tree, func(name string, value any) {
 		shown, isText := value.(string)
-		yes = yes || isText && name != "type" && name != "id" && name != "verb" && strings.Contains(shown, text)
+		yes = yes || isText && name != "type" && name != "id" && name != "verb" && strings.Contains(markdown.Seen(shown), markdown.Seen(text))
 	})
 	return yes || text == ""
 }

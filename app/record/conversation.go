@@ -166,7 +166,7 @@ func (c *conversation) ofTurn(turn, id string) *step {
 func (c *conversation) isForeign(turn string, req *models.Request) bool {
 	var said []string
 	for _, m := range req.Messages {
-		if m.Role == "user" {
+		if m.Role == "user" && !strings.HasPrefix(m.Text, models.DataMark) {
 			said = append(said, m.Text)
 		}
 	}

@@ -348,23 +348,3 @@ func (r *Record) closeSlots() error {
 	}
 	return nil
 }
-
-// Local is what a feature knows of a turn in this process only, such as what it has shown. It outlives
-// the turn's attempts and is saved nowhere.
-type Local[T any] struct{ _ byte }
-
-// NewLocal returns a place of its own in each turn.
-func NewLocal[T any]() *Local[T] { return new(Local[T]) }
-
-// Of returns the turn's value: a zero T at first.
-func (l *Local[T]) Of(t *Turn) *T {
-	if value, ok := t.locals[l]; ok {
-		return value.(*T)
-	}
-	value := new(T)
-	if t.locals == nil {
-		t.locals = map[any]any{}
-	}
-	t.locals[l] = value
-	return value
-}

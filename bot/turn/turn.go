@@ -47,13 +47,12 @@ type Turn struct {
 	typing *typing
 	stream *stream.Stream
 
-	beside  string      // the queue beside the conversation's that it belongs to; "": it belongs to the conversation's
-	listed  bool        // the conversation is one of the person's places
-	moved   bool        // how to reach the conversation has changed
-	resumed bool        // continues after an approval
-	quota   *string     // what to tell a person who is over quota, "" if they are not; nil: not counted yet
-	spent   int         // tokens that count towards quotas already
-	locals  map[any]any // what features know of it, see [Local]
+	beside  string  // the queue beside the conversation's that it belongs to; "": it belongs to the conversation's
+	listed  bool    // the conversation is one of the person's places
+	moved   bool    // how to reach the conversation has changed
+	resumed bool    // continues after an approval
+	quota   *string // what to tell a person who is over quota, "" if they are not; nil: not counted yet
+	spent   int     // tokens that count towards quotas already
 
 	since     unsaved
 	saved     int      // how many outcomes are saved
@@ -760,7 +759,7 @@ func (t *Turn) use(rec Record) {
 	rec.Stateless = rec.Stateless || t.rec.Stateless
 	*t = Turn{
 		Turn: t.Turn, engine: t.engine, lease: t.lease, owned: t.owned, typing: t.typing, stream: t.stream, listed: t.listed,
-		rec: rec, docs: documents{store: t.engine.cfg.Store, turn: t.Turn, step: t.step}, since: unsaved{base: t.since.base}, quota: t.quota, spent: t.spent, secret: t.secret, locals: t.locals,
+		rec: rec, docs: documents{store: t.engine.cfg.Store, turn: t.Turn, step: t.step}, since: unsaved{base: t.since.base}, quota: t.quota, spent: t.spent, secret: t.secret,
 	}
 	t.exec = &execution{Turn: t}
 	t.Gate, t.Reads = t.exec.allowNested, guard{t.exec}.document

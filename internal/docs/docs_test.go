@@ -34,7 +34,7 @@ func TestGoCodeIsInTheTree(t *testing.T) {
 		"docs/how-to.md":            {"bottest/howto_test.go"},
 		"docs/knowledge.md":         {"examples/handbook/main.go", "knowledge/azure_test.go"},
 		"docs/messages.md":          {"bot/example_test.go"},
-		"docs/own-bot.md":           {"app/example_test.go", "actions/actions_test.go"},
+		"docs/own-bot.md":           {"app/example_test.go", "app/example_feature_test.go", "actions/actions_test.go"},
 		"docs/prompts.md":           {"planner/example_test.go"},
 		"docs/services.md":          {"app/services_example_test.go"},
 		"docs/skills.md":            {"skills/example_test.go", "skills/example_sandbox_test.go"},

@@ -37,6 +37,10 @@ func Lines(text string) string {
 	return out.String()
 }
 
+// Seen returns the text as it was before Lines and Tame added what nobody sees, with the breaks of Lines: two
+// texts look the same if it makes them equal.
+func Seen(text string) string { return Lines(strings.ReplaceAll(text, unseen, "")) }
+
 // Fit makes of a text what Teams can show of it: a table becomes a list, with a line for each row. An item of a
 // numbered list that has the number of the one before it gets the next one, which Markdown means by that: so the
 // list goes on where it is cut.
