@@ -49,7 +49,6 @@ var services = map[string]struct {
 		"getAccountAttachmentByFileName":    "contentType: the header is not in Headers",
 		"updateAccountAttachmentByFileName": "application/octet-stream",
 	}},
-	"zoom.json": {operations: 8},
 }
 
 // TestServices loads documents of real services.
