@@ -18,8 +18,6 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
-	"github.com/planbot-go/planbot/actions/mcp"
-	"github.com/planbot-go/planbot/actions/openapi"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 )
@@ -48,18 +46,8 @@ const listTime = 15 * time.Second
 // service is what one service has.
 type service struct {
 	connections.Connection
-	has []listed
+	has []connections.Listed
 	err error
-}
-
-// listed is an action of a service, as it is now.
-type listed struct {
-	remote     string         // the service's own name for it
-	name       string         // in plans; "": it cannot be planned
-	definition jsontext.Value // what a lock keeps of it; nil: nothing
-	leftOut    string         // why it is not offered; "": it is
-	refused    bool           // the operator's rules leave it out
-	notes      []string       // what else an operator should know
 }
 
 // list asks all services at the same time.
@@ -78,33 +66,15 @@ func list(ctx context.Context, all []connections.Connection) []service {
 	return services
 }
 
-// listOf asks one service. A connection of another kind tells what it offers.
-func listOf(ctx context.Context, c connections.Connection) (all []listed, err error) {
-	switch c := c.(type) {
-	case *mcp.Connection:
-		tools, err := c.Tools(ctx)
-		for _, tool := range tools {
-			all = append(all, listed{remote: tool.Remote, name: tool.Name, definition: tool.Definition, leftOut: tool.LeftOut, refused: tool.NotAllowed})
-		}
-		return all, err
-	case *openapi.Connection:
-		for _, o := range c.Operations() {
-			one := listed{remote: o.Remote, definition: o.Definition, leftOut: o.LeftOut, notes: o.Notes, refused: o.NotAllowed}
-			if o.Action != nil {
-				one.name = o.Action.Name
-			}
-			all = append(all, one)
-		}
-		return all, nil
-	case interface {
-		list(context.Context) ([]listed, error)
-	}: // a test's
-		return c.list(ctx)
+// listOf asks one service.
+func listOf(ctx context.Context, c connections.Connection) (all []connections.Listed, err error) {
+	if c, ok := c.(connections.Lister); ok {
+		return c.List(ctx)
 	}
 	names, note := c.Offer(ctx, settings.Turn(""))
 	for _, name := range names {
 		if a, ok := c.Actions().Lookup(name); ok {
-			all = append(all, listed{remote: a.Source.Remote, name: name})
+			all = append(all, connections.Listed{Remote: a.Source.Remote, Name: name})
 		}
 	}
 	if len(all) == 0 && note != "" {
@@ -133,16 +103,16 @@ func (c actionsCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 	var away error
 	for _, service := range services {
 		for _, one := range service.has {
-			if a, ok := service.Actions().Lookup(one.name); ok && one.leftOut == "" {
+			if a, ok := service.Actions().Lookup(one.Name); ok && one.LeftOut == "" {
 				all = append(all, a)
-				said[a.Name] = description(one.definition)
+				said[a.Name] = description(one.Definition)
 			}
-			notes := one.notes
-			if one.leftOut != "" && !one.refused {
-				notes = append([]string{one.leftOut}, notes...)
+			notes := one.Notes
+			if one.LeftOut != "" && !one.NotAllowed {
+				notes = append([]string{one.LeftOut}, notes...)
 			}
 			for _, note := range notes {
-				fmt.Fprintf(std.Err, "%s: %s: %s\n", service.Key(), cli.OneLine(one.remote), cli.OneLine(note))
+				fmt.Fprintf(std.Err, "%s: %s: %s\n", service.Key(), cli.OneLine(one.Remote), cli.OneLine(note))
 			}
 		}
 		if service.err != nil {
@@ -222,8 +192,8 @@ func pin(s *settings.Settings, services []service, std *cli.Streams) error {
 	for _, service := range services {
 		definitions := map[string]jsontext.Value{}
 		for _, one := range service.has {
-			if one.definition != nil {
-				definitions[one.remote] = one.definition
+			if one.Definition != nil {
+				definitions[one.Remote] = one.Definition
 			}
 		}
 		err := service.err

@@ -82,7 +82,7 @@ func TestABotOfAFile(t *testing.T) {
 type fakeService struct {
 	key  string
 	all  *actions.Registry
-	has  []listed
+	has  []connections.Listed
 	err  error
 	note string
 }
@@ -99,7 +99,7 @@ func (f *fakeService) Offer(context.Context, *actions.Turn) (names []string, not
 	return names, f.note
 }
 
-func (f *fakeService) list(context.Context) ([]listed, error) { return f.has, f.err }
+func (f *fakeService) List(context.Context) ([]connections.Listed, error) { return f.has, f.err }
 
 func service1(t *testing.T, remotes ...string) *fakeService {
 	t.Helper()
@@ -113,7 +113,7 @@ func service1(t *testing.T, remotes ...string) *fakeService {
 			t.Fatal(err)
 		}
 		a.Source = actions.Source{Connection: "crm", Remote: remote}
-		f.has = append(f.has, listed{remote: remote, name: "crm_" + remote, definition: definition})
+		f.has = append(f.has, connections.Listed{Remote: remote, Name: "crm_" + remote, Definition: definition})
 	}
 	return f
 }
@@ -130,7 +130,7 @@ func withServices(all ...connections.Connection) Bot {
 func TestActionsOfServices(t *testing.T) {
 	t.Parallel()
 	crm := service1(t, "send", "read")
-	crm.has[1].leftOut = "its definition has changed"
+	crm.has[1].LeftOut = "its definition has changed"
 	away := &fakeService{key: "away", all: actions.New(), err: errors.New("no answer")}
 	code, out, errs := executeFor(t, withServices(crm, away), "", "actions")
 	if code != cli.ExitFailed || !strings.Contains(out, `Does it\u202e`) || strings.Contains(out, "crm_read") ||
@@ -192,10 +192,10 @@ func TestPin(t *testing.T) {
 		t.Errorf("the pins of a service that is away are %v", pins)
 	}
 	changed := service1(t, "send", "read")
-	changed.has[0].definition = jsontext.Value(`{"name":"send","description":"Does more"}`)
+	changed.has[0].Definition = jsontext.Value(`{"name":"send","description":"Does more"}`)
 	pinned(`  +   "description": "Does more",`, 0, changed)
 	gone := service1(t, "send", "read")
-	gone.has[0].definition, gone.has[0].leftOut = nil, "the server no longer has it"
+	gone.has[0].Definition, gone.has[0].LeftOut = nil, "the server no longer has it"
 	pinned("removed crm send ", 0, gone)
 	pinned("removed crm read ", 0)
 	if err := os.WriteFile(filepath.Join(dir, "actions.lock"), []byte("{"), 0o600); err != nil {

@@ -336,15 +336,15 @@ func checkService(s service) check {
 	var offered, refused, others []string
 	for _, one := range s.has {
 		switch {
-		case one.leftOut == "":
-			offered = append(offered, one.name)
-		case one.refused:
-			refused = append(refused, cli.OneLine(one.remote))
+		case one.LeftOut == "":
+			offered = append(offered, one.Name)
+		case one.NotAllowed:
+			refused = append(refused, cli.OneLine(one.Remote))
 		default:
-			others = append(others, cli.OneLine(one.remote)+" is not offered: "+cli.OneLine(one.leftOut))
+			others = append(others, cli.OneLine(one.Remote)+" is not offered: "+cli.OneLine(one.LeftOut))
 		}
-		for _, note := range one.notes {
-			others = append(others, cli.OneLine(one.remote)+": "+cli.OneLine(note))
+		for _, note := range one.Notes {
+			others = append(others, cli.OneLine(one.Remote)+": "+cli.OneLine(note))
 		}
 	}
 	c := ok(strings.TrimSuffix(fmt.Sprintf("offers %d actions: %s", len(offered), strings.Join(offered, ", ")), ": "))

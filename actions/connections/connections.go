@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/connector"
 )
@@ -33,6 +34,23 @@ type Connection interface {
 	Offer(ctx context.Context, turn *actions.Turn) (names []string, note string)
 	// Close ends what the connection has open, and waits for it.
 	Close()
+}
+
+// Lister is a [Connection] that tells operators all that its service has, also what is not offered. One that is no
+// Lister is asked what it offers.
+type Lister interface {
+	// List asks the service. The error says why there is no list. Several goroutines may call it at once.
+	List(ctx context.Context) ([]Listed, error)
+}
+
+// Listed is an action of a service, as the service has it now.
+type Listed struct {
+	Remote     string         // the service's own name for it; it may be any text
+	Name       string         // in plans; "": it cannot be planned
+	Definition jsontext.Value // what a lock keeps of it; nil: nothing
+	LeftOut    string         // why it is not offered; "": it is
+	NotAllowed bool           // the operator's rules leave it out
+	Notes      []string       // what else an operator should know
 }
 
 var keyForm = regexp.MustCompile(`^[a-z][a-z0-9]{0,15}$`)

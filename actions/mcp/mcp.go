@@ -439,6 +439,16 @@ func (c *Connection) Tools(ctx context.Context) ([]Tool, error) {
 	return all, nil
 }
 
+// List implements [connections.Lister], as Tools does.
+func (c *Connection) List(ctx context.Context) ([]connections.Listed, error) {
+	tools, err := c.Tools(ctx)
+	var all []connections.Listed
+	for _, t := range tools {
+		all = append(all, connections.Listed{Remote: t.Remote, Name: t.Name, Definition: t.Definition, LeftOut: t.LeftOut, NotAllowed: t.NotAllowed})
+	}
+	return all, err
+}
+
 // toolOf says what became of a tool. c.mu is locked.
 func (c *Connection) toolOf(j judged) Tool {
 	d := j.definition

@@ -273,6 +273,19 @@ func (c *Connection) Operations() []Operation {
 	return all
 }
 
+// List implements [connections.Lister], as Operations does. It never fails.
+func (c *Connection) List(context.Context) ([]connections.Listed, error) {
+	var all []connections.Listed
+	for _, o := range c.Operations() {
+		one := connections.Listed{Remote: o.Remote, Definition: o.Definition, LeftOut: o.LeftOut, NotAllowed: o.NotAllowed, Notes: o.Notes}
+		if o.Action != nil {
+			one.Name = o.Action.Name
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
 // Close implements [connections.Connection]. Calls that are running end with an error, and so do later ones.
 func (c *Connection) Close() {
 	c.mu.Lock()
