@@ -438,8 +438,10 @@ func becomeScript(told string, argv []string) error {
 	if err := os.Chdir(c.Skill); err != nil {
 		return err
 	}
-	// RLIMIT_NPROC counts all of the user's tasks, so add those already running.
-	argv = limited(c.Prlimit, c.Limits, tasksOf(os.Getuid()), argv)
+	// RLIMIT_NPROC counts all of the user's tasks, so add those already running, and room for what the user
+	// starts meanwhile: the script must not fail because the machine is busy.
+	others := tasksOf(os.Getuid())
+	argv = limited(c.Prlimit, c.Limits, others+others/2+maxProcesses, argv)
 	if err := c.restrict(); err != nil {
 		return err
 	}
