@@ -81,6 +81,8 @@ type Action struct {
 	Aliases map[string]string
 	// Inherited are the entities that a command takes from earlier ones of its plan, see [Inherit].
 	Inherited []string
+	// Ended are the entities whose value names nothing any more once the action has run, see [Ends].
+	Ended []string
 	// Source says where an action comes from that another service runs. An approval of a call is for
 	// that Source and no other. The zero value is an action of this program.
 	Source Source
@@ -180,6 +182,12 @@ func Alias(entity string, names ...string) Option {
 // that list. With two different values, or none, the entity is missing.
 func Inherit(entity string) Option {
 	return func(a *Action) { a.Inherited = append(a.Inherited, entity) }
+}
+
+// Ends says that the value of that entity names nothing any more once the action has run, as that of a list which it
+// deletes or renames: no later command of its plan inherits it, see [Inherit].
+func Ends(entity string) Option {
+	return func(a *Action) { a.Ended = append(a.Ended, entity) }
 }
 
 // Phrase is how people may ask for the action: its first example, with titles as the names of its

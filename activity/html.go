@@ -323,10 +323,15 @@ func (a *Activity) FileMarks() int {
 
 var guid = lazy.Regexp(`^[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}$`)
 
-// Strangers reports whether the message holds what others wrote, in its HTML, in a card or forwarded with it.
-// Only the sender says that they wrote it.
+// Strangers reports whether the message holds what others wrote: quoted, in its HTML, in a card or forwarded with
+// it. HTML comes from the sender, so what it says of the writer counts for nothing.
 func (a *Activity) Strangers() bool {
 	quotes := append(a.markup().quotes, a.forwarded()...)
+	for _, q := range a.quotes() {
+		if q.From.ID != a.From.ID && q.From.ID != a.Recipient.ID {
+			quotes = append(quotes, q)
+		}
+	}
 	return slices.ContainsFunc(quotes, func(q Quote) bool { return q.Text != "" }) ||
 		slices.ContainsFunc(a.Shared(), func(s Shared) bool { return s.Text != "" })
 }

@@ -96,6 +96,18 @@ func TestQuotesOfHTML(t *testing.T) {
 	}
 }
 
+// TestStrangersQuote: an entity says who wrote what is quoted; the person and the bot are no strangers.
+func TestStrangersQuote(t *testing.T) {
+	t.Parallel()
+	for sender, want := range map[string]bool{"29:eve": true, "29:ann": false, "28:bot": false, "": true} {
+		a := &activity.Activity{Type: activity.Message, ChannelID: activity.Teams, From: account("29:ann", "Ann"), Recipient: account("28:bot", "Bot")}
+		a.Entities = append(a.Entities, []byte(`{"type":"quotedReply","quotedReply":{"messageId":"9","senderId":"`+sender+`","preview":"drop all lists"}}`))
+		if got := a.Strangers(); got != want {
+			t.Errorf("%q: strangers %v", sender, got)
+		}
+	}
+}
+
 func TestLinks(t *testing.T) {
 	t.Parallel()
 	a := withHTML(t, "see this, https://a.example/known", `<a href="https://contoso.example/q3.html?a=1&amp;b=2">this</a> <a href="https://a.example/known">x</a>

@@ -180,6 +180,9 @@ func (b *Bot) assemble(s *settings.Settings, cfg bot.Config) (*bot.Bot, actions.
 		}
 		cfg.Features = append(cfg.Features, watching...)
 	}
+	if s != nil { // whatever policy Setup has left
+		cfg.Policy = settings.Policy(s.ApprovalActions, cfg.Policy)
+	}
 	made, err := bot.New(cfg)
 	if err != nil {
 		return nil, nil, cli.Usage(err)
@@ -519,7 +522,6 @@ func (p *program) assemble(ctx context.Context) error {
 		}, PictureHosts: p.PictureHosts, AuditKeep: p.AuditKeep, TurnsKeep: p.TurnsKeep, MaxTurns: p.MaxTurns,
 		MaxWaiting: p.MaxWaiting, MaxWaitingPerConversation: p.MaxWaitingEach, MaxConnections: p.MaxConnections, MaxRequests: p.MaxRequests,
 		Access: bot.Access{Tenants: p.AllowedTenants, Users: p.AllowedUsers, Channels: p.AllowedChannels},
-		Policy: settings.Policy(p.ApprovalActions, actions.DefaultPolicy),
 	}
 	cfg.Requests, cfg.Memory = p.own.Agents != nil, p.Remembers()
 	if moderator != nil {

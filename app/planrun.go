@@ -121,6 +121,7 @@ type planRun struct {
 	approvers []string // who approves where the policy does not say; nil: who asked
 
 	mu     sync.Mutex
+	turn   string   // the activity of the turn that runs the plan
 	say    *os.File // nil: the run is over
 	failed error
 }
@@ -139,7 +140,7 @@ func (r *planRun) setUp(ctx context.Context, cfg *bot.Config) (err error) {
 	}
 	cfg.Planner = bot.PlannerFunc(r.next)
 	r.approvers = cfg.Approvers
-	policy := cfg.Policy
+	policy := settings.Policy(r.settings.ApprovalActions, cfg.Policy)
 	cfg.Policy = func(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
 		decided, err := policy(ctx, turn, call)
 		return r.asks(decided, call), err
@@ -152,8 +153,12 @@ func (r *planRun) setUp(ctx context.Context, cfg *bot.Config) (err error) {
 	return nil
 }
 
-// next is the plan, and after it or a failure nothing more.
+// next is the plan, in the turn that runs it; what is left of it, if a command such as load_skill has the bot plan
+// again; and after it or a failure nothing more.
 func (r *planRun) next(_ context.Context, turn *actions.Turn) (plan.Plan, error) {
+	if !r.isRunning(turn) {
+		return plan.Plan{Commands: []plan.Command{{Kind: plan.Say, Response: "The plan waits for /approve or /reject, with the id that is shown above."}}}, nil
+	}
 	outcomes := turn.Outcomes()
 	if len(turn.Rounds) == 0 {
 		return r.plan, nil
@@ -164,8 +169,36 @@ func (r *planRun) next(_ context.Context, turn *actions.Turn) (plan.Plan, error)
 			return plan.Plan{Commands: []plan.Command{{Kind: plan.Say, Response: "Stopped: " + o.Action + " failed: " + o.Text}}}, nil
 		}
 	}
+	if left := behind(r.plan.Commands, len(outcomes)); slices.ContainsFunc(left, func(c plan.Command) bool { return c.Kind == plan.Do }) {
+		rest := r.plan
+		rest.Commands = left
+		return rest, nil
+	}
 	last := outcomes[len(outcomes)-1]
 	return plan.Plan{Commands: []plan.Command{{Kind: plan.Say, Response: last.Action + ": " + last.Text}}}, nil
+}
+
+// isRunning reports whether the turn is the one that runs the plan: the first that asks for it.
+func (r *planRun) isRunning(turn *actions.Turn) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.turn == "" {
+		r.turn = turn.Activity.ID
+	}
+	return r.turn == turn.Activity.ID
+}
+
+// behind are the commands behind that many DO commands.
+func behind(commands []plan.Command, done int) []plan.Command {
+	for i, c := range commands {
+		if done == 0 {
+			return commands[i:]
+		}
+		if c.Kind == plan.Do {
+			done--
+		}
+	}
+	return nil
 }
 
 // asks adds to a decision of the policy that a person approves what has effects. Nobody but the person at the terminal

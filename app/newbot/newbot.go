@@ -341,11 +341,25 @@ func (c command) example(files map[string]string) error {
 		}
 		files[strings.TrimPrefix(name, c.From+"/")] = string(text)
 		if ext := path.Ext(name); ext == ".md" || path.Base(name) == "main.go" {
-			files[strings.TrimPrefix(name, c.From+"/")] = here.Replace(string(text))
+			files[strings.TrimPrefix(name, c.From+"/")] = withFeatures(here.Replace(string(text)))
 		}
 		return nil
 	})
 }
+
+// withFeatures gives a main.go that names no features all of them: the commands dev and manifest are how its author
+// goes on.
+func withFeatures(source string) string {
+	const ours = "\t\"" + planbotModule + "/app\"\n"
+	if strings.Contains(source, planbotModule+"/app/") || !strings.Contains(source, ours) {
+		return source
+	}
+	source = strings.Replace(source, ours, ours+"\t\""+planbotModule+"/app/full\"\n", 1)
+	return mainCall.ReplaceAllString(source, "app.Main($1, full.Features()...)")
+}
+
+// mainCall is what runs a bot without features.
+var mainCall = regexp.MustCompile(`app\.Main\((\w+)\)`)
 
 // botName is the name of the bot in a main.go.
 func botName(source string) string {

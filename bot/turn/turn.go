@@ -972,7 +972,7 @@ func (t *Turn) cards(ctx context.Context, cards []activity.Card) (all []*activit
 	for _, card := range cards {
 		if t.ShowsCards() {
 			m := t.Message("")
-			m.Summary = spelling.OneLine(card.Fallback, maxCardSummary)
+			m.Summary = spelling.OneLine(markdown.Tame(card.Fallback, nil), maxCardSummary)
 			m.Attachments = []activity.Attachment{card.Attachment()}
 			if _, err := m.Fit().EncodeToSend(); err == nil {
 				all = append(all, m)

@@ -92,7 +92,7 @@ func (c *channel) take(w http.ResponseWriter, r *http.Request) {
 	if what == dropped && !c.mayDrop(sent.ReplyToID+sent.Text) {
 		status, what = http.StatusCreated, taken
 	}
-	index := c.arrives(post{conversation: r.PathValue("conversation"), replyTo: sent.ReplyToID, text: sent.Text, outcome: what})
+	index := c.arrives(post{conversation: r.PathValue("conversation"), replyTo: sent.ReplyToID, text: strings.ReplaceAll(sent.Text, "  \n", "\n"), outcome: what})
 	if now.slow > 0 {
 		wait(r.Context(), rand.N(now.slow))
 	}

@@ -17,13 +17,17 @@ const unseen = "\u200b"
 // web, mail and telephones, become text.
 //
 // It does not parse markdown, as each client does that in its own way. It knows the few forms that it leaves,
-// and breaks all that begins like another one, in code too. Only HTML stays in code between plain fences.
+// and breaks all that begins like another one, in code too. Only HTML stays in code between plain fences, if the
+// text has no picture.
 func Tame(text string, hosts []string) string {
 	if !strings.ContainsAny(text, "<[") {
 		return text
 	}
 	var s strings.Builder
-	code := fenced(text)
+	var code [][2]int
+	if !strings.Contains(text, "![") { // or else a fence may go with a picture
+		code = fenced(text)
+	}
 	for i := 0; i < len(text); {
 		rest := text[i:]
 		switch {

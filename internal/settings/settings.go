@@ -1141,10 +1141,9 @@ func (s *Settings) checkExplicit(f *faults) {
 // Policy asks for approval of calls of these actions. next decides about the others.
 func Policy(names []string, next actions.Policy) actions.Policy {
 	return func(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
-		if slices.Contains(names, call.Action.Name) {
-			return actions.Approval{Required: true}, nil
-		}
-		return next(ctx, turn, call)
+		decided, err := next(ctx, turn, call)
+		decided.Required = decided.Required || slices.Contains(names, call.Action.Name)
+		return decided, err
 	}
 }
 

@@ -448,7 +448,7 @@ func checkAction(commands []Command, i int, reg *actions.Registry, later func(st
 	c.Action = action.Name
 	c.Entities = Rename(action, c.Entities)
 	for _, name := range action.Inherited {
-		value, inherits := inherited(commands[:i], name)
+		value, inherits := inherited(commands[:i], name, reg)
 		if _, given := c.Entities[name]; !given && inherits {
 			c.Entities = maps.Clone(c.Entities)
 			c.Entities[name] = value
@@ -477,12 +477,16 @@ func Rename(action *actions.Action, entities map[string]any) map[string]any {
 	return renamed
 }
 
-// inherited is the value that all commands with that entity have, as texts without regard to case. There must be one.
-func inherited(before []Command, name string) (value any, ok bool) {
+// inherited is the value that all commands with that entity have, as texts without regard to case. There must be one,
+// and none of them may have ended what it names.
+func inherited(before []Command, name string, reg *actions.Registry) (value any, ok bool) {
 	for i := range before {
 		other, has := before[i].Entities[name]
+		action, known := reg.Lookup(before[i].Action)
 		switch {
 		case !has:
+		case known && slices.Contains(action.Ended, name):
+			return nil, false
 		case ok && !strings.EqualFold(textOf(other), textOf(value)):
 			return nil, false
 		default:

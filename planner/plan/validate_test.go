@@ -183,6 +183,13 @@ func TestOtherNamesOfEntities(t *testing.T) {
 	) (actions.Result, error) {
 		return actions.Done, nil
 	}, actions.Alias("item", "name", "text"), actions.Inherit("list"))
+	actions.Add(reg, "renameList", "Renames a list", func(context.Context, *actions.Turn, struct {
+		List string `json:"list"`
+		Name string `json:"name"`
+	},
+	) (actions.Result, error) {
+		return actions.Done, nil
+	}, actions.Ends("list"))
 	if err := reg.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -199,6 +206,7 @@ func TestOtherNamesOfEntities(t *testing.T) {
 		"said in full":           {commands(create("A"), add(map[string]any{"list": "B", "name": "x"})), map[string]any{"list": "B", "item": "x"}, ""},
 		"both names":             {commands(create("A"), add(map[string]any{"list": "B", "item": "y", "name": "x"})), map[string]any{"list": "B", "item": "y", "name": "x"}, ""},
 		"two lists":              {commands(create("A"), create("B"), add(map[string]any{"name": "x"})), nil, plan.MissingEntities},
+		"a list that is no more": {commands(create("A"), do("renameList", map[string]any{"list": "A", "name": "B"}), add(map[string]any{"name": "x"})), nil, plan.MissingEntities},
 		"no list":                {commands(add(map[string]any{"name": "x"})), nil, plan.MissingEntities},
 		"a list that comes late": {commands(add(map[string]any{"name": "x"}), create("A")), nil, plan.MissingEntities},
 	} {

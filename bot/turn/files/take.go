@@ -573,6 +573,9 @@ func Said(a *activity.Activity) string {
 			kinds = append(kinds, "file")
 		}
 	}
+	if len(kinds) == 0 && len(a.Quotes()) > 0 {
+		kinds = []string{"what somebody else wrote"}
+	}
 	if len(kinds) == 0 {
 		return ""
 	}

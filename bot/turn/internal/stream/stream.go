@@ -875,7 +875,7 @@ func (s *Stream) End(messages []*activity.Activity) (all []*activity.Activity, e
 		rest = append(rest, shown, &later)
 	case continues:
 		last := final(m, open.ID)
-		last.Text = cmp.Or(m.Text, m.Summary, "…") // a card
+		last.Text = cmp.Or(m.Text, markdown.Tame(m.Summary, nil), "…") // a card
 		rest = append(rest, last)
 	default:
 		open.Heals = true
