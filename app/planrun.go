@@ -26,11 +26,11 @@ import (
 )
 
 type planRunCmd struct {
-	File     string `arg:"" placeholder:"FILE" help:"the plan, JSON or XML"`
-	Goal     string `help:"what the person said, for the $INPUT of xml"`
-	BotState bool   `name:"bot-state" help:"use the state of the bot (REDIS_URL, BOT_DATA_DIR) in place of an empty one"`
-	Yes      bool   `help:"approve whatever you may decide"`
-	own      *Bot
+	File string `arg:"" placeholder:"FILE" help:"the plan, JSON or XML"`
+	Goal string `help:"what the person said, for the $INPUT of xml"`
+	Live bool   `help:"work on the state of the bot (REDIS_URL, BOT_DATA_DIR), not on an empty one"`
+	Yes  bool   `help:"approve whatever you may decide"`
+	own  *Bot
 }
 
 // Run has the bot's engine run the plan as the turn of somebody at this terminal: with its policy, limits and audit, but
@@ -45,7 +45,7 @@ func (c planRunCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 	if own.AppID != "" {
 		return cli.Usage(errors.New("plan run is for the bot without an app id: unset MICROSOFT_APP_ID"))
 	}
-	if !c.BotState {
+	if !c.Live {
 		own.RedisURL, own.DataDir = "", ""
 	}
 	if err := cli.Check(&own); err != nil {
@@ -208,7 +208,7 @@ func (r *planRun) asks(decided actions.Approval, call actions.Call) actions.Appr
 	if len(approvers) == 0 {
 		approvers = r.approvers
 	}
-	effects := !call.Action.StateOnly && !slices.Contains(r.prompts, call.Action.Name) || r.cmd.BotState
+	effects := !call.Action.StateOnly && !slices.Contains(r.prompts, call.Action.Name) || r.cmd.Live
 	switch {
 	case decided.Denied != "":
 	case decided.Required && len(approvers) > 0 && !slices.Contains(approvers, console.User):

@@ -133,6 +133,9 @@ func (l *commandLine) bind(cmd *cobra.Command, command any, run Runner) {
 			arguments = append(arguments, f)
 			continue
 		}
+		if l.flags.Lookup(f.name) != nil { // it would hide the setting
+			panic("the flag --" + f.name + " of " + cmd.Name() + " is a setting")
+		}
 		flag := cmd.Flags().VarPF(f, f.name, f.tag.Get("short"), f.tag.Get("help"))
 		if f.value.Kind() == reflect.Bool {
 			flag.NoOptDefVal = "true"
