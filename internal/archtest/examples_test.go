@@ -38,6 +38,7 @@ var withoutExample = map[string]string{
 	"app/teamsapp.Feature":           ofFull,
 	"app/traces.Feature":             ofFull,
 	"app/viewer.Feature":             ofFull,
+	"actions.Ends":                   "is the other half of Inherit, which has one; actions/lists calls it",
 	"bot/audit.New":                  insideOfBot,
 	"bot/heads.New":                  insideOfBot,
 	"bot/metrics.New":                insideOfBot,
