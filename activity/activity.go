@@ -754,3 +754,171 @@ func (a *Activity) Zone() *time.Location {
 	}
 	return time.UTC
 }
+
+// markup reads the HTML attachments.
+func (a *Activity) markup() (m markup) {
+	left := maxHTML
+	for _, at := range a.Attachments {
+		if !at.isHTML() {
+			continue
+		}
+		var content string
+		if !read(at.Content, &content) {
+			continue
+		}
+		content = content[:min(len(content), left)]
+		left -= len(content)
+		m.read(content)
+	}
+	m.words = strings.TrimSpace(m.words)
+	return m
+}
+
+// Links returns the addresses behind links of the message that its text does not show, at most ten: http,
+// https and mailto, of at most 2,000 bytes each. The person may have copied them from anywhere, so they are data.
+func (a *Activity) Links() []string {
+	return slices.DeleteFunc(a.markup().links, func(link string) bool {
+		return strings.Contains(html.UnescapeString(a.Text), strings.TrimPrefix(link, "mailto:"))
+	})
+}
+
+// FileMarks returns how many files the message's HTML points to that do not come as attachments, as in groups
+// and channels. The mark of a file is a GUID. Messages that the HTML points to have numbers, and cards have
+// digits without hyphens; what comes as an attachment explains its mark.
+func (a *Activity) FileMarks() int {
+	var files, others []string
+	for _, id := range a.markup().marks {
+		switch {
+		case guid().MatchString(id):
+			files = append(files, id)
+		case strings.Trim(id, "0123456789") != "":
+			others = append(others, id)
+		}
+	}
+	for _, at := range a.Attachments {
+		if len(files) == 0 {
+			break
+		}
+		var of struct {
+			ID string `json:"id"`
+		}
+		_ = read(at.Extra, &of)
+		kind := strings.ToLower(at.ContentType)
+		switch at := slices.Index(files, of.ID); {
+		case at >= 0:
+			files = slices.Delete(files, at, at+1)
+		case strings.HasPrefix(kind, htmlContent), strings.HasPrefix(kind, "image/"), strings.HasSuffix(kind, "messagereference"):
+		case len(others) > 0:
+			others = others[1:]
+		default:
+			files = files[1:]
+		}
+	}
+	return len(files)
+}
+
+// Strangers reports whether the message holds what others wrote: quoted, in its HTML, in a card or forwarded with
+// it. HTML comes from the sender, so what it says of the writer counts for nothing.
+func (a *Activity) Strangers() bool {
+	quotes := append(a.markup().quotes, a.forwarded()...)
+	for _, q := range a.quotes() {
+		if q.From.ID != a.From.ID && q.From.ID != a.Recipient.ID {
+			quotes = append(quotes, q)
+		}
+	}
+	return slices.ContainsFunc(quotes, func(q Quote) bool { return q.Text != "" }) ||
+		slices.ContainsFunc(a.Shared(), func(s Shared) bool { return s.Text != "" })
+}
+
+// forwarded returns the messages of others that come as attachments.
+func (a *Activity) forwarded() (quotes []Quote) {
+	type user struct {
+		User struct {
+			ID   string `json:"id"`
+			Name string `json:"displayName"`
+		} `json:"user"`
+	}
+	for _, at := range a.Attachments {
+		replied := strings.EqualFold(at.ContentType, "messageReference")
+		if !replied && !strings.EqualFold(at.ContentType, "forwardedMessageReference") || len(quotes) == maxQuotes {
+			continue
+		}
+		content := at.Content
+		var quoted string
+		if read(content, &quoted) {
+			content = jsontext.Value(quoted)
+		}
+		var m struct {
+			OriginalMessageID      string
+			OriginalMessageContent string
+			OriginalMessageSender  user
+			MessageID              string
+			MessagePreview         string
+			MessageSender          user
+		}
+		if json.Unmarshal(content, &m, json.MatchCaseInsensitiveNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
+			continue
+		}
+		q := Quote{ID: m.OriginalMessageID, Text: plain(m.OriginalMessageContent)}
+		q.From.ID, q.From.Name = m.OriginalMessageSender.User.ID, m.OriginalMessageSender.User.Name
+		if replied {
+			q = Quote{ID: m.MessageID, Text: m.MessagePreview}
+			q.From.ID, q.From.Name = m.MessageSender.User.ID, m.MessageSender.User.Name
+		}
+		q.Text, q.From.Name = spelling.Cut(q.Text, maxQuote), spelling.Cut(q.From.Name, maxWho)
+		quotes = append(quotes, q)
+	}
+	return quotes
+}
+
+// Shared returns the cards, code snippets, Loop components, meetings and announcements in the message, at most
+// five, with at most 2,000 UTF-16 code units of each.
+func (a *Activity) Shared() (all []Shared) {
+	left := maxSharedBytes
+	for _, at := range a.Attachments {
+		kind := at.sharedKind()
+		if kind == "" || len(all) == maxShared {
+			continue
+		}
+		content := at.Content
+		if content.Kind() == '"' {
+			var written string
+			_ = read(content, &written)
+			content = jsontext.Value(written)
+		}
+		s := Shared{Kind: kind}
+		if left -= len(content); left >= 0 {
+			s.Text = shownBy(content)
+		}
+		if s.Text == "" {
+			s.Text = at.Name
+		}
+		s.Text = spelling.Cut(strings.TrimSpace(s.Text), maxSharedText)
+		all = append(all, s)
+	}
+	return all
+}
+
+func (a Attachment) isHTML() bool {
+	return strings.HasPrefix(a.ContentType, htmlContent) && a.ContentURL == ""
+}
+
+// sharedKind says what people call an attachment that is no file, picture, text or message. "": it is one.
+func (a Attachment) sharedKind() string {
+	kind := strings.ToLower(a.ContentType)
+	switch {
+	case kind == "meetingreference":
+		return "meeting"
+	case strings.HasPrefix(kind, "application/vnd.microsoft.teams.card.file."):
+		return ""
+	case strings.HasPrefix(kind, "application/vnd.microsoft.card.fluid"):
+		return "Loop component"
+	case kind == "application/vnd.microsoft.card.codesnippet":
+		return "snippet"
+	case kind == "application/vnd.microsoft.card.announcement":
+		return "announcement"
+	case strings.HasPrefix(kind, "application/vnd.microsoft.card."), strings.HasPrefix(kind, "application/vnd.microsoft.teams.card."):
+		return "card"
+	}
+	return ""
+}

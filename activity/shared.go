@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
-
-	"github.com/planbot-go/planbot/internal/spelling"
 )
 
 // Limits of what is read of the cards in a message.
@@ -22,54 +20,6 @@ type Shared struct {
 	// Text is what it shows, or "" if that is not known. Somebody else may have written it, so it is data: it
 	// asks the bot for nothing.
 	Text string
-}
-
-// Shared returns the cards, code snippets, Loop components, meetings and announcements in the message, at most
-// five, with at most 2,000 UTF-16 code units of each.
-func (a *Activity) Shared() (all []Shared) {
-	left := maxSharedBytes
-	for _, at := range a.Attachments {
-		kind := at.sharedKind()
-		if kind == "" || len(all) == maxShared {
-			continue
-		}
-		content := at.Content
-		if content.Kind() == '"' {
-			var written string
-			_ = read(content, &written)
-			content = jsontext.Value(written)
-		}
-		s := Shared{Kind: kind}
-		if left -= len(content); left >= 0 {
-			s.Text = shownBy(content)
-		}
-		if s.Text == "" {
-			s.Text = at.Name
-		}
-		s.Text = spelling.Cut(strings.TrimSpace(s.Text), maxSharedText)
-		all = append(all, s)
-	}
-	return all
-}
-
-// sharedKind says what people call an attachment that is no file, picture, text or message. "": it is one.
-func (a Attachment) sharedKind() string {
-	kind := strings.ToLower(a.ContentType)
-	switch {
-	case kind == "meetingreference":
-		return "meeting"
-	case strings.HasPrefix(kind, "application/vnd.microsoft.teams.card.file."):
-		return ""
-	case strings.HasPrefix(kind, "application/vnd.microsoft.card.fluid"):
-		return "Loop component"
-	case kind == "application/vnd.microsoft.card.codesnippet":
-		return "snippet"
-	case kind == "application/vnd.microsoft.card.announcement":
-		return "announcement"
-	case strings.HasPrefix(kind, "application/vnd.microsoft.card."), strings.HasPrefix(kind, "application/vnd.microsoft.teams.card."):
-		return "card"
-	}
-	return ""
 }
 
 // shownBy returns the texts that the JSON of a card shows, one a line and in their order. Of other content
@@ -98,8 +48,9 @@ type sharedReader struct {
 
 // texts are the members whose texts people see. Others are for programs.
 var texts = []string{
-	"activitysubtitle", "activitytext", "activitytitle", "alttext", "code", "componenturl", "description", "end", "enddatetime", "header",
-	"label", "language", "lines", "location", "name", "note", "snippet", "start", "startdatetime", "subject", "subtitle", "summary", "text", "title",
+	"activitysubtitle", "activitytext", "activitytitle", "alttext", "code", "componenturl", "description", "end", "enddatetime",
+	"header", "label", "language", "lines", "location", "name", "note", "snippet", "start", "startdatetime", "subject", "subtitle",
+	"summary", "text", "title",
 }
 
 // unseen are the members of which people see nothing.

@@ -156,8 +156,8 @@ func (r *planRun) setUp(ctx context.Context, cfg *bot.Config) (err error) {
 // next is the plan, in the turn that runs it; what is left of it, if a command such as load_skill has the bot plan
 // again; and after it or a failure nothing more.
 func (r *planRun) next(_ context.Context, turn *actions.Turn) (plan.Plan, error) {
-	if !r.isRunning(turn) {
-		return plan.Plan{Commands: []plan.Command{{Kind: plan.Say, Response: "The plan waits for /approve or /reject, with the id that is shown above."}}}, nil
+	if !r.runs(turn) {
+		return saying("The plan waits for /approve or /reject, with the id that is shown above."), nil
 	}
 	outcomes := turn.Outcomes()
 	if len(turn.Rounds) == 0 {
@@ -166,7 +166,7 @@ func (r *planRun) next(_ context.Context, turn *actions.Turn) (plan.Plan, error)
 	for _, o := range outcomes {
 		if o.Failed {
 			r.fail(fmt.Errorf("%s: %s failed: %s", r.cmd.File, o.Action, o.Text))
-			return plan.Plan{Commands: []plan.Command{{Kind: plan.Say, Response: "Stopped: " + o.Action + " failed: " + o.Text}}}, nil
+			return saying("Stopped: " + o.Action + " failed: " + o.Text), nil
 		}
 	}
 	if left := behind(r.plan.Commands, len(outcomes)); slices.ContainsFunc(left, func(c plan.Command) bool { return c.Kind == plan.Do }) {
@@ -175,11 +175,14 @@ func (r *planRun) next(_ context.Context, turn *actions.Turn) (plan.Plan, error)
 		return rest, nil
 	}
 	last := outcomes[len(outcomes)-1]
-	return plan.Plan{Commands: []plan.Command{{Kind: plan.Say, Response: last.Action + ": " + last.Text}}}, nil
+	return saying(last.Action + ": " + last.Text), nil
 }
 
-// isRunning reports whether the turn is the one that runs the plan: the first that asks for it.
-func (r *planRun) isRunning(turn *actions.Turn) bool {
+// saying is a plan that only says that.
+func saying(text string) plan.Plan { return plan.Plan{Commands: []plan.Command{{Kind: plan.Say, Response: text}}} }
+
+// runs gives the plan to the first turn that asks for one. It returns whether that is this turn.
+func (r *planRun) runs(turn *actions.Turn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.turn == "" {

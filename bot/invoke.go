@@ -17,7 +17,6 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/teams"
 	"github.com/planbot-go/planbot/bot/turn"
-	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -178,38 +177,6 @@ func bound(ctx context.Context, t *Turn, h teams.Bound) (r InvokeResponse, err e
 		err = badValue("%s", err)
 	}
 	return r, err
-}
-
-// tellLate sends what an invoke answers to a person who does not wait for it any more, or whom the answer
-// cannot show it. Nobody else sees it. It returns why the turn fails.
-func (b *Bot) tellLate(ctx context.Context, t *Turn, route invokeRoute, late teams.Late) error {
-	unread := b.unread(t)
-	if !unread && !late.Only {
-		return nil
-	}
-	text, card, err := late.Message(t)
-	if err != nil {
-		return err
-	}
-	switch {
-	case card != nil:
-		m := t.Message(text)
-		m.Attachments = []activity.Attachment{*card}
-		err = t.SendAlone(ctx, m)
-	case text != "":
-		err = t.TellAlone(ctx, text)
-	default:
-		return nil
-	}
-	if err != nil || !unread || late.Again() {
-		return err
-	}
-	for _, d := range route.duplicates(t.Activity, "") {
-		if d.For == sameClick { // what the person sends from here on is another one
-			err = t.ForgetDuplicate(ctx, d.ID)
-		}
-	}
-	return err
 }
 
 // tellUnread sends what a handler answers to a person who does not wait for it any more: said or,
@@ -741,18 +708,6 @@ func (f *Feedback) readForm(feedback jsontext.Value) bool {
 
 // fileInvoke is the invoke of a person's answer to a file that the bot offered.
 const fileInvoke = "fileConsent/invoke"
-
-// sameFile identifies the file: the first answer counts, but for those with an address that no file may go to.
-func (b *Bot) sameFile(a *activity.Activity) (id string, lasting bool) {
-	var answer turn.FileConsent
-	_ = json.Unmarshal(a.Value, &answer) // it was read before
-	id = string(answer.Context)
-	address := answer.UploadInfo.UploadURL
-	if address != "" && b.cfg.Channel.CheckUpload(connector.ForCaller(context.Background(), a.CallerApp()), address) != nil {
-		id += "\n" + address
-	}
-	return id, true
-}
 
 // fileAnswered acts on it. The answer must be empty.
 func fileAnswered(ctx context.Context, t *Turn, value any) (InvokeResponse, error) {

@@ -691,3 +691,47 @@ func brief(text string) string {
 	}
 	return text
 }
+
+// tellLate sends what an invoke answers to a person who does not wait for it any more, or whom the answer
+// cannot show it. Nobody else sees it. It returns why the turn fails.
+func (b *Bot) tellLate(ctx context.Context, t *Turn, route invokeRoute, late teams.Late) error {
+	unread := b.unread(t)
+	if !unread && !late.Only {
+		return nil
+	}
+	text, card, err := late.Message(t)
+	if err != nil {
+		return err
+	}
+	switch {
+	case card != nil:
+		m := t.Message(text)
+		m.Attachments = []activity.Attachment{*card}
+		err = t.SendAlone(ctx, m)
+	case text != "":
+		err = t.TellAlone(ctx, text)
+	default:
+		return nil
+	}
+	if err != nil || !unread || late.Again() {
+		return err
+	}
+	for _, d := range route.duplicates(t.Activity, "") {
+		if d.For == sameClick { // what the person sends from here on is another one
+			err = t.ForgetDuplicate(ctx, d.ID)
+		}
+	}
+	return err
+}
+
+// sameFile identifies the file: the first answer counts, but for those with an address that no file may go to.
+func (b *Bot) sameFile(a *activity.Activity) (id string, lasting bool) {
+	var answer turn.FileConsent
+	_ = json.Unmarshal(a.Value, &answer) // it was read before
+	id = string(answer.Context)
+	address := answer.UploadInfo.UploadURL
+	if address != "" && b.cfg.Channel.CheckUpload(connector.ForCaller(context.Background(), a.CallerApp()), address) != nil {
+		id += "\n" + address
+	}
+	return id, true
+}

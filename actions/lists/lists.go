@@ -28,7 +28,8 @@ func Register(r *actions.Registry) {
 		actions.Alias("list", "name"),
 		actions.Example("create a list {list}", "create a list {list} with {items}", "create a {list} list",
 			"create a {list} list with {items}", "make a list {list}", "make a {list} list"))
-	actions.Add(r, "deleteList", "Deletes a list and its items", deleteList, actions.StateOnly, actions.Destructive, actions.Ends("list"), actions.Title("Delete a list"),
+	actions.Add(r, "deleteList", "Deletes a list and its items", deleteList,
+		actions.StateOnly, actions.Destructive, actions.Ends("list"), actions.Title("Delete a list"),
 		actions.Example("delete the {list} list", "delete the list {list}"))
 	actions.Add(r, "addItem", "Adds an item to a list; creates the list if there is none", addItem, actions.StateOnly, actions.Title("Add to a list"),
 		actions.Alias("item", "name"), actions.Inherit("list"),
@@ -37,7 +38,8 @@ func Register(r *actions.Registry) {
 		actions.Example("remove {item...} from {list}", "take {item...} off {list}"))
 	actions.Add(r, "checkItem", "Marks an item as done", checkItem, actions.StateOnly, actions.Title("Check off an item"),
 		actions.Example("check off {item...} on {list}", "mark {item...} on {list} as done"))
-	actions.Add(r, "renameList", "Gives a list a new name", renameList, actions.StateOnly, actions.Ends("list"), actions.Title("Rename a list"),
+	actions.Add(r, "renameList", "Gives a list a new name", renameList,
+		actions.StateOnly, actions.Ends("list"), actions.Title("Rename a list"),
 		actions.Example("rename {list} to {name}"))
 	actions.Add(r, "findItem", "Finds the lists that hold an item", findItem, actions.StateOnly, actions.ReturnsData, actions.Title("Find an item"),
 		actions.Example("find {item}", "where is {item}?", "which list has {item}?"))

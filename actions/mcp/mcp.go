@@ -444,7 +444,9 @@ func (c *Connection) List(ctx context.Context) ([]connections.Listed, error) {
 	tools, err := c.Tools(ctx)
 	var all []connections.Listed
 	for _, t := range tools {
-		all = append(all, connections.Listed{Remote: t.Remote, Name: t.Name, Definition: t.Definition, LeftOut: t.LeftOut, NotAllowed: t.NotAllowed})
+		all = append(all, connections.Listed{
+			Remote: t.Remote, Name: t.Name, Definition: t.Definition, LeftOut: t.LeftOut, NotAllowed: t.NotAllowed,
+		})
 	}
 	return all, err
 }

@@ -65,7 +65,13 @@ type place struct {
 // readDocument reads a document, and checks as much of it as the operations need that are used. Operations that
 // need what is wrong are broken. Its error has all faults that were found, with their places.
 func readDocument(ctx context.Context, cfg *Config, uses func(method, template, id string) bool) (*document, error) {
-	d := &document{files: map[string]any{}, texts: map[string][]byte{}, uses: uses, broken: map[string]string{}, lines: map[string]func([]string) int{}}
+	d := &document{
+		files:  map[string]any{},
+		texts:  map[string][]byte{},
+		uses:   uses,
+		broken: map[string]string{},
+		lines:  map[string]func([]string) int{},
+	}
 	raw, folder, done, err := d.load(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -980,7 +986,13 @@ func (d *document) validate(ctx context.Context, cut *reached, encoded map[strin
 		faults = d.locate(needed, err)
 		return
 	}
-	err = spec.Validate(ctx, openapi3.EnableMultiError(), openapi3.DisableExamplesValidation(), openapi3.DisableSchemaDefaultsValidation(), openapi3.DisableSchemaPatternValidation())
+	err = spec.Validate(
+		ctx,
+		openapi3.EnableMultiError(),
+		openapi3.DisableExamplesValidation(),
+		openapi3.DisableSchemaDefaultsValidation(),
+		openapi3.DisableSchemaPatternValidation(),
+	)
 	collect(err, "", &faults)
 }
 

@@ -525,6 +525,9 @@ func (c *Connection) readInputs(o *operation, d *document, item place) error {
 	return nil
 }
 
+// ownHeaders are those that each request has anyway.
+var ownHeaders = []string{"Accept", "Content-Type", "Authorization", "Content-Length", "Host", "User-Agent"}
+
 func (c *Connection) readInput(o *operation, d *document, p place) error {
 	in := input{name: p.text("name"), in: p.text("in"), style: p.text("style"), required: p.is("required"), reserved: p.is("allowReserved"), allowEmpty: p.is("allowEmptyValue")}
 	in.entity, in.text = in.name, p.text("description")
@@ -553,7 +556,7 @@ func (c *Connection) readInput(o *operation, d *document, p place) error {
 	case "header":
 		name := http.CanonicalHeaderKey(in.name)
 		switch {
-		case slices.Contains([]string{"Accept", "Content-Type", "Authorization", "Content-Length", "Host", "User-Agent"}, name): // each request has them
+		case slices.Contains(ownHeaders, name):
 			return nil
 		case len(c.cfg.Header.Values(name)) > 0 && o.inside:
 			return nil

@@ -189,7 +189,11 @@ func allowNull(schema map[string]any) {
 
 // notSchema are keywords that say nothing about values that are sent, or that would make the schema
 // depend on others.
-var notSchema = []string{"$schema", "$id", "$anchor", "$dynamicAnchor", "$comment", "example", "examples", "externalDocs", "xml", "discriminator", "nullable", "readOnly", "writeOnly", "allowEmptyValue", "deprecated"}
+var notSchema = []string{
+	"$schema", "$id", "$anchor", "$dynamicAnchor", "$comment",
+	"example", "examples", "externalDocs", "xml", "discriminator",
+	"nullable", "readOnly", "writeOnly", "allowEmptyValue", "deprecated",
+}
 
 // modernize rewrites what OpenAPI 3.0 says in its own way, and later documents still do.
 func modernize(schema map[string]any) {

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"time"
@@ -8,6 +9,8 @@ import (
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/app/turnlog"
 	"github.com/planbot-go/planbot/internal/markup"
 )
 
@@ -315,4 +318,1581 @@ func (p *Page) faultForms(v faultsView) g.Node {
 		text("The bot can crash on purpose only where its state outlives it: with "), code("bot dev"), text(", "),
 		code("BOT_DATA_DIR"), text(" or "), code("REDIS_URL"), text("."),
 	))
+}
+
+// workbenchScripts are those of the chat.
+var workbenchScripts = []string{"live.js", "chat.js", "adaptivecards.min.js"}
+
+// workbenchPage is the chat beside the turns.
+func (p *Page) workbenchPage(v workbenchView) g.Node {
+	open := ""
+	if v.Turn != nil {
+		open = v.Turn.ID
+	}
+	return h.Main(
+		h.ID("main"), h.Class("bench"), h.Data("last", fmt.Sprint(v.Last)), h.Data("room", v.Room.Key),
+		h.H1(h.Class("hidden"), text("Chat with ", v.Bot)),
+		h.Section(h.Class("rooms"), h.Aria("label", "Conversations"), v.rooms()),
+		h.Section(
+			h.Class("talk"), h.Aria("label", "Chat"),
+			h.Div(h.Class("log"), h.Role("log"), h.Aria("label", "Messages"), h.TabIndex("0"), h.ID("messages"), v.messages()),
+			v.sayForm(),
+			more("More that can happen", v.events()),
+			more("People, conversations and files", v.additions()),
+			more("This conversation", v.ofRoom()),
+			more("Faults", p.faultForms(p.faults.view(v.Room.Key, v.As))),
+		),
+		h.Section(
+			h.Class("side"),
+			h.Section(h.Class("turns"), h.Aria("label", "Turns"), h.ID("turns"), p.openTurns(v)),
+			h.Section(h.Class("one"), h.Aria("label", "Turn"), h.ID("turn"), h.Data("open", open), p.openTurn(v.Turn)),
+		),
+	)
+}
+
+func (p *Page) openTurns(v workbenchView) g.Node {
+	return g.Group{h.H2(text("Turns")), p.turnRows(v.Turns, "No turn yet.")}
+}
+
+// more is a part of the chat that opens.
+func more(title string, children ...g.Node) g.Node {
+	return h.Details(h.Class("more"), h.Summary(text(title)), g.Group(children))
+}
+
+// chatForm is a form that does something in the chat. A script sends it without another page if it is quiet.
+func chatForm(name string, isQuiet bool, children ...g.Node) g.Node {
+	to := markup.At("/dev/chat", name)
+	return h.Form(h.Class("row"), h.Method("post"), markup.Action(to), markup.On("data-quiet", isQuiet), g.Group(children))
+}
+
+// where are the fields that say in which conversation a form does something, and as whom.
+func (v workbenchView) where() g.Node { return g.Group{sends("room", v.Room.Key), sends("as", v.As)} }
+
+func (v workbenchView) rooms() g.Node {
+	return g.Group{
+		h.H2(text("Conversations")),
+		h.Ul(g.Map(v.Rooms, func(r listed) g.Node {
+			kind := map[string]string{"personal": "personal", "groupChat": "group"}[r.Kind]
+			if kind == "" {
+				kind = "channel"
+			}
+			return h.Li(
+				h.Data("key", r.Key),
+				h.A(
+					markup.Href(markup.Address("/dev/").With("room", r.Key)), h.Data("room", r.Key), g.If(r.Key == v.Room.Key, h.Aria("current", "true")),
+					text(either(r.Kind == "channel", "# ", ""), r.Name),
+				),
+				g.If(r.Unread, h.Span(h.Class("unread"), text("new"))),
+				dim(kind),
+			)
+		})),
+	}
+}
+
+func (v workbenchView) sayForm() g.Node {
+	isPersonal := v.Room.Kind == "personal"
+	threads := g.Group{}
+	if v.Room.Kind == "channel" {
+		threads = g.Group{
+			h.Label(h.For("thread"), text("Thread")),
+			h.Select(h.ID("thread"), h.Name("thread"), optionOf("", false, "a new post"), g.Map(v.Room.Threads, func(m message) g.Node {
+				words := m.ID
+				if m.Activity != nil {
+					words = first(marked(m.Activity.Text), 40)
+				}
+				return optionOf(m.ID, m.ID == v.Thread, words)
+			})),
+		}
+	}
+	return h.Form(
+		h.Class("say"), h.ID("say"), h.Method("post"), markup.Action("/dev/chat/say"), sends("room", v.Room.Key),
+		h.Div(
+			h.Class("row"),
+			h.Label(h.For("as"), text("Speak as")),
+			h.Select(h.ID("as"), h.Name("as"), peopleOptions(v.Room.People, v.As)),
+			threads,
+			g.If(!isPersonal, h.Label(h.Class("check"), h.Input(h.Type("checkbox"), h.Name("all"), h.Value("1")), text(" deliver all messages"))),
+		),
+		h.Div(
+			h.Class("row box"),
+			h.Label(h.Class("hidden"), h.For("text"), text("Message")),
+			h.Textarea(
+				h.ID("text"), h.Name("text"), h.Rows("2"), h.Required(), h.AutoFocus(), h.AutoComplete("off"),
+				h.Data("names", listJSON(v.Names)), h.Data("commands", listJSON(v.Commands)),
+				h.Placeholder(either(isPersonal, "Write to "+v.Bot, "@"+v.Bot+" …")),
+			),
+			h.Button(h.Type("submit"), text("Send")),
+		),
+		h.Div(h.Class("names"), h.ID("names"), h.Role("listbox"), h.Aria("label", "Mention"), markup.On("hidden", true)),
+	)
+}
+
+// peopleOptions are the people to choose from.
+func peopleOptions(people []person, chosen string) g.Node {
+	return g.Map(people, func(one person) g.Node { return optionOf(one.Key, one.Key == chosen, one.Name) })
+}
+
+// listJSON is a list for a script.
+func listJSON(all []string) string {
+	raw, err := json.Marshal(all)
+	if err != nil {
+		return "null" // texts have JSON
+	}
+	return string(raw)
+}
+
+func (v workbenchView) events() g.Node {
+	event := func(name, title string) g.Node {
+		return g.Group{h.Button(h.Name("event"), h.Value(name), text(title)), space}
+	}
+	return g.Group{
+		chatForm(
+			"event", true, v.where(),
+			event("botAdded", "Add the bot"), event("botRemoved", "Remove the bot"), event("install", "Install"), event("uninstall", "Uninstall"),
+			event("userAdded", "Add a person"), event("userRemoved", "Remove a person"),
+		),
+		chatForm(
+			"again", true, sends("room", v.Room.Key), h.Button(text("Deliver again")), space,
+			h.Span(text("the last activity, as channels do when an answer was late")),
+		),
+	}
+}
+
+func (v workbenchView) additions() g.Node {
+	add := func(name, title, what string) g.Node {
+		id := "new-" + name
+		return chatForm(
+			name, false, v.where(), h.Label(h.For(id), text(title)), space,
+			h.Input(h.ID(id), h.Name("name"), h.MaxLength(fmt.Sprint(maxName)), h.Required()), space, h.Button(text("Add"), unseen(" the ", what)),
+		)
+	}
+	files := para("dim", text("Files go to the bot in personal chats only."))
+	if v.Room.Kind == "personal" {
+		files = chatForm(
+			"file", false, h.EncType("multipart/form-data"), v.where(),
+			h.Label(h.For("file"), text("File")), space, h.Input(h.ID("file"), h.Name("file"), h.Type("file"), h.Required()), space,
+			h.Label(h.For("with"), text("with the text")), space, h.Input(h.ID("with"), h.Name("text")), space, h.Button(text("Send the file")),
+		)
+	}
+	return g.Group{
+		add("person", "New person", "person"),
+		add("room", "New group chat", "group chat"),
+		files,
+		para("dim",
+			text("A JSON object with a "), code("type"), text(" in the message box is sent as a card ("), code("AdaptiveCard"),
+			text(") or as an activity."),
+		),
+	}
+}
+
+func (v workbenchView) ofRoom() g.Node {
+	all := g.Group{chatForm(
+		"rename", false, v.where(), h.Label(h.For("rename"), text("Name")), space,
+		h.Input(h.ID("rename"), h.Name("name"), h.MaxLength(fmt.Sprint(maxName)), h.Required(), h.Value(v.Room.Name)), space,
+		h.Button(text("Rename")),
+	)}
+	for _, command := range v.Commands {
+		title := map[string]string{"/reset": "Reset", "/forget": "Forget"}[command]
+		if title != "" && v.Room.Kind != "channel" {
+			all = append(all, chatForm(
+				"say", true, v.where(), sends("text", v.Draft+command), h.Button(text(title)), space, h.Span(text("sends "), code(command)),
+			))
+		}
+	}
+	return append(all, g.If(!v.Room.Given, chatForm(
+		"delete", false, sends("room", v.Room.Key), h.Button(text("Delete")), space,
+		h.Span(text("takes it off this page; the bot keeps what it knows")),
+	)))
+}
+
+func (v workbenchView) messages() g.Node {
+	all := g.Group{}
+	if len(v.Messages) == 0 {
+		nothing := h.Div(
+			h.Class("empty"), h.Data("key", "empty"), h.P(text("Nobody has said anything here.", either(len(v.Examples) > 0, " Try:", ""))),
+			g.Map(v.Examples, func(example string) g.Node {
+				return h.Form(
+					h.Method("post"), markup.Action("/dev/chat/say"), markup.On("data-quiet", true), v.where(), sends("text", v.Draft+example),
+					h.Button(h.Class("chip"), text(example)),
+				)
+			}),
+		)
+		all = append(all, nothing)
+	}
+	typing := h.P(h.Class("typing"), h.Data("key", "typing"), text(v.Bot, " is typing…"))
+	return append(all, g.Map(v.Messages, shownMessage.html), g.If(v.Room.Typing, typing))
+}
+
+// html is a message with what people can do about it.
+func (s shownMessage) html() g.Node {
+	class := "message " + either(s.Person != "", "theirs", "bots") + either(s.ThreadReply(), " reply", "")
+	content := g.Group{para("dim", text("deleted"))}
+	if !s.Deleted {
+		content = s.content()
+	}
+	return h.Article(
+		h.Class(class), h.Data("key", s.ID), h.Data("message", s.ID), h.Data("from", either(s.Person != "", s.Person, "bot")),
+		g.If(s.Turn != "", h.Data("of", s.Turn)), markup.On("data-streaming", s.Streaming), h.Data("activity", s.JSON),
+		h.Header(
+			h.Strong(text(s.Name)), g.If(s.AI, g.Group{space, label("AI generated")}), space, timeOf(s.At, short(s.At)),
+			g.If(s.Edited, g.Group{space, dim("edited")}),
+			g.If(s.Turn != "", g.Group{space, h.A(
+				h.Class("of"), markup.Href(turnAddress(s.Turn)), h.Data("turn-link", s.Turn), text("turn"), unseen(" ", s.Turn),
+			)}),
+		),
+		content,
+		g.If(s.Note != "", para("note", text(s.Note))),
+		g.Map(s.Reactions, func(reaction string) g.Node { return h.Span(h.Class("reaction"), text(reaction)) }),
+	)
+}
+
+func (s shownMessage) content() g.Group {
+	where := g.Group{sends("room", s.Room), sends("as", s.As)}
+	rate := func(reaction, title string) g.Node {
+		return h.Button(h.Name("reaction"), h.Value(reaction), g.If(s.Rated == reaction, h.Aria("pressed", "true")), text(title))
+	}
+	change := g.Group{sends("text", "like"), h.Button(h.Name("change"), h.Value("react"), text("React with like"))}
+	if s.Person != "" {
+		said := ""
+		if s.Activity != nil {
+			said = s.Activity.Text
+		}
+		change = g.Group{
+			h.Input(h.Name("text"), h.Aria("label", "New text"), h.Value(said)),
+			h.Button(h.Name("change"), h.Value("edit"), text("Edit")), h.Button(h.Name("change"), h.Value("delete"), text("Delete")),
+		}
+	}
+	const opinion = "What you think of it"
+	return g.Group{
+		h.Div(h.Class("text"), s.HTML),
+		g.Map(s.Cards, func(c shownCard) g.Node {
+			return h.Div(h.Class("card"), h.Data("card", c.JSON), h.Data("texts", c.Texts), h.Pre(h.Class("words"), text(c.Words)))
+		}),
+		g.Map(s.Files, func(f activity.Attachment) g.Node { return para("file", text(f.Name, " "), dim(f.ContentType)) }),
+		g.If(len(s.Sources) > 0, h.Ol(h.Class("sources"), g.Map(s.Sources, func(name string) g.Node { return h.Li(text(name)) }))),
+		g.If(len(s.Suggest) > 0, h.Div(h.Class("row"), g.Map(s.Suggest, func(one suggestion) g.Node {
+			return h.Form(
+				h.Method("post"), markup.Action("/dev/chat/say"), markup.On("data-quiet", true), where, sends("thread", s.Thread), sends("all", "1"),
+				sends("text", one.Value), h.Button(h.Class("chip"), text(one.Title)),
+			)
+		}))),
+		g.If(s.Rates, chatForm(
+			"rate", true, where, sends("message", s.ID),
+			h.Input(h.Name("text"), h.Aria("label", opinion), h.Placeholder(opinion)), rate("like", "Like"), rate("dislike", "Dislike"),
+		)),
+		h.Details(
+			h.Class("change"), h.Summary(text("Change"), unseen(" this message")),
+			chatForm("change", true, where, sends("message", s.ID), change),
+		),
+	}
+}
+
+// first are the first letters of a text.
+func first(content string, most int) string { return fmt.Sprintf("%.*s", most, content) }
+
+// turnListView is what the list of turns shows.
+type turnListView struct {
+	Turns    []turnlog.Head
+	TooFast  int
+	Query    string
+	Outcome  string
+	Outcomes []string
+}
+
+func (p *Page) turnsPage(v turnListView) g.Node {
+	compares := func(id, words string, chosen int) g.Node {
+		return g.Group{
+			h.Label(h.For(id), text(words)),
+			h.Select(h.ID(id), h.Name(id), each(v.Turns, func(i int, t turnlog.Head) g.Node {
+				return optionOf(t.ID, i == chosen, t.ID, " ", first(marked(t.Text), 40))
+			})),
+		}
+	}
+	return body(
+		h.H1(text("Turns")),
+		h.Form(
+			h.Class("row"), h.Method("get"), markup.Action("/dev/turns"),
+			h.Label(h.For("q"), text("Filter")), h.Input(h.ID("q"), h.Name("q"), h.Value(v.Query), h.Type("search")),
+			h.Label(h.For("outcome"), text("Outcome")),
+			h.Select(h.ID("outcome"), h.Name("outcome"), optionOf("", false, "any"), g.Map(v.Outcomes, func(o string) g.Node {
+				return h.Option(markup.On("selected", o == v.Outcome), text(o))
+			})),
+			h.Button(text("Show")),
+		),
+		g.If(len(v.Turns) > 0, h.Form(
+			h.Class("row"), h.Method("get"), markup.Action("/dev/turns/compare"),
+			compares("a", "Compare", -1), compares("b", "with", 1), h.Button(text("Compare")),
+		)),
+		h.Section(h.Aria("label", "Turns"), h.Class("turns"), h.ID("turns"), p.turnRows(v.Turns, "No turn matches.")),
+		g.If(v.TooFast > 0, para("note", text(v.TooFast, " more turns came too fast to be kept here."))),
+	)
+}
+
+// turnRows is a list of turns, or says that there are none.
+func (p *Page) turnRows(turns []turnlog.Head, none string) g.Node {
+	if len(turns) == 0 {
+		return h.Ul(h.Class("list"), h.Li(h.Class("dim"), h.Data("key", "none"), text(none)))
+	}
+	return h.Ul(h.Class("list"), g.Map(turns, p.turnRow))
+}
+
+func (p *Page) turnRow(t turnlog.Head) g.Node {
+	about := strings.Join(t.Actions, ", ")
+	if about != "" {
+		about += " · "
+	}
+	about += took(t.TookNS)
+	if t.ModelCalls > 0 {
+		about += fmt.Sprintf(" · %d %s", t.ModelCalls, plural(t.ModelCalls, "model call"))
+	}
+	if t.TokensIn > 0 {
+		about += fmt.Sprintf(" · %d+%d tokens", t.TokensIn, t.TokensOut)
+	}
+	return h.Li(
+		h.Data("key", t.ID), h.Data("turn", t.ID), h.Data("outcome", t.Outcome),
+		h.A(
+			markup.Href(turnAddress(t.ID)), h.Data("turn-link", t.ID),
+			h.Span(h.Class("mark"), text(t.Outcome)), space,
+			h.Span(h.Class("who"), text(t.Person)), space,
+			h.Span(h.Class("what"), text(t.Text)), space,
+			g.If(t.Problem != "", g.Group{h.Span(h.Class("why"), text(t.Problem)), space}),
+			dim(about),
+		),
+		space,
+		h.Form(
+			h.Method("post"), markup.Action(turnAddress(t.ID, "pin")), markup.On("data-quiet", true),
+			p.tokenField(), g.If(!t.Pinned, sends("pinned", "1")),
+			h.Button(h.Class("pin"), text(either(t.Pinned, "Unpin", "Pin")), unseen(" turn ", t.ID)),
+		),
+	)
+}
+
+// turnPage is the view of one turn.
+func (p *Page) turnPage(v *turnView) g.Node {
+	return h.Main(
+		h.ID("main"), h.Class("page"), h.Data("last", "0"),
+		h.Section(h.Class("one"), h.Aria("label", "Turn"), h.ID("turn"), h.Data("open", v.ID), markup.On("data-page", true), p.turnBody(v)),
+	)
+}
+
+// openTurn is the turn beside the chat. nil: none is open.
+func (p *Page) openTurn(v *turnView) g.Node {
+	if v == nil {
+		return g.Group{h.H2(text("Turn")), para("dim", text("Choose a turn to see everything about it."))}
+	}
+	return p.turnBody(v)
+}
+
+func (p *Page) turnBody(v *turnView) g.Node {
+	return g.Group{
+		p.turnHead(v),
+		v.part("received", "Received", v.received()...),
+		v.part("state", "State", v.state()...),
+		v.part("prompt", "Prompt", v.prompt()...),
+		v.part("answer", "Answer", v.answer()...),
+		v.part("plan", "Plan", v.plan()...),
+		v.part("commands", "Commands", v.commands()),
+		v.part("journal", "Journal", v.journal()),
+		v.part("sent", "Sent", v.sent()),
+		v.part("log", "Log", v.log()),
+	}
+}
+
+// part is a part of a turn, under a title.
+func (v *turnView) part(name, title string, children ...g.Node) g.Node {
+	head := h.H3
+	if v.Page {
+		head = h.H2
+	}
+	id := "t-" + name
+	return h.Section(h.Aria("labelledby", id), head(h.ID(id), text(title)), g.Group(children))
+}
+
+func (p *Page) turnHead(v *turnView) g.Node {
+	where := map[string]string{"": "no conversation", "personal": "a personal chat", "groupChat": "a group chat"}[v.Kind]
+	if where == "" {
+		where = "a " + v.Kind
+	}
+	lost := ""
+	if v.Tries > 0 {
+		lost = fmt.Sprintf(" · its process was lost %d times", v.Tries)
+	}
+	cached := ""
+	if v.TokensCached > 0 {
+		cached = fmt.Sprintf(" (%d cached)", v.TokensCached)
+	}
+	all := g.Group{}
+	if v.Page {
+		all = append(all, h.H1(text("Turn ", v.ID)))
+	} else {
+		all = append(all, h.H2(link(turnAddress(v.ID), "Turn ", v.ID)))
+	}
+	all = append(all,
+		h.P(
+			h.Class("sum"), h.Data("turn", v.ID), h.Data("outcome", v.Outcome), h.Span(h.Class("mark"), text(v.Outcome)),
+			text(" ", v.Person, " in ", where, ", ", clock(v.At), " · waited ", took(v.WaitedNS), " · took ", took(v.TookNS), lost),
+		),
+		h.Dl(
+			h.Class("facts"),
+			fact("model calls", text(v.ModelCalls)),
+			fact("tokens", text(v.TokensIn, " in", cached, ", ", v.TokensOut, " out")),
+			fact("cost", text(fmt.Sprintf("%.4f", v.Cost))),
+			g.If(v.Parent != "", fact("follows", turnLink(v.Parent, "turn ", v.Parent))),
+			g.Map(v.Follows, func(id string) g.Node { return fact("decided by", turnLink(id, "turn ", id)) }),
+		),
+		g.If(v.Error != "", para("fault", h.Strong(text("Failed:")), text(" ", v.Error))),
+	)
+	if problems := v.Problems(); len(problems) > 0 {
+		all = append(all, h.Ul(h.Class("why"), h.Aria("label", "What went wrong"), g.Map(problems, func(problem turnlog.Problem) g.Node {
+			return h.Li(
+				link(markup.Here("t-"+problem.Part), problem.Part), text(": ", problem.Text),
+				g.If(problem.Times > 1, g.Group{space, h.Strong(text("×", problem.Times))}),
+			)
+		})))
+	}
+	return append(all,
+		g.If(v.Incomplete, para("note", text("Some of this turn was not seen, because too much happened at once."))),
+		g.If(v.Cut, para("note", text("Some of this turn is too large to be kept."))),
+		g.If(len(v.Spans) > 0, h.Ol(h.Class("fall"), h.Aria("label", "What took how long"), g.Map(v.Spans, func(s span) g.Node {
+			bar := h.Span(h.Class("bar"), h.Data("from", fmt.Sprint(s.From)), h.Data("wide", fmt.Sprint(s.Wide)))
+			return h.Li(h.Span(text(s.Name)), bar, dim(took(s.Took)))
+		}))),
+		para("row",
+			g.If(v.Prev != "", turnLink(v.Prev, "Previous")), space, g.If(v.Next != "", turnLink(v.Next, "Next")), space,
+			g.If(v.Prev != "", link(markup.Address("/dev/turns/compare").With("a", v.Prev).With("b", v.ID), "Compare with the previous")), space,
+			link(turnAddress(v.ID+".json"), "JSON"),
+		),
+		g.If(len(v.Received.Activity) > 0, h.Form(
+			h.Class("row"), h.Method("post"), markup.Action(turnAddress(v.ID, "go-on")), p.tokenField(),
+			h.A(markup.Href(turnAddress(v.ID, "what-if")), h.Data("do", "r"), text("What if")), space,
+			h.Button(h.Name("at"), h.Value("after"), h.Data("do", "f"), text("Go on from here")), space,
+			h.Button(h.Name("at"), h.Value("before"), text("Go on from before it")), space,
+			h.A(markup.Href(markup.Address("/dev/turns/save").With("turn", v.ID)), h.Data("do", "s"), text("Save as test")),
+		)),
+	)
+}
+
+func line(parts ...any) g.Node { return para("line", text(parts...)) }
+
+func (v *turnView) received() g.Group {
+	r := v.Received
+	return g.Group{
+		line(v.Type, ": ", r.Text),
+		g.If(r.Duplicate != "", para("note", text("A duplicate of "), link(turnAddress(r.Duplicate), "turn ", r.Duplicate), text("."))),
+		g.If(r.Dropped != "", para("note", text("No turn ran: ", r.Dropped, "."))),
+		source("Activity", pretty(r.Activity)),
+		g.If(len(r.Answer) > 0, source("Answer to the request", pretty(r.Answer))),
+	}
+}
+
+func (v *turnView) state() g.Group {
+	value := func(content string) g.Node {
+		if content == "" {
+			return h.Td(dim("nothing"))
+		}
+		return h.Td(frame(content))
+	}
+	row := func(c turnlog.Change) g.Node {
+		by := h.Td(text(either(c.By == "", "the bot itself", c.By)))
+		return h.Tr(h.Data("path", c.Path), h.Td(code(c.Path)), value(c.Before), value(c.After), by)
+	}
+	heads := []string{"Path", "Before", "After", "Changed by"}
+	return g.Group{
+		line(len(v.ByPath), " ", plural(len(v.ByPath), "value"), " changed"),
+		g.If(len(v.ByPath) > 0, wide("Changes of the state", heads, g.Map(v.ByPath, row))),
+		source("Before", v.Before), source("After", v.After),
+	}
+}
+
+func (v *turnView) prompt() (all g.Group) {
+	if len(v.Rounds) == 0 {
+		return g.Group{line("No model was asked.")}
+	}
+	for i, r := range v.Rounds {
+		asked := "of an action"
+		if r.Planner != "action" {
+			asked = fmt.Sprintf("of the planner %s, %d actions offered", r.Planner, len(r.Offered))
+		}
+		if r.Format != "" {
+			asked += ", format " + r.Format
+		}
+		all = append(all, h.Div(
+			h.Class("round"),
+			line(
+				"Question ", i+1, ": prompt ", r.Prompt, " ", asked, ", answer at most ", r.MaxTokens, " tokens, history at most ", r.HistoryTokens,
+			),
+			h.Ul(h.Class("sections"), g.Map(r.Sections, func(s turnlog.Section) g.Node { return promptSection(s, false) })),
+		))
+	}
+	return all
+}
+
+// promptSection is a part of a prompt.
+func promptSection(s turnlog.Section, isOpen bool) g.Node {
+	return h.Li(
+		h.Data("section", s.Name), markup.On("data-left", s.Left),
+		h.Details(
+			markup.On("open", isOpen),
+			h.Summary(
+				h.Span(h.Class("name"), text(s.Name)), space, dim(s.Role), space, tokenMeter(s.Tokens),
+				text(" ", s.Tokens, " tokens", either(s.Left, ", left out: there was no room", "")),
+			),
+			frame(s.Text),
+		),
+	)
+}
+
+func (v *turnView) answer() (all g.Group) {
+	if len(v.Rounds) == 0 {
+		return g.Group{line("The model wrote nothing.")}
+	}
+	for i, r := range v.Rounds {
+		round := g.Group{h.Class("round")}
+		if a := r.Answer; a != nil {
+			finish := ""
+			if a.Finish != "" {
+				finish = ", ended with " + a.Finish
+			}
+			round = append(round,
+				line("Answer ", i+1, ": ", took(a.TookNS), ", ", a.In, " tokens in, ", a.Out, " out", finish),
+				faultOf(a.Error), frameOf(a.Text),
+				g.Map(a.Calls, callHTML),
+			)
+		} else {
+			round = append(round, line("Waiting for the model."))
+		}
+		if f := r.Refused; f != nil {
+			round = append(round,
+				para("fault", h.Strong(text("Refused (", f.Kind, "):")), text(" ", f.Detail)),
+				source("What the model was told", f.Told),
+			)
+		}
+		all = append(all, h.Div(round...))
+	}
+	return all
+}
+
+func callHTML(c turnlog.Call) g.Node { return frame(c.Name + " " + c.Arguments) }
+
+func (v *turnView) plan() (all g.Group) {
+	if len(v.Rounds) == 0 && len(v.Plans) == 0 {
+		return g.Group{line("There was no plan.")}
+	}
+	for i, r := range v.Rounds {
+		if f := r.Refused; f != nil {
+			all = append(all, para("fault", text("Answer ", i+1, " was no plan that can run. ", f.Kind, ": ", f.Detail)))
+		}
+		if p := r.Plan; p != nil {
+			all = append(all,
+				g.If(len(p.Repairs) > 0, para("note", text("Repaired: ", strings.Join(p.Repairs, ", ")))),
+				g.If(p.Salvaged, para("note", text("Found in the middle of a text."))),
+				g.If(p.Prose, para("note", text("The answer was a text, which is said as it is."))),
+			)
+		}
+	}
+	for i, p := range v.Plans {
+		all = append(all, planList(p, fmt.Sprint("Plan ", i+1)))
+	}
+	return all
+}
+
+// planList is a plan, with a name for who does not see it.
+func planList(p turnlog.Plan, name string) g.Node {
+	return h.Ol(h.Class("plan"), g.If(name != "", h.Aria("label", name)), g.Map(p.Commands, func(c turnlog.PlanCommand) g.Node {
+		if c.Action == "" {
+			return h.Li(h.Strong(text(c.Kind)), space, text(c.Response))
+		}
+		return h.Li(
+			h.Strong(text(c.Kind)), space, code(c.Action), space, code(c.Entities),
+			g.If(c.SaveAs != "", g.Group{text(" → "), code("$", c.SaveAs)}),
+		)
+	}))
+}
+
+func (v *turnView) commands() g.Node {
+	if len(v.Commands) == 0 {
+		return line("No action was called.")
+	}
+	heads := []string{"Command", "Planned", "Resolved", "Result", "Time"}
+	return wide("Commands", heads, g.Map(v.Commands, func(c turnlog.Command) g.Node {
+		resolved := frame(c.Resolved)
+		if c.Planned == c.Resolved {
+			resolved = dim("the same")
+		}
+		return h.Tr(
+			h.Data("command", c.Action), h.Data("result", c.Result),
+			h.Td(
+				text(c.Number, ". "), code(c.Action),
+				g.If(c.Approved, g.Group{space, label("approved")}), g.If(c.Again, g.Group{space, label("again")}),
+			),
+			h.Td(frame(c.Planned)), h.Td(resolved),
+			h.Td(text(c.Result), frameOf(c.Text), frameOf(c.Data), faultOf(c.Error), dim("attempt ", c.Key)),
+			h.Td(text(took(c.TookNS))),
+		)
+	}))
+}
+
+func (v *turnView) journal() g.Node {
+	if len(v.Journal) == 0 {
+		return line("Nothing was saved.")
+	}
+	return h.Ol(h.Class("journal"), g.Map(v.Journal, func(s turnlog.Save) g.Node {
+		size := fmt.Sprint(s.Bytes, " bytes")
+		if s.TookNS > 0 {
+			size += ", " + took(s.TookNS)
+		}
+		return h.Li(
+			h.Data("phase", s.Phase), dim(clock(s.At)), space, h.Strong(text(s.Phase)), text(" ", s.Words, " "), dim(size), faultOf(s.Error),
+		)
+	}))
+}
+
+func (v *turnView) sent() g.Node {
+	if len(v.Sent) == 0 {
+		return line("Nothing was sent.")
+	}
+	return h.Ol(h.Class("sent"), g.Map(v.Sent, func(s turnlog.Sent) g.Node {
+		about := ""
+		if s.Times > 1 {
+			about += fmt.Sprintf(" %d times", s.Times)
+		}
+		about += " · "
+		if s.Status == 0 {
+			about += "no answer"
+		} else {
+			about += fmt.Sprint("the channel answered ", s.Status)
+			if s.ID != "" {
+				about += " with id " + s.ID
+			}
+		}
+		if s.Tries > 1 {
+			about += fmt.Sprintf(" after %d tries", s.Tries)
+		}
+		return h.Li(
+			h.Data("status", fmt.Sprint(s.Status)), h.Strong(text(s.Kind)), text(about, " · ", took(s.TookNS)),
+			frameOf(s.Text), faultOf(s.Error), g.If(len(s.Activity) > 0, source("Activity", pretty(s.Activity))),
+		)
+	}))
+}
+
+func (v *turnView) log() g.Node {
+	if len(v.Log) == 0 {
+		return line("The log has no line of this turn.")
+	}
+	return h.Ol(h.Class("lines"), g.Map(v.Log, func(l turnlog.Line) g.Node {
+		return h.Li(h.Data("level", l.Level), h.Details(h.Summary(h.Strong(text(l.Level)), text(" ", l.Text)), frame(pretty(l.Line))))
+	}))
+}
+
+// html is two turns side by side.
+func (v compareView) html() g.Node {
+	side := func(content string) g.Node {
+		if content == "" {
+			return h.Td(h.Span(h.Class("dim"), text("none")))
+		}
+		return h.Td(frame(content))
+	}
+	row := func(s sides) g.Node {
+		cells := g.Group{side(s.A), side(s.B)}
+		switch {
+		case s.Inline():
+			cells = g.Group{h.Td(text(s.A)), h.Td(text(s.B))}
+		case s.Same():
+			cells = g.Group{h.Td(h.ColSpan("2"), h.Details(h.Summary(text("the same"), unseen(": ", s.Name)), frame(s.A)))}
+		}
+		return h.Tr(h.Data("same", fmt.Sprint(s.Same())), rowHead(text(s.Name), g.If(!s.Same(), g.Group{space, label("differs")})), cells)
+	}
+	turnHead := func(id string) g.Node { return h.Th(h.Scope("col"), link(turnAddress(id), "Turn ", id)) }
+	return body(
+		h.H1(text("Compare turns")),
+		g.Map(v.Parts, func(part comparedPart) g.Node {
+			if len(part.Rows) == 0 {
+				return titled("c-"+part.Name, part.Name, line("Neither turn has one."))
+			}
+			return titled("c-"+part.Name, part.Name, wideOf("Both turns", h.Table(
+				h.Class("sides"),
+				h.THead(h.Tr(h.Th(h.Scope("col"), text("What")), turnHead(v.A.ID), turnHead(v.B.ID))),
+				h.TBody(g.Map(part.Rows, row)),
+			)))
+		}),
+		para("row",
+			link(markup.Address("/dev/turns/compare.json").With("a", v.A.ID).With("b", v.B.ID), "JSON"), space, link("/dev/turns", "All turns"),
+		),
+	)
+}
+
+// savePage is the form that makes a test of turns.
+func (p *Page) savePage(v testView) g.Node {
+	turns := g.Map(v.IDs, func(id string) g.Node { return sends("turn", id) })
+	return body(
+		h.H1(text("Save as test")),
+		g.If(v.Saved != "", h.P(
+			h.Class("note"), h.Role("status"), text("Saved as "), code(v.Saved), text(". Play it with "), code("bottest run ", v.Saved),
+			text(", or in a Go test of your own bot with "), code(`bottest.RunScenarios(t, b, "`, v.Saved, `")`), text("."),
+		)),
+		g.If(len(v.Turns) > 0, h.Form(
+			h.Method("get"), markup.Action("/dev/turns/save"), h.H2(text("Turns")),
+			h.FieldSet(h.Legend(text("Turns of the conversation, oldest first")), h.Ul(h.Class("choice"), g.Map(v.Turns, func(t chosenTurn) g.Node {
+				return h.Li(h.Label(
+					h.Class("check"), h.Input(h.Type("checkbox"), h.Name("turn"), h.Value(t.ID), markup.On("checked", t.Chosen)),
+					text(" ", t.Person, ": ", t.Text, " "), dim(t.Outcome, ", ", clock(t.At)),
+				))
+			}))),
+			h.P(h.Button(h.Type("submit"), text("Show"))),
+		)),
+		g.If(v.Fault != "", h.P(h.Class("fault"), h.Role("alert"), text(v.Fault))),
+		g.If(len(v.Open) > 0, titled("s-open", "What it does not check", h.Ul(g.Map(v.Open, func(one string) g.Node {
+			return h.Li(text(one))
+		})))),
+		g.If(v.YAML != "", g.Group{
+			titled("s-yaml", "Scenario",
+				h.P(text("It replays what the model said, so the test needs no model.")),
+				h.Pre(h.TabIndex("0"), markup.On("data-yaml", true), text(v.YAML)),
+			),
+			g.If(v.Folder != "", h.Form(
+				h.Method("post"), markup.Action("/dev/turns/save"), h.Class("fields"), h.H2(text("File")), p.tokenField(), turns,
+				h.P(
+					h.Label(h.For("s-name"), text("Name")),
+					h.Input(
+						h.ID("s-name"), h.Name("name"), h.Value(v.Name), h.Required(), h.Pattern(`[a-z0-9\-]{1,64}\.yaml`), h.AutoComplete("off"),
+					), space,
+					dim("a-z, 0-9 and -, then .yaml; in the folder ", v.Folder),
+				),
+				h.P(h.Button(h.Type("submit"), text("Save"))),
+			)),
+			h.Form(
+				h.Method("get"), markup.Action("/dev/turns/save.yaml"), turns, sends("name", v.Name),
+				h.P(h.Button(h.Type("submit"), text("Download"))),
+			),
+		}),
+	)
+}
+
+// whatIfPage is the form of a what-if, and what came of it.
+func (p *Page) whatIfPage(v whatIfView) g.Node {
+	id := v.Record.ID
+	asJSON := turnAddress(id, "what-if.json")
+	result := g.Group{}
+	if v.Result != nil {
+		asJSON = asJSON.With("result", fmt.Sprint(v.Result.Number))
+		result = v.Result.html()
+	}
+	return body(
+		h.H1(text("What if")),
+		h.P(
+			text("Plans again on the state that "), h.A(markup.Href(turnAddress(id)), h.Data("do", "back"), text("turn ", id)),
+			text(" found, with what you change here. It plans only: nothing runs, nothing is written, nothing is sent."),
+		),
+		g.If(v.Fault != "", h.P(h.Class("fault"), h.Role("alert"), text(v.Fault))),
+		g.If(v.Confirm, h.P(h.Class("note"), h.Role("alert"), text(
+			"Nothing was asked yet: with these changes a run costs more than the page said. See below, and press Run if that is all right.",
+		))),
+		result,
+		p.whatIfForm(v),
+		h.P(link(asJSON, "JSON")),
+	)
+}
+
+func (p *Page) whatIfForm(v whatIfView) g.Node {
+	input := func(id, name, title, value string) g.Node {
+		return h.P(
+			h.Label(h.For(id), text(title)),
+			h.Input(h.ID(id), h.Name(name), h.Value(value), h.Placeholder("as it is"), h.AutoComplete("off")),
+		)
+	}
+	return h.Form(
+		h.Method("post"), markup.Action(turnAddress(v.Record.ID, "what-if")), h.Class("fields"), h.ID("try"),
+		h.H2(text(either(v.Result != nil, "Again", "What is different"))),
+		p.tokenField(), sends("told", fmt.Sprint(v.Cost.Told)), sends("choose", "1"),
+		h.P(
+			h.Label(h.For("w-text"), text("Text")),
+			h.Textarea(h.ID("w-text"), h.Name("text"), h.Rows("2"), h.Required(), g.Text(v.Changes.Text)),
+		),
+		input("w-prompts", "prompts", "Prompts folder", v.Changes.Prompts),
+		input("w-model", "model", "Model", v.Changes.Model),
+		h.P(
+			h.Label(h.For("w-planner"), text("Planner")),
+			h.Select(h.ID("w-planner"), h.Name("planner"), optionOf("", false, "as it is"), g.Map(v.Planners, func(name string) g.Node {
+				return h.Option(markup.On("selected", name == v.Changes.Planner), text(name))
+			})),
+		),
+		h.Details(
+			markup.On("open", len(v.Changes.Actions) > 0), h.Summary(text("Actions offered")),
+			h.FieldSet(h.Legend(text("Actions offered")), g.Map(v.Offered, func(a offeredAction) g.Node {
+				box := h.Input(h.Type("checkbox"), h.Name("action"), h.Value(a.Name), markup.On("checked", a.Offered))
+				return g.Group{h.Label(h.Class("check"), box, text(" ", a.Name)), space}
+			})),
+		),
+		h.Details(h.Summary(text("State")), h.P(
+			h.Label(h.For("w-state"), text("State (JSON)")),
+			h.Textarea(h.ID("w-state"), h.Name("state"), h.Rows("12"), g.Attr("spellcheck", "false"), g.Text(v.Changes.State)),
+		)),
+		h.P(
+			h.Label(h.For("w-runs-n"), text("Runs")),
+			h.Input(h.ID("w-runs-n"), h.Name("runs"), h.Type("number"), h.Min("1"), h.Max(fmt.Sprint(maxRuns)), h.Value(fmt.Sprint(v.Changes.Runs))),
+		),
+		h.P(markup.On("data-cost", true), text(v.cost())),
+		h.P(h.Button(h.Type("submit"), text("Run"))),
+	)
+}
+
+// cost says what a run may cost.
+func (v whatIfView) cost() string {
+	c := v.Cost
+	switch {
+	case c.Free:
+		return "A run costs nothing: " + c.Model + "."
+	case c.Told == 0:
+		return "What a run costs is not known."
+	}
+	money := ""
+	if c.Money > 0 {
+		money = fmt.Sprintf(", so up to %.4f in the currency of BOT_MODEL_PRICE", c.Money)
+	}
+	return fmt.Sprintf("Each run asks %s, usually once: about %d tokens, and at most %d for the answer%s. "+
+		"If the answer is no plan, or the plan goes on with a recorded result, it asks again. "+
+		"%d of %d tokens are left for what-ifs on this page.",
+		c.Model, c.Question, c.Answer, money, v.Left, whatIfBudget)
+}
+
+// html is what came of a what-if.
+func (r *result) html() g.Group {
+	plans := func(all []turnlog.Plan, none string) g.Node {
+		if len(all) == 0 {
+			return line(none)
+		}
+		return g.Map(all, func(p turnlog.Plan) g.Node { return planList(p, "") })
+	}
+	under := func(id, title string, children ...g.Node) g.Node {
+		return h.Section(h.Aria("labelledby", id), h.H3(h.ID(id), text(title)), g.Group(children))
+	}
+	newest := r.Runs[0]
+	about := either(r.Same, "The new plan is the recorded one.", "The plans differ.")
+	if len(r.Runs) > 1 {
+		about += fmt.Sprintf(" Below is the first of %d runs.", len(r.Runs))
+	}
+	calls := line("Nothing.")
+	if len(newest.Calls) > 0 {
+		calls = h.Ol(h.Class("plan"), g.Map(newest.Calls, trialCall.html))
+	}
+	prompt := h.Li(text("No model was asked."))
+	if len(r.Prompt) > 0 {
+		prompt = g.Map(r.Prompt, sectionChange.html)
+	}
+	return g.Group{
+		titled("w-plans", "Both plans",
+			line(about, " ", r.Stopped),
+			h.Div(h.Class("pair"),
+				under("w-recorded", "Recorded", plans(r.Recorded.Plans, "There was no plan."), faultOf(r.Recorded.Error)),
+				under("w-new", "New", plans(newest.Plans, "There is no plan."), faultOf(newest.Fault)),
+			),
+		),
+		titled("w-would", "What the new plan would do", calls, g.If(newest.Stops != "", para("note", text(newest.Stops)))),
+		g.If(len(r.Runs) > 1, titled("w-runs", "How often",
+			wide("How often each plan came", []string{"Runs", "Plan"}, g.Map(r.Plans, countedPlan.html)),
+		)),
+		titled("w-numbers", "Numbers",
+			wide("What differs", []string{"Number", "Recorded", "New", "Difference"}, g.Map(r.Numbers, numberChange.html)),
+		),
+		titled("w-prompt", "Prompt", h.Ul(h.Class("sections"), prompt)),
+		titled("w-answer", "Answer", h.Div(h.Class("pair"),
+			under("w-answer-recorded", "Recorded answer", answers(r.Recorded.Rounds)),
+			under("w-answer-new", "New answer", answers(newest.Rounds)),
+		)),
+	}
+}
+
+func (p countedPlan) html() g.Node { return h.Tr(h.Td(text(p.Times)), h.Td(frame(p.Text))) }
+
+func (n numberChange) html() g.Node {
+	return h.Tr(rowHead(text(n.Name)), h.Td(text(n.Was)), h.Td(text(n.Is)), h.Td(text(n.Change)))
+}
+
+func (c trialCall) html() g.Node {
+	about := g.Group{text(c.Text)}
+	if c.Action != "" {
+		about = g.Group{code(c.Action), space, code(c.Entities)}
+	}
+	return h.Li(h.Data("would", c.Action), h.Strong(text(c.Kind)), space, about, text(": ", c.Verdict), frameOf(c.Result))
+}
+
+func (c sectionChange) html() g.Node {
+	if c.Same {
+		return h.Li(h.Data("section", c.Name), h.Span(h.Class("name"), text(c.Name)), text(" the same, ", c.Is, " tokens"))
+	}
+	return h.Li(
+		h.Data("section", c.Name), h.Span(h.Class("name"), text(c.Name)), text(" ", c.Was, " tokens became ", c.Is),
+		h.Pre(h.Class("diff"), h.TabIndex("0"), g.Map(c.Lines, func(l diffLine) g.Node {
+			switch l.Kind {
+			case "was":
+				return g.Group{h.Del(text("− ", l.Text)), g.Text("\n")}
+			case "is":
+				return g.Group{h.Ins(text("+ ", l.Text)), g.Text("\n")}
+			}
+			return g.Group{h.Span(text("  ", l.Text)), g.Text("\n")}
+		})),
+	)
+}
+
+func answers(rounds []turnlog.Round) (all g.Group) {
+	if len(rounds) == 0 {
+		return g.Group{line("No model was asked.")}
+	}
+	for _, r := range rounds {
+		if a := r.Answer; a != nil {
+			all = append(all, faultOf(a.Error), frameOf(a.Text), g.Map(a.Calls, callHTML))
+		}
+		if f := r.Refused; f != nil {
+			all = append(all, para("fault", text("Refused (", f.Kind, "): ", f.Detail)))
+		}
+	}
+	return all
+}
+
+func actionAddress(name string) markup.Address { return markup.At("/dev/actions", name) }
+
+func actionsPage(all []actionShown) g.Node {
+	list := para("dim", text("The bot has no actions."))
+	if len(all) > 0 {
+		list = wide("All actions", []string{"Action", "Effects", "Calls", "Failed", "Mean time"}, g.Map(all, func(a actionShown) g.Node {
+			mean := ""
+			if a.Calls > 0 {
+				mean = took(a.MeanNS)
+			}
+			return h.Tr(
+				h.Data("action", a.Name), rowHead(link(actionAddress(a.Name), a.Name), h.Br(), dim(oneLine(a.Title))),
+				h.Td(text(oneLine(a.Description)), h.Br(), g.Map(a.Effects, func(e effect) g.Node {
+					return g.Group{h.Span(h.Class("label"), h.Title(oneLine(e.About)), text(e.Name)), space}
+				})),
+				h.Td(text(a.Calls)), h.Td(text(a.Failed)), h.Td(text(mean)),
+			)
+		}))
+	}
+	return body(
+		h.H1(text("Actions")),
+		h.P(
+			text("What the bot can do. Calls, failures and times are those of the turns that the page keeps. "),
+			link("/dev/actions.json", "JSON"),
+		),
+		list,
+	)
+}
+
+func (p *Page) actionPage(v actionView) g.Node {
+	facts := g.Group{fact("calls", text(v.Calls)), fact("failed", text(v.Failed))}
+	if v.Calls > 0 {
+		facts = append(facts, fact("mean time", text(took(v.MeanNS))))
+	}
+	if v.Doing != "" {
+		facts = append(facts, fact("people read meanwhile", text(oneLine(v.Doing))))
+	}
+	var done g.Node
+	if v.Run != nil {
+		done = v.Run.html()
+	}
+	schema := g.Group{named("Schema", shownText(pretty(v.Schema)))}
+	if len(v.Told) > 0 {
+		schema = append(schema, h.H3(text("As models see it")), named("Schema as models see it", shownText(pretty(v.Told))))
+	}
+	if len(v.Returns) > 0 {
+		schema = append(schema, h.H3(text("What it returns")), named("Schema of the result", shownText(pretty(v.Returns))))
+	}
+	last := para("dim", text("No turn that the page keeps has called it."))
+	if len(v.Last) > 0 {
+		last = wide("Last calls", []string{"Turn", "Result", "Entities", "Time"}, g.Map(v.Last, func(c lastCall) g.Node {
+			return h.Tr(
+				h.Data("result", c.Result), h.Td(h.A(markup.Href(turnAddress(c.Turn)), text(short(c.At)), unseen(" turn ", c.Turn))),
+				h.Td(text(c.Result)), h.Td(code(oneLine(c.Entities))), h.Td(text(took(c.TookNS))),
+			)
+		}))
+	}
+	return h.Main(
+		h.ID("main"), h.Class("page"), h.Data("action", v.Name),
+		h.P(link("/dev/actions", "All actions")),
+		h.H1(text(oneLine(v.Title), " "), code(v.Name)),
+		h.P(text(shownText(v.Description))), frameOf(shownText(v.Detail)),
+		h.Dl(h.Class("facts"), facts),
+		h.P(link(actionAddress(v.Name+".json"), "JSON")),
+		titled("a-effects", "Effects", h.Ul(g.Map(v.Effects, func(e effect) g.Node {
+			return h.Li(h.Data("effect", e.Name), label(e.Name), text(" ", oneLine(e.About)))
+		}))),
+		g.If(len(v.Examples) > 0, titled("a-examples", "Examples", h.Ul(g.Map(v.Examples, func(one string) g.Node {
+			return h.Li(text(oneLine(one)))
+		})))),
+		titled("a-run", "Run it", done, p.actionForm(v)),
+		titled("a-schema", "Schema", schema),
+		titled("a-last", "Last calls", last),
+	)
+}
+
+// actionForm runs an action by hand.
+func (p *Page) actionForm(v actionView) g.Node {
+	return h.Form(
+		h.Class("form"), h.Method("post"), markup.Action(actionAddress(v.Name)), markup.On("novalidate", true),
+		p.tokenField(), sends("throw", "asked"),
+		each(v.Fields, fieldHTML),
+		h.Details(
+			markup.On("open", v.Whole != "" || len(v.Fields) == 0), h.Summary(text("All entities as JSON")),
+			h.Div(
+				h.Class("field"), h.Label(h.For("entities"), text("Entities, which replace the fields above")),
+				h.Textarea(h.ID("entities"), h.Name("entities"), h.Rows("5"), g.Attr("spellcheck", "false"), g.Text(v.Whole)),
+			),
+		),
+		h.Div(
+			h.Class("row"), h.Label(h.For("room"), text("Conversation")),
+			h.Select(h.ID("room"), h.Name("room"), g.Map(v.Rooms, func(r listed) g.Node { return optionOf(r.Key, r.Key == v.Room, r.Name) })),
+			h.Label(h.For("who"), text("As")),
+			h.Select(h.ID("who"), h.Name("as"), peopleOptions(v.People, v.As)),
+		),
+		h.Div(
+			h.Class("field"), h.Label(h.For("said"), text("What the person said, for actions that read it")),
+			h.Input(h.ID("said"), h.Name("said"), h.Value(v.Said), h.AutoComplete("off")),
+		),
+		h.P(h.Label(
+			h.Class("check"), h.Input(h.Type("checkbox"), h.Name("throw"), h.Value("1"), markup.On("checked", !v.Keep)),
+			text(" Throw the state away"),
+		)),
+		g.If(!v.StateOnly, h.P(h.Label(
+			h.Class("check"), h.Input(h.Type("checkbox"), h.Name("outside"), h.Value("1")), text(" This has effects outside"),
+		))),
+		h.Button(h.Type("submit"), text("Run")),
+		para("dim", text(
+			"It runs without a plan: no approval, policy or hook is part of it, and nothing is said in the conversation. "+
+				"An action that asks a model does so.",
+		)),
+	)
+}
+
+func fieldHTML(i int, f field) g.Node {
+	id := fmt.Sprint("e", i)
+	name := g.Group{h.ID(id), h.Name(f.Key)}
+	about := g.Group{h.Aria("describedby", id+"-about"), g.If(f.Fault != "", h.Aria("invalid", "true"))}
+	var input g.Node
+	switch f.Kind {
+	case "choice":
+		input = h.Select(name, about, optionOf("", false, "left out"), g.Map(f.Options, func(o option) g.Node {
+			return optionOf(o.Key, o.Key == f.Value, oneLine(o.Title))
+		}))
+	case "json":
+		input = h.Textarea(name, about, h.Rows("4"), g.Attr("spellcheck", "false"), g.Text(f.Value))
+	default:
+		isNumber := f.Kind == "number"
+		input = h.Input(name, h.Value(f.Value), g.If(isNumber, g.Attr("inputmode", "decimal")), h.AutoComplete("off"), about)
+	}
+	want := ": " + oneLine(f.Want)
+	if f.About != "" {
+		want += ". " + oneLine(f.About)
+	}
+	return h.Div(
+		h.Class("field"),
+		h.Label(h.For(id), text(oneLine(f.Title)), g.If(f.Required, g.Group{space, dim("(required)")})),
+		input,
+		h.P(
+			h.Class("dim"), h.ID(id+"-about"), code(oneLine(f.Name)), text(want),
+			g.If(f.Fault != "", g.Group{space, h.Strong(h.Class("fault"), text(f.Fault))}),
+		),
+	)
+}
+
+// html is what came of a run by hand.
+func (r *run) html() g.Node {
+	content := g.Group{faultOf(r.Fault), h.P(text("It did not run."))}
+	if r.Fault == "" {
+		content = r.outcome()
+	}
+	return h.Section(
+		h.ID("result"), h.Class("result"), h.Aria("labelledby", "a-result"), h.Data("run", r.ID), h.Data("result", r.Result),
+		h.H3(h.ID("a-result"), text("Result")), content,
+	)
+}
+
+func (r *run) outcome() g.Group {
+	words := r.Result
+	switch r.Result {
+	case "lost":
+		words = "no result"
+	case "asks":
+		words = "asks the person"
+	}
+	state := "The state was thrown away."
+	switch {
+	case r.Saved:
+		state = "The state is saved."
+	case r.Keep:
+		state = "The state is not saved."
+	}
+	all := g.Group{para("line", h.Strong(text(words)), text(" after ", took(r.TookNS), ". ", state))}
+	if r.Error != "" {
+		all = append(all, h.Pre(h.Class("fault"), h.TabIndex("0"), text(r.Error)))
+	}
+	if r.Text != "" {
+		all = append(all, named("Text", r.Text))
+	}
+	if r.Data != "" {
+		all = append(all, named("Data", r.Data))
+	}
+	all = append(all,
+		g.If(r.Result == "asks", para("note", text("The page cannot answer the question. In a turn the person gets it as a card."))),
+		g.Map(r.Cards, func(card string) g.Node { return h.Details(h.Class("source"), h.Summary(text("Card")), frame(card)) }),
+		g.Map(r.Files, func(name string) g.Node { return para("file", text("File: ", name)) }),
+	)
+	if len(r.Notices) > 0 {
+		all = append(all,
+			h.P(text(either(r.Outside, "It sent, or will send:", "It would send:"))),
+			h.Ul(g.Map(r.Notices, func(one string) g.Node { return h.Li(text(one)) })),
+		)
+	}
+	changes := h.P(text("It changed no state."))
+	if len(r.Changes) > 0 {
+		changes = wide("What changed", []string{"Path", "Before", "After"}, g.Map(r.Changes, func(c turnlog.Change) g.Node {
+			return h.Tr(h.Data("path", oneLine(c.Path)), h.Td(code(shownText(c.Path))), h.Td(frameOf(c.Before)), h.Td(frameOf(c.After)))
+		}))
+	}
+	return append(all, changes, h.Details(
+		h.Class("source"), h.Summary(text("Entities as the action got them")), frame(shownText(r.Entities)),
+	))
+}
+
+func promptAddress(name string) markup.Address { return markup.At("/dev/prompts", name) }
+
+func promptsPage(folders []folder, fault string) g.Node {
+	return body(
+		h.H1(text("Prompts")),
+		h.P(
+			text("A prompt is a folder. A folder of "), code("BOT_PROMPTS_DIR"),
+			text(", or of the bot's code, replaces the built-in one of the same name. "),
+			link("/dev/prompts.json", "JSON"),
+		),
+		faultOf(fault),
+		wide("All prompts", []string{"Prompt", "From", "Files"}, g.Map(folders, func(f folder) g.Node {
+			return h.Tr(
+				h.Data("prompt", oneLine(f.Name)),
+				rowHead(link(promptAddress(f.Name), oneLine(f.Name)), g.If(f.Used, g.Group{space, label("of the planner")})),
+				h.Td(text(either(f.Builtin, "built in", "the bot"))),
+				h.Td(g.Map(f.Files, func(file promptFile) g.Node {
+					return g.Group{text(file.Name, " "), dim(file.Tokens, " tokens"), h.Br()}
+				})),
+			)
+		})),
+	)
+}
+
+func (p *Page) promptPage(v promptView) g.Node {
+	var made g.Node
+	if v.Preview != nil {
+		made = v.Preview.html()
+	}
+	sent := para("dim", text("No turn that the page keeps was planned with it."))
+	if v.Sent != nil {
+		sent = h.P(text("To the model in "), link(turnAddress(v.Sent.ID), "turn ", v.Sent.ID), text(":"))
+	}
+	return h.Main(
+		h.ID("main"), h.Class("page"), h.Data("prompt", oneLine(v.Name)),
+		h.P(link("/dev/prompts", "All prompts")),
+		h.H1(text("Prompt ", oneLine(v.Name))),
+		h.P(
+			text(either(v.Builtin, "Built in.", "From the bot's own folder."), either(v.Used, " The planner uses it.", ""), " "),
+			link(promptAddress(v.Name+".json"), "JSON"),
+		),
+		titled("p-draft", "Draft",
+			h.P(text("Change the text to see what the model would be asked. No model is asked, and nothing is written to disk.")),
+			h.Form(
+				h.Class("form"), h.ID("draft"), h.Method("post"), markup.Action(promptAddress(v.Name)), p.tokenField(),
+				h.Div(
+					h.Class("row"), h.Label(h.For("of"), text("With the variables of")),
+					h.Select(h.ID("of"), h.Name("turn"), g.Map(v.Turns, func(t turnlog.Head) g.Node {
+						return optionOf(t.ID, t.ID == v.Turn, short(t.At), " ", oneLine(t.Person), ": ", first(oneLine(t.Text), 60))
+					}), optionOf("", v.Turn == "", "no turn")),
+				),
+				h.Div(
+					h.Class("field"), h.Label(h.For("text"), text("Text of the prompt")),
+					h.Textarea(h.ID("text"), h.Name("draft"), h.Rows("16"), g.Attr("spellcheck", "false"), g.Text("\n"+v.Draft)), // which is no part of it
+				),
+				h.Button(h.Type("submit"), text("Preview")),
+			),
+			h.Div(h.ID("preview"), h.Role("region"), h.Aria("label", "Preview"), h.TabIndex("-1"), h.Aria("live", "polite"), made),
+		),
+		titled("p-files", "Files", g.Map(v.Files, func(f promptFile) g.Node {
+			return h.Details(h.Class("source"), h.Summary(text(f.Name, ", ", f.Tokens, " tokens")), frame(shownText(f.Text)))
+		})),
+		titled("p-sent", "As it was sent", sent, promptSections(v.Sections)),
+	)
+}
+
+func (v *preview) html() g.Node {
+	if v.Fault != "" {
+		return faultOf(v.Fault)
+	}
+	return g.Group{
+		para("line", h.Strong(text(v.Tokens, " tokens")), text(either(v.Draft, ", with the draft", ", with the text as it is"))),
+		promptSections(v.Sections),
+	}
+}
+
+func promptSections(all []turnlog.Section) g.Node {
+	if len(all) == 0 {
+		return nil
+	}
+	return h.Ul(h.Class("sections"), g.Map(all, func(s turnlog.Section) g.Node {
+		s.Text = shownText(s.Text)
+		return promptSection(s, true)
+	}))
+}
+
+func (v skillsView) html() g.Node {
+	asJSON := link("/dev/skills.json", "JSON")
+	if len(v.Folders) == 0 {
+		return body(h.H1(text("Skills")), para("dim",
+			text("There are no skills: "), code("BOT_SKILLS_DIR"), text(" is not set. Skills that the bot's own code adds are not listed. "), asJSON,
+		))
+	}
+	found := g.Group{para("dim", text("No usable skill was found there."))}
+	if len(v.Skills) > 0 {
+		found = g.Map(v.Skills, skillShown.html)
+	}
+	return body(
+		h.H1(text("Skills")),
+		h.P(
+			text("From "), each(v.Folders, func(i int, f string) g.Node { return g.Group{g.If(i > 0, text(", ")), code(shownText(f))} }),
+			text(". Skills that the bot's own code adds are not listed. "), asJSON,
+		),
+		g.If(v.Scripts != "", h.P(text("Sandbox: ", shownText(v.Scripts), "."))),
+		g.Map(v.Refused, func(why string) g.Node { return para("dim", text("Not in ", why)) }),
+		faultOf(v.Fault),
+		found,
+		g.If(len(v.Others) > 0, titled("k-others", "What is not used, and why", skillFaults(v.Others))),
+	)
+}
+
+func (s skillShown) html() g.Node {
+	loaded := "no conversation of the page"
+	if len(s.Loaded) > 0 {
+		loaded = oneLine(strings.Join(s.Loaded, "; "))
+	}
+	facts := g.Group{fact("loaded in", text(loaded)), fact("folder", code(shownText(s.Source))), fact("digest of SKILL.md", code(s.Digest))}
+	if s.Whole != "" {
+		facts = append(facts, fact("digest that an approval of its scripts is for", code(s.Whole)))
+	}
+	if s.License != "" {
+		facts = append(facts, fact("licence", text(oneLine(s.License))))
+	}
+	if s.Compatibility != "" {
+		facts = append(facts, fact("needs", text(oneLine(s.Compatibility))))
+	}
+	facts = append(facts,
+		g.Map(s.AllowedTools, func(tool string) g.Node { return fact("allows", text(oneLine(tool))) }),
+		g.Map(s.Metadata, func(one string) g.Node { return fact("metadata", text(oneLine(one))) }),
+	)
+	return h.Section(
+		h.Data("skill", oneLine(s.Name)), h.Class("skill"),
+		h.H2(text(oneLine(s.Name)), g.If(s.PeopleOnly, g.Group{space, label("people alone load it")})),
+		h.P(text(shownText(s.Description))),
+		h.Dl(h.Class("facts wrap"), facts),
+		skillFaults(s.Faults),
+		g.If(len(s.Resources) > 0, g.Group{
+			h.H3(text("Resources")), h.Ul(g.Map(s.Resources, func(name string) g.Node { return h.Li(code(oneLine(name))) })),
+		}),
+		g.If(len(s.Scripts) > 0, g.Group{
+			h.H3(text("Scripts")), h.Ul(g.Map(s.Scripts, func(one script) g.Node {
+				can := text("can run")
+				if one.Refused != "" {
+					can = h.Span(h.Class("note"), text("cannot run: ", oneLine(one.Refused)))
+				}
+				return h.Li(h.Data("script", oneLine(one.Name)), code(oneLine(one.Name)), space, can)
+			})),
+		}),
+		g.If(s.More > 0, para("dim", text("and ", s.More, " more files"))),
+		h.Details(h.Class("source"), h.Summary(text("Instructions")), frame(shownText(s.Instructions))),
+	)
+}
+
+func skillFaults(all []faultShown) g.Node {
+	if len(all) == 0 {
+		return nil
+	}
+	return h.Ul(h.Class("faults"), g.Map(all, func(f faultShown) g.Node {
+		at := shownText(f.Path)
+		if f.Line > 0 {
+			at += fmt.Sprint(":", f.Line)
+		}
+		return h.Li(h.Class(either(f.Warning, "note", "fault")), code(at), text(" ", either(f.Warning, "warning: ", ""), oneLine(f.Text)))
+	}))
+}
+
+// settingsView is what the view of settings shows.
+type settingsView struct {
+	Set, Unset []Setting
+	Doctor     *examination // nil: there was none
+	CanExamine bool
+}
+
+func (p *Page) settingsPage(v settingsView) g.Node {
+	examine := g.Group{para("dim", text("Nothing here can examine the settings."))}
+	if v.CanExamine {
+		examine = g.Group{
+			h.P(text("It connects to what the settings name, and asks the model for one word. It takes up to half a minute.")),
+			h.Form(
+				h.Method("post"), markup.Action("/dev/settings/doctor"), p.tokenField(),
+				h.Button(h.Type("submit"), text("Examine the settings")),
+			),
+		}
+	}
+	if v.Doctor != nil {
+		examine = append(examine, v.Doctor.html())
+	}
+	return body(
+		h.H1(text("Settings")),
+		h.P(
+			text("The names of the settings, and where each value comes from. Values are never shown here. "),
+			link("/dev/settings.json", "JSON"),
+		),
+		titled("doctor", "Doctor", examine),
+		titled("s-all", "What is set", settingsTable("What is set", v.Set)),
+		titled("s-rest", "What is not set", h.Details(
+			h.Class("source"), h.Summary(text(len(v.Unset), " settings")), settingsTable("What is not set", v.Unset),
+		)),
+	)
+}
+
+func (e *examination) html() g.Node {
+	return g.Group{
+		line("At ", short(e.At), ", in ", took(e.TookNS), ":"),
+		faultOf(e.Fault),
+		wide("Checks", []string{"Check", "Status", "What was found"}, g.Map(e.Checks, func(c Check) g.Node {
+			var hint g.Node
+			if c.Hint != "" {
+				hint = para(either(c.Status == "ok", "dim", "note")+" breaks", text(shownText(c.Hint)))
+			}
+			return h.Tr(
+				h.Data("check", oneLine(c.Name)), h.Data("status", c.Status), rowHead(text(oneLine(c.Name))),
+				h.Td(h.Span(h.Class("mark"), text(c.Status))), h.Td(h.Span(h.Class("breaks"), text(shownText(c.Detail))), hint),
+			)
+		})),
+	}
+}
+
+func settingsTable(name string, rows []Setting) g.Node {
+	if len(rows) == 0 {
+		return para("dim", text("None."))
+	}
+	return wide(name, []string{"Setting", "Set by", "What it does", "If it is not set"}, g.Map(rows, func(s Setting) g.Node {
+		by := dim("nothing")
+		if s.From != "" {
+			by = h.Strong(text(oneLine(s.From)))
+		}
+		return h.Tr(
+			h.Data("setting", oneLine(s.Name)), markup.On("data-set", s.From != ""),
+			rowHead(code(oneLine(s.Name)), g.If(s.Secret, g.Group{space, label("secret")})),
+			h.Td(by), h.Td(text(oneLine(s.About))), h.Td(text(oneLine(s.Default))),
+		)
+	}))
+}
+
+func numbersPage(tiles []tile) g.Node {
+	return body(
+		h.H1(text("Numbers")),
+		para("dim", text(
+			"The metrics of this process since it started, and a curve of the last 15 minutes. A metric appears once there is something to count.",
+		)),
+		h.Div(h.Class("tiles"), g.Map(tiles, tile.html)),
+		para("row", link("/dev/numbers.json", "JSON")),
+	)
+}
+
+func (t tile) html() g.Node {
+	heads := []string{either(t.Kind == "histogram", "Mean", "Value") + " of", "in all"}
+	if t.Kind != "gauge" {
+		heads = append(heads, "last "+t.Since())
+	}
+	id := "m-" + t.Metric
+	return h.Section(
+		h.Class("tile"), h.Data("metric", t.Metric), h.Aria("labelledby", id),
+		h.H2(h.ID(id), text(t.Name())),
+		para("dim", text(t.Help)),
+		h.SVG(
+			h.Class("spark"), g.Attr("viewBox", fmt.Sprintf("0 0 %d %d", sparkWide, sparkHigh)), g.Attr("preserveAspectRatio", "none"),
+			h.Role("img"), h.Aria("label", fmt.Sprintf("%s: at most %s in the last %s", t.Name(), t.Most(), t.Since())),
+			g.El("polyline", g.Attr("points", t.Points())),
+		),
+		wide(t.Name(), heads, g.Map(t.Rows, func(r tileRow) g.Node {
+			return h.Tr(
+				rowHead(text(either(r.Labels == "", "all", r.Labels))), h.Td(text(t.Now(r))),
+				g.If(t.Kind != "gauge", h.Td(text(t.Lately(r)))),
+			)
+		})),
+		para("dim", code(t.Metric)),
+	)
+}
+
+func (p *Page) parkedPage(v parkedView) g.Node {
+	dead := g.Group{line("There are no dead letters.")}
+	if len(v.Dead) > 0 {
+		dead = g.Map(v.Dead, p.deadLetter)
+	}
+	waiting := line("Nothing waits.")
+	if len(v.Waiting) > 0 {
+		waiting = wide("What waits", []string{"For", "Where", "Since", "Until"}, g.Map(v.Waiting, waitingRow.html))
+	}
+	return body(
+		h.H1(text("Parked")),
+		titled("dead", "Dead letters", para("dim", text("Turns that the bot could not finish. They wait for you.")), dead),
+		titled("waits", "Waiting", para("dim", text("These go on once a person decides or answers, or when they are due.")), waiting),
+		para("row", link("/dev/parked.json", "JSON"), space, dim("Each list shows at most ", v.Most, ".")),
+	)
+}
+
+func parkedAddress(id, what string) markup.Address { return markup.At("/dev/parked", id, what) }
+
+func (p *Page) deadLetter(d deadRow) g.Node {
+	head := text("Turn ", d.ID)
+	if d.Seen {
+		head = link(turnAddress(d.ID), "Turn ", d.ID)
+	}
+	return h.Article(
+		h.Class("letter"), h.Data("dead", d.ID), h.H3(head),
+		faultOf(d.Reason),
+		para("dim", text("since "), day(d.Since)),
+		d.known(),
+		h.Div(
+			h.Class("row"),
+			h.Form(h.Method("post"), markup.Action(parkedAddress(d.ID, "retry")), p.tokenField(), h.Button(text("Retry"), unseen(" turn ", d.ID))),
+			h.A(markup.Href(parkedAddress(d.ID, "drop")), text("Drop"), unseen(" turn ", d.ID), text("…")), space,
+			h.A(markup.Href(parkedAddress(d.ID, "export")), markup.On("download", true), text("Export"), unseen(" turn ", d.ID, " as a scenario")),
+		),
+	)
+}
+
+// known is what is known of a dead letter.
+func (d deadRow) known() g.Node {
+	return h.Details(
+		h.Summary(text("What is known"), unseen(" of turn ", d.ID)),
+		wideOf("What is known", h.Table(h.TBody(g.Map(d.Rows, func(row [2]string) g.Node {
+			return h.Tr(rowHead(text(row[0])), h.Td(text(row[1])))
+		})))),
+	)
+}
+
+func (r waitingRow) html() g.Node {
+	where := r.Room
+	if r.Person != "" && r.Person != r.Room {
+		where += ", " + r.Person
+	}
+	var seen g.Node
+	if r.Seen {
+		seen = g.Group{space, h.A(markup.Href(turnAddress(r.ID)), text("turn"), unseen(" ", r.ID))}
+	}
+	return h.Tr(
+		h.Data("waiting", r.ID), h.Data("for", r.For), h.Td(text(r.About), seen), h.Td(text(where)), h.Td(day(r.Since)), h.Td(day(r.Until)),
+	)
+}
+
+func (p *Page) dropPage(d deadRow) g.Node {
+	return body(
+		h.H1(text("Drop turn ", d.ID, "?")),
+		g.If(d.Text != "", h.P(text("Somebody wrote: ", d.Text))),
+		h.P(text("The bot forgets this turn for good. Nobody gets an answer to it.")),
+		d.known(),
+		h.Form(
+			h.Class("row"), h.Method("post"), markup.Action(parkedAddress(d.ID, "drop")), p.tokenField(),
+			h.Button(text("Drop turn ", d.ID)), space, link("/dev/parked", "Keep it"),
+		),
+	)
+}
+
+func (v evalsView) html() g.Node {
+	all := g.Group{h.H1(text("Evals"))}
+	if v.Folder != "" {
+		all = append(all, h.P(
+			text("Reports of "), code("bottest eval --json"), text(" in the folder "), code(shownText(v.Folder)), text(", newest first. "),
+			link("/dev/evals.json", "JSON"),
+		))
+	}
+	all = append(all, g.Map(v.Faults, faultOf))
+	switch {
+	case len(v.Rows) > 0:
+		heads := []string{
+			"Report", "Plans", "All right", "Since the one before", "Right actions", "Can run", "Unwanted", "Tokens", "p50", "p95", "Cost",
+		}
+		all = append(all, titled("v-all", "Results", wide("Results", heads, g.Map(v.Rows, evalRow.html))), v.compareForm())
+	case v.Folder != "":
+		folder := shownText(v.Folder)
+		all = append(all,
+			h.P(text("There is no report yet. Save one like this, then load the page again:")),
+			named("How to save a report",
+				"mkdir -p "+folder+"\ngo tool bottest eval --actions actions.json --json eval.yaml > "+folder+"/first.json"),
+			para("dim", text("The folder is beside where the bot was started.")),
+		)
+	default:
+		all = append(all, para("dim", text("This bot has no folder of reports.")))
+	}
+	return body(all...)
+}
+
+func (r evalRow) html() g.Node {
+	points := func(share float64) string { return fmt.Sprintf("%d %%", percent(share)) }
+	asked := fmt.Sprint(r.Asked)
+	if r.NoAnswer > 0 {
+		asked += fmt.Sprintf(", %d without an answer", r.NoAnswer)
+	}
+	about := " " + oneLine(r.About)
+	if r.Stop != "" {
+		about += ", stopped: " + oneLine(r.Stop)
+	}
+	cost := ""
+	if r.Cost != 0 {
+		cost = fmt.Sprintf("%.4f", r.Cost)
+	}
+	share := fmt.Sprint(percent(r.Entities))
+	right := h.Meter(h.Min("0"), h.Max("100"), h.Value(share), h.Aria("label", "all right"), text(points(r.Entities)))
+	cell := func(content string) g.Node { return h.Td(text(content)) }
+	return h.Tr(
+		h.Data("report", oneLine(r.ID)),
+		rowHead(text(oneLine(r.File), " ", oneLine(r.Side)), h.Br(), h.Span(
+			h.Class("dim"), timeOf(r.At, r.At.Local().Format("2006-01-02 15:04")), text(about),
+		)),
+		cell(asked), h.Td(right, text(" ", points(r.Entities))), cell(r.Trend()),
+		cell(points(r.Action)), cell(points(r.Valid)), cell(points(r.Unwanted)), cell(fmt.Sprintf("%.0f", r.Tokens)),
+		cell(fmt.Sprintf("%.2f s", r.P50)), cell(fmt.Sprintf("%.2f s", r.P95)), cell(cost),
+	)
+}
+
+func (v evalsView) compareForm() g.Node {
+	choose := func(id, title, chosen string) g.Node {
+		return g.Group{
+			h.Label(h.For(id), text(title)),
+			h.Select(h.ID(id), h.Name(id), g.Map(v.Rows, func(r evalRow) g.Node { return optionOf(r.ID, r.ID == chosen, r.Label()) })),
+		}
+	}
+	var differs g.Node
+	if v.Compare != nil {
+		differs = v.Compare.html()
+	}
+	return titled("v-two", "Compare two",
+		h.Form(
+			h.Class("row"), h.Method("get"), markup.Action("/dev/evals"),
+			choose("a", "Before", v.A), choose("b", "After", v.B), h.Button(text("Compare")),
+		),
+		differs,
+	)
+}
+
+func (c *comparison) html() g.Node {
+	rest := fmt.Sprintf(", %d the same", c.Same)
+	if c.OnlyA > 0 {
+		rest += fmt.Sprintf(", %d only before", c.OnlyA)
+	}
+	if c.OnlyB > 0 {
+		rest += fmt.Sprintf(", %d only after", c.OnlyB)
+	}
+	all := g.Group{h.P(
+		h.Class("line"), h.Data("better", fmt.Sprint(c.Better)), h.Data("worse", fmt.Sprint(c.Worse)),
+		h.Strong(text(c.Better, " better, ", c.Worse, " worse")), text(rest, "."),
+	)}
+	if len(c.Differs) > 0 {
+		result := func(r evalResult) g.Node { return h.Td(text(r.Outcome()), frame(r.Text())) }
+		all = append(all, wide("Cases that differ", []string{"Case", "Before", "After"}, g.Map(c.Differs, func(d caseDiffer) g.Node {
+			return h.Tr(h.Data("case", oneLine(d.Case)), rowHead(text(oneLine(d.Case))), result(d.A), result(d.B))
+		})))
+	}
+	return append(all, g.If(c.More > 0, para("dim", text("and ", c.More, " more"))))
 }

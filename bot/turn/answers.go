@@ -73,12 +73,6 @@ func (k *Ticket) Forget(ctx context.Context, duplicate, id string) error {
 	return k.engine.inbox.Forget(ctx, k.queue, duplicate, id)
 }
 
-// ForgetDuplicate is [Ticket.Forget] from within a turn: the next delivery with this duplicate id counts as a
-// new one.
-func (t *Turn) ForgetDuplicate(ctx context.Context, duplicate string) error {
-	return t.engine.inbox.Forget(ctx, t.queue(), duplicate, t.ID)
-}
-
 // errReadOnly says that a turn beside the queues changes and sends nothing.
 var errReadOnly = errors.New("this turn is read-only: it saves and sends nothing")
 

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -658,18 +659,6 @@ func (e *Engine) NewTurn(a *activity.Activity, raw []byte, trusted, awaited bool
 	return t
 }
 
-// Again returns another turn of the same invoke, to be stored: its record has no sign-in code.
-func (t *Turn) Again() *Turn {
-	a := *t.Activity
-	code, raw := hideState(&a), t.rec.Activity
-	if code != "" {
-		raw, _ = a.Encode() // it was decoded
-	}
-	again := t.engine.NewTurn(&a, raw, t.rec.Caller.Trusted, false)
-	again.secret = cmp.Or(code, t.secret)
-	return again
-}
-
 func (e *Engine) newTurn(a *activity.Activity) *Turn {
 	t := &Turn{engine: e, Turn: &actions.Turn{Activity: a, Budget: e.cfg.Budget, Texts: e.cfg.Texts}}
 	t.Notifier, t.Bot, t.UserToken, t.Team, t.Files = notifier{t}, t.docs.loadBot, signIns{t}.userToken, t.team, e.files.Of(a)
@@ -865,4 +854,55 @@ func (e *Engine) Requested(ctx context.Context, r actions.Request, id string) (a
 		}
 	}
 	return none, actions.ErrNoRequest
+}
+
+// FirstForm returns the message of an edit that may be the first form of that message to address the
+// bot, as somebody adds the mention that they forgot. nil: it is not, or it is so old that nobody
+// knows any more whether the message was answered. Whether it was answered, only [Engine.Accept] knows:
+// then the message is a duplicate.
+func (e *Engine) FirstForm(t *Turn) *Turn {
+	a := t.Activity
+	if a.Type != activity.MessageUpdate || a.ChannelID != activity.Teams || a.DeliveryMode == activity.ExpectReplies || undeletes(a) {
+		return nil
+	}
+	sent, err := strconv.ParseInt(a.ID, 10, 64) // Teams' ids are when a message was sent, in milliseconds
+	if err != nil || time.Since(time.UnixMilli(sent)).Abs() >= e.inbox.Remembers() {
+		return nil
+	}
+	m := *a
+	m.Type = activity.Message
+	raw, err := m.Encode()
+	if err != nil {
+		return nil
+	}
+	return e.NewTurn(&m, raw, t.rec.Caller.Trusted, false)
+}
+
+// Count tells the features that something happened. id is the turn's; "": it is about no turn.
+func (e *Engine) Count(id, what, how string) { e.countFor(id, what, how, 0) }
+
+// countFor is Count of something that took a while.
+func (e *Engine) countFor(id, what, how string, took time.Duration) {
+	e.see(Event{Turn: id, Counted: Counted{what, how, took}})
+}
+
+// see tells the features of an event.
+func (e *Engine) see(event Event) {
+	if len(e.watchers) == 0 {
+		return
+	}
+	event.At = time.Now()
+	for _, watcher := range e.watchers {
+		watcher(event)
+	}
+}
+
+// has reports whether a feature has the function that is asked for.
+func (e *Engine) has(function func(f *Feature) bool) bool {
+	for i := range e.cfg.Features {
+		if function(&e.cfg.Features[i]) {
+			return true
+		}
+	}
+	return false
 }

@@ -119,17 +119,6 @@ const (
 	CountLeasesLost = "leases_lost"
 )
 
-// Count tells the features that something happened. id is the turn's; "": it is about no turn.
-func (e *Engine) Count(id, what, how string) { e.countFor(id, what, how, 0) }
-
-// countFor is Count of something that took a while.
-func (e *Engine) countFor(id, what, how string, took time.Duration) {
-	e.see(Event{Turn: id, Counted: Counted{what, how, took}})
-}
-
-// count is [Engine.Count] for the turn.
-func (t *Turn) count(what, how string) { t.engine.Count(t.ID, what, how) }
-
 // watchers returns the features' Event, each safe to call: a panic is logged once, and what happens goes
 // on.
 func watchers(features []Feature, log zerolog.Logger) (all []func(Event)) {
@@ -150,17 +139,6 @@ func watchers(features []Feature, log zerolog.Logger) (all []func(Event)) {
 		})
 	}
 	return all
-}
-
-// see tells the features of an event.
-func (e *Engine) see(event Event) {
-	if len(e.watchers) == 0 {
-		return
-	}
-	event.At = time.Now()
-	for _, watcher := range e.watchers {
-		watcher(event)
-	}
 }
 
 // watched reports whether a feature sees events. If not, none need be made.

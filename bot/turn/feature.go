@@ -82,26 +82,6 @@ const (
 	StepCall    = "execute_tool " // with the action's name
 )
 
-// step tells the features that a part of the turn begins. end tells them that it ended.
-func (t *Turn) step(ctx context.Context, name string) (within context.Context, end func(error)) {
-	end = func(error) {}
-	for _, f := range t.engine.cfg.Features {
-		if f.Step == nil {
-			continue
-		}
-		var over func(error)
-		ctx, over = f.Step(ctx, t, name)
-		if over != nil {
-			others := end
-			end = func(err error) {
-				over(err)
-				others(err)
-			}
-		}
-	}
-	return ctx, end
-}
-
 // Note is something about a turn that its next save keeps.
 type Note struct {
 	What    string // "call", "approval", "moderation", or a word of a feature's own
@@ -118,30 +98,6 @@ func (n *Note) record() *Record { return n.rec }
 
 // Turn is the id of the turn that the note is about: this one, or the one that this one wakes.
 func (n *Note) Turn() string { return n.rec.ID }
-
-// note passes a note on to the features. rec is the record that it is about, which is the turn's own or
-// one that this turn wakes.
-func (t *Turn) note(rec *Record, n Note) {
-	n.rec = rec
-	if t.rec.Notice != nil && t.rec.Notice.Request != nil {
-		n.By = t.rec.Notice.Request.By
-	}
-	for _, f := range t.engine.cfg.Features {
-		if f.Noted != nil {
-			f.Noted(t, &n)
-		}
-	}
-}
-
-// has reports whether a feature has the function that is asked for.
-func (e *Engine) has(function func(f *Feature) bool) bool {
-	for i := range e.cfg.Features {
-		if function(&e.cfg.Features[i]) {
-			return true
-		}
-	}
-	return false
-}
 
 // checkFeatures finds what makes a list of features impossible.
 func checkFeatures(all []Feature) error {
@@ -292,8 +248,6 @@ func recordHas(record reflect.Type, name string) bool {
 
 // Holder is what has slots: a turn, or what a note is about.
 type Holder interface{ record() *Record }
-
-func (t *Turn) record() *Record { return &t.rec }
 
 // Of returns the value of the slot, to be read and changed. It is a zero T if nothing was kept.
 func (s *Slot[T]) Of(h Holder) *T {

@@ -352,3 +352,21 @@ func (g guard) click(ctx context.Context, entities map[string]any) (actions.Resu
 	}
 	return actions.Result{}, err
 }
+
+// edited judges the words of an edited message and returns what may be kept of them. Nobody waits for a reply
+// to an edit, so what was flagged or could not be judged is withheld without one.
+func (g guard) edited(ctx context.Context, text string) (string, error) {
+	err := g.judge(ctx, moderation.Said, text)
+	switch {
+	case err == nil:
+		return text, nil
+	case ctx.Err() != nil:
+		return "", err
+	case is[*stopError](err):
+		return withheldText, nil
+	case errors.Is(err, moderation.ErrUnjudged):
+		zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the words of an edited message could not be judged and are withheld")
+		return withheldText, nil
+	}
+	return "", err
+}

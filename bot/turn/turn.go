@@ -1360,3 +1360,60 @@ func (t *Turn) team(ctx context.Context) (connector.Team, error) {
 
 // Dropped tells the features that no turn runs for the activity, and why.
 func (t *Turn) Dropped(why string) { seeReceived(t)("", why) }
+
+// ForgetDuplicate is [Ticket.Forget] from within a turn: the next delivery with this duplicate id counts as a
+// new one.
+func (t *Turn) ForgetDuplicate(ctx context.Context, duplicate string) error {
+	return t.engine.inbox.Forget(ctx, t.queue(), duplicate, t.ID)
+}
+
+// count is [Engine.Count] for the turn.
+func (t *Turn) count(what, how string) { t.engine.Count(t.ID, what, how) }
+
+// step tells the features that a part of the turn begins. end tells them that it ended.
+func (t *Turn) step(ctx context.Context, name string) (within context.Context, end func(error)) {
+	end = func(error) {}
+	for _, f := range t.engine.cfg.Features {
+		if f.Step == nil {
+			continue
+		}
+		var over func(error)
+		ctx, over = f.Step(ctx, t, name)
+		if over != nil {
+			others := end
+			end = func(err error) {
+				over(err)
+				others(err)
+			}
+		}
+	}
+	return ctx, end
+}
+
+// note passes a note on to the features. rec is the record that it is about, which is the turn's own or
+// one that this turn wakes.
+func (t *Turn) note(rec *Record, n Note) {
+	n.rec = rec
+	if t.rec.Notice != nil && t.rec.Notice.Request != nil {
+		n.By = t.rec.Notice.Request.By
+	}
+	for _, f := range t.engine.cfg.Features {
+		if f.Noted != nil {
+			f.Noted(t, &n)
+		}
+	}
+}
+
+func (t *Turn) record() *Record { return &t.rec }
+
+// Again returns another turn of the same invoke, to be stored: its record has no sign-in code.
+func (t *Turn) Again() *Turn {
+	a := *t.Activity
+	code, raw := hideState(&a), t.rec.Activity
+	if code != "" {
+		raw, _ = a.Encode() // it was decoded
+	}
+	again := t.engine.NewTurn(&a, raw, t.rec.Caller.Trusted, false)
+	again.secret = cmp.Or(code, t.secret)
+	return again
+}

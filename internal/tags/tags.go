@@ -27,7 +27,7 @@ type Tag struct {
 	Size    int    // in bytes
 	Name    string // in lower case, without begin, end, start …
 	Kind    Kind
-	Special bool // it has the form of a control token: there are bars within its brackets
+	Special bool // it has the form of a control token, such as <|end|>
 	Closes  bool // it ends what a tag of its name began
 	Whole   bool // it stands for itself, as <br/> does
 	Soft    bool // its brackets also stand around words of a text
@@ -89,17 +89,17 @@ func Read(text string) (t Tag, ok bool) {
 
 // named reads what stands within the brackets.
 func (t *Tag) named(within string) bool {
-	rest := strings.TrimLeft(within, bars+"/ ")
+	rest := strings.TrimLeft(within, pipes+"/ ")
 	before := within[:len(within)-len(rest)]
-	name := strings.TrimRight(rest, bars+"/ ")
+	name := strings.TrimRight(rest, pipes+"/ ")
 	after := rest[len(name):]
 	t.loose = strings.Contains(before, " ")
-	t.Special = strings.ContainsAny(before, bars) || strings.ContainsAny(after, bars) || t.bracket != '[' && strings.ContainsAny(rest, wideBars)
-	t.Closes = strings.Contains(before, "/") || t.Special && !strings.ContainsAny(before, bars) && after != ""
+	t.Special = strings.ContainsAny(before, pipes) || strings.ContainsAny(after, pipes) || t.bracket != '[' && strings.ContainsAny(rest, widePipes)
+	t.Closes = strings.Contains(before, "/") || t.Special && !strings.ContainsAny(before, pipes) && after != ""
 	t.Whole = strings.Contains(after, "/")
 	if t.Special {
 		name = strings.Map(func(c rune) rune {
-			if strings.ContainsRune(bars, c) || c == '▁' || unicode.IsSpace(c) {
+			if strings.ContainsRune(pipes, c) || c == '▁' || unicode.IsSpace(c) {
 				return '_'
 			}
 			return c
@@ -130,8 +130,8 @@ func (t *Tag) named(within string) bool {
 }
 
 const (
-	bars     = "|｜‖¦│❘∣∥┃║￨"
-	wideBars = "｜‖"
+	pipes     = "|｜‖¦│❘∣∥┃║￨"
+	widePipes = "｜‖"
 )
 
 func isNamed(c rune) bool {
@@ -231,7 +231,7 @@ func (t *Tag) End(behind string) (from, to int) {
 	return -1, -1
 }
 
-// Ends reports whether t closes the other tag. <|end|> closes each that has bars.
+// Ends reports whether t closes the other tag. <|end|> closes each control token.
 func (t *Tag) Ends(other *Tag) bool {
 	return t.Closes && t.bracket == other.bracket && (t.Name == other.Name || t.Name == "" && t.Special && other.Special)
 }
