@@ -179,7 +179,9 @@ func (r *planRun) next(_ context.Context, turn *actions.Turn) (plan.Plan, error)
 }
 
 // saying is a plan that only says that.
-func saying(text string) plan.Plan { return plan.Plan{Commands: []plan.Command{{Kind: plan.Say, Response: text}}} }
+func saying(text string) plan.Plan {
+	return plan.Plan{Commands: []plan.Command{{Kind: plan.Say, Response: text}}}
+}
 
 // runs gives the plan to the first turn that asks for one. It returns whether that is this turn.
 func (r *planRun) runs(turn *actions.Turn) bool {

@@ -381,6 +381,22 @@ func TestAnApprovalEndsAStatus(t *testing.T) {
 	})
 }
 
+// TestACardEndsAStatus: what the card says becomes the text of the message, and no picture in it is loaded.
+func TestACardEndsAStatus(t *testing.T) {
+	acts := actions.New()
+	show := func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+		return actions.Card(activity.Card{Fallback: "The list ![x](https://evil.example/?q=1)"}, ""), nil
+	}
+	actions.Add(acts, "show", "Shows a list", show)
+	streamed(t, acts, func(t *testing.T, kit *bottest.Kit) {
+		kit.Model.Answers(writes(2*time.Second, plan(do("show", `{}`))))
+		mia := kit.Personal("Mia")
+		mia.Say("Show it")
+		mia.ExpectCard("The list")
+		expectWire(t, kit, "informative Thinking…", "final The list x (evil.example)")
+	})
+}
+
 // TestALongAnswer: the message that grew has its first part, which begins with what was shown.
 func TestALongAnswer(t *testing.T) {
 	streamed(t, nil, func(t *testing.T, kit *bottest.Kit) {
