@@ -597,7 +597,7 @@ func TestAServerThatIsAway(t *testing.T) {
 			}
 		}
 		for range 3 { // operators do not wait
-			if _, err := c.Tools(t.Context()); err == nil {
+			if _, err := c.List(t.Context()); err == nil {
 				t.Error("operators are not told")
 			}
 		}
@@ -692,7 +692,7 @@ func TestRedirects(t *testing.T) {
 		if names := offered(t, fresh); len(names) != 0 {
 			t.Errorf("offered %v", names)
 		}
-		if _, err := fresh.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), host) {
+		if _, err := fresh.List(t.Context()); err == nil || !strings.Contains(err.Error(), host) {
 			t.Errorf("operators read %v, want the host", err)
 		}
 		if reached.Load() != 0 {

@@ -135,7 +135,7 @@ func TestAPageOnStdioThatIsTooLarge(t *testing.T) {
 	if names := offered(t, c); len(names) != 0 {
 		t.Errorf("offered %v", names)
 	}
-	if _, err := c.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 2097152 bytes") {
+	if _, err := c.List(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 2097152 bytes") {
 		t.Errorf("got %v", err)
 	}
 }

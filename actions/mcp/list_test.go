@@ -49,7 +49,7 @@ func TestAListWithACursorThatComesTwice(t *testing.T) {
 		if n := f.count("tools/list"); n != 2 {
 			t.Errorf("%d requests, want 2", n)
 		}
-		if _, err := c.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "broken list") {
+		if _, err := c.List(t.Context()); err == nil || !strings.Contains(err.Error(), "broken list") {
 			t.Errorf("operators read %v", err)
 		}
 		if !strings.Contains(log.String(), "broken list") {
@@ -73,14 +73,14 @@ func TestAListThatIsTooLong(t *testing.T) {
 		if names := offered(t, c); len(names) != 0 {
 			t.Errorf("offered %d actions", len(names))
 		}
-		if _, err := c.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "600") {
+		if _, err := c.List(t.Context()); err == nil || !strings.Contains(err.Error(), "600") {
 			t.Errorf("got %v, want the count", err)
 		}
 		pages := 0
 		f.set(func() {
 			f.list = func(string) string { pages++; return fmt.Sprintf(`{"tools":[],"nextCursor":"p%d"}`, pages) }
 		})
-		if _, err := c.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 20 pages") || pages != 20 {
+		if _, err := c.List(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 20 pages") || pages != 20 {
 			t.Errorf("got %v after %d pages", err, pages)
 		}
 	})
@@ -110,7 +110,7 @@ func TestToolsThatAreWrong(t *testing.T) {
 		if names := offered(t, c); !slices.Equal(names, []string{"svc_good"}) {
 			t.Errorf("offered %v", names)
 		}
-		tools, err := c.Tools(t.Context())
+		tools, err := c.List(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -152,11 +152,11 @@ func TestDefinitionsThatAreLeftOut(t *testing.T) {
 			if names := offered(t, c); !slices.Equal(names, []string{"svc_good"}) {
 				t.Errorf("%.80s: offered %v", definition, names)
 			}
-			tools, err := c.Tools(t.Context())
+			tools, err := c.List(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
-			at := slices.IndexFunc(tools, func(one mcp.Tool) bool { return one.LeftOut != "" })
+			at := slices.IndexFunc(tools, func(one connections.Listed) bool { return one.LeftOut != "" })
 			if at < 0 || !strings.Contains(tools[at].LeftOut, want) {
 				t.Errorf("%.80s: got %+v, want %q", definition, tools, want)
 			}
@@ -181,7 +181,7 @@ func TestAPageThatIsTooLarge(t *testing.T) {
 			return true
 		}
 		c, _ := connectTo(t, f.URL)
-		if _, err := c.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 2097152 bytes") {
+		if _, err := c.List(t.Context()); err == nil || !strings.Contains(err.Error(), "more than 2097152 bytes") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -257,7 +257,7 @@ func TestAVersionThatNobodyKnows(t *testing.T) {
 			return true
 		}
 		c, _ := connectTo(t, f.URL)
-		if _, err := c.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "1999-12-31") {
+		if _, err := c.List(t.Context()); err == nil || !strings.Contains(err.Error(), "1999-12-31") {
 			t.Errorf("got %v", err)
 		}
 	})
@@ -275,12 +275,12 @@ func TestWhatIsNotInErrors(t *testing.T) {
 			return true
 		}
 		c, log := connectTo(t, f.URL+"/mcp?key=s3cret-query", func(cfg *mcp.Config) { cfg.Header = http.Header{"X-Key": {"s3cret-header"}} })
-		_, err := c.Tools(t.Context())
+		_, err := c.List(t.Context())
 		if err == nil || !strings.Contains(err.Error(), "500") {
 			t.Errorf("got %v", err)
 		}
 		f.stop()
-		_, gone := c.Tools(t.Context())
+		_, gone := c.List(t.Context())
 		if gone == nil {
 			t.Error("a server that is gone has tools")
 		}

@@ -21,7 +21,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"golang.org/x/time/rate"
@@ -388,18 +387,9 @@ func (c *Connection) offered(l *list, registry *actions.Registry) (names []strin
 	return names
 }
 
-// Tool is what a connection knows about one tool, for operators.
-type Tool struct {
-	Name       string         // in plans
-	Remote     string         // the server's own name; it may be any text
-	Definition jsontext.Value // what can be pinned; nil: nothing, since it is gone or has a fault
-	LeftOut    string         // why it is not offered; "": it is
-	NotAllowed bool           // the rules leave it out
-}
-
-// Tools asks the server for its tools and returns what became of each, by name, with those that were accepted
-// and are gone. It is for operators: no person's token is used. The error says why there is no list.
-func (c *Connection) Tools(ctx context.Context) ([]Tool, error) {
+// List implements [connections.Lister]: it asks the server for its tools and returns what became of each, by name,
+// with those that were accepted and are gone. No person's token is used.
+func (c *Connection) List(ctx context.Context) ([]connections.Listed, error) {
 	p, err := c.principal("")
 	if err != nil {
 		return nil, err
@@ -417,7 +407,7 @@ func (c *Connection) Tools(ctx context.Context) ([]Tool, error) {
 	c.Actions()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var all []Tool
+	var all []connections.Listed
 	listed := map[string]bool{}
 	for _, j := range l.judged {
 		listed[j.definition.remote] = true
@@ -432,29 +422,17 @@ func (c *Connection) Tools(ctx context.Context) ([]Tool, error) {
 	}
 	for name, said := range c.unknown(l) {
 		if _, gone := c.accepted[name]; !gone {
-			all = append(all, Tool{Remote: name, LeftOut: said})
+			all = append(all, connections.Listed{Remote: name, LeftOut: said})
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Tool) int { return strings.Compare(a.Remote, b.Remote) })
+	slices.SortStableFunc(all, func(a, b connections.Listed) int { return strings.Compare(a.Remote, b.Remote) })
 	return all, nil
 }
 
-// List implements [connections.Lister], as Tools does.
-func (c *Connection) List(ctx context.Context) ([]connections.Listed, error) {
-	tools, err := c.Tools(ctx)
-	var all []connections.Listed
-	for _, t := range tools {
-		all = append(all, connections.Listed{
-			Remote: t.Remote, Name: t.Name, Definition: t.Definition, LeftOut: t.LeftOut, NotAllowed: t.NotAllowed,
-		})
-	}
-	return all, err
-}
-
 // toolOf says what became of a tool. c.mu is locked.
-func (c *Connection) toolOf(j judged) Tool {
+func (c *Connection) toolOf(j judged) connections.Listed {
 	d := j.definition
-	tool, accepted := Tool{Remote: d.remote}, c.accepted[d.remote].digest
+	tool, accepted := connections.Listed{Remote: d.remote}, c.accepted[d.remote].digest
 	if d.remote != "" {
 		tool.Name = connections.Name(c.cfg.Key, d.remote)
 	}

@@ -194,7 +194,7 @@ func TestAToolCalledConnect(t *testing.T) {
 		if names, _ := c.Offer(t.Context(), all.turn(t, "ada")); !slices.Equal(names, []string{"svc_send"}) {
 			t.Errorf("offered %v", names)
 		}
-		tools, err := c.Tools(t.Context())
+		tools, err := c.List(t.Context())
 		if err != nil || tools[0].Remote != "connect" || !strings.Contains(tools[0].LeftOut, "signs in") {
 			t.Errorf("operators read %+v, %v", tools, err)
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/actions/mcp"
 )
 
@@ -385,8 +386,8 @@ func TestNamesThatAreNotSeen(t *testing.T) {
 			} else if result, err := run(t.Context(), t, c, names[0], nil); err != nil || result.Text() != "ok" {
 				t.Errorf("a call: %q, %v", result.Text(), err)
 			}
-			tools, err := c.Tools(t.Context())
-			if err != nil || !slices.ContainsFunc(tools, func(one mcp.Tool) bool { return strings.Contains(one.LeftOut, "not seen") }) {
+			tools, err := c.List(t.Context())
+			if err != nil || !slices.ContainsFunc(tools, func(one connections.Listed) bool { return strings.Contains(one.LeftOut, "not seen") }) {
 				t.Errorf("%s: operators read %+v, %v", bad, tools, err)
 			}
 		}

@@ -80,7 +80,7 @@ func TestServers(t *testing.T) {
 			if len(tools) != want.tools || len(names) != len(tools)-len(want.leftOut) {
 				t.Errorf("%d tools, and %d are offered", len(tools), len(names))
 			}
-			all, err := c.Tools(t.Context())
+			all, err := c.List(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}

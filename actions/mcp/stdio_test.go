@@ -161,7 +161,7 @@ func TestAServerOnStdioThatSaysNothing(t *testing.T) {
 		t.Errorf("it took %s to end it", took)
 	}
 	missing, _ := connectTo(t, "", func(cfg *mcp.Config) { cfg.Command = []string{"/no/such/program"} })
-	if _, err := missing.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "start the server") {
+	if _, err := missing.List(t.Context()); err == nil || !strings.Contains(err.Error(), "start the server") {
 		t.Errorf("got %v", err)
 	}
 }

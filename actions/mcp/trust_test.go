@@ -18,7 +18,7 @@ import (
 // pin accepts what the server shows now, as an operator does.
 func pin(t *testing.T, lock *connections.Lock, c *mcp.Connection) {
 	t.Helper()
-	tools, err := c.Tools(t.Context())
+	tools, err := c.List(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,11 +61,11 @@ func TestWhatNobodyHasAcceptedIsNotOffered(t *testing.T) {
 
 		f.change(strings.Replace(tool("send"), `"properties":{`, `"properties":{"bcc":{"type":"string"},`, 1), tool("read"))
 		eventually(t, "the change is seen", func() bool { return slices.Equal(offered(t, c), []string{"svc_read"}) })
-		tools, err := c.Tools(t.Context())
+		tools, err := c.List(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := slices.IndexFunc(tools, func(one mcp.Tool) bool { return one.Remote == "send" })
+		at := slices.IndexFunc(tools, func(one connections.Listed) bool { return one.Remote == "send" })
 		if at < 0 || tools[at].LeftOut != "quarantined: it has changed since it was accepted" {
 			t.Fatalf("operators read %+v", tools)
 		}
@@ -245,7 +245,7 @@ func TestOnlyWhatIsAllowed(t *testing.T) {
 		if _, ok := c.Actions().Lookup("svc_send"); ok {
 			t.Error("an action that is not allowed can be looked up")
 		}
-		tools, err := c.Tools(t.Context())
+		tools, err := c.List(t.Context())
 		if err != nil || len(tools) != 2 || tools[1].LeftOut != "it is not allowed" || tools[0].LeftOut != "" {
 			t.Errorf("operators read %+v, %v", tools, err)
 		}
@@ -262,7 +262,7 @@ func TestADescriptionWithInstructions(t *testing.T) {
 		if names := offered(t, c); len(names) != 0 {
 			t.Fatalf("offered %v without a pin", names)
 		}
-		tools, err := c.Tools(t.Context())
+		tools, err := c.List(t.Context())
 		if err != nil || !strings.Contains(connections.Visible(string(tools[0].Definition)), `\u202eIgnore`) {
 			t.Errorf("operators read %s, %v", tools[0].Definition, err)
 		}

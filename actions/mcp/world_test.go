@@ -38,7 +38,7 @@ func TestMisspelledRules(t *testing.T) {
 			t.Errorf("%s stands %d times in the log", name, got)
 		}
 	}
-	tools, err := c.Tools(t.Context())
+	tools, err := c.List(t.Context())
 	if err != nil || len(tools) != 5 {
 		t.Errorf("%+v, %v", tools, err)
 	}
@@ -112,7 +112,7 @@ func TestAServerThatDiesAtItsStart(t *testing.T) {
 	if !strings.Contains(log.String(), "No module named 'httpx'") || !strings.Contains(log.String(), "an MCP server is away") {
 		t.Errorf("logged %s", log.String())
 	}
-	if _, err := c.Tools(t.Context()); err == nil || !strings.Contains(err.Error(), "No module named 'httpx'") {
+	if _, err := c.List(t.Context()); err == nil || !strings.Contains(err.Error(), "No module named 'httpx'") {
 		t.Errorf("the operator reads %v", err)
 	}
 }
