@@ -81,7 +81,7 @@ type Action struct {
 	Aliases map[string]string
 	// Inherited are the entities that a command takes from earlier ones of its plan, see [Inherit].
 	Inherited []string
-	// Ended are the entities whose value names nothing any more once the action has run, see [Ends].
+	// Ended are the entities whose value is gone once the action has run, see [Ends].
 	Ended []string
 	// Source says where an action comes from that another service runs. An approval of a call is for
 	// that Source and no other. The zero value is an action of this program.
@@ -184,8 +184,8 @@ func Inherit(entity string) Option {
 	return func(a *Action) { a.Inherited = append(a.Inherited, entity) }
 }
 
-// Ends says that the value of that entity names nothing any more once the action has run, as that of a list which it
-// deletes or renames: no later command of its plan inherits it, see [Inherit].
+// Ends marks an entity whose value is gone once the action has run, such as the list that it deletes or renames.
+// Later commands of the plan do not inherit it, see [Inherit].
 func Ends(entity string) Option {
 	return func(a *Action) { a.Ended = append(a.Ended, entity) }
 }

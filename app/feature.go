@@ -22,8 +22,8 @@ import (
 
 // Feature is a part of a program that a bot may have: settings, what it adds to the bot, what it runs
 // beside it. A bot has the features that its main function hands to [Main]; package full lists those that
-// Planbot ships. Only Name is required. A Feature belongs to one program, which calls its functions one
-// after the other.
+// Planbot ships. Only Name is required. Do not share a Feature between programs. Its functions are never called
+// at the same time.
 type Feature struct {
 	Name string // what errors call it, such as traces
 
@@ -84,7 +84,7 @@ func (v Values) Faulty(variable string) bool { return v.of.Faulty(variable) }
 // Listen returns where the bot listens, as host:port.
 func (v Values) Listen() string { return v.of.Listen() }
 
-// Usage makes an error a mistake of whoever set the bot up: the program ends with exit code 2.
+// Usage marks an error as a mistake in the configuration: the program exits with code 2.
 func Usage(err error) error { return cli.Usage(err) }
 
 // Program is the program around a bot, as features see it while it starts, or while one of their commands runs.
@@ -130,11 +130,11 @@ func (p *Program) Log() *zerolog.Logger { return &p.p.log }
 // Bot returns the bot; nil before it is made.
 func (p *Program) Bot() *bot.Bot { return p.p.bot }
 
-// OnClose has the program call end when it ends: last first, after the bot's turns.
+// OnClose registers a function that the program calls when it ends, after the bot's turns; the last one first.
 func (p *Program) OnClose(end func()) { p.p.closers = append(p.p.closers, end) }
 
-// OnDrain has the program call send once no turn runs, beside the end of its connections. ctx says how long
-// there is.
+// OnDrain registers a function that the program calls once no turn runs, while it closes its connections. Its
+// context has the deadline.
 func (p *Program) OnDrain(send func(ctx context.Context)) { p.p.drained = append(p.p.drained, send) }
 
 // ServeBeside serves h at addr until the program ends, and returns where it listens. setting names the

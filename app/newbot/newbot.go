@@ -347,8 +347,7 @@ func (c command) example(files map[string]string) error {
 	})
 }
 
-// withFeatures gives a main.go that names no features all of them: the commands dev and manifest are how its author
-// goes on.
+// withFeatures adds all features to a main.go that names none: its author goes on with the commands dev and manifest.
 func withFeatures(source string) string {
 	const ours = "\t\"" + planbotModule + "/app\"\n"
 	if strings.Contains(source, planbotModule+"/app/") || !strings.Contains(source, ours) {

@@ -360,8 +360,8 @@ func link(h func(context.Context, *turn.Turn, Query) (Answer, error), domains []
 	}
 }
 
-// tellUnshown has the log, and so the test kit, say which preview of a link Teams will not show. The card goes out as
-// its author wrote it, since nobody else knows what an older version would lose.
+// tellUnshown logs, and so fails in the test kit, a preview of a link that Teams will not show. The card still goes
+// out as its author wrote it: nobody else knows what an older version would lose.
 func tellUnshown(h func(context.Context, *turn.Turn, Query) (Answer, error)) func(context.Context, *turn.Turn, Query) (Answer, error) {
 	if h == nil {
 		return nil

@@ -226,8 +226,8 @@ type Slot[T any] struct{ name string }
 // maxSlot is how many bytes of JSON a slot may have.
 const maxSlot = 64 << 10
 
-// NewSlot returns the slot of that name, which is that of its feature. In the record it is the member of
-// that name. It panics if the record itself has such a member.
+// NewSlot returns the slot with that name, which has to be the feature's. The record keeps it as a member of
+// that name. NewSlot panics if the record has such a member of its own.
 func NewSlot[T any](name string) *Slot[T] {
 	if name == "" || recordHas(reflect.TypeFor[Record](), name) {
 		panic(fmt.Sprintf("a slot cannot be called %q", name))

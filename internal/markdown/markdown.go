@@ -37,8 +37,8 @@ func Lines(text string) string {
 	return out.String()
 }
 
-// Seen returns the text as it was before Lines and Tame added what nobody sees, with the breaks of Lines: two
-// texts look the same if it makes them equal.
+// Seen returns what people see of a text, for comparisons: without what Tame added, and with the line breaks of
+// Lines.
 func Seen(text string) string { return Lines(strings.ReplaceAll(text, unseen, "")) }
 
 // Fit makes of a text what Teams can show of it: a table becomes a list, with a line for each row. An item of a

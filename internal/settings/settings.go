@@ -243,10 +243,10 @@ func (s *Settings) featureOf(variable string) string {
 	return ""
 }
 
-// Unread is a setting of a feature that some bots have. A bot without the feature says so if it is set.
+// Unread is a setting of a feature. A bot that lacks the feature warns if the setting is there.
 type Unread struct {
 	Variable, Feature string
-	Protects          bool // such a bot does not start
+	Protects          bool // the bot does not start, in place of the warning
 }
 
 // checkUnread reports settings that are for a feature which this bot does not have.
