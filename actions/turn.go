@@ -77,6 +77,11 @@ type Turn struct {
 	// means that the model must not. nil: nobody judges it.
 	Reads func(ctx context.Context, text string) error
 
+	// Screen judges texts that others wrote, such as passages of documents, and returns what write makes of
+	// those that a model may read: may says of each whether it may. That text is not judged again. The error
+	// says that nobody could judge. Several calls may run at once. nil: nobody judges them.
+	Screen func(ctx context.Context, texts []string, write func(may []bool) string) (string, error)
+
 	// Draft is set where the person may see an answer while the model writes it. A planner calls it
 	// with the text so far of the first message of a plan that has no DO, each time that grows. It is
 	// no reply: the plan may be refused, and then another text follows that need not begin with this

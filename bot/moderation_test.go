@@ -26,6 +26,7 @@ import (
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/internal/fakemodel"
+	"github.com/planbot-go/planbot/knowledge"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/models/moderation"
 	"github.com/planbot-go/planbot/planner"
@@ -423,6 +424,53 @@ func TestWhatDataSourcesFind(t *testing.T) {
 	})
 }
 
+// TestAPassageThatIsFlagged is left out, and the question is answered from the others. What passed is not judged again.
+func TestAPassageThatIsFlagged(t *testing.T) {
+	t.Parallel()
+	for name, knows := range map[string]bool{"the moderator knows which": true, "it does not": false} {
+		synctest.Test(t, func(t *testing.T) {
+			m := newModerated(t)
+			base, err := knowledge.New(knowledge.Config{Sources: []knowledge.NamedSource{{Name: "wiki", Source: passages{
+				{ID: "a#1", Document: "a", Text: "The garage is " + flagged}, {ID: "b#1", Document: "b", Text: "The garage is teal."},
+			}}}})
+			must(t, err)
+			must(t, base.Register(m.actions))
+			judged := 0
+			by := moderatorOf(func(p moderation.Piece) bool {
+				if p.Kind == moderation.Document {
+					judged++
+				}
+				return p.Kind == moderation.Document && strings.Contains(p.Text, flagged)
+			})
+			m.model.Says(plan(do("searchKnowledge", `{"query":"garage"}`)), plan(say("It is as it is [1].")))
+			m.addReplica(func(c *bot.Config) {
+				c.Moderation.Moderator = by
+				if !knows {
+					c.Moderation.Moderator = vague{by}
+				}
+			}).say("which colour has the garage?")
+			want, answer := "What was found did not pass a content check", "It is as it is."
+			if knows {
+				want, answer = "The garage is teal.", "It is as it is [1]."
+			}
+			m.expect(answer)
+			read := m.model.Calls()[1].Text()
+			if !strings.Contains(read, want) || strings.Contains(read, flagged) || !strings.Contains(read, "did not pass a content check") || judged != 2 {
+				t.Errorf("%s: %d pieces were judged, and the model reads %s", name, judged, read)
+			}
+		})
+	}
+}
+
+// vague does not say which piece it flags.
+type vague struct{ moderation.Moderator }
+
+func (v vague) Judge(ctx context.Context, pieces []moderation.Piece) (moderation.Verdict, error) {
+	verdict, err := v.Moderator.Judge(ctx, pieces)
+	verdict.Pieces = nil
+	return verdict, err
+}
+
 // TestAModeratorThatPanics has no verdict, also where it is asked beside the turn.
 func TestAModeratorThatPanics(t *testing.T) {
 	by := moderatorOf(func(p moderation.Piece) bool { return p.Kind == moderation.PlannedSay && *(*bool)(nil) })
@@ -453,8 +501,10 @@ func TestNoEarlyTextWithAModerator(t *testing.T) {
 type moderatorOf func(moderation.Piece) bool
 
 func (f moderatorOf) Judge(_ context.Context, pieces []moderation.Piece) (v moderation.Verdict, err error) {
-	if slices.ContainsFunc(pieces, f) {
-		v.Categories = []string{"harassment"}
+	for i, p := range pieces {
+		if f(p) {
+			v.Categories, v.Pieces = []string{"harassment"}, append(v.Pieces, i)
+		}
 	}
 	return v, nil
 }

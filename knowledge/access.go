@@ -45,7 +45,7 @@ func (c Caller) rights(tenant string) []string {
 	if c.Personal {
 		all = append(all, "person:"+strings.ToLower(c.Person))
 		for _, group := range c.Groups {
-			all = append(all, "group:"+strings.ToLower(group))
+			all = append(all, "group:"+group)
 		}
 	}
 	without := []string{"conversation:", "team:", "person:", "group:"}
@@ -92,8 +92,8 @@ func accessTokens(tenant string, access []string) ([]string, error) {
 
 // hashed is 32 letters and digits for one right. The length in front of each part keeps them apart.
 func hashed(tenant, kind, value string) string {
-	if kind == "person" || kind == "team" || kind == "group" {
-		value = strings.ToLower(value) // ids and names of Entra ID have no case
+	if kind == "person" || kind == "team" {
+		value = strings.ToLower(value) // ids of Entra ID have no case; whose names groups have, only the operator knows
 	}
 	h := sha256.New()
 	for _, part := range []string{strings.ToLower(tenant), kind, value} {

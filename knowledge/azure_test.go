@@ -77,7 +77,7 @@ func azureSearch(t *testing.T, s http.Handler, edit func(*knowledge.AzureSearchC
 func handbook() []map[string]any {
 	return []map[string]any{
 		{"id": "1", "title": nil, "url": "javascript:x", "content": "for Anna", "access": []string{"person:anna"}},
-		{"id": "2", "title": "Leads", "url": "https://a.example/2", "content": "for leads", "access": []string{"group:leads"}},
+		{"id": "2", "title": "Leads", "url": "https://a.example/2", "content": "for leads", "access": []string{"group:leads", "group:everybody"}},
 		{"id": "3", "title": "All", "url": nil, "content": "for everyone", "access": []string{"everyone-in-tenant"}},
 		{"id": "4", "content": "for nobody"},
 		{"id": "5", "content": "for a team", "access": []string{"team:t1", "conversation:19:x@thread.tacv2"}},
@@ -92,7 +92,7 @@ func TestAzureSearchRights(t *testing.T) {
 		x := azureSearch(t, s, nil)
 		anna := person("Anna")
 		leads := person("bea")
-		leads.Groups = []string{"Leads"}
+		leads.Groups = []string{"leads", "Everybody"}
 		group := anna
 		group.Personal, group.Groups, group.Team = false, []string{"leads"}, "T1"
 		stranger := anna

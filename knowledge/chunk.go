@@ -10,7 +10,7 @@ import (
 const (
 	// formVersion is the version of readers and chunker together. Raise it when one of them makes
 	// other chunks of the same file, so that the next Add reads all files again.
-	formVersion = 5
+	formVersion = 6
 
 	maxChunkTokens = 400
 	maxHeading     = 200 // characters of a heading in a path
@@ -185,6 +185,9 @@ func (c *chunker) cutRows(b block) {
 		return
 	}
 	c.flush()
+	if c.join("", whole) {
+		return
+	}
 	room := c.most - c.count(b.head+end)
 	if room < c.most/2 { // then the head is no help
 		b.head, end, room = "", "", c.most

@@ -28,6 +28,7 @@ func TestCut(t *testing.T) {
 		"no overlap of paragraphs": {"a b c d e f g.\n\nh i j k l m n.", []piece{{"", "a b c d e f g."}, {"", "h i j k l m n."}}},
 		"a sentence that is cut":   {"a b c d e f g h i j k.", []piece{{"", "a b c d e f g h"}, {"", "i j k."}}},
 		"code":                     {"```go\na b c\nd e f\ng h i\n```", []piece{{"", "```go\na b c\nd e f\n```"}, {"", "```go\ng h i\n```"}}},
+		"code is cut last":         {"a b c d e\n\n```go\nf g\nh i\nj\n```", []piece{{"", "a b c d e"}, {"", "```go\nf g\nh i\nj\n```"}}},
 		"a level skipped":          {"# A\n\n### C\n\nx\n\n## B\n\ny", []piece{{"A › C", "x"}, {"A › B", "y"}}},
 		"a list":                   {"- a\n- b\n  1. c\n  2. d", []piece{{"", "- a\n- b\n  1. c\n  2. d"}}},
 		"marks":                    {"*a* **b** `c` [d](https://e.test) &amp; \\# <b>f</b>", []piece{{"", "a b c d & # f"}}},

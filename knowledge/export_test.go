@@ -64,6 +64,9 @@ func (b *Base) CountWords() *Base {
 	return b
 }
 
+// Frame is how many words stand around passages.
+func Frame() int { return countWords(introduction("") + endOfPassages + "X") }
+
 // Ranked is something in a list.
 type Ranked struct {
 	ID    string

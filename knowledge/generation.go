@@ -55,9 +55,6 @@ type chunk struct {
 	Path, Text string
 }
 
-// searched is what the chunk is found by.
-func (c *chunk) searched() string { return strings.TrimSpace(c.Path + "\n\n" + c.Text) }
-
 // generation is an index as it was at one time. It never changes.
 type generation struct {
 	manifest
@@ -65,6 +62,19 @@ type generation struct {
 	chunks    []chunk    // in the order of documents
 	words     *bm25.Index
 	vectors   []float32 // of chunks, one after another
+}
+
+// embedded is what the vector of a chunk is made of.
+func (c *chunk) embedded() string { return strings.TrimSpace(c.Path + "\n\n" + c.Text) }
+
+// wordsOf are the words by which a chunk is found. The title of its document counts, if it is not among the headings.
+func (g *generation) wordsOf(i int) []string {
+	c := &g.chunks[i]
+	text := c.embedded()
+	if title := g.documents[c.Document].Title; !strings.Contains(c.Path, title) {
+		text = title + "\n" + text
+	}
+	return wordsOf(text)
 }
 
 // part is a piece of what is stored of a generation.
@@ -293,7 +303,7 @@ func (x *Index) loadCurrent(ctx context.Context, have *generation) (*generation,
 
 // index makes what the chunks of g are found by.
 func (g *generation) index(ctx context.Context, e Embedder, old *generation) (embedded int, err error) {
-	g.words = bm25.New(len(g.chunks), func(i int) []string { return wordsOf(g.chunks[i].searched()) })
+	g.words = bm25.New(len(g.chunks), g.wordsOf)
 	if e == nil {
 		return 0, nil
 	}
@@ -301,12 +311,12 @@ func (g *generation) index(ctx context.Context, e Embedder, old *generation) (em
 	known := map[string][]float32{}
 	if old.Model == g.Model && old.Dimensions == g.Dimensions {
 		for i := range old.chunks {
-			known[old.chunks[i].searched()] = old.vectors[i*g.Dimensions : (i+1)*g.Dimensions]
+			known[old.chunks[i].embedded()] = old.vectors[i*g.Dimensions : (i+1)*g.Dimensions]
 		}
 	}
 	var missing []string
 	for i := range g.chunks {
-		if text := g.chunks[i].searched(); known[text] == nil {
+		if text := g.chunks[i].embedded(); known[text] == nil {
 			known[text] = []float32{} // to embed it once
 			missing = append(missing, text)
 		}
@@ -320,7 +330,7 @@ func (g *generation) index(ctx context.Context, e Embedder, old *generation) (em
 	}
 	g.vectors = make([]float32, 0, len(g.chunks)*g.Dimensions)
 	for i := range g.chunks {
-		g.vectors = append(g.vectors, known[g.chunks[i].searched()]...)
+		g.vectors = append(g.vectors, known[g.chunks[i].embedded()]...)
 	}
 	return len(missing), nil
 }

@@ -181,8 +181,8 @@ func (x *Index) Run(ctx context.Context) {
 	}
 }
 
-// Search returns the passages that fit q best, best first, of the documents that q.Caller may read. If
-// nothing fits, there are none. Errors: [ErrNotBuilt], [ErrModel], those of the store, of the Embedder and
+// Search returns the passages that fit q best, best first, of the documents that q.Caller may read, at most
+// three of a document. If nothing fits, there are none. Errors: [ErrNotBuilt], [ErrModel], those of the store, of the Embedder and
 // of ctx.
 func (x *Index) Search(ctx context.Context, q Query) ([]Passage, error) {
 	g, err := x.usable(ctx)
@@ -210,16 +210,12 @@ func (x *Index) Search(ctx context.Context, q Query) ([]Passage, error) {
 	limit := min(cmp.Or(max(q.Limit, 0), 10), maxPassages)
 	var hits []hit
 	if e == nil || x.cfg.Hybrid {
-		hits = g.words.Rank(wordsOf(text), among, maxPassages)
+		scores := g.words.Scores(wordsOf(text), among)
+		hits = g.best(scores, func(i int) bool { return scores[i] > 0 })
 	}
 	if vector != nil {
-		near := nearest(g.vectors, vector, among, maxPassages)
-		for i, hit := range near {
-			if hit.Score < x.cfg.Floor {
-				near = near[:i]
-				break
-			}
-		}
+		scores := cosines(g.vectors, vector, among)
+		near := g.best(scores, func(i int) bool { return among(i) && scores[i] >= x.cfg.Floor })
 		if x.cfg.Hybrid {
 			fused := fuse(textsOf(hits), textsOf(near))
 			near = nil
@@ -230,10 +226,28 @@ func (x *Index) Search(ctx context.Context, q Query) ([]Passage, error) {
 		hits = near
 	}
 	var passages []Passage
-	for _, h := range hits[:min(len(hits), limit)] {
-		passages = append(passages, g.passage(h))
+	of := map[int]int{} // what words and vectors find of a document may be more than three
+	for _, h := range hits {
+		d := g.chunks[h.Text].Document
+		if of[d]++; of[d] <= maxPerDocument && len(passages) < limit {
+			passages = append(passages, g.passage(h))
+		}
 	}
 	return passages, nil
+}
+
+// best returns the chunks with the best scores, among those for which among returns true. Of a document it takes
+// at most three, so that a long one hides no other.
+func (g *generation) best(scores []float64, among func(chunk int) bool) []hit {
+	keep := make([]bool, len(scores))
+	first := 0
+	for _, d := range g.documents {
+		for _, h := range bm25.Best(scores[first:first+d.Chunks], func(i int) bool { return among(first + i) }, maxPerDocument) {
+			keep[first+h.Text] = true
+		}
+		first += d.Chunks
+	}
+	return bm25.Best(scores, func(i int) bool { return keep[i] }, maxPassages)
 }
 
 func textsOf(hits []hit) (texts []int) {

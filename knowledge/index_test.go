@@ -59,6 +59,40 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// TestManyOfOneDocument: a document of which many passages fit better hides no other, by words and by meaning.
+func TestManyOfOneDocument(t *testing.T) {
+	t.Parallel()
+	long := ""
+	for i := range 200 {
+		long += fmt.Sprintf("# Part %d\n\ntravel travel travel\n\n", i)
+	}
+	for name, cfg := range map[string]knowledge.IndexConfig{
+		"words": {}, "vectors": {Embedder: &embedder{model: "A", dimensions: 26}}, "both": {Embedder: &embedder{model: "A", dimensions: 26}, Hybrid: true},
+	} {
+		b := setup(t)
+		b.Index = b.index(cfg)
+		b.add(map[string]string{"a.md": long, "b.txt": "travel between the other offices is booked by the assistant of each team"})
+		passages, err := b.Search(t.Context(), knowledge.Query{Text: "travel", Caller: everyone})
+		of := map[string]int{}
+		for _, p := range passages {
+			of[p.Document]++
+		}
+		if err != nil || len(passages) != 4 || of["handbook/a.md"] != 3 || of["handbook/b.txt"] != 1 {
+			t.Errorf("%s: %v, %v", name, of, err)
+		}
+	}
+}
+
+// TestFoundByTitle: the words of a title find each passage of its document.
+func TestFoundByTitle(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.add(map[string]string{"a.md": "---\ntitle: Sabbatical\n---\n# Who\n\nEverybody.\n\n# When\n\nIn spring.", "b.txt": "spring"})
+	if got := b.found(everyone, "sabbatical"); got != "a.md#1 a.md#2" {
+		t.Errorf("found %q", got)
+	}
+}
+
 func TestPassage(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

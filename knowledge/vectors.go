@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-
-	"github.com/planbot-go/planbot/internal/bm25"
 )
 
 // Embedder turns texts into vectors of a model. Several goroutines may call it at once.
@@ -66,9 +64,9 @@ func normalize(v []float32) error {
 	return nil
 }
 
-// nearest returns the vectors nearest to the query by cosine, among those for which among returns true.
-// All vectors have length 1 and lie one after another.
-func nearest(vectors, query []float32, among func(int) bool, most int) []bm25.Hit {
+// cosines compares the query with each vector for which among returns true; the others have 0. All vectors have
+// length 1 and lie one after another.
+func cosines(vectors, query []float32, among func(int) bool) []float64 {
 	n := len(query)
 	scores := make([]float64, len(vectors)/n)
 	for i := range scores {
@@ -89,7 +87,7 @@ func nearest(vectors, query []float32, among func(int) bool, most int) []bm25.Hi
 		}
 		scores[i] = float64(a + b + c + d)
 	}
-	return bm25.Best(scores, among, most)
+	return scores
 }
 
 // ranked is something in a list, with its score there.

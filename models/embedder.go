@@ -1,8 +1,10 @@
 package models
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -139,4 +141,23 @@ func (e *Embedder) read(answer *openai.EmbeddingResponse, n int) ([][]float32, e
 		vectors[d.Index] = d.Embedding
 	}
 	return vectors, nil
+}
+
+// checkVectors looks for what is no number in the vectors of an answer: the library would make 0 of a null.
+func checkVectors(body []byte) error {
+	var answer struct {
+		Data []struct {
+			Index     int             `json:"index"`
+			Embedding json.RawMessage `json:"embedding"`
+		} `json:"data"`
+	}
+	if json.Unmarshal(body, &answer) != nil {
+		return nil //nolint:nilerr // it is no answer with vectors, and its reader says so
+	}
+	for _, d := range answer.Data {
+		if bytes.ContainsAny(d.Embedding, `ntf"{`) { // null, true, false, a text, an object
+			return &Error{Kind: Unavailable, Status: 200, Code: codeMalformed, Err: fmt.Errorf("the vector of text %d has something that is no number", d.Index+1)}
+		}
+	}
+	return nil
 }

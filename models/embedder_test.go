@@ -157,6 +157,18 @@ func TestEmbedLength(t *testing.T) {
 	}
 }
 
+// TestEmbedNoNumbers: what is no number in a vector is a fault that names the text, and no 0.
+func TestEmbedNoNumbers(t *testing.T) {
+	t.Parallel()
+	for _, value := range []string{"null", `"0.5"`, "true", "{}", "[1]"} {
+		body := fmt.Sprintf(`{"data":[{"index":0,"embedding":[1,2,3,4,5,6,7,8]},{"index":1,"embedding":[1,2,3,%s,5,6,7,8]}]}`, value)
+		_, err := embedder(t, answer(200, body), nil).Embed(t.Context(), []string{"a", "b"})
+		if err == nil || value != "[1]" && !strings.Contains(err.Error(), "the vector of text 2 has something that is no number") {
+			t.Errorf("%s: %v", value, err)
+		}
+	}
+}
+
 func TestEmbedAzure(t *testing.T) {
 	t.Parallel()
 	s := &embeddings{}

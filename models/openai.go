@@ -1098,6 +1098,9 @@ func (d *doer) Do(req *http.Request) (*http.Response, error) {
 	case isError(body):
 		return nil, d.fault(res, body)
 	}
+	if err := checkVectors(body); err != nil {
+		return nil, err
+	}
 	res.Body = io.NopCloser(bytes.NewReader(body))
 	return res, nil
 }

@@ -17,12 +17,13 @@ const (
 	nameWeight     = 3
 )
 
-// rank returns the texts that have any of the words, best first, among those for which among returns
+// rank returns the texts that have any of the words, each of which counts once, best first, among those for which among returns
 // true. It returns none if none of these has the rarest word of those that any text has: what they
 // have in common with the query is then only what many have.
 func rank(index *bm25.Index, words []string, among func(text int) bool) []bm25.Hit {
+	words = slices.Compact(slices.Sorted(slices.Values(words)))
 	var rarest []int
-	for _, word := range slices.Compact(slices.Sorted(slices.Values(words))) {
+	for _, word := range words {
 		if having := index.Having(word); len(having) > 0 && (rarest == nil || len(having) < len(rarest)) {
 			rarest = having
 		}

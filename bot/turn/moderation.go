@@ -88,6 +88,38 @@ func (g guard) document(ctx context.Context, text string) error {
 	return g.judge(ctx, moderation.Document, text)
 }
 
+// screen is [actions.Turn.Screen]. Calls of a plan may run at the same time, so it leaves the record alone.
+func (g guard) screen(ctx context.Context, list []string, write func(may []bool) string) (string, error) {
+	may := slices.Repeat([]bool{true}, len(list))
+	if g.off() || len(list) == 0 {
+		return write(may), nil
+	}
+	all := pieces(moderation.Document, list)
+	verdict, err := g.ask(ctx, all)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return "", ctx.Err()
+	case err != nil && !g.engine.cfg.Moderation.FailOpen:
+		g.count(CountModeration, "failed")
+		return "", err
+	case err != nil:
+		g.count(CountModeration, "let_through")
+		zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("a text could not be judged and is let through")
+	case verdict.Flagged():
+		g.count(CountModeration, "flagged")
+		for i := range may {
+			may[i] = !verdict.Has(i)
+		}
+		zerolog.Ctx(ctx).Warn().Strs("kinds", []string{string(moderation.Document)}).Strs("categories", verdict.Categories).Str("hash", hashOf(list)).
+			Msg("left out by moderation")
+	default:
+		g.count(CountModeration, "passed")
+	}
+	text := write(may)
+	g.screened.Store(hashOf(moderation.Document, text)[:32], true)
+	return text, nil
+}
+
 // attached judges what the model is about to see of what came with the message: as what a person said,
 // and as what may try to command the model.
 func (g guard) attached(ctx context.Context) error {
@@ -206,7 +238,7 @@ func shownIn(card any) (all []string) {
 	return all
 }
 
-// textsIn lists the texts of a JSON value.
+// textsIn lists the texts of a JSON value, and the names in its objects: a model may have written those, too.
 func textsIn(value any) (all []string) {
 	switch value := value.(type) {
 	case string:
@@ -216,7 +248,9 @@ func textsIn(value any) (all []string) {
 			all = append(all, textsIn(one)...)
 		}
 	case map[string]any:
-		for _, name := range slices.Sorted(maps.Keys(value)) {
+		names := slices.Sorted(maps.Keys(value))
+		all = append(all, strings.Join(names, "\n"))
+		for _, name := range names {
 			all = append(all, textsIn(value[name])...)
 		}
 	}
@@ -248,7 +282,8 @@ func (g guard) pieces(ctx context.Context, all []moderation.Piece) error {
 		if len(p.Picture) > 0 {
 			hash = hashOf(p.Kind, sha256.Sum256(p.Picture))[:32]
 		}
-		skip := strings.TrimSpace(p.Text) == "" && len(p.Picture) == 0 || slices.Contains(known, hash) || slices.Contains(asked, hash)
+		_, screened := g.screened.Load(hash)
+		skip := strings.TrimSpace(p.Text) == "" && len(p.Picture) == 0 || screened || slices.Contains(known, hash) || slices.Contains(asked, hash)
 		if !skip {
 			asked = append(asked, hash)
 		}

@@ -313,6 +313,8 @@ type execution struct {
 	attachmentsRead bool   // this process has read what came with the message
 
 	tokens map[string]connector.UserToken // of the person, by connection, for the current calls
+
+	screened sync.Map // hashes of what has passed [guard.screen] in this process
 }
 
 // call is one call of an action. Its variables are filled in and its entities checked; then its

@@ -762,7 +762,7 @@ func (t *Turn) use(rec Record) {
 		rec: rec, docs: documents{store: t.engine.cfg.Store, turn: t.Turn, step: t.step}, since: unsaved{base: t.since.base}, quota: t.quota, spent: t.spent, secret: t.secret,
 	}
 	t.exec = &execution{Turn: t}
-	t.Gate, t.Reads = t.exec.allowNested, guard{t.exec}.document
+	t.Gate, t.Reads, t.Screen = t.exec.allowNested, guard{t.exec}.document, guard{t.exec}.screen
 	t.ID, t.Temp, t.Rounds, t.Usage = rec.ID, state.NewScope(), nil, actions.Usage{}
 	t.Text = cmp.Or(rec.Text, files.Said(t.Activity))
 	if t.Activity.Strangers() {

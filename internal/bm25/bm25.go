@@ -74,6 +74,13 @@ func (x *Index) Having(word string) []int {
 // number first. It looks only at texts for which among returns true, as if there were no others, and returns
 // at most that many; 0: all of them. Words that no text has count for nothing.
 func (x *Index) Rank(words []string, among func(text int) bool, most int) []Hit {
+	scores := x.Scores(words, among)
+	return Best(scores, func(text int) bool { return scores[text] > 0 }, most)
+}
+
+// Scores returns the score of each text, as [Index.Rank] compares them; 0: it has none of the words, or is not
+// looked at. A word that comes twice counts twice.
+func (x *Index) Scores(words []string, among func(text int) bool) []float64 {
 	const k1, b = 1.2, 0.75
 	scores, looked := make([]float64, len(x.lengths)), make([]bool, len(x.lengths))
 	texts, total := 0.0, 0.0
@@ -85,7 +92,7 @@ func (x *Index) Rank(words []string, among func(text int) bool, most int) []Hit 
 		}
 	}
 	average := total / max(texts, 1)
-	for _, word := range slices.Compact(slices.Sorted(slices.Values(words))) {
+	for _, word := range slices.Sorted(slices.Values(words)) {
 		list := x.of(word)
 		has := 0.0
 		for _, p := range list {
@@ -101,7 +108,7 @@ func (x *Index) Rank(words []string, among func(text int) bool, most int) []Hit 
 			}
 		}
 	}
-	return Best(scores, func(text int) bool { return scores[text] > 0 }, most)
+	return scores
 }
 
 // Best returns the best scores of the texts for which among returns true, at most that many; 0: all.

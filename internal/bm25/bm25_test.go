@@ -28,7 +28,7 @@ func TestRank(t *testing.T) {
 	for query, want := range map[string][]bm25.Hit{
 		"thirty days":      {{0, 1.5976}, {2, 1.4398}},
 		"report":           {{2, 0.7199}, {1, 0.6236}},
-		"report report":    {{2, 0.7199}, {1, 0.6236}},
+		"report report":    {{2, 1.4398}, {1, 1.2471}},
 		"first day report": {{1, 2.7898}, {2, 0.7199}},
 		"bicycle":          nil,
 		"":                 nil,

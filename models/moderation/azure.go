@@ -77,20 +77,20 @@ func NewAzure(cfg AzureConfig) (Moderator, error) {
 func (a *azure) Judge(ctx context.Context, pieces []Piece) (Verdict, error) {
 	var asks []ask
 	texts, err := batches(pieces, maxWindow, Said, PlannedSay, PlannedEntity)
-	for _, batch := range texts {
-		asks = append(asks, func(ctx context.Context) ([]string, error) { return a.analyze(ctx, strings.Join(batch, separator)) })
+	for _, some := range texts { // they are asked about together
+		asks = append(asks, func(ctx context.Context) (Verdict, error) { return a.analyze(ctx, some) })
 	}
-	for _, picture := range pictures(pieces) {
-		asks = append(asks, func(ctx context.Context) ([]string, error) { return a.look(ctx, picture) })
+	for _, i := range pictures(pieces) {
+		asks = append(asks, func(ctx context.Context) (Verdict, error) { return a.look(ctx, pieces[i].Picture, i) })
 	}
 	if a.shields {
 		prompts, tooLong := batches(pieces, 1, Said)
 		for _, prompt := range prompts {
-			asks = append(asks, func(ctx context.Context) ([]string, error) { return a.shield(ctx, prompt[0], []string{}) })
+			asks = append(asks, func(ctx context.Context) (Verdict, error) { return a.shieldPrompt(ctx, prompt) })
 		}
 		documents, tooLongToo := batches(pieces, maxDocuments, Document)
 		for _, some := range documents {
-			asks = append(asks, func(ctx context.Context) ([]string, error) { return a.shield(ctx, "", some) })
+			asks = append(asks, func(ctx context.Context) (Verdict, error) { return a.shieldDocuments(ctx, some) })
 		}
 		err = errors.Join(err, tooLong, tooLongToo)
 	}
@@ -100,18 +100,28 @@ func (a *azure) Judge(ctx context.Context, pieces []Piece) (Verdict, error) {
 	return a.judge(ctx, asks)
 }
 
-// analyze asks how severe a text is.
-func (a *azure) analyze(ctx context.Context, text string) (found []string, err error) {
-	request := map[string]any{"text": text, "outputType": "EightSeverityLevels"}
+// analyze asks how severe texts are together.
+func (a *azure) analyze(ctx context.Context, some batch) (Verdict, error) {
+	request := map[string]any{"text": strings.Join(some.texts, separator), "outputType": "EightSeverityLevels"}
 	if len(a.blocklists) > 0 {
 		request["blocklistNames"] = a.blocklists
 	}
-	return a.severe(ctx, azureAnalyze, request)
+	found, err := a.severe(ctx, azureAnalyze, request)
+	return verdictOn(found, some.pieces...), err
 }
 
 // look asks how severe a picture is. There are four severities: 0, 2, 4 and 6.
-func (a *azure) look(ctx context.Context, picture []byte) (found []string, err error) {
-	return a.severe(ctx, azureImage, map[string]any{"image": map[string]any{"content": picture}, "outputType": "FourSeverityLevels"})
+func (a *azure) look(ctx context.Context, picture []byte, piece int) (Verdict, error) {
+	found, err := a.severe(ctx, azureImage, map[string]any{"image": map[string]any{"content": picture}, "outputType": "FourSeverityLevels"})
+	return verdictOn(found, piece), err
+}
+
+// verdictOn is what was found in some pieces, or in one of them.
+func verdictOn(found []string, pieces ...int) Verdict {
+	if len(found) == 0 {
+		return Verdict{}
+	}
+	return Verdict{Categories: found, Pieces: pieces}
 }
 
 // severe returns the categories whose severity counts.
@@ -143,37 +153,56 @@ func (a *azure) severe(ctx context.Context, path string, request map[string]any)
 	return found, nil
 }
 
-// shield asks whether a prompt or documents try to command the model.
-func (a *azure) shield(ctx context.Context, prompt string, documents []string) (found []string, err error) {
-	type analysis struct {
-		Attack *bool `json:"attackDetected"`
+// attack is what Azure says about a text that may try to command the model.
+type attack struct {
+	Detected *bool `json:"attackDetected"`
+}
+
+func (a attack) found(category string, piece int) (Verdict, error) {
+	if a.Detected == nil {
+		return Verdict{}, errors.New("the answer does not say whether there is an attack")
 	}
+	if !*a.Detected {
+		return Verdict{}, nil
+	}
+	return verdictOn([]string{category}, piece), nil
+}
+
+// shieldPrompt asks whether what a person said tries to command the model.
+func (a *azure) shieldPrompt(ctx context.Context, prompt batch) (Verdict, error) {
 	var answer struct {
-		Prompt    *analysis  `json:"userPromptAnalysis"`
-		Documents []analysis `json:"documentsAnalysis"`
+		Prompt    *attack  `json:"userPromptAnalysis"`
+		Documents []attack `json:"documentsAnalysis"`
 	}
-	if err := a.post(ctx, azureShield, map[string]any{"userPrompt": prompt, "documents": documents}, &answer); err != nil {
-		return nil, err
+	if err := a.post(ctx, azureShield, map[string]any{"userPrompt": prompt.texts[0], "documents": []string{}}, &answer); err != nil {
+		return Verdict{}, err
 	}
-	if len(answer.Documents) != len(documents) {
-		return nil, fmt.Errorf("the answer is about %d documents, not %d", len(answer.Documents), len(documents))
+	switch {
+	case len(answer.Documents) != 0:
+		return Verdict{}, fmt.Errorf("the answer is about %d documents, not 0", len(answer.Documents))
+	case answer.Prompt == nil:
+		return Verdict{}, errors.New("the answer is not about the prompt")
 	}
-	all := map[string][]analysis{documentAttack: answer.Documents}
-	if prompt != "" {
-		if answer.Prompt == nil {
-			return nil, errors.New("the answer is not about the prompt")
+	return answer.Prompt.found(promptAttack, prompt.pieces[0])
+}
+
+// shieldDocuments asks whether documents try to command the model.
+func (a *azure) shieldDocuments(ctx context.Context, some batch) (v Verdict, err error) {
+	var answer struct {
+		Documents []attack `json:"documentsAnalysis"`
+	}
+	if err := a.post(ctx, azureShield, map[string]any{"userPrompt": "", "documents": some.texts}, &answer); err != nil {
+		return Verdict{}, err
+	}
+	if len(answer.Documents) != len(some.texts) {
+		return Verdict{}, fmt.Errorf("the answer is about %d documents, not %d", len(answer.Documents), len(some.texts))
+	}
+	for i, document := range answer.Documents {
+		one, err := document.found(documentAttack, some.pieces[i])
+		if err != nil {
+			return Verdict{}, err
 		}
-		all[promptAttack] = []analysis{*answer.Prompt}
+		v.Categories, v.Pieces = append(v.Categories, one.Categories...), append(v.Pieces, one.Pieces...)
 	}
-	for name, list := range all {
-		for _, one := range list {
-			switch {
-			case one.Attack == nil:
-				return nil, errors.New("the answer does not say whether there is an attack")
-			case *one.Attack:
-				found = append(found, name)
-			}
-		}
-	}
-	return found, nil
+	return v, nil
 }

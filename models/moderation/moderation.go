@@ -62,10 +62,18 @@ type Verdict struct {
 	// Categories are the names of what was found, sorted, such as "hate". They are short and contain
 	// nothing of the pieces.
 	Categories []string
+	// Pieces are the places of the pieces in which that was found, or may be, sorted. nil: nobody knows, so it
+	// may be in any.
+	Pieces []int
 }
 
 // Flagged reports whether something is wrong.
 func (v Verdict) Flagged() bool { return len(v.Categories) > 0 }
+
+// Has reports whether something is wrong with that piece, or may be.
+func (v Verdict) Has(piece int) bool {
+	return v.Flagged() && (v.Pieces == nil || slices.Contains(v.Pieces, piece))
+}
 
 // ErrUnjudged says that there is no verdict: the service did not answer in time, or its answer was
 // not a verdict.
@@ -84,21 +92,26 @@ func (a all) Judge(ctx context.Context, pieces []Piece) (Verdict, error) {
 	}
 	asks := make([]ask, len(a))
 	for i, m := range a {
-		asks[i] = func(ctx context.Context) (categories []string, err error) {
+		asks[i] = func(ctx context.Context) (v Verdict, err error) {
 			defer func() {
 				if p := recover(); p != nil { // it may be anybody's, and runs in a goroutine of ours
 					err = fmt.Errorf("%w: the moderator panicked: %v", ErrUnjudged, p)
 				}
 			}()
-			v, err := m.Judge(ctx, pieces)
-			return v.Categories, err
+			v, err = m.Judge(ctx, pieces)
+			if v.Flagged() && v.Pieces == nil {
+				for i := range pieces {
+					v.Pieces = append(v.Pieces, i)
+				}
+			}
+			return v, err
 		}
 	}
 	return askAll(ctx, asks)
 }
 
-// ask is one question to a moderator. It returns the categories that are flagged.
-type ask func(ctx context.Context) (categories []string, err error)
+// ask is one question to a moderator.
+type ask func(ctx context.Context) (Verdict, error)
 
 // maxAtOnce is how many requests one call of Judge makes at the same time.
 const maxAtOnce = 4
@@ -110,13 +123,14 @@ func askAll(ctx context.Context, asks []ask) (v Verdict, _ error) {
 	running.SetLimit(maxAtOnce)
 	for _, one := range asks {
 		running.Go(func() error {
-			categories, err := one(ctx)
+			said, err := one(ctx)
 			if err != nil {
 				return err
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			v.Categories = append(v.Categories, categories...)
+			v.Categories = append(v.Categories, said.Categories...)
+			v.Pieces = append(v.Pieces, said.Pieces...)
 			return nil
 		})
 	}
@@ -124,7 +138,8 @@ func askAll(ctx context.Context, asks []ask) (v Verdict, _ error) {
 		return Verdict{}, err
 	}
 	slices.Sort(v.Categories)
-	v.Categories = slices.Compact(v.Categories)
+	slices.Sort(v.Pieces)
+	v.Categories, v.Pieces = slices.Compact(v.Categories), slices.Compact(v.Pieces)
 	return v, nil
 }
 
@@ -166,11 +181,17 @@ func endOfSentence(text string) (at int) {
 	return at
 }
 
+// batch is the texts of a request, and the piece of which each is all or a part.
+type batch struct {
+	texts  []string
+	pieces []int
+}
+
 // batches packs texts into requests of at most maxWindow characters, and at most so many texts each.
 // Long texts are cut into windows. Blank texts are left out.
-func batches(pieces []Piece, most int, kinds ...Kind) (all [][]string, err error) {
+func batches(pieces []Piece, most int, kinds ...Kind) (all []batch, err error) {
 	room := 0
-	for _, p := range pieces {
+	for i, p := range pieces {
 		if !slices.Contains(kinds, p.Kind) || strings.TrimSpace(p.Text) == "" {
 			continue
 		}
@@ -179,10 +200,11 @@ func batches(pieces []Piece, most int, kinds ...Kind) (all [][]string, err error
 		}
 		for _, window := range windows(p.Text) {
 			n := utf8.RuneCountInString(window)
-			if len(all) == 0 || n > room || len(all[len(all)-1]) == most {
-				all, room = append(all, nil), maxWindow
+			if len(all) == 0 || n > room || len(all[len(all)-1].texts) == most {
+				all, room = append(all, batch{}), maxWindow
 			}
-			all[len(all)-1] = append(all[len(all)-1], window)
+			last := &all[len(all)-1]
+			last.texts, last.pieces = append(last.texts, window), append(last.pieces, i)
 			room -= n + len(separator)
 		}
 	}
@@ -192,11 +214,11 @@ func batches(pieces []Piece, most int, kinds ...Kind) (all [][]string, err error
 	return all, nil
 }
 
-// pictures are those of the pieces.
-func pictures(pieces []Piece) (all [][]byte) {
-	for _, p := range pieces {
+// pictures are the places of the pieces that are pictures.
+func pictures(pieces []Piece) (all []int) {
+	for i, p := range pieces {
 		if p.Kind == Image && len(p.Picture) > 0 {
-			all = append(all, p.Picture)
+			all = append(all, i)
 		}
 	}
 	return all
@@ -214,6 +236,8 @@ const (
 	tries          = 2
 	pause          = 100 * time.Millisecond // before the second try
 	maxAnswer      = 1 << 20                // bytes
+	// maxOpen is how many requests a service gets at the same time, of all turns.
+	maxOpen = 32
 )
 
 // service is the HTTP side of a moderator.
@@ -224,6 +248,7 @@ type service struct {
 	key     string
 	timeout time.Duration // of one try
 	client  *http.Client
+	open    chan struct{} // has one for each request under way
 }
 
 // newService checks what all services have in common. faults get what is wrong.
@@ -249,6 +274,7 @@ func newService(s service, transport http.RoundTripper, faults *[]error) service
 	}
 	s.base = strings.TrimRight(s.base, "/")
 	s.timeout = cmp.Or(s.timeout, defaultTimeout)
+	s.open = make(chan struct{}, maxOpen)
 	if transport == nil {
 		transport = &http.Transport{
 			Proxy:               http.ProxyFromEnvironment, // never for loopback
@@ -297,6 +323,12 @@ func (s *service) post(ctx context.Context, path string, body, into any) error {
 
 // once makes one try.
 func (s *service) once(ctx context.Context, path string, body []byte) ([]byte, error) {
+	select {
+	case s.open <- struct{}{}:
+		defer func() { <-s.open }()
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.base+path, bytes.NewReader(body))

@@ -80,11 +80,11 @@ func (o *openAI) Judge(ctx context.Context, pieces []Piece) (Verdict, error) {
 	}
 	var asks []ask
 	for _, inputs := range requests {
-		asks = append(asks, func(ctx context.Context) ([]string, error) { return o.ask(ctx, inputs, len(inputs)) })
+		asks = append(asks, func(ctx context.Context) (Verdict, error) { return o.ask(ctx, inputs.texts, inputs.pieces) })
 	}
-	for _, picture := range pictures(pieces) { // one in a request is what the endpoint takes
-		part := map[string]any{"type": "image_url", "image_url": map[string]string{"url": dataURL(picture)}}
-		asks = append(asks, func(ctx context.Context) ([]string, error) { return o.ask(ctx, []any{part}, 1) })
+	for _, i := range pictures(pieces) { // one in a request is what the endpoint takes
+		part := map[string]any{"type": "image_url", "image_url": map[string]string{"url": dataURL(pieces[i].Picture)}}
+		asks = append(asks, func(ctx context.Context) (Verdict, error) { return o.ask(ctx, []any{part}, []int{i}) })
 	}
 	return o.judge(ctx, asks)
 }
@@ -96,27 +96,29 @@ type openAIResult struct {
 	Scores     map[string]float64 `json:"category_scores"`
 }
 
-// ask asks about so many inputs.
-func (o *openAI) ask(ctx context.Context, inputs any, n int) (categories []string, err error) {
+// ask asks about inputs, which are of these pieces.
+func (o *openAI) ask(ctx context.Context, inputs any, pieces []int) (v Verdict, err error) {
 	var answer struct {
 		Results []openAIResult `json:"results"`
 	}
 	if err := o.post(ctx, "/moderations", map[string]any{"model": o.model, "input": inputs}, &answer); err != nil {
-		return nil, err
+		return Verdict{}, err
 	}
-	if len(answer.Results) != n {
-		return nil, fmt.Errorf("the answer has %d results for %d texts or pictures", len(answer.Results), n)
+	if len(answer.Results) != len(pieces) {
+		return Verdict{}, fmt.Errorf("the answer has %d results for %d texts or pictures", len(answer.Results), len(pieces))
 	}
-	for _, result := range answer.Results {
+	for i, result := range answer.Results {
 		if result.Flagged == nil {
-			return nil, errors.New("a result of the answer does not say whether it is flagged")
+			return Verdict{}, errors.New("a result of the answer does not say whether it is flagged")
 		}
 		if len(result.Scores) == 0 && !*result.Flagged && (o.threshold > 0 || len(o.limits) > 0) {
-			return nil, errors.New("a result of the answer has no scores, and thresholds are set")
+			return Verdict{}, errors.New("a result of the answer has no scores, and thresholds are set")
 		}
-		categories = append(categories, o.found(result)...)
+		if found := o.found(result); len(found) > 0 {
+			v.Categories, v.Pieces = append(v.Categories, found...), append(v.Pieces, pieces[i])
+		}
 	}
-	return categories, nil
+	return v, nil
 }
 
 // found returns the categories that count.
