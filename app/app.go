@@ -49,6 +49,7 @@ import (
 	"github.com/planbot-go/planbot/knowledge"
 	"github.com/planbot-go/planbot/manifest"
 	"github.com/planbot-go/planbot/models"
+	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/skills"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
@@ -87,6 +88,9 @@ type Bot struct {
 	// Sandbox runs scripts of skills in place of what BOT_SKILLS_SANDBOX says: a container,
 	// a service, or on systems without a sandbox [sandbox.Unprotected], which protects nothing. nil: the setting decides.
 	Sandbox skills.Sandbox
+	// Counter counts tokens for BOT_HISTORY_TOKENS and for prompts. nil: [prompts.Tokens], which counts up to half
+	// as many again; package tokens counts exactly.
+	Counter prompts.Counter
 	// Functions are what prompts may call, see [planner.Config].
 	Functions map[string]func(context.Context, *actions.Turn, []string) (any, error)
 	// Texts changes and translates what the bot says by itself, see [bot.Config].
@@ -760,7 +764,7 @@ func (p *program) openPage(stderr io.Writer) (err error) {
 		sum.Write([]byte("the address of the page's connector"))
 		secret = hex.EncodeToString(sum.Sum(nil))
 	}
-	p.page, err = page.New(page.Config{Name: p.own.Name, Examples: p.own.Examples, Secrets: p.Secrets(), Secret: secret, Keep: p.PageKeep, Log: p.log})
+	p.page, err = page.New(page.Config{Name: p.own.Name, Examples: p.own.Examples, Secrets: p.Secrets(), Secret: secret, Keep: p.PageKeep, Log: p.log, Counter: p.own.Counter})
 	if err != nil {
 		return err
 	}

@@ -88,6 +88,7 @@ func (b *Bot) describe(s *settings.Settings) error {
 			return cli.Usage(err)
 		}
 	}
+	s.Bot = settings.BotOf(*b)
 	return nil
 }
 

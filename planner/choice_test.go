@@ -20,7 +20,6 @@ import (
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/planner/plan"
-	"github.com/planbot-go/planbot/prompts"
 )
 
 // chosen registers a choice of that many services, with as many actions each, beside actions of the bot.
@@ -253,10 +252,10 @@ func wire(t testing.TB, kind string, services, each int, found string) (c modelC
 		}
 		c = modelCall{bytes: len(body), tokens: count(string(asked.Format.Schema.Schema))}
 		for _, m := range asked.Messages {
-			c.tokens += prompts.Tokens(m.Content)
+			c.tokens += exact.Tokens(m.Content)
 		}
 		for _, f := range asked.Tools {
-			c.tokens += prompts.Tokens(f.Function.Name, f.Function.Description, string(f.Function.Parameters))
+			c.tokens += exact.Tokens(f.Function.Name, f.Function.Description, string(f.Function.Parameters))
 		}
 		_, _ = w.Write([]byte(`{"choices":[{"message":{"role":"assistant","content":"Hi."},"finish_reason":"stop"}]}`))
 	}))

@@ -11,9 +11,11 @@ import (
 	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/tiktoken-go/tokenizer/codec"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/lists"
@@ -87,7 +89,18 @@ func promptCost(t testing.TB, reg *actions.Registry) (c cost) {
 }
 
 // count is how many tokens a text has.
-func count(text string) int { return prompts.Tokens(text) - prompts.Tokens() }
+func count(text string) int { return exact.Tokens(text) - exact.Tokens() }
+
+// exact counts as models do.
+var exact prompts.Counter = func(text string) int {
+	n, err := vocabulary().Count(text)
+	if err != nil {
+		panic(err)
+	}
+	return n
+}
+
+var vocabulary = sync.OnceValue(codec.NewO200kBase)
 
 // TestThePromptCostsLess than that of the planner whose format it shares.
 func TestThePromptCostsLess(t *testing.T) {
@@ -128,7 +141,7 @@ func callOf(t testing.TB, reg *actions.Registry, format string) (c modelCall) {
 		}
 		c = modelCall{bytes: len(body), tokens: count(string(asked.Format.Schema.Schema))}
 		for _, m := range asked.Messages {
-			c.tokens += prompts.Tokens(m.Content)
+			c.tokens += exact.Tokens(m.Content)
 		}
 		_, _ = w.Write([]byte(`{"choices":[{"message":{"role":"assistant","content":"Hi."},"finish_reason":"stop"}]}`))
 	}))
@@ -171,7 +184,7 @@ func TestAPromptWithFourActionsIsShort(t *testing.T) {
 		}
 		tokens := 0
 		for _, m := range model.asked[0].Messages {
-			tokens += prompts.Tokens(m.Text)
+			tokens += exact.Tokens(m.Text)
 		}
 		if tokens > 400 {
 			t.Errorf("%s: %d tokens, want at most 400", format, tokens)

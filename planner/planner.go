@@ -91,6 +91,8 @@ type Config struct {
 	// once, and must not block or panic. nil: nobody watches, at no cost.
 	Watch func(Event)
 
+	// Counter counts tokens for HistoryTokens and for the max_input_tokens of prompts. nil: [prompts.Tokens].
+	Counter prompts.Counter
 	// HistoryTokens limits the history in the prompt. 0: 4000.
 	HistoryTokens int
 	// MaxRepairs is how many times the model may correct a plan that cannot run. 0: 2; negative:
@@ -350,10 +352,10 @@ const (
 // but at least one turn. of is how many turns the summary is of; 0: it has not started.
 func (p *Planner) Summarize(ctx context.Context, turn *actions.Turn, keep int) (summary string, of int, err error) {
 	h := state.Peek[prompts.History](turn.Thread)
-	sizes, all := make([]int, len(h.Turns)), prompts.Tokens(h.Summary)
+	sizes, all := make([]int, len(h.Turns)), p.cfg.Counter.Tokens(h.Summary)
 	for i, t := range h.Turns {
 		for _, m := range t.Messages {
-			sizes[i] += prompts.Tokens(m.Text)
+			sizes[i] += p.cfg.Counter.Tokens(m.Text)
 		}
 		all += sizes[i]
 	}

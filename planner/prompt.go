@@ -211,9 +211,9 @@ func summaryOf(turn *actions.Turn) []Section {
 func (a *modelPrompt) fit(t told, fork []Section, tools []models.Tool) ([]Section, error) {
 	budget := a.cfg.HistoryTokens
 	if most := a.prompt.Config.MaxInputTokens; most > 0 {
-		needed := sizeOf(prompts.Tokens, t.opening, t.ending, fork)
+		needed := sizeOf(a.cfg.Counter.Tokens, t.opening, t.ending, fork)
 		for _, t := range tools {
-			needed += prompts.Tokens(t.Name, t.Description, string(t.Schema))
+			needed += a.cfg.Counter.Tokens(t.Name, t.Description, string(t.Schema))
 		}
 		if needed > most {
 			return nil, &models.Error{Kind: models.TooLong, Err: fmt.Errorf("prompt needs %d tokens without history, and may have %d", needed, most)}
@@ -221,12 +221,12 @@ func (a *modelPrompt) fit(t told, fork []Section, tools []models.Tool) ([]Sectio
 		budget = min(budget, most-needed)
 	}
 	summary := slices.Clone(t.summary)
-	if size := sizeOf(prompts.Tokens, summary); size <= budget {
+	if size := sizeOf(a.cfg.Counter.Tokens, summary); size <= budget {
 		budget -= size
 	} else {
 		summary[0].Left = true
 	}
-	all := slices.Concat(t.opening, summary, newest(t.history, budget), t.ending, fork)
+	all := slices.Concat(t.opening, summary, newest(t.history, budget, a.cfg.Counter), t.ending, fork)
 	ids := callIDs{}
 	for i := range all { // servers reject two calls with one id
 		if all[i].Left {
@@ -247,7 +247,7 @@ func (a *modelPrompt) fit(t told, fork []Section, tools []models.Tool) ([]Sectio
 // Where turns have a speaker, a message before a turn names the speaker whenever that changes. It is a
 // separate message because a person could forge a name inside their text, and because the name field
 // of chat requests does not accept most people's names.
-func newest(turns []toldTurn, budget int) []Section {
+func newest(turns []toldTurn, budget int, counter prompts.Counter) []Section {
 	bytesOf := func(texts ...string) int {
 		n := prompts.Tokens()
 		for _, text := range texts {
@@ -267,7 +267,7 @@ func newest(turns []toldTurn, budget int) []Section {
 	first := 0
 	if bound > budget {
 		for first = len(turns); first > 0; first-- {
-			if budget -= size(turns[first-1], prompts.Tokens); budget < 0 {
+			if budget -= size(turns[first-1], counter.Tokens); budget < 0 {
 				break
 			}
 		}

@@ -97,7 +97,7 @@ func TestLongAnswersStay(t *testing.T) {
 		"escaped": commands(called("a", "ping", "ok"), say("Point 1. "+strings.Repeat("\"\n\x00", 3000))),
 		"several": commands(say("Point 1. "+strings.Repeat("x", 6000)), say("And. "+strings.Repeat("y", 5000)), say("Short.")),
 	} {
-		p, _ := tools(t, planner.Config{})
+		p, _ := tools(t, planner.Config{Counter: exact})
 		in := turn("more")
 		text := plan.Plan{Commands: given}.Transcript(prompts.MaxMessage)
 		if n := len(text); n > prompts.MaxMessage || n < prompts.MaxMessage/3 {

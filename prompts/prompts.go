@@ -8,14 +8,7 @@
 // again, and the text of the turn is a separate message.
 package prompts
 
-import (
-	"sync"
-
-	"github.com/go-json-experiment/json/jsontext"
-	"github.com/tiktoken-go/tokenizer/codec"
-
-	"github.com/planbot-go/planbot/internal/spelling"
-)
+import "github.com/go-json-experiment/json/jsontext"
 
 // Message is one message to the model. It is this package's own small type; callers convert it to
 // their model's type.
@@ -75,35 +68,4 @@ type Input struct {
 	Description string `json:"description"`
 	Default     string `json:"defaultValue"`
 	Required    bool   `json:"-"`
-}
-
-// messageTokens is what a message costs beyond its text: the markers that a model server adds.
-const messageTokens = 4
-
-// chunkBytes is how much text is counted at a time. It limits the memory of counting: the tokenizer
-// uses four bytes per character.
-const chunkBytes = 64 << 10
-
-// vocabulary is the one of OpenAI's models since GPT-4o; for other models its counts are close.
-// Loading it takes some 20 ms and 13 MB.
-var vocabulary = sync.OnceValue(codec.NewO200kBase)
-
-// Tokens is the number of tokens in a message with these texts, as a model server counts them.
-// Marks such as <|endoftext|> count as ordinary text, which they are in a message. A text over 64
-// KiB is counted in pieces, which may add a few tokens. It is safe for concurrent use.
-func Tokens(texts ...string) int {
-	total := messageTokens
-	for _, text := range texts {
-		for len(text) > chunkBytes {
-			chunk := spelling.Shorten(text, chunkBytes)
-			total += Tokens(chunk) - messageTokens
-			text = text[len(chunk):]
-		}
-		n, err := vocabulary().Count(text)
-		if err != nil { // a time limit, which is not set
-			n = len(text)
-		}
-		total += n
-	}
-	return total
 }

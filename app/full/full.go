@@ -11,6 +11,7 @@ import (
 	"github.com/planbot-go/planbot/app/dev"
 	"github.com/planbot-go/planbot/app/newbot"
 	"github.com/planbot-go/planbot/app/teamsapp"
+	"github.com/planbot-go/planbot/app/tokens"
 	"github.com/planbot-go/planbot/app/traces"
 	"github.com/planbot-go/planbot/app/viewer"
 )
@@ -22,6 +23,7 @@ func Features() []app.Feature {
 		dev.Feature(),
 		newbot.Feature(),
 		teamsapp.Feature(),
+		tokens.Feature(),
 		traces.Feature(),
 		viewer.Feature(),
 	}

@@ -24,7 +24,7 @@ func (c compared) routes(mux *http.ServeMux) {
 					c.page.fail(w, http.StatusNotFound, "There is no turn "+strconv.Quote(id)+" here to compare.")
 					return
 				}
-				countTokens(&rec)
+				countTokens(&rec, c.page.cfg.Counter)
 				of[i] = rec
 			}
 			show(w, compare(of[0], of[1]))

@@ -42,6 +42,7 @@ import (
 	"github.com/planbot-go/planbot/internal/markup"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/skills"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -58,6 +59,8 @@ type Config struct {
 	// [BuildFault]. "": they end with the process.
 	Keep string
 	Log  zerolog.Logger
+	// Counter counts the tokens of what it shows. nil: [prompts.Tokens].
+	Counter prompts.Counter
 }
 
 // Parts are what the views read and what they act on. A view of a nil part says that there is nothing.
@@ -362,7 +365,7 @@ func (p *Page) turnRoutes(mux *http.ServeMux) {
 		case !ok:
 			p.fail(w, http.StatusNotFound, "There is no turn "+id+" here. The page keeps the last ones, for as long as the bot runs.")
 		case asJSON:
-			countTokens(&rec)
+			countTokens(&rec, p.cfg.Counter)
 			writeJSON(w, rec)
 		default:
 			p.show(w, "/dev/turns", "Turn "+id, p.turnPage(p.turnView(rec, true)), "live.js")
@@ -389,7 +392,7 @@ func (p *Page) turnList(w http.ResponseWriter, r *http.Request) {
 }
 
 func (p *Page) turnView(rec turnlog.Record, page bool) *turnView {
-	countTokens(&rec)
+	countTokens(&rec, p.cfg.Counter)
 	v := &turnView{Record: rec, Page: page, Before: pretty(rec.Before), After: pretty(rec.After)}
 	all := p.turns.Turns()
 	for i, h := range all {

@@ -117,7 +117,7 @@ func (v *promptViews) folders() (all []folder, fault string) {
 					continue
 				}
 				left -= len(text)
-				f.Files = append(f.Files, promptFile{name, text, prompts.Tokens(text)})
+				f.Files = append(f.Files, promptFile{name, text, v.cfg.Counter.Tokens(text)})
 			}
 			if len(f.Files) > 0 {
 				all = append(all, f)
@@ -208,7 +208,7 @@ func (v *promptViews) one(w http.ResponseWriter, r *http.Request) {
 			said.Turns = append(said.Turns, head)
 		}
 		if len(rec.Rounds) > 0 && rec.Rounds[0].Prompt == name && said.Sent == nil {
-			countTokens(&rec)
+			countTokens(&rec, v.cfg.Counter)
 			said.Sent, said.Sections = &head, rec.Rounds[0].Sections
 		}
 	}
@@ -282,7 +282,7 @@ func (v *promptViews) preview(ctx context.Context, f folder, id, draft string) p
 			text += "\n" + c.Name + " " + c.Arguments
 		}
 		text = v.scrub.Text(strings.TrimSpace(text))
-		shown := turnlog.Section{Name: s.Name, Role: s.Role, Text: text, Bytes: len(text), Tokens: prompts.Tokens(text), Left: s.Left}
+		shown := turnlog.Section{Name: s.Name, Role: s.Role, Text: text, Bytes: len(text), Tokens: v.cfg.Counter.Tokens(text), Left: s.Left}
 		if made.Sections = append(made.Sections, shown); !s.Left {
 			made.Tokens += shown.Tokens
 		}

@@ -70,12 +70,12 @@ func waterfall(rec turnlog.Record) (spans []span) {
 }
 
 // countTokens counts the tokens of the prompts: the log leaves that to whoever shows them.
-func countTokens(rec *turnlog.Record) {
+func countTokens(rec *turnlog.Record, counter prompts.Counter) {
 	for i := range rec.Rounds {
 		rec.Rounds[i].Sections = slices.Clone(rec.Rounds[i].Sections)
 		for j := range rec.Rounds[i].Sections {
 			s := &rec.Rounds[i].Sections[j]
-			s.Tokens = prompts.Tokens(s.Text)
+			s.Tokens = counter.Tokens(s.Text)
 		}
 	}
 }

@@ -211,7 +211,7 @@ func (w *whatIf) show(rw http.ResponseWriter, r *http.Request, rec turnlog.Recor
 	if v.Cost.Told == 0 && v.Fault == "" {
 		trial, err := w.page.of.WhatIf(r.Context(), v.Changes.of(nil))
 		if v.own = trial.Own; err == nil {
-			v.Cost, err = costOf(r.Context(), trial, rec, v.Changes)
+			v.Cost, err = costOf(r.Context(), w.page.cfg.Counter, trial, rec, v.Changes)
 		}
 		if err != nil {
 			v.Fault = sentence(err)
@@ -293,7 +293,7 @@ func (c *changes) turn(rec turnlog.Record, id string) (*actions.Turn, error) {
 }
 
 // costOf says what one run may cost.
-func costOf(ctx context.Context, trial Trial, rec turnlog.Record, c changes) (cost, error) {
+func costOf(ctx context.Context, counter prompts.Counter, trial Trial, rec turnlog.Record, c changes) (cost, error) {
 	t, err := c.turn(rec, "cost")
 	if err != nil {
 		return cost{}, err
@@ -306,7 +306,7 @@ func costOf(ctx context.Context, trial Trial, rec turnlog.Record, c changes) (co
 	}
 	of := cost{Model: trial.Model, Free: trial.Free, Answer: 2000}
 	for _, m := range messages {
-		of.Question += prompts.Tokens(m.Text)
+		of.Question += counter.Tokens(m.Text)
 	}
 	if len(rec.Rounds) > 0 { // it knows of schemas, too, which are beside the messages
 		of.Answer = cmp.Or(rec.Rounds[0].MaxTokens, of.Answer)
@@ -341,7 +341,7 @@ func (w *whatIf) run(rw http.ResponseWriter, r *http.Request) {
 	defer log.Close()
 	trial, err := w.page.of.WhatIf(ctx, v.Changes.of(log.WatchPlanner))
 	if v.own = trial.Own; err == nil {
-		v.Cost, err = costOf(ctx, trial, *rec, v.Changes)
+		v.Cost, err = costOf(ctx, w.page.cfg.Counter, trial, *rec, v.Changes)
 	}
 	if err != nil {
 		v.Fault = sentence(err)
@@ -378,7 +378,7 @@ func (w *whatIf) run(rw http.ResponseWriter, r *http.Request) {
 			break
 		}
 	}
-	res.compare()
+	res.compare(w.page.cfg.Counter)
 	w.last++
 	res.Number = w.last
 	number := strconv.Itoa(res.Number)
@@ -423,7 +423,7 @@ func (w *whatIf) plan(ctx context.Context, trial Trial, log *turnlog.Log, rec tu
 		return trialRun{}, errors.New("what was planned could not be read")
 	}
 	one.Record, _ = log.Turn(id)
-	countTokens(&one.Record)
+	countTokens(&one.Record, w.page.cfg.Counter)
 	return one, nil
 }
 
@@ -627,8 +627,8 @@ func sameJSON(a, b string) bool {
 }
 
 // compare fills in what differs between the recorded turn and the first run.
-func (r *result) compare() {
-	countTokens(&r.Recorded)
+func (r *result) compare(counter prompts.Counter) {
+	countTokens(&r.Recorded, counter)
 	first := r.Runs[0]
 	r.Same = plansOf(first.Record) == plansOf(r.Recorded)
 	for _, run := range r.Runs {

@@ -15,6 +15,7 @@ import (
 	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/app/botfile"
 	"github.com/planbot-go/planbot/app/full"
+	"github.com/planbot-go/planbot/app/tokens"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 )
@@ -30,7 +31,7 @@ func main() { cli.Main(run) }
 // run runs one command line and returns the exit code. Without a file of actions it tests the
 // bot of cmd/bot.
 func run(ctx context.Context, args []string, std *cli.Streams) int {
-	s := app.Settings(app.Bot{Name: "Planbot", Register: func(r *actions.Registry) {
+	s := app.Settings(app.Bot{Name: "Planbot", Counter: tokens.Count, Register: func(r *actions.Registry) {
 		lists.Register(r)
 		reminders.Register(r)
 	}}, full.Features()...)

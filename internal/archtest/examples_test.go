@@ -36,6 +36,7 @@ var withoutExample = map[string]string{
 	"app/full.Features":              "cmd/bot and the examples hand them over",
 	"app/newbot.Feature":             ofFull,
 	"app/teamsapp.Feature":           ofFull,
+	"app/tokens.Feature":             ofFull,
 	"app/traces.Feature":             ofFull,
 	"app/viewer.Feature":             ofFull,
 	"actions.Ends":                   "is the other half of Inherit, which has one; actions/lists calls it",

@@ -295,6 +295,7 @@ type Bot struct {
 	Planner      string
 	Prompts      fs.FS
 	Sandbox      skills.Sandbox
+	Counter      prompts.Counter
 	Functions    map[string]func(context.Context, *actions.Turn, []string) (any, error)
 	Texts        map[string]map[string]string
 	Connections  func(ctx context.Context, metrics prometheus.Registerer) ([]connections.Connection, error)
