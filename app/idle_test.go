@@ -17,6 +17,7 @@ import (
 	"github.com/planbot-go/planbot/actions/reminders"
 	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/quota"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/knowledge"
@@ -62,7 +63,7 @@ func TestIdleWeek(t *testing.T) {
 		}},
 		Setup: func(cfg *bot.Config) error {
 			cfg.AuditKeep, cfg.TurnsKeep = 30*24*time.Hour, 30*24*time.Hour
-			cfg.Quota = turn.Quota{UserTurnsPerMinute: 10, UserTokensPerDay: 1 << 20}
+			cfg.Quota = quota.Limits{UserTurnsPerMinute: 10, UserTokensPerDay: 1 << 20}
 			cfg.Requests, cfg.Stream, cfg.Feedback = true, true, true
 			cfg.Attachments = turn.Attachments{Shown: true, Files: knowledge.Files{}}
 			return nil

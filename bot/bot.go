@@ -32,6 +32,8 @@ import (
 	"github.com/planbot-go/planbot/bot/audit"
 	"github.com/planbot-go/planbot/bot/heads"
 	"github.com/planbot-go/planbot/bot/metrics"
+	"github.com/planbot-go/planbot/bot/quota"
+	"github.com/planbot-go/planbot/bot/summary"
 	"github.com/planbot-go/planbot/bot/teams"
 	"github.com/planbot-go/planbot/bot/traces"
 	"github.com/planbot-go/planbot/bot/turn"
@@ -151,7 +153,7 @@ type Config struct {
 	// turns are forgotten.
 	Summarize func(ctx context.Context, t *actions.Turn, keep int) (summary string, of int, err error)
 	// Quota limits what a person and a tenant may use over all their turns. Zero: no limit.
-	Quota turn.Quota
+	Quota quota.Limits
 	// Moderation judges what people say, and what the bot is about to say and do. Zero: nobody does.
 	Moderation turn.Moderation
 	// Attachments says what the model is shown of files, pictures and voice messages. Zero: nothing, and
@@ -404,6 +406,10 @@ func New(cfg Config) (*Bot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("bot: %w", err)
 	}
+	kept := cfg.HistoryTurns
+	if cfg.Summarize != nil {
+		kept *= summary.Room
+	}
 	engine, err := turn.New(turn.Config{
 		Actions: cfg.Actions, Planner: cfg.Planner, Store: cfg.Store, Channel: cfg.Channel, Tokens: cfg.Tokens,
 		Handler: b.handler, Notice: b.routes.notice, OwnAnswer: func(t *Turn, said string) turn.Answer { return failedInvoke(b, t, said) }, Unread: b.unread, Clicked: decidedClick,
@@ -411,10 +417,9 @@ func New(cfg Config) (*Bot, error) {
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
 		MaxWaiting: cfg.MaxWaiting, MaxWaitingPerConversation: cfg.MaxWaitingPerConversation,
-		Budget: cfg.Budget, Quota: cfg.Quota, PictureHosts: cfg.PictureHosts, TurnURL: cfg.TurnURL, Moderation: cfg.Moderation, Attachments: cfg.Attachments, UploadPiece: cfg.UploadPiece, Feedback: feedbackForm(&cfg), Stream: cfg.Stream, Requests: cfg.Requests,
-		FilteredText: cfg.FilteredText, CommandsOff: cfg.CommandsOff, Texts: cfg.texts, HistoryTurns: cfg.HistoryTurns,
-		Summarize: cfg.Summarize,
-		Log:       cfg.Log,
+		Budget: cfg.Budget, PictureHosts: cfg.PictureHosts, TurnURL: cfg.TurnURL, Moderation: cfg.Moderation, Attachments: cfg.Attachments, UploadPiece: cfg.UploadPiece, Feedback: feedbackForm(&cfg), Stream: cfg.Stream, Requests: cfg.Requests,
+		FilteredText: cfg.FilteredText, CommandsOff: cfg.CommandsOff, Texts: cfg.texts, HistoryTurns: kept,
+		Log: cfg.Log,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("bot: %w", err)
@@ -430,7 +435,11 @@ func New(cfg Config) (*Bot, error) {
 
 // features are those of the Config, and those that its other fields ask for.
 func (b *Bot) features() ([]Feature, error) {
-	all := slices.Clone(b.cfg.Features)
+	var all []Feature
+	if b.cfg.Quota != (quota.Limits{}) { // first: who is over it costs nothing
+		all = append(all, quota.New(b.cfg.Store, b.cfg.Quota))
+	}
+	all = append(all, b.cfg.Features...)
 	if b.cfg.Metrics != nil {
 		counts, err := metrics.New(b.cfg.Metrics)
 		if err != nil {
@@ -446,6 +455,9 @@ func (b *Bot) features() ([]Feature, error) {
 	}
 	if b.cfg.TurnsKeep > 0 {
 		all = append(all, heads.New(b.cfg.Store, b.cfg.TurnsKeep))
+	}
+	if b.cfg.Summarize != nil {
+		all = append(all, summary.New(b.cfg.Summarize, b.cfg.HistoryTurns))
 	}
 	return all, nil
 }

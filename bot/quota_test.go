@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/bot/quota"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -19,7 +19,7 @@ const (
 	allUsedUp  = "Your organization has used up today's budget. Please come back tomorrow."
 )
 
-func limited(q turn.Quota) func(*bot.Config) {
+func limited(q quota.Limits) func(*bot.Config) {
 	return func(c *bot.Config) { c.Quota = q }
 }
 
@@ -44,7 +44,7 @@ func (b *bundle) tell(over event, want string) {
 func TestTurnsOfAPersonAreLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		quota := limited(turn.Quota{UserTurnsPerMinute: 2})
+		quota := limited(quota.Limits{UserTurnsPerMinute: 2})
 		b := setup(t, quota)
 		other := b.addReplica(quota)
 		b.model.Says(plan(say("One.")), plan(say("Two.")), plan(say("Otto's.")), plan(say("Three.")))
@@ -78,7 +78,7 @@ func TestTurnsOfAPersonAreLimited(t *testing.T) {
 func TestTokensOfAPersonAreLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := setup(t, limited(turn.Quota{UserTokensPerDay: 60}))
+		b := setup(t, limited(quota.Limits{UserTokensPerDay: 60}))
 		b.model.Says(plan(say("One.")), "{", "{", "{", plan(say("Two.")))
 		b.tell(event{"text": "1"}, "One.") // 15 tokens
 		b.say("nonsense")                  // 45 tokens
@@ -95,7 +95,7 @@ func TestTokensOfAPersonAreLimited(t *testing.T) {
 func TestTokensOfATurnThatWaitsCountOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t, limited(turn.Quota{UserTokensPerDay: 1000}))
+		d := newDesk(t, limited(quota.Limits{UserTokensPerDay: 1000}))
 		d.model.Says(closePlan)
 		used := state.UserKey("msteams", "28:bot", "aad-mia").Under("quota", "tokens").String()
 		approve, _ := buttons(t, d.ask(nil, "close it"))
@@ -115,7 +115,7 @@ func TestTokensOfATurnThatWaitsCountOnce(t *testing.T) {
 func TestTenantsAreLimited(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := setup(t, vouching, limited(turn.Quota{TenantTurnsPerMinute: 2, TenantTokensPerDay: 30}))
+		b := setup(t, vouching, limited(quota.Limits{TenantTurnsPerMinute: 2, TenantTokensPerDay: 30}))
 		b.model.Says(plan(say("Mia's.")), plan(say("Otto's.")), plan(say("Another tenant's.")), plan(say("One.")), plan(say("Two.")))
 		b.tell(event{"text": "1"}, "Mia's.")
 		b.tell(otto("2"), "Otto's.")
@@ -139,7 +139,7 @@ func TestTenantsAreLimited(t *testing.T) {
 func TestAnAccountIsAPersonWhereNobodyProvesPeople(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := setup(t, vouching, limited(turn.Quota{UserTurnsPerMinute: 1}))
+		b := setup(t, vouching, limited(quota.Limits{UserTurnsPerMinute: 1}))
 		b.model.Says(plan(say("Webchat's.")), plan(say("Hers.")))
 		b.tell(event{"channelId": "webchat", "text": "1"}, "Webchat's.")
 		b.tell(event{"channelId": "webchat", "text": "2", "from": event{"id": "29:mia", "aadObjectId": "aad-eve"}}, tooMany)
@@ -150,7 +150,7 @@ func TestAnAccountIsAPersonWhereNobodyProvesPeople(t *testing.T) {
 func TestATurnThatCannotBeCountedGoesOn(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b := setup(t, limited(turn.Quota{UserTurnsPerMinute: 1, UserTokensPerDay: 1}))
+		b := setup(t, limited(quota.Limits{UserTurnsPerMinute: 1, UserTokensPerDay: 1}))
 		mia := state.UserKey("msteams", "28:bot", "aad-mia")
 		b.redis.HSet(mia.Under("quota", "turns").String(), "no", "number")
 		b.redis.HSet(mia.Under("quota", "tokens").String(), "no", "number")
@@ -168,7 +168,7 @@ func TestATurnThatIsTakenOverCountsOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		b := setup(t)
-		quota := limited(turn.Quota{UserTurnsPerMinute: 1})
+		quota := limited(quota.Limits{UserTurnsPerMinute: 1})
 		first := b.addReplica(quota)
 		asked := b.model.Waits()
 		first.say("go")
@@ -188,7 +188,7 @@ func TestNegativeQuotasAreRefused(t *testing.T) {
 		b := setup(t)
 		_, err := bot.New(bot.Config{
 			Actions: b.actions, Planner: bot.PlannerFunc(nil), AuditKeep: -1,
-			Quota: turn.Quota{UserTurnsPerMinute: -1, UserTokensPerDay: -1, TenantTurnsPerMinute: -1, TenantTokensPerDay: -1},
+			Quota: quota.Limits{UserTurnsPerMinute: -1, UserTokensPerDay: -1, TenantTurnsPerMinute: -1, TenantTokensPerDay: -1},
 		})
 		for _, want := range []string{"UserTurnsPerMinute", "UserTokensPerDay", "TenantTurnsPerMinute", "TenantTokensPerDay", "AuditKeep"} {
 			if err == nil || !strings.Contains(err.Error(), want+" is negative") {

@@ -11,7 +11,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/bot/quota"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -289,7 +289,7 @@ func inGroups(t *testing.T, change ...func(*bot.Config)) (b *bundle, groups []ac
 func TestNoticesOfGroupsShareNoPerson(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		b, groups := inGroups(t, limited(turn.Quota{UserTurnsPerMinute: 1, UserTokensPerDay: 1}))
+		b, groups := inGroups(t, limited(quota.Limits{UserTurnsPerMinute: 1, UserTokensPerDay: 1}))
 		for _, want := range []string{"turn 1", "turn 2"} {
 			for _, to := range groups {
 				b.notify(actions.Notice{To: to, Run: "count", Text: "turn"})

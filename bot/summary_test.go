@@ -10,7 +10,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
-	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/bot/quota"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/planner"
 )
@@ -197,7 +197,7 @@ func TestASummaryThatIsCutOff(t *testing.T) {
 func TestASummaryCounts(t *testing.T) {
 	t.Parallel()
 	config := summarized(func(cfg *bot.Config) {
-		cfg.Quota = turn.Quota{UserTokensPerDay: 1_000_000}
+		cfg.Quota = quota.Limits{UserTokensPerDay: 1_000_000}
 		cfg.Summarize = func(_ context.Context, t *actions.Turn, _ int) (string, int, error) {
 			t.Usage.PromptTokens += 1_000_000
 			return "all of it", 1, nil

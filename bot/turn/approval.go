@@ -94,7 +94,7 @@ func (x *execution) approve(ctx context.Context, c *call, approved string) error
 			return x.notApproved()
 		}
 	case approval.Standing && slices.ContainsFunc(state.Of[approvals](x.Conversation).Standing, stands):
-		x.count(CountApprovals, "standing")
+		x.Count(CountApprovals, "standing")
 		zerolog.Ctx(ctx).Info().Str("action", c.action.Name).Msg("approved before, for good")
 		c.granted = true
 	case x.mayHaveStarted > 0:
@@ -184,7 +184,7 @@ func (x *execution) ask(ctx context.Context, c *call) error {
 	x.rec.Wait = asked{Approval: a}.wait()
 	x.remember()
 	noteApproval(x.Turn, &x.rec, a, "asked")
-	x.count(CountApprovals, "asked")
+	x.Count(CountApprovals, "asked")
 	zerolog.Ctx(ctx).Info().Str("approval", a.ID).Str("action", a.Action).Msg("waits for approval")
 	return x.put([]*activity.Activity{question})
 }
@@ -234,7 +234,7 @@ func (x *execution) decided(ctx context.Context, a *ask.Approval) error {
 	list.Decided = newest(append(list.Decided, decided{a.ID, asker, a.Late(viewOf(x.Turn))}), maxDecided)
 	switch {
 	case d == nil:
-		x.count(CountApprovals, "expired")
+		x.Count(CountApprovals, "expired")
 		noteApproval(x.Turn, &x.rec, a, "expired")
 		if r := (requests{x.Turn}).of(); r != nil {
 			r.Status = actions.RequestExpired

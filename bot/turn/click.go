@@ -172,7 +172,7 @@ func clickCard(ctx context.Context, t *Turn, rec *Record, asked *activity.Activi
 	v, log := viewOf(t), zerolog.Ctx(ctx).Info()
 	v.Asker = asked.From
 	if a := rec.Wait.Approval; a != nil {
-		t.count(CountApprovals, decisionOf(a))
+		t.Count(CountApprovals, decisionOf(a))
 		log.Str("approval", a.ID).Str("of_turn", rec.ID).Str("action", a.Action).
 			Str("by", t.Activity.From.ID).Bool("approved", a.Decision.Approved).Msg("approval decided")
 		return a.Closed(v)
@@ -199,7 +199,7 @@ func past(ctx context.Context, t *Turn, queue state.Key, id string, running bool
 	t.Activity.Locale = cmp.Or(t.Activity.Locale, state.Of[reference](scopes[0]).Locale)
 	list := state.Of[approvals](scopes[0]).Decided
 	if at := slices.IndexFunc(list, func(d decided) bool { return d.ID == id }); at >= 0 {
-		t.count(CountDuplicates, "click")
+		t.Count(CountDuplicates, "click")
 		return &refusal{list[at].Said}
 	}
 	if running {

@@ -113,9 +113,6 @@ type Config struct {
 	// with a text.
 	Clicked func(card *activity.Card, text string) Answer
 
-	// Summarize has a model sum up the conversation, see [bot.Config]; nil: the history forgets.
-	Summarize func(ctx context.Context, t *actions.Turn, keep int) (summary string, of int, err error)
-
 	// Features are what plugs in, see [Feature].
 	Features []Feature
 	// PictureHosts are those of [bot.Config].
@@ -130,7 +127,6 @@ type Config struct {
 	MaxSteps, MaxSameCalls, HistoryTurns            int
 	MaxTurns, MaxWaiting, MaxWaitingPerConversation int
 	Budget                                          actions.Budget
-	Quota                                           Quota
 	Moderation                                      Moderation
 	Attachments                                     Attachments
 	UploadPiece                                     int
@@ -149,7 +145,6 @@ type Engine struct {
 	workers  *workers
 	answers  sync.Map // record id -> chan []byte: the requests of this process that wait for an answer
 	secrets  sync.Map // record id -> string: of turns that answer a sign-in card, see [Engine.keepSecret]
-	sums     sync.Map // keys of the threads for which this process has a summary written
 	watchers []func(Event)
 	newer    newer
 	files    *files.Files
@@ -254,7 +249,7 @@ func (e *Engine) Accept(ctx context.Context, t *Turn, known ...inbox.Duplicate) 
 	received("", "")
 	id, duplicate, err = e.submit(ctx, t, entry)
 	if duplicate {
-		t.count(CountDuplicates, "delivery")
+		t.Count(CountDuplicates, "delivery")
 		received(id, "")
 	} else if err != nil {
 		received("", "it could not be accepted: "+err.Error())
@@ -437,7 +432,6 @@ func (e *Engine) open(lease *inbox.Lease) (*Turn, error) {
 	}
 	t := e.newTurn(a)
 	t.use(rec)
-	t.spent = tokens(t.Usage)
 	return t, errors.Join(err, fault)
 }
 
@@ -491,7 +485,7 @@ func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, reason string, an
 		t := e.newTurn(a)
 		t.use(rec)
 		tellEnded(ctx, t, Ended{
-			Outcome: parkedTurn, Usage: t.Usage, Tries: tries, Own: rec.Summary != nil, Unasked: rec.Notice != nil, Forgotten: rec.Forgotten,
+			Outcome: parkedTurn, Usage: t.Usage, Tries: tries, Own: rec.Own != "", Unasked: rec.Notice != nil, Forgotten: rec.Forgotten,
 		})
 	}
 	e.tell(id, answer)

@@ -77,18 +77,19 @@ type Saved struct {
 
 // Ended says that the turn is over or waits.
 type Ended struct {
-	Outcome   string // ok, failed, waiting, parked (a dead letter), or running if another process goes on with it
-	Reason    string // the kind of the failure, or what the turn waits for
-	Failure   error
-	Err       string // the failure for the operator
-	Answer    []byte // to the HTTP request
-	Usage     actions.Usage
-	Waited    time.Duration // until the last work on it began: it stood in a queue, or waited for somebody
-	Took      time.Duration // the last work on it
-	Tries     int           // how many processes had lost it
-	Own       bool          // a feature submitted it for itself
-	Unasked   bool          // it is a notice: nobody said anything
-	Forgotten bool          // its person has said /forget: keep nothing about it
+	Outcome    string // ok, failed, waiting, parked (a dead letter), or running if another process goes on with it
+	Reason     string // the kind of the failure, or what the turn waits for
+	Failure    error
+	Err        string // the failure for the operator
+	Answer     []byte // to the HTTP request
+	Usage      actions.Usage
+	Waited     time.Duration // until the last work on it began: it stood in a queue, or waited for somebody
+	Took       time.Duration // the last work on it
+	Tries      int           // how many processes had lost it
+	Own        bool          // a feature submitted it for itself
+	Unasked    bool          // it is a notice: nobody said anything
+	Forgotten  bool          // its person has said /forget: keep nothing about it
+	Remembered bool          // it is in the history
 }
 
 // Over reports whether nothing more comes of the turn.
@@ -170,9 +171,9 @@ func seePlanned(t *Turn, p plan.Plan) {
 
 // seeNoPlan counts a model's answers when none of them could run.
 func seeNoPlan(t *Turn, fault *plan.Fault) {
-	t.count(CountRefusals, string(fault.Kind))
+	t.Count(CountRefusals, string(fault.Kind))
 	for _, kind := range fault.Before {
-		t.count(CountRefusals, string(kind))
+		t.Count(CountRefusals, string(kind))
 	}
 }
 
@@ -224,7 +225,7 @@ func seeAnswered(t *Turn, answer Answer, err error, began time.Time) {
 	if err != nil {
 		how = "aside_failed"
 	}
-	t.count(CountTurns, how)
+	t.Count(CountTurns, how)
 	if !watched(t) {
 		return
 	}
@@ -248,7 +249,7 @@ func endedNow(t *Turn, failure error, began time.Time, tries int) Ended {
 		Outcome: okTurn, Failure: failure, Usage: t.Usage, Tries: tries,
 		Waited: max(began.Sub(t.rec.Accepted), 0), // the clocks of replicas differ
 		Took:   time.Since(began),
-		Own:    t.rec.Summary != nil, Unasked: t.rec.Notice != nil, Forgotten: t.rec.Forgotten,
+		Own:    t.rec.Own != "", Unasked: t.rec.Notice != nil, Forgotten: t.rec.Forgotten, Remembered: t.rec.Remembered,
 	}
 	w := t.rec.Wait
 	if failure != nil {

@@ -7,16 +7,19 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
+	"github.com/planbot-go/planbot/state/inbox"
 )
 
 // Feature is a part of a bot outside of the core, such as its audit or its metrics. What comes with
@@ -53,7 +56,7 @@ type Feature struct {
 	// [*LimitError] or an [*actions.BudgetError], or wrap [moderation.ErrUnjudged].
 	Failed func(ctx context.Context, t *Turn, failure error) string
 	// Left is called each time before a turn ends, waits, is handed back or becomes a dead letter, in the
-	// reverse order of the list. It may be repeated, also after a crash. After an error that wraps
+	// reverse order of the list, and once more after what [Go] runs. It may be repeated, also after a crash. After an error that wraps
 	// [state.ErrUnavailable] the turn ends later.
 	Left func(ctx context.Context, t *Turn) error
 	// Ended sees that a turn is over, waits or became a dead letter: its changes are saved, its messages
@@ -65,6 +68,8 @@ type Feature struct {
 	// Step is called when a part of a turn begins: one of the steps below, or another name. It returns a
 	// context for that part, and what to call when it ends, or nil. err is why the part failed.
 	Step func(ctx context.Context, t *Turn, name string) (within context.Context, end func(err error))
+	// Handle runs the turns of records that the feature submits for itself, see [Submit].
+	Handle Handler
 	// Forget deletes what the feature keeps of the turn's person outside of state and records. It may be
 	// repeated.
 	Forget func(ctx context.Context, t *Turn) error
@@ -266,6 +271,95 @@ func (s *Slot[T]) Of(h Holder) *T {
 	}
 	all.open = append(all.open, openSlot{s.name, value})
 	return value
+}
+
+// Local is what a feature keeps of a turn in this process. It outlives a rerun, and is lost with the process.
+type Local[T any] struct{ _ byte } // not empty, so that each has an address of its own
+
+// NewLocal returns a Local of its own.
+func NewLocal[T any]() *Local[T] { return new(Local[T]) }
+
+// Of returns the value for the turn, to be read and changed: a zero T at first.
+func (l *Local[T]) Of(t *Turn) *T {
+	for _, known := range t.locals {
+		if known.of == l {
+			return known.value.(*T)
+		}
+	}
+	value := new(T)
+	t.locals = append(t.locals, local{l, value})
+	return value
+}
+
+type local struct{ of, value any }
+
+// Go runs f beside the next turns of the conversation. Call it once the turn is over, in [Feature].Ended. It reports
+// whether f runs: it does not if as many turns run as may, or if the engine drains. f has that long, but ends as
+// soon as the engine drains; nobody else waits for it. Its error is logged.
+func Go(t *Turn, within time.Duration, f func(context.Context) error) bool {
+	w := t.engine.workers
+	if !w.tryEnter() {
+		return false
+	}
+	go func() {
+		defer w.leave()
+		ctx, cancel := context.WithTimeout(w.spare, within)
+		defer cancel()
+		ctx = t.context(connector.ForCaller(ctx, t.Activity.CallerApp()))
+		err := t.safely(func() error { return f(ctx) })
+		if err != nil {
+			zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("what was to be done after a turn is not done")
+		}
+		t.settleAccounts(ctx)
+	}()
+	return true
+}
+
+// Submit puts a record of the feature's own into the queue of the turn's conversation; fill sets its slot. Its turn
+// runs the feature's Handle with the state of the conversation and the thread, in order with the other turns, on any
+// replica. Nothing can be sent in it. In a bot without the feature, the record becomes a dead letter. Submit may also
+// be called when the turn is over.
+func Submit(ctx context.Context, t *Turn, feature string, fill func(Holder)) error {
+	a := state.Peek[reference](t.Conversation).in(actions.To(t.Activity))
+	a.Name, a.ServiceURL = feature, ""
+	if t.targetedAt() != "" { // for its thread
+		a.From, a.Recipient = t.Activity.From, t.Activity.Recipient
+	}
+	raw, err := a.Encode()
+	if err != nil {
+		return err
+	}
+	s := t.engine.NewTurn(a, raw, t.rec.Caller.Trusted, false)
+	s.rec.Own = feature
+	fill(s)
+	_, _, err = t.engine.submit(ctx, s, inbox.Entry{Queue: s.queue(), Load: s.keys()})
+	return err
+}
+
+// submitter is the feature that submitted a record of a release that did not write down which: the activity has
+// its name, and the record has its slot. "": none did.
+func submitter(features []Feature, rec *Record, a *activity.Activity) string {
+	if a.Type != activity.Event || len(rec.Slots) == 0 {
+		return ""
+	}
+	for _, f := range features {
+		if f.Handle != nil && f.Name == a.Name && rec.Slots[f.Name] != nil {
+			return f.Name
+		}
+	}
+	return ""
+}
+
+// ownHandler handles a record that a feature submitted.
+func ownHandler(t *Turn) Handler {
+	for _, f := range t.engine.cfg.Features {
+		if f.Name == t.rec.Own && f.Handle != nil {
+			return f.Handle
+		}
+	}
+	return func(context.Context, *Turn) error {
+		return &deadLetter{reason: fmt.Sprintf("this bot has no feature %.40q, whose record it is", t.rec.Own)}
+	}
 }
 
 // slots are those of a record that are in use.

@@ -100,20 +100,20 @@ func (g guard) screen(ctx context.Context, list []string, write func(may []bool)
 	case err != nil && ctx.Err() != nil:
 		return "", ctx.Err()
 	case err != nil && !g.engine.cfg.Moderation.FailOpen:
-		g.count(CountModeration, "failed")
+		g.Count(CountModeration, "failed")
 		return "", err
 	case err != nil:
-		g.count(CountModeration, "let_through")
+		g.Count(CountModeration, "let_through")
 		zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("a text could not be judged and is let through")
 	case verdict.Flagged():
-		g.count(CountModeration, "flagged")
+		g.Count(CountModeration, "flagged")
 		for i := range may {
 			may[i] = !verdict.Has(i)
 		}
 		zerolog.Ctx(ctx).Warn().Strs("kinds", []string{string(moderation.Document)}).Strs("categories", verdict.Categories).Str("hash", hashOf(list)).
 			Msg("left out by moderation")
 	default:
-		g.count(CountModeration, "passed")
+		g.Count(CountModeration, "passed")
 	}
 	text := write(may)
 	g.screened.Store(hashOf(moderation.Document, text)[:32], true)
@@ -301,16 +301,16 @@ func (g guard) pieces(ctx context.Context, all []moderation.Piece) error {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil && !open:
-		g.count(CountModeration, "failed")
+		g.Count(CountModeration, "failed")
 		return err
 	case err != nil:
-		g.count(CountModeration, "let_through")
+		g.Count(CountModeration, "let_through")
 		zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("a text could not be judged and is let through")
 	case verdict.Flagged():
-		g.count(CountModeration, "flagged")
+		g.Count(CountModeration, "flagged")
 		return g.flagged(ctx, all, verdict, asked)
 	default:
-		g.count(CountModeration, "passed")
+		g.Count(CountModeration, "passed")
 	}
 	if g.rec.Run != nil {
 		g.rec.Run.Judged = append(slices.Clip(known), asked...)

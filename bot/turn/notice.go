@@ -393,7 +393,7 @@ func sendNotice(ctx context.Context, t *Turn) error {
 	}
 	if why := known.usable(t.engine.cfg.Channel); why != "" {
 		zerolog.Ctx(ctx).Warn().Str("reason", why).Msg("a notice was dropped: nothing can be sent there")
-		t.count(CountReplies, "given_up")
+		t.Count(CountReplies, "given_up")
 		return nil
 	}
 	t.Activity = known.in(actions.To(t.Activity))

@@ -54,8 +54,8 @@ type Record struct {
 	// progress of the turn that brings the answer.
 	File   *offeredFile `json:"file,omitempty"`
 	Upload *upload      `json:"upload,omitempty"`
-	// Summary is only there if the turn puts a summary into the history.
-	Summary *pendingSummary `json:"summary,omitempty"`
+	// Own is the feature that submitted the record for itself, see [Submit]. "": none did.
+	Own string `json:"own,omitempty"`
 
 	Answer *Answer `json:"answer,omitempty"`
 	// Open says that everybody may read the answers to a private question.

@@ -107,19 +107,19 @@ func (o *outbox) sendFirst(ctx context.Context) error {
 	case first.Unanswered >= maxUnanswered && unanswered && !is[*connector.Error](err): // a refusal is an answer
 		// It may have arrived twice already, and a third attempt would tell no more.
 		zerolog.Ctx(ctx).Warn().Msg("nobody answered a message that was sent twice, it may have arrived")
-		o.count(CountReplies, "unsure")
+		o.Count(CountReplies, "unsure")
 		o.rec.Sent = append(o.rec.Sent, "")
 		return nil
 	case !o.comesBack(err) && m.Amends() && is[*connector.Error](err): // that says nothing about new messages
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("the channel does not let a sent message be changed")
-		o.count(CountReplies, "failed")
+		o.Count(CountReplies, "failed")
 		o.rec.Sent = append(o.rec.Sent, "")
 		return nil
 	case first.Alone && deadly(err) != "" && o.sendPersonally(ctx, m) == nil:
 		o.rec.Sent = append(o.rec.Sent, "")
 		return nil
 	case !o.comesBack(err):
-		o.count(CountReplies, "failed")
+		o.Count(CountReplies, "failed")
 		o.rec.Outbox = nil
 		o.retire(ctx, err)
 		return err
@@ -179,7 +179,7 @@ func (o *outbox) retryLater(ctx context.Context, err error) error {
 		if err := o.Save(ctx); err != nil {
 			return err
 		}
-		o.count(CountReplies, "given_up")
+		o.Count(CountReplies, "given_up")
 		return &deadLetter{reason: "the channel did not take its message for " + sendFor.String(), err: err}
 	}
 	var refused *connector.Error
@@ -195,7 +195,7 @@ func (o *outbox) retryLater(ctx context.Context, err error) error {
 	if err := o.Save(ctx); err != nil {
 		return err
 	}
-	o.count(CountReplies, "retried")
+	o.Count(CountReplies, "retried")
 	return fmt.Errorf("%w: %w", errLater, err)
 }
 
@@ -236,7 +236,7 @@ func (o *outbox) deliver(ctx context.Context, a *activity.Activity) error {
 	var tries atomic.Int32
 	lasting = httptrace.WithClientTrace(lasting, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) {
 		if tries.Add(1) > 1 {
-			o.count(CountReplies, "retried")
+			o.Count(CountReplies, "retried")
 		}
 	}})
 	id, err := o.transmit(lasting, a)
@@ -248,7 +248,7 @@ func (o *outbox) deliver(ctx context.Context, a *activity.Activity) error {
 		}
 		return fmt.Errorf("%w: %w", errUnsent, err)
 	}
-	o.count(CountReplies, "ok")
+	o.Count(CountReplies, "ok")
 	o.rec.Sent, o.since.spoke = append(o.rec.Sent, id), true
 	if id != "" && a.Targeted() && len(a.Attachments) > 0 && o.docs.writable() {
 		w := state.Of[targetedCards](o.Conversation)

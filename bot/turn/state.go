@@ -300,11 +300,7 @@ func (t *Turn) remember(texts ...string) {
 	if t.IsMessage() && t.Text != "" && t.Activity.ID != "" {
 		said.IDs = []string{t.Activity.ID}
 	}
-	most := t.engine.cfg.HistoryTurns
-	if t.engine.cfg.Summarize != nil {
-		most *= summaryRoom
-	}
-	state.Of[prompts.History](t.Thread).Append(said, most)
+	state.Of[prompts.History](t.Thread).Append(said, t.engine.cfg.HistoryTurns)
 	t.rec.Remembered = true
 }
 

@@ -51,8 +51,7 @@ type Turn struct {
 	listed  bool    // the conversation is one of the person's places
 	moved   bool    // how to reach the conversation has changed
 	resumed bool    // continues after an approval
-	quota   *string // what to tell a person who is over quota, "" if they are not; nil: not counted yet
-	spent   int     // tokens that count towards quotas already
+	locals  []local // what features keep of it in this process
 
 	since     unsaved
 	saved     int      // how many outcomes are saved
@@ -122,7 +121,6 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 		t.report(ctx, failure, ended.Took)
 	}
 	tellEnded(ctx, t, ended)
-	summarizer{t}.start()
 	return more
 }
 
@@ -220,8 +218,8 @@ func (t *Turn) handler() Handler {
 	switch {
 	case t.rec.Notice != nil:
 		return sendNotice
-	case t.rec.Summary != nil:
-		return keepSummary
+	case t.rec.Own != "":
+		return ownHandler(t)
 	}
 	return t.engine.cfg.Handler(t)
 }
@@ -401,7 +399,6 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 	if err := (requests{t}).keep(ctx); err != nil {
 		return false, err
 	}
-	quotas{t}.spend(ctx)
 	id := t.rec.ID
 	for again := true; again; {
 		if err = t.listPlace(ctx); err == nil {
@@ -480,14 +477,14 @@ func (t *Turn) putOff(ctx context.Context, err error) (more bool) {
 		log.Info().Msg(leftToNewer)
 		e.release(t.lease, newerAgain)
 	case errors.Is(t.lease.Err(), inbox.ErrLost), errors.Is(err, inbox.ErrLost):
-		t.count(CountLeasesLost, "")
+		t.Count(CountLeasesLost, "")
 		log.Warn().Str("error", cause(err)).Msg("turn left: another process has its queue, or may have")
 		e.release(t.lease, 0) // in case it has not
 	case errors.Is(err, state.ErrUnavailable):
 		log.Error().Str("error", cause(err)).Msg("turn left until redis is back")
 		e.release(t.lease, afterOutage)
 	case e.workers.ctx.Err() != nil:
-		t.count(CountTurns, "handed_back")
+		t.Count(CountTurns, "handed_back")
 		log.Warn().Msg("turn handed back at shutdown")
 		e.release(t.lease, 0)
 	default: // a retry would end the same way
@@ -521,7 +518,6 @@ const (
 func (t *Turn) settleAccounts(ctx context.Context) {
 	ctx, cancel := t.engine.workers.outlive(ctx, settleWithin)
 	defer cancel()
-	quotas{t}.spend(ctx)
 	err := leave(ctx, t)
 	if err != nil {
 		zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("what features do when a turn is left is done when it goes on")
@@ -757,9 +753,12 @@ func (c lastingContext) Value(key any) any {
 // use makes rec the turn's record and drops what came of an earlier one.
 func (t *Turn) use(rec Record) {
 	rec.Stateless = rec.Stateless || t.rec.Stateless
+	if rec.Own == "" {
+		rec.Own = submitter(t.engine.cfg.Features, &rec, t.Activity)
+	}
 	*t = Turn{
 		Turn: t.Turn, engine: t.engine, lease: t.lease, owned: t.owned, typing: t.typing, stream: t.stream, listed: t.listed,
-		rec: rec, docs: documents{store: t.engine.cfg.Store, turn: t.Turn, step: t.step}, since: unsaved{base: t.since.base}, quota: t.quota, spent: t.spent, secret: t.secret,
+		rec: rec, docs: documents{store: t.engine.cfg.Store, turn: t.Turn, step: t.step}, since: unsaved{base: t.since.base}, locals: t.locals, secret: t.secret,
 	}
 	t.exec = &execution{Turn: t}
 	t.Gate, t.Reads, t.Screen = t.exec.allowNested, guard{t.exec}.document, guard{t.exec}.screen
@@ -816,6 +815,9 @@ func (t *Turn) Tries() int {
 	return t.lease.Tries()
 }
 
+// Unasked reports whether the turn is a notice: nobody said anything.
+func (t *Turn) Unasked() bool { return t.rec.Notice != nil }
+
 // Scheduled reports whether the turn is a notice that another turn wanted at a later time.
 func (t *Turn) Scheduled() bool { return t.rec.Notice != nil && !t.rec.Notice.Due.IsZero() }
 
@@ -869,17 +871,10 @@ func (t *Turn) LeaveState() { t.rec.Stateless = true }
 func (t *Turn) Beside(queue string) { t.rec.Stateless, t.beside = true, queue }
 
 // Plan has the planner answer the turn. It makes and runs plans until one completes, waits for an
-// approval, or fails. A person who is over a [Quota] gets one sentence instead.
+// approval, or fails.
 func (t *Turn) Plan(ctx context.Context) error {
 	if t.ReadOnly() {
 		return errReadOnly
-	}
-	if t.quota == nil {
-		over := quotas{t}.begin(ctx)
-		t.quota = &over
-	}
-	if *t.quota != "" {
-		return t.Tell(ctx, *t.quota)
 	}
 	state.Peek[prompts.History](t.Thread)
 	if err := t.Thread.Err(); err != nil {
@@ -1367,8 +1362,8 @@ func (t *Turn) ForgetDuplicate(ctx context.Context, duplicate string) error {
 	return t.engine.inbox.Forget(ctx, t.queue(), duplicate, t.ID)
 }
 
-// count is [Engine.Count] for the turn.
-func (t *Turn) count(what, how string) { t.engine.Count(t.ID, what, how) }
+// Count is [Engine.Count] for the turn.
+func (t *Turn) Count(what, how string) { t.engine.Count(t.ID, what, how) }
 
 // step tells the features that a part of the turn begins. end tells them that it ended.
 func (t *Turn) step(ctx context.Context, name string) (within context.Context, end func(error)) {

@@ -42,6 +42,8 @@ var withoutExample = map[string]string{
 	"actions.Ends":                   "is the other half of Inherit, which has one; actions/lists calls it",
 	"bot/audit.New":                  insideOfBot,
 	"bot/heads.New":                  insideOfBot,
+	"bot/quota.New":                  insideOfBot,
+	"bot/summary.New":                insideOfBot,
 	"bot/metrics.New":                insideOfBot,
 	"bot/traces.New":                 insideOfBot,
 	"bot/turn.PersonKey":             "packages of features call it",
