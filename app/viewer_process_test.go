@@ -273,7 +273,7 @@ func TestViewerSignIn(t *testing.T) {
 		}
 	}
 	l.mu.Lock()
-	l.change = jwt.MapClaims{"roles": []string{"Other"}}
+	l.change = jwt.MapClaims{"roles": []string{"Other"}, "role\u017f": []string{"Turns.Read"}} // in another case
 	l.mu.Unlock()
 	b.want("/signed-in?code=bad&state="+b.begin(l, "/sign-in"), nil, 403, "could not be signed in")
 	b.begin(l, "/sign-in")

@@ -116,6 +116,7 @@ func TestSignInOfAnExtension(t *testing.T) {
 				if busy {
 					chat.Expect("Hello.")
 				}
+				chat.Invoke("adaptiveCard/action", map[string]any{"action": map[string]any{"type": "Action.Execute", "verb": "show"}, "state": s.Tokens.Page("Mia", "graph")})
 			})
 		})
 	}

@@ -19,6 +19,7 @@ func TestCodesAreNotRecorded(t *testing.T) {
 			team.Deliver(map[string]any{"type": "message", "text": text, "entities": []any{at}})
 			team.Expect("Hello.")
 		}
+		team.Invoke("adaptiveCard/action", map[string]any{"action": map[string]any{"type": "Action.Execute", "verb": "show"}, "state": "745254"})
 		for _, name := range []string{"query", "queryLink", "fetchTask", "submitAction"} {
 			team.Invoke("composeExtension/"+name, map[string]any{"commandId": "find", "state": "745254"})
 			team.Invoke("composeExtension/"+name, map[string]any{"commandId": "find", "authentication": map[string]any{"connectionName": "graph", "token": "sso-token"}})

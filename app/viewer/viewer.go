@@ -27,6 +27,7 @@ import (
 	"strings"
 	"time"
 
+	strict "github.com/go-json-experiment/json"
 	"github.com/rs/zerolog"
 	"golang.org/x/oauth2"
 
@@ -471,8 +472,8 @@ func (q *request) drop() error {
 	return q.showTurn(false, "It is forgotten.")
 }
 
-// signInFlow is a sign-in that has begun. Encrypted, it is the state of OAuth and a cookie: anybody may begin
-// one, so nothing of it is stored here.
+// signInFlow is a sign-in that has begun. Encrypted, it is a cookie: anybody may begin one, so nothing of it is
+// stored here. The state of OAuth, which others read, is the cookie's hash.
 type signInFlow struct {
 	Nonce    string    `json:"nonce"`
 	Verifier string    `json:"verifier"`
@@ -535,7 +536,7 @@ func (q *request) signIn() error {
 		return err
 	}
 	q.cookie(signInCookie, sealed, signInFor)
-	http.Redirect(q.w, q.r, q.oauth.AuthCodeURL(sealed, oauth2.S256ChallengeOption(flow.Verifier), oauth2.SetAuthURLParam("nonce", flow.Nonce),
+	http.Redirect(q.w, q.r, q.oauth.AuthCodeURL(hashed(sealed), oauth2.S256ChallengeOption(flow.Verifier), oauth2.SetAuthURLParam("nonce", flow.Nonce),
 		oauth2.SetAuthURLParam("response_mode", "query")), http.StatusSeeOther)
 	return nil
 }
@@ -548,7 +549,7 @@ func (q *request) signedIn() error {
 	}
 	cookie, err := q.r.Cookie(signInCookie)
 	returned, code := q.r.URL.Query().Get("state"), q.r.URL.Query().Get("code")
-	if err != nil || code == "" || subtle.ConstantTimeCompare([]byte(cookie.Value), []byte(returned)) != 1 {
+	if err != nil || code == "" || subtle.ConstantTimeCompare([]byte(hashed(cookie.Value)), []byte(returned)) != 1 {
 		return q.refused("no sign-in of this browser", nil)
 	}
 	flow, ok := q.unseal(cookie.Value)
@@ -609,7 +610,7 @@ func (q *request) person(ctx context.Context, token, nonce string) (*session, er
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(strings.Split(token, ".")[1])
 	if err == nil {
-		err = json.Unmarshal(raw, &claims)
+		err = strict.Unmarshal(raw, &claims) // which reads names exactly
 	}
 	switch {
 	case err != nil:

@@ -2,6 +2,8 @@ package viewer_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -52,7 +54,11 @@ func TestStrangersKeepNobodyOut(t *testing.T) {
 		if err != nil || len(resp.Cookies()) != 1 {
 			t.Fatal(resp.Status, resp.Header)
 		}
-		return to.Query().Get("state"), resp.Cookies()[0]
+		state, cookie = to.Query().Get("state"), resp.Cookies()[0]
+		if strings.Contains(to.String(), cookie.Value) {
+			t.Errorf("the login service gets the cookie: %s", to)
+		}
+		return state, cookie
 	}
 	began, cookie := begin(visit)
 	for range 11_000 {
@@ -63,6 +69,7 @@ func TestStrangersKeepNobodyOut(t *testing.T) {
 	second, _ := begin(visit)
 	forged := *cookie
 	forged.Value = strings.ToLower(cookie.Value)
+	forgedState := fmt.Sprintf("%x", sha256.Sum256([]byte(forged.Value)))
 	for name, tt := range map[string]struct {
 		state  string
 		cookie *http.Cookie
@@ -71,7 +78,7 @@ func TestStrangersKeepNobodyOut(t *testing.T) {
 		"who began":       {began, cookie, "the code was not taken"}, // by this login service
 		"another sign-in": {second, cookie, "no sign-in of this browser"},
 		"another secret":  {foreign, theirs, "the sign-in is over"},
-		"a forged cookie": {forged.Value, &forged, "the sign-in is over"},
+		"a forged cookie": {forgedState, &forged, "the sign-in is over"},
 		"no cookie":       {began, nil, "no sign-in of this browser"},
 	} {
 		log.Reset()

@@ -405,6 +405,7 @@ const (
 	failureInvoke  = "signin/failure"
 	tokenEvent     = "tokens/response"
 	typedCode      = "signin/code" // a code that the person wrote: the bot's own name of such a message
+	cardAction     = "adaptiveCard/action"
 )
 
 // sixDigits is what codes look like.
@@ -440,7 +441,7 @@ func answersCard(a *activity.Activity) (s answerToCard, ok bool) {
 // Hide takes the token or the code out of an activity that answers a sign-in card. What remains may be
 // stored and logged. It is for programs that see activities before the bot does.
 func Hide(a *activity.Activity) (secret string) {
-	if a.Type == activity.Invoke && strings.HasPrefix(a.Name, "composeExtension/") {
+	if a.Type == activity.Invoke && (strings.HasPrefix(a.Name, "composeExtension/") || a.Name == cardAction) {
 		return hideState(a)
 	}
 	if _, ok := answersCard(a); !ok {
@@ -496,7 +497,7 @@ func (t signIns) hide() {
 	switch {
 	case ok && t.SignsIn(): // else the bot's own handler wants it
 		t.secret, t.Text = Hide(t.Activity), ""
-	case !ok && t.engine.cfg.Tokens != nil && t.Activity.Name == "composeExtension/submitAction": // the others are not stored
+	case !ok && t.engine.cfg.Tokens != nil && slices.Contains([]string{"composeExtension/submitAction", cardAction}, t.Activity.Name): // the others are not stored
 		if t.secret = Hide(t.Activity); t.secret == "" {
 			return
 		}

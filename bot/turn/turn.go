@@ -794,7 +794,7 @@ func (t *Turn) IsSubmit() bool {
 
 // IsExecute reports whether the turn answers a click on an Action.Execute of a card.
 func (t *Turn) IsExecute() bool {
-	return t.Activity.Type == activity.Invoke && t.Activity.Name == "adaptiveCard/action"
+	return t.Activity.Type == activity.Invoke && t.Activity.Name == cardAction
 }
 
 // ShowsCards reports whether the channel renders Adaptive Cards.

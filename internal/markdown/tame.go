@@ -38,10 +38,11 @@ func Tame(text string, hosts []string) string {
 				s.WriteString("!" + unseen)
 				i++
 				continue
-			case onList(picture[2], hosts) && !strings.ContainsAny(picture[0], "<>\n"): // which a client may read in another way
-				s.WriteString(picture[0])
-			default:
-				s.WriteString(inWords(Tame(picture[1], nil), picture[2]))
+			case onList(picture[2], hosts) && !strings.ContainsAny(picture[0], "<>\n\\`"): // which a client may read in another way
+				s.WriteString("![" + picture[1] + "](" + picture[2] + ")")
+			default: // what is left must not make markup of what is beside it
+				s.WriteString(seam(s.String(), "]") + inWords(Tame(picture[1], nil), picture[2]))
+				s.WriteString(seam(s.String(), "!", "<", "]"))
 			}
 			i += len(picture[0])
 			continue
@@ -55,6 +56,14 @@ func Tame(text string, hosts []string) string {
 		i++
 	}
 	return s.String()
+}
+
+// seam is what keeps a text apart from what follows, if it has one of these ends.
+func seam(text string, ends ...string) string {
+	if slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(text, end) }) {
+		return unseen
+	}
+	return ""
 }
 
 var (

@@ -52,7 +52,7 @@ const newNamespaces = unix.CLONE_NEWUSER | unix.CLONE_NEWNS | unix.CLONE_NEWPID 
 //	… shared, of nobody, of another process                       refused
 //	processes: fork, exec, wait, exit, rseq, futex                the script's own; a futex needs its memory
 //	… by id: kill, tgkill, sigqueue, pidfd_send_signal            Landlock's scope, or a namespace of ids
-//	… get priority, scheduling, session, group; pidfd_open        tell that an id is in use, and no more
+//	… get priority, scheduling, session, group; pidfd_open        tell that an id is in use, and no more: its ioctls are refused
 //	… set priority, scheduling, limits; ptrace, process_vm_…      refused
 //	… lists of locks, memory of an id: get_robust_list …          refused
 //	IPC by id: System V, POSIX queues, keys                       refused, with all that needs no "get"
@@ -151,6 +151,7 @@ func deniedWithoutNamespaces() []denial {
 		refuse(0, unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_UTIMENSAT), refuse(0, oldModes()...),
 		[]denial{
 			{unix.SYS_IOCTL, unix.EPERM, &condition{arg: 1, mask: allBits, is: []uint32{unix.FS_IOC_SETFLAGS, fsIocFssetxattr}}},
+			{unix.SYS_IOCTL, unix.ENOTTY, &condition{arg: 1, mask: 0xff00, is: []uint32{pidfdIoctls}}}, // tell users, parents and groups of others
 			// A process may read and lower its own limits: process 0.
 			{unix.SYS_PRLIMIT64, unix.EPERM, &condition{mask: allBits, unless: []uint32{0}}},
 		})
@@ -167,6 +168,7 @@ const (
 	sysFileSetattr   = 469
 	lastCall         = sysFileSetattr
 	fsIocFssetxattr  = 0x401c5820
+	pidfdIoctls      = 0xff00 // their type; a number says how much it wants to know
 )
 
 func refuse(errno unix.Errno, calls ...uint32) []denial {
