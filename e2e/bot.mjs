@@ -1,16 +1,18 @@
 // Starts the built bot the way a new user does: no app id, embedded Redis, offline model.
-import { execFileSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import path from 'node:path';
+import { promisify } from 'node:util';
 import { freePort, here, start, until } from './process.mjs';
 
 const drainMs = 25_000; // a little over the bot's own drain timeout
 
-// botBinary is BOT_BIN, or cmd/bot built from this checkout; or else the program in another folder of it.
+// botBinary is BOT_BIN, or cmd/bot built from this checkout; or else the program in another folder of it. Each is built once.
+const built = new Map();
 export function botBinary(program = 'cmd/bot') {
-  if (process.env.BOT_BIN && program === 'cmd/bot') return path.resolve(process.env.BOT_BIN);
+  if (process.env.BOT_BIN && program === 'cmd/bot') return Promise.resolve(path.resolve(process.env.BOT_BIN));
   const bin = path.join(here, 'out', program.replaceAll('/', '-'));
-  execFileSync('go', ['build', '-o', bin, `./${program}`], { cwd: path.dirname(here), stdio: 'inherit' });
-  return bin;
+  if (!built.has(program)) built.set(program, promisify(execFile)('go', ['build', '-o', bin, `./${program}`], { cwd: path.dirname(here) }).then(() => bin));
+  return built.get(program);
 }
 
 // startBot resolves once the bot says that it is ready. Nothing of the caller's
@@ -38,7 +40,7 @@ export async function startBot(bin, dir, settings = {}) {
 export async function startBeside(program, dir, settings) {
   const address = `127.0.0.1:${await freePort()}`;
   const { PATH, HOME } = process.env;
-  const child = start(botBinary(program), [], { cwd: dir, log: path.join(dir, 'beside.log'), env: { PATH, HOME, ...settings, DESK_ADDR: address } });
+  const child = start(await botBinary(program), [], { cwd: dir, log: path.join(dir, 'beside.log'), env: { PATH, HOME, ...settings, DESK_ADDR: address } });
   if (!await until(() => child.over() || fetch(`http://${address}`).then(() => true, () => false), 15_000) || child.over()) {
     await child.stop(0);
     throw new Error(`${program} did not start: ${child.output().slice(-2000)}`);

@@ -36,7 +36,7 @@ async function talk(page, url, text, room = 'mia', outcome = 'ok') {
 /** A bot of its own, whose model gives these answers. */
 async function scripted(dir, answers, check) {
   const model = await startModel(answers);
-  const bot = await startBot(botBinary(), dir, { ...model.settings, OPENAI_API_KEY: 'key', BOT_STREAM: 'false' });
+  const bot = await startBot(await botBinary(), dir, { ...model.settings, OPENAI_API_KEY: 'key', BOT_STREAM: 'false' });
   try {
     return await check(bot.endpoint.replace('/api/messages', ''));
   } finally {
@@ -232,10 +232,9 @@ export const pageChecks = {
 
   'eight tabs open at once': (url) => inBrowser({}, async (page) => {
     for (let i = 0; i < 7; i++) await (await page.context().newPage()).goto(`${url}/dev/`);
-    const began = Date.now();
     await page.goto(`${url}/dev/`);
-    await page.getByRole('textbox', { name: 'Message' }).waitFor();
-    return Date.now() - began < 10_000 ? '' : 'the eighth did not load'; // a browser opens six connections: without care it would never
+    await page.getByRole('textbox', { name: 'Message' }).waitFor(); // a browser opens six connections: without care it would never load
+    return '';
   }),
 
   'every view is accessible': async (url, dir) => {

@@ -15,7 +15,7 @@ const mocks = { install: 'Install application', uninstall: 'Uninstall applicatio
 await runAll('browser', async (client, dir) => {
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args });
   const page = await browser.newPage({ viewport: { width: 1280, height: 860 } });
-  page.setDefaultTimeout(10_000);
+  page.setDefaultTimeout(30_000);
   await page.route((url) => !['localhost', '127.0.0.1'].includes(url.hostname), (route) => route.abort());
   const inbox = new Inbox(client.bot.id);
   page.on('websocket', (ws) => ws.on('framereceived', ({ payload }) => { try { inbox.take(JSON.parse(String(payload))); } catch { /* not a frame of the conversation */ } }));

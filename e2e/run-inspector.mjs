@@ -26,7 +26,7 @@ const channel = http.createServer((request, response) => {
 });
 await new Promise((done) => { channel.listen(0, '127.0.0.1', done); });
 
-const program = botBinary('e2e/agents');
+const program = await botBinary('e2e/agents');
 const start = () => startBot(program, dir, { BOT_DATA_DIR: path.join(dir, 'data') });
 let bot = await start();
 const count = { passed: 0, failed: 0 };

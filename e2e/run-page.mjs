@@ -2,9 +2,10 @@
 // Plays the scenarios on the bot's own page in Chromium, with a screenshot after every step in out/page/.
 //   node run-page.mjs [scenario.json ...]     BOT_BIN: a built bot; CHROMIUM: the browser (/usr/bin/chromium)
 // Whatever the page would load from elsewhere, each error on its console and each violation of its policy fails the step.
-import { spawnSync } from 'node:child_process';
+import { execFile } from 'node:child_process';
 import fs from 'node:fs';
 import path from 'node:path';
+import { promisify } from 'node:util';
 import { chromium } from 'playwright-core';
 import { botBinary } from './bot.mjs';
 import { pageChecks } from './page-checks.mjs';
@@ -29,7 +30,7 @@ export async function openPage(url, options = {}, rule = '') {
     document.addEventListener('securitypolicyviolation', (e) => globalThis.violated(`policy: ${e.violatedDirective} ${e.blockedURI} ${e.sourceFile}:${e.lineNumber}`));
   });
   const page = await context.newPage();
-  page.setDefaultTimeout(10_000);
+  page.setDefaultTimeout(30_000);
   page.on('console', (line) => { if (line.type() === 'error') faults.push(`console: ${line.text()}`); });
   page.on('pageerror', (err) => faults.push(`error: ${err.message}`));
   if (url) await page.goto(url);
@@ -186,8 +187,8 @@ const checks = {
     if (await page.evaluate(() => document.documentElement.scrollWidth > 320)) return 'it does not fit into 320 px';
     const file = path.join(dir, 'scenarios', 'two-turns.yaml');
     const text = fs.readFileSync(file, 'utf8');
-    const played = spawnSync(botBinary('cmd/bottest'), ['run', file], { encoding: 'utf8', env: { PATH: process.env.PATH, HOME: process.env.HOME } });
-    if (played.status !== 0 || !played.stdout.includes('1 passed, 0 failed')) return `bottest says ${played.stdout}${played.stderr}`;
+    const played = await promisify(execFile)(await botBinary('cmd/bottest'), ['run', file], { env: { PATH: process.env.PATH, HOME: process.env.HOME } }).catch((err) => err);
+    if (played.code || !played.stdout.includes('1 passed, 0 failed')) return `bottest says ${played.stdout}${played.stderr}`;
     const answered = page.waitForResponse((answer) => answer.request().method() === 'POST');
     await save();
     if ((await answered).status() !== 409 || fs.readFileSync(file, 'utf8') !== text) return 'it was written over';

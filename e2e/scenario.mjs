@@ -1,4 +1,5 @@
-// Runs the scenario files against a driver. Every scenario gets its own bot and its own client, so that none leans on another.
+// Runs the scenario files against a driver. Every scenario gets its own bot and its own client, so that none leans on another. They mostly
+// wait, so a few run at a time.
 //
 // A step does one thing: open (a place: personal, group, channel), say (with mention: true
 // behind an @mention), press (a card's button, fill: its inputs), submit (a card's value, as a
@@ -11,7 +12,6 @@
 //   grows       how many texts the first new message must show one after another, each continuing the one before; a picture of each
 //   shows       patterns; what the client shows of the answer to a search, an action, a link or a rating must match each
 //   ai          true: every new message carries the AI-generated label
-//   within_ms   how long to wait for expect (5000)
 // A first element with settings holds the environment that the bot is started with, in a folder e2e/out/KIND/NAME,
 // program the folder of another bot than cmd/bot, beside a program that it needs (it gets an address as DESK_ADDR, the bot its URL as DESK_URL),
 // and model what the model answers, in order (model.mjs); without, it is the offline one.
@@ -22,6 +22,7 @@ import { startModel } from './model.mjs';
 import { startPlayground, textOf } from './playground.mjs';
 import { here, sleep, until } from './process.mjs';
 
+const atOnce = 3;
 const quietMs = 700; // how long nothing more may come before messages are counted
 const acts = {
   open: (driver, step) => driver.open(step.open),
@@ -34,42 +35,44 @@ const acts = {
   action: (driver, step) => driver.action(step.action, step.fill ?? {}, step.button),
   link: (driver, step) => driver.link(step.link),
 };
-const known = new Set([...Object.keys(acts), 'mention', 'fill', 'text', 'command', 'button', 'shows', 'expect', 'refuse', 'replies', 'grows', 'ai', 'within_ms']);
+const known = new Set([...Object.keys(acts), 'mention', 'fill', 'text', 'command', 'button', 'shows', 'expect', 'refuse', 'replies', 'grows', 'ai']);
 
 // runAll drives the scenarios named on the command line, or all, prints a line a step and exits 1 when one failed.
 // open(client, dir) gives a driver: the five acts, mark(), messages(mark), shot(name) and close(). start(endpoint, dir)
-// gives the client, by default the Playground; without names files of which it lacks what they need. After all files
-// come the checks, by their titles: each gets the endpoint of a bot of its own and a folder, and returns what is wrong, or ''.
+// gives the client, by default the Playground; without names files of which it lacks what they need. Beside the files there are
+// checks, by their titles: each gets the endpoint of a bot of its own and a folder, and returns what is wrong, or ''.
 export async function runAll(kind, open, { start = startPlayground, without = [], checks = {} } = {}) {
-  const files = process.argv.slice(2).length ? process.argv.slice(2) : all(path.join(here, 'scenarios')).filter((file) => !without.includes(path.basename(file)));
-  const bin = botBinary();
-  const count = { passed: 0, failed: 0 };
-  for (const file of files) {
-    const name = path.basename(file, '.json');
-    const dir = path.join(here, 'out', kind, name);
-    fs.rmSync(dir, { recursive: true, force: true });
-    fs.mkdirSync(dir, { recursive: true });
-    console.log(`# ${kind}: ${name}`);
-    try {
-      await runOne(JSON.parse(fs.readFileSync(file, 'utf8')), bin, dir, open, start, count);
-    } catch (err) {
-      report(count, `${name}, as a whole`, String(err.stack ?? err), 0);
+  const named = process.argv.slice(2);
+  const files = named.length ? named : all(path.join(here, 'scenarios')).filter((file) => !without.includes(path.basename(file)));
+  const bin = await botBinary();
+  const jobs = files.map((file) => [path.basename(file, '.json'), (dir, count) => runOne(JSON.parse(fs.readFileSync(file, 'utf8')), bin, dir, open, start, count)]);
+  for (const [title, check] of named.length ? [] : Object.entries(checks)) {
+    jobs.push([title, async (dir, count) => {
+      const began = Date.now();
+      const bot = await startBot(bin, dir, { BOT_APPROVAL_ACTIONS: 'deleteList' });
+      const fault = await check(bot.endpoint.replace('/api/messages', ''), dir).catch((err) => String(err.stack ?? err));
+      await bot.stop();
+      report(count, title, fault, Date.now() - began);
+    }]);
+  }
+  const sum = { passed: 0, failed: 0 };
+  const work = async () => {
+    for (let job = jobs.shift(); job; job = jobs.shift()) {
+      const [name, run] = job;
+      const dir = path.join(here, 'out', kind, name.replaceAll(' ', '-'));
+      fs.rmSync(dir, { recursive: true, force: true });
+      fs.mkdirSync(dir, { recursive: true });
+      const count = { passed: 0, failed: 0, lines: [`# ${kind}: ${name}`] };
+      await run(dir, count).catch((err) => report(count, `${name}, as a whole`, String(err.stack ?? err), 0));
+      console.log(count.lines.join('\n'));
+      sum.passed += count.passed;
+      sum.failed += count.failed;
     }
-  }
-  const only = process.argv.slice(2).length > 0;
-  for (const [title, check] of only ? [] : Object.entries(checks)) {
-    const dir = path.join(here, 'out', kind, title.replaceAll(' ', '-'));
-    fs.rmSync(dir, { recursive: true, force: true });
-    fs.mkdirSync(dir, { recursive: true });
-    const began = Date.now();
-    const bot = await startBot(bin, dir, { BOT_APPROVAL_ACTIONS: 'deleteList' });
-    const fault = await check(bot.endpoint.replace('/api/messages', ''), dir).catch((err) => String(err.stack ?? err));
-    await bot.stop();
-    report(count, title, fault, Date.now() - began);
-  }
-  if (count.passed + count.failed === 0) report(count, 'scenarios', 'none was run', 0);
-  console.log(`${count.passed} passed, ${count.failed} failed`);
-  process.exit(count.failed ? 1 : 0);
+  };
+  await Promise.all(Array.from({ length: atOnce }, work));
+  if (sum.passed + sum.failed === 0) sum.failed = 1; // none was run
+  console.log(`${sum.passed} passed, ${sum.failed} failed`);
+  process.exit(sum.failed ? 1 : 0);
 }
 
 const all = (dir) => fs.readdirSync(dir).filter((file) => file.endsWith('.json')).sort().map((file) => path.join(dir, file));
@@ -81,7 +84,7 @@ async function runOne(elements, bin, dir, open, start, count) {
   let desk, bot, client, driver;
   try {
     desk = beside && await startBeside(beside, dir, settings);
-    bot = await startBot(program ? botBinary(program) : bin, dir, { ...model?.settings, ...desk?.settings, ...settings });
+    bot = await startBot(program ? await botBinary(program) : bin, dir, { ...model?.settings, ...desk?.settings, ...settings });
     client = await start(bot.endpoint, dir);
     driver = await open(client, dir);
     for (const [i, step] of steps.entries()) {
@@ -103,7 +106,7 @@ async function runOne(elements, bin, dir, open, start, count) {
 
 function report(count, title, fault, ms) {
   fault ? count.failed++ : count.passed++;
-  console.log(`${fault ? 'not ok' : 'ok'} ${title} (${ms} ms)${fault ? `\n  ${fault}` : ''}`);
+  count.lines.push(`${fault ? 'not ok' : 'ok'} ${title} (${ms} ms)${fault ? `\n  ${fault}` : ''}`);
 }
 
 // runStep returns what is wrong, or '' when all is as the step says.
@@ -118,7 +121,7 @@ async function runStep(driver, step, picture) {
   const wants = patterns(step.expect);
   const grown = await watch(driver, mark, step.grows ?? 0, picture);
   let got = [];
-  await until(async () => { got = await driver.messages(mark); return wants.every((want) => got.some((m) => want.test(textOf(m)))); }, step.within_ms ?? 5000);
+  await until(async () => { got = await driver.messages(mark); return wants.every((want) => got.some((m) => want.test(textOf(m)))) && (!step.ai || labelled(got)); }, 15_000);
   if (step.refuse || step.replies !== undefined) {
     await sleep(quietMs);
     got = await driver.messages(mark);
@@ -131,7 +134,7 @@ async function watch(driver, mark, moments, picture) {
   const texts = [''];
   while (texts.length <= moments) {
     let text;
-    const grew = await until(async () => { text = textOf((await driver.messages(mark))[0] ?? {}); return text && text !== texts.at(-1); }, 5000);
+    const grew = await until(async () => { text = textOf((await driver.messages(mark))[0] ?? {}); return text && text !== texts.at(-1); }, 15_000);
     if (!grew) throw new Error(`wanted ${moments} texts that grow, got ${JSON.stringify(texts.slice(1))}`);
     await driver.shot(`${picture}-${texts.push(text) - 1}`);
   }
@@ -152,8 +155,9 @@ function judge(step, wants, got) {
   const unwanted = patterns(step.refuse).filter((not) => texts.some((text) => not.test(text)));
   if (unwanted.length) return `unwanted ${unwanted.join(' ')}${seen}`;
   if (step.replies !== undefined && got.length !== step.replies) return `wanted ${step.replies} messages${seen}`;
-  if (step.ai && !got.every((message) => message.aiEntity)) return `no AI-generated label${seen}`;
+  if (step.ai && !labelled(got)) return `no AI-generated label${seen}`;
   return '';
 }
 
+const labelled = (got) => got.every((message) => message.aiEntity);
 const patterns = (list) => [list ?? []].flat().map((text) => new RegExp(text, 'is'));
