@@ -13,7 +13,7 @@ import (
 // TestAgents: other agents reach a bot only if its program says so, and only with a token.
 func TestAgents(t *testing.T) {
 	t.Parallel()
-	agents := &server.Config{Resource: "https://bot.example/mcp", Exposed: []string{"createList"}, Tokens: []server.Token{
+	agents := server.Config{Resource: "https://bot.example/mcp", Exposed: []string{"createList"}, Tokens: []server.Token{
 		{Name: "Coder", SHA256: strings.Repeat("0", 64), Tenant: "tenant-1", Person: "aad-mia"},
 	}}
 	for path, want := range map[string]int{"/mcp": http.StatusUnauthorized, "/.well-known/oauth-protected-resource/mcp": http.StatusOK} {
@@ -25,12 +25,19 @@ func TestAgents(t *testing.T) {
 			}
 			p := &program{Settings: s, own: defaultBot()}
 			if on {
-				p.own.Agents = agents
+				p.own.features = append(p.own.features, OfAgents(agents))
 			}
 			if err := p.assemble(t.Context()); err != nil {
 				t.Fatal(err)
 			}
 			t.Cleanup(p.close)
+			for _, f := range p.own.features {
+				if f.Name == "agents" {
+					if err := f.Serve(t.Context(), p.program()); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
 			w, method := httptest.NewRecorder(), http.MethodGet
 			if path == "/mcp" {
 				method = http.MethodPost
@@ -46,7 +53,7 @@ func TestAgents(t *testing.T) {
 func TestWrongAgents(t *testing.T) {
 	t.Parallel()
 	b := defaultBot()
-	b.Agents = &server.Config{Resource: "https://bot.example/mcp", Exposed: []string{"gone"}}
+	b.features = append(b.features, OfAgents(server.Config{Resource: "https://bot.example/mcp", Exposed: []string{"gone"}}))
 	code, _, errs := executeFor(t, b, "", "serve", "--port=0")
 	if code != cli.ExitUsage || !strings.Contains(errs, `"gone"`) || !strings.Contains(errs, "nobody could call") {
 		t.Errorf("exit code %d, %s", code, errs)

@@ -34,7 +34,6 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/actions/connections/oauth"
-	"github.com/planbot-go/planbot/actions/mcp/server"
 	"github.com/planbot-go/planbot/app/internal/local"
 	"github.com/planbot-go/planbot/app/page"
 	"github.com/planbot-go/planbot/app/record"
@@ -116,11 +115,6 @@ type Bot struct {
 	// connections of the Azure Bot, by the name of the connection. They need BOT_PUBLIC_URL and
 	// BOT_TOKEN_KEYS. nil: none.
 	Services map[string]oauth.Service
-
-	// Agents offers the bot to other agents as an MCP server at /mcp: they ask people in Teams, have them
-	// approve things, and call the actions that it lists. Bot, Actions and Log are filled in. A wrong one
-	// stops the start with exit code 2. nil: it is not offered.
-	Agents *server.Config
 
 	// Manifest says what is in the app package that installs the bot in Teams. Its Name is Name,
 	// and its Prompts are the actions, if they are not set. Its Commands come after help, /reset,
@@ -204,7 +198,7 @@ func (b *Bot) assemble(s *settings.Settings, cfg bot.Config) (*bot.Bot, actions.
 // check is the mistakes in the settings and the bot, all at once. Setup, Routes and Connections are only tried
 // here if there are mistakes already: otherwise the start finds those in them.
 func (b *Bot) check(ctx context.Context, s *settings.Settings, more ...error) error {
-	more = append(more, b.checkFields(ctx, s))
+	more = append(more, b.checkFields(s))
 	if err := cli.Check(s, more...); err == nil {
 		return nil
 	}
@@ -293,9 +287,9 @@ func (b *Bot) usesAzureSignIn(s *settings.Settings) bool {
 }
 
 // checkFields returns the mistakes in the fields that the settings do not check. It connects to nothing.
-func (b *Bot) checkFields(ctx context.Context, s *settings.Settings) error {
+func (b *Bot) checkFields(s *settings.Settings) error {
 	_, err := b.Teams.Invokes()
-	return errors.Join(err, b.checkManifest(), b.checkServices(s), b.checkAgents(ctx, s))
+	return errors.Join(err, b.checkManifest(), b.checkServices(s))
 }
 
 // checkManifest checks what Manifest says. The rest of the app package is the command's: how long Name is, and
@@ -328,24 +322,6 @@ func (b *Bot) checkServices(s *settings.Settings) error {
 	}
 	if err := (oauth.Config{Keys: keys, Address: s.PublicURL, Services: b.Services}).Check(); err != nil {
 		return fmt.Errorf("app.Bot.Services need BOT_PUBLIC_URL and BOT_TOKEN_KEYS: %w", err)
-	}
-	return nil
-}
-
-// checkAgents leaves the names of actions to the start if some come from connections.
-func (b *Bot) checkAgents(ctx context.Context, s *settings.Settings) error {
-	if b.Agents == nil {
-		return nil
-	}
-	cfg := *b.Agents
-	cfg.Actions = nil
-	if s.Bot.Connections == nil {
-		if registry, err := s.Registry(ctx); err == nil { // else the settings say it
-			cfg.Actions = registry
-		}
-	}
-	if err := cfg.Check(); err != nil {
-		return fmt.Errorf("app.Bot.Agents: %w", err)
 	}
 	return nil
 }
@@ -443,13 +419,13 @@ type program struct {
 	bot      *bot.Bot
 	store    *state.Store
 	metrics  *prometheus.Registry
-	page     *page.Page       // shows turns in local mode; nil: there is none
-	recorder *record.Recorder // records what the bot does; nil: no recording
-	signIn   *oauth.SignIn    // nil: the bot has no Services
-	tokens   turn.Tokens      // of people, for other services
-	policy   actions.Policy   // the bot's
-	sandbox  skills.Sandbox   // for scripts of skills; nil: they are refused
-	agents   *server.Server   // nil: other agents do not reach the bot
+	page     *page.Page              // shows turns in local mode; nil: there is none
+	recorder *record.Recorder        // records what the bot does; nil: no recording
+	signIn   *oauth.SignIn           // nil: the bot has no Services
+	tokens   turn.Tokens             // of people, for other services
+	policy   actions.Policy          // the bot's
+	sandbox  skills.Sandbox          // for scripts of skills; nil: they are refused
+	handlers map[string]http.Handler // of features, by pattern
 	closers  []func()
 	drained  []func(context.Context) // run once no turn does
 	away     atomic.Bool             // whether the store was unreachable at the last check
@@ -528,7 +504,7 @@ func (p *program) assemble(ctx context.Context) error {
 		MaxWaiting: p.MaxWaiting, MaxWaitingPerConversation: p.MaxWaitingEach, MaxConnections: p.MaxConnections, MaxRequests: p.MaxRequests,
 		Access: bot.Access{Tenants: p.AllowedTenants, Users: p.AllowedUsers, Channels: p.AllowedChannels},
 	}
-	cfg.Requests, cfg.Memory = p.own.Agents != nil, p.Remembers()
+	cfg.Memory = p.Remembers()
 	if moderator != nil {
 		cfg.Moderation = turn.Moderation{Moderator: moderator, FailOpen: p.ModerationFail == "open"}
 	}
@@ -566,14 +542,6 @@ func (p *program) assemble(ctx context.Context) error {
 	}
 	if p.bot, p.policy, err = p.own.assemble(p.Settings, cfg); err != nil {
 		return err
-	}
-	if p.own.Agents != nil {
-		agents := *p.own.Agents
-		agents.Bot, agents.Actions, agents.Log = p.bot, maker.Actions, p.log
-		if p.agents, err = server.New(agents); err != nil {
-			return cli.Usage(fmt.Errorf("app.Bot.Agents: %w", err))
-		}
-		p.closers = append(p.closers, p.agents.Close)
 	}
 	if store := p.bot.Store(); store != p.store { // Setup replaced it
 		p.aboutState = store.String()
@@ -816,10 +784,8 @@ func (p *program) handler() http.Handler {
 			mux.Handle(path+"/", p.signIn)
 		}
 	}
-	if p.agents != nil {
-		mux.Handle("/mcp", p.agents)
-		mux.Handle("/.well-known/oauth-protected-resource", p.agents)
-		mux.Handle("/.well-known/oauth-protected-resource/", p.agents)
+	for pattern, h := range p.handlers {
+		mux.Handle(pattern, h)
 	}
 	return mux
 }

@@ -5,6 +5,7 @@ import (
 	"io"
 	"testing"
 
+	"github.com/planbot-go/planbot/actions/mcp/server"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/state"
@@ -13,9 +14,14 @@ import (
 // AllFeatures are those of package full, which imports this one.
 var AllFeatures func() []Feature
 
+// OfAgents is the feature of package agents.
+var OfAgents func(server.Config) Feature
+
 // runAll runs a command line as a program with all features does.
 func runAll(ctx context.Context, b Bot, args []string, std *cli.Streams) int {
-	b.features = AllFeatures()
+	if b.features == nil {
+		b.features = AllFeatures()
+	}
 	return run(ctx, b, args, std)
 }
 

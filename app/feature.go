@@ -12,6 +12,7 @@ import (
 
 	"github.com/rs/zerolog"
 
+	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/app/internal/local"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/internal/cli"
@@ -81,6 +82,18 @@ func (v Values) Text(variable string) string { return v.of.Text(variable) }
 // Faulty reports whether the value of a setting could not be read. Its mistake is in the list already.
 func (v Values) Faulty(variable string) bool { return v.of.Faulty(variable) }
 
+// Actions returns the actions that the bot has; nil if some are not known before it starts, or settings are wrong.
+func (v Values) Actions(ctx context.Context) *actions.Registry {
+	if v.of.Bot.Connections != nil {
+		return nil
+	}
+	all, err := v.of.Registry(ctx)
+	if err != nil { // the settings say it
+		return nil
+	}
+	return all
+}
+
 // Listen returns where the bot listens, as host:port.
 func (v Values) Listen() string { return v.of.Listen() }
 
@@ -136,6 +149,14 @@ func (p *Program) OnClose(end func()) { p.p.closers = append(p.p.closers, end) }
 // OnDrain registers a function that the program calls once no turn runs, while it closes its connections. Its
 // context has the deadline.
 func (p *Program) OnDrain(send func(ctx context.Context)) { p.p.drained = append(p.p.drained, send) }
+
+// Handle lets the bot serve h at the address of its webhook, for requests of a pattern of [http.ServeMux].
+func (p *Program) Handle(pattern string, h http.Handler) {
+	if p.p.handlers == nil {
+		p.p.handlers = map[string]http.Handler{}
+	}
+	p.p.handlers[pattern] = h
+}
 
 // ServeBeside serves h at addr until the program ends, and returns where it listens. setting names the
 // variable that says so, for the error. what is its name in the log.

@@ -79,7 +79,7 @@ func TestMistakesOfABotAreNamedAtOnce(t *testing.T) {
 		"issues": {Resource: "mcp.example.com", Hosts: []string{"https://login.example.com"}, Scopes: []string{"read write"}},
 		"a b":    {Resource: "https://a.example.com", Issuer: "https://a.example.com", Secret: "s3cret"},
 	}
-	b.Agents = &server.Config{Exposed: []string{"addItme"}, Resource: "https://bot.example.com/mcp", Tokens: []server.Token{{}}, Wait: -1}
+	b.features = append(AllFeatures(), OfAgents(server.Config{Exposed: []string{"addItme"}, Resource: "https://bot.example.com/mcp", Tokens: []server.Token{{}}, Wait: -1}))
 	for command, want := range map[string]int{"serve": cli.ExitUsage, "chat": cli.ExitUsage, "doctor": cli.ExitFailed} {
 		code, out, errs := executeFor(t, b, "", command, "--port=0", "--bot-max-steps=0")
 		wants := []string{"BOT_MAX_STEPS: ", `texts: de: "Weg." has the verbs []`, `texts: "no tag!" is not a language`}

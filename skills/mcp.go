@@ -17,23 +17,34 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/actions/mcp"
+	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/internal/yamltext"
 )
 
-// FromMCP returns the skills of an MCP server, each named after the connection's key and its own name:
-// desk-refunds. Two with the same name also get the start of a digest of their URI. The list comes from
-// [mcp.Connection.Skills], so it may differ by person. Files are read when they are needed, and only used if
+// host is a connection to a server that has skills. It is safe for concurrent use.
+type host interface {
+	Key() string // the operator's name for the server
+	// Skills returns those that the person of the turn has. They are the same ones while the server says the same.
+	Skills(ctx context.Context, turn *actions.Turn) ([]*connections.Skill, error)
+	// Trusts reports whether the operator has accepted a skill as it is.
+	Trusts(s *connections.Skill) bool
+	// ReadSkillFile returns a file of a skill. It is what the server has listed, or an error.
+	ReadSkillFile(ctx context.Context, s *connections.Skill, f connections.SkillFile) ([]byte, error)
+}
+
+// FromMCP returns the skills of an MCP server, whose connection package mcp makes, each named after the
+// connection's key and its own name: desk-refunds. Two with the same name also get the start of a digest of their URI. The list comes from
+// the connection, so it may differ by person. Files are read when they are needed, and only used if
 // they are what the server has listed.
 //
 // The server's texts are foreign: models read them, with the name of the connection. Its scripts are files to
 // read like others, and its allowed-tools mean nothing, unless an operator has accepted the skill, see
-// [mcp.Connection.Trusts]. Then its scripts can run in the sandbox like those of a folder.
+// Trusts of the connection. Then its scripts can run in the sandbox like those of a folder.
 //
 // The source never fails: a server that is away has no skills, which the log says at most once a minute. It
 // keeps the lists itself: do not cache it. Put it behind other sources, whose skills come first if a name is
 // the same.
-func FromMCP(c *mcp.Connection) Source {
+func FromMCP(c host) Source {
 	s := &served{connection: c, made: map[servedKey]*Skill{}, logged: rate.Sometimes{Interval: awayPause}}
 	return s.skills
 }
@@ -47,7 +58,7 @@ const maxServed = 10 * maxCached
 
 // served is the source of a server's skills.
 type served struct {
-	connection *mcp.Connection
+	connection host
 
 	mu     sync.Mutex
 	made   map[servedKey]*Skill // nil: it cannot be a skill here
@@ -55,7 +66,7 @@ type served struct {
 }
 
 type servedKey struct {
-	listed *mcp.Skill
+	listed *connections.Skill
 	name   string
 	runs   bool
 }
@@ -102,7 +113,7 @@ func (s *served) skills(ctx context.Context, turn *actions.Turn) ([]*Skill, erro
 }
 
 // newServed makes a skill of what a server says about it, without its instructions.
-func newServed(ctx context.Context, c *mcp.Connection, key servedKey) (*Skill, error) {
+func newServed(ctx context.Context, c host, key servedKey) (*Skill, error) {
 	r := &remote{connection: c, listed: key.listed, runs: key.runs, logged: rate.Sometimes{Interval: awayPause}}
 	front := key.listed.Frontmatter.Clone() // JSON is YAML, if it has no escapes that only JSON has
 	err := front.Canonicalize()
@@ -150,11 +161,11 @@ func newServed(ctx context.Context, c *mcp.Connection, key servedKey) (*Skill, e
 
 // remote is where a skill of a server comes from.
 type remote struct {
-	connection *mcp.Connection
-	listed     *mcp.Skill
-	file       mcp.SkillFile // SKILL.md
-	runs       bool          // an operator has accepted it
-	whole      bool          // the skill has its instructions
+	connection host
+	listed     *connections.Skill
+	file       connections.SkillFile // SKILL.md
+	runs       bool                  // an operator has accepted it
+	whole      bool                  // the skill has its instructions
 
 	mu     sync.Mutex
 	read   *Skill         // with its instructions; nil: they were not read yet
@@ -277,7 +288,7 @@ func (r *remote) open(ctx context.Context) (dir *os.Root, done func(), err error
 	return dir, done, nil
 }
 
-func (r *remote) copyFile(ctx context.Context, dir *os.Root, f mcp.SkillFile) error {
+func (r *remote) copyFile(ctx context.Context, dir *os.Root, f connections.SkillFile) error {
 	content, err := r.connection.ReadSkillFile(ctx, r.listed, f)
 	if err != nil {
 		return err

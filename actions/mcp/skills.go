@@ -45,31 +45,11 @@ const (
 	maxRead       = 64 << 20 // bytes of resources over one session, because the library keeps them all
 )
 
-// Skill is what a server says about one of its skills. Somebody else wrote all of it. Do not change it.
-type Skill struct {
-	URI         string         // of its SKILL.md
-	Name        string         // which other skills of the server may have, too
-	Frontmatter jsontext.Value // of SKILL.md: an object
-	Files       []SkillFile    // all, with SKILL.md, by path
-	Definition  jsontext.Value // what can be pinned under URI: everything above
-	Digest      string         // of Definition
-
-	who string // the principal that it was listed for
-}
-
-// SkillFile is a file of a skill.
-type SkillFile struct {
-	Path   string // in the folder of the skill, slash-separated; it may not lead out of it
-	URI    string
-	Size   int64
-	SHA256 string // in hex
-}
-
 // skillList is what a principal knows about the skills of a server.
 type skillList struct {
 	fetch
 
-	skills []*Skill
+	skills []*connections.Skill
 	read   time.Time
 	until  time.Time
 }
@@ -78,7 +58,7 @@ type skillList struct {
 // leaves out, with a line in the log, those that are broken, whose contents have no digests, or that an operator
 // has accepted in another form. There are none if the server does not know skills, or the person is not signed
 // in. The skills are the same ones while the server says the same. The error says why there is no list.
-func (c *Connection) Skills(ctx context.Context, turn *actions.Turn) ([]*Skill, error) {
+func (c *Connection) Skills(ctx context.Context, turn *actions.Turn) ([]*connections.Skill, error) {
 	if c.cfg.SignIn != "" && turn == nil {
 		return nil, nil
 	}
@@ -105,7 +85,7 @@ func (c *Connection) Skills(ctx context.Context, turn *actions.Turn) ([]*Skill, 
 // AllSkills asks the server for its skills and returns them with those that have changed since they were accepted,
 // so that an operator can accept them: a pin of URI and Definition in [Config.Lock]. No person's token is used.
 // The error says why there is no list.
-func (c *Connection) AllSkills(ctx context.Context) ([]*Skill, error) {
+func (c *Connection) AllSkills(ctx context.Context) ([]*connections.Skill, error) {
 	p, err := c.principal("")
 	if err != nil {
 		return nil, err
@@ -121,7 +101,7 @@ func (c *Connection) AllSkills(ctx context.Context) ([]*Skill, error) {
 }
 
 // ensureSkills returns the skills of a principal. It waits for the server, but not long for one that was away.
-func (c *Connection) ensureSkills(ctx context.Context, p *principal, who string) ([]*Skill, error) {
+func (c *Connection) ensureSkills(ctx context.Context, p *principal, who string) ([]*connections.Skill, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	l := &p.skills
@@ -159,7 +139,7 @@ func (c *Connection) readSkills(p *principal, who string) {
 		return
 	}
 	for i, s := range found.skills { // what is the same stays the same
-		if j := slices.IndexFunc(l.skills, func(old *Skill) bool { return old.URI == s.URI && old.Digest == s.Digest }); j >= 0 {
+		if j := slices.IndexFunc(l.skills, func(old *connections.Skill) bool { return old.URI == s.URI && old.Digest == s.Digest }); j >= 0 {
 			found.skills[i] = l.skills[j]
 		}
 	}
@@ -178,16 +158,16 @@ func (c *Connection) reportSkill(uri, fault, message string) {
 }
 
 // unchanged leaves out the skills that an operator has accepted in another form. c.mu is locked.
-func (c *Connection) unchanged(all []*Skill) []*Skill {
+func (c *Connection) unchanged(all []*connections.Skill) []*connections.Skill {
 	pins, _ := c.cfg.Lock.Pins(c.cfg.Key)
-	changed := func(s *Skill) bool {
+	changed := func(s *connections.Skill) bool {
 		pin, ok := pins[s.URI]
 		return ok && pin.Digest != s.Digest
 	}
 	if !slices.ContainsFunc(all, changed) {
 		return all
 	}
-	return slices.DeleteFunc(slices.Clone(all), func(s *Skill) bool {
+	return slices.DeleteFunc(slices.Clone(all), func(s *connections.Skill) bool {
 		if changed(s) {
 			c.reportSkill(s.URI, s.Digest, "a skill of an MCP server is not offered, because it has changed since somebody accepted it")
 			return true
@@ -198,7 +178,7 @@ func (c *Connection) unchanged(all []*Skill) []*Skill {
 
 // Trusts reports whether an operator trusts the server and has accepted the skill as it is, with all its files:
 // the lock has its digest. Otherwise nothing of it may run.
-func (c *Connection) Trusts(s *Skill) bool {
+func (c *Connection) Trusts(s *connections.Skill) bool {
 	if !c.cfg.Rules.Trust {
 		return false
 	}
@@ -209,7 +189,7 @@ func (c *Connection) Trusts(s *Skill) bool {
 
 // ReadSkillFile reads one of the skill's Files from the server, as the person for whom it was listed. It is an
 // error if the content is not the one that was listed, or has more than 1 MiB; nothing of it is returned.
-func (c *Connection) ReadSkillFile(ctx context.Context, s *Skill, f SkillFile) ([]byte, error) {
+func (c *Connection) ReadSkillFile(ctx context.Context, s *connections.Skill, f connections.SkillFile) ([]byte, error) {
 	fail := func(err error) ([]byte, error) {
 		return nil, fmt.Errorf("mcp %s: read %s: %w", c.cfg.Key, spelling.OneLine(f.URI, maxShown), err)
 	}
@@ -227,7 +207,7 @@ func (c *Connection) ReadSkillFile(ctx context.Context, s *Skill, f SkillFile) (
 		return fail(err)
 	}
 	defer release()
-	p, err := c.principal(s.who)
+	p, err := c.principal(s.Who)
 	if err != nil {
 		return fail(err)
 	}
@@ -333,7 +313,7 @@ func (s *session) ask(ctx context.Context, method string, params *skillsParams, 
 
 // skillsFound is what reading the skills found.
 type skillsFound struct {
-	skills []*Skill
+	skills []*connections.Skill
 	faults [][2]string // URI and fault of those that are left out
 	age    time.Duration
 }
@@ -343,7 +323,7 @@ func (f *skillsFound) add(raw jsontext.Value, who string) {
 	switch {
 	case err != nil:
 		f.faults = append(f.faults, [2]string{s.URI, err.Error()})
-	case slices.ContainsFunc(f.skills, func(other *Skill) bool { return other.URI == s.URI }):
+	case slices.ContainsFunc(f.skills, func(other *connections.Skill) bool { return other.URI == s.URI }):
 		f.faults = append(f.faults, [2]string{s.URI, "it is listed twice: the first one counts"})
 	default:
 		f.skills = append(f.skills, s)
@@ -388,7 +368,7 @@ func (s *session) skills(ctx context.Context, who string, more []string) (*skill
 		break
 	}
 	for _, uri := range more {
-		if slices.ContainsFunc(f.skills, func(s *Skill) bool { return s.URI == uri }) {
+		if slices.ContainsFunc(f.skills, func(s *connections.Skill) bool { return s.URI == uri }) {
 			continue
 		}
 		var one struct {
@@ -414,14 +394,14 @@ func (s *session) skills(ctx context.Context, who string, more []string) (*skill
 var sha256Form = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 
 // skillOf judges what a server says about a skill. The skill that comes with an error has at most its URI.
-func skillOf(raw jsontext.Value, who string) (*Skill, error) {
+func skillOf(raw jsontext.Value, who string) (*connections.Skill, error) {
 	var entry struct {
 		URI         string         `json:"uri"`
 		Frontmatter jsontext.Value `json:"frontmatter"`
 		Resources   jsontext.Value `json:"resources"`
 	}
-	fault := func(format string, args ...any) (*Skill, error) {
-		return &Skill{URI: spelling.OneLine(entry.URI, maxShown)}, fmt.Errorf(format, args...)
+	fault := func(format string, args ...any) (*connections.Skill, error) {
+		return &connections.Skill{URI: spelling.OneLine(entry.URI, maxShown)}, fmt.Errorf(format, args...)
 	}
 	if len(raw) > maxSkillEntry {
 		return fault("what the server says about it has %d bytes, and may have %d", len(raw), maxSkillEntry)
@@ -457,7 +437,7 @@ func skillOf(raw jsontext.Value, who string) (*Skill, error) {
 		return fault("it has %d files, and may have %d", len(resources), maxSkillFiles)
 	}
 	slices.SortFunc(resources, func(a, b skillResource) int { return strings.Compare(a.URI, b.URI) })
-	s := &Skill{URI: entry.URI, Name: front.Name, Frontmatter: entry.Frontmatter.Clone(), who: who}
+	s := &connections.Skill{URI: entry.URI, Name: front.Name, Frontmatter: entry.Frontmatter.Clone(), Who: who}
 	paths, total := map[string]bool{}, int64(0)
 	for _, r := range resources {
 		f, err := r.file(root)
@@ -476,7 +456,7 @@ func skillOf(raw jsontext.Value, who string) (*Skill, error) {
 	if !paths[skillFile] {
 		return fault("its list of files has no %s", skillFile)
 	}
-	slices.SortFunc(s.Files, func(a, b SkillFile) int { return strings.Compare(a.Path, b.Path) })
+	slices.SortFunc(s.Files, func(a, b connections.SkillFile) int { return strings.Compare(a.Path, b.Path) })
 	definition := map[string]any{"uri": s.URI, "frontmatter": s.Frontmatter, "resources": resources}
 	var err error
 	if s.Definition, err = jsonv2.Marshal(definition, jsonv2.Deterministic(true)); err != nil {
@@ -501,26 +481,26 @@ type skillResource struct {
 	Size   *int64 `json:"size"`
 }
 
-func (r skillResource) file(root string) (SkillFile, error) {
+func (r skillResource) file(root string) (connections.SkillFile, error) {
 	inside, below := strings.CutPrefix(r.URI, root+"/")
 	name, err := url.PathUnescape(inside)
 	odd := strings.ContainsAny(name, "\\\x00") || strings.ContainsAny(inside, "?#")
 	switch {
 	case !below || err != nil || len(r.URI) > maxSkillURI || !fs.ValidPath(name) || name == "." || odd:
-		return SkillFile{}, errors.New("its uri is not in the folder of the skill")
+		return connections.SkillFile{}, errors.New("its uri is not in the folder of the skill")
 	case !sha256Form.MatchString(r.Digest):
-		return SkillFile{}, errors.New("it has no digest sha256:…")
+		return connections.SkillFile{}, errors.New("it has no digest sha256:…")
 	case r.Size == nil || *r.Size < 0 || *r.Size > maxSkillBytes:
-		return SkillFile{}, fmt.Errorf("it has no size of at most %d bytes", maxSkillBytes)
+		return connections.SkillFile{}, fmt.Errorf("it has no size of at most %d bytes", maxSkillBytes)
 	}
-	return SkillFile{Path: name, URI: r.URI, Size: *r.Size, SHA256: strings.TrimPrefix(r.Digest, "sha256:")}, nil
+	return connections.SkillFile{Path: name, URI: r.URI, Size: *r.Size, SHA256: strings.TrimPrefix(r.Digest, "sha256:")}, nil
 }
 
 // errNotListed says that a file is not the one that was listed.
 var errNotListed = errors.New("the content is not the one that the server listed")
 
 // readFile reads a file and checks that it is the one that was listed.
-func (s *session) readFile(ctx context.Context, f SkillFile) ([]byte, error) {
+func (s *session) readFile(ctx context.Context, f connections.SkillFile) ([]byte, error) {
 	following, cancel := context.WithCancel(ctx)
 	defer cancel()
 	x := &exchange{limit: maxBody, abort: cancel}

@@ -129,7 +129,7 @@ func quoted(text string) string {
 }
 
 // skillsOf are the skills of a turn.
-func skillsOf(t *testing.T, c *mcp.Connection) []*mcp.Skill {
+func skillsOf(t *testing.T, c *mcp.Connection) []*connections.Skill {
 	t.Helper()
 	list, err := c.Skills(t.Context(), turnOf(t, "ada"))
 	if err != nil {
@@ -139,13 +139,13 @@ func skillsOf(t *testing.T, c *mcp.Connection) []*mcp.Skill {
 }
 
 // one is the only skill, with its file of that path.
-func one(t *testing.T, c *mcp.Connection, path string) (*mcp.Skill, mcp.SkillFile) {
+func one(t *testing.T, c *mcp.Connection, path string) (*connections.Skill, connections.SkillFile) {
 	t.Helper()
 	list := skillsOf(t, c)
 	if len(list) != 1 {
 		t.Fatalf("%d skills", len(list))
 	}
-	i := slices.IndexFunc(list[0].Files, func(f mcp.SkillFile) bool { return f.Path == path })
+	i := slices.IndexFunc(list[0].Files, func(f connections.SkillFile) bool { return f.Path == path })
 	if i < 0 {
 		t.Fatalf("no %s in %+v", path, list[0].Files)
 	}

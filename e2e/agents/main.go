@@ -11,6 +11,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/mcp/server"
 	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/agents"
 	"github.com/planbot-go/planbot/app/full"
 )
 
@@ -29,10 +30,9 @@ func main() {
 				return actions.Text("closed"), nil
 			}, actions.NeedsApproval)
 		},
-		Agents: &server.Config{
-			Exposed:  []string{"orderCoffee", "closeKitchen"},
-			Resource: "http://" + os.Getenv("BOT_ADDR") + "/mcp",
-			Tokens:   []server.Token{{Name: "Inspector", SHA256: hex.EncodeToString(digest[:]), Tenant: "contoso", Person: "mia-in-entra"}},
-		},
-	}, full.Features()...)
+	}, append(full.Features(), agents.Feature(server.Config{
+		Exposed:  []string{"orderCoffee", "closeKitchen"},
+		Resource: "http://" + os.Getenv("BOT_ADDR") + "/mcp",
+		Tokens:   []server.Token{{Name: "Inspector", SHA256: hex.EncodeToString(digest[:]), Tenant: "contoso", Person: "mia-in-entra"}},
+	}))...)
 }

@@ -36,6 +36,7 @@ var withoutExample = map[string]string{
 	"app/full.Features":              "cmd/bot and the examples hand them over",
 	"app/newbot.Feature":             ofFull,
 	"app/teamsapp.Feature":           ofFull,
+	"app/agents.Feature":             "docs/approvals.md shows how it is named",
 	"app/tokens.Feature":             ofFull,
 	"app/traces.Feature":             ofFull,
 	"app/viewer.Feature":             ofFull,
