@@ -56,7 +56,7 @@ func (r *routes) notice(name string) Handler {
 func (r *routes) handler(t *Turn) Handler {
 	if route, ok := r.invoke(t.Activity); ok {
 		if route.beside != "" {
-			t.Beside(route.beside)
+			turn.Beside(t, route.beside)
 		}
 		return r.wrap(route.answer)
 	}

@@ -160,7 +160,7 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 	} else if err := b.engine.TakeCode(r.Context(), t); err != nil {
 		return err
 	}
-	if invoked && t.Decision() == nil {
+	if invoked && turn.Decision(t) == nil {
 		value, fault := route.value(a)
 		switch {
 		case fault != nil: // it costs neither a turn nor a wait
@@ -173,7 +173,7 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 	}
 	if !b.answers(t) {
 		log.Debug().Msg("no route")
-		t.Dropped("nothing answers it")
+		turn.Dropped(t, "nothing answers it")
 		write(w, nobodyAnswers(a))
 		return nil
 	}
@@ -188,7 +188,7 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 			return nil
 		}
 	}
-	asked, awaited := delivery{Activity: *a, route: route, click: clickOf(t), exchange: turn.ExchangeOf(t), code: turn.CodeOf(t), came: time.Now()}, t.Awaited()
+	asked, awaited := delivery{Activity: *a, route: route, click: clickOf(t), exchange: turn.ExchangeOf(t), code: turn.CodeOf(t), came: time.Now()}, turn.Awaited(t)
 	var ticket *turn.Ticket
 	if awaited {
 		ticket = b.engine.Expect(t)
@@ -217,7 +217,7 @@ func (b *Bot) answerAside(w http.ResponseWriter, r *http.Request, t *Turn, route
 	ctx, cancel := context.WithTimeout(r.Context(), within)
 	defer cancel()
 	if route.anonymous {
-		t.LeaveState()
+		turn.LeaveState(t)
 	}
 	view := ""
 	if c, ok := value.(click); ok {
@@ -243,7 +243,7 @@ func (b *Bot) answerAside(w http.ResponseWriter, r *http.Request, t *Turn, route
 // conversation's queue tells the person what comes of it, also if this process dies: that turn has the
 // handler run again if it runs elsewhere.
 func (b *Bot) answerOrGoOn(w http.ResponseWriter, r *http.Request, t *Turn, route invokeRoute, h teams.Bound, within time.Duration) error {
-	goesOn := t.Again()
+	goesOn := turn.Again(t)
 	id, asked := goesOn.ID, delivery{Activity: *goesOn.Activity, route: route, code: turn.CodeOf(goesOn)}
 	running, cancel := context.WithTimeout(context.WithoutCancel(r.Context()), b.cfg.TurnTimeout)
 	f, h := b.fetches.begin(id, cancel, h)
@@ -357,7 +357,7 @@ func (b *Bot) ignores(t *Turn, log *zerolog.Logger) bool {
 		return false
 	}
 	log.Info().Str("reason", reason).Msg("activity ignored")
-	t.Dropped(reason)
+	turn.Dropped(t, reason)
 	b.engine.Count(t.ID, turn.CountTurns, "ignored")
 	return true
 }
@@ -370,7 +370,7 @@ func (b *Bot) twoTenants(t *Turn, log *zerolog.Logger) bool {
 	}
 	log.Warn().Str("audit", "tenant").Str("channel", a.ChannelID).Str("tenant", brief(a.ChannelTenant())).
 		Str("other_tenant", brief(a.Conversation.TenantID)).Str("user", brief(a.From.AadObjectID)).Msg("denied")
-	t.Dropped("it names two tenants")
+	turn.Dropped(t, "it names two tenants")
 	b.engine.Count(t.ID, turn.CountTurns, "ignored")
 	return true
 }
@@ -386,7 +386,7 @@ func (b *Bot) deny(w http.ResponseWriter, t *Turn, log *zerolog.Logger, list str
 	if a.Type == activity.Message {
 		return false
 	}
-	t.Dropped("denied by " + list)
+	turn.Dropped(t, "denied by "+list)
 	switch a.Type {
 	case activity.Invoke:
 		write(w, turn.Answer{Status: http.StatusForbidden})
@@ -417,10 +417,10 @@ func (b *Bot) takesEdits(t *Turn) (yes bool) {
 // handler returns the handler of the turn's activity, or nil if there is none.
 func (b *Bot) handler(t *Turn) Handler {
 	if b.cfg.Access.denies(t.Activity, b.cfg.Channel.Identified()) != "" {
-		t.LeaveState()
+		turn.LeaveState(t)
 		return tellDenied
 	}
-	if h := t.Decision(); h != nil {
+	if h := turn.Decision(t); h != nil {
 		return h
 	}
 	return b.routes.handler(t)
@@ -718,7 +718,7 @@ func (b *Bot) tellLate(ctx context.Context, t *Turn, route invokeRoute, late tea
 	}
 	for _, d := range route.duplicates(t.Activity, "") {
 		if d.For == sameClick { // what the person sends from here on is another one
-			err = t.ForgetDuplicate(ctx, d.ID)
+			err = turn.ForgetDuplicate(ctx, t, d.ID)
 		}
 	}
 	return err

@@ -16,10 +16,12 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn/internal/ask"
 	"github.com/planbot-go/planbot/internal/plainjson"
+	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
+	"github.com/planbot-go/planbot/state/inbox"
 )
 
 // The bot asks for an approval with a card. The record then waits outside of its queue, and the
@@ -164,7 +166,7 @@ func (x *execution) ask(ctx context.Context, c *call) error {
 	if len(a.Approvers) == 0 {
 		a.Approvers = x.engine.cfg.Approvers
 	}
-	if asker := x.Activity.From; x.private() != "" && !a.MayDecide(asker, asker) {
+	if asker := x.Activity.From; privateTo(x.Turn) != "" && !a.MayDecide(asker, asker) {
 		return x.notHere()
 	}
 	if len(a.Approvers) == 0 && x.Activity.From.ID == "" {
@@ -174,7 +176,7 @@ func (x *execution) ask(ctx context.Context, c *call) error {
 	if raw, err := question.Encode(); err != nil || len(raw) > maxQuestion {
 		return x.refuseCall(ctx, c, "its arguments are too long to be shown to a person for approval")
 	}
-	waiting, err := x.waitsOf(ctx, x.conversationKey(), "", forApproval)
+	waiting, err := waitsOf(ctx, x.Turn, conversationKey(x.Turn), "", forApproval)
 	if err != nil {
 		return err
 	}
@@ -182,7 +184,7 @@ func (x *execution) ask(ctx context.Context, c *call) error {
 		return x.refuseCall(ctx, c, "too many approvals are waiting in this conversation")
 	}
 	x.rec.Wait = asked{Approval: a}.wait()
-	x.remember()
+	remember(x.Turn)
 	noteApproval(x.Turn, &x.rec, a, "asked")
 	x.Count(CountApprovals, "asked")
 	zerolog.Ctx(ctx).Info().Str("approval", a.ID).Str("action", a.Action).Msg("waits for approval")
@@ -192,13 +194,13 @@ func (x *execution) ask(ctx context.Context, c *call) error {
 // noteApproval notes what became of an approval in rec, which is the turn's own record or the one that a
 // person decides with this turn.
 func noteApproval(t *Turn, rec *Record, a *ask.Approval, outcome string) {
-	t.note(rec, Note{What: "approval", Outcome: outcome, Action: a.Action, Of: a.Entities, ID: a.ID})
+	noteFor(t, rec, Note{What: "approval", Outcome: outcome, Action: a.Action, Of: a.Entities, ID: a.ID})
 }
 
 // notHere ends a plan that somebody else would have to approve, who cannot see the private question.
 func (x *execution) notHere() error {
 	said := x.Translate("Somebody else has to approve this, and they can't see our private messages. Please ask me where they can.")
-	if did := x.titles(completed(x.Outcomes())); len(did) > 0 {
+	if did := titlesOf(x.Turn, completed(x.Outcomes())); len(did) > 0 {
 		said += " " + x.Translate("Before that I did: %s.", strings.Join(did, ", "))
 	}
 	return &stopError{said}
@@ -236,7 +238,7 @@ func (x *execution) decided(ctx context.Context, a *ask.Approval) error {
 	case d == nil:
 		x.Count(CountApprovals, "expired")
 		noteApproval(x.Turn, &x.rec, a, "expired")
-		if r := (requests{x.Turn}).of(); r != nil {
+		if r := requestOf(x.Turn); r != nil {
 			r.Status = actions.RequestExpired
 		}
 		x.replaceNote(asked{Approval: a}, "["+a.Action+" was not approved in time. It did not run.]")
@@ -251,13 +253,13 @@ func (x *execution) decided(ctx context.Context, a *ask.Approval) error {
 		run.Decided = &decidedCall{Action: a.Action}
 		x.goOnWithout(asked{Approval: a}, rejected)
 	default:
-		if r := (requests{x.Turn}).of(); r != nil {
+		if r := requestOf(x.Turn); r != nil {
 			r.Status = actions.RequestRejected
 		}
 		said := x.wontDo(a.Action)
 		x.replaceNote(asked{Approval: a}, "["+said+"]")
 		x.rec.Run = nil
-		if err := x.put(x.messages(said)); err != nil {
+		if err := x.put(messagesOf(x.Turn, said)); err != nil {
 			return err
 		}
 	}
@@ -278,9 +280,9 @@ func (x *execution) owesAfter() bool {
 // wontDo says that the next call, and what was to follow, is not made.
 func (x *execution) wontDo(action string) string {
 	if rest := x.rest(); rest != "" {
-		return x.Translate("OK, I won't do this: %s. I also won't do what came after it: %s.", x.title(action), rest)
+		return x.Translate("OK, I won't do this: %s. I also won't do what came after it: %s.", titleOf(x.Turn, action), rest)
 	}
-	return x.Translate("OK, I won't do this: %s.", x.title(action))
+	return x.Translate("OK, I won't do this: %s.", titleOf(x.Turn, action))
 }
 
 // goOnWithout has the planner plan again, with what was done before the call that waited, and why that
@@ -302,7 +304,7 @@ func (x *execution) rest() string {
 	p := x.rec.Run.Progress
 	for _, c := range p.Plan.Commands[p.Next+1:] {
 		if c.Kind == plan.Do {
-			names = append(names, x.title(c.Action))
+			names = append(names, titleOf(x.Turn, c.Action))
 		}
 	}
 	return strings.Join(names, ", ")
@@ -313,13 +315,13 @@ func newest[E any](list []E, most int) []E { return slices.Delete(list, 0, max(0
 
 // updateCard shows everybody who decided. A failure is harmless.
 func (x *execution) updateCard(ctx context.Context, a *ask.Approval) {
-	if a.CardID == "" || x.repliesInResponse() || !x.ShowsCards() {
+	if a.CardID == "" || repliesInResponse(x.Turn) || !x.ShowsCards() {
 		return
 	}
 	m := x.Message("")
 	m.ReplyToID = ""
 	m.Attachments = []activity.Attachment{a.Closed(viewOf(x.Turn)).Attachment()}
-	if person := x.private(); person != "" {
+	if person := privateTo(x.Turn); person != "" {
 		m.Target(person)
 	}
 	ctx, cancel := context.WithTimeout(ctx, reactWithin)
@@ -335,7 +337,7 @@ func (x *execution) question(a *ask.Approval) *activity.Activity {
 		return x.Message(a.Words(viewOf(x.Turn)))
 	}
 	m := x.Message("")
-	m.Summary = x.Translate("Approval needed: %s", x.title(a.Action))
+	m.Summary = x.Translate("Approval needed: %s", titleOf(x.Turn, a.Action))
 	m.Attachments = []activity.Attachment{a.Card(viewOf(x.Turn)).Attachment()}
 	return m
 }
@@ -343,8 +345,201 @@ func (x *execution) question(a *ask.Approval) *activity.Activity {
 // viewOf is how the turn's person sees what is asked.
 func viewOf(t *Turn) ask.View {
 	return ask.View{
-		View:  titles.View{Say: t.Translate, Zone: t.Activity.Zone()},
-		Title: t.title, Action: t.engine.cfg.Actions.Lookup, Asker: t.Activity.From, Program: requests{t}.asks(),
+		View:   titles.View{Say: t.Translate, Zone: t.Activity.Zone()},
+		Title:  func(name string) string { return titleOf(t, name) },
+		Action: t.engine.cfg.Actions.Lookup, Asker: t.Activity.From, Program: askingProgram(t),
 		Alone: t.Activity.Conversation.Personal(),
 	}
+}
+
+// OwnVerbs is the prefix of the verbs of the bot's own buttons, those of package ask among them.
+const OwnVerbs = "planbot/"
+
+// decideWithin is how long a click looks for a record that is about to wait.
+const decideWithin = 12 * time.Second
+
+const (
+	noDecision texts.Text = "I'm no longer waiting for this decision. Nothing was done."
+	noAnswer   texts.Text = "I'm no longer waiting for this answer."
+)
+
+// errNotYet says that no record waits for a click, but a turn is running that may be about to ask.
+var errNotYet = errors.New("nothing is waiting yet")
+
+// click is what a person answers to what a record waits for.
+type click struct{ ask.Click }
+
+// deliver is the handler of a click. It stores the click in the record that waits for it and puts that
+// record back into its queue, in one step. So the click is answered at once and is not lost. A click that
+// does not count changes nothing, and the person reads why.
+func (c click) deliver(ctx context.Context, t *Turn) error {
+	until, gone, tell := time.Now().Add(decideWithin), noDecision, t.Tell
+	if c.Answers {
+		gone, tell = noAnswer, t.TellAlone
+	}
+	err := c.deliverOnce(ctx, t, gone)
+	for errors.Is(err, errNotYet) && time.Now().Before(until) {
+		wait(ctx, 100*time.Millisecond, nil)
+		err = c.deliverOnce(ctx, t, gone)
+	}
+	if errors.Is(err, errNotYet) {
+		err = c.queued(ctx, t, gone)
+	}
+	refused, ok := errors.AsType[*refusal](err)
+	switch {
+	case !ok:
+		return err
+	case t.Activity.Type != activity.Invoke:
+		return tell(ctx, refused.reason)
+	}
+	t.Answer(t.engine.cfg.Clicked(nil, refused.reason)) // only the person who clicked reads it
+	if t.engine.cfg.Unread(t) {                         // they were told that it was noted
+		return t.TellAlone(ctx, refused.reason)
+	}
+	return nil
+}
+
+// queued refuses a click with what another one has decided, whose record is still in its queue; if there is
+// none, with gone.
+func (c click) queued(ctx context.Context, t *Turn, gone texts.Text) error {
+	all, err := t.engine.inbox.Records(ctx, conversationKey(t))
+	if err != nil {
+		return err
+	}
+	for _, raw := range all {
+		rec, err := Decode(raw)
+		if err != nil || rec.Wait == nil {
+			continue
+		}
+		if a := rec.Wait.Approval; a != nil && a.ID == c.ID && a.Decision != nil {
+			return &refusal{a.Late(viewOf(t))}
+		}
+		if q := rec.Wait.Question; q != nil && q.ID == c.ID && q.Reply != nil {
+			return &refusal{q.Late(viewOf(t))}
+		}
+	}
+	return &refusal{t.Translate(gone)}
+}
+
+func (c click) deliverOnce(ctx context.Context, t *Turn, gone texts.Text) error {
+	e, queue := t.engine, conversationKey(t)
+	running, err := e.inbox.Queued(ctx, queue) // ask before Find: the record may begin to wait in between
+	if err != nil {
+		return err
+	}
+	w, err := e.inbox.Find(ctx, queue, c.ID[:min(len(c.ID), idLen)])
+	if errors.Is(err, inbox.ErrNoRecord) {
+		return past(ctx, t, queue, c.ID, running > 0, gone)
+	}
+	if err != nil {
+		return err
+	}
+	rec, err := Decode(w.Record)
+	if err != nil {
+		return err
+	}
+	asked, err := rec.Read()
+	if err != nil {
+		return err
+	}
+	own := t.Activity.Locale
+	t.Activity.Locale = cmp.Or(own, asked.Locale)
+	if ours, err := c.take(ctx, t, &rec, asked); !ours {
+		t.Activity.Locale = own
+		return past(ctx, t, queue, c.ID, false, gone)
+	} else if err != nil {
+		return err
+	}
+	rec.Caller = t.rec.Caller // the click just proved its address
+	rec.Caller.ServiceURL = t.Activity.ServiceURL
+	rec.Awaited, rec.Answer = false, nil
+	answer := Answer{}
+	if repliesInResponse(t) {
+		rec.Awaited, rec.Answer, answer.Follows = true, &Answer{Activities: t.rec.Answer.Activities}, rec.ID
+	}
+	raw, err := rec.Encode()
+	if err == nil {
+		err = e.inbox.Wake(ctx, w, raw)
+	}
+	if errors.Is(err, inbox.ErrNoRecord) {
+		return errNotYet
+	}
+	if err != nil {
+		return err
+	}
+	if card := clickCard(ctx, t, &rec, asked); t.Activity.Type == activity.Invoke {
+		answer = e.cfg.Clicked(&card, "")
+	}
+	t.Answer(answer)
+	return nil
+}
+
+// take puts a click into the record. It returns false if the record waits for something else, and a refusal
+// if the click does not count.
+func (c click) take(ctx context.Context, t *Turn, rec *Record, asked *activity.Activity) (ours bool, err error) {
+	w, by, v, now, refused := rec.Wait, t.Activity.From, viewOf(t), time.Now(), ""
+	v.Asker = asked.From
+	switch {
+	case !c.Answers && w.For == forApproval && w.Approval.ID == c.ID:
+		if refused = w.Approval.Decide(v, c.Click, now); refused == "" {
+			outcome := decisionOf(w.Approval)
+			if w.Approval.Decision.Always {
+				outcome += "-always"
+			}
+			noteApproval(t, rec, w.Approval, outcome)
+		}
+	case c.Answers && w.For == forAnswer && w.Question != nil && w.Question.ID == c.ID:
+		if by.ID == "" || by.ID != asked.From.ID {
+			zerolog.Ctx(ctx).Warn().Str("audit", "question").Str("user", by.ID).Msg("somebody else answered a question, ignored")
+			return true, &refusal{t.Translate("This question is for somebody else.")}
+		}
+		refused = w.Question.Answer(v, c.Click, now)
+	default:
+		return false, nil
+	}
+	if refused != "" {
+		err = &refusal{refused}
+	}
+	return true, err
+}
+
+// clickCard returns the card that shows what became of a click. The record is back in its queue.
+func clickCard(ctx context.Context, t *Turn, rec *Record, asked *activity.Activity) activity.Card {
+	v, log := viewOf(t), zerolog.Ctx(ctx).Info()
+	v.Asker = asked.From
+	if a := rec.Wait.Approval; a != nil {
+		t.Count(CountApprovals, decisionOf(a))
+		log.Str("approval", a.ID).Str("of_turn", rec.ID).Str("action", a.Action).
+			Str("by", t.Activity.From.ID).Bool("approved", a.Decision.Approved).Msg("approval decided")
+		return a.Closed(v)
+	}
+	q := rec.Wait.Question
+	log.Str("question", q.ID).Str("of_turn", rec.ID).Str("action", q.Action).Bool("declined", q.Reply.Declined).Msg("question answered")
+	return q.Closed(v)
+}
+
+// decisionOf is the decision for metrics and the audit.
+func decisionOf(a *ask.Approval) string {
+	if a.Decision.Approved {
+		return "approved"
+	}
+	return "rejected"
+}
+
+// past says what became of an approval or a question that nobody waits for; unknown, if that is not known.
+func past(ctx context.Context, t *Turn, queue state.Key, id string, running bool, unknown texts.Text) error {
+	scopes, err := t.engine.cfg.Store.Load(ctx, queue)
+	if err != nil {
+		return err
+	}
+	t.Activity.Locale = cmp.Or(t.Activity.Locale, state.Of[reference](scopes[0]).Locale)
+	list := state.Of[approvals](scopes[0]).Decided
+	if at := slices.IndexFunc(list, func(d decided) bool { return d.ID == id }); at >= 0 {
+		t.Count(CountDuplicates, "click")
+		return &refusal{list[at].Said}
+	}
+	if running {
+		return errNotYet
+	}
+	return &refusal{t.Translate(unknown)}
 }

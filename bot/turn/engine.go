@@ -12,9 +12,9 @@ import (
 	"cmp"
 	"context"
 	crand "crypto/rand"
+	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -189,7 +189,7 @@ func (e *Engine) Start() {
 	e.start.Do(func() {
 		ctx, cancel := context.WithCancel(context.Background()) // ends with Drain
 		e.stop = cancel
-		e.reading.Go(func() { e.inbox.Run(ctx, func(q state.Key) { e.claim(ctx, q) }) })
+		e.reading.Go(func() { e.inbox.Run(ctx, func(q state.Key) { claimQueue(ctx, e, q) }) })
 	})
 }
 
@@ -238,12 +238,12 @@ func (e *Engine) workOff(ctx context.Context) error {
 func (e *Engine) Accept(ctx context.Context, t *Turn, known ...inbox.Duplicate) (id string, duplicate bool, err error) {
 	ctx, end := t.step(ctx, StepReceive)
 	defer func() { end(err) }()
-	entry := inbox.Entry{Queue: t.queue(), Duplicates: known}
+	entry := inbox.Entry{Queue: queueFor(t), Duplicates: known}
 	if !t.rec.Stateless {
-		entry.Load = t.keys()
+		entry.Load = keysOfTurn(t)
 	}
 	if t.IsMessage() && !t.rec.Stateless { // the conversation will have the person's words
-		entry.Set, entry.Member = placesKey(PersonKey(t.Activity)), t.here()
+		entry.Set, entry.Member = placesKey(PersonKey(t.Activity)), placeHere(t)
 	}
 	received := seeReceived(t)
 	received("", "")
@@ -284,58 +284,12 @@ func (e *Engine) submit(ctx context.Context, t *Turn, entry inbox.Entry) (id str
 	return receipt.ID, false, nil
 }
 
-const (
-	// maxTakeovers is at which loss of its process, at the same place, a record becomes a dead letter.
-	// Telling the person then gets as many tries again.
-	maxTakeovers = 3
-	// claimWithin limits one claim of a queue, and one try to release it.
-	claimWithin = 15 * time.Second
-)
-
-// claim works on a queue that is ready, once there is a slot for it. The inbox's readers call it
-// and read nothing more while it waits.
-func (e *Engine) claim(ctx context.Context, q state.Key) {
-	if !e.workers.enter(ctx) {
-		return // other processes will
-	}
-	go func() {
-		defer e.workers.leave()
-		claiming, cancel := context.WithTimeout(e.workers.ctx, claimWithin)
-		defer cancel()
-		lease, err := e.inbox.Claim(claiming, q)
-		if err != nil {
-			e.cfg.Log.Warn().Err(err).Stringer("queue", q).Msg("queue not claimed")
-		}
-		if lease == nil {
-			return
-		}
-		if err := e.recover(claiming, lease); err != nil {
-			e.cfg.Log.Warn().Err(err).Stringer("queue", q).Msg("could not look for a half saved phase")
-			e.release(lease, afterOutage)
-			return
-		}
-		e.work(lease, nil)
-	}()
-}
-
-// recover completes a save whose process died after saving the person's state and before saving the
-// record. It runs before either is read.
-func (e *Engine) recover(ctx context.Context, lease *inbox.Lease) error {
-	rec, _ := Decode(lease.Record()) // its activity is enough
-	a, err := rec.Read()
-	if err != nil {
-		return nil // nobody can continue it
-	}
-	_, err = lease.Recover(ctx, state.BotKey(), PersonKey(a))
-	return err
-}
-
 // work moves the records of a queue, one after another, until the queue is empty or has to be
 // released. t is the turn of the first one, if it exists already.
 func (e *Engine) work(lease *inbox.Lease, t *Turn) {
 	for e.moveHead(lease, t) {
 		if e.workers.closing() && !e.cfg.Store.Embedded() {
-			e.release(lease, 0)
+			releaseQueue(e, lease, 0)
 			return
 		}
 		t = nil
@@ -353,18 +307,18 @@ func (e *Engine) moveHead(lease *inbox.Lease, t *Turn) (more bool) {
 	lease.OnLost(disown)
 	n := lease.Tries()
 	if n > 2*maxTakeovers {
-		return e.bury(ctx, lease, lostTooOften(n), nil)
+		return buryRecord(ctx, e, lease, lostTooOften(n), nil)
 	}
 	fault := error(nil)
 	if t == nil {
-		t, fault = e.open(lease)
+		t, fault = openTurn(e, lease)
 		switch {
 		case errors.Is(fault, errNewer) && e.newer.leave(lease.ID(), e.cfg.Lease):
 			e.cfg.Log.Info().Str("turn", lease.ID()).Msg(leftToNewer)
-			e.release(lease, newerAgain)
+			releaseQueue(e, lease, newerAgain)
 			return false
 		case t == nil:
-			return e.bury(ctx, lease, fault.Error(), nil)
+			return buryRecord(ctx, e, lease, fault.Error(), nil)
 		}
 	}
 	if kept, ok := e.secrets.LoadAndDelete(t.rec.ID); ok && t.secret == "" {
@@ -372,124 +326,15 @@ func (e *Engine) moveHead(lease *inbox.Lease, t *Turn) (more bool) {
 	}
 	caller := t.Activity.CallerApp()
 	t.lease, t.owned = lease, connector.ForCaller(owned, caller)
-	ctx = t.context(connector.ForCaller(ctx, caller))
+	ctx = contextOf(connector.ForCaller(ctx, caller), t)
 	switch {
 	case fault != nil:
-		return t.putOff(ctx, &deadLetter{reason: fault.Error()})
+		return putOff(ctx, t, &deadLetter{reason: fault.Error()})
 	case n >= maxTakeovers:
-		t.noteInFlight()
-		return t.putOff(ctx, &deadLetter{reason: lostTooOften(n)})
+		noteInFlight(t)
+		return putOff(ctx, t, &deadLetter{reason: lostTooOften(n)})
 	}
 	return t.run(ctx)
-}
-
-// newer knows the turns that need a newer version of the program, because their record, or the
-// one that a click is about, has a newer format. This process leaves them in their queues to others:
-// in a rolling upgrade a process of that version soon claims them. Not for ever, because there is
-// none when an upgrade was undone.
-type newer struct {
-	mu    sync.Mutex
-	since map[string]time.Time // by record id
-}
-
-const (
-	leftToNewer = "turn left to a newer version of the bot"
-	// newerAgain is when others may claim such a turn: readers of a queue's name take turns.
-	newerAgain = time.Second
-	// newerLeases is for how many leases a process leaves it.
-	newerLeases = 20
-)
-
-// leave reports whether to leave the turn with that record to others still.
-func (n *newer) leave(id string, lease time.Duration) bool {
-	patience := newerLeases * lease
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	since, known := n.since[id]
-	if !known {
-		maps.DeleteFunc(n.since, func(_ string, since time.Time) bool { return time.Since(since) > 2*patience })
-		if n.since == nil {
-			n.since = map[string]time.Time{}
-		}
-		since = time.Now()
-		n.since[id] = since
-	}
-	return time.Since(since) < patience
-}
-
-func lostTooOften(n int) string { return fmt.Sprintf("its process was lost %d times", n) }
-
-// open makes the turn of the record at the head of a queue. With an error, the turn is nil or only
-// good for telling the person.
-func (e *Engine) open(lease *inbox.Lease) (*Turn, error) {
-	rec, err := Decode(lease.Record())
-	if lease.Tries() > 0 {
-		e.cfg.Log.Warn().Str("turn", rec.ID).Int("times", lease.Tries()).Str("phase", string(rec.Phase)).Msg("turn taken over")
-	}
-	a, fault := rec.Read()
-	if a == nil {
-		return nil, errors.Join(err, fault)
-	}
-	t := e.newTurn(a)
-	t.use(rec)
-	return t, errors.Join(err, fault)
-}
-
-// release gives the queue up. Others may claim it after the given time.
-func (e *Engine) release(lease *inbox.Lease, after time.Duration) {
-	ctx, cancel := context.WithTimeout(context.Background(), claimWithin)
-	defer cancel()
-	if err := lease.Release(ctx, after); err != nil && !errors.Is(err, inbox.ErrLost) {
-		e.cfg.Log.Warn().Err(err).Stringer("queue", lease.Queue()).Msg("queue not released, it is free when its lease ends")
-	}
-}
-
-// bury makes the record at the head a dead letter. A request that waits for its answer gets answer,
-// unless that is nil.
-func (e *Engine) bury(ctx context.Context, lease *inbox.Lease, reason string, answer []byte) (more bool) {
-	ctx, cancel := e.workers.outlive(ctx, claimWithin)
-	defer cancel()
-	id, w := lease.ID(), &Wait{For: forOperator, Reason: reason}
-	var raw []byte // nil: what cannot be read stays as it is
-	rec, err := Decode(lease.Record())
-	if a, _ := rec.Read(); a != nil { // /forget drops it
-		w.Owner = a.From.ID
-	}
-	if err == nil {
-		w.Then = rec.Phase
-		if rec.Wait != nil { // keep an approval with its decision, and a schedule
-			w.Owner, w.Topic, w.Memo, w.Conversation = cmp.Or(rec.Wait.Owner, w.Owner), rec.Wait.Topic, rec.Wait.Memo, rec.Wait.Conversation
-			w.Private, w.Every, w.Zone, w.Replaces = rec.Wait.Private, rec.Wait.Every, rec.Wait.Zone, rec.Wait.Replaces
-			w.asked = rec.Wait.asked
-			if !rec.Wait.overForPerson() && rec.Phase == waiting {
-				w.Then = rec.Wait.Then
-			}
-		}
-		rec.Phase, rec.Wait = waiting, w
-		raw, _ = rec.Encode() // it was decoded before
-	}
-	tries := lease.Tries() // the lease moves on
-	more, err = lease.Wait(ctx, raw, w.listed(), answer)
-	if errors.Is(err, state.ErrTooLarge) && answer != nil { // the answer is what is too large
-		answer = []byte(`{"status":500}`)
-		more, err = lease.Wait(ctx, raw, w.listed(), answer)
-	}
-	if err != nil {
-		e.cfg.Log.Error().Err(err).Str("turn", id).Msg("turn not kept for an operator")
-		e.release(lease, afterOutage)
-		return false
-	}
-	e.Count(id, CountTurns, "dead_letter")
-	e.cfg.Log.Error().Str("turn", id).Stringer("queue", lease.Queue()).Str("reason", reason).Msg("dead letter: an operator has to look at this turn")
-	if a, _ := rec.Read(); a != nil {
-		t := e.newTurn(a)
-		t.use(rec)
-		tellEnded(ctx, t, Ended{
-			Outcome: parkedTurn, Usage: t.Usage, Tries: tries, Own: rec.Own != "", Unasked: rec.Notice != nil, Forgotten: rec.Forgotten,
-		})
-	}
-	e.tell(id, answer)
-	return more
 }
 
 var (
@@ -648,20 +493,24 @@ func (e *Engine) NewTurn(a *activity.Activity, raw []byte, trusted, awaited bool
 	if a.DeliveryMode == activity.ExpectReplies && a.Type != activity.Invoke {
 		rec.Awaited, rec.Answer = true, &Answer{Activities: []jsontext.Value{}}
 	}
-	t.use(rec)
-	signIns{t}.hide()
+	useRecord(t, rec)
+	hideSecret(t)
 	return t
 }
 
 func (e *Engine) newTurn(a *activity.Activity) *Turn {
 	t := &Turn{engine: e, Turn: &actions.Turn{Activity: a, Budget: e.cfg.Budget, Texts: e.cfg.Texts}}
-	t.Notifier, t.Bot, t.UserToken, t.Team, t.Files = notifier{t}, t.docs.loadBot, signIns{t}.userToken, t.team, e.files.Of(a)
+	t.Notifier, t.Bot, t.Files = notifier{e, t}, t.docs.loadBot, e.files.Of(a)
+	t.UserToken = func(ctx context.Context, connection string) (connector.UserToken, error) {
+		return userToken(ctx, t, connection)
+	}
+	t.Team = func(ctx context.Context) (connector.Team, error) { return teamOf(ctx, t) }
 	return t
 }
 
 // Expect makes the ticket of a turn before Accept. The caller closes it.
 func (e *Engine) Expect(t *Turn) *Ticket {
-	return &Ticket{engine: e, queue: t.queue(), conversation: t.conversationKey(), id: t.ID, told: e.expect(t.ID)}
+	return &Ticket{engine: e, queue: queueFor(t), conversation: conversationKey(t), id: t.ID, told: e.expect(t.ID)}
 }
 
 // expect returns the channel on which this process tells the answer of the record.
@@ -684,7 +533,7 @@ func (e *Engine) TakeCode(ctx context.Context, t *Turn) error {
 	if !t.IsMessage() || !sixDigits().MatchString(t.Text) || !t.SignsIn() {
 		return nil
 	}
-	queue := t.conversationKey()
+	queue := conversationKey(t)
 	flows, err := pendingIn(ctx, t, queue, t.Activity.From.ID)
 	if err == nil && len(flows) == 0 {
 		flows, err = unsettledIn(ctx, t, queue)
@@ -695,7 +544,7 @@ func (e *Engine) TakeCode(ctx context.Context, t *Turn) error {
 	code := t.Text
 	a := t.Activity
 	a.Name, a.Entities, a.Attachments, a.Value = typedCode, nil, nil, nil
-	signIns{t}.hide()
+	hideSecret(t)
 	t.secret = code
 	return nil
 }
@@ -710,7 +559,7 @@ func (e *Engine) keepSecret(t *Turn) {
 }
 
 // Aside runs an invoke's handler at once, without waiting for the conversation's queue, and returns
-// its answer. The turn is read-only: it has the last saved state, or none after [Turn.LeaveState],
+// its answer. The turn is read-only: it has the last saved state, or none after [LeaveState],
 // and its changes are dropped. If the handler fails, or ctx ends before it returns, Aside returns
 // the error and the answer of [Config].OwnAnswer. So it does after within, with [ErrLateAnswer]; the handler
 // then goes on until ctx ends. The caller must not use the turn after this. With [ErrDraining], there is no
@@ -720,7 +569,7 @@ func (e *Engine) Aside(ctx context.Context, within time.Duration, t *Turn, h Han
 		return Answer{}, ErrDraining
 	}
 	ctx, end := t.step(connector.ForCaller(ctx, t.Activity.CallerApp()), StepReceive)
-	running, cancel := context.WithCancel(t.context(ctx))
+	running, cancel := context.WithCancel(contextOf(ctx, t))
 	stop := context.AfterFunc(e.workers.ctx, cancel)
 	type outcome struct {
 		answer Answer
@@ -899,4 +748,103 @@ func (e *Engine) has(function func(f *Feature) bool) bool {
 		}
 	}
 	return false
+}
+
+// askEvery is how often a request asks Redis for an answer that another process works on.
+const askEvery = 250 * time.Millisecond
+
+// ErrLateAnswer says that the answer was not ready in time. The turn continues, and the same
+// request waits for it again when it is resent.
+var ErrLateAnswer = errors.New("the answer takes too long")
+
+// Ticket is a request that waits for a turn's answer.
+type Ticket struct {
+	engine              *Engine
+	queue, conversation state.Key // the turn's own, and that of the conversation
+	id                  string
+	told                <-chan []byte
+}
+
+// Close stops waiting.
+func (k *Ticket) Close() { k.engine.answers.Delete(k.id) }
+
+// Wait returns the answer of the record with that id, or of the record that it follows. Another
+// process may work on it. Errors: [ErrLateAnswer] if ctx ends first, [ErrDraining], and those of
+// the inbox.
+func (k *Ticket) Wait(ctx context.Context, id string) (Answer, error) {
+	answer, err := k.await(ctx, k.queue, id, k.told)
+	if err != nil || answer.Follows == "" {
+		return answer, err
+	}
+	told := k.engine.expect(answer.Follows)
+	defer k.engine.answers.Delete(answer.Follows)
+	return k.await(ctx, k.conversation, answer.Follows, told)
+}
+
+func (k *Ticket) await(ctx context.Context, queue state.Key, id string, told <-chan []byte) (a Answer, err error) {
+	var raw []byte
+	ticker := time.NewTicker(askEvery)
+	defer ticker.Stop()
+	for raw == nil {
+		select {
+		case raw = <-told:
+		case <-ticker.C:
+			if raw, err = k.engine.inbox.Answer(ctx, queue, id); err != nil && ctx.Err() == nil {
+				return a, fmt.Errorf("ask for the answer: %w", err)
+			}
+		case <-k.engine.workers.ctx.Done():
+			return a, ErrDraining
+		case <-ctx.Done():
+			return a, ErrLateAnswer
+		}
+	}
+	if err = json.Unmarshal(raw, &a); err == nil && a.Activities != nil {
+		a.Body, err = json.Marshal(map[string]any{"activities": a.Activities})
+	}
+	if err != nil {
+		return a, fmt.Errorf("read the answer: %w", err)
+	}
+	return a, nil
+}
+
+// Forget makes the next delivery with this duplicate id count as a new one. id is that of the
+// record.
+func (k *Ticket) Forget(ctx context.Context, duplicate, id string) error {
+	return k.engine.inbox.Forget(ctx, k.queue, duplicate, id)
+}
+
+// errReadOnly says that a turn beside the queues changes and sends nothing.
+var errReadOnly = errors.New("this turn is read-only: it saves and sends nothing")
+
+// answerAside is the turn of [Engine.Aside].
+func answerAside(ctx context.Context, t *Turn, h Handler) (Answer, error) {
+	err := safely(t, func() error {
+		if t.rec.Stateless {
+			t.Conversation, t.User, t.Thread = state.NewScope(), state.NewScope(), state.NewScope()
+			return h(ctx, t)
+		}
+		keys := keysOfTurn(t)
+		if t.Activity.Conversation.Personal() { // the last one is for what turns save
+			keys = keys[:len(keys)-1]
+		}
+		scopes, failed := t.engine.cfg.Store.LoadLater(ctx, keys...)
+		t.docs.scopes, t.Conversation, t.User, t.Thread = scopes, scopes[0], scopes[1], scopes[len(scopes)-1]
+		if len(scopes) == 2 {
+			t.Thread = scopes[0]
+		}
+		err := h(ctx, t)
+		if fault := failed(); fault != nil { // the handler did not see what is stored
+			if err = fault; !errors.Is(fault, state.ErrUnavailable) {
+				t.docs.fault = fault
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return t.engine.cfg.OwnAnswer(t, t.Translate(explain(t, err))), err
+	}
+	if t.rec.Answer == nil {
+		return Answer{}, nil
+	}
+	return *t.rec.Answer, nil
 }

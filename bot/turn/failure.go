@@ -124,7 +124,7 @@ func explain(t *Turn, failure error) texts.Text {
 		return "Sorry, someone else changed the same thing at the same time. Please check whether I saved this, and try again."
 	case errors.Is(failure, state.ErrConflict):
 		return "Sorry, someone else changed the same thing at the same time, so I didn't save this. Please try again."
-	case (unread || errors.Is(failure, state.ErrValue)) && t.off(forgetCommand):
+	case (unread || errors.Is(failure, state.ErrValue)) && commandOff(t, forgetCommand):
 		return "Sorry, I can't read what I stored here. Whoever runs this bot has to fix that."
 	case unread, errors.Is(failure, state.ErrValue):
 		return "Sorry, I can't read what I stored here. If whoever runs this bot can't fix it, /forget yes deletes it."
@@ -195,7 +195,7 @@ func KindOf(err error) string {
 const filteredText texts.Text = "Sorry, the content filter of the AI model stopped this. Please try other words."
 
 func explainModel(t *Turn, kind string) texts.Text {
-	if kind == models.TooLong && t.off(resetCommand) {
+	if kind == models.TooLong && commandOff(t, resetCommand) {
 		return "Sorry, that's too long for the AI model. Please shorten it."
 	}
 	switch kind {

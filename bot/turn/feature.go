@@ -172,7 +172,7 @@ func leave(ctx context.Context, t *Turn) (err error) {
 		if f.Left == nil {
 			continue
 		}
-		failure := t.safely(func() error { return f.Left(ctx, t) })
+		failure := safely(t, func() error { return f.Left(ctx, t) })
 		if failure != nil && err == nil {
 			err = fmt.Errorf("feature %s: %w", f.Name, failure)
 		}
@@ -191,7 +191,7 @@ func tellEnded(ctx context.Context, t *Turn, e Ended) {
 		if f.Ended == nil {
 			continue
 		}
-		err := t.safely(func() error {
+		err := safely(t, func() error {
 			f.Ended(ctx, t, e)
 			return nil
 		})
@@ -305,12 +305,12 @@ func Go(t *Turn, within time.Duration, f func(context.Context) error) bool {
 		defer w.leave()
 		ctx, cancel := context.WithTimeout(w.spare, within)
 		defer cancel()
-		ctx = t.context(connector.ForCaller(ctx, t.Activity.CallerApp()))
-		err := t.safely(func() error { return f(ctx) })
+		ctx = contextOf(connector.ForCaller(ctx, t.Activity.CallerApp()), t)
+		err := safely(t, func() error { return f(ctx) })
 		if err != nil {
 			zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("what was to be done after a turn is not done")
 		}
-		t.settleAccounts(ctx)
+		settleAccounts(ctx, t)
 	}()
 	return true
 }
@@ -322,7 +322,7 @@ func Go(t *Turn, within time.Duration, f func(context.Context) error) bool {
 func Submit(ctx context.Context, t *Turn, feature string, fill func(Holder)) error {
 	a := state.Peek[reference](t.Conversation).in(actions.To(t.Activity))
 	a.Name, a.ServiceURL = feature, ""
-	if t.targetedAt() != "" { // for its thread
+	if targetedAt(t) != "" { // for its thread
 		a.From, a.Recipient = t.Activity.From, t.Activity.Recipient
 	}
 	raw, err := a.Encode()
@@ -332,7 +332,7 @@ func Submit(ctx context.Context, t *Turn, feature string, fill func(Holder)) err
 	s := t.engine.NewTurn(a, raw, t.rec.Caller.Trusted, false)
 	s.rec.Own = feature
 	fill(s)
-	_, _, err = t.engine.submit(ctx, s, inbox.Entry{Queue: s.queue(), Load: s.keys()})
+	_, _, err = t.engine.submit(ctx, s, inbox.Entry{Queue: queueFor(s), Load: keysOfTurn(s)})
 	return err
 }
 

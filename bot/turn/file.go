@@ -50,30 +50,27 @@ type offeredFile struct {
 	Parts int    `json:"parts,omitempty"` // the documents that have its content
 }
 
-// fileTurn is a turn that offers a file or acts on a person's answer to one.
-type fileTurn struct{ *Turn }
-
-// send is [Turn.SendFile].
-func (t fileTurn) send(ctx context.Context, f actions.File) error {
+// sendFile is [Turn.SendFile].
+func sendFile(ctx context.Context, t *Turn, f actions.File) error {
 	checked := actions.Done.WithFile(f)
 	if checked.Failed() {
 		return &refusal{checked.Text()}
 	}
-	card, err := t.offer(ctx, checked.Files()[0], hashOf(t.ID, len(t.rec.Sent)))
+	card, err := offerFile(ctx, t, checked.Files()[0], hashOf(t.ID, len(t.rec.Sent)))
 	if err != nil {
 		return err
 	}
 	return t.Send(ctx, card)
 }
 
-// offer stores a file and returns the message that offers it. The same key stores it once. An error
+// offerFile stores a file and returns the message that offers it. The same key stores it once. An error
 // that says why a file cannot be sent here is a refusal.
-func (t fileTurn) offer(ctx context.Context, f actions.File, key string) (*activity.Activity, error) {
-	e, queue := t.engine, t.conversationKey()
-	if t.Activity.ChannelID != activity.Teams || !t.Activity.Conversation.Personal() || t.repliesInResponse() {
+func offerFile(ctx context.Context, t *Turn, f actions.File, key string) (*activity.Activity, error) {
+	e, queue := t.engine, conversationKey(t)
+	if t.Activity.ChannelID != activity.Teams || !t.Activity.Conversation.Personal() || repliesInResponse(t) {
 		return nil, Refuse("files can be sent only in a personal chat of Teams")
 	}
-	others, err := t.waitsOf(ctx, queue, "", forFile)
+	others, err := waitsOf(ctx, t, queue, "", forFile)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +82,7 @@ func (t fileTurn) offer(ctx context.Context, f actions.File, key string) (*activ
 	rec := Record{
 		head:  head{ID: id, Accepted: time.Now().UTC(), Activity: t.rec.Activity, Caller: t.rec.Caller},
 		Phase: waiting, File: &offeredFile{Name: f.Name, Size: int64(len(f.Content)), Parts: e.files.Parts(len(f.Content))},
-		Wait: &Wait{For: forFile, Until: time.Now().Add(fileFor).UTC(), Then: done, Owner: t.owner()},
+		Wait: &Wait{For: forFile, Until: time.Now().Add(fileFor).UTC(), Then: done, Owner: ownerOf(t)},
 	}
 	raw, err := rec.Encode()
 	if err != nil {
@@ -127,8 +124,8 @@ func attached(contentType, name, address string, content map[string]any) activit
 	return activity.Attachment{ContentType: contentType, Name: name, ContentURL: address, Content: raw}
 }
 
-// drop drops a file that waits, with its content.
-func (t fileTurn) drop(ctx context.Context, queue state.Key, id string) error {
+// dropFile drops a file that waits, with its content.
+func dropFile(ctx context.Context, t *Turn, queue state.Key, id string) error {
 	e := t.engine
 	w, err := e.inbox.Find(ctx, queue, id)
 	if errors.Is(err, inbox.ErrNoRecord) {
@@ -192,18 +189,18 @@ const (
 // offerID matches the ids that idOf makes.
 var offerID = lazy.Regexp(`^[a-z2-7]{12}$`)
 
-// take is [Turn.TakeFile].
-func (t fileTurn) take(ctx context.Context, c FileConsent) error {
+// takeFile is [Turn.TakeFile].
+func takeFile(ctx context.Context, t *Turn, c FileConsent) error {
 	var in offerContext
 	_ = json.Unmarshal(c.Context, &in) // another context is not ours
-	queue := t.conversationKey()
+	queue := conversationKey(t)
 	log := zerolog.Ctx(ctx).With().Str("offer", cut(in.Offer, 2*idLen)).Logger()
-	rec, err := t.offered(ctx, queue, in.Offer)
+	rec, err := offeredRecord(ctx, t, queue, in.Offer)
 	switch {
 	case t.rec.Upload != nil && t.rec.Upload.Outcome != "": // a process was killed before it could tell
 	case errors.Is(err, inbox.ErrNoRecord) && offerID().MatchString(in.Offer):
 		log.Info().Msg("an answer to a file came too late")
-		return t.Send(ctx, t.tellOfFile(ctx, nil, c, t.Translate("I no longer have that file. Please ask me for it again."))...)
+		return t.Send(ctx, tellOfFile(ctx, t, nil, c, t.Translate("I no longer have that file. Please ask me for it again."))...)
 	case errors.Is(err, inbox.ErrNoRecord):
 		log.Warn().Msg("an answer to a file that the bot did not offer")
 		return nil
@@ -228,41 +225,41 @@ func (t fileTurn) take(ctx context.Context, c FileConsent) error {
 		t.rec.Upload = &upload{}
 	}
 	if up := t.rec.Upload; up.Outcome == "" {
-		if err := t.allowed(ctx, c); err != nil { // nothing was sent, so the file waits for another answer
+		if err := mayUpload(ctx, t, c); err != nil { // nothing was sent, so the file waits for another answer
 			log.Warn().Str("error", cause(err)).Msg("a person's app named an address that no file may go to")
-			all := t.tellOfFile(ctx, nil, c, t.Translate(notThere, titles.Code(titles.Visible(rec.File.Name))))
+			all := tellOfFile(ctx, t, nil, c, t.Translate(notThere, titles.Code(titles.Visible(rec.File.Name))))
 			all[len(all)-1].Attachments = []activity.Attachment{offerCard(rec.ID, rec.File.Name, "", rec.File.Size)}
 			return t.Send(ctx, all...)
 		}
 		outcome := declined // saved only once it is true
 		if c.Action == accepts {
-			if outcome, err = t.upload(ctx, c.UploadInfo.UploadURL, rec, queue); err != nil {
+			if outcome, err = uploadFile(ctx, t, c.UploadInfo.UploadURL, rec, queue); err != nil {
 				return err
 			}
 		}
 		up.Outcome = outcome
 		log.Info().Str("outcome", up.Outcome).Msg("file answered")
 	}
-	ctx = t.lasting(ctx)
+	ctx = lastingOf(ctx, t)
 	if err := t.Save(ctx); err != nil { // from here on nothing is uploaded again
 		return err
 	}
-	if err := t.drop(ctx, queue, in.Offer); err != nil {
+	if err := dropFile(ctx, t, queue, in.Offer); err != nil {
 		return err
 	}
-	return t.Send(ctx, t.tellOfFile(ctx, rec.File, c, "")...)
+	return t.Send(ctx, tellOfFile(ctx, t, rec.File, c, "")...)
 }
 
-// allowed refuses an answer that wants the file where no file may go.
-func (t fileTurn) allowed(ctx context.Context, c FileConsent) error {
+// mayUpload refuses an answer that wants the file where no file may go.
+func mayUpload(ctx context.Context, t *Turn, c FileConsent) error {
 	if c.Action != accepts {
 		return nil
 	}
 	return t.engine.cfg.Channel.CheckUpload(ctx, c.UploadInfo.UploadURL)
 }
 
-// offered returns the record of a file that waits.
-func (t fileTurn) offered(ctx context.Context, queue state.Key, id string) (rec Record, err error) {
+// offeredRecord returns the record of a file that waits.
+func offeredRecord(ctx context.Context, t *Turn, queue state.Key, id string) (rec Record, err error) {
 	if !offerID().MatchString(id) {
 		return rec, inbox.ErrNoRecord
 	}
@@ -276,26 +273,26 @@ func (t fileTurn) offered(ctx context.Context, queue state.Key, id string) (rec 
 	return rec, err
 }
 
-// upload puts the file where the person's client said. Its error means that the turn is left.
-func (t fileTurn) upload(ctx context.Context, address string, rec Record, queue state.Key) (outcome string, err error) {
+// uploadFile puts the file where the person's client said. Its error means that the turn is left.
+func uploadFile(ctx context.Context, t *Turn, address string, rec Record, queue state.Key) (outcome string, err error) {
 	content, err := t.engine.files.Get(ctx, queue, rec.ID, rec.File.Parts)
 	if err == nil && int64(len(content)) != rec.File.Size {
 		err = files.ErrGone
 	}
 	if err == nil {
-		err = t.uploadParts(ctx, address, content)
+		err = uploadParts(ctx, t, address, content)
 	}
 	if err == nil {
 		return uploaded, nil
 	}
-	if t.putsOff(err) {
+	if putsOff(t, err) {
 		return "", err
 	}
 	zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("a file was not uploaded")
 	return uploadFailed, nil
 }
 
-func (t fileTurn) uploadParts(ctx context.Context, address string, content []byte) (err error) {
+func uploadParts(ctx context.Context, t *Turn, address string, content []byte) (err error) {
 	up, piece := t.rec.Upload, t.engine.cfg.UploadPiece
 	for left := len(content)/piece + uploadSpare; int(up.Next) < len(content); left-- {
 		if left == 0 {
@@ -318,7 +315,7 @@ func (t fileTurn) uploadParts(ctx context.Context, address string, content []byt
 
 // tellOfFile returns what shows the outcome: the card that asked goes, and the person reads what
 // became of the file. instead is what they read if that is not the outcome of an upload.
-func (t fileTurn) tellOfFile(ctx context.Context, f *offeredFile, c FileConsent, instead string) (all []*activity.Activity) {
+func tellOfFile(ctx context.Context, t *Turn, f *offeredFile, c FileConsent, instead string) (all []*activity.Activity) {
 	if id := t.Activity.ReplyToID; id != "" { // else it could be answered again
 		all = append(all, &activity.Activity{Type: activity.MessageDelete, ID: id})
 	}

@@ -52,82 +52,81 @@ const (
 	flaggedDocument texts.Text = "Sorry, something that I read for this did not pass a content check, so I stopped."
 )
 
-// guard asks the moderator about the turn. What has passed is noted in the run, so that nothing is
-// judged twice, and a process that takes the turn over runs no plan without a verdict.
-type guard struct{ *execution }
+// What has passed is noted in the run, so that nothing is judged twice, and a process that takes the turn over
+// runs no plan without a verdict.
 
-// off reports whether nobody judges.
-func (g guard) off() bool { return g.engine.cfg.Moderation.Moderator == nil }
+// unjudged reports whether nobody judges.
+func unjudged(x *execution) bool { return x.engine.cfg.Moderation.Moderator == nil }
 
-// input judges what the planner is about to see: the person's text, what it quotes, and what actions have read.
-func (g guard) input(ctx context.Context) error {
-	if g.off() {
+// judgeInput judges what the planner is about to see: the person's text, what it quotes, and what actions have read.
+func judgeInput(ctx context.Context, x *execution) error {
+	if unjudged(x) {
 		return nil
 	}
-	said := []string{g.Text}
-	for _, q := range g.Activity.Quotes() {
+	said := []string{x.Text}
+	for _, q := range x.Activity.Quotes() {
 		said = append(said, q.Text)
 	}
-	for _, shared := range g.Activity.Shared() {
+	for _, shared := range x.Activity.Shared() {
 		said = append(said, shared.Text)
 	}
-	if err := g.judge(ctx, moderation.Said, said...); err != nil {
+	if err := judgeTexts(ctx, x, moderation.Said, said...); err != nil {
 		return err
 	}
 	var read []string
-	for _, o := range g.Outcomes() {
+	for _, o := range x.Outcomes() {
 		if o.Action != plan.Say {
 			read = append(read, o.Text)
 		}
 	}
-	return g.judge(ctx, moderation.Document, read...)
+	return judgeTexts(ctx, x, moderation.Document, read...)
 }
 
-// document judges a text of others that the planner is about to show the model.
-func (g guard) document(ctx context.Context, text string) error {
-	return g.judge(ctx, moderation.Document, text)
+// judgeDocument judges a text of others that the planner is about to show the model.
+func judgeDocument(ctx context.Context, x *execution, text string) error {
+	return judgeTexts(ctx, x, moderation.Document, text)
 }
 
-// screen is [actions.Turn.Screen]. Calls of a plan may run at the same time, so it leaves the record alone.
-func (g guard) screen(ctx context.Context, list []string, write func(may []bool) string) (string, error) {
+// screenTexts is [actions.Turn.Screen]. Calls of a plan may run at the same time, so it leaves the record alone.
+func screenTexts(ctx context.Context, x *execution, list []string, write func(may []bool) string) (string, error) {
 	may := slices.Repeat([]bool{true}, len(list))
-	if g.off() || len(list) == 0 {
+	if unjudged(x) || len(list) == 0 {
 		return write(may), nil
 	}
 	all := pieces(moderation.Document, list)
-	verdict, err := g.ask(ctx, all)
+	verdict, err := askModerator(ctx, x, all)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return "", ctx.Err()
-	case err != nil && !g.engine.cfg.Moderation.FailOpen:
-		g.Count(CountModeration, "failed")
+	case err != nil && !x.engine.cfg.Moderation.FailOpen:
+		x.Count(CountModeration, "failed")
 		return "", err
 	case err != nil:
-		g.Count(CountModeration, "let_through")
+		x.Count(CountModeration, "let_through")
 		zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("a text could not be judged and is let through")
 	case verdict.Flagged():
-		g.Count(CountModeration, "flagged")
+		x.Count(CountModeration, "flagged")
 		for i := range may {
 			may[i] = !verdict.Has(i)
 		}
 		zerolog.Ctx(ctx).Warn().Strs("kinds", []string{string(moderation.Document)}).Strs("categories", verdict.Categories).Str("hash", hashOf(list)).
 			Msg("left out by moderation")
 	default:
-		g.Count(CountModeration, "passed")
+		x.Count(CountModeration, "passed")
 	}
 	text := write(may)
-	g.screened.Store(hashOf(moderation.Document, text)[:32], true)
+	x.screened.Store(hashOf(moderation.Document, text)[:32], true)
 	return text, nil
 }
 
-// attached judges what the model is about to see of what came with the message: as what a person said,
+// judgeAttached judges what the model is about to see of what came with the message: as what a person said,
 // and as what may try to command the model.
-func (g guard) attached(ctx context.Context) error {
-	if g.off() {
+func judgeAttached(ctx context.Context, x *execution) error {
+	if unjudged(x) {
 		return nil
 	}
 	var all []moderation.Piece
-	for _, a := range g.Attached {
+	for _, a := range x.Attached {
 		if len(a.Picture) > 0 {
 			all = append(all, moderation.Piece{Kind: moderation.Image, Picture: a.Picture})
 		} else {
@@ -135,12 +134,12 @@ func (g guard) attached(ctx context.Context) error {
 			all = append(all, pieces(moderation.Document, []string{a.Text})...)
 		}
 	}
-	return g.pieces(ctx, all)
+	return judgePieces(ctx, x, all)
 }
 
-// plan judges what is left to run of the current plan.
-func (g guard) plan(ctx context.Context, p *plan.Progress) error {
-	if g.off() {
+// judgePlan judges what is left to run of the current plan.
+func judgePlan(ctx context.Context, x *execution, p *plan.Progress) error {
+	if unjudged(x) {
 		return nil
 	}
 	var said, entities []string
@@ -148,24 +147,24 @@ func (g guard) plan(ctx context.Context, p *plan.Progress) error {
 		said = append(said, c.Response)
 		entities = append(entities, textsIn(c.Entities)...)
 	}
-	return g.pieces(ctx, append(pieces(moderation.PlannedSay, said), pieces(moderation.PlannedEntity, entities)...))
+	return judgePieces(ctx, x, append(pieces(moderation.PlannedSay, said), pieces(moderation.PlannedEntity, entities)...))
 }
 
-// call judges the entities of a DO once its variables are filled in.
-func (g guard) call(ctx context.Context, index int) error {
-	if g.off() {
+// judgeCall judges the entities of a DO once its variables are filled in.
+func judgeCall(ctx context.Context, x *execution, index int) error {
+	if unjudged(x) {
 		return nil
 	}
-	c, err := g.rec.Run.Progress.Command(index)
+	c, err := x.rec.Run.Progress.Command(index)
 	if err != nil {
 		return nil //nolint:nilerr // the check of the call says so
 	}
-	return g.judge(ctx, moderation.PlannedEntity, textsIn(c.Entities)...)
+	return judgeTexts(ctx, x, moderation.PlannedEntity, textsIn(c.Entities)...)
 }
 
-// cards judges what people read on the cards of results.
-func (g guard) cards(ctx context.Context, cards []activity.Card) error {
-	if g.off() || len(cards) == 0 {
+// judgeCards judges what people read on the cards of results.
+func judgeCards(ctx context.Context, x *execution, cards []activity.Card) error {
+	if unjudged(x) || len(cards) == 0 {
 		return nil
 	}
 	var all []string
@@ -174,14 +173,14 @@ func (g guard) cards(ctx context.Context, cards []activity.Card) error {
 		_ = json.Unmarshal(card.Attachment().Content, &content) // it was encoded here
 		all = append(append(all, card.Fallback), shownIn(content)...)
 	}
-	return g.judge(ctx, moderation.PlannedSay, all...)
+	return judgeTexts(ctx, x, moderation.PlannedSay, all...)
 }
 
 // readOn are the fields of a card that people read.
 var readOn = []string{"text", "title", "subtitle", "value", "label", "placeholder", "altText", "fallbackText", "errorMessage", "tooltip", "name"}
 
-// question judges what people read on the card of a question.
-func (g guard) question(ctx context.Context, form *actions.Form) error {
+// judgeQuestion judges what people read on the card of a question.
+func judgeQuestion(ctx context.Context, x *execution, form *actions.Form) error {
 	all := []string{form.Text}
 	for _, f := range form.Fields {
 		all = append(all, cmp.Or(f.Title, f.Name), f.Hint)
@@ -192,29 +191,29 @@ func (g guard) question(ctx context.Context, form *actions.Form) error {
 			all = append(all, cmp.Or(c.Title, c.Value))
 		}
 	}
-	return g.judge(ctx, moderation.PlannedSay, all...)
+	return judgeTexts(ctx, x, moderation.PlannedSay, all...)
 }
 
-// answer judges what a person typed into such a card, before the call gets it.
-func (g guard) answer(ctx context.Context, q *ask.Question) error {
+// judgeAnswer judges what a person typed into such a card, before the call gets it.
+func judgeAnswer(ctx context.Context, x *execution, q *ask.Question) error {
 	if q == nil || q.Reply == nil {
 		return nil
 	}
-	return g.typed(ctx, q.Reply.Values)
+	return judgeTyped(ctx, x, q.Reply.Values)
 }
 
-// typed judges what a person typed into a card. What they wrote before stays.
-func (g guard) typed(ctx context.Context, values map[string]any) error {
-	text, kept := g.Text, g.rec.Text
-	err := g.judge(ctx, moderation.Said, textsIn(values)...)
-	stops := is[*stopError](err) && g.rec.Run != nil
+// judgeTyped judges what a person typed into a card. What they wrote before stays.
+func judgeTyped(ctx context.Context, x *execution, values map[string]any) error {
+	text, kept := x.Text, x.rec.Text
+	err := judgeTexts(ctx, x, moderation.Said, textsIn(values)...)
+	stops := is[*stopError](err) && x.rec.Run != nil
 	if stops { // it was put there without its text
-		g.takeBack()
+		takeBack(x.Turn)
 	}
-	g.Text, g.rec.Text = text, kept
+	x.Text, x.rec.Text = text, kept
 	if stops {
-		g.withheld = withheldTyped
-		g.remember()
+		x.withheld = withheldTyped
+		remember(x.Turn)
 	}
 	return err
 }
@@ -264,25 +263,25 @@ func pieces(kind moderation.Kind, list []string) (all []moderation.Piece) {
 	return all
 }
 
-func (g guard) judge(ctx context.Context, kind moderation.Kind, list ...string) error {
-	if g.off() {
+func judgeTexts(ctx context.Context, x *execution, kind moderation.Kind, list ...string) error {
+	if unjudged(x) {
 		return nil
 	}
-	return g.pieces(ctx, pieces(kind, list))
+	return judgePieces(ctx, x, pieces(kind, list))
 }
 
-// pieces judges what was not judged before. Its error is a [*stopError] if anything is flagged.
-func (g guard) pieces(ctx context.Context, all []moderation.Piece) error {
+// judgePieces judges what was not judged before. Its error is a [*stopError] if anything is flagged.
+func judgePieces(ctx context.Context, x *execution, all []moderation.Piece) error {
 	var known, asked []string // hashes
-	if g.rec.Run != nil {
-		known = g.rec.Run.Judged
+	if x.rec.Run != nil {
+		known = x.rec.Run.Judged
 	}
 	all = slices.DeleteFunc(all, func(p moderation.Piece) bool {
 		hash := hashOf(p.Kind, p.Text)[:32]
 		if len(p.Picture) > 0 {
 			hash = hashOf(p.Kind, sha256.Sum256(p.Picture))[:32]
 		}
-		_, screened := g.screened.Load(hash)
+		_, screened := x.screened.Load(hash)
 		skip := strings.TrimSpace(p.Text) == "" && len(p.Picture) == 0 || screened || slices.Contains(known, hash) || slices.Contains(asked, hash)
 		if !skip {
 			asked = append(asked, hash)
@@ -292,35 +291,35 @@ func (g guard) pieces(ctx context.Context, all []moderation.Piece) error {
 	if len(all) == 0 {
 		return nil
 	}
-	verdict := g.stream.Flagged()
+	verdict := x.stream.Flagged()
 	err := error(nil)
 	if kind := all[0].Kind; !verdict.Flagged() || kind != moderation.PlannedSay && kind != moderation.PlannedEntity {
-		verdict, err = g.ask(ctx, all)
+		verdict, err = askModerator(ctx, x, all)
 	}
-	switch open := g.engine.cfg.Moderation.FailOpen; {
+	switch open := x.engine.cfg.Moderation.FailOpen; {
 	case err != nil && ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil && !open:
-		g.Count(CountModeration, "failed")
+		x.Count(CountModeration, "failed")
 		return err
 	case err != nil:
-		g.Count(CountModeration, "let_through")
+		x.Count(CountModeration, "let_through")
 		zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("a text could not be judged and is let through")
 	case verdict.Flagged():
-		g.Count(CountModeration, "flagged")
-		return g.flagged(ctx, all, verdict, asked)
+		x.Count(CountModeration, "flagged")
+		return withholdFlagged(ctx, x, all, verdict, asked)
 	default:
-		g.Count(CountModeration, "passed")
+		x.Count(CountModeration, "passed")
 	}
-	if g.rec.Run != nil {
-		g.rec.Run.Judged = append(slices.Clip(known), asked...)
+	if x.rec.Run != nil {
+		x.rec.Run.Judged = append(slices.Clip(known), asked...)
 	}
 	return nil
 }
 
-// ask asks the moderator. Its error wraps [moderation.ErrUnjudged].
-func (g guard) ask(ctx context.Context, all []moderation.Piece) (verdict moderation.Verdict, err error) {
-	ctx, end := g.step(ctx, "moderate")
+// askModerator asks the moderator. Its error wraps [moderation.ErrUnjudged].
+func askModerator(ctx context.Context, x *execution, all []moderation.Piece) (verdict moderation.Verdict, err error) {
+	ctx, end := x.step(ctx, "moderate")
 	defer func() { end(err) }()
 	defer func() {
 		if p := recover(); p != nil { // the moderator is third-party code, and a stream calls it on a goroutine of its own
@@ -329,16 +328,16 @@ func (g guard) ask(ctx context.Context, all []moderation.Piece) (verdict moderat
 	}()
 	ctx, cancel := context.WithTimeout(ctx, judgeWithin)
 	defer cancel()
-	verdict, err = g.engine.cfg.Moderation.Moderator.Judge(ctx, all)
+	verdict, err = x.engine.cfg.Moderation.Moderator.Judge(ctx, all)
 	if err != nil && !errors.Is(err, moderation.ErrUnjudged) {
 		err = fmt.Errorf("%w: %w", moderation.ErrUnjudged, err)
 	}
 	return verdict, err
 }
 
-// flagged tells the operator, takes the flagged texts out of what the turn keeps, and returns the
+// withholdFlagged tells the operator, takes the flagged texts out of what the turn keeps, and returns the
 // error that ends the turn.
-func (g guard) flagged(ctx context.Context, all []moderation.Piece, verdict moderation.Verdict, asked []string) error {
+func withholdFlagged(ctx context.Context, x *execution, all []moderation.Piece, verdict moderation.Verdict, asked []string) error {
 	var kinds []string
 	for _, p := range all {
 		kinds = append(kinds, string(p.Kind))
@@ -346,25 +345,25 @@ func (g guard) flagged(ctx context.Context, all []moderation.Piece, verdict mode
 	kind := all[0].Kind
 	kinds = slices.Compact(kinds)
 	zerolog.Ctx(ctx).Warn().Strs("kinds", kinds).Strs("categories", verdict.Categories).Str("hash", hashOf(asked)).Msg("flagged by moderation")
-	g.note(&g.rec, Note{
+	noteFor(x.Turn, &x.rec, Note{
 		What: "moderation", Outcome: "flagged", Action: strings.Join(verdict.Categories, ","), Of: asked, ID: strings.Join(kinds, ","),
 	})
 	say, done := flaggedSaid, ""
 	switch kind {
 	case moderation.Said, moderation.Image:
 		kind = moderation.Said
-		g.Text, g.rec.Text, g.Attached = withheldText, withheldText, nil
+		x.Text, x.rec.Text, x.Attached = withheldText, withheldText, nil
 	case moderation.Document:
 		say = flaggedDocument
 	default:
 		say = flaggedAnswer
 	}
-	if did := g.titles(completed(g.Outcomes())); len(did) > 0 {
-		done = " " + g.Translate("Before that I did: %s.", strings.Join(did, ", "))
+	if did := titlesOf(x.Turn, completed(x.Outcomes())); len(did) > 0 {
+		done = " " + x.Translate("Before that I did: %s.", strings.Join(did, ", "))
 	}
 	if kind != moderation.Said {
-		g.withheld = withheldAnswer
-		for _, round := range g.Rounds {
+		x.withheld = withheldAnswer
+		for _, round := range x.Rounds {
 			for i := range round.Outcomes {
 				if o := &round.Outcomes[i]; o.Action != plan.Say { // it may be what was flagged
 					o.Text, o.Shown = "", ""
@@ -372,26 +371,26 @@ func (g guard) flagged(ctx context.Context, all []moderation.Piece, verdict mode
 			}
 		}
 	}
-	if g.rec.Run != nil {
-		g.remember()
+	if x.rec.Run != nil {
+		remember(x.Turn)
 	}
-	return &stopError{cmp.Or(g.engine.cfg.FilteredText, g.Translate(say)) + done}
+	return &stopError{cmp.Or(x.engine.cfg.FilteredText, x.Translate(say)) + done}
 }
 
-// click judges the texts of a click on a card, which calls an action outside of any plan. It returns
+// judgeClick judges the texts of a click on a card, which calls an action outside of any plan. It returns
 // what to answer if they are flagged.
-func (g guard) click(ctx context.Context, entities map[string]any) (actions.Result, error) {
-	err := g.typed(ctx, entities)
+func judgeClick(ctx context.Context, x *execution, entities map[string]any) (actions.Result, error) {
+	err := judgeTyped(ctx, x, entities)
 	if flagged, ok := errors.AsType[*stopError](err); ok {
 		return actions.Fail("%s", flagged.say), nil
 	}
 	return actions.Result{}, err
 }
 
-// edited judges the words of an edited message and returns what may be kept of them. Nobody waits for a reply
+// judgeEdited judges the words of an edited message and returns what may be kept of them. Nobody waits for a reply
 // to an edit, so what was flagged or could not be judged is withheld without one.
-func (g guard) edited(ctx context.Context, text string) (string, error) {
-	err := g.judge(ctx, moderation.Said, text)
+func judgeEdited(ctx context.Context, x *execution, text string) (string, error) {
+	err := judgeTexts(ctx, x, moderation.Said, text)
 	switch {
 	case err == nil:
 		return text, nil

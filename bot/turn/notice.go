@@ -7,6 +7,7 @@ import (
 	crand "crypto/rand"
 	"crypto/sha256"
 	"encoding/base32"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -21,6 +22,8 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
+	"github.com/planbot-go/planbot/internal/titles"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -75,15 +78,19 @@ func (e *Engine) Withdraw(ctx context.Context, n actions.Notice) (withdrawn bool
 }
 
 // notifier sends notices for the actions of a turn.
-type notifier struct{ *Turn }
+type notifier struct {
+	engine *Engine
+	turn   *Turn
+}
 
 // Notify is [Engine.Notify] from within a turn, by its person, and to its conversation unless the
 // notice says otherwise. If a call of an action runs again, its notices are not sent twice.
-func (t notifier) Notify(ctx context.Context, n actions.Notice) (id string, err error) {
+func (by notifier) Notify(ctx context.Context, n actions.Notice) (id string, err error) {
+	t := by.turn
 	if t.ReadOnly() {
 		return "", errReadOnly
 	}
-	p := &post{Notice: n, owner: t.owner(), attempt: actions.AttemptOf(ctx).Key}
+	p := &post{Notice: n, owner: ownerOf(t), attempt: actions.AttemptOf(ctx).Key}
 	here := actions.To(t.Activity)
 	if p.To.Conversation == "" && p.To.User == "" {
 		p.To.Conversation = here.Conversation
@@ -96,9 +103,9 @@ func (t notifier) Notify(ctx context.Context, n actions.Notice) (id string, err 
 		p.known = *state.Of[reference](t.Conversation)
 	}
 	if queueOf(p.To) == queueOf(here) {
-		p.person = t.private()
+		p.person = privateTo(t)
 	}
-	return t.engine.notify(ctx, p)
+	return by.engine.notify(ctx, p)
 }
 
 // post is a notice before it is saved.
@@ -286,7 +293,7 @@ func (e *Engine) keep(ctx context.Context, p *post) (string, error) {
 		listed := t.rec.Wait.listed()
 		entry.Wait = &listed
 	} else {
-		entry.Load = t.keys()
+		entry.Load = keysOfTurn(t)
 		if key != "" {
 			entry.Duplicates = []inbox.Duplicate{{ID: "notice\n" + key, For: sameNotice}}
 		}
@@ -407,7 +414,7 @@ func sendNotice(ctx context.Context, t *Turn) error {
 	}
 	if r := t.rec.Notice.Request; r != nil {
 		t.Activity.From.AadObjectID = r.Person
-		return requests{t}.run(ctx)
+		return runRequest(ctx, t)
 	}
 	if run := t.rec.Notice.Run; run != "" {
 		h := t.engine.cfg.Notice(run)
@@ -475,24 +482,24 @@ func (e *Engine) schedule(ctx context.Context, rec Record, queue state.Key) (que
 	}
 	w.Replaces, rec.ID = rec.ID, strings.ToLower(crand.Text()[:idLen])
 	t := e.newTurn(a)
-	t.use(rec)
+	useRecord(t, rec)
 	_, _, err = e.submit(ctx, t, inbox.Entry{Queue: queue, Unbounded: true})
 	return true, err
 }
 
-// recur is the turn of a recurring notice that is due: it puts a record for this time into the queue
+// recurNotice is the turn of a recurring notice that is due: it puts a record for this time into the queue
 // and waits for the next one. If a process is killed in between, the next one finds that record: its
 // id is made from the time.
-func (t notifier) recur(ctx context.Context) error {
-	err := t.recurs(ctx)
+func recurNotice(ctx context.Context, t *Turn) error {
+	err := scheduleNext(ctx, t)
 	if err == nil || errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil {
 		return err
 	}
 	return &deadLetter{reason: "its next time could not be scheduled", err: err}
 }
 
-func (t notifier) recurs(ctx context.Context) error {
-	w, queue := *t.rec.Wait, t.queue()
+func scheduleNext(ctx context.Context, t *Turn) error {
+	w, queue := *t.rec.Wait, queueFor(t)
 	rec := t.rec
 	if w.Replaces != "" {
 		rec.ID, rec.Wait, w.Replaces = w.Replaces, &w, ""
@@ -609,18 +616,19 @@ func sameClock(t time.Time, there *time.Location) time.Time {
 
 // Notices lists the person's notices on the topic that wait, see [actions.Notifier]. Where others read
 // along, it leaves out what they asked for in private.
-func (t notifier) Notices(ctx context.Context, topic string) (all []actions.Notice, err error) {
-	seen, alone := map[string]bool{}, t.Activity.Conversation.Personal() || t.private() != ""
-	err = t.engine.cfg.Store.Members(ctx, placesKey(PersonKey(t.Activity)), func(places []string) error {
+func (by notifier) Notices(ctx context.Context, topic string) (all []actions.Notice, err error) {
+	t := by.turn
+	seen, alone := map[string]bool{}, t.Activity.Conversation.Personal() || privateTo(t) != ""
+	err = by.engine.cfg.Store.Members(ctx, placesKey(PersonKey(t.Activity)), func(places []string) error {
 		var queues []state.Key
 		for _, place := range places {
 			conversation, _ := readPlace(place)
-			queues = append(queues, queueOf(t.elsewhere(conversation)))
+			queues = append(queues, queueOf(elsewhereOf(t, conversation)))
 		}
-		waiting, err := t.engine.inbox.Waiting(ctx, queues...)
+		waiting, err := by.engine.inbox.Waiting(ctx, queues...)
 		for _, listed := range waiting {
 			w := readWait(listed)
-			if w.For != forTime || w.Owner != t.owner() || w.Topic != topic || w.Private && !alone || seen[listed.ID] {
+			if w.For != forTime || w.Owner != ownerOf(t) || w.Topic != topic || w.Private && !alone || seen[listed.ID] {
 				continue
 			}
 			seen[listed.ID] = true
@@ -634,18 +642,248 @@ func (t notifier) Notices(ctx context.Context, topic string) (all []actions.Noti
 }
 
 // Withdraw drops a waiting notice of the person, see [actions.Notifier].
-func (t notifier) Withdraw(ctx context.Context, n actions.Notice) (bool, error) {
+func (by notifier) Withdraw(ctx context.Context, n actions.Notice) (bool, error) {
+	t := by.turn
 	if t.ReadOnly() {
 		return false, errReadOnly
 	}
-	there := t.elsewhere(n.To.Conversation)
-	all, err := t.engine.inbox.Records(ctx, queueOf(there))
+	there := elsewhereOf(t, n.To.Conversation)
+	all, err := by.engine.inbox.Records(ctx, queueOf(there))
 	if err != nil {
 		return false, err
 	}
 	rec, err := Decode(all[n.ID])
-	if err != nil || rec.Wait == nil || rec.Wait.For != forTime || rec.Wait.Owner != t.owner() {
+	if err != nil || rec.Wait == nil || rec.Wait.For != forTime || rec.Wait.Owner != ownerOf(t) {
 		return false, nil
 	}
-	return t.engine.withdraw(ctx, there, n.ID, rec.Wait.Every != "")
+	return by.engine.withdraw(ctx, there, n.ID, rec.Wait.Every != "")
+}
+
+// A request is a call that another program asks for in the name of a person. It is a notice in their own
+// conversation, whose turn runs a plan of that one call. What comes of it is kept for a while in a document
+// of the person, which is written before the turn ends: so it outlives the program.
+
+// request is a pending [actions.Request].
+type request struct {
+	Subject  string         `json:"subject"`
+	Person   string         `json:"person"` // id in Microsoft Entra
+	By       string         `json:"by,omitempty"`
+	Action   string         `json:"action"`
+	Entities jsontext.Value `json:"entities,omitempty"`
+	// Status is there once it is over. "": the outcome of the call says it.
+	Status actions.RequestStatus `json:"status,omitempty"`
+}
+
+const (
+	// requestRun marks the notices that are requests. It is no name of a handler.
+	requestRun = "planbot/request"
+	// maxResultKept is how many bytes of a result are kept, and maxAllKept how many bytes of all of them, as JSON.
+	maxResultKept, maxAllKept = 16 << 10, 768 << 10
+	// maxRequestsKept is how many requests are kept. One is kept at least for requestYoung, as its caller may
+	// still wait: instead no new ones are taken.
+	maxRequestsKept, requestYoung = 250, 2 * time.Minute
+	// requestKept is how long they are kept at most.
+	requestKept = 24 * time.Hour
+)
+
+// keptRequest is what came of a request.
+type keptRequest struct {
+	actions.Requested
+	Subject string    `json:"subject"`
+	At      time.Time `json:"at"`
+	Gone    bool      `json:"gone,omitzero"` // there was a text, and it was too much to keep
+}
+
+// keptRequests is a document of the person.
+type keptRequests struct {
+	List []keptRequest `json:"list,omitempty"`
+}
+
+// add adds a result. When there is too much, the texts of others go: first those that nobody waits for any
+// more, and of the program that keeps most. That they were taken, and what came of them, stays.
+func (k *keptRequests) add(one keptRequest) {
+	old := func(one keptRequest) bool { return time.Since(one.At) > requestYoung }
+	k.List = slices.DeleteFunc(k.List, func(known keptRequest) bool { return known.ID == one.ID || time.Since(known.At) > requestKept })
+	k.List = append(k.List, one)
+	for len(k.List) > maxRequestsKept && old(k.List[0]) {
+		k.List = slices.Delete(k.List, 0, 1)
+	}
+	all, of := 0, map[string]int{}
+	size := func(one keptRequest) int {
+		raw, _ := json.Marshal(one) // texts always encode
+		return len(raw)
+	}
+	for _, one := range k.List {
+		n := size(one)
+		all, of[one.Subject] = all+n, of[one.Subject]+n
+	}
+	for all > maxAllKept {
+		kept := func(which func(keptRequest) bool) int {
+			most, at := 0, -1
+			for i, one := range k.List[:len(k.List)-1] {
+				if one.Text != "" && of[one.Subject] > most && which(one) {
+					most, at = of[one.Subject], i
+				}
+			}
+			return at
+		}
+		i := kept(old)
+		if i < 0 {
+			i = kept(func(keptRequest) bool { return true })
+		}
+		if i < 0 {
+			return
+		}
+		shorter := &k.List[i]
+		n := size(*shorter)
+		shorter.Text, shorter.Gone = "", true
+		n -= size(*shorter)
+		all, of[shorter.Subject] = all-n, of[shorter.Subject]-n
+	}
+}
+
+// full reports whether no request can be added without losing one that its caller may still wait for.
+func (k *keptRequests) full() bool {
+	return len(k.List) >= maxRequestsKept && time.Since(k.List[len(k.List)-maxRequestsKept].At) <= requestYoung
+}
+
+func requestsKey(person state.Key) state.Key { return person.Under("notes", "requests") }
+
+// directory says which account a person of Microsoft Entra has here. It is a document of its own, found
+// by their ids there.
+type directory struct {
+	Channel string `json:"channel,omitempty"`
+	Bot     string `json:"bot,omitempty"`
+	Caller  string `json:"caller,omitempty"`
+	User    string `json:"user,omitempty"`
+}
+
+func directoryKey(tenant, person string) state.Key {
+	return state.UserKey("directory", strings.ToLower(tenant), strings.ToLower(person))
+}
+
+func (d *directory) recipient() actions.Recipient {
+	return actions.Recipient{Channel: d.Channel, Bot: d.Bot, Caller: d.Caller, User: d.User}
+}
+
+// directoryID is how the directory knows the person of a personal conversation. "": not at all.
+func directoryID(t *Turn) string {
+	user, tenant := t.Proved()
+	if !t.engine.cfg.Requests || user == "" || tenant == "" || !t.Activity.Conversation.Personal() {
+		return ""
+	}
+	return tenant + "/" + user
+}
+
+// listInDirectory puts the person into the directory.
+func listInDirectory(ctx context.Context, t *Turn) error {
+	user, tenant := t.Proved()
+	docs, err := t.engine.cfg.Store.Load(ctx, directoryKey(tenant, user))
+	if err != nil {
+		return err
+	}
+	to := actions.To(t.Activity)
+	*state.Of[directory](docs[0]) = directory{to.Channel, to.Bot, to.Caller, t.Activity.From.ID}
+	return t.engine.cfg.Store.Save(ctx, docs...)
+}
+
+// forgetRequests deletes the person from the directory, and what came of the requests in their name.
+func forgetRequests(ctx context.Context, t *Turn) error {
+	if !t.engine.cfg.Requests {
+		return nil
+	}
+	keys := []state.Key{requestsKey(PersonKey(t.Activity))}
+	if user, tenant := t.Proved(); user != "" && tenant != "" {
+		keys = append(keys, directoryKey(tenant, user))
+	}
+	docs, err := t.engine.cfg.Store.Load(ctx, keys...)
+	if len(docs) == 0 {
+		return err
+	}
+	for _, doc := range docs {
+		doc.Delete() // even if it cannot be read
+		if err := t.engine.cfg.Store.Save(ctx, doc); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// requestOf is the request that the turn runs; nil: it runs none.
+func requestOf(t *Turn) *request {
+	if t.rec.Notice == nil {
+		return nil
+	}
+	return t.rec.Notice.Request
+}
+
+// askingProgram says which program asks; "": none does.
+func askingProgram(t *Turn) string {
+	if r := requestOf(t); r != nil {
+		return t.Translate("The program %s asks for this on your behalf.", titles.Visible(r.By))
+	}
+	return ""
+}
+
+// runRequest is the handler of the turn of a request.
+func runRequest(ctx context.Context, t *Turn) error {
+	t.rec.Run, t.rec.Phase = &Run{}, planning
+	return t.move(ctx)
+}
+
+// planRequest is the phase Planning of such a turn: its plan is the one call, and after that it is over.
+func planRequest(ctx context.Context, t *Turn) error {
+	if len(t.Rounds) > 0 {
+		t.rec.Run, t.rec.Phase = nil, done
+		return nil
+	}
+	r := requestOf(t)
+	var entities map[string]any
+	dec := json.NewDecoder(strings.NewReader(string(r.Entities)))
+	dec.UseNumber()
+	if err := dec.Decode(&entities); err != nil {
+		return fmt.Errorf("read the entities of a request: %w", err)
+	}
+	p := plan.Plan{Commands: []plan.Command{{Kind: plan.Do, Action: r.Action, Entities: entities}}, Observe: true}
+	p, err := p.Validate(t.engine.cfg.Actions)
+	if err != nil {
+		return fmt.Errorf("plan a request: %w", err)
+	}
+	zerolog.Ctx(ctx).Info().Str("action", r.Action).Str("by", r.By).Msg("runs the request of another program")
+	t.rec.Run.Progress, t.rec.Phase, t.since.progressed = p.Start(nil), running, true
+	t.Rounds = append(t.Rounds, actions.Round{})
+	return nil
+}
+
+// keepRequest keeps what came of a request, before its turn ends. It may be done twice.
+func keepRequest(ctx context.Context, t *Turn) error {
+	r := requestOf(t)
+	if r == nil || t.rec.Phase == waiting {
+		return nil
+	}
+	kept := keptRequest{Requested: requestResult(t, r), Subject: r.Subject, At: time.Now().UTC().Truncate(time.Second)}
+	return t.engine.cfg.Store.Update(ctx, requestsKey(PersonKey(t.Activity)), func(doc *state.Scope) error {
+		state.Of[keptRequests](doc).add(kept)
+		return nil
+	})
+}
+
+// requestResult is what came of the request.
+func requestResult(t *Turn, r *request) actions.Requested {
+	result := actions.Requested{ID: t.rec.ID, Status: r.Status}
+	outcomes := t.Outcomes()
+	switch {
+	case r.Status != "":
+	case len(t.uncertain) > 0:
+		result.Status = actions.RequestUnknown
+	case len(outcomes) == 0 || t.rec.Phase == failed:
+		result.Status, result.Text = actions.RequestFailed, "It could not be done."
+	default:
+		last := outcomes[len(outcomes)-1]
+		result.Status, result.Text = actions.RequestDone, cut(last.Text, maxResultKept)
+		if last.Failed {
+			result.Status = actions.RequestFailed
+		}
+	}
+	return result
 }

@@ -34,8 +34,8 @@ var errNoCommands = errors.New("the planner made an empty plan")
 // makePlan is the phase Planning: it asks the planner for the next plan. A plan that exceeds a
 // limit does not start.
 func (x *execution) makePlan(ctx context.Context) error {
-	if r := (requests{x.Turn}); r.of() != nil {
-		return r.plan(ctx)
+	if requestOf(x.Turn) != nil {
+		return planRequest(ctx, x.Turn)
 	}
 	if tells, err := x.readAttachments(ctx); err != nil || tells {
 		return err
@@ -45,7 +45,7 @@ func (x *execution) makePlan(ctx context.Context) error {
 		x.rec.Phase, x.since.progressed = running, true
 		return nil
 	}
-	if x.untold() == "" || is[*stopError](err) || errors.Is(err, stream.ErrStopped) || ctx.Err() != nil || x.putsOff(err) {
+	if x.untold() == "" || is[*stopError](err) || errors.Is(err, stream.ErrStopped) || ctx.Err() != nil || putsOff(x.Turn, err) {
 		return err
 	}
 	zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("asking the model again failed, sending the actions' own results instead")
@@ -57,7 +57,7 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	if x.Usage.Messages >= x.Budget.Messages {
 		return &LimitError{Limit: limitSays} // nothing that the model writes could be sent
 	}
-	if err := (guard{x}).input(ctx); err != nil {
+	if err := judgeInput(ctx, x); err != nil {
 		return err
 	}
 	p, err := x.askPlanner(ctx)
@@ -86,7 +86,7 @@ func (x *execution) nextPlan(ctx context.Context) error {
 		return nil // a rerun starts at the last save, not at this plan: it has to repeat what was done since then
 	}
 	x.rec.Phase = running
-	if err := cmp.Or(x.copyToRecord(), x.rec.closeSlots()); err != nil {
+	if err := cmp.Or(copyToRecord(x.Turn), x.rec.closeSlots()); err != nil {
 		return err
 	}
 	base := x.rec.clone()
@@ -122,7 +122,7 @@ func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
 // it, or if the last command had output and nothing came after it.
 func (x *execution) runCommands(ctx context.Context) error {
 	p := x.rec.Run.Progress
-	if err := (guard{x}).plan(ctx, p); err != nil { // once: the run knows what has passed
+	if err := judgePlan(ctx, x, p); err != nil { // once: the run knows what has passed
 		return err
 	}
 	for !p.Done() {
@@ -191,7 +191,7 @@ func (x *execution) say(ctx context.Context) error {
 	if len(texts) == 0 {
 		return nil
 	}
-	return x.put(x.spoken(ctx, texts))
+	return x.put(spokenMessages(ctx, x.Turn, texts))
 }
 
 // sayLast sends the texts that end a plan. If all of them are empty results, it says that they are
@@ -200,13 +200,13 @@ func (x *execution) sayLast(ctx context.Context, texts []string) error {
 	if len(texts) == 0 && !x.hushed && len(x.rec.Run.Progress.Shown) == 0 {
 		texts = []string{x.Translate("Done.")} // a plan had nothing but empty results to say
 	}
-	return x.conclude(texts, x.spoken(ctx, texts))
+	return x.conclude(texts, spokenMessages(ctx, x.Turn, texts))
 }
 
 // conclude ends the plan and sends the messages. It adds the turn to the history first, so that one
 // save stores all of the turn. texts is what the messages say.
 func (x *execution) conclude(texts []string, messages []*activity.Activity) error {
-	x.remember(texts...)
+	remember(x.Turn, texts...)
 	x.rec.Run, x.rec.Phase = nil, done
 	if len(messages) == 0 {
 		return nil
@@ -247,7 +247,7 @@ func (x *execution) beforeSay(ctx context.Context, text string) (string, error) 
 			return "", nil
 		}
 	}
-	return text, guard{x}.judge(ctx, moderation.PlannedSay, text)
+	return text, judgeTexts(ctx, x, moderation.PlannedSay, text)
 }
 
 // withhold notes that the last plan left something untold, so that the model is asked to tell it.
@@ -271,7 +271,7 @@ func (x *execution) tellUnchanged(ctx context.Context) error {
 	if text == "" { // a feature blanked it
 		return x.conclude(nil, nil)
 	}
-	return x.conclude([]string{text}, x.messages(text)) // no model wrote it
+	return x.conclude([]string{text}, messagesOf(x.Turn, text)) // no model wrote it
 }
 
 // untold is what the model should have told the person and did not: which commands of the turn's
@@ -287,7 +287,7 @@ func (x *execution) untold() string {
 			case o.Unchanged && !slices.Contains(texts, o.Text):
 				texts = append(texts, o.Text)
 			case !o.Unchanged && !o.Failed && o.Action != plan.Say:
-				did = append(did, x.title(o.Action))
+				did = append(did, titleOf(x.Turn, o.Action))
 			}
 		}
 	}
@@ -314,7 +314,7 @@ type execution struct {
 
 	tokens map[string]connector.UserToken // of the person, by connection, for the current calls
 
-	screened sync.Map // hashes of what has passed [guard.screen] in this process
+	screened sync.Map // hashes of what has passed [screenTexts] in this process
 }
 
 // call is one call of an action. Its variables are filled in and its entities checked; then its
@@ -358,7 +358,7 @@ func (x *execution) readyCalls(ctx context.Context) error {
 	calls, err := x.prepare(ctx)
 	if err != nil {
 		if x.mayHaveStarted > 0 {
-			x.noteInFlight()
+			noteInFlight(x.Turn)
 		}
 		return err
 	}
@@ -366,7 +366,7 @@ func (x *execution) readyCalls(ctx context.Context) error {
 		return x.ask(ctx, &calls[0])
 	}
 	if calls[0].signsIn {
-		return signingIn{x}.askSignIn(ctx, &calls[0])
+		return askSignIn(ctx, x, &calls[0])
 	}
 	outside := slices.ContainsFunc(calls, func(c call) bool { return c.err == nil && !c.action.StateOnly })
 	if outside {
@@ -399,7 +399,7 @@ func (x *execution) makeCalls(ctx context.Context) error {
 		x.offerFiles(ctx, &calls[i])
 	}
 	for i := range calls {
-		signingIn{x}.refused(ctx, &calls[i])
+		forgetRefusedToken(ctx, x, &calls[i])
 	}
 	x.since.progressed = true
 	mayHaveStarted := x.mayHaveStarted
@@ -428,7 +428,7 @@ func (x *execution) makeCalls(ctx context.Context) error {
 // other.
 func (x *execution) prepare(ctx context.Context) (calls []call, err error) {
 	p, approved := x.rec.Run.Progress, x.rec.Run.Approved
-	if err := (guard{x}).answer(ctx, x.rec.Run.Question); err != nil {
+	if err := judgeAnswer(ctx, x, x.rec.Run.Question); err != nil {
 		return nil, err
 	}
 	parallel := func(c plan.Command) bool {
@@ -437,13 +437,13 @@ func (x *execution) prepare(ctx context.Context) (calls []call, err error) {
 	}
 	for i := range p.Together(parallel) {
 		c := x.check(p.Next + i)
-		if err := (guard{x}).call(ctx, p.Next+i); err != nil {
+		if err := judgeCall(ctx, x, p.Next+i); err != nil {
 			return nil, err
 		}
 		if err := x.approve(ctx, &c, approved); err != nil {
 			return nil, err
 		}
-		if err := (signingIn{x}).token(ctx, &c); err != nil {
+		if err := tokenFor(ctx, x, &c); err != nil {
 			return nil, err
 		}
 		alone := c.err != nil || c.asks.Required || c.granted || c.signsIn || i == 0 && x.rec.Run.Question != nil
@@ -482,7 +482,7 @@ func (x *execution) offerFiles(ctx context.Context, c *call) {
 		if c.err != nil {
 			return
 		}
-		offer, err := fileTurn{x.Turn}.offer(ctx, f, c.key+"\n"+strconv.Itoa(n))
+		offer, err := offerFile(ctx, x.Turn, f, c.key+"\n"+strconv.Itoa(n))
 		c.offers, c.err = append(c.offers, offer), err
 	}
 }
@@ -583,7 +583,7 @@ func (x *execution) makeWithin(ctx context.Context, c *call) {
 		c.made = true
 		return c.action.Call(ctx, x.Turn.Turn, entities)
 	}
-	err := x.safely(func() (err error) { // the turn runs in another goroutine
+	err := safely(x.Turn, func() (err error) { // the turn runs in another goroutine
 		c.result, err = callWithin(ctx, x.Turn, x.describe(c), next)
 		return err
 	})
@@ -687,7 +687,7 @@ func (x *execution) settle(ctx context.Context, calls []call, mayHaveStarted int
 		x.record(c)
 		drawn = append(drawn, c.result.Cards()...)
 		seeCalled(x.Turn, c, first+i, i < mayHaveStarted, false)
-		shown = append(shown, x.cards(ctx, c.result.Cards())...)
+		shown = append(shown, cardMessages(ctx, x.Turn, c.result.Cards())...)
 		if !c.result.Failed() {
 			shown = append(shown, c.offers...)
 		}
@@ -704,13 +704,13 @@ func (x *execution) settle(ctx context.Context, calls []call, mayHaveStarted int
 	x.since.outside = x.since.outside || x.docs.bot != nil && changed(x.docs.bot) // saved before the next step, so that turns elsewhere seldom meet it
 	err := cmp.Or(ctx.Err(), lost, stop, x.checkSameCalls())
 	if err == nil {
-		err = guard{x}.cards(ctx, drawn)
+		err = judgeCards(ctx, x, drawn)
 	}
 	if again {
 		x.leaveOut()
 		err = cmp.Or(err, x.planAgain())
 	}
-	if err == nil && len(shown) > 0 && (requests{x.Turn}).of() == nil { // the save that has the outcomes has the cards, too
+	if err == nil && len(shown) > 0 && requestOf(x.Turn) == nil { // the save that has the outcomes has the cards, too
 		return x.put(shown)
 	}
 	return err
@@ -719,7 +719,7 @@ func (x *execution) settle(ctx context.Context, calls []call, mayHaveStarted int
 // noteCall notes what came of a call, unless the action changes only state or was not called.
 func noteCall(t *Turn, c *call, outcome string) {
 	if c.made && (c.action == nil || !c.action.StateOnly) {
-		t.note(&t.rec, Note{What: "call", Outcome: outcome, Action: c.command.Action, Of: c.command.Entities, ID: c.key})
+		noteFor(t, &t.rec, Note{What: "call", Outcome: outcome, Action: c.command.Action, Of: c.command.Entities, ID: c.key})
 	}
 }
 
@@ -869,7 +869,7 @@ func (x *execution) readAttachments(ctx context.Context) (tells bool, err error)
 	x.attachmentsRead, x.Attached = true, nil
 	run, kept := x.rec.Run, x.engine.files
 	m := files.Message{
-		Turn: x.ID, Queue: x.conversationKey(), Activity: x.Activity, Text: x.Text,
+		Turn: x.ID, Queue: conversationKey(x.Turn), Activity: x.Activity, Text: x.Text,
 		Conversation: x.Conversation, Before: run.Attached, Translate: x.Translate,
 	}
 	from := kept.Recall
@@ -885,13 +885,13 @@ func (x *execution) readAttachments(ctx context.Context) (tells bool, err error)
 	if err != nil {
 		return false, err
 	}
-	if err := (guard{x}).judge(ctx, moderation.Said, r.Heard...); err != nil { // nobody has read it yet
+	if err := judgeTexts(ctx, x, moderation.Said, r.Heard...); err != nil { // nobody has read it yet
 		return false, err
 	}
 	if x.Attached = r.Attached; r.Text != x.Text {
 		x.Text, x.rec.Text = r.Text, r.Text
 	}
-	if err := (guard{x}).attached(ctx); err != nil {
+	if err := judgeAttached(ctx, x); err != nil {
 		return false, err
 	}
 	kept.Keep(ctx, m, r)
@@ -902,7 +902,7 @@ func (x *execution) readAttachments(ctx context.Context) (tells bool, err error)
 	case r.Nothing:
 		return false, &stopError{r.Note}
 	}
-	messages := x.messages(r.Note)
+	messages := messagesOf(x.Turn, r.Note)
 	run.Attached.Sent += len(messages)
 	return true, x.put(messages)
 }
@@ -985,10 +985,10 @@ const (
 func (x *execution) askPerson(ctx context.Context) error {
 	run := x.rec.Run
 	q, log := run.Question, zerolog.Ctx(ctx)
-	if err := (guard{x}).question(ctx, &q.Form); err != nil {
+	if err := judgeQuestion(ctx, x, &q.Form); err != nil {
 		return err
 	}
-	waiting, err := x.waitsOf(ctx, x.conversationKey(), "", forAnswer)
+	waiting, err := waitsOf(ctx, x.Turn, conversationKey(x.Turn), "", forAnswer)
 	if err != nil {
 		return err
 	}
@@ -998,7 +998,7 @@ func (x *execution) askPerson(ctx context.Context) error {
 		q.ID += strconv.Itoa(run.Asked)
 	}
 	q.Expires = time.Now().Add(cmp.Or(q.Form.Within, answerWithin)).UTC().Truncate(time.Second)
-	m := signingIn{x}.privately("")
+	m := messageToPerson(x, "")
 	m.Summary, m.TextFormat = q.Heading(viewOf(x.Turn)), ""
 	m.Attachments = []activity.Attachment{q.Card(viewOf(x.Turn)).Attachment()}
 	switch raw, err := m.Encode(); {
@@ -1008,7 +1008,7 @@ func (x *execution) askPerson(ctx context.Context) error {
 		log.Warn().Str("action", q.Action).Msg("too many questions wait in this conversation, so nobody was asked")
 	default:
 		run.Question, x.rec.Wait = nil, asked{Question: q}.wait()
-		x.remember()
+		remember(x.Turn)
 		log.Info().Str("question", q.ID).Str("action", q.Action).Msg("waits for an answer")
 		return x.put([]*activity.Activity{m})
 	}
@@ -1026,10 +1026,10 @@ func (x *execution) answered(ctx context.Context, q *ask.Question) {
 	list.Decided = newest(append(list.Decided, decided{q.ID, x.Activity.From.ID, q.Late(viewOf(x.Turn))}), maxDecided)
 	x.replaceNote(asked{Question: q}, "")
 	x.rec.Run.Question = q
-	if q.CardID == "" || x.repliesInResponse() {
+	if q.CardID == "" || repliesInResponse(x.Turn) {
 		return
 	}
-	m := signingIn{x}.privately("")
+	m := messageToPerson(x, "")
 	m.ReplyToID, m.TextFormat = "", ""
 	m.Attachments = []activity.Attachment{q.Closed(viewOf(x.Turn)).Attachment()}
 	ctx, cancel := context.WithTimeout(ctx, reactWithin)

@@ -17,12 +17,12 @@ import (
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/markdown"
 	"github.com/planbot-go/planbot/internal/texts"
+	"github.com/planbot-go/planbot/models/moderation"
 	"github.com/planbot-go/planbot/state"
 )
 
-// outbox sends a turn's messages one by one: the phase Sending. It saves the record before each of
+// The outbox sends a turn's messages one by one: the phase Sending. It saves the record before each of
 // them. From then on the turn timeout no longer applies: the person has to learn what the turn did.
-type outbox struct{ *Turn }
 
 const (
 	// maxUnanswered is how often a message is sent to a channel that accepts it and never answers.
@@ -38,60 +38,60 @@ const (
 	sendFor               = time.Hour
 )
 
-// send is the phase Sending: it sends one message of the outbox, with which the record was saved. A
+// sendPhase is the phase Sending: it sends one message of the outbox, with which the record was saved. A
 // message that another process was sending is sent again: it may never have left that process.
-func (o *outbox) send(ctx context.Context) error {
-	ctx = o.lasting(ctx)
-	if len(o.rec.Outbox) > 0 {
-		if err := o.sendFirst(ctx); err != nil {
+func sendPhase(ctx context.Context, t *Turn) error {
+	ctx = lastingOf(ctx, t)
+	if len(t.rec.Outbox) > 0 {
+		if err := sendFirst(ctx, t); err != nil {
 			return err
 		}
-		o.rec.Outbox, o.since.progressed = o.rec.Outbox[1:], true
+		t.rec.Outbox, t.since.progressed = t.rec.Outbox[1:], true
 	}
-	switch more := len(o.rec.Outbox) > 0; {
-	case more && o.repliesInResponse():
+	switch more := len(t.rec.Outbox) > 0; {
+	case more && repliesInResponse(t):
 		return nil
 	case more:
-		return o.Save(ctx)
+		return t.Save(ctx)
 	}
-	o.rec.Outbox = nil
-	o.stream.Resume()
-	switch run := o.rec.Run; {
-	case o.rec.Wait != nil:
-		o.rec.Phase = waiting
-		if n := len(o.rec.Sent); n > 0 {
-			o.rec.Wait.shownIn(o.rec.Sent[n-1])
+	t.rec.Outbox = nil
+	t.stream.Resume()
+	switch run := t.rec.Run; {
+	case t.rec.Wait != nil:
+		t.rec.Phase = waiting
+		if n := len(t.rec.Sent); n > 0 {
+			t.rec.Wait.shownIn(t.rec.Sent[n-1])
 		}
 	case run == nil:
-		o.rec.Phase = done
+		t.rec.Phase = done
 	case run.Progress == nil:
-		o.rec.Phase = planning
+		t.rec.Phase = planning
 	default:
-		o.rec.Phase = running
+		t.rec.Phase = running
 	}
 	return nil
 }
 
-func (o *outbox) sendFirst(ctx context.Context) error {
-	first := &o.rec.Outbox[0]
+func sendFirst(ctx context.Context, t *Turn) error {
+	first := &t.rec.Outbox[0]
 	if first.Unanswered > 0 && !first.Away.IsZero() {
-		if err := o.probe(ctx); err != nil {
-			return o.retryLater(ctx, err)
+		if err := probeChannel(ctx, t); err != nil {
+			return retryLater(ctx, t, err)
 		}
 	}
 	m, err := first.read()
 	if err != nil {
 		return &deadLetter{reason: "its messages cannot be read", err: err}
 	}
-	ofStream := o.rec.Stream.Concerns(m)
+	ofStream := t.rec.Stream.Concerns(m)
 	if ofStream && m.Type == activity.Message {
-		o.stream.Pace(ctx)
+		t.stream.Pace(ctx)
 	}
-	err = o.deliver(ctx, m)
+	err = deliver(ctx, t, m)
 	if ofStream {
-		again, failure := o.settleStream(ctx, m, err)
+		again, failure := settleStream(ctx, t, m, err)
 		if again {
-			return o.sendFirst(ctx)
+			return sendFirst(ctx, t)
 		}
 		if err = failure; err == nil || errors.Is(err, stream.ErrStopped) {
 			return err
@@ -107,32 +107,32 @@ func (o *outbox) sendFirst(ctx context.Context) error {
 	case first.Unanswered >= maxUnanswered && unanswered && !is[*connector.Error](err): // a refusal is an answer
 		// It may have arrived twice already, and a third attempt would tell no more.
 		zerolog.Ctx(ctx).Warn().Msg("nobody answered a message that was sent twice, it may have arrived")
-		o.Count(CountReplies, "unsure")
-		o.rec.Sent = append(o.rec.Sent, "")
+		t.Count(CountReplies, "unsure")
+		t.rec.Sent = append(t.rec.Sent, "")
 		return nil
-	case !o.comesBack(err) && m.Amends() && is[*connector.Error](err): // that says nothing about new messages
+	case !mayComeBack(t, err) && m.Amends() && is[*connector.Error](err): // that says nothing about new messages
 		zerolog.Ctx(ctx).Warn().Err(err).Msg("the channel does not let a sent message be changed")
-		o.Count(CountReplies, "failed")
-		o.rec.Sent = append(o.rec.Sent, "")
+		t.Count(CountReplies, "failed")
+		t.rec.Sent = append(t.rec.Sent, "")
 		return nil
-	case first.Alone && deadly(err) != "" && o.sendPersonally(ctx, m) == nil:
-		o.rec.Sent = append(o.rec.Sent, "")
+	case first.Alone && deadly(err) != "" && sendPersonally(ctx, t, m) == nil:
+		t.rec.Sent = append(t.rec.Sent, "")
 		return nil
-	case !o.comesBack(err):
-		o.Count(CountReplies, "failed")
-		o.rec.Outbox = nil
-		o.retire(ctx, err)
+	case !mayComeBack(t, err):
+		t.Count(CountReplies, "failed")
+		t.rec.Outbox = nil
+		retireConversation(ctx, t, err)
 		return err
 	case !unanswered:
 		first.Unanswered = 0 // it is known not to have arrived
 	}
-	return o.retryLater(ctx, err)
+	return retryLater(ctx, t, err)
 }
 
 // sendPersonally sends a message to the person's own chat with the bot, because the bot is not in this
 // one. If a process is killed meanwhile, the next one sends it no second time.
-func (o *outbox) sendPersonally(ctx context.Context, m *activity.Activity) error {
-	a, here := o.Activity, actions.To(o.Activity)
+func sendPersonally(ctx context.Context, t *Turn, m *activity.Activity) error {
+	a, here := t.Activity, actions.To(t.Activity)
 	if a.From.ID == "" || a.Conversation.Personal() && !a.FromExtension() {
 		return actions.ErrUnknownRecipient
 	}
@@ -140,27 +140,27 @@ func (o *outbox) sendPersonally(ctx context.Context, m *activity.Activity) error
 	out.ReplyToID = ""
 	p := &post{Notice: actions.Notice{
 		To:         actions.Recipient{Channel: here.Channel, Bot: here.Bot, Caller: here.Caller, User: a.From.ID, Via: here.Conversation},
-		Key:        fmt.Sprintf("alone\n%s\n%d", o.ID, len(o.rec.Sent)),
+		Key:        fmt.Sprintf("alone\n%s\n%d", t.ID, len(t.rec.Sent)),
 		Activities: []*activity.Activity{&out},
 	}}
-	_, err := o.engine.notify(ctx, p)
+	_, err := t.engine.notify(ctx, p)
 	if err != nil {
 		zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("the person could not be told in their own chat with the bot either")
 	}
 	return err
 }
 
-// probe sends a typing indicator, which is harmless if it arrives twice, to a channel that did not
+// probeChannel sends a typing indicator, which is harmless if it arrives twice, to a channel that did not
 // answer a message. It returns an error as long as the channel gives no answer at all, and the
 // message waits. An indicator that the connector did not send says nothing about the channel.
-func (o *outbox) probe(ctx context.Context) error {
-	if o.private() != "" { // others would see it
+func probeChannel(ctx context.Context, t *Turn) error {
+	if privateTo(t) != "" { // others would see it
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
 	defer cancel()
-	to := o.Activity.Reference()
-	_, err := o.engine.cfg.Channel.Send(ctx, to, activity.To(to, activity.Typing))
+	to := t.Activity.Reference()
+	_, err := t.engine.cfg.Channel.Send(ctx, to, activity.To(to, activity.Typing))
 	if refused, ok := errors.AsType[*connector.Error](err); ok && !refused.HeldBack {
 		return nil // that is an answer
 	}
@@ -168,18 +168,18 @@ func (o *outbox) probe(ctx context.Context) error {
 }
 
 // retryLater makes the turn wait for the channel at its place in the queue. It gives up after sendFor.
-func (o *outbox) retryLater(ctx context.Context, err error) error {
-	first := &o.rec.Outbox[0]
+func retryLater(ctx context.Context, t *Turn, err error) error {
+	first := &t.rec.Outbox[0]
 	if first.Away.IsZero() {
 		first.Away = time.Now().UTC()
 	}
 	waited := time.Since(first.Away)
 	if waited > sendFor {
 		first.Away = time.Time{} // an operator's retry gets the whole time again
-		if err := o.Save(ctx); err != nil {
+		if err := t.Save(ctx); err != nil {
 			return err
 		}
-		o.Count(CountReplies, "given_up")
+		t.Count(CountReplies, "given_up")
 		return &deadLetter{reason: "the channel did not take its message for " + sendFor.String(), err: err}
 	}
 	var refused *connector.Error
@@ -188,26 +188,26 @@ func (o *outbox) retryLater(ctx context.Context, err error) error {
 		after = max(after, min(refused.RetryAfter, sendFor))
 	}
 	w := &Wait{For: forChannel, Until: time.Now().Add(after).UTC(), Then: sending}
-	if o.rec.Wait != nil {
-		w.asked = o.rec.Wait.asked
+	if t.rec.Wait != nil {
+		w.asked = t.rec.Wait.asked
 	}
-	o.rec.Phase, o.rec.Wait = waiting, w
-	if err := o.Save(ctx); err != nil {
+	t.rec.Phase, t.rec.Wait = waiting, w
+	if err := t.Save(ctx); err != nil {
 		return err
 	}
-	o.Count(CountReplies, "retried")
+	t.Count(CountReplies, "retried")
 	return fmt.Errorf("%w: %w", errLater, err)
 }
 
-// comesBack reports whether the channel may accept later what it refused now. Nobody asks for a
+// mayComeBack reports whether the channel may accept later what it refused now. Nobody asks for a
 // notice again, so it is retried after every refusal, except a refusal of its very text or of
 // everything the bot says there.
-func (o *outbox) comesBack(err error) bool {
+func mayComeBack(t *Turn, err error) bool {
 	var refused *connector.Error
 	switch {
 	case errors.Is(err, connector.ErrBadCall):
 		return false
-	case o.rec.Notice != nil:
+	case t.rec.Notice != nil:
 		return deadly(err) == "" && !(errors.As(err, &refused) && (refused.Status == http.StatusBadRequest ||
 			refused.Status == http.StatusGone || refused.Status == http.StatusRequestEntityTooLarge))
 	case errors.Is(err, connector.ErrHostNotAllowed):
@@ -220,38 +220,38 @@ func (o *outbox) comesBack(err error) bool {
 }
 
 // deliver sends one message. It may take longer than the turn, but stops when the lease is lost.
-func (o *outbox) deliver(ctx context.Context, a *activity.Activity) error {
-	o.typing.pause()
-	defer o.typing.resume()
-	if o.repliesInResponse() && !a.Amends() {
-		return o.reply(a)
+func deliver(ctx context.Context, t *Turn, a *activity.Activity) error {
+	t.typing.pause()
+	defer t.typing.resume()
+	if repliesInResponse(t) && !a.Amends() {
+		return replyInResponse(t, a)
 	}
-	if err := o.lease.Err(); err != nil {
+	if err := t.lease.Err(); err != nil {
 		return fmt.Errorf("send reply: %w", err)
 	}
 	began := time.Now()
-	ctx, end := o.step(ctx, "send")
-	lasting, cancel := context.WithTimeout(o.lasting(ctx), sendWithin)
+	ctx, end := t.step(ctx, "send")
+	lasting, cancel := context.WithTimeout(lastingOf(ctx, t), sendWithin)
 	defer cancel()
 	var tries atomic.Int32
 	lasting = httptrace.WithClientTrace(lasting, &httptrace.ClientTrace{WroteRequest: func(httptrace.WroteRequestInfo) {
 		if tries.Add(1) > 1 {
-			o.Count(CountReplies, "retried")
+			t.Count(CountReplies, "retried")
 		}
 	}})
-	id, err := o.transmit(lasting, a)
+	id, err := transmit(lasting, t, a)
 	end(err)
-	o.engine.countFor(o.ID, CountReplyTime, "", time.Since(began))
+	t.engine.countFor(t.ID, CountReplyTime, "", time.Since(began))
 	if err != nil {
-		if lost := o.lease.Err(); lost != nil {
+		if lost := t.lease.Err(); lost != nil {
 			err = lost
 		}
 		return fmt.Errorf("%w: %w", errUnsent, err)
 	}
-	o.Count(CountReplies, "ok")
-	o.rec.Sent, o.since.spoke = append(o.rec.Sent, id), true
-	if id != "" && a.Targeted() && len(a.Attachments) > 0 && o.docs.writable() {
-		w := state.Of[targetedCards](o.Conversation)
+	t.Count(CountReplies, "ok")
+	t.rec.Sent, t.since.spoke = append(t.rec.Sent, id), true
+	if id != "" && a.Targeted() && len(a.Attachments) > 0 && t.docs.writable() {
+		w := state.Of[targetedCards](t.Conversation)
 		w.IDs = newest(append(w.IDs, id), maxTargeted)
 	}
 	zerolog.Ctx(ctx).Debug().Str("sent_id", id).Dur("took", time.Since(began)).Msg("reply sent")
@@ -261,8 +261,8 @@ func (o *outbox) deliver(ctx context.Context, a *activity.Activity) error {
 // transmit replies to the turn's activity, or speaks into its conversation if there is nothing to
 // reply to. It drops a typing indicator that there is no room for: later it would no longer be
 // true. A message to edit or delete that is gone counts as edited or deleted.
-func (o *outbox) transmit(ctx context.Context, a *activity.Activity) (id string, err error) {
-	to, channel := o.Activity.Reference(), o.engine.cfg.Channel
+func transmit(ctx context.Context, t *Turn, a *activity.Activity) (id string, err error) {
+	to, channel := t.Activity.Reference(), t.engine.cfg.Channel
 	if unshown := a.Unshown(); unshown != "" {
 		zerolog.Ctx(ctx).Warn().Str("unshown", unshown).Msg("the channel will not show all of a message")
 	}
@@ -276,7 +276,7 @@ func (o *outbox) transmit(ctx context.Context, a *activity.Activity) (id string,
 			message.Type, message.ReplyToID = activity.Message, ""
 			err = channel.Update(ctx, to, a.ID, &message)
 		}
-		if errors.As(err, &refused) && refused.Status == http.StatusNotFound && !o.rec.Stream.Concerns(a) {
+		if errors.As(err, &refused) && refused.Status == http.StatusNotFound && !t.rec.Stream.Concerns(a) {
 			zerolog.Ctx(ctx).Info().Str("sent_id", a.ID).Msg("a message to change or delete is gone")
 			err = nil
 		}
@@ -292,16 +292,16 @@ func (o *outbox) transmit(ctx context.Context, a *activity.Activity) (id string,
 	return id, err
 }
 
-// reply puts a message into the HTTP response.
-func (o *outbox) reply(a *activity.Activity) error {
+// replyInResponse puts a message into the HTTP response.
+func replyInResponse(t *Turn, a *activity.Activity) error {
 	out := a.Fit()
 	out.ServiceURL, out.CallerID = "", "" // the caller knows them
 	raw, err := out.EncodeToSend()
 	if err != nil {
 		return fmt.Errorf("%w: %w: %w", errUnsent, connector.ErrBadCall, err)
 	}
-	o.rec.Answer.Activities = append(o.rec.Answer.Activities, raw)
-	o.rec.Sent = append(o.rec.Sent, "")
+	t.rec.Answer.Activities = append(t.rec.Answer.Activities, raw)
+	t.rec.Sent = append(t.rec.Sent, "")
 	return nil
 }
 
@@ -315,20 +315,23 @@ const (
 // newStream makes the stream of a turn; nil, which is safe to use, if there is nothing to show and no
 // message open that a lost process left.
 func newStream(t *Turn) *stream.Stream {
-	about, judging := *t.Activity, guard{t.exec}
+	about := *t.Activity
 	cfg := stream.Config{
 		About: &about, Channel: t.engine.cfg.Channel, Lease: t.lease, Saved: t.rec.Stream, Off: !mayStream(t), Speaks: len(t.rec.Outbox) > 0,
 		Longer: t.Translate(takesLong), Reply: func(text string) *activity.Activity { return message(&about, text) },
 		Hush: t.typing.hush, Cause: cause,
 	}
-	if !judging.off() { // then nobody reads what was not judged
-		cfg.Judge = judging.ask
+	if !unjudged(t.exec) { // then nobody reads what was not judged
+		judging := t.exec
+		cfg.Judge = func(ctx context.Context, all []moderation.Piece) (moderation.Verdict, error) {
+			return askModerator(ctx, judging, all)
+		}
 	}
 	s := stream.New(cfg)
 	if s.Opens() {
 		t.OnProgress = func(text string) { s.Progress(markdown.Tame(text, nil)) } // a server may have written it
 		t.Draft = func(text string) {
-			draft := t.citeDraft(text)
+			draft := citeDraft(t, text)
 			if t.Activity.ChannelID == activity.Teams {
 				draft = markdown.FitDraft(draft)
 			}
@@ -343,49 +346,50 @@ func newStream(t *Turn) *stream.Stream {
 // mayStream reports whether the turn's answer may be shown while it is written.
 func mayStream(t *Turn) bool {
 	return t.engine.cfg.Stream && t.IsMessage() && t.rec.Notice == nil && !t.rec.Stateless && t.docs.writable() &&
-		!t.repliesInResponse() && !t.engine.has(func(f *Feature) bool { return f.Say != nil }) && stream.Streams(t.Activity) && t.Activity.CallerApp() == "" &&
+		!repliesInResponse(t) && !t.engine.has(func(f *Feature) bool { return f.Say != nil }) &&
+		stream.Streams(t.Activity) && t.Activity.CallerApp() == "" &&
 		time.Now().After(state.Peek[reference](t.Conversation).Whole)
 }
 
 // endStream has the messages end the growing message that is open, see [stream.Stream.End].
-func (o *outbox) endStream(messages []*activity.Activity) ([]*activity.Activity, error) {
-	messages, ended, err := o.stream.End(messages)
-	o.noteBarred()
+func endStream(t *Turn, messages []*activity.Activity) ([]*activity.Activity, error) {
+	messages, ended, err := t.stream.End(messages)
+	noteBarred(t)
 	if ended != nil {
-		o.rec.Stream = ended
+		t.rec.Stream = ended
 	}
 	return messages, err
 }
 
 // noteBarred has the conversation's state remember that it takes no growing messages.
-func (o *outbox) noteBarred() {
-	if o.stream != nil && !o.stream.Barred().IsZero() && o.docs.writable() {
-		state.Of[reference](o.Conversation).Whole = o.stream.Barred().UTC().Truncate(time.Second)
+func noteBarred(t *Turn) {
+	if t.stream != nil && !t.stream.Barred().IsZero() && t.docs.writable() {
+		state.Of[reference](t.Conversation).Whole = t.stream.Barred().UTC().Truncate(time.Second)
 	}
 }
 
 // leaveStream ends what is still open when the turn ends.
-func (o *outbox) leaveStream(ctx context.Context) {
-	if o.stream != nil {
-		o.stream.Leave(ctx)
-		o.noteBarred()
+func leaveStream(ctx context.Context, t *Turn) {
+	if t.stream != nil {
+		t.stream.Leave(ctx)
+		noteBarred(t)
 	}
 }
 
 // settleStream acts on the channel's answer to m, the end of a growing message or its replacement.
 // again says that the outbox now begins with something else to be sent at once.
-func (o *outbox) settleStream(ctx context.Context, m *activity.Activity, err error) (again bool, _ error) {
-	first, rest := &o.rec.Outbox[0], o.rec.Outbox[1:]
-	sent := stream.Sent{Message: m, Err: err, Retryable: err != nil && o.comesBack(err), Repeated: first.Unanswered > 0}
+func settleStream(ctx context.Context, t *Turn, m *activity.Activity, err error) (again bool, _ error) {
+	first, rest := &t.rec.Outbox[0], t.rec.Outbox[1:]
+	sent := stream.Sent{Message: m, Err: err, Retryable: err != nil && mayComeBack(t, err), Repeated: first.Unanswered > 0}
 	if len(rest) > 0 {
 		sent.Next, _ = rest[0].read() // one that cannot be read is found when it is its turn
 	}
-	settled := o.stream.Settle(ctx, o.rec.Stream, sent)
-	switch id := o.rec.Stream.ID; {
+	settled := t.stream.Settle(ctx, t.rec.Stream, sent)
+	switch id := t.rec.Stream.ID; {
 	case settled.Done && err == nil: // the end of a growing message is answered without an id
-		o.rec.Sent[len(o.rec.Sent)-1] = id
+		t.rec.Sent[len(t.rec.Sent)-1] = id
 	case settled.Done:
-		o.rec.Sent, o.since.spoke = append(o.rec.Sent, id), true
+		t.rec.Sent, t.since.spoke = append(t.rec.Sent, id), true
 	case settled.Repeat:
 		first.Unanswered++
 		return true, nil
@@ -404,6 +408,97 @@ func (o *outbox) settleStream(ctx context.Context, m *activity.Activity, err err
 		}
 		instead = append(instead, out)
 	}
-	o.rec.Outbox = append(instead, rest...)
+	t.rec.Outbox = append(instead, rest...)
 	return true, nil
+}
+
+const (
+	typingAfter = 500 * time.Millisecond
+	typingEvery = 3 * time.Second // the indicator of Teams fades after about that long
+	// A reply that is ready waits for an indicator on its way, so keep this short.
+	typingTimeout = time.Second
+)
+
+// typing shows the person that the bot is working: from half a second after the turn began, or
+// after its last reply, until the turn ends. Nobody depends on it, so a failed send ends it
+// silently. An indicator that the connector dropped to make room for others does not.
+type typing struct {
+	turn  *Turn // not read while it is shown: a rerun writes the turn
+	about *activity.Activity
+	to    Channel
+	ctx   context.Context // the turn's; the timer's function cannot get one as a parameter
+	timer *time.Timer
+
+	// busy has one token while anything is being sent, so that no indicator follows its reply.
+	// Whoever put it there may touch the fields below.
+	busy  chan struct{}
+	quiet time.Time // send no indicator before this
+}
+
+// startTyping returns nil, which is safe to use, if there is nobody to show it to.
+func startTyping(ctx context.Context, t *Turn) *typing {
+	inChannel := t.Activity.Conversation.ConversationType == "channel" // Teams does not show it there
+	if !t.IsMessage() || repliesInResponse(t) || privateTo(t) != "" || inChannel {
+		return nil
+	}
+	ty := &typing{turn: t, about: t.Activity, to: t.engine.cfg.Channel, ctx: ctx, busy: make(chan struct{}, 1)}
+	ty.busy <- struct{}{}
+	defer func() { <-ty.busy }()
+	ty.timer = time.AfterFunc(typingAfter, ty.show)
+	return ty
+}
+
+func (ty *typing) show() {
+	ty.busy <- struct{}{}
+	defer func() { <-ty.busy }()
+	if time.Now().Before(ty.quiet) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ty.ctx, typingTimeout)
+	defer cancel()
+	to := ty.about.Reference()
+	_, err := ty.to.Send(ctx, to, activity.To(to, activity.Typing))
+	refused, answered := errors.AsType[*connector.Error](err)
+	if err != nil && !(answered && refused.HeldBack) {
+		zerolog.Ctx(ctx).Debug().Err(err).Msg("typing indicator not sent")
+		return
+	}
+	ty.timer.Reset(typingEvery)
+}
+
+// pause waits for an indicator on its way and sends no more until resume.
+func (ty *typing) pause() {
+	if ty == nil {
+		return
+	}
+	ty.busy <- struct{}{}
+	ty.timer.Stop()
+}
+
+func (ty *typing) resume() {
+	if ty == nil {
+		return
+	}
+	ty.quiet = time.Now().Add(typingAfter)
+	ty.timer.Reset(typingAfter)
+	<-ty.busy
+}
+
+// hush sends no more indicators until the next reply, and waits if one is on its way.
+func (ty *typing) hush() {
+	if ty == nil {
+		return
+	}
+	ty.pause()
+	ty.quiet = time.Now().Add(forever)
+	<-ty.busy
+}
+
+// stop ends the indicator, and waits if one is on its way. The turn forgets it.
+func (ty *typing) stop() {
+	if ty == nil {
+		return
+	}
+	ty.hush()
+	ty.turn.typing = nil
 }

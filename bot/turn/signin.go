@@ -83,14 +83,8 @@ const (
 
 const notSignedIn = "the person did not sign in"
 
-// signIns is a turn as far as signing in concerns it.
-type signIns struct{ *Turn }
-
-// signingIn is a plan whose next call needs a token.
-type signingIn struct{ *execution }
-
 // userToken is [actions.Turn.UserToken].
-func (t signIns) userToken(ctx context.Context, connection string) (connector.UserToken, error) {
+func userToken(ctx context.Context, t *Turn, connection string) (connector.UserToken, error) {
 	if token, ok := t.exec.tokens[connection]; ok {
 		return token, nil
 	}
@@ -100,8 +94,8 @@ func (t signIns) userToken(ctx context.Context, connection string) (connector.Us
 	return t.engine.cfg.Tokens.UserToken(ctx, t.Activity.Reference(), connection, "")
 }
 
-// link is [Turn.SignInLink].
-func (t signIns) link(ctx context.Context, connection string) (string, error) {
+// signInLink is [Turn.SignInLink].
+func signInLink(ctx context.Context, t *Turn, connection string) (string, error) {
 	if t.engine.cfg.Tokens == nil {
 		return "", connector.ErrNoTokenService
 	}
@@ -110,7 +104,7 @@ func (t signIns) link(ctx context.Context, connection string) (string, error) {
 }
 
 // redeemState is [Turn.RedeemState].
-func (t signIns) redeemState(ctx context.Context, connection string) (bool, error) {
+func redeemState(ctx context.Context, t *Turn, connection string) (bool, error) {
 	code := cmp.Or(t.secret, stateOf(t.Activity))
 	if !sixDigits().MatchString(code) || t.engine.cfg.Tokens == nil {
 		return false, nil
@@ -132,7 +126,7 @@ func stateOf(a *activity.Activity) string {
 }
 
 // signOut is [Turn.SignOut].
-func (t signIns) signOut(ctx context.Context) error {
+func signOut(ctx context.Context, t *Turn) error {
 	var errs []error
 	for _, connection := range t.engine.cfg.Actions.Connections() {
 		err := t.engine.cfg.Tokens.SignOutUser(ctx, t.Activity.Reference(), connection)
@@ -140,18 +134,18 @@ func (t signIns) signOut(ctx context.Context) error {
 			errs = append(errs, err)
 		}
 	}
-	errs = append(errs, t.dropWaits(ctx, t.Activity.Conversation.ID, t.Activity.From.ID, forSignIn))
+	errs = append(errs, dropWaits(ctx, t, t.Activity.Conversation.ID, t.Activity.From.ID, forSignIn))
 	return errors.Join(errs...)
 }
 
-// token gets the token that a call needs. A person who is not signed in has to do that first; but a
+// tokenFor gets the token that a call needs. A person who is not signed in has to do that first; but a
 // call that had begun, or that they have just signed in for, gets it by itself.
-func (x signingIn) token(ctx context.Context, c *call) error {
+func tokenFor(ctx context.Context, x *execution, c *call) error {
 	if c.err != nil || c.asks.Required || c.action.Connection == "" || x.mayHaveStarted > 0 || x.rec.Run.SignedIn == c.action.Connection {
 		return nil
 	}
 	connection := c.action.Connection
-	token, err := signIns{x.Turn}.userToken(ctx, connection)
+	token, err := userToken(ctx, x.Turn, connection)
 	switch {
 	case err == nil:
 		if x.tokens == nil {
@@ -163,17 +157,17 @@ func (x signingIn) token(ctx context.Context, c *call) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	default:
-		c.err = x.noSignIn(ctx, err)
+		c.err = whyNoSignIn(ctx, x, err)
 	}
 	return nil
 }
 
-// refused forgets a token that the service does not take any more, such as one that was revoked there: the
+// forgetRefusedToken forgets a token that the service does not take any more, such as one that was revoked there: the
 // call says that the person is not signed in, although there was a token. If it is planned again, they are
 // asked to sign in.
-func (x signingIn) refused(ctx context.Context, c *call) {
+func forgetRefusedToken(ctx context.Context, x *execution, c *call) {
 	if wants, more := errors.AsType[*connector.ScopeError](c.err); more && c.action != nil {
-		x.widen(ctx, c, wants.Scopes)
+		widenToken(ctx, x, c, wants.Scopes)
 	}
 	if c.action == nil || !errors.Is(c.err, connector.ErrNoUserToken) {
 		return
@@ -185,9 +179,9 @@ func (x signingIn) refused(ctx context.Context, c *call) {
 	zerolog.Ctx(ctx).Warn().AnErr("error", err).Str("connection", c.action.Connection).Str("action", c.action.Name).Msg("a service does not take the token of a person, who is signed out")
 }
 
-// widen decides what becomes of a call for which the service wants more scopes than the person's token has: they
+// widenToken decides what becomes of a call for which the service wants more scopes than the person's token has: they
 // sign in again if that gives them.
-func (x signingIn) widen(ctx context.Context, c *call, scopes []string) {
+func widenToken(ctx context.Context, x *execution, c *call, scopes []string) {
 	can := false
 	var err error
 	if tokens, ok := x.engine.cfg.Tokens.(interface {
@@ -204,8 +198,8 @@ func (x signingIn) widen(ctx context.Context, c *call, scopes []string) {
 	c.err = Refuse("the service wants more rights for it than the person can give to this bot")
 }
 
-// noSignIn is why a call fails that needs a token.
-func (x signingIn) noSignIn(ctx context.Context, err error) error {
+// whyNoSignIn is why a call fails that needs a token.
+func whyNoSignIn(ctx context.Context, x *execution, err error) error {
 	zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("the token service was of no use")
 	if errors.Is(err, connector.ErrNoTokenService) {
 		return Refuse("the person cannot be signed in here")
@@ -214,12 +208,13 @@ func (x signingIn) noSignIn(ctx context.Context, err error) error {
 }
 
 // askSignIn asks the person to sign in for the next call. Once the card is sent, the record waits.
-func (x signingIn) askSignIn(ctx context.Context, c *call) error {
+func askSignIn(ctx context.Context, x *execution, c *call) error {
+	title := titleOf(x.Turn, c.action.Name)
 	if x.rec.Notice != nil || x.Activity.From.ID == "" {
-		said := x.Translate("I can't do this: %s. You have to be signed in for it, so please ask me for it yourself.", x.title(c.action.Name))
+		said := x.Translate("I can't do this: %s. You have to be signed in for it, so please ask me for it yourself.", title)
 		c.result = actions.Fail(notSignedIn)
 		x.record(c)
-		return x.conclude([]string{said}, x.messages(said))
+		return x.conclude([]string{said}, messagesOf(x.Turn, said))
 	}
 	connection := c.action.Connection
 	r, err := x.engine.cfg.Tokens.SignInResource(ctx, x.Activity.Reference(), connection)
@@ -227,7 +222,7 @@ func (x signingIn) askSignIn(ctx context.Context, c *call) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		c.err = x.noSignIn(ctx, err)
+		c.err = whyNoSignIn(ctx, x, err)
 		x.docs.snapshot()
 		return x.settle(ctx, []call{*c}, 0)
 	}
@@ -241,7 +236,7 @@ func (x signingIn) askSignIn(ctx context.Context, c *call) error {
 		x.rec.Run.SignIns = map[string]int{}
 	}
 	x.rec.Run.SignIns[connection]++
-	if err := x.replaceSignIn(ctx, connection); err != nil {
+	if err := replaceSignIn(ctx, x, connection); err != nil {
 		return err
 	}
 	s := &signIn{Connection: connection, Action: c.action.Name, Asked: time.Now().UTC().Truncate(time.Millisecond)}
@@ -249,17 +244,18 @@ func (x signingIn) askSignIn(ctx context.Context, c *call) error {
 	if silent {
 		s.Exchange = r.Exchange.ID
 	}
-	m := x.privately("")
-	m.Attachments = []activity.Attachment{r.Card(connection, x.Translate("Please sign in, so that I can do this: %s.", x.title(c.action.Name)), x.Translate("Sign in"), silent)}
+	m := messageToPerson(x, "")
+	card := r.Card(connection, x.Translate("Please sign in, so that I can do this: %s.", title), x.Translate("Sign in"), silent)
+	m.Attachments = []activity.Attachment{card}
 	m.TextFormat = ""
 	x.rec.Wait = asked{SignIn: s}.wait()
-	x.remember()
+	remember(x.Turn)
 	zerolog.Ctx(ctx).Info().Str("connection", connection).Str("action", s.Action).Msg("waits for the person to sign in")
 	return x.put([]*activity.Activity{m})
 }
 
-// privately is a message that only the person of the turn sees, where the channel can do that.
-func (x signingIn) privately(text string) *activity.Activity {
+// messageToPerson is a message that only the person of the turn sees, where the channel can do that.
+func messageToPerson(x *execution, text string) *activity.Activity {
 	m := x.Message(text)
 	m.Recipient = x.Activity.From // a client that signs in silently wants it
 	m.Recipient.Extra = nil
@@ -270,29 +266,29 @@ func (x signingIn) privately(text string) *activity.Activity {
 }
 
 // replaceSignIn ends an earlier sign-in of the person for the same connection.
-func (x signingIn) replaceSignIn(ctx context.Context, connection string) error {
-	flows, err := pendingIn(ctx, x.Turn, x.conversationKey(), x.Activity.From.ID)
+func replaceSignIn(ctx context.Context, x *execution, connection string) error {
+	flows, err := pendingIn(ctx, x.Turn, conversationKey(x.Turn), x.Activity.From.ID)
 	for _, f := range flows {
 		if err == nil && f.Connection == connection {
-			_, err = signIns{x.Turn}.wakeSignIn(ctx, f, nil, func(s *signIn) { s.Outcome = replaced })
+			_, err = wakeSignIn(ctx, x.Turn, f, nil, func(s *signIn) { s.Outcome = replaced })
 		}
 	}
 	return err
 }
 
-// ended acts on the outcome of a sign-in.
-func (x signingIn) ended(ctx context.Context, s *signIn) error {
+// signInEnded acts on the outcome of a sign-in.
+func signInEnded(ctx context.Context, x *execution, s *signIn) error {
 	came := s.Outcome
 	s.Outcome = ""
 	x.resumed, x.rec.Phase = true, running
 	zerolog.Ctx(ctx).Info().Str("connection", s.Connection).Str("outcome", string(cmp.Or(came, "expired"))).Msg("sign-in ended")
 	again := func(sentence texts.Text) error {
 		x.rec.Wait = asked{SignIn: s}.wait()
-		return x.put([]*activity.Activity{x.privately(x.Translate(sentence))})
+		return x.put([]*activity.Activity{messageToPerson(x, x.Translate(sentence))})
 	}
 	if (came == noSilent || came == wrongCode && s.Wrong < maxCodes) && time.Since(s.Tried) > findWithin/2 {
 		// It was long in its queue, so another try could not wake it, see [signer.flows].
-		if _, err := (signIns{x.Turn}).userToken(ctx, s.Connection); err == nil {
+		if _, err := userToken(ctx, x.Turn, s.Connection); err == nil {
 			came = signedIn
 		}
 	}
@@ -319,7 +315,7 @@ func (x signingIn) ended(ctx context.Context, s *signIn) error {
 		said = x.Translate("That code didn't work either.") + " " + said
 	}
 	x.rec.Run = nil
-	return x.put([]*activity.Activity{x.privately(said)})
+	return x.put([]*activity.Activity{messageToPerson(x, said)})
 }
 
 // flow is a sign-in that waits.
@@ -332,7 +328,7 @@ type flow struct {
 // pendingIn lists the sign-ins that wait in the conversation of that queue, the newest first: those of owner,
 // or everybody's.
 func pendingIn(ctx context.Context, t *Turn, queue state.Key, owner string) (flows []flow, err error) {
-	all, err := t.waitsOf(ctx, queue, owner, forSignIn)
+	all, err := waitsOf(ctx, t, queue, owner, forSignIn)
 	for _, listed := range all {
 		w := readWait(listed)
 		if w.SignIn != nil && time.Since(w.SignIn.Asked) < signInWithin {
@@ -365,7 +361,7 @@ func unsettledIn(ctx context.Context, t *Turn, queue state.Key) (flows []flow, e
 
 // wakeSignIn changes a sign-in that waits and puts its record back into its queue. by proved the
 // address that it is answered at; nil: nobody did. It reports whether the record still waited.
-func (t signIns) wakeSignIn(ctx context.Context, f flow, by *Turn, change func(*signIn)) (woken bool, err error) {
+func wakeSignIn(ctx context.Context, t *Turn, f flow, by *Turn, change func(*signIn)) (woken bool, err error) {
 	const most = 5 // others may do so at the same time
 	for range most {
 		w, err := t.engine.inbox.Find(ctx, f.at.Queue, f.at.ID)
@@ -491,8 +487,8 @@ func hideState(a *activity.Activity) (code string) {
 	return code
 }
 
-// hide takes the secret out of the turn's activity and of its record.
-func (t signIns) hide() {
+// hideSecret takes the secret out of the turn's activity and of its record.
+func hideSecret(t *Turn) {
 	_, ok := answersCard(t.Activity)
 	switch {
 	case ok && t.SignsIn(): // else the bot's own handler wants it
@@ -535,7 +531,7 @@ func (t *signer) answer(ctx context.Context) error {
 // flows lists what the person may sign in for. If there is none that will do, but a turn at work that
 // may be about to wait, it looks again for a while.
 func (t *signer) flows(ctx context.Context, will func(flow) bool) (mine []flow, err error) {
-	queue := t.conversationKey()
+	queue := conversationKey(t.Turn)
 	for until := time.Now().Add(findWithin); ; {
 		running, err := t.engine.inbox.Queued(ctx, queue) // before the list: it may begin to wait in between
 		if err != nil {
@@ -616,7 +612,7 @@ func (t *signer) redeem(ctx context.Context, connection string, exchange bool) (
 }
 
 func (t *signer) wake(ctx context.Context, f flow, came outcome) error {
-	woken, err := signIns{t.Turn}.wakeSignIn(ctx, f, t.Turn, func(s *signIn) {
+	woken, err := wakeSignIn(ctx, t.Turn, f, t.Turn, func(s *signIn) {
 		s.Outcome, s.Tried = came, time.Now().UTC().Truncate(time.Millisecond)
 		switch came {
 		case wrongCode:
@@ -781,7 +777,7 @@ func CodeOf(t *Turn) string {
 	return hashOf(t.secret)
 }
 
-// queueOfAnswer is the queue of a turn that answers a sign-in card. Equal ones share theirs.
-func (t signIns) queueOfAnswer(queue state.Key) state.Key {
-	return queue.Under("queues", "signin "+hashOf(cmp.Or(ExchangeOf(t.Turn), t.Activity.Name+"\n"+t.Activity.From.ID+"\n"+t.Activity.ID))[:16])
+// queueOfSignIn is the queue of a turn that answers a sign-in card. Equal ones share theirs.
+func queueOfSignIn(t *Turn, queue state.Key) state.Key {
+	return queue.Under("queues", "signin "+hashOf(cmp.Or(ExchangeOf(t), t.Activity.Name+"\n"+t.Activity.From.ID+"\n"+t.Activity.ID))[:16])
 }

@@ -16,13 +16,11 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/actions/memory"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn/files"
 	"github.com/planbot-go/planbot/bot/turn/internal/ask"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cite"
-	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/state"
@@ -39,21 +37,21 @@ const maxMerges = 20
 // privateThread comes before the person in the id of a thread that only they and the bot are in.
 const privateThread = ";messageid=private-"
 
-// thread is the id of the turn's thread: of the conversation, if it has none. What is private has a
+// threadOf is the id of the turn's thread: of the conversation, if it has none. What is private has a
 // thread of its own, so that no model tells others of it.
-func (t *Turn) thread() string {
-	if person := t.targetedAt(); person != "" {
+func threadOf(t *Turn) string {
+	if person := targetedAt(t); person != "" {
 		return t.Activity.Conversation.BaseID() + privateThread + person
 	}
 	return t.Activity.Conversation.ID
 }
 
-// keys returns the keys of the turn's state: the conversation, the person, in a channel the thread,
+// keysOfTurn returns the keys of the turn's state: the conversation, the person, in a channel the thread,
 // and in a personal conversation the person's home.
-func (t *Turn) keys() []state.Key {
+func keysOfTurn(t *Turn) []state.Key {
 	a, to := t.Activity, actions.To(t.Activity)
 	keys := []state.Key{queueOf(to), PersonKey(a)}
-	if to.Conversation = t.thread(); to.Conversation != a.Conversation.BaseID() {
+	if to.Conversation = threadOf(t); to.Conversation != a.Conversation.BaseID() {
 		keys = append(keys, keyOf(to))
 	}
 	if a.Conversation.Personal() {
@@ -85,7 +83,7 @@ func queueOf(to actions.Recipient) state.Key {
 }
 
 // conversationKey is the key of the turn's conversation, with all its threads: of its state and of its queue.
-func (t *Turn) conversationKey() state.Key { return queueOf(actions.To(t.Activity)) }
+func conversationKey(t *Turn) state.Key { return queueOf(actions.To(t.Activity)) }
 
 // PersonKey is the key of the person who speaks: of their state.
 func PersonKey(a *activity.Activity) state.Key {
@@ -100,19 +98,19 @@ func personOf(a *activity.Activity) string {
 	return cmp.Or(a.From.ID, nobody+a.Conversation.ID)
 }
 
-// elsewhere is another conversation of the bot on the same channel.
-func (t *Turn) elsewhere(conversation string) actions.Recipient {
+// elsewhereOf is another conversation of the bot on the same channel.
+func elsewhereOf(t *Turn, conversation string) actions.Recipient {
 	to := actions.To(t.Activity)
 	to.Conversation = conversation
 	return to
 }
 
-// queue is the queue of the turn's conversation. Decisions about approvals and answers to questions have
+// queueFor is the queue of the turn's conversation. Decisions about approvals and answers to questions have
 // a queue of their own, so that none waits for a running turn.
-func (t *Turn) queue() state.Key {
-	queue := t.conversationKey()
+func queueFor(t *Turn) state.Key {
+	queue := conversationKey(t)
 	if _, ok := answersCard(t.Activity); ok && t.SignsIn() {
-		return signIns{t}.queueOfAnswer(queue)
+		return queueOfSignIn(t, queue)
 	}
 	if _, ok := ask.Read(t.Activity, t.Text); ok {
 		return queue.Under("queues", "decisions")
@@ -123,16 +121,16 @@ func (t *Turn) queue() state.Key {
 	return queue
 }
 
-// reload goes back to the last save or the last plan, on fresh state.
-func (t *Turn) reload(ctx context.Context) error {
+// reloadTurn goes back to the last save or the last plan, on fresh state.
+func reloadTurn(ctx context.Context, t *Turn) error {
 	if t.since.base != nil {
-		t.use(t.since.base.clone())
+		useRecord(t, t.since.base.clone())
 	} else if rec, err := Decode(t.lease.Record()); err == nil {
-		t.use(rec)
+		useRecord(t, rec)
 	} else {
 		return err
 	}
-	return t.docs.load(ctx, t.keys())
+	return t.docs.load(ctx, keysOfTurn(t))
 }
 
 // Save writes the record and the state changes as if in one step: [inbox.Lease.Recover] completes
@@ -148,11 +146,11 @@ func (t *Turn) Save(ctx context.Context) (err error) {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("save state: %w", err)
 	}
-	ctx = t.lasting(ctx) // the turn timeout does not cut off a save
-	if err = t.listPlace(ctx); err == nil {
+	ctx = lastingOf(ctx, t) // the turn timeout does not cut off a save
+	if err = listPlace(ctx, t); err == nil {
 		began := time.Now()
-		err = t.merging(ctx, func() error {
-			raw, err := t.encode()
+		err = mergingSave(ctx, t, func() error {
+			raw, err := encodeRecord(t)
 			if err != nil {
 				return err
 			}
@@ -169,16 +167,16 @@ func (t *Turn) Save(ctx context.Context) (err error) {
 	return nil
 }
 
-// encode writes the record as it is now.
-func (t *Turn) encode() ([]byte, error) {
-	if err := t.copyToRecord(); err != nil {
+// encodeRecord writes the record as it is now.
+func encodeRecord(t *Turn) ([]byte, error) {
+	if err := copyToRecord(t); err != nil {
 		return nil, err
 	}
 	return t.rec.Encode()
 }
 
 // copyToRecord copies into the record what actions share of the turn.
-func (t *Turn) copyToRecord() error {
+func copyToRecord(t *Turn) error {
 	run := t.rec.Run
 	if run == nil {
 		return nil
@@ -201,9 +199,9 @@ func (t *Turn) copyToRecord() error {
 // another part. The turn cannot run again on that.
 var errHalfSaved = errors.New("a part of the state was saved, and another part was changed by somebody else")
 
-// merging calls write again, on the newest state, for as long as somebody else changed other values
+// mergingSave calls write again, on the newest state, for as long as somebody else changed other values
 // of the same documents.
-func (t *Turn) merging(ctx context.Context, write func() error) error {
+func mergingSave(ctx context.Context, t *Turn, write func() error) error {
 	half := false
 	for attempt := 0; ; attempt++ {
 		err := write()
@@ -216,7 +214,7 @@ func (t *Turn) merging(ctx context.Context, write func() error) error {
 			err = t.docs.rebase(ctx, lost.Conflicted)
 		}
 		if half && errors.Is(err, state.ErrConflict) {
-			t.uncertain = append(t.uncertain, t.unsaved()...)
+			t.uncertain = append(t.uncertain, unsavedActions(t)...)
 			return fmt.Errorf("%w: %s", errHalfSaved, err.Error()) // no conflict, after which the turn would run again
 		}
 		if err != nil {
@@ -225,17 +223,17 @@ func (t *Turn) merging(ctx context.Context, write func() error) error {
 	}
 }
 
-// unsaved lists the actions that changed only state, which is not saved yet.
-func (t *Turn) unsaved() []string {
-	return completed(slices.DeleteFunc(t.Outcomes()[t.saved:], func(o actions.Outcome) bool { return !t.stateOnly(o) }))
+// unsavedActions lists the actions that changed only state, which is not saved yet.
+func unsavedActions(t *Turn) []string {
+	return completed(slices.DeleteFunc(t.Outcomes()[t.saved:], func(o actions.Outcome) bool { return !stateOnly(t, o) }))
 }
 
 // foundIsNotKept is what the history has in place of passages: who may read them may change.
 const foundIsNotKept = "[What was found is not kept. Search again if you need it.]"
 
-// executed returns the commands that did not fail, with their results, and the SAYs of texts, whose marks
+// executedCommands returns the commands that did not fail, with their results, and the SAYs of texts, whose marks
 // of sources are as people read them. sources are the ids of those.
-func (t *Turn) executed(texts ...string) (all []plan.Command, sources []string) {
+func executedCommands(t *Turn, texts ...string) (all []plan.Command, sources []string) {
 	outcomes := t.Outcomes()
 	for _, text := range texts {
 		outcomes = append(outcomes, actions.Outcome{Action: plan.Say, Text: text})
@@ -244,7 +242,7 @@ func (t *Turn) executed(texts ...string) (all []plan.Command, sources []string) 
 		switch {
 		case o.Failed:
 		case o.Action == plan.Say:
-			text, used := t.cite(o.Text)
+			text, used := citeText(t, o.Text)
 			for _, source := range used {
 				if source.ID != "" && !slices.Contains(sources, source.ID) {
 					sources = append(sources, source.ID)
@@ -264,7 +262,7 @@ func (t *Turn) executed(texts ...string) (all []plan.Command, sources []string) 
 }
 
 // remember adds the turn to the conversation's history, once. texts are about to be said.
-func (t *Turn) remember(texts ...string) {
+func remember(t *Turn, texts ...string) {
 	if t.rec.Remembered || t.deleted {
 		return
 	}
@@ -285,7 +283,7 @@ func (t *Turn) remember(texts ...string) {
 	case d != nil:
 		note = "[" + d.Action + " was rejected.]"
 	}
-	commands, sources := t.executed(texts...)
+	commands, sources := executedCommands(t, texts...)
 	if t.stream.Stopped() { // the marks are those that the person read
 		sources = nil
 	}
@@ -306,7 +304,7 @@ func (t *Turn) remember(texts ...string) {
 
 // takeBack removes the turn from the history, where a save put it before the turn failed. Others may have
 // come after it meanwhile, and stay.
-func (t *Turn) takeBack() {
+func takeBack(t *Turn) {
 	if !t.rec.Remembered {
 		return
 	}
@@ -354,7 +352,7 @@ type reference struct {
 // and that must not affect their state.
 type home struct {
 	Conversation string `json:"c,omitempty"`
-	// Directory is how the directory knows the person, see [requests.directoryID].
+	// Directory is how the directory knows the person, see [directoryID].
 	Directory string `json:"d,omitempty"`
 }
 
@@ -362,12 +360,12 @@ func homeKey(person state.Key) state.Key { return person.Under("notes", "home") 
 
 // keepHome saves home. Losing the race is harmless: either value will do, and the next turn writes
 // it again.
-func (t *Turn) keepHome(ctx context.Context) {
+func keepHome(ctx context.Context, t *Turn) {
 	if t.docs.home == nil {
 		return
 	}
 	if changed, err := t.docs.home.Changed(); err == nil && changed && state.Peek[home](t.docs.home).Directory != "" {
-		if err := (requests{t}).list(ctx); err != nil && !errors.Is(err, state.ErrConflict) {
+		if err := listInDirectory(ctx, t); err != nil && !errors.Is(err, state.ErrConflict) {
 			zerolog.Ctx(ctx).Warn().Err(err).Msg("could not note which account the person has")
 			return
 		}
@@ -380,7 +378,7 @@ func (t *Turn) keepHome(ctx context.Context) {
 
 // noteReference stores how to reach the conversation, if that changed. A dead conversation comes
 // alive again.
-func (t *Turn) noteReference() {
+func noteReference(t *Turn) {
 	a := t.Activity
 	if a.ServiceURL == "" || t.docs.fault != nil {
 		return
@@ -404,7 +402,7 @@ func (t *Turn) noteReference() {
 		if t.docs.home != nil && state.Peek[home](t.docs.home).Conversation != c.ID {
 			state.Of[home](t.docs.home).Conversation = c.ID
 		}
-		if id := (requests{t}).directoryID(); t.docs.home != nil && id != "" && state.Peek[home](t.docs.home).Directory != id {
+		if id := directoryID(t); t.docs.home != nil && id != "" && state.Peek[home](t.docs.home).Directory != id {
 			state.Of[home](t.docs.home).Directory = id
 		}
 	}
@@ -417,15 +415,15 @@ func (t *Turn) noteReference() {
 // there. Nothing can be sent there until an activity comes from there.
 func (t *Turn) Removed(ctx context.Context) error {
 	state.Of[reference](t.Conversation).die("the bot was taken out")
-	return t.dropWaits(ctx, t.Activity.Conversation.ID, "", forTime, forFile)
+	return dropWaits(ctx, t, t.Activity.Conversation.ID, "", forTime, forFile)
 }
 
 func (r *reference) die(why string) {
 	r.Dead, r.Why = time.Now().UTC().Truncate(time.Second), why
 }
 
-// retire notes that the channel no longer lets the bot speak in the conversation, if err says so.
-func (t *Turn) retire(ctx context.Context, err error) {
+// retireConversation notes that the channel no longer lets the bot speak in the conversation, if err says so.
+func retireConversation(ctx context.Context, t *Turn, err error) {
 	why := deadly(err)
 	if why == "" || t.rec.Stateless || t.Conversation == nil || t.saveFault != nil {
 		return
@@ -498,9 +496,9 @@ func readPlace(place string) (conversation string, personal bool) {
 	return conversation, kind+" " == personalPlace
 }
 
-// here is the turn's conversation as a place.
-func (t *Turn) here() string {
-	return placeOf(t.thread(), t.Activity.Conversation.Personal())
+// placeHere is the turn's conversation as a place.
+func placeHere(t *Turn) string {
+	return placeOf(threadOf(t), t.Activity.Conversation.Personal())
 }
 
 // placesKey is the key of a person's places.
@@ -510,17 +508,17 @@ func placesKey(person state.Key) state.Key { return person.Under("notes", "place
 // their words in it: a place without words costs nothing, but words without a place outlive
 // /forget. If Redis is down, that save would fail too, and the turn waits. If Redis refuses, nobody
 // can fix that here: the turn continues, and the history does not keep what was said.
-func (t *Turn) listPlace(ctx context.Context) error {
+func listPlace(ctx context.Context, t *Turn) error {
 	if t.listed || !t.rec.Remembered || t.docs.scopes == nil {
 		return nil
 	}
-	err := t.engine.cfg.Store.Join(ctx, placesKey(PersonKey(t.Activity)), t.here())
+	err := t.engine.cfg.Store.Join(ctx, placesKey(PersonKey(t.Activity)), placeHere(t))
 	if err == nil || errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil {
 		t.listed = err == nil
 		return err
 	}
 	zerolog.Ctx(ctx).Error().Err(err).Msg("could not record this conversation for /forget, so its history is not kept")
-	t.takeBack()
+	takeBack(t)
 	return nil
 }
 
@@ -530,172 +528,9 @@ const (
 	resetCommand  = "/reset"
 )
 
-// Forgot is the result of [Turn.ForgetPerson].
-type Forgot struct {
-	Keeps     []string // what stays because it belongs to others, in the person's words
-	Facts     int      // how many remembered facts were deleted, see package memory
-	FileTexts int      // how many texts of files were deleted, see [Attachments]
-}
-
-// ForgetPerson deletes everything that the bot keeps about the person: first what
-// [actions.Registry.OnForget] is for, then their state, their personal conversations, and what they
-// said in others. It reads back that remembered facts and texts of files are gone. ForgetPerson saves the
-// turn. After an error some of it may be deleted; call it again, in any turn.
-func (t *Turn) ForgetPerson(ctx context.Context) (Forgot, error) {
-	if t.ReadOnly() {
-		return Forgot{}, errReadOnly
-	}
-	if err := t.forgetPerson(ctx); err != nil {
-		return Forgot{}, fmt.Errorf("%w: %w", errNotForgotten, err)
-	}
-	return Forgot{t.rec.Kept, t.rec.Facts, t.rec.FileTexts}, nil
-}
-
-// errFactsLeft says that remembered facts are still there after they were deleted.
-var errFactsLeft = errors.New("remembered facts are still there")
-
-// checkForgotten reads back that no remembered fact is left, if there were any.
-func (t *Turn) checkForgotten(ctx context.Context) error {
-	if t.rec.Facts == 0 {
-		return nil
-	}
-	left, err := t.engine.cfg.Store.Load(ctx, PersonKey(t.Activity))
-	if err == nil && memory.Count(left[0]) > 0 {
-		err = errFactsLeft
-	}
-	return err
-}
-
-func (t *Turn) forgetPerson(ctx context.Context) error {
-	keeps, err := t.engine.cfg.Actions.Forget(ctx, t.Turn)
-	if err != nil {
-		return err
-	}
-	signedOut := t.SignOut(ctx) // what is kept here goes, whatever the token service says
-	shared, err := t.sharedValues(ctx)
-	if err != nil {
-		return err
-	}
-	home, err := t.engine.cfg.Store.Load(ctx, homeKey(PersonKey(t.Activity)))
-	if len(home) == 0 {
-		return err
-	}
-	home[0].Delete() // even if it cannot be read
-	if err := t.engine.cfg.Store.Save(ctx, home[0]); err != nil {
-		return err
-	}
-	t.docs.home = nil
-	if err := (requests{t}).forget(ctx); err != nil {
-		return err
-	}
-	t.rec.Facts = max(t.rec.Facts, memory.Count(t.User)) // a process that died may have deleted them
-	for _, f := range t.engine.cfg.Features {
-		if f.Forget == nil {
-			continue
-		}
-		if err := f.Forget(ctx, t); err != nil {
-			return fmt.Errorf("feature %s: %w", f.Name, err)
-		}
-	}
-	t.User.Delete()
-	t.rec.FileTexts = max(t.rec.FileTexts, files.Kept(t.Conversation))
-	if err := t.forgetHere(ctx); err != nil {
-		return err
-	}
-	t.rec.Forgotten = true
-	for _, name := range append(keeps, shared...) {
-		if !slices.Contains(t.rec.Kept, name) {
-			t.rec.Kept = append(t.rec.Kept, name)
-		}
-	}
-	// Save what stays before the list of places goes: a process that takes over could not find out.
-	if err := t.Save(ctx); err != nil {
-		return err
-	}
-	if err := t.checkForgotten(ctx); err != nil {
-		return err
-	}
-	if err := t.forgetElsewhere(ctx); err != nil {
-		return err
-	}
-	return cmp.Or(t.engine.cfg.Store.Leave(ctx, placesKey(PersonKey(t.Activity)), t.here()), signedOut)
-}
-
-// forgetHere deletes what the person said in this conversation. The next save deletes it.
-func (t *Turn) forgetHere(ctx context.Context) error {
-	if t.Activity.Conversation.Personal() {
-		return t.ForgetConversation(ctx)
-	}
-	t.forgetStanding(t.Conversation, t.Activity.From.ID)
-	state.Of[prompts.History](t.Thread).Forget(t.Activity.From.ID)
-	return t.dropWaits(ctx, t.Activity.Conversation.ID, t.Activity.From.ID, forTime, forApproval, forSignIn, forAnswer, forFile, forOperator)
-}
-
-// sharedValues names what the bot keeps in conversations that the person shares with others.
-func (t *Turn) sharedValues(ctx context.Context) (names []string, err error) {
-	note := func(scopes ...*state.Scope) {
-		for _, scope := range scopes {
-			for _, name := range scope.Names() {
-				if _, own := ownValues[name]; !own {
-					names = append(names, t.label(name))
-				}
-			}
-		}
-	}
-	if !t.Activity.Conversation.Personal() {
-		note(t.Conversation, t.Thread)
-	}
-	err = t.engine.cfg.Store.Members(ctx, placesKey(PersonKey(t.Activity)), func(places []string) error {
-		for _, place := range places {
-			conversation, _ := readPlace(place)
-			if !strings.HasPrefix(place, sharedPlace) || place == t.here() {
-				continue
-			}
-			keys := t.keysOf(conversation)
-			scopes, err := t.engine.cfg.Store.Load(ctx, keys...)
-			if len(scopes) != len(keys) {
-				return err
-			}
-			note(scopes...) // one that cannot be read has no names
-		}
-		return nil
-	})
-	slices.Sort(names)
-	return slices.Compact(names), err
-}
-
-// ForgetConversation deletes everything stored about the turn's conversation, including what waits
-// in it.
-func (t *Turn) ForgetConversation(ctx context.Context) error {
-	if err := t.dropWaits(ctx, t.Activity.Conversation.ID, "", forTime, forApproval, forSignIn, forAnswer, forFile, forOperator); err != nil {
-		return err
-	}
-	if err := t.ForgetFiles(ctx); err != nil {
-		return err
-	}
-	t.Conversation.Delete()
-	t.Thread.Delete()
-	return nil
-}
-
-// ForgetApprovals drops all approvals and answers that the conversation waits for, and its standing
-// approvals.
-func (t *Turn) ForgetApprovals(ctx context.Context) error {
-	t.forgetStanding(t.Conversation, "")
-	return t.dropWaits(ctx, t.Activity.Conversation.ID, "", forApproval, forSignIn, forAnswer)
-}
-
-// forgetStanding deletes from the conversation's state the approvals and decisions that one person
-// asked for; "" deletes everybody's.
-func (t *Turn) forgetStanding(conversation *state.Scope, asker string) {
-	list := state.Of[approvals](conversation)
-	list.Standing = slices.DeleteFunc(list.Standing, func(s standing) bool { return asker == "" || s.Asker == asker })
-	list.Decided = slices.DeleteFunc(list.Decided, func(d decided) bool { return asker == "" || d.Asker == asker })
-}
-
 // waitsOf lists what waits in a queue: what the owner asked for; "" lists everybody's. With forOperator it
 // lists the dead letters of the queues under it, too.
-func (t *Turn) waitsOf(ctx context.Context, queue state.Key, owner string, kinds ...waitKind) ([]inbox.Waiting, error) {
+func waitsOf(ctx context.Context, t *Turn, queue state.Key, owner string, kinds ...waitKind) ([]inbox.Waiting, error) {
 	all, err := t.engine.inbox.Waiting(ctx, queue)
 	if err == nil && slices.Contains(kinds, forOperator) {
 		var under []inbox.Waiting
@@ -708,133 +543,30 @@ func (t *Turn) waitsOf(ctx context.Context, queue state.Key, owner string, kinds
 	}), err
 }
 
-// dropWaits drops what [Turn.waitsOf] lists of a conversation. With forTime it also ends the
+// dropWaits drops what [waitsOf] lists of a conversation. With forTime it also ends the
 // schedules that are at work just then.
-func (t *Turn) dropWaits(ctx context.Context, conversation, owner string, kinds ...waitKind) error {
+func dropWaits(ctx context.Context, t *Turn, conversation, owner string, kinds ...waitKind) error {
 	if t.ReadOnly() {
 		return errReadOnly
 	}
-	there := t.elsewhere(conversation)
+	there := elsewhereOf(t, conversation)
 	if slices.Contains(kinds, forTime) {
 		if err := t.engine.endSchedules(ctx, there, owner); err != nil {
 			return err
 		}
 	}
 	queue := queueOf(there)
-	waiting, err := t.waitsOf(ctx, queue, owner, kinds...)
+	waiting, err := waitsOf(ctx, t, queue, owner, kinds...)
 	for _, w := range waiting {
 		var failure error
 		if readWait(w).For == forFile {
-			failure = fileTurn{t}.drop(ctx, queue, w.ID)
+			failure = dropFile(ctx, t, queue, w.ID)
 		} else {
 			_, failure = t.engine.inbox.Drop(ctx, w.Queue, w.ID)
 		}
 		err = cmp.Or(err, failure)
 	}
 	return err
-}
-
-// forgetElsewhere deletes what the person said in all other conversations. If the state of one
-// cannot be read, the others are still deleted. A conversation with a running turn stays a place:
-// that turn may have listed it before this, and may save words after it.
-func (t *Turn) forgetElsewhere(ctx context.Context) error {
-	var fault error
-	err := t.engine.cfg.Store.Drain(ctx, placesKey(PersonKey(t.Activity)), func(places []string) (done []string, err error) {
-		for _, place := range places {
-			if place == t.here() {
-				continue
-			}
-			conversation, _ := readPlace(place)
-			queue := queueOf(t.elsewhere(conversation))
-			waiting, err := t.engine.inbox.Queued(ctx, queue)
-			if queue == t.lease.Queue() {
-				waiting-- // this turn
-			}
-			if err == nil {
-				err = t.forgetIn(ctx, place)
-			}
-			switch {
-			case errors.Is(err, state.ErrUnavailable) || ctx.Err() != nil:
-				return nil, err
-			case err != nil:
-				fault = cmp.Or(fault, err)
-			case waiting == 0:
-				done = append(done, place)
-			}
-		}
-		return done, nil
-	})
-	return cmp.Or(err, fault)
-}
-
-// keysOf returns the keys of the documents of another conversation. The last is that of the whole
-// conversation, which has the approvals of its threads.
-func (t *Turn) keysOf(conversation string) []state.Key {
-	there := t.elsewhere(conversation)
-	keys := []state.Key{keyOf(there)}
-	if base := queueOf(there); base != keys[0] {
-		keys = append(keys, base)
-	}
-	return keys
-}
-
-// forgetIn deletes what the person said in another conversation. If a turn changes it meanwhile,
-// the turn of /forget runs again.
-func (t *Turn) forgetIn(ctx context.Context, place string) error {
-	conversation, personal := readPlace(place)
-	keys := t.keysOf(conversation)
-	if strings.HasPrefix(place, noticePlace) {
-		return t.dropWaits(ctx, conversation, t.Activity.From.ID, forTime)
-	}
-	scopes, err := t.engine.cfg.Store.Load(ctx, keys...)
-	if err != nil && !(personal && len(scopes) == len(keys)) { // what is deleted whole need not be read
-		return err
-	}
-	owner := t.Activity.From.ID
-	if personal {
-		owner = ""
-	}
-	if err := t.dropWaits(ctx, conversation, owner, forTime, forApproval, forSignIn, forAnswer, forFile, forOperator); err != nil {
-		return err
-	}
-	queue, base := queueOf(t.elsewhere(conversation)), scopes[len(scopes)-1]
-	t.forgetStanding(base, owner)
-	kept := files.Kept(base)
-	if err := t.engine.files.Forget(ctx, queue, base); err != nil {
-		return err
-	}
-	for _, scope := range scopes {
-		if personal {
-			scope.Delete()
-		} else {
-			state.Of[prompts.History](scope).Forget(owner)
-		}
-	}
-	if err := t.engine.cfg.Store.Save(ctx, scopes...); err != nil {
-		return err
-	}
-	t.rec.FileTexts += kept
-	return nil
-}
-
-// label is what people call a value of state: its name, unless [Config.Texts] has another word.
-func (t *Turn) label(name string) string {
-	return t.Translate(cmp.Or(ownValues[name], texts.Text(name)))
-}
-
-// PersonData returns messages that show the person what the bot keeps about them: their state,
-// their personal conversations, what they said in others, and what waits for them. It shows at most
-// about 100 KB and says if there is more. What [actions.Registry.OnForget] is for is not in it.
-func (t *Turn) PersonData(ctx context.Context) ([]*activity.Activity, error) {
-	said, err := (&personData{Turn: t, seen: map[string]bool{}}).texts(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("collect a person's data: %w", err)
-	}
-	var messages []*activity.Activity
-	for _, text := range said {
-		messages = append(messages, t.messages(text)...)
-	}
-	return messages, nil
 }
 
 // What follows is about messages that their authors edit or delete. Nothing runs again because of that: the history
@@ -865,11 +597,11 @@ func (t *Turn) Amend(ctx context.Context) error {
 		return fmt.Errorf("read history: %w", err)
 	}
 	if a.Type == activity.MessageDelete {
-		if err := t.engine.files.ForgetMessage(ctx, t.conversationKey(), t.Conversation, a.From.ID, a.ID); err != nil {
+		if err := t.engine.files.ForgetMessage(ctx, conversationKey(t), t.Conversation, a.From.ID, a.ID); err != nil {
 			return err
 		}
 	}
-	waits, err := t.waitsFor(ctx, a)
+	waits, err := waitsForMessage(ctx, t, a)
 	if err != nil || !waits && !history.Has(a.From.ID, a.ID) {
 		return err
 	}
@@ -877,7 +609,7 @@ func (t *Turn) Amend(ctx context.Context) error {
 	if a.Type == activity.MessageUpdate {
 		m := *a
 		m.Type = activity.Message
-		if text, err = (guard{t.exec}).edited(ctx, files.Said(&m)); err != nil {
+		if text, err = judgeEdited(ctx, t.exec, files.Said(&m)); err != nil {
 			return err
 		}
 	}
@@ -890,9 +622,9 @@ func (t *Turn) Amend(ctx context.Context) error {
 	return nil
 }
 
-// waitsFor reports whether a turn that answers the message waits: it would bring the old words back.
-func (t *Turn) waitsFor(ctx context.Context, a *activity.Activity) (bool, error) {
-	records, err := t.engine.inbox.Records(ctx, t.conversationKey())
+// waitsForMessage reports whether a turn that answers the message waits: it would bring the old words back.
+func waitsForMessage(ctx context.Context, t *Turn, a *activity.Activity) (bool, error) {
+	records, err := t.engine.inbox.Records(ctx, conversationKey(t))
 	if err != nil {
 		return false, err
 	}
@@ -913,7 +645,7 @@ func (t *Turn) waitsFor(ctx context.Context, a *activity.Activity) (bool, error)
 }
 
 // followAuthor gives a turn that goes on after a wait the words that its message has by now.
-func (t *Turn) followAuthor() {
+func followAuthor(t *Turn) {
 	begins := t.rec.Phase != waiting && t.rec.Run == nil
 	if begins || !t.IsMessage() || t.Thread == nil {
 		return
@@ -928,9 +660,135 @@ func (t *Turn) followAuthor() {
 	}
 }
 
-// settleAmended forgets the words that [Turn.followAuthor] needs. The turn is over.
-func (t *Turn) settleAmended() {
+// settleAmended forgets the words that [followAuthor] needs. The turn is over.
+func settleAmended(t *Turn) {
 	if t.amended && t.docs.writable() {
 		state.Of[prompts.History](t.Thread).Settle(t.Activity.ID)
 	}
+}
+
+// documents are the state that a turn has loaded. Its parts are in the turn that actions see, too:
+// the conversation, the person and, in a channel, the thread.
+type documents struct {
+	store *state.Store
+	turn  *actions.Turn
+	step  func(ctx context.Context, name string) (context.Context, func(error)) // of the turn
+
+	scopes    []*state.Scope // the conversation, the person and the thread; nil: not loaded, or not to be saved
+	bot       *state.Scope   // of the whole bot; nil: nobody asked for it
+	home      *state.Scope   // names the person's own conversation; nil: this one is not personal
+	snapshots []*state.Scope // of what actions may change, for rollback
+	fault     error          // why some of it cannot be read
+	outage    error          // why the whole bot's state could not be loaded, if Redis is away
+}
+
+// load reads the documents with these keys, see [Turn.keys], in one round trip.
+func (d *documents) load(ctx context.Context, keys []state.Key) (err error) {
+	ctx, end := d.step(ctx, "load")
+	defer func() { end(err) }()
+	scopes, err := d.store.Load(ctx, keys...)
+	if err != nil && len(scopes) != len(keys) {
+		return err
+	}
+	d.adopt(scopes) // a scope that cannot be read can still be deleted
+	return nil
+}
+
+// adopt takes the scopes that [Turn.keys] names.
+func (d *documents) adopt(scopes []*state.Scope) {
+	if last := len(scopes) - 1; d.turn.Activity.Conversation.Personal() {
+		scopes, d.home = scopes[:last], scopes[last]
+	}
+	d.scopes = scopes
+	for _, scope := range scopes {
+		d.fault = errors.Join(d.fault, scope.Err())
+	}
+	d.turn.Conversation, d.turn.User, d.turn.Thread = scopes[0], scopes[1], scopes[0]
+	if len(scopes) > 2 {
+		d.turn.Thread = scopes[2]
+	}
+}
+
+// loadBot is [actions.Turn.Bot].
+func (d *documents) loadBot(ctx context.Context) (_ *state.Scope, err error) {
+	switch {
+	case d.scopes == nil:
+		return nil, errors.New("this turn has no state")
+	case d.bot != nil:
+		return d.bot, nil
+	}
+	ctx, end := d.step(ctx, "load")
+	defer func() { end(err) }()
+	scopes, err := d.store.Load(ctx, state.BotKey())
+	if errors.Is(err, state.ErrUnavailable) {
+		d.outage = err
+	}
+	if err == nil {
+		d.bot = scopes[0]
+	}
+	return d.bot, err
+}
+
+// writable reports whether there is state that may be changed and saved.
+func (d *documents) writable() bool { return d.scopes != nil && d.fault == nil }
+
+// toSave returns the scopes to save, in the order of their partitions: the one that most others change
+// comes first, because once it is saved the turn cannot run again.
+func (d *documents) toSave() []*state.Scope {
+	if d.bot == nil || d.scopes == nil {
+		return d.scopes
+	}
+	return append([]*state.Scope{d.bot}, d.scopes...)
+}
+
+// rebase merges what others saved in these documents into the scopes.
+func (d *documents) rebase(ctx context.Context, keys []state.Key) error {
+	fresh, err := d.store.Load(ctx, keys...)
+	if err != nil {
+		return err
+	}
+	for _, scope := range d.toSave() {
+		if i := slices.Index(keys, scope.Key()); i >= 0 {
+			if err := scope.Rebase(fresh[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// snapshot copies what actions may change, for rollback.
+func (d *documents) snapshot() {
+	d.snapshots = d.snapshots[:0]
+	for _, scope := range d.changeable() {
+		d.snapshots = append(d.snapshots, scope.Checkpoint())
+	}
+}
+
+// rollback takes back what a failed action changed, so that nothing is left half done.
+func (d *documents) rollback() {
+	scopes := d.changeable()
+	for i, c := range d.snapshots {
+		scopes[i].Restore(c)
+	}
+	if len(scopes) > len(d.snapshots) { // the action loaded it
+		d.bot = nil
+	}
+}
+
+// changeable returns the scopes that actions may change, the bot's last.
+func (d *documents) changeable() []*state.Scope {
+	all := append(slices.Clip(d.scopes), d.turn.Temp)
+	if d.bot != nil {
+		all = append(all, d.bot)
+	}
+	return all
+}
+
+// changed reports whether the scopes have changes to save. A scope that cannot be saved counts.
+func changed(scopes ...*state.Scope) bool {
+	return slices.ContainsFunc(scopes, func(s *state.Scope) bool {
+		changed, err := s.Changed()
+		return changed || err != nil
+	})
 }

@@ -98,8 +98,8 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 	t.typing = startTyping(ctx, t)
 	more, err := t.try(ctx)
 	failure := err
-	if err != nil && !t.putsOff(err) {
-		err = t.safely(func() (err error) {
+	if err != nil && !putsOff(t, err) {
+		err = safely(t, func() (err error) {
 			more, err = t.fail(ctx, failure)
 			return err
 		})
@@ -109,16 +109,16 @@ func (t *Turn) run(ctx context.Context) (more bool) {
 	defer func() { end(failure) }()
 	if err != nil {
 		failure = err
-		more = t.putOff(ctx, err)
+		more = putOff(ctx, t, err)
 		ended := endedNow(t, err, began, tries)
-		ended.Outcome = t.left(err)
+		ended.Outcome = outcomeLeft(t, err)
 		seeEnded(t, ended)
 		return more
 	}
 	ended := endedNow(t, failure, began, tries)
 	seeEnded(t, ended)
 	if ended.Over() && !ended.Own {
-		t.report(ctx, failure, ended.Took)
+		reportEnd(ctx, t, failure, ended.Took)
 	}
 	tellEnded(ctx, t, ended)
 	return more
@@ -131,7 +131,7 @@ func (t *Turn) try(ctx context.Context) (more bool, err error) {
 	bounded, cancel := context.WithTimeout(ctx, t.engine.cfg.TurnTimeout)
 	defer cancel()
 	for reruns := 0; ; reruns++ {
-		err = t.safely(func() (err error) {
+		err = safely(t, func() (err error) {
 			if err = t.begin(bounded); err == nil {
 				more, err = t.end(ctx)
 			}
@@ -142,7 +142,7 @@ func (t *Turn) try(ctx context.Context) (more bool, err error) {
 		}
 		zerolog.Ctx(ctx).Info().Err(err).Int("attempt", reruns+1).Msg("another conversation changed the same value, running again")
 		wait(bounded, mathrand.N(rerunAfter<<reruns), nil)
-		if err := t.reload(bounded); err != nil {
+		if err := reloadTurn(bounded, t); err != nil {
 			return false, err
 		}
 	}
@@ -151,7 +151,7 @@ func (t *Turn) try(ctx context.Context) (more bool, err error) {
 // errPanic is a panic in a handler, a feature or an action.
 var errPanic = errors.New("the handler panicked")
 
-func (t *Turn) safely(f func() error) (err error) {
+func safely(t *Turn, f func() error) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = fmt.Errorf("%w: %v\n%s", errPanic, p, debug.Stack())
@@ -163,58 +163,60 @@ func (t *Turn) safely(f func() error) (err error) {
 // begin loads state and enters the loop.
 func (t *Turn) begin(ctx context.Context) error {
 	if w := t.rec.Wait; t.rec.Phase == waiting && (w.Every != "" || w.Replaces != "") {
-		return notifier{t}.recur(t.lasting(ctx))
+		return recurNotice(lastingOf(ctx, t), t)
 	}
-	if t.rec.Phase == planning && t.rec.Run == nil && t.handler() == nil {
+	if t.rec.Phase == planning && t.rec.Run == nil && handlerOf(t) == nil {
 		t.rec.Phase = done // this version of the bot has no such route
 		return nil
 	}
 	if !t.rec.Stateless && t.docs.scopes == nil {
-		if err := t.docs.load(ctx, t.keys()); err != nil {
+		if err := t.docs.load(ctx, keysOfTurn(t)); err != nil {
 			return err
 		}
 	}
-	if t.docs.fault != nil && !t.forgets() {
+	if t.docs.fault != nil && !forgetsPerson(t) {
 		return t.docs.fault
 	}
-	t.followAuthor()
-	if err := t.noteTargetedClick(ctx); err != nil {
+	followAuthor(t)
+	if err := noteTargetedClick(ctx, t); err != nil {
 		return err
 	}
 	if !t.rec.Stateless && t.rec.Notice == nil && !t.rec.Forgotten {
-		t.noteReference()
+		noteReference(t)
 	}
 	seeBegan(t)
 	if t.stream == nil {
 		t.stream = newStream(t)
-		t.stream.Start(t.lasting(ctx))
+		t.stream.Start(lastingOf(ctx, t))
 	}
 	if t.rec.Phase == waiting {
-		if err := t.resume(ctx); err != nil {
+		if err := resumeWait(ctx, t); err != nil {
 			return err
 		}
 	}
-	if err := t.checkPlan(); err != nil {
+	if err := checkPlan(t); err != nil {
 		return err
 	}
 	err := t.move(ctx)
-	if err != nil && !t.putsOff(err) && !errors.Is(err, state.ErrConflict) {
+	if err != nil && !putsOff(t, err) && !errors.Is(err, state.ErrConflict) {
 		t.instead = failedWords(ctx, t, err)
 	}
 	return err
 }
 
-// forgets reports whether the person says that everything about them is to be deleted. That also
+// forgetsPerson reports whether the person says that everything about them is to be deleted. That also
 // works if it cannot be read.
-func (t *Turn) forgets() bool {
+func forgetsPerson(t *Turn) bool {
 	said := strings.Join(strings.Fields(t.Text), " ")
-	return t.IsMessage() && strings.EqualFold(said, forgetCommand+" yes") && !t.off(forgetCommand)
+	return t.IsMessage() && strings.EqualFold(said, forgetCommand+" yes") && !commandOff(t, forgetCommand)
 }
 
-// off reports whether the bot does not have that built-in command.
-func (t *Turn) off(command string) bool { return slices.Contains(t.engine.cfg.CommandsOff, command) }
+// commandOff reports whether the bot does not have that built-in command.
+func commandOff(t *Turn, command string) bool {
+	return slices.Contains(t.engine.cfg.CommandsOff, command)
+}
 
-func (t *Turn) handler() Handler {
+func handlerOf(t *Turn) Handler {
 	switch {
 	case t.rec.Notice != nil:
 		return sendNotice
@@ -226,16 +228,7 @@ func (t *Turn) handler() Handler {
 
 // move is the loop of a turn: it moves the record from phase to phase until it ends or waits. Each
 // phase does one thing and says whether to save before the next one.
-//
-// The loop saves before each action that does something outside of state and, after such an action,
-// before anything else is called; before each message; and at the end. If the process is killed, the
-// next one repeats what was done since the last save:
-//
-//	killed                                  repeated by the next process
-//	before the first save                   everything: handler, model, actions marked StateOnly
-//	later, in or after StateOnly actions    those since the last save, and the model if it has planned since
-//	in another action, until the next save  that action, with Attempt.Again
-//	after sending a message, until saved    that message, which then arrives twice
+// takeover.go says what a crash repeats.
 func (t *Turn) move(ctx context.Context) error {
 	for {
 		var err error
@@ -247,21 +240,21 @@ func (t *Turn) move(ctx context.Context) error {
 		case phase == planning && t.rec.Run != nil:
 			err = t.exec.makePlan(ctx)
 		case phase == planning:
-			if err = t.handler()(ctx, t); err == nil && t.rec.Phase != waiting {
+			if err = handlerOf(t)(ctx, t); err == nil && t.rec.Phase != waiting {
 				t.rec.Phase = done // the handler has said everything
 			}
 		case phase == running:
 			err = t.exec.runCommands(ctx)
 		case phase == sending:
-			err = (&outbox{t}).send(ctx)
+			err = sendPhase(ctx, t)
 		default:
 			return nil
 		}
 		if stop, ok := errors.AsType[*stopError](err); ok {
-			err = t.stop(ctx, stop)
+			err = stopPlan(ctx, t, stop)
 		}
 		if errors.Is(err, stream.ErrStopped) {
-			err = t.halt(t.lasting(ctx))
+			err = haltTurn(lastingOf(ctx, t), t)
 		}
 		if err != nil {
 			return err
@@ -269,48 +262,17 @@ func (t *Turn) move(ctx context.Context) error {
 	}
 }
 
-// checkPlan validates a plan that another process made, perhaps with another version of the bot.
-func (t *Turn) checkPlan() error {
-	if t.rec.Run == nil || t.rec.Run.Progress == nil || t.rec.Run.Progress.Done() {
-		return nil
-	}
-	p := t.rec.Run.Progress
-	valid, err := p.Plan.Validate(t.engine.cfg.Actions)
-	if err == nil {
-		p.Plan = valid
-		return nil
-	}
-	dead := &deadLetter{reason: "its plan does not fit this version of the bot", err: err}
-	if t.rec.Run.Approved == "" {
-		t.noteInFlight()
-		return dead
-	}
-	dead.reason = "the approved plan does not fit this version of the bot"
-	dead.say = "Sorry, things have changed since I asked for approval, so I didn't do it. Somebody has to look at it."
-	return dead
-}
-
-// noteInFlight makes the bot tell the person of the commands that may have started.
-func (t *Turn) noteInFlight() {
-	if run := t.rec.Run; run != nil && run.Progress != nil {
-		for _, c := range run.Progress.Plan.Commands[run.Progress.Next:][:run.InFlight] {
-			t.uncertain = append(t.uncertain, c.Action)
-		}
-		t.exec.noteUnknown(run.InFlight)
-	}
-}
-
-// resume continues a record that waited.
-func (t *Turn) resume(ctx context.Context) error {
+// resumeWait continues a record that waited.
+func resumeWait(ctx context.Context, t *Turn) error {
 	w := t.rec.Wait
 	t.rec.Wait, t.rec.Phase = nil, w.Then
 	switch {
 	case w.For == forFile && t.rec.File != nil: // the person did not answer
-		return t.engine.files.Delete(ctx, t.conversationKey(), t.ID, t.rec.File.Parts)
+		return t.engine.files.Delete(ctx, conversationKey(t), t.ID, t.rec.File.Parts)
 	case !w.overForPerson(): // what asks may still have to be sent
 		t.rec.Wait = w.wait()
 	case w.SignIn != nil:
-		return signingIn{t.exec}.ended(ctx, w.SignIn)
+		return signInEnded(ctx, t.exec, w.SignIn)
 	case w.Question != nil:
 		t.exec.answered(ctx, w.Question)
 	default:
@@ -319,10 +281,10 @@ func (t *Turn) resume(ctx context.Context) error {
 	return nil
 }
 
-// stop ends the plan as a feature asked.
-func (t *Turn) stop(ctx context.Context, stop *stopError) error {
-	if commands, _ := t.executed(); t.rec.Run != nil && len(commands) > 0 { // else the model need not know
-		t.remember()
+// stopPlan ends the plan as a feature asked.
+func stopPlan(ctx context.Context, t *Turn, stop *stopError) error {
+	if commands, _ := executedCommands(t); t.rec.Run != nil && len(commands) > 0 { // else the model need not know
+		remember(t)
 	}
 	t.rec.Run, t.rec.Phase = nil, done
 	if stop.say == "" {
@@ -331,16 +293,16 @@ func (t *Turn) stop(ctx context.Context, stop *stopError) error {
 	return t.Tell(ctx, stop.say)
 }
 
-// halt ends a turn that the person stopped. The history keeps what they read. They are told only if
+// haltTurn ends a turn that the person stopped. The history keeps what they read. They are told only if
 // something was done.
-func (t *Turn) halt(ctx context.Context) error {
+func haltTurn(ctx context.Context, t *Turn) error {
 	zerolog.Ctx(ctx).Info().Msg("the person stopped the turn")
 	shown := t.stream.Abandon()
 	if w := t.rec.Wait; w != nil && w.Approval != nil {
 		noteApproval(t, &t.rec, w.Approval, "failed")
 	}
 	if t.rec.Remembered && len(t.Rounds) > 0 {
-		t.takeBack()
+		takeBack(t)
 	}
 	t.rec.Outbox, t.rec.Wait = nil, nil
 	if t.docs.scopes != nil && !t.rec.Stateless && (t.rec.Run != nil || len(t.Rounds) > 0) {
@@ -348,11 +310,11 @@ func (t *Turn) halt(ctx context.Context) error {
 		if shown != "" {
 			said = append(said, shown)
 		}
-		t.remember(said...)
+		remember(t, said...)
 	}
-	did := t.titles(completed(t.Outcomes()))
+	did := titlesOf(t, completed(t.Outcomes()))
 	t.rec.Run, t.rec.Phase, t.since.due = nil, done, false
-	t.speakAgain()
+	speakAgain(t)
 	if len(did) == 0 {
 		return nil
 	}
@@ -360,7 +322,7 @@ func (t *Turn) halt(ctx context.Context) error {
 }
 
 // speakAgain gives up the message that the person stopped, so that the turn can say how it ended.
-func (t *Turn) speakAgain() {
+func speakAgain(t *Turn) {
 	t.stream.Abandon()
 	if t.rec.Stream != nil {
 		t.rec.Stream.State = stream.Over
@@ -374,10 +336,10 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 	defer func() { end(err) }()
 	ctx, cancel := t.engine.workers.outlive(ctx, finishWithin)
 	defer cancel()
-	(&outbox{t}).leaveStream(ctx)
-	answer := t.encodeAnswer()
+	leaveStream(ctx, t)
+	answer := encodeAnswer(t)
 	if t.rec.Phase != waiting {
-		t.settleAmended()
+		settleAmended(t)
 	}
 	scopes := t.docs.toSave()
 	if t.saveFault != nil {
@@ -395,18 +357,18 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 	}
-	t.keepHome(ctx)
-	if err := (requests{t}).keep(ctx); err != nil {
+	keepHome(ctx, t)
+	if err := keepRequest(ctx, t); err != nil {
 		return false, err
 	}
 	id := t.rec.ID
 	for again := true; again; {
-		if err = t.listPlace(ctx); err == nil {
+		if err = listPlace(ctx, t); err == nil {
 			err = leave(ctx, t)
 		}
 		if err == nil {
 			began := time.Now()
-			err = t.merging(ctx, func() (err error) {
+			err = mergingSave(ctx, t, func() (err error) {
 				if t.rec.Phase != waiting {
 					more, err = t.lease.Finish(ctx, answer, scopes...)
 					seeSaved(t, nil, began, err)
@@ -414,9 +376,9 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 				}
 				t.rec.Awaited, t.rec.Answer = false, nil // the request that waits gets it now
 				if t.rec.Wait.For != forTime {
-					t.rec.Wait.Owner = t.owner()
+					t.rec.Wait.Owner = ownerOf(t)
 				}
-				raw, err := t.encode()
+				raw, err := encodeRecord(t)
 				if err == nil {
 					more, err = t.lease.Wait(ctx, raw, t.rec.Wait.listed(), answer, scopes...)
 					seeSaved(t, raw, began, err)
@@ -434,11 +396,11 @@ func (t *Turn) end(ctx context.Context) (more bool, err error) {
 	return more, nil
 }
 
-// owner is who may withdraw what the turn schedules.
-func (t *Turn) owner() string { return personOf(t.Activity) }
+// ownerOf is who may withdraw what the turn schedules.
+func ownerOf(t *Turn) string { return personOf(t.Activity) }
 
 // encodeAnswer returns nil when no request waits.
-func (t *Turn) encodeAnswer() []byte {
+func encodeAnswer(t *Turn) []byte {
 	if !t.rec.Awaited {
 		return nil
 	}
@@ -451,7 +413,7 @@ func (t *Turn) encodeAnswer() []byte {
 
 // putsOff reports whether the error does not end the turn: it goes on later, in another process, or
 // when an operator asks for it.
-func (t *Turn) putsOff(err error) bool {
+func putsOff(t *Turn, err error) bool {
 	return errors.Is(err, errLater) || is[*deadLetter](err) || errors.Is(err, state.ErrUnavailable) ||
 		errors.Is(err, errNewer) && t.engine.newer.leave(t.rec.ID, t.engine.cfg.Lease) ||
 		errors.Is(err, inbox.ErrLost) || errors.Is(t.lease.Err(), inbox.ErrLost) ||
@@ -460,41 +422,41 @@ func (t *Turn) putsOff(err error) bool {
 
 // putOff releases the queue with the turn still in it, or makes it a dead letter. What the turn saved is
 // not lost: whoever moves it next starts from there.
-func (t *Turn) putOff(ctx context.Context, err error) (more bool) {
+func putOff(ctx context.Context, t *Turn, err error) (more bool) {
 	e, log := t.engine, zerolog.Ctx(ctx)
 	if !errors.Is(err, state.ErrUnavailable) {
-		t.settleAccounts(ctx)
+		settleAccounts(ctx, t)
 	}
 	dead, isDead := errors.AsType[*deadLetter](err)
 	switch {
 	case isDead && t.lease.Err() == nil: // else the process that has the queue tells the person
-		return e.bury(ctx, t.lease, dead.Error(), t.tellDeadLetter(ctx, dead))
+		return buryRecord(ctx, e, t.lease, dead.Error(), tellDeadLetter(ctx, t, dead))
 	case errors.Is(err, errLater):
 		after := time.Until(t.rec.Wait.Until)
 		log.Warn().Str("error", cause(err)).Dur("after", after).Msg("turn is tried again later")
-		e.release(t.lease, after)
+		releaseQueue(e, t.lease, after)
 	case errors.Is(err, errNewer):
 		log.Info().Msg(leftToNewer)
-		e.release(t.lease, newerAgain)
+		releaseQueue(e, t.lease, newerAgain)
 	case errors.Is(t.lease.Err(), inbox.ErrLost), errors.Is(err, inbox.ErrLost):
 		t.Count(CountLeasesLost, "")
 		log.Warn().Str("error", cause(err)).Msg("turn left: another process has its queue, or may have")
-		e.release(t.lease, 0) // in case it has not
+		releaseQueue(e, t.lease, 0) // in case it has not
 	case errors.Is(err, state.ErrUnavailable):
 		log.Error().Str("error", cause(err)).Msg("turn left until redis is back")
-		e.release(t.lease, afterOutage)
+		releaseQueue(e, t.lease, afterOutage)
 	case e.workers.ctx.Err() != nil:
 		t.Count(CountTurns, "handed_back")
 		log.Warn().Msg("turn handed back at shutdown")
-		e.release(t.lease, 0)
+		releaseQueue(e, t.lease, 0)
 	default: // a retry would end the same way
-		return t.putOff(ctx, &deadLetter{reason: "it could not be ended", err: err})
+		return putOff(ctx, t, &deadLetter{reason: "it could not be ended", err: err})
 	}
 	return false
 }
 
-// left is the outcome of a turn that was left with that error.
-func (t *Turn) left(err error) string {
+// outcomeLeft is the outcome of a turn that was left with that error.
+func outcomeLeft(t *Turn, err error) string {
 	switch {
 	case is[*deadLetter](err):
 		return parkedTurn
@@ -515,7 +477,7 @@ const (
 
 // settleAccounts has the features leave the turn, as far as that is possible when it is left to another
 // process or an operator: what the record keeps is settled again.
-func (t *Turn) settleAccounts(ctx context.Context) {
+func settleAccounts(ctx context.Context, t *Turn) {
 	ctx, cancel := t.engine.workers.outlive(ctx, settleWithin)
 	defer cancel()
 	err := leave(ctx, t)
@@ -531,7 +493,7 @@ func (t *Turn) settleAccounts(ctx context.Context) {
 func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 	ctx, cancel := t.engine.workers.outlive(ctx, tellWithin)
 	defer cancel()
-	w, keep, saved := t.rec.Wait, len(t.doneForGood()) > 0, t.saved
+	w, keep, saved := t.rec.Wait, len(doneForGood(t)) > 0, t.saved
 	if w != nil && w.asked != (asked{}) && t.saveFault == nil {
 		_, note := w.note()
 		t.exec.replaceNote(w.asked, note)
@@ -547,7 +509,7 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 	case keep: // what was done, and that is in the history
 		t.saved = len(t.Outcomes())
 	case t.rec.Remembered: // a save put the turn into the history, which must not have it
-		t.takeBack()
+		takeBack(t)
 	case !t.resumed: // nothing: no scopes, no save
 		t.docs.scopes = nil
 	}
@@ -557,16 +519,16 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 		said = cmp.Or(t.instead, t.engine.cfg.FilteredText, said)
 	}
 	sorry := said
-	said = t.account(sorry)
+	said = accountOf(t, sorry)
 	if t.Activity.Type == activity.Invoke {
 		t.Answer(t.engine.cfg.OwnAnswer(t, said))
 	}
 	t.rec.Run, t.rec.Outbox, t.rec.Wait = nil, nil, nil
 	tells := t.IsMessage() && reachable(failure) || t.engine.cfg.Unread(t)
-	matters := len(t.doneForGood())+len(t.uncertain) > 0 // also to a person who pressed Stop
+	matters := len(doneForGood(t))+len(t.uncertain) > 0 // also to a person who pressed Stop
 	if t.stream.Stopped() {
 		tells = tells && matters
-		t.speakAgain()
+		speakAgain(t)
 	}
 	if tells {
 		tell := t.Tell
@@ -576,15 +538,15 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 		err := tell(ctx, said)
 		if errors.Is(err, stream.ErrStopped) {
 			t.rec.Outbox, err = nil, nil
-			if t.speakAgain(); matters {
+			if speakAgain(t); matters {
 				err = tell(ctx, said)
 			}
 		}
 		if errors.Is(err, state.ErrConflict) { // another conversation was faster, so what was to be kept is not done
 			t.docs.scopes, t.saved = nil, saved
-			err = tell(ctx, t.account(sorry))
+			err = tell(ctx, accountOf(t, sorry))
 		}
-		if err != nil && t.putsOff(err) {
+		if err != nil && putsOff(t, err) {
 			return false, err
 		}
 		if err != nil {
@@ -596,8 +558,8 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 }
 
 // tellDeadLetter tells the person if it can, and returns the answer for a request that waits.
-func (t *Turn) tellDeadLetter(ctx context.Context, dead *deadLetter) []byte {
-	said := t.account(t.Translate(cmp.Or(dead.say, "Sorry, I could not finish this. Somebody has to look at it.")))
+func tellDeadLetter(ctx context.Context, t *Turn, dead *deadLetter) []byte {
+	said := accountOf(t, t.Translate(cmp.Or(dead.say, "Sorry, I could not finish this. Somebody has to look at it.")))
 	if t.Activity.Type == activity.Invoke {
 		t.Answer(t.engine.cfg.OwnAnswer(t, said))
 	}
@@ -606,17 +568,17 @@ func (t *Turn) tellDeadLetter(ctx context.Context, dead *deadLetter) []byte {
 		if t.stream == nil { // a lost process may have left something open
 			t.stream = newStream(t)
 		} else if t.stream.Stopped() {
-			t.speakAgain()
+			speakAgain(t)
 		}
 		m := t.Message(said)
 		if invoked { // nobody else sees the answer of an invoke
-			t.targetPerson(m)
+			targetPerson(t, m)
 		}
-		messages, err := (&outbox{t}).endStream([]*activity.Activity{m})
+		messages, err := endStream(t, []*activity.Activity{m})
 		for _, m := range messages {
-			sent := (&outbox{t}).deliver(ctx, t.targeted(m))
+			sent := deliver(ctx, t, targetedMessage(t, m))
 			if is[*connector.Error](sent) && t.rec.Stream.Concerns(m) { // it was open for too long, or the person pressed Stop
-				sent = (&outbox{t}).deliver(ctx, t.targeted(t.Message(said)))
+				sent = deliver(ctx, t, targetedMessage(t, t.Message(said)))
 			}
 			err = errors.Join(err, sent)
 		}
@@ -624,33 +586,33 @@ func (t *Turn) tellDeadLetter(ctx context.Context, dead *deadLetter) []byte {
 			zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("the person was not told of the dead letter")
 		}
 	}
-	return t.encodeAnswer()
+	return encodeAnswer(t)
 }
 
 // doneForGood lists the actions whose effects stay: those whose changes of state are saved, and those
 // that do something outside of state.
-func (t *Turn) doneForGood() []string {
+func doneForGood(t *Turn) []string {
 	outcomes := t.Outcomes()
-	unsaved := slices.DeleteFunc(slices.Clone(outcomes[t.saved:]), t.stateOnly)
-	return t.titles(completed(append(outcomes[:t.saved], unsaved...)))
+	unsaved := slices.DeleteFunc(slices.Clone(outcomes[t.saved:]), func(o actions.Outcome) bool { return stateOnly(t, o) })
+	return titlesOf(t, completed(append(outcomes[:t.saved], unsaved...)))
 }
 
 // stateOnly reports whether the outcome is that of an action that changes only state.
-func (t *Turn) stateOnly(o actions.Outcome) bool {
+func stateOnly(t *Turn, o actions.Outcome) bool {
 	action, known := t.engine.cfg.Actions.Lookup(o.Action)
 	return known && action.StateOnly
 }
 
-// titles returns what people call the actions.
-func (t *Turn) titles(names []string) []string {
+// titlesOf returns what people call the actions.
+func titlesOf(t *Turn, names []string) []string {
 	for i, name := range names {
-		names[i] = t.title(name)
+		names[i] = titleOf(t, name)
 	}
 	return names
 }
 
-// title returns what people call the action.
-func (t *Turn) title(name string) string {
+// titleOf returns what people call the action.
+func titleOf(t *Turn, name string) string {
 	action, ok := t.engine.cfg.Actions.Lookup(name)
 	if !ok {
 		return titles.Words(name)
@@ -658,19 +620,19 @@ func (t *Turn) title(name string) string {
 	return t.Translate(texts.Text(action.Title))
 }
 
-// account adds to a sentence what was done before, and the turn's id for an operator. It never
+// accountOf adds to a sentence what was done before, and the turn's id for an operator. It never
 // includes an error's own text.
-func (t *Turn) account(said string) string {
-	if untold := t.exec.untold(); untold != "" && (guard{t.exec}).off() { // else nobody may have judged it
+func accountOf(t *Turn, said string) string {
+	if untold := t.exec.untold(); untold != "" && unjudged(t.exec) { // else nobody may have judged it
 		said += " " + untold
-	} else if done := t.doneForGood(); len(done) > 0 {
+	} else if done := doneForGood(t); len(done) > 0 {
 		said += " " + t.Translate("Before that I did: %s.", strings.Join(done, ", "))
 	}
-	if failed := t.failed(); failed != "" {
+	if failed := failedAction(t); failed != "" {
 		said += " " + t.Translate("This failed: %s.", failed)
 	}
 	if len(t.uncertain) > 0 {
-		said += " " + t.Translate("I cannot tell whether this was done: %s.", strings.Join(t.titles(t.uncertain), ", "))
+		said += " " + t.Translate("I cannot tell whether this was done: %s.", strings.Join(titlesOf(t, t.uncertain), ", "))
 	}
 	return t.Translate("%s (turn %s)", said, t.ID)
 }
@@ -678,9 +640,9 @@ func (t *Turn) account(said string) string {
 // maxReason is how many bytes of an action's own reason the person reads with a failure.
 const maxReason = 200
 
-// failed names the action that failed last, with its reason, unless a later plan could have told
+// failedAction names the action that failed last, with its reason, unless a later plan could have told
 // the person.
-func (t *Turn) failed() string {
+func failedAction(t *Turn) string {
 	if len(t.Rounds) == 0 {
 		return ""
 	}
@@ -688,17 +650,17 @@ func (t *Turn) failed() string {
 		if !o.Failed {
 			continue
 		}
-		if !(guard{t.exec}).off() { // nobody has judged the reason
-			return t.title(o.Action)
+		if !unjudged(t.exec) { // nobody has judged the reason
+			return titleOf(t, o.Action)
 		}
 		reason := cut(strings.Join(strings.Fields(o.Text), " "), maxReason)
-		return t.title(o.Action) + ", " + cmp.Or(strings.TrimRight(reason, "."), "for no reason given")
+		return titleOf(t, o.Action) + ", " + cmp.Or(strings.TrimRight(reason, "."), "for no reason given")
 	}
 	return ""
 }
 
-// report tells the log that the turn is over.
-func (t *Turn) report(ctx context.Context, failure error, took time.Duration) {
+// reportEnd tells the log that the turn is over.
+func reportEnd(ctx context.Context, t *Turn, failure error, took time.Duration) {
 	line := zerolog.Ctx(ctx).Info()
 	if failure != nil {
 		line = zerolog.Ctx(ctx).Error().Str("error", cause(failure))
@@ -731,8 +693,8 @@ func (t *Turn) report(ctx context.Context, failure error, took time.Duration) {
 	line.Int("sent", len(t.rec.Sent)).Dur("took", took).Msg("turn ended")
 }
 
-// lasting is ctx without the turn timeout: it ends when the lease is lost or the turn is cancelled.
-func (t *Turn) lasting(ctx context.Context) context.Context {
+// lastingOf is ctx without the turn timeout: it ends when the lease is lost or the turn is cancelled.
+func lastingOf(ctx context.Context, t *Turn) context.Context {
 	return lastingContext{t.owned, ctx}
 }
 
@@ -750,8 +712,8 @@ func (c lastingContext) Value(key any) any {
 	return c.values.Value(key)
 }
 
-// use makes rec the turn's record and drops what came of an earlier one.
-func (t *Turn) use(rec Record) {
+// useRecord makes rec the turn's record and drops what came of an earlier one.
+func useRecord(t *Turn, rec Record) {
 	rec.Stateless = rec.Stateless || t.rec.Stateless
 	if rec.Own == "" {
 		rec.Own = submitter(t.engine.cfg.Features, &rec, t.Activity)
@@ -761,7 +723,11 @@ func (t *Turn) use(rec Record) {
 		rec: rec, docs: documents{store: t.engine.cfg.Store, turn: t.Turn, step: t.step}, since: unsaved{base: t.since.base}, locals: t.locals, secret: t.secret,
 	}
 	t.exec = &execution{Turn: t}
-	t.Gate, t.Reads, t.Screen = t.exec.allowNested, guard{t.exec}.document, guard{t.exec}.screen
+	t.Gate = t.exec.allowNested
+	t.Reads = func(ctx context.Context, text string) error { return judgeDocument(ctx, t.exec, text) }
+	t.Screen = func(ctx context.Context, list []string, write func(may []bool) string) (string, error) {
+		return screenTexts(ctx, t.exec, list, write)
+	}
 	t.ID, t.Temp, t.Rounds, t.Usage = rec.ID, state.NewScope(), nil, actions.Usage{}
 	t.Text = cmp.Or(rec.Text, files.Said(t.Activity))
 	if t.Activity.Strangers() {
@@ -832,7 +798,7 @@ func (t *Turn) Proved() (user, tenant string) {
 }
 
 // Awaited reports whether an HTTP request waits for the turn's answer.
-func (t *Turn) Awaited() bool { return t.rec.Awaited }
+func Awaited(t *Turn) bool { return t.rec.Awaited }
 
 // Sent returns the channel's ids of what the turn has sent, in order; "" where the channel gave
 // none. See [Turn.Send] for how to change or delete it.
@@ -849,26 +815,26 @@ func (t *Turn) Answer(a Answer) {
 // Decision returns the handler of an activity that decides an approval; it needs no state of the
 // conversation. nil: the activity decides nothing. An answer to a sign-in card or to a question is a
 // decision, too.
-func (t *Turn) Decision() Handler {
+func Decision(t *Turn) Handler {
 	if s, ok := answersCard(t.Activity); ok && t.SignsIn() {
-		t.LeaveState()
+		LeaveState(t)
 		return func(ctx context.Context, t *Turn) error { return (&signer{t, s}).answer(ctx) }
 	}
 	c, ok := ask.Read(t.Activity, t.Text)
 	if !ok {
 		return nil
 	}
-	t.LeaveState()
+	LeaveState(t)
 	return click{c}.deliver
 }
 
 // LeaveState makes the turn leave the conversation's state alone. It is for a [Config.Handler]
 // whose handler needs no state.
-func (t *Turn) LeaveState() { t.rec.Stateless = true }
+func LeaveState(t *Turn) { t.rec.Stateless = true }
 
 // Beside is LeaveState for a turn that must not wait for the conversation's others, nor hold them up:
 // it runs in a queue of that name beside theirs. It is for a [Config.Handler].
-func (t *Turn) Beside(queue string) { t.rec.Stateless, t.beside = true, queue }
+func Beside(t *Turn, queue string) { t.rec.Stateless, t.beside = true, queue }
 
 // Plan has the planner answer the turn. It makes and runs plans until one completes, waits for an
 // approval, or fails.
@@ -905,7 +871,7 @@ func (t *Turn) Call(ctx context.Context, a *actions.Action, entities map[string]
 		return actions.Result{}, err
 	}
 	if !t.ReadOnly() {
-		if flagged, err := (guard{t.exec}).click(ctx, entities); err != nil || flagged.Failed() {
+		if flagged, err := judgeClick(ctx, t.exec, entities); err != nil || flagged.Failed() {
 			return flagged, err
 		}
 	}
@@ -921,18 +887,18 @@ func (t *Turn) Call(ctx context.Context, a *actions.Action, entities map[string]
 // texts are split. Say saves the turn's state changes first, so that nothing is reported as done
 // and then lost.
 func (t *Turn) Say(ctx context.Context, texts ...string) error {
-	return t.Send(ctx, t.spoken(ctx, texts)...)
+	return t.Send(ctx, spokenMessages(ctx, t, texts)...)
 }
 
 // Tell sends a text of the bot itself. It has no AI label, because no model wrote it. Otherwise it
 // is like [Turn.Say].
 func (t *Turn) Tell(ctx context.Context, text string) error {
-	return t.Send(ctx, t.messages(text)...)
+	return t.Send(ctx, messagesOf(t, text)...)
 }
 
 // TellAlone is [Turn.Tell] for what only the turn's person may read, see [Turn.SendAlone].
 func (t *Turn) TellAlone(ctx context.Context, text string) error {
-	return t.SendAlone(ctx, t.messages(text)...)
+	return t.SendAlone(ctx, messagesOf(t, text)...)
 }
 
 // SendAlone is [Turn.Send] for messages that only the turn's person may read, such as the answer to an
@@ -940,13 +906,13 @@ func (t *Turn) TellAlone(ctx context.Context, text string) error {
 // not in the chat, as that of a message extension, they go to the person's own chat with the bot.
 func (t *Turn) SendAlone(ctx context.Context, messages ...*activity.Activity) error {
 	for _, m := range messages {
-		t.targetPerson(m)
+		targetPerson(t, m)
 	}
-	return t.send(ctx, messages, true)
+	return sendMessages(ctx, t, messages, true)
 }
 
 // targetPerson makes a message one that only the turn's person sees, where others would see it.
-func (t *Turn) targetPerson(m *activity.Activity) {
+func targetPerson(t *Turn, m *activity.Activity) {
 	if a := t.Activity; a.ChannelID == activity.Teams && !a.Conversation.Personal() && a.From.ID != "" {
 		m.Target(a.From.ID)
 		m.ReplyToID = ""
@@ -956,14 +922,14 @@ func (t *Turn) targetPerson(m *activity.Activity) {
 // Show sends cards, each as its own message: the text of its Fallback if the channel renders no
 // cards, or if the card is too large for a message. Otherwise it is like [Turn.Send].
 func (t *Turn) Show(ctx context.Context, cards ...activity.Card) error {
-	return t.Send(ctx, t.cards(ctx, cards)...)
+	return t.Send(ctx, cardMessages(ctx, t, cards)...)
 }
 
 // maxCardSummary is how many characters of a card's text clients show in a notification.
 const maxCardSummary = 100
 
-// cards returns the messages that show the cards.
-func (t *Turn) cards(ctx context.Context, cards []activity.Card) (all []*activity.Activity) {
+// cardMessages returns the messages that show the cards.
+func cardMessages(ctx context.Context, t *Turn, cards []activity.Card) (all []*activity.Activity) {
 	for _, card := range cards {
 		if t.ShowsCards() {
 			m := t.Message("")
@@ -975,7 +941,7 @@ func (t *Turn) cards(ctx context.Context, cards []activity.Card) (all []*activit
 			}
 			zerolog.Ctx(ctx).Error().Msg("a card is too large, sending its text instead")
 		}
-		all = append(all, t.messages(card.Fallback)...)
+		all = append(all, messagesOf(t, card.Fallback)...)
 	}
 	return all
 }
@@ -989,10 +955,10 @@ func (t *Turn) cards(ctx context.Context, cards []activity.Card) (all []*activit
 // [Turn.Sent] returned, and one of the type [activity.MessageDelete] deletes it. If that message is
 // gone, nothing happens.
 func (t *Turn) Send(ctx context.Context, activities ...*activity.Activity) error {
-	return t.send(ctx, activities, false)
+	return sendMessages(ctx, t, activities, false)
 }
 
-func (t *Turn) send(ctx context.Context, activities []*activity.Activity, alone bool) error {
+func sendMessages(ctx context.Context, t *Turn, activities []*activity.Activity, alone bool) error {
 	if t.ReadOnly() {
 		return errReadOnly
 	}
@@ -1004,7 +970,7 @@ func (t *Turn) send(ctx context.Context, activities []*activity.Activity, alone 
 		err = t.Save(ctx)
 	}
 	for first := true; err == nil && (first || len(t.rec.Outbox) > 0); first = false {
-		err = (&outbox{t}).send(ctx)
+		err = sendPhase(ctx, t)
 	}
 	return err
 }
@@ -1015,7 +981,7 @@ func (t *Turn) send(ctx context.Context, activities []*activity.Activity, alone 
 // failure is only logged, and a crash may lose or repeat it.
 func (t *Turn) React(ctx context.Context, reaction string, add bool) {
 	a := t.Activity
-	if a.ChannelID != activity.Teams || a.ID == "" || t.targetedAt() != "" || !t.IsMessage() || t.repliesInResponse() || t.lease.Err() != nil {
+	if a.ChannelID != activity.Teams || a.ID == "" || targetedAt(t) != "" || !t.IsMessage() || repliesInResponse(t) || t.lease.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, reactWithin)
@@ -1030,7 +996,7 @@ func (t *Turn) React(ctx context.Context, reaction string, add bool) {
 
 // put makes the loop save and then send the messages.
 func (t *Turn) put(messages []*activity.Activity) error {
-	messages, err := (&outbox{t}).endStream(messages)
+	messages, err := endStream(t, messages)
 	if err != nil {
 		return err
 	}
@@ -1039,7 +1005,7 @@ func (t *Turn) put(messages []*activity.Activity) error {
 		if m.Amends() { // it may be nothing but an id
 			m = into(t.Activity, m)
 		}
-		m = t.targeted(m)
+		m = targetedMessage(t, m)
 		out, err := outgoingOf(m)
 		if err == nil && m.Amends() && m.ID == "" {
 			err = fmt.Errorf("a %s has no id of the message", m.Type)
@@ -1060,28 +1026,29 @@ func (t *Turn) put(messages []*activity.Activity) error {
 	return nil
 }
 
-// private is the person who alone reads what the turn says: they asked where nobody else reads it.
+// privateTo is the person who alone reads what the turn says: they asked where nobody else reads it.
 // "": everybody in the conversation may.
-func (t *Turn) private() string {
+func privateTo(t *Turn) string {
 	if t.rec.Open {
 		return ""
 	}
-	return t.targetedAt()
+	return targetedAt(t)
 }
 
 // noteTargetedClick makes a click on a private card a private question, with the thread of one, though Teams
 // does not say so.
-func (t *Turn) noteTargetedClick(ctx context.Context) error {
-	if t.rec.Stateless || t.rec.Targeted || t.targetedAt() != "" || !t.IsSubmit() && t.Activity.Type != activity.Invoke || !t.isTargetedCard(t.Activity.ReplyToID) {
+func noteTargetedClick(ctx context.Context, t *Turn) error {
+	clicked := t.IsSubmit() || t.Activity.Type == activity.Invoke
+	if t.rec.Stateless || t.rec.Targeted || targetedAt(t) != "" || !clicked || !isTargetedCard(t, t.Activity.ReplyToID) {
 		return nil
 	}
 	t.rec.Targeted, t.listed = true, false // it has another thread
 	t.typing.stop()                        // others would see it
-	return t.docs.load(ctx, t.keys())
+	return t.docs.load(ctx, keysOfTurn(t))
 }
 
 // isTargetedCard reports whether the message with that id is a private card.
-func (t *Turn) isTargetedCard(id string) bool {
+func isTargetedCard(t *Turn, id string) bool {
 	return id != "" && t.Conversation != nil && slices.Contains(state.Peek[targetedCards](t.Conversation).IDs, id)
 }
 
@@ -1096,7 +1063,7 @@ type targetedCards struct {
 
 // targetedAt is the person of a turn that answers a private question, or is a notice they asked for in
 // one. "": the turn is no such.
-func (t *Turn) targetedAt() string {
+func targetedAt(t *Turn) string {
 	switch a := t.Activity; {
 	case a.Conversation.Personal() || a.ChannelID != activity.Teams:
 		return ""
@@ -1114,34 +1081,34 @@ func (t *Turn) targetedAt() string {
 // other turn it does nothing.
 func (t *Turn) AnswerOpenly() { t.rec.Open = true }
 
-// targeted returns the message as one for the person of a private turn, or as what answers a private
+// targetedMessage returns the message as one for the person of a private turn, or as what answers a private
 // question openly.
-func (t *Turn) targeted(m *activity.Activity) *activity.Activity {
-	person, out := t.private(), *m
+func targetedMessage(t *Turn, m *activity.Activity) *activity.Activity {
+	person, out := privateTo(t), *m
 	switch {
 	case m.Targeted():
-	case m.Amends() && t.isTargetedCard(m.ID):
+	case m.Amends() && isTargetedCard(t, m.ID):
 		out.Target(t.Activity.From.ID)
 	case m.Amends() && !slices.Contains(t.rec.Sent, m.ID):
 	case person != "": // no reply: after a day the question is gone
 		out.Target(person)
 		out.ReplyToID = ""
-	case t.rec.Open && t.rec.Notice == nil && t.targetedAt() != "" && m.Type == activity.Message:
+	case t.rec.Open && t.rec.Notice == nil && targetedAt(t) != "" && m.Type == activity.Message:
 		question, _ := json.Marshal(map[string]string{"type": "targetedMessageInfo", "messageId": t.Activity.ID}) // texts always encode
 		out.Entities = append(slices.Clip(m.Entities), question)
 	}
 	return &out
 }
 
-// spoken returns the messages of texts that a model wrote.
-func (t *Turn) spoken(ctx context.Context, texts []string) []*activity.Activity {
+// spokenMessages returns the messages of texts that a model wrote.
+func spokenMessages(ctx context.Context, t *Turn, texts []string) []*activity.Activity {
 	var all []*activity.Activity
 	for _, text := range texts {
-		text, sources := t.cite(text)
+		text, sources := citeText(t, text)
 		if t.Activity.ChannelID != activity.Teams {
-			text += t.sourceList(sources)
+			text += sourceList(t, sources)
 		}
-		for _, m := range t.messages(text) {
+		for _, m := range messagesOf(t, text) {
 			m.LabelAI()
 			if len(sources) > 0 {
 				m.Cite(sources...)
@@ -1162,8 +1129,8 @@ func (t *Turn) spoken(ctx context.Context, texts []string) []*activity.Activity 
 	return all
 }
 
-// messages returns the messages of a text. A long text is split.
-func (t *Turn) messages(text string) []*activity.Activity {
+// messagesOf returns the messages of a text. A long text is split.
+func messagesOf(t *Turn, text string) []*activity.Activity {
 	var all []*activity.Activity
 	for _, part := range partsOf(text, t.Activity.ChannelID, t.engine.cfg.PictureHosts) {
 		all = append(all, t.Message(part))
@@ -1190,15 +1157,15 @@ func message(about *activity.Activity, text string) *activity.Activity {
 }
 
 // repliesInResponse reports whether the turn's replies travel in the HTTP response.
-func (t *Turn) repliesInResponse() bool { return t.rec.Answer != nil && t.rec.Answer.Activities != nil }
+func repliesInResponse(t *Turn) bool { return t.rec.Answer != nil && t.rec.Answer.Activities != nil }
 
-// context is ctx for what is done for the turn: with its log and its ids.
-func (t *Turn) context(ctx context.Context) context.Context {
-	return turnid.With(t.Log().WithContext(ctx), t.of())
+// contextOf is ctx for what is done for the turn: with its log and its ids.
+func contextOf(ctx context.Context, t *Turn) context.Context {
+	return turnid.With(t.Log().WithContext(ctx), idsOf(t))
 }
 
-// of has the turn's ids. The activity is the one that it answers now.
-func (t *Turn) of() turnid.Of {
+// idsOf has the turn's ids. The activity is the one that it answers now.
+func idsOf(t *Turn) turnid.Of {
 	id := t.Activity.ID
 	switch w := t.rec.Wait; {
 	case w != nil && w.Approval != nil && w.Approval.Decision != nil:
@@ -1211,7 +1178,7 @@ func (t *Turn) of() turnid.Of {
 
 // Log is the bot's log with the ids of the turn.
 func (t *Turn) Log() *zerolog.Logger {
-	of := t.of()
+	of := idsOf(t)
 	with := t.engine.cfg.Log.With().
 		Str("turn", of.Turn).
 		Str("conversation", of.Conversation).
@@ -1230,29 +1197,29 @@ func (t *Turn) SignsIn() bool { return len(t.engine.cfg.Actions.Connections()) >
 // SignInLink returns the address where the turn's person signs in to the connection. Only they may
 // get it.
 func (t *Turn) SignInLink(ctx context.Context, connection string) (string, error) {
-	return signIns{t}.link(ctx, connection)
+	return signInLink(ctx, t, connection)
 }
 
 // RedeemState signs the turn's person in to the connection, with the code in the message
 // extension's invoke that Teams repeats after a sign-in. It reports whether there was a correct
 // code.
 func (t *Turn) RedeemState(ctx context.Context, connection string) (bool, error) {
-	return signIns{t}.redeemState(ctx, connection)
+	return redeemState(ctx, t, connection)
 }
 
 // SignOut signs the person out of all connections that actions need, and drops what waits in this
 // conversation for them to sign in.
-func (t *Turn) SignOut(ctx context.Context) error { return signIns{t}.signOut(ctx) }
+func (t *Turn) SignOut(ctx context.Context) error { return signOut(ctx, t) }
 
 // SendFile offers a file to the person, as [actions.Result.WithFile] does: with a card that asks
 // whether they want it. Otherwise it is like [Turn.Send]. Its error for a file that cannot be sent
 // says why, in words for the person.
-func (t *Turn) SendFile(ctx context.Context, f actions.File) error { return fileTurn{t}.send(ctx, f) }
+func (t *Turn) SendFile(ctx context.Context, f actions.File) error { return sendFile(ctx, t, f) }
 
 // TakeFile acts on a person's answer to a file: it uploads it and shows that it did, or says that it
 // could not. Only the person who was asked decides, and only once. The turn must run beside its
-// conversation, see [Turn.Beside].
-func (t *Turn) TakeFile(ctx context.Context, c FileConsent) error { return fileTurn{t}.take(ctx, c) }
+// conversation, see [Beside].
+func (t *Turn) TakeFile(ctx context.Context, c FileConsent) error { return takeFile(ctx, t, c) }
 
 // errNoMeeting says that a turn is about no meeting.
 var errNoMeeting = errors.New("the activity comes from no meeting")
@@ -1294,19 +1261,19 @@ func (t *Turn) NotifyMeeting(ctx context.Context, n connector.MeetingNotificatio
 // ForgetFiles deletes the texts of files that the bot keeps for the turn's conversation. The turn's next
 // save forgets that there were any.
 func (t *Turn) ForgetFiles(ctx context.Context) error {
-	return t.engine.files.Forget(ctx, t.conversationKey(), t.Conversation)
+	return t.engine.files.Forget(ctx, conversationKey(t), t.Conversation)
 }
 
-// cite is [cite.Text] for a text of the turn's model, where marks are those of sources.
-func (t *Turn) cite(text string) (string, []activity.Citation) {
-	if !t.cites() {
+// citeText is [cite.Text] for a text of the turn's model, where marks are those of sources.
+func citeText(t *Turn, text string) (string, []activity.Citation) {
+	if !citesSources(t) {
 		return text, nil
 	}
 	return cite.Text(text, t.Sources())
 }
 
 // sourceList is what people read below a text where the channel shows no citations.
-func (t *Turn) sourceList(sources []activity.Citation) string {
+func sourceList(t *Turn, sources []activity.Citation) string {
 	if len(sources) == 0 {
 		return ""
 	}
@@ -1327,8 +1294,8 @@ const maxSourceTitle = 80
 // a bot writes, it means a source.
 const searchAction = "searchKnowledge"
 
-// cites reports whether marks in what a model writes are marks of sources.
-func (t *Turn) cites() bool {
+// citesSources reports whether marks in what a model writes are marks of sources.
+func citesSources(t *Turn) bool {
 	if len(t.Sources()) > 0 {
 		return true
 	}
@@ -1337,15 +1304,15 @@ func (t *Turn) cites() bool {
 }
 
 // citeDraft is [cite.Beginning] for a text that grows, where marks are those of sources.
-func (t *Turn) citeDraft(text string) string {
-	if text == "" || !t.cites() {
+func citeDraft(t *Turn, text string) string {
+	if text == "" || !citesSources(t) {
 		return text
 	}
 	return cite.Beginning(text, t.Sources())
 }
 
-// team is [actions.Turn.Team].
-func (t *Turn) team(ctx context.Context) (connector.Team, error) {
+// teamOf is [actions.Turn.Team].
+func teamOf(ctx context.Context, t *Turn) (connector.Team, error) {
 	id := t.Activity.TeamID()
 	if id == "" {
 		return connector.Team{}, errors.New("the turn is in no team")
@@ -1354,12 +1321,12 @@ func (t *Turn) team(ctx context.Context) (connector.Team, error) {
 }
 
 // Dropped tells the features that no turn runs for the activity, and why.
-func (t *Turn) Dropped(why string) { seeReceived(t)("", why) }
+func Dropped(t *Turn, why string) { seeReceived(t)("", why) }
 
 // ForgetDuplicate is [Ticket.Forget] from within a turn: the next delivery with this duplicate id counts as a
 // new one.
-func (t *Turn) ForgetDuplicate(ctx context.Context, duplicate string) error {
-	return t.engine.inbox.Forget(ctx, t.queue(), duplicate, t.ID)
+func ForgetDuplicate(ctx context.Context, t *Turn, duplicate string) error {
+	return t.engine.inbox.Forget(ctx, queueFor(t), duplicate, t.ID)
 }
 
 // Count is [Engine.Count] for the turn.
@@ -1385,9 +1352,9 @@ func (t *Turn) step(ctx context.Context, name string) (within context.Context, e
 	return ctx, end
 }
 
-// note passes a note on to the features. rec is the record that it is about, which is the turn's own or
+// noteFor passes a note on to the features. rec is the record that it is about, which is the turn's own or
 // one that this turn wakes.
-func (t *Turn) note(rec *Record, n Note) {
+func noteFor(t *Turn, rec *Record, n Note) {
 	n.rec = rec
 	if t.rec.Notice != nil && t.rec.Notice.Request != nil {
 		n.By = t.rec.Notice.Request.By
@@ -1402,7 +1369,7 @@ func (t *Turn) note(rec *Record, n Note) {
 func (t *Turn) record() *Record { return &t.rec }
 
 // Again returns another turn of the same invoke, to be stored: its record has no sign-in code.
-func (t *Turn) Again() *Turn {
+func Again(t *Turn) *Turn {
 	a := *t.Activity
 	code, raw := hideState(&a), t.rec.Activity
 	if code != "" {

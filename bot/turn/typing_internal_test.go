@@ -126,7 +126,7 @@ func typist(takes time.Duration) (*slowChannel, *Turn) {
 func sayOne(ctx context.Context, turn *Turn) error {
 	turn.typing.pause()
 	defer turn.typing.resume()
-	_, err := (&outbox{turn}).transmit(ctx, turn.Message("one"))
+	_, err := transmit(ctx, turn, turn.Message("one"))
 	return err
 }
 
