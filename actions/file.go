@@ -55,6 +55,8 @@ type Attached struct {
 	Type, About string
 	// Text is from the file. The person may not have written it, so it is to be quoted.
 	Text string
+	// Gone says that the file came with an earlier message, and that its text is not kept any more.
+	Gone bool
 }
 
 // Open returns a reader of the file, whose Size is the file's. A file that a person sent is downloaded

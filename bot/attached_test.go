@@ -389,7 +389,7 @@ func (s *seeing) keptFiles() (all []string) {
 // TestFilesAreKept for an hour, for the next messages, until /reset or /forget.
 func TestFilesAreKept(t *testing.T) {
 	t.Parallel()
-	for _, ends := range []string{"/reset", "/forget yes", "deleting the message"} {
+	for _, ends := range []string{"/reset", "/forget yes", "deleting the message", "an hour"} {
 		t.Run(ends, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
@@ -409,17 +409,21 @@ func TestFilesAreKept(t *testing.T) {
 				if ttl := s.redis.TTL(kept[0]); ttl < 59*time.Minute || ttl > time.Hour {
 					t.Errorf("kept for %s", ttl)
 				}
-				if ends == "deleting the message" {
+				switch ends {
+				case "an hour":
+					s.redis.FastForward(time.Hour)
+					time.Sleep(time.Hour) // virtual
+				case "deleting the message":
 					s.deliver(event{"type": "messageDelete", "id": "activity-1", "channelData": event{"eventType": "softDeleteMessage"}})
-				} else {
+				default:
 					s.say(ends)
 					s.connector.Next(t)
 				}
 				s.until("that it is deleted", func() bool { return len(s.keptFiles()) == 0 })
 				s.say("and the code?")
 				s.expect("I don't know.")
-				if body := s.bodies()[2]; strings.Contains(body, "is mauve") {
-					t.Errorf("the model got %.3000s", body)
+				if body := s.bodies()[2]; strings.Contains(body, "is mauve") || strings.Contains(body, "the person has to send it again") != (ends == "an hour") {
+					t.Errorf("the model got %s", body)
 				}
 			})
 		})

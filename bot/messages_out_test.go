@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -220,6 +221,27 @@ func TestCitations(t *testing.T) {
 			if strings.TrimSpace(shown) != want {
 				t.Errorf("%s\nwant %s", shown, want)
 			}
+		}
+		// Each part of a long answer has its own numbers, and ends with a sentence.
+		long := strings.Repeat("One sentence of many words that say little. ", 600)
+		b.model.Says(plan(do("read", `{}`)), plan(say("So [1]. "+long+"And [3]. "+long+"Again [1], [3].")))
+		b.say("go on")
+		var parts []string
+		for range 4 {
+			got := b.connector.Next(t)
+			marks := regexp.MustCompile(`\[\d\]`).FindAllString(got.Text(), -1)
+			names := regexp.MustCompile(`"position":(\d),"appearance":{"@type":"DigitalDocument","name":"([^"]*)"`).FindAllStringSubmatch(got.JSON, -1)
+			part := strings.Join(marks, "")
+			for _, n := range names {
+				part += " " + n[1] + " " + n[2]
+			}
+			parts = append(parts, part)
+			if !strings.HasSuffix(strings.TrimSpace(got.Text()), ".") {
+				t.Errorf("a part ends with %q", got.Text()[len(got.Text())-30:])
+			}
+		}
+		if got := strings.Join(parts, "; "); got != "[1] 1 One; [1] 1 Source 3; ; [1][2] 1 One 2 Source 3" {
+			t.Errorf("the parts cite %s", got)
 		}
 		b.model.Says(plan(say("Nothing was read [1].")))
 		b.say("and now?") // without sources and without knowledge, texts are left alone

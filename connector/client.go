@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"math"
 	"mime"
@@ -30,7 +31,11 @@ import (
 const (
 	callTimeout     = 2 * time.Minute // for a call with all its tries
 	tryTimeout      = 15 * time.Second
-	downloadTimeout = time.Minute // for one try of a download
+	downloadTimeout = time.Minute // for one try of a download or an upload
+	// patience is how long a download may take, and leastRate the bytes a second that give it more time: one that
+	// trickles keeps a conversation waiting for nothing.
+	patience  = 10 * time.Second
+	leastRate = 128 << 10
 	// maxRetryAfter is the longest Retry-After that a call waits for. A longer wait is up to the
 	// caller.
 	maxRetryAfter = time.Minute
@@ -732,7 +737,7 @@ func (c *Client) repeat(ctx context.Context, tries int, signed bool, try func(ct
 		refused, answered := errors.AsType[*Error](err)
 		noToken, isToken := errors.AsType[*tokenError](err)
 		switch {
-		case answered && refused.HeldBack, errors.Is(err, ErrHostNotAllowed), errors.Is(err, ErrBadCall):
+		case answered && refused.HeldBack, errors.Is(err, ErrHostNotAllowed), errors.Is(err, ErrBadCall), errors.Is(err, errTooSlow):
 		case answered && refused.Status == http.StatusUnauthorized:
 			again, renewed = !renewed, true
 		case answered:
@@ -766,8 +771,8 @@ func (e *Error) passes() bool {
 // the token. Any host other than the connector's and Microsoft's file hosts, or plain http beyond
 // this machine, wraps [ErrHostNotAllowed], and nothing is sent. Download does not follow redirects.
 // More than maxBytes (0: 20 MiB) is an [*Error] with status 413, whatever length the server claims.
-// A try takes at most a minute and is retried like any call. No error contains the address.
-// contentType is the server's media type without parameters; "" if it is invalid.
+// A try takes at most ten seconds, and one more for each 128 KiB that came, up to a minute. It is retried like any
+// call, unless the content came too slowly. No error contains the address. contentType is the server's media type without parameters; "" if it is invalid.
 func (c *Client) Download(ctx context.Context, a activity.Attachment, maxBytes int64) (content []byte, contentType string, err error) {
 	const op = "download attachment"
 	address, shared := a.ContentURL, a.ContentType == fileInfo
@@ -803,6 +808,11 @@ func (c *Client) fetch(ctx context.Context, op string, from *url.URL, signed boo
 			return nil, "", fmt.Errorf("%s: %w", op, err)
 		}
 	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	began := time.Now()
+	late := time.AfterFunc(patience, func() { stop(errTooSlow) })
+	defer late.Stop()
 	req := (&http.Request{Method: http.MethodGet, URL: from, Header: http.Header{}}).WithContext(ctx)
 	res, err := c.roundTrip(op, req, token)
 	if err != nil {
@@ -814,16 +824,36 @@ func (c *Client) fetch(ctx context.Context, op string, from *url.URL, signed boo
 	}
 	err = errTooLong
 	if res.ContentLength <= maxBytes {
-		content, err = readCapped(res.Body, maxBytes)
+		content, err = readCapped(&counted{res.Body, func(read int) {
+			late.Reset(patience + time.Duration(read)*time.Second/leastRate - time.Since(began))
+		}, 0}, maxBytes)
 	}
 	switch {
 	case errors.Is(err, errTooLong):
 		return nil, "", &Error{Op: op, Status: http.StatusRequestEntityTooLarge, Message: fmt.Sprintf("more than %d bytes", maxBytes)}
+	case err != nil && errors.Is(context.Cause(ctx), errTooSlow):
+		return nil, "", fmt.Errorf("%s: read the content: %w", op, errTooSlow)
 	case err != nil:
 		return nil, "", fmt.Errorf("%s: read the content: %w", op, err)
 	}
 	contentType, _, _ = mime.ParseMediaType(res.Header.Get("Content-Type")) // "" if invalid
 	return content, contentType, nil
+}
+
+var errTooSlow = errors.New("the server is too slow")
+
+// counted tells how many bytes were read from it so far.
+type counted struct {
+	io.Reader
+	tell func(read int)
+	read int
+}
+
+func (c *counted) Read(p []byte) (n int, err error) {
+	n, err = c.Reader.Read(p)
+	c.read += n
+	c.tell(c.read)
+	return n, err
 }
 
 // UploadPart puts a part of a file into an upload session of OneDrive or SharePoint: the bytes of

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
@@ -206,8 +207,10 @@ func TestDownloadIsTriedAgain(t *testing.T) {
 		{"429", []step{says(429, "Retry-After", "7"), says(200)}, 2, 7 * time.Second, false},
 		{"503", []step{says(503), says(200)}, 2, time.Second, false},
 		{"401", []step{says(401), says(200)}, 2, 0, false},
-		{"hangs", []step{hangs, says(200)}, 2, 62 * time.Second, false},
-		{"hangs on", []step{hangs, hangs}, 2, 2 * time.Minute, true},
+		{"hangs", []step{hangs, says(200)}, 2, 11 * time.Second, false},
+		{"hangs on", []step{hangs, hangs}, 2, 21 * time.Second, true},
+		{"trickles", []step{trickles(30, 1), says(200)}, 1, 11 * time.Second, true},
+		{"is slow", []step{trickles(30, 100<<10)}, 1, 30 * time.Second, false},
 		{"403", []step{says(403), says(200)}, 1, 0, true},
 	}
 	for _, tt := range tests {
@@ -224,6 +227,28 @@ func TestDownloadIsTriedAgain(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// trickles answers with so many bytes a second.
+func trickles(seconds, bytes int) func(*http.Request) (*http.Response, error) {
+	return func(req *http.Request) (*http.Response, error) {
+		from, to := io.Pipe()
+		go func() {
+			for range seconds {
+				select {
+				case <-time.After(time.Second):
+				case <-req.Context().Done():
+					_ = to.CloseWithError(req.Context().Err())
+					return
+				}
+				if _, err := to.Write(make([]byte, bytes)); err != nil {
+					return
+				}
+			}
+			_ = to.Close()
+		}()
+		return &http.Response{StatusCode: 200, Header: http.Header{}, Body: from, ContentLength: -1}, nil
 	}
 }
 

@@ -110,3 +110,65 @@ func TestFoundPassagesAreQuoted(t *testing.T) {
 		t.Errorf("found %+v", found)
 	}
 }
+
+// TestWhatWasReadGivesWay: passages, files and results are shortened before the last exchange goes, and the
+// question always fits.
+func TestWhatWasReadGivesWay(t *testing.T) {
+	t.Parallel()
+	words := strings.Repeat("many words ", 600)
+	quoted := "[1] A\n" + words + "\n\nEND OF PASSAGES XYZ"
+	attached := []actions.Attached{{Name: "a.txt", Text: words}}
+	outcome := func(action, text string) []actions.Round {
+		return []actions.Round{{Outcomes: []actions.Outcome{{Action: action, Text: text}, {Action: "addItem", Text: "the last result"}}}}
+	}
+	for name, tt := range map[string]struct {
+		found  string
+		change func(*actions.Turn)
+		want   []string
+		most   int
+	}{
+		"passages":        {quoted, nil, []string{"many words", "END OF PASSAGES XYZ"}, 700},
+		"files":           {"", func(in *actions.Turn) { in.Attached = attached }, []string{"many words", "END OF FILE"}, 700},
+		"results":         {"", func(in *actions.Turn) { in.Rounds = outcome("addItem", words) }, []string{"many words", "the last result"}, 700},
+		"what was found":  {"", func(in *actions.Turn) { in.Rounds = outcome("searchKnowledge", quoted) }, []string{"many words", "END OF PASSAGES XYZ", "the last result"}, 700},
+		"all of that":     {quoted, func(in *actions.Turn) { in.Attached, in.Rounds = attached, outcome("searchKnowledge", quoted) }, []string{"END OF PASSAGES XYZ", "END OF FILE", "the last result"}, 900},
+		"hardly any room": {quoted, nil, []string{"there is no room", "END OF PASSAGES XYZ"}, 480},
+	} {
+		model := &recorder{answer: `{"type":"plan","commands":[{"type":"SAY","response":"Hi."}]}`}
+		files := map[string]string{"prompt.txt": "Hello. {{actions}}", "config.json": fmt.Sprintf(`{"completion":{"max_input_tokens":%d},"augmentation":{"augmentation_type":"sequence","data_sources":{"wiki":900}}}`, tt.most)}
+		s, err := briefed(t, model, files, func(cfg *planner.Config) {
+			cfg.DataSources = map[string]func(context.Context, *actions.Turn, string, int) (string, error){
+				"wiki": func(context.Context, *actions.Turn, string, int) (string, error) { return tt.found, nil },
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := turn("and what does the handbook say about that?")
+		in.Temp = state.NewScope()
+		h := state.Of[prompts.History](in.Thread)
+		for _, said := range []string{"the first question " + strings.Repeat("of old ", 500), "the last question"} {
+			h.Append(prompts.Turn{Messages: []prompts.Message{{Role: "user", Text: said}, {Role: "assistant", Text: "the answer"}}}, 0)
+		}
+		if tt.change != nil {
+			tt.change(in)
+		}
+		if _, err := s.Plan(t.Context(), in); err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		text, size := "", 0
+		for _, m := range model.asked[0].Messages {
+			text += m.Text + "\n"
+			size += prompts.Tokens(m.Text)
+		}
+		for _, want := range append(tt.want, "the last question", "the answer", in.Text) {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s: there is no %q in %s", name, want, text)
+			}
+		}
+		if size > tt.most || size < tt.most*3/4 || strings.Contains(text, "the first question") {
+			t.Errorf("%s: %d of %d tokens: %s", name, size, tt.most, text)
+		}
+	}
+}

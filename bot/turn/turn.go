@@ -1110,7 +1110,11 @@ func spokenMessages(ctx context.Context, t *Turn, texts []string) []*activity.Ac
 		}
 		for _, m := range messagesOf(t, text) {
 			m.LabelAI()
-			if len(sources) > 0 {
+			if len(sources) > 0 && t.Activity.ChannelID == activity.Teams { // each part of a long text has its own numbers
+				part, used := cite.Text(m.Text, sources)
+				m.Text = part
+				m.Cite(used...)
+			} else if len(sources) > 0 {
 				m.Cite(sources...)
 			}
 			all = append(all, m)

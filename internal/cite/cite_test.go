@@ -25,7 +25,14 @@ func TestText(t *testing.T) {
 		"both [1][2], [2, 1] and [9, 2]":       "both [1][2], [2][1] and [2] | one, two",
 		"wide 【2】, note [^1], both【2†a.md】":    "wide [1], note [2], both[1] | two, one",
 		"[link](https://a.example) [1](b) [2]": "[link](https://a.example) [1](b) [1] | two",
-		"[0] [99999] [x] [] 1]":                "[99999] [x] [] 1] | ",
+		"[0] [99999] [x] [] 1]":                "[0] [99999] [x] [] 1] | ",
+		"https://a.example/[2] [2]":            "https://a.example/[2] [1] | two",
+		"list[2].html and [2].html, [2]nd":     "list[2].html and [2].html, [2]nd | ",
+		"a[0], a[1][2], x[i][1], f([1]) = [1]": "a[0], a[1][2], x[i][1], f([1]) = [1] | one",
+		"[2024], [0, 1], [100] and [2] of it":  "[2024], [0, 1], [100] and [1] of it | two",
+		"So (see [2]) it is ([1]); [2]: yes":   "So (see [1]) it is ([2]); [1]: yes | two, one",
+		"三十天[2]。**Yes**[1], “no”[9].":          "三十天[1]。**Yes**[2], “no”. | two, one",
+		"[text][1] and $[1] and ünï[2]":        "[text][1] and $[1] and ünï[2] | ",
 		"- [ ] to do [2]\n[1] said":            "- [ ] to do [1]\n[2] said | two, one",
 		"~~~py\na[7]\n~~~\nx [2].":             "~~~py\na[7]\n~~~\nx [1]. | two",
 		"````\n```\na[7]\n```\n````\nx [2]":    "````\n```\na[7]\n```\n````\nx [1] | two",
@@ -62,7 +69,7 @@ func TestBeginning(t *testing.T) {
 	t.Parallel()
 	read := []activity.Citation{{Title: "one"}, {Title: "two"}, {Title: "three"}}
 	for _, text := range []string{
-		"A [3]. B [1, 2]. C [7]. And 2026 [2](link) end", "see `arr[1]` and [2] ``x`` [9]", "```go\na[1]\n``` then [3]\n\n- [ ] x 【2†b】.", "~~~\na[1]\n~~~ then [3] and [ 2 ] 【1, 2】 ~~x~~ ~", "one [2][1]", "in [1-3], [7–9] and [2024-2025] - so [1] - [2-1",
+		"A [3]. B [1, 2]. C [7]. And 2026 [2](link) end", "see `arr[1]` and [2] ``x`` [9]", "```go\na[1]\n``` then [3]\n\n- [ ] x 【2†b】.", "~~~\na[1]\n~~~ then [3] and [ 2 ] 【1, 2】 ~~x~~ ~", "one [2][1]", "a[0] [2].html, x[1][2], https://a.example/[2] and [1]. So [2]: it is ([3]).", "in [1-3], [7–9] and [2024-2025] - so [1] - [2-1",
 	} {
 		whole, _ := cite.Text(text, read)
 		longest := 0

@@ -16,7 +16,7 @@ import (
 const room = 64
 
 // Split cuts a text into parts of at most that many UTF-16 code units each, also after [Lines]. It cuts between
-// paragraphs, items or lines if it can, else between words, and not within a link. A code block, or bold words, that
+// paragraphs, items or lines if it can, else between sentences or words, and not within a link. A code block, or bold words, that
 // are cut end in their part and begin again in the next one. A text that fits stays as it is.
 //
 // The first part has at least what [Head] returns.
@@ -71,6 +71,7 @@ const (
 	betweenItems
 	betweenLines
 	betweenLinesOfCode
+	betweenSentences
 	betweenWords
 	withinBold
 	anywhere
@@ -227,8 +228,17 @@ func paragraph(text string, begin, least, limit int, b blocks, better func(borde
 			continue
 		}
 		open = slices.DeleteFunc(open, func(s span) bool { return s.to+begin <= i })
-		better(borderIn(open, i, isLine, text[i:]))
+		at := borderIn(open, i, isLine, text[i:])
+		if at.rank == betweenWords && endsSentence(text[begin:i]) {
+			at.rank = betweenSentences
+		}
+		better(at)
 	}
+}
+
+func endsSentence(text string) bool {
+	last, _ := utf8.DecodeLastRuneInString(strings.TrimRight(text, " "))
+	return strings.ContainsRune(".!?…。！？", last)
 }
 
 // borderIn is the border in front of the rest of a paragraph, within what belongs together.

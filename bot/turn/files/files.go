@@ -255,8 +255,7 @@ func (f *Files) Keep(ctx context.Context, m Message, r Result) {
 		}
 		list.Files = append(list.Files, kept)
 	}
-	list.Files = slices.DeleteFunc(list.Files, keptText.over)
-	for len(list.Files) > maxTexts {
+	for len(list.Files) > maxTexts { // the names of those whose time is over stay until then
 		old := list.Files[0]
 		if err := f.Delete(ctx, m.Queue, old.ID, old.Parts); err != nil {
 			zerolog.Ctx(ctx).Warn().Str("error", f.cfg.Cause(err)).Msg("the text of an old file stays until its time is over")

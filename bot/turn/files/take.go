@@ -99,7 +99,7 @@ func (f *Files) Take(ctx context.Context, m Message) (Result, error) {
 }
 
 // Recall is Take for a message that nothing comes with: it takes the texts of files that came with
-// earlier messages of the conversation and are kept.
+// earlier messages of the conversation and are kept, and the names of those that are not any more.
 func (f *Files) Recall(ctx context.Context, m Message) (Result, error) {
 	r := Result{Taken: m.Before, Text: m.Text}
 	cfg := f.cfg.Attachments
@@ -108,11 +108,15 @@ func (f *Files) Recall(ctx context.Context, m Message) (Result, error) {
 	}
 	t := &taking{Message: m, f: f}
 	for _, k := range slices.Backward(state.Peek[fileTexts](m.Conversation).Files) {
-		if k.over() {
-			continue
+		text, err := []byte(nil), ErrGone
+		if !k.over() {
+			text, err = f.Get(ctx, m.Queue, k.ID, k.Parts)
 		}
-		if text, err := f.Get(ctx, m.Queue, k.ID, k.Parts); err == nil && len(text) > 0 {
+		switch {
+		case err == nil && len(text) > 0:
 			t.read = append(t.read, readText{k, earlier, text})
+		case errors.Is(err, ErrGone):
+			r.Attached = append(r.Attached, actions.Attached{Name: k.Name, Gone: true})
 		}
 	}
 	if err := ctx.Err(); err != nil || len(t.read) == 0 {
@@ -124,7 +128,7 @@ func (f *Files) Recall(ctx context.Context, m Message) (Result, error) {
 		taken = *m.Before
 	}
 	taken.Quote = true
-	r.Taken, r.Attached = &taken, t.attached
+	r.Taken, r.Attached = &taken, append(t.attached, r.Attached...)
 	return r, nil
 }
 
