@@ -366,11 +366,11 @@ func listMemories(t *Turn, all []memory.Fact) string {
 		return t.Translate("You haven't asked me to remember anything.")
 	}
 	said := t.Translate("You asked me to remember this:")
-	for i, one := range all {
-		said += "\n" + strconv.Itoa(i+1) + ". " + one.Text + " (" +
+	for _, one := range all {
+		said += "\n" + strconv.Itoa(one.Number) + ". " + one.Text + " (" +
 			t.Translate("said on %s, until %s", one.Learnt.In(t.Activity.Zone()).Format(time.DateOnly), one.Expires.In(t.Activity.Zone()).Format(time.DateOnly)) + ")"
 	}
-	return said + "\n\n" + t.Translate("Say %s to make me forget one.", "**"+memoryCommand+" forget 1**")
+	return said + "\n\n" + t.Translate("Say %s to make me forget one.", "**"+memoryCommand+" forget "+strconv.Itoa(all[0].Number)+"**")
 }
 
 // forget asks whether to delete everything about the person, or deletes it if they say yes.

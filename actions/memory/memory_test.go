@@ -84,6 +84,7 @@ func TestWhatIsNotKept(t *testing.T) {
 		"my password is hunter2x", "Passwort: Geheim99", "la contraseña es Secreto1", "mot de passe : bonjour9", "PIN is 1234", "my pin code is 99812", "密码是geheim66", "パスワードはhimitsu9",
 		"my password hunter2", "Passwort 'x9yz'", "pin 4321", "api key a1b2c3",
 		"key " + strings.Join([]string{"sk", "-proj-0123456789abcdef"}, ""),
+		"login: mia / geheim77", "Zugangsdaten: mia;geheim77", "the door code is 4711", "der Türcode lautet 4711", "4711 is the code of the gate", "alarm code: 998877", "the code for the garage is 55110", "secret question answer: Rex", "my security answer is Rex", "die Geheimfrage: Antwort ist Rex",
 		"SSN 078-05-1120", "078-05-1120", "passport number C01X00T47", "mein Personalausweis ist L01X00T47", "身份证号 11010519491231002X", "11010519491231002X",
 		"IBAN DE89 3704 0044 0532 0130 00", "DE89370400440532013000", "Steuer-ID 12 345 678 901", "codice fiscale RSSMRA85T10A562S", "DNI 12345678Z", "NINO AB 12 34 56 C", "my number is 123456789012",
 	} {
@@ -94,6 +95,7 @@ func TestWhatIsNotKept(t *testing.T) {
 	for _, fact := range []string{
 		"is vegetarian", "my phone is +49 170 1234567", "phone 030 123456789", "born on 1984-05-17", "meets at 10:30 on 24.12.2026", "lives in 10115 Berlin", "uses a password manager", "has 2 password managers",
 		"passport expires in May 2027", "shopping is fun", "is not a morning person", "order 20481", "works from 2019-01-01 to 2024-12-31", "prefers tables with 1,000 rows", "isst nie vor 12 Uhr",
+		"writes code in Go 1", "lives next door to Ben", "has an account at the library", "the dress code is casual", "logs in from Berlin", "login name is mia", "zip code 10115? no, moved", "reviews code at 9",
 	} {
 		b.learns(turn(state.NewScope()), fact)
 	}
@@ -108,6 +110,35 @@ func TestWhatIsNotKept(t *testing.T) {
 			t.Errorf("%q: %s", fact, got)
 		}
 	}
+}
+
+// TestNumbersStay: a fact keeps its number for good, and no other one ever has it. An expired one leaves the state
+// with the next turn.
+func TestNumbersStay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		b, user := setup(t), state.NewScope()
+		for _, fact := range []string{"likes tea", "likes figs", "likes rye", "likes oats"} {
+			b.learns(turn(user), fact)
+		}
+		for n, want := range []bool{true, false} {
+			if gone, ok := memory.Forget(turn(user), 3); ok != want || ok && gone.Text != "likes rye" {
+				t.Errorf("time %d: %v, %t", n+1, gone, ok)
+			}
+		}
+		if _, ok := memory.Forget(turn(user), 4); !ok {
+			t.Error("the fourth is gone")
+		}
+		b.learns(turn(user), "likes kale")
+		all, err := memory.Of(turn(user))
+		if err != nil || len(all) != 3 || all[2].Number != 5 {
+			t.Errorf("%+v, %v", all, err)
+		}
+		time.Sleep(2 * 365 * day)
+		if _, err := (memory.Extension{}).Extend(t.Context(), turn(user)); err != nil || memory.Count(user) != 0 {
+			t.Errorf("%d facts that are over, %v", memory.Count(user), err)
+		}
+	})
 }
 
 // TestOldestUnusedGoes: of more than a hundred facts the one that was not used for longest goes, not one
@@ -127,7 +158,9 @@ func TestOldestUnusedGoes(t *testing.T) {
 		if err != nil || len(extra.Quoted) != 1 || !strings.Contains(extra.Quoted[0], "\n1. \"likes flavour0\" (said on 2000-01-01)") {
 			t.Errorf("told %q, %v", extra.Quoted, err)
 		}
-		b.learns(turn(user), "likes tea")
+		if got := b.call(turn(user), "rememberFact", map[string]any{"fact": "likes tea"}); !strings.HasSuffix(got, " I keep at most 100 facts, so I forgot: likes flavour1.") {
+			t.Errorf("the 101st: %s", got)
+		}
 		if got := b.texts(turn(user)); !strings.HasPrefix(got, "likes flavour0, likes flavour2, ") || !strings.HasSuffix(got, "likes flavour99, likes tea") || strings.Count(got, "likes") != 100 {
 			t.Errorf("kept %s", got)
 		}

@@ -12,7 +12,7 @@ import (
 // It rather sees one too many.
 func secret(text string) bool {
 	return strings.Contains(scrub.New().Text(text), scrub.Secret) && !strings.Contains(text, scrub.Secret) ||
-		credential().MatchString(text) || identity().MatchString(text) || hasLongNumber(text)
+		credential().MatchString(text) || entry().MatchString(text) || identity().MatchString(text) || hasLongNumber(text)
 }
 
 // is stands between the name of a secret and the secret.
@@ -22,6 +22,21 @@ const is = `\s*(?:number|code|nummer|num[eé]ro)?\s*(?:is|are|[:：=#]|ist|laute
 // a digit, unlike the manager of passwords.
 var credential = lazy.Regexp(`(?i)(?:\b(?:pass(?:word|phrase|code|wd)|passwort|kennwort|contraseñas?|senha|mot de passe|parola d'ordine|` +
 	`pin|puk|otp|cvv|cvc|api[ _-]?key|access[ _-]?key|private key|secret key|schlüssel|token|credentials?)|パスワード|暗証番号|密码|密碼|口令)(?:` + is + `["'“«]?[^\s"'”»]{3,}|\s+["'“«]?(?:[^\s\d]{3,}\d|[^\s\d]{2}\d\S|[^\s\d]?\d\S{2}))`)
+
+// What has a code that opens it, what that code is called, and the code.
+const (
+	opened = `\b(?:door|gate|garage|safe|alarm|lock|house|entr(?:y|ance)|office|building|locker|bike|tür|haus|tor\b|tresor|schloss|puerta|caja fuerte|porta|porte|coffre|cassaforte)`
+	code   = `(?:code|kode|combination|kombination|código|codice|combinación|nummer)\b`
+	digits = `\d[\d -]{2,}`
+)
+
+// entry matches what opens something without being called a password: the code of a door, what somebody logs in
+// with, and answers to secret questions.
+var entry = lazy.Regexp(`(?i)(?:` +
+	`\b(?:log[ -]?in|sign[ -]?in|anmeldung|zugangsdaten|zugang|account|konto|user(?:name)?|benutzer(?:name)?)` + is + `\S+\s*[/|,;:]\s*\S*\d|` +
+	opened + `[^.!?]{0,20}` + code + `[^.!?]{0,30}` + digits + `|` + code + `[^.!?]{0,20}` + opened + `[^.!?]{0,30}` + digits + `|` +
+	digits + `[^.!?]{0,25}` + code + `[^.!?]{0,20}` + opened + `|` + digits + `[^.!?]{0,20}` + opened + `[^.!?]{0,5}` + code + `|` +
+	`\b(?:secret|security|sicherheits?|geheime?)[ -]?(?:question|frage|answer|antwort|word|wort)\b.{0,80}?(?:[:=]|\b(?:is|ist|answer|antwort)\b)\s*\S)`)
 
 // identity matches numbers that name a person: by what they are called, or by their form.
 var identity = lazy.Regexp(`(?i)(?:\b(?:ssn|social security|sozialversicherung\w*|steuer-?id\w*|tax id|passport|reisepass|\w*ausweis\w*|id card|identity card|` +
