@@ -26,6 +26,7 @@ import (
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
@@ -882,7 +883,7 @@ func Read(r io.Reader) (*Registry, error) {
 	}
 	var list []declared
 	if err := json.Unmarshal(data, &list); err != nil {
-		return nil, fmt.Errorf("read actions: %w", err)
+		return nil, fmt.Errorf("read actions: %w", plainjson.Explain(err))
 	}
 	registry := New()
 	var faults []error

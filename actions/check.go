@@ -162,7 +162,7 @@ func (c *checker) doubtful(s *jsonschema.Schema, value any) bool {
 		}
 	case map[string]any:
 		for name, item := range value {
-			if slices.Contains(s.Required, name) && saysNothing(name, item) || c.doubtful(propertyOf(s, name), item) {
+			if slices.Contains(s.Required, name) && SaysNothing(name, item) || c.doubtful(propertyOf(s, name), item) {
 				return true
 			}
 		}
@@ -178,7 +178,7 @@ func (c *checker) doubtful(s *jsonschema.Schema, value any) bool {
 func (a *Action) missing(schema *jsonschema.Schema, entities map[string]any) (names []string) {
 	for _, name := range a.Schema.Required {
 		value, given := entities[name]
-		absent := saysNothing(name, value)
+		absent := SaysNothing(name, value)
 		if a.Source.Connection != "" {
 			absent = !given || value == nil && !takesNull(schema.Properties[name])
 		}
@@ -190,9 +190,9 @@ func (a *Action) missing(schema *jsonschema.Schema, entities map[string]any) (na
 	return names
 }
 
-// saysNothing reports whether a value is null, blank or a placeholder from a prompt: the entity's name in
+// SaysNothing reports whether a value is null, blank or a placeholder from a prompt: the entity's name in
 // angle brackets or a word such as <value>.
-func saysNothing(name string, value any) bool {
+func SaysNothing(name string, value any) bool {
 	text, isText := value.(string)
 	text = strings.TrimSpace(text)
 	if value == nil || isText && text == "" {

@@ -175,7 +175,10 @@ func (b *Bot) assemble(s *settings.Settings, cfg bot.Config) (*bot.Bot, actions.
 		watching := cfg.Features
 		cfg.Features = nil
 		if err := b.Setup(&cfg); err != nil {
-			return nil, nil, cli.Usage(fmt.Errorf("set up the bot: %w", err))
+			if _, complete := errors.AsType[settings.Fault](err); !complete {
+				err = cli.Usage(fmt.Errorf("set up the bot: %w", err))
+			}
+			return nil, nil, err
 		}
 		cfg.Features = append(cfg.Features, watching...)
 	}

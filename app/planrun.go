@@ -7,7 +7,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -77,20 +76,15 @@ func (c planRunCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 		return err
 	}
 	run.line("run " + oneLine(c.File))
-	talking := ctx
 	if run.typed {
 		go run.forward(std.In) // ends with the process: a read of a terminal cannot be ended
-	} else { // nobody can answer what it may wait for
-		var stop context.CancelFunc
-		talking, stop = context.WithTimeoutCause(ctx, p.ackTimeout, errors.New("the plan waits for somebody, and nobody can answer here"))
-		defer stop()
 	}
-	err = console.Run(talking, console.Config{
-		BotURL: address, In: lines, Out: run.approving(std.Out), BotName: s.Bot.Name,
+	err = console.Run(ctx, console.Config{
+		BotURL: address, In: lines, Out: std.Out, BotName: s.Bot.Name,
 		Timeout: p.ackTimeout, Logs: logs, NoColor: true, Unannounced: true,
 	})
 	logs.Mute()
-	if cause := context.Cause(talking); cause != nil {
+	if cause := context.Cause(ctx); cause != nil {
 		run.fail(cause)
 	}
 	return errors.Join(run.failure(), err, end())
@@ -114,14 +108,16 @@ type planRun struct {
 	cmd      planRunCmd
 	text     string
 	settings *settings.Settings
-	typed    bool // somebody can answer at a terminal
 	plan     plan.Plan
 	prompts  []string // names of actions that only ask the model
 
 	approvers []string // who approves where the policy does not say; nil: who asked
 
 	mu     sync.Mutex
+	typed  bool     // somebody can answer at a terminal
 	turn   string   // the activity of the turn that runs the plan
+	waits  string   // what that turn waits for the person for; "": it does not
+	asked  string   // the id of the approval that it asked for last
 	say    *os.File // nil: the run is over
 	failed error
 }
@@ -130,10 +126,10 @@ type planRun struct {
 func (r *planRun) setUp(ctx context.Context, cfg *bot.Config) (err error) {
 	list(ctx, r.settings.Connected) // so that the actions of services are known
 	if r.plan, err = plan.DecodeXML(r.text, r.cmd.Goal, cfg.Actions); err != nil {
-		return fmt.Errorf("%s: %w", r.cmd.File, err)
+		return cli.Usage(fmt.Errorf("%s: %w", r.cmd.File, err))
 	}
 	if r.plan.Prose {
-		return fmt.Errorf("%s: is no plan, JSON or XML", r.cmd.File)
+		return cli.Usage(fmt.Errorf("%s: is no plan, JSON or XML", r.cmd.File))
 	}
 	if r.prompts, err = r.settings.PromptNames(); err != nil {
 		return err
@@ -145,12 +141,49 @@ func (r *planRun) setUp(ctx context.Context, cfg *bot.Config) (err error) {
 		decided, err := policy(ctx, turn, call)
 		return r.asks(decided, call), err
 	}
-	cfg.Features = append(cfg.Features, bot.Feature{Ended: func(_ context.Context, t *bot.Turn, e turn.Ended) {
-		if e.Over() && t.Activity.Type == activity.Message && strings.HasPrefix(t.Text, "run ") {
-			r.end(e.Failure)
-		}
-	}})
+	cfg.Features = append(cfg.Features, bot.Feature{Noted: r.noted, Ended: r.ended})
 	return nil
+}
+
+// noted sees that an approval is asked for, or decided.
+func (r *planRun) noted(_ *bot.Turn, n *turn.Note) {
+	if n.What == "approval" {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.waits, r.asked = "", n.ID
+	}
+}
+
+// ended sees that the plan is over, or waits.
+func (r *planRun) ended(_ context.Context, t *bot.Turn, e turn.Ended) {
+	switch {
+	case t.Activity.Type != activity.Message || !r.runs(t.Turn):
+	case e.Over():
+		r.end(e.Failure)
+	case e.Outcome == "waiting" && slices.Contains([]string{"approval", "sign_in", "answer", "file"}, e.Reason):
+		r.mu.Lock()
+		r.waits = e.Reason
+		r.mu.Unlock()
+		r.decide()
+	}
+}
+
+// decide answers what the plan waits for, unless somebody at a terminal can: --yes approves, and else the answer is no.
+func (r *planRun) decide() {
+	r.mu.Lock()
+	waits, asked, typed := r.waits, r.asked, r.typed
+	r.mu.Unlock()
+	switch {
+	case waits == "":
+	case waits == "approval" && r.cmd.Yes:
+		r.line("/approve " + asked)
+	case typed:
+	case waits == "approval":
+		r.fail(errors.New("the plan needs an approval, and nobody can give it here: use --yes or a terminal"))
+		r.line("/reject " + asked)
+	default:
+		r.end(errors.New("the plan waits for somebody, and nobody can answer here"))
+	}
 }
 
 // next is the plan, in the turn that runs it; what is left of it, if a command such as load_skill has the bot plan
@@ -163,10 +196,14 @@ func (r *planRun) next(_ context.Context, turn *actions.Turn) (plan.Plan, error)
 	if len(turn.Rounds) == 0 {
 		return r.plan, nil
 	}
-	for _, o := range outcomes {
+	var told []string // what nobody has read yet: the result of the plan, and what found nothing to act on
+	for i, o := range outcomes {
 		if o.Failed {
 			r.fail(fmt.Errorf("%s: %s failed: %s", r.cmd.File, o.Action, o.Text))
-			return saying("Stopped: " + o.Action + " failed: " + o.Text), nil
+			return saying(strings.Join(append(told, "Stopped: "+o.Action+" failed: "+o.Text), "\n")), nil
+		}
+		if o.Shown == "" && (o.Unchanged || i == len(outcomes)-1) {
+			told = append(told, o.Action+": "+o.Text)
 		}
 	}
 	if left := behind(r.plan.Commands, len(outcomes)); slices.ContainsFunc(left, func(c plan.Command) bool { return c.Kind == plan.Do }) {
@@ -174,8 +211,10 @@ func (r *planRun) next(_ context.Context, turn *actions.Turn) (plan.Plan, error)
 		rest.Commands = left
 		return rest, nil
 	}
-	last := outcomes[len(outcomes)-1]
-	return saying(last.Action + ": " + last.Text), nil
+	if told == nil {
+		return plan.Plan{}, nil // cards have shown all of it
+	}
+	return saying(strings.Join(told, "\n")), nil
 }
 
 // saying is a plan that only says that.
@@ -239,35 +278,16 @@ func (r *planRun) forward(in *os.File) {
 	buffer := make([]byte, 4<<10)
 	for {
 		n, err := in.Read(buffer)
-		if err != nil {
+		if err != nil { // they have left
+			r.mu.Lock()
+			r.typed = false
+			r.mu.Unlock()
+			r.decide()
 			return
 		}
 		r.line(strings.TrimRight(string(buffer[:n]), "\r\n"))
 	}
 }
-
-// approving is out, on which --yes sees what has to be approved. Where nobody can type, the answer is no.
-func (r *planRun) approving(out io.Writer) io.Writer {
-	return writerFunc(func(text []byte) (int, error) {
-		n, err := out.Write(text)
-		for _, found := range approveForm.FindAllSubmatch(text, -1) {
-			switch {
-			case r.cmd.Yes:
-				r.line("/approve " + string(found[1]))
-			case !r.typed:
-				r.fail(errors.New("the plan needs an approval, and nobody can give it here: use --yes or a terminal"))
-				r.line("/reject " + string(found[1]))
-			}
-		}
-		return n, err
-	})
-}
-
-var approveForm = regexp.MustCompile(`/approve ([a-z0-9]+)`)
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func (r *planRun) fail(err error) {
 	r.mu.Lock()

@@ -41,8 +41,16 @@ func TestPlanRun(t *testing.T) {
 			[]string{"--yes", "--bot-approval-actions", "remindMe", "--bot-approvers", "boss"},
 			1, "", "somebody else has to approve this",
 		},
+		"what found nothing to act on": {
+			`{"type":"plan","commands":[{"type":"DO","action":"createList","entities":{"list":"A","items":["x"]}},{"type":"DO","action":"removeItem","entities":{"list":"A","item":"y"}},
+			{"type":"DO","action":"showLists","entities":{"list":"A"}},{"type":"SAY","response":"Gone."}]}`,
+			nil, 0, "**A**\n- x\nremoveItem: y is not on the list A.\n", "",
+		},
+		"a text that looks like a question": {
+			`{"type":"plan","commands":[{"type":"DO","action":"createList","entities":{"list":"A"}},{"type":"SAY","response":"Say /approve x."}]}`, nil, 0, "Say /approve x.\n", "",
+		},
 		"a plan that fails":     {`<plan><function.remindMe what="tea" in_minutes="0"/></plan>`, []string{"--yes"}, 1, "Stopped: remindMe failed", "remindMe failed"},
-		"an action that is not": {`<plan><function.fly/></plan>`, nil, 2, "", `there is no action "fly"`},
+		"an action that is not": {`<plan><function.fly/></plan>`, nil, 2, "", `plan.txt: decode plan: unknown_action: command 1: there is no action "fly"`},
 		"no plan":               {"Hello!", nil, 2, "", "is no plan"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +60,7 @@ func TestPlanRun(t *testing.T) {
 				t.Fatal(err)
 			}
 			code, out, errs := execute(t, "", append([]string{"plan", "run", file}, tt.args...)...)
-			if code != tt.code || !strings.Contains(out, tt.out) || !strings.Contains(errs, tt.errs) {
+			if code != tt.code || !strings.Contains(out, tt.out) || !strings.Contains(errs, tt.errs) || strings.Contains(errs, "set up the bot") {
 				t.Errorf("code %d, said %q and %q", code, out, errs)
 			}
 		})

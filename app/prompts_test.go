@@ -77,10 +77,10 @@ func TestEveryFaultOfThePromptsIsListed(t *testing.T) {
 			"sequence/prompt.txt": "{{oops}}", "sequence/actions.json": `[{"name": "Poem"}]`,
 		}, []string{`prompt Poem: no function "fn"`, `prompt sequence: no function "oops"`, `there is no action "Poem"`}},
 		"folders of nobody": {map[string]string{
-			"Sequence/prompt.txt": "x", "Squence/prompt.txt": "x", "tool/prompt.txt": "x", "poem/prompt.txt": "x", "poem/config.json": "{}", "tools/prompt.txt": "for another planner",
+			"Seqence/prompt.txt": "x", "Squence/prompt.txt": "x", "tool/prompt.txt": "x", "poem/prompt.txt": "x", "poem/config.json": "{}", "tools/prompt.txt": "for another planner",
 			"odd/prompt.txt": "x", "odd/config.json": "{",
 		}, []string{
-			"prompt Sequence: nothing uses it, as it is neither sequence, sequential, tools nor an action (config.json without input.parameters)",
+			"prompt Seqence: nothing uses it, as it is neither sequence, sequential, tools nor an action (config.json without input.parameters)",
 			"prompt Squence: nothing uses it", "prompt tool: nothing uses it", "prompt poem: nothing uses it", "odd/config.json: is no JSON", "prompt odd: nothing uses it",
 		}},
 	} {

@@ -548,16 +548,19 @@ func (b *plannerPrompt) readCalls(answer *models.Response, request *models.Reque
 		return reading{fault: fault}
 	}
 	ids := callIDs{}
+	var before []plan.Command
 	for _, o := range turn.Outcomes() {
 		ids[o.CallID] = true
+		before = append(before, plan.Command{Kind: plan.Do, Action: o.Action, Entities: o.Entities})
 	}
 	r := reading{plan: plan.Plan{Observe: true, Preface: strings.TrimSpace(answer.Text)}, faults: make([]*plan.Fault, len(answer.Calls))}
 	for i, call := range answer.Calls {
-		command, fault := commandOf(call, b.offered)
+		command, fault := commandOf(call, before, b.offered)
 		if r.faults[i] = fault; fault != nil && r.fault == nil {
 			r.fault = fault
 		}
 		command.CallID = ids.own(call.ID)
+		before = append(before, command)
 		r.plan.Commands = append(r.plan.Commands, command)
 	}
 	return r

@@ -513,6 +513,9 @@ func (b *plannerPrompt) checkUse() error {
 	if b.kind != tools && (c.ToolChoice != "" || c.ParallelCalls != nil) {
 		fault("tool_choice and parallel_tool_calls have no effect with the planner %s", b.kind)
 	}
+	if parts, err := b.prompt.Chat(); parts != nil || err != nil {
+		faults = append(faults, errors.New(`<message role="…"> is for prompts that are actions; a planner's prompt is one message`))
+	}
 	showsInput := slices.ContainsFunc(b.prompt.Variables(), func(variable string) bool { return strings.EqualFold(variable, "temp."+input) })
 	if !includes(c.IncludeInput) && !showsInput {
 		fault("include_input is false, and the text does not show {{$input}}: the model would never see what the person said")
@@ -1194,10 +1197,12 @@ func offered(prompt *prompts.Prompt, reg *actions.Registry) (*actions.Registry, 
 	var faults []error
 	var picked []actions.Offer
 	for _, o := range prompt.Actions {
-		picked = append(picked, actions.Offer{Name: o.Name, Description: o.Description})
-		if err := checkOffer(o.Name, o.Parameters, reg); err != nil {
+		action, err := checkOffer(o.Name, o.Parameters, reg)
+		if err != nil {
 			faults = append(faults, fmt.Errorf("actions.json: %w", err))
+			continue
 		}
+		picked = append(picked, actions.Offer{Name: action.Name, Description: o.Description})
 	}
 	if len(faults) > 0 {
 		return nil, errors.Join(faults...)
@@ -1205,19 +1210,19 @@ func offered(prompt *prompts.Prompt, reg *actions.Registry) (*actions.Registry, 
 	return reg.Only(picked...)
 }
 
-// checkOffer compares what a file says about an action with the registered one: that it exists, its
-// parameter names, which are required, and the types that the file gives.
-func checkOffer(name string, parameters jsontext.Value, reg *actions.Registry) error {
+// checkOffer compares what a file says about an action with the registered one, which it returns: that it exists, in
+// any case, its parameter names, which are required, and the types that the file gives. It may leave out optional ones.
+func checkOffer(name string, parameters jsontext.Value, reg *actions.Registry) (*actions.Action, error) {
 	action, ok := reg.Lookup(name)
-	if !ok || action.Name != name {
-		return fmt.Errorf("there is no action %q%s", spelling.Clip(name), reg.Suggest(name))
+	if !ok {
+		return nil, fmt.Errorf("there is no action %q%s", spelling.Clip(name), reg.Suggest(name))
 	}
 	if parameters == nil {
-		return nil
+		return action, nil
 	}
 	var said jsonschema.Schema
 	if err := json.Unmarshal(parameters, &said); err != nil {
-		return fmt.Errorf("action %s: parameters are no JSON Schema: %w", name, err)
+		return nil, fmt.Errorf("action %s: parameters are no JSON Schema: %w", name, err)
 	}
 	var faults []string
 	compare := func(what string, said, registered []string) {
@@ -1226,7 +1231,10 @@ func checkOffer(name string, parameters jsontext.Value, reg *actions.Registry) e
 		}
 	}
 	names := slices.Sorted(maps.Keys(said.Properties))
-	compare("names", names, slices.Sorted(maps.Keys(action.Schema.Properties)))
+	leftOut := func(name string) bool {
+		return said.Properties[name] == nil && !slices.Contains(action.Schema.Required, name)
+	}
+	compare("names", names, slices.DeleteFunc(slices.Sorted(maps.Keys(action.Schema.Properties)), leftOut))
 	compare("required", sorted(said.Required), sorted(action.Schema.Required))
 	for _, parameter := range names {
 		mine, registered := said.Properties[parameter], action.Schema.Properties[parameter]
@@ -1238,9 +1246,9 @@ func checkOffer(name string, parameters jsontext.Value, reg *actions.Registry) e
 		}
 	}
 	if faults == nil {
-		return nil
+		return action, nil
 	}
-	return fmt.Errorf("action %s: parameters: %s", name, strings.Join(faults, "; "))
+	return nil, fmt.Errorf("action %s: parameters: %s", name, strings.Join(faults, "; "))
 }
 
 func sorted(names []string) []string { return slices.Sorted(slices.Values(names)) }

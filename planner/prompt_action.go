@@ -99,6 +99,7 @@ func writeDuration(enc *jsontext.Encoder, d time.Duration) error {
 // promptTask is the function of a prompt action.
 type promptTask struct {
 	modelPrompt
+	parts       []prompts.Part // the messages of the prompt
 	description string
 	main        string // the parameter that is {{$input}}; "": none
 }
@@ -127,7 +128,16 @@ func newPromptTask(description string, cfg *Config, prompt *prompts.Prompt, para
 	if at := slices.IndexFunc(parameters, isInput); at >= 0 || len(parameters) == 1 {
 		t.main = parameters[max(0, at)]
 	}
-	if err := errors.Join(t.checkUse(parameters), t.checkTemplate(), t.checkInputs(parameters), t.nameModel()); err != nil {
+	parts, markup := prompt.Chat()
+	if parts == nil {
+		role := "user"
+		if wanted(prompt.Config.IncludeInput) {
+			role = "system"
+		}
+		parts = []prompts.Part{{Role: role, Prompt: prompt}}
+	}
+	t.parts = parts
+	if err := errors.Join(markup, t.checkUse(parameters), t.checkTemplate(), t.checkInputs(parameters), t.nameModel()); err != nil {
 		return nil, fmt.Errorf("prompt %s: %w", prompt.Name(), err)
 	}
 	return t, nil
@@ -204,11 +214,18 @@ func (t *promptTask) run(ctx context.Context, turn *actions.Turn, inputs map[str
 	if value, ok := inputs[t.main]; ok {
 		inputs[input] = value
 	}
-	text, err := t.render(ctx, turn, inputs, nil)
-	if err != nil {
-		return actions.Result{}, err
+	var messages []models.Message
+	for _, part := range t.parts {
+		own := modelPrompt{prompt: part.Prompt, cfg: t.cfg}
+		text, err := own.render(ctx, turn, inputs, nil)
+		if err != nil {
+			return actions.Result{}, err
+		}
+		if text != "" {
+			messages = append(messages, models.Message{Role: part.Role, Text: text})
+		}
 	}
-	answer, err := t.answer(ctx, turn, inputs, text)
+	answer, err := t.answer(ctx, turn, inputs, messages)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return actions.Result{}, err
@@ -218,6 +235,8 @@ func (t *promptTask) run(ctx context.Context, turn *actions.Turn, inputs map[str
 	}
 	said := strings.TrimSpace(answer.Text)
 	switch {
+	case answer.Model == (models.Offline{}).Name():
+		return actions.Fail("this needs a language model, and the bot has none"), nil
 	case said == "":
 		return actions.Fail("the AI model had no answer"), nil
 	case answer.Finish == "length":
@@ -227,24 +246,30 @@ func (t *promptTask) run(ctx context.Context, turn *actions.Turn, inputs map[str
 }
 
 // answer asks the model, and once more after an empty answer.
-func (t *promptTask) answer(ctx context.Context, turn *actions.Turn, inputs map[string]any, text string) (*models.Response, error) {
+func (t *promptTask) answer(ctx context.Context, turn *actions.Turn, inputs map[string]any, messages []models.Message) (*models.Response, error) {
 	var in told
-	var err error
-	name := "prompt" // of the section that the text is
+	name := "prompt" // of the section that comes last
 	if wanted(t.prompt.Config.IncludeInput) {
 		name = "person"
-		in.opening = sections("prompt", models.Message{Role: "system", Text: text})
-		if text, err = prompts.Format(inputs[input]); err != nil {
+		in.opening = sections("prompt", messages...)
+		text, err := prompts.Format(inputs[input])
+		if err != nil {
 			return nil, err
+		}
+		if messages = nil; text != "" {
+			messages = []models.Message{{Role: "user", Text: text}}
 		}
 	}
 	if wanted(t.prompt.Config.IncludeHistory) {
 		in.summary, in.history = summaryOf(turn), historyOf(turn, spoken)
 	}
-	said := models.Message{Role: "user", Text: text, Pictures: t.pictures(turn)}
-	if said.Text != "" || len(said.Pictures) > 0 {
-		in.ending = sections(name, said)
+	if pictures := t.pictures(turn); len(pictures) > 0 {
+		if len(messages) == 0 || messages[len(messages)-1].Role != "user" {
+			messages = append(messages, models.Message{Role: "user"})
+		}
+		messages[len(messages)-1].Pictures = pictures
 	}
+	in.ending = sections(name, messages...)
 	request := t.request()
 	all, err := t.fit(in, nil, nil)
 	if err != nil {

@@ -123,8 +123,8 @@ func (r *reading) answer(i int) string {
 	}
 }
 
-// commandOf checks a call and turns it into a command.
-func commandOf(call models.Call, offered *actions.Registry) (plan.Command, *plan.Fault) {
+// commandOf checks a call, which comes after other commands of the turn, and turns it into a command.
+func commandOf(call models.Call, before []plan.Command, offered *actions.Registry) (plan.Command, *plan.Fault) {
 	action, fault := find(offered, call.Name)
 	if fault != nil {
 		return plan.Command{}, fault
@@ -133,7 +133,7 @@ func commandOf(call models.Call, offered *actions.Registry) (plan.Command, *plan
 	if fault != nil {
 		return plan.Command{}, fault
 	}
-	entities = plan.Rename(action, entities)
+	entities = plan.Complete(action, entities, before, offered)
 	if err := action.CheckBefore(entities, nil); err != nil {
 		kind := plan.InvalidEntities
 		if e, ok := errors.AsType[*actions.EntityError](err); ok && e.Missing != nil {

@@ -435,6 +435,38 @@ func TestToolsResolvesNames(t *testing.T) {
 	}
 }
 
+// TestToolsInherit: a call takes from those before it what commands of a plan do.
+func TestToolsInherit(t *testing.T) {
+	t.Parallel()
+	registry := actions.New()
+	lists.Register(registry)
+	made := []actions.Round{{Outcomes: []actions.Outcome{{Action: "createList", Entities: map[string]any{"list": "a"}}}}}
+	add := models.Call{Name: "addItem", Arguments: `{"name":"milk","list":""}`}
+	for name, test := range map[string]struct {
+		rounds []actions.Round
+		calls  []models.Call
+		want   any // the list; nil: it is missing
+	}{
+		"from a round before":    {made, []models.Call{add}, "a"},
+		"from the same round":    {nil, []models.Call{{Name: "createList", Arguments: `{"name":"b"}`}, add}, "b"},
+		"of two":                 {made, []models.Call{{Name: "createList", Arguments: `{"name":"b"}`}, add}, nil},
+		"from nothing before it": {nil, []models.Call{add}, nil},
+	} {
+		p, _ := tools(t, planner.Config{Actions: registry, MaxRepairs: -1}, models.Response{Calls: test.calls})
+		in := turn("go on")
+		in.Rounds = test.rounds
+		got, err := p.Plan(t.Context(), in)
+		switch {
+		case test.want == nil:
+			if fault, ok := errors.AsType[*plan.Fault](err); !ok || fault.Kind != plan.MissingEntities {
+				t.Errorf("%s: %+v, %v", name, got, err)
+			}
+		case err != nil || got.Commands[len(got.Commands)-1].Entities["list"] != test.want:
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
 // TestToolsRepairsText: what looks like a plan is neither run nor shown.
 func TestToolsRepairsText(t *testing.T) {
 	t.Parallel()

@@ -167,11 +167,34 @@ func readOffers(fsys fs.FS, file string) (offers []offer, err error) {
 	}
 	var faults []error
 	for i, o := range offers {
-		if slices.ContainsFunc(offers[:i], func(other offer) bool { return other.Name == o.Name }) {
+		if slices.ContainsFunc(offers[:i], func(other offer) bool { return strings.EqualFold(other.Name, o.Name) }) {
 			faults = append(faults, fmt.Errorf("%s: the action %s is named twice", file, o.Name))
 		}
 	}
 	return offers, errors.Join(faults...)
+}
+
+// hints say what there is in place of fields and values of Teams AI and Semantic Kernel without effect here.
+var hints = map[string]string{
+	"data_sources":              "search with augmentation.data_sources and a knowledge base",
+	"response_format":           "a plan has its own; to get JSON from an action, ask for it in the text",
+	"function_choice_behavior":  "a prompt calls no functions; the planner tools does, with tool_choice",
+	"chat_system_prompt":        "write it into the text",
+	"number_of_responses":       "there is one answer",
+	"results_per_prompt":        "there is one answer",
+	"must be 'semantic-kernel'": "write handlebars and liquid templates in Semantic Kernel's own language: {{$name}} and {{function}}",
+	"must be 'chat'":            "models of chats are asked; leave it out",
+	"'none', 'monologue'":       "default means none in Teams AI; leave it out in the prompt of a planner",
+}
+
+// hintOf is what to do about a fault, behind a colon; "": the fault says all.
+func hintOf(fault string) string {
+	for what, hint := range hints {
+		if hint != "" && strings.Contains(fault, what) {
+			return ": " + hint
+		}
+	}
+	return ""
 }
 
 // readStrictly reads JSON that must match its schema. The error lists every fault.
@@ -198,7 +221,7 @@ func readStrictly(fsys fs.FS, file string, into any) error {
 			if place != "" {
 				place = strings.ReplaceAll(place[1:], "/", ".") + ": "
 			}
-			lines = append(lines, file+": "+place+fault)
+			lines = append(lines, file+": "+place+fault+hintOf(fault))
 		}
 		slices.Sort(lines)
 		return errors.New(strings.Join(lines, "\n"))

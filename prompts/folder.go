@@ -75,12 +75,83 @@ func readFolder(fsys fs.FS, folder string) (*Prompt, error) {
 	case texts == 0:
 		faults = append(faults, fmt.Errorf("%s: no prompt.txt", folder))
 	case textFault == nil:
-		if inPlugin {
+		planners := p.takePlanners()
+		if inPlugin && !planners {
 			p.addInputs()
 		}
 		faults = append(faults, p.unseenInputs(path.Join(folder, "config.json")))
 	}
 	return p, errors.Join(faults...)
+}
+
+// takePlanners reports whether the parameters are those that a planner fills in: the goal and, as in Semantic Kernel's
+// planner, its functions. Such a prompt is no action, so it has no parameters then.
+func (p *Prompt) takePlanners() bool {
+	isPlanners, lists := p.ours(), false
+	for _, in := range p.Config.Input {
+		switch {
+		case strings.EqualFold(in.Name, "available_functions"):
+			isPlanners, lists = true, true
+		case !strings.EqualFold(in.Name, "input"):
+			return false
+		}
+	}
+	if !isPlanners || len(p.Config.Input) == 0 {
+		return false
+	}
+	if p.Config.Input = nil; lists && p.Config.Augmentation == "" {
+		p.Config.Augmentation = sequential
+	}
+	return true
+}
+
+// ours reports whether an embedded prompt has the name, in any case.
+func (p *Prompt) ours() bool {
+	_, err := fs.Stat(embedded, strings.ToLower(p.Name()))
+	return err == nil
+}
+
+// The planners that config.json and the embedded prompts name, as far as a prompt of another name may be theirs.
+const (
+	sequence   = "sequence"
+	sequential = "sequential"
+	monologue  = "monologue"
+)
+
+// Planner is the planner that the prompt says it is for, by its name or in augmentation_type; "": it does not say.
+func (p *Prompt) Planner() string {
+	switch a := p.Config.Augmentation; {
+	case p.Config.Input != nil || a == "none":
+		return ""
+	case a == monologue:
+		return sequence
+	case a != "":
+		return a
+	case p.ours():
+		return strings.ToLower(p.Name())
+	}
+	return ""
+}
+
+// For returns the name of the prompt for a planner: the folder of that name or, without one, the only folder of another
+// name that says so, as those of Teams AI do in augmentation_type.
+func (l *Library) For(planner string) string {
+	all := *l.prompts.Load()
+	name, others := planner, 0
+	for _, other := range l.Names() {
+		p := all[other]
+		switch {
+		case p.builtin || p.Planner() != planner:
+		case other == planner:
+			return planner
+		default:
+			name, others = other, others+1
+		}
+	}
+	if others > 1 {
+		return planner
+	}
+	return name
 }
 
 // addInputs makes an action of a prompt in a plugin's folder, as Semantic Kernel does: each variable of the
@@ -218,6 +289,9 @@ func overEmbedded(own map[string]*Prompt) (*Library, error) {
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("embedded prompts: %w", err)
 	}
+	for _, p := range all {
+		p.builtin = true
+	}
 	maps.Copy(all, own)
 	l := &Library{}
 	l.prompts.Store(&all)
@@ -272,8 +346,10 @@ func readPrompts(fsys fs.FS) (found map[string]*Prompt, faults []error) {
 			if p == nil {
 				continue
 			}
-			if found[p.Name()] != nil {
-				faults = append(faults, fmt.Errorf("%s: there is another prompt %s", folder, p.Name()))
+			for other := range found {
+				if strings.EqualFold(other, p.Name()) { // models confuse names that differ only in case
+					faults = append(faults, fmt.Errorf("%s: there is another prompt %s", folder, other))
+				}
 			}
 			found[p.Name()] = p
 		}

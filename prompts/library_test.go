@@ -263,6 +263,57 @@ func TestUnused(t *testing.T) {
 	}
 }
 
+// TestFor: a folder is a planner's by its name in any case, by what Teams AI writes into config.json, or by the
+// parameters of Semantic Kernel's planner.
+func TestFor(t *testing.T) {
+	t.Parallel()
+	of := func(augmentation string) string {
+		return `{"augmentation": {"augmentation_type": "` + augmentation + `"}}`
+	}
+	const planners = `{"input_variables": [{"name": "Input", "default": ""}, {"name": "available_functions"}]}`
+	for name, test := range map[string]struct {
+		files   map[string]string // config.json of each folder
+		planner string
+		want    string
+	}{
+		"nothing":               {map[string]string{"chat": "{}"}, "tools", "tools"},
+		"its name":              {map[string]string{"tools": "{}", "default": of("tools")}, "tools", "tools"},
+		"its name in capitals":  {map[string]string{"Tools": of("tools")}, "tools", "Tools"},
+		"what it says":          {map[string]string{"default": of("tools"), "other": of("sequence")}, "tools", "default"},
+		"a monologue":           {map[string]string{"default": of("monologue")}, "sequence", "default"},
+		"two that say so":       {map[string]string{"a": of("tools"), "b": of("tools")}, "tools", "tools"},
+		"an action":             {map[string]string{"a": `{"input": {"parameters": [{"name": "input"}]}}`}, "sequence", "sequence"},
+		"Semantic Kernel's":     {map[string]string{"SequentialPlanning": planners}, "sequential", "SequentialPlanning"},
+		"the same in a plugin":  {map[string]string{"Plugins/SequentialPlanning": planners}, "sequential", "Plugins-SequentialPlanning"},
+		"the same by our name":  {map[string]string{"sequential": planners}, "sequential", "sequential"},
+		"only what people said": {map[string]string{"sequence": `{"input": {"parameters": [{"name": "input"}]}}`}, "sequence", "sequence"},
+	} {
+		files := map[string]string{}
+		for dir, config := range test.files {
+			files[dir+"/skprompt.txt"], files[dir+"/config.json"] = "{{$input}} {{$available_functions}}", config
+		}
+		library, err := prompts.Load(folder(t, files))
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if got := library.For(test.planner); got != test.want {
+			t.Errorf("%s: got %s, want %s", name, got, test.want)
+		}
+		if p, err := library.Prompt(test.want); err != nil || p.Config.Input != nil {
+			t.Errorf("%s: %s is an action, %v", name, test.want, err)
+		}
+	}
+}
+
+func TestNamesThatDifferOnlyInCase(t *testing.T) {
+	t.Parallel()
+	_, err := prompts.Load(folder(t, map[string]string{"P/F/skprompt.txt": "x", "p/f/skprompt.txt": "x"}))
+	if err == nil || !strings.Contains(err.Error(), "p/f: there is another prompt P-F") {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestLoadWrongFolder(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(folder(t, map[string]string{"file": ""}), "file")

@@ -8,7 +8,15 @@
 // again, and the text of the turn is a separate message.
 package prompts
 
-import "github.com/go-json-experiment/json/jsontext"
+import (
+	"errors"
+	"fmt"
+	"html"
+	"regexp"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // Message is one message to the model. It is this package's own small type; callers convert it to
 // their model's type.
@@ -25,6 +33,8 @@ type Prompt struct {
 	// Actions are the actions that the prompt offers, in order. nil: there is no actions.json, and
 	// all registered ones are offered.
 	Actions []offer
+
+	builtin bool // it is embedded
 }
 
 // offer is an action that a prompt offers.
@@ -68,4 +78,74 @@ type Input struct {
 	Description string `json:"description"`
 	Default     string `json:"defaultValue"`
 	Required    bool   `json:"-"`
+}
+
+// Part is a message of a prompt.
+type Part struct {
+	Role string // system, user or assistant
+	*Prompt
+}
+
+// Chat returns the messages of a text in Semantic Kernel's chat markup, <message role="user">…</message>. Only the
+// text itself can have it: a value is never read as markup. What stands before the first message is the system's, and
+// behind it the user's. nil: the text has no such markup. The error lists what is wrong with it.
+func (p *Prompt) Chat() (parts []Part, err error) {
+	part, open, found := Part{Role: "system", Prompt: p.empty()}, false, false
+	var faults []error
+	next := func(role string) {
+		if !part.blank() {
+			parts = append(parts, part)
+		}
+		part = Part{Role: role, Prompt: p.empty()}
+	}
+	for _, n := range p.nodes {
+		text := n.text
+		if n.name != "" {
+			part.nodes = append(part.nodes, n)
+		}
+		for n.name == "" && text != "" {
+			tag := messageTag.FindStringSubmatchIndex(text)
+			before, behind := len(text), len(text)
+			if tag != nil {
+				before, behind = tag[0], tag[1]
+			}
+			isTag, opens := tag != nil, tag != nil && tag[2] >= 0
+			if isTag && !opens && !open { // what it ends has no role, so it is text
+				isTag, before = false, behind
+			}
+			if before > 0 && open {
+				part.nodes = append(part.nodes, node{text: html.UnescapeString(text[:before])})
+			} else if before > 0 {
+				part.nodes = append(part.nodes, node{text: text[:before]})
+			}
+			switch {
+			case !isTag:
+			case opens && open:
+				faults = append(faults, fmt.Errorf("%s: a <message> stands within a <message>", p.Name()))
+			default:
+				next("user")
+				if open = opens; open {
+					found = true
+					part.Role = strings.ToLower(text[tag[2]:tag[3]])
+				}
+			}
+			text = text[behind:]
+		}
+	}
+	next("")
+	if !found {
+		return nil, nil
+	}
+	if open {
+		faults = append(faults, fmt.Errorf("%s: a <message> is never closed by </message>", p.Name()))
+	}
+	return parts, errors.Join(faults...)
+}
+
+// messageTag matches a tag of chat markup: the beginning of a message, with its role, or the end of one.
+var messageTag = regexp.MustCompile(`\s*(?:<message\s[^<>]*\brole\s*=\s*["'](?i:(system|user|assistant))["'][^<>]*>|</message>)\s*`)
+
+// empty is the prompt without its text.
+func (p *Prompt) empty() *Prompt {
+	return &Prompt{template: &template{name: p.Name()}, Config: p.Config}
 }

@@ -219,6 +219,11 @@ func nodeOf(content string) node {
 	return n
 }
 
+// blank reports whether a text would show nothing.
+func (t *template) blank() bool {
+	return !slices.ContainsFunc(t.nodes, func(n node) bool { return n.name != "" || strings.TrimSpace(n.text) != "" })
+}
+
 // maxYAML limits the values that are also tried as YAML.
 const maxYAML = 4 << 10
 

@@ -94,7 +94,9 @@ Return <plan /> if no plan is possible. DO NOT WRITE: <function.F input="$OTHER[
 
 // plugin is a plugin's folder, as Semantic Kernel has it now, and as it had it before.
 var plugin = map[string]string{
-	"prompts/sequential/skprompt.txt":             sequentialPrompt,
+	"prompts/sequential/skprompt.txt": sequentialPrompt,
+	"prompts/sequential/config.json": `{"schema":1,"description":"Makes a plan","type":"completion","execution_settings":{"default":{"max_tokens":1024,"temperature":0,
+"stop_sequences":["<!-- END -->"]}},"input_variables":[{"name":"input","defaultValue":""},{"name":"available_functions","defaultValue":""}]}`,
 	"prompts/WriterPlugin/ShortPoem/skprompt.txt": "Make a short poem of this event.\nEvent:{{$input}}\n",
 	"prompts/WriterPlugin/ShortPoem/config.json": `{"schema":1,"description":"Turns an event into a poem.","execution_settings":{"default":{"max_tokens":60,"temperature":0.5,"top_p":0.0,
 "presence_penalty":0.0,"frequency_penalty":0.0}},"input_variables":[{"name":"input","description":"The event.","default":""}]}`,
@@ -105,6 +107,10 @@ var plugin = map[string]string{
 	"plan.json":                  listPlan,
 	"tools.json":                 tools,
 	"list/sequence/skprompt.txt": listPrompt,
+	"folder/Tools/skprompt.txt":  "You manage lists. These are the lists: {{$conversation.lists}}",
+	"folder/Tools/config.json":   `{"schema":1.1,"type":"completion","completion":{"completion_type":"chat","max_input_tokens":2800,"top_p":0.0},"augmentation":{"augmentation_type":"tools"}}`,
+	"folder/Tools/actions.json": `[{"name":"CreateList","description":"Makes a list","parameters":{"type":"object","properties":{"list":{"type":"string"}},"required":["list"]}},
+{"name":"AddItem","parameters":{"type":"object","properties":{"list":{"type":"string"},"item":{"type":"string"}},"required":["list","item"]}}]`,
 }
 
 func TestCommands(t *testing.T) {
@@ -123,6 +129,15 @@ func TestCommands(t *testing.T) {
 		"Teams AI: the prompt and the offline model": {
 			[]string{"BOT_PROMPTS_DIR=list"}, "create a list groceries\nadd milk to groceries\n", []string{"chat"}, 0, []string{"Added milk to the list groceries."}, "",
 		},
+		"Teams AI: a folder with its actions": {
+			[]string{"BOT_PROMPTS_DIR=folder", "BOT_PLANNER=tools"}, "create a list groceries\nadd milk to groceries\n", []string{"chat"}, 0, []string{"Added milk to the list groceries."}, "",
+		},
+		"Teams AI: a folder for another planner": {
+			[]string{"BOT_PROMPTS_DIR=folder"}, "", []string{"plan", "hello"}, 2, []string{"set BOT_PLANNER=tools"}, "",
+		},
+		"Semantic Kernel: prompts need a model": {
+			writer, "", []string{"plan", "run", "plan.xml"}, 1, []string{"this needs a language model, and the bot has none"}, "",
+		},
 		"Semantic Kernel: the planner's prompt": {
 			writer, "",
 			[]string{"plan", "write a poem"},
@@ -133,6 +148,9 @@ func TestCommands(t *testing.T) {
 		"Semantic Kernel: the plan": {writer, "", []string{"plan", "print", "plan.xml"}, 0, []string{`- WriterPlugin-ShortPoem input="水哥" => POEM`}, ""},
 		"Semantic Kernel: an index": {
 			writer, strings.ReplaceAll(poemPlan, `"$POEM"`, `"$POEM[1]"`), []string{"plan", "decode", "--format", "xml"}, 0, []string{"uses $POEM as a list"}, "",
+		},
+		"Semantic Kernel: an index of what nothing sets": {
+			writer, strings.ReplaceAll(poemPlan, `"$POEM"`, `"$OTHER[1]"`), []string{"plan", "decode", "--format", "xml"}, 0, []string{"uses $OTHER as a list"}, "",
 		},
 		"function calling: the list of tools": {
 			nil, `<plan><function.OrderPizza.add_pizza_to_cart size="Medium" toppings='["Cheese"]'/></plan>`,
@@ -148,6 +166,7 @@ func TestCommands(t *testing.T) {
 			[]string{`"error":"invalid_plan"`},
 			`"say"`,
 		},
+		"function calling: a call written as code": {nil, "functions.showLists({})", []string{"plan", "decode"}, 0, []string{`"error":"invalid_plan"`}, `"say"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -4,7 +4,12 @@ package plainjson
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
 )
 
 // Marshal is [json.Marshal] without HTML escapes.
@@ -25,4 +30,18 @@ func Text(v any) string {
 		return err.Error()
 	}
 	return string(raw)
+}
+
+// Explain is an error of [json.Unmarshal] for people: without the Go types into which something did not fit.
+func Explain(err error) error {
+	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
+	if !ok {
+		return err
+	}
+	place := "it"
+	if wrong.Field != "" {
+		place = wrong.Field[strings.LastIndexByte(wrong.Field, '.')+1:]
+	}
+	want := map[reflect.Kind]string{reflect.Slice: "array", reflect.String: "string", reflect.Bool: "boolean"}[wrong.Type.Kind()]
+	return fmt.Errorf("%s is a JSON %s, want %s", place, wrong.Value, cmp.Or(want, "object"))
 }

@@ -97,7 +97,8 @@ func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, box skills
 	if s.PromptsReload {
 		cfg.Prompts.Watch()
 	}
-	cfg.ResponseFormat, cfg.Functions, cfg.Counter = s.ResponseFormat, s.Bot.Functions, s.Bot.Counter
+	cfg.Prompt, cfg.ResponseFormat = cfg.Prompts.For(s.Planner), s.ResponseFormat
+	cfg.Functions, cfg.Counter = s.Bot.Functions, s.Bot.Counter
 	if cfg.Instructions, err = s.Instructions(); err != nil {
 		return nil, "", Fault{err}
 	}

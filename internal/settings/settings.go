@@ -1389,7 +1389,7 @@ func (s *Settings) checkPrompts(f *faults) *actions.Registry {
 		return registry
 	}
 	cfg := planner.Config{
-		Model: models.Offline{}, Prompts: library, Actions: registry, ResponseFormat: s.ResponseFormat, Functions: s.Bot.Functions,
+		Model: models.Offline{}, Prompts: library, Prompt: library.For(s.Planner), Actions: registry, ResponseFormat: s.ResponseFormat, Functions: s.Bot.Functions,
 		Named: func(string) (models.Model, error) { return models.Offline{}, nil },
 	}
 	if base, err := s.KnowledgeBase(); base != nil && err == nil {
@@ -1397,16 +1397,27 @@ func (s *Settings) checkPrompts(f *faults) *actions.Registry {
 	}
 	faulty := planner.AddPromptFolders(registry, cfg)
 	_, misfit := newPlanner(context.Background(), s.Planner, cfg)
-	f.ask("BOT_PROMPTS_DIR", errors.Join(err, unused(library), faulty, misfit))
+	f.ask("BOT_PROMPTS_DIR", errors.Join(err, s.unused(library), faulty, misfit))
 	return registry
 }
 
 // unused finds prompts that this bot would never use: most often their names are misspelt.
-func unused(library *prompts.Library) error {
+func (s *Settings) unused(library *prompts.Library) error {
 	var faults []error
-	for _, name := range library.Unused(Planners()...) {
-		faults = append(faults, fmt.Errorf("prompt %s: nothing uses it, as it is neither %s nor an action (config.json without input.parameters)",
-			name, strings.Join(Planners(), ", ")))
+	for _, name := range library.Unused(append(Planners(), library.For(s.Planner))...) {
+		p, err := library.Prompt(name)
+		if err != nil {
+			return err
+		}
+		why := fmt.Sprintf("as it is neither %s nor an action (config.json without input.parameters)", strings.Join(Planners(), ", "))
+		switch planner := p.Planner(); planner {
+		case "":
+		case s.Planner:
+			why = "as another folder is for the planner " + planner + ", too"
+		default:
+			why = fmt.Sprintf("as it is for the planner %s, and the bot has %s: set BOT_PLANNER=%[1]s", planner, s.Planner)
+		}
+		faults = append(faults, fmt.Errorf("prompt %s: nothing uses it, %s", name, why))
 	}
 	return errors.Join(faults...)
 }

@@ -874,15 +874,15 @@ var cutToken = regexp.MustCompile(`^[<＜]/?[|｜‖]+[\w▁｜‖|]*$`)
 // otherPlan matches a text that is entirely a call or a template, and a line that begins as a plan
 // of another kind. In the middle of a line it is only mentioned.
 var otherPlan = regexp.MustCompile("(?m)" + strings.Join([]string{
-	`\A(?:\{&(?:quot|#34);|\{\{(?:[#!~]|set |json )|｛|\[?[A-Za-z_$][\w$.-]*\((?:\)|[^\n]*[="'])[^\n]*\z)`,
+	`\A(?:\{&(?:quot|#34);|\{\{(?:[#!~]|set |json )|｛|\[?[A-Za-z_$][\w$.-]*\((?:\)|[^\n]*[="'{])[^\n]*\z)`,
 	`^\s*<(?:\|python_tag\||\|tool|｜tool|antml:)`, `^\s*\[/?TOOL_`, "^\\s*```tool_", // tool calls
 	`^\s*(?i:<(?:plan|functions?|function_calls?|tool_calls?|tool_use|invoke|commands?|action|do|say|steps?)[>.= \t/])`, // XML
 	`^\s*[-*•\d.) \t` + "`" + `]*(?i:["']?type["']?\s*:\s*["']?(?:do|say|plan)["']?\s*$)`,                               // YAML
 	"^\\s*[-*•\\d.) \\t`]*(?:THEN )?DO[ :*`\\t]+[\"*`]*[a-z_]",                                                          // a list of steps
 	"^\\s*(?:[-*•]+|\\d+[.)])[ \\t*`]*(?:THEN )?SAY(?:[ :*`\"]|$)",
-	`^\s*["']?(?:tool_calls?|function_calls?)["']?\s*[:=]\s*[\[{]`,                           // OpenAI's calls, without the braces around them
-	`^\s*(?i:[* \t]*action input[* ]*:)`,                                                     // ReAct
-	`^\s*(?:functools\s*\[|✿FUNCTION✿|(?:call:|print\(default_api\.)\w+[({]|to=functions\.)`, // Phi, Qwen, Gemma, Gemini, gpt-oss
+	`^\s*["']?(?:tool_calls?|function_calls?)["']?\s*[:=]\s*[\[{]`,                                       // OpenAI's calls, without the braces around them
+	`^\s*(?i:[* \t]*action input[* ]*:)`,                                                                 // ReAct
+	`^\s*(?:functools\s*\[|✿FUNCTION✿|(?:call:|print\(default_api\.)\w+[({]|(?:to=)?functions\.[\w.-]+)`, // Phi, Qwen, Gemma, Gemini, gpt-oss
 }, "|"))
 
 // saidInWords matches prose that begins with the word SAY, and captures what is said.

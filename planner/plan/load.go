@@ -47,7 +47,7 @@ func (p *Plan) UnmarshalJSON(data []byte) error {
 		err = errDoInAnswer
 	}
 	if err != nil {
-		return fmt.Errorf("read plan: %w", err)
+		return fmt.Errorf("read plan: %w", plainjson.Explain(err))
 	}
 	for i := range kept.Commands {
 		if c := &kept.Commands[i]; c.Kind == Do && c.Entities == nil {

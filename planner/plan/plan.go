@@ -319,7 +319,7 @@ func (c *Command) indexes(saved map[string]int) (name string) {
 
 // noList says what is wrong with $NAME[1].
 func noList(name string) string {
-	return fmt.Sprintf("uses $%s as a list, but it is one value: use an action that takes a part of it, or write $%[1]s alone", spelling.Clip(name))
+	return fmt.Sprintf("uses $%s as a list, but it is one value: use an action that takes a part of it, or write $%[1]s alone; $$ is a dollar sign", spelling.Clip(name))
 }
 
 // Validate checks the whole plan against the registered actions before its first command runs, and
@@ -446,23 +446,28 @@ func checkAction(commands []Command, i int, reg *actions.Registry, later func(st
 		return UnknownAction.Faultf("command %d: there is no action %q%s", i+1, spelling.Clip(c.Action), reg.Suggest(c.Action))
 	}
 	c.Action = action.Name
-	c.Entities = Rename(action, c.Entities)
-	for _, name := range action.Inherited {
-		value, inherits := inherited(commands[:i], name, reg)
-		if _, given := c.Entities[name]; !given && inherits {
-			c.Entities = maps.Clone(c.Entities)
-			c.Entities[name] = value
-		}
-	}
+	c.Entities = Complete(action, c.Entities, commands[:i], reg)
 	if err := action.CheckBefore(c.Entities, later); err != nil {
 		return kindOf(err).Faultf("command %d, action %s: %s", i+1, action.Name, err)
 	}
 	return nil
 }
 
-// Rename returns the entities with their own names in place of aliases, see [actions.Alias]. It does not change the
-// map that it is given.
-func Rename(action *actions.Action, entities map[string]any) map[string]any {
+// Complete returns the entities of a command with their own names in place of aliases, see [actions.Alias], and with
+// what the commands before it leave to it, see [actions.Inherit]. It does not change the map that it is given.
+func Complete(action *actions.Action, entities map[string]any, before []Command, reg *actions.Registry) map[string]any {
+	entities = renamed(action, entities)
+	for _, name := range action.Inherited {
+		if value, inherits := inherited(before, name, reg); inherits && actions.SaysNothing(name, entities[name]) {
+			entities = maps.Clone(entities)
+			entities[name] = value
+		}
+	}
+	return entities
+}
+
+// renamed returns the entities without aliases.
+func renamed(action *actions.Action, entities map[string]any) map[string]any {
 	if len(action.Aliases) == 0 {
 		return entities
 	}
@@ -481,10 +486,10 @@ func Rename(action *actions.Action, entities map[string]any) map[string]any {
 // and none of them may have ended what it names.
 func inherited(before []Command, name string, reg *actions.Registry) (value any, ok bool) {
 	for i := range before {
-		other, has := before[i].Entities[name]
+		other := before[i].Entities[name]
 		action, known := reg.Lookup(before[i].Action)
 		switch {
-		case !has:
+		case actions.SaysNothing(name, other):
 		case known && slices.Contains(action.Ended, name):
 			return nil, false
 		case ok && !strings.EqualFold(textOf(other), textOf(value)):

@@ -31,6 +31,9 @@ var (
 // indexed matches a reference with an index behind it, as into a list.
 var indexed = regexp.MustCompile(`\$([A-Za-z_]\w*)(?:\.[A-Za-z_]\w*)*\[`)
 
+// anyName is for [indexedIn] where no name is only text.
+func anyName(string) bool { return true }
+
 // indexedIn returns the first variable in a text that has an index behind it and is set; "": none.
 func indexedIn(text string, isSet func(name string) bool) string {
 	if !strings.Contains(text, "[") {

@@ -23,7 +23,7 @@ import (
 //
 //   - setContextVariable="NAME" saves the output for later attributes, as $NAME.
 //     The last write of a name wins, $$ is a dollar sign, and a name that is not
-//     set stays as it is.
+//     set stays as it is. $NAME[1] in an attribute is a fault, set or not.
 //   - $INPUT is the output of the previous function, at first the goal. An entity
 //     called input gets it if it is missing or empty and has no default. Any other
 //     missing entity gets the variable of its name.
@@ -567,7 +567,7 @@ func (w *commandBuilder) entities(step *xmlStep, schema *jsonschema.Schema) map[
 			chains = true
 			continue
 		}
-		if index := indexedIn(a.value, w.isSet); index != "" {
+		if index := indexedIn(a.value, anyName); index != "" {
 			w.fault = InvalidPlan.Faultf("function %s %s", spelling.Clip(step.function), noList(index))
 		}
 		value := w.expand(typed(schema.Properties[name], a.value))
@@ -632,11 +632,6 @@ func (w *commandBuilder) expand(value any) any {
 			return found
 		})
 	})
-}
-
-// isSet reports whether a name is a variable now.
-func (w *commandBuilder) isSet(name string) bool {
-	return strings.EqualFold(name, inputVariable) || w.variables[strings.ToLower(name)] != ""
 }
 
 // input returns $INPUT: the output of the last function, at first the goal.

@@ -81,9 +81,9 @@ func TestWhatAppendsToTheResult(t *testing.T) {
 			[]string{`<function.wipe/>`, `<function.getEmail input=""/>`},
 			commands(saved("OUTPUT_1", "wipe", entities{}), saved("OUTPUT_2", "getEmail", entities{"input": "$OUTPUT_1"}), say("$OUTPUT_2")),
 		},
-		"an index behind what is no variable is text": {
-			[]string{`<function.wipe setContextVariable="A"/>`, `<function.summarize input="$B[1].b ${A} $$A[1]"/>`},
-			commands(saved("A", "wipe", entities{}), saved("OUTPUT_2", "summarize", entities{"input": "$B[1].b ${A} $$A[1]"}), say("$OUTPUT_2")),
+		"an index behind a dollar sign is text": {
+			[]string{`<function.wipe setContextVariable="A"/>`, `<function.summarize input="${A} $$A[1] $$B[1] $5[1]"/>`},
+			commands(saved("A", "wipe", entities{}), saved("OUTPUT_2", "summarize", entities{"input": "${A} $$A[1] $$B[1] $5[1]"}), say("$OUTPUT_2")),
 		},
 		"a citation behind a variable is text": {
 			[]string{`<function.wipe setContextVariable="A"/>`, `<say>$A[1]</say>`},
