@@ -180,6 +180,7 @@ func TestNewWorkflow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	inModule(t, dir, "doc", "github.com/planbot-go/planbot/bottest.Kit")
 	inModule(t, dir, "mod", "tidy", "-e")
 	if after, err := os.ReadFile(filepath.Join(dir, "go.mod")); err != nil || string(before) != string(after) {
 		t.Errorf("go.mod is not tidy, %v:\n%s", err, after)

@@ -57,7 +57,8 @@ func (k *Kit) Group(name string, people ...string) *Chat {
 	return k.chat("19:"+name+"@unq.gbl.spaces", "groupChat", first(people))
 }
 
-// Channel is a thread in a channel of a team.
+// Channel is a thread in a channel of a team. What the bot posts beside it is in [Kit.Conversation] with
+// "19:" + name + "@thread.tacv2" and "channel".
 func (k *Kit) Channel(name string, people ...string) *Chat {
 	return k.chat("19:"+name+"@thread.tacv2;messageid=1", "channel", first(people))
 }

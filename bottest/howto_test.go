@@ -17,10 +17,8 @@ import (
 // remind is the bot's Routes. Somebody writes "/weekly" in the channel that is to be reminded.
 func remind(b *bot.Bot) {
 	b.OnCommand("/weekly", func(ctx context.Context, t *bot.Turn) error {
-		channel := actions.To(t.Activity)
-		channel.Conversation = t.Activity.Conversation.BaseID() // a new post, not a reply in this thread
 		reminder := actions.Notice{
-			To: channel, Key: "weekly", Every: "0 9 * * MON", Zone: "Europe/Berlin",
+			To: actions.ToChannel(t.Activity), Key: "weekly", Every: "0 9 * * MON", Zone: "Europe/Berlin",
 			Text: "Please write your weekly report.",
 		}
 		if _, err := t.Notifier.Notify(ctx, reminder); err != nil {

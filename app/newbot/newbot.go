@@ -115,7 +115,7 @@ func (c command) check() error {
 	return nil
 }
 
-// module adds go.mod, as go mod tidy writes it, and go.sum.
+// module adds go.mod, as go mod tidy writes it, and the go.sum of Planbot.
 func (c command) module(files map[string]string) error {
 	head := "module example.com/" + c.name() + "\n\n"
 	if c.Replace == "" {
@@ -149,11 +149,7 @@ func (c command) module(files map[string]string) error {
 	}
 	files["go.mod"] = head + goLine.FindString(string(own)) + "\n\n" + requireBlock(direct) + requireBlock(indirect) +
 		"replace " + planbotModule + " => " + modPath(c.checkout()) + "\n"
-	for line := range strings.Lines(string(sums)) {
-		if module, _, _ := strings.Cut(line, " "); !onlyTests(module) {
-			files["go.sum"] += line
-		}
-	}
+	files["go.sum"] = string(sums) // go doc and go list ask for all of it
 	return nil
 }
 
