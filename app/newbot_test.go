@@ -1,8 +1,8 @@
 package app
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -111,23 +111,32 @@ func wantDeployment(t *testing.T, dir string) {
 }
 
 // TestNewWorkflow runs the commands of the workflow that bot new writes in a fresh clone beside
-// Planbot, as GitHub does, and checks that nothing is left for go mod tidy to do.
+// Planbot, as GitHub does, and checks that nothing is left for go mod tidy to do. The clone takes the place of
+// what was written: then Planbot is where other tests have compiled it.
 func TestNewWorkflow(t *testing.T) {
 	t.Parallel()
 	if os.Getenv("CI") != "true" {
 		t.Skip("compiles a module with the race detector: set CI=true")
 	}
-	dir, _ := newBot(t, "first")
+	temp, err := os.MkdirTemp("", "planbot") // without capitals: the workflow's path has none
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(temp) })
+	dir := filepath.Join(temp, "my-bot")
+	if code, _, errs := execute(t, "", "new", dir, "--replace", mustAbs(t, "..")); code != 0 {
+		t.Fatal(errs)
+	}
 	git := func(args ...string) {
 		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-c", "user.name=x", "-c", "user.email=x@example.com"}, args...)...)
-		cmd.Dir = dir
+		cmd.Dir = filepath.Dir(dir)
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("git %q: %v\n%s", args, err, out)
 		}
 	}
-	git("init", "-q")
-	git("add", ".")
-	git("commit", "-q", "-m", "first")
+	git("init", "-q", dir)
+	git("-C", dir, "add", ".")
+	git("-C", dir, "commit", "-q", "-m", "first")
 	text, err := os.ReadFile(filepath.Join(dir, ".github/workflows/test.yml"))
 	if err != nil {
 		t.Fatal(err)
@@ -148,7 +157,17 @@ func TestNewWorkflow(t *testing.T) {
 	if err := yaml.Unmarshal(text, &workflow); err != nil {
 		t.Fatal(err)
 	}
-	workspace, ran := t.TempDir(), 0
+	origin := dir + ".origin"
+	if err := os.Rename(dir, origin); err != nil {
+		t.Fatal(err)
+	}
+	planbot, ran := mustAbs(t, ".."), 0
+	var workspace string
+	for _, step := range workflow.Jobs["test"].Steps {
+		if step.With["repository"] != "" {
+			workspace = cmp.Or(strings.TrimSuffix(planbot, "/"+step.With["path"]), "/")
+		}
+	}
 	for _, step := range workflow.Jobs["test"].Steps {
 		place := filepath.Join(workspace, step.With["path"])
 		switch {
@@ -165,12 +184,10 @@ func TestNewWorkflow(t *testing.T) {
 					t.Error(err)
 				}
 			}
-		case step.With["repository"] == "":
-			git("clone", "-q", ".", place)
-		default:
-			if err := errors.Join(os.MkdirAll(filepath.Dir(place), 0o755), os.Symlink(mustAbs(t, ".."), place)); err != nil {
-				t.Fatal(err)
-			}
+		case step.With["repository"] == "" && place == dir:
+			git("clone", "-q", origin, place)
+		case place != planbot:
+			t.Errorf("Planbot is at %s, not at %s", planbot, place)
 		}
 	}
 	if ran < 3 {
@@ -180,7 +197,11 @@ func TestNewWorkflow(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inModule(t, dir, "doc", "github.com/planbot-go/planbot/bottest.Kit")
+	doc := exec.CommandContext(t.Context(), "go", "doc", "github.com/planbot-go/planbot/bottest.Kit")
+	doc.Dir, doc.Env = dir, goEnvironment(t, "GOFLAGS=")
+	if out, err := doc.CombinedOutput(); err != nil {
+		t.Errorf("go doc: %v\n%s", err, out)
+	}
 	inModule(t, dir, "mod", "tidy", "-e")
 	if after, err := os.ReadFile(filepath.Join(dir, "go.mod")); err != nil || string(before) != string(after) {
 		t.Errorf("go.mod is not tidy, %v:\n%s", err, after)
