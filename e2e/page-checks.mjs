@@ -46,6 +46,21 @@ async function scripted(dir, answers, check) {
 }
 
 export const pageChecks = {
+  'a bot that ends is told in every tab': async (_, dir) => {
+    const bot = await startBot(await botBinary(), dir);
+    const chat = `${bot.endpoint.replace('/api/messages', '')}/dev/`;
+    const { browser, context, page } = await openPage(chat);
+    try {
+      const other = await context.newPage();
+      await other.goto(`${chat}turns`);
+      await page.getByRole('textbox', { name: 'Message' }).fill('half a sentence');
+      await bot.stop();
+      for (const tab of [page, other]) await tab.getByRole('status').filter({ hasText: 'The bot has ended' }).waitFor();
+      const off = await page.locator('#say').evaluate((form) => [form.querySelector('textarea').readOnly, form.querySelector('button').disabled, form.querySelector('textarea').value].join());
+      return off === 'true,true,half a sentence' ? '' : `the composer is ${off}`;
+    } finally { await browser.close(); }
+  },
+
   'the chat is there at once': (url) => inBrowser({}, async (page) => {
     let script = 0;
     page.on('response', async (answer) => { if (answer.url().endsWith('.js') && !answer.url().includes('adaptivecards')) script += (await answer.body()).length; });

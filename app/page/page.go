@@ -408,7 +408,7 @@ func (p *Page) turnView(rec turnlog.Record, page bool) *turnView {
 			v.Follows = append(v.Follows, h.ID)
 		}
 	}
-	v.ByPath = merged(rec.Changes)
+	v.ByPath = folded(merged(rec.Changes), &rec)
 	v.Spans = waterfall(rec)
 	return v
 }

@@ -1,6 +1,7 @@
 package page
 
 import (
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -35,6 +36,8 @@ type hub struct {
 	events []event // the last ones
 	tabs   []*tab  // oldest first
 	closed bool
+	// started tells one start of the bot from another, for pages that outlive it.
+	started string
 }
 
 // tab is an open stream.
@@ -45,7 +48,7 @@ type tab struct {
 
 // newHub makes a hub whose events have higher numbers than those of an earlier process: a page that has
 // seen that one loads everything.
-func newHub() *hub { return &hub{last: uint64(time.Now().UnixMilli())} }
+func newHub() *hub { return &hub{last: uint64(time.Now().UnixMilli()), started: rand.Text()[:8]} }
 
 // tell records an event and wakes the streams. It never blocks.
 func (h *hub) tell(e event) {
@@ -142,7 +145,7 @@ func (h *hub) serve(w http.ResponseWriter, r *http.Request) {
 		return err == nil && control.Flush() == nil
 	}
 	w.Header().Set("Content-Type", "text/event-stream")
-	if !send("retry: 1000\nid: %d\nevent: hello\ndata: {}\n\n", seen) {
+	if !send("retry: 1000\nid: %d\nevent: hello\ndata: {\"started\":%q}\n\n", seen, h.started) {
 		return
 	}
 	ping := time.NewTicker(pingEvery)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -553,6 +554,19 @@ func TestGoOn(t *testing.T) {
 		if said := rec.Sent[len(rec.Sent)-1].Text; !strings.Contains(said, "milk") || !strings.Contains(said, "tea") {
 			t.Errorf("the old conversation says %q", said)
 		}
+	}
+	// A turn that failed has saved nothing, so the state after it is the one before it.
+	s.says("{", "{", "{")
+	failed, _ := s.page.Turns().Turn(s.say("mia", "@Listbot add rye to groceries"))
+	if failed.Outcome != "failed" || len(failed.Changes) != 0 || fmt.Sprint(failed.After) != fmt.Sprint(failed.Before) {
+		t.Errorf("%s: %v; %v became %v", failed.Outcome, failed.Changes, failed.Before, failed.After)
+	}
+	_, _, to := s.do(http.MethodPost, "/dev/turns/"+failed.ID+"/go-on", url.Values{"token": {s.token}, "at": {"after"}})
+	room, _, _ := strings.Cut(strings.TrimPrefix(to, "/dev/?room="), "&")
+	s.says(all)
+	rec, _ := s.page.Turns().Turn(s.say(room, "@Listbot what is there?"))
+	if said := rec.Sent[len(rec.Sent)-1].Text; !strings.Contains(said, "milk") || !strings.Contains(said, "tea") {
+		t.Errorf("behind a turn that failed it says %q", said)
 	}
 	id := s.page.Turns().Turns()[0].ID
 	if status, _, _ := s.do(http.MethodPost, "/dev/turns/"+id+"/go-on", url.Values{"at": {"after"}}); status != http.StatusForbidden {

@@ -2,8 +2,13 @@ package page
 
 import (
 	"cmp"
+	"encoding/json"
+	"fmt"
 	"slices"
+	"strings"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/planbot-go/planbot/app/turnlog"
 	"github.com/planbot-go/planbot/prompts"
@@ -42,6 +47,32 @@ func merged(changes []turnlog.Change) (all []turnlog.Change) {
 		all[i].After, all[i].By = c.After, cmp.Or(c.By, all[i].By)
 	}
 	return slices.DeleteFunc(all, func(c turnlog.Change) bool { return c.Before == c.After })
+}
+
+// folded has one line for the bookkeeping of the history, in place of each field of each message.
+func folded(changes []turnlog.Change, rec *turnlog.Record) (all []turnlog.Change) {
+	for _, c := range changes {
+		scope, _, isHistory := strings.Cut(c.Path, ".history.")
+		if isHistory {
+			c = turnlog.Change{Path: scope + ".history", Before: remembered(rec.Before[scope]["history"]), After: remembered(rec.After[scope]["history"]), By: c.By}
+			if slices.ContainsFunc(all, func(had turnlog.Change) bool { return had.Path == c.Path }) {
+				continue
+			}
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// remembered says how many turns a history has.
+func remembered(history jsontext.Value) string {
+	var h struct {
+		Turns []struct{} `json:"turns"`
+	}
+	if len(history) == 0 || json.Unmarshal(history, &h) != nil {
+		return ""
+	}
+	return fmt.Sprintf("%d %s", len(h.Turns), plural(len(h.Turns), "turn"))
 }
 
 // waterfall says what took how long.

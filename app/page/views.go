@@ -197,6 +197,10 @@ func (p *Page) document(title string, tab markup.Address, content g.Node, script
 					p.tokenField(), sends("back", string(tab)), h.Button(text("Clear all faults")), space, link("/dev/faults", "Faults"),
 				),
 			),
+			h.Section(
+				h.Class("gone"), h.ID("gone"), h.Aria("label", "Connection"), markup.On("hidden", true), h.Data("started", p.hub.started),
+				h.P(h.Role("status")),
+			),
 			h.Header(
 				h.Class("top"),
 				para("brand", link("/dev/", p.cfg.Name)),

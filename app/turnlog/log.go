@@ -683,7 +683,14 @@ func (b builder) over(h happened) {
 		r.ModelCalls, r.TokensIn, r.TokensOut, r.Cost = e.Usage.ModelCalls, e.Usage.PromptTokens, e.Usage.CompletionTokens, e.Usage.Cost
 	}
 	r.Received.Answer = b.json(e.Answer)
-	b.became(h.state, "")
+	if _, whole := h.state["conversation"]; !whole && r.Before["conversation"] != nil { // what it had changed is not saved
+		r.After, r.Changes = r.kept.state, r.Changes[:min(r.kept.changes, len(r.Changes))]
+		if r.After == nil {
+			r.After = r.Before
+		}
+	} else {
+		b.became(h.state, "")
+	}
 	if all := r.Problems(); len(all) > 0 {
 		r.Problem = spelling.OneLine(all[0].Text, maxWords)
 	}
@@ -792,6 +799,8 @@ func (b builder) saved(at time.Time, e *turn.Saved) {
 	}
 	if e.Err != "" {
 		s.Words = "it was not saved: a crash here would go on from the save before"
+	} else if !e.Dropped {
+		b.r.kept = kept{b.r.After, len(b.r.Changes)}
 	}
 	b.r.Journal = append(b.r.Journal, s)
 }

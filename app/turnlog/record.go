@@ -79,9 +79,16 @@ type Record struct {
 	Log      []Line     `json:"log"`
 
 	size    int    // bytes of what it holds
+	kept    kept   // what a save has made sure of
 	room    string // the conversation without a thread
 	clicked string // the message on which the click was that the turn is about
 	earlier bool   // from [Log.Restore], and nothing has happened in it since
+}
+
+// kept is the state as it was last saved, and how many of the changes led there.
+type kept struct {
+	state   turn.State // nil: as it was before the turn
+	changes int
 }
 
 // Received is the activity that came in.

@@ -73,6 +73,8 @@ type Saved struct {
 	Record []byte // nil: the turn is over, and the inbox has none any more
 	Took   time.Duration
 	Err    string
+	// Dropped says that the turn's state cannot be saved any more: it stays as the save before this one left it.
+	Dropped bool
 }
 
 // Ended says that the turn is over or waits.
@@ -200,6 +202,7 @@ func seeSaved(t *Turn, raw []byte, began time.Time, err error) {
 	if err != nil {
 		seen.Err = err.Error()
 	}
+	seen.Dropped = t.docs.scopes == nil
 	t.engine.see(Event{Turn: t.ID, Saved: seen})
 }
 

@@ -158,6 +158,31 @@ function changed({ id, kind, turns: ids = [], rooms = [] }) {
   if (ids.includes(open)) refresh('turn');
 }
 
+let missed = 0; // the timer of a bot that does not answer
+/** Says in every tab that the bot has ended, or was started again: `started` tells one start from another. */
+function presence({ gone, started }) {
+  const note = document.getElementById('gone');
+  const was = note.dataset.started;
+  const show = (words) => {
+    note.hidden = !words;
+    note.firstElementChild.textContent = words;
+    for (const el of document.querySelectorAll('#say textarea')) el.readOnly = gone;
+    for (const el of document.querySelectorAll('#say button')) el.disabled = gone;
+  };
+  if (gone) {
+    missed ||= setTimeout(show, 1500, 'The bot has ended, or cannot be reached. This page waits for it.');
+    return;
+  }
+  clearTimeout(missed);
+  missed = 0;
+  show(was === started ? '' : 'The bot was started again. Turns and messages of before are gone, unless it keeps them.');
+}
+
+function tell(what) {
+  presence(what);
+  others?.postMessage(what);
+}
+
 function stream() {
   return new Promise((gone) => {
     const source = new EventSource(`/dev/stream?after=${seen}`);
@@ -169,9 +194,15 @@ function stream() {
     };
     source.addEventListener('change', take);
     source.addEventListener('reset', take);
-    source.addEventListener('hello', () => { document.documentElement.dataset.live = 'yes'; });
+    source.addEventListener('hello', (e) => {
+      document.documentElement.dataset.live = 'yes';
+      tell({ gone: false, started: JSON.parse(e.data).started });
+    });
     source.addEventListener('bye', () => { document.documentElement.dataset.live = 'no'; source.close(); setTimeout(gone, 1000); });
-    source.addEventListener('error', () => { if (source.readyState === EventSource.CLOSED) setTimeout(gone, 1000); });
+    source.addEventListener('error', () => {
+      tell({ gone: true });
+      if (source.readyState === EventSource.CLOSED) setTimeout(gone, 1000);
+    });
   });
 }
 
@@ -179,7 +210,7 @@ async function live() {
   for (;;) await stream();
 }
 
-if (others) others.onmessage = (e) => changed(e.data);
+if (others) others.onmessage = (e) => ('gone' in e.data ? presence(e.data) : changed(e.data));
 if (navigator.locks) navigator.locks.request('planbot-stream', live);
 else live();
 
