@@ -52,12 +52,18 @@ func places(steps int) []place {
 	return all
 }
 
+// world is what sort of bot it is.
+type world struct {
+	shares bool // book changes state of the whole bot, the person and the conversation
+	bare   bool // no feature is in the bot
+}
+
 // crashes is a person who sends one message to a bot whose processes die, one after another,
 // each at its own place. The next process begins where one has died.
 type crashes struct {
 	t      *testing.T
 	server *state.Store
-	shares bool // book changes state of the whole bot, the person and the conversation
+	world
 	deaths []place
 	acts   func(*actions.Registry) // adds actions; nil: none
 	body   string                  // the message; "": "go"
@@ -268,7 +274,11 @@ func (c *crashes) begin() *mortal {
 	planned, err := planner.NewSequence(c.t.Context(), planner.Config{Model: model, Actions: acts, Prompts: library})
 	must(c.t, err)
 	door, _ := local(c.t)
-	m.bot, err = bot.New(bot.Config{Actions: acts, Planner: planned, Store: store, Channel: hasty(c.t, m), Authenticator: door, AuditKeep: time.Hour})
+	cfg := bot.Config{Actions: acts, Planner: planned, Store: store, Channel: hasty(c.t, m), Authenticator: door}
+	if !c.bare {
+		cfg.AuditKeep = time.Hour
+	}
+	m.bot, err = bot.New(cfg)
 	must(c.t, err)
 	c.t.Cleanup(func() {
 		m.die()
@@ -296,17 +306,17 @@ func (c *crashes) deliver(to *mortal) bool {
 // and the steps of the first.
 func live(t *testing.T, deaths ...place) (sent []string, died int, steps []string) {
 	t.Helper()
-	return liveWith(t, false, deaths...)
+	return liveWith(t, world{}, deaths...)
 }
 
-func liveWith(t *testing.T, shares bool, deaths ...place) (sent []string, died int, steps []string) {
+func liveWith(t *testing.T, in world, deaths ...place) (sent []string, died int, steps []string) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(aLongTime) }) // what is cut off finds out
 		server, err := state.Open(t.Context(), "", state.Config{})
 		must(t, err)
 		t.Cleanup(func() { _ = server.Close() })
-		c := &crashes{t: t, server: server, shares: shares, deaths: deaths, next: make(chan struct{}, 100)}
+		c := &crashes{t: t, server: server, world: in, deaths: deaths, next: make(chan struct{}, 100)}
 		m := c.begin()
 		taken := c.deliver(m)
 		for quiet := false; !quiet || !taken; {
@@ -328,12 +338,12 @@ func liveWith(t *testing.T, shares bool, deaths ...place) (sent []string, died i
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		for _, scope := range kept {
-			if n := state.Of[tally](scope).N; shares && n != 1 && c.died < 3 {
+			if n := state.Of[tally](scope).N; in.shares && n != 1 && c.died < 3 {
 				t.Errorf("with deaths %v: %s counts %d", deaths, scope.Key(), n)
 			}
 		}
 		sent, died, steps = append(sent, c.sent...), c.died, c.steps
-		if died < 3 && (len(entries) != 1 || entries[0].Action != "book" || entries[0].Outcome != "ok") {
+		if !in.bare && died < 3 && (len(entries) != 1 || entries[0].Action != "book" || entries[0].Outcome != "ok") {
 			t.Errorf("with deaths %v the audit is %+v", deaths, entries)
 		}
 	})
@@ -391,18 +401,38 @@ func TestEveryCrash(t *testing.T) {
 	}
 }
 
+// TestEveryCrashOfABareBot is the same for a bot that has no feature at all: the core keeps its promises alone.
+func TestEveryCrashOfABareBot(t *testing.T) {
+	t.Parallel()
+	_, _, steps := liveWith(t, world{bare: true})
+	for _, first := range places(len(steps)) {
+		t.Run(first.String(), func(t *testing.T) {
+			t.Parallel()
+			for _, deaths := range [][]place{{first}, {first, first}, {first, first, first}} {
+				sent, died, _ := liveWith(t, world{bare: true}, deaths...)
+				if fault := faultOf(sent, died); fault != "" {
+					t.Errorf("with deaths %v: %s: %q", deaths[:died], fault, sent)
+				}
+				if died < len(deaths) {
+					break // this far no other process comes
+				}
+			}
+		})
+	}
+}
+
 // TestEveryCrashWithSharedState is the same for a turn that changes three documents in three partitions,
 // for one death everywhere and two around their saves. Each document has the change once, see live.
 func TestEveryCrashWithSharedState(t *testing.T) {
 	t.Parallel()
-	_, _, steps := liveWith(t, true)
+	_, _, steps := liveWith(t, world{shares: true})
 	if got, want := strings.Join(steps, ", "), "script, model, script, note, note, script, send Booked., note, script, send Noted., script, send All done., script"; got != want {
 		t.Fatalf("the steps of a turn are %s\nwant %s", got, want)
 	}
 	all := places(len(steps))
 	check := func(t *testing.T, deaths ...place) (died int) {
 		t.Helper()
-		sent, died, _ := liveWith(t, true, deaths...)
+		sent, died, _ := liveWith(t, world{shares: true}, deaths...)
 		if fault := faultOf(sent, died); fault != "" {
 			t.Errorf("with deaths %v: %s: %q", deaths[:died], fault, sent)
 		}

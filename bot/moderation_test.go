@@ -254,7 +254,7 @@ func TestWhatPassesIsJudgedOnce(t *testing.T) {
 		m.say("write")
 		m.expect("Done with it.")
 		m.expect("It was sent")
-		if diff := cmp.Diff([]string{"write", "Done with it.", "It was $R", "hello", "otto", "It was sent"}, m.by.asked()); diff != "" {
+		if diff := cmp.Diff([]string{"write", "Done with it.", "It was $R", "body\nto", "hello", "otto", "It was sent"}, m.by.asked()); diff != "" {
 			t.Error(diff)
 		}
 	})

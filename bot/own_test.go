@@ -21,12 +21,13 @@ func TestARecordOfAnAbsentFeature(t *testing.T) {
 		kept := `{"text":"all of it","of":1,"hash":"it"}`
 		notice := json.RawMessage(b.activity(event{"type": "event", "name": "guests", "text": ""}))
 		b.leave(b.left(event{"own": "guests", "activity": notice, "guests": json.RawMessage(kept)}))
-		b.addReplica()
+		without := b.addReplica()
 		dead := b.deadLetters(1)
 		if got := turn.Reason(dead[0]); !strings.Contains(got, `no feature "guests"`) || !strings.Contains(string(dead[0].Record), kept) {
 			t.Errorf("reason %q for %s", got, dead[0].Record)
 		}
 		b.connector.None(t)
+		without.kill() // or it would take the record again
 		var handled []string
 		guests := turn.Feature{Name: "guests", Handle: func(_ context.Context, t *turn.Turn) error {
 			handled = append(handled, t.ID)

@@ -202,7 +202,7 @@ func (k parked) waiting(one inbox.Waiting) waitingRow {
 		row.About = "an answer for " + wait.Question.Action
 	case wait.SignIn != nil:
 		row.About = "a person to sign in"
-	case rec.File != nil:
+	case rec.Slots["file"] != nil:
 		row.About = "a person to take a file"
 	case wait.Every != "":
 		row.About = fmt.Sprintf("a notice at %s %s", wait.Every, wait.Zone)

@@ -148,11 +148,11 @@ func (x *execution) approvalHash(ctx context.Context, c *call, bind string) (str
 }
 
 // ask asks a person to approve the next call. Once the question is sent, the record waits.
-func (x *execution) ask(ctx context.Context, c *call) error {
+func (x *execution) ask(ctx context.Context, c *call) (next, error) {
 	run := x.rec.Run
 	entities, err := plainjson.Marshal(c.command.Entities)
 	if err != nil {
-		return fmt.Errorf("write the call for approval: %w", err)
+		return next{}, fmt.Errorf("write the call for approval: %w", err)
 	}
 	id := x.ID
 	if run.Asked++; run.Asked > 1 {
@@ -167,7 +167,7 @@ func (x *execution) ask(ctx context.Context, c *call) error {
 		a.Approvers = x.engine.cfg.Approvers
 	}
 	if asker := x.Activity.From; privateTo(x.Turn) != "" && !a.MayDecide(asker, asker) {
-		return x.notHere()
+		return next{}, x.notHere()
 	}
 	if len(a.Approvers) == 0 && x.Activity.From.ID == "" {
 		return x.refuseCall(ctx, c, "nobody here can approve it: no person asked for it, and the bot has no approvers")
@@ -178,7 +178,7 @@ func (x *execution) ask(ctx context.Context, c *call) error {
 	}
 	waiting, err := waitsOf(ctx, x.Turn, conversationKey(x.Turn), "", forApproval)
 	if err != nil {
-		return err
+		return next{}, err
 	}
 	if len(waiting) >= maxApprovals {
 		return x.refuseCall(ctx, c, "too many approvals are waiting in this conversation")
@@ -207,7 +207,7 @@ func (x *execution) notHere() error {
 }
 
 // refuseCall fails a call before it is made.
-func (x *execution) refuseCall(ctx context.Context, c *call, reason string) error {
+func (x *execution) refuseCall(ctx context.Context, c *call, reason string) (next, error) {
 	c.err = &refusal{reason}
 	x.docs.snapshot()
 	return x.settle(ctx, []call{*c}, 0)
@@ -229,9 +229,10 @@ func (x *execution) replaceNote(a asked, note string) {
 }
 
 // decided acts on the decision. Without one, the approval has expired.
-func (x *execution) decided(ctx context.Context, a *ask.Approval) error {
+func (x *execution) decided(ctx context.Context, a *ask.Approval) (next, error) {
 	run, d, asker := x.rec.Run, a.Decision, x.Activity.From.ID
-	x.resumed, x.rec.Phase = true, running
+	come := goOnTo(running)
+	x.resumed = true
 	list := state.Of[approvals](x.Conversation)
 	list.Decided = newest(append(list.Decided, decided{a.ID, asker, a.Late(viewOf(x.Turn))}), maxDecided)
 	switch {
@@ -242,7 +243,8 @@ func (x *execution) decided(ctx context.Context, a *ask.Approval) error {
 			r.Status = actions.RequestExpired
 		}
 		x.replaceNote(asked{Approval: a}, "["+a.Action+" was not approved in time. It did not run.]")
-		x.rec.Run, x.rec.Phase = nil, done
+		x.rec.Run = nil
+		come = goOnTo(done)
 	case d.Approved:
 		if d.Always {
 			list.Standing = newest(append(list.Standing, standing{a.Hash, asker, d.By, d.At}), maxStanding)
@@ -251,7 +253,7 @@ func (x *execution) decided(ctx context.Context, a *ask.Approval) error {
 		run.Approved, run.Decided, x.since.progressed = a.Hash, &decidedCall{a.Action, true}, true
 	case x.owesAfter():
 		run.Decided = &decidedCall{Action: a.Action}
-		x.goOnWithout(asked{Approval: a}, rejected)
+		come = x.goOnWithout(asked{Approval: a}, rejected)
 	default:
 		if r := requestOf(x.Turn); r != nil {
 			r.Status = actions.RequestRejected
@@ -259,12 +261,14 @@ func (x *execution) decided(ctx context.Context, a *ask.Approval) error {
 		said := x.wontDo(a.Action)
 		x.replaceNote(asked{Approval: a}, "["+said+"]")
 		x.rec.Run = nil
-		if err := x.put(messagesOf(x.Turn, said)); err != nil {
-			return err
+		var err error
+		come, err = x.put(messagesOf(x.Turn, said))
+		if err != nil {
+			return next{}, err
 		}
 	}
 	x.updateCard(ctx, a)
-	return nil
+	return come, nil
 }
 
 // owesAfter reports whether there is more to say than that the call was rejected: a model that
@@ -287,7 +291,7 @@ func (x *execution) wontDo(action string) string {
 
 // goOnWithout has the planner plan again, with what was done before the call that waited, and why that
 // is not made.
-func (x *execution) goOnWithout(a asked, why string) {
+func (x *execution) goOnWithout(a asked, why string) next {
 	run := x.rec.Run
 	x.replaceNote(a, "")
 	run.Steps++
@@ -295,7 +299,9 @@ func (x *execution) goOnWithout(a asked, why string) {
 	c.result = actions.Fail("%s", why)
 	x.record(&c)
 	x.leaveOut()
-	run.Progress, x.rec.Phase, x.since.progressed, x.since.due = nil, planning, true, true
+	run.Progress = nil
+	x.since.progressed = true
+	return saveThen(planning)
 }
 
 // rest names the actions after the rejected one, which do not run either.

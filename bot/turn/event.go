@@ -252,7 +252,7 @@ func endedNow(t *Turn, failure error, began time.Time, tries int) Ended {
 		Outcome: okTurn, Failure: failure, Usage: t.Usage, Tries: tries,
 		Waited: max(began.Sub(t.rec.Accepted), 0), // the clocks of replicas differ
 		Took:   time.Since(began),
-		Own:    t.rec.Own != "", Unasked: t.rec.Notice != nil, Forgotten: t.rec.Forgotten, Remembered: t.rec.Remembered,
+		Own:    t.rec.Own != "", Unasked: t.rec.Notice != nil, Forgotten: forgotten.Peek(t), Remembered: t.rec.Remembered,
 	}
 	w := t.rec.Wait
 	if failure != nil {

@@ -231,10 +231,13 @@ type Slot[T any] struct{ name string }
 // maxSlot is how many bytes of JSON a slot may have.
 const maxSlot = 64 << 10
 
+// ownSlots are the names of the slots of this package.
+var ownSlots = []string{"file", "upload", "forgotten", "kept", "facts", "file_texts", "open", "targeted"}
+
 // NewSlot returns the slot with that name, which has to be the feature's. The record keeps it as a member of
 // that name. NewSlot panics if the record has such a member of its own.
 func NewSlot[T any](name string) *Slot[T] {
-	if name == "" || recordHas(reflect.TypeFor[Record](), name) {
+	if name == "" || slices.Contains(ownSlots, strings.ToLower(name)) || recordHas(reflect.TypeFor[Record](), name) {
 		panic(fmt.Sprintf("a slot cannot be called %q", name))
 	}
 	return &Slot[T]{name}
@@ -251,7 +254,9 @@ func recordHas(record reflect.Type, name string) bool {
 	return false
 }
 
-// Holder is what has slots: a turn, or what a note is about.
+func (r *Record) record() *Record { return r }
+
+// Holder is what has slots: a turn, its record, or what a note is about.
 type Holder interface{ record() *Record }
 
 // Of returns the value of the slot, to be read and changed. It is a zero T if nothing was kept.
@@ -360,6 +365,20 @@ func ownHandler(t *Turn) Handler {
 	return func(context.Context, *Turn) error {
 		return &deadLetter{reason: fmt.Sprintf("this bot has no feature %.40q, whose record it is", t.rec.Own)}
 	}
+}
+
+// Peek returns the value of the slot, to be read and not changed: a zero T if nothing was kept.
+func (s *Slot[T]) Peek(h Holder) (value T) {
+	rec := h.record()
+	for _, open := range rec.slots.open {
+		if open.name == s.name {
+			return *open.value.(*T)
+		}
+	}
+	if rec.Slots[s.name] != nil {
+		return *s.Of(h)
+	}
+	return value
 }
 
 // slots are those of a record that are in use.

@@ -50,6 +50,11 @@ type offeredFile struct {
 	Parts int    `json:"parts,omitempty"` // the documents that have its content
 }
 
+var (
+	offered   = &Slot[offeredFile]{"file"} // in the record that waits for an answer
+	uploading = &Slot[upload]{"upload"}    // in that of the turn that brings the answer
+)
+
 // sendFile is [Turn.SendFile].
 func sendFile(ctx context.Context, t *Turn, f actions.File) error {
 	checked := actions.Done.WithFile(f)
@@ -81,9 +86,10 @@ func offerFile(ctx context.Context, t *Turn, f actions.File, key string) (*activ
 	}
 	rec := Record{
 		head:  head{ID: id, Accepted: time.Now().UTC(), Activity: t.rec.Activity, Caller: t.rec.Caller},
-		Phase: waiting, File: &offeredFile{Name: f.Name, Size: int64(len(f.Content)), Parts: e.files.Parts(len(f.Content))},
-		Wait: &Wait{For: forFile, Until: time.Now().Add(fileFor).UTC(), Then: done, Owner: ownerOf(t)},
+		Phase: waiting,
+		Wait:  &Wait{For: forFile, Until: time.Now().Add(fileFor).UTC(), Then: done, Owner: ownerOf(t)},
 	}
+	*offered.Of(&rec) = offeredFile{Name: f.Name, Size: int64(len(f.Content)), Parts: e.files.Parts(len(f.Content))}
 	raw, err := rec.Encode()
 	if err != nil {
 		return nil, err
@@ -134,8 +140,8 @@ func dropFile(ctx context.Context, t *Turn, queue state.Key, id string) error {
 	if err != nil {
 		return err
 	}
-	if rec, err := Decode(w.Record); err == nil && rec.File != nil {
-		if err := e.files.Delete(ctx, queue, id, rec.File.Parts); err != nil {
+	if rec, err := Decode(w.Record); err == nil {
+		if err := e.files.Delete(ctx, queue, id, offered.Peek(&rec).Parts); err != nil {
 			return err
 		}
 	}
@@ -197,7 +203,7 @@ func takeFile(ctx context.Context, t *Turn, c FileConsent) error {
 	log := zerolog.Ctx(ctx).With().Str("offer", cut(in.Offer, 2*idLen)).Logger()
 	rec, err := offeredRecord(ctx, t, queue, in.Offer)
 	switch {
-	case t.rec.Upload != nil && t.rec.Upload.Outcome != "": // a process was killed before it could tell
+	case uploading.Peek(t).Outcome != "": // a process was killed before it could tell
 	case errors.Is(err, inbox.ErrNoRecord) && offerID().MatchString(in.Offer):
 		log.Info().Msg("an answer to a file came too late")
 		return t.Send(ctx, tellOfFile(ctx, t, nil, c, t.Translate("I no longer have that file. Please ask me for it again."))...)
@@ -207,7 +213,8 @@ func takeFile(ctx context.Context, t *Turn, c FileConsent) error {
 	case err != nil:
 		return err
 	}
-	if rec.File != nil {
+	file := offered.Peek(&rec)
+	if file.Name != "" {
 		asked, err := rec.Read()
 		if err != nil {
 			return err
@@ -221,14 +228,12 @@ func takeFile(ctx context.Context, t *Turn, c FileConsent) error {
 			t.Activity.Locale = asked.Locale
 		}
 	}
-	if t.rec.Upload == nil {
-		t.rec.Upload = &upload{}
-	}
-	if up := t.rec.Upload; up.Outcome == "" {
+	up := uploading.Of(t)
+	if up.Outcome == "" {
 		if err := mayUpload(ctx, t, c); err != nil { // nothing was sent, so the file waits for another answer
 			log.Warn().Str("error", cause(err)).Msg("a person's app named an address that no file may go to")
-			all := tellOfFile(ctx, t, nil, c, t.Translate(notThere, titles.Code(titles.Visible(rec.File.Name))))
-			all[len(all)-1].Attachments = []activity.Attachment{offerCard(rec.ID, rec.File.Name, "", rec.File.Size)}
+			all := tellOfFile(ctx, t, nil, c, t.Translate(notThere, titles.Code(titles.Visible(file.Name))))
+			all[len(all)-1].Attachments = []activity.Attachment{offerCard(rec.ID, file.Name, "", file.Size)}
 			return t.Send(ctx, all...)
 		}
 		outcome := declined // saved only once it is true
@@ -247,7 +252,7 @@ func takeFile(ctx context.Context, t *Turn, c FileConsent) error {
 	if err := dropFile(ctx, t, queue, in.Offer); err != nil {
 		return err
 	}
-	return t.Send(ctx, tellOfFile(ctx, t, rec.File, c, "")...)
+	return t.Send(ctx, tellOfFile(ctx, t, &file, c, "")...)
 }
 
 // mayUpload refuses an answer that wants the file where no file may go.
@@ -267,7 +272,7 @@ func offeredRecord(ctx context.Context, t *Turn, queue state.Key, id string) (re
 	if err != nil {
 		return rec, err
 	}
-	if rec, err = Decode(w.Record); err == nil && rec.File == nil {
+	if rec, err = Decode(w.Record); err == nil && offered.Peek(&rec).Name == "" {
 		return Record{}, inbox.ErrNoRecord
 	}
 	return rec, err
@@ -275,8 +280,9 @@ func offeredRecord(ctx context.Context, t *Turn, queue state.Key, id string) (re
 
 // uploadFile puts the file where the person's client said. Its error means that the turn is left.
 func uploadFile(ctx context.Context, t *Turn, address string, rec Record, queue state.Key) (outcome string, err error) {
-	content, err := t.engine.files.Get(ctx, queue, rec.ID, rec.File.Parts)
-	if err == nil && int64(len(content)) != rec.File.Size {
+	file := offered.Peek(&rec)
+	content, err := t.engine.files.Get(ctx, queue, rec.ID, file.Parts)
+	if err == nil && int64(len(content)) != file.Size {
 		err = files.ErrGone
 	}
 	if err == nil {
@@ -293,7 +299,7 @@ func uploadFile(ctx context.Context, t *Turn, address string, rec Record, queue 
 }
 
 func uploadParts(ctx context.Context, t *Turn, address string, content []byte) (err error) {
-	up, piece := t.rec.Upload, t.engine.cfg.UploadPiece
+	up, piece := uploading.Of(t), t.engine.cfg.UploadPiece
 	for left := len(content)/piece + uploadSpare; int(up.Next) < len(content); left-- {
 		if left == 0 {
 			return errors.New("the upload session does not get on")
@@ -322,10 +328,10 @@ func tellOfFile(ctx context.Context, t *Turn, f *offeredFile, c FileConsent, ins
 	m := t.Message(instead)
 	m.ReplyToID = ""
 	name := c.UploadInfo.Name
-	if f != nil {
+	if f != nil && f.Name != "" {
 		name = f.Name
 	}
-	switch up := t.rec.Upload; {
+	switch up := uploading.Peek(t); {
 	case instead != "":
 	case up.Outcome == declined:
 		return all

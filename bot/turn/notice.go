@@ -827,32 +827,33 @@ func askingProgram(t *Turn) string {
 
 // runRequest is the handler of the turn of a request.
 func runRequest(ctx context.Context, t *Turn) error {
-	t.rec.Run, t.rec.Phase = &Run{}, planning
-	return t.move(ctx)
+	t.rec.Run = &Run{}
+	return t.move(ctx, goOnTo(planning))
 }
 
 // planRequest is the phase Planning of such a turn: its plan is the one call, and after that it is over.
-func planRequest(ctx context.Context, t *Turn) error {
+func planRequest(ctx context.Context, t *Turn) (next, error) {
 	if len(t.Rounds) > 0 {
-		t.rec.Run, t.rec.Phase = nil, done
-		return nil
+		t.rec.Run = nil
+		return goOnTo(done), nil
 	}
 	r := requestOf(t)
 	var entities map[string]any
 	dec := json.NewDecoder(strings.NewReader(string(r.Entities)))
 	dec.UseNumber()
 	if err := dec.Decode(&entities); err != nil {
-		return fmt.Errorf("read the entities of a request: %w", err)
+		return next{}, fmt.Errorf("read the entities of a request: %w", err)
 	}
 	p := plan.Plan{Commands: []plan.Command{{Kind: plan.Do, Action: r.Action, Entities: entities}}, Observe: true}
 	p, err := p.Validate(t.engine.cfg.Actions)
 	if err != nil {
-		return fmt.Errorf("plan a request: %w", err)
+		return next{}, fmt.Errorf("plan a request: %w", err)
 	}
 	zerolog.Ctx(ctx).Info().Str("action", r.Action).Str("by", r.By).Msg("runs the request of another program")
-	t.rec.Run.Progress, t.rec.Phase, t.since.progressed = p.Start(nil), running, true
+	t.rec.Run.Progress = p.Start(nil)
+	t.since.progressed = true
 	t.Rounds = append(t.Rounds, actions.Round{})
-	return nil
+	return goOnTo(running), nil
 }
 
 // keepRequest keeps what came of a request, before its turn ends. It may be done twice.

@@ -23,6 +23,15 @@ import (
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
+// What the record of a turn of /forget keeps, for a process that takes it over: that the person's data is deleted, what
+// stays because it belongs to others, and how many facts and texts of files were deleted, see [Forgot].
+var (
+	forgotten    = &Slot[bool]{"forgotten"}
+	keptNames    = &Slot[[]string]{"kept"}
+	factsDeleted = &Slot[int]{"facts"}
+	textsDeleted = &Slot[int]{"file_texts"}
+)
+
 // Forgot is the result of [Turn.ForgetPerson].
 type Forgot struct {
 	Keeps     []string // what stays because it belongs to others, in the person's words
@@ -41,7 +50,7 @@ func (t *Turn) ForgetPerson(ctx context.Context) (Forgot, error) {
 	if err := forgetPerson(ctx, t); err != nil {
 		return Forgot{}, fmt.Errorf("%w: %w", errNotForgotten, err)
 	}
-	return Forgot{t.rec.Kept, t.rec.Facts, t.rec.FileTexts}, nil
+	return Forgot{keptNames.Peek(t), factsDeleted.Peek(t), textsDeleted.Peek(t)}, nil
 }
 
 // errFactsLeft says that remembered facts are still there after they were deleted.
@@ -49,7 +58,7 @@ var errFactsLeft = errors.New("remembered facts are still there")
 
 // checkForgotten reads back that no remembered fact is left, if there were any.
 func checkForgotten(ctx context.Context, t *Turn) error {
-	if t.rec.Facts == 0 {
+	if factsDeleted.Peek(t) == 0 {
 		return nil
 	}
 	left, err := t.engine.cfg.Store.Load(ctx, PersonKey(t.Activity))
@@ -81,7 +90,8 @@ func forgetPerson(ctx context.Context, t *Turn) error {
 	if err := forgetRequests(ctx, t); err != nil {
 		return err
 	}
-	t.rec.Facts = max(t.rec.Facts, memory.Count(t.User)) // a process that died may have deleted them
+	facts, fileTexts := factsDeleted.Of(t), textsDeleted.Of(t)
+	*facts = max(*facts, memory.Count(t.User)) // a process that died may have deleted them
 	for _, f := range t.engine.cfg.Features {
 		if f.Forget == nil {
 			continue
@@ -91,14 +101,15 @@ func forgetPerson(ctx context.Context, t *Turn) error {
 		}
 	}
 	t.User.Delete()
-	t.rec.FileTexts = max(t.rec.FileTexts, files.Kept(t.Conversation))
+	*fileTexts = max(*fileTexts, files.Kept(t.Conversation))
 	if err := forgetHere(ctx, t); err != nil {
 		return err
 	}
-	t.rec.Forgotten = true
+	*forgotten.Of(t) = true
+	stays := keptNames.Of(t)
 	for _, name := range append(keeps, shared...) {
-		if !slices.Contains(t.rec.Kept, name) {
-			t.rec.Kept = append(t.rec.Kept, name)
+		if !slices.Contains(*stays, name) {
+			*stays = append(*stays, name)
 		}
 	}
 	// Save what stays before the list of places goes: a process that takes over could not find out.
@@ -265,7 +276,7 @@ func forgetIn(ctx context.Context, t *Turn, place string) error {
 	if err := t.engine.cfg.Store.Save(ctx, scopes...); err != nil {
 		return err
 	}
-	t.rec.FileTexts += kept
+	*textsDeleted.Of(t) += kept
 	return nil
 }
 
@@ -517,8 +528,8 @@ func (d *personData) describe(w Wait, found inbox.Waiting) map[string]any {
 	if a, _ := rec.Read(); a != nil {
 		one["text"] = cmp.Or(rec.Text, files.Said(a))
 	}
-	if rec.File != nil {
-		one["file"] = rec.File.Name
+	if file := offered.Peek(&rec); file.Name != "" {
+		one["file"] = file.Name
 	}
 	if rec.Wait != nil && rec.Wait.Question != nil {
 		one["action"], one["question"] = titleOf(d.Turn, rec.Wait.Question.Action), rec.Wait.Question.Form.Text

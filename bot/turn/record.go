@@ -50,28 +50,14 @@ type Record struct {
 	// beside the record.
 	Stream *stream.Message `json:"stream,omitempty"`
 	Notice *pendingNotice  `json:"notice,omitempty"` // only if the turn is a notice
-	// File is only there if the record waits for a person's answer to a file. Upload is the
-	// progress of the turn that brings the answer.
-	File   *offeredFile `json:"file,omitempty"`
-	Upload *upload      `json:"upload,omitempty"`
 	// Own is the feature that submitted the record for itself, see [Submit]. "": none did.
 	Own string `json:"own,omitempty"`
 
 	Answer *Answer `json:"answer,omitempty"`
-	// Open says that everybody may read the answers to a private question.
-	Open bool `json:"open,omitzero"`
 	// Stateless says that the turn leaves the conversation's state alone.
 	Stateless bool `json:"stateless,omitzero"`
-	// Targeted says that the turn answers a click on a card that only one person sees.
-	Targeted bool `json:"targeted,omitzero"`
 	// Remembered says that the turn is in the conversation's history.
 	Remembered bool `json:"remembered,omitzero"`
-	// Forgotten says that the person's data is deleted. Kept is what stays because it belongs to
-	// others. Facts and FileTexts count what was deleted, see [Forgot].
-	Forgotten bool     `json:"forgotten,omitzero"`
-	Kept      []string `json:"kept,omitempty"`
-	Facts     int      `json:"facts,omitzero"`
-	FileTexts int      `json:"file_texts,omitzero"`
 	// Slots is what features keep, by name, each a member of the record. Those of absent features are
 	// among them.
 	Slots map[string]jsontext.Value `json:",embed"`
@@ -374,15 +360,11 @@ func (r *Record) clone() Record {
 		run.Rounds, run.Progress = slices.Clone(run.Rounds), &progress
 		c.Run = &run
 	}
-	if r.Upload != nil {
-		upload := *r.Upload
-		c.Upload = &upload
-	}
 	if r.Stream != nil {
 		stream := *r.Stream
 		c.Stream = &stream
 	}
-	c.Sent, c.Kept = slices.Clip(c.Sent), slices.Clip(c.Kept)
+	c.Sent = slices.Clip(c.Sent)
 	return c
 }
 

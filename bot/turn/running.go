@@ -33,20 +33,21 @@ var errNoCommands = errors.New("the planner made an empty plan")
 
 // makePlan is the phase Planning: it asks the planner for the next plan. A plan that exceeds a
 // limit does not start.
-func (x *execution) makePlan(ctx context.Context) error {
+func (x *execution) makePlan(ctx context.Context) (next, error) {
 	if requestOf(x.Turn) != nil {
 		return planRequest(ctx, x.Turn)
 	}
-	if tells, err := x.readAttachments(ctx); err != nil || tells {
-		return err
+	come, tells, err := x.readAttachments(ctx)
+	if err != nil || tells {
+		return come, err
 	}
-	err := x.nextPlan(ctx)
+	err = x.nextPlan(ctx)
 	if err == nil {
-		x.rec.Phase, x.since.progressed = running, true
-		return nil
+		x.since.progressed = true
+		return goOnTo(running), nil
 	}
 	if x.untold() == "" || is[*stopError](err) || errors.Is(err, stream.ErrStopped) || ctx.Err() != nil || putsOff(x.Turn, err) {
-		return err
+		return next{}, err
 	}
 	zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("asking the model again failed, sending the actions' own results instead")
 	return x.tellUnchanged(ctx)
@@ -85,11 +86,11 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	if x.since.progressed || x.docs.bot != nil || changed(x.docs.scopes[1:]...) || !x.moved && changed(x.Conversation) {
 		return nil // a rerun starts at the last save, not at this plan: it has to repeat what was done since then
 	}
-	x.rec.Phase = running
 	if err := cmp.Or(copyToRecord(x.Turn), x.rec.closeSlots()); err != nil {
 		return err
 	}
 	base := x.rec.clone()
+	base.Phase = running
 	x.since.base = &base
 	return nil
 }
@@ -120,21 +121,22 @@ func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
 // runCommands is the phase Running: it runs the remaining commands in order, until the record has
 // to be saved or the plan ends. The model plans again if an action failed, if the plan asked for
 // it, or if the last command had output and nothing came after it.
-func (x *execution) runCommands(ctx context.Context) error {
+func (x *execution) runCommands(ctx context.Context) (next, error) {
 	p := x.rec.Run.Progress
 	if err := judgePlan(ctx, x, p); err != nil { // once: the run knows what has passed
-		return err
+		return next{}, err
 	}
 	for !p.Done() {
 		if x.stream.Stopped() {
-			return stream.ErrStopped
+			return next{}, stream.ErrStopped
 		}
-		next := x.say
+		command := x.say
 		if p.Plan.Commands[p.Next].Kind == plan.Do {
-			next = x.do
+			command = x.do
 		}
-		if err := next(ctx); err != nil || x.since.due || x.rec.Phase != running {
-			return err
+		come, err := command(ctx)
+		if err != nil || come != goOnTo(running) {
+			return come, err
 		}
 	}
 	outcomes, run := x.round().Outcomes, x.rec.Run
@@ -159,23 +161,24 @@ func tells(outcomes []actions.Outcome) bool {
 }
 
 // planAgain goes back to planning with what was done so far.
-func (x *execution) planAgain() error {
-	x.rec.Run.Progress, x.rec.Phase, x.since.due = nil, planning, x.since.outside
+func (x *execution) planAgain() (next, error) {
+	x.rec.Run.Progress = nil
+	come := next{phase: planning, saveFirst: x.since.outside}
 	if x.rec.Run.Steps >= x.engine.cfg.MaxSteps {
-		return &LimitError{Limit: limitSteps}
+		return come, &LimitError{Limit: limitSteps}
 	}
-	return nil
+	return come, nil
 }
 
 // say sends the SAYs that come next.
-func (x *execution) say(ctx context.Context) error {
+func (x *execution) say(ctx context.Context) (next, error) {
 	p := x.rec.Run.Progress
 	last := p.Next > p.Plan.LastDo() && !p.Owes()
 	var texts []string
 	for !p.Done() && p.Plan.Commands[p.Next].Kind == plan.Say && (last || len(texts) == 0) {
 		text, err := x.nextText(ctx)
 		if err != nil {
-			return err
+			return next{}, err
 		}
 		if text != "" {
 			texts = append(texts, text)
@@ -189,14 +192,14 @@ func (x *execution) say(ctx context.Context) error {
 		round.Outcomes = append(round.Outcomes, actions.Outcome{Action: plan.Say, Text: text})
 	}
 	if len(texts) == 0 {
-		return nil
+		return goOnTo(running), nil
 	}
 	return x.put(spokenMessages(ctx, x.Turn, texts))
 }
 
 // sayLast sends the texts that end a plan. If all of them are empty results, it says that they are
 // done: no plan gets this far if anything failed.
-func (x *execution) sayLast(ctx context.Context, texts []string) error {
+func (x *execution) sayLast(ctx context.Context, texts []string) (next, error) {
 	if len(texts) == 0 && !x.hushed && len(x.rec.Run.Progress.Shown) == 0 {
 		texts = []string{x.Translate("Done.")} // a plan had nothing but empty results to say
 	}
@@ -205,11 +208,11 @@ func (x *execution) sayLast(ctx context.Context, texts []string) error {
 
 // conclude ends the plan and sends the messages. It adds the turn to the history first, so that one
 // save stores all of the turn. texts is what the messages say.
-func (x *execution) conclude(texts []string, messages []*activity.Activity) error {
+func (x *execution) conclude(texts []string, messages []*activity.Activity) (next, error) {
 	remember(x.Turn, texts...)
-	x.rec.Run, x.rec.Phase = nil, done
+	x.rec.Run = nil
 	if len(messages) == 0 {
-		return nil
+		return goOnTo(done), nil
 	}
 	return x.put(messages)
 }
@@ -262,11 +265,11 @@ func (x *execution) withhold() bool {
 
 // tellUnchanged says in the actions' own words what found nothing to act on, and what else was
 // done.
-func (x *execution) tellUnchanged(ctx context.Context) error {
+func (x *execution) tellUnchanged(ctx context.Context) (next, error) {
 	x.round().Withheld = true
 	text, err := x.beforeSay(ctx, x.untold())
 	if err != nil {
-		return err
+		return next{}, err
 	}
 	if text == "" { // a feature blanked it
 		return x.conclude(nil, nil)
@@ -338,17 +341,18 @@ type call struct {
 // do moves the next DO, or as many of the next ones as may run in parallel: it readies their calls,
 // then it makes them. If something outside of state may happen, the loop saves the record between the
 // two, so the next process knows which calls may have run.
-func (x *execution) do(ctx context.Context) error {
+func (x *execution) do(ctx context.Context) (next, error) {
 	if x.calls == nil {
-		if err := x.readyCalls(ctx); err != nil || x.calls == nil || x.since.due {
-			return err
+		come, err := x.readyCalls(ctx)
+		if err != nil || x.calls == nil || come.saveFirst {
+			return come, err
 		}
 	}
 	return x.makeCalls(ctx)
 }
 
 // readyCalls sets x.calls, unless a person has to be asked first.
-func (x *execution) readyCalls(ctx context.Context) error {
+func (x *execution) readyCalls(ctx context.Context) (next, error) {
 	if x.stream.Shows() { // what was shown is not what is to be said once this is done
 		return x.put(nil)
 	}
@@ -360,7 +364,7 @@ func (x *execution) readyCalls(ctx context.Context) error {
 		if x.mayHaveStarted > 0 {
 			noteInFlight(x.Turn)
 		}
-		return err
+		return next{}, err
 	}
 	if calls[0].asks.Required {
 		return x.ask(ctx, &calls[0])
@@ -372,28 +376,28 @@ func (x *execution) readyCalls(ctx context.Context) error {
 	if outside {
 		x.rec.Run.InFlight = len(calls)
 	}
-	x.calls, x.since.due = calls, outside || x.since.outside
-	return nil
+	x.calls = calls
+	return next{phase: running, saveFirst: outside || x.since.outside}, nil
 }
 
 // makeCalls makes x.calls and records what came of them. Anything that goes wrong in an action becomes
 // a failed outcome, which the model sees in words that are safe to repeat. Only the turn timeout and
 // the bot's features produce an error.
-func (x *execution) makeCalls(ctx context.Context) error {
+func (x *execution) makeCalls(ctx context.Context) (next, error) {
 	calls := x.calls
 	for i := range calls {
 		calls[i].key = x.key(i)
 	}
 	x.calls, x.granted, x.docs.outage = nil, calls[0].granted, nil
 	if err := x.lease.Err(); err != nil && !x.engine.cfg.Store.Embedded() { // this process was stopped for a while
-		return err
+		return next{}, err
 	}
 	x.docs.snapshot()
 	if !x.invoke(ctx, calls) {
-		return x.abandon(calls)
+		return next{}, x.abandon(calls)
 	}
 	if x.docs.outage != nil {
-		return x.docs.outage // the calls are repeated once redis is back
+		return next{}, x.docs.outage // the calls are repeated once redis is back
 	}
 	for i := range calls {
 		x.offerFiles(ctx, &calls[i])
@@ -410,17 +414,17 @@ func (x *execution) makeCalls(ctx context.Context) error {
 	} else {
 		x.docs.rollback()
 	}
-	err := x.settle(ctx, calls[:made], mayHaveStarted)
+	come, err := x.settle(ctx, calls[:made], mayHaveStarted)
 	switch run := x.rec.Run; {
 	case err != nil:
-		x.saveLate(ctx)
+		x.saveLate(ctx, come)
 	case made == len(calls) || run == nil:
 	case run.Progress != nil:
 		x.noteAsking(calls[made:])
 	default: // they go with their plan, and no call of the next one may have their keys
 		run.Steps += len(calls) - made
 	}
-	return err
+	return come, err
 }
 
 // prepare checks the next calls, as many as may run in parallel but at least one. A call comes
@@ -651,7 +655,7 @@ func (x *execution) abandon(calls []call) error {
 
 // settle records what came of the calls, in their order, and decides how the plan continues. An
 // earlier process may have started the first ones.
-func (x *execution) settle(ctx context.Context, calls []call, mayHaveStarted int) error {
+func (x *execution) settle(ctx context.Context, calls []call, mayHaveStarted int) (next, error) {
 	p := x.rec.Run.Progress
 	first, again := p.Next, false
 	var stop, lost error
@@ -695,7 +699,7 @@ func (x *execution) settle(ctx context.Context, calls []call, mayHaveStarted int
 			continue
 		}
 		if err := p.Advance(c.result); err != nil {
-			return err
+			return goOnTo(running), err
 		}
 		if c.result.Stops(c.command.Named()) && !p.Plan.Observe {
 			again = true
@@ -706,14 +710,21 @@ func (x *execution) settle(ctx context.Context, calls []call, mayHaveStarted int
 	if err == nil {
 		err = judgeCards(ctx, x, drawn)
 	}
+	come := goOnTo(running)
 	if again {
 		x.leaveOut()
-		err = cmp.Or(err, x.planAgain())
+		var limit error
+		come, limit = x.planAgain()
+		err = cmp.Or(err, limit)
 	}
 	if err == nil && len(shown) > 0 && requestOf(x.Turn) == nil { // the save that has the outcomes has the cards, too
-		return x.put(shown)
+		sends, err := x.put(shown)
+		if err != nil {
+			return come, err
+		}
+		return sends, nil
 	}
-	return err
+	return come, err
 }
 
 // noteCall notes what came of a call, unless the action changes only state or was not called.
@@ -832,13 +843,14 @@ func (x *execution) leaveOut() {
 }
 
 // saveLate saves calls that completed although shutdown had cancelled the turn, so that the next
-// process does not repeat them.
-func (x *execution) saveLate(ctx context.Context) {
+// process does not repeat them. It goes on with come.
+func (x *execution) saveLate(ctx context.Context, come next) {
 	if x.engine.workers.ctx.Err() == nil || len(x.uncertain) > 0 || !x.since.outside {
 		return
 	}
 	late, cancel := x.engine.workers.outlive(ctx, settleWithin)
 	defer cancel()
+	x.rec.Phase = come.phase
 	if err := x.Save(late); err != nil {
 		zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("what was done in the end is not saved")
 	}
@@ -862,9 +874,9 @@ func (x *execution) checkSameCalls() error {
 
 // readAttachments reads what came with the message, once in each process. It reports whether there is
 // something to tell the person first; then the loop plans once that is sent.
-func (x *execution) readAttachments(ctx context.Context) (tells bool, err error) {
+func (x *execution) readAttachments(ctx context.Context) (come next, tells bool, err error) {
 	if x.attachmentsRead || !x.engine.cfg.Attachments.Shown || !x.IsMessage() || x.rec.Notice != nil || x.rec.Stateless {
-		return false, nil
+		return next{}, false, nil
 	}
 	x.attachmentsRead, x.Attached = true, nil
 	run, kept := x.rec.Run, x.engine.files
@@ -883,28 +895,29 @@ func (x *execution) readAttachments(ctx context.Context) (tells bool, err error)
 	}
 	r, err := from(ctx, m)
 	if err != nil {
-		return false, err
+		return next{}, false, err
 	}
 	if err := judgeTexts(ctx, x, moderation.Said, r.Heard...); err != nil { // nobody has read it yet
-		return false, err
+		return next{}, false, err
 	}
 	if x.Attached = r.Attached; r.Text != x.Text {
 		x.Text, x.rec.Text = r.Text, r.Text
 	}
 	if err := judgeAttached(ctx, x); err != nil {
-		return false, err
+		return next{}, false, err
 	}
 	kept.Keep(ctx, m, r)
 	run.Attached = r.Taken
 	switch {
 	case r.Note == "":
-		return false, nil
+		return next{}, false, nil
 	case r.Nothing:
-		return false, &stopError{r.Note}
+		return next{}, false, &stopError{r.Note}
 	}
 	messages := messagesOf(x.Turn, r.Note)
 	run.Attached.Sent += len(messages)
-	return true, x.put(messages)
+	come, err = x.put(messages)
+	return come, true, err
 }
 
 // mayAsk reports whether the i-th of the next calls may ask the person something.
@@ -982,15 +995,15 @@ const (
 
 // askPerson asks the question of the next call. Once the card is sent, the record waits. If nobody can
 // be asked, the call gets a declined answer at once.
-func (x *execution) askPerson(ctx context.Context) error {
+func (x *execution) askPerson(ctx context.Context) (next, error) {
 	run := x.rec.Run
 	q, log := run.Question, zerolog.Ctx(ctx)
 	if err := judgeQuestion(ctx, x, &q.Form); err != nil {
-		return err
+		return next{}, err
 	}
 	waiting, err := waitsOf(ctx, x.Turn, conversationKey(x.Turn), "", forAnswer)
 	if err != nil {
-		return err
+		return next{}, err
 	}
 	run.Asked++
 	q.ID = x.ID
@@ -1012,13 +1025,13 @@ func (x *execution) askPerson(ctx context.Context) error {
 		log.Info().Str("question", q.ID).Str("action", q.Action).Msg("waits for an answer")
 		return x.put([]*activity.Activity{m})
 	}
-	q.Reply, x.since.due = &ask.Reply{Declined: true, Unanswered: true}, true
-	return nil
+	q.Reply = &ask.Reply{Declined: true, Unanswered: true}
+	return saveThen(running), nil
 }
 
 // answered goes on with the answer. Without one, the question has expired.
-func (x *execution) answered(ctx context.Context, q *ask.Question) {
-	x.resumed, x.since.progressed, x.rec.Phase = true, true, running
+func (x *execution) answered(ctx context.Context, q *ask.Question) next {
+	x.resumed, x.since.progressed = true, true
 	if q.Reply == nil {
 		q.Reply = &ask.Reply{Declined: true, Unanswered: true}
 	}
@@ -1027,7 +1040,7 @@ func (x *execution) answered(ctx context.Context, q *ask.Question) {
 	x.replaceNote(asked{Question: q}, "")
 	x.rec.Run.Question = q
 	if q.CardID == "" || repliesInResponse(x.Turn) {
-		return
+		return goOnTo(running)
 	}
 	m := messageToPerson(x, "")
 	m.ReplyToID, m.TextFormat = "", ""
@@ -1037,6 +1050,7 @@ func (x *execution) answered(ctx context.Context, q *ask.Question) {
 	if err := x.engine.cfg.Channel.Update(ctx, x.Activity.Reference(), q.CardID, m); err != nil { // harmless
 		zerolog.Ctx(ctx).Info().Str("error", cause(err)).Msg("the card of a question was not updated")
 	}
+	return goOnTo(running)
 }
 
 // hashOf identifies JSON values: equal values have equal hashes.

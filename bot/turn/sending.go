@@ -40,36 +40,32 @@ const (
 
 // sendPhase is the phase Sending: it sends one message of the outbox, with which the record was saved. A
 // message that another process was sending is sent again: it may never have left that process.
-func sendPhase(ctx context.Context, t *Turn) error {
+func sendPhase(ctx context.Context, t *Turn) (next, error) {
 	ctx = lastingOf(ctx, t)
 	if len(t.rec.Outbox) > 0 {
 		if err := sendFirst(ctx, t); err != nil {
-			return err
+			return next{}, err
 		}
-		t.rec.Outbox, t.since.progressed = t.rec.Outbox[1:], true
+		t.rec.Outbox = t.rec.Outbox[1:]
+		t.since.progressed = true
 	}
-	switch more := len(t.rec.Outbox) > 0; {
-	case more && repliesInResponse(t):
-		return nil
-	case more:
-		return t.Save(ctx)
+	if len(t.rec.Outbox) > 0 {
+		return next{phase: sending, saveFirst: !repliesInResponse(t)}, nil
 	}
 	t.rec.Outbox = nil
 	t.stream.Resume()
 	switch run := t.rec.Run; {
 	case t.rec.Wait != nil:
-		t.rec.Phase = waiting
 		if n := len(t.rec.Sent); n > 0 {
 			t.rec.Wait.shownIn(t.rec.Sent[n-1])
 		}
+		return goOnTo(waiting), nil
 	case run == nil:
-		t.rec.Phase = done
+		return goOnTo(done), nil
 	case run.Progress == nil:
-		t.rec.Phase = planning
-	default:
-		t.rec.Phase = running
+		return goOnTo(planning), nil
 	}
-	return nil
+	return goOnTo(running), nil
 }
 
 func sendFirst(ctx context.Context, t *Turn) error {

@@ -208,7 +208,7 @@ func whyNoSignIn(ctx context.Context, x *execution, err error) error {
 }
 
 // askSignIn asks the person to sign in for the next call. Once the card is sent, the record waits.
-func askSignIn(ctx context.Context, x *execution, c *call) error {
+func askSignIn(ctx context.Context, x *execution, c *call) (next, error) {
 	title := titleOf(x.Turn, c.action.Name)
 	if x.rec.Notice != nil || x.Activity.From.ID == "" {
 		said := x.Translate("I can't do this: %s. You have to be signed in for it, so please ask me for it yourself.", title)
@@ -220,7 +220,7 @@ func askSignIn(ctx context.Context, x *execution, c *call) error {
 	r, err := x.engine.cfg.Tokens.SignInResource(ctx, x.Activity.Reference(), connection)
 	if err != nil {
 		if ctx.Err() != nil {
-			return ctx.Err()
+			return next{}, ctx.Err()
 		}
 		c.err = whyNoSignIn(ctx, x, err)
 		x.docs.snapshot()
@@ -237,7 +237,7 @@ func askSignIn(ctx context.Context, x *execution, c *call) error {
 	}
 	x.rec.Run.SignIns[connection]++
 	if err := replaceSignIn(ctx, x, connection); err != nil {
-		return err
+		return next{}, err
 	}
 	s := &signIn{Connection: connection, Action: c.action.Name, Asked: time.Now().UTC().Truncate(time.Millisecond)}
 	silent := x.Activity.Conversation.ConversationType != "channel" // clients refuse it there
@@ -277,12 +277,12 @@ func replaceSignIn(ctx context.Context, x *execution, connection string) error {
 }
 
 // signInEnded acts on the outcome of a sign-in.
-func signInEnded(ctx context.Context, x *execution, s *signIn) error {
+func signInEnded(ctx context.Context, x *execution, s *signIn) (next, error) {
 	came := s.Outcome
 	s.Outcome = ""
-	x.resumed, x.rec.Phase = true, running
+	x.resumed = true
 	zerolog.Ctx(ctx).Info().Str("connection", s.Connection).Str("outcome", string(cmp.Or(came, "expired"))).Msg("sign-in ended")
-	again := func(sentence texts.Text) error {
+	again := func(sentence texts.Text) (next, error) {
 		x.rec.Wait = asked{SignIn: s}.wait()
 		return x.put([]*activity.Activity{messageToPerson(x, x.Translate(sentence))})
 	}
@@ -295,19 +295,19 @@ func signInEnded(ctx context.Context, x *execution, s *signIn) error {
 	switch {
 	case came == signedIn:
 		x.replaceNote(asked{SignIn: s}, "")
-		x.rec.Run.SignedIn, x.since.progressed = s.Connection, true
-		return nil
+		x.rec.Run.SignedIn = s.Connection
+		x.since.progressed = true
+		return goOnTo(running), nil
 	case came == noSilent:
 		return again("I couldn't sign you in. Please use the button on the card.")
 	case came == wrongCode && s.Wrong < maxCodes:
 		return again("That code didn't work. Please send the code that the sign-in page shows you, or use the button on the card again.")
 	case came == "" || came == replaced:
 		x.replaceNote(asked{SignIn: s}, "["+s.Action+" did not run, because "+notSignedIn+".]")
-		x.rec.Run, x.rec.Phase = nil, done
-		return nil
+		x.rec.Run = nil
+		return goOnTo(done), nil
 	case x.owesAfter():
-		x.goOnWithout(asked{SignIn: s}, notSignedIn)
-		return nil
+		return x.goOnWithout(asked{SignIn: s}, notSignedIn), nil
 	}
 	said := x.wontDo(s.Action)
 	x.replaceNote(asked{SignIn: s}, "["+said+"]")

@@ -175,7 +175,7 @@ func buryRecord(ctx context.Context, e *Engine, lease *inbox.Lease, reason strin
 		t := e.newTurn(a)
 		useRecord(t, rec)
 		tellEnded(ctx, t, Ended{
-			Outcome: parkedTurn, Usage: t.Usage, Tries: tries, Own: rec.Own != "", Unasked: rec.Notice != nil, Forgotten: rec.Forgotten,
+			Outcome: parkedTurn, Usage: t.Usage, Tries: tries, Own: rec.Own != "", Unasked: rec.Notice != nil, Forgotten: forgotten.Peek(&rec),
 		})
 	}
 	e.tell(id, answer)

@@ -38,26 +38,31 @@ type Turn struct {
 	*actions.Turn
 
 	engine *Engine
-	rec    Record
 	lease  *inbox.Lease
 	owned  context.Context // ends when the lease is lost or soon after a cancel; sends outlive the turn timeout
-
-	docs   documents
-	exec   *execution // runs its plans
 	typing *typing
 	stream *stream.Stream
+	listed bool    // the conversation is one of the person's places
+	locals []local // what features keep of it in this process
+	secret string  // a token or a code that the activity brought; it is stored nowhere
 
-	beside  string  // the queue beside the conversation's that it belongs to; "": it belongs to the conversation's
-	listed  bool    // the conversation is one of the person's places
-	moved   bool    // how to reach the conversation has changed
-	resumed bool    // continues after an approval
-	locals  []local // what features keep of it in this process
+	attempt
+}
+
+// attempt is what begins anew when a turn runs again.
+type attempt struct {
+	rec  Record
+	docs documents
+	exec *execution // runs its plans
+
+	beside  string // the queue beside the conversation's that it belongs to; "": it belongs to the conversation's
+	moved   bool   // how to reach the conversation has changed
+	resumed bool   // continues after an approval
 
 	since     unsaved
 	saved     int      // how many outcomes are saved
 	saveFault error    // a failed save; state changes may not be saved after it
 	uncertain []string // actions that may or may not have run
-	secret    string   // a token or a code that the activity brought; it is stored nowhere
 	withheld  string   // a note for the history: moderation flagged the answer
 	amended   bool     // the author edited or deleted the message while the turn waited
 	deleted   bool     // they deleted it, so the history must not have it
@@ -66,7 +71,6 @@ type Turn struct {
 
 // unsaved is what has happened in a turn since its record was last saved.
 type unsaved struct {
-	due        bool    // the loop has to save before it continues
 	progressed bool    // the turn got further
 	outside    bool    // something was done outside of state
 	spoke      bool    // something was sent
@@ -181,7 +185,7 @@ func (t *Turn) begin(ctx context.Context) error {
 	if err := noteTargetedClick(ctx, t); err != nil {
 		return err
 	}
-	if !t.rec.Stateless && t.rec.Notice == nil && !t.rec.Forgotten {
+	if !t.rec.Stateless && t.rec.Notice == nil && !forgotten.Peek(t) {
 		noteReference(t)
 	}
 	seeBegan(t)
@@ -189,15 +193,18 @@ func (t *Turn) begin(ctx context.Context) error {
 		t.stream = newStream(t)
 		t.stream.Start(lastingOf(ctx, t))
 	}
+	come := goOnTo(t.rec.Phase)
 	if t.rec.Phase == waiting {
-		if err := resumeWait(ctx, t); err != nil {
+		var err error
+		come, err = resumeWait(ctx, t)
+		if err != nil {
 			return err
 		}
 	}
 	if err := checkPlan(t); err != nil {
 		return err
 	}
-	err := t.move(ctx)
+	err := t.move(ctx, come)
 	if err != nil && !putsOff(t, err) && !errors.Is(err, state.ErrConflict) {
 		t.instead = failedWords(ctx, t, err)
 	}
@@ -226,35 +233,41 @@ func handlerOf(t *Turn) Handler {
 	return t.engine.cfg.Handler(t)
 }
 
-// move is the loop of a turn: it moves the record from phase to phase until it ends or waits. Each
-// phase does one thing and says whether to save before the next one.
-// takeover.go says what a crash repeats.
-func (t *Turn) move(ctx context.Context) error {
+// next is what a phase returns: which phase comes, and whether the record is saved before it begins. So the record
+// is saved before what may happen twice, see takeover.go.
+type next struct {
+	phase     phase
+	saveFirst bool
+}
+
+// goOnTo goes on to a phase as things are, and saveThen saves first.
+func goOnTo(p phase) next   { return next{phase: p} }
+func saveThen(p phase) next { return next{phase: p, saveFirst: true} }
+
+// move is the loop of a turn: it moves the record from phase to phase, of which the first is given, until it ends or
+// waits. [Turn.Plan] enters it again, within the handler.
+func (t *Turn) move(ctx context.Context, come next) error {
 	for {
-		var err error
-		switch phase := t.rec.Phase; {
-		case t.rec.slots.fault != nil:
-			err = t.rec.slots.fault
-		case t.since.due:
-			err = t.Save(ctx)
-		case phase == planning && t.rec.Run != nil:
-			err = t.exec.makePlan(ctx)
-		case phase == planning:
-			if err = handlerOf(t)(ctx, t); err == nil && t.rec.Phase != waiting {
-				t.rec.Phase = done // the handler has said everything
-			}
-		case phase == running:
-			err = t.exec.runCommands(ctx)
-		case phase == sending:
-			err = sendPhase(ctx, t)
-		default:
+		saving := ctx
+		if t.rec.Phase == sending { // the turn timeout holds up no message once the first is on its way
+			saving = lastingOf(ctx, t)
+		}
+		t.rec.Phase = come.phase
+		err := t.rec.slots.fault
+		if err == nil && come.saveFirst {
+			err = t.Save(saving)
+		}
+		if err == nil && !slices.Contains([]phase{planning, running, sending}, come.phase) {
 			return nil
 		}
+		if err == nil {
+			come, err = doPhase(ctx, t)
+		}
 		if stop, ok := errors.AsType[*stopError](err); ok {
-			err = stopPlan(ctx, t, stop)
+			come, err = stopPlan(ctx, t, stop)
 		}
 		if errors.Is(err, stream.ErrStopped) {
-			err = haltTurn(lastingOf(ctx, t), t)
+			come, err = haltTurn(lastingOf(ctx, t), t)
 		}
 		if err != nil {
 			return err
@@ -262,40 +275,56 @@ func (t *Turn) move(ctx context.Context) error {
 	}
 }
 
-// resumeWait continues a record that waited.
-func resumeWait(ctx context.Context, t *Turn) error {
-	w := t.rec.Wait
-	t.rec.Wait, t.rec.Phase = nil, w.Then
+// doPhase does the phase that the record is in.
+func doPhase(ctx context.Context, t *Turn) (next, error) {
 	switch {
-	case w.For == forFile && t.rec.File != nil: // the person did not answer
-		return t.engine.files.Delete(ctx, conversationKey(t), t.ID, t.rec.File.Parts)
+	case t.rec.Phase == running:
+		return t.exec.runCommands(ctx)
+	case t.rec.Phase == sending:
+		return sendPhase(ctx, t)
+	case t.rec.Run != nil:
+		return t.exec.makePlan(ctx)
+	}
+	err := handlerOf(t)(ctx, t)
+	if t.rec.Phase == waiting { // for a person, after its plan has asked
+		return goOnTo(waiting), err
+	}
+	return goOnTo(done), err // the handler has said everything
+}
+
+// resumeWait continues a record that waited.
+func resumeWait(ctx context.Context, t *Turn) (next, error) {
+	w := t.rec.Wait
+	t.rec.Wait = nil
+	switch {
+	case w.For == forFile && offered.Peek(t).Name != "": // the person did not answer
+		return goOnTo(w.Then), t.engine.files.Delete(ctx, conversationKey(t), t.ID, offered.Peek(t).Parts)
 	case !w.overForPerson(): // what asks may still have to be sent
 		t.rec.Wait = w.wait()
+		return goOnTo(w.Then), nil
 	case w.SignIn != nil:
 		return signInEnded(ctx, t.exec, w.SignIn)
 	case w.Question != nil:
-		t.exec.answered(ctx, w.Question)
-	default:
-		return t.exec.decided(ctx, w.Approval)
+		return t.exec.answered(ctx, w.Question), nil
 	}
-	return nil
+	return t.exec.decided(ctx, w.Approval)
 }
 
 // stopPlan ends the plan as a feature asked.
-func stopPlan(ctx context.Context, t *Turn, stop *stopError) error {
+func stopPlan(ctx context.Context, t *Turn, stop *stopError) (next, error) {
 	if commands, _ := executedCommands(t); t.rec.Run != nil && len(commands) > 0 { // else the model need not know
 		remember(t)
 	}
-	t.rec.Run, t.rec.Phase = nil, done
+	t.rec.Run = nil
 	if stop.say == "" {
-		return nil
+		return goOnTo(done), nil
 	}
-	return t.Tell(ctx, stop.say)
+	return goOnTo(done), t.Tell(ctx, stop.say)
 }
 
 // haltTurn ends a turn that the person stopped. The history keeps what they read. They are told only if
 // something was done.
-func haltTurn(ctx context.Context, t *Turn) error {
+func haltTurn(ctx context.Context, t *Turn) (next, error) {
 	zerolog.Ctx(ctx).Info().Msg("the person stopped the turn")
 	shown := t.stream.Abandon()
 	if w := t.rec.Wait; w != nil && w.Approval != nil {
@@ -313,12 +342,12 @@ func haltTurn(ctx context.Context, t *Turn) error {
 		remember(t, said...)
 	}
 	did := titlesOf(t, completed(t.Outcomes()))
-	t.rec.Run, t.rec.Phase, t.since.due = nil, done, false
+	t.rec.Run = nil
 	speakAgain(t)
 	if len(did) == 0 {
-		return nil
+		return goOnTo(done), nil
 	}
-	return t.Tell(ctx, t.Translate("I stopped.")+" "+t.Translate("Before that I did: %s.", strings.Join(did, ", ")))
+	return goOnTo(done), t.Tell(ctx, t.Translate("I stopped.")+" "+t.Translate("Before that I did: %s.", strings.Join(did, ", ")))
 }
 
 // speakAgain gives up the message that the person stopped, so that the turn can say how it ended.
@@ -718,11 +747,12 @@ func useRecord(t *Turn, rec Record) {
 	if rec.Own == "" {
 		rec.Own = submitter(t.engine.cfg.Features, &rec, t.Activity)
 	}
-	*t = Turn{
-		Turn: t.Turn, engine: t.engine, lease: t.lease, owned: t.owned, typing: t.typing, stream: t.stream, listed: t.listed,
-		rec: rec, docs: documents{store: t.engine.cfg.Store, turn: t.Turn, step: t.step}, since: unsaved{base: t.since.base}, locals: t.locals, secret: t.secret,
+	t.attempt = attempt{
+		rec:   rec,
+		docs:  documents{store: t.engine.cfg.Store, turn: t.Turn, step: t.step},
+		exec:  &execution{Turn: t},
+		since: unsaved{base: t.since.base},
 	}
-	t.exec = &execution{Turn: t}
 	t.Gate = t.exec.allowNested
 	t.Reads = func(ctx context.Context, text string) error { return judgeDocument(ctx, t.exec, text) }
 	t.Screen = func(ctx context.Context, list []string, write func(may []bool) string) (string, error) {
@@ -857,8 +887,8 @@ func (t *Turn) Plan(ctx context.Context) error {
 			return fmt.Errorf("feature %s: %w", f.Name, err)
 		}
 	}
-	t.rec.Run, t.rec.Phase = &Run{}, planning
-	return t.move(ctx)
+	t.rec.Run = &Run{}
+	return t.move(ctx, goOnTo(planning))
 }
 
 // Call calls an action outside of any plan, such as one of [actions.Registry.Clicks]. Neither policy nor
@@ -962,15 +992,21 @@ func sendMessages(ctx context.Context, t *Turn, activities []*activity.Activity,
 	if t.ReadOnly() {
 		return errReadOnly
 	}
-	err := t.put(activities)
-	if err == nil {
-		for i := range t.rec.Outbox {
-			t.rec.Outbox[i].Alone = alone
-		}
-		err = t.Save(ctx)
+	come, err := t.put(activities)
+	for i := range t.rec.Outbox {
+		t.rec.Outbox[i].Alone = alone
 	}
-	for first := true; err == nil && (first || len(t.rec.Outbox) > 0); first = false {
-		err = sendPhase(ctx, t)
+	saving := ctx
+	for err == nil {
+		t.rec.Phase = come.phase
+		if come.saveFirst {
+			err = t.Save(saving)
+		}
+		if err != nil || come.phase != sending {
+			break
+		}
+		saving = lastingOf(ctx, t)
+		come, err = sendPhase(ctx, t)
 	}
 	return err
 }
@@ -994,11 +1030,11 @@ func (t *Turn) React(ctx context.Context, reaction string, add bool) {
 	}
 }
 
-// put makes the loop save and then send the messages.
-func (t *Turn) put(messages []*activity.Activity) error {
+// put puts the messages into the outbox, to be sent once they are saved.
+func (t *Turn) put(messages []*activity.Activity) (next, error) {
 	messages, err := endStream(t, messages)
 	if err != nil {
-		return err
+		return next{}, err
 	}
 	t.rec.Outbox = make([]outgoing, len(messages))
 	for i, m := range messages {
@@ -1012,7 +1048,7 @@ func (t *Turn) put(messages []*activity.Activity) error {
 		}
 		if err != nil {
 			t.rec.Outbox = nil
-			return fmt.Errorf("send: %w", err)
+			return next{}, fmt.Errorf("send: %w", err)
 		}
 		t.rec.Outbox[i] = out
 	}
@@ -1022,14 +1058,18 @@ func (t *Turn) put(messages []*activity.Activity) error {
 			run.Cards += len(messages)
 		}
 	}
-	t.rec.Phase, t.since.due = sending, true
-	return nil
+	return saveThen(sending), nil
 }
+
+var (
+	answersOpenly   = &Slot[bool]{"open"}     // everybody may read the answers to a private question
+	clickIsTargeted = &Slot[bool]{"targeted"} // the turn answers a click on a card that only one person sees
+)
 
 // privateTo is the person who alone reads what the turn says: they asked where nobody else reads it.
 // "": everybody in the conversation may.
 func privateTo(t *Turn) string {
-	if t.rec.Open {
+	if answersOpenly.Peek(t) {
 		return ""
 	}
 	return targetedAt(t)
@@ -1039,11 +1079,12 @@ func privateTo(t *Turn) string {
 // does not say so.
 func noteTargetedClick(ctx context.Context, t *Turn) error {
 	clicked := t.IsSubmit() || t.Activity.Type == activity.Invoke
-	if t.rec.Stateless || t.rec.Targeted || targetedAt(t) != "" || !clicked || !isTargetedCard(t, t.Activity.ReplyToID) {
+	if t.rec.Stateless || clickIsTargeted.Peek(t) || targetedAt(t) != "" || !clicked || !isTargetedCard(t, t.Activity.ReplyToID) {
 		return nil
 	}
-	t.rec.Targeted, t.listed = true, false // it has another thread
-	t.typing.stop()                        // others would see it
+	*clickIsTargeted.Of(t) = true
+	t.listed = false // it has another thread
+	t.typing.stop()  // others would see it
 	return t.docs.load(ctx, keysOfTurn(t))
 }
 
@@ -1069,7 +1110,7 @@ func targetedAt(t *Turn) string {
 		return ""
 	case t.rec.Notice != nil:
 		return t.rec.Notice.Person
-	case a.Targeted(), t.rec.Targeted:
+	case a.Targeted(), clickIsTargeted.Peek(t):
 		return a.From.ID
 	}
 	return ""
@@ -1079,7 +1120,7 @@ func targetedAt(t *Turn) string {
 // question was private: one that Teams shows to nobody but the bot. Without it such a turn speaks to
 // its person alone, with all its messages, cards, notices and failures. Ask the person first. In any
 // other turn it does nothing.
-func (t *Turn) AnswerOpenly() { t.rec.Open = true }
+func (t *Turn) AnswerOpenly() { *answersOpenly.Of(t) = true }
 
 // targetedMessage returns the message as one for the person of a private turn, or as what answers a private
 // question openly.
@@ -1093,7 +1134,7 @@ func targetedMessage(t *Turn, m *activity.Activity) *activity.Activity {
 	case person != "": // no reply: after a day the question is gone
 		out.Target(person)
 		out.ReplyToID = ""
-	case t.rec.Open && t.rec.Notice == nil && targetedAt(t) != "" && m.Type == activity.Message:
+	case answersOpenly.Peek(t) && t.rec.Notice == nil && targetedAt(t) != "" && m.Type == activity.Message:
 		question, _ := json.Marshal(map[string]string{"type": "targetedMessageInfo", "messageId": t.Activity.ID}) // texts always encode
 		out.Entities = append(slices.Clip(m.Entities), question)
 	}

@@ -47,6 +47,8 @@ var withoutExample = map[string]string{
 	"bot/summary.New":                insideOfBot,
 	"bot/metrics.New":                insideOfBot,
 	"bot/traces.New":                 insideOfBot,
+	"bot/turn.Again":                 insideOfBot,
+	"bot/turn.Decision":              insideOfBot,
 	"bot/turn.PersonKey":             "packages of features call it",
 	"bottest.ServeConnector":         "is for bots that run without a kit",
 	"bottest.New":                    "needs a test that runs; the package's Example shows a kit",
