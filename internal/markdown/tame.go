@@ -69,7 +69,7 @@ func seam(text string, ends ...string) string {
 var (
 	// pictureForm is a picture with a plain address, and perhaps a title.
 	pictureForm = lazy.Regexp(`^!\[([^\[\]]*)\]\(\s*<?([^\s()<>]*)>?(?:\s+(?:"[^"]*"|'[^']*'))?\s*\)`)
-	goodLink    = lazy.Regexp(`(?i)^[ \t\r\n]*<?(?:https?://|mailto:|tel:|#)`)
+	goodLink    = lazy.Regexp("(?i)^[ \\t\\r\\n]*(?:https?://|mailto:|tel:|<?#|<(?:https?://|mailto:)[^\\s<>\"'`]*>)")
 	htmlForm    = lazy.Regexp(`^<[A-Za-z/!?]`)
 	// plainForm is an address between angle brackets, or a mention.
 	plainForm  = lazy.Regexp("^<(?:(?i:https?://|mailto:)[^\\s<>\"'`]*|/?at)>")

@@ -1,8 +1,13 @@
 package markdown_test
 
 import (
+	"math/rand/v2"
+	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/renderer/html"
 
 	"github.com/planbot-go/planbot/internal/markdown"
 )
@@ -44,6 +49,8 @@ func TestTame(t *testing.T) {
 		"`![t](https://evil.example)`":                            "`t (evil.example)`",
 		"[x](javascript:alert(1)) [y](JavaScript:1)":              "[x]~(javascript:alert(1)) [y]~(JavaScript:1)",
 		"[x]( \n<javascript:1>)":                                  "[x]~( \n<~javascript:1>)",
+		"[x](<https://a.example)":                                 "[x]~(<~https://a.example)",
+		"[x](<https://a.example>)":                                "[x](<https://a.example>)",
 		"[x](&#106;avascript:1) [x](java\tscript:1)":              "[x]~(&#106;avascript:1) [x]~(java\tscript:1)",
 		"[x][y]\n[y]: vbscript:1":                                 "[x][y]\n[y]~: vbscript:1",
 		"<img src=https://evil.example> <IMG/src=x>":              "<~img src=https://evil.example> <~IMG/src=x>",
@@ -59,6 +66,30 @@ func TestTame(t *testing.T) {
 	} {
 		if got := strings.ReplaceAll(markdown.Tame(text, []string{"ok.example"}), "\u200b", "~"); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+// TestTameMakesNoMarkup of texts that are put together at random: a client such as this one loads and runs nothing of them.
+func TestTameMakesNoMarkup(t *testing.T) {
+	t.Parallel()
+	parts := []string{
+		"!", "[", "]", "(", ")", "![", "](", "<", ">", "x", "https://evil.example/q", "https://ok.example/a", "![x](y)", "![](y)", "![!](y)", "![<](y)",
+		"javascript:1", "`", "\\", "img src=https://evil.example/p>", " ", "\"", "[x]", "(javascript:1)", "[a](https://evil.example/q)",
+		"![x](https://ok.example/a)", ": javascript:1", "\n", "](https://ok.example/a)", "](https://evil.example/q)", "[r]: https://evil.example/q", "[r]",
+	}
+	client := goldmark.New(goldmark.WithRendererOptions(html.WithUnsafe()))
+	loads := regexp.MustCompile(`(?i)src="(?:[^h]|h[^t]|https?://[^o])|href="(?:[^hmt#"]|javascript)|<(?:img src=h|!|ximg|script)`)
+	chance := rand.New(rand.NewPCG(1, 2))
+	for range 10_000 {
+		var text strings.Builder
+		for range 1 + chance.IntN(12) {
+			text.WriteString(parts[chance.IntN(len(parts))])
+		}
+		var shown strings.Builder
+		tamed := markdown.Tame(text.String(), []string{"ok.example"})
+		if err := client.Convert([]byte(tamed), &shown); err != nil || loads.MatchString(shown.String()) {
+			t.Fatalf("%q became %q, which is %s, %v", text.String(), tamed, shown.String(), err)
 		}
 	}
 }
