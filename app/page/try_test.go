@@ -555,6 +555,12 @@ func TestGoOn(t *testing.T) {
 			t.Errorf("the old conversation says %q", said)
 		}
 	}
+	// A turn that went well after a repair has a chip for it, and where several people speak the place.
+	s.says("{", all)
+	s.say("lunch", "@Listbot what is there?")
+	if rows := s.get("/dev/turns"); strings.Count(rows, ">repaired<") != 1 || !strings.Contains(rows, "in a group chat") || strings.Contains(rows, `class="why"`) {
+		t.Errorf("the turns are %s", rows)
+	}
 	// A turn that failed has saved nothing, so the state after it is the one before it.
 	s.says("{", "{", "{")
 	failed, _ := s.page.Turns().Turn(s.say("mia", "@Listbot add rye to groceries"))

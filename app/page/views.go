@@ -652,14 +652,18 @@ func (p *Page) turnRow(t turnlog.Head) g.Node {
 	if t.TokensIn > 0 {
 		about += fmt.Sprintf(" · %d+%d tokens", t.TokensIn, t.TokensOut)
 	}
+	mended := t.Outcome == turnlog.OK && strings.HasPrefix(t.Problem, turnlog.NoPlan) // why is on the turn's page
 	return h.Li(
 		h.Data("key", t.ID), h.Data("turn", t.ID), h.Data("outcome", t.Outcome),
 		h.A(
 			markup.Href(turnAddress(t.ID)), h.Data("turn-link", t.ID),
 			h.Span(h.Class("mark"), text(t.Outcome)), space,
+			dim(t.At.Local().Format(time.TimeOnly)), space,
 			h.Span(h.Class("who"), text(t.Person)), space,
+			g.If(t.Kind != "personal" && t.Kind != "", g.Group{dim("in a ", placeOf(t.Kind)), space}),
 			h.Span(h.Class("what"), text(t.Text)), space,
-			g.If(t.Problem != "", g.Group{h.Span(h.Class("why"), text(t.Problem)), space}),
+			g.If(t.Problem != "" && mended, g.Group{h.Span(h.Class("chip"), h.Title(t.Problem), text("repaired")), space}),
+			g.If(t.Problem != "" && !mended, g.Group{h.Span(h.Class("why"), text(t.Problem)), space}),
 			dim(about),
 		),
 		space,
@@ -670,6 +674,9 @@ func (p *Page) turnRow(t turnlog.Head) g.Node {
 		),
 	)
 }
+
+// placeOf is the kind of a conversation, for people.
+func placeOf(kind string) string { return either(kind == "groupChat", "group chat", kind) }
 
 // turnPage is the view of one turn.
 func (p *Page) turnPage(v *turnView) g.Node {
@@ -713,9 +720,9 @@ func (v *turnView) part(name, title string, children ...g.Node) g.Node {
 }
 
 func (p *Page) turnHead(v *turnView) g.Node {
-	where := map[string]string{"": "no conversation", "personal": "a personal chat", "groupChat": "a group chat"}[v.Kind]
+	where := map[string]string{"": "no conversation", "personal": "a personal chat"}[v.Kind]
 	if where == "" {
-		where = "a " + v.Kind
+		where = "a " + placeOf(v.Kind)
 	}
 	lost := ""
 	if v.Tries > 0 {
@@ -740,7 +747,7 @@ func (p *Page) turnHead(v *turnView) g.Node {
 			h.Class("facts"),
 			fact("model calls", text(v.ModelCalls)),
 			fact("tokens", text(v.TokensIn, " in", cached, ", ", v.TokensOut, " out")),
-			fact("cost", text(fmt.Sprintf("%.4f", v.Cost))),
+			g.If(v.Cost > 0, fact("cost", text(fmt.Sprintf("%.4f", v.Cost)))),
 			g.If(v.Parent != "", fact("follows", turnLink(v.Parent, "turn ", v.Parent))),
 			g.Map(v.Follows, func(id string) g.Node { return fact("decided by", turnLink(id, "turn ", id)) }),
 		),

@@ -85,6 +85,10 @@ type Record struct {
 	earlier bool   // from [Log.Restore], and nothing has happened in it since
 }
 
+// NoPlan begins the [Head.Problem] of a turn of which a model's answer was refused. If the turn went well, the model
+// was asked again.
+const NoPlan = "The answer was no plan that can run"
+
 // kept is the state as it was last saved, and how many of the changes led there.
 type kept struct {
 	state   turn.State // nil: as it was before the turn
@@ -254,7 +258,7 @@ func (r *Record) Problems() (all []Problem) {
 			add("answer", "The model gave no answer: "+round.Answer.Error)
 		}
 		if round.Refused != nil {
-			add("plan", "The answer was no plan that can run: "+round.Refused.Detail)
+			add("plan", NoPlan+": "+round.Refused.Detail)
 		}
 	}
 	for _, c := range r.Commands {
