@@ -135,7 +135,7 @@ func TestWhatIsLoadedStaysWhenHistoryGoes(t *testing.T) {
 			t.Parallel()
 			cfg := skilled(t, name, fstest.MapFS{
 				name + "/prompt.txt":  {Data: []byte("You plan.")},
-				name + "/config.json": {Data: []byte(`{"completion":{"max_input_tokens":900}}`)},
+				name + "/config.json": {Data: []byte(`{"completion":{"max_input_tokens":1100}}`)},
 			}, skills.ProviderConfig{})
 			bottest.Test(t, cfg, func(t *testing.T, kit *bottest.Kit) { fillHistory(t, kit, script{kit.Model, name}) })
 		})

@@ -287,7 +287,7 @@ func signInEnded(ctx context.Context, x *execution, s *signIn) (next, error) {
 		return x.put([]*activity.Activity{messageToPerson(x, x.Translate(sentence))})
 	}
 	if (came == noSilent || came == wrongCode && s.Wrong < maxCodes) && time.Since(s.Tried) > findWithin/2 {
-		// It was long in its queue, so another try could not wake it, see [signer.flows].
+		// It was long in its queue, so another try could not wake it, see signer.flows.
 		if _, err := userToken(ctx, x.Turn, s.Connection); err == nil {
 			came = signedIn
 		}
@@ -341,7 +341,7 @@ func pendingIn(ctx context.Context, t *Turn, queue state.Key, owner string) (flo
 
 // unsettledIn lists the sign-ins of the turn's person that do not wait just now, but will: the record
 // is about to send its card, or is in its queue to say that a try failed. They cannot be woken, but
-// [execution.ended] finds a token.
+// [signInEnded] finds a token.
 func unsettledIn(ctx context.Context, t *Turn, queue state.Key) (flows []flow, err error) {
 	all, err := t.engine.inbox.Records(ctx, queue)
 	for id, raw := range all {

@@ -682,7 +682,7 @@ type documents struct {
 	outage    error          // why the whole bot's state could not be loaded, if Redis is away
 }
 
-// load reads the documents with these keys, see [Turn.keys], in one round trip.
+// load reads the documents with these keys, see [keysOfTurn], in one round trip.
 func (d *documents) load(ctx context.Context, keys []state.Key) (err error) {
 	ctx, end := d.step(ctx, "load")
 	defer func() { end(err) }()
@@ -694,7 +694,7 @@ func (d *documents) load(ctx context.Context, keys []state.Key) (err error) {
 	return nil
 }
 
-// adopt takes the scopes that [Turn.keys] names.
+// adopt takes the scopes that [keysOfTurn] names.
 func (d *documents) adopt(scopes []*state.Scope) {
 	if last := len(scopes) - 1; d.turn.Activity.Conversation.Personal() {
 		scopes, d.home = scopes[:last], scopes[last]
