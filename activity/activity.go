@@ -17,6 +17,7 @@ import (
 	"iter"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode"
@@ -529,24 +530,48 @@ type Quote struct {
 	// Text is the message as the client of the person shows it: cut, or "" for a card or a deleted
 	// message. Somebody else wrote it, so it is data: it asks the bot for nothing.
 	Text string
+	// At is when it was sent. The zero time: the client does not say.
+	At time.Time
+}
+
+// quotedAt reads when a quoted message was sent: the milliseconds of Teams, or a time in words.
+func quotedAt(said string) time.Time {
+	if ms, err := strconv.ParseInt(said, 10, 64); err == nil && ms > 1e12 { // since 2001
+		return time.UnixMilli(ms).UTC()
+	}
+	at, _ := time.Parse(time.RFC3339, said) // else it is not known
+	return at
+}
+
+// orElse returns the quote with what only another form of it says.
+func (q Quote) orElse(other Quote) Quote {
+	q.From.ID, q.From.Name, q.Text = cmp.Or(q.From.ID, other.From.ID), cmp.Or(q.From.Name, other.From.Name), cmp.Or(q.Text, other.Text)
+	if q.At.IsZero() {
+		q.At = other.At
+	}
+	return q
 }
 
 // Quotes returns the messages that the activity quotes, at most ten, with at most 1,000 UTF-16 code
 // units of each: those of entities, then others that its HTML or an attachment repeats. "<quoted …/>" in a text
 // proves nothing.
 func (a *Activity) Quotes() []Quote {
-	quotes := a.quotes()
+	quotes, deleted := a.quotes()
 	if len(a.Attachments) > 0 {
 		for _, q := range append(a.markup().quotes, a.forwarded()...) {
-			if q.ID == "" || !slices.ContainsFunc(quotes, func(other Quote) bool { return other.ID == q.ID }) {
+			at := slices.IndexFunc(quotes, func(other Quote) bool { return other.ID == q.ID })
+			if q.ID == "" || at < 0 {
 				quotes = append(quotes, q)
+			} else if !slices.Contains(deleted, q.ID) {
+				quotes[at] = quotes[at].orElse(q)
 			}
 		}
 	}
 	return quotes[:min(len(quotes), maxQuotes)]
 }
 
-func (a *Activity) quotes() (quotes []Quote) {
+// quotes returns those of entities, and the ids of those that were deleted.
+func (a *Activity) quotes() (quotes []Quote, deleted []string) {
 	for _, entity := range a.Entities[:min(len(a.Entities), maxMentions)] {
 		var e struct {
 			Of map[string]jsontext.Value `json:"quotedReply"`
@@ -559,13 +584,14 @@ func (a *Activity) quotes() (quotes []Quote) {
 			return text
 		}
 		q := Quote{ID: member("messageId"), Text: spelling.Cut(member("preview"), maxQuote)}
-		q.From.ID, q.From.Name = member("senderId"), spelling.Cut(member("senderName"), maxWho)
+		q.From.ID, q.From.Name, q.At = member("senderId"), spelling.Cut(member("senderName"), maxWho), quotedAt(member("time"))
 		if e.Of["isReplyDeleted"].Kind() == 't' {
 			q.Text = ""
+			deleted = append(deleted, q.ID)
 		}
 		quotes = append(quotes, q)
 	}
-	return quotes
+	return quotes, deleted
 }
 
 // Limits of what is quoted, in UTF-16 code units.
@@ -589,7 +615,7 @@ func (a *Activity) unquoted() string {
 	if !strings.Contains(a.Text, "<quoted") {
 		return a.Text
 	}
-	quotes := a.quotes()
+	quotes, _ := a.quotes()
 	return quoteTag.ReplaceAllStringFunc(a.Text, func(tag string) string {
 		id := html.UnescapeString(quoteTag.FindStringSubmatch(tag)[1])
 		if slices.ContainsFunc(quotes, func(q Quote) bool { return q.ID == id }) {
@@ -690,17 +716,25 @@ func (a *Activity) unmentioned(text string) string {
 		if owners[i] < 0 {
 			continue
 		}
-		before, name := text[from:t.start], ""
+		before, name, end := text[from:t.start], "", t.end
 		if who := people[owners[i]]; a.isRecipient(who) {
 			before = strings.TrimSuffix(before, " ")
+			if strings.TrimFunc(out.String()+before, isBlank) == "" { // "@Planbot: /reset"
+				if m := addressEnd().FindStringSubmatch(text[end:]); m != nil {
+					end += len(m[1])
+				}
+			}
 		} else {
 			name = cmp.Or(who.Name, t.content)
 		}
 		out.WriteString(before + name)
-		from = t.end
+		from = end
 	}
 	return out.String() + text[from:]
 }
+
+// addressEnd is what separates the mention of the bot that begins a message from what people say to it.
+var addressEnd = lazy.Regexp(`^((?:\s|&nbsp;)*[:,：，、])(?:\s|&nbsp;|/|\p{Lo}|$)`)
 
 // owners returns for each tag the number of who is mentioned with it; -1: nobody. An entity stands for one
 // tag, but that of the bot for all tags with its name.
@@ -755,22 +789,27 @@ func (a *Activity) Zone() *time.Location {
 	return time.UTC
 }
 
-// markup reads the HTML attachments.
+// markup reads the HTML attachments as one text: what begins in one of them, such as a quotation, may end in the next.
 func (a *Activity) markup() (m markup) {
-	left := maxHTML
+	var all strings.Builder
+	withinTag := false
 	for _, at := range a.Attachments {
-		if !at.isHTML() {
-			continue
-		}
 		var content string
-		if !read(at.Content, &content) {
+		if !at.isHTML() || !read(at.Content, &content) {
 			continue
 		}
-		content = content[:min(len(content), left)]
-		left -= len(content)
-		m.read(content)
+		if all.Len() > 0 && !withinTag {
+			all.WriteString("<div>")
+		}
+		content = content[:min(len(content), max(maxHTML-all.Len(), 0))]
+		all.WriteString(content)
+		if opens, closes := strings.LastIndexByte(content, '<'), strings.LastIndexByte(content, '>'); opens != closes { // else it has neither
+			withinTag = opens > closes
+		}
 	}
-	m.words = strings.TrimSpace(m.words)
+	if all.Len() > 0 {
+		m.read(all.String())
+	}
 	return m
 }
 
@@ -821,7 +860,8 @@ func (a *Activity) FileMarks() int {
 // it. HTML comes from the sender, so what it says of the writer counts for nothing.
 func (a *Activity) Strangers() bool {
 	quotes := append(a.markup().quotes, a.forwarded()...)
-	for _, q := range a.quotes() {
+	named, _ := a.quotes()
+	for _, q := range named {
 		if q.From.ID != a.From.ID && q.From.ID != a.Recipient.ID {
 			quotes = append(quotes, q)
 		}
@@ -852,17 +892,19 @@ func (a *Activity) forwarded() (quotes []Quote) {
 			OriginalMessageID      string
 			OriginalMessageContent string
 			OriginalMessageSender  user
+			OriginalSentDateTime   string
 			MessageID              string
 			MessagePreview         string
 			MessageSender          user
+			CreatedDateTime        string
 		}
 		if json.Unmarshal(content, &m, json.MatchCaseInsensitiveNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
 			continue
 		}
-		q := Quote{ID: m.OriginalMessageID, Text: plain(m.OriginalMessageContent)}
+		q := Quote{ID: m.OriginalMessageID, Text: plain(m.OriginalMessageContent), At: quotedAt(m.OriginalSentDateTime)}
 		q.From.ID, q.From.Name = m.OriginalMessageSender.User.ID, m.OriginalMessageSender.User.Name
 		if replied {
-			q = Quote{ID: m.MessageID, Text: m.MessagePreview}
+			q = Quote{ID: m.MessageID, Text: m.MessagePreview, At: quotedAt(m.CreatedDateTime)}
 			q.From.ID, q.From.Name = m.MessageSender.User.ID, m.MessageSender.User.Name
 		}
 		q.Text, q.From.Name = spelling.Cut(q.Text, maxQuote), spelling.Cut(q.From.Name, maxWho)

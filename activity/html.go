@@ -5,6 +5,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 
 	nethtml "golang.org/x/net/html"
 
@@ -33,7 +34,7 @@ type markup struct {
 func plain(content string) string {
 	var m markup
 	m.read(content[:min(len(content), maxHTML)])
-	return html.UnescapeString(strings.TrimSpace(m.words))
+	return html.UnescapeString(m.words)
 }
 
 // htmlReader reads HTML tag by tag, so that nothing in it costs more than its length.
@@ -58,7 +59,7 @@ func (m *markup) read(content string) {
 		switch kind {
 		case nethtml.ErrorToken:
 			r.endQuote()
-			m.words += strings.TrimSpace(r.words.String()) + "\n"
+			m.words = strings.TrimSpace(r.words.String())
 			return
 		case nethtml.TextToken:
 			r.addText(string(z.Text()))
@@ -84,7 +85,7 @@ func (r *htmlReader) begin(t nethtml.Token) {
 		return
 	}
 	kind := ""
-	if t.Data == "blockquote" || t.Data == "span" {
+	if t.Data == "blockquote" || t.Data == "span" || t.Data == "img" {
 		kind = strings.ToLower(attr(t, "itemtype"))
 	}
 	switch {
@@ -105,8 +106,10 @@ func (r *htmlReader) begin(t nethtml.Token) {
 		r.partTag = t.Data
 	case t.Data == "a":
 		r.addLink(attr(t, "href"))
-	case t.Data == "img", t.Data == "emoji":
-		r.words.WriteString(html.EscapeString(attr(t, "alt")))
+	case t.Data == "emoji", t.Data == "img":
+		if alt := attr(t, "alt"); t.Data == "emoji" || strings.HasSuffix(kind, "skype.com/emoji") || !strings.ContainsFunc(alt, isWordy) {
+			r.words.WriteString(html.EscapeString(alt))
+		}
 	case t.Data == "li":
 		r.words.WriteString("\n- ")
 	default:
@@ -117,10 +120,13 @@ func (r *htmlReader) begin(t nethtml.Token) {
 	}
 }
 
+// isWordy matches what an emoji does not have: the words about a picture are not the person's.
+func isWordy(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) }
+
 // isHidden reports whether people do not see what is in an element.
 func isHidden(name string) bool {
 	switch name {
-	case "script", "style", "title", "template", "iframe", "noscript", "xmp", "textarea":
+	case "script", "style", "title", "template", "iframe", "noscript", "xmp", "textarea", "video", "audio", "object":
 		return true
 	}
 	return false
@@ -141,8 +147,11 @@ func (r *htmlReader) beginInQuote(t nethtml.Token) {
 		r.depth++
 	case part != "":
 		r.part, r.partTag = part, t.Data
-		if part == "mri" {
+		switch part {
+		case "mri":
 			r.quote.From.ID = spelling.Cut(attr(t, "itemid"), maxWho)
+		case "time":
+			r.quote.At = quotedAt(attr(t, "itemid"))
 		}
 		if r.text.Len() > 0 { // a second part repeats the first one
 			r.part = "repeated"

@@ -28,6 +28,11 @@ func TestWordsOfHTML(t *testing.T) {
 		"inline":              {"", "<p>add <b>milk</b> to <i>groceries</i></p>", "add milk to groceries"},
 		"text wins":           {"hello", "<p>goodbye</p>", "hello"},
 		"only spaces":         {"&nbsp;", "<p>hi</p>", "hi"},
+		"addressed: a colon":  {"<at>R&amp;D Bot</at>: /reset", "", "/reset"},
+		"addressed: a comma":  {"<at>R&amp;D Bot</at>,&nbsp;add milk", "", "add milk"},
+		"addressed: wide":     {"<at>R&amp;D Bot</at>：買牛奶", "", "買牛奶"},
+		"addressed: a smile":  {"<at>R&amp;D Bot</at> :-) hi", "", ":-) hi"},
+		"addressed: later":    {"hi <at>R&amp;D Bot</at>, add milk", "", "hi, add milk"},
 		"a mention":           {"", `<p><span itemtype="http://schema.skype.com/Mention" itemscope itemid="0">R&amp;D Bot</span>&nbsp;/reset</p>`, "/reset"},
 		"an at":               {"", `<p><at id="0">R&amp;D Bot</at> help</p>`, "help"},
 		"the mention as text": {"<at>R&amp;D Bot</at>", `<p><at id="0">R&amp;D Bot</at> add milk</p>`, "add milk"},
@@ -37,6 +42,10 @@ func TestWordsOfHTML(t *testing.T) {
 		"a list":              {"", "<ul><li>milk</li><li>eggs</li></ul>", "- milk\n- eggs"},
 		"code":                {"", "<pre>a\n  b</pre>", "a\n  b"},
 		"an emoji":            {"", `<p>well done <img itemtype="http://schema.skype.com/Emoji" alt="👍"></p>`, "well done 👍"},
+		"an emoji's form":     {"", `<p>well done <img alt="🎉"><emoji alt="👍" title="Yes"></emoji></p>`, "well done 🎉👍"},
+		"a pasted picture":    {"", `<p><img alt="image" itemtype="http://schema.skype.com/AMSImage" src="https://x/y"></p>`, ""},
+		"a described picture": {"", `<p>look <img alt="/reset" src="https://x/y"><img alt="a cat (GIF Image)" itemtype="http://schema.skype.com/Giphy"></p>`, "look"},
+		"a video":             {"", `<p>look <video src="x">Your browser shows no videos.</video></p>`, "look"},
 		"only a quotation":    {"", `<blockquote itemtype="http://schema.skype.com/Reply" itemid="1"><p itemprop="preview">reset</p></blockquote>`, ""},
 		"never closed":        {"", `<blockquote itemtype="http://schema.skype.com/Reply" itemid="1"><p>delete it all`, ""},
 		"a person's quote":    {"", `<blockquote>as I said</blockquote><p>yes</p>`, "as I said\nyes"},
@@ -57,6 +66,13 @@ func TestWordsOfHTML(t *testing.T) {
 	two := withHTML(t, "", "<p>b</p>", `{"contentType":"TEXT/HTML","content":"<p>a</p>"},`)
 	if got := two.Said(); got != "a\nb" {
 		t.Errorf("two parts said %q", got)
+	}
+	const quoted = `<p>yes</p><blockquote itemscope itemtype="http://schema.skype.com/Reply" itemid="17"><p itemprop="preview">drop all</p></blockquote><p>please</p>`
+	for i := range len(quoted) { // wherever it is split
+		split := withHTML(t, "", quoted[i:], `{"contentType":"text/html","content":`+quote(t, quoted[:i])+`},`)
+		if got := strings.Fields(split.Said()); strings.Contains(strings.Join(got, ""), "drop") || got[0] == "" || !split.Strangers() {
+			t.Errorf("split at %d: said %q, strangers %v", i, got, split.Strangers())
+		}
 	}
 	forward := withHTML(t, `what now? <attachment id="17"></attachment>`, "", "")
 	if got := forward.Said(); got != "what now?" {
@@ -87,6 +103,18 @@ func TestQuotesOfHTML(t *testing.T) {
 		}
 		if a.Strangers() != (c.want != nil) || a.Said() != "move it" {
 			t.Errorf("%s: strangers %v, said %q", name, a.Strangers(), a.Said())
+		}
+	}
+	const full = `<blockquote itemtype="http://schema.skype.com/Reply" itemid="17"><strong itemprop="mri" itemid="29:ben">Ben</strong><span itemprop="time" itemid="1776000000001"></span><p itemprop="preview">x</p></blockquote>`
+	for entity, want := range map[string]activity.Quote{
+		`{"messageId":"17","preview":null}`:                                  {ID: "17", From: account("29:ben", "Ben"), Text: "x", At: time.UnixMilli(1776000000001).UTC()},
+		`{"messageId":"17","preview":"whole","time":"2026-04-12T13:20:00Z"}`: {ID: "17", From: account("29:ben", "Ben"), Text: "whole", At: time.UnixMilli(1776000000000).UTC()},
+		`{"messageId":"17","preview":"whole","isReplyDeleted":true}`:         {ID: "17"},
+	} {
+		a := withHTML(t, "move it", full, "")
+		a.Entities = append(a.Entities, []byte(`{"type":"quotedReply","quotedReply":`+entity+`}`))
+		if diff := cmp.Diff([]activity.Quote{want}, a.Quotes()); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", entity, diff)
 		}
 	}
 	known := withHTML(t, "move it", fmt.Sprintf(form, "copy", "x"), "")

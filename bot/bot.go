@@ -390,7 +390,7 @@ func New(cfg Config) (*Bot, error) {
 		fileInvoke:     {read: valueOf[turn.FileConsent], handle: fileAnswered, mode: teams.Acknowledged, beside: "files", same: b.sameFile},
 	}
 	for name, in := range invokes {
-		if in.Button && len(cfg.Teams.Dialogs) == 0 { // the author's own handler may take its place
+		if strings.HasPrefix(name, "task/") && len(cfg.Teams.Dialogs) == 0 { // the author's own handler may take its place
 			b.routes.known[name] = teamsRoute(b, in)
 			continue
 		}

@@ -341,3 +341,121 @@ func TestAHandlerOfEdits(t *testing.T) {
 		}
 	})
 }
+
+// TestAnAuthorWhoIsFaster edits or deletes a message before the bot has done anything about it: that counts.
+func TestAnAuthorWhoIsFaster(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		busy, thinks time.Duration // with a message before it, and about it
+		early        bool          // what the author does comes before the message
+		as           string        // who does it; "": the author
+		does         string        // "": deletes it
+		asked, said  []string
+	}{
+		"deleted in the queue":                {busy: 9 * time.Second, said: []string{"Well."}, asked: []string{"wait"}},
+		"edited in the queue":                 {busy: 9 * time.Second, does: "close b", asked: []string{"wait", "close b"}, said: []string{"Well.", "Done."}},
+		"a command in the queue":              {busy: 9 * time.Second, does: "/reset", asked: []string{"wait"}, said: []string{"Well.", "I've cleared our conversation. Everything else that I keep for you is still here."}},
+		"deleted while a plan is made":        {thinks: 9 * time.Second, asked: []string{"close a"}},
+		"edited while a plan is made":         {thinks: 9 * time.Second, does: "close b", asked: []string{"close a", "close b"}, said: []string{"Done."}},
+		"deleted before it comes":             {early: true},
+		"deleted by somebody else before":     {early: true, as: "Eve", asked: []string{"close a"}, said: []string{"Done."}},
+		"deleted by somebody else in queue":   {busy: 9 * time.Second, as: "Eve", asked: []string{"wait", "close a"}, said: []string{"Well.", "Done."}},
+		"deleted while it is made, by others": {thinks: 9 * time.Second, as: "Eve", asked: []string{"close a"}, said: []string{"Done."}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			closed := []string(nil)
+			acts := actions.New()
+			actions.Add(acts, "close", "Closes something", func(_ context.Context, turn *actions.Turn, _ struct{}) (actions.Result, error) {
+				closed = append(closed, turn.Text)
+				return actions.Text("%s", turn.Text), nil
+			})
+			bottest.Test(t, bottest.Config{Actions: acts}, func(t *testing.T, kit *bottest.Kit) {
+				var asked []string
+				kit.Model.Decides(func(call bottest.ModelCall) (bottest.Answer, bool) {
+					said := call.Messages[len(call.Messages)-1].Text
+					asked = append(asked, said)
+					if said == "wait" {
+						return bottest.Answer{Text: plan(say("Well.")), Takes: tt.busy}, true
+					}
+					return bottest.Answer{Text: plan(do("close", "{}"), say("Done.")), Takes: tt.thinks}, true
+				})
+				chat := kit.Personal("Mia")
+				who := chat
+				if tt.as != "" {
+					who = chat.As(tt.as)
+				}
+				id := fmt.Sprint(time.Now().UnixMilli())
+				amends := func() {
+					a := map[string]any{"type": "messageDelete", "id": id, "channelData": map[string]any{"eventType": "softDeleteMessage"}}
+					if tt.does != "" {
+						a["type"], a["text"] = "messageUpdate", tt.does
+					}
+					who.Deliver(a).Taken()
+				}
+				if tt.early {
+					amends()
+				}
+				if tt.busy > 0 {
+					chat.Say("wait")
+				}
+				chat.Deliver(map[string]any{"type": "message", "id": id, "text": "close a"}).Taken()
+				if !tt.early {
+					time.Sleep(2 * time.Second)
+					amends()
+				}
+				kit.Settle()
+				var said []string
+				for _, m := range chat.Messages() {
+					said = append(said, m.Activity.Text)
+				}
+				if strings.Join(said, "|") != strings.Join(tt.said, "|") || strings.Join(asked, "|") != strings.Join(tt.asked, "|") ||
+					len(closed) > 0 && closed[0] != asked[len(asked)-1] {
+					t.Errorf("asked %q, said %q, closed %q", asked, said, closed)
+				}
+				if len(tt.said) == 0 && (len(closed) > 0 || strings.Contains(keptOf(chat), "close a")) {
+					t.Errorf("closed %q, kept %s", closed, keptOf(chat))
+				}
+			})
+		})
+	}
+}
+
+// TestAmendsWithTheChannelsID: Teams names only the channel of some messages that are edited or deleted.
+func TestAmendsWithTheChannelsID(t *testing.T) {
+	t.Parallel()
+	for name, root := range map[string]bool{"the first message of a thread": true, "a reply": false} {
+		for _, event := range []string{"softDeleteMessage", "editMessage"} {
+			t.Run(name+", "+event, func(t *testing.T) {
+				t.Parallel()
+				bottest.Test(t, bottest.Config{Actions: oddActions()}, func(t *testing.T, kit *bottest.Kit) {
+					const channel, at = "19:x@thread.tacv2", "<at>Planbot</at>"
+					id := fmt.Sprint(time.Now().UnixMilli())
+					thread := id
+					if !root {
+						thread = "1776000000000"
+					}
+					chat, bare := kit.Conversation(channel+";messageid="+thread, "channel", "Mia"), kit.Conversation(channel, "channel", "Mia")
+					kit.Model.Says(plan(say("I keep it.")))
+					team := map[string]any{"team": map[string]any{"id": channel}, "tenant": map[string]any{"id": "tenant-1"}}
+					chat.Deliver(map[string]any{"type": "message", "id": id, "text": at + " it is hunter2", "entities": []any{chat.MentionOf(at)}, "channelData": team}).Taken()
+					chat.Expect("I keep it.")
+					a := map[string]any{"type": "messageDelete", "id": id}
+					if event == "editMessage" {
+						a["type"], a["text"], a["entities"] = "messageUpdate", at+" it is a secret", []any{chat.MentionOf(at)}
+					}
+					team["eventType"] = event
+					a["channelData"] = team
+					bare.Deliver(a).Taken()
+					kit.Settle()
+					if seen := seenNext(kit, chat); strings.Contains(seen, "hunter2") || (event == "editMessage") != strings.Contains(seen, "a secret") {
+						t.Errorf("the model sees %s", seen)
+					}
+					if n := len(kit.Model.Calls()); n != 2 {
+						t.Errorf("the model was asked %d times", n)
+					}
+				})
+			})
+		}
+	}
+}

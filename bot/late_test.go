@@ -253,13 +253,22 @@ func TestLateElsewhere(t *testing.T) {
 		{ID: "fails", Title: "Fails", Fetch: quickly(nextForm("One")), Submit: fails},
 		{ID: "form", Title: "Form", Fetch: after6s(nextForm("One")), Submit: fails},
 	}}}
-	for _, kind := range []string{"personal", "groupChat", "channel"} {
+	refusals := map[string]bottest.Answer{
+		"personal":  {Status: http.StatusForbidden, Code: "BotNotInConversationRoster"},
+		"groupChat": {Status: http.StatusForbidden, Code: "BotNotInConversationRoster"},
+		"channel":   {Status: http.StatusForbidden, Code: "BotNotInConversationRoster"},
+		// Where the bot is, but no messages for one person.
+		"groupChat, 400": {Status: http.StatusBadRequest, Code: "BadArgument"},
+		"channel, 405":   {Status: http.StatusMethodNotAllowed, Code: "BadArgument"},
+	}
+	for where, refusal := range refusals {
+		kind, _, _ := strings.Cut(where, ",")
 		for _, known := range []bool{true, false} {
 			lateKit(t, routes, func(t *testing.T, kit *bottest.Kit) {
 				const elsewhere = "19:mia_otto@unq.gbl.spaces"
 				kit.Connector.Decides(func(s bottest.Sent) bottest.Answer {
 					if s.To == elsewhere {
-						return bottest.Answer{Status: http.StatusForbidden, Code: "BotNotInConversationRoster"}
+						return refusal
 					}
 					return bottest.Answer{}
 				})
@@ -277,7 +286,7 @@ func TestLateElsewhere(t *testing.T) {
 				} {
 					chat.Invoke(step.name, map[string]any{"commandId": step.command, "data": map[string]any{}})
 					if sent := own.Next(); !strings.Contains(sent.JSON, step.want) || sent.Targeted {
-						t.Errorf("%s, known %v: sent %s", kind, known, sent.JSON)
+						t.Errorf("%s, known %v: sent %s", where, known, sent.JSON)
 					}
 				}
 				own.ExpectNothing()

@@ -188,6 +188,15 @@ func (b *Bot) accept(w http.ResponseWriter, r *http.Request, t *Turn) error {
 			return nil
 		}
 	}
+	if a.Type == activity.MessageDelete {
+		m := delivery{Activity: *a}
+		m.Type = activity.Message
+		for _, d := range m.duplicates() {
+			if err := b.engine.NoteDeleted(r.Context(), t, d.ID); err != nil {
+				return err
+			}
+		}
+	}
 	asked, awaited := delivery{Activity: *a, route: route, click: clickOf(t), exchange: turn.ExchangeOf(t), code: turn.CodeOf(t), came: time.Now()}, turn.Awaited(t)
 	var ticket *turn.Ticket
 	if awaited {
@@ -654,7 +663,7 @@ type delivery struct {
 // its answer was late. Without an id, only a click can be a duplicate.
 func (d *delivery) duplicates() (all []inbox.Duplicate) {
 	if d.ID != "" {
-		id := "activity\n" + d.Conversation.ID + "\n" + string(d.Type) + "\n" + d.ID
+		id := "activity\n" + d.Conversation.BaseID() + "\n" + string(d.Type) + "\n" + d.ID
 		if d.Amends() { // a message may be edited more than once
 			raw, _ := d.Encode() // it was decoded
 			sum := sha256.Sum256(raw)

@@ -15,7 +15,6 @@ import (
 	"github.com/golang-jwt/jwt/v5"
 
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/internal/spelling"
 )
 
 const (
@@ -333,7 +332,7 @@ func (p *payload) check(appID string, at time.Time) error {
 	case now+skew < *p.NotBefore:
 		return unauthorized("token not valid yet")
 	case !slices.ContainsFunc(p.Audience, func(aud string) bool { return isAudience(aud, appID) }):
-		return unauthorized(fmt.Sprintf("token for another audience: %q", spelling.OneLine(strings.Join(p.Audience, " "), maxAudience)))
+		return unauthorized(fmt.Sprintf("token for another audience: %.*q", maxAudience, strings.Join(p.Audience, ", ")))
 	default:
 		return nil
 	}

@@ -123,7 +123,7 @@ func TestGuardNamesTheAudience(t *testing.T) {
 	claims := goodClaims(time.Now())
 	claims["aud"] = "api://other\n" + strings.Repeat("x", 5000)
 	_, err := d.Authenticate(t, []string{"Bearer " + sign(t, claims, nil)}, message())
-	if err == nil || !strings.HasPrefix(err.Error(), `token for another audience: "api://other xxx`) || len(err.Error()) > 300 {
+	if err == nil || !strings.HasPrefix(err.Error(), `token for another audience: "api://other\nxxx`) || len(err.Error()) > 300 {
 		t.Errorf("the error is %v", err)
 	}
 }

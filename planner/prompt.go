@@ -427,6 +427,11 @@ func quotation(a *activity.Activity, q activity.Quote) string {
 		who = "you, the assistant"
 	case q.From.Name != "":
 		who = asString(spelling.OneLine(q.From.Name, 64))
+	case q.From.ID != "" && q.From.ID == a.From.ID:
+		who = "the same person"
+	}
+	if !q.At.IsZero() {
+		who += ", sent " + q.At.In(a.Zone()).Format("2006-01-02 15:04")
 	}
 	if q.Text == "" {
 		return who + ", whose text is not known"

@@ -171,9 +171,9 @@ func named(about, id, title, description string) (faults []error) {
 // invokes adds how the extension's invokes are answered.
 func (e *Extension) invokes(all map[string]Invoke) {
 	if len(e.Commands) > 0 {
-		all[queryInvoke] = Invoke{Mode: Aside, Bind: e.query, Say: composeMessage, SignIn: composeSignIn}
-		all[fetchTask] = Invoke{Mode: Aside, Continues: true, Bind: e.fetch, Say: taskMessage, SignIn: composeSignIn, Same: equal}
-		all[submitAction] = Invoke{Bind: e.submit, Say: taskMessage, SignIn: composeSignIn, Same: samePreview}
+		all[queryInvoke] = Invoke{Mode: Aside, Bind: e.query, Say: composeMessage, SignIn: composeSignIn, Button: true}
+		all[fetchTask] = Invoke{Mode: Aside, Continues: true, Bind: e.fetch, Say: taskMessage, SignIn: composeSignIn, Same: equal, Button: true}
+		all[submitAction] = Invoke{Bind: e.submit, Say: taskMessage, SignIn: composeSignIn, Same: samePreview, Button: true}
 		all["composeExtension/onCardButtonClicked"] = e.clicked()
 	}
 	if e.Select != nil {

@@ -120,8 +120,8 @@ type Invoke struct {
 	Say func(text string) any
 	// SignIn returns the body that asks the person to sign in. nil: Teams knows none here.
 	SignIn func(title, url string) any
-	// Button says that it comes from the button of a card, which may be one of an earlier version of the
-	// bot: where nothing is registered for it, the person reads so.
+	// Button says that it comes from a button, of a card or of the message extension, which may be one of an earlier
+	// version of the bot: where nothing is registered for it, the person reads so.
 	Button bool
 	// Fault says that a failure has a body of its own, that of a card.
 	Fault bool

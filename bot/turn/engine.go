@@ -248,6 +248,14 @@ func (e *Engine) Accept(ctx context.Context, t *Turn, known ...inbox.Duplicate) 
 	received := seeReceived(t)
 	received("", "")
 	id, duplicate, err = e.submit(ctx, t, entry)
+	if duplicate && strings.HasPrefix(id, deletedMark) && id != deletedBy(t.Activity) { // somebody else said so
+		for _, d := range known {
+			err = cmp.Or(err, e.inbox.Forget(ctx, entry.Queue, d.ID, id))
+		}
+		if err == nil {
+			id, duplicate, err = e.submit(ctx, t, entry)
+		}
+	}
 	if duplicate {
 		t.Count(CountDuplicates, "delivery")
 		received(id, "")
@@ -708,8 +716,7 @@ func (e *Engine) FirstForm(t *Turn) *Turn {
 	if a.Type != activity.MessageUpdate || a.ChannelID != activity.Teams || a.DeliveryMode == activity.ExpectReplies || undeletes(a) {
 		return nil
 	}
-	sent, err := strconv.ParseInt(a.ID, 10, 64) // Teams' ids are when a message was sent, in milliseconds
-	if err != nil || time.Since(time.UnixMilli(sent)).Abs() >= e.inbox.Remembers() {
+	if !e.isRecent(a) {
 		return nil
 	}
 	m := *a
@@ -720,6 +727,28 @@ func (e *Engine) FirstForm(t *Turn) *Turn {
 	}
 	return e.NewTurn(&m, raw, t.rec.Caller.Trusted, false)
 }
+
+// isRecent reports whether it is known of a message of Teams that old whether it came: the ids are when a message
+// was sent, in milliseconds.
+func (e *Engine) isRecent(a *activity.Activity) bool {
+	sent, err := strconv.ParseInt(a.ID, 10, 64)
+	return err == nil && a.ChannelID == activity.Teams && time.Since(time.UnixMilli(sent)).Abs() < e.inbox.Remembers()
+}
+
+// NoteDeleted notes that the turn's person deleted their message with that duplicate id, in case it comes later:
+// then [Engine.Accept] takes it for a duplicate.
+func (e *Engine) NoteDeleted(ctx context.Context, t *Turn, duplicate string) error {
+	if !e.isRecent(t.Activity) {
+		return nil
+	}
+	return e.inbox.Remember(ctx, conversationKey(t), duplicate, deletedBy(t.Activity))
+}
+
+// deletedMark begins what is kept in place of a record's id of a message that was deleted before it came.
+const deletedMark = "deleted-"
+
+// deletedBy is what is kept for the messages of the person.
+func deletedBy(a *activity.Activity) string { return deletedMark + hashOf(a.From.ID)[:16] }
 
 // Count tells the features that something happened. id is the turn's; "": it is about no turn.
 func (e *Engine) Count(id, what, how string) { e.countFor(id, what, how, 0) }

@@ -58,15 +58,19 @@ const (
 // unjudged reports whether nobody judges.
 func unjudged(x *execution) bool { return x.engine.cfg.Moderation.Moderator == nil }
 
-// judgeInput judges what the planner is about to see: the person's text, what it quotes, and what actions have read.
+// judgeInput judges what the planner is about to see: the person's text, what it quotes, links to and brings, and what actions have read.
 func judgeInput(ctx context.Context, x *execution) error {
 	if unjudged(x) {
 		return nil
 	}
 	said := []string{x.Text}
-	for _, q := range x.Activity.Quotes() {
-		said = append(said, q.Text)
+	for _, f := range x.Files {
+		said = append(said, f.Name)
 	}
+	for _, q := range x.Activity.Quotes() {
+		said = append(said, q.From.Name, q.Text)
+	}
+	said = append(said, x.Activity.Links()...)
 	for _, shared := range x.Activity.Shared() {
 		said = append(said, shared.Text)
 	}

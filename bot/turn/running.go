@@ -58,10 +58,7 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	if x.Usage.Messages >= x.Budget.Messages {
 		return &LimitError{Limit: limitSays} // nothing that the model writes could be sent
 	}
-	if err := judgeInput(ctx, x); err != nil {
-		return err
-	}
-	p, err := x.askPlanner(ctx)
+	p, err := x.planForAuthor(ctx)
 	if x.stream.Stopped() {
 		return stream.ErrStopped
 	}
@@ -93,6 +90,31 @@ func (x *execution) nextPlan(ctx context.Context) error {
 	base.Phase = running
 	x.since.base = &base
 	return nil
+}
+
+// planForAuthor has the planner make a plan. If that is the first one, and the author of the message edits it
+// meanwhile, it makes another one; if they delete it, the turn ends.
+func (x *execution) planForAuthor(ctx context.Context) (p plan.Plan, err error) {
+	first := len(x.Rounds) == 0
+	for range 1 + maxFollowed {
+		if err := judgeInput(ctx, x); err != nil {
+			return p, err
+		}
+		p, err = x.askPlanner(ctx)
+		if !first || ctx.Err() != nil || x.stream.Stopped() {
+			return p, err
+		}
+		changed, fault := followQueue(ctx, x.Turn)
+		switch {
+		case fault != nil:
+			return p, fault
+		case changed && x.deleted:
+			return p, &stopError{}
+		case !changed:
+			return p, err
+		}
+	}
+	return p, err
 }
 
 // shown reports whether a card has shown a result of the last plan.

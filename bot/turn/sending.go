@@ -111,7 +111,7 @@ func sendFirst(ctx context.Context, t *Turn) error {
 		t.Count(CountReplies, "failed")
 		t.rec.Sent = append(t.rec.Sent, "")
 		return nil
-	case first.Alone && deadly(err) != "" && sendPersonally(ctx, t, m) == nil:
+	case first.Alone && (deadly(err) != "" || m.Targeted() && is[*connector.Error](err) && !mayComeBack(t, err)) && sendPersonally(ctx, t, m) == nil:
 		t.rec.Sent = append(t.rec.Sent, "")
 		return nil
 	case !mayComeBack(t, err):
@@ -126,7 +126,7 @@ func sendFirst(ctx context.Context, t *Turn) error {
 }
 
 // sendPersonally sends a message to the person's own chat with the bot, because the bot is not in this
-// one. If a process is killed meanwhile, the next one sends it no second time.
+// one, or because this one shows nobody messages of their own. If a process is killed meanwhile, the next one sends it no second time.
 func sendPersonally(ctx context.Context, t *Turn, m *activity.Activity) error {
 	a, here := t.Activity, actions.To(t.Activity)
 	if a.From.ID == "" || a.Conversation.Personal() && !a.FromExtension() {

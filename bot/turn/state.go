@@ -34,8 +34,11 @@ import (
 // document.
 const maxMerges = 20
 
+// threadMark comes before the message that began a thread, in the id of a thread in a channel of Teams.
+const threadMark = ";messageid="
+
 // privateThread comes before the person in the id of a thread that only they and the bot are in.
-const privateThread = ";messageid=private-"
+const privateThread = threadMark + "private-"
 
 // threadOf is the id of the turn's thread: of the conversation, if it has none. What is private has a
 // thread of its own, so that no model tells others of it.
@@ -592,17 +595,17 @@ func (t *Turn) Amend(ctx context.Context) error {
 		return errReadOnly
 	}
 	a := t.Activity
-	history := state.Peek[prompts.History](t.Thread)
-	if err := t.Thread.Err(); err != nil {
-		return fmt.Errorf("read history: %w", err)
-	}
 	if a.Type == activity.MessageDelete {
 		if err := t.engine.files.ForgetMessage(ctx, conversationKey(t), t.Conversation, a.From.ID, a.ID); err != nil {
 			return err
 		}
 	}
 	waits, err := waitsForMessage(ctx, t, a)
-	if err != nil || !waits && !history.Has(a.From.ID, a.ID) {
+	if err != nil {
+		return err
+	}
+	thread, err := threadWith(ctx, t, a, waits)
+	if err != nil || thread == nil {
 		return err
 	}
 	text := ""
@@ -613,20 +616,24 @@ func (t *Turn) Amend(ctx context.Context) error {
 			return err
 		}
 	}
-	history = state.Of[prompts.History](t.Thread)
+	history := state.Of[prompts.History](thread)
 	history.Edit(a.From.ID, a.ID, text)
-	if waits {
+	if waits != "" {
 		history.Amend(a.From.ID, a.ID, text)
 	}
-	zerolog.Ctx(ctx).Info().Bool("deleted", text == "").Bool("waits", waits).Msg("the history follows what the author of a message did with it")
+	zerolog.Ctx(ctx).Info().Bool("deleted", text == "").Bool("waits", waits != "").Msg("the history follows what the author of a message did with it")
+	if thread != t.Thread {
+		return t.engine.cfg.Store.Save(ctx, thread)
+	}
 	return nil
 }
 
-// waitsForMessage reports whether a turn that answers the message waits: it would bring the old words back.
-func waitsForMessage(ctx context.Context, t *Turn, a *activity.Activity) (bool, error) {
+// waitsForMessage returns the thread of a turn that answers the message and waits: it would bring the old words back.
+// "": none does.
+func waitsForMessage(ctx context.Context, t *Turn, a *activity.Activity) (thread string, err error) {
 	records, err := t.engine.inbox.Records(ctx, conversationKey(t))
 	if err != nil {
-		return false, err
+		return "", err
 	}
 	for id, raw := range records {
 		if id == t.ID || a.ID == "" || !bytes.Contains(raw, []byte(a.ID)) {
@@ -638,10 +645,60 @@ func waitsForMessage(ctx context.Context, t *Turn, a *activity.Activity) (bool, 
 		}
 		asked, err := rec.Read()
 		if err == nil && asked.Type == activity.Message && asked.ID == a.ID && asked.From.ID == a.From.ID {
-			return true, nil
+			return asked.Conversation.ID, nil
 		}
 	}
-	return false, nil
+	return "", nil
+}
+
+// maxThreads is in how many threads of a channel a message is looked for.
+const maxThreads = 100
+
+// threadWith returns the thread whose history has the message, or whose turn waits; nil: there is none. Teams names
+// only the channel of some that were edited or deleted.
+func threadWith(ctx context.Context, t *Turn, a *activity.Activity, waits string) (*state.Scope, error) {
+	history := state.Peek[prompts.History](t.Thread)
+	if err := t.Thread.Err(); err != nil {
+		return nil, fmt.Errorf("read history: %w", err)
+	}
+	channel := a.Conversation.BaseID()
+	switch {
+	case waits == a.Conversation.ID, history.Has(a.From.ID, a.ID):
+		return t.Thread, nil
+	case waits != "":
+		return otherThread(ctx, t, waits)
+	case a.ID == "" || a.TeamID() == "" || channel != a.Conversation.ID:
+		return nil, nil
+	}
+	threads := []string{channel + threadMark + a.ID}
+	err := t.engine.cfg.Store.Members(ctx, placesKey(PersonKey(a)), func(places []string) error {
+		for _, place := range places {
+			thread, _ := readPlace(place)
+			if strings.HasPrefix(thread, channel+threadMark) && len(threads) < maxThreads {
+				threads = append(threads, thread)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, thread := range threads {
+		scope, err := otherThread(ctx, t, thread)
+		if err != nil || state.Peek[prompts.History](scope).Has(a.From.ID, a.ID) {
+			return scope, err
+		}
+	}
+	return nil, nil
+}
+
+// otherThread loads the state of another thread of the conversation.
+func otherThread(ctx context.Context, t *Turn, thread string) (*state.Scope, error) {
+	scopes, err := t.engine.cfg.Store.Load(ctx, keyOf(elsewhereOf(t, thread)))
+	if err != nil {
+		return nil, err
+	}
+	return scopes[0], nil
 }
 
 // followAuthor gives a turn that goes on after a wait the words that its message has by now.
@@ -658,6 +715,58 @@ func followAuthor(t *Turn) {
 	if t.amended {
 		t.Text, t.rec.Text = text, text
 	}
+}
+
+const (
+	// amendAfter is how long ago a message came of which its queue may have an edit or a deletion by now.
+	amendAfter = 500 * time.Millisecond
+	// maxFollowed is how many edits a turn follows while its plan is made.
+	maxFollowed = 3
+)
+
+// followQueue gives a turn that has done nothing yet the words that the author has given its message since it
+// came, or notes that they have deleted it. changed reports that there is something new. What edits or deletes
+// it stands behind it in the queue.
+func followQueue(ctx context.Context, t *Turn) (changed bool, err error) {
+	a := t.Activity
+	if !t.IsMessage() || a.ChannelID != activity.Teams || a.ID == "" || t.rec.Notice != nil || t.rec.Stateless || time.Since(t.rec.Accepted) < amendAfter {
+		return false, nil
+	}
+	n, err := t.engine.inbox.Queued(ctx, conversationKey(t))
+	if err != nil || n < 2 {
+		return false, err
+	}
+	records, err := t.engine.inbox.Records(ctx, conversationKey(t))
+	if err != nil {
+		return false, err
+	}
+	var last Record
+	var by *activity.Activity
+	for id, raw := range records {
+		if id == t.ID || !bytes.Contains(raw, []byte(a.ID)) {
+			continue
+		}
+		rec, err := Decode(raw)
+		if err != nil || !rec.Accepted.After(last.Accepted) {
+			continue
+		}
+		amends, err := rec.Read()
+		if err == nil && amends.Amends() && amends.ID == a.ID && amends.From.ID == a.From.ID {
+			last, by = rec, amends
+		}
+	}
+	if by == nil || last.ID == t.follows {
+		return false, nil
+	}
+	t.follows, t.deleted = last.ID, by.Type == activity.MessageDelete
+	zerolog.Ctx(ctx).Info().Bool("deleted", t.deleted).Msg("the turn follows what the author of its message did with it")
+	if !t.deleted {
+		m := *by
+		m.Type = activity.Message
+		t.Text = files.Said(&m)
+		t.rec.Text = t.Text
+	}
+	return true, nil
 }
 
 // settleAmended forgets the words that [followAuthor] needs. The turn is over.

@@ -66,6 +66,7 @@ type attempt struct {
 	withheld  string   // a note for the history: moderation flagged the answer
 	amended   bool     // the author edited or deleted the message while the turn waited
 	deleted   bool     // they deleted it, so the history must not have it
+	follows   string   // the record of the edit or the deletion that it has followed in its queue
 	instead   string   // what a feature says about the failure, in place of the bot
 }
 
@@ -182,6 +183,16 @@ func (t *Turn) begin(ctx context.Context) error {
 		return t.docs.fault
 	}
 	followAuthor(t)
+	if t.rec.Phase == planning && t.rec.Run == nil {
+		_, err := followQueue(ctx, t)
+		if err != nil {
+			return err
+		}
+		if t.deleted {
+			t.rec.Phase = done
+			return nil
+		}
+	}
 	if err := noteTargetedClick(ctx, t); err != nil {
 		return err
 	}

@@ -18,7 +18,8 @@ func Lines(text string) string {
 	var out strings.Builder
 	var b blocks
 	before := ""
-	for i, line := range strings.Split(unixLines(text), "\n") {
+	lines := strings.Split(unixLines(text), "\n")
+	for i, line := range lines {
 		was, inList := b.last, len(b.lists) > 0
 		is := b.next(line)
 		switch {
@@ -31,11 +32,17 @@ func Lines(text string) string {
 			spaces := len(before) - len(strings.TrimRight(before, " "))
 			out.WriteString("  "[min(spaces, 2):] + "\n")
 		}
+		if breaks(line) && i < len(lines)-1 && is != code && is != opens && strings.TrimSpace(lines[i+1]) != "" {
+			line = line[:len(line)-1] // a backslash breaks a line only at its very end
+		}
 		out.WriteString(line)
 		before = line
 	}
 	return out.String()
 }
+
+// breaks reports whether a line ends with a backslash that nothing escapes.
+func breaks(line string) bool { return (len(line)-len(strings.TrimRight(line, `\`)))%2 == 1 }
 
 // Seen returns what people see of a text, for comparisons: without what Tame added, and with the line breaks of
 // Lines.
@@ -170,12 +177,24 @@ func (b *blocks) read(line string) kind {
 	case text[0] != '>' && b.isItem(line):
 		b.add(line)
 		return item
-	case indent >= 4 && len(b.lists) == 0 && (b.last == blank || b.last == code):
+	case indent >= 4+b.contentIndent() && (b.last == blank || b.last == code || b.last == closes):
 		return code
 	case indent < 2 && b.last != prose && b.last != item:
 		b.lists = nil
 	}
 	return prose
+}
+
+// contentIndent is how far the lines of the innermost item are indented.
+func (b *blocks) contentIndent() int {
+	if len(b.lists) == 0 {
+		return 0
+	}
+	innermost := b.lists[len(b.lists)-1]
+	if innermost.number > 0 {
+		return innermost.indent + 3
+	}
+	return innermost.indent + 2
 }
 
 // open begins a code block.
@@ -272,15 +291,16 @@ func tableAt(lines []string, i int, draft bool) (rows []string, after int) {
 	if draft && i >= last-1 && (i == last || startForm().MatchString(lines[last])) {
 		return nil, -1
 	}
-	if i == last || !strings.Contains(lines[i+1], "|") || !allDelimiters(cells(lines[i+1])) {
+	if i == last || !strings.Contains(lines[i+1], "|") || !allDelimiters(cells(lines[i+1], 0)) {
 		return nil, 0
 	}
-	prefix, names := prefixForm().FindString(lines[i]), cells(lines[i])
+	columns := len(cells(lines[i+1], 0))
+	prefix, names := prefixForm().FindString(lines[i]), cells(lines[i], columns)
 	for after = i + 2; after <= last && strings.Contains(lines[after], "|"); after++ {
 		if draft && after == last {
 			break
 		}
-		if row := rowOf(names, cells(lines[after])); row != "" {
+		if row := rowOf(names, cells(lines[after], columns)); row != "" {
 			rows = append(rows, prefix+"- "+row)
 		}
 	}
@@ -324,16 +344,26 @@ func allDelimiters(cells []string) bool {
 	return len(cells) > 0
 }
 
-// cells returns the cells of a table's row.
-func cells(line string) (all []string) {
+// cells returns the cells of a table's row. If there are more than its columns, marks in code and in links are none
+// of their borders.
+func cells(line string, columns int) []string {
 	line = strings.TrimSpace(line[len(prefixForm().FindString(line)):])
 	line = strings.TrimPrefix(line, "|")
+	all := cellsOf(line, false)
+	if columns > 0 && len(all) > columns {
+		all = cellsOf(line, true)
+	}
+	return all
+}
+
+func cellsOf(line string, whole bool) (all []string) {
 	var cell strings.Builder
 	add := func() {
 		all = append(all, breakForm().ReplaceAllString(strings.TrimSpace(cell.String()), " / "))
 		cell.Reset()
 	}
 	for i := 0; i < len(line); i++ {
+		n := 0
 		switch {
 		case line[i] == '\\' && i+1 < len(line):
 			i++
@@ -341,16 +371,93 @@ func cells(line string) (all []string) {
 				cell.WriteByte('\\')
 			}
 			cell.WriteByte(line[i])
+			continue
+		case whole && line[i] == '`':
+			ticks := run(line[i:])
+			if n = closingTicks(line[i+ticks:], ticks); n > 0 {
+				n += ticks
+			}
+		case whole && line[i] == '[':
+			n = link(line[i:])
 		case line[i] == '|':
 			add()
-		default:
-			cell.WriteByte(line[i])
+			continue
 		}
+		n = max(n, 1)
+		cell.WriteString(strings.ReplaceAll(line[i:i+n], `\|`, "|"))
+		i += n - 1
 	}
 	if strings.TrimSpace(cell.String()) != "" {
 		add()
 	}
 	return all
+}
+
+const (
+	maxSpan  = 2 << 10 // bytes of a link or of code in a line that are not cut
+	maxDepth = 8       // brackets in brackets
+)
+
+// run is how often the first byte of s is repeated.
+func run(s string) int { return len(s) - len(strings.TrimLeft(s, s[:1])) }
+
+// closingTicks is where the code that was opened by n backticks ends; 0: nowhere.
+func closingTicks(s string, n int) int {
+	s = s[:min(len(s), maxSpan)]
+	for i := 0; i < len(s); {
+		if s[i] != '`' {
+			i++
+			continue
+		}
+		k := run(s[i:])
+		if k == n {
+			return i + k
+		}
+		i += k
+	}
+	return 0
+}
+
+// link is where a link, a picture or the mark of a source ends which begins at the start of s; 0: none does.
+func link(s string) int {
+	end := matching(s, '[', ']')
+	switch {
+	case end == 0:
+		return 0
+	case end < len(s) && s[end] == '(':
+		if n := matching(s[end:], '(', ')'); n > 0 {
+			return end + n
+		}
+	case end < len(s) && s[end] == '[':
+		if n := matching(s[end:], '[', ']'); n > 0 {
+			return end + n
+		}
+	}
+	if strings.Trim(s[1:end-1], "0123456789") == "" {
+		return end
+	}
+	return 0
+}
+
+// matching is the index behind the bracket that closes the first one; 0: there is none.
+func matching(s string, opening, closing byte) int {
+	s = s[:min(len(s), maxSpan)]
+	depth := 0
+	for i := 0; i < len(s); i++ {
+		switch s[i] {
+		case '\\':
+			i++
+		case opening:
+			if depth++; depth > maxDepth {
+				return 0
+			}
+		case closing:
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return 0
 }
 
 func unixLines(text string) string {

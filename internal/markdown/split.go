@@ -126,12 +126,17 @@ func (at border) resume(text string) string {
 	return out.String() + text
 }
 
-// lookAhead is how many bytes behind the limit are read, for what begins before it.
-const lookAhead = 8 << 10
+const (
+	// lookAhead is how many bytes behind the limit are read, for what begins before it.
+	lookAhead = 8 << 10
+	// maxParagraph is how many more are read of a paragraph in which bold words or the like have not ended by then.
+	maxParagraph = 128 << 10
+)
 
 // cutAt returns the best border between two indexes of a text.
 func cutAt(text string, least, limit int) border {
-	text = text[:min(len(text), limit+lookAhead)]
+	text, rest := text[:min(len(text), limit+lookAhead)], text[min(len(text), limit+lookAhead):]
+	rest, _, _ = strings.Cut(rest[:min(len(rest), maxParagraph)], "\n\n")
 	best := border{rank: anywhere + 1}
 	better := func(b border) {
 		if b.rank <= best.rank && b.index >= max(least, 1) && b.index <= limit {
@@ -148,7 +153,7 @@ func cutAt(text string, least, limit int) border {
 		is := b.next(line)
 		if is != prose || was.last >= opens || isHeading(line) || isHeading(before) {
 			if start >= least && was.last != opens {
-				paragraph(text[:start], begin, least, limit, was, better)
+				paragraph(text[:start], "", begin, least, limit, was, better)
 			}
 			begin = start
 			if start > limit {
@@ -162,10 +167,10 @@ func cutAt(text string, least, limit int) border {
 		start = min(start+len(line)+1, len(text))
 	}
 	if begin <= limit && b.last != opens {
-		paragraph(text[:start], begin, least, limit, b, better)
+		paragraph(text[:start], rest, begin, least, limit, b, better)
 	}
 	if best.rank > anywhere {
-		return hardBorder(text, least, limit)
+		return hardBorder(text, rest, least, limit)
 	}
 	return best
 }
@@ -207,11 +212,12 @@ func (b *blocks) inCode(r rank, at int) border {
 // blockForm is what would begin a block, but not in the middle of a paragraph.
 var blockForm = lazy.Regexp("^(?:[-+*] |#{1,6} |[>|]|[=-]+(?:\\s|$)|~~~|```|\\d{1,9}[.)] )")
 
-// paragraph finds borders in the lines from begin to the end of the text. They are code if b says so.
-func paragraph(text string, begin, least, limit int, b blocks, better func(border)) {
+// paragraph finds borders in the lines from begin to the end of the text, behind which rest is in the same
+// paragraph. They are code if b says so.
+func paragraph(text, rest string, begin, least, limit int, b blocks, better func(border)) {
 	var all, open []span
 	if b.mark == "" {
-		all = spans(text[begin:])
+		all = spansBefore(text[begin:], rest)
 	}
 	for i := begin + 1; i < min(len(text), limit+1); i++ {
 		for len(all) > 0 && all[0].from+begin < i {
@@ -227,7 +233,7 @@ func paragraph(text string, begin, least, limit int, b blocks, better func(borde
 			better(b.inCode(withinBold, i))
 			continue
 		}
-		open = slices.DeleteFunc(open, func(s span) bool { return s.to+begin <= i })
+		open = slices.DeleteFunc(open, func(s span) bool { return s.to-len(s.mark)+begin <= i })
 		at := borderIn(open, i, isLine, text[i:])
 		if at.rank == betweenWords && endsSentence(text[begin:i]) {
 			at.rank = betweenSentences
@@ -259,18 +265,36 @@ func borderIn(open []span, i int, isLine bool, rest string) border {
 	return at
 }
 
-// hardBorder is the border where there is no better one: between two characters.
-func hardBorder(text string, least, limit int) border {
+// hardBorder is the border where there is no better one: between two characters, but not within a link.
+func hardBorder(text, rest string, least, limit int) border {
 	var b blocks
-	start := strings.LastIndexByte(text[:limit], '\n') + 1
-	for line := range strings.Lines(text[:start]) {
-		b.next(strings.TrimSuffix(line, "\n"))
+	start, begin := 0, 0 // of the last line, and of its paragraph
+	for line := range strings.Lines(text[:limit]) {
+		if !strings.HasSuffix(line, "\n") {
+			break
+		}
+		if b.next(strings.TrimSuffix(line, "\n")) != prose || isHeading(line) {
+			begin = start
+		}
+		start += len(line)
 	}
 	at := least + len(spelling.Cut(text[least:], len(utf16.Encode([]rune(text[least:limit]))))) - len("…")
 	if b.mark != "" {
 		return b.inCode(anywhere, at)
 	}
-	return border{index: at}
+	border := border{index: at}
+	for _, s := range spansBefore(text[begin:], rest) {
+		from, to := s.from+begin, s.to+begin
+		switch {
+		case from >= at || to <= at:
+		case s.mark == "" && from >= max(least, 1): // what is open inside of it does not matter
+			border.index, at = from, from
+		case s.mark != "" && to-len(s.mark) > at && from+len(s.mark) < at:
+			border.closing = s.mark + border.closing
+			border.opening += s.mark
+		}
+	}
+	return border
 }
 
 // span is what belongs together in a paragraph.
@@ -279,8 +303,17 @@ type span struct {
 	mark     string // of bold words and the like, which may be cut if they end and begin again; "": never cut it
 }
 
-// spans returns what belongs together, in the order in which it begins.
-func spans(s string) (all []span) {
+// spansBefore is spans of the beginning of a paragraph, also with what ends in the rest of it.
+func spansBefore(s, rest string) []span {
+	all, open := spans(s)
+	if open && rest != "" {
+		all, _ = spans(s + rest)
+	}
+	return all
+}
+
+// spans returns what belongs together, in the order in which it begins, and whether something has not ended.
+func spans(s string) (all []span, unended bool) {
 	var open []span
 	for i := 0; i < len(s); {
 		n := 1
@@ -313,55 +346,11 @@ func spans(s string) (all []span) {
 		i += n
 	}
 	slices.SortStableFunc(all, func(a, b span) int { return a.from - b.from })
-	return all
+	return all, len(open) > 0
 }
 
-const (
-	maxSpan  = 2 << 10 // bytes of a link or of code in a line that are not cut
-	maxOpen  = 16      // marks of bold words and the like that are open at a time
-	maxDepth = 8       // brackets in brackets
-)
-
-// run is how often the first byte of s is repeated.
-func run(s string) int { return len(s) - len(strings.TrimLeft(s, s[:1])) }
-
-// closingTicks is where the code that was opened by n backticks ends; 0: nowhere.
-func closingTicks(s string, n int) int {
-	s = s[:min(len(s), maxSpan)]
-	for i := 0; i < len(s); {
-		if s[i] != '`' {
-			i++
-			continue
-		}
-		k := run(s[i:])
-		if k == n {
-			return i + k
-		}
-		i += k
-	}
-	return 0
-}
-
-// link is where a link, a picture or the mark of a source ends which begins at the start of s; 0: none does.
-func link(s string) int {
-	end := matching(s, '[', ']')
-	switch {
-	case end == 0:
-		return 0
-	case end < len(s) && s[end] == '(':
-		if n := matching(s[end:], '(', ')'); n > 0 {
-			return end + n
-		}
-	case end < len(s) && s[end] == '[':
-		if n := matching(s[end:], '[', ']'); n > 0 {
-			return end + n
-		}
-	}
-	if strings.Trim(s[1:end-1], "0123456789") == "" {
-		return end
-	}
-	return 0
-}
+// maxOpen is how many marks of bold words and the like are open at a time.
+const maxOpen = 16
 
 // linkBegin is where a link begins that has a bracket at s[i] and is n bytes long: a picture has a mark before it, and
 // the number of a source stays with its sentence.
@@ -373,27 +362,6 @@ func linkBegin(s string, i, n int) int {
 		return i - 1
 	}
 	return i
-}
-
-// matching is the index behind the bracket that closes the first one; 0: there is none.
-func matching(s string, opening, closing byte) int {
-	s = s[:min(len(s), maxSpan)]
-	depth := 0
-	for i := 0; i < len(s); i++ {
-		switch s[i] {
-		case '\\':
-			i++
-		case opening:
-			if depth++; depth > maxDepth {
-				return 0
-			}
-		case closing:
-			if depth--; depth == 0 {
-				return i + 1
-			}
-		}
-	}
-	return 0
 }
 
 // delimiter reads the mark of n bytes at s[i], which opens or closes bold words and the like, and returns what is

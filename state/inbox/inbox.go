@@ -225,11 +225,12 @@ func script(names ...string) *rdb.Script {
 }
 
 var (
-	acceptScript = script("queue", "accept")
-	forgetScript = script("forget")
-	claimScript  = script("queue", "claim")
-	wakeScript   = script("queue", "wake")
-	dropScript   = script("queue", "drop")
+	acceptScript   = script("queue", "accept")
+	forgetScript   = script("forget")
+	rememberScript = script("remember")
+	claimScript    = script("queue", "claim")
+	wakeScript     = script("queue", "wake")
+	dropScript     = script("queue", "drop")
 )
 
 // Duplicate identifies a delivery within its conversation. When one ID of a delivery is already
@@ -461,6 +462,16 @@ func (i *Inbox) Forget(ctx context.Context, q state.Key, duplicate, id string) e
 		return err
 	}
 	return i.all(ctx, doing, forgetScript.Call(seen(q, duplicate)).Add(id))
+}
+
+// Remember makes deliveries with this [Duplicate.ID] count as known for a while, as if they belonged to the record
+// id. It changes nothing if they do count as known.
+func (i *Inbox) Remember(ctx context.Context, q state.Key, duplicate, id string) error {
+	const doing = "remember a delivery"
+	if err := check(q, doing, id); err != nil {
+		return err
+	}
+	return i.all(ctx, doing, rememberScript.Call(seen(q, duplicate)).Add(id, seconds(i.cfg.DuplicateFor)))
 }
 
 // Depth counts the records in all queues now, including those being worked on. [Stats] has the

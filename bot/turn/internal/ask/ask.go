@@ -100,7 +100,7 @@ func (c *Click) readWords(words []string) bool {
 	if len(words) < 2 {
 		return false
 	}
-	c.ID = words[1]
+	c.ID = strings.ToLower(words[1]) // as the bot wrote it
 	switch strings.ToLower(strings.Join(slices.Delete(words, 1, 2), " ")) {
 	case "/approve":
 		c.said.Verb = verbApprove
