@@ -5,9 +5,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"crypto/hmac"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -35,7 +32,6 @@ import (
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/actions/connections/oauth"
 	"github.com/planbot-go/planbot/app/internal/local"
-	"github.com/planbot-go/planbot/app/page"
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/quota"
@@ -43,7 +39,6 @@ import (
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cli"
-	"github.com/planbot-go/planbot/internal/loopback"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/knowledge"
@@ -69,7 +64,7 @@ type Bot struct {
 	Welcome string
 
 	// Setup changes the config of the bot just before [bot.New]: its features, planner, policy,
-	// limits, anything. Features are empty then; those of a recorder, a page, or New's cfg run within the
+	// limits, anything. Features are empty then; those of a recorder, of features, or New's cfg run within the
 	// ones that Setup adds. An error stops the start with exit code 2. nil: changes nothing.
 	Setup func(*bot.Config) error
 	// Routes registers handlers on the bot before it takes activities. nil: none.
@@ -352,7 +347,7 @@ func (cmd serveCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 	}
 	p := &program{Settings: s, own: *cmd.own, log: cli.Logger(std.Err, s, zerolog.InfoLevel)}
 	defer p.close()
-	if err := p.openPage(std.Err); err != nil {
+	if err := p.open(std.Err); err != nil {
 		return err
 	}
 	if err := p.record(cmd.Record); err != nil {
@@ -371,16 +366,41 @@ func (cmd serveCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 	if err := p.showMetrics(ctx); err != nil {
 		return errors.Join(err, listener.Close())
 	}
+	if err := p.serveFeatures(ctx, listener.Addr()); err != nil {
+		return errors.Join(err, listener.Close())
+	}
+	p.announce(std.Out)
+	return p.serve(ctx, listener)
+}
+
+// open lets features watch from the beginning.
+func (p *program) open(stderr io.Writer) error {
+	for _, f := range p.own.features {
+		if f.Open == nil {
+			continue
+		}
+		if err := f.Open(p.program()); err != nil {
+			return err
+		}
+	}
+	if len(p.logs) > 0 {
+		p.log = cli.Logger(stderr, p.Settings, zerolog.InfoLevel, p.logs...)
+	}
+	return nil
+}
+
+// serveFeatures starts what runs beside the bot, which listens there.
+func (p *program) serveFeatures(ctx context.Context, addr net.Addr) error {
+	p.reached = cmp.Or(p.PageAddr, addr.String()) // bot dev may be in front of it
 	for _, f := range p.own.features {
 		if f.Serve == nil {
 			continue
 		}
 		if err := f.Serve(ctx, p.program()); err != nil {
-			return errors.Join(err, listener.Close())
+			return err
 		}
 	}
-	p.announce(std.Out, listener.Addr())
-	return p.serve(ctx, listener)
+	return nil
 }
 
 // refuseOldLayout returns an error if Redis holds turns from a version with another layout: this
@@ -419,19 +439,22 @@ type program struct {
 	log        zerolog.Logger
 	ackTimeout time.Duration // 0: the bot's default
 
-	bot      *bot.Bot
-	store    *state.Store
-	metrics  *prometheus.Registry
-	page     *page.Page              // shows turns in local mode; nil: there is none
-	recorder *record.Recorder        // records what the bot does; nil: no recording
-	signIn   *oauth.SignIn           // nil: the bot has no Services
-	tokens   turn.Tokens             // of people, for other services
-	policy   actions.Policy          // the bot's
-	sandbox  skills.Sandbox          // for scripts of skills; nil: they are refused
-	handlers map[string]http.Handler // of features, by pattern
-	closers  []func()
-	drained  []func(context.Context) // run once no turn does
-	away     atomic.Bool             // whether the store was unreachable at the last check
+	bot       *bot.Bot
+	store     *state.Store
+	metrics   *prometheus.Registry
+	logs      []io.Writer             // copies of the log
+	watch     settings.Watch          // of features
+	reached   string                  // where browsers of this machine reach it, as host:port
+	aboutPage string                  // where people see it; "": nowhere
+	recorder  *record.Recorder        // records what the bot does; nil: no recording
+	signIn    *oauth.SignIn           // nil: the bot has no Services
+	tokens    turn.Tokens             // of people, for other services
+	policy    actions.Policy          // the bot's
+	sandbox   skills.Sandbox          // for scripts of skills; nil: they are refused
+	handlers  map[string]http.Handler // of features, by pattern
+	closers   []func()
+	drained   []func(context.Context) // run once no turn does
+	away      atomic.Bool             // whether the store was unreachable at the last check
 
 	// What the bot runs with, in words; skills and services only if there are any.
 	aboutState, aboutModel, aboutIdentity, aboutSkills, aboutScripts, aboutServices, aboutRecording string
@@ -450,16 +473,10 @@ func (p *program) assemble(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	watch := settings.Watch{Calls: countModels(p.metrics)}
+	watch := p.watch
+	watch.Calls = countModels(p.metrics)
 	if p.recorder != nil {
-		watch.Model = p.recorder.Model
-	}
-	if p.page != nil {
-		seen := watch.Model
-		watch.Planner, watch.Model = p.page.Turns().WatchPlanner, p.page.Model
-		if seen != nil {
-			watch.Model = func(m models.Model) models.Model { return seen(p.page.Model(m)) }
-		}
+		watch.Model = settings.Nest(p.recorder.Model, watch.Model)
 	}
 	p.Metrics = p.metrics
 	closeAll, err := p.Connect(logged)
@@ -530,10 +547,6 @@ func (p *program) assemble(ctx context.Context) error {
 	if r := p.recorder; r != nil {
 		cfg.Channel, cfg.Authenticator = r.Channel(cfg.Channel), r.Authenticator(cfg.Authenticator)
 		cfg.Features = append(cfg.Features, r.Feature())
-	}
-	if p.page != nil {
-		cfg.Channel, cfg.TurnURL = p.page.Turns().Channel(cfg.Channel), p.page.TurnURL
-		cfg.Features = append(cfg.Features, bot.Feature{Name: "page", Event: p.page.WatchTurn})
 	}
 	for _, f := range p.own.features {
 		if f.Wire == nil {
@@ -654,14 +667,7 @@ func (p *program) close() {
 // serve answers requests until ctx ends, and then drains: it refuses new activities, lets running
 // turns end, and closes connections.
 func (p *program) serve(ctx context.Context, listener net.Listener) error {
-	handler, err := p.withPage(listener.Addr())
-	if err != nil {
-		return errors.Join(err, listener.Close())
-	}
-	server := p.bot.NewServer(handler)
-	if p.page != nil {
-		server.RegisterOnShutdown(p.page.HangUp)
-	}
+	server := p.bot.NewServer(p.handler())
 	server.BaseContext = func(net.Listener) context.Context { return p.log.WithContext(context.WithoutCancel(ctx)) }
 	p.bot.Start()
 	failed := make(chan error, 1)
@@ -671,7 +677,7 @@ func (p *program) serve(ctx context.Context, listener net.Listener) error {
 		return fmt.Errorf("serve: %w", err)
 	case <-ctx.Done():
 	}
-	err = p.drain(server)
+	err := p.drain(server)
 	if ended := <-failed; !errors.Is(ended, http.ErrServerClosed) {
 		err = errors.Join(err, ended)
 	}
@@ -723,55 +729,6 @@ func (p *program) drain(server *http.Server) error {
 	return nil
 }
 
-// openPage makes the page of a bot in local mode. It watches from the beginning, and is served with
-// the bot.
-func (p *program) openPage(stderr io.Writer) (err error) {
-	host, _, _ := net.SplitHostPort(p.Listen())
-	if !p.Page || p.AppID != "" || p.NoAuth || !loopback.IsHost(host) {
-		return nil
-	}
-	secret := ""
-	if p.RedisURL != "" || p.DataDir != "" {
-		sum := hmac.New(sha256.New, []byte(p.RedisURL+"\n"+p.DataDir))
-		sum.Write([]byte("the address of the page's connector"))
-		secret = hex.EncodeToString(sum.Sum(nil))
-	}
-	p.page, err = page.New(page.Config{Name: p.own.Name, Examples: p.own.Examples, Secrets: p.Secrets(), Secret: secret, Keep: p.PageKeep, Log: p.log, Counter: p.own.Counter})
-	if err != nil {
-		return err
-	}
-	p.closers = append(p.closers, p.page.Close)
-	p.log = cli.Logger(stderr, p.Settings, zerolog.InfoLevel, p.page.Turns().Writer())
-	return nil
-}
-
-// withPage is the handler with the page, which is told where it is served.
-func (p *program) withPage(addr net.Addr) (http.Handler, error) {
-	if p.page == nil {
-		return p.handler(), nil
-	}
-	if p.PageAddr != "" { // bot dev is in front of it
-		outer, err := net.ResolveTCPAddr("tcp", p.PageAddr)
-		if err != nil {
-			return nil, fmt.Errorf("BOT_PAGE_ADDR: %w", err)
-		}
-		addr = outer
-	}
-	parts, err := pageParts(p)
-	if err != nil {
-		return nil, err
-	}
-	shown, err := p.page.Handler(addr, parts)
-	if err != nil {
-		return nil, err
-	}
-	mux := http.NewServeMux()
-	mux.Handle("/", p.handler())
-	mux.Handle("/{$}", shown)
-	mux.Handle("/dev/", shown)
-	return mux, nil
-}
-
 func (p *program) handler() http.Handler {
 	mux := http.NewServeMux()
 	var webhook http.Handler = p.bot
@@ -818,9 +775,8 @@ func (p *program) ready(w http.ResponseWriter, r *http.Request) {
 
 // announce says where the bot listens, what is not set up, and what to do next: sentences for a
 // person, one line for a log.
-func (p *program) announce(out io.Writer, addr net.Addr) {
-	reached := cmp.Or(p.PageAddr, addr.String())
-	url := "http://" + reached + "/api/messages"
+func (p *program) announce(out io.Writer) {
+	url := "http://" + p.reached + "/api/messages"
 	if p.NoAuth {
 		p.log.Warn().Msg("BOT_DANGEROUSLY_NO_AUTH is true: nobody is checked, so keep this bot on a closed network")
 	}
@@ -833,13 +789,9 @@ func (p *program) announce(out io.Writer, addr net.Addr) {
 	} else {
 		line = p.log.Debug() // the sentences say the same
 	}
-	shown := ""
-	if p.page != nil {
-		shown = "http://" + reached + "/ to talk to it, and to see each turn"
-	}
 	fmt.Fprintf(out, "%s listens on %s\n", p.Bot.Name, url)
 	for _, part := range [][2]string{
-		{"page", shown},
+		{"page", p.aboutPage},
 		{"state", p.aboutState},
 		{"model", p.aboutModel},
 		{"identity", p.aboutIdentity},
@@ -848,7 +800,7 @@ func (p *program) announce(out io.Writer, addr net.Addr) {
 		{"services", p.aboutServices},
 		{"recording", p.aboutRecording},
 		{"env file", p.EnvFile},
-		{"next", p.next(reached)},
+		{"next", p.next(p.reached)},
 	} {
 		if part[1] != "" {
 			line = line.Str(part[0], part[1])

@@ -30,13 +30,19 @@ type env map[string]string
 
 // read parses and checks them.
 func (e env) read() (*settings.Settings, error) {
+	s, _, err := e.readAll()
+	return s, err
+}
+
+// readAll also returns the default bot, whose features have these settings.
+func (e env) readAll() (*settings.Settings, Bot, error) {
 	var args []string
 	for flag, value := range e {
 		args = append(args, "--"+flag+"="+value)
 	}
 	b := defaultBot()
 	s := Settings(b, b.features...)
-	return s, s.Read(args...)
+	return s, b, s.Read(args...)
 }
 
 // assembled is the default bot with these settings, which ends with the test.

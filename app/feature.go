@@ -14,10 +14,12 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/app/internal/local"
+	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/manifest"
+	"github.com/planbot-go/planbot/skills"
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
@@ -39,6 +41,9 @@ type Feature struct {
 	// Describe changes what the main function says of the bot, once the settings are read. A mistake ends every
 	// command. nil: it changes nothing.
 	Describe func(*Program, *Bot) error
+	// Open lets the feature watch a bot that is to be served, before any of it is made. An error stops the start.
+	// nil: it does nothing.
+	Open func(*Program) error
 	// Wire changes the bot before it is made. An error stops the start. nil: it changes nothing.
 	Wire func(context.Context, *Program, *bot.Config) error
 	// Commands points at a struct with a field for each command of the command line that the feature adds: its
@@ -156,6 +161,48 @@ func (p *Program) Handle(pattern string, h http.Handler) {
 		p.p.handlers = map[string]http.Handler{}
 	}
 	p.p.handlers[pattern] = h
+}
+
+// LogTo copies the log to w from now on. It is for Open, as Watch is.
+func (p *Program) LogTo(w io.Writer) { p.p.logs = append(p.p.logs, w) }
+
+// Watch observes the models and the planner besides those that do already.
+func (p *Program) Watch(w settings.Watch) {
+	p.p.watch.Model, p.p.watch.Planner = settings.Nest(w.Model, p.p.watch.Model), w.Planner
+}
+
+// Reached is where browsers of this machine reach the bot, as host:port, once it listens.
+func (p *Program) Reached() string { return p.p.reached }
+
+// Announce says at start where people of this machine see the bot.
+func (p *Program) Announce(page string) { p.p.aboutPage = page }
+
+// Sandbox runs scripts of skills, and about says so in words; nil: they are refused.
+func (p *Program) Sandbox() (box skills.Sandbox, about string) { return p.p.sandbox, p.p.aboutScripts }
+
+// Policy is the bot's, once it is made.
+func (p *Program) Policy() actions.Policy { return p.p.policy }
+
+// Recording says what scenarios of the bot have to know of it.
+func (p *Program) Recording() record.Config { return p.p.recording() }
+
+// Check is what the doctor says of one thing. Status is ok, warn or fail; Hint says what to do next.
+type Check struct {
+	Name   string `json:"name"`
+	Status string `json:"status"`
+	Detail string `json:"detail"`
+	Hint   string `json:"hint,omitempty"`
+}
+
+// Diagnose is what the doctor says of a bot that runs with these settings, but for the checks that skip names.
+// It takes a while, and may cost a model call.
+func (p *Program) Diagnose(ctx context.Context, skip ...string) ([]Check, error) {
+	checks, err := diagnose(ctx, p.p.own, p.p.Apart(), skip...)
+	all := make([]Check, len(checks))
+	for i, c := range checks {
+		all[i] = Check{Name: c.Name, Status: string(c.Status), Detail: c.Detail, Hint: c.Hint}
+	}
+	return all, err
 }
 
 // ServeBeside serves h at addr until the program ends, and returns where it listens. setting names the

@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/planbot-go/planbot/app/page"
 	"github.com/planbot-go/planbot/app/turnlog"
 )
 
@@ -64,7 +63,7 @@ func TestCrashOnPurpose(t *testing.T) {
 	case <-withPatience(t).Done():
 		t.Fatal("it does not crash")
 	}
-	if exit, ok := errors.AsType[*exec.ExitError](first.err); !ok || exit.ExitCode() != page.ExitCrashed {
+	if exit, ok := errors.AsType[*exec.ExitError](first.err); !ok || exit.ExitCode() != 86 {
 		t.Fatalf("it ended with %v", first.err)
 	}
 	second := start()

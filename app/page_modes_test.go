@@ -33,24 +33,23 @@ type shown struct {
 
 func show(t *testing.T, e env) *shown {
 	t.Helper()
-	s, err := e.read()
+	s, b, err := e.readAll()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &program{Settings: s, own: defaultBot(), log: zerolog.Nop()}
+	p := &program{Settings: s, own: b, log: zerolog.Nop()}
 	t.Cleanup(p.close)
-	if err := p.openPage(io.Discard); err != nil {
+	if err := p.open(io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.assemble(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = p.bot.Drain(context.Background()) })
-	h, err := p.withPage(&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 3978})
-	if err != nil {
+	if err := p.serveFeatures(t.Context(), &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 3978}); err != nil {
 		t.Fatal(err)
 	}
-	return &shown{t, p, h}
+	return &shown{t, p, p.handler()}
 }
 
 // get returns the status and the body.
@@ -204,7 +203,7 @@ func TestPageBehindDev(t *testing.T) {
 	t.Parallel()
 	s := show(t, env{"port": "0", "bot-page-addr": "127.0.0.1:4000", "bot-log-format": "console"})
 	var said strings.Builder
-	s.announce(&said, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 3978})
+	s.announce(&said)
 	if got := said.String(); !strings.Contains(got, "http://127.0.0.1:4000/ to talk to it") || strings.Contains(got, "3978") {
 		t.Errorf("it says:\n%s", got)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/planbot-go/planbot/app/botfile"
 	"github.com/planbot-go/planbot/app/dev"
 	"github.com/planbot-go/planbot/app/newbot"
+	"github.com/planbot-go/planbot/app/page"
 	"github.com/planbot-go/planbot/app/teamsapp"
 	"github.com/planbot-go/planbot/app/tokens"
 	"github.com/planbot-go/planbot/app/traces"
@@ -22,6 +23,7 @@ func Features() []app.Feature {
 		botfile.Feature(),
 		dev.Feature(),
 		newbot.Feature(),
+		page.Feature(),
 		teamsapp.Feature(),
 		tokens.Feature(),
 		traces.Feature(),

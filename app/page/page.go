@@ -34,6 +34,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/app/turnlog"
 	"github.com/planbot-go/planbot/bot"
@@ -97,7 +98,7 @@ type Parts struct {
 
 	// Settings are the bot's. Doctor checks them, which takes a while and may cost a model call.
 	Settings []Setting
-	Doctor   func(ctx context.Context) ([]Check, error)
+	Doctor   func(ctx context.Context) ([]app.Check, error)
 
 	// Commands are what the message box completes, such as /reset.
 	Commands []string

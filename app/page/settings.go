@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/planbot-go/planbot/app"
 )
 
 // doctorWithin limits one examination of the settings.
@@ -20,14 +22,6 @@ type Setting struct {
 	Secret  bool   `json:"secret"`
 }
 
-// Check is one result of [Parts].Doctor. Status is ok, warn or fail; Hint says what to do next.
-type Check struct {
-	Name   string `json:"name"`
-	Status string `json:"status"`
-	Detail string `json:"detail"`
-	Hint   string `json:"hint,omitempty"`
-}
-
 // settingViews show the settings, and what the doctor says of them.
 type settingViews struct {
 	*Page
@@ -39,7 +33,7 @@ type settingViews struct {
 type examination struct {
 	At     time.Time     `json:"at"`
 	TookNS time.Duration `json:"tookNs"`
-	Checks []Check       `json:"checks"`
+	Checks []app.Check   `json:"checks"`
 	Fault  string        `json:"fault,omitempty"`
 }
 
@@ -75,7 +69,7 @@ func (v *settingViews) examine(w http.ResponseWriter, r *http.Request) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(doctorWithin + 10*time.Second)) // else the server's counts
 	ctx, cancel := context.WithTimeout(r.Context(), doctorWithin)
 	defer cancel()
-	e := &examination{At: time.Now(), Checks: []Check{}}
+	e := &examination{At: time.Now(), Checks: []app.Check{}}
 	checks, err := v.of.Doctor(ctx)
 	e.TookNS = time.Since(e.At)
 	e.Checks = append(e.Checks, checks...)

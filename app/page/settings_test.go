@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/app/page"
 )
 
@@ -20,9 +21,9 @@ func TestSettings(t *testing.T) {
 			{Name: "OPENAI_API_KEY", From: "the environment, as OPENAI_API_KEY", About: "key", Secret: true},
 			{Name: "BOT_PLANNER", About: hostile + strings.Repeat("D", 1<<20), Default: "sequence"},
 		},
-		Doctor: func(ctx context.Context) ([]page.Check, error) {
+		Doctor: func(ctx context.Context) ([]app.Check, error) {
 			asked <- ctx
-			return []page.Check{
+			return []app.Check{
 				{Name: "model", Status: "fail", Detail: hostile + strings.Repeat("E", 1<<20), Hint: "set OPENAI_API_KEY"}, {Name: "redis", Status: "ok", Detail: "fine"},
 			}, <-answer
 		},
@@ -46,7 +47,7 @@ func TestSettings(t *testing.T) {
 	done := make(chan string)
 	go func() {
 		var out struct {
-			Doctor struct{ Checks []page.Check }
+			Doctor struct{ Checks []app.Check }
 		}
 		status := c.post("/dev/settings/doctor", url.Values{}, &out)
 		done <- http.StatusText(status) + " " + out.Doctor.Checks[1].Name

@@ -10,6 +10,7 @@ import (
 	h "maragu.dev/gomponents/html"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/app/turnlog"
 	"github.com/planbot-go/planbot/internal/markup"
 )
@@ -1669,7 +1670,7 @@ func (e *examination) html() g.Node {
 	return g.Group{
 		line("At ", short(e.At), ", in ", took(e.TookNS), ":"),
 		faultOf(e.Fault),
-		wide("Checks", []string{"Check", "Status", "What was found"}, g.Map(e.Checks, func(c Check) g.Node {
+		wide("Checks", []string{"Check", "Status", "What was found"}, g.Map(e.Checks, func(c app.Check) g.Node {
 			var hint g.Node
 			if c.Hint != "" {
 				hint = para(either(c.Status == "ok", "dim", "note")+" breaks", text(shownText(c.Hint)))

@@ -18,7 +18,8 @@ import (
 // withoutExample are constructors that need no Example, and why.
 var withoutExample = map[string]string{
 	"actions/memory.Forget":          insideOfBot,
-	"app/page.New":                   insideOfApp,
+	"app/page.New":                   "its Feature calls it",
+	"app/page.Feature":               ofFull,
 	"app/turnlog.Compare":            insideOfApp,
 	"app/turnlog.New":                insideOfApp,
 	"bot/turn.New":                   insideOfBot,

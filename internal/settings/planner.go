@@ -243,6 +243,17 @@ type Watch struct {
 	Model   func(models.Model) models.Model
 }
 
+// Nest returns what observes a model behind inner; nil: nothing does.
+func Nest(outer, inner func(models.Model) models.Model) func(models.Model) models.Model {
+	if inner == nil {
+		return outer
+	}
+	if outer == nil {
+		return inner
+	}
+	return func(m models.Model) models.Model { return outer(inner(m)) }
+}
+
 // NewModel makes the first model with the others as fallbacks, each on its server, and describes
 // it.
 func (s *Settings) NewModel(watch Watch) (model models.Model, about string, err error) {

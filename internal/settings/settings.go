@@ -57,10 +57,8 @@ import (
 // and that the value must not be shown (secret). The ten that most bots need are common. See
 // [Settings.Load].
 type Settings struct {
-	Port int    `env:"PORT" common:"true" default:"3978" min:"0" max:"65535" help:"port to listen on; BOT_ADDR wins"`
-	Addr string `env:"BOT_ADDR" else:"127.0.0.1 and the port; with an app id all interfaces" help:"host:port to listen on; without an app id only loopback"`
-	// PageAddr and PageKeep are what bot dev tells the bot that it runs.
-	PageKeep string `env:"BOT_PAGE_KEEP" else:"chat and turns end with the process" help:"folder where the page keeps chat and turns for the next process; bot dev sets it"`
+	Port     int    `env:"PORT" common:"true" default:"3978" min:"0" max:"65535" help:"port to listen on; BOT_ADDR wins"`
+	Addr     string `env:"BOT_ADDR" else:"127.0.0.1 and the port; with an app id all interfaces" help:"host:port to listen on; without an app id only loopback"`
 	PageAddr string `env:"BOT_PAGE_ADDR" else:"where it listens" help:"host:port at which browsers of this machine reach the bot, if a program passes requests on to it; bot dev sets it"`
 	NoAuth   bool   `env:"BOT_DANGEROUSLY_NO_AUTH" help:"true: no app id, yet reachable by others; for closed networks only"`
 
@@ -184,7 +182,6 @@ type Settings struct {
 	AuditKeep       time.Duration `env:"BOT_AUDIT_KEEP" else:"no audit" needs:"REDIS_URL,BOT_DATA_DIR" help:"how long bot audit keeps approvals and action calls with effects, such as 720h"`
 	TurnsKeep       time.Duration `env:"BOT_TURNS_KEEP" else:"they are not kept" help:"how long bot turns find can tell when a turn was, for whom and how it ended, without content, such as 168h; at most 100,000 turns"`
 
-	Page        bool   `env:"BOT_PAGE" default:"true" help:"false: no page at http://127.0.0.1:3978/, which shows turns; there is one in local mode only"`
 	MetricsAddr string `env:"BOT_METRICS_ADDR" else:"no metrics" help:"host:port of GET /metrics for Prometheus"`
 
 	TurnTimeout  time.Duration `env:"BOT_TURN_TIMEOUT" default:"5m" help:"how long one turn may take"`
@@ -1129,7 +1126,7 @@ func (s *Settings) checkExplicit(f *faults) {
 			return value.IsZero()
 		})
 		switch {
-		case f.has(c.variable), c.variable == "BOT_STATE" && s.PageKeep != "": // bot dev keeps the state
+		case f.has(c.variable), c.variable == "BOT_STATE" && s.Text("BOT_PAGE_KEEP") != "": // bot dev keeps the state
 		case !given.IsZero() && len(set) > 0:
 			f.add(c.variable, "%s contradicts %s", c.value, strings.Join(set, ", "))
 		case given.IsZero() && len(set) == 0 && s.AppID != "":
