@@ -23,9 +23,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promauto"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
@@ -363,9 +361,6 @@ func (cmd serveCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 	if err != nil {
 		return err
 	}
-	if err := p.showMetrics(ctx); err != nil {
-		return errors.Join(err, listener.Close())
-	}
 	if err := p.serveFeatures(ctx, listener.Addr()); err != nil {
 		return errors.Join(err, listener.Close())
 	}
@@ -466,7 +461,6 @@ func (p *program) program() *Program { return &Program{Values: Values{p.Settings
 // assemble wires the bot. Close the program when you no longer need it.
 func (p *program) assemble(ctx context.Context) error {
 	p.metrics = prometheus.NewRegistry()
-	p.metrics.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	showVersion(p.metrics)
 	logged := p.log.WithContext(ctx)
 	runner, aboutScripts, err := p.ScriptSandbox(logged)
@@ -849,21 +843,6 @@ func countModels(metrics prometheus.Registerer) func(outcome string, lasted time
 		tokens.WithLabelValues("reasoning").Add(float64(used.Reasoning))
 		cost.Add(used.Cost)
 	}
-}
-
-// showMetrics serves metrics at BOT_METRICS_ADDR until the program is closed.
-func (p *program) showMetrics(ctx context.Context) error {
-	if p.MetricsAddr == "" {
-		return nil
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(p.metrics, promhttp.HandlerOpts{Registry: p.metrics}))
-	addr, err := p.program().ServeBeside(ctx, p.MetricsAddr, "BOT_METRICS_ADDR", "metrics", mux)
-	if err != nil {
-		return err
-	}
-	p.log.Info().Str("url", "http://"+addr.String()+"/metrics").Msg("serving metrics")
-	return nil
 }
 
 // record starts a recording in that folder and announces it; "": none. It adjusts the log to tell

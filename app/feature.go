@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
@@ -102,6 +103,9 @@ func (v Values) Actions(ctx context.Context) *actions.Registry {
 // Listen returns where the bot listens, as host:port.
 func (v Values) Listen() string { return v.of.Listen() }
 
+// CheckBeside returns what is wrong with the address of a server beside the bot, which that variable sets.
+func (v Values) CheckBeside(variable, addr string) error { return v.of.CheckBeside(variable, addr) }
+
 // Usage marks an error as a mistake in the configuration: the program exits with code 2.
 func Usage(err error) error { return cli.Usage(err) }
 
@@ -179,6 +183,9 @@ func (p *Program) Announce(page string) { p.p.aboutPage = page }
 
 // Sandbox runs scripts of skills, and about says so in words; nil: they are refused.
 func (p *Program) Sandbox() (box skills.Sandbox, about string) { return p.p.sandbox, p.p.aboutScripts }
+
+// Metrics are the bot's, once it is made.
+func (p *Program) Metrics() *prometheus.Registry { return p.p.metrics }
 
 // Policy is the bot's, once it is made.
 func (p *Program) Policy() actions.Policy { return p.p.policy }

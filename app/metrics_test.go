@@ -3,11 +3,14 @@ package app
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"regexp"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/rs/zerolog"
 )
 
 // logBuffer keeps a log that others, such as a client of Redis, write to as well.
@@ -31,8 +34,16 @@ func (l *logBuffer) String() string {
 func TestMetricsAreShown(t *testing.T) {
 	t.Parallel()
 	var log logBuffer
-	a := assembled(t, env{"port": "0", "bot-metrics-addr": "127.0.0.1:0"}, &log)
-	if err := a.showMetrics(t.Context()); err != nil {
+	s, b, err := env{"port": "0", "bot-metrics-addr": "127.0.0.1:0"}.readAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &program{Settings: s, own: b, log: zerolog.New(&log)}
+	t.Cleanup(a.close)
+	if err := a.assemble(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.serveFeatures(t.Context(), &net.TCPAddr{}); err != nil {
 		t.Fatal(err)
 	}
 	url := regexp.MustCompile(`http://\S+/metrics`).FindString(log.String())

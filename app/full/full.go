@@ -9,6 +9,7 @@ import (
 	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/app/botfile"
 	"github.com/planbot-go/planbot/app/dev"
+	"github.com/planbot-go/planbot/app/metrics"
 	"github.com/planbot-go/planbot/app/newbot"
 	"github.com/planbot-go/planbot/app/page"
 	"github.com/planbot-go/planbot/app/teamsapp"
@@ -22,6 +23,7 @@ func Features() []app.Feature {
 	return []app.Feature{
 		botfile.Feature(),
 		dev.Feature(),
+		metrics.Feature(),
 		newbot.Feature(),
 		page.Feature(),
 		teamsapp.Feature(),

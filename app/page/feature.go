@@ -12,8 +12,6 @@ import (
 	"os"
 	"slices"
 
-	"github.com/prometheus/client_golang/prometheus"
-
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app"
@@ -138,7 +136,7 @@ func (o *own) parts(p *app.Program) (Parts, error) {
 			return record.Write([]record.Scenario{one})
 		},
 	}
-	of.Metrics, _ = s.Metrics.(prometheus.Gatherer)
+	of.Metrics = p.Metrics()
 	var err error
 	if of.Inbox, err = p.OpenInbox(); err != nil {
 		return of, err

@@ -19,6 +19,7 @@ import (
 var withoutExample = map[string]string{
 	"actions/memory.Forget":          insideOfBot,
 	"app/page.New":                   "its Feature calls it",
+	"app/metrics.Feature":            ofFull,
 	"app/page.Feature":               ofFull,
 	"app/turnlog.Compare":            insideOfApp,
 	"app/turnlog.New":                insideOfApp,

@@ -182,8 +182,6 @@ type Settings struct {
 	AuditKeep       time.Duration `env:"BOT_AUDIT_KEEP" else:"no audit" needs:"REDIS_URL,BOT_DATA_DIR" help:"how long bot audit keeps approvals and action calls with effects, such as 720h"`
 	TurnsKeep       time.Duration `env:"BOT_TURNS_KEEP" else:"they are not kept" help:"how long bot turns find can tell when a turn was, for whom and how it ended, without content, such as 168h; at most 100,000 turns"`
 
-	MetricsAddr string `env:"BOT_METRICS_ADDR" else:"no metrics" help:"host:port of GET /metrics for Prometheus"`
-
 	TurnTimeout  time.Duration `env:"BOT_TURN_TIMEOUT" default:"5m" help:"how long one turn may take"`
 	DrainTimeout time.Duration `env:"BOT_DRAIN_TIMEOUT" default:"20s" help:"how long stopping may take, turns included"`
 	LogLevel     string        `env:"BOT_LOG_LEVEL" oneof:"trace,debug,info,warn,error,disabled" else:"info" help:"trace, debug, info, warn, error or disabled"`
@@ -927,7 +925,7 @@ func (s *Settings) checkAddresses(f *faults) {
 	if s.NoAuth && s.AppID != "" {
 		f.add("BOT_DANGEROUSLY_NO_AUTH", "contradicts MICROSOFT_APP_ID: with an app id callers are checked")
 	}
-	host, port := hostPort(f, "BOT_ADDR", s.Listen())
+	host, _ := hostPort(f, "BOT_ADDR", s.Listen())
 	if s.Addr != "" && !f.has("BOT_ADDR") && s.AppID == "" && !s.NoAuth && !loopback.IsHost(host) {
 		f.add("BOT_ADDR", "%s is reachable by others, and without MICROSOFT_APP_ID nobody is checked: set an app id, "+
 			"listen on 127.0.0.1, or set BOT_DANGEROUSLY_NO_AUTH=true on a closed network", s.Addr)
@@ -935,16 +933,20 @@ func (s *Settings) checkAddresses(f *faults) {
 	if s.PageAddr != "" {
 		hostPort(f, "BOT_PAGE_ADDR", s.PageAddr)
 	}
-	if s.MetricsAddr == "" {
-		return
-	}
+}
+
+// CheckBeside returns what is wrong with the address of a server beside the bot's own.
+func (s *Settings) CheckBeside(variable, addr string) error {
+	var f faults
+	other, otherPort := hostPort(&f, variable, addr)
+	host, port := hostPort(&faults{}, "BOT_ADDR", s.Listen())
 	// If two addresses have the same port, one on all interfaces conflicts with the other.
 	all := func(host string) bool { return host == "" || host == "0.0.0.0" || host == "::" }
-	other, otherPort := hostPort(f, "BOT_METRICS_ADDR", s.MetricsAddr)
 	same := all(host) || all(other) || strings.EqualFold(host, other) || loopback.IsHost(host) && loopback.IsHost(other)
-	if same && port == otherPort && port != 0 && !f.has("BOT_METRICS_ADDR") {
-		f.add("BOT_METRICS_ADDR", "%s is where the bot itself listens (BOT_ADDR, PORT)", s.MetricsAddr)
+	if same && port == otherPort && port != 0 && len(f) == 0 {
+		f.add(variable, "%s is where the bot itself listens (BOT_ADDR, PORT)", addr)
 	}
+	return errors.Join(f...)
 }
 
 // Login is the login service of the cloud, where people sign in.

@@ -340,14 +340,11 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		in   env
 		want []string
 	}{
-		"open to the world":  {env{"bot-addr": "0.0.0.0:3978"}, []string{"BOT_ADDR"}},
-		"by name":            {env{"bot-addr": "bot.example:3978"}, []string{"BOT_ADDR"}},
-		"all interfaces":     {env{"bot-addr": ":3978"}, []string{"BOT_ADDR"}},
-		"no address":         {env{"bot-addr": "3978"}, []string{"BOT_ADDR"}},
-		"no metrics address": {env{"bot-metrics-addr": "9090"}, []string{"BOT_METRICS_ADDR"}},
-		"one port for two":   {env{"bot-addr": "127.0.0.1:3978", "bot-metrics-addr": "localhost:03978"}, []string{"BOT_METRICS_ADDR"}},
-		"the usual port":     {env{"bot-metrics-addr": ":3978"}, []string{"BOT_METRICS_ADDR"}},
-		"no port":            {env{"port": "99999"}, []string{"PORT"}},
+		"open to the world": {env{"bot-addr": "0.0.0.0:3978"}, []string{"BOT_ADDR"}},
+		"by name":           {env{"bot-addr": "bot.example:3978"}, []string{"BOT_ADDR"}},
+		"all interfaces":    {env{"bot-addr": ":3978"}, []string{"BOT_ADDR"}},
+		"no address":        {env{"bot-addr": "3978"}, []string{"BOT_ADDR"}},
+		"no port":           {env{"port": "99999"}, []string{"PORT"}},
 		"no numbers": {env{"bot-max-steps": "0", "bot-max-messages": "0", "bot-max-same-calls": "-1", "bot-max-turn-tokens": "many", "bot-max-turn-cost": "1,2", "bot-model-price": "x", "bot-user-turns-per-minute": "0", "bot-user-tokens-per-day": "-5", "bot-tenant-turns-per-minute": "1.5", "bot-tenant-tokens-per-day": "many", "bot-approval-timeout": "0", "bot-audit-keep": "90d", "bot-max-turns": "0", "bot-max-waiting": "all", "bot-max-waiting-per-conversation": "-1", "bot-max-connections": "0", "bot-max-requests": "few"}, []string{
 			"BOT_MAX_TURNS", "BOT_MAX_WAITING", "BOT_MAX_WAITING_PER_CONVERSATION", "BOT_MAX_CONNECTIONS", "BOT_MAX_REQUESTS",
 			"BOT_MAX_STEPS", "BOT_MAX_MESSAGES", "BOT_MAX_SAME_CALLS", "BOT_MAX_TURN_TOKENS", "BOT_MAX_TURN_COST", "BOT_MODEL_PRICE",
