@@ -216,7 +216,8 @@ export const pageChecks = {
     const turn = await talk(page, own, 'fly to the moon');
     const row = page.getByRole('region', { name: 'Turns' }).locator('[data-turn]').filter({ hasText: 'fly to the moon' });
     const wrong = 'The answer was no plan that can run';
-    if (!(await row.innerText()).includes(wrong)) return `the list says ${await row.innerText()}`;
+    const chip = row.getByText('repaired', { exact: true });
+    if (!(await chip.getAttribute('title')).includes(wrong)) return `the list says ${await row.innerText()}`;
     await page.goto(own + turn);
     const said = page.getByRole('list', { name: 'What went wrong' }).getByRole('listitem');
     const text = (await said.allInnerTexts()).join(' | ');

@@ -6,8 +6,11 @@ package scrub
 
 import (
 	"cmp"
+	"encoding/base64"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"html"
 	"net/url"
 	"regexp"
 	"slices"
@@ -57,11 +60,41 @@ func New(secrets ...string) *Scrubber {
 	s := &Scrubber{known: map[string]string{}, last: map[string]int{}}
 	for _, one := range secrets {
 		if len(one) >= leastID {
-			s.secrets = append(s.secrets, one, url.QueryEscape(one))
+			s.secrets = append(s.secrets, formsOf(one)...)
 		}
 	}
-	slices.SortFunc(s.secrets, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	slices.SortFunc(s.secrets, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
+	s.secrets = slices.Compact(s.secrets)
 	return s
+}
+
+// formsOf are a secret and how programs write it: in addresses, HTML and JSON, as hex, and as base64, also within
+// something longer, where it may begin at each of three places.
+func formsOf(secret string) []string {
+	quoted, _ := json.Marshal(secret) // a text
+	var plain strings.Builder
+	e := json.NewEncoder(&plain)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(secret)
+	all := []string{
+		secret, url.QueryEscape(secret), url.PathEscape(secret), html.EscapeString(secret), strings.ReplaceAll(html.EscapeString(secret), "&#34;", "&quot;"),
+		string(quoted[1 : len(quoted)-1]), strings.Trim(strings.TrimSpace(plain.String()), `"`), hex.EncodeToString([]byte(secret)),
+		strings.ToUpper(hex.EncodeToString([]byte(secret))),
+	}
+	for _, escape := range all[1:3] {
+		all = append(all, escaped().ReplaceAllStringFunc(escape, strings.ToLower))
+	}
+	for _, alphabet := range []*base64.Encoding{base64.StdEncoding, base64.URLEncoding} {
+		for before := range 3 {
+			whole := alphabet.EncodeToString([]byte(strings.Repeat("\x00", before) + secret))
+			core := strings.TrimRight(whole[(before*8+5)/6:], "=")
+			if (before+len(secret))%3 != 0 {
+				core = core[:len(core)-1] // it depends on what follows
+			}
+			all = append(all, whole, strings.TrimRight(whole, "="), core)
+		}
+	}
+	return slices.DeleteFunc(all, func(form string) bool { return len(form) < leastID })
 }
 
 // NewForSecrets returns a scrubber that replaces secrets only: names and ids stay.

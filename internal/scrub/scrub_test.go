@@ -1,6 +1,12 @@
 package scrub_test
 
 import (
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"html"
+	"net/url"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -50,6 +56,36 @@ func TestSecrets(t *testing.T) {
 		}
 		if got := s.Text(want); got != want {
 			t.Errorf("%q is no end: %q", want, got)
+		}
+	}
+}
+
+// TestFormsOfSecrets: a secret is found however a program writes it.
+func TestFormsOfSecrets(t *testing.T) {
+	t.Parallel()
+	const secret = `key<é>"&/+?~ 17`
+	s := scrub.New(secret)
+	raw := []byte(secret)
+	inJSON, err := json.Marshal(secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, form := range map[string]string{
+		"hex": hex.EncodeToString(raw), "HEX": strings.ToUpper(hex.EncodeToString(raw)), "query": url.QueryEscape(secret), "path": url.PathEscape(secret),
+		"base64": base64.StdEncoding.EncodeToString(raw), "without padding": base64.RawStdEncoding.EncodeToString(raw),
+		"base64url": base64.URLEncoding.EncodeToString(raw), "base64url without padding": base64.RawURLEncoding.EncodeToString(raw),
+		"JSON": string(inJSON[1 : len(inJSON)-1]), "HTML": html.EscapeString(secret),
+		"small escapes": regexp.MustCompile("%..").ReplaceAllStringFunc(url.QueryEscape(secret), strings.ToLower),
+	} {
+		if got := s.Text("it is " + form + " here"); got != "it is [secret] here" {
+			t.Errorf("%s: %q became %q", name, form, got)
+		}
+	}
+	for i := range 6 { // as a part of something longer
+		for _, alphabet := range []*base64.Encoding{base64.StdEncoding, base64.RawURLEncoding} {
+			if got := s.Text(alphabet.EncodeToString([]byte("mia:x"[:i%6] + secret + "abcdef"[i:]))); !strings.Contains(got, "[secret]") || strings.Contains(got, base64.RawStdEncoding.EncodeToString(raw)[4:12]) {
+				t.Errorf("behind %d bytes: %q", i, got)
+			}
 		}
 	}
 }
