@@ -113,6 +113,9 @@ type Request struct {
 	// Said is what the person says where none of the Messages is theirs, because the prompt has it in its text. It is
 	// not sent to servers; [Offline] reads it.
 	Said string
+	// Exchanges follow the first of the Messages where the server does not get the schema of Format: they show the model
+	// the form that the schema would have enforced.
+	Exchanges []Message
 
 	Tools []Tool // the model may call these; none: it answers with text
 	// Choice controls tool calls: "" lets the model choose, "required" asks for at least one,

@@ -707,7 +707,8 @@ func (o *openAI) request(req *Request, asked option) openai.ChatCompletionReques
 // told returns the messages for a request with or without the format's schema.
 func (r *Request) told(withSchema bool) []Message {
 	if !withSchema {
-		return r.Messages
+		opening := min(1, len(r.Messages))
+		return slices.Concat(r.Messages[:opening], r.Exchanges, r.Messages[opening:])
 	}
 	told := slices.Clone(r.Messages)
 	for i, m := range told {

@@ -334,13 +334,17 @@ func TestEachTryIsToldWhatItsFormatLeavesOut(t *testing.T) {
 	m, got := refusing(t, nil, picky{400, openaiSays("response_format", "", "json_schema is not supported"), forms("schema")})
 	req := *inSchema
 	req.Messages = []models.Message{{Role: "system", Text: "add(list: string)", WithSchema: "add(list)"}, {Role: "user", Text: "hello"}}
+	req.Exchanges = []models.Message{{Role: "user", Text: "hi"}, {Role: "assistant", Text: "{}"}}
 	if _, err := m.Complete(t.Context(), &req); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"schema add(list)", "object add(list: string)"} {
+	for _, want := range []string{"schema [add(list) hello]", "object [add(list: string) hi {} hello]"} {
 		body := <-got
-		system := body["messages"].([]any)[0].(map[string]any)["content"]
-		if told := fmt.Sprintf("%s %s", form(body), system); told != want {
+		var texts []any
+		for _, m := range body["messages"].([]any) {
+			texts = append(texts, m.(map[string]any)["content"])
+		}
+		if told := fmt.Sprintf("%s %s", form(body), texts); told != want {
 			t.Errorf("told %q, want %q", told, want)
 		}
 	}

@@ -231,6 +231,7 @@ func (p *Planner) Plan(ctx context.Context, turn *actions.Turn) (plan.Plan, erro
 		return plan.Plan{}, err
 	}
 	request := pr.request(turn)
+	request.Exchanges = told.exchanges
 	drafted := false // text of the answer was given to turn.Draft
 	if turn.Draft != nil {
 		request.Stream = pr.draft(turn, !mayCall(request), &drafted)

@@ -144,11 +144,12 @@ func (a *modelPrompt) request() *models.Request {
 // told is what the model is told about a turn. What is the same for every turn comes first, for the
 // prompt cache; what is new comes last.
 type told struct {
-	opening []Section
-	summary []Section  // of what was said before the history; told if it fits
-	history []toldTurn // as much as fits is told
-	ending  []Section
-	read    []int // which of ending was read: passages, texts of files, results. They give way to the last exchange
+	opening   []Section
+	summary   []Section  // of what was said before the history; told if it fits
+	history   []toldTurn // as much as fits is told
+	ending    []Section
+	exchanges []models.Message // for a server that refuses the schema, see [models.Request].Exchanges
+	read      []int            // which of ending was read: passages, texts of files, results. They give way to the last exchange
 }
 
 // sections are messages of one kind.
@@ -641,21 +642,19 @@ func (b *plannerPrompt) declares(turn *actions.Turn) bool {
 	return b.kind == sequence && !b.monologue && turn.Draft != nil
 }
 
-// exchanges show the form of an answer at the start of a conversation, where neither a schema nor an earlier turn does: a small
-// model continues what it sees, and rules alone make it write prose. It may copy them: they do nothing and claim nothing.
-func (b *plannerPrompt) exchanges(turn *actions.Turn) (all []Section) {
-	if b.kind != sequence || b.monologue || b.format != nil && b.format.Schema != nil {
-		return nil
-	}
+// exchanges show the form of an answer at the start of a conversation, where neither a schema nor an earlier turn does, by
+// whether answers are declared: a small model continues what it sees, and rules alone make it write prose. It may copy them:
+// they do nothing and claim nothing.
+var exchanges = sync.OnceValue(func() map[bool][]models.Message {
+	all := map[bool][]models.Message{}
 	for _, e := range [...]struct{ said, answer string }{{"hello", "Hello!"}, {"thank you", "You are welcome!"}} {
 		answer := plan.Plan{Commands: []plan.Command{{Kind: plan.Say, Response: e.answer}}}.Transcript(0)
-		if b.declares(turn) {
-			answer = declaredAnswer(answer)
+		for declared, answer := range map[bool]string{false: answer, true: declaredAnswer(answer)} {
+			all[declared] = append(all[declared], models.Message{Role: "user", Text: e.said}, models.Message{Role: "assistant", Text: answer})
 		}
-		all = append(all, sections("prompt", models.Message{Role: "user", Text: e.said}, models.Message{Role: "assistant", Text: answer})...)
 	}
 	return all
-}
+})
 
 // declare is how the model is told so.
 const declare = `A plan without DO has the type answer: {"type":"answer","commands":[{"type":"SAY","response":"Hi!"}]}`
@@ -675,8 +674,11 @@ func (b *plannerPrompt) tell(ctx context.Context, turn *actions.Turn) (t told, e
 			return b.retell(transcript)
 		})
 	}
-	if len(t.summary)+len(t.history) == 0 {
-		t.opening = append(t.opening, b.exchanges(turn)...)
+	if len(t.summary)+len(t.history) == 0 && b.kind == sequence && !b.monologue {
+		t.exchanges = exchanges()[b.declares(turn)]
+	}
+	if b.format == nil || b.format.Schema == nil { // else only a server that refuses the schema gets them
+		t.opening, t.exchanges = append(t.opening, sections("prompt", t.exchanges...)...), nil
 	}
 	end := func(name string, messages ...models.Message) {
 		t.ending = append(t.ending, sections(name, messages...)...)

@@ -102,7 +102,10 @@ func TestThePromptsSettingsAreAskedFor(t *testing.T) {
 	half, zero, one, less := 0.5, 0.0, 1.0, -1.0
 	want := &models.Request{
 		Messages: got.Messages, MaxTokens: 11, Temperature: &half, TopP: &zero, PresencePenalty: &one, FrequencyPenalty: &less, Stop: []string{"END"},
-		Format: got.Format, Actions: got.Actions,
+		Format: got.Format, Actions: got.Actions, Exchanges: got.Exchanges,
+	}
+	if len(got.Exchanges) == 0 {
+		t.Error("a server that refuses the schema would see no form of an answer")
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
