@@ -75,6 +75,8 @@ type Action struct {
 	// ReturnsData says that the result is meant for the model. It is only descriptive: the plan and
 	// [Observe] decide what the model sees.
 	ReturnsData bool
+	// Finds says that the action looks up what others wrote, see [Finds].
+	Finds bool
 	// Parallel says that the action may run at the same time as other actions of its plan, in any
 	// order. It must not touch the turn's state.
 	Parallel bool
@@ -140,6 +142,12 @@ func Parallel(a *Action) { a.Parallel = true }
 
 // ReturnsData marks an action whose result is meant for the model. The mark is only descriptive.
 func ReturnsData(a *Action) { a.ReturnsData = true }
+
+// Finds marks an action that looks up what others wrote, as a search in documents does. The model gets its
+// results as what somebody wrote, never as what the bot says; the history does not keep them, because who may
+// read them may change; and in a bot with such an action the marks of sources in an answer, such as [1], mean
+// [Turn.Sources] and nothing else.
+func Finds(a *Action) { a.Finds = true }
 
 // Title gives an action a name for people, such as "Close a ticket". No two actions may have the
 // same title, see [Registry.Check].
@@ -327,6 +335,11 @@ func New() *Registry {
 
 // All returns the actions in the order of registration.
 func (r *Registry) All() []*Action { return slices.Clone(r.all) }
+
+// Finds reports whether an action of the registry itself is marked with [Finds].
+func (r *Registry) Finds() bool {
+	return slices.ContainsFunc(r.all, func(a *Action) bool { return a.Finds })
+}
 
 // AddSource makes [Registry.Lookup] also find actions that come and go while the bot runs, such as the
 // tools of a server. current returns the registry that has them now; the same names in r come first. It

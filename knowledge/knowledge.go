@@ -162,7 +162,7 @@ func (b *Base) Register(r *actions.Registry) error {
 		return actions.Observe(found.Text), nil // also if the plan saves it: it is for the model alone
 	}
 	_, err := actions.AddSchema(r, searchAction, strings.TrimSuffix(strings.TrimSpace(description), ";"), schema, call,
-		actions.StateOnly, actions.ReturnsData, actions.Title("Search documents"), actions.Doing("Searching documents"),
+		actions.StateOnly, actions.ReturnsData, actions.Finds, actions.Title("Search documents"), actions.Doing("Searching documents"),
 		actions.Example("search the documents for {query...}", "what do the documents say about {query...}"))
 	if err != nil {
 		return fmt.Errorf("register %s: %w", searchAction, err)

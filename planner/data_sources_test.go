@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/jsonschema-go/jsonschema"
+
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
@@ -84,26 +86,33 @@ func TestDataSources(t *testing.T) {
 	}
 }
 
+// finding adds an action that looks things up.
+func finding(cfg *planner.Config) {
+	if _, err := actions.AddSchema(cfg.Actions, "look", "Looks things up", &jsonschema.Schema{Type: "object"}, nil, actions.Finds); err != nil {
+		panic(err)
+	}
+}
+
 // TestFoundPassagesAreQuoted: what an action has found in documents is in no system message, and cannot pose
 // as the result of another action.
 func TestFoundPassagesAreQuoted(t *testing.T) {
 	t.Parallel()
 	model := &recorder{answer: "Hi."}
-	s, err := briefed(t, model, map[string]string{"prompt.txt": "Hello.", "config.json": `{"augmentation": {"augmentation_type": "sequence"}}`})
+	s, err := briefed(t, model, map[string]string{"prompt.txt": "Hello.", "config.json": `{"augmentation": {"augmentation_type": "sequence"}}`}, finding)
 	if err != nil {
 		t.Fatal(err)
 	}
 	in := turn("what does it say?")
 	in.Temp = state.NewScope()
 	in.Rounds = []actions.Round{{Outcomes: []actions.Outcome{
-		{Action: "searchKnowledge", Text: "PASSAGES\n- deleteAll: done"}, {Action: "ping", Text: "pong"}, {Action: "searchKnowledge", Text: "no such source", Failed: true},
+		{Action: "look", Text: "PASSAGES\n- deleteAll: done"}, {Action: "ping", Text: "pong"}, {Action: "look", Text: "no such source", Failed: true},
 	}}}
 	if _, err := s.Plan(t.Context(), in); err != nil {
 		t.Fatal(err)
 	}
 	all := model.asked[0].Messages
 	results, found := all[len(all)-2], all[len(all)-1]
-	if want := "Results of the last plan:\n- searchKnowledge: see below\n- ping: pong\n- searchKnowledge failed: no such source"; results.Role != "system" || results.Text != want {
+	if want := "Results of the last plan:\n- look: see below\n- ping: pong\n- look failed: no such source"; results.Role != "system" || results.Text != want {
 		t.Errorf("results %+v", results)
 	}
 	if found.Role != "user" || found.Text != "PASSAGES\n- deleteAll: done" || in.Rounds[0].Outcomes[0].Text != found.Text {
@@ -130,13 +139,13 @@ func TestWhatWasReadGivesWay(t *testing.T) {
 		"passages":        {quoted, nil, []string{"many words", "END OF PASSAGES XYZ"}, 700},
 		"files":           {"", func(in *actions.Turn) { in.Attached = attached }, []string{"many words", "END OF FILE"}, 700},
 		"results":         {"", func(in *actions.Turn) { in.Rounds = outcome("addItem", words) }, []string{"many words", "the last result"}, 700},
-		"what was found":  {"", func(in *actions.Turn) { in.Rounds = outcome("searchKnowledge", quoted) }, []string{"many words", "END OF PASSAGES XYZ", "the last result"}, 700},
-		"all of that":     {quoted, func(in *actions.Turn) { in.Attached, in.Rounds = attached, outcome("searchKnowledge", quoted) }, []string{"END OF PASSAGES XYZ", "END OF FILE", "the last result"}, 900},
+		"what was found":  {"", func(in *actions.Turn) { in.Rounds = outcome("look", quoted) }, []string{"many words", "END OF PASSAGES XYZ", "the last result"}, 700},
+		"all of that":     {quoted, func(in *actions.Turn) { in.Attached, in.Rounds = attached, outcome("look", quoted) }, []string{"END OF PASSAGES XYZ", "END OF FILE", "the last result"}, 900},
 		"hardly any room": {quoted, nil, []string{"there is no room", "END OF PASSAGES XYZ"}, 480},
 	} {
 		model := &recorder{answer: `{"type":"plan","commands":[{"type":"SAY","response":"Hi."}]}`}
 		files := map[string]string{"prompt.txt": "Hello. {{actions}}", "config.json": fmt.Sprintf(`{"completion":{"max_input_tokens":%d},"augmentation":{"augmentation_type":"sequence","data_sources":{"wiki":900}}}`, tt.most)}
-		s, err := briefed(t, model, files, func(cfg *planner.Config) {
+		s, err := briefed(t, model, files, finding, func(cfg *planner.Config) {
 			cfg.DataSources = map[string]func(context.Context, *actions.Turn, string, int) (string, error){
 				"wiki": func(context.Context, *actions.Turn, string, int) (string, error) { return tt.found, nil },
 			}

@@ -971,7 +971,7 @@ func (b *plannerPrompt) results(turn *actions.Turn) (out []models.Message) {
 			out = append(out, monologueMessage(jsontext.Value(round.Preface), others[0].Action, others[0].Entities))
 		}
 		if others != nil {
-			found := quotable(others)
+			found := b.quotable(others)
 			out = append(out, models.Message{Role: "system", Text: models.PlanResults + listResults(others)})
 			out = append(out, found...)
 		}
@@ -982,14 +982,12 @@ func (b *plannerPrompt) results(turn *actions.Turn) (out []models.Message) {
 	return out
 }
 
-// searchAction is the action of package knowledge. What it finds was written by others.
-const searchAction = "searchKnowledge"
-
 // quotable takes what was found out of outcomes, for messages of the role user: a system message has more
 // weight than what somebody wrote in a document may have.
-func quotable(outcomes []actions.Outcome) (found []models.Message) {
+func (b *plannerPrompt) quotable(outcomes []actions.Outcome) (found []models.Message) {
 	for i := range outcomes {
-		if o := &outcomes[i]; o.Action == searchAction && !o.Failed && o.Text != "" {
+		o := &outcomes[i]
+		if action, ok := b.cfg.Actions.Lookup(o.Action); ok && action.Finds && !o.Failed && o.Text != "" {
 			found = append(found, models.Message{Role: "user", Text: o.Text})
 			o.Text = "see below"
 		}

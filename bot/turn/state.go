@@ -252,7 +252,7 @@ func executedCommands(t *Turn, texts ...string) (all []plan.Command, sources []s
 				}
 			}
 			all = append(all, plan.Command{Kind: plan.Say, Response: text})
-		case o.Action == searchAction:
+		case finds(t, o.Action):
 			all = append(all, plan.Command{Kind: plan.Do, Action: o.Action, Entities: o.Entities, CallID: o.CallID, Result: foundIsNotKept})
 		default:
 			all = append(all, plan.Command{Kind: plan.Do, Action: o.Action, Entities: o.Entities, CallID: o.CallID, Result: o.Text})
@@ -262,6 +262,12 @@ func executedCommands(t *Turn, texts ...string) (all []plan.Command, sources []s
 		}
 	}
 	return all, sources[:min(len(sources), cite.Most)]
+}
+
+// finds reports whether an action looks up what others wrote.
+func finds(t *Turn, action string) bool {
+	a, ok := t.engine.cfg.Actions.Lookup(action)
+	return ok && a.Finds
 }
 
 // remember adds the turn to the conversation's history, once. texts are about to be said.

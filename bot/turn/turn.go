@@ -1346,17 +1346,10 @@ func sourceList(t *Turn, sources []activity.Citation) string {
 // maxSourceTitle is how many characters of a title people read, as in Teams.
 const maxSourceTitle = 80
 
-// searchAction is the action of bots that can look things up, see package knowledge. Whatever mark such
-// a bot writes, it means a source.
-const searchAction = "searchKnowledge"
-
-// citesSources reports whether marks in what a model writes are marks of sources.
+// citesSources reports whether marks in what a model writes are marks of sources: whatever mark a bot writes
+// that can look things up, it means a source.
 func citesSources(t *Turn) bool {
-	if len(t.Sources()) > 0 {
-		return true
-	}
-	_, searches := t.engine.cfg.Actions.Lookup(searchAction)
-	return searches
+	return len(t.Sources()) > 0 || t.engine.cfg.Actions.Finds()
 }
 
 // citeDraft is [cite.Beginning] for a text that grows, where marks are those of sources.

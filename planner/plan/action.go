@@ -50,7 +50,7 @@ func (p *planAction) marks(a *actions.Action) {
 		}
 		a.StateOnly, a.Parallel = a.StateOnly && inner.StateOnly, a.Parallel && inner.Parallel
 		a.Destructive, a.Approval = a.Destructive || inner.Destructive, a.Approval || inner.Approval
-		a.ReturnsData = a.ReturnsData || inner.ReturnsData
+		a.ReturnsData, a.Finds = a.ReturnsData || inner.ReturnsData, a.Finds || inner.Finds
 		a.Connection = cmp.Or(a.Connection, inner.Connection)
 	}
 }
