@@ -18,14 +18,14 @@ const unseen = "\u200b"
 //
 // It does not parse markdown, as each client does that in its own way. It knows the few forms that it leaves,
 // and breaks all that begins like another one, in code too. Only HTML stays in code between plain fences, if the
-// text has no picture.
+// text has no picture and no mention.
 func Tame(text string, hosts []string) string {
 	if !strings.ContainsAny(text, "<[") {
 		return text
 	}
 	var s strings.Builder
 	var code [][2]int
-	if !strings.Contains(text, "![") { // or else a fence may go with a picture
+	if !strings.Contains(text, "![") && !strings.Contains(text, "at>") { // a fence may go with a picture, or be HTML behind a mention
 		code = fenced(text)
 	}
 	for i := 0; i < len(text); {

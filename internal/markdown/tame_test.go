@@ -62,6 +62,8 @@ func TestTame(t *testing.T) {
 		" ```\n<img>\n```":                                        " ```\n<~img>\n```",
 		"![a](https://a.example \"\n```\n\")\n<img src=x>\n```\n": "a (a.example)\n<~img src=x>\n```\n",
 		"x![\n```\n](https://a.example)\n<img src=x>\n```\nend":   "x```\n (a.example)\n<~img src=x>\n```\nend",
+		"<at>\n```\n<img src=x>\n```\n":                           "<at>\n```\n<~img src=x>\n```\n",
+		"</at>\n```\n<img src=x>\n```\n":                          "</at>\n```\n<~img src=x>\n```\n",
 		"~~~\n```\n~~~\n<img>\n```":                               "~~~\n```\n~~~\n<~img>\n```",
 	} {
 		if got := strings.ReplaceAll(markdown.Tame(text, []string{"ok.example"}), "\u200b", "~"); got != want {
@@ -77,6 +79,7 @@ func TestTameMakesNoMarkup(t *testing.T) {
 		"!", "[", "]", "(", ")", "![", "](", "<", ">", "x", "https://evil.example/q", "https://ok.example/a", "![x](y)", "![](y)", "![!](y)", "![<](y)",
 		"javascript:1", "`", "\\", "img src=https://evil.example/p>", " ", "\"", "[x]", "(javascript:1)", "[a](https://evil.example/q)",
 		"![x](https://ok.example/a)", ": javascript:1", "\n", "](https://ok.example/a)", "](https://evil.example/q)", "[r]: https://evil.example/q", "[r]",
+		"<at>\n", "</at>\n", "```\n", "<img src=https://evil.example/p>",
 	}
 	client := goldmark.New(goldmark.WithRendererOptions(html.WithUnsafe()))
 	loads := regexp.MustCompile(`(?i)src="(?:[^h]|h[^t]|https?://[^o])|href="(?:[^hmt#"]|javascript)|<(?:img src=h|!|ximg|script)`)
