@@ -1,6 +1,7 @@
 package oauth_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -133,12 +134,14 @@ func TestAnotherServersIssuer(t *testing.T) {
 	e := newEvil(t)
 	for name, tt := range map[string]struct {
 		honest func(at string) oauth.Service
+		port   string // before that of the server
 		own    bool
 	}{
 		"at the service": {honest: func(at string) oauth.Service { return oauth.Service{Resource: at + "/mcp"} }},
 		"configured": {honest: func(at string) oauth.Service {
 			return oauth.Service{Resource: "https://x.example.com/", Issuer: at + "/as"}
 		}},
+		"in another spelling":        {honest: func(at string) oauth.Service { return oauth.Service{Resource: at + "/mcp"} }, port: ":0"},
 		"the operator says it is so": {honest: func(at string) oauth.Service { return oauth.Service{Resource: at + "/mcp"} }, own: true},
 	} {
 		r := setup(t, func(c *oauth.Config) {
@@ -149,9 +152,19 @@ func TestAnotherServersIssuer(t *testing.T) {
 			}
 			c.Services["issues"], c.Services["evil"] = tt.honest(at), oauth.Service{Resource: e.URL + "/mcp", Issuer: issuer}
 		})
+		spelled := func(address string) string {
+			return strings.Replace(address, "127.0.0.1:", "127.0.0.1"+cmp.Or(tt.port, ":"), 1)
+		}
 		e.mu.Lock()
-		e.change = func(_ string, m map[string]any) { m["authorization_servers"] = []string{r.URL + "/as"} }
+		e.change = func(_ string, m map[string]any) { m["authorization_servers"] = []string{spelled(r.URL + "/as")} }
 		e.mu.Unlock()
+		r.change = func(_ string, m map[string]any) { // it takes the host of the request for its own
+			for name, value := range m {
+				if address, ok := value.(string); ok {
+					m[name] = spelled(address)
+				}
+			}
+		}
 		if res, err := r.SignInResource(t.Context(), person("mia"), "evil"); (err == nil) != tt.own {
 			t.Errorf("%s: %s, %v", name, res.Link, err)
 		}

@@ -228,11 +228,14 @@ func (s Service) faults() (all []error) {
 	return all
 }
 
+// hostForm is a host that has no other spelling, but for its case: what is compared is then what is dialled.
+var hostForm = regexp.MustCompile(`^(?:[A-Za-z0-9._-]*[A-Za-z0-9]|\[[0-9A-Fa-f:.]+\])(?::[1-9][0-9]*)?$`)
+
 // checkAddress returns an error unless the address is https, or http to this machine.
 func checkAddress(address string) error {
 	u, err := url.Parse(address)
 	switch {
-	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "":
+	case err != nil || !hostForm.MatchString(u.Host) || u.User != nil || u.Fragment != "":
 		return errors.New("it is no address such as https://bot.example.com")
 	case u.Scheme == "https":
 		return nil
