@@ -122,7 +122,7 @@ type Bot struct {
 // New makes only the bot, on that model: for a test, or for your own server. cfg sets what Bot does
 // not. Connections are closed once ctx ends.
 func New(ctx context.Context, b Bot, model models.Model, cfg bot.Config) (*bot.Bot, error) {
-	s := settings.Settings{Bot: settings.BotOf(b), Planner: b.Planner}
+	s := settings.Settings{Bot: settings.BotOf(b), Planner: cmp.Or(b.Planner, settings.Sequence)}
 	if guard, ok := cfg.Authenticator.(interface{ Local() bool }); cfg.Authenticator != nil && (!ok || !guard.Local()) {
 		s.Proven = true
 		if s.UsesIndex() && len(cfg.Access.Tenants) != 1 {
