@@ -39,6 +39,10 @@ func Head(text string, units int) int { return prefix(text, units/4*3) }
 // Rest returns the rest of a text of which the beginning was sent, and cannot be changed any more: a code block
 // begins again.
 func Rest(sent, rest string) string {
+	if strings.HasPrefix(rest, "`") { // half a fence is none, and what was code behind it would be markup
+		whole := strings.TrimRight(sent, "`")
+		sent, rest = whole, sent[len(whole):]+rest
+	}
 	var b blocks
 	for line := range strings.SplitSeq(sent, "\n") {
 		b.next(line)

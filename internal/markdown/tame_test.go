@@ -97,6 +97,21 @@ func TestTameMakesNoMarkup(t *testing.T) {
 	}
 }
 
+// TestRestOfAFence: a text that is cut within a fence goes on with a whole one.
+func TestRestOfAFence(t *testing.T) {
+	t.Parallel()
+	for cut, want := range map[string]string{
+		"x\n``|`\n<img src=x>\n```":              "```\n<img src=x>\n```",
+		"```\nx\n`|``\ny\n```\n<img src=x>\n```": "y\n```\n<img src=x>\n```",
+		"x `|`y``":                               "``y``",
+	} {
+		sent, rest, _ := strings.Cut(cut, "|")
+		if got := markdown.Rest(sent, rest); got != want {
+			t.Errorf("%q: got %q, want %q", cut, got, want)
+		}
+	}
+}
+
 // TestTameDraft: of a text that grows nothing is shown that is loaded, and little that changes.
 func TestTameDraft(t *testing.T) {
 	t.Parallel()
