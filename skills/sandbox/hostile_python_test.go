@@ -88,6 +88,22 @@ attempt("msg", lambda: call(libc.msgget, 0, 0o1600))
 attempt("memfd", lambda: os.memfd_create("x"))
 attempt("splice", lambda: os.splice(os.open("/usr/bin/env", os.O_RDONLY), os.pipe()[1], 4096))
 `},
+			"signals that wait": {check: prints("queue EAGAIN"), script: `
+signal.pthread_sigmask(signal.SIG_BLOCK, [40])
+def queue():
+    for i in range(2000):
+        call(libc.sigqueue, os.getpid(), 40, None)
+attempt("queue", queue)
+`},
+			"kernel tables by netlink": {check: prints("held"), script: `
+for protocol in range(1, 32):
+    try:
+        socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, protocol)
+        print(protocol)
+    except OSError:
+        pass
+print("held")
+`},
 			"page tables": {limits: small, check: exceeds("memory"), script: `
 size = 1 << 37
 place = libc.mmap(None, size, mmap.PROT_READ, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000, -1, 0)

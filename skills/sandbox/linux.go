@@ -176,6 +176,7 @@ func limited(prlimit string, l Config, others int, argv []string) []string {
 		"--fsize=" + strconv.Itoa(maxFileBytes),
 		"--nproc=" + strconv.Itoa(maxProcesses+others),
 		"--nofile=" + strconv.Itoa(maxOpenFiles),
+		"--sigpending=" + strconv.Itoa(maxPending),
 		"--core=0",
 		"--",
 	}, argv...)

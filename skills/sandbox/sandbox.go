@@ -69,6 +69,7 @@ const (
 	maxFileBytes  = 32 << 20 // in one file of the scratch folder
 	maxProcesses  = 32       // counting threads
 	maxOpenFiles  = 64       // per process
+	maxPending    = 1024     // signals that wait, and timers; counts what else the user runs
 	maxOutput     = 64 << 10 // bytes kept of each of stdout and stderr
 	nobody        = 65534    // user and group that scripts run as when this program is root
 )

@@ -113,6 +113,7 @@ func deniedSockets() []denial {
 	const kinds = 0xf // the higher bits are flags
 	return []denial{
 		{unix.SYS_SOCKET, unix.EAFNOSUPPORT, &condition{mask: allBits, unless: families}},
+		{unix.SYS_SOCKET, unix.EPROTONOSUPPORT, &condition{arg: 2, mask: allBits, unless: []uint32{unix.NETLINK_ROUTE, unix.AF_UNIX}}}, // protocols
 		{unix.SYS_SOCKETPAIR, unix.EAFNOSUPPORT, &condition{mask: allBits, unless: []uint32{unix.AF_UNIX}}},
 		{unix.SYS_SOCKETPAIR, unix.EPERM, &condition{arg: 1, mask: kinds, unless: []uint32{unix.SOCK_STREAM, unix.SOCK_SEQPACKET}}},
 		{unix.SYS_SETSOCKOPT, unix.EPERM, &condition{arg: 2, mask: allBits, is: buffers}}, // at any level: no other level has these options
