@@ -266,3 +266,21 @@ func TestCardsSurviveACrash(t *testing.T) {
 		})
 	}
 }
+
+// TestTheSummaryOfACardIsTame also where it is the space of no width that tames it.
+func TestTheSummaryOfACardIsTame(t *testing.T) {
+	t.Parallel()
+	acts := actions.New()
+	actions.Add(acts, "show", "Shows a page", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
+		return actions.Card(activity.Card{Fallback: "It says\n<img src=https://evil.example/q> ![a [b] c](https://evil.example/)"}, ""), nil
+	})
+	bottest.Test(t, bottest.Config{Actions: acts}, func(t *testing.T, kit *bottest.Kit) {
+		kit.Model.Says(plan(do("show", `{}`)))
+		mia := kit.Personal("Mia")
+		mia.Say("Show it")
+		summary := mia.Next().Activity.Summary
+		if !strings.HasPrefix(summary, "It says ") || strings.Contains(summary, "<img") || strings.Contains(summary, "![") {
+			t.Errorf("the summary is %q", summary)
+		}
+	})
+}

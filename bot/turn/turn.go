@@ -974,7 +974,7 @@ func cardMessages(ctx context.Context, t *Turn, cards []activity.Card) (all []*a
 	for _, card := range cards {
 		if t.ShowsCards() {
 			m := t.Message("")
-			m.Summary = spelling.OneLine(markdown.Tame(card.Fallback, nil), maxCardSummary)
+			m.Summary = markdown.Tame(spelling.OneLine(card.Fallback, maxCardSummary), nil)
 			m.Attachments = []activity.Attachment{card.Attachment()}
 			if _, err := m.Fit().EncodeToSend(); err == nil {
 				all = append(all, m)
