@@ -86,7 +86,7 @@ func (s *keySet) find(ctx context.Context, id string) (*signingKey, error) {
 	defer cancel()
 	ended := false
 	select { // concurrent callers share one fetch
-	case <-s.fetching.DoChan("", func() (any, error) { s.load(key == nil); return nil, nil }):
+	case <-s.fetching.DoChan("", func() (any, error) { s.load(id); return nil, nil }):
 		ended = true
 	case <-ctx.Done():
 	}
@@ -109,12 +109,13 @@ func (s *keySet) find(ctx context.Context, id string) (*signingKey, error) {
 	}
 }
 
-// load replaces the keys if that is due. It spaces out fetches after a failure, and fetches for an
+// load replaces the keys if that is due for a caller who looks for that id. It spaces out fetches after a failure, and fetches for an
 // unknown id. The very first fetch does not count as one for an unknown id, so a rotation right
 // after start is picked up. load outlives the request that started it.
-func (s *keySet) load(unknown bool) {
+func (s *keySet) load(id string) {
 	s.mu.Lock()
 	now, first := s.guard.now(), s.keys == nil
+	unknown := s.keys[id] == nil // a fetch that has just ended may have brought it
 	due := first || now.Sub(s.loaded) >= keyTTL || unknown && now.Sub(s.forUnknown) >= unknownPause
 	due = due && now.Sub(s.tried) >= fetchPause
 	s.mu.Unlock()
