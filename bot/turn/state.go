@@ -136,40 +136,6 @@ func reloadTurn(ctx context.Context, t *Turn) error {
 	return t.docs.load(ctx, keysOfTurn(t))
 }
 
-// Save writes the record and the state changes as if in one step: [inbox.Lease.Recover] completes
-// one that a killed process left half done. From then on what was done in state counts as done. If
-// another conversation changed the same value meanwhile, Save returns [state.ErrConflict] and
-// nothing was saved. Handlers that say nothing may call it: sending saves first anyway.
-func (t *Turn) Save(ctx context.Context) (err error) {
-	if t.ReadOnly() {
-		return errReadOnly
-	}
-	ctx, end := t.step(ctx, "save")
-	defer func() { end(err) }()
-	if err := ctx.Err(); err != nil {
-		return fmt.Errorf("save state: %w", err)
-	}
-	ctx = lastingOf(ctx, t) // the turn timeout does not cut off a save
-	if err = listPlace(ctx, t); err == nil {
-		began := time.Now()
-		err = mergingSave(ctx, t, func() error {
-			raw, err := encodeRecord(t)
-			if err != nil {
-				return err
-			}
-			err = t.lease.Save(ctx, raw, t.since.progressed, t.docs.toSave()...)
-			seeSaved(t, raw, began, err)
-			return err
-		})
-	}
-	if err != nil {
-		t.saveFault = err
-		return err
-	}
-	t.saved, t.since = len(t.Outcomes()), unsaved{}
-	return nil
-}
-
 // encodeRecord writes the record as it is now.
 func encodeRecord(t *Turn) ([]byte, error) {
 	if err := copyToRecord(t); err != nil {
@@ -420,13 +386,6 @@ func noteReference(t *Turn) {
 	}
 }
 
-// Removed notes that the bot was removed from the conversation, and drops the notices that wait
-// there. Nothing can be sent there until an activity comes from there.
-func (t *Turn) Removed(ctx context.Context) error {
-	state.Of[reference](t.Conversation).die("the bot was taken out")
-	return dropWaits(ctx, t, t.Activity.Conversation.ID, "", forTime, forFile)
-}
-
 func (r *reference) die(why string) {
 	r.Dead, r.Why = time.Now().UTC().Truncate(time.Second), why
 }
@@ -591,47 +550,6 @@ func undeletes(a *activity.Activity) bool {
 	}
 	err := json.Unmarshal(a.ChannelData, &data, json.MatchCaseInsensitiveNames(true))
 	return err == nil && strings.EqualFold(data.EventType, "undeleteMessage")
-}
-
-// Amend makes the history follow what the author of a message did with it: one that was deleted leaves the
-// history, and so do a summary of it and the texts of its files; an edited one stands in its new words. Moderation judges these
-// first. A message of somebody else, or one that the history does not have, changes nothing.
-func (t *Turn) Amend(ctx context.Context) error {
-	if t.ReadOnly() {
-		return errReadOnly
-	}
-	a := t.Activity
-	if a.Type == activity.MessageDelete {
-		if err := t.engine.files.ForgetMessage(ctx, conversationKey(t), t.Conversation, a.From.ID, a.ID); err != nil {
-			return err
-		}
-	}
-	waits, err := waitsForMessage(ctx, t, a)
-	if err != nil {
-		return err
-	}
-	thread, err := threadWith(ctx, t, a, waits)
-	if err != nil || thread == nil {
-		return err
-	}
-	text := ""
-	if a.Type == activity.MessageUpdate {
-		m := *a
-		m.Type = activity.Message
-		if text, err = judgeEdited(ctx, t.exec, files.Said(&m)); err != nil {
-			return err
-		}
-	}
-	history := state.Of[prompts.History](thread)
-	history.Edit(a.From.ID, a.ID, text)
-	if waits != "" {
-		history.Amend(a.From.ID, a.ID, text)
-	}
-	zerolog.Ctx(ctx).Info().Bool("deleted", text == "").Bool("waits", waits != "").Msg("the history follows what the author of a message did with it")
-	if thread != t.Thread {
-		return t.engine.cfg.Store.Save(ctx, thread)
-	}
-	return nil
 }
 
 // waitsForMessage returns the thread of a turn that answers the message and waits: it would bring the old words back.
