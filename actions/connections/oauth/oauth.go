@@ -492,7 +492,7 @@ func (s *SignIn) client(ctx context.Context, connection string, at server) (id s
 	}
 	err = s.cfg.Store.Update(ctx, key, func(doc *state.Scope) error {
 		if known := state.Of[registered](doc); known.ID == "" {
-			known.ID = made.ID
+			known.ID, known.Since = made.ID, time.Now()
 		} else {
 			made.ID = known.ID // another replica was faster
 		}
@@ -502,14 +502,14 @@ func (s *SignIn) client(ctx context.Context, connection string, at server) (id s
 }
 
 // forget drops the id that the bot registered at an authorization server which does not know it any more. The
-// next sign-in registers it anew.
-func (s *SignIn) forget(ctx context.Context, connection string, at server, id string) error {
+// next sign-in registers it anew. An id that is younger than that stays.
+func (s *SignIn) forget(ctx context.Context, connection string, at server, id string, than time.Duration) error {
 	if strings.HasPrefix(id, s.cfg.Address+ClientPath) {
 		return nil // there is nothing to register
 	}
-	s.cfg.Log.Warn().Str("server", at.Issuer).Msg("an authorization server has forgotten the bot, which will register again")
+	s.cfg.Log.Warn().Str("server", at.Issuer).Msg("an authorization server does not know the bot, which may register again")
 	return s.cfg.Store.Update(ctx, documentKey("client", at.Issuer, s.callback(connection)), func(doc *state.Scope) error {
-		if known := state.Of[registered](doc); known.ID == id {
+		if known := state.Of[registered](doc); known.ID == id && time.Since(known.Since) >= than {
 			known.ID = ""
 		}
 		return nil
@@ -518,7 +518,8 @@ func (s *SignIn) forget(ctx context.Context, connection string, at server, id st
 
 // registered is what the bot is called at an authorization server where it registered itself.
 type registered struct {
-	ID string `json:"id"`
+	ID    string    `json:"id"`
+	Since time.Time `json:"since,omitzero"` // zero: the build before wrote it
 }
 
 // metadata is what the authorization server of a connection may know of the bot; "": what those that the
@@ -763,7 +764,7 @@ func (s *SignIn) finish(ctx context.Context, connection, rawQuery string) (code 
 	if query.Get("code") == "" {
 		err := errors.New("the person or the authorization server refused")
 		if begun.Client != s.cfg.Services[begun.Connection].ClientID && unknownClient(query.Get("error")) {
-			err = errors.Join(err, s.forget(ctx, begun.Connection, begun.Server, begun.Client))
+			err = errors.Join(err, s.forget(ctx, begun.Connection, begun.Server, begun.Client, time.Hour)) // anybody can write that address
 		}
 		return "", err
 	}
@@ -802,7 +803,7 @@ func (s *SignIn) finish(ctx context.Context, connection, rawQuery string) (code 
 			_ = json.Unmarshal(refused.Body, &said) // it may be none
 		}
 		if ok && begun.Client != service.ClientID && unknownClient(cmp.Or(refused.ErrorCode, said.Code)) {
-			err = errors.Join(err, s.forget(ctx, begun.Connection, begun.Server, begun.Client))
+			err = errors.Join(err, s.forget(ctx, begun.Connection, begun.Server, begun.Client, 0))
 		}
 		return "", err
 	}
@@ -1159,7 +1160,7 @@ func (s *SignIn) renewOnce(ctx context.Context, service Service, owner, connecti
 		err = errClient
 	}
 	if g.Client != service.ClientID && unknownClient(token.Code) {
-		if err := s.forget(ctx, connection, g.Server, g.Client); err != nil {
+		if err := s.forget(ctx, connection, g.Server, g.Client, 0); err != nil {
 			return g, err
 		}
 	}

@@ -694,8 +694,17 @@ func TestAForgottenClient(t *testing.T) {
 	if status, _ := r.visits(t, r.allows(t, link)); status != http.StatusBadRequest {
 		t.Errorf("the person reads %d", status)
 	}
-	if client, _ := begin(); client != "client-2" {
+	client, link = begin()
+	if client != "client-2" {
 		t.Errorf("after the server forgot it, it is %s", client)
+	}
+	asked, _ := url.Parse(link)
+	refused := url.Values{"error": {"invalid_client"}, "state": asked.Query()["state"], "iss": {r.URL + "/as"}}
+	if status, _ := r.visits(t, asked.Query().Get("redirect_uri")+"?"+refused.Encode()); status != http.StatusBadRequest {
+		t.Errorf("the person reads %d", status)
+	}
+	if client, _ := begin(); client != "client-2" {
+		t.Errorf("after a person said that the server forgot it, it is %s", client)
 	}
 }
 
