@@ -12,7 +12,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	bot "github.com/planbot-go/planbot/internal/settings"
+	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/metrics"
 )
 
 // settings are the variables in the table of docs/settings.md, which is generated from the code.
@@ -38,8 +39,7 @@ func refused(env map[string]string) error {
 	for name, value := range env {
 		flags = append(flags, "--"+strings.ToLower(strings.ReplaceAll(name, "_", "-"))+"="+value)
 	}
-	_, err := bot.Read(bot.Bot{}, flags...)
-	return err
+	return app.Settings(app.Bot{}, metrics.Feature()).Read(flags...)
 }
 
 // TestCompose: without an app id, and with one as its comment says.
