@@ -22,7 +22,6 @@ import { startModel } from './model.mjs';
 import { startPlayground, textOf } from './playground.mjs';
 import { here, sleep, until } from './process.mjs';
 
-const atOnce = 3;
 const quietMs = 700; // how long nothing more may come before messages are counted
 const acts = {
   open: (driver, step) => driver.open(step.open),
@@ -40,8 +39,8 @@ const known = new Set([...Object.keys(acts), 'mention', 'fill', 'text', 'command
 // runAll drives the scenarios named on the command line, or all, prints a line a step and exits 1 when one failed.
 // open(client, dir) gives a driver: the five acts, mark(), messages(mark), shot(name) and close(). start(endpoint, dir)
 // gives the client, by default the Playground; without names files of which it lacks what they need. Beside the files there are
-// checks, by their titles: each gets the endpoint of a bot of its own and a folder, and returns what is wrong, or ''.
-export async function runAll(kind, open, { start = startPlayground, without = [], checks = {} } = {}) {
+// checks, by their titles: each gets the endpoint of a bot of its own and a folder, and returns what is wrong, or ''. atOnce run side by side.
+export async function runAll(kind, open, { start = startPlayground, without = [], checks = {}, atOnce = 3 } = {}) {
   const named = process.argv.slice(2);
   const files = named.length ? named : all(path.join(here, 'scenarios')).filter((file) => !without.includes(path.basename(file)));
   const bin = await botBinary();
