@@ -177,7 +177,8 @@ func ownerOf(turn *actions.Turn) (string, error) {
 	return strings.ToLower(tenant + "/" + person), nil
 }
 
-// Of returns the facts about the turn's person, oldest first. It returns none in a group. An error says that it is not known whose they would be.
+// Of returns the facts about the turn's person, oldest first. It returns none in a group. An error says that it is not
+// known whose they would be.
 func Of(turn *actions.Turn) ([]Fact, error) {
 	owner, err := ownerOf(turn)
 	if err != nil || !turn.Activity.Conversation.Personal() || turn.User == nil {

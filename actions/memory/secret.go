@@ -30,8 +30,7 @@ const (
 	digits = `\d[\d -]{2,}`
 )
 
-// entry matches what opens something without being called a password: the code of a door, what somebody logs in
-// with, and answers to secret questions.
+// entry matches codes of doors and the like, log-ins, and answers to secret questions.
 var entry = lazy.Regexp(`(?i)(?:` +
 	`\b(?:log[ -]?in|sign[ -]?in|anmeldung|zugangsdaten|zugang|account|konto|user(?:name)?|benutzer(?:name)?)` + is + `\S+\s*[/|,;:]\s*\S*\d|` +
 	opened + `[^.!?]{0,20}` + code + `[^.!?]{0,30}` + digits + `|` + code + `[^.!?]{0,20}` + opened + `[^.!?]{0,30}` + digits + `|` +

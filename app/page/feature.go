@@ -54,7 +54,9 @@ func (o *own) open(p *app.Program) (err error) {
 		sum.Write([]byte("the address of the page's connector"))
 		secret = hex.EncodeToString(sum.Sum(nil))
 	}
-	o.page, err = New(Config{Name: bot.Name, Examples: bot.Examples, Secrets: s.Secrets(), Secret: secret, Keep: o.Keep, Log: *p.Log(), Counter: bot.Counter})
+	o.page, err = New(Config{
+		Name: bot.Name, Examples: bot.Examples, Secrets: s.Secrets(), Secret: secret, Keep: o.Keep, Log: *p.Log(), Counter: bot.Counter,
+	})
 	if err != nil {
 		return err
 	}

@@ -578,7 +578,8 @@ func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 		err := tell(ctx, said)
 		if errors.Is(err, stream.ErrStopped) {
 			t.rec.Outbox, err = nil, nil
-			if speakAgain(t); matters {
+			speakAgain(t)
+			if matters {
 				err = tell(ctx, said)
 			}
 		}
