@@ -156,8 +156,12 @@ func (r *planRun) noted(_ *bot.Turn, n *turn.Note) {
 
 // ended sees that the plan is over, or waits.
 func (r *planRun) ended(_ context.Context, t *bot.Turn, e turn.Ended) {
+	if t.Activity.Type != activity.Message {
+		return
+	}
+	mine := r.claim(t.Turn)
 	switch {
-	case t.Activity.Type != activity.Message || !r.runs(t.Turn):
+	case !mine:
 	case e.Over():
 		r.end(e.Failure)
 	case e.Outcome == "waiting" && slices.Contains([]string{"approval", "sign_in", "answer", "file"}, e.Reason):
@@ -189,7 +193,8 @@ func (r *planRun) decide() {
 // next is the plan, in the turn that runs it; what is left of it, if a command such as load_skill has the bot plan
 // again; and after it or a failure nothing more.
 func (r *planRun) next(_ context.Context, turn *actions.Turn) (plan.Plan, error) {
-	if !r.runs(turn) {
+	mine := r.claim(turn)
+	if !mine {
 		return saying("The plan waits for /approve or /reject, with the id that is shown above."), nil
 	}
 	outcomes := turn.Outcomes()
@@ -222,8 +227,8 @@ func saying(text string) plan.Plan {
 	return plan.Plan{Commands: []plan.Command{{Kind: plan.Say, Response: text}}}
 }
 
-// runs gives the plan to the first turn that asks for one. It returns whether that is this turn.
-func (r *planRun) runs(turn *actions.Turn) bool {
+// claim gives the plan to the first turn that asks, and reports whether that is this one.
+func (r *planRun) claim(turn *actions.Turn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.turn == "" {
