@@ -122,6 +122,13 @@ async function talk(page, url, text) {
   return `${url}${await turn.getByRole('link').getAttribute('href')}`;
 }
 
+/** Presses a key that leads to another page, and waits until that page's scripts listen: before it, Enter in a text box is a line break. */
+async function follow(page, key, there) {
+  await page.keyboard.press(key);
+  await there.waitFor();
+  await page.waitForLoadState();
+}
+
 /** Opens a page and returns what a check says, or what must not have happened. */
 async function checking(dir, check) {
   const { browser, page, faults } = await openPage();
@@ -140,8 +147,7 @@ const checks = {
     const turn = await talk(page, url, 'add milk to groceries');
     const before = await textsOf(page, `${url}/dev/turns.json`) + await textsOf(page, `${url}/dev/parts/messages`) + await textsOf(page, `${turn}.json`);
     await page.goto(turn);
-    await page.keyboard.press('r');
-    await page.getByRole('heading', { name: 'What if', level: 1 }).waitFor();
+    await follow(page, 'r', page.getByRole('heading', { name: 'What if', level: 1 }));
     if (!(await page.locator('[data-cost]').innerText()).includes('costs nothing')) return 'it does not say what a run costs';
     await page.getByLabel('Text').fill('delete the list groceries');
     await page.getByRole('button', { name: 'Run' }).click();
@@ -161,8 +167,7 @@ const checks = {
   'a conversation goes on elsewhere': (url, dir) => checking(dir, async (page) => {
     const turn = await talk(page, url, 'add milk to groceries');
     await page.goto(turn);
-    await page.keyboard.press('f');
-    await page.getByRole('link', { name: 'Mia Meyer 2', exact: true }).and(page.locator('[aria-current]')).waitFor();
+    await follow(page, 'f', page.getByRole('link', { name: 'Mia Meyer 2', exact: true }).and(page.locator('[aria-current]')));
     await page.getByRole('textbox', { name: 'Message' }).fill('what is on my lists?');
     await page.keyboard.press('Enter');
     await page.locator('[data-from=bot]').filter({ hasText: 'groceries' }).nth(1).waitFor();
@@ -171,8 +176,7 @@ const checks = {
   'a saved test passes': (url, dir) => checking(dir, async (page) => {
     await talk(page, url, 'add milk to groceries');
     await page.goto(await talk(page, url, 'what is on my lists?'));
-    await page.keyboard.press('s');
-    await page.getByRole('heading', { name: 'Save as test', level: 1 }).waitFor();
+    await follow(page, 's', page.getByRole('heading', { name: 'Save as test', level: 1 }));
     for (const box of await page.getByRole('checkbox').all()) await box.check();
     await page.getByRole('button', { name: 'Show' }).click();
     await page.locator('[data-yaml]').filter({ hasText: 'add milk' }).waitFor();
