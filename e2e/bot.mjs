@@ -2,9 +2,7 @@
 import { execFile } from 'node:child_process';
 import path from 'node:path';
 import { promisify } from 'node:util';
-import { freePort, here, start, until } from './process.mjs';
-
-const drainMs = 25_000; // a little over the bot's own drain timeout
+import { freePort, here, patience, start, until } from './process.mjs';
 
 // botBinary is BOT_BIN, or cmd/bot built from this checkout; or else the program in another folder of it. Each is built once.
 const built = new Map();
@@ -22,7 +20,7 @@ export async function startBot(bin, dir, settings = {}) {
   const url = `http://127.0.0.1:${port}`;
   const { PATH, HOME } = process.env;
   const bot = start(bin, [], { cwd: dir, log: path.join(dir, 'bot.log'), env: { PATH, HOME, BOT_ADDR: `127.0.0.1:${port}`, BOT_LOG_FORMAT: 'json', ...settings } });
-  const ready = await until(async () => bot.over() || (await fetch(`${url}/readyz`).then((r) => r.ok, () => false)), 15_000);
+  const ready = await until(async () => bot.over() || (await fetch(`${url}/readyz`).then((r) => r.ok, () => false)));
   if (!ready || bot.over()) {
     await bot.stop(0);
     throw new Error(`the bot is not ready: ${bot.output().slice(-2000)}`);
@@ -30,7 +28,7 @@ export async function startBot(bin, dir, settings = {}) {
   return {
     endpoint: `${url}/api/messages`,
     async stop() {
-      const code = await bot.stop(drainMs);
+      const code = await bot.stop(patience);
       if (code !== 0) throw new Error(`the bot ended with ${code ?? 'a kill'} after SIGTERM: ${bot.output().slice(-2000)}`);
     },
   };
@@ -41,7 +39,7 @@ export async function startBeside(program, dir, settings) {
   const address = `127.0.0.1:${await freePort()}`;
   const { PATH, HOME } = process.env;
   const child = start(await botBinary(program), [], { cwd: dir, log: path.join(dir, 'beside.log'), env: { PATH, HOME, ...settings, DESK_ADDR: address } });
-  if (!await until(() => child.over() || fetch(`http://${address}`).then(() => true, () => false), 15_000) || child.over()) {
+  if (!await until(() => child.over() || fetch(`http://${address}`).then(() => true, () => false)) || child.over()) {
     await child.stop(0);
     throw new Error(`${program} did not start: ${child.output().slice(-2000)}`);
   }

@@ -6,7 +6,8 @@ import net from 'node:net';
 import path from 'node:path';
 import { botBinary, startBot } from './bot.mjs';
 import { startModel } from './model.mjs';
-import { openPage } from './run-page.mjs';
+import { until } from './process.mjs';
+import { follow, openPage } from './run-page.mjs';
 
 const axe = fs.readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
 const views = ['', 'turns', 'actions', 'actions/addItem', 'prompts', 'prompts/sequence', 'skills', 'parked', 'numbers', 'evals', 'settings', 'faults', 'help'];
@@ -22,15 +23,17 @@ async function inBrowser(options, check, rule) {
   } finally { await opened.browser.close(); }
 }
 
-/** Says something, and returns the path of its turn once that is over. */
-async function talk(page, url, text, room = 'mia', outcome = 'ok') {
-  await page.goto(`${url}/dev/?room=${room}`);
-  const box = page.getByRole('textbox', { name: 'Message' });
-  await box.fill(text);
+/** Says something, and returns the path of its turn once that is over. Then it loads the chat anew, whose messages change no more. */
+export async function talk(page, url, text, room = 'mia', outcome = 'ok') {
+  const chat = `${url}/dev/?room=${room}`;
+  await page.goto(chat);
+  await page.getByRole('textbox', { name: 'Message' }).fill(text);
   await page.keyboard.press('Enter');
   const row = page.getByRole('region', { name: 'Turns' }).locator('[data-turn]').filter({ hasText: text });
   await row.and(page.locator(`[data-outcome=${outcome}]`)).first().waitFor();
-  return row.first().getByRole('link').first().getAttribute('href');
+  const turn = await row.first().getByRole('link').first().getAttribute('href');
+  await page.goto(chat);
+  return turn;
 }
 
 /** A bot of its own, whose model gives these answers. */
@@ -62,11 +65,11 @@ export const pageChecks = {
   },
 
   'the chat is there at once': (url) => inBrowser({}, async (page) => {
-    let script = 0;
-    page.on('response', async (answer) => { if (answer.url().endsWith('.js') && !answer.url().includes('adaptivecards')) script += (await answer.body()).length; });
     await page.goto(url);
     if (page.url() !== `${url}/dev/`) return `it is at ${page.url()}`;
-    if (!await page.getByRole('textbox', { name: 'Message' }).evaluate((box) => box === document.activeElement)) return 'the message box has no focus';
+    await page.getByRole('textbox', { name: 'Message' }).and(page.locator(':focus')).waitFor();
+    const script = await page.evaluate(() => performance.getEntriesByType('resource')
+      .reduce((sum, one) => (one.name.endsWith('.js') && !one.name.includes('adaptivecards') ? sum + one.decodedBodySize : sum), 0));
     const turn = await talk(page, url, 'add milk to groceries');
     await page.goto(url + turn);
     const headings = (await page.getByRole('heading', { level: 2 }).allInnerTexts()).map((text) => text.split('\n')[0].trim());
@@ -77,8 +80,8 @@ export const pageChecks = {
 
   'a group hears only what mentions the bot': (url) => inBrowser({}, async (page) => {
     await page.goto(`${url}/dev/`);
-    await page.getByRole('region', { name: 'Conversations' }).getByRole('link', { name: 'Lunch', exact: true }).click();
-    await page.waitForFunction(() => document.documentElement.dataset.live === 'yes');
+    const lunch = page.getByRole('region', { name: 'Conversations' }).getByRole('link', { name: 'Lunch', exact: true });
+    await follow(page, lunch.click(), lunch.and(page.locator('[aria-current]')));
     const box = page.getByRole('textbox', { name: 'Message' });
     const people = page.getByRole('combobox', { name: 'Speak as' });
     await people.selectOption({ label: (await people.locator('option').allInnerTexts()).find((name) => name.startsWith('Otto')) });
@@ -132,7 +135,8 @@ export const pageChecks = {
 
   'the log line of a failure leads to its turn': (_, dir) => scripted(dir, ['{', '{', '{'], (url) => inBrowser({}, async (page) => {
     const turn = await talk(page, url, 'fail', 'mia', 'failed');
-    const line = fs.readFileSync(path.join(dir, 'bot.log'), 'utf8').split('\n').find((one) => one.includes('"level":"error"'));
+    let line;
+    await until(() => { line = fs.readFileSync(path.join(dir, 'bot.log'), 'utf8').split('\n').find((one) => one.includes('"level":"error"')); return line; });
     return line?.includes(`"${url}${turn}"`) ? '' : `the log says ${line}`;
   })),
 
@@ -154,7 +158,9 @@ export const pageChecks = {
     const box = page.getByRole('textbox', { name: 'Message' });
     await box.click();
     await page.keyboard.type('/my');
-    const offered = (await page.getByRole('listbox', { name: 'Mention' }).getByRole('option').allInnerTexts()).join(' ');
+    const options = page.getByRole('listbox', { name: 'Mention' }).getByRole('option');
+    await options.first().waitFor();
+    const offered = (await options.allInnerTexts()).join(' ');
     if (offered !== '/mydata') return `it offers ${offered}`;
     await page.keyboard.press('Enter');
     if (await box.inputValue() !== '/mydata ') return `it has ${await box.inputValue()}`;
@@ -168,6 +174,7 @@ export const pageChecks = {
   }),
 
   'the keys lead to the views': (url) => inBrowser({}, async (page) => {
+    await page.clock.setFixedTime(new Date()); // between two keys no time passes
     await page.goto(`${url}/dev/help`);
     for (const [key, view] of Object.entries({ t: 'turns', a: 'actions', p: 'prompts', s: 'skills', k: 'parked', n: 'numbers', e: 'evals', c: '' })) {
       await page.keyboard.press('g');
@@ -194,13 +201,13 @@ export const pageChecks = {
     if (!shown.includes('[picture: a cat, from example.invalid]')) return `of a picture it shows ${shown}`;
     if (shown.includes('\u202E') || !shown.includes('⟦U+202E⟧good')) return `of hidden characters it shows ${JSON.stringify(shown)}`;
     await card.getByRole('button').click();
-    for (let i = 0; i < 50; i++) {
+    let clicked;
+    await until(async () => {
       const { turns } = await (await page.request.get(`${url}/dev/turns.json`)).json();
-      const clicked = turns[0] && (await (await page.request.get(`${url}/dev/turns/${turns[0].id}.json`)).json()).received.activity.value;
-      if (clicked) return clicked.x === '\u202E' && clicked.c === 'a\u202Eb' ? '' : `the click had ${JSON.stringify(clicked)}`;
-      await new Promise((done) => { setTimeout(done, 100); });
-    }
-    return 'the click did not come';
+      clicked = turns[0] && (await (await page.request.get(`${url}/dev/turns/${turns[0].id}.json`)).json()).received.activity.value;
+      return clicked;
+    });
+    return clicked?.x === '\u202E' && clicked.c === 'a\u202Eb' ? '' : `the click had ${JSON.stringify(clicked)}`;
   }),
 
   'a delivery that comes again is a duplicate': (url) => inBrowser({}, async (page) => {
@@ -223,7 +230,8 @@ export const pageChecks = {
     const text = (await said.allInnerTexts()).join(' | ');
     if (await said.count() !== 1 || !text.includes(wrong) || !text.includes('×2')) return `the turn says ${text}`;
     await said.getByRole('link').click();
-    return page.url().endsWith('#t-plan') ? '' : `the link leads to ${page.url()}`;
+    await page.waitForURL('**#t-plan');
+    return '';
   })),
 
   'nothing is lost when the stream is cut': async (url) => {
@@ -234,8 +242,9 @@ export const pageChecks = {
         const box = page.getByRole('textbox', { name: 'Message' });
         for (let i = 0; i < 10; i++) {
           await box.fill(`add item ${i} to groceries`);
+          const posted = page.waitForResponse((answer) => answer.request().method() === 'POST'); // a browser may send again what is cut before its answer
           await page.keyboard.press('Enter');
-          await page.getByRole('log', { name: 'Messages' }).locator('[data-from=mia]').nth(i).waitFor();
+          await posted;
           relay.cut();
         }
         await page.locator('[data-turn][data-outcome=ok]').nth(9).waitFor();
@@ -283,9 +292,10 @@ export const pageChecks = {
   'it can be read without script': (url) => inBrowser({ javaScriptEnabled: false }, async (page) => {
     await page.goto(`${url}/dev/`);
     await page.getByRole('textbox', { name: 'Message' }).fill('add milk to groceries');
-    await page.getByRole('button', { name: 'Send' }).click();
-    for (let i = 0; i < 20 && await page.locator('[data-turn][data-outcome=ok]').count() === 0; i++) await page.goto(`${url}/dev/`);
+    await follow(page, page.getByRole('button', { name: 'Send' }).click(), page.locator('[data-from=mia]'));
+    await until(async () => { await page.goto(`${url}/dev/`); return page.locator('[data-turn][data-outcome=ok]').count(); });
     await page.locator('[data-turn]').first().getByRole('link').first().click();
+    await page.waitForURL('**/dev/turns/*');
     if (!(await page.getByRole('main').innerText()).includes('addItem')) return 'the turn cannot be read';
     for (const view of views) {
       const answer = await page.goto(`${url}/dev/${view}`);
@@ -295,7 +305,8 @@ export const pageChecks = {
     await page.getByLabel('list', { exact: false }).first().fill('Home');
     await page.getByLabel('item', { exact: false }).first().fill('soap');
     await page.getByRole('button', { name: 'Run' }).click();
-    return (await page.getByRole('main').innerText()).includes('soap') ? '' : 'the form of an action does nothing';
+    await page.getByRole('main').filter({ hasText: 'soap' }).waitFor(); // which is not there before
+    return '';
   }),
 };
 

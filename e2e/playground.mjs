@@ -1,7 +1,7 @@
 // Microsoft's Agents Playground: its process, and the HTTP and WebSocket API that its page uses.
 import path from 'node:path';
 import WebSocket from 'ws';
-import { freePort, here, start, until } from './process.mjs';
+import { freePort, here, patience, start, until } from './process.mjs';
 
 const cli = path.join(here, 'node_modules', '@microsoft', 'm365agentsplayground', 'cli.js');
 
@@ -11,7 +11,7 @@ export async function startPlayground(endpoint, dir) {
   const env = { ...process.env, TEAMSAPPTESTER_BROWSER: 'none', APPLICATION_INSIGHTS_NO_STATSBEAT: '1', M365_AGENTS_PLAYGROUND_LOGFILE: path.join(dir, 'playground.log') };
   const client = start(process.execPath, args, { cwd: dir, log: path.join(dir, 'playground.out'), env });
   const port = () => /Listening on (\d+)/.exec(client.output())?.[1]; // another one when ours was taken meanwhile
-  await until(() => port() || client.over(), 30_000);
+  await until(() => port() || client.over());
   if (!port()) {
     await client.stop(0);
     throw new Error(`the playground did not start: ${client.output().slice(-2000)}`);
@@ -27,7 +27,7 @@ export async function startPlayground(endpoint, dir) {
 
 // call sends one request to the client's own API and returns the decoded answer.
 export async function call(url, method, route, body) {
-  const answer = await fetch(url + route, { method, headers: { 'content-type': 'application/json' }, body: body && JSON.stringify(body), signal: AbortSignal.timeout(15_000) });
+  const answer = await fetch(url + route, { method, headers: { 'content-type': 'application/json' }, body: body && JSON.stringify(body), signal: AbortSignal.timeout(patience) });
   const text = await answer.text();
   if (!answer.ok) throw new Error(`${method} ${route}: ${answer.status} ${text.slice(0, 300)}`);
   try { return JSON.parse(text); } catch { return text; }

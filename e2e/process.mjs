@@ -6,6 +6,7 @@ import path from 'node:path';
 
 export const here = path.dirname(new URL(import.meta.url).pathname);
 export const sleep = (ms) => new Promise((done) => setTimeout(done, ms));
+export const patience = 60_000; // ms for anything that has to come, however busy the machine is
 
 // freePort asks the system for a loopback port that nobody listens on.
 export const freePort = () => new Promise((done, fail) => {
@@ -13,9 +14,9 @@ export const freePort = () => new Promise((done, fail) => {
   server.listen(0, '127.0.0.1', () => { const { port } = server.address(); server.close(() => done(port)); });
 });
 
-// until polls check, every 25 ms, and tells whether it came true within ms.
-export async function until(check, ms) {
-  for (const end = Date.now() + ms; ;) {
+// until polls check, every 25 ms, and tells whether it came true in time.
+export async function until(check) {
+  for (const end = Date.now() + patience; ;) {
     if (await check()) return true;
     if (Date.now() > end) return false;
     await sleep(25);

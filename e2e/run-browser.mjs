@@ -4,6 +4,7 @@
 import path from 'node:path';
 import { chromium } from 'playwright-core';
 import { call, Inbox, textOf } from './playground.mjs';
+import { patience, until } from './process.mjs';
 import { runAll } from './scenario.mjs';
 
 // Chromium must not try to reach anything but this machine.
@@ -15,7 +16,7 @@ const mocks = { install: 'Install application', uninstall: 'Uninstall applicatio
 await runAll('browser', async (client, dir) => {
   const browser = await chromium.launch({ executablePath: process.env.CHROMIUM ?? '/usr/bin/chromium', args });
   const page = await browser.newPage({ viewport: { width: 1280, height: 860 } });
-  page.setDefaultTimeout(30_000);
+  page.setDefaultTimeout(patience);
   await page.route((url) => !['localhost', '127.0.0.1'].includes(url.hostname), (route) => route.abort());
   const inbox = new Inbox(client.bot.id);
   page.on('websocket', (ws) => ws.on('framereceived', ({ payload }) => { try { inbox.take(JSON.parse(String(payload))); } catch { /* not a frame of the conversation */ } }));
@@ -33,8 +34,6 @@ await runAll('browser', async (client, dir) => {
     await page.getByRole('button', { name: 'Trigger Message Extension App' }).click();
     await page.getByRole('menuitem', { name }).click();
   };
-  // answered waits until the page shows the bot's answer: it draws it some time after the person stopped typing.
-  const answered = () => page.waitForTimeout(2500);
   return {
     mark: () => inbox.mark(),
     // messages are those that the page shows: what only its server saw does not count.
@@ -81,23 +80,19 @@ await runAll('browser', async (client, dir) => {
       await dialog.getByRole('button', { name: 'Submit' }).click();
       await dialog.getByRole('button', { name: 'Close' }).last().click();
     },
-    async search(words, command) {
+    async search(words, command, once) {
       await extension('Search Command');
-      const toggle = page.getByText('Specify Command ID or Parameter'); // it may open what was open before, just when the click comes
-      const filled = () => page.getByPlaceholder('Command ID').fill(command, { timeout: 2000 }).then(() => true, () => false);
-      await toggle.click();
-      if (!await filled()) {
-        await toggle.click();
-        await page.getByPlaceholder('Command ID').fill(command);
-      }
+      await until(async () => { // the page may open what was open before, just when the click comes
+        await page.getByText('Specify Command ID or Parameter').click();
+        return page.getByPlaceholder('Command ID').fill(command, { timeout: 2000 }).then(() => true, () => false);
+      });
       await page.getByPlaceholder('Enter a search term').fill(words);
       const found = page.locator('[role=group]').filter({ has: page.getByPlaceholder('Enter a search term') }).last();
-      await answered();
-      const shown = await found.innerText();
+      const shown = await once(() => found.innerText());
       await found.getByRole('button', { name: 'Close' }).click();
       return shown;
     },
-    async action(command, fill, submit) {
+    async action(command, fill, submit, once) {
       await extension('Action Command');
       const dialog = page.locator('[role=dialog]');
       await dialog.locator('input[type=text]').fill(command);
@@ -106,15 +101,13 @@ await runAll('browser', async (client, dir) => {
       const before = await page.locator('#root').innerText();
       await dialog.getByRole('button', { name: submit, exact: true }).click();
       await dialog.waitFor({ state: 'detached' });
-      await answered();
-      return (await page.locator('#root').innerText()).replace(before, '');
+      return once(async () => (await page.locator('#root').innerText()).replace(before, ''));
     },
-    async link(address) {
+    async link(address, once) {
       await extension('Link Unfurling');
       const dialog = page.locator('[role=dialog]');
       await dialog.getByLabel('Enter an URL').fill(address);
-      await answered();
-      const shown = await dialog.innerText();
+      const shown = await once(() => dialog.innerText());
       await dialog.getByRole('button', { name: 'Cancel' }).click();
       return shown;
     },

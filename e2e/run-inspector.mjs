@@ -8,7 +8,7 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { botBinary, startBot } from './bot.mjs';
 import { textOf } from './playground.mjs';
-import { here, until } from './process.mjs';
+import { here, patience, until } from './process.mjs';
 
 const inspector = path.join(here, 'node_modules', '@modelcontextprotocol', 'inspector', 'clients', 'launcher', 'build', 'index.js');
 const dir = path.join(here, 'out', 'inspector');
@@ -34,7 +34,7 @@ const count = { passed: 0, failed: 0 };
 // post sends an activity of Mia to the bot.
 let ids = 0;
 const post = (activity) => fetch(bot.endpoint, {
-  method: 'POST', headers: { 'content-type': 'application/json' }, signal: AbortSignal.timeout(15_000),
+  method: 'POST', headers: { 'content-type': 'application/json' }, signal: AbortSignal.timeout(patience),
   body: JSON.stringify({
     id: String(++ids), channelId: 'msteams', serviceUrl: `http://127.0.0.1:${channel.address().port}/`,
     from: { id: '29:mia', name: 'Mia', aadObjectId: 'mia-in-entra' }, recipient: { id: '28:me', name: 'Agents' },
@@ -48,7 +48,7 @@ async function call(method, tool, values = {}, token = 'demo') {
   if (tool) args.push('--tool-name', tool);
   for (const [name, value] of Object.entries(values)) args.push('--tool-arg', `${name}=${value}`);
   const { PATH } = process.env;
-  const { stdout } = await promisify(execFile)(process.execPath, args, { env: { PATH, HOME: dir }, timeout: 60_000 });
+  const { stdout } = await promisify(execFile)(process.execPath, args, { env: { PATH, HOME: dir }, timeout: patience });
   return JSON.parse(stdout);
 }
 
@@ -63,7 +63,7 @@ async function check(title, run, want) {
 // card waits for a card with these words, and returns its fields and buttons.
 async function card(words) {
   let found;
-  await until(() => { found = said.findLast((m) => m.attachments && textOf(m).includes(words)); return found; }, 10_000);
+  await until(() => { found = said.findLast((m) => m.attachments && textOf(m).includes(words)); return found; });
   if (!found) throw new Error(`no card says ${words}: ${JSON.stringify(said).slice(-2000)}`);
   const parts = { inputs: [], buttons: [] };
   const walk = (node) => {

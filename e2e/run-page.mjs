@@ -8,8 +8,9 @@ import path from 'node:path';
 import { promisify } from 'node:util';
 import { chromium } from 'playwright-core';
 import { botBinary } from './bot.mjs';
-import { pageChecks } from './page-checks.mjs';
+import { pageChecks, talk } from './page-checks.mjs';
 import { textOf } from './playground.mjs';
+import { patience } from './process.mjs';
 import { runAll } from './scenario.mjs';
 
 const args = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
@@ -29,8 +30,8 @@ export async function openPage(url, options = {}, rule = '') {
   await context.addInitScript(() => {
     document.addEventListener('securitypolicyviolation', (e) => globalThis.violated(`policy: ${e.violatedDirective} ${e.blockedURI} ${e.sourceFile}:${e.lineNumber}`));
   });
+  context.setDefaultTimeout(patience);
   const page = await context.newPage();
-  page.setDefaultTimeout(30_000);
   page.on('console', (line) => { if (line.type() === 'error') faults.push(`console: ${line.text()}`); });
   page.on('pageerror', (err) => faults.push(`error: ${err.message}`));
   if (url) await page.goto(url);
@@ -54,8 +55,7 @@ async function drive(client, dir) {
   const clean = () => { if (faults.length) throw new Error(faults.splice(0).join('; ')); };
   const last = () => page.locator('[data-from=bot]').last();
   const event = async (name) => {
-    const more = page.getByText('More that can happen');
-    if (!(await page.getByRole('button', { name: 'Install', exact: true }).isVisible())) await more.click();
+    await page.locator('details', { hasText: 'More that can happen' }).evaluate((more) => { more.open = true; });
     await page.getByRole('button', { name, exact: true }).click();
   };
   return {
@@ -70,9 +70,8 @@ async function drive(client, dir) {
     },
     async open(name) {
       if (page.url() === 'about:blank') await page.goto(client.url);
-      await page.getByRole('region', { name: 'Conversations' }).getByRole('link', { name: rooms[name], exact: true }).click();
-      await page.getByRole('textbox', { name: 'Message' }).waitFor();
-      await page.waitForFunction(() => document.documentElement.dataset.live === 'yes');
+      const room = page.getByRole('region', { name: 'Conversations' }).getByRole('link', { name: rooms[name], exact: true });
+      if (!(await room.getAttribute('aria-current'))) await follow(page, room.click(), room.and(page.locator('[aria-current]')));
       if (!opened.has(name)) await event(events.botAdded);
       opened.add(name);
     },
@@ -112,19 +111,9 @@ function letters(line) {
   return line.replace(/\[([^\]]*)\]\([^)]*\)/g, '$1').replace(/<[^>]*>/g, '').replace(/^\s*\d+\.\s/, '').replace(/[^\p{L}\p{N}]/gu, '');
 }
 
-/** Says something in the chat, and returns the address of its turn. */
-async function talk(page, url, text) {
-  await page.goto(`${url}/dev/`);
-  await page.getByRole('textbox', { name: 'Message' }).fill(text);
-  await page.keyboard.press('Enter');
-  const turn = page.getByRole('region', { name: 'Turns' }).locator('[data-turn]').filter({ hasText: text });
-  await turn.and(page.locator('[data-outcome=ok]')).waitFor();
-  return `${url}${await turn.getByRole('link').getAttribute('href')}`;
-}
-
-/** Presses a key that leads to another page, and waits until that page's scripts listen: before it, Enter in a text box is a line break. */
-async function follow(page, key, there) {
-  await page.keyboard.press(key);
+/** Does what leads to another page, and waits until that page's scripts listen: before it, Enter in a text box is a line break. */
+export async function follow(page, act, there) {
+  await act;
   await there.waitFor();
   await page.waitForLoadState();
 }
@@ -145,9 +134,9 @@ const textsOf = async (page, url) => (await (await page.request.get(url)).text()
 const checks = {
   'a what-if runs nothing': (url, dir) => checking(dir, async (page) => {
     const turn = await talk(page, url, 'add milk to groceries');
-    const before = await textsOf(page, `${url}/dev/turns.json`) + await textsOf(page, `${url}/dev/parts/messages`) + await textsOf(page, `${turn}.json`);
-    await page.goto(turn);
-    await follow(page, 'r', page.getByRole('heading', { name: 'What if', level: 1 }));
+    const before = await textsOf(page, `${url}/dev/turns.json`) + await textsOf(page, `${url}/dev/parts/messages`) + await textsOf(page, `${url}${turn}.json`);
+    await page.goto(url + turn);
+    await follow(page, page.keyboard.press('r'), page.getByRole('heading', { name: 'What if', level: 1 }));
     if (!(await page.locator('[data-cost]').innerText()).includes('costs nothing')) return 'it does not say what a run costs';
     await page.getByLabel('Text').fill('delete the list groceries');
     await page.getByRole('button', { name: 'Run' }).click();
@@ -158,7 +147,7 @@ const checks = {
     if (!(await plans.getByRole('region', { name: 'New' }).innerText()).includes('deleteList')) return 'the new plan is not there';
     const would = await page.locator('[data-would=deleteList]').innerText();
     if (!would.includes('would run') || !would.includes('needs approval')) return `of deleteList it says ${would}`;
-    const after = await textsOf(page, `${url}/dev/turns.json`) + await textsOf(page, `${url}/dev/parts/messages`) + await textsOf(page, `${turn}.json`);
+    const after = await textsOf(page, `${url}/dev/turns.json`) + await textsOf(page, `${url}/dev/parts/messages`) + await textsOf(page, `${url}${turn}.json`);
     if (after !== before) return 'turns, messages or state are not as before';
     await page.setViewportSize({ width: 320, height: 700 });
     if (await page.evaluate(() => document.documentElement.scrollWidth > 320)) return 'it does not fit into 320 px';
@@ -166,8 +155,8 @@ const checks = {
   }),
   'a conversation goes on elsewhere': (url, dir) => checking(dir, async (page) => {
     const turn = await talk(page, url, 'add milk to groceries');
-    await page.goto(turn);
-    await follow(page, 'f', page.getByRole('link', { name: 'Mia Meyer 2', exact: true }).and(page.locator('[aria-current]')));
+    await page.goto(url + turn);
+    await follow(page, page.keyboard.press('f'), page.getByRole('link', { name: 'Mia Meyer 2', exact: true }).and(page.locator('[aria-current]')));
     await page.getByRole('textbox', { name: 'Message' }).fill('what is on my lists?');
     await page.keyboard.press('Enter');
     await page.locator('[data-from=bot]').filter({ hasText: 'groceries' }).nth(1).waitFor();
@@ -175,8 +164,8 @@ const checks = {
   }),
   'a saved test passes': (url, dir) => checking(dir, async (page) => {
     await talk(page, url, 'add milk to groceries');
-    await page.goto(await talk(page, url, 'what is on my lists?'));
-    await follow(page, 's', page.getByRole('heading', { name: 'Save as test', level: 1 }));
+    await page.goto(url + await talk(page, url, 'what is on my lists?'));
+    await follow(page, page.keyboard.press('s'), page.getByRole('heading', { name: 'Save as test', level: 1 }));
     for (const box of await page.getByRole('checkbox').all()) await box.check();
     await page.getByRole('button', { name: 'Show' }).click();
     await page.locator('[data-yaml]').filter({ hasText: 'add milk' }).waitFor();

@@ -30,9 +30,9 @@ const acts = {
   submit: (driver, step) => driver.submit(step.submit),
   mock: (driver, step) => driver.mock(step.mock),
   rate: (driver, step) => driver.rate(step.rate, step.text ?? ''),
-  search: (driver, step) => driver.search(step.search, step.command),
-  action: (driver, step) => driver.action(step.action, step.fill ?? {}, step.button),
-  link: (driver, step) => driver.link(step.link),
+  search: (driver, step, once) => driver.search(step.search, step.command, once),
+  action: (driver, step, once) => driver.action(step.action, step.fill ?? {}, step.button, once),
+  link: (driver, step, once) => driver.link(step.link, once),
 };
 const known = new Set([...Object.keys(acts), 'mention', 'fill', 'text', 'command', 'button', 'shows', 'expect', 'refuse', 'replies', 'grows', 'ai']);
 
@@ -90,7 +90,7 @@ async function runOne(elements, bin, dir, open, start, count) {
       const title = `${i + 1} ${JSON.stringify(step.open ?? step.say ?? step.press ?? step.submit ?? step.mock ?? step.rate ?? step.search ?? step.action ?? step.link)}`;
       const began = Date.now();
       const picture = `${String(i + 1).padStart(2, '0')}-${title.replace(/[^a-z0-9]+/gi, '-').slice(0, 40)}`;
-      const fault = await runStep(driver, step, picture).catch((err) => String(err.message ?? err));
+      const fault = await runStep(driver, step, picture, model).catch((err) => String(err.message ?? err));
       await driver.shot(picture);
       report(count, title, fault, Date.now() - began);
     }
@@ -109,18 +109,28 @@ function report(count, title, fault, ms) {
 }
 
 // runStep returns what is wrong, or '' when all is as the step says.
-async function runStep(driver, step, picture) {
+async function runStep(driver, step, picture, model) {
   const verbs = Object.keys(step).filter((key) => acts[key]);
   const strange = Object.keys(step).find((key) => !known.has(key));
   if (verbs.length !== 1 || strange) return `a wrong step: verbs ${verbs}, unknown key ${strange}`;
   const mark = driver.mark();
-  const answer = String((await acts[verbs[0]](driver, step)) ?? '');
-  const unseen = patterns(step.shows).filter((want) => !want.test(answer));
+  const missing = (text) => patterns(step.shows).filter((want) => !want.test(text));
+  // once reads what the client shows until it is all there.
+  const once = async (read) => {
+    let text;
+    await until(async () => { text = await read(); return !missing(text).length; });
+    return text;
+  };
+  const answer = String((await acts[verbs[0]](driver, step, once)) ?? '');
+  const unseen = missing(answer);
   if (unseen.length) return `nothing matches ${unseen.join(' ')} in what is shown: ${JSON.stringify(answer).slice(0, 800)}`;
   const wants = patterns(step.expect);
-  const grown = await watch(driver, mark, step.grows ?? 0, picture);
+  const grown = await watch(driver, mark, step.grows ?? 0, picture, model);
   let got = [];
-  await until(async () => { got = await driver.messages(mark); return wants.every((want) => got.some((m) => want.test(textOf(m)))) && (!step.ai || labelled(got)); }, 15_000);
+  await until(async () => {
+    got = await driver.messages(mark);
+    return got.length >= (step.replies ?? 0) && wants.every((want) => got.some((m) => want.test(textOf(m)))) && (!step.ai || labelled(got));
+  });
   if (step.refuse || step.replies !== undefined) {
     await sleep(quietMs);
     got = await driver.messages(mark);
@@ -128,14 +138,15 @@ async function runStep(driver, step, picture) {
   return judge(step, wants, got) || continues([...grown, textOf(got[0] ?? {})]);
 }
 
-// watch returns the texts that the first new message shows, one after another.
-async function watch(driver, mark, moments, picture) {
+// watch returns the texts that the first new message shows, one after another. The model waits for it.
+async function watch(driver, mark, moments, picture, model) {
   const texts = [''];
   while (texts.length <= moments) {
     let text;
-    const grew = await until(async () => { text = textOf((await driver.messages(mark))[0] ?? {}); return text && text !== texts.at(-1); }, 15_000);
+    const grew = await until(async () => { text = textOf((await driver.messages(mark))[0] ?? {}); return text && text !== texts.at(-1); });
     if (!grew) throw new Error(`wanted ${moments} texts that grow, got ${JSON.stringify(texts.slice(1))}`);
     await driver.shot(`${picture}-${texts.push(text) - 1}`);
+    model.saw();
   }
   return texts;
 }
