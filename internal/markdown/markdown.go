@@ -374,7 +374,7 @@ func cellsOf(line string, whole bool) (all []string) {
 			continue
 		case whole && line[i] == '`':
 			ticks := run(line[i:])
-			if n = closingTicks(line[i+ticks:], ticks); n > 0 {
+			if n = closingTicks(line[i+ticks:], ticks, maxSpan); n > 0 {
 				n += ticks
 			}
 		case whole && line[i] == '[':
@@ -401,9 +401,9 @@ const (
 // run is how often the first byte of s is repeated.
 func run(s string) int { return len(s) - len(strings.TrimLeft(s, s[:1])) }
 
-// closingTicks is where the code that was opened by n backticks ends; 0: nowhere.
-func closingTicks(s string, n int) int {
-	s = s[:min(len(s), maxSpan)]
+// closingTicks is where the code that was opened by n backticks ends, if it is not longer than most; 0: nowhere.
+func closingTicks(s string, n, most int) int {
+	s = s[:min(len(s), most)]
 	for i := 0; i < len(s); {
 		if s[i] != '`' {
 			i++

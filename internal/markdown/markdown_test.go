@@ -101,6 +101,7 @@ func corpus() map[string]string {
 		"code in an item": "1. Run:\n\n   ```sh\n" + repeat(900, "   echo #N\n") + "   ```\n2. Then\n3. More",
 		"code in a quote": "> See:\n> ```sh\n" + repeat(900, "> echo #N\n") + "> ```\n> So.",
 		"a line of code":  "```\n" + repeat(3000, "word#N ") + "\n```\n",
+		"code in a line":  "Run ```" + repeat(3000, "_word#N_ ") + "``` so.",
 		"links":           repeat(700, "see [the page number #N](https://example.com/a/#N?q=1) "),
 		"links in lines":  repeat(700, "[page #N](https://example.com/#N)\n"),
 		"bold":            repeat(900, "**bold words #N of it** and plain; "),

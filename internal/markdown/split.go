@@ -326,8 +326,14 @@ func spans(s string) (all []span, unended bool) {
 			n = min(2, len(s)-i)
 		case '`':
 			n = run(s[i:])
-			if end := closingTicks(s[i+n:], n); end > 0 {
-				all = append(all, span{from: i, to: i + n + end})
+			end := closingTicks(s[i+n:], n, len(s))
+			unended = unended || end == 0
+			if end > 0 {
+				code := span{from: i, to: i + n + end}
+				if end > maxSpan {
+					code.mark = s[i : i+n]
+				}
+				all = append(all, code)
 				n += end
 			}
 		case '<':
@@ -350,7 +356,7 @@ func spans(s string) (all []span, unended bool) {
 		i += n
 	}
 	slices.SortStableFunc(all, func(a, b span) int { return a.from - b.from })
-	return all, len(open) > 0
+	return all, unended || len(open) > 0
 }
 
 // maxOpen is how many marks of bold words and the like are open at a time.
