@@ -373,7 +373,7 @@ func (r *Routes) fetch(a *activity.Activity) (Bound, error) {
 	if verb == lateForm && err == nil {
 		return reopen(in.Data)
 	}
-	return bindForm(r.Dialogs[verb].Fetch, in, taskBody, origin{}, err)
+	return bindForm(r.Dialogs[verb].Fetch, in, fetchBody, origin{}, err)
 }
 
 // submit binds task/submit: what a person filled in, also in a form that was none of a dialog and came too late.

@@ -93,6 +93,7 @@ func TestAnswers(t *testing.T) {
 		{dialog, teams.Answer{Form: &teams.Form{Card: map[string]any{"type": "Other"}}}, "no Adaptive Card"},
 		{dialog, teams.Answer{Form: &teams.Form{Card: activity.Card{}}}, "without a fallback"},
 		{dialog, teams.Answer{Form: &teams.Form{Card: (*activity.Card)(nil)}}, "nil"},
+		{"task/fetch", teams.Answer{}, "where a form is asked for"},
 		{query, teams.Answer{Items: []teams.Item{item, item}, Grid: true}, ""},
 		{query, teams.Answer{Items: []teams.Item{{Card: card}}}, "the item 1: it has no Title"},
 		{query, teams.Answer{Items: []teams.Item{item}, Message: "x"}, "a search answers with"},
@@ -121,7 +122,7 @@ func TestAnswers(t *testing.T) {
 		said := func(context.Context, *bot.Turn, teams.Query) (teams.Answer, error) { return c.answer, nil }
 		filled := func(context.Context, *bot.Turn, teams.Input) (teams.Answer, error) { return c.answer, nil }
 		r := teams.Routes{
-			Dialogs: map[string]teams.Dialog{"": {Submit: filled}},
+			Dialogs: map[string]teams.Dialog{"": {Fetch: filled, Submit: filled}},
 			Extension: teams.Extension{
 				Commands: []teams.Command{
 					{ID: "find", Title: "Find", Parameters: []teams.Parameter{{Name: "q", Title: "Q"}}, Query: said},
