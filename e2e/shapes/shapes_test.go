@@ -52,7 +52,7 @@ func TestShapes(t *testing.T) {
 	}{
 		{"errors", "errors.jsonl", "application/json", nil, 51},
 		{"finish reasons", "finish_reasons.jsonl", "application/json", nil, 31},
-		{"thinking", "thinking.jsonl", "application/json", nil, 108},
+		{"thinking", "thinking.jsonl", "application/json", nil, 124},
 		{"answers", "answers.jsonl", "application/json", nil, 34},
 		{"answers to a stream", "answers.jsonl", "application/json", []string{"BOT_MODEL_STREAM=true"}, 34},
 		{"streams", "streams.jsonl", "text/event-stream", []string{"BOT_MODEL_STREAM=true"}, 25},

@@ -205,7 +205,7 @@ func (a *answer) step() *Fault {
 	case c != '{' && c != '/' && !tags.Starts(rest):
 		a.mark()
 		return nil
-	case c == '<' && endToken.MatchString(head(rest)) && !(a.struck && strings.HasPrefix(rest, "</s>")):
+	case c == '<' && endToken.MatchString(head(rest)) && (a.begun || !strings.Contains(head(rest), "start")) && !(a.struck && strings.HasPrefix(rest, "</s>")):
 		a.done.add("end_token")
 		a.text = a.text[:a.pos]
 		return nil
@@ -609,13 +609,15 @@ type envelope struct {
 
 // sealed decides whether the tags in the text let its plans run. They may stand in a tag, if it is
 // closed and holds one plan and nothing else. In or behind any other tag that the answer begins with,
-// or in one that is never closed, a plan is a draft: nobody has to know what the tag means.
+// or in one that is never closed, a plan is a draft: nobody has to know what the tag means. A control token
+// that the text ends with closes all others.
 func (a *answer) sealed(around string) *Fault {
 	if len(a.found)+len(a.plans) == 0 || !strings.ContainsAny(around, "<[◁＜⟨【") {
 		return nil
 	}
 	var open []envelope
 	begun, shut, added := false, false, false // added: there are words behind a plan
+	ended := slices.Contains(a.done, "end_token")
 	plans := 0
 	closings := a.closings()
 	at, nextFound := 0, 0
@@ -644,6 +646,11 @@ func (a *answer) sealed(around string) *Fault {
 				i--
 			}
 			switch {
+			case i < 0 && m.Special && plans > 0 && at+m.Size == len(a.text):
+				ended = true
+				if len(open) > 0 && open[0].only != nil {
+					open[0].only.from, open[0].only.to = open[0].at, len(a.text)
+				}
 			case !m.Closes:
 				open = append(open, envelope{tag: m, at: at, leading: !begun && len(open) == 0})
 				begun = true
@@ -653,7 +660,7 @@ func (a *answer) sealed(around string) *Fault {
 				shut = plans > 0 || !answerTag.MatchString(m.Name)
 			default:
 				for _, inner := range open[i+1:] {
-					if inner.plans > 0 {
+					if inner.plans > 0 && !(inner.tag.Special && m.Special) {
 						return errDraft
 					}
 				}
@@ -688,7 +695,7 @@ func (a *answer) sealed(around string) *Fault {
 			open[i].only = f
 		}
 	}
-	if slices.ContainsFunc(open, func(e envelope) bool { return e.plans > 0 }) {
+	if slices.ContainsFunc(open, func(e envelope) bool { return e.plans > 0 && !(ended && (e.tag.Special || e.tag.Name == "s")) }) {
 		return Truncated.Faultf("the text ends before the tag around the plan is closed")
 	}
 	return nil
@@ -916,8 +923,9 @@ var (
 const tokens = `</s>|<\|(?:end|im_end|eot_id|eom_id|endoftext|end_of_text|return|call|eot|im_start|start|start_header_id)\|>|` +
 	`<end_of_turn>|<start_of_turn>|<eos>|<｜end▁of▁sentence｜>`
 
-// rolePrefix matches a role label before an answer.
-var rolePrefix = regexp.MustCompile(`^(?i:<\|im_start\|>assistant|<\|start_header_id\|>assistant<\|end_header_id\|>|<start_of_turn>model|` +
+// rolePrefix matches a role label before an answer. One in tags is a control token with the role behind it; a second
+// token may close it.
+var rolePrefix = regexp.MustCompile(`^(?i:<(?:[|｜][\w▁]+[|｜]?|start_of_turn)>\s*(?:assistant|model)(?:\s*<[|｜](?:end\w+|\w+_end)[|｜]>|\b)|` +
 	`<\|assistant\|>|<\|begin_of_text\|>|<bos>|(?:\*\*)?assistant(?:\*\*)?:(?:\*\*)?|assistant\n)`)
 
 // clean makes the text valid UTF-8 and drops what surrounds an answer.

@@ -181,6 +181,57 @@ func TestStrangeBlocks(t *testing.T) {
 	}
 }
 
+// roleForms name the role of a model's own turn, and turnForms are only around it, as chat templates have them.
+var (
+	roleForms = [][2]string{
+		{"<|im_start|>assistant\n", "<|im_end|>"},
+		{"<|im_start|> assistant\n", "\n<|im_end|>\n"},
+		{"<|header_start|>assistant<|header_end|>\n\n", "<|eot|>"},
+		{"<|start_of_role|>assistant<|end_of_role|>", "<|end_of_text|>"},
+		{"<|turn>model\n", "<turn|>"},
+		{"<start_of_turn>model\n", "<end_of_turn>"},
+	}
+	turnForms = [][2]string{
+		{"<|im_start|>", "<|im_end|>"},
+		{"<|im_start|>assistant<|im_sep|>", "<|im_end|>"},
+		{"<|im_assistant|>assistant<|im_middle|>", "<|im_end|>"},
+		{"<|START_OF_TURN_TOKEN|><|CHATBOT_TOKEN|>", "<|END_OF_TURN_TOKEN|>"},
+		{"<|startofturn|>", "<|endofturn|>"},
+		{"<｜Assistant｜>", "<｜end▁of▁sentence｜>"},
+		{"[|assistant|]", "[|endofturn|]"},
+		{"<|bot|>", "<|eob|>"},
+		{"<|zorp|>", "<|blah|>"},
+		{"<s>", "</s>"},
+	}
+)
+
+// TestTheTurnOfAModel: a plan that stands alone between the tokens of a turn runs; nothing of them is shown.
+func TestTheTurnOfAModel(t *testing.T) {
+	t.Parallel()
+	for _, form := range slices.Concat(roleForms, turnForms) {
+		open, shut := form[0], form[1]
+		for _, text := range []string{open + planMilk + shut, open + "\n```json\n" + planMilk + "\n```\n" + shut} {
+			if p, err := plan.Decode(text); err != nil || len(p.Commands) != 2 {
+				t.Errorf("did not run: %q: %v", text, err)
+			}
+		}
+		p, err := plan.Decode(open + "Hello." + shut)
+		if said := fmt.Sprint(p.Commands); err == nil && strings.ContainsAny(said, "|｜") {
+			t.Errorf("%q shows %s", open, said)
+		}
+	}
+	for _, form := range turnForms {
+		open, shut := form[0], form[1]
+		for _, text := range []string{
+			open + planMilk, open + "hm\n" + planMilk + "\n" + shut, open + planMilk + "\nhm" + shut, open + planMilk + "\n" + planX + shut, open + "hm" + shut + "\n" + planMilk,
+		} {
+			if ran(text) {
+				t.Errorf("ran: %q", text)
+			}
+		}
+	}
+}
+
 // TestDialectsAreNotShown: a call in any dialect is asked for again.
 func TestDialectsAreNotShown(t *testing.T) {
 	t.Parallel()
