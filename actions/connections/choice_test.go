@@ -572,14 +572,21 @@ func TestActionsComeAndGo(t *testing.T) {
 	}
 }
 
-// TestTheBotsOwnActionsComeFirst where names meet.
+// TestTheBotsOwnActionsComeFirst where names meet. The log names each of the others once.
 func TestTheBotsOwnActionsComeFirst(t *testing.T) {
 	t.Parallel()
+	var log bytes.Buffer
 	b := setup(t, 2, fakeconnection.New("own", "", registry("own", 3, "Not this one")))
-	extra := b.extend(b.turn())
-	all, err := extra.Offer(b.own.WithoutSources())
-	if err != nil || len(all.All()) != 3 || all.All()[0].Description != "Does thing number0" {
-		t.Errorf("%v, %v", all.All(), err)
+	b.ctx = zerolog.New(&log).WithContext(b.ctx)
+	for range 2 {
+		extra := b.extend(b.turn())
+		all, err := extra.Offer(b.own.WithoutSources())
+		if err != nil || len(all.All()) != 3 || all.All()[0].Description != "Does thing number0" {
+			t.Errorf("%v, %v", all.All(), err)
+		}
+	}
+	if lines := log.String(); strings.Count(lines, "hides") != 2 || strings.Count(lines, `"own_0"`) != 1 || strings.Count(lines, `"own_1"`) != 1 {
+		t.Errorf("the log says %s", lines)
 	}
 }
 
