@@ -34,9 +34,6 @@ end
 -- crowded reports whether too many records wait, without the dead letters among them, which only an
 -- operator ends.
 local function crowded()
-  if redis.call('HLEN', waits) < most then
-    return false
-  end
   local n = 0
   for _, wait in ipairs(redis.call('HVALS', waits)) do
     if not string.find(wait, '^%d+ %d+ 1\n') then
