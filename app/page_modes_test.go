@@ -67,11 +67,11 @@ func (s *shown) serve(r *http.Request) (int, string) {
 }
 
 // post sends a form with the page's token.
-func (s *shown) post(path string) (int, string) {
+func (s *shown) post(path string, form url.Values) (int, string) {
 	s.Helper()
 	_, body := s.get("/dev/help")
 	token := regexp.MustCompile(`planbot-token" content="([^"]+)`).FindStringSubmatch(body)[1]
-	r := httptest.NewRequestWithContext(s.Context(), http.MethodPost, path, strings.NewReader(url.Values{"token": {token}}.Encode()))
+	r := httptest.NewRequestWithContext(s.Context(), http.MethodPost, path, strings.NewReader(form.Encode()+"&token="+token))
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	return s.serve(r)
 }
@@ -173,18 +173,23 @@ func TestParked(t *testing.T) {
 			if got, body := s.get("/dev/parked/first/export"); got != http.StatusOK || !strings.Contains(body, "name: turn first") {
 				t.Errorf("export: %d %s", got, body)
 			}
-			if got, body := s.get("/dev/parked/first/drop"); got != http.StatusOK || !strings.Contains(body, "Drop turn first?") || !strings.Contains(body, "my secret") {
+			if got, body := s.get("/dev/parked/first"); got != http.StatusOK || !strings.Contains(body, "createList") || !strings.Contains(body, "my secret") {
+				t.Errorf("a lost turn: %d %s", got, body)
+			}
+			drop := url.Values{"do": {"drop"}, "turn": {"first"}, "reason": {"nobody waits"}}
+			if got, body := s.post("/dev/parked", drop); got != http.StatusOK || !strings.Contains(body, "Drop 1 turn?") || !strings.Contains(body, "nobody waits") {
 				t.Errorf("the question: %d %s", got, body)
 			}
-			if got, _ := s.serve(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/dev/parked/first/drop", http.NoBody)); got != http.StatusForbidden {
+			if got, _ := s.serve(httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/dev/parked", http.NoBody)); got != http.StatusForbidden {
 				t.Errorf("without the token: %d", got)
 			}
-			for _, path := range []string{"/dev/parked/first/drop", "/dev/parked/second/retry"} {
-				if got, body := s.post(path); got != http.StatusSeeOther {
-					t.Errorf("%s: %d %s", path, got, body)
+			drop.Set("sure", "1")
+			for _, form := range []url.Values{drop, {"do": {"retry"}, "turn": {"first", "second"}}} {
+				if got, body := s.post("/dev/parked", form); got != http.StatusSeeOther {
+					t.Errorf("%v: %d %s", form, got, body)
 				}
-				if got, _ := s.post(path); got != http.StatusNotFound {
-					t.Errorf("%s again: %d", path, got)
+				if got, _ := s.post("/dev/parked", form); got != http.StatusNotFound {
+					t.Errorf("%v again: %d", form, got)
 				}
 			}
 			if dead, err := in.Dead(t.Context()); err != nil || len(dead) != 0 {

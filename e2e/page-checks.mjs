@@ -10,7 +10,7 @@ import { until } from './process.mjs';
 import { follow, openPage } from './run-page.mjs';
 
 const axe = fs.readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
-const views = ['', 'turns', 'actions', 'actions/addItem', 'prompts', 'prompts/sequence', 'skills', 'parked', 'numbers', 'evals', 'settings', 'faults', 'help'];
+const views = ['', 'turns', 'activities', 'actions', 'actions/addItem', 'prompts', 'prompts/sequence', 'skills', 'parked', 'numbers', 'evals', 'settings', 'faults', 'help'];
 const maxScript = 60_000; // bytes of JavaScript beside the library for cards
 
 const plan = (...commands) => JSON.stringify({ type: 'plan', commands });
@@ -73,7 +73,7 @@ export const pageChecks = {
     const turn = await talk(page, url, 'add milk to groceries');
     await page.goto(url + turn);
     const headings = (await page.getByRole('heading', { level: 2 }).allInnerTexts()).map((text) => text.split('\n')[0].trim());
-    const want = 'Received State Prompt Answer Plan Commands Journal Sent Log';
+    const want = 'Received Plan Prompt Answer Sent Time Journal Log State';
     if (headings.join(' ') !== want) return `the headings of a turn are ${headings.join(' ')}`;
     return script > 0 && script < maxScript ? '' : `${script} bytes of script`;
   }),
@@ -102,6 +102,30 @@ export const pageChecks = {
     return from.name.startsWith('Otto') && /^[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}$/.test(from.aadObjectId) ? '' : `the activity is from ${JSON.stringify(from)}`;
   }),
 
+  'the composer stays in view': (url) => inBrowser({}, async (page) => {
+    await talk(page, url, 'add milk to groceries');
+    const box = page.getByRole('textbox', { name: 'Message' });
+    for (const [width, height] of [[1280, 600], [320, 700]]) {
+      await page.setViewportSize({ width, height });
+      await page.getByText('More', { exact: true }).click();
+      const at = await box.boundingBox();
+      if (at.y + at.height > height) return `at ${width} px it ends at ${at.y + at.height}`;
+      await page.keyboard.press('Escape');
+      if (await page.locator('.menu[open]').count() || !await page.locator('.menu summary').evaluate((el) => el === document.activeElement)) return 'Escape does not lead back to the button of the menu';
+    }
+    return '';
+  }),
+
+  'a turn says what became of each command': (_, dir) => scripted(dir, [plan(
+    { type: 'DO', action: 'addItem', entities: { list: 'x', item: 'milk' }, saveAs: 'ADDED' }, say('Done: $ADDED'), say('Bye.'),
+  )], (url) => inBrowser({}, async (page) => {
+    await page.goto(`${url}${await talk(page, url, 'milk')}#plan`);
+    const rows = await page.getByRole('region', { name: 'Plan' }).getByRole('row').allInnerTexts();
+    if (!rows[1].includes('ok') || !rows[2].includes('Added milk') || !rows[3].includes('sent')) return `the plan says ${rows.join(' | ')}`;
+    await page.evaluate(() => scrollTo(0, document.body.scrollHeight));
+    return (await page.locator('.sum').boundingBox()).y === 0 || await page.evaluate(() => document.documentElement.scrollHeight <= innerHeight + 60) ? '' : 'its head does not stay';
+  })),
+
   'a refused answer is shown beside the good one': (_, dir) => scripted(dir, [
     plan({ type: 'DO', action: 'addItm', entities: { list: 'groceries', item: 'milk' } }, say('Done.')),
     plan({ type: 'DO', action: 'addItem', entities: { list: 'groceries', item: 'milk' } }, say('Added.')),
@@ -127,7 +151,7 @@ export const pageChecks = {
     }
     await page.goto(`${url}/dev/`);
     if (!(await page.getByRole('log', { name: 'Messages' }).innerText()).includes('onerror')) return 'the text cannot be read';
-    await page.goto(url + await talk(page, url, 'call it', 'mia', 'failed'));
+    await page.goto(`${url}${await talk(page, url, 'call it', 'mia', 'failed')}#answer`);
     const answer = await page.getByRole('region', { name: 'Answer' }).innerText();
     if (answer.includes('\u202E') || !answer.includes('a⟦U+202E⟧b')) return `of the name of a call it shows ${JSON.stringify(answer)}`;
     return dialog;
@@ -147,6 +171,11 @@ export const pageChecks = {
     await talk(page, url, 'add soap to groceries');
     await list.locator('[data-turn]').filter({ hasText: 'soap' }).waitFor();
     if (await list.locator('[data-turn]').count() !== 1) return 'it shows what the filter leaves out';
+    await list.waitForFunction(() => document.documentElement.dataset.live === 'yes');
+    await list.getByLabel('Filter').fill('groceries');
+    for (const i of [1, 0]) await list.getByRole('checkbox').nth(i).check();
+    await list.getByRole('button', { name: 'Compare' }).click();
+    await list.getByRole('heading', { name: 'Compare turns' }).waitFor();
     await list.goto(`${url}/dev/actions`);
     await list.keyboard.press('/');
     await list.waitForURL('**/dev/turns');
@@ -176,7 +205,7 @@ export const pageChecks = {
   'the keys lead to the views': (url) => inBrowser({}, async (page) => {
     await page.clock.setFixedTime(new Date()); // between two keys no time passes
     await page.goto(`${url}/dev/help`);
-    for (const [key, view] of Object.entries({ t: 'turns', a: 'actions', p: 'prompts', s: 'skills', k: 'parked', n: 'numbers', e: 'evals', c: '' })) {
+    for (const [key, view] of Object.entries({ t: 'turns', i: 'activities', a: 'actions', p: 'prompts', s: 'skills', k: 'parked', n: 'numbers', e: 'evals', c: '' })) {
       await page.keyboard.press('g');
       await page.keyboard.press(key);
       await page.waitForURL(`${url}/dev/${view}`);
@@ -192,7 +221,7 @@ export const pageChecks = {
         { type: 'Image', url: 'https://example.invalid/?q=1', altText: 'a cat' },
         { type: 'Input.ChoiceSet', id: 'c', style: 'expanded', choices: [{ title: 'a\u202Eb', value: 'a\u202Eb' }], value: 'a\u202Eb' },
       ],
-      actions: [{ type: 'Action.Submit', title: '\u202Egood', iconUrl: 'https://example.invalid/i', data: { x: '\u202E' } }],
+      actions: [{ type: 'Action.OpenUrl', title: 'press', url: 'javascript:alert(1)' }, { type: 'Action.Submit', title: '\u202Egood', iconUrl: 'https://example.invalid/i', data: { x: '\u202E' } }],
     }));
     await page.keyboard.press('Enter');
     const card = page.locator('.message .card.drawn').first();
@@ -200,7 +229,8 @@ export const pageChecks = {
     const shown = await card.innerText();
     if (!shown.includes('[picture: a cat, from example.invalid]')) return `of a picture it shows ${shown}`;
     if (shown.includes('\u202E') || !shown.includes('⟦U+202E⟧good')) return `of hidden characters it shows ${JSON.stringify(shown)}`;
-    await card.getByRole('button').click();
+    if (!shown.includes('The button “press” was refused')) return 'it does not say that a button was refused';
+    await card.getByRole('button', { name: 'good' }).click();
     let clicked;
     await until(async () => {
       const { turns } = await (await page.request.get(`${url}/dev/turns.json`)).json();
@@ -213,7 +243,7 @@ export const pageChecks = {
   'a delivery that comes again is a duplicate': (url) => inBrowser({}, async (page) => {
     await talk(page, url, 'add milk to groceries');
     const replies = await page.locator('[data-from=bot]').count();
-    await page.getByText('More that can happen').click();
+    await page.getByText('More', { exact: true }).click();
     await page.getByRole('button', { name: 'Deliver again' }).click();
     await page.locator('[data-turn][data-outcome=duplicate]').waitFor();
     return await page.locator('[data-from=bot]').count() === replies && await page.locator('[data-turn][data-outcome=ok]').count() === 1 ? '' : 'it was answered again';
@@ -230,8 +260,9 @@ export const pageChecks = {
     const text = (await said.allInnerTexts()).join(' | ');
     if (await said.count() !== 1 || !text.includes(wrong) || !text.includes('×2')) return `the turn says ${text}`;
     await said.getByRole('link').click();
-    await page.waitForURL('**#t-plan');
-    return '';
+    await page.waitForURL('**#plan');
+    const open = await page.locator('.parts > section > details[open]').count();
+    return open === 1 ? '' : `${open} parts are open`;
   })),
 
   'nothing is lost when the stream is cut': async (url) => {

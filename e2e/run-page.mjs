@@ -55,7 +55,7 @@ async function drive(client, dir) {
   const clean = () => { if (faults.length) throw new Error(faults.splice(0).join('; ')); };
   const last = () => page.locator('[data-from=bot]').last();
   const event = async (name) => {
-    await page.locator('details', { hasText: 'More that can happen' }).evaluate((more) => { more.open = true; });
+    await page.locator('.menu').evaluate((menu) => { menu.open = true; });
     await page.getByRole('button', { name, exact: true }).click();
   };
   return {
@@ -97,6 +97,7 @@ async function drive(client, dir) {
     },
     mock: (type) => event(events[type]),
     async rate(reaction, text) {
+      await last().locator('.acts details', { hasText: 'Rate' }).evaluate((acts) => { acts.open = true; });
       await last().getByRole('textbox', { name: 'What you think of it' }).fill(text);
       await last().getByRole('button', { name: reaction === 'like' ? 'Like' : 'Dislike', exact: true }).click();
       await page.locator('[data-from=bot] [aria-pressed=true]').last().waitFor();

@@ -1111,7 +1111,8 @@ func (b *plannerPrompt) with(extra actions.Extra) (*plannerPrompt, error) {
 // asked describes a request with these sections, for a planner or an action of that kind.
 func (a *modelPrompt) asked(kind string, told []Section, request *models.Request) *Asked {
 	asked := &Asked{
-		Planner: kind, Prompt: a.prompt.Name(), Sections: slices.Clone(told), Request: *request, HistoryTokens: a.cfg.HistoryTokens,
+		Planner: kind, Prompt: a.prompt.Name(), Sections: slices.Clone(told), Request: *request,
+		HistoryTokens: a.cfg.HistoryTokens, InputTokens: a.prompt.Config.MaxInputTokens,
 	}
 	asked.Request.Stream = nil
 	for i := range asked.Sections {

@@ -26,6 +26,7 @@ type Asked struct {
 	Request  models.Request // without Stream
 	// HistoryTokens limits the sections summary and history.
 	HistoryTokens int
+	InputTokens   int // limits the whole question; 0: nothing does
 }
 
 // Section is a part of the prompt. Its names are prompt, pinned, summary, history, context, person,

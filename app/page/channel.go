@@ -54,6 +54,7 @@ func (c *chat) send(ctx context.Context, raw []byte) ([]byte, error) {
 	req.Header.Set("Content-Type", "application/json; charset=utf-8")
 	res, err := c.client.Do(req)
 	if err != nil {
+		c.refuse(raw, "no answer")
 		return nil, fmt.Errorf("deliver: %w", err)
 	}
 	defer func() { _ = res.Body.Close() }() // read only
@@ -62,9 +63,27 @@ func (c *chat) send(ctx context.Context, raw []byte) ([]byte, error) {
 		return nil, fmt.Errorf("deliver: %w", err)
 	}
 	if res.StatusCode >= http.StatusMultipleChoices {
+		c.refuse(raw, res.Status)
 		return body, fmt.Errorf("the bot answered %s", res.Status)
 	}
 	return body, nil
+}
+
+// refuse notes what the bot did not take.
+func (c *chat) refuse(raw []byte, status string) {
+	var a struct {
+		Type, Text string
+		From       struct{ Name string }
+	}
+	hidden := c.hide.Replace(string(raw))
+	if json.Unmarshal([]byte(hidden), &a) != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.refused = append(c.refused[max(0, len(c.refused)-maxKept):], passed{
+		At: time.Now(), Kind: a.Type, Person: a.From.Name, Text: a.Text, Status: status, Bad: true, Activity: []byte(hidden),
+	})
 }
 
 // refused is the connector's answer to what it cannot do.

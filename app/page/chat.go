@@ -95,6 +95,8 @@ type chat struct {
 	files  []*sharedFile // the last ones
 	lastID int64
 	last   []byte // the last activity that was posted
+
+	refused []passed // the last ones that the bot did not take
 }
 
 // sharedFile is a file that a person sent to the bot.
@@ -398,6 +400,35 @@ func (c *chat) addPerson(name string) error {
 	c.rooms = append(c.rooms, &room{Key: key, Name: name, Kind: "personal", ID: "a:1pX" + id, People: []person{p}})
 	return nil
 }
+
+// locate changes the language and the time zone of a person, in all conversations.
+func (c *chat) locate(key, locale, zone string) error {
+	if !localeForm.MatchString(locale) {
+		return errors.New("a locale is like en-US or de")
+	}
+	if _, err := time.LoadLocation(zone); err != nil || zone == "Local" {
+		return errors.New("a zone is like Europe/Berlin or UTC")
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	changed := func(all []person) []person {
+		all = slices.Clone(all)
+		for i := range all {
+			if all[i].Key == key {
+				all[i].Locale, all[i].Zone = locale, zone
+			}
+		}
+		return all
+	}
+	c.people = changed(c.people)
+	for _, r := range c.rooms {
+		r.People = changed(r.People)
+	}
+	return nil
+}
+
+// localeForm is the form of a locale.
+var localeForm = regexp.MustCompile(`^[a-z]{2,3}(-[A-Za-z0-9]{2,8})*$`)
 
 // addRoom adds a group chat with all people.
 func (c *chat) addRoom(name string) error {

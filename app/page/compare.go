@@ -17,8 +17,13 @@ func (c compared) routes(mux *http.ServeMux) {
 	both := func(show func(w http.ResponseWriter, v compareView)) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			var of [2]turnlog.Record
-			for i, name := range []string{"a", "b"} {
-				id := r.URL.Query().Get(name)
+			q := r.URL.Query()
+			ids := append(q["turn"], q.Get("a"), q.Get("b"))
+			if len(q["turn"]) == 1 || len(q["turn"]) > 2 {
+				c.page.fail(w, http.StatusBadRequest, "Tick two turns to compare.")
+				return
+			}
+			for i, id := range ids[:2] {
 				rec, ok := c.page.turns.Turn(id)
 				if !ok {
 					c.page.fail(w, http.StatusNotFound, "There is no turn "+strconv.Quote(id)+" here to compare.")
@@ -82,7 +87,9 @@ func compare(a, b turnlog.Record) compareView {
 	fact("tokens", func(h turnlog.Head) string {
 		return fmt.Sprintf("%d in (%d cached), %d out", h.TokensIn, h.TokensCached, h.TokensOut)
 	})
-	fact("cost", func(h turnlog.Head) string { return strconv.FormatFloat(h.Cost, 'f', 4, 64) })
+	if a.Cost+b.Cost > 0 {
+		fact("cost", func(h turnlog.Head) string { return strconv.FormatFloat(h.Cost, 'f', 4, 64) })
+	}
 	for i := range max(len(a.Rounds), len(b.Rounds)) {
 		x, y := at(a.Rounds, i), at(b.Rounds, i)
 		for _, name := range sectionsOf(x, y) {

@@ -28,6 +28,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	g "maragu.dev/gomponents"
@@ -169,6 +170,7 @@ func New(cfg Config) (*Page, error) {
 	p.tabs = []tabOf{
 		{"Chat", "/dev/"},
 		{"Turns", "/dev/turns"},
+		{"Activities", "/dev/activities"},
 		{"Actions", "/dev/actions"},
 		{"Prompts", "/dev/prompts"},
 		{"Skills", "/dev/skills"},
@@ -240,6 +242,7 @@ func (p *Page) Handler(addr net.Addr, of Parts) (http.Handler, error) {
 	mux.HandleFunc("GET /dev/stream", p.hub.serve)
 	p.chatRoutes(mux)
 	p.turnRoutes(mux)
+	activityRoutes(p, mux)
 	p.faults.routes(mux)
 	parked{p}.routes(mux)
 	p.nums.routes(mux)
@@ -378,7 +381,7 @@ func (p *Page) turnRoutes(mux *http.ServeMux) {
 func (p *Page) filtered(r *http.Request) []turnlog.Head {
 	want, outcome := strings.ToLower(r.URL.Query().Get("q")), r.URL.Query().Get("outcome")
 	return slices.DeleteFunc(p.turns.Turns(), func(h turnlog.Head) bool {
-		about := strings.ToLower(strings.Join([]string{h.ID, h.Person, h.Text, h.Outcome, strings.Join(h.Actions, " ")}, " "))
+		about := strings.ToLower(strings.Join([]string{h.ID, h.Person, p.placeName(h), h.Text, h.Outcome, strings.Join(h.Actions, " ")}, " "))
 		return !strings.Contains(about, want) || outcome != "" && h.Outcome != outcome
 	})
 }
@@ -394,7 +397,7 @@ func (p *Page) turnList(w http.ResponseWriter, r *http.Request) {
 
 func (p *Page) turnView(rec turnlog.Record, page bool) *turnView {
 	countTokens(&rec, p.cfg.Counter)
-	v := &turnView{Record: rec, Page: page, Before: pretty(rec.Before), After: pretty(rec.After)}
+	v := &turnView{Record: rec, Page: page, Before: jsontext.Value(jsonText(rec.Before, "")), After: jsontext.Value(jsonText(rec.After, ""))}
 	all := p.turns.Turns()
 	for i, h := range all {
 		if h.ID == rec.ID {
@@ -520,6 +523,10 @@ func (p *Page) chatRoutes(mux *http.ServeMux) {
 		return p.chat.rate(r.Context(), f("room"), f("as"), f("message"), f("reaction"), f("text"))
 	})
 	post("person", func(r *http.Request) error { return p.chat.addPerson(r.PostFormValue("name")) })
+	post("who", func(r *http.Request) error {
+		f := r.PostFormValue
+		return p.chat.locate(f("as"), f("locale"), f("zone"))
+	})
 	post("room", func(r *http.Request) error { return p.chat.addRoom(r.PostFormValue("name")) })
 	post("rename", func(r *http.Request) error {
 		return roomChanged(r, p.chat.renameRoom(r.PostFormValue("room"), r.PostFormValue("name")))

@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/planbot-go/planbot/activity"
@@ -39,18 +38,14 @@ func (k parked) routes(mux *http.ServeMux) {
 		}
 	})
 	one := func(pattern string, do func(w http.ResponseWriter, r *http.Request, letter inbox.Waiting)) {
-		h := func(w http.ResponseWriter, r *http.Request) {
+		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
 			if letter, ok := k.find(w, r); ok {
 				do(w, r, letter)
 			}
-		}
-		if strings.HasPrefix(pattern, http.MethodPost) {
-			h = p.acts(h)
-		}
-		mux.HandleFunc(pattern, h)
+		})
 	}
-	one("GET /dev/parked/{id}/drop", func(w http.ResponseWriter, _ *http.Request, letter inbox.Waiting) {
-		p.show(w, "/dev/parked", "Drop turn "+letter.ID, p.dropPage(k.about(letter)))
+	one("GET /dev/parked/{id}", func(w http.ResponseWriter, _ *http.Request, letter inbox.Waiting) {
+		p.show(w, "/dev/parked", "Lost turn "+letter.ID, p.lostPage(k.about(letter)))
 	})
 	one("GET /dev/parked/{id}/export", func(w http.ResponseWriter, _ *http.Request, letter inbox.Waiting) {
 		file, err := p.of.Export(letter)
@@ -62,28 +57,44 @@ func (k parked) routes(mux *http.ServeMux) {
 		w.Header().Set("Content-Disposition", `attachment; filename="turn-`+url.PathEscape(letter.ID)+`.yaml"`)
 		_, _ = w.Write(file) // if this fails, nobody reads it
 	})
-	one("POST /dev/parked/{id}/retry", func(w http.ResponseWriter, r *http.Request, letter inbox.Waiting) {
-		k.did(w, r, p.of.Inbox.Wake(r.Context(), letter, nil))
-	})
-	one("POST /dev/parked/{id}/drop", func(w http.ResponseWriter, r *http.Request, letter inbox.Waiting) {
-		dropped, err := p.of.Inbox.Drop(r.Context(), letter.Queue, letter.ID)
-		if err == nil && !dropped {
-			err = inbox.ErrNoRecord
-		}
-		k.did(w, r, err)
-	})
+	mux.HandleFunc("POST /dev/parked", p.acts(k.act))
 }
 
-// did answers a form that did something to a dead letter.
-func (k parked) did(w http.ResponseWriter, r *http.Request, err error) {
-	switch {
-	case errors.Is(err, inbox.ErrNoRecord):
-		k.page.fail(w, http.StatusConflict, "This turn is not parked any more. Perhaps somebody was faster.")
-	case err != nil:
+// act retries or drops the dead letters that were ticked. It asks before it drops.
+func (k parked) act(w http.ResponseWriter, r *http.Request) {
+	p, reason := k.page, oneLine(r.PostFormValue("reason"))
+	dead, err := p.of.Inbox.Dead(r.Context())
+	if err != nil {
 		k.away(w, err)
-	default:
-		http.Redirect(w, r, "/dev/parked", http.StatusSeeOther)
+		return
 	}
+	dead = slices.DeleteFunc(dead, func(one inbox.Waiting) bool { return !slices.Contains(r.PostForm["turn"], one.ID) })
+	isDrop := r.PostFormValue("do") == "drop"
+	switch {
+	case len(dead) == 0:
+		p.fail(w, http.StatusNotFound, "None of these turns is parked. Perhaps somebody was faster, or none was ticked.")
+		return
+	case isDrop && r.PostFormValue("sure") == "":
+		v := dropView{Reason: reason}
+		for _, one := range dead {
+			v.Turns = append(v.Turns, k.about(one))
+		}
+		p.show(w, "/dev/parked", "Drop turns", p.dropPage(v))
+		return
+	}
+	for _, one := range dead {
+		if isDrop {
+			_, err = p.of.Inbox.Drop(r.Context(), one.Queue, one.ID)
+		} else {
+			err = p.of.Inbox.Wake(r.Context(), one, nil)
+		}
+		if err != nil && !errors.Is(err, inbox.ErrNoRecord) { // somebody was faster
+			k.away(w, err)
+			return
+		}
+		p.cfg.Log.Info().Str("turn", one.ID).Bool("dropped", isDrop).Str("reason", reason).Msg("somebody retried or dropped a dead letter on the page")
+	}
+	http.Redirect(w, r, "/dev/parked", http.StatusSeeOther)
 }
 
 // away says that the state cannot be reached.
@@ -130,6 +141,12 @@ type deadRow struct {
 	Rows   [][2]string `json:"-"`
 	Text   string      `json:"-"` // what it is about, in a few words
 	Seen   bool        `json:"-"`
+}
+
+// dropView are the dead letters that somebody is about to drop, and why.
+type dropView struct {
+	Turns  []deadRow
+	Reason string
 }
 
 // parkedView is what waits.

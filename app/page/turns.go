@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -18,8 +19,8 @@ import (
 type turnView struct {
 	turnlog.Record
 	Page    bool // a page of its own
-	Before  string
-	After   string
+	Before  jsontext.Value
+	After   jsontext.Value
 	Spans   []span
 	Prev    string
 	Next    string
@@ -73,6 +74,132 @@ func remembered(history jsontext.Value) string {
 		return ""
 	}
 	return fmt.Sprintf("%d %s", len(h.Turns), plural(len(h.Turns), "turn"))
+}
+
+// step is a line of the plan's table: a command, or what is said of an answer that was no plan.
+type step struct {
+	Number   int
+	Kind     string // DO or SAY; "": it is about an answer, and Result is the class of what Why says
+	Action   string
+	Labels   []string
+	Planned  string
+	Resolved string
+	Result   string
+	Why      string
+	Text     string
+	Data     string
+	Took     string
+}
+
+// steps are the answers and the plans of a turn with what came of each command, in the order in which they came.
+func (v *turnView) steps() (all []step) {
+	next := 0
+	upTo := func(at time.Time) {
+		for ; next < len(v.Plans) && (at.IsZero() || v.Plans[next].At.Before(at)); next++ {
+			for i, c := range v.Plans[next].Commands {
+				all = append(all, v.command(next+1, i+1, c)...)
+			}
+		}
+	}
+	for i, r := range v.Rounds {
+		upTo(r.At)
+		note := func(class, words, told string) { all = append(all, step{Result: class, Why: words, Text: told}) }
+		if f := r.Refused; f != nil {
+			note("fault", fmt.Sprintf("Answer %d was no plan that can run. %s: %s", i+1, f.Kind, f.Detail), f.Told)
+		}
+		p := r.Plan
+		switch {
+		case p == nil:
+		case p.Prose:
+			note("note", "The answer was a text, which is said as it is.", "")
+		case p.Salvaged:
+			note("note", "The plan was found in the middle of a text.", "")
+		case len(p.Repairs) > 0:
+			note("note", "Repaired: "+strings.Join(p.Repairs, ", "), "")
+		}
+	}
+	upTo(time.Time{})
+	return all
+}
+
+// command is what came of a command of a plan: a line for each try of an action.
+func (v *turnView) command(plan, number int, c turnlog.PlanCommand) (all []step) {
+	if c.Action == "" {
+		return []step{v.said(number, c)}
+	}
+	for _, call := range v.Commands {
+		if call.Plan != plan || call.Number != number {
+			continue
+		}
+		s := step{
+			Number: number, Kind: c.Kind, Action: c.Action, Planned: call.Planned, Resolved: call.Resolved,
+			Result: call.Result, Why: call.Error, Text: call.Text, Data: call.Data, Took: took(call.TookNS),
+		}
+		saved := slices.ContainsFunc(v.Journal, func(j turnlog.Save) bool { return j.Error == "" && !j.Dropped && !j.At.Before(call.At) })
+		for name, is := range map[string]bool{
+			"approved": call.Approved, "again": call.Again, "saved by nothing": call.Result == "ok" && !saved && v.Outcome != turnlog.Running,
+		} {
+			if is {
+				s.Labels = append(s.Labels, name)
+			}
+		}
+		slices.Sort(s.Labels)
+		all = append(all, s)
+	}
+	if all == nil {
+		all = []step{{Number: number, Kind: c.Kind, Action: c.Action, Planned: c.Entities, Result: "not run", Why: v.notDone()}}
+	}
+	return all
+}
+
+// notDone says why a command has not been reached.
+func (v *turnView) notDone() string {
+	switch v.Outcome {
+	case turnlog.Running:
+		return "The turn is not over."
+	case turnlog.Waiting:
+		return "The turn waits."
+	case turnlog.OK:
+		return "The turn ended before it."
+	}
+	return "The turn failed before it: " + v.Error
+}
+
+// variable is a variable in the text of a SAY.
+var variable = regexp.MustCompile(`\$\{?[\pL_][\pL\pN_.\[\]]*\}?`)
+
+// said finds what became of the text of a SAY among what was sent.
+func (v *turnView) said(number int, c turnlog.PlanCommand) step {
+	s := step{Number: number, Kind: c.Kind, Planned: c.Response, Result: "not sent"}
+	literal := variable.Split(c.Response, -1)
+	for i, one := range literal {
+		literal[i] = regexp.QuoteMeta(strings.TrimSpace(one))
+	}
+	form := regexp.MustCompile(`(?s)` + strings.Join(literal, `.*?`) + either(literal[len(literal)-1] == "", `.*`, ""))
+	for _, sent := range v.Sent {
+		text := form.FindString(sent.Text)
+		if text == "" || len(sent.Activity) == 0 {
+			continue
+		}
+		s.Resolved, s.Took = text, took(sent.TookNS)
+		if sent.Error == "" {
+			s.Result, s.Why = "sent", ""
+			return s
+		}
+		s.Why = "The channel did not take it: " + sent.Error
+	}
+	switch {
+	case s.Why != "":
+	case form.MatchString(string(v.Received.Answer)):
+		s.Result, s.Resolved, s.Why = "sent", c.Response, "In the answer to the request."
+	case slices.ContainsFunc(v.Commands, func(call turnlog.Command) bool { return call.Result == "unchanged" }):
+		s.Why = "Withheld: a command before it found nothing to act on."
+	case v.Outcome == turnlog.OK:
+		s.Why = "A feature changed it or left nothing of it, or a later plan took its place."
+	default:
+		s.Why = v.notDone()
+	}
+	return s
 }
 
 // waterfall says what took how long.

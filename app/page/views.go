@@ -1,11 +1,14 @@
 package page
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
@@ -13,6 +16,7 @@ import (
 	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/app/turnlog"
 	"github.com/planbot-go/planbot/internal/markup"
+	"github.com/planbot-go/planbot/planner/plan"
 )
 
 // text is a text in a view: what is not seen is marked. Its parts may be numbers.
@@ -122,11 +126,6 @@ func each[T any](all []T, node func(i int, one T) g.Node) g.Group {
 		nodes = append(nodes, node(i, one))
 	}
 	return nodes
-}
-
-// tokenMeter shows a number of tokens.
-func tokenMeter(tokens int) g.Node {
-	return h.Meter(h.Min("0"), h.Max("4000"), h.Value(fmt.Sprint(tokens)), text(tokens))
 }
 
 // clock, short and day write a time for people.
@@ -262,6 +261,7 @@ func helpPage() g.Node {
 			key("/", "elsewhere: filter the turns"),
 			key("g c", "the chat"),
 			key("g t", "the turns"),
+			key("g i", "all that came in and went out"),
 			key("g a", "the actions"),
 			key("g p", "the prompts"),
 			key("g s", "the skills"),
@@ -341,11 +341,15 @@ func (p *Page) workbenchPage(v workbenchView) g.Node {
 		h.Section(
 			h.Class("talk"), h.Aria("label", "Chat"),
 			h.Div(h.Class("log"), h.Role("log"), h.Aria("label", "Messages"), h.TabIndex("0"), h.ID("messages"), v.messages()),
-			v.sayForm(),
-			more("More that can happen", v.events()),
-			more("People, conversations and files", v.additions()),
-			more("This conversation", v.ofRoom()),
-			more("Faults", p.faultForms(p.faults.view(v.Room.Key, v.As))),
+			h.Div(h.Class("say"),
+				h.Details(h.Class("menu"), h.Summary(h.Class("button"), text("More")), h.Div(
+					h.H3(text("People, conversations and files")), v.additions(),
+					h.H3(text("This conversation")), v.ofRoom(),
+					h.H3(text("More that can happen")), v.events(),
+					h.H3(text("Faults")), p.faultForms(p.faults.view(v.Room.Key, v.As)),
+				)),
+				v.sayForm(),
+			),
 		),
 		h.Section(
 			h.Class("side"),
@@ -357,11 +361,6 @@ func (p *Page) workbenchPage(v workbenchView) g.Node {
 
 func (p *Page) openTurns(v workbenchView) g.Node {
 	return g.Group{h.H2(text("Turns")), p.turnRows(v.Turns, "No turn yet.")}
-}
-
-// more is a part of the chat that opens.
-func more(title string, children ...g.Node) g.Node {
-	return h.Details(h.Class("more"), h.Summary(text(title)), g.Group(children))
 }
 
 // chatForm is a form that does something in the chat. A script sends it without another page if it is quiet.
@@ -410,7 +409,7 @@ func (v workbenchView) sayForm() g.Node {
 		}
 	}
 	return h.Form(
-		h.Class("say"), h.ID("say"), h.Method("post"), markup.Action("/dev/chat/say"), sends("room", v.Room.Key),
+		h.ID("say"), h.Method("post"), markup.Action("/dev/chat/say"), sends("room", v.Room.Key),
 		h.Div(
 			h.Class("row"),
 			h.Label(h.For("as"), text("Speak as")),
@@ -480,6 +479,7 @@ func (v workbenchView) additions() g.Node {
 		)
 	}
 	return g.Group{
+		v.who(),
 		add("person", "New person", "person"),
 		add("room", "New group chat", "group chat"),
 		files,
@@ -488,6 +488,23 @@ func (v workbenchView) additions() g.Node {
 			text(") or as an activity."),
 		),
 	}
+}
+
+// who are the people, as the bot sees them.
+func (v workbenchView) who() g.Node {
+	return g.Map(v.Room.People, func(p person) g.Node {
+		input := func(name, title, value string) g.Node {
+			id := "who-" + name + "-" + p.Key
+			return g.Group{h.Label(h.For(id), text(title)), h.Input(h.ID(id), h.Name(name), h.Value(value), g.Attr("size", "13"), h.Required())}
+		}
+		return g.Group{
+			para("line", h.Strong(text(p.Name)), space, code(p.ID), space, code(p.Directory)),
+			chatForm(
+				"who", false, sends("room", v.Room.Key), sends("as", p.Key), input("locale", "Locale", p.Locale), input("zone", "Zone", p.Zone),
+				h.Button(text("Change"), unseen(" ", p.Name)),
+			),
+		}
+	})
 }
 
 func (v workbenchView) ofRoom() g.Node {
@@ -581,13 +598,15 @@ func (s shownMessage) content() g.Group {
 				sends("text", one.Value), h.Button(h.Class("chip"), text(one.Title)),
 			)
 		}))),
-		g.If(s.Rates, chatForm(
-			"rate", true, where, sends("message", s.ID),
-			h.Input(h.Name("text"), h.Aria("label", opinion), h.Placeholder(opinion)), rate("like", "Like"), rate("dislike", "Dislike"),
-		)),
-		h.Details(
-			h.Class("change"), h.Summary(text("Change"), unseen(" this message")),
-			chatForm("change", true, where, sends("message", s.ID), change),
+		h.Div(h.Class("acts"),
+			g.If(s.Rates, h.Details(h.Summary(text("Rate"), unseen(" this message")), chatForm(
+				"rate", true, where, sends("message", s.ID),
+				h.Input(h.Name("text"), h.Aria("label", opinion), h.Placeholder(opinion)), rate("like", "Like"), rate("dislike", "Dislike"),
+			))),
+			h.Details(
+				h.Class("change"), h.Summary(text("Change"), unseen(" this message")),
+				chatForm("change", true, where, sends("message", s.ID), change),
+			),
 		),
 	}
 }
@@ -605,75 +624,75 @@ type turnListView struct {
 }
 
 func (p *Page) turnsPage(v turnListView) g.Node {
-	compares := func(id, words string, chosen int) g.Node {
-		return g.Group{
-			h.Label(h.For(id), text(words)),
-			h.Select(h.ID(id), h.Name(id), each(v.Turns, func(i int, t turnlog.Head) g.Node {
-				return optionOf(t.ID, i == chosen, t.ID, " ", first(marked(t.Text), 40))
-			})),
-		}
-	}
 	return body(
 		h.H1(text("Turns")),
 		h.Form(
-			h.Class("row"), h.Method("get"), markup.Action("/dev/turns"),
+			h.Class("row"), h.Method("get"), markup.Action("/dev/turns"), h.ID("filter"),
 			h.Label(h.For("q"), text("Filter")), h.Input(h.ID("q"), h.Name("q"), h.Value(v.Query), h.Type("search")),
 			h.Label(h.For("outcome"), text("Outcome")),
 			h.Select(h.ID("outcome"), h.Name("outcome"), optionOf("", false, "any"), g.Map(v.Outcomes, func(o string) g.Node {
 				return h.Option(markup.On("selected", o == v.Outcome), text(o))
 			})),
-			h.Button(text("Show")),
+			h.NoScript(h.Button(text("Show"))),
+			h.Button(h.FormAttr("two"), text("Compare the two ticked")),
+			h.Span(h.Class("ways"), link("/dev/turns.json", "JSON")),
 		),
-		g.If(len(v.Turns) > 0, h.Form(
-			h.Class("row"), h.Method("get"), markup.Action("/dev/turns/compare"),
-			compares("a", "Compare", -1), compares("b", "with", 1), h.Button(text("Compare")),
-		)),
+		h.Form(h.ID("two"), h.Method("get"), markup.Action("/dev/turns/compare")),
 		h.Section(h.Aria("label", "Turns"), h.Class("turns"), h.ID("turns"), p.turnRows(v.Turns, "No turn matches.")),
-		g.If(v.TooFast > 0, para("note", text(v.TooFast, " more turns came too fast to be kept here."))),
+		g.If(v.TooFast > 0, para("note", text(v.TooFast, " turns came so fast that only their heads are kept."))),
 	)
 }
 
-// turnRows is a list of turns, or says that there are none.
+// turnRows is a table of turns, or says that there are none.
 func (p *Page) turnRows(turns []turnlog.Head, none string) g.Node {
-	if len(turns) == 0 {
-		return h.Ul(h.Class("list"), h.Li(h.Class("dim"), h.Data("key", "none"), text(none)))
+	var rows g.Node = h.Tr(h.Data("key", "none"), h.Td(h.ColSpan("9"), text(none)))
+	if len(turns) > 0 {
+		rows = g.Map(turns, p.turnRow)
 	}
-	return h.Ul(h.Class("list"), g.Map(turns, p.turnRow))
+	number := func(title string) g.Node { return h.Th(h.Scope("col"), h.Class("number"), text(title)) }
+	return h.Table(
+		h.THead(h.Tr(
+			h.Td(h.Class("tick")), h.Th(h.Scope("col"), text("Outcome")), h.Th(h.Scope("col"), text("Said")), h.Th(h.Scope("col"), text("Time")),
+			h.Th(h.Scope("col"), text("Person")), h.Th(h.Scope("col"), text("Actions")), number("Took"), number("Tokens"), h.Td(),
+		)),
+		h.TBody(rows),
+	)
 }
 
 func (p *Page) turnRow(t turnlog.Head) g.Node {
-	about := strings.Join(t.Actions, ", ")
-	if about != "" {
-		about += " · "
-	}
-	about += took(t.TookNS)
-	if t.ModelCalls > 0 {
-		about += fmt.Sprintf(" · %d %s", t.ModelCalls, plural(t.ModelCalls, "model call"))
-	}
-	if t.TokensIn > 0 {
-		about += fmt.Sprintf(" · %d+%d tokens", t.TokensIn, t.TokensOut)
-	}
 	mended := t.Outcome == turnlog.OK && strings.HasPrefix(t.Problem, turnlog.NoPlan) // why is on the turn's page
-	return h.Li(
+	tokens := ""
+	if t.TokensIn > 0 {
+		tokens = fmt.Sprint(t.TokensIn, " + ", t.TokensOut)
+	}
+	who := t.Person
+	if t.Kind != "personal" && t.Kind != "" {
+		who += " in " + p.placeName(t)
+	}
+	return h.Tr(
 		h.Data("key", t.ID), h.Data("turn", t.ID), h.Data("outcome", t.Outcome),
-		h.A(
-			markup.Href(turnAddress(t.ID)), h.Data("turn-link", t.ID),
-			h.Span(h.Class("mark"), text(t.Outcome)), space,
-			dim(t.At.Local().Format(time.TimeOnly)), space,
-			h.Span(h.Class("who"), text(t.Person)), space,
-			g.If(t.Kind != "personal" && t.Kind != "", g.Group{dim("in a ", placeOf(t.Kind)), space}),
-			h.Span(h.Class("what"), text(t.Text)), space,
-			g.If(t.Problem != "" && mended, g.Group{h.Span(h.Class("chip"), h.Title(t.Problem), text("repaired")), space}),
-			g.If(t.Problem != "" && !mended, g.Group{h.Span(h.Class("why"), text(t.Problem)), space}),
-			dim(about),
+		h.Td(h.Class("tick"), h.Input(
+			h.Type("checkbox"), h.Name("turn"), h.Value(t.ID), h.FormAttr("two"), h.Aria("label", "Compare turn "+t.ID),
+		)),
+		h.Td(h.Class("is"), h.Span(h.Class("mark"), text(t.Outcome))),
+		h.Td(
+			h.Class("what"), h.A(markup.Href(turnAddress(t.ID)), h.Data("turn-link", t.ID), text(t.Text, either(t.Text == "", "turn "+t.ID, ""))),
+			g.If(mended, g.Group{space, h.Span(h.Class("label"), h.Title(t.Problem), text("repaired"))}),
+			g.If(t.Problem != "" && !mended, h.Span(h.Class("why"), text(t.Problem))),
 		),
-		space,
-		h.Form(
+		h.Td(timeOf(t.At, t.At.Local().Format(time.TimeOnly))), h.Td(text(who)), h.Td(text(strings.Join(t.Actions, ", "))),
+		h.Td(h.Class("number"), text(took(t.TookNS))), h.Td(h.Class("number"), text(tokens)),
+		h.Td(h.Form(
 			h.Method("post"), markup.Action(turnAddress(t.ID, "pin")), markup.On("data-quiet", true),
 			p.tokenField(), g.If(!t.Pinned, sends("pinned", "1")),
 			h.Button(h.Class("pin"), text(either(t.Pinned, "Unpin", "Pin")), unseen(" turn ", t.ID)),
-		),
+		)),
 	)
+}
+
+// placeName is the name of the conversation of a turn, or else what kind it is.
+func (p *Page) placeName(t turnlog.Head) string {
+	return cmp.Or(p.chat.nameOf(t.Conversation), "a "+placeOf(t.Kind))
 }
 
 // placeOf is the kind of a conversation, for people.
@@ -696,113 +715,170 @@ func (p *Page) openTurn(v *turnView) g.Node {
 }
 
 func (p *Page) turnBody(v *turnView) g.Node {
+	steps := v.steps()
 	return g.Group{
-		p.turnHead(v),
-		v.part("received", "Received", v.received()...),
-		v.part("state", "State", v.state()...),
-		v.part("prompt", "Prompt", v.prompt()...),
-		v.part("answer", "Answer", v.answer()...),
-		v.part("plan", "Plan", v.plan()...),
-		v.part("commands", "Commands", v.commands()),
-		v.part("journal", "Journal", v.journal()),
-		v.part("sent", "Sent", v.sent()),
-		v.part("log", "Log", v.log()),
+		v.head(),
+		p.turnLinks(v),
+		h.Div(h.Class("parts"),
+			v.part("received", "Received", v.Type+": "+v.Received.Text, v.received()),
+			v.part("plan", "Plan", planGist(steps), planTable(steps)),
+			v.part("prompt", "Prompt", v.promptGist(), v.prompt()),
+			v.part("answer", "Answer", count(len(v.Rounds), "answer"), v.answer()),
+			v.part("sent", "Sent", v.sentGist(), v.sent()),
+			v.part("time", "Time", "waited "+took(v.WaitedNS)+", took "+took(v.TookNS), v.waterfall()),
+			v.part("journal", "Journal", count(len(v.Journal), "save"), v.journal()),
+			v.part("log", "Log", count(len(v.Log), "line"), v.log()),
+			v.part("state", "State", count(len(v.ByPath), "value")+" changed", v.state()),
+		),
 	}
 }
 
-// part is a part of a turn, under a title.
-func (v *turnView) part(name, title string, children ...g.Node) g.Node {
+// count is a number of things in words.
+func count(n int, word string) string {
+	return fmt.Sprint(either(n == 0, "no", fmt.Sprint(n)), " ", plural(n, word))
+}
+
+// part is a part of a turn in one line, which opens. It is open if something went wrong in it. Its address is its name.
+func (v *turnView) part(name, title, gist string, content g.Node) g.Node {
 	head := h.H3
 	if v.Page {
 		head = h.H2
 	}
-	id := "t-" + name
-	return h.Section(h.Aria("labelledby", id), head(h.ID(id), text(title)), g.Group(children))
+	wrong := slices.ContainsFunc(v.Problems(), func(p turnlog.Problem) bool { return partOf(p) == name })
+	return h.Section(h.Aria("labelledby", "t-"+name), h.Details(
+		markup.On("open", wrong), markup.On("data-wrong", wrong),
+		h.Summary(head(h.ID("t-"+name), text(title)), space, h.Span(h.Class("gist"), text(first(gist, maxGist)))),
+		h.Div(h.Class("in"), h.ID(name), content),
+	))
 }
 
-func (p *Page) turnHead(v *turnView) g.Node {
-	where := map[string]string{"": "no conversation", "personal": "a personal chat"}[v.Kind]
-	if where == "" {
-		where = "a " + placeOf(v.Kind)
-	}
-	lost := ""
-	if v.Tries > 0 {
-		lost = fmt.Sprintf(" · its process was lost %d times", v.Tries)
-	}
-	cached := ""
-	if v.TokensCached > 0 {
-		cached = fmt.Sprintf(" (%d cached)", v.TokensCached)
-	}
-	all := g.Group{}
+// maxGist is how much of a text the line of a part has.
+const maxGist = 200
+
+// partOf is the part of the page that shows a problem.
+func partOf(p turnlog.Problem) string { return either(p.Part == "commands", "plan", p.Part) }
+
+// head says what the turn is. It stays in view.
+func (v *turnView) head() g.Node {
+	title := h.H2
 	if v.Page {
-		all = append(all, h.H1(text("Turn ", v.ID)))
-	} else {
-		all = append(all, h.H2(link(turnAddress(v.ID), "Turn ", v.ID)))
+		title = h.H1
 	}
-	all = append(all,
-		h.P(
-			h.Class("sum"), h.Data("turn", v.ID), h.Data("outcome", v.Outcome), h.Span(h.Class("mark"), text(v.Outcome)),
-			text(" ", v.Person, " in ", where, ", ", clock(v.At), " · waited ", took(v.WaitedNS), " · took ", took(v.TookNS), lost),
-		),
-		h.Dl(
-			h.Class("facts"),
-			fact("model calls", text(v.ModelCalls)),
-			fact("tokens", text(v.TokensIn, " in", cached, ", ", v.TokensOut, " out")),
-			g.If(v.Cost > 0, fact("cost", text(fmt.Sprintf("%.4f", v.Cost)))),
-			g.If(v.Parent != "", fact("follows", turnLink(v.Parent, "turn ", v.Parent))),
-			g.Map(v.Follows, func(id string) g.Node { return fact("decided by", turnLink(id, "turn ", id)) }),
-		),
-		g.If(v.Error != "", para("fault", h.Strong(text("Failed:")), text(" ", v.Error))),
+	about := []string{v.Person, either(v.Kind == "", "no conversation", placeOf(v.Kind)), v.At.Local().Format(time.DateTime), took(v.TookNS)}
+	if v.ModelCalls > 0 {
+		about = append(about, count(v.ModelCalls, "model call"), fmt.Sprintf("%d + %d tokens", v.TokensIn, v.TokensOut))
+	}
+	if v.TokensCached > 0 {
+		about = append(about, fmt.Sprint(v.TokensCached, " cached"))
+	}
+	if v.Cost > 0 {
+		about = append(about, fmt.Sprintf("cost %.4f", v.Cost))
+	}
+	if v.Tries > 0 {
+		about = append(about, fmt.Sprintf("its process was lost %d times", v.Tries))
+	}
+	return h.Header(
+		h.Class("sum"), h.Data("turn", v.ID), h.Data("outcome", v.Outcome),
+		title(h.Span(h.Class("mark"), text(v.Outcome)), space, text(first(v.Text, maxGist))),
+		para("dim", text(strings.Join(about, " · "), " · "), link(turnAddress(v.ID), "turn ", v.ID)),
 	)
-	if problems := v.Problems(); len(problems) > 0 {
-		all = append(all, h.Ul(h.Class("why"), h.Aria("label", "What went wrong"), g.Map(problems, func(problem turnlog.Problem) g.Node {
-			return h.Li(
-				link(markup.Here("t-"+problem.Part), problem.Part), text(": ", problem.Text),
-				g.If(problem.Times > 1, g.Group{space, h.Strong(text("×", problem.Times))}),
-			)
-		})))
+}
+
+// turnLinks are what can be done with a turn, and what went wrong in it.
+func (p *Page) turnLinks(v *turnView) g.Node {
+	all := g.Group{h.Form(
+		h.Class("row"), h.Method("post"), markup.Action(turnAddress(v.ID, "go-on")), p.tokenField(),
+		g.If(len(v.Received.Activity) > 0, g.Group{
+			h.A(h.Class("button"), markup.Href(turnAddress(v.ID, "what-if")), h.Data("do", "r"), text("What if")),
+			h.Button(h.Name("at"), h.Value("after"), h.Data("do", "f"), text("Go on from here")),
+			h.Button(h.Name("at"), h.Value("before"), text("Go on from before it")),
+			h.A(h.Class("button"), markup.Href(markup.Address("/dev/turns/save").With("turn", v.ID)), h.Data("do", "s"), text("Save as test")),
+		}),
+		h.Span(h.Class("ways"),
+			g.If(v.Prev != "", turnLink(v.Prev, "Previous")), g.If(v.Next != "", turnLink(v.Next, "Next")),
+			g.If(v.Prev != "", link(markup.Address("/dev/turns/compare").With("a", v.Prev).With("b", v.ID), "Compare with the previous")),
+			link(turnAddress(v.ID+".json"), "JSON"),
+		),
+	)}
+	if v.Parent != "" {
+		all = append(all, h.P(text("Follows "), turnLink(v.Parent, "turn ", v.Parent), text(".")))
+	}
+	all = append(all, g.Map(v.Follows, func(id string) g.Node { return h.P(text("Decided by "), turnLink(id, "turn ", id), text(".")) }))
+	if problems := v.Problems(); v.Error != "" || len(problems) > 0 {
+		all = append(all, h.Ul(h.Class("why"), h.Aria("label", "What went wrong"),
+			g.If(v.Error != "", h.Li(h.Strong(text("Failed:")), text(" ", v.Error))),
+			g.Map(problems, func(problem turnlog.Problem) g.Node {
+				return h.Li(
+					link(markup.Here(partOf(problem)), partOf(problem)), text(": ", problem.Text),
+					g.If(problem.Times > 1, g.Group{space, h.Strong(text("×", problem.Times))}),
+				)
+			}),
+		))
 	}
 	return append(all,
 		g.If(v.Incomplete, para("note", text("Some of this turn was not seen, because too much happened at once."))),
 		g.If(v.Cut, para("note", text("Some of this turn is too large to be kept."))),
-		g.If(len(v.Spans) > 0, h.Ol(h.Class("fall"), h.Aria("label", "What took how long"), g.Map(v.Spans, func(s span) g.Node {
-			bar := h.Span(h.Class("bar"), h.Data("from", fmt.Sprint(s.From)), h.Data("wide", fmt.Sprint(s.Wide)))
-			return h.Li(h.Span(text(s.Name)), bar, dim(took(s.Took)))
-		}))),
-		para("row",
-			g.If(v.Prev != "", turnLink(v.Prev, "Previous")), space, g.If(v.Next != "", turnLink(v.Next, "Next")), space,
-			g.If(v.Prev != "", link(markup.Address("/dev/turns/compare").With("a", v.Prev).With("b", v.ID), "Compare with the previous")), space,
-			link(turnAddress(v.ID+".json"), "JSON"),
-		),
-		g.If(len(v.Received.Activity) > 0, h.Form(
-			h.Class("row"), h.Method("post"), markup.Action(turnAddress(v.ID, "go-on")), p.tokenField(),
-			h.A(markup.Href(turnAddress(v.ID, "what-if")), h.Data("do", "r"), text("What if")), space,
-			h.Button(h.Name("at"), h.Value("after"), h.Data("do", "f"), text("Go on from here")), space,
-			h.Button(h.Name("at"), h.Value("before"), text("Go on from before it")), space,
-			h.A(markup.Href(markup.Address("/dev/turns/save").With("turn", v.ID)), h.Data("do", "s"), text("Save as test")),
-		)),
+	)
+}
+
+// waterfall shows what took how long.
+func (v *turnView) waterfall() g.Node {
+	return h.Ol(h.Class("fall"), h.Aria("label", "What took how long"), g.Map(v.Spans, func(s span) g.Node {
+		return h.Li(h.Span(text(s.Name)), stacked("", 100, []piece{{From: s.From, Wide: s.Wide}}), dim(took(s.Took)))
+	}))
+}
+
+// piece is a piece of a bar.
+type piece struct {
+	From, Wide int
+	Class      string
+}
+
+// stacked is a bar of pieces. name "": what is around it says the same.
+func stacked(name string, whole int, pieces []piece) g.Node {
+	about := h.Aria("hidden", "true")
+	if name != "" {
+		about = g.Group{h.Role("img"), h.Aria("label", name)}
+	}
+	return h.SVG(
+		h.Class("bar"), g.Attr("viewBox", fmt.Sprint("0 0 ", max(whole, 1), " 10")), g.Attr("preserveAspectRatio", "none"), about,
+		g.Map(pieces, func(p piece) g.Node {
+			at := g.Group{g.Attr("x", fmt.Sprint(p.From)), h.Width(fmt.Sprint(p.Wide)), h.Height("10")}
+			return g.El("rect", g.If(p.Class != "", h.Class(p.Class)), at)
+		}),
 	)
 }
 
 func line(parts ...any) g.Node { return para("line", text(parts...)) }
 
-func (v *turnView) received() g.Group {
+func (v *turnView) received() g.Node {
 	r := v.Received
 	return g.Group{
-		line(v.Type, ": ", r.Text),
+		frameOf(r.Text),
 		g.If(r.Duplicate != "", para("note", text("A duplicate of "), link(turnAddress(r.Duplicate), "turn ", r.Duplicate), text("."))),
 		g.If(r.Dropped != "", para("note", text("No turn ran: ", r.Dropped, "."))),
-		source("Activity", pretty(r.Activity)),
-		g.If(len(r.Answer) > 0, source("Answer to the request", pretty(r.Answer))),
+		folds("Activity", r.Activity),
+		folds("Answer to the request", r.Answer),
 	}
 }
 
-func (v *turnView) state() g.Group {
+// folds is JSON that opens. Nothing: there is none.
+func folds(name string, raw jsontext.Value) g.Node {
+	if len(raw) == 0 {
+		return nil
+	}
+	return h.Details(
+		h.Class("source"), h.Summary(text(name)),
+		h.Button(h.Type("button"), h.Class("quiet"), h.Data("copy", string(raw)), text("Copy"), unseen(" ", name)), jsonOf(string(raw)),
+	)
+}
+
+func (v *turnView) state() g.Node {
 	value := func(content string) g.Node {
 		if content == "" {
 			return h.Td(dim("nothing"))
 		}
-		return h.Td(frame(content))
+		return h.Td(jsonOf(content))
 	}
 	row := func(c turnlog.Change) g.Node {
 		by := h.Td(text(either(c.By == "", "the bot itself", c.By)))
@@ -810,33 +886,78 @@ func (v *turnView) state() g.Group {
 	}
 	heads := []string{"Path", "Before", "After", "Changed by"}
 	return g.Group{
-		line(len(v.ByPath), " ", plural(len(v.ByPath), "value"), " changed"),
 		g.If(len(v.ByPath) > 0, wide("Changes of the state", heads, g.Map(v.ByPath, row))),
-		source("Before", v.Before), source("After", v.After),
+		folds("Before", v.Before), folds("After", v.After),
 	}
 }
 
-func (v *turnView) prompt() (all g.Group) {
+// promptGist says how much of the limit the questions took.
+func (v *turnView) promptGist() string {
 	if len(v.Rounds) == 0 {
-		return g.Group{line("No model was asked.")}
+		return "no model was asked"
 	}
-	for i, r := range v.Rounds {
-		asked := "of an action"
-		if r.Planner != "action" {
-			asked = fmt.Sprintf("of the planner %s, %d actions offered", r.Planner, len(r.Offered))
+	var all []string
+	for _, r := range v.Rounds {
+		tokens, _ := promptSize(r)
+		words := fmt.Sprint(tokens)
+		if r.InputTokens > 0 {
+			words += fmt.Sprint(" of ", r.InputTokens)
 		}
-		if r.Format != "" {
-			asked += ", format " + r.Format
+		all = append(all, words)
+	}
+	return count(len(v.Rounds), "question") + ": " + strings.Join(all, ", ") + " tokens"
+}
+
+// promptSize is how many tokens a question has, and how many of its sections were left out.
+func promptSize(r turnlog.Round) (tokens, left int) {
+	for _, s := range r.Sections {
+		if s.Left {
+			left++
+		} else {
+			tokens += s.Tokens
+		}
+	}
+	return tokens, left
+}
+
+func (v *turnView) prompt() g.Node {
+	var all g.Group
+	for i, r := range v.Rounds {
+		about := "prompt " + r.Prompt
+		if r.Planner != "action" {
+			about += fmt.Sprintf(", planner %s, %s offered", r.Planner, count(len(r.Offered), "action"))
+		}
+		tokens, left := promptSize(r)
+		size := fmt.Sprintf("%d tokens", tokens)
+		if r.InputTokens > 0 {
+			size += fmt.Sprintf(" of at most %d", r.InputTokens)
+		}
+		if left > 0 {
+			size += ", " + count(left, "message") + " left out"
 		}
 		all = append(all, h.Div(
 			h.Class("round"),
-			line(
-				"Question ", i+1, ": prompt ", r.Prompt, " ", asked, ", answer at most ", r.MaxTokens, " tokens, history at most ", r.HistoryTokens,
-			),
+			para("line", h.Strong(text("Question ", i+1, ": ", size)), space, dim(
+				about, ", history at most ", r.HistoryTokens, ", answer at most ", r.MaxTokens, either(r.Format == "", "", ", as "+r.Format),
+			)),
+			promptBar(r, tokens),
 			h.Ul(h.Class("sections"), g.Map(r.Sections, func(s turnlog.Section) g.Node { return promptSection(s, false) })),
 		))
 	}
 	return all
+}
+
+// promptBar shows what of the limit each section takes, or of the whole where there is none.
+func promptBar(r turnlog.Round, tokens int) g.Node {
+	var pieces []piece
+	at := 0
+	for _, s := range r.Sections {
+		if !s.Left {
+			pieces = append(pieces, piece{at, s.Tokens, "of-" + s.Name})
+			at += s.Tokens
+		}
+	}
+	return stacked(fmt.Sprint("The parts of ", tokens, " tokens"), max(tokens, r.InputTokens), pieces)
 }
 
 // promptSection is a part of a prompt.
@@ -846,18 +967,16 @@ func promptSection(s turnlog.Section, isOpen bool) g.Node {
 		h.Details(
 			markup.On("open", isOpen),
 			h.Summary(
-				h.Span(h.Class("name"), text(s.Name)), space, dim(s.Role), space, tokenMeter(s.Tokens),
-				text(" ", s.Tokens, " tokens", either(s.Left, ", left out: there was no room", "")),
+				h.Span(h.Class("swatch of-"+s.Name)), h.Span(h.Class("name"), text(s.Name)), space, dim(s.Role), space,
+				h.Span(h.Class("number"), text(s.Tokens)), text(" tokens", either(s.Left, ", left out: there was no room", "")),
 			),
-			frame(s.Text),
+			jsonOf(s.Text),
 		),
 	)
 }
 
-func (v *turnView) answer() (all g.Group) {
-	if len(v.Rounds) == 0 {
-		return g.Group{line("The model wrote nothing.")}
-	}
+func (v *turnView) answer() g.Node {
+	var all g.Group
 	for i, r := range v.Rounds {
 		round := g.Group{h.Class("round")}
 		if a := r.Answer; a != nil {
@@ -867,87 +986,76 @@ func (v *turnView) answer() (all g.Group) {
 			}
 			round = append(round,
 				line("Answer ", i+1, ": ", took(a.TookNS), ", ", a.In, " tokens in, ", a.Out, " out", finish),
-				faultOf(a.Error), frameOf(a.Text),
+				faultOf(a.Error), jsonOf(a.Text),
 				g.Map(a.Calls, callHTML),
 			)
 		} else {
 			round = append(round, line("Waiting for the model."))
 		}
 		if f := r.Refused; f != nil {
-			round = append(round,
-				para("fault", h.Strong(text("Refused (", f.Kind, "):")), text(" ", f.Detail)),
-				source("What the model was told", f.Told),
-			)
+			round = append(round, para("fault", h.Strong(text("Refused (", f.Kind, "):")), text(" ", f.Detail)))
 		}
 		all = append(all, h.Div(round...))
 	}
 	return all
 }
 
-func callHTML(c turnlog.Call) g.Node { return frame(c.Name + " " + c.Arguments) }
+func callHTML(c turnlog.Call) g.Node { return g.Group{line(c.Name), jsonOf(c.Arguments)} }
 
-func (v *turnView) plan() (all g.Group) {
-	if len(v.Rounds) == 0 && len(v.Plans) == 0 {
-		return g.Group{line("There was no plan.")}
-	}
-	for i, r := range v.Rounds {
-		if f := r.Refused; f != nil {
-			all = append(all, para("fault", text("Answer ", i+1, " was no plan that can run. ", f.Kind, ": ", f.Detail)))
-		}
-		if p := r.Plan; p != nil {
-			all = append(all,
-				g.If(len(p.Repairs) > 0, para("note", text("Repaired: ", strings.Join(p.Repairs, ", ")))),
-				g.If(p.Salvaged, para("note", text("Found in the middle of a text."))),
-				g.If(p.Prose, para("note", text("The answer was a text, which is said as it is."))),
-			)
+// planGist names the actions of a turn, and says how much it said.
+func planGist(steps []step) string {
+	var names []string
+	said := 0
+	for _, s := range steps {
+		switch s.Kind {
+		case plan.Do:
+			names = append(names, s.Action)
+		case plan.Say:
+			said++
 		}
 	}
-	for i, p := range v.Plans {
-		all = append(all, planList(p, fmt.Sprint("Plan ", i+1)))
+	if said > 0 {
+		names = append(names, count(said, "message"))
 	}
-	return all
+	if len(names) == 0 {
+		return "no plan"
+	}
+	return strings.Join(names, ", ")
 }
 
-// planList is a plan, with a name for who does not see it.
-func planList(p turnlog.Plan, name string) g.Node {
-	return h.Ol(h.Class("plan"), g.If(name != "", h.Aria("label", name)), g.Map(p.Commands, func(c turnlog.PlanCommand) g.Node {
-		if c.Action == "" {
-			return h.Li(h.Strong(text(c.Kind)), space, text(c.Response))
-		}
-		return h.Li(
-			h.Strong(text(c.Kind)), space, code(c.Action), space, code(c.Entities),
-			g.If(c.SaveAs != "", g.Group{text(" → "), code("$", c.SaveAs)}),
-		)
-	}))
+// planTable is what was planned, and what came of it.
+func planTable(steps []step) g.Node {
+	if len(steps) == 0 {
+		return line("There was no plan.")
+	}
+	return wideOf("Plan", h.Table(
+		h.Class("plan"), headRow([]string{"Command", "Planned", "Resolved", "Result"}), h.TBody(g.Map(steps, step.html)),
+	))
 }
 
-func (v *turnView) commands() g.Node {
-	if len(v.Commands) == 0 {
-		return line("No action was called.")
+func (s step) html() g.Node {
+	if s.Kind == "" {
+		return h.Tr(h.Td(h.ColSpan("4"), para(s.Result, text(s.Why)), source("What the model was told", s.Text)))
 	}
-	heads := []string{"Command", "Planned", "Resolved", "Result", "Time"}
-	return wide("Commands", heads, g.Map(v.Commands, func(c turnlog.Command) g.Node {
-		resolved := frame(c.Resolved)
-		if c.Planned == c.Resolved {
-			resolved = dim("the same")
-		}
-		return h.Tr(
-			h.Data("command", c.Action), h.Data("result", c.Result),
-			h.Td(
-				text(c.Number, ". "), code(c.Action),
-				g.If(c.Approved, g.Group{space, label("approved")}), g.If(c.Again, g.Group{space, label("again")}),
-			),
-			h.Td(frame(c.Planned)), h.Td(resolved),
-			h.Td(text(c.Result), frameOf(c.Text), frameOf(c.Data), faultOf(c.Error), dim("attempt ", c.Key)),
-			h.Td(text(took(c.TookNS))),
-		)
-	}))
+	cell := func(name string, children ...g.Node) g.Node { return h.Td(h.Data("label", name), g.Group(children)) }
+	resolved := jsonOf(s.Resolved)
+	if s.Resolved == s.Planned {
+		resolved = dim("the same")
+	}
+	var took g.Node
+	if s.Took != "" {
+		took = dim(s.Took)
+	}
+	return h.Tr(
+		h.Data("command", s.Action), h.Data("result", s.Result),
+		rowHead(text(s.Number, ". ", s.Kind, " "), code(s.Action), g.Map(s.Labels, func(l string) g.Node { return g.Group{space, label(l)} })),
+		cell("Planned", jsonOf(s.Planned)), cell("Resolved", resolved),
+		cell("Result", h.Span(h.Class("mark"), text(s.Result)), space, took, g.If(s.Why != "", para(either(s.Result == "failed", "fault", "line"), text(s.Why))),
+			frameOf(s.Text), jsonOf(s.Data)),
+	)
 }
 
 func (v *turnView) journal() g.Node {
-	if len(v.Journal) == 0 {
-		return line("Nothing was saved.")
-	}
 	return h.Ol(h.Class("journal"), g.Map(v.Journal, func(s turnlog.Save) g.Node {
 		size := fmt.Sprint(s.Bytes, " bytes")
 		if s.TookNS > 0 {
@@ -959,10 +1067,20 @@ func (v *turnView) journal() g.Node {
 	}))
 }
 
-func (v *turnView) sent() g.Node {
-	if len(v.Sent) == 0 {
-		return line("Nothing was sent.")
+// sentGist says how many messages were sent, and how many were not.
+func (v *turnView) sentGist() string {
+	messages, refused := 0, 0
+	for _, s := range v.Sent {
+		if s.Error != "" {
+			refused++
+		} else if len(s.Activity) > 0 {
+			messages++
+		}
 	}
+	return count(messages, "message") + either(refused > 0, ", "+count(refused, "request")+" failed", "")
+}
+
+func (v *turnView) sent() g.Node {
 	return h.Ol(h.Class("sent"), g.Map(v.Sent, func(s turnlog.Sent) g.Node {
 		about := ""
 		if s.Times > 1 {
@@ -982,17 +1100,27 @@ func (v *turnView) sent() g.Node {
 		}
 		return h.Li(
 			h.Data("status", fmt.Sprint(s.Status)), h.Strong(text(s.Kind)), text(about, " · ", took(s.TookNS)),
-			frameOf(s.Text), faultOf(s.Error), g.If(len(s.Activity) > 0, source("Activity", pretty(s.Activity))),
+			frameOf(s.Text), faultOf(s.Error), folds("Activity", s.Activity),
 		)
 	}))
 }
 
 func (v *turnView) log() g.Node {
-	if len(v.Log) == 0 {
-		return line("The log has no line of this turn.")
-	}
 	return h.Ol(h.Class("lines"), g.Map(v.Log, func(l turnlog.Line) g.Node {
-		return h.Li(h.Data("level", l.Level), h.Details(h.Summary(h.Strong(text(l.Level)), text(" ", l.Text)), frame(pretty(l.Line))))
+		return h.Li(h.Data("level", l.Level), h.Details(h.Summary(h.Span(h.Class("mark"), text(l.Level)), text(" ", l.Text)), jsonOf(string(l.Line))))
+	}))
+}
+
+// planList is a plan, with a name for who does not see it.
+func planList(p turnlog.Plan, name string) g.Node {
+	return h.Ol(h.Class("plan"), g.If(name != "", h.Aria("label", name)), g.Map(p.Commands, func(c turnlog.PlanCommand) g.Node {
+		if c.Action == "" {
+			return h.Li(h.Strong(text(c.Kind)), space, text(c.Response))
+		}
+		return h.Li(
+			h.Strong(text(c.Kind)), space, code(c.Action), space, code(c.Entities),
+			g.If(c.SaveAs != "", g.Group{text(" → "), code("$", c.SaveAs)}),
+		)
 	}))
 }
 
@@ -1737,9 +1865,17 @@ func (t tile) html() g.Node {
 }
 
 func (p *Page) parkedPage(v parkedView) g.Node {
-	dead := g.Group{line("There are no dead letters.")}
+	dead := line("There are no dead letters.")
 	if len(v.Dead) > 0 {
-		dead = g.Map(v.Dead, p.deadLetter)
+		rows := g.Map(v.Dead, func(d deadRow) g.Node {
+			return h.Tr(
+				h.Data("dead", d.ID),
+				h.Td(h.Input(h.Type("checkbox"), h.Name("turn"), h.Value(d.ID), h.Aria("label", "Turn "+d.ID))),
+				rowHead(link(parkedAddress(d.ID), "Turn ", d.ID), h.Br(), day(d.Since)), h.Td(text(d.Text)),
+				h.Td(faultOf(d.Reason), d.known()),
+			)
+		})
+		dead = p.letters(nil, "", wide("Dead letters", []string{"", "Turn", "Said", "Why"}, rows))
 	}
 	waiting := line("Nothing waits.")
 	if len(v.Waiting) > 0 {
@@ -1753,35 +1889,47 @@ func (p *Page) parkedPage(v parkedView) g.Node {
 	)
 }
 
-func parkedAddress(id, what string) markup.Address { return markup.At("/dev/parked", id, what) }
+func parkedAddress(id string, below ...string) markup.Address {
+	return markup.At(markup.At("/dev/parked", id), below...)
+}
 
-func (p *Page) deadLetter(d deadRow) g.Node {
-	head := text("Turn ", d.ID)
-	if d.Seen {
-		head = link(turnAddress(d.ID), "Turn ", d.ID)
-	}
-	return h.Article(
-		h.Class("letter"), h.Data("dead", d.ID), h.H3(head),
-		faultOf(d.Reason),
-		para("dim", text("since "), day(d.Since)),
-		d.known(),
-		h.Div(
-			h.Class("row"),
-			h.Form(h.Method("post"), markup.Action(parkedAddress(d.ID, "retry")), p.tokenField(), h.Button(text("Retry"), unseen(" turn ", d.ID))),
-			h.A(markup.Href(parkedAddress(d.ID, "drop")), text("Drop"), unseen(" turn ", d.ID), text("…")), space,
-			h.A(markup.Href(parkedAddress(d.ID, "export")), markup.On("download", true), text("Export"), unseen(" turn ", d.ID, " as a scenario")),
+// letters is a form that retries or drops dead letters: those of the list, and those that are ticked in it.
+func (p *Page) letters(turns []deadRow, reason string, content ...g.Node) g.Node {
+	return h.Form(
+		h.Method("post"), markup.Action("/dev/parked"), p.tokenField(), g.Map(turns, func(d deadRow) g.Node { return sends("turn", d.ID) }),
+		g.Group(content),
+		h.Div(h.Class("row"),
+			h.Label(h.For("reason"), text("Reason, for the log")), h.Input(h.ID("reason"), h.Name("reason"), h.Value(reason), h.AutoComplete("off")),
+			h.Button(h.Name("do"), h.Value("retry"), text("Retry")), h.Button(h.Name("do"), h.Value("drop"), text("Drop…")),
+		),
+	)
+}
+
+// lostPage is a dead letter, as far as the state of the bot knows it.
+func (p *Page) lostPage(d deadRow) g.Node {
+	return body(
+		h.P(link("/dev/parked", "All parked turns")),
+		h.H1(text("Turn ", d.ID)),
+		faultOf(d.Reason), para("dim", text("parked since "), day(d.Since)),
+		g.If(d.Text != "", h.P(text("Somebody wrote: ", d.Text))),
+		p.letters([]deadRow{d}, ""),
+		titled("l-known", "What is known", d.table()),
+		para("row",
+			g.If(d.Seen, link(turnAddress(d.ID), "All that the page saw of it")),
+			h.A(markup.Href(parkedAddress(d.ID, "export")), markup.On("download", true), text("Export as a scenario")),
 		),
 	)
 }
 
 // known is what is known of a dead letter.
 func (d deadRow) known() g.Node {
-	return h.Details(
-		h.Summary(text("What is known"), unseen(" of turn ", d.ID)),
-		wideOf("What is known", h.Table(h.TBody(g.Map(d.Rows, func(row [2]string) g.Node {
-			return h.Tr(rowHead(text(row[0])), h.Td(text(row[1])))
-		})))),
-	)
+	return h.Details(h.Class("source"), h.Summary(text("What is known"), unseen(" of turn ", d.ID)), d.table())
+}
+
+func (d deadRow) table() g.Node {
+	return wideOf("What is known", h.Table(h.TBody(g.Map(d.Rows, func(row [2]string) g.Node {
+		return h.Tr(rowHead(text(row[0])), h.Td(text(row[1])))
+	}))))
 }
 
 func (r waitingRow) html() g.Node {
@@ -1798,16 +1946,39 @@ func (r waitingRow) html() g.Node {
 	)
 }
 
-func (p *Page) dropPage(d deadRow) g.Node {
+func (p *Page) dropPage(v dropView) g.Node {
 	return body(
-		h.H1(text("Drop turn ", d.ID, "?")),
-		g.If(d.Text != "", h.P(text("Somebody wrote: ", d.Text))),
-		h.P(text("The bot forgets this turn for good. Nobody gets an answer to it.")),
-		d.known(),
+		h.H1(text("Drop ", count(len(v.Turns), "turn"), "?")),
+		h.P(text("The bot forgets them for good. Nobody gets an answer.")),
+		g.Map(v.Turns, func(d deadRow) g.Node { return h.Div(h.P(h.Strong(text("Turn ", d.ID)), text(" ", d.Text)), d.known()) }),
 		h.Form(
-			h.Class("row"), h.Method("post"), markup.Action(parkedAddress(d.ID, "drop")), p.tokenField(),
-			h.Button(text("Drop turn ", d.ID)), space, link("/dev/parked", "Keep it"),
+			h.Class("row"), h.Method("post"), markup.Action("/dev/parked"), p.tokenField(),
+			sends("do", "drop"), sends("sure", "1"), sends("reason", v.Reason), g.Map(v.Turns, func(d deadRow) g.Node { return sends("turn", d.ID) }),
+			h.Button(h.AutoFocus(), text("Drop ", count(len(v.Turns), "turn"))), link("/dev/parked", "Keep"),
 		),
+	)
+}
+
+// activitiesPage is all that came in and went out.
+func activitiesPage(all []passed) g.Node {
+	list := line("Nothing has come in or gone out.")
+	if len(all) > 0 {
+		list = wide("Activities", []string{"Time", "Way", "Kind", "Person", "Text", "Status", "Activity"}, g.Map(all, func(a passed) g.Node {
+			var of g.Node
+			if a.Turn != "" {
+				of = g.Group{space, link(turnAddress(a.Turn), "turn")}
+			}
+			return h.Tr(
+				h.Data("status", either(a.Bad, "fail", "ok")),
+				h.Td(timeOf(a.At, a.At.Local().Format(time.TimeOnly))), h.Td(text(either(a.Out, "← out", "→ in"))), h.Td(text(a.Kind)), h.Td(text(a.Person)),
+				h.Td(text(first(a.Text, maxGist))), h.Td(h.Span(h.Class("mark"), text(a.Status)), of), h.Td(folds("JSON", a.Activity)),
+			)
+		}))
+	}
+	return body(
+		h.H1(text("Activities")),
+		h.P(text("All that came in and went out in the turns that the page keeps, and what the bot refused. Newest first. "), link("/dev/activities.json", "JSON")),
+		list,
 	)
 }
 

@@ -653,9 +653,11 @@ func (r *result) compare(counter prompts.Counter) {
 	number("Model calls", r.Recorded.ModelCalls, first.ModelCalls)
 	number("Tokens in", r.Recorded.TokensIn, first.TokensIn)
 	number("Tokens out", r.Recorded.TokensOut, first.TokensOut)
-	r.Numbers = append(r.Numbers, numberChange{
-		"Cost", fmt.Sprintf("%.4f", r.Recorded.Cost), fmt.Sprintf("%.4f", first.Cost), fmt.Sprintf("%+.4f", first.Cost-r.Recorded.Cost),
-	})
+	if r.Recorded.Cost+first.Cost > 0 {
+		r.Numbers = append(r.Numbers, numberChange{
+			"Cost", fmt.Sprintf("%.4f", r.Recorded.Cost), fmt.Sprintf("%.4f", first.Cost), fmt.Sprintf("%+.4f", first.Cost-r.Recorded.Cost),
+		})
+	}
 	wasTook, isTook := modelTime(r.Recorded), modelTime(first.Record)
 	sign := "+"
 	if isTook < wasTook {

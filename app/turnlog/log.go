@@ -36,8 +36,8 @@ type Config struct {
 	// MaxTurns is how many turns are kept, in 64 MiB at most. 0: 200. The oldest turns go first, those
 	// that ended well before those that need an operator, and pinned ones last.
 	MaxTurns int
-	// MaxPerSecond is how many turns a second are kept, after a burst of three times as many. The
-	// others are only counted: a bot under load must not notice that it is watched. 0: 10.
+	// MaxPerSecond is how many turns a second are kept whole, after a burst of three times as many. Of the
+	// others there is how they began and ended: a bot under load must not notice that it is watched. 0: 10.
 	MaxPerSecond int
 	// Changed is called for each turn that changed. It must not block. nil: nobody is told.
 	Changed func(Head)
@@ -50,7 +50,7 @@ type Log struct {
 	scrub  *scrub.Scrubber
 	events chan any
 	lost   sync.Map // ids of turns of which something was lost
-	// kept says of turns whether they are kept: true as long as their records are here, false for those
+	// kept says of turns whether they are kept whole: true as long as their records are here, false for those
 	// that came too fast and are not over yet. skipped counts those, tooFast how many there were.
 	kept             sync.Map
 	skipped, tooFast atomic.Int64
@@ -117,7 +117,7 @@ func (l *Log) Turns() []Head {
 	return all
 }
 
-// TooFast counts the turns that were not recorded because they came too fast.
+// TooFast counts the turns that were not recorded whole because they came too fast.
 func (l *Log) TooFast() int { return int(l.tooFast.Load()) }
 
 // Turn returns the record of a turn as it is now. Do not change what it refers to.
@@ -213,7 +213,12 @@ func (l *Log) WatchTurn(e turn.Event) {
 			h.state = e.State()
 		}
 		l.put(e.Turn, h)
-	} else if e.Ended != nil || e.Received != nil && e.Received.Duplicate+e.Received.Dropped != "" { // it is over
+		return
+	}
+	if e.Received != nil || e.Began != nil || e.Ended != nil {
+		l.send(e.Turn, happened{Event: e})
+	}
+	if e.Ended != nil || e.Received != nil && e.Received.Duplicate+e.Received.Dropped != "" { // it is over
 		if _, known := l.kept.LoadAndDelete(e.Turn); known {
 			l.skipped.Add(-1)
 		}
@@ -226,7 +231,7 @@ type happened struct {
 	state turn.State
 }
 
-// keeps reports whether a turn is kept. It decides that for a turn that begins.
+// keeps reports whether a turn is kept whole. It decides that for a turn that begins.
 func (l *Log) keeps(id string, begins bool) bool {
 	if kept, known := l.kept.Load(id); known || !begins {
 		return kept == true
@@ -252,9 +257,12 @@ func (l *Log) WatchPlanner(e planner.Event) { l.put(e.Turn, e) }
 
 // put hands an event to the recording, or notes that there is no room for it.
 func (l *Log) put(id string, e any) {
-	if !l.keeps(id, false) {
-		return
+	if l.keeps(id, false) {
+		l.send(id, e)
 	}
+}
+
+func (l *Log) send(id string, e any) {
 	select {
 	case l.events <- e:
 	default:
@@ -434,7 +442,7 @@ func (l *Log) find(id string) *Record {
 func (l *Log) turnEvent(e happened) *Record {
 	r := l.find(e.Turn)
 	if r == nil && (e.Received != nil || e.Began != nil) {
-		r = &Record{Version: Version, Head: Head{ID: e.Turn, Outcome: Running, At: e.At, Actions: []string{}}}
+		r = &Record{Version: Version, Head: Head{ID: e.Turn, Outcome: Running, At: e.At, Actions: []string{}, Incomplete: !l.keeps(e.Turn, false)}}
 		l.turns[e.Turn], l.order = r, append(l.order, e.Turn)
 	}
 	if r != nil {
@@ -465,7 +473,7 @@ func (l *Log) evict(now *Record) {
 		}
 		l.size -= l.turns[l.order[at]].size
 		delete(l.turns, l.order[at])
-		l.kept.Delete(l.order[at])
+		l.kept.CompareAndDelete(l.order[at], true)
 		l.order = slices.Delete(l.order, at, at+1)
 	}
 }
@@ -700,7 +708,8 @@ func (b builder) planner(e planner.Event) {
 	r := b.r
 	if q := e.Asked; q != nil {
 		round := Round{
-			At: e.At, Planner: q.Planner, Prompt: q.Prompt, MaxTokens: q.Request.MaxTokens, Temperature: q.Request.Temperature, HistoryTokens: q.HistoryTokens,
+			At: e.At, Planner: q.Planner, Prompt: q.Prompt, MaxTokens: q.Request.MaxTokens, Temperature: q.Request.Temperature,
+			HistoryTokens: q.HistoryTokens, InputTokens: q.InputTokens,
 		}
 		for _, s := range q.Sections {
 			text := s.Text
@@ -712,12 +721,19 @@ func (b builder) planner(e planner.Event) {
 		for _, t := range slices.Concat(q.Request.Tools, q.Request.Actions) {
 			round.Offered = append(round.Offered, t.Name)
 		}
+		sent := func(name, text string) {
+			round.Sections = append(round.Sections, Section{Name: name, Role: "request", Text: b.text(text), Bytes: len(text)})
+		}
+		for _, t := range q.Request.Tools {
+			sent("tool", written(map[string]any{"name": t.Name, "description": t.Description, "parameters": t.Schema}))
+		}
 		switch f := q.Request.Format; {
 		case f == nil:
 		case f.Schema == nil:
 			round.Format = "json_object"
 		default:
 			round.Format = "json_schema"
+			sent("schema", string(f.Schema))
 		}
 		r.Rounds, r.ModelCalls = append(r.Rounds, round), r.ModelCalls+1
 		return
@@ -793,7 +809,7 @@ func (b builder) sent(e sending) {
 
 // saved notes a save, and what a crash after it would do.
 func (b builder) saved(at time.Time, e *turn.Saved) {
-	s := Save{At: at, Bytes: len(e.Record), TookNS: e.Took, Error: b.text(e.Err), Phase: "over", Words: "nothing is left that a crash could repeat"}
+	s := Save{At: at, Bytes: len(e.Record), TookNS: e.Took, Error: b.text(e.Err), Dropped: e.Dropped, Phase: "over", Words: "nothing is left that a crash could repeat"}
 	if e.Record != nil {
 		s.Phase, s.Words = afterCrash(e.Record)
 	}

@@ -123,13 +123,14 @@ type Round struct {
 	Format        string    `json:"format,omitempty"`
 	MaxTokens     int       `json:"maxTokens"`
 	Temperature   *float64  `json:"temperature,omitempty"`
-	HistoryTokens int       `json:"historyTokens"` // the most that summary and history may take
+	HistoryTokens int       `json:"historyTokens"`         // the most that summary and history may take
+	InputTokens   int       `json:"inputTokens,omitempty"` // the most that the question may have; 0: there is no limit
 	Answer        *Answer   `json:"answer,omitempty"`
 	Refused       *Refused  `json:"refused,omitempty"`
 	Plan          *Plan     `json:"plan,omitempty"`
 }
 
-// Section is a part of the prompt.
+// Section is a part of the prompt. The schema of the answer and the tools, as they were sent, are two more.
 type Section struct {
 	Name  string `json:"name"`
 	Role  string `json:"role"`
@@ -213,6 +214,8 @@ type Save struct {
 	Bytes  int           `json:"bytes"`
 	TookNS time.Duration `json:"tookNs"`
 	Error  string        `json:"error,omitempty"`
+	// Dropped says that the turn's state was not saved any more.
+	Dropped bool `json:"dropped,omitempty"`
 }
 
 // Sent is a request to the channel, or several of the same kind that show progress.

@@ -24,6 +24,14 @@ const config = (dark) => {
 /** Whether a card may lead there. */
 const leads = (url) => { try { return ['http:', 'https:', 'mailto:'].includes(new URL(url).protocol); } catch { return false; } };
 
+/** The actions of a card that lead where none may. */
+function refusedLinks(node) {
+  if (typeof node !== 'object' || !node) return [];
+  const all = Object.values(node).flatMap(refusedLinks);
+  if (node.type === 'Action.OpenUrl' && !leads(node.url)) all.push({ title: node.title ?? '', url: node.url });
+  return all;
+}
+
 let Card; // made once, when the library is there
 function library() {
   const ac = globalThis.AdaptiveCards;
@@ -66,12 +74,14 @@ function draw(part, press) {
     part.classList.add('drawn');
     const unknown = [];
     for (let i = 0; i < context.eventCount; i++) unknown.push(context.getEventAt(i).message);
-    if (unknown.length) {
+    const say = (words, kind) => {
       const note = document.createElement('p');
-      note.className = 'dim';
-      note.textContent = `Teams shows more here: ${unknown.slice(0, 3).join(' ')}`;
+      note.className = kind;
+      note.textContent = words;
       part.append(note);
-    }
+    };
+    if (unknown.length) say(`Teams may show more here: ${unknown.join(' ')}`, 'dim');
+    for (const { title, url } of refusedLinks(json)) say(`The button “${title}” was refused: it leads to ${url}`, 'note');
   } catch (err) {
     const note = document.createElement('p');
     note.className = 'fault';

@@ -31,7 +31,16 @@ document.addEventListener('submit', async (e) => {
   const of = e.target;
   if (of !== form && of.dataset.quiet === undefined) return;
   e.preventDefault();
-  if (of !== form) { await post(of, e.submitter); return; }
+  if (of !== form) {
+    const menu = of.closest('.menu');
+    const sent = post(of, e.submitter); // which has read the form
+    if (menu) {
+      menu.open = false;
+      box.focus();
+    }
+    await sent;
+    return;
+  }
   const text = box.value;
   if (!text.trim()) return;
   const sent = post(form, null, 'This was not sent'); // which has read the box

@@ -2,7 +2,7 @@
 import { nextTheme } from './theme.js';
 
 const places = {
-  c: '/dev/', t: '/dev/turns', a: '/dev/actions', p: '/dev/prompts', s: '/dev/skills', k: '/dev/parked', n: '/dev/numbers', e: '/dev/evals',
+  c: '/dev/', t: '/dev/turns', i: '/dev/activities', a: '/dev/actions', p: '/dev/prompts', s: '/dev/skills', k: '/dev/parked', n: '/dev/numbers', e: '/dev/evals',
 };
 let went = 0; // when g was pressed
 
@@ -23,7 +23,15 @@ const keys = {
   r: () => document.querySelector('[data-do=r]')?.click(),
   f: () => document.querySelector('[data-do=f]')?.click(),
   s: () => document.querySelector('[data-do=s]')?.click(),
-  Escape: () => { const back = document.querySelector('[data-do=back]'); if (back) back.click(); else if (document.querySelector('[data-page]')) location.href = '/dev/turns'; },
+  Escape: () => {
+    const menu = document.querySelector('.menu[open], .acts [open]');
+    if (menu) {
+      menu.open = false;
+      menu.querySelector('summary').focus();
+      return;
+    }
+    const back = document.querySelector('[data-do=back]'); if (back) back.click(); else if (document.querySelector('[data-page]')) location.href = '/dev/turns';
+  },
 };
 
 if (location.hash === '#q') { // came with /

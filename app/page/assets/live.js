@@ -29,9 +29,11 @@ function merge(list, fresh) {
     had.delete(next.dataset.key);
     if (old && now !== old) {
       const open = [...old.querySelectorAll('details')].map((d) => d.open);
+      const tick = old.querySelector('[type=checkbox]')?.checked;
       if (at === old) at = old.nextElementSibling;
       old.replaceWith(now);
       now.querySelectorAll('details').forEach((d, i) => { d.open = open[i] ?? d.open; });
+      if (tick) now.querySelector('[type=checkbox]').checked = true;
       if (at === now) at = now.nextElementSibling;
     } else if (now === at) {
       at = at.nextElementSibling;
@@ -64,7 +66,7 @@ async function messages() {
 
 async function turns() {
   const part = document.getElementById('turns');
-  if (part) merge(part.querySelector('ul'), (await load('turns')).querySelector('ul'));
+  if (part) merge(part.querySelector('tbody'), (await load('turns')).querySelector('tbody'));
 }
 
 async function rooms() {
@@ -96,9 +98,8 @@ async function turn() {
   const open = new Set([...part.querySelectorAll('details[open]')].map((d) => nameOf(d)));
   const focus = document.activeElement && part.contains(document.activeElement) ? nameOf(document.activeElement) : '';
   part.replaceChildren(...fresh.childNodes);
-  for (const d of part.querySelectorAll('details')) d.open = open.has(nameOf(d));
+  for (const d of part.querySelectorAll('details')) d.open ||= open.has(nameOf(d));
   if (focus) [...part.querySelectorAll('a, summary')].find((el) => nameOf(el) === focus)?.focus();
-  bars(part);
 }
 
 const nameOf = (el) => {
@@ -106,15 +107,6 @@ const nameOf = (el) => {
   const all = section ? [...section.querySelectorAll(el.tagName)] : [];
   return `${section?.getAttribute('aria-labelledby')} ${el.tagName} ${all.indexOf(el)} ${section ? '' : el.textContent}`;
 };
-
-/** Draws the bars of the waterfall: styles cannot be written into the page. */
-function bars(part) {
-  for (const bar of part.querySelectorAll('.bar')) {
-    bar.style.marginLeft = `${bar.dataset.from}%`;
-    bar.style.width = `${bar.dataset.wide}%`;
-    bar.style.backgroundSize = '100% 100%';
-  }
-}
 
 /** Opens a turn beside the chat. */
 export async function openTurn(id) {
@@ -214,6 +206,12 @@ if (others) others.onmessage = (e) => ('gone' in e.data ? presence(e.data) : cha
 if (navigator.locks) navigator.locks.request('planbot-stream', live);
 else live();
 
+document.addEventListener('click', async (e) => {
+  const copied = e.target instanceof Element && e.target.closest('[data-copy]');
+  if (!copied) return;
+  await navigator.clipboard.writeText(copied.dataset.copy);
+  copied.textContent = 'Copied';
+});
 document.addEventListener('click', (e) => {
   const link = e.target instanceof Element && e.target.closest('[data-turn-link]');
   const part = document.getElementById('turn');
@@ -221,4 +219,13 @@ document.addEventListener('click', (e) => {
   e.preventDefault();
   openTurn(link.dataset.turnLink);
 });
-bars(document);
+// The list follows its filter.
+const filter = document.getElementById('filter');
+filter?.addEventListener('input', () => {
+  history.replaceState(null, '', `?${new URLSearchParams(new FormData(filter))}`);
+  refresh('turns');
+});
+/** Opens the part of a turn that the address names. */
+const reveal = () => { document.querySelector(`.in[id="${CSS.escape(location.hash.slice(1))}"]`)?.closest('details').setAttribute('open', ''); };
+addEventListener('hashchange', reveal);
+reveal();
