@@ -582,6 +582,9 @@ func valueOf(a *activity.Activity, s *scrub.Scrubber) any {
 	linked, isLink := "", false
 	if of, ok := tree.(map[string]any); ok {
 		linked, isLink = of["url"].(string) // of the page that a message extension is to show
+		if _, ok := of["state"].(string); ok && a.Type == activity.Invoke { // what a page of a sign-in or of settings hands back
+			of["state"] = scrub.Secret
+		}
 	}
 	tree = withoutAddresses("", tree)
 	if isLink {

@@ -15,7 +15,7 @@ func TestValuesWithoutAddresses(t *testing.T) {
 	a := &activity.Activity{Type: activity.Invoke, Name: "fileConsent/invoke", Value: []byte(`{"type":"fileUpload","action":"accept","url":"https://a.example/page?sig2=UPLOADSECRET",
 		"session":{"url":"https://x.sharepoint.com/UPLOADSECRET","nextLink":"https://x.sharepoint.com/UPLOADSECRET"},"uploadUrls":["https://x.sharepoint.com/UPLOADSECRET"],
 		"target":"https://x.sharepoint.com/a?tempauth=UPLOADSECRET","SasUri":"https://x.blob.example/UPLOADSECRET",
-		"state":"{\"uploadInfo\":{\"uploadUrl\":\"https://x.sharepoint.com/UPLOADSECRET\"}}",
+		"state":"UPLOADSECRET","inner":"{\"uploadInfo\":{\"uploadUrl\":\"https://x.sharepoint.com/UPLOADSECRET\"}}",
 		"uploadInfo":{"name":"a","uploadUrl":"https://x.sharepoint.com/u?tempauth=UPLOADSECRET","contentUrl":"https://x.sharepoint.com/opaque/UPLOADSECRET"},
 		"files":[{"downloadUrl":"https://UPLOADSECRET.example/"}]}`)}
 	raw, err := json.Marshal(eventOf(a, scrub.New()))
