@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -24,6 +25,7 @@ const (
 //
 //	addPizza(size: "S"|"L", toppings?: ("ham"|"egg")[], quantity?: integer = 1) - Adds a pizza
 //
+// Parameters whose names the schema leaves open are [any name]?, or their pattern: [^x_]?.
 // A parameter's description follows its type in quotes. The fields of a declared result follow the
 // action's description, as variables of a plan with saveAs. A brief list has only the parameter names,
 // for a model that gets the [Schema] of plans. Every text is put on one line, without control
@@ -33,15 +35,24 @@ func List(registry *actions.Registry, brief bool) string {
 	for _, a := range registry.All() {
 		schema := a.ForModels()
 		var parameters []string
+		add := func(text string, of *jsonschema.Schema) {
+			if !brief {
+				text += describeParameter(of, a.NullIsValue())
+			}
+			parameters = append(parameters, text)
+		}
 		for _, name := range titles.Order(schema) {
 			text := spelling.OneLine(name, maxWord)
 			if !slices.Contains(schema.Required, name) {
 				text += "?"
 			}
-			if !brief {
-				text += describeParameter(schema.Properties[name], a.NullIsValue())
-			}
-			parameters = append(parameters, text)
+			add(text, schema.Properties[name])
+		}
+		for _, pattern := range slices.Sorted(maps.Keys(schema.PatternProperties)) {
+			add("["+spelling.OneLine(pattern, maxWord)+"]?", schema.PatternProperties[pattern])
+		}
+		if others := schema.AdditionalProperties; others != nil && others.Not == nil && len(schema.Properties) == 0 {
+			add("[any name]?", others)
 		}
 		line := spelling.OneLine(a.Name, maxWord) + "(" + strings.Join(parameters, ", ") + ")"
 		if description := spelling.OneLine(a.Description, maxDescription); description != "" {

@@ -67,6 +67,27 @@ func TestList(t *testing.T) {
 	}
 }
 
+// TestListNamesWhatIsOpen: a schema may say what names there may be, and not which.
+func TestListNamesWhatIsOpen(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[string]string{
+		`{"type":"object","additionalProperties":{"type":"string"}}`:                                        "a([any name]?: string)",
+		`{"type":"object","patternProperties":{"^x":{"type":"integer"}},"additionalProperties":false}`:      "a([^x]?: integer)",
+		`{"type":"object","properties":{"v":{"type":"string"}},"patternProperties":{"^x":true}}`:            "a(v?: string, [^x]?: any)",
+		`{"type":"object","properties":{"v":{"type":"string"}},"additionalProperties":true}`:                "a(v?: string)",
+		`{"type":"object","properties":{"v":{"type":"string"}},"additionalProperties":{"type":"string"}}`:   "a(v?: string)",
+		`{"type":"object","properties":{},"additionalProperties":false,"required":[],"description":"none"}`: "a()",
+	} {
+		reg, err := actions.Read(strings.NewReader(`[{"name":"a","description":"","parameters":` + in + `}]`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := plan.List(reg, false); got != want {
+			t.Errorf("%s is %s, want %s", in, got, want)
+		}
+	}
+}
+
 func TestManual(t *testing.T) {
 	t.Parallel()
 	types := `"size":{"type":"string","enum":["S","L"],"description":"how large"},"tags":{"type":"array","items":{"type":"string","enum":["a"]}},` +

@@ -386,10 +386,11 @@ func ToolSchema(a *actions.Action, wantStrict bool) (raw json.RawMessage, strict
 		raw, err = json.Marshal(form)
 		return raw, true, err
 	}
-	if len(schema.Properties) == 0 { // OpenAI rejects an empty one
-		return json.RawMessage(`{"type":"object","properties":{}}`), false, nil
-	}
 	told := forModels(schema)
+	if len(schema.Properties) == 0 { // OpenAI rejects a schema without them
+		told.Type = "object"
+		told.Properties = map[string]*jsonschema.Schema{}
+	}
 	told.AnyOf, told.OneOf, told.AllOf, told.Enum = nil, nil, nil, nil // OpenAI refuses them here, and [actions.Action.Check] knows them
 	for name, property := range schema.Properties {
 		out := told.Properties[name]

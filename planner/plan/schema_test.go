@@ -219,6 +219,8 @@ func TestToolSchemasForAllServers(t *testing.T) {
 		`{"type":"object","properties":{"v":{"type":"array"}}}`:                                                                        `"v":{"type":"array","items":{}}`,
 		`{"type":"object","properties":{"v":{"type":"array","items":{"type":"array"}}}}`:                                               `"v":{"type":"array","items":{"type":"array","items":{}}}`,
 		`{"type":"object","properties":{"v":{"type":"object","patternProperties":{"^x":{"type":"string"}}}}}`:                          `"patternProperties":{"^x":{"type":"string"}}`,
+		`{"type":"object","patternProperties":{"^x":{"type":"string"}}}`:                                                               `{"type":"object","properties":{},"patternProperties":{"^x":{"type":"string"}}}`,
+		`{"type":"object","additionalProperties":{"type":"string"}}`:                                                                   `{"type":"object","properties":{},"additionalProperties":{"type":"string"}}`,
 		`{"type":"object","properties":{"v":{"type":"object","propertyNames":{"pattern":"^a"},"additionalProperties":{"const":"x"}}}}`: `"v":{"type":"object","additionalProperties":{"enum":["x"]}}`,
 		`{"type":"object","properties":{"n":{"type":"integer","exclusiveMinimum":0},"v":{"type":"array"}}}`:                            `"n":{"type":"integer","description":"more than 0"}`,
 		`{"type":"object","oneOf":[{"required":["v"]}],"properties":{"v":{"oneOf":[{"type":"array"},{"type":"string"}]}}}`:             `"v":{"anyOf":[{"type":"array","items":{}},{"type":"string"}]}`,
