@@ -504,10 +504,24 @@ func badTool(said string, tools []Tool) int {
 	}
 	placed := refusedPlace().FindStringSubmatch(said)
 	if placed == nil {
-		return -1
+		return onlyNamed(said, tools)
 	}
 	at, err := strconv.Atoi(placed[1])
 	if err != nil || at >= len(tools) {
+		return -1
+	}
+	return at
+}
+
+// onlyNamed finds the one tool that a message about schemas or parameters names; negative: it names none, or several.
+func onlyNamed(said string, tools []Tool) int {
+	if !strings.Contains(said, "schema") && !strings.Contains(said, "parameters") {
+		return -1
+	}
+	words := illegal.Split(said, -1)
+	named := func(t Tool) bool { return slices.Contains(words, wireName(t.Name)) }
+	at := slices.IndexFunc(tools, named)
+	if at >= 0 && slices.ContainsFunc(tools[at+1:], named) {
 		return -1
 	}
 	return at
@@ -830,12 +844,12 @@ func isObject(text string) bool {
 
 // read makes a [Response] from a completion.
 func (o *openAI) read(ctx context.Context, req *Request, res *openai.ChatCompletionResponse) (*Response, error) {
-	used := Usage{Prompt: res.Usage.PromptTokens, Completion: res.Usage.CompletionTokens}
+	used := Usage{Prompt: max(res.Usage.PromptTokens, 0), Completion: max(res.Usage.CompletionTokens, 0)} // some say -1 where they do not know
 	if d := res.Usage.PromptTokensDetails; d != nil {
-		used.Cached = d.CachedTokens
+		used.Cached = max(d.CachedTokens, 0)
 	}
 	if d := res.Usage.CompletionTokensDetails; d != nil {
-		used.Reasoning = d.ReasoningTokens
+		used.Reasoning = max(d.ReasoningTokens, 0)
 	}
 	fault := Error{Kind: Empty, Status: http.StatusOK, RequestID: requestID(res.Header()), Usage: used}
 	if len(res.Choices) == 0 {

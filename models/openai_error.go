@@ -122,6 +122,8 @@ func (e *serverError) readObject(object map[string]any, depth int) {
 	for _, detail := range details {
 		about, _ := detail.(map[string]any)
 		delay, _ := about["retryDelay"].(string)
+		reason, _ := about["reason"].(string) // Google's
+		e.inner = cmp.Or(e.inner, reason)
 		e.wait = cmp.Or(e.wait, waitOf(delay))
 	}
 	for key, unit := range map[string]string{"retry_after": "s", "retryAfter": "s", "retry_after_seconds": "s", "retry_after_ms": "ms"} {
@@ -151,7 +153,7 @@ func (e *serverError) kind(status int) string {
 		return Quota
 	case status == http.StatusUnavailableForLegalReasons, e.isFiltered(status):
 		return Filtered
-	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+	case status == http.StatusUnauthorized, status == http.StatusForbidden, e.inner == "API_KEY_INVALID": // Gemini says so with a 400
 		return Auth
 	case status == http.StatusRequestEntityTooLarge, e.isTooLong(status):
 		return TooLong

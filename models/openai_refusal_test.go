@@ -414,6 +414,7 @@ func TestARefusedToolIsLeftOut(t *testing.T) {
 	t.Parallel()
 	for name, says := range map[string]string{
 		"OpenAI":   openaiSays("tools[1].function.parameters", "invalid_function_parameters", "Invalid schema for function 'bad': In context=('properties', 'values'), array schema missing items."),
+		"by name":  openaiSays("", "", "Function bad: parameters schema is invalid"),
 		"by place": `{"type":"error","error":{"type":"invalid_request_error","message":"tools.1.custom.input_schema.properties: Property keys should match pattern"}}`,
 		"Gemini":   `[{"error":{"code":400,"message":"* GenerateContentRequest.tools[0].function_declarations[1].parameters.properties[values].items: missing field.","status":"INVALID_ARGUMENT"}}]`,
 	} {
