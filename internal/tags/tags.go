@@ -71,17 +71,17 @@ func Read(text string) (t Tag, ok bool) {
 		shut = string(soft[open])
 	}
 	within := text[width:min(len(text), maxSize)]
-	doubled := strings.HasPrefix(within, string(open))
-	if doubled {
+	times := 1
+	for ; strings.HasPrefix(within, string(open)); times++ {
 		within = within[width:]
-		width *= 2
 	}
 	end := strings.Index(within, shut)
 	if line := strings.IndexByte(within, '\n'); end < 0 || line >= 0 && line < end {
 		return t, false
 	}
-	t.Size, t.bracket = width+end+len(shut), open
-	if doubled && strings.HasPrefix(within[end+len(shut):], shut) {
+	t.Size, t.bracket = times*width+end+len(shut), open
+	for behind := within[end+len(shut):]; times > 1 && strings.HasPrefix(behind, shut); times-- {
+		behind = behind[len(shut):]
 		t.Size += len(shut)
 	}
 	return t, t.named(within[:end])

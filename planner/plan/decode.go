@@ -815,10 +815,23 @@ func (a *answer) prose() (Plan, error) {
 	case extent(text, 0) == len(text) && !endsInBracket:
 		return Plan{}, errCut
 	}
-	if otherPlan.MatchString(text) {
+	if otherPlan.MatchString(text) || otherPlan.MatchString(unwrapped(text)) {
 		return Plan{}, errOtherPlan
 	}
 	return Plan{Commands: []Command{{Kind: Say, Response: text}}, Repairs: slices.Sorted(slices.Values(a.done)), Prose: true}, nil
+}
+
+// unwrapped is what stands in the one block of a tag that a text is: code, unless the tag says that it is code to read.
+func unwrapped(text string) string {
+	t, ok := tags.Read(text)
+	if !ok || t.Closes || answerTag.MatchString(t.Name) {
+		return ""
+	}
+	inner := text[t.Size:]
+	if from, to := t.End(inner); to == len(inner) {
+		return strings.TrimSpace(inner[:from])
+	}
+	return ""
 }
 
 // withoutComments leaves out comments that a text begins with: those of HTML, which nobody sees, and others that are

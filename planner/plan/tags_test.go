@@ -39,6 +39,7 @@ var thinkingForms = [][2]string{
 	{"<｜｜think｜｜>", "</｜｜think｜｜>"},
 	{"<‖think‖>", "<‖/think‖>"},
 	{"<<think>>", "<</think>>"},
+	{"<<<think>>>", "<<</think>>>"},
 	{"<||reasoning||>", "<||/reasoning||>"},
 	{"＜think＞", "＜/think＞"},
 	{"＜｜reasoning｜＞", "＜｜/reasoning｜＞"},
@@ -247,6 +248,7 @@ func TestDialectsAreNotShown(t *testing.T) {
 		"\"tool_calls\": [\n  {\"id\":\"call_1\",\"type\":\"function\",\"function\":{\"name\":\"addItem\",\"arguments\":\"{}\"}}\n]", "tool_calls: [{\"name\":\"addItem\"}]",
 		"{\"tool_calls\":[{\"function\":{\"name\":\"addItem\"}}]}", "✿FUNCTION✿: addItem\n✿ARGS✿: {}",
 		"call:addItem{list:a}", "<xai:function_call name=\"addItem\">", "<tools>\n<tool>addItem</tool>\n</tools>", "<function_call>{}</function_call>", "<toolUse name=\"addItem\"/>",
+		"<execute>\naddItem(list=\"a\")\n</execute>",
 		"Let me.\n<invoke name=\"addItem\">\n", "[TOOL_CALL]\n{tool => \"addItem\"}\n[/TOOL_CALL]", "<call:addItem>", "<｜DSML", "<|python_tag|>addItem.call(list=\"a\")",
 		"to=functions.addItem {\"list\":\"a\"}", "print(default_api.addItem(list=\"a\"))",
 	} {
