@@ -553,6 +553,7 @@ func TestFormulas(t *testing.T) {
 		"more in a cell":          {`<row r="1"><c r="A1"><extLst><f>no</f></extLst><f>1+<x>1</x></f></c><c r="B1"><v>5</v></c></row>`, "| =1+1 | 5 |"},
 		"how it is pronounced":    {`<row r="1"><c r="A1" t="inlineStr"><is><r><t>課</t></r><r><t>きく</t></r><rPh><t>カ</t></rPh></is></c></row>`, "| 課きく |"},
 		"shared, off the sheet":   {`<row r="1"><c r="B2"><f t="shared" si="0">A1</f></c></row><row r="3"><c r="A3"><f t="shared" si="0"/></c></row>`, "|  | =A1 |\n| =#REF! |"},
+		"a cell far off":          {`<row r="1"><c r="A1"><v>1</v></c><c r="CZ1"><v>2</v></c><c r="XFD1"><v>3</v></c></row>`, "| 1 | CZ: 2 | XFD: 3 |"},
 		"shared, without a first": {`<row r="1"><c r="A1"><f t="shared" si="9"/></c></row>`, "| = |"},
 	} {
 		t.Run(name, func(t *testing.T) {

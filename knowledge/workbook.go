@@ -19,6 +19,7 @@ import (
 const (
 	maxSharedTexts = 500_000
 	maxColumns     = 16_384
+	maxGap         = 100    // empty cells in a row before one that is written with the name of its column
 	maxFormats     = 65_000 // of cells
 	maxShared      = 20_000 // formulas that cells share
 )
@@ -338,10 +339,19 @@ func (s *sheetReader) cellText(dec *xml.Decoder, cell xml.StartElement, column i
 // endRow takes the row that was read, if people see it.
 func (s *sheetReader) endRow() {
 	var seen []string
-	isEmpty := true
+	blank, isEmpty := 0, true
 	for i, cell := range s.cells {
-		if s.hidden[i+1] {
+		switch {
+		case s.hidden[i+1]:
 			continue
+		case cell == "":
+			blank++
+		default:
+			if blank > maxGap {
+				seen = seen[:len(seen)-blank]
+				cell = letters(i+1) + ": " + cell
+			}
+			blank = 0
 		}
 		seen = append(seen, cell)
 		isEmpty = isEmpty && strings.TrimSpace(cell) == ""
