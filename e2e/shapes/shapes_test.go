@@ -50,13 +50,13 @@ func TestShapes(t *testing.T) {
 		env                     []string
 		least                   int
 	}{
-		{"errors", "errors.jsonl", "application/json", nil, 51},
-		{"finish reasons", "finish_reasons.jsonl", "application/json", nil, 31},
-		{"thinking", "thinking.jsonl", "application/json", nil, 124},
-		{"answers", "answers.jsonl", "application/json", nil, 34},
-		{"answers to a stream", "answers.jsonl", "application/json", []string{"BOT_MODEL_STREAM=true"}, 34},
-		{"streams", "streams.jsonl", "text/event-stream", []string{"BOT_MODEL_STREAM=true"}, 25},
-		{"streams unasked", "streams.jsonl", "application/json", nil, 25},
+		{"errors", "errors.jsonl", "application/json", nil, 65},
+		{"finish reasons", "finish_reasons.jsonl", "application/json", nil, 44},
+		{"thinking", "thinking.jsonl", "application/json", nil, 145},
+		{"answers", "answers.jsonl", "application/json", nil, 47},
+		{"answers to a stream", "answers.jsonl", "application/json", []string{"BOT_MODEL_STREAM=true"}, 47},
+		{"streams", "streams.jsonl", "text/event-stream", []string{"BOT_MODEL_STREAM=true"}, 34},
+		{"streams unasked", "streams.jsonl", "application/json", nil, 34},
 	} {
 		t.Run(family.name, func(t *testing.T) {
 			t.Parallel()
