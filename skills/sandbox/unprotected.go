@@ -92,11 +92,11 @@ func (u Unprotected) start(ctx context.Context, c Command, skill, scratch string
 		cmd.Env = append(cmd.Env, "SystemRoot="+root, "TEMP="+scratch, "TMP="+scratch)
 	}
 	err := cmd.Run()
-	if cmd.ProcessState == nil {
+	limit, over := errors.AsType[exceeded](context.Cause(running))
+	if cmd.ProcessState == nil && !over {
 		return Result{}, err
 	}
 	result := Result{ExitCode: cmd.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}
-	limit, over := errors.AsType[exceeded](context.Cause(running))
 	switch {
 	case over:
 		result.Exceeded = string(limit)
