@@ -37,9 +37,16 @@ func inModule(t *testing.T, dir string, args ...string) {
 	}
 }
 
-// TestNew makes a bot that builds, whose tests pass, and whose app package is right.
 func TestNew(t *testing.T) {
-	ci.Only(t, "compiles a module")
+	ci.Only(t, "compiles modules, one with the race detector")
+	t.Parallel()
+	t.Run("First", newFirst)
+	t.Run("Workflow", newWorkflow)
+	t.Run("FromEach", newFromEach)
+}
+
+// newFirst makes a bot that builds, whose tests pass, and whose app package is right.
+func newFirst(t *testing.T) {
 	t.Parallel()
 	dir, said := newBot(t, "first")
 	if !strings.HasSuffix(said, "  cd '"+dir+"' && go test ./...\n  go run . dev\n") {
@@ -110,14 +117,11 @@ func wantDeployment(t *testing.T, dir string) {
 	}
 }
 
-// TestNewWorkflow runs the commands of the workflow that bot new writes in a fresh clone beside
+// newWorkflow runs the commands of the workflow that bot new writes in a fresh clone beside
 // Planbot, as GitHub does, and checks that nothing is left for go mod tidy to do. The clone takes the place of
 // what was written: then Planbot is where other tests have compiled it.
-func TestNewWorkflow(t *testing.T) {
+func newWorkflow(t *testing.T) {
 	t.Parallel()
-	if os.Getenv("CI") != "true" {
-		t.Skip("compiles a module with the race detector: set CI=true")
-	}
 	temp, err := os.MkdirTemp("", "planbot") // without capitals: the workflow's path has none
 	if err != nil {
 		t.Fatal(err)
@@ -208,9 +212,8 @@ func TestNewWorkflow(t *testing.T) {
 	}
 }
 
-// TestNewFromEach example makes a bot without faults that the go command sees.
-func TestNewFromEach(t *testing.T) {
-	ci.Only(t, "compiles a module of each example")
+// newFromEach makes a bot of each example, without faults that the go command sees.
+func newFromEach(t *testing.T) {
 	t.Parallel()
 	entries, err := examples.Files.ReadDir(".")
 	if err != nil || len(entries) < 10 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"strings"
 	"sync"
 	"testing"
@@ -91,13 +92,9 @@ func (w *wire) did(t *testing.T, doing string, trips int, commands string) {
 
 func TestRoundTrips(t *testing.T) {
 	t.Parallel()
-	for name, r := range map[string]func(t *testing.T) *state.Store{
-		"embedded": func(t *testing.T) *state.Store { return openEmbedded(t, state.Config{}) },
-		"server": func(t *testing.T) *state.Store {
-			return openURL(t, serverURL(t, "PLANBOT_TEST_REDIS_URL", "a redis-server"), state.Config{})
-		},
-	} {
-		t.Run(name, func(t *testing.T) { t.Parallel(); countTrips(t, r(t)) })
+	t.Run("embedded", func(t *testing.T) { t.Parallel(); countTrips(t, openEmbedded(t, state.Config{})) })
+	if url := os.Getenv("PLANBOT_TEST_REDIS_URL"); url != "" { // TestContractServer says that it is unset
+		t.Run("server", func(t *testing.T) { t.Parallel(); countTrips(t, openURL(t, url, state.Config{})) })
 	}
 }
 

@@ -11,7 +11,15 @@ import (
 	"github.com/planbot-go/planbot/internal/testing/ci"
 )
 
-func TestKilledReplicas(t *testing.T) {
+func TestWorlds(t *testing.T) {
+	needRedis(t)
+	t.Parallel()
+	t.Run("KilledReplicas", killedReplicas)
+	t.Run("RollingRestart", rollingRestart)
+	t.Run("RedisAway", redisAway)
+}
+
+func killedReplicas(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, circumstances{thinks: [2]time.Duration{200 * time.Millisecond, time.Second}})
 	w.while(24, []kind{note, both}, func() {
@@ -26,6 +34,7 @@ func TestKilledReplicas(t *testing.T) {
 // TestMoreWorlds has the scenarios that .ci/run plays beside the three that go test plays.
 func TestMoreWorlds(t *testing.T) {
 	ci.Only(t, "half a minute of redis-server and three bots for each world")
+	needRedis(t)
 	t.Parallel()
 	for name, world := range map[string]func(*testing.T){
 		"KilledHeirs":       killedHeirs,
@@ -96,7 +105,7 @@ func pausedReplica(t *testing.T) {
 	w.holds(w.settle(), append(promises(), answers(0, http.StatusServiceUnavailable))...)
 }
 
-func TestRollingRestart(t *testing.T) {
+func rollingRestart(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, circumstances{thinks: [2]time.Duration{200 * time.Millisecond, 2 * time.Second}})
 	w.while(16, []kind{note, both}, func() {
@@ -111,7 +120,7 @@ func TestRollingRestart(t *testing.T) {
 	w.holds(w.settle(), append(promises(), oneRetry(), answers(0, http.StatusServiceUnavailable))...)
 }
 
-func TestRedisAway(t *testing.T) {
+func redisAway(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t, circumstances{thinks: [2]time.Duration{200 * time.Millisecond, time.Second}})
 	w.while(16, []kind{note, both}, func() {

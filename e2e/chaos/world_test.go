@@ -66,7 +66,6 @@ const tenant = "11111111-1111-4111-8111-111111111111"
 // newWorld starts a world of its own, which ends with the test.
 func newWorld(t *testing.T, c circumstances) *world {
 	t.Helper()
-	needRedis(t)
 	bin, err := built.Path()
 	if err != nil {
 		t.Fatal(err)

@@ -312,7 +312,7 @@ func needs(t *testing.T, s *sandbox.Sandbox, ext string) {
 // a right to it when it is one's own: what belongs to the bot stays as it is.
 func TestHostileToFiles(t *testing.T) {
 	t.Parallel()
-	for _, kind := range []string{"bubblewrap", "landlock"} {
+	for _, kind := range kinds() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			temp, readable := openTemp(t), openTempIn(t, "/var/tmp")             // not in /tmp, which is the scratch folder

@@ -381,7 +381,7 @@ func TestScriptsEndWithTheProgram(t *testing.T) {
 
 // Runs leave nothing in the folder for temporary files, whatever scripts do to theirs.
 func TestLeavesNoFiles(t *testing.T) {
-	for _, kind := range []string{"bubblewrap", "landlock"} {
+	for _, kind := range kinds() {
 		t.Run(kind, func(t *testing.T) {
 			dir, temp := folder(t, skill(t, "a.sh", "cd $TMPDIR; umask 777; mkdir a; umask 0; mkdir -p b/c; cd b; umask 777; mkdir d")), openTemp(t)
 			t.Setenv("TMPDIR", temp)
@@ -398,7 +398,7 @@ func TestLeavesNoFiles(t *testing.T) {
 // BenchmarkLaunch is what a script costs that does nothing. In a large program it is more
 // under Landlock: there the program starts twice before it is the script.
 func BenchmarkLaunch(b *testing.B) {
-	for _, kind := range []string{"bubblewrap", "landlock"} {
+	for _, kind := range kinds() {
 		b.Run(kind, func(b *testing.B) {
 			s := open(b, kind, sandbox.Config{})
 			dir := folder(b, skill(b, "a.sh", "exit"))

@@ -34,10 +34,13 @@ func TestMain(m *testing.M) {
 // that is there and leaks, or that we have broken, is no reason to skip a test.
 var lacking = regexp.MustCompile(`the kernel|is not installed|works on Linux only|bwrap: .*([Nn]amespace|uid map|RTM_NEWADDR)`)
 
+// patience is how long a script may take that no test ends, however busy the machine is.
+const patience = 10 * time.Minute
+
 // open returns the sandbox of a kind, or skips where there is none.
 func open(t testing.TB, kind string, cfg sandbox.Config) *sandbox.Sandbox {
 	t.Helper()
-	cfg.Kinds = []string{kind}
+	cfg.Kinds, cfg.Wall = []string{kind}, patience
 	s, err := sandbox.New(t.Context(), cfg)
 	if errors.Is(err, sandbox.ErrNoSandbox) && lacking.MatchString(err.Error()) {
 		t.Skip(err)
@@ -53,7 +56,7 @@ var lacks = map[string]func() error{"bubblewrap": lack("bubblewrap"), "landlock"
 
 func lack(kind string) func() error {
 	return sync.OnceValue(func() error {
-		_, err := sandbox.New(context.Background(), sandbox.Config{Kinds: []string{kind}})
+		_, err := sandbox.New(context.Background(), sandbox.Config{Kinds: []string{kind}, Wall: patience})
 		if errors.Is(err, sandbox.ErrNoSandbox) && lacking.MatchString(err.Error()) {
 			return err
 		}
@@ -74,13 +77,20 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// kinds are those that the machine has.
+func kinds() (all []string) {
+	for kind, why := range lacks {
+		if why() == nil {
+			all = append(all, kind)
+		}
+	}
+	return all
+}
+
 // each runs a test in each kind of sandbox that the machine has.
 func each(t *testing.T, test func(t *testing.T, s *sandbox.Sandbox)) {
 	t.Parallel()
-	for kind, why := range lacks {
-		if why() != nil {
-			continue
-		}
+	for _, kind := range kinds() {
 		t.Run(kind, func(t *testing.T) {
 			t.Parallel()
 			test(t, open(t, kind, sandbox.Config{}))
@@ -117,7 +127,7 @@ func folder(t testing.TB, dir string) *os.Root {
 
 func run(t testing.TB, s *sandbox.Sandbox, c sandbox.Command) sandbox.Result {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	result, err := s.Run(ctx, c)
 	if err != nil {
@@ -368,36 +378,37 @@ func TestCanarySeesThroughAFalseSandbox(t *testing.T) {
 }
 
 func TestWaitsForAPlace(t *testing.T) {
-	t.Parallel()
-	s := open(t, "bubblewrap", sandbox.Config{}).OneByOne()
-	dir := skill(t, "wait.sh", "sleep 50", "a.sh", "true")
-	long, end := context.WithCancelCause(t.Context())
-	began, done := make(chan struct{}), make(chan error)
-	go func() {
-		close(began)
-		_, err := s.With(sandbox.Config{Wall: time.Minute}).Run(long, sandbox.Command{Dir: folder(t, dir), Script: "wait.sh"})
-		done <- err
-	}()
-	<-began
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for { // until the other one is in
-		short, stop := context.WithTimeout(ctx, 50*time.Millisecond)
-		_, err := s.Run(short, sandbox.Command{Dir: folder(t, dir), Script: "a.sh"})
-		stop()
-		if errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), "wait for other scripts") {
-			break
+	each(t, func(t *testing.T, s *sandbox.Sandbox) {
+		s = s.OneByOne()
+		dir := skill(t, "wait.sh", "sleep 50", "a.sh", "true")
+		long, end := context.WithCancelCause(t.Context())
+		began, done := make(chan struct{}), make(chan error)
+		go func() {
+			close(began)
+			_, err := s.With(sandbox.Config{Wall: time.Minute}).Run(long, sandbox.Command{Dir: folder(t, dir), Script: "wait.sh"})
+			done <- err
+		}()
+		<-began
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		for { // until the other one is in
+			short, stop := context.WithTimeout(ctx, 50*time.Millisecond)
+			_, err := s.Run(short, sandbox.Command{Dir: folder(t, dir), Script: "a.sh"})
+			stop()
+			if errors.Is(err, context.DeadlineExceeded) && strings.Contains(err.Error(), "wait for other scripts") {
+				break
+			}
+			if ctx.Err() != nil {
+				t.Fatal("two scripts ran where one may")
+			}
 		}
-		if ctx.Err() != nil {
-			t.Fatal("two scripts ran where one may")
+		gone := errors.New("the turn is over")
+		end(gone)
+		if err := <-done; !errors.Is(err, gone) {
+			t.Errorf("a cancelled run ended with %v", err)
 		}
-	}
-	gone := errors.New("the turn is over")
-	end(gone)
-	if err := <-done; !errors.Is(err, gone) {
-		t.Errorf("a cancelled run ended with %v", err)
-	}
-	if got := run(t, s, sandbox.Command{Dir: folder(t, dir), Script: "a.sh"}); got.ExitCode != 0 {
-		t.Errorf("%+v", got)
-	}
+		if got := run(t, s, sandbox.Command{Dir: folder(t, dir), Script: "a.sh"}); got.ExitCode != 0 {
+			t.Errorf("%+v", got)
+		}
+	})
 }
