@@ -28,6 +28,7 @@ import (
 	"github.com/planbot-go/planbot/internal/scrub"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/titles"
+	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
 )
 
@@ -122,7 +123,7 @@ func (v *actionViews) list(schemas bool) []actionShown {
 	all := []actionShown{}
 	calls := v.calls()
 	for _, a := range v.all() {
-		all = append(all, shownAction(a, calls[a.Name], schemas))
+		all = append(all, v.shown(a, calls[a.Name], schemas))
 	}
 	return all
 }
@@ -142,10 +143,10 @@ func (v *actionViews) calls() map[string][]lastCall {
 	return all
 }
 
-func shownAction(a *actions.Action, calls []lastCall, schemas bool) actionShown {
+func (v *actionViews) shown(a *actions.Action, calls []lastCall, schemas bool) actionShown {
 	s := actionShown{
 		Name: a.Name, Title: a.Title, Description: a.Description, Detail: a.Detail, Doing: a.Doing, Examples: append([]string{}, a.Examples...),
-		Effects: effectsOf(a), StateOnly: a.StateOnly, Calls: len(calls),
+		Effects: v.effectsOf(a), StateOnly: a.StateOnly, Calls: len(calls),
 	}
 	if schemas {
 		s.Schema, s.Told, s.Returns = schemaJSON(a.Schema), schemaJSON(a.Told), schemaJSON(a.Returns)
@@ -173,8 +174,28 @@ func schemaJSON(s *jsonschema.Schema) json.RawMessage {
 	return raw
 }
 
-func effectsOf(a *actions.Action) []effect {
+// asks is what the bot's policy says of a call of an action without entities.
+func (v *actionViews) asks(a *actions.Action) (verdict actions.Approval) {
+	defer func() {
+		if recover() != nil { // a policy may want more than that
+			verdict = actions.Approval{Required: a.Approval}
+		}
+	}()
+	policy := v.of.Policy
+	if policy == nil {
+		policy = actions.DefaultPolicy
+	}
+	verdict, err := policy(context.Background(), &actions.Turn{Activity: &activity.Activity{}}, actions.Call{Action: a, Entities: map[string]any{}})
+	if err != nil {
+		return actions.Approval{Required: a.Approval, Reason: err.Error()}
+	}
+	return verdict
+}
+
+func (v *actionViews) effectsOf(a *actions.Action) []effect {
 	all := []effect{}
+	verdict := v.asks(a)
+	approval := strings.TrimPrefix(verdict.Reason+"; "+cmp.Or(v.of.Approvers, "a person")+" approves each call", "; ")
 	for _, e := range []struct {
 		is          bool
 		name, about string
@@ -183,7 +204,8 @@ func effectsOf(a *actions.Action) []effect {
 		{!a.StateOnly, "effects outside", "may change something outside of the bot's state"},
 		{a.Parallel, "Parallel", "may run at the same time as others"},
 		{a.Destructive, "Destructive", "cannot be undone"},
-		{a.Approval, "NeedsApproval", "a person approves each call"},
+		{verdict.Required, "NeedsApproval", approval},
+		{verdict.Denied != "", "Denied", "the policy lets nobody call it: " + verdict.Denied},
 		{a.ReturnsData, "ReturnsData", "its result is meant for the model"},
 		{a.Connection != "", "NeedsToken", "needs the person's token for " + a.Connection},
 		{a.Source.Connection != "", "Source", "runs at the service " + a.Source.Connection + ", as " + a.Source.Remote + ", digest " + a.Source.Digest},
@@ -225,7 +247,7 @@ func (v *actionViews) one(w http.ResponseWriter, r *http.Request) {
 		v.fail(w, http.StatusNotFound, "The bot has no action "+oneLine(name)+".")
 		return
 	}
-	said := actionView{actionShown: shownAction(a, v.calls()[name], true), Fields: fieldsOf(a)}
+	said := actionView{actionShown: v.shown(a, v.calls()[name], true), Fields: fieldsOf(a)}
 	last, ran := v.runs.get(r.URL.Query().Get("run"))
 	ran = ran && last.Action == name
 	if asJSON {
@@ -470,6 +492,8 @@ func (v *actionViews) try(ctx context.Context, a *actions.Action, typed url.Valu
 		done.Fault = shownText(err.Error())
 	case v.of.Bot == nil:
 		done.Fault = "There is no bot that could run it."
+	case a.Destructive && (keep || !a.StateOnly) && typed.Get("destroy") == "":
+		done.Fault = `This action cannot be undone. To run it, tick "This cannot be undone", or throw the state away.`
 	case !a.StateOnly && !done.Outside:
 		done.Fault = `This action may have effects outside of the bot's state. To run it, tick "This has effects outside".`
 	default:
@@ -623,6 +647,7 @@ func (v *actionViews) call(ctx context.Context, a *actions.Action, entities map[
 	}
 	done.TookNS = time.Since(began)
 	v.note(came.result, came.err, done)
+	defer func() { v.record(s, a, entities, came.result, came.err, began, done) }()
 	done.Notices = sends.all()
 	done.Changes = v.changes(turnlog.Compare(s.before, s.state(), a.Name))
 	if !done.Keep || done.Result == "failed" || done.Result == "asks" {
@@ -637,6 +662,44 @@ func (v *actionViews) call(ctx context.Context, a *actions.Action, entities map[
 		done.Saved = true
 	}
 }
+
+// record adds a run to the turns.
+func (v *actionViews) record(s *stage, a *actions.Action, entities map[string]any, result actions.Result, fault error, began time.Time, done *run) {
+	see := func(e turn.Event) {
+		e.Turn, e.At = done.ID, cmp.Or(e.At, time.Now())
+		v.turns.WatchTurn(e)
+	}
+	of := *s.turn.Activity
+	of.Type, of.Name = activity.Event, byHand
+	raw, err := of.Encode()
+	if err != nil {
+		return
+	}
+	after := func() turn.State { return s.state() }
+	see(turn.Event{At: began, Received: &turn.Received{Activity: raw, Text: a.Name}})
+	see(turn.Event{At: began, Began: &turn.Began{}, State: func() turn.State { return s.before }})
+	called := &turn.Called{
+		Command: plan.Command{Kind: plan.Do, Action: a.Name, Entities: entities}, Action: a, Entities: entities, Key: done.ID + ".0", Result: result, Took: done.TookNS,
+	}
+	ended := &turn.Ended{Outcome: turnlog.OK}
+	if fault != nil {
+		called.Err = fault.Error()
+	}
+	if done.Result == "failed" {
+		ended.Outcome, ended.Err = turnlog.Failed, cmp.Or(called.Err, done.Text)
+	}
+	see(turn.Event{Planned: &plan.Plan{Commands: []plan.Command{called.Command}}})
+	see(turn.Event{Called: called, State: after})
+	if !done.Saved {
+		see(turn.Event{Ended: ended})
+		return
+	}
+	see(turn.Event{Saved: &turn.Saved{}})
+	see(turn.Event{Ended: ended, State: after})
+}
+
+// byHand is the name of what begins a run by hand.
+const byHand = "by hand"
 
 // note writes down a result.
 func (v *actionViews) note(result actions.Result, err error, done *run) {

@@ -72,7 +72,17 @@ func TestActions(t *testing.T) {
 				return actions.Fail("not today"), nil
 			}, actions.Example("break it"), actions.NeedsApproval)
 		},
-		parts: page.Parts{Services: service.All},
+		parts: page.Parts{Services: service.All, Approvers: "Otto", Policy: func(ctx context.Context, turn *actions.Turn, call actions.Call) (actions.Approval, error) {
+			switch call.Action.Name {
+			case "createList":
+				return actions.Approval{Denied: "not now"}, nil
+			case "addItem":
+				return actions.Approval{Required: true, Reason: "as settings say"}, nil
+			case "deleteList":
+				return actions.Approval{Required: call.Entities["list"].(string) != ""}, nil // it wants a list
+			}
+			return actions.DefaultPolicy(ctx, turn, call)
+		}},
 	})
 	id := c.say("mia", "create a list Home and add milk to it")
 	c.say("mia", "show Home")
@@ -85,6 +95,9 @@ func TestActions(t *testing.T) {
 	}
 	if a := all["break"]; a == nil || !a.has("NeedsApproval") || !a.has("effects outside") || a.has("StateOnly") {
 		t.Errorf("break is %+v", a)
+	}
+	if a := all["createList"]; !a.has("Denied") || !strings.Contains(fmt.Sprint(all["addItem"].Effects), "as settings say; Otto approves each call") {
+		t.Errorf("the policy is not shown: %+v, %+v", a, all["addItem"])
 	}
 	if a := all["remote"]; a == nil || !a.has("NeedsToken") || !a.has("Source") || !a.has("Parallel") || !strings.Contains(fmt.Sprint(a.Effects), "mcp:files, as read, digest abc") {
 		t.Errorf("remote is %+v", a)
@@ -133,8 +146,26 @@ func TestRunOnACopy(t *testing.T) {
 		t.Error("the box is ticked, and the state was saved")
 	}
 	form["throw"] = []string{"asked"}
+	got = tried{}
+	if c.post("/dev/actions/deleteList", form, &got); got.Saved || !strings.Contains(got.Fault, "This cannot be undone") || !strings.Contains(lists("mia"), "milk") {
+		t.Errorf("nobody ticked that it cannot be undone: %+v", got)
+	}
+	form.Set("destroy", "1")
 	if c.post("/dev/actions/deleteList", form, &got); !got.Saved || strings.Contains(lists("mia"), "milk") {
 		t.Errorf("the box is not ticked, and the state was not saved: %+v", got)
+	}
+	if err := c.page.Turns().Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	saved := 0
+	for _, head := range c.page.Turns().Turns() {
+		rec, _ := c.page.Turns().Turn(head.ID)
+		if head.Type == "event by hand" && rec.Commands[0].Action == "deleteList" && rec.Outcome == "ok" && len(rec.Changes) > 0 {
+			saved++
+		}
+	}
+	if saved != 1 || !strings.Contains(c.get("/dev/turns"), ">by hand<") {
+		t.Errorf("%d runs by hand are turns that changed the state", saved)
 	}
 }
 

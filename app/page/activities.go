@@ -26,7 +26,7 @@ type passed struct {
 }
 
 // maxPassed limits what one view lists.
-const maxPassed = 300
+const maxPassed = 100
 
 func activityRoutes(p *Page, mux *http.ServeMux) {
 	mux.HandleFunc("GET /dev/activities", func(w http.ResponseWriter, _ *http.Request) {
@@ -50,10 +50,10 @@ func activities(p *Page) []passed {
 		in := passed{
 			At: r.At, Kind: r.Type, Person: r.Person, Text: r.Received.Text, Status: "accepted", Turn: r.ID, Activity: r.Received.Activity,
 		}
-		switch {
-		case r.Outcome == turnlog.Duplicate:
+		switch r.Outcome {
+		case turnlog.Duplicate:
 			in.Status = "duplicate of " + r.Received.Duplicate
-		case r.Outcome == turnlog.Ignored:
+		case turnlog.Ignored:
 			in.Status = "ignored: " + r.Received.Dropped
 		}
 		all = append(all, in)

@@ -19,7 +19,6 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/go-json-experiment/json/jsontext"
 	json "github.com/go-json-experiment/json/v1" // which keeps fields that nobody knows, see [activity.Activity]
 	"github.com/google/uuid"
 
@@ -108,8 +107,10 @@ type sharedFile struct {
 func newChat(bot string, secrets []string, changed func(room string)) *chat {
 	var hidden []string
 	for _, one := range secrets {
-		if quoted, err := jsontext.AppendQuote(nil, one); err == nil && len(one) >= leastSecret {
-			hidden = append(hidden, string(quoted[1:len(quoted)-1]), scrub.Secret)
+		for _, form := range scrub.FormsOf(one) {
+			if len(one) >= leastSecret {
+				hidden = append(hidden, form, scrub.Secret)
+			}
 		}
 	}
 	c := &chat{bot: bot, changed: changed, hide: strings.NewReplacer(hidden...), client: &http.Client{Timeout: postWithin, Transport: &http.Transport{Proxy: nil}}}

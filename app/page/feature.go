@@ -1,6 +1,7 @@
 package page
 
 import (
+	"cmp"
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
@@ -11,6 +12,7 @@ import (
 	"net"
 	"os"
 	"slices"
+	"strings"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
@@ -123,6 +125,7 @@ func (o *own) parts(p *app.Program) (Parts, error) {
 		Preview: func(ctx context.Context, turn *actions.Turn, own fs.FS, name string) (*planner.Asked, error) {
 			return previewPrompt(ctx, *s, turn, own, name)
 		},
+		Policy: p.Policy(), Approvers: cmp.Or(strings.Join(s.Approvers, ", "), "who asked"),
 		Doctor:    func(ctx context.Context) ([]app.Check, error) { return p.Diagnose(ctx, "address") },
 		WhatIf:    func(ctx context.Context, c Change) (Trial, error) { return o.trial(ctx, p, c) },
 		Recording: p.Recording(), Scenarios: scenariosDir,
@@ -147,7 +150,7 @@ func (o *own) parts(p *app.Program) (Parts, error) {
 		of.Crash = func() { os.Exit(ExitCrashed) }
 	}
 	for _, g := range s.Given() {
-		of.Settings = append(of.Settings, Setting{Name: g.Variable, From: g.From, About: g.About, Default: g.Default, Secret: g.Secret})
+		of.Settings = append(of.Settings, Setting{Name: g.Variable, From: g.From, About: g.About, Default: g.Default, Value: g.Value, Secret: g.Secret})
 	}
 	for _, c := range p.ChatCommands() {
 		of.Commands = append(of.Commands, c.Title)
@@ -160,6 +163,9 @@ func (o *own) parts(p *app.Program) (Parts, error) {
 		}
 		p.OnClose(func() { _ = root.Close() }) // read only
 		of.Prompts = root.FS()
+		if s.PromptsReload {
+			of.WritePrompt = func(name, text string) error { return root.WriteFile(name, []byte(text), 0o644) }
+		}
 	case p.Described().Prompts != nil:
 		sub, err := fs.Sub(p.Described().Prompts, "prompts")
 		if err != nil {
@@ -246,6 +252,9 @@ func (o *own) trial(ctx context.Context, p *app.Program, c Change) (Trial, error
 	s, err := of.Against(given)
 	if err != nil {
 		return Trial{}, err
+	}
+	if c.Own != nil {
+		s.PromptsDir, s.Bot.Prompts = "", c.Own
 	}
 	s.Metrics, s.PromptsReload, s.SkillsReload = nil, false, false // the bot has them
 	registry := s.Actions()

@@ -82,6 +82,9 @@ type Parts struct {
 
 	// Services returns the actions of the bot's services as they are now.
 	Services func() []*actions.Action
+	// Policy is the bot's, and Approvers says in words who approves. nil: the actions' own marks count.
+	Policy    actions.Policy
+	Approvers string
 	// UserToken is that of [actions.Turn], for the person of an activity.
 	UserToken func(ctx context.Context, of activity.Reference, connection string) (connector.UserToken, error)
 
@@ -91,6 +94,8 @@ type Parts struct {
 	// Preview returns what a model would be asked in a turn with the named prompt, if the bot had
 	// the prompts in the folder "prompts" of own. It asks no model.
 	Preview func(ctx context.Context, turn *actions.Turn, own fs.FS, name string) (*planner.Asked, error)
+	// WritePrompt writes a file of the bot's own prompts, which the bot reads again. nil: it reads none again.
+	WritePrompt func(name, text string) error
 
 	// Skills says where the bot looks for skills. Sandbox runs their scripts, and Scripts says so in words.
 	Skills  skills.Config
@@ -248,11 +253,12 @@ func (p *Page) Handler(addr net.Addr, of Parts) (http.Handler, error) {
 	p.nums.routes(mux)
 	compared{p}.routes(mux)
 	newActionViews(p).routes(mux)
-	newPromptViews(p).routes(mux)
+	drafts := newPromptViews(p)
+	drafts.routes(mux)
 	skillViews{p}.routes(mux)
 	(&settingViews{Page: p}).routes(mux)
 	evalViews{p}.routes(mux)
-	(&whatIf{page: p}).routes(mux)
+	(&whatIf{page: p, drafts: drafts}).routes(mux)
 	goOn{p}.routes(mux)
 	tests{p}.routes(mux)
 	mux.HandleFunc("GET /dev/help", func(w http.ResponseWriter, _ *http.Request) { p.show(w, "/dev/help", "Help", helpPage()) })

@@ -155,6 +155,8 @@ type promptView struct {
 	// Sent is the turn whose prompt was made with this one last; nil: there is none.
 	Sent     *turnlog.Head
 	Sections []turnlog.Section
+	CanWrite bool // the draft can be written to the file
+	Wrote    bool
 }
 
 // preview is what a model would be asked.
@@ -197,7 +199,7 @@ func (v *promptViews) one(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, out)
 		return
 	}
-	said := promptView{folder: f}
+	said := promptView{folder: f, CanWrite: v.of.WritePrompt != nil && !f.Builtin, Wrote: r.URL.Query().Has("wrote")}
 	_, said.Draft = f.text()
 	if made {
 		said.Preview, said.Turn, said.Draft = &last, last.Turn, last.text
@@ -226,12 +228,28 @@ func (v *promptViews) try(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	made := v.preview(r.Context(), f, r.PostFormValue("turn"), r.PostFormValue("draft"))
+	then, at := r.PostFormValue("then"), "/dev/prompts/"+url.PathEscape(f.Name)
+	switch {
+	case made.Fault != "" || then == "":
+	case then == "what-if":
+		v.previews.put(made.ID, made)
+		http.Redirect(w, r, string(turnAddress(made.Turn, "what-if").With("draft", made.ID)), http.StatusSeeOther)
+		return
+	case then == "write" && v.of.WritePrompt != nil && !f.Builtin:
+		file, _ := f.text()
+		if err := v.of.WritePrompt(path.Join(f.Name, file), made.text); err != nil {
+			v.fail(w, http.StatusInternalServerError, "The prompt was not written: "+err.Error()+".")
+			return
+		}
+		http.Redirect(w, r, at+"?wrote", http.StatusSeeOther)
+		return
+	}
 	switch {
 	case r.PostFormValue("part") != "":
 		v.write(w, http.StatusOK, made.html())
 	case byForm(r):
 		v.previews.put(made.ID, made)
-		http.Redirect(w, r, "/dev/prompts/"+url.PathEscape(f.Name)+"?"+url.Values{"preview": {made.ID}}.Encode()+"#preview", http.StatusSeeOther)
+		http.Redirect(w, r, at+"?"+url.Values{"preview": {made.ID}}.Encode()+"#preview", http.StatusSeeOther)
 	default:
 		writeJSON(w, made)
 	}

@@ -71,7 +71,10 @@ func TestPrompts(t *testing.T) {
 		"notes/read.md":       {Data: []byte("no prompt")},
 		".hidden/prompt.txt":  {Data: []byte("x")},
 	}
-	c := setup(t, set{register: lists.Register, secrets: []string{"sk-verysecret1"}, parts: page.Parts{Prompts: own, Prompt: "sequence", Preview: render}})
+	wrote := ""
+	c := setup(t, set{register: lists.Register, secrets: []string{"sk-verysecret1"}, parts: page.Parts{
+		Prompts: own, Prompt: "sequence", Preview: render, WritePrompt: func(name, text string) error { wrote = name + ": " + text; return nil },
+	}})
 	c.say("mia", "create a list Home and add milk to it")
 	id := c.say("mia", "show Home")
 	var all struct {
@@ -148,6 +151,19 @@ func TestPrompts(t *testing.T) {
 		if got.Fault == "" && (got.Tokens == 0 || got.Sections[0].Tokens == 0) {
 			t.Errorf("%s: no tokens are counted", name)
 		}
+	}
+	draft := url.Values{"turn": {id}, "draft": {"Mine, in JSON.\r\n{{actions}}"}, "then": {"what-if"}, "token": {c.token}}
+	if status, _, to := c.do("POST", "/dev/prompts/sequence", draft); status != http.StatusSeeOther || !strings.HasPrefix(to, "/dev/turns/"+id+"/what-if?draft=") {
+		t.Errorf("a draft goes to what-if: %d, %s", status, to)
+	}
+	draft.Set("then", "write")
+	if status, _, _ := c.do("POST", "/dev/prompts/sequence", draft); status != http.StatusSeeOther || wrote != "sequence/prompt.txt: Mine, in JSON.\n{{actions}}" {
+		t.Errorf("a draft goes to the file: %d, %q", status, wrote)
+	}
+	draft.Set("draft", "{{")
+	wrote = ""
+	if c.do("POST", "/dev/prompts/sequence", draft); wrote != "" {
+		t.Errorf("a draft that cannot be read was written: %q", wrote)
 	}
 	var kept struct {
 		Prompts []struct{ Files []struct{ Text string } }

@@ -13,12 +13,13 @@ import (
 // doctorWithin limits one examination of the settings.
 const doctorWithin = 30 * time.Second
 
-// Setting says where a setting's value comes from. It never holds the value.
+// Setting says where a setting's value comes from.
 type Setting struct {
 	Name    string `json:"name"` // of the variable
 	From    string `json:"from"` // what set it, such as a flag; "": nothing, so Default counts
 	About   string `json:"about"`
-	Default string `json:"default"` // in words
+	Default string `json:"default"`         // in words
+	Value   string `json:"value,omitempty"` // of a harmless one
 	Secret  bool   `json:"secret"`
 }
 

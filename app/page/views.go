@@ -645,7 +645,7 @@ func (p *Page) turnsPage(v turnListView) g.Node {
 
 // turnRows is a table of turns, or says that there are none.
 func (p *Page) turnRows(turns []turnlog.Head, none string) g.Node {
-	var rows g.Node = h.Tr(h.Data("key", "none"), h.Td(h.ColSpan("9"), text(none)))
+	rows := h.Tr(h.Data("key", "none"), h.Td(h.ColSpan("9"), text(none)))
 	if len(turns) > 0 {
 		rows = g.Map(turns, p.turnRow)
 	}
@@ -677,6 +677,7 @@ func (p *Page) turnRow(t turnlog.Head) g.Node {
 		h.Td(h.Class("is"), h.Span(h.Class("mark"), text(t.Outcome))),
 		h.Td(
 			h.Class("what"), h.A(markup.Href(turnAddress(t.ID)), h.Data("turn-link", t.ID), text(t.Text, either(t.Text == "", "turn "+t.ID, ""))),
+			g.If(t.Type == string(activity.Event)+" "+byHand, g.Group{space, label(byHand)}),
 			g.If(mended, g.Group{space, h.Span(h.Class("label"), h.Title(t.Problem), text("repaired"))}),
 			g.If(t.Problem != "" && !mended, h.Span(h.Class("why"), text(t.Problem))),
 		),
@@ -766,7 +767,10 @@ func (v *turnView) head() g.Node {
 	}
 	about := []string{v.Person, either(v.Kind == "", "no conversation", placeOf(v.Kind)), v.At.Local().Format(time.DateTime), took(v.TookNS)}
 	if v.ModelCalls > 0 {
-		about = append(about, count(v.ModelCalls, "model call"), fmt.Sprintf("%d + %d tokens", v.TokensIn, v.TokensOut))
+		about = append(about, count(v.ModelCalls, "model call"))
+	}
+	if v.TokensIn > 0 {
+		about = append(about, fmt.Sprintf("%d + %d tokens", v.TokensIn, v.TokensOut))
 	}
 	if v.TokensCached > 0 {
 		about = append(about, fmt.Sprint(v.TokensCached, " cached"))
@@ -1244,6 +1248,7 @@ func (p *Page) whatIfForm(v whatIfView) g.Node {
 		h.Method("post"), markup.Action(turnAddress(v.Record.ID, "what-if")), h.Class("fields"), h.ID("try"),
 		h.H2(text(either(v.Result != nil, "Again", "What is different"))),
 		p.tokenField(), sends("told", fmt.Sprint(v.Cost.Told)), sends("choose", "1"),
+		g.If(v.Changes.Draft != "", g.Group{sends("draft", v.Changes.Draft), para("note", text("With the draft of a prompt."))}),
 		h.P(
 			h.Label(h.For("w-text"), text("Text")),
 			h.Textarea(h.ID("w-text"), h.Name("text"), h.Rows("2"), h.Required(), g.Text(v.Changes.Text)),
@@ -1380,7 +1385,7 @@ func answers(rounds []turnlog.Round) (all g.Group) {
 	}
 	for _, r := range rounds {
 		if a := r.Answer; a != nil {
-			all = append(all, faultOf(a.Error), frameOf(a.Text), g.Map(a.Calls, callHTML))
+			all = append(all, faultOf(a.Error), jsonOf(a.Text), g.Map(a.Calls, callHTML))
 		}
 		if f := r.Refused; f != nil {
 			all = append(all, para("fault", text("Refused (", f.Kind, "): ", f.Detail)))
@@ -1430,12 +1435,12 @@ func (p *Page) actionPage(v actionView) g.Node {
 	if v.Run != nil {
 		done = v.Run.html()
 	}
-	schema := g.Group{named("Schema", shownText(pretty(v.Schema)))}
+	schema := g.Group{jsonOf(string(v.Schema))}
 	if len(v.Told) > 0 {
-		schema = append(schema, h.H3(text("As models see it")), named("Schema as models see it", shownText(pretty(v.Told))))
+		schema = append(schema, h.H3(text("As models see it")), jsonOf(string(v.Told)))
 	}
 	if len(v.Returns) > 0 {
-		schema = append(schema, h.H3(text("What it returns")), named("Schema of the result", shownText(pretty(v.Returns))))
+		schema = append(schema, h.H3(text("What it returns")), jsonOf(string(v.Returns)))
 	}
 	last := para("dim", text("No turn that the page keeps has called it."))
 	if len(v.Last) > 0 {
@@ -1465,6 +1470,11 @@ func (p *Page) actionPage(v actionView) g.Node {
 	)
 }
 
+// destroys reports whether the action cannot be undone.
+func (v actionView) destroys() bool {
+	return slices.ContainsFunc(v.Effects, func(e effect) bool { return e.Name == "Destructive" })
+}
+
 // actionForm runs an action by hand.
 func (p *Page) actionForm(v actionView) g.Node {
 	return h.Form(
@@ -1492,12 +1502,16 @@ func (p *Page) actionForm(v actionView) g.Node {
 			h.Class("check"), h.Input(h.Type("checkbox"), h.Name("throw"), h.Value("1"), markup.On("checked", !v.Keep)),
 			text(" Throw the state away"),
 		)),
+		g.If(v.destroys(), h.P(h.Label(
+			h.Class("check"), h.Input(h.Type("checkbox"), h.Name("destroy"), h.Value("1")), text(" This cannot be undone"),
+		))),
 		g.If(!v.StateOnly, h.P(h.Label(
 			h.Class("check"), h.Input(h.Type("checkbox"), h.Name("outside"), h.Value("1")), text(" This has effects outside"),
 		))),
 		h.Button(h.Type("submit"), text("Run")),
 		para("dim", text(
 			"It runs without a plan: no approval, policy or hook is part of it, and nothing is said in the conversation. "+
+				"It is a row of the turns. "+
 				"An action that asks a model does so.",
 		)),
 	)
@@ -1635,7 +1649,7 @@ func (p *Page) promptPage(v promptView) g.Node {
 			link(promptAddress(v.Name+".json"), "JSON"),
 		),
 		titled("p-draft", "Draft",
-			h.P(text("Change the text to see what the model would be asked. No model is asked, and nothing is written to disk.")),
+			h.P(text("Change the text to see what the model would be asked. No model is asked, and nothing is written to disk before you say so.")),
 			h.Form(
 				h.Class("form"), h.ID("draft"), h.Method("post"), markup.Action(promptAddress(v.Name)), p.tokenField(),
 				h.Div(
@@ -1648,8 +1662,13 @@ func (p *Page) promptPage(v promptView) g.Node {
 					h.Class("field"), h.Label(h.For("text"), text("Text of the prompt")),
 					h.Textarea(h.ID("text"), h.Name("draft"), h.Rows("16"), g.Attr("spellcheck", "false"), g.Text("\n"+v.Draft)), // which is no part of it
 				),
-				h.Button(h.Type("submit"), text("Preview")),
+				h.Div(h.Class("row"),
+					h.Button(h.Type("submit"), text("Preview")),
+					g.If(v.Turn != "", h.Button(h.Name("then"), h.Value("what-if"), text("Try it in a what-if"))),
+					g.If(v.CanWrite, h.Button(h.Name("then"), h.Value("write"), text("Write it to the file"))),
+				),
 			),
+			g.If(v.Wrote, h.P(h.Class("note"), h.Role("status"), text("Written. The bot reads it before its next turn."))),
 			h.Div(h.ID("preview"), h.Role("region"), h.Aria("label", "Preview"), h.TabIndex("-1"), h.Aria("live", "polite"), made),
 		),
 		titled("p-files", "Files", g.Map(v.Files, func(f promptFile) g.Node {
@@ -1783,7 +1802,7 @@ func (p *Page) settingsPage(v settingsView) g.Node {
 	return body(
 		h.H1(text("Settings")),
 		h.P(
-			text("The names of the settings, and where each value comes from. Values are never shown here. "),
+			text("The settings, and where each value comes from. Switches, numbers, times and single words are shown; other texts and secrets are not. "),
 			link("/dev/settings.json", "JSON"),
 		),
 		titled("doctor", "Doctor", examine),
@@ -1815,7 +1834,7 @@ func settingsTable(name string, rows []Setting) g.Node {
 	if len(rows) == 0 {
 		return para("dim", text("None."))
 	}
-	return wide(name, []string{"Setting", "Set by", "What it does", "If it is not set"}, g.Map(rows, func(s Setting) g.Node {
+	return wide(name, []string{"Setting", "Value", "Set by", "What it does", "If it is not set"}, g.Map(rows, func(s Setting) g.Node {
 		by := dim("nothing")
 		if s.From != "" {
 			by = h.Strong(text(oneLine(s.From)))
@@ -1823,7 +1842,7 @@ func settingsTable(name string, rows []Setting) g.Node {
 		return h.Tr(
 			h.Data("setting", oneLine(s.Name)), markup.On("data-set", s.From != ""),
 			rowHead(code(oneLine(s.Name)), g.If(s.Secret, g.Group{space, label("secret")})),
-			h.Td(by), h.Td(text(oneLine(s.About))), h.Td(text(oneLine(s.Default))),
+			h.Td(code(oneLine(s.Value))), h.Td(by), h.Td(text(oneLine(s.About))), h.Td(text(oneLine(s.Default))),
 		)
 	}))
 }
@@ -1849,11 +1868,11 @@ func (t tile) html() g.Node {
 		h.Class("tile"), h.Data("metric", t.Metric), h.Aria("labelledby", id),
 		h.H2(h.ID(id), text(t.Name())),
 		para("dim", text(t.Help)),
-		h.SVG(
+		h.Div(h.Class("axes"), h.Div(h.Aria("hidden", "true"), h.Span(text(t.Most())), h.Span(text("0"))), h.SVG(
 			h.Class("spark"), g.Attr("viewBox", fmt.Sprintf("0 0 %d %d", sparkWide, sparkHigh)), g.Attr("preserveAspectRatio", "none"),
 			h.Role("img"), h.Aria("label", fmt.Sprintf("%s: at most %s in the last %s", t.Name(), t.Most(), t.Since())),
 			g.El("polyline", g.Attr("points", t.Points())),
-		),
+		), h.Div(h.Aria("hidden", "true"), h.Span(text(short(t.Times[0]))), h.Span(text("now")))),
 		wide(t.Name(), heads, g.Map(t.Rows, func(r tileRow) g.Node {
 			return h.Tr(
 				rowHead(text(either(r.Labels == "", "all", r.Labels))), h.Td(text(t.Now(r))),

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"reflect"
@@ -32,6 +33,7 @@ type Change struct {
 	Model   string   // its name on the bot's model server
 	Planner string   // sequence, sequential or tools
 	Actions []string // names of those of the bot's own that are offered
+	Own     fs.FS    // the bot's own prompts, in the folder "prompts"; nil: as they are
 	Watch   func(planner.Event)
 }
 
@@ -67,6 +69,7 @@ const (
 // concurrent use.
 type whatIf struct {
 	page    *Page
+	drafts  *promptViews
 	results kept[*result] // by number
 
 	busy sync.Mutex // held while one runs
@@ -89,6 +92,7 @@ type changes struct {
 	Model   string   `json:"model,omitempty"`
 	Planner string   `json:"planner,omitempty"`
 	Actions []string `json:"actions,omitempty"` // that are offered; nil: all
+	Draft   string   `json:"draft,omitempty"`   // the preview whose prompt is used
 	State   string   `json:"state"`             // JSON
 	Runs    int      `json:"runs"`
 }
@@ -198,7 +202,7 @@ func (w *whatIf) form(rw http.ResponseWriter, r *http.Request) {
 	if rec == nil {
 		return
 	}
-	v := whatIfView{Changes: changes{Text: rec.Received.Text, State: pretty(rec.Before), Runs: 1}}
+	v := whatIfView{Changes: changes{Text: rec.Received.Text, State: pretty(rec.Before), Runs: 1, Draft: r.URL.Query().Get("draft")}}
 	if last, ok := w.results.get(r.URL.Query().Get("result")); ok && last.Turn == rec.ID {
 		v.Result, v.Changes = last, last.Changes
 	}
@@ -209,7 +213,7 @@ func (w *whatIf) form(rw http.ResponseWriter, r *http.Request) {
 func (w *whatIf) show(rw http.ResponseWriter, r *http.Request, rec turnlog.Record, v whatIfView) {
 	v.Record, v.Planners, v.Left = rec, []string{"sequence", "sequential", "tools"}, w.left()
 	if v.Cost.Told == 0 && v.Fault == "" {
-		trial, err := w.page.of.WhatIf(r.Context(), v.Changes.of(nil))
+		trial, err := w.trial(r.Context(), v.Changes, nil)
 		if v.own = trial.Own; err == nil {
 			v.Cost, err = costOf(r.Context(), w.page.cfg.Counter, trial, rec, v.Changes)
 		}
@@ -243,15 +247,28 @@ func sentence(err error) string {
 	return strings.TrimPrefix(text, "the settings of --against have to be changed:\n")
 }
 
-// of is what differs in the bot.
-func (c *changes) of(watch func(planner.Event)) Change {
-	return Change{Prompts: c.Prompts, Model: c.Model, Planner: c.Planner, Actions: c.Actions, Watch: watch}
+// trial makes what plans with these changes.
+func (w *whatIf) trial(ctx context.Context, c changes, watch func(planner.Event)) (Trial, error) {
+	with := Change{Prompts: c.Prompts, Model: c.Model, Planner: c.Planner, Actions: c.Actions, Watch: watch}
+	if c.Draft != "" {
+		made, ok := w.drafts.previews.get(c.Draft)
+		f, known := w.drafts.find(made.Prompt)
+		if !ok || !known {
+			return Trial{}, errors.New("the page does not keep that draft any more")
+		}
+		file, _ := f.text()
+		var err error
+		if with.Own, err = w.drafts.with(f.Name, file, made.text); err != nil {
+			return Trial{}, err
+		}
+	}
+	return w.page.of.WhatIf(ctx, with)
 }
 
 // read reads the form.
 func (c *changes) read(r *http.Request) error {
 	f := r.PostFormValue
-	c.Text, c.State, c.Runs = f("text"), f("state"), 1
+	c.Text, c.State, c.Draft, c.Runs = f("text"), f("state"), f("draft"), 1
 	c.Prompts, c.Model, c.Planner = strings.TrimSpace(f("prompts")), strings.TrimSpace(f("model")), f("planner")
 	if f("choose") != "" {
 		c.Actions = append([]string{}, r.PostForm["action"]...)
@@ -339,7 +356,7 @@ func (w *whatIf) run(rw http.ResponseWriter, r *http.Request) {
 	ctx := w.page.cfg.Log.WithContext(r.Context())
 	log := turnlog.New(turnlog.Config{Secrets: append([]string{w.page.secret, w.page.token}, w.page.cfg.Secrets...)})
 	defer log.Close()
-	trial, err := w.page.of.WhatIf(ctx, v.Changes.of(log.WatchPlanner))
+	trial, err := w.trial(ctx, v.Changes, log.WatchPlanner)
 	if v.own = trial.Own; err == nil {
 		v.Cost, err = costOf(ctx, w.page.cfg.Counter, trial, *rec, v.Changes)
 	}

@@ -60,7 +60,7 @@ func New(secrets ...string) *Scrubber {
 	s := &Scrubber{known: map[string]string{}, last: map[string]int{}}
 	for _, one := range secrets {
 		if len(one) >= leastID {
-			s.secrets = append(s.secrets, formsOf(one)...)
+			s.secrets = append(s.secrets, FormsOf(one)...)
 		}
 	}
 	slices.SortFunc(s.secrets, func(a, b string) int { return cmp.Or(cmp.Compare(len(b), len(a)), cmp.Compare(a, b)) })
@@ -68,9 +68,9 @@ func New(secrets ...string) *Scrubber {
 	return s
 }
 
-// formsOf are a secret and how programs write it: in addresses, HTML and JSON, as hex, and as base64, also within
+// FormsOf are a secret and how programs write it: in addresses, HTML and JSON, as hex, and as base64, also within
 // something longer, where it may begin at each of three places.
-func formsOf(secret string) []string {
+func FormsOf(secret string) []string {
 	quoted, _ := json.Marshal(secret) // a text
 	var plain strings.Builder
 	e := json.NewEncoder(&plain)

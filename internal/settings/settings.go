@@ -1528,6 +1528,7 @@ type Given struct {
 	About    string
 	Default  string // in words; "": none
 	Secret   bool
+	Value    string // of a switch, a number, a time or a word; "": it may tell something
 	Common   bool   // whether most bots need it
 	Protects bool   // whether a bot is less safe without it
 	Feature  string // which reads it; "": every bot does
@@ -1549,8 +1550,12 @@ func (s *Settings) Given() (all []Given) {
 		if len(names) > 1 {
 			g.Also = names[1]
 		}
-		if field.Type.Kind() == reflect.Bool {
+		kind := field.Type.Kind()
+		if kind == reflect.Bool {
 			g.Default = cmp.Or(g.Default, "false")
+		}
+		if _, value := s.field(names[0]); !g.Secret && (kind <= reflect.Float64 || kind == reflect.String && isWord(value.String())) {
+			g.Value = fmt.Sprint(value.Interface())
 		}
 		inEnvironment := slices.IndexFunc(names, func(name string) bool { return os.Getenv(name) != "" })
 		_, flagged := s.texts[names[0]]
@@ -1558,7 +1563,7 @@ func (s *Settings) Given() (all []Given) {
 		case flagged:
 			g.From = "a flag"
 		case inEnvironment >= 0:
-			g.From = "the environment, as " + names[inEnvironment]
+			g.From = strings.TrimSuffix("the environment, as "+names[inEnvironment], ", as "+g.Variable)
 		case s.lookUp(names) != "":
 			g.From = s.EnvFile
 		case s.File != "" && len(s.IsSet(names[0])) > 0:
@@ -1568,6 +1573,9 @@ func (s *Settings) Given() (all []Given) {
 	}
 	return all
 }
+
+// isWord reports whether a text is one word, such as those to choose from.
+func isWord(text string) bool { return strings.Trim(text, "abcdefghijklmnopqrstuvwxyz") == "" }
 
 // IsSet lists those of the variables whose value differs from the default. A variable of a feature that the program
 // does not have is not set.

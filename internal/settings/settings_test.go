@@ -546,14 +546,14 @@ func TestGiven(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"OPENAI_API_KEY": "a flag", "BOT_PLANNER": "a flag", "OPENAI_BASE_URL": "the environment, as OPENAI_BASE_URL", "MICROSOFT_APP_TENANT_ID": "", "BOT_MAX_STEPS": "",
+		"OPENAI_API_KEY": "a flag", "BOT_PLANNER": "a flag", "OPENAI_BASE_URL": "the environment", "MICROSOFT_APP_TENANT_ID": "", "BOT_MAX_STEPS": "",
 		"COFFEE_KEYS": "the environment, as COFFEE_OLD_KEYS",
 	} {
 		if g, known := from[name]; !known || g.From != want || g.About == "" {
 			t.Errorf("%s is %+v, want %q", name, g, want)
 		}
 	}
-	if !from["OPENAI_API_KEY"].Secret || from["BOT_PLANNER"].Secret || from["BOT_PLANNER"].Default != "sequence" || from["BOT_MODEL_RETRIES"].Default != "3" {
+	if !from["OPENAI_API_KEY"].Secret || from["BOT_PLANNER"].Secret || from["BOT_PLANNER"].Default != "sequence" || from["BOT_MODEL_RETRIES"].Default != "3" || from["BOT_MODEL_RETRIES"].Value != "3" {
 		t.Errorf("secrets and defaults: %+v", from["OPENAI_API_KEY"])
 	}
 	s.File = "bot.yaml"

@@ -16,7 +16,11 @@ async function preview() {
     const answer = await fetch(form.action, { method: 'POST', body, signal: mine.signal, headers: { accept: 'text/html' } });
     if (!answer.ok) throw new Error(`the bot answered ${answer.status}`);
     const text = await answer.text();
-    if (last === mine) shown.replaceChildren(nodesOf(text));
+    if (last !== mine) return;
+    const made = nodesOf(text);
+    shown.querySelector(':scope > .fault')?.remove();
+    if (made.firstElementChild?.matches('.fault')) shown.prepend(made); // above the last one that was good
+    else shown.replaceChildren(made);
   } catch (err) {
     if (err.name !== 'AbortError') shown.textContent = `There is no preview: ${err.message}. Load the page again.`;
   }
