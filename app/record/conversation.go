@@ -581,7 +581,7 @@ func valueOf(a *activity.Activity, s *scrub.Scrubber) any {
 	tree := jsonTree(a.Value)
 	linked, isLink := "", false
 	if of, ok := tree.(map[string]any); ok {
-		linked, isLink = of["url"].(string) // of the page that a message extension is to show
+		linked, isLink = of["url"].(string)                                 // of the page that a message extension is to show
 		if _, ok := of["state"].(string); ok && a.Type == activity.Invoke { // what a page of a sign-in or of settings hands back
 			of["state"] = scrub.Secret
 		}
