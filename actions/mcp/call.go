@@ -143,10 +143,14 @@ func (k *calling) read(a *answer) fate {
 	raw := a.Result
 	var r toolResult
 	if err := json.Unmarshal(raw, &r); err != nil {
-		if r.IsError {
+		r = toolResult{}
+		err = json.Unmarshal(regular(raw), &r)
+		switch {
+		case err != nil && r.IsError:
 			return fate{result: actions.Fail("%s failed, and its answer could not be read.", k.tool)}
+		case err != nil:
+			return fate{result: unreadable}
 		}
-		return fate{result: unreadable}
 	}
 	switch {
 	case r.ResultType == "input_required":
@@ -171,6 +175,9 @@ func (k *calling) read(a *answer) fate {
 	}
 	text := strings.Join(texts, "\n")
 	if r.IsError {
+		if text == "" && len(r.Structured) > 0 {
+			text = spelling.OneLine(string(r.Structured), maxDescription)
+		}
 		if text == "" {
 			text = fmt.Sprintf("%s failed, and did not say why.", k.tool)
 		}

@@ -330,7 +330,7 @@ func TestAnAnswerThatCannotBeRead(t *testing.T) {
 				f.result(w, m, `{"content":[{"type":"text","text":"a"},{"type":"hologram","data":"x"}]}`)
 			},
 			"another form": func(f *fake, w http.ResponseWriter, _ *http.Request, m message) {
-				f.result(w, m, `{"content":"text"}`)
+				f.result(w, m, `{"content":[{"type":"text","text":"a","resource":[]}]}`)
 			},
 		} {
 			f := answering(t, answer)

@@ -2,12 +2,14 @@ package mcp
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -48,6 +50,42 @@ type block struct {
 	} `json:"annotations"`
 }
 
+// regular is a result with members of other types than the protocol's written as it has them. What is neither false nor
+// empty is an error.
+func regular(raw []byte) []byte {
+	var members map[string]json.RawMessage
+	if json.Unmarshal(raw, &members) != nil {
+		return raw
+	}
+	isError := !slices.Contains([]string{"", "null", "false", "0", `""`, `"false"`}, string(members["isError"]))
+	members["isError"] = json.RawMessage(strconv.FormatBool(isError))
+	var content any
+	_ = json.Unmarshal(members["content"], &content) // came from JSON
+	blocks, isList := content.([]any)
+	if !isList && content != nil {
+		blocks = []any{content}
+	}
+	for i, one := range blocks {
+		b, isObject := one.(map[string]any)
+		if !isObject {
+			b = map[string]any{"type": "text", "text": one}
+		}
+		if _, isText := b["text"].(string); !isText && b["text"] != nil {
+			text, _ := json.Marshal(b["text"]) // came from JSON
+			b["text"] = string(text)
+		}
+		about, _ := b["annotations"].(map[string]any)
+		b["annotations"] = map[string]any{"audience": about["audience"]}
+		if audience, isText := about["audience"].(string); isText {
+			b["annotations"] = map[string]any{"audience": []string{audience}}
+		}
+		blocks[i] = b
+	}
+	members["content"], _ = json.Marshal(blocks) // came from JSON
+	out, _ := json.Marshal(members)
+	return out
+}
+
 // say is the block in words; known is false if there is no such type.
 func (b block) say() (text string, known bool) {
 	switch b.Type {
@@ -73,7 +111,7 @@ func (b block) say() (text string, known bool) {
 // media stands for what models do not read, such as [image/png, 146 KB].
 func media(kind, base64 string) string {
 	size := len(base64) * 3 / 4 //nolint:mnd // four characters are three bytes
-	return fmt.Sprintf("[%s, %d KB]", spelling.OneLine(kind, maxTitle), (size+1<<9)>>10)
+	return fmt.Sprintf("[%s, %d KB]", cmp.Or(spelling.OneLine(kind, maxTitle), "file"), (size+1<<9)>>10)
 }
 
 // forPersonOnly reports whether the model does not get the block.
