@@ -389,6 +389,8 @@ func (c *checker) first(e *jsonschema.ValidationError) (first *jsonschema.Valida
 		}
 	case *kind.AnyOf, *kind.OneOf:
 		oneIsEnough = true
+	case *kind.PropertyNames: // its causes are about the name, and stand where the object does
+		return e
 	}
 	if len(e.Causes) == 0 && !slices.ContainsFunc(c.open, func(place []string) bool {
 		return len(place) <= len(e.InstanceLocation) && slices.Equal(place, e.InstanceLocation[:len(place)])
@@ -446,6 +448,9 @@ func explain(s *jsonschema.Schema, e *jsonschema.ValidationError, entities any) 
 	case *kind.PropertyNames:
 		fault = locate(s, entities, append(e.InstanceLocation, k.Property))
 		fault.Want = "an entity of another name"
+		for _, cause := range e.Causes {
+			fault.Want += ": " + explain(s, cause, entities).Want
+		}
 	case *kind.UniqueItems:
 		fault.Want = "no value twice"
 	case *kind.Contains:

@@ -541,6 +541,10 @@ func rulesOf(root map[string]any) string {
 	if names := together(root["not"]); names != "" {
 		say("Do not give %s at the same time.", names)
 	}
+	names, _ := root["propertyNames"].(map[string]any)
+	if pattern, ok := names["pattern"].(string); ok {
+		say("Their names fit %s.", pattern)
+	}
 	limits := map[string]string{"minProperties": "Give at least %v of these.", "maxProperties": "Give at most %v of these."}
 	for keyword, words := range limits {
 		if n, has := root[keyword]; has {

@@ -76,11 +76,11 @@ func TestWhatOldServersMayAsk(t *testing.T) {
 func TestRulesOfTheRoot(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, `{"name":"pay","description":"Pays.","inputSchema":{"type":"object","properties":{"card":{"type":"string"},"iban":{"type":"string"},"cvv":{"type":"string"},"note":{"type":"string"}},
-		"oneOf":[{"required":["card"]},{"required":["iban"]}],"dependentRequired":{"card":["cvv"]},"not":{"required":["iban","cvv"]},"minProperties":2}}`)
+		"propertyNames":{"pattern":"^[a-z]"},"oneOf":[{"required":["card"]},{"required":["iban"]}],"dependentRequired":{"card":["cvv"]},"not":{"required":["iban","cvv"]},"minProperties":2}}`)
 	c, _ := connectTo(t, f.URL)
 	offered(t, c)
 	a, _ := c.Actions().Lookup("svc_pay")
-	for _, want := range []string{"Pays.", "Give card, or iban.", "With card give cvv, too.", "Do not give iban and cvv at the same time.", "Give at least 2 of these."} {
+	for _, want := range []string{"Pays.", "Give card, or iban.", "With card give cvv, too.", "Do not give iban and cvv at the same time.", "Give at least 2 of these.", "Their names fit ^[a-z]."} {
 		if !strings.Contains(a.Description, want) {
 			t.Errorf("%q is not in %q", want, a.Description)
 		}
@@ -93,6 +93,7 @@ func TestRulesOfTheRoot(t *testing.T) {
 		{map[string]any{"card": "1", "note": "2"}, []string{"cvv", "because card is given"}},
 		{map[string]any{"iban": "1", "cvv": "2"}, []string{"iban and cvv at the same time"}},
 		{map[string]any{"iban": "1"}, []string{"at least 2"}},
+		{map[string]any{"iban": "1", "2nd": "x"}, []string{"entity 2nd: want an entity of another name: pattern ^[a-z]"}},
 		{map[string]any{"card": "1", "cvv": "3", "iban": "2", "note": "x"}, []string{"the entities: want"}},
 	} {
 		_, err := a.Check(c.given)
