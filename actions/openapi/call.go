@@ -327,7 +327,10 @@ func (a *answer) complaint() string {
 func (a *answer) mediaType() string {
 	mediaType, _, err := mime.ParseMediaType(a.header.Get("Content-Type"))
 	if err != nil && !errors.Is(err, mime.ErrInvalidMediaParameter) { // services write parameters as they like
-		return ""
+		mediaType = ""
+	}
+	if mediaType == "" && json.Valid(a.body) { // and leave out the type
+		return "application/json"
 	}
 	return mediaType
 }

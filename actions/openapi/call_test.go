@@ -55,6 +55,7 @@ func TestAnswers(t *testing.T) {
 		{204, "", ``, ``, false},
 		{201, "text/plain; charset=utf-8", "made\nit", "made\nit", false},
 		{200, "image/png", strings.Repeat("x", 3000), "[image/png, 2 KB]", false},
+		{200, "", `{"a":1}`, `{"a":1}`, false},
 		{200, "application/xml", "<a/>", "[application/xml, 4 bytes]", false},
 		{200, "application/json", `{"a":`, "cannot be used: it is no JSON", true},
 		{200, "application/json", `{} {}`, "cannot be used: it is no JSON", true},

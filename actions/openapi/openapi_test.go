@@ -79,9 +79,7 @@ func serve(t *testing.T, answer func(w http.ResponseWriter, r *http.Request, try
 // replies answers each request with the next of them, and then with the last.
 func replies(status int, mediaType, body string) func(http.ResponseWriter, *http.Request, int) {
 	return func(w http.ResponseWriter, _ *http.Request, _ int) {
-		if mediaType != "" {
-			w.Header().Set("Content-Type", mediaType)
-		}
+		w.Header().Set("Content-Type", mediaType)
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(body))
 	}
