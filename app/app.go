@@ -30,7 +30,6 @@ import (
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/actions/connections/oauth"
 	"github.com/planbot-go/planbot/app/internal/local"
-	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/quota"
 	"github.com/planbot-go/planbot/bot/teams"
@@ -62,7 +61,7 @@ type Bot struct {
 	Welcome string
 
 	// Setup changes the config of the bot just before [bot.New]: its features, planner, policy,
-	// limits, anything. Features are empty then; those of a recorder, of features, or New's cfg run within the
+	// limits, anything. Features are empty then; those of features, or New's cfg run within the
 	// ones that Setup adds. An error stops the start with exit code 2. nil: changes nothing.
 	Setup func(*bot.Config) error
 	// Routes registers handlers on the bot before it takes activities. nil: none.
@@ -334,8 +333,7 @@ const (
 )
 
 type serveCmd struct {
-	Record string `type:"path" placeholder:"DIR" help:"write down what happens, as scenarios and cassettes for tests"`
-	own    *Bot
+	own *Bot
 }
 
 // Run serves until the process is told to stop, then drains.
@@ -346,9 +344,6 @@ func (cmd serveCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 	p := &program{Settings: s, own: *cmd.own, log: cli.Logger(std.Err, s, zerolog.InfoLevel)}
 	defer p.close()
 	if err := p.open(std.Err); err != nil {
-		return err
-	}
-	if err := p.record(cmd.Record); err != nil {
 		return err
 	}
 	if err := p.assemble(ctx); err != nil {
@@ -380,6 +375,9 @@ func (p *program) open(stderr io.Writer) error {
 	}
 	if len(p.logs) > 0 {
 		p.log = cli.Logger(stderr, p.Settings, zerolog.InfoLevel, p.logs...)
+	}
+	if len(p.logs) > 0 && p.log.GetLevel() == zerolog.Disabled { // contexts do not carry a disabled logger
+		p.log = zerolog.New(io.Discard)
 	}
 	return nil
 }
@@ -434,25 +432,25 @@ type program struct {
 	log        zerolog.Logger
 	ackTimeout time.Duration // 0: the bot's default
 
-	bot       *bot.Bot
-	store     *state.Store
-	metrics   *prometheus.Registry
-	logs      []io.Writer             // copies of the log
-	watch     settings.Watch          // of features
-	reached   string                  // where browsers of this machine reach it, as host:port
-	aboutPage string                  // where people see it; "": nowhere
-	recorder  *record.Recorder        // records what the bot does; nil: no recording
-	signIn    *oauth.SignIn           // nil: the bot has no Services
-	tokens    turn.Tokens             // of people, for other services
-	policy    actions.Policy          // the bot's
-	sandbox   skills.Sandbox          // for scripts of skills; nil: they are refused
-	handlers  map[string]http.Handler // of features, by pattern
-	closers   []func()
-	drained   []func(context.Context) // run once no turn does
-	away      atomic.Bool             // whether the store was unreachable at the last check
+	bot      *bot.Bot
+	store    *state.Store
+	metrics  *prometheus.Registry
+	logs     []io.Writer                       // copies of the log
+	watch    settings.Watch                    // of features
+	reached  string                            // where browsers of this machine reach it, as host:port
+	about    [][2]string                       // what features say of it at the start
+	wrappers []func(http.Handler) http.Handler // of the webhook
+	signIn   *oauth.SignIn                     // nil: the bot has no Services
+	tokens   turn.Tokens                       // of people, for other services
+	policy   actions.Policy                    // the bot's
+	sandbox  skills.Sandbox                    // for scripts of skills; nil: they are refused
+	handlers map[string]http.Handler           // of features, by pattern
+	closers  []func()
+	drained  []func(context.Context) // run once no turn does
+	away     atomic.Bool             // whether the store was unreachable at the last check
 
 	// What the bot runs with, in words; skills and services only if there are any.
-	aboutState, aboutModel, aboutIdentity, aboutSkills, aboutScripts, aboutServices, aboutRecording string
+	aboutState, aboutModel, aboutIdentity, aboutSkills, aboutScripts, aboutServices string
 }
 
 // program is p for features.
@@ -469,9 +467,6 @@ func (p *program) assemble(ctx context.Context) error {
 	}
 	watch := p.watch
 	watch.Calls = countModels(p.metrics)
-	if p.recorder != nil {
-		watch.Model = settings.Nest(p.recorder.Model, watch.Model)
-	}
 	p.Metrics = p.metrics
 	closeAll, err := p.Connect(logged)
 	if err != nil {
@@ -537,10 +532,6 @@ func (p *program) assemble(ctx context.Context) error {
 	}
 	if p.HistorySummary {
 		cfg.Summarize = maker.Summarize
-	}
-	if r := p.recorder; r != nil {
-		cfg.Channel, cfg.Authenticator = r.Channel(cfg.Channel), r.Authenticator(cfg.Authenticator)
-		cfg.Features = append(cfg.Features, r.Feature())
 	}
 	for _, f := range p.own.features {
 		if f.Wire == nil {
@@ -726,8 +717,8 @@ func (p *program) drain(server *http.Server) error {
 func (p *program) handler() http.Handler {
 	mux := http.NewServeMux()
 	var webhook http.Handler = p.bot
-	if p.recorder != nil {
-		webhook = p.recorder.Handler(webhook)
+	for _, wrap := range p.wrappers {
+		webhook = wrap(webhook)
 	}
 	mux.Handle("/api/messages", webhook)
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
@@ -784,18 +775,16 @@ func (p *program) announce(out io.Writer) {
 		line = p.log.Debug() // the sentences say the same
 	}
 	fmt.Fprintf(out, "%s listens on %s\n", p.Bot.Name, url)
-	for _, part := range [][2]string{
-		{"page", p.aboutPage},
+	for _, part := range append(p.about, [][2]string{
 		{"state", p.aboutState},
 		{"model", p.aboutModel},
 		{"identity", p.aboutIdentity},
 		{"skills", p.aboutSkills},
 		{"scripts", p.aboutScripts},
 		{"services", p.aboutServices},
-		{"recording", p.aboutRecording},
 		{"env file", p.EnvFile},
 		{"next", p.next(p.reached)},
-	} {
+	}...) {
 		if part[1] != "" {
 			line = line.Str(part[0], part[1])
 			fmt.Fprintf(out, "  %-10s %s\n", part[0]+":", cli.Printable(part[1]))
@@ -845,48 +834,9 @@ func countModels(metrics prometheus.Registerer) func(outcome string, lasted time
 	}
 }
 
-// record starts a recording in that folder and announces it; "": none. It adjusts the log to tell
-// turns apart.
-func (p *program) record(dir string) (err error) {
-	if dir == "" {
-		return nil
-	}
-	if p.log.GetLevel() == zerolog.Disabled { // contexts do not carry a disabled logger
-		p.log = zerolog.New(io.Discard)
-	}
-	cfg := p.recording()
-	cfg.Dir = dir
-	p.recorder, err = record.New(cfg)
-	if err != nil {
-		return cli.Usage(fmt.Errorf("--record: %w", err))
-	}
-	p.closers = append(p.closers, p.recorder.Close)
-	p.aboutRecording = "what people say and what the bot does goes to " + dir + ": tell people, and look before you share a file"
-	p.log.Warn().Str("dir", dir).Msg("THIS BOT IS RECORDED")
-	return nil
-}
-
-// streams reports whether the bot shows answers while the model writes them. Scenarios do not.
+// streams reports whether the bot shows answers while the model writes them.
 func (p *program) streams() bool {
-	return (p.Stream == "true" || p.Stream != "false" && p.AppID == "") && p.recorder == nil
-}
-
-// recording says what scenarios of the bot have to know of it.
-func (p *program) recording() record.Config {
-	// Settings that change what the bot does but that no scenario can express.
-	unsaid := p.IsSet("BOT_APPROVERS", "BOT_APPROVAL_TIMEOUT", "BOT_ALLOWED_TENANTS", "BOT_ALLOWED_USERS", "BOT_ALLOWED_CHANNELS",
-		"BOT_MAX_TURN_TOKENS", "BOT_MAX_TURN_COST", "BOT_TURN_TIMEOUT", "BOT_USER_TURNS_PER_MINUTE", "BOT_USER_TOKENS_PER_DAY",
-		"BOT_TENANT_TURNS_PER_MINUTE", "BOT_TENANT_TOKENS_PER_DAY", "BOT_COMMANDS_OFF", "BOT_MODERATION", "BOT_MEMORY")
-	planner := p.Planner
-	if planner == settings.Sequence {
-		planner = "" // the default planner of scenarios
-	}
-	return record.Config{
-		Secrets: p.Secrets(), Log: p.log,
-		MaxSteps: p.MaxSteps, MaxSameCalls: p.MaxSameCalls, Approval: p.ApprovalActions,
-		Settings: unsaid, Same: p.IsSet("BOT_FILE", "BOT_INSTRUCTIONS_FILE", "BOT_PROMPTS_DIR", "BOT_SKILLS_DIR", "BOT_SKILLS_APPROVAL"),
-		FilteredText: p.FilteredText, Planner: planner,
-	}
+	return p.Stream == "true" || p.Stream != "false" && p.AppID == ""
 }
 
 // version is set at link time; otherwise the build info decides.

@@ -15,7 +15,6 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/app/internal/local"
-	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
@@ -140,8 +139,16 @@ func (p *Program) ChatCommands() []manifest.Command { return p.p.own.chatCommand
 func (p *Program) UsesAzureSignIn() bool { return p.p.own.usesAzureSignIn(p.p.Settings) }
 
 // OpenInbox opens the queues of the bot for somebody who looks at them and takes no part in the work, until the
-// program ends.
-func (p *Program) OpenInbox() (*inbox.Inbox, error) { return p.p.openInbox(p.p.bot.Store()) }
+// program ends. In a command they are those of the running bots, after [Program.Check].
+func (p *Program) OpenInbox(ctx context.Context) (*inbox.Inbox, error) {
+	if p.p.bot != nil {
+		return p.p.openInbox(p.p.bot.Store())
+	}
+	if err := p.p.openRunning(ctx); err != nil {
+		return nil, err
+	}
+	return p.p.openInbox(p.p.store)
+}
 
 // Described is the bot as the main function of the program describes it.
 func (p *Program) Described() Bot { return p.p.own }
@@ -170,16 +177,24 @@ func (p *Program) Handle(pattern string, h http.Handler) {
 // LogTo copies the log to w from now on. It is for Open, as Watch is.
 func (p *Program) LogTo(w io.Writer) { p.p.logs = append(p.p.logs, w) }
 
-// Watch observes the models and the planner besides those that do already.
+// Watch observes the models, behind those that do already, and the planner.
 func (p *Program) Watch(w settings.Watch) {
-	p.p.watch.Model, p.p.watch.Planner = settings.Nest(w.Model, p.p.watch.Model), w.Planner
+	p.p.watch.Model = settings.Nest(p.p.watch.Model, w.Model)
+	if w.Planner != nil {
+		p.p.watch.Planner = w.Planner
+	}
 }
 
 // Reached is where browsers of this machine reach the bot, as host:port, once it listens.
 func (p *Program) Reached() string { return p.p.reached }
 
-// Announce says at start where people of this machine see the bot.
-func (p *Program) Announce(page string) { p.p.aboutPage = page }
+// Announce says something about the bot at its start, in a line with that name.
+func (p *Program) Announce(name, text string) { p.p.about = append(p.p.about, [2]string{name, text}) }
+
+// WrapWebhook wraps the handler of the bot's webhook.
+func (p *Program) WrapWebhook(wrap func(http.Handler) http.Handler) {
+	p.p.wrappers = append(p.p.wrappers, wrap)
+}
 
 // Sandbox runs scripts of skills, and about says so in words; nil: they are refused.
 func (p *Program) Sandbox() (box skills.Sandbox, about string) { return p.p.sandbox, p.p.aboutScripts }
@@ -189,9 +204,6 @@ func (p *Program) Metrics() *prometheus.Registry { return p.p.metrics }
 
 // Policy is the bot's, once it is made.
 func (p *Program) Policy() actions.Policy { return p.p.policy }
-
-// Recording says what scenarios of the bot have to know of it.
-func (p *Program) Recording() record.Config { return p.p.recording() }
 
 // Check is what the doctor says of one thing. Status is ok, warn or fail; Hint says what to do next.
 type Check struct {

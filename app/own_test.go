@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"image"
 	"image/png"
 	"net/http"
@@ -138,11 +139,12 @@ func TestMistakesInActionsAreNamedAtOnce(t *testing.T) {
 // of the config.
 func TestSetupIsRecorded(t *testing.T) {
 	t.Parallel()
-	s, err := env{"port": "0"}.read()
+	dir := t.TempDir()
+	s, own, err := env{"port": "0", "record": dir}.readAll()
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &program{Settings: s, own: defaultBot()}
+	p := &program{Settings: s, own: own}
 	t.Cleanup(p.close)
 	called := make(chan string, 9)
 	p.own.Setup = func(cfg *bot.Config) error {
@@ -155,8 +157,7 @@ func TestSetupIsRecorded(t *testing.T) {
 		}})
 		return nil
 	}
-	dir := t.TempDir()
-	if err := errors.Join(p.record(dir), p.assemble(t.Context())); err != nil {
+	if err := errors.Join(p.open(io.Discard), p.assemble(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	server := httptest.NewServer(p.handler())

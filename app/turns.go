@@ -2,16 +2,11 @@ package app
 
 import (
 	"bufio"
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -19,20 +14,17 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/app/internal/turnview"
-	"github.com/planbot-go/planbot/app/record"
-	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
 type turnsCmd struct {
-	List   turnsListCmd   `default:"true" help:"List the dead letters: turns that an operator has to look at."`
-	Find   turnsFindCmd   `help:"Say when any turn was, for whom and how it ended, even if it ended well; needs BOT_TURNS_KEEP."`
-	Show   turnsShowCmd   `help:"Show everything known about a dead letter."`
-	Retry  turnsRetryCmd  `help:"Put dead letters back into the queue: a running bot goes on where they stopped."`
-	Drop   turnsDropCmd   `help:"Forget dead letters for good, or with --old what an older version left."`
-	Export turnsExportCmd `help:"Turn dead letters into scenarios for bottest run."`
+	List  turnsListCmd  `default:"true" help:"List the dead letters: turns that an operator has to look at."`
+	Find  turnsFindCmd  `help:"Say when any turn was, for whom and how it ended, even if it ended well; needs BOT_TURNS_KEEP."`
+	Show  turnsShowCmd  `help:"Show everything known about a dead letter."`
+	Retry turnsRetryCmd `help:"Put dead letters back into the queue: a running bot goes on where they stopped."`
+	Drop  turnsDropCmd  `help:"Forget dead letters for good, or with --old what an older version left."`
 }
 
 // turnsPatience is how long whoever looks at turns waits for an unreachable Redis.
@@ -51,23 +43,31 @@ func withInbox(ctx context.Context, s *settings.Settings, std *cli.Streams, use 
 
 // withStore opens the store of the running bots.
 func withStore(ctx context.Context, s *settings.Settings, std *cli.Streams, use func(*program) error) error {
-	if err := cli.Check(s); err != nil {
-		return err
-	}
-	if s.RedisURL == "" && s.DataDir == "" {
-		return cli.Usage(errors.New("REDIS_URL or BOT_DATA_DIR must be set: other processes cannot see into an embedded Redis"))
-	}
 	p := &program{Settings: s, log: cli.Logger(std.Err, s, zerolog.WarnLevel)}
 	defer p.close()
+	if err := p.openRunning(ctx); err != nil {
+		return err
+	}
+	return use(p)
+}
+
+// openRunning opens the store of the running bots.
+func (p *program) openRunning(ctx context.Context) error {
+	if err := cli.Check(p.Settings); err != nil {
+		return err
+	}
+	if p.RedisURL == "" && p.DataDir == "" {
+		return cli.Usage(errors.New("REDIS_URL or BOT_DATA_DIR must be set: other processes cannot see into an embedded Redis"))
+	}
 	if err := p.openStore(ctx); err != nil {
 		return err
 	}
-	if s.DataDir != "" {
+	if p.DataDir != "" {
 		if err := p.store.Ping(ctx); err != nil {
-			return fmt.Errorf("no bot runs with BOT_DATA_DIR=%s: %w", s.DataDir, err)
+			return fmt.Errorf("no bot runs with BOT_DATA_DIR=%s: %w", p.DataDir, err)
 		}
 	}
-	return use(p)
+	return nil
 }
 
 type turnsListCmd struct {
@@ -117,7 +117,7 @@ type turnsShowCmd struct {
 // Run prints one turn.
 func (c turnsShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
 	return withInbox(ctx, s, std, func(in *inbox.Inbox) error {
-		found, err := findDead(ctx, in, []string{c.Turn})
+		found, err := turnview.FindDead(ctx, in, []string{c.Turn})
 		if err != nil {
 			return fmt.Errorf("show a turn: %w", err)
 		}
@@ -129,37 +129,18 @@ func (c turnsShowCmd) Run(ctx context.Context, s *settings.Settings, std *cli.St
 	})
 }
 
-// findDead finds the dead letters with these ids, in this order; without ids, all of them. The
-// error lists missing ids; the others are still returned.
-func findDead(ctx context.Context, in *inbox.Inbox, ids []string) (found []inbox.Waiting, err error) {
-	dead, err := in.Dead(ctx)
-	if len(ids) == 0 || err != nil {
-		return dead, err
-	}
-	var missing []error
-	for _, id := range ids {
-		at := slices.IndexFunc(dead, func(w inbox.Waiting) bool { return w.ID == id })
-		if at < 0 {
-			missing = append(missing, fmt.Errorf("no such dead letter: %.80q", id))
-			continue
-		}
-		found = append(found, dead[at])
-	}
-	return found, errors.Join(missing...)
-}
-
 // turnsNamed selects the turns for a command.
 type turnsNamed struct {
 	Turns []string `arg:"" optional:"" placeholder:"ID" help:"ids of turns"`
 	All   bool     `help:"all dead letters"`
 }
 
-// find finds the dead letters; with --all, oldest first. Errors are those of findDead.
+// find finds the dead letters; with --all, oldest first. Errors are those of [turnview.FindDead].
 func (n turnsNamed) find(ctx context.Context, in *inbox.Inbox) ([]inbox.Waiting, error) {
 	if n.All == (len(n.Turns) > 0) {
 		return nil, cli.Usage(errors.New("which turns? Give their ids, or --all"))
 	}
-	return findDead(ctx, in, n.Turns)
+	return turnview.FindDead(ctx, in, n.Turns)
 }
 
 // eachTurn calls do for each turn and prints said. The error lists the turns for which it failed.
@@ -245,95 +226,4 @@ func confirm(std *cli.Streams, question string) error {
 		return errors.New("nothing was forgotten")
 	}
 	return nil
-}
-
-type turnsExportCmd struct {
-	Turns []string `arg:"" optional:"" placeholder:"ID" help:"ids of turns; none: all dead letters"`
-	Raw   bool     `help:"one JSON line per turn with everything known about it, ids and names unchanged"`
-	Out   string   `short:"o" type:"path" placeholder:"FILE" help:"new file; without it standard output"`
-}
-
-// Help explains the outcome.
-func (turnsExportCmd) Help() string {
-	return "Writes scenarios that bottest run plays: what came in, what the model planned, and what had to be done. " +
-		"Names, ids and secrets have stand-ins, as far as they are found. Look before you share it."
-}
-
-// Run writes the turns. The error also covers those left out.
-func (c turnsExportCmd) Run(ctx context.Context, s *settings.Settings, std *cli.Streams) error {
-	return withInbox(ctx, s, std, func(in *inbox.Inbox) error {
-		dead, err := findDead(ctx, in, c.Turns)
-		if err != nil {
-			return fmt.Errorf("export a turn: %w", err)
-		}
-		if len(dead) == 0 {
-			fmt.Fprintln(std.Err, "there are no dead letters, so there is nothing to export")
-		}
-		data, left := c.render(dead, s)
-		if len(data) == 0 {
-			return left
-		}
-		if c.Out == "" {
-			_, err := std.Out.Write(data)
-			return errors.Join(err, left)
-		}
-		file, err := c.create()
-		if err != nil {
-			return cli.Usage(err)
-		}
-		_, err = file.Write(data)
-		return errors.Join(err, file.Close(), left)
-	})
-}
-
-// create creates the file, readable only by the operator because it contains what people wrote.
-func (c turnsExportCmd) create() (*os.File, error) {
-	if !c.Raw && strings.EqualFold(filepath.Ext(c.Out), ".json") {
-		return nil, fmt.Errorf("--out: %s: scenarios are written as YAML, and bottest run would read this as JSON", c.Out)
-	}
-	return os.OpenFile(c.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-}
-
-// exportedTurn is a complete dead letter, with JSON as JSON.
-type exportedTurn struct {
-	Turn   string    `json:"turn"`
-	Reason string    `json:"reason"`
-	Since  time.Time `json:"since"`
-	Queue  string    `json:"queue"`
-	Record any       `json:"record"`
-}
-
-// render writes the turns, raw or as scenarios.
-func (c turnsExportCmd) render(dead []inbox.Waiting, s *settings.Settings) (data []byte, left error) {
-	var out bytes.Buffer
-	var all []record.Scenario
-	var faults []error
-	lines := json.NewEncoder(&out)
-	lines.SetEscapeHTML(false)
-	for _, w := range dead {
-		if c.Raw {
-			faults = append(faults, lines.Encode(exportedTurn{w.ID, turn.Reason(w), w.Since, w.Queue.String(), asJSON(w.Record)}))
-			continue
-		}
-		one, err := record.DeadLetter(w, s.Secrets()...)
-		if err != nil {
-			faults = append(faults, fmt.Errorf("cannot make a test of this (--raw shows it): %w", err))
-			continue
-		}
-		all = append(all, one)
-	}
-	if len(all) > 0 {
-		text, err := record.Write(all)
-		out.Write(text)
-		faults = append(faults, err)
-	}
-	return out.Bytes(), errors.Join(faults...)
-}
-
-// asJSON returns raw as JSON, or as a text if it is not JSON.
-func asJSON(raw []byte) any {
-	if json.Valid(raw) {
-		return json.RawMessage(raw)
-	}
-	return string(raw)
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/planbot-go/planbot/app/metrics"
 	"github.com/planbot-go/planbot/app/newbot"
 	"github.com/planbot-go/planbot/app/page"
+	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/app/teamsapp"
 	"github.com/planbot-go/planbot/app/tokens"
 	"github.com/planbot-go/planbot/app/traces"
@@ -21,6 +22,7 @@ import (
 // Features returns them, each anew: a feature belongs to one program.
 func Features() []app.Feature {
 	return []app.Feature{
+		record.Feature(), // around the others
 		botfile.Feature(),
 		dev.Feature(),
 		metrics.Feature(),

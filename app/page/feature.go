@@ -78,7 +78,7 @@ func (o *own) wire(_ context.Context, _ *app.Program, cfg *bot.Config) error {
 	return nil
 }
 
-func (o *own) serve(_ context.Context, p *app.Program) error {
+func (o *own) serve(ctx context.Context, p *app.Program) error {
 	if o.page == nil {
 		return nil
 	}
@@ -86,7 +86,7 @@ func (o *own) serve(_ context.Context, p *app.Program) error {
 	if err != nil {
 		return fmt.Errorf("BOT_PAGE_ADDR: %w", err)
 	}
-	parts, err := o.parts(p)
+	parts, err := o.parts(ctx, p)
 	if err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (o *own) serve(_ context.Context, p *app.Program) error {
 	p.Handle("/{$}", shown)
 	p.Handle("/dev/", shown)
 	p.OnDrain(func(context.Context) { o.page.HangUp() })
-	p.Announce("http://" + p.Reached() + "/ to talk to it, and to see each turn")
+	p.Announce("page", "http://"+p.Reached()+"/ to talk to it, and to see each turn")
 	return nil
 }
 
@@ -108,7 +108,7 @@ const evalsDir = "evals"
 const scenariosDir = "scenarios"
 
 // parts are what the page shows of the bot.
-func (o *own) parts(p *app.Program) (Parts, error) {
+func (o *own) parts(ctx context.Context, p *app.Program) (Parts, error) {
 	s := p.Settings()
 	box, scripts := p.Sandbox()
 	of := Parts{
@@ -128,7 +128,7 @@ func (o *own) parts(p *app.Program) (Parts, error) {
 		Policy: p.Policy(), Approvers: cmp.Or(strings.Join(s.Approvers, ", "), "who asked"),
 		Doctor:    func(ctx context.Context) ([]app.Check, error) { return p.Diagnose(ctx, "address") },
 		WhatIf:    func(ctx context.Context, c Change) (Trial, error) { return o.trial(ctx, p, c) },
-		Recording: p.Recording(), Scenarios: scenariosDir,
+		Recording: record.Of(p), Scenarios: scenariosDir,
 		Dead: func(w inbox.Waiting) ([][2]string, any) {
 			known := turnview.ReadDead(w, true)
 			return known.Rows(), known
@@ -143,7 +143,7 @@ func (o *own) parts(p *app.Program) (Parts, error) {
 	}
 	of.Metrics = p.Metrics()
 	var err error
-	if of.Inbox, err = p.OpenInbox(); err != nil {
+	if of.Inbox, err = p.OpenInbox(ctx); err != nil {
 		return of, err
 	}
 	if !p.Bot().Store().Embedded() {

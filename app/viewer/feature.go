@@ -84,7 +84,7 @@ func (s *settings) serve(ctx context.Context, p *app.Program) error {
 		return nil
 	}
 	store := p.Bot().Store()
-	in, err := p.OpenInbox()
+	in, err := p.OpenInbox(ctx)
 	if err != nil {
 		return err
 	}

@@ -40,6 +40,8 @@ var withoutExample = map[string]string{
 	"app/teamsapp.Feature":           ofFull,
 	"app/agents.Feature":             "docs/approvals.md shows how it is named",
 	"app/tokens.Feature":             ofFull,
+	"app/record.Feature":             ofFull,
+	"app/record.Of":                  "its Feature and that of app/page call it",
 	"app/traces.Feature":             ofFull,
 	"app/viewer.Feature":             ofFull,
 	"actions.Ends":                   "is the other half of Inherit, which has one; actions/lists calls it",

@@ -102,9 +102,7 @@ func (l *commandLine) add(parent *cobra.Command, commands any) {
 		}
 	}
 	for field, value := range reflect.ValueOf(commands).Elem().Fields() {
-		cmd := &cobra.Command{Use: strings.ToLower(field.Name), Short: field.Tag.Get("help")}
-		parent.AddCommand(cmd)
-		l.names[parent] = append(l.names[parent], cmd.Name())
+		cmd := l.command(parent, strings.ToLower(field.Name), field.Tag.Get("help"))
 		command := value.Addr().Interface()
 		run, ok := command.(Runner)
 		if !ok && l.Adapt != nil {
@@ -122,6 +120,19 @@ func (l *commandLine) add(parent *cobra.Command, commands any) {
 			l.bind(parent, command, run)
 		}
 	}
+}
+
+// command returns the one of parent with that name: a struct may add to the commands of an earlier one.
+func (l *commandLine) command(parent *cobra.Command, name, help string) *cobra.Command {
+	for _, cmd := range parent.Commands() {
+		if cmd.Name() == name {
+			return cmd
+		}
+	}
+	cmd := &cobra.Command{Use: name, Short: help}
+	parent.AddCommand(cmd)
+	l.names[parent] = append(l.names[parent], name)
+	return cmd
 }
 
 // bind lets cmd run a command, with flags and arguments for its fields.

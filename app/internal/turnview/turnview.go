@@ -4,8 +4,10 @@ package turnview
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -193,3 +195,22 @@ func HeadRows(h heads.Head) [][2]string {
 }
 
 func seconds(ms int64) string { return (time.Duration(ms) * time.Millisecond).String() }
+
+// FindDead finds the dead letters with these ids, in this order; without ids, all of them. The
+// error lists missing ids; the others are still returned.
+func FindDead(ctx context.Context, in *inbox.Inbox, ids []string) (found []inbox.Waiting, err error) {
+	dead, err := in.Dead(ctx)
+	if len(ids) == 0 || err != nil {
+		return dead, err
+	}
+	var missing []error
+	for _, id := range ids {
+		at := slices.IndexFunc(dead, func(w inbox.Waiting) bool { return w.ID == id })
+		if at < 0 {
+			missing = append(missing, fmt.Errorf("no such dead letter: %.80q", id))
+			continue
+		}
+		found = append(found, dead[at])
+	}
+	return found, errors.Join(missing...)
+}
