@@ -38,7 +38,6 @@ import (
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/internal/texts"
-	"github.com/planbot-go/planbot/knowledge"
 	"github.com/planbot-go/planbot/manifest"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/prompts"
@@ -92,16 +91,9 @@ type Bot struct {
 	// the start with exit code 2. nil: none.
 	Connections func(ctx context.Context, metrics prometheus.Registerer) ([]connections.Connection, error)
 
-	// Documents are what the bot answers from, besides those of BOT_KNOWLEDGE_DIR and "bot knowledge add".
-	// It reads them at start and every BOT_KNOWLEDGE_EVERY.
-	Documents []knowledge.Folder
-	// Knowledge has more sources that the bot can search, the groups of people, and how much of what is
-	// found a model gets. Its Sources may be empty, and none may be called documents.
-	Knowledge knowledge.Config
-
-	// Helper reads files and documents in child processes. nil: [Main] starts copies of its own program, and
-	// [New] reads them in the process.
-	Helper *knowledge.Helper
+	// Features returns features of this bot, each time anew, such as one with a config of its own. One takes the
+	// place of that of the same name which [Main] gets. nil: none.
+	Features func() []Feature
 
 	// Services are where people sign in for actions with [actions.NeedsToken] besides the OAuth
 	// connections of the Azure Bot, by the name of the connection. They need BOT_PUBLIC_URL and
@@ -115,20 +107,23 @@ type Bot struct {
 	// of the app package. Flags of "manifest build" replace the rest.
 	Manifest manifest.Config
 
-	features []Feature // of its program
+	features []Feature // of its program, with those of Features
 }
 
-// New makes only the bot, on that model: for a test, or for your own server. cfg sets what Bot does
+// New makes only the bot with its Features, on that model: for a test, or for your own server. cfg sets what Bot does
 // not. Connections are closed once ctx ends.
 func New(ctx context.Context, b Bot, model models.Model, cfg bot.Config) (*bot.Bot, error) {
-	s := settings.Settings{Bot: settings.BotOf(b), Planner: cmp.Or(b.Planner, settings.Sequence)}
+	b.addFeatures(nil)
+	s := settingsOf(b)
+	s.Planner = cmp.Or(b.Planner, settings.Sequence)
 	if guard, ok := cfg.Authenticator.(interface{ Local() bool }); cfg.Authenticator != nil && (!ok || !guard.Local()) {
 		s.Proven = true
-		if s.UsesIndex() && len(cfg.Access.Tenants) != 1 {
-			return nil, errors.New("app.New: Documents are for the people of one tenant: name it in Access.Tenants")
-		} else if s.UsesIndex() {
-			s.KnowledgeTenant = cfg.Access.Tenants[0]
+		if len(cfg.Access.Tenants) == 1 {
+			s.AppTenant = cfg.Access.Tenants[0]
 		}
+	}
+	if err := b.describe(s); err != nil {
+		return nil, err
 	}
 	closeAll, err := s.Connect(ctx)
 	if err != nil {
@@ -139,22 +134,30 @@ func New(ctx context.Context, b Bot, model models.Model, cfg bot.Config) (*bot.B
 	if err != nil {
 		return nil, err
 	}
-	if s.UsesIndex() {
-		if cfg.Store == nil {
-			if cfg.Store, err = state.Open(ctx, "", state.Config{}); err != nil {
-				return nil, err
-			}
-			context.AfterFunc(ctx, func() { _ = cfg.Store.Close() })
-		}
-		done, err := openKnowledge(cfg.Log.WithContext(ctx), &s, cfg.Store)
-		if err != nil {
-			return nil, err
-		}
-		context.AfterFunc(ctx, done)
-	}
 	cfg.Actions, cfg.Planner, cfg.Memory = maker.Actions, maker, b.Memory
-	made, _, err := b.assemble(&s, cfg)
+	p := &program{Settings: s, own: b, log: cfg.Log}
+	context.AfterFunc(ctx, p.close)
+	if err := p.wireFeatures(cfg.Log.WithContext(ctx), &cfg); err != nil {
+		return nil, err
+	}
+	made, _, err := b.assemble(s, cfg)
 	return made, err
+}
+
+// addFeatures makes those that a program hands over its own, and those of its description.
+func (b *Bot) addFeatures(all []Feature) {
+	b.features = slices.Clone(all)
+	if b.Features == nil {
+		return
+	}
+	for _, f := range b.Features() {
+		same := func(other Feature) bool { return other.Name == f.Name }
+		if i := slices.IndexFunc(b.features, same); i >= 0 {
+			b.features[i] = f
+			continue
+		}
+		b.features = append(b.features, f)
+	}
 }
 
 // assemble fills cfg with what b and s say, and makes the bot. It returns the bot's policy, too.
@@ -486,11 +489,6 @@ func (p *program) assemble(ctx context.Context) error {
 			return err
 		}
 	}
-	done, err := openKnowledge(logged, p.Settings, p.store)
-	if err != nil {
-		return cli.Usage(err)
-	}
-	p.closers = append(p.closers, done)
 	guard, client, err := p.connect()
 	if err != nil {
 		return err
@@ -522,7 +520,7 @@ func (p *program) assemble(ctx context.Context) error {
 		if err != nil {
 			return cli.Usage(fmt.Errorf("BOT_TRANSCRIBE_MODEL: %w", err))
 		}
-		cfg.Attachments = turn.Attachments{Shown: true, Files: knowledge.Files{Helper: p.Bot.Helper}, Keep: cmp.Or(p.FilesKeep, -1)}
+		cfg.Attachments = turn.Attachments{Shown: true, Keep: cmp.Or(p.FilesKeep, -1)}
 		if listen != nil {
 			cfg.Attachments.Transcribe = listen.Transcribe
 		}
@@ -533,19 +531,27 @@ func (p *program) assemble(ctx context.Context) error {
 	if p.HistorySummary {
 		cfg.Summarize = maker.Summarize
 	}
-	for _, f := range p.own.features {
-		if f.Wire == nil {
-			continue
-		}
-		if err := f.Wire(logged, p.program(), &cfg); err != nil {
-			return err
-		}
+	if err := p.wireFeatures(logged, &cfg); err != nil {
+		return err
 	}
 	if p.bot, p.policy, err = p.own.assemble(p.Settings, cfg); err != nil {
 		return err
 	}
 	if store := p.bot.Store(); store != p.store { // Setup replaced it
 		p.aboutState = store.String()
+	}
+	return nil
+}
+
+// wireFeatures lets features change the bot that is about to be made.
+func (p *program) wireFeatures(ctx context.Context, cfg *bot.Config) error {
+	for _, f := range p.own.features {
+		if f.Wire == nil {
+			continue
+		}
+		if err := f.Wire(ctx, p.program(), cfg); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"runtime"
@@ -15,15 +14,14 @@ import (
 
 // commands is the command line.
 type commands struct {
-	Serve     serveCmd     `default:"true" help:"Serve the bot (the default)."`
-	Chat      chatCmd      `help:"Talk with the bot in this terminal."`
-	Plan      planCmd      `help:"Show what the model is asked and what it plans, or decode what a model wrote."`
-	Skills    skillsCmd    `help:"Check, list or show skills: folders with a SKILL.md."`
-	Knowledge knowledgeCmd `help:"Add, list, remove or search documents that the bot answers from."`
-	Actions   actionsCmd   `help:"List the actions of the bot; with --json for bottest."`
-	Turns     turnsCmd     `help:"Show, retry or drop dead letters; needs REDIS_URL or BOT_DATA_DIR."`
-	Audit     auditCmd     `help:"List approvals and action calls with effects; needs BOT_AUDIT_KEEP, and REDIS_URL or BOT_DATA_DIR."`
-	Doctor    doctorCmd    `help:"Check and explain the settings."`
+	Serve   serveCmd   `default:"true" help:"Serve the bot (the default)."`
+	Chat    chatCmd    `help:"Talk with the bot in this terminal."`
+	Plan    planCmd    `help:"Show what the model is asked and what it plans, or decode what a model wrote."`
+	Skills  skillsCmd  `help:"Check, list or show skills: folders with a SKILL.md."`
+	Actions actionsCmd `help:"List the actions of the bot; with --json for bottest."`
+	Turns   turnsCmd   `help:"Show, retry or drop dead letters; needs REDIS_URL or BOT_DATA_DIR."`
+	Audit   auditCmd   `help:"List approvals and action calls with effects; needs BOT_AUDIT_KEEP, and REDIS_URL or BOT_DATA_DIR."`
+	Doctor  doctorCmd  `help:"Check and explain the settings."`
 
 	Healthcheck healthcheckCmd `help:"Ask the running bot whether it is ready; for containers."`
 	Version     versionCmd     `help:"Print the version."`
@@ -42,20 +40,22 @@ func commandsOf(own *Bot) *commands {
 // Main runs the command line for that bot with these features, and exits. Settings come from the
 // environment or from flags. The exit code is 1 for failures, and 2 for wrong usage and wrong settings.
 func Main(b Bot, features ...Feature) {
-	b.features = append(b.features, features...)
-	if isHelper() {
-		os.Exit(readOneFile())
+	b.addFeatures(features)
+	for _, f := range b.features {
+		if f.Main == nil {
+			continue
+		}
+		if exit, done := f.Main(os.Args[1:]); done {
+			os.Exit(exit)
+		}
 	}
 	tuneGC()
-	if b.Helper == nil && flag.Lookup("test.v") == nil { // a test's binary runs its tests, whatever it is told
-		b.Helper = ownHelper()
-	}
 	cli.Main(func(ctx context.Context, args []string, std *cli.Streams) int { return run(ctx, b, args, std) })
 }
 
 // run runs one command line and returns the exit code.
 func run(ctx context.Context, bot Bot, args []string, std *cli.Streams) int {
-	s := Settings(bot, bot.features...)
+	s := settingsOf(bot)
 	var more []any
 	for _, f := range bot.features {
 		if f.Commands != nil {

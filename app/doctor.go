@@ -23,13 +23,11 @@ import (
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app/internal/local"
-	"github.com/planbot-go/planbot/app/internal/turnview"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/entra"
 	"github.com/planbot-go/planbot/internal/settings"
-	"github.com/planbot-go/planbot/knowledge"
 	"github.com/planbot-go/planbot/manifest"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -80,7 +78,7 @@ func diagnose(ctx context.Context, own Bot, s *settings.Settings, skip ...string
 }
 
 // status is the outcome of a check. Only failed means that the bot will not work.
-type status string
+type status = string
 
 const (
 	fine   status = "ok"
@@ -88,13 +86,16 @@ const (
 	failed status = "fail"
 )
 
-// check is what is known about one setting. Hint, if any, says what to do next.
-type check struct {
+// Check is what the doctor says of one thing. Status is ok, warn or fail, or "" if there is nothing to say; Hint says
+// what to do next.
+type Check struct {
 	Name   string `json:"name"`
-	Status status `json:"status"`
+	Status string `json:"status"`
 	Detail string `json:"detail"`
 	Hint   string `json:"hint,omitempty"`
 }
+
+type check = Check
 
 func ok(detail string) check         { return check{Status: fine, Detail: detail} }
 func warn(detail, hint string) check { return check{Status: warned, Detail: detail, Hint: hint} }
@@ -146,7 +147,7 @@ func examine(ctx context.Context, probes []probe, secrets []string) []check {
 		})
 	}
 	running.Wait()
-	return checks
+	return slices.DeleteFunc(checks, func(c check) bool { return c == check{Name: c.Name} })
 }
 
 // refusal is the check for an error, with the hint for the first phrase that the error contains.
@@ -213,8 +214,10 @@ func (p *program) probes(ctx context.Context) ([]probe, error) {
 	if p.SkillsDir != "" {
 		probes = append(probes, probe{"skills", p.checkSkills}, probe{"scripts", p.checkScripts})
 	}
-	if p.UsesIndex() {
-		probes = append(probes, probe{"knowledge", p.checkKnowledge})
+	for _, f := range p.own.features {
+		for _, name := range slices.Sorted(maps.Keys(f.Doctor)) {
+			probes = append(probes, probe{name, func(ctx context.Context) check { return f.Doctor[name](ctx, p.program()) }})
+		}
 	}
 	return probes, nil
 }
@@ -645,54 +648,6 @@ func (p *program) checkRedis(ctx context.Context) check {
 	}
 	snapshots, err := p.store.Setting(ctx, "save")
 	c.redis(text, snapshots, err)
-	return c
-}
-
-// checkKnowledge says what the bot can look up, and what was refused.
-func (p *program) checkKnowledge(ctx context.Context) check {
-	const hint = "bot knowledge list shows the documents; docs/knowledge.md explains what can be read"
-	index, err := p.OpenIndex(p.store)
-	if err != nil {
-		return fail(err.Error(), hint)
-	}
-	if p.store.Embedded() { // the running bot has an index of its own
-		(&reader{index: index, folders: p.Folders(), said: map[string]string{}}).read(ctx)
-	}
-	all, err := index.List(ctx)
-	if err == nil {
-		_, err = index.Search(ctx, knowledge.Query{Text: "doctor"}) // on behalf of nobody: it asks for the model of the index only
-	}
-	var refused []knowledge.NotTaken
-	if err == nil {
-		refused, err = index.NotTaken(ctx)
-	}
-	switch {
-	case errors.Is(err, knowledge.ErrNotBuilt):
-		return warn("the index main has no documents", "add some: bot knowledge add FOLDER --access everyone, or set BOT_KNOWLEDGE_DIR")
-	case err != nil:
-		return fail("the index main cannot be used: "+err.Error(), hint)
-	}
-	passages, unread := 0, 0
-	for _, d := range all {
-		passages += d.Chunks
-		if !d.Readable {
-			unread++
-		}
-	}
-	c := ok(fmt.Sprintf("the index main has %s, %s, found by %s", turnview.Count(len(all), "document"), turnview.Count(passages, "passage"), cmp.Or(p.EmbeddingModel, "their words")))
-	if unread > 0 {
-		c.Detail += fmt.Sprintf("; %d of them nobody may read", unread)
-	}
-	for i, n := range refused {
-		if i == 10 {
-			c.Detail += fmt.Sprintf("\nand %d more", len(refused)-i)
-			break
-		}
-		c.Detail += "\nnot taken: " + cli.OneLine(n.File) + ": " + cli.OneLine(n.Why)
-	}
-	if len(refused) > 0 || len(all) == 0 {
-		c.Status, c.Hint = warned, hint
-	}
 	return c
 }
 

@@ -19,7 +19,9 @@ import (
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/settings"
 	"github.com/planbot-go/planbot/manifest"
+	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/skills"
+	"github.com/planbot-go/planbot/state"
 	"github.com/planbot-go/planbot/state/inbox"
 )
 
@@ -41,6 +43,14 @@ type Feature struct {
 	// Describe changes what the main function says of the bot, once the settings are read. A mistake ends every
 	// command. nil: it changes nothing.
 	Describe func(*Program, *Bot) error
+	// Register adds actions to the bot's. It is called more than once, also where settings are wrong. nil: it adds none.
+	Register func(Values, *actions.Registry)
+	// Plan adds to what a planner is made of, also for a planner that only shows what it would ask. An error stops
+	// the start. nil: it adds nothing.
+	Plan func(context.Context, Values, *planner.Config) error
+	// Main is called first of all by [Main], with the arguments of the process: for a program that starts itself as
+	// a child, which is done then. nil: there are no such children.
+	Main func(args []string) (exit int, done bool)
 	// Open lets the feature watch a bot that is to be served, before any of it is made. An error stops the start.
 	// nil: it does nothing.
 	Open func(*Program) error
@@ -53,6 +63,9 @@ type Feature struct {
 	// Serve starts what runs beside the bot, which is made and takes no messages yet. An error stops the
 	// start. nil: nothing runs.
 	Serve func(context.Context, *Program) error
+	// Doctor looks at something once the settings are right, by the name of the check. A function returns soon after
+	// its context ends. They run at the same time. nil: there is nothing to look at.
+	Doctor map[string]func(context.Context, *Program) Check
 }
 
 // Command is a command of the command line: a pointer to a struct, whose exported fields are its flags and
@@ -79,6 +92,9 @@ func (c ranCommand) Run(ctx context.Context, s *settings.Settings, std *cli.Stre
 
 // Values are the settings of a program, for a feature that has to know those of others.
 type Values struct{ of *settings.Settings }
+
+// Settings are the settings, for the features of this module.
+func (v Values) Settings() *settings.Settings { return v.of }
 
 // Text returns the value of a setting, other than a list of pairs, as a text that would set it; "" if nothing
 // sets it and it has no default, or there is no such setting.
@@ -119,9 +135,6 @@ type Program struct {
 // exit code 2.
 func (p *Program) Check(more ...error) error { return cli.Check(p.p.Settings, more...) }
 
-// Settings are the settings, for the features of this module.
-func (p *Program) Settings() *settings.Settings { return p.p.Settings }
-
 // Streams are where a command reads and writes, for the features of this module.
 func (p *Program) Streams() *cli.Streams { return p.p.std }
 
@@ -149,6 +162,15 @@ func (p *Program) OpenInbox(ctx context.Context) (*inbox.Inbox, error) {
 	}
 	return p.p.openInbox(p.p.store)
 }
+
+// OpenStore opens the store of the running bots, for a command, until the program ends.
+func (p *Program) OpenStore(ctx context.Context) (*state.Store, error) {
+	err := p.p.openRunning(ctx)
+	return p.p.store, err
+}
+
+// Store is where the bot keeps state; nil before it is opened.
+func (p *Program) Store() *state.Store { return p.p.store }
 
 // Described is the bot as the main function of the program describes it.
 func (p *Program) Described() Bot { return p.p.own }
@@ -205,23 +227,10 @@ func (p *Program) Metrics() *prometheus.Registry { return p.p.metrics }
 // Policy is the bot's, once it is made.
 func (p *Program) Policy() actions.Policy { return p.p.policy }
 
-// Check is what the doctor says of one thing. Status is ok, warn or fail; Hint says what to do next.
-type Check struct {
-	Name   string `json:"name"`
-	Status string `json:"status"`
-	Detail string `json:"detail"`
-	Hint   string `json:"hint,omitempty"`
-}
-
 // Diagnose is what the doctor says of a bot that runs with these settings, but for the checks that skip names.
 // It takes a while, and may cost a model call.
 func (p *Program) Diagnose(ctx context.Context, skip ...string) ([]Check, error) {
-	checks, err := diagnose(ctx, p.p.own, p.p.Apart(), skip...)
-	all := make([]Check, len(checks))
-	for i, c := range checks {
-		all[i] = Check{Name: c.Name, Status: string(c.Status), Detail: c.Detail, Hint: c.Hint}
-	}
-	return all, err
+	return diagnose(ctx, p.p.own, p.p.Apart(), skip...)
 }
 
 // ServeBeside serves h at addr until the program ends, and returns where it listens. setting names the
@@ -247,11 +256,25 @@ func (p *Program) ServeBeside(ctx context.Context, addr, setting, what string, h
 
 // Settings are the settings of a program with that bot and these features, for tools that do not run it.
 func Settings(b Bot, features ...Feature) *settings.Settings {
+	b.addFeatures(features)
+	return settingsOf(b)
+}
+
+// settingsOf are the settings of a bot with its features.
+func settingsOf(b Bot) *settings.Settings {
 	s := &settings.Settings{Bot: settings.BotOf(b), Unread: unread()}
-	for _, f := range features {
+	for _, f := range b.features {
 		part := settings.Part{Feature: f.Name, Values: f.Settings}
 		if f.Check != nil {
 			part.Check = func(s *settings.Settings) error { return f.Check(Values{s}) }
+		}
+		if f.Register != nil {
+			part.Register = func(s *settings.Settings, to *actions.Registry) { f.Register(Values{s}, to) }
+		}
+		if f.Plan != nil {
+			part.Plan = func(ctx context.Context, s *settings.Settings, cfg *planner.Config) error {
+				return f.Plan(ctx, Values{s}, cfg)
+			}
 		}
 		s.Parts = append(s.Parts, part)
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/planbot-go/planbot/actions/lists"
 	"github.com/planbot-go/planbot/actions/reminders"
 	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/documents"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/bot/quota"
 	"github.com/planbot-go/planbot/bot/turn"
@@ -57,10 +58,12 @@ func TestIdleWeek(t *testing.T) {
 			lists.Register(r)
 			reminders.Register(r)
 		},
-		Documents: []knowledge.Folder{{
-			FS: fstest.MapFS{"hours.md": {Data: []byte("# Hours\n\nThe warehouse is open from 6 to 22.\n")}}, Name: "handbook",
-			Access: []string{knowledge.EveryoneInTenant},
-		}},
+		Features: func() []app.Feature {
+			return []app.Feature{documents.Feature(documents.Config{Folders: []knowledge.Folder{{
+				FS: fstest.MapFS{"hours.md": {Data: []byte("# Hours\n\nThe warehouse is open from 6 to 22.\n")}}, Name: "handbook",
+				Access: []string{knowledge.EveryoneInTenant},
+			}}})}
+		},
 		Setup: func(cfg *bot.Config) error {
 			cfg.AuditKeep, cfg.TurnsKeep = 30*24*time.Hour, 30*24*time.Hour
 			cfg.Quota = quota.Limits{UserTurnsPerMinute: 10, UserTokensPerDay: 1 << 20}

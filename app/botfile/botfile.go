@@ -598,14 +598,14 @@ func (d *decoder) checkAuth(path string, c *connection, kind string) {
 }
 
 // Apply makes settings those of the bot in the file. s has the program's own bot, of which the file keeps
-// the actions that it names, the functions of prompts and the reader of files. What flags and the environment
+// the actions that it names, and the functions of prompts. What flags and the environment
 // have set stays. The error lists the actions that the program does not have, with their lines.
 func (f *File) Apply(s *settings.Settings) error {
 	in, own := &f.in, s.Bot
 	s.File = f.name
 	s.Bot = settings.Bot{
 		Name: in.Name, Instructions: string(in.Instructions), Examples: in.Examples, Planner: in.Planner,
-		Helper: own.Helper, Functions: own.Functions, Texts: in.Texts,
+		Functions: own.Functions, Texts: in.Texts,
 		Connections: func(ctx context.Context, metrics prometheus.Registerer) ([]connections.Connection, error) {
 			return f.connect(ctx, metrics)
 		},

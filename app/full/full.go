@@ -9,6 +9,7 @@ import (
 	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/app/botfile"
 	"github.com/planbot-go/planbot/app/dev"
+	"github.com/planbot-go/planbot/app/documents"
 	"github.com/planbot-go/planbot/app/metrics"
 	"github.com/planbot-go/planbot/app/newbot"
 	"github.com/planbot-go/planbot/app/page"
@@ -25,6 +26,7 @@ func Features() []app.Feature {
 		record.Feature(), // around the others
 		botfile.Feature(),
 		dev.Feature(),
+		documents.Feature(documents.Config{}),
 		metrics.Feature(),
 		newbot.Feature(),
 		page.Feature(),

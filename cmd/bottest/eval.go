@@ -96,19 +96,19 @@ func (c evalCmd) questions(ctx context.Context, s *settings.Settings, std *cli.S
 		return err
 	}
 	var embedder knowledge.Embedder
-	if s.EmbeddingModel != "" {
+	if s.Text("BOT_EMBEDDING_MODEL") != "" {
 		if embedder, err = s.Embedder(); err != nil {
 			return cli.Usage(err)
 		}
 	}
-	report, err := retrieval.Run(cli.Logger(std.Err, s, zerolog.ErrorLevel).WithContext(ctx), set, model, embedder, s.KnowledgeHybrid)
+	report, err := retrieval.Run(cli.Logger(std.Err, s, zerolog.ErrorLevel).WithContext(ctx), set, model, embedder, s.Text("BOT_KNOWLEDGE_HYBRID") == "true")
 	if err != nil {
 		return err
 	}
 	if c.JSON {
 		err = cli.PrintJSON(std.Out, report)
 	} else {
-		fmt.Fprintf(std.Out, "%s; found by %s\n%s", about, cmp.Or(s.EmbeddingModel, "words"), report)
+		fmt.Fprintf(std.Out, "%s; found by %s\n%s", about, cmp.Or(s.Text("BOT_EMBEDDING_MODEL"), "words"), report)
 	}
 	if err == nil && report.All.Recall < c.Min {
 		err = cli.SilentError{Code: cli.ExitFailed}

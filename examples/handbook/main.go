@@ -12,12 +12,13 @@ import (
 	"embed"
 
 	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/documents"
 	"github.com/planbot-go/planbot/app/full"
 	"github.com/planbot-go/planbot/knowledge"
 )
 
 //go:embed documents
-var documents embed.FS
+var pages embed.FS
 
 func main() { app.Main(handbook(groupsOf), full.Features()...) }
 
@@ -29,8 +30,15 @@ func handbook(groups func(ctx context.Context, tenant, person string) ([]string,
 Search before you answer. Say so if the handbook does not answer it.`,
 		Welcome:  "Hello, ask me about the handbook: vacation, expenses, computers.",
 		Examples: []string{"What do the documents say about vacation days?", "Search the documents for hotels in Zurich."},
-		Documents: []knowledge.Folder{{
-			FS: documents, Path: "documents", Name: "handbook",
+		Features: func() []app.Feature { return []app.Feature{documents.Feature(answersFrom(groups))} },
+	}
+}
+
+// answersFrom says what the bot answers from, and asks that service for groups.
+func answersFrom(groups func(ctx context.Context, tenant, person string) ([]string, error)) documents.Config {
+	return documents.Config{
+		Folders: []knowledge.Folder{{
+			FS: pages, Path: "documents", Name: "handbook",
 			Access: []string{knowledge.EveryoneInTenant}, // for pages without rights of their own
 			URL:    "https://intranet.contoso.example/handbook",
 		}},

@@ -10,12 +10,11 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/rs/zerolog"
@@ -26,7 +25,6 @@ import (
 	"github.com/planbot-go/planbot/actions/memory"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/internal/entra"
-	"github.com/planbot-go/planbot/knowledge"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -105,12 +103,8 @@ func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, box skills
 	if s.Remembers() { // before others, which may add actions
 		cfg.Extensions = append(cfg.Extensions, memory.Extension{})
 	}
-	base, err := s.KnowledgeBase()
-	if err != nil {
+	if err := s.completeParts(ctx, cfg); err != nil {
 		return nil, "", err
-	}
-	if base != nil {
-		cfg.DataSources = base.DataSources()
 	}
 	if provider, about, err = s.newSkills(ctx, box); err != nil {
 		return nil, "", err
@@ -140,6 +134,19 @@ func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, box skills
 	}
 	cfg.Extensions = append(cfg.Extensions, choice)
 	return provider, about, nil
+}
+
+// completeParts adds what features have for a planner.
+func (s *Settings) completeParts(ctx context.Context, cfg *planner.Config) error {
+	for _, p := range s.Parts {
+		if p.Plan == nil {
+			continue
+		}
+		if err := p.Plan(ctx, s, cfg); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Registry returns the actions that the bot runs with: those of the program, of skills, of prompts and, after
@@ -508,77 +515,18 @@ func (s *Settings) ReadActions(file string) (*actions.Registry, error) {
 	return registry, nil
 }
 
-// UsesIndex reports whether the bot answers from an index of its own.
-func (s *Settings) UsesIndex() bool {
-	return s.KnowledgeOn || s.KnowledgeDir != "" || len(s.Bot.Documents) > 0
-}
-
-// KnowledgeBase makes what the bot can look up; nil: nothing. Its index is searched once
-// [Settings.OpenIndex] was called.
-func (s *Settings) KnowledgeBase() (*knowledge.Base, error) {
-	cfg := s.Bot.Knowledge
-	cfg.Sources = slices.Clone(cfg.Sources)
-	if s.UsesIndex() {
-		if s.index == nil {
-			s.index = new(atomic.Pointer[knowledge.Index])
-		}
-		var names []string
-		for _, f := range s.Folders() {
-			names = append(names, f.Name)
-		}
-		cfg.Sources = append(cfg.Sources, knowledge.NamedSource{
-			Name: documents, About: strings.Join(names, ", "), Source: lateIndex{s.index, s.AppID == "" && !s.Proven, s.knowledgeTenant()},
-		})
-	}
-	if len(cfg.Sources) == 0 {
-		return nil, nil
-	}
-	base, err := knowledge.New(cfg)
-	if err != nil {
-		return nil, Fault{fmt.Errorf("app.Bot.Knowledge: %w", err)}
-	}
-	return base, nil
-}
-
-func (s *Settings) knowledgeTenant() string {
-	if s.KnowledgeTenant == "" && s.AppID != "" {
-		return s.AppTenant
-	}
-	return s.KnowledgeTenant
-}
-
-// OpenIndex makes the bot's index in that store, for everything that [Settings.KnowledgeBase] has made and
-// makes.
-func (s *Settings) OpenIndex(store *state.Store) (*knowledge.Index, error) {
-	cfg := knowledge.IndexConfig{Store: store, Tenant: s.knowledgeTenant(), Hybrid: s.KnowledgeHybrid, Helper: s.Bot.Helper}
-	if s.EmbeddingModel != "" {
-		e, err := s.Embedder()
-		if err != nil {
-			return nil, err
-		}
-		cfg.Embedder = e
-	}
-	index, err := knowledge.NewIndex(cfg)
-	if err != nil {
-		return nil, err
-	}
-	if s.index == nil {
-		s.index = new(atomic.Pointer[knowledge.Index])
-	}
-	s.index.Store(index)
-	return index, nil
-}
-
 // Embedder makes the embedding model of BOT_EMBEDDING_MODEL. A key is only sent to the server that it was
 // set for.
 func (s *Settings) Embedder() (*models.Embedder, error) {
-	cfg := models.EmbedderConfig{Dimensions: s.EmbeddingDimensions, Retries: cmp.Or(s.ModelRetries, -1), MaxWait: s.ModelMaxWait}
+	model, base, key := s.Text("BOT_EMBEDDING_MODEL"), s.Text("BOT_EMBEDDING_BASE_URL"), s.Text("BOT_EMBEDDING_API_KEY")
+	dimensions, _ := strconv.Atoi(s.Text("BOT_EMBEDDING_DIMENSIONS")) // 0: the default
+	cfg := models.EmbedderConfig{Dimensions: dimensions, Retries: cmp.Or(s.ModelRetries, -1), MaxWait: s.ModelMaxWait}
 	switch {
-	case s.EmbeddingBaseURL != "" || s.EmbeddingKey != "":
-		cfg.Server = models.OpenAIConfig{Key: s.EmbeddingKey, BaseURL: s.EmbeddingBaseURL}
+	case base != "" || key != "":
+		cfg.Server = models.OpenAIConfig{Key: key, BaseURL: base}
 	case s.AzureEndpoint != "":
 		cfg.Server = models.OpenAIConfig{
-			AzureEndpoint: s.AzureEndpoint, AzureKey: s.AzureKey, AzureVersion: s.AzureVersion, AzureDeployment: s.EmbeddingModel,
+			AzureEndpoint: s.AzureEndpoint, AzureKey: s.AzureKey, AzureVersion: s.AzureVersion, AzureDeployment: model,
 		}
 		if s.EntraID() {
 			cfg.Server.AzureToken, _ = entra.Token(s.Cloud, nil) // Check reports the error
@@ -586,63 +534,6 @@ func (s *Settings) Embedder() (*models.Embedder, error) {
 	default:
 		cfg.Server = models.OpenAIConfig{Key: s.OpenAIKey, BaseURL: s.OpenAIBaseURL}
 	}
-	cfg.Server.Model = s.EmbeddingModel
+	cfg.Server.Model = model
 	return models.NewEmbedder(cfg)
-}
-
-// Folders are what the bot itself adds to its index.
-func (s *Settings) Folders() []knowledge.Folder {
-	all := slices.Clone(s.Bot.Documents)
-	for _, dir := range filepath.SplitList(s.KnowledgeDir) {
-		if dir = strings.TrimSpace(dir); dir != "" {
-			all = append(all, knowledge.Folder{Path: dir, Name: nameOf(dir), Access: s.KnowledgeAccess})
-		}
-	}
-	return all
-}
-
-// checkKnowledge reports what is wrong with the settings of knowledge. It looks whether the folders are there, not
-// into them.
-func (s *Settings) checkKnowledge(f *faults) {
-	if s.KnowledgeDir != "" && len(s.KnowledgeAccess) == 0 && !f.has("BOT_KNOWLEDGE_ACCESS") {
-		f.add("BOT_KNOWLEDGE_ACCESS", "is needed with BOT_KNOWLEDGE_DIR: everyone, nobody, or person:ID, team:ID, conversation:ID, group:NAME")
-	}
-	f.ask("BOT_KNOWLEDGE_ACCESS", knowledge.CheckAccess(s.KnowledgeAccess))
-	for i, folder := range s.Folders() {
-		source := "BOT_KNOWLEDGE_DIR"
-		if i < len(s.Bot.Documents) {
-			source = "app.Bot.Documents"
-		} else if len(folder.Access) == 0 {
-			folder.Access = []string{knowledge.Nobody} // BOT_KNOWLEDGE_ACCESS has told
-		}
-		if err := folder.Check(); err != nil && (source != "BOT_KNOWLEDGE_DIR" || knowledge.CheckAccess(s.KnowledgeAccess) == nil) {
-			f.add(source, "%s: %v", cmp.Or(folder.Name, folder.Path, fmt.Sprint("number ", i+1)), err)
-		}
-	}
-	seen := map[string]bool{}
-	for _, folder := range s.Folders() {
-		if name := strings.ToLower(folder.Name); seen[name] {
-			f.add("BOT_KNOWLEDGE_DIR", "two folders are called %s", folder.Name)
-		} else {
-			seen[name] = true
-		}
-	}
-	if s.UsesIndex() && s.AppID != "" && s.knowledgeTenant() == "" && !f.has("MICROSOFT_APP_TENANT_ID") {
-		f.add("BOT_KNOWLEDGE_TENANT", "is needed, as MICROSOFT_APP_TENANT_ID is not set: the tenant whose people may read the documents")
-	}
-	if s.KnowledgeOn && s.KnowledgeDir == "" && len(s.Bot.Documents) == 0 && s.RedisURL == "" && s.DataDir == "" {
-		f.add("BOT_KNOWLEDGE", "needs REDIS_URL or BOT_DATA_DIR, where bot knowledge add puts documents; or set BOT_KNOWLEDGE_DIR")
-	}
-	if s.EmbeddingModel != "" {
-		_, err := s.Embedder()
-		if err != nil {
-			_, list, _ := strings.Cut(err.Error(), "embedder config: ")
-			for line := range strings.Lines(list) {
-				f.add("BOT_EMBEDDING_MODEL", "%s", strings.Replace(strings.TrimSpace(line), "no Key for OpenAI", "needs OPENAI_API_KEY, or BOT_EMBEDDING_BASE_URL", 1))
-			}
-		}
-	}
-	if _, err := s.KnowledgeBase(); err != nil {
-		*f = append(*f, err)
-	}
 }

@@ -24,7 +24,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 	"unicode"
 	"unicode/utf8"
@@ -43,7 +42,6 @@ import (
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
-	"github.com/planbot-go/planbot/knowledge"
 	"github.com/planbot-go/planbot/models"
 	"github.com/planbot-go/planbot/models/moderation"
 	"github.com/planbot-go/planbot/planner"
@@ -128,18 +126,6 @@ type Settings struct {
 	SkillsApproval []string `env:"BOT_SKILLS_APPROVAL" else:"run" needs:"BOT_SKILLS_DIR" help:"which uses of skills need approval: load, read, run, comma separated, or all or none"`
 	SkillsSandbox  string   `env:"BOT_SKILLS_SANDBOX" oneof:"auto,bubblewrap,landlock,none" default:"auto" help:"what scripts of skills run in: auto, bubblewrap, landlock, or none to refuse them"`
 
-	KnowledgeOn     bool          `env:"BOT_KNOWLEDGE" help:"true: answer from the documents that bot knowledge add has put into the bot's state"`
-	KnowledgeDir    string        `env:"BOT_KNOWLEDGE_DIR" else:"none" help:"folders of documents to answer from, separated as in PATH; the bot reads them at start, and again when they change"`
-	KnowledgeAccess []string      `env:"BOT_KNOWLEDGE_ACCESS" needs:"BOT_KNOWLEDGE_DIR" else:"none, it has to be said" help:"who may read documents that do not say so themselves: everyone, nobody, or person:ID, team:ID, conversation:ID, group:NAME, comma separated"`
-	KnowledgeEvery  time.Duration `env:"BOT_KNOWLEDGE_EVERY" default:"5m" help:"how often the bot looks for changes in these folders"`
-	KnowledgeTenant string        `env:"BOT_KNOWLEDGE_TENANT" else:"MICROSOFT_APP_TENANT_ID" help:"tenant whose people may read documents"`
-	KnowledgeHybrid bool          `env:"BOT_KNOWLEDGE_HYBRID" needs:"BOT_EMBEDDING_MODEL" help:"true: rank by words and by the embedding model, for texts with exact names and numbers"`
-
-	EmbeddingModel      string `env:"BOT_EMBEDDING_MODEL" else:"none, documents are found by their words" help:"embedding model (on Azure its deployment), so that documents are found by their meaning"`
-	EmbeddingDimensions int    `env:"BOT_EMBEDDING_DIMENSIONS" default:"512" max:"4096" help:"length of its vectors"`
-	EmbeddingBaseURL    string `env:"BOT_EMBEDDING_BASE_URL" url:"http" else:"the model's; with a key of its own OpenAI's" needs:"BOT_EMBEDDING_MODEL" help:"server of the embedding model"`
-	EmbeddingKey        string `env:"BOT_EMBEDDING_API_KEY" secret:"true" else:"on the model's server that one's" needs:"BOT_EMBEDDING_MODEL" help:"key of that server; it never gets the model's"`
-
 	MaxTurns       int `env:"BOT_MAX_TURNS" else:"1024" help:"turns at work in this process at once"`
 	MaxWaiting     int `env:"BOT_MAX_WAITING" else:"10000" help:"waiting messages; beyond that, the channel has to retry"`
 	MaxWaitingEach int `env:"BOT_MAX_WAITING_PER_CONVERSATION" else:"256" help:"the same for one conversation"`
@@ -206,12 +192,12 @@ type Settings struct {
 	Connected []connections.Connection
 	// Metrics count what their actions are used for. nil: nothing does.
 	Metrics  prometheus.Registerer
-	index    *atomic.Pointer[knowledge.Index] // see KnowledgeBase
-	faults   faults                           // in single values
-	texts    map[string]string                // what flags have set variables to
-	inFile   map[string]string                // what the file has set variables to
+	faults   faults            // in single values
+	texts    map[string]string // what flags have set variables to
+	inFile   map[string]string // what the file has set variables to
 	warnings []string
 	typos    []string // variables that may be misspelled settings
+	leftOut  []string // variables that the file of the bot sets, and no feature reads
 }
 
 // Part is the settings of a feature. They stand behind those that every bot has.
@@ -221,6 +207,10 @@ type Part struct {
 	Values any
 	// Check returns what is wrong with them, a line for each mistake with its variable. nil: nothing is.
 	Check func(*Settings) error
+	// Register adds actions to the bot's. nil: there are none.
+	Register func(*Settings, *actions.Registry)
+	// Plan adds to what a planner is made of. nil: nothing.
+	Plan func(context.Context, *Settings, *planner.Config) error
 }
 
 // featureOf returns the name of the feature that reads a variable; "" if every bot does.
@@ -248,15 +238,15 @@ type Unread struct {
 func (s *Settings) checkUnread(f *faults) {
 	known := s.Variables()
 	for _, u := range s.Unread {
-		if slices.Contains(known, u.Variable) || s.lookUp([]string{u.Variable}) == "" {
+		if slices.Contains(known, u.Variable) || s.lookUp([]string{u.Variable}) == "" && !slices.Contains(s.leftOut, u.Variable) {
 			continue
 		}
-		text := "is set, but this bot has no feature " + u.Feature + " that would read it"
+		text := fmt.Sprintf("this bot has no %s: %s is set and nobody reads it", u.Feature, u.Variable)
 		if u.Protects {
-			f.add(u.Variable, "%s", text)
+			*f = append(*f, errors.New(text))
 			continue
 		}
-		s.warnings = append(s.warnings, u.Variable+": "+text)
+		s.warnings = append(s.warnings, text)
 	}
 }
 
@@ -294,9 +284,6 @@ type Bot struct {
 	Functions    map[string]func(context.Context, *actions.Turn, []string) (any, error)
 	Texts        map[string]map[string]string
 	Connections  func(ctx context.Context, metrics prometheus.Registerer) ([]connections.Connection, error)
-	Knowledge    knowledge.Config
-	Documents    []knowledge.Folder
-	Helper       *knowledge.Helper
 }
 
 // BotOf returns that part of b, an app.Bot. It panics if b lacks a field.
@@ -566,6 +553,7 @@ func (s *Settings) Default(values map[string]string) {
 	for variable, text := range values {
 		field, value := s.field(variable)
 		if field.Name == "" {
+			s.leftOut = append(s.leftOut, variable)
 			continue
 		}
 		variables := variablesOf(field)
@@ -802,7 +790,6 @@ func (s *Settings) Check() error {
 	s.checkModels(&f)
 	s.checkModeration(&f)
 	s.checkExplicit(&f)
-	s.checkKnowledge(&f)
 	s.checkSkills(&f)
 	if s.RedisURL != "" {
 		store, err := state.Open(context.Background(), s.RedisURL, state.Config{}) // dials nothing
@@ -1313,8 +1300,10 @@ func (s *Settings) Actions() *actions.Registry {
 		registry, _ = registry.Only(offers...) // they were looked up there
 		registry.Collect = true
 	}
-	if base, err := s.KnowledgeBase(); base != nil && err == nil { // Check reports the error
-		_ = base.Register(registry) // the registry collects it
+	for _, p := range s.Parts {
+		if p.Register != nil {
+			p.Register(s, registry)
+		}
 	}
 	if s.Remembers() {
 		memory.Register(registry)
@@ -1391,12 +1380,10 @@ func (s *Settings) checkPrompts(f *faults) *actions.Registry {
 		Model: models.Offline{}, Prompts: library, Prompt: library.For(s.Planner), Actions: registry, ResponseFormat: s.ResponseFormat, Functions: s.Bot.Functions,
 		Named: func(string) (models.Model, error) { return models.Offline{}, nil },
 	}
-	if base, err := s.KnowledgeBase(); base != nil && err == nil {
-		cfg.DataSources = base.DataSources()
-	}
+	notPlanned := s.completeParts(context.Background(), &cfg)
 	faulty := planner.AddPromptFolders(registry, cfg)
 	_, misfit := newPlanner(context.Background(), s.Planner, cfg)
-	f.ask("BOT_PROMPTS_DIR", errors.Join(err, s.unused(library), faulty, misfit))
+	f.ask("BOT_PROMPTS_DIR", errors.Join(err, s.unused(library), notPlanned, faulty, misfit))
 	return registry
 }
 
@@ -1512,11 +1499,11 @@ func (s *Settings) Secrets() (all []string) {
 	return slices.DeleteFunc(all, func(secret string) bool { return secret == "" })
 }
 
-// Apart returns a copy with services, metrics and an index of its own: to examine the settings of a bot
+// Apart returns a copy with services and metrics of its own: to examine the settings of a bot
 // that runs.
 func (s *Settings) Apart() *Settings {
 	apart := *s
-	apart.Connected, apart.Metrics, apart.index = nil, nil, nil
+	apart.Connected, apart.Metrics = nil, nil
 	return &apart
 }
 

@@ -14,10 +14,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/fstest"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,7 +24,6 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
 	"github.com/planbot-go/planbot/actions/lists"
-	"github.com/planbot-go/planbot/knowledge"
 	"github.com/planbot-go/planbot/skills"
 )
 
@@ -571,10 +568,10 @@ func TestUnread(t *testing.T) {
 	t.Setenv("COFFEE_LIMIT", "4")
 	s := &Settings{Bot: Bot{Name: "Hedda"}, Unread: []Unread{{"COFFEE_STRENGTH", "coffee", false}, {"COFFEE_LIMIT", "coffee", true}, {"COFFEE_SUGAR", "coffee", true}}}
 	err := s.Read()
-	if err == nil || err.Error() != "COFFEE_LIMIT: is set, but this bot has no feature coffee that would read it" {
+	if err == nil || err.Error() != "this bot has no coffee: COFFEE_LIMIT is set and nobody reads it" {
 		t.Errorf("got %v", err)
 	}
-	if want := []string{"COFFEE_STRENGTH: is set, but this bot has no feature coffee that would read it"}; !slices.Equal(s.Warnings(), want) {
+	if want := []string{"this bot has no coffee: COFFEE_STRENGTH is set and nobody reads it"}; !slices.Equal(s.Warnings(), want) {
 		t.Errorf("warnings %q", s.Warnings())
 	}
 	var coffee struct {
@@ -590,9 +587,9 @@ func TestUnread(t *testing.T) {
 // TestApart examines a copy, which must not get at what the running bot uses.
 func TestApart(t *testing.T) {
 	t.Parallel()
-	s := &Settings{Planner: Sequence, Connected: make([]connections.Connection, 1), Metrics: prometheus.NewRegistry(), index: new(atomic.Pointer[knowledge.Index])}
+	s := &Settings{Planner: Sequence, Connected: make([]connections.Connection, 1), Metrics: prometheus.NewRegistry()}
 	apart := s.Apart()
-	if apart.Connected != nil || apart.Metrics != nil || apart.index != nil || apart.Planner != Sequence || s.index == nil || s.Connected == nil {
+	if apart.Connected != nil || apart.Metrics != nil || apart.Planner != Sequence || s.Connected == nil {
 		t.Errorf("got %+v", apart)
 	}
 }
@@ -603,18 +600,13 @@ func TestFieldsOfGo(t *testing.T) {
 	_, err := Read(Bot{
 		Name: "Desk", Register: lists.Register, Planner: "tolls", Examples: []string{"help", " "},
 		Functions: map[string]func(context.Context, *actions.Turn, []string) (any, error){"now": nil},
-		Documents: []knowledge.Folder{
-			{Path: filepath.Join(t.TempDir(), "nix"), Access: []string{knowledge.EveryoneInTenant}},
-			{FS: fstest.MapFS{"a.md": {}}, Name: "open"},
-			{FS: fstest.MapFS{"a.md": {}}, Path: "b", Name: "gone", Access: []string{knowledge.Nobody}},
-		},
-	}, "--bot-max-steps=-1", "--bot-approval-actions=addItm", "--bot-knowledge-dir=/nope", "--bot-knowledge-access=everyone")
+	}, "--bot-max-steps=-1", "--bot-approval-actions=addItm")
 	if err == nil {
 		t.Fatal("no fault")
 	}
 	for _, want := range []string{
 		"BOT_MAX_STEPS: ", `app.Bot.Planner: there is no planner "tolls"; did you mean tools?`, "app.Bot.Examples: number 2 is empty", `app.Bot.Functions: "now"`,
-		"app.Bot.Documents: ", "nix: no such file", "open: no Access", "gone: ", "BOT_KNOWLEDGE_DIR: nope: ", "did you mean addItem?",
+		"did you mean addItem?",
 	} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("no %q in\n%v", want, err)

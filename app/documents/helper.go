@@ -1,6 +1,7 @@
-package app
+package documents
 
 import (
+	"flag"
 	"fmt"
 	"os"
 
@@ -11,10 +12,19 @@ import (
 // readFileCommand has the program read one file as a child of itself. It is no command for people.
 const readFileCommand = "_read-file"
 
-// isHelper reports whether the program was started to read one file.
-func isHelper() bool { return len(os.Args) == 2 && os.Args[1] == readFileCommand }
+// main is the whole program where it was started to read one file. Else a program whose main calls [app.Main]
+// reads files in copies of itself; a test's binary runs its tests, whatever it is told.
+func (f *feature) main(args []string) (exit int, done bool) {
+	if len(args) == 1 && args[0] == readFileCommand {
+		return readOneFile(), true
+	}
+	if f.cfg.Helper == nil && flag.Lookup("test.v") == nil {
+		f.cfg.Helper = Self()
+	}
+	return 0, false
+}
 
-// readOneFile is the whole program then. It returns the exit code.
+// readOneFile returns the exit code.
 func readOneFile() int {
 	// Where the system has no sandbox, the limits that the parent has set remain.
 	_ = sandbox.Confine()
@@ -25,9 +35,9 @@ func readOneFile() int {
 	return 0
 }
 
-// ownHelper reads files in copies of this program. Only a program whose main calls Main may start those: of
-// any other nobody knows what it does with the argument.
-func ownHelper() *knowledge.Helper {
+// Self reads files in copies of this program; nil if that cannot be. Only a program whose main calls [app.Main] may
+// start those: of any other nobody knows what it does with the argument.
+func Self() *knowledge.Helper {
 	program, err := os.Executable()
 	if err != nil {
 		return nil

@@ -1,0 +1,405 @@
+// Package documents is a feature of a program: the bot answers from documents, with citations, and the model reads
+// the files that people send.
+package documents
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/app"
+	"github.com/planbot-go/planbot/app/internal/turnview"
+	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/internal/cli"
+	"github.com/planbot-go/planbot/internal/settings"
+	"github.com/planbot-go/planbot/knowledge"
+	"github.com/planbot-go/planbot/planner"
+	"github.com/planbot-go/planbot/state"
+)
+
+// Config is what a bot answers from, besides what settings say. The zero value is nothing. Where BOT_FILE describes
+// the bot, only Helper counts.
+type Config struct {
+	// Folders are what the bot answers from, besides those of BOT_KNOWLEDGE_DIR and "bot knowledge add".
+	// It reads them at start and every BOT_KNOWLEDGE_EVERY.
+	Folders []knowledge.Folder
+	// Knowledge has more sources that the bot can search, the groups of people, and how much of what is
+	// found a model gets. Its Sources may be empty, and none may be called documents.
+	Knowledge knowledge.Config
+	// Helper reads files and documents in child processes. nil: [app.Main] starts copies of its own program, and
+	// [app.New] reads them in the process.
+	Helper *knowledge.Helper
+}
+
+// Feature is the feature, for one program.
+func Feature(cfg Config) app.Feature {
+	f := &feature{cfg: cfg}
+	return app.Feature{
+		Name: "knowledge", Settings: f, Check: f.check, Register: f.register, Plan: f.plan, Wire: f.wire,
+		Main: f.main, Commands: newCommands(f), Doctor: map[string]func(context.Context, *app.Program) app.Check{"knowledge": f.examine},
+	}
+}
+
+type feature struct {
+	On     bool          `env:"BOT_KNOWLEDGE" help:"true: answer from the documents that bot knowledge add has put into the bot's state"`
+	Dir    string        `env:"BOT_KNOWLEDGE_DIR" else:"none" help:"folders of documents to answer from, separated as in PATH; the bot reads them at start, and again when they change"`
+	Access []string      `env:"BOT_KNOWLEDGE_ACCESS" needs:"BOT_KNOWLEDGE_DIR" else:"none, it has to be said" help:"who may read documents that do not say so themselves: everyone, nobody, or person:ID, team:ID, conversation:ID, group:NAME, comma separated"`
+	Every  time.Duration `env:"BOT_KNOWLEDGE_EVERY" default:"5m" help:"how often the bot looks for changes in these folders"`
+	Tenant string        `env:"BOT_KNOWLEDGE_TENANT" else:"MICROSOFT_APP_TENANT_ID" help:"tenant whose people may read documents"`
+	Hybrid bool          `env:"BOT_KNOWLEDGE_HYBRID" needs:"BOT_EMBEDDING_MODEL" help:"true: rank by words and by the embedding model, for texts with exact names and numbers"`
+
+	Model      string `env:"BOT_EMBEDDING_MODEL" else:"none, documents are found by their words" help:"embedding model (on Azure its deployment), so that documents are found by their meaning"`
+	Dimensions int    `env:"BOT_EMBEDDING_DIMENSIONS" default:"512" max:"4096" help:"length of its vectors"`
+	BaseURL    string `env:"BOT_EMBEDDING_BASE_URL" url:"http" else:"the model's; with a key of its own OpenAI's" needs:"BOT_EMBEDDING_MODEL" help:"server of the embedding model"`
+	Key        string `env:"BOT_EMBEDDING_API_KEY" secret:"true" else:"on the model's server that one's" needs:"BOT_EMBEDDING_MODEL" help:"key of that server; it never gets the model's"`
+
+	cfg   Config
+	index atomic.Pointer[knowledge.Index] // of the bot, once it is made
+}
+
+// own is what the program says; nothing if a file describes the bot.
+func (f *feature) own(s *settings.Settings) Config {
+	if s.File != "" {
+		return Config{}
+	}
+	return f.cfg
+}
+
+// hasIndex reports whether the bot answers from an index of its own.
+func (f *feature) hasIndex(s *settings.Settings) bool { return f.On || len(f.folders(s)) > 0 }
+
+// folders are what the bot itself adds to its index.
+func (f *feature) folders(s *settings.Settings) []knowledge.Folder {
+	all := slices.Clone(f.own(s).Folders)
+	for _, dir := range filepath.SplitList(f.Dir) {
+		if dir = strings.TrimSpace(dir); dir != "" {
+			all = append(all, knowledge.Folder{Path: dir, Name: nameOf(dir), Access: f.Access})
+		}
+	}
+	return all
+}
+
+// nameOf is the name of a folder among those of an index.
+func nameOf(dir string) string {
+	if full, err := filepath.Abs(dir); err == nil {
+		dir = full
+	}
+	return filepath.Base(dir)
+}
+
+// tenant is the one whose people may read documents; "": none is known.
+func (f *feature) tenant(s *settings.Settings) string {
+	if f.Tenant == "" && (s.AppID != "" || s.Proven) {
+		return s.AppTenant
+	}
+	return f.Tenant
+}
+
+// check looks whether the folders are there, not into them.
+func (f *feature) check(v app.Values) error {
+	s := v.Settings()
+	var faults []error
+	fault := func(variable, format string, args ...any) {
+		faults = append(faults, fmt.Errorf(variable+": "+format, args...))
+	}
+	rights := knowledge.CheckAccess(f.Access)
+	if f.Dir != "" && len(f.Access) == 0 && !v.Faulty("BOT_KNOWLEDGE_ACCESS") {
+		fault("BOT_KNOWLEDGE_ACCESS", "is needed with BOT_KNOWLEDGE_DIR: everyone, nobody, or person:ID, team:ID, conversation:ID, group:NAME")
+	}
+	if rights != nil {
+		fault("BOT_KNOWLEDGE_ACCESS", "%w", rights)
+	}
+	own, seen := len(f.own(s).Folders), map[string]bool{}
+	for i, folder := range f.folders(s) {
+		source := "documents.Config.Folders"
+		if i >= own {
+			source = "BOT_KNOWLEDGE_DIR"
+			folder.Access = []string{knowledge.Nobody} // who may read it has been checked
+		}
+		if err := folder.Check(); err != nil {
+			fault(source, "%s: %w", cmp.Or(folder.Name, folder.Path, fmt.Sprint("number ", i+1)), err)
+		}
+		name := strings.ToLower(folder.Name)
+		if seen[name] {
+			fault("BOT_KNOWLEDGE_DIR", "two folders are called %s", folder.Name)
+		}
+		seen[name] = true
+	}
+	// A bot of one tenant hears of the tenant that it lacks already.
+	if f.hasIndex(s) && s.AppID != "" && f.tenant(s) == "" && s.IdentityType() != "SingleTenant" {
+		fault("BOT_KNOWLEDGE_TENANT", "is needed, as MICROSOFT_APP_TENANT_ID is not set: the tenant whose people may read the documents")
+	}
+	if f.On && len(f.folders(s)) == 0 && s.RedisURL == "" && s.DataDir == "" {
+		fault("BOT_KNOWLEDGE", "needs REDIS_URL or BOT_DATA_DIR, where bot knowledge add puts documents; or set BOT_KNOWLEDGE_DIR")
+	}
+	if f.Model != "" {
+		if _, err := s.Embedder(); err != nil {
+			_, list, _ := strings.Cut(err.Error(), "embedder config: ")
+			for line := range strings.Lines(list) {
+				line = strings.Replace(strings.TrimSpace(line), "no Key for OpenAI", "needs OPENAI_API_KEY, or BOT_EMBEDDING_BASE_URL", 1)
+				fault("BOT_EMBEDDING_MODEL", "%s", line)
+			}
+		}
+	}
+	if _, err := f.base(s); err != nil {
+		faults = append(faults, err)
+	}
+	return errors.Join(faults...)
+}
+
+// base makes what the bot can look up; nil: nothing. Its index is searched once there is one.
+func (f *feature) base(s *settings.Settings) (*knowledge.Base, error) {
+	cfg := f.own(s).Knowledge
+	cfg.Sources = slices.Clone(cfg.Sources)
+	if f.hasIndex(s) {
+		var names []string
+		for _, folder := range f.folders(s) {
+			names = append(names, folder.Name)
+		}
+		cfg.Sources = append(cfg.Sources, knowledge.NamedSource{
+			Name: "documents", About: strings.Join(names, ", "), Source: lateIndex{&f.index, s.AppID == "" && !s.Proven, f.tenant(s)},
+		})
+	}
+	if len(cfg.Sources) == 0 {
+		return nil, nil //nolint:nilnil // there is nothing to look up
+	}
+	base, err := knowledge.New(cfg)
+	if err != nil {
+		return nil, settings.Fault{Err: fmt.Errorf("documents.Config.Knowledge: %w", err)}
+	}
+	return base, nil
+}
+
+func (f *feature) register(v app.Values, registry *actions.Registry) {
+	if base, err := f.base(v.Settings()); base != nil && err == nil { // check reports the error
+		_ = base.Register(registry) // the registry collects it
+	}
+}
+
+func (f *feature) plan(_ context.Context, v app.Values, cfg *planner.Config) error {
+	base, err := f.base(v.Settings())
+	if base != nil {
+		cfg.DataSources = base.DataSources()
+	}
+	return err
+}
+
+// wire opens the bot's index, reads its folders and keeps both up to date.
+func (f *feature) wire(ctx context.Context, p *app.Program, cfg *bot.Config) error {
+	s := p.Settings()
+	if cfg.Attachments.Shown && cfg.Attachments.Files == nil {
+		cfg.Attachments.Files = knowledge.Files{Helper: f.cfg.Helper}
+	}
+	if !f.hasIndex(s) {
+		return nil
+	}
+	if s.Proven && f.tenant(s) == "" {
+		return errors.New("documents: Folders are for the people of one tenant: name it in Access.Tenants")
+	}
+	if cfg.Store == nil {
+		store, err := state.Open(ctx, "", state.Config{})
+		if err != nil {
+			return err
+		}
+		cfg.Store = store
+		p.OnClose(func() { _ = store.Close() }) // it is forgotten
+	}
+	index, err := f.open(s, cfg.Store)
+	if err != nil {
+		return app.Usage(err)
+	}
+	f.index.Store(index)
+	p.OnClose(f.keep(ctx, s, index))
+	return nil
+}
+
+// open makes the bot's index in that store.
+func (f *feature) open(s *settings.Settings, store *state.Store) (*knowledge.Index, error) {
+	cfg := knowledge.IndexConfig{Store: store, Tenant: f.tenant(s), Hybrid: f.Hybrid, Helper: f.cfg.Helper}
+	if f.Model != "" {
+		e, err := s.Embedder()
+		if err != nil {
+			return nil, err
+		}
+		cfg.Embedder = e
+	}
+	return knowledge.NewIndex(cfg)
+}
+
+// lateIndex is an index that is opened after planners are made.
+type lateIndex struct {
+	*atomic.Pointer[knowledge.Index]
+	local  bool // nobody proves a tenant
+	tenant string
+}
+
+var errNoIndex = errors.New("the index is not open")
+
+// Search is that of the index. In local mode everybody is of its tenant: only this machine reaches the bot.
+func (x lateIndex) Search(ctx context.Context, q knowledge.Query) ([]knowledge.Passage, error) {
+	index := x.Load()
+	if index == nil {
+		return nil, errNoIndex
+	}
+	if x.local {
+		q.Caller.Tenant = x.tenant
+	}
+	return index.Search(ctx, q)
+}
+
+const (
+	// firstRead is how long the start waits for the folders to be read.
+	firstRead = 10 * time.Second
+	// readWithin limits one run over a folder.
+	readWithin = 30 * time.Minute
+)
+
+// reader keeps the folders of a bot in its index.
+type reader struct {
+	index   *knowledge.Index
+	folders []knowledge.Folder
+	every   time.Duration
+	said    map[string]string // what was last logged of a folder
+}
+
+func (f *feature) reader(s *settings.Settings, index *knowledge.Index) *reader {
+	return &reader{index: index, folders: f.folders(s), every: cmp.Or(f.Every, 5*time.Minute), said: map[string]string{}}
+}
+
+// keep reads the folders, and keeps them and the index up to date until ctx ends. done waits for that.
+func (f *feature) keep(ctx context.Context, s *settings.Settings, index *knowledge.Index) (done func()) {
+	r := f.reader(s, index)
+	ctx, cancel := context.WithCancel(ctx)
+	var running sync.WaitGroup
+	if len(r.folders) > 0 {
+		first := make(chan struct{})
+		running.Go(func() {
+			r.read(ctx)
+			close(first)
+			r.readAgain(ctx)
+		})
+		patience := time.NewTimer(firstRead)
+		defer patience.Stop()
+		select {
+		case <-first:
+		case <-patience.C:
+			zerolog.Ctx(ctx).Warn().Msg("reading the documents is taking long; the bot starts meanwhile")
+		case <-ctx.Done():
+		}
+	}
+	running.Go(func() { index.Run(ctx) })
+	return func() {
+		cancel()
+		running.Wait()
+	}
+}
+
+func (r *reader) readAgain(ctx context.Context) {
+	again := time.NewTicker(r.every)
+	defer again.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-again.C:
+			r.read(ctx)
+		}
+	}
+}
+
+// read adds all folders. It logs what is new.
+func (r *reader) read(ctx context.Context) {
+	for _, f := range r.folders {
+		began := time.Now()
+		within, cancel := context.WithTimeout(ctx, readWithin)
+		report, err := r.index.Add(within, f)
+		cancel()
+		if ctx.Err() != nil || errors.Is(err, state.ErrConflict) { // another replica reads them, too
+			continue
+		}
+		said := fmt.Sprint(err, report.NotTaken)
+		log, news := zerolog.Ctx(ctx), said != r.said[f.Name]
+		r.said[f.Name] = said
+		switch {
+		case err != nil && news:
+			log.Error().Err(err).Str("folder", f.Name).Msg("cannot add the documents of a folder")
+		case err == nil && report.Added+report.Changed+report.Removed > 0:
+			log.Info().Str("folder", f.Name).Int("added", report.Added).Int("changed", report.Changed).Int("removed", report.Removed).
+				Int("kept", report.Kept).Int("embedded", report.Embedded).Dur("took", time.Since(began)).Msg("read documents")
+		}
+		for _, n := range report.Partly {
+			log.Warn().Str("folder", f.Name).Str("file", n.File).Str("why", n.Why).Msg("a document was taken in part")
+		}
+		for _, n := range report.NotTaken {
+			if news {
+				log.Warn().Str("folder", f.Name).Str("file", n.File).Str("why", n.Why).Msg("a document was not taken")
+			}
+		}
+	}
+}
+
+// examine says what the bot can look up, and what was refused.
+func (f *feature) examine(ctx context.Context, p *app.Program) app.Check {
+	s, store := p.Settings(), p.Store()
+	if !f.hasIndex(s) {
+		return app.Check{}
+	}
+	const hint = "bot knowledge list shows the documents; docs/knowledge.md explains what can be read"
+	index, err := f.open(s, store)
+	if err != nil {
+		return app.Check{Status: "fail", Detail: err.Error(), Hint: hint}
+	}
+	if store.Embedded() { // the running bot has an index of its own
+		f.reader(s, index).read(ctx)
+	}
+	all, err := index.List(ctx)
+	if err == nil {
+		_, err = index.Search(ctx, knowledge.Query{Text: "doctor"}) // on behalf of nobody: it asks for the model of the index only
+	}
+	var refused []knowledge.NotTaken
+	if err == nil {
+		refused, err = index.NotTaken(ctx)
+	}
+	switch {
+	case errors.Is(err, knowledge.ErrNotBuilt):
+		return app.Check{
+			Status: "warn", Detail: "the index main has no documents",
+			Hint: "add some: bot knowledge add FOLDER --access everyone, or set BOT_KNOWLEDGE_DIR",
+		}
+	case err != nil:
+		return app.Check{Status: "fail", Detail: "the index main cannot be used: " + err.Error(), Hint: hint}
+	}
+	passages, unread := 0, 0
+	for _, d := range all {
+		passages += d.Chunks
+		if !d.Readable {
+			unread++
+		}
+	}
+	c := app.Check{Status: "ok", Detail: fmt.Sprintf("the index main has %s, %s, found by %s", turnview.Count(len(all), "document"), turnview.Count(passages, "passage"), cmp.Or(f.Model, "their words"))}
+	if unread > 0 {
+		c.Detail += fmt.Sprintf("; %d of them nobody may read", unread)
+	}
+	for i, n := range refused {
+		if i == 10 {
+			c.Detail += fmt.Sprintf("\nand %d more", len(refused)-i)
+			break
+		}
+		c.Detail += "\nnot taken: " + cli.OneLine(n.File) + ": " + cli.OneLine(n.Why)
+	}
+	if len(refused) > 0 || len(all) == 0 {
+		c.Status = "warn"
+		c.Hint = hint
+	}
+	return c
+}
