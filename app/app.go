@@ -22,8 +22,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
@@ -87,9 +85,9 @@ type Bot struct {
 	// Texts changes and translates what the bot says by itself, see [bot.Config].
 	Texts map[string]map[string]string
 	// Connections makes the connections to services whose actions the bot may plan, such as MCP
-	// servers. The bot closes them. Their logger is in the context; metrics may be nil. An error stops
-	// the start with exit code 2. nil: none.
-	Connections func(ctx context.Context, metrics prometheus.Registerer) ([]connections.Connection, error)
+	// servers. The bot closes them. Their logger is in the context; count is for their configs, and may be nil. An
+	// error stops the start with exit code 2. nil: none.
+	Connections func(ctx context.Context, count func(metric, label string)) ([]connections.Connection, error)
 
 	// Features returns features of this bot, each time anew, such as one with a config of its own. One takes the
 	// place of that of the same name which [Main] gets. nil: none.
@@ -437,7 +435,6 @@ type program struct {
 
 	bot      *bot.Bot
 	store    *state.Store
-	metrics  *prometheus.Registry
 	logs     []io.Writer                       // copies of the log
 	watch    settings.Watch                    // of features
 	reached  string                            // where browsers of this machine reach it, as host:port
@@ -461,16 +458,12 @@ func (p *program) program() *Program { return &Program{Values: Values{p.Settings
 
 // assemble wires the bot. Close the program when you no longer need it.
 func (p *program) assemble(ctx context.Context) error {
-	p.metrics = prometheus.NewRegistry()
-	showVersion(p.metrics)
 	logged := p.log.WithContext(ctx)
 	runner, aboutScripts, err := p.ScriptSandbox(logged)
 	if err != nil {
 		return err
 	}
-	watch := p.watch
-	watch.Calls = countModels(p.metrics)
-	p.Metrics = p.metrics
+	p.Count = p.watch.Count
 	closeAll, err := p.Connect(logged)
 	if err != nil {
 		return err
@@ -479,7 +472,7 @@ func (p *program) assemble(ctx context.Context) error {
 	for _, c := range p.Connected {
 		p.aboutServices = strings.TrimPrefix(p.aboutServices+", "+c.Key(), ", ")
 	}
-	maker, err := p.NewPlanner(logged, p.Actions(), runner, watch)
+	maker, err := p.NewPlanner(logged, p.Actions(), runner, p.watch)
 	if err != nil {
 		return err
 	}
@@ -502,7 +495,7 @@ func (p *program) assemble(ctx context.Context) error {
 	}
 	cfg := bot.Config{
 		Actions: maker.Actions, Planner: maker, Store: p.store, Channel: client, Tokens: p.tokens, Authenticator: bot.Guarded(guard), Log: p.log,
-		Metrics: p.metrics, FilteredText: p.FilteredText, CommandsOff: p.CommandsOff, Feedback: p.Feedback, HistoryTurns: p.HistoryTurns,
+		FilteredText: p.FilteredText, CommandsOff: p.CommandsOff, Feedback: p.Feedback, HistoryTurns: p.HistoryTurns,
 		Stream:      p.streams(),
 		TurnTimeout: p.TurnTimeout, AckTimeout: p.ackTimeout, ApprovalTimeout: p.ApprovalTimeout, Approvers: p.Approvers,
 		MaxSteps: p.MaxSteps, MaxSameCalls: p.MaxSameCalls, Budget: p.Budget(), Quota: quota.Limits{
@@ -813,33 +806,6 @@ func (p *program) next(addr string) string {
 		"npx @microsoft/m365agentsplayground -e http://%s/api/messages", command, addr, addr)
 }
 
-// countModels counts model calls, their time, tokens and cost.
-func countModels(metrics prometheus.Registerer) func(outcome string, lasted time.Duration, used models.Usage) {
-	auto := promauto.With(metrics)
-	calls := auto.NewCounterVec(prometheus.CounterOpts{
-		Name: "planbot_model_calls_total", Help: "Calls of the model, with their retries, by outcome: ok or the kind of error.",
-	}, []string{"outcome"})
-	took := auto.NewHistogram(prometheus.HistogramOpts{
-		Name: "planbot_model_seconds", Help: "How long calls of the model took.",
-		Buckets: []float64{.1, .25, .5, 1, 2.5, 5, 10, 20, 40, 80, 160},
-	})
-	tokens := auto.NewCounterVec(prometheus.CounterOpts{
-		Name: "planbot_model_tokens_total", Help: "Tokens by kind: prompt (with cached), completion (with reasoning).",
-	}, []string{"kind"})
-	cost := auto.NewCounter(prometheus.CounterOpts{
-		Name: "planbot_model_cost_total", Help: "What the tokens cost by BOT_MODEL_PRICE.",
-	})
-	return func(outcome string, lasted time.Duration, used models.Usage) {
-		calls.WithLabelValues(outcome).Inc()
-		took.Observe(lasted.Seconds())
-		tokens.WithLabelValues("prompt").Add(float64(used.Prompt))
-		tokens.WithLabelValues("cached").Add(float64(used.Cached))
-		tokens.WithLabelValues("completion").Add(float64(used.Completion))
-		tokens.WithLabelValues("reasoning").Add(float64(used.Reasoning))
-		cost.Add(used.Cost)
-	}
-}
-
 // streams reports whether the bot shows answers while the model writes them.
 func (p *program) streams() bool {
 	return p.Stream == "true" || p.Stream != "false" && p.AppID == ""
@@ -855,11 +821,4 @@ func Version() string {
 		built = strings.Trim(info.Main.Version, "()") // "(devel)" if unknown
 	}
 	return cmp.Or(version, built)
-}
-
-// showVersion shows the version in the metrics.
-func showVersion(metrics prometheus.Registerer) {
-	metrics.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "planbot_build_info", Help: "1, with the version of the bot.", ConstLabels: prometheus.Labels{"version": Version()},
-	}, func() float64 { return 1 }))
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
-	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
@@ -121,7 +120,7 @@ func service1(t *testing.T, remotes ...string) *fakeService {
 // withServices is the default bot with these.
 func withServices(all ...connections.Connection) Bot {
 	b := defaultBot()
-	b.Connections = func(context.Context, prometheus.Registerer) ([]connections.Connection, error) { return all, nil }
+	b.Connections = func(context.Context, func(metric, label string)) ([]connections.Connection, error) { return all, nil }
 	return b
 }
 
@@ -148,7 +147,7 @@ func TestActionsOfServices(t *testing.T) {
 		t.Errorf("exit code %d\n%s\n%s", code, out, errs)
 	}
 	broken := defaultBot()
-	broken.Connections = func(context.Context, prometheus.Registerer) ([]connections.Connection, error) {
+	broken.Connections = func(context.Context, func(metric, label string)) ([]connections.Connection, error) {
 		return nil, errors.New("crm: no URL")
 	}
 	for _, command := range []string{"serve", "plan hi", "actions"} {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
@@ -199,11 +198,18 @@ func (p *Program) Handle(pattern string, h http.Handler) {
 // LogTo copies the log to w from now on. It is for Open, as Watch is.
 func (p *Program) LogTo(w io.Writer) { p.p.logs = append(p.p.logs, w) }
 
-// Watch observes the models, behind those that do already, and the planner.
+// Watch observes the models, behind those that do already, and the rest in place of those.
 func (p *Program) Watch(w settings.Watch) {
-	p.p.watch.Model = settings.Nest(p.p.watch.Model, w.Model)
+	all := &p.p.watch
+	all.Model = settings.Nest(all.Model, w.Model)
 	if w.Planner != nil {
-		p.p.watch.Planner = w.Planner
+		all.Planner = w.Planner
+	}
+	if w.Calls != nil {
+		all.Calls = w.Calls
+	}
+	if w.Count != nil {
+		all.Count = w.Count
 	}
 }
 
@@ -221,8 +227,15 @@ func (p *Program) WrapWebhook(wrap func(http.Handler) http.Handler) {
 // Sandbox runs scripts of skills, and about says so in words; nil: they are refused.
 func (p *Program) Sandbox() (box skills.Sandbox, about string) { return p.p.sandbox, p.p.aboutScripts }
 
-// Metrics are the bot's, once it is made.
-func (p *Program) Metrics() *prometheus.Registry { return p.p.metrics }
+// Feature returns another feature of the program; the zero value if it has none of that name.
+func (p *Program) Feature(name string) Feature {
+	for _, f := range p.p.own.features {
+		if f.Name == name {
+			return f
+		}
+	}
+	return Feature{}
+}
 
 // Policy is the bot's, once it is made.
 func (p *Program) Policy() actions.Policy { return p.p.policy }

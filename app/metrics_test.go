@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -40,7 +41,7 @@ func TestMetricsAreShown(t *testing.T) {
 	}
 	a := &program{Settings: s, own: b, log: zerolog.New(&log)}
 	t.Cleanup(a.close)
-	if err := a.assemble(t.Context()); err != nil {
+	if err := errors.Join(a.open(&log), a.assemble(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.serveFeatures(t.Context(), &net.TCPAddr{}); err != nil {

@@ -7,7 +7,6 @@ import (
 	"os"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions/connections"
@@ -20,7 +19,7 @@ import (
 // desk plans over the tools of an MCP server.
 var desk = app.Bot{
 	Name: "Desk",
-	Connections: func(ctx context.Context, metrics prometheus.Registerer) ([]connections.Connection, error) {
+	Connections: func(ctx context.Context, count func(metric, label string)) ([]connections.Connection, error) {
 		lock, err := connections.ReadLock("actions.lock")
 		if err != nil {
 			return nil, err
@@ -29,7 +28,7 @@ var desk = app.Bot{
 			Key: "issues", Summary: "bugs and wishes of the warehouse software",
 			URL: "https://mcp.example.com/", Header: http.Header{"Authorization": {"Bearer " + os.Getenv("ISSUES_TOKEN")}},
 			Rules: connections.Rules{Allow: []string{"create_issue"}, Unapproved: []string{"search_issues"}},
-			Lock:  lock, Metrics: metrics, Log: *zerolog.Ctx(ctx),
+			Lock:  lock, Count: count, Log: *zerolog.Ctx(ctx),
 		})
 		return []connections.Connection{issues}, err
 	},

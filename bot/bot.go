@@ -23,7 +23,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel/trace"
 
@@ -31,7 +30,6 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/audit"
 	"github.com/planbot-go/planbot/bot/heads"
-	"github.com/planbot-go/planbot/bot/metrics"
 	"github.com/planbot-go/planbot/bot/quota"
 	"github.com/planbot-go/planbot/bot/summary"
 	"github.com/planbot-go/planbot/bot/teams"
@@ -40,6 +38,7 @@ import (
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state"
+	"github.com/planbot-go/planbot/state/inbox"
 )
 
 // PlannerFunc adapts a function to [turn.Planner]. Use it to choose a planner per conversation or
@@ -74,6 +73,12 @@ type Caller interface {
 	Trusted() bool
 	// ID identifies the caller, in the form of [activity.Activity.CallerID]. "": unknown.
 	ID() string
+}
+
+// Metrics counts what a bot does.
+type Metrics interface {
+	Feature() (Feature, error)             // counts turns
+	Queues(stats func() inbox.Stats) error // shows what waits
 }
 
 // Skills is what a bot needs from Agent Skills besides their actions.
@@ -218,8 +223,8 @@ type Config struct {
 	// the requests being answered; a request counts once its body is read, and gets a 503 beyond
 	// the limit. 0: 10000, 4096.
 	MaxConnections, MaxRequests int
-	// Metrics is where the bot registers its metrics, all named planbot_…. nil: no metrics.
-	Metrics prometheus.Registerer
+	// Metrics counts what the bot does, such as metrics.To of bot/metrics. nil: nothing does.
+	Metrics Metrics
 	// Traces creates the spans of turns: plans, model calls, commands, sends, loads and saves.
 	// Spans carry names, numbers and ids, never what people or models wrote. nil: no traces, at no
 	// cost.
@@ -426,7 +431,7 @@ func New(cfg Config) (*Bot, error) {
 	}
 	b.engine = engine
 	if cfg.Metrics != nil {
-		if err := metrics.Inbox(cfg.Metrics, engine.Stats); err != nil {
+		if err := cfg.Metrics.Queues(engine.Stats); err != nil {
 			return nil, fmt.Errorf("bot: %w", err)
 		}
 	}
@@ -441,7 +446,7 @@ func (b *Bot) features() ([]Feature, error) {
 	}
 	all = append(all, b.cfg.Features...)
 	if b.cfg.Metrics != nil {
-		counts, err := metrics.New(b.cfg.Metrics)
+		counts, err := b.cfg.Metrics.Feature()
 		if err != nil {
 			return nil, err
 		}

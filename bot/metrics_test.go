@@ -15,13 +15,14 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/metrics"
 )
 
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
-		b := setup(t, func(c *bot.Config) { c.Metrics = registry })
+		b := setup(t, func(c *bot.Config) { c.Metrics = metrics.To(registry) })
 		actions.Add(b.actions, "bad", "Fails", func(context.Context, *actions.Turn, struct{}) (actions.Result, error) {
 			return actions.Fail("no"), nil
 		})
@@ -47,7 +48,7 @@ func TestMetrics(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s\nhave %v", diff, slices.Sorted(maps.Keys(got)))
 		}
-		if _, err := bot.New(bot.Config{Metrics: registry}); err == nil {
+		if _, err := bot.New(bot.Config{Metrics: metrics.To(registry)}); err == nil {
 			t.Error("registered twice")
 		}
 	})
@@ -57,7 +58,7 @@ func TestAnActionThatIsCutOffIsCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
-		b := setup(t, func(c *bot.Config) { c.Metrics, c.TurnTimeout = registry, time.Second })
+		b := setup(t, func(c *bot.Config) { c.Metrics, c.TurnTimeout = metrics.To(registry), time.Second })
 		actions.Add(b.actions, "hang", "Hangs", func(ctx context.Context, _ *actions.Turn, _ struct{}) (actions.Result, error) {
 			<-ctx.Done()
 			return actions.Result{}, ctx.Err()

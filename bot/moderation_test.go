@@ -23,6 +23,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/metrics"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/bottest"
 	"github.com/planbot-go/planbot/internal/fakemodel"
@@ -105,10 +106,10 @@ type moderated struct {
 
 func newModerated(t *testing.T, change ...func(*bot.Config)) *moderated {
 	t.Helper()
-	by, metrics := newModerator(t), prometheus.NewRegistry()
-	m := &moderated{by: by, metrics: metrics, mails: make(chan string, 9)}
+	by, registry := newModerator(t), prometheus.NewRegistry()
+	m := &moderated{by: by, metrics: registry, mails: make(chan string, 9)}
 	m.bundle = setup(t, append([]func(*bot.Config){by.guards, audited, func(c *bot.Config) {
-		c.Metrics, c.Log = metrics, c.Log.Level(zerolog.DebugLevel) // more of it is what models are told and say
+		c.Metrics, c.Log = metrics.To(registry), c.Log.Level(zerolog.DebugLevel) // more of it is what models are told and say
 	}}, change...)...)
 	actions.Add(m.actions, "sendMail", "Sends a mail", func(_ context.Context, _ *actions.Turn, in struct {
 		Body string   `json:"body"`

@@ -16,6 +16,7 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/metrics"
 	"github.com/planbot-go/planbot/bot/turn"
 )
 
@@ -178,7 +179,7 @@ func TestARefusedNoticeComesBack(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				registry := prometheus.NewRegistry()
-				b := met(t, func(c *bot.Config) { c.Channel, c.Metrics = hasty(t), registry })
+				b := met(t, func(c *bot.Config) { c.Channel, c.Metrics = hasty(t), metrics.To(registry) })
 				b.connector.Fails(0, status)
 				b.notify(actions.Notice{To: mia, Text: "Refused once."})
 				b.expect("Refused once.")
@@ -197,7 +198,7 @@ func TestANoticeThatIsRefusedForTooLongIsParked(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
-		b := met(t, func(c *bot.Config) { c.Metrics = registry })
+		b := met(t, func(c *bot.Config) { c.Metrics = metrics.To(registry) })
 		b.connector.Fails(0, http.StatusInternalServerError, http.StatusInternalServerError)
 		id := b.notify(actions.Notice{To: mia, Text: "Refused."})
 		b.awayForLong()
@@ -230,7 +231,7 @@ func TestANoticeToADeadConversationIsCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
-		b := met(t, func(c *bot.Config) { c.Metrics = registry })
+		b := met(t, func(c *bot.Config) { c.Metrics = metrics.To(registry) })
 		b.notify(actions.Notice{To: mia, Text: "Later.", At: time.Now().Add(time.Hour)})
 		b.connector.Fails(0, http.StatusForbidden)
 		b.notify(actions.Notice{To: mia, Text: "Refused."})
@@ -250,7 +251,7 @@ func TestEachTryOfAMessageIsCounted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		registry := prometheus.NewRegistry()
-		b := setup(t, func(c *bot.Config) { c.Metrics = registry })
+		b := setup(t, func(c *bot.Config) { c.Metrics = metrics.To(registry) })
 		b.connector.Fails(0, http.StatusTooManyRequests, http.StatusBadGateway)
 		b.hello()
 		b.rest("a:mia")

@@ -13,7 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
@@ -57,8 +56,7 @@ type Choice struct {
 	find                *actions.Action
 	own                 *actions.Registry
 	ownBytes, ownTokens func() int
-	searches            *prometheus.CounterVec
-	misses              prometheus.Counter
+	count               func(metric, label string)
 
 	mu    sync.Mutex
 	known *known
@@ -68,11 +66,14 @@ type Choice struct {
 
 var _ actions.Extension = (*Choice)(nil)
 
-// NewChoice makes a choice of the actions of all. metrics counts searches for actions, and plans with an action
-// that was not offered; nil: nobody does. The error lists every fault: a connection that is nil, a key that is
-// wrong or taken, metrics that are taken.
-func NewChoice(all []Connection, metrics prometheus.Registerer) (*Choice, error) {
-	c := &Choice{connections: slices.Clone(all), own: actions.New()}
+// NewChoice makes a choice of the actions of all. count is told of searches for actions, action_searches_total with
+// found or nothing, and of plans with an action that was not offered, action_misses_total; nil: nobody is. The
+// error lists every fault: a connection that is nil, a key that is wrong or taken.
+func NewChoice(all []Connection, count func(metric, label string)) (*Choice, error) {
+	c := &Choice{connections: slices.Clone(all), own: actions.New(), count: count}
+	if count == nil {
+		c.count = func(string, string) {}
+	}
 	c.ownBytes = sync.OnceValue(func() int { return sum(c.own.All(), bytesOf) })
 	c.ownTokens = sync.OnceValue(func() int { return sum(c.own.All(), tokensOf) })
 	var faults []error
@@ -92,15 +93,6 @@ func NewChoice(all []Connection, metrics prometheus.Registerer) (*Choice, error)
 			lead += ": " + summary
 		}
 		c.lead = append(c.lead, lead)
-	}
-	c.searches = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: "planbot", Name: "action_searches_total", Help: "Searches of models for actions of connections: found or nothing.",
-	}, []string{"outcome"})
-	c.misses = prometheus.NewCounter(prometheus.CounterOpts{
-		Namespace: "planbot", Name: "action_misses_total", Help: "Calls in plans of actions of connections that were not offered.",
-	})
-	if metrics != nil {
-		faults = append(faults, metrics.Register(c.searches), metrics.Register(c.misses))
 	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("choice of actions: %w", err)
@@ -333,10 +325,10 @@ func (c *Choice) missing(name string, search bool) string {
 	case !slices.ContainsFunc(c.connections, ours):
 		return ""
 	case search:
-		c.misses.Inc()
+		c.count("action_misses_total", "")
 		return "; it is not offered now: call " + FindActions + " first, and plan again with what it finds"
 	}
-	c.misses.Inc()
+	c.count("action_misses_total", "")
 	return "; it is not offered now"
 }
 
@@ -372,10 +364,10 @@ func (c *Choice) search(ctx context.Context, turn *actions.Turn, q query) (actio
 	words := wordsOf(q.Words)
 	hits := rank(k.index(), words[:min(len(words), maxWords)], func(i int) bool { return offered[k.all[i].Name] })
 	if len(hits) == 0 {
-		c.searches.WithLabelValues("nothing").Inc()
+		c.count("action_searches_total", "nothing")
 		return actions.Observe("Nothing was found. Search with other words for the same; if that finds nothing, no service can do it."), nil
 	}
-	c.searches.WithLabelValues("found").Inc()
+	c.count("action_searches_total", "found")
 	names, lines := []string{}, []string{"You can plan these now, the best match first:"}
 	tokens := 0
 	for i, h := range hits[:min(len(hits), maxHits)] {

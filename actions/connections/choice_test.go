@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
@@ -27,24 +26,25 @@ import (
 // bundle is a choice with what a conversation needs.
 type bundle struct {
 	*connections.Choice
-	t       testing.TB
-	own     *actions.Registry
-	metrics *prometheus.Registry
-	ctx     context.Context
-	thread  *state.Scope
-	turns   int
+	t      testing.TB
+	own    *actions.Registry
+	counts map[string]int // by metric and label
+	mu     *sync.Mutex
+	ctx    context.Context
+	thread *state.Scope
+	turns  int
 }
 
 // setup makes a choice beside so many own actions.
 func setup(t testing.TB, own int, services ...*fakeconnection.Connection) *bundle {
 	t.Helper()
-	b := &bundle{t: t, own: registry("own", own), metrics: prometheus.NewRegistry(), ctx: t.Context(), thread: state.NewScope()}
+	b := &bundle{t: t, own: registry("own", own), counts: map[string]int{}, mu: &sync.Mutex{}, ctx: t.Context(), thread: state.NewScope()}
 	var all []connections.Connection
 	for _, s := range services {
 		all = append(all, s)
 	}
 	var err error
-	if b.Choice, err = connections.NewChoice(all, b.metrics); err != nil {
+	if b.Choice, err = connections.NewChoice(all, b.count); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.Register(b.own); err != nil {
@@ -124,25 +124,10 @@ func (b *bundle) search(turn *actions.Turn, words, connection string) actions.Re
 	return result
 }
 
-// counted are the labels and numbers of a counter.
-func (b *bundle) counted(name string) string {
-	b.t.Helper()
-	families, err := b.metrics.Gather()
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	var all []string
-	for _, family := range families {
-		for _, m := range family.GetMetric() {
-			if family.GetName() == name {
-				for _, label := range m.GetLabel() {
-					all = append(all, label.GetValue())
-				}
-				all = append(all, fmt.Sprint(m.GetCounter().GetValue()))
-			}
-		}
-	}
-	return strings.Join(all, " ")
+func (b *bundle) count(metric, label string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.counts[metric+" "+label]++
 }
 
 // TestRank: the numbers are those of BM25 with k1 1.2 and b 0.75.
@@ -285,8 +270,8 @@ func TestSearches(t *testing.T) {
 	if got := b.search(b.turn(), "get issue", "code").Text(); strings.Count(got, "\n- ") != 1 || !strings.Contains(got, "code_get_issue") {
 		t.Errorf("found %s", got)
 	}
-	if got := b.counted("planbot_action_searches_total"); got != "found 2 nothing 5" {
-		t.Errorf("counted %s", got)
+	if b.counts["action_searches_total found"] != 2 || b.counts["action_searches_total nothing"] != 5 {
+		t.Errorf("counted %v", b.counts)
 	}
 }
 
@@ -633,8 +618,8 @@ func TestACallOfWhatIsNotOffered(t *testing.T) {
 	if err != nil || narrow.Missing("crm_get_deal") != search {
 		t.Errorf("an extension after this one loses it: %v", err)
 	}
-	if got := b.counted("planbot_action_misses_total"); got != "5" {
-		t.Errorf("counted %s", got)
+	if b.counts["action_misses_total "] != 5 {
+		t.Errorf("counted %v", b.counts)
 	}
 	few := setup(t, 2, fakeconnection.Services(2, 3)...)
 	outer := few.own.WithoutSources()
@@ -661,14 +646,10 @@ func TestStateThatCannotBeReadEndsTheTurn(t *testing.T) {
 func TestAWrongChoiceIsRefused(t *testing.T) {
 	t.Parallel()
 	one := fakeconnection.New("one", "", actions.New())
-	metrics := prometheus.NewRegistry()
-	_, err := connections.NewChoice([]connections.Connection{one, nil, fakeconnection.New("One", "", actions.New()), one}, metrics)
+	_, err := connections.NewChoice([]connections.Connection{one, nil, fakeconnection.New("One", "", actions.New()), one}, nil)
 	want := "choice of actions: connection 2 is nil\nconnection \"One\": want a lower-case letter, then at most 15 lower-case letters or digits\ntwo connections have the key \"one\""
 	if err == nil || err.Error() != want {
 		t.Errorf("got %v", err)
-	}
-	if _, err := connections.NewChoice(nil, metrics); err == nil {
-		t.Error("metrics are registered twice")
 	}
 	b := setup(t, 1)
 	if err := b.Register(b.own); err == nil {

@@ -21,7 +21,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"golang.org/x/time/rate"
 
@@ -71,9 +70,9 @@ type Config struct {
 	CallTimeout time.Duration
 	Timeouts    map[string]time.Duration
 
-	// Metrics gets planbot_mcp_quarantined_total, the definitions that were not offered because nobody has
-	// accepted them, by connection. nil: nobody counts them.
-	Metrics prometheus.Registerer
+	// Count is told of mcp_quarantined_total, a definition that is not offered because nobody has accepted it, with
+	// the Key. nil: nobody counts them.
+	Count func(metric, label string)
 	// Log is silent by default.
 	Log zerolog.Logger
 }
@@ -92,12 +91,11 @@ const (
 
 // Connection is an MCP server. It connects when it is first needed. It is safe for concurrent use.
 type Connection struct {
-	cfg         Config
-	target      target
-	base        *http.Transport // of target
-	log         zerolog.Logger
-	quarantined prometheus.Counter
-	slots       *calls.Slots
+	cfg    Config
+	target target
+	base   *http.Transport // of target
+	log    zerolog.Logger
+	slots  *calls.Slots
 
 	ctx    context.Context //nolint:containedctx // ends with Close
 	cancel context.CancelFunc
@@ -161,15 +159,16 @@ func New(cfg Config) (*Connection, error) {
 	if cfg.Lock == nil {
 		cfg.Lock = connections.NewLock()
 	}
-	counter, err := counterOf(cfg.Metrics)
-	faults = append(faults, err)
+	if cfg.Count == nil {
+		cfg.Count = func(string, string) {}
+	}
 	if err := errors.Join(faults...); err != nil {
 		return nil, fmt.Errorf("mcp %s: %w", spelling.OneLine(cfg.Key, maxShown), err)
 	}
 	c := &Connection{
 		cfg: cfg, target: target{address: cfg.URL, endpoint: endpoint, header: cfg.Header}, base: newBase(cfg.Private, endpoint),
-		log:         cfg.Log.With().Str("connection", cfg.Key).Logger(),
-		quarantined: counter.WithLabelValues(cfg.Key), slots: calls.NewSlots(),
+		log:        cfg.Log.With().Str("connection", cfg.Key).Logger(),
+		slots:      calls.NewSlots(),
 		principals: map[string]*principal{}, reported: map[string]bool{}, version: -1,
 		away: rate.Sometimes{Interval: awayPause},
 	}
@@ -179,24 +178,6 @@ func New(cfg Config) (*Connection, error) {
 	c.target.stdio = stdioTransport{command: cfg.Command, dir: cfg.Dir, env: cfg.Env, log: c.log}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	return c, nil
-}
-
-// counterOf registers the metric, which all connections share.
-func counterOf(to prometheus.Registerer) (*prometheus.CounterVec, error) {
-	counter := prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: "planbot", Name: "mcp_quarantined_total",
-		Help: "Definitions of tools that were not offered because nobody has accepted them.",
-	}, []string{"connection"})
-	if to == nil {
-		return counter, nil
-	}
-	err := to.Register(counter)
-	if taken, ok := errors.AsType[prometheus.AlreadyRegisteredError](err); ok {
-		if same, ok := taken.ExistingCollector.(*prometheus.CounterVec); ok {
-			return same, nil
-		}
-	}
-	return counter, err
 }
 
 // Key implements [connections.Connection].
@@ -725,7 +706,7 @@ func (c *Connection) accept(l *list) {
 		case c.firstUse && !accepted:
 			c.accepted[d.remote], c.registry = d, nil
 		case have.digest != d.digest && c.cfg.Rules.Allows(d.remote) && c.first(d.remote, d.digest):
-			c.quarantined.Inc()
+			c.cfg.Count("mcp_quarantined_total", c.cfg.Key)
 			c.log.Warn().Str("tool", shown).Str("digest", d.digest).Str("accepted", have.digest).
 				Msg("a tool of an MCP server is not offered, because nobody has accepted its definition")
 		}

@@ -3,12 +3,11 @@ package mcp_test
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 
 	"github.com/go-json-experiment/json/jsontext"
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/testutil"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/actions/connections"
@@ -37,8 +36,14 @@ func TestWhatNobodyHasAcceptedIsNotOffered(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t, tool("send"), tool("read"))
-		lock, metrics := connections.NewLock(), prometheus.NewRegistry()
-		c, log := connectTo(t, f.URL, func(cfg *mcp.Config) { cfg.Lock, cfg.Metrics = lock, metrics })
+		lock := connections.NewLock()
+		var quarantined atomic.Int64
+		count := func(metric, label string) {
+			if metric == "mcp_quarantined_total" && label == "svc" {
+				quarantined.Add(1)
+			}
+		}
+		c, log := connectTo(t, f.URL, func(cfg *mcp.Config) { cfg.Lock, cfg.Count = lock, count })
 		if names := offered(t, c); len(names) != 0 {
 			t.Fatalf("offered %v before anybody has accepted it", names)
 		}
@@ -46,18 +51,7 @@ func TestWhatNobodyHasAcceptedIsNotOffered(t *testing.T) {
 		if names := offered(t, c); !slices.Equal(names, []string{"svc_read", "svc_send"}) {
 			t.Fatalf("offered %v after all was accepted", names)
 		}
-		counted := func() float64 {
-			n, err := testutil.GatherAndCount(metrics, "planbot_mcp_quarantined_total")
-			if err != nil || n != 1 {
-				t.Fatalf("%d metrics, %v", n, err)
-			}
-			all, err := metrics.Gather()
-			if err != nil {
-				t.Fatal(err)
-			}
-			return all[0].GetMetric()[0].GetCounter().GetValue()
-		}
-		before, old := counted(), lockDigest(t, lock, "send")
+		before, old := quarantined.Load(), lockDigest(t, lock, "send")
 
 		f.change(strings.Replace(tool("send"), `"properties":{`, `"properties":{"bcc":{"type":"string"},`, 1), tool("read"))
 		eventually(t, "the change is seen", func() bool { return slices.Equal(offered(t, c), []string{"svc_read"}) })
@@ -73,7 +67,7 @@ func TestWhatNobodyHasAcceptedIsNotOffered(t *testing.T) {
 		if err != nil || digest == old {
 			t.Fatalf("the definition has the digest %s, %v", digest, err)
 		}
-		if after := counted(); after != before+1 {
+		if after := quarantined.Load(); after != before+1 {
 			t.Errorf("the metric went from %v to %v", before, after)
 		}
 		if n := strings.Count(log.String(), `"digest":"`+digest+`","accepted":"`+old+`"`); n != 1 {

@@ -20,7 +20,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/rs/zerolog"
 	"golang.org/x/net/http/httpguts"
 	"golang.org/x/oauth2"
@@ -606,8 +605,8 @@ func (f *File) Apply(s *settings.Settings) error {
 	s.Bot = settings.Bot{
 		Name: in.Name, Instructions: string(in.Instructions), Examples: in.Examples, Planner: in.Planner,
 		Functions: own.Functions, Texts: in.Texts,
-		Connections: func(ctx context.Context, metrics prometheus.Registerer) ([]connections.Connection, error) {
-			return f.connect(ctx, metrics)
+		Connections: func(ctx context.Context, count func(metric, label string)) ([]connections.Connection, error) {
+			return f.connect(ctx, count)
 		},
 	}
 	if len(in.Connections) == 0 {
@@ -684,14 +683,14 @@ func (f *File) Manifest() manifest.Config {
 }
 
 // connect makes the connections of the file, in the order of their keys.
-func (f *File) connect(ctx context.Context, metrics prometheus.Registerer) (all []connections.Connection, err error) {
+func (f *File) connect(ctx context.Context, count func(metric, label string)) (all []connections.Connection, err error) {
 	lock, err := connections.ReadLock(filepath.Join(filepath.Dir(f.name), connections.LockName))
 	if err != nil {
 		return nil, err
 	}
 	var faults []error
 	for _, key := range slices.Sorted(maps.Keys(f.in.Connections)) {
-		made, err := f.in.Connections[key].open(ctx, key, filepath.Dir(f.name), lock, metrics)
+		made, err := f.in.Connections[key].open(ctx, key, filepath.Dir(f.name), lock, count)
 		if err != nil {
 			at := fmt.Sprintf("%s:%d: connections.%s: ", f.name, f.lines["connections."+key], key)
 			for line := range strings.Lines(f.values.hide(err.Error())) {
@@ -711,7 +710,7 @@ func (f *File) connect(ctx context.Context, metrics prometheus.Registerer) (all 
 }
 
 // open makes the connection of that key.
-func (c *connection) open(ctx context.Context, key, dir string, lock *connections.Lock, metrics prometheus.Registerer) (connections.Connection, error) {
+func (c *connection) open(ctx context.Context, key, dir string, lock *connections.Lock, count func(metric, label string)) (connections.Connection, error) {
 	rules := connections.Rules{Allow: c.Allow, Approve: c.Approve, Unapproved: c.Unapproved, Trust: c.Trust != ""}
 	header, query, signIn := c.Auth.parts(key)
 	for name, v := range c.Header {
@@ -744,7 +743,7 @@ func (c *connection) open(ctx context.Context, key, dir string, lock *connection
 	}
 	cfg := mcp.Config{
 		Key: key, Summary: c.Summary, URL: c.MCP, Private: c.Private, Header: header, Command: c.Command, SignIn: signIn, Authorize: authorize, Rules: rules, Lock: lock,
-		CallTimeout: c.Timeout, Timeouts: c.Timeouts, Metrics: metrics, Log: log,
+		CallTimeout: c.Timeout, Timeouts: c.Timeouts, Count: count, Log: log,
 	}
 	if c.Command != nil {
 		cfg.Dir = dir

@@ -18,6 +18,7 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/app/internal/turnview"
+	"github.com/planbot-go/planbot/app/metrics"
 	"github.com/planbot-go/planbot/app/record"
 	"github.com/planbot-go/planbot/bot"
 	"github.com/planbot-go/planbot/connector"
@@ -141,7 +142,9 @@ func (o *own) parts(ctx context.Context, p *app.Program) (Parts, error) {
 			return record.Write([]record.Scenario{one})
 		},
 	}
-	of.Metrics = p.Metrics()
+	if all := metrics.Of(p); all != nil {
+		of.Metrics = all
+	}
 	var err error
 	if of.Inbox, err = p.OpenInbox(ctx); err != nil {
 		return of, err
@@ -192,7 +195,7 @@ func (m *unasked) Complete(_ context.Context, r *models.Request) (*models.Respon
 
 // previewPrompt returns what a model would be asked in a turn, if the bot had these prompts of its own.
 func previewPrompt(ctx context.Context, s settings.Settings, turn *actions.Turn, own fs.FS, name string) (asked *planner.Asked, err error) {
-	s.PromptsDir, s.PromptsReload, s.Bot.Prompts, s.Metrics = "", false, own, nil
+	s.PromptsDir, s.PromptsReload, s.Bot.Prompts, s.Count = "", false, own, nil
 	if slices.Contains(settings.Planners(), name) {
 		s.Planner = name
 	}
@@ -256,7 +259,7 @@ func (o *own) trial(ctx context.Context, p *app.Program, c Change) (Trial, error
 	if c.Own != nil {
 		s.PromptsDir, s.Bot.Prompts = "", c.Own
 	}
-	s.Metrics, s.PromptsReload, s.SkillsReload = nil, false, false // the bot has them
+	s.Count, s.PromptsReload, s.SkillsReload = nil, false, false // the bot has them
 	registry := s.Actions()
 	own, offers := []string{}, []actions.Offer{}
 	for _, a := range registry.All() {

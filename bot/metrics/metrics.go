@@ -29,11 +29,17 @@ var waits = []float64{.05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60, 300}
 
 const ours = "planbot"
 
-// New registers the metrics of turns and returns the feature that counts. It fails if they are
+// Registry are the metrics of a bot, all named planbot_…, for bot.Config.
+type Registry struct{ to prometheus.Registerer }
+
+// To counts what a bot does there.
+func To(registry prometheus.Registerer) Registry { return Registry{registry} }
+
+// Feature registers the metrics of turns and returns the feature that counts. It fails if they are
 // registered already.
-func New(to prometheus.Registerer) (turn.Feature, error) {
+func (r Registry) Feature() (turn.Feature, error) {
 	var faults []error
-	register := func(c prometheus.Collector) { faults = append(faults, to.Register(c)) }
+	register := func(c prometheus.Collector) { faults = append(faults, r.to.Register(c)) }
 	counters := func(name, help string, labels ...string) *prometheus.CounterVec {
 		c := prometheus.NewCounterVec(prometheus.CounterOpts{Namespace: ours, Name: name, Help: help}, labels)
 		register(c)
@@ -72,11 +78,11 @@ func New(to prometheus.Registerer) (turn.Feature, error) {
 	return turn.Feature{Name: "metrics", Event: m.event}, nil
 }
 
-// Inbox registers the metrics of the queues, which are read at each collection.
-func Inbox(to prometheus.Registerer, stats func() inbox.Stats) error {
-	err := errors.Join(to.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+// Queues registers the metrics of the queues, which are read at each collection.
+func (r Registry) Queues(stats func() inbox.Stats) error {
+	err := errors.Join(r.to.Register(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
 		Namespace: ours, Name: "queue_depth", Help: "Turns in the inbox. Each replica shows those of all replicas.",
-	}, func() float64 { return float64(stats().Waiting) })), to.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
+	}, func() float64 { return float64(stats().Waiting) })), r.to.Register(prometheus.NewCounterFunc(prometheus.CounterOpts{
 		Namespace: ours, Name: "takeovers_total", Help: "Turns that this replica took over from a lost one.",
 	}, func() float64 { return float64(stats().Takeovers) })))
 	if err != nil {

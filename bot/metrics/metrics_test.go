@@ -13,7 +13,7 @@ func TestMetricsOfTheInbox(t *testing.T) {
 	t.Parallel()
 	registry := prometheus.NewRegistry()
 	stats := inbox.Stats{Waiting: 3}
-	err := metrics.Inbox(registry, func() inbox.Stats { return stats })
+	err := metrics.To(registry).Queues(func() inbox.Stats { return stats })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -247,7 +247,7 @@ var vendors = map[string][]string{
 	"github.com/infracloudio/msbotbuilder-go": {"activity", "connector", "bot/msbotbuilder", "examples"},
 	"github.com/modelcontextprotocol/go-sdk":  {"actions/mcp", "examples"},
 	"github.com/getkin/kin-openapi":           {"actions/openapi"},
-	"github.com/prometheus/client_golang":     {"actions", "actions/mcp", "bot", "app", internalRoom},
+	"github.com/prometheus/client_golang":     {"bot", "app"},
 }
 
 // newBotFiles are the packages examples and deploy themselves, which have nothing but files, for bot new.

@@ -51,7 +51,7 @@ var withoutExample = map[string]string{
 	"bot/heads.New":                  insideOfBot,
 	"bot/quota.New":                  insideOfBot,
 	"bot/summary.New":                insideOfBot,
-	"bot/metrics.New":                insideOfBot,
+	"bot/metrics.To":                 "app/metrics calls it",
 	"bot/traces.New":                 insideOfBot,
 	"bot/turn.Again":                 insideOfBot,
 	"bot/turn.Decision":              insideOfBot,

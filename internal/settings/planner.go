@@ -118,7 +118,7 @@ func (s *Settings) Complete(ctx context.Context, cfg *planner.Config, box skills
 	if err := planner.AddPromptFolders(cfg.Actions, *cfg); err != nil || len(s.Connected) == 0 {
 		return provider, about, s.ofPrompts(err)
 	}
-	choice, err := connections.NewChoice(s.Connected, s.Metrics)
+	choice, err := connections.NewChoice(s.Connected, s.Count)
 	if err == nil {
 		err = choice.Register(cfg.Actions)
 	}
@@ -186,7 +186,7 @@ func (s *Settings) Connect(ctx context.Context) (closeAll func(), err error) {
 	if s.Bot.Connections == nil {
 		return func() {}, nil
 	}
-	all, err := s.Bot.Connections(ctx, s.Metrics)
+	all, err := s.Bot.Connections(ctx, s.Count)
 	if err == nil && slices.Contains(all, nil) {
 		err = errors.New("app.Bot.Connections: one of them is nil")
 	}
@@ -248,6 +248,7 @@ type Watch struct {
 	Planner func(planner.Event)
 	Calls   func(outcome string, took time.Duration, usage models.Usage)
 	Model   func(models.Model) models.Model
+	Count   func(metric, label string) // of what actions of services are used for
 }
 
 // Nest returns what observes a model behind inner; nil: nothing does.

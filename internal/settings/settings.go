@@ -30,7 +30,6 @@ import (
 
 	"github.com/google/jsonschema-go/jsonschema"
 	"github.com/hashicorp/go-envparse"
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
 
 	"github.com/planbot-go/planbot/actions"
@@ -190,8 +189,8 @@ type Settings struct {
 
 	// Connected are the services that [Settings.Connect] has opened.
 	Connected []connections.Connection
-	// Metrics count what their actions are used for. nil: nothing does.
-	Metrics  prometheus.Registerer
+	// Count counts what their actions are used for. nil: nothing does.
+	Count    func(metric, label string)
 	faults   faults            // in single values
 	texts    map[string]string // what flags have set variables to
 	inFile   map[string]string // what the file has set variables to
@@ -283,7 +282,7 @@ type Bot struct {
 	Counter      prompts.Counter
 	Functions    map[string]func(context.Context, *actions.Turn, []string) (any, error)
 	Texts        map[string]map[string]string
-	Connections  func(ctx context.Context, metrics prometheus.Registerer) ([]connections.Connection, error)
+	Connections  func(ctx context.Context, count func(metric, label string)) ([]connections.Connection, error)
 }
 
 // BotOf returns that part of b, an app.Bot. It panics if b lacks a field.
@@ -1499,11 +1498,11 @@ func (s *Settings) Secrets() (all []string) {
 	return slices.DeleteFunc(all, func(secret string) bool { return secret == "" })
 }
 
-// Apart returns a copy with services and metrics of its own: to examine the settings of a bot
+// Apart returns a copy with services of its own, and without metrics: to examine the settings of a bot
 // that runs.
 func (s *Settings) Apart() *Settings {
 	apart := *s
-	apart.Connected, apart.Metrics = nil, nil
+	apart.Connected, apart.Count = nil, nil
 	return &apart
 }
 

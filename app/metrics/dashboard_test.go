@@ -1,4 +1,4 @@
-package app
+package metrics
 
 import (
 	"encoding/json"
@@ -14,9 +14,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/planbot-go/planbot/actions"
-	"github.com/planbot-go/planbot/actions/connections"
-	"github.com/planbot-go/planbot/actions/mcp"
 	"github.com/planbot-go/planbot/bot"
+	"github.com/planbot-go/planbot/bot/metrics"
 )
 
 // described keeps the names of what is registered, also of what has no value yet.
@@ -49,13 +48,8 @@ func counted(t *testing.T) []string {
 	d := &described{prometheus.NewRegistry(), map[string]bool{}}
 	countModels(d)
 	showVersion(d)
-	if _, err := mcp.New(mcp.Config{Key: "crm", URL: "https://mcp.example.com", Metrics: d}); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := connections.NewChoice(nil, d); err != nil {
-		t.Fatal(err)
-	}
-	made, err := bot.New(bot.Config{Actions: actions.New(), Planner: bot.PlannerFunc(nil), Metrics: d})
+	countServices(d)
+	made, err := bot.New(bot.Config{Actions: actions.New(), Planner: bot.PlannerFunc(nil), Metrics: metrics.To(d)})
 	if err == nil {
 		err = made.Drain(t.Context())
 	}
@@ -76,7 +70,7 @@ func named(text string) []string {
 
 func TestDashboardShowsEveryMetric(t *testing.T) {
 	t.Parallel()
-	raw, err := os.ReadFile("../deploy/grafana/planbot.json")
+	raw, err := os.ReadFile("../../deploy/grafana/planbot.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,18 +104,18 @@ func TestDashboardShowsEveryMetric(t *testing.T) {
 func TestDocsNameEveryMetric(t *testing.T) {
 	t.Parallel()
 	all := counted(t)
-	raw, err := os.ReadFile("../deploy/README.md")
+	raw, err := os.ReadFile("../../deploy/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff(all, named(string(raw))); diff != "" {
 		t.Errorf("registered (-) and named (+):\n%s", diff)
 	}
-	others, err := filepath.Glob("../docs/*.md")
+	others, err := filepath.Glob("../../docs/*.md")
 	if err != nil || len(others) == 0 {
 		t.Fatalf("%v, %v", others, err)
 	}
-	for _, file := range append(others, "../README.md", "../CHANGELOG.md") {
+	for _, file := range append(others, "../../README.md", "../../CHANGELOG.md") {
 		raw, err := os.ReadFile(file)
 		if err != nil {
 			t.Fatal(err)
