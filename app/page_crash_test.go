@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/planbot-go/planbot/app/turnlog"
+	"github.com/planbot-go/planbot/app/internal/turnlog"
 )
 
 // TestCrashOnPurpose sets a crash on the page. The next process goes on with the turn, and its answer

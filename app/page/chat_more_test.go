@@ -13,8 +13,8 @@ import (
 	"testing"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/app/internal/turnlog"
 	"github.com/planbot-go/planbot/app/page"
-	"github.com/planbot-go/planbot/app/turnlog"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/planner/plan"
 )

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/planbot-go/planbot/app/turnlog"
+	"github.com/planbot-go/planbot/app/internal/turnlog"
 )
 
 // compared shows two turns side by side.

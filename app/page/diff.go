@@ -4,7 +4,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/planbot-go/planbot/app/turnlog"
+	"github.com/planbot-go/planbot/app/internal/turnlog"
 	"github.com/planbot-go/planbot/internal/golden"
 )
 

@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/app/turnlog"
+	"github.com/planbot-go/planbot/app/internal/turnlog"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/state"
 )

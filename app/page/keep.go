@@ -12,7 +12,7 @@ import (
 	"time"
 
 	json "github.com/go-json-experiment/json/v1" // which keeps fields that nobody knows, see [activity.Activity]
-	"github.com/planbot-go/planbot/app/turnlog"
+	"github.com/planbot-go/planbot/app/internal/turnlog"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/planbot-go/planbot/app/internal/turnlog"
 	"github.com/planbot-go/planbot/app/page"
-	"github.com/planbot-go/planbot/app/turnlog"
 	"github.com/planbot-go/planbot/bot/turn"
 )
 

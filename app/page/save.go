@@ -15,8 +15,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/planbot-go/planbot/app/internal/turnlog"
 	"github.com/planbot-go/planbot/app/record"
-	"github.com/planbot-go/planbot/app/turnlog"
 )
 
 // tests makes tests of turns: it shows them as a scenario, and saves it.

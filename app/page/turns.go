@@ -11,7 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/planbot-go/planbot/app/turnlog"
+	"github.com/planbot-go/planbot/app/internal/turnlog"
 	"github.com/planbot-go/planbot/prompts"
 )
 

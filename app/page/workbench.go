@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/app/turnlog"
+	"github.com/planbot-go/planbot/app/internal/turnlog"
 )
 
 // byForm reports whether a browser sends a form without the page's script.

@@ -21,8 +21,6 @@ var withoutExample = map[string]string{
 	"app/page.New":                   "its Feature calls it",
 	"app/metrics.Feature":            ofFull,
 	"app/page.Feature":               ofFull,
-	"app/turnlog.Compare":            insideOfApp,
-	"app/turnlog.New":                insideOfApp,
 	"bot/turn.New":                   insideOfBot,
 	"bot/turn.Decode":                insideOfBot,
 	"bot/turn/files.New":             "package bot/turn calls it",
@@ -65,7 +63,6 @@ var withoutExample = map[string]string{
 
 const (
 	insideOfBot = "package bot calls it"
-	insideOfApp = "package app calls it"
 	ofFull      = "package app/full lists it, and docs/own-bot.md shows how to name one"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/planbot-go/planbot/app/turnlog"
+	"github.com/planbot-go/planbot/app/internal/turnlog"
 )
 
 // TestProblems: what went wrong is said, also in a turn that ended well, and once.

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/planbot-go/planbot/app/turnlog"
+	"github.com/planbot-go/planbot/app/internal/turnlog"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/planner/plan"
 )
