@@ -489,10 +489,6 @@ func (p *program) assemble(ctx context.Context) error {
 	if p.tokens, err = p.signPeopleIn(client); err != nil {
 		return err
 	}
-	moderator, err := p.Moderator()
-	if err != nil {
-		return cli.Usage(err)
-	}
 	cfg := bot.Config{
 		Actions: maker.Actions, Planner: maker, Store: p.store, Channel: client, Tokens: p.tokens, Authenticator: bot.Guarded(guard), Log: p.log,
 		FilteredText: p.FilteredText, CommandsOff: p.CommandsOff, Feedback: p.Feedback, HistoryTurns: p.HistoryTurns,
@@ -505,9 +501,6 @@ func (p *program) assemble(ctx context.Context) error {
 		Access: bot.Access{Tenants: p.AllowedTenants, Users: p.AllowedUsers, Channels: p.AllowedChannels},
 	}
 	cfg.Memory = p.Remembers()
-	if moderator != nil {
-		cfg.Moderation = turn.Moderation{Moderator: moderator, FailOpen: p.ModerationFail == "open"}
-	}
 	if p.Attachments == "shown" {
 		listen, err := p.Transcriber()
 		if err != nil {
@@ -581,6 +574,25 @@ func (p *program) openStore(ctx context.Context) (err error) {
 		p.aboutState = p.store.String()
 	}
 	p.closers = append(p.closers, func() { _ = p.store.Close() }) // nothing is pending
+	return nil
+}
+
+// openRunning opens the store of the running bots.
+func (p *program) openRunning(ctx context.Context) error {
+	if err := cli.Check(p.Settings); err != nil {
+		return err
+	}
+	if p.RedisURL == "" && p.DataDir == "" {
+		return cli.Usage(errors.New("REDIS_URL or BOT_DATA_DIR must be set: other processes cannot see into an embedded Redis"))
+	}
+	if err := p.openStore(ctx); err != nil {
+		return err
+	}
+	if p.DataDir != "" {
+		if err := p.store.Ping(ctx); err != nil {
+			return fmt.Errorf("no bot runs with BOT_DATA_DIR=%s: %w", p.DataDir, err)
+		}
+	}
 	return nil
 }
 

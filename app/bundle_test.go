@@ -58,11 +58,11 @@ func assembled(t testing.TB, e env, log io.Writer) *program {
 
 // assemble makes it on that store; nil: one of its own.
 func (e env) assemble(ctx context.Context, store *state.Store, log io.Writer) (*program, error) {
-	s, err := e.read()
+	s, own, err := e.readAll()
 	if err != nil {
 		return nil, err
 	}
-	p := &program{Settings: s, own: defaultBot(), store: store, log: zerolog.New(log)}
+	p := &program{Settings: s, own: own, store: store, log: zerolog.New(log)}
 	if err := p.assemble(ctx); err != nil {
 		p.close()
 		return nil, err

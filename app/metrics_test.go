@@ -35,7 +35,7 @@ func (l *logBuffer) String() string {
 func TestMetricsAreShown(t *testing.T) {
 	t.Parallel()
 	var log logBuffer
-	s, b, err := env{"port": "0", "bot-metrics-addr": "127.0.0.1:0"}.readAll()
+	s, b, err := env{"port": "0", "bot-page": "false", "bot-metrics-addr": "127.0.0.1:0"}.readAll()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,8 +5,11 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"testing"
+
+	"github.com/planbot-go/planbot/internal/cli"
 )
 
 // TestModerationBySettings: a service that the settings name judges, and BOT_MODERATION_FAIL decides
@@ -64,5 +67,27 @@ func TestModerationBySettings(t *testing.T) {
 				t.Errorf("%d %s (%v), want %q", resp.StatusCode, answer, err, tt.want)
 			}
 		})
+	}
+}
+
+// TestAProtectingSettingEndsTheStart of a bot whose features do not read it.
+func TestAProtectingSettingEndsTheStart(t *testing.T) {
+	protecting := 0
+	for _, u := range unread() {
+		if !u.Protects {
+			continue
+		}
+		protecting++
+		t.Run(u.Variable, func(t *testing.T) {
+			t.Setenv(u.Variable, "openai")
+			var out, errs strings.Builder
+			code := run(t.Context(), Bot{Name: "Hedda"}, []string{"serve", "--port=0"}, &cli.Streams{In: os.Stdin, Out: &out, Err: &errs})
+			if want := "this bot has no " + u.Feature + ": " + u.Variable + " is set and nobody reads it"; code != cli.ExitUsage || !strings.Contains(errs.String(), want) {
+				t.Errorf("code %d: %s%s", code, out.String(), errs.String())
+			}
+		})
+	}
+	if protecting == 0 {
+		t.Error("no setting protects")
 	}
 }

@@ -51,25 +51,6 @@ func withStore(ctx context.Context, s *settings.Settings, std *cli.Streams, use 
 	return use(p)
 }
 
-// openRunning opens the store of the running bots.
-func (p *program) openRunning(ctx context.Context) error {
-	if err := cli.Check(p.Settings); err != nil {
-		return err
-	}
-	if p.RedisURL == "" && p.DataDir == "" {
-		return cli.Usage(errors.New("REDIS_URL or BOT_DATA_DIR must be set: other processes cannot see into an embedded Redis"))
-	}
-	if err := p.openStore(ctx); err != nil {
-		return err
-	}
-	if p.DataDir != "" {
-		if err := p.store.Ping(ctx); err != nil {
-			return fmt.Errorf("no bot runs with BOT_DATA_DIR=%s: %w", p.DataDir, err)
-		}
-	}
-	return nil
-}
-
 type turnsListCmd struct {
 	JSON bool `name:"json" help:"print JSON: a list of what show --json prints"`
 }

@@ -11,14 +11,11 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/rs/zerolog"
-
 	"github.com/planbot-go/planbot/app"
 	"github.com/planbot-go/planbot/app/internal/turnview"
 	"github.com/planbot-go/planbot/internal/cli"
 	"github.com/planbot-go/planbot/internal/spelling"
 	"github.com/planbot-go/planbot/knowledge"
-	"github.com/planbot-go/planbot/state"
 )
 
 const (
@@ -46,43 +43,6 @@ type knowledgeCommands struct {
 	List   listCommand   `help:"List the documents, and the files that were left out."`
 	Remove removeCommand `help:"Remove a folder or a document."`
 	Search searchCommand `help:"Search as the bot does, on behalf of somebody."`
-}
-
-// use opens the index of the running bots. A bot whose state is in its process has another one: then
-// the folders of its settings are read into a new index, unless changes are to be made.
-func (f *feature) use(ctx context.Context, p *app.Program, changes bool, use func(context.Context, *knowledge.Index) error) error {
-	s, log := p.Settings(), *p.Log()
-	own := s.RedisURL == "" && s.DataDir == ""
-	if own && (changes || len(f.folders(s)) == 0) {
-		return app.Usage(errors.New("REDIS_URL or BOT_DATA_DIR must be set: other processes cannot see into an embedded Redis. " +
-			"A bot without them reads folders itself: BOT_KNOWLEDGE_DIR"))
-	}
-	var store *state.Store
-	var err error
-	if own {
-		if err := p.Check(); err != nil {
-			return err
-		}
-		log = cli.Logger(p.Err(), s, zerolog.ErrorLevel)
-		store, err = state.Open(ctx, "", state.Config{})
-		if err == nil {
-			p.OnClose(func() { _ = store.Close() }) // it is forgotten
-		}
-	} else {
-		store, err = p.OpenStore(ctx)
-	}
-	if err != nil {
-		return err
-	}
-	index, err := f.open(s, store)
-	if err != nil {
-		return err
-	}
-	ctx = log.WithContext(ctx)
-	if own {
-		f.reader(s, index).read(ctx)
-	}
-	return use(ctx, index)
 }
 
 type addCommand struct {

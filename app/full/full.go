@@ -11,6 +11,7 @@ import (
 	"github.com/planbot-go/planbot/app/dev"
 	"github.com/planbot-go/planbot/app/documents"
 	"github.com/planbot-go/planbot/app/metrics"
+	"github.com/planbot-go/planbot/app/moderation"
 	"github.com/planbot-go/planbot/app/newbot"
 	"github.com/planbot-go/planbot/app/page"
 	"github.com/planbot-go/planbot/app/record"
@@ -28,6 +29,7 @@ func Features() []app.Feature {
 		dev.Feature(),
 		documents.Feature(documents.Config{}),
 		metrics.Feature(),
+		moderation.Feature(),
 		newbot.Feature(),
 		page.Feature(),
 		teamsapp.Feature(),

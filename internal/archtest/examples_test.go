@@ -20,6 +20,7 @@ var withoutExample = map[string]string{
 	"actions/memory.Forget":          insideOfBot,
 	"app/page.New":                   "its Feature calls it",
 	"app/metrics.Feature":            ofFull,
+	"app/moderation.Feature":         ofFull,
 	"app/page.Feature":               ofFull,
 	"bot/turn.New":                   insideOfBot,
 	"bot/turn.Decode":                insideOfBot,

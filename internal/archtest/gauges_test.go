@@ -229,7 +229,7 @@ func (g gauges) add(p *packages.Package) error {
 		g["test packages linked by "+dir] = testPackages(p)
 	} else {
 		g["exported names of "+dir] = names
-		if !slices.Contains(notLibraries, room) {
+		if isLibrary(p) {
 			g["exported names of libraries"] += names
 			g["exported methods and fields of libraries"] += members
 		}

@@ -42,7 +42,6 @@ import (
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
 	"github.com/planbot-go/planbot/models"
-	"github.com/planbot-go/planbot/models/moderation"
 	"github.com/planbot-go/planbot/planner"
 	"github.com/planbot-go/planbot/prompts"
 	"github.com/planbot-go/planbot/skills"
@@ -148,13 +147,6 @@ type Settings struct {
 	UserTokens   int `env:"BOT_USER_TOKENS_PER_DAY" else:"no limit" help:"tokens of one person's turns"`
 	TenantTurns  int `env:"BOT_TENANT_TURNS_PER_MINUTE" else:"no limit" help:"the same for all people of a tenant"`
 	TenantTokens int `env:"BOT_TENANT_TOKENS_PER_DAY" else:"no limit" help:"the same for all people of a tenant"`
-
-	Moderation          string `env:"BOT_MODERATION" oneof:"openai,azure" else:"none" help:"openai or azure (AI Content Safety): who judges what people say and what the bot is about to say and do"`
-	ModerationKey       string `env:"BOT_MODERATION_KEY" secret:"true" needs:"BOT_MODERATION" else:"for openai OPENAI_API_KEY, if neither address is set" help:"key of that service"`
-	ModerationURL       string `env:"BOT_MODERATION_URL" url:"https" needs:"BOT_MODERATION" else:"for openai OpenAI's" help:"address of that service; for azure, https://NAME.cognitiveservices.azure.com"`
-	ModerationThreshold string `env:"BOT_MODERATION_THRESHOLD" needs:"BOT_MODERATION" else:"for azure 4, for openai what OpenAI flags" help:"what is flagged: for azure, this severity (1 to 7) or more; for openai, also this score (above 0, up to 1) or more"`
-	ModerationShields   bool   `env:"BOT_MODERATION_SHIELDS" needs:"BOT_MODERATION" help:"true: azure also looks for attempts to command the model, in messages and in what actions read"`
-	ModerationFail      string `env:"BOT_MODERATION_FAIL" oneof:"closed,open" default:"closed" help:"what happens without a verdict: closed ends the turn, open lets the text through"`
 
 	FilteredText    string        `env:"BOT_FILTERED_TEXT" else:"one sentence" help:"reply when a filter stops a turn"`
 	CommandsOff     []string      `env:"BOT_COMMANDS_OFF" oneof:"/reset,/mydata,/forget,/signout" help:"built-in commands to switch off: /reset, /mydata, /forget, /signout, comma separated"`
@@ -787,7 +779,6 @@ func (s *Settings) Check() error {
 	s.checkCallers(&f)
 	s.checkConnector(&f)
 	s.checkModels(&f)
-	s.checkModeration(&f)
 	s.checkExplicit(&f)
 	s.checkSkills(&f)
 	if s.RedisURL != "" {
@@ -1182,65 +1173,6 @@ func (s *Settings) checkModels(f *faults) {
 			if !known.has(variables[field]) {
 				f.add(variables[field], "%s", text)
 			}
-		}
-	}
-}
-
-// Moderator makes the moderator of BOT_MODERATION; nil: none. The error has a line for each mistake,
-// with its variable.
-func (s *Settings) Moderator() (moderation.Moderator, error) {
-	var m moderation.Moderator
-	var err error
-	var f faults
-	switch s.Moderation { // "": nobody
-	case "azure":
-		threshold, bad := strconv.Atoi(cmp.Or(s.ModerationThreshold, "4"))
-		if bad != nil || threshold < 1 || threshold > 7 {
-			f.add("BOT_MODERATION_THRESHOLD", "%q is not a severity from 1 to 7", s.ModerationThreshold)
-			threshold = 7
-		}
-		m, err = moderation.NewAzure(moderation.AzureConfig{URL: s.ModerationURL, Key: s.ModerationKey, Threshold: threshold, Shields: s.ModerationShields})
-	case "openai":
-		threshold, bad := strconv.ParseFloat(cmp.Or(s.ModerationThreshold, "1"), 64)
-		if bad != nil || !(threshold > 0 && threshold <= 1) {
-			f.add("BOT_MODERATION_THRESHOLD", "%q is not a score above 0 and up to 1", s.ModerationThreshold)
-		}
-		if s.ModerationThreshold == "" || f != nil {
-			threshold = 0
-		}
-		if s.ModerationShields {
-			f.add("BOT_MODERATION_SHIELDS", "is for azure")
-		}
-		key := s.ModerationKey
-		if key == "" && s.ModerationURL == "" && s.OpenAIBaseURL == "" { // it goes where it goes already
-			key = s.OpenAIKey
-		}
-		m, err = moderation.NewOpenAI(moderation.OpenAIConfig{URL: s.ModerationURL, Key: key, Threshold: threshold})
-	}
-	if err != nil {
-		_, list, _ := strings.Cut(err.Error(), " config: ")
-		for line := range strings.Lines(list) {
-			line = strings.TrimSpace(line)
-			if text, is := strings.CutPrefix(line, "URL: "); is {
-				f.add("BOT_MODERATION_URL", "%s", text)
-				continue
-			}
-			f.add("BOT_MODERATION_KEY", "%s", strings.TrimPrefix(strings.Replace(line, "no Key", "is needed", 1), "Key: "))
-		}
-	}
-	return m, errors.Join(f...)
-}
-
-// checkModeration reports what is wrong with the moderator.
-func (s *Settings) checkModeration(f *faults) {
-	_, err := s.Moderator()
-	if err == nil {
-		return
-	}
-	for _, line := range linesOf(err) {
-		variable, text, _ := strings.Cut(line, ": ")
-		if !f.has(variable) {
-			f.add(variable, "%s", text)
 		}
 	}
 }

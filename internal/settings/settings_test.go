@@ -57,14 +57,6 @@ func TestSettings(t *testing.T) {
 		"callers": {env{"microsoft-app-id": "a", "microsoft-app-password": "p", "microsoft-app-type": multiTenant, "microsoft-app-tenant-id": guid, "bot-allow-emulator": "true", "bot-allowed-callers": " " + guid + ", "}, func(s *Settings) bool {
 			return s.Connector().Credentials.Tenant == "" && s.Connector().Callers.Tenant == guid && s.Connector().Callers.Emulator && len(s.Connector().Callers.Bots) == 1
 		}},
-		"moderation by OpenAI": {env{"bot-moderation": "openai", "openai-api-key": "k", "bot-moderation-threshold": "0.4"}, func(s *Settings) bool {
-			m, err := s.Moderator()
-			return m != nil && err == nil && s.ModerationFail == "closed"
-		}},
-		"moderation by Azure": {env{"bot-moderation": "Azure", "bot-moderation-url": "http://127.0.0.1:1", "bot-moderation-key": "k", "bot-moderation-fail": "open", "bot-moderation-shields": "true"}, func(s *Settings) bool {
-			m, err := s.Moderator()
-			return m != nil && err == nil && s.ModerationFail == "open"
-		}},
 		"what people send": {env{}, func(s *Settings) bool {
 			m, err := s.Transcriber()
 			return m == nil && err == nil && s.Attachments == "shown" && s.FilesKeep == time.Hour && !s.ModelSees
@@ -363,13 +355,6 @@ func TestEveryMistakeIsListedWithItsVariable(t *testing.T) {
 		"an approval too long":   {env{"bot-approval-timeout": "720h1s"}, []string{"BOT_APPROVAL_TIMEOUT"}},
 		"an audit without Redis": {env{"bot-audit-keep": "24h"}, []string{"BOT_AUDIT_KEEP"}},
 		"cost without a price":   {env{"bot-max-turn-cost": "1"}, []string{"BOT_MAX_TURN_COST"}},
-		"moderation without key": {env{"bot-moderation": "azure"}, []string{"BOT_MODERATION_URL", "BOT_MODERATION_KEY"}},
-		"a severity of nothing":  {env{"bot-moderation": "azure", "bot-moderation-url": "https://a.example", "bot-moderation-key": "k", "bot-moderation-threshold": "0"}, []string{"BOT_MODERATION_THRESHOLD"}},
-		"a score as a severity":  {env{"bot-moderation": "azure", "bot-moderation-url": "https://a.example", "bot-moderation-key": "k", "bot-moderation-threshold": "0.5"}, []string{"BOT_MODERATION_THRESHOLD"}},
-		"a severity as a score":  {env{"bot-moderation": "openai", "bot-moderation-key": "k", "bot-moderation-threshold": "4", "bot-moderation-shields": "true"}, []string{"BOT_MODERATION_THRESHOLD", "BOT_MODERATION_SHIELDS"}},
-		"another moderator":      {env{"bot-moderation": "ours", "bot-moderation-fail": "never", "bot-moderation-url": "http://a.example"}, []string{"BOT_MODERATION", "BOT_MODERATION_FAIL", "BOT_MODERATION_URL"}},
-		"a key for elsewhere":    {env{"bot-moderation": "openai", "openai-api-key": "k", "openai-base-url": "https://a.example/v1"}, []string{"BOT_MODERATION_KEY"}},
-		"half a moderator":       {env{"bot-moderation-key": "k"}, []string{"BOT_MODERATION_KEY"}},
 		"one price":              {env{"bot-model-price": "1"}, []string{"BOT_MODEL_PRICE"}},
 		"no app id":              {env{"microsoft-app-password": "p", "microsoft-app-tenant-id": "t", "microsoft-app-type": singleTenant}, []string{"MICROSOFT_APP_PASSWORD", "MICROSOFT_APP_TENANT_ID", "MICROSOFT_APP_TYPE"}},
 		"proofs of nobody": {env{"microsoft-app-certificate-file": "/nowhere", "microsoft-app-certificate-password": "p", "microsoft-app-federated-token-file": "/nowhere", "microsoft-app-federated-client-id": "b", "bot-allow-emulator": "true", "bot-allowed-callers": guid}, []string{
