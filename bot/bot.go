@@ -28,6 +28,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/approvals"
 	"github.com/planbot-go/planbot/bot/audit"
 	"github.com/planbot-go/planbot/bot/heads"
 	"github.com/planbot-go/planbot/bot/quota"
@@ -190,6 +191,9 @@ type Config struct {
 	// ApprovalTimeout is how long people have to approve a call if the policy does not say. After
 	// that nothing runs. 0: 24 hours.
 	ApprovalTimeout time.Duration
+	// AsksNobody says that nobody is asked for approvals, nor what an action wants to know: calls that need an
+	// approval are refused.
+	AsksNobody bool
 	// AuditKeep is how long the bot keeps an audit of approvals and of calls of actions that are not
 	// StateOnly: who, what, when and the outcome, without content. See [audit.Read]. 0: no audit.
 	AuditKeep time.Duration
@@ -310,6 +314,9 @@ func New(cfg Config) (*Bot, error) {
 	if cfg.HistoryTurns > maxHistory {
 		faults = append(faults, fmt.Errorf("HistoryTurns: %d is more than %d", cfg.HistoryTurns, maxHistory))
 	}
+	if cfg.AsksNobody && len(cfg.Approvers) > 0 {
+		faults = append(faults, errors.New("Approvers: AsksNobody says that nobody is asked"))
+	}
 	if cfg.ApprovalTimeout > maxApproval {
 		faults = append(faults, fmt.Errorf("ApprovalTimeout: %s is longer than state is kept, which is %s", cfg.ApprovalTimeout, maxApproval))
 	}
@@ -418,7 +425,7 @@ func New(cfg Config) (*Bot, error) {
 	engine, err := turn.New(turn.Config{
 		Actions: cfg.Actions, Planner: cfg.Planner, Store: cfg.Store, Channel: cfg.Channel, Tokens: cfg.Tokens,
 		Handler: b.handler, Notice: b.routes.notice, OwnAnswer: func(t *Turn, said string) turn.Answer { return failedInvoke(b, t, said) }, Unread: b.unread, Clicked: decidedClick,
-		Features: features, Policy: cfg.Policy, Approvers: cfg.Approvers, ApprovalTimeout: cfg.ApprovalTimeout,
+		Features: features, Policy: cfg.Policy,
 		TurnTimeout: cfg.TurnTimeout, Lease: cfg.Lease, Patience: cfg.Patience,
 		MaxSteps: cfg.MaxSteps, MaxSameCalls: cfg.MaxSameCalls, MaxTurns: cfg.MaxTurns,
 		MaxWaiting: cfg.MaxWaiting, MaxWaitingPerConversation: cfg.MaxWaitingPerConversation,
@@ -463,6 +470,9 @@ func (b *Bot) features() ([]Feature, error) {
 	}
 	if b.cfg.Summarize != nil {
 		all = append(all, summary.New(b.cfg.Summarize, b.cfg.HistoryTurns))
+	}
+	if !b.cfg.AsksNobody {
+		all = append(all, approvals.New(b.cfg.Actions, b.cfg.Approvers, b.cfg.ApprovalTimeout))
 	}
 	return all, nil
 }

@@ -3,6 +3,7 @@ package page
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -199,6 +200,9 @@ func (k parked) about(letter inbox.Waiting) deadRow {
 // maxAbout is how much of a text a list shows.
 const maxAbout = 200
 
+// asks says what people were asked, before the action.
+var asks = map[string]string{"approval": "approval of ", "question": "an answer for ", "sign_in": "a person to sign in for "}
+
 // waiting says what a record waits for.
 func (k parked) waiting(one inbox.Waiting) waitingRow {
 	row := waitingRow{ID: one.ID, Since: one.Since, Until: one.Until, For: "unknown"}
@@ -213,12 +217,12 @@ func (k parked) waiting(one inbox.Waiting) waitingRow {
 	case err != nil:
 		row.About = err.Error()
 	case wait == nil:
-	case wait.Approval != nil:
-		row.About = "approval of " + wait.Approval.Action
-	case wait.Question != nil:
-		row.About = "an answer for " + wait.Question.Action
-	case wait.SignIn != nil:
-		row.About = "a person to sign in"
+	case len(wait.Pauses) > 0:
+		for name, raw := range wait.Pauses {
+			var about struct{ Action string }
+			_ = json.Unmarshal(raw, &about) // what cannot be read names no action
+			row.About = cmp.Or(asks[name], name+" for ") + about.Action
+		}
 	case rec.Slots["file"] != nil:
 		row.About = "a person to take a file"
 	case wait.Every != "":

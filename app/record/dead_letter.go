@@ -9,6 +9,7 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/approvals"
 	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/internal/scrub"
@@ -68,8 +69,8 @@ func DeadLetter(w inbox.Waiting, secrets ...string) (Scenario, error) {
 // decisionOf returns the action that a person decided about last, and the decision; "" if there was
 // none.
 func decisionOf(rec *turn.Record) (action string, approved bool) {
-	if w := rec.Wait; w != nil && w.Approval != nil && w.Approval.Decision != nil {
-		return w.Approval.Action, w.Approval.Decision.Approved
+	if action, approved = approvals.Decided(rec); action != "" {
+		return action, approved
 	}
 	if rec.Run != nil && rec.Run.Decided != nil {
 		return rec.Run.Decided.Action, rec.Run.Decided.Approved

@@ -15,6 +15,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"strings"
@@ -121,9 +122,7 @@ type Config struct {
 	TurnURL func(id string) string
 
 	Policy                                          actions.Policy
-	Approvers                                       []string
-	ApprovalTimeout, TurnTimeout                    time.Duration
-	Lease, Patience                                 time.Duration
+	TurnTimeout, Lease, Patience                    time.Duration
 	MaxSteps, MaxSameCalls, HistoryTurns            int
 	MaxTurns, MaxWaiting, MaxWaitingPerConversation int
 	Budget                                          actions.Budget
@@ -148,6 +147,7 @@ type Engine struct {
 	watchers []func(Event)
 	newer    newer
 	files    *files.Files
+	pauses   map[string]func() Pause // of all features, by the name of the member that keeps them
 
 	reading sync.WaitGroup
 	stop    context.CancelFunc // ends the reading
@@ -162,6 +162,10 @@ func New(cfg Config) (*Engine, error) {
 		return nil, err
 	}
 	e := &Engine{cfg: cfg, workers: newWorkers(cfg.MaxTurns), watchers: watchers(cfg.Features, cfg.Log)}
+	e.pauses = map[string]func() Pause{"sign_in": func() Pause { return new(signIn) }}
+	for _, f := range cfg.Features {
+		maps.Copy(e.pauses, f.Pauses)
+	}
 	e.files = newFiles(cfg)
 	e.inbox, err = inbox.Open(cfg.Store, inbox.Config{
 		Lease: cfg.Lease, Patience: cfg.Patience, MaxWaiting: cfg.MaxWaiting, MaxWaitingPerQueue: cfg.MaxWaitingPerConversation, Log: cfg.Log,

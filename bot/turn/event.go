@@ -114,7 +114,6 @@ const (
 	CountRefusals   = "refusals"   // answers of a model that are no plan that may run, by the kind of fault
 	CountReplies    = "replies"    // ok, retried, failed, unsure or given_up
 	CountReplyTime  = "reply_time" // of a message to the channel, with all tries
-	CountApprovals  = "approvals"  // asked, standing, approved, rejected or expired
 	CountDuplicates = "duplicates" // delivery or click
 	CountFeedback   = "feedback"   // like or dislike
 	CountRefused    = "refused"    // requests, by HTTP status or access list, and turns over a quota

@@ -43,6 +43,16 @@ type Feature struct {
 	// so that it stays [actions.Unchanged] if it was. Actions marked as Parallel are called at the
 	// same time: leave slots alone here.
 	Call func(ctx context.Context, t *Turn, c actions.Call, next func(context.Context, actions.Call) (actions.Result, error)) (actions.Result, error)
+	// Ready sees each call before it is made, and returns what the turn waits for first; nil: nothing. It may be
+	// called any number of times, and for calls that do not come next, so it changes nothing. An error of [Refuse]
+	// fails the call. A call that needs an approval is refused if no feature returns a pause or grants it.
+	Ready func(ctx context.Context, t *Turn, c *Pending) (Pause, error)
+	// Asks returns the pause in which a person is asked what a call wants to know, see [actions.Ask].
+	Asks func(t *Turn, q Question) Pause
+	// Pauses makes the pauses of each kind, to be decoded. The record keeps them as members with these names.
+	Pauses map[string]func() Pause
+	// Reads returns what an activity answers to a pause of the feature; nil: nothing.
+	Reads func(a *activity.Activity, text string) *Reply
 	// Noted sees what the next save is going to keep. What it puts into a slot is saved in the same
 	// step: both, or neither.
 	Noted func(t *Turn, n *Note)
@@ -73,9 +83,21 @@ type Feature struct {
 	// Forget deletes what the feature keeps of the turn's person outside of state and records. It may be
 	// repeated.
 	Forget func(ctx context.Context, t *Turn) error
+	// Values are what the feature keeps in the state of conversations.
+	Values []Value
 	// Keeps is a sentence for people who ask what the bot keeps about them. "": nothing besides their
 	// state.
 	Keeps texts.Text
+}
+
+// Value is a value of state that a feature keeps.
+type Value struct {
+	Name string
+	Says texts.Text // what people call it
+	// Forget deletes what it has of a person in a conversation; "": all.
+	Forget func(conversation *state.Scope, person string)
+	// Of is what it has of a person; nil: nothing.
+	Of func(conversation *state.Scope, person string) any
 }
 
 // Names of steps, see [Feature].Step.

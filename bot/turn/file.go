@@ -75,7 +75,7 @@ func offerFile(ctx context.Context, t *Turn, f actions.File, key string) (*activ
 	if t.Activity.ChannelID != activity.Teams || !t.Activity.Conversation.Personal() || repliesInResponse(t) {
 		return nil, Refuse("files can be sent only in a personal chat of Teams")
 	}
-	others, err := waitsOf(ctx, t, queue, "", forFile)
+	others, err := waitsOf(ctx, t, queue, "", isOne(forFile))
 	if err != nil {
 		return nil, err
 	}

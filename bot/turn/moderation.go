@@ -16,7 +16,6 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/bot/turn/internal/ask"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/models/moderation"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -199,11 +198,11 @@ func judgeQuestion(ctx context.Context, x *execution, form *actions.Form) error 
 }
 
 // judgeAnswer judges what a person typed into such a card, before the call gets it.
-func judgeAnswer(ctx context.Context, x *execution, q *ask.Question) error {
-	if q == nil || q.Reply == nil {
+func judgeAnswer(ctx context.Context, x *execution, q *Question) error {
+	if q == nil || q.Given == nil {
 		return nil
 	}
-	return judgeTyped(ctx, x, q.Reply.Values)
+	return judgeTyped(ctx, x, q.Given.Values)
 }
 
 // judgeTyped judges what a person typed into a card. What they wrote before stays.
@@ -349,10 +348,10 @@ func withholdFlagged(ctx context.Context, x *execution, all []moderation.Piece, 
 	kind := all[0].Kind
 	kinds = slices.Compact(kinds)
 	zerolog.Ctx(ctx).Warn().Strs("kinds", kinds).Strs("categories", verdict.Categories).Str("hash", hashOf(asked)).Msg("flagged by moderation")
-	noteFor(x.Turn, &x.rec, Note{
+	NoteFor(x.Turn, &x.rec, Note{
 		What: "moderation", Outcome: "flagged", Action: strings.Join(verdict.Categories, ","), Of: asked, ID: strings.Join(kinds, ","),
 	})
-	say, done := flaggedSaid, ""
+	say := flaggedSaid
 	switch kind {
 	case moderation.Said, moderation.Image:
 		kind = moderation.Said
@@ -362,9 +361,7 @@ func withholdFlagged(ctx context.Context, x *execution, all []moderation.Piece, 
 	default:
 		say = flaggedAnswer
 	}
-	if did := titlesOf(x.Turn, completed(x.Outcomes())); len(did) > 0 {
-		done = " " + x.Translate("Before that I did: %s.", strings.Join(did, ", "))
-	}
+	done := BeforeThat(x.Turn)
 	if kind != moderation.Said {
 		x.withheld = withheldAnswer
 		for _, round := range x.Rounds {

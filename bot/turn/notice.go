@@ -103,7 +103,7 @@ func (by notifier) Notify(ctx context.Context, n actions.Notice) (id string, err
 		p.known = *state.Of[reference](t.Conversation)
 	}
 	if queueOf(p.To) == queueOf(here) {
-		p.person = privateTo(t)
+		p.person = PrivateTo(t)
 	}
 	return by.engine.notify(ctx, p)
 }
@@ -618,7 +618,7 @@ func sameClock(t time.Time, there *time.Location) time.Time {
 // along, it leaves out what they asked for in private.
 func (by notifier) Notices(ctx context.Context, topic string) (all []actions.Notice, err error) {
 	t := by.turn
-	seen, alone := map[string]bool{}, t.Activity.Conversation.Personal() || privateTo(t) != ""
+	seen, alone := map[string]bool{}, t.Activity.Conversation.Personal() || PrivateTo(t) != ""
 	err = by.engine.cfg.Store.Members(ctx, placesKey(PersonKey(t.Activity)), func(places []string) error {
 		var queues []state.Key
 		for _, place := range places {
@@ -817,8 +817,8 @@ func requestOf(t *Turn) *request {
 	return t.rec.Notice.Request
 }
 
-// askingProgram says which program asks; "": none does.
-func askingProgram(t *Turn) string {
+// Program says which program asks; "": none does.
+func Program(t *Turn) string {
 	if r := requestOf(t); r != nil {
 		return t.Translate("The program %s asks for this on your behalf.", titles.Visible(r.By))
 	}
@@ -832,7 +832,7 @@ func runRequest(ctx context.Context, t *Turn) error {
 }
 
 // planRequest is the phase Planning of such a turn: its plan is the one call, and after that it is over.
-func planRequest(ctx context.Context, t *Turn) (next, error) {
+func planRequest(ctx context.Context, t *Turn) (Next, error) {
 	if len(t.Rounds) > 0 {
 		t.rec.Run = nil
 		return goOnTo(done), nil
@@ -842,12 +842,12 @@ func planRequest(ctx context.Context, t *Turn) (next, error) {
 	dec := json.NewDecoder(strings.NewReader(string(r.Entities)))
 	dec.UseNumber()
 	if err := dec.Decode(&entities); err != nil {
-		return next{}, fmt.Errorf("read the entities of a request: %w", err)
+		return Next{}, fmt.Errorf("read the entities of a request: %w", err)
 	}
 	p := plan.Plan{Commands: []plan.Command{{Kind: plan.Do, Action: r.Action, Entities: entities}}, Observe: true}
 	p, err := p.Validate(t.engine.cfg.Actions)
 	if err != nil {
-		return next{}, fmt.Errorf("plan a request: %w", err)
+		return Next{}, fmt.Errorf("plan a request: %w", err)
 	}
 	zerolog.Ctx(ctx).Info().Str("action", r.Action).Str("by", r.By).Msg("runs the request of another program")
 	t.rec.Run.Progress = p.Start(nil)
@@ -888,3 +888,6 @@ func requestResult(t *Turn, r *request) actions.Requested {
 	}
 	return result
 }
+
+// newest is the end of a list.
+func newest[E any](list []E, most int) []E { return slices.Delete(list, 0, max(0, len(list)-most)) }

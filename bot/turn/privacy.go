@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -130,9 +131,9 @@ func forgetHere(ctx context.Context, t *Turn) error {
 	if t.Activity.Conversation.Personal() {
 		return t.ForgetConversation(ctx)
 	}
-	forgetStanding(t, t.Conversation, t.Activity.From.ID)
+	forgetValues(t, t.Conversation, t.Activity.From.ID)
 	state.Of[prompts.History](t.Thread).Forget(t.Activity.From.ID)
-	return dropWaits(ctx, t, t.Activity.Conversation.ID, t.Activity.From.ID, forTime, forApproval, forSignIn, forAnswer, forFile, forOperator)
+	return dropWaits(ctx, t, t.Activity.Conversation.ID, t.Activity.From.ID, isAny)
 }
 
 // sharedValues names what the bot keeps in conversations that the person shares with others.
@@ -140,7 +141,7 @@ func sharedValues(ctx context.Context, t *Turn) (names []string, err error) {
 	note := func(scopes ...*state.Scope) {
 		for _, scope := range scopes {
 			for _, name := range scope.Names() {
-				if _, own := ownValues[name]; !own {
+				if saysOf(t, name) == "" {
 					names = append(names, labelOf(t, name))
 				}
 			}
@@ -171,7 +172,7 @@ func sharedValues(ctx context.Context, t *Turn) (names []string, err error) {
 // ForgetConversation deletes everything stored about the turn's conversation, including what waits
 // in it.
 func (t *Turn) ForgetConversation(ctx context.Context) error {
-	if err := dropWaits(ctx, t, t.Activity.Conversation.ID, "", forTime, forApproval, forSignIn, forAnswer, forFile, forOperator); err != nil {
+	if err := dropWaits(ctx, t, t.Activity.Conversation.ID, "", isAny); err != nil {
 		return err
 	}
 	if err := t.ForgetFiles(ctx); err != nil {
@@ -185,16 +186,23 @@ func (t *Turn) ForgetConversation(ctx context.Context) error {
 // ForgetApprovals drops all approvals and answers that the conversation waits for, and its standing
 // approvals.
 func (t *Turn) ForgetApprovals(ctx context.Context) error {
-	forgetStanding(t, t.Conversation, "")
-	return dropWaits(ctx, t, t.Activity.Conversation.ID, "", forApproval, forSignIn, forAnswer)
+	forgetValues(t, t.Conversation, "")
+	return dropWaits(ctx, t, t.Activity.Conversation.ID, "", waitKind.isPause)
 }
 
-// forgetStanding deletes from the conversation's state the approvals and decisions that one person
-// asked for; "" deletes everybody's.
-func forgetStanding(t *Turn, conversation *state.Scope, asker string) {
-	list := state.Of[approvals](conversation)
-	list.Standing = slices.DeleteFunc(list.Standing, func(s standing) bool { return asker == "" || s.Asker == asker })
-	list.Decided = slices.DeleteFunc(list.Decided, func(d decided) bool { return asker == "" || d.Asker == asker })
+// forgetValues deletes what features keep of a person in a conversation; "": all.
+func forgetValues(t *Turn, conversation *state.Scope, person string) {
+	for _, v := range valuesOf(t) {
+		v.Forget(conversation, person)
+	}
+}
+
+// valuesOf lists what features keep in the state of conversations.
+func valuesOf(t *Turn) (all []Value) {
+	for _, f := range t.engine.cfg.Features {
+		all = append(all, f.Values...)
+	}
+	return all
 }
 
 // forgetElsewhere deletes what the person said in all other conversations. If the state of one
@@ -247,7 +255,7 @@ func forgetIn(ctx context.Context, t *Turn, place string) error {
 	conversation, personal := readPlace(place)
 	keys := keysOfOther(t, conversation)
 	if strings.HasPrefix(place, noticePlace) {
-		return dropWaits(ctx, t, conversation, t.Activity.From.ID, forTime)
+		return dropWaits(ctx, t, conversation, t.Activity.From.ID, isOne(forTime))
 	}
 	scopes, err := t.engine.cfg.Store.Load(ctx, keys...)
 	if err != nil && !(personal && len(scopes) == len(keys)) { // what is deleted whole need not be read
@@ -257,11 +265,11 @@ func forgetIn(ctx context.Context, t *Turn, place string) error {
 	if personal {
 		owner = ""
 	}
-	if err := dropWaits(ctx, t, conversation, owner, forTime, forApproval, forSignIn, forAnswer, forFile, forOperator); err != nil {
+	if err := dropWaits(ctx, t, conversation, owner, isAny); err != nil {
 		return err
 	}
 	queue, base := queueOf(elsewhereOf(t, conversation)), scopes[len(scopes)-1]
-	forgetStanding(t, base, owner)
+	forgetValues(t, base, owner)
 	kept := files.Kept(base)
 	if err := t.engine.files.Forget(ctx, queue, base); err != nil {
 		return err
@@ -280,9 +288,19 @@ func forgetIn(ctx context.Context, t *Turn, place string) error {
 	return nil
 }
 
+// saysOf is what people call a value of the bot's own or of a feature. "": it is none.
+func saysOf(t *Turn, name string) texts.Text {
+	for _, v := range valuesOf(t) {
+		if v.Name == name {
+			return v.Says
+		}
+	}
+	return ownValues[name]
+}
+
 // labelOf is what people call a value of state: its name, unless [Config.Texts] has another word.
 func labelOf(t *Turn, name string) string {
-	return t.Translate(cmp.Or(ownValues[name], texts.Text(name)))
+	return t.Translate(cmp.Or(saysOf(t, name), texts.Text(name)))
 }
 
 // PersonData returns messages that show the person what the bot keeps about them: their state,
@@ -313,7 +331,6 @@ var ownValues = map[string]texts.Text{
 	"history":       "what we said",
 	"facts":         "what you asked me to remember",
 	"targetedcards": "which messages only one person sees",
-	"approvals":     "approvals",
 	"reference":     "how I reach you",
 	"sentnotices":   "messages that I sent on my own",
 	"skills":        "loaded skills",
@@ -462,26 +479,26 @@ func (d *personData) all(scope *state.Scope, values map[string]any) error {
 
 // mine adds what the person said or asked for in a conversation with others.
 func (d *personData) mine(scope *state.Scope, values map[string]any) {
-	said, asked := *state.Of[prompts.History](scope), *state.Of[approvals](scope)
+	said, id, kept := *state.Of[prompts.History](scope), d.Activity.From.ID, map[string]any{}
+	for _, v := range valuesOf(d.Turn) {
+		if of := v.Of(scope, id); of != nil {
+			kept[d.Translate(v.Says)] = of
+		}
+	}
 	if scope.Err() != nil {
 		values[d.Translate("cannot be read")] = true
 		return
 	}
-	id := d.Activity.From.ID
 	said.Turns = slices.DeleteFunc(slices.Clone(said.Turns), func(turn prompts.Turn) bool { return turn.From != id })
-	asked.Standing = slices.DeleteFunc(slices.Clone(asked.Standing), func(s standing) bool { return s.Asker != id })
-	asked.Decided = slices.DeleteFunc(slices.Clone(asked.Decided), func(d decided) bool { return d.Asker != id })
 	if len(said.Turns) > 0 {
 		values[labelOf(d.Turn, "history")] = said.Turns
 	}
-	if len(asked.Standing)+len(asked.Decided) > 0 {
-		values[labelOf(d.Turn, "approvals")] = asked
-	}
+	maps.Copy(values, kept)
 }
 
 // waiting describes what waits for the owner in a queue; "" is everybody.
 func (d *personData) waiting(ctx context.Context, queue state.Key, owner string) (list []map[string]any, err error) {
-	all, err := waitsOf(ctx, d.Turn, queue, owner, forTime, forApproval, forSignIn, forAnswer, forFile, forOperator)
+	all, err := waitsOf(ctx, d.Turn, queue, owner, isAny)
 	if err != nil {
 		return nil, err
 	}
@@ -531,11 +548,8 @@ func (d *personData) describe(w Wait, found inbox.Waiting) map[string]any {
 	if file := offered.Peek(&rec); file.Name != "" {
 		one["file"] = file.Name
 	}
-	if rec.Wait != nil && rec.Wait.Question != nil {
-		one["action"], one["question"] = titleOf(d.Turn, rec.Wait.Question.Action), rec.Wait.Question.Form.Text
-	}
-	if rec.Wait != nil && rec.Wait.Approval != nil {
-		one["action"], one["entities"] = titleOf(d.Turn, rec.Wait.Approval.Action), rec.Wait.Approval.Entities
+	if rec.Wait != nil && rec.Wait.open(d.engine.pauses) != nil {
+		maps.Copy(one, rec.Wait.pause.Data(d.Turn))
 	}
 	return one
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn/files"
-	"github.com/planbot-go/planbot/bot/turn/internal/ask"
 	"github.com/planbot-go/planbot/bot/turn/internal/stream"
 	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -119,7 +118,7 @@ type Run struct {
 	SignIns  map[string]int  `json:"sign_ins,omitempty"`  // how often the turn asked for that, by connection
 	// Question is what the next call asked the person, with the answer once that is there. Asking are the
 	// keys of the next calls, of which each has asked.
-	Question *ask.Question             `json:"question,omitempty"`
+	Question *Question                 `json:"question,omitempty"`
 	Asking   []string                  `json:"asking,omitempty"`
 	Judged   []string                  `json:"judged,omitempty"`   // hashes of what has passed moderation
 	Attached *files.Taken              `json:"attached,omitempty"` // what was taken of what came with the message; nil: nothing yet
@@ -202,57 +201,90 @@ type Wait struct {
 	Replaces string `json:"replaces,omitempty"`
 }
 
-// asked is what a person has to do before the turn goes on: at most one of these. It stays with the record
-// while that waits for something else, too.
+// asked is the pause of a turn, if it has one. It stays with the record while that waits for something else, too.
 type asked struct {
-	Approval *ask.Approval `json:"approval,omitempty"`
-	SignIn   *signIn       `json:"sign_in,omitempty"`
-	Question *ask.Question `json:"question,omitempty"`
+	Pauses map[string]jsontext.Value `json:",embed"` // those of absent features, too
+	name   string                    // of the member that keeps it
+	pause  Pause                     // decoded
 }
 
-// wait is the wait for the person, once they were asked. nil: nobody is to be asked.
-func (a asked) wait() *Wait {
-	switch {
-	case a.Approval != nil:
-		return &Wait{For: forApproval, Until: a.Approval.Expires.Add(afterExpiry), Then: running, asked: a}
-	case a.SignIn != nil:
-		return &Wait{For: forSignIn, Until: a.SignIn.Asked.Add(signInWithin), Then: running, asked: a}
-	case a.Question != nil:
-		return &Wait{For: forAnswer, Until: a.Question.Expires.Add(afterExpiry), Then: running, asked: a}
+// open decodes the pause. nil: there is none, or no feature of this bot has its kind.
+func (a *asked) open(kinds map[string]func() Pause) Pause {
+	for name, kind := range kinds {
+		if a.pause != nil || a.Pauses[name] == nil {
+			continue
+		}
+		p := kind()
+		if jsonv2.Unmarshal(a.Pauses[name], p, reading) == nil {
+			a.name, a.pause = name, p
+		}
 	}
-	return nil
+	return a.pause
 }
 
-// shownIn notes the message that asks. "": the channel gave it no id.
-func (a asked) shownIn(message string) {
-	switch {
-	case a.Approval != nil:
-		a.Approval.CardID = message
-	case a.Question != nil:
-		a.Question.CardID = message
+// waitFor is the wait for the person who was asked.
+func waitFor(e *Engine, p Pause) *Wait {
+	w := &Wait{For: waitKind(p.Kind()), Until: p.Until(), Then: running, asked: asked{pause: p}}
+	for name, kind := range e.pauses {
+		if kind().Kind() == p.Kind() {
+			w.name = name
+		}
 	}
+	return w
 }
 
-// note is what the history says about the turn while it waits, and failed what it says if nobody could be
-// asked.
-func (a asked) note() (waits, failed string) {
-	switch {
-	case a.Approval != nil:
-		return "[A person was asked to approve " + a.Approval.Action + ", " + a.Approval.ID + ". It has not run yet.]",
-			"[" + a.Approval.Action + " needs approval, but nobody could be asked.]"
-	case a.SignIn != nil:
-		return "[The person was asked to sign in, which " + a.SignIn.Action + " needs. It has not run yet.]",
-			"[" + a.SignIn.Action + " needs a sign-in, but the person could not be asked.]"
-	case a.Question != nil:
-		return "[The person was asked something that " + a.Question.Action + " needs, " + a.Question.ID + ". It is not done yet.]",
-			"[" + a.Question.Action + " needs an answer, but the person could not be asked.]"
+// pauseOf is what the turn waits for, or is about to; nil: nothing.
+func pauseOf(t *Turn) Pause {
+	if t.rec.Wait == nil {
+		return nil
 	}
-	return "", ""
+	return t.rec.Wait.open(t.engine.pauses)
 }
 
-// listed is the wait as the inbox lists it: all but the approval and the question.
+// isAnswered reports whether a person has answered. p may be nil.
+func isAnswered(p Pause) bool {
+	if p == nil {
+		return false
+	}
+	_, answered := p.Answered()
+	return answered
+}
+
+// MarshalJSON writes the pause as a member of the wait.
+func (w Wait) MarshalJSON() ([]byte, error) {
+	type plain Wait
+	raw, err := plainjson.Marshal(struct {
+		plain
+		Pauses bool `json:",omitempty"` // hides those of the wait
+	}{plain: plain(w)})
+	members := w.Pauses
+	if w.pause != nil && err == nil {
+		members = maps.Clone(members)
+		if members == nil {
+			members = map[string]jsontext.Value{}
+		}
+		members[w.name], err = plainjson.Marshal(w.pause)
+	}
+	return withMembers(raw, members), err
+}
+
+// withMembers adds members to a JSON object.
+func withMembers(raw []byte, members map[string]jsontext.Value) []byte {
+	for _, name := range slices.Sorted(maps.Keys(members)) {
+		raw[len(raw)-1] = ','
+		raw, _ = jsontext.AppendQuote(raw, name) // it was a name in JSON, or is written in Go
+		raw = append(raw, ':')
+		raw = append(raw, members[name]...)
+		raw = append(raw, '}')
+	}
+	return raw
+}
+
+// listed is the wait as the inbox lists it: without what people were asked, but with a sign-in.
 func (w Wait) listed() inbox.Wait {
-	w.Approval, w.Question = nil, nil
+	if w.For != forSignIn {
+		w.asked = asked{}
+	}
 	about, err := json.Marshal(w)
 	if err != nil {
 		panic(err) // texts and times always encode
@@ -262,7 +294,7 @@ func (w Wait) listed() inbox.Wait {
 
 // readWait reads what listed wrote. It leaves empty what it cannot read.
 func readWait(listed inbox.Waiting) (w Wait) {
-	_ = json.Unmarshal(listed.About, &w)
+	_ = jsonv2.Unmarshal(listed.About, &w, reading)
 	return w
 }
 
@@ -272,29 +304,25 @@ func Reason(w inbox.Waiting) string { return readWait(w).Reason }
 // waitKind is what a record waits for.
 type waitKind string
 
-// What a record may wait for. Only a record that waits for the channel keeps its place in the
+// What a record may wait for, besides the pauses of features. Only a record that waits for the channel keeps its place in the
 // queue, so that replies stay in order.
 const (
-	forApproval waitKind = "approval"
 	forSignIn   waitKind = "sign_in"
-	forAnswer   waitKind = "answer" // to a question of an action
 	forTime     waitKind = "time"
 	forChannel  waitKind = "channel"
 	forOperator waitKind = "operator" // a dead letter
 	forFile     waitKind = "file"     // whether the person takes it
 )
 
-// overForPerson reports whether the wait that ends is the one for the person who was asked, whether they
-// answered ([Wait.heard]) or their time is up. If not, what asks them may still have to be sent. A dead letter
-// goes on with what it waited for before.
-func (w *Wait) overForPerson() bool {
-	return w.For == forApproval || w.For == forSignIn || w.For == forAnswer || w.Then == waiting
+// isPause reports whether it is a wait for a person before a call.
+func (k waitKind) isPause() bool {
+	return !slices.Contains([]waitKind{forTime, forChannel, forOperator, forFile}, k)
 }
 
-// heard reports whether a person has answered.
-func (w *Wait) heard() bool {
-	return w.Approval != nil && w.Approval.Decision != nil || w.Question != nil && w.Question.Reply != nil || w.SignIn != nil && w.SignIn.Outcome != ""
-}
+// overForPerson reports whether the wait that ends is the one for the person who was asked, whether they
+// answered or their time is up. If not, what asks them may still have to be sent. A dead letter
+// goes on with what it waited for before.
+func (w *Wait) overForPerson() bool { return w.For.isPause() || w.Then == waiting }
 
 // pendingNotice is a notice that is not sent yet.
 type pendingNotice struct {
@@ -334,14 +362,7 @@ func (r *Record) Encode() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("write record: %w", err)
 	}
-	for _, name := range slices.Sorted(maps.Keys(r.Slots)) {
-		raw[len(raw)-1] = ','
-		raw, _ = jsontext.AppendQuote(raw, name) // it was a name in JSON, or is written in Go
-		raw = append(raw, ':')
-		raw = append(raw, r.Slots[name]...)
-		raw = append(raw, '}')
-	}
-	return raw, nil
+	return withMembers(raw, r.Slots), nil
 }
 
 // clone copies a record whose plan has not begun: what the turn does later does not change the copy.

@@ -20,20 +20,18 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn/files"
-	"github.com/planbot-go/planbot/bot/turn/internal/ask"
 	"github.com/planbot-go/planbot/bot/turn/internal/stream"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/models/moderation"
 	"github.com/planbot-go/planbot/planner/plan"
-	"github.com/planbot-go/planbot/state"
 )
 
 var errNoCommands = errors.New("the planner made an empty plan")
 
 // makePlan is the phase Planning: it asks the planner for the next plan. A plan that exceeds a
 // limit does not start.
-func (x *execution) makePlan(ctx context.Context) (next, error) {
+func (x *execution) makePlan(ctx context.Context) (Next, error) {
 	if requestOf(x.Turn) != nil {
 		return planRequest(ctx, x.Turn)
 	}
@@ -47,7 +45,7 @@ func (x *execution) makePlan(ctx context.Context) (next, error) {
 		return goOnTo(running), nil
 	}
 	if x.untold() == "" || is[*stopError](err) || errors.Is(err, stream.ErrStopped) || ctx.Err() != nil || putsOff(x.Turn, err) {
-		return next{}, err
+		return Next{}, err
 	}
 	zerolog.Ctx(ctx).Error().Str("error", cause(err)).Msg("asking the model again failed, sending the actions' own results instead")
 	return x.tellUnchanged(ctx)
@@ -143,14 +141,14 @@ func (x *execution) askPlanner(ctx context.Context) (p plan.Plan, err error) {
 // runCommands is the phase Running: it runs the remaining commands in order, until the record has
 // to be saved or the plan ends. The model plans again if an action failed, if the plan asked for
 // it, or if the last command had output and nothing came after it.
-func (x *execution) runCommands(ctx context.Context) (next, error) {
+func (x *execution) runCommands(ctx context.Context) (Next, error) {
 	p := x.rec.Run.Progress
 	if err := judgePlan(ctx, x, p); err != nil { // once: the run knows what has passed
-		return next{}, err
+		return Next{}, err
 	}
 	for !p.Done() {
 		if x.stream.Stopped() {
-			return next{}, stream.ErrStopped
+			return Next{}, stream.ErrStopped
 		}
 		command := x.say
 		if p.Plan.Commands[p.Next].Kind == plan.Do {
@@ -183,9 +181,9 @@ func tells(outcomes []actions.Outcome) bool {
 }
 
 // planAgain goes back to planning with what was done so far.
-func (x *execution) planAgain() (next, error) {
+func (x *execution) planAgain() (Next, error) {
 	x.rec.Run.Progress = nil
-	come := next{phase: planning, saveFirst: x.since.outside}
+	come := Next{phase: planning, saveFirst: x.since.outside}
 	if x.rec.Run.Steps >= x.engine.cfg.MaxSteps {
 		return come, &LimitError{Limit: limitSteps}
 	}
@@ -193,14 +191,14 @@ func (x *execution) planAgain() (next, error) {
 }
 
 // say sends the SAYs that come next.
-func (x *execution) say(ctx context.Context) (next, error) {
+func (x *execution) say(ctx context.Context) (Next, error) {
 	p := x.rec.Run.Progress
 	last := p.Next > p.Plan.LastDo() && !p.Owes()
 	var texts []string
 	for !p.Done() && p.Plan.Commands[p.Next].Kind == plan.Say && (last || len(texts) == 0) {
 		text, err := x.nextText(ctx)
 		if err != nil {
-			return next{}, err
+			return Next{}, err
 		}
 		if text != "" {
 			texts = append(texts, text)
@@ -221,7 +219,7 @@ func (x *execution) say(ctx context.Context) (next, error) {
 
 // sayLast sends the texts that end a plan. If all of them are empty results, it says that they are
 // done: no plan gets this far if anything failed.
-func (x *execution) sayLast(ctx context.Context, texts []string) (next, error) {
+func (x *execution) sayLast(ctx context.Context, texts []string) (Next, error) {
 	if len(texts) == 0 && !x.hushed && len(x.rec.Run.Progress.Shown) == 0 {
 		texts = []string{x.Translate("Done.")} // a plan had nothing but empty results to say
 	}
@@ -230,7 +228,7 @@ func (x *execution) sayLast(ctx context.Context, texts []string) (next, error) {
 
 // conclude ends the plan and sends the messages. It adds the turn to the history first, so that one
 // save stores all of the turn. texts is what the messages say.
-func (x *execution) conclude(texts []string, messages []*activity.Activity) (next, error) {
+func (x *execution) conclude(texts []string, messages []*activity.Activity) (Next, error) {
 	remember(x.Turn, texts...)
 	x.rec.Run = nil
 	if len(messages) == 0 {
@@ -287,11 +285,11 @@ func (x *execution) withhold() bool {
 
 // tellUnchanged says in the actions' own words what found nothing to act on, and what else was
 // done.
-func (x *execution) tellUnchanged(ctx context.Context) (next, error) {
+func (x *execution) tellUnchanged(ctx context.Context) (Next, error) {
 	x.round().Withheld = true
 	text, err := x.beforeSay(ctx, x.untold())
 	if err != nil {
-		return next{}, err
+		return Next{}, err
 	}
 	if text == "" { // a feature blanked it
 		return x.conclude(nil, nil)
@@ -312,7 +310,7 @@ func (x *execution) untold() string {
 			case o.Unchanged && !slices.Contains(texts, o.Text):
 				texts = append(texts, o.Text)
 			case !o.Unchanged && !o.Failed && o.Action != plan.Say:
-				did = append(did, titleOf(x.Turn, o.Action))
+				did = append(did, Title(x.Turn, o.Action))
 			}
 		}
 	}
@@ -349,13 +347,12 @@ type call struct {
 	key     string // of its attempt
 	action  *actions.Action
 	result  actions.Result
-	asks    actions.Approval // the approval that it needs
-	hash    string           // what an approval of it is bound to
-	granted bool             // a person approved it, now or for good
-	signsIn bool             // the person has to sign in first
-	err     error            // what went wrong before or in the action
-	stop    error            // the error with which a feature ends the turn
-	made    bool             // the action was called
+	pause   Pause  // what it waits for first
+	hash    string // what an approval of it is bound to
+	granted bool   // a person approved it, now or for good
+	err     error  // what went wrong before or in the action
+	stop    error  // the error with which a feature ends the turn
+	made    bool   // the action was called
 	took    time.Duration
 	offers  []*activity.Activity // of files for the person
 }
@@ -363,7 +360,7 @@ type call struct {
 // do moves the next DO, or as many of the next ones as may run in parallel: it readies their calls,
 // then it makes them. If something outside of state may happen, the loop saves the record between the
 // two, so the next process knows which calls may have run.
-func (x *execution) do(ctx context.Context) (next, error) {
+func (x *execution) do(ctx context.Context) (Next, error) {
 	if x.calls == nil {
 		come, err := x.readyCalls(ctx)
 		if err != nil || x.calls == nil || come.saveFirst {
@@ -374,52 +371,55 @@ func (x *execution) do(ctx context.Context) (next, error) {
 }
 
 // readyCalls sets x.calls, unless a person has to be asked first.
-func (x *execution) readyCalls(ctx context.Context) (next, error) {
+func (x *execution) readyCalls(ctx context.Context) (Next, error) {
 	if x.stream.Shows() { // what was shown is not what is to be said once this is done
 		return x.put(nil)
 	}
-	if q := x.rec.Run.Question; q != nil && q.Reply == nil {
-		return x.askPerson(ctx)
+	if q := x.rec.Run.Question; q != nil && q.Given == nil {
+		return x.askQuestion(ctx, q)
 	}
 	calls, err := x.prepare(ctx)
 	if err != nil {
 		if x.mayHaveStarted > 0 {
 			noteInFlight(x.Turn)
 		}
-		return next{}, err
+		return Next{}, err
 	}
-	if calls[0].asks.Required {
-		return x.ask(ctx, &calls[0])
-	}
-	if calls[0].signsIn {
-		return askSignIn(ctx, x, &calls[0])
+	if calls[0].pause != nil {
+		come, err := x.ask(ctx, calls[0].pause)
+		if !is[*refusal](err) {
+			return come, err
+		}
+		calls[0].err = err
+		x.docs.snapshot()
+		return x.settle(ctx, calls[:1], 0)
 	}
 	outside := slices.ContainsFunc(calls, func(c call) bool { return c.err == nil && !c.action.StateOnly })
 	if outside {
 		x.rec.Run.InFlight = len(calls)
 	}
 	x.calls = calls
-	return next{phase: running, saveFirst: outside || x.since.outside}, nil
+	return Next{phase: running, saveFirst: outside || x.since.outside}, nil
 }
 
 // makeCalls makes x.calls and records what came of them. Anything that goes wrong in an action becomes
 // a failed outcome, which the model sees in words that are safe to repeat. Only the turn timeout and
 // the bot's features produce an error.
-func (x *execution) makeCalls(ctx context.Context) (next, error) {
+func (x *execution) makeCalls(ctx context.Context) (Next, error) {
 	calls := x.calls
 	for i := range calls {
 		calls[i].key = x.key(i)
 	}
 	x.calls, x.granted, x.docs.outage = nil, calls[0].granted, nil
 	if err := x.lease.Err(); err != nil && !x.engine.cfg.Store.Embedded() { // this process was stopped for a while
-		return next{}, err
+		return Next{}, err
 	}
 	x.docs.snapshot()
 	if !x.invoke(ctx, calls) {
-		return next{}, x.abandon(calls)
+		return Next{}, x.abandon(calls)
 	}
 	if x.docs.outage != nil {
-		return next{}, x.docs.outage // the calls are repeated once redis is back
+		return Next{}, x.docs.outage // the calls are repeated once redis is back
 	}
 	for i := range calls {
 		x.offerFiles(ctx, &calls[i])
@@ -466,13 +466,13 @@ func (x *execution) prepare(ctx context.Context) (calls []call, err error) {
 		if err := judgeCall(ctx, x, p.Next+i); err != nil {
 			return nil, err
 		}
-		if err := x.approve(ctx, &c, approved); err != nil {
+		if err := x.allow(ctx, &c, approved); err != nil {
 			return nil, err
 		}
 		if err := tokenFor(ctx, x, &c); err != nil {
 			return nil, err
 		}
-		alone := c.err != nil || c.asks.Required || c.granted || c.signsIn || i == 0 && x.rec.Run.Question != nil
+		alone := c.err != nil || c.pause != nil || c.granted || i == 0 && x.rec.Run.Question != nil
 		if alone && i > 0 {
 			break // it comes first next time
 		}
@@ -571,7 +571,7 @@ func (x *execution) make(ctx context.Context, c *call, i int) {
 	}
 	attempt := actions.Attempt{Key: c.key, Again: i < x.mayHaveStarted, MayAsk: x.mayAsk(i)}
 	if i == 0 {
-		attempt.Answer = x.rec.Run.Question.ForCall()
+		attempt.Answer = x.rec.Run.Question.forCall()
 	}
 	ctx = attempt.Context(ctx)
 	ctx, end := x.step(ctx, StepCall+c.action.Name)
@@ -677,7 +677,7 @@ func (x *execution) abandon(calls []call) error {
 
 // settle records what came of the calls, in their order, and decides how the plan continues. An
 // earlier process may have started the first ones.
-func (x *execution) settle(ctx context.Context, calls []call, mayHaveStarted int) (next, error) {
+func (x *execution) settle(ctx context.Context, calls []call, mayHaveStarted int) (Next, error) {
 	p := x.rec.Run.Progress
 	first, again := p.Next, false
 	var stop, lost error
@@ -752,7 +752,7 @@ func (x *execution) settle(ctx context.Context, calls []call, mayHaveStarted int
 // noteCall notes what came of a call, unless the action changes only state or was not called.
 func noteCall(t *Turn, c *call, outcome string) {
 	if c.made && (c.action == nil || !c.action.StateOnly) {
-		noteFor(t, &t.rec, Note{What: "call", Outcome: outcome, Action: c.command.Action, Of: c.command.Entities, ID: c.key})
+		NoteFor(t, &t.rec, Note{What: "call", Outcome: outcome, Action: c.command.Action, Of: c.command.Entities, ID: c.key})
 	}
 }
 
@@ -866,7 +866,7 @@ func (x *execution) leaveOut() {
 
 // saveLate saves calls that completed although shutdown had cancelled the turn, so that the next
 // process does not repeat them. It goes on with come.
-func (x *execution) saveLate(ctx context.Context, come next) {
+func (x *execution) saveLate(ctx context.Context, come Next) {
 	if x.engine.workers.ctx.Err() == nil || len(x.uncertain) > 0 || !x.since.outside {
 		return
 	}
@@ -896,9 +896,9 @@ func (x *execution) checkSameCalls() error {
 
 // readAttachments reads what came with the message, once in each process. It reports whether there is
 // something to tell the person first; then the loop plans once that is sent.
-func (x *execution) readAttachments(ctx context.Context) (come next, tells bool, err error) {
+func (x *execution) readAttachments(ctx context.Context) (come Next, tells bool, err error) {
 	if x.attachmentsRead || !x.engine.cfg.Attachments.Shown || !x.IsMessage() || x.rec.Notice != nil || x.rec.Stateless {
-		return next{}, false, nil
+		return Next{}, false, nil
 	}
 	x.attachmentsRead, x.Attached = true, nil
 	run, kept := x.rec.Run, x.engine.files
@@ -917,24 +917,24 @@ func (x *execution) readAttachments(ctx context.Context) (come next, tells bool,
 	}
 	r, err := from(ctx, m)
 	if err != nil {
-		return next{}, false, err
+		return Next{}, false, err
 	}
 	if err := judgeTexts(ctx, x, moderation.Said, r.Heard...); err != nil { // nobody has read it yet
-		return next{}, false, err
+		return Next{}, false, err
 	}
 	if x.Attached = r.Attached; r.Text != x.Text {
 		x.Text, x.rec.Text = r.Text, r.Text
 	}
 	if err := judgeAttached(ctx, x); err != nil {
-		return next{}, false, err
+		return Next{}, false, err
 	}
 	kept.Keep(ctx, m, r)
 	run.Attached = r.Taken
 	switch {
 	case r.Note == "":
-		return next{}, false, nil
+		return Next{}, false, nil
 	case r.Nothing:
-		return next{}, false, &stopError{r.Note}
+		return Next{}, false, &stopError{r.Note}
 	}
 	messages := messagesOf(x.Turn, r.Note)
 	run.Attached.Sent += len(messages)
@@ -947,7 +947,8 @@ func (x *execution) mayAsk(i int) bool {
 	if q := x.rec.Run.Question; i == 0 && q != nil && q.Asked >= maxQuestions {
 		return false
 	}
-	return x.Activity.From.ID != "" && x.ShowsCards() && (x.rec.Notice == nil || x.rec.Notice.Request != nil)
+	asks := x.engine.has(func(f *Feature) bool { return f.Asks != nil })
+	return asks && x.Activity.From.ID != "" && x.ShowsCards() && (x.rec.Notice == nil || x.rec.Notice.Request != nil)
 }
 
 // key is the [actions.Attempt.Key] of the i-th of the next calls. A call that has asked keeps its key.
@@ -1001,78 +1002,31 @@ func (x *execution) noteAsking(calls []call) {
 		run.Asking = append(run.Asking, calls[i].key)
 	}
 	form, state := calls[0].result.Asks()
-	run.Question = &ask.Question{Action: calls[0].action.Name, Form: *form, State: state, Asked: asked}
+	run.Question = &Question{Action: calls[0].action.Name, Form: *form, State: state, Asked: asked}
 }
 
-// An action may ask the person something, see [actions.Ask]. The bot sends a card, and the record waits as it
-// does for an approval. Then the same call is made again, with the answer.
+// maxQuestions is how many questions one call may ask.
+const maxQuestions = 3
 
-const (
-	// answerWithin is how long a person has to answer if the action does not say.
-	answerWithin = 15 * time.Minute
-	// maxQuestions is how many questions one call may ask, and maxPending limits those that one
-	// conversation waits for.
-	maxQuestions, maxPending = 3, 16
-)
-
-// askPerson asks the question of the next call. Once the card is sent, the record waits. If nobody can
-// be asked, the call gets a declined answer at once.
-func (x *execution) askPerson(ctx context.Context) (next, error) {
-	run := x.rec.Run
-	q, log := run.Question, zerolog.Ctx(ctx)
+// askQuestion asks the question of the next call. Then the same call is made again, with the answer. If nobody can be
+// asked, it is made again at once.
+func (x *execution) askQuestion(ctx context.Context, q *Question) (Next, error) {
 	if err := judgeQuestion(ctx, x, &q.Form); err != nil {
-		return next{}, err
+		return Next{}, err
 	}
-	waiting, err := waitsOf(ctx, x.Turn, conversationKey(x.Turn), "", forAnswer)
-	if err != nil {
-		return next{}, err
+	for _, f := range x.engine.cfg.Features {
+		if f.Asks == nil {
+			continue
+		}
+		come, err := x.ask(ctx, f.Asks(x.Turn, *q))
+		if !is[*refusal](err) {
+			x.rec.Run.Question = nil
+			return come, err
+		}
+		zerolog.Ctx(ctx).Warn().Str("action", q.Action).Str("error", err.Error()).Msg("nobody was asked a question")
 	}
-	run.Asked++
-	q.ID = x.ID
-	if run.Asked > 1 {
-		q.ID += strconv.Itoa(run.Asked)
-	}
-	q.Expires = time.Now().Add(cmp.Or(q.Form.Within, answerWithin)).UTC().Truncate(time.Second)
-	m := messageToPerson(x, "")
-	m.Summary, m.TextFormat = q.Heading(viewOf(x.Turn)), ""
-	m.Attachments = []activity.Attachment{q.Card(viewOf(x.Turn)).Attachment()}
-	switch raw, err := m.Encode(); {
-	case err != nil || len(raw) > maxQuestion:
-		log.Warn().Str("action", q.Action).Msg("a question is too long to be shown, so nobody was asked")
-	case len(waiting) >= maxPending:
-		log.Warn().Str("action", q.Action).Msg("too many questions wait in this conversation, so nobody was asked")
-	default:
-		run.Question, x.rec.Wait = nil, asked{Question: q}.wait()
-		remember(x.Turn)
-		log.Info().Str("question", q.ID).Str("action", q.Action).Msg("waits for an answer")
-		return x.put([]*activity.Activity{m})
-	}
-	q.Reply = &ask.Reply{Declined: true, Unanswered: true}
+	q.Given = &Given{Declined: true, Unanswered: true}
 	return saveThen(running), nil
-}
-
-// answered goes on with the answer. Without one, the question has expired.
-func (x *execution) answered(ctx context.Context, q *ask.Question) next {
-	x.resumed, x.since.progressed = true, true
-	if q.Reply == nil {
-		q.Reply = &ask.Reply{Declined: true, Unanswered: true}
-	}
-	list := state.Of[approvals](x.Conversation)
-	list.Decided = newest(append(list.Decided, decided{q.ID, x.Activity.From.ID, q.Late(viewOf(x.Turn))}), maxDecided)
-	x.replaceNote(asked{Question: q}, "")
-	x.rec.Run.Question = q
-	if q.CardID == "" || repliesInResponse(x.Turn) {
-		return goOnTo(running)
-	}
-	m := messageToPerson(x, "")
-	m.ReplyToID, m.TextFormat = "", ""
-	m.Attachments = []activity.Attachment{q.Closed(viewOf(x.Turn)).Attachment()}
-	ctx, cancel := context.WithTimeout(ctx, reactWithin)
-	defer cancel()
-	if err := x.engine.cfg.Channel.Update(ctx, x.Activity.Reference(), q.CardID, m); err != nil { // harmless
-		zerolog.Ctx(ctx).Info().Str("error", cause(err)).Msg("the card of a question was not updated")
-	}
-	return goOnTo(running)
 }
 
 // hashOf identifies JSON values: equal values have equal hashes.

@@ -40,24 +40,25 @@ const (
 
 // sendPhase is the phase Sending: it sends one message of the outbox, with which the record was saved. A
 // message that another process was sending is sent again: it may never have left that process.
-func sendPhase(ctx context.Context, t *Turn) (next, error) {
+func sendPhase(ctx context.Context, t *Turn) (Next, error) {
 	ctx = lastingOf(ctx, t)
 	if len(t.rec.Outbox) > 0 {
 		if err := sendFirst(ctx, t); err != nil {
-			return next{}, err
+			return Next{}, err
 		}
 		t.rec.Outbox = t.rec.Outbox[1:]
 		t.since.progressed = true
 	}
 	if len(t.rec.Outbox) > 0 {
-		return next{phase: sending, saveFirst: !repliesInResponse(t)}, nil
+		return Next{phase: sending, saveFirst: !repliesInResponse(t)}, nil
 	}
 	t.rec.Outbox = nil
 	t.stream.Resume()
 	switch run := t.rec.Run; {
 	case t.rec.Wait != nil:
-		if n := len(t.rec.Sent); n > 0 {
-			t.rec.Wait.shownIn(t.rec.Sent[n-1])
+		p, n := pauseOf(t), len(t.rec.Sent)
+		if p != nil && n > 0 {
+			p.Shown(t.rec.Sent[n-1])
 		}
 		return goOnTo(waiting), nil
 	case run == nil:
@@ -150,7 +151,7 @@ func sendPersonally(ctx context.Context, t *Turn, m *activity.Activity) error {
 // answer a message. It returns an error as long as the channel gives no answer at all, and the
 // message waits. An indicator that the connector did not send says nothing about the channel.
 func probeChannel(ctx context.Context, t *Turn) error {
-	if privateTo(t) != "" { // others would see it
+	if PrivateTo(t) != "" { // others would see it
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeWithin)
@@ -434,7 +435,7 @@ type typing struct {
 // startTyping returns nil, which is safe to use, if there is nobody to show it to.
 func startTyping(ctx context.Context, t *Turn) *typing {
 	inChannel := t.Activity.Conversation.ConversationType == "channel" // Teams does not show it there
-	if !t.IsMessage() || repliesInResponse(t) || privateTo(t) != "" || inChannel {
+	if !t.IsMessage() || repliesInResponse(t) || PrivateTo(t) != "" || inChannel {
 		return nil
 	}
 	ty := &typing{turn: t, about: t.Activity, to: t.engine.cfg.Channel, ctx: ctx, busy: make(chan struct{}, 1)}

@@ -15,7 +15,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/rs/zerolog"
 
-	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/lazy"
@@ -134,14 +133,14 @@ func signOut(ctx context.Context, t *Turn) error {
 			errs = append(errs, err)
 		}
 	}
-	errs = append(errs, dropWaits(ctx, t, t.Activity.Conversation.ID, t.Activity.From.ID, forSignIn))
+	errs = append(errs, dropWaits(ctx, t, t.Activity.Conversation.ID, t.Activity.From.ID, isOne(forSignIn)))
 	return errors.Join(errs...)
 }
 
 // tokenFor gets the token that a call needs. A person who is not signed in has to do that first; but a
 // call that had begun, or that they have just signed in for, gets it by itself.
 func tokenFor(ctx context.Context, x *execution, c *call) error {
-	if c.err != nil || c.asks.Required || c.action.Connection == "" || x.mayHaveStarted > 0 || x.rec.Run.SignedIn == c.action.Connection {
+	if c.err != nil || c.pause != nil || c.action.Connection == "" || x.mayHaveStarted > 0 || x.rec.Run.SignedIn == c.action.Connection {
 		return nil
 	}
 	connection := c.action.Connection
@@ -153,11 +152,11 @@ func tokenFor(ctx context.Context, x *execution, c *call) error {
 		}
 		x.tokens[connection] = token
 	case errors.Is(err, connector.ErrNoUserToken):
-		c.signsIn = true
+		c.pause = &signIn{Connection: connection, Action: c.action.Name}
 	case ctx.Err() != nil:
 		return ctx.Err()
 	default:
-		c.err = whyNoSignIn(ctx, x, err)
+		c.err = whyNoSignIn(ctx, err)
 	}
 	return nil
 }
@@ -199,7 +198,7 @@ func widenToken(ctx context.Context, x *execution, c *call, scopes []string) {
 }
 
 // whyNoSignIn is why a call fails that needs a token.
-func whyNoSignIn(ctx context.Context, x *execution, err error) error {
+func whyNoSignIn(ctx context.Context, err error) error {
 	zerolog.Ctx(ctx).Warn().Str("error", cause(err)).Msg("the token service was of no use")
 	if errors.Is(err, connector.ErrNoTokenService) {
 		return Refuse("the person cannot be signed in here")
@@ -207,94 +206,105 @@ func whyNoSignIn(ctx context.Context, x *execution, err error) error {
 	return Refuse("the service that signs people in does not answer")
 }
 
-// askSignIn asks the person to sign in for the next call. Once the card is sent, the record waits.
-func askSignIn(ctx context.Context, x *execution, c *call) (next, error) {
-	title := titleOf(x.Turn, c.action.Name)
-	if x.rec.Notice != nil || x.Activity.From.ID == "" {
-		said := x.Translate("I can't do this: %s. You have to be signed in for it, so please ask me for it yourself.", title)
-		c.result = actions.Fail(notSignedIn)
-		x.record(c)
-		return x.conclude([]string{said}, messagesOf(x.Turn, said))
+// Kind is that of a [Pause].
+func (*signIn) Kind() string { return string(forSignIn) }
+
+// Until is when it ends without a token.
+func (s *signIn) Until() time.Time { return s.Asked.Add(signInWithin) }
+
+// Note is what the history says.
+func (s *signIn) Note() string {
+	return "[The person was asked to sign in, which " + s.Action + " needs. It has not run yet.]"
+}
+
+// Failed is what it says if the person could not be asked.
+func (s *signIn) Failed(*Turn) string {
+	return "[" + s.Action + " needs a sign-in, but the person could not be asked.]"
+}
+
+// Shown notes nothing: the card goes by itself.
+func (*signIn) Shown(string) {}
+
+// Answered reports whether there is an outcome.
+func (s *signIn) Answered() (activity string, ok bool) { return "", s.Outcome != "" }
+
+// Data is nothing that the list of what waits has not.
+func (*signIn) Data(*Turn) map[string]any { return nil }
+
+// Ask asks the person to sign in, unless nobody is there.
+func (s *signIn) Ask(ctx context.Context, t *Turn, _ string) (*activity.Activity, error) {
+	title := Title(t, s.Action)
+	if t.rec.Notice != nil || t.Activity.From.ID == "" {
+		return nil, Stop(t.Translate("I can't do this: %s. You have to be signed in for it, so please ask me for it yourself.", title))
 	}
-	connection := c.action.Connection
-	r, err := x.engine.cfg.Tokens.SignInResource(ctx, x.Activity.Reference(), connection)
+	r, err := t.engine.cfg.Tokens.SignInResource(ctx, t.Activity.Reference(), s.Connection)
 	if err != nil {
-		if ctx.Err() != nil {
-			return next{}, ctx.Err()
-		}
-		c.err = whyNoSignIn(ctx, x, err)
-		x.docs.snapshot()
-		return x.settle(ctx, []call{*c}, 0)
+		return nil, cmp.Or(ctx.Err(), whyNoSignIn(ctx, err))
 	}
-	if x.rec.Run.SignIns[connection] >= maxSignIns { // the service does not take what it gave
-		zerolog.Ctx(ctx).Warn().Str("connection", connection).Str("action", c.action.Name).Msg("a person who has signed in is still not signed in")
-		c.err = Refuse("the person has signed in, and the service still says that they have not")
-		x.docs.snapshot()
-		return x.settle(ctx, []call{*c}, 0)
+	if t.rec.Run.SignIns[s.Connection] >= maxSignIns { // the service does not take what it gave
+		zerolog.Ctx(ctx).Warn().Str("connection", s.Connection).Str("action", s.Action).Msg("a person who has signed in is still not signed in")
+		return nil, Refuse("the person has signed in, and the service still says that they have not")
 	}
-	if x.rec.Run.SignIns == nil {
-		x.rec.Run.SignIns = map[string]int{}
+	if t.rec.Run.SignIns == nil {
+		t.rec.Run.SignIns = map[string]int{}
 	}
-	x.rec.Run.SignIns[connection]++
-	if err := replaceSignIn(ctx, x, connection); err != nil {
-		return next{}, err
+	t.rec.Run.SignIns[s.Connection]++
+	if err := replaceSignIn(ctx, t, s.Connection); err != nil {
+		return nil, err
 	}
-	s := &signIn{Connection: connection, Action: c.action.Name, Asked: time.Now().UTC().Truncate(time.Millisecond)}
-	silent := x.Activity.Conversation.ConversationType != "channel" // clients refuse it there
+	s.Asked = time.Now().UTC().Truncate(time.Millisecond)
+	silent := t.Activity.Conversation.ConversationType != "channel" // clients refuse it there
 	if silent {
 		s.Exchange = r.Exchange.ID
 	}
-	m := messageToPerson(x, "")
-	card := r.Card(connection, x.Translate("Please sign in, so that I can do this: %s.", title), x.Translate("Sign in"), silent)
+	m := ForPerson(t, "")
+	card := r.Card(s.Connection, t.Translate("Please sign in, so that I can do this: %s.", title), t.Translate("Sign in"), silent)
 	m.Attachments = []activity.Attachment{card}
 	m.TextFormat = ""
-	x.rec.Wait = asked{SignIn: s}.wait()
-	remember(x.Turn)
-	zerolog.Ctx(ctx).Info().Str("connection", connection).Str("action", s.Action).Msg("waits for the person to sign in")
-	return x.put([]*activity.Activity{m})
+	zerolog.Ctx(ctx).Info().Str("connection", s.Connection).Str("action", s.Action).Msg("waits for the person to sign in")
+	return m, nil
 }
 
-// messageToPerson is a message that only the person of the turn sees, where the channel can do that.
-func messageToPerson(x *execution, text string) *activity.Activity {
-	m := x.Message(text)
-	m.Recipient = x.Activity.From // a client that signs in silently wants it
+// ForPerson is a message that only the person of the turn sees, where the channel can do that.
+func ForPerson(t *Turn, text string) *activity.Activity {
+	m := t.Message(text)
+	m.Recipient = t.Activity.From // a client that signs in silently wants it
 	m.Recipient.Extra = nil
-	if x.Activity.ChannelID == activity.Teams && !x.Activity.Conversation.Personal() {
+	if t.Activity.ChannelID == activity.Teams && !t.Activity.Conversation.Personal() {
 		m.ReplyToID, m.Recipient.Extra = "", jsontext.Value(`{"isTargeted":true}`)
 	}
 	return m
 }
 
 // replaceSignIn ends an earlier sign-in of the person for the same connection.
-func replaceSignIn(ctx context.Context, x *execution, connection string) error {
-	flows, err := pendingIn(ctx, x.Turn, conversationKey(x.Turn), x.Activity.From.ID)
+func replaceSignIn(ctx context.Context, t *Turn, connection string) error {
+	flows, err := pendingIn(ctx, t, conversationKey(t), t.Activity.From.ID)
 	for _, f := range flows {
 		if err == nil && f.Connection == connection {
-			_, err = wakeSignIn(ctx, x.Turn, f, nil, func(s *signIn) { s.Outcome = replaced })
+			_, err = wakeSignIn(ctx, t, f, nil, func(s *signIn) { s.Outcome = replaced })
 		}
 	}
 	return err
 }
 
-// signInEnded acts on the outcome of a sign-in.
-func signInEnded(ctx context.Context, x *execution, s *signIn) (next, error) {
-	came := s.Outcome
+// Resume acts on the outcome.
+func (s *signIn) Resume(ctx context.Context, t *Turn) (Next, error) {
+	x, came := t.exec, s.Outcome
 	s.Outcome = ""
-	x.resumed = true
 	zerolog.Ctx(ctx).Info().Str("connection", s.Connection).Str("outcome", string(cmp.Or(came, "expired"))).Msg("sign-in ended")
-	again := func(sentence texts.Text) (next, error) {
-		x.rec.Wait = asked{SignIn: s}.wait()
-		return x.put([]*activity.Activity{messageToPerson(x, x.Translate(sentence))})
+	again := func(sentence texts.Text) (Next, error) {
+		t.rec.Wait = waitFor(t.engine, s)
+		return t.put([]*activity.Activity{ForPerson(t, t.Translate(sentence))})
 	}
 	if (came == noSilent || came == wrongCode && s.Wrong < maxCodes) && time.Since(s.Tried) > findWithin/2 {
 		// It was long in its queue, so another try could not wake it, see signer.flows.
-		if _, err := userToken(ctx, x.Turn, s.Connection); err == nil {
+		if _, err := userToken(ctx, t, s.Connection); err == nil {
 			came = signedIn
 		}
 	}
 	switch {
 	case came == signedIn:
-		x.replaceNote(asked{SignIn: s}, "")
+		x.replaceNote(s, "")
 		x.rec.Run.SignedIn = s.Connection
 		x.since.progressed = true
 		return goOnTo(running), nil
@@ -303,19 +313,17 @@ func signInEnded(ctx context.Context, x *execution, s *signIn) (next, error) {
 	case came == wrongCode && s.Wrong < maxCodes:
 		return again("That code didn't work. Please send the code that the sign-in page shows you, or use the button on the card again.")
 	case came == "" || came == replaced:
-		x.replaceNote(asked{SignIn: s}, "["+s.Action+" did not run, because "+notSignedIn+".]")
-		x.rec.Run = nil
-		return goOnTo(done), nil
+		return Expired(t, s, "["+s.Action+" did not run, because "+notSignedIn+".]"), nil
 	case x.owesAfter():
-		return x.goOnWithout(asked{SignIn: s}, notSignedIn), nil
+		return x.goOnWithout(s, notSignedIn), nil
 	}
 	said := x.wontDo(s.Action)
-	x.replaceNote(asked{SignIn: s}, "["+said+"]")
+	x.replaceNote(s, "["+said+"]")
 	if came == wrongCode {
 		said = x.Translate("That code didn't work either.") + " " + said
 	}
 	x.rec.Run = nil
-	return x.put([]*activity.Activity{messageToPerson(x, said)})
+	return x.put([]*activity.Activity{ForPerson(t, said)})
 }
 
 // flow is a sign-in that waits.
@@ -328,11 +336,12 @@ type flow struct {
 // pendingIn lists the sign-ins that wait in the conversation of that queue, the newest first: those of owner,
 // or everybody's.
 func pendingIn(ctx context.Context, t *Turn, queue state.Key, owner string) (flows []flow, err error) {
-	all, err := waitsOf(ctx, t, queue, owner, forSignIn)
+	all, err := waitsOf(ctx, t, queue, owner, isOne(forSignIn))
 	for _, listed := range all {
 		w := readWait(listed)
-		if w.SignIn != nil && time.Since(w.SignIn.Asked) < signInWithin {
-			flows = append(flows, flow{w.SignIn, w.Owner, listed})
+		s, ok := w.open(t.engine.pauses).(*signIn)
+		if ok && time.Since(s.Asked) < signInWithin {
+			flows = append(flows, flow{s, w.Owner, listed})
 		}
 	}
 	slices.SortStableFunc(flows, func(a, b flow) int { return b.Asked.Compare(a.Asked) })
@@ -346,10 +355,13 @@ func unsettledIn(ctx context.Context, t *Turn, queue state.Key) (flows []flow, e
 	all, err := t.engine.inbox.Records(ctx, queue)
 	for id, raw := range all {
 		rec, err := Decode(raw)
-		if err != nil || rec.Wait == nil || rec.Wait.SignIn == nil || time.Since(rec.Wait.SignIn.Asked) >= signInWithin {
+		if err != nil || rec.Wait == nil {
 			continue // one that cannot be read is its turn's trouble
 		}
-		s := rec.Wait.SignIn
+		s, ok := rec.Wait.open(t.engine.pauses).(*signIn)
+		if !ok || time.Since(s.Asked) >= signInWithin {
+			continue
+		}
 		asked, err := rec.Read()
 		if err == nil && asked.From.ID == t.Activity.From.ID && slices.Contains([]outcome{"", noSilent, wrongCode}, s.Outcome) {
 			flows = append(flows, flow{s, asked.From.ID, inbox.Waiting{Queue: queue, ID: id}})
@@ -375,10 +387,11 @@ func wakeSignIn(ctx context.Context, t *Turn, f flow, by *Turn, change func(*sig
 		if err != nil {
 			return false, err
 		}
-		if rec.Wait.For != forSignIn || rec.Wait.SignIn == nil {
+		s, ok := rec.Wait.open(t.engine.pauses).(*signIn)
+		if rec.Wait.For != forSignIn || !ok {
 			return false, nil
 		}
-		change(rec.Wait.SignIn)
+		change(s)
 		if by != nil {
 			rec.Caller, rec.Caller.ServiceURL = by.rec.Caller, by.Activity.ServiceURL
 		}
@@ -554,15 +567,8 @@ func (t *signer) flows(ctx context.Context, will func(flow) bool) (mine []flow, 
 			unsettled, err := unsettledIn(ctx, t.Turn, queue)
 			return append(mine, unsettled...), err
 		}
-		if !waitFor(ctx, 50*time.Millisecond) {
-			return mine, ctx.Err()
-		}
+		wait(ctx, 50*time.Millisecond, nil)
 	}
-}
-
-func waitFor(ctx context.Context, d time.Duration) bool {
-	wait(ctx, d, nil)
-	return ctx.Err() == nil
 }
 
 // exchange signs the person in with the token of their Teams client. Teams understands 412 as: the

@@ -18,7 +18,6 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn/files"
-	"github.com/planbot-go/planbot/bot/turn/internal/ask"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cite"
 	"github.com/planbot-go/planbot/planner/plan"
@@ -115,7 +114,7 @@ func queueFor(t *Turn) state.Key {
 	if _, ok := answersCard(t.Activity); ok && t.SignsIn() {
 		return queueOfSignIn(t, queue)
 	}
-	if _, ok := ask.Read(t.Activity, t.Text); ok {
+	if replyIn(t) != nil {
 		return queue.Under("queues", "decisions")
 	}
 	if t.beside != "" {
@@ -241,7 +240,7 @@ func remember(t *Turn, texts ...string) {
 	if t.rec.Remembered || t.deleted {
 		return
 	}
-	note := ""
+	note, p := "", pauseOf(t)
 	var d *decidedCall
 	if t.rec.Run != nil {
 		d = t.rec.Run.Decided
@@ -251,8 +250,8 @@ func remember(t *Turn, texts ...string) {
 		note = t.withheld
 	case t.stream.Stopped():
 		note = "[The person stopped the answer here.]"
-	case t.rec.Wait != nil && t.rec.Wait.asked != (asked{}):
-		note, _ = t.rec.Wait.note()
+	case p != nil:
+		note = p.Note()
 	case d != nil && d.Approved:
 		note = "[" + d.Action + " was approved.]"
 	case d != nil:
@@ -369,7 +368,7 @@ func noteReference(t *Turn) {
 	if !t.IsMessage() || t.IsSubmit() {
 		a.Locale = now.Locale
 	}
-	if w := t.rec.Wait; t.rec.Phase == waiting && w != nil && !w.heard() {
+	if t.rec.Phase == waiting && t.rec.Wait != nil && !isAnswered(pauseOf(t)) {
 		return // its time is up
 	}
 	if c.Personal() && !a.FromBot() && !a.FromExtension() {
@@ -496,35 +495,42 @@ const (
 	resetCommand  = "/reset"
 )
 
+// isAny, isOne and isPause say which waits are meant.
+func isAny(k waitKind) bool { return k != forChannel }
+
+func isOne(of ...waitKind) func(waitKind) bool {
+	return func(k waitKind) bool { return slices.Contains(of, k) }
+}
+
 // waitsOf lists what waits in a queue: what the owner asked for; "" lists everybody's. With forOperator it
 // lists the dead letters of the queues under it, too.
-func waitsOf(ctx context.Context, t *Turn, queue state.Key, owner string, kinds ...waitKind) ([]inbox.Waiting, error) {
+func waitsOf(ctx context.Context, t *Turn, queue state.Key, owner string, which func(waitKind) bool) ([]inbox.Waiting, error) {
 	all, err := t.engine.inbox.Waiting(ctx, queue)
-	if err == nil && slices.Contains(kinds, forOperator) {
+	if err == nil && which(forOperator) {
 		var under []inbox.Waiting
 		under, err = t.engine.inbox.DeadUnder(ctx, queue)
 		all = append(all, under...)
 	}
 	return slices.DeleteFunc(all, func(listed inbox.Waiting) bool {
 		w := readWait(listed)
-		return !slices.Contains(kinds, w.For) || owner != "" && w.Owner != owner
+		return !which(w.For) || owner != "" && w.Owner != owner
 	}), err
 }
 
 // dropWaits drops what [waitsOf] lists of a conversation. With forTime it also ends the
 // schedules that are at work just then.
-func dropWaits(ctx context.Context, t *Turn, conversation, owner string, kinds ...waitKind) error {
+func dropWaits(ctx context.Context, t *Turn, conversation, owner string, which func(waitKind) bool) error {
 	if t.ReadOnly() {
 		return errReadOnly
 	}
 	there := elsewhereOf(t, conversation)
-	if slices.Contains(kinds, forTime) {
+	if which(forTime) {
 		if err := t.engine.endSchedules(ctx, there, owner); err != nil {
 			return err
 		}
 	}
 	queue := queueOf(there)
-	waiting, err := waitsOf(ctx, t, queue, owner, kinds...)
+	waiting, err := waitsOf(ctx, t, queue, owner, which)
 	for _, w := range waiting {
 		var failure error
 		if readWait(w).For == forFile {

@@ -18,7 +18,6 @@ import (
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn/files"
-	"github.com/planbot-go/planbot/bot/turn/internal/ask"
 	"github.com/planbot-go/planbot/bot/turn/internal/stream"
 	"github.com/planbot-go/planbot/connector"
 	"github.com/planbot-go/planbot/internal/cite"
@@ -244,20 +243,20 @@ func handlerOf(t *Turn) Handler {
 	return t.engine.cfg.Handler(t)
 }
 
-// next is what a phase returns: which phase comes, and whether the record is saved before it begins. So the record
+// Next is what a phase returns: which phase comes, and whether the record is saved before it begins. So the record
 // is saved before what may happen twice, see takeover.go.
-type next struct {
+type Next struct {
 	phase     phase
 	saveFirst bool
 }
 
 // goOnTo goes on to a phase as things are, and saveThen saves first.
-func goOnTo(p phase) next   { return next{phase: p} }
-func saveThen(p phase) next { return next{phase: p, saveFirst: true} }
+func goOnTo(p phase) Next   { return Next{phase: p} }
+func saveThen(p phase) Next { return Next{phase: p, saveFirst: true} }
 
 // move is the loop of a turn: it moves the record from phase to phase, of which the first is given, until it ends or
 // waits. [Turn.Plan] enters it again, within the handler.
-func (t *Turn) move(ctx context.Context, come next) error {
+func (t *Turn) move(ctx context.Context, come Next) error {
 	for {
 		saving := ctx
 		if t.rec.Phase == sending { // the turn timeout holds up no message once the first is on its way
@@ -287,7 +286,7 @@ func (t *Turn) move(ctx context.Context, come next) error {
 }
 
 // doPhase does the phase that the record is in.
-func doPhase(ctx context.Context, t *Turn) (next, error) {
+func doPhase(ctx context.Context, t *Turn) (Next, error) {
 	switch {
 	case t.rec.Phase == running:
 		return t.exec.runCommands(ctx)
@@ -304,25 +303,27 @@ func doPhase(ctx context.Context, t *Turn) (next, error) {
 }
 
 // resumeWait continues a record that waited.
-func resumeWait(ctx context.Context, t *Turn) (next, error) {
-	w := t.rec.Wait
+func resumeWait(ctx context.Context, t *Turn) (Next, error) {
+	w, p := t.rec.Wait, pauseOf(t)
+	if p == nil && len(w.Pauses) > 0 || p == nil && w.overForPerson() {
+		return Next{}, &deadLetter{reason: fmt.Sprintf("this bot has no feature that waits for %.40q", w.For)}
+	}
 	t.rec.Wait = nil
 	switch {
 	case w.For == forFile && offered.Peek(t).Name != "": // the person did not answer
 		return goOnTo(w.Then), t.engine.files.Delete(ctx, conversationKey(t), t.ID, offered.Peek(t).Parts)
 	case !w.overForPerson(): // what asks may still have to be sent
-		t.rec.Wait = w.wait()
+		if p != nil {
+			t.rec.Wait = waitFor(t.engine, p)
+		}
 		return goOnTo(w.Then), nil
-	case w.SignIn != nil:
-		return signInEnded(ctx, t.exec, w.SignIn)
-	case w.Question != nil:
-		return t.exec.answered(ctx, w.Question), nil
 	}
-	return t.exec.decided(ctx, w.Approval)
+	t.resumed = true
+	return p.Resume(ctx, t)
 }
 
 // stopPlan ends the plan as a feature asked.
-func stopPlan(ctx context.Context, t *Turn, stop *stopError) (next, error) {
+func stopPlan(ctx context.Context, t *Turn, stop *stopError) (Next, error) {
 	if commands, _ := executedCommands(t); t.rec.Run != nil && len(commands) > 0 { // else the model need not know
 		remember(t)
 	}
@@ -335,11 +336,11 @@ func stopPlan(ctx context.Context, t *Turn, stop *stopError) (next, error) {
 
 // haltTurn ends a turn that the person stopped. The history keeps what they read. They are told only if
 // something was done.
-func haltTurn(ctx context.Context, t *Turn) (next, error) {
+func haltTurn(ctx context.Context, t *Turn) (Next, error) {
 	zerolog.Ctx(ctx).Info().Msg("the person stopped the turn")
 	shown := t.stream.Abandon()
-	if w := t.rec.Wait; w != nil && w.Approval != nil {
-		noteApproval(t, &t.rec, w.Approval, "failed")
+	if p := pauseOf(t); p != nil {
+		p.Failed(t)
 	}
 	if t.rec.Remembered && len(t.Rounds) > 0 {
 		takeBack(t)
@@ -352,13 +353,13 @@ func haltTurn(ctx context.Context, t *Turn) (next, error) {
 		}
 		remember(t, said...)
 	}
-	did := titlesOf(t, completed(t.Outcomes()))
+	did := BeforeThat(t)
 	t.rec.Run = nil
 	speakAgain(t)
-	if len(did) == 0 {
+	if did == "" {
 		return goOnTo(done), nil
 	}
-	return goOnTo(done), t.Tell(ctx, t.Translate("I stopped.")+" "+t.Translate("Before that I did: %s.", strings.Join(did, ", ")))
+	return goOnTo(done), t.Tell(ctx, t.Translate("I stopped.")+did)
 }
 
 // speakAgain gives up the message that the person stopped, so that the turn can say how it ended.
@@ -533,13 +534,9 @@ func settleAccounts(ctx context.Context, t *Turn) {
 func (t *Turn) fail(ctx context.Context, failure error) (more bool, err error) {
 	ctx, cancel := t.engine.workers.outlive(ctx, tellWithin)
 	defer cancel()
-	w, keep, saved := t.rec.Wait, len(doneForGood(t)) > 0, t.saved
-	if w != nil && w.asked != (asked{}) && t.saveFault == nil {
-		_, note := w.note()
-		t.exec.replaceNote(w.asked, note)
-		if w.Approval != nil {
-			noteApproval(t, &t.rec, w.Approval, "failed")
-		}
+	keep, saved := len(doneForGood(t)) > 0, t.saved
+	if p := pauseOf(t); p != nil && t.saveFault == nil {
+		t.exec.replaceNote(p, p.Failed(t))
 		keep = true
 	}
 	switch {
@@ -647,13 +644,13 @@ func stateOnly(t *Turn, o actions.Outcome) bool {
 // titlesOf returns what people call the actions.
 func titlesOf(t *Turn, names []string) []string {
 	for i, name := range names {
-		names[i] = titleOf(t, name)
+		names[i] = Title(t, name)
 	}
 	return names
 }
 
-// titleOf returns what people call the action.
-func titleOf(t *Turn, name string) string {
+// Title returns what people call the action.
+func Title(t *Turn, name string) string {
 	action, ok := t.engine.cfg.Actions.Lookup(name)
 	if !ok {
 		return titles.Words(name)
@@ -692,10 +689,10 @@ func failedAction(t *Turn) string {
 			continue
 		}
 		if !unjudged(t.exec) { // nobody has judged the reason
-			return titleOf(t, o.Action)
+			return Title(t, o.Action)
 		}
 		reason := cut(strings.Join(strings.Fields(o.Text), " "), maxReason)
-		return titleOf(t, o.Action) + ", " + cmp.Or(strings.TrimRight(reason, "."), "for no reason given")
+		return Title(t, o.Action) + ", " + cmp.Or(strings.TrimRight(reason, "."), "for no reason given")
 	}
 	return ""
 }
@@ -854,20 +851,19 @@ func (t *Turn) Answer(a Answer) {
 	t.rec.Answer = &a
 }
 
-// Decision returns the handler of an activity that decides an approval; it needs no state of the
-// conversation. nil: the activity decides nothing. An answer to a sign-in card or to a question is a
-// decision, too.
+// Decision returns the handler of an activity that replies to a pause; it needs no state of the
+// conversation. nil: the activity decides nothing.
 func Decision(t *Turn) Handler {
 	if s, ok := answersCard(t.Activity); ok && t.SignsIn() {
 		LeaveState(t)
 		return func(ctx context.Context, t *Turn) error { return (&signer{t, s}).answer(ctx) }
 	}
-	c, ok := ask.Read(t.Activity, t.Text)
-	if !ok {
+	r := replyIn(t)
+	if r == nil {
 		return nil
 	}
 	LeaveState(t)
-	return click{c}.deliver
+	return r.deliver
 }
 
 // LeaveState makes the turn leave the conversation's state alone. It is for a [Config.Handler]
@@ -1043,10 +1039,10 @@ func (t *Turn) React(ctx context.Context, reaction string, add bool) {
 }
 
 // put puts the messages into the outbox, to be sent once they are saved.
-func (t *Turn) put(messages []*activity.Activity) (next, error) {
+func (t *Turn) put(messages []*activity.Activity) (Next, error) {
 	messages, err := endStream(t, messages)
 	if err != nil {
-		return next{}, err
+		return Next{}, err
 	}
 	t.rec.Outbox = make([]outgoing, len(messages))
 	for i, m := range messages {
@@ -1060,13 +1056,13 @@ func (t *Turn) put(messages []*activity.Activity) (next, error) {
 		}
 		if err != nil {
 			t.rec.Outbox = nil
-			return next{}, fmt.Errorf("send: %w", err)
+			return Next{}, fmt.Errorf("send: %w", err)
 		}
 		t.rec.Outbox[i] = out
 	}
 	if run := t.rec.Run; run != nil {
 		run.InFlight = 0
-		if w := t.rec.Wait; w != nil && w.asked != (asked{}) {
+		if pauseOf(t) != nil {
 			run.Cards += len(messages)
 		}
 	}
@@ -1078,9 +1074,9 @@ var (
 	clickIsTargeted = &Slot[bool]{"targeted"} // the turn answers a click on a card that only one person sees
 )
 
-// privateTo is the person who alone reads what the turn says: they asked where nobody else reads it.
+// PrivateTo is the person who alone reads what the turn says: they asked where nobody else reads it.
 // "": everybody in the conversation may.
-func privateTo(t *Turn) string {
+func PrivateTo(t *Turn) string {
 	if answersOpenly.Peek(t) {
 		return ""
 	}
@@ -1137,7 +1133,7 @@ func (t *Turn) AnswerOpenly() { *answersOpenly.Of(t) = true }
 // targetedMessage returns the message as one for the person of a private turn, or as what answers a private
 // question openly.
 func targetedMessage(t *Turn, m *activity.Activity) *activity.Activity {
-	person, out := privateTo(t), *m
+	person, out := PrivateTo(t), *m
 	switch {
 	case m.Targeted():
 	case m.Amends() && isTargetedCard(t, m.ID):
@@ -1224,11 +1220,9 @@ func contextOf(ctx context.Context, t *Turn) context.Context {
 // idsOf has the turn's ids. The activity is the one that it answers now.
 func idsOf(t *Turn) turnid.Of {
 	id := t.Activity.ID
-	switch w := t.rec.Wait; {
-	case w != nil && w.Approval != nil && w.Approval.Decision != nil:
-		id = cmp.Or(w.Approval.Decision.Click, id)
-	case w != nil && w.Question != nil && w.Question.Reply != nil:
-		id = cmp.Or(w.Question.Reply.Click, id)
+	if p := pauseOf(t); p != nil {
+		reply, _ := p.Answered()
+		id = cmp.Or(reply, id)
 	}
 	return turnid.Of{Turn: t.ID, Conversation: t.Activity.Conversation.ID, Activity: id}
 }
@@ -1402,20 +1396,6 @@ func (t *Turn) step(ctx context.Context, name string) (within context.Context, e
 	return ctx, end
 }
 
-// noteFor passes a note on to the features. rec is the record that it is about, which is the turn's own or
-// one that this turn wakes.
-func noteFor(t *Turn, rec *Record, n Note) {
-	n.rec = rec
-	if t.rec.Notice != nil && t.rec.Notice.Request != nil {
-		n.By = t.rec.Notice.Request.By
-	}
-	for _, f := range t.engine.cfg.Features {
-		if f.Noted != nil {
-			f.Noted(t, &n)
-		}
-	}
-}
-
 func (t *Turn) record() *Record { return &t.rec }
 
 // Again returns another turn of the same invoke, to be stored: its record has no sign-in code.
@@ -1468,7 +1448,7 @@ func (t *Turn) Save(ctx context.Context) (err error) {
 // there. Nothing can be sent there until an activity comes from there.
 func (t *Turn) Removed(ctx context.Context) error {
 	state.Of[reference](t.Conversation).die("the bot was taken out")
-	return dropWaits(ctx, t, t.Activity.Conversation.ID, "", forTime, forFile)
+	return dropWaits(ctx, t, t.Activity.Conversation.ID, "", isOne(forTime, forFile))
 }
 
 // Amend makes the history follow what the author of a message did with it: one that was deleted leaves the

@@ -46,6 +46,7 @@ var withoutExample = map[string]string{
 	"app/traces.Feature":             ofFull,
 	"app/viewer.Feature":             ofFull,
 	"actions.Ends":                   "is the other half of Inherit, which has one; actions/lists calls it",
+	"bot/approvals.New":              insideOfBot,
 	"bot/audit.New":                  insideOfBot,
 	"bot/heads.New":                  insideOfBot,
 	"bot/quota.New":                  insideOfBot,
@@ -54,7 +55,12 @@ var withoutExample = map[string]string{
 	"bot/traces.New":                 insideOfBot,
 	"bot/turn.Again":                 insideOfBot,
 	"bot/turn.Decision":              insideOfBot,
-	"bot/turn.PersonKey":             "packages of features call it",
+	"bot/turn.Answered":              ofFeatures,
+	"bot/turn.Approved":              ofFeatures,
+	"bot/turn.Expired":               ofFeatures,
+	"bot/turn.ForPerson":             ofFeatures,
+	"bot/turn.PersonKey":             ofFeatures,
+	"bot/turn.Rejected":              ofFeatures,
 	"bottest.ServeConnector":         "is for bots that run without a kit",
 	"bottest.New":                    "needs a test that runs; the package's Example shows a kit",
 	"bottest.NewConnector":           "is for bots that run without a kit",
@@ -64,6 +70,7 @@ var withoutExample = map[string]string{
 
 const (
 	insideOfBot = "package bot calls it"
+	ofFeatures  = "packages of features call it"
 	ofFull      = "package app/full lists it, and docs/own-bot.md shows how to name one"
 )
 

@@ -1,4 +1,4 @@
-package ask_test
+package approvals
 
 import (
 	"cmp"
@@ -14,7 +14,6 @@ import (
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
-	"github.com/planbot-go/planbot/bot/turn/internal/ask"
 	"github.com/planbot-go/planbot/internal/titles"
 )
 
@@ -30,16 +29,16 @@ func TestCardsOnTheWire(t *testing.T) {
 	actions.Add(registry, "closeTicket", "Closes a <ticket>", func(context.Context, *actions.Turn, ticket) (actions.Result, error) { return actions.Done, nil })
 	turn := &actions.Turn{Activity: &activity.Activity{Type: activity.Message, ID: "1", ChannelID: activity.Teams}}
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	v := ask.View{
+	v := view{
 		View: titles.View{Say: turn.Translate, Zone: turn.Activity.Zone()}, Title: titles.Words, Action: registry.Lookup,
 	}
 	v.Asker.ID, v.Asker.Name = "29:mia", "Mia"
-	a := &ask.Approval{
+	a := &approval{
 		ID: "ask1", Hash: "h", Action: "closeTicket", Entities: []byte(`{"id":12345678901234567,"note":"*bold* <b>\u202e","more":[1]}`), Reason: "It is final.",
 		Approvers: []string{"29:boss"}, Expires: at,
 	}
 	compareCard(t, "approval", a.Card(v))
-	a.Approvers, a.Decision = nil, &ask.Decision{Approved: true, By: "Mia", At: at}
+	a.Approvers, a.Decision = nil, &decision{Approved: true, By: "Mia", At: at}
 	compareCard(t, "decided", a.Closed(v))
 }
 
@@ -64,11 +63,11 @@ func compareCard(t *testing.T, name string, card activity.Card) {
 // TestClearedValues: a null takes a value away, which looks like no text and no empty list.
 func TestClearedValues(t *testing.T) {
 	t.Parallel()
-	v := ask.View{
+	v := view{
 		View: titles.View{Say: new(actions.Turn).Translate, Zone: time.UTC}, Title: titles.Words,
 		Action: func(string) (*actions.Action, bool) { return nil, false },
 	}
-	a := &ask.Approval{ID: "a1", Action: "updateIssue", Entities: []byte(`{"body":{"assignee":null,"due":"cleared","labels":[],"title":"New"},"note":null}`)}
+	a := &approval{ID: "a1", Action: "updateIssue", Entities: []byte(`{"body":{"assignee":null,"due":"cleared","labels":[],"title":"New"},"note":null}`)}
 	words := a.Words(v)
 	for _, want := range []string{"assignee: cleared, ", `due: "cleared"`, "labels: (–)", "`note`: `cleared`"} {
 		if !strings.Contains(words, want) {
@@ -118,7 +117,7 @@ func TestRead(t *testing.T) {
 			t.Parallel()
 			tt.a.Type = cmp.Or(tt.a.Type, activity.Message)
 			got := ""
-			if c, ok := ask.Read(&tt.a, tt.text); ok && c.Answers {
+			if c, ok := read(&tt.a, tt.text); ok && c.Answers {
 				got = c.ID + "?"
 			} else if ok {
 				got = c.ID
@@ -146,12 +145,12 @@ func pressed(value string, args ...any) (a activity.Activity) {
 func TestDecide(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	a := ask.Approval{ID: "a1", Hash: "h", Approvers: []string{"29:boss"}, Expires: now, Standing: true}
-	v := ask.View{View: titles.View{Say: new(actions.Turn).Translate, Zone: time.UTC}}
+	a := approval{ID: "a1", Hash: "h", Approvers: []string{"29:boss"}, Expires: now, Standing: true}
+	v := view{View: titles.View{Say: new(actions.Turn).Translate, Zone: time.UTC}}
 	decide := func(hash, from string, at time.Time) string {
 		said := pressed(`{"approval":"a1","hash":"` + hash + `","verb":"planbot/approve-always"}`)
 		said.ID, said.ReplyToID, said.From.ID = "click", "card", from
-		c, ok := ask.Read(&said, "")
+		c, ok := read(&said, "")
 		if !ok {
 			t.Fatal("the click is not read")
 		}
@@ -167,7 +166,7 @@ func TestDecide(t *testing.T) {
 		}
 	}
 	got := decide("h", "29:boss", now)
-	want := ask.Decision{Approved: true, Always: true, By: "29:boss", At: now, Click: "click"}
+	want := decision{Approved: true, Always: true, By: "29:boss", At: now, Click: "click"}
 	if got != "" || *a.Decision != want || a.CardID != "card" {
 		t.Errorf("%q: %+v, want %+v", got, a, want)
 	}
@@ -176,12 +175,12 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func ExampleRead() {
-	a := ask.Approval{ID: "a1", Action: "closeTicket", Approvers: []string{"29:boss"}, Expires: time.Now().Add(time.Hour)}
+func Example() {
+	a := approval{ID: "a1", Action: "closeTicket", Approvers: []string{"29:boss"}, Expires: time.Now().Add(time.Hour)}
 	said := &activity.Activity{Type: activity.Message, Text: "/reject a1"}
 	said.From.ID = "29:boss"
-	if click, ok := ask.Read(said, said.Text); ok && click.ID == a.ID {
-		v := ask.View{View: titles.View{Say: new(actions.Turn).Translate, Zone: time.UTC}}
+	if click, ok := read(said, said.Text); ok && click.ID == a.ID {
+		v := view{View: titles.View{Say: new(actions.Turn).Translate, Zone: time.UTC}}
 		fmt.Printf("%q\n", a.Decide(v, click, time.Now()))
 	}
 	fmt.Println("approved:", a.Decision.Approved)

@@ -1,8 +1,9 @@
-package ask
+package approvals
 
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"maps"
 	"slices"
@@ -11,14 +12,17 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/google/jsonschema-go/jsonschema"
+	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
+	"github.com/planbot-go/planbot/state"
 )
 
-// Approval is a call that a person has to approve, and the decision. Records store it as JSON.
-type Approval struct {
+// approval is a call that a person has to approve, and the decision. Records store it as JSON.
+type approval struct {
 	ID        string         `json:"id"`
 	Action    string         `json:"action"`
 	Entities  jsontext.Value `json:"entities,omitempty"` // as the action will get them
@@ -28,11 +32,14 @@ type Approval struct {
 	Standing  bool           `json:"standing,omitzero"`   // may be approved for good
 	Expires   time.Time      `json:"expires"`
 	CardID    string         `json:"card,omitempty"`     // id of the message that asks
-	Decision  *Decision      `json:"decision,omitempty"` // nil: none yet, or it expired
+	Decision  *decision      `json:"decision,omitempty"` // nil: none yet, or it expired
+
+	of     *asking
+	within time.Duration // how long people have
 }
 
-// Decision is a person's decision about a call.
-type Decision struct {
+// decision is a person's decision about a call.
+type decision struct {
 	Approved bool      `json:"approved,omitzero"`
 	Always   bool      `json:"always,omitzero"` // never ask about the same call again
 	By       string    `json:"by,omitempty"`
@@ -42,8 +49,110 @@ type Decision struct {
 
 const tooLate texts.Text = "This was not decided in time. Nothing was done."
 
+// Kind is what the record waits for.
+func (*approval) Kind() string { return "approval" }
+
+// Until is a moment after it expires.
+func (a *approval) Until() time.Time { return a.Expires.Add(afterExpiry) }
+
+// Note is what the history says.
+func (a *approval) Note() string {
+	return "[A person was asked to approve " + a.Action + ", " + a.ID + ". It has not run yet.]"
+}
+
+// Failed notes that nobody could be asked.
+func (a *approval) Failed(t *turn.Turn) string {
+	a.note(t, t, "failed")
+	return "[" + a.Action + " needs approval, but nobody could be asked.]"
+}
+
+// Shown notes the card.
+func (a *approval) Shown(message string) { a.CardID = message }
+
+// Answered reports whether it is decided.
+func (a *approval) Answered() (activity string, ok bool) {
+	if a.Decision == nil {
+		return "", false
+	}
+	return a.Decision.Click, true
+}
+
+// Data is for who asked.
+func (a *approval) Data(t *turn.Turn) map[string]any {
+	return map[string]any{"action": turn.Title(t, a.Action), "entities": a.Entities}
+}
+
+// note notes what became of it.
+func (a *approval) note(t *turn.Turn, about turn.Holder, outcome string) {
+	turn.NoteFor(t, about, turn.Note{What: "approval", Outcome: outcome, Action: a.Action, Of: a.Entities, ID: a.ID})
+}
+
+// decision is the decision in a word.
+func (a *approval) decision() string {
+	if a.Decision.Approved {
+		return "approved"
+	}
+	return "rejected"
+}
+
+// Ask asks those who may decide, with a card if the channel renders them, else in words.
+func (a *approval) Ask(ctx context.Context, t *turn.Turn, id string) (*activity.Activity, error) {
+	asker, v := t.Activity.From, a.of.viewOf(t)
+	a.ID, a.Expires = id, time.Now().Add(a.within).UTC().Truncate(time.Second)
+	if turn.PrivateTo(t) != "" && !a.MayDecide(asker, asker) {
+		said := t.Translate("Somebody else has to approve this, and they can't see our private messages. Please ask me where they can.")
+		return nil, turn.Stop(said + turn.BeforeThat(t))
+	}
+	if len(a.Approvers) == 0 && asker.ID == "" {
+		return nil, turn.Refuse("nobody here can approve it: no person asked for it, and the bot has no approvers")
+	}
+	m := t.Message("")
+	if t.ShowsCards() {
+		m.Summary = t.Translate("Approval needed: %s", v.Title(a.Action))
+		m.Attachments = []activity.Attachment{a.Card(v).Attachment()}
+	} else {
+		m = t.Message(a.Words(v))
+	}
+	if err := message(ctx, t, a.Kind(), m); err != nil {
+		return nil, err
+	}
+	a.note(t, t, "asked")
+	t.Count(Counted, "asked")
+	zerolog.Ctx(ctx).Info().Str("approval", a.ID).Str("action", a.Action).Msg("waits for approval")
+	return m, nil
+}
+
+// Resume acts on the decision. Without one, the approval has expired.
+func (a *approval) Resume(ctx context.Context, t *turn.Turn) (come turn.Next, err error) {
+	v, d := a.of.viewOf(t), a.Decision
+	remember(t, a.ID, a.Late(v))
+	switch {
+	case d == nil:
+		t.Count(Counted, "expired")
+		a.note(t, t, "expired")
+		come = turn.Expired(t, a, "["+a.Action+" was not approved in time. It did not run.]")
+	case d.Approved:
+		if d.Always {
+			list := state.Of[approvals](t.Conversation)
+			list.Standing = newest(append(list.Standing, standing{a.Hash, t.Activity.From.ID, d.By, d.At}), maxStanding)
+		}
+		come = turn.Approved(t, a, a.Action, a.Hash)
+	default:
+		come, err = turn.Rejected(t, a, a.Action)
+	}
+	if err == nil && t.ShowsCards() {
+		m := t.Message("")
+		m.Attachments = []activity.Attachment{a.Closed(v).Attachment()}
+		if person := turn.PrivateTo(t); person != "" {
+			m.Target(person)
+		}
+		turn.Redraw(ctx, t, a.CardID, m)
+	}
+	return come, err
+}
+
 // MayDecide reports whether that person may decide about what asker wanted.
-func (a *Approval) MayDecide(who, asker activity.Account) bool {
+func (a *approval) MayDecide(who, asker activity.Account) bool {
 	allowed := a.Approvers
 	if len(allowed) == 0 {
 		allowed = []string{asker.ID, asker.AadObjectID}
@@ -55,8 +164,10 @@ func (a *Approval) MayDecide(who, asker activity.Account) bool {
 
 // Decide notes the decision of a click. If the click does not count, nothing changes, and refusal says why to
 // the person who clicked.
-func (a *Approval) Decide(v View, c Click, now time.Time) (refusal string) {
+func (a *approval) Decide(v view, c click, now time.Time) (refusal string) {
 	switch {
+	case a.Decision != nil:
+		return a.Late(v)
 	case c.said.Hash != "" && c.said.Hash != a.Hash:
 		return v.Say("This card is for a different call. Nothing was done.")
 	case now.After(a.Expires):
@@ -64,7 +175,7 @@ func (a *Approval) Decide(v View, c Click, now time.Time) (refusal string) {
 	case !a.MayDecide(c.by, v.Asker):
 		return v.Say("You can't decide this. Nothing was done.")
 	}
-	a.Decision = &Decision{
+	a.Decision = &decision{
 		Approved: c.said.Verb != verbReject, Always: c.said.Verb == verbAlways && a.Standing,
 		By: cmp.Or(c.by.Name, c.by.ID), At: now.UTC().Truncate(time.Second), Click: c.activity,
 	}
@@ -73,7 +184,7 @@ func (a *Approval) Decide(v View, c Click, now time.Time) (refusal string) {
 }
 
 // Late is what a click reads that comes after the decision, or after the approval expired.
-func (a *Approval) Late(v View) string {
+func (a *approval) Late(v view) string {
 	if a.Decision == nil {
 		return v.Say(tooLate)
 	}
@@ -81,7 +192,7 @@ func (a *Approval) Late(v View) string {
 }
 
 // inWords says who decided what, and when.
-func (d *Decision) inWords(v View) string {
+func (d *decision) inWords(v view) string {
 	sentence := texts.Text("Rejected by %s, %s")
 	switch {
 	case d.Approved && d.Always:
@@ -97,7 +208,7 @@ func (d *Decision) inWords(v View) string {
 const maxWords = 4 << 10
 
 // Card asks with a card. It shows the call as it will be made, with buttons to approve and reject.
-func (a *Approval) Card(v View) activity.Card {
+func (a *approval) Card(v view) activity.Card {
 	press := func(title, style, verb string) activity.Button {
 		return button(title, style, data{Approval: a.ID, Hash: a.Hash, Verb: verb})
 	}
@@ -117,10 +228,10 @@ func (a *Approval) Card(v View) activity.Card {
 }
 
 // Words asks in words, where the channel renders no cards.
-func (a *Approval) Words(v View) string { return a.inWords(v) + a.choices(v, "**") }
+func (a *approval) Words(v view) string { return a.inWords(v) + a.choices(v, "**") }
 
 // Closed is the card after the decision, or after the approval expired.
-func (a *Approval) Closed(v View) activity.Card {
+func (a *approval) Closed(v view) activity.Card {
 	said := v.Say("Not decided in time")
 	if a.Decision != nil {
 		said = a.Decision.inWords(v)
@@ -129,7 +240,7 @@ func (a *Approval) Closed(v View) activity.Card {
 }
 
 // choices says in words how to decide, each command between two marks.
-func (a *Approval) choices(v View, mark string) string {
+func (a *approval) choices(v view, mark string) string {
 	say := func(words ...string) string { return mark + strings.Join(words, " ") + mark }
 	approve, reject := say("/approve", a.ID), say("/reject", a.ID)
 	before := "\n\n"
@@ -148,7 +259,7 @@ func (a *Approval) choices(v View, mark string) string {
 
 // describe shows the action and its arguments in full, as text without markup, so that no argument
 // can pose as something else.
-func (a *Approval) describe(v View, head string) []any {
+func (a *approval) describe(v view, head string) []any {
 	rows := []any{heading(head), line(v.Title(a.Action), "")}
 	if action, ok := v.Action(a.Action); ok {
 		about := small(v.Say(texts.Text(action.Description)))
@@ -171,7 +282,7 @@ func (a *Approval) describe(v View, head string) []any {
 }
 
 // inWords is the question as a text, with what the call does as code.
-func (a *Approval) inWords(v View) string {
+func (a *approval) inWords(v view) string {
 	var s strings.Builder
 	s.WriteString(v.Say("May I do this?") + " **" + v.Title(a.Action) + "**\n")
 	for _, d := range a.details(v) {
@@ -192,7 +303,7 @@ type detail struct{ name, value string }
 
 // details returns the steps of the action and the arguments of the call. It marks an argument that
 // the action does not know as not used.
-func (a *Approval) details(v View) (list []detail) {
+func (a *approval) details(v view) (list []detail) {
 	action, ok := v.Action(a.Action)
 	if ok {
 		for step := range strings.Lines(action.Detail) {

@@ -1,7 +1,8 @@
-package ask
+package approvals
 
 import (
 	"cmp"
+	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -11,65 +12,112 @@ import (
 	"unicode/utf8"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/rs/zerolog"
 
 	"github.com/planbot-go/planbot/actions"
 	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn"
 	"github.com/planbot-go/planbot/internal/texts"
 	"github.com/planbot-go/planbot/internal/titles"
 )
 
-// Question is what a call asks the person, see [actions.Ask], and what came of it. Records store it as JSON.
-// What the person typed is in there until the call was made, and in no log.
-type Question struct {
-	ID     string       `json:"id,omitempty"` // "": it is still to be asked
-	Action string       `json:"action"`
-	Form   actions.Form `json:"form"`
-	State  []byte       `json:"state,omitempty"`
-	// Asked is how many questions the call has asked, with this one.
-	Asked   int       `json:"asked"`
+// question is what a call asks the person. Records store it as JSON.
+type question struct {
+	turn.Question
+	ID      string    `json:"id,omitempty"`
 	Expires time.Time `json:"expires,omitzero"`
-	CardID  string    `json:"card,omitempty"`   // id of the message that asks
-	Reply   *Reply    `json:"answer,omitempty"` // nil: none yet
-}
+	CardID  string    `json:"card,omitempty"` // id of the message that asks
 
-// Reply is what came of a question.
-type Reply struct {
-	Values     map[string]any `json:"values,omitempty"`
-	Declined   bool           `json:"declined,omitzero"`
-	Unanswered bool           `json:"unanswered,omitzero"` // nobody declined it, but there is no answer
-	At         time.Time      `json:"at,omitzero"`
-	Click      string         `json:"click,omitempty"` // the activity that answered
+	of *asking
 }
 
 const lateAnswer texts.Text = "This was not answered in time."
 
-// ForCall is what the call gets when it is made again. nil: it has not asked, or has no answer yet. q may be
-// nil.
-func (q *Question) ForCall() *actions.Answer {
-	if q == nil || q.Reply == nil {
-		return nil
+// answerWithin is how long a person has to answer if the action does not say.
+const answerWithin = 15 * time.Minute
+
+// Kind is what the record waits for.
+func (*question) Kind() string { return "answer" }
+
+// Until is a moment after it expires.
+func (q *question) Until() time.Time { return q.Expires.Add(afterExpiry) }
+
+// Note is what the history says.
+func (q *question) Note() string {
+	return "[The person was asked something that " + q.Action + " needs, " + q.ID + ". It is not done yet.]"
+}
+
+// Failed is what it says if nobody could be asked.
+func (q *question) Failed(*turn.Turn) string {
+	return "[" + q.Action + " needs an answer, but the person could not be asked.]"
+}
+
+// Shown notes the card.
+func (q *question) Shown(message string) { q.CardID = message }
+
+// Answered reports whether there is a reply.
+func (q *question) Answered() (activity string, ok bool) {
+	if q.Given == nil {
+		return "", false
 	}
-	return &actions.Answer{Values: q.Reply.Values, Declined: q.Reply.Declined, Unanswered: q.Reply.Unanswered, State: q.State}
+	return q.Given.Click, true
+}
+
+// Data is for the person who is asked.
+func (q *question) Data(t *turn.Turn) map[string]any {
+	return map[string]any{"action": turn.Title(t, q.Action), "question": q.Form.Text}
+}
+
+// Ask asks the person with a card.
+func (q *question) Ask(ctx context.Context, t *turn.Turn, id string) (*activity.Activity, error) {
+	v := q.of.viewOf(t)
+	q.ID, q.Expires = id, time.Now().Add(cmp.Or(q.Form.Within, answerWithin)).UTC().Truncate(time.Second)
+	m := turn.ForPerson(t, "")
+	m.Summary, m.TextFormat = q.Heading(v), ""
+	m.Attachments = []activity.Attachment{q.Card(v).Attachment()}
+	if err := message(ctx, t, q.Kind(), m); err != nil {
+		return nil, err
+	}
+	zerolog.Ctx(ctx).Info().Str("question", q.ID).Str("action", q.Action).Msg("waits for an answer")
+	return m, nil
+}
+
+// Resume goes on with the answer. Without one, the question has expired.
+func (q *question) Resume(ctx context.Context, t *turn.Turn) (turn.Next, error) {
+	if q.Given == nil {
+		q.Given = &turn.Given{Declined: true, Unanswered: true}
+	}
+	v := q.of.viewOf(t)
+	remember(t, q.ID, q.Late(v))
+	come := turn.Answered(t, q, &q.Question)
+	m := turn.ForPerson(t, "")
+	m.TextFormat = ""
+	m.Attachments = []activity.Attachment{q.Closed(v).Attachment()}
+	turn.Redraw(ctx, t, q.CardID, m)
+	return come, nil
 }
 
 // Answer notes the answer of a click of the person who is asked. If the click does not count, nothing changes,
 // and refusal says why to them.
-func (q *Question) Answer(v View, c Click, now time.Time) (refusal string) {
+func (q *question) Answer(v view, c click, now time.Time) (refusal string) {
+	if q.Given != nil {
+		return q.Late(v)
+	}
 	if now.After(q.Expires) {
 		return v.Say(lateAnswer)
 	}
-	r := &Reply{Declined: c.said.Verb == verbDecline, At: now.UTC().Truncate(time.Second), Click: c.activity}
+	r := &turn.Given{Declined: c.said.Verb == verbDecline, At: now.UTC().Truncate(time.Second), Click: c.activity}
 	if !r.Declined {
 		if r.Values, refusal = q.values(v, c.inputs); refusal != "" {
 			return refusal
 		}
 	}
-	q.Reply, q.CardID = r, cmp.Or(c.card, q.CardID)
+	q.Given, q.CardID = r, cmp.Or(c.card, q.CardID)
 	return ""
 }
 
 // values reads the inputs of the card. A refusal says which one does not fit its field.
-func (q *Question) values(v View, inputs map[string]json.RawMessage) (values map[string]any, refusal string) {
+func (q *question) values(v view, inputs map[string]json.RawMessage) (values map[string]any, refusal string) {
 	values = map[string]any{}
 	for i := range q.Form.Fields {
 		f := &q.Form.Fields[i]
@@ -96,7 +144,7 @@ func (q *Question) values(v View, inputs map[string]json.RawMessage) (values map
 }
 
 // value reads what the person gave for the field.
-func value(v View, f *actions.Field, given string) (read any, refusal string) {
+func value(v view, f *actions.Field, given string) (read any, refusal string) {
 	title := fieldTitle(v, f)
 	switch f.Kind {
 	case actions.YesNoField:
@@ -141,23 +189,23 @@ func decimal(n float64) string { return strconv.FormatFloat(n, 'f', -1, 64) }
 func inputID(i int) string { return "f" + strconv.Itoa(i) }
 
 // fieldTitle is what the person reads of a field.
-func fieldTitle(v View, f *actions.Field) string {
+func fieldTitle(v view, f *actions.Field) string {
 	return titles.Visible(v.Say(texts.Text(cmp.Or(f.Title, titles.Words(f.Name)))))
 }
 
 // Late is what a click reads that comes after the reply.
-func (q *Question) Late(v View) string {
+func (q *question) Late(v view) string {
 	switch {
-	case q.Reply.Unanswered:
+	case q.Given.Unanswered:
 		return v.Say(lateAnswer)
-	case q.Reply.Declined:
-		return v.Say("You declined to answer, %s.", v.Clock(q.Reply.At))
+	case q.Given.Declined:
+		return v.Say("You declined to answer, %s.", v.Clock(q.Given.At))
 	}
-	return v.Say("You answered this, %s.", v.Clock(q.Reply.At))
+	return v.Say("You answered this, %s.", v.Clock(q.Given.At))
 }
 
 // Card asks with a card that has an input for each field.
-func (q *Question) Card(v View) activity.Card {
+func (q *question) Card(v view) activity.Card {
 	body := q.describe(v, q.Heading(v))
 	for i := range q.Form.Fields {
 		f := &q.Form.Fields[i]
@@ -186,13 +234,13 @@ func (q *Question) Card(v View) activity.Card {
 }
 
 // Closed is the card after the reply. It does not repeat what the person typed.
-func (q *Question) Closed(v View) activity.Card {
+func (q *question) Closed(v view) activity.Card {
 	said := q.Late(v)
 	return activity.Card{Fallback: said, Body: q.describe(v, said), Version: cardVersion}
 }
 
 // Heading says in a sentence that something is asked.
-func (q *Question) Heading(v View) string {
+func (q *question) Heading(v view) string {
 	if q.approval() {
 		return v.Say("I need your approval.")
 	}
@@ -200,17 +248,17 @@ func (q *Question) Heading(v View) string {
 }
 
 // approval reports whether the person is asked to approve something.
-func (q *Question) approval() bool { return len(q.Form.Fields) == 0 }
+func (q *question) approval() bool { return len(q.Form.Fields) == 0 }
 
 // foreign reports whether the words of the question come from another program.
-func (q *Question) foreign(v View) bool {
+func (q *question) foreign(v view) bool {
 	action, ok := v.Action(q.Action)
 	return v.Program != "" || ok && action.Source.Connection != ""
 }
 
 // describe says for what something is asked, and then what, as text without markup. The words of another
 // program are in another font than the bot's own lines, and behind them, so they cannot pose as one.
-func (q *Question) describe(v View, head string) []any {
+func (q *question) describe(v view, head string) []any {
 	said := cmp.Or(v.Program, v.Say("I need this for: %s.", v.Title(q.Action)))
 	if action, ok := v.Action(q.Action); ok && action.Source.Connection != "" {
 		said = v.Say("%s is asking, for: %s. Your answer goes there. Never answer with a password.", action.Source.Connection, v.Title(q.Action))
@@ -223,7 +271,7 @@ func (q *Question) describe(v View, head string) []any {
 }
 
 // input is the input of a field, as cards have it.
-func input(v View, f *actions.Field, id string) map[string]any {
+func input(v view, f *actions.Field, id string) map[string]any {
 	title := fieldTitle(v, f)
 	in := map[string]any{"id": id, "label": title}
 	if f.Required && f.Kind != actions.YesNoField { // it would have to be yes

@@ -1,0 +1,358 @@
+// Package approvals asks people: to approve calls, and what actions want to know. It makes the cards and the words,
+// reads what a person clicks or says, and decides who may decide. Package turn stores the pauses in its records, and
+// makes the calls.
+package approvals
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/bot/turn"
+	"github.com/planbot-go/planbot/internal/plainjson"
+	"github.com/planbot-go/planbot/internal/titles"
+	"github.com/planbot-go/planbot/state"
+)
+
+const (
+	// Counted is what is counted: approvals asked, standing, approved, rejected or expired, see [turn.Counted].
+	Counted = "approvals"
+	// maxWaiting limits the approvals, and the questions, that one conversation waits for.
+	maxWaiting = 16
+	// maxStanding limits the approvals for good, and maxDecided the decisions remembered for late
+	// clicks. Beyond that the oldest goes.
+	maxStanding, maxDecided = 100, 48
+	// afterExpiry is how long a record waits after an approval expires: a decision of the last
+	// moment may still be on its way.
+	afterExpiry = time.Minute
+	// maxMessage is how many bytes a message that asks may have. Teams accepts 28 KB of a card.
+	maxMessage = 26 << 10
+)
+
+// asking is the feature.
+type asking struct {
+	actions   *actions.Registry
+	approvers []string
+	within    time.Duration
+}
+
+// New returns the feature. Approvers may approve calls for which the policy names nobody; none: who wanted the
+// call. within is how long they have if the policy does not say.
+func New(all *actions.Registry, approvers []string, within time.Duration) turn.Feature {
+	f := &asking{all, approvers, within}
+	return turn.Feature{
+		Name:  "approvals",
+		Ready: f.ready,
+		Asks:  func(_ *turn.Turn, q turn.Question) turn.Pause { return &question{Question: q, of: f} },
+		Pauses: map[string]func() turn.Pause{
+			"approval": func() turn.Pause { return &approval{of: f} },
+			"question": func() turn.Pause { return &question{of: f} },
+		},
+		Reads: func(a *activity.Activity, text string) *turn.Reply {
+			c, ok := read(a, text)
+			if !ok {
+				return nil
+			}
+			return &turn.Reply{Pause: c.ID, Alone: c.Answers, Take: c.take, Taken: c.taken, Late: c.late}
+		},
+		Values: []turn.Value{{Name: "approvals", Says: "approvals", Forget: forget, Of: keptOf}},
+	}
+}
+
+// Decided returns the action that a person has decided about, for which the record waited. "": there is none.
+func Decided(rec *turn.Record) (action string, approved bool) {
+	a := &approval{}
+	if rec.Wait == nil || json.Unmarshal(rec.Wait.Pauses["approval"], a) != nil || a.Decision == nil {
+		return "", false
+	}
+	return a.Action, a.Decision.Approved
+}
+
+// approvals is what a conversation's state keeps about them.
+type approvals struct {
+	Standing []standing `json:"standing,omitempty"`
+	Decided  []decided  `json:"decided,omitempty"`
+}
+
+// standing is a call that was approved for good: for the person who asked, in this conversation.
+type standing struct {
+	Hash  string    `json:"hash"`
+	Asker string    `json:"asker"`
+	By    string    `json:"by,omitempty"`
+	At    time.Time `json:"at"`
+}
+
+// decided is what to say about an approval or a question that nobody waits for any more.
+type decided struct {
+	ID    string `json:"id"`
+	Asker string `json:"asker"`
+	Said  string `json:"said"`
+}
+
+// forget deletes the approvals and decisions that one person asked for; "" deletes everybody's.
+func forget(conversation *state.Scope, asker string) {
+	list := state.Of[approvals](conversation)
+	list.Standing = slices.DeleteFunc(list.Standing, func(s standing) bool { return asker == "" || s.Asker == asker })
+	list.Decided = slices.DeleteFunc(list.Decided, func(d decided) bool { return asker == "" || d.Asker == asker })
+}
+
+// keptOf returns those that one person asked for.
+func keptOf(conversation *state.Scope, asker string) any {
+	list := *state.Of[approvals](conversation)
+	list.Standing = slices.DeleteFunc(slices.Clone(list.Standing), func(s standing) bool { return s.Asker != asker })
+	list.Decided = slices.DeleteFunc(slices.Clone(list.Decided), func(d decided) bool { return d.Asker != asker })
+	if len(list.Standing)+len(list.Decided) == 0 {
+		return nil
+	}
+	return list
+}
+
+// newest is the end of a list.
+func newest[E any](list []E, most int) []E { return slices.Delete(list, 0, max(0, len(list)-most)) }
+
+// remember keeps what to say about a pause that is over.
+func remember(t *turn.Turn, id, said string) {
+	list := state.Of[approvals](t.Conversation)
+	list.Decided = newest(append(list.Decided, decided{id, t.Activity.From.ID, said}), maxDecided)
+}
+
+// ready has a person asked for a call that needs an approval, unless it is approved for good.
+func (f *asking) ready(ctx context.Context, t *turn.Turn, c *turn.Pending) (turn.Pause, error) {
+	if c.Granted || !c.Approval.Required {
+		return nil, nil
+	}
+	hash, err := c.Hash(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stands := func(s standing) bool { return s.Hash == hash && s.Asker == t.Activity.From.ID }
+	if c.Approval.Standing && slices.ContainsFunc(state.Of[approvals](t.Conversation).Standing, stands) {
+		t.Count(Counted, "standing")
+		zerolog.Ctx(ctx).Info().Str("action", c.Action.Name).Msg("approved before, for good")
+		c.Granted = true
+		return nil, nil
+	}
+	entities, err := plainjson.Marshal(c.Entities)
+	if err != nil {
+		return nil, err
+	}
+	a := &approval{
+		Action: c.Action.Name, Entities: entities, Hash: hash, Reason: c.Approval.Reason, Standing: c.Approval.Standing,
+		Approvers: c.Approval.Approvers, of: f, within: cmp.Or(c.Approval.Within, f.within),
+	}
+	if len(a.Approvers) == 0 {
+		a.Approvers = f.approvers
+	}
+	return a, nil
+}
+
+// message is one that asks. It refuses one that is too long, and more than a conversation may wait for.
+func message(ctx context.Context, t *turn.Turn, kind string, m *activity.Activity) error {
+	raw, err := m.Encode()
+	if err != nil || len(raw) > maxMessage {
+		return turn.Refuse("its arguments are too long to be shown to a person for approval")
+	}
+	waiting, err := turn.Waits(ctx, t, kind)
+	if err == nil && waiting >= maxWaiting {
+		err = turn.Refuse("too many approvals are waiting in this conversation")
+	}
+	return err
+}
+
+// viewOf is how the turn's person sees what is asked.
+func (f *asking) viewOf(t *turn.Turn) view {
+	return view{
+		View:  titles.View{Say: t.Translate, Zone: t.Activity.Zone()},
+		Title: func(name string) string { return turn.Title(t, name) }, Action: f.actions.Lookup,
+		Asker: t.Activity.From, Program: turn.Program(t), Alone: t.Activity.Conversation.Personal(),
+	}
+}
+
+// take puts a click into the pause that it is about.
+func (c click) take(ctx context.Context, t *turn.Turn, w *turn.Waiting) (ours bool, refusal string) {
+	switch p := w.Pause.(type) {
+	case *approval:
+		if c.Answers || p.ID != c.ID {
+			return false, ""
+		}
+		v := p.of.viewOf(t)
+		v.Asker = w.Asked.From
+		refusal = p.Decide(v, c, time.Now())
+		if refusal == "" {
+			outcome := p.decision()
+			if p.Decision.Always {
+				outcome += "-always"
+			}
+			p.note(t, w, outcome)
+		}
+		return true, refusal
+	case *question:
+		if !c.Answers || p.ID != c.ID {
+			return false, ""
+		}
+		if t.Activity.From.ID == "" || t.Activity.From.ID != w.Asked.From.ID {
+			zerolog.Ctx(ctx).Warn().Str("audit", "question").Str("user", t.Activity.From.ID).Msg("somebody else answered a question, ignored")
+			return true, t.Translate("This question is for somebody else.")
+		}
+		return true, p.Answer(p.of.viewOf(t), c, time.Now())
+	}
+	return false, ""
+}
+
+// taken returns the card that shows what became of a click.
+func (c click) taken(ctx context.Context, t *turn.Turn, w *turn.Waiting) activity.Card {
+	log := zerolog.Ctx(ctx).Info()
+	if a, ok := w.Pause.(*approval); ok {
+		v := a.of.viewOf(t)
+		v.Asker = w.Asked.From
+		t.Count(Counted, a.decision())
+		log.Str("approval", a.ID).Str("of_turn", w.Turn()).Str("action", a.Action).
+			Str("by", t.Activity.From.ID).Bool("approved", a.Decision.Approved).Msg("approval decided")
+		return a.Closed(v)
+	}
+	q := w.Pause.(*question)
+	log.Str("question", q.ID).Str("of_turn", w.Turn()).Str("action", q.Action).Bool("declined", q.Given.Declined).Msg("question answered")
+	return q.Closed(q.of.viewOf(t))
+}
+
+// late says what became of what nobody waits for any more.
+func (c click) late(t *turn.Turn, conversation *state.Scope) (said string, known bool) {
+	list := state.Of[approvals](conversation).Decided
+	if at := slices.IndexFunc(list, func(d decided) bool { return d.ID == c.ID }); at >= 0 {
+		return list[at].Said, true
+	}
+	if c.Answers {
+		return t.Translate("I'm no longer waiting for this answer."), false
+	}
+	return t.Translate("I'm no longer waiting for this decision. Nothing was done."), false
+}
+
+// view is how a person sees what is asked. All but Asker and Program is required.
+type view struct {
+	titles.View
+	Title  func(action string) string // what people call the action
+	Action func(name string) (*actions.Action, bool)
+	Asker  activity.Account // who wanted what is to be approved
+	// Program is the sentence that another program asks in their name. "": none does.
+	Program string
+	Alone   bool // nobody but the asker reads it
+}
+
+// The verbs of the buttons. Cards of earlier versions have them.
+const (
+	verbApprove = "planbot/approve"
+	verbAlways  = "planbot/approve-always"
+	verbReject  = "planbot/reject"
+	verbAnswer  = "planbot/answer"
+	verbDecline = "planbot/decline"
+)
+
+// data is what a button carries, and so a click.
+type data struct {
+	Approval string `json:"approval,omitempty"`
+	Question string `json:"question,omitempty"`
+	Hash     string `json:"hash,omitempty"` // of the call on the card
+	Verb     string `json:"verb"`
+}
+
+// click is what a person says about an approval or a question: with a button of its card or, about an
+// approval, in words. [read] makes it.
+type click struct {
+	ID      string // of the approval or the question
+	Answers bool   // it is about a question
+
+	said     data
+	inputs   map[string]json.RawMessage // of the card
+	by       activity.Account
+	activity string // its id
+	card     string // id of the message with the button; "" in words
+}
+
+// read reads a click of the activity's person. In words it is /approve or /reject with the id of an
+// approval, as text. ok is false for everything else, such as a refresh: its client says what
+// somebody sees, not what they decide.
+func read(a *activity.Activity, text string) (c click, ok bool) {
+	c = click{by: a.From, activity: a.ID}
+	var raw []byte
+	verb := &c.said.Verb // Action.Submit has it nowhere else
+	switch {
+	case a.Type == activity.Message && a.Text == "" && len(a.Value) > 0 && a.Value.Kind() != 'n':
+		raw = a.Value
+	case a.Type == activity.Message:
+		return c, c.readWords(strings.Fields(text))
+	case a.Automatic():
+		return c, false
+	case a.Type == activity.Invoke && a.Name == "adaptiveCard/action":
+		var click struct {
+			Action struct {
+				Type, Verb string
+				Data       json.RawMessage
+			}
+		}
+		if json.Unmarshal(a.Value, &click) != nil || click.Action.Type != "Action.Execute" {
+			return c, false
+		}
+		raw, verb = click.Action.Data, &click.Action.Verb
+	}
+	if json.Unmarshal(raw, &c.said) != nil || json.Unmarshal(raw, &c.inputs) != nil || *verb != c.said.Verb {
+		return c, false
+	}
+	c.card = a.ReplyToID
+	switch c.said.Verb {
+	case verbApprove, verbAlways, verbReject:
+		c.ID = c.said.Approval
+		return c, c.ID != "" && c.said.Hash != ""
+	case verbAnswer, verbDecline:
+		c.ID, c.Answers = c.said.Question, true
+		return c, c.ID != ""
+	}
+	return c, false
+}
+
+// readWords reads the words of a message. After /approve and the id may come always.
+func (c *click) readWords(words []string) bool {
+	if len(words) < 2 {
+		return false
+	}
+	c.ID = strings.ToLower(words[1]) // as the bot wrote it
+	switch strings.ToLower(strings.Join(slices.Delete(words, 1, 2), " ")) {
+	case "/approve":
+		c.said.Verb = verbApprove
+	case "/approve always":
+		c.said.Verb = verbAlways
+	case "/reject":
+		c.said.Verb = verbReject
+	}
+	return c.said.Verb != ""
+}
+
+// cardVersion is the schema that introduced Action.Execute.
+const cardVersion = "1.4"
+
+func button(title, style string, d data) activity.Button {
+	return activity.Button{Title: title, Style: style, Verb: d.Verb, Data: d, Bare: d.Verb == verbDecline}
+}
+
+func heading(text string) activity.TextBlock {
+	return activity.TextBlock{Text: text, Weight: "bolder", Size: "medium"}
+}
+
+// line shows a bold word and a value beside it; neither is read as markdown.
+func line(word, value string) activity.RichText {
+	runs := activity.RichText{{Text: word, Weight: "bolder"}}
+	if value != "" {
+		runs = append(runs, activity.TextBlock{Text: value, Mono: true})
+	}
+	return runs
+}
+
+func small(text string) activity.RichText {
+	return activity.RichText{{Text: text, Subtle: true, Size: "small"}}
+}

@@ -1,0 +1,534 @@
+package turn
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/rs/zerolog"
+
+	"github.com/planbot-go/planbot/actions"
+	"github.com/planbot-go/planbot/activity"
+	"github.com/planbot-go/planbot/planner/plan"
+	"github.com/planbot-go/planbot/prompts"
+	"github.com/planbot-go/planbot/state"
+	"github.com/planbot-go/planbot/state/inbox"
+)
+
+// What this file is about: a turn asks a person with a message, and its record then waits outside of its queue, so that
+// the conversation continues. The reply is a turn of its own, in a queue beside the conversation's, so that it is
+// answered at once. It puts the answer into the record and the record back into its queue, in one step that works only
+// once. The turn then goes on with the call that waited, or without it.
+
+// Pause is a wait for a person before the next call of a plan, such as for its approval. A feature makes it in
+// [Feature].Ready or Asks. The record keeps it as JSON.
+type Pause interface {
+	// Kind is what the record waits for.
+	Kind() string
+	// Ask returns the message that asks. id is the pause's own, and begins with that of the turn. An error of [Refuse]
+	// fails the call, or leaves the question unanswered; one of [Stop] ends the turn.
+	Ask(ctx context.Context, t *Turn, id string) (*activity.Activity, error)
+	// Until is when the turn goes on without an answer.
+	Until() time.Time
+	// Note is what the history says while the turn waits.
+	Note() string
+	// Failed is called if nobody could be asked. It returns what the history says then.
+	Failed(t *Turn) (note string)
+	// Shown tells the id of the message that asks; "": the channel gave it none.
+	Shown(message string)
+	// Answered reports whether there is an answer, and which activity brought it.
+	Answered() (activity string, ok bool)
+	// Resume is called in the turn that waited, with the answer or when the time is up. It returns [Approved], [Rejected],
+	// [Expired] or [Answered].
+	Resume(ctx context.Context, t *Turn) (Next, error)
+	// Data is what people read about it who ask what the bot keeps about them.
+	Data(t *Turn) map[string]any
+}
+
+// Pending is a call that is about to be made, as [Feature].Ready sees it: checked, and allowed by the policy.
+type Pending struct {
+	actions.Call
+	Approval actions.Approval // what the policy wants
+	// Granted says that a person has approved the call. Ready may set it.
+	Granted bool
+
+	exec *execution
+	call *call
+}
+
+// Hash identifies everything that the call will do. Two calls with the same hash do the same.
+func (p *Pending) Hash(ctx context.Context) (string, error) {
+	var err error
+	if p.call.hash == "" {
+		p.call.hash, err = p.exec.approvalHash(ctx, p.call, p.Approval.Bind)
+	}
+	return p.call.hash, err
+}
+
+// Question is what a call asks the person, see [actions.Ask], and what came of it. Records store it as JSON.
+// What the person typed is in there until the call was made, and in no log.
+type Question struct {
+	Action string       `json:"action"`
+	Form   actions.Form `json:"form"`
+	State  []byte       `json:"state,omitempty"`
+	// Asked is how many questions the call has asked, with this one.
+	Asked int    `json:"asked"`
+	Given *Given `json:"answer,omitempty"` // nil: no answer yet
+}
+
+// Given is what came of a question.
+type Given struct {
+	Values     map[string]any `json:"values,omitempty"`
+	Declined   bool           `json:"declined,omitzero"`
+	Unanswered bool           `json:"unanswered,omitzero"` // nobody declined it, but there is no answer
+	At         time.Time      `json:"at,omitzero"`
+	Click      string         `json:"click,omitempty"` // the activity that answered
+}
+
+// forCall is what the call gets when it is made again. nil: it has not asked, or has no answer yet. q may be nil.
+func (q *Question) forCall() *actions.Answer {
+	if q == nil || q.Given == nil {
+		return nil
+	}
+	return &actions.Answer{Values: q.Given.Values, Declined: q.Given.Declined, Unanswered: q.Given.Unanswered, State: q.State}
+}
+
+// Reply is what an activity answers to a pause, see [Feature].Reads.
+type Reply struct {
+	Pause string // its id
+	Alone bool   // only the person of the reply reads why it does not count
+	// Take puts the reply into the pause. ours is false if the turn waits for something else. If the reply does not
+	// count, nothing changes, and refusal says why.
+	Take func(ctx context.Context, t *Turn, w *Waiting) (ours bool, refusal string)
+	// Taken returns a card that shows what became of it, once the turn that waited goes on.
+	Taken func(ctx context.Context, t *Turn, w *Waiting) activity.Card
+	// Late says what became of a pause that nobody waits for any more, from the state of the conversation.
+	Late func(t *Turn, conversation *state.Scope) (said string, known bool)
+}
+
+// Waiting is a turn that waits, as a reply of another turn finds it.
+type Waiting struct {
+	Pause Pause
+	Asked *activity.Activity // what it answers
+	rec   *Record
+}
+
+func (w *Waiting) record() *Record { return w.rec }
+
+// Turn is the id of the turn that waits.
+func (w *Waiting) Turn() string { return w.rec.ID }
+
+// errChanged ends an approved turn if the bot has changed meanwhile and would do something else
+// than the person saw.
+var errChanged = errors.New("the approved call is not the one that would be made now")
+
+// allow asks the policy about a call, and the features whether it has to wait for a person. An approved call is made
+// if it is exactly the one that the person saw and the policy still allows it.
+func (x *execution) allow(ctx context.Context, c *call, approved string) error {
+	if c.err != nil {
+		return nil
+	}
+	p := &Pending{Call: x.describe(c), exec: x, call: c}
+	var err error
+	p.Approval, err = x.policy(ctx, p.Call)
+	if is[*refusal](err) {
+		zerolog.Ctx(ctx).Info().Str("action", c.action.Name).Msg("the policy denies the call")
+		if x.mayHaveStarted > 0 {
+			return x.notApproved()
+		}
+		c.err = err
+		return nil
+	}
+	if err == nil && approved != "" {
+		_, err = p.Hash(ctx)
+		p.Granted = c.hash == approved
+	}
+	if err != nil {
+		return err
+	}
+	if approved != "" && !p.Granted {
+		return x.notApproved()
+	}
+	for _, f := range x.engine.cfg.Features {
+		if f.Ready == nil || c.pause != nil {
+			continue
+		}
+		c.pause, err = f.Ready(ctx, x.Turn, p)
+		if is[*refusal](err) {
+			c.err = err
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("feature %s: %w", f.Name, err)
+		}
+	}
+	c.granted = p.Granted
+	if c.pause == nil && (c.granted || !p.Approval.Required) {
+		return nil
+	}
+	if x.mayHaveStarted > 0 {
+		return x.notApproved()
+	}
+	if c.pause == nil {
+		zerolog.Ctx(ctx).Error().Str("action", c.action.Name).Msg("a call is refused: no feature of this bot asks for the approval that it needs")
+		c.err = Refuse("%s needs the approval of a person, and this bot cannot ask for one", c.action.Name)
+	}
+	return nil
+}
+
+// policy asks the policy about a call. A call that it denies is a refusal.
+func (x *execution) policy(ctx context.Context, c actions.Call) (actions.Approval, error) {
+	c.Salvaged = c.Salvaged || x.Distrusted() || c.Action.Doubtful(c.Entities)
+	approval, err := x.engine.cfg.Policy(ctx, x.Turn.Turn, c)
+	switch {
+	case err != nil:
+		return approval, fmt.Errorf("approval policy: %w", err)
+	case approval.Denied != "":
+		return actions.Approval{}, &refusal{approval.Denied}
+	}
+	return approval, nil
+}
+
+// notApproved says that the call may not be made any more, or differs from the approved one. If a
+// dead process had started it, it may have been made: then nobody is told that it was not, and an
+// operator has to look at it.
+func (x *execution) notApproved() error {
+	if x.mayHaveStarted == 0 {
+		return errChanged
+	}
+	return &deadLetter{reason: "a call that had begun may not be made any more, or is not the one that was approved"}
+}
+
+// approvalHash identifies everything that the call will do: the action, what it consists of and where it
+// comes from, its entities, what the bot fills in, and what the policy binds it to.
+func (x *execution) approvalHash(ctx context.Context, c *call, bind string) (string, error) {
+	bound, err := c.action.Bound(ctx, x.Turn.Turn)
+	if err != nil {
+		return "", err
+	}
+	parts := []any{c.action.Name, c.action.Detail, c.command.Entities, bound}
+	if bind != "" {
+		parts = append(parts, bind)
+	}
+	if c.action.Source != (actions.Source{}) {
+		parts = append(parts, c.action.Source)
+	}
+	return hashOf(parts...), nil
+}
+
+// ask has a person asked, for the next call. Once the message is sent, the record waits.
+func (x *execution) ask(ctx context.Context, p Pause) (Next, error) {
+	run := x.rec.Run
+	run.Asked++
+	id := x.ID
+	if run.Asked > 1 {
+		id += strconv.Itoa(run.Asked)
+	}
+	m, err := p.Ask(ctx, x.Turn, id)
+	if err != nil {
+		return Next{}, err
+	}
+	x.rec.Wait = waitFor(x.engine, p)
+	remember(x.Turn)
+	return x.put([]*activity.Activity{m})
+}
+
+// BeforeThat is a sentence about what the turn has done, after another sentence. "": nothing.
+func BeforeThat(t *Turn) string {
+	did := titlesOf(t, completed(t.Outcomes()))
+	if len(did) == 0 {
+		return ""
+	}
+	return " " + t.Translate("Before that I did: %s.", strings.Join(did, ", "))
+}
+
+// NoteFor passes a note on to the features, about the turn itself or the one that it wakes.
+func NoteFor(t *Turn, about Holder, n Note) {
+	n.rec = about.record()
+	if r := requestOf(t); r != nil {
+		n.By = r.By
+	}
+	for _, f := range t.engine.cfg.Features {
+		if f.Noted != nil {
+			f.Noted(t, &n)
+		}
+	}
+}
+
+// replaceNote replaces the history's note of a turn that waits. With "" it removes the turn, which is
+// written again when it ends.
+func (x *execution) replaceNote(p Pause, note string) {
+	x.rec.Remembered = note != ""
+	waiting := p.Note()
+	history := state.Of[prompts.History](x.Thread)
+	history.Turns = slices.DeleteFunc(history.Turns, func(turn prompts.Turn) bool {
+		at := slices.IndexFunc(turn.Messages, func(m prompts.Message) bool { return m.Role == "system" && m.Text == waiting })
+		if at >= 0 && note != "" {
+			turn.Messages[at].Text = note
+		}
+		return at >= 0 && note == ""
+	})
+}
+
+// Approved makes the call that the pause was about, if that has still this hash.
+func Approved(t *Turn, p Pause, action, hash string) Next {
+	t.exec.replaceNote(p, "")
+	t.rec.Run.Approved, t.rec.Run.Decided = hash, &decidedCall{action, true}
+	t.since.progressed = true
+	return goOnTo(running)
+}
+
+// Rejected does not make the call, and tells the person if there is nothing else to tell.
+func Rejected(t *Turn, p Pause, action string) (Next, error) {
+	x := t.exec
+	if x.owesAfter() {
+		t.rec.Run.Decided = &decidedCall{Action: action}
+		return x.goOnWithout(p, rejected), nil
+	}
+	if r := requestOf(t); r != nil {
+		r.Status = actions.RequestRejected
+	}
+	said := x.wontDo(action)
+	x.replaceNote(p, "["+said+"]")
+	t.rec.Run = nil
+	return t.put(messagesOf(t, said))
+}
+
+// Expired ends the turn without a word. The history says note.
+func Expired(t *Turn, p Pause, note string) Next {
+	if r := requestOf(t); r != nil {
+		r.Status = actions.RequestExpired
+	}
+	t.exec.replaceNote(p, note)
+	t.rec.Run = nil
+	return goOnTo(done)
+}
+
+// Answered makes the call again that asked q, with what was given.
+func Answered(t *Turn, p Pause, q *Question) Next {
+	t.exec.replaceNote(p, "")
+	t.rec.Run.Question = q
+	t.since.progressed = true
+	return goOnTo(running)
+}
+
+// owesAfter reports whether there is more to say than that the call was rejected: a model that
+// waits for the results of its calls has not seen some, or the person was not told of a command
+// that found nothing to act on.
+func (x *execution) owesAfter() bool {
+	p := x.rec.Run.Progress
+	return p.Owes() || p.Plan.Observe && slices.ContainsFunc(x.round().Outcomes, func(o actions.Outcome) bool {
+		return o.Action != plan.Say && !o.Failed && o.Text != ""
+	})
+}
+
+// wontDo says that the next call, and what was to follow, is not made.
+func (x *execution) wontDo(action string) string {
+	if rest := x.rest(); rest != "" {
+		return x.Translate("OK, I won't do this: %s. I also won't do what came after it: %s.", Title(x.Turn, action), rest)
+	}
+	return x.Translate("OK, I won't do this: %s.", Title(x.Turn, action))
+}
+
+// goOnWithout has the planner plan again, with what was done before the call that waited, and why that
+// is not made.
+func (x *execution) goOnWithout(p Pause, why string) Next {
+	run := x.rec.Run
+	x.replaceNote(p, "")
+	run.Steps++
+	c := x.check(run.Progress.Next)
+	c.result = actions.Fail("%s", why)
+	x.record(&c)
+	x.leaveOut()
+	run.Progress = nil
+	x.since.progressed = true
+	return saveThen(planning)
+}
+
+// rest names the actions after the rejected one, which do not run either.
+func (x *execution) rest() string {
+	var names []string
+	p := x.rec.Run.Progress
+	for _, c := range p.Plan.Commands[p.Next+1:] {
+		if c.Kind == plan.Do {
+			names = append(names, Title(x.Turn, c.Action))
+		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// Redraw replaces the message that asked with what it shows afterwards. A failure is harmless.
+func Redraw(ctx context.Context, t *Turn, message string, m *activity.Activity) {
+	if message == "" || repliesInResponse(t) {
+		return
+	}
+	m.ReplyToID = ""
+	ctx, cancel := context.WithTimeout(ctx, reactWithin)
+	defer cancel()
+	if err := t.engine.cfg.Channel.Update(ctx, t.Activity.Reference(), message, m); err != nil {
+		zerolog.Ctx(ctx).Info().Str("error", cause(err)).Msg("the message that asked was not updated")
+	}
+}
+
+// OwnVerbs is the prefix of the verbs of the bot's own buttons, those of its features among them.
+const OwnVerbs = "planbot/"
+
+// decideWithin is how long a reply looks for a record that is about to wait.
+const decideWithin = 12 * time.Second
+
+// errNotYet says that no record waits for a reply, but a turn is running that may be about to ask.
+var errNotYet = errors.New("nothing is waiting yet")
+
+// replyIn is what the turn's activity answers to a pause; nil: it answers none.
+func replyIn(t *Turn) *Reply {
+	for _, f := range t.engine.cfg.Features {
+		if f.Reads == nil {
+			continue
+		}
+		if r := f.Reads(t.Activity, t.Text); r != nil {
+			return r
+		}
+	}
+	return nil
+}
+
+// deliver is the handler of a reply. It stores the reply in the record that waits for it and puts that
+// record back into its queue, in one step. So the reply is answered at once and is not lost. One that
+// does not count changes nothing, and the person reads why.
+func (r *Reply) deliver(ctx context.Context, t *Turn) error {
+	until, tell := time.Now().Add(decideWithin), t.Tell
+	if r.Alone {
+		tell = t.TellAlone
+	}
+	err := r.deliverOnce(ctx, t)
+	for errors.Is(err, errNotYet) && time.Now().Before(until) {
+		wait(ctx, 100*time.Millisecond, nil)
+		err = r.deliverOnce(ctx, t)
+	}
+	if errors.Is(err, errNotYet) {
+		err = r.queued(ctx, t)
+	}
+	refused, ok := errors.AsType[*refusal](err)
+	switch {
+	case !ok:
+		return err
+	case t.Activity.Type != activity.Invoke:
+		return tell(ctx, refused.reason)
+	}
+	t.Answer(t.engine.cfg.Clicked(nil, refused.reason)) // only the person who clicked reads it
+	if t.engine.cfg.Unread(t) {                         // they were told that it was noted
+		return t.TellAlone(ctx, refused.reason)
+	}
+	return nil
+}
+
+// queued refuses a reply with what another one has decided, whose record is still in its queue.
+func (r *Reply) queued(ctx context.Context, t *Turn) error {
+	queue := conversationKey(t)
+	all, err := t.engine.inbox.Records(ctx, queue)
+	if err != nil {
+		return err
+	}
+	for _, raw := range all {
+		rec, err := Decode(raw)
+		if err != nil || rec.Wait == nil {
+			continue
+		}
+		w := &Waiting{Pause: rec.Wait.open(t.engine.pauses), Asked: t.Activity, rec: &rec}
+		if !isAnswered(w.Pause) {
+			continue
+		}
+		ours, refusal := r.Take(ctx, t, w)
+		if ours {
+			return Refuse("%s", refusal)
+		}
+	}
+	return r.past(ctx, t, queue, false)
+}
+
+func (r *Reply) deliverOnce(ctx context.Context, t *Turn) error {
+	e, queue := t.engine, conversationKey(t)
+	running, err := e.inbox.Queued(ctx, queue) // ask before Find: the record may begin to wait in between
+	if err != nil {
+		return err
+	}
+	found, err := e.inbox.Find(ctx, queue, r.Pause[:min(len(r.Pause), idLen)])
+	if errors.Is(err, inbox.ErrNoRecord) {
+		return r.past(ctx, t, queue, running > 0)
+	}
+	if err != nil {
+		return err
+	}
+	rec, err := Decode(found.Record)
+	if err != nil {
+		return err
+	}
+	asked, err := rec.Read()
+	if err != nil {
+		return err
+	}
+	own := t.Activity.Locale
+	t.Activity.Locale = cmp.Or(own, asked.Locale)
+	w := &Waiting{Pause: rec.Wait.open(e.pauses), Asked: asked, rec: &rec}
+	ours, refusal := false, ""
+	if w.Pause != nil && string(rec.Wait.For) == w.Pause.Kind() {
+		ours, refusal = r.Take(ctx, t, w)
+	}
+	if !ours {
+		t.Activity.Locale = own
+		return r.past(ctx, t, queue, false)
+	}
+	if refusal != "" {
+		return Refuse("%s", refusal)
+	}
+	rec.Caller = t.rec.Caller // the click just proved its address
+	rec.Caller.ServiceURL = t.Activity.ServiceURL
+	rec.Awaited, rec.Answer = false, nil
+	answer := Answer{}
+	if repliesInResponse(t) {
+		rec.Awaited, rec.Answer, answer.Follows = true, &Answer{Activities: t.rec.Answer.Activities}, rec.ID
+	}
+	raw, err := rec.Encode()
+	if err == nil {
+		err = e.inbox.Wake(ctx, found, raw)
+	}
+	if errors.Is(err, inbox.ErrNoRecord) {
+		return errNotYet
+	}
+	if err != nil {
+		return err
+	}
+	card := r.Taken(ctx, t, w)
+	if t.Activity.Type == activity.Invoke {
+		answer = e.cfg.Clicked(&card, "")
+	}
+	t.Answer(answer)
+	return nil
+}
+
+// past says what became of a pause that nobody waits for.
+func (r *Reply) past(ctx context.Context, t *Turn, queue state.Key, running bool) error {
+	scopes, err := t.engine.cfg.Store.Load(ctx, queue)
+	if err != nil {
+		return err
+	}
+	t.Activity.Locale = cmp.Or(t.Activity.Locale, state.Of[reference](scopes[0]).Locale)
+	said, known := r.Late(t, scopes[0])
+	if known {
+		t.Count(CountDuplicates, "click")
+	} else if running {
+		return errNotYet
+	}
+	return Refuse("%s", said)
+}
+
+// Waits counts the pauses of that kind in the turn's conversation.
+func Waits(ctx context.Context, t *Turn, kind string) (int, error) {
+	all, err := waitsOf(ctx, t, conversationKey(t), "", func(k waitKind) bool { return string(k) == kind })
+	return len(all), err
+}
