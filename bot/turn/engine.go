@@ -325,9 +325,8 @@ func (e *Engine) moveHead(lease *inbox.Lease, t *Turn) (more bool) {
 	if t == nil {
 		t, fault = openTurn(e, lease)
 		switch {
-		case errors.Is(fault, errNewer) && e.newer.leave(lease.ID(), e.cfg.Lease):
-			e.cfg.Log.Info().Str("turn", lease.ID()).Msg(leftToNewer)
-			releaseQueue(e, lease, newerAgain)
+		case errors.Is(fault, errNewer) && e.newer.mayCome(lease.ID(), e.cfg.Lease):
+			leaveToNewer(e, lease)
 			return false
 		case t == nil:
 			return buryRecord(ctx, e, lease, fault.Error(), nil)

@@ -25,7 +25,7 @@ func TestSlots(t *testing.T) {
 	if err != nil || !strings.Contains(string(raw), `,"words":{"words":["<a>"]}`) {
 		t.Fatalf("%s, %v", raw, err)
 	}
-	absent := strings.Replace(string(raw), `"words":{`, `"absent":{"any": 1.50},"words":{`, 1)
+	absent := strings.Replace(string(raw), `"words":{`, `"absent":{"any":1.50},"words":{`, 1)
 	read, err := Decode([]byte(absent))
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestSlots(t *testing.T) {
 		t.Error("the value of a slot is another one")
 	}
 	raw, err = read.Encode()
-	if err != nil || !strings.Contains(string(raw), `"absent":{"any": 1.50}`) || !strings.Contains(string(raw), `"words":{"words":["<a>","b"]}`) {
+	if err != nil || !strings.Contains(string(raw), `"absent":{"any":1.50}`) || !strings.Contains(string(raw), `"words":{"words":["<a>","b"]}`) {
 		t.Errorf("%s, %v", raw, err)
 	}
 	*got = keeps{}

@@ -1,6 +1,7 @@
 package turn
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,7 +17,6 @@ import (
 	"github.com/planbot-go/planbot/activity"
 	"github.com/planbot-go/planbot/bot/turn/files"
 	"github.com/planbot-go/planbot/bot/turn/internal/stream"
-	"github.com/planbot-go/planbot/internal/plainjson"
 	"github.com/planbot-go/planbot/planner/plan"
 	"github.com/planbot-go/planbot/state/inbox"
 )
@@ -250,34 +250,17 @@ func isAnswered(p Pause) bool {
 	return answered
 }
 
-// MarshalJSON writes the pause as a member of the wait.
-func (w Wait) MarshalJSON() ([]byte, error) {
-	type plain Wait
-	raw, err := plainjson.Marshal(struct {
-		plain
-		Pauses bool `json:",omitempty"` // hides those of the wait
-	}{plain: plain(w)})
-	members := w.Pauses
-	if w.pause != nil && err == nil {
-		members = maps.Clone(members)
-		if members == nil {
-			members = map[string]jsontext.Value{}
-		}
-		members[w.name], err = plainjson.Marshal(w.pause)
+// close encodes the pause.
+func (a *asked) close() (err error) {
+	if a.pause == nil {
+		return nil
 	}
-	return withMembers(raw, members), err
-}
-
-// withMembers adds members to a JSON object.
-func withMembers(raw []byte, members map[string]jsontext.Value) []byte {
-	for _, name := range slices.Sorted(maps.Keys(members)) {
-		raw[len(raw)-1] = ','
-		raw, _ = jsontext.AppendQuote(raw, name) // it was a name in JSON, or is written in Go
-		raw = append(raw, ':')
-		raw = append(raw, members[name]...)
-		raw = append(raw, '}')
+	a.Pauses = maps.Clone(a.Pauses)
+	if a.Pauses == nil {
+		a.Pauses = map[string]jsontext.Value{}
 	}
-	return raw
+	a.Pauses[a.name], err = jsonv2.Marshal(a.pause, writing)
+	return err
 }
 
 // listed is the wait as the inbox lists it: without what people were asked, but with a sign-in.
@@ -285,7 +268,7 @@ func (w Wait) listed() inbox.Wait {
 	if w.For != forSignIn {
 		w.asked = asked{}
 	}
-	about, err := json.Marshal(w)
+	about, err := jsonv2.Marshal(w, writing)
 	if err != nil {
 		panic(err) // texts and times always encode
 	}
@@ -352,18 +335,25 @@ type Answer struct {
 // Encode returns the record as JSON.
 func (r *Record) Encode() ([]byte, error) {
 	r.Version = recordVersion
-	if err := r.closeSlots(); err != nil {
+	err := r.closeSlots()
+	if err == nil && r.Wait != nil {
+		err = r.Wait.close()
+	}
+	if err != nil {
 		return nil, err
 	}
-	raw, err := plainjson.Marshal(struct {
-		*Record
-		Slots bool `json:",omitempty"` // hides those of the record, which are members of their own
-	}{Record: r})
+	raw, err := jsonv2.Marshal(r, writing)
 	if err != nil {
 		return nil, fmt.Errorf("write record: %w", err)
 	}
-	return withMembers(raw, r.Slots), nil
+	return raw, nil
 }
+
+// writing writes what encoding/json writes, but leaves <, > and & as they are.
+var writing = jsonv2.JoinOptions(jsonv1.DefaultOptionsV1(), jsontext.EscapeForHTML(false), jsonv2.WithMarshalers(
+	jsonv2.MarshalToFunc(func(out *jsontext.Encoder, n json.Number) error {
+		return out.WriteValue(jsontext.Value(cmp.Or(n, "0")))
+	})))
 
 // clone copies a record whose plan has not begun: what the turn does later does not change the copy.
 // Its slots were encoded.

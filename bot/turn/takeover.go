@@ -83,28 +83,34 @@ type newer struct {
 }
 
 const (
-	leftToNewer = "turn left to a newer version of the bot"
 	// newerAgain is when others may claim such a turn: readers of a queue's name take turns.
 	newerAgain = time.Second
 	// newerLeases is for how many leases a process leaves it.
 	newerLeases = 20
 )
 
-// leave reports whether to leave the turn with that record to others still.
-func (n *newer) leave(id string, lease time.Duration) bool {
-	patience := newerLeases * lease
+// mayCome reports whether a process of a newer version may still come for the turn with that record.
+func (n *newer) mayCome(id string, lease time.Duration) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	since, known := n.since[id]
-	if !known {
-		maps.DeleteFunc(n.since, func(_ string, since time.Time) bool { return time.Since(since) > 2*patience })
+	return !known || time.Since(since) < newerLeases*lease
+}
+
+// leaveToNewer leaves the turn at the head of the queue to others, and notes since when.
+func leaveToNewer(e *Engine, lease *inbox.Lease) {
+	n := &e.newer
+	n.mu.Lock()
+	if _, known := n.since[lease.ID()]; !known {
+		maps.DeleteFunc(n.since, func(_ string, since time.Time) bool { return time.Since(since) > 2*newerLeases*e.cfg.Lease })
 		if n.since == nil {
 			n.since = map[string]time.Time{}
 		}
-		since = time.Now()
-		n.since[id] = since
+		n.since[lease.ID()] = time.Now()
 	}
-	return time.Since(since) < patience
+	n.mu.Unlock()
+	e.cfg.Log.Info().Str("turn", lease.ID()).Msg("turn left to a newer version of the bot")
+	releaseQueue(e, lease, newerAgain)
 }
 
 func lostTooOften(n int) string { return fmt.Sprintf("its process was lost %d times", n) }

@@ -456,7 +456,7 @@ func encodeAnswer(t *Turn) []byte {
 // when an operator asks for it.
 func putsOff(t *Turn, err error) bool {
 	return errors.Is(err, errLater) || is[*deadLetter](err) || errors.Is(err, state.ErrUnavailable) ||
-		errors.Is(err, errNewer) && t.engine.newer.leave(t.rec.ID, t.engine.cfg.Lease) ||
+		errors.Is(err, errNewer) && t.engine.newer.mayCome(t.rec.ID, t.engine.cfg.Lease) ||
 		errors.Is(err, inbox.ErrLost) || errors.Is(t.lease.Err(), inbox.ErrLost) ||
 		t.engine.workers.ctx.Err() != nil && !t.engine.cfg.Store.Embedded() // cut off by shutdown
 }
@@ -477,8 +477,7 @@ func putOff(ctx context.Context, t *Turn, err error) (more bool) {
 		log.Warn().Str("error", cause(err)).Dur("after", after).Msg("turn is tried again later")
 		releaseQueue(e, t.lease, after)
 	case errors.Is(err, errNewer):
-		log.Info().Msg(leftToNewer)
-		releaseQueue(e, t.lease, newerAgain)
+		leaveToNewer(e, t.lease)
 	case errors.Is(t.lease.Err(), inbox.ErrLost), errors.Is(err, inbox.ErrLost):
 		t.Count(CountLeasesLost, "")
 		log.Warn().Str("error", cause(err)).Msg("turn left: another process has its queue, or may have")
