@@ -37,7 +37,8 @@ type Config struct {
 	// that ended well before those that need an operator, and pinned ones last.
 	MaxTurns int
 	// MaxPerSecond is how many turns a second are kept whole, after a burst of three times as many. Of the
-	// others there is how they began and ended: a bot under load must not notice that it is watched. 0: 10.
+	// others there is how they began and ended, of ten times as many: a bot under load must not notice that
+	// it is watched. 0: 10.
 	MaxPerSecond int
 	// Changed is called for each turn that changed. It must not block. nil: nobody is told.
 	Changed func(Head)
@@ -61,7 +62,8 @@ type Log struct {
 	turns map[string]*Record
 	order []string // ids, oldest first
 	size  int
-	rate  *rate.Limiter
+	rate  *rate.Limiter // of turns that are kept whole
+	rows  *rate.Limiter // of how the others begin
 
 	clean   map[string]string // texts that come again, such as prompts, without secrets
 	version int               // of the scrubber when clean was made
@@ -82,6 +84,7 @@ func New(cfg Config) *Log {
 	cfg.MaxTurns, cfg.MaxPerSecond = cmp.Or(cfg.MaxTurns, 200), cmp.Or(cfg.MaxPerSecond, 10)
 	l := &Log{cfg: cfg, scrub: scrub.NewForSecrets(cfg.Secrets...), events: make(chan any, waitingEvents), turns: map[string]*Record{}, clean: map[string]string{}}
 	l.rate = rate.NewLimiter(rate.Limit(cfg.MaxPerSecond), 3*cfg.MaxPerSecond)
+	l.rows = rate.NewLimiter(rate.Limit(10*cfg.MaxPerSecond), 10*cfg.MaxPerSecond)
 	ctx, stop := context.WithCancel(context.Background()) // ends with Close
 	l.stop = stop
 	l.ended.Go(func() {
@@ -206,7 +209,8 @@ func (l *Log) WatchTurn(e turn.Event) {
 	if e.Counted.What != "" {
 		return
 	}
-	kept := l.keeps(e.Turn, e.Received != nil || e.Began != nil)
+	begins := e.Received != nil || e.Began != nil
+	kept := l.keeps(e.Turn, begins)
 	if kept {
 		h := happened{Event: e}
 		if e.State != nil {
@@ -215,7 +219,11 @@ func (l *Log) WatchTurn(e turn.Event) {
 		l.put(e.Turn, h)
 		return
 	}
-	if e.Received != nil || e.Began != nil || e.Ended != nil {
+	row := e.Ended != nil
+	if begins {
+		row = l.rows.Allow()
+	}
+	if row {
 		l.send(e.Turn, happened{Event: e})
 	}
 	if e.Ended != nil || e.Received != nil && e.Received.Duplicate+e.Received.Dropped != "" { // it is over
