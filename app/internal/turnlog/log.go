@@ -210,8 +210,10 @@ func (l *Log) WatchTurn(e turn.Event) {
 		return
 	}
 	begins := e.Received != nil || e.Began != nil
-	kept := l.keeps(e.Turn, begins)
-	if kept {
+	if begins {
+		l.decide(e.Turn)
+	}
+	if l.keeps(e.Turn) {
 		h := happened{Event: e}
 		if e.State != nil {
 			h.state = e.State()
@@ -239,14 +241,20 @@ type happened struct {
 	state turn.State
 }
 
-// keeps reports whether a turn is kept whole. It decides that for a turn that begins.
-func (l *Log) keeps(id string, begins bool) bool {
-	if kept, known := l.kept.Load(id); known || !begins {
-		return kept == true
+// keeps reports whether a turn is kept whole.
+func (l *Log) keeps(id string) bool {
+	kept, _ := l.kept.Load(id)
+	return kept == true
+}
+
+// decide settles whether a turn that begins is kept whole, unless that is settled.
+func (l *Log) decide(id string) {
+	if _, known := l.kept.Load(id); known {
+		return
 	}
 	kept, known := l.kept.LoadOrStore(id, l.rate.Allow())
 	if known || kept == true {
-		return kept == true
+		return
 	}
 	l.tooFast.Add(1)
 	if l.skipped.Add(1) > maxSkipped { // perhaps other processes go on with them
@@ -257,7 +265,6 @@ func (l *Log) keeps(id string, begins bool) bool {
 			}
 		}
 	}
-	return false
 }
 
 // WatchPlanner is for [planner.Config].Watch.
@@ -265,7 +272,7 @@ func (l *Log) WatchPlanner(e planner.Event) { l.put(e.Turn, e) }
 
 // put hands an event to the recording, or notes that there is no room for it.
 func (l *Log) put(id string, e any) {
-	if l.keeps(id, false) {
+	if l.keeps(id) {
 		l.send(id, e)
 	}
 }
@@ -314,7 +321,7 @@ type sending struct {
 // see makes a request and records it.
 func (w watched) see(ctx context.Context, kind string, a *activity.Activity, send func(context.Context) (string, error)) (string, error) {
 	of := turnid.From(ctx).Turn
-	if !w.of.keeps(of, false) {
+	if !w.of.keeps(of) {
 		return send(ctx)
 	}
 	var tries atomic.Int32
@@ -450,7 +457,8 @@ func (l *Log) find(id string) *Record {
 func (l *Log) turnEvent(e happened) *Record {
 	r := l.find(e.Turn)
 	if r == nil && (e.Received != nil || e.Began != nil) {
-		r = &Record{Version: Version, Head: Head{ID: e.Turn, Outcome: Running, At: e.At, Actions: []string{}, Incomplete: !l.keeps(e.Turn, false)}}
+		head := Head{ID: e.Turn, Outcome: Running, At: e.At, Actions: []string{}, Incomplete: !l.keeps(e.Turn)}
+		r = &Record{Version: Version, Head: head}
 		l.turns[e.Turn], l.order = r, append(l.order, e.Turn)
 	}
 	if r != nil {
