@@ -160,7 +160,7 @@ func onlyTests(module string) bool {
 	return first == "k8s.io" || first == "sigs.k8s.io" || slices.Contains([]string{
 		"github.com/fxamacker/cbor/v2", "github.com/json-iterator/go", "github.com/modern-go/concurrent", "github.com/modern-go/reflect2",
 		"github.com/x448/float16", "go.uber.org/goleak", "go.yaml.in/yaml/v2", "golang.org/x/mod", "golang.org/x/tools", "gopkg.in/inf.v0",
-		"github.com/google/go-cmp",
+		"github.com/google/go-cmp", "pgregory.net/rapid",
 	}, module)
 }
 

@@ -37,8 +37,8 @@ type Config struct {
 	// that ended well before those that need an operator, and pinned ones last.
 	MaxTurns int
 	// MaxPerSecond is how many turns a second are kept whole, after a burst of three times as many. Of the
-	// others there is how they began and ended, of ten times as many: a bot under load must not notice that
-	// it is watched. 0: 10.
+	// others there is how they began and ended, of as many a second after a burst of ten times as many: a bot
+	// under load must not notice that it is watched. 0: 10.
 	MaxPerSecond int
 	// Changed is called for each turn that changed. It must not block. nil: nobody is told.
 	Changed func(Head)
@@ -84,7 +84,7 @@ func New(cfg Config) *Log {
 	cfg.MaxTurns, cfg.MaxPerSecond = cmp.Or(cfg.MaxTurns, 200), cmp.Or(cfg.MaxPerSecond, 10)
 	l := &Log{cfg: cfg, scrub: scrub.NewForSecrets(cfg.Secrets...), events: make(chan any, waitingEvents), turns: map[string]*Record{}, clean: map[string]string{}}
 	l.rate = rate.NewLimiter(rate.Limit(cfg.MaxPerSecond), 3*cfg.MaxPerSecond)
-	l.rows = rate.NewLimiter(rate.Limit(10*cfg.MaxPerSecond), 10*cfg.MaxPerSecond)
+	l.rows = rate.NewLimiter(rate.Limit(cfg.MaxPerSecond), 10*cfg.MaxPerSecond)
 	ctx, stop := context.WithCancel(context.Background()) // ends with Close
 	l.stop = stop
 	l.ended.Go(func() {
