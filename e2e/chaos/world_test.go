@@ -291,7 +291,7 @@ func (w *world) holds(s story, checks ...check) {
 // kill kills a replica in the middle of what it does, and starts another. It spares
 // a turn that would be put aside for it.
 func (w *world) kill(at int) {
-	for late := time.Now().Add(answeredWithin); w.worn() && time.Now().Before(late); {
+	for late := time.Now().Add(answeredWithin); (w.worn() || w.lostTwice()) && time.Now().Before(late); {
 		w.pass(50 * time.Millisecond)
 	}
 	r := w.replicas[at]
