@@ -479,7 +479,7 @@ func (w *world) evict(s step, name string) {
 	if s.A < 6 {
 		id = w.id(s, name)
 	}
-	if q := w.model.queues[name]; s.B > 9 && q.records[id] != "" {
+	if q := w.model.queues[name]; s.B > 6 && q.records[id] != "" {
 		delete(q.records, id)
 		w.client.HDel(w.t.Context(), keyOf(name, "records"), id)
 		w.evicted = true
