@@ -138,7 +138,10 @@ func (c addCommand) print(p *app.Program, path string, report knowledge.Report, 
 			Added, Changed, Removed, Kept, Embedded int
 			NotTaken, Partly                        []knowledge.NotTaken
 			Error                                   string `json:",omitempty"`
-		}{path, report.Added, report.Changed, report.Removed, report.Kept, report.Embedded, append([]knowledge.NotTaken{}, report.NotTaken...), append([]knowledge.NotTaken{}, report.Partly...), why})
+		}{
+			path, report.Added, report.Changed, report.Removed, report.Kept, report.Embedded,
+			append([]knowledge.NotTaken{}, report.NotTaken...), append([]knowledge.NotTaken{}, report.Partly...), why,
+		})
 	}
 	for _, n := range slices.Concat(report.Partly, report.NotTaken) {
 		fmt.Fprintf(p.Err(), "%s: %s\n", cli.OneLine(n.File), cli.OneLine(n.Why))
@@ -173,7 +176,10 @@ func (c listCommand) Run(ctx context.Context, p *app.Program) error {
 			return err
 		}
 		if c.JSON {
-			return cli.PrintJSON(p.Out(), map[string]any{"documents": append([]knowledge.Document{}, all...), "notTaken": append([]knowledge.NotTaken{}, refused...)})
+			return cli.PrintJSON(p.Out(), map[string]any{
+				"documents": append([]knowledge.Document{}, all...),
+				"notTaken":  append([]knowledge.NotTaken{}, refused...),
+			})
 		}
 		table := tabwriter.NewWriter(p.Out(), 0, 0, 2, ' ', 0)
 		if len(all) > 0 {

@@ -174,6 +174,9 @@ func schemaJSON(s *jsonschema.Schema) json.RawMessage {
 	return raw
 }
 
+// asksWithin is how long a policy may think about what a view shows.
+const asksWithin = 2 * time.Second
+
 // asks is what the bot's policy says of a call of an action without entities.
 func (v *actionViews) asks(a *actions.Action) (verdict actions.Approval) {
 	defer func() {
@@ -185,7 +188,10 @@ func (v *actionViews) asks(a *actions.Action) (verdict actions.Approval) {
 	if policy == nil {
 		policy = actions.DefaultPolicy
 	}
-	verdict, err := policy(context.Background(), &actions.Turn{Activity: &activity.Activity{}}, actions.Call{Action: a, Entities: map[string]any{}})
+	ctx, cancel := context.WithTimeout(context.Background(), asksWithin)
+	defer cancel()
+	nobody := &actions.Turn{Activity: &activity.Activity{}}
+	verdict, err := policy(ctx, nobody, actions.Call{Action: a, Entities: map[string]any{}})
 	if err != nil {
 		return actions.Approval{Required: a.Approval, Reason: err.Error()}
 	}

@@ -41,8 +41,8 @@ func Tame(text string, hosts []string) string {
 			case onList(picture[2], hosts) && !strings.ContainsAny(picture[0], "<>\n\\`"): // which a client may read in another way
 				s.WriteString("![" + picture[1] + "](" + picture[2] + ")")
 			default: // what is left must not make markup of what is beside it
-				s.WriteString(seam(s.String(), "]") + inWords(Tame(picture[1], nil), picture[2]))
-				s.WriteString(seam(s.String(), "!", "<", "]"))
+				s.WriteString(separator(s.String(), "]") + inWords(Tame(picture[1], nil), picture[2]))
+				s.WriteString(separator(s.String(), "!", "<", "]"))
 			}
 			i += len(picture[0])
 			continue
@@ -58,8 +58,8 @@ func Tame(text string, hosts []string) string {
 	return s.String()
 }
 
-// seam is what keeps a text apart from what follows, if it has one of these ends.
-func seam(text string, ends ...string) string {
+// separator is what keeps a text apart from what follows, if it has one of these ends.
+func separator(text string, ends ...string) string {
 	if slices.ContainsFunc(ends, func(end string) bool { return strings.HasSuffix(text, end) }) {
 		return unseen
 	}
